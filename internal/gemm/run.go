@@ -10,8 +10,8 @@ import (
 // This file runs the tiles of a plan on the tiled path. For each block of K, runTile locates or packs the panels of
 // both operands, then calls a kernel for each register tile. Lanes are rows of A or columns of B.
 
-// execution is the state of one Run call. If the plan computes the transposed product, its A is the caller's B, and vice
-// versa.
+// execution is the state of one Run call. If the plan computes the transposed product, its A is the caller's B, and
+// vice versa.
 type execution struct {
 	*Plan
 	ptrA, ptrB, ptrC       unsafe.Pointer

@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// Available returns nil if loops may be compiled, and otherwise an error with the reason. GRAPHRUN_JIT=off disables
-// compilation. The result does not change while the process runs.
+// Available returns nil if machine code can be generated and called, and otherwise an error with the reason.
+// GRAPHRUN_JIT=off disables machine code. The result does not change while the process runs.
 func Available() error { return availability() }
 
 var availability = sync.OnceValue(func() error {
@@ -30,5 +30,6 @@ var availability = sync.OnceValue(func() error {
 	return probeCall()
 })
 
-// probeCall maps and calls a function that only returns. The error says why executable memory is unavailable.
+// probeCall maps and calls a function that returns at once. Its error is the reason for unavailable executable
+// memory.
 func probeCall() error { return newFunc("probe", returnCode).Call(new(Args)) }

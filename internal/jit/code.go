@@ -7,4 +7,4 @@ const supported = true
 
 // call calls the code at an address with Args. Args and the memory that it points to escape to the heap, because stacks
 // move.
-func call(entry uintptr, a *Args)
+func call(entry uintptr, args *Args)

@@ -8,10 +8,10 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// returnCode is a function that only returns.
+// returnCode is the code of a function that returns at once: RET.
 var returnCode = []byte{0xC3}
 
-// generatorError returns why no code can be generated for this processor, or nil.
+// generatorError returns an error with the reason if no code can be generated for this processor.
 func generatorError() error {
 	if !machine.Host().Has(machine.AVX2) {
 		return errors.New("this processor, or GODEBUG, has no AVX2 with FMA, F16C and BMI2")
@@ -19,9 +19,11 @@ func generatorError() error {
 	return nil
 }
 
+// fence executes SFENCE, which orders non-temporal stores.
+//
 //go:noescape
 func fence()
 
-// synchronize does nothing: on amd64, instruction caches are coherent with memory, and no pipeline has fetched from a
-// new mapping.
+// synchronize does nothing: on amd64, instruction caches are coherent with memory, and no core has fetched
+// instructions from a new mapping.
 func synchronize([]byte) error { return nil }

@@ -9,10 +9,10 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// returnCode is a function that only returns.
+// returnCode is the code of a function that returns at once: RET.
 var returnCode = []byte{0xC0, 0x03, 0x5F, 0xD6}
 
-// generatorError returns why no code can be generated for this processor, or nil.
+// generatorError returns an error with the reason if no code can be generated for this processor.
 func generatorError() error {
 	if !machine.Host().Has(machine.NEON) {
 		return errors.New("this processor has no NEON, or GRAPHRUN_TARGET excludes it")
@@ -44,6 +44,6 @@ func synchronize(memory []byte) error {
 //go:noescape
 func cleanCaches(from unsafe.Pointer, n int)
 
-// everyCallSynchronizes is true if each call must synchronize the core that executes it, because cores cannot be
-// synchronized when code is mapped.
+// everyCallSynchronizes is true if the operating system cannot synchronize all cores when code is mapped. Each call
+// then synchronizes the core that executes it.
 var everyCallSynchronizes = !canSynchronizeCores()

@@ -4,9 +4,10 @@ package jit
 
 import "runtime"
 
-// canSynchronizeCores reports whether memory is made executable with a synchronization of all cores: on Windows by
-// FlushInstructionCache.
+// canSynchronizeCores reports whether the operating system synchronizes all cores when memory is made executable. On
+// Windows, FlushInstructionCache does.
 func canSynchronizeCores() bool { return runtime.GOOS == "windows" }
 
-// synchronizeCores does nothing: FlushInstructionCache or each call synchronizes the core.
+// synchronizeCores does nothing: on Windows FlushInstructionCache synchronizes the cores, on other systems each call
+// synchronizes its core.
 func synchronizeCores() error { return nil }

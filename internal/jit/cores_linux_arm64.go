@@ -19,7 +19,7 @@ func canSynchronizeCores() bool {
 	return membarrier(registerSyncCore) == nil && membarrier(syncCore) == nil
 }
 
-// synchronizeCores discards instructions that cores have fetched.
+// synchronizeCores makes all cores discard the instructions that they have fetched already.
 func synchronizeCores() error {
 	if everyCallSynchronizes {
 		return nil

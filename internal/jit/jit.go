@@ -7,10 +7,10 @@
 // writable again. Functions that are linked together share a mapping, which is unmapped when none of them is reachable.
 // If executable memory is unavailable, [Available] returns the reason, and loops run in Go.
 //
-// The Go runtime does not know the code, so the code follows rules. A goroutine is not preempted in assembly or at
-// addresses unknown to the runtime, so no stack is unwound through the code. Stopping the world waits for the code, so
-// a call takes less than 50 us. The code makes no calls, writes no Go pointers, and accesses no byte outside of its
-// operands, because a fault there ends the process. The rules for registers are:
+// The code is unknown to the Go runtime and follows these rules. The runtime does not preempt a goroutine in such
+// code, so no stack is unwound through it. Stopping the world waits for the code, so a call must take less than 50
+// us. The code makes no calls, writes no Go pointers, and accesses no byte outside of its operands, because a fault
+// there ends the process. The rules for registers are:
 //
 //   - amd64: DI has the address of the Args. The code uses no stack except its return address, and preserves SP, BP and
 //     MXCSR; all other registers are free. It ends in VZEROUPPER and RET.
@@ -35,16 +35,16 @@ const MaxOperands = 24
 // spillSlots is the number of 512-bit vectors in the spill area.
 const spillSlots = 36
 
-// Args holds the arguments of a call. The offsets of the fields are constants of this package. Sizes are arguments
-// rather than constants of the code, so that programs for different sizes share code. Pointers point to the first
-// element of an operand, in the heap or in memory outside of Go; Args keeps the operand alive. An Args is for one
-// goroutine at a time, and is reused between calls.
+// Args holds the arguments of a call. The offsets of the fields are constants of this package. Sizes are arguments,
+// not constants of the code, so that programs for different sizes share code. Pointers point to the first element of
+// an operand, in the heap or in memory outside of Go; Args keeps the operand alive. An Args is for one goroutine at
+// a time, and is reused between calls.
 type Args struct {
 	N    int // number of elements in a row
 	Rows int // number of rows
 
 	Ptr  [MaxOperands]unsafe.Pointer // first element of the first row
-	Step [MaxOperands]int            // bytes between elements, if this distance is no constant of the code
+	Step [MaxOperands]int            // bytes between elements, if the distance is not a constant of the code
 	Row  [MaxOperands]int            // bytes between rows
 
 	// Spill is scratch memory of the code: SpillBytes bytes at (address of Args + OffsetSpill + 63) &^ 63.
@@ -73,7 +73,7 @@ type Code struct {
 type Assembler interface {
 	// Finish returns the code and its constants, or the first error.
 	Finish() ([]byte, error)
-	// Listing returns the code as source text, or nothing if no listing was requested.
+	// Listing returns the code as source text, or an empty string if no listing was requested.
 	Listing() string
 }
 
@@ -109,7 +109,7 @@ type Func struct {
 	mapping  *mapping       // keeps the mapping alive
 }
 
-// newFunc returns code as a function, which takes ownership of the slice.
+// newFunc returns a function with the given code. The function takes ownership of the slice.
 func newFunc(name string, code []byte) *Func {
 	f := &Func{name: name, code: code}
 	enqueue(f)
@@ -134,8 +134,9 @@ func (f *Func) Listing() string {
 	return code.Listing
 }
 
-// Call runs the code, which takes less than 50 us. If it cannot be mapped, Call returns an error and does nothing.
-func (f *Func) Call(a *Args) error {
+// Call runs the code, which takes less than 50 us. If the code cannot be mapped, Call returns an error without
+// running it.
+func (f *Func) Call(args *Args) error {
 	entry := f.entry.Load()
 	if entry == 0 {
 		if err := f.link(); err != nil {
@@ -143,7 +144,7 @@ func (f *Func) Call(a *Args) error {
 		}
 		entry = f.entry.Load()
 	}
-	call(entry, a)
+	call(entry, args)
 	runtime.KeepAlive(f)
 	return nil
 }
@@ -192,6 +193,7 @@ func Lookup(key string, generate func(withListing bool) (Code, error)) (*Func, e
 	return f, nil
 }
 
+// lookupCached returns the function in the cache for a key, or nil.
 func lookupCached(key string) *Func {
 	cache.Lock()
 	defer cache.Unlock()

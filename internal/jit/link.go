@@ -8,8 +8,8 @@ import (
 	"weak"
 )
 
-// codeAlign is the alignment of functions in bytes: a cache line. The constants behind the code are aligned relative to
-// it.
+// codeAlign is the alignment of functions in bytes: a cache line. The offsets of constants, which follow the code,
+// assume it.
 const codeAlign = 64
 
 // mapping is executable memory with the code of some functions. It is unmapped when none of the functions is reachable.
@@ -21,6 +21,7 @@ var pending struct {
 	funcs []weak.Pointer[Func]
 }
 
+// enqueue adds a function to pending.
 func enqueue(f *Func) {
 	pending.Lock()
 	defer pending.Unlock()
@@ -34,10 +35,10 @@ func Link() error {
 	defer pending.Unlock()
 	var funcs []*Func
 	size := 0
-	for _, w := range pending.funcs {
-		if f := w.Value(); f != nil {
-			funcs = append(funcs, f)
-			size += paddedSize(f)
+	for _, weakFunc := range pending.funcs {
+		if fn := weakFunc.Value(); fn != nil {
+			funcs = append(funcs, fn)
+			size += paddedSize(fn)
 		}
 	}
 	if len(funcs) > 0 {
@@ -49,28 +50,29 @@ func Link() error {
 	return nil
 }
 
+// paddedSize returns the size of a function's code, rounded up to codeAlign.
 func paddedSize(f *Func) int { return (len(f.code) + codeAlign - 1) &^ (codeAlign - 1) }
 
 // mapFuncs copies code to new memory and makes it executable.
 func mapFuncs(funcs []*Func, size int) error {
 	memory, err := mapExecutable(size, func(to []byte) {
-		for _, f := range funcs {
-			copy(to, f.code)
-			to = to[paddedSize(f):]
+		for _, fn := range funcs {
+			copy(to, fn.code)
+			to = to[paddedSize(fn):]
 		}
 	})
 	if err != nil {
 		return fmt.Errorf("jit: no executable memory: %w", err)
 	}
-	m := &mapping{memory: memory}
-	runtime.AddCleanup(m, unmap, memory)
+	mapped := &mapping{memory: memory}
+	runtime.AddCleanup(mapped, unmap, memory)
 	address := uintptr(unsafe.Pointer(unsafe.SliceData(memory)))
-	for _, f := range funcs {
-		reportToPerf(address, len(f.code), f.name)
-		n := paddedSize(f)
-		f.code, f.mapping = nil, m
-		f.entry.Store(address)
-		address += uintptr(n)
+	for _, fn := range funcs {
+		reportToPerf(address, len(fn.code), fn.name)
+		size := paddedSize(fn)
+		fn.code, fn.mapping = nil, mapped
+		fn.entry.Store(address)
+		address += uintptr(size)
 	}
 	return nil
 }

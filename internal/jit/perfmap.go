@@ -6,7 +6,8 @@ import (
 	"sync"
 )
 
-// perfMap is the file in which perf finds names of functions, or nil. It is written if GRAPHRUN_PERFMAP is set.
+// perfMap returns the file from which the profiler perf reads names of functions. It is nil unless GRAPHRUN_PERFMAP
+// is set.
 var perfMap = sync.OnceValue(func() *os.File {
 	if os.Getenv("GRAPHRUN_PERFMAP") == "" {
 		return nil
@@ -20,7 +21,7 @@ var perfMap = sync.OnceValue(func() *os.File {
 	return f
 })
 
-// reportToPerf writes a function to perf's file, if requested.
+// reportToPerf adds the address, size and name of a function to perf's file, if there is one.
 func reportToPerf(at uintptr, size int, name string) {
 	if f := perfMap(); f != nil {
 		fmt.Fprintf(f, "%x %x graphrun:%s\n", at, size, name)

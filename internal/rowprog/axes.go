@@ -14,18 +14,20 @@ type axis struct {
 	strides []int // by output, then by operand: stride in bytes; 0 if the operand is broadcast
 }
 
-// checkOperands returns an error if metas (outputs, then operands) do not match the code and the mask.
-func checkOperands(c *expr.Code, outCount int, metas []tensor.Meta, mask []bool) error {
-	if len(c.Out) != outCount || len(c.In) != len(metas)-outCount {
-		return fmt.Errorf("rowprog: %d outputs and %d operands for an expression of %d and %d", outCount, len(metas)-outCount,
-			len(c.Out), len(c.In))
+// checkOperands returns an error if metas (the layouts of outputs, then of operands) do not match the code and the
+// mask.
+func checkOperands(code *expr.Code, outCount int, metas []tensor.Meta, mask []bool) error {
+	if len(code.Out) != outCount || len(code.In) != len(metas)-outCount {
+		return fmt.Errorf("rowprog: %d outputs and %d operands for an expression of %d and %d", outCount,
+			len(metas)-outCount,
+			len(code.Out), len(code.In))
 	}
-	for i, m := range metas {
-		if len(m.Shape) != len(mask) || len(m.Strides) != len(mask) {
-			return fmt.Errorf("rowprog: %v in an iteration of rank %d", m, len(mask))
+	for i, meta := range metas {
+		if len(meta.Shape) != len(mask) || len(meta.Strides) != len(mask) {
+			return fmt.Errorf("rowprog: %v in an iteration of rank %d", meta, len(mask))
 		}
-		if i >= outCount && m.DType != c.In[i-outCount] || i < outCount && m.DType != c.Out[i].DType {
-			return fmt.Errorf("rowprog: %v does not have the dtype of the expression", m)
+		if i >= outCount && meta.DType != code.In[i-outCount] || i < outCount && meta.DType != code.Out[i].DType {
+			return fmt.Errorf("rowprog: %v does not have the dtype of the expression", meta)
 		}
 	}
 	return nil
@@ -34,13 +36,13 @@ func checkOperands(c *expr.Code, outCount int, metas []tensor.Meta, mask []bool)
 // fullShape returns the broadcast shape of all metas.
 func fullShape(metas []tensor.Meta, rank int) ([]int, error) {
 	shape := slices.Repeat([]int{1}, rank)
-	for d := range shape {
-		for _, m := range metas {
-			if n := m.Shape[d]; n != 1 {
-				if shape[d] != 1 && shape[d] != n {
-					return nil, fmt.Errorf("rowprog: dimension %d has %d and %d elements", d, shape[d], n)
+	for dim := range shape {
+		for _, meta := range metas {
+			if length := meta.Shape[dim]; length != 1 {
+				if shape[dim] != 1 && shape[dim] != length {
+					return nil, fmt.Errorf("rowprog: dimension %d has %d and %d elements", dim, shape[dim], length)
 				}
-				shape[d] = n
+				shape[dim] = length
 			}
 		}
 	}
@@ -49,17 +51,17 @@ func fullShape(metas []tensor.Meta, rank int) ([]int, error) {
 
 // axesOf returns the kept and the reduced dimensions of the broadcast shape, in reverse order.
 func axesOf(full []int, metas []tensor.Meta, mask []bool) (kept, reduced []axis) {
-	for d, n := range slices.Backward(full) {
-		a := axis{length: n, strides: make([]int, len(metas))}
-		for i, m := range metas {
-			if m.Shape[d] != 1 {
-				a.strides[i] = m.Strides[d] * m.DType.Size()
+	for index, n := range slices.Backward(full) {
+		dim := axis{length: n, strides: make([]int, len(metas))}
+		for i, meta := range metas {
+			if meta.Shape[index] != 1 {
+				dim.strides[i] = meta.Strides[index] * meta.DType.Size()
 			}
 		}
-		if mask[d] {
-			reduced = append(reduced, a)
+		if mask[index] {
+			reduced = append(reduced, dim)
 		} else {
-			kept = append(kept, a)
+			kept = append(kept, dim)
 		}
 	}
 	return kept, reduced
@@ -94,9 +96,10 @@ func mergeAxes(list []axis, operands int) []axis {
 	return out
 }
 
+// canMerge reports whether all operands have a common stride along both axes.
 func canMerge(a, next axis) bool {
-	for i, s := range a.strides {
-		if a.length*s != next.strides[i] {
+	for i, stride := range a.strides {
+		if a.length*stride != next.strides[i] {
 			return false
 		}
 	}

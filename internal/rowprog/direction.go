@@ -46,12 +46,12 @@ func (p *Plan) transposesOutputs(k axis) bool {
 		return false
 	}
 	anyOutput := false
-	for o := range p.outCount {
-		if !p.program.Whole[o] {
+	for output := range p.outCount {
+		if !p.program.Whole[output] {
 			continue
 		}
-		size := p.metas[o].DType.Size()
-		if k.strides[o] != size || min(k.length, minColumns)*p.rowLen*size > maxTransposedBytes {
+		size := p.metas[output].DType.Size()
+		if k.strides[output] != size || min(k.length, minColumns)*p.rowLen*size > maxTransposedBytes {
 			return false
 		}
 		anyOutput = true

@@ -24,12 +24,12 @@ type fusedSlot struct {
 	rowInGroup int // index of the row among the rows that the pass processes together
 }
 
-// minTilesPerPass is the minimum number of tiles of a chunk, divided by the number of fused passes. In shorter chunks,
-// the fused loop would process too few tiles: the first and last tiles are processed by separate loops.
+// minTilesPerPass is the minimum number of tiles of a chunk, divided by the number of fused passes. Separate loops
+// process the first and the last tiles of a chunk, so in shorter chunks the fused loop would process too few tiles.
 const minTilesPerPass = 4
 
-// minPipelinedRow is the minimum length of a row, in elements, for a pipeline. No row of at least this length was
-// measured to be slower.
+// minPipelinedRow is the minimum length of a row, in elements, for a pipeline. In measurements, no row of at least
+// this length was slower with a pipeline.
 const minPipelinedRow = 512
 
 // canFuse reports whether passes can be fused. Every pass must have a loop that processes several rows in a call. No
@@ -49,28 +49,27 @@ func (p *Plan) canFuse() bool {
 
 // evictsSharedOperands reports whether fused passes would evict the operands that all rows share, such as a weight,
 // from L1. It returns true only for passes that compute little and use non-temporal stores. On Zen 5, layer_norm of
-// 4096x4096 takes
-// 4.4 ms with fused passes and 3.4 ms with separate passes. Fused passes are faster with rows of 2048 elements (2.6
-// against 3.5 ms), and with rows of 8192 elements without weight and bias (2.9 against 3.2 ms). A fused loop over two
-// rows reads shared operands once for both rows. On Emerald Rapids it takes 4.6 ms, where a fused loop over one row
-// takes 5 ms and separate passes take 6 ms.
+// 4096x4096 takes 4.4 ms with fused passes and 3.4 ms with separate passes. Fused passes are faster with rows of
+// 2048 elements (2.6 against 3.5 ms), and with rows of 8192 elements without weight and bias (2.9 against 3.2 ms). A
+// fused loop over two rows reads shared operands once for both rows. On Emerald Rapids it takes 4.6 ms, where a
+// fused loop over one row takes 5 ms and separate passes take 6 ms.
 func (p *Plan) evictsSharedOperands() bool {
 	if p.elementCost > 1 {
 		return false
 	}
 	nonTemporal, shared := false, false
-	for o := range p.outCount {
-		nonTemporal = nonTemporal || p.hasNonTemporalStores(o)
+	for output := range p.outCount {
+		nonTemporal = nonTemporal || p.hasNonTemporalStores(output)
 	}
 	bytes := 0
 	for k := range p.program.Passes {
-		for _, q := range p.program.Passes[k].In {
+		for _, place := range p.program.Passes[k].In {
 			switch {
-			case q.Kind == expr.AtOperand && p.variesInRow(p.outCount+q.N):
-				bytes += p.metas[p.outCount+q.N].DType.Size() * p.rowLen
-				shared = shared || p.kept[0].strides[p.outCount+q.N] == 0
-			case q.Kind == expr.AtRow:
-				bytes += p.program.Rows[q.N].DType.Size() * p.rowLen
+			case place.Kind == expr.AtOperand && p.variesInRow(p.outCount+place.N):
+				bytes += p.metas[p.outCount+place.N].DType.Size() * p.rowLen
+				shared = shared || p.kept[0].strides[p.outCount+place.N] == 0
+			case place.Kind == expr.AtRow:
+				bytes += p.program.Rows[place.N].DType.Size() * p.rowLen
 			}
 		}
 	}
@@ -106,9 +105,9 @@ func (b *builder) fuse() error {
 	if b.pipelineRows == 0 || b.elementCost > 1 { // otherwise the hardware prefetcher suffices
 		prefetch = b.prefetch(in, func(place expr.Place) bool { return place.Element < group }, group, group*fusedPrefetch)
 	}
-	opts := b.options(cached != 1<<len(out)-1, prefetch)
-	opts.CachedOutputs = cached
-	fused.loop, err = loops.New(exprLoop, opts)
+	options := b.options(cached != 1<<len(out)-1, prefetch)
+	options.CachedOutputs = cached
+	fused.loop, err = loops.New(exprLoop, options)
 	if err != nil || !fused.loop.Compiled() || b.maxLength(0) > fused.loop.MaxElements() {
 		return err
 	}
@@ -119,33 +118,33 @@ func (b *builder) fuse() error {
 		}
 	}
 	for e := range group * len(b.passes) {
-		for _, f := range b.passes[e/group].folds {
-			if f.laneAccs >= 0 {
+		for _, fold := range b.passes[e/group].folds {
+			if fold.laneAccs >= 0 {
 				return nil // the fused loop needs totals (expr.Loop.Totals), not accumulators in memory
 			}
-			fused.slots = append(fused.slots, fusedSlot{f.result, e / group, e % group})
+			fused.slots = append(fused.slots, fusedSlot{fold.result, e / group, e % group})
 		}
 	}
 	b.fused = fused
 	return nil
 }
 
-// rowCopies returns the number of buffers that fused passes need for a stored row, because each pass processes another
-// tile. If only the next pass reads the row, one copy suffices: the loop overwrites each element right after reading
-// it.
+// rowCopies returns the number of buffers that fused passes need for a stored row, because each pass processes a
+// different tile. If only the next pass reads the row, one buffer suffices: the loop overwrites each element right
+// after it has read it.
 func (p *Plan) rowCopies(row int) int {
 	if p.passesAtOnce == 1 {
 		return 1
 	}
 	written, last := 0, 0
 	for k := range p.program.Passes {
-		for _, q := range p.program.Passes[k].Out {
-			if q.Kind == expr.AtRow && q.N == row {
+		for _, place := range p.program.Passes[k].Out {
+			if place.Kind == expr.AtRow && place.N == row {
 				written = k
 			}
 		}
-		for _, q := range p.program.Passes[k].In {
-			if q.Kind == expr.AtRow && q.N == row {
+		for _, place := range p.program.Passes[k].In {
+			if place.Kind == expr.AtRow && place.N == row {
 				last = k
 			}
 		}
@@ -159,7 +158,7 @@ func (p *Plan) rowCopies(row int) int {
 // layer_norm of 8192x2048 takes 3.8 ms instead of 4.9 ms.
 func (p *Plan) canPipeline(group int) bool {
 	for k := range p.program.Rows {
-		if r := p.program.Rows[k]; (r.Out < 0 || p.hasNonTemporalStores(r.Out)) && (p.rowCopies(k) > 1 || group > 1) {
+		if row := p.program.Rows[k]; (row.Out < 0 || p.hasNonTemporalStores(row.Out)) && (p.rowCopies(k) > 1 || group > 1) {
 			return false
 		}
 	}
@@ -171,8 +170,8 @@ func (p *Plan) runPipeline(s *State, begin, end int, ptrs []unsafe.Pointer, work
 	for next := begin; next < end; {
 		position := next / p.tilesPerKept0
 		last := min(end, (position+1)*p.tilesPerKept0) - 1
-		t := p.setTile(s, last, ptrs, worker)
-		rows := (last-next)*p.tileLen + t.positions
+		lastTile := p.setTile(s, last, ptrs, worker)
+		rows := (last-next)*p.tileLen + lastTile.positions
 		p.setTile(s, next, ptrs, worker)
 		if len(s.passBases) == 0 {
 			s.passBases = append(s.passBases, nil)
@@ -193,10 +192,10 @@ func (p *Plan) runPipelinedRows(s *State, rows int) {
 			p.runPipelineStep(s, step, groups)
 		}
 		p.runFusedRows(s, groups-lag)
-		for g := groups - lag; g < groups; g++ { // the groups that some passes have not processed
-			for k := range groups - g {
-				for r := g * p.pipelineRows; r < (g+1)*p.pipelineRows; r++ {
-					p.seekRow(s, r)
+		for group := groups - lag; group < groups; group++ { // the groups that some passes have not processed
+			for k := range groups - group {
+				for row := group * p.pipelineRows; row < (group+1)*p.pipelineRows; row++ {
+					p.seekRow(s, row)
 					p.runPerRow(s, tile{positions: 1}, &p.passes[k])
 				}
 			}
@@ -206,29 +205,29 @@ func (p *Plan) runPipelinedRows(s *State, rows int) {
 	for ; step < groups+lag; step++ {
 		p.runPipelineStep(s, step, groups)
 	}
-	for r := groups * p.pipelineRows; r < rows; r++ {
+	for row := groups * p.pipelineRows; row < rows; row++ {
 		for k := range p.passes {
-			p.runRow(s, r, k)
+			p.runRow(s, row, k)
 		}
 	}
 }
 
-// runPipelineStep runs each pass k over group step-k of the rows, if it exists. Later passes run first, because each
-// pass overwrites the rows that the next pass reads.
+// runPipelineStep runs each pass k over group step-k of the rows, if this group exists. Later passes run first,
+// because each pass overwrites the rows that the next pass reads.
 func (p *Plan) runPipelineStep(s *State, step, groups int) {
-	for k := min(p.passesAtOnce-1, step); k >= max(0, step-groups+1); k-- {
-		for r := (step - k) * p.pipelineRows; r < (step-k+1)*p.pipelineRows; r++ {
-			p.runRow(s, r, k)
+	for pass := min(p.passesAtOnce-1, step); pass >= max(0, step-groups+1); pass-- {
+		for row := (step - pass) * p.pipelineRows; row < (step-pass+1)*p.pipelineRows; row++ {
+			p.runRow(s, row, pass)
 		}
 	}
 }
 
 // seekRow sets s.tileBase to the addresses of a row. The first row of runPipelinedRows has index 0.
 func (p *Plan) seekRow(s *State, row int) {
-	for k, b := range s.passBases[0] {
-		s.tileBase[k] = b
-		if b != nil {
-			s.tileBase[k] = unsafe.Add(b, row*p.objects[k].keptStride)
+	for k, base := range s.passBases[0] {
+		s.tileBase[k] = base
+		if base != nil {
+			s.tileBase[k] = unsafe.Add(base, row*p.objects[k].keptStride)
 		}
 	}
 }
@@ -244,15 +243,15 @@ func (p *Plan) runRow(s *State, row, pass int) {
 // the earlier passes are already ahead of it.
 func (p *Plan) runFusedRows(s *State, groups int) {
 	s.ptrs, s.strides = s.ptrs[:0], s.strides[:0]
-	for _, g := range p.fused.slots {
-		if g.object < 0 {
+	for _, slot := range p.fused.slots {
+		if slot.object < 0 {
 			s.ptrs, s.strides = append(s.ptrs, nil), append(s.strides, 0)
 			continue
 		}
-		kept := p.objects[g.object].keptStride
-		at := (p.passesAtOnce-1-g.pass)*p.pipelineRows + g.rowInGroup
-		s.ptrs = append(s.ptrs, unsafe.Add(s.passBases[0][g.object], at*kept))
-		s.strides = append(s.strides, p.pipelineRows*kept)
+		rowStride := p.objects[slot.object].keptStride
+		row := (p.passesAtOnce-1-slot.pass)*p.pipelineRows + slot.rowInGroup
+		s.ptrs = append(s.ptrs, unsafe.Add(s.passBases[0][slot.object], row*rowStride))
+		s.strides = append(s.strides, p.pipelineRows*rowStride)
 	}
 	p.fused.loop.Run(&s.loops, s.ptrs, s.strides, p.reduced[0].length, groups)
 }
@@ -280,11 +279,11 @@ func (p *Plan) runFusedTiles(s *State, begin, end int, ptrs []unsafe.Pointer, wo
 		// Later passes run first, because each pass overwrites the rows that the next pass reads.
 		for k := min(p.passesAtOnce-1, first-begin); k >= max(0, first-end+1); k-- {
 			s.tileBase = s.passBases[(first-k)%p.passesAtOnce]
-			t := s.tiles[(first-k)%p.passesAtOnce]
+			current := s.tiles[(first-k)%p.passesAtOnce]
 			if !isFused {
-				p.runPass(s, t, &p.passes[k])
+				p.runPass(s, current, &p.passes[k])
 			}
-			p.runPerRow(s, t, &p.passes[k])
+			p.runPerRow(s, current, &p.passes[k])
 		}
 	}
 }
@@ -292,13 +291,13 @@ func (p *Plan) runFusedTiles(s *State, begin, end int, ptrs []unsafe.Pointer, wo
 // runFusedTile runs the fused loop over tile first for the first pass, tile first-1 for the second pass, and so on.
 func (p *Plan) runFusedTile(s *State, first int) {
 	s.ptrs, s.strides = s.ptrs[:0], s.strides[:0]
-	for _, g := range p.fused.slots {
-		if g.object < 0 {
+	for _, slot := range p.fused.slots {
+		if slot.object < 0 {
 			s.ptrs, s.strides = append(s.ptrs, nil), append(s.strides, 0)
 			continue
 		}
-		s.ptrs = append(s.ptrs, s.passBases[(first-g.pass)%p.passesAtOnce][g.object])
-		s.strides = append(s.strides, p.objects[g.object].keptStride)
+		s.ptrs = append(s.ptrs, s.passBases[(first-slot.pass)%p.passesAtOnce][slot.object])
+		s.strides = append(s.strides, p.objects[slot.object].keptStride)
 	}
 	p.fused.loop.Run(&s.loops, s.ptrs, s.strides, p.reduced[0].length, s.tiles[0].positions)
 }

@@ -10,22 +10,22 @@ import (
 // Listings returns descriptions of the code of all loops, in the order in which the loops run.
 func (p *Plan) Listings() []expr.Listing {
 	var list []expr.Listing
-	add := func(l *loops.Loop, slots []int, name string) {
-		if l == nil {
+	add := func(loop *loops.Loop, slots []int, name string) {
+		if loop == nil {
 			return
 		}
-		r := l.Listing(name)
-		r.Staged = make([]bool, len(r.Loop.Code.Out)+len(r.Loop.Code.In))
-		for i := range min(len(slots), len(r.Staged)) {
+		listing := loop.Listing(name)
+		listing.Staged = make([]bool, len(listing.Loop.Code.Out)+len(listing.Loop.Code.In))
+		for i := range min(len(slots), len(listing.Staged)) {
 			// An object in the worker's memory is a staged copy or an intermediate result.
-			r.Staged[i] = slots[i] >= 0 && p.objects[slots[i]].argument < 0
+			listing.Staged[i] = slots[i] >= 0 && p.objects[slots[i]].argument < 0
 		}
-		list = append(list, r)
+		list = append(list, listing)
 	}
 	if p.fused != nil {
 		slots := make([]int, len(p.fused.slots))
-		for i, g := range p.fused.slots {
-			slots[i] = g.object
+		for i, slot := range p.fused.slots {
+			slots[i] = slot.object
 		}
 		add(p.fused.loop, slots, "all passes fused in one loop: in each iteration, each pass computes a different row")
 	}

@@ -25,14 +25,15 @@ type object struct {
 	copies, copyStride int
 }
 
-func (o *object) stride(ax int) int {
+// stride returns the stride in bytes along an axis: kept0, or the index of a reduced axis.
+func (o *object) stride(axisIndex int) int {
 	switch {
-	case ax == kept0:
+	case axisIndex == kept0:
 		return o.keptStride
-	case ax < 0 || ax >= len(o.reducedStrides):
+	case axisIndex < 0 || axisIndex >= len(o.reducedStrides):
 		return 0
 	}
-	return o.reducedStrides[ax]
+	return o.reducedStrides[axisIndex]
 }
 
 // stagedCopy is a copy of a staged operand or output. An operand is copied to the worker's memory before the passes. An
@@ -77,8 +78,8 @@ type fold struct {
 	joinLoop     *loops.Loop                          // combines results of blocks of columns, or of parts of rows
 }
 
-// partial locates, in scratch memory, the partial results of a fold of rows that are divided into parts. The results of
-// a tile's parts are adjacent, in order.
+// partial is the place of the partial results of a fold in scratch memory, if rows are divided into parts. The
+// results of a tile's parts are adjacent, in order.
 type partial struct {
 	offset int // byte offset
 	size   int // size in bytes of the results of one part
@@ -93,9 +94,9 @@ type builder struct {
 	rowObjects, numberObjects []int       // the objects of the row program's Rows and Numbers
 }
 
-// build compiles the passes as a pipeline, as a loop fused by tiles, or as separate loops; the first way that is
-// possible. If fused passes would evict shared operands from L1, it tries only a pipeline of two rows, which reads
-// these operands once for both, and separate loops.
+// build compiles the passes as a pipeline, as a loop fused by tiles, or as separate loops. It chooses the first
+// possible way in this order. If fused passes would evict shared operands from L1, it tries only a pipeline of two
+// rows, which reads these operands once for both, and separate loops.
 func (p *Plan) build() error {
 	pipelineRows := []int{1, 0} // 0: no pipeline
 	if p.evictsSharedOperands() {
@@ -115,18 +116,19 @@ func (p *Plan) build() error {
 	return p.compilePasses()
 }
 
+// compilePasses adds the objects of the plan, and compiles its passes, fused if passesAtOnce is greater than 1.
 func (p *Plan) compilePasses() error {
 	b := &builder{Plan: p, perRowIns: map[int]int{}, perRowOuts: map[int]int{}}
 	b.makeObjects()
-	for k, r := range p.program.Rows {
-		if r.Out >= 0 && (!p.hasNonTemporalStores(r.Out) || r.Scan != expr.Invalid) {
-			b.rowObjects = append(b.rowObjects, b.outObjects[r.Out])
+	for k, row := range p.program.Rows {
+		if row.Out >= 0 && (!p.hasNonTemporalStores(row.Out) || row.Scan != expr.Invalid) {
+			b.rowObjects = append(b.rowObjects, b.outObjects[row.Out])
 			continue
 		}
-		b.rowObjects = append(b.rowObjects, b.tileMemory(r.DType.Size(), p.rowCopies(k)))
+		b.rowObjects = append(b.rowObjects, b.tileMemory(row.DType.Size(), p.rowCopies(k)))
 	}
-	for _, d := range p.program.Numbers {
-		b.numberObjects = append(b.numberObjects, b.perRowMemory(d.Size()))
+	for _, dtype := range p.program.Numbers {
+		b.numberObjects = append(b.numberObjects, b.perRowMemory(dtype.Size()))
 	}
 	for k := range p.program.Passes {
 		if err := b.compilePass(k); err != nil {
@@ -140,56 +142,56 @@ func (p *Plan) compilePasses() error {
 }
 
 // allocate adds an object in the worker's memory.
-func (b *builder) allocate(bytes int, o object) int {
-	o.argument, o.offset = -1, b.workerBytes
-	o.copies, o.copyStride = max(1, o.copies), (bytes+tensor.Align-1)&^(tensor.Align-1)
-	b.workerBytes += o.copies * o.copyStride
-	b.objects = append(b.objects, o)
+func (b *builder) allocate(bytes int, obj object) int {
+	obj.argument, obj.offset = -1, b.workerBytes
+	obj.copies, obj.copyStride = max(1, obj.copies), (bytes+tensor.Align-1)&^(tensor.Align-1)
+	b.workerBytes += obj.copies * obj.copyStride
+	b.objects = append(b.objects, obj)
 	return len(b.objects) - 1
 }
 
 // tileMemory allocates an object with all elements of a tile, with the given number of copies.
 func (b *builder) tileMemory(size, copies int) int {
-	o := object{size: size, copies: copies, reducedStrides: make([]int, len(b.reduced))}
-	n := size
+	obj := object{size: size, copies: copies, reducedStrides: make([]int, len(b.reduced))}
+	stride := size
 	if b.alongColumns {
-		o.keptStride = n
-		n *= b.maxLength(kept0)
+		obj.keptStride = stride
+		stride *= b.maxLength(kept0)
 	}
 	for d := range b.reduced {
-		o.reducedStrides[d] = n
-		n *= b.maxLength(d)
+		obj.reducedStrides[d] = stride
+		stride *= b.maxLength(d)
 	}
 	if !b.alongColumns {
-		n = (n + 63) &^ 63
+		stride = (stride + 63) &^ 63
 		if b.pipelineRows == 0 { // a pipeline stores one row
-			o.keptStride = n
-			n *= b.maxLength(kept0)
+			obj.keptStride = stride
+			stride *= b.maxLength(kept0)
 		}
 	}
-	return b.allocate(n, o)
+	return b.allocate(stride, obj)
 }
 
 // perRowMemory allocates an object with one element for each row of a tile, or of a chunk in a pipeline.
 func (b *builder) perRowMemory(size int) int {
-	o := object{size: size, keptStride: size, reducedStrides: make([]int, len(b.reduced))}
+	obj := object{size: size, keptStride: size, reducedStrides: make([]int, len(b.reduced))}
 	if b.pipelineRows > 0 {
-		return b.allocate(size*b.tileLen*b.tilesPerChunk, o)
+		return b.allocate(size*b.tileLen*b.tilesPerChunk, obj)
 	}
-	o.copies = b.passesAtOnce
-	return b.allocate(size*b.tileLen, o)
+	obj.copies = b.passesAtOnce
+	return b.allocate(size*b.tileLen, obj)
 }
 
 // makeObjects adds the objects of outputs and operands. If loops cannot use an output or operand in place, makeObjects
 // adds its staged copy, too.
 func (b *builder) makeObjects() {
 	n := len(b.metas)
-	for i, m := range b.metas {
-		o := object{argument: i, size: m.DType.Size(), keptStride: b.kept[0].strides[i]}
-		for _, a := range b.reduced {
-			o.reducedStrides = append(o.reducedStrides, a.strides[i])
+	for i, meta := range b.metas {
+		obj := object{argument: i, size: meta.DType.Size(), keptStride: b.kept[0].strides[i]}
+		for _, dim := range b.reduced {
+			obj.reducedStrides = append(obj.reducedStrides, dim.strides[i])
 		}
-		b.objects = append(b.objects, o)
+		b.objects = append(b.objects, obj)
 	}
 	objectOf := make([]int, n)
 	for i := range b.metas {
@@ -210,33 +212,34 @@ func (b *builder) makeObjects() {
 // perRowOperand returns the object of operand i, which has one element for each row. If the elements are not contiguous
 // over the tile, the operand is staged.
 func (b *builder) perRowOperand(i int) int {
-	o := &b.objects[i]
-	if o.keptStride == o.size || o.keptStride == 0 || b.tileLen == 1 {
+	obj := &b.objects[i]
+	if obj.keptStride == obj.size || obj.keptStride == 0 || b.tileLen == 1 {
 		return i
 	}
 	if staged, ok := b.perRowIns[i]; ok {
 		return staged
 	}
-	to := b.perRowMemory(o.size)
-	b.stagedCopies = append(b.stagedCopies, stagedCopy{argument: i, staged: to, elem: strided.Move(b.objects[i].size)})
-	b.perRowIns[i] = to
-	return to
+	staging := b.perRowMemory(obj.size)
+	b.stagedCopies = append(b.stagedCopies, stagedCopy{argument: i, staged: staging,
+		elem: strided.Move(b.objects[i].size)})
+	b.perRowIns[i] = staging
+	return staging
 }
 
 // perRowOutput returns the object of output i, which has one element for each row, as perRowOperand does for operands.
 func (b *builder) perRowOutput(i int) int {
-	o := &b.objects[i]
-	if o.keptStride == o.size || b.tileLen == 1 {
+	obj := &b.objects[i]
+	if obj.keptStride == obj.size || b.tileLen == 1 {
 		return i
 	}
 	if staged, ok := b.perRowOuts[i]; ok {
 		return staged
 	}
-	to := b.perRowMemory(o.size)
-	b.stagedCopies = append(b.stagedCopies, stagedCopy{output: true, argument: i, staged: to,
+	staging := b.perRowMemory(obj.size)
+	b.stagedCopies = append(b.stagedCopies, stagedCopy{output: true, argument: i, staged: staging,
 		elem: strided.Move(b.objects[i].size)})
-	b.perRowOuts[i] = to
-	return to
+	b.perRowOuts[i] = staging
+	return staging
 }
 
 // objectAt returns the object of a place ([expr.Place]) in a pass or, with afterPass, in the computation once per row
@@ -261,6 +264,7 @@ func (b *builder) objectAt(place expr.Place, afterPass, output bool) int {
 	return -1
 }
 
+// compilePass compiles the loops of pass k and adds the pass to the plan.
 func (b *builder) compilePass(k int) error {
 	rowPass := &b.program.Passes[k]
 	var pass compiledPass
@@ -272,13 +276,13 @@ func (b *builder) compilePass(k int) error {
 	b.compileScans(rowPass, &pass)
 	if rowPass.After != nil {
 		exprLoop := &expr.Loop{Code: rowPass.After, Scalar: make([]bool, len(rowPass.After.In))}
-		for _, q := range rowPass.AfterOut {
-			pass.perRowSlots = append(pass.perRowSlots, b.objectAt(q, true, true))
+		for _, place := range rowPass.AfterOut {
+			pass.perRowSlots = append(pass.perRowSlots, b.objectAt(place, true, true))
 		}
-		for k, q := range rowPass.AfterIn {
-			o := b.objectAt(q, true, false)
-			exprLoop.Scalar[k] = b.objects[o].keptStride == 0 && b.tileLen > 1
-			pass.perRowSlots = append(pass.perRowSlots, o)
+		for k, place := range rowPass.AfterIn {
+			index := b.objectAt(place, true, false)
+			exprLoop.Scalar[k] = b.objects[index].keptStride == 0 && b.tileLen > 1
+			pass.perRowSlots = append(pass.perRowSlots, index)
 		}
 		var err error
 		if pass.perRow, err = loops.New(exprLoop, loops.Options{}); err != nil {
@@ -306,12 +310,12 @@ func (b *builder) compileLoop(k int, pass *compiledPass) (err error) {
 	if pass.loop, err = b.compile(exprLoop, b.options(b.onlyNonTemporal(out), b.passPrefetch(k, in))); err != nil {
 		return err
 	}
-	for n, f := range rowPass.Folds {
-		d := rowPass.Code.Insts[f.V].DType
+	for n, exprFold := range rowPass.Folds {
+		dtype := rowPass.Code.Insts[exprFold.V].DType
 		rowFold := fold{result: b.numberObjects[rowPass.Into[n]], laneAccs: -1, upperAccs: -1,
-			combineLanes: interp.Combine(f.Op, d)}
-		fillBits(rowFold.neutral[:], expr.Neutral(f.Op, d), d.Size())
-		join, err := expr.Joining(f.Op, d)
+			combineLanes: interp.Combine(exprFold.Op, dtype)}
+		fillBits(rowFold.neutral[:], expr.Neutral(exprFold.Op, dtype), dtype.Size())
+		join, err := expr.Joining(exprFold.Op, dtype)
 		if err != nil {
 			return err
 		}
@@ -320,17 +324,17 @@ func (b *builder) compileLoop(k int, pass *compiledPass) (err error) {
 		}
 		switch {
 		case b.alongColumns:
-			rowFold.upperAccs = b.perRowMemory(d.Size())
+			rowFold.upperAccs = b.perRowMemory(dtype.Size())
 		case exprLoop.Totals:
 			pass.slots = append(pass.slots, rowFold.result)
 		default:
-			accBytes := expr.Lanes * d.Size()
-			rowFold.laneAccs = b.allocate(b.tileLen*accBytes, object{size: d.Size(), keptStride: accBytes,
+			accBytes := expr.Lanes * dtype.Size()
+			rowFold.laneAccs = b.allocate(b.tileLen*accBytes, object{size: dtype.Size(), keptStride: accBytes,
 				reducedStrides: make([]int, len(b.reduced))})
 			pass.slots = append(pass.slots, rowFold.laneAccs)
 		}
 		if b.partsPerRow > 1 {
-			size := (b.tileLen*d.Size() + 63) &^ 63
+			size := (b.tileLen*dtype.Size() + 63) &^ 63
 			b.partials = append(b.partials, partial{b.scratchBytes, size})
 			b.scratchBytes += size * b.partsPerRow * b.tiles
 		}
@@ -355,50 +359,51 @@ func (b *builder) objectsAt(out, in []expr.Place) (slots []int) {
 }
 
 // newLoop returns the loop of an expression. Operands that are constant along the inner axis are scalars.
-func (b *builder) newLoop(c *expr.Code, in []expr.Place) *expr.Loop {
-	l := &expr.Loop{Code: c, Scalar: make([]bool, len(in))}
+func (b *builder) newLoop(code *expr.Code, in []expr.Place) *expr.Loop {
+	loop := &expr.Loop{Code: code, Scalar: make([]bool, len(in))}
 	for k, place := range in {
-		o := b.objectAt(place, false, false)
-		l.Scalar[k] = b.objects[o].stride(b.innerAxis()) == 0 && b.maxLength(b.innerAxis()) > 1
+		index := b.objectAt(place, false, false)
+		loop.Scalar[k] = b.objects[index].stride(b.innerAxis()) == 0 && b.maxLength(b.innerAxis()) > 1
 	}
-	return l
+	return loop
 }
 
 // compileUnrolled compiles a loop that processes several elements of each column at once, so that an accumulator is
 // read and written once for all these elements. It compiles nothing if there are too many pointers for registers.
 func (b *builder) compileUnrolled(k int, pass *compiledPass) error {
-	for n := 4; n > 1; n /= 2 {
-		code, in, out, err := b.program.Columns(k, n)
+	for count := 4; count > 1; count /= 2 {
+		code, in, out, err := b.program.Columns(k, count)
 		if err != nil {
 			return err
 		}
 		if len(in)+len(out) > maxPointers {
 			continue
 		}
-		opts := b.options(b.onlyNonTemporal(out), b.prefetch(in, allOperands, n, onePassPrefetch))
-		l, err := loops.New(b.newLoop(code, in), opts)
-		if err != nil || !l.Compiled() {
+		opts := b.options(b.onlyNonTemporal(out), b.prefetch(in, allOperands, count, onePassPrefetch))
+		loop, err := loops.New(b.newLoop(code, in), opts)
+		if err != nil || !loop.Compiled() {
 			return err
 		}
-		pass.unrolled, pass.unrollCount = l, n
-		for i, o := range b.objectsAt(out, in) {
+		pass.unrolled, pass.unrollCount = loop, count
+		for i, index := range b.objectsAt(out, in) {
 			element := append(slices.Clone(out), in...)[i].Element
-			pass.unrolledSlots = append(pass.unrolledSlots, elementSlot{slices.Index(pass.slots, o), element})
+			pass.unrolledSlots = append(pass.unrolledSlots, elementSlot{slices.Index(pass.slots, index), element})
 		}
 		return nil
 	}
 	return nil
 }
 
-func (b *builder) compile(l *expr.Loop, opts loops.Options) (*loops.Loop, error) {
-	if b.severalRowsPerCall && len(l.Folds) > 0 {
-		l.Totals = true
-		if r, err := loops.New(l, opts); err != nil || b.maxLength(0) <= r.MaxElements() {
-			return r, err
+// compile compiles a loop. A loop with folds has totals if one call processes whole rows.
+func (b *builder) compile(loop *expr.Loop, options loops.Options) (*loops.Loop, error) {
+	if b.severalRowsPerCall && len(loop.Folds) > 0 {
+		loop.Totals = true
+		if compiled, err := loops.New(loop, options); err != nil || b.maxLength(0) <= compiled.MaxElements() {
+			return compiled, err
 		}
-		l.Totals = false
+		loop.Totals = false
 	}
-	return loops.New(l, opts)
+	return loops.New(loop, options)
 }
 
 // options returns the options of a loop. Run executes a fence once per chunk, instead of a fence in each loop, because
@@ -415,13 +420,13 @@ func fillBits(to []byte, bits uint64, size int) {
 	}
 }
 
-// onlyNonTemporal reports whether a pass stores rows, and all of them are outputs with non-temporal stores.
+// onlyNonTemporal reports whether a pass stores rows, all of them to outputs with non-temporal stores.
 func (b *builder) onlyNonTemporal(out []expr.Place) bool {
 	wholeOutputs := 0
-	for _, q := range out {
+	for _, place := range out {
 		switch {
-		case q.Kind == expr.Nowhere || q.Kind == expr.AtNumber:
-		case q.Kind != expr.AtOutput || !b.hasNonTemporalStores(q.N):
+		case place.Kind == expr.Nowhere || place.Kind == expr.AtNumber:
+		case place.Kind != expr.AtOutput || !b.hasNonTemporalStores(place.N):
 			return false
 		default:
 			wholeOutputs++

@@ -84,20 +84,20 @@ func (p *Pieces) build(metas []tensor.Meta, kept, reduced []axis, direction Dire
 		p.firstIndex = append(p.firstIndex, int32((k/piecesAlong*cutAxis.length+k%piecesAlong*length)*innerElements))
 	}
 	rows := elementsOf(kept)
-	for _, o := range p.code.PieceCode.Out {
+	for _, output := range p.code.PieceCode.Out {
 		p.partialOffsets = append(p.partialOffsets, p.partialBytes)
-		p.partialBytes += (rows*pieces*o.DType.Size() + tensor.Align - 1) &^ (tensor.Align - 1)
+		p.partialBytes += (rows*pieces*output.DType.Size() + tensor.Align - 1) &^ (tensor.Align - 1)
 	}
-	layout := pieceLayout{p: p, metas: metas, kept: kept, piecesPerRow: pieces}
-	planPieces := func(blocks, n int) (*Plan, error) {
+	layout := pieceLayout{pieces: p, metas: metas, kept: kept, piecesPerRow: pieces}
+	planPieces := func(blocks, cutLength int) (*Plan, error) {
 		layout.reset()
 		for i := len(outer) - 1; i >= 0; i-- {
 			layout.addAxis(outer[i].length, outer[i].strides, 1, piecesAlong*elementsOf(outer[:i]), false)
 		}
 		layout.addAxis(blocks, cutAxis.strides, length, 1, false)
-		layout.addAxis(n, cutAxis.strides, 1, 0, true)
-		for _, b := range slices.Backward(reduced[:cutIndex]) {
-			layout.addAxis(b.length, b.strides, 1, 0, true)
+		layout.addAxis(cutLength, cutAxis.strides, 1, 0, true)
+		for _, inner := range slices.Backward(reduced[:cutIndex]) {
+			layout.addAxis(inner.length, inner.strides, 1, 0, true)
 		}
 		return New(p.code.PieceCode, layout.outs, layout.ins, layout.mask, direction)
 	}
@@ -116,9 +116,9 @@ func (p *Pieces) build(metas []tensor.Meta, kept, reduced []axis, direction Dire
 
 // isCloserAlong reports whether consecutive elements are closer in memory along axis a than along axis b.
 func (p *Pieces) isCloserAlong(a, b axis) bool {
-	for i, s := range a.strides[p.outCount:] {
-		if r := b.strides[p.outCount+i]; s != 0 && r != 0 {
-			return max(s, -s) < max(r, -r)
+	for i, stride := range a.strides[p.outCount:] {
+		if other := b.strides[p.outCount+i]; stride != 0 && other != 0 {
+			return max(stride, -stride) < max(other, -other)
 		}
 	}
 	return false
@@ -128,7 +128,7 @@ func (p *Pieces) isCloserAlong(a, b axis) bool {
 // of each fold, for each row and piece. Its operands are the operands of the expression, and the first index of each
 // piece.
 type pieceLayout struct {
-	p            *Pieces
+	pieces       *Pieces
 	metas        []tensor.Meta // outputs and operands of the expression
 	kept         []axis
 	piecesPerRow int // number of pieces of a row
@@ -141,62 +141,63 @@ type pieceLayout struct {
 // reset sets the metas of the plan for pieces to the kept axes.
 func (l *pieceLayout) reset() {
 	l.outs, l.ins, l.mask = nil, nil, nil
-	for _, o := range l.p.code.PieceCode.Out {
-		l.outs = append(l.outs, tensor.Meta{DType: o.DType})
+	for _, output := range l.pieces.code.PieceCode.Out {
+		l.outs = append(l.outs, tensor.Meta{DType: output.DType})
 	}
-	for _, m := range l.metas[l.p.outCount:] {
-		l.ins = append(l.ins, tensor.Meta{DType: m.DType})
+	for _, meta := range l.metas[l.pieces.outCount:] {
+		l.ins = append(l.ins, tensor.Meta{DType: meta.DType})
 	}
 	l.ins = append(l.ins, tensor.Meta{DType: tensor.Int32})
-	for d, a := range slices.Backward(l.kept) {
-		l.addAxis(a.length, a.strides, 1, l.piecesPerRow*elementsOf(l.kept[:d]), false)
+	for d, keptAxis := range slices.Backward(l.kept) {
+		l.addAxis(keptAxis.length, keptAxis.strides, 1, l.piecesPerRow*elementsOf(l.kept[:d]), false)
 		l.ins[len(l.ins)-1].Strides[len(l.mask)-1] = 0
 	}
 }
 
 // addAxis adds an axis of n positions to all metas. The stride of operand i is factor*strides[outCount+i] bytes. The
 // stride of outputs and first indices is partialStride elements.
-func (l *pieceLayout) addAxis(n int, step []int, steps, partialStride int, reduced bool) {
+func (l *pieceLayout) addAxis(length int, strides []int, factor, partialStride int, reduced bool) {
 	l.mask = append(l.mask, reduced)
 	for i := range l.outs {
-		addDim(&l.outs[i], n, partialStride)
+		addDim(&l.outs[i], length, partialStride)
 		if reduced {
 			l.outs[i].Shape[len(l.mask)-1] = 1
 		}
 	}
 	last := len(l.ins) - 1
 	for i := range l.ins[:last] {
-		addDim(&l.ins[i], n, step[l.p.outCount+i]*steps/l.ins[i].DType.Size())
+		addDim(&l.ins[i], length, strides[l.pieces.outCount+i]*factor/l.ins[i].DType.Size())
 	}
-	addDim(&l.ins[last], n, partialStride)
+	addDim(&l.ins[last], length, partialStride)
 }
 
+// addDim adds a dimension to a layout.
 func addDim(m *tensor.Meta, n, stride int) {
 	m.Shape, m.Strides = append(m.Shape, n), append(m.Strides, stride)
 }
 
-// lastPieceOffsets returns the byte offset of the first shorter piece in each output and operand. `pieces` entries
-// precede it in outputs and first indices, and `positions` positions along the cut axis in operands; step has the
-// strides of that axis.
-func (l *pieceLayout) lastPieceOffsets(pieces, positions int, step []int) (bytes []int) {
-	for _, o := range l.outs {
-		bytes = append(bytes, pieces*o.DType.Size())
+// lastPieceOffsets returns the byte offset of the first shorter piece in each output and operand. The numbers of
+// preceding elements are `pieces` in outputs and first indices, and `positions` along the cut axis in operands.
+// strides are the strides of the cut axis.
+func (l *pieceLayout) lastPieceOffsets(pieces, positions int, strides []int) (bytes []int) {
+	for _, output := range l.outs {
+		bytes = append(bytes, pieces*output.DType.Size())
 	}
-	for _, s := range step[l.p.outCount:] {
-		bytes = append(bytes, positions*s)
+	for _, stride := range strides[l.pieces.outCount:] {
+		bytes = append(bytes, positions*stride)
 	}
 	return append(bytes, pieces*tensor.Int32.Size())
 }
 
 // planJoin plans the combination of the results of pieces into the outputs.
 func (l *pieceLayout) planJoin(direction Direction) (*Plan, error) {
-	code, outCount := l.p.code, l.p.outCount
+	code, outCount := l.pieces.code, l.pieces.outCount
 	var outs, ins []tensor.Meta
-	for _, m := range l.metas[:outCount] {
-		outs = append(outs, tensor.Meta{DType: m.DType})
+	for _, meta := range l.metas[:outCount] {
+		outs = append(outs, tensor.Meta{DType: meta.DType})
 	}
-	for _, d := range code.Join.In {
-		ins = append(ins, tensor.Meta{DType: d})
+	for _, dtype := range code.Join.In {
+		ins = append(ins, tensor.Meta{DType: dtype})
 	}
 	folds := len(code.PieceCode.Out)
 	add := func(n, partial int, step func(i int) int) {
@@ -211,8 +212,8 @@ func (l *pieceLayout) planJoin(direction Direction) (*Plan, error) {
 			addDim(&ins[i], n, step(outCount+code.In[i-folds])/ins[i].DType.Size())
 		}
 	}
-	for d, a := range slices.Backward(l.kept) {
-		add(a.length, l.piecesPerRow*elementsOf(l.kept[:d]), func(i int) int { return a.strides[i] })
+	for dtype, a := range slices.Backward(l.kept) {
+		add(a.length, l.piecesPerRow*elementsOf(l.kept[:dtype]), func(i int) int { return a.strides[i] })
 	}
 	add(l.piecesPerRow, 1, func(int) int { return 0 })
 	mask := make([]bool, len(l.kept)+1)
@@ -292,10 +293,10 @@ func (p *Pieces) InPlace() [][2]int { return nil }
 
 // Listings describes the code of all loops.
 func (p *Pieces) Listings() (list []expr.Listing) {
-	add := func(q *Plan, name string) {
-		for _, l := range q.Listings() {
-			l.Name = name + ": " + l.Name
-			list = append(list, l)
+	add := func(plan *Plan, name string) {
+		for _, listing := range plan.Listings() {
+			listing.Name = name + ": " + listing.Name
+			list = append(list, listing)
 		}
 	}
 	add(p.equalPieces, fmt.Sprintf("pieces of %d elements", p.equalPieces.rowLen))

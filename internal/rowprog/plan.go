@@ -43,7 +43,7 @@ type Plan struct {
 	tilesPerChunk        int  // maximum number of tiles in a chunk
 	cutAxis              int  // the reduced axis that is cut, or -1
 	partLen, partsPerRow int  // if rows are cut: maximum length of a part along cutAxis, and the number of parts
-	elementCost          int  // relative time per element: 4 if the expression has an elementary function, else 1
+	elementCost          int  // relative time per element: 4 if the expression has an elementary function, otherwise 1
 	needsStoreFence      bool // some loops use unfenced non-temporal stores
 
 	objects      []object
@@ -131,8 +131,8 @@ func New(c *expr.Code, outs, ins []tensor.Meta, mask []bool, direction Direction
 // numRows returns the number of rows.
 func (p *Plan) numRows() int { return elementsOf(p.kept) }
 
-// axes sets the kept and reduced axes, ordered by ascending stride of the lead operand, and merges adjacent axes that
-// one axis can replace. shape is the shape to which all operands are broadcast.
+// axes sets the kept and reduced axes, ordered by ascending stride of the lead operand. It merges adjacent axes
+// where possible. shape is the shape to which all operands are broadcast.
 func (p *Plan) axes(mask []bool) (shape []int, err error) {
 	if shape, err = fullShape(p.metas, len(mask)); err != nil {
 		return nil, err
@@ -161,13 +161,13 @@ func (p *Plan) axes(mask []bool) (shape []int, err error) {
 	return shape, nil
 }
 
-// leadOperand returns the operand with the most elements, whose strides determine the order of axes; output 0 if there
-// are no operands.
+// leadOperand returns the operand with the most elements. Its strides determine the order of axes. Without operands,
+// it is output 0.
 func (p *Plan) leadOperand() int {
 	best, maxElements := 0, -1
 	for i := range p.metas {
-		if n := p.elements(i); i >= p.outCount && n > maxElements {
-			best, maxElements = i, n
+		if count := p.elements(i); i >= p.outCount && count > maxElements {
+			best, maxElements = i, count
 		}
 	}
 	return best
@@ -175,22 +175,22 @@ func (p *Plan) leadOperand() int {
 
 // elements returns the number of distinct elements of an output or operand.
 func (p *Plan) elements(i int) int {
-	n := 1
+	count := 1
 	for _, list := range [][]axis{p.kept, p.reduced} {
-		for _, a := range list {
-			if a.strides[i] != 0 {
-				n *= a.length
+		for _, dim := range list {
+			if dim.strides[i] != 0 {
+				count *= dim.length
 			}
 		}
 	}
-	return n
+	return count
 }
 
 // cutTiles divides kept[0] into tiles, groups tiles into chunks, and cuts rows if there are too few chunks.
 func (p *Plan) cutTiles() {
 	p.elementCost = 1
-	for _, i := range p.program.Code.Insts {
-		if !i.Op.Primitive() && i.Op != expr.Reduce {
+	for _, inst := range p.program.Code.Insts {
+		if !inst.Op.Primitive() && inst.Op != expr.Reduce {
 			p.elementCost = 4
 		}
 	}
@@ -206,8 +206,9 @@ func (p *Plan) cutTiles() {
 	}
 	parts, minWork := (work+grain-1)/grain, 2*grain
 	if p.alongColumns {
-		// Along columns, the number of parts is even, so that each of two workers reduces the half of an image that it
-		// computed in the preceding convolution and that is in its cache. The minimum size is smaller than along rows.
+		// Along columns, the number of parts is even: each of two workers then reduces the half of an image that it
+		// computed in the preceding convolution, which is still in its cache. The minimum size is smaller than along
+		// rows.
 		parts, minWork = machine.DivideUnits(p.rowLen, p.tileLen, grain).Chunks, grain/2
 	}
 	if chunks := (p.tiles + p.tilesPerChunk - 1) / p.tilesPerChunk; p.tiles > 0 && chunks < minChunks &&
@@ -220,13 +221,13 @@ func (p *Plan) cutTiles() {
 // of a chunk.
 func (p *Plan) maxTileLen(grain int) int {
 	rowBytes := 0 // the bytes of all operands, outputs and stored rows that vary within a row
-	for i, m := range p.metas {
+	for i, meta := range p.metas {
 		if p.variesInRow(i) {
-			rowBytes += m.DType.Size() * p.rowLen
+			rowBytes += meta.DType.Size() * p.rowLen
 		}
 	}
-	for _, r := range p.program.Rows {
-		rowBytes += r.DType.Size() * p.rowLen
+	for _, row := range p.program.Rows {
+		rowBytes += row.DType.Size() * p.rowLen
 	}
 	switch rowsInCache := max(1, cacheBytes/max(1, rowBytes)); {
 	case p.alongColumns && p.isSinglePass():
@@ -243,18 +244,18 @@ func (p *Plan) maxTileLen(grain int) int {
 
 // cutRows cuts the longest reduced axis into at most `parts` parts.
 func (p *Plan) cutRows(parts int) {
-	for d, a := range p.reduced {
-		if p.cutAxis < 0 || a.length > p.reduced[p.cutAxis].length {
+	for d, candidate := range p.reduced {
+		if p.cutAxis < 0 || candidate.length > p.reduced[p.cutAxis].length {
 			p.cutAxis = d
 		}
 	}
-	n := p.reduced[p.cutAxis].length
-	p.partsPerRow = min(parts, (maxParts+p.tiles-1)/p.tiles, n)
-	p.partLen = (n + p.partsPerRow - 1) / p.partsPerRow
+	length := p.reduced[p.cutAxis].length
+	p.partsPerRow = min(parts, (maxParts+p.tiles-1)/p.tiles, length)
+	p.partLen = (length + p.partsPerRow - 1) / p.partsPerRow
 	if !p.alongColumns && p.cutAxis == 0 && p.partLen > expr.Lanes {
 		p.partLen = (p.partLen + expr.Lanes - 1) / expr.Lanes * expr.Lanes
 	}
-	if p.partsPerRow = (n + p.partLen - 1) / p.partLen; p.partsPerRow < 2 {
+	if p.partsPerRow = (length + p.partLen - 1) / p.partLen; p.partsPerRow < 2 {
 		p.cutAxis, p.partsPerRow = -1, 1
 	}
 }
@@ -262,11 +263,11 @@ func (p *Plan) cutRows(parts int) {
 // isDirect reports whether loops use output or operand i in place. An output must be contiguous along the inner axis.
 // An operand must be contiguous or constant along that axis. Other outputs and operands are staged.
 func (p *Plan) isDirect(i int) bool {
-	a := p.reduced[0]
+	inner := p.reduced[0]
 	if p.alongColumns {
-		a = p.kept[0]
+		inner = p.kept[0]
 	}
-	return a.length == 1 || a.strides[i] == p.metas[i].DType.Size() || a.strides[i] == 0 && i >= p.outCount
+	return inner.length == 1 || inner.strides[i] == p.metas[i].DType.Size() || inner.strides[i] == 0 && i >= p.outCount
 }
 
 // variesInRow reports whether output or operand i varies within a row.
@@ -280,9 +281,9 @@ func (p *Plan) variesInRow(i int) bool {
 // hasNonTemporalStores reports whether output o exceeds the caches and is written with non-temporal stores. Each
 // element of such an output must be written only once, so stored rows are then in the worker's memory instead of the
 // output.
-func (p *Plan) hasNonTemporalStores(o int) bool {
-	m := p.metas[o]
-	return p.program.Whole[o] && p.isDirect(o) && m.Numel()*m.DType.Size() >= machine.NonTemporalMinBytes
+func (p *Plan) hasNonTemporalStores(output int) bool {
+	meta := p.metas[output]
+	return p.program.Whole[output] && p.isDirect(output) && meta.Numel()*meta.DType.Size() >= machine.NonTemporalMinBytes
 }
 
 // hasStaged reports whether some output or operand that varies within a row is staged.
@@ -296,14 +297,14 @@ func (p *Plan) hasStaged() bool {
 }
 
 // maxLength returns the maximum number of positions along an axis in a tile.
-func (p *Plan) maxLength(ax int) int {
-	switch ax {
+func (p *Plan) maxLength(axisIndex int) int {
+	switch axisIndex {
 	case kept0:
 		return p.tileLen
 	case p.cutAxis:
 		return p.partLen
 	}
-	return p.reduced[ax].length
+	return p.reduced[axisIndex].length
 }
 
 // innerAxis returns the axis of a loop's inner dimension: kept0, or the index of a reduced axis.
@@ -396,14 +397,15 @@ func (p *Plan) ByColumns() bool { return p.alongColumns }
 // InPlace returns pairs of an output and an operand that may have the same memory.
 func (p *Plan) InPlace() [][2]int {
 	var pairs [][2]int
-	for o := range p.outCount {
-		if !p.program.Whole[o] {
+	for output := range p.outCount {
+		if !p.program.Whole[output] {
 			continue
 		}
-		written := p.firstWrite(o)
-		for i, m := range p.callerMetas()[p.outCount:] {
-			if m.DType.Size() == p.metas[o].DType.Size() && m.SameAddresses(p.metas[o]) && p.lastRead(o) <= written {
-				pairs = append(pairs, [2]int{o, i})
+		written := p.firstWrite(output)
+		for i, meta := range p.callerMetas()[p.outCount:] {
+			if meta.DType.Size() == p.metas[output].DType.Size() && meta.SameAddresses(p.metas[output]) &&
+				p.lastRead(output) <= written {
+				pairs = append(pairs, [2]int{output, i})
 			}
 		}
 	}
@@ -411,10 +413,11 @@ func (p *Plan) InPlace() [][2]int {
 }
 
 // firstWrite returns the index of the first pass that writes to output o, or to a stored row in the output's memory.
-func (p *Plan) firstWrite(o int) int {
+func (p *Plan) firstWrite(output int) int {
 	for k := range p.program.Passes {
-		for _, q := range p.program.Passes[k].Out {
-			if q.Kind == expr.AtOutput && q.N == o || q.Kind == expr.AtRow && p.program.Rows[q.N].Out == o {
+		for _, place := range p.program.Passes[k].Out {
+			if place.Kind == expr.AtOutput && place.N == output || place.Kind == expr.AtRow &&
+				p.program.Rows[place.N].Out == output {
 				return k
 			}
 		}
@@ -424,12 +427,12 @@ func (p *Plan) firstWrite(o int) int {
 
 // lastRead returns the index of the last pass that reads an operand with the layout of output o. It considers all
 // operands with this layout, because any of them may share the output's memory.
-func (p *Plan) lastRead(o int) int {
+func (p *Plan) lastRead(output int) int {
 	last := 0
-	for k, w := range p.program.Passes {
-		for n, list := range [2][]expr.Place{w.In, w.AfterIn} {
-			for _, q := range list {
-				if q.Kind == expr.AtOperand && p.metas[p.outCount+q.N].SameAddresses(p.metas[o]) {
+	for k, pass := range p.program.Passes {
+		for n, list := range [2][]expr.Place{pass.In, pass.AfterIn} {
+			for _, place := range list {
+				if place.Kind == expr.AtOperand && p.metas[p.outCount+place.N].SameAddresses(p.metas[output]) {
 					last = max(last, k+n)
 				}
 			}

@@ -31,27 +31,27 @@ func indices(n int) []int32 {
 
 // loadPositions replaces positions in the expression by loads from an additional last operand. The elements of this
 // operand are 0, 1, 2, ... in row-major order of the reduced dimensions.
-func (p *Plan) loadPositions(c *expr.Code, mask []bool) (*expr.Code, error) {
-	c, ok := c.Positioned()
+func (p *Plan) loadPositions(code *expr.Code, mask []bool) (*expr.Code, error) {
+	code, ok := code.Positioned()
 	if !ok {
-		return c, nil
+		return code, nil
 	}
-	m := tensor.Meta{DType: tensor.Int32, Shape: slices.Repeat([]int{1}, len(mask)), Strides: make([]int, len(mask))}
+	meta := tensor.Meta{DType: tensor.Int32, Shape: slices.Repeat([]int{1}, len(mask)), Strides: make([]int, len(mask))}
 	n := 1
 	for d, reduced := range slices.Backward(mask) {
 		if !reduced {
 			continue
 		}
 		for _, other := range p.metas {
-			m.Shape[d] = max(m.Shape[d], other.Shape[d])
+			meta.Shape[d] = max(meta.Shape[d], other.Shape[d])
 		}
-		m.Strides[d] = n
-		if n *= m.Shape[d]; n > MaxPositions {
+		meta.Strides[d] = n
+		if n *= meta.Shape[d]; n > MaxPositions {
 			return nil, fmt.Errorf("rowprog: positions in rows of more than %d elements", MaxPositions)
 		}
 	}
-	p.metas, p.positions = append(p.metas, m), indices(n)
-	return c, nil
+	p.metas, p.positions = append(p.metas, meta), indices(n)
+	return code, nil
 }
 
 // callerMetas returns the metas of outputs and operands whose addresses the caller passes.

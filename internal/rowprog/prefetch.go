@@ -52,31 +52,34 @@ func (b *builder) prefetch(in []expr.Place, selected func(place expr.Place) bool
 	return result
 }
 
+// allOperands selects all operands for prefetching.
 func allOperands(expr.Place) bool { return true }
 
 // passPrefetch returns the prefetching of pass k. If there are several passes, the second pass, whose operands are in
 // the cache, prefetches the operands of the next tile, so that reading memory overlaps with computation.
-func (b *builder) passPrefetch(k int, in []expr.Place) (a loops.Prefetch) {
+func (b *builder) passPrefetch(k int, in []expr.Place) (result loops.Prefetch) {
 	switch {
 	case len(b.program.Passes) == 1:
 		return b.prefetch(in, allOperands, 1, onePassPrefetch)
 	case b.severalRowsPerCall && b.evictsSharedOperands(): // passes after the first read from the cache
 		if k == 0 {
-			a = b.prefetch(in, allOperands, 1, onePassPrefetch)
-			a.IntoL1 = true
+			result = b.prefetch(in, allOperands, 1, onePassPrefetch)
+			result.IntoL1 = true
 		}
-		return a
+		return result
 	}
 	if !b.severalRowsPerCall || b.tilesPerKept0 == 1 || k != 1 {
-		return a
+		return result
 	}
-	for n, q := range in {
-		if q.Kind != expr.AtOperand || b.inObjects[q.N] != b.outCount+q.N || !slices.Contains(b.program.Passes[0].In, q) {
+	for n, place := range in {
+		if place.Kind != expr.AtOperand || b.inObjects[place.N] != b.outCount+place.N ||
+			!slices.Contains(b.program.Passes[0].In, place) {
 			continue
 		}
-		if d := b.tileLen * b.kept[0].strides[b.outCount+q.N]; d != 0 && d == int(int32(d)) {
-			a = loops.Prefetch{Operands: 1 << n, Bytes: int32(d)}
+		if distance := b.tileLen * b.kept[0].strides[b.outCount+place.N]; distance != 0 &&
+			distance == int(int32(distance)) {
+			result = loops.Prefetch{Operands: 1 << n, Bytes: int32(distance)}
 		}
 	}
-	return a
+	return result
 }

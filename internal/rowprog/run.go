@@ -104,11 +104,12 @@ func (p *Plan) foldPart(s *State, index, part int, ptrs []unsafe.Pointer, scratc
 	}
 }
 
+// release drops all addresses and the context.
 func (s *State) release() {
 	s.Context = nil
 	clear(s.tileBase)
-	for _, b := range s.passBases {
-		clear(b)
+	for _, bases := range s.passBases {
+		clear(bases)
 	}
 	clear(s.ptrs)
 	clear(s.callPtrs)
@@ -118,29 +119,29 @@ func (s *State) release() {
 // joinParts combines the partial results of cut rows in the order of the parts, for all rows of a tile.
 func (p *Plan) joinParts(s *State, index int, ptrs []unsafe.Pointer, scratch, worker []byte) {
 	t := p.setTile(s, index, ptrs, worker)
-	for _, c := range p.stagedCopies {
-		if !c.wholeTile && !c.output {
-			p.copyPerRow(s, t, c)
+	for _, staging := range p.stagedCopies {
+		if !staging.wholeTile && !staging.output {
+			p.copyPerRow(s, t, staging)
 		}
 	}
 	for k := range p.passes[0].folds {
-		f := &p.passes[0].folds[k]
+		rowFold := &p.passes[0].folds[k]
 		partial := p.partials[k]
-		p.setNeutral(s, f, f.result, t.positions)
+		p.setNeutral(s, rowFold, rowFold.result, t.positions)
 		results := unsafe.Pointer(&scratch[partial.offset+index*p.partsPerRow*partial.size])
-		p.runLoop(s, f.joinLoop, []unsafe.Pointer{s.tileBase[f.result], s.tileBase[f.result], results},
+		p.runLoop(s, rowFold.joinLoop, []unsafe.Pointer{s.tileBase[rowFold.result], s.tileBase[rowFold.result], results},
 			[]int{0, 0, partial.size}, t.positions, p.partsPerRow)
 	}
 	p.joinColumns(s, t, &p.passes[0])
 	p.runPerRow(s, t, &p.passes[0])
-	for _, c := range p.stagedCopies {
-		if !c.wholeTile && c.output {
-			p.copyPerRow(s, t, c)
+	for _, staging := range p.stagedCopies {
+		if !staging.wholeTile && staging.output {
+			p.copyPerRow(s, t, staging)
 		}
 	}
 }
 
-// runLoop runs a loop on a copy of ptrs, because the loop modifies them.
+// runLoop runs a loop on a copy of ptrs, because the loop modifies its pointers.
 func (p *Plan) runLoop(s *State, l *loops.Loop, ptrs []unsafe.Pointer, strides []int, innerLen, outerLen int) {
 	s.callPtrs = append(s.callPtrs[:0], ptrs...)
 	l.Run(&s.loops, s.callPtrs, strides, innerLen, outerLen)
@@ -149,46 +150,46 @@ func (p *Plan) runLoop(s *State, l *loops.Loop, ptrs []unsafe.Pointer, strides [
 // setTile returns the tile with an index, and sets s.tileBase to its addresses.
 func (p *Plan) setTile(s *State, index int, ptrs []unsafe.Pointer, worker []byte) tile {
 	first := index % p.tilesPerKept0 * p.tileLen
-	t := tile{index: index, positions: min(p.tileLen, p.kept[0].length-first)}
+	result := tile{index: index, positions: min(p.tileLen, p.kept[0].length-first)}
 	s.tileBase = s.tileBase[:0]
 	for i := range p.objects {
-		o := &p.objects[i]
-		if o.argument < 0 {
-			s.tileBase = append(s.tileBase, unsafe.Pointer(&worker[o.offset+index%o.copies*o.copyStride]))
+		obj := &p.objects[i]
+		if obj.argument < 0 {
+			s.tileBase = append(s.tileBase, unsafe.Pointer(&worker[obj.offset+index%obj.copies*obj.copyStride]))
 			continue
 		}
-		offset, k := first*o.keptStride, index/p.tilesPerKept0
+		offset, rest := first*obj.keptStride, index/p.tilesPerKept0
 		for d := range p.kept[1:] {
-			a := &p.kept[1+d]
-			offset += k % a.length * a.strides[i]
-			k /= a.length
+			dim := &p.kept[1+d]
+			offset += rest % dim.length * dim.strides[i]
+			rest /= dim.length
 		}
-		address := p.address(ptrs, o.argument)
+		address := p.address(ptrs, obj.argument)
 		if address != nil {
 			address = unsafe.Add(address, offset)
 		}
 		s.tileBase = append(s.tileBase, address)
 	}
-	return t
+	return result
 }
 
 // length returns the number of positions along an axis in a tile.
-func (p *Plan) length(t tile, ax int) int {
+func (p *Plan) length(t tile, axisIndex int) int {
 	switch {
-	case ax == kept0:
+	case axisIndex == kept0:
 		return t.positions
-	case ax >= len(p.reduced):
+	case axisIndex >= len(p.reduced):
 		return 1
-	case ax == p.cutAxis && t.partLen > 0:
+	case axisIndex == p.cutAxis && t.partLen > 0:
 		return t.partLen
 	}
-	return p.reduced[ax].length
+	return p.reduced[axisIndex].length
 }
 
 // eachPosition calls f for each position along the axes that are neither the inner nor the outer dimension of loops.
 // innerLen and outerLen are the lengths of these two dimensions. During the call, s.ptrs has the addresses of the
 // objects in slots, and nil for slot -1. f may modify s.ptrs.
-func (p *Plan) eachPosition(s *State, t tile, slots []int, f func(innerLen, outerLen int)) {
+func (p *Plan) eachPosition(s *State, t tile, slots []int, visit func(innerLen, outerLen int)) {
 	innerLen, outerLen := p.length(t, p.innerAxis()), p.length(t, p.outerAxis())
 	if p.rowLen == 0 {
 		return
@@ -200,18 +201,18 @@ func (p *Plan) eachPosition(s *State, t tile, slots []int, f func(innerLen, oute
 	}
 	for {
 		s.ptrs = s.ptrs[:0]
-		for _, o := range slots {
-			if o < 0 {
+		for _, object := range slots {
+			if object < 0 {
 				s.ptrs = append(s.ptrs, nil)
 				continue
 			}
 			offset := 0
 			for d := firstOther; d < len(p.reduced); d++ {
-				offset += s.index[d] * p.objects[o].reducedStrides[d]
+				offset += s.index[d] * p.objects[object].reducedStrides[d]
 			}
-			s.ptrs = append(s.ptrs, unsafe.Add(s.tileBase[o], offset))
+			s.ptrs = append(s.ptrs, unsafe.Add(s.tileBase[object], offset))
 		}
-		f(innerLen, outerLen)
+		visit(innerLen, outerLen)
 		d := firstOther
 		for ; d < len(p.reduced); d++ {
 			if s.index[d]++; s.index[d] < p.length(t, d) {
@@ -227,12 +228,12 @@ func (p *Plan) eachPosition(s *State, t tile, slots []int, f func(innerLen, oute
 }
 
 // setStrides sets s.strides to the strides of objects along an axis.
-func (p *Plan) setStrides(s *State, slots []int, ax int) {
+func (p *Plan) setStrides(s *State, slots []int, axisIndex int) {
 	s.strides = s.strides[:0]
-	for _, o := range slots {
+	for _, object := range slots {
 		stride := 0
-		if o >= 0 {
-			stride = p.objects[o].stride(ax)
+		if object >= 0 {
+			stride = p.objects[object].stride(axisIndex)
 		}
 		s.strides = append(s.strides, stride)
 	}
@@ -240,10 +241,10 @@ func (p *Plan) setStrides(s *State, slots []int, ax int) {
 
 // setNeutral fills the accumulators of a fold for n rows with the fold's neutral element. An accumulator has one
 // element or [expr.Lanes] elements.
-func (p *Plan) setNeutral(s *State, f *fold, object, n int) {
-	b := unsafe.Slice((*byte)(s.tileBase[object]), n*p.objects[object].keptStride)
-	for len(b) > 0 {
-		b = b[copy(b, f.neutral[:]):]
+func (p *Plan) setNeutral(s *State, rowFold *fold, object, n int) {
+	memory := unsafe.Slice((*byte)(s.tileBase[object]), n*p.objects[object].keptStride)
+	for len(memory) > 0 {
+		memory = memory[copy(memory, rowFold.neutral[:]):]
 	}
 }
 
@@ -253,12 +254,12 @@ func (p *Plan) runPass(s *State, t tile, pass *compiledPass) {
 		return
 	}
 	for k := range pass.folds {
-		f := &pass.folds[k]
+		rowFold := &pass.folds[k]
 		switch {
 		case p.alongColumns:
-			p.setNeutral(s, f, f.result, t.positions)
-		case f.laneAccs >= 0:
-			p.setNeutral(s, f, f.laneAccs, t.positions)
+			p.setNeutral(s, rowFold, rowFold.result, t.positions)
+		case rowFold.laneAccs >= 0:
+			p.setNeutral(s, rowFold, rowFold.laneAccs, t.positions)
 		}
 	}
 	p.setStrides(s, pass.slots, p.outerAxis())
@@ -271,9 +272,9 @@ func (p *Plan) runPass(s *State, t tile, pass *compiledPass) {
 			outerLen)
 	})
 	for k := range pass.folds {
-		f := &pass.folds[k]
-		if f.laneAccs >= 0 {
-			f.combineLanes(s.tileBase[f.result], s.tileBase[f.laneAccs], t.positions)
+		rowFold := &pass.folds[k]
+		if rowFold.laneAccs >= 0 {
+			rowFold.combineLanes(s.tileBase[rowFold.result], s.tileBase[rowFold.laneAccs], t.positions)
 		}
 	}
 }
@@ -284,13 +285,14 @@ func (p *Plan) foldColumns(s *State, t tile, pass *compiledPass) {
 	elementsInBlock, hasUpperAccs := 0, false
 	addBlock := func() {
 		for k := range pass.folds {
-			f := &pass.folds[k]
+			rowFold := &pass.folds[k]
 			if !hasUpperAccs {
-				p.setNeutral(s, f, f.upperAccs, t.positions)
+				p.setNeutral(s, rowFold, rowFold.upperAccs, t.positions)
 			}
-			p.runLoop(s, f.joinLoop, []unsafe.Pointer{s.tileBase[f.upperAccs], s.tileBase[f.upperAccs], s.tileBase[f.result]},
+			p.runLoop(s, rowFold.joinLoop, []unsafe.Pointer{s.tileBase[rowFold.upperAccs], s.tileBase[rowFold.upperAccs],
+				s.tileBase[rowFold.result]},
 				[]int{0, 0, 0}, t.positions, 1)
-			p.setNeutral(s, f, f.result, t.positions)
+			p.setNeutral(s, rowFold, rowFold.result, t.positions)
 		}
 		elementsInBlock, hasUpperAccs = 0, true
 	}
@@ -318,9 +320,9 @@ func (p *Plan) foldColumns(s *State, t tile, pass *compiledPass) {
 	}
 	addBlock()
 	for k := range pass.folds {
-		f := &pass.folds[k]
-		n := t.positions * p.objects[f.result].size
-		copy(unsafe.Slice((*byte)(s.tileBase[f.result]), n), unsafe.Slice((*byte)(s.tileBase[f.upperAccs]), n))
+		rowFold := &pass.folds[k]
+		n := t.positions * p.objects[rowFold.result].size
+		copy(unsafe.Slice((*byte)(s.tileBase[rowFold.result]), n), unsafe.Slice((*byte)(s.tileBase[rowFold.upperAccs]), n))
 	}
 }
 
@@ -330,9 +332,9 @@ func (p *Plan) runColumns(s *State, pass *compiledPass, innerLen, outerLen int) 
 	if pass.unrolled != nil {
 		if unrolledEnd = outerLen - outerLen%pass.unrollCount; unrolledEnd > 0 {
 			s.callPtrs, s.callStrides = s.callPtrs[:0], s.callStrides[:0]
-			for _, f := range pass.unrolledSlots {
-				s.callPtrs = append(s.callPtrs, unsafe.Add(s.ptrs[f.slot], f.element*s.strides[f.slot]))
-				s.callStrides = append(s.callStrides, pass.unrollCount*s.strides[f.slot])
+			for _, slot := range pass.unrolledSlots {
+				s.callPtrs = append(s.callPtrs, unsafe.Add(s.ptrs[slot.slot], slot.element*s.strides[slot.slot]))
+				s.callStrides = append(s.callStrides, pass.unrollCount*s.strides[slot.slot])
 			}
 			pass.unrolled.Run(&s.loops, s.callPtrs, s.callStrides, innerLen, unrolledEnd/pass.unrollCount)
 		}
@@ -341,8 +343,8 @@ func (p *Plan) runColumns(s *State, pass *compiledPass, innerLen, outerLen int) 
 		return
 	}
 	s.callPtrs = s.callPtrs[:0]
-	for k, q := range s.ptrs {
-		s.callPtrs = append(s.callPtrs, unsafe.Add(q, unrolledEnd*s.strides[k]))
+	for k, ptr := range s.ptrs {
+		s.callPtrs = append(s.callPtrs, unsafe.Add(ptr, unrolledEnd*s.strides[k]))
 	}
 	pass.loop.Run(&s.loops, s.callPtrs, s.strides, innerLen, outerLen-unrolledEnd)
 }
@@ -353,61 +355,61 @@ func (p *Plan) runPerRow(s *State, t tile, pass *compiledPass) {
 		return
 	}
 	s.ptrs, s.strides = s.ptrs[:0], s.strides[:0]
-	for _, o := range pass.perRowSlots {
-		s.ptrs, s.strides = append(s.ptrs, s.tileBase[o]), append(s.strides, 0)
+	for _, object := range pass.perRowSlots {
+		s.ptrs, s.strides = append(s.ptrs, s.tileBase[object]), append(s.strides, 0)
 	}
 	pass.perRow.Run(&s.loops, s.ptrs, s.strides, t.positions, 1)
 }
 
 // stageIn copies staged operands to the worker's memory.
 func (p *Plan) stageIn(s *State, t tile) {
-	for _, c := range p.stagedCopies {
+	for _, staging := range p.stagedCopies {
 		switch {
-		case c.output:
-		case c.wholeTile:
-			p.copyElements(s, t, c)
+		case staging.output:
+		case staging.wholeTile:
+			p.copyElements(s, t, staging)
 		default:
-			p.copyPerRow(s, t, c)
+			p.copyPerRow(s, t, staging)
 		}
 	}
 }
 
 // stageOut copies staged outputs from the worker's memory.
 func (p *Plan) stageOut(s *State, t tile) {
-	for _, c := range p.stagedCopies {
+	for _, staging := range p.stagedCopies {
 		switch {
-		case !c.output:
-		case c.wholeTile:
-			p.copyElements(s, t, c)
+		case !staging.output:
+		case staging.wholeTile:
+			p.copyElements(s, t, staging)
 		case p.partsPerRow == 1:
-			p.copyPerRow(s, t, c)
+			p.copyPerRow(s, t, staging)
 		}
 	}
 }
 
 // copyPerRow copies one element per row: from the operand to its staged copy, or from the staged copy to the output.
-func (p *Plan) copyPerRow(s *State, t tile, c stagedCopy) {
-	argument, staged := &p.objects[c.argument], &p.objects[c.staged]
+func (p *Plan) copyPerRow(s *State, t tile, staging stagedCopy) {
+	argument, staged := &p.objects[staging.argument], &p.objects[staging.staged]
 	a := strided.Axis{N: t.positions, Dst: staged.keptStride, Src: argument.keptStride}
-	if c.output {
-		c.elem.Block(s.tileBase[c.argument], s.tileBase[c.staged], a.Swapped(), strided.Axis{N: 1})
+	if staging.output {
+		staging.elem.Block(s.tileBase[staging.argument], s.tileBase[staging.staged], a.Swapped(), strided.Axis{N: 1})
 		return
 	}
-	c.elem.Block(s.tileBase[c.staged], s.tileBase[c.argument], a, strided.Axis{N: 1})
+	staging.elem.Block(s.tileBase[staging.staged], s.tileBase[staging.argument], a, strided.Axis{N: 1})
 }
 
 // copyElements copies all elements of a tile: from the operand to its staged copy, or from the staged copy to the
 // output.
-func (p *Plan) copyElements(s *State, t tile, c stagedCopy) {
-	argument, staged := &p.objects[c.argument], &p.objects[c.staged]
+func (p *Plan) copyElements(s *State, t tile, staging stagedCopy) {
+	argument, staged := &p.objects[staging.argument], &p.objects[staging.staged]
 	inner, outer := p.innerAxis(), p.outerAxis()
-	p.eachPosition(s, t, []int{c.argument, c.staged}, func(innerLen, outerLen int) {
+	p.eachPosition(s, t, []int{staging.argument, staging.staged}, func(innerLen, outerLen int) {
 		a := strided.Axis{N: innerLen, Dst: staged.stride(inner), Src: argument.stride(inner)}
 		b := strided.Axis{N: outerLen, Dst: staged.stride(outer), Src: argument.stride(outer)}
-		if c.output {
-			c.elem.Block(s.ptrs[0], s.ptrs[1], a.Swapped(), b.Swapped())
+		if staging.output {
+			staging.elem.Block(s.ptrs[0], s.ptrs[1], a.Swapped(), b.Swapped())
 			return
 		}
-		c.elem.Block(s.ptrs[1], s.ptrs[0], a, b)
+		staging.elem.Block(s.ptrs[1], s.ptrs[0], a, b)
 	})
 }

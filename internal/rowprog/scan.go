@@ -16,14 +16,14 @@ type scan struct {
 
 // compileScans adds the scans of a pass.
 func (b *builder) compileScans(rowPass *expr.RowPass, pass *compiledPass) {
-	for _, q := range rowPass.Out {
-		if q.Kind != expr.AtRow || b.program.Rows[q.N].Scan == expr.Invalid {
+	for _, place := range rowPass.Out {
+		if place.Kind != expr.AtRow || b.program.Rows[place.N].Scan == expr.Invalid {
 			continue
 		}
-		r := b.program.Rows[q.N]
-		sc := scan{row: b.rowObjects[q.N], scanner: expr.Scanning(r.Scan, r.DType)}
-		sc.carry = b.perRowMemory(sc.scanner.Carry)
-		pass.scans = append(pass.scans, sc)
+		row := b.program.Rows[place.N]
+		rowScan := scan{row: b.rowObjects[place.N], scanner: expr.Scanning(row.Scan, row.DType)}
+		rowScan.carry = b.perRowMemory(rowScan.scanner.Carry)
+		pass.scans = append(pass.scans, rowScan)
 	}
 }
 
@@ -32,28 +32,29 @@ const scanCheckElements = 1 << 16
 
 // runScans scans the rows that a pass has written for a tile. A program with scans has one reduced axis.
 func (p *Plan) runScans(s *State, t tile, pass *compiledPass) {
-	for _, sc := range pass.scans {
-		row, carry := &p.objects[sc.row], s.tileBase[sc.carry]
-		sc.scanner.Begin(carry, t.positions)
-		n, rows := p.reduced[0].length, s.tileBase[sc.row]
+	for _, rowScan := range pass.scans {
+		row, carry := &p.objects[rowScan.row], s.tileBase[rowScan.carry]
+		rowScan.scanner.Begin(carry, t.positions)
+		length, rows := p.reduced[0].length, s.tileBase[rowScan.row]
 		if p.alongColumns {
-			for i := range n {
+			for i := range length {
 				if i%scanCheckElements == scanCheckElements-1 {
 					interrupt.Check(s.Context)
 				}
-				x := unsafe.Add(rows, i*row.reducedStrides[0])
-				sc.scanner.Columns(carry, x, x, t.positions)
+				elements := unsafe.Add(rows, i*row.reducedStrides[0])
+				rowScan.scanner.Columns(carry, elements, elements, t.positions)
 			}
 			continue
 		}
 		for i := range t.positions {
-			x := unsafe.Add(rows, i*row.keptStride)
-			for begin := 0; begin < n; begin += scanCheckElements {
+			elements := unsafe.Add(rows, i*row.keptStride)
+			for begin := 0; begin < length; begin += scanCheckElements {
 				if begin > 0 {
 					interrupt.Check(s.Context)
 				}
-				first := unsafe.Add(x, begin*row.reducedStrides[0])
-				sc.scanner.Row(unsafe.Add(carry, i*sc.scanner.Carry), first, first, min(scanCheckElements, n-begin))
+				first := unsafe.Add(elements, begin*row.reducedStrides[0])
+				rowScan.scanner.Row(unsafe.Add(carry, i*rowScan.scanner.Carry), first, first,
+					min(scanCheckElements, length-begin))
 			}
 		}
 	}

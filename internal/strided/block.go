@@ -2,8 +2,8 @@ package strided
 
 import "unsafe"
 
-// Block copies a.N by b.N elements. It makes no plan and does not allocate. Source and destination should both fit the
-// private caches.
+// Block copies a.N by b.N elements, without a plan and without allocation. It is fast if source and destination both
+// fit the private caches of a core.
 func (e *Elem) Block(dst, src unsafe.Pointer, a, b Axis) {
 	if a.N == 1 {
 		a, b = b, a
@@ -26,8 +26,8 @@ func (e *Elem) Block(dst, src unsafe.Pointer, a, b Axis) {
 	}
 }
 
-// rowsAlongB reports whether b, rather than a, is the inner loop. The inner loop is along the longer axis or, if both
-// are long, along the axis with the smaller stride in src.
+// rowsAlongB reports whether the inner loop runs along b instead of a. The inner loop is along the longer axis or,
+// if both are long, along the axis with the smaller stride in src.
 func rowsAlongB(a, b Axis) bool {
 	if min(a.N, b.N) < longRow {
 		return b.N > a.N
@@ -38,9 +38,10 @@ func rowsAlongB(a, b Axis) bool {
 // longRow is the row length, in elements, from which the overhead per row is negligible.
 const longRow = 16
 
+// abs returns the absolute value of n.
 func abs(n int) int { return max(n, -n) }
 
-// blocksBySize has the copies of blocks by element size in bytes.
+// blocksBySize has the functions that copy blocks, by element size in bytes.
 var blocksBySize = [17]func(dst, src unsafe.Pointer, a, b Axis){
 	1: block[uint8], 2: block[uint16], 4: block[uint32], 8: block[uint64], 16: block[[2]uint64]}
 

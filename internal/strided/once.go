@@ -22,13 +22,13 @@ func (e Elem) Run(dst, src unsafe.Pointer, axes []Axis) {
 		e.Block(dst, src, axes[0], axes[1])
 		return
 	}
-	p := Copy{elem: e}
-	p.addOuter(p.chooseTiles(axes))
+	plan := Copy{elem: e}
+	plan.addOuter(plan.chooseTiles(axes))
 	var scratch []byte
-	if n := p.ScratchBytes(); n > 0 {
-		scratch = unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(make([]uint64, (n+7)/8)))), n)
+	if size := plan.ScratchBytes(); size > 0 {
+		scratch = unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(make([]uint64, (size+7)/8)))), size)
 	}
-	p.Run(dst, src, scratch, 0, p.tileCount)
+	plan.Run(dst, src, scratch, 0, plan.tileCount)
 }
 
 // maxUnplannedElems is the number of elements up to which a copy is faster without tiles.

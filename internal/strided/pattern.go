@@ -29,9 +29,9 @@ func (p *Copy) Pattern() (pattern Pattern, length int) {
 type Transposition struct {
 	Method Method
 	Tiles  int
-	// Pieces is the number of times that an element-wise tile writes to a cache line that has left L1 since the
-	// previous tile wrote to it.
-	Pieces int
+	// LineRewrites is the number of times that an element-wise tile writes to a cache line that has left L1 since
+	// the previous tile wrote to it.
+	LineRewrites int
 }
 
 // Method is the method of transposing a tile.
@@ -42,7 +42,7 @@ const (
 	InRegisters Method = iota
 	// Interleaved: vectors of three adjacent rows are interleaved, as from RGB planes to pixels.
 	Interleaved
-	// Elementwise: element by element, because rows or columns are too few for registers.
+	// Elementwise: element by element, because there are too few rows or columns for a transposition in registers.
 	Elementwise
 )
 
@@ -55,26 +55,28 @@ const (
 
 // Transposition returns the tiles of a copy whose pattern is [Transposed].
 func (p *Copy) Transposition() Transposition {
-	t := Transposition{Method: p.transposeMethod(), Tiles: p.tileCount}
-	if t.Method == Elementwise && p.b.Dst > machine.LineBytes && p.b.tileLen > l1Lines {
-		t.Pieces = p.elementCount / p.a.tileLen
+	transposition := Transposition{Method: p.transposeMethod(), Tiles: p.tileCount}
+	if transposition.Method == Elementwise && p.b.Dst > machine.LineBytes && p.b.tileLen > l1Lines {
+		transposition.LineRewrites = p.elementCount / p.a.tileLen
 	}
-	return t
+	return transposition
 }
 
+// transposeMethod returns the method by which tiles are transposed.
 func (p *Copy) transposeMethod() Method {
-	m := p.matrix(nil, nil, nil, p.a.tileLen, p.b.tileLen)
-	for i := range tileRoutines[m.size] {
-		t := &tileRoutines[m.size][i]
-		if t.rows <= m.rows && t.cols <= m.cols && (t.normal != nil || m.nonTemporal && t.stream != nil) {
+	tile := p.matrix(nil, nil, nil, p.a.tileLen, p.b.tileLen)
+	for i := range tileRoutines[tile.elemBytes] {
+		routine := &tileRoutines[tile.elemBytes][i]
+		if routine.rows <= tile.rows && routine.cols <= tile.cols &&
+			(routine.normal != nil || tile.nonTemporal && routine.stream != nil) {
 			return InRegisters
 		}
 	}
 	switch {
-	case len(tileRoutines[m.size]) == 0 && min(m.rows, m.cols) >= minPortableTile:
+	case len(tileRoutines[tile.elemBytes]) == 0 && min(tile.rows, tile.cols) >= minPortableTile:
 		return InRegisters
-	case hasThreeChannelTranspose && m.size == 4 && max(m.rows, m.cols) >= 16 &&
-		(m.cols == 3 && m.srcStep == 12 || m.rows == 3 && m.dstStep == 12):
+	case hasThreeChannelTranspose && tile.elemBytes == 4 && max(tile.rows, tile.cols) >= 16 &&
+		(tile.cols == 3 && tile.srcStep == 12 || tile.rows == 3 && tile.dstStep == 12):
 		return Interleaved
 	}
 	return Elementwise

@@ -26,15 +26,16 @@ type axis struct {
 	tileLen, tileCount int
 }
 
-// outerAxis is a loop around tiles: over a dimension other than a and b, with tilesPerIndex tiles for each index, or,
-// if isAxisB is set, over the tiles of b. The latter is necessary if, in dst, rows of other dimensions are between the
-// rows of b.
+// outerAxis is a loop around tiles. It runs over a dimension other than a and b, with tilesPerIndex tiles for each
+// index. If isAxisB is set, it runs over the tiles of b instead. This is necessary if rows of other dimensions are
+// between the rows of b in dst.
 type outerAxis struct {
 	Axis
 	tilesPerIndex int
 	isAxisB       bool
 }
 
+// cut divides the dimension into tiles of at most the given length.
 func (x *axis) cut(tile int) {
 	x.tileLen = max(1, min(tile, x.N))
 	x.tileCount = (x.N + x.tileLen - 1) / x.tileLen
@@ -48,8 +49,8 @@ func (x *axis) cutEvenly(tile, unit int) {
 }
 
 const (
-	// maxTileElems is the number of elements of a tile: half of a chunk's grain, so that chunks of whole tiles
-	// are nearly equal.
+	// maxTileElems is the maximum number of elements of a tile: half of the desired size of a chunk, so that chunks
+	// of whole tiles are nearly equal.
 	maxTileElems = machine.MoveGrain / 2
 	// targetTiles is the approximate number of tiles of a small copy, so that workers can share it. A tile still has at
 	// least minTileElems elements.
@@ -60,8 +61,8 @@ const (
 	maxShortRows = 1024
 	// targetBTiles is the approximate number of tiles of b if rows of other dimensions are between the rows of b.
 	targetBTiles = 4
-	// grainElemBytes is the element size for which grains (elements per chunk) are stated. Smaller elements in
-	// contiguous rows take less time each.
+	// grainElemBytes is the size of elements in bytes to which constants such as machine.MoveGrain (elements per
+	// chunk) apply. Smaller elements in contiguous rows take less time each.
 	grainElemBytes = 4
 	// panelBytes is the length of a transposed tile along dst: a panel of whole cache lines.
 	panelBytes = panelTiles * machine.LineBytes
@@ -71,7 +72,7 @@ const (
 	l1Span = 8 << 10
 )
 
-// streamBytes is the size of dst in bytes from which non-temporal stores are used. Tests change it.
+// streamBytes is the minimum size of dst in bytes for non-temporal stores. Tests change it.
 var streamBytes = machine.NonTemporalMinBytes
 
 // New plans a copy. Axes may be in any order. New coalesces contiguous axes. The strides of dst must not be negative.
@@ -91,30 +92,32 @@ func Analyze(e Elem, axes []Axis) Copy {
 // Coalesce drops dimensions of size 1 and merges dimensions that are contiguous on both sides. It sorts dimensions by
 // their stride in dst, smallest first; equal strides are sorted by the stride in src. It works in place.
 func Coalesce(axes []Axis) []Axis {
-	out := axes[:0]
+	sorted := axes[:0]
 	for _, x := range axes {
 		if x.N == 1 {
 			continue
 		}
-		position := len(out)
-		out = append(out, x)
-		for ; position > 0 && hasSmallerStride(x, out[position-1]); position-- {
-			out[position] = out[position-1]
+		position := len(sorted)
+		sorted = append(sorted, x)
+		for ; position > 0 && hasSmallerStride(x, sorted[position-1]); position-- {
+			sorted[position] = sorted[position-1]
 		}
-		out[position] = x
+		sorted[position] = x
 	}
-	k := 0
-	for _, x := range out {
-		if k > 0 && x.Dst == out[k-1].N*out[k-1].Dst && x.Src == out[k-1].N*out[k-1].Src {
-			out[k-1].N *= x.N
+	merged := 0
+	for _, x := range sorted {
+		if merged > 0 && x.Dst == sorted[merged-1].N*sorted[merged-1].Dst &&
+			x.Src == sorted[merged-1].N*sorted[merged-1].Src {
+			sorted[merged-1].N *= x.N
 			continue
 		}
-		out[k] = x
-		k++
+		sorted[merged] = x
+		merged++
 	}
-	return out[:k]
+	return sorted[:merged]
 }
 
+// hasSmallerStride reports whether x precedes y in the order of Coalesce.
 func hasSmallerStride(x, y Axis) bool {
 	if x.Dst != y.Dst {
 		return y.Dst == 0 || x.Dst != 0 && x.Dst < y.Dst
@@ -161,7 +164,7 @@ func (p *Copy) chooseTiles(rest []Axis) []Axis {
 	}
 	fastest := -1 // the axis with the smallest stride in src, unless this is a
 	for i, x := range rest {
-		if s := abs(x.Src); s > 0 && s < abs(p.a.Src) && (fastest < 0 || s < abs(rest[fastest].Src)) {
+		if stride := abs(x.Src); stride > 0 && stride < abs(p.a.Src) && (fastest < 0 || stride < abs(rest[fastest].Src)) {
 			fastest = i
 		}
 	}
@@ -186,21 +189,21 @@ func (p *Copy) chooseTiles(rest []Axis) []Axis {
 // dimsBetween returns the number of dimensions, other than a, whose stride in dst is smaller than that of b. It returns
 // 0 if all these strides are whole cache lines, because workers then never write to the same line.
 func (p *Copy) dimsBetween(rest []Axis) int {
-	n, step := 0, p.b.Dst
-	for n < len(rest) && rest[n].Dst > 0 && rest[n].Dst < p.b.Dst {
-		step |= rest[n].Dst
-		n++
+	count, strideBits := 0, p.b.Dst
+	for count < len(rest) && rest[count].Dst > 0 && rest[count].Dst < p.b.Dst {
+		strideBits |= rest[count].Dst
+		count++
 	}
-	if step%machine.LineBytes == 0 {
+	if strideBits%machine.LineBytes == 0 {
 		return 0
 	}
-	return n
+	return count
 }
 
 // addOuter adds the loops over the other axes. Tiles are numbered in the order of dst, so that a worker's range of
-// tiles is a range of dst. If rows of several workers were interleaved, the cache lines at the ends of rows would move
-// between cores many times. For example, two workers that took alternate planes of 7 by 7 pixels needed 40 us; a single
-// worker needed 15 us.
+// tiles is a range of dst. If rows of several workers were interleaved, the cache lines at the ends of rows would
+// move between cores many times. For example, two workers that copied alternate planes of 7 by 7 pixels took 40 us,
+// and a single worker took 15 us.
 func (p *Copy) addOuter(rest []Axis) {
 	indexOfB, tilesInside := p.dimsBetween(rest), p.a.tileCount
 	if indexOfB == 0 || p.b.tileCount == 1 {
@@ -263,7 +266,7 @@ func (p *Copy) bytes() int { return p.elem.DstSize * p.elementCount }
 // tileElems returns the maximum number of elements of a tile.
 func (p *Copy) tileElems() int {
 	if p.movesRows() {
-		return min(p.perGrain(maxTileElems), max(p.perGrain(minTileElems), p.elementCount/targetRowTiles))
+		return min(p.scaleGrain(maxTileElems), max(p.scaleGrain(minTileElems), p.elementCount/targetRowTiles))
 	}
 	return min(maxTileElems, max(minTileElems, p.elementCount/targetTiles))
 }
@@ -286,14 +289,14 @@ func (p *Copy) movesRows() bool {
 	return p.elem.copiesUnchanged && p.a.Dst == p.elem.DstSize && p.a.Src == p.elem.SrcSize && p.a.N >= longRow
 }
 
-// perGrain returns the number of contiguous elements that are as much work as n elements of grainElemBytes bytes.
-// Larger elements count the same as elements of grainElemBytes bytes.
-func (p *Copy) perGrain(n int) int { return n * max(1, grainElemBytes/p.elem.DstSize) }
+// scaleGrain returns the number of contiguous elements that take as long as n elements of grainElemBytes bytes.
+// Larger elements count as elements of grainElemBytes bytes.
+func (p *Copy) scaleGrain(n int) int { return n * max(1, grainElemBytes/p.elem.DstSize) }
 
 // Grain returns the number of elements of a chunk.
 func (p *Copy) Grain() int {
 	if p.movesRows() {
-		return p.perGrain(machine.MoveGrain)
+		return p.scaleGrain(machine.MoveGrain)
 	}
 	return machine.MoveGrain
 }
@@ -365,12 +368,13 @@ func (p *Copy) copyTile(scratch []byte, dst, src unsafe.Pointer, lenA, lenB int)
 
 // matrix returns a tile as a matrix to transpose.
 func (p *Copy) matrix(scratch []byte, dst, src unsafe.Pointer, rows, cols int) matrix {
-	m := matrix{dst: dst, src: src, dstStep: p.b.Dst, srcStep: p.a.Src, rows: rows, cols: cols, size: p.elem.DstSize,
+	tile := matrix{dst: dst, src: src, dstStep: p.b.Dst, srcStep: p.a.Src, rows: rows, cols: cols,
+		elemBytes:   p.elem.DstSize,
 		nonTemporal: p.nonTemporal}
 	if p.usesSquares() {
-		m.scratch = unsafe.Pointer(unsafe.SliceData(scratch))
+		tile.scratch = unsafe.Pointer(unsafe.SliceData(scratch))
 	}
-	return m
+	return tile
 }
 
 // usesSquares reports whether elements are bytes that are transposed in squares. The side of a square is a cache line.
@@ -383,9 +387,9 @@ func (p *Copy) usesSquares() bool {
 // full.
 func (p *Copy) transposeStaged(scratch []byte, dst, src unsafe.Pointer, a, b Axis) {
 	size := p.elem.SrcSize
-	at, row := unsafe.Pointer(unsafe.SliceData(scratch)), p.scratchStride()
-	blocksBySize[size](at, src, Axis{a.N, size, a.Src}, Axis{b.N, row, size})
+	staged, rowBytes := unsafe.Pointer(unsafe.SliceData(scratch)), p.scratchStride()
+	blocksBySize[size](staged, src, Axis{a.N, size, a.Src}, Axis{b.N, rowBytes, size})
 	for j := range b.N {
-		p.elem.Row(unsafe.Add(dst, j*b.Dst), unsafe.Add(at, j*row), p.elem.DstSize, size, a.N)
+		p.elem.Row(unsafe.Add(dst, j*b.Dst), unsafe.Add(staged, j*rowBytes), p.elem.DstSize, size, a.N)
 	}
 }

@@ -10,7 +10,7 @@ import (
 // `ahead` bytes in advance. A rowsFunc with non-temporal stores requires rows of whole cache lines and an aligned dst.
 type rowsFunc = func(n int, dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStep, bytes, ahead int)
 
-// hardwarePrefetchBytes is the row length from which hardware prefetching suffices.
+// hardwarePrefetchBytes is the minimum row length in bytes for which hardware prefetching suffices.
 const hardwarePrefetchBytes = 2048
 
 // prefetchRows is the prefetch distance in rows.
@@ -40,8 +40,8 @@ func copyRows(dst, src unsafe.Pointer, n int, b Axis) {
 // Streams reports whether a result of the given size is written faster by non-temporal stores.
 func Streams(bytes int) bool { return streamRows != nil && bytes >= streamBytes }
 
-// minStreamLines is the row length, in cache lines, from which non-temporal stores are used even if rows start or end
-// within a line.
+// minStreamLines is the minimum row length in cache lines for non-temporal stores if rows start or end within a
+// line.
 const minStreamLines = 16
 
 // StreamBlock is [Elem.Block] with non-temporal stores. It uses them if rows are contiguous, and consist of whole cache
@@ -97,6 +97,7 @@ var fixedRows = [257]func(dst, src unsafe.Pointer, b Axis){
 	256: fixedRow[[256]byte],
 }
 
+// fixedRow copies rows that have the type A.
 func fixedRow[A any](dst, src unsafe.Pointer, b Axis) {
 	dstOffset, srcOffset := 0, 0
 	for range b.N {

@@ -4,12 +4,17 @@ package strided
 
 import "github.com/graphrun/graphrun/internal/machine"
 
+// vectorRows and streamRows are nil, because this build has no assembly routines for rows.
 var vectorRows, streamRows rowsFunc
 
+// rowsOf returns nil: see vectorRows.
 func rowsOf(machine.Features) (copying, streaming rowsFunc) { return nil, nil }
 
+// fence does nothing: there are no non-temporal stores.
 func fence() {}
 
+// hasThreeChannelTranspose reports whether [matrix.transposeThreeChannels] is available.
 var hasThreeChannelTranspose = false
 
+// transposeThreeChannels transposes nothing: see hasThreeChannelTranspose.
 func (m *matrix) transposeThreeChannels() int { return 0 }

@@ -1,5 +1,5 @@
-// Package strided copies elements between two layouts of one shape. It copies tensors, the blocks in which loops stage
-// operands, the panels of matrix products, and the operands of copy ops.
+// Package strided copies elements between two layouts of one shape: tensors, blocks in which loops stage operands,
+// panels of matrix products, and operands of copy ops.
 //
 // It works on addresses and strides in bytes, without tensors. An [Elem] describes how an element is copied: it is
 // moved unchanged, or converted by a row loop. The ways to use the package are:
@@ -45,7 +45,7 @@ type bits interface {
 	uint8 | uint16 | uint32 | uint64 | [2]uint64
 }
 
-// movesBySize has the moves of rows by element size in bytes.
+// movesBySize has the functions that move rows, by element size in bytes.
 var movesBySize = [17]Row{1: move[uint8], 2: move[uint16], 4: move[uint32], 8: move[uint64], 16: move[[2]uint64]}
 
 // move is the Row of elements that are moved unchanged.
@@ -61,9 +61,9 @@ func move[T bits](dst, src unsafe.Pointer, dstStep, srcStep, n int) {
 	case dstStep == size:
 		i, srcOffset := 0, 0 // no address is computed beyond the last element
 		for last := n - 4; i <= last; i += 4 {
-			d := (*[4]T)(unsafe.Add(dst, i*size))
-			d[0], d[1] = *(*T)(unsafe.Add(src, srcOffset)), *(*T)(unsafe.Add(src, srcOffset+srcStep))
-			d[2], d[3] = *(*T)(unsafe.Add(src, srcOffset+2*srcStep)), *(*T)(unsafe.Add(src, srcOffset+3*srcStep))
+			quad := (*[4]T)(unsafe.Add(dst, i*size))
+			quad[0], quad[1] = *(*T)(unsafe.Add(src, srcOffset)), *(*T)(unsafe.Add(src, srcOffset+srcStep))
+			quad[2], quad[3] = *(*T)(unsafe.Add(src, srcOffset+2*srcStep)), *(*T)(unsafe.Add(src, srcOffset+3*srcStep))
 			srcOffset += 4 * srcStep
 		}
 		for ; i < n; i++ {
@@ -89,9 +89,9 @@ func fill[T bits](to []T, v T) {
 		for i := 0; i < step; i += size {
 			*(*T)(unsafe.Pointer(&block[i])) = v
 		}
-		p := unsafe.Pointer(unsafe.SliceData(to))
+		base := unsafe.Pointer(unsafe.SliceData(to))
 		for at := 0; at < whole; at += step {
-			*(*[step]byte)(unsafe.Add(p, at)) = block
+			*(*[step]byte)(unsafe.Add(base, at)) = block
 		}
 		to = to[whole/size:]
 	}

@@ -4,10 +4,11 @@ package strided
 
 import "unsafe"
 
-// The routines in this file transpose tiles; their type is [tileFunc]. The numbers in a name are the size of an element
-// in bytes, and the bytes of a row that one store writes. A tile or stream routine reads 16 elements of a row if a
-// vector has at least 16 elements, otherwise one vector. A stream routine uses non-temporal stores, and requires dst
-// and dstStep in multiples of 64. A close routine does not prefetch dst. A narrow routine reads 16 bytes of a row.
+// The routines in this file transpose tiles; their type is [tileFunc]. The numbers in a name are the size of an
+// element in bytes, and the bytes of a row that one store writes. A tile or stream routine reads 16 elements of a
+// row if a vector has at least 16 elements, otherwise one vector. A stream routine uses non-temporal stores, and
+// requires dst and dstStep in multiples of 64. A close routine does not prefetch dst: see tileRoutine.closeRows. A
+// narrow routine reads 16 bytes of a row.
 
 //go:noescape
 func tile1x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,

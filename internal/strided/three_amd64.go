@@ -2,14 +2,15 @@
 
 package strided
 
-// permutations describes how three vectors of 16 doublewords are composed from elements of three other vectors. index
-// has the source of each element: 0 to 15 in the first vector, 16 to 31 in the second vector or, if the element's bit
-// in third is set, the position in the third vector.
+// permutations describes how three vectors of 16 doublewords are composed from elements of three other vectors.
+// index has the position of the source of each element: 0 to 15 in the first vector, and 16 to 31 in the second
+// vector. If the element's bit in third is set, the position is in the third vector instead.
 type permutations struct {
 	index [3][16]uint32
 	third [3]uint16
 }
 
+// set sets the source of a lane of a vector: the element at an index of vector `from`.
 func (p *permutations) set(vector, lane, from, index int) {
 	if from == 2 {
 		p.third[vector] |= 1 << lane
@@ -19,12 +20,12 @@ func (p *permutations) set(vector, lane, from, index int) {
 }
 
 // splitTable gathers every third element into a vector. weaveTable is its inverse: it interleaves three vectors.
-var splitTable, weaveTable = func() (s, w permutations) {
+var splitTable, weaveTable = func() (split, weave permutations) {
 	for i := range 48 {
-		s.set(i%3, i/3, i/16, i%16)
-		w.set(i/16, i%16, i%3, i/3)
+		split.set(i%3, i/3, i/16, i%16)
+		weave.set(i/16, i%16, i%3, i/3)
 	}
-	return s, w
+	return split, weave
 }()
 
 // transposeThreeChannels is [matrix.transpose] for three adjacent channels of 4 bytes. It returns the number of
@@ -32,7 +33,7 @@ var splitTable, weaveTable = func() (s, w permutations) {
 func (m *matrix) transposeThreeChannels() int {
 	const lanes = 16
 	switch {
-	case m.size != 4 || !hasThreeChannelTranspose:
+	case m.elemBytes != 4 || !hasThreeChannelTranspose:
 	case m.cols == 3 && m.srcStep == 12 && m.rows >= lanes:
 		split3x512(m.rows&^(lanes-1), m.dst, m.dstStep, m.src, &splitTable)
 		return m.rows &^ (lanes - 1)

@@ -11,8 +11,8 @@ import (
 type tileRoutine struct {
 	rows, cols int
 	minCols    int      // minimum number of columns of any routine with these rows
-	normal     tileFunc // normal stores; nil if another routine is better
-	stream     tileFunc // non-temporal stores, for dst and dstStep in multiples of a cache line; may be nil
+	normal     tileFunc // with ordinary stores; nil if another routine is faster
+	stream     tileFunc // with non-temporal stores, for dst and dstStep in multiples of a cache line; may be nil
 	closeRows  tileFunc // for close rows of dst ([matrix.rowsAreClose]) if it is faster there; may be nil
 }
 
@@ -26,42 +26,43 @@ type tileFunc = func(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe
 // row is used several times. It reads few enough rows of src for their TLB entries to remain too.
 const panelTiles = 4
 
-// matrix describes a transposition of rows by cols elements, as seen from src: the elements of a row are dense in src,
-// and the elements of a column are dense in dst.
+// matrix describes a transposition of rows by cols elements. The elements of a row are dense in src, and the
+// elements of a column are dense in dst.
 type matrix struct {
-	dst, src         unsafe.Pointer
-	dstStep, srcStep int            // bytes between columns in dst, and between rows in src
-	rows, cols, size int            // size is the number of bytes of an element
-	nonTemporal      bool           // use non-temporal stores for whole lines
-	scratch          unsafe.Pointer // for squares; may be nil
+	dst, src              unsafe.Pointer
+	dstStep, srcStep      int            // bytes between columns in dst, and between rows in src
+	rows, cols, elemBytes int            // size is the number of bytes of an element
+	nonTemporal           bool           // use non-temporal stores for whole lines
+	scratch               unsafe.Pointer // for squares; may be nil
 }
 
 // transpose transposes the matrix by tiles. It returns false if no tile fits. Tiles at the ends of rows and columns
 // overlap their predecessors, so some elements are written twice.
 func (m matrix) transpose() bool {
-	for i := range tileRoutines[m.size] {
-		if t := &tileRoutines[m.size][i]; t.rows <= m.rows && t.cols <= m.cols && (t.normal != nil || m.canStream(t)) {
-			m.transposeTiles(t)
+	for i := range tileRoutines[m.elemBytes] {
+		if routine := &tileRoutines[m.elemBytes][i]; routine.rows <= m.rows && routine.cols <= m.cols &&
+			(routine.normal != nil || m.canStream(routine)) {
+			m.transposeTiles(routine)
 			return true
 		}
 	}
-	n := m.transposeThreeChannels()
+	transposed := m.transposeThreeChannels()
 	switch {
-	case n == 0:
+	case transposed == 0:
 		return false
-	case m.cols == 3 && n < m.rows:
-		rest := m.submatrix(n, 0, m.rows-n, 3)
+	case m.cols == 3 && transposed < m.rows:
+		rest := m.submatrix(transposed, 0, m.rows-transposed, 3)
 		rest.transposeElements()
-	case m.rows == 3 && n < m.cols:
-		rest := m.submatrix(0, n, 3, m.cols-n)
+	case m.rows == 3 && transposed < m.cols:
+		rest := m.submatrix(0, transposed, 3, m.cols-transposed)
 		rest.transposeElements()
 	}
 	return true
 }
 
 // canStream reports whether the non-temporal stores of a routine can be used.
-func (m *matrix) canStream(t *tileRoutine) bool {
-	return m.nonTemporal && t.stream != nil && (uintptr(m.dst)|uintptr(m.dstStep))%64 == 0
+func (m *matrix) canStream(routine *tileRoutine) bool {
+	return m.nonTemporal && routine.stream != nil && (uintptr(m.dst)|uintptr(m.dstStep))%64 == 0
 }
 
 // rowsAreClose reports whether rows of dst are so close that the cache lines of dst need no prefetch. Prefetching lines
@@ -75,52 +76,56 @@ func (m *matrix) rowsAreClose() bool {
 // transposeElements transposes few elements, one by one.
 func (m *matrix) transposeElements() {
 	for j := range m.cols {
-		movesBySize[m.size](unsafe.Add(m.dst, j*m.dstStep), unsafe.Add(m.src, j*m.size), m.size, m.srcStep, m.rows)
+		movesBySize[m.elemBytes](unsafe.Add(m.dst, j*m.dstStep), unsafe.Add(m.src, j*m.elemBytes), m.elemBytes, m.srcStep,
+			m.rows)
 	}
 }
 
-func (m matrix) transposeTiles(t *tileRoutine) {
-	f := t.normal
+// transposeTiles transposes whole tiles by a routine, and the remaining columns and rows by other routines.
+func (m matrix) transposeTiles(routine *tileRoutine) {
+	transposeFunc := routine.normal
 	switch {
-	case m.canStream(t):
-		f = t.stream
-	case t.closeRows != nil && m.rowsAreClose():
-		f = t.closeRows
+	case m.canStream(routine):
+		transposeFunc = routine.stream
+	case routine.closeRows != nil && m.rowsAreClose():
+		transposeFunc = routine.closeRows
 	}
-	wholeRows, wholeCols := m.rows-m.rows%t.rows, m.cols-m.cols%t.cols
-	if wholeRows == t.rows {
-		m.transposeTileRow(f, t, wholeCols)
+	wholeRows, wholeCols := m.rows-m.rows%routine.rows, m.cols-m.cols%routine.cols
+	if wholeRows == routine.rows {
+		m.transposeTileRow(transposeFunc, routine, wholeCols)
 	} else {
-		m.transposePanels(f, t, wholeRows, wholeCols)
+		m.transposePanels(transposeFunc, routine, wholeRows, wholeCols)
 	}
 	if rest := m.cols - wholeCols; rest > 0 {
-		m.submatrix(0, m.cols-max(rest, t.minCols), wholeRows, max(rest, t.minCols)).transpose()
+		m.submatrix(0, m.cols-max(rest, routine.minCols), wholeRows, max(rest, routine.minCols)).transpose()
 	}
 	if rest := m.rows - wholeRows; rest > 0 {
-		m.submatrix(m.rows-t.rows, 0, t.rows, m.cols).transpose()
+		m.submatrix(m.rows-routine.rows, 0, routine.rows, m.cols).transpose()
 	}
 }
 
 // transposeTileRow transposes one row of tiles over the given number of columns.
-func (m *matrix) transposeTileRow(f tileFunc, t *tileRoutine, cols int) {
-	f(cols/t.cols, m.dst, m.dstStep, t.cols*m.dstStep, m.src, m.srcStep, t.cols*m.size, m.nextTile(t, 0, cols))
+func (m *matrix) transposeTileRow(transposeFunc tileFunc, routine *tileRoutine, cols int) {
+	transposeFunc(cols/routine.cols, m.dst, m.dstStep, routine.cols*m.dstStep, m.src, m.srcStep, routine.cols*m.elemBytes,
+		m.nextTile(routine, 0, cols))
 }
 
 // transposePanels transposes panel by panel, and tile by tile within a panel. If there is scratch, it transposes by
 // squares.
-func (m *matrix) transposePanels(f tileFunc, t *tileRoutine, rows, cols int) {
-	srcNext := t.rows * m.srcStep
-	line := machine.LineBytes / m.size
-	for i := 0; i < rows; i += panelTiles * t.rows {
-		n, j := min(panelTiles, (rows-i)/t.rows), 0
+func (m *matrix) transposePanels(transposeFunc tileFunc, routine *tileRoutine, rows, cols int) {
+	srcNext := routine.rows * m.srcStep
+	line := machine.LineBytes / m.elemBytes
+	for i := 0; i < rows; i += panelTiles * routine.rows {
+		tiles, j := min(panelTiles, (rows-i)/routine.rows), 0
 		for ; m.scratch != nil && j+line <= cols; j += line {
-			for q := range n {
-				m.transposeSquare(f, t, i+q*t.rows, j)
+			for tile := range tiles {
+				m.transposeSquare(transposeFunc, routine, i+tile*routine.rows, j)
 			}
 		}
-		for ; j < cols; j += t.cols {
+		for ; j < cols; j += routine.cols {
 			dst, src := m.at(i, j)
-			f(n, dst, m.dstStep, t.rows*m.size, src, m.srcStep, srcNext, m.nextTile(t, i, j+t.cols))
+			transposeFunc(tiles, dst, m.dstStep, routine.rows*m.elemBytes, src, m.srcStep, srcNext,
+				m.nextTile(routine, i, j+routine.cols))
 		}
 	}
 }
@@ -131,24 +136,25 @@ const squareScratchBytes = machine.LineBytes * machine.LineBytes
 // transposeSquare transposes adjacent tiles of small elements. A tile uses only a part of each cache line of src. The
 // stride of rows is often a power of two, so that these lines would evict one another before the next tile reads them.
 // Whole lines are therefore first copied to scratch.
-func (m *matrix) transposeSquare(f tileFunc, t *tileRoutine, i, j int) {
+func (m *matrix) transposeSquare(transposeFunc tileFunc, routine *tileRoutine, i, j int) {
 	const line = machine.LineBytes
 	dst, src := m.at(i, j)
-	vectorRows(t.rows, m.scratch, line, src, m.srcStep, line, 2*line)
-	srcNext := t.cols * m.size
-	f(line/srcNext, dst, m.dstStep, t.cols*m.dstStep, m.scratch, line, srcNext, m.nextTile(t, i, j+line))
+	vectorRows(routine.rows, m.scratch, line, src, m.srcStep, line, 2*line)
+	srcNext := routine.cols * m.elemBytes
+	transposeFunc(line/srcNext, dst, m.dstStep, routine.cols*m.dstStep, m.scratch, line, srcNext,
+		m.nextTile(routine, i, j+line))
 }
 
 // nextTile returns the address of the tile of dst at (i, j), for prefetching. If (i, j) is outside dst, it returns the
 // address of the last tile of those rows instead, because another worker may write the lines outside.
-func (m *matrix) nextTile(t *tileRoutine, i, j int) unsafe.Pointer {
-	dst, _ := m.at(i, min(j, m.cols-t.cols))
+func (m *matrix) nextTile(routine *tileRoutine, i, j int) unsafe.Pointer {
+	dst, _ := m.at(i, min(j, m.cols-routine.cols))
 	return dst
 }
 
 // at returns the addresses of element (row, col) in dst and src.
 func (m *matrix) at(row, col int) (dst, src unsafe.Pointer) {
-	return unsafe.Add(m.dst, row*m.size+col*m.dstStep), unsafe.Add(m.src, row*m.srcStep+col*m.size)
+	return unsafe.Add(m.dst, row*m.elemBytes+col*m.dstStep), unsafe.Add(m.src, row*m.srcStep+col*m.elemBytes)
 }
 
 // submatrix returns rows by cols elements from (row, col) on.

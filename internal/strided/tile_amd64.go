@@ -14,7 +14,8 @@ var hasInterleave = machine.Host().Has(machine.AVX2)
 // tileRoutines are the routines of the instruction set in use.
 var tileRoutines = tileRoutinesOf(machine.Host())
 
-// vectorRows and streamRows copy rows; nil if Go's copy is as fast.
+// vectorRows and streamRows are the routines that copy rows, with ordinary and with non-temporal stores. They are
+// nil without AVX2.
 var vectorRows, streamRows = rowsOf(machine.Host())
 
 // hasThreeChannelTranspose reports whether [matrix.transposeThreeChannels] is available.
@@ -22,27 +23,30 @@ var hasThreeChannelTranspose = machine.Host().Has(machine.Vector512)
 
 // tileRoutinesOf returns the routines of an instruction set by element size. Routines with more rows come first. Among
 // routines with equal numbers of rows, those with more columns come first.
-func tileRoutinesOf(cpu machine.Features) (t [17][]tileRoutine) {
+func tileRoutinesOf(cpu machine.Features) (routines [17][]tileRoutine) {
 	if cpu.Has(machine.Vector512) {
-		t[1] = append(t[1], tileRoutine{64, 16, 16, tile1x64, stream1x64, close1x64})
-		t[2] = append(t[2], tileRoutine{32, 16, 8, tile2x64, stream2x64, close2x64},
+		routines[1] = append(routines[1], tileRoutine{64, 16, 16, tile1x64, stream1x64, close1x64})
+		routines[2] = append(routines[2], tileRoutine{32, 16, 8, tile2x64, stream2x64, close2x64},
 			tileRoutine{32, 8, 8, narrow2x64, nil, nil})
-		t[4] = append(t[4], tileRoutine{16, 16, 4, tile4x64, stream4x64, close4x64},
+		routines[4] = append(routines[4], tileRoutine{16, 16, 4, tile4x64, stream4x64, close4x64},
 			tileRoutine{16, 4, 4, narrow4x64, nil, nil})
-		t[8] = append(t[8], tileRoutine{8, 8, 2, tile8x64, stream8x64, close8x64},
+		routines[8] = append(routines[8], tileRoutine{8, 8, 2, tile8x64, stream8x64, close8x64},
 			tileRoutine{8, 2, 2, narrow8x64, nil, nil})
-		t[16] = append(t[16], tileRoutine{4, 4, 4, tile16x64, stream16x64, close16x64})
+		routines[16] = append(routines[16], tileRoutine{4, 4, 4, tile16x64, stream16x64, close16x64})
 	}
 	if cpu.Has(machine.AVX2) {
-		t[1] = append(t[1], tileRoutine{16, 16, 16, tile1x16, nil, nil})
-		t[2] = append(t[2], tileRoutine{16, 8, 8, tile2x32, nil, nil}, tileRoutine{8, 8, 8, tile2x16, nil, nil})
-		t[4] = append(t[4], tileRoutine{16, 4, 4, nil, stream4x32, nil}, tileRoutine{8, 8, 4, tile4x32, nil, nil},
+		routines[1] = append(routines[1], tileRoutine{16, 16, 16, tile1x16, nil, nil})
+		routines[2] = append(routines[2], tileRoutine{16, 8, 8, tile2x32, nil, nil},
+			tileRoutine{8, 8, 8, tile2x16, nil, nil})
+		routines[4] = append(routines[4], tileRoutine{16, 4, 4, nil, stream4x32, nil},
+			tileRoutine{8, 8, 4, tile4x32, nil, nil},
 			tileRoutine{8, 4, 4, narrow4x32, nil, nil})
-		t[8] = append(t[8], tileRoutine{4, 4, 4, tile8x32, nil, nil})
+		routines[8] = append(routines[8], tileRoutine{4, 4, 4, tile8x32, nil, nil})
 	}
-	return t
+	return routines
 }
 
+// rowsOf returns the routines of an instruction set that copy rows.
 func rowsOf(cpu machine.Features) (copying, streaming rowsFunc) {
 	switch {
 	case cpu.Has(machine.Vector512):

@@ -8,12 +8,16 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
+// hasInterleave reports whether interleave4x32 and interleave4x64 can be used.
 const hasInterleave = false
 
+// tileRoutines are empty, because this build has no assembly routines for tiles.
 var tileRoutines [17][]tileRoutine
 
+// tileRoutinesOf returns no routines: see tileRoutines.
 func tileRoutinesOf(machine.Features) (t [17][]tileRoutine) { return t }
 
+// interleave4x32 and interleave4x64 are not called: see hasInterleave.
 func interleave4x32(n int, dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Pointer) {}
 
 func interleave4x64(n int, dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Pointer) {}

@@ -2,12 +2,12 @@ package strided
 
 import "unsafe"
 
-// transpose moves a block of a.N by b.N elements, where dst is dense along a. It reads four rows of src at a time, so
-// that there are few read streams and each iteration writes four adjacent elements.
+// transpose moves a block of a.N by b.N elements, where dst is dense along a. It reads four rows of src at a time:
+// the hardware can prefetch four streams, and each iteration writes four adjacent elements.
 func transpose[T bits](dst, src unsafe.Pointer, a, b Axis) {
 	size := int(unsafe.Sizeof(*(*T)(nil)))
 	if b.Src == size {
-		m := matrix{dst: dst, src: src, dstStep: b.Dst, srcStep: a.Src, rows: a.N, cols: b.N, size: size}
+		m := matrix{dst: dst, src: src, dstStep: b.Dst, srcStep: a.Src, rows: a.N, cols: b.N, elemBytes: size}
 		if m.transpose() {
 			return
 		}
@@ -18,32 +18,32 @@ func transpose[T bits](dst, src unsafe.Pointer, a, b Axis) {
 	}
 	i := 0
 	for ; i+4 <= a.N; i += 4 {
-		s := unsafe.Add(src, i*a.Src)
-		interleave4[T](unsafe.Add(dst, i*size), b.Dst, s, unsafe.Add(s, a.Src), unsafe.Add(s, 2*a.Src),
-			unsafe.Add(s, 3*a.Src), b.Src, b.N)
+		row0 := unsafe.Add(src, i*a.Src)
+		interleave4[T](unsafe.Add(dst, i*size), b.Dst, row0, unsafe.Add(row0, a.Src), unsafe.Add(row0, 2*a.Src),
+			unsafe.Add(row0, 3*a.Src), b.Src, b.N)
 	}
 	if i == a.N {
 		return // an address beyond the last row may be invalid
 	}
-	d, s := unsafe.Add(dst, i*size), unsafe.Add(src, i*a.Src)
+	row, row0 := unsafe.Add(dst, i*size), unsafe.Add(src, i*a.Src)
 	switch dstOffset, srcOffset := 0, 0; a.N - i {
 	case 3:
-		r1, r2 := unsafe.Add(s, a.Src), unsafe.Add(s, 2*a.Src)
+		row1, row2 := unsafe.Add(row0, a.Src), unsafe.Add(row0, 2*a.Src)
 		for range b.N {
-			t := (*[3]T)(unsafe.Add(d, dstOffset))
-			t[0], t[1] = *(*T)(unsafe.Add(s, srcOffset)), *(*T)(unsafe.Add(r1, srcOffset))
-			t[2] = *(*T)(unsafe.Add(r2, srcOffset))
+			triple := (*[3]T)(unsafe.Add(row, dstOffset))
+			triple[0], triple[1] = *(*T)(unsafe.Add(row0, srcOffset)), *(*T)(unsafe.Add(row1, srcOffset))
+			triple[2] = *(*T)(unsafe.Add(row2, srcOffset))
 			dstOffset, srcOffset = dstOffset+b.Dst, srcOffset+b.Src
 		}
 	case 2:
-		r1 := unsafe.Add(s, a.Src)
+		row1 := unsafe.Add(row0, a.Src)
 		for range b.N {
-			t := (*[2]T)(unsafe.Add(d, dstOffset))
-			t[0], t[1] = *(*T)(unsafe.Add(s, srcOffset)), *(*T)(unsafe.Add(r1, srcOffset))
+			triple := (*[2]T)(unsafe.Add(row, dstOffset))
+			triple[0], triple[1] = *(*T)(unsafe.Add(row0, srcOffset)), *(*T)(unsafe.Add(row1, srcOffset))
 			dstOffset, srcOffset = dstOffset+b.Dst, srcOffset+b.Src
 		}
 	case 1:
-		move[T](d, s, b.Dst, b.Src, b.N)
+		move[T](row, row0, b.Dst, b.Src, b.N)
 	}
 }
 
@@ -57,8 +57,8 @@ func transposeShortRows[T bits](dst, src unsafe.Pointer, dstStep, srcStep, rows,
 		d0, srcOffset := row(j), j*size
 		d1, d2, d3 := row(j + 1)[:len(d0)], row(j + 2)[:len(d0)], row(j + 3)[:len(d0)]
 		for i := range d0 {
-			s := (*[4]T)(unsafe.Add(src, srcOffset))
-			d0[i], d1[i], d2[i], d3[i] = s[0], s[1], s[2], s[3]
+			group := (*[4]T)(unsafe.Add(src, srcOffset))
+			d0[i], d1[i], d2[i], d3[i] = group[0], group[1], group[2], group[3]
 			srcOffset += srcStep
 		}
 	}
@@ -67,16 +67,16 @@ func transposeShortRows[T bits](dst, src unsafe.Pointer, dstStep, srcStep, rows,
 		d0 := row(j)
 		d1, d2 := row(j + 1)[:len(d0)], row(j + 2)[:len(d0)]
 		for i := range d0 {
-			s := (*[3]T)(unsafe.Add(src, srcOffset))
-			d0[i], d1[i], d2[i] = s[0], s[1], s[2]
+			group := (*[3]T)(unsafe.Add(src, srcOffset))
+			d0[i], d1[i], d2[i] = group[0], group[1], group[2]
 			srcOffset += srcStep
 		}
 	case 2:
 		d0 := row(j)
 		d1 := row(j + 1)[:len(d0)]
 		for i := range d0 {
-			s := (*[2]T)(unsafe.Add(src, srcOffset))
-			d0[i], d1[i] = s[0], s[1]
+			group := (*[2]T)(unsafe.Add(src, srcOffset))
+			d0[i], d1[i] = group[0], group[1]
 			srcOffset += srcStep
 		}
 	case 1:
@@ -99,15 +99,15 @@ func interleave4[T bits](dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Poi
 	}
 	dstOffset, srcOffset := k*step, k*srcStep
 	for ; k < n; k++ {
-		t := (*[4]T)(unsafe.Add(dst, dstOffset))
-		t[0], t[1] = *(*T)(unsafe.Add(s0, srcOffset)), *(*T)(unsafe.Add(s1, srcOffset))
-		t[2], t[3] = *(*T)(unsafe.Add(s2, srcOffset)), *(*T)(unsafe.Add(s3, srcOffset))
+		quad := (*[4]T)(unsafe.Add(dst, dstOffset))
+		quad[0], quad[1] = *(*T)(unsafe.Add(s0, srcOffset)), *(*T)(unsafe.Add(s1, srcOffset))
+		quad[2], quad[3] = *(*T)(unsafe.Add(s2, srcOffset)), *(*T)(unsafe.Add(s3, srcOffset))
 		dstOffset, srcOffset = dstOffset+step, srcOffset+srcStep
 	}
 }
 
 // Interleave transposes rows at arbitrary addresses. It stores dst[k*step + l*size] = runs[l][k] for k < n and every
-// run. A nil run counts as zeros. size is 1, 2, 4, 8 or 16 bytes.
+// run. The elements of a nil run are 0. size is 1, 2, 4, 8 or 16 bytes.
 func Interleave(size int, dst unsafe.Pointer, step int, runs []unsafe.Pointer, n int) {
 	if n > 0 && len(runs) > 0 {
 		interleavesBySize[size](dst, step, runs, n)
@@ -118,24 +118,25 @@ func Interleave(size int, dst unsafe.Pointer, step int, runs []unsafe.Pointer, n
 var interleavesBySize = [17]func(dst unsafe.Pointer, step int, runs []unsafe.Pointer, n int){1: interleave[uint8],
 	2: interleave[uint16], 4: interleave[uint32], 8: interleave[uint64], 16: interleave[[2]uint64]}
 
+// interleave is Interleave for one type of elements. It processes four runs at a time.
 func interleave[T bits](dst unsafe.Pointer, step int, runs []unsafe.Pointer, n int) {
 	size := int(unsafe.Sizeof(*(*T)(nil)))
-	for l := 0; l < len(runs); l += 4 {
-		d, group := unsafe.Add(dst, l*size), runs[l:min(l+4, len(runs))]
+	for first := 0; first < len(runs); first += 4 {
+		column, group := unsafe.Add(dst, first*size), runs[first:min(first+4, len(runs))]
 		if len(group) == 4 && group[0] != nil && group[1] != nil && group[2] != nil && group[3] != nil {
-			interleave4[T](d, step, group[0], group[1], group[2], group[3], size, n)
+			interleave4[T](column, step, group[0], group[1], group[2], group[3], size, n)
 			continue
 		}
-		for q, r := range group {
-			interleaveOne[T](unsafe.Add(d, q*size), step, r, n)
+		for lane, run := range group {
+			interleaveOne[T](unsafe.Add(column, lane*size), step, run, n)
 		}
 	}
 }
 
 // interleaveOne stores dst[k*step] = r[k] for k < n, or zeros if r is nil.
-func interleaveOne[T bits](dst unsafe.Pointer, step int, r unsafe.Pointer, n int) {
-	if r != nil {
-		move[T](dst, r, step, int(unsafe.Sizeof(*(*T)(nil))), n)
+func interleaveOne[T bits](dst unsafe.Pointer, step int, run unsafe.Pointer, n int) {
+	if run != nil {
+		move[T](dst, run, step, int(unsafe.Sizeof(*(*T)(nil))), n)
 		return
 	}
 	var zero T

@@ -22,7 +22,7 @@ func TestTurning(t *testing.T) {
 		{"two rows each", []strided.Axis{{2, 4, 96}, {24, 8, 4}, {784, 192, 192}},
 			strided.Transposition{Method: strided.Elementwise, Tiles: 784}},
 		{"two rows far apart", []strided.Axis{{2, 4, 24 * 3136}, {784, 192, 4}, {24, 8, 3136}},
-			strided.Transposition{Method: strided.Elementwise, Tiles: 24, Pieces: 784 * 24}},
+			strided.Transposition{Method: strided.Elementwise, Tiles: 24, LineRewrites: 784 * 24}},
 		{"two rows of few lines", []strided.Axis{{2, 4, 48 * 784}, {196, 384, 4}, {48, 8, 784}},
 			strided.Transposition{Method: strided.Elementwise, Tiles: 48}},
 	} {

@@ -21,9 +21,9 @@ func ByteChannels(cpu machine.Features) int {
 }
 
 // ByteSpec specifies code that computes rows of depthwise convolutions with quantized values: the input elements are
-// bytes, the weights are int8, and the sums are int32, which wrap around. With Sums, the sums are the result; otherwise
-// they are scaled and rounded to bytes. In pairs, rows precede columns. A ByteSpec must not be modified after it was
-// compiled.
+// bytes, the weights are int8, and the sums are int32, which wrap around. With Sums, the sums are the result.
+// Otherwise they are scaled and rounded to bytes. In pairs, rows precede columns. A ByteSpec must not be modified
+// after it was compiled.
 //
 // The instructions VPDPBUSD, SDOT and USDOT multiply and add up the four bytes of a 32-bit lane. The code therefore
 // gathers, for each channel, the bytes of four consecutive window rows of a column into a lane. On amd64 without
@@ -31,7 +31,7 @@ func ByteChannels(cpu machine.Features) int {
 // a vector. This changes the order of the channels. The pack instructions that narrow the results restore the order.
 // The weights, initial sums and scales must have the intermediate order of the channels, which [ByteChannel] returns.
 type ByteSpec struct {
-	Tile     int    // results of a row kept in registers, at most MaxByteTile
+	Tile     int    // number of results of a row that are computed together in registers, at most MaxByteTile
 	Window   [2]int // rows and columns
 	Stride   [2]int // stride of the window
 	Dilation [2]int // dilation of the window
@@ -39,13 +39,13 @@ type ByteSpec struct {
 	In, Out [2]int // distances in bytes between rows and between pixels
 	Overlap int    // number of results of the last tile that overlap the tile before it
 
-	// FlipSigns says that the code flips the sign bits of the input. SignedIn says whether the bytes are then signed;
-	// it must equal the result of [tile.ReadsSigned]. Signed says that the results are signed bytes.
+	// FlipSigns makes the code flip the sign bits of the input. SignedIn is true if the bytes are then signed; it
+	// must equal the result of [tile.ReadsSigned]. Signed selects signed bytes as results.
 	FlipSigns, SignedIn, Signed bool
 
-	// Sums says that the int32 sums are the result, without scales and zero point.
+	// Sums selects the int32 sums as results, without scales and zero point.
 	Sums bool
-	// Words says that the code multiplies pairs of words and that the weights are int16, for AVX2 without VPDPBUSD.
+	// Words selects products of pairs of words, with int16 weights, for AVX2 without VPDPBUSD.
 	Words bool
 	// Channels is the number of channels that AVX2 or NEON code writes if it is less than [ByteChannels], else 0. The
 	// code always reads [ByteChannels] channels; the contents of the others do not matter.
@@ -77,7 +77,7 @@ const (
 	ZeroPoint
 )
 
-// Channels is the index in Step of a bit mask of the existing channels, of at most 64, with AVX-512.
+// Channels is the index in Step of a bit mask of the existing channels, at most 64, for AVX-512.
 const Channels = 0
 
 // ByteChannel returns the channel at an index of the intermediate order, see [ByteSpec].
@@ -89,16 +89,17 @@ func ByteChannel(cpu machine.Features, position int) int {
 // Groups is the number of groups of window rows, see [ByteSpec.Rows].
 func (s *ByteSpec) Groups() int { return (s.Window[0] + s.Rows() - 1) / s.Rows() }
 
-// Uops is the approximate number of instructions for a tile.
-func (s *ByteSpec) Uops() int {
+// InstructionCount is the approximate number of instructions for a tile.
+func (s *ByteSpec) InstructionCount() int {
 	span := (s.Tile-1)*s.Stride[1] + (s.Window[1]-1)*s.Dilation[1] + 1
-	columns := min(span, s.Tile*s.Window[1]) // input columns that are in some window
+	columns := min(span, s.Tile*s.Window[1]) // input columns in at least one window
 	if s.Words {
 		return s.Groups()*(8*columns+8*s.Tile*s.Window[1]) + 24*s.Tile
 	}
 	return s.Groups()*(columns*(8+s.Window[0])+4*s.Tile*s.Window[1]) + 24*s.Tile
 }
 
+// check returns an error if a spec is invalid.
 func (s *ByteSpec) check(cpu machine.Features) error {
 	switch {
 	case !SupportsBytes(cpu) || cpu.Has(machine.Vector512) && s.Words,

@@ -11,7 +11,7 @@ import (
 // byteGen generates the code of a [ByteSpec]. The first registers hold the sums, four registers for each result.
 type byteGen struct {
 	target.Writer
-	s       *ByteSpec
+	spec    *ByteSpec
 	width   int // bytes of a vector
 	vectors byteVectors
 }
@@ -19,10 +19,10 @@ type byteGen struct {
 // byteVectors writes the vector instructions of a byteGen for a processor.
 type byteVectors interface {
 	target.Writer
-	// Begin loads constants. point is the address of the zero point.
-	Begin(point target.Addr)
-	// Interleave loads the pixels of a column in rows and interleaves their bytes by channel. The list omits rows that
-	// pad a group of window rows. Each of the four registers has a quarter of the channels.
+	// Begin loads constants. zeroPoint is the address of the zero point.
+	Begin(zeroPoint target.Addr)
+	// Interleave loads the pixels of an input column in a group of window rows, and interleaves their bytes by
+	// channel. Missing rows of the last group are zero. Each of the four registers has a quarter of the channels.
 	Interleave(rows []target.Addr) [4]target.VReg
 	// Multiply adds the products of x and the weights to a sum.
 	Multiply(weights target.Addr, x, sum target.VReg)
@@ -32,34 +32,35 @@ type byteVectors interface {
 	StoreResult(sums [4]target.VReg, at target.Addr)
 }
 
-// scaleReg has the address of the scales.
+// scaleReg is the register with the address of the scales.
 const scaleReg = rowsLeft
 
 func newByteGen(s *ByteSpec, cpu machine.Features, withListing bool) *byteGen {
-	g := &byteGen{s: s, width: ByteChannels(cpu)}
-	w := target.ByteWindows{Flip: s.FlipSigns, SignedIn: s.SignedIn, Signed: s.Signed, Sums: s.Sums, Words: s.Words,
+	g := &byteGen{spec: s, width: ByteChannels(cpu)}
+	windows := target.ByteWindows{Flip: s.FlipSigns, SignedIn: s.SignedIn, Signed: s.Signed, Sums: s.Sums, Words: s.Words,
 		Channels: s.Channels, ChannelMask: stepOf(Channels), Spill: spillWord(0), Temporary: scratch}
 	if cpu.Has(machine.NEON) {
-		g.vectors = arm64.NewByteWindows(w, withListing)
+		g.vectors = arm64.NewByteWindows(windows, withListing)
 	} else {
-		g.vectors = amd64.NewByteWindows(w, cpu, withListing)
+		g.vectors = amd64.NewByteWindows(windows, cpu, withListing)
 	}
 	g.Writer = g.vectors
 	return g
 }
 
+// sum returns the register of a quarter of the channels of a result.
 func (g *byteGen) sum(result, quarter int) target.VReg { return target.VReg(4*result + quarter) }
 
 // emit generates the whole function: a loop over rows, with an inner loop over tiles.
 func (g *byteGen) emit() {
-	s := g.s
-	operand(g, In, inTile)
-	operand(g, Out, outTile)
-	operand(g, Weights, weights)
-	operand(g, Bias, bias)
+	s := g.spec
+	loadAddress(g, In, inTile)
+	loadAddress(g, Out, outTile)
+	loadAddress(g, Weights, weights)
+	loadAddress(g, Bias, bias)
 	if !s.Sums {
-		operand(g, Scales, scaleReg)
-		operand(g, ZeroPoint, scratch)
+		loadAddress(g, Scales, scaleReg)
+		loadAddress(g, ZeroPoint, scratch)
 	}
 	g.vectors.Begin(target.Addr{Base: scratch})
 	g.Move(target.Word(jit.OffsetRows), tiles)
@@ -89,29 +90,29 @@ func (g *byteGen) emit() {
 
 // windows adds up the products of all windows of a tile, column by column of the input.
 func (g *byteGen) windows() {
-	s := g.s
-	for q := range 4 {
-		g.Copy(target.Addr{Base: bias, Disp: g.width * q}, g.sum(0, q))
-		for t := 1; t < s.Tile; t++ {
-			g.Copy(g.sum(0, q), g.sum(t, q))
+	s := g.spec
+	for quarter := range 4 {
+		g.Copy(target.Addr{Base: bias, Disp: g.width * quarter}, g.sum(0, quarter))
+		for result := 1; result < s.Tile; result++ {
+			g.Copy(g.sum(0, quarter), g.sum(result, quarter))
 		}
 	}
 	groups := s.Groups()
 	for col := range (s.Tile-1)*s.Stride[1] + (s.Window[1]-1)*s.Dilation[1] + 1 {
-		for k := range groups {
+		for group := range groups {
 			var pixels []target.VReg
-			for t := range s.Tile {
-				offset := col - t*s.Stride[1]
+			for result := range s.Tile {
+				offset := col - result*s.Stride[1]
 				if offset < 0 || offset%s.Dilation[1] != 0 || offset/s.Dilation[1] >= s.Window[1] {
 					continue
 				}
 				if pixels == nil {
-					quarters := g.vectors.Interleave(g.rows(col, k))
+					quarters := g.vectors.Interleave(g.rows(col, group))
 					pixels = quarters[:]
 				}
-				for q, x := range pixels {
-					at := target.Addr{Base: weights, Disp: ((offset/s.Dilation[1]*groups+k)*4 + q) * g.width}
-					g.vectors.Multiply(at, x, g.sum(t, q))
+				for quarter, reg := range pixels {
+					at := target.Addr{Base: weights, Disp: ((offset/s.Dilation[1]*groups+group)*4 + quarter) * g.width}
+					g.vectors.Multiply(at, reg, g.sum(result, quarter))
 				}
 			}
 		}
@@ -120,7 +121,7 @@ func (g *byteGen) windows() {
 
 // rows returns the addresses of a column's pixels in a group of window rows.
 func (g *byteGen) rows(col, group int) (list []target.Addr) {
-	s := g.s
+	s := g.spec
 	for row := group * s.Rows(); row < min((group+1)*s.Rows(), s.Window[0]); row++ {
 		list = append(list, target.Addr{Base: in, Disp: row*s.Dilation[0]*s.In[0] + col*s.In[1]})
 	}
@@ -129,11 +130,11 @@ func (g *byteGen) rows(col, group int) (list []target.Addr) {
 
 // storeResults writes the results of a tile.
 func (g *byteGen) storeResults() {
-	if !g.s.Sums {
+	if !g.spec.Sums {
 		g.vectors.LoadScales(target.Addr{Base: scaleReg})
 	}
-	for t := range g.s.Tile {
-		sums := [4]target.VReg{g.sum(t, 0), g.sum(t, 1), g.sum(t, 2), g.sum(t, 3)}
-		g.vectors.StoreResult(sums, target.Addr{Base: out, Disp: t * g.s.Out[1]})
+	for result := range g.spec.Tile {
+		sums := [4]target.VReg{g.sum(result, 0), g.sum(result, 1), g.sum(result, 2), g.sum(result, 3)}
+		g.vectors.StoreResult(sums, target.Addr{Base: out, Disp: result * g.spec.Out[1]})
 	}
 }

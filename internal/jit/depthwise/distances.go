@@ -31,16 +31,16 @@ func (s *ByteSpec) checkDistances() error {
 }
 
 // span returns the number of input rows or columns that a tile reads.
-func (s *Spec) span(d int) int {
-	const most = maxDistance // maximum of each factor, so that products do not overflow 64 bits
-	return (s.Tile[d]-1)*min(s.Stride[d], most) + (min(s.Window[d], most)-1)*min(s.Dilation[d], most) + 1
+func (s *Spec) span(axis int) int {
+	const limit = maxDistance // limits each factor, so that products do not overflow 64 bits
+	return (s.Tile[axis]-1)*min(s.Stride[axis], limit) + (min(s.Window[axis], limit)-1)*min(s.Dilation[axis], limit) + 1
 }
 
 // checkFit checks pairs of a number of rows or columns and their distance in bytes.
 func checkFit(list [][2]int) error {
-	for _, d := range list {
-		if d[0] > maxDistance || d[1] > maxDistance || d[1] < 0 || d[0]*d[1] > maxDistance {
-			return fmt.Errorf("depthwise: %d distances of %d bytes do not fit into 32-bit displacements", d[0], d[1])
+	for _, pair := range list {
+		if pair[0] > maxDistance || pair[1] > maxDistance || pair[1] < 0 || pair[0]*pair[1] > maxDistance {
+			return fmt.Errorf("depthwise: %d distances of %d bytes do not fit into 32-bit displacements", pair[0], pair[1])
 		}
 	}
 	return nil

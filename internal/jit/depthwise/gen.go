@@ -36,14 +36,14 @@ const (
 // of the epilogue.
 const channelsLeft = jit.MaxOperands - EpilogueOperands
 
-// minInputRegs is the minimum number of registers for input elements if all weights are in registers. Several registers
-// let loads overlap with multiplications.
+// minInputRegs is the minimum number of registers for input elements if all weights are in registers. With several
+// registers, loads overlap with multiplications.
 const minInputRegs = 4
 
 // gen generates the code of a [Spec].
 type gen struct {
 	target.Writer
-	s *Spec
+	spec *Spec
 
 	sumRegs    int // number of registers with sums, which start at register 0
 	weightRegs int // number of registers with weights, after the sums: all weights, those of a window row, or none
@@ -51,32 +51,32 @@ type gen struct {
 	nextInput  int // next input register
 
 	clear          func(target.VReg) // sets a register below 16 to 0
-	memoryOperands bool              // multiplications can read memory: a vector with one use needs no register
+	memoryOperands bool              // multiplications can read memory, so that a vector with one use needs no register
 }
 
 func newGen(s *Spec, cpu machine.Features, withListing bool) *gen {
-	g := &gen{s: s, memoryOperands: !cpu.Has(machine.NEON), sumRegs: s.Tile[0] * s.Tile[1]}
+	g := &gen{spec: s, memoryOperands: !cpu.Has(machine.NEON), sumRegs: s.Tile[0] * s.Tile[1]}
 	if cpu.Has(machine.NEON) {
 		g.Writer = arm64.New(s.Size, withListing)
 		g.clear = g.Clear
 	} else {
-		w := amd64.New(cpu, s.Size, withListing)
-		w.SetVectorBytes(s.VectorBytes)
-		g.Writer, g.clear = w, w.ClearShort
+		writer := amd64.New(cpu, s.Size, withListing)
+		writer.SetVectorBytes(s.VectorBytes)
+		g.Writer, g.clear = writer, writer.ClearShort
 	}
-	n, _ := target.Vectors(cpu)
-	n -= s.permutationRegs()
-	switch all := s.Window[0] * s.Window[1]; {
-	case !s.RowsFromCall && g.sumRegs+all+minInputRegs <= n:
-		g.weightRegs = all
-	case g.sumRegs+s.Window[1]+1 <= n:
+	registerCount, _ := target.Vectors(cpu)
+	registerCount -= s.permutationRegs()
+	switch weightCount := s.Window[0] * s.Window[1]; {
+	case !s.RowsFromCall && g.sumRegs+weightCount+minInputRegs <= registerCount:
+		g.weightRegs = weightCount
+	case g.sumRegs+s.Window[1]+1 <= registerCount:
 		g.weightRegs = s.Window[1]
 	}
-	g.inputRegs = n - g.sumRegs - g.weightRegs
+	g.inputRegs = registerCount - g.sumRegs - g.weightRegs
 	return g
 }
 
-// declare declares the registers.
+// declare names the registers for the listing of the code.
 func (g *gen) declare() {
 	g.Declare("the address of the input", inRow, in, inTile)
 	g.Declare("the address of weights or a bias", weights, weightRow, bias)
@@ -92,27 +92,30 @@ func (g *gen) declare() {
 	for range g.inputRegs {
 		g.Declare("an input", g.input())
 	}
-	if g.s.Group > 1 {
+	if g.spec.Group > 1 {
 		g.Declare("the permutation", g.permutation())
 	}
 }
 
+// weight returns the register of a weight.
 func (g *gen) weight(i int) target.VReg { return target.VReg(g.sumRegs + i) }
 
 // input returns the next input register, in rotation.
 func (g *gen) input() target.VReg {
-	r := target.VReg(g.sumRegs + g.weightRegs + g.nextInput%g.inputRegs)
+	reg := target.VReg(g.sumRegs + g.weightRegs + g.nextInput%g.inputRegs)
 	g.nextInput++
-	return r
+	return reg
 }
 
-func (g *gen) sum(row, col int) target.VReg { return target.VReg(row*g.s.Tile[1] + col) }
+// sum returns the register of a result.
+func (g *gen) sum(row, col int) target.VReg { return target.VReg(row*g.spec.Tile[1] + col) }
 
+// stepOf returns a word Step of jit.Args, and spillWord a word of jit.Args.Spill.
 func stepOf(k int) target.Word    { return target.Word(jit.OffsetStep + int32(8*k)) }
 func spillWord(k int) target.Word { return target.Word(jit.OffsetSpill + int32(8*k)) }
 
 // operand loads the address of an operand.
-func operand(w target.Writer, k int, to target.GReg) {
+func loadAddress(w target.Writer, k int, to target.GReg) {
 	w.Move(target.Word(jit.OffsetPtr+int32(8*k)), to)
 	w.Add(target.Word(jit.OffsetRow+int32(8*k)), to)
 }
@@ -126,59 +129,60 @@ func (g *gen) emit() {
 	g.Bind(eachTile)
 	g.Move(inTile, in)
 	g.Move(outTile, out)
-	operand(g, Weights, weights)
+	loadAddress(g, Weights, weights)
 	g.Move(target.Imm(0), channel)
 	g.Move(target.Word(jit.OffsetN), vectors)
 	g.Align(32)
 	g.Bind(eachVector)
 	g.initSums()
-	if g.s.PrefetchResult {
+	if g.spec.PrefetchResult {
 		g.eachResult(out, func(_ target.VReg, at target.Addr) { g.Prefetch(1, at) })
 	}
 	g.groupLoop()
 	g.storeResults()
-	for _, r := range []target.GReg{in, out, channel} {
-		g.Add(target.Imm(g.s.VectorBytes), r)
+	for _, reg := range []target.GReg{in, out, channel} {
+		g.Add(target.Imm(g.spec.VectorBytes), reg)
 	}
 	g.CountDown(vectors, target.EQ, tileDone)
 	g.CompareJump(vectors, target.Imm(1), target.NE, eachVector)
-	for _, r := range []target.GReg{in, out, channel} {
-		g.Sub(overlap, r)
+	for _, reg := range []target.GReg{in, out, channel} {
+		g.Sub(overlap, reg)
 	}
 	g.Jump(eachVector)
 	g.Bind(tileDone)
-	g.Add(target.Imm(g.s.InTileStep), inTile)
-	g.Add(target.Imm(g.s.OutTileStep), outTile)
+	g.Add(target.Imm(g.spec.InTileStep), inTile)
+	g.Add(target.Imm(g.spec.OutTileStep), outTile)
 	g.CountDown(tiles, target.NE, eachTile)
 	g.Return()
 }
 
 // begin emits the loads of values that do not change during the call. For an epilogue operand with the layout of the
-// result, it stores the distance from the result; for any other epilogue operand, the address.
+// result, it keeps the distance from the result in a spill word. For any other epilogue operand it keeps the
+// address.
 func (g *gen) begin() {
-	operand(g, In, inTile)
-	operand(g, Out, outTile)
-	if g.s.Bias {
-		operand(g, Bias, bias)
+	loadAddress(g, In, inTile)
+	loadAddress(g, Out, outTile)
+	if g.spec.Bias {
+		loadAddress(g, Bias, bias)
 	}
 	g.Move(stepOf(Overlap), overlap)
 	g.Move(target.Word(jit.OffsetRows), tiles)
-	for _, t := range g.s.Epilogue {
-		switch t.Op {
+	for _, step := range g.spec.Epilogue {
+		switch step.Op {
 		case tile.AddTile, tile.MulTile:
-			operand(g, EpilogueOperands+t.Operand, scratch)
+			loadAddress(g, EpilogueOperands+step.Operand, scratch)
 			g.Sub(outTile, scratch)
-			g.Move(scratch, spillWord(t.Operand))
+			g.Move(scratch, spillWord(step.Operand))
 		case tile.AddLanes, tile.MulLanes:
-			operand(g, EpilogueOperands+t.Operand, scratch)
-			g.Move(scratch, spillWord(t.Operand))
+			loadAddress(g, EpilogueOperands+step.Operand, scratch)
+			g.Move(scratch, spillWord(step.Operand))
 		}
 	}
 }
 
 // initSums initializes the sums.
 func (g *gen) initSums() {
-	if g.s.Bias {
+	if g.spec.Bias {
 		g.Copy(target.Addr{Base: bias, Index: channel, Scale: 1}, target.VReg(0))
 	} else {
 		g.clear(0)
@@ -190,7 +194,7 @@ func (g *gen) initSums() {
 
 // groupLoop adds up the windows of all channels of a group. The weights of these channels are consecutive.
 func (g *gen) groupLoop() {
-	s := g.s
+	s := g.spec
 	advanceWeights := func() { g.Add(target.Imm(s.Window[0]*s.Window[1]*s.VectorBytes), weights) }
 	if s.Group == 1 {
 		g.windows()
@@ -216,9 +220,9 @@ func (g *gen) permutation() target.VReg { return target.VReg(g.sumRegs + g.weigh
 
 // firstChannels returns the permutation for the first channel of the groups.
 func (g *gen) firstChannels() (list []int) {
-	words := g.s.Size / 4
-	for i := range g.s.VectorBytes / 4 {
-		first := i / words / g.s.Group * g.s.Group
+	words := g.spec.Size / 4
+	for i := range g.spec.VectorBytes / 4 {
+		first := i / words / g.spec.Group * g.spec.Group
 		list = append(list, first*words+i%words)
 	}
 	return list
@@ -226,18 +230,19 @@ func (g *gen) firstChannels() (list []int) {
 
 // loadInput loads an element of the input; in a grouped convolution it broadcasts one channel to all lanes of its
 // group.
-func (g *gen) loadInput(x target.Addr, to target.VReg) {
-	if g.s.Group > 1 {
-		g.Permute(x, g.permutation(), to)
+func (g *gen) loadInput(at target.Addr, to target.VReg) {
+	if g.spec.Group > 1 {
+		g.Permute(at, g.permutation(), to)
 	} else {
-		g.Copy(x, to)
+		g.Copy(at, to)
 	}
 }
 
-// windows adds up the products of all windows of a tile, without the window parts outside the image. If registers hold
-// all weights, each element of the input is loaded once, otherwise once for each row of the window.
+// windows adds up the products of all windows of a tile, without the parts of windows outside the image. If
+// registers hold all weights, each element of the input is loaded once. Otherwise it is loaded once for each row of
+// the window.
 func (g *gen) windows() {
-	s := g.s
+	s := g.spec
 	if g.weightRegs == s.Window[0]*s.Window[1] && !s.RowsFromCall {
 		g.inputRows()
 		return
@@ -262,10 +267,10 @@ func (g *gen) windows() {
 	g.Bind(end)
 }
 
-// inputRows processes the input row by row, and adds the products of each element to all results whose windows contain
-// it. Each result thus adds its window's rows in order.
+// inputRows processes the input row by row. It adds the products of each element to all results whose windows
+// contain the element, so each result adds the rows of its window in order.
 func (g *gen) inputRows() {
-	s := g.s
+	s := g.spec
 	for i := range g.weightRegs {
 		g.Copy(target.Addr{Base: weights, Disp: i * s.VectorBytes}, g.weight(i))
 	}
@@ -273,8 +278,9 @@ func (g *gen) inputRows() {
 		for col := s.First[1]; col < s.End[1]; col++ {
 			var uses []weightUse
 			for row := range s.Tile[0] {
-				if d := inputRow - row*s.Stride[0]; d >= 0 && d%s.Dilation[0] == 0 && d/s.Dilation[0] < s.Window[0] {
-					uses = g.usesOfColumn(uses, row, col, d/s.Dilation[0]*s.Window[1])
+				if offset := inputRow - row*s.Stride[0]; offset >= 0 && offset%s.Dilation[0] == 0 &&
+					offset/s.Dilation[0] < s.Window[0] {
+					uses = g.usesOfColumn(uses, row, col, offset/s.Dilation[0]*s.Window[1])
 				}
 			}
 			g.useElement(uses, target.Addr{Base: in, Disp: (inputRow-s.First[0])*s.In[0] + (col-s.First[1])*s.In[1]}, nil)
@@ -283,14 +289,14 @@ func (g *gen) inputRows() {
 }
 
 // windowRow adds row k of the windows, for the results whose input row of this window row is in [first, end).
-func (g *gen) windowRow(k int, in, weights target.GReg, first, end int) {
-	s := g.s
+func (g *gen) windowRow(windowRow int, in, weights target.GReg, first, end int) {
+	s := g.spec
 	loaded := false
 	weight := func(col int) target.Addr {
-		return target.Addr{Base: weights, Disp: (k*s.Window[1] + col) * s.VectorBytes}
+		return target.Addr{Base: weights, Disp: (windowRow*s.Window[1] + col) * s.VectorBytes}
 	}
 	for row := range s.Tile[0] {
-		inputRow := row*s.Stride[0] + k*s.Dilation[0]
+		inputRow := row*s.Stride[0] + windowRow*s.Dilation[0]
 		if inputRow < first || inputRow >= end {
 			continue
 		}
@@ -301,8 +307,8 @@ func (g *gen) windowRow(k int, in, weights target.GReg, first, end int) {
 			loaded = true
 		}
 		for col := s.First[1]; col < s.End[1]; col++ {
-			x := target.Addr{Base: in, Disp: (inputRow-first)*s.In[0] + (col-s.First[1])*s.In[1]}
-			g.useElement(g.usesOfColumn(nil, row, col, 0), x, weight)
+			at := target.Addr{Base: in, Disp: (inputRow-first)*s.In[0] + (col-s.First[1])*s.In[1]}
+			g.useElement(g.usesOfColumn(nil, row, col, 0), at, weight)
 		}
 	}
 }
@@ -317,90 +323,92 @@ type weightUse struct {
 // usesOfColumn appends the uses of an element in column col of the input, in the windows of a row of results. rowStart
 // is the index of the first weight of the window's row.
 func (g *gen) usesOfColumn(uses []weightUse, row, col, rowStart int) []weightUse {
-	s := g.s
-	for r := range s.Tile[1] {
-		if d := col - r*s.Stride[1]; d >= 0 && d%s.Dilation[1] == 0 && d/s.Dilation[1] < s.Window[1] {
-			uses = append(uses, weightUse{g.sum(row, r), rowStart + d/s.Dilation[1]})
+	s := g.spec
+	for resultCol := range s.Tile[1] {
+		if offset := col - resultCol*s.Stride[1]; offset >= 0 && offset%s.Dilation[1] == 0 &&
+			offset/s.Dilation[1] < s.Window[1] {
+			uses = append(uses, weightUse{g.sum(row, resultCol), rowStart + offset/s.Dilation[1]})
 		}
 	}
 	return uses
 }
 
-// useElement adds the products of an input element to all results whose windows contain it.
-func (g *gen) useElement(uses []weightUse, x target.Addr, weight func(col int) target.Addr) {
-	if len(uses) == 1 && g.weightRegs > 0 && g.s.Group == 1 && g.memoryOperands {
-		g.MulAdd(x, g.weight(uses[0].weight), uses[0].sum)
+// useElement adds the products of an input element to all results whose windows contain it. weight returns the
+// address of a weight; it is not called if the weights are in registers.
+func (g *gen) useElement(uses []weightUse, at target.Addr, weight func(col int) target.Addr) {
+	if len(uses) == 1 && g.weightRegs > 0 && g.spec.Group == 1 && g.memoryOperands {
+		g.MulAdd(at, g.weight(uses[0].weight), uses[0].sum)
 		return
 	}
 	if len(uses) == 0 {
 		return
 	}
 	loaded := g.input()
-	g.loadInput(x, loaded)
-	for _, u := range uses {
+	g.loadInput(at, loaded)
+	for _, use := range uses {
 		switch {
 		case g.weightRegs > 0:
-			g.MulAdd(loaded, g.weight(u.weight), u.sum)
+			g.MulAdd(loaded, g.weight(use.weight), use.sum)
 		case g.memoryOperands:
-			g.MulAdd(weight(u.weight), loaded, u.sum)
+			g.MulAdd(weight(use.weight), loaded, use.sum)
 		default:
-			w := g.input()
-			if w == loaded {
-				w = g.input()
+			weightReg := g.input()
+			if weightReg == loaded {
+				weightReg = g.input()
 			}
-			g.Copy(weight(u.weight), w)
-			g.MulAdd(w, loaded, u.sum)
+			g.Copy(weight(use.weight), weightReg)
+			g.MulAdd(weightReg, loaded, use.sum)
 		}
 	}
 }
 
-// storeResults applies the epilogue and writes the results.
+// storeResults applies the epilogue and stores the results.
 func (g *gen) storeResults() {
-	for _, t := range g.s.Epilogue {
-		g.epilogueStep(t, target.VReg(g.sumRegs))
+	for _, step := range g.spec.Epilogue {
+		g.epilogueStep(step, target.VReg(g.sumRegs))
 	}
 	g.eachResult(out, func(sum target.VReg, at target.Addr) { g.Copy(sum, at) })
 }
 
 // eachResult calls visit with each sum and its address, for memory with the layout of the result.
 func (g *gen) eachResult(base target.GReg, visit func(sum target.VReg, at target.Addr)) {
-	for row := range g.s.Tile[0] {
-		for col := range g.s.Tile[1] {
-			visit(g.sum(row, col), target.Addr{Base: base, Disp: row*g.s.Out[0] + col*g.s.Out[1]})
+	for row := range g.spec.Tile[0] {
+		for col := range g.spec.Tile[1] {
+			visit(g.sum(row, col), target.Addr{Base: base, Disp: row*g.spec.Out[0] + col*g.spec.Out[1]})
 		}
 	}
 }
 
-// epilogueStep applies an operation to all sums; x is a free register.
-func (g *gen) epilogueStep(t tile.EpilogueStep, x target.VReg) {
-	op := t.Op.VectorOp()
+// epilogueStep applies an operation to all sums; scratchReg is a free register.
+func (g *gen) epilogueStep(step tile.EpilogueStep, scratchReg target.VReg) {
+	op := step.Op.VectorOp()
 	fromMemory := func(sum target.VReg, at target.Addr) { g.Op(op, at, sum, sum) }
-	switch t.Op {
+	switch step.Op {
 	case tile.AddResult:
 		g.eachResult(out, fromMemory)
 	case tile.AddTile, tile.MulTile:
-		g.Move(spillWord(t.Operand), scratch)
+		g.Move(spillWord(step.Operand), scratch)
 		g.Add(out, scratch)
 		g.eachResult(scratch, fromMemory)
 	case tile.AddLanes, tile.MulLanes:
-		g.Move(spillWord(t.Operand), scratch)
-		g.Copy(target.Addr{Base: scratch, Index: channel, Scale: 1}, x)
+		g.Move(spillWord(step.Operand), scratch)
+		g.Copy(target.Addr{Base: scratch, Index: channel, Scale: 1}, scratchReg)
 		for i := range g.sumRegs {
-			g.Op(op, x, target.VReg(i), target.VReg(i))
+			g.Op(op, scratchReg, target.VReg(i), target.VReg(i))
 		}
 	default:
-		g.Copy(g.number(t.Number()), x)
+		g.Copy(g.number(step.Number()), scratchReg)
 		for i := range g.sumRegs { // Max and Min propagate a NaN in the sum
-			g.Op(op, target.VReg(i), x, target.VReg(i))
+			g.Op(op, target.VReg(i), scratchReg, target.VReg(i))
 		}
 	}
 }
 
 // number returns a vector with a number in all lanes.
-func (g *gen) number(v float64) target.Constant {
-	b := binary.LittleEndian.AppendUint64(nil, math.Float64bits(v))
-	if g.s.Size == 4 {
-		b = binary.LittleEndian.AppendUint32(nil, math.Float32bits(float32(v)))
+func (g *gen) number(number float64) target.Constant {
+	element := binary.LittleEndian.AppendUint64(nil, math.Float64bits(number))
+	if g.spec.Size == 4 {
+		element = binary.LittleEndian.AppendUint32(nil, math.Float32bits(float32(number)))
 	}
-	return target.Constant(strings.Repeat(string(b), g.s.VectorBytes/g.s.Size))
+	return target.Constant(strings.Repeat(string(element), g.spec.VectorBytes/g.spec.Size))
 }

@@ -4,10 +4,10 @@
 // efficient. The generated code instead slides the window over the pixels and computes all channels of a vector at
 // once.
 //
-// The code computes tiles of results. The sums of a tile stay in vector registers, one vector of channels at a time. In
-// each row of the window, a weight is loaded once for the tile, and an element of the input once for all results of a
-// row whose windows contain it. The parts of the window outside the image are skipped: a [Spec] specifies which rows
-// and columns exist, so that tiles at the borders have their own code.
+// The code computes tiles of results. The sums of a tile stay in vector registers, one vector of channels at a time.
+// In each row of the window, a weight is loaded once for the tile. An element of the input is loaded once for all
+// results of a row whose windows contain the element. The parts of the window outside the image are skipped: a
+// [Spec] has the range of existing rows and columns, so that tiles at the borders have their own code.
 //
 // In a grouped convolution with several channels in a group, a vector contains several groups. The window then slides
 // once for each channel of a group. A permutation broadcasts that channel to all lanes of its group, and the broadcast
@@ -28,10 +28,10 @@ import (
 
 // Spec specifies the code of a tile. In pairs, rows precede columns. A Spec must not be modified after it was compiled.
 type Spec struct {
-	Size        int // bytes of an element: 4 for float32, 8 for float64
-	VectorBytes int // bytes of a vector: 64 (AVX-512), 32 (AVX2) or 16
-	Group       int // channels of a group, the same for input and result; it divides the lanes of a vector
-	Tile        [2]int
+	Size        int    // bytes of an element: 4 for float32, 8 for float64
+	VectorBytes int    // bytes of a vector: 64 (AVX-512), 32 (AVX2) or 16
+	Group       int    // channels of a group, the same for input and result; it divides the lanes of a vector
+	Tile        [2]int // rows and columns of results that are computed together in registers
 	Window      [2]int
 	Stride      [2]int // stride of the window
 	Dilation    [2]int // dilation of the window
@@ -39,15 +39,15 @@ type Spec struct {
 	// First and End delimit the rows and columns of the input that exist, relative to the window of the tile's first
 	// result.
 	First, End [2]int
-	// RowsFromCall says that a call specifies the number of existing rows of the window. The number is the same for all
-	// rows of the tile. First[0] and End[0] are then ignored.
+	// RowsFromCall makes the number of existing rows of the window an argument of the call (WindowRows). The number
+	// is the same for all rows of the tile. First[0] and End[0] are then ignored.
 	RowsFromCall bool
 
 	In, Out                 [2]int // distances in bytes between rows and between pixels
 	InTileStep, OutTileStep int    // distances in bytes between tiles
 
-	Bias bool
-	// PrefetchResult says that the cache lines of a tile's results are prefetched before the sums are computed.
+	Bias bool // sums start with the operand Bias; otherwise with 0
+	// PrefetchResult prefetches the cache lines of a tile's results before the sums are computed.
 	PrefetchResult bool
 	// Epilogue lists the operations after the sum, in order. Operands by rows are not supported.
 	Epilogue []tile.EpilogueStep

@@ -78,8 +78,8 @@ func CheckCallsFor(t *testing.T, cpu machine.Features, operands, size int, seeds
 	}
 	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, stream))
-		c := draw(rng, cpu)
-		offsets := c.Place(rng, mem, seed%2 == 0)
+		call := draw(rng, cpu)
+		offsets := call.Place(rng, mem, seed%2 == 0)
 		if offsets == nil {
 			continue
 		}
@@ -87,13 +87,13 @@ func CheckCallsFor(t *testing.T, cpu machine.Features, operands, size int, seeds
 		for k := range mem {
 			copy(want[k], mem[k])
 		}
-		code, err := c.Compile(cpu)
+		code, err := call.Compile(cpu)
 		if err != nil {
 			t.Fatalf("%v, seed %d: %v", cpu, seed, err)
 		}
-		c.Reference(want)
-		if difference := callAt(rng, code, c, mem, want, offsets, size); difference != "" {
-			t.Fatalf("%v, seed %d: %s\n%+v\n%s", cpu, seed, difference, c, code.Listing())
+		call.Reference(want)
+		if difference := callAt(rng, code, call, mem, want, offsets, size); difference != "" {
+			t.Fatalf("%v, seed %d: %s\n%+v\n%s", cpu, seed, difference, call, code.Listing())
 		}
 	}
 	if called < seeds*3/4 {
@@ -102,19 +102,19 @@ func CheckCallsFor(t *testing.T, cpu machine.Features, operands, size int, seeds
 }
 
 // callAt calls the code and returns the first difference to the reference, or an empty string.
-func callAt(rng *rand.Rand, code *jit.Func, c Call, mem, want [][]byte, offsets []int, size int) string {
-	a := new(jit.Args)
+func callAt(rng *rand.Rand, code *jit.Func, call Call, mem, want [][]byte, offsets []int, size int) string {
+	args := new(jit.Args)
 	for k, offset := range offsets {
-		p := rng.IntN(len(mem[k]))
-		a.Ptr[k], a.Row[k] = unsafe.Pointer(&mem[k][p]), offset-p
+		position := rng.IntN(len(mem[k]))
+		args.Ptr[k], args.Row[k] = unsafe.Pointer(&mem[k][position]), offset-position
 	}
-	c.Fill(a)
-	before := *a
-	if err := code.Call(a); err != nil {
+	call.Fill(args)
+	before := *args
+	if err := code.Call(args); err != nil {
 		return err.Error()
 	}
-	before.Spill = a.Spill
-	if *a != before {
+	before.Spill = args.Spill
+	if *args != before {
 		return "the call changed its arguments"
 	}
 	for k := range mem {
@@ -123,9 +123,9 @@ func callAt(rng *rand.Rand, code *jit.Func, c Call, mem, want [][]byte, offsets 
 		}
 		for i := range mem[k] {
 			if mem[k][i] != want[k][i] {
-				e := offsets[k] + (i-offsets[k])&^(size-1)
-				return fmt.Sprintf("operand %d differs at offset %d: % x, want % x", k, e-offsets[k],
-					mem[k][e:e+size], want[k][e:e+size])
+				element := offsets[k] + (i-offsets[k])&^(size-1)
+				return fmt.Sprintf("operand %d differs at offset %d: % x, want % x", k, element-offsets[k],
+					mem[k][element:element+size], want[k][element:element+size])
 			}
 		}
 	}
@@ -134,18 +134,18 @@ func callAt(rng *rand.Rand, code *jit.Func, c Call, mem, want [][]byte, offsets 
 
 // Epilogue applies an operation of an epilogue to x. operand is the element of the operation's operand, if it has an
 // operand.
-func Epilogue[T float32 | float64 | int32 | uint32](t tile.EpilogueStep, x, operand T) T {
-	switch t.Op {
+func Epilogue[T float32 | float64 | int32 | uint32](step tile.EpilogueStep, x, operand T) T {
+	switch step.Op {
 	case tile.AddTile, tile.AddResult, tile.AddLanes, tile.AddRows:
 		return x + operand
 	case tile.MulTile, tile.MulLanes, tile.MulRows:
 		return x * operand
 	case tile.AtLeast:
-		return max(x, T(t.Lo))
+		return max(x, T(step.Lo))
 	case tile.AtMost:
-		return min(x, T(t.Hi))
+		return min(x, T(step.Hi))
 	}
-	return x * T(t.Lo)
+	return x * T(step.Lo)
 }
 
 // CheckListings compares each form of instruction in the listings with Go's assembler, at least a minimum number of

@@ -66,53 +66,54 @@ func NewComparison(t testing.TB) *Comparison {
 
 // Expanded returns the loop with elementary functions expanded for an instruction set. The machine code of l gives the
 // same bits as this loop.
-func Expanded(l *expr.Loop, cpu machine.Features) (*expr.Loop, error) {
-	c := *l.Code
-	outs := len(c.Out)
-	c.Out = slices.Clone(c.Out)
-	for _, f := range l.Folds {
-		c.Out = append(c.Out, expr.Output{DType: tensor.Invalid, Re: f.V, Im: expr.None})
+func Expanded(loop *expr.Loop, cpu machine.Features) (*expr.Loop, error) {
+	code := *loop.Code
+	outCount := len(code.Out)
+	code.Out = slices.Clone(code.Out)
+	for _, fold := range loop.Folds {
+		code.Out = append(code.Out, expr.Output{DType: tensor.Invalid, Re: fold.V, Im: expr.None})
 	}
-	e, err := expand.Functions(&c, vector.TargetOf(cpu))
+	expanded, err := expand.Functions(&code, vector.TargetOf(cpu))
 	if err != nil {
 		return nil, err
 	}
-	x := &expr.Loop{Code: e, Scalar: l.Scalar, Totals: l.Totals}
-	for k, f := range l.Folds {
-		x.Folds = append(x.Folds, expr.Fold{Op: f.Op, V: e.Out[outs+k].Re})
+	result := &expr.Loop{Code: expanded, Scalar: loop.Scalar, Totals: loop.Totals}
+	for k, fold := range loop.Folds {
+		result.Folds = append(result.Folds, expr.Fold{Op: fold.Op, V: expanded.Out[outCount+k].Re})
 	}
-	e.Out = e.Out[:outs]
-	return x, nil
+	expanded.Out = expanded.Out[:outCount]
+	return result, nil
 }
 
 // Check compares a loop for an instruction set. It runs all edge cases of the dtypes, rows of up to 70 elements, every
 // alignment, operands next to guard pages, outputs in the memory of operands, several rows, long rows, and non-temporal
 // stores. The error describes the first difference. It wraps [vector.ErrUnsupported] if there is no machine code.
-func (b *Comparison) Check(l *expr.Loop, cpu machine.Features) error {
-	code, err := vector.Compile(l, cpu, vector.Options{})
+func (b *Comparison) Check(loop *expr.Loop, cpu machine.Features) error {
+	code, err := vector.Compile(loop, cpu, vector.Options{})
 	if err != nil {
 		return err
 	}
-	e, err := Expanded(l, cpu)
+	expanded, err := Expanded(loop, cpu)
 	if err != nil {
 		return err
 	}
-	b.loop, b.code = l, code
-	if err := b.interpretLoop(e); err != nil {
+	b.loop, b.code = loop, code
+	if err := b.interpretLoop(expanded); err != nil {
 		return err
 	}
 	b.describePointers()
 	err = errors.Join(b.checkEdgeCases(), b.checkAddresses(), b.checkSharedMemory(), b.checkLongRows(cpu))
 	if err != nil {
-		return fmt.Errorf("%v: %w\nscalar %v, folds %v, totals %v\n%v%s", cpu, err, l.Scalar, l.Folds, l.Totals, l.Code,
+		return fmt.Errorf("%v: %w\nscalar %v, folds %v, totals %v\n%v%s", cpu, err, loop.Scalar, loop.Folds, loop.Totals,
+			loop.Code,
 			code.Listing())
 	}
 	return nil
 }
 
-// interpretLoop sets the loop of the interpreter.
-func (b *Comparison) interpretLoop(l *expr.Loop) (err error) {
-	if b.interp, err = interp.New(l); err == nil {
+// interpretLoop prepares the interpreter for a loop.
+func (b *Comparison) interpretLoop(loop *expr.Loop) (err error) {
+	if b.interp, err = interp.New(loop); err == nil {
 		b.scratch = b.interp.NewScratch() // the interpreter's own scratch would live until later garbage collections
 	}
 	return err
@@ -121,25 +122,25 @@ func (b *Comparison) interpretLoop(l *expr.Loop) (err error) {
 // describePointers sets b.ptrs, the descriptions of the loop's pointers.
 func (b *Comparison) describePointers() {
 	b.ptrs = b.ptrs[:0]
-	for _, o := range b.loop.Code.Out {
-		b.ptrs = append(b.ptrs, pointer{dtype: o.DType, writeOnly: true, stored: o.DType != tensor.Invalid})
+	for _, output := range b.loop.Code.Out {
+		b.ptrs = append(b.ptrs, pointer{dtype: output.DType, writeOnly: true, stored: output.DType != tensor.Invalid})
 	}
-	for k, d := range b.loop.Code.In {
-		p := pointer{dtype: d, stored: true}
-		p.draw(b.rng)
+	for k, dtype := range b.loop.Code.In {
+		ptr := pointer{dtype: dtype, stored: true}
+		ptr.draw(b.rng)
 		if b.loop.Scalar[k] {
-			p.rowElements = 1
+			ptr.rowElements = 1
 		}
-		b.ptrs = append(b.ptrs, p)
+		b.ptrs = append(b.ptrs, ptr)
 	}
 	for k := range b.loop.Folds {
-		p := pointer{dtype: b.loop.DType(k), stored: true, rowElements: expr.Lanes}
+		ptr := pointer{dtype: b.loop.DType(k), stored: true, rowElements: expr.Lanes}
 		if b.loop.Totals {
-			p.rowElements, p.writeOnly = 1, true
+			ptr.rowElements, ptr.writeOnly = 1, true
 		} else {
-			p.draw(b.rng)
+			ptr.draw(b.rng)
 		}
-		b.ptrs = append(b.ptrs, p)
+		b.ptrs = append(b.ptrs, ptr)
 	}
 }
 
@@ -172,13 +173,13 @@ func (b *Comparison) run(starts offsets, n, rows, sharedOutput, sharedOperand in
 	var both [2][jit.MaxOperands]unsafe.Pointer
 	ptrs := [2][]unsafe.Pointer{both[0][:len(b.ptrs)], both[1][:len(b.ptrs)]}
 	for k := range b.ptrs {
-		p := &b.ptrs[k]
-		row, _ := p.size(n, rows)
+		ptr := &b.ptrs[k]
+		row, _ := ptr.size(n, rows)
 		b.strides = append(b.strides, row)
 		for side := range b.mem {
 			var address unsafe.Pointer
-			if m := b.memory(side, k, sharedOutput, sharedOperand); p.stored {
-				address = unsafe.Pointer(&m[starts[k]])
+			if memory := b.memory(side, k, sharedOutput, sharedOperand); ptr.stored {
+				address = unsafe.Pointer(&memory[starts[k]])
 			}
 			ptrs[side][k] = address
 		}
@@ -191,13 +192,13 @@ func (b *Comparison) run(starts offsets, n, rows, sharedOutput, sharedOperand in
 		if k == sharedOutput && sharedOperand >= 0 || !b.ptrs[k].stored {
 			continue
 		}
-		d := b.ptrs[k].dtype
+		dtype := b.ptrs[k].dtype
 		if k == sharedOperand {
-			d = b.ptrs[sharedOutput].dtype
+			dtype = b.ptrs[sharedOutput].dtype
 		}
-		if why := b.difference(k, d, starts[k], n, rows); why != "" {
+		if difference := b.difference(k, dtype, starts[k], n, rows); difference != "" {
 			return fmt.Errorf("%d rows of %d, addresses %v, output %d in the memory of operand %d: %s", rows, n,
-				starts[:len(b.ptrs)], sharedOutput, sharedOperand, why)
+				starts[:len(b.ptrs)], sharedOutput, sharedOperand, difference)
 		}
 	}
 	return nil
@@ -218,19 +219,19 @@ func (b *Comparison) interpret(ptrs []unsafe.Pointer, strides []int, n, rows int
 	ops := len(b.ptrs) - len(b.loop.Folds)
 	for row := range rows {
 		b.current = b.current[:0]
-		for k, p := range ptrs {
-			if p != nil {
-				p = unsafe.Add(p, row*strides[k])
+		for k, address := range ptrs {
+			if address != nil {
+				address = unsafe.Add(address, row*strides[k])
 			}
-			b.current = append(b.current, p)
+			b.current = append(b.current, address)
 		}
 		b.interp.Run(b.scratch, b.current[:ops], strides[:ops], b.current[ops:], n, 1)
 	}
 }
 
 // window returns size bytes of memory from an offset on, with up to a cache line before and after them.
-func window(m []byte, offset, size int) []byte {
-	return m[max(0, offset-lineBytes):min(len(m), offset+size+lineBytes)]
+func window(memory []byte, offset, size int) []byte {
+	return memory[max(0, offset-lineBytes):min(len(memory), offset+size+lineBytes)]
 }
 
 // pattern is the content of memory around operands and of outputs before a run.
@@ -240,34 +241,37 @@ var pattern = bytes.Repeat([]byte{0xA5}, guardedBytes)
 // stray stores.
 func (b *Comparison) fill(starts offsets, n, rows int) {
 	for k := range b.ptrs {
-		p := &b.ptrs[k]
-		if !p.stored {
+		ptr := &b.ptrs[k]
+		if !ptr.stored {
 			continue
 		}
-		_, size := p.size(n, rows)
+		_, size := ptr.size(n, rows)
 		copy(window(b.mem[0][k], starts[k], size), pattern)
-		for to := b.mem[0][k][starts[k] : starts[k]+size]; !p.writeOnly && len(to) > 0; {
-			to = to[copy(to, p.pool):]
+		for to := b.mem[0][k][starts[k] : starts[k]+size]; !ptr.writeOnly && len(to) > 0; {
+			to = to[copy(to, ptr.pool):]
 		}
 		copy(window(b.mem[1][k], starts[k], size), window(b.mem[0][k], starts[k], size))
 	}
 }
 
 // difference describes the first difference in the memory of a pointer, or returns an empty string.
-func (b *Comparison) difference(k int, d tensor.DType, offset, n, rows int) string {
+func (b *Comparison) difference(k int, dtype tensor.DType, offset, n, rows int) string {
 	_, size := b.ptrs[k].size(n, rows)
-	x, y := window(b.mem[0][k], offset, size), window(b.mem[1][k], offset, size)
-	if bytes.Equal(x, y) {
+	compiledWindow, interpretedWindow := window(b.mem[0][k], offset, size), window(b.mem[1][k], offset, size)
+	if bytes.Equal(compiledWindow, interpretedWindow) {
 		return ""
 	}
-	u, v := b.mem[0][k][offset:offset+size], b.mem[1][k][offset:offset+size]
-	for e := d.Size(); len(u) > 0; u, v = u[e:], v[e:] {
-		if !Same(d, u[:e], v[:e]) {
-			return fmt.Sprintf("pointer %d (%v), element %d: compiled % x, interpreted % x", k, d, (size-len(u))/e, u[:e], v[:e])
+	compiled, interpreted := b.mem[0][k][offset:offset+size], b.mem[1][k][offset:offset+size]
+	for elemBytes := dtype.Size(); len(compiled) > 0; compiled, interpreted = compiled[elemBytes:],
+		interpreted[elemBytes:] {
+		if !Same(dtype, compiled[:elemBytes], interpreted[:elemBytes]) {
+			return fmt.Sprintf("pointer %d (%v), element %d: compiled % x, interpreted % x", k, dtype,
+				(size-len(compiled))/elemBytes, compiled[:elemBytes],
+				interpreted[:elemBytes])
 		}
-		copy(u, v[:e])
+		copy(compiled, interpreted[:elemBytes])
 	}
-	if !bytes.Equal(x, y) {
+	if !bytes.Equal(compiledWindow, interpretedWindow) {
 		return fmt.Sprintf("bytes next to the memory of pointer %d were changed", k)
 	}
 	return ""
@@ -318,10 +322,10 @@ func (b *Comparison) checkAddresses() error {
 // rotate changes the first element of each pool.
 func (b *Comparison) rotate(n int) {
 	for k := range b.ptrs {
-		if p := &b.ptrs[k]; len(p.pool) > 0 {
-			cut := (n + 7*k) * p.dtype.Size() % len(p.pool)
-			p.poolOffset = (p.poolOffset + cut) % len(p.pool)
-			p.pool = p.poolTwice[p.poolOffset:][:len(p.pool)]
+		if ptr := &b.ptrs[k]; len(ptr.pool) > 0 {
+			distance := (n + 7*k) * ptr.dtype.Size() % len(ptr.pool)
+			ptr.poolOffset = (ptr.poolOffset + distance) % len(ptr.pool)
+			ptr.pool = ptr.poolTwice[ptr.poolOffset:][:len(ptr.pool)]
 		}
 	}
 }
@@ -329,9 +333,9 @@ func (b *Comparison) rotate(n int) {
 // checkSharedMemory runs the loop with each output in the memory of each operand that has elements of the same size.
 func (b *Comparison) checkSharedMemory() error {
 	outs := len(b.loop.Code.Out)
-	for output, o := range b.loop.Code.Out {
-		for k, d := range b.loop.Code.In {
-			if b.loop.Scalar[k] || o.DType == tensor.Invalid || d.Size() != o.DType.Size() {
+	for output, out := range b.loop.Code.Out {
+		for k, dtype := range b.loop.Code.In {
+			if b.loop.Scalar[k] || out.DType == tensor.Invalid || dtype.Size() != out.DType.Size() {
 				continue
 			}
 			for n := 1; n <= maxRowElements; n++ {

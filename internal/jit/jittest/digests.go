@@ -22,7 +22,8 @@ var (
 // AMD64Sets returns the instruction sets of amd64 with digests of generated code.
 func AMD64Sets() []machine.Features {
 	avx2, avx512 := machine.AVX2, machine.AVX512
-	return []machine.Features{avx2, avx2 | machine.DotBytes256, avx512, avx512 | machine.DotBytes256 | machine.DotBytes512}
+	return []machine.Features{avx2, avx2 | machine.DotBytes256, avx512,
+		avx512 | machine.DotBytes256 | machine.DotBytes512}
 }
 
 // Digests compares generated code, or results as text, with the digests in a committed file, and does not run the code.
@@ -63,6 +64,7 @@ func (d *Digests) AddText(name, text string) {
 	d.add(name, sum[:], text)
 }
 
+// add adds a piece with its digest.
 func (d *Digests) add(name string, sum []byte, listing string) {
 	d.t.Helper()
 	if d.names[name] {

@@ -113,9 +113,9 @@ func Same(d tensor.DType, a, b []byte) bool {
 		return true
 	}
 	if d.IsComplex() {
-		r := d.ToReal()
-		h := r.Size()
-		return Same(r, a[:h], b[:h]) && Same(r, a[h:], b[h:])
+		part := d.ToReal()
+		half := part.Size()
+		return Same(part, a[:half], b[:half]) && Same(part, a[half:], b[half:])
 	}
 	if !d.IsFloat() {
 		return false

@@ -58,28 +58,29 @@ func (f *Forms) Add(listing string) {
 
 // formOf returns the part of the form that depends on the operands.
 func formOf(operands string) (form string) {
-	for _, o := range split(operands) {
+	for _, operand := range split(operands) {
 		form += " "
-		if m := vectorReg.FindStringSubmatch(o); m != nil {
-			form += m[1] + strconv.Itoa(len(m[2])) + strconv.FormatBool(m[2] > "15" && len(m[2]) > 1)
+		if match := vectorReg.FindStringSubmatch(operand); match != nil {
+			form += match[1] + strconv.Itoa(len(match[2])) + strconv.FormatBool(match[2] > "15" && len(match[2]) > 1)
 			continue
 		}
-		m := address.FindStringSubmatch(o)
+		match := address.FindStringSubmatch(operand)
 		switch {
-		case maskReg.MatchString(o):
+		case maskReg.MatchString(operand):
 			form += "K"
-		case constant.MatchString(o):
+		case constant.MatchString(operand):
 			form += "const"
-		case m != nil:
-			d, _ := strconv.Atoi(m[1])
-			form += fmt.Sprintf("%v%v", d == 0, d == int(int8(d))) + m[2] + "*" + m[4]
+		case match != nil:
+			disp, _ := strconv.Atoi(match[1])
+			form += fmt.Sprintf("%v%v", disp == 0, disp == int(int8(disp))) + match[2] + "*" + match[4]
 		default:
-			form += o
+			form += operand
 		}
 	}
 	return form
 }
 
+// split returns the operands of an instruction.
 func split(operands string) []string {
 	if operands == "" {
 		return nil
@@ -92,42 +93,42 @@ func parse(a *asm.Assembler, line string) (name string, args []asm.Arg, err erro
 	name, operands, _ := strings.Cut(line, "\t")
 	name, suffixes, _ := strings.Cut(name, ".")
 	zero, broadcast := strings.HasSuffix(suffixes, "Z"), strings.HasPrefix(suffixes, "BCST")
-	for _, o := range split(operands) {
-		if m := vectorReg.FindStringSubmatch(o); m != nil {
-			n, _ := strconv.Atoi(m[2])
-			args = append(args, map[string]func(int) asm.Vec{"X": asm.X, "Y": asm.Y, "Z": asm.Z}[m[1]](n))
+	for _, operand := range split(operands) {
+		if match := vectorReg.FindStringSubmatch(operand); match != nil {
+			number, _ := strconv.Atoi(match[2])
+			args = append(args, map[string]func(int) asm.Vec{"X": asm.X, "Y": asm.Y, "Z": asm.Z}[match[1]](number))
 			continue
 		}
-		if m := maskReg.FindStringSubmatch(o); m != nil {
-			k := asm.Mask(m[1][0] - '0')
+		if match := maskReg.FindStringSubmatch(operand); match != nil {
+			mask := asm.Mask(match[1][0] - '0')
 			if zero {
-				k = k.Zero()
+				mask = mask.Zero()
 			}
-			args = append(args, k)
+			args = append(args, mask)
 			continue
 		}
-		switch m := address.FindStringSubmatch(o); {
-		case o[0] == '$':
-			x, err := strconv.ParseInt(o[1:], 0, 64)
+		switch match := address.FindStringSubmatch(operand); {
+		case operand[0] == '$':
+			value, err := strconv.ParseInt(operand[1:], 0, 64)
 			if err != nil {
 				return "", nil, err
 			}
-			args = append(args, asm.Imm(x))
-		case constant.MatchString(o):
+			args = append(args, asm.Imm(value))
+		case constant.MatchString(operand):
 			constant := a.Constant([]byte{1})
 			constant.Broadcast = broadcast
 			args = append(args, constant)
-		case m != nil:
-			d, _ := strconv.Atoi(m[1])
-			memory := asm.Mem{Base: register(m[2]), Disp: int32(d), Broadcast: broadcast}
-			if m[3] != "" {
-				memory.Index, memory.Scale = register(m[3]), m[4][0]-'0'
+		case match != nil:
+			disp, _ := strconv.Atoi(match[1])
+			memory := asm.Mem{Base: register(match[2]), Disp: int32(disp), Broadcast: broadcast}
+			if match[3] != "" {
+				memory.Index, memory.Scale = register(match[3]), match[4][0]-'0'
 			}
 			args = append(args, memory)
-		case register(o) <= asm.R15:
-			args = append(args, register(o))
+		case register(operand) <= asm.R15:
+			args = append(args, register(operand))
 		default:
-			return "", nil, fmt.Errorf("unknown operand %q", o)
+			return "", nil, fmt.Errorf("unknown operand %q", operand)
 		}
 	}
 	return name, args, nil
@@ -159,12 +160,12 @@ func (f *Forms) Check(t testing.TB) int {
 			t.Fatalf("%s: %v", line, err)
 		}
 		a.Emit(name, args...)
-		n := a.Len()
+		length := a.Len()
 		code, err := a.Finish()
 		if err != nil {
 			t.Fatalf("%s: %v", line, err)
 		}
-		lines, ours = append(lines, "\t"+line), append(ours, code[:n])
+		lines, ours = append(lines, "\t"+line), append(ours, code[:length])
 	}
 	for k, want := range goasm.Assemble(t, lines) {
 		if !equal(ours[k], want, strings.Contains(lines[k], "const<>")) {

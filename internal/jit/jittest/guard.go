@@ -17,15 +17,15 @@ func Guarded(t testing.TB, n int) []byte {
 	t.Helper()
 	page := os.Getpagesize()
 	n = (n + page - 1) &^ (page - 1)
-	m, err := unix.Mmap(-1, 0, n+2*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	memory, err := unix.Mmap(-1, 0, n+2*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = unix.Munmap(m) })
-	for _, p := range [][]byte{m[:page], m[page+n:]} {
-		if err := unix.Mprotect(p, unix.PROT_NONE); err != nil {
+	t.Cleanup(func() { _ = unix.Munmap(memory) })
+	for _, guard := range [][]byte{memory[:page], memory[page+n:]} {
+		if err := unix.Mprotect(guard, unix.PROT_NONE); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return m[page : page+n : page+n]
+	return memory[page : page+n : page+n]
 }

@@ -55,32 +55,33 @@ type InstructionCount struct {
 // these loops is the loop over rows. A loop inside a loop over elements either copies elements, whose number is in AX,
 // or reduces remainders.
 func CountInstructions(cpu machine.Features, listing string) (*InstructionCount, error) {
-	s := &amd64Syntax
+	style := &amd64Syntax
 	if cpu.Has(machine.NEON) {
-		s = &arm64Syntax
+		style = &arm64Syntax
 	}
-	code, _, _ := strings.Cut(listing, s.data)
-	c := &InstructionCount{syntax: s, lines: strings.Split(strings.TrimSuffix(code, "\n"), "\n"),
+	code, _, _ := strings.Cut(listing, style.data)
+	counts := &InstructionCount{syntax: style, lines: strings.Split(strings.TrimSuffix(code, "\n"), "\n"),
 		labels: map[string]int{}, pieces: map[string]*rowPiece{}}
-	c.cost = make([]int, len(c.lines))
-	for k := range c.lines {
-		c.count(k)
+	counts.cost = make([]int, len(counts.lines))
+	for k := range counts.lines {
+		counts.count(k)
 	}
-	if len(c.loops) == 0 {
+	if len(counts.loops) == 0 {
 		return nil, fmt.Errorf("no loop over elements in\n%s", code)
 	}
-	c.row = c.takeCost(0, len(c.lines))
-	sorted.Func(c.loops, func(a, b elementLoop) int { return b.elements - a.elements })
-	return c, nil
+	counts.row = counts.takeCost(0, len(counts.lines))
+	sorted.Func(counts.loops, func(a, b elementLoop) int { return b.elements - a.elements })
+	return counts, nil
 }
 
-// count counts the instructions up to line k.
+// count adds line k: it records labels, and moves the instructions of a loop that ends in line k to the cost of the
+// loop.
 func (c *InstructionCount) count(k int) {
 	line := c.lines[k]
 	if label, ok := strings.CutSuffix(line, ":"); ok {
 		c.labels[label] = k
-		if p, ok := c.pieces[label]; ok {
-			p.cost = c.takeCost(p.begin, k)
+		if rowPart, ok := c.pieces[label]; ok {
+			rowPart.cost = c.takeCost(rowPart.begin, k)
 		}
 		return
 	}
@@ -88,15 +89,15 @@ func (c *InstructionCount) count(k int) {
 	if !strings.Contains(line, "\tL") && !strings.Contains(line, " L") { // no label
 		return
 	}
-	if m := piece.FindStringSubmatch(line); m != nil {
-		bit, _ := strconv.Atoi(m[1])
-		c.pieces[m[2]] = &rowPiece{begin: k + 1, elements: 1 << bit}
+	if match := piece.FindStringSubmatch(line); match != nil {
+		bit, _ := strconv.Atoi(match[1])
+		c.pieces[match[2]] = &rowPiece{begin: k + 1, elements: 1 << bit}
 	}
-	m := c.jump.FindStringSubmatch(line)
-	if m == nil {
+	match := c.jump.FindStringSubmatch(line)
+	if match == nil {
 		return
 	}
-	begin, back := c.labels[m[1]]
+	begin, back := c.labels[match[1]]
 	if !back {
 		return
 	}
@@ -137,16 +138,16 @@ func (c *InstructionCount) takeCost(begin, end int) (sum int) {
 // Max returns the maximum number of instructions that a call executes for rows of n elements.
 func (c *InstructionCount) Max(n, rows int) int {
 	sum := c.row
-	for k, t := range c.loops {
-		times := n / t.elements
-		if n -= times * t.elements; k == len(c.loops)-1 && n > 0 && c.syntax == &amd64Syntax {
+	for k, loop := range c.loops {
+		times := n / loop.elements
+		if n -= times * loop.elements; k == len(c.loops)-1 && n > 0 && c.syntax == &amd64Syntax {
 			times++ // a masked iteration
 		}
-		sum += times * t.cost
+		sum += times * loop.cost
 	}
-	for _, p := range c.pieces {
-		if n&p.elements != 0 {
-			sum += p.cost
+	for _, part := range c.pieces {
+		if n&part.elements != 0 {
+			sum += part.cost
 		}
 	}
 	return sum * rows

@@ -49,8 +49,8 @@ func hasWord(text, word string) bool {
 		if at < 0 || at >= len(text) {
 			return false
 		}
-		c := text[at] | 0x20 // lower case
-		return text[at] >= '0' && text[at] <= '9' || c >= 'a' && c <= 'z'
+		char := text[at] | 0x20 // lower case
+		return text[at] >= '0' && text[at] <= '9' || char >= 'a' && char <= 'z'
 	}
 	for at := 0; ; at += len(word) {
 		next := strings.Index(text[at:], word)

@@ -17,31 +17,31 @@ const randomCount = 6000
 // checkEdgeCases runs edge cases. A single operand of 8 or 16 bits has all its values, and two operands have all pairs
 // of edge cases. Other loops have random elements. The rows of folds are short, because a NaN hides all other elements.
 func (b *Comparison) checkEdgeCases() error {
-	ops := len(b.loop.Code.In)
-	n, rows, data := randomCount, 1, make([][]byte, ops)
+	operandCount := len(b.loop.Code.In)
+	n, rows, data := randomCount, 1, make([][]byte, operandCount)
 	folds := len(b.loop.Folds) > 0
 	switch {
 	case folds:
 		n, rows = 60, 100
-	case ops == 1 && !b.loop.Scalar[0] && !b.loop.Code.In[0].IsComplex():
+	case operandCount == 1 && !b.loop.Scalar[0] && !b.loop.Code.In[0].IsComplex():
 		data[0] = AllValues(b.loop.Code.In[0])
 		n = len(data[0]) / b.loop.Code.In[0].Size()
-	case ops == 2 && !slices.ContainsFunc(b.loop.Code.In, tensor.DType.IsComplex):
+	case operandCount == 2 && !slices.ContainsFunc(b.loop.Code.In, tensor.DType.IsComplex):
 		n, rows = b.pairs(data)
 	case slices.Contains(b.loop.Scalar, true):
 		n, rows = 60, 100
 	}
 	var ins, copies []unsafe.Pointer
 	var strides []int
-	for k, d := range b.loop.Code.In {
+	for k, dtype := range b.loop.Code.In {
 		count := n
 		if b.loop.Scalar[k] {
 			count = 1
 		}
 		if data[k] == nil {
-			data[k] = RandomElements(b.rng, d, count*rows)
+			data[k] = RandomElements(b.rng, dtype, count*rows)
 		}
-		step := count * d.Size()
+		step := count * dtype.Size()
 		if len(data[k]) == step {
 			step = 0 // all rows read the same elements
 		}
@@ -81,26 +81,26 @@ func (b *Comparison) pairs(data [][]byte) (n, rows int) {
 // compareOn runs the machine code on the operands ins and the interpreter on their copies, and compares the
 // outputs.
 func (b *Comparison) compareOn(ins, copies []unsafe.Pointer, strides []int, n, rows int) error {
-	outs := len(b.loop.Code.Out)
+	outCount := len(b.loop.Code.Out)
 	var ptrs [2][]unsafe.Pointer
 	var buffers [2][][]byte
 	var steps []int
 	for k := range b.ptrs {
-		p := &b.ptrs[k]
-		if k >= outs && k < outs+len(ins) {
-			ptrs[0], ptrs[1] = append(ptrs[0], ins[k-outs]), append(ptrs[1], copies[k-outs])
-			steps = append(steps, strides[k-outs])
+		ptr := &b.ptrs[k]
+		if k >= outCount && k < outCount+len(ins) {
+			ptrs[0], ptrs[1] = append(ptrs[0], ins[k-outCount]), append(ptrs[1], copies[k-outCount])
+			steps = append(steps, strides[k-outCount])
 			continue
 		}
-		row, total := p.size(n, rows)
+		row, total := ptr.size(n, rows)
 		steps = append(steps, row)
 		for side := range ptrs {
 			var to unsafe.Pointer
-			m := make([]byte, total)
-			if copy(m, p.pool); p.stored {
-				to = unsafe.Pointer(unsafe.SliceData(m))
+			memory := make([]byte, total)
+			if copy(memory, ptr.pool); ptr.stored {
+				to = unsafe.Pointer(unsafe.SliceData(memory))
 			}
-			buffers[side], ptrs[side] = append(buffers[side], m), append(ptrs[side], to)
+			buffers[side], ptrs[side] = append(buffers[side], memory), append(ptrs[side], to)
 		}
 	}
 	if err := b.code.Run(b.args, ptrs[0], steps, n, rows); err != nil {
@@ -109,19 +109,21 @@ func (b *Comparison) compareOn(ins, copies []unsafe.Pointer, strides []int, n, r
 	b.interpret(ptrs[1], steps, n, rows)
 	k := 0
 	for i := range b.ptrs {
-		if i >= outs && i < outs+len(ins) {
+		if i >= outCount && i < outCount+len(ins) {
 			continue
 		}
-		d, u, v := b.ptrs[i].dtype, buffers[0][k], buffers[1][k]
+		dtype, compiled, interpreted := b.ptrs[i].dtype, buffers[0][k], buffers[1][k]
 		k++
-		if !b.ptrs[i].stored || bytes.Equal(u, v) {
+		if !b.ptrs[i].stored || bytes.Equal(compiled, interpreted) {
 			continue
 		}
-		for e := d.Size(); len(u) > 0; u, v = u[e:], v[e:] {
-			if !Same(d, u[:e], v[:e]) {
-				element := (len(buffers[0][k-1]) - len(u)) / e
-				return fmt.Errorf("%d rows of %d: pointer %d (%v), element %d: compiled % x, interpreted % x of %s", rows, n, i, d,
-					element, u[:e], v[:e], b.operandsAt(copies, strides, element, n))
+		for elemBytes := dtype.Size(); len(compiled) > 0; compiled, interpreted = compiled[elemBytes:],
+			interpreted[elemBytes:] {
+			if !Same(dtype, compiled[:elemBytes], interpreted[:elemBytes]) {
+				element := (len(buffers[0][k-1]) - len(compiled)) / elemBytes
+				return fmt.Errorf("%d rows of %d: pointer %d (%v), element %d: compiled % x, interpreted % x of %s", rows, n, i,
+					dtype,
+					element, compiled[:elemBytes], interpreted[:elemBytes], b.operandsAt(copies, strides, element, n))
 			}
 		}
 	}
@@ -130,12 +132,12 @@ func (b *Comparison) compareOn(ins, copies []unsafe.Pointer, strides []int, n, r
 
 // operandsAt prints the operands of an element.
 func (b *Comparison) operandsAt(copies []unsafe.Pointer, strides []int, element, n int) (text string) {
-	for k, d := range b.loop.Code.In {
+	for k, dtype := range b.loop.Code.In {
 		offset := element / n * strides[k]
 		if !b.loop.Scalar[k] {
-			offset += element % n * d.Size()
+			offset += element % n * dtype.Size()
 		}
-		text += fmt.Sprintf("% x; ", unsafe.Slice((*byte)(unsafe.Add(copies[k], offset)), d.Size()))
+		text += fmt.Sprintf("% x; ", unsafe.Slice((*byte)(unsafe.Add(copies[k], offset)), dtype.Size()))
 	}
 	return text
 }

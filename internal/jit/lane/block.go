@@ -8,7 +8,7 @@ func (i *Inst) Uses() []Value {
 	if i.Op == Store && i.B != None {
 		n = 2
 	}
-	return []Value{i.A, i.B, i.C}[:n] // not allocated, because Uses is inlined
+	return []Value{i.A, i.B, i.C}[:n] // inlining avoids an allocation
 }
 
 // Type returns the type of a value.
@@ -17,29 +17,31 @@ func (b *Block) Type(v Value) Type { return b.Insts[v].Type }
 // Uniform reports whether a value is the same in all lanes of all iterations of a row.
 func (b *Block) Uniform(v Value) bool { return b.uniform[v] }
 
-// Do adds an operation on values whose result has dtype d. If the block has an equal instruction, Do returns its value.
-// Do converts masks to the width that the operation requires. A mask that selects between values, or is converted to
-// numbers, gets their width. The masks of a logical operation get the width of the narrowest of them.
+// Do adds an operation on values whose result has dtype d. If the block has an equal instruction, Do returns its
+// value. Do converts masks to the width that the operation requires. A mask that selects between values or is
+// converted to numbers gets the width of these values or numbers. The masks of a logical operation get the width of
+// the narrowest mask.
 func (b *Block) Do(op Op, d tensor.DType, args ...Value) Value {
-	t := Type{D: d}
+	resultType := Type{DType: d}
 	width := uint8(d.Size())
 	if d == tensor.Bool {
 		width = b.minWidth(args)
-		t.Mask = width
+		resultType.Mask = width
 	}
-	i := Inst{Op: op, Type: t, A: None, B: None, C: None}
-	for k, to := range []*Value{&i.A, &i.B, &i.C}[:len(args)] {
-		*to = b.Remask(args[k], width)
+	inst := Inst{Op: op, Type: resultType, A: None, B: None, C: None}
+	for k, operand := range []*Value{&inst.A, &inst.B, &inst.C}[:len(args)] {
+		*operand = b.Remask(args[k], width)
 	}
-	return b.add(i)
+	return b.add(inst)
 }
 
-// minWidth returns the size in bytes of the narrowest value. Constants have any width.
+// minWidth returns the size in bytes of a lane of the narrowest value. It ignores constants, which can have any
+// width.
 func (b *Block) minWidth(args []Value) uint8 {
 	minimum := 0
 	for _, v := range args {
-		if t := b.Type(v); b.Insts[v].Op != Const && (minimum == 0 || t.Size() < minimum) {
-			minimum = t.Size()
+		if valueType := b.Type(v); b.Insts[v].Op != Const && (minimum == 0 || valueType.Size() < minimum) {
+			minimum = valueType.Size()
 		}
 	}
 	if minimum == 0 {
@@ -48,21 +50,21 @@ func (b *Block) minWidth(args []Value) uint8 {
 	return uint8(minimum)
 }
 
-// Remask returns a mask with lanes of the given number of bytes. It returns a value that is no mask unchanged.
+// Remask returns a mask with lanes of the given number of bytes. It returns a number unchanged.
 func (b *Block) Remask(v Value, width uint8) Value {
-	i := b.Insts[v]
-	if i.Type.D != tensor.Bool || i.Type.Mask == width {
+	inst := b.Insts[v]
+	if inst.Type.DType != tensor.Bool || inst.Type.Mask == width {
 		return v
 	}
-	to := Type{D: tensor.Bool, Mask: width}
-	switch i.Op {
+	maskType := Type{DType: tensor.Bool, Mask: width}
+	switch inst.Op {
 	case Const:
-		i.Type = to
-		return b.add(i)
+		inst.Type = maskType
+		return b.add(inst)
 	case Remask:
-		return b.Remask(i.A, width)
+		return b.Remask(inst.A, width)
 	}
-	return b.add(Inst{Op: Remask, Type: to, A: v, B: None, C: None})
+	return b.add(Inst{Op: Remask, Type: maskType, A: v, B: None, C: None})
 }
 
 // Const adds a constant. A bool has a mask of 1 byte.
@@ -72,24 +74,24 @@ func (b *Block) Const(d tensor.DType, bits uint64) Value {
 
 // Load adds a load of the elements at a pointer, or of their imaginary parts if part is 1. A bool has a mask of 1 byte.
 func (b *Block) Load(ptr, part int) Value {
-	return b.add(Inst{Op: Load, Type: memoryType(b.Ptrs[ptr].D.ToReal()), Ptr: int16(ptr), A: None, B: None, C: None,
+	return b.add(Inst{Op: Load, Type: memoryType(b.Ptrs[ptr].DType.ToReal()), Ptr: int16(ptr), A: None, B: None, C: None,
 		Imm: uint64(part)})
 }
 
 // Lookup adds a lookup in a table. Equal tables should have the same address.
 func (b *Block) Lookup(table *[32]float32, v Value) Value {
-	return b.add(Inst{Op: Lookup, Type: Type{D: tensor.Float32}, A: v, B: None, C: None, Table: table})
+	return b.add(Inst{Op: Lookup, Type: Type{DType: tensor.Float32}, A: v, B: None, C: None, Table: table})
 }
 
 // Store adds a store of a value, or of complex numbers with the parts re and im. im is None for other numbers. A bool
 // must have a mask of 1 byte.
 func (b *Block) Store(ptr int, re, im Value) {
-	b.add(Inst{Op: Store, Type: memoryType(b.Ptrs[ptr].D), Ptr: int16(ptr), A: re, B: im, C: None})
+	b.add(Inst{Op: Store, Type: memoryType(b.Ptrs[ptr].DType), Ptr: int16(ptr), A: re, B: im, C: None})
 }
 
 // memoryType returns the type of elements that are loaded or stored.
 func memoryType(d tensor.DType) Type {
-	t := Type{D: d}
+	t := Type{DType: d}
 	if d == tensor.Bool {
 		t.Mask = 1
 	}
@@ -97,19 +99,19 @@ func memoryType(d tensor.DType) Type {
 }
 
 // add appends an instruction, unless there is an equal one.
-func (b *Block) add(i Inst) Value {
-	if v, ok := b.values[i]; ok {
+func (b *Block) add(inst Inst) Value {
+	if v, ok := b.values[inst]; ok {
 		return v
 	}
 	v := Value(len(b.Insts))
-	uniform := i.Op != Store && (i.Op != Load || b.Ptrs[i.Ptr].Kind == RowOperand)
-	for _, u := range i.Uses() {
-		uniform = uniform && b.uniform[u]
+	uniform := inst.Op != Store && (inst.Op != Load || b.Ptrs[inst.Ptr].Kind == RowOperand)
+	for _, operand := range inst.Uses() {
+		uniform = uniform && b.uniform[operand]
 	}
 	if b.values == nil {
 		b.values = map[Inst]Value{}
 	}
-	b.values[i] = v
-	b.Insts, b.uniform = append(b.Insts, i), append(b.uniform, uniform)
+	b.values[inst] = v
+	b.Insts, b.uniform = append(b.Insts, inst), append(b.uniform, uniform)
 	return v
 }

@@ -12,9 +12,9 @@ import (
 // newBlock returns a block with an output of dtype out and operands of the dtypes in. The last operand has one element
 // for each row.
 func newBlock(out tensor.DType, in ...tensor.DType) *lane.Block {
-	b := &lane.Block{Ptrs: []lane.Ptr{{D: out, Kind: lane.Output}}}
+	b := &lane.Block{Ptrs: []lane.Ptr{{DType: out, Kind: lane.Output}}}
 	for k, d := range in {
-		p := lane.Ptr{D: d}
+		p := lane.Ptr{DType: d}
 		if k == len(in)-1 {
 			p.Kind = lane.RowOperand
 		}
@@ -27,13 +27,13 @@ func TestDoConvertsMasks(t *testing.T) {
 	b := newBlock(tensor.Float32, tensor.Float32, tensor.Float64, tensor.Bool, tensor.Float32)
 	x, y, m, z := b.Load(1, 0), b.Load(2, 0), b.Load(3, 0), b.Load(4, 0)
 	less := b.Do(lane.Lt, tensor.Bool, x, z)
-	require.Equal(t, lane.Type{D: tensor.Bool, Mask: 4}, b.Type(less))
+	require.Equal(t, lane.Type{DType: tensor.Bool, Mask: 4}, b.Type(less))
 	zero := b.Do(lane.Convert, tensor.Bool, y)
-	require.Equal(t, lane.Type{D: tensor.Bool, Mask: 8}, b.Type(zero))
+	require.Equal(t, lane.Type{DType: tensor.Bool, Mask: 8}, b.Type(zero))
 	both := b.Do(lane.And, tensor.Bool, b.Do(lane.Or, tensor.Bool, less, zero), b.Const(tensor.Bool, 1))
-	require.Equal(t, lane.Type{D: tensor.Bool, Mask: 4}, b.Type(both), "the narrowest width without constants")
+	require.Equal(t, lane.Type{DType: tensor.Bool, Mask: 4}, b.Type(both), "the narrowest width without constants")
 	all := b.Do(lane.And, tensor.Bool, both, m)
-	require.Equal(t, lane.Type{D: tensor.Bool, Mask: 1}, b.Type(all))
+	require.Equal(t, lane.Type{DType: tensor.Bool, Mask: 1}, b.Type(all))
 	b.Store(0, b.Do(lane.Select, tensor.Float32, all, x, z), lane.None)
 	require.NoError(t, b.Check())
 	before := len(b.Insts)
@@ -65,7 +65,7 @@ func TestCheckFindsErrors(t *testing.T) {
 		for name, change := range map[string]func(*lane.Inst){
 			"op":      func(i *lane.Inst) { i.Op = lane.Invalid },
 			"unknown": func(i *lane.Inst) { i.Op = 200 },
-			"type":    func(i *lane.Inst) { i.Type.D = tensor.Int64 },
+			"type":    func(i *lane.Inst) { i.Type.DType = tensor.Int64 },
 			"mask":    func(i *lane.Inst) { i.Type.Mask++ },
 			"imm":     func(i *lane.Inst) { i.Imm = 1 << 32 },
 			"pointer": func(i *lane.Inst) { i.Ptr = 4 },

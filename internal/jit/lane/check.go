@@ -11,13 +11,13 @@ import (
 // widths of masks do not agree, or an instruction follows a store.
 func (b *Block) Check() error {
 	stored := false
-	for v, i := range b.Insts {
-		err := b.checkInst(Value(v), &i)
-		if stored = stored || i.Op == Store; stored && i.Op != Store {
+	for v, inst := range b.Insts {
+		err := b.checkInst(Value(v), &inst)
+		if stored = stored || inst.Op == Store; stored && inst.Op != Store {
 			err = errors.New("after a store")
 		}
 		if err != nil {
-			return fmt.Errorf("lane: v%d (%v): %w", v, i.Op, err)
+			return fmt.Errorf("lane: v%d (%v): %w", v, inst.Op, err)
 		}
 	}
 	return nil
@@ -28,113 +28,117 @@ func (l *Loop) Check() error {
 	if err := l.Block.Check(); err != nil {
 		return err
 	}
-	for k, f := range l.Folds {
-		if f.V < 0 || int(f.V) >= len(l.Insts) || f.Ptr < 0 || f.Ptr >= len(l.Ptrs) {
-			return fmt.Errorf("lane: fold %d: there is no v%d or no pointer %d", k, f.V, f.Ptr)
+	for k, fold := range l.Folds {
+		if fold.Value < 0 || int(fold.Value) >= len(l.Insts) || fold.Ptr < 0 || fold.Ptr >= len(l.Ptrs) {
+			return fmt.Errorf("lane: fold %d: there is no v%d or no pointer %d", k, fold.Value, fold.Ptr)
 		}
-		t := l.Type(f.V)
-		if p := l.Ptrs[f.Ptr]; p.Kind != Accumulator || t != memoryType(p.D) || !f.Op.Folds(t.D) {
-			return fmt.Errorf("lane: fold %d: %v of %v into %v", k, f.Op, t, p)
+		valueType := l.Type(fold.Value)
+		if ptr := l.Ptrs[fold.Ptr]; ptr.Kind != Accumulator || valueType != memoryType(ptr.DType) ||
+			!fold.Op.Folds(valueType.DType) {
+			return fmt.Errorf("lane: fold %d: %v of %v into %v", k, fold.Op, valueType, ptr)
 		}
 	}
 	return nil
 }
 
-func (b *Block) checkInst(v Value, i *Inst) error {
-	if i.Op == Invalid || i.Op >= numOps {
+// checkInst checks the instruction that computes value v.
+func (b *Block) checkInst(v Value, inst *Inst) error {
+	if inst.Op == Invalid || inst.Op >= numOps {
 		return errors.New("unknown operation")
 	}
-	for _, u := range i.Uses() {
-		if u < 0 || u >= v {
-			return fmt.Errorf("uses v%d, which is not an earlier value", u)
+	for _, operand := range inst.Uses() {
+		if operand < 0 || operand >= v {
+			return fmt.Errorf("uses v%d, which is not an earlier value", operand)
 		}
-		if b.Insts[u].Op == Store {
-			return fmt.Errorf("uses v%d, a store", u)
+		if b.Insts[operand].Op == Store {
+			return fmt.Errorf("uses v%d, a store", operand)
 		}
 	}
-	if i.Op != Store {
-		if err := checkType(i.Type); err != nil {
+	if inst.Op != Store {
+		if err := checkType(inst.Type); err != nil {
 			return err
 		}
 	}
-	if i.Op == Load || i.Op == Store {
-		return b.checkAccess(i)
+	if inst.Op == Load || inst.Op == Store {
+		return b.checkAccess(inst)
 	}
-	return b.checkTypes(i)
+	return b.checkTypes(inst)
 }
 
+// checkType checks that a mask has a width and that other types have none.
 func checkType(t Type) error {
 	switch {
-	case !reals.Has(t.D):
-		return fmt.Errorf("dtype %v", t.D)
-	case t.D == tensor.Bool && t.Mask != 1 && t.Mask != 2 && t.Mask != 4 && t.Mask != 8:
+	case !reals.Has(t.DType):
+		return fmt.Errorf("dtype %v", t.DType)
+	case t.DType == tensor.Bool && t.Mask != 1 && t.Mask != 2 && t.Mask != 4 && t.Mask != 8:
 		return fmt.Errorf("a mask of %d bytes", t.Mask)
-	case t.D != tensor.Bool && t.Mask != 0:
-		return fmt.Errorf("%v with a mask", t.D)
+	case t.DType != tensor.Bool && t.Mask != 0:
+		return fmt.Errorf("%v with a mask", t.DType)
 	}
 	return nil
 }
 
 // checkAccess checks a load or a store.
-func (b *Block) checkAccess(i *Inst) error {
-	if i.Ptr < 0 || int(i.Ptr) >= len(b.Ptrs) {
-		return fmt.Errorf("there is no pointer %d", i.Ptr)
+func (b *Block) checkAccess(inst *Inst) error {
+	if inst.Ptr < 0 || int(inst.Ptr) >= len(b.Ptrs) {
+		return fmt.Errorf("there is no pointer %d", inst.Ptr)
 	}
-	p := b.Ptrs[i.Ptr]
-	part := memoryType(p.D.ToReal())
-	if i.Op == Load {
-		if p.Kind != Operand && p.Kind != RowOperand || i.Type != part || i.Imm > 1 || i.Imm == 1 && !p.D.IsComplex() {
-			return fmt.Errorf("part %d of %v at %v", i.Imm, i.Type, p)
+	ptr := b.Ptrs[inst.Ptr]
+	part := memoryType(ptr.DType.ToReal())
+	if inst.Op == Load {
+		if ptr.Kind != Operand && ptr.Kind != RowOperand || inst.Type != part || inst.Imm > 1 || inst.Imm == 1 &&
+			!ptr.DType.IsComplex() {
+			return fmt.Errorf("part %d of %v at %v", inst.Imm, inst.Type, ptr)
 		}
 		return nil
 	}
-	if p.Kind != Output || i.Type != memoryType(p.D) || p.D.IsComplex() != (i.B != None) {
-		return fmt.Errorf("%v at %v", i.Type, p)
+	if ptr.Kind != Output || inst.Type != memoryType(ptr.DType) || ptr.DType.IsComplex() != (inst.B != None) {
+		return fmt.Errorf("%v at %v", inst.Type, ptr)
 	}
-	for _, u := range i.Uses() {
-		if b.Type(u) != part {
-			return fmt.Errorf("%v at %v", b.Type(u), p)
+	for _, operand := range inst.Uses() {
+		if b.Type(operand) != part {
+			return fmt.Errorf("%v at %v", b.Type(operand), ptr)
 		}
 	}
 	return nil
 }
 
 // checkTypes checks the types of an instruction that accesses no memory.
-func (b *Block) checkTypes(i *Inst) error {
-	if i.Op == Const {
-		if n := 8 * i.Type.D.Size(); n < 64 && i.Imm>>n != 0 || i.Type.D == tensor.Bool && i.Imm > 1 {
-			return fmt.Errorf("%#x is not a value of %v", i.Imm, i.Type.D)
+func (b *Block) checkTypes(inst *Inst) error {
+	if inst.Op == Const {
+		if n := 8 * inst.Type.DType.Size(); n < 64 && inst.Imm>>n != 0 || inst.Type.DType == tensor.Bool && inst.Imm > 1 {
+			return fmt.Errorf("%#x is not a value of %v", inst.Imm, inst.Type.DType)
 		}
 		return nil
 	}
-	uses := i.Uses()
+	uses := inst.Uses()
 	values := uses // of equal type
-	if i.Op == Select {
+	if inst.Op == Select {
 		values = uses[1:]
 	}
 	from := b.Type(values[0])
-	ok := Ops[i.Op].On.Has(from.D)
-	for _, u := range values {
-		ok = ok && b.Type(u) == from
+	ok := Ops[inst.Op].On.Has(from.DType)
+	for _, value := range values {
+		ok = ok && b.Type(value) == from
 	}
-	switch i.Op {
+	switch inst.Op {
 	case Remask:
-		ok = ok && i.Type.D == tensor.Bool
+		ok = ok && inst.Type.DType == tensor.Bool
 	case Bits:
-		ok = ok && Ops[Bits].On.Has(i.Type.D) && i.Type.Size() == from.Size()
+		ok = ok && Ops[Bits].On.Has(inst.Type.DType) && inst.Type.Size() == from.Size()
 	case Convert:
-		ok = ok && (from.D != tensor.Bool && i.Type.D != tensor.Bool || i.Type.Size() == from.Size())
+		ok = ok && (from.DType != tensor.Bool && inst.Type.DType != tensor.Bool || inst.Type.Size() == from.Size())
 	case Eq, Ne, Lt, Le:
-		ok = ok && i.Type == Type{D: tensor.Bool, Mask: uint8(from.Size())}
+		ok = ok && inst.Type == Type{DType: tensor.Bool, Mask: uint8(from.Size())}
 	case Select:
-		ok = ok && i.Type == from && b.Type(i.A) == Type{D: tensor.Bool, Mask: uint8(from.Size())}
+		ok = ok && inst.Type == from && b.Type(inst.A) == Type{DType: tensor.Bool, Mask: uint8(from.Size())}
 	case Lookup:
-		ok = ok && i.Type == from && i.Table != nil
+		ok = ok && inst.Type == from && inst.Table != nil
 	default:
-		ok = ok && i.Type == from
+		ok = ok && inst.Type == from
 	}
 	if !ok {
-		return fmt.Errorf("%v of %v gives %v", i.Op, from, i.Type)
+		return fmt.Errorf("%v of %v gives %v", inst.Op, from, inst.Type)
 	}
 	return nil
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Eval computes an operation for one lane. d is the dtype of the result, `from` that of the operands or, for a Select,
-// of the second and third operand. Numbers are bits, zero-extended; bools are 0 or 1. Eval defines the operations from
-// Convert to Limit. It is slow.
+// Eval computes an operation for one lane, from the operands x. d is the dtype of the result. `from` is the dtype of
+// the operands or, for a Select, of the second and third operand. Numbers are given as their bits, zero-extended;
+// bools are 0 or 1. Eval defines the operations from Convert to Limit. It is slow, for tests.
 func Eval(op Op, d, from tensor.DType, x [3]uint64) uint64 {
 	switch {
 	case op == Convert:
@@ -28,7 +28,7 @@ func Eval(op Op, d, from tensor.DType, x [3]uint64) uint64 {
 	return evalFloats(from, op, x)
 }
 
-// evalConvert converts a number. It is a separate function so that only conversions allocate the operand.
+// evalConvert converts a number. In a separate function, only conversions allocate memory for the operand.
 func evalConvert(d, from tensor.DType, x uint64) (to uint64) {
 	tensor.Converter(d, from)(unsafe.Pointer(&to), unsafe.Pointer(&x), 0, 0, 1)
 	return to
@@ -36,35 +36,36 @@ func evalConvert(d, from tensor.DType, x uint64) (to uint64) {
 
 // evalFloats computes with float32 or float64.
 func evalFloats(d tensor.DType, op Op, x [3]uint64) uint64 {
-	var f [3]float64
-	for k := range f {
-		if f[k] = math.Float64frombits(x[k]); d == tensor.Float32 {
-			f[k] = float64(math.Float32frombits(uint32(x[k])))
+	var floats [3]float64
+	for k := range floats {
+		if floats[k] = math.Float64frombits(x[k]); d == tensor.Float32 {
+			floats[k] = float64(math.Float32frombits(uint32(x[k])))
 		}
 	}
 	switch op {
 	case Eq:
-		return boolBits(f[0] == f[1])
+		return boolBits(floats[0] == floats[1])
 	case Ne:
-		return boolBits(f[0] != f[1])
+		return boolBits(floats[0] != floats[1])
 	case Lt:
-		return boolBits(f[0] < f[1])
+		return boolBits(floats[0] < floats[1])
 	case Le:
-		return boolBits(f[0] <= f[1])
+		return boolBits(floats[0] <= floats[1])
 	case FMA:
 		if d == tensor.Float32 {
-			return uint64(math.Float32bits(evalFMA(f[0], f[1], f[2])))
+			return uint64(math.Float32bits(evalFMA(floats[0], floats[1], floats[2])))
 		}
 	}
-	r := evalFloat(op, f)
+	result := evalFloat(op, floats)
 	// Computing in float64 and rounding to float32 gives the correctly rounded float32 result, because a float64 has
 	// more than twice the precision.
 	if d == tensor.Float32 {
-		return uint64(math.Float32bits(float32(r)))
+		return uint64(math.Float32bits(float32(result)))
 	}
-	return math.Float64bits(r)
+	return math.Float64bits(result)
 }
 
+// boolBits returns 1 for true and 0 for false.
 func boolBits(b bool) uint64 {
 	if b {
 		return 1
@@ -74,24 +75,25 @@ func boolBits(b bool) uint64 {
 
 // evalFMA returns a*b + c, rounded once.
 func evalFMA(a, b, c float64) float32 {
-	p := float64(a * b) // exact: the factors have 24 bits
-	s := p + c
-	if s == 0 || math.IsInf(s, 0) || s != s {
-		return float32(s) // a sum that is 0 in float64 is exact
+	product := float64(a * b) // exact: the factors have 24 bits
+	sum := product + c
+	if sum == 0 || math.IsInf(sum, 0) || sum != sum {
+		return float32(sum) // a sum that is 0 in float64 is exact
 	}
 	// Rounding to float64 and then to float32 differs from a single rounding only if the float64 is exactly halfway
 	// between two float32 numbers.
 	const dropped, normal = 1<<29 - 1, 0x1p-126
-	if math.Abs(s) >= normal && math.Float64bits(s)&dropped != (dropped+1)/2 {
-		return float32(s)
+	if math.Abs(sum) >= normal && math.Float64bits(sum)&dropped != (dropped+1)/2 {
+		return float32(sum)
 	}
-	sum := new(big.Float).SetPrec(2000).SetFloat64(p)
-	r, _ := sum.Add(sum, new(big.Float).SetFloat64(c)).Float32()
-	return r
+	exactSum := new(big.Float).SetPrec(2000).SetFloat64(product)
+	rounded, _ := exactSum.Add(exactSum, new(big.Float).SetFloat64(c)).Float32()
+	return rounded
 }
 
-func evalFloat(op Op, f [3]float64) float64 {
-	a, b := f[0], f[1]
+// evalFloat computes with float64.
+func evalFloat(op Op, x [3]float64) float64 {
+	a, b := x[0], x[1]
 	switch op {
 	case Add:
 		return a + b
@@ -102,7 +104,7 @@ func evalFloat(op Op, f [3]float64) float64 {
 	case Div:
 		return a / b
 	case FMA:
-		return math.FMA(a, b, f[2])
+		return math.FMA(a, b, x[2])
 	case Neg:
 		return -a
 	case Abs:

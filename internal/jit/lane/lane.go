@@ -1,7 +1,7 @@
-// Package lane is an intermediate representation of vector code that is independent of instruction sets. A [Block] is
-// straight-line code in static single assignment form. Each SSA value has n elements of a dtype, its lanes. The block
-// does not fix n. A target selects instructions for several widths n; an SSA value then takes one or more registers. A
-// [Loop] computes rows of elements with a block.
+// Package lane is an intermediate representation of vector code that is independent of instruction sets; package
+// arm64 compiles it. A [Block] is straight-line code in static single assignment form. Each SSA value has n elements
+// of a dtype, its lanes. The block does not fix n. A target selects instructions for several widths n, so a value
+// takes one or more registers. A [Loop] computes rows of elements with a block.
 //
 // [Eval] defines the operations. [Loop.Emulate] interprets a loop as a target executes it, for tests.
 package lane
@@ -14,7 +14,7 @@ const FoldLanes = 32
 
 // Type is the type of a value.
 type Type struct {
-	D tensor.DType // dtype of a lane; never complex
+	DType tensor.DType // dtype of a lane; never complex
 	// Mask is the number of bytes of a lane of a bool: 1, 2, 4 or 8. A bool is a mask, whose lanes have the size of the
 	// elements that it selects. Mask is 0 for other dtypes.
 	Mask uint8
@@ -22,10 +22,10 @@ type Type struct {
 
 // Size returns the number of bytes of a lane.
 func (t Type) Size() int {
-	if t.D == tensor.Bool {
+	if t.DType == tensor.Bool {
 		return int(t.Mask)
 	}
-	return t.D.Size()
+	return t.DType.Size()
 }
 
 // Value is the result of an instruction: its index in Block.Insts.
@@ -40,7 +40,7 @@ type Inst struct {
 	Type    Type  // type of the result; for Store, the dtype in memory, which may be complex
 	Ptr     int16 // for Load and Store: index in Block.Ptrs
 	A, B, C Value // operands, or None
-	// Imm is the bits of a Const, zero-extended. For a Load of a complex operand it is 0 for real parts and 1 for
+	// Imm has the bits of a Const, zero-extended. For a Load of a complex operand, 0 selects real parts and 1
 	// imaginary parts.
 	Imm   uint64
 	Table *[32]float32 // for Lookup
@@ -57,10 +57,10 @@ const (
 	Accumulator                // the FoldLanes accumulators of a fold, or its total
 )
 
-// Ptr describes a pointer that the code is called with.
+// Ptr describes a pointer argument of the code.
 type Ptr struct {
-	D    tensor.DType // of the elements; Invalid for an output that is not stored
-	Kind PtrKind
+	DType tensor.DType // of the elements; Invalid for an output that is not stored
+	Kind  PtrKind
 }
 
 // Block is straight-line code. Instructions are in the order of evaluation, which keeps few values live. Stores are
@@ -76,9 +76,9 @@ type Block struct {
 // Fold folds a value over a row. Op is Add, Mul, Min, Max, And or Or. Ptr is the index in Block.Ptrs of an Accumulator.
 // A folded bool has a mask of 1 byte.
 type Fold struct {
-	Op  Op
-	V   Value
-	Ptr int
+	Op    Op
+	Value Value
+	Ptr   int
 }
 
 // Loop computes rows of elements with a block, and then folds values. Its pointers are the outputs, the operands, and
@@ -86,8 +86,8 @@ type Fold struct {
 type Loop struct {
 	Block
 	Folds []Fold
-	// Totals says that the loop computes one number, the total, for each row and fold. The accumulators of a row then
-	// start with [Neutral]. After the row, accumulator k is combined with k+16, then with k+8, and so on, and the
-	// result is written to the pointer of the fold.
+	// Totals selects totals: one number for each row and fold. The accumulators of a row then start with [Neutral].
+	// After the row, accumulator k is combined with accumulator k+16, then with k+8, and so on. The result is
+	// written to the pointer of the fold.
 	Totals bool
 }

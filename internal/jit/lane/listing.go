@@ -9,49 +9,49 @@ import (
 
 // String returns the dtype, or the width of a mask in bits: "mask32".
 func (t Type) String() string {
-	if t.D == tensor.Bool {
+	if t.DType == tensor.Bool {
 		return fmt.Sprintf("mask%d", 8*t.Mask)
 	}
-	return t.D.String()
+	return t.DType.String()
 }
 
 // String lists the block, one instruction per line. Pointer k is pk, value k is vk.
 func (b *Block) String() string {
-	var s strings.Builder
-	for v, i := range b.Insts {
-		if i.Op != Store {
-			fmt.Fprintf(&s, "v%d = ", v)
+	var text strings.Builder
+	for v, inst := range b.Insts {
+		if inst.Op != Store {
+			fmt.Fprintf(&text, "v%d = ", v)
 		}
-		fmt.Fprintf(&s, "%v.%v", i.Op, i.Type)
-		switch i.Op {
+		fmt.Fprintf(&text, "%v.%v", inst.Op, inst.Type)
+		switch inst.Op {
 		case Const:
-			fmt.Fprintf(&s, " %#x", i.Imm)
+			fmt.Fprintf(&text, " %#x", inst.Imm)
 		case Load, Store:
-			fmt.Fprintf(&s, " p%d", i.Ptr)
-			if i.Op == Load && b.Ptrs[i.Ptr].D.IsComplex() {
-				s.WriteString([]string{".re", ".im"}[i.Imm&1])
+			fmt.Fprintf(&text, " p%d", inst.Ptr)
+			if inst.Op == Load && b.Ptrs[inst.Ptr].DType.IsComplex() {
+				text.WriteString([]string{".re", ".im"}[inst.Imm&1])
 			}
 		}
-		for _, u := range i.Uses() {
-			fmt.Fprintf(&s, " v%d", u)
+		for _, operand := range inst.Uses() {
+			fmt.Fprintf(&text, " v%d", operand)
 		}
 		if b.Uniform(Value(v)) {
-			s.WriteString(" (uniform)")
+			text.WriteString(" (uniform)")
 		}
-		s.WriteByte('\n')
+		text.WriteByte('\n')
 	}
-	return s.String()
+	return text.String()
 }
 
 // String lists the block and the folds.
 func (l *Loop) String() string {
-	s := l.Block.String()
-	for _, f := range l.Folds {
+	text := l.Block.String()
+	for _, fold := range l.Folds {
 		into := "accumulators"
 		if l.Totals {
 			into = "total"
 		}
-		s += fmt.Sprintf("%s p%d: %v v%d\n", into, f.Ptr, f.Op, f.V)
+		text += fmt.Sprintf("%s p%d: %v v%d\n", into, fold.Ptr, fold.Op, fold.Value)
 	}
-	return s
+	return text
 }

@@ -15,7 +15,7 @@ func Neutral(op Op, d tensor.DType) uint64 {
 	}
 	bits := 8 * d.Size()
 	mask := uint64(math.MaxUint64) >> (64 - bits)
-	float := func(x float64) uint64 {
+	floatBits := func(x float64) uint64 {
 		if d == tensor.Float32 {
 			return uint64(math.Float32bits(float32(x)))
 		}
@@ -23,14 +23,14 @@ func Neutral(op Op, d tensor.DType) uint64 {
 	}
 	switch {
 	case d.IsFloat() && op == Add:
-		return float(math.Copysign(0, -1))
+		return floatBits(math.Copysign(0, -1))
 	case d.IsFloat() && op == Mul:
-		return float(1)
+		return floatBits(1)
 	case d.IsFloat():
 		if op == Min {
-			return float(math.Inf(1))
+			return floatBits(math.Inf(1))
 		}
-		return float(math.Inf(-1))
+		return floatBits(math.Inf(-1))
 	case op == Mul:
 		return 1
 	case op == And && d == tensor.Bool:

@@ -8,10 +8,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Emulate computes a row of the given number of elements as a target does, with [Eval]: in passes of mainLanes lanes,
-// then in passes of restLanes lanes. Fewer than restLanes elements remain. They are computed in partial passes, which
-// also have restLanes lanes but access only restLanes/2, restLanes/4, ..., 1 elements. Both numbers are powers of two
-// that divide FoldLanes, and restLanes is at most mainLanes.
+// Emulate computes a row of the given number of elements with [Eval], in the passes of a target: first passes of
+// mainLanes lanes, then passes of restLanes lanes. Partial passes compute the remaining elements, fewer than
+// restLanes. They also have restLanes lanes but access only restLanes/2, restLanes/4, ..., 1 elements. Both numbers
+// are powers of two that divide FoldLanes, and restLanes is at most mainLanes.
 //
 // mem[k] is the memory of pointer k: the elements of the row for an Operand or an Output, and one element for a
 // RowOperand. For an Accumulator it is one total if l.Totals is set, and FoldLanes accumulators otherwise. The memory
@@ -29,20 +29,20 @@ func (l *Loop) Emulate(mainLanes, restLanes, elements int, mem [][]byte) error {
 	if err := l.checkMemory(elements, mem); err != nil {
 		return err
 	}
-	r := &run{loop: l, mem: mem, values: make([][]uint64, len(l.Insts))}
-	r.startRow()
-	for r.from+mainLanes <= elements {
-		r.pass(mainLanes, mainLanes)
+	run := &rowRun{loop: l, mem: mem, values: make([][]uint64, len(l.Insts))}
+	run.startRow()
+	for run.from+mainLanes <= elements {
+		run.pass(mainLanes, mainLanes)
 	}
-	for r.from+restLanes <= elements {
-		r.pass(restLanes, restLanes)
+	for run.from+restLanes <= elements {
+		run.pass(restLanes, restLanes)
 	}
-	for m := restLanes / 2; m > 0; m /= 2 {
-		if r.from+m <= elements {
-			r.pass(restLanes, m)
+	for count := restLanes / 2; count > 0; count /= 2 {
+		if run.from+count <= elements {
+			run.pass(restLanes, count)
 		}
 	}
-	r.endRow()
+	run.endRow()
 	return nil
 }
 
@@ -54,14 +54,14 @@ func (l *Loop) checkMemory(elements int, mem [][]byte) error {
 	if elements < 0 {
 		return fmt.Errorf("lane: a row of %d elements", elements)
 	}
-	for k, p := range l.Ptrs {
+	for k, ptr := range l.Ptrs {
 		count := elements
-		if p.Kind == RowOperand || p.Kind == Accumulator && l.Totals {
+		if ptr.Kind == RowOperand || ptr.Kind == Accumulator && l.Totals {
 			count = 1
-		} else if p.Kind == Accumulator {
+		} else if ptr.Kind == Accumulator {
 			count = FoldLanes
 		}
-		if size := count * p.D.Size(); len(mem[k]) != size && p.D != tensor.Invalid {
+		if size := count * ptr.DType.Size(); len(mem[k]) != size && ptr.DType != tensor.Invalid {
 			return fmt.Errorf("lane: pointer %d has %d bytes instead of %d", k, len(mem[k]), size)
 		}
 	}
@@ -69,150 +69,150 @@ func (l *Loop) checkMemory(elements int, mem [][]byte) error {
 }
 
 // run is the state of a row.
-type run struct {
-	loop   *Loop
-	mem    [][]byte
-	values [][]uint64          // indexed by Value: a number for each lane, or a single number if the value is uniform
-	accs   [][FoldLanes]uint64 // indexed by fold
-	from   int                 // the first element of the next pass
+type rowRun struct {
+	loop         *Loop
+	mem          [][]byte
+	values       [][]uint64          // indexed by Value: a number for each lane, or one number if the value is uniform
+	accumulators [][FoldLanes]uint64 // indexed by fold
+	from         int                 // the first element of the next pass
 }
 
 // startRow computes the uniform values and loads the accumulators.
-func (r *run) startRow() {
+func (r *rowRun) startRow() {
 	for v := range r.loop.Insts {
 		if r.loop.Uniform(Value(v)) {
 			r.values[v] = []uint64{0}
 			r.compute(Value(v), 1)
 		}
 	}
-	r.accs = make([][FoldLanes]uint64, len(r.loop.Folds))
-	for k, f := range r.loop.Folds {
-		for n := range r.accs[k] {
-			if d := r.loop.Ptrs[f.Ptr].D; r.loop.Totals {
-				r.accs[k][n] = Neutral(f.Op, d)
+	r.accumulators = make([][FoldLanes]uint64, len(r.loop.Folds))
+	for k, fold := range r.loop.Folds {
+		for index := range r.accumulators[k] {
+			if d := r.loop.Ptrs[fold.Ptr].DType; r.loop.Totals {
+				r.accumulators[k][index] = Neutral(fold.Op, d)
 			} else {
-				r.accs[k][n] = element(r.mem[f.Ptr], n, d, 0)
+				r.accumulators[k][index] = element(r.mem[fold.Ptr], index, d, 0)
 			}
 		}
 	}
 }
 
 // endRow stores the accumulators or totals.
-func (r *run) endRow() {
-	for k, f := range r.loop.Folds {
-		acc, d, count := &r.accs[k], r.loop.Ptrs[f.Ptr].D, FoldLanes
+func (r *rowRun) endRow() {
+	for k, fold := range r.loop.Folds {
+		acc, d, count := &r.accumulators[k], r.loop.Ptrs[fold.Ptr].DType, FoldLanes
 		if r.loop.Totals {
 			for count = FoldLanes / 2; count > 0; count /= 2 {
-				for n := range count {
-					acc[n] = Eval(f.Op, d, d, [3]uint64{acc[n], acc[n+count]})
+				for index := range count {
+					acc[index] = Eval(fold.Op, d, d, [3]uint64{acc[index], acc[index+count]})
 				}
 			}
 			count = 1
 		}
-		for n := range count {
-			setElement(r.mem[f.Ptr], n, d, 0, acc[n])
+		for index := range count {
+			setElement(r.mem[fold.Ptr], index, d, 0, acc[index])
 		}
 	}
 }
 
-// pass computes values of n lanes from the next m elements, folds them and stores them.
-func (r *run) pass(n, m int) {
-	for v, i := range r.loop.Insts {
-		if !r.loop.Uniform(Value(v)) && i.Op != Store {
-			r.values[v] = make([]uint64, n)
-			r.compute(Value(v), m)
+// pass computes values of n lanes from the next m elements, folds the values and stores them.
+func (r *rowRun) pass(lanes, elements int) {
+	for v, inst := range r.loop.Insts {
+		if !r.loop.Uniform(Value(v)) && inst.Op != Store {
+			r.values[v] = make([]uint64, lanes)
+			r.compute(Value(v), elements)
 		}
 	}
-	for k, f := range r.loop.Folds {
-		for lane := range m {
-			acc, d := &r.accs[k][(r.from+lane)%FoldLanes], r.loop.Ptrs[f.Ptr].D
-			*acc = Eval(f.Op, d, d, [3]uint64{*acc, r.lane(f.V, lane)})
+	for k, fold := range r.loop.Folds {
+		for lane := range elements {
+			acc, d := &r.accumulators[k][(r.from+lane)%FoldLanes], r.loop.Ptrs[fold.Ptr].DType
+			*acc = Eval(fold.Op, d, d, [3]uint64{*acc, r.lane(fold.Value, lane)})
 		}
 	}
-	for _, i := range r.loop.Insts {
-		if i.Op != Store {
+	for _, inst := range r.loop.Insts {
+		if inst.Op != Store {
 			continue
 		}
-		for part, v := range i.Uses() {
-			for lane := range m {
-				setElement(r.mem[i.Ptr], r.from+lane, i.Type.D, part, r.lane(v, lane))
+		for part, v := range inst.Uses() {
+			for lane := range elements {
+				setElement(r.mem[inst.Ptr], r.from+lane, inst.Type.DType, part, r.lane(v, lane))
 			}
 		}
 	}
-	r.from += m
+	r.from += elements
 }
 
 // lane returns a lane of a value.
-func (r *run) lane(v Value, lane int) uint64 { return r.values[v][lane%len(r.values[v])] }
+func (r *rowRun) lane(v Value, lane int) uint64 { return r.values[v][lane%len(r.values[v])] }
 
 // compute computes the lanes of a value in a pass that accesses m elements.
-func (r *run) compute(v Value, m int) {
-	i := r.loop.Insts[v]
-	uses, source := i.Uses(), tensor.Invalid
+func (r *rowRun) compute(v Value, elements int) {
+	inst := r.loop.Insts[v]
+	uses, source := inst.Uses(), tensor.Invalid
 	if len(uses) > 0 {
-		source = r.loop.Type(uses[len(uses)-1]).D
+		source = r.loop.Type(uses[len(uses)-1]).DType
 	}
 	for lane := range r.values[v] {
-		to := &r.values[v][lane]
+		result := &r.values[v][lane]
 		var x [3]uint64
-		for k, u := range uses {
-			x[k] = r.lane(u, lane)
+		for k, operand := range uses {
+			x[k] = r.lane(operand, lane)
 		}
-		switch i.Op {
+		switch inst.Op {
 		case Const:
-			*to = i.Imm
+			*result = inst.Imm
 		case Load:
-			*to = r.load(&i, lane, m)
+			*result = r.load(&inst, lane, elements)
 		case Lookup:
-			*to = uint64(math.Float32bits(i.Table[x[0]%uint64(len(i.Table))]))
+			*result = uint64(math.Float32bits(inst.Table[x[0]%uint64(len(inst.Table))]))
 		default:
-			*to = Eval(i.Op, i.Type.D, source, x)
+			*result = Eval(inst.Op, inst.Type.DType, source, x)
 		}
 	}
 }
 
 // load returns the element that a Load reads in a lane: 0 in lanes from m on.
-func (r *run) load(i *Inst, lane, m int) uint64 {
-	p := r.loop.Ptrs[i.Ptr]
+func (r *rowRun) load(inst *Inst, lane, elements int) uint64 {
+	ptr := r.loop.Ptrs[inst.Ptr]
 	switch {
-	case p.Kind == RowOperand:
-		return element(r.mem[i.Ptr], 0, p.D, int(i.Imm))
-	case lane >= m:
+	case ptr.Kind == RowOperand:
+		return element(r.mem[inst.Ptr], 0, ptr.DType, int(inst.Imm))
+	case lane >= elements:
 		return 0
 	}
-	return element(r.mem[i.Ptr], r.from+lane, p.D, int(i.Imm))
+	return element(r.mem[inst.Ptr], r.from+lane, ptr.DType, int(inst.Imm))
 }
 
 // slot returns the bytes of a part of an element: part 1 is the imaginary part.
-func slot(m []byte, index int, d tensor.DType, part int) []byte {
+func slot(mem []byte, index int, d tensor.DType, part int) []byte {
 	size := d.ToReal().Size()
-	return m[index*d.Size()+part*size:][:size]
+	return mem[index*d.Size()+part*size:][:size]
 }
 
 // element returns the bits of a part of an element.
-func element(m []byte, index int, d tensor.DType, part int) uint64 {
-	switch s := slot(m, index, d, part); len(s) {
+func element(mem []byte, index int, d tensor.DType, part int) uint64 {
+	switch bytes := slot(mem, index, d, part); len(bytes) {
 	case 1:
-		return uint64(s[0])
+		return uint64(bytes[0])
 	case 2:
-		return uint64(binary.NativeEndian.Uint16(s))
+		return uint64(binary.NativeEndian.Uint16(bytes))
 	case 4:
-		return uint64(binary.NativeEndian.Uint32(s))
+		return uint64(binary.NativeEndian.Uint32(bytes))
 	default:
-		return binary.NativeEndian.Uint64(s)
+		return binary.NativeEndian.Uint64(bytes)
 	}
 }
 
 // setElement sets a part of an element.
-func setElement(m []byte, index int, d tensor.DType, part int, bits uint64) {
-	switch s := slot(m, index, d, part); len(s) {
+func setElement(mem []byte, index int, d tensor.DType, part int, bits uint64) {
+	switch bytes := slot(mem, index, d, part); len(bytes) {
 	case 1:
-		s[0] = byte(bits)
+		bytes[0] = byte(bits)
 	case 2:
-		binary.NativeEndian.PutUint16(s, uint16(bits))
+		binary.NativeEndian.PutUint16(bytes, uint16(bits))
 	case 4:
-		binary.NativeEndian.PutUint32(s, uint32(bits))
+		binary.NativeEndian.PutUint32(bytes, uint32(bits))
 	default:
-		binary.NativeEndian.PutUint64(s, bits)
+		binary.NativeEndian.PutUint64(bytes, bits)
 	}
 }

@@ -13,10 +13,11 @@ import (
 // sumLoop stores x + c, with one c for each row, and adds these sums into a fold.
 func sumLoop(totals bool) *lane.Loop {
 	l := &lane.Loop{Totals: totals}
-	l.Ptrs = []lane.Ptr{{D: tensor.Int32, Kind: lane.Output}, {D: tensor.Int32}, {D: tensor.Int32, Kind: lane.RowOperand},
-		{D: tensor.Int32, Kind: lane.Accumulator}}
+	l.Ptrs = []lane.Ptr{{DType: tensor.Int32, Kind: lane.Output}, {DType: tensor.Int32},
+		{DType: tensor.Int32, Kind: lane.RowOperand},
+		{DType: tensor.Int32, Kind: lane.Accumulator}}
 	v := l.Do(lane.Add, tensor.Int32, l.Load(1, 0), l.Load(2, 0))
-	l.Folds = []lane.Fold{{Op: lane.Add, V: v, Ptr: 3}}
+	l.Folds = []lane.Fold{{Op: lane.Add, Value: v, Ptr: 3}}
 	l.Store(0, v, lane.None)
 	return l
 }
@@ -71,8 +72,8 @@ func TestEmulate(t *testing.T) {
 // TestTotalsKeepOrder: the minimum of two zeros is the second one.
 func TestTotalsKeepOrder(t *testing.T) {
 	l := &lane.Loop{Totals: true}
-	l.Ptrs = []lane.Ptr{{D: tensor.Float32}, {D: tensor.Float32, Kind: lane.Accumulator}}
-	l.Folds = []lane.Fold{{Op: lane.Min, V: l.Load(0, 0), Ptr: 1}}
+	l.Ptrs = []lane.Ptr{{DType: tensor.Float32}, {DType: tensor.Float32, Kind: lane.Accumulator}}
+	l.Folds = []lane.Fold{{Op: lane.Min, Value: l.Load(0, 0), Ptr: 1}}
 	for _, first := range []uint32{0, 1 << 31} {
 		var row []byte
 		for k := range lane.FoldLanes {

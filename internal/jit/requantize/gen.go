@@ -13,7 +13,7 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// Columns is the number of columns that the code processes.
+// Columns is the number of columns that a call processes.
 const Columns = 64
 
 // Operands: indices into Ptr of [jit.Args]. Operand k starts Row[k] bytes after Ptr[k]. Scales are float32, and the
@@ -29,7 +29,7 @@ const (
 const (
 	ColumnMask = iota // bit mask of the columns
 	NextOut           // bytes between rows of the result
-	NextSums
+	NextSums          // bytes between rows of the sums
 )
 
 // CallRows bounds the number of rows of a call, so that the call takes less than 50 us.
@@ -48,7 +48,7 @@ func Compile(signed bool, cpu machine.Features) (*jit.Func, error) {
 	})
 }
 
-// General registers.
+// General registers. The third one is not used.
 const (
 	zeroPoint target.GReg = iota
 	scales
@@ -60,8 +60,8 @@ const (
 	nextSums
 )
 
-// order is the register with the permutation that restores the order of columns after packing. It follows the registers
-// of columns, scales and constants.
+// order is the register with the permutation that restores the order of columns after packing. It follows the
+// registers of sums (0 to 3), scales (4 to 7) and constants (8 and 9).
 const order target.VReg = 10
 
 // emit writes the function.
@@ -70,18 +70,18 @@ func emit(w *writer.Writer, signed bool) {
 		w.Move(target.Word(jit.OffsetPtr+int32(8*k)), to)
 		w.Add(target.Word(jit.OffsetRow+int32(8*k)), to)
 	}
-	step := func(k int) target.Word { return target.Word(jit.OffsetStep + int32(8*k)) }
-	q := &writer.Quantizer{Writer: w, Signed: signed, MaxLevel: 8, ZeroPoint: 9, NotNaN: 6}
-	q.Begin(target.Addr{Base: zeroPoint})
-	q.LoadOrder(order)
-	q.BeginColumns(step(ColumnMask), scales)
-	w.Move(step(NextOut), nextOut)
-	w.Move(step(NextSums), nextSums)
+	stepOf := func(k int) target.Word { return target.Word(jit.OffsetStep + int32(8*k)) }
+	quantizer := &writer.Quantizer{Writer: w, Signed: signed, MaxLevel: 8, ZeroPoint: 9, NotNaN: 6}
+	quantizer.Begin(target.Addr{Base: zeroPoint})
+	quantizer.LoadOrder(order)
+	quantizer.BeginColumns(stepOf(ColumnMask), scales)
+	w.Move(stepOf(NextOut), nextOut)
+	w.Move(stepOf(NextSums), nextSums)
 	w.Move(target.Word(jit.OffsetRows), rows)
 	top := w.NewLabel()
 	w.Align(32)
 	w.Bind(top)
-	q.ConvertColumns(sums, out, order)
+	quantizer.ConvertColumns(sums, out, order)
 	w.Add(nextOut, out)
 	w.Add(nextSums, sums)
 	w.CountDown(rows, target.NE, top)

@@ -1,5 +1,6 @@
-// Package target defines what generators need of a processor. A generator with fixed registers, such as package tile,
-// writes its code through a [Writer]. Each processor has an implementation in a package of its own.
+// Package target defines the interface between code generators and processors. A generator that chooses registers
+// itself, such as package tile, writes its code through a [Writer]. Packages amd64/writer and arm64/writer implement
+// it.
 package target
 
 import (
@@ -13,7 +14,7 @@ import (
 // The first operand of a method is the source, the last one the destination. All vectors have elements of the size that
 // the Writer was created for. Finish returns the first error of any method.
 type Writer interface {
-	// Declare states that registers have a role until the end of the code. A register with two roles is an error.
+	// Declare states the role of registers until the end of the code. A register with two roles is an error.
 	Declare(role string, registers ...Register)
 
 	Move(from, to Int)
@@ -32,17 +33,17 @@ type Writer interface {
 	CountDown(counter Int, c Cond, l Label)           // subtracts 1, and jumps if the difference has the relation to 0
 	JumpIfBits(mask int64, value GReg, l Label)       // jumps if a bit of the mask is set in the value
 	SetLanes(lanes Int, mask VReg, temporary [2]GReg) // sets the lanes of partial vectors; mask is used if MasksInVectors
-	Load(at Addr, to VReg, partial bool)              // lanes that a partial vector lacks become 0
+	Load(at Addr, to VReg, partial bool)              // lanes beyond a partial vector become 0
 	LoadBytes(at Addr, to VReg)                       // loads a signed byte for each lane, as int32
 	ShiftLeft(n int, x, to VReg)                      // shifts int32
 	ShiftRight(n int, x, to VReg)                     // shifts int32, and repeats the sign bit
-	Store(from VReg, at Addr, partial bool)           // lanes that a partial vector lacks are not written
+	Store(from VReg, at Addr, partial bool)           // lanes beyond a partial vector are not written
 	Broadcast(at Addr, to VReg)                       // loads an element into all lanes
 	Number(x float64, to VReg)                        // sets all lanes to a constant
 	Clear(to VReg)                                    // sets all lanes to 0
 	Copy(from, to Source)                             // copies a whole vector; from or to is a register
 	Op(op Op, x Source, y, to VReg)                   // computes an operation
-	Inst(name string, operands ...Source)             // writes an instruction that this processor has
+	Inst(name string, operands ...Source)             // writes an instruction by its name, for this processor only
 	Elements(at Addr, n int, to VReg)                 // loads n adjacent elements as operands of FMA
 	FMA(x Element, y, sum VReg)                       // sum += x * y
 	FMAMemory(at Addr, y, sum VReg)                   // sum += y * the element in memory; for 512-bit vectors
@@ -59,7 +60,7 @@ type Writer interface {
 // GReg is a general register. [Args] and the registers below [Generals] exist on all processors.
 type GReg uint8
 
-// Generals is the number of general registers, besides Args.
+// Generals is the number of general registers, without Args.
 const Generals = 13
 
 // Args is the register with the address of [jit.Args], which code does not change.
@@ -71,7 +72,7 @@ type VReg uint8
 // Register is a [GReg] or a [VReg].
 type Register interface{ register() string }
 
-// Word is a word of 64 bits in memory, at an offset in bytes from Args.
+// Word is a word of 64 bits in memory. Its value is the offset in bytes from [jit.Args].
 type Word int32
 
 // Imm is an integer constant of 32 bits.
@@ -90,7 +91,7 @@ type Addr struct {
 // Source is a whole vector: a [VReg], the vector at an [Addr], or, if it is only read, a [Constant].
 type Source interface{ isSource() }
 
-// Constant is the bytes of a vector, or of one element, which is broadcast to all lanes.
+// Constant has the bytes of a constant vector, or of one element that is broadcast to all lanes.
 type Constant string
 
 // Element is a lane of a register that [Writer.Elements] has loaded.
@@ -165,15 +166,15 @@ func (r *Roles) Declare(role string, registers ...Register) {
 	if r.roles == nil {
 		r.roles = map[Register]string{}
 	}
-	for _, x := range registers {
-		g, isGeneral := x.(GReg)
-		if isGeneral && g >= Generals {
-			r.Fail(fmt.Errorf("target: %s does not exist", x.register()))
+	for _, reg := range registers {
+		general, isGeneral := reg.(GReg)
+		if isGeneral && general >= Generals {
+			r.Fail(fmt.Errorf("target: %s does not exist", reg.register()))
 		}
-		if other, declared := r.roles[x]; declared {
-			r.Fail(fmt.Errorf("target: %s cannot be %s and %s", x.register(), other, role))
+		if other, declared := r.roles[reg]; declared {
+			r.Fail(fmt.Errorf("target: %s cannot be %s and %s", reg.register(), other, role))
 		}
-		r.roles[x] = role
+		r.roles[reg] = role
 	}
 }
 

@@ -71,8 +71,8 @@ func (g *gen) iteration(r *Run, n int) {
 }
 
 // prefetch emits the prefetches of Spec.Prefetch[i], which execute once per Every terms. They are skipped unless
-// countReg, the number of remaining terms, has zeros in all bits of Every-DefaultUnroll. Both are powers of two, so that
-// this occurs in one iteration per Every terms.
+// countReg, the number of remaining terms, has zeros in all bits of Every-DefaultUnroll. Both are powers of two, so
+// that this occurs in one iteration per Every terms.
 func (g *gen) prefetch(i int, prefetch Prefetch) {
 	skip := g.NewLabel()
 	if prefetch.Every > DefaultUnroll {

@@ -11,41 +11,42 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// expanded checks that a loop can be compiled, and expands its functions.
-func expanded(l *expr.Loop, cpu machine.Features) (*expr.Loop, error) {
+// expanded checks that a loop can be compiled. It returns the loop with its elementary functions expanded to
+// primitives.
+func expanded(loop *expr.Loop, cpu machine.Features) (*expr.Loop, error) {
 	if !cpu.Has(machine.AVX2) && !cpu.Has(machine.NEON) {
 		return nil, target.Unsupported("for %v", cpu)
 	}
-	if !l.Code.Compilable() {
+	if !loop.Code.Compilable() {
 		return nil, target.Unsupported("a function without machine code")
 	}
-	if n := len(l.Code.Out) + len(l.Code.In) + len(l.Folds); n > jit.MaxOperands {
-		return nil, target.Unsupported("%d pointers", n)
+	if pointerCount := len(loop.Code.Out) + len(loop.Code.In) + len(loop.Folds); pointerCount > jit.MaxOperands {
+		return nil, target.Unsupported("%d pointers", pointerCount)
 	}
-	return expandLoop(l, TargetOf(cpu))
+	return expandLoop(loop, TargetOf(cpu))
 }
 
-// TargetOf returns the optional instructions of a processor that expansions may use.
+// TargetOf returns the optional instructions of a processor, which the expansion of functions may use.
 func TargetOf(cpu machine.Features) expand.Target {
 	return expand.Target{HasScale: cpu.Has(machine.Vector512)}
 }
 
-// expandLoop replaces elementary functions by primitives. Expansion renumbers values, except that it tracks the
+// expandLoop replaces elementary functions by primitives. The expansion renumbers all values and updates only the
 // outputs. Folded values are therefore added to the outputs during the expansion.
-func expandLoop(l *expr.Loop, t expand.Target) (*expr.Loop, error) {
-	outCount := len(l.Code.Out)
-	code := *l.Code
+func expandLoop(loop *expr.Loop, available expand.Target) (*expr.Loop, error) {
+	outCount := len(loop.Code.Out)
+	code := *loop.Code
 	code.Out = slices.Clone(code.Out)
-	for _, f := range l.Folds {
-		code.Out = append(code.Out, expr.Output{DType: tensor.Invalid, Re: f.V, Im: expr.None})
+	for _, fold := range loop.Folds {
+		code.Out = append(code.Out, expr.Output{DType: tensor.Invalid, Re: fold.V, Im: expr.None})
 	}
-	expandedCode, err := expand.Functions(&code, t)
+	expandedCode, err := expand.Functions(&code, available)
 	if err != nil {
 		return nil, target.Unsupported("%v", err)
 	}
-	result := &expr.Loop{Code: expandedCode, Scalar: l.Scalar, Totals: l.Totals}
-	for k, f := range l.Folds {
-		result.Folds = append(result.Folds, expr.Fold{Op: f.Op, V: expandedCode.Out[outCount+k].Re})
+	result := &expr.Loop{Code: expandedCode, Scalar: loop.Scalar, Totals: loop.Totals}
+	for k, fold := range loop.Folds {
+		result.Folds = append(result.Folds, expr.Fold{Op: fold.Op, V: expandedCode.Out[outCount+k].Re})
 	}
 	expandedCode.Out = expandedCode.Out[:outCount]
 	return result, nil

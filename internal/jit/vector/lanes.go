@@ -8,30 +8,30 @@ import (
 
 // lanesOf translates a loop of primitive operations to the intermediate representation of package lane. The pointers
 // are the outputs, the operands and the accumulators, as in [Loop.Run].
-func lanesOf(l *expr.Loop) (*lane.Loop, error) {
-	loop := &lane.Loop{Totals: l.Totals}
-	for _, o := range l.Code.Out {
-		loop.Ptrs = append(loop.Ptrs, lane.Ptr{D: o.DType, Kind: lane.Output})
+func lanesOf(loop *expr.Loop) (*lane.Loop, error) {
+	lanes := &lane.Loop{Totals: loop.Totals}
+	for _, output := range loop.Code.Out {
+		lanes.Ptrs = append(lanes.Ptrs, lane.Ptr{DType: output.DType, Kind: lane.Output})
 	}
-	for k, d := range l.Code.In {
-		p := lane.Ptr{D: d, Kind: lane.Operand}
-		if l.Scalar[k] {
-			p.Kind = lane.RowOperand
+	for k, dtype := range loop.Code.In {
+		ptr := lane.Ptr{DType: dtype, Kind: lane.Operand}
+		if loop.Scalar[k] {
+			ptr.Kind = lane.RowOperand
 		}
-		loop.Ptrs = append(loop.Ptrs, p)
+		lanes.Ptrs = append(lanes.Ptrs, ptr)
 	}
-	builder := lanesBuilder{code: l.Code, block: &loop.Block, values: make([]lane.Value, len(l.Code.Insts)),
+	builder := lanesBuilder{code: loop.Code, block: &lanes.Block, values: make([]lane.Value, len(loop.Code.Insts)),
 		tables: map[uint64]*[32]float32{}}
-	for _, v := range evaluationOrder(l) {
-		builder.values[v] = builder.add(l.Code.Insts[v])
+	for _, v := range evaluationOrder(loop) {
+		builder.values[v] = builder.add(loop.Code.Insts[v])
 	}
-	for k, f := range l.Folds {
-		loop.Folds = append(loop.Folds, lane.Fold{Op: lane.Op(f.Op), V: loop.Remask(builder.values[f.V], 1),
-			Ptr: len(loop.Ptrs)})
-		loop.Ptrs = append(loop.Ptrs, lane.Ptr{D: l.DType(k), Kind: lane.Accumulator})
+	for k, fold := range loop.Folds {
+		lanes.Folds = append(lanes.Folds, lane.Fold{Op: lane.Op(fold.Op), Value: lanes.Remask(builder.values[fold.V], 1),
+			Ptr: len(lanes.Ptrs)})
+		lanes.Ptrs = append(lanes.Ptrs, lane.Ptr{DType: loop.DType(k), Kind: lane.Accumulator})
 	}
 	builder.stores()
-	return loop, loop.Check()
+	return lanes, lanes.Check()
 }
 
 // lanesBuilder translates the instructions of an [expr.Code] and adds them to a block.
@@ -43,48 +43,49 @@ type lanesBuilder struct {
 }
 
 // add adds an instruction whose operands are already in the block.
-func (b *lanesBuilder) add(i expr.Inst) lane.Value {
-	switch i.Op {
+func (b *lanesBuilder) add(inst expr.Inst) lane.Value {
+	switch inst.Op {
 	case expr.Const:
-		return b.block.Const(i.DType, i.Imm)
+		return b.block.Const(inst.DType, inst.Imm)
 	case expr.Load:
-		return b.block.Load(len(b.code.Out)+int(i.A), int(i.Imm))
+		return b.block.Load(len(b.code.Out)+int(inst.A), int(inst.Imm))
 	case expr.Lookup:
-		t := b.tables[i.Imm]
-		if t == nil {
-			table := i.Table()
-			t = &table
-			b.tables[i.Imm] = t
+		table := b.tables[inst.Imm]
+		if table == nil {
+			contents := inst.Table()
+			table = &contents
+			b.tables[inst.Imm] = table
 		}
-		return b.block.Lookup(t, b.values[i.A])
+		return b.block.Lookup(table, b.values[inst.A])
 	case expr.Convert, expr.Bits:
-		from := b.code.Insts[i.A].DType
-		if from == i.DType {
-			return b.values[i.A]
+		from := b.code.Insts[inst.A].DType
+		if from == inst.DType {
+			return b.values[inst.A]
 		}
 		if from == tensor.Bool { // the byte of a bool is 0 or 1
-			i.Op = expr.Convert
+			inst.Op = expr.Convert
 		}
 	}
 	args := make([]lane.Value, 0, 3)
-	for _, u := range i.Uses() {
-		args = append(args, b.values[u])
+	for _, operand := range inst.Uses() {
+		args = append(args, b.values[operand])
 	}
-	return b.block.Do(lane.Op(i.Op), i.DType, args...)
+	return b.block.Do(lane.Op(inst.Op), inst.DType, args...)
 }
 
-// stores adds the stores of the outputs.
+// stores adds the stores of the outputs. All masks are converted before the first store, because stores must be
+// last.
 func (b *lanesBuilder) stores() {
-	for _, o := range b.code.Out {
-		b.block.Remask(b.values[o.Re], 1)
+	for _, output := range b.code.Out {
+		b.block.Remask(b.values[output.Re], 1)
 	}
-	for k, o := range b.code.Out {
+	for k, output := range b.code.Out {
 		im := lane.None
-		if o.Im != expr.None {
-			im = b.values[o.Im]
+		if output.Im != expr.None {
+			im = b.values[output.Im]
 		}
-		if o.DType != tensor.Invalid {
-			b.block.Store(k, b.block.Remask(b.values[o.Re], 1), im)
+		if output.DType != tensor.Invalid {
+			b.block.Store(k, b.block.Remask(b.values[output.Re], 1), im)
 		}
 	}
 }

@@ -25,7 +25,7 @@ type Options = target.LoopOptions
 // Prefetch describes the prefetching of operands.
 type Prefetch = target.Prefetch
 
-// keyOf returns the text that represents the options in the key of the code cache. The key of default options is a
+// keyOf returns the text that represents the options in the key of the code cache. The text of default options is a
 // constant, because lookups are frequent and formatting is slow.
 func keyOf(o Options) string {
 	if o == (Options{}) {
@@ -42,33 +42,34 @@ type Loop struct {
 
 // Compile compiles a loop, or returns the existing code of an equal loop. If the loop cannot be compiled, the error
 // wraps [ErrUnsupported]. Code can be generated for any instruction set, but runs only on processors that have it.
-func Compile(l *expr.Loop, cpu machine.Features, opts Options) (*Loop, error) {
-	if err := l.Check(); err != nil {
+func Compile(loop *expr.Loop, cpu machine.Features, opts Options) (*Loop, error) {
+	if err := loop.Check(); err != nil {
 		return nil, err
 	}
-	loop := *l // a copy, because the caller may change l later
-	fn, err := jit.Lookup(cpu.String()+keyOf(opts)+l.Key(), func(withListing bool) (jit.Code, error) {
-		return assemble(&loop, cpu, opts, withListing)
+	copied := *loop // a copy, because the caller may change l later
+	fn, err := jit.Lookup(cpu.String()+keyOf(opts)+loop.Key(), func(withListing bool) (jit.Code, error) {
+		return assemble(&copied, cpu, opts, withListing)
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &Loop{fn: fn, pointerCount: len(l.Code.Out) + len(l.Code.In) + len(l.Folds)}, nil
+	return &Loop{fn: fn, pointerCount: len(loop.Code.Out) + len(loop.Code.In) + len(loop.Folds)}, nil
 }
 
 // Listing generates the code again and returns it in the syntax of its assembler.
 func (c *Loop) Listing() string { return c.fn.Listing() }
 
-func assemble(l *expr.Loop, cpu machine.Features, opts Options, withListing bool) (jit.Code, error) {
-	l, err := expanded(l, cpu)
+// assemble generates the code of a loop.
+func assemble(loop *expr.Loop, cpu machine.Features, opts Options, withListing bool) (jit.Code, error) {
+	loop, err := expanded(loop, cpu)
 	if err != nil {
 		return jit.Code{}, err
 	}
 	if !cpu.Has(machine.NEON) {
-		return amd64.Compile(l, evaluationOrder(l), cpu, opts, withListing)
+		return amd64.Compile(loop, evaluationOrder(loop), cpu, opts, withListing)
 	}
 	// arm64 uses neither non-temporal stores nor software prefetching.
-	lanes, err := lanesOf(l)
+	lanes, err := lanesOf(loop)
 	if err != nil {
 		return jit.Code{}, err
 	}
@@ -79,10 +80,10 @@ func assemble(l *expr.Loop, cpu machine.Features, opts Options, withListing bool
 func (c *Loop) Work() jit.Work { return c.fn.Work() }
 
 // Run computes rows of n elements each. ptrs are the addresses of the first row: outputs, then operands, then one
-// address for each fold. A fold's address is that of its [expr.Lanes] accumulators, which all rows update, or of its
-// totals, one for each row. strides are the bytes between rows in the same order. An operand that all rows share has
-// stride 0. Run ignores the entries of outputs of dtype Invalid. If there is no executable memory, Run returns an error
-// and does nothing.
+// address for each fold. The address of a fold is the address of its [expr.Lanes] accumulators, which all rows
+// update, or of its totals, one for each row. strides are the distances in bytes between rows, in the same order. An
+// operand that is the same for all rows has stride 0. Run ignores the entries of outputs of dtype Invalid. If there
+// is no executable memory, Run returns an error and does nothing.
 //
 // A row may be divided into several runs at multiples of expr.Lanes elements, unless the loop has totals. Go's garbage
 // collector cannot stop the world during a run, so callers divide long work into runs of less than 50 us. No other

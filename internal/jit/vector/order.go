@@ -4,36 +4,37 @@ import "github.com/graphrun/graphrun/expr"
 
 // evaluationOrder returns the values that the folds and outputs of a loop need, in an order that keeps few values live:
 // of the operands of an instruction, the operand that needs the most registers comes first.
-func evaluationOrder(l *expr.Loop) []expr.Value {
-	o := order{insts: l.Code.Insts, needed: registersNeeded(l.Code.Insts), visited: make([]bool, len(l.Code.Insts))}
-	for _, f := range l.Folds {
-		o.visit(f.V)
+func evaluationOrder(loop *expr.Loop) []expr.Value {
+	order := order{insts: loop.Code.Insts, needed: registersNeeded(loop.Code.Insts),
+		visited: make([]bool, len(loop.Code.Insts))}
+	for _, f := range loop.Folds {
+		order.visit(f.V)
 	}
-	for _, out := range l.Code.Out {
-		o.visit(out.Re)
+	for _, out := range loop.Code.Out {
+		order.visit(out.Re)
 		if out.Im != expr.None {
-			o.visit(out.Im)
+			order.visit(out.Im)
 		}
 	}
-	return o.values
+	return order.values
 }
 
 // registersNeeded estimates the number of registers that the computation of each value needs, under the assumption that
 // no value is used twice (Sethi-Ullman numbers).
 func registersNeeded(insts []expr.Inst) []int {
 	needed := make([]int, len(insts))
-	for v, i := range insts {
+	for v, inst := range insts {
 		highest, ties := 0, 0
-		for _, u := range i.Uses() {
-			switch w := needed[u]; {
-			case w > highest:
-				highest, ties = w, 0
-			case w == highest:
+		for _, operand := range inst.Uses() {
+			switch registers := needed[operand]; {
+			case registers > highest:
+				highest, ties = registers, 0
+			case registers == highest:
 				ties++
 			}
 		}
 		needed[v] = max(1, highest+ties)
-		if i.Op == expr.Const {
+		if inst.Op == expr.Const {
 			needed[v] = 0
 		}
 	}

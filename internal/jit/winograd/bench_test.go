@@ -57,7 +57,7 @@ func BenchmarkAssemble(b *testing.B) {
 	defer func(verify bool) { alloc.Verify = verify }(alloc.Verify)
 	alloc.Verify = false
 	for b.Loop() {
-		c, err := newCode(machine.AVX512, 0, false, false)
+		c, err := newCodeGen(machine.AVX512, 0, false, false)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -6,13 +6,13 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/tile"
 )
 
-// value is a vector value that a block computes, identified by the index of its operation.
-type value int
+// value is a vector that a block computes: the index of its operation in block.list.
+type valueID int
 
-// zero stands for the pixels outside the image, whose value is 0. Operations on zero emit nothing or a simpler
-// operation.
-const zero value = -1
+// zero stands for the pixels outside the image, whose value is 0. Operations on zero are omitted or simplified.
+const zero valueID = -1
 
+// opcode selects the computation of an operation.
 type opcode uint8
 
 const (
@@ -32,72 +32,77 @@ const (
 	opStore               // stores x at (row, col) of the result
 )
 
-// operation is an operation of a block. x, y and k are operands or zero; k is a constant.
+// operation is an operation of a block. Its operands x, y and k are values, or zero if the opcode does not use them.
+// k is a constant.
 type operation struct {
-	op       opcode
-	x, y, k  value
-	row, col int
-	number   float32 // value of opConst
-	operand  int     // index of an epilogue operand
+	opcode     opcode
+	x, y, k    valueID
+	row, col   int
+	constValue float32 // value of opConst
+	operand    int     // index of an epilogue operand
 }
 
 // block is a straight-line sequence of vector operations.
 type block struct {
-	list      []operation
-	constants map[float32]value
+	operations []operation
+	constants  map[float32]valueID
 }
 
-func (b *block) append(o operation) value {
-	b.list = append(b.list, o)
-	return value(len(b.list) - 1)
+// append adds an operation and returns its value.
+func (b *block) append(op operation) valueID {
+	b.operations = append(b.operations, op)
+	return valueID(len(b.operations) - 1)
 }
 
-func (b *block) constant(f float64) value {
-	k := float32(f)
-	if v, ok := b.constants[k]; ok {
-		return v
+// constant returns the value of a constant.
+func (b *block) constant(number float64) valueID {
+	rounded := float32(number)
+	if constant, ok := b.constants[rounded]; ok {
+		return constant
 	}
 	if b.constants == nil {
-		b.constants = map[float32]value{}
+		b.constants = map[float32]valueID{}
 	}
-	v := b.append(operation{op: opConst, number: k, x: zero, y: zero, k: zero})
-	b.constants[k] = v
-	return v
+	constant := b.append(operation{opcode: opConst, constValue: rounded, x: zero, y: zero, k: zero})
+	b.constants[rounded] = constant
+	return constant
 }
 
-func (b *block) load(row, col int) value {
-	return b.append(operation{op: opLoad, row: row, col: col, x: zero, y: zero, k: zero})
+// load returns the element at (row, col) of the input.
+func (b *block) load(row, col int) valueID {
+	return b.append(operation{opcode: opLoad, row: row, col: col, x: zero, y: zero, k: zero})
 }
 
-func (b *block) add(x, y value) value {
+// add returns x + y, sub x - y, and mul k*x.
+func (b *block) add(x, y valueID) valueID {
 	switch {
 	case x == zero:
 		return y
 	case y == zero:
 		return x
 	}
-	return b.append(operation{op: opAdd, x: x, y: y, k: zero})
+	return b.append(operation{opcode: opAdd, x: x, y: y, k: zero})
 }
 
-func (b *block) sub(x, y value) value {
+func (b *block) sub(x, y valueID) valueID {
 	switch {
 	case y == zero:
 		return x
 	case x == zero:
 		return b.mul(-1, y)
 	}
-	return b.append(operation{op: opSub, x: x, y: y, k: zero})
+	return b.append(operation{opcode: opSub, x: x, y: y, k: zero})
 }
 
-func (b *block) mul(k float64, x value) value {
+func (b *block) mul(k float64, x valueID) valueID {
 	if x == zero {
 		return zero
 	}
-	return b.append(operation{op: opMul, x: x, y: zero, k: b.constant(k)})
+	return b.append(operation{opcode: opMul, x: x, y: zero, k: b.constant(k)})
 }
 
 // fma returns y + k*x.
-func (b *block) fma(k float64, x, y value) value {
+func (b *block) fma(k float64, x, y valueID) valueID {
 	switch {
 	case x == zero:
 		return y
@@ -108,11 +113,11 @@ func (b *block) fma(k float64, x, y value) value {
 	if k < 0 {
 		op = opFNMA
 	}
-	return b.append(operation{op: op, x: x, y: y, k: b.constant(math.Abs(k))})
+	return b.append(operation{opcode: op, x: x, y: y, k: b.constant(math.Abs(k))})
 }
 
 // addScaled returns y + k*x, where k may be 1.
-func (b *block) addScaled(k float64, x, y value) value {
+func (b *block) addScaled(k float64, x, y valueID) valueID {
 	if k == 1 {
 		return b.add(x, y)
 	}
@@ -120,133 +125,134 @@ func (b *block) addScaled(k float64, x, y value) value {
 }
 
 // store stores a value. The value zero becomes the constant 0.
-func (b *block) store(v value, row, col int) {
+func (b *block) store(v valueID, row, col int) {
 	if v == zero {
 		v = b.constant(0)
 	}
-	b.append(operation{op: opStore, x: v, y: zero, k: zero, row: row, col: col})
+	b.append(operation{opcode: opStore, x: v, y: zero, k: zero, row: row, col: col})
 }
 
 // Part is a rectangle of a tile: rows [Row, RowEnd) and columns [Col, ColEnd).
 type Part struct{ Row, Col, RowEnd, ColEnd int }
 
-func (p Part) has(row, col int) bool {
-	return p.Row <= row && row < p.RowEnd && p.Col <= col && col < p.ColEnd
+// has reports whether an element is in the part.
+func (part Part) has(row, col int) bool {
+	return part.Row <= row && row < part.RowEnd && part.Col <= col && col < part.ColEnd
 }
 
-// operandBlock is the transform of a tile's pixels to points. Pixels outside p are 0, and loads are relative to the
-// first pixel inside. For F(4x4) the four inner rows of points are computed first. At most 24 instead of 36 values are
-// then live, which fit into the registers.
-func (f Form) operandBlock(p Part) *block {
-	b := new(block)
-	n := f.N()
-	column := func(col int) []value {
-		pixels := make([]value, n)
-		for row := range n {
+// operandBlock returns the transform of a tile's pixels to points. Pixels outside p are 0, and loads are relative to
+// the first pixel inside p. For F(4x4) the four inner rows of points are computed first: at most 24 instead of 36
+// values are then live, few enough for the registers of AVX-512 and NEON.
+func (f Form) operandBlock(part Part) *block {
+	out := new(block)
+	size := f.N()
+	column := func(col int) []valueID {
+		pixels := make([]valueID, size)
+		for row := range size {
 			pixels[row] = zero
-			if p.has(row, col) {
-				pixels[row] = b.load(row-p.Row, col-p.Col)
+			if part.has(row, col) {
+				pixels[row] = out.load(row-part.Row, col-part.Col)
 			}
 		}
 		return pixels
 	}
-	half := map[int][]value{} // by row of points: the result of the transform along columns
-	setHalf := func(row, col int, v value) {
-		if half[row] == nil {
-			half[row] = make([]value, n)
+	transformed := map[int][]valueID{} // by row of points: the result of the transform along columns
+	setTransformed := func(row, col int, v valueID) {
+		if transformed[row] == nil {
+			transformed[row] = make([]valueID, size)
 		}
-		half[row][col] = v
+		transformed[row][col] = v
 	}
 	storeRows := func(rows ...int) {
 		for _, row := range rows {
-			for col, v := range f.inputTransform(b, half[row]) {
-				b.store(v, row, col)
+			for col, v := range f.inputTransform(out, transformed[row]) {
+				out.store(v, row, col)
 			}
 		}
 	}
 	if f.M == 2 {
-		for col := range n {
-			for row, v := range f.inputTransform(b, column(col)) {
-				setHalf(row, col, v)
+		for col := range size {
+			for row, v := range f.inputTransform(out, column(col)) {
+				setTransformed(row, col, v)
 			}
 		}
 		storeRows(0, 1, 2, 3)
-		return b
+		return out
 	}
-	for col := range n {
-		for i, v := range f.pointsAB(b, column(col)) {
-			setHalf(1+i, col, v)
+	for col := range size {
+		for index, v := range f.pointsAB(out, column(col)) {
+			setTransformed(1+index, col, v)
 		}
 	}
 	storeRows(1, 2, 3, 4)
-	for col := range n {
-		first, last := f.pointsZeroInfinity(b, column(col))
-		setHalf(0, col, first)
-		setHalf(5, col, last)
+	for col := range size {
+		first, last := f.pointsZeroInfinity(out, column(col))
+		setTransformed(0, col, first)
+		setTransformed(5, col, last)
 	}
 	storeRows(0, 5)
-	return b
+	return out
 }
 
-// resultBlock is the transform of a tile's points to the first rows and columns of results. It adds the bias if bias is
-// true, and applies the epilogue.
+// resultBlock returns the transform of a tile's points to the first rows and columns of results. With bias, it adds
+// the bias. It then applies the epilogue.
 func (f Form) resultBlock(rows, cols int, bias bool, epilogue []tile.EpilogueStep) *block {
-	b := new(block)
-	n := f.N()
-	half := make([][]value, f.M) // by row of results: the result of the transform along columns
-	for col := range n {
-		points := make([]value, n)
-		for row := range n {
-			points[row] = b.load(row, col)
+	out := new(block)
+	size := f.N()
+	transformed := make([][]valueID, f.M) // by row of results: the result of the transform along columns
+	for col := range size {
+		points := make([]valueID, size)
+		for row := range size {
+			points[row] = out.load(row, col)
 		}
-		for row, v := range f.outputTransform(b, points) {
-			half[row] = append(half[row], v)
+		for row, v := range f.outputTransform(out, points) {
+			transformed[row] = append(transformed[row], v)
 		}
 	}
 	biasValue := zero
 	if bias {
-		biasValue = b.append(operation{op: opBias, x: zero, y: zero, k: zero})
+		biasValue = out.append(operation{opcode: opBias, x: zero, y: zero, k: zero})
 	}
-	lanes := map[int]value{}
+	lanes := map[int]valueID{}
 	for row := range rows {
-		for col, v := range f.outputTransform(b, half[row]) {
+		for col, v := range f.outputTransform(out, transformed[row]) {
 			if col < cols {
-				v = b.addScaled(f.scale(row)*f.scale(col), v, biasValue)
-				for _, t := range epilogue {
-					v = b.epilogueStep(t, v, row, col, lanes)
+				v = out.addScaled(f.scale(row)*f.scale(col), v, biasValue)
+				for _, step := range epilogue {
+					v = out.epilogueStep(step, v, row, col, lanes)
 				}
-				b.store(v, row, col)
+				out.store(v, row, col)
 			}
 		}
 	}
-	return b
+	return out
 }
 
 // epilogueStep applies an operation of an epilogue to the result at (row, col). lanes caches the loaded per-channel
 // operands, by index of the operand.
-func (b *block) epilogueStep(t tile.EpilogueStep, v value, row, col int, lanes map[int]value) value {
-	o := operation{op: opAdd, x: v, y: zero, k: zero}
-	switch t.Op {
+func (b *block) epilogueStep(step tile.EpilogueStep, v valueID, row, col int, lanes map[int]valueID) valueID {
+	result := operation{opcode: opAdd, x: v, y: zero, k: zero}
+	switch step.Op {
 	case tile.AtLeast:
-		o.op, o.k = opMax, b.constant(t.Lo)
+		result.opcode, result.k = opMax, b.constant(step.Lo)
 	case tile.AtMost:
-		o.op, o.k = opMin, b.constant(t.Hi)
+		result.opcode, result.k = opMin, b.constant(step.Hi)
 	case tile.Scale:
-		o.op, o.k = opMul, b.constant(t.Lo)
+		result.opcode, result.k = opMul, b.constant(step.Lo)
 	case tile.MulTile, tile.MulLanes:
-		o.op = opTimes
+		result.opcode = opTimes
 		fallthrough
 	default:
-		operand := operation{op: opTile, row: row, col: col, operand: t.Operand, x: zero, y: zero, k: zero}
-		if t.Op == tile.AddTile || t.Op == tile.MulTile {
-			o.y = b.append(operand)
+		operand := operation{opcode: opTile, row: row, col: col, operand: step.Operand, x: zero, y: zero, k: zero}
+		if step.Op == tile.AddTile || step.Op == tile.MulTile {
+			result.y = b.append(operand)
 			break
 		}
-		if _, ok := lanes[t.Operand]; !ok {
-			operand.op = opLanes
-			lanes[t.Operand] = b.append(operand)
+		if _, ok := lanes[step.Operand]; !ok {
+			operand.opcode = opLanes
+			lanes[step.Operand] = b.append(operand)
 		}
-		o.y = lanes[t.Operand]
+		result.y = lanes[step.Operand]
 	}
-	return b.append(o)
+	return b.append(result)
 }

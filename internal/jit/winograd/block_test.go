@@ -9,14 +9,14 @@ import (
 // evaluate interprets a block for one lane. operand returns epilogue operands; it may be nil.
 func (b *block) evaluate(load func(row, col int) float32, bias float32, operand func(o operation) float32,
 	store func(v float32, row, col int)) {
-	v := make([]float32, len(b.list))
+	v := make([]float32, len(b.operations))
 	fma := func(x, y, z float32) float32 {
 		return float32(math.FMA(float64(x), float64(y), float64(z))) // products of float32 are exact
 	}
-	for i, o := range b.list {
-		switch o.op {
+	for i, o := range b.operations {
+		switch o.opcode {
 		case opConst:
-			v[i] = o.number
+			v[i] = o.constValue
 		case opLoad:
 			v[i] = load(o.row, o.col)
 		case opBias:

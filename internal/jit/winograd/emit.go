@@ -11,10 +11,10 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// These are the indices of the pointers of a call: the output, the input, and the bias of results. For the output and
-// the input, Step is the distance in bytes between columns (of pixels or points), and Row is the distance in bytes
-// between rows. Step at tileStep+outputIndex and tileStep+inputIndex is the distance in bytes between tiles. A pointer
-// to pixels points to the first pixel inside the image part of the tile.
+// These are the indices of the pointers of a call: the output, the input, and the bias of results. For the output
+// and the input, Step is the distance in bytes between columns (of pixels or points), and Row is the distance in
+// bytes between rows. Step at tileStep+outputIndex and tileStep+inputIndex is the distance in bytes between tiles. A
+// pointer to pixels points to the first pixel of the tile that is inside the image.
 const (
 	outputIndex = 0
 	inputIndex  = 1
@@ -22,8 +22,8 @@ const (
 	tileStep    = 2
 )
 
-// EpilogueOperands is the index of the first epilogue operand among the pointers of a call. The caller sets Ptr to the
-// operand, and Row to the offset in bytes of the operand's value for the first element of the call.
+// EpilogueOperands is the index of the first epilogue operand among the pointers of a call. The caller sets Ptr to
+// the operand, and Row to the offset in bytes of the operand's element for the first element of the result.
 const EpilogueOperands = 4
 
 // General registers.
@@ -43,8 +43,8 @@ const (
 	outputMinor3
 )
 
-// tileAddresser computes the addresses of a tile's elements. One coordinate of an element (the major one) moves a
-// cursor register; the other (the minor one) selects an index register.
+// tileAddresser computes the addresses of a tile's elements. One coordinate of an element (major) moves a cursor
+// register. The other coordinate (minor) selects an index register.
 type tileAddresser struct {
 	byRows  bool // rows are the major coordinate
 	base    target.GReg
@@ -55,62 +55,63 @@ type tileAddresser struct {
 }
 
 // addr returns the address of an element. It may emit code that moves the cursor.
-func (p *tileAddresser) addr(c *code, row, col int) target.Addr {
+func (a *tileAddresser) addr(c *codeGen, row, col int) target.Addr {
 	major, minor := col, row
-	if p.byRows {
+	if a.byRows {
 		major, minor = row, col
 	}
-	if p.current < 0 || major < p.current {
-		c.Lea(target.Addr{Base: p.base, Index: regChannel, Scale: 1}, p.cursor)
-		p.current = 0
+	if a.current < 0 || major < a.current {
+		c.Lea(target.Addr{Base: a.base, Index: regChannel, Scale: 1}, a.cursor)
+		a.current = 0
 	}
-	for ; p.current < major; p.current++ {
-		c.Add(p.major, p.cursor)
+	for ; a.current < major; a.current++ {
+		c.Add(a.major, a.cursor)
 	}
-	at := target.Addr{Base: p.cursor, Index: p.minor[0], Scale: uint8(minor)}
+	at := target.Addr{Base: a.cursor, Index: a.minor[0], Scale: uint8(minor)}
 	switch minor {
 	case 0:
-		at = target.Addr{Base: p.cursor}
+		at = target.Addr{Base: a.cursor}
 	case 3:
-		at.Index, at.Scale = p.minor[1], 1
+		at.Index, at.Scale = a.minor[1], 1
 	case 5:
-		at.Index, at.Scale = p.minor[2], 1
+		at.Index, at.Scale = a.minor[2], 1
 	}
 	return at
 }
 
 // code generates the code of one transform.
-type code struct {
+type codeGen struct {
 	target.Writer
 	cpu           machine.Features
 	fmaForms      func(negate bool) []alloc.Form // forms of multiply-adds of the sources k, x and y
 	registers     int                            // number of vector registers for values
 	input, output tileAddresser
 	partChannels  int  // channels in the last, partial vector; 0 if all vectors are whole
-	toPixels      bool // the output is pixels, which are not padded to whole vectors, as points are
+	toPixels      bool // the output is pixels. Points are padded to whole vectors, pixels are not
 }
 
-func newCode(cpu machine.Features, partChannels int, toPixels, withListing bool) (*code, error) {
-	c := &code{cpu: cpu, partChannels: partChannels, toPixels: toPixels}
+// newCode chooses the writer and the registers of addresses.
+func newCodeGen(cpu machine.Features, partChannels int, toPixels, withListing bool) (*codeGen, error) {
+	gen := &codeGen{cpu: cpu, partChannels: partChannels, toPixels: toPixels}
 	switch {
 	case cpu.Has(machine.NEON):
-		c.Writer, c.fmaForms = arm64.New(4, withListing), arm64.FMAForms
+		gen.Writer, gen.fmaForms = arm64.New(4, withListing), arm64.FMAForms
 	case cpu.Has(machine.AVX2):
-		c.Writer, c.fmaForms = amd64.New(cpu, 4, withListing), amd64.FMAForms
+		gen.Writer, gen.fmaForms = amd64.New(cpu, 4, withListing), amd64.FMAForms
 	default:
 		return nil, fmt.Errorf("winograd: no code for %v", cpu)
 	}
-	c.registers, _ = target.Vectors(cpu)
-	c.input = tileAddresser{base: inputBase, cursor: inputCursor,
+	gen.registers, _ = target.Vectors(cpu)
+	gen.input = tileAddresser{base: inputBase, cursor: inputCursor,
 		minor: [3]target.GReg{inputMinor, inputMinor3, inputMinor5},
 		major: inputMajor}
-	c.output = tileAddresser{byRows: true, base: outputBase, cursor: outputCursor,
+	gen.output = tileAddresser{byRows: true, base: outputBase, cursor: outputCursor,
 		minor: [3]target.GReg{outputMinor, outputMinor3, regBias},
 		major: regEpilogue}
 	if toPixels {
-		c.output.major = rowOf(outputIndex)
+		gen.output.major = rowOf(outputIndex)
 	}
-	return c, nil
+	return gen, nil
 }
 
 // Lanes is the number of channels in a vector.
@@ -119,20 +120,21 @@ func Lanes(cpu machine.Features) int {
 	return bytes / 4
 }
 
+// ptrOf, rowOf and stepOf return the words Ptr, Row and Step of an argument in jit.Args.
 func ptrOf(k int) target.Word  { return target.Word(jit.OffsetPtr + 8*int32(k)) }
 func rowOf(k int) target.Word  { return target.Word(jit.OffsetRow + 8*int32(k)) }
 func stepOf(k int) target.Word { return target.Word(jit.OffsetStep + 8*int32(k)) }
 
 // spilled returns the address of a spill slot. The slot is aligned to a cache line if the address of Args is, which is
 // the case for large heap objects.
-func (c *code) spilled(slot int) target.Addr {
+func (c *codeGen) spilled(slot int) target.Addr {
 	start := (jit.OffsetSpill + 63) &^ 63
 	return target.Addr{Base: target.Args, Disp: int(min(start, jit.OffsetSpill+56)) + 4*slot*Lanes(c.cpu)}
 }
 
 // tileOperand returns the address of an element of an epilogue operand that has the layout of the result. The distance
 // from the result's element to the operand's element is the same for all elements.
-func (c *code) tileOperand(operand, row, col int) target.Addr {
+func (c *codeGen) tileOperand(operand, row, col int) target.Addr {
 	at := c.output.addr(c, row, col)
 	c.Move(stepOf(EpilogueOperands+operand), regEpilogue)
 	c.Add(at.Base, regEpilogue)
@@ -141,21 +143,22 @@ func (c *code) tileOperand(operand, row, col int) target.Addr {
 }
 
 // lanesOperand returns the address of an epilogue operand's current channels.
-func (c *code) lanesOperand(operand int) target.Addr {
+func (c *codeGen) lanesOperand(operand int) target.Addr {
 	c.Move(ptrOf(EpilogueOperands+operand), regEpilogue)
 	c.Add(rowOf(EpilogueOperands+operand), regEpilogue)
 	return target.Addr{Base: regEpilogue, Index: regChannel, Scale: 1}
 }
 
-// begin emits the loads that precede the loops.
-func (c *code) begin() {
+// begin emits the loads of addresses and distances before the loops.
+func (c *codeGen) begin() {
 	c.Move(ptrOf(inputIndex), c.input.base)
 	c.Move(ptrOf(outputIndex), c.output.base)
 	c.Move(stepOf(inputIndex), inputMajor)
 	c.Move(rowOf(inputIndex), c.input.minor[0])
 	c.Move(stepOf(outputIndex), c.output.minor[0])
-	setMultiple := func(m [3]target.GReg, i int, n uint8) { // sets m[i] to n times m[0]
-		c.Lea(target.Addr{Base: m[0], Index: m[0], Scale: n - 1}, m[i])
+	// setMultiple sets registers[index] to factor times registers[0].
+	setMultiple := func(registers [3]target.GReg, index int, factor uint8) {
+		c.Lea(target.Addr{Base: registers[0], Index: registers[0], Scale: factor - 1}, registers[index])
 	}
 	setMultiple(c.input.minor, 1, 3)
 	setMultiple(c.input.minor, 2, 5)
@@ -169,7 +172,7 @@ func (c *code) begin() {
 }
 
 // loops emits the loops over tiles and channels around a block.
-func (c *code) loops(b *block) error {
+func (c *codeGen) loops(b *block) error {
 	c.begin()
 	tiles, vectors, partial := c.NewLabel(), c.NewLabel(), c.NewLabel()
 	limit := target.Word(jit.OffsetN)
@@ -205,6 +208,6 @@ func (c *code) loops(b *block) error {
 }
 
 // setLanes sets the mask of the partial vector, in the register after those of values.
-func (c *code) setLanes() {
+func (c *codeGen) setLanes() {
 	c.SetLanes(target.Imm(c.partChannels), target.VReg(c.registers), [2]target.GReg{inputCursor})
 }

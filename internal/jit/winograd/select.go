@@ -11,7 +11,7 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// binaryNames maps the operations with two sources to names of instructions, and operations maps these names to the
+// binaryNames has the names of instructions for operations with two sources, and operations maps these names to the
 // operations of package target. Max and Min have the value as the first source, so that they keep a NaN.
 var (
 	binaryNames = map[opcode]string{opAdd: "add", opSub: "sub", opTimes: "mul", opMul: "mul", opMax: "max",
@@ -20,132 +20,134 @@ var (
 		"min": target.Min}
 )
 
-// lower selects the instructions of a block.
-func (c *code) lower(b *block) *alloc.Builder {
-	builder := &alloc.Builder{Values: make([]alloc.Value, 1, len(b.list)+1), Body: make([]alloc.Inst, 0, len(b.list))}
-	virtOf := make([]alloc.Virt, len(b.list))
-	sources := func(vs ...value) []alloc.Arg {
-		src := make([]alloc.Arg, len(vs))
-		for k, v := range vs {
+// lower selects the instructions of a block, on virtual registers.
+func (c *codeGen) lower(b *block) *alloc.Builder {
+	builder := &alloc.Builder{Values: make([]alloc.Value, 1, len(b.operations)+1),
+		Body: make([]alloc.Inst, 0, len(b.operations))}
+	virtOf := make([]alloc.Virt, len(b.operations))
+	sources := func(values ...valueID) []alloc.Arg {
+		src := make([]alloc.Arg, len(values))
+		for k, v := range values {
 			src[k].Virt = virtOf[v]
 		}
 		return src
 	}
-	for i := range b.list {
-		o := &b.list[i]
-		in := alloc.Inst{Name: binaryNames[o.op], BroadcastBytes: 4}
-		switch o.op {
+	for i := range b.operations {
+		operation := &b.operations[i]
+		inst := alloc.Inst{Name: binaryNames[operation.opcode], BroadcastBytes: 4}
+		switch operation.opcode {
 		case opConst, opLoad, opBias, opTile, opLanes:
-			virtOf[i] = builder.New(alloc.Value{Bytes: uint8(4 * Lanes(c.cpu)), Reload: c.reload(o)})
+			virtOf[i] = builder.New(alloc.Value{Bytes: uint8(4 * Lanes(c.cpu)), Reload: c.reload(operation)})
 			continue
 		case opStore:
-			in.Src, in.Fold = sources(o.x), -1
-			in.Store = &alloc.Mem{Space: alloc.Advancing, Index: outputIndex, Row: int8(o.row), Col: int8(o.col)}
-			builder.Body = append(builder.Body, in)
+			inst.Src, inst.Fold = sources(operation.x), -1
+			inst.Store = &alloc.Mem{Space: alloc.Advancing, Index: outputIndex, Row: int8(operation.row),
+				Col: int8(operation.col)}
+			builder.Body = append(builder.Body, inst)
 			continue
 		case opAdd, opSub, opTimes:
-			in.Src, in.Commutative = sources(o.y, o.x), o.op == opAdd
+			inst.Src, inst.Commutative = sources(operation.y, operation.x), operation.opcode == opAdd
 		case opMul:
-			in.Src = sources(o.k, o.x)
+			inst.Src = sources(operation.k, operation.x)
 		case opMax, opMin:
-			in.Src = sources(o.x, o.k)
+			inst.Src = sources(operation.x, operation.k)
 		case opFMA, opFNMA:
-			in.Src, in.Forms = sources(o.k, o.x, o.y), c.fmaForms(o.op == opFNMA)
+			inst.Src, inst.Forms = sources(operation.k, operation.x, operation.y), c.fmaForms(operation.opcode == opFNMA)
 		}
 		virtOf[i] = builder.New(alloc.Value{Bytes: uint8(4 * Lanes(c.cpu))})
-		in.Dst = virtOf[i]
-		builder.Body = append(builder.Body, in)
+		inst.Dst = virtOf[i]
+		builder.Body = append(builder.Body, inst)
 	}
 	builder.Prune()
 	return builder
 }
 
 // reload returns the load of a constant or an operand.
-func (c *code) reload(o *operation) *alloc.Reload {
-	r := &alloc.Reload{Name: "load", Foldable: true}
-	r.Mem = alloc.Mem{Space: alloc.ReadOnly, Row: int8(o.row), Col: int8(o.col)}
-	switch o.op {
+func (c *codeGen) reload(operation *operation) *alloc.Reload {
+	reload := &alloc.Reload{Name: "load", Foldable: true}
+	reload.Mem = alloc.Mem{Space: alloc.ReadOnly, Row: int8(operation.row), Col: int8(operation.col)}
+	switch operation.opcode {
 	case opConst:
-		element := string(binary.LittleEndian.AppendUint32(nil, math.Float32bits(o.number)))
-		r.BroadcastBytes, r.Mem = 4, alloc.Mem{Space: alloc.Constant, Data: element}
+		element := string(binary.LittleEndian.AppendUint32(nil, math.Float32bits(operation.constValue)))
+		reload.BroadcastBytes, reload.Mem = 4, alloc.Mem{Space: alloc.Constant, Data: element}
 		if target.MasksInVectors(c.cpu) { // AVX2 cannot broadcast an operand
-			r.BroadcastBytes, r.Mem.Data = 0, strings.Repeat(element, Lanes(c.cpu))
+			reload.BroadcastBytes, reload.Mem.Data = 0, strings.Repeat(element, Lanes(c.cpu))
 		}
 	case opLoad:
-		r.Mem.Index = inputIndex
+		reload.Mem.Index = inputIndex
 	case opBias:
-		r.Mem.Index = biasIndex
+		reload.Mem.Index = biasIndex
 	case opTile:
-		r.Mem.Space, r.Mem.Index = alloc.Advancing, EpilogueOperands+o.operand
+		reload.Mem.Space, reload.Mem.Index = alloc.Advancing, EpilogueOperands+operation.operand
 	case opLanes:
-		r.Mem.Index = EpilogueOperands + o.operand
+		reload.Mem.Index = EpilogueOperands + operation.operand
 	}
-	return r
+	return reload
 }
 
 // write emits a block, for whole vectors or, if tail is true, for the last, partial vector. It returns the number of
 // slots for spilled values.
-func (c *code) write(b *block, tail bool) (slots int, err error) {
+func (c *codeGen) write(b *block, tail bool) (slots int, err error) {
 	builder := c.lower(b)
-	n := len(builder.Values)
+	valueCount := len(builder.Values)
 	registerFile := alloc.File{Pool: [2]uint32{alloc.Vectors: 1<<c.registers - 1},
-		Permanent:     slices.Repeat([]int8{-1}, n),
-		PermanentSlot: slices.Repeat([]int16{-1}, n), FoldLoads: !c.cpu.Has(machine.NEON)}
-	r := alloc.Run(builder.Values, &registerFile, builder.Body, alloc.Policy{Masked: tail, PreferComputed: true})
-	if r.Err != nil {
-		return 0, r.Err
+		Permanent:     slices.Repeat([]int8{-1}, valueCount),
+		PermanentSlot: slices.Repeat([]int16{-1}, valueCount), FoldLoads: !c.cpu.Has(machine.NEON)}
+	result := alloc.Run(builder.Values, &registerFile, builder.Body, alloc.Policy{Masked: tail, PreferComputed: true})
+	if result.Err != nil {
+		return 0, result.Err
 	}
 	c.input.current, c.output.current = -1, -1
-	for k := range r.Out {
-		c.writeInst(&r.Out[k], tail)
+	for k := range result.Out {
+		c.writeInst(&result.Out[k], tail)
 	}
-	slots = r.Slots
-	r.Free()
+	slots = result.Slots
+	result.Free()
 	return slots, nil
 }
 
 // writeInst emits an allocated instruction.
-func (c *code) writeInst(o *alloc.Out, tail bool) {
+func (c *codeGen) writeInst(inst *alloc.Out, tail bool) {
 	var buf [3]target.Source
 	args := buf[:0]
-	for k := range o.Args {
-		args = append(args, c.arg(&o.Args[k]))
+	for k := range inst.Args {
+		args = append(args, c.arg(&inst.Args[k]))
 	}
-	from, to := &o.Args[0], &o.Args[len(o.Args)-1]
-	operation, isOperation := operations[o.Name]
+	from, to := &inst.Args[0], &inst.Args[len(inst.Args)-1]
+	operation, isOperation := operations[inst.Name]
 	switch {
 	case to.Kind == alloc.Memory && to.Mem.Space == alloc.Advancing:
 		c.Store(args[0].(target.VReg), args[1].(target.Addr), tail && c.toPixels)
-	case o.Kind == alloc.Load && (from.Mem.Space == alloc.Advancing || from.Mem.Space == alloc.ReadOnly):
+	case inst.Kind == alloc.Load && (from.Mem.Space == alloc.Advancing || from.Mem.Space == alloc.ReadOnly):
 		c.Load(args[0].(target.Addr), args[1].(target.VReg), tail)
-	case o.Kind != alloc.Plain:
+	case inst.Kind != alloc.Plain:
 		c.Copy(args[0], args[1])
 	case isOperation:
 		c.Op(operation, args[0], args[1].(target.VReg), args[2].(target.VReg))
 	default:
-		c.Inst(o.Name, args...)
+		c.Inst(inst.Name, args...)
 	}
 }
 
 // arg returns an operand of an instruction. It may emit code that computes an address.
-func (c *code) arg(o *alloc.Operand) target.Source {
-	if o.Kind == alloc.Register {
-		return target.VReg(o.Reg)
+func (c *codeGen) arg(operand *alloc.Operand) target.Source {
+	if operand.Kind == alloc.Register {
+		return target.VReg(operand.Reg)
 	}
-	m := o.Mem
+	mem := operand.Mem
 	switch {
-	case m.Space == alloc.Slot:
-		return c.spilled(m.Index)
-	case m.Space == alloc.Constant:
-		return target.Constant(m.Data)
-	case m.Space == alloc.Advancing && m.Index == outputIndex:
-		return c.output.addr(c, int(m.Row), int(m.Col))
-	case m.Space == alloc.Advancing:
-		return c.tileOperand(m.Index-EpilogueOperands, int(m.Row), int(m.Col))
-	case m.Index == biasIndex:
+	case mem.Space == alloc.Slot:
+		return c.spilled(mem.Index)
+	case mem.Space == alloc.Constant:
+		return target.Constant(mem.Data)
+	case mem.Space == alloc.Advancing && mem.Index == outputIndex:
+		return c.output.addr(c, int(mem.Row), int(mem.Col))
+	case mem.Space == alloc.Advancing:
+		return c.tileOperand(mem.Index-EpilogueOperands, int(mem.Row), int(mem.Col))
+	case mem.Index == biasIndex:
 		return target.Addr{Base: regBias, Index: regChannel, Scale: 1}
-	case m.Index == inputIndex:
-		return c.input.addr(c, int(m.Row), int(m.Col))
+	case mem.Index == inputIndex:
+		return c.input.addr(c, int(mem.Row), int(mem.Col))
 	}
-	return c.lanesOperand(m.Index - EpilogueOperands)
+	return c.lanesOperand(mem.Index - EpilogueOperands)
 }

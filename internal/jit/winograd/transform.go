@@ -18,38 +18,41 @@ type Transform struct {
 	operands     int // number of epilogue operands
 }
 
-// Operands compiles the transform of input tiles to points. The pixels outside p are zero. rest is the number of
-// channels modulo [Lanes].
-func (f Form) Operands(cpu machine.Features, p Part, rest int) (*Transform, error) {
-	key := "winograd " + cpu.String() + " F" + strconv.Itoa(f.M) + " operands " + strconv.Itoa(p.Row) + ":" +
-		strconv.Itoa(p.RowEnd) + " by " + strconv.Itoa(p.Col) + ":" + strconv.Itoa(p.ColEnd) + " over " + strconv.Itoa(rest)
-	return newTransform(key, cpu, rest, false, func() *block { return f.operandBlock(p) })
+// Operands compiles the transform of input tiles to points. The pixels outside p are zero. partChannels is the
+// number of channels modulo [Lanes].
+func (f Form) Operands(cpu machine.Features, part Part, partChannels int) (*Transform, error) {
+	key := "winograd " + cpu.String() + " F" + strconv.Itoa(f.M) + " operands " + strconv.Itoa(part.Row) + ":" +
+		strconv.Itoa(part.RowEnd) + " by " + strconv.Itoa(part.Col) + ":" + strconv.Itoa(part.ColEnd) + " over " +
+		strconv.Itoa(partChannels)
+	return newTransform(key, cpu, partChannels, false, func() *block { return f.operandBlock(part) })
 }
 
 // Results compiles the transform of points to output tiles. It computes the given number of rows and columns of each
-// tile, adds a bias if bias is true, and applies the operations of the epilogue. Epilogue operands that vary by tile
-// have the layout of the pixels. rest is the number of channels modulo [Lanes].
+// tile. With bias, it adds a bias. It then applies the operations of the epilogue. Epilogue operands that vary by
+// tile have the layout of the pixels. partChannels is the number of channels modulo [Lanes].
 func (f Form) Results(cpu machine.Features, rows, cols int, bias bool, epilogue []tile.EpilogueStep,
-	rest int) (*Transform, error) {
+	partChannels int) (*Transform, error) {
 	key := fmt.Sprintf("winograd %v F%d results %dx%d bias %v epilogue %v over %d", cpu, f.M, rows, cols, bias,
-		epilogue, rest)
-	t, err := newTransform(key, cpu, rest, true, func() *block { return f.resultBlock(rows, cols, bias, epilogue) })
+		epilogue, partChannels)
+	transform, err := newTransform(key, cpu, partChannels, true,
+		func() *block { return f.resultBlock(rows, cols, bias, epilogue) })
 	if err != nil {
 		return nil, err
 	}
-	for _, x := range epilogue {
-		switch x.Op {
+	for _, step := range epilogue {
+		switch step.Op {
 		case tile.AddTile, tile.MulTile, tile.AddLanes, tile.MulLanes:
-			t.operands = max(t.operands, x.Operand+1)
+			transform.operands = max(transform.operands, step.Operand+1)
 		}
 	}
-	return t, nil
+	return transform, nil
 }
 
+// newTransform returns the code for a key. If there is none, it compiles the block that makeBlock returns.
 func newTransform(key string, cpu machine.Features, partChannels int, toPixels bool,
 	makeBlock func() *block) (*Transform, error) {
 	fn, err := jit.Lookup(key, func(withListing bool) (jit.Code, error) {
-		c, err := newCode(cpu, partChannels, toPixels, withListing)
+		c, err := newCodeGen(cpu, partChannels, toPixels, withListing)
 		if err != nil {
 			return jit.Code{}, err
 		}
@@ -71,14 +74,15 @@ func (t *Transform) Name() string { return t.fn.Name() }
 func (t *Transform) Listing() string { return t.fn.Listing() }
 
 // TileArray is the location of tiles: the address of the first element of the first tile, and the distances in bytes
-// between rows, columns and tiles. The first element of a tile of pixels is the first pixel inside p, see
+// between rows, columns and tiles. The first element of a tile of pixels is the first pixel inside the [Part] of
 // [Form.Operands]. The channels of a pixel or point are adjacent.
 type TileArray struct {
 	Ptr            unsafe.Pointer
 	Row, Col, Tile int
 }
 
-// callVectors limits the work of one call, in vectors of tiles, so that a call takes less than 50 us.
+// callVectors limits the work of one call, so that it takes less than 50 us. The unit is the transform of a tile for
+// one vector of channels.
 const callVectors = 512 / machine.CallDivisor
 
 // Run transforms tiles with the given number of channels. Points are read and written in whole vectors. Each point must

@@ -172,7 +172,8 @@ func (x *resultCheck) run(t *testing.T) {
 		clear(add)
 	}
 	from := TileArray{Ptr: unsafe.Pointer(&points[0]), Row: n * tiles * room * 4, Col: tiles * room * 4, Tile: room * 4}
-	to := TileArray{Ptr: unsafe.Pointer(&image[0]), Row: width * channels * 4, Col: channels * 4, Tile: f.M * channels * 4}
+	to := TileArray{Ptr: unsafe.Pointer(&image[0]), Row: width * channels * 4, Col: channels * 4,
+		Tile: f.M * channels * 4}
 	want := slices.Clone(image)
 	b := f.resultBlock(x.rows, x.cols, x.bias, x.epilogue)
 	for tile := range tiles {
@@ -211,7 +212,7 @@ func TestRegisters(t *testing.T) {
 	for _, cpu := range []machine.Features{machine.AVX512, machine.NEON} {
 		for _, f := range forms() {
 			for _, b := range []*block{f.operandBlock(Part{0, 0, f.N(), f.N()}), f.resultBlock(f.M, f.M, true, relu)} {
-				c, err := newCode(cpu, 0, false, false)
+				c, err := newCodeGen(cpu, 0, false, false)
 				if err != nil {
 					t.Fatal(err)
 				}

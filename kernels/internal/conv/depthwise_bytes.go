@@ -69,7 +69,7 @@ func depthwiseBytesWork(call *graph.Call, _ graph.Walk) graph.Work {
 	conv := byteConv.bytesShape(call)
 	t := newDepthwiseBytes(call)
 	tiles := conv.n * conv.h.Results * kit.DivUp(conv.w.Results, t.spec.Tile) * t.blocks()
-	w.Do(rateBytesInstruction, float64(tiles*t.spec.Uops()))
+	w.Do(rateBytesInstruction, float64(tiles*t.spec.InstructionCount()))
 	if t.copied {
 		w.Bytes[graph.Copied] += float64(2 * conv.n * conv.inChannels * conv.h.Size * conv.w.Size)
 	}
@@ -131,7 +131,7 @@ func newDepthwiseBytes(call *graph.Call) *depthwiseBytes {
 			Sums: call.Out[0].DType == tensor.Int32, FlipSigns: imageSignMask(call) != 0,
 			SignedIn: tile.ReadsSigned(t.cpu, call.Meta(bytesInput).DType == tensor.Int8),
 			Signed:   call.Out[0].DType == tensor.Int8, Words: !t.cpu.DotsBytes(), Channels: channels}
-		if uops := n * spec.Uops(); uops < best {
+		if uops := n * spec.InstructionCount(); uops < best {
 			t.spec, best = spec, uops
 		}
 	}
@@ -259,7 +259,7 @@ func (t *depthwiseBytes) convolve(weight *byteWeight) graph.Phase {
 func (t *depthwiseBytes) compute(args *jit.Args, rows int) error {
 	conv := t.conv
 	args.N = kit.DivUp(conv.w.Results, t.spec.Tile)
-	rowsPerCall := max(1, maxCallUops/(args.N*t.spec.Uops()))
+	rowsPerCall := max(1, maxCallUops/(args.N*t.spec.InstructionCount()))
 	in, out := args.Row[depthwise.In], args.Row[depthwise.Out]
 	for b := range t.blocks() {
 		channel := t.firstChannel(b)

@@ -50,7 +50,8 @@ func AddCopyCost(work *graph.Work, from, to tensor.Meta) {
 	elem := kit.ElemOf(to.DType, from.DType)
 	axes := make([]strided.Axis, 0, 8)
 	for d, elements := range to.Shape {
-		axes = append(axes, strided.Axis{N: elements, Dst: to.Strides[d] * elem.DstSize, Src: from.Strides[d] * elem.SrcSize})
+		axes = append(axes, strided.Axis{N: elements, Dst: to.Strides[d] * elem.DstSize,
+			Src: from.Strides[d] * elem.SrcSize})
 	}
 	elements := float64(to.Numel())
 	if elements == 0 {
@@ -86,8 +87,8 @@ func addTransposeCost(w *graph.Work, t strided.Transposition, n float64) {
 		w.Do(RateNarrow, n)
 	case strided.Elementwise:
 		w.Do(RateSingle, n)
-		if t.Pieces > 0 {
-			w.Do(RatePiece, float64(t.Pieces))
+		if t.LineRewrites > 0 {
+			w.Do(RatePiece, float64(t.LineRewrites))
 		}
 	}
 }

@@ -10,58 +10,61 @@ import (
 
 // selectInst selects machine instructions for one instruction of the expression, whose operands are already selected.
 func (g *gen) selectInst(v expr.Value) *laneValue {
-	i := g.code.Insts[v]
-	d := i.DType
-	switch i.Op {
+	inst := g.code.Insts[v]
+	d := inst.DType
+	switch inst.Op {
 	case expr.Const:
-		return g.constOf(d, i.Imm)
+		return g.constOf(d, inst.Imm)
 	case expr.Load:
-		return g.load(int(i.A), int(i.Imm))
+		return g.load(int(inst.A), int(inst.Imm))
 	case expr.Convert:
-		if x := g.code.Insts[i.A]; x.Op == expr.Rint && x.DType == tensor.Float32 && fits32(d) {
+		if rounded := g.code.Insts[inst.A]; rounded.Op == expr.Rint && rounded.DType == tensor.Float32 &&
+			convertsThroughInt32(d) {
 			// Values out of range give the same result before and after rounding.
-			return &laneValue{reg: g.unaryOp("VCVTPS2DQ", 4, g.selectedValue(x.A).reg), dtype: d,
+			return &laneValue{reg: g.unaryOp("VCVTPS2DQ", 4, g.selectedValue(rounded.A).reg), dtype: d,
 				highUndefined: d.Size() < 4}
 		}
-		return g.convert(d, g.selectedValue(i.A))
+		return g.convert(d, g.selectedValue(inst.A))
 	case expr.Bits:
-		return g.reinterpret(d, g.selectedValue(i.A))
+		return g.reinterpret(d, g.selectedValue(inst.A))
 	case expr.Select:
-		return g.selectLanes(g.selectedValue(i.A), g.selectedValue(i.B), g.selectedValue(i.C))
+		return g.selectLanes(g.selectedValue(inst.A), g.selectedValue(inst.B), g.selectedValue(inst.C))
 	case expr.Eq, expr.Ne, expr.Lt, expr.Le:
-		return &laneValue{reg: g.compare(i.Op, g.selectedValue(i.A), g.selectedValue(i.B)), dtype: tensor.Bool}
+		return &laneValue{reg: g.compare(inst.Op, g.selectedValue(inst.A), g.selectedValue(inst.B)), dtype: tensor.Bool}
 	case expr.FMA:
-		return &laneValue{reg: g.fma(i), dtype: d}
+		return &laneValue{reg: g.fma(inst), dtype: d}
 	case expr.Lookup:
-		return &laneValue{reg: g.lookupOf(i), dtype: d}
+		return &laneValue{reg: g.lookupOf(inst), dtype: d}
 	}
 	var args [3]*laneValue
-	for k, u := range i.Uses() {
-		args[k] = g.selectedValue(u)
+	for k, operand := range inst.Uses() {
+		args[k] = g.selectedValue(operand)
 	}
-	return g.apply(i.Op, d, args[0], args[1])
+	return g.apply(inst.Op, d, args[0], args[1])
 }
 
-// fits32 reports whether a conversion from a float to dtype d goes through int32.
-func fits32(d tensor.DType) bool { return d.IsIntegral(false) && d.Size() <= 4 && d != tensor.Uint32 }
+// convertsThroughInt32 reports whether a float is converted to dtype d in two steps, through int32.
+func convertsThroughInt32(d tensor.DType) bool {
+	return d.IsIntegral(false) && d.Size() <= 4 && d != tensor.Uint32
+}
 
 // constOf returns a constant of any dtype.
 func (g *gen) constOf(d tensor.DType, imm uint64) *laneValue {
-	l := &laneValue{dtype: d}
+	value := &laneValue{dtype: d}
 	switch {
 	case d == tensor.Bool && g.avx512:
 		// A mask constant is a comparison of two constants, which is executed once per row.
 		a, b := g.constLanes(4, 0), g.constLanes(4, imm)
-		l.reg = g.Add(alloc.Inst{Name: "VPCMPD", Src: immediate(4, a, b), Dst: g.New(g.boolVal()), Fold: -1})
+		value.reg = g.Add(alloc.Inst{Name: "VPCMPD", Src: immediate(4, a, b), Dst: g.New(g.boolVal()), Fold: -1})
 	case d == tensor.Bool:
-		l.reg = g.constLanes(g.maskLane(), -imm)
+		value.reg = g.constLanes(g.maskLane(), -imm)
 	case d.IsSigned() && !d.IsFloat() && d.Size() < 4:
-		s := 64 - 8*d.Size()
-		l.reg = g.constLanes(4, uint64(int64(imm<<s)>>s))
+		shift := 64 - 8*d.Size()
+		value.reg = g.constLanes(4, uint64(int64(imm<<shift)>>shift))
 	default:
-		l.reg = g.constLanes(laneSize(d), imm)
+		value.reg = g.constLanes(laneSize(d), imm)
 	}
-	return l
+	return value
 }
 
 // apply selects instructions for an operation on one or two values of dtype d. b is nil for one value.
@@ -79,6 +82,7 @@ func (g *gen) apply(op expr.Op, d tensor.DType, a, b *laneValue) *laneValue {
 	return g.integerOp(op, d, a, b)
 }
 
+// floatOp selects an operation on floats. b is 0 for one operand.
 func (g *gen) floatOp(op expr.Op, lane int, a, b alloc.Virt) alloc.Virt {
 	suffix := floatSuffix(lane)
 	switch op {
@@ -114,6 +118,7 @@ func (g *gen) floatOp(op expr.Op, lane int, a, b alloc.Virt) alloc.Virt {
 	return g.round(op, lane, a)
 }
 
+// signBit returns the sign bit of a lane.
 func signBit(lane int) uint64 { return 1 << (8*lane - 1) }
 
 // truncate is the immediate of VROUNDPS that rounds toward zero without floating-point exceptions.
@@ -126,39 +131,40 @@ func (g *gen) round(op expr.Op, lane int, a alloc.Virt) alloc.Virt {
 	if g.avx512 {
 		name = "VRNDSCALE"
 	}
-	m, ok := mode[op]
+	immediate, ok := mode[op]
 	if !ok {
 		g.fail("%v", op)
 	}
-	return g.immediateOp(name+floatSuffix(lane), m, a)
+	return g.immediateOp(name+floatSuffix(lane), immediate, a)
 }
 
-// extremum computes Min or Max. The machine instruction returns its second operand if an operand is NaN, or if both
-// operands are zeros. It computes op if a is never NaN. With exchanged operands, it computes op if b is neither
-// NaN nor a zero: if both operands are zeros, the result must be b.
+// extremum computes Min or Max: a if a is NaN, and b if both operands are zeros. The machine instruction returns its
+// second operand if an operand is NaN, or if both operands are zeros. The operand order a, b is therefore correct if
+// a is never NaN. The order b, a is correct if b is neither NaN nor a zero.
 func (g *gen) extremum(op expr.Op, lane int, a, b alloc.Virt) alloc.Virt {
 	name := extremumName(op, lane)
-	if x, ok := g.constantFloat(a, lane); ok && x == x {
+	if number, ok := g.constantFloat(a, lane); ok && number == number {
 		return g.binaryOp(name, lane, b, a)
 	}
-	if x, ok := g.constantFloat(b, lane); ok && x == x {
+	if number, ok := g.constantFloat(b, lane); ok && number == number {
 		switch {
-		case x != 0:
+		case number != 0:
 			return g.binaryOp(name, lane, a, b)
-		case op == expr.Max && !math.Signbit(x):
+		case op == expr.Max && !math.Signbit(number):
 			// The addition converts -0 to 0: -0 + 0 is 0.
 			return g.commutativeOp("VADD"+floatSuffix(lane), lane, g.binaryOp(name, lane, a, b), b)
 		}
 	}
 	if !g.avx512 {
-		m := g.compareFloats(lane, cmpUnordered, a, a)
-		return g.blend(lane, m, a, g.binaryOp(name, lane, b, a))
+		isNaN := g.compareFloats(lane, cmpUnordered, a, a)
+		return g.blend(lane, isNaN, a, g.binaryOp(name, lane, b, a))
 	}
 	ordered := g.compareFloats(lane, cmpOrdered, a, a)
 	return g.Add(alloc.Inst{Name: name, Src: sources(b, a), Tied: a, Mask: ordered, Dst: g.newLike(a), Fold: 0,
 		BroadcastBytes: uint8(lane)})
 }
 
+// extremumName returns the instruction for Min or Max.
 func extremumName(op expr.Op, lane int) string {
 	if op == expr.Max {
 		return "VMAX" + floatSuffix(lane)
@@ -168,18 +174,18 @@ func extremumName(op expr.Op, lane int) string {
 
 // constantFloat returns the number in v if v is a constant float whose lanes have the given size in bytes.
 func (g *gen) constantFloat(v alloc.Virt, lane int) (float64, bool) {
-	r := g.Values[v].Reload
-	if r == nil || r.Mem.Space != alloc.Constant {
+	reload := g.Values[v].Reload
+	if reload == nil || reload.Mem.Space != alloc.Constant {
 		return 0, false
 	}
-	var x uint64
+	var bits uint64
 	for k := range lane {
-		x |= uint64(r.Mem.Data[k]) << (8 * k)
+		bits |= uint64(reload.Mem.Data[k]) << (8 * k)
 	}
 	if lane == 8 {
-		return math.Float64frombits(x), true
+		return math.Float64frombits(bits), true
 	}
-	return float64(math.Float32frombits(uint32(x))), true
+	return float64(math.Float32frombits(uint32(bits))), true
 }
 
 // Predicates of VCMPPS, with Intel's numbers. If an operand is NaN, only cmpUnordered, cmpNotEqual and cmpNotLess
@@ -220,9 +226,9 @@ func (g *gen) blend(lane int, mask, yes, no alloc.Virt) alloc.Virt {
 	return g.Add(alloc.Inst{Name: "VBLENDV" + floatSuffix(lane), Src: sources(mask, yes, no), Dst: dst, Fold: 1})
 }
 
-// maskableArithmetic returns the instruction that computes v, and whether a masked copy of the instruction can
-// replace a blend. It searches only recently selected instructions. The replacement saves an instruction if v has no
-// other use. Otherwise the copy is as fast as the blend.
+// maskableArithmetic returns the instruction that computes v, and whether a masked copy of it can replace a blend.
+// Only recently selected instructions are searched. The replacement saves an instruction if v has no other use.
+// Otherwise the copy is as fast as the blend.
 func (g *gen) maskableArithmetic(v alloc.Virt, lane int) (alloc.Inst, bool) {
 	const recent = 8
 	for k := len(g.Body) - 1; k >= max(0, len(g.Body)-recent); k-- {
@@ -236,17 +242,17 @@ func (g *gen) maskableArithmetic(v alloc.Virt, lane int) (alloc.Inst, bool) {
 }
 
 // fma selects a fused multiply-add. Negations of factors and addend become part of the instruction.
-func (g *gen) fma(i expr.Inst) alloc.Virt {
-	lane := laneSize(i.DType)
+func (g *gen) fma(inst expr.Inst) alloc.Virt {
+	lane := laneSize(inst.DType)
 	negateProduct, negateAddend := false, false
 	withoutNeg := func(v expr.Value, negated *bool) alloc.Virt {
-		if n := g.code.Insts[v]; n.Op == expr.Neg {
+		if operand := g.code.Insts[v]; operand.Op == expr.Neg {
 			*negated = !*negated
-			return g.selectedValue(n.A).reg
+			return g.selectedValue(operand.A).reg
 		}
 		return g.selectedValue(v).reg
 	}
-	a, b, c := withoutNeg(i.A, &negateProduct), withoutNeg(i.B, &negateProduct), withoutNeg(i.C, &negateAddend)
+	a, b, c := withoutNeg(inst.A, &negateProduct), withoutNeg(inst.B, &negateProduct), withoutNeg(inst.C, &negateAddend)
 	name := "VFMADD"
 	switch {
 	case negateProduct && negateAddend:
@@ -293,18 +299,19 @@ func (g *gen) boolOp(op expr.Op, a alloc.Virt, b *laneValue) alloc.Virt {
 	names := map[expr.Op][2]string{expr.And: {"KANDW", "VPAND"}, expr.Or: {"KORW", "VPOR"},
 		expr.Xor: {"KXORW", "VPXOR"},
 		expr.Ne:  {"KXORW", "VPXOR"}}
-	n, ok := names[op]
+	instNames, ok := names[op]
 	if !ok {
 		g.fail("%v of bools", op)
 	}
-	return g.maskOp(n, a, b.reg)
+	return g.maskOp(instNames, a, b.reg)
 }
 
-func (g *gen) maskOp(n [2]string, a, b alloc.Virt) alloc.Virt {
+// maskOp selects an operation on masks. names has the instructions with and without AVX-512.
+func (g *gen) maskOp(names [2]string, a, b alloc.Virt) alloc.Virt {
 	if g.avx512 {
-		return g.Add(alloc.Inst{Name: n[0], Src: sources(b, a), Dst: g.New(alloc.Value{Class: alloc.Masks}), Fold: -1})
+		return g.Add(alloc.Inst{Name: names[0], Src: sources(b, a), Dst: g.New(alloc.Value{Class: alloc.Masks}), Fold: -1})
 	}
-	return g.Add(alloc.Inst{Name: n[1], Src: sources(b, a), Dst: g.New(g.boolVal()), Fold: 0})
+	return g.Add(alloc.Inst{Name: names[1], Src: sources(b, a), Dst: g.New(g.boolVal()), Fold: 0})
 }
 
 // compare selects a comparison, whose result is a bool.
@@ -316,8 +323,8 @@ func (g *gen) compare(op expr.Op, x, y *laneValue) alloc.Virt {
 	case d.IsFloat():
 		predicate := map[expr.Op]int64{expr.Eq: cmpEqual, expr.Ne: cmpNotEqual, expr.Lt: cmpLess,
 			expr.Le: cmpLessEqual}[op]
-		m := g.compareFloats(laneSize(d), predicate, x.reg, y.reg)
-		return g.widenMask(m, laneSize(d))
+		mask := g.compareFloats(laneSize(d), predicate, x.reg, y.reg)
+		return g.widenMask(mask, laneSize(d))
 	}
 	a, b := g.extended(x), g.extended(y)
 	lane := laneSize(d)
@@ -331,31 +338,32 @@ func (g *gen) compare(op expr.Op, x, y *laneValue) alloc.Virt {
 		return g.Add(alloc.Inst{Name: name + intSuffix(lane), Src: immediate(imm, b, a), Dst: g.New(g.boolVal()),
 			Fold: 1, BroadcastBytes: uint8(lane)})
 	}
-	var m alloc.Virt
+	var mask alloc.Virt
 	switch op {
 	case expr.Eq, expr.Ne:
-		m = g.commutativeOp("VPCMPEQ"+intSuffix(lane), lane, a, b)
+		mask = g.commutativeOp("VPCMPEQ"+intSuffix(lane), lane, a, b)
 	case expr.Lt:
-		m = g.less(lane, unsigned, a, b)
+		mask = g.less(lane, unsigned, a, b)
 	default:
-		m = g.less(lane, unsigned, b, a)
+		mask = g.less(lane, unsigned, b, a)
 	}
-	m = g.widenMask(m, lane)
+	mask = g.widenMask(mask, lane)
 	if op == expr.Ne || op == expr.Le {
-		m = g.xor(4, m, g.constLanes(g.maskLane(), math.MaxUint64))
+		mask = g.xor(4, mask, g.constLanes(g.maskLane(), math.MaxUint64))
 	}
-	return m
+	return mask
 }
 
 // less compares integers without AVX-512. Lanes with a < b are all ones, and other lanes are zero.
 func (g *gen) less(lane int, unsigned bool, a, b alloc.Virt) alloc.Virt {
 	if unsigned {
-		s := g.constLanes(lane, signBit(lane))
-		a, b = g.xor(lane, a, s), g.xor(lane, b, s)
+		sign := g.constLanes(lane, signBit(lane))
+		a, b = g.xor(lane, a, sign), g.xor(lane, b, sign)
 	}
 	return g.binaryOp("VPCMPGT"+intSuffix(lane), lane, a, b)
 }
 
+// compareBools selects a comparison of bools, where false is less than true.
 func (g *gen) compareBools(op expr.Op, a, b alloc.Virt) alloc.Virt {
 	switch op {
 	case expr.Ne:
@@ -369,19 +377,19 @@ func (g *gen) compareBools(op expr.Op, a, b alloc.Virt) alloc.Virt {
 }
 
 // widenMask extends, without AVX-512, a mask from lanes of the given size to the lanes of bools.
-func (g *gen) widenMask(m alloc.Virt, lane int) alloc.Virt {
+func (g *gen) widenMask(mask alloc.Virt, lane int) alloc.Virt {
 	if g.avx512 || lane == g.maskLane() {
-		return m
+		return mask
 	}
-	return g.convertOp("VPMOVSXDQ", g.width(8), 0, m)
+	return g.convertOp("VPMOVSXDQ", g.width(8), 0, mask)
 }
 
 // narrowMask reduces, without AVX-512, a bool to 32-bit lanes.
-func (g *gen) narrowMask(m alloc.Virt) alloc.Virt {
+func (g *gen) narrowMask(mask alloc.Virt) alloc.Virt {
 	if g.maskLane() == 4 {
-		return m
+		return mask
 	}
-	return g.lowHalves(m)
+	return g.lowHalves(mask)
 }
 
 // lowHalves returns, without AVX-512, the low halves of 64-bit lanes.
@@ -392,24 +400,25 @@ func (g *gen) lowHalves(x alloc.Virt) alloc.Virt {
 }
 
 // laneMask returns bool m as a mask for lanes of the given size in bytes.
-func (g *gen) laneMask(m alloc.Virt, lane int) alloc.Virt {
+func (g *gen) laneMask(mask alloc.Virt, lane int) alloc.Virt {
 	if g.avx512 || lane == g.maskLane() {
-		return m
+		return mask
 	}
-	return g.narrowMask(m)
+	return g.narrowMask(mask)
 }
 
-func (g *gen) selectLanes(m, yes, no *laneValue) *laneValue {
+// selectLanes returns yes in lanes where condition is true, and no in other lanes.
+func (g *gen) selectLanes(condition, yes, no *laneValue) *laneValue {
 	d := yes.dtype
 	if d == tensor.Bool {
 		if !g.avx512 {
-			return &laneValue{reg: g.blend(g.maskLane(), m.reg, yes.reg, no.reg), dtype: d}
+			return &laneValue{reg: g.blend(g.maskLane(), condition.reg, yes.reg, no.reg), dtype: d}
 		}
-		a := g.maskOp([2]string{"KANDW"}, m.reg, yes.reg)
-		b := g.maskOp([2]string{"KANDNW"}, m.reg, no.reg)
+		a := g.maskOp([2]string{"KANDW"}, condition.reg, yes.reg)
+		b := g.maskOp([2]string{"KANDNW"}, condition.reg, no.reg)
 		return &laneValue{reg: g.maskOp([2]string{"KORW"}, a, b), dtype: d}
 	}
 	lane := laneSize(d)
-	v := g.blend(lane, g.laneMask(m.reg, lane), g.widenHalves(yes), g.widenHalves(no))
-	return &laneValue{reg: v, dtype: d, highUndefined: yes.highUndefined || no.highUndefined}
+	result := g.blend(lane, g.laneMask(condition.reg, lane), g.widenHalves(yes), g.widenHalves(no))
+	return &laneValue{reg: result, dtype: d, highUndefined: yes.highUndefined || no.highUndefined}
 }

@@ -10,29 +10,30 @@ import (
 
 // convert selects instructions for a conversion to dtype d. Each result equals the result of tensor.Converter on amd64.
 func (g *gen) convert(d tensor.DType, x *laneValue) *laneValue {
-	s := x.dtype
+	from := x.dtype
 	switch {
-	case s == d:
+	case from == d:
 		return x
 	case d == tensor.Bool:
 		return &laneValue{reg: g.notZero(x), dtype: d}
-	case s == tensor.Bool:
+	case from == tensor.Bool:
 		return g.boolToNumber(d, x.reg)
-	case s.IsReducedFloat():
+	case from.IsReducedFloat():
 		return g.convert(d, &laneValue{reg: g.widenToFloat32(x), dtype: tensor.Float32})
 	case d.IsReducedFloat():
-		f := g.convert(tensor.Float32, x).reg
+		single := g.convert(tensor.Float32, x).reg
 		if d == tensor.Float16 {
-			w := max(g.width(4)/2, 16)
-			h := g.Add(alloc.Inst{Name: "VCVTPS2PH", Src: []alloc.Arg{{}, {Virt: f}}, Dst: g.newVector(w), Fold: -1})
-			return &laneValue{half: h, dtype: d}
+			halfBytes := max(g.width(4)/2, 16)
+			half := g.Add(alloc.Inst{Name: "VCVTPS2PH", Src: []alloc.Arg{{}, {Virt: single}}, Dst: g.newVector(halfBytes),
+				Fold: -1})
+			return &laneValue{half: half, dtype: d}
 		}
-		return &laneValue{reg: g.roundToBFloat16(f), dtype: d}
-	case d.IsFloat() && s.IsFloat():
+		return &laneValue{reg: g.roundToBFloat16(single), dtype: d}
+	case d.IsFloat() && from.IsFloat():
 		return &laneValue{reg: g.floatToFloat(d, x.reg), dtype: d}
 	case d.IsFloat():
 		return &laneValue{reg: g.intToFloat(d, x), dtype: d}
-	case s.IsFloat():
+	case from.IsFloat():
 		return g.floatToInt(d, x)
 	}
 	return g.intToInt(d, x)
@@ -88,12 +89,13 @@ func (g *gen) packHalves(x alloc.Virt) alloc.Virt {
 	if g.avx512 {
 		return g.Add(alloc.Inst{Name: "VPMOVDW", Src: sources(x), Dst: g.newVector(max(w/2, 16)), Fold: -1})
 	}
-	p := g.commutativeOp("VPACKUSDW", 0, x, x)
+	packed := g.commutativeOp("VPACKUSDW", 0, x, x)
 	if w == 32 { // each 128-bit half was packed separately
-		p = g.immediateOp("VPERMQ", 0x08, p)
-		p = g.Add(alloc.Inst{Name: "VMOVDQA", Src: []alloc.Arg{{Virt: p, Bytes: 16}}, Dst: g.newVector(16), Fold: -1})
+		packed = g.immediateOp("VPERMQ", 0x08, packed)
+		packed = g.Add(alloc.Inst{Name: "VMOVDQA", Src: []alloc.Arg{{Virt: packed, Bytes: 16}}, Dst: g.newVector(16),
+			Fold: -1})
 	}
-	return p
+	return packed
 }
 
 // roundToBFloat16 rounds to nearest, ties to even. The hardware instruction flushes subnormal numbers to 0.
@@ -112,6 +114,7 @@ func (g *gen) convertWidth(name string, lane int, w uint8, x alloc.Virt) alloc.V
 	return g.convertOp(name, w, lane, x)
 }
 
+// floatToFloat converts between float32 and float64.
 func (g *gen) floatToFloat(d tensor.DType, x alloc.Virt) alloc.Virt {
 	if d == tensor.Float64 {
 		return g.convertWidth("VCVTPS2PD", 4, g.width(8), x)
@@ -119,31 +122,33 @@ func (g *gen) floatToFloat(d tensor.DType, x alloc.Virt) alloc.Virt {
 	return g.convertWidth("VCVTPD2PS", 8, g.width(4), x)
 }
 
+// intToFloat converts integers to float32 or float64, with one rounding.
 func (g *gen) intToFloat(d tensor.DType, x *laneValue) alloc.Virt {
-	s := x.dtype
-	v := g.extended(x)
+	source := x.dtype
+	extended := g.extended(x)
 	w := g.width(laneSize(d))
-	unsigned := s == tensor.Uint32 || s == tensor.Uint64
+	unsigned := source == tensor.Uint32 || source == tensor.Uint64
 	to := "PS"
 	if d == tensor.Float64 {
 		to = "PD"
 	}
 	switch from := map[bool]string{true: "UDQ2", false: "DQ2"}; {
-	case s.Size() < 8 && (!unsigned || g.avx512):
-		return g.convertWidth("VCVT"+from[unsigned]+to, 4, w, v)
-	case s.Size() == 8 && g.avx512:
-		return g.convertWidth("VCVT"+map[bool]string{true: "UQQ2", false: "QQ2"}[unsigned]+to, 8, w, v)
-	case s == tensor.Uint32 && d == tensor.Float32:
+	case source.Size() < 8 && (!unsigned || g.avx512):
+		return g.convertWidth("VCVT"+from[unsigned]+to, 4, w, extended)
+	case source.Size() == 8 && g.avx512:
+		return g.convertWidth("VCVT"+map[bool]string{true: "UQQ2", false: "QQ2"}[unsigned]+to, 8, w, extended)
+	case source == tensor.Uint32 && d == tensor.Float32:
 		// The upper and lower halves are exact, and so is the product.
-		upper, lower := g.unaryOp("VCVTDQ2PS", 4, g.immediateOp("VPSRLD", 16, v)), g.unaryOp("VCVTDQ2PS", 4, g.and(4, v,
-			g.constLanes(4, 0xffff)))
+		upper, lower := g.unaryOp("VCVTDQ2PS", 4, g.immediateOp("VPSRLD", 16, extended)),
+			g.unaryOp("VCVTDQ2PS", 4, g.and(4, extended,
+				g.constLanes(4, 0xffff)))
 		return g.multiplyAdd("VFMADD", 4, upper, g.constLanes(4, uint64(math.Float32bits(1<<16))), lower)
-	case s == tensor.Uint32:
-		return g.smallIntToFloat64(g.convertOp("VPMOVZXDQ", g.width(8), 0, v))
+	case source == tensor.Uint32:
+		return g.smallIntToFloat64(g.convertOp("VPMOVZXDQ", g.width(8), 0, extended))
 	case d == tensor.Float32: // the conversion to float64 must not round
-		return g.convertWidth("VCVTPD2PS", 8, w, g.int64ToFloat64(g.roundToOdd(v, unsigned), unsigned))
+		return g.convertWidth("VCVTPD2PS", 8, w, g.int64ToFloat64(g.roundToOdd(extended, unsigned), unsigned))
 	}
-	return g.int64ToFloat64(v, unsigned)
+	return g.int64ToFloat64(extended, unsigned)
 }
 
 // exponent52 is the bit pattern of 2^52. The significand of 2^52 + n, for an integer n below 2^52, is n.
@@ -155,8 +160,9 @@ func (g *gen) smallIntToFloat64(v alloc.Virt) alloc.Virt {
 	return g.binaryOp("VSUBPD", 8, m, g.or(8, v, m))
 }
 
-// int64ToFloat64 converts 64-bit integers to float64. Both halves of an integer become significands of numbers with
-// large exponents. Only the last addition rounds.
+// int64ToFloat64 converts 64-bit integers to float64, without AVX-512. Each half of an integer becomes the
+// significand of a number with a large exponent. The large numbers are subtracted again. Only the last addition
+// rounds.
 func (g *gen) int64ToFloat64(v alloc.Virt, unsigned bool) alloc.Virt {
 	bias, biasSum := uint64(0x4530000080000000), 0x1p84+0x1p63+0x1p52
 	if unsigned {
@@ -173,39 +179,43 @@ func (g *gen) roundToOdd(v alloc.Virt, unsigned bool) alloc.Virt {
 	below, zero := g.constLanes(8, 1<<11-1), g.constLanes(8, 0)
 	exact := g.commutativeOp("VPCMPEQQ", 8, g.and(8, v, below), zero)
 	odd := g.or(8, g.and(8, v, g.constLanes(8, ^uint64(1<<11-1))), g.constLanes(8, 1<<11))
-	size := v
+	magnitude := v
 	if !unsigned {
-		size = g.abs(8, v)
+		magnitude = g.abs(8, v)
 	}
-	exact = g.or(8, exact, g.commutativeOp("VPCMPEQQ", 8, g.immediateOp("VPSRLQ", 53, size), zero))
+	exact = g.or(8, exact, g.commutativeOp("VPCMPEQQ", 8, g.immediateOp("VPSRLQ", 53, magnitude), zero))
 	return g.blend(8, exact, v, odd)
 }
 
-// floatToInt truncates. As in Go, values out of range give the lower bits of the result of the processor's conversion
-// to 32 or 64 bits. Conversions to uint8, uint32 and 64-bit integers go through 64 bits, and other conversions through
-// 32 bits.
+// floatToInt rounds toward zero. As in Go, values out of range give the lower bits of the result of the processor's
+// conversion to 32 or 64 bits. Conversions to uint8, uint32 and 64-bit integers go through 64 bits, and other
+// conversions through 32 bits.
 func (g *gen) floatToInt(d tensor.DType, x *laneValue) *laneValue {
-	s, lane := x.dtype, laneSize(x.dtype)
-	out := func(v alloc.Virt) *laneValue { return &laneValue{reg: v, dtype: d, highUndefined: d.Size() < 4} }
+	from, lane := x.dtype, laneSize(x.dtype)
+	result := func(truncated alloc.Virt) *laneValue {
+		return &laneValue{reg: truncated, dtype: d, highUndefined: d.Size() < 4}
+	}
 	switch {
 	case d == tensor.Int64:
-		return out(g.floatToInt64(x.reg, lane))
+		return result(g.floatToInt64(x.reg, lane))
 	case d == tensor.Uint64:
-		return out(g.floatToUint64(x.reg, lane))
+		return result(g.floatToUint64(x.reg, lane))
 	case d == tensor.Uint32:
-		return out(g.floatToUint32(x.reg, lane))
-	case d == tensor.Uint8 && s == tensor.Float64:
+		return result(g.floatToUint32(x.reg, lane))
+	case d == tensor.Uint8 && from == tensor.Float64:
 		// The remainder modulo 256 is exact. Its lower bits equal the bits that a conversion through 64 bits gives.
-		v := g.round(expr.Trunc, 8, x.reg)
-		q := g.round(expr.Floor, 8, g.commutativeOp("VMULPD", 8, v, g.float64Const(1./256)))
-		return out(g.convertWidth("VCVTTPD2DQ", 8, g.width(4), g.multiplyAdd("VFNMADD", 8, q, g.float64Const(256), v)))
-	case s == tensor.Float64:
-		return out(g.convertWidth("VCVTTPD2DQ", 8, g.width(4), x.reg))
+		truncated := g.round(expr.Trunc, 8, x.reg)
+		quotient := g.round(expr.Floor, 8, g.commutativeOp("VMULPD", 8, truncated, g.float64Const(1./256)))
+		return result(g.convertWidth("VCVTTPD2DQ", 8, g.width(4), g.multiplyAdd("VFNMADD", 8, quotient, g.float64Const(256),
+			truncated)))
+	case from == tensor.Float64:
+		return result(g.convertWidth("VCVTTPD2DQ", 8, g.width(4), x.reg))
 	}
 	// This is correct for uint8, too: the lower bits of float32 values beyond 32 bits are 0.
-	return out(g.unaryOp("VCVTTPS2DQ", 4, x.reg))
+	return result(g.unaryOp("VCVTTPS2DQ", 4, x.reg))
 }
 
+// float64Const returns a float64 constant in all lanes.
 func (g *gen) float64Const(x float64) alloc.Virt { return g.constLanes(8, math.Float64bits(x)) }
 
 // floatConst returns a float constant in lanes of the given size in bytes.
@@ -221,23 +231,24 @@ func (g *gen) inInt64Range(x alloc.Virt, lane int) alloc.Virt {
 	return g.compareFloats(lane, cmpLess, g.and(lane, x, g.constLanes(lane, signBit(lane)-1)), g.floatConst(lane, 1<<63))
 }
 
-// floatToUint32 returns the lower 32 bits of the conversion to 64 bits. Out of range, they are 0. floatToUint32
-// converts the remainder modulo 2^32 that is nearest to 0. The remainder is exact. A remainder of 2^31 also has the
-// right bits.
+// floatToUint32 returns the lower 32 bits of the conversion to 64 bits; they are 0 for values out of range. It
+// computes the remainder modulo 2^32 that is nearest to 0, which is exact, and converts it to int32. A remainder of
+// 2^31 becomes -2^31, which has the same bits.
 func (g *gen) floatToUint32(x alloc.Virt, lane int) alloc.Virt {
-	v := g.round(expr.Trunc, lane, x)
-	q := g.round(expr.Rint, lane, g.commutativeOp("VMUL"+floatSuffix(lane), lane, v, g.floatConst(lane, 1./(1<<32))))
-	r := g.multiplyAdd("VFNMADD", lane, q, g.floatConst(lane, 1<<32), v)
-	m := g.inInt64Range(x, lane)
+	truncated := g.round(expr.Trunc, lane, x)
+	quotient := g.round(expr.Rint, lane, g.commutativeOp("VMUL"+floatSuffix(lane), lane, truncated,
+		g.floatConst(lane, 1./(1<<32))))
+	remainder := g.multiplyAdd("VFNMADD", lane, quotient, g.floatConst(lane, 1<<32), truncated)
+	inRange := g.inInt64Range(x, lane)
 	if g.avx512 {
-		r = g.blend(lane, m, r, g.constLanes(lane, 0))
+		remainder = g.blend(lane, inRange, remainder, g.constLanes(lane, 0))
 	} else {
-		r = g.and(lane, m, r)
+		remainder = g.and(lane, inRange, remainder)
 	}
 	if lane == 8 {
-		return g.convertWidth("VCVTTPD2DQ", 8, g.width(4), r)
+		return g.convertWidth("VCVTTPD2DQ", 8, g.width(4), remainder)
 	}
-	return g.unaryOp("VCVTTPS2DQ", 4, r)
+	return g.unaryOp("VCVTTPS2DQ", 4, remainder)
 }
 
 // floatToInt64 converts floats in lanes of the given size in bytes to int64.
@@ -248,14 +259,14 @@ func (g *gen) floatToInt64(x alloc.Virt, lane int) alloc.Virt {
 	if lane == 4 {
 		x = g.convertWidth("VCVTPS2PD", 4, g.width(8), x)
 	}
-	v := g.round(expr.Trunc, 8, x)
-	q := g.round(expr.Floor, 8, g.commutativeOp("VMULPD", 8, v, g.float64Const(1./(1<<32))))
-	lo := g.multiplyAdd("VFNMADD", 8, q, g.float64Const(1<<32), v) // 0 to 2^32
-	m := g.constLanes(8, exponent52)
-	lo = g.xor(8, g.commutativeOp("VADDPD", 8, lo, m), m)
-	hi := g.convertOp("VPMOVSXDQ", g.width(8), 0, g.convertWidth("VCVTTPD2DQ", 8, g.width(4), q))
-	r := g.or(8, g.immediateOp("VPSLLQ", 32, hi), lo)
-	return g.blend(8, g.inInt64Range(x, 8), r, g.constLanes(8, signBit(8)))
+	truncated := g.round(expr.Trunc, 8, x)
+	upper := g.round(expr.Floor, 8, g.commutativeOp("VMULPD", 8, truncated, g.float64Const(1./(1<<32))))
+	lo := g.multiplyAdd("VFNMADD", 8, upper, g.float64Const(1<<32), truncated) // 0 to 2^32
+	exponent := g.constLanes(8, exponent52)
+	lo = g.xor(8, g.commutativeOp("VADDPD", 8, lo, exponent), exponent)
+	hi := g.convertOp("VPMOVSXDQ", g.width(8), 0, g.convertWidth("VCVTTPD2DQ", 8, g.width(4), upper))
+	result := g.or(8, g.immediateOp("VPSLLQ", 32, hi), lo)
+	return g.blend(8, g.inInt64Range(x, 8), result, g.constLanes(8, signBit(8)))
 }
 
 // floatToUint64 converts to uint64 as Go does. From 2^63 on, and for NaN, 2^63 is subtracted before the conversion to
@@ -265,37 +276,37 @@ func (g *gen) floatToUint64(x alloc.Virt, lane int) alloc.Virt {
 		x, lane = g.convertWidth("VCVTPS2PD", 4, g.width(8), x), 8
 	}
 	limit := g.floatConst(lane, 1<<63)
-	m := g.compareFloats(lane, cmpLess, x, limit)
-	v := g.floatToInt64(g.blend(lane, m, x, g.binaryOp("VSUB"+floatSuffix(lane), lane, limit, x)), lane)
-	return g.or(8, v, g.blend(8, m, g.constLanes(8, 0), g.constLanes(8, signBit(8))))
+	isSmall := g.compareFloats(lane, cmpLess, x, limit)
+	converted := g.floatToInt64(g.blend(lane, isSmall, x, g.binaryOp("VSUB"+floatSuffix(lane), lane, limit, x)), lane)
+	return g.or(8, converted, g.blend(8, isSmall, g.constLanes(8, 0), g.constLanes(8, signBit(8))))
 }
 
 // intToInt converts integers to a dtype that may be narrower, which keeps the lower bits, or wider. The extension to a
 // wider dtype repeats the sign bit if the source dtype is signed, else it adds zeros.
 func (g *gen) intToInt(d tensor.DType, x *laneValue) *laneValue {
-	s := x.dtype
-	out := &laneValue{dtype: d}
+	from := x.dtype
+	result := &laneValue{dtype: d}
 	switch {
-	case s.Size() == 8 && d.Size() == 8:
-		out.reg = x.reg
+	case from.Size() == 8 && d.Size() == 8:
+		result.reg = x.reg
 	case d.Size() == 8:
 		name := "VPMOVZXDQ"
-		if s.IsSigned() {
+		if from.IsSigned() {
 			name = "VPMOVSXDQ"
 		}
-		out.reg = g.convertOp(name, g.width(8), 0, g.extended(x))
-	case s.Size() == 8 && g.avx512:
-		out.reg = g.Add(alloc.Inst{Name: "VPMOVQD", Src: sources(x.reg), Dst: g.newVector(g.width(4)), Fold: -1})
-		out.highUndefined = d.Size() < 4
-	case s.Size() == 8:
-		out.reg, out.highUndefined = g.lowHalves(x.reg), d.Size() < 4
-	case d.Size() > s.Size():
-		out.reg = g.extended(x)
-		out.highUndefined = s.IsSigned() && !d.IsSigned() && d.Size() < 4
+		result.reg = g.convertOp(name, g.width(8), 0, g.extended(x))
+	case from.Size() == 8 && g.avx512:
+		result.reg = g.Add(alloc.Inst{Name: "VPMOVQD", Src: sources(x.reg), Dst: g.newVector(g.width(4)), Fold: -1})
+		result.highUndefined = d.Size() < 4
+	case from.Size() == 8:
+		result.reg, result.highUndefined = g.lowHalves(x.reg), d.Size() < 4
+	case d.Size() > from.Size():
+		result.reg = g.extended(x)
+		result.highUndefined = from.IsSigned() && !d.IsSigned() && d.Size() < 4
 	default:
-		out.reg, out.highUndefined = x.reg, d.Size() < 4
+		result.reg, result.highUndefined = x.reg, d.Size() < 4
 	}
-	return out
+	return result
 }
 
 // reinterpret reinterprets the bits as another dtype of the same size.

@@ -14,27 +14,28 @@ func (g *gen) emit() error {
 	if err := g.layOutFrame(); err != nil {
 		return err
 	}
-	e, a := g.asm.Emit, g.asm
-	done, rowStart := a.NewLabel(), a.NewLabel()
-	e("LEAQ", asm.Mem{Base: regArgs, Disp: jit.OffsetSpill + 63}, regSpill)
-	e("ANDQ", asm.Imm(-64), regSpill)
+	emit, assembler := g.asm.Emit, g.asm
+	done, rowStart := assembler.NewLabel(), assembler.NewLabel()
+	emit("LEAQ", asm.Mem{Base: regArgs, Disp: jit.OffsetSpill + 63}, regSpill)
+	emit("ANDQ", asm.Imm(-64), regSpill)
 	for k := range g.baseOf[:g.rowCounter] {
-		e("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetPtr + int32(8*k)}, g.pointerRegister(k, regTemp))
+		emit("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetPtr + int32(8*k)}, g.pointerRegister(k, regTemp))
 		g.savePointer(k, regTemp)
 	}
-	e("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetRows}, g.pointerRegister(g.rowCounter, regTemp))
+	emit("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetRows}, g.pointerRegister(g.rowCounter, regTemp))
 	g.savePointer(g.rowCounter, regTemp)
 	for v := range g.Values {
-		if x := &g.Values[v]; x.Reload != nil && x.Constant && g.bodyRegisters.Permanent[v] >= 0 {
-			e(x.Reload.Name, g.asm.Constant([]byte(x.Reload.Mem.Data)), vectorRegister(int(g.bodyRegisters.Permanent[v]),
-				x.Bytes))
+		if value := &g.Values[v]; value.Reload != nil && value.Constant && g.bodyRegisters.Permanent[v] >= 0 {
+			emit(value.Reload.Name, g.asm.Constant([]byte(value.Reload.Mem.Data)),
+				vectorRegister(int(g.bodyRegisters.Permanent[v]),
+					value.Bytes))
 		}
 	}
-	a.Bind(rowStart)
+	assembler.Bind(rowStart)
 	g.writeInsts(g.rowCode.Out, 0)
-	e("XORL", regIndex, regIndex)
+	emit("XORL", regIndex, regIndex)
 	if g.hasWideElements {
-		e("XORL", regDoubleIndex, regDoubleIndex)
+		emit("XORL", regDoubleIndex, regDoubleIndex)
 	}
 	if g.loop.Totals {
 		for u := range g.accSets {
@@ -47,50 +48,52 @@ func (g *gen) emit() error {
 		g.writeInsts(g.accStores.Out, 0)
 	}
 	if g.baseOf[g.rowCounter] >= 0 {
-		e("DECQ", g.pointerRegister(g.rowCounter, 0))
+		emit("DECQ", g.pointerRegister(g.rowCounter, 0))
 	} else {
-		e("DECQ", g.pointerSlot(g.rowCounter))
+		emit("DECQ", g.pointerSlot(g.rowCounter))
 	}
-	e("JEQ", done)
+	emit("JEQ", done)
 	for k := range g.baseOf[:g.rowCounter] {
 		r := g.loadPointer(k)
-		e("ADDQ", asm.Mem{Base: regArgs, Disp: jit.OffsetRow + int32(8*k)}, r)
+		emit("ADDQ", asm.Mem{Base: regArgs, Disp: jit.OffsetRow + int32(8*k)}, r)
 		g.savePointer(k, r)
 	}
-	e("JMP", rowStart)
-	a.Bind(done)
-	if g.hasNonTemporalStores() && !g.opts.Unfenced {
-		e("SFENCE")
+	emit("JMP", rowStart)
+	assembler.Bind(done)
+	if g.hasNonTemporalStores() && !g.options.Unfenced {
+		emit("SFENCE")
 	}
-	e("VZEROUPPER")
-	e("RET")
+	emit("VZEROUPPER")
+	emit("RET")
 	g.work.Row += g.executedCount()
 	return g.err
 }
 
-// executedCount returns the number of instructions that the code written so far executes if the main loop makes one
-// pass.
+// executedCount returns the number of instructions that the code so far executes, if the main loop has one
+// iteration.
 func (g *gen) executedCount() int { return g.asm.Instructions() + g.extraExecuted }
 
 // pointerRegister returns the register of pointer k, or the register `fallback` if the pointer is in the spill area.
 func (g *gen) pointerRegister(k int, fallback asm.Reg) asm.Reg {
-	if b := g.baseOf[k]; b >= 0 {
-		return bases[b]
+	if base := g.baseOf[k]; base >= 0 {
+		return bases[base]
 	}
 	return fallback
 }
 
+// pointerSlot returns the spill area's word for pointer k.
 func (g *gen) pointerSlot(k int) asm.Mem { return asm.Mem{Base: regSpill, Disp: int32(8 * k)} }
 
 // loadPointer returns a register with pointer k. If the pointer is in the spill area, loadPointer loads it to regTemp.
 func (g *gen) loadPointer(k int) asm.Reg {
-	r := g.pointerRegister(k, regTemp)
+	reg := g.pointerRegister(k, regTemp)
 	if g.baseOf[k] < 0 {
-		g.asm.Emit("MOVQ", g.pointerSlot(k), r)
+		g.asm.Emit("MOVQ", g.pointerSlot(k), reg)
 	}
-	return r
+	return reg
 }
 
+// savePointer stores pointer k from a register, if the pointer is in the spill area.
 func (g *gen) savePointer(k int, r asm.Reg) {
 	if g.baseOf[k] < 0 {
 		g.asm.Emit("MOVQ", r, g.pointerSlot(k))
@@ -99,41 +102,41 @@ func (g *gen) savePointer(k int, r asm.Reg) {
 
 // hasNonTemporalStores reports whether the body has non-temporal stores.
 func (g *gen) hasNonTemporalStores() bool {
-	return slices.ContainsFunc(g.bodyCode.Out, func(p alloc.Out) bool { return p.NonTemporal != "" })
+	return slices.ContainsFunc(g.bodyCode.Out, func(out alloc.Out) bool { return out.NonTemporal != "" })
 }
 
 // fullIterations writes the loop over full iterations of a row.
 func (g *gen) fullIterations() {
-	e, a := g.asm.Emit, g.asm
+	emit, assembler := g.asm.Emit, g.asm
 	step := g.lanes * g.unroll
-	end := a.NewLabel()
-	e("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetN}, regLimit)
-	e("SUBQ", asm.Imm(step), regLimit)
-	e("JLT", end)
+	end := assembler.NewLabel()
+	emit("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetN}, regLimit)
+	emit("SUBQ", asm.Imm(step), regLimit)
+	emit("JLT", end)
 	if g.accsInRegisters && !g.loop.Totals {
-		for u := range g.accSets {
-			g.writeInsts(g.accLoads.Out, u)
+		for set := range g.accSets {
+			g.writeInsts(g.accLoads.Out, set)
 		}
 	}
 	if g.hasNonTemporalStores() {
-		plain, after := a.NewLabel(), a.NewLabel()
+		plain, after := assembler.NewLabel(), assembler.NewLabel()
 		g.checkAlignment(plain)
 		g.writesNonTemporal = true
 		g.iterationLoop(step)
 		g.writesNonTemporal = false
-		e("JMP", after)
-		a.Bind(plain)
+		emit("JMP", after)
+		assembler.Bind(plain)
 		g.iterationLoop(step)
-		a.Bind(after)
+		assembler.Bind(after)
 	} else {
 		g.iterationLoop(step)
 	}
 	if g.accsInRegisters && !g.loop.Totals {
-		for u := range g.accSets {
-			g.writeInsts(g.accStores.Out, u)
+		for set := range g.accSets {
+			g.writeInsts(g.accStores.Out, set)
 		}
 	}
-	a.Bind(end)
+	assembler.Bind(end)
 }
 
 // checkAlignment writes a check that jumps to the label `otherwise` unless all non-temporal stores are aligned to
@@ -141,19 +144,19 @@ func (g *gen) fullIterations() {
 func (g *gen) checkAlignment(otherwise asm.Label) {
 	first := true
 	for k := range g.outputs {
-		if !slices.ContainsFunc(g.bodyCode.Out, func(p alloc.Out) bool {
-			return p.NonTemporal != "" && p.Args[len(p.Args)-1].Mem.Index == k
+		if !slices.ContainsFunc(g.bodyCode.Out, func(out alloc.Out) bool {
+			return out.NonTemporal != "" && out.Args[len(out.Args)-1].Mem.Index == k
 		}) {
 			continue
 		}
-		r := g.pointerRegister(k, regIndex) // regIndex is 0, and is cleared again below
+		reg := g.pointerRegister(k, regIndex) // regIndex is 0, and is cleared again below
 		if g.baseOf[k] < 0 {
-			g.asm.Emit("MOVQ", g.pointerSlot(k), r)
+			g.asm.Emit("MOVQ", g.pointerSlot(k), reg)
 		}
 		if first {
-			g.asm.Emit("MOVQ", r, regTemp)
+			g.asm.Emit("MOVQ", reg, regTemp)
 		} else {
-			g.asm.Emit("ORQ", r, regTemp)
+			g.asm.Emit("ORQ", reg, regTemp)
 		}
 		first = false
 	}
@@ -162,7 +165,7 @@ func (g *gen) checkAlignment(otherwise asm.Label) {
 	g.asm.Emit("JNE", otherwise)
 }
 
-// iterationLoop writes the main loop, which computes step elements in each pass.
+// iterationLoop writes the main loop. Each pass computes step elements.
 func (g *gen) iterationLoop(step int) {
 	loop, before := g.asm.NewLabel(), g.executedCount()
 	g.asm.Align(32)
@@ -181,41 +184,42 @@ func (g *gen) iterationLoop(step int) {
 
 // writePrefetches writes prefetches of the cache lines at the requested distance from the operands of an iteration.
 func (g *gen) writePrefetches() {
-	bytes, name := g.opts.Prefetch.Bytes, "PREFETCHT1"
-	if g.opts.Prefetch.IntoL1 {
+	bytes, name := g.options.Prefetch.Bytes, "PREFETCHT1"
+	if g.options.Prefetch.IntoL1 {
 		name = "PREFETCHT0"
 	}
-	for k, d := range g.code.In {
-		if size := d.Size(); bytes != 0 && g.opts.Prefetch.Operands>>k&1 == 1 && !g.isInvariant(g.outputs+k) && size <= 8 {
-			r := g.loadPointer(g.outputs + k)
+	for k, dtype := range g.code.In {
+		if size := dtype.Size(); bytes != 0 && g.options.Prefetch.Operands>>k&1 == 1 && !g.isInvariant(g.outputs+k) &&
+			size <= 8 {
+			base := g.loadPointer(g.outputs + k)
 			for at := 0; at < g.lanes*g.unroll*size; at += 64 {
-				g.asm.Emit(name, asm.Mem{Base: r, Index: regIndex, Scale: uint8(size), Disp: bytes + int32(at)})
+				g.asm.Emit(name, asm.Mem{Base: base, Index: regIndex, Scale: uint8(size), Disp: bytes + int32(at)})
 			}
 		}
 	}
 }
 
 // advance writes the increment of the element index by n.
-func (g *gen) advance(n int) {
-	g.asm.Emit("ADDQ", asm.Imm(n), regIndex)
+func (g *gen) advance(elements int) {
+	g.asm.Emit("ADDQ", asm.Imm(elements), regIndex)
 	if g.hasWideElements {
-		g.asm.Emit("ADDQ", asm.Imm(2*n), regDoubleIndex)
+		g.asm.Emit("ADDQ", asm.Imm(2*elements), regDoubleIndex)
 	}
 }
 
 // tailLoop writes the loop over the tail of a row, in masked iterations.
 func (g *gen) tailLoop() {
-	e, a := g.asm.Emit, g.asm
-	loop, done, before := a.NewLabel(), a.NewLabel(), g.executedCount()
-	a.Bind(loop)
+	emit, assembler := g.asm.Emit, g.asm
+	loop, done, before := assembler.NewLabel(), assembler.NewLabel(), g.executedCount()
+	assembler.Bind(loop)
 	sets := 1
 	if g.loop.Totals {
 		sets = g.accSets // the number of full iterations is a multiple of accSets, so the tail starts with set 0
 	}
 	for g.firstAccSet = range sets {
-		e("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetN}, regLimit)
-		e("SUBQ", regIndex, regLimit)
-		e("JLE", done)
+		emit("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetN}, regLimit)
+		emit("SUBQ", regIndex, regLimit)
+		emit("JLE", done)
 		if g.avx512 {
 			g.tailMasks()
 		} else {
@@ -231,8 +235,8 @@ func (g *gen) tailLoop() {
 		g.advance(g.lanes)
 	}
 	g.firstAccSet = 0
-	e("JMP", loop)
-	a.Bind(done)
+	emit("JMP", loop)
+	assembler.Bind(done)
 	executed := g.executedCount() - before
 	g.work.TailIteration, g.work.TailElements = (executed+sets-1)/sets, g.lanes
 	g.work.Row += 3 - executed // three instructions detect an empty tail
@@ -240,28 +244,28 @@ func (g *gen) tailLoop() {
 
 // tailMasks sets the tail masks for min(regLimit, g.lanes) elements, with AVX-512.
 func (g *gen) tailMasks() {
-	e := g.asm.Emit
-	e("MOVQ", asm.Imm(-1), regTemp)
-	e("BZHIQ", regLimit, regTemp, regTemp)
-	mov := "KMOVW"
+	emit := g.asm.Emit
+	emit("MOVQ", asm.Imm(-1), regTemp)
+	emit("BZHIQ", regLimit, regTemp, regTemp)
+	move := "KMOVW"
 	if g.lanes == 8 {
-		mov = "KMOVB"
+		move = "KMOVB"
 	}
-	e(mov, regTemp, tailMask)
+	emit(move, regTemp, tailMask)
 	if !g.hasComplex() {
 		return
 	}
-	e("MOVQ", asm.Imm(-1), regTemp)
-	e("ADDQ", regLimit, regLimit)
-	e("BZHIQ", regLimit, regTemp, regTemp)
-	e(mov, regTemp, tailMask+1)
-	e("SHRQ", asm.Imm(g.lanes), regTemp)
-	e(mov, regTemp, tailMask+2)
+	emit("MOVQ", asm.Imm(-1), regTemp)
+	emit("ADDQ", regLimit, regLimit)
+	emit("BZHIQ", regLimit, regTemp, regTemp)
+	emit(move, regTemp, tailMask+1)
+	emit("SHRQ", asm.Imm(g.lanes), regTemp)
+	emit(move, regTemp, tailMask+2)
 }
 
 // tailVectors sets the tail masks without AVX-512, in vector registers.
 func (g *gen) tailVectors() {
-	e := g.asm.Emit
+	emit := g.asm.Emit
 	mask4 := vectorRegister(wideTailMask, g.width(4))
 	if g.has64Bits {
 		mask4 = vectorRegister(narrowTailMask, g.width(4))
@@ -270,11 +274,11 @@ func (g *gen) tailVectors() {
 	for k := range max(g.lanes, 4) {
 		count = append(count, byte(k), 0, 0, 0)
 	}
-	e("VMOVD", regLimit, mask4.X())
-	e("VPBROADCASTD", mask4.X(), mask4)
-	e("VPCMPGTD", g.asm.Constant(count), mask4, mask4)
+	emit("VMOVD", regLimit, mask4.X())
+	emit("VPBROADCASTD", mask4.X(), mask4)
+	emit("VPCMPGTD", g.asm.Constant(count), mask4, mask4)
 	if g.has64Bits {
-		e("VPMOVSXDQ", mask4, vectorRegister(wideTailMask, g.width(8)))
+		emit("VPMOVSXDQ", mask4, vectorRegister(wideTailMask, g.width(8)))
 	}
 }
 
@@ -310,6 +314,7 @@ func (g *gen) copyTailOut() {
 	g.restoreDoubleIndex()
 }
 
+// restoreDoubleIndex writes the computation of regDoubleIndex after copyTail has changed it.
 func (g *gen) restoreDoubleIndex() {
 	if g.hasWideElements {
 		g.asm.Emit("LEAQ", asm.Mem{Base: regIndex, Index: regIndex, Scale: 1}, regDoubleIndex)
@@ -319,50 +324,50 @@ func (g *gen) restoreDoubleIndex() {
 // copyTail writes a loop that copies min(regLimit, g.lanes) elements between pointer k and its bounce buffer, one
 // element at a time. If `in` is set, the loop copies into the buffer, else out of the buffer. size is the size of an
 // element in bytes. The loop changes regDoubleIndex and regTemp.
-func (g *gen) copyTail(k, size int, in bool) {
-	e, a := g.asm.Emit, g.asm
-	r := g.loadPointer(k)
+func (g *gen) copyTail(k, size int, intoBuffer bool) {
+	emit, assembler := g.asm.Emit, g.asm
+	base := g.loadPointer(k)
 	scale := min(size, 8)
-	e("LEAQ", asm.Mem{Base: r, Index: regIndex, Scale: uint8(scale)}, regDoubleIndex)
+	emit("LEAQ", asm.Mem{Base: base, Index: regIndex, Scale: uint8(scale)}, regDoubleIndex)
 	if size == 16 {
-		e("LEAQ", asm.Mem{Base: regDoubleIndex, Index: regIndex, Scale: 8}, regDoubleIndex)
+		emit("LEAQ", asm.Mem{Base: regDoubleIndex, Index: regIndex, Scale: 8}, regDoubleIndex)
 	}
 	// The element index in regTemp counts down from min(regLimit, g.lanes).
-	e("MOVL", asm.Imm(g.lanes), regTemp)
-	e("CMPQ", regLimit, regTemp)
-	e("CMOVQLT", regLimit, regTemp)
+	emit("MOVL", asm.Imm(g.lanes), regTemp)
+	emit("CMPQ", regLimit, regTemp)
+	emit("CMOVQLT", regLimit, regTemp)
 	slot := int32(64 * g.bounceVectors[k])
-	loop := a.NewLabel()
+	loop := assembler.NewLabel()
 	if size == 16 {
-		e("ADDQ", regTemp, regTemp)
+		emit("ADDQ", regTemp, regTemp)
 	}
-	a.Bind(loop)
+	assembler.Bind(loop)
 	before := g.executedCount()
 	from := asm.Mem{Base: regDoubleIndex, Index: regTemp, Scale: uint8(scale), Disp: int32(-scale)}
 	to := asm.Mem{Base: regSpill, Index: regTemp, Scale: uint8(scale), Disp: slot - int32(scale)}
-	if !in {
+	if !intoBuffer {
 		from, to = to, from
 	}
 	g.moveElement(from, to, scale)
-	e("DECL", regTemp)
-	e("JNE", loop)
+	emit("DECL", regTemp)
+	emit("JNE", loop)
 	g.extraExecuted += (g.executedCount() - before) * (g.lanes*size/scale - 1)
 }
 
-// moveElement copies 1, 2 or 8 bytes through a free vector register. size is the number of bytes.
+// moveElement writes the copy of 1, 2 or 8 bytes through a free vector register. size is the number of bytes.
 func (g *gen) moveElement(from, to asm.Mem, size int) {
-	e := g.asm.Emit
-	x := asm.X(g.scratchVector())
+	emit := g.asm.Emit
+	scratch := asm.X(g.scratchVector())
 	switch size {
 	case 1:
-		e("VPINSRB", asm.Imm(0), from, x, x)
-		e("VPEXTRB", asm.Imm(0), x, to)
+		emit("VPINSRB", asm.Imm(0), from, scratch, scratch)
+		emit("VPEXTRB", asm.Imm(0), scratch, to)
 	case 2:
-		e("VPINSRW", asm.Imm(0), from, x, x)
-		e("VPEXTRW", asm.Imm(0), x, to)
+		emit("VPINSRW", asm.Imm(0), from, scratch, scratch)
+		emit("VPEXTRW", asm.Imm(0), scratch, to)
 	default:
-		e("VMOVQ", from, x)
-		e("VMOVQ", x, to)
+		emit("VMOVQ", from, scratch)
+		emit("VMOVQ", scratch, to)
 	}
 }
 

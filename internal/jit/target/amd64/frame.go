@@ -12,8 +12,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// General registers. The registers `bases` contain addresses of operands. Addresses without a register are in the spill
-// area, which is memory of the caller.
+// General registers. The registers `bases` have the addresses of operands. Addresses without a register are in the
+// spill area of jit.Args.
 const (
 	regArgs        = asm.DI
 	regSpill       = asm.BX // the spill area
@@ -57,8 +57,9 @@ type frame struct {
 	firstAccSet       int  // number of the accumulator set that the current iteration uses
 }
 
-// Numbers of instructions of a body. A body of at most shortBody instructions counts as memory-bound. A body of more
-// than mediumBody instructions is not unrolled, and a body of more than longBody instructions is not interleaved.
+// Bounds on the number of instructions of a body. A body of at most shortBody instructions counts as memory-bound. A
+// body of more than mediumBody instructions is not unrolled, and a body of more than longBody instructions is not
+// interleaved.
 const (
 	shortBody  = 12
 	mediumBody = 40
@@ -106,16 +107,17 @@ func (g *gen) layOutFrame() error {
 }
 
 // searchAllocation allocates registers for different numbers of row constants in permanent registers, and sets the
-// frame to the cheapest allocation. constants are all row constants; the first ones get the permanent registers. Their
-// number falls by about an eighth per attempt. After three attempts without improvement, search stops. The first
-// `slots` vectors of the spill area are in use. ok is false if every attempt failed.
+// frame to the cheapest allocation. rowConstants are all row constants; the first ones get the permanent registers.
+// The number of permanent registers falls by about an eighth per attempt. After three attempts without improvement,
+// search stops. The first `slots` vectors of the spill area are in use. ok is false if every attempt failed.
 func (g *gen) searchAllocation(rowConstants []alloc.Virt, slots int) (bestCost float64, ok bool) {
 	bestCost = math.Inf(1)
 	bestFrame := g.frame
 	worse := 0
-	for n := len(rowConstants); n >= 0 && bestCost > 0 && worse < 3; n -= 1 + n/8 {
+	for permanentCount := len(rowConstants); permanentCount >= 0 && bestCost > 0 && worse < 3; permanentCount -= 1 +
+		permanentCount/8 {
 		g.rowCode, g.bodyCode, g.tailCode, g.accLoads, g.accStores = nil, nil, nil, nil, nil
-		cost, allocated := g.tryAllocation(rowConstants[:n], rowConstants, slots, bestCost)
+		cost, allocated := g.tryAllocation(rowConstants[:permanentCount], rowConstants, slots, bestCost)
 		switch {
 		case !allocated:
 			g.frame.free()
@@ -134,11 +136,11 @@ func (g *gen) searchAllocation(rowConstants []alloc.Virt, slots int) (bestCost f
 
 // dtypes returns the dtypes of outputs and operands.
 func (g *gen) dtypes() []tensor.DType {
-	var d []tensor.DType
-	for _, o := range g.code.Out {
-		d = append(d, o.DType)
+	var list []tensor.DType
+	for _, output := range g.code.Out {
+		list = append(list, output.DType)
 	}
-	return append(d, g.code.In...)
+	return append(list, g.code.In...)
 }
 
 // isInvariant reports whether pointer k is unused or stays the same along a row.
@@ -147,8 +149,8 @@ func (g *gen) isInvariant(k int) bool {
 	case k < g.outputs:
 		return g.code.Out[k].DType == tensor.Invalid
 	case k < g.outputs+len(g.code.In):
-		return g.loop.Scalar[k-g.outputs] || !slices.ContainsFunc(g.code.Insts, func(i expr.Inst) bool {
-			return i.Op == expr.Load && int(i.A) == k-g.outputs
+		return g.loop.Scalar[k-g.outputs] || !slices.ContainsFunc(g.code.Insts, func(inst expr.Inst) bool {
+			return inst.Op == expr.Load && int(inst.A) == k-g.outputs
 		})
 	}
 	return true
@@ -157,11 +159,11 @@ func (g *gen) isInvariant(k int) bool {
 // layOutPointers assigns registers to pointers, first to the pointers that advance along rows.
 func (g *gen) layOutPointers() {
 	g.rowCounter = g.outputs + len(g.code.In) + len(g.loop.Folds)
-	n := g.rowCounter + 1
-	g.baseOf = make([]int, n)
+	pointerCount := g.rowCounter + 1
+	g.baseOf = make([]int, pointerCount)
 	next := 0
 	for _, invariant := range []bool{false, true} {
-		for k := range n {
+		for k := range pointerCount {
 			if g.isInvariant(k) != invariant {
 				continue
 			}
@@ -171,18 +173,18 @@ func (g *gen) layOutPointers() {
 			}
 		}
 	}
-	for k, b := range g.baseOf {
-		if b < 0 {
+	for k, base := range g.baseOf {
+		if base < 0 {
 			g.pointerSlots = k/8 + 1
 		}
 	}
-	for k, d := range g.dtypes() {
-		g.hasWideElements = g.hasWideElements || d == tensor.Complex128 && !g.isInvariant(k)
+	for k, dtype := range g.dtypes() {
+		g.hasWideElements = g.hasWideElements || dtype == tensor.Complex128 && !g.isInvariant(k)
 	}
 }
 
-// tryAllocation allocates registers. The row constants in `permanent` get permanent registers. Other row constants in
-// `constants` get vectors of the spill area from number `slots` on, unless they can be loaded again. ok is false if the
+// tryAllocation allocates registers. The row constants in `permanent` get permanent registers. Other rowConstants
+// get vectors of the spill area from number `slots` on, unless they can be loaded again. ok is false if the
 // allocation failed or its cost is not below limit.
 func (g *gen) tryAllocation(permanent, rowConstants []alloc.Virt, slots int, limit float64) (cost float64, ok bool) {
 	n := len(g.Values)
@@ -194,8 +196,8 @@ func (g *gen) tryAllocation(permanent, rowConstants []alloc.Virt, slots int, lim
 	if g.avx512 {
 		numRegs = 32
 	}
-	if g.opts.Registers > 0 {
-		numRegs = g.opts.Registers
+	if g.options.Registers > 0 {
+		numRegs = g.options.Registers
 	}
 	used, lastMask := 0, 7
 	for _, v := range permanent {
@@ -213,7 +215,7 @@ func (g *gen) tryAllocation(permanent, rowConstants []alloc.Virt, slots int, lim
 		return 0, false
 	}
 	for _, v := range rowConstants {
-		if x := &g.Values[v]; registers.Permanent[v] < 0 && (x.Reload == nil || !x.Constant) {
+		if value := &g.Values[v]; registers.Permanent[v] < 0 && (value.Reload == nil || !value.Constant) {
 			registers.PermanentSlot[v] = int16(slots)
 			slots++
 		}
@@ -241,8 +243,8 @@ func (g *gen) tryAllocation(permanent, rowConstants []alloc.Virt, slots int, lim
 // values of the body. Row constants occupy `used` of numRegs vector registers. lastMask is the last free mask register.
 func (g *gen) placeAccs(used, numRegs, lastMask int) {
 	numAccRegs, needMasks := 0, 0
-	for _, a := range g.accs {
-		if g.Values[a.Virt].Class == alloc.Masks {
+	for _, acc := range g.accs {
+		if g.Values[acc.Virt].Class == alloc.Masks {
 			needMasks += g.accSets
 		} else {
 			numAccRegs += g.accSets
@@ -260,14 +262,14 @@ func (g *gen) reserveAccs(used int) {
 	for g.bodyRegisters.Pool[alloc.Masks]>>(lastMask+1) != 0 {
 		lastMask++
 	}
-	for f, a := range g.accs {
-		if g.Values[a.Virt].Class == alloc.Masks {
+	for index, acc := range g.accs {
+		if g.Values[acc.Virt].Class == alloc.Masks {
 			lastMask -= g.accSets
-			g.accRegisters[f] = lastMask + 1
+			g.accRegisters[index] = lastMask + 1
 			g.bodyRegisters.Pool[alloc.Masks] &= 1<<(lastMask+1) - 1
 			continue
 		}
-		g.accRegisters[f] = used
+		g.accRegisters[index] = used
 		used += g.accSets
 	}
 	g.bodyRegisters.Pool[alloc.Vectors] = g.bodyRegisters.Pool[alloc.Vectors] >> used << used
@@ -302,9 +304,8 @@ func (g *gen) hasComplex() bool {
 	return false
 }
 
-// allocateAll allocates the registers of all instructions of the loop. constants are the row constants, which the row
-// code computes. allocateAll returns the cost of the body, and false if the allocation failed or its cost is not below
-// limit.
+// allocateAll allocates the registers of all instructions of the loop. rowConstants are computed by the row code.
+// allocateAll returns the cost of the body, and false if the allocation failed or its cost is not below limit.
 func (g *gen) allocateAll(rowConstants []alloc.Virt, limit float64) (float64, bool) {
 	list := g.bodyInsts[0]
 	if g.accsInRegisters {
@@ -321,8 +322,8 @@ func (g *gen) allocateAll(rowConstants []alloc.Virt, limit float64) (float64, bo
 		g.accLoads = alloc.Run(g.Values, &g.bodyRegisters, g.accLoadInsts, alloc.Policy{})
 		g.accStores = alloc.Run(g.Values, &g.bodyRegisters, g.accStoreInsts, alloc.Policy{})
 	}
-	for _, r := range g.allocatedLists() {
-		if r.Err != nil || r.Slots > spillSlots {
+	for _, result := range g.allocatedLists() {
+		if result.Err != nil || result.Slots > spillSlots {
 			return 0, false
 		}
 	}
@@ -357,9 +358,9 @@ func (g *gen) chooseUnroll(length int) {
 }
 
 // tryInterleave interleaves two iterations, and then four. It stops if interleaving adds more than one memory access
-// per six instructions. Interleaved code below this limit was faster in measurements: gelu with AVX-512 took a fifth
-// less time, although not all of its constants fit into registers. Memory-bound bodies gain nothing from four
-// iterations. cost and length are the cost and the number of instructions of one iteration.
+// per six instructions. In measurements, interleaved code below this limit was faster, even if it had memory
+// accesses: gelu with AVX-512 took a fifth less time. Memory-bound bodies gain nothing from four iterations. cost
+// and length are the cost and the number of instructions of one iteration.
 func (g *gen) tryInterleave(rowConstants []alloc.Virt, slots int, cost float64, length int) {
 	maxIterations := 4
 	switch {
@@ -371,18 +372,18 @@ func (g *gen) tryInterleave(rowConstants []alloc.Virt, slots int, cost float64, 
 	if len(g.loop.Folds) > 0 {
 		maxIterations = min(maxIterations, g.accSets) // each iteration needs its own accumulators
 	}
-	for n := 2; n <= maxIterations; n *= 2 {
+	for iterations := 2; iterations <= maxIterations; iterations *= 2 {
 		before := g.frame
 		for k := range g.bodyInsts {
-			g.bodyInsts[k] = g.Interleave(g.bodyInsts[k], n/2)
+			g.bodyInsts[k] = g.Interleave(g.bodyInsts[k], iterations/2)
 		}
-		g.interleaved = n
+		g.interleaved = iterations
 		total, ok := g.searchAllocation(rowConstants, slots)
 		if !ok {
 			g.frame = before
 			return
 		}
-		if total > float64(n)*(cost+float64(len(g.Body))/6) {
+		if total > float64(iterations)*(cost+float64(len(g.Body))/6) {
 			g.frame.free()
 			g.frame = before
 			return

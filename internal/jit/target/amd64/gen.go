@@ -33,14 +33,14 @@ type gen struct {
 	alloc.Builder
 	loop      *expr.Loop
 	code      *expr.Code // loop.Code, with elementary functions expanded
-	opts      target.LoopOptions
+	options   target.LoopOptions
 	has64Bits bool // a value has 64 bits
 	lanes     int  // number of elements of an iteration
 	avx512    bool // AVX-512: masks, 32 registers of 512 bits
 	outputs   int  // number of outputs
 
 	selected        []*laneValue                 // by expr.Value: its register; nil before its instructions are selected
-	complexOperands map[int][2]alloc.Virt        // by complex operand: its real and imaginary parts
+	complexOperands map[int][2]alloc.Virt        // by number of a complex operand: its real and imaginary parts
 	constants       map[alloc.Mem]alloc.Virt     // by contents: the value of the constant
 	bitMasks        map[[2]alloc.Virt]alloc.Virt // by value and bit: the mask of the lanes in which the bit is set
 	lookups         map[lookupKey]alloc.Virt
@@ -81,9 +81,9 @@ type laneValue struct {
 // Compile compiles a loop whose functions are expanded. order has the values that its folds and outputs need, in the
 // order of their evaluation. The error wraps [target.ErrUnsupported] if the loop needs more registers or memory than
 // there are.
-func Compile(l *expr.Loop, order []expr.Value, cpu machine.Features, opts target.LoopOptions,
+func Compile(loop *expr.Loop, order []expr.Value, cpu machine.Features, options target.LoopOptions,
 	withListing bool) (jit.Code, error) {
-	g := newGen(l, cpu, opts)
+	g := newGen(loop, cpu, options)
 	if err := g.lower(order); err != nil {
 		return jit.Code{}, err
 	}
@@ -97,14 +97,15 @@ func Compile(l *expr.Loop, order []expr.Value, cpu machine.Features, opts target
 	return code, err
 }
 
-func newGen(l *expr.Loop, cpu machine.Features, opts target.LoopOptions) *gen {
-	g := &gen{loop: l, code: l.Code, opts: opts, avx512: cpu.Has(machine.Vector512),
+// newGen chooses the number of elements of an iteration.
+func newGen(loop *expr.Loop, cpu machine.Features, options target.LoopOptions) *gen {
+	g := &gen{loop: loop, code: loop.Code, options: options, avx512: cpu.Has(machine.Vector512),
 		complexOperands: map[int][2]alloc.Virt{}, constants: map[alloc.Mem]alloc.Virt{},
 		bitMasks: map[[2]alloc.Virt]alloc.Virt{},
-		lookups:  map[lookupKey]alloc.Virt{}, tableOffsets: map[alloc.Virt]alloc.Virt{}, outputs: len(l.Code.Out)}
-	for _, i := range g.code.Insts {
-		wide := i.DType.Size() == 8
-		if i.Op == expr.Div && (i.DType == tensor.Int32 || i.DType == tensor.Uint32) {
+		lookups:  map[lookupKey]alloc.Virt{}, tableOffsets: map[alloc.Virt]alloc.Virt{}, outputs: len(loop.Code.Out)}
+	for _, inst := range g.code.Insts {
+		wide := inst.DType.Size() == 8
+		if inst.Op == expr.Div && (inst.DType == tensor.Int32 || inst.DType == tensor.Uint32) {
 			wide = true // the division is in float64
 		}
 		g.has64Bits = g.has64Bits || wide
@@ -120,6 +121,7 @@ func newGen(l *expr.Loop, cpu machine.Features, opts target.LoopOptions) *gen {
 	return g
 }
 
+// fail records the first error.
 func (g *gen) fail(format string, args ...any) {
 	if g.err == nil {
 		g.err = target.Unsupported(format, args...)
@@ -258,29 +260,30 @@ func intSuffix(lane int) string {
 func (g *gen) selectedValue(v expr.Value) *laneValue { return g.selected[v] }
 
 // extended returns the register of a value, with the bits above its dtype sign- or zero-extended.
-func (g *gen) extended(l *laneValue) alloc.Virt {
-	if !l.highUndefined {
-		return g.widenHalves(l)
+func (g *gen) extended(value *laneValue) alloc.Virt {
+	if !value.highUndefined {
+		return g.widenHalves(value)
 	}
-	d := l.dtype
-	if d.IsSigned() && !d.IsFloat() {
-		s := int64(32 - 8*d.Size())
-		l.reg = g.immediateOp("VPSRAD", s, g.immediateOp("VPSLLD", s, l.reg))
+	dtype := value.dtype
+	if dtype.IsSigned() && !dtype.IsFloat() {
+		shift := int64(32 - 8*dtype.Size())
+		value.reg = g.immediateOp("VPSRAD", shift, g.immediateOp("VPSLLD", shift, value.reg))
 	} else {
-		l.reg = g.and(4, l.reg, g.constLanes(4, 1<<(8*d.Size())-1))
+		value.reg = g.and(4, value.reg, g.constLanes(4, 1<<(8*dtype.Size())-1))
 	}
-	l.highUndefined = false
-	return l.reg
+	value.highUndefined = false
+	return value.reg
 }
 
 // widenHalves returns the register of a value, with 16-bit floats in 32-bit lanes.
-func (g *gen) widenHalves(l *laneValue) alloc.Virt {
-	if l.reg == 0 && l.half != 0 {
-		l.reg = g.convertOp("VPMOVZXWD", g.width(4), 0, l.half)
+func (g *gen) widenHalves(value *laneValue) alloc.Virt {
+	if value.reg == 0 && value.half != 0 {
+		value.reg = g.convertOp("VPMOVZXWD", g.width(4), 0, value.half)
 	}
-	return l.reg
+	return value.reg
 }
 
+// logicOp adds a bitwise operation. With AVX-512, its name has a suffix for the size of the lanes.
 func (g *gen) logicOp(name string, lane int, a, b alloc.Virt) alloc.Virt {
 	if g.avx512 {
 		name += intSuffix(lane)

@@ -12,42 +12,42 @@ import (
 // higher bits of their lanes would affect the result.
 func (g *gen) integerOp(op expr.Op, d tensor.DType, a, b *laneValue) *laneValue {
 	lane := laneSize(d)
-	e := intSuffix(lane)
+	suffix := intSuffix(lane)
 	narrow := d.Size() < 4
-	out := func(v alloc.Virt, highUndefined bool) *laneValue {
+	result := func(v alloc.Virt, highUndefined bool) *laneValue {
 		return &laneValue{reg: v, dtype: d, highUndefined: highUndefined && narrow}
 	}
 	switch op {
 	case expr.Add:
-		return out(g.commutativeOp("VPADD"+e, lane, a.reg, b.reg), true)
+		return result(g.commutativeOp("VPADD"+suffix, lane, a.reg, b.reg), true)
 	case expr.Sub:
-		return out(g.binaryOp("VPSUB"+e, lane, b.reg, a.reg), true)
+		return result(g.binaryOp("VPSUB"+suffix, lane, b.reg, a.reg), true)
 	case expr.Mul:
-		return out(g.multiply(lane, a.reg, b.reg), true)
+		return result(g.multiply(lane, a.reg, b.reg), true)
 	case expr.Neg:
-		return out(g.binaryOp("VPSUB"+e, lane, a.reg, g.constLanes(lane, 0)), true)
+		return result(g.binaryOp("VPSUB"+suffix, lane, a.reg, g.constLanes(lane, 0)), true)
 	case expr.And:
-		return out(g.and(lane, a.reg, b.reg), a.highUndefined || b.highUndefined)
+		return result(g.and(lane, a.reg, b.reg), a.highUndefined || b.highUndefined)
 	case expr.Or:
-		return out(g.orConjunction(lane, a.reg, b.reg), a.highUndefined || b.highUndefined)
+		return result(g.orConjunction(lane, a.reg, b.reg), a.highUndefined || b.highUndefined)
 	case expr.Xor:
-		return out(g.xor(lane, a.reg, b.reg), a.highUndefined || b.highUndefined)
+		return result(g.xor(lane, a.reg, b.reg), a.highUndefined || b.highUndefined)
 	case expr.Not:
-		return out(g.xor(lane, a.reg, g.constLanes(lane, math.MaxUint64)), true)
+		return result(g.xor(lane, a.reg, g.constLanes(lane, math.MaxUint64)), true)
 	case expr.Shl:
-		return out(g.shift("VPSLL", d, a.reg, b), true)
+		return result(g.shift("VPSLL", d, a.reg, b), true)
 	case expr.Shr:
 		if d.IsSigned() {
-			return out(g.shiftSigned(d, g.extended(a), b), false)
+			return result(g.shiftSigned(d, g.extended(a), b), false)
 		}
-		return out(g.shift("VPSRL", d, g.extended(a), b), false)
+		return result(g.shift("VPSRL", d, g.extended(a), b), false)
 	case expr.Abs:
 		if !d.IsSigned() {
 			return a
 		}
-		return out(g.abs(lane, g.extended(a)), true)
+		return result(g.abs(lane, g.extended(a)), true)
 	case expr.Min, expr.Max:
-		return out(g.intExtremum(op, d, g.extended(a), g.extended(b)), false)
+		return result(g.intExtremum(op, d, g.extended(a), g.extended(b)), false)
 	case expr.Div:
 		return g.divide(d, a, b)
 	}
@@ -60,8 +60,8 @@ func (g *gen) integerOp(op expr.Op, d tensor.DType, a, b *laneValue) *laneValue 
 func (g *gen) orConjunction(lane int, a, b alloc.Virt) alloc.Virt {
 	name := "VPAND" + intSuffix(lane)
 	for k := len(g.Body) - 1; g.avx512 && k >= max(0, len(g.Body)-8); k-- {
-		if in := g.Body[k]; in.Dst == b && in.Name == name {
-			src := []alloc.Arg{{Imm: 0xF8}, in.Src[0], in.Src[1]}
+		if inst := g.Body[k]; inst.Dst == b && inst.Name == name {
+			src := []alloc.Arg{{Imm: 0xF8}, inst.Src[0], inst.Src[1]}
 			return g.Add(alloc.Inst{Name: "VPTERNLOG" + intSuffix(lane), Src: src, Tied: a, Dst: g.newLike(a), Fold: 1,
 				Commutative: true, BroadcastBytes: uint8(lane)})
 		}
@@ -69,6 +69,7 @@ func (g *gen) orConjunction(lane int, a, b alloc.Virt) alloc.Virt {
 	return g.or(lane, a, b)
 }
 
+// multiply returns the low bits of products.
 func (g *gen) multiply(lane int, a, b alloc.Virt) alloc.Virt {
 	switch {
 	case lane == 4:
@@ -82,14 +83,16 @@ func (g *gen) multiply(lane int, a, b alloc.Virt) alloc.Virt {
 	return g.commutativeOp("VPADDQ", 8, g.immediateOp("VPSLLQ", 32, cross), g.commutativeOp("VPMULUDQ", 8, a, b))
 }
 
+// abs returns absolute values of signed integers.
 func (g *gen) abs(lane int, a alloc.Virt) alloc.Virt {
 	if g.avx512 || lane == 4 {
 		return g.unaryOp("VPABS"+intSuffix(lane), lane, a)
 	}
-	s := g.binaryOp("VPCMPGTQ", 8, a, g.constLanes(8, 0))
-	return g.binaryOp("VPSUBQ", 8, s, g.xor(8, a, s))
+	sign := g.binaryOp("VPCMPGTQ", 8, a, g.constLanes(8, 0))
+	return g.binaryOp("VPSUBQ", 8, sign, g.xor(8, a, sign))
 }
 
+// intExtremum selects Min or Max of integers.
 func (g *gen) intExtremum(op expr.Op, d tensor.DType, a, b alloc.Virt) alloc.Virt {
 	lane := laneSize(d)
 	unsigned := !d.IsSigned() && d.Size() >= 4
@@ -109,12 +112,12 @@ func (g *gen) intExtremum(op expr.Op, d tensor.DType, a, b alloc.Virt) alloc.Vir
 	return g.commutativeOp(name+"S"+intSuffix(lane), lane, a, b)
 }
 
-// shiftCount returns the shift distance if it is constant, else 0 and the register with the distance modulo the width
-// of d.
+// shiftCount returns a constant shift distance and 0. If the distance varies, it returns 0 and the register with the
+// distance modulo the width of d.
 func (g *gen) shiftCount(d tensor.DType, b *laneValue) (int64, alloc.Virt) {
 	bits := uint64(8 * d.Size())
-	if r := g.Values[b.reg].Reload; r != nil && r.Mem.Space == alloc.Constant {
-		return int64(uint64(r.Mem.Data[0]) & (bits - 1)), 0
+	if reload := g.Values[b.reg].Reload; reload != nil && reload.Mem.Space == alloc.Constant {
+		return int64(uint64(reload.Mem.Data[0]) & (bits - 1)), 0
 	}
 	return 0, g.and(laneSize(d), b.reg, g.constLanes(laneSize(d), bits-1))
 }
@@ -122,11 +125,11 @@ func (g *gen) shiftCount(d tensor.DType, b *laneValue) (int64, alloc.Virt) {
 // shift selects a shift. name is the instruction without its suffix.
 func (g *gen) shift(name string, d tensor.DType, a alloc.Virt, b *laneValue) alloc.Virt {
 	lane := laneSize(d)
-	imm, n := g.shiftCount(d, b)
-	if n == 0 {
-		return g.immediateOp(name+intSuffix(lane), imm, a)
+	constant, distance := g.shiftCount(d, b)
+	if distance == 0 {
+		return g.immediateOp(name+intSuffix(lane), constant, a)
 	}
-	return g.binaryOp(name+"V"+intSuffix(lane), lane, n, a)
+	return g.binaryOp(name+"V"+intSuffix(lane), lane, distance, a)
 }
 
 // shiftSigned selects an arithmetic shift to the right.
@@ -142,13 +145,13 @@ func (g *gen) shiftSigned(d tensor.DType, a alloc.Virt, b *laneValue) alloc.Virt
 // divide divides integers through floats. The floats have significands with more bits than the integers, so a quotient
 // that is not an integer differs from each integer by more than the rounding error.
 func (g *gen) divide(d tensor.DType, a, b *laneValue) *laneValue {
-	f := tensor.Float64
+	float := tensor.Float64
 	switch d.Size() {
 	case 1, 2:
-		f = tensor.Float32
+		float = tensor.Float32
 	case 8:
 		return g.divideLong(d, a, b)
 	}
-	x, y := g.convert(f, a), g.convert(f, b)
-	return g.convert(d, &laneValue{reg: g.floatOp(expr.Div, laneSize(f), x.reg, y.reg), dtype: f})
+	x, y := g.convert(float, a), g.convert(float, b)
+	return g.convert(d, &laneValue{reg: g.floatOp(expr.Div, laneSize(float), x.reg, y.reg), dtype: float})
 }

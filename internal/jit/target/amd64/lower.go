@@ -13,15 +13,15 @@ func (g *gen) lower(order []expr.Value) error {
 	for _, v := range order {
 		g.selected[v] = g.selectInst(v)
 	}
-	for k, o := range g.code.Out {
-		mem := alloc.Mem{Space: alloc.Advancing, Index: k, Step: int32(g.lanes * o.DType.Size())}
+	for k, output := range g.code.Out {
+		mem := alloc.Mem{Space: alloc.Advancing, Index: k, Step: int32(g.lanes * output.DType.Size())}
 		switch {
-		case o.DType == tensor.Invalid:
-		case o.Im != expr.None:
-			g.stores = append(g.stores, g.storeComplex(k, o.DType, g.selectedValue(o.Re).reg,
-				g.selectedValue(o.Im).reg)...)
+		case output.DType == tensor.Invalid:
+		case output.Im != expr.None:
+			g.stores = append(g.stores, g.storeComplex(k, output.DType, g.selectedValue(output.Re).reg,
+				g.selectedValue(output.Im).reg)...)
 		default:
-			g.stores = append(g.stores, g.store(mem, g.selectedValue(o.Re)))
+			g.stores = append(g.stores, g.store(mem, g.selectedValue(output.Re)))
 		}
 	}
 	g.lowerFolds()
@@ -33,9 +33,9 @@ func (g *gen) lower(order []expr.Value) error {
 // lowerFolds selects instructions for folds. In full iterations, accumulators are in registers if possible, with loads
 // before the loop and stores after it. In tails, accumulators are in memory, unless the loop has totals.
 func (g *gen) lowerFolds() {
-	for _, f := range g.loop.Folds {
-		if v := g.selectedValue(f.V); f.Op == expr.Min || f.Op == expr.Max {
-			g.extended(v) // once, for accumulators in registers and in memory
+	for _, fold := range g.loop.Folds {
+		if folded := g.selectedValue(fold.V); fold.Op == expr.Min || fold.Op == expr.Max {
+			g.extended(folded) // once, for accumulators in registers and in memory
 		}
 	}
 	if !g.avx512 || g.loop.Totals {
@@ -61,63 +61,63 @@ func (g *gen) accMemory(k int) alloc.Mem {
 
 // foldInMemory selects instructions for fold k with accumulators in memory, for the body and for tails.
 func (g *gen) foldInMemory(k int) {
-	f, mem := g.loop.Folds[k], g.accMemory(k)
-	v := g.selectedValue(f.V)
+	fold, mem := g.loop.Folds[k], g.accMemory(k)
+	v := g.selectedValue(fold.V)
 	for _, kind := range []int{foldsInMemory, foldsInTail} {
-		var s alloc.Inst
+		var store alloc.Inst
 		list := g.Collect(func() {
 			old := g.loadVector(mem, v.dtype)
-			sum := g.apply(f.Op, v.dtype, old, v)
+			sum := g.apply(fold.Op, v.dtype, old, v)
 			if kind == foldsInTail && !g.avx512 && v.dtype.Size() < 4 { // there are no masked stores
 				sum = g.selectLanes(&laneValue{reg: g.tailLanes, dtype: tensor.Bool}, sum, old)
 			}
-			s = g.store(mem, sum)
+			store = g.store(mem, sum)
 		})
-		g.foldInsts[kind] = append(append(g.foldInsts[kind], list...), s)
+		g.foldInsts[kind] = append(append(g.foldInsts[kind], list...), store)
 	}
 }
 
 // newAcc adds an accumulator with the description x and returns its number.
-func (g *gen) newAcc(x alloc.Value) alloc.Virt {
-	x.Acc = &alloc.Acc{Index: len(g.accs)}
-	v := g.New(x)
-	x.Acc.Virt = v
-	g.accs = append(g.accs, x.Acc)
+func (g *gen) newAcc(value alloc.Value) alloc.Virt {
+	value.Acc = &alloc.Acc{Index: len(g.accs)}
+	v := g.New(value)
+	value.Acc.Virt = v
+	g.accs = append(g.accs, value.Acc)
 	return v
 }
 
 // foldInRegisters selects instructions for fold k in the body with accumulators in registers.
 func (g *gen) foldInRegisters(k int) {
-	f, mem := g.loop.Folds[k], g.accMemory(k)
-	v := g.selectedValue(f.V)
-	d := v.dtype
-	description := alloc.Value{Bytes: g.width(laneSize(d))}
-	if d == tensor.Bool {
+	fold, mem := g.loop.Folds[k], g.accMemory(k)
+	v := g.selectedValue(fold.V)
+	dtype := v.dtype
+	description := alloc.Value{Bytes: g.width(laneSize(dtype))}
+	if dtype == tensor.Bool {
 		description = g.boolVal()
 	}
-	acc := &laneValue{reg: g.newAcc(description), dtype: d, highUndefined: true}
+	acc := &laneValue{reg: g.newAcc(description), dtype: dtype, highUndefined: true}
 	noNaN := alloc.Virt(0)
-	if g.mayLoseNaN(f.Op, d) {
+	if g.mayLoseNaN(fold.Op, dtype) {
 		noNaN = g.newAcc(g.boolVal())
 	}
-	folded := g.Collect(func() { g.foldInto(f.Op, acc.reg, noNaN, v) })
+	folded := g.Collect(func() { g.foldInto(fold.Op, acc.reg, noNaN, v) })
 	g.foldInsts[foldsInRegisters] = append(g.foldInsts[foldsInRegisters], folded...)
 	g.accLoadInsts = append(g.accLoadInsts, g.Collect(func() {
-		x := g.loadVector(mem, d)
-		g.Body = append(g.Body, alloc.Inst{Name: alloc.Move, Src: sources(x.reg), Dst: acc.reg})
+		loaded := g.loadVector(mem, dtype)
+		g.Body = append(g.Body, alloc.Inst{Name: alloc.Move, Src: sources(loaded.reg), Dst: acc.reg})
 		if noNaN != 0 {
-			g.compareFloats(laneSize(d), cmpOrdered, acc.reg, acc.reg)
+			g.compareFloats(laneSize(dtype), cmpOrdered, acc.reg, acc.reg)
 			g.Body[len(g.Body)-1].Dst = noNaN
 		}
 	})...)
 	g.accStoreInsts = append(g.accStoreInsts, g.Collect(func() {
 		sum := acc
 		if noNaN != 0 {
-			sum = &laneValue{reg: g.blend(laneSize(d), noNaN, acc.reg, g.floatConst(laneSize(d), math.NaN())),
-				dtype: d}
+			sum = &laneValue{reg: g.blend(laneSize(dtype), noNaN, acc.reg, g.floatConst(laneSize(dtype), math.NaN())),
+				dtype: dtype}
 		}
-		s := g.store(mem, sum)
-		g.Body = append(g.Body, s)
+		store := g.store(mem, sum)
+		g.Body = append(g.Body, store)
 	})...)
 }
 
@@ -129,16 +129,17 @@ func (g *gen) mayLoseNaN(op expr.Op, d tensor.DType) bool {
 
 // foldInto folds value v into the register of acc. noNaN is the mask of lanes without NaN, or 0. The comparison for
 // this mask is masked by the old mask, so a cleared lane stays cleared.
-func (g *gen) foldInto(op expr.Op, acc, noNaN alloc.Virt, v *laneValue) {
+func (g *gen) foldInto(op expr.Op, acc, noNaN alloc.Virt, value *laneValue) {
 	if noNaN != 0 {
-		lane := laneSize(v.dtype)
-		g.Body = append(g.Body, alloc.Inst{Name: "VCMP" + floatSuffix(lane), Src: immediate(cmpOrdered, v.reg, v.reg),
+		lane := laneSize(value.dtype)
+		g.Body = append(g.Body, alloc.Inst{Name: "VCMP" + floatSuffix(lane),
+			Src:  immediate(cmpOrdered, value.reg, value.reg),
 			Mask: noNaN, Dst: noNaN, Fold: -1},
-			alloc.Inst{Name: extremumName(op, lane), Src: sources(v.reg, acc), Dst: acc, BroadcastBytes: uint8(lane)})
+			alloc.Inst{Name: extremumName(op, lane), Src: sources(value.reg, acc), Dst: acc, BroadcastBytes: uint8(lane)})
 		return
 	}
-	r := g.apply(op, v.dtype, &laneValue{reg: acc, dtype: v.dtype}, v)
-	if last := len(g.Body) - 1; last >= 0 && g.Body[last].Dst == r.reg {
+	result := g.apply(op, value.dtype, &laneValue{reg: acc, dtype: value.dtype}, value)
+	if last := len(g.Body) - 1; last >= 0 && g.Body[last].Dst == result.reg {
 		g.Body[last].Dst = acc
 	} else {
 		g.fail("a fold by %v", op)

@@ -12,15 +12,15 @@ import (
 
 // load returns operand k or, if the operand is complex, its real part (part is 0) or imaginary part (part is 1).
 func (g *gen) load(k, part int) *laneValue {
-	d, pointer := g.code.In[k], g.outputs+k
-	if d.IsComplex() {
-		p := g.complexParts(k, pointer, d.ToReal())
-		return &laneValue{reg: p[part], dtype: d.ToReal()}
+	dtype, pointer := g.code.In[k], g.outputs+k
+	if dtype.IsComplex() {
+		parts := g.complexParts(k, pointer, dtype.ToReal())
+		return &laneValue{reg: parts[part], dtype: dtype.ToReal()}
 	}
 	if g.loop.Scalar[k] {
-		return g.loadScalar(pointer, 0, d)
+		return g.loadScalar(pointer, 0, dtype)
 	}
-	return g.loadVector(alloc.Mem{Space: alloc.Advancing, Index: pointer, Step: int32(g.lanes * d.Size())}, d)
+	return g.loadVector(alloc.Mem{Space: alloc.Advancing, Index: pointer, Step: int32(g.lanes * dtype.Size())}, dtype)
 }
 
 // loadFrom returns a value of w bytes that the instruction with the given name loads from memory.
@@ -31,29 +31,29 @@ func (g *gen) loadFrom(w uint8, name string, foldable bool, mem alloc.Mem) alloc
 
 // loadVector returns the contiguous elements of an iteration.
 func (g *gen) loadVector(mem alloc.Mem, d tensor.DType) *laneValue {
-	l := &laneValue{dtype: d}
+	value := &laneValue{dtype: d}
 	mem.ElementBytes = uint8(d.Size())
 	w := g.width(laneSize(d))
 	switch d {
 	case tensor.Bool:
-		l.reg = g.loadBool(mem)
+		value.reg = g.loadBool(mem)
 	case tensor.Float16:
-		l.half = g.loadFrom(max(w/2, 16), g.halfMove(), true, mem)
+		value.half = g.loadFrom(max(w/2, 16), g.halfMove(), true, mem)
 	case tensor.Int8:
-		l.reg = g.loadFrom(w, "VPMOVSXBD", false, mem)
+		value.reg = g.loadFrom(w, "VPMOVSXBD", false, mem)
 	case tensor.Uint8:
-		l.reg = g.loadFrom(w, "VPMOVZXBD", false, mem)
+		value.reg = g.loadFrom(w, "VPMOVZXBD", false, mem)
 	case tensor.Int16:
-		l.reg = g.loadFrom(w, "VPMOVSXWD", false, mem)
+		value.reg = g.loadFrom(w, "VPMOVSXWD", false, mem)
 	case tensor.Uint16, tensor.BFloat16:
-		l.reg = g.loadFrom(w, "VPMOVZXWD", false, mem)
+		value.reg = g.loadFrom(w, "VPMOVZXWD", false, mem)
 	default:
-		l.reg = g.loadFrom(w, "VMOVUPS", true, mem)
+		value.reg = g.loadFrom(w, "VMOVUPS", true, mem)
 		if d.Size() == 8 {
-			g.Values[l.reg].Reload.Name = "VMOVUPD" // masks count elements of this size
+			g.Values[value.reg].Reload.Name = "VMOVUPD" // masks count elements of this size
 		}
 	}
-	return l
+	return value
 }
 
 // halfMove returns the instruction that loads or stores g.lanes elements of 2 bytes.
@@ -85,45 +85,45 @@ func (g *gen) loadBool(mem alloc.Mem) alloc.Virt {
 	return g.Add(alloc.Inst{Name: "VPTESTMB", Src: sources(x, x), Dst: g.New(g.boolVal()), Fold: -1})
 }
 
-// loadScalar returns an element, broadcast to all lanes. The element is `off` bytes after the pointer.
+// loadScalar returns an element, broadcast to all lanes. The element is `offset` bytes after the pointer.
 func (g *gen) loadScalar(pointer int, offset int32, d tensor.DType) *laneValue {
 	mem := alloc.Mem{Space: alloc.PerRow, Index: pointer, Offset: offset}
-	l := &laneValue{dtype: d}
+	value := &laneValue{dtype: d}
 	w := g.width(laneSize(d))
 	switch d.Size() {
 	case 8:
-		l.reg = g.loadFrom(w, "VBROADCASTSD", false, mem)
+		value.reg = g.loadFrom(w, "VBROADCASTSD", false, mem)
 	case 4:
-		l.reg = g.loadFrom(w, "VBROADCASTSS", false, mem)
+		value.reg = g.loadFrom(w, "VBROADCASTSS", false, mem)
 	case 2:
-		x := g.loadFrom(max(w/2, 16), "VPBROADCASTW", false, mem)
+		element := g.loadFrom(max(w/2, 16), "VPBROADCASTW", false, mem)
 		switch {
 		case d == tensor.Float16:
-			l.half = x
+			value.half = element
 		case d.IsSigned():
-			l.reg = g.convertOp("VPMOVSXWD", w, 0, x)
+			value.reg = g.convertOp("VPMOVSXWD", w, 0, element)
 		default:
-			l.reg = g.convertOp("VPMOVZXWD", w, 0, x)
+			value.reg = g.convertOp("VPMOVZXWD", w, 0, element)
 		}
 	case 1:
-		x := g.loadFrom(16, "VPBROADCASTB", false, mem)
+		element := g.loadFrom(16, "VPBROADCASTB", false, mem)
 		switch {
 		case d == tensor.Bool && g.avx512:
-			l.reg = g.Add(alloc.Inst{Name: "VPTESTMB", Src: sources(x, x), Dst: g.New(g.boolVal()), Fold: -1})
+			value.reg = g.Add(alloc.Inst{Name: "VPTESTMB", Src: sources(element, element), Dst: g.New(g.boolVal()), Fold: -1})
 		case d == tensor.Bool:
 			name, lane := "VPMOVZXBD", g.maskLane()
 			if lane == 8 {
 				name = "VPMOVZXBQ"
 			}
-			l.reg = g.binaryOp("VPCMPGT"+intSuffix(lane), lane, g.constLanes(lane, 0),
-				g.convertOp(name, g.width(lane), 0, x))
+			value.reg = g.binaryOp("VPCMPGT"+intSuffix(lane), lane, g.constLanes(lane, 0),
+				g.convertOp(name, g.width(lane), 0, element))
 		case d == tensor.Int8:
-			l.reg = g.convertOp("VPMOVSXBD", w, 0, x)
+			value.reg = g.convertOp("VPMOVSXBD", w, 0, element)
 		default:
-			l.reg = g.convertOp("VPMOVZXBD", w, 0, x)
+			value.reg = g.convertOp("VPMOVZXBD", w, 0, element)
 		}
 	}
-	return l
+	return value
 }
 
 // complexParts returns the real and the imaginary parts of complex operand k. `pointer` is the number of its pointer,
@@ -235,18 +235,18 @@ func (g *gen) float32Vector(x []float32) alloc.Virt {
 // bitMask returns the mask of the lanes of `indices` in which bit number `bit` is set.
 func (g *gen) bitMask(indices alloc.Virt, bit int) alloc.Virt {
 	key := [2]alloc.Virt{indices, alloc.Virt(bit)}
-	m, ok := g.bitMasks[key]
+	mask, ok := g.bitMasks[key]
 	if !ok {
 		if g.avx512 {
-			m = g.Add(alloc.Inst{Name: "VPTESTMD", Src: sources(g.constLanes(4, uint64(bit)), indices),
+			mask = g.Add(alloc.Inst{Name: "VPTESTMD", Src: sources(g.constLanes(4, uint64(bit)), indices),
 				Dst:  g.New(g.boolVal()),
 				Fold: -1})
 		} else {
-			m = g.immediateOp("VPSLLD", int64(bits.LeadingZeros32(uint32(bit))), indices)
+			mask = g.immediateOp("VPSLLD", int64(bits.LeadingZeros32(uint32(bit))), indices)
 		}
-		g.bitMasks[key] = m
+		g.bitMasks[key] = mask
 	}
-	return m
+	return mask
 }
 
 // shuffle adds an operation on an immediate and the vectors a and b.
@@ -255,10 +255,11 @@ func (g *gen) shuffle(name string, imm int64, b, a alloc.Virt) alloc.Virt {
 		Fold: 1})
 }
 
-// newStore returns a store of v to mem. nt is the name of its non-temporal form. An output may share the memory of an
-// operand. Therefore, if there are several outputs, an operand that is stored unchanged is loaded before any store.
+// newStore returns a store of v to mem. nonTemporal is the name of its non-temporal form. An output may share the
+// memory of an operand. Therefore, if there are several outputs, an operand that is stored unchanged is loaded
+// before any store.
 func (g *gen) newStore(name, nonTemporal string, mem alloc.Mem, v alloc.Virt) alloc.Inst {
-	if r := g.Values[v].Reload; r != nil && r.Mem.Space == alloc.Advancing && len(g.code.Out) > 1 {
+	if reload := g.Values[v].Reload; reload != nil && reload.Mem.Space == alloc.Advancing && len(g.code.Out) > 1 {
 		v = g.Add(alloc.Inst{Name: alloc.Move, Src: sources(v), Dst: g.newLike(v), Fold: -1})
 	}
 	if !g.isNonTemporal(mem) {
@@ -269,25 +270,25 @@ func (g *gen) newStore(name, nonTemporal string, mem alloc.Mem, v alloc.Virt) al
 
 // isNonTemporal reports whether mem is an output with non-temporal stores.
 func (g *gen) isNonTemporal(mem alloc.Mem) bool {
-	return g.opts.NonTemporal && mem.Space == alloc.Advancing && g.opts.CachedOutputs>>mem.Index&1 == 0
+	return g.options.NonTemporal && mem.Space == alloc.Advancing && g.options.CachedOutputs>>mem.Index&1 == 0
 }
 
 // store returns the store of a value. Instructions that convert the lanes to elements are added to the body.
-func (g *gen) store(mem alloc.Mem, l *laneValue) alloc.Inst {
-	d := l.dtype
-	mem.ElementBytes = uint8(d.Size())
-	switch d.Size() {
+func (g *gen) store(mem alloc.Mem, value *laneValue) alloc.Inst {
+	dtype := value.dtype
+	mem.ElementBytes = uint8(dtype.Size())
+	switch dtype.Size() {
 	case 8:
-		return g.newStore("VMOVUPD", "VMOVNTPD", mem, l.reg)
+		return g.newStore("VMOVUPD", "VMOVNTPD", mem, value.reg)
 	case 4:
-		return g.newStore("VMOVUPS", "VMOVNTPS", mem, l.reg)
+		return g.newStore("VMOVUPS", "VMOVNTPS", mem, value.reg)
 	}
 	switch {
-	case d == tensor.Float16 && l.half != 0:
-		return g.newStore(g.halfMove(), g.nonTemporalName(2), mem, l.half)
-	case d == tensor.Bool && g.avx512:
+	case dtype == tensor.Float16 && value.half != 0:
+		return g.newStore(g.halfMove(), g.nonTemporalName(2), mem, value.half)
+	case dtype == tensor.Bool && g.avx512:
 		ones := g.vector([]byte("\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01"))
-		x := g.Add(alloc.Inst{Name: "VMOVDQU8", Src: sources(ones), Mask: l.reg, Zero: true, Dst: g.newVector(16),
+		x := g.Add(alloc.Inst{Name: "VMOVDQU8", Src: sources(ones), Mask: value.reg, Zero: true, Dst: g.newVector(16),
 			Fold: 0})
 		name := "VMOVDQU8"
 		if g.lanes == 8 {
@@ -295,9 +296,9 @@ func (g *gen) store(mem alloc.Mem, l *laneValue) alloc.Inst {
 		}
 		return g.newStore(name, g.nonTemporalName(1), mem, x)
 	case g.avx512:
-		return g.storePacked512(mem, d.Size(), g.widenHalves(l))
+		return g.storePacked512(mem, dtype.Size(), g.widenHalves(value))
 	}
-	return g.storePacked256(mem, l)
+	return g.storePacked256(mem, value)
 }
 
 // nonTemporalName returns the instruction for a non-temporal store of g.lanes elements of 1 or 2 bytes, or "" if there

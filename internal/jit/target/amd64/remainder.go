@@ -10,10 +10,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// remainderWork is how often each instruction in the loop of writeRemainderLoop counts in the bound on the
-// instructions that a run executes. The loop has at most 42 iterations, because a quotient of float64 has up to
-// 2,098 bits, and an iteration removes at least 51 of these. Each iteration counts as 4, because it contains a
-// division.
+// remainderWork is the weight of an instruction in the loop of writeRemainderLoop, for the bound on the instructions
+// of a run (jit.Work). The loop has at most 42 iterations, because a quotient of float64 has up to 2,098 bits, and
+// an iteration removes at least 51 of these. Each iteration counts as 4, because it contains a division.
 const remainderWork = 4 * 42
 
 // completeRemainder is a pseudo-instruction that completes the remainder of floats if one division is not enough.
@@ -81,31 +80,32 @@ func (g *gen) writeRemainderLoop(args []asm.Arg) {
 	if g.avx512 {
 		w.scaledLanes = args[7]
 	}
-	e, a := g.asm.Emit, g.asm
-	loop, end, done := a.NewLabel(), a.NewLabel(), a.NewLabel()
+	emit, assembler := g.asm.Emit, g.asm
+	loop, end, done := assembler.NewLabel(), assembler.NewLabel(), assembler.NewLabel()
 	w.setAbsRemainder()
 	w.compare(cmpNotLess, w.divisor, w.absRemainder, w.mask) // also true for NaN
 	w.jumpIfEmpty(done)
-	e("VMOVAPS", w.dividend, w.remainder)
-	a.Bind(loop)
+	emit("VMOVAPS", w.dividend, w.remainder)
+	assembler.Bind(loop)
 	before := g.executedCount()
 	w.setAbsRemainder()
 	w.compare(cmpGreaterEqual, w.divisor, w.absRemainder, w.mask)
 	w.jumpIfEmpty(end)
 	w.subtractMultiple()
-	e("JMP", loop)
+	emit("JMP", loop)
 	g.extraExecuted += (g.executedCount() - before) * (remainderWork - 1)
-	a.Bind(end)
+	assembler.Bind(end)
 	w.compare(cmpUnordered, w.divisor, w.divisor, w.mask)
 	if g.avx512 {
-		e("VADD"+w.suffix, w.divisor, w.remainder, w.mask, w.remainder)
+		emit("VADD"+w.suffix, w.divisor, w.remainder, w.mask, w.remainder)
 	} else {
-		e("VAND"+w.suffix, w.divisor, w.mask, w.mask)
-		e("VADD"+w.suffix, w.mask, w.remainder, w.remainder)
+		emit("VAND"+w.suffix, w.divisor, w.mask, w.mask)
+		emit("VADD"+w.suffix, w.mask, w.remainder, w.remainder)
 	}
-	a.Bind(done)
+	assembler.Bind(done)
 }
 
+// compare writes the comparison of a with b by a predicate of VCMPPS.
 func (w *remainderLoop) compare(predicate int, b, a, to asm.Arg) {
 	w.g.asm.Emit("VCMP"+w.suffix, asm.Imm(predicate), b, a, to)
 }
@@ -117,45 +117,45 @@ func (w *remainderLoop) setAbsRemainder() {
 
 // jumpIfEmpty writes a jump to a label. The code jumps if no lane of mask is set.
 func (w *remainderLoop) jumpIfEmpty(to asm.Label) {
-	e := w.g.asm.Emit
+	emit := w.g.asm.Emit
 	if w.g.avx512 {
-		e("KORTESTW", w.mask, w.mask)
+		emit("KORTESTW", w.mask, w.mask)
 	} else {
-		e("VMOVMSK"+w.suffix, w.mask, regTemp)
-		e("TESTL", regTemp, regTemp)
+		emit("VMOVMSK"+w.suffix, w.mask, regTemp)
+		emit("TESTL", regTemp, regTemp)
 	}
-	e("JEQ", to)
+	emit("JEQ", to)
 }
 
 // subtractMultiple writes the subtraction of a multiple of the divisor, in the lanes in which absRemainder is not less
 // than the divisor.
 func (w *remainderLoop) subtractMultiple() {
-	e := w.g.asm.Emit
+	emit := w.g.asm.Emit
 	scale := scaleOf(w.lane)
-	e("VMOVAPS", w.divisor, w.multiple)
-	e("VMUL"+w.suffix, w.constant(scale), w.divisor, w.temp)
+	emit("VMOVAPS", w.divisor, w.multiple)
+	emit("VMUL"+w.suffix, w.constant(scale), w.divisor, w.temp)
 	for k := range 2 {
 		if k == 1 {
-			e("VMUL"+w.suffix, w.constant(scale), w.temp, w.temp)
+			emit("VMUL"+w.suffix, w.constant(scale), w.temp, w.temp)
 		}
 		if w.g.avx512 {
 			w.compare(cmpLessEqual, w.absRemainder, w.temp, w.scaledLanes)
-			e("VMOVAP"+w.suffix[1:], w.temp, w.scaledLanes, w.multiple)
+			emit("VMOVAP"+w.suffix[1:], w.temp, w.scaledLanes, w.multiple)
 			continue
 		}
 		w.compare(cmpLessEqual, w.absRemainder, w.temp, w.mask)
-		e("VBLENDV"+w.suffix, w.mask, w.temp, w.multiple, w.multiple)
+		emit("VBLENDV"+w.suffix, w.mask, w.temp, w.multiple, w.multiple)
 	}
-	e("VDIV"+w.suffix, w.multiple, w.remainder, w.temp)
+	emit("VDIV"+w.suffix, w.multiple, w.remainder, w.temp)
 	if w.g.avx512 {
-		e("VRNDSCALE"+w.suffix, asm.Imm(truncate), w.temp, w.temp)
-		e("VFNMADD231"+w.suffix, w.multiple, w.temp, w.mask, w.remainder)
+		emit("VRNDSCALE"+w.suffix, asm.Imm(truncate), w.temp, w.temp)
+		emit("VFNMADD231"+w.suffix, w.multiple, w.temp, w.mask, w.remainder)
 		return
 	}
-	e("VROUND"+w.suffix, asm.Imm(truncate), w.temp, w.temp)
-	e("VFNMADD213"+w.suffix, w.remainder, w.multiple, w.temp)
+	emit("VROUND"+w.suffix, asm.Imm(truncate), w.temp, w.temp)
+	emit("VFNMADD213"+w.suffix, w.remainder, w.multiple, w.temp)
 	w.compare(cmpGreaterEqual, w.divisor, w.absRemainder, w.mask)
-	e("VBLENDV"+w.suffix, w.mask, w.temp, w.remainder, w.remainder)
+	emit("VBLENDV"+w.suffix, w.mask, w.temp, w.remainder, w.remainder)
 }
 
 // scaleOf returns the bits of a power of 2. One or two multiplications of the divisor by this number prevent an

@@ -32,34 +32,34 @@ type lookupKey struct {
 // lookupOf selects instructions for a Lookup. With AVX2, a table of 32 entries needs three blends and four
 // permutations, which all use the same port. If several tables have the same index, as in a piecewise polynomial,
 // lookupOf loads rows of four tables and transposes them instead. This takes three quarters of the time.
-func (g *gen) lookupOf(i expr.Inst) alloc.Virt {
-	indices := g.selectedValue(i.A).reg
-	if v, ok := g.lookups[lookupKey{i.Imm, indices}]; ok {
-		return v
+func (g *gen) lookupOf(inst expr.Inst) alloc.Virt {
+	indices := g.selectedValue(inst.A).reg
+	if found, ok := g.lookups[lookupKey{inst.Imm, indices}]; ok {
+		return found
 	}
-	table := i.Table()
-	if group := g.combinedLookups(i); len(group) > 1 {
+	table := inst.Table()
+	if group := g.combinedLookups(inst); len(group) > 1 {
 		g.lookupRows(group, indices)
-		return g.lookups[lookupKey{i.Imm, indices}]
+		return g.lookups[lookupKey{inst.Imm, indices}]
 	}
 	return g.lookup(table[:], indices)
 }
 
 // combinedLookups returns i and the lookups with the same index that are combined with i, or nil if i is not combined.
-func (g *gen) combinedLookups(i expr.Inst) []expr.Inst {
+func (g *gen) combinedLookups(inst expr.Inst) []expr.Inst {
 	if g.avx512 || g.has64Bits || g.width(4) != 32 {
 		return nil
 	}
-	group := []expr.Inst{i}
-	for _, x := range g.code.Insts {
-		table, half := x.Table(), len(x.Table())/2
-		_, selected := g.lookups[lookupKey{x.Imm, g.selectedValue(i.A).reg}]
-		if x.Op == expr.Lookup && x.A == i.A && !selected && !slices.Equal(table[:half], table[half:]) &&
-			!slices.Contains(group, x) && len(group) < rowTables {
-			group = append(group, x)
+	group := []expr.Inst{inst}
+	for _, other := range g.code.Insts {
+		table, half := other.Table(), len(other.Table())/2
+		_, selected := g.lookups[lookupKey{other.Imm, g.selectedValue(inst.A).reg}]
+		if other.Op == expr.Lookup && other.A == inst.A && !selected && !slices.Equal(table[:half], table[half:]) &&
+			!slices.Contains(group, other) && len(group) < rowTables {
+			group = append(group, other)
 		}
 	}
-	if table := i.Table(); slices.Equal(table[:len(table)/2], table[len(table)/2:]) {
+	if table := inst.Table(); slices.Equal(table[:len(table)/2], table[len(table)/2:]) {
 		return nil
 	}
 	return group
@@ -69,9 +69,9 @@ func (g *gen) combinedLookups(i expr.Inst) []expr.Inst {
 // and transpose them.
 func (g *gen) lookupRows(group []expr.Inst, indices alloc.Virt) {
 	data := make([]byte, rowBytes*len(group[0].Table()))
-	for k, i := range group {
-		for n, x := range i.Table() {
-			binary.LittleEndian.PutUint32(data[rowBytes*n+4*k:], math.Float32bits(x))
+	for k, inst := range group {
+		for n, entry := range inst.Table() {
+			binary.LittleEndian.PutUint32(data[rowBytes*n+4*k:], math.Float32bits(entry))
 		}
 	}
 	offsets, table := g.rowOffsets(indices), len(g.tables)
@@ -87,8 +87,8 @@ func (g *gen) lookupRows(group []expr.Inst, indices alloc.Virt) {
 		}
 		a, b := g.binaryOp(unpack, 0, rows[1], rows[0]), g.binaryOp(unpack, 0, rows[3], rows[2])
 		for n, imm := range []int64{0x44, 0xEE} {
-			if c := 2*k + n; c < len(group) {
-				g.lookups[lookupKey{group[c].Imm, indices}] = g.shuffle("VSHUFPS", imm, b, a)
+			if column := 2*k + n; column < len(group) {
+				g.lookups[lookupKey{group[column].Imm, indices}] = g.shuffle("VSHUFPS", imm, b, a)
 			}
 		}
 	}
@@ -96,26 +96,26 @@ func (g *gen) lookupRows(group []expr.Inst, indices alloc.Virt) {
 
 // rowOffsets returns the byte offsets of the rows whose indices are the lowest 5 bits of the lanes of indices.
 func (g *gen) rowOffsets(indices alloc.Virt) alloc.Virt {
-	v, ok := g.tableOffsets[indices]
+	offsets, ok := g.tableOffsets[indices]
 	if !ok {
 		// Shifts isolate the lowest 5 bits, and multiply them by rowBytes, which is 2^4.
-		v = g.immediateOp("VPSRLD", 27-4, g.immediateOp("VPSLLD", 27, indices))
-		g.tableOffsets[indices] = v
+		offsets = g.immediateOp("VPSRLD", 27-4, g.immediateOp("VPSLLD", 27, indices))
+		g.tableOffsets[indices] = offsets
 	}
-	return v
+	return offsets
 }
 
 // writeTableRows writes the instructions of tableRows. Offsets are moved to general registers through a slot.
 func (g *gen) writeTableRows(args []asm.Arg) {
-	e := g.asm.Emit
-	k, table, slot, dst := args[1].(asm.Imm), args[2].(asm.Imm), args[3].(asm.Mem), args[4].(asm.Vec)
-	e("VMOVUPS", args[0], slot)
-	e("LEAQ", g.asm.Constant([]byte(g.tables[table])), regTable)
+	emit := g.asm.Emit
+	lane, table, slot, dst := args[1].(asm.Imm), args[2].(asm.Imm), args[3].(asm.Mem), args[4].(asm.Vec)
+	emit("VMOVUPS", args[0], slot)
+	emit("LEAQ", g.asm.Constant([]byte(g.tables[table])), regTable)
 	row := asm.Mem{Base: regTable, Index: regTemp, Scale: 1}
-	slot.Disp += int32(4 * k)
-	e("MOVL", slot, regTemp)
-	e("VMOVUPS", row, dst.X())
+	slot.Disp += int32(4 * lane)
+	emit("MOVL", slot, regTemp)
+	emit("VMOVUPS", row, dst.X())
 	slot.Disp += 16
-	e("MOVL", slot, regTemp)
-	e("VINSERTF128", asm.Imm(1), row, dst, dst)
+	emit("MOVL", slot, regTemp)
+	emit("VINSERTF128", asm.Imm(1), row, dst, dst)
 }

@@ -12,25 +12,25 @@ import (
 // Accumulators stay in registers and start as the neutral element. The neutral element also replaces the missing
 // elements of a tail. After the tail, the registers are combined pairwise into one element.
 func (g *gen) foldTotal(k int) {
-	f := g.loop.Folds[k]
-	v := g.selectedValue(f.V)
-	d := v.dtype
-	description := alloc.Value{Bytes: g.width(laneSize(d))}
-	if d == tensor.Bool {
+	fold := g.loop.Folds[k]
+	value := g.selectedValue(fold.V)
+	dtype := value.dtype
+	description := alloc.Value{Bytes: g.width(laneSize(dtype))}
+	if dtype == tensor.Bool {
 		description = g.boolVal()
 	}
 	acc := g.newAcc(description)
-	neutral := g.constOf(d, expr.Neutral(f.Op, d))
+	neutral := g.constOf(dtype, expr.Neutral(fold.Op, dtype))
 	noNaN := alloc.Virt(0)
-	if g.mayLoseNaN(f.Op, d) {
+	if g.mayLoseNaN(fold.Op, dtype) {
 		noNaN = g.newAcc(g.boolVal())
 	}
-	folded := g.Collect(func() { g.foldInto(f.Op, acc, noNaN, v) })
+	folded := g.Collect(func() { g.foldInto(fold.Op, acc, noNaN, value) })
 	g.foldInsts[foldsInRegisters] = append(g.foldInsts[foldsInRegisters], folded...)
 	g.foldInsts[foldsInTail] = append(g.foldInsts[foldsInTail], g.Collect(func() {
 		hasElement := &laneValue{reg: g.tailLanes, dtype: tensor.Bool}
-		x := &laneValue{reg: g.widenHalves(v), dtype: d, highUndefined: v.highUndefined}
-		g.foldInto(f.Op, acc, noNaN, g.selectLanes(hasElement, x, neutral))
+		element := &laneValue{reg: g.widenHalves(value), dtype: dtype, highUndefined: value.highUndefined}
+		g.foldInto(fold.Op, acc, noNaN, g.selectLanes(hasElement, element, neutral))
 	})...)
 	g.accLoadInsts = append(g.accLoadInsts, alloc.Inst{Name: alloc.Move, Src: sources(neutral.reg), Dst: acc})
 	if noNaN != 0 {
@@ -39,30 +39,30 @@ func (g *gen) foldTotal(k int) {
 	}
 	g.accStoreInsts = append(g.accStoreInsts, g.Collect(func() {
 		mem := alloc.Mem{Space: alloc.PerRow, Index: g.outputs + len(g.code.In) + k}
-		g.Body = append(g.Body, g.storeFirstLane(mem, d, g.combine(f.Op, d, acc, noNaN)))
+		g.Body = append(g.Body, g.storeFirstLane(mem, dtype, g.combine(fold.Op, dtype, acc, noNaN)))
 	})...)
 }
 
 // accCopies returns the registers of accumulator acc. The loop interleaves iterations, and each interleaved iteration
 // has its own register.
 func (g *gen) accCopies(acc alloc.Virt) []alloc.Virt {
-	vs := []alloc.Virt{acc}
-	for c := 1; c < expr.Lanes/g.lanes; c++ {
-		x := g.Values[acc]
-		x.Acc = &alloc.Acc{Index: x.Acc.Index, Virt: acc, Iteration: c}
-		vs = append(vs, g.New(x))
+	copies := []alloc.Virt{acc}
+	for iteration := 1; iteration < expr.Lanes/g.lanes; iteration++ {
+		value := g.Values[acc]
+		value.Acc = &alloc.Acc{Index: value.Acc.Index, Virt: acc, Iteration: iteration}
+		copies = append(copies, g.New(value))
 	}
-	return vs
+	return copies
 }
 
 // foldPairwise joins the second half of a list with the first half until one value remains, and returns this value.
-func foldPairwise(vs []alloc.Virt, join func(a, b alloc.Virt) alloc.Virt) alloc.Virt {
-	for n := len(vs) / 2; n > 0; n /= 2 {
+func foldPairwise(values []alloc.Virt, join func(a, b alloc.Virt) alloc.Virt) alloc.Virt {
+	for n := len(values) / 2; n > 0; n /= 2 {
 		for k := range n {
-			vs[k] = join(vs[k], vs[k+n])
+			values[k] = join(values[k], values[k+n])
 		}
 	}
-	return vs[0]
+	return values[0]
 }
 
 // combine combines the registers of an accumulator into one register, and the lanes of that register into the first.
@@ -71,25 +71,28 @@ func (g *gen) combine(op expr.Op, d tensor.DType, acc, noNaN alloc.Virt) alloc.V
 	join := func(a, b alloc.Virt) alloc.Virt {
 		return g.apply(op, d, &laneValue{reg: a, dtype: d}, &laneValue{reg: b, dtype: d}).reg
 	}
-	var r alloc.Virt
+	var result alloc.Virt
 	switch {
 	case noNaN != 0:
 		lane := laneSize(d)
-		r = foldPairwise(accs, func(a, b alloc.Virt) alloc.Virt { return g.binaryOp(extremumName(op, lane), lane, b, a) })
+		result = foldPairwise(accs, func(a, b alloc.Virt) alloc.Virt {
+			return g.binaryOp(extremumName(op, lane), lane, b,
+				a)
+		})
 		both := func(a, b alloc.Virt) alloc.Virt { return g.maskOp([2]string{"KANDW"}, a, b) }
 		withoutNaN := foldPairwise(g.accCopies(noNaN), both)
-		r = g.blend(lane, withoutNaN, r, g.floatConst(lane, math.NaN()))
+		result = g.blend(lane, withoutNaN, result, g.floatConst(lane, math.NaN()))
 	case d == tensor.Bool:
-		r = foldPairwise(accs, join)
+		result = foldPairwise(accs, join)
 		d = tensor.Int32
-		r = g.boolToNumber(d, r).reg
+		result = g.boolToNumber(d, result).reg
 	default:
-		r = foldPairwise(accs, join)
+		result = foldPairwise(accs, join)
 	}
 	for half := g.lanes / 2; half > 0; half /= 2 {
-		r = join(r, g.shiftDown(half*laneSize(d), r))
+		result = join(result, g.shiftDown(half*laneSize(d), result))
 	}
-	return r
+	return result
 }
 
 // storeFirstLane returns the store of the first lane of v.

@@ -17,33 +17,33 @@ const (
 )
 
 // writeInsts writes a list of instructions for iteration u of a pass of the main loop.
-func (g *gen) writeInsts(list []alloc.Out, u int) {
+func (g *gen) writeInsts(list []alloc.Out, iteration int) {
 	for k := range list {
-		p := &list[k]
-		args := make([]asm.Arg, len(p.Args))
-		for k := range p.Args {
-			args[k] = g.arg(&p.Args[k], u)
+		out := &list[k]
+		args := make([]asm.Arg, len(out.Args))
+		for k := range out.Args {
+			args[k] = g.arg(&out.Args[k], iteration)
 		}
-		last := &p.Args[len(p.Args)-1]
+		last := &out.Args[len(out.Args)-1]
 		switch {
-		case p.Kind == alloc.Load:
-			g.writeLoad(p.Name, p.Args[0].Mem, args)
-		case p.Kind == alloc.Save:
-			g.asm.Emit(moveName(p.Args[0].Class), args...)
-		case p.Kind == alloc.Copy && last.Class == alloc.Masks:
+		case out.Kind == alloc.Load:
+			g.writeLoad(out.Name, out.Args[0].Mem, args)
+		case out.Kind == alloc.Save:
+			g.asm.Emit(moveName(out.Args[0].Class), args...)
+		case out.Kind == alloc.Copy && last.Class == alloc.Masks:
 			g.asm.Emit("KORW", args[0], args[0], args[1])
-		case p.Kind == alloc.Copy:
+		case out.Kind == alloc.Copy:
 			g.asm.Emit("VMOVAPS", args...)
-		case p.Name == completeRemainder:
+		case out.Name == completeRemainder:
 			g.writeRemainderLoop(args)
-		case p.Name == tableRows:
+		case out.Name == tableRows:
 			g.writeTableRows(args)
 		case last.Kind == alloc.Memory && g.inTail:
-			g.writeTailStore(p.Name, last.Mem, args)
-		case g.writesNonTemporal && p.NonTemporal != "":
-			g.asm.Emit(p.NonTemporal, args...)
+			g.writeTailStore(out.Name, last.Mem, args)
+		case g.writesNonTemporal && out.NonTemporal != "":
+			g.asm.Emit(out.NonTemporal, args...)
 		default:
-			g.asm.Emit(p.Name, args...)
+			g.asm.Emit(out.Name, args...)
 		}
 	}
 }
@@ -113,76 +113,77 @@ func (g *gen) tailVector(lane int) asm.Vec {
 func (g *gen) usesBounceBuffer(mem *alloc.Mem) bool { return mem.ElementBytes < 4 || mem.Part != 0 }
 
 // arg returns an operand of an instruction in iteration u of a pass of the main loop.
-func (g *gen) arg(o *alloc.Operand, u int) asm.Arg {
-	n := int(o.Reg)
-	switch o.Kind {
+func (g *gen) arg(operand *alloc.Operand, iteration int) asm.Arg {
+	number := int(operand.Reg)
+	switch operand.Kind {
 	case alloc.Immediate:
-		return asm.Imm(o.Imm)
+		return asm.Imm(operand.Imm)
 	case alloc.Memory:
-		return g.address(o.Mem, u)
+		return g.address(operand.Mem, iteration)
 	case alloc.Element:
-		m := g.address(o.Mem, u)
-		m.Broadcast = true
-		return m
+		memory := g.address(operand.Mem, iteration)
+		memory.Broadcast = true
+		return memory
 	case alloc.Accumulator:
-		n = g.accRegisters[o.Acc.Index] + (g.firstAccSet+u+o.Acc.Iteration)%g.accSets
+		number = g.accRegisters[operand.Acc.Index] + (g.firstAccSet+iteration+operand.Acc.Iteration)%g.accSets
 	}
 	switch {
-	case o.Class == alloc.Vectors:
-		return vectorRegister(n, o.Bytes)
-	case o.Zero:
-		return asm.Mask(n).Zero()
+	case operand.Class == alloc.Vectors:
+		return vectorRegister(number, operand.Bytes)
+	case operand.Zero:
+		return asm.Mask(number).Zero()
 	}
-	return asm.Mask(n)
+	return asm.Mask(number)
 }
 
-func vectorRegister(n int, w uint8) asm.Vec {
-	switch w {
+// vectorRegister returns vector register n with a width of w bytes.
+func vectorRegister(number int, bytes uint8) asm.Vec {
+	switch bytes {
 	case 64:
-		return asm.Z(n)
+		return asm.Z(number)
 	case 32:
-		return asm.Y(n)
+		return asm.Y(number)
 	}
-	return asm.X(n)
+	return asm.X(number)
 }
 
 // address returns the address of memory m in iteration u of a pass of the main loop. It may write code that changes
 // regTemp.
-func (g *gen) address(m *alloc.Mem, u int) asm.Mem {
-	disp := m.Offset + int32(u)*m.Step
-	switch m.Space {
+func (g *gen) address(mem *alloc.Mem, iteration int) asm.Mem {
+	disp := mem.Offset + int32(iteration)*mem.Step
+	switch mem.Space {
 	case alloc.Constant:
-		return g.asm.Constant([]byte(m.Data))
+		return g.asm.Constant([]byte(mem.Data))
 	case alloc.Slot:
-		return asm.Mem{Base: regSpill, Disp: int32(64 * m.Index)}
+		return asm.Mem{Base: regSpill, Disp: int32(64 * mem.Index)}
 	case alloc.PerRow:
-		return asm.Mem{Base: g.loadPointer(m.Index), Disp: m.Offset}
+		return asm.Mem{Base: g.loadPointer(mem.Index), Disp: mem.Offset}
 	case alloc.AccumulatorMemory:
-		return g.accAddress(m, u)
+		return g.accAddress(mem, iteration)
 	}
-	if s, ok := g.bounceVectors[m.Index]; ok && g.inTail {
-		return asm.Mem{Base: regSpill, Disp: int32(64*s) + m.Offset}
+	if vector, ok := g.bounceVectors[mem.Index]; ok && g.inTail {
+		return asm.Mem{Base: regSpill, Disp: int32(64*vector) + mem.Offset}
 	}
-	size := int(m.ElementBytes)
-	if m.Part != 0 {
+	size := int(mem.ElementBytes)
+	if mem.Part != 0 {
 		size *= 2
 	}
-	r := g.loadPointer(m.Index)
+	base := g.loadPointer(mem.Index)
 	if size == 16 {
-		return asm.Mem{Base: r, Index: regDoubleIndex, Scale: 8, Disp: disp}
+		return asm.Mem{Base: base, Index: regDoubleIndex, Scale: 8, Disp: disp}
 	}
-	return asm.Mem{Base: r, Index: regIndex, Scale: uint8(size), Disp: disp}
+	return asm.Mem{Base: base, Index: regIndex, Scale: uint8(size), Disp: disp}
 }
 
 // accAddress returns the address of accumulators. In a tail, the address depends on regIndex, and accAddress writes
 // code that changes regLimit.
-func (g *gen) accAddress(m *alloc.Mem, u int) asm.Mem {
-	r := g.loadPointer(m.Index)
+func (g *gen) accAddress(mem *alloc.Mem, iteration int) asm.Mem {
+	base := g.loadPointer(mem.Index)
 	if !g.inTail {
-		return asm.Mem{Base: r, Disp: (m.Offset + int32(u)*m.Step) % int32(expr.Lanes*int(m.ElementBytes))}
+		return asm.Mem{Base: base, Disp: (mem.Offset + int32(iteration)*mem.Step) % int32(expr.Lanes*int(mem.ElementBytes))}
 	}
-	e := g.asm.Emit
-	e("MOVL", regIndex, regLimit)
-	e("ANDL", asm.Imm(expr.Lanes-1), regLimit)
-	return asm.Mem{Base: r, Index: regLimit, Scale: m.ElementBytes, Disp: m.Offset}
+	emit := g.asm.Emit
+	emit("MOVL", regIndex, regLimit)
+	emit("ANDL", asm.Imm(expr.Lanes-1), regLimit)
+	return asm.Mem{Base: base, Index: regLimit, Scale: mem.ElementBytes, Disp: mem.Offset}
 }

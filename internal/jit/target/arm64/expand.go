@@ -11,7 +11,7 @@ import (
 // Mnemonics of pseudo-instructions. Quotients of integers have the mnemonics sdiv and udiv.
 const (
 	completeRemainder = "completeRemainder" // completes the remainder of floats if one division is not enough
-	tableRow          = "tableRow"          // loads a row of the table TABLE: "tableRow KIND TABLE"
+	tableRow          = "tableRow"          // loads a row of a table; its name is "tableRow KIND TABLE"
 	scvtfLong         = "scvtfLong"         // rounds 64-bit integers of one or two vectors to float32
 	ucvtfLong         = "ucvtfLong"
 )
@@ -36,25 +36,27 @@ func expansion(name string) Expansion {
 // elementOfArrangement maps each arrangement of a 16-byte register to its element size.
 var elementOfArrangement = map[string]asm.Elem{"16b": asm.B, "8h": asm.H, "4s": asm.S, "2d": asm.D}
 
-// divide writes the division of two vectors of integers, lane by lane: there is no such vector instruction.
-func (w *writer) divide(name string, e asm.Elem, args []alloc.Operand) {
-	x, y, q := w.vector(args[0], e), w.vector(args[1], e), w.vector(args[2], e)
+// divide writes the division of two vectors of integers, lane by lane, because there is no vector instruction for
+// it.
+func (w *writer) divide(name string, elem asm.Elem, args []alloc.Operand) {
+	x, y, quotient := w.vector(args[0], elem), w.vector(args[1], elem), w.vector(args[2], elem)
 	move, reg := "umov", asm.W
-	if e == asm.D {
+	if elem == asm.D {
 		reg = asm.X
-	} else if name == "sdiv" && e < asm.S {
+	} else if name == "sdiv" && elem < asm.S {
 		move = "smov"
 	}
 	xLane, yLane := reg(16), reg(17)
-	for k := range vectorBytes / e.Bytes() {
+	for k := range vectorBytes / elem.Bytes() {
 		w.asm.Emit(move, xLane, x.Lane(k))
 		w.asm.Emit(move, yLane, y.Lane(k))
 		w.asm.Emit(name, xLane, xLane, yLane)
-		w.asm.Emit("mov", q.Lane(k), xLane)
+		w.asm.Emit("mov", quotient.Lane(k), xLane)
 	}
 }
 
-// roundLong writes the conversions of 64-bit integers to float32. There is no such vector instruction.
+// roundLong writes the conversions of 64-bit integers to float32, lane by lane, because there is no vector
+// instruction for them.
 func (w *writer) roundLong(name string, args []alloc.Operand) {
 	last := len(args) - 1
 	to, temp := w.vector(args[last], asm.S), w.vector(args[last-1], asm.S)
@@ -98,34 +100,36 @@ type remainderLoop struct {
 	remainder              asm.Vec // at first, the remainder after one division
 }
 
-func newRemainderLoop(w *writer, e asm.Elem, args []alloc.Operand) *remainderLoop {
-	v := make([]asm.Vec, len(args))
-	for k := range v {
-		v[k] = w.vector(args[k], e)
+// newRemainderLoop assigns the operands of completeRemainder.
+func newRemainderLoop(w *writer, elem asm.Elem, args []alloc.Operand) *remainderLoop {
+	vecs := make([]asm.Vec, len(args))
+	for k := range vecs {
+		vecs[k] = w.vector(args[k], elem)
 	}
-	return &remainderLoop{w, e, v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7]}
+	return &remainderLoop{w, elem, vecs[0], vecs[1], vecs[2], vecs[3], vecs[4], vecs[5], vecs[6], vecs[7]}
 }
 
+// write writes the instructions.
 func (r *remainderLoop) write() {
-	a := r.asm
-	loop, end, done := a.NewLabel(), a.NewLabel(), a.NewLabel()
-	a.Emit("fabs", r.absRemainder, r.remainder)
-	a.Emit("fcmgt", r.mask, r.divisor, r.absRemainder)
+	assembler := r.asm
+	loop, end, done := assembler.NewLabel(), assembler.NewLabel(), assembler.NewLabel()
+	assembler.Emit("fabs", r.absRemainder, r.remainder)
+	assembler.Emit("fcmgt", r.mask, r.divisor, r.absRemainder)
 	r.jumpIfMask("uminv", "cbnz", done) // all remainders are less than their divisors
 	r.copy(r.remainder, r.dividend)
-	a.Bind(loop)
-	before := a.Instructions()
-	a.Emit("fabs", r.absRemainder, r.remainder)
-	a.Emit("fcmge", r.mask, r.absRemainder, r.divisor)
+	assembler.Bind(loop)
+	before := assembler.Instructions()
+	assembler.Emit("fabs", r.absRemainder, r.remainder)
+	assembler.Emit("fcmge", r.mask, r.absRemainder, r.divisor)
 	r.jumpIfMask("umaxv", "cbz", end) // no remainder reaches its divisor
 	r.subtractMultiple()
-	a.Emit("b", loop)
+	assembler.Emit("b", loop)
 	r.countRepeats(before, remainderWork)
-	a.Bind(end)
-	a.Emit("fcmeq", r.mask, r.divisor, r.divisor)
+	assembler.Bind(end)
+	assembler.Emit("fcmeq", r.mask, r.divisor, r.divisor)
 	r.bitwise("bic", r.quotient, r.divisor, r.mask)
-	a.Emit("fadd", r.remainder, r.remainder, r.quotient)
-	a.Bind(done)
+	assembler.Emit("fadd", r.remainder, r.remainder, r.quotient)
+	assembler.Bind(done)
 }
 
 // jumpIfMask writes a jump that depends on the minimum or the maximum of the mask's lanes. reduction is the instruction
@@ -139,24 +143,24 @@ func (r *remainderLoop) jumpIfMask(reduction, branch string, to asm.Label) {
 
 // subtractMultiple writes the subtraction of a multiple of the divisor in the lanes of the mask.
 func (r *remainderLoop) subtractMultiple() {
-	a := r.asm
+	assembler := r.asm
 	power := make([]byte, 0, vectorBytes)
 	for range vectorBytes / r.elem.Bytes() {
 		power = append(power, scaleBytes[r.elem]...)
 	}
-	scale := a.Constant(power)
+	scale := assembler.Constant(power)
 	r.copy(r.multiple, r.divisor)
 	scaled := r.quotient
 	for k := range 2 {
-		a.Emit("ldr", r.overflowMask.As(asm.Q).Scalar(), scale)
-		a.Emit("fmul", scaled, []asm.Vec{r.divisor, scaled}[k], r.overflowMask)
-		a.Emit("fcmge", r.overflowMask, r.absRemainder, scaled)
+		assembler.Emit("ldr", r.overflowMask.As(asm.Q).Scalar(), scale)
+		assembler.Emit("fmul", scaled, []asm.Vec{r.divisor, scaled}[k], r.overflowMask)
+		assembler.Emit("fcmge", r.overflowMask, r.absRemainder, scaled)
 		r.bitwise("bit", r.multiple, scaled, r.overflowMask)
 	}
-	a.Emit("fdiv", r.quotient, r.remainder, r.multiple)
-	a.Emit("frintz", r.quotient, r.quotient)
+	assembler.Emit("fdiv", r.quotient, r.remainder, r.multiple)
+	assembler.Emit("frintz", r.quotient, r.quotient)
 	r.copy(r.absRemainder, r.remainder)
-	a.Emit("fmls", r.absRemainder, r.quotient, r.multiple)
+	assembler.Emit("fmls", r.absRemainder, r.quotient, r.multiple)
 	r.bitwise("bit", r.remainder, r.absRemainder, r.mask)
 }
 
@@ -167,11 +171,15 @@ var scaleBytes = map[asm.Elem][]byte{
 	asm.D: binary.LittleEndian.AppendUint64(nil, (1023+1000)<<52),
 }
 
+// bitwise writes a bitwise operation on whole registers.
 func (w *writer) bitwise(name string, to, x, y asm.Vec) {
 	w.asm.Emit(name, to.As(asm.B), x.As(asm.B), y.As(asm.B))
 }
 
+// copy writes the copy of a register.
 func (w *writer) copy(to, from asm.Vec) { w.bitwise("orr", to, from, from) }
 
-// vector returns a register with elements of a kind.
-func (w *writer) vector(o alloc.Operand, e asm.Elem) asm.Vec { return asm.V(w.register(o), e) }
+// vector returns the register of an operand, with elements of the given size.
+func (w *writer) vector(operand alloc.Operand, elem asm.Elem) asm.Vec {
+	return asm.V(w.register(operand), elem)
+}

@@ -19,73 +19,74 @@ type pass struct {
 }
 
 // selectPass selects instructions for passes of n elements.
-func (g *generator) selectPass(n int) (*pass, error) {
+func (g *generator) selectPass(lanes int) (*pass, error) {
 	g.Builder.Body = nil
-	l, err := g.selectLists(n)
+	lists, err := g.selectLists(lanes)
 	if err != nil {
 		return nil, err
 	}
-	p := &pass{lanes: n, length: len(l.Body)}
+	selected := &pass{lanes: lanes, length: len(lists.Body)}
 	var memoryFolds, registerFolds []alloc.Inst
 	for k := range g.loop.Folds {
-		memoryFolds = append(memoryFolds, g.Collect(func() { g.foldInMemory(l, k) })...)
-		registerFolds = append(registerFolds, g.foldInRegisters(l, p, k)...)
+		memoryFolds = append(memoryFolds, g.Collect(func() { g.foldInMemory(lists, k) })...)
+		registerFolds = append(registerFolds, g.foldInRegisters(lists, selected, k)...)
 	}
-	p.memoryInsts = slices.Concat(l.Body, memoryFolds, l.Stores)
+	selected.memoryInsts = slices.Concat(lists.Body, memoryFolds, lists.Stores)
 	if len(g.loop.Folds) > 0 {
-		p.registerInsts = slices.Concat(l.Body, registerFolds, l.Stores)
+		selected.registerInsts = slices.Concat(lists.Body, registerFolds, lists.Stores)
 	}
-	return p, nil
+	return selected, nil
 }
 
 // accMemory returns the memory of the accumulators of fold k for passes of n elements. In a loop with totals, they
 // are in the spill area.
-func (g *generator) accMemory(k, n int) alloc.Mem {
-	f := g.loop.Folds[k]
-	size := g.loop.Type(f.V).Size()
-	m := alloc.Mem{Space: alloc.AccumulatorMemory, Index: f.Ptr, ElementBytes: uint8(size), Step: int32(n * size)}
+func (g *generator) accMemory(k, lanes int) alloc.Mem {
+	fold := g.loop.Folds[k]
+	size := g.loop.Type(fold.Value).Size()
+	mem := alloc.Mem{Space: alloc.AccumulatorMemory, Index: fold.Ptr, ElementBytes: uint8(size),
+		Step: int32(lanes * size)}
 	if g.loop.Totals {
-		m.Index = g.accPointer(k)
+		mem.Index = g.accPointer(k)
 	}
-	return m
+	return mem
 }
 
 // foldInMemory selects the instructions of fold k with accumulators in memory.
-func (g *generator) foldInMemory(l *Lists, k int) {
-	f := g.loop.Folds[k]
-	t, v, m := g.loop.Type(f.V), g.foldedParts(l, f), g.accMemory(k, l.Lanes)
-	l.Store(m, t, l.Select(f.Op, t, l.Load(m, t, len(v)), v))
+func (g *generator) foldInMemory(lists *Lists, k int) {
+	fold := g.loop.Folds[k]
+	laneType, folded, mem := g.loop.Type(fold.Value), g.foldedParts(lists, fold), g.accMemory(k, lists.Lanes)
+	lists.Store(mem, laneType, lists.Select(fold.Op, laneType, lists.Load(mem, laneType, len(folded)), folded))
 }
 
 // foldedParts returns the parts of the value of a fold. A uniform value has the same register in all parts.
-func (g *generator) foldedParts(l *Lists, f lane.Fold) []alloc.Virt {
-	x := l.Parts[f.V]
-	if len(x) == 1 {
-		return slices.Repeat(x, max(1, l.Lanes*g.loop.Type(f.V).Size()/vectorBytes))
+func (g *generator) foldedParts(lists *Lists, fold lane.Fold) []alloc.Virt {
+	parts := lists.Parts[fold.Value]
+	if len(parts) == 1 {
+		return slices.Repeat(parts, max(1, lists.Lanes*g.loop.Type(fold.Value).Size()/vectorBytes))
 	}
-	return x
+	return parts
 }
 
 // foldInRegisters selects the instructions of fold k with accumulators in registers, and adds the loads and stores of
 // these registers to p.
-func (g *generator) foldInRegisters(l *Lists, p *pass, k int) []alloc.Inst {
-	f := g.loop.Folds[k]
-	t, v, m := g.loop.Type(f.V), g.foldedParts(l, f), g.accMemory(k, l.Lanes)
-	acc := make([]alloc.Virt, len(v))
-	for i := range acc {
-		acc[i] = g.New(alloc.Value{Bytes: vectorBytes})
-		g.Values[acc[i]].Acc = &alloc.Acc{Index: p.accCount, Virt: acc[i]}
+func (g *generator) foldInRegisters(lists *Lists, p *pass, k int) []alloc.Inst {
+	fold := g.loop.Folds[k]
+	laneType, folded, mem := g.loop.Type(fold.Value), g.foldedParts(lists, fold), g.accMemory(k, lists.Lanes)
+	accs := make([]alloc.Virt, len(folded))
+	for i := range accs {
+		accs[i] = g.New(alloc.Value{Bytes: vectorBytes})
+		g.Values[accs[i]].Acc = &alloc.Acc{Index: p.accCount, Virt: accs[i]}
 		p.accCount++
 	}
 	p.accLoads = append(p.accLoads, g.Collect(func() {
-		from := slices.Repeat([]alloc.Virt{g.neutral(f.Op, t)}, len(v))
+		from := slices.Repeat([]alloc.Virt{g.neutral(fold.Op, laneType)}, len(folded))
 		if !g.loop.Totals {
-			from = l.Load(m, t, len(v))
+			from = lists.Load(mem, laneType, len(folded))
 		}
-		g.moveTo(acc, from)
+		g.moveTo(accs, from)
 	})...)
-	p.accStores = append(p.accStores, g.Collect(func() { l.Store(m, t, acc) })...)
-	return g.Collect(func() { g.moveTo(acc, l.Select(f.Op, t, acc, v)) })
+	p.accStores = append(p.accStores, g.Collect(func() { lists.Store(mem, laneType, accs) })...)
+	return g.Collect(func() { g.moveTo(accs, lists.Select(fold.Op, laneType, accs, folded)) })
 }
 
 // moveTo sets accumulators to values that the body computes. The last instruction of a value writes the accumulator,
@@ -103,45 +104,45 @@ func (g *generator) moveTo(acc, values []alloc.Virt) {
 
 // writeTo makes accumulator acc the result of an instruction, and reports whether this is possible: the instruction
 // must not overwrite the register of another value.
-func writeTo(in *alloc.Inst, acc alloc.Virt) bool {
-	for _, f := range in.Forms {
-		if in.Src[f.Tied].Virt == acc {
-			in.Name, in.Tied, in.Forms = f.Name, acc, nil
-			in.Src = []alloc.Arg{in.Src[f.Order[0]], in.Src[f.Order[1]]}
+func writeTo(inst *alloc.Inst, acc alloc.Virt) bool {
+	for _, form := range inst.Forms {
+		if inst.Src[form.Tied].Virt == acc {
+			inst.Name, inst.Tied, inst.Forms = form.Name, acc, nil
+			inst.Src = []alloc.Arg{inst.Src[form.Order[0]], inst.Src[form.Order[1]]}
 			break
 		}
 	}
-	if in.Forms != nil || in.Tied != 0 && in.Tied != acc || in.CountedLength > 0 || in.Name == alloc.Move {
+	if inst.Forms != nil || inst.Tied != 0 && inst.Tied != acc || inst.CountedLength > 0 || inst.Name == alloc.Move {
 		return false
 	}
-	in.Dst = acc
+	inst.Dst = acc
 	return true
 }
 
 // neutral returns a vector with the neutral element of a fold in all lanes.
-func (g *generator) neutral(op lane.Op, t lane.Type) alloc.Virt {
-	bits := lane.Neutral(op, t.D)
-	if t.Mask != 0 {
+func (g *generator) neutral(op lane.Op, laneType lane.Type) alloc.Virt {
+	bits := lane.Neutral(op, laneType.DType)
+	if laneType.Mask != 0 {
 		bits = -bits
 	}
-	return g.constant(t.Size(), bits)
+	return g.constant(laneType.Size(), bits)
 }
 
 // selectTotals selects two lists of instructions for a loop with totals whose accumulators are in memory. start sets
 // the accumulators to neutral elements. finish combines them after the row and stores the totals.
 func (g *generator) selectTotals() (start, finish []alloc.Inst) {
-	l := *g.Lists
-	l.Lanes = lane.FoldLanes
-	g.Lists = &l
-	for k, f := range g.loop.Folds {
-		t, m := g.loop.Type(f.V), g.accMemory(k, lane.FoldLanes)
-		n := lane.FoldLanes * t.Size() / vectorBytes
+	lists := *g.Lists
+	lists.Lanes = lane.FoldLanes
+	g.Lists = &lists
+	for k, fold := range g.loop.Folds {
+		laneType, mem := g.loop.Type(fold.Value), g.accMemory(k, lane.FoldLanes)
+		parts := lane.FoldLanes * laneType.Size() / vectorBytes
 		start = append(start, g.Collect(func() {
-			l.Store(m, t, slices.Repeat([]alloc.Virt{g.neutral(f.Op, t)}, n))
+			lists.Store(mem, laneType, slices.Repeat([]alloc.Virt{g.neutral(fold.Op, laneType)}, parts))
 		})...)
 		finish = append(finish, g.Collect(func() {
-			to := alloc.Mem{Space: alloc.PerRow, Index: f.Ptr, ElementBytes: uint8(t.Size())}
-			l.Store(to, t, g.combine(&l, f.Op, t, l.Load(m, t, n)))
+			to := alloc.Mem{Space: alloc.PerRow, Index: fold.Ptr, ElementBytes: uint8(laneType.Size())}
+			lists.Store(to, laneType, g.combine(&lists, fold.Op, laneType, lists.Load(mem, laneType, parts)))
 		})...)
 	}
 	return start, finish
@@ -149,17 +150,17 @@ func (g *generator) selectTotals() (start, finish []alloc.Inst) {
 
 // combine combines the second half of the accumulators with the first half until one element remains, in the lowest
 // lane of the result.
-func (g *generator) combine(l *Lists, op lane.Op, t lane.Type, acc []alloc.Virt) []alloc.Virt {
+func (g *generator) combine(lists *Lists, op lane.Op, laneType lane.Type, acc []alloc.Virt) []alloc.Virt {
 	for len(acc) > 1 {
 		half := len(acc) / 2
-		acc = l.Select(op, t, acc[:half], acc[half:])
+		acc = lists.Select(op, laneType, acc[:half], acc[half:])
 	}
-	for bytes := vectorBytes / 2; bytes >= t.Size(); bytes /= 2 {
+	for bytes := vectorBytes / 2; bytes >= laneType.Size(); bytes /= 2 {
 		upper := g.New(alloc.Value{Bytes: vectorBytes})
 		g.Add(alloc.Inst{Name: "ext 16b 16b 16b #", Src: []alloc.Arg{{Virt: acc[0]}, {Virt: acc[0]},
 			{Imm: int64(bytes)}},
 			Dst: upper, Fold: -1})
-		acc = l.Select(op, t, acc, []alloc.Virt{upper})
+		acc = lists.Select(op, laneType, acc, []alloc.Virt{upper})
 	}
 	return acc
 }

@@ -29,8 +29,8 @@ type generator struct {
 type frame struct {
 	mainPass         *pass
 	permanent        []int8 // by Virt: its permanent register, or -1
-	accsInRegisters  bool
-	firstAccRegister int // the first register of accumulators
+	accsInRegisters  bool   // accumulators are in registers during the main loop
+	firstAccRegister int    // the first register of accumulators
 
 	rowCode, mainCode, restCode *alloc.Result // row constants, a pass of the main loop, and a pass of the rest loop
 	accLoads, accStores         *alloc.Result // loads and stores of accumulator registers
@@ -57,8 +57,8 @@ func (g *generator) layOutFrame() error {
 	g.layOutPointers()
 	widest := 1
 	for v := range g.loop.Insts {
-		if i := &g.loop.Insts[v]; i.Op != lane.Store {
-			widest = max(widest, i.Type.Size())
+		if inst := &g.loop.Insts[v]; inst.Op != lane.Store {
+			widest = max(widest, inst.Type.Size())
 		}
 	}
 	var err error
@@ -80,22 +80,22 @@ func (g *generator) layOutFrame() error {
 func (g *generator) chooseLanes() {
 	best := math.Inf(1)
 	var chosen frame
-	for n := min(passParts*g.restPass.lanes, lane.FoldLanes); n >= g.restPass.lanes; n /= 2 {
-		p := g.restPass
-		if n > g.restPass.lanes {
+	for lanes := min(passParts*g.restPass.lanes, lane.FoldLanes); lanes >= g.restPass.lanes; lanes /= 2 {
+		candidate := g.restPass
+		if lanes > g.restPass.lanes {
 			var err error
-			if p, err = g.selectPass(n); err != nil || p.length > passLength {
+			if candidate, err = g.selectPass(lanes); err != nil || candidate.length > passLength {
 				continue
 			}
 		}
-		f := g.searchAllocation(p)
-		if f.mainCode == nil {
+		layout := g.searchAllocation(candidate)
+		if layout.mainCode == nil {
 			continue
 		}
-		perElement := (f.cost + float64(f.mainCode.Length)) / float64(n)
-		fewSpills := f.cost <= float64(p.length)/6
+		perElement := (layout.cost + float64(layout.mainCode.Length)) / float64(lanes)
+		fewSpills := layout.cost <= float64(candidate.length)/6
 		if fewSpills || perElement < best {
-			best, chosen = perElement, f
+			best, chosen = perElement, layout
 		}
 		if fewSpills {
 			break
@@ -104,23 +104,25 @@ func (g *generator) chooseLanes() {
 	g.frame = chosen
 }
 
-// searchAllocation allocates registers with different numbers of row constants in permanent registers, from all down,
-// and returns the cheapest frame. It stops after three attempts that found nothing cheaper. The list main of the frame
-// is nil if every attempt failed.
-func (g *generator) searchAllocation(p *pass) (best frame) {
+// searchAllocation allocates registers with different numbers of row constants in permanent registers, from all
+// down, and returns the cheapest frame. It stops after three attempts that found nothing cheaper. Field mainCode of
+// the frame is nil if every attempt failed.
+func (g *generator) searchAllocation(mainPass *pass) (best frame) {
 	best.cost = math.Inf(1)
-	lists := [][]alloc.Inst{p.memoryInsts, g.restPass.memoryInsts, p.registerInsts, p.accLoads, p.accStores, g.accInit,
+	lists := [][]alloc.Inst{mainPass.memoryInsts, g.restPass.memoryInsts, mainPass.registerInsts, mainPass.accLoads,
+		mainPass.accStores, g.accInit,
 		g.accFinish}
 	row := g.Row
 	g.Builder.Body = nil
 	g.Prune(lists...)
 	rowConstants := g.RowConstants(lists...)
 	worse := 0
-	for n := len(rowConstants); n >= 0 && best.cost > 0 && worse < 3; n -= 1 + n/8 {
-		f := frame{mainPass: p}
-		switch ok := g.tryAllocation(&f, rowConstants[:n], rowConstants, best.cost); {
+	for permanentCount := len(rowConstants); permanentCount >= 0 && best.cost > 0 && worse < 3; permanentCount -= 1 +
+		permanentCount/8 {
+		layout := frame{mainPass: mainPass}
+		switch ok := g.tryAllocation(&layout, rowConstants[:permanentCount], rowConstants, best.cost); {
 		case ok:
-			best, worse = f, 0
+			best, worse = layout, 0
 		case best.mainCode != nil:
 			worse++
 		}
@@ -131,7 +133,7 @@ func (g *generator) searchAllocation(p *pass) (best frame) {
 
 // tryAllocation allocates registers. The row constants `permanent` get permanent registers. Other row constants get
 // slots, unless they can be loaded again. It reports false if the allocation fails, or if its cost is not below limit.
-func (g *generator) tryAllocation(f *frame, permanent, rowConstants []alloc.Virt, limit float64) bool {
+func (g *generator) tryAllocation(layout *frame, permanent, rowConstants []alloc.Virt, limit float64) bool {
 	if len(permanent) > g.registers-minPool {
 		return false
 	}
@@ -144,36 +146,38 @@ func (g *generator) tryAllocation(f *frame, permanent, rowConstants []alloc.Virt
 		registerFile.Permanent[v] = int8(k)
 	}
 	for _, v := range rowConstants[len(permanent):] {
-		if x := &g.Values[v]; x.Reload == nil || !x.Constant {
+		if value := &g.Values[v]; value.Reload == nil || !value.Constant {
 			registerFile.PermanentSlot[v] = int16(registerFile.ReservedSlots)
 			registerFile.ReservedSlots++
 		}
 	}
-	f.permanent, f.firstAccRegister = registerFile.Permanent, len(permanent)
-	accRegs := f.mainPass.accCount * g.accSetsOf(f.mainPass)
-	f.accsInRegisters = accRegs > 0 && accRegs <= g.registers/2 && f.firstAccRegister+accRegs <= g.registers-minPool
-	registerFile.Pool[alloc.Vectors] = uint32(1<<g.registers - 1<<f.firstAccRegister)
+	layout.permanent, layout.firstAccRegister = registerFile.Permanent, len(permanent)
+	accRegs := layout.mainPass.accCount * g.accSetsOf(layout.mainPass)
+	layout.accsInRegisters = accRegs > 0 && accRegs <= g.registers/2 &&
+		layout.firstAccRegister+accRegs <= g.registers-minPool
+	registerFile.Pool[alloc.Vectors] = uint32(1<<g.registers - 1<<layout.firstAccRegister)
 	restFile := registerFile
-	list := f.mainPass.memoryInsts
-	if f.accsInRegisters {
-		list = f.mainPass.registerInsts
-		registerFile.Pool[alloc.Vectors] = uint32(1<<g.registers - 1<<(f.firstAccRegister+accRegs))
+	list := layout.mainPass.memoryInsts
+	if layout.accsInRegisters {
+		list = layout.mainPass.registerInsts
+		registerFile.Pool[alloc.Vectors] = uint32(1<<g.registers - 1<<(layout.firstAccRegister+accRegs))
 	}
-	allocate := func(registerFile *alloc.File, list []alloc.Inst, p alloc.Policy) (r *alloc.Result, ok bool) {
-		r = alloc.Run(g.Values, registerFile, list, p)
-		return r, r.Err == nil && r.Slots <= spillSlots
+	allocate := func(registerFile *alloc.File, list []alloc.Inst, policy alloc.Policy) (result *alloc.Result, ok bool) {
+		result = alloc.Run(g.Values, registerFile, list, policy)
+		return result, result.Err == nil && result.Slots <= spillSlots
 	}
 	var ok [7]bool
-	if f.mainCode, ok[0] = allocate(&registerFile, list, alloc.Policy{Limit: limit}); !ok[0] || f.mainCode.Cost >= limit {
+	if layout.mainCode, ok[0] = allocate(&registerFile, list, alloc.Policy{Limit: limit}); !ok[0] ||
+		layout.mainCode.Cost >= limit {
 		return false
 	}
-	f.rowCode, ok[1] = allocate(&registerFile, g.Row, alloc.Policy{OncePerRow: true, Preload: rowConstants})
-	f.restCode, ok[2] = allocate(&restFile, g.restPass.memoryInsts, alloc.Policy{})
-	f.accLoads, ok[3] = allocate(&registerFile, f.mainPass.accLoads, alloc.Policy{})
-	f.accStores, ok[4] = allocate(&registerFile, f.mainPass.accStores, alloc.Policy{})
-	f.accInits, ok[5] = allocate(&restFile, g.accInit, alloc.Policy{})
-	f.accTotals, ok[6] = allocate(&restFile, g.accFinish, alloc.Policy{})
-	f.cost = f.mainCode.Cost
+	layout.rowCode, ok[1] = allocate(&registerFile, g.Row, alloc.Policy{OncePerRow: true, Preload: rowConstants})
+	layout.restCode, ok[2] = allocate(&restFile, g.restPass.memoryInsts, alloc.Policy{})
+	layout.accLoads, ok[3] = allocate(&registerFile, layout.mainPass.accLoads, alloc.Policy{})
+	layout.accStores, ok[4] = allocate(&registerFile, layout.mainPass.accStores, alloc.Policy{})
+	layout.accInits, ok[5] = allocate(&restFile, g.accInit, alloc.Policy{})
+	layout.accTotals, ok[6] = allocate(&restFile, g.accFinish, alloc.Policy{})
+	layout.cost = layout.mainCode.Cost
 	return ok == [7]bool{true, true, true, true, true, true, true}
 }
 
@@ -195,14 +199,14 @@ func (g *generator) rowCounter() int { return len(g.out.baseOf) - 1 }
 // layOutPointers assigns registers to pointers, first to the pointers that advance along rows, and the first slots of
 // the spill area to other pointers and to the accumulators of totals.
 func (g *generator) layOutPointers() {
-	n := len(g.loop.Ptrs) + 1
+	pointerCount := len(g.loop.Ptrs) + 1
 	if g.loop.Totals {
-		n += len(g.loop.Folds)
+		pointerCount += len(g.loop.Folds)
 	}
-	g.out.baseOf = make([]int8, n)
+	g.out.baseOf = make([]int8, pointerCount)
 	next := 0
 	for _, advances := range []bool{true, false} {
-		for k := range n {
+		for k := range pointerCount {
 			if (g.elementBytes(k) > 0) != advances {
 				continue
 			}
@@ -217,7 +221,7 @@ func (g *generator) layOutPointers() {
 	for k := range g.loop.Folds {
 		if g.loop.Totals {
 			g.accOffset = append(g.accOffset, vectorBytes*g.slots)
-			g.slots += lane.FoldLanes * g.loop.Type(g.loop.Folds[k].V).Size() / vectorBytes
+			g.slots += lane.FoldLanes * g.loop.Type(g.loop.Folds[k].Value).Size() / vectorBytes
 		}
 	}
 }
@@ -226,15 +230,15 @@ func (g *generator) layOutPointers() {
 func (g *generator) elementBytes(k int) int {
 	if fold := k - len(g.loop.Ptrs); fold >= 0 {
 		if g.loop.Totals && fold < len(g.loop.Folds) {
-			return g.loop.Type(g.loop.Folds[fold].V).Size()
+			return g.loop.Type(g.loop.Folds[fold].Value).Size()
 		}
 		return 0
 	}
-	switch p := g.loop.Ptrs[k]; {
-	case p.Kind == lane.RowOperand, p.D == tensor.Invalid, p.Kind == lane.Accumulator && g.loop.Totals:
+	switch ptr := g.loop.Ptrs[k]; {
+	case ptr.Kind == lane.RowOperand, ptr.DType == tensor.Invalid, ptr.Kind == lane.Accumulator && g.loop.Totals:
 		return 0
 	default:
-		return p.D.Size()
+		return ptr.DType.Size()
 	}
 }
 

@@ -25,9 +25,9 @@ import (
 // register. The bytes above the elements are arbitrary, unless the value is loaded: then they are zero. Uniform values
 // have one part, with the value in all its lanes.
 //
-// The writer writes the body of a pass of Lanes elements also for m elements, with m a smaller power of two: an access
-// to memory then has only the bytes of the first m elements. Instructions therefore have no effect other than their
-// results, and accept arbitrary elements.
+// The body of a pass of Lanes elements is also written for passes of m elements, where m is a smaller power of two.
+// Memory accesses then have only the bytes of the first m elements. Instructions therefore must accept arbitrary
+// elements, and have no effects other than their results.
 //
 // # Names
 //

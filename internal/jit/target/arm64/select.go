@@ -24,7 +24,7 @@ type selector struct {
 	*Lists
 	uniform      bool                        // the result of the current instruction is uniform
 	complexParts map[int16][2][]alloc.Virt   // by pointer: the real and the imaginary parts of the elements
-	equalities   map[lane.Value][]alloc.Virt // opposites of comparisons for inequality
+	equalities   map[lane.Value][]alloc.Virt // by result of Ne: the opposite mask, for equality
 	lookups      map[lookupKey][]alloc.Virt
 	byteIndices  map[indexKey][]alloc.Virt
 	err          error
@@ -36,24 +36,24 @@ func newSelector(l *lane.Loop) *selector {
 }
 
 // selectLists selects instructions for n lanes.
-func (s *selector) selectLists(n int) (*Lists, error) {
-	s.Lists = &Lists{Lanes: n, Parts: make([][]alloc.Virt, len(s.loop.Insts)), Select: s.applyAll, Load: s.loadParts,
-		Store: func(m alloc.Mem, t lane.Type, parts []alloc.Virt) {
-			for _, in := range s.storeParts(m, t, parts) {
-				s.Add(in)
+func (s *selector) selectLists(lanes int) (*Lists, error) {
+	s.Lists = &Lists{Lanes: lanes, Parts: make([][]alloc.Virt, len(s.loop.Insts)), Select: s.applyAll, Load: s.loadParts,
+		Store: func(mem alloc.Mem, laneType lane.Type, parts []alloc.Virt) {
+			for _, store := range s.storeParts(mem, laneType, parts) {
+				s.Add(store)
 			}
 		}}
 	s.complexParts, s.equalities = map[int16][2][]alloc.Virt{}, map[lane.Value][]alloc.Virt{}
 	s.lookups, s.byteIndices = map[lookupKey][]alloc.Virt{}, map[indexKey][]alloc.Virt{}
 	for v := range s.loop.Insts {
-		i := &s.loop.Insts[v]
-		if i.Op == lane.Store {
+		inst := &s.loop.Insts[v]
+		if inst.Op == lane.Store {
 			s.uniform = false
-			s.store(i)
+			s.store(inst)
 			continue
 		}
 		s.uniform = s.loop.Uniform(lane.Value(v))
-		s.Parts[v] = s.selectInst(lane.Value(v), i)
+		s.Parts[v] = s.selectInst(lane.Value(v), inst)
 	}
 	s.Lists.Body, s.Builder.Body = s.usedBody(), nil
 	return s.Lists, s.err
@@ -66,6 +66,7 @@ type instKey struct {
 	tied alloc.Virt
 }
 
+// fail records the first error.
 func (s *selector) fail(format string, args ...any) {
 	if s.err == nil {
 		s.err = target.Unsupported(format, args...)
@@ -82,22 +83,23 @@ func (s *selector) partCount(size int) int {
 
 // part returns part p of a value. All parts of a uniform value are the same register.
 func (s *selector) part(v lane.Value, p int) alloc.Virt {
-	x := s.Parts[v]
-	return x[min(p, len(x)-1)]
+	parts := s.Parts[v]
+	return parts[min(p, len(parts)-1)]
 }
 
 // makeParts returns parts for lanes of the given size.
 //
 //go:noinline
 func (s *selector) makeParts(size int, part func(p int) alloc.Virt) []alloc.Virt {
-	x := make([]alloc.Virt, s.partCount(size))
-	for p := range x {
-		x[p] = part(p)
+	parts := make([]alloc.Virt, s.partCount(size))
+	for p := range parts {
+		parts[p] = part(p)
 	}
-	return x
+	return parts
 }
 
-// arrangement and half return the arrangement of elements of the given size in 16 bytes and in the low 8 bytes.
+// arrangement and halfArrangement return the arrangement of elements of the given size in 16 bytes and in the low 8
+// bytes.
 func arrangement(size int) string     { return [...]string{1: "16b", 2: "8h", 4: "4s", 8: "2d"}[size] }
 func halfArrangement(size int) string { return [...]string{1: "8b", 2: "4h", 4: "2s"}[size] }
 
@@ -106,9 +108,9 @@ func halfArrangement(size int) string { return [...]string{1: "8b", 2: "4h", 4: 
 func (s *selector) add(in alloc.Inst) alloc.Virt {
 	in.Fold = -1
 	key, invariant := instKey{name: in.Name, tied: in.Tied}, len(in.Src) <= len(instKey{}.src)
-	for k, a := range in.Src {
-		if invariant = invariant && (a.Virt == 0 || s.Values[a.Virt].Invariant); invariant {
-			key.src[k] = a
+	for k, source := range in.Src {
+		if invariant = invariant && (source.Virt == 0 || s.Values[source.Virt].Invariant); invariant {
+			key.src[k] = source
 		}
 	}
 	if in.Tied != 0 {
@@ -161,19 +163,20 @@ func (s *selector) selectBits(mask, yes, no alloc.Virt) alloc.Virt {
 	return s.add(alloc.Inst{Name: "bsl", Src: sources(mask, yes, no), Forms: selectForms})
 }
 
-// selectForms are the selections between bits. Each overwrites another operand.
+// selectForms are the instructions for a selection between bits. Each form overwrites another operand.
 var selectForms = []alloc.Form{
 	{Name: "bsl 16b", Tied: 0, Order: [2]int8{1, 2}},
 	{Name: "bit 16b", Tied: 2, Order: [2]int8{1, 0}},
 	{Name: "bif 16b", Tied: 1, Order: [2]int8{2, 0}},
 }
 
-func sources(vs ...alloc.Virt) []alloc.Arg {
-	a := make([]alloc.Arg, len(vs))
-	for k, v := range vs {
-		a[k].Virt = v
+// sources returns values as the sources of an instruction.
+func sources(values ...alloc.Virt) []alloc.Arg {
+	args := make([]alloc.Arg, len(values))
+	for k, v := range values {
+		args[k].Virt = v
 	}
-	return a
+	return args
 }
 
 // constant returns a vector whose lanes of the given size are all x.
@@ -194,88 +197,88 @@ func (s *selector) constantBytes(data string) alloc.Virt {
 }
 
 // selectInst selects instructions for one value and returns its parts.
-func (s *selector) selectInst(v lane.Value, i *lane.Inst) []alloc.Virt {
-	switch i.Op {
+func (s *selector) selectInst(v lane.Value, inst *lane.Inst) []alloc.Virt {
+	switch inst.Op {
 	case lane.Const:
-		if i.Type.Mask != 0 {
-			return []alloc.Virt{s.constant(i.Type.Size(), -i.Imm)}
+		if inst.Type.Mask != 0 {
+			return []alloc.Virt{s.constant(inst.Type.Size(), -inst.Imm)}
 		}
-		return []alloc.Virt{s.constant(i.Type.Size(), i.Imm)}
+		return []alloc.Virt{s.constant(inst.Type.Size(), inst.Imm)}
 	case lane.Load:
-		return s.load(i)
+		return s.load(inst)
 	case lane.Convert:
-		return s.convert(i)
+		return s.convert(inst)
 	case lane.Bits:
-		return s.Parts[i.A]
+		return s.Parts[inst.A]
 	case lane.Remask:
-		return s.remask(s.Parts[i.A], s.loop.Type(i.A).Size(), i.Type.Size())
+		return s.remask(s.Parts[inst.A], s.loop.Type(inst.A).Size(), inst.Type.Size())
 	case lane.Eq, lane.Ne, lane.Lt, lane.Le:
-		return s.compare(v, i)
+		return s.compare(v, inst)
 	case lane.Lookup:
-		return s.lookup(i)
+		return s.lookup(inst)
 	}
-	return s.makeParts(i.Type.Size(), func(p int) alloc.Virt {
-		switch i.Op {
+	return s.makeParts(inst.Type.Size(), func(p int) alloc.Virt {
+		switch inst.Op {
 		case lane.Select:
-			return s.selectLanes(i, p)
+			return s.selectLanes(inst, p)
 		case lane.FMA:
-			return s.fma(i, p)
+			return s.fma(inst, p)
 		}
-		a, b := s.part(i.A, p), alloc.Virt(0)
-		if i.B != lane.None {
-			b = s.part(i.B, p)
+		a, b := s.part(inst.A, p), alloc.Virt(0)
+		if inst.B != lane.None {
+			b = s.part(inst.B, p)
 		}
-		return s.apply(i.Op, i.Type, a, b)
+		return s.apply(inst.Op, inst.Type, a, b)
 	})
 }
 
 // selectLanes selects between lanes. Inequality becomes equality with exchanged values, which saves an instruction.
-func (s *selector) selectLanes(i *lane.Inst, p int) alloc.Virt {
-	mask, yes, no := i.A, s.part(i.B, p), s.part(i.C, p)
-	if x := s.equalities[mask]; x != nil {
-		return s.selectBits(x[min(p, len(x)-1)], no, yes)
+func (s *selector) selectLanes(inst *lane.Inst, p int) alloc.Virt {
+	mask, yes, no := inst.A, s.part(inst.B, p), s.part(inst.C, p)
+	if equality := s.equalities[mask]; equality != nil {
+		return s.selectBits(equality[min(p, len(equality)-1)], no, yes)
 	}
 	return s.selectBits(s.part(mask, p), yes, no)
 }
 
 // apply selects an operation on one or two vectors of a type. b is 0 for one vector.
-func (s *selector) apply(op lane.Op, t lane.Type, a, b alloc.Virt) alloc.Virt {
+func (s *selector) apply(op lane.Op, laneType lane.Type, a, b alloc.Virt) alloc.Virt {
 	switch {
-	case t.Mask != 0:
+	case laneType.Mask != 0:
 		return s.maskOp(op, a, b)
-	case t.D.IsFloat():
-		return s.floatOp(op, t.Size(), a, b)
+	case laneType.DType.IsFloat():
+		return s.floatOp(op, laneType.Size(), a, b)
 	}
-	return s.integerOp(op, t.D, a, b)
+	return s.integerOp(op, laneType.DType, a, b)
 }
 
 // applyAll selects an operation on vectors of a type, part by part.
-func (s *selector) applyAll(op lane.Op, t lane.Type, operands ...[]alloc.Virt) []alloc.Virt {
-	x := make([]alloc.Virt, len(operands[0]))
-	for p := range x {
+func (s *selector) applyAll(op lane.Op, laneType lane.Type, operands ...[]alloc.Virt) []alloc.Virt {
+	result := make([]alloc.Virt, len(operands[0]))
+	for p := range result {
 		b := alloc.Virt(0)
 		if len(operands) > 1 {
 			b = operands[1][p]
 		}
-		x[p] = s.apply(op, t, operands[0][p], b)
+		result[p] = s.apply(op, laneType, operands[0][p], b)
 	}
-	return x
+	return result
 }
 
 // usedBody returns the body without instructions whose results are unused.
 func (s *selector) usedBody() []alloc.Inst {
 	live := make([]bool, len(s.Values))
 	mark := func(in *alloc.Inst) {
-		for _, a := range in.Src {
-			live[a.Virt] = true
+		for _, source := range in.Src {
+			live[source.Virt] = true
 		}
 		live[in.Tied] = true
 	}
 	for k := range s.Stores {
 		mark(&s.Stores[k])
 	}
-	for _, f := range s.loop.Folds {
-		for _, v := range s.Parts[f.V] {
+	for _, fold := range s.loop.Folds {
+		for _, v := range s.Parts[fold.Value] {
 			live[v] = true
 		}
 	}

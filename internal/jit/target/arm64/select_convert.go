@@ -9,56 +9,57 @@ import (
 )
 
 // convert selects instructions for a conversion. Each result equals the result of tensor.Converter.
-func (s *selector) convert(i *lane.Inst) []alloc.Virt {
-	x, from, to := s.Parts[i.A], s.loop.Type(i.A).D, i.Type.D
-	if in := &s.loop.Insts[i.A]; in.Op == lane.Rint && to.IsIntegral(false) && to != tensor.Uint64 {
+func (s *selector) convert(inst *lane.Inst) []alloc.Virt {
+	parts, from, to := s.Parts[inst.A], s.loop.Type(inst.A).DType, inst.Type.DType
+	if operand := &s.loop.Insts[inst.A]; operand.Op == lane.Rint && to.IsIntegral(false) && to != tensor.Uint64 {
 		// Values out of range give the same result before and after rounding.
-		return s.floatToInteger(s.Parts[in.A], from, to, "fcvtns")
+		return s.floatToInteger(s.Parts[operand.A], from, to, "fcvtns")
 	}
-	if from == tensor.Float32 && to.IsIntegral(false) && to.Size() < 4 && s.isBounded(i.A) {
-		return s.truncate(s.makeParts(4, func(p int) alloc.Virt { return s.op("fcvtzs", "4s", x[p]) }), 4, to.Size())
+	if from == tensor.Float32 && to.IsIntegral(false) && to.Size() < 4 && s.isBounded(inst.A) {
+		return s.truncate(s.makeParts(4, func(p int) alloc.Virt { return s.op("fcvtzs", "4s", parts[p]) }), 4, to.Size())
 	}
-	return s.convertParts(x, from, to)
+	return s.convertParts(parts, from, to)
 }
 
 // isBounded reports whether float32 v is NaN or between -2^31 and 2^31 because of Min and Max with constants.
 func (s *selector) isBounded(v lane.Value) bool {
 	bounds := map[lane.Op]bool{}
-	for i := &s.loop.Insts[v]; (i.Op == lane.Min || i.Op == lane.Max) && len(bounds) < 2; i = &s.loop.Insts[i.A] {
-		if c, ok := s.constantFloat(s.Parts[i.B][0], 4); !ok || math.Abs(c) >= 1<<31 {
+	for inst := &s.loop.Insts[v]; (inst.Op == lane.Min ||
+		inst.Op == lane.Max) && len(bounds) < 2; inst = &s.loop.Insts[inst.A] {
+		if bound, ok := s.constantFloat(s.Parts[inst.B][0], 4); !ok || math.Abs(bound) >= 1<<31 {
 			return false
 		}
-		bounds[i.Op] = true
+		bounds[inst.Op] = true
 	}
 	return len(bounds) == 2
 }
 
 // convertParts converts lanes from one dtype to another. If one of them is Bool, its masks have the width of the other.
-func (s *selector) convertParts(x []alloc.Virt, from, to tensor.DType) []alloc.Virt {
+func (s *selector) convertParts(parts []alloc.Virt, from, to tensor.DType) []alloc.Virt {
 	const single = tensor.Float32
 	switch {
 	case from == to:
-		return x
+		return parts
 	case to == tensor.Bool:
-		return s.notZero(x, from)
+		return s.notZero(parts, from)
 	case from == tensor.Bool:
-		return s.maskToNumber(x, to)
+		return s.maskToNumber(parts, to)
 	case from.IsReducedFloat():
-		return s.convertParts(s.widenHalves(x, from), single, to)
+		return s.convertParts(s.widenHalves(parts, from), single, to)
 	case to == tensor.Float16:
-		return s.narrowFloats(s.convertParts(x, from, single), 4)
+		return s.narrowFloats(s.convertParts(parts, from, single), 4)
 	case to == tensor.BFloat16:
-		return s.roundToBFloat16(s.convertParts(x, from, single))
+		return s.roundToBFloat16(s.convertParts(parts, from, single))
 	case from.IsFloat() && to == tensor.Float64:
-		return s.widenFloats(x, 4)
+		return s.widenFloats(parts, 4)
 	case from.IsFloat() && to.IsFloat():
-		return s.narrowFloats(x, 8)
+		return s.narrowFloats(parts, 8)
 	case to.IsFloat():
-		return s.integerToFloat(x, from, to)
+		return s.integerToFloat(parts, from, to)
 	case from.IsFloat():
-		return s.floatToInteger(x, from, to, "fcvtzs")
+		return s.floatToInteger(parts, from, to, "fcvtzs")
 	}
-	return s.resize(x, from, to.Size())
+	return s.resize(parts, from, to.Size())
 }
 
 // notZero returns a mask of the lanes that are not 0. NaN is not 0.
@@ -157,11 +158,11 @@ func (s *selector) widenFloats(x []alloc.Virt, size int) []alloc.Virt {
 func (s *selector) narrowFloats(x []alloc.Virt, size int) []alloc.Virt {
 	return s.makeParts(size/2, func(p int) alloc.Virt {
 		low, high := s.widePair(x, p)
-		r := s.op("fcvtn", halfArrangement(size/2)+" "+arrangement(size), low)
+		narrowed := s.op("fcvtn", halfArrangement(size/2)+" "+arrangement(size), low)
 		if len(x) == 1 && !s.uniform {
-			return r
+			return narrowed
 		}
-		return s.tiedOp("fcvtn2", arrangement(size/2)+" "+arrangement(size), r, high)
+		return s.tiedOp("fcvtn2", arrangement(size/2)+" "+arrangement(size), narrowed, high)
 	})
 }
 
@@ -235,14 +236,14 @@ func (s *selector) floatToInteger(x []alloc.Virt, from, to tensor.DType, name st
 	}
 	shape := arrangement(size)
 	limit := s.floatConstant(size, float64(signBit(rangeSize)))
-	y := s.makeParts(size, func(p int) alloc.Virt {
-		r, inRange := s.op(name, shape, x[p]), s.op("facgt", shape, limit, x[p])
+	integers := s.makeParts(size, func(p int) alloc.Virt {
+		converted, inRange := s.op(name, shape, x[p]), s.op("facgt", shape, limit, x[p])
 		if to == tensor.Int32 || to == tensor.Int64 {
-			return s.selectBits(inRange, r, s.constant(size, signBit(to.Size())))
+			return s.selectBits(inRange, converted, s.constant(size, signBit(to.Size())))
 		}
-		return s.bitwise("and", r, inRange)
+		return s.bitwise("and", converted, inRange)
 	})
-	return s.truncate(y, size, to.Size())
+	return s.truncate(integers, size, to.Size())
 }
 
 // floatToUint64 converts float64 to uint64 as Go does: from 2^63 on, and for NaN, the highest bit is set.

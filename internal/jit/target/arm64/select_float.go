@@ -29,8 +29,8 @@ func (s *selector) floatOp(op lane.Op, size int, a, b alloc.Virt) alloc.Virt {
 	return s.op(name, arrangement(size), a, b)
 }
 
-// extremum computes Min or Max. The machine instruction differs for two zeros, where the result must be b. If a is an
-// accumulator, each instruction overwrites it.
+// extremum computes Min or Max. If both operands are zeros, the result must be b, but the machine instruction
+// chooses by the signs. If a is an accumulator, each instruction overwrites it.
 func (s *selector) extremum(op lane.Op, size int, a, b alloc.Virt) alloc.Virt {
 	if s.isExtremumExact(op, size, a, b) {
 		return s.op(extremumNames[op], arrangement(size), a, b)
@@ -43,6 +43,7 @@ func (s *selector) extremum(op lane.Op, size int, a, b alloc.Virt) alloc.Virt {
 	return s.selectBits(equal, b, s.op(extremumNames[op], arrangement(size), a, b))
 }
 
+// extremumNames are the mnemonics of Min and Max.
 var extremumNames = map[lane.Op]string{lane.Min: "fmin", lane.Max: "fmax"}
 
 // isExtremumExact reports whether the machine instruction computes Min or Max of a and b because one of them is a
@@ -65,21 +66,21 @@ func (s *selector) constantFloat(v alloc.Virt, size int) (float64, bool) {
 }
 
 // fma selects a fused multiply-add. The sign of the product is part of the instruction.
-func (s *selector) fma(i *lane.Inst, p int) alloc.Virt {
+func (s *selector) fma(inst *lane.Inst, p int) alloc.Virt {
 	negative := false
 	factor := func(v lane.Value) alloc.Virt {
-		if n := &s.loop.Insts[v]; n.Op == lane.Neg {
+		if operand := &s.loop.Insts[v]; operand.Op == lane.Neg {
 			negative = !negative
-			return s.part(n.A, p)
+			return s.part(operand.A, p)
 		}
 		return s.part(v, p)
 	}
-	a, b := factor(i.A), factor(i.B)
+	a, b := factor(inst.A), factor(inst.B)
 	name := "fmla"
 	if negative {
 		name = "fmls"
 	}
-	return s.tiedOp(name, arrangement(i.Type.Size()), s.part(i.C, p), a, b)
+	return s.tiedOp(name, arrangement(inst.Type.Size()), s.part(inst.C, p), a, b)
 }
 
 // fmod computes C's fmod. Each step truncates the quotient to an integer, and a fused multiply-add computes the
@@ -89,32 +90,33 @@ func (s *selector) fmod(size int, x, y alloc.Virt) alloc.Virt {
 	shape := arrangement(size)
 	dividend, divisor := s.op("fabs", shape, x), s.op("fabs", shape, y)
 	first := s.tiedOp("fmls", shape, dividend, s.op("frintz", shape, s.op("fdiv", shape, dividend, divisor)), divisor)
-	r := s.add(alloc.Inst{Name: completeRemainder + " " + shape, Src: sources(dividend, divisor), Tied: first,
+	remainder := s.add(alloc.Inst{Name: completeRemainder + " " + shape, Src: sources(dividend, divisor), Tied: first,
 		Temps: [2]uint8{alloc.Vectors: 5}, CountedLength: 29})
 	// The quotient may have been rounded up.
-	negative := s.add(alloc.Inst{Name: "fcmlt " + shape + " " + shape + " #0.0", Src: sources(r)})
-	r = s.op("fadd", shape, r, s.bitwise("and", negative, divisor))
-	return s.selectBits(s.constant(size, signBit(size)), x, r)
+	negative := s.add(alloc.Inst{Name: "fcmlt " + shape + " " + shape + " #0.0", Src: sources(remainder)})
+	remainder = s.op("fadd", shape, remainder, s.bitwise("and", negative, divisor))
+	return s.selectBits(s.constant(size, signBit(size)), x, remainder)
 }
 
+// signBit returns the sign bit of a lane.
 func signBit(size int) uint64 { return 1 << (8*size - 1) }
 
 // compare selects a comparison, whose result is a mask.
-func (s *selector) compare(v lane.Value, i *lane.Inst) []alloc.Virt {
-	t := s.loop.Type(i.A)
-	equal := s.makeParts(t.Size(), func(p int) alloc.Virt {
-		return s.compareVectors(i.Op, t, s.part(i.A, p), s.part(i.B, p))
+func (s *selector) compare(v lane.Value, inst *lane.Inst) []alloc.Virt {
+	laneType := s.loop.Type(inst.A)
+	equal := s.makeParts(laneType.Size(), func(p int) alloc.Virt {
+		return s.compareVectors(inst.Op, laneType, s.part(inst.A, p), s.part(inst.B, p))
 	})
-	if i.Op != lane.Ne || t.D == tensor.Bool {
+	if inst.Op != lane.Ne || laneType.DType == tensor.Bool {
 		return equal
 	}
 	s.equalities[v] = equal
-	return s.makeParts(t.Size(), func(p int) alloc.Virt { return s.bitwise("not", equal[p]) })
+	return s.makeParts(laneType.Size(), func(p int) alloc.Virt { return s.bitwise("not", equal[p]) })
 }
 
 // compareVectors compares two vectors. For Ne, the result is the opposite, unless they are masks.
-func (s *selector) compareVectors(op lane.Op, t lane.Type, a, b alloc.Virt) alloc.Virt {
-	if t.Mask != 0 {
+func (s *selector) compareVectors(op lane.Op, laneType lane.Type, a, b alloc.Virt) alloc.Virt {
+	if laneType.Mask != 0 {
 		return s.maskOp(op, a, b)
 	}
 	if op == lane.Lt || op == lane.Le {
@@ -122,12 +124,12 @@ func (s *selector) compareVectors(op lane.Op, t lane.Type, a, b alloc.Virt) allo
 	}
 	names := signedComparisons
 	switch {
-	case t.D.IsFloat():
+	case laneType.DType.IsFloat():
 		names = floatComparisons
-	case !t.D.IsSigned():
+	case !laneType.DType.IsSigned():
 		names = unsignedComparisons
 	}
-	return s.op(names[op], arrangement(t.Size()), a, b)
+	return s.op(names[op], arrangement(laneType.Size()), a, b)
 }
 
 var (

@@ -13,7 +13,7 @@ import (
 // the operation has one operand.
 func (s *selector) integerOp(op lane.Op, d tensor.DType, a, b alloc.Virt) alloc.Virt {
 	size := d.Size()
-	shape := arrangement(size) // the arrangement
+	shape := arrangement(size)
 	switch op {
 	case lane.Add:
 		return s.op("add", shape, a, b)
@@ -53,8 +53,9 @@ func (s *selector) multiplyLong(a, b alloc.Virt) alloc.Virt {
 	return s.tiedOp("umlal", "2d 2s", upper, s.op("xtn", "2s 2d", a), s.op("xtn", "2s 2d", b))
 }
 
-// divide divides integers by lane, because there is no such vector instruction. A lane takes four instructions: two
-// moves to general registers, the division, and the move back. The quotient of a division by 0 is 0.
+// divide divides integers lane by lane, because there is no vector instruction for it. A lane takes four
+// instructions: two moves to general registers, the division, and the move back. The quotient of a division by 0 is
+// 0.
 func (s *selector) divide(d tensor.DType, a, b alloc.Virt) alloc.Virt {
 	const perLane = 4
 	name := "udiv"
@@ -68,6 +69,7 @@ func (s *selector) divide(d tensor.DType, a, b alloc.Virt) alloc.Virt {
 // lanes returns the number of lanes of the given size in a register.
 func (s *selector) lanes(size int) int { return vectorBytes / size }
 
+// integerExtremum selects Min or Max of integers.
 func (s *selector) integerExtremum(op lane.Op, d tensor.DType, a, b alloc.Virt) alloc.Virt {
 	sign, name := "u", "min"
 	if d.IsSigned() {
@@ -79,7 +81,7 @@ func (s *selector) integerExtremum(op lane.Op, d tensor.DType, a, b alloc.Virt) 
 	if d.Size() < 8 {
 		return s.op(sign+name, arrangement(d.Size()), a, b)
 	}
-	greater := s.compareVectors(lane.Lt, lane.Type{D: d}, b, a)
+	greater := s.compareVectors(lane.Lt, lane.Type{DType: d}, b, a)
 	if op == lane.Max {
 		return s.selectBits(greater, a, b)
 	}
@@ -88,12 +90,12 @@ func (s *selector) integerExtremum(op lane.Op, d tensor.DType, a, b alloc.Virt) 
 
 // constantBits returns the bits of the lanes of v, if v is a constant with equal lanes of the given size.
 func (s *selector) constantBits(v alloc.Virt, size int) (uint64, bool) {
-	r := s.Values[v].Reload
-	if r == nil || r.Mem.Space != alloc.Constant {
+	reload := s.Values[v].Reload
+	if reload == nil || reload.Mem.Space != alloc.Constant {
 		return 0, false
 	}
-	x := binary.LittleEndian.Uint64([]byte(r.Mem.Data[:8])) & (^uint64(0) >> (64 - 8*size))
-	return x, strings.Repeat(r.Mem.Data[:size], vectorBytes/size) == r.Mem.Data
+	bits := binary.LittleEndian.Uint64([]byte(reload.Mem.Data[:8])) & (^uint64(0) >> (64 - 8*size))
+	return bits, strings.Repeat(reload.Mem.Data[:size], vectorBytes/size) == reload.Mem.Data
 }
 
 // shift selects a shift modulo the width of the dtype. The instruction with a variable distance shifts to the right if
@@ -105,19 +107,19 @@ func (s *selector) shift(op lane.Op, d tensor.DType, a, b alloc.Virt) alloc.Virt
 	if d.IsSigned() {
 		sign = "s"
 	}
-	if x, ok := s.constantBits(b, size); ok {
-		switch n := int64(x & modulo); {
-		case n == 0:
+	if constant, ok := s.constantBits(b, size); ok {
+		switch distance := int64(constant & modulo); {
+		case distance == 0:
 			return a
 		case op == lane.Shl:
-			return s.immediateOp("shl", shape, a, n)
+			return s.immediateOp("shl", shape, a, distance)
 		default:
-			return s.immediateOp(sign+"shr", shape, a, n)
+			return s.immediateOp(sign+"shr", shape, a, distance)
 		}
 	}
-	n := s.bitwise("and", b, s.constant(size, modulo))
+	distance := s.bitwise("and", b, s.constant(size, modulo))
 	if op == lane.Shr {
-		n = s.op("neg", shape, n)
+		distance = s.op("neg", shape, distance)
 	}
-	return s.op(sign+"shl", shape, a, n)
+	return s.op(sign+"shl", shape, a, distance)
 }

@@ -30,35 +30,35 @@ const maxCombined = 4
 const maxPermuted = 8
 
 // lookup selects entries of a table. The lowest 5 bits of the lanes are the indices. Small tables are in registers.
-func (s *selector) lookup(i *lane.Inst) []alloc.Virt {
-	key := lookupKey{i.Table, i.A}
-	if x, ok := s.lookups[key]; ok {
-		return x
+func (s *selector) lookup(inst *lane.Inst) []alloc.Virt {
+	key := lookupKey{inst.Table, inst.A}
+	if found, ok := s.lookups[key]; ok {
+		return found
 	}
-	if n := period(i.Table); n <= maxPermuted {
-		s.lookups[key] = s.permute(i.Table[:n], i.A)
+	if entries := period(inst.Table); entries <= maxPermuted {
+		s.lookups[key] = s.permute(inst.Table[:entries], inst.A)
 	} else {
-		s.lookupRows(s.tablesToCombine(i), i.A)
+		s.lookupRows(s.tablesToCombine(inst), inst.A)
 	}
 	return s.lookups[key]
 }
 
 // period returns the number of entries after which a table repeats itself: a power of two of at least 4.
 func period(table *[32]float32) int {
-	n := len(table)
-	for n > 4 && slices.Equal(table[:n/2], table[n/2:n]) {
-		n /= 2
+	entries := len(table)
+	for entries > 4 && slices.Equal(table[:entries/2], table[entries/2:entries]) {
+		entries /= 2
 	}
-	return n
+	return entries
 }
 
 // tableBytes returns entries as they are in memory.
 func tableBytes(entries []float32) string {
-	var b []byte
-	for _, x := range entries {
-		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
+	var data []byte
+	for _, entry := range entries {
+		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(entry))
 	}
-	return string(b)
+	return string(data)
 }
 
 // permute selects entries of a table of 4 or 8 entries by the bytes of its registers.
@@ -88,14 +88,15 @@ func (s *selector) tableIndices(n int, indices lane.Value) []alloc.Virt {
 }
 
 // tablesToCombine returns the table of i and the tables of other lookups with the same indices.
-func (s *selector) tablesToCombine(i *lane.Inst) []*[32]float32 {
-	tables := []*[32]float32{i.Table}
+func (s *selector) tablesToCombine(inst *lane.Inst) []*[32]float32 {
+	tables := []*[32]float32{inst.Table}
 	for k := range s.loop.Insts {
-		x := &s.loop.Insts[k]
-		_, selected := s.lookups[lookupKey{x.Table, x.A}]
-		if x.Op == lane.Lookup && x.A == i.A && !selected && len(tables) < maxCombined && !slices.Contains(tables, x.Table) &&
-			period(x.Table) > maxPermuted {
-			tables = append(tables, x.Table)
+		other := &s.loop.Insts[k]
+		_, selected := s.lookups[lookupKey{other.Table, other.A}]
+		if other.Op == lane.Lookup && other.A == inst.A && !selected && len(tables) < maxCombined &&
+			!slices.Contains(tables, other.Table) &&
+			period(other.Table) > maxPermuted {
+			tables = append(tables, other.Table)
 		}
 	}
 	return tables
@@ -109,9 +110,9 @@ func (s *selector) lookupRows(tables []*[32]float32, indices lane.Value) {
 		width *= 2
 	}
 	table := make([]float32, width*32)
-	for k, t := range tables {
-		for n, x := range t {
-			table[width*n+k] = x
+	for k, entries := range tables {
+		for n, entry := range entries {
+			table[width*n+k] = entry
 		}
 	}
 	columns := make([][]alloc.Virt, len(tables))
@@ -134,7 +135,7 @@ func (s *selector) lookupRows(tables []*[32]float32, indices lane.Value) {
 			}
 		}
 	}
-	for k, t := range tables {
-		s.lookups[lookupKey{t, indices}] = columns[k]
+	for k, entries := range tables {
+		s.lookups[lookupKey{entries, indices}] = columns[k]
 	}
 }

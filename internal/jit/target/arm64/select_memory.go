@@ -11,109 +11,109 @@ var registerLetter = [...]string{1: "b", 2: "h", 4: "s", 8: "d", 16: "q"}
 
 // memory returns the memory at pointer ptr whose elements have dtype d.
 func (s *selector) memory(ptr int16, d tensor.DType) alloc.Mem {
-	m := alloc.Mem{Space: alloc.Advancing, Index: int(ptr), ElementBytes: uint8(d.Size()),
+	mem := alloc.Mem{Space: alloc.Advancing, Index: int(ptr), ElementBytes: uint8(d.Size()),
 		Step: int32(s.Lanes * d.Size())}
 	if s.loop.Ptrs[ptr].Kind == lane.RowOperand {
-		m.Space, m.Step = alloc.PerRow, 0
+		mem.Space, mem.Step = alloc.PerRow, 0
 	}
-	return m
+	return mem
 }
 
 // load returns the elements that an instruction loads.
-func (s *selector) load(i *lane.Inst) []alloc.Virt {
-	d := s.loop.Ptrs[i.Ptr].D
-	m, size := s.memory(i.Ptr, d), i.Type.Size()
+func (s *selector) load(inst *lane.Inst) []alloc.Virt {
+	dtype := s.loop.Ptrs[inst.Ptr].DType
+	mem, size := s.memory(inst.Ptr, dtype), inst.Type.Size()
 	switch {
-	case !d.IsComplex():
-		return s.loadParts(m, i.Type, s.partCount(size))
-	case m.Space == alloc.PerRow:
-		m.ElementBytes, m.Offset = uint8(size), int32(i.Imm)*int32(size)
-		return s.loadParts(m, i.Type, 1)
+	case !dtype.IsComplex():
+		return s.loadParts(mem, inst.Type, s.partCount(size))
+	case mem.Space == alloc.PerRow:
+		mem.ElementBytes, mem.Offset = uint8(size), int32(inst.Imm)*int32(size)
+		return s.loadParts(mem, inst.Type, 1)
 	}
-	pair, ok := s.complexParts[i.Ptr]
+	pair, ok := s.complexParts[inst.Ptr]
 	if !ok {
-		x := s.loadParts(m, i.Type, s.partCount(d.Size()))
+		loaded := s.loadParts(mem, inst.Type, s.partCount(dtype.Size()))
 		for k, name := range []string{"uzp1", "uzp2"} {
 			pair[k] = s.makeParts(size, func(p int) alloc.Virt {
-				low, high := s.widePair(x, p)
+				low, high := s.widePair(loaded, p)
 				return s.op(name, arrangement(size), low, high)
 			})
 		}
-		s.complexParts[i.Ptr] = pair
+		s.complexParts[inst.Ptr] = pair
 	}
-	return pair[i.Imm]
+	return pair[inst.Imm]
 }
 
 // loadParts returns n vectors of elements in memory. Bools become masks of bytes.
-func (s *selector) loadParts(m alloc.Mem, t lane.Type, n int) []alloc.Virt {
-	x := make([]alloc.Virt, n)
-	for k := range x {
-		name := "ldr " + registerLetter[s.bytesPerRegister(m)]
-		if m.Space == alloc.PerRow {
-			name = "ld1r " + arrangement(int(m.ElementBytes))
+func (s *selector) loadParts(mem alloc.Mem, laneType lane.Type, count int) []alloc.Virt {
+	parts := make([]alloc.Virt, count)
+	for k := range parts {
+		name := "ldr " + registerLetter[s.bytesPerRegister(mem)]
+		if mem.Space == alloc.PerRow {
+			name = "ld1r " + arrangement(int(mem.ElementBytes))
 		}
-		x[k] = s.loadVector(name, m)
-		if t.D == tensor.Bool {
-			x[k] = s.op("cmtst", "16b", x[k], x[k])
+		parts[k] = s.loadVector(name, mem)
+		if laneType.DType == tensor.Bool {
+			parts[k] = s.op("cmtst", "16b", parts[k], parts[k])
 		}
-		m.Offset += vectorBytes
+		mem.Offset += vectorBytes
 	}
-	return x
+	return parts
 }
 
 // loadVector returns the value that an instruction loads. Row constants are loaded once.
-func (s *selector) loadVector(name string, m alloc.Mem) alloc.Virt {
-	v, ok := s.rowElements[m]
+func (s *selector) loadVector(name string, mem alloc.Mem) alloc.Virt {
+	v, ok := s.rowElements[mem]
 	if !ok {
-		v = s.New(alloc.Value{Bytes: vectorBytes, Invariant: m.Space == alloc.PerRow,
-			Reload: &alloc.Reload{Name: name, Mem: m}})
+		v = s.New(alloc.Value{Bytes: vectorBytes, Invariant: mem.Space == alloc.PerRow,
+			Reload: &alloc.Reload{Name: name, Mem: mem}})
 	}
-	if m.Space == alloc.PerRow {
-		s.rowElements[m] = v
+	if mem.Space == alloc.PerRow {
+		s.rowElements[mem] = v
 	}
 	return v
 }
 
 // bytesPerRegister returns the number of bytes that one register holds of a value at m. An iteration (a pass) computes
 // s.Lanes elements of each value, which may take several registers (parts).
-func (s *selector) bytesPerRegister(m alloc.Mem) int {
-	return min(vectorBytes, s.Lanes*int(m.ElementBytes))
+func (s *selector) bytesPerRegister(mem alloc.Mem) int {
+	return min(vectorBytes, s.Lanes*int(mem.ElementBytes))
 }
 
 // store selects the stores of an instruction.
-func (s *selector) store(i *lane.Inst) {
-	d := i.Type.D
-	m, n := s.memory(i.Ptr, d), s.partCount(d.Size())
-	x := make([]alloc.Virt, n)
-	for p := range x {
-		if !d.IsComplex() {
-			x[p] = s.part(i.A, p)
+func (s *selector) store(inst *lane.Inst) {
+	dtype := inst.Type.DType
+	mem, count := s.memory(inst.Ptr, dtype), s.partCount(dtype.Size())
+	parts := make([]alloc.Virt, count)
+	for p := range parts {
+		if !dtype.IsComplex() {
+			parts[p] = s.part(inst.A, p)
 			continue
 		}
 		zip := []string{"zip1", "zip2"}[p%2]
-		x[p] = s.op(zip, arrangement(d.Size()/2), s.part(i.A, p/2), s.part(i.B, p/2))
+		parts[p] = s.op(zip, arrangement(dtype.Size()/2), s.part(inst.A, p/2), s.part(inst.B, p/2))
 	}
-	s.Stores = append(s.Stores, s.storeParts(m, i.Type, x)...)
+	s.Stores = append(s.Stores, s.storeParts(mem, inst.Type, parts)...)
 }
 
 // storeParts returns the stores of vectors to memory. Masks of bytes become bools. An output may share the memory of an
 // operand: an operand that is stored unchanged is therefore moved to a register before the first store.
-func (s *selector) storeParts(m alloc.Mem, t lane.Type, x []alloc.Virt) []alloc.Inst {
+func (s *selector) storeParts(mem alloc.Mem, laneType lane.Type, parts []alloc.Virt) []alloc.Inst {
 	var list []alloc.Inst
-	for _, v := range x {
-		if t.D == tensor.Bool {
+	for _, v := range parts {
+		if laneType.DType == tensor.Bool {
 			v = s.op("neg", "16b", v)
 		}
-		if r := s.Values[v].Reload; r != nil && r.Mem.Space == alloc.Advancing {
+		if reload := s.Values[v].Reload; reload != nil && reload.Mem.Space == alloc.Advancing {
 			v = s.Add(alloc.Inst{Name: alloc.Move, Src: sources(v), Dst: s.New(alloc.Value{Bytes: vectorBytes}),
 				Fold: -1})
 		}
-		address, bytes := m, s.bytesPerRegister(m)
-		if m.Space == alloc.PerRow {
-			bytes = int(m.ElementBytes)
+		address, bytes := mem, s.bytesPerRegister(mem)
+		if mem.Space == alloc.PerRow {
+			bytes = int(mem.ElementBytes)
 		}
 		list = append(list, alloc.Inst{Name: "str " + registerLetter[bytes], Src: sources(v), Store: &address, Fold: -1})
-		m.Offset += vectorBytes
+		mem.Offset += vectorBytes
 	}
 	return list
 }

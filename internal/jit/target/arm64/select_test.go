@@ -44,7 +44,7 @@ const registerBytes = 16
 func newTest(t *testing.T, rng *rand.Rand, out []tensor.DType, in []tensor.DType, row int) (*passTest, []lane.Value) {
 	p := &passTest{T: t, rng: rng, outputs: len(out), name: fmt.Sprint(in, " to ", out, ", row operands ", row)}
 	for _, d := range out {
-		p.Ptrs = append(p.Ptrs, lane.Ptr{D: d, Kind: lane.Output})
+		p.Ptrs = append(p.Ptrs, lane.Ptr{DType: d, Kind: lane.Output})
 		p.data = append(p.data, make([]byte, (testElements+1)*d.Size()))
 	}
 	var loads []lane.Value
@@ -53,7 +53,7 @@ func newTest(t *testing.T, rng *rand.Rand, out []tensor.DType, in []tensor.DType
 		if row>>k&1 != 0 {
 			kind = lane.RowOperand
 		}
-		p.Ptrs = append(p.Ptrs, lane.Ptr{D: d, Kind: kind})
+		p.Ptrs = append(p.Ptrs, lane.Ptr{DType: d, Kind: kind})
 		p.data = append(p.data, jittest.RandomElements(rng, d, testElements))
 		loads = append(loads, p.Load(len(out)+k, 0))
 		if d.IsComplex() {
@@ -65,7 +65,7 @@ func newTest(t *testing.T, rng *rand.Rand, out []tensor.DType, in []tensor.DType
 
 // element returns the bits of part k of element e at a pointer.
 func (p *passTest) element(ptr, e, k int) (bits uint64) {
-	d := p.Ptrs[ptr].D
+	d := p.Ptrs[ptr].DType
 	if p.Ptrs[ptr].Kind == lane.RowOperand {
 		e = 0
 	}
@@ -94,7 +94,7 @@ func (p *passTest) eval(e int) {
 			p.expected[i.Ptr] = append(p.expected[i.Ptr], [2]uint64{x[0], x[1]})
 		default:
 			uses := i.Uses()
-			v[k] = lane.Eval(i.Op, i.Type.D, p.Type(uses[len(uses)-1]).D, x)
+			v[k] = lane.Eval(i.Op, i.Type.DType, p.Type(uses[len(uses)-1]).DType, x)
 		}
 	}
 }
@@ -137,7 +137,7 @@ func (p *passTest) passes(n, m int) {
 	args.Ptr[arm64.SlotPointer] = unsafe.Pointer(&make([]byte, arm64.SlotBytes)[0])
 	for at := range testElements / m {
 		for k, ptr := range p.Ptrs {
-			first := &p.data[k][at*m*ptr.D.Size()]
+			first := &p.data[k][at*m*ptr.DType.Size()]
 			if ptr.Kind == lane.RowOperand {
 				first = &p.data[k][0]
 			}
@@ -155,7 +155,7 @@ func (p *passTest) passes(n, m int) {
 // compare compares an output with the expected elements.
 func (p *passTest) compare(out, n, m int) {
 	p.Helper()
-	d := p.Ptrs[out].D
+	d := p.Ptrs[out].DType
 	size := d.ToReal().Size()
 	for e, want := range p.expected[out] {
 		for part, w := range want[:d.Size()/size] {
@@ -165,7 +165,8 @@ func (p *passTest) compare(out, n, m int) {
 				for k := p.outputs; k < len(p.Ptrs); k++ {
 					in = append(in, fmt.Sprintf("%x", p.element(k, e, 0)))
 				}
-				p.Fatalf("%s: passes of %d of %d, output %d, element %d: %#x, want %#x for %v", p.name, m, n, out, e, got, w, in)
+				p.Fatalf("%s: passes of %d of %d, output %d, element %d: %#x, want %#x for %v", p.name, m, n, out, e, got, w,
+					in)
 			}
 		}
 	}
@@ -301,7 +302,7 @@ func TestSelectRandom(t *testing.T) {
 				return p.Const(d, bits)
 			}
 			v := values[rng.IntN(len(values))]
-			if p.Type(v).D == d {
+			if p.Type(v).DType == d {
 				return v
 			}
 			return p.Do(lane.Convert, d, v)

@@ -8,15 +8,15 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/target/arm64/asm"
 )
 
-// General registers. The registers `bases` have pointers. Pointers without a register are in the spill area, which is
-// memory of the caller. Expansions may change regPointer, regCount and regStride.
+// General registers. The registers `bases` have pointers. Pointers without a register are in the spill area of
+// jit.Args. Expansions may change regPointer, regCount and regStride.
 const (
 	regArgs    asm.Reg = 0  // address of the arguments
 	regPointer asm.Reg = 16 // a pointer from the spill area
-	regCount   asm.Reg = 17
+	regCount   asm.Reg = 17 // number of elements by which pointers are moved back
 	regLeft    asm.Reg = 25 // number of elements of the row that are left, minus the elements of a pass
 	regSpill   asm.Reg = 26 // address of the spill area
-	regStride  asm.Reg = 27
+	regStride  asm.Reg = 27 // distance between rows
 )
 
 // bases are the registers for pointers. The operating system has number 18, and Go has 28 and 29.
@@ -50,33 +50,34 @@ func (w *writer) write(list []alloc.Out, lanes int) {
 	}
 }
 
-func (w *writer) writeInst(o *alloc.Out) {
-	switch o.Kind {
+// writeInst writes an instruction. The kinds of its operands are in its name (see [Lists]).
+func (w *writer) writeInst(out *alloc.Out) {
+	switch out.Kind {
 	case alloc.Load:
-		w.load(o.Name, o.Args[0].Mem, w.register(o.Args[1]))
+		w.load(out.Name, out.Args[0].Mem, w.register(out.Args[1]))
 		return
 	case alloc.Save:
-		w.store("str q", o.Args[1].Mem, w.register(o.Args[0]))
+		w.store("str q", out.Args[1].Mem, w.register(out.Args[0]))
 		return
 	case alloc.Copy:
-		from, to := w.vector(o.Args[0], asm.B), w.vector(o.Args[1], asm.B)
+		from, to := w.vector(out.Args[0], asm.B), w.vector(out.Args[1], asm.B)
 		w.asm.Emit("orr", to, from, from)
 		return
 	}
-	last := len(o.Args) - 1
-	if o.Args[last].Kind == alloc.Memory {
-		w.store(o.Name, o.Args[last].Mem, w.register(o.Args[0]))
+	last := len(out.Args) - 1
+	if out.Args[last].Kind == alloc.Memory {
+		w.store(out.Name, out.Args[last].Mem, w.register(out.Args[0]))
 		return
 	}
-	if expand := expansion(o.Name); expand != nil {
-		expand(w, o.Args)
+	if expand := expansion(out.Name); expand != nil {
+		expand(w, out.Args)
 		return
 	}
-	name, kinds, _ := strings.Cut(o.Name, " ")
+	name, kinds, _ := strings.Cut(out.Name, " ")
 	kind, kinds, _ := strings.Cut(kinds, " ")
 	var buf [4]asm.Arg
-	args := append(buf[:0], w.operand(kind, o.Args[last]))
-	for sources := o.Args[:last]; kinds != "" || len(sources) > 0; {
+	args := append(buf[:0], w.operand(kind, out.Args[last]))
+	for sources := out.Args[:last]; kinds != "" || len(sources) > 0; {
 		if kinds != "" {
 			kind, kinds, _ = strings.Cut(kinds, " ")
 		}
@@ -98,103 +99,103 @@ var arrangements = map[string]asm.Vec{"16b": asm.V(0, asm.B), "8h": asm.V(0, asm
 	"2d": asm.V(0, asm.D), "8b": asm.V(0, asm.B).Low(), "4h": asm.V(0, asm.H).Low(), "2s": asm.V(0, asm.S).Low()}
 
 // operand returns an operand of the given kind (see [Lists]).
-func (w *writer) operand(kind string, o alloc.Operand) asm.Arg {
-	if v, ok := arrangements[kind]; ok {
-		v.Num = w.register(o)
-		return v
+func (w *writer) operand(kind string, operand alloc.Operand) asm.Arg {
+	if vec, ok := arrangements[kind]; ok {
+		vec.Num = w.register(operand)
+		return vec
 	}
 	switch {
 	case kind == "#":
-		return asm.Imm(o.Imm)
+		return asm.Imm(operand.Imm)
 	case kind == "#lsl":
-		return asm.Shift(o.Imm)
+		return asm.Shift(operand.Imm)
 	case kind == "{16b}":
-		return asm.Regs(w.vector(o, asm.B), 1)
+		return asm.Regs(w.vector(operand, asm.B), 1)
 	}
-	e := asm.Elem(strings.IndexByte("bhsdq", kind[0]))
+	elem := asm.Elem(strings.IndexByte("bhsdq", kind[0]))
 	if len(kind) == 1 {
-		return asm.Scalar{Num: w.register(o), Elem: e}
+		return asm.Scalar{Num: w.register(operand), Elem: elem}
 	}
-	return w.vector(o, e).Lane(int(kind[2] - '0'))
+	return w.vector(operand, elem).Lane(int(kind[2] - '0'))
 }
 
 // register returns the number of the register of an operand.
-func (w *writer) register(o alloc.Operand) int {
-	if o.Kind == alloc.Accumulator {
-		return w.firstAccRegister + o.Acc.Index*w.accSets + w.iteration
+func (w *writer) register(operand alloc.Operand) int {
+	if operand.Kind == alloc.Accumulator {
+		return w.firstAccRegister + operand.Acc.Index*w.accSets + w.iteration
 	}
-	return int(o.Reg)
+	return int(operand.Reg)
 }
 
 // load writes the load of register v. The name has the size of the load, or is empty for a slot.
-func (w *writer) load(name string, m *alloc.Mem, v int) {
+func (w *writer) load(name string, mem *alloc.Mem, reg int) {
 	switch {
-	case m.Space == alloc.Constant && strings.Trim(m.Data, "\x00") == "":
-		w.asm.Emit("movi", asm.V(v, asm.D), asm.Imm(0))
+	case mem.Space == alloc.Constant && strings.Trim(mem.Data, "\x00") == "":
+		w.asm.Emit("movi", asm.V(reg, asm.D), asm.Imm(0))
 		return
-	case m.Space == alloc.Constant:
-		w.asm.Emit("ldr", asm.Scalar{Num: v, Elem: asm.Q}, w.asm.Constant([]byte(m.Data)))
+	case mem.Space == alloc.Constant:
+		w.asm.Emit("ldr", asm.Scalar{Num: reg, Elem: asm.Q}, w.asm.Constant([]byte(mem.Data)))
 		return
-	case m.Space == alloc.Slot:
-		w.asm.Emit("ldr", asm.Scalar{Num: v, Elem: asm.Q}, w.address(m))
+	case mem.Space == alloc.Slot:
+		w.asm.Emit("ldr", asm.Scalar{Num: reg, Elem: asm.Q}, w.address(mem))
 		return
 	}
 	name, kind, _ := strings.Cut(name, " ")
-	if a, ok := arrangements[kind]; ok { // ld1r has no offset
-		address := w.address(m)
+	if arranged, ok := arrangements[kind]; ok { // ld1r has no offset
+		address := w.address(mem)
 		if address.Offset != 0 {
 			w.asm.Emit("add", regPointer, address.Base, asm.Imm(address.Offset))
 			address = asm.Mem{Base: regPointer}
 		}
-		a.Num = v
-		w.asm.Emit(name, asm.Regs(a, 1), address)
+		arranged.Num = reg
+		w.asm.Emit(name, asm.Regs(arranged, 1), address)
 		return
 	}
-	if e, ok := w.accessSize(m, kind); ok {
-		w.asm.Emit(name, asm.Scalar{Num: v, Elem: e}, w.address(m))
+	if elem, ok := w.accessSize(mem, kind); ok {
+		w.asm.Emit(name, asm.Scalar{Num: reg, Elem: elem}, w.address(mem))
 		return
 	}
-	w.asm.Emit("movi", asm.V(v, asm.D), asm.Imm(0))
+	w.asm.Emit("movi", asm.V(reg, asm.D), asm.Imm(0))
 }
 
 // store writes the store of register v. The name has the size of the store.
-func (w *writer) store(name string, m *alloc.Mem, v int) {
+func (w *writer) store(name string, mem *alloc.Mem, reg int) {
 	name, kind, _ := strings.Cut(name, " ")
-	if e, ok := w.accessSize(m, kind); ok {
-		w.asm.Emit(name, asm.Scalar{Num: v, Elem: e}, w.address(m))
+	if elem, ok := w.accessSize(mem, kind); ok {
+		w.asm.Emit(name, asm.Scalar{Num: reg, Elem: elem}, w.address(mem))
 	}
 }
 
 // accessSize returns the size of an access: the size that the instruction has, or the bytes of the elements of the
 // pass if they are fewer. ok is false if the access is beyond the elements of the pass.
-func (w *writer) accessSize(m *alloc.Mem, kind string) (e asm.Elem, ok bool) {
-	e = asm.Elem(strings.IndexByte("bhsdq", kind[0]))
-	if m.Space == alloc.PerRow || m.Space == alloc.Slot {
-		return e, true
+func (w *writer) accessSize(mem *alloc.Mem, kind string) (elem asm.Elem, ok bool) {
+	elem = asm.Elem(strings.IndexByte("bhsdq", kind[0]))
+	if mem.Space == alloc.PerRow || mem.Space == alloc.Slot {
+		return elem, true
 	}
-	bytesLeft := w.lanes*int(m.ElementBytes) - int(m.Offset)
-	for e > asm.B && e.Bytes() > bytesLeft {
-		e--
+	bytesLeft := w.lanes*int(mem.ElementBytes) - int(mem.Offset)
+	for elem > asm.B && elem.Bytes() > bytesLeft {
+		elem--
 	}
-	return e, bytesLeft > 0
+	return elem, bytesLeft > 0
 }
 
 // address returns an address. It may write code that changes regPointer.
-func (w *writer) address(m *alloc.Mem) asm.Mem {
-	offset := int(m.Offset) + w.iteration*int(m.Step)
-	switch m.Space {
+func (w *writer) address(mem *alloc.Mem) asm.Mem {
+	offset := int(mem.Offset) + w.iteration*int(mem.Step)
+	switch mem.Space {
 	case alloc.Slot:
-		return asm.Mem{Base: regSpill, Offset: vectorBytes * m.Index}
+		return asm.Mem{Base: regSpill, Offset: vectorBytes * mem.Index}
 	case alloc.AccumulatorMemory:
-		offset %= lane.FoldLanes * int(m.ElementBytes)
+		offset %= lane.FoldLanes * int(mem.ElementBytes)
 	}
-	return asm.Mem{Base: w.pointer(m.Index), Offset: offset}
+	return asm.Mem{Base: w.pointer(mem.Index), Offset: offset}
 }
 
 // pointer returns a register with pointer k. If the pointer is in the spill area, pointer loads it to regPointer.
 func (w *writer) pointer(k int) asm.Reg {
-	if b := w.baseOf[k]; b >= 0 {
-		return bases[b]
+	if base := w.baseOf[k]; base >= 0 {
+		return bases[base]
 	}
 	w.asm.Emit("ldr", regPointer, w.pointerSlot(k))
 	return regPointer
@@ -207,4 +208,5 @@ func (w *writer) savePointer(k int) {
 	}
 }
 
+// pointerSlot returns the spill area's word for pointer k.
 func (w *writer) pointerSlot(k int) asm.Mem { return asm.Mem{Base: regSpill, Offset: 8 * k} }

@@ -44,8 +44,8 @@ type jump struct {
 	label  Label
 }
 
-// constantRef is a reference to a constant that Finish fills in, when the length of the code is known. It is at offset
-// `at` of the code and relative to offset `end`, the end of the instruction.
+// constantRef is a reference to a constant that Finish fills in, when the length of the code is known. The reference
+// is at `offset` in the code. It is relative to `end`, the offset of the instruction's end.
 type constantRef struct{ offset, end int }
 
 // poolName is the symbol of the constants in listings.
@@ -83,7 +83,7 @@ func (a *Assembler) Emit(name string, args ...Arg) {
 	}
 	rows := rowsOf()[name]
 	for i := range rows {
-		if in, ok := rows[i].match(operands[:len(args)], buf[:0], a.NoEVEX); ok {
+		if inst, ok := rows[i].match(operands[:len(args)], buf[:0], a.NoEVEX); ok {
 			if a.WithListing {
 				a.listing = append(a.listing, "\t"+line(name, args))
 			}
@@ -92,13 +92,13 @@ func (a *Assembler) Emit(name string, args ...Arg) {
 				a.jump(&rows[i], Label(operands[0].imm))
 				return
 			}
-			if len(in.args) > 1 && in.repeatsRegister() {
+			if len(inst.args) > 1 && inst.repeatsRegister() {
 				a.fail(name, args, "indices, mask and destination of a gather must be different registers")
 			}
-			if in.usesTileTwice() {
+			if inst.usesTileTwice() {
 				a.fail(name, args, "factors and sums must be different tiles")
 			}
-			a.encode(&in)
+			a.encode(&inst)
 			return
 		}
 	}
@@ -109,6 +109,7 @@ func (a *Assembler) Emit(name string, args ...Arg) {
 	a.fail(name, args, reason)
 }
 
+// fail records the first error.
 func (a *Assembler) fail(name string, args []Arg, reason string) {
 	if a.err == nil {
 		a.err = fmt.Errorf("asm: %s: %s", line(name, args), reason)
@@ -122,15 +123,15 @@ func (a *Assembler) jump(r *row, to Label) {
 		return
 	}
 	if at := a.labels[to]; at >= 0 {
-		if d := at - len(a.code) - 2; d >= -128 {
-			a.code = append(a.code, r.opcode(), byte(d))
+		if distance := at - len(a.code) - 2; distance >= -128 {
+			a.code = append(a.code, r.opcode(), byte(distance))
 			return
 		}
 	}
-	if op := r.opcode(); op == 0xEB {
+	if opcode := r.opcode(); opcode == 0xEB {
 		a.code = append(a.code, 0xE9)
 	} else {
-		a.code = append(a.code, 0x0F, op+0x10)
+		a.code = append(a.code, 0x0F, opcode+0x10)
 	}
 	a.jumps = append(a.jumps, jump{offset: len(a.code), label: to})
 	a.code = appendInt32(a.code, 0)
@@ -143,18 +144,18 @@ func (a *Assembler) NewLabel() Label {
 }
 
 // Bind sets a label to the position of the next instruction.
-func (a *Assembler) Bind(l Label) {
+func (a *Assembler) Bind(label Label) {
 	switch {
-	case l < 0 || int(l) >= len(a.labels):
-		a.fail(l.String()+":", nil, "unknown label")
+	case label < 0 || int(label) >= len(a.labels):
+		a.fail(label.String()+":", nil, "unknown label")
 		return
-	case a.labels[l] >= 0:
-		a.fail(l.String()+":", nil, "the label is bound twice")
+	case a.labels[label] >= 0:
+		a.fail(label.String()+":", nil, "the label is bound twice")
 		return
 	}
-	a.labels[l] = len(a.code)
+	a.labels[label] = len(a.code)
 	if a.WithListing {
-		a.listing = append(a.listing, l.String()+":")
+		a.listing = append(a.listing, label.String()+":")
 	}
 }
 
@@ -173,10 +174,10 @@ func (a *Assembler) Align(n int) {
 	if a.WithListing {
 		a.listing = append(a.listing, fmt.Sprintf("\tPCALIGN\t$%d", n))
 	}
-	for need := -len(a.code) & (n - 1); need > 0; {
-		k := min(need, len(nops))
-		a.code = append(a.code, nops[k-1]...)
-		need -= k
+	for padding := -len(a.code) & (n - 1); padding > 0; {
+		size := min(padding, len(nops))
+		a.code = append(a.code, nops[size-1]...)
+		padding -= size
 	}
 }
 
@@ -204,13 +205,13 @@ func (a *Assembler) Constant(data []byte) Mem {
 // Finish returns the code followed by its constants, or the first error. The code may be placed at any address that is
 // a multiple of 64. The assembler must not be used afterwards.
 func (a *Assembler) Finish() ([]byte, error) {
-	for _, j := range a.jumps {
-		to := a.labels[j.label]
+	for _, pending := range a.jumps {
+		to := a.labels[pending.label]
 		if to < 0 {
-			a.fail(j.label.String(), nil, "the label is not bound")
+			a.fail(pending.label.String(), nil, "the label is not bound")
 			break
 		}
-		binary.LittleEndian.PutUint32(a.code[j.offset:], uint32(int32(to-j.offset-4)))
+		binary.LittleEndian.PutUint32(a.code[pending.offset:], uint32(int32(to-pending.offset-4)))
 	}
 	if a.err != nil {
 		return nil, a.err
@@ -235,47 +236,48 @@ func (a *Assembler) Finish() ([]byte, error) {
 // Listing returns the code so far in the syntax of Go's assembler, if WithListing is set. It has a line for each
 // instruction and each label, and the constants as data.
 func (a *Assembler) Listing() string {
-	var b strings.Builder
-	for _, l := range a.listing {
-		b.WriteString(l)
-		b.WriteByte('\n')
+	var text strings.Builder
+	for _, line := range a.listing {
+		text.WriteString(line)
+		text.WriteByte('\n')
 	}
 	if !a.WithListing || len(a.constants) == 0 {
-		return b.String()
+		return text.String()
 	}
 	data := append(a.constants[:len(a.constants):len(a.constants)], make([]byte, -len(a.constants)&3)...)
 	for i := 0; i < len(data); i += 4 {
-		fmt.Fprintf(&b, "DATA %s+%d(SB)/4, $%#08x\n", poolName, i, binary.LittleEndian.Uint32(data[i:]))
+		fmt.Fprintf(&text, "DATA %s+%d(SB)/4, $%#08x\n", poolName, i, binary.LittleEndian.Uint32(data[i:]))
 	}
-	fmt.Fprintf(&b, "GLOBL %s(SB), RODATA, $%d\n", poolName, len(data))
-	return b.String()
+	fmt.Fprintf(&text, "GLOBL %s(SB), RODATA, $%d\n", poolName, len(data))
+	return text.String()
 }
 
 // line formats an instruction in the syntax of Go's assembler, in which broadcast and zeroing are suffixes of the
 // mnemonic.
 func line(name string, args []Arg) string {
-	var b strings.Builder
-	b.WriteString(name)
+	var text strings.Builder
+	text.WriteString(name)
 	var operands []string
 	zero := false
 	for _, arg := range args {
-		switch o := arg.(type) {
+		switch operand := arg.(type) {
 		case Mem:
-			if o.Broadcast {
-				b.WriteString(".BCST")
+			if operand.Broadcast {
+				text.WriteString(".BCST")
 			}
 		case Mask:
-			zero = zero || o&zeroing != 0
+			zero = zero || operand&zeroing != 0
 		}
 		operands = append(operands, fmt.Sprint(arg))
 	}
 	if zero {
-		b.WriteString(".Z")
+		text.WriteString(".Z")
 	}
 	if len(operands) > 0 {
-		b.WriteString("\t" + strings.Join(operands, ", "))
+		text.WriteString("\t" + strings.Join(operands, ", "))
 	}
-	return b.String()
+	return text.String()
 }
 
+// appendInt32 appends a little-endian number of 32 bits.
 func appendInt32(b []byte, v int32) []byte { return binary.LittleEndian.AppendUint32(b, uint32(v)) }

@@ -15,13 +15,13 @@ type instruction struct {
 // is memory for the operands without the mask.
 func (r *row) match(ops, buf []operand, noEVEX bool) (in instruction, ok bool) {
 	in = instruction{row: r, args: ops}
-	n := r.operandCount()
-	if len(ops) == n+1 && n > 0 && ops[n-1].kind == isMask {
-		in.mask = ops[n-1]
-		buf = append(append(buf[:0], ops[:n-1]...), ops[n])
+	operandCount := r.operandCount()
+	if len(ops) == operandCount+1 && operandCount > 0 && ops[operandCount-1].kind == isMask {
+		in.mask = ops[operandCount-1]
+		buf = append(append(buf[:0], ops[:operandCount-1]...), ops[operandCount])
 		in.args = buf
 	}
-	if len(in.args) != n {
+	if len(in.args) != operandCount {
 		return in, false
 	}
 	in.setLength()
@@ -45,9 +45,9 @@ func (r *row) match(ops, buf []operand, noEVEX bool) (in instruction, ok bool) {
 func (in *instruction) setLength() {
 	r := in.row
 	for i := range in.args {
-		o := &in.args[i]
-		if r.args[3*i+1] == 'v' && (o.kind == isVec || o.kind == isVMem) {
-			in.length = o.width
+		arg := &in.args[i]
+		if r.args[3*i+1] == 'v' && (arg.kind == isVec || arg.kind == isVMem) {
+			in.length = arg.width
 			return
 		}
 	}
@@ -57,32 +57,32 @@ func (in *instruction) setLength() {
 }
 
 // accepts reports whether an operand matches spec, two letters of row.args.
-func (r *row) accepts(spec string, o *operand, length uint8) bool {
+func (r *row) accepts(spec string, arg *operand, length uint8) bool {
 	switch spec[0] {
 	case 'i':
-		return o.kind == isImm && fits(o.imm, spec[1])
+		return arg.kind == isImm && fits(arg.imm, spec[1])
 	case 'j':
-		return o.kind == isLabel
+		return arg.kind == isLabel
 	case 'M':
-		return o.kind == isMem
+		return arg.kind == isMem
 	case 'B':
-		return o.kind == isMem && !o.isConstant
+		return arg.kind == isMem && !arg.isConstant
 	case 'm':
-		if o.kind == isMem {
+		if arg.kind == isMem {
 			return true
 		}
 	case 'S':
-		return o.kind == isVMem && o.width == widthOf(spec[1], length)
+		return arg.kind == isVMem && arg.width == widthOf(spec[1], length)
 	}
 	switch spec[1] {
 	case 'g', '1':
-		return o.kind == isReg
+		return arg.kind == isReg
 	case 'k':
-		return o.kind == isMask && !o.zeroing
+		return arg.kind == isMask && !arg.zeroing
 	case 't':
-		return o.kind == isTile
+		return arg.kind == isTile
 	}
-	return o.kind == isVec && o.width == widthOf(spec[1], length)
+	return arg.kind == isVec && arg.width == widthOf(spec[1], length)
 }
 
 // widthOf returns the width of vectors of the given class in an instruction of the given length.
@@ -116,18 +116,20 @@ func fits(v int64, class byte) bool {
 // needsEVEX reports whether operands require EVEX: vector registers above 15, or a broadcast element.
 func (in *instruction) needsEVEX() bool {
 	for i := range in.args {
-		o := &in.args[i]
-		if o.kind == isVec && o.num > 15 || o.kind == isVMem && o.index > 15 || o.broadcast {
+		arg := &in.args[i]
+		if arg.kind == isVec && arg.num > 15 || arg.kind == isVMem && arg.index > 15 || arg.broadcast {
 			return true
 		}
 	}
 	return false
 }
 
+// fitsVEX reports whether VEX can encode the instruction.
 func (in *instruction) fitsVEX() bool {
 	return in.row.vex>>in.length&1 != 0 && in.mask.kind != isMask && !in.needsEVEX()
 }
 
+// fitsEVEX reports whether EVEX can encode the instruction.
 func (in *instruction) fitsEVEX() bool {
 	r, masked := in.row, in.mask.kind == isMask
 	if r.evex>>in.length&1 == 0 || masked && (r.evex&noMask != 0 || in.mask.num == 0) {
@@ -137,8 +139,8 @@ func (in *instruction) fitsEVEX() bool {
 		return false
 	}
 	for i := range in.args {
-		o := &in.args[i]
-		if o.broadcast && r.evex&bcst == 0 || o.kind == isVMem && (!masked || in.mask.zeroing) {
+		arg := &in.args[i]
+		if arg.broadcast && r.evex&bcst == 0 || arg.kind == isVMem && (!masked || in.mask.zeroing) {
 			return false
 		}
 	}
@@ -161,8 +163,8 @@ func (in *instruction) repeatsRegister() bool {
 		return false
 	}
 	for i := range args[:len(args)-1] {
-		if o := &args[i]; o.kind == isVMem {
-			return o.index == last.num || i > 0 && (args[0].num == last.num || args[0].num == o.index)
+		if arg := &args[i]; arg.kind == isVMem {
+			return arg.index == last.num || i > 0 && (args[0].num == last.num || args[0].num == arg.index)
 		}
 	}
 	return false
@@ -177,28 +179,29 @@ type fields struct {
 	byteReg   bool // byte access to SP, BP, SI or DI, which requires a REX prefix
 }
 
+// fields assigns the operands to the fields of the encoding.
 func (in *instruction) fields() fields {
-	f := fields{reg: in.row.opcodeExtension()}
+	encoded := fields{reg: in.row.opcodeExtension()}
 	for i := range in.args {
-		o, spec := &in.args[i], in.row.args[3*i:3*i+2]
+		arg, spec := &in.args[i], in.row.args[3*i:3*i+2]
 		switch spec[0] {
 		case 'r':
-			f.reg = o.num
+			encoded.reg = arg.num
 		case 'v':
-			f.vvvv = o.num
+			encoded.vvvv = arg.num
 		case 'h':
-			f.imm, f.immBytes = int64(o.num)<<4, 1
+			encoded.imm, encoded.immBytes = int64(arg.num)<<4, 1
 		case 'i':
-			f.imm, f.immBytes = o.imm, immBytes(spec[1])
+			encoded.imm, encoded.immBytes = arg.imm, immBytes(spec[1])
 		default:
-			f.rm = o
-			o.needsSIB = spec[0] == 'B'
+			encoded.rm = arg
+			arg.needsSIB = spec[0] == 'B'
 		}
-		if spec[1] == '1' && o.kind == isReg && o.num > 3 {
-			f.byteReg = true
+		if spec[1] == '1' && arg.kind == isReg && arg.num > 3 {
+			encoded.byteReg = true
 		}
 	}
-	return f
+	return encoded
 }
 
 // immBytes returns the number of bytes that encode an immediate of the given class.
@@ -256,96 +259,96 @@ func (a *Assembler) encode(in *instruction) {
 func hasOpcodeRegister(r *row) bool { return len(r.args) >= 5 && r.args[3] == 'o' }
 
 // legacy appends the prefixes and the opcode of an instruction without VEX and EVEX. For extX and extB see encode.
-func (a *Assembler) legacy(in *instruction, f *fields, extX, extB uint8) {
-	r := in.row
-	if p := r.prefix(); p > 0 {
-		a.code = append(a.code, [4]byte{0, 0x66, 0xF3, 0xF2}[p])
+func (a *Assembler) legacy(in *instruction, encoded *fields, extX, extB uint8) {
+	form := in.row
+	if prefix := form.prefix(); prefix > 0 {
+		a.code = append(a.code, [4]byte{0, 0x66, 0xF3, 0xF2}[prefix])
 	}
-	rex := r.vex & w1 // W is bit 3 in both r.vex and the REX prefix
-	op := r.opcode()
-	if hasOpcodeRegister(r) {
-		op |= f.rm.num & 7
+	rex := form.vex & w1 // W is bit 3 in both form.vex and the REX prefix
+	opcode := form.opcode()
+	if hasOpcodeRegister(form) {
+		opcode |= encoded.rm.num & 7
 	}
-	rex |= f.reg>>3&1<<2 | extX<<1 | extB
-	if rex != 0 || f.byteReg {
+	rex |= encoded.reg>>3&1<<2 | extX<<1 | extB
+	if rex != 0 || encoded.byteReg {
 		a.code = append(a.code, 0x40|rex)
 	}
-	if r.opcodeMap() == m0F>>10 {
+	if form.opcodeMap() == m0F>>10 {
 		a.code = append(a.code, 0x0F)
 	}
-	a.code = append(a.code, op)
+	a.code = append(a.code, opcode)
 }
 
 // vex appends a VEX prefix and the opcode. For extX and extB see encode.
-func (a *Assembler) vex(in *instruction, f *fields, extX, extB uint8) {
-	r := in.row
-	w := r.vex & w1 >> 3
-	last := ^f.vvvv&15<<3 | in.length&1<<2 | r.prefix()
-	notR := ^f.reg >> 3 & 1 << 7
-	if extX|extB|w == 0 && r.opcodeMap() == m0F>>10 {
-		a.code = append(a.code, 0xC5, notR|last, r.opcode())
+func (a *Assembler) vex(in *instruction, encoded *fields, extX, extB uint8) {
+	form := in.row
+	w := form.vex & w1 >> 3
+	last := ^encoded.vvvv&15<<3 | in.length&1<<2 | form.prefix()
+	notR := ^encoded.reg >> 3 & 1 << 7
+	if extX|extB|w == 0 && form.opcodeMap() == m0F>>10 {
+		a.code = append(a.code, 0xC5, notR|last, form.opcode())
 		return
 	}
-	a.code = append(a.code, 0xC4, notR|(extX^1)<<6|(extB^1)<<5|r.opcodeMap(), w<<7|last, r.opcode())
+	a.code = append(a.code, 0xC4, notR|(extX^1)<<6|(extB^1)<<5|form.opcodeMap(), w<<7|last, form.opcode())
 }
 
 // evex appends an EVEX prefix and the opcode. For extX and extB see encode.
-func (a *Assembler) evex(in *instruction, f *fields, extX, extB uint8) {
-	r := in.row
-	w := r.evex & w1 >> 3
-	p0 := ^f.reg>>3&1<<7 | (extX^1)<<6 | (extB^1)<<5 | ^f.reg>>4&1<<4 | r.opcodeMap()
-	p1 := w<<7 | ^f.vvvv&15<<3 | 1<<2 | r.prefix()
-	high := f.vvvv >> 4 // bit 4 of vvvv, or of the vector of indices
+func (a *Assembler) evex(in *instruction, encoded *fields, extX, extB uint8) {
+	form := in.row
+	w := form.evex & w1 >> 3
+	p0 := ^encoded.reg>>3&1<<7 | (extX^1)<<6 | (extB^1)<<5 | ^encoded.reg>>4&1<<4 | form.opcodeMap()
+	p1 := w<<7 | ^encoded.vvvv&15<<3 | 1<<2 | form.prefix()
+	high := encoded.vvvv >> 4 // bit 4 of vvvv, or of the vector of indices
 	p2 := in.length<<5 | in.mask.num
-	if f.rm != nil && f.rm.kind == isVMem {
-		high = f.rm.index >> 4
+	if encoded.rm != nil && encoded.rm.kind == isVMem {
+		high = encoded.rm.index >> 4
 	}
 	p2 |= (high ^ 1) & 1 << 3
 	if in.mask.zeroing {
 		p2 |= 1 << 7
 	}
-	if f.rm != nil && f.rm.broadcast {
+	if encoded.rm != nil && encoded.rm.broadcast {
 		p2 |= 1 << 4
 	}
-	a.code = append(a.code, 0x62, p0, p1, p2, r.opcode())
+	a.code = append(a.code, 0x62, p0, p1, p2, form.opcode())
 }
 
 // modrm appends the ModRM byte, and for memory the SIB byte and the displacement. A one-byte displacement is a multiple
 // of unit. bytesAfter is the number of bytes of the instruction after the displacement: addresses of constants are
 // relative to the end of the instruction.
-func (a *Assembler) modrm(reg uint8, o *operand, unit int32, bytesAfter int) {
+func (a *Assembler) modrm(reg uint8, arg *operand, unit int32, bytesAfter int) {
 	reg = reg & 7 << 3
-	if o.kind != isMem && o.kind != isVMem {
-		a.code = append(a.code, 0xC0|reg|o.num&7)
+	if arg.kind != isMem && arg.kind != isVMem {
+		a.code = append(a.code, 0xC0|reg|arg.num&7)
 		return
 	}
-	if o.isConstant {
+	if arg.isConstant {
 		a.code = append(a.code, reg|5)
 		a.constantRefs = append(a.constantRefs, constantRef{offset: len(a.code), end: len(a.code) + 4 + bytesAfter})
-		a.code = appendInt32(a.code, o.disp)
+		a.code = appendInt32(a.code, arg.disp)
 		return
 	}
-	mod, short := byte(0), o.disp/unit
+	mod, scaledDisp := byte(0), arg.disp/unit
 	switch {
-	case o.disp == 0 && o.num&7 != uint8(BP): // without a displacement, BP and R13 have another meaning
-	case o.disp%unit == 0 && short == int32(int8(short)):
+	case arg.disp == 0 && arg.num&7 != uint8(BP): // without a displacement, BP and R13 have another meaning
+	case arg.disp%unit == 0 && scaledDisp == int32(int8(scaledDisp)):
 		mod = 1 << 6
 	default:
 		mod = 2 << 6
 	}
 	switch {
-	case o.scale > 0:
-		scaleBits := byte(bits.TrailingZeros8(o.scale))
-		a.code = append(a.code, mod|reg|4, scaleBits<<6|o.index&7<<3|o.num&7)
-	case o.needsSIB || o.num&7 == uint8(SP): // SP and R12 as base require a SIB byte, here without an index
-		a.code = append(a.code, mod|reg|4, 4<<3|o.num&7)
+	case arg.scale > 0:
+		scaleBits := byte(bits.TrailingZeros8(arg.scale))
+		a.code = append(a.code, mod|reg|4, scaleBits<<6|arg.index&7<<3|arg.num&7)
+	case arg.needsSIB || arg.num&7 == uint8(SP): // SP and R12 as base require a SIB byte, here without an index
+		a.code = append(a.code, mod|reg|4, 4<<3|arg.num&7)
 	default:
-		a.code = append(a.code, mod|reg|o.num&7)
+		a.code = append(a.code, mod|reg|arg.num&7)
 	}
 	switch mod {
 	case 1 << 6:
-		a.code = append(a.code, byte(short))
+		a.code = append(a.code, byte(scaledDisp))
 	case 2 << 6:
-		a.code = appendInt32(a.code, o.disp)
+		a.code = appendInt32(a.code, arg.disp)
 	}
 }

@@ -110,6 +110,7 @@ type VMem struct {
 // Label is a jump target. [Assembler.NewLabel] creates it, [Assembler.Bind] sets its position.
 type Label int
 
+// kind is the kind of an operand.
 type kind uint8
 
 const (
@@ -135,7 +136,7 @@ type operand struct {
 	isConstant bool
 	needsSIB   bool // memory that is encoded with a SIB byte even without an index
 	disp       int32
-	imm        int64 // or the number of the label
+	imm        int64 // value of an immediate, or number of a label
 }
 
 func (r Reg) operand() operand { return operand{kind: isReg, num: uint8(r)} }
@@ -237,6 +238,7 @@ func (m VMem) String() string {
 	return fmt.Sprintf("%s(%v)(%v*%d)", offset(m.Disp), m.Base, m.Index, m.Scale)
 }
 
+// offset returns a displacement in the syntax of Go's assembler.
 func offset(d int32) string {
 	if d == 0 {
 		return ""

@@ -8,8 +8,8 @@ import (
 // lastBytes is the mask of the last bytes of a row, with AVX-512.
 const lastBytes = asm.K2
 
-// SetLastBytes sets the mask that [Quantizer.StoreParts] applies to the last parts of a row: their number of bytes is n
-// + extra. AVX2 has no masks of bytes.
+// SetLastBytes sets the mask that [Quantizer.StoreParts] applies to the last parts of a row. These parts have n +
+// extra bytes. With AVX2 it does nothing, because there are no masks of bytes.
 func (q *Quantizer) SetLastBytes(n target.Int, extra int64, temporary [2]target.GReg) {
 	if q.NoEVEX {
 		return
@@ -26,29 +26,29 @@ func (q *Quantizer) SetLastBytes(n target.Int, extra int64, temporary [2]target.
 	q.Emit("KMOVQ", mask, lastBytes)
 }
 
-// StoreParts stores n parts of an arranged register (see [Quantizer.Arrange]), from part `first` on. x is a free
-// register. If the last part ends a row and is partial, its number of bytes is `last`, a constant or a register, and
-// otherwise last is nil. With AVX2, `first` is even if n is not 1.
-func (q *Quantizer) StoreParts(from, x target.VReg, first, n int, at target.Addr, last target.Int,
+// StoreParts stores n parts of an arranged register (see [Quantizer.Arrange]), from part `first` on. scratch is a
+// free register. If the last part ends a row and is partial, `last` is its number of bytes, a constant or a
+// register. Otherwise last is nil. With AVX2, `first` must be even unless n is 1.
+func (q *Quantizer) StoreParts(from, scratch target.VReg, first, n int, at target.Addr, last target.Int,
 	temporary [2]target.GReg) {
 	if !q.NoEVEX {
-		q.storeParts512(int(from), int(x), first, n, Mem(at), last != nil)
+		q.storeParts512(int(from), int(scratch), first, n, Mem(at), last != nil)
 		return
 	}
 	wholeParts := n
 	if last != nil {
 		wholeParts--
 	}
-	q.storeParts256(q.Vec(from), q.Vec(x), first, wholeParts, Mem(at))
+	q.storeParts256(q.Vec(from), q.Vec(scratch), first, wholeParts, Mem(at))
 	if last != nil {
 		at.Disp += wholeParts * 8
-		q.movePart(q.Vec(from), q.Vec(x), first+wholeParts, Reg(temporary[0]))
+		q.movePart(q.Vec(from), q.Vec(scratch), first+wholeParts, Reg(temporary[0]))
 		q.storeBytes(Reg(temporary[0]), Mem(at), last, Reg(temporary[1]))
 	}
 }
 
 // storeParts512 stores parts of 16 bytes.
-func (q *Quantizer) storeParts512(from, x, first, n int, at asm.Mem, last bool) {
+func (q *Quantizer) storeParts512(from, scratch, first, n int, at asm.Mem, last bool) {
 	sized := map[int]func(int) asm.Vec{1: asm.X, 2: asm.Y, 3: asm.Z, 4: asm.Z}[n]
 	name := map[int]string{1: "VEXTRACTI32X4", 2: "VEXTRACTI64X4"}[n]
 	masked := n == 3 || last
@@ -57,8 +57,8 @@ func (q *Quantizer) storeParts512(from, x, first, n int, at asm.Mem, last bool) 
 			q.Emit(name, asm.Imm(first/n), asm.Z(from), at)
 			return
 		}
-		q.Emit(name, asm.Imm(first/n), asm.Z(from), sized(x))
-		from = x
+		q.Emit(name, asm.Imm(first/n), asm.Z(from), sized(scratch))
+		from = scratch
 	}
 	if masked {
 		q.Emit("VMOVDQU8", sized(from), lastBytes, at)
@@ -68,7 +68,7 @@ func (q *Quantizer) storeParts512(from, x, first, n int, at asm.Mem, last bool) 
 }
 
 // storeParts256 stores parts of 8 bytes.
-func (q *Quantizer) storeParts256(from, x asm.Vec, first, n int, at asm.Mem) {
+func (q *Quantizer) storeParts256(from, scratch asm.Vec, first, n int, at asm.Mem) {
 	if n == 4 {
 		q.Emit("VMOVDQU", from, at)
 		return
@@ -76,7 +76,7 @@ func (q *Quantizer) storeParts256(from, x asm.Vec, first, n int, at asm.Mem) {
 	for n > 0 {
 		part := from.X()
 		if first >= 2 {
-			part = x.X()
+			part = scratch.X()
 			q.Emit("VEXTRACTI128", asm.Imm(1), from, part)
 		}
 		switch {
@@ -94,10 +94,10 @@ func (q *Quantizer) storeParts256(from, x asm.Vec, first, n int, at asm.Mem) {
 }
 
 // movePart moves a part of 8 bytes to a general register.
-func (q *Quantizer) movePart(from, x asm.Vec, part int, to asm.Reg) {
+func (q *Quantizer) movePart(from, scratch asm.Vec, part int, to asm.Reg) {
 	half := from.X()
 	if part >= 2 {
-		half = x.X()
+		half = scratch.X()
 		q.Emit("VEXTRACTI128", asm.Imm(1), from, half)
 	}
 	if part%2 == 1 {
@@ -108,33 +108,33 @@ func (q *Quantizer) movePart(from, x asm.Vec, part int, to asm.Reg) {
 }
 
 // storeBytes stores the first n bytes of a general register.
-func (q *Quantizer) storeBytes(from asm.Reg, at asm.Mem, n target.Int, temporary asm.Reg) {
-	constant, ok := n.(target.Imm)
+func (q *Quantizer) storeBytes(from asm.Reg, at asm.Mem, count target.Int, temporary asm.Reg) {
+	constant, ok := count.(target.Imm)
 	if !ok {
 		q.Emit("LEAQ", at, temporary)
 		at = asm.Mem{Base: temporary}
 	}
-	for _, k := range []int{8, 4, 2, 1} {
-		name := map[int]string{8: "MOVQ", 4: "MOVL", 2: "MOVW", 1: "MOVB"}[k]
+	for _, size := range []int{8, 4, 2, 1} {
+		name := map[int]string{8: "MOVQ", 4: "MOVL", 2: "MOVW", 1: "MOVB"}[size]
 		if ok {
-			if int(constant)&k != 0 {
+			if int(constant)&size != 0 {
 				q.Emit(name, from, at)
-				at.Disp += int32(k)
-				q.dropBytes(from, k)
+				at.Disp += int32(size)
+				q.dropBytes(from, size)
 			}
 			continue
 		}
 		skip := q.Assembler.NewLabel()
-		q.Emit("TESTL", asm.Imm(k), operand(n))
+		q.Emit("TESTL", asm.Imm(size), operand(count))
 		q.Emit("JEQ", skip)
 		q.Emit(name, from, at)
-		q.Emit("ADDQ", asm.Imm(k), temporary)
-		q.dropBytes(from, k)
+		q.Emit("ADDQ", asm.Imm(size), temporary)
+		q.dropBytes(from, size)
 		q.Assembler.Bind(skip)
 	}
 }
 
-// dropBytes removes the first n bytes of a register, if other bytes follow.
+// dropBytes shifts the first n bytes out of a register, if other bytes may follow.
 func (q *Quantizer) dropBytes(r asm.Reg, n int) {
 	if n == 2 || n == 4 {
 		q.Emit("SHRQ", asm.Imm(8*n), r)

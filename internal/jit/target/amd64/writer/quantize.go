@@ -34,7 +34,7 @@ type Quantizer struct {
 // Begin loads the constants. zeroPoint is the address of the zero point.
 func (q *Quantizer) Begin(zeroPoint target.Addr) {
 	inAllLanes := func(v float32) asm.Mem {
-		return q.Constant(bytes.Repeat(binary.LittleEndian.AppendUint32(nil, math.Float32bits(v)), q.bytes/4))
+		return q.Constant(bytes.Repeat(binary.LittleEndian.AppendUint32(nil, math.Float32bits(v)), q.vectorBytes/4))
 	}
 	loadZeroPoint := func(to target.VReg) {
 		if q.Signed {
@@ -59,35 +59,35 @@ func (q *Quantizer) Begin(zeroPoint target.Addr) {
 // ToLevels converts sums, already float32, to levels: it multiplies them by scales and rounds them. For signed bytes it
 // also adds the zero point; for unsigned bytes, Pack does.
 func (q *Quantizer) ToLevels(sums target.VReg, scale target.Source) {
-	v := q.Vec(sums)
-	q.Emit("VMULPS", q.source(scale), v, v)
+	levels := q.Vec(sums)
+	q.Emit("VMULPS", q.source(scale), levels, levels)
 	switch {
 	case q.NoEVEX:
-		q.toLevels256(v)
+		q.toLevels256(levels)
 	case q.Signed:
-		q.Emit("VMINPS", v, q.Vec(q.MaxLevel), v) // NaN is preserved
-		q.Emit("VCMPPS", asm.Imm(7), v, v, q.NotNaN)
-		q.Emit("VMAXPS", q.minLevel, v, v)
-		q.Emit("VCVTPS2DQ", v, v)
-		q.Emit("VPADDD", q.Vec(q.ZeroPoint), v, q.NotNaN.Zero(), v)
+		q.Emit("VMINPS", levels, q.Vec(q.MaxLevel), levels) // NaN is preserved
+		q.Emit("VCMPPS", asm.Imm(7), levels, levels, q.NotNaN)
+		q.Emit("VMAXPS", q.minLevel, levels, levels)
+		q.Emit("VCVTPS2DQ", levels, levels)
+		q.Emit("VPADDD", q.Vec(q.ZeroPoint), levels, q.NotNaN.Zero(), levels)
 	default: // values below the range of int32, and NaN, become the minimum of int32
-		q.Emit("VMINPS", v, q.Vec(q.MaxLevel), v)
-		q.Emit("VCVTPS2DQ", v, v)
+		q.Emit("VMINPS", levels, q.Vec(q.MaxLevel), levels)
+		q.Emit("VCVTPS2DQ", levels, levels)
 	}
 }
 
 // toLevels256 is Level for AVX2. NaN becomes the minimum for unsigned bytes. For signed bytes, its lane is cleared.
-func (q *Quantizer) toLevels256(v asm.Vec) {
+func (q *Quantizer) toLevels256(levels asm.Vec) {
 	temp := q.Vec(q.Temp)
 	if q.Signed {
-		q.Emit("VCMPPS", asm.Imm(7), v, v, temp)
+		q.Emit("VCMPPS", asm.Imm(7), levels, levels, temp)
 	}
-	q.Emit("VMAXPS", q.minLevel, v, v) // returns the second operand if an operand is NaN
-	q.Emit("VMINPS", q.maxLevel, v, v)
-	q.Emit("VCVTPS2DQ", v, v)
+	q.Emit("VMAXPS", q.minLevel, levels, levels) // returns the second operand if an operand is NaN
+	q.Emit("VMINPS", q.maxLevel, levels, levels)
+	q.Emit("VCVTPS2DQ", levels, levels)
 	if q.Signed {
-		q.Emit("VPADDD", Word(q.ZeroPointWord), v, v)
-		q.Emit("VPAND", temp, v, v)
+		q.Emit("VPADDD", Word(q.ZeroPointWord), levels, levels)
+		q.Emit("VPAND", temp, levels, levels)
 	}
 }
 
@@ -95,27 +95,27 @@ func (q *Quantizer) toLevels256(v asm.Vec) {
 // each register. Pack overwrites the first and third registers. For unsigned bytes, zero points are added to 16-bit
 // elements, with saturation. The addition to the minimum of int32 cannot overflow.
 func (q *Quantizer) Pack(registers [4]target.VReg) {
-	v := [4]asm.Vec{q.Vec(registers[0]), q.Vec(registers[1]), q.Vec(registers[2]), q.Vec(registers[3])}
-	q.Emit("VPACKSSDW", v[1], v[0], v[0])
-	q.Emit("VPACKSSDW", v[3], v[2], v[2])
+	vecs := [4]asm.Vec{q.Vec(registers[0]), q.Vec(registers[1]), q.Vec(registers[2]), q.Vec(registers[3])}
+	q.Emit("VPACKSSDW", vecs[1], vecs[0], vecs[0])
+	q.Emit("VPACKSSDW", vecs[3], vecs[2], vecs[2])
 	if q.Signed {
-		q.Emit("VPACKSSWB", v[2], v[0], v[0])
+		q.Emit("VPACKSSWB", vecs[2], vecs[0], vecs[0])
 		return
 	}
 	var zeroPoint asm.Arg = Word(q.ZeroPointWord)
 	if !q.NoEVEX {
 		zeroPoint = q.Vec(q.ZeroPoint)
 	}
-	q.Emit("VPADDSW", zeroPoint, v[0], v[0])
-	q.Emit("VPADDSW", zeroPoint, v[2], v[2])
-	q.Emit("VPACKUSWB", v[2], v[0], v[0])
+	q.Emit("VPADDSW", zeroPoint, vecs[0], vecs[0])
+	q.Emit("VPADDSW", zeroPoint, vecs[2], vecs[2])
+	q.Emit("VPACKUSWB", vecs[2], vecs[0], vecs[0])
 }
 
 // LoadOrder loads the permutation of [Quantizer.Arrange].
 func (q *Quantizer) LoadOrder(to target.VReg) {
-	order := make([]byte, 0, q.bytes)
-	parts := q.bytes / 16
-	for i := range q.bytes / 4 {
+	order := make([]byte, 0, q.vectorBytes)
+	parts := q.vectorBytes / 16
+	for i := range q.vectorBytes / 4 {
 		order = binary.LittleEndian.AppendUint32(order, uint32(i%parts*4+i/parts))
 	}
 	name := "VMOVUPS"
@@ -142,9 +142,10 @@ const (
 func (q *Quantizer) BeginColumns(mask target.Word, scales target.GReg) {
 	q.Emit("KMOVQ", Word(mask), asm.K1)
 	for k := range 4 {
-		m := quarterMask + asm.Mask(k)
-		q.Emit("KSHIFTRQ", asm.Imm(16*k), asm.K1, m)
-		q.Emit("VMOVUPS", asm.Mem{Base: Reg(scales), Disp: int32(64 * k)}, m.Zero(), q.Vec(quarterScales+target.VReg(k)))
+		quarter := quarterMask + asm.Mask(k)
+		q.Emit("KSHIFTRQ", asm.Imm(16*k), asm.K1, quarter)
+		q.Emit("VMOVUPS", asm.Mem{Base: Reg(scales), Disp: int32(64 * k)}, quarter.Zero(),
+			q.Vec(quarterScales+target.VReg(k)))
 	}
 }
 

@@ -18,13 +18,13 @@ type TileShape struct{ Rows, RowBytes int }
 
 // ConfigureTiles sets the shapes of the tile registers.
 func (w *Writer) ConfigureTiles(shapes [Tiles]TileShape) {
-	c := make([]byte, 64)
-	c[0] = 1 // the palette, which is always 1
-	for t, s := range shapes {
-		binary.LittleEndian.PutUint16(c[16+2*t:], uint16(s.RowBytes))
-		c[48+t] = byte(s.Rows)
+	config := make([]byte, 64)
+	config[0] = 1 // the palette, which is always 1
+	for tile, shape := range shapes {
+		binary.LittleEndian.PutUint16(config[16+2*tile:], uint16(shape.RowBytes))
+		config[48+tile] = byte(shape.Rows)
 	}
-	w.Emit("LDTILECFG", w.Constant(c))
+	w.Emit("LDTILECFG", w.Constant(config))
 }
 
 // ReleaseTiles frees the tile registers, at the end of the code.

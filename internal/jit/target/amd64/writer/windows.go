@@ -16,7 +16,7 @@ func MaxByteResults(cpu machine.Features) int {
 	return 2
 }
 
-// ByteWindows implements package depthwise's windows of bytes.
+// ByteWindows writes the vector instructions of depthwise convolutions of bytes, for package depthwise.
 type ByteWindows struct {
 	Quantizer
 	spec   target.ByteWindows
@@ -32,7 +32,7 @@ const (
 	quarterMasks = asm.K3 // first of four masks of 16 channels each, for storing sums
 )
 
-// NewByteWindows returns a writer of windows.
+// NewByteWindows returns a ByteWindows for a spec.
 func NewByteWindows(spec target.ByteWindows, cpu machine.Features, withListing bool) *ByteWindows {
 	g := &ByteWindows{Quantizer: Quantizer{Writer: New(cpu, 4, withListing), Signed: spec.Signed}, spec: spec}
 	if cpu.Has(machine.Vector512) {
@@ -54,7 +54,7 @@ func (g *ByteWindows) xor(x asm.Arg, y, to asm.Vec) {
 	}
 }
 
-// Begin loads constants. point is the address of the zero point.
+// Begin loads constants. zeroPoint is the address of the zero point.
 func (g *ByteWindows) Begin(zeroPoint target.Addr) {
 	if !g.spec.Sums {
 		g.Quantizer.Begin(zeroPoint)
@@ -89,7 +89,7 @@ func (g *ByteWindows) loadRow(rows []target.Addr, row int, to asm.Vec) asm.Vec {
 		g.Emit("VMOVDQU", Mem(rows[row]), to)
 	}
 	if g.spec.Flip {
-		g.xor(g.Constant(bytes.Repeat([]byte{1 << 7}, g.bytes)), to, to)
+		g.xor(g.Constant(bytes.Repeat([]byte{1 << 7}, g.vectorBytes)), to, to)
 	}
 	return to
 }
@@ -114,30 +114,30 @@ func (g *ByteWindows) interleaveRows(a, b, lo, hi asm.Vec) (asm.Vec, asm.Vec) {
 // For words, bytes are interleaved with zeros in the second step. Registers of temps are reused as soon as their
 // contents were read.
 func (g *ByteWindows) Interleave(rows []target.Addr) [4]target.VReg {
-	registers := func(v ...asm.Vec) (list [4]target.VReg) {
-		for i, x := range v {
+	registers := func(vecs ...asm.Vec) (list [4]target.VReg) {
+		for i, x := range vecs {
 			list[i] = target.VReg(x.Num())
 		}
 		return list
 	}
-	var t [len(g.temps)]asm.Vec
-	for i, v := range g.temps {
-		t[i] = g.Vec(v)
+	var temps [len(g.temps)]asm.Vec
+	for i, vecs := range g.temps {
+		temps[i] = g.Vec(vecs)
 	}
-	lo01, hi01 := g.interleaveRows(g.loadRow(rows, 0, t[0]), g.loadRow(rows, 1, t[1]), t[2], t[0])
+	lo01, hi01 := g.interleaveRows(g.loadRow(rows, 0, temps[0]), g.loadRow(rows, 1, temps[1]), temps[2], temps[0])
 	if zero := g.Vec(g.zero); g.spec.Words {
-		g.Emit("VPUNPCKLBW", zero, lo01, t[1])
-		g.Emit("VPUNPCKHBW", zero, lo01, t[2])
-		g.Emit("VPUNPCKLBW", zero, hi01, t[3])
-		g.Emit("VPUNPCKHBW", zero, hi01, t[0])
-		return registers(t[1], t[2], t[3], t[0])
+		g.Emit("VPUNPCKLBW", zero, lo01, temps[1])
+		g.Emit("VPUNPCKHBW", zero, lo01, temps[2])
+		g.Emit("VPUNPCKLBW", zero, hi01, temps[3])
+		g.Emit("VPUNPCKHBW", zero, hi01, temps[0])
+		return registers(temps[1], temps[2], temps[3], temps[0])
 	}
-	lo23, hi23 := g.interleaveRows(g.loadRow(rows, 2, t[1]), g.loadRow(rows, 3, t[3]), t[4], t[1])
-	g.Emit("VPUNPCKLWD", lo23, lo01, t[3])
-	g.Emit("VPUNPCKHWD", lo23, lo01, t[2])
-	g.Emit("VPUNPCKLWD", hi23, hi01, t[4])
-	g.Emit("VPUNPCKHWD", hi23, hi01, t[0])
-	return registers(t[3], t[2], t[4], t[0])
+	lo23, hi23 := g.interleaveRows(g.loadRow(rows, 2, temps[1]), g.loadRow(rows, 3, temps[3]), temps[4], temps[1])
+	g.Emit("VPUNPCKLWD", lo23, lo01, temps[3])
+	g.Emit("VPUNPCKHWD", lo23, lo01, temps[2])
+	g.Emit("VPUNPCKLWD", hi23, hi01, temps[4])
+	g.Emit("VPUNPCKHWD", hi23, hi01, temps[0])
+	return registers(temps[3], temps[2], temps[4], temps[0])
 }
 
 // LoadScales prepares the scales of StoreResult: in registers with AVX-512, and in memory with AVX2.
@@ -147,7 +147,7 @@ func (g *ByteWindows) LoadScales(at target.Addr) {
 			g.scales[q] = temp
 			g.Load(at, temp, false)
 		}
-		at.Disp += g.bytes
+		at.Disp += g.vectorBytes
 	}
 }
 
@@ -177,8 +177,8 @@ func (g *ByteWindows) StoreResult(sums [4]target.VReg, to target.Addr) {
 // channels, in lanes of 128 bits with four sums each. The lanes are permuted.
 func (g *ByteWindows) storeSums(sums [4]target.VReg, at asm.Mem) {
 	var quarters, temps [4]asm.Vec
-	for i, v := range sums {
-		quarters[i], temps[i] = g.Vec(v), g.Vec(g.temps[i])
+	for i, sum := range sums {
+		quarters[i], temps[i] = g.Vec(sum), g.Vec(g.temps[i])
 	}
 	if !g.NoEVEX {
 		for i, pair := range [2][2]asm.Vec{{quarters[0], quarters[1]}, {quarters[2], quarters[3]}} {
@@ -195,15 +195,15 @@ func (g *ByteWindows) storeSums(sums [4]target.VReg, at asm.Mem) {
 	for i := range 4 {
 		half := i % 2 * 2
 		g.Emit("VPERM2I128", asm.Imm(0x20+0x11*(i/2)), quarters[half+1], quarters[half], temps[0])
-		n := 8
+		lanes := 8
 		if g.spec.Channels > 0 {
-			n = min(8, g.spec.Channels-8*i)
+			lanes = min(8, g.spec.Channels-8*i)
 		}
 		switch {
-		case n == 8:
+		case lanes == 8:
 			g.Emit("VMOVDQU", temps[0], at)
-		case n > 0:
-			mask := append(bytes.Repeat([]byte{0xFF}, 4*n), make([]byte, 32-4*n)...)
+		case lanes > 0:
+			mask := append(bytes.Repeat([]byte{0xFF}, 4*lanes), make([]byte, 32-4*lanes)...)
 			g.Emit("VMOVDQU", g.Constant(mask), temps[1])
 			g.Emit("VPMASKMOVD", temps[0], temps[1], at)
 		}
@@ -213,26 +213,26 @@ func (g *ByteWindows) storeSums(sums [4]target.VReg, at asm.Mem) {
 
 // storePartial writes the existing channels of an AVX2 register of bytes.
 func (g *ByteWindows) storePartial(from asm.Vec, at asm.Mem) {
-	n, half, scratch := g.spec.Channels, from.X(), Reg(g.spec.Temporary)
-	if n >= 16 {
+	count, half, scratch := g.spec.Channels, from.X(), Reg(g.spec.Temporary)
+	if count >= 16 {
 		g.Emit("VMOVDQU", half, at)
 		g.Emit("VEXTRACTI128", asm.Imm(1), from, half)
-		n, at.Disp = n-16, at.Disp+16
+		count, at.Disp = count-16, at.Disp+16
 	}
-	if n >= 8 {
+	if count >= 8 {
 		g.Emit("VMOVQ", half, at)
 		g.Emit("VPEXTRQ", asm.Imm(1), half, scratch)
-		n, at.Disp = n-8, at.Disp+8
-	} else if n > 0 {
+		count, at.Disp = count-8, at.Disp+8
+	} else if count > 0 {
 		g.Emit("VMOVQ", half, scratch)
 	}
-	for _, k := range []int{4, 2, 1} {
-		if n&k == 0 {
+	for _, size := range []int{4, 2, 1} {
+		if count&size == 0 {
 			continue
 		}
-		g.Emit(map[int]string{4: "MOVL", 2: "MOVW", 1: "MOVB"}[k], scratch, at)
-		if at.Disp += int32(k); k > 1 {
-			g.Emit("SHRQ", asm.Imm(8*k), scratch)
+		g.Emit(map[int]string{4: "MOVL", 2: "MOVW", 1: "MOVB"}[size], scratch, at)
+		if at.Disp += int32(size); size > 1 {
+			g.Emit("SHRQ", asm.Imm(8*size), scratch)
 		}
 	}
 }

@@ -19,26 +19,27 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// Writer implements [target.Writer], and instructions that only amd64 has. Masks of partial vectors are in K1, or in
-// the register that SetLanes names.
+// Writer implements [target.Writer], and has methods for instructions that only amd64 has. The mask of partial
+// vectors is in K1 or, with AVX2, in a vector register.
 type Writer struct {
 	asm.Assembler
 	target.Roles
-	size  int // of an element in bytes
-	bytes int // of a vector
-	mask  asm.Vec
+	elemBytes   int     // size of an element in bytes
+	vectorBytes int     // size of a vector in bytes
+	mask        asm.Vec // the mask of partial vectors, with AVX2
 }
 
 // New returns a Writer for elements of a size in bytes.
 func New(cpu machine.Features, size int, withListing bool) *Writer {
-	_, bytes := target.Vectors(cpu)
+	_, vectorBytes := target.Vectors(cpu)
 	assembler := asm.Assembler{NoEVEX: !cpu.Has(machine.Vector512), WithListing: withListing}
-	return &Writer{Assembler: assembler, size: size, bytes: bytes}
+	return &Writer{Assembler: assembler, elemBytes: size, vectorBytes: vectorBytes}
 }
 
 // SetVectorBytes makes the vectors shorter than those of the processor: 16 or 32 bytes.
-func (w *Writer) SetVectorBytes(n int) { w.bytes = n }
+func (w *Writer) SetVectorBytes(n int) { w.vectorBytes = n }
 
+// generalRegisters has the registers of amd64 by GReg.
 var generalRegisters = [target.Generals]asm.Reg{asm.AX, asm.BX, asm.CX, asm.DX, asm.SI, asm.R8, asm.R9, asm.R10,
 	asm.R11,
 	asm.R12, asm.R13, asm.R14, asm.R15}
@@ -55,11 +56,11 @@ func Reg(g target.GReg) asm.Reg {
 //
 //go:noinline
 func Mem(at target.Addr) asm.Mem {
-	m := asm.Mem{Base: Reg(at.Base), Disp: int32(at.Disp)}
+	mem := asm.Mem{Base: Reg(at.Base), Disp: int32(at.Disp)}
 	if at.Scale > 0 {
-		m.Index, m.Scale = Reg(at.Index), at.Scale
+		mem.Index, mem.Scale = Reg(at.Index), at.Scale
 	}
-	return m
+	return mem
 }
 
 // Word returns the address of a word.
@@ -69,7 +70,7 @@ func Word(w target.Word) asm.Mem { return asm.Mem{Base: asm.DI, Disp: int32(w)} 
 //
 //go:noinline
 func (w *Writer) Vec(v target.VReg) asm.Vec {
-	switch w.bytes {
+	switch w.vectorBytes {
 	case 64:
 		return asm.Z(int(v))
 	case 32:
@@ -85,12 +86,13 @@ func (w *Writer) source(x target.Source) asm.Arg {
 		return Mem(x)
 	case target.Constant:
 		m := w.Constant([]byte(x))
-		m.Broadcast = len(x) == w.size
+		m.Broadcast = len(x) == w.elemBytes
 		return m
 	}
 	return w.Vec(x.(target.VReg))
 }
 
+// operand returns the operand of an integer instruction.
 func operand(x target.Int) asm.Arg {
 	switch x := x.(type) {
 	case target.GReg:
@@ -103,7 +105,7 @@ func operand(x target.Int) asm.Arg {
 
 // withSizeLetter appends the letter for the size of elements to the name of an instruction.
 func (w *Writer) withSizeLetter(name string) string {
-	if w.size == 8 {
+	if w.elemBytes == 8 {
 		return name + "D"
 	}
 	return name + "S"
@@ -112,10 +114,10 @@ func (w *Writer) withSizeLetter(name string) string {
 // Move implements [target.Writer].
 func (w *Writer) Move(from, to target.Int) {
 	name := "MOVQ"
-	n, isImm := from.(target.Imm)
-	if r, isReg := to.(target.GReg); isImm && isReg {
-		if n == 0 {
-			w.Emit("XORL", Reg(r), Reg(r))
+	constant, isImm := from.(target.Imm)
+	if reg, isReg := to.(target.GReg); isImm && isReg {
+		if constant == 0 {
+			w.Emit("XORL", Reg(reg), Reg(reg))
 			return
 		}
 		name = "MOVL"
@@ -144,23 +146,24 @@ func (w *Writer) Prefetch(level int, at target.Addr) {
 func (w *Writer) NewLabel() target.Label { return target.Label(w.Assembler.NewLabel()) }
 
 // Bind implements [target.Writer].
-func (w *Writer) Bind(l target.Label) { w.Assembler.Bind(asm.Label(l)) }
+func (w *Writer) Bind(label target.Label) { w.Assembler.Bind(asm.Label(label)) }
 
-func (w *Writer) jump(c target.Cond, l target.Label) {
-	w.Emit([...]string{"JNE", "JLT", "JLE", "JGT", "JGE", "JEQ"}[c], asm.Label(l))
+// jump writes a conditional jump.
+func (w *Writer) jump(cond target.Cond, label target.Label) {
+	w.Emit([...]string{"JNE", "JLT", "JLE", "JGT", "JGE", "JEQ"}[cond], asm.Label(label))
 }
 
 // Jump implements [target.Writer].
-func (w *Writer) Jump(l target.Label) { w.Emit("JMP", asm.Label(l)) }
+func (w *Writer) Jump(label target.Label) { w.Emit("JMP", asm.Label(label)) }
 
 // CompareJump implements [target.Writer].
-func (w *Writer) CompareJump(x target.GReg, y target.Int, c target.Cond, l target.Label) {
+func (w *Writer) CompareJump(x target.GReg, y target.Int, cond target.Cond, label target.Label) {
 	w.Emit("CMPQ", Reg(x), operand(y))
-	w.jump(c, l)
+	w.jump(cond, label)
 }
 
 // AddJump implements [target.Writer].
-func (w *Writer) AddJump(n int64, to target.Int, c target.Cond, l target.Label) {
+func (w *Writer) AddJump(n int64, to target.Int, cond target.Cond, label target.Label) {
 	switch x := operand(to); {
 	case n == 0:
 		w.Emit("TESTQ", x, x)
@@ -169,19 +172,19 @@ func (w *Writer) AddJump(n int64, to target.Int, c target.Cond, l target.Label) 
 	default:
 		w.Emit("ADDQ", asm.Imm(n), x)
 	}
-	w.jump(c, l)
+	w.jump(cond, label)
 }
 
 // CountDown implements [target.Writer].
-func (w *Writer) CountDown(counter target.Int, c target.Cond, l target.Label) {
+func (w *Writer) CountDown(counter target.Int, cond target.Cond, label target.Label) {
 	w.Emit("DECQ", operand(counter))
-	w.jump(c, l)
+	w.jump(cond, label)
 }
 
 // JumpIfBits implements [target.Writer].
-func (w *Writer) JumpIfBits(mask int64, value target.GReg, l target.Label) {
+func (w *Writer) JumpIfBits(mask int64, value target.GReg, label target.Label) {
 	w.Emit("TESTL", asm.Imm(mask), Reg(value))
-	w.jump(target.NE, l)
+	w.jump(target.NE, label)
 }
 
 // SetLanes implements [target.Writer]. AVX2's mask is a part of a constant of ones followed by zeros; the number of
@@ -201,18 +204,19 @@ func (w *Writer) SetLanes(lanes target.Int, mask target.VReg, temporary [2]targe
 		return
 	}
 	w.mask = w.Vec(mask)
-	ones := make([]byte, 2*w.bytes)
-	for i := range w.bytes {
+	ones := make([]byte, 2*w.vectorBytes)
+	for i := range w.vectorBytes {
 		ones[i] = 0xFF
 	}
 	if constant {
-		w.Emit("VMOVUPS", w.Constant(ones[w.bytes-int(count)*w.size:][:w.bytes]), w.mask)
+		w.Emit("VMOVUPS", w.Constant(ones[w.vectorBytes-int(count)*w.elemBytes:][:w.vectorBytes]), w.mask)
 		return
 	}
 	w.Emit("LEAQ", w.Constant(ones), bits)
 	w.Emit("MOVQ", operand(lanes), laneCount)
 	w.Emit("NEGQ", laneCount)
-	w.Emit("VMOVUPS", asm.Mem{Base: bits, Index: laneCount, Scale: uint8(w.size), Disp: int32(w.bytes)}, w.mask)
+	w.Emit("VMOVUPS", asm.Mem{Base: bits, Index: laneCount, Scale: uint8(w.elemBytes), Disp: int32(w.vectorBytes)},
+		w.mask)
 }
 
 // Load implements [target.Writer].
@@ -260,7 +264,7 @@ func (w *Writer) Broadcast(at target.Addr, to target.VReg) {
 // Number implements [target.Writer].
 func (w *Writer) Number(x float64, to target.VReg) {
 	data := binary.LittleEndian.AppendUint32(nil, math.Float32bits(float32(x)))
-	if w.size == 8 {
+	if w.elemBytes == 8 {
 		data = binary.LittleEndian.AppendUint64(nil, math.Float64bits(x))
 	}
 	w.Copy(target.Constant(data), to)
@@ -283,7 +287,7 @@ func (w *Writer) ClearShort(to target.VReg) {
 
 // Copy implements [target.Writer].
 func (w *Writer) Copy(from, to target.Source) {
-	if c, ok := from.(target.Constant); ok && len(c) == w.size {
+	if c, ok := from.(target.Constant); ok && len(c) == w.elemBytes {
 		w.Emit(w.withSizeLetter("VBROADCASTS"), w.Constant([]byte(c)), w.source(to))
 		return
 	}
@@ -371,21 +375,21 @@ func (w *Writer) MulAdd(x target.Source, y, sum target.VReg) {
 // Permutation implements [target.Writer].
 func (w *Writer) Permutation(words []int, to target.VReg) {
 	var data []byte
-	for _, n := range words {
-		data = binary.LittleEndian.AppendUint32(data, uint32(n))
+	for _, index := range words {
+		data = binary.LittleEndian.AppendUint32(data, uint32(index))
 	}
 	w.Emit("VMOVUPS", w.Constant(data), w.Vec(to))
 }
 
 // AddToIndices implements [target.Writer].
 func (w *Writer) AddToIndices(n int, permutation target.VReg) {
-	data := bytes.Repeat(binary.LittleEndian.AppendUint32(nil, uint32(n)), w.bytes/4)
+	data := bytes.Repeat(binary.LittleEndian.AppendUint32(nil, uint32(n)), w.vectorBytes/4)
 	w.Emit("VPADDD", w.Constant(data), w.Vec(permutation), w.Vec(permutation))
 }
 
 // Permute implements [target.Writer].
 func (w *Writer) Permute(at target.Addr, permutation, to target.VReg) {
-	if w.bytes > 16 {
+	if w.vectorBytes > 16 {
 		w.Emit("VPERMPS", Mem(at), w.Vec(permutation), w.Vec(to))
 		return
 	}

@@ -24,12 +24,12 @@ type Assembler struct {
 	WithListing bool // records a listing: see Listing
 
 	code         []byte
-	labels       []int // offsets of labels in the code, -1 if unbound
-	branches     []branch
-	constants    []byte
-	constantAt   map[string]int
-	constantRefs []constantRef
-	listing      []string
+	labels       []int          // offsets of labels in the code, -1 if unbound
+	branches     []branch       // branches to fill in
+	constants    []byte         // the constants, which follow the code
+	constantAt   map[string]int // by data of a constant: its offset in constants
+	constantRefs []constantRef  // references to fill in
+	listing      []string       // one line for each instruction and label
 	err          error
 }
 
@@ -75,6 +75,7 @@ func (a *Assembler) Emit(name string, args ...Arg) {
 	a.fail(name, args, "no form of the instruction accepts these operands")
 }
 
+// fail records the first error.
 func (a *Assembler) fail(name string, args []Arg, why string) {
 	if a.err == nil {
 		a.err = fmt.Errorf("asm: %s: %s", line(name, args), why)

@@ -13,8 +13,9 @@ func (w *Writer) LoadPair(low, high target.Addr, to target.VReg) {
 	w.Emit("zip1", x, x, asm.V(int(vectorTemp), asm.D))
 }
 
-// MatrixProduct adds the products of two rows of eight bytes of x and two columns of eight signed bytes of y. The lanes
-// of sum are those of row 0 and columns 0 and 1, and those of row 1. signed says whether the bytes of x are signed.
+// MatrixProduct adds the products of two rows of eight bytes of x and two columns of eight signed bytes of y. The
+// lanes of sum are row 0 by columns 0 and 1, then row 1 by columns 0 and 1. If signed is true, the bytes of x are
+// signed.
 func (w *Writer) MatrixProduct(x, y, sum target.VReg, signed bool) {
 	name := "usmmla"
 	if signed {

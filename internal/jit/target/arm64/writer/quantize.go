@@ -17,14 +17,14 @@ func (w *Writer) Quantize(sums, scales, zeroPoint target.VReg) {
 	w.Emit("and", x.As(asm.B), x.As(asm.B), notNaN.As(asm.B))
 }
 
-// PackBytes packs the int32 of up to four vectors into bytes of the first vector, with saturation. The bytes behind
-// them are arbitrary. PackBytes overwrites the third vector.
-func (w *Writer) PackBytes(v []target.VReg, signed bool) {
+// PackBytes packs the int32 of up to four vectors into bytes of the first vector, with saturation. With fewer than
+// four vectors, the remaining bytes are arbitrary. PackBytes overwrites the third vector.
+func (w *Writer) PackBytes(vecs []target.VReg, signed bool) {
 	halves := func(i int) asm.Vec {
-		x := w.vec(v[i])
+		x := w.vec(vecs[i])
 		w.Emit("sqxtn", x.As(asm.H).Low(), x)
-		if i+1 < len(v) {
-			w.Emit("sqxtn2", x.As(asm.H), w.vec(v[i+1]))
+		if i+1 < len(vecs) {
+			w.Emit("sqxtn2", x.As(asm.H), w.vec(vecs[i+1]))
 		}
 		return x.As(asm.H)
 	}
@@ -34,7 +34,7 @@ func (w *Writer) PackBytes(v []target.VReg, signed bool) {
 	}
 	low := halves(0)
 	w.Emit(name, low.As(asm.B).Low(), low)
-	if len(v) > 2 {
+	if len(vecs) > 2 {
 		w.Emit(name+"2", low.As(asm.B), halves(2))
 	}
 }

@@ -10,7 +10,7 @@ import (
 // MaxByteResults is the maximum number of results of [ByteWindows] that fit into the registers.
 const MaxByteResults = 4
 
-// ByteWindows implements package depthwise's windows of bytes, with dot products of bytes.
+// ByteWindows writes the vector instructions of depthwise convolutions of bytes, for package depthwise.
 type ByteWindows struct {
 	*Writer
 	spec       target.ByteWindows
@@ -28,14 +28,15 @@ const (
 	weightRegs = 4 // several registers let loads overlap with multiplications
 )
 
-// NewByteWindows returns a writer of windows.
+// NewByteWindows returns a ByteWindows for a spec.
 func NewByteWindows(spec target.ByteWindows, withListing bool) *ByteWindows {
 	return &ByteWindows{Writer: New(4, withListing), spec: spec}
 }
 
+// byteVec returns a vector register with elements of one byte.
 func byteVec(v target.VReg) asm.Vec { return asm.V(int(v), asm.B) }
 
-// Begin loads constants. point is the address of the zero point.
+// Begin loads constants. zeroPointAddr is the address of the zero point.
 func (g *ByteWindows) Begin(zeroPointAddr target.Addr) {
 	if !g.spec.Sums {
 		g.Broadcast(zeroPointAddr, zeroPoint)

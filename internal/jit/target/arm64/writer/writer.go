@@ -24,7 +24,7 @@ type Writer struct {
 	asm.Assembler
 	target.Roles
 	elem  asm.Elem
-	lanes int // of partial vectors
+	lanes int // number of lanes of partial vectors
 }
 
 // Registers for the Writer's own use: an address, an integer, and a vector.
@@ -44,6 +44,7 @@ func New(size int, withListing bool) *Writer {
 	return w
 }
 
+// reg returns a general register.
 func reg(g target.GReg) asm.Reg {
 	if g == target.Args {
 		return asm.X(0)
@@ -51,8 +52,10 @@ func reg(g target.GReg) asm.Reg {
 	return asm.X(int(g) + 1)
 }
 
+// word returns the address of a word.
 func word(x target.Word) asm.Mem { return asm.Mem{Base: asm.X(0), Offset: int(x)} }
 
+// vec returns a vector register.
 func (w *Writer) vec(v target.VReg) asm.Vec { return asm.V(int(v), w.elem) }
 
 // lowBytes returns a register as the operand of loads and stores of its low bytes.
@@ -62,20 +65,20 @@ func lowBytes(v target.VReg, bytes int) asm.Scalar {
 }
 
 // setConstant sets a register to a constant.
-func (w *Writer) setConstant(to asm.Reg, n int64) {
-	name, rest := "movz", uint64(n)
-	if n < 0 {
-		name, rest = "movn", ^uint64(n)
+func (w *Writer) setConstant(to asm.Reg, constant int64) {
+	name, rest := "movz", uint64(constant)
+	if constant < 0 {
+		name, rest = "movn", ^uint64(constant)
 	}
 	w.Emit(name, to, asm.Imm(rest&0xFFFF))
 	for shift := 16; shift < 64; shift += 16 {
 		if rest>>shift&0xFFFF != 0 {
-			w.Emit("movk", to, asm.Imm(uint64(n)>>shift&0xFFFF), asm.Shift(shift))
+			w.Emit("movk", to, asm.Imm(uint64(constant)>>shift&0xFFFF), asm.Shift(shift))
 		}
 	}
 }
 
-// intRegister returns a register with the value of an operand, the temporary one unless the operand is a register.
+// intRegister returns a register with the value of an operand: its own register, or integerTemp.
 func (w *Writer) intRegister(x target.Int) asm.Reg {
 	switch x := x.(type) {
 	case target.GReg:
@@ -89,19 +92,19 @@ func (w *Writer) intRegister(x target.Int) asm.Reg {
 }
 
 // addConstant computes to = from + n. With flags, it sets the flags.
-func (w *Writer) addConstant(from asm.Reg, n int64, to asm.Reg, flags string) {
-	name, size := "add"+flags, n
-	if n < 0 {
-		name, size = "sub"+flags, -n
+func (w *Writer) addConstant(from asm.Reg, constant int64, to asm.Reg, flags string) {
+	name, size := "add"+flags, constant
+	if constant < 0 {
+		name, size = "sub"+flags, -constant
 	}
-	switch low := size & 0xFFF; {
-	case size < 1<<12 || size < 1<<24 && low == 0:
+	switch lowBits := size & 0xFFF; {
+	case size < 1<<12 || size < 1<<24 && lowBits == 0:
 		w.Emit(name, to, from, asm.Imm(size))
 	case size < 1<<24 && flags == "":
-		w.Emit(name, to, from, asm.Imm(size-low))
-		w.Emit(name, to, to, asm.Imm(low))
+		w.Emit(name, to, from, asm.Imm(size-lowBits))
+		w.Emit(name, to, to, asm.Imm(lowBits))
 	default:
-		w.setConstant(addressTemp, n)
+		w.setConstant(addressTemp, constant)
 		w.Emit("add"+flags, to, from, addressTemp)
 	}
 }
@@ -160,7 +163,8 @@ func (w *Writer) addIndex(at target.Addr, to asm.Reg) asm.Reg {
 	return to
 }
 
-// mem returns an address for an access to a number of bytes. If instructions cannot have its distance, it is computed.
+// mem returns an address for an access of a size in bytes. If an instruction cannot encode the address, mem writes
+// code that computes it.
 func (w *Writer) mem(at target.Addr, bytes int) asm.Mem {
 	if at.Scale == 1 && at.Disp == 0 {
 		return asm.Indexed(reg(at.Base), reg(at.Index))
@@ -195,55 +199,55 @@ func (w *Writer) AlignDown(bytes int, to target.GReg) {
 
 // Prefetch implements [target.Writer].
 func (w *Writer) Prefetch(level int, at target.Addr) {
-	m := w.mem(at, 8)
-	if m.HasIndex || m.Offset%8 != 0 || m.Offset < 0 {
-		m = w.baseOnly(at)
+	mem := w.mem(at, 8)
+	if mem.HasIndex || mem.Offset%8 != 0 || mem.Offset < 0 {
+		mem = w.baseOnly(at)
 	}
-	w.Emit("prfm", asm.Imm(2*(level-1)), m)
+	w.Emit("prfm", asm.Imm(2*(level-1)), mem)
 }
 
 // NewLabel implements [target.Writer].
 func (w *Writer) NewLabel() target.Label { return target.Label(w.Assembler.NewLabel()) }
 
 // Bind implements [target.Writer].
-func (w *Writer) Bind(l target.Label) { w.Assembler.Bind(asm.Label(l)) }
+func (w *Writer) Bind(label target.Label) { w.Assembler.Bind(asm.Label(label)) }
 
 var branchNames = [...]string{target.NE: "b.ne", target.LT: "b.lt", target.LE: "b.le", target.GT: "b.gt",
 	target.GE: "b.ge",
 	target.EQ: "b.eq"}
 
 // Jump implements [target.Writer].
-func (w *Writer) Jump(l target.Label) { w.Emit("b", asm.Label(l)) }
+func (w *Writer) Jump(label target.Label) { w.Emit("b", asm.Label(label)) }
 
 // CompareJump implements [target.Writer].
-func (w *Writer) CompareJump(x target.GReg, y target.Int, c target.Cond, l target.Label) {
-	if n, ok := y.(target.Imm); ok {
-		w.Emit("cmp", reg(x), asm.Imm(n))
+func (w *Writer) CompareJump(x target.GReg, y target.Int, cond target.Cond, label target.Label) {
+	if constant, ok := y.(target.Imm); ok {
+		w.Emit("cmp", reg(x), asm.Imm(constant))
 	} else {
 		w.Emit("cmp", reg(x), w.intRegister(y))
 	}
-	w.Emit(branchNames[c], asm.Label(l))
+	w.Emit(branchNames[cond], asm.Label(label))
 }
 
 // AddJump implements [target.Writer].
-func (w *Writer) AddJump(n int64, to target.Int, c target.Cond, l target.Label) {
+func (w *Writer) AddJump(n int64, to target.Int, cond target.Cond, label target.Label) {
 	x := w.intRegister(to)
 	w.addConstant(x, n, x, "s")
 	if at, ok := to.(target.Word); ok {
 		w.Emit("str", x, word(at))
 	}
-	w.Emit(branchNames[c], asm.Label(l))
+	w.Emit(branchNames[cond], asm.Label(label))
 }
 
 // CountDown implements [target.Writer].
-func (w *Writer) CountDown(counter target.Int, c target.Cond, l target.Label) {
-	w.AddJump(-1, counter, c, l)
+func (w *Writer) CountDown(counter target.Int, cond target.Cond, label target.Label) {
+	w.AddJump(-1, counter, cond, label)
 }
 
 // JumpIfBits implements [target.Writer].
-func (w *Writer) JumpIfBits(mask int64, value target.GReg, l target.Label) {
+func (w *Writer) JumpIfBits(mask int64, value target.GReg, label target.Label) {
 	w.Emit("tst", reg(value), asm.Imm(mask))
-	w.Emit("b.ne", asm.Label(l))
+	w.Emit("b.ne", asm.Label(label))
 }
 
 // SetLanes implements [target.Writer] for constants.
@@ -257,16 +261,16 @@ func (w *Writer) SetLanes(lanes target.Int, _ target.VReg, _ [2]target.GReg) {
 
 // accessPieces loads or stores n bytes of a vector in pieces of 16, 8, 4, 2 or 1 bytes. name is the instruction for a
 // piece of at least 4 bytes at the start of the register, and laneName the one for other pieces.
-func (w *Writer) accessPieces(name, laneName string, v target.VReg, at target.Addr, n int) {
-	for size, done := 16, 0; done < n; size /= 2 {
-		if n&size == 0 {
+func (w *Writer) accessPieces(name, laneName string, reg target.VReg, at target.Addr, count int) {
+	for size, done := 16, 0; done < count; size /= 2 {
+		if count&size == 0 {
 			continue
 		}
 		if done == 0 && size >= 4 {
-			w.Emit(name, lowBytes(v, size), w.mem(at, size))
+			w.Emit(name, lowBytes(reg, size), w.mem(at, size))
 		} else {
 			elem := asm.Elem(bits.TrailingZeros(uint(size)))
-			w.Emit(laneName, asm.List{First: asm.V(int(v), elem), Count: 1, Lane: done / size}, w.baseOnly(at))
+			w.Emit(laneName, asm.List{First: asm.V(int(reg), elem), Count: 1, Lane: done / size}, w.baseOnly(at))
 		}
 		done, at.Disp = done+size, at.Disp+size
 	}
