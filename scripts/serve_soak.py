@@ -42,7 +42,8 @@ class Server:
                 return
             except OSError:
                 if self.process.poll() is not None or time.monotonic() > deadline:
-                    sys.exit(f"the server does not start: {self.command}")
+                    self.kill()
+                    raise RuntimeError(f"the server does not start: {self.command}")
                 time.sleep(0.05)
 
     def memory(self):
@@ -61,23 +62,35 @@ class Server:
 
 
 def load(server, a, name, seconds, disturb=None):
-    """Runs clients for some time, and disturb beside them. Returns their report and samples of memory."""
+    """Runs clients for some time, and disturb in a thread. Returns the clients' report and samples of memory."""
     p = subprocess.Popen([a.serveload, "-url", f"{server.url}/v2/models/model", "-clients", str(a.clients), "-for",
                           f"{seconds}s", "-dims", a.dims], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     line = p.stderr.readline().strip()
     if line != "measuring":
         sys.exit(f"{name}: serveload: {line}")
-    other = threading.Thread(target=disturb or (lambda: None))
+    failures = []
+
+    def run_disturb():
+        try:
+            disturb()
+        except Exception as e:  # sys.exit and exceptions in a thread do not end the process
+            failures.append(e)
+
+    other = threading.Thread(target=run_disturb if disturb else None)
     other.start()
     samples = []
     while p.poll() is None:
         samples.append(server.memory())
         time.sleep(0.2)
     other.join()
+    if failures:
+        sys.exit(f"{name}: {failures[0]}")
     if p.returncode:
         sys.exit(f"{name}: serveload failed")
     report = json.loads(p.stdout.read())
     samples = [s for s in samples if s]
+    if not samples:
+        sys.exit(f"{name}: there is no sample of the server's memory")
     print(json.dumps({"Phase": name, **report, "MiB": [samples[0], max(samples), samples[-1]]}), flush=True)
     if report["Wrong"] or not report["Requests"]:
         sys.exit(f"{name}: {report['Wrong']} responses of {report['Requests']} are wrong")
@@ -100,7 +113,10 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         model = Path(folder) / "model.onnx"
         shutil.copy(a.model, model)
-        server = Server(a.graphrun, model, a.port, a.options)
+        try:
+            server = Server(a.graphrun, model, a.port, a.options)
+        except RuntimeError as e:
+            sys.exit(str(e))
         try:
             run(server, a, model)
         finally:
