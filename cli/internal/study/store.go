@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -40,8 +39,8 @@ func (s store) load(t *Task) (*Result, error) {
 		return nil, err
 	}
 	r := new(Result)
-	if err := json.Unmarshal(text, r, json.RejectUnknownMembers(true)); err != nil {
-		return nil, fmt.Errorf("%w: %s", errInvalidResult, strings.TrimPrefix(err.Error(), "jsontext: "))
+	if err := files.DecodeJSON(text, r); err != nil {
+		return nil, fmt.Errorf("%w: %w", errInvalidResult, err)
 	}
 	if r.Version != Version || r.Digest != t.digest() || r.Checksum != r.checksum() || len(r.Plans) != len(t.Strategies) {
 		return nil, errInvalidResult
