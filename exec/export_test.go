@@ -42,3 +42,10 @@ func (p *Program) Unordered() (pairs [][2]int) {
 	}
 	return pairs
 }
+
+// IdleSessions returns the number of sessions that the program keeps for later runs.
+func (p *Program) IdleSessions() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.idleSessions)
+}
