@@ -4,7 +4,8 @@
     graphrun serve resnet18.onnx &
     examples/client.py http://127.0.0.1:8000 resnet18 image.npz result.npz
 
-The archive image.npz has an array for each input of the model; result.npz gets the outputs. `infer` may be copied: it
+The archive image.npz has an array for each input of the model; result.npz gets the outputs. The environment variable
+TOKEN, if set, is sent as the bearer token that `graphrun serve` requires with --token-file. `infer` may be copied: it
 uses the binary extension of the Open Inference Protocol, version 2, and works with other servers of this protocol too.
 """
 import json

@@ -13,8 +13,9 @@ import (
 // these candidates.
 //
 // Each pair of plans is tested by the two-sided Mann-Whitney U test. A sample is the median of the runs of one turn,
-// because consecutive runs are not independent. Holm's correction (Holm 1979, A simple sequentially rejective multiple
-// test procedure) bounds the probability that any pair of equally fast plans differs significantly by [Significance].
+// because consecutive runs are not independent. The probability that at least one pair of equally fast plans differs
+// significantly is at most [Significance], by Holm's correction (Holm 1979, A simple sequentially rejective multiple
+// test procedure).
 type Ranking struct {
 	Text     string     `json:"text" doc:"The verdict in words."`
 	Fastest  []string   `json:"fastest" doc:"The candidate with the least median time, and those without a significant difference from it, by time."`
