@@ -12,7 +12,8 @@ type elementScanner struct {
 	err       error
 }
 
-// all calls yield with the text of each number, literal or string.
+// all is an iterator over the texts of the elements: numbers, literals and strings. It sets err if the JSON is not a
+// list or contains an object.
 func (s *elementScanner) all(yield func(text []byte) bool) {
 	data := bytes.TrimSpace(s.remaining)
 	if len(data) == 0 || data[0] != '[' {

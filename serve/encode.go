@@ -14,8 +14,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// encodeResponse returns the JSON of a response, and the binary data of tensors, which follow it. The data may share
-// memory with out. tail is nil if there is no binary data.
+// encodeResponse returns the JSON of a response, and the binary data that follow the JSON: an entry of tail for each
+// tensor that was requested as binary data. tail may share memory with out.
 func (m *model) encodeResponse(r *request, out map[string]*tensor.Tensor) (text []byte, tail [][]byte, err error) {
 	text = appendString(append(text, `{"model_name":`...), m.name)
 	text = appendString(append(text, `,"model_version":`...), m.version)
@@ -23,7 +23,7 @@ func (m *model) encodeResponse(r *request, out map[string]*tensor.Tensor) (text 
 		text = appendString(append(text, `,"id":`...), r.id)
 	}
 	text = append(text, `,"outputs":[`...)
-	for i, w := range r.wants {
+	for i, w := range r.outputs {
 		if i > 0 {
 			text = append(text, ',')
 		}
@@ -61,8 +61,8 @@ func appendString(text []byte, s string) []byte {
 	return append(append(append(text, '"'), s...), '"')
 }
 
-// encode returns the elements of t in row-major order, as bytes of the binary extension or as JSON. The bytes may be
-// those of t.
+// encode returns the elements of t in row-major order, as bytes of the binary extension or as JSON. The bytes may share
+// memory with t.
 func (p port) encode(t *tensor.Tensor, asBytes bool) ([]byte, error) {
 	if p.isText() {
 		list, err := p.labels.Decode(t)
@@ -95,6 +95,7 @@ func (p port) encode(t *tensor.Tensor, asBytes bool) ([]byte, error) {
 	return append(text, ']'), nil
 }
 
+// encodeStrings returns strings as JSON, or as bytes of the binary extension: a length of 4 bytes before each string.
 func encodeStrings(list []string, asBytes bool) ([]byte, error) {
 	if !asBytes {
 		if i := slices.IndexFunc(list, func(s string) bool { return !utf8.ValidString(s) }); i >= 0 {

@@ -45,7 +45,7 @@ func statusOf(err error) int {
 	return http.StatusInternalServerError
 }
 
-// writeError writes the response of an error and returns its status.
+// writeError writes the response for an error and returns its HTTP status.
 func writeError(w http.ResponseWriter, err error) int {
 	status := statusOf(err)
 	switch status {
@@ -60,7 +60,7 @@ func writeError(w http.ResponseWriter, err error) int {
 	return status
 }
 
-// decode decodes a request. A lack of memory is not the request's mistake.
+// decode decodes a request. The error has the status 400, or 503 if there is not enough memory.
 func (m *model) decode(header http.Header, body []byte) (r *request, err error) {
 	err = func() (err error) {
 		defer tensor.CatchMemory(&err)

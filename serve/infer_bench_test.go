@@ -49,7 +49,7 @@ func post(b *testing.B, url string, body []byte, header string) []byte {
 	return text
 }
 
-// loop measures f, and reports the minimum and the median, which other load on the machine disturbs less than the mean.
+// loop measures f. It reports the minimum and the median: other programs on the machine change them less than the mean.
 func loop(b *testing.B, f func()) {
 	var times []time.Duration
 	for b.Loop() {
@@ -62,10 +62,14 @@ func loop(b *testing.B, f func()) {
 	b.ReportMetric(float64(times[len(times)/2].Nanoseconds()), "median-ns")
 }
 
-// BenchmarkInfer measures the parts of a request of one row with binary data: the run of the program alone; the handler
-// without a connection; the server over the loopback interface; and a handler that reads the same body and writes the
-// same response, alone (bare) and with a run (bare_run). The difference of loopback and bare_run is the
-// time of the protocol: decoding, queue, metrics, encoding.
+// BenchmarkInfer measures a request of one row with binary data, in five variants:
+//   - run: the program without a server;
+//   - handler: the server's handler without a connection;
+//   - loopback: the server over the loopback interface;
+//   - bare: a handler that only reads the same body and writes the same response;
+//   - bare_run: this handler with a run of the program.
+//
+// The difference of loopback and bare_run is the time of the protocol: decoding, queue, metrics and encoding.
 func BenchmarkInfer(b *testing.B) {
 	s, err := Open(b.Context(), []string{benchmarkModel(b)}, Options{Log: quiet()})
 	require.NoError(b, err)

@@ -8,14 +8,14 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 )
 
-// serverMetrics are the metrics of a server. Metrics that Triton also has keep Triton's names (nv_inference_...), so
-// that Triton's dashboards show them.
+// serverMetrics are the metrics of a server. Metrics that the server Triton also has keep Triton's names
+// (nv_inference_...), so that dashboards for Triton show them.
 type serverMetrics struct {
 	set       *metrics.Set
 	responses sync.Map // of *metrics.PrometheusHistogram by responseKey
 }
 
-// responseKey has the labels of a metric of responses.
+// responseKey identifies the histogram of the response times of one route and HTTP status code.
 type responseKey struct {
 	route string
 	code  int
@@ -24,8 +24,8 @@ type responseKey struct {
 // modelMetrics are the metrics of one version of a model.
 type modelMetrics struct {
 	successes, failures      *metrics.Counter // requests
-	rows, executions         *metrics.Counter // rows of runs, and runs: their quotient is the mean batch size
-	request, queued, compute *metrics.Counter // microseconds
+	rows, executions         *metrics.Counter // rows of all runs, and runs: their quotient is the mean batch size
+	request, queued, compute *metrics.Counter // whole requests, waiting and runs, in microseconds
 }
 
 func newMetrics(s *Server) *serverMetrics {
@@ -50,14 +50,14 @@ func (s *serverMetrics) ofModel(name, version string) *modelMetrics {
 	}
 }
 
-// executed records a run.
+// executed records a run of some rows with its duration.
 func (m *modelMetrics) executed(rows int, active time.Duration) {
 	m.rows.Add(rows)
 	m.executions.Inc()
 	m.compute.Add(int(active.Microseconds()))
 }
 
-// responded records a response of the server.
+// responded records a response of the server with its route and its HTTP status code.
 func (s *serverMetrics) responded(route string, code int, duration time.Duration) {
 	key := responseKey{route, code}
 	histogram, ok := s.responses.Load(key)

@@ -27,12 +27,12 @@ type model struct {
 	lastDoc         atomic.Pointer[parsedDoc]
 }
 
-// load reads and compiles a model. If batching is on and requests for the model cannot share a batch, unjoined is the
-// reason.
-func (s *Server) load(ctx context.Context, v version) (m *model, unjoined, err error) {
-	l := s.options.Loader
-	l.FS = os.DirFS(filepath.Dir(v.path))
-	g, err := l.LoadContext(ctx, filepath.Base(v.path))
+// load reads and compiles a model. If batching is on, but requests for the model cannot share a batch, notBatched is
+// the reason.
+func (s *Server) load(ctx context.Context, v version) (m *model, notBatched, err error) {
+	loader := s.options.Loader
+	loader.FS = os.DirFS(filepath.Dir(v.path))
+	g, err := loader.LoadContext(ctx, filepath.Base(v.path))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -40,29 +40,30 @@ func (s *Server) load(ctx context.Context, v version) (m *model, unjoined, err e
 	if err := m.findPorts(g); err != nil {
 		return nil, nil, err
 	}
-	o := s.options.Compile
+	compileOptions := s.options.Compile
 	var symbol string
 	if s.options.Batching != BatchOff {
-		symbol, unjoined = batching.Symbol(g)
+		symbol, notBatched = batching.Symbol(g)
 	}
 	if symbol != "" && s.options.Batching == BatchExact {
-		o.Hints = append([]map[string]int{{symbol: s.typicalRows()}}, o.Hints...)
+		compileOptions.Hints = append([]map[string]int{{symbol: s.typicalRows()}}, compileOptions.Hints...)
 	}
-	if m.program, err = graphrun.CompileContext(ctx, g, o); err != nil {
+	if m.program, err = graphrun.CompileContext(ctx, g, compileOptions); err != nil {
 		return nil, nil, err
 	}
 	if symbol != "" {
-		m.rows, unjoined = batching.Prove(ctx, (*program.Program)(m.program), g, symbol, s.options.MaxRows,
+		m.rows, notBatched = batching.Prove(ctx, (*program.Program)(m.program), g, symbol, s.options.MaxRows,
 			s.options.Batching == BatchExact)
 	}
 	m.queue = newQueue(s, m)
-	return m, unjoined, nil
+	return m, notBatched, nil
 }
 
 // typicalRows returns the batch size for which models are planned: the first preferred size.
 func (s *Server) typicalRows() int { return min(s.options.PreferredRows[0], s.options.MaxRows) }
 
-// rowsOfBatch returns the maximum number of rows of the next batch while waiting rows wait.
+// rowsOfBatch returns the maximum number of rows of the next batch if the given number of rows is waiting: the largest
+// preferred number that is not greater.
 func (s *Server) rowsOfBatch(waiting int) int {
 	rows := 0
 	for _, n := range s.options.PreferredRows {
@@ -70,13 +71,14 @@ func (s *Server) rowsOfBatch(waiting int) int {
 			rows = max(rows, n)
 		}
 	}
-	if rows == 0 { // the batch takes all rows that wait
+	if rows == 0 { // too few rows wait for any preferred number: the batch takes all of them
 		return s.options.MaxRows
 	}
 	return min(rows, s.options.MaxRows)
 }
 
-// findPorts describes the inputs and outputs of a graph.
+// findPorts sets the inputs and outputs of the model. The shapes of outputs come from a symbolic form of the graph, in
+// which sizes that depend on requests or data are expressions.
 func (m *model) findPorts(g *graph.Graph) error {
 	described := g
 	if g.Dynamic() {

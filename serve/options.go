@@ -27,8 +27,8 @@ const (
 type Options struct {
 	// Loader loads the models. Its field FS is not used: a model reads only files in its own directory.
 	Loader graphrun.Loader
-	// Compile compiles the models. Compile.Threads bounds the workers of one run. GOMAXPROCS / Compile.Threads runs are
-	// active at once.
+	// Compile has the options by which models are compiled. Compile.Threads bounds the workers of one run. GOMAXPROCS /
+	// Compile.Threads runs are active at once.
 	Compile graphrun.Options
 	// Batching says which requests run as one batch; "" is BatchExact.
 	Batching Batching

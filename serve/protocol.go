@@ -19,7 +19,7 @@ import (
 // headerLength is the HTTP header of the binary extension: the length of the JSON, which precedes the binary data.
 const headerLength = "Inference-Header-Content-Length"
 
-// requestDoc is the JSON of an inference request.
+// requestDoc is the JSON document of an inference request.
 type requestDoc struct {
 	ID         string          `json:"id"`
 	Parameters parameters      `json:"parameters"`
@@ -41,7 +41,7 @@ type tensorDoc struct {
 	Data       json.RawMessage `json:"data"`
 }
 
-// parameters has the parameters of the binary extension. Other parameters are ignored.
+// parameters has the parameters of the protocol's binary extension. Other parameters are ignored.
 type parameters struct {
 	BinaryDataSize   *int  `json:"binary_data_size"`
 	BinaryData       *bool `json:"binary_data"`
@@ -50,15 +50,15 @@ type parameters struct {
 
 // request is a decoded inference request.
 type request struct {
-	id     string
-	inputs map[string]*tensor.Tensor
-	wants  []wantedOutput
+	id      string
+	inputs  map[string]*tensor.Tensor
+	outputs []wantedOutput
 }
 
 // wantedOutput is a requested output.
 type wantedOutput struct {
 	port   port
-	binary bool // whether its data are binary, after the JSON
+	binary bool // whether its data follow the JSON as bytes
 }
 
 // bytesType is the datatype of strings.
@@ -139,8 +139,8 @@ type parsedDoc struct {
 // maxKeptDoc is the maximum length of the JSON of a request that is kept.
 const maxKeptDoc = 4 << 10
 
-// parseDoc parses the JSON of a request. It keeps the last one, because requests of the binary extension often have the
-// same JSON.
+// parseDoc parses the JSON of a request. It keeps the last result, because successive requests of the binary extension
+// often have the same JSON.
 func (m *model) parseDoc(text []byte) (*requestDoc, error) {
 	if last := m.lastDoc.Load(); last != nil && bytes.Equal(last.text, text) {
 		return last.doc, nil
@@ -155,12 +155,12 @@ func (m *model) parseDoc(text []byte) (*requestDoc, error) {
 	return &doc, nil
 }
 
-// chooseOutputs sets the requested outputs: all outputs if the request names none.
+// chooseOutputs sets the outputs that the request names, or all outputs if it names none.
 func (m *model) chooseOutputs(r *request, doc *requestDoc) error {
 	all := doc.Parameters.BinaryDataOutput != nil && *doc.Parameters.BinaryDataOutput
 	if len(doc.Outputs) == 0 {
 		for _, p := range m.outputs {
-			r.wants = append(r.wants, wantedOutput{p, all})
+			r.outputs = append(r.outputs, wantedOutput{p, all})
 		}
 		return nil
 	}
@@ -169,14 +169,14 @@ func (m *model) chooseOutputs(r *request, doc *requestDoc) error {
 		if j < 0 {
 			return fmt.Errorf("the model has no output %q; its outputs are %s", output.Name, portNames(m.outputs))
 		}
-		if slices.ContainsFunc(r.wants, func(w wantedOutput) bool { return w.port.name == output.Name }) {
+		if slices.ContainsFunc(r.outputs, func(w wantedOutput) bool { return w.port.name == output.Name }) {
 			return fmt.Errorf("output %q is requested twice", output.Name)
 		}
 		binary := all
 		if output.Parameters.BinaryData != nil {
 			binary = *output.Parameters.BinaryData
 		}
-		r.wants = append(r.wants, wantedOutput{m.outputs[j], binary})
+		r.outputs = append(r.outputs, wantedOutput{m.outputs[j], binary})
 	}
 	return nil
 }

@@ -19,16 +19,17 @@ var errQueueFull = errors.New("the queue is full")
 // errPanic is the error of a run that panicked. The server logs the panic's value and stack.
 var errPanic = errors.New("the run failed by an internal error")
 
-// queue has the waiting requests of a model, and joins them to batches.
+// queue has the waiting requests of a model, and joins them into batches. At most cap(Server.slots) runs of all models
+// are active at once.
 type queue struct {
 	server *Server
 	model  *model
 
-	mu         sync.Mutex
-	waiting    []*job
-	dispatches bool          // whether dispatch is running
-	arrived    chan struct{} // receives a value when a request arrives
-	crowded    bool          // whether requests were waiting when the last batch was taken
+	mu          sync.Mutex
+	waiting     []*job
+	dispatching bool          // whether dispatch is running
+	arrived     chan struct{} // receives a value when a request arrives
+	crowded     bool          // whether requests were waiting when the last batch was taken
 }
 
 // job is a waiting request.
@@ -43,9 +44,9 @@ type job struct {
 type result struct {
 	out            map[string]*tensor.Tensor
 	err            error
-	release        func() // must be called when out is no longer used
-	queued, active time.Duration
-	rows           int // rows of the batch
+	release        func()        // must be called when out is no longer used
+	queued, active time.Duration // the time in the queue, and the duration of the batch's run
+	rows           int           // rows of the batch
 }
 
 func newQueue(s *Server, m *model) *queue {
@@ -70,8 +71,8 @@ func (q *queue) run(ctx context.Context, in map[string]*tensor.Tensor) (result, 
 	j.run = q.model.rows.NewRun(in)
 	q.mu.Lock()
 	q.waiting = append(q.waiting, j)
-	if !q.dispatches {
-		q.dispatches = true
+	if !q.dispatching {
+		q.dispatching = true
 		go q.dispatch()
 	}
 	q.mu.Unlock()
@@ -88,12 +89,12 @@ func (q *queue) run(ctx context.Context, in map[string]*tensor.Tensor) (result, 
 	}
 }
 
-// takeSlot takes a slot if one is free and no request of this model waits or is likely to arrive. The goroutine of the
-// request then runs the model itself, because each change of goroutines takes several microseconds.
+// takeSlot takes one of Server.slots, if one is free and if no request of this model waits or is likely to arrive. The
+// goroutine of the request then runs the model itself, because each change of goroutines takes several microseconds.
 func (q *queue) takeSlot() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.dispatches || q.crowded {
+	if q.dispatching || q.crowded {
 		return false
 	}
 	select {
@@ -104,8 +105,8 @@ func (q *queue) takeSlot() bool {
 	}
 }
 
-// remove removes a job that still waits. If the job already runs, its result is never received, and its memory is left
-// to the garbage collector.
+// remove removes a job that still waits. A job that already runs continues; its result is not
+// received, and the garbage collector frees its memory.
 func (q *queue) remove(j *job) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -164,8 +165,8 @@ func (q *queue) waitingRows() (rows int) {
 	return rows
 }
 
-// take removes the jobs of the next batch from the queue: the first job, and the jobs that can share its batch. It
-// returns nil if no job waits; dispatch must then end.
+// take removes the jobs of the next batch from the queue: the first job, and the jobs that can share its batch. Jobs
+// whose contexts have ended are dropped. take returns nil if no job waits; dispatch must then end.
 func (q *queue) take() []*job {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -177,7 +178,7 @@ func (q *queue) take() []*job {
 		return ended
 	})
 	if len(q.waiting) == 0 {
-		q.dispatches = false
+		q.dispatching = false
 		return nil
 	}
 	q.crowded = len(q.waiting) > 1
@@ -214,10 +215,10 @@ func (q *queue) runBatch(jobs []*job) {
 		rows += max(j.run.Rows, 1)
 	}
 	q.model.metrics.executed(rows, active)
-	var users atomic.Int64
-	users.Store(int64(len(jobs)))
+	var unreleasedParts atomic.Int64
+	unreleasedParts.Store(int64(len(jobs)))
 	release := func() {
-		if users.Add(-1) == 0 {
+		if unreleasedParts.Add(-1) == 0 {
 			for _, t := range out {
 				t.Release()
 			}
@@ -249,11 +250,11 @@ func (q *queue) execute(jobs []*job) (out map[string]*tensor.Tensor, err error) 
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
-	var present atomic.Int64
-	present.Store(int64(len(jobs)))
+	var unfinishedContexts atomic.Int64
+	unfinishedContexts.Store(int64(len(jobs)))
 	for _, j := range jobs {
 		defer context.AfterFunc(j.ctx, func() {
-			if present.Add(-1) == 0 {
+			if unfinishedContexts.Add(-1) == 0 {
 				cancel(context.Cause(j.ctx))
 			}
 		})()

@@ -15,7 +15,7 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// version is one version of a model: its name and the path of its file.
+// version is one version of a model on disk.
 type version struct {
 	model, name string // name is a number; "1" if the path has none
 	path        string
@@ -24,7 +24,7 @@ type version struct {
 
 func (v version) String() string { return fmt.Sprintf("model %q, version %s", v.model, v.name) }
 
-// signature identifies the contents of a model by the names, sizes and times of its files.
+// signature identifies the contents of a model by the names, sizes and modification times of its files.
 type signature string
 
 // extensions are the extensions of models.
@@ -63,7 +63,7 @@ func findVersions(paths []string) (list []version, err error) {
 	return list, nil
 }
 
-// withoutOp returns an error about a path without the name of the system call.
+// withoutOp removes the name of the system call from an error about a path.
 func withoutOp(path string, err error) error {
 	var e *fs.PathError
 	if errors.As(err, &e) {
@@ -131,8 +131,8 @@ func modelIn(dir string) string {
 	return ""
 }
 
-// signatureOf returns the signature of a model. Its files are all regular files of its directory if the directory
-// belongs to the model (ownDirectory), and otherwise the files whose names begin with that of the model, such as
+// signatureOf returns the signature of a model. If the directory belongs to the model (ownDirectory), all its regular
+// files are files of the model. Otherwise these are the files whose names begin with the name of the model, such as
 // net.onnx, net.onnx.data and net.safetensors.
 func signatureOf(path string, ownDirectory bool) signature {
 	var b strings.Builder

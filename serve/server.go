@@ -67,22 +67,21 @@ func Open(ctx context.Context, paths []string, o Options) (*Server, error) {
 
 func (s *Server) loadAndLog(ctx context.Context, v version) (*model, error) {
 	start := time.Now()
-	m, unjoined, err := s.load(ctx, v)
+	m, notBatched, err := s.load(ctx, v)
 	if err != nil {
 		return nil, err
 	}
 	attributes := []any{"model", v.model, "version", v.name, "path", v.path, "time", time.Since(start)}
-	if unjoined != nil {
-		attributes = append(attributes, "not_batched", unjoined.Error())
+	if notBatched != nil {
+		attributes = append(attributes, "not_batched", notBatched.Error())
 	}
 	s.options.Log.Info("model loaded", attributes...)
 	return m, nil
 }
 
-// Reload looks for new, changed and removed models. A changed model replaces its predecessor when it is loaded.
-// Requests that are running end with the predecessor. A file is loaded only when two successive calls find it
-// unchanged, because another process may still be writing it. If a model cannot be loaded, its predecessor continues;
-// the error is logged.
+// Reload looks for new, changed and removed models. A changed model replaces its predecessor when it is loaded. Active
+// requests end with the predecessor. A file is loaded only when two successive calls find it unchanged, because another
+// process may still be writing it. If a model cannot be loaded, its predecessor continues, and the error is logged.
 func (s *Server) Reload(ctx context.Context) error {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
@@ -163,7 +162,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.metrics.responded(route, status, time.Since(start))
 }
 
-// answer answers a request. It returns the route without names, for metrics.
+// answer answers a request. It returns the route with placeholders for names, as the label of metrics.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request) (route string, err error) {
 	path := strings.TrimSuffix(r.URL.Path, "/")
 	if path == "/v2/health/live" || path == "/v2/health/ready" {
@@ -246,7 +245,7 @@ func get(w http.ResponseWriter, r *http.Request, doc any) error {
 	return nil
 }
 
-// find returns a version of a model, the greatest one if version is empty, and all versions.
+// find returns one version of a model, and all its versions. An empty version selects the greatest one.
 func (s *Server) find(name, version string) (m *model, all []*model, err error) {
 	all = (*s.models.Load())[name]
 	switch {
@@ -328,8 +327,8 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, m *model) error {
 	return err
 }
 
-// inferWithin reads a request, runs the model and writes the response, until the context ends. The outputs of the
-// returned result are already released.
+// inferWithin reads a request, runs the model and writes the response. It stops when the context ends. The outputs of
+// the returned result are already released.
 func (s *Server) inferWithin(ctx context.Context, w http.ResponseWriter, r *http.Request, m *model) (result, error) {
 	body, err := s.readBody(w, r)
 	if err != nil {
@@ -364,11 +363,11 @@ func (s *Server) inferWithin(ctx context.Context, w http.ResponseWriter, r *http
 	return res, nil
 }
 
-// A body is read in two parts. Memory for the first part is allocated before it arrives. A client that announces more
-// than it sends thus occupies little memory.
+// A body is read in two parts, so that a client that announces more bytes than it sends occupies little memory: memory
+// for the second part is allocated only after the first part has arrived.
 const (
-	firstPart   = 64 << 10
-	maxReserved = 1 << 20 // memory that is allocated at once for the rest
+	firstPart   = 64 << 10 // bytes
+	maxReserved = 1 << 20  // bytes that are allocated at once for the second part
 )
 
 // readBody reads the body of a request.
