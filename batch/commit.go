@@ -23,9 +23,9 @@ type committer struct {
 	layout      layout
 	temporary   string // directory of files that are being written
 	manifest    outputFile
-	run         string // digest of the model and the options
-	created     int    // number of temporary files
-	directories map[string]bool
+	run         string          // digest of the model and the options
+	created     int             // number of temporary files created so far
+	directories map[string]bool // the directories that exist, durably
 }
 
 // result is the result of an input.
@@ -35,11 +35,12 @@ type result struct {
 	entries []npz.Entry
 	err     error  // instead of entries
 	bytes   int64  // of the entries, in memory
-	release func() // when the entries are no longer used
-	counted bool   // whether the result is counted by job.window
+	release func() // must be called when the entries are no longer used
+	counted bool   // whether job.window counts the result
 }
 
-// writers is the number of outputs that are written and synced at the same time: file systems join the syncs.
+// writers is the number of outputs that are written and synced at the same time. File systems combine simultaneous
+// syncs.
 const writers = 16
 
 // maxErrorText bounds the text of an error in a record.
@@ -71,7 +72,7 @@ func (c *committer) clear() error {
 	return err
 }
 
-// makeDirectory creates a directory in an existing one, durably.
+// makeDirectory creates a directory in an existing one, and syncs the latter so that the entry is durable.
 func (c *committer) makeDirectory(path string) error {
 	if c.directories[path] {
 		return nil
@@ -148,7 +149,7 @@ func (c *countingWriter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// rename gives outputs their names, and removes outputs of earlier runs whose input now fails.
+// rename renames outputs from their temporary names. If an input fails, rename removes the output of an earlier run.
 func (c *committer) rename(part []*result, temporary []string) error {
 	changed := map[string]bool{}
 	for i, r := range part {
@@ -178,7 +179,7 @@ func (c *committer) rename(part []*result, temporary []string) error {
 	return nil
 }
 
-// makeParents creates a directory below the output directory, and the directories between them.
+// makeParents creates a directory below the output directory, and all missing directories above it.
 func (c *committer) makeParents(dir string) error {
 	if dir == c.layout.dir || c.directories[dir] {
 		return nil

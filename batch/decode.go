@@ -23,7 +23,7 @@ type decoder struct {
 	images Images
 }
 
-// decode returns the inputs of a run, row-major tensors by name. The extension of path gives the format.
+// decode returns the inputs of a run as row-major tensors, by name. The extension of path determines the format.
 func (d *decoder) decode(path string, data []byte) (map[string]*tensor.Tensor, error) {
 	switch ext := strings.ToLower(filepath.Ext(path)); ext {
 	case ".npz":
@@ -54,7 +54,7 @@ func (d *decoder) decode(path string, data []byte) (map[string]*tensor.Tensor, e
 	}
 }
 
-// onlyInput returns the input of a graph that has one.
+// onlyInput returns the input of a graph with a single input. format names the file format in the error.
 func (d *decoder) onlyInput(format string) (*graph.Value, error) {
 	if n := len(d.graph.Inputs); n != 1 {
 		return nil, fmt.Errorf("the model has %d inputs, %s has one array", n, format)
@@ -62,7 +62,7 @@ func (d *decoder) onlyInput(format string) (*graph.Value, error) {
 	return d.graph.Inputs[0], nil
 }
 
-// archive decodes an .npz file, whose keys are names of inputs.
+// archive decodes an .npz file. Its keys are the names of inputs.
 func (d *decoder) archive(path string, data []byte) (map[string]*tensor.Tensor, error) {
 	a, err := npz.NewArchive(filepath.Base(path), bytes.NewReader(data), int64(len(data)))
 	if err != nil {
@@ -89,7 +89,7 @@ func (d *decoder) one(v *graph.Value, t *tensor.Tensor) (map[string]*tensor.Tens
 	return map[string]*tensor.Tensor{v.Name: t}, err
 }
 
-// convert returns an array as a row-major tensor of the dtype of an input.
+// convert returns an array as a row-major tensor with the dtype of an input. An array of strings becomes their codes.
 func (d *decoder) convert(v *graph.Value, t *tensor.Tensor) (_ *tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
 	labels := d.graph.Labels[v.Name]

@@ -4,9 +4,9 @@
 //	summary, err := batch.Run(ctx, "resnet18.onnx", inputs, "results", batch.Options{})
 //
 // An output is the file DIR/NAME.npz of an input with the name NAME. It exists as a whole or not at all. The directory
-// DIR/.graphrun has the manifests: one record for each finished input, with the digests of the model, the options, the
-// input and the output. A run skips inputs whose outputs exist with the same digests, so that it continues after it was
-// killed. At most [Options.PartSize] inputs are then computed again.
+// DIR/.graphrun has the manifests: files with one record for each finished input, with the digests of the model, the
+// options, the input and the output. A run skips inputs whose outputs exist with the same digests, so that it continues
+// the work of a killed run. At most [Options.PartSize] inputs are then computed again.
 //
 // # Shards
 //
@@ -21,6 +21,7 @@
 //
 // # Results
 //
-// Rows of several inputs run together if package graph/batch proves that the rows of the model are independent, and if
-// each input has the same plan alone. The bits of an output therefore do not depend on the other inputs.
+// Rows of several inputs run as one batch if the rows of the model are proved independent (no result row depends on
+// another input row), and if one plan serves all batch sizes. The bits of an output therefore do not depend on the
+// other inputs.
 package batch

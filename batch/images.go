@@ -22,24 +22,25 @@ import (
 // Normalize of torchvision do. The input of the model has the shape [N, C, H, W] or [N, H, W, C], and C is 3 (RGB) or
 // 1 (grayscale).
 //
-// Images are scaled by bilinear interpolation, with the larger filter that avoids aliasing if they become smaller.
+// Images are scaled by bilinear interpolation. When they are reduced, the filter is widened, which avoids aliasing.
 // Rounding differs from torchvision's. Transparency and the orientation in Exif data are ignored.
 type Images struct {
 	// Resize is the height and the width to which images are scaled; one number is the length of the shorter side, and
 	// the longer side keeps the proportion. Empty: images keep their size.
 	Resize []int
-	// Crop is the height and the width of the part in the center that is used, beyond the border filled with zeros; one
-	// number is both. Empty: the whole image.
+	// Crop is the height and the width of the central part that is used; one number is both. Where this part exceeds the
+	// image, it is filled with zeros. Empty: the whole image.
 	Crop []int
 	// Mean is subtracted from the values between 0 and 1 of each channel, or of all channels if it is one number. The
 	// difference is divided by Deviation. Inputs of dtype uint8 have values from 0 to 255 and can have neither.
 	Mean, Deviation []float64
 }
 
-// maxImagePixels bounds the pixels of an image, because a small file may describe a large image. Pillow warns at this
-// number.
+// maxImagePixels bounds the pixels of an image, because a small file may describe a large image. The Python library
+// Pillow warns above the same number.
 const maxImagePixels = 89478485
 
+// Check returns an error if a field has an invalid value or a wrong number of values.
 func (m *Images) Check() error {
 	for name, list := range map[string][]int{"resize": m.Resize, "crop": m.Crop} {
 		if len(list) > 2 {
@@ -157,7 +158,8 @@ func sizeText(n int) string {
 	return fmt.Sprint(n)
 }
 
-// opaque returns an image without transparency: pixels keep their colors, which image.Image multiplies by alpha.
+// opaque returns an image without transparency. Pixels keep the colors that they have in the file; image.Image would
+// return them multiplied by alpha.
 func opaque(source image.Image) image.Image {
 	if s, ok := source.(interface{ Opaque() bool }); ok && s.Opaque() {
 		return source
@@ -238,8 +240,8 @@ func (m *Images) normalize(source *image.RGBA, height, width int, in imageInput)
 	return t, nil
 }
 
-// cropStart returns the first of the middle rows, as torchvision rounds it: the half of an odd difference is rounded to
-// even.
+// cropStart returns the first row (or column) of a central crop; it is negative if the crop exceeds the image. As in
+// torchvision, half of an odd difference is rounded to even.
 func cropStart(size, cropped int) int {
 	if cropped > size {
 		return -((cropped - size) / 2)
@@ -252,7 +254,7 @@ func gray(c color.RGBA) byte {
 	return byte((uint32(c.R)*19595 + uint32(c.G)*38470 + uint32(c.B)*7471 + 1<<15) >> 16)
 }
 
-// values returns the normalized value of each byte, by channel.
+// values returns, for each channel, a table from the 256 possible bytes to normalized values.
 func (m *Images) values(channels int) [][256]float32 {
 	at := func(list []float64, c int, otherwise float32) float32 {
 		if len(list) == 0 {

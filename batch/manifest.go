@@ -28,9 +28,10 @@ func (r *record) valid() bool {
 	return r.Name != "" && r.Run != "" && (r.Output == "") != (r.Error == "")
 }
 
-// layout has the paths of an output directory.
+// layout returns the paths of the files in an output directory.
 type layout struct{ dir string }
 
+// state returns the directory of manifests, locks and temporary files.
 func (l layout) state() string { return filepath.Join(l.dir, ".graphrun") }
 func (l layout) output(name string) string {
 	return filepath.Join(l.dir, filepath.FromSlash(name)+".npz")
@@ -43,11 +44,11 @@ func (l layout) shard(kind string, o *Options) string {
 
 func (l layout) manifest(o *Options) string { return l.shard("manifest", o) + ".jsonl" }
 
-// maxRecord bounds the length of a record.
+// maxRecord bounds the length of a record in bytes.
 const maxRecord = 1 << 20
 
 // readManifests returns the records of all shards, by name of the input. Lines that are not records are ignored: a
-// process that was killed may leave an incomplete line. wanted selects names.
+// process that was killed may leave an incomplete line. Only records of the inputs in wanted are returned.
 func (l layout) readManifests(wanted map[string]bool) (map[string][]record, error) {
 	entries, err := os.ReadDir(l.state())
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -85,8 +86,9 @@ func readManifest(path string, wanted map[string]bool, byName map[string][]recor
 	return nil
 }
 
-// finished returns a record of an input with the same digests: that of an output that still exists, or else that of an
-// error. It returns nil if there is none. An empty digest of the input stands for any.
+// finished returns a record that makes another run of the input unnecessary: a record with the same digests whose
+// output still exists, or otherwise a record of an error with the same digests. It returns nil if there is none. An
+// empty digest of the input equals every digest.
 func (l layout) finished(records []record, input, run string) *record {
 	var failed *record
 	for i := range records {
@@ -102,8 +104,8 @@ func (l layout) finished(records []record, input, run string) *record {
 	return failed
 }
 
-// has reports whether the output of a record exists. If there are records of other outputs of the same name, the
-// contents are compared.
+// has reports whether the output of a record exists. It compares the size of the file. If the input also has records of
+// other outputs, it compares the digest of the contents too.
 func (l layout) has(r *record, records []record) bool {
 	path := l.output(r.Name)
 	info, err := os.Stat(path)
@@ -127,12 +129,12 @@ func (l layout) has(r *record, records []record) bool {
 
 // openManifest opens the manifest of a shard. If the file ends with an incomplete line, a line break is added.
 func openManifest(fsys fileSystem, path string) (outputFile, error) {
-	torn, err := endsWithinLine(path)
+	incomplete, err := endsWithinLine(path)
 	if err != nil {
 		return nil, err
 	}
 	f, err := fsys.openEnd(path)
-	if err == nil && torn {
+	if err == nil && incomplete {
 		if _, err = f.Write([]byte("\n")); err != nil {
 			f.Close()
 		}

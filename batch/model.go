@@ -24,15 +24,15 @@ type model struct {
 	digest   string // of the model and the options
 	program  *graphrun.Program
 	rows     *batching.Axis // nil if each input is a run of its own
-	unjoined error          // why
+	unjoined error          // the reason if rows is nil
 }
 
 // loadModel reads a model. It does not compile it.
 func loadModel(ctx context.Context, path string, o *Options) (*model, error) {
 	recorder, name := files.Record(os.DirFS(filepath.Dir(path))), filepath.Base(path)
-	l := o.Loader
-	l.FS = recorder
-	g, err := l.LoadContext(ctx, name)
+	loader := o.Loader
+	loader.FS = recorder
+	g, err := loader.LoadContext(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -47,9 +47,9 @@ func loadModel(ctx context.Context, path string, o *Options) (*model, error) {
 // the bits of results.
 const plannedRows = 8
 
-// compile compiles the model, and proves its rows independent.
+// compile compiles the model, and tries to prove that its rows are independent.
 func (m *model) compile(ctx context.Context, o *Options) (err error) {
-	compile := o.Compile
+	compileOptions := o.Compile
 	symbol, unjoined := batching.Symbol(m.graph)
 	m.unjoined = unjoined
 	if symbol != "" {
@@ -57,9 +57,9 @@ func (m *model) compile(ctx context.Context, o *Options) (err error) {
 		if most := m.graph.Symbols[symbol].Max; most > 0 {
 			rows = min(rows, most)
 		}
-		compile.Hints = append([]map[string]int{{symbol: rows}}, compile.Hints...)
+		compileOptions.Hints = append([]map[string]int{{symbol: rows}}, compileOptions.Hints...)
 	}
-	if m.program, err = graphrun.CompileContext(ctx, m.graph, compile); err != nil {
+	if m.program, err = graphrun.CompileContext(ctx, m.graph, compileOptions); err != nil {
 		return err
 	}
 	if symbol != "" {
@@ -102,7 +102,8 @@ func (m *model) run(ctx context.Context, runs []*batching.Run) (parts [][]npz.En
 	}, nil
 }
 
-// catchPanic makes a panic an error: an input that causes one must not end the run of the others.
+// catchPanic converts a panic to an error, so that one input cannot end the run of all other inputs. It must be
+// deferred.
 func catchPanic(err *error) {
 	switch x := recover().(type) {
 	case nil:

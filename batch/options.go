@@ -18,8 +18,8 @@ import (
 type Options struct {
 	// Loader loads the model. Its field FS is not used: a model reads only files in its own directory.
 	Loader graphrun.Loader
-	// Compile compiles the model. Compile.Threads bounds the workers of one run. As many runs are active at once as
-	// workers fit into GOMAXPROCS.
+	// Compile has the options by which the model is compiled. Compile.Threads bounds the workers of one run. GOMAXPROCS /
+	// Compile.Threads runs are active at once.
 	Compile graphrun.Options
 	// Images says how images become tensors.
 	Images Images
@@ -35,8 +35,8 @@ type Options struct {
 	Memory int
 	// Retry runs inputs again whose recorded result is an error.
 	Retry bool
-	// Key is a part of the digest of the options. It distinguishes choices that the digest lacks: passes, pins, prices
-	// and custom ops.
+	// Key is a part of the digest of the options. It must differ if passes, pins, prices or custom ops differ, because
+	// the digest has no other information about them.
 	Key string
 	// Progress, if set, is called when inputs are finished: done and skipped of total inputs. It is called from several
 	// goroutines, one at a time.

@@ -21,15 +21,16 @@ import (
 type column struct {
 	value   *graph.Value
 	labels  graph.Labels
-	set     func(dst, text []byte) error
-	shape   []int // of a row
-	size    int   // elements of a row
-	fields  []int // of CSV: the field of each element
-	rows    int
+	set     func(dst, text []byte) error // parses an element and stores its bytes
+	shape   []int                        // of a row
+	size    int                          // elements of a row
+	fields  []int                        // for each element of a row: the index of its field in a CSV record
+	rows    int                          // number of rows so far
 	data    []byte
-	strings []string // instead of data if the elements stand for strings
+	strings []string // used instead of data if the elements stand for strings
 }
 
+// columns returns an empty column for each input of the graph.
 func (d *decoder) columns() ([]*column, error) {
 	list := make([]*column, len(d.graph.Inputs))
 	for i, v := range d.graph.Inputs {
@@ -87,9 +88,10 @@ func tensorsOf(columns []*column) (in map[string]*tensor.Tensor, err error) {
 	return in, nil
 }
 
-// csv decodes a CSV file: a record for each row. A first record that names inputs (NAME, or NAME.0, NAME.1, ... for
-// several elements) gives their order, and other fields are ignored. Otherwise a record has the elements of all inputs
-// in order, and a first record without a number is skipped.
+// csv decodes a CSV file with one record for each row. The first record may name the inputs: NAME, or NAME.0, NAME.1,
+// ... for several elements. These names then give the order of the fields, and other fields are ignored. If the first
+// record names no input, a record has the elements of all inputs in order. A first record without numbers is then
+// skipped as a heading.
 func (d *decoder) csv(data []byte) (map[string]*tensor.Tensor, error) {
 	columns, err := d.columns()
 	if err != nil {
@@ -142,7 +144,7 @@ func (d *decoder) csv(data []byte) (map[string]*tensor.Tensor, error) {
 	}
 }
 
-// nameFields sets the fields of columns by a record of names. It returns false if the record names no input.
+// nameFields sets the fields of columns from a record of names. It returns false if the record names no input.
 func nameFields(columns []*column, record []string) (named bool, err error) {
 	fields := make([][]int, len(columns))
 	missing := ""
@@ -178,7 +180,8 @@ func nameFields(columns []*column, record []string) (named bool, err error) {
 	return true, nil
 }
 
-// hasNumber reports whether a field of a number is one, or no field is of a number.
+// hasNumber reports whether a record may be data instead of a heading: at least one field of a numeric input is a
+// number, or no input is numeric.
 func hasNumber(columns []*column, record []string) bool {
 	var element [16]byte
 	numbers := 0
@@ -208,8 +211,9 @@ func addRecord(columns []*column, record []string, line int) error {
 	return nil
 }
 
-// jsonLines decodes a file with one JSON value in each line: an object with a value for each input or, if the model has
-// one input, that value. A value is a number, a string, or nested lists of them, without the dimension of the rows.
+// jsonLines decodes a file with one JSON value in each line. The value is an object that has a value for each input; if
+// the model has only one input, it may be the value of this input. The value of an input is one row: a number, a
+// string, or nested lists of them.
 func (d *decoder) jsonLines(data []byte) (map[string]*tensor.Tensor, error) {
 	columns, err := d.columns()
 	if err != nil {

@@ -25,9 +25,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Run runs a model on the inputs of a shard that are not finished, and writes their outputs to dir, which is created if
-// it does not exist. An error of the model, of the directory or of the context ends the run; finished outputs remain,
-// and the summary counts them. If another process runs the same shard, Run returns an error.
+// Run runs a model on the unfinished inputs of a shard, and writes their outputs to the directory dir. It creates dir
+// if necessary. An error of the model, of the directory or of the context ends the run; finished outputs remain, and
+// the summary counts them. If another process runs the same shard, Run returns an error.
 func Run(ctx context.Context, model string, inputs []Input, dir string, o Options) (Summary, error) {
 	return run(ctx, model, inputs, dir, o, disk{})
 }
@@ -51,7 +51,8 @@ func Status(ctx context.Context, model string, inputs []Input, dir string, o Opt
 	return j.summary, nil
 }
 
-// job is a run.
+// job is the work on one shard. It is a pipeline of goroutines: several read and decode inputs, one forms batches and
+// starts runs, and one commits results.
 type job struct {
 	options *Options
 	model   *model
@@ -61,8 +62,8 @@ type job struct {
 	records map[string][]record
 
 	cancel            context.CancelCauseFunc
-	window            *semaphore.Weighted // inputs that are computed but not recorded
-	decoded, computed *semaphore.Weighted // bytes
+	window            *semaphore.Weighted // limits the inputs that are computed but not yet recorded
+	decoded, computed *semaphore.Weighted // limit the bytes of decoded inputs, and of computed results
 	results           chan *result
 
 	mu      sync.Mutex
@@ -301,7 +302,7 @@ func (j *job) runAll(ctx context.Context, waiting <-chan *item) {
 	}
 }
 
-// take removes from a list the items that run together.
+// take divides a list into the items of the next batch and the others.
 func (j *job) take(list []*item) (chosen, others []*item) {
 	indices := j.model.rows.Batch(runsOf(list), math.MaxInt)
 	for i, it := range list {
@@ -344,12 +345,12 @@ func (j *job) runTogether(ctx context.Context, list []*item) {
 		j.window.Release(int64(len(list)))
 		return
 	}
-	var users sync.WaitGroup
-	users.Add(len(list))
+	var unreleased sync.WaitGroup
+	unreleased.Add(len(list))
 	for i, it := range list {
 		r := &result{input: it.input, digest: it.digest, err: err, counted: true}
 		if err == nil {
-			r.entries, r.release = parts[i], users.Done
+			r.entries, r.release = parts[i], unreleased.Done
 			r.bytes = min(bytesOf(parts[i]), int64(j.options.Memory))
 		}
 		// Results that are computed are committed even if the context ends.
@@ -358,7 +359,7 @@ func (j *job) runTogether(ctx context.Context, list []*item) {
 	}
 	if err == nil {
 		go func() {
-			users.Wait()
+			unreleased.Wait()
 			release()
 		}()
 	}
@@ -371,8 +372,8 @@ func bytesOf(entries []npz.Entry) (n int64) {
 	return n
 }
 
-// commitAll commits results until their channel is closed. The results that wait are a part. After an error it cancels
-// the run and discards further results.
+// commitAll commits results until their channel is closed. All results that wait at the same time are committed
+// together, at most PartSize. After an error, commitAll cancels the run and discards further results.
 func (j *job) commitAll(c *committer) (err error) {
 	for first := range j.results {
 		part := []*result{first}
