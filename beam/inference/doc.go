@@ -6,9 +6,9 @@
 //
 // # Batches
 //
-// An [Element] has the inputs of one run. If the inputs of the model have a symbolic first dimension, the rows,
-// elements of a bundle run as one batch. They are joined only if package batch of the main module proves that the rows
-// are independent. By default, an element is joined only if its results have the same bits in the batch as alone.
+// An [Element] has the inputs of one run. If the inputs of the model have a symbolic first dimension (rows), the
+// elements of a bundle run as one batch. They are joined only if the rows are proved independent: no result row depends
+// on another input row. By default, an element is joined only if its results have the same bits in the batch as alone.
 // Results then do not depend on the division into bundles, which differs between runs.
 //
 // # Workers

@@ -83,9 +83,9 @@ type model struct {
 	slots   chan struct{}  // has an element for each active run
 }
 
-// loading is a model that is being loaded, or is loaded.
+// loading is an entry of models: a model that is loaded, or that is being loaded.
 type loading struct {
-	users int
+	users int // instances of the transform that use it
 	once  sync.Once
 	model *model
 	err   error
@@ -99,33 +99,34 @@ var (
 // acquire returns the model of a key, and loads it if no instance uses it. release must be called after success.
 func acquire(ctx context.Context, key string, o Options) (*model, error) {
 	modelsLock.Lock()
-	l := models[key]
-	if l == nil {
-		l = &loading{}
-		models[key] = l
+	entry := models[key]
+	if entry == nil {
+		entry = &loading{}
+		models[key] = entry
 	}
-	l.users++
+	entry.users++
 	modelsLock.Unlock()
 	// The model outlives the bundle that loads it.
-	l.once.Do(func() { l.model, l.err = load(context.WithoutCancel(ctx), o) })
-	if l.err != nil {
-		releaseLoading(key, l)
+	entry.once.Do(func() { entry.model, entry.err = load(context.WithoutCancel(ctx), o) })
+	if entry.err != nil {
+		releaseLoading(key, entry)
 	}
-	return l.model, l.err
+	return entry.model, entry.err
 }
 
 // release ends the use of the model of a key. The last user drops it.
 func release(key string) { releaseLoading(key, nil) }
 
-// releaseLoading ends a use of l, the entry of key if l is nil. An entry that failed is replaced by the next acquire.
-func releaseLoading(key string, l *loading) {
+// releaseLoading ends one use of the entry l, or of the present entry of key if l is nil. It drops an entry without
+// users, and an entry that failed, so that the next acquire loads the model again.
+func releaseLoading(key string, entry *loading) {
 	modelsLock.Lock()
 	defer modelsLock.Unlock()
-	if l == nil {
-		l = models[key]
+	if entry == nil {
+		entry = models[key]
 	}
-	l.users--
-	if models[key] == l && (l.users == 0 || l.err != nil) {
+	entry.users--
+	if models[key] == entry && (entry.users == 0 || entry.err != nil) {
 		delete(models, key)
 	}
 }
@@ -135,28 +136,28 @@ func load(ctx context.Context, o Options) (*model, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	l, name := graphrun.Loader{Sizes: o.Sizes}, o.Model
+	loader, name := graphrun.Loader{Sizes: o.Sizes}, o.Model
 	if strings.Contains(o.Model, "://") {
-		l.FS, name = beamFS{ctx, o.Model[:strings.LastIndexByte(o.Model, '/')]}, path.Base(o.Model)
+		loader.FS, name = beamFS{ctx, o.Model[:strings.LastIndexByte(o.Model, '/')]}, path.Base(o.Model)
 	}
-	g, err := l.LoadContext(ctx, name)
+	g, err := loader.LoadContext(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("the model cannot be loaded: %w", err)
 	}
 	m := &model{graph: g}
-	c := graphrun.Options{Exact: o.Exact, Threads: o.Threads}
+	compileOptions := graphrun.Options{Exact: o.Exact, Threads: o.Threads}
 	var symbol string
-	unjoined := errors.New("batching is off")
+	notJoined := errors.New("batching is off")
 	if o.Batching != BatchOff {
-		if symbol, unjoined = batching.Symbol(g); symbol != "" && o.Batching == BatchExact {
-			c.Hints = []map[string]int{{symbol: min(typicalRows, o.MaxRows)}}
+		if symbol, notJoined = batching.Symbol(g); symbol != "" && o.Batching == BatchExact {
+			compileOptions.Hints = []map[string]int{{symbol: min(typicalRows, o.MaxRows)}}
 		}
 	}
-	if m.program, err = graphrun.CompileContext(ctx, g, c); err != nil {
+	if m.program, err = graphrun.CompileContext(ctx, g, compileOptions); err != nil {
 		return nil, fmt.Errorf("%s: %w", o.Model, err)
 	}
 	if symbol != "" {
-		m.axis, unjoined = batching.Prove(ctx, (*program.Program)(m.program), g, symbol, o.MaxRows,
+		m.axis, notJoined = batching.Prove(ctx, (*program.Program)(m.program), g, symbol, o.MaxRows,
 			o.Batching == BatchExact)
 	}
 	threads := o.Threads
@@ -164,15 +165,16 @@ func load(ctx context.Context, o Options) (*model, error) {
 		threads = runtime.GOMAXPROCS(0)
 	}
 	m.slots = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/threads))
-	if unjoined != nil {
-		log.Infof(ctx, "%s: elements are not joined: %v", o.Model, unjoined)
+	if notJoined != nil {
+		log.Infof(ctx, "%s: elements are not joined: %v", o.Model, notJoined)
 	}
 	modelsLoaded.Inc(ctx, 1)
 	loadTime.Update(ctx, time.Since(start).Milliseconds())
 	return m, nil
 }
 
-// inputs returns the tensors of an element by input, contiguous and with the declared dtypes. Strings are encoded.
+// inputs returns the tensors of an element by the name of the input, contiguous and with the declared dtypes. Strings
+// are replaced by their codes.
 func (m *model) inputs(e Element) (in map[string]*tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
 	given := e.Tensors

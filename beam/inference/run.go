@@ -65,8 +65,8 @@ func runScope(s beam.Scope, o Options, elements beam.PCollection, try bool) (res
 // maxPendingBytes bounds the inputs that wait for a batch.
 const maxPendingBytes = 64 << 20
 
-// maxPendingBatches bounds the waiting rows, in batches of the maximum size. More than one is useful if elements differ
-// in their shapes, because only elements of one shape are joined.
+// maxPendingBatches bounds the rows that wait, as a multiple of the maximum batch size. More than one batch is useful
+// if shapes differ between elements, because only elements of equal shapes are joined.
 const maxPendingBatches = 4
 
 // runFn runs elements in batches.
@@ -110,7 +110,7 @@ func (f *runFn) Teardown() {
 	}
 }
 
-// StartBundle drops the elements of a bundle that failed.
+// StartBundle drops elements that remain from an earlier bundle if that bundle failed.
 func (f *runFn) StartBundle(_ context.Context, _ func(beam.EventTime, Element), _ func(beam.EventTime, Failure)) {
 	f.clear()
 }
@@ -171,7 +171,8 @@ func (f *runFn) flush(ctx context.Context, emit emitElement, fail emitFailure) e
 	return nil
 }
 
-// runBatch runs elements as one batch. If it fails, they run one by one, because the error may concern one of them.
+// runBatch runs elements as one batch. If the batch fails, the elements run one by one, because the error may concern a
+// single element.
 func (f *runFn) runBatch(ctx context.Context, batch []pendingElement, emit emitElement, fail emitFailure) error {
 	runs := make([]*batching.Run, len(batch))
 	for i, p := range batch {
@@ -200,7 +201,8 @@ func (f *runFn) runBatch(ctx context.Context, batch []pendingElement, emit emitE
 	return nil
 }
 
-// failed handles the error of an element. It returns the error, or emits a failure.
+// failed handles the error of an element. TryRun emits a Failure; Run returns the error, and so does TryRun if the
+// error does not concern the element alone.
 func (f *runFn) failed(ctx context.Context, name string, t beam.EventTime, err error, fail emitFailure) error {
 	elementsFailed.Inc(ctx, 1)
 	var memory *tensor.MemoryError

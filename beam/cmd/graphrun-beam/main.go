@@ -33,11 +33,12 @@ var (
 	inputs   = flag.String("inputs", "", "pattern of the .npz and .npy files with inputs")
 	outputs  = flag.String("outputs", "", "directory of the results")
 	failures = flag.String("failures", "", "continue after files that fail, and write their names and errors to this file")
-	exact    = flag.Bool("exact", false, "exclude implementations that compute by another formula")
+	exact    = flag.Bool("exact", false, "exclude implementations that use another formula than the op's definition")
 	threads  = flag.Int("threads", 0, "maximum number of workers of a run (default GOMAXPROCS)")
-	batching = flag.String("batching", string(inference.BatchExact), "join files by this mode: exact, fast, off")
-	maxRows  = flag.Int("max-batch-size", 64, "maximum number of rows of a batch")
-	sizes    = sizesFlag{}
+	batching = flag.String("batching", string(inference.BatchExact), "which files run as one batch: exact (if results "+
+		"keep their bits), fast (all), off (none)")
+	maxRows = flag.Int("max-batch-size", 64, "maximum number of rows of a batch")
+	sizes   = sizesFlag{}
 )
 
 func init() {
