@@ -21,8 +21,8 @@ type Call struct {
 	Operands []*tensor.Tensor // nil for numbers and absent operands
 }
 
-// NewCall returns a call with random operands. Numbers of operands with indices are valid. It returns an error if the
-// op rejects the call.
+// NewCall returns a call with random operands. Operands that are indices have valid indices. NewCall returns an error
+// if the op rejects the call.
 func NewCall(op *graph.Op, attrs graph.Attrs, in []tensor.Meta, rng *rand.Rand) (*Call, error) {
 	decoded, err := op.Schema.Decode(attrs, nil)
 	if err != nil {
@@ -43,7 +43,7 @@ func NewCall(op *graph.Op, attrs graph.Attrs, in []tensor.Meta, rng *rand.Rand) 
 	}
 	for _, r := range results {
 		if r.Dynamic || r.Alias != graph.Fresh {
-			return nil, errors.New("a view, or results of unknown shapes")
+			return nil, errors.New("the result is a view, or its shape depends on data")
 		}
 		c.Out = append(c.Out, r.Meta())
 	}
@@ -61,8 +61,8 @@ func NewCall(op *graph.Op, attrs graph.Attrs, in []tensor.Meta, rng *rand.Rand) 
 	return c, nil
 }
 
-// Examples returns calls of the examples of an op. It returns none if the op has no reference, or is composed of other
-// ops.
+// Examples returns the examples of an op as calls. It returns none if the op has no reference implementation, or is
+// composed of other ops.
 func Examples(op *graph.Op, rng *rand.Rand) (list []*Call) {
 	if op.Ref == nil || op.Decompose != nil {
 		return nil
@@ -75,14 +75,14 @@ func Examples(op *graph.Op, rng *rand.Rand) (list []*Call) {
 	return list
 }
 
-// Shape is a call of an op of the catalogue.
+// Shape is a call of an op without operands: its attributes, and the shapes and layouts of its operands.
 type Shape struct {
 	Op    string
 	Attrs graph.Attrs
 	In    []tensor.Meta
 }
 
-// Shapes returns calls whose shapes and layouts need other kernels than the examples of ops.
+// Shapes returns calls whose shapes and layouts are lowered to other kernels than the examples of ops.
 func Shapes() (list []Shape) {
 	f32 := func(shape ...int) tensor.Meta { return tensor.New(tensor.Float32, shape...) }
 	reversed := func(m tensor.Meta) tensor.Meta { return m.WithStrides(strides(m.Shape, 1, true)) }
@@ -120,7 +120,7 @@ func Shapes() (list []Shape) {
 	return list
 }
 
-// random returns a tensor of normally distributed floats, or of integers below a limit.
+// random returns a tensor of normally distributed floats, or of integers from 0 to limit-1.
 func random(m tensor.Meta, limit int, rng *rand.Rand) *tensor.Tensor {
 	t := tensor.Empty(m)
 	n := m.Extent()
@@ -138,12 +138,15 @@ func random(m tensor.Meta, limit int, rng *rand.Rand) *tensor.Tensor {
 	return t
 }
 
-// Counts counts calls.
+// Counts counts calls by the results of [Counts.Check].
 type Counts struct {
-	Equal, Near, Differ, None int // results have the same bits, differ by rounding, differ more, or there is no program
-	Results                   int
-	Unsupported               []string // names of ops without a program
-	First                     string   // the first call that differs
+	Equal       int      // calls whose results have the same bits as the reference
+	Near        int      // calls whose results differ by rounding
+	Differ      int      // calls whose results differ by more
+	None        int      // calls that devices do not support
+	Results     int      // elements of all results
+	Unsupported []string // names of the ops of None
+	First       string   // describes the first call of Differ
 }
 
 // String describes the counts in a line.
@@ -156,7 +159,7 @@ func (n *Counts) String() string {
 var tolerance = map[tensor.DType]float64{tensor.Float16: 4e-3, tensor.BFloat16: 3e-2, tensor.Float32: 2e-5,
 	tensor.Complex64: 2e-5, tensor.Float64: 1e-9, tensor.Complex128: 1e-9}
 
-// Check runs the program of a call and compares the results with those of the op's reference.
+// Check compiles and runs a call, compares its results with the op's reference implementation, and counts the call.
 func (n *Counts) Check(c *Call, t lower.Target, run Run) error {
 	p, err := compile.Call(c.Op, c.Call, nil, t)
 	if errors.Is(err, lower.ErrUnsupported) {
@@ -226,7 +229,7 @@ func distance(want, got *tensor.Tensor) float64 {
 				greatest = max(greatest, a)
 			}
 		}
-		next(index, want.Shape)
+		advance(index, want.Shape)
 	}
 	if most == 0 {
 		return 0

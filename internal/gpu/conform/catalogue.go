@@ -8,8 +8,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Catalogue returns the distinct expressions that the ops have for their examples. Operands with the dtype of an
-// example's first operand get each of the dtypes, or keep their own if there is none.
+// Catalogue returns the distinct expressions of ops for their examples, once with the dtypes of the examples and once
+// for each of the given dtypes. A given dtype replaces the dtype of the first operand, and of all operands that have
+// the same dtype.
 func Catalogue(ops []*graph.Op, dtypes ...tensor.DType) []Code {
 	var list []Code
 	seen := map[string]bool{}
@@ -30,8 +31,8 @@ func Catalogue(ops []*graph.Op, dtypes ...tensor.DType) []Code {
 	return list
 }
 
-// expressionOf returns the expression of an example. ok is false if the op rejects the dtype or has no expression that
-// a device computes.
+// expressionOf returns the expression of an op for an example with dtype d; Invalid keeps the dtypes of the example. ok
+// is false if the op rejects the dtype, or if it has no expression that devices can compute.
 func expressionOf(op *graph.Op, ex graph.Example, d tensor.DType) (c Code, ok bool) {
 	decoded, err := op.Schema.Decode(ex.Attrs, nil)
 	if err != nil {

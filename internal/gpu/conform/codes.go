@@ -1,5 +1,6 @@
-// Package conform compares the results of kernels with expr.Code.Eval. It has expressions and iterations for tests, and
-// finds out what a device promises.
+// Package conform tests devices: it compares the results of kernels with expr.Code.Eval and with the references of ops.
+// It has the expressions, iterations and calls of the tests. [Probe] finds the operations that a device computes
+// exactly.
 package conform
 
 import (
@@ -17,7 +18,8 @@ type Code struct {
 	*expr.Code
 }
 
-// Primitives returns an expression for each primitive operation and each dtype that has it, and for each conversion.
+// Primitives returns an expression for each primitive operation and each dtype that supports it, and for each
+// conversion between two dtypes.
 func Primitives() []Code {
 	var list []Code
 	all := tensor.DTypes()
@@ -43,6 +45,7 @@ func Primitives() []Code {
 	return list
 }
 
+// build returns an expression with the single result v.
 func build(name string, b *expr.Builder, v expr.Value) Code {
 	code, err := b.Build(b.Real(v))
 	if err != nil {
@@ -51,7 +54,7 @@ func build(name string, b *expr.Builder, v expr.Value) Code {
 	return Code{name, code}
 }
 
-// primitive returns an expression of one operation. Operands for which its result is unspecified are replaced.
+// primitive returns an expression with one operation. It replaces operands for which the result is unspecified.
 func primitive(o expr.Op, d tensor.DType) Code {
 	in := slices.Repeat([]tensor.DType{d}, o.Args())
 	if o == expr.Select {
@@ -74,8 +77,8 @@ func primitive(o expr.Op, d tensor.DType) Code {
 	return build(name, b, b.Do(o, x...))
 }
 
-// Functions returns an expression for each elementary function, and for each function of the language that has
-// operands of a dtype, for several dtypes.
+// Functions returns, for each of the dtypes, an expression for each elementary function, and for each function of the
+// expression language that accepts operands of the dtype.
 func Functions(dtypes ...tensor.DType) []Code {
 	var list []Code
 	for _, d := range dtypes {

@@ -20,9 +20,10 @@ import (
 // Walks are the names of the iterations of [Iterate].
 var Walks = []string{"contiguous", "transposed", "broadcast", "strided"}
 
-// Iterate returns an iteration over operands with the dtypes of a code. Outputs are dense. In the iteration
-// "transposed", every second operand is transposed. In "broadcast", operands are constant along a dimension or along
-// all. In "strided", the fastest dimension of an operand has a stride, and the outputs are permuted.
+// Iterate returns an iteration over operands with the dtypes of an expression. walk is an element of Walks. Outputs are
+// dense. In the iteration "transposed", every second operand is transposed. In "broadcast", operands are constant along
+// one dimension or along all dimensions. In "strided", the elements of operands are not contiguous, and the dimensions
+// of outputs are reversed.
 func Iterate(code *expr.Code, walk string, shape ...int) (*iter.Iterator, error) {
 	c := iter.New().CheckAllSameDType(false).ResizeOutputs(false)
 	dense := func(d tensor.DType) tensor.Meta { return tensor.New(d, shape...) }
@@ -51,8 +52,8 @@ func Iterate(code *expr.Code, walk string, shape ...int) (*iter.Iterator, error)
 	return c.Build()
 }
 
-// strides returns the strides of a layout whose fastest dimension, the first one if reversed is set, has a stride of
-// step elements.
+// strides returns strides of which the smallest is step. The fastest dimension is the last one, or the first one if
+// reversed is true.
 func strides(shape []int, step int, reversed bool) []int {
 	s := make([]int, len(shape))
 	for k := range shape {
@@ -83,7 +84,7 @@ func Operands(it *iter.Iterator, rng *rand.Rand) [][]byte {
 	return list
 }
 
-// randomBits returns an element: a special value, a small number, or any bits.
+// randomBits returns the bits of a random element of a real dtype: a special value, a small number, or random bits.
 func randomBits(rng *rand.Rand, d tensor.DType) uint64 {
 	special := []float64{0, math.Copysign(0, -1), 1, -1, 0.5, 2, 3.5, -7.25, math.Inf(1), math.Inf(-1), math.NaN(), 1e-40,
 		-1e-310, 6e4, 3e9, -3e9, 1 << 31, -1 << 31, 1 << 32, 5e9, 1e19, -1e19, 1 << 63, -1 << 63, 1 << 62, 0x1p64,
@@ -109,10 +110,11 @@ func randomBits(rng *rand.Rand, d tensor.DType) uint64 {
 	return uint64(rng.IntN(20)-8) & mask
 }
 
-// Run runs a program on memory of the results and operands. It returns the program's fault as an error.
+// Run runs a program. operands has the memory of the results and then of the operands. If the program reports a fault
+// of its data, such as an index out of range, Run returns it as an error.
 type Run func(p *lower.Program, operands [][]byte) error
 
-// Interpret is the Run of package ir.
+// Interpret is a [Run] that interprets the kernels on the host.
 func Interpret(p *lower.Program, operands [][]byte) error {
 	scratch, fault := make([]byte, p.Scratch), make([]byte, 4)
 	for _, l := range p.Launches {
@@ -134,7 +136,8 @@ func Interpret(p *lower.Program, operands [][]byte) error {
 	return FaultOf(p, fault)
 }
 
-// FaultOf returns the fault of a program whose fault word has the given bytes.
+// FaultOf returns the fault of a program as an error, or nil for none. word has the bytes that the program's kernels
+// set when they find a fault.
 func FaultOf(p *lower.Program, word []byte) error {
 	if binary.LittleEndian.Uint32(word) != 0 {
 		return errors.New(p.Fault)
@@ -144,13 +147,13 @@ func FaultOf(p *lower.Program, word []byte) error {
 
 // Difference describes results that differ from those of Code.Eval.
 type Difference struct {
-	Results int    // all results
-	Differ  int    // results that differ
-	First   string // the first of them
+	Results int    // number of all results
+	Differ  int    // number of results that differ
+	First   string // describes the first result that differs
 }
 
-// Compare computes an expression over an iteration, with random operands, and compares the results with those of
-// Code.Eval of the expression whose functions are expanded. All NaNs are equal.
+// Compare computes an expression over an iteration with random operands, and compares the results with Code.Eval. For
+// Code.Eval, elementary functions are expanded to primitive operations, as in kernels. All NaNs are equal.
 func Compare(c *expr.Code, it *iter.Iterator, t lower.Target, rng *rand.Rand, run Run) (Difference, error) {
 	code, err := expand.Functions(c, expand.Target{})
 	if err != nil {
@@ -168,13 +171,13 @@ func Compare(c *expr.Code, it *iter.Iterator, t lower.Target, rng *rand.Rand, ru
 	index := make([]int, len(it.Shape()))
 	for range it.Numel() {
 		compareElement(code, it, mem, index, &diff)
-		next(index, it.Shape())
+		advance(index, it.Shape())
 	}
 	return diff, nil
 }
 
-// next advances an index, the last dimension fastest.
-func next(index, shape []int) {
+// next advances a multidimensional index. The last dimension changes fastest.
+func advance(index, shape []int) {
 	for d := len(shape) - 1; d >= 0; d-- {
 		if index[d]++; index[d] < shape[d] {
 			return
@@ -183,6 +186,7 @@ func next(index, shape []int) {
 	}
 }
 
+// compareElement compares the results at one index, and adds them to diff.
 func compareElement(code *expr.Code, it *iter.Iterator, mem [][]byte, index []int, diff *Difference) {
 	outs := len(code.Out)
 	number := func(i int) expr.Number {
@@ -213,6 +217,7 @@ func compareElement(code *expr.Code, it *iter.Iterator, mem [][]byte, index []in
 	}
 }
 
+// bitsAt returns the little-endian number of size bytes at offset at.
 func bitsAt(mem []byte, at, size int) uint64 {
 	var b [8]byte
 	copy(b[:], mem[at:at+size])

@@ -10,26 +10,28 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Promise is what a device was found to compute exactly.
+// Promise lists the operations that a device computes exactly, according to [Probe].
 type Promise struct {
 	lower.Target
-	// Sums and products of float32 and float64 round to nearest even, and keep subnormal numbers.
+	// Exact32 and Exact64 mean that sums and products of float32 and float64 round to nearest even, and that subnormal
+	// numbers are kept.
 	Exact32, Exact64 bool
 }
 
-// probed is the number of elements of a probe.
-const probed = 1 << 13
+// probed is the number of elements on which an operation is tested.
+const probeElements = 1 << 13
 
-// Probe runs operations that devices need not round correctly, on random and special numbers. An operation is promised
-// if all results are those of Code.Eval. It returns the first error of run.
+// Probe tests the operations that devices need not round correctly, on random and special numbers. The Promise has the
+// operations for which all results equal those of Code.Eval. float64s says whether the device has float64, maxParams is
+// the maximum number of parameters of its kernels, and run runs kernels. Probe returns the errors of run.
 func Probe(float64s bool, maxParams int, run Run) (Promise, error) {
 	p := Promise{Target: lower.Target{MaxParams: maxParams}}
-	trial := lower.IEEE
+	trial := lower.IEEE // assumes that the device computes everything exactly
 	trial.MaxParams = maxParams
 	rng := rand.New(rand.NewPCG(1, 2))
 	var failed error
 	check := func(code *expr.Code) bool {
-		it, err := Iterate(code, Walks[0], probed)
+		it, err := Iterate(code, Walks[0], probeElements)
 		if err != nil {
 			failed = errors.Join(failed, err)
 			return false
@@ -52,7 +54,8 @@ func Probe(float64s bool, maxParams int, run Run) (Promise, error) {
 	return p, failed
 }
 
-// withZero returns an expression with operations on the constant 0.
+// withZero returns an expression with operations on the constant 0. Some drivers replace them by operations that differ
+// for NaN and in the sign of 0: see lower.Target.ConstantZeros.
 func withZero(d tensor.DType) *expr.Code {
 	b := expr.NewBuilder(d)
 	x, zero := b.Load(0), b.Const(d, 0)

@@ -1,4 +1,5 @@
-// Package device describes devices that run kernels of package internal/gpu/ir.
+// Package device is the interface between the drivers (Vulkan, CUDA) and the rest of the program: a [Device] allocates
+// memory, compiles kernels of package internal/gpu/ir, and runs them.
 package device
 
 import (
@@ -17,33 +18,33 @@ type Info struct {
 	Memory int    // bytes of the device's own memory
 	// Float16 is set if the device computes with float16. Kernels use it only as a format of memory.
 	Float16 bool
-	Promise conform.Promise
+	Promise conform.Promise // the operations that the device computes exactly
 }
 
 // Buffer is memory that a device accesses.
 type Buffer struct {
-	Address uint64
-	Bytes   []byte // the memory for the host, or nil if the host does not see it
-	Size    int
+	Address uint64 // the address for kernels
+	Bytes   []byte // the same memory for the host; nil if the host cannot access it
+	Size    int    // in bytes
 	Free    func()
 }
 
 // Kernel is a kernel that is compiled for a device.
 type Kernel interface{ Free() }
 
-// Step is a launch of a kernel, or a copy if Kernel is nil.
+// Step is a launch of a kernel, or a copy between buffers if Kernel is nil.
 type Step struct {
 	Kernel    Kernel
-	Groups    int
-	Addresses []uint64 // by parameter of the kernel
+	Groups    int      // the number of groups of threads
+	Addresses []uint64 // the arguments for the parameters of the kernel
 
-	// A copy of Bytes from offset FromAt of one buffer to offset ToAt of another.
+	// A copy has Bytes bytes, from offset FromAt of buffer From to offset ToAt of buffer To.
 	To, From     *Buffer
 	ToAt, FromAt int
 	Bytes        int
 }
 
-// CopyFits reports whether both buffers of a copy have the bytes.
+// CopyFits reports whether a copy stays within both buffers.
 func (s *Step) CopyFits() bool {
 	has := func(b *Buffer, at int) bool { return b != nil && at >= 0 && s.Bytes <= b.Size-at }
 	return s.Bytes > 0 && has(s.To, s.ToAt) && has(s.From, s.FromAt)
@@ -52,15 +53,16 @@ func (s *Step) CopyFits() bool {
 // Device is an open device. Its methods must not be called concurrently.
 type Device interface {
 	Info() Info
-	// Alloc returns a buffer. Its address is a multiple of 16. The host sees it if host is set.
+	// Alloc returns a buffer. Its address is a multiple of 16. If host is true, the host can access it too.
 	Alloc(bytes int, host bool) (*Buffer, error)
 	Compile(k *ir.Kernel) (Kernel, error)
-	// Run runs steps in order, and waits for their end. The host then sees what they wrote.
+	// Run runs steps in order, and waits until they have finished. The host then sees the bytes that they wrote.
 	Run(steps []Step) error
 	Close()
 }
 
-// RunOn returns the function that runs programs on a device, with operands in buffers that the host sees.
+// RunOn returns a function that runs programs on a device. It copies operands to buffers that the host can access, and
+// results back.
 func RunOn(d Device) conform.Run {
 	return func(p *lower.Program, operands [][]byte) (err error) {
 		var free []func()
@@ -112,10 +114,10 @@ func RunOn(d Device) conform.Run {
 	}
 }
 
-// maxGrid is the maximum number of groups in a dimension of a launch that every device has.
+// maxGrid is the number of groups in one dimension of a launch that every device supports.
 const maxGrid = 65535
 
-// Grid returns the numbers of groups in two dimensions for a number of groups.
+// Grid divides a number of groups into two dimensions of a launch. x*y is at least that number.
 func Grid(groups int) (x, y int) {
 	x = min(groups, maxGrid)
 	return x, (groups + x - 1) / x

@@ -5,35 +5,37 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Builder adds instructions to a kernel. A pure instruction that is equal to an earlier one of the same block, or of a
-// block around it, is not added again. The value of the earlier instruction is used.
+// Builder builds a kernel. It eliminates common subexpressions: instead of adding a pure instruction that equals one of
+// the same block or of an enclosing block, it returns the value of the earlier instruction.
 type Builder struct {
 	Kernel
-	scopes []map[Inst]Value
+	scopes []map[Inst]Value // for each open block, the outermost first: its instructions and their values
 }
 
-// NewBuilder returns a builder of a kernel with a number of addresses and of threads of a group.
+// NewBuilder returns a builder of a kernel. params is the number of parameters (addresses), and groupSize the number of
+// threads in a group.
 func NewBuilder(params, groupSize int) *Builder {
 	return &Builder{Kernel{Params: params, GroupSize: groupSize}, []map[Inst]Value{{}}}
 }
 
-// Do adds an operation whose result has dtype d.
+// Do adds an operation whose result has dtype d, and returns its result.
 func (b *Builder) Do(op Op, d tensor.DType, args ...Value) Value { return b.DoImm(op, d, 0, args...) }
 
-// DoImm is Do for an operation with a number.
+// DoImm is [Builder.Do] for an operation with an immediate number (Inst.Imm).
 func (b *Builder) DoImm(op Op, d tensor.DType, imm uint64, args ...Value) Value {
-	return b.add(Inst{Op: op, D: d, Imm: imm}, args)
+	return b.add(Inst{Op: op, DType: d, Imm: imm}, args)
 }
 
-// Const adds a constant of the given bits.
+// Const adds a constant with the given bits.
 func (b *Builder) Const(d tensor.DType, bits uint64) Value { return b.DoImm(Op(lane.Const), d, bits) }
 
-// Lookup adds a lookup in a table. Equal tables should have the same address.
+// Lookup adds a lookup in a table. The low 5 bits of v are the index. Callers should pass the same pointer for equal
+// tables, because tables are compared by address.
 func (b *Builder) Lookup(table *[32]float32, v Value) Value {
-	return b.add(Inst{Op: Op(lane.Lookup), D: tensor.Float32, Table: table}, []Value{v})
+	return b.add(Inst{Op: Op(lane.Lookup), DType: tensor.Float32, Table: table}, []Value{v})
 }
 
-// Load adds a load of n words, and returns them.
+// Load adds a load of n consecutive words, and returns the words.
 func (b *Builder) Load(d tensor.DType, n int, address Value) []Value {
 	words := []Value{b.DoImm(Load, d, uint64(n), address)}
 	for k := 1; k < n; k++ {
@@ -48,50 +50,52 @@ func (b *Builder) Array(d tensor.DType, n int) uint64 {
 	return uint64(len(b.Shared) - 1)
 }
 
-// While adds a loop that ends when the value that body returns is true. Code after the condition is not possible:
-// variables carry the state.
+// While adds a loop. body adds its instructions and returns the condition that ends it, which is tested at the end of
+// each iteration. Variables (Var, Get, Set) carry values from one iteration to the next.
 func (b *Builder) While(body func() (done Value)) {
 	b.Do(Loop, tensor.Invalid)
-	b.push()
+	b.openBlock()
 	b.Do(Break, tensor.Invalid, body())
-	b.pop()
+	b.closeBlock()
 }
 
-// If adds a conditional block.
+// If adds a block that runs if the condition is true. body adds its instructions.
 func (b *Builder) If(condition Value, body func()) {
 	b.Do(If, tensor.Invalid, condition)
-	b.push()
+	b.openBlock()
 	body()
-	b.pop()
+	b.closeBlock()
 }
 
-func (b *Builder) push() { b.scopes = append(b.scopes, map[Inst]Value{}) }
+// openBlock begins a block. Its values are not visible after the block.
+func (b *Builder) openBlock() { b.scopes = append(b.scopes, map[Inst]Value{}) }
 
-func (b *Builder) pop() {
+// closeBlock ends the innermost block and adds its End.
+func (b *Builder) closeBlock() {
 	b.scopes = b.scopes[:len(b.scopes)-1]
 	b.Do(End, tensor.Invalid)
 }
 
-// pure reports whether equal instructions have equal results.
+// pure reports whether instructions with this operation and equal operands have equal results.
 func (o Op) pure() bool {
 	return o.IsLaneOp() || o == Param || o == Thread || o == Group || o == MulHigh || o == Part
 }
 
-func (b *Builder) add(i Inst, args []Value) Value {
-	for k := range i.Args {
-		if i.Args[k] = None; k < len(args) {
-			i.Args[k] = args[k]
+func (b *Builder) add(inst Inst, args []Value) Value {
+	for k := range inst.Args {
+		if inst.Args[k] = None; k < len(args) {
+			inst.Args[k] = args[k]
 		}
 	}
-	if i.Op.pure() {
+	if inst.Op.pure() {
 		for _, scope := range b.scopes {
-			if v, ok := scope[i]; ok {
+			if v, ok := scope[inst]; ok {
 				return v
 			}
 		}
 	}
 	v := Value(len(b.Insts))
-	b.scopes[len(b.scopes)-1][i] = v
-	b.Insts = append(b.Insts, i)
+	b.scopes[len(b.scopes)-1][inst] = v
+	b.Insts = append(b.Insts, inst)
 	return v
 }

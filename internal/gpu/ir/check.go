@@ -8,26 +8,27 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// legal has the operations of package lane that kernels may contain. Lowering expands the other operations.
+// legal has the operations of package lane that kernels may contain. Package lower replaces the other operations by
+// these.
 var legal = [64]bool{lane.Const: true, lane.Convert: true, lane.Bits: true, lane.Add: true, lane.Sub: true,
 	lane.Mul: true, lane.Div: true, lane.FMA: true, lane.Sqrt: true, lane.Floor: true, lane.Ceil: true, lane.Trunc: true,
 	lane.Rint: true, lane.And: true, lane.Or: true, lane.Xor: true, lane.Not: true, lane.Shl: true, lane.Shr: true,
 	lane.Eq: true, lane.Ne: true, lane.Lt: true, lane.Le: true, lane.Select: true, lane.Lookup: true}
 
-// registers has the dtypes that a value may have.
+// registers has the dtypes that the value of an instruction may have.
 var registers = map[tensor.DType]bool{tensor.Bool: true, tensor.Int32: true, tensor.Uint32: true, tensor.Int64: true,
 	tensor.Uint64: true, tensor.Float32: true, tensor.Float64: true}
 
 // checker checks the instructions of a kernel in order.
 type checker struct {
 	*Kernel
-	open    []Op   // the Loop, If and Else around an instruction
-	visible []bool // indexed by value: whether its block is open
-	opened  []int  // indexed by open block: its first instruction
+	open    []Op   // for each open block, the outermost first: the Loop, If or Else that began it
+	opened  []int  // for each open block: the index of the instruction that began it
+	visible []bool // indexed by value: whether the block of the value is still open
 }
 
-// Check returns an error if the kernel is invalid: a value is used outside of its block or before it is computed,
-// dtypes do not agree, an operation or a dtype is not one of kernels, or blocks are not nested.
+// Check returns an error if the kernel is invalid. In a valid kernel, values are used only in their blocks and after
+// they are computed, dtypes agree, kernels support each operation and dtype, and blocks are nested.
 func (k *Kernel) Check() error {
 	c := &checker{Kernel: k, visible: make([]bool, len(k.Insts))}
 	if k.GroupSize < 1 || k.Params < 0 {
@@ -45,23 +46,24 @@ func (k *Kernel) Check() error {
 	return nil
 }
 
-func (c *checker) inst(v int, i *Inst) error {
-	for _, u := range i.Uses() {
+// inst checks instruction v.
+func (c *checker) inst(v int, inst *Inst) error {
+	for _, u := range inst.Uses() {
 		if u < 0 || int(u) >= v || !c.visible[u] || !c.Insts[u].Op.HasResult() {
 			return fmt.Errorf("uses v%d, which is not an earlier value of this block or a block around it", u)
 		}
 	}
-	if err := c.block(v, i.Op); err != nil {
+	if err := c.block(v, inst.Op); err != nil {
 		return err
 	}
 	c.visible[v] = true
-	if i.Op.IsLaneOp() {
-		return c.scalar(i)
+	if inst.Op.IsLaneOp() {
+		return c.scalar(inst)
 	}
-	return c.device(i)
+	return c.device(inst)
 }
 
-// block opens and closes blocks.
+// block opens or closes a block if instruction v begins or ends one.
 func (c *checker) block(v int, op Op) error {
 	last := len(c.open) - 1
 	switch op {
@@ -85,9 +87,9 @@ func (c *checker) block(v int, op Op) error {
 	return nil
 }
 
-// types checks the number and the dtypes of operands.
-func (c *checker) types(i *Inst, want ...tensor.DType) error {
-	uses := i.Uses()
+// types checks that the operands of an instruction have the dtypes want.
+func (c *checker) types(inst *Inst, want ...tensor.DType) error {
+	uses := inst.Uses()
 	if len(uses) != len(want) {
 		return fmt.Errorf("%d operands instead of %d", len(uses), len(want))
 	}
@@ -100,18 +102,18 @@ func (c *checker) types(i *Inst, want ...tensor.DType) error {
 }
 
 // scalar checks an operation of package lane.
-func (c *checker) scalar(i *Inst) error {
-	op := lane.Op(i.Op)
-	if !legal[i.Op] || !registers[i.D] {
-		return fmt.Errorf("kernels have no operation %v of %v", op, i.D)
+func (c *checker) scalar(inst *Inst) error {
+	op := lane.Op(inst.Op)
+	if !legal[inst.Op] || !registers[inst.DType] {
+		return fmt.Errorf("kernels do not support operation %v of %v", op, inst.DType)
 	}
 	if op == lane.Const {
-		if n := 8 * i.D.Size(); n < 64 && i.Imm>>n != 0 || i.D == tensor.Bool && i.Imm > 1 {
-			return fmt.Errorf("%#x is not a value of %v", i.Imm, i.D)
+		if n := 8 * inst.DType.Size(); n < 64 && inst.Imm>>n != 0 || inst.DType == tensor.Bool && inst.Imm > 1 {
+			return fmt.Errorf("%#x is not a value of %v", inst.Imm, inst.DType)
 		}
-		return c.types(i)
+		return c.types(inst)
 	}
-	uses := i.Uses()
+	uses := inst.Uses()
 	if len(uses) != lane.Ops[op].Args {
 		return fmt.Errorf("%d operands instead of %d", len(uses), lane.Ops[op].Args)
 	}
@@ -119,27 +121,27 @@ func (c *checker) scalar(i *Inst) error {
 	ok := lane.Ops[op].On.Has(from)
 	switch {
 	case op == lane.Convert:
-		ok = ok && c.converts(i.D, from)
+		ok = ok && c.converts(inst.DType, from)
 	case op == lane.Bits:
-		ok = ok && from.Size() == i.D.Size() && i.D != tensor.Bool
+		ok = ok && from.Size() == inst.DType.Size() && inst.DType != tensor.Bool
 	case op.Compares():
-		ok = ok && i.D == tensor.Bool
+		ok = ok && inst.DType == tensor.Bool
 	case op == lane.Select:
-		return c.types(i, tensor.Bool, i.D, i.D)
+		return c.types(inst, tensor.Bool, inst.DType, inst.DType)
 	default:
-		ok = ok && from == i.D && (op != lane.Lookup || i.Table != nil)
+		ok = ok && from == inst.DType && (op != lane.Lookup || inst.Table != nil)
 	}
 	for _, u := range uses {
 		ok = ok && c.Type(u) == from
 	}
 	if !ok {
-		return fmt.Errorf("%v of %v cannot give %v", op, from, i.D)
+		return fmt.Errorf("%v of %v cannot give %v", op, from, inst.DType)
 	}
 	return nil
 }
 
-// converts reports whether kernels have a conversion. Floats convert to other floats, int32 and int64. Integers convert
-// to floats, and to integers of another size and the same signedness.
+// converts reports whether kernels support a conversion. Floats can be converted to other floats, int32 and int64.
+// Integers can be converted to floats, and to integers of another size and the same signedness.
 func (c *checker) converts(to, from tensor.DType) bool {
 	switch {
 	case to == tensor.Bool || from == tensor.Bool:
@@ -153,67 +155,70 @@ func (c *checker) converts(to, from tensor.DType) bool {
 }
 
 // device checks an operation that package lane does not have.
-func (c *checker) device(i *Inst) error {
-	uses := i.Uses()
+func (c *checker) device(inst *Inst) error {
+	uses := inst.Uses()
 	words := map[tensor.DType]bool{tensor.Uint8: true, tensor.Uint16: true, tensor.Uint32: true, tensor.Uint64: true}
-	switch i.Op {
+	switch inst.Op {
 	case Param:
-		if i.Imm >= uint64(c.Params) || i.D != tensor.Uint64 {
-			return fmt.Errorf("there is no address %d", i.Imm)
+		if inst.Imm >= uint64(c.Params) || inst.DType != tensor.Uint64 {
+			return fmt.Errorf("there is no address %d", inst.Imm)
 		}
 	case Load:
-		if !words[i.D] || i.Imm != 1 && i.Imm != 2 && i.Imm != MaxWords || i.Imm > 1 && i.D.Size() < 4 {
-			return fmt.Errorf("a Load of %d words of %v is not supported", i.Imm, i.D)
+		if !words[inst.DType] || inst.Imm != 1 && inst.Imm != 2 && inst.Imm != MaxWords ||
+			inst.Imm > 1 && inst.DType.Size() < 4 {
+			return fmt.Errorf("a Load of %d words of %v is not supported", inst.Imm, inst.DType)
 		}
-		return c.types(i, tensor.Uint64)
+		return c.types(inst, tensor.Uint64)
 	case Part:
-		if len(uses) != 1 || c.Insts[uses[0]].Op != Load || i.Imm >= c.Insts[uses[0]].Imm || i.D != c.Type(uses[0]) {
+		if len(uses) != 1 || c.Insts[uses[0]].Op != Load || inst.Imm >= c.Insts[uses[0]].Imm ||
+			inst.DType != c.Type(uses[0]) {
 			return errors.New("the operand is not a Load with this word")
 		}
 	case Store:
 		n := len(uses) - 1
-		if !words[i.D] || n != 1 && n != 2 && n != MaxWords || n > 1 && i.D.Size() < 4 {
-			return fmt.Errorf("a Store of %d words of %v is not supported", n, i.D)
+		if !words[inst.DType] || n != 1 && n != 2 && n != MaxWords || n > 1 && inst.DType.Size() < 4 {
+			return fmt.Errorf("a Store of %d words of %v is not supported", n, inst.DType)
 		}
 		want := []tensor.DType{tensor.Uint64}
 		for range n {
-			want = append(want, Register(i.D))
+			want = append(want, Register(inst.DType))
 		}
-		return c.types(i, want...)
+		return c.types(inst, want...)
 	case MulHigh:
-		return c.types(i, tensor.Uint32, tensor.Uint32)
+		return c.types(inst, tensor.Uint32, tensor.Uint32)
 	case Break, If:
-		return c.types(i, tensor.Bool)
+		return c.types(inst, tensor.Bool)
 	case Var:
-		return c.types(i, i.D)
+		return c.types(inst, inst.DType)
 	case Get, Set:
 		if len(uses) < 1 || c.Insts[uses[0]].Op != Var {
 			return errors.New("there is no variable")
 		}
-		d := c.Insts[uses[0]].D
-		if i.Op == Set {
-			return c.types(i, d, d)
+		dtype := c.Insts[uses[0]].DType
+		if inst.Op == Set {
+			return c.types(inst, dtype, dtype)
 		}
-		if i.D != d {
-			return fmt.Errorf("the result is %v, but the variable is %v", i.D, d)
+		if inst.DType != dtype {
+			return fmt.Errorf("the result is %v, but the variable is %v", inst.DType, dtype)
 		}
-		return c.types(i, d)
+		return c.types(inst, dtype)
 	case LoadShared, StoreShared:
-		return c.shared(i)
+		return c.shared(inst)
 	}
 	return nil
 }
 
-func (c *checker) shared(i *Inst) error {
-	if i.Imm >= uint64(len(c.Shared)) {
-		return fmt.Errorf("there is no array %d", i.Imm)
+// shared checks a LoadShared or a StoreShared.
+func (c *checker) shared(inst *Inst) error {
+	if inst.Imm >= uint64(len(c.Shared)) {
+		return fmt.Errorf("there is no array %d", inst.Imm)
 	}
-	d := c.Shared[i.Imm].D
-	if i.Op == StoreShared {
-		return c.types(i, tensor.Uint32, d)
+	dtype := c.Shared[inst.Imm].DType
+	if inst.Op == StoreShared {
+		return c.types(inst, tensor.Uint32, dtype)
 	}
-	if i.D != d {
-		return fmt.Errorf("the result is %v, but the array is %v", i.D, d)
+	if inst.DType != dtype {
+		return fmt.Errorf("the result is %v, but the array is %v", inst.DType, dtype)
 	}
-	return c.types(i, tensor.Uint32)
+	return c.types(inst, tensor.Uint32)
 }

@@ -1,7 +1,11 @@
-// Package ir is an intermediate representation of kernels for devices. A [Kernel] is structured code in static single
-// assignment form that every thread of every group executes. Its scalar operations, with their dtypes and rounding, are
-// operations of package lane on the dtypes that all devices compute with: bool, integers and floats of 32 and 64 bits.
-// It adds memory, indices of threads, variables, control flow, memory of a group, and barriers.
+// Package ir is an intermediate representation of kernels for devices (GPUs). A [Kernel] is structured code in static
+// single assignment form that every thread of every group executes. A group is a set of threads that share memory and
+// barriers: a thread block of CUDA, a workgroup of Vulkan.
+//
+// The scalar operations, with their dtypes and rounding, are those of package internal/jit/lane, the representation of
+// the compiler for processors. Kernels contain only operations on the dtypes that all devices compute with: bool,
+// integers and floats of 32 and 64 bits. This package adds memory accesses, indices of threads, variables, control
+// flow, memory of a group, and barriers.
 //
 // [Kernel.Run] interprets a kernel and reports errors that a device hides: accesses outside of memory, divergent
 // barriers, and races in the memory of a group.
@@ -17,7 +21,8 @@ import (
 // Op is an operation. The operations below Param are those of package lane, with the same numbers.
 type Op uint8
 
-// The operations that package lane does not have.
+// The operations that package lane does not have. A and B are the first and the second operand, Inst.Args[0] and
+// Inst.Args[1]. Imm is Inst.Imm.
 const (
 	Param   Op = 64 + iota // the address of operand Imm, a uint64
 	Thread                 // the index of the thread in its group, a uint32
@@ -52,26 +57,26 @@ const None Value = -1
 // Inst is an instruction.
 type Inst struct {
 	Op Op
-	// D is the dtype of the result. For Load and Store it is the dtype of a word in memory: uint8, uint16, uint32 or
+	// DType is the dtype of the result. For Load and Store it is the dtype of a word in memory: uint8, uint16, uint32 or
 	// uint64. Words of less than 32 bits are zero-extended to uint32.
-	D     tensor.DType
-	Args  [1 + MaxWords]Value // operands, then None
-	Imm   uint64
-	Table *[32]float32 // for lane.Lookup
+	DType tensor.DType
+	Args  [1 + MaxWords]Value // the operands, and None in the unused elements
+	Imm   uint64              // an immediate number, whose meaning depends on Op; else 0
+	Table *[32]float32        // for lane.Lookup
 }
 
 // Array is an array in the memory of a group.
 type Array struct {
-	D tensor.DType
-	N int
+	DType  tensor.DType // the dtype of an element
+	Length int          // the number of elements
 }
 
 // Kernel is the code of a thread.
 type Kernel struct {
 	Insts     []Inst
-	Params    int // number of addresses
-	GroupSize int // number of threads of a group
-	Shared    []Array
+	Params    int     // number of parameters, which are addresses
+	GroupSize int     // number of threads in a group
+	Shared    []Array // the memory that the threads of a group share
 }
 
 // Uses returns the operands of an instruction.
@@ -86,7 +91,7 @@ func (i *Inst) Uses() []Value {
 // IsLaneOp reports whether the operation is one of package lane.
 func (o Op) IsLaneOp() bool { return o < Param }
 
-var names = [...]string{"param", "thread", "group", "mulhigh", "load", "part", "store", "var", "get", "set", "loop",
+var opNames = [...]string{"param", "thread", "group", "mulhigh", "load", "part", "store", "var", "get", "set", "loop",
 	"break", "if", "else", "end", "barrier", "loadshared", "storeshared"}
 
 // String returns the name of the operation.
@@ -95,7 +100,7 @@ func (o Op) String() string {
 	case o.IsLaneOp():
 		return lane.Op(o).String()
 	case o < numOps:
-		return names[o-Param]
+		return opNames[o-Param]
 	}
 	return fmt.Sprintf("op %d", uint8(o))
 }
@@ -109,7 +114,7 @@ func (o Op) HasResult() bool {
 	return true
 }
 
-// Register returns the dtype in which a word of memory is computed.
+// Register returns the dtype of the register that holds a word of memory of dtype d. It is uint32 for shorter words.
 func Register(d tensor.DType) tensor.DType {
 	if d == tensor.Uint8 || d == tensor.Uint16 {
 		return tensor.Uint32
@@ -118,4 +123,4 @@ func Register(d tensor.DType) tensor.DType {
 }
 
 // Type returns the dtype of a value.
-func (k *Kernel) Type(v Value) tensor.DType { return Register(k.Insts[v].D) }
+func (k *Kernel) Type(v Value) tensor.DType { return Register(k.Insts[v].DType) }

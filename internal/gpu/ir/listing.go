@@ -21,8 +21,8 @@ func (k *Kernel) String() string {
 			fmt.Fprintf(&b, "v%d = ", v)
 		}
 		b.WriteString(i.Op.String())
-		if i.D != tensor.Invalid {
-			fmt.Fprintf(&b, ".%v", i.D)
+		if i.DType != tensor.Invalid {
+			fmt.Fprintf(&b, ".%v", i.DType)
 		}
 		switch i.Op {
 		case Op(lane.Const), Param, Load, Part, LoadShared, StoreShared:

@@ -10,19 +10,22 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/lane"
 )
 
-// Operand is memory for [Kernel.Run]: the bytes of an operand, and the offset that its address points to.
+// Operand is memory for [Kernel.Run].
 type Operand struct {
 	Mem    []byte
-	Offset int
+	Offset int // the offset in Mem of the byte at the address of the kernel's parameter
 }
 
-// addressBits is the number of bits of an address below the number of the operand.
+// addressBits is the number of low bits of an address that hold the offset in an operand. The bits above hold 1 plus
+// the index of the operand.
 const addressBits = 48
 
-// Run interprets the kernel for a number of groups, one after another. The threads of a group execute the same
-// instruction at the same time, if they execute it at all. Run returns an error for an invalid kernel, for an access
-// outside of the memory of all operands or without alignment, for a barrier that not all threads reach, and for
-// threads that access the same element of the group's memory without a barrier, if one of them writes.
+// Run interprets the kernel for a number of groups, one after another. The threads of a group execute in lockstep: each
+// instruction is executed by all threads that reach it before the next instruction. Run returns an error for
+//   - an invalid kernel;
+//   - an access outside of the memory of all operands, or without alignment;
+//   - a barrier that not all threads reach;
+//   - a race: two threads access the same element of the group's memory without a barrier between, and one writes.
 func (k *Kernel) Run(groups int, operands []Operand) error {
 	if err := k.Check(); err != nil {
 		return err
@@ -38,7 +41,7 @@ func (k *Kernel) Run(groups int, operands []Operand) error {
 		}
 	}
 	for _, a := range k.Shared {
-		r.shared = append(r.shared, make([]cell, a.N))
+		r.shared = append(r.shared, make([]cell, a.Length))
 	}
 	all := slices.Repeat([]bool{true}, k.GroupSize)
 	for r.group = range groups {
@@ -53,27 +56,28 @@ func (k *Kernel) Run(groups int, operands []Operand) error {
 	return nil
 }
 
-// cell is an element of the memory of a group, with its last accesses: the thread plus 1, and the number of the barrier
-// before the access.
+// cell is an element of the memory of a group. It records its last accesses, to detect races.
 type cell struct {
-	bits                     uint64
-	writer, writeEpoch       int
-	reader, readEpoch        int
-	readersDiffer, everWrote bool
+	bits           uint64
+	writer, reader int // the threads of the last write and the last read, plus 1; 0 for none
+	// writeEpoch and readEpoch are the values of run.epoch at these accesses.
+	writeEpoch, readEpoch     int
+	severalReaders, isWritten bool // whether several threads read it in readEpoch; whether it was ever written
 }
 
+// run is the state of [Kernel.Run].
 type run struct {
 	*Kernel
 	operands []Operand
-	values   [][]uint64                   // by value and thread
-	words    map[Value][][MaxWords]uint64 // by Load and thread
-	ends     map[int]int
-	shared   [][]cell
-	group    int
-	epoch    int // 1 plus the number of barriers that the group has passed
+	values   [][]uint64                   // indexed by value and thread
+	words    map[Value][][MaxWords]uint64 // for each Load, indexed by thread
+	ends     map[int]int                  // the result of Kernel.ends
+	shared   [][]cell                     // indexed by array and element
+	group    int                          // index of the group that runs
+	epoch    int                          // 1 plus the number of barriers that the group has passed
 }
 
-// ends maps the Loop, If and Else instructions to the Else or End that closes them.
+// ends maps the index of each Loop, If and Else to the index of the Else or End that closes it.
 func (k *Kernel) ends() map[int]int {
 	ends, open := map[int]int{}, []int{}
 	for v, i := range k.Insts {
@@ -88,14 +92,15 @@ func (k *Kernel) ends() map[int]int {
 	return ends
 }
 
-// maxIterations ends loops that do not end.
+// maxIterations bounds the iterations of a loop. Run returns an error for more.
 const maxIterations = 1 << 20
 
-// block executes instructions from..end-1 by the threads of the mask. A Break clears threads in the mask.
+// block executes the instructions with indices from `from` to end-1, in the threads that mask selects. A Break clears
+// threads in mask.
 func (r *run) block(from, end int, mask []bool) error {
 	for v := from; v < end; v++ {
-		i := &r.Insts[v]
-		switch i.Op {
+		inst := &r.Insts[v]
+		switch inst.Op {
 		case Loop:
 			active := slices.Clone(mask)
 			for n := 0; slices.Contains(active, true); n++ {
@@ -114,8 +119,8 @@ func (r *run) block(from, end int, mask []bool) error {
 			}
 			v = next
 		case Break:
-			for t := range mask {
-				mask[t] = mask[t] && r.values[i.Args[0]][t] == 0
+			for thread := range mask {
+				mask[thread] = mask[thread] && r.values[inst.Args[0]][thread] == 0
 			}
 		case Barrier:
 			if slices.Contains(mask, false) {
@@ -123,10 +128,10 @@ func (r *run) block(from, end int, mask []bool) error {
 			}
 			r.epoch++
 		default:
-			for t := range mask {
-				if mask[t] {
-					if err := r.step(v, i, t); err != nil {
-						return fmt.Errorf("ir: v%d (%v), group %d, thread %d: %w", v, i.Op, r.group, t, err)
+			for thread := range mask {
+				if mask[thread] {
+					if err := r.step(v, inst, thread); err != nil {
+						return fmt.Errorf("ir: v%d (%v), group %d, thread %d: %w", v, inst.Op, r.group, thread, err)
 					}
 				}
 			}
@@ -138,9 +143,9 @@ func (r *run) block(from, end int, mask []bool) error {
 // conditional executes an If, and returns the index of its End.
 func (r *run) conditional(v int, mask []bool) (end int, err error) {
 	chosen, others := slices.Clone(mask), slices.Clone(mask)
-	for t := range mask {
-		c := r.values[r.Insts[v].Args[0]][t] != 0
-		chosen[t], others[t] = mask[t] && c, mask[t] && !c
+	for thread := range mask {
+		holds := r.values[r.Insts[v].Args[0]][thread] != 0
+		chosen[thread], others[thread] = mask[thread] && holds, mask[thread] && !holds
 	}
 	end = r.ends[v]
 	if slices.Contains(chosen, true) {
@@ -157,48 +162,48 @@ func (r *run) conditional(v int, mask []bool) (end int, err error) {
 	return end, nil
 }
 
-// step executes an instruction for a thread.
-func (r *run) step(v int, i *Inst, t int) error {
-	var x [3]uint64
-	uses := i.Uses()
-	for k, u := range uses[:min(len(uses), len(x))] {
-		x[k] = r.values[u][t]
+// step executes instruction v in one thread.
+func (r *run) step(v int, inst *Inst, thread int) error {
+	var args [3]uint64
+	uses := inst.Uses()
+	for k, u := range uses[:min(len(uses), len(args))] {
+		args[k] = r.values[u][thread]
 	}
-	to := &r.values[v][t]
-	switch i.Op {
+	result := &r.values[v][thread]
+	switch inst.Op {
 	case Op(lane.Const):
-		*to = i.Imm
+		*result = inst.Imm
 	case Op(lane.Lookup):
-		*to = uint64(math.Float32bits(i.Table[x[0]%uint64(len(i.Table))]))
+		*result = uint64(math.Float32bits(inst.Table[args[0]%uint64(len(inst.Table))]))
 	case Param:
-		*to = (i.Imm+1)<<addressBits + uint64(r.operands[i.Imm].Offset)
+		*result = (inst.Imm+1)<<addressBits + uint64(r.operands[inst.Imm].Offset)
 	case Thread:
-		*to = uint64(t)
+		*result = uint64(thread)
 	case Group:
-		*to = uint64(r.group)
+		*result = uint64(r.group)
 	case MulHigh:
-		*to = x[0] * x[1] >> 32
+		*result = args[0] * args[1] >> 32
 	case Load, Store:
-		return r.access(v, i, t, x[0])
+		return r.access(v, inst, thread, args[0])
 	case Part:
-		*to = r.words[i.Args[0]][t][i.Imm]
+		*result = r.words[inst.Args[0]][thread][inst.Imm]
 	case Var, Get:
-		*to = x[0]
+		*result = args[0]
 	case Set:
-		r.values[i.Args[0]][t] = x[1]
+		r.values[inst.Args[0]][thread] = args[1]
 	case LoadShared, StoreShared:
-		return r.accessShared(to, i, t, x)
+		return r.accessShared(result, inst, thread, args)
 	default:
-		*to = lane.Eval(lane.Op(i.Op), i.D, r.Type(uses[len(uses)-1]), x)
+		*result = lane.Eval(lane.Op(inst.Op), inst.DType, r.Type(uses[len(uses)-1]), args)
 	}
 	return nil
 }
 
-// access executes a Load or a Store.
-func (r *run) access(v int, i *Inst, t int, address uint64) error {
-	size, n := uint64(i.D.Size()), i.Imm
-	if i.Op == Store {
-		n = uint64(len(i.Uses()) - 1)
+// access executes a Load or a Store in one thread.
+func (r *run) access(v int, inst *Inst, thread int, address uint64) error {
+	size, n := uint64(inst.DType.Size()), inst.Imm
+	if inst.Op == Store {
+		n = uint64(len(inst.Uses()) - 1)
 	}
 	operand, offset := address>>addressBits-1, address&(1<<addressBits-1)
 	if operand >= uint64(len(r.operands)) || offset+size*n > uint64(len(r.operands[operand].Mem)) {
@@ -208,10 +213,10 @@ func (r *run) access(v int, i *Inst, t int, address uint64) error {
 		return fmt.Errorf("%d bytes at address %#x are not aligned", size*n, address)
 	}
 	mem := r.operands[operand].Mem[offset:][:size*n]
-	if i.Op == Store {
-		for k, u := range i.Uses()[1:] {
+	if inst.Op == Store {
+		for k, u := range inst.Uses()[1:] {
 			var b [8]byte
-			binary.LittleEndian.PutUint64(b[:], r.values[u][t])
+			binary.LittleEndian.PutUint64(b[:], r.values[u][thread])
 			copy(mem[uint64(k)*size:][:size], b[:])
 		}
 		return nil
@@ -219,36 +224,37 @@ func (r *run) access(v int, i *Inst, t int, address uint64) error {
 	for k := range n {
 		var b [8]byte
 		copy(b[:], mem[k*size:][:size])
-		r.words[Value(v)][t][k] = binary.LittleEndian.Uint64(b[:])
+		r.words[Value(v)][thread][k] = binary.LittleEndian.Uint64(b[:])
 	}
-	r.values[v][t] = r.words[Value(v)][t][0]
+	r.values[v][thread] = r.words[Value(v)][thread][0]
 	return nil
 }
 
 var errRace = errors.New("another thread accesses the element without a barrier in between")
 
-func (r *run) accessShared(to *uint64, i *Inst, t int, x [3]uint64) error {
-	if x[0] >= uint64(len(r.shared[i.Imm])) {
-		return fmt.Errorf("element %d of an array of %d", x[0], len(r.shared[i.Imm]))
+// accessShared executes a LoadShared or a StoreShared in one thread, and reports races.
+func (r *run) accessShared(result *uint64, inst *Inst, thread int, args [3]uint64) error {
+	if args[0] >= uint64(len(r.shared[inst.Imm])) {
+		return fmt.Errorf("element %d of an array of %d", args[0], len(r.shared[inst.Imm]))
 	}
-	c := &r.shared[i.Imm][x[0]]
-	if c.writeEpoch == r.epoch && c.writer != t+1 {
+	element := &r.shared[inst.Imm][args[0]]
+	if element.writeEpoch == r.epoch && element.writer != thread+1 {
 		return errRace
 	}
-	if i.Op == LoadShared {
-		if !c.everWrote {
+	if inst.Op == LoadShared {
+		if !element.isWritten {
 			return errors.New("no thread has written the element")
 		}
-		c.readersDiffer = c.readEpoch == r.epoch && (c.readersDiffer || c.reader != t+1)
-		c.reader, c.readEpoch, *to = t+1, r.epoch, c.bits
+		element.severalReaders = element.readEpoch == r.epoch && (element.severalReaders || element.reader != thread+1)
+		element.reader, element.readEpoch, *result = thread+1, r.epoch, element.bits
 		return nil
 	}
-	if c.readEpoch == r.epoch && (c.readersDiffer || c.reader != t+1) {
+	if element.readEpoch == r.epoch && (element.severalReaders || element.reader != thread+1) {
 		return errRace
 	}
-	c.writer, c.writeEpoch, c.bits, c.everWrote = t+1, r.epoch, x[1], true
+	element.writer, element.writeEpoch, element.bits, element.isWritten = thread+1, r.epoch, args[1], true
 	return nil
 }
 
-// Groups returns the number of groups for a number of threads.
+// Groups returns the number of groups that have at least the given number of threads together.
 func (k *Kernel) Groups(threads int) int { return (threads + k.GroupSize - 1) / k.GroupSize }

@@ -43,7 +43,7 @@ func (r *rows) add(p *Program, units int, body func(k *rowKernel)) error {
 	body(k)
 	bytes := 0
 	for _, a := range k.Shared {
-		bytes += a.D.Size() * a.N
+		bytes += a.DType.Size() * a.Length
 	}
 	switch {
 	case k.err != nil:

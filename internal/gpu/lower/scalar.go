@@ -199,7 +199,7 @@ func (s *scalars) opaque(op lane.Op, d tensor.DType, x []ir.Value) []ir.Value {
 	}
 	x = slices.Clone(x)
 	for k, v := range x {
-		if i := s.Insts[v]; lane.Op(i.Op) == lane.Const && i.D == d && i.Imm == 0 {
+		if i := s.Insts[v]; lane.Op(i.Op) == lane.Const && i.DType == d && i.Imm == 0 {
 			zero := s.do(lane.Shr, tensor.Uint32, s.Do(ir.Group, tensor.Uint32), s.Const(tensor.Uint32, 31))
 			x[k] = s.bits(d, s.resize(unsigned(d), zero))
 		}

@@ -1,9 +1,9 @@
 // Package ptx prints kernels as PTX, the virtual instruction set of NVIDIA's GPUs.
 //
-// The entry point is main. Its parameters are the addresses of the kernel. A launch has a grid of two dimensions: the
-// index of a group is y*(number of groups in x) + x, and indices that exceed the number of groups of the kernel must
-// have no effect, as in kernels of package lower. All operations on floats round to nearest even and keep subnormal
-// numbers.
+// The entry point is main. Its parameters are the addresses of the kernel. A launch has a grid of two dimensions, in
+// which the index of a group is y*(number of groups in x) + x. The grid may have more groups than the kernel needs, so
+// the code of a group with a greater index must have no effect; kernels of package lower satisfy this. All operations
+// on floats round to nearest even and keep subnormal numbers.
 package ptx
 
 import (
@@ -16,38 +16,38 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Module returns the module of a kernel for a target, such as sm_80.
+// Module returns the PTX text of a kernel for a target, such as sm_80.
 func Module(k *ir.Kernel, target string) (string, error) {
 	if err := k.Check(); err != nil {
 		return "", err
 	}
-	p := &printer{Kernel: k, tables: map[[32]float32]string{}, words: map[ir.Value][]string{}}
+	p := &printer{Kernel: k, tables: map[[32]float32]string{}, loadedWords: map[ir.Value][]string{}}
 	for v := range k.Insts {
 		if err := p.inst(ir.Value(v), &k.Insts[v]); err != nil {
 			return "", fmt.Errorf("ptx: v%d: %w", v, err)
 		}
 	}
-	var s strings.Builder
-	fmt.Fprintf(&s, ".version 7.0\n.target %s\n.address_size 64\n\n%s.visible .entry main(", target, &p.constants)
+	var text strings.Builder
+	fmt.Fprintf(&text, ".version 7.0\n.target %s\n.address_size 64\n\n%s.visible .entry main(", target, &p.constants)
 	for n := range k.Params {
 		if n > 0 {
-			s.WriteString(", ")
+			text.WriteString(", ")
 		}
-		fmt.Fprintf(&s, ".param .u64 p%d", n)
+		fmt.Fprintf(&text, ".param .u64 p%d", n)
 	}
-	fmt.Fprintf(&s, ")\n.maxntid %d, 1, 1\n{\n", k.GroupSize)
+	fmt.Fprintf(&text, ")\n.maxntid %d, 1, 1\n{\n", k.GroupSize)
 	for c, name := range []string{"pred", "b32", "b64", "f32", "f64"} {
 		if n := p.registers[c]; n > 0 {
-			fmt.Fprintf(&s, "\t.reg .%s %%%s<%d>;\n", name, prefixes[c], n)
+			fmt.Fprintf(&text, "\t.reg .%s %%%s<%d>;\n", name, registerPrefixes[c], n)
 		}
 	}
 	for n, a := range k.Shared {
-		fmt.Fprintf(&s, "\t.shared .align 8 .b8 s%d[%d];\n", n, a.N*a.D.Size())
+		fmt.Fprintf(&text, "\t.shared .align 8 .b8 s%d[%d];\n", n, a.Length*a.DType.Size())
 	}
-	return s.String() + p.body.String() + "\tret;\n}\n", nil
+	return text.String() + p.body.String() + "\tret;\n}\n", nil
 }
 
-// Classes of registers.
+// Classes of registers. In PTX, each register has one of these types.
 const (
 	predicates = iota
 	words32
@@ -56,24 +56,27 @@ const (
 	floats64
 )
 
-var prefixes = [...]string{"p", "r", "rd", "f", "fd"}
+// prefixes has the first letters of the registers of each class.
+var registerPrefixes = [...]string{"p", "r", "rd", "f", "fd"}
 
+// printer prints one kernel.
 type printer struct {
 	*ir.Kernel
-	constants, body strings.Builder
-	registers       [5]int                // by class: the number of registers
-	names           []string              // by value
-	words           map[ir.Value][]string // by Load
-	tables          map[[32]float32]string
-	open            []block
+	constants, body strings.Builder        // the tables, and the instructions of main
+	registers       [5]int                 // indexed by class: the number of registers so far
+	registerOf      []string               // indexed by value: the register that holds it
+	loadedWords     map[ir.Value][]string  // for each Load: the registers of its words
+	tables          map[[32]float32]string // the name of each table
+	open            []block                // the open blocks, the outermost first
 }
 
 // block is an open Loop or If.
 type block struct {
-	number          int
+	number          int // index of the instruction that began it, for its labels
 	isLoop, hasElse bool
 }
 
+// classOf returns the class of the registers for a dtype.
 func classOf(d tensor.DType) int {
 	switch {
 	case d == tensor.Bool:
@@ -92,16 +95,17 @@ func classOf(d tensor.DType) int {
 func (p *printer) register(d tensor.DType) string {
 	c := classOf(d)
 	p.registers[c]++
-	return fmt.Sprintf("%%%s%d", prefixes[c], p.registers[c]-1)
+	return fmt.Sprintf("%%%s%d", registerPrefixes[c], p.registers[c]-1)
 }
 
-// do adds an instruction.
-func (p *printer) do(opcode string, operands ...string) {
+// emit adds an instruction.
+func (p *printer) emit(opcode string, operands ...string) {
 	fmt.Fprintf(&p.body, "\t%s %s;\n", opcode, strings.Join(operands, ", "))
 }
 
-// kind returns the type suffix of a dtype: b for bits, or s, u and f for numbers.
-func kind(d tensor.DType, bits bool) string {
+// kind returns the suffix of an opcode for a dtype, such as f32, s32 (signed) or u32 (unsigned). If bits is true, it
+// returns b32 and b64 for integers, which stand for either signedness.
+func typeSuffix(d tensor.DType, bits bool) string {
 	switch {
 	case d == tensor.Bool:
 		return "pred"
@@ -115,8 +119,9 @@ func kind(d tensor.DType, bits bool) string {
 	return fmt.Sprintf("u%d", 8*d.Size())
 }
 
-// forms are the opcodes of operations on integers, floats and bools, without their type suffix.
-var forms = map[lane.Op][3]string{
+// forms has the opcodes of each operation on integers, floats and bools, in this order, without their type suffix. An
+// empty opcode means that there is none.
+var opcodes = map[lane.Op][3]string{
 	lane.Add: {"add", "add.rn"}, lane.Sub: {"sub", "sub.rn"}, lane.Mul: {"mul.lo", "mul.rn"},
 	lane.Div: {"div", "div.rn"}, lane.FMA: {1: "fma.rn"}, lane.Sqrt: {1: "sqrt.rn"},
 	lane.Floor: {1: "cvt.rmi"}, lane.Ceil: {1: "cvt.rpi"}, lane.Trunc: {1: "cvt.rzi"}, lane.Rint: {1: "cvt.rni"},
@@ -126,36 +131,37 @@ var forms = map[lane.Op][3]string{
 }
 
 // scalar adds an operation of package lane.
-func (p *printer) scalar(i *ir.Inst, to string, args []string) error {
-	op, from := lane.Op(i.Op), i.D
-	if uses := i.Uses(); len(uses) > 0 {
+func (p *printer) scalar(inst *ir.Inst, result string, args []string) error {
+	op, from := lane.Op(inst.Op), inst.DType
+	if uses := inst.Uses(); len(uses) > 0 {
 		from = p.Type(uses[len(uses)-1])
 	}
 	switch op {
 	case lane.Const:
-		p.do("mov."+kind(i.D, true), to, constant(i.D, i.Imm))
+		p.emit("mov."+typeSuffix(inst.DType, true), result, constant(inst.DType, inst.Imm))
 		return nil
 	case lane.Bits:
-		p.do(fmt.Sprintf("mov.b%d", 8*i.D.Size()), to, args[0])
+		p.emit(fmt.Sprintf("mov.b%d", 8*inst.DType.Size()), result, args[0])
 		return nil
 	case lane.Convert:
-		p.do(conversion(i.D, from), to, args[0])
+		p.emit(conversion(inst.DType, from), result, args[0])
 		return nil
 	case lane.Lookup:
-		p.lookup(i.Table, to, args[0])
+		p.lookup(inst.Table, result, args[0])
 		return nil
 	}
-	n := 0
+	column := 0
 	if from.IsFloat() {
-		n = 1
+		column = 1
 	} else if from == tensor.Bool {
-		n = 2
+		column = 2
 	}
-	opcode := forms[op][n]
+	opcode := opcodes[op][column]
 	if opcode == "" {
 		return fmt.Errorf("%v of %v has no instruction", op, from)
 	}
-	suffix := "." + kind(from, op != lane.Shr && (op == lane.Shl || op == lane.Select || lane.And <= op && op <= lane.Not))
+	ofBits := op == lane.Shl || op == lane.Select || op != lane.Shr && lane.And <= op && op <= lane.Not
+	suffix := "." + typeSuffix(from, ofBits)
 	switch {
 	case op.Rounds():
 		suffix += suffix
@@ -164,14 +170,15 @@ func (p *printer) scalar(i *ir.Inst, to string, args []string) error {
 	case op == lane.Shl, op == lane.Shr: // by a number of 32 bits
 		if from.Size() == 8 {
 			count := p.register(tensor.Uint32)
-			p.do("cvt.u32.u64", count, args[1])
+			p.emit("cvt.u32.u64", count, args[1])
 			args[1] = count
 		}
 	}
-	p.do(opcode+suffix, append([]string{to}, args...)...)
+	p.emit(opcode+suffix, append([]string{result}, args...)...)
 	return nil
 }
 
+// constant returns the literal of a constant with the given bits.
 func constant(d tensor.DType, bits uint64) string {
 	switch d {
 	case tensor.Float32:
@@ -184,6 +191,7 @@ func constant(d tensor.DType, bits uint64) string {
 	return fmt.Sprintf("%#x", bits)
 }
 
+// conversion returns the opcode of a conversion, with its rounding.
 func conversion(to, from tensor.DType) string {
 	rounding := ""
 	switch {
@@ -192,10 +200,10 @@ func conversion(to, from tensor.DType) string {
 	case to == tensor.Float32 || to.IsFloat() && !from.IsFloat():
 		rounding = ".rn"
 	}
-	return fmt.Sprintf("cvt%s.%s.%s", rounding, kind(to, false), kind(from, false))
+	return fmt.Sprintf("cvt%s.%s.%s", rounding, typeSuffix(to, false), typeSuffix(from, false))
 }
 
-// lookup reads an entry of a table in constant memory.
+// lookup adds the read of an entry of a table in constant memory. The low 5 bits of x are the index.
 func (p *printer) lookup(table *[32]float32, to, x string) {
 	name, ok := p.tables[*table]
 	if !ok {
@@ -208,16 +216,17 @@ func (p *printer) lookup(table *[32]float32, to, x string) {
 		fmt.Fprintf(&p.constants, ".const .align 4 .b32 %s[32] = {%s};\n\n", name, strings.Join(entries, ", "))
 	}
 	index, offset := p.register(tensor.Uint32), p.register(tensor.Uint64)
-	p.do("mov.b32", index, x)
-	p.do("and.b32", index, index, "31")
+	p.emit("mov.b32", index, x)
+	p.emit("and.b32", index, index, "31")
 	p.element(offset, name, index, 4)
-	p.do("ld.const.f32", to, "["+offset+"]")
+	p.emit("ld.const.f32", to, "["+offset+"]")
 }
 
-// element sets offset to the address of an element of an array.
+// element adds instructions that set the register offset to the address of an element of an array. size is the number
+// of bytes of an element.
 func (p *printer) element(offset, array, index string, size int) {
 	base := p.register(tensor.Uint64)
-	p.do("mov.u64", base, array)
-	p.do("mul.wide.u32", offset, index, fmt.Sprint(size))
-	p.do("add.s64", offset, offset, base)
+	p.emit("mov.u64", base, array)
+	p.emit("mul.wide.u32", offset, index, fmt.Sprint(size))
+	p.emit("add.s64", offset, offset, base)
 }

@@ -5,144 +5,151 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// inst adds an instruction.
-func (p *printer) inst(v ir.Value, i *ir.Inst) error {
+// inst adds the SPIR-V of instruction v.
+func (p *printer) inst(v ir.Value, inst *ir.Inst) error {
 	var args []uint32
-	for _, u := range i.Uses() {
-		args = append(args, p.ids[u])
+	for _, u := range inst.Uses() {
+		args = append(args, p.resultIDs[u])
 	}
-	if i.Op.IsLaneOp() {
-		return p.scalar(v, i, args)
+	if inst.Op.IsLaneOp() {
+		return p.scalar(v, inst, args)
 	}
-	u32 := p.typ(tensor.Uint32)
-	switch i.Op {
+	u32 := p.typeOf(tensor.Uint32)
+	switch inst.Op {
 	case ir.Param:
-		u64 := p.typ(tensor.Uint64)
+		u64 := p.typeOf(tensor.Uint64)
 		pointer := p.declare(opTypePointer, classPush, u64)
-		p.ids[v] = p.do(opLoad, u64, p.do(opAccessChain, pointer, p.push, p.number(tensor.Uint32, i.Imm)))
+		element := p.emitResult(opAccessChain, pointer, p.pushConstants, p.number(tensor.Uint32, inst.Imm))
+		p.resultIDs[v] = p.emitResult(opLoad, u64, element)
 	case ir.Thread:
-		p.ids[v] = p.thread
+		p.resultIDs[v] = p.thread
 	case ir.Group:
-		p.ids[v] = p.group
+		p.resultIDs[v] = p.group
 	case ir.MulHigh:
-		both := p.do(opUMulExtended, p.declare(opTypeStruct, u32, u32), args...)
-		p.ids[v] = p.do(opCompositeExtract, u32, both, 1)
+		both := p.emitResult(opUMulExtended, p.declare(opTypeStruct, u32, u32), args...)
+		p.resultIDs[v] = p.emitResult(opCompositeExtract, u32, both, 1)
 	case ir.Load:
-		p.load(v, i, args[0])
+		p.load(v, inst, args[0])
 	case ir.Part:
-		p.ids[v] = p.do(opCompositeExtract, p.typ(i.D), p.vectors[i.Args[0]], uint32(i.Imm))
+		p.resultIDs[v] = p.emitResult(opCompositeExtract, p.typeOf(inst.DType), p.vectors[inst.Args[0]], uint32(inst.Imm))
 	case ir.Store:
-		p.store(i.D, args[0], args[1:])
+		p.store(inst.DType, args[0], args[1:])
 	case ir.Var:
-		p.ids[v] = p.id()
-		emit(&p.variables, opVariable, p.declare(opTypePointer, classFunction, p.typ(i.D)), p.ids[v], classFunction)
-		emit(&p.body, opStore, p.ids[v], args[0])
+		p.resultIDs[v] = p.id()
+		pointer := p.declare(opTypePointer, classFunction, p.typeOf(inst.DType))
+		emit(&p.variables, opVariable, pointer, p.resultIDs[v], classFunction)
+		emit(&p.body, opStore, p.resultIDs[v], args[0])
 	case ir.Get:
-		p.ids[v] = p.do(opLoad, p.typ(i.D), args[0])
+		p.resultIDs[v] = p.emitResult(opLoad, p.typeOf(inst.DType), args[0])
 	case ir.Set:
 		emit(&p.body, opStore, args[0], args[1])
 	case ir.LoadShared:
-		p.ids[v] = p.do(opLoad, p.typ(i.D), p.sharedElement(i, args[0]))
+		p.resultIDs[v] = p.emitResult(opLoad, p.typeOf(inst.DType), p.sharedElement(inst, args[0]))
 	case ir.StoreShared:
-		emit(&p.body, opStore, p.sharedElement(i, args[0]), args[1])
-	case ir.Barrier: // of the workgroup, which acquires and releases its memory
+		emit(&p.body, opStore, p.sharedElement(inst, args[0]), args[1])
+	case ir.Barrier: // scope 2 is the workgroup; 0x108 acquires and releases the memory of the workgroup
 		scope := p.number(tensor.Uint32, 2)
 		emit(&p.body, opControlBarrier, scope, scope, p.number(tensor.Uint32, 0x108))
 	default:
-		p.control(i.Op, args)
+		p.control(inst.Op, args)
 	}
 	return nil
 }
 
-func (p *printer) sharedElement(i *ir.Inst, index uint32) uint32 {
-	pointer := p.declare(opTypePointer, classWorkgroup, p.typ(p.Shared[i.Imm].D))
-	return p.do(opAccessChain, pointer, p.shared[i.Imm], index)
+// sharedElement returns a pointer to an element of an array in the memory of the group.
+func (p *printer) sharedElement(inst *ir.Inst, index uint32) uint32 {
+	pointer := p.declare(opTypePointer, classWorkgroup, p.typeOf(p.Shared[inst.Imm].DType))
+	return p.emitResult(opAccessChain, pointer, p.shared[inst.Imm], index)
 }
 
-// words returns the type of n words of memory.
+// words returns the type of n words of memory: a scalar or a vector.
 func (p *printer) words(d tensor.DType, n int) uint32 {
 	if n == 1 {
-		return p.typ(d)
+		return p.typeOf(d)
 	}
-	return p.declare(opTypeVector, p.typ(d), uint32(n))
+	return p.declare(opTypeVector, p.typeOf(d), uint32(n))
 }
 
-// pointer converts an address. The second result are the memory operands of the access: its alignment.
-func (p *printer) pointer(typ, address uint32, bytes int) (pointer uint32, access []uint32) {
+// pointer converts an address to a pointer to the type typeID. access has the operands of a load or store through the
+// pointer that state its alignment, which is the number of accessed bytes.
+func (p *printer) pointer(typeID, address uint32, bytes int) (pointer uint32, access []uint32) {
 	const aligned = 2
-	return p.do(opConvertUToPtr, p.declare(opTypePointer, classPhysical, typ), address), []uint32{aligned, uint32(bytes)}
+	pointer = p.emitResult(opConvertUToPtr, p.declare(opTypePointer, classPhysical, typeID), address)
+	return pointer, []uint32{aligned, uint32(bytes)}
 }
 
-func (p *printer) load(v ir.Value, i *ir.Inst, address uint32) {
-	n := int(i.Imm)
-	typ := p.words(i.D, n)
-	pointer, access := p.pointer(typ, address, n*i.D.Size())
-	word := p.do(opLoad, typ, append([]uint32{pointer}, access...)...)
+// load adds a Load. The words of a vector remain in p.vectors for Part.
+func (p *printer) load(v ir.Value, inst *ir.Inst, address uint32) {
+	n := int(inst.Imm)
+	typeID := p.words(inst.DType, n)
+	pointer, access := p.pointer(typeID, address, n*inst.DType.Size())
+	word := p.emitResult(opLoad, typeID, append([]uint32{pointer}, access...)...)
 	switch {
 	case n > 1:
 		p.vectors[v] = word
-		word = p.do(opCompositeExtract, p.typ(i.D), word, 0)
-	case i.D.Size() < 4:
-		word = p.do(opUConvert, p.typ(tensor.Uint32), word)
+		word = p.emitResult(opCompositeExtract, p.typeOf(inst.DType), word, 0)
+	case inst.DType.Size() < 4:
+		word = p.emitResult(opUConvert, p.typeOf(tensor.Uint32), word)
 	}
-	p.ids[v] = word
+	p.resultIDs[v] = word
 }
 
+// store adds a Store.
 func (p *printer) store(d tensor.DType, address uint32, words []uint32) {
-	typ, word := p.words(d, len(words)), words[0]
+	typeID, word := p.words(d, len(words)), words[0]
 	switch {
 	case len(words) > 1:
-		word = p.do(opCompositeConstruct, typ, words...)
+		word = p.emitResult(opCompositeConstruct, typeID, words...)
 	case d.Size() < 4:
-		word = p.do(opUConvert, typ, word)
+		word = p.emitResult(opUConvert, typeID, word)
 	}
-	pointer, access := p.pointer(typ, address, len(words)*d.Size())
+	pointer, access := p.pointer(typeID, address, len(words)*d.Size())
 	emit(&p.body, opStore, append([]uint32{pointer, word}, access...)...)
 }
 
-// control adds an instruction of control flow.
+// control adds the branches and labels of a Loop, Break, If, Else or End.
 func (p *printer) control(op ir.Op, args []uint32) {
 	branch := func(label uint32) { emit(&p.body, opBranch, label) }
 	label := func(l uint32) { emit(&p.body, opLabel, l) }
 	last := len(p.open) - 1
 	switch op {
 	case ir.Loop:
-		b := block{isLoop: true, header: p.id(), continues: p.id(), next: p.id()}
-		p.open = append(p.open, b)
+		opened := block{isLoop: true, headerLabel: p.id(), continueLabel: p.id(), mergeLabel: p.id()}
+		p.open = append(p.open, opened)
 		first := p.id()
-		branch(b.header)
-		label(b.header)
-		emit(&p.body, opLoopMerge, b.next, b.continues, 0)
+		branch(opened.headerLabel)
+		label(opened.headerLabel)
+		emit(&p.body, opLoopMerge, opened.mergeLabel, opened.continueLabel, 0)
 		branch(first)
 		label(first)
 	case ir.Break:
 		rest := p.id()
-		emit(&p.body, opBranchConditional, args[0], p.open[last].next, rest)
+		emit(&p.body, opBranchConditional, args[0], p.open[last].mergeLabel, rest)
 		label(rest)
 	case ir.If:
-		b := block{header: p.id(), continues: p.id(), next: p.id()}
-		p.open = append(p.open, b)
-		emit(&p.body, opSelectionMerge, b.next, 0)
-		emit(&p.body, opBranchConditional, args[0], b.header, b.continues)
-		label(b.header)
+		opened := block{headerLabel: p.id(), continueLabel: p.id(), mergeLabel: p.id()}
+		p.open = append(p.open, opened)
+		emit(&p.body, opSelectionMerge, opened.mergeLabel, 0)
+		emit(&p.body, opBranchConditional, args[0], opened.headerLabel, opened.continueLabel)
+		label(opened.headerLabel)
 	case ir.Else:
 		p.open[last].hasElse = true
-		branch(p.open[last].next)
-		label(p.open[last].continues)
+		branch(p.open[last].mergeLabel)
+		label(p.open[last].continueLabel)
 	case ir.End:
-		b := p.open[last]
+		opened := p.open[last]
 		p.open = p.open[:last]
-		if b.isLoop {
-			branch(b.continues)
-			label(b.continues)
-			branch(b.header)
+		if opened.isLoop {
+			branch(opened.continueLabel)
+			label(opened.continueLabel)
+			branch(opened.headerLabel)
 		} else {
-			branch(b.next)
-			if !b.hasElse {
-				label(b.continues)
-				branch(b.next)
+			branch(opened.mergeLabel)
+			if !opened.hasElse {
+				label(opened.continueLabel)
+				branch(opened.mergeLabel)
 			}
 		}
-		label(b.next)
+		label(opened.mergeLabel)
 	}
 }

@@ -1,8 +1,9 @@
 // Package spirv prints kernels as SPIR-V modules for Vulkan 1.2.
 //
-// The entry point is main. The addresses of a kernel are its push constants, 8 bytes each. A launch has a grid of two
-// dimensions: the index of a group is y*(number of groups in x) + x, and indices that exceed the number of groups of
-// the kernel must have no effect, as in kernels of package lower.
+// The entry point is main. The parameters of a kernel (addresses) are its push constants, 8 bytes each. A launch has a
+// grid of two dimensions, in which the index of a group is y*(number of groups in x) + x. The grid may have more groups
+// than the kernel needs, so the code of a group with a greater index must have no effect; kernels of package lower
+// satisfy this.
 package spirv
 
 import "fmt"
@@ -46,7 +47,8 @@ const (
 // Instructions of GLSL.std.450.
 const glslRoundEven, glslTrunc, glslFloor, glslCeil, glslSqrt, glslFma = 2, 3, 8, 9, 31, 50
 
-// Capabilities.
+// Capabilities, execution modes, storage classes, decorations and built-in variables, by their names in the
+// specification.
 const (
 	capShader, capFloat64, capInt64                                                   = 1, 10, 11
 	cap16Bit, cap8Bit, capAddresses                                                   = 4433, 4448, 5347
@@ -59,37 +61,39 @@ const (
 	builtInNumWorkgroups, builtInWorkgroupID, builtInLocalIndex = 24, 26, 29
 )
 
-// module is a module in its sections.
+// module has the words of each section of a module under construction.
 type module struct {
-	next                                    uint32 // the next result
+	lastID                                  uint32 // the last id that was assigned
 	capabilities, decorations, declarations []uint32
-	variables, body                         []uint32 // of the function
-	global                                  []uint32 // variables that the function uses
-	known                                   map[string]uint32
+	variables, body                         []uint32          // the local variables and the instructions of the function
+	global                                  []uint32          // ids of the global variables that the function uses
+	known                                   map[string]uint32 // the ids that once has assigned, by key
 }
 
+// id returns a new id.
 func (m *module) id() uint32 {
-	m.next++
-	return m.next
+	m.lastID++
+	return m.lastID
 }
 
+// emit appends an instruction to a section. Its first word has the number of its words and the opcode.
 func emit(to *[]uint32, op uint32, words ...uint32) {
 	*to = append(append(*to, uint32(len(words)+1)<<16|op), words...)
 }
 
-// declare declares a type once and returns it.
+// declare returns the id of a type, and declares the type if necessary.
 func (m *module) declare(op uint32, words ...uint32) uint32 {
 	return m.once(fmt.Sprint(op, words), func(id uint32) { emit(&m.declarations, op, append([]uint32{id}, words...)...) })
 }
 
-// constant declares a constant once and returns it.
-func (m *module) constant(op, typ uint32, words ...uint32) uint32 {
-	return m.once(fmt.Sprint(op, typ, words), func(id uint32) {
-		emit(&m.declarations, op, append([]uint32{typ, id}, words...)...)
+// constant returns the id of a constant, and declares the constant if necessary.
+func (m *module) constant(op, typeID uint32, words ...uint32) uint32 {
+	return m.once(fmt.Sprint(op, typeID, words), func(id uint32) {
+		emit(&m.declarations, op, append([]uint32{typeID, id}, words...)...)
 	})
 }
 
-// once adds an instruction with a key when the key is needed for the first time.
+// once returns the id of a key. For a new key, it assigns an id and calls add, which adds the instruction.
 func (m *module) once(key string, add func(id uint32)) uint32 {
 	if id, ok := m.known[key]; ok {
 		return id
@@ -100,28 +104,28 @@ func (m *module) once(key string, add func(id uint32)) uint32 {
 	return id
 }
 
-// capability declares that the module uses a feature.
+// capability declares that the module needs a capability of the device.
 func (m *module) capability(c uint32) {
 	m.once(fmt.Sprint("capability", c), func(uint32) { emit(&m.capabilities, opCapability, c) })
 }
 
-// variable declares a global variable.
-func (m *module) variable(typ, class uint32, initial ...uint32) uint32 {
-	pointer := m.declare(opTypePointer, class, typ)
+// variable declares a global variable of a storage storageClass, and returns its id.
+func (m *module) variable(typeID, storageClass uint32, initial ...uint32) uint32 {
+	pointer := m.declare(opTypePointer, storageClass, typeID)
 	id := m.id()
-	emit(&m.declarations, opVariable, append([]uint32{pointer, id, class}, initial...)...)
+	emit(&m.declarations, opVariable, append([]uint32{pointer, id, storageClass}, initial...)...)
 	m.global = append(m.global, id)
 	return id
 }
 
-// do adds an instruction with a result.
-func (m *module) do(op, typ uint32, words ...uint32) uint32 {
+// emitResult adds an instruction with a result to the function, and returns the id of the result.
+func (m *module) emitResult(op, typeID uint32, words ...uint32) uint32 {
 	id := m.id()
-	emit(&m.body, op, append([]uint32{typ, id}, words...)...)
+	emit(&m.body, op, append([]uint32{typeID, id}, words...)...)
 	return id
 }
 
-// text returns the words of a string.
+// text returns the words of a string, which ends with a zero byte.
 func text(s string) []uint32 {
 	words := make([]uint32, len(s)/4+1)
 	for k := range len(s) {

@@ -10,31 +10,32 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Floats are the rules for floats of a number of bits that a module demands. A device must support them.
+// Floats are the rules that a module demands for floats of one size. Only a device that supports them accepts the
+// module.
 type Floats struct {
 	DenormPreserve      bool // subnormal operands and results are kept
-	SignedZeroInfNan    bool // zeros of both signs, infinities and NaN are kept
+	SignedZeroInfNan    bool // signs of zeros, infinities and NaN are kept
 	RoundingNearestEven bool
 }
 
-// Options are properties of the device.
+// Options are the rules for floats that the device supports.
 type Options struct{ Float32, Float64 Floats }
 
-// Module returns the module of a kernel.
+// Module returns the words of the SPIR-V module of a kernel.
 func Module(k *ir.Kernel, o Options) ([]uint32, error) {
 	if err := k.Check(); err != nil {
 		return nil, err
 	}
-	p := &printer{module: module{known: map[string]uint32{}}, Kernel: k, options: o, ids: make([]uint32, len(k.Insts)),
-		vectors: map[ir.Value]uint32{}}
+	p := &printer{module: module{known: map[string]uint32{}}, Kernel: k, options: o,
+		resultIDs: make([]uint32, len(k.Insts)), vectors: map[ir.Value]uint32{}}
 	for _, c := range []uint32{capShader, capInt64, capAddresses} {
 		p.capability(c)
 	}
-	p.glsl, p.main = p.id(), p.id()
+	p.glslSet, p.main = p.id(), p.id()
 	p.inputs()
 	for _, a := range k.Shared {
-		n := p.constant(opConstant, p.typ(tensor.Uint32), uint32(a.N))
-		p.shared = append(p.shared, p.variable(p.declare(opTypeArray, p.typ(a.D), n), classWorkgroup))
+		n := p.constant(opConstant, p.typeOf(tensor.Uint32), uint32(a.Length))
+		p.shared = append(p.shared, p.variable(p.declare(opTypeArray, p.typeOf(a.DType), n), classWorkgroup))
 	}
 	for v := range k.Insts {
 		if err := p.inst(ir.Value(v), &k.Insts[v]); err != nil {
@@ -44,29 +45,36 @@ func Module(k *ir.Kernel, o Options) ([]uint32, error) {
 	return p.assemble(), nil
 }
 
-// printer is a module of a kernel under construction.
+// printer builds the module of a kernel. In SPIR-V, types, constants, variables, labels and results of instructions all
+// have ids, which are numbers from 1.
 type printer struct {
 	module
 	*ir.Kernel
-	options    Options
-	ids        []uint32            // by value
-	vectors    map[ir.Value]uint32 // by Load of several words
-	glsl, main uint32
-	push       uint32 // the push constants
-	group      uint32 // the index of the group
-	thread     uint32
-	shared     []uint32
-	open       []block
+	options   Options
+	resultIDs []uint32            // indexed by value: the id of its result
+	vectors   map[ir.Value]uint32 // for each Load of several words: the id of the vector
+
+	// The following fields are ids.
+	glslSet, main uint32   // the instruction set GLSL.std.450, and the entry point
+	pushConstants uint32   // the variable of the push constants
+	group         uint32   // the index of the group
+	thread        uint32   // the index of the thread in its group
+	shared        []uint32 // indexed by Kernel.Shared: the variable of the array
+
+	open []block // the open blocks, the outermost first
 }
 
-// block is an open Loop or If.
+// block is an open Loop or If, with the ids of its labels.
 type block struct {
-	isLoop, hasElse         bool
-	header, continues, next uint32 // of an If, continues is the label of its Else
+	isLoop, hasElse bool
+	headerLabel     uint32 // the block with the condition of a Loop, or the first block of an If
+	continueLabel   uint32 // the continue target of a Loop, or the Else of an If
+	mergeLabel      uint32 // the merge block, which follows the Loop or If
 }
 
-// typ returns the type of a dtype. Integers have no sign: instructions do.
-func (p *printer) typ(d tensor.DType) uint32 {
+// typeOf returns the id of the type of a dtype. Integer types are the same for both signs, because SPIR-V has separate
+// instructions for signed and unsigned integers.
+func (p *printer) typeOf(d tensor.DType) uint32 {
 	switch {
 	case d == tensor.Bool:
 		return p.declare(opTypeBool)
@@ -83,38 +91,39 @@ func (p *printer) typ(d tensor.DType) uint32 {
 	return p.declare(opTypeInt, uint32(8*d.Size()), 0)
 }
 
-// inputs declares the push constants and the indices of the thread.
+// inputs declares the push constants, and computes the indices of the group and of the thread.
 func (p *printer) inputs() {
-	u32, u64 := p.typ(tensor.Uint32), p.typ(tensor.Uint64)
+	u32, u64 := p.typeOf(tensor.Uint32), p.typeOf(tensor.Uint64)
 	if p.Params > 0 {
 		addresses := p.declare(opTypeStruct, slices.Repeat([]uint32{u64}, p.Params)...)
 		emit(&p.decorations, opDecorate, addresses, decorationBlock)
 		for k := range p.Params {
 			emit(&p.decorations, opMemberDecorate, addresses, uint32(k), decorationOffset, uint32(8*k))
 		}
-		p.push = p.variable(addresses, classPush)
+		p.pushConstants = p.variable(addresses, classPush)
 	}
 	vector := p.declare(opTypeVector, u32, 3)
-	input := func(typ, builtIn uint32) uint32 {
-		v := p.variable(typ, classInput)
+	input := func(typeID, builtIn uint32) uint32 {
+		v := p.variable(typeID, classInput)
 		emit(&p.decorations, opDecorate, v, decorationBuiltIn, builtIn)
 		return v
 	}
 	local, group, count := input(u32, builtInLocalIndex), input(vector, builtInWorkgroupID),
 		input(vector, builtInNumWorkgroups)
-	p.thread = p.do(opLoad, u32, local)
-	id, n := p.do(opLoad, vector, group), p.do(opLoad, vector, count)
-	row := p.do(opIMul, u32, p.do(opCompositeExtract, u32, id, 1), p.do(opCompositeExtract, u32, n, 0))
-	p.group = p.do(opIAdd, u32, row, p.do(opCompositeExtract, u32, id, 0))
+	p.thread = p.emitResult(opLoad, u32, local)
+	id, n := p.emitResult(opLoad, vector, group), p.emitResult(opLoad, vector, count)
+	y := p.emitResult(opCompositeExtract, u32, id, 1)
+	row := p.emitResult(opIMul, u32, y, p.emitResult(opCompositeExtract, u32, n, 0))
+	p.group = p.emitResult(opIAdd, u32, row, p.emitResult(opCompositeExtract, u32, id, 0))
 }
 
-// assemble joins the sections in the order that the specification requires.
+// assemble joins the sections of the module in the order that the specification requires.
 func (p *printer) assemble() []uint32 {
 	void := p.declare(opTypeVoid)
 	function, label := p.declare(opTypeFunction, void), p.id()
 	modes := p.modes()
-	words := append([]uint32{magic, version, 0, p.next + 1, 0}, p.capabilities...)
-	emit(&words, opExtInstImport, append([]uint32{p.glsl}, text("GLSL.std.450")...)...)
+	words := append([]uint32{magic, version, 0, p.lastID + 1, 0}, p.capabilities...)
+	emit(&words, opExtInstImport, append([]uint32{p.glslSet}, text("GLSL.std.450")...)...)
 	emit(&words, opMemoryModel, 5348, 1) // PhysicalStorageBuffer64, GLSL450
 	entry := append([]uint32{5, p.main}, text("main")...)
 	emit(&words, opEntryPoint, append(entry, p.global...)...)
@@ -127,7 +136,8 @@ func (p *printer) assemble() []uint32 {
 	return words
 }
 
-// modes returns the execution modes, and declares their capabilities.
+// modes returns the instructions that set the execution modes: the group size and the rules for floats. It declares the
+// capabilities that these modes require.
 func (p *printer) modes() (modes []uint32) {
 	emit(&modes, opExecutionMode, p.main, modeLocalSize, uint32(p.GroupSize), 1, 1)
 	add := func(demanded bool, capability, mode, width uint32) {
@@ -137,7 +147,7 @@ func (p *printer) modes() (modes []uint32) {
 		}
 	}
 	floats := map[uint32]Floats{32: p.options.Float32}
-	if slices.ContainsFunc(p.Insts, func(i ir.Inst) bool { return i.D == tensor.Float64 }) {
+	if slices.ContainsFunc(p.Insts, func(i ir.Inst) bool { return i.DType == tensor.Float64 }) {
 		floats[64] = p.options.Float64
 	}
 	for _, width := range []uint32{32, 64} {
@@ -149,25 +159,29 @@ func (p *printer) modes() (modes []uint32) {
 	return modes
 }
 
+// number returns the id of a constant with the given bits.
 func (p *printer) number(d tensor.DType, bits uint64) uint32 {
 	switch {
 	case d == tensor.Bool && bits == 0:
-		return p.constant(opConstantFalse, p.typ(d))
+		return p.constant(opConstantFalse, p.typeOf(d))
 	case d == tensor.Bool:
-		return p.constant(opConstantTrue, p.typ(d))
+		return p.constant(opConstantTrue, p.typeOf(d))
 	case d.Size() == 8:
-		return p.constant(opConstant, p.typ(d), uint32(bits), uint32(bits>>32))
+		return p.constant(opConstant, p.typeOf(d), uint32(bits), uint32(bits>>32))
 	}
-	return p.constant(opConstant, p.typ(d), uint32(bits))
+	return p.constant(opConstant, p.typeOf(d), uint32(bits))
 }
 
-// forms are the opcodes of operations on unsigned and signed integers, floats and bools. Numbers above 1000 are 1000
-// plus an instruction of GLSL.std.450.
-var forms = map[lane.Op][4]uint32{
+// glslBase is added to the numbers of instructions of GLSL.std.450 in forms, to distinguish them from opcodes.
+const glslBase = 1000
+
+// forms has the opcodes of each operation on unsigned integers, signed integers, floats and bools: see class. 0 means
+// that there is none.
+var opcodes = map[lane.Op][4]uint32{
 	lane.Add: {opIAdd, opIAdd, opFAdd}, lane.Sub: {opISub, opISub, opFSub}, lane.Mul: {opIMul, opIMul, opFMul},
-	lane.Div: {opUDiv, opSDiv, opFDiv}, lane.FMA: {2: 1000 + glslFma}, lane.Sqrt: {2: 1000 + glslSqrt},
-	lane.Floor: {2: 1000 + glslFloor}, lane.Ceil: {2: 1000 + glslCeil}, lane.Trunc: {2: 1000 + glslTrunc},
-	lane.Rint: {2: 1000 + glslRoundEven}, lane.And: {opBitwiseAnd, opBitwiseAnd, 0, opLogicalAnd},
+	lane.Div: {opUDiv, opSDiv, opFDiv}, lane.FMA: {2: glslBase + glslFma}, lane.Sqrt: {2: glslBase + glslSqrt},
+	lane.Floor: {2: glslBase + glslFloor}, lane.Ceil: {2: glslBase + glslCeil}, lane.Trunc: {2: glslBase + glslTrunc},
+	lane.Rint: {2: glslBase + glslRoundEven}, lane.And: {opBitwiseAnd, opBitwiseAnd, 0, opLogicalAnd},
 	lane.Or:     {opBitwiseOr, opBitwiseOr, 0, opLogicalOr},
 	lane.Xor:    {opBitwiseXor, opBitwiseXor, 0, opLogicalNotEqual},
 	lane.Not:    {opNot, opNot, 0, opLogicalNot},
@@ -180,7 +194,8 @@ var forms = map[lane.Op][4]uint32{
 	lane.Select: {opSelect, opSelect, opSelect},
 }
 
-func class(d tensor.DType) int {
+// class returns the index of the opcode for a dtype in an entry of forms.
+func opcodeColumn(d tensor.DType) int {
 	switch {
 	case d == tensor.Bool:
 		return 3
@@ -193,37 +208,39 @@ func class(d tensor.DType) int {
 }
 
 // scalar adds an operation of package lane.
-func (p *printer) scalar(v ir.Value, i *ir.Inst, args []uint32) error {
-	op := lane.Op(i.Op)
-	from := i.D
-	if uses := i.Uses(); len(uses) > 0 {
+func (p *printer) scalar(v ir.Value, inst *ir.Inst, args []uint32) error {
+	op := lane.Op(inst.Op)
+	from := inst.DType
+	if uses := inst.Uses(); len(uses) > 0 {
 		from = p.Type(uses[len(uses)-1])
 	}
 	switch op {
 	case lane.Const:
-		p.ids[v] = p.number(i.D, i.Imm)
+		p.resultIDs[v] = p.number(inst.DType, inst.Imm)
 	case lane.Bits:
-		if p.ids[v] = args[0]; p.typ(i.D) != p.typ(from) {
-			p.ids[v] = p.do(opBitcast, p.typ(i.D), args[0])
+		if p.resultIDs[v] = args[0]; p.typeOf(inst.DType) != p.typeOf(from) {
+			p.resultIDs[v] = p.emitResult(opBitcast, p.typeOf(inst.DType), args[0])
 		}
 	case lane.Convert:
-		p.ids[v] = p.do(conversion(i.D, from), p.typ(i.D), args[0])
+		p.resultIDs[v] = p.emitResult(conversion(inst.DType, from), p.typeOf(inst.DType), args[0])
 	case lane.Lookup:
-		p.ids[v] = p.lookup(i.Table, args[0])
+		p.resultIDs[v] = p.lookup(inst.Table, args[0])
 	default:
-		code := forms[op][class(from)]
+		code := opcodes[op][opcodeColumn(from)]
 		if code == 0 {
 			return fmt.Errorf("%v of %v has no instruction", op, from)
 		}
-		if code > 1000 {
-			p.ids[v] = p.do(opExtInst, p.typ(i.D), append([]uint32{p.glsl, code - 1000}, args...)...)
-			if op.Rounds() && i.D == tensor.Float64 {
-				p.ids[v] = p.withSign(p.ids[v], args[0])
+		if code > glslBase {
+			operands := append([]uint32{p.glslSet, code - glslBase}, args...)
+			p.resultIDs[v] = p.emitResult(opExtInst, p.typeOf(inst.DType), operands...)
+			if op.Rounds() && inst.DType == tensor.Float64 {
+				p.resultIDs[v] = p.withSign(p.resultIDs[v], args[0])
 			}
 			return nil
 		}
-		if p.ids[v] = p.do(code, p.typ(i.D), args...); from.IsFloat() && !op.Compares() && op != lane.Select {
-			emit(&p.decorations, opDecorate, p.ids[v], decorationNoContraction)
+		p.resultIDs[v] = p.emitResult(code, p.typeOf(inst.DType), args...)
+		if from.IsFloat() && !op.Compares() && op != lane.Select {
+			emit(&p.decorations, opDecorate, p.resultIDs[v], decorationNoContraction)
 		}
 	}
 	return nil
@@ -232,11 +249,12 @@ func (p *printer) scalar(v ir.Value, i *ir.Inst, args []uint32) error {
 // withSign returns a rounded float64 with the sign of its operand. Mesa rounds float64 by integer operations that lose
 // the sign of zero (nir_lower_double_ops.c).
 func (p *printer) withSign(rounded, operand uint32) uint32 {
-	bits, float := p.typ(tensor.Int64), p.typ(tensor.Float64)
-	sign := p.do(opBitwiseAnd, bits, p.do(opBitcast, bits, operand), p.number(tensor.Int64, 1<<63))
-	return p.do(opBitcast, float, p.do(opBitwiseOr, bits, p.do(opBitcast, bits, rounded), sign))
+	bits, float := p.typeOf(tensor.Int64), p.typeOf(tensor.Float64)
+	sign := p.emitResult(opBitwiseAnd, bits, p.emitResult(opBitcast, bits, operand), p.number(tensor.Int64, 1<<63))
+	return p.emitResult(opBitcast, float, p.emitResult(opBitwiseOr, bits, p.emitResult(opBitcast, bits, rounded), sign))
 }
 
+// conversion returns the opcode of a conversion.
 func conversion(to, from tensor.DType) uint32 {
 	switch {
 	case to.IsFloat() && from.IsFloat():
@@ -253,9 +271,10 @@ func conversion(to, from tensor.DType) uint32 {
 	return opUConvert
 }
 
-// lookup reads an entry of a table, which is a variable with constant contents.
+// lookup adds the read of an entry of a table, which is a variable with constant contents. The low 5 bits of x are the
+// index.
 func (p *printer) lookup(table *[32]float32, x uint32) uint32 {
-	u32, f32 := p.typ(tensor.Uint32), p.typ(tensor.Float32)
+	u32, f32 := p.typeOf(tensor.Uint32), p.typeOf(tensor.Float32)
 	key := fmt.Sprint("table", *table)
 	variable, ok := p.known[key]
 	if !ok {
@@ -267,7 +286,7 @@ func (p *printer) lookup(table *[32]float32, x uint32) uint32 {
 		variable = p.variable(array, classPrivate, p.constant(opConstantComposite, array, entries...))
 		p.known[key] = variable
 	}
-	index := p.do(opBitwiseAnd, u32, p.do(opBitcast, u32, x), p.number(tensor.Uint32, 31))
+	index := p.emitResult(opBitwiseAnd, u32, p.emitResult(opBitcast, u32, x), p.number(tensor.Uint32, 31))
 	pointer := p.declare(opTypePointer, classPrivate, f32)
-	return p.do(opLoad, f32, p.do(opAccessChain, pointer, variable, index))
+	return p.emitResult(opLoad, f32, p.emitResult(opAccessChain, pointer, variable, index))
 }

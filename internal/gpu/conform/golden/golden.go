@@ -1,4 +1,5 @@
-// Package golden has kernels for tests of printers, and compares their output with files.
+// Package golden is for tests of the packages that print kernels (ptx, spirv). It has sample kernels, and compares
+// printed texts with the contents of files.
 package golden
 
 import (
@@ -19,7 +20,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Few returns a few kernels by name. lookup finds ops of the catalogue.
+// Few returns a few kernels with their names. lookup finds ops by name.
 func Few(t *testing.T, lookup graph.Lookup) iter.Seq2[string, *ir.Kernel] {
 	return func(yield func(string, *ir.Kernel) bool) {
 		for _, c := range []struct {
@@ -69,7 +70,7 @@ type call struct {
 
 func f32(shape ...int) tensor.Meta { return tensor.New(tensor.Float32, shape...) }
 
-// calls have kernels of every kind.
+// calls have kernels of each kind: rows, reductions in two stages, gathers, products and convolutions.
 var calls = []call{
 	{"softmax", graph.Attrs{"dim": 1}, []tensor.Meta{f32(9, 30)}},
 	{"sum", graph.Attrs{"dim": []int{1}}, []tensor.Meta{f32(2, 1<<15)}},
@@ -78,6 +79,7 @@ var calls = []call{
 	{"conv2d", graph.Attrs{"padding": 1}, []tensor.Meta{f32(1, 3, 8, 8), f32(4, 3, 3, 3), f32(4)}},
 }
 
+// programOf compiles a call.
 func programOf(t *testing.T, op *graph.Op, c call) *lower.Program {
 	made, err := conform.NewCall(op, c.attrs, c.in, rand.New(rand.NewPCG(1, 2)))
 	if err != nil {
@@ -90,7 +92,7 @@ func programOf(t *testing.T, op *graph.Op, c call) *lower.Program {
 	return p
 }
 
-// Many returns the kernels of [Few], and those of every step-th expression of [conform.Primitives] and
+// Many returns the kernels of [Few], and the kernels of every step-th expression of [conform.Primitives] and
 // [conform.Functions].
 func Many(t *testing.T, lookup graph.Lookup, step int) iter.Seq2[string, *ir.Kernel] {
 	functions := conform.Functions(tensor.Float32, tensor.Float64, tensor.Int64, tensor.Complex64)
@@ -109,6 +111,7 @@ func Many(t *testing.T, lookup graph.Lookup, step int) iter.Seq2[string, *ir.Ker
 	}
 }
 
+// kernelOf compiles an expression for the iteration with the name walk: see [conform.Walks].
 func kernelOf(t *testing.T, c conform.Code, walk string) *ir.Kernel {
 	it, err := conform.Iterate(c.Code, walk, 3, 8, 10)
 	if err != nil {
