@@ -9,8 +9,8 @@ import (
 // maxCopyBytes is the size of the copies that [CopyBandwidth] measures. It exceeds the caches of all devices.
 const maxCopyBytes = 1 << 28
 
-// CopyBandwidth measures copies within the memory of a device. It returns the bytes that are read and written in a
-// second, in the fastest of several runs of several copies.
+// CopyBandwidth measures copies within the memory of a device. It returns the number of bytes that are read and written
+// per second. Of several runs, the fastest one counts.
 func CopyBandwidth(d device.Device) (float64, error) {
 	const copies, runs = 4, 5
 	bytes := maxCopyBytes

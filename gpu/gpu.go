@@ -1,6 +1,6 @@
-// Package gpu finds devices that run kernels: through Vulkan 1.2 and through the driver of CUDA. It is a module of its
-// own, so that the main module does not depend on libraries of the system. A program that imports it can run graphs on
-// the devices "vulkan" and "cuda".
+// Package gpu finds GPUs through Vulkan 1.2 and through the driver of CUDA. A program that imports it can run graphs on
+// the devices "vulkan" and "cuda" (graphrun.Options.Device). It is a module of its own, so that the main module does
+// not depend on libraries of the system.
 package gpu
 
 import (
@@ -12,10 +12,10 @@ import (
 	"github.com/graphrun/graphrun/internal/gpu/device"
 )
 
-// drivers open the devices of the drivers of this platform.
+// drivers has a function for each driver of this platform, which opens the devices of the driver.
 var drivers []func() ([]device.Device, error)
 
-// register adds a driver. Programs use its first device.
+// register adds a driver under the name that graphrun.Options.Device accepts. Programs use its first device.
 func register(name string, open func() ([]device.Device, error)) {
 	drivers = append(drivers, open)
 	devices.Register(name, func() (graph.Device, error) { return backend.First(open()) })

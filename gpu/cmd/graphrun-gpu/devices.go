@@ -16,17 +16,18 @@ import (
 // report is the document of the command devices.
 type report struct {
 	Devices []deviceReport `json:"devices"`
-	Skipped string         `json:"skipped,omitempty"` // why drivers and devices were not opened
+	Skipped string         `json:"skipped,omitempty"` // the reasons for drivers and devices that were not opened
 }
 
+// deviceReport describes a device: see [device.Info].
 type deviceReport struct {
 	Name     string   `json:"name"`
 	Driver   string   `json:"driver"`
 	Kind     string   `json:"kind"`
 	Memory   int      `json:"memory_bytes"`
-	Promises []string `json:"promises"`
-	Lacks    []string `json:"lacks"`
-	CopyGBs  float64  `json:"copy_gb_per_s"` // bytes that are read and written
+	Promises []string `json:"promises"`      // the operations that it computes exactly
+	Lacks    []string `json:"lacks"`         // the other operations
+	CopyGBs  float64  `json:"copy_gb_per_s"` // 10^9 bytes per second, read and written bytes
 }
 
 func devicesCommand() *cobra.Command {
@@ -34,9 +35,10 @@ func devicesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "devices",
 		Short: "List devices, what they compute exactly, and their copy bandwidth",
-		Long: `Opens all devices of Vulkan and of CUDA. Each device runs sums, products, quotients, roots and fused products
-on random and special numbers. It promises an operation if all results are those of the processor.
-The copy bandwidth counts the bytes that are read and written. --device of other commands runs graphs on a device.`,
+		Long: `Opens all devices of Vulkan and of CUDA. Each device computes sums, products, quotients, square roots and fused
+multiply-adds of random and special numbers. An operation is listed as exact if all results equal those of the
+processor. The copy bandwidth counts the bytes that are read and the bytes that are written. Other commands run
+graphs on a device with --device.`,
 		Example: `  graphrun-gpu devices
   graphrun-gpu devices --json`,
 		Args: cobra.NoArgs,

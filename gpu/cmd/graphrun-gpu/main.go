@@ -1,4 +1,5 @@
-// Command graphrun-gpu is the command graphrun with the command devices.
+// Command graphrun-gpu is the command graphrun with GPUs: --device accepts vulkan and cuda, and the subcommand devices
+// lists the devices.
 package main
 
 import "github.com/graphrun/graphrun/cli"

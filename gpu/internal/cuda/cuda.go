@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-// Package cuda runs kernels on the driver interface of CUDA without cgo. The driver compiles PTX.
+// Package cuda runs kernels through CUDA's driver API without cgo. Kernels are passed to the driver as PTX.
 package cuda
 
 import (
@@ -18,16 +18,18 @@ import (
 	"github.com/graphrun/graphrun/internal/gpu/ptx"
 )
 
-// library is part of NVIDIA's driver.
+// library has the driver API. It is part of NVIDIA's driver.
 const library = "libcuda.so.1"
 
-// functions are functions of the driver, by their names without cu and version.
+// functions has the addresses of functions of the driver API. The fields have the functions' names without cu and
+// without version suffix.
 type functions struct {
 	Init, DeviceGetCount, DeviceGet, DeviceGetName, DeviceGetAttribute, DeviceTotalMem, DevicePrimaryCtxRetain,
 	DevicePrimaryCtxRelease, CtxSetCurrent, MemAlloc, MemFree, MemHostAlloc, MemFreeHost, MemcpyAsync, ModuleLoadDataEx,
 	ModuleUnload, ModuleGetFunction, LaunchKernel, StreamCreate, StreamDestroy, StreamSynchronize uintptr
 }
 
+// byName returns the fields by the full names of the functions.
 func (f *functions) byName() map[string]*uintptr {
 	return map[string]*uintptr{"cuInit": &f.Init, "cuDeviceGetCount": &f.DeviceGetCount, "cuDeviceGet": &f.DeviceGet,
 		"cuDeviceGetName": &f.DeviceGetName, "cuDeviceGetAttribute": &f.DeviceGetAttribute,
@@ -86,7 +88,7 @@ func Open() (list []device.Device, err error) {
 		return nil, err
 	}
 	for k := range n {
-		d := &dev{f: f}
+		d := &dev{api: f}
 		if e := d.open(k); e != nil {
 			d.Close()
 			err = errors.Join(err, fmt.Errorf("device %d: %w", k, e))
@@ -99,7 +101,7 @@ func Open() (list []device.Device, err error) {
 
 // dev is an open device with its primary context and a stream.
 type dev struct {
-	f               *functions
+	api             *functions
 	info            device.Info
 	ordinal         int32
 	context, stream uintptr
@@ -111,8 +113,9 @@ func (d *dev) Info() device.Info { return d.info }
 // maxParams bounds the parameters of a kernel far below the 4 KB that PTX allows.
 const maxParams = 64
 
+// open opens device k, and tests which operations it computes exactly.
 func (d *dev) open(k int32) error {
-	if err := call(d.f.DeviceGet, uintptr(ptr(&d.ordinal)), uintptr(k)); err != nil {
+	if err := call(d.api.DeviceGet, uintptr(ptr(&d.ordinal)), uintptr(k)); err != nil {
 		return err
 	}
 	name := make([]byte, 256)
@@ -120,12 +123,12 @@ func (d *dev) open(k int32) error {
 	var memory uint64
 	const attributeIntegrated, attributeMajor, attributeMinor = 18, 75, 76
 	ordinal := uintptr(d.ordinal)
-	if err := errors.Join(call(d.f.DeviceGetName, uintptr(ptr(&name[0])), uintptr(len(name)), ordinal),
-		call(d.f.DeviceGetAttribute, uintptr(ptr(&major)), attributeMajor, ordinal),
-		call(d.f.DeviceGetAttribute, uintptr(ptr(&minor)), attributeMinor, ordinal),
-		call(d.f.DeviceGetAttribute, uintptr(ptr(&integrated)), attributeIntegrated, ordinal),
-		call(d.f.DeviceTotalMem, uintptr(ptr(&memory)), ordinal),
-		call(d.f.DevicePrimaryCtxRetain, uintptr(ptr(&d.context)), ordinal)); err != nil {
+	if err := errors.Join(call(d.api.DeviceGetName, uintptr(ptr(&name[0])), uintptr(len(name)), ordinal),
+		call(d.api.DeviceGetAttribute, uintptr(ptr(&major)), attributeMajor, ordinal),
+		call(d.api.DeviceGetAttribute, uintptr(ptr(&minor)), attributeMinor, ordinal),
+		call(d.api.DeviceGetAttribute, uintptr(ptr(&integrated)), attributeIntegrated, ordinal),
+		call(d.api.DeviceTotalMem, uintptr(ptr(&memory)), ordinal),
+		call(d.api.DevicePrimaryCtxRetain, uintptr(ptr(&d.context)), ordinal)); err != nil {
 		return err
 	}
 	text, _, _ := strings.Cut(string(name), "\x00")
@@ -138,10 +141,10 @@ func (d *dev) open(k int32) error {
 	}
 	d.processor = fmt.Sprintf("sm_%d%d", major, minor)
 	if major > 8 || major == 8 && minor > 0 {
-		d.processor = "sm_80" // PTX 7.0 knows no later one; drivers compile it for all
+		d.processor = "sm_80" // the latest target of PTX 7.0; drivers compile it for later processors
 	}
 	const nonBlocking = 1
-	if err := d.do(func() error { return call(d.f.StreamCreate, uintptr(ptr(&d.stream)), nonBlocking) }); err != nil {
+	if err := d.do(func() error { return call(d.api.StreamCreate, uintptr(ptr(&d.stream)), nonBlocking) }); err != nil {
 		return err
 	}
 	var err error
@@ -149,11 +152,12 @@ func (d *dev) open(k int32) error {
 	return err
 }
 
-// do calls functions of the driver in the context of the device, which belongs to a thread of the system.
+// do calls f on a thread of the operating system on which the context of the device is current. f calls functions of
+// the driver.
 func (d *dev) do(f func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if err := call(d.f.CtxSetCurrent, d.context); err != nil {
+	if err := call(d.api.CtxSetCurrent, d.context); err != nil {
 		return err
 	}
 	return f()
@@ -164,12 +168,13 @@ func (d *dev) Close() {
 	if d.context == 0 {
 		return
 	}
-	_ = d.do(func() error { return call(d.f.StreamDestroy, d.stream) })
-	_ = call(d.f.DevicePrimaryCtxRelease, uintptr(d.ordinal))
+	_ = d.do(func() error { return call(d.api.StreamDestroy, d.stream) })
+	_ = call(d.api.DevicePrimaryCtxRelease, uintptr(d.ordinal))
 	d.context = 0
 }
 
-// Alloc implements device.Device. Memory that the host sees is memory of the host, at the same address for the device.
+// Alloc implements device.Device. If host is true, it allocates memory of the host, which the device accesses at the
+// same address.
 func (d *dev) Alloc(bytes int, host bool) (*device.Buffer, error) {
 	if bytes < 1 {
 		return nil, fmt.Errorf("cuda: a buffer of %d bytes", bytes)
@@ -177,29 +182,29 @@ func (d *dev) Alloc(bytes int, host bool) (*device.Buffer, error) {
 	b := &device.Buffer{Size: bytes}
 	return b, d.do(func() error {
 		if !host {
-			b.Free = func() { _ = d.do(func() error { return call(d.f.MemFree, uintptr(b.Address)) }) }
-			return call(d.f.MemAlloc, uintptr(ptr(&b.Address)), uintptr(bytes))
+			b.Free = func() { _ = d.do(func() error { return call(d.api.MemFree, uintptr(b.Address)) }) }
+			return call(d.api.MemAlloc, uintptr(ptr(&b.Address)), uintptr(bytes))
 		}
 		var at unsafe.Pointer
 		const portableAndMapped = 3
-		if err := call(d.f.MemHostAlloc, uintptr(ptr(&at)), uintptr(bytes), portableAndMapped); err != nil {
+		if err := call(d.api.MemHostAlloc, uintptr(ptr(&at)), uintptr(bytes), portableAndMapped); err != nil {
 			return err
 		}
 		b.Address, b.Bytes = uint64(uintptr(at)), unsafe.Slice((*byte)(at), bytes)
-		b.Free = func() { _ = d.do(func() error { return call(d.f.MemFreeHost, uintptr(at)) }) }
+		b.Free = func() { _ = d.do(func() error { return call(d.api.MemFreeHost, uintptr(at)) }) }
 		return nil
 	})
 }
 
-// kernel is a module with one function.
+// kernel is a compiled kernel: a module of CUDA with one function.
 type kernel struct {
 	d                *dev
 	module, function uintptr
-	params, threads  int
+	params, threads  int // number of addresses, and of threads in a group
 }
 
 // Free unloads the module. No run may use it afterwards.
-func (k *kernel) Free() { _ = k.d.do(func() error { return call(k.d.f.ModuleUnload, k.module) }) }
+func (k *kernel) Free() { _ = k.d.do(func() error { return call(k.d.api.ModuleUnload, k.module) }) }
 
 // Compile implements device.Device.
 func (d *dev) Compile(kir *ir.Kernel) (device.Kernel, error) {
@@ -216,12 +221,12 @@ func (d *dev) Compile(kir *ir.Kernel) (device.Kernel, error) {
 			log  *byte
 			size uint64
 		}{&log[0], uint64(len(log))}
-		if err := call(d.f.ModuleLoadDataEx, uintptr(ptr(&k.module)), uintptr(ptr(&image[0])), uintptr(len(options)),
+		if err := call(d.api.ModuleLoadDataEx, uintptr(ptr(&k.module)), uintptr(ptr(&image[0])), uintptr(len(options)),
 			uintptr(ptr(&options[0])), uintptr(ptr(&values))); err != nil {
 			message, _, _ := strings.Cut(string(log), "\x00")
 			return fmt.Errorf("%w: %s", err, message)
 		}
-		return call(d.f.ModuleGetFunction, uintptr(ptr(&k.function)), k.module, uintptr(ptr(&name[0])))
+		return call(d.api.ModuleGetFunction, uintptr(ptr(&k.function)), k.module, uintptr(ptr(&name[0])))
 	})
 }
 
@@ -230,30 +235,31 @@ func (d *dev) Run(steps []device.Step) error {
 	return d.do(func() error {
 		for _, s := range steps {
 			if err := d.launch(s); err != nil {
-				return errors.Join(err, call(d.f.StreamSynchronize, d.stream))
+				return errors.Join(err, call(d.api.StreamSynchronize, d.stream))
 			}
 		}
-		return call(d.f.StreamSynchronize, d.stream)
+		return call(d.api.StreamSynchronize, d.stream)
 	})
 }
 
+// launch starts a step on the stream of the device.
 func (d *dev) launch(s device.Step) error {
 	if s.Kernel == nil {
 		if !s.CopyFits() {
-			return errors.New("cuda: a copy without buffers, or of more bytes than these have")
+			return errors.New("cuda: a copy has no buffer, or exceeds a buffer")
 		}
-		return call(d.f.MemcpyAsync, uintptr(s.To.Address)+uintptr(s.ToAt), uintptr(s.From.Address)+uintptr(s.FromAt),
+		return call(d.api.MemcpyAsync, uintptr(s.To.Address)+uintptr(s.ToAt), uintptr(s.From.Address)+uintptr(s.FromAt),
 			uintptr(s.Bytes), d.stream)
 	}
 	k, ok := s.Kernel.(*kernel)
 	if !ok || k.d != d || len(s.Addresses) != k.params || s.Groups < 1 {
-		return errors.New("cuda: a launch of another device's kernel, with other addresses, or of no groups")
+		return errors.New("cuda: a launch has a kernel of another device, a wrong number of addresses, or no groups")
 	}
 	values := make([]*uint64, k.params+1)
 	for i := range s.Addresses {
 		values[i] = &s.Addresses[i]
 	}
 	x, y := device.Grid(s.Groups)
-	return call(d.f.LaunchKernel, k.function, uintptr(x), uintptr(y), 1, uintptr(k.threads), 1, 1, 0, d.stream,
+	return call(d.api.LaunchKernel, k.function, uintptr(x), uintptr(y), 1, uintptr(k.threads), 1, 1, 0, d.stream,
 		uintptr(ptr(&values[0])), 0)
 }

@@ -1,4 +1,5 @@
-// Package devicetest compares results of devices with those of expr.Code.Eval.
+// Package devicetest has the tests that every driver runs: results of devices are compared with expr.Code.Eval and with
+// the references of ops.
 package devicetest
 
 import (
@@ -78,7 +79,7 @@ func Calls(t *testing.T, open func() ([]device.Device, error)) {
 	}
 }
 
-// Copies copies through memory that the host does not see.
+// Copies tests copies between buffers, through a buffer that the host cannot access.
 func Copies(t *testing.T, open func() ([]device.Device, error)) {
 	t.Helper()
 	list, err := open()
@@ -113,6 +114,7 @@ func Copies(t *testing.T, open func() ([]device.Device, error)) {
 	}
 }
 
+// every returns every step-th expression.
 func every(codes []conform.Code, step int) (list []conform.Code) {
 	for k := 0; k < len(codes); k += step {
 		list = append(list, codes[k])
@@ -120,6 +122,7 @@ func every(codes []conform.Code, step int) (list []conform.Code) {
 	return list
 }
 
+// compare compares the results of expressions on a device, and logs the counts under a name.
 func compare(t *testing.T, d device.Device, name string, codes []conform.Code) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(3, 4))

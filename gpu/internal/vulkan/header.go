@@ -1,7 +1,7 @@
 //go:build ignore
 
-// The structs and constants of Vulkan that package vulkan uses. Structs.go is generated from this file and from the
-// header of Vulkan (Debian package libvulkan-dev).
+// The structs and constants of Vulkan that package vulkan uses. generate.sh generates structs.go from this file and
+// from the header of Vulkan (Debian package libvulkan-dev).
 package vulkan
 
 // #define VK_USE_64_BIT_PTR_DEFINES 0

@@ -13,13 +13,13 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// loader is the library that finds drivers.
+// loader is Vulkan's loader: the library that finds drivers and forwards calls to them.
 const loader = "libvulkan.so.1"
 
-// manifestFolders have a JSON file for each driver.
+// manifestFolders are the folders of manifests: JSON files that each name the library of a driver.
 var manifestFolders = []string{"/etc/vulkan/icd.d", "/usr/share/vulkan/icd.d", "/usr/local/share/vulkan/icd.d"}
 
-// libraries returns the libraries to open: the loader if it is installed, else the libraries of all drivers.
+// libraries returns the libraries to open: the loader if it is installed, otherwise the libraries of all drivers.
 func libraries() []string {
 	if h, err := purego.Dlopen(loader, purego.RTLD_NOW|purego.RTLD_LOCAL); err == nil {
 		_ = purego.Dlclose(h)
@@ -28,8 +28,8 @@ func libraries() []string {
 	return drivers()
 }
 
-// drivers returns the libraries that manifests name: those of VK_DRIVER_FILES or VK_ICD_FILENAMES if one is set, else
-// those in manifestFolders.
+// drivers returns the libraries that manifests name. The manifests are the files in the environment variable
+// VK_DRIVER_FILES or VK_ICD_FILENAMES if one is set, otherwise the files in manifestFolders.
 func drivers() (list []string) {
 	files := filepath.SplitList(os.Getenv("VK_DRIVER_FILES"))
 	if len(files) == 0 {
@@ -60,8 +60,8 @@ func drivers() (list []string) {
 	return list
 }
 
-// entry returns the function of a library that returns all other functions. A driver that is opened without the loader
-// must first agree on a version of its interface.
+// entry opens a library and returns the address of its function vkGetInstanceProcAddr, which finds all other functions.
+// For a driver that is opened without the loader, entry first negotiates the version of the driver's interface.
 func entry(library string) (get uintptr, err error) {
 	handle, err := purego.Dlopen(library, purego.RTLD_NOW|purego.RTLD_LOCAL)
 	if err != nil {

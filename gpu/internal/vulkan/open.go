@@ -14,10 +14,10 @@ import (
 	"github.com/graphrun/graphrun/internal/gpu/spirv"
 )
 
-// instance is an opened library.
+// instance is an instance of Vulkan in an opened library.
 type instance struct {
 	handle uintptr
-	f      instanceFunctions
+	api    instanceFunctions
 }
 
 // Open opens all devices of the loader, or of all drivers if the loader is not installed. Devices that lack a required
@@ -42,6 +42,7 @@ func Open() (list []device.Device, err error) {
 	return list, err
 }
 
+// openInstance opens a library and creates an instance.
 func openInstance(library string) (*instance, error) {
 	get, err := entry(library)
 	if err != nil {
@@ -57,20 +58,20 @@ func openInstance(library string) (*instance, error) {
 	if err := call(create, uintptr(ptr(&info)), 0, uintptr(ptr(&i.handle))); err != nil {
 		return nil, err
 	}
-	return i, load(get, i.handle, i.f.byName())
+	return i, load(get, i.handle, i.api.byName())
 }
 
 // open opens the devices of an instance.
 func (i *instance) open() (list []device.Device, err error) {
 	var n uint32
-	if err := call(i.f.EnumeratePhysicalDevices, i.handle, uintptr(ptr(&n)), 0); err != nil {
+	if err := call(i.api.EnumeratePhysicalDevices, i.handle, uintptr(ptr(&n)), 0); err != nil {
 		return nil, err
 	}
 	if n == 0 {
 		return nil, errors.New("vulkan: there are no devices")
 	}
 	handles := make([]uintptr, n)
-	if err := call(i.f.EnumeratePhysicalDevices, i.handle, uintptr(ptr(&n)), uintptr(ptr(&handles[0]))); err != nil {
+	if err := call(i.api.EnumeratePhysicalDevices, i.handle, uintptr(ptr(&n)), uintptr(ptr(&handles[0]))); err != nil {
 		return nil, err
 	}
 	for _, h := range handles[:n] {
@@ -88,22 +89,22 @@ func (i *instance) open() (list []device.Device, err error) {
 // dev is an open device.
 type dev struct {
 	*instance
-	f                deviceFunctions
+	api              deviceFunctions
 	info             device.Info
-	physical, handle uintptr
-	queue, commands  uintptr
-	pool             uint64
-	semaphore        uint64
-	signaled         uint64 // the value of the semaphore after the last submission
+	physical, handle uintptr // the physical device, and the logical device that was created for it
+	queue, commands  uintptr // the queue for compute, and the command buffer
+	pool             uint64  // the pool of the command buffer
+	semaphore        uint64  // the timeline semaphore that each submission increments
+	signaled         uint64  // the value of the semaphore after the last submission
 	types            []memoryType
 	buffers          map[uint64]*device.Buffer // by handle
 	options          spirv.Options
-	maxPush          int
+	maxPush          int // the maximum size of push constants, in bytes
 }
 
 func (d *dev) Info() device.Info { return d.info }
 
-// open reads the properties of a device, creates its objects, and finds out what it promises.
+// open reads the properties of a device, creates its objects, and tests which operations it computes exactly.
 func (d *dev) open() error {
 	apiVersion := d.properties()
 	if apiVersion < version12 {
@@ -122,14 +123,14 @@ func (d *dev) open() error {
 		PQueuePriorities: &priority}
 	info := deviceCreateInfo{SType: sDeviceCreateInfo, PNext: chain(features), QueueCreateInfoCount: 1,
 		PQueueCreateInfos: &queue}
-	err = call(d.instance.f.CreateDevice, d.physical, uintptr(ptr(&info)), 0, uintptr(ptr(&d.handle)))
+	err = call(d.instance.api.CreateDevice, d.physical, uintptr(ptr(&info)), 0, uintptr(ptr(&d.handle)))
 	if err != nil {
 		return err
 	}
-	if err := load(d.instance.f.GetDeviceProcAddr, d.handle, d.f.byName()); err != nil {
+	if err := load(d.instance.api.GetDeviceProcAddr, d.handle, d.api.byName()); err != nil {
 		return err
 	}
-	purego.SyscallN(d.f.GetDeviceQueue, d.handle, uintptr(family), 0, uintptr(ptr(&d.queue)))
+	purego.SyscallN(d.api.GetDeviceQueue, d.handle, uintptr(family), 0, uintptr(ptr(&d.queue)))
 	if err := d.createObjects(family); err != nil {
 		return err
 	}
@@ -138,11 +139,12 @@ func (d *dev) open() error {
 	return err
 }
 
-// properties reads names, limits and rules for floats. It returns the version of Vulkan.
+// properties reads the name, the limits and the rules for floats of the device. It returns the version of Vulkan that
+// the device supports.
 func (d *dev) properties() uint32 {
 	v12 := physicalDeviceVulkan12Props{SType: sPhysicalDeviceVulkan12Props}
 	p := physicalDeviceProperties2{SType: sPhysicalDeviceProperties2, PNext: chain(&v12)}
-	purego.SyscallN(d.instance.f.GetPhysicalDeviceProperties2, d.physical, uintptr(ptr(&p)))
+	purego.SyscallN(d.instance.api.GetPhysicalDeviceProperties2, d.physical, uintptr(ptr(&p)))
 	kinds := map[uint32]string{typeDiscrete: "discrete", typeIntegrated: "integrated", typeProcessor: "processor"}
 	d.info = device.Info{Name: goText(p.Properties.DeviceName[:]), Driver: "vulkan", Kind: "other"}
 	if kind, ok := kinds[p.Properties.DeviceType]; ok {
@@ -157,7 +159,8 @@ func (d *dev) properties() uint32 {
 			SignedZeroInfNan:    v12.ShaderSignedZeroInfNanPreserveFloat64 != 0,
 			RoundingNearestEven: v12.ShaderRoundingModeRTEFloat64 != 0},
 	}
-	// With "32 bits only" or none, float64 has the rules of float32 or none of its own: the module then demands neither.
+	// If rules cannot be chosen independently for each size, a module may demand a rule for float64 only together with
+	// the same rule for float32.
 	const all = 1
 	if v12.DenormBehaviorIndependence != all {
 		d.options.Float64.DenormPreserve = d.options.Float64.DenormPreserve && d.options.Float32.DenormPreserve
@@ -167,7 +170,7 @@ func (d *dev) properties() uint32 {
 		d.options.Float64.RoundingNearestEven = same
 	}
 	var memory memoryProperties
-	purego.SyscallN(d.instance.f.GetPhysicalDeviceMemoryProperties, d.physical, uintptr(ptr(&memory)))
+	purego.SyscallN(d.instance.api.GetPhysicalDeviceMemoryProperties, d.physical, uintptr(ptr(&memory)))
 	d.types = append(d.types, memory.MemoryTypes[:memory.MemoryTypeCount]...)
 	for _, h := range memory.MemoryHeaps[:memory.MemoryHeapCount] {
 		const local = 1 // VK_MEMORY_HEAP_DEVICE_LOCAL_BIT
@@ -184,7 +187,7 @@ func (d *dev) features() (*physicalDeviceFeatures2, error) {
 	v12 := physicalDeviceVulkan12{SType: sPhysicalDeviceVulkan12}
 	v11 := physicalDeviceVulkan11{SType: sPhysicalDeviceVulkan11, PNext: chain(&v12)}
 	have := physicalDeviceFeatures2{SType: sPhysicalDeviceFeatures2, PNext: chain(&v11)}
-	purego.SyscallN(d.instance.f.GetPhysicalDeviceFeatures2, d.physical, uintptr(ptr(&have)))
+	purego.SyscallN(d.instance.api.GetPhysicalDeviceFeatures2, d.physical, uintptr(ptr(&have)))
 	for name, f := range map[string]uint32{"buffer addresses": v12.BufferDeviceAddress,
 		"timeline semaphores": v12.TimelineSemaphore, "access to 8 bits": v12.StorageBuffer8BitAccess,
 		"access to 16 bits": v11.StorageBuffer16BitAccess, "64-bit integers": have.Features.ShaderInt64} {
@@ -204,10 +207,10 @@ func (d *dev) features() (*physicalDeviceFeatures2, error) {
 // computeFamily returns the first family of queues for compute.
 func (d *dev) computeFamily() (uint32, error) {
 	var n uint32
-	purego.SyscallN(d.instance.f.GetPhysicalDeviceQueueFamilyProperties, d.physical, uintptr(ptr(&n)), 0)
+	purego.SyscallN(d.instance.api.GetPhysicalDeviceQueueFamilyProperties, d.physical, uintptr(ptr(&n)), 0)
 	if n > 0 {
 		families := make([]queueFamilyProperties, n)
-		purego.SyscallN(d.instance.f.GetPhysicalDeviceQueueFamilyProperties, d.physical, uintptr(ptr(&n)),
+		purego.SyscallN(d.instance.api.GetPhysicalDeviceQueueFamilyProperties, d.physical, uintptr(ptr(&n)),
 			uintptr(unsafe.Pointer(&families[0])))
 		for k, f := range families[:n] {
 			if f.QueueFlags&queueCompute != 0 {

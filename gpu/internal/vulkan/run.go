@@ -18,18 +18,18 @@ import (
 // createObjects creates the command buffer and the semaphore.
 func (d *dev) createObjects(family uint32) error {
 	pool := commandPoolCreateInfo{SType: sCommandPoolCreateInfo, Flags: poolReset, QueueFamilyIndex: family}
-	if err := call(d.f.CreateCommandPool, d.handle, uintptr(ptr(&pool)), 0, uintptr(ptr(&d.pool))); err != nil {
+	if err := call(d.api.CreateCommandPool, d.handle, uintptr(ptr(&pool)), 0, uintptr(ptr(&d.pool))); err != nil {
 		return err
 	}
 	buffer := commandBufferAllocateInfo{SType: sCommandBufferAllocateInfo, CommandPool: d.pool, Level: levelPrimary,
 		CommandBufferCount: 1}
-	err := call(d.f.AllocateCommandBuffers, d.handle, uintptr(ptr(&buffer)), uintptr(ptr(&d.commands)))
+	err := call(d.api.AllocateCommandBuffers, d.handle, uintptr(ptr(&buffer)), uintptr(ptr(&d.commands)))
 	if err != nil {
 		return err
 	}
 	timeline := semaphoreTypeCreateInfo{SType: sSemaphoreTypeCreateInfo, SemaphoreType: semaphoreTimeline}
 	semaphore := semaphoreCreateInfo{SType: sSemaphoreCreateInfo, PNext: chain(&timeline)}
-	return call(d.f.CreateSemaphore, d.handle, uintptr(ptr(&semaphore)), 0, uintptr(ptr(&d.semaphore)))
+	return call(d.api.CreateSemaphore, d.handle, uintptr(ptr(&semaphore)), 0, uintptr(ptr(&d.semaphore)))
 }
 
 // Close frees the objects of the device. The instance stays open for other devices.
@@ -38,13 +38,13 @@ func (d *dev) Close() {
 		return
 	}
 	if d.semaphore != 0 {
-		purego.SyscallN(d.f.DestroySemaphore, d.handle, uintptr(d.semaphore), 0)
+		purego.SyscallN(d.api.DestroySemaphore, d.handle, uintptr(d.semaphore), 0)
 	}
 	if d.pool != 0 {
-		purego.SyscallN(d.f.DestroyCommandPool, d.handle, uintptr(d.pool), 0)
+		purego.SyscallN(d.api.DestroyCommandPool, d.handle, uintptr(d.pool), 0)
 	}
-	if d.f.DestroyDevice != 0 {
-		purego.SyscallN(d.f.DestroyDevice, d.handle, 0)
+	if d.api.DestroyDevice != 0 {
+		purego.SyscallN(d.api.DestroyDevice, d.handle, 0)
 	}
 	d.handle = 0
 }
@@ -56,8 +56,8 @@ func (d *dev) Alloc(bytes int, host bool) (_ *device.Buffer, err error) {
 	}
 	var buffer, memory uint64
 	free := func() {
-		purego.SyscallN(d.f.DestroyBuffer, d.handle, uintptr(buffer), 0)
-		purego.SyscallN(d.f.FreeMemory, d.handle, uintptr(memory), 0)
+		purego.SyscallN(d.api.DestroyBuffer, d.handle, uintptr(buffer), 0)
+		purego.SyscallN(d.api.FreeMemory, d.handle, uintptr(memory), 0)
 		delete(d.buffers, buffer)
 	}
 	defer func() {
@@ -67,28 +67,28 @@ func (d *dev) Alloc(bytes int, host bool) (_ *device.Buffer, err error) {
 	}()
 	info := bufferCreateInfo{SType: sBufferCreateInfo, Size: uint64(bytes),
 		Usage: usageStorage | usageAddress | usageTransferSrc | usageTransferDst}
-	if err := call(d.f.CreateBuffer, d.handle, uintptr(ptr(&info)), 0, uintptr(ptr(&buffer))); err != nil {
+	if err := call(d.api.CreateBuffer, d.handle, uintptr(ptr(&info)), 0, uintptr(ptr(&buffer))); err != nil {
 		return nil, err
 	}
 	var need memoryRequirements
-	purego.SyscallN(d.f.GetBufferMemoryRequirements, d.handle, uintptr(buffer), uintptr(ptr(&need)))
+	purego.SyscallN(d.api.GetBufferMemoryRequirements, d.handle, uintptr(buffer), uintptr(ptr(&need)))
 	flags := memoryAllocateFlagsInfo{SType: sMemoryAllocateFlagsInfo, Flags: allocateAddress}
 	allocate := memoryAllocateInfo{SType: sMemoryAllocateInfo, PNext: chain(&flags), AllocationSize: need.Size}
 	if allocate.MemoryTypeIndex, err = d.memoryType(need.MemoryTypeBits, host); err != nil {
 		return nil, err
 	}
-	if err := call(d.f.AllocateMemory, d.handle, uintptr(ptr(&allocate)), 0, uintptr(ptr(&memory))); err != nil {
+	if err := call(d.api.AllocateMemory, d.handle, uintptr(ptr(&allocate)), 0, uintptr(ptr(&memory))); err != nil {
 		return nil, err
 	}
-	if err := call(d.f.BindBufferMemory, d.handle, uintptr(buffer), uintptr(memory), 0); err != nil {
+	if err := call(d.api.BindBufferMemory, d.handle, uintptr(buffer), uintptr(memory), 0); err != nil {
 		return nil, err
 	}
 	address := bufferDeviceAddressInfo{SType: sBufferDeviceAddressInfo, Buffer: buffer}
-	at, _, _ := purego.SyscallN(d.f.GetBufferDeviceAddress, d.handle, uintptr(ptr(&address)))
+	at, _, _ := purego.SyscallN(d.api.GetBufferDeviceAddress, d.handle, uintptr(ptr(&address)))
 	b := &device.Buffer{Address: uint64(at), Size: bytes, Free: free}
 	if host {
 		var mapped unsafe.Pointer
-		err := call(d.f.MapMemory, d.handle, uintptr(memory), 0, uintptr(bytes), 0, uintptr(ptr(&mapped)))
+		err := call(d.api.MapMemory, d.handle, uintptr(memory), 0, uintptr(bytes), 0, uintptr(ptr(&mapped)))
 		if err != nil {
 			return nil, err
 		}
@@ -98,7 +98,8 @@ func (d *dev) Alloc(bytes int, host bool) (_ *device.Buffer, err error) {
 	return b, nil
 }
 
-// memoryType returns the first type of memory that the device, or the host too, accesses.
+// memoryType returns the first allowed type of memory that is local to the device or, if host is true, that the host
+// can access. allowed has a bit for each type.
 func (d *dev) memoryType(allowed uint32, host bool) (uint32, error) {
 	want := uint32(memoryDeviceLocal)
 	if host {
@@ -112,17 +113,17 @@ func (d *dev) memoryType(allowed uint32, host bool) (uint32, error) {
 	return 0, errors.New("vulkan: the device has no such memory")
 }
 
-// kernel is a pipeline.
+// kernel is a compiled kernel: a pipeline of Vulkan.
 type kernel struct {
 	d                *dev
 	pipeline, layout uint64
-	params           int
+	params           int // number of addresses
 }
 
 // Free frees the pipeline. No run may use it afterwards.
 func (k *kernel) Free() {
-	purego.SyscallN(k.d.f.DestroyPipeline, k.d.handle, uintptr(k.pipeline), 0)
-	purego.SyscallN(k.d.f.DestroyPipelineLayout, k.d.handle, uintptr(k.layout), 0)
+	purego.SyscallN(k.d.api.DestroyPipeline, k.d.handle, uintptr(k.pipeline), 0)
+	purego.SyscallN(k.d.api.DestroyPipelineLayout, k.d.handle, uintptr(k.layout), 0)
 }
 
 // Compile implements device.Device.
@@ -145,27 +146,27 @@ func (d *dev) Compile(kir *ir.Kernel) (_ device.Kernel, err error) {
 	if kir.Params > 0 {
 		layout.PushConstantRangeCount, layout.PPushConstantRanges = 1, &push
 	}
-	if err := call(d.f.CreatePipelineLayout, d.handle, uintptr(ptr(&layout)), 0, uintptr(ptr(&k.layout))); err != nil {
+	if err := call(d.api.CreatePipelineLayout, d.handle, uintptr(ptr(&layout)), 0, uintptr(ptr(&k.layout))); err != nil {
 		return nil, err
 	}
 	var module uint64
 	shader := shaderModuleCreateInfo{SType: sShaderModuleCreateInfo, CodeSize: uint64(4 * len(words)), PCode: &words[0]}
-	if err := call(d.f.CreateShaderModule, d.handle, uintptr(ptr(&shader)), 0, uintptr(ptr(&module))); err != nil {
+	if err := call(d.api.CreateShaderModule, d.handle, uintptr(ptr(&shader)), 0, uintptr(ptr(&module))); err != nil {
 		return nil, err
 	}
 	name := []int8{'m', 'a', 'i', 'n', 0}
 	pipeline := computePipelineCreateInfo{SType: sComputePipelineCreateInfo, Layout: k.layout, BasePipelineIndex: -1,
 		Stage: pipelineShaderStageCreateInfo{SType: sPipelineShaderStageCreateInfo, Stage: stageCompute, Module: module,
 			PName: &name[0]}}
-	err = call(d.f.CreateComputePipelines, d.handle, 0, 1, uintptr(ptr(&pipeline)), 0, uintptr(ptr(&k.pipeline)))
-	purego.SyscallN(d.f.DestroyShaderModule, d.handle, uintptr(module), 0)
+	err = call(d.api.CreateComputePipelines, d.handle, 0, 1, uintptr(ptr(&pipeline)), 0, uintptr(ptr(&k.pipeline)))
+	purego.SyscallN(d.api.DestroyShaderModule, d.handle, uintptr(module), 0)
 	return k, err
 }
 
 // Run implements device.Device.
 func (d *dev) Run(steps []device.Step) error {
 	begin := commandBufferBeginInfo{SType: sCommandBufferBeginInfo, Flags: oneTimeSubmit}
-	if err := call(d.f.BeginCommandBuffer, d.commands, uintptr(ptr(&begin))); err != nil {
+	if err := call(d.api.BeginCommandBuffer, d.commands, uintptr(ptr(&begin))); err != nil {
 		return err
 	}
 	for k, s := range steps {
@@ -174,11 +175,11 @@ func (d *dev) Run(steps []device.Step) error {
 				pipelineCompute|pipelineTransfer)
 		}
 		if err := d.record(s); err != nil {
-			return errors.Join(err, call(d.f.EndCommandBuffer, d.commands))
+			return errors.Join(err, call(d.api.EndCommandBuffer, d.commands))
 		}
 	}
 	d.barrier(accessHostRead, pipelineHost)
-	if err := call(d.f.EndCommandBuffer, d.commands); err != nil {
+	if err := call(d.api.EndCommandBuffer, d.commands); err != nil {
 		return err
 	}
 	d.signaled++
@@ -186,48 +187,48 @@ func (d *dev) Run(steps []device.Step) error {
 		PSignalSemaphoreValues: &d.signaled}
 	submit := submitInfo{SType: sSubmitInfo, PNext: chain(&timeline), CommandBufferCount: 1,
 		PCommandBuffers: &d.commands, SignalSemaphoreCount: 1, PSignalSemaphores: &d.semaphore}
-	if err := call(d.f.QueueSubmit, d.queue, 1, uintptr(ptr(&submit)), 0); err != nil {
+	if err := call(d.api.QueueSubmit, d.queue, 1, uintptr(ptr(&submit)), 0); err != nil {
 		return err
 	}
 	wait := semaphoreWaitInfo{SType: sSemaphoreWaitInfo, SemaphoreCount: 1, PSemaphores: &d.semaphore,
 		PValues: &d.signaled}
-	return call(d.f.WaitSemaphores, d.handle, uintptr(ptr(&wait)), math.MaxUint64)
+	return call(d.api.WaitSemaphores, d.handle, uintptr(ptr(&wait)), math.MaxUint64)
 }
 
 // barrier makes earlier writes available to later accesses.
 func (d *dev) barrier(access, stages uint32) {
 	b := memoryBarrier{SType: sMemoryBarrier, SrcAccessMask: accessShaderWrite | accessTransferWrite,
 		DstAccessMask: access}
-	purego.SyscallN(d.f.CmdPipelineBarrier, d.commands, pipelineCompute|pipelineTransfer, uintptr(stages), 0, 1,
+	purego.SyscallN(d.api.CmdPipelineBarrier, d.commands, pipelineCompute|pipelineTransfer, uintptr(stages), 0, 1,
 		uintptr(ptr(&b)), 0, 0, 0, 0)
 }
 
-// record adds a step to the command buffer.
+// record adds a step to the command buffer, which Run submits.
 func (d *dev) record(s device.Step) error {
 	if s.Kernel == nil {
 		from, to := d.handleOf(s.From), d.handleOf(s.To)
 		if from == 0 || to == 0 || !s.CopyFits() {
-			return errors.New("vulkan: a copy of other buffers, or of more bytes than these have")
+			return errors.New("vulkan: a copy has a buffer of another device, or exceeds a buffer")
 		}
 		region := bufferCopy{SrcOffset: uint64(s.FromAt), DstOffset: uint64(s.ToAt), Size: uint64(s.Bytes)}
-		purego.SyscallN(d.f.CmdCopyBuffer, d.commands, uintptr(from), uintptr(to), 1, uintptr(ptr(&region)))
+		purego.SyscallN(d.api.CmdCopyBuffer, d.commands, uintptr(from), uintptr(to), 1, uintptr(ptr(&region)))
 		return nil
 	}
 	k, ok := s.Kernel.(*kernel)
 	if !ok || k.d != d || len(s.Addresses) != k.params || s.Groups < 1 {
-		return errors.New("vulkan: a launch of another device's kernel, with other addresses, or of no groups")
+		return errors.New("vulkan: a launch has a kernel of another device, a wrong number of addresses, or no groups")
 	}
-	purego.SyscallN(d.f.CmdBindPipeline, d.commands, bindCompute, uintptr(k.pipeline))
+	purego.SyscallN(d.api.CmdBindPipeline, d.commands, bindCompute, uintptr(k.pipeline))
 	if k.params > 0 {
-		purego.SyscallN(d.f.CmdPushConstants, d.commands, uintptr(k.layout), stageCompute, 0, uintptr(8*k.params),
+		purego.SyscallN(d.api.CmdPushConstants, d.commands, uintptr(k.layout), stageCompute, 0, uintptr(8*k.params),
 			uintptr(ptr(&s.Addresses[0])))
 	}
 	x, y := device.Grid(s.Groups)
-	purego.SyscallN(d.f.CmdDispatch, d.commands, uintptr(x), uintptr(y), 1)
+	purego.SyscallN(d.api.CmdDispatch, d.commands, uintptr(x), uintptr(y), 1)
 	return nil
 }
 
-// handleOf returns the handle of a buffer, or 0 if the device does not have it.
+// handleOf returns the handle of a buffer, or 0 if the buffer is not a buffer of the device.
 func (d *dev) handleOf(b *device.Buffer) uint64 {
 	for h, other := range d.buffers {
 		if other == b {

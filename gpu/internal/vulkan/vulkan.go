@@ -11,12 +11,13 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// instanceFunctions are functions of an instance, by their names without vk.
+// instanceFunctions has the addresses of functions of an instance. The fields have the functions' names without vk.
 type instanceFunctions struct {
 	DestroyInstance, EnumeratePhysicalDevices, GetPhysicalDeviceProperties2, GetPhysicalDeviceFeatures2,
 	GetPhysicalDeviceMemoryProperties, GetPhysicalDeviceQueueFamilyProperties, CreateDevice, GetDeviceProcAddr uintptr
 }
 
+// byName returns the fields by their names.
 func (f *instanceFunctions) byName() map[string]*uintptr {
 	return map[string]*uintptr{"DestroyInstance": &f.DestroyInstance,
 		"EnumeratePhysicalDevices":               &f.EnumeratePhysicalDevices,
@@ -27,7 +28,7 @@ func (f *instanceFunctions) byName() map[string]*uintptr {
 		"CreateDevice":                           &f.CreateDevice, "GetDeviceProcAddr": &f.GetDeviceProcAddr}
 }
 
-// deviceFunctions are functions of a device, by their names without vk.
+// deviceFunctions has the addresses of functions of a device. The fields have the functions' names without vk.
 type deviceFunctions struct {
 	DestroyDevice, GetDeviceQueue, CreateBuffer, DestroyBuffer, GetBufferMemoryRequirements, AllocateMemory, FreeMemory,
 	BindBufferMemory, GetBufferDeviceAddress, MapMemory, CreateShaderModule, DestroyShaderModule, CreatePipelineLayout,
@@ -36,6 +37,7 @@ type deviceFunctions struct {
 	CmdPipelineBarrier, CmdCopyBuffer, QueueSubmit, CreateSemaphore, DestroySemaphore, WaitSemaphores uintptr
 }
 
+// byName returns the fields by their names.
 func (f *deviceFunctions) byName() map[string]*uintptr {
 	return map[string]*uintptr{"DestroyDevice": &f.DestroyDevice, "GetDeviceQueue": &f.GetDeviceQueue,
 		"CreateBuffer": &f.CreateBuffer, "DestroyBuffer": &f.DestroyBuffer,
@@ -68,7 +70,8 @@ func call(f uintptr, args ...uintptr) error {
 	return nil
 }
 
-// load sets functions. get is vkGetInstanceProcAddr or vkGetDeviceProcAddr of the object.
+// load finds functions by name and stores their addresses. get is the address of vkGetInstanceProcAddr or
+// vkGetDeviceProcAddr, and object the instance or the device.
 func load(get, object uintptr, functions map[string]*uintptr) error {
 	for name, f := range functions {
 		text := append([]byte("vk"+name), 0)
@@ -80,7 +83,8 @@ func load(get, object uintptr, functions map[string]*uintptr) error {
 	return nil
 }
 
-// chain returns the address of the next struct of a chain.
+// chain returns the address of a struct for the field PNext of another one. Vulkan passes optional parameters as such
+// linked lists.
 func chain[T any](next *T) *byte { return (*byte)(unsafe.Pointer(next)) }
 
 // goText returns the text of a C string in an array.
