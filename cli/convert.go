@@ -32,10 +32,8 @@ func convertCommand(ext *command.Extensions) *cobra.Command {
 		Short: "Write a model as a readable graph file",
 		Long: `Writes an .onnx model or a graph file as a graph file in JSON, one node a line. Weights are written
 to a .safetensors file with the same base name, under the names of their constants. Small constants are
-written into OUT. Weights stay in their file if OUT can
-refer to it. OUT gives the same bits as
-IN, except where shapes are computed from symbolic sizes of a model: there, sums may round
-differently.
+written into OUT. Weights stay in their file if OUT can refer to it. OUT gives the same bits as IN,
+with one exception: where shapes are computed from symbolic sizes, sums may round differently.
 
 Symbolic sizes of a model stay symbols unless --dim fixes them. With fixed sizes, shapes that the model
 computes become constants, and the graph is simpler. OUT and the weights are written atomically.`,

@@ -87,8 +87,8 @@ Exit codes: 0 success, 1 failure, 2 wrong call or file, 130 interrupted.`,
 			return cmd.Help()
 		},
 	}
-	// Command.Version is not used, because it links text/template. With text/template the linker keeps every exported
-	// method, and the program grows by megabytes.
+	// Command.Version is not used, because it links text/template: the linker then keeps every exported method, and the
+	// program grows by megabytes.
 	root.Flags().BoolVarP(&version, "version", "v", false, "version for graphrun")
 	root.SetFlagErrorFunc(command.FlagError)
 	colorFlag(root)

@@ -29,13 +29,15 @@ func schemaCommand(ext *command.Extensions) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema [COMMAND|FILE]",
 		Short: "Print a JSON Schema of the graph file, or of the output of a command",
-		Long: `Prints a JSON Schema (2020-12) of the graph file, from the same table of ops that validates
-graphs: editors complete ops and attributes, show their documentation, and mark mistakes. graphrun
-infer finds further mistakes, such as unknown names of values, cycles and wrong shapes.
+		Long: `Prints a JSON Schema (2020-12) of the graph file, made from the same table of ops that validates
+graphs. With the schema, editors complete ops and attributes, show their documentation, and mark
+mistakes. graphrun infer finds further mistakes, such as unknown names of values, cycles and wrong
+shapes.
 
 With the name of a command, prints a schema of the output of that command with --json:
-` + strings.Join(documentNames(), ", ") + `. Documents have no
-further keys; each has its version. Documents of flags have schemas, too:
+` + strings.Join(documentNames(), ", ") + `.
+Documents have no other keys; each has its version. With the name of a flag, prints a schema of the
+document that the flag writes or reads:
 ` + strings.Join(sorted.Keys(flagDocuments), ", ") + `.`,
 		Example: `  graphrun schema > graph.schema.json
   check-jsonschema --schemafile graph.schema.json model.json

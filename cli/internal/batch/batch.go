@@ -36,7 +36,7 @@ Formats of inputs:
   .npy         the only input
   .png .jpg    the only input, [N, C, H, W] or [N, H, W, C]; --resize, --crop, --mean and --deviation act in this order,
                as the transforms of torchvision do (bilinear, with antialiasing; rounding differs)
-  .csv         a record for each row. A first line that names inputs (x, or x.0, x.1, ...) gives the order of the fields
+  .csv         a record for each row. If the first line names inputs (x, or x.0, x.1, ...), it gives the order of fields
   .jsonl       a line for each row: an object with a value for each input, or the value of the only input
 
 An output is written as a whole or not at all. DIR/.graphrun records finished inputs with digests of model, options,
@@ -46,9 +46,9 @@ digests, and computes at most --part-size inputs again.
 Inputs that fail are recorded with their errors. Later runs skip them, until --retry. --status counts finished, failed
 and missing inputs, lists errors, and runs nothing.
 
---shard 3/64 runs the third of 64 parts; --shards 64 the one of this task of an array job. An input belongs to the same
-part whatever other inputs exist. Machines with other vector instructions may round differently; GRAPHRUN_TARGET=avx2
-gives them the same instructions.
+--shard 3/64 runs the third of 64 parts. In an array job (Kubernetes, AWS Batch, Slurm), --shards 64 runs the part with
+the index of this task. The part of an input does not depend on the other inputs. Machines with different vector
+instructions may round differently; with GRAPHRUN_TARGET=avx2, all use the same instructions.
 
 The last line is "done N, skipped M, failed K". The exit code is 1 if K > 0.`
 
@@ -78,8 +78,8 @@ func Command(ext *command.Extensions) *cobra.Command {
 	flagSet.IntSliceVar(&f.crop, "crop", nil, "use the central `H,W` pixels of images, or a square")
 	flagSet.Float64SliceVar(&f.mean, "mean", nil, "subtract `MEAN` from channels of images, whose values are 0 to 1")
 	flagSet.Float64SliceVar(&f.deviation, "deviation", nil, "divide channels of images by `DEVIATION`")
-	flagSet.IntVar(&f.maxRows, "max-batch-size", 8, "join at most `N` rows of several inputs to a run")
-	flagSet.IntVar(&f.part, "part-size", 64, "record finished inputs at the latest after `N` inputs")
+	flagSet.IntVar(&f.maxRows, "max-batch-size", 8, "run at most `N` rows of several inputs together")
+	flagSet.IntVar(&f.part, "part-size", 64, "let at most `N` inputs be computed but not yet recorded")
 	command.DimFlag(cmd, &f.dims)
 	f.compile.AddFlags(cmd, ext)
 	return cmd
@@ -141,7 +141,7 @@ func run(cmd *cobra.Command, model string, f flags) error {
 // maxListed is the number of failures that are listed after a run.
 const maxListed = 10
 
-// report prints the result of a run. err is the error that ended the run; nil if it was complete.
+// report prints the result of a run. err is the error that ended the run, or nil if the run is complete.
 func report(cmd *cobra.Command, s batch.Summary, err error) error {
 	for i, failure := range s.Failures {
 		if i == maxListed {

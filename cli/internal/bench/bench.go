@@ -102,9 +102,9 @@ that narrow.
 
 --profile shows the time by op, step and worker, and rates relative to the speed of a core. "time" is from
 the start of the first worker to the end of the last. "busy%" is a share of the time that all workers
-spend in steps; the rows are sorted by it. After every four measured runs, later after every 64, an
-extra RunInto is profiled; extra runs are not in the measured times. Bytes and operations are those of
-the implementation, with each operand read once.
+spend in steps; the rows are sorted by it. After every four measured runs, later after every 64, one
+extra run (RunInto) is profiled; the measured times do not include extra runs. Bytes and operations are
+those of the implementation, with each operand read once.
 
 --trace makes one more run after the measured ones, and writes the steps and chunks of every worker
 and the memory in use in Chrome's trace event format, for ui.perfetto.dev.

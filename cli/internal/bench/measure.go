@@ -169,7 +169,8 @@ func (r *runner) runWarmup(ctx context.Context, way callWay) error {
 	return nil
 }
 
-// measureOne makes a measured run, and then a profiled run if r.isProfileDue says so. If ctx ends, it returns nil.
+// measureOne makes a measured run. If isProfileDue returns true, it also makes a profiled run. If ctx ends, it returns
+// nil.
 func (r *runner) measureOne(ctx context.Context, way callWay) error {
 	err := r.runOnce(ctx, way, true)
 	if err == nil && way == byRunInto && r.isProfileDue(len(r.times[way])-1) {

@@ -32,18 +32,20 @@ type track struct {
 	spans []span          // the spans that have ended, in the order of their ends
 }
 
-// span is the time of a run, a step or a chunk. For a run, node is nil; for a step, phase is -1. Times are relative to
+// span is the time of a run, a step, or a chunk (a part of a step that one worker computes). Times are relative to
 // chromeTrace.start.
 type span struct {
 	from, to     time.Duration
 	run          *exec.Run
-	node         *graph.Node
-	step         int
-	phase, chunk int
+	node         *graph.Node // nil for a run
+	step         int         // index of the step
+	phase, chunk int         // indices of the phase of the step and of the chunk; phase is -1 for a step
 }
 
+// push begins a span.
 func (t *track) push(now time.Duration) { t.open = append(t.open, now) }
 
+// pop ends the last span that has begun, and records it as s.
 func (t *track) pop(s span, now time.Duration) {
 	s.from, s.to = t.open[len(t.open)-1], now
 	t.open = t.open[:len(t.open)-1]
@@ -87,6 +89,7 @@ func (c *chromeTrace) EndChunk(position exec.Position, _ error) {
 	c.endSpan(position, position.Phase, position.Chunk)
 }
 
+// endSpan records the span of a worker that ends now.
 func (c *chromeTrace) endSpan(p exec.Position, phase, chunk int) {
 	c.tracks[p.Worker].pop(span{run: p.Run, node: p.Node, step: p.Step, phase: phase, chunk: chunk}, time.Since(c.start))
 }

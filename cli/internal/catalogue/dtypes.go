@@ -11,8 +11,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// dtypeGroups are groups of dtypes, with their names in listings. Most ops support a group as a whole. As in PyTorch,
-// few ops support the dtypes of uint, but most integer ops support uint8, so it belongs to int.
+// dtypeGroups are groups of dtypes, with their names in listings. Most ops support either all dtypes of a group or
+// none. The group int contains uint8, because most integer ops support uint8 but, as in PyTorch, not the dtypes of the
+// group uint.
 var dtypeGroups = []struct {
 	name    string
 	members []tensor.DType
@@ -110,8 +111,8 @@ type dtypes struct {
 	attr     dtypeSet         // the values of the attribute dtype; nil if the op has no such attribute
 }
 
-// dtypesOf determines the dtypes that an op supports. It takes each dtype D that an example uses, replaces D in all
-// operands by every dtype in turn, and records those that inference accepts. For example, all operands of float32
+// dtypesOf determines the dtypes that an op supports. For each dtype that the operands of an example have, it tries
+// every dtype in its place, and records the dtypes that inference accepts. For example, all operands of float32
 // become int64, and operands of bool stay the same.
 func dtypesOf(op *graph.Op) dtypes {
 	supported := dtypes{operands: map[int]dtypeSet{}}
@@ -132,6 +133,7 @@ func dtypesOf(op *graph.Op) dtypes {
 	return supported
 }
 
+// add records that the operands with dtype from in an example may have another dtype.
 func (list *dtypes) add(ex graph.Example, from, dtype tensor.DType) {
 	for i, meta := range ex.In {
 		if meta.DType != from {
@@ -165,6 +167,7 @@ func accepts(op *graph.Op, ex graph.Example, from, to tensor.DType) bool {
 	return err == nil
 }
 
+// exampleCall returns the call of an example in which dtype to replaces dtype from.
 func exampleCall(op *graph.Op, ex graph.Example, from, to tensor.DType) (*graph.Call, error) {
 	call := &graph.Call{}
 	for i, meta := range ex.In {

@@ -30,7 +30,7 @@ var reasons = []missingReason{
 		"uniform normal randint_like nn.functional.dropout2d nn.functional.dropout3d nn.functional.rrelu " +
 			"nn.functional.feature_alpha_dropout nn.functional.fractional_max_pool* svd_lowrank pca_lowrank"},
 	{"there are no sparse tensors", "to_sparse sparse.*"},
-	{"it compiles C++ text for GPUs; pointwise is an expression as an op", "jiterator_*"},
+	{"it compiles C++ text for GPUs; the op pointwise computes an expression instead", "jiterator_*"},
 	{"there is no dtype complex32", "chalf"},
 	{"its operands and results are shapes, not tensors", "broadcast_shapes"},
 	{"it takes a Python function", "nn.functional.triplet_margin_with_distance_loss"},

@@ -21,7 +21,7 @@ func FusionFlag(cmd *cobra.Command, p *bool) {
 
 // ExactFlag adds --exact.
 func ExactFlag(cmd *cobra.Command, p *bool) {
-	cmd.Flags().BoolVar(p, "exact", false, "compute every node by the formula of its definition, without faster "+
+	cmd.Flags().BoolVar(p, "exact", false, "compute every node by the formula of its definition; exclude faster "+
 		"implementations that round differently")
 }
 

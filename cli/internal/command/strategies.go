@@ -85,8 +85,8 @@ func (e *Extensions) expandStrategies(names []string) []string {
 	return out
 }
 
-// ExpandAndCheckStrategies replaces groups in the value of --strategies by their strategies. It returns an error for an
-// empty list, and for unknown and repeated strategies.
+// ExpandAndCheckStrategies replaces the groups in the value of --strategies by their strategies. It returns an error if
+// the list is empty, or if a strategy is unknown or repeated.
 func (e *Extensions) ExpandAndCheckStrategies(names []string) ([]string, error) {
 	names = e.expandStrategies(names)
 	for i, name := range names {

@@ -60,13 +60,13 @@ three consecutive runs; the first is not measured, because the caches have data 
 run. Every combination of files, sizes (--dim N=1,2,4) and numbers of threads (--threads 1,2) is
 measured. Strategies with equal plans are measured once.
 
-The first lines name the fastest strategy of each combination. The last lines are the verdict for each
-combination, unless the first lines have all of it: the fastest strategies and how much slower the others
-are. All pairs of plans are tested (Mann-Whitney U test of the medians of turns) with Holm's correction; a
+The first lines name the fastest strategy of each combination. The last lines have the whole verdict for
+each combination, if it is longer than that: the fastest strategies, and how much slower the others are.
+All pairs of plans are tested (Mann-Whitney U test of the medians of turns) with Holm's correction; a
 difference is significant if p < 0.01. For pairs without a significant difference the verdict has the
-number of runs that would find a difference of 2%. With too few runs for any significant difference the
-verdict has the least number of runs instead. Notes warn of disturbances: times that vary or drift, and
-other busy processes (on Linux).
+number of runs that would find a difference of 2%. With too few runs for any significant difference, the
+verdict has the least number of runs that suffices. Notes warn of disturbances: times that vary or drift,
+and other busy processes (on Linux).
 
 --until 1% measures until the 95% confidence interval of each median extends at most 1% to either
 side, after at least 20 runs. It ends early after --runs runs, or without --runs after 1000 runs or a
@@ -338,9 +338,9 @@ func (c *comparison) measure(job *progress.Job, path string, workload inputs.Wor
 	return exit.InterruptError(job.Context)
 }
 
-// compile compiles a graph with every strategy, and returns a lower bound on the cost of any plan. All programs share
-// folded and packed constants and machine code, which the first compilation creates. Therefore every program is
-// compiled twice, and the second compile times are compared.
+// compile compiles a graph with every strategy, and returns a lower bound on the cost of any plan. Every program is
+// compiled twice, and the times of the second compilation are compared: the first program would otherwise pay for the
+// folded constants, packed constants and machine code that all programs share.
 func (c *comparison) compile(ctx context.Context, g *graph.Graph,
 	options graphrun.Options) (list []experiment.Candidate, bound *float64, err error) {
 	var previous []experiment.Candidate

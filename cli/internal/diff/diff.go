@@ -58,9 +58,9 @@ channels_last.
 Values, copies and steps are matched by content: by the nodes that compute them, by their readers, and by
 name if it occurs in both graphs; never by position.
 
-Two sizes of one symbol (--dim N=1,16) compare the plans of one graph for these sizes. The costs are also
-divided by N. Values and nodes are then matched by name, and layouts by their order of dimensions. A step
-that differs in its cost alone is not listed. --pin and --slack apply to both plans.
+With two sizes of one symbol (--dim N=1,16), the plans of one graph for these sizes are compared, also by
+their costs divided by N. Values and nodes are then matched by name, and layouts by their order of
+dimensions. A step that differs only in its cost is not listed. --pin and --slack apply to both plans.
 
 Equal plans are reported as equal; the exit code is then 0, too.`,
 		Example: `  graphrun diff model.json --strategies propagate,channels_last

@@ -36,7 +36,7 @@ func (s Stream[T]) write(item func(v any)) {
 }
 
 // Item returns a nil pointer of type *T, from which callers get the type of an item. It does not return a reflect.Type,
-// because every package with a Stream would then compile the iterators of reflect.Type.
+// because every package that has a Stream would then be compiled with the iterators of reflect.Type.
 func (Stream[T]) Item() any { return (*T)(nil) }
 
 // StreamOf returns a stream of the items of a list, converted by doc.
@@ -163,14 +163,14 @@ func memberOf(f reflect.StructField) (member, bool) {
 	return member{key, strings.Contains(options, "omit"), f}, key != "" && key != "-"
 }
 
-// mistakeOf converts an error of a graph to a part of a document. The message has no names of Go types.
+// mistakeOf returns an error of a graph in the form that documents have. The message has no names of Go types.
 func mistakeOf(e *graph.Error) report.Mistake {
 	m := report.MistakeOf(e)
 	m.Message = exit.Message(e.Err)
 	return m
 }
 
-// Mistakes returns errors of a graph as a part of a document.
+// Mistakes returns errors of a graph in the form that documents have.
 func Mistakes(errs []*graph.Error) []report.Mistake {
 	list := make([]report.Mistake, len(errs))
 	for i, e := range errs {

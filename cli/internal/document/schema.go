@@ -33,8 +33,8 @@ type schemaBuilder struct {
 	words map[string]func() []string
 }
 
-// object returns the schema of a struct. Further keys are not allowed. The keys of an embedded pointer are all present
-// or all absent.
+// object returns the schema of a struct, which allows no other keys. If a struct is embedded by a pointer, its keys are
+// all present or all absent.
 func (b schemaBuilder) object(t reflect.Type) map[string]any {
 	properties, required := map[string]any{}, []string{}
 	keysByPointer := map[int][]string{} // the keys of each embedded pointer, by its field index

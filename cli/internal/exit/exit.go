@@ -49,8 +49,8 @@ func UsageErrorf(format string, args ...any) error { return UsageError(fmt.Error
 // Failed returns an error with [CodeFailed].
 func Failed(err error) error { return &Error{CodeFailed, err} }
 
-// WithExitCode wraps the action of a command. Errors without an exit code get [CodeFailed]. So does every
-// [tensor.MemoryError].
+// WithExitCode wraps the action of a command. An error without an exit code gets [CodeFailed], and so does a
+// [tensor.MemoryError] with any exit code.
 func WithExitCode(f func(cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) (err error) {
 		defer func() {

@@ -57,8 +57,8 @@ it, copies of the value with their reasons, and adjacent nodes that were not fus
 Sizes without a value stay symbols in the first part, as in graphrun infer: strides are expressions with
 the conditions under which they hold. The second part is for the assumed sizes.
 
---first-break finds and explains the first node with an operand in a memory format and a result that is
-not in it, in the graph as written. VALUE is then omitted.`,
+--first-break FORMAT explains the first result in the graph as written that is not in the memory format,
+although an operand of its node is. VALUE is then omitted.`,
 		Example: `  graphrun explain examples/models/residual.json joined
   graphrun explain model.onnx /layer1/Relu_output_0 --strategy channels_last
   graphrun explain model.json --first-break channels_last`,

@@ -44,15 +44,16 @@ Flags are contiguous, channels_last, channels_last_3d and non_overlapping_and_de
 value whose storage a view shares.
 
 Sizes without a value stay symbols: sizes, strides and offsets are expressions, flags hold for all
-sizes, and conditions state when other flags hold. At a branch on sizes, inference follows the assumed
-sizes and prints the condition as a guard: the table holds for all sizes that satisfy the guards. With
---classes it follows all branches, up to 16 classes of sizes, and differing results are printed as
-Where(condition, a, b). A note lists the symbols for which a minimum of 2 would remove guards.
+sizes, and conditions state when other flags hold. Where inference depends on a condition on sizes, it
+follows the assumed sizes and prints the condition as a guard: the table holds for all sizes that satisfy
+the guards. With --classes it follows both outcomes of each condition, for up to 16 classes of sizes, and
+prints differing results as Where(condition, a, b). A note lists the symbols for which a minimum of 2
+would remove guards.
 
 If a shape depends on data, inference prints the dtype and the sizes and strides that are known; u0,
 u1 ... are sizes that only the run determines, and "?" is unknown (in JSON null, and "dynamic" is true).
-Different names may have equal sizes, and expressions hold for the sizes that nodes accept. The graph
-runs in segments, which graphrun plan shows; the last column is the segment that computes a value.`,
+Different names may have equal sizes. The graph runs in segments, which graphrun plan shows; the last
+column is the segment that computes a value.`,
 		Example: `  graphrun infer examples/models/stride_rules.json
   graphrun infer model.json --json --keep-going
   graphrun infer model.json --dim N=16`,

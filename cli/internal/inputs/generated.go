@@ -22,7 +22,7 @@ type Set struct {
 	unusedNote string         // the note about unused arrays of the archive; empty if all are used
 }
 
-// generatedIntegers are the values of generated integer inputs, unless they are indices into fewer elements.
+// generatedIntegers are the values of generated integer inputs. Inputs that are indices get only valid indices.
 var generatedIntegers = []int64{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}
 
 func newSet(seed uint64) *Set {
@@ -30,8 +30,8 @@ func newSet(seed uint64) *Set {
 }
 
 // integersFor returns a function that maps a generated input to its possible integers: the elements of
-// generatedIntegers that the graph accepts. For an input of strings, they must also stand for strings. If there are
-// none, the function returns generatedIntegers, and the run will probably fail.
+// generatedIntegers that the graph accepts. For an input of strings, these must also be codes of strings. If no element
+// is possible, the function returns generatedIntegers, and the run will probably fail.
 func integersFor(g *graph.Graph) func(*graph.Value) []int64 {
 	admitted := g.Admitted(generatedIntegers)
 	return func(v *graph.Value) []int64 {

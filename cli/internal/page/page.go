@@ -1,9 +1,9 @@
 // Package page writes the results of a command as a self-contained HTML page. A [Page] has sentences, charts, tables,
 // and the data of charts as CSV. [Page.Write] writes the HTML.
 //
-// Charts are inline SVG. They need no script, follow the colors of the page, and can be printed. Chart libraries need
-// a script of several hundred kilobytes (Plot, ECharts), draw on a canvas, which does not print well (uPlot), or embed
-// fonts of four megabytes (gonum.org/v1/plot).
+// Charts are inline SVG. They need no script, have the colors of the page, and can be printed. The available chart
+// libraries need a script of several hundred kilobytes (Plot, ECharts), draw on a canvas, which does not print well
+// (uPlot), or embed fonts of four megabytes (gonum.org/v1/plot).
 package page
 
 import (

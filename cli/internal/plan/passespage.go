@@ -143,8 +143,8 @@ func passWords(line string, names map[string]bool) []passWord {
 	return words
 }
 
-// markDifferences marks the rows of a graph that differ from the graph before, and inserts the removed rows at their
-// former positions. same is true if there is no difference. The first graph has no marks.
+// markDifferences marks the rows of a graph that differ from the rows of the previous graph (before), and inserts the
+// removed rows at their former positions. same is true if there is no difference. The first graph has no marks.
 func markDifferences(before, rows []passRow, first bool) (marked []passRow, summary string, same bool) {
 	oldText, names := map[string]string{}, map[string]bool{}
 	for _, r := range before {

@@ -68,8 +68,8 @@ operands, outputs first.
 
 Nodes over the same elements are fused into one step. Adjacent nodes that are not fused are listed with the
 reason. --code shows the generated code of a step, or of the step that computes a node: the expression, one
-value per line; the access to each operand (contiguous, broadcast along rows, or staged through blocks); and the
-machine code, or the reason why the loop is interpreted.
+value per line; the access to each operand (contiguous, broadcast along rows, or copied through blocks); and the
+machine code, or the reason why the loop runs in Go.
 
 --max-copies N fails (exit code 1) if more than N copies are inserted, without counting copies of constants, and
 lists them with their reasons. --max-memory BYTES rejects plans whose run on --threads workers needs more memory.
@@ -78,8 +78,8 @@ is shown instead, with the difference in cost ("rejected" in JSON) and a lower b
 ("within_memory"); --slack does not apply to it. If none is found, the plan that needs the least memory is shown, and
 the exit code is 1: a plan that needs slightly less memory than those found may exist.
 
---slack holds at the sizes that are planned. Other sizes follow the decisions of the nearest plan; the output shows
-their regret.
+--slack applies at the sizes that are planned. Other sizes use the nearest plan; the output shows their regret, the
+extra cost compared with a plan of their own.
 
 With --strategy optimal the plan has the least cost, or its gap to a proved lower bound is shown:
 --solver-time-limit bounds the search. Changes of input or output layouts by the caller are listed if they save
@@ -90,8 +90,7 @@ another plan becomes the cheapest. These two flags concern the cheapest plan, wh
 
 With symbolic sizes, a plan serves all sizes that satisfy its guards, the conditions on sizes that inference
 and planning rely on. For each plan, the output has the sizes for which it was priced, its guards, and its regret.
-The regret at other sizes is the extra cost compared with the plan for these sizes. It is listed for the bounds, the
-hints, and 64 times the hint of an unbounded symbol.
+Regret is listed for the bounds, the hints, and 64 times the hint of an unbounded symbol.
 --dim N=1,64 makes a plan for each of these sizes; other sizes use the nearest plan whose guards hold. Except for
 the first, sizes that cannot be planned are reported and skipped. --for-all proves a property for all sizes
 within bounds by cases with their conditions, or gives sizes that break it (exit code 1), or lists the sizes at

@@ -15,7 +15,7 @@ import (
 	"github.com/graphrun/graphrun/report"
 )
 
-// writePlan prints the plan as text: the answers, and then the plan.
+// writePlan prints the plan as text: the answers, and then tables of its parts. need is the memory of a run.
 func writePlan(w io.Writer, show term.Display, answers []string, doc *Document, need graphrun.Need) {
 	show.WriteAnswer(w, answers...)
 	compileTime := time.Duration(doc.PlanMS * float64(time.Millisecond)).Round(time.Microsecond)

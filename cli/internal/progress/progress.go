@@ -34,8 +34,8 @@ const (
 	Printing  = "printing" // not shown
 )
 
-// Job is the work of a command, a sequence of phases. On a terminal it shows its progress after [progressDelay]. A Job
-// is a tracer of runs, which counts the finished steps.
+// Job is the work of a command, a sequence of phases. On a terminal it shows its progress after [progressDelay]. As the
+// tracer of a program, it counts the finished steps of a run.
 type Job struct {
 	Context     context.Context          // the context of the command
 	name        string                   // the name that is shown, such as the name of the graph file

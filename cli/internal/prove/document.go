@@ -76,12 +76,12 @@ type CounterexampleDoc struct {
 	Formula   bool                     `json:"formula" doc:"The value of the formula."`
 }
 
-func predicatesOf(rules []contiguity.Predicate) []predicateDoc {
-	list := make([]predicateDoc, len(rules))
-	for i, r := range rules {
-		list[i] = predicateDoc{Name: r.Name, Doc: r.Doc}
-		if r.Rank != 0 {
-			list[i].Rank = &r.Rank
+func predicatesOf(predicates []contiguity.Predicate) []predicateDoc {
+	list := make([]predicateDoc, len(predicates))
+	for i, predicate := range predicates {
+		list[i] = predicateDoc{Name: predicate.Name, Doc: predicate.Doc}
+		if predicate.Rank != 0 {
+			list[i].Rank = &predicate.Rank
 		}
 	}
 	return list

@@ -32,15 +32,15 @@ func Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prove [PREDICATE|CLAIM]",
 		Short: "Prove a claim about layouts, or that a predicate and PyTorch's branches agree",
-		Long: `Proves that two forms of a predicate agree for all sizes and strides of values of a rank: the formula,
-which has no branches, and PyTorch's code, whose branches leave guards. Without a predicate it lists all
-of them.
+		Long: `Proves that two forms of a predicate agree for all sizes and strides of a rank: the formula, which has no
+branches, and PyTorch's code, which branches on comparisons of sizes. Without an argument, all predicates
+are listed.
 
-It runs both forms once for each possible combination of comparison results. A comparison that follows
-from earlier ones has only one result. It prints the formula, the ways through the branching form with
-their decisions, the comparisons of both forms (atoms), the steps of the induction over the number of
-dimensions, and the conclusion. Sizes are x1, x2, ..., strides are y1, y2, ...; they are not negative and
-not bounded.
+The proof runs both forms once for each possible combination of results of their comparisons. A comparison
+that follows from earlier ones has only one possible result. The output has the formula, the ways through
+the branching form with their decisions, the comparisons of both forms (atoms), the steps of the induction
+over the number of dimensions, and the conclusion. Sizes are x1, x2, ..., strides are y1, y2, ...; they are
+not negative and not bounded.
 
 A predicate that exists for one rank only needs no --rank. Other predicates need --rank R, from 0 to 6.
 Predicates that sort dimensions are proved part by part from rank 5 on.
@@ -77,11 +77,11 @@ Exit code 0: proved; 1: refuted, with sizes and strides, or not proved; 2: an in
 			return prove(cmd, r, f)
 		}),
 	}
-	fl := cmd.Flags()
-	fl.IntVar(&f.rank, "rank", 0,
+	flagSet := cmd.Flags()
+	flagSet.IntVar(&f.rank, "rank", 0,
 		"number of dimensions `R`, 0 to 6; may be omitted for a predicate that exists for one rank only")
-	fl.StringVar(&f.smt, "smt", "", "write the negation of the proved statement to `OUT.smt2`, for solvers")
-	fl.BoolVar(&f.json, "json", false, "print JSON")
+	flagSet.StringVar(&f.smt, "smt", "", "write the negation of the proved statement to `OUT.smt2`, for solvers")
+	flagSet.BoolVar(&f.json, "json", false, "print JSON")
 	return cmd
 }
 
@@ -110,18 +110,18 @@ func (f *flags) choose(name string, rankGiven bool) (contiguity.Predicate, error
 		return contiguity.Predicate{}, exit.UsageErrorf("there is no predicate %q: %s", name,
 			format.WantOneOf(name, predicateNames()))
 	}
-	r := contiguity.Predicates[i]
+	predicate := contiguity.Predicates[i]
 	switch {
-	case !rankGiven && r.Rank == 0:
-		return r, exit.UsageErrorf("prove %s wants --rank R, from 0 to %d", name, maxRank)
+	case !rankGiven && predicate.Rank == 0:
+		return predicate, exit.UsageErrorf("prove %s wants --rank R, from 0 to %d", name, maxRank)
 	case !rankGiven:
-		f.rank = r.Rank
-	case r.Rank != 0 && f.rank != r.Rank:
-		return r, exit.UsageErrorf("--rank %d: %s exists for rank %d only", f.rank, name, r.Rank)
+		f.rank = predicate.Rank
+	case predicate.Rank != 0 && f.rank != predicate.Rank:
+		return predicate, exit.UsageErrorf("--rank %d: %s exists for rank %d only", f.rank, name, predicate.Rank)
 	case f.rank < 0 || f.rank > maxRank:
-		return r, exit.UsageErrorf("--rank %d: want 0 to %d; the induction covers greater ranks", f.rank, maxRank)
+		return predicate, exit.UsageErrorf("--rank %d: want 0 to %d; the induction covers greater ranks", f.rank, maxRank)
 	}
-	return r, nil
+	return predicate, nil
 }
 
 // listPredicates prints the predicates.

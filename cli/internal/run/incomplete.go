@@ -27,6 +27,7 @@ type runWork struct {
 // incomplete has the failed nodes and the missing outputs of a run with --keep-going.
 type incomplete struct{ exec.Incomplete }
 
+// hasFailures reports whether a node has failed.
 func (incomplete incomplete) hasFailures() bool { return len(incomplete.Failed) > 0 }
 
 // dropInputs removes unavailable inputs, and the nodes that depend on them, from the graph.

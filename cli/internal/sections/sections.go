@@ -73,7 +73,7 @@ func BoundText(plan *report.Plan) string {
 	return text
 }
 
-// SlackText returns the number of copies of a plan with --slack and the proof about it in words; "" without slack.
+// SlackText returns in words the number of copies of a plan with --slack, and the proved bound on it; "" without slack.
 func SlackText(plan *report.Plan) string {
 	c := plan.FewestCopies
 	if c == nil || c.Slack == 0 {

@@ -71,13 +71,14 @@ SIGTERM and Ctrl-C end the server when all accepted requests are answered.`,
 	}
 	flagSet := cmd.Flags()
 	flagSet.StringVar(&f.listen, "listen", "127.0.0.1:8000", "listen on `ADDRESS`")
-	flagSet.IntVar(&f.maxRows, "max-batch-size", 64, "join at most `N` rows to a batch")
+	flagSet.IntVar(&f.maxRows, "max-batch-size", 64, "join at most `N` rows into a batch")
 	flagSet.IntSliceVar(&f.preferredRows, "preferred-batch-size", nil,
-		"join requests to batches of `N` rows; models are planned for the first number (default 8)")
+		"join requests into batches of `N` rows if enough rows wait; models are planned for the first number (default 8)")
 	flagSet.DurationVar(&f.maxDelay, "max-queue-delay", 2*time.Millisecond,
 		"let a request wait at most `TIME` for others, if others waited before")
 	flagSet.IntVar(&f.queue, "queue", 1024, "reject requests while `N` requests wait")
-	flagSet.StringVar(&f.batching, "batching", batchings[0], "join requests by `MODE`: "+strings.Join(batchings, ", "))
+	flagSet.StringVar(&f.batching, "batching", batchings[0],
+		"join requests in `MODE`: exact (if results keep their bits), fast (if rows are independent), off (never)")
 	flagSet.Int64Var(&f.maxBody, "max-body", 64<<20, "reject requests of more than `BYTES`")
 	flagSet.DurationVar(&f.timeout, "timeout", time.Minute, "cancel requests after `TIME`")
 	flagSet.DurationVar(&f.drain, "drain", 30*time.Second, "wait at most `TIME` for accepted requests at the end")

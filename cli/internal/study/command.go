@@ -48,9 +48,10 @@ Members of a condition, all optional but the name:
 Members of the study: runs (measured runs of a plan, 20), seed, solver_time_limit (10s).
 
 A task is a model with sizes under one condition. Its result is a file in STUDY.results, named by the digest of the
-model, the sizes, the options and the prices. --resume keeps the results that exist and are intact; --shard 2/8 makes
-the second of eight parts, --shards 8 the one of this task of an array job. The tables are made from all results in the
-folder; missing ones are counted. When all parts are made, --resume without --shard merges them.
+model, the sizes, the options and the prices. --resume keeps the results that exist and are intact. --shard 2/8 makes
+the second of eight parts; in an array job (Kubernetes, AWS Batch, Slurm), --shards 8 makes the part with the index of
+this task. The tables are made from all results in the folder; missing results are counted. When all parts are made,
+--resume without --shard merges them.
 
 A task that fails, for example because its model is missing, does not end the study. Failures are listed at the end
 with their reasons, and the exit code is 1. If no model is found, nothing is planned, and the exit code is 2.

@@ -98,7 +98,8 @@ func (d *Document) summarize() {
 // gapTolerance is the bound on a gap that results from rounding alone.
 const gapTolerance = 1e-9
 
-// summaryOf summarizes the plans of strategy i, named name, in a group of results.
+// summaryOf summarizes the plans of a strategy in a group of results. i is the index of the strategy in the study, and
+// name its name.
 func summaryOf(g group, i int, name string, list []*Result) Summary {
 	summary := Summary{Condition: g.condition, Threads: g.threads, Strategy: name, Graphs: len(list)}
 	logGaps, logRatios, measuredGraphs := 0.0, 0.0, 0 // sums of logarithms, and the number of measured graphs

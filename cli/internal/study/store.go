@@ -38,30 +38,31 @@ func (s store) load(t *Task) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := new(Result)
-	if err := files.DecodeJSON(text, r); err != nil {
+	result := new(Result)
+	if err := files.DecodeJSON(text, result); err != nil {
 		return nil, fmt.Errorf("%w: %w", errInvalidResult, err)
 	}
-	if r.Version != Version || r.Digest != t.digest() || r.Checksum != r.checksum() || len(r.Plans) != len(t.Strategies) {
+	if result.Version != Version || result.Digest != t.digest() || result.Checksum != result.checksum() ||
+		len(result.Plans) != len(t.Strategies) {
 		return nil, errInvalidResult
 	}
-	r.Task = *t // the file lacks the unexported fields
-	r.setGaps()
-	return r, nil
+	result.Task = *t // the file lacks the unexported fields
+	result.setGaps()
+	return result, nil
 }
 
 // checksum returns the sha256 of the result's JSON with an empty Checksum.
 func (r *Result) checksum() string {
-	unsummed := *r
-	unsummed.Checksum = ""
-	return machine.DigestOfJSON(&unsummed)
+	withoutChecksum := *r
+	withoutChecksum.Checksum = ""
+	return machine.DigestOfJSON(&withoutChecksum)
 }
 
 // save writes the result of a task to a temporary file, syncs the file, and renames it.
-func (s store) save(t *Task, r *Result) (err error) {
-	r.Version, r.Digest, r.Task = Version, t.digest(), *t
-	r.Checksum = r.checksum()
-	text, err := json.Marshal(r, json.Deterministic(true), jsontext.WithIndent(" "))
+func (s store) save(t *Task, result *Result) (err error) {
+	result.Version, result.Digest, result.Task = Version, t.digest(), *t
+	result.Checksum = result.checksum()
+	text, err := json.Marshal(result, json.Deterministic(true), jsontext.WithIndent(" "))
 	if err != nil {
 		return err
 	}

@@ -23,8 +23,8 @@ type Column struct {
 	Right     bool        // whether the column is aligned to the right
 }
 
-// rounds is the number of rounds of shrinking. Round 0 shrinks phrases and prose, round 1 also names, and round 2 also
-// lists. Round 3 shrinks all of them further.
+// rounds is the number of rounds in which a table is shrunk until it fits the terminal. Round 0 shrinks phrases and
+// prose, round 1 also names, and round 2 also lists. Round 3 shrinks all of them further.
 const rounds = 4
 
 // unshrinkable is the least width of a column that does not shrink in a round.
@@ -58,13 +58,13 @@ func ProseCol(head string) Column {
 	return Column{Head: head, Cut: CutEnd, minWidths: [rounds]int{30, 20, 20, 10}, wraps: true}
 }
 
-// OmitIfAll returns a copy of the column that a narrow terminal omits if all cells have the usual text.
+// OmitIfAll returns a copy of the column that is omitted on a narrow terminal if all cells have the usual text.
 func (c Column) OmitIfAll(usual string) Column {
 	c.omitIfAll = usual
 	return c
 }
 
-// OmitFirst returns a copy of the column that a narrow terminal omits before it shortens names and lists.
+// OmitFirst returns a copy of the column that is omitted on a narrow terminal before names and lists are shortened.
 func (c Column) OmitFirst() Column {
 	c.omitFirst = true
 	return c

@@ -114,6 +114,7 @@ func (p *picture) addExcerptLines(whole *picture, distance, indexIn []int) {
 	}
 }
 
+// addValue adds a value, and counts it in the legend.
 func (p *picture) addValue(value pictureValue) {
 	if p.values = append(p.values, value); value.layout >= 0 {
 		p.legend[value.layout].count++

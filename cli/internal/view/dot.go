@@ -39,6 +39,7 @@ type dotWriter struct {
 	groups int            // the number of clusters so far
 }
 
+// group writes the items of an open group. scope is the scope around the group.
 func (w *dotWriter) group(it *item, indent, scope string) {
 	if it.scope != "" {
 		scope = it.scope

@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// item is a box of the picture, or a group of items. A folded group is drawn as one box. The boxes of a group are
-// consecutive in a topological order of the graph, so that no line leaves a folded group and returns to it.
+// item is a node of the tree of groups: a box of the picture (a leaf), or a group of items. A folded group is drawn as
+// one box. The boxes of a group are consecutive in a topological order of the graph, so that no line leaves a folded
+// group and returns to it.
 type item struct {
 	box   int // an index of picture.boxes; -1 for a group
 	label string
@@ -23,8 +24,8 @@ type item struct {
 // The limits for folding boxes into groups.
 const (
 	maxVisible   = 60  // a picture with more boxes is folded
-	firstVisible = 24  // the most visible boxes of a folded picture without --depth and --open
-	maxPeriod    = 512 // the most items of a repeated block
+	firstVisible = 24  // the maximum number of visible boxes of a folded picture without --depth and --open
+	maxPeriod    = 512 // the maximum number of items of a repeated block
 	sectionItems = 30  // the usual number of items of a section
 	minGroup     = 3   // the least number of boxes of a group
 )
@@ -75,6 +76,7 @@ func (builder *groupBuilder) terminals(from, upTo int, name string) []*item {
 		upTo: upTo}}
 }
 
+// leaves returns an item for each box in a range of order.
 func (builder *groupBuilder) leaves(from, upTo int) []*item {
 	var list []*item
 	for i := from; i < upTo; i++ {
@@ -96,8 +98,9 @@ func (b *pictureBox) rank() int {
 	return 1
 }
 
-// sort sets builder.order. The order is topological. The next box is chosen among the boxes whose operands are already
-// in the order: it is the box that shares the longest scope prefix with the previous box. Ties go to the least index.
+// sort sets builder.order, a topological order that keeps boxes of one scope together. Among the boxes whose operands
+// are already in the order, the next box is the one that shares the longest scope prefix with the previous box. Ties go
+// to the least index.
 func (builder *groupBuilder) sort() {
 	readers := make([][]int, len(builder.boxes))
 	unready := make([]int, len(builder.boxes))
@@ -239,8 +242,8 @@ func (builder *groupBuilder) sections(items []*item) []*item {
 	return list
 }
 
-// divide returns sections of items of about equal size. A section ends at the item with the fewest crossings that is at
-// most a quarter of the size away from the even division.
+// divide divides items into sections of about equal size. The end of a section may move by a quarter of the size, to
+// the place that the fewest values cross: see crossings.
 func (builder *groupBuilder) divide(items []*item) []*item {
 	if len(items) <= sectionItems {
 		return items
@@ -334,9 +337,9 @@ func (it *item) depth() int {
 // openLevels opens as many levels of groups as possible with at most maxBoxes visible boxes.
 func (it *item) openLevels(maxBoxes int) {
 	depth := 0
-	for d := 1; d <= it.depth(); d++ {
-		if it.openTo(d); it.countVisible() <= maxBoxes {
-			depth = d
+	for levels := 1; levels <= it.depth(); levels++ {
+		if it.openTo(levels); it.countVisible() <= maxBoxes {
+			depth = levels
 		}
 	}
 	it.openTo(depth)

@@ -173,8 +173,10 @@ func (s *scene) addGroup(d *pageData, it *item) int {
 	return -1 - index
 }
 
+// page returns the size and the SVG of a box for an HTML page.
 func (b *svgBox) page() pageMarkup { return pageMarkup{b.size.Width, b.size.Height, b.markup()} }
 
+// drawingOf returns a level as JSON data.
 func drawingOf(l *level) pageDrawing {
 	d := pageDrawing{Width: l.Width, At: [][2]float64{}, Sizes: [][2]float64{}, Ranks: l.Ranks, Layers: [][2]float64{},
 		Ports: [][2]any{}, Lines: []pageLine{}}

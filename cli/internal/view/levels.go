@@ -11,8 +11,8 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// level is the drawing of one group: the positions of its items and the lines between the items. y runs from operands
-// to results, also in a horizontal picture.
+// level is the drawing of one group: the positions of its items and the lines between the items. y increases from
+// operands to results. For a horizontal picture, x and y are exchanged when the level is drawn.
 type level struct {
 	*graphdraw.Drawing
 	sizes []graphdraw.Box // sizes of the items, then of the ports
@@ -49,8 +49,7 @@ type scene struct {
 	texts      map[*item]*svgBox // the text of each item
 }
 
-// newScene computes the drawings of the groups of a picture: of all groups if all is true, otherwise of the open
-// groups.
+// newScene computes the drawings of the open groups of a picture, or of all its groups if all is true.
 func (p *picture) newScene(root *item, horizontal, all bool) (*scene, error) {
 	s := &scene{picture: p, root: root, horizontal: horizontal, levels: map[*item]*level{}, texts: map[*item]*svgBox{}}
 	values := make([]int, len(p.values))
@@ -61,9 +60,9 @@ func (p *picture) newScene(root *item, horizontal, all bool) (*scene, error) {
 	return s, err
 }
 
-// level draws the items of a group. scope is the scope around the group. values are the values that its boxes compute
-// or read, as indices of picture.values. outerLine maps a value that enters or leaves the group to its line outside the
-// group.
+// level computes the drawing of a group, and of the groups in it. scope is the scope around the group. values has the
+// indices in picture.values of the values that the boxes of the group compute or read. outerLine maps a value that
+// enters or leaves the group to its line outside the group. all is as for newScene.
 func (s *scene) level(it *item, scope string, values []int, outerLine map[int]int, all bool) (*level, error) {
 	l := &level{}
 	if it.scope != "" {
@@ -122,11 +121,11 @@ func (b *svgBox) labelWidth() float64 { return headWidth*float64(term.Width(b.fr
 
 // itemOfBox maps each box of a group to the index of the item that contains the box.
 func (s *scene) itemOfBox(it *item) map[int]int {
-	holder := map[int]int{}
+	itemIndex := map[int]int{}
 	var add func(it *item, i int)
 	add = func(it *item, i int) {
 		if it.box >= 0 {
-			holder[it.box] = i
+			itemIndex[it.box] = i
 		}
 		for _, y := range it.items {
 			add(y, i)
@@ -135,12 +134,12 @@ func (s *scene) itemOfBox(it *item) map[int]int {
 	for i, it := range it.items {
 		add(it, i)
 	}
-	return holder
+	return itemIndex
 }
 
 // connect adds the lines and ports of a group to its level l. Values between the same items share a line, unless all
-// these items are boxes. within has the values that each inner group computes or reads; lineOf maps a value to its
-// line.
+// these items are boxes. within has, for each item that is a group, the values that its boxes compute or read. lineOf
+// maps a value to its line. The other parameters are as for level.
 func (s *scene) connect(it *item, l *level, values []int, outerLine map[int]int) (within [][]int, lineOf map[int]int) {
 	within, lineOf = make([][]int, len(it.items)), map[int]int{}
 	itemOf, lines, ports := s.itemOfBox(it), map[string]int{}, map[port]int{}
@@ -209,13 +208,13 @@ func (s *scene) itemBox(it *item, name string) *svgBox {
 	if it.box >= 0 {
 		return newSVGBox(&s.boxes[it.box], name)
 	}
-	sum := &pictureBox{kind: groupBox, head: it.label, layout: -1}
+	group := &pictureBox{kind: groupBox, head: it.label, layout: -1}
 	ops, copies, boxes, marked := map[string]int{}, 0, 0, 0
 	measured, predicted := 0.0, 0.0
 	var list []string
 	s.eachBox(it, func(b *pictureBox) {
 		boxes++
-		sum.share += b.share
+		group.share += b.share
 		if b.measured > 0 {
 			measured, predicted = measured+b.measured, predicted+b.predicted
 		}
@@ -236,27 +235,27 @@ func (s *scene) itemBox(it *item, name string) *svgBox {
 		}
 	}
 	if it.repeats > 0 {
-		sum.head += fmt.Sprintf(" × %d", it.repeats)
-		sum.lines = append(sum.lines, fmt.Sprintf("%d equal blocks, %s", it.repeats,
+		group.head += fmt.Sprintf(" × %d", it.repeats)
+		group.lines = append(group.lines, fmt.Sprintf("%d equal blocks, %s", it.repeats,
 			format.CountIrregular(boxes, "box", "boxes")))
 	} else {
-		sum.lines = append(sum.lines, format.CountIrregular(boxes, "box", "boxes"))
+		group.lines = append(group.lines, format.CountIrregular(boxes, "box", "boxes"))
 	}
-	sum.lines = append(sum.lines, term.CutEnd(strings.Join(list, ", "), boxColumns))
+	group.lines = append(group.lines, term.CutEnd(strings.Join(list, ", "), boxColumns))
 	if copies > 0 {
-		sum.lines = append(sum.lines, format.CountIrregular(copies, "inserted copy", "inserted copies"))
+		group.lines = append(group.lines, format.CountIrregular(copies, "inserted copy", "inserted copies"))
 	}
 	if marked > 0 {
-		sum.marks = []string{"≠ " + format.CountIrregular(marked, "box differs", "boxes differ")}
+		group.marks = []string{"≠ " + format.CountIrregular(marked, "box differs", "boxes differ")}
 	}
-	if sum.share > 0 {
-		sum.lines = append(sum.lines, format.Percent(sum.share)+" of the cost")
+	if group.share > 0 {
+		group.lines = append(group.lines, format.Percent(group.share)+" of the cost")
 	}
 	if measured > 0 {
-		sum.lines = append(sum.lines, "measured "+measuredText(measured, predicted))
+		group.lines = append(group.lines, "measured "+measuredText(measured, predicted))
 	}
-	b := newSVGBox(sum, "")
-	b.frameLabel = format.Printable(sum.head)
+	b := newSVGBox(group, "")
+	b.frameLabel = format.Printable(group.head)
 	return b
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/graphrun/graphrun/report"
 )
 
+// boxKind is the kind of a box. Its text is the style class of the box.
 type boxKind string
 
 const (
@@ -117,6 +118,7 @@ type painter struct {
 	outputBoxes []int                   // index of the box of each output
 }
 
+// add adds a box and returns its index.
 func (p *painter) add(b pictureBox) int {
 	p.boxes = append(p.boxes, b)
 	return len(p.boxes) - 1

@@ -96,8 +96,8 @@ func tandems(codes []uint64, worthwhile func(tandem) bool) []tandem {
 			for i+run+period < len(codes) && codes[i+run] == codes[i+run+period] {
 				run++
 			}
-			if t := (tandem{i, period, run/period + 1}); t.count > 1 && worthwhile(t) {
-				found = append(found, t)
+			if candidate := (tandem{i, period, run/period + 1}); candidate.count > 1 && worthwhile(candidate) {
+				found = append(found, candidate)
 			}
 			i += run + 1
 		}
@@ -107,14 +107,15 @@ func tandems(codes []uint64, worthwhile func(tandem) bool) []tandem {
 	})
 	var list []tandem
 	used := make([]bool, len(codes))
-	for _, t := range found {
-		if used[t.from] || used[t.upTo()-1] { // earlier sequences are not shorter, so they overlap an end of t
+	for _, candidate := range found {
+		// Earlier sequences are not shorter, so that a sequence that overlaps one of them overlaps it at one of its own ends.
+		if used[candidate.from] || used[candidate.upTo()-1] {
 			continue
 		}
-		for i := t.from; i < t.upTo(); i++ {
+		for i := candidate.from; i < candidate.upTo(); i++ {
 			used[i] = true
 		}
-		list = append(list, t)
+		list = append(list, candidate)
 	}
 	sorted.Func(list, func(a, b tandem) int { return cmp.Compare(a.from, b.from) })
 	return list

@@ -20,8 +20,8 @@ const (
 	headWidth   = 7.83 // width of a character of font size 13
 	lineHeight  = 16.0
 	boxPadding  = 9.0
-	boxColumns  = 40 // the most characters in a line of a box
-	maxLines    = 4  // the most lines of a head or a reason in a box
+	boxColumns  = 40 // the maximum number of characters in a line of a box
+	maxLines    = 4  // the maximum number of lines of a head or a reason in a box
 )
 
 // layoutColors are the colors of layouts. If there are more layouts than colors, colors are repeated with other dashes.
@@ -46,7 +46,8 @@ const svgStyle = `svg{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,"Deja
 .net{fill:none;stroke-width:1.8;stroke:#8c959f}.tip{fill:#8c959f}
 `
 
-// escapeXML escapes a text for XML. It replaces characters that XML does not allow, control characters by Go escapes.
+// escapeXML escapes a text for XML. It replaces control characters by Go escapes, and other characters that XML does
+// not allow by the replacement character.
 func escapeXML(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
@@ -201,7 +202,7 @@ func (s *scene) orientPoint(p graphdraw.Point) graphdraw.Point {
 	return p
 }
 
-// curve returns the path of a curve. Both of its ends run along the direction of the picture.
+// curve returns the path command of a cubic curve whose tangents at both ends have the direction of the picture.
 func (s *scene) curve(from, to graphdraw.Point) string {
 	half := (to.Y - from.Y) / 2
 	list := []string{"C"}

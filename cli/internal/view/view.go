@@ -61,8 +61,8 @@ More than 60 boxes are folded: scopes of names (/layer1/layer1.0/conv1/Conv), th
 --around draws the neighbourhood of a value.
 
 --profile shows measured times beside the predicted ones, as text and as a second bar.
---strategies A,B draws two plans side by side. Boxes that differ have a corner and lines that begin with ≠,
-and boxes that only one plan has have a line that begins with +.
+--strategies A,B draws two plans side by side. A box that differs has a marked corner and lines that begin
+with ≠; a box that only one plan has, has a line that begins with +.
 
 OUT.svg is a picture. OUT.html is a self-contained page with search, zoom and an overview; clicking a group
 opens it, and clicking a step shows its details and what graphrun explain prints for its values. OUT.dot is
