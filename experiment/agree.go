@@ -11,10 +11,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// tolerances bound the difference of two elements, relative to a scale. Exact programs (graphrun.Options.Exact) differ
+// tolerances bound the difference of two elements, divided by a scale. Exact programs (graphrun.Options.Exact) differ
 // only in the order of summation, and the scale of an element is 1 + |element|. Other programs may use other formulas,
-// such as Winograd convolutions, with errors proportional to the largest value of a tensor. The scale is then 1 plus
-// the largest finite value of the tensor.
+// such as Winograd convolutions, whose errors are proportional to the largest value of a tensor. The scale is then 1
+// plus the largest finite value of the tensor.
 var tolerances = map[tensor.DType]float64{
 	tensor.Float16: 2e-3, tensor.BFloat16: 2e-2, tensor.Float32: 2e-5, tensor.Float64: 1e-11,
 	tensor.Complex64: 5e-5, tensor.Complex128: 1e-10,
@@ -52,18 +52,18 @@ func difference(a, b *tensor.Tensor, exact bool) string {
 	if !inexact {
 		return exactDifference(a, b)
 	}
-	x, y := asComplex(a), asComplex(b)
+	elementsA, elementsB := asComplex(a), asComplex(b)
 	scale, worst := 0.0, 0.0
-	for _, v := range y {
+	for _, v := range elementsB {
 		if size := cmplx.Abs(v); !exact && size <= math.MaxFloat64 { // infinite values do not count
 			scale = max(scale, size)
 		}
 	}
-	for i := range x {
-		if x[i] == y[i] || cmplx.IsNaN(x[i]) && cmplx.IsNaN(y[i]) {
+	for i := range elementsA {
+		if elementsA[i] == elementsB[i] || cmplx.IsNaN(elementsA[i]) && cmplx.IsNaN(elementsB[i]) {
 			continue
 		}
-		relative := cmplx.Abs(x[i]-y[i]) / (1 + max(scale, cmplx.Abs(y[i])))
+		relative := cmplx.Abs(elementsA[i]-elementsB[i]) / (1 + max(scale, cmplx.Abs(elementsB[i])))
 		if math.IsNaN(relative) {
 			relative = math.Inf(1)
 		}
@@ -87,16 +87,16 @@ func asComplex(t *tensor.Tensor) []complex128 {
 
 // exactDifference describes how many elements of two results differ in their bits. It returns "" if none does.
 func exactDifference(a, b *tensor.Tensor) string {
-	x, y := a.CopyTo(tensor.New(a.DType, a.Shape...)).Storage().Bytes(),
+	bytesA, bytesB := a.CopyTo(tensor.New(a.DType, a.Shape...)).Storage().Bytes(),
 		b.CopyTo(tensor.New(b.DType, b.Shape...)).Storage().Bytes()
-	n := 0
-	for size := a.DType.Size(); len(x) > 0; x, y = x[size:], y[size:] {
-		if !slices.Equal(x[:size], y[:size]) {
-			n++
+	count := 0
+	for size := a.DType.Size(); len(bytesA) > 0; bytesA, bytesB = bytesA[size:], bytesB[size:] {
+		if !slices.Equal(bytesA[:size], bytesB[:size]) {
+			count++
 		}
 	}
-	if n == 0 {
+	if count == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d of %d elements differ", n, a.Numel())
+	return fmt.Sprintf("%d of %d elements differ", count, a.Numel())
 }

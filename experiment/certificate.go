@@ -35,10 +35,10 @@ type Certificate struct {
 	Copies        *CertifiedCopies `json:"copies,omitzero" doc:"The proof about copies and memory; left out for strategies other than optimal."`
 }
 
-// CertifiedCopies proves a lower bound on the weighted cost of all plans. The weighted cost is a weighted sum of time,
-// number of copies, and bytes of copies. Together with the bound on the cost, it implies two further lower bounds: the
-// number of copies of a plan within the slack, and the number of bytes that a plan of least cost with this number of
-// copies copies.
+// CertifiedCopies proves a lower bound on the weighted cost of all plans: a weighted sum of time, number of copies, and
+// bytes of copies. Together with the bound on the cost, it implies two more lower bounds. One is on the number of
+// copies of all plans within the slack. The other is on the bytes of copies of all plans that have least cost and this
+// number of copies.
 type CertifiedCopies struct {
 	Slack       float64        `json:"slack" doc:"The share of the least cost by which the plan may cost more."`
 	PlanWeights layout.Weights `json:"plan_weights" doc:"The weights by which the cheapest copies are chosen for the labels of the solution."`
@@ -73,9 +73,9 @@ type CertifiedPin struct {
 	Pin  string `json:"pin" doc:"A memory format, an order or an implementation."`
 }
 
-// Certify returns a certificate of a program's plan, for the sizes that Compile planned. It requires a strategy that
-// solves the exact problem, such as Optimal and [layout.Given], a graph whose shapes do not depend on data, and the
-// built-in list of passes.
+// Certify returns a certificate of a program's plan, for the sizes that Compile planned. The strategy must state the
+// layout problem, as Optimal and [layout.Given] do. Shapes must not depend on data, and the list of passes must be the
+// built-in one.
 func Certify(p *graphrun.Program) (*Certificate, error) {
 	internal, binding, err := internals(p)
 	if err != nil {
@@ -168,8 +168,8 @@ func (c *Certificate) Write(w io.Writer) error {
 	return err
 }
 
-// ReadCertificate reads a certificate that [Certificate.Write] wrote. Unknown keys, missing parts and other versions
-// are errors. It does not verify the certificate: see [Verify].
+// ReadCertificate reads a certificate that [Certificate.Write] wrote. It rejects unknown keys, missing parts and other
+// versions. It does not check the proof: see [Verify].
 func ReadCertificate(r io.Reader) (*Certificate, error) {
 	if r == nil {
 		return nil, errors.New("there is no reader")
@@ -185,7 +185,7 @@ func ReadCertificate(r io.Reader) (*Certificate, error) {
 	return c, c.check()
 }
 
-// check checks that the certificate is complete.
+// check checks that the certificate has all parts, and that each part is valid by itself.
 func (c *Certificate) check() error {
 	switch {
 	case c.Version != CertificateVersion:

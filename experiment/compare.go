@@ -27,9 +27,10 @@ type Options struct {
 	// Runs is the number of measured runs of each program; 0 means 20. Before the first measured run, two more runs warm
 	// up caches and buffers.
 	Runs int
-	// Until, if set, continues the measurement until the half-width of the 95% confidence interval of each program's
-	// median is at most this fraction of the median (0.01 is 1%). At least 20 runs are measured, and at most Runs. If
-	// Runs is 0, the limit is 1000 runs or a minute: see [Ranking.Unreached].
+	// Until, if set, continues the measurement until the medians are known precisely: the half-width of the 95%
+	// confidence interval of each median is at most this fraction of the median (0.01 is 1%). At least 20 runs are
+	// measured, and at most Runs. If Runs is 0, the measurement ends after 1000 runs or a minute. [Ranking.Unreached]
+	// lists the programs that did not reach the precision.
 	Until float64
 	// Turn is the number of consecutive runs of a program; 0 means 3. The first run of a turn is not measured, because
 	// the caches contain data of another program; the other runs measure the steady state. If Turn is 1, every run is
@@ -38,8 +39,8 @@ type Options struct {
 	// Seed determines the order of the programs in each round.
 	Seed uint64
 	// BoundNS, if set, is a lower bound on the cost of any plan, in nanoseconds: see [LowerBound]. All programs must then
-	// have the same graph, pins and prices. If BoundNS is nil, the gap of a program is relative to the greatest bound in
-	// the reports of candidates with the same graph, sizes, pins, options and prices.
+	// have the same graph, pins and prices. If it is nil, the bounds in the reports of the candidates are used: the
+	// greatest bound of the candidates with the same graph, sizes, pins, options and prices.
 	BoundNS *float64
 	// Progress, if set, is called before each round with the number of finished rounds and the number of all rounds, which
 	// is 0 if Until is set.
@@ -153,8 +154,8 @@ type contender struct {
 	out   map[string]*tensor.Tensor // outputs of the last run
 }
 
-// contenders checks the candidates, and checks that memory suffices for all of them: each program keeps its arena and
-// the outputs of its last run while another run allocates new outputs.
+// contenders returns the candidates as contenders. It checks that memory suffices for all of them together: each
+// program keeps its arena and the outputs of its last run while another run allocates new outputs.
 func contenders(candidates []Candidate) ([]*contender, error) {
 	if len(candidates) == 0 {
 		return nil, errors.New("there is nothing to compare: no candidates")
@@ -198,9 +199,9 @@ func timedRun(p *graphrun.Program) func(context.Context, map[string]*tensor.Tens
 // joinEqualPlans sets measuredInstead of contenders with equal plans.
 func joinEqualPlans(ctx context.Context, all []*contender) {
 	for i, contender := range all {
-		for _, y := range measuredContenders(all[:i]) {
-			if contender.samePlan(ctx, &y.identity) {
-				contender.measuredInstead = y
+		for _, earlier := range measuredContenders(all[:i]) {
+			if contender.samePlan(ctx, &earlier.identity) {
+				contender.measuredInstead = earlier
 				break
 			}
 		}
@@ -218,9 +219,10 @@ func bounds(ctx context.Context, all []*contender, callerBound *float64) []*floa
 	list := make([]*float64, len(all))
 	for i, contender := range all {
 		list[i] = cmp.Or(callerBound, contender.report.LowerBoundNS)
-		for _, y := range all {
-			b := y.report.LowerBoundNS
-			if callerBound == nil && b != nil && (list[i] == nil || *b > *list[i]) && contender.sameProblem(ctx, &y.identity) {
+		for _, other := range all {
+			b := other.report.LowerBoundNS
+			if callerBound == nil && b != nil && (list[i] == nil || *b > *list[i]) &&
+				contender.sameProblem(ctx, &other.identity) {
 				list[i] = b
 			}
 		}

@@ -218,8 +218,9 @@ func shareBound(first, second *Totals, a, b *graphrun.Program) {
 	if (first.BoundNS == nil) == (second.BoundNS == nil) {
 		return
 	}
-	x, y := identityOf((*program.Program)(a), a.Report()), identityOf((*program.Program)(b), b.Report())
-	if x.sameProblem(context.Background(), &y) {
+	firstIdentity := identityOf((*program.Program)(a), a.Report())
+	secondIdentity := identityOf((*program.Program)(b), b.Report())
+	if firstIdentity.sameProblem(context.Background(), &secondIdentity) {
 		first.BoundNS = cmp.Or(first.BoundNS, second.BoundNS)
 		second.BoundNS = first.BoundNS
 	}
@@ -251,11 +252,12 @@ func differentValues(pairs *pairing, a, b *side) []ValueDifference {
 		if match == nil {
 			return
 		}
-		x, y := a.values[v.Name], b.values[match.Name]
-		if x == nil || y == nil || x.Alias != nil || y.Alias != nil || !a.layoutsDiffer(x.Meta, y.Meta) {
+		plannedA, plannedB := a.values[v.Name], b.values[match.Name]
+		if plannedA == nil || plannedB == nil || plannedA.Alias != nil || plannedB.Alias != nil ||
+			!a.layoutsDiffer(plannedA.Meta, plannedB.Meta) {
 			return
 		}
-		d := ValueDifference{Value: v.Name, First: layoutOf(x.Meta), Second: layoutOf(y.Meta)}
+		d := ValueDifference{Value: v.Name, First: layoutOf(plannedA.Meta), Second: layoutOf(plannedB.Meta)}
 		if match.Name != v.Name {
 			d.Other = match.Name
 		}
@@ -360,8 +362,8 @@ func differentSteps(a, b *side) []StepDifference {
 
 // kind returns the kind of difference, or "" if there is no difference.
 func (g *stepGroup) kind(a, b *side) string {
-	x, y := g.steps[0], g.steps[1]
-	if len(x) == 0 || len(y) == 0 {
+	stepsA, stepsB := g.steps[0], g.steps[1]
+	if len(stepsA) == 0 || len(stepsB) == 0 {
 		for i, s := range []*side{a, b} {
 			for _, step := range g.steps[i] {
 				if s.copies[step.Name] == nil {
@@ -372,11 +374,11 @@ func (g *stepGroup) kind(a, b *side) string {
 		return diffCopy
 	}
 	switch {
-	case len(x) > 1 || len(y) > 1 || !sameKeys(g.keys[0], g.keys[1]):
+	case len(stepsA) > 1 || len(stepsB) > 1 || !sameKeys(g.keys[0], g.keys[1]):
 		return diffGroup
-	case x[0].Impl != y[0].Impl:
+	case stepsA[0].Impl != stepsB[0].Impl:
 		return diffImpl
-	case x[0].CostNS != y[0].CostNS && a.shapes == nil:
+	case stepsA[0].CostNS != stepsB[0].CostNS && a.shapes == nil:
 		return diffCost
 	}
 	return ""

@@ -51,8 +51,9 @@ func countEqual(sorted []float64, x float64) int {
 	return n
 }
 
-// mannWhitney is the p-value of the two-sided Mann-Whitney U test. It is twice the probability of the smaller tail,
-// because the distribution is not symmetric if samples are equal. Neither side is empty, and no sample is NaN.
+// mannWhitney returns the p-value of the two-sided Mann-Whitney U test: twice the probability of the smaller tail. (If
+// some samples are equal, the distribution is not symmetric, and the tails differ.) Neither side may be empty, and no
+// sample may be NaN.
 func mannWhitney(a, b []float64) float64 {
 	r := rankSamples(a, b)
 	if len(r.ties) == 1 {
@@ -115,9 +116,8 @@ func (r rankStatistics) normal() float64 {
 // normalCDF is the cumulative distribution function of the standard normal distribution.
 func normalCDF(x float64) float64 { return 0.5 * math.Erfc(-x/math.Sqrt2) }
 
-// medianInterval returns an index i into n sorted samples. The samples i and n-1-i enclose the median of the
-// distribution with probability [Confidence], for every distribution. medianInterval returns false if there are too few
-// samples.
+// medianInterval returns an index i into n sorted samples such that, for every distribution, its median is between the
+// samples i and n-1-i with probability [Confidence] or more. It returns false if there are too few samples.
 func medianInterval(n int) (int, bool) {
 	// The number of samples below the median has a binomial distribution with p = 1/2. The loop finds the least number
 	// outside of the lower tail. Terms are added as logarithms, because the first terms underflow.

@@ -63,13 +63,13 @@ func (p *pairing) matchBy(a, b *graph.Graph, name func(*graph.Value) string, con
 }
 
 // match matches two values, and all results of their nodes.
-func (p *pairing) match(v, w *graph.Value) {
-	p.second[v], p.first[w] = w, v
-	if v.Node == nil || w.Node == nil {
+func (p *pairing) match(v, match *graph.Value) {
+	p.second[v], p.first[match] = match, v
+	if v.Node == nil || match.Node == nil {
 		return
 	}
-	for i := range min(len(v.Node.Out), len(w.Node.Out)) {
-		p.second[v.Node.Out[i]], p.first[w.Node.Out[i]] = w.Node.Out[i], v.Node.Out[i]
+	for i := range min(len(v.Node.Out), len(match.Node.Out)) {
+		p.second[v.Node.Out[i]], p.first[match.Node.Out[i]] = match.Node.Out[i], v.Node.Out[i]
 	}
 }
 

@@ -39,7 +39,8 @@ type Pair struct {
 	Significant bool     `json:"significant" doc:"Whether p_holm is below 0.01."`
 }
 
-// setVerdict sets the verdict, and compares the rows with the base.
+// setVerdict sets the verdict, and the comparison of each row with the base. There is no verdict if a contender was not
+// measured.
 func (c *Comparison) setVerdict(all []*contender, s *session) {
 	for i := range c.Rows {
 		if r := &c.Rows[i]; r.Runs > 0 {
@@ -90,9 +91,9 @@ func samePlans(all []*contender) [][]string {
 	groups := [][]string{}
 	for _, contender := range measuredContenders(all) {
 		group := []string{contender.name}
-		for _, y := range all {
-			if y.measuredInstead == contender {
-				group = append(group, y.name)
+		for _, other := range all {
+			if other.measuredInstead == contender {
+				group = append(group, other.name)
 			}
 		}
 		if len(group) > 1 {
@@ -121,7 +122,7 @@ func pairsOf(all []*contender) []Pair {
 	return pairs
 }
 
-// pair returns the test of two measured candidates. It returns nil if a and b are the same candidate.
+// pair returns the test of the measured candidates named a and b. It returns nil if they are the same candidate.
 func (r *Ranking) pair(a, b string) *Pair {
 	for i, p := range r.Pairs {
 		if p.A == a && p.B == b || p.A == b && p.B == a {
@@ -131,8 +132,8 @@ func (r *Ranking) pair(a, b string) *Pair {
 	return nil
 }
 
-// holm returns p-values with Holm's correction. The k-th smallest of n p-values is multiplied by n-k+1. Each corrected
-// p-value is raised to the corrected values of smaller p-values, if it is less than these.
+// holm returns p-values with Holm's correction. The k-th smallest of n p-values is multiplied by n-k+1. The results are
+// then made monotone: a corrected p-value is at least the corrected value of each smaller p-value.
 func holm(values []float64) []float64 {
 	order := make([]int, len(values))
 	for i := range order {
@@ -147,8 +148,8 @@ func holm(values []float64) []float64 {
 	return corrected
 }
 
-// runsFor2Percent is the largest result of turnsToDetect for pairs without a significant difference, or nil if there is
-// no result.
+// runsFor2Percent returns the number of runs that would detect a difference of 2% in the pairs without a significant
+// difference. It is nil if there is no such pair, or if the number cannot be estimated for any of them.
 func runsFor2Percent(pairs []Pair, s *session) *int {
 	turns := map[string][]float64{}
 	for _, contender := range s.contenders {
@@ -164,8 +165,8 @@ func runsFor2Percent(pairs []Pair, s *session) *int {
 	return largest
 }
 
-// runsToDiffer returns the least number of runs of each candidate with which a pair can differ significantly, or nil if
-// at least this many runs were measured. The last turn may have a single run.
+// runsToDiffer returns the least number of runs of each candidate with which any pair could differ significantly. It
+// returns nil if at least this many runs were measured. The last turn may have a single run.
 func runsToDiffer(pairs []Pair, s *session) *int {
 	if len(pairs) == 0 {
 		return nil
@@ -190,10 +191,10 @@ const testPower = 0.8
 //
 //	n = (z(1-level/2) + z(testPower))² / (6 (p - 1/2)²)
 //
-// where z is the quantile of the normal distribution, and p is the probability that a sample is less than another
-// sample times 1+effect (Noether 1987, Sample size determination for some common nonparametric tests). p is estimated
-// from the samples, each divided by the median of its side. turnsToDetect returns false for fewer than 5 samples a
-// side, which do not suffice to estimate p, and for results above a million.
+// where z is the quantile function of the normal distribution, and p is the probability that a sample is less than
+// another sample times 1+effect (Noether 1987, Sample size determination for some common nonparametric tests). p is
+// estimated from the samples, each divided by the median of its side. turnsToDetect returns false if a side has fewer
+// than 5 samples, too few to estimate p, or if the number exceeds a million.
 func turnsToDetect(a, b []float64, effect, level float64) (int, bool) {
 	var all []float64
 	for _, side := range [][]float64{a, b} {

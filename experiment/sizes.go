@@ -46,9 +46,9 @@ type PlanChange struct {
 // maxSize bounds the ends of [PlansBySize].
 const maxSize = 1 << 47
 
-// PlansBySize finds the sizes between from and to, both included, at which the plan of a graph changes. plan returns
-// the program for a size; it is called for at most limit sizes. PlansBySize starts with the ends and the powers of two
-// between them, and bisects between neighbours with different plans ([DiffSizes]), the greatest ratio of sizes first.
+// PlansBySize finds the sizes from `from` to `to` at which the plan of a graph changes. plan returns the program for a
+// size; it is called for at most limit sizes. PlansBySize starts with the ends and the powers of two between them. It
+// then bisects between neighbours whose plans differ ([DiffSizes]), the greatest ratio of sizes first.
 //
 // PlansBySize does not plan sizes between two neighbours with equal plans. If the costs of all plans were affine
 // functions of the size, the least-cost plan could not change between them. Blocking and caches cause steps in the
@@ -87,8 +87,8 @@ func PlansBySize(ctx context.Context, from, to, limit int,
 	return s.ranges(), nil
 }
 
-// startSizes lists the ends and the powers of two between them. If there are too many, it takes powers at equal
-// distances.
+// startSizes lists the ends and the powers of two between them. If these are more than limit, it lists only every k-th
+// power.
 func startSizes(from, to, limit int) []int {
 	var powers []int
 	for size := 1; size < to; size *= 2 {

@@ -204,25 +204,26 @@ func (c *Certificate) rebuild(ctx context.Context, g *graph.Graph) (*layout.Mode
 }
 
 // sameProblem returns the first difference of two problems as an error.
-func sameProblem(p, q *wcsp.Problem) error {
-	if len(p.Variables) != len(q.Variables) || len(p.Factors) != len(q.Factors) {
-		return fmt.Errorf("it has %d variables and %d factors, not %d and %d", len(p.Variables), len(p.Factors),
-			len(q.Variables), len(q.Factors))
+func sameProblem(rebuilt, certified *wcsp.Problem) error {
+	if len(rebuilt.Variables) != len(certified.Variables) || len(rebuilt.Factors) != len(certified.Factors) {
+		return fmt.Errorf("it has %d variables and %d factors, not %d and %d", len(rebuilt.Variables), len(rebuilt.Factors),
+			len(certified.Variables), len(certified.Factors))
 	}
-	for i, v := range p.Variables {
-		w := q.Variables[i]
+	for i, v := range rebuilt.Variables {
+		w := certified.Variables[i]
 		if v.Name != w.Name || !slices.Equal(v.Labels, w.Labels) {
 			return fmt.Errorf("variable %d is %q with labels %q, not %q with %q", i, v.Name, v.Labels, w.Name, w.Labels)
 		}
 	}
-	for i, f := range p.Factors {
-		h := q.Factors[i]
+	for i, f := range rebuilt.Factors {
+		h := certified.Factors[i]
 		if !slices.Equal(f.Scope, h.Scope) || len(f.Costs) != len(h.Costs) {
 			return fmt.Errorf("factor %d is over variables %v, not %v", i, f.Scope, h.Scope)
 		}
 		for k, cost := range f.Costs {
 			if cost != h.Costs[k] {
-				return fmt.Errorf("factor %d%s: cost %d is %d picoseconds, not %d", i, scopeText(p, f.Scope), k, cost, h.Costs[k])
+				return fmt.Errorf("factor %d%s: cost %d is %d picoseconds, not %d", i, scopeText(rebuilt, f.Scope), k, cost,
+					h.Costs[k])
 			}
 		}
 	}

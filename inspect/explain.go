@@ -275,9 +275,9 @@ var fastPathReasons = map[rule.FastSetup]string{
 }
 
 // FirstBreak returns the first result in an inferred graph that loses memory format f: its node reads a value that is
-// in f and has the rank of the result, but the result is not in f. FirstBreak returns nil if there is no such result. A
-// value may be in two formats; an image of one channel is. An operand in two formats counts as being in neither, and a
-// result in two formats as being in both. FirstBreak fails if f is not the format of any layout, such as Preserve.
+// in f and has the rank of the result, but the result is not in f. FirstBreak returns nil if there is no such result.
+// Some values are in two formats, for example images of one channel. An operand counts only if it is in no other format
+// than f. FirstBreak returns an error if f is not the format of any layout, as Preserve is not.
 func FirstBreak(g *graph.Graph, f tensor.MemoryFormat) (*graph.Value, error) {
 	switch f {
 	case tensor.Contiguous, tensor.ChannelsLast, tensor.ChannelsLast3d:

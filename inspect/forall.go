@@ -98,11 +98,11 @@ func (p property) violation(plan *passes.Plan) string {
 // ForAll proves a property of plans for all sizes within bounds, or finds sizes that break it. The property "no-copies"
 // says that no copy is inserted. "VALUE=FORMAT" and "FORMAT(VALUE)" say that a value is in a memory format.
 //
-// The proof is by cases. For each case, ForAll plans a specialization for symbolic sizes. The guards of this planning
-// are the conditions of the case. ForAll tries bounds and small numbers as sizes. For sizes that no case covers, it
-// adds another case. The search ends when sizes break the property or cases cover all tried sizes. Two facts prove the
-// property: package sym decides that the cases cover all sizes within bounds, and each specialization that may serve
-// such sizes has the property without further guards.
+// The proof is by cases. A case is a set of sizes for which planning makes the same decisions; the conditions on sizes
+// that these decisions rely on (guards) define the set. ForAll tries bounds and small numbers as sizes, and adds a case
+// for sizes that no case covers. The search ends when sizes break the property, or when the cases cover all tried
+// sizes. Two facts prove the property: package sym decides that the cases cover all sizes within bounds, and each plan
+// that may serve such sizes has the property without further guards.
 //
 // The proof has one assumption: an implementation that supports a call at the hint of a specialization supports it at
 // all sizes that the specialization serves. Sizes at which it does not support the call have a separate plan.
