@@ -14,7 +14,7 @@ import (
 )
 
 // dataReader reads the numbers of a constant into a row-major tensor. Numbers are parsed directly in the constant's
-// dtype, so that the shortest text of an element gives the exact element.
+// dtype, so that the shortest text that identifies an element gives this element exactly.
 type dataReader struct {
 	scan      *scanner
 	base      int // offset of the data in the file
@@ -77,7 +77,7 @@ func (r *dataReader) readList(depth int) (n int, err error) {
 }
 
 func (r *dataReader) readNumber(offset int) error {
-	tok, err := r.scan.dec.ReadToken()
+	token, err := r.scan.dec.ReadToken()
 	if err != nil {
 		return err
 	}
@@ -85,13 +85,13 @@ func (r *dataReader) readNumber(offset int) error {
 	case len(r.floats)+len(r.ints) > 2*r.meta.Numel():
 		return nil // dataReader.tensor reports the surplus numbers
 	case r.meta.DType.IsFloat() || r.meta.DType.IsComplex():
-		x, err := r.float(tok)
+		x, err := r.float(token)
 		if err != nil {
 			r.scan.report(offset, err)
 		}
 		r.floats = append(r.floats, x)
 	default:
-		i, err := r.integer(tok)
+		i, err := r.integer(token)
 		if err != nil {
 			r.scan.report(offset, err)
 		}
@@ -100,14 +100,15 @@ func (r *dataReader) readNumber(offset int) error {
 	return nil
 }
 
-func (r *dataReader) float(tok jsontext.Token) (float64, error) {
-	switch tok.Kind() {
+// float returns a number of a floating-point or complex dtype.
+func (r *dataReader) float(token jsontext.Token) (float64, error) {
+	switch token.Kind() {
 	case 't':
 		return 1, nil
 	case 'f':
 		return 0, nil
 	case '"':
-		if x, ok := numerals.AnySpecial(tok.String()); ok {
+		if x, ok := numerals.AnySpecial(token.String()); ok {
 			return x, nil
 		}
 	case '0':
@@ -116,38 +117,39 @@ func (r *dataReader) float(tok jsontext.Token) (float64, error) {
 			// Parsing for float64 first would round twice.
 			bits = 32
 		}
-		x, err := strconv.ParseFloat(tok.String(), bits)
+		x, err := strconv.ParseFloat(token.String(), bits)
 		if err != nil {
-			return x, fmt.Errorf("data: %s is too large for %v", tok.String(), r.meta.DType)
+			return x, fmt.Errorf("data: %s is too large for %v", token.String(), r.meta.DType)
 		}
 		return x, nil
 	}
-	return 0, wantNumber(tok)
+	return 0, wantNumber(token)
 }
 
-func wantNumber(tok jsontext.Token) error {
-	if tok.Kind() == '"' {
-		return fmt.Errorf("data: want numbers, got %q", tok.String())
+func wantNumber(token jsontext.Token) error {
+	if token.Kind() == '"' {
+		return fmt.Errorf("data: want numbers, got %q", token.String())
 	}
-	return fmt.Errorf("data: want numbers, got %s", kindName(tok.Kind()))
+	return fmt.Errorf("data: want numbers, got %s", kindName(token.Kind()))
 }
 
-func (r *dataReader) integer(tok jsontext.Token) (int64, error) {
-	switch tok.Kind() {
+// integer returns a number of another dtype. It rejects numbers that do not fit the dtype.
+func (r *dataReader) integer(token jsontext.Token) (int64, error) {
+	switch token.Kind() {
 	case 't':
 		return 1, nil
 	case 'f':
 		return 0, nil
 	case '0':
 	case '"':
-		if _, ok := numerals.AnySpecial(tok.String()); ok {
-			return 0, fmt.Errorf("data: %q does not fit %v", tok.String(), r.meta.DType)
+		if _, ok := numerals.AnySpecial(token.String()); ok {
+			return 0, fmt.Errorf("data: %q does not fit %v", token.String(), r.meta.DType)
 		}
-		return 0, wantNumber(tok)
+		return 0, wantNumber(token)
 	default:
-		return 0, wantNumber(tok)
+		return 0, wantNumber(token)
 	}
-	dtype, text := r.meta.DType, tok.String()
+	dtype, text := r.meta.DType, token.String()
 	outOfRange := fmt.Errorf("data: %s does not fit %v", text, dtype)
 	if dtype == tensor.Uint64 {
 		if u, err := strconv.ParseUint(text, 10, 64); err == nil {

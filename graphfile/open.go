@@ -21,7 +21,7 @@ type OpenConst func(path, key string) (tensor.Meta, ReadConst, error)
 // ReadConst reads the data of a constant that [OpenConst] found.
 type ReadConst func() (*tensor.Tensor, error)
 
-// Held returns what an [OpenConst] returns for a tensor that is already in memory.
+// Held returns the results that an [OpenConst] should return for a tensor that is already in memory.
 func Held(t *tensor.Tensor) (tensor.Meta, ReadConst, error) {
 	if t == nil {
 		return tensor.Meta{}, nil, errors.New("the tensor is nil")

@@ -161,13 +161,13 @@ func (s *scanner) integerTo(p *int) error {
 	if ok, err := s.expectNumber("an integer"); !ok {
 		return err
 	}
-	tok, err := s.dec.ReadToken()
+	token, err := s.dec.ReadToken()
 	if err != nil {
 		return err
 	}
-	i, err := strconv.Atoi(tok.String())
+	i, err := strconv.Atoi(token.String())
 	if err != nil {
-		s.report(offset, fmt.Errorf("want an integer, got %s", tok.String()))
+		s.report(offset, fmt.Errorf("want an integer, got %s", token.String()))
 		return nil
 	}
 	*p = i
@@ -259,19 +259,19 @@ func (s *scanner) value() (any, error) {
 		return list, err
 	}
 	offset := s.offset()
-	tok, err := s.dec.ReadToken()
+	token, err := s.dec.ReadToken()
 	if err != nil {
 		return nil, err
 	}
-	switch tok.Kind() {
+	switch token.Kind() {
 	case 't':
 		return true, nil
 	case 'f':
 		return false, nil
 	case '"':
-		return tok.String(), nil
+		return token.String(), nil
 	case '0':
-		v, err := parseNumber(tok.String())
+		v, err := parseNumber(token.String())
 		if err != nil {
 			s.report(offset, err)
 		}

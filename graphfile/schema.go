@@ -235,9 +235,9 @@ func opSchema(op *graph.Op) object {
 	return node
 }
 
-// numberCombinations handles operands that may be numbers. Such an operand is either in the list of inputs or an
-// attribute. numberCombinations returns a schema for each combination of these choices. minInputs is the number of
-// required operands that cannot be numbers.
+// numberCombinations returns the schemas of an op with operands that may be given as numbers. Each such operand is
+// either in the list of inputs or an attribute, and each combination of these choices has a schema. minInputs is the
+// number of required operands that cannot be numbers.
 func numberCombinations(op *graph.Op, minInputs int) []object {
 	combinations := []object{{"inputs": minInputs, "attrs": []string{}}}
 	for _, p := range op.Params {

@@ -16,9 +16,8 @@ type syntaxMistake struct {
 	text   string
 }
 
-// syntaxChecker finds the first syntax error of a file that the JSON library rejected. The library's message names only
-// a character. A syntaxChecker describes the mistake, such as a missing comma. It parses the file without storing
-// values.
+// syntaxChecker finds the first syntax error of a file that the JSON library rejected. It describes the mistake, such
+// as a missing comma, whereas the library's message names only a character. It parses the file without storing values.
 type syntaxChecker struct {
 	data         []byte
 	offset       int

@@ -53,21 +53,21 @@ func Open(path string) (*Archive, error) {
 // NewArchive reads the directory of an .npz archive of size bytes. name identifies the file in errors. r must stay
 // readable while the archive is in use. NewArchive rejects overlapping entries, because a small file could otherwise
 // contain many large arrays.
-func NewArchive(name string, r io.ReaderAt, size int64) (*Archive, error) {
-	if r == nil {
+func NewArchive(name string, source io.ReaderAt, size int64) (*Archive, error) {
+	if source == nil {
 		return nil, fmt.Errorf("%s: the reader is nil", name)
 	}
-	z, err := zip.NewReader(r, size)
+	directory, err := zip.NewReader(source, size)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, notArchiveError(r, size, err))
+		return nil, fmt.Errorf("%s: %w", name, notArchiveError(source, size, err))
 	}
-	a := &Archive{path: name, entries: make(map[string]*zip.File, len(z.File))}
+	a := &Archive{path: name, entries: make(map[string]*zip.File, len(directory.File))}
 	type span struct {
 		start, end int64
 		name       string
 	}
-	spans := make([]span, 0, len(z.File))
-	for _, f := range z.File {
+	spans := make([]span, 0, len(directory.File))
+	for _, f := range directory.File {
 		if strings.HasSuffix(f.Name, "/") {
 			continue // a directory entry
 		}

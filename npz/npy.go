@@ -18,9 +18,9 @@ var bigEndian = binary.NativeEndian.Uint16([]byte{0, 1}) == 1
 
 // ReadNPY reads one array in the .npy format, versions 1 to 3, into fresh storage.
 //
-// size is the number of bytes in r, or negative if it is unknown. A size must be correct: ReadNPY allocates this much
-// memory, and requires that header and array together have this size. If the size is unknown, memory grows as data
-// arrive, and r must end after the array.
+// size is the number of bytes in r, or negative if it is unknown. A known size must be correct, because ReadNPY may
+// allocate this much memory, and header and array together must have this size. If the size is unknown, memory grows as
+// data arrive, and r must end after the array.
 //
 // Elements are converted to the machine's byte order. Column-major data keep their memory order and get
 // column-major strides, so the result need not be contiguous.

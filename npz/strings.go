@@ -12,8 +12,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// WriteStrings writes strings in row-major order as an .npy array of version 1 with numpy's dtype U, in which all
-// strings have the length of the longest, and a character takes four bytes. numpy drops trailing NUL characters.
+// WriteStrings writes strings in row-major order as an .npy array of version 1 with numpy's dtype U: each character
+// takes four bytes, and NUL characters pad all strings to the length of the longest. numpy drops trailing NUL
+// characters when it reads them.
 func WriteStrings(w io.Writer, list []string, shape []int) error {
 	if w == nil {
 		return errors.New("the writer is nil")

@@ -202,42 +202,42 @@ func rewordError(err error) error {
 	return err
 }
 
-func parseEntry(v jsontext.Value) (e entry, err error) {
+func parseEntry(v jsontext.Value) (parsed entry, err error) {
 	var raw struct {
 		DType   string  `json:"dtype"`
 		Shape   []int64 `json:"shape"`
 		Offsets []int64 `json:"data_offsets"`
 	}
 	if err := json.Unmarshal(v, &raw, json.RejectUnknownMembers(true)); err != nil {
-		return e, rewordError(err)
+		return parsed, rewordError(err)
 	}
 	dtype, ok := dtypes[raw.DType]
 	if !ok {
-		return e, fmt.Errorf("unsupported dtype %q", raw.DType)
+		return parsed, fmt.Errorf("unsupported dtype %q", raw.DType)
 	}
 	if raw.Shape == nil {
-		return e, errors.New("no shape")
+		return parsed, errors.New("no shape")
 	}
 	if len(raw.Shape) > maxRank {
-		return e, fmt.Errorf("%d dimensions: at most %d are supported", len(raw.Shape), maxRank)
+		return parsed, fmt.Errorf("%d dimensions: at most %d are supported", len(raw.Shape), maxRank)
 	}
 	if len(raw.Offsets) != 2 || raw.Offsets[0] < 0 || raw.Offsets[1] < raw.Offsets[0] {
-		return e, fmt.Errorf("data_offsets %v are not a range", raw.Offsets)
+		return parsed, fmt.Errorf("data_offsets %v are not a range", raw.Offsets)
 	}
 	shape := make([]int, len(raw.Shape))
 	for i, s := range raw.Shape {
 		shape[i] = int(s)
 	}
-	e.meta = tensor.New(dtype, shape...)
-	if err := e.meta.Check(); err != nil {
-		return e, err
+	parsed.meta = tensor.New(dtype, shape...)
+	if err := parsed.meta.Check(); err != nil {
+		return parsed, err
 	}
-	e.begin, e.end = int(raw.Offsets[0]), int(raw.Offsets[1])
-	if size := e.meta.Bytes(); size != e.end-e.begin {
-		return e, fmt.Errorf("shape %s of %v takes %d bytes, but data_offsets %v span %d", tensor.ListString(shape), dtype,
-			size, raw.Offsets, e.end-e.begin)
+	parsed.begin, parsed.end = int(raw.Offsets[0]), int(raw.Offsets[1])
+	if size := parsed.meta.Bytes(); size != parsed.end-parsed.begin {
+		return parsed, fmt.Errorf("shape %s of %v takes %d bytes, but data_offsets %v span %d", tensor.ListString(shape),
+			dtype, size, raw.Offsets, parsed.end-parsed.begin)
 	}
-	return e, nil
+	return parsed, nil
 }
 
 // placeTensors sorts the names by offset. It checks that the tensors fill the data of size bytes without overlap or

@@ -71,11 +71,11 @@ func encodeHeader(entries []Entry, metadata map[string]string) ([]byte, error) {
 	if bigEndian {
 		return nil, errors.New("safetensors files are little-endian, and this machine is not")
 	}
-	b := bytes.NewBuffer(make([]byte, 8))
-	b.WriteByte('{')
+	header := bytes.NewBuffer(make([]byte, 8))
+	header.WriteByte('{')
 	member := func(name string, v any) error {
-		if b.Len() > 9 {
-			b.WriteByte(',')
+		if header.Len() > 9 {
+			header.WriteByte(',')
 		}
 		key, err := json.Marshal(name)
 		if err != nil {
@@ -85,9 +85,9 @@ func encodeHeader(entries []Entry, metadata map[string]string) ([]byte, error) {
 		if err != nil {
 			return err
 		}
-		b.Write(key)
-		b.WriteByte(':')
-		b.Write(value)
+		header.Write(key)
+		header.WriteByte(':')
+		header.Write(value)
 		return nil
 	}
 	if len(metadata) > 0 {
@@ -114,15 +114,15 @@ func encodeHeader(entries []Entry, metadata map[string]string) ([]byte, error) {
 		}
 		offset = d.Offsets[1]
 	}
-	b.WriteByte('}')
-	for b.Len()%8 != 0 {
-		b.WriteByte(' ')
+	header.WriteByte('}')
+	for header.Len()%8 != 0 {
+		header.WriteByte(' ')
 	}
-	if b.Len()-8 > maxHeader {
-		return nil, fmt.Errorf("header takes %d bytes: more than %d", b.Len()-8, maxHeader)
+	if header.Len()-8 > maxHeader {
+		return nil, fmt.Errorf("header takes %d bytes: more than %d", header.Len()-8, maxHeader)
 	}
-	binary.LittleEndian.PutUint64(b.Bytes(), uint64(b.Len()-8))
-	return b.Bytes(), nil
+	binary.LittleEndian.PutUint64(header.Bytes(), uint64(header.Len()-8))
+	return header.Bytes(), nil
 }
 
 // codeOf returns the format's name of a dtype, or "" if it has none.
