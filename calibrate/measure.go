@@ -147,8 +147,8 @@ func (b *builder) evictCaches(op string, bytes float64) {
 // addWarmup adds steps that write and read memory of the size of a value. The value is then assigned memory that is in
 // the caches.
 func (b *builder) addWarmup(m tensor.Meta) {
-	v := b.excludeFromTiming(b.graph.Apply("relu", nil, b.input(tensor.New(tensor.Float32, max(1, m.Bytes()/4)), 1)))
-	last := b.excludeFromTiming(b.graph.Apply("amax", graph.Attrs{"dim": []int{0}}, v))
+	written := b.excludeFromTiming(b.graph.Apply("relu", nil, b.input(tensor.New(tensor.Float32, max(1, m.Bytes()/4)), 1)))
+	last := b.excludeFromTiming(b.graph.Apply("amax", graph.Attrs{"dim": []int{0}}, written))
 	b.graph.Output(fmt.Sprint("warm", len(b.in)), last)
 }
 

@@ -1,5 +1,6 @@
-// Decode generates text greedily with a decoder that scripts/decoder.py writes. The caches of keys and values stay in
-// place: each run writes the rows of its token into them. It prints the last tokens and the tokens per second.
+// Command decode generates text with a decoder that scripts/decoder.py writes. It always takes the likeliest token.
+// Each run writes the keys and values of its token into the caches, which stay in place. The command prints the last
+// tokens and the tokens per second.
 //
 //	go run ./examples/decode -positions 2048 decoder.onnx
 package main
@@ -43,8 +44,8 @@ func main() {
 	fmt.Printf("%.1f tokens/s (median), %.1f (fastest)\n", 1/times[len(times)/2].Seconds(), 1/times[0].Seconds())
 }
 
-// decode generates tokens at the last positions of the caches, and returns them with the times of their runs. The
-// contents of earlier positions are zeros.
+// decode generates tokens at the last positions of the caches, and returns the tokens and the times of their runs. The
+// earlier positions of the caches are zeros.
 func decode(ctx context.Context, p *graphrun.Program, inputs []*graph.Value, positions, tokens int) (text []int64,
 	times []time.Duration, err error) {
 	token, earlier := tensor.Zeros(tensor.Int64, 1, 1), tensor.Zeros(tensor.Int32, 1)

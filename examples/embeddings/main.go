@@ -1,5 +1,5 @@
 // Command embeddings makes a model of sentence embeddings from an exported encoder of texts. It appends the mean over
-// the tokens and the normalization to the graph, so that clients send numbers of tokens and get vectors of length 1.
+// the tokens and the normalization to the graph, so that clients send token ids and get vectors of length 1.
 //
 //	go run ./examples/embeddings encoder.onnx embedder.json
 //	graphrun serve embedder.json

@@ -1,5 +1,6 @@
-// Command fused lists the fused multiply-adds that Go's compiler generated from x*y + z in programs for arm64. On amd64
-// the compiler rounds the product, so results would differ. An explicit conversion, float64(x*y) + z, prevents it.
+// Command fused lists the places where Go's compiler for arm64 made a fused multiply-add from x*y + z. The compiler for
+// amd64 rounds the product instead, so that results would differ between the two. An explicit conversion,
+// float64(x*y) + z, prevents fusion.
 //
 // make fused checks the command. Test programs are checked like this:
 //

@@ -84,16 +84,16 @@ func serve(current *loadedGraph, q request) (float64, error) {
 		}
 		*current = next
 	}
-	var took []float64
-	for end := time.Now().Add(time.Duration(q.Ns)); len(took) < minSamples || time.Now().Before(end); {
+	var times []float64
+	for end := time.Now().Add(time.Duration(q.Ns)); len(times) < minSamples || time.Now().Before(end); {
 		t, err := current.run()
 		if err != nil {
 			return 0, err
 		}
-		took = append(took, t)
+		times = append(times, t)
 	}
-	slices.Sort(took)
-	return took[len(took)/4], nil
+	slices.Sort(times)
+	return times[len(times)/4], nil
 }
 
 func prepare(q request) (loadedGraph, error) {

@@ -103,37 +103,39 @@ func subjects(ctx context.Context, threads int) ([]*subject, error) {
 // resultUses names the ways to use results.
 var resultUses = []string{"dropped", "released", "held", "into"}
 
-// worker runs programs until the context ends. From some results it keeps a slice of the bytes, and drops the tensor.
+// worker runs programs until the context ends. It retains the bytes of some results after it has dropped their tensors,
+// to check that later runs do not change them.
 type worker struct {
 	rng      *rand.Rand
 	retained [8]retainedOutput
 	runs     []atomic.Int64 // by index of resultUses; shared by all workers
 }
 
+// retainedOutput has bytes of a dropped result.
 type retainedOutput struct {
 	bytes []byte
-	sum   uint64
+	sum   uint64 // their hash
 }
 
 func (w *worker) run(ctx context.Context, all []*subject) error {
 	for ctx.Err() == nil {
-		s, way := all[w.rng.IntN(len(all))], w.rng.IntN(len(resultUses))
+		s, use := all[w.rng.IntN(len(all))], w.rng.IntN(len(resultUses))
 		k := w.rng.IntN(len(s.in))
-		if err := w.runOnce(ctx, s, k, way); err != nil && ctx.Err() == nil {
-			return fmt.Errorf("%s, input %v, %s: %w", s.name, s.in[k]["x"].Shape, resultUses[way], err)
+		if err := w.runOnce(ctx, s, k, use); err != nil && ctx.Err() == nil {
+			return fmt.Errorf("%s, input %v, %s: %w", s.name, s.in[k]["x"].Shape, resultUses[use], err)
 		}
-		w.runs[way].Add(1)
+		w.runs[use].Add(1)
 	}
 	return nil
 }
 
 // runOnce runs a program, and checks and uses its results.
-func (w *worker) runOnce(ctx context.Context, s *subject, k, way int) error {
+func (w *worker) runOnce(ctx context.Context, s *subject, k, use int) error {
 	out, err := s.program.Run(ctx, s.in[k])
 	if err != nil {
 		return err
 	}
-	if resultUses[way] == "into" {
+	if resultUses[use] == "into" {
 		for name, t := range out {
 			meta := t.Meta
 			meta.Offset = w.rng.IntN(3)
@@ -148,7 +150,7 @@ func (w *worker) runOnce(ctx context.Context, s *subject, k, way int) error {
 			return fmt.Errorf("%s has changed", name)
 		}
 	}
-	switch resultUses[way] {
+	switch resultUses[use] {
 	case "released":
 		for _, t := range out {
 			if t.Storage().Releasable() { // false for views of the input and released results
