@@ -126,7 +126,8 @@ type forwardWalk struct {
 }
 
 // labelsInOrder visits the nodes in order and chooses the label with the least price for each.
-func labelsInOrder(m *Model, price func(walk *forwardWalk, computed *computedNode, chosen *label) int64) ([]int, error) {
+func labelsInOrder(m *Model,
+	price func(walk *forwardWalk, computed *computedNode, chosen *label) int64) ([]int, error) {
 	g := m.Problem.Graph
 	walk := &forwardWalk{model: m, existingForms: graph.NewByValue[uint](g),
 		operandCopies: graph.NewByValue[[]operandCopy](g)}

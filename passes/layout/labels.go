@@ -469,7 +469,8 @@ func (m *Model) copyCosts(result *variable, from tensor.Meta, place tensor.Place
 // reshapeCosts returns, by form of a result, the price of the copy that the node of a view makes if it cannot make a
 // view. inferred is the layout that the node writes by default; from is the form of the operand. The node copies on
 // the host only.
-func (m *Model) reshapeCosts(view *viewNode, call *graph.Call, result *variable, inferred tensor.Meta, from *form) []int64 {
+func (m *Model) reshapeCosts(view *viewNode, call *graph.Call, result *variable, inferred tensor.Meta,
+	from *form) []int64 {
 	call.Out = []tensor.Meta{inferred}
 	costs, impl := make([]int64, len(result.forms)), &view.node.Op.Impls[0]
 	for j, f := range result.forms {

@@ -375,7 +375,8 @@ func (s steps) matrixNorm(x graph.Arg, a *matrixNormAttrs) graph.Arg {
 		if math.IsInf(p, 0) {
 			over = cols
 		}
-		return s.Apply(extremum(p > 0), graph.Attrs{"dim": []int{rows, cols}, "keepdim": a.Keepdim}, sums(1, []int{over}, true))
+		return s.Apply(extremum(p > 0), graph.Attrs{"dim": []int{rows, cols}, "keepdim": a.Keepdim},
+			sums(1, []int{over}, true))
 	}
 	if a.DType != tensor.Invalid {
 		x = s.to(x, a.DType)

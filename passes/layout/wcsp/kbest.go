@@ -51,9 +51,9 @@ func KBest(p *Problem, k int, options Options, same func(a, b []int) bool) (list
 	return list, lister.timedOut, nil
 }
 
-// assignmentLister enumerates assignments in order of cost, by Lawler's partition. After each assignment, the assignments that
-// are not listed yet are divided into cells. Normally the cheapest assignment of a cell is known. A cell that is too
-// large for elimination has only a lower bound, and is split when it becomes the cheapest cell.
+// assignmentLister enumerates assignments in order of cost, by Lawler's partition. After each assignment, the
+// assignments that are not listed yet are divided into cells. Normally the cheapest assignment of a cell is known. A
+// cell that is too large for elimination has only a lower bound, and is split when it becomes the cheapest cell.
 type assignmentLister struct {
 	*search
 	cells cells

@@ -85,8 +85,8 @@ func (e *elimination) message(v int, functions []*function) *function {
 	return message
 }
 
-// rowMinima computes a row of a message. sums has, by label of the eliminated variable, the sum of the functions that are
-// constant along the row. varying has the functions that depend on the row's variable. last is the index of this
+// rowMinima computes a row of a message. sums has, by label of the eliminated variable, the sum of the functions that
+// are constant along the row. varying has the functions that depend on the row's variable. last is the index of this
 // variable in the scope.
 func rowMinima(row, sums []int64, varying []operand, last int) {
 	for i := range row {

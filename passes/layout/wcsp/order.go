@@ -83,8 +83,8 @@ const tooLarge = math.MaxInt64
 
 // order returns the elimination order of a rule.
 func (in *instance) order(limit int, rule eliminationRule) eliminationPlan {
-	ordering := &ordering{instance: in, rule: rule, limit: int64(limit), neighbours: make([][]int, len(in.problemVariables)),
-		keys: make([]int64, len(in.problemVariables))}
+	ordering := &ordering{instance: in, rule: rule, limit: int64(limit),
+		neighbours: make([][]int, len(in.problemVariables)), keys: make([]int64, len(in.problemVariables))}
 	var plan eliminationPlan
 	for _, f := range in.functions {
 		for _, v := range f.scope {
