@@ -32,9 +32,9 @@ type calibrateFlags struct {
 // calibrateReport is the document of calibrate.
 type calibrateReport struct {
 	File    string           `json:"file" doc:"The file of the profile; empty if it was not stored."`
-	Digest  string           `json:"digest" doc:"The sha256 of the profile's canonical JSON. Plans state it as the digest of their prices."`
+	Digest  string           `json:"digest" doc:"The sha256 of the profile's canonical JSON, which plans state as the digest of their prices."`
 	TookS   float64          `json:"took_s" doc:"The duration in seconds."`
-	Profile *machine.Profile `json:"profile" doc:"The measured profile. It is used for all later estimates."`
+	Profile *machine.Profile `json:"profile" doc:"The measured profile, which all later estimates use."`
 	Points  []calibratePoint `json:"points" doc:"The measured calls."`
 }
 

@@ -133,7 +133,7 @@ func (m *Model) withoutDominated(bytes [][]int64) *wcsp.Problem {
 }
 
 // dominates reports whether a label has the implementation and result forms of another label, and never costs more,
-// in whatever forms the operands exist.
+// for any forms of the operands.
 func (l *label) dominates(other *label) bool {
 	return l.impl == other.impl && l.cost <= other.cost && slices.Equal(l.resultForms, other.resultForms) &&
 		slices.EqualFunc(l.readCosts, other.readCosts, func(a, b []int64) bool {

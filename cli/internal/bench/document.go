@@ -41,12 +41,12 @@ type profiledRunsDoc struct {
 type timeDoc struct {
 	Op        string   `json:"op" doc:"The op; for a step of several nodes the ops of all nodes, such as exp+neg*2."`
 	Calls     float64  `json:"calls" doc:"The number of calls in a run."`
-	Time      float64  `json:"time_ns" doc:"The time from the start of the first worker to the end of the last worker. If one worker computes the step, its time in other steps is excluded."`
+	Time      float64  `json:"time_ns" doc:"The time from the start of the first worker to the end of the last worker; for a step that one worker computes, without its time in other steps."`
 	Busy      float64  `json:"busy_ns" doc:"The sum of the times of all workers."`
 	Share     float64  `json:"share" doc:"The share of this busy_ns in the busy_ns of all steps."`
 	Predicted float64  `json:"predicted_ns" doc:"The estimated time with one worker."`
 	GBs       *float64 `json:"gbs" doc:"The bytes read and written, divided by time_ns, in GB/s; null if the op does not state its bytes."`
-	GFLOPs    *float64 `json:"gflops" doc:"The arithmetic operations divided by time_ns, in GFLOP/s; null for a step without arithmetic. A function such as exp counts as one operation."`
+	GFLOPs    *float64 `json:"gflops" doc:"The arithmetic operations (a function such as exp counts as one) divided by time_ns, in GFLOP/s; null for a step without arithmetic."`
 	bytes     float64  // bytes read and written in a run
 	flops     float64  // arithmetic operations in a run
 }
