@@ -2,13 +2,13 @@
 
 #include "textflag.h"
 
-// func call(entry uintptr, a *Args)
+// func call(entry uintptr, args *Args)
 //
 // The code may use every register but SP and BP. Go's compiler keeps none across the call of an assembly function, and
 // the wrapper that it makes restores R14 and X15, which it does give a meaning.
 TEXT ·call(SB), NOSPLIT, $8-16
 	MOVQ entry+0(FP), AX
-	MOVQ a+8(FP), DI
+	MOVQ args+8(FP), DI
 	CALL AX
 	RET
 

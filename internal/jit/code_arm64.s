@@ -2,13 +2,13 @@
 
 #include "textflag.h"
 
-// func call(entry uintptr, a *Args)
+// func call(entry uintptr, args *Args)
 //
 // The code may use every register but R18, R28, R29, R30 and RSP. Go's compiler keeps none across the call of an
 // assembly function. The frame holds R30.
 TEXT ·call(SB), NOSPLIT, $16-16
 	MOVD entry+0(FP), R16
-	MOVD a+8(FP), R0
+	MOVD args+8(FP), R0
 	MOVBU ·everyCallSynchronizes(SB), R1
 	CBZ R1, enter
 	ISB $15
