@@ -15,6 +15,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -91,7 +92,8 @@ func encodeAttrs(attrs any) graph.Attrs {
 	a, v := graph.Attrs{}, reflect.ValueOf(attrs).Elem()
 	for i := range v.NumField() {
 		name, x := v.Type().Field(i).Tag.Get("attr"), v.Field(i)
-		if name == "" || x.IsZero() && x.Kind() != reflect.Bool && !x.CanInt() && !x.CanFloat() {
+		number := x.CanInt() || x.CanFloat() || x.Type() == reflect.TypeFor[sym.Int]()
+		if name == "" || x.IsZero() && x.Kind() != reflect.Bool && !number {
 			continue
 		}
 		if x.Kind() == reflect.Pointer {
