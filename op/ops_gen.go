@@ -2976,8 +2976,8 @@ func Glu(self *graph.Value, attrs ...GluAttrs) *graph.Value {
 
 // GradientAttrs are the optional attributes of [Gradient].
 type GradientAttrs struct {
-	// distance between samples; default: 1
-	Spacing tensor.Scalar `attr:"spacing"`
+	// distances between samples, one for each dimension or one for all (default 1)
+	Spacing []tensor.Scalar `attr:"spacing"`
 	// dimensions, one result for each; none: all
 	Dim []int `attr:"dim"`
 	// order of the differences at the edges: 1 or 2 (default 1)
@@ -3219,7 +3219,8 @@ type HistcAttrs struct {
 
 // Histc is the op histc.
 //
-// Counts the elements in bins of equal width from min to max. NaN is in no bin.
+// Counts the elements in bins of equal width from min to max. NaN is in no bin. Without min and max all elements
+// must be finite.
 func Histc(self *graph.Value, attrs ...HistcAttrs) *graph.Value {
 	return node("histc", 1, nonzeroAttrs(attrs), self)[0]
 }

@@ -35,6 +35,8 @@ def fits(kind, v):
         return number or isinstance(v, bool)
     if kind.startswith("List[int]") or kind.startswith("List[SymInt]"):
         return isinstance(v, (list, tuple)) and all(isinstance(x, int) for x in v)
+    if kind in ("List[number]", "List[Scalar]"):
+        return isinstance(v, (list, tuple)) and all(fits("number", x) for x in v)
     if kind.startswith("List[float]"):
         return isinstance(v, (list, tuple)) and all(isinstance(x, float) for x in v)
     return {"int": integer, "SymInt": integer, "float": number, "bool": isinstance(v, bool),

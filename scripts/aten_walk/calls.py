@@ -36,7 +36,7 @@ def spell(v):
     if isinstance(v, (list, tuple)):
         return [spell(x) for x in v]
     if isinstance(v, complex):
-        return {"re": spell(v.real), "im": spell(v.imag)}
+        return str(v)
     if isinstance(v, float) and (v != v or v in (float("inf"), float("-inf"))):
         return "NaN" if v != v else "Infinity" if v > 0 else "-Infinity"
     if isinstance(v, torch.dtype):

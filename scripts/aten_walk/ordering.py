@@ -59,7 +59,9 @@ def _renorm(r):
 @call("gradient")
 def _gradient(r):
     s, ins = one(r, 1)
-    return ins, dict(r.some(spacing=(2, 0.5), edge_order=(1, 2)), **r.of({}, {"dim": [r.dim(s)]}, {"dim": [0, -1]}))
+    dims = r.of({}, {"dim": [r.dim(s)]}, {"dim": [0, -1]})
+    steps = [r.of(2, 0.5, -1, 2j) for _ in dims.get("dim", s)]
+    return ins, dict(r.some(spacing=(2, 0.5, 1j, steps, steps), edge_order=(1, 2)), **dims)
 
 
 @call("masked_scatter")

@@ -217,6 +217,12 @@ def factors(k):
     return whole and all(np.allclose(adjoint(x) @ x, np.eye(x.shape[-1]), rtol=near, atol=near) for x in (u, v))
 
 
+def rounded_weights(k):
+    """Observations of 64 bits whose float32 weights have sums that are rounded differently."""
+    weights = (k.ins + [None] * 3)[2]
+    return bool(weights) and weights["dtype"] == "float32" and np.allclose(k.got(0), k.want(0), rtol=1e-6, atol=1e-6)
+
+
 def failed(k):
     return bool(k.want(-1).any())
 
@@ -228,9 +234,7 @@ RULES = [
     ("topk kthvalue median nanmedian mode", "value", "_1: at", ties, "the order of ties is unspecified"),
     ("sort argsort topk kthvalue mode cummax cummin", "refused", "complex|Complex|Bool", scalar, "1.13 ranks one element of any dtype"),
     ("histc", "value", "", with_nan, "NaN is in no bin; the bin that 1.13 converts it to is undefined"),
-    ("histc", "served", "is not finite", None, "the range of the elements is known only in the run; NaN is in no bin"),
     ("median nanmedian", "value", "", expanded, "1.13 reorders the elements of expanded operands in place"),
-    ("quantile nanquantile", "served", "q values must be in the range", None, "q that is an operand is known only in the run: ranks outside the elements are errors"),
     ("_unique2 unique_dim unique_consecutive", "value", r"n\d+_[12]: int64\(0,\)", unasked, "results that were not asked for are empty"),
     ("_unique2 unique_dim unique_consecutive", "shape", r"n\d+_[12]: .*got \[0\]", unasked, "results that were not asked for are empty"),
     ("_unique2 unique_dim", "value", "", with_nan, "NaNs are distinct and last; the comparison of 1.13 is not an order with NaNs"),
@@ -260,6 +264,8 @@ RULES = [
     (FFT, "value", "nan|inf", odd, "with infinities the NaNs depend on the algorithm"),
     (FFT, "served", "negative padding", empty, "1.13 rejects resizing a tensor with an empty dimension"),
     ("var_mean std_mean", "value", "_1: at .* got -?inf, want nan", odd, "the mean of infinities is infinite; Welford's algorithm returns NaN depending on their order"),
+    ("special_chebyshev_polynomial_" + " special_chebyshev_polynomial_".join("tuvw"), "value", "got -?inf, want nan", None,
+     "the recurrences of 1.13 subtract infinities"),
     ("softshrink", "value", "got nan, want 0.0", with_nan, "NaNs are kept, as in later versions"),
     ("linspace", "value", "", by_vectors,
      "1.13 counts from the first integer of a vector: linspace(1, 9.5, 40) of int64 ends with 9 for ATEN_CPU_CAPABILITY=avx512 and 8 for avx2"),
@@ -289,12 +295,14 @@ RULES = [
     ("addbmm", "served", "can't be cast", empty, "a factor is valid if the inner size is 0"),
     ("vdot linalg_vecdot", "value", "want 0j", None, "the complex dot product of Debian's BLAS gives 0"),
     ("mH matrix_H", "refused", "no view", of_complex, "the result of 1.13 is a view that is conjugated when it is read"),
-    ("narrow_copy", "strides value", "", lambda k: not dense(k.x), "1.13 copies the wrong elements of operands that are not contiguous"),
+    ("narrow_copy", "value", "", lambda k: not dense(k.x), "1.13 copies the wrong elements of operands that are not contiguous"),
     ("diag", "served", "multiplication overflow", None, "a diagonal beyond the matrix is empty"),
     ("kron isin", "served", "view size is not compatible", None, "1.13 views a product that may not be contiguous"),
+    ("cov", "value", "", rounded_weights, "weights of float32 are added in another order"),
     ("cov", "served", "weights sum to zero", None, "weights are data; the covariance is NaN"),
     ("msort", "refused", "complex dtypes", scalar, "1.13 does not check operands without dimensions"),
-    ("cdist", "value", "got nan", with_nan, "the greatest of numbers and NaN is NaN"),
+    ("cdist", "value", "got nan", odd, "the greatest of numbers and NaN is NaN"),
+    ("cdist", "value", "got inf, want nan", odd, "distances are not computed by a matrix product, which subtracts infinities"),
     # Factors of matrices
     ("linalg_eigh linalg_svd svd", "value", "", factors, "vectors are unique only up to a factor of magnitude 1"),
     ("linalg_lu linalg_lu_factor linalg_lu_factor_ex linalg_solve linalg_solve_ex linalg_inv linalg_inv_ex inverse", "value fails served", "", expanded,

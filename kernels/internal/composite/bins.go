@@ -33,7 +33,8 @@ type logcumsumexpAttrs struct {
 // Histograms, bounded norms and running sums.
 var (
 	Histc = defineOne(graph.Semantics{
-		Name: "histc", Doc: "Counts the elements in bins of equal width from min to max. NaN is in no bin.",
+		Name: "histc", Doc: "Counts the elements in bins of equal width from min to max. NaN is in no bin. " +
+			"Without min and max all elements must be finite.",
 		Params: selfOnly, Examples: []graph.Example{kit.Example(graph.Attrs{"bins": 4}, kit.ExTransposed),
 			kit.Example(graph.Attrs{"bins": 3, "min": -1, "max": 1}, kit.ExMatrix)},
 	}, histc)
@@ -68,14 +69,18 @@ func histc(s steps, a *histcAttrs, in []graph.Arg) graph.Arg {
 		same := s.Apply(pointwise.Eq, nil, from, to)
 		from, to = s.where(same, s.plus(from, -1), from), s.where(same, s.plus(to, 1), to)
 	}
-	inside := s.Apply(pointwise.LogicalAnd, nil, s.Apply(pointwise.Ge, nil, x, from), s.Apply(pointwise.Le, nil, x, to))
-	width := compose.Number(high - low)
+	inside := s.and(s.Apply(pointwise.Ge, nil, x, from), s.Apply(pointwise.Le, nil, x, to))
+	width, outside := compose.Number(high-low), integer(0)
 	if low == high {
-		width = s.Apply(pointwise.Sub, nil, to, from)
+		width = s.sub(to, from)
+	}
+	if from.Kind == graph.TensorArg { // PyTorch rejects ranges that are not finite, scatter_add the index a.Bins
+		finite := s.and(s.Apply(pointwise.Isfinite, nil, from), s.Apply(pointwise.Isfinite, nil, to))
+		inside, outside = s.and(inside, finite), s.mul(s.to(s.not(finite), tensor.Int64), integer(int64(a.Bins)))
 	}
 	bin := s.mul(s.div(s.sub(x, from), width), integer(int64(a.Bins)))
 	bin = s.Apply(pointwise.Clamp, graph.Attrs{"min": 0, "max": a.Bins - 1}, s.Apply(pointwise.Trunc, nil, bin))
-	bin = s.to(s.where(inside, bin, integer(0)), tensor.Int64)
+	bin = s.to(s.where(inside, bin, outside), tensor.Int64)
 	counts := s.Apply(view.NewZeros, graph.Attrs{"size": []int{a.Bins}}, in[0])
 	return s.Apply(index.ScatterAdd, graph.Attrs{"dim": 0}, counts, bin, s.to(inside, d))
 }

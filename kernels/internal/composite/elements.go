@@ -155,11 +155,10 @@ func (s steps) isclose(x, y graph.Arg, a *iscloseAttrs) graph.Arg {
 	s.Reject(a.Atol < 0, "atol must be greater than or equal to zero, but got %v", a.Atol)
 	isnan := func(x graph.Arg) graph.Arg { return s.Apply(pointwise.Ne, nil, x, x) }
 	or := func(x, y graph.Arg) graph.Arg { return s.Apply(pointwise.LogicalOr, nil, x, y) }
-	and := func(x, y graph.Arg) graph.Arg { return s.Apply(pointwise.LogicalAnd, nil, x, y) }
 	equal := s.Apply(pointwise.Eq, nil, x, y)
 	float := d.IsFloat() || d.IsComplex()
 	if a.EqualNan && float {
-		equal = s.inPlace(equal, or(equal, s.inPlace(isnan(x), and(isnan(x), isnan(y)))))
+		equal = s.inPlace(equal, or(equal, s.inPlace(isnan(x), s.and(isnan(x), isnan(y)))))
 	}
 	if a.Rtol == 0 && a.Atol == 0 {
 		return equal
@@ -169,7 +168,7 @@ func (s steps) isclose(x, y graph.Arg, a *iscloseAttrs) graph.Arg {
 	}
 	allowed := s.plus(s.abs(s.mul(y, compose.Number(a.Rtol))), a.Atol)
 	difference := s.abs(s.sub(x, y))
-	close := and(s.Apply(pointwise.Isfinite, nil, difference), s.Apply(pointwise.Le, nil, difference, allowed))
+	close := s.and(s.Apply(pointwise.Isfinite, nil, difference), s.Apply(pointwise.Le, nil, difference, allowed))
 	return s.inPlace(equal, or(equal, close))
 }
 

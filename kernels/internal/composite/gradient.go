@@ -1,6 +1,8 @@
 package composite
 
 import (
+	"slices"
+
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/compose"
 	"github.com/graphrun/graphrun/kernels/internal/index"
@@ -12,17 +14,17 @@ import (
 )
 
 type gradientAttrs struct {
-	Spacing   *tensor.Scalar `attr:"spacing" default:"none" doc:"distance between samples; default: 1"`
-	Dim       []int          `attr:"dim" default:"none" doc:"dimensions, one result for each; none: all"`
-	EdgeOrder int            `attr:"edge_order" default:"1" doc:"order of the differences at the edges: 1 or 2"`
+	Spacing   []tensor.Scalar `attr:"spacing" default:"1" doc:"distances between samples, one for each dimension or one for all"`
+	Dim       []int           `attr:"dim" default:"none" doc:"dimensions, one result for each; none: all"`
+	EdgeOrder int             `attr:"edge_order" default:"1" doc:"order of the differences at the edges: 1 or 2"`
 }
 
-// Gradient is torch.gradient with a number as spacing.
+// Gradient is torch.gradient with numbers as spacing.
 var Gradient = define(graph.Semantics{
 	Name: "gradient", Doc: "Estimates the gradient of samples by central differences, one result for each dimension.",
 	Params: selfOnly, Many: true,
 	Examples: []graph.Example{kit.Example(nil, kit.ExTransposed), kit.Example(graph.Attrs{"dim": []int{1},
-		"edge_order": 2, "spacing": 0.5}, kit.ExMatrix)},
+		"edge_order": 2, "spacing": 0.5}, kit.ExMatrix), kit.Example(graph.Attrs{"spacing": []any{2, 0.5}}, kit.ExMatrix)},
 }, gradient)
 
 func gradient(s steps, a *gradientAttrs, in []graph.Arg) []graph.Arg {
@@ -36,36 +38,36 @@ func gradient(s steps, a *gradientAttrs, in []graph.Arg) []graph.Arg {
 		}
 	}
 	s.Reject(len(dims) > rank || rank == 0, "gradient: expected at most one result for each of %d dimensions", rank)
-	step := 1.0
-	if a.Spacing != nil {
-		s.Reject(a.Spacing.DType().IsComplex(), "gradient: complex spacing is not supported")
-		step = a.Spacing.Float()
+	spacing := a.Spacing
+	if len(spacing) == 1 {
+		spacing = slices.Repeat(spacing, len(dims))
 	}
+	s.Reject(len(spacing) != len(dims), "torch.gradient expected spacing to be unspecified, a scalar, or a list of "+
+		"length %d, but got a list of length %d", len(dims), len(spacing))
 	seen := make([]bool, rank)
 	var out []graph.Arg
-	for _, dim := range dims {
+	for i, dim := range dims {
 		d := s.dim(x, dim)
 		s.Reject(seen[d], "dim %d appears multiple times in the list of dims", d)
 		seen[d] = true
 		s.Reject(!kit.SizeAtLeast(s.shape(x)[d], a.EdgeOrder+1), "torch.gradient expected each dimension size to be at "+
 			"least edge_order+1")
-		out = append(out, s.gradientAlong(x, d, step, a.EdgeOrder))
+		out = append(out, s.gradientAlong(x, d, number(spacing[i]), a.EdgeOrder))
 	}
 	return out
 }
 
-// gradientAlong returns the differences of samples along a dimension divided by their distances.
-func (s steps) gradientAlong(x graph.Arg, dim int, step float64, edgeOrder int) graph.Arg {
+// gradientAlong returns the differences of samples along a dimension divided by their distance step.
+func (s steps) gradientAlong(x graph.Arg, dim int, step graph.Arg, edgeOrder int) graph.Arg {
 	at := func(from, to any) graph.Arg { return s.slice(x, dim, from, to) }
-	quotient := func(x graph.Arg, by float64) graph.Arg { return s.div(x, compose.Number(by)) }
 	times := func(x graph.Arg, by float64) graph.Arg { return s.mul(x, compose.Number(by)) }
-	center := quotient(s.sub(at(2, nil), at(0, -2)), 2*step)
+	center := s.div(s.div(s.sub(at(2, nil), at(0, -2)), step), compose.Number(2))
 	var first, last graph.Arg
 	if edgeOrder == 1 {
-		first, last = quotient(s.sub(at(1, 2), at(0, 1)), step), quotient(s.sub(at(-1, nil), at(-2, -1)), step)
+		first, last = s.div(s.sub(at(1, 2), at(0, 1)), step), s.div(s.sub(at(-1, nil), at(-2, -1)), step)
 	} else {
-		first = quotient(s.sub(s.add(times(at(0, 1), -1.5), times(at(1, 2), 2)), times(at(2, 3), 0.5)), step)
-		last = quotient(s.add(s.sub(times(at(-3, -2), 0.5), times(at(-2, -1), 2)), times(at(-1, nil), 1.5)), step)
+		first = s.div(s.sub(s.add(times(at(0, 1), -1.5), s.mul(at(1, 2), integer(2))), times(at(2, 3), 0.5)), step)
+		last = s.div(s.add(s.sub(times(at(-3, -2), 0.5), s.mul(at(-2, -1), integer(2))), times(at(-1, nil), 1.5)), step)
 	}
 	return s.Apply(view.Cat, graph.Attrs{"dim": dim}, first, center, last)
 }

@@ -144,7 +144,11 @@ var (
 		func(s steps, a *lossAttrs, in []graph.Arg) (graph.Arg, int) {
 			x := s.neg(in[0])
 			x = s.inPlace(x, s.mul(x, in[1]))
-			return s.Apply(pointwise.Log1p, nil, s.inPlace(x, s.exp(x))), a.Reduction
+			x = s.inPlace(x, s.exp(x))
+			if x.Type().DType.IsComplex() {
+				return s.log(s.plus(x, 1)), a.Reduction
+			}
+			return s.Apply(pointwise.Log1p, nil, x), a.Reduction
 		})
 	HingeEmbeddingLoss = loss("hinge_embedding_loss", "Returns self where target is 1, and margin - self or 0 where "+
 		"target is -1.", lossParams, lossExamples,
@@ -262,7 +266,8 @@ var (
 		[]graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExTransposed, kit.ExTransposed),
 			kit.Example(graph.Attrs{"reduction": 0, "margin": 0.5}, kit.ExRow, kit.ExRow, kit.ExRow)},
 		func(s steps, a *marginLossAttrs, in []graph.Arg) (graph.Arg, int) {
-			return s.atLeastZero(s.plus(s.mul(s.neg(in[2]), s.sub(in[0], in[1])), a.Margin)), a.Reduction
+			x := s.plus(s.mul(s.neg(in[2]), s.sub(in[0], in[1])), a.Margin)
+			return s.inPlace(x, s.atLeastZero(x)), a.Reduction
 		})
 	CosineEmbeddingLoss = loss("cosine_embedding_loss",
 		"Returns 1 - cos for pairs of vectors whose target is 1, and the "+

@@ -27,8 +27,8 @@ var (
 func quantileOp(name, doc string, ignoreNaN bool) *graph.Op {
 	return defineOne(graph.Semantics{
 		Name: name, Doc: doc, Params: []graph.Param{kit.Self, {Name: "q", Number: true}},
-		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.F32(2)),
-			kit.Example(graph.Attrs{"dim": 1, "interpolation": "midpoint"}, kit.ExMatrix, kit.F32())},
+		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 4), kit.F32()), // tests draw a q in range for these sizes
+			kit.Example(graph.Attrs{"dim": 1, "interpolation": "midpoint"}, kit.F32(3, 5), kit.F32())},
 	}, func(s steps, a *quantileAttrs, in []graph.Arg) graph.Arg { return s.quantile(name, a, in, ignoreNaN) })
 }
 
@@ -71,18 +71,21 @@ func (s steps) quantile(name string, a *quantileAttrs, in []graph.Arg, ignoreNaN
 func (s steps) atRanks(interpolation string, sorted, q graph.Arg, ignoreNaN bool) graph.Arg {
 	last := len(s.shape(sorted)) - 1
 	numbers := s.not(s.Apply(pointwise.Isnan, nil, sorted))
+	count := s.shape(sorted)[last]
+	rank := func(n sym.Int) graph.Arg {
+		return s.Apply(view.Full, graph.Attrs{"size": []int{}, "fill_value": n, "dtype": tensor.Int64})
+	}
 	var ranks graph.Arg
 	if ignoreNaN {
 		ranks = s.mul(q, s.sub(s.sum(numbers, true, []int{last}), integer(1)))
 		ranks = s.Apply(pointwise.ClampMin, graph.Attrs{"min": 0}, ranks)
 	} else {
-		count := s.shape(sorted)[last]
-		highest := s.Apply(view.Full, graph.Attrs{"size": []int{}, "fill_value": count.Sub(sym.Of(1)),
-			"dtype": tensor.Int64})
+		highest := rank(count.Sub(sym.Of(1)))
 		complete := s.unsqueeze(s.take(numbers, last, -1), -1) // NaN is last
 		ranks = s.where(complete, s.mul(q, highest), highest)
 	}
-	ranks = s.to(ranks, q.Type().DType)
+	valid := s.and(s.Apply(pointwise.Ge, nil, q, integer(0)), s.Apply(pointwise.Le, nil, q, integer(1)))
+	ranks = s.where(valid, s.to(ranks, q.Type().DType), rank(count)) // gather rejects count
 	gather := func(at graph.Arg) graph.Arg {
 		return s.Apply(index.Gather, graph.Attrs{"dim": last}, sorted, s.to(at, tensor.Int64))
 	}

@@ -54,6 +54,7 @@ func (s steps) log(x graph.Arg) graph.Arg    { return s.Apply(pointwise.Log, nil
 func (s steps) neg(x graph.Arg) graph.Arg    { return s.Apply(pointwise.Neg, nil, x) }
 func (s steps) abs(x graph.Arg) graph.Arg    { return s.Apply(pointwise.Abs, nil, x) }
 func (s steps) not(x graph.Arg) graph.Arg    { return s.Apply(pointwise.LogicalNot, nil, x) }
+func (s steps) and(x, y graph.Arg) graph.Arg { return s.Apply(pointwise.LogicalAnd, nil, x, y) }
 
 // oneMinus returns 1 - x.
 func (s steps) oneMinus(x graph.Arg) graph.Arg { return s.Apply(pointwise.Rsub, nil, x, integer(1)) }

@@ -79,6 +79,9 @@ var (
 			len(mat), len(vec))
 		s.Reject(mat[1].Ne(vec[0]).Holds() || len(x) == 1 && x[0].Ne(mat[0]).Holds() && !kit.SizeIs(x[0], 1),
 			"size mismatch, got input (%v), mat (%vx%v), vec (%v)", mat[0], mat[0], mat[1], vec[0])
+		if d := in[1].Type().DType; d == tensor.Bool {
+			s.Check(kit.NotImplementedBy("addmv_impl_cpu", d))
+		}
 		attrs := graph.Attrs{"beta": a.Beta, "alpha": a.Alpha}
 		sums := s.Apply(product.Addmm, attrs, s.unsqueeze(in[0], -1), in[1], s.unsqueeze(in[2], 1))
 		return s.take(sums, 1, 0)

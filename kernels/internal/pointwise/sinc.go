@@ -38,10 +38,6 @@ var (
 			}
 			return math.Inf(-1)
 		}, nil, kit.ExUnary, kit.Example(nil, kit.ExInts))
-	Ndtr = formulaOp("special_ndtr", "erf_vml_cpu",
-		"Returns the probability that a standard normal number is less than the element.",
-		"t = x * 0.70710678118654752440; where(t < -1, 0.5 * erfc(-t), 0.5 * (1 + erf(t)))", unaryFloat,
-		func(x float64) float64 { return math.Erfc(-x*math.Sqrt2/2) / 2 }, nil, kit.ExUnary, kit.Example(nil, kit.ExInts))
 	SphericalBesselJ0 = formulaOp("special_spherical_bessel_j0", "spherical_bessel_j0_cpu",
 		"Returns sin(x) / x of each element, 1 at 0 and 0 at infinity.",
 		"where(isinf(x), 0, where(x == 0, 1, sin(x) / x))", unaryFloat, func(x float64) float64 {

@@ -1,0 +1,47 @@
+package pointwise
+
+import (
+	"math"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/iter/rule"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Ndtr is the distribution function of the standard normal distribution.
+var Ndtr = kit.Define[kit.None](graph.Op{
+	Semantics: graph.Semantics{
+		Name:   "special_ndtr",
+		Doc:    "Returns the probability that a standard normal number is less than the element.",
+		Params: unaryParams,
+		Infer:  kit.InferWithLayout(&ndtrLoop, ndtrLayout),
+		Ref: kit.PointwiseRef(&ndtrLoop, kit.ForAnyCall(kit.ByKind(nil, func(x []float64) float64 {
+			return math.Erfc(-x[0]*math.Sqrt2/2) / 2
+		}, nil))),
+		Examples: []graph.Example{kit.ExUnary, kit.Example(nil, kit.ExInts)},
+	},
+	Lowerings: graph.Lowerings{Pointwise: &ndtrLoop},
+})
+
+var ndtrLoop = graph.Pointwise{Grain: machine.FunctionGrain, Config: unaryFloat,
+	Body: namedBody("erf_vml_cpu", bodiesOf(formula(
+		"t = x * 0.70710678118654752440; where(t < -1, 0.5 * erfc(-t), 0.5 * (1 + erf(t)))", "x"), floats))}
+
+// ndtrLayout returns the layout of (1 + erf(self / sqrt(2))) * 0.5, which PyTorch computes in four steps.
+func ndtrLayout(c *graph.Call) (tensor.Type, error) {
+	scalar := rule.Number(tensor.FloatScalar(1))
+	byNumber := func(x rule.Operand) rule.Config { return rule.BinaryFloat(rule.Undefined(), x, scalar) }
+	erf := func(x rule.Operand) rule.Config { return rule.UnaryFloat(rule.Undefined(), x) }
+	var t tensor.Type
+	x := c.In[0].Operand()
+	for _, step := range []func(rule.Operand) rule.Config{byNumber, erf, byNumber, byNumber} {
+		var err error
+		if t, err = kit.FirstResultType(step(x)); err != nil {
+			return t, err
+		}
+		x = rule.OfType(t)
+	}
+	return t, nil
+}
