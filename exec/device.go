@@ -91,7 +91,7 @@ func (p *Program) uploadTo(memory graph.DeviceMemory) error {
 type deviceSession struct {
 	queue     graph.Queue
 	addresses []graph.DeviceAddress // indexed like Session.ptrs
-	scratch   map[*step][]graph.DeviceAddress
+	arena     graph.DeviceMemory    // nil if it is empty
 }
 
 // openDevice allocates the memory of a session on the device. The memory is freed when the session is garbage.
@@ -101,14 +101,12 @@ func (s *Session) openDevice() error {
 	if err != nil {
 		return err
 	}
-	d := &deviceSession{queue: p.device.NewQueue(), addresses: make([]graph.DeviceAddress, p.pointerCount),
-		scratch: map[*step][]graph.DeviceAddress{}}
-	var arena graph.DeviceMemory
+	d := &deviceSession{queue: p.device.NewQueue(), addresses: make([]graph.DeviceAddress, p.pointerCount)}
 	if p.deviceArena > 0 {
-		if arena, err = p.device.Alloc(p.deviceArena); err != nil {
+		if d.arena, err = p.device.Alloc(p.deviceArena); err != nil {
 			return err
 		}
-		runtime.AddCleanup(d, graph.DeviceMemory.Free, arena)
+		runtime.AddCleanup(d, graph.DeviceMemory.Free, d.arena)
 	}
 	for i := range p.steps {
 		st := &p.steps[i]
@@ -117,15 +115,14 @@ func (s *Session) openDevice() error {
 				continue
 			}
 			storage := &p.storages[r.storage]
-			a := graph.DeviceAddress{Memory: arena, Offset: storage.arenaOffset + r.offset}
+			a := graph.DeviceAddress{Memory: d.arena, Offset: storage.arenaOffset + r.offset}
 			if storage.kind == inConst {
 				a.Memory = constants
 			}
 			d.addresses[st.firstPtr+k] = a
 		}
-		if st.kernel.Scratch > 0 && st.kernel.Place != tensor.Host {
-			own := d.addresses[st.firstPtr : st.firstPtr+len(st.refs)]
-			d.scratch[st] = append(slices.Clone(own), graph.DeviceAddress{Memory: arena, Offset: st.scratch})
+		if st.hasDeviceScratch() {
+			d.addresses[st.firstPtr+len(st.refs)] = graph.DeviceAddress{Memory: d.arena, Offset: st.scratch}
 		}
 	}
 	for i := range s.workers {
@@ -135,10 +132,25 @@ func (s *Session) openDevice() error {
 	return nil
 }
 
-// of returns the addresses of a step on the device, and of its scratch memory after them.
-func (s *deviceSession) of(st *step) []graph.DeviceAddress {
-	if list, ok := s.scratch[st]; ok {
-		return list
+// freeDevice frees the memory of the session on the device. The next run opens the device again.
+func (s *Session) freeDevice() {
+	if s.device != nil && s.device.arena != nil {
+		s.device.arena.Free()
 	}
-	return s.addresses[st.firstPtr : st.firstPtr+len(st.refs)]
+	s.device = nil
+}
+
+// hasDeviceScratch reports whether the kernel of a step has scratch memory on the device, whose address follows those
+// of the operands.
+func (st *step) hasDeviceScratch() bool {
+	return st.kernel.Scratch > 0 && st.kernel.Place != tensor.Host
+}
+
+// of returns the addresses of a step on the device.
+func (d *deviceSession) of(st *step) []graph.DeviceAddress {
+	n := len(st.refs)
+	if st.hasDeviceScratch() {
+		n++
+	}
+	return d.addresses[st.firstPtr : st.firstPtr+n]
 }

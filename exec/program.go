@@ -318,6 +318,9 @@ func (p *Program) addStep(n *graph.Node, kernel *graph.Kernel) (err error) {
 	p.calls = append(p.calls, c)
 	p.phases += len(kernel.Phases)
 	p.pointerCount += len(s.refs)
+	if s.hasDeviceScratch() {
+		p.pointerCount++
+	}
 	p.workerBytes = max(p.workerBytes, kernel.Worker)
 	p.steps = append(p.steps, s)
 	return nil

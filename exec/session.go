@@ -169,17 +169,24 @@ func (p *Program) releaseSession(s *Session) {
 		p.idleSessions = append(p.idleSessions, s)
 		return
 	}
+	s.drop()
+}
+
+// drop gives up the memory of a session that no run uses again.
+func (s *Session) drop() {
 	_ = s.arena.Release() // to the pool
+	s.freeDevice()
 }
 
 // DropSessions gives up the memory that the program keeps for later runs, and that of active runs when they end. Arenas
-// return to the pool; the garbage collector frees other memory. A later run keeps its memory again.
+// return to the pool, those of devices are freed; the garbage collector frees other memory. A later run keeps its memory
+// again.
 func (p *Program) DropSessions() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.keepsSessions = false
 	for _, s := range p.idleSessions {
-		_ = s.arena.Release() // to the pool
+		s.drop()
 	}
 	p.idleSessions = nil
 }

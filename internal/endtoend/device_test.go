@@ -45,33 +45,45 @@ func placed(p *graphrun.Program) (nodes, transfers []string) {
 func TestDevicePlacement(t *testing.T) {
 	g := graphrun.New("places")
 	x := g.Input("x", tensor.Float32, 4, 6)
+	i := g.Input("i", tensor.Int64, 3)
 	w := g.Constant("w", generated(tensor.New(tensor.Float32, 6, 5)))
 	b := g.Constant("b", generated(tensor.New(tensor.Float32, 5)))
 	h := op.Relu(op.Mul(x, 0.5))
-	y := op.Add(op.Matmul(h, w), b)
-	// Functions are left out: without machine code, those of the host have other bits.
-	g.Output("y", op.Transpose(op.Square(y), 0, 1))
+	y := op.Softmax(op.Add(op.Matmul(h, w), b), 1)
+	sums := op.Cumsum(op.Transpose(op.Square(y), 0, 1), 1) // the device has no scans
+	g.Output("y", op.Embedding(sums, i))
 	require.NoError(t, g.Err())
-	want, err := graphrun.Compile(g, graphrun.Options{NoFusion: true})
+	want, err := graphrun.Compile(g, graphrun.Options{})
 	require.NoError(t, err)
-	in := map[string]*tensor.Tensor{"x": generated(tensor.New(tensor.Float32, 4, 6))}
+	indices := tensor.Empty(tensor.New(tensor.Int64, 3))
+	for k := range 3 {
+		indices.Set(tensor.IntScalar(int64(2*k)), k)
+	}
+	in := map[string]*tensor.Tensor{"x": generated(tensor.New(tensor.Float32, 4, 6)), "i": indices}
 	expected, err := want.Run(context.Background(), in)
 	require.NoError(t, err)
-
-	p, err := graphrun.Compile(g, graphrun.Options{Device: "software", Costs: freeDevice(), Check: true, NoFusion: true})
-	require.NoError(t, err)
-	nodes, transfers := placed(p)
-	t.Log(nodes, transfers)
-	assert.NotEmpty(t, nodes)
-	certificate, err := experiment.Certify(p)
-	require.NoError(t, err)
-	verdict, err := experiment.Verify(g, certificate)
-	require.NoError(t, err)
-	assert.True(t, verdict.Optimal)
-	for range 2 {
-		out, err := p.Run(context.Background(), in)
+	for _, noFusion := range []bool{false, true} {
+		p, err := graphrun.Compile(g, graphrun.Options{Device: "software", Costs: freeDevice(), Check: true,
+			NoFusion: noFusion})
 		require.NoError(t, err)
-		assert.Equal(t, expected["y"].Contiguous().Storage().Bytes(), out["y"].Contiguous().Storage().Bytes())
+		nodes, transfers := placed(p)
+		t.Log(nodes, transfers)
+		assert.Subset(t, nodes, []string{"matmul", "square", "embedding"})
+		assert.NotContains(t, nodes, "cumsum")
+		certificate, err := experiment.Certify(p)
+		require.NoError(t, err)
+		verdict, err := experiment.Verify(g, certificate)
+		require.NoError(t, err)
+		assert.True(t, verdict.Optimal)
+		for range 2 {
+			out, err := p.Run(context.Background(), in)
+			require.NoError(t, err)
+			assert.InDeltaSlice(t, floats(expected["y"]), floats(out["y"]), 1e-6)
+		}
+		indices.Set(tensor.IntScalar(5), 1)
+		_, err = p.Run(context.Background(), in)
+		assert.ErrorContains(t, err, "embedding: an index is out of bounds")
+		indices.Set(tensor.IntScalar(2), 1)
 	}
 }
 

@@ -24,9 +24,7 @@ type Device struct {
 	prices           *machine.Profile
 	upload, download graph.Impl
 
-	mu    sync.Mutex // of driver
-	impls sync.Map   // by *graph.Op: *graph.Impl
-	codes sync.Map   // by key of an expression: whether the device has a kernel for it
+	mu sync.Mutex // of driver
 }
 
 // New returns a device with estimated prices.
@@ -119,41 +117,42 @@ func (d *Device) alloc(bytes int, host bool) (*device.Buffer, error) {
 	return b, nil
 }
 
-// compile compiles kernels. They are freed when the compiled launches are unreachable.
-func (d *Device) compile(launches []lower.Launch) (*compiled, error) {
+// compiled is a program whose kernels are compiled.
+type compiled struct {
+	launches []launch
+	scratch  int   // see lower.Program
+	fault    error // of a run that sets the fault word; nil if the program does not write the word
+	sizes    []int // of an element, by result and then by operand
+}
+
+// launch is a launch with its compiled kernel.
+type launch struct {
+	lower.Launch
+	kernel device.Kernel
+}
+
+// compile compiles the kernels of a program. They are freed when the compiled program is unreachable.
+func (d *Device) compile(p *lower.Program) (*compiled, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	c := &compiled{}
-	free := func(list []step) {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		for _, s := range list {
-			s.kernel.Free()
-		}
-	}
-	for _, l := range launches {
+	c := &compiled{scratch: p.Scratch}
+	for _, l := range p.Launches {
 		k, err := d.driver.Compile(l.Kernel)
 		if err != nil {
-			for _, s := range c.steps {
-				s.kernel.Free()
+			for _, l := range c.launches {
+				l.kernel.Free()
 			}
 			return nil, err
 		}
-		s := step{kernel: k, groups: l.Groups}
-		for _, a := range l.Args {
-			s.offsets = append(s.offsets, a.Offset)
-		}
-		c.steps = append(c.steps, s)
+		l.Kernel = nil
+		c.launches = append(c.launches, launch{l, k})
 	}
-	runtime.AddCleanup(c, free, c.steps)
+	runtime.AddCleanup(c, func(list []launch) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		for _, l := range list {
+			l.kernel.Free()
+		}
+	}, c.launches)
 	return c, nil
-}
-
-// compiled are the launches of a kernel.
-type compiled struct{ steps []step }
-
-type step struct {
-	kernel  device.Kernel
-	groups  int
-	offsets []int
 }

@@ -1,152 +1,99 @@
 package backend
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"unsafe"
 
-	"github.com/graphrun/graphrun/expr"
-	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/gpu/compile"
 	"github.com/graphrun/graphrun/internal/gpu/lower"
-	"github.com/graphrun/graphrun/iter"
-	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// implKey is the key of an op's implementation on a device.
+type implKey struct{ d *Device }
+
 // Impl implements graph.Device.
 func (d *Device) Impl(op *graph.Op) *graph.Impl {
-	if impl, ok := d.impls.Load(op); ok {
-		return impl.(*graph.Impl)
-	}
-	impl, _ := d.impls.LoadOrStore(op, &graph.Impl{Name: d.Name(), Doc: "A kernel on " + d.Describe() + ".",
-		Place: tensor.Device, Source: tensor.Device,
-		Walks: func(call *graph.Call, candidates []tensor.Order) []graph.Walk { return d.walks(op, call, candidates) },
-		Read:  readWork,
-		Work:  func(call *graph.Call, walk graph.Walk) graph.Work { return work(op, call) },
-		Lower: func(call *graph.Call) (*graph.Kernel, error) { return d.lower(op, call) },
-	})
-	return impl.(*graph.Impl)
+	impl, _ := op.Derived(implKey{d}, func() any {
+		return &graph.Impl{Name: d.Name(), Doc: "Kernels on " + d.Describe() + ".",
+			Place: tensor.Device, Source: tensor.Device,
+			Walks: func(call *graph.Call, candidates []tensor.Order) []graph.Walk { return d.walks(op, call, candidates) },
+			Read: func(call *graph.Call, walk graph.Walk, _ int, meta tensor.Meta) (graph.Work, bool) {
+				return readWork(op, call, walk, meta)
+			},
+			Work:  func(call *graph.Call, walk graph.Walk) graph.Work { return work(op, denseCall(call, walk)) },
+			Lower: func(call *graph.Call) (*graph.Kernel, error) { return d.lower(op, call) },
+		}
+	}).(*graph.Impl)
+	return impl
 }
 
-// walks returns the orders of a call's results, the inferred order first, or none if the device has no kernel.
+// walks returns the orders of a call's results for which the device has kernels, the inferred order first.
 func (d *Device) walks(op *graph.Op, call *graph.Call, candidates []tensor.Order) (list []graph.Walk) {
-	if len(call.Out) == 0 || !d.supports(op, call) {
+	if len(call.Out) == 0 || op.RunDynamic != nil {
 		return nil
 	}
-	rank := call.Out[0].Rank()
 	if order, dense := tensor.OrderOf(call.Out[0]); dense {
 		candidates = append([]tensor.Order{order}, candidates...)
 	}
 	for i, order := range candidates {
-		if order.Rank() == rank && !slices.Contains(candidates[:i], order) {
-			list = append(list, call.InOrder(order))
+		if order.Rank() != call.Out[0].Rank() || slices.Contains(candidates[:i], order) {
+			continue
+		}
+		walk := call.InOrder(order)
+		for k, meta := range call.Out {
+			if meta.Rank() != order.Rank() {
+				walk.Out[k] = tensor.RowMajorOrder(meta.Rank())
+			}
+		}
+		// Kernels support all dense layouts or none. An op may lack forms for some.
+		dense := denseCall(call, walk)
+		var err error
+		if len(list) == 0 {
+			_, err = d.program(op, dense)
+		} else if forms, e := graph.FormsOf(op, dense); e != nil || len(forms) == 0 {
+			err = lower.ErrUnsupported
+		}
+		if err == nil {
+			list = append(list, walk)
 		}
 	}
 	return list
 }
 
-// supports reports whether the device has a kernel for a call. Layouts do not matter.
-func (d *Device) supports(op *graph.Op, call *graph.Call) bool {
-	code, _, err := expression(op, call)
-	if err != nil {
-		return false
-	}
-	key := code.Key()
-	if known, ok := d.codes.Load(key); ok {
-		return known.(bool)
-	}
-	_, err = d.launches(op, call)
-	d.codes.Store(key, err == nil)
-	return err == nil
-}
-
-var errNoExpression = errors.New("has no expression of one element")
-
-// expression returns the expression of one element of a call, and the operands that it loads.
-func expression(op *graph.Op, call *graph.Call) (*expr.Code, []int, error) {
-	var code *expr.Code
-	f, fused := call.Attrs.(*fusion.Fusion)
-	switch {
-	case fused && f.Mask == nil && f.Anchor == 0 && f.ViewShapes == nil:
-		code = f.Code()
-	case fused || op.RunDynamic != nil || op.Kind == graph.View:
-	case op.Expression != nil:
-		var err error
-		if code, err = op.Expression(call); err != nil {
-			return nil, nil, err
-		}
-	case op.Copies:
-		d := call.Type(0).DType
-		b := expr.NewBuilder(d)
-		element := expr.Output{DType: d, Re: b.Load(0), Im: expr.None}
-		if d.IsComplex() {
-			element.Im = b.LoadImag(0)
-		}
-		var err error
-		if code, err = b.Build(element); err != nil {
-			return nil, nil, err
-		}
-	}
-	if code == nil || code.Reduces() || len(code.In) != len(call.In) {
-		return nil, nil, errNoExpression
-	}
-	var dtypes []tensor.DType
-	var operands []int
+// denseCall returns a call with row-major operands, and with results in the layouts of a walk.
+func denseCall(call *graph.Call, walk graph.Walk) *graph.Call {
+	c := *call
+	c.In, c.Out = slices.Clone(call.In), slices.Clone(call.Out)
 	for i, a := range call.In {
-		switch a.Kind {
-		case graph.Null:
-			return nil, nil, errNoExpression
-		case graph.TensorArg:
-			dtypes, operands = append(dtypes, code.In[i]), append(operands, i)
+		if a.Kind == graph.TensorArg {
+			m, v := a.Meta(), a.Value
+			m = tensor.New(m.DType, m.Shape...)
+			c.In[i] = graph.Of(&graph.Value{Name: v.Name, Meta: m, Type: m.Type(), Const: v.Const})
 		}
 	}
-	if len(operands) == len(call.In) {
-		return code, operands, nil
+	for i, meta := range call.Out {
+		c.Out[i] = walk.ResultLayout(i, meta)
 	}
-	b := expr.NewBuilder(dtypes...)
-	code, err := b.Build(b.Inline(code, func(operand, part int) expr.Value {
-		k := slices.Index(operands, operand)
-		switch {
-		case k < 0:
-			return b.Number(code.In[operand], call.In[operand].Number, part)
-		case part == 0:
-			return b.Load(k)
-		}
-		return b.LoadImag(k)
-	})...)
-	return code, operands, err
+	return &c
 }
 
-// launches returns the launches of a call. Their parameters are the results and the operands that are tensors.
-func (d *Device) launches(op *graph.Op, call *graph.Call) ([]lower.Launch, error) {
-	code, operands, err := expression(op, call)
-	if err != nil {
-		return nil, err
-	}
-	cfg := rule.New().CheckAllSameDType(false).ResizeOutputs(false)
-	var align []int
+// program returns the launches of a call. Their buffers are the results and operands of the call.
+func (d *Device) program(op *graph.Op, call *graph.Call) (*lower.Program, error) {
+	align := make([]int, 0, len(call.Out)+len(call.In))
 	alignOf := func(meta tensor.Meta) int {
 		a := meta.Offset*meta.DType.Size() | bufferAlign
 		return a & -a
 	}
 	for _, meta := range call.Out {
-		cfg, align = cfg.Output(rule.OfMeta(meta)), append(align, alignOf(meta))
+		align = append(align, alignOf(meta))
 	}
-	for _, i := range operands {
-		meta := call.Meta(i)
-		cfg, align = cfg.Input(rule.OfMeta(meta)), append(align, alignOf(meta))
+	for i := range call.In {
+		align = append(align, alignOf(call.Meta(i)))
 	}
-	it, err := iter.Build(cfg)
-	if err != nil {
-		return nil, err
-	}
-	p, err := lower.Pointwise(code, it, align, d.info.Promise.Target)
-	if err != nil {
-		return nil, err
-	}
-	return p.Launches, nil
+	return compile.Call(op, call, align, d.info.Promise.Target)
 }
 
 // bufferAlign is the alignment that all memory of a device has.
@@ -154,45 +101,55 @@ const bufferAlign = 16
 
 // lower makes the kernel of a call.
 func (d *Device) lower(op *graph.Op, call *graph.Call) (*graph.Kernel, error) {
-	launches, err := d.launches(op, call)
+	program, err := d.program(op, call)
 	if err != nil {
 		return nil, err
 	}
-	compiled, err := d.compile(launches)
+	compiled, err := d.compile(program)
 	if err != nil {
 		return nil, err
 	}
-	kernel := &graph.Kernel{Place: tensor.Device}
-	var params []int // indices in Mem.Ptrs
-	var sizes []int
-	for o, out := range call.Out {
-		params, sizes = append(params, o), append(sizes, out.DType.Size())
-		for i, a := range call.In {
-			if a.Kind != graph.TensorArg {
-				continue
-			}
-			if meta := a.Meta(); meta.DType.Size() == out.DType.Size() && meta.SameAddresses(out) {
-				kernel.InPlace = append(kernel.InPlace, graph.InPlace{Out: o, In: i})
-			}
-		}
+	if program.Fault != "" {
+		compiled.fault = fmt.Errorf("%s: %s", op.Name, program.Fault)
 	}
-	for i, a := range call.In {
-		if a.Kind == graph.TensorArg {
-			params, sizes = append(params, len(call.Out)+i), append(sizes, a.Meta().DType.Size())
-		}
+	for _, meta := range call.Out {
+		compiled.sizes = append(compiled.sizes, meta.DType.Size())
 	}
+	for i := range call.In {
+		compiled.sizes = append(compiled.sizes, call.Meta(i).DType.Size())
+	}
+	kernel := &graph.Kernel{Place: tensor.Device, Scratch: program.Scratch, InPlace: inPlace(op, call)}
 	kernel.Phases = []graph.Phase{{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
 		q, ok := m.Queue.(*queue)
 		if !ok {
 			return errOtherMemory
 		}
-		addresses, host := make([]graph.DeviceAddress, len(params)), make([]unsafe.Pointer, len(params))
-		for k, p := range params {
-			addresses[k], host[k] = m.Addresses[p], m.Ptrs[p]
-		}
-		return q.launch(compiled, addresses, host, sizes)
+		return q.launch(compiled, m.Addresses, m.Ptrs)
 	}}}
 	return kernel, nil
+}
+
+// inPlace returns the results that may overwrite operands: those of one expression of elements, because a thread reads
+// its elements before it writes them.
+func inPlace(op *graph.Op, call *graph.Call) (list []graph.InPlace) {
+	forms, err := graph.FormsOf(op, call)
+	if err != nil || len(forms) != 1 {
+		return nil
+	}
+	f, ok := forms[0].(*graph.Elements)
+	if !ok {
+		return nil
+	}
+	outs := len(f.Code.Out)
+	for _, to := range f.Operands[:outs] {
+		for _, from := range f.Operands[outs:] {
+			if from.Meta.DType.Size() == to.Meta.DType.Size() && from.Meta.SameAddresses(to.Meta) &&
+				from.Offset == 0 && to.Offset == 0 {
+				list = append(list, graph.InPlace{Out: to.Index, In: from.Index - len(call.Out)})
+			}
+		}
+	}
+	return list
 }
 
 // transferWalks returns the walk that keeps the layout of the operand.

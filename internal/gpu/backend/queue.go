@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"encoding/binary"
 	"errors"
 	"runtime"
 	"sync"
@@ -24,6 +25,7 @@ type queue struct {
 	mu      sync.Mutex
 	steps   []device.Step
 	staging *staging
+	faults  []fault
 	err     error // of the first step that failed; later steps may read its results
 }
 
@@ -83,8 +85,15 @@ func (q *queue) download(to []byte, from graph.DeviceAddress) error {
 	return nil
 }
 
-// launch adds the launches of a kernel. host has, by operand, the address of an operand with one element on the host.
-func (q *queue) launch(c *compiled, operands []graph.DeviceAddress, host []unsafe.Pointer, sizes []int) error {
+// fault is a word that a collected step sets if it fails.
+type fault struct {
+	word []byte
+	err  error
+}
+
+// launch adds the launches of a program. host has, by result and operand, the address of an operand with one element on
+// the host. The address of scratch memory follows those of operands.
+func (q *queue) launch(c *compiled, operands []graph.DeviceAddress, host []unsafe.Pointer) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	addresses := make([]uint64, len(operands))
@@ -95,27 +104,45 @@ func (q *queue) launch(c *compiled, operands []graph.DeviceAddress, host []unsaf
 		case a.Memory != nil:
 			return errOtherMemory
 		case host[i] != nil:
-			// stage could run the steps and reuse the memory of an earlier operand.
-			b, offset, err := q.staging.take(sizes[i])
+			bytes, address, err := q.stageWord(c.sizes[i])
 			if err != nil {
 				return err
 			}
-			copy(b.Bytes[offset:], unsafe.Slice((*byte)(host[i]), sizes[i]))
-			addresses[i] = b.Address + uint64(offset)
+			copy(bytes, unsafe.Slice((*byte)(host[i]), c.sizes[i]))
+			addresses[i] = address
 		}
 	}
-	for _, s := range c.steps {
-		at := make([]uint64, len(addresses))
-		for i, a := range addresses {
-			at[i] = a + uint64(s.offsets[i])
+	var scratch, word uint64
+	if c.scratch > 0 {
+		scratch = addresses[len(c.sizes)]
+	}
+	if c.fault != nil {
+		bytes, address, err := q.stageWord(4)
+		if err != nil {
+			return err
 		}
-		q.steps = append(q.steps, device.Step{Kernel: s.kernel, Groups: s.groups, Addresses: at})
+		clear(bytes)
+		word, q.faults = address, append(q.faults, fault{bytes, c.fault})
+	}
+	for _, l := range c.launches {
+		q.steps = append(q.steps, device.Step{Kernel: l.kernel, Groups: l.Groups,
+			Addresses: l.Bind(addresses, scratch, word)})
 	}
 	q.staging.keep(c)
 	if len(q.steps) >= maxSteps {
 		return q.flush()
 	}
 	return nil
+}
+
+// stageWord returns memory for a few bytes of a launch, and its address. Unlike stage it never runs the collected steps,
+// after which the memory of earlier operands of the launch could be reused.
+func (q *queue) stageWord(size int) ([]byte, uint64, error) {
+	b, offset, err := q.staging.take(size)
+	if err != nil {
+		return nil, 0, err
+	}
+	return b.Bytes[offset:][:size], b.Address + uint64(offset), nil
 }
 
 // Wait implements graph.Queue.
@@ -139,6 +166,11 @@ func (q *queue) flush() error {
 		q.d.mu.Lock()
 		q.err = q.d.driver.Run(q.steps)
 		q.d.mu.Unlock()
+		for _, f := range q.faults {
+			if q.err == nil && binary.LittleEndian.Uint32(f.word) != 0 {
+				q.err = f.err
+			}
+		}
 	}
 	q.clear()
 	return q.err
@@ -146,7 +178,8 @@ func (q *queue) flush() error {
 
 func (q *queue) clear() {
 	clear(q.steps)
-	q.steps = q.steps[:0]
+	clear(q.faults)
+	q.steps, q.faults = q.steps[:0], q.faults[:0]
 	q.staging.reuse()
 }
 
