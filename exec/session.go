@@ -179,8 +179,8 @@ func (s *Session) drop() {
 }
 
 // DropSessions gives up the memory that the program keeps for later runs, and that of active runs when they end. Arenas
-// return to the pool, those of devices are freed; the garbage collector frees other memory. A later run keeps its memory
-// again.
+// return to the pool, arenas on devices are freed; the garbage collector frees other memory. A later run keeps its
+// memory again.
 func (p *Program) DropSessions() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -135,8 +135,8 @@ func (q *queue) launch(c *compiled, operands []graph.DeviceAddress, host []unsaf
 	return nil
 }
 
-// stageWord returns memory for a few bytes of a launch, and its address. Unlike stage it never runs the collected steps,
-// after which the memory of earlier operands of the launch could be reused.
+// stageWord returns memory for a few bytes of a launch, and its address. Unlike stage it never runs the collected steps:
+// the memory of earlier operands of the launch could then be reused.
 func (q *queue) stageWord(size int) ([]byte, uint64, error) {
 	b, offset, err := q.staging.take(size)
 	if err != nil {
