@@ -2,10 +2,12 @@ package exec
 
 import (
 	"errors"
+	"maps"
 	"runtime"
 	"slices"
 	"sync"
 	"unsafe"
+	"weak"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/tensor"
@@ -31,58 +33,109 @@ func (p *Program) setDevice(d graph.Device) error {
 	return nil
 }
 
+// Uploads has the constants that programs have uploaded to one device. Programs that share it upload a constant once. A
+// constant is freed when no program that reads it is reachable. The zero value is ready for use.
+type Uploads struct {
+	mu     sync.Mutex
+	places map[constantData]uploadedPlace
+}
+
+// constantData identifies a constant by its bytes in memory. An uploadedBlock keeps them alive.
+type constantData struct {
+	address uintptr
+	bytes   int
+}
+
+// uploadedBlock is memory on a device with several constants.
+type uploadedBlock struct {
+	memory graph.DeviceMemory
+	data   []*tensor.Tensor
+}
+
+// uploadedPlace is the place of a constant in a block, if the block still exists.
+type uploadedPlace struct {
+	block  weak.Pointer[uploadedBlock]
+	offset int
+}
+
 // deviceConstants are the constants of a program on the device.
 type deviceConstants struct {
 	storages []int // indices of Program.storages
-	bytes    int
 
-	mu     sync.Mutex
-	memory graph.DeviceMemory // nil before the first upload
+	mu        sync.Mutex
+	addresses map[int]graph.DeviceAddress // by index of the storage; nil before the first upload
+	blocks    []*uploadedBlock            // that have them
 }
 
 // addUploaded makes the result of a node that uploads a constant a constant of the program.
 func (p *Program) addUploaded(n *graph.Node) {
-	u, k := &p.uploaded, p.storageOf(n.Out[0])
+	k := p.storageOf(n.Out[0])
 	s, from := &p.storages[k], n.In[0].Value
-	s.kind, s.arenaOffset = inConst, u.bytes
-	s.data = tensor.Must(from.Root().Const.View(from.Meta))
-	u.storages = append(u.storages, k)
-	u.bytes += (s.bytes + tensor.Align - 1) &^ (tensor.Align - 1)
+	s.kind, s.data = inConst, tensor.Must(from.Root().Const.View(from.Meta))
+	p.uploaded.storages = append(p.uploaded.storages, k)
 }
 
-// upload uploads the constants at the first call. They are freed when the program is unreachable.
-func (p *Program) upload() (graph.DeviceMemory, error) {
+// upload returns the addresses of the constants. The first call uploads those that no other program has uploaded.
+func (p *Program) upload() (map[int]graph.DeviceAddress, error) {
 	u := &p.uploaded
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.memory != nil || u.bytes == 0 {
-		return u.memory, nil
+	if u.addresses != nil {
+		return u.addresses, nil
 	}
-	memory, err := p.device.Alloc(u.bytes)
-	if err != nil {
-		return nil, err
-	}
-	if err := p.uploadTo(memory); err != nil {
-		memory.Free()
-		return nil, err
-	}
-	runtime.AddCleanup(p, graph.DeviceMemory.Free, memory)
-	u.memory = memory
-	return memory, nil
-}
-
-// uploadTo copies the constants to memory of the device.
-func (p *Program) uploadTo(memory graph.DeviceMemory) error {
-	q := p.device.NewQueue()
-	for _, k := range p.uploaded.storages {
+	p.uploads.mu.Lock()
+	defer p.uploads.mu.Unlock()
+	known := p.uploads.places
+	maps.DeleteFunc(known, func(_ constantData, at uploadedPlace) bool { return at.block.Value() == nil })
+	addresses, added := map[int]graph.DeviceAddress{}, map[constantData]uploadedPlace{}
+	block, blocks, size := &uploadedBlock{}, []*uploadedBlock(nil), 0
+	for _, k := range u.storages {
 		s := &p.storages[k]
-		if s.bytes == 0 {
+		key := constantData{uintptr(s.data.Pointer()), s.bytes}
+		at, found := known[key]
+		if b := at.block.Value(); found && b != nil {
+			addresses[k], blocks = graph.DeviceAddress{Memory: b.memory, Offset: at.offset}, append(blocks, b)
 			continue
 		}
-		from := unsafe.Slice((*byte)(s.data.Pointer()), s.bytes)
-		if err := q.Upload(graph.DeviceAddress{Memory: memory, Offset: s.arenaOffset}, from); err != nil {
+		if _, found := added[key]; !found && s.bytes > 0 {
+			added[key] = uploadedPlace{weak.Make(block), size}
+			block.data = append(block.data, s.data)
+			size += (s.bytes + tensor.Align - 1) &^ (tensor.Align - 1)
+		}
+		addresses[k] = graph.DeviceAddress{Offset: added[key].offset}
+	}
+	if size > 0 {
+		if err := p.uploadBlock(block, size); err != nil {
+			return nil, err
+		}
+		blocks = append(blocks, block)
+		for k, a := range addresses {
+			if a.Memory == nil {
+				addresses[k] = graph.DeviceAddress{Memory: block.memory, Offset: a.Offset}
+			}
+		}
+		if p.uploads.places == nil {
+			p.uploads.places = map[constantData]uploadedPlace{}
+		}
+		maps.Copy(p.uploads.places, added)
+	}
+	u.addresses, u.blocks = addresses, blocks
+	return addresses, nil
+}
+
+// uploadBlock allocates a block and copies its constants one after another.
+func (p *Program) uploadBlock(b *uploadedBlock, size int) (err error) {
+	if b.memory, err = p.device.Alloc(size); err != nil {
+		return err
+	}
+	runtime.AddCleanup(b, graph.DeviceMemory.Free, b.memory)
+	q, offset := p.device.NewQueue(), 0
+	for _, t := range b.data {
+		from := unsafe.Slice((*byte)(t.Pointer()), t.Extent()*t.DType.Size())
+		if err := q.Upload(graph.DeviceAddress{Memory: b.memory, Offset: offset}, from); err != nil {
 			return err
 		}
+		offset += (len(from) + tensor.Align - 1) &^ (tensor.Align - 1)
 	}
 	return q.Wait()
 }
@@ -115,10 +168,11 @@ func (s *Session) openDevice() error {
 				continue
 			}
 			storage := &p.storages[r.storage]
-			a := graph.DeviceAddress{Memory: d.arena, Offset: storage.arenaOffset + r.offset}
+			a := graph.DeviceAddress{Memory: d.arena, Offset: storage.arenaOffset}
 			if storage.kind == inConst {
-				a.Memory = constants
+				a = constants[r.storage]
 			}
+			a.Offset += r.offset
 			d.addresses[st.firstPtr+k] = a
 		}
 		if st.hasDeviceScratch() {

@@ -86,6 +86,9 @@ func lower(ctx context.Context, n *graph.Node) (kernel *graph.Kernel, err error)
 	if slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return v.Alias != nil }) {
 		return nil, fmt.Errorf("some of its outputs are views and some are not: the graph must be planned first")
 	}
+	if err := n.CheckPlaces(); err != nil {
+		return nil, err
+	}
 	compile := n.Op.Compile
 	if n.Impl.OnDevice() {
 		compile = n.Impl.Lower

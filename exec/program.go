@@ -45,6 +45,8 @@ type Options struct {
 	Pool *tensor.Pool
 	// Device runs the nodes whose implementations are on a device; nil if there are none.
 	Device graph.Device
+	// Uploads has the constants that programs share on the device. Nil means that the program shares none.
+	Uploads *Uploads
 }
 
 // maxThreads is the maximum number of workers of a run. It bounds memory, because each worker has its own.
@@ -66,6 +68,7 @@ type Program struct {
 	arena        int                  // size of the arena in bytes
 	device       graph.Device         // nil unless a step or a constant is on the device
 	deviceArena  int                  // size of the arena on the device in bytes
+	uploads      *Uploads
 	uploaded     deviceConstants
 	workerBytes  int // bytes of memory per worker
 	threads      int
@@ -106,7 +109,7 @@ type storage struct {
 	kind        storageKind
 	place       tensor.Place
 	bytes       int
-	arenaOffset int            // offset in the arena, or in the memory of uploaded constants
+	arenaOffset int            // offset in the arena
 	input       int            // index of the input
 	data        *tensor.Tensor // the constant
 	root        *graph.Value
@@ -178,9 +181,12 @@ func compileWith(g *graph.Graph, o Options, pipelined bool) (_ *Program, err err
 		return nil, err
 	}
 	p := &Program{inputs: g.Inputs, outputs: g.Outputs, threads: o.Threads, tracer: newSafeTracer(o.Tracer), graph: g,
-		storageIndex: graph.NewByValue[int32](g), pool: o.Pool}
+		storageIndex: graph.NewByValue[int32](g), pool: o.Pool, uploads: o.Uploads}
 	if p.pool == nil {
 		p.pool = new(tensor.Pool)
+	}
+	if p.uploads == nil {
+		p.uploads = new(Uploads)
 	}
 	if err := p.setDevice(o.Device); err != nil {
 		return nil, err

@@ -14,6 +14,8 @@ type Device interface {
 	Name() string
 	// Describe describes the device for users: its name and its kind.
 	Describe() string
+	// Key identifies the kernels of the device and the bits of their results, for caches.
+	Key() string
 	// Inexact returns text that names the operations which the device does not round as IEEE 754 requires, or "".
 	Inexact() string
 	// Impl returns the implementation of an op on the device. For one op it always returns the same pointer. The
@@ -62,9 +64,9 @@ func (v *Value) Place() tensor.Place {
 	return tensor.Host
 }
 
-// checkPlaces returns an error if a node reads an operand in another place than its implementation does. As in PyTorch,
+// CheckPlaces returns an error if a node reads an operand in another place than its implementation does. As in PyTorch,
 // all operands are on one device, and an operand with 0 dimensions may also be on the host.
-func (n *Node) checkPlaces() error {
+func (n *Node) CheckPlaces() error {
 	if len(n.Out) > 0 && n.Out[0].Alias != nil {
 		return nil
 	}

@@ -317,7 +317,7 @@ func (n *Node) checkLaidOut(moved func(v *Value) bool) (errs []error) {
 			fail("value %q, %v, is pinned to %v", x.Name, x.Meta, n.Pin)
 		}
 	}
-	if err := n.checkPlaces(); err != nil {
+	if err := n.CheckPlaces(); err != nil {
 		errs = append(errs, err)
 	}
 	if len(n.Op.Impls) == 0 || len(n.Out) == 0 || n.Out[0].Alias != nil {

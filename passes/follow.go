@@ -352,11 +352,11 @@ func (l *layouter) implFor(n *graph.Node, c *layout.Choice) (*graph.Impl, graph.
 			return c.Impl, c.Walk, nil
 		}
 	}
+	if c.Impl.OnDevice() { // its results are there
+		return nil, c.Walk, misfit("the device has no kernel for %s in the layout of the decisions", n.Name)
+	}
 	for i := range n.Op.Impls {
 		impl := &n.Op.Impls[i]
-		if c.Impl.OnDevice() {
-			break
-		}
 		if n.Pin.Impl != "" && impl.Name != n.Pin.Impl || l.plan.exact && impl.Inexact {
 			continue
 		}

@@ -3,6 +3,7 @@ package endtoend_test
 import (
 	"context"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -13,6 +14,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/devices"
 	"github.com/graphrun/graphrun/internal/gpu/backend"
+	"github.com/graphrun/graphrun/internal/gpu/device"
 	"github.com/graphrun/graphrun/internal/gpu/software"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/op"
@@ -85,6 +87,69 @@ func TestDevicePlacement(t *testing.T) {
 		assert.ErrorContains(t, err, "embedding: an index is out of bounds")
 		indices.Set(tensor.IntScalar(2), 1)
 	}
+}
+
+// TestDeviceConcat: a concatenation on a device does not read what a node on the host writes into its result.
+func TestDeviceConcat(t *testing.T) {
+	g := graphrun.New("concat")
+	x := g.Input("x", tensor.Float32, 4, 6)
+	g.Output("y", op.Cat([]*graph.Value{op.Relu(x), op.Square(x)}))
+	require.NoError(t, g.Err())
+	in := map[string]*tensor.Tensor{"x": generated(tensor.New(tensor.Float32, 4, 6))}
+	want, err := graphrun.Compile(g, graphrun.Options{})
+	require.NoError(t, err)
+	expected, err := want.Run(context.Background(), in)
+	require.NoError(t, err)
+	p, err := graphrun.Compile(g, graphrun.Options{Device: "software", Costs: freeDevice(), Check: true,
+		Pins: map[string]graph.Pin{"relu": {Device: graph.HostDevice}, "cat": {Device: "software"}}})
+	require.NoError(t, err)
+	out, err := p.Run(context.Background(), in)
+	require.NoError(t, err)
+	assert.Equal(t, floats(expected["y"]), floats(out["y"]))
+}
+
+// counting is a device that counts its buffers of at least 16 KiB that the host does not see.
+type counting struct {
+	device.Device
+	allocated, live atomic.Int32
+}
+
+func (c *counting) Alloc(bytes int, host bool) (*device.Buffer, error) {
+	b, err := c.Device.Alloc(bytes, host)
+	if err != nil || host || bytes < 16<<10 {
+		return b, err
+	}
+	c.allocated.Add(1)
+	c.live.Add(1)
+	free := b.Free
+	b.Free = func() {
+		c.live.Add(-1)
+		free()
+	}
+	return b, nil
+}
+
+// TestDeviceMemory: the programs of all sizes share a constant on the device, and only the sizes that were used last
+// keep memory there.
+func TestDeviceMemory(t *testing.T) {
+	c := &counting{Device: software.Open()}
+	devices.Register("counting", func() (graph.Device, error) { return backend.New(c), nil })
+	g := graphrun.New("sizes")
+	g.Symbols = map[string]graph.Bounds{"N": {Min: 1}}
+	x := g.InputDecl("x", graph.Decl{DType: tensor.Float32, Dims: []graph.Dim{{Symbol: "N"}, {Size: 4096}}})
+	w := g.Constant("w", generated(tensor.New(tensor.Float32, 4096)))
+	g.Output("y", op.Mul(op.Relu(x), w))
+	require.NoError(t, g.Err())
+	p, err := graphrun.Compile(g, graphrun.Options{Device: "counting", Costs: freeDevice()})
+	require.NoError(t, err)
+	const sizes, kept = 20, 16
+	for n := 1; n <= sizes; n++ {
+		x := generated(tensor.New(tensor.Float32, n, 4096))
+		_, err = p.Run(context.Background(), map[string]*tensor.Tensor{"x": x})
+		require.NoError(t, err)
+		assert.EqualValues(t, 1+n, c.allocated.Load(), "the constant, and an arena for each size")
+	}
+	assert.LessOrEqual(t, int(c.live.Load()), 1+kept)
 }
 
 // generated returns a tensor of random numbers.

@@ -77,6 +77,7 @@ type Program struct {
 	refused        []report.RefusedHint
 	first          *Binding // of the first hint, or of the assumed sizes
 
+	uploads  *exec.Uploads
 	pool     *tensor.Pool // of results, which refer to the pool and not to the program
 	bindings bindings
 
@@ -154,7 +155,7 @@ func New(g *graph.Graph, o Options) (*Program, error) {
 		o.Passes = slices.DeleteFunc(o.Passes, func(p passes.Pass) bool { return p.Name == "group" })
 	}
 	p := &Program{graph: g, origin: weak.Make(g), options: o, fixed: givenSizes(g),
-		hasOwnPasses: hasOwnPasses, pool: new(tensor.Pool)}
+		hasOwnPasses: hasOwnPasses, pool: new(tensor.Pool), uploads: new(exec.Uploads)}
 	if p.device, err = o.openDevice(); err != nil {
 		return nil, err
 	}

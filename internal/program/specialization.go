@@ -189,7 +189,7 @@ func (b *Binding) plan(ctx context.Context, p *Program, decisions passes.Options
 	start := time.Now()
 	b.runner, err = exec.NewRunner(b.Runnable, plan, exec.Options{Context: ctx, Threads: o.Threads, Costs: o.Costs,
 		Tracer: o.Tracer, MemoryLimit: o.MemoryLimit, InputsInMemory: o.InputsInMemory, KeepGoing: o.KeepGoing,
-		Pool: p.pool, Device: p.device})
+		Pool: p.pool, Device: p.device, Uploads: p.uploads})
 	if err != nil {
 		return err
 	}

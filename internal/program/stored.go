@@ -89,7 +89,7 @@ func (p *Program) planKey(g *graph.Graph, o passes.Options) (diskcache.Key, bool
 	fmt.Fprintf(h, "%s\n%s %t %t %v %v %d %s\n", target(), o.Strategy.Name(), p.options.NoFusion, o.Exact,
 		o.SolveLimit, o.Slack, o.MemoryLimit, o.Profile.Digest())
 	if d := o.Device; d != nil {
-		fmt.Fprintf(h, "%s %+v\n", d.Describe(), d.Rates())
+		fmt.Fprintf(h, "%s %+v\n", d.Key(), d.Rates())
 	}
 	g.Values(func(v *graph.Value) { fmt.Fprintf(h, "%d ", v.Number()) }) // decisions refer to numbers
 	for _, n := range g.Nodes {

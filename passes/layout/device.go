@@ -39,26 +39,44 @@ func (p *Problem) ProfileOf(impl *graph.Impl) *Profile {
 // price returns the price of an implementation's work in picoseconds.
 func (p *Problem) price(impl *graph.Impl, work graph.Work) int64 { return PS(p.ProfileOf(impl), work) }
 
-// addDeviceForms finds the nodes that the device can compute, and adds forms on the device to the values that they read
-// and write, and to the views of these values.
-func (m *Model) addDeviceForms() {
+// findDeviceNodes finds the nodes that the device can compute, and the values that may be on the device: the operands
+// and results of these nodes, and the views of these values. They have half of their forms on the host.
+func (m *Model) findDeviceNodes() {
 	g := m.Problem.Graph
 	m.deviceWalks, m.deviceCopies = make([][]graph.Walk, len(g.Nodes)), map[tensor.DType]bool{}
-	touched := graph.NewByValue[bool](g)
+	m.mayBeOnDevice = graph.NewByValue[bool](g)
 	for i, n := range g.Nodes {
 		interrupt.Check(m.Problem.Context())
 		impl := m.Problem.Device.Impl(n.Op)
 		if m.computedNodes[i] == nil || impl == nil || !m.Problem.Offers(n, impl) || n.Op.RunDynamic != nil {
 			continue
 		}
-		m.deviceWalks[i] = distinctWalks(impl.Walks(n.Call(), m.variables.At(n.Out[0]).orders()), n.Out)
+		m.deviceWalks[i] = impl.Walks(n.Call(), []tensor.Order{tensor.RowMajorOrder(n.Out[0].Meta.Rank())})
 		if len(m.deviceWalks[i]) > 0 {
-			m.touch(n, touched)
+			m.touch(n, m.mayBeOnDevice)
 		}
 	}
-	m.touchViews(touched)
+	m.touchViews(m.mayBeOnDevice)
 	for _, variable := range m.variableList {
-		if !touched.At(variable.value) || m.Problem.readAsStorage[variable.value] || variable.value.Meta.Numel() == 0 {
+		if m.mayBeOnDevice.At(variable.value) {
+			variable.hostForms = maxForms / 2
+		}
+	}
+}
+
+// addDeviceForms adds forms on the device to the values that may be there.
+func (m *Model) addDeviceForms() {
+	g := m.Problem.Graph
+	for i, n := range g.Nodes {
+		interrupt.Check(m.Problem.Context())
+		if len(m.deviceWalks[i]) > 0 {
+			walks := m.Problem.Device.Impl(n.Op).Walks(n.Call(), m.variables.At(n.Out[0]).orders())
+			m.deviceWalks[i] = distinctWalks(walks, n.Out)
+		}
+	}
+	for _, variable := range m.variableList {
+		v := variable.value
+		if !m.mayBeOnDevice.At(v) || m.Problem.readAsStorage[v] || v.Meta.Numel() == 0 {
 			continue
 		}
 		for i, hosts := 0, len(variable.forms); i < hosts; i++ {

@@ -281,7 +281,7 @@ func (m *Model) constantBytesByLabel() [][]int64 {
 		}
 		for l := range computed.labels {
 			call := m.callOf(computed, &computed.labels[l])
-			bytes[i][l] += int64(constantBytes(&computed.labels[l], call, k, values)) / readers[v]
+			bytes[i][l] += int64(m.constantBytes(&computed.labels[l], call, k, values)) / readers[v]
 		}
 	})
 	return bytes
@@ -314,13 +314,14 @@ func (m *Model) callOf(computed *computedNode, l *label) *graph.Call {
 // constantBytes returns the bytes of constant operand k of a call, for label l. If the constant is packed and packing
 // cannot be inverted, the original counts too, because the program's graph keeps both. A constant that is read
 // unchanged counts as its share of its storage; values has the number of constants in each storage.
-func constantBytes(l *label, call *graph.Call, k int, values map[*tensor.Storage]int) int {
+func (m *Model) constantBytes(l *label, call *graph.Call, k int, values map[*tensor.Storage]int) int {
 	constant := call.In[k].Value
 	share := constant.Const.Storage().Len() / values[constant.Const.Storage()]
 	unpacked := constant.Meta.Bytes() // size of an unpacked copy
 	if constant.Pin.SetsLayout() {
 		return min(unpacked, share)
-	} else if l.constantForms[k] == 0 {
+	}
+	if m.variables.At(constant).inPlace(l.constantForms[k], tensor.Host) == 0 { // uploads read the form on the host
 		unpacked = share
 	}
 	if l.impl != nil && l.impl.Pack != nil {

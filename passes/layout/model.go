@@ -65,6 +65,7 @@ type Model struct {
 	nodeIndex       []int                    // by number of a node: its index
 	forbiddenCopies map[*variable]uint       // masks of forms that must not be made by a copy: see Without
 	deviceWalks     [][]graph.Walk           // by index of the node: its walks on the device
+	mayBeOnDevice   graph.ByValue[bool]      // by value: whether it may be on the device
 	deviceCopies    map[tensor.DType]bool    // by dtype: whether the device has a kernel that copies its elements
 	failed          graph.Errors             // errors of failed nodes
 	lostValues      map[*graph.Value]bool    // results of failed nodes and of their dependents
@@ -177,6 +178,9 @@ func NewModel(p *Problem) (_ *Model, err error) {
 	if err := m.declare(); err != nil {
 		return nil, err
 	}
+	if p.Device != nil {
+		m.findDeviceNodes()
+	}
 	if err := m.findForms(); err != nil {
 		return nil, err
 	}
@@ -280,9 +284,6 @@ func (m *Model) declare() error {
 func (m *Model) makeVariable(v *graph.Value) error {
 	interrupt.Check(m.Problem.Context())
 	created := &variable{value: v, id: -1, pin: -1, hostForms: maxForms}
-	if m.Problem.Device != nil {
-		created.hostForms = maxForms / 2
-	}
 	created.addForm(v.Meta)
 	created.firstIsView = m.Problem.readAsStorage[v] && v.Alias != nil
 	if pin := v.Demand(); pin.SetsLayout() {

@@ -303,7 +303,8 @@ func (m *Model) addNoopLabel(i int, n *graph.Node, out int, in []int) {
 }
 
 // priceOwnSlots sets the cost of reading operand k in forms that are inside the node's own result. The cost is 0 if the
-// operand is at its position. It is [wcsp.Forbidden] if the result has another order or is itself in a slot.
+// operand is at its position. It is [wcsp.Forbidden] if the result has another order, is itself in a slot, or is on the
+// device: slots are on the host.
 func (m *Model) priceOwnSlots(n *graph.Node, k int, out []int, operand *variable, l *label, costs []int64) {
 	if n.Op.ConcatDim == nil || len(out) != 1 {
 		return
@@ -319,7 +320,7 @@ func (m *Model) priceOwnSlots(n *graph.Node, k int, out []int, operand *variable
 		}
 		l.ownSlots[k] |= 1 << slotForm
 		switch {
-		case resultForm.slot != nil || operandSlot.order != resultForm.order:
+		case resultForm.slot != nil || operandSlot.order != resultForm.order || resultForm.place != tensor.Host:
 			costs[slotForm] = wcsp.Forbidden
 		case operandSlot.operand == k:
 			costs[slotForm] = 0
@@ -345,7 +346,7 @@ func (m *Model) wrongSlots(computed *computedNode, operand *variable) (list []ui
 		}
 		for i := range computed.labels {
 			if resultForm := &result.forms[computed.labels[i].resultForms[0]]; resultForm.slot != nil ||
-				resultForm.order != operandSlot.order {
+				resultForm.order != operandSlot.order || resultForm.place != tensor.Host {
 				list[i] |= 1 << f
 			}
 		}

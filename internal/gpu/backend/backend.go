@@ -3,6 +3,7 @@ package backend
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"runtime"
@@ -24,12 +25,14 @@ type Device struct {
 	prices           *machine.Profile
 	upload, download graph.Impl
 
-	mu sync.Mutex // of driver
+	mu      sync.Mutex // of driver and kernels
+	kernels map[[sha256.Size]byte]*sharedKernel
 }
 
 // New returns a device with estimated prices.
 func New(d device.Device) *Device {
-	b := &Device{driver: d, info: d.Info(), rates: estimatedRates(d.Info())}
+	b := &Device{driver: d, info: d.Info(), rates: estimatedRates(d.Info()),
+		kernels: map[[sha256.Size]byte]*sharedKernel{}}
 	b.prices = b.rates.Profile()
 	b.upload = graph.Impl{Name: "upload", Doc: "Copies from the host to the device.", Place: tensor.Device,
 		Walks: transferWalks, Read: readsSameLayout, Work: transferWork(machine.DeviceUpload), Lower: lowerUpload}
@@ -56,6 +59,9 @@ func (d *Device) Name() string { return d.info.Driver }
 func (d *Device) Describe() string {
 	return fmt.Sprintf("%s (%s, %s)", d.info.Name, d.info.Driver, d.info.Kind)
 }
+
+// Key implements graph.Device.
+func (d *Device) Key() string { return fmt.Sprintf("%+v", d.info) }
 
 // Inexact implements graph.Device. Operations that the device does not round correctly are computed by others, or on
 // the host: see package lower. Sums and products cannot be replaced.
@@ -128,31 +134,51 @@ type compiled struct {
 // launch is a launch with its compiled kernel.
 type launch struct {
 	lower.Launch
-	kernel device.Kernel
+	kernel *sharedKernel
 }
 
-// compile compiles the kernels of a program. They are freed when the compiled program is unreachable.
+// sharedKernel is the compiled kernel of all launches with the same code.
+type sharedKernel struct {
+	device.Kernel
+	digest [sha256.Size]byte
+	users  int
+}
+
+// compile compiles the kernels of a program. They are freed when the compiled programs with them are unreachable.
 func (d *Device) compile(p *lower.Program) (*compiled, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	c := &compiled{scratch: p.Scratch}
 	for _, l := range p.Launches {
-		k, err := d.driver.Compile(l.Kernel)
-		if err != nil {
-			for _, l := range c.launches {
-				l.kernel.Free()
+		digest := l.Kernel.Digest()
+		k := d.kernels[digest]
+		if k == nil {
+			one, err := d.driver.Compile(l.Kernel)
+			if err != nil {
+				d.release(c.launches)
+				return nil, err
 			}
-			return nil, err
+			k = &sharedKernel{Kernel: one, digest: digest}
+			d.kernels[digest] = k
 		}
+		k.users++
 		l.Kernel = nil
 		c.launches = append(c.launches, launch{l, k})
 	}
 	runtime.AddCleanup(c, func(list []launch) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		for _, l := range list {
-			l.kernel.Free()
-		}
+		d.release(list)
 	}, c.launches)
 	return c, nil
+}
+
+// release frees the kernels of launches that have no other users.
+func (d *Device) release(list []launch) {
+	for _, l := range list {
+		if l.kernel.users--; l.kernel.users == 0 {
+			delete(d.kernels, l.kernel.digest)
+			l.kernel.Free()
+		}
+	}
 }

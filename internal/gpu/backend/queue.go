@@ -125,7 +125,7 @@ func (q *queue) launch(c *compiled, operands []graph.DeviceAddress, host []unsaf
 		word, q.faults = address, append(q.faults, fault{bytes, c.fault})
 	}
 	for _, l := range c.launches {
-		q.steps = append(q.steps, device.Step{Kernel: l.kernel, Groups: l.Groups,
+		q.steps = append(q.steps, device.Step{Kernel: l.kernel.Kernel, Groups: l.Groups,
 			Addresses: l.Bind(addresses, scratch, word)})
 	}
 	q.staging.keep(c)
@@ -135,8 +135,8 @@ func (q *queue) launch(c *compiled, operands []graph.DeviceAddress, host []unsaf
 	return nil
 }
 
-// stageWord returns memory for a few bytes of a launch, and its address. Unlike stage it never runs the collected steps:
-// the memory of earlier operands of the launch could then be reused.
+// stageWord returns memory for a few bytes of a launch, and its address. Unlike stage it never runs the collected
+// steps: the memory of earlier operands of the launch could then be reused.
 func (q *queue) stageWord(size int) ([]byte, uint64, error) {
 	b, offset, err := q.staging.take(size)
 	if err != nil {

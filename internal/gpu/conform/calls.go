@@ -108,6 +108,8 @@ func Shapes() (list []Shape) {
 		add("index_select", graph.Attrs{"dim": 1}, reversed(tensor.New(d, 6, 30)), index(20).WithDType(tensor.Int32))
 		add("gather", graph.Attrs{"dim": 0}, tensor.New(d, 6, 30), index(9, 30))
 	}
+	add("cat", graph.Attrs{"dim": 1}, f32(3, 4), reversed(f32(3, 5)), tensor.New(tensor.BFloat16, 3, 1))
+	add("vstack", nil, f32(40), f32(3, 40), tensor.New(tensor.Int8, 2, 40))
 	add("matmul", nil, f32(2, 20, 20), f32(20, 35))
 	add("matmul", nil, reversed(f32(33, 20)), reversed(f32(20, 34)))
 	add("addmm", graph.Attrs{"alpha": 2.0, "beta": 0.5}, f32(40), f32(20, 5), f32(5, 40))

@@ -12,7 +12,10 @@
 package ir
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
+	"math"
 
 	"github.com/graphrun/graphrun/internal/jit/lane"
 	"github.com/graphrun/graphrun/tensor"
@@ -77,6 +80,24 @@ type Kernel struct {
 	Params    int     // number of parameters, which are addresses
 	GroupSize int     // number of threads in a group
 	Shared    []Array // the memory that the threads of a group share
+}
+
+// Digest identifies the code of a kernel.
+func (k *Kernel) Digest() [sha256.Size]byte {
+	text := fmt.Append(nil, k.Params, k.GroupSize, k.Shared)
+	for _, i := range k.Insts {
+		text = append(text, byte(i.Op), byte(i.DType))
+		for _, v := range i.Args {
+			text = binary.LittleEndian.AppendUint32(text, uint32(v))
+		}
+		text = binary.LittleEndian.AppendUint64(text, i.Imm)
+		if i.Table != nil {
+			for _, x := range i.Table {
+				text = binary.LittleEndian.AppendUint32(text, math.Float32bits(x))
+			}
+		}
+	}
+	return sha256.Sum256(text)
 }
 
 // Uses returns the operands of an instruction.

@@ -135,7 +135,8 @@ func addRowMajorCopyCost(w *graph.Work, m, to tensor.Meta) {
 // JoinImpl returns the implementation of an op that concatenates operands along a dimension of its result. An operand
 // costs nothing if its producer has written it into the result. The node needs no step if this is true for all
 // operands.
-func JoinImpl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
+func JoinImpl(lower func(c *graph.Call) (*graph.Kernel, error),
+	forms func(c *graph.Call) ([]graph.Form, error)) graph.Impl {
 	return graph.Impl{Name: "plain", Doc: "Copies each operand to its part of the result, unless it was written there.",
 		Lower: lower, Writes: anyStrides, Forms: forms,
 		Work: func(*graph.Call, graph.Walk) (w graph.Work) { return w },

@@ -30,7 +30,7 @@ func defineJoin(attrs *graph.Schema, name, doc string, j joinOp, examples []grap
 		},
 		Facts: graph.Facts{AnyOrder: true, ImageRole: graph.ImagePreserving, SelectsElements: true,
 			ConcatDim: j.concatDim},
-		Lowerings: graph.Lowerings{Impls: []graph.Impl{copies.JoinImpl(j.compile)}},
+		Lowerings: graph.Lowerings{Impls: []graph.Impl{copies.JoinImpl(j.compile, j.forms)}},
 	})
 }
 
@@ -87,35 +87,62 @@ func (j joinOp) concatDim(c *graph.Call) (int, bool) {
 	return dim, true
 }
 
-// compile returns a kernel that copies each operand to its part of the output. An operand that is already stored in its
-// part is not copied.
-func (j joinOp) compile(call *graph.Call) (*graph.Kernel, error) {
+// joinedPart is an operand that is copied to a part of the output.
+type joinedPart struct {
+	operand    int
+	from, part tensor.Meta // the operand in the op's rank, and the part
+}
+
+// parts returns the operands that are not yet stored in their parts of the output.
+func (j joinOp) parts(call *graph.Call) (list []joinedPart, err error) {
 	parts, whole, dim, err := j.partTypes(nil, call)
 	if err != nil || kit.IsEmpty(whole) {
-		return &graph.Kernel{}, err
+		return nil, err
 	}
-	out := kit.OutBuffer(call, 0)
-	var jobs []copies.Job
 	offset := 0
 	for i, t := range parts {
 		if isLegacyEmpty(&t) {
 			continue
 		}
 		p := kit.KnownMeta(t)
-		target, err := out.Meta.Narrow(dim, offset, p.Shape[dim])
+		part, err := call.Out[0].Narrow(dim, offset, p.Shape[dim])
 		if err != nil {
 			return nil, err
 		}
 		offset += p.Shape[dim]
-		if call.IsInPlace(i) {
-			continue
+		if !call.IsInPlace(i) {
+			list = append(list, joinedPart{i, p, part})
 		}
-		jobs = append(jobs, copies.Job{Dst: out.View(target), Src: kit.InBuffer(call, i).View(p)})
 	}
-	if len(jobs) == 0 {
-		return &graph.Kernel{}, nil
+	return list, nil
+}
+
+// compile returns a kernel that copies operands to their parts of the output.
+func (j joinOp) compile(call *graph.Call) (*graph.Kernel, error) {
+	parts, err := j.parts(call)
+	if err != nil || len(parts) == 0 {
+		return &graph.Kernel{}, err
+	}
+	var jobs []copies.Job
+	for _, p := range parts {
+		jobs = append(jobs, copies.Job{Dst: kit.OutBuffer(call, 0).View(p.part),
+			Src: kit.InBuffer(call, p.operand).View(p.from)})
 	}
 	return copies.Kernel(jobs...), nil
+}
+
+// forms implements [graph.Impl.Forms].
+func (j joinOp) forms(call *graph.Call) (list []graph.Form, err error) {
+	parts, err := j.parts(call)
+	for _, p := range parts {
+		f, err := copies.Form(graph.FormOperand{Meta: p.part, Offset: p.part.Offset - call.Out[0].Offset},
+			graph.FormOperand{Index: 1 + p.operand, Meta: p.from})
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, f)
+	}
+	return list, err
 }
 
 // ref is the reference. It copies the operands index by index.
