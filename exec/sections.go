@@ -146,22 +146,22 @@ func (p *Program) stepCosts(costs *machine.Profile, minShared float64) []float64
 }
 
 // cost estimates the time of one step on one worker, in nanoseconds: see [Program.stepCosts].
-func (s *step) cost(costs *machine.Profile, minShared float64) (ns float64) {
-	if s.node.Impl.OnDevice() {
+func (st *step) cost(costs *machine.Profile, minShared float64) (ns float64) {
+	if st.node.Impl.OnDevice() {
 		return 0 // no worker computes
 	}
-	isWorthPricing := s.kernel.Loop == nil || float64(s.kernel.Loop.Numel())*maxElementNS >= minShared
-	ns = max(s.kernel.Arithmetic, 0)
+	isWorthPricing := st.kernel.Loop == nil || float64(st.kernel.Loop.Numel())*maxElementNS >= minShared
+	ns = max(st.kernel.Arithmetic, 0)
 	compiled := ns > 0
 	if !compiled {
 		// A chunk is assumed to take ten times its overhead.
 		chunkNS := 10 * cmp.Or(costs.ChunkNS, machine.DefaultChunkNS)
-		for _, ph := range s.kernel.Phases {
+		for _, ph := range st.kernel.Phases {
 			ns += float64(float64(max(ph.Chunks-1, 0)) * chunkNS)
 		}
 	}
 	if isWorthPricing {
-		ns = max(ns, workCost(s.node, costs, compiled))
+		ns = max(ns, workCost(st.node, costs, compiled))
 	}
 	return ns
 }
