@@ -1,4 +1,4 @@
-// Package testsize chooses how many cases tests draw: few in go test ./..., all in make check.
+// Package testsize chooses how many cases tests draw: few in go test ./..., all in make thorough.
 package testsize
 
 import "os"
