@@ -39,8 +39,8 @@ func Dims(in tensor.Meta, outs ...tensor.Meta) []Axis {
 	dims := make([]Axis, len(in.Shape))
 	for d, n := range in.Shape {
 		dims[d] = Axis{N: n, In: in.Strides[d] * in.DType.Size()}
-		for i, o := range outs {
-			dims[d].Out[i] = o.Strides[d] * o.DType.Size()
+		for i, output := range outs {
+			dims[d].Out[i] = output.Strides[d] * output.DType.Size()
 		}
 	}
 	return dims
@@ -54,14 +54,14 @@ func Split(dims []Axis, reducedDims []bool, inOrder bool) (kept, reduced []Axis)
 	if len(reducedDims) != len(dims) {
 		panic(fmt.Sprintf("axes: %d marks for %d dimensions", len(reducedDims), len(dims)))
 	}
-	for d, a := range slices.Backward(dims) {
-		if reducedDims[d] {
-			reduced = append(reduced, a)
+	for dim, axis := range slices.Backward(dims) {
+		if reducedDims[dim] {
+			reduced = append(reduced, axis)
 		} else {
-			kept = append(kept, a)
+			kept = append(kept, axis)
 		}
 	}
-	byStride := func(a, b Axis) int { return a.In - b.In }
+	byStride := func(axis, b Axis) int { return axis.In - b.In }
 	sorted.Func(kept, byStride)
 	if !inOrder {
 		sorted.Func(reduced, byStride)
@@ -70,17 +70,17 @@ func Split(dims []Axis, reducedDims []bool, inOrder bool) (kept, reduced []Axis)
 }
 
 // merge removes axes of size 1, and merges adjacent axes that one axis can replace. At least one axis is left.
-func merge(v []Axis) []Axis {
-	out := make([]Axis, 0, max(len(v), 1))
-	for _, a := range v {
-		if a.N == 1 {
+func merge(axes []Axis) []Axis {
+	out := make([]Axis, 0, max(len(axes), 1))
+	for _, axis := range axes {
+		if axis.N == 1 {
 			continue
 		}
-		if k := len(out) - 1; k >= 0 && out[k].canMerge(&a) {
-			out[k].N *= a.N
+		if k := len(out) - 1; k >= 0 && out[k].canMerge(&axis) {
+			out[k].N *= axis.N
 			continue
 		}
-		out = append(out, a)
+		out = append(out, axis)
 	}
 	if len(out) == 0 {
 		out = append(out, Axis{N: 1})
@@ -98,9 +98,9 @@ func (a *Axis) canMerge(next *Axis) bool {
 }
 
 // Numel returns the number of positions.
-func Numel(v []Axis) int {
+func Numel(axes []Axis) int {
 	n := 1
-	for _, a := range v {
+	for _, a := range axes {
 		n *= a.N
 	}
 	return n
@@ -118,30 +118,30 @@ type Walker struct {
 // Seek moves to position i, which must be in range. Index must have an element for each axis, or it panics.
 func (w *Walker) Seek(i int) {
 	w.Offset, w.Out = 0, [MaxOutputs]int{}
-	for d := range w.Axes {
-		a := &w.Axes[d]
-		k := i
-		if d < len(w.Axes)-1 && a.N > 0 { // the last axis needs no division
-			k = i % a.N
-			i /= a.N
+	for dim := range w.Axes {
+		axis := &w.Axes[dim]
+		index := i
+		if dim < len(w.Axes)-1 && axis.N > 0 { // the last axis needs no division
+			index = i % axis.N
+			i /= axis.N
 		}
-		w.Index[d] = k
-		w.Offset += k * a.In
-		for o := range w.Out {
-			w.Out[o] += k * a.Out[o]
+		w.Index[dim] = index
+		w.Offset += index * axis.In
+		for output := range w.Out {
+			w.Out[output] += index * axis.Out[output]
 		}
 	}
 }
 
 // Next advances by one position. It updates Index and Offset, but not Out.
 func (w *Walker) Next() {
-	for d := range w.Axes {
-		a := &w.Axes[d]
-		w.Offset += a.In
-		if w.Index[d]++; w.Index[d] < a.N {
+	for dim := range w.Axes {
+		axis := &w.Axes[dim]
+		w.Offset += axis.In
+		if w.Index[dim]++; w.Index[dim] < axis.N {
 			return
 		}
-		w.Offset -= a.N * a.In
-		w.Index[d] = 0
+		w.Offset -= axis.N * axis.In
+		w.Index[dim] = 0
 	}
 }

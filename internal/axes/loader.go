@@ -23,11 +23,12 @@ type Loader struct {
 // NewLoader returns a Loader that converts elements of dtype `from` to dtype cast, which may round, and then to dtype
 // `to`. NewLoader panics for an invalid dtype.
 func NewLoader(from, cast, to tensor.DType) Loader {
-	l := Loader{Size: to.Size(), first: tensor.Converter(to, from), Direct: from == to && cast == to}
+	loader := Loader{Size: to.Size(), first: tensor.Converter(to, from), Direct: from == to && cast == to}
 	if from != cast && cast != to {
-		l.first, l.second, l.middleSize = tensor.Converter(cast, from), tensor.Converter(to, cast), cast.Size()
+		loader.first, loader.second = tensor.Converter(cast, from), tensor.Converter(to, cast)
+		loader.middleSize = cast.Size()
 	}
-	return l
+	return loader
 }
 
 // Load copies n <= BlockLen elements with a stride of step bytes to dst. It is unsafe: dst must have room for n

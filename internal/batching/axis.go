@@ -41,8 +41,8 @@ func Symbol(g *graph.Graph) (string, error) {
 	if symbol == "" {
 		return "", errors.New("the model has no inputs")
 	}
-	if b := g.Symbols[symbol]; b.Max > 0 && b.Max < 2 {
-		return "", fmt.Errorf("%s is at most %d", symbol, b.Max)
+	if bounds := g.Symbols[symbol]; bounds.Max > 0 && bounds.Max < 2 {
+		return "", fmt.Errorf("%s is at most %d", symbol, bounds.Max)
 	}
 	return symbol, nil
 }
@@ -58,8 +58,8 @@ var proofRows = []int{7, 11, 13}
 // the node that prevents the proof.
 func Prove(ctx context.Context, p *program.Program, g *graph.Graph, symbol string, maxRows int, exact bool) (*Axis,
 	error) {
-	a := &Axis{maxRows: maxRows, exact: exact, program: p, openIndex: slices.Index(p.OpenSymbols(), symbol)}
-	if a.openIndex < 0 {
+	axis := &Axis{maxRows: maxRows, exact: exact, program: p, openIndex: slices.Index(p.OpenSymbols(), symbol)}
+	if axis.openIndex < 0 {
 		return nil, fmt.Errorf("%s is fixed", symbol)
 	}
 	if !p.Specializes() {
@@ -67,18 +67,18 @@ func Prove(ctx context.Context, p *program.Program, g *graph.Graph, symbol strin
 	}
 	bounds := g.Symbols[symbol]
 	if bounds.Max > 0 {
-		a.maxRows = min(a.maxRows, bounds.Max)
+		axis.maxRows = min(axis.maxRows, bounds.Max)
 	}
 	dims := map[string]int{}
-	for _, v := range g.Inputs {
-		dims[v.Name] = 0
+	for _, input := range g.Inputs {
+		dims[input.Name] = 0
 	}
 	for _, rows := range proofRows {
 		if rows < bounds.Min || bounds.Max > 0 && rows > bounds.Max {
 			continue
 		}
 		sizes := slices.Clone(p.AssumedSizes())
-		sizes[a.openIndex] = rows
+		sizes[axis.openIndex] = rows
 		bound, err := p.GraphAt(context.WithoutCancel(ctx), sizes)
 		if err != nil {
 			return nil, err
@@ -87,18 +87,18 @@ func Prove(ctx context.Context, p *program.Program, g *graph.Graph, symbol strin
 		if err != nil {
 			return nil, err
 		}
-		a.outputs = make(map[string]bool, len(g.Outputs))
+		axis.outputs = make(map[string]bool, len(g.Outputs))
 		for i, dim := range proof.Outputs() {
 			if dim > 0 {
 				return nil, fmt.Errorf("the rows of output %q are in dimension %d", g.Outputs[i].Name, dim)
 			}
-			a.outputs[g.Outputs[i].Name] = dim == 0
+			axis.outputs[g.Outputs[i].Name] = dim == 0
 		}
 	}
-	if a.outputs == nil {
+	if axis.outputs == nil {
 		return nil, fmt.Errorf("the bounds of %s admit none of the batch sizes %v", symbol, proofRows)
 	}
-	return a, nil
+	return axis, nil
 }
 
 // planAt returns the plan for the sizes of a run, but with the given number of rows; nil if there is none. Plans with

@@ -18,25 +18,25 @@ type Run struct {
 // NewRun returns a run. The inputs must be contiguous. The run cannot be joined if its inputs are invalid or the
 // receiver is nil.
 func (a *Axis) NewRun(in map[string]*tensor.Tensor) *Run {
-	r := a.NewSingleRun(in)
-	if r.Rows > 0 && a.exact {
-		r.plan = a.planAt(r.sizes, r.Rows)
+	run := a.NewSingleRun(in)
+	if run.Rows > 0 && a.exact {
+		run.plan = a.planAt(run.sizes, run.Rows)
 	}
-	return r
+	return run
 }
 
 // NewSingleRun returns a run for a caller that does not join it with others.
 func (a *Axis) NewSingleRun(in map[string]*tensor.Tensor) *Run {
-	r := &Run{In: in}
+	run := &Run{In: in}
 	if a == nil {
-		return r
+		return run
 	}
 	sizes, err := a.sizesOf(in)
 	if err != nil || sizes[a.openIndex] <= 0 || sizes[a.openIndex] >= a.maxRows {
-		return r
+		return run
 	}
-	r.Rows, r.sizes = sizes[a.openIndex], sizes
-	return r
+	run.Rows, run.sizes = sizes[a.openIndex], sizes
+	return run
 }
 
 // Batch returns the indices of the runs that are joined with runs[0], in ascending order. The first index is 0. Joined
@@ -48,9 +48,9 @@ func (a *Axis) Batch(runs []*Run, maxRows int) []int {
 		return chosen
 	}
 	maxRows = min(maxRows, a.maxRows)
-	for i, r := range runs[1:] {
-		if first.canJoin(r) && rows+r.Rows <= maxRows {
-			chosen, rows = append(chosen, i+1), rows+r.Rows
+	for i, run := range runs[1:] {
+		if first.canJoin(run) && rows+run.Rows <= maxRows {
+			chosen, rows = append(chosen, i+1), rows+run.Rows
 		}
 	}
 	// The batch must have the plan that each of the runs has alone.
@@ -61,14 +61,14 @@ func (a *Axis) Batch(runs []*Run, maxRows int) []int {
 	return chosen
 }
 
-// canJoin reports whether s can be joined with r: both have the same plan and the same sizes, except for the number of
+// canJoin reports whether two runs can be joined: both have the same plan and the same sizes, except for the number of
 // rows.
-func (r *Run) canJoin(s *Run) bool {
-	if s.Rows == 0 || r.plan != s.plan {
+func (r *Run) canJoin(other *Run) bool {
+	if other.Rows == 0 || r.plan != other.plan {
 		return false
 	}
 	for name, t := range r.In {
-		if !slices.Equal(t.Shape[1:], s.In[name].Shape[1:]) {
+		if !slices.Equal(t.Shape[1:], other.In[name].Shape[1:]) {
 			return false
 		}
 	}
@@ -85,13 +85,13 @@ func Join(runs []*Run) (in map[string]*tensor.Tensor, err error) {
 	for name, first := range runs[0].In {
 		shape := slices.Clone(first.Shape)
 		shape[0] = 0
-		for _, r := range runs {
-			shape[0] += r.Rows
+		for _, run := range runs {
+			shape[0] += run.Rows
 		}
 		joined := tensor.Empty(tensor.New(first.DType, shape...))
 		data := joined.Storage().Bytes()
-		for _, r := range runs {
-			data = data[copy(data, r.In[name].Storage().Bytes()[:r.In[name].Bytes()]):]
+		for _, run := range runs {
+			data = data[copy(data, run.In[name].Storage().Bytes()[:run.In[name].Bytes()]):]
 		}
 		in[name] = joined
 	}
@@ -104,24 +104,24 @@ func (a *Axis) Split(out map[string]*tensor.Tensor, runs []*Run) []map[string]*t
 		return []map[string]*tensor.Tensor{out}
 	}
 	total := 0
-	for _, r := range runs {
-		total += r.Rows
+	for _, run := range runs {
+		total += run.Rows
 	}
 	parts, row := make([]map[string]*tensor.Tensor, len(runs)), 0
-	for i, r := range runs {
+	for i, run := range runs {
 		parts[i] = make(map[string]*tensor.Tensor, len(out))
 		for name, t := range out {
 			if !a.outputs[name] {
 				parts[i][name] = t
 				continue
 			}
-			slices := t.Shape[0] / total // the slices along dimension 0 that belong to one row of the batch
+			slicesPerRow := t.Shape[0] / total // the slices along dimension 0 that belong to one row of the batch
 			meta := t.Meta
-			meta.Shape = append([]int{r.Rows * slices}, t.Shape[1:]...)
-			meta.Offset += row * slices * t.Strides[0]
+			meta.Shape = append([]int{run.Rows * slicesPerRow}, t.Shape[1:]...)
+			meta.Offset += row * slicesPerRow * t.Strides[0]
 			parts[i][name] = tensor.Must(t.View(meta))
 		}
-		row += r.Rows
+		row += run.Rows
 	}
 	return parts
 }

@@ -26,13 +26,13 @@ type Claim struct {
 // the highest to the lowest precedence, ~, &, | and =>. The operator => associates to the right. The errors name the
 // column.
 func ParseClaim(text string) (Claim, error) {
-	p := &claimParser{text: text}
-	p.next()
-	c, err := p.implication()
-	if err == nil && p.token != "" {
-		err = p.failf("want an operator or the end, got %s", p.currentToken())
+	parser := &claimParser{text: text}
+	parser.next()
+	claim, err := parser.implication()
+	if err == nil && parser.token != "" {
+		err = parser.failf("want an operator or the end, got %s", parser.currentToken())
 	}
-	return c, err
+	return claim, err
 }
 
 type claimParser struct {
@@ -82,23 +82,23 @@ func (p *claimParser) accept(token string) bool {
 }
 
 func (p *claimParser) implication() (Claim, error) {
-	a, err := p.chain("|", func() (Claim, error) { return p.chain("&", p.unary, sym.Bool.And) }, sym.Bool.Or)
+	premise, err := p.chain("|", func() (Claim, error) { return p.chain("&", p.unary, sym.Bool.And) }, sym.Bool.Or)
 	if err != nil || !p.accept("=>") {
-		return a, err
+		return premise, err
 	}
-	b, err := p.implication()
-	return combineClaims(a, "=>", b, func(x, y sym.Bool) sym.Bool { return x.Not().Or(y) }), err
+	conclusion, err := p.implication()
+	return combineClaims(premise, "=>", conclusion, func(x, y sym.Bool) sym.Bool { return x.Not().Or(y) }), err
 }
 
 func (p *claimParser) chain(op string, operand func() (Claim, error), join func(a, b sym.Bool) sym.Bool) (Claim,
 	error) {
-	c, err := operand()
+	joined, err := operand()
 	for err == nil && p.accept(op) {
-		var d Claim
-		d, err = operand()
-		c = combineClaims(c, op, d, join)
+		var next Claim
+		next, err = operand()
+		joined = combineClaims(joined, op, next, join)
 	}
-	return c, err
+	return joined, err
 }
 
 func (p *claimParser) unary() (Claim, error) {
@@ -120,29 +120,30 @@ func (p *claimParser) unary() (Claim, error) {
 		return c, err
 	}
 	named := map[string]Predicate{}
-	for _, r := range Predicates {
-		named[r.Name] = r
+	for _, predicate := range Predicates {
+		named[predicate.Name] = predicate
 	}
-	r, ok := named[p.token]
+	predicate, ok := named[p.token]
 	if !ok {
 		return Claim{}, p.failf("want a predicate, got %s%s", p.currentToken(),
 			suggest.DidYouMean(suggest.Nearest(p.token, maps.Keys(named))))
 	}
 	p.next()
-	return Claim{r.Name, []Predicate{r}, r.Condition}, nil
+	return Claim{predicate.Name, []Predicate{predicate}, predicate.Condition}, nil
 }
 
 func combineClaims(a Claim, op string, b Claim, join func(x, y sym.Bool) sym.Bool) Claim {
-	c := Claim{Text: a.Text + " " + op + " " + b.Text, Predicates: slices.Clone(a.Predicates)}
-	for _, r := range b.Predicates {
-		if !slices.ContainsFunc(c.Predicates, func(o Predicate) bool { return o.Name == r.Name }) {
-			c.Predicates = append(c.Predicates, r)
+	combined := Claim{Text: a.Text + " " + op + " " + b.Text, Predicates: slices.Clone(a.Predicates)}
+	for _, predicate := range b.Predicates {
+		sameName := func(earlier Predicate) bool { return earlier.Name == predicate.Name }
+		if !slices.ContainsFunc(combined.Predicates, sameName) {
+			combined.Predicates = append(combined.Predicates, predicate)
 		}
 	}
-	c.Condition = func(shape, strides []sym.Int) sym.Bool {
+	combined.Condition = func(shape, strides []sym.Int) sym.Bool {
 		return join(a.Condition(shape, strides), b.Condition(shape, strides))
 	}
-	return c
+	return combined
 }
 
 // ClaimReport is the result of [ProveClaim] for values of one rank.
@@ -164,34 +165,34 @@ type ClaimReport struct {
 // ProveClaim decides the claim's formula for every class of sizes and strides. A class is a consistent combination of
 // answers to the comparisons in the formula. If the formula is false in a class, ProveClaim searches for sizes and
 // strides that refute the claim. The rank must be from 0 to 6.
-func ProveClaim(c Claim, rank int) (*ClaimReport, error) {
+func ProveClaim(claim Claim, rank int) (*ClaimReport, error) {
 	switch {
-	case c.Condition == nil:
+	case claim.Condition == nil:
 		return nil, errors.New("contiguity: the claim says nothing")
 	case rank < 0 || rank > 6:
 		return nil, fmt.Errorf("contiguity: rank %d: want 0 to 6", rank)
 	}
 	report := &Report{Rank: rank, env: sym.NewEnv()}
 	report.shape, report.strides = values(report.env, rank)
-	report.Formula = c.Condition(report.shape, report.strides)
+	report.Formula = claim.Condition(report.shape, report.strides)
 	report.Predicate.Branches = func(shape, strides []sym.Int) bool { return true }
-	r := &ClaimReport{Claim: c, Rank: rank, Formula: report.Formula, Proved: true, env: report.env}
+	result := &ClaimReport{Claim: claim, Rank: rank, Formula: report.Formula, Proved: true, env: report.env}
 	cases, err := sym.Fork(report.env, maxPaths, func() (bool, error) { return report.Formula.Holds(), nil })
 	if err != nil {
 		return nil, err
 	}
-	r.Paths = len(cases)
+	result.Paths = len(cases)
 	for _, path := range cases {
 		if path.Value && path.Err == nil {
 			continue
 		}
-		r.Proved = false
+		result.Proved = false
 		if found := report.refute(Path{Condition: path.If}); found.Sizes != nil {
-			r.Sizes, r.Strides = slices.Clone(found.Sizes), slices.Clone(found.Strides)
+			result.Sizes, result.Strides = slices.Clone(found.Sizes), slices.Clone(found.Strides)
 			break
 		}
 	}
-	return r, nil
+	return result, nil
 }
 
 // SMT returns the negation of the claim in SMT-LIB 2. The answer unsat confirms the claim. SMT returns "" for the zero

@@ -96,16 +96,16 @@ func Prove(predicate Predicate, rank int) (*Report, error) {
 			return nil, err
 		}
 	}
-	if c := report.Counterexample; c != nil && c.Sizes != nil {
-		c.Path = report.pathOf(c)
+	if counterexample := report.Counterexample; counterexample != nil && counterexample.Sizes != nil {
+		counterexample.Path = report.pathOf(counterexample)
 	}
 	report.Atoms = report.atoms()
-	for _, s := range predicate.Steps {
-		holds, paths, err := s.check()
+	for _, step := range predicate.Steps {
+		holds, paths, err := step.check()
 		if err != nil {
 			return nil, err
 		}
-		report.Steps = append(report.Steps, StepReport{s.Claim, paths, holds})
+		report.Steps = append(report.Steps, StepReport{step.Claim, paths, holds})
 		report.Proved = report.Proved && holds
 	}
 	return report, nil
@@ -116,38 +116,39 @@ func (report *Report) explorePaths(part part) error {
 	var assumed []sym.Bool
 	if part.symmetric && report.ByParts {
 		assumed = append(assumed, numel(report.shape).Ne(sym.Int{}))
-		for d := range report.Rank {
-			for e := range d {
-				assumed = append(assumed, report.strides[e].Le(report.strides[d]))
+		for dim := range report.Rank {
+			for earlier := range dim {
+				assumed = append(assumed, report.strides[earlier].Le(report.strides[dim]))
 			}
 		}
 	}
 	cases, err := sym.Fork(report.env, maxPaths, func() (Path, error) {
-		for _, b := range assumed {
-			if err := report.env.Assume(b); err != nil {
+		for _, condition := range assumed {
+			if err := report.env.Assume(condition); err != nil {
 				return Path{}, err
 			}
 		}
-		w := Path{Part: part.name, Branching: part.branches(report.shape, report.strides), Decisions: sym.Truth(true)}
-		for _, g := range report.env.Guards() {
-			w.Decisions = w.Decisions.And(g)
+		branching := part.branches(report.shape, report.strides)
+		path := Path{Part: part.name, Branching: branching, Decisions: sym.Truth(true)}
+		for _, guard := range report.env.Guards() {
+			path.Decisions = path.Decisions.And(guard)
 		}
-		w.Formula = part.condition(report.shape, report.strides).Holds()
-		return w, nil
+		path.Formula = part.condition(report.shape, report.strides).Holds()
+		return path, nil
 	})
 	if err != nil {
 		return err
 	}
-	for _, c := range cases {
-		if c.Err != nil {
-			return c.Err
+	for _, explored := range cases {
+		if explored.Err != nil {
+			return explored.Err
 		}
-		w := c.Value
-		w.Condition = c.If
-		report.Paths = append(report.Paths, w)
-		if w.Branching != w.Formula && report.Counterexample == nil {
+		path := explored.Value
+		path.Condition = explored.If
+		report.Paths = append(report.Paths, path)
+		if path.Branching != path.Formula && report.Counterexample == nil {
 			report.Proved = false
-			report.Counterexample = report.refute(w)
+			report.Counterexample = report.refute(path)
 		}
 	}
 	return nil
@@ -168,16 +169,16 @@ func (report *Report) atoms() []sym.Bool {
 	seen := map[string]bool{}
 	var out []sym.Bool
 	add := func(b sym.Bool) {
-		for _, a := range b.Atoms() {
-			if !seen[a.String()] {
-				seen[a.String()] = true
-				out = append(out, a)
+		for _, atom := range b.Atoms() {
+			if !seen[atom.String()] {
+				seen[atom.String()] = true
+				out = append(out, atom)
 			}
 		}
 	}
 	add(report.Formula)
-	for _, w := range report.Paths {
-		add(w.Condition)
+	for _, path := range report.Paths {
+		add(path.Condition)
 	}
 	return out
 }
@@ -189,7 +190,7 @@ const maxAttempts = 200_000
 // that the condition of the path implies.
 func (report *Report) refute(path Path) *Counterexample {
 	shape, strides := report.shape, report.strides
-	c := &Counterexample{Path: path}
+	counterexample := &Counterexample{Path: path}
 	implied := make([]sym.Int, len(strides))
 	_, _ = sym.Fork(report.env, 1, func() (int, error) {
 		if report.env.Assume(path.Condition) == nil {
@@ -217,27 +218,29 @@ func (report *Report) refute(path Path) *Counterexample {
 		}
 		formula, err := report.Formula.At(binding)
 		if err == nil && formula != report.Predicate.Branches(sym.Ints(sizes...), sym.Ints(steps...)) {
-			c.Sizes, c.Strides, c.Path.Formula, c.Path.Branching = sizes, steps, formula, !formula
-			return c
+			counterexample.Sizes, counterexample.Strides = sizes, steps
+			counterexample.Path.Formula, counterexample.Path.Branching = formula, !formula
+			return counterexample
 		}
 	}
-	return c
+	return counterexample
 }
 
-// pathOf returns the path that the sizes and strides of c take. They need not take c.Path, because [Report.refute]
-// tries random numbers.
-func (report *Report) pathOf(c *Counterexample) Path {
+// pathOf returns the path that the sizes and strides of a counterexample take. It may differ from counterexample.Path,
+// because [Report.refute] tries random numbers.
+func (report *Report) pathOf(counterexample *Counterexample) Path {
 	binding := sym.Binding{}
 	for d := range report.Rank {
-		binding[report.shape[d].String()], binding[report.strides[d].String()] = c.Sizes[d], c.Strides[d]
+		binding[report.shape[d].String()] = counterexample.Sizes[d]
+		binding[report.strides[d].String()] = counterexample.Strides[d]
 	}
-	for _, w := range report.Paths {
-		if taken, err := w.Condition.At(binding); err == nil && taken && w.Branching != w.Formula {
-			w.Branching, w.Formula = c.Path.Branching, c.Path.Formula
-			return w
+	for _, path := range report.Paths {
+		if taken, err := path.Condition.At(binding); err == nil && taken && path.Branching != path.Formula {
+			path.Branching, path.Formula = counterexample.Path.Branching, counterexample.Path.Formula
+			return path
 		}
 	}
-	return c.Path
+	return counterexample.Path
 }
 
 // Differ returns the condition that the forms disagree. The branching form is expressed as the disjunction of its paths
@@ -249,23 +252,23 @@ func (report *Report) Differ() sym.Bool {
 	}
 	any := sym.Truth(false)
 	for _, part := range report.Predicate.parts {
-		d := report.partDiffers(part.name, part.condition(report.shape, report.strides))
+		differs := report.partDiffers(part.name, part.condition(report.shape, report.strides))
 		if part.symmetric {
-			d = d.And(numel(report.shape).Ne(sym.Int{}))
+			differs = differs.And(numel(report.shape).Ne(sym.Int{}))
 			for i := 1; i < report.Rank; i++ {
-				d = d.And(report.strides[i-1].Le(report.strides[i]))
+				differs = differs.And(report.strides[i-1].Le(report.strides[i]))
 			}
 		}
-		any = any.Or(d)
+		any = any.Or(differs)
 	}
 	return any
 }
 
 func (report *Report) partDiffers(part string, formula sym.Bool) sym.Bool {
 	holds := sym.Truth(false)
-	for _, w := range report.Paths {
-		if w.Branching && w.Part == part {
-			holds = holds.Or(w.Decisions)
+	for _, path := range report.Paths {
+		if path.Branching && path.Part == part {
+			holds = holds.Or(path.Decisions)
 		}
 	}
 	return holds.And(formula.Not()).Or(holds.Not().And(formula))

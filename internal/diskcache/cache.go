@@ -64,14 +64,14 @@ type Cache struct {
 
 // Open returns the cache in a directory, which the first write creates. Open does not fail: without access to the
 // directory, the cache is empty and stores nothing.
-func Open(dir string, o Options) *Cache {
-	if o.MaxBytes <= 0 {
-		o.MaxBytes = 16 << 30
+func Open(dir string, options Options) *Cache {
+	if options.MaxBytes <= 0 {
+		options.MaxBytes = 16 << 30
 	}
-	if o.Warn == nil {
-		o.Warn = func(err error) { slog.Warn(err.Error()) }
+	if options.Warn == nil {
+		options.Warn = func(err error) { slog.Warn(err.Error()) }
 	}
-	c := &Cache{dir: dir, options: o, mapped: map[Key]weak.Pointer[tensor.Storage]{},
+	c := &Cache{dir: dir, options: options, mapped: map[Key]weak.Pointer[tensor.Storage]{},
 		keys: map[weak.Pointer[tensor.Storage]]Key{}}
 	c.evict() // a process with a higher limit may have written the entries
 	return c
@@ -84,26 +84,26 @@ func (c *Cache) Find(k Key) *tensor.Storage {
 		return nil
 	}
 	c.mu.Lock()
-	s := c.mapped[k].Value()
+	storage := c.mapped[k].Value()
 	c.mu.Unlock()
-	if s != nil {
-		return s
+	if storage != nil {
+		return storage
 	}
-	m, err := openEntry(c.path(k), k)
+	mapping, err := openEntry(c.path(k), k)
 	if err != nil {
 		return nil
 	}
-	s = tensor.StorageOf(m[headerSize:])
+	storage = tensor.StorageOf(mapping[headerSize:])
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if other := c.mapped[k].Value(); other != nil { // another goroutine was faster
-		_ = m.Unmap()
+		_ = mapping.Unmap()
 		return other
 	}
-	runtime.AddCleanup(s, func(m mmap.MMap) { _ = m.Unmap() }, m)
-	c.mapped[k] = weak.Make(s)
-	c.setKey(s, k)
-	return s
+	runtime.AddCleanup(storage, func(mapping mmap.MMap) { _ = mapping.Unmap() }, mapping)
+	c.mapped[k] = weak.Make(storage)
+	c.setKey(storage, k)
+	return storage
 }
 
 // Add writes an entry, and returns its data as [Cache.Find] does. It returns nil if the entry cannot be written.
@@ -139,73 +139,73 @@ func (c *Cache) freeze(err error) {
 
 // ContentKey returns a key of the contents of a storage: the key of its entry, or a digest of its bytes. The contents
 // must not change afterwards.
-func (c *Cache) ContentKey(s *tensor.Storage) Key {
+func (c *Cache) ContentKey(storage *tensor.Storage) Key {
 	c.mu.Lock()
-	k, ok := c.keys[weak.Make(s)]
+	k, ok := c.keys[weak.Make(storage)]
 	c.mu.Unlock()
 	if ok {
 		return k
 	}
 	h := NewHash("contents")
-	h.Write(s.Bytes())
+	h.Write(storage.Bytes())
 	k = KeyOf(h)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.setKey(s, k)
+	c.setKey(storage, k)
 	return k
 }
 
 // Share returns a storage with the same contents that is mapped from an entry. It returns s itself if there is none
 // and none can be written.
-func (c *Cache) Share(s *tensor.Storage) *tensor.Storage {
-	k := c.ContentKey(s)
+func (c *Cache) Share(storage *tensor.Storage) *tensor.Storage {
+	k := c.ContentKey(storage)
 	if shared := c.Find(k); shared != nil {
 		return shared
 	}
-	if shared := c.Add(k, s.Bytes()); shared != nil {
+	if shared := c.Add(k, storage.Bytes()); shared != nil {
 		return shared
 	}
-	return s
+	return storage
 }
 
 // ShareRange returns n bytes of a file from the given offset on: mapped from an entry, or in new memory if there is no
 // entry and none can be written. If there is an entry, the bytes take no memory of their own while they are read.
 func (c *Cache) ShareRange(src io.ReaderAt, offset int64, n int) (_ *tensor.Storage, err error) {
 	defer tensor.CatchMemory(&err)
-	h := NewHash("contents")
-	if _, err := io.CopyBuffer(h, onlyReader{io.NewSectionReader(src, offset, int64(n))},
+	hash := NewHash("contents")
+	if _, err := io.CopyBuffer(hash, onlyReader{io.NewSectionReader(src, offset, int64(n))},
 		make([]byte, min(max(n, 1), bufferSize))); err != nil {
 		return nil, err
 	}
-	if s := c.Find(KeyOf(h)); s != nil && s.Len() == n {
-		return s, nil
+	if storage := c.Find(KeyOf(hash)); storage != nil && storage.Len() == n {
+		return storage, nil
 	}
-	s := tensor.NewStorage(n)
-	if _, err := io.ReadFull(io.NewSectionReader(src, offset, int64(n)), s.Bytes()); err != nil {
+	storage := tensor.NewStorage(n)
+	if _, err := io.ReadFull(io.NewSectionReader(src, offset, int64(n)), storage.Bytes()); err != nil {
 		return nil, err
 	}
-	return c.Share(s), nil // the file may have changed since its first reading
+	return c.Share(storage), nil // the file may have changed since its first reading
 }
 
 // onlyReader hides other methods, so that [io.CopyBuffer] uses its buffer.
 type onlyReader struct{ io.Reader }
 
 // setKey records the key of a storage. The caller has the lock.
-func (c *Cache) setKey(s *tensor.Storage, k Key) {
+func (c *Cache) setKey(mapped *tensor.Storage, k Key) {
 	if len(c.keys) > c.most {
-		for p := range c.keys {
-			if p.Value() == nil {
-				delete(c.keys, p)
+		for storage := range c.keys {
+			if storage.Value() == nil {
+				delete(c.keys, storage)
 			}
 		}
-		for k, p := range c.mapped {
-			if p.Value() == nil {
+		for k, storage := range c.mapped {
+			if storage.Value() == nil {
 				delete(c.mapped, k)
 			}
 		}
 		c.most = 2*len(c.keys) + 64
 	}
-	c.keys[weak.Make(s)] = k
+	c.keys[weak.Make(mapped)] = k
 }
 
 // name returns the name of an entry's file.

@@ -74,23 +74,23 @@ func checkEntry(r io.Reader, size int64, k Key) error {
 // openEntry verifies and maps an entry. It verifies the file by reading it: pages that are only mapped take no memory
 // until they are used.
 func openEntry(path string, k Key) (mmap.MMap, error) {
-	f, err := os.Open(path)
+	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() // the mapping outlives the descriptor
-	info, err := f.Stat()
+	defer file.Close() // the mapping outlives the descriptor
+	info, err := file.Stat()
 	if err != nil {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() || info.Size() <= headerSize || info.Size() > math.MaxInt {
 		return nil, errDamaged
 	}
-	if err := checkEntry(f, info.Size(), k); err != nil {
+	if err := checkEntry(file, info.Size(), k); err != nil {
 		return nil, err
 	}
 	touch(path, info)
-	return mmap.MapRegion(f, int(info.Size()), mmap.RDONLY, 0, 0)
+	return mmap.MapRegion(file, int(info.Size()), mmap.RDONLY, 0, 0)
 }
 
 func (c *Cache) path(k Key) string { return filepath.Join(c.dir, k.name()) }
@@ -100,30 +100,30 @@ func (c *Cache) write(k Key, data []byte) (err error) {
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(c.dir, unfinished)
+	file, err := os.CreateTemp(c.dir, unfinished)
 	if err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			_ = os.Remove(f.Name())
+			_ = os.Remove(file.Name())
 		}
 	}()
-	_, err = f.Write(headerOf(k, data))
+	_, err = file.Write(headerOf(k, data))
 	if err == nil {
-		_, err = f.Write(data)
+		_, err = file.Write(data)
 	}
 	if err == nil {
-		err = f.Sync()
+		err = file.Sync()
 	}
-	if closing := f.Close(); err == nil {
+	if closing := file.Close(); err == nil {
 		err = closing
 	}
 	if err == nil {
-		err = os.Rename(f.Name(), c.path(k))
+		err = os.Rename(file.Name(), c.path(k))
 	}
 	if err != nil && c.Find(k) != nil {
-		_ = os.Remove(f.Name())
+		_ = os.Remove(file.Name())
 		return nil // Windows replaces no file that another process has mapped; that file has the same contents
 	}
 	return err

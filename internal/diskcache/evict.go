@@ -50,16 +50,16 @@ func (c *Cache) evict() {
 // of a cache.
 func (c *Cache) list() (size int64, entries []fs.FileInfo) {
 	files, _ := os.ReadDir(c.dir)
-	for _, f := range files {
-		info, err := f.Info()
+	for _, file := range files {
+		info, err := file.Info()
 		if err != nil || !info.Mode().IsRegular() {
 			continue // another process removed it
 		}
-		if isEntry(f.Name()) {
+		if isEntry(file.Name()) {
 			size, entries = size+info.Size(), append(entries, info)
-		} else if temporary, _ := filepath.Match(unfinished, f.Name()); temporary &&
+		} else if temporary, _ := filepath.Match(unfinished, file.Name()); temporary &&
 			time.Since(info.ModTime()) > abandonedAfter {
-			_ = os.Remove(filepath.Join(c.dir, f.Name()))
+			_ = os.Remove(filepath.Join(c.dir, file.Name()))
 		}
 	}
 	return size, entries

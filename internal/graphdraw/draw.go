@@ -83,9 +83,9 @@ var ErrTooLarge = errors.New("too large to be drawn in layers")
 // [ErrTooLarge] for a graph with more than [MaxCells] cells.
 func Draw(boxes []Box, nets []Net) (*Drawing, error) {
 	for i, n := range nets {
-		for _, b := range append([]int{n.From}, n.To...) {
-			if b < 0 || b >= len(boxes) {
-				return nil, fmt.Errorf("graphdraw: net %d joins box %d of %d", i, b, len(boxes))
+		for _, box := range append([]int{n.From}, n.To...) {
+			if box < 0 || box >= len(boxes) {
+				return nil, fmt.Errorf("graphdraw: net %d joins box %d of %d", i, box, len(boxes))
 			}
 		}
 	}
@@ -93,14 +93,14 @@ func Draw(boxes []Box, nets []Net) (*Drawing, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := cellsOf(boxes, nets, ranks)
+	layout, err := cellsOf(boxes, nets, ranks)
 	if err != nil {
 		return nil, err
 	}
-	l.order()
-	l.assignX()
-	l.straightenLines()
-	return l.drawing(), nil
+	layout.order()
+	layout.assignX()
+	layout.straightenLines()
+	return layout.drawing(), nil
 }
 
 // cell is a box, or the crossing of a net through a layer.
@@ -123,41 +123,42 @@ type layeredLayout struct {
 
 // cellsOf returns a layout with connected cells, without positions. ranks are the layers of boxes.
 func cellsOf(boxes []Box, nets []Net, ranks []int) (*layeredLayout, error) {
-	l := &layeredLayout{boxes: boxes, nets: nets, cells: make([]cell, len(boxes)), trunks: make([][]int, len(nets))}
+	layout := &layeredLayout{boxes: boxes, nets: nets, cells: make([]cell, len(boxes)),
+		trunks: make([][]int, len(nets))}
 	if len(boxes) > MaxCells {
 		return nil, ErrTooLarge
 	}
 	lastRank := -1
 	for i, b := range boxes {
-		l.cells[i] = cell{box: i, layer: ranks[i], width: b.Width}
+		layout.cells[i] = cell{box: i, layer: ranks[i], width: b.Width}
 		lastRank = max(lastRank, ranks[i])
 	}
-	for i, n := range nets {
-		last := ranks[n.From]
-		for _, to := range n.To {
+	for i, net := range nets {
+		last := ranks[net.From]
+		for _, to := range net.To {
 			last = max(last, ranks[to])
 		}
-		for layer := ranks[n.From] + 1; layer < last; layer++ {
-			if len(l.cells) == MaxCells {
+		for layer := ranks[net.From] + 1; layer < last; layer++ {
+			if len(layout.cells) == MaxCells {
 				return nil, ErrTooLarge
 			}
-			l.trunks[i] = append(l.trunks[i], len(l.cells))
-			l.cells = append(l.cells, cell{box: -1, layer: layer})
+			layout.trunks[i] = append(layout.trunks[i], len(layout.cells))
+			layout.cells = append(layout.cells, cell{box: -1, layer: layer})
 		}
-		for k, c := range l.trunks[i] {
-			l.connect(l.cellAbove(i, k), c)
+		for k, crossing := range layout.trunks[i] {
+			layout.connect(layout.cellAbove(i, k), crossing)
 		}
-		for _, to := range n.To {
-			l.connect(l.cellAbove(i, ranks[to]-ranks[n.From]-1), to)
+		for _, to := range net.To {
+			layout.connect(layout.cellAbove(i, ranks[to]-ranks[net.From]-1), to)
 		}
 	}
-	l.layers = make([][]int, lastRank+1)
-	for i := range l.cells {
-		c := &l.cells[i]
-		c.position = len(l.layers[c.layer])
-		l.layers[c.layer] = append(l.layers[c.layer], i)
+	layout.layers = make([][]int, lastRank+1)
+	for i := range layout.cells {
+		crossing := &layout.cells[i]
+		crossing.position = len(layout.layers[crossing.layer])
+		layout.layers[crossing.layer] = append(layout.layers[crossing.layer], i)
 	}
-	return l, nil
+	return layout, nil
 }
 
 // cellAbove returns the cell of a net in the layer directly above the k-th layer below the net's upper box.
@@ -168,9 +169,9 @@ func (l *layeredLayout) cellAbove(net, k int) int {
 	return l.trunks[net][k-1]
 }
 
-func (l *layeredLayout) connect(a, b int) {
-	l.cells[a].down = append(l.cells[a].down, b)
-	l.cells[b].up = append(l.cells[b].up, a)
+func (l *layeredLayout) connect(upper, lower int) {
+	l.cells[upper].down = append(l.cells[upper].down, lower)
+	l.cells[lower].up = append(l.cells[lower].up, upper)
 }
 
 // minDistance returns the minimum distance between the centers of two neighbouring cells of a layer.

@@ -79,16 +79,16 @@ func (l *layeredLayout) crossings() int {
 		// A segment crosses each segment that begins to its left in the upper layer and ends to its right in the lower layer.
 		tree := make([]int, len(l.layers[k])+1) // Fenwick tree of the segments to the left, by position of their lower end
 		count := 0                              // number of segments to the left
-		for _, a := range l.layers[k-1] {
-			down := l.cells[a].down
-			for _, b := range down {
+		for _, upper := range l.layers[k-1] {
+			down := l.cells[upper].down
+			for _, lower := range down {
 				total += count // the loop subtracts the segments that do not end to the right
-				for i := l.cells[b].position + 1; i > 0; i -= i & -i {
+				for i := l.cells[lower].position + 1; i > 0; i -= i & -i {
 					total -= tree[i]
 				}
 			}
-			for _, b := range down { // segments of one cell do not cross each other
-				for i := l.cells[b].position + 1; i < len(tree); i += i & -i {
+			for _, lower := range down { // segments of one cell do not cross each other
+				for i := l.cells[lower].position + 1; i < len(tree); i += i & -i {
 					tree[i]++
 				}
 				count++

@@ -101,54 +101,55 @@ func (l *layeredLayout) placeLayer(layer int, sides func(*cell) [][]int) {
 
 // drawing converts the layout to a drawing.
 func (l *layeredLayout) drawing() *Drawing {
-	d := &Drawing{Width: 2 * margin, Height: 2 * margin, Corners: make([]Point, len(l.boxes))}
+	drawing := &Drawing{Width: 2 * margin, Height: 2 * margin, Corners: make([]Point, len(l.boxes))}
 	if len(l.layers) == 0 {
-		d.Nets = make([][]Segment, len(l.nets))
-		return d
+		drawing.Nets = make([][]Segment, len(l.nets))
+		return drawing
 	}
 	left, right := math.Inf(1), math.Inf(-1)
 	for i := range l.cells {
-		c := &l.cells[i]
-		left, right = min(left, c.x-c.width/2), max(right, c.x+c.width/2)
+		index := &l.cells[i]
+		left, right = min(left, index.x-index.width/2), max(right, index.x+index.width/2)
 	}
 	for i := range l.cells {
 		l.cells[i].x = roundTenth(l.cells[i].x - left + margin)
 	}
-	d.Width = roundTenth(right - left + 2*margin)
-	r := l.routes()
+	drawing.Width = roundTenth(right - left + 2*margin)
+	routes := l.routes()
 	y := margin
 	for k, layer := range l.layers {
 		height := 0.0
-		for _, c := range layer {
-			if b := l.cells[c].box; b >= 0 {
-				height = max(height, l.boxes[b].Height)
+		for _, index := range layer {
+			if box := l.cells[index].box; box >= 0 {
+				height = max(height, l.boxes[box].Height)
 			}
 		}
-		r.top[k], r.bottom[k] = y, y+height
-		for _, c := range layer {
-			if b := l.cells[c].box; b >= 0 {
-				d.Corners[b] = Point{roundTenth(l.cells[c].x - l.boxes[b].Width/2), roundTenth(y + (height-l.boxes[b].Height)/2)}
+		routes.top[k], routes.bottom[k] = y, y+height
+		for _, index := range layer {
+			if box := l.cells[index].box; box >= 0 {
+				left, top := l.cells[index].x-l.boxes[box].Width/2, y+(height-l.boxes[box].Height)/2
+				drawing.Corners[box] = Point{roundTenth(left), roundTenth(top)}
 			}
 		}
 		y += height
 		if k+1 < len(l.layers) {
-			y += r.layerGap(k)
+			y += routes.layerGap(k)
 		}
 	}
-	d.Height = roundTenth(y + margin)
-	d.Nets = r.segments(d)
+	drawing.Height = roundTenth(y + margin)
+	drawing.Nets = routes.segments(drawing)
 	for k := range l.layers {
-		d.Layers = append(d.Layers, Band{roundTenth(r.top[k]), roundTenth(r.bottom[k])})
+		drawing.Layers = append(drawing.Layers, Band{roundTenth(routes.top[k]), roundTenth(routes.bottom[k])})
 	}
 	for i := range l.boxes {
-		d.Ranks = append(d.Ranks, l.cells[i].layer)
+		drawing.Ranks = append(drawing.Ranks, l.cells[i].layer)
 	}
 	for i := range l.nets {
-		route := Route{LeaveX: r.leaveX[i], ArriveX: r.arriveX[i]}
-		for _, c := range l.trunks[i] {
-			route.CrossX = append(route.CrossX, l.cells[c].x)
+		route := Route{LeaveX: routes.leaveX[i], ArriveX: routes.arriveX[i]}
+		for _, index := range l.trunks[i] {
+			route.CrossX = append(route.CrossX, l.cells[index].x)
 		}
-		d.Routes = append(d.Routes, route)
+		drawing.Routes = append(drawing.Routes, route)
 	}
-	return d
+	return drawing
 }

@@ -151,20 +151,20 @@ func lastLayer(b int, ranks []int, n *Net) int {
 // compactLayers removes empty layers and renumbers the other layers.
 func compactLayers(ranks []int) []int {
 	lastRank := 0
-	for _, r := range ranks {
-		lastRank = max(lastRank, r)
+	for _, rank := range ranks {
+		lastRank = max(lastRank, rank)
 	}
 	newRank := make([]int, lastRank+1) // at first, 1 for each used rank
-	for _, r := range ranks {
-		newRank[r] = 1
+	for _, rank := range ranks {
+		newRank[rank] = 1
 	}
 	next := 0
-	for r, used := range newRank {
-		newRank[r] = next
+	for rank, used := range newRank {
+		newRank[rank] = next
 		next += used
 	}
-	for i, r := range ranks {
-		ranks[i] = newRank[r]
+	for i, rank := range ranks {
+		ranks[i] = newRank[rank]
 	}
 	return ranks
 }

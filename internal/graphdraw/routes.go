@@ -24,15 +24,15 @@ type connection struct {
 
 // routes spreads the connections of nets over the sides of boxes, sorted by the positions of the next cells.
 func (l *layeredLayout) routes() *routes {
-	r := &routes{layeredLayout: l, top: make([]float64, len(l.layers)), bottom: make([]float64, len(l.layers)),
+	routes := &routes{layeredLayout: l, top: make([]float64, len(l.layers)), bottom: make([]float64, len(l.layers)),
 		leaveX: make([]float64, len(l.nets)), arriveX: make([][]float64, len(l.nets))}
 	below, above := make([][]connection, len(l.boxes)), make([][]connection, len(l.boxes))
 	for i, n := range l.nets {
-		r.arriveX[i] = make([]float64, len(n.To))
+		routes.arriveX[i] = make([]float64, len(n.To))
 		sum, count := 0.0, 0
 		for k, to := range n.To {
 			from := l.cellAbove(i, l.cells[to].layer-l.cells[n.From].layer-1)
-			above[to] = append(above[to], connection{l.cells[from].x, &r.arriveX[i][k], len(above[to])})
+			above[to] = append(above[to], connection{l.cells[from].x, &routes.arriveX[i][k], len(above[to])})
 			if from == n.From { // the net has no trunk cell between the two boxes
 				sum, count = sum+l.cells[to].x, count+1
 			}
@@ -41,25 +41,25 @@ func (l *layeredLayout) routes() *routes {
 			sum, count = sum+l.cells[l.trunks[i][0]].x, count+1
 		}
 		if count > 0 {
-			below[n.From] = append(below[n.From], connection{sum / float64(count), &r.leaveX[i], i})
+			below[n.From] = append(below[n.From], connection{sum / float64(count), &routes.leaveX[i], i})
 		}
 	}
 	for b := range l.boxes {
 		l.spreadConnections(b, above[b])
 		l.spreadConnections(b, below[b])
 	}
-	return r
+	return routes
 }
 
 // maxConnectionGap is the greatest distance between neighbouring connections of a box.
 const maxConnectionGap = 18
 
 // spreadConnections spreads connections over one side of a box.
-func (l *layeredLayout) spreadConnections(b int, ends []connection) {
+func (l *layeredLayout) spreadConnections(box int, ends []connection) {
 	sorted.Func(ends, func(a, b connection) int { return cmp.Or(cmp.Compare(a.x, b.x), cmp.Compare(a.rank, b.rank)) })
-	step := min(maxConnectionGap, l.boxes[b].Width/float64(len(ends)+1))
-	for i, e := range ends {
-		*e.target = roundTenth(l.cells[b].x + (float64(i)-float64(len(ends)-1)/2)*step)
+	step := min(maxConnectionGap, l.boxes[box].Width/float64(len(ends)+1))
+	for i, end := range ends {
+		*end.target = roundTenth(l.cells[box].x + (float64(i)-float64(len(ends)-1)/2)*step)
 	}
 }
 
@@ -67,31 +67,32 @@ func (l *layeredLayout) spreadConnections(b int, ends []connection) {
 // net between the two layers.
 func (r *routes) layerGap(layer int) float64 {
 	widest := 0.0
-	for _, a := range r.layers[layer] {
-		for _, b := range r.cells[a].down {
-			widest = max(widest, math.Abs(r.cells[a].x-r.cells[b].x))
+	for _, upper := range r.layers[layer] {
+		for _, lower := range r.cells[upper].down {
+			widest = max(widest, math.Abs(r.cells[upper].x-r.cells[lower].x))
 		}
 	}
 	return min(maxLayerGap, minLayerGap+slope*widest)
 }
 
 // segments returns the segments of all nets.
-func (r *routes) segments(d *Drawing) [][]Segment {
+func (r *routes) segments(drawing *Drawing) [][]Segment {
 	list := make([][]Segment, len(r.nets))
 	for i, n := range r.nets {
-		var s []Segment
+		var pieces []Segment
 		straight := func(x, from, to float64) {
 			if from = roundTenth(from); from < roundTenth(to) {
-				s = append(s, Segment{Point{x, from}, Point{x, roundTenth(to)}})
+				pieces = append(pieces, Segment{Point{x, from}, Point{x, roundTenth(to)}})
 			}
 		}
 		across := func(layer int, from, to float64) {
-			s = append(s, Segment{Point{from, roundTenth(r.bottom[layer])}, Point{to, roundTenth(r.top[layer+1])}})
+			upper, lower := roundTenth(r.bottom[layer]), roundTenth(r.top[layer+1])
+			pieces = append(pieces, Segment{Point{from, upper}, Point{to, lower}})
 		}
 		// The trunk has a cell in each layer from first+1 to the layer above the lowest box of the net.
 		first := r.cells[n.From].layer
 		if len(n.To) > 0 {
-			straight(r.leaveX[i], d.Corners[n.From].Y+r.boxes[n.From].Height, r.bottom[first])
+			straight(r.leaveX[i], drawing.Corners[n.From].Y+r.boxes[n.From].Height, r.bottom[first])
 		}
 		x := func(k int) float64 { // x of the trunk at the bottom of layer first+k
 			if k == 0 {
@@ -106,9 +107,9 @@ func (r *routes) segments(d *Drawing) [][]Segment {
 		for k, to := range n.To {
 			layer := r.cells[to].layer // a branch leaves the trunk at the bottom of the layer above
 			across(layer-1, x(layer-1-first), r.arriveX[i][k])
-			straight(r.arriveX[i][k], r.top[layer], d.Corners[to].Y)
+			straight(r.arriveX[i][k], r.top[layer], drawing.Corners[to].Y)
 		}
-		list[i] = s
+		list[i] = pieces
 	}
 	return list
 }

@@ -55,7 +55,7 @@ func (l *layeredLayout) boxChains() [][]int {
 func (l *layeredLayout) align(line []int) {
 	for len(line) > 0 {
 		low, high := math.Inf(-1), math.Inf(1)
-		n, sum := 0, 0.0
+		count, sum := 0, 0.0
 		for _, c := range line {
 			from, to := l.freeRange(c)
 			if max(low, from) > min(high, to) {
@@ -63,17 +63,17 @@ func (l *layeredLayout) align(line []int) {
 			}
 			low, high = max(low, from), min(high, to)
 			sum += l.cells[c].x
-			n++
+			count++
 		}
-		if n == 0 { // because of rounding, the range of a cell may be empty
-			n = 1
+		if count == 0 { // because of rounding, the range of a cell may be empty
+			count = 1
 		} else {
-			x := min(max(sum/float64(n), low), high)
-			for _, c := range line[:n] {
+			x := min(max(sum/float64(count), low), high)
+			for _, c := range line[:count] {
 				l.cells[c].x = x
 			}
 		}
-		line = line[n:]
+		line = line[count:]
 	}
 }
 

@@ -66,24 +66,24 @@ func Fence() { vector.Fence() }
 
 // New prepares a loop.
 func New(exprLoop *expr.Loop, opts Options) (*Loop, error) {
-	loop := &Loop{loop: exprLoop, foldCount: len(exprLoop.Folds)}
-	loop.setElementStrides()
+	created := &Loop{loop: exprLoop, foldCount: len(exprLoop.Folds)}
+	created.setElementStrides()
 	if CodeAvailable() {
 		code, err := vector.Compile(exprLoop, machine.Host(), opts)
 		if err != nil && !errors.Is(err, vector.ErrUnsupported) {
 			return nil, err
 		}
 		if err == nil {
-			loop.code = code
-			loop.setMaxPerCall()
-			return loop, nil
+			created.code = code
+			created.setMaxPerCall()
+			return created, nil
 		}
-		loop.noCodeReason = err
+		created.noCodeReason = err
 	} else {
-		loop.noCodeReason = jit.Available()
+		created.noCodeReason = jit.Available()
 	}
-	loop.prepareInterpreter()
-	return loop, loop.interpError
+	created.prepareInterpreter()
+	return created, created.interpError
 }
 
 // MaxElements returns the maximum number of elements of a row in one call of machine code. Longer rows are divided into
@@ -126,9 +126,9 @@ func (l *Loop) ElementNS() float64 {
 		lanes = 8
 	}
 	wide := false
-	for _, i := range l.loop.Code.Insts {
-		wide = wide || i.DType.Size() == 8
-		if work++; !i.Op.Primitive() {
+	for _, inst := range l.loop.Code.Insts {
+		wide = wide || inst.DType.Size() == 8
+		if work++; !inst.Op.Primitive() {
 			work += functionWork
 		}
 	}
@@ -140,14 +140,14 @@ func (l *Loop) ElementNS() float64 {
 
 // Listing describes the compiled loop under a name.
 func (l *Loop) Listing(name string) expr.Listing {
-	r := expr.Listing{Name: name, Loop: l.loop}
+	listing := expr.Listing{Name: name, Loop: l.loop}
 	switch {
 	case l.code != nil:
-		r.Assembly = l.code.Listing
+		listing.Assembly = l.code.Listing
 	case l.noCodeReason != nil:
-		r.Why = l.noCodeReason.Error()
+		listing.Why = l.noCodeReason.Error()
 	}
-	return r
+	return listing
 }
 
 func (l *Loop) prepareInterpreter() {
@@ -162,22 +162,22 @@ const (
 
 // setMaxPerCall computes the maximum number of elements in a call.
 func (l *Loop) setMaxPerCall() {
-	w := l.code.Work()
-	iterations := (callWork - w.RowInstructions(w.IterationElements-1)) / w.Iteration
-	l.maxElementsPerCall = max(expr.Lanes, min(callElements, iterations*w.IterationElements)&^(expr.Lanes-1))
+	work := l.code.Work()
+	iterations := (callWork - work.RowInstructions(work.IterationElements-1)) / work.Iteration
+	l.maxElementsPerCall = max(expr.Lanes, min(callElements, iterations*work.IterationElements)&^(expr.Lanes-1))
 }
 
 // setElementStrides computes the bytes between elements.
 func (l *Loop) setElementStrides() {
-	for _, o := range l.loop.Code.Out {
-		l.elementStrides = append(l.elementStrides, o.DType.Size())
+	for _, output := range l.loop.Code.Out {
+		l.elementStrides = append(l.elementStrides, output.DType.Size())
 	}
-	for k, d := range l.loop.Code.In {
-		n := d.Size()
+	for k, dtype := range l.loop.Code.In {
+		bytes := dtype.Size()
 		if l.loop.Scalar[k] {
-			n = 0
+			bytes = 0
 		}
-		l.elementStrides = append(l.elementStrides, n)
+		l.elementStrides = append(l.elementStrides, bytes)
 	}
 }
 

@@ -64,27 +64,27 @@ const uncheckedBytes = 64 << 20
 func (c *cache[K, V]) Find(key K) (v V, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e := c.elements[key]
-	if e == nil {
+	element := c.elements[key]
+	if element == nil {
 		return v, false
 	}
-	c.moveToFront(e)
-	return e.Value.(*entry[K, V]).value, true
+	c.moveToFront(element)
+	return element.Value.(*entry[K, V]).value, true
 }
 
 // moveToFront marks an element as the most recently used. If it was not among the recent ones, it displaces one of
 // them.
-func (c *cache[K, V]) moveToFront(e *list.Element) {
+func (c *cache[K, V]) moveToFront(element *list.Element) {
 	if c.idle == nil {
-		c.order.MoveToFront(e)
+		c.order.MoveToFront(element)
 		return
 	}
 	last := c.order.Front()
-	for i := 1; i < c.recent && last != nil && last != e; i++ {
+	for i := 1; i < c.recent && last != nil && last != element; i++ {
 		last = last.Next()
 	}
-	c.order.MoveToFront(e)
-	if last != nil && last != e {
+	c.order.MoveToFront(element)
+	if last != nil && last != element {
 		c.idle(last.Value.(*entry[K, V]).value)
 	}
 }
@@ -92,13 +92,13 @@ func (c *cache[K, V]) moveToFront(e *list.Element) {
 func (c *cache[K, V]) Put(key K, v V) V {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e := c.elements[key]; e != nil {
-		c.moveToFront(e)
-		return e.Value.(*entry[K, V]).value
+	if element := c.elements[key]; element != nil {
+		c.moveToFront(element)
+		return element.Value.(*entry[K, V]).value
 	}
-	e := c.order.PushBack(&entry[K, V]{key: key, value: v})
-	c.elements[key] = e
-	c.moveToFront(e)
+	element := c.order.PushBack(&entry[K, V]{key: key, value: v})
+	c.elements[key] = element
+	c.moveToFront(element)
 	return v
 }
 
@@ -112,12 +112,12 @@ func (c *cache[K, V]) SetSize(key K, v V, bytes int) {
 	bytes = min(bytes, math.MaxInt-c.bytes)
 	sized.Value.(*entry[K, V]).size = bytes
 	c.bytes += bytes
-	for e := c.order.Back(); e != nil && (c.order.Len() > c.maxValues || c.bytes > c.limit()); {
-		previous := e.Prev()
-		if e != sized {
-			c.remove(e)
+	for element := c.order.Back(); element != nil && (c.order.Len() > c.maxValues || c.bytes > c.limit()); {
+		previous := element.Prev()
+		if element != sized {
+			c.remove(element)
 		}
-		e = previous
+		element = previous
 	}
 }
 
@@ -140,10 +140,10 @@ func (c *cache[K, V]) Drop(key K, v V) {
 	}
 }
 
-func (c *cache[K, V]) remove(e *list.Element) {
-	x := c.order.Remove(e).(*entry[K, V])
-	delete(c.elements, x.key)
-	c.bytes -= x.size
+func (c *cache[K, V]) remove(element *list.Element) {
+	removed := c.order.Remove(element).(*entry[K, V])
+	delete(c.elements, removed.key)
+	c.bytes -= removed.size
 }
 
 func (c *cache[K, V]) Clear() bool {

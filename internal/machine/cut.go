@@ -17,19 +17,19 @@ const (
 // step.
 func DivideUnits(units, work, grain int) Division {
 	all := float64(units) * float64(max(1, work))
-	n := all / float64(max(1, grain))
-	if n < fewChunks {
-		n = min(fewChunks, n*minChunkDivisor)
+	grains := all / float64(max(1, grain))
+	if grains < fewChunks {
+		grains = min(fewChunks, grains*minChunkDivisor)
 	}
-	k := int(min(n, float64(units)))
-	if k > 1 && k%2 == 1 {
-		k++
+	chunks := int(min(grains, float64(units)))
+	if chunks > 1 && chunks%2 == 1 {
+		chunks++
 	}
-	return Division{units, min(max(1, k), units)}
+	return Division{units, min(max(1, chunks), units)}
 }
 
 // ChunkRange returns the units [first, end) of a chunk.
-func (c Division) ChunkRange(chunk int) (first, end int) {
-	size, rest := c.Units/c.Chunks, c.Units%c.Chunks
-	return size*chunk + rest*chunk/c.Chunks, size*(chunk+1) + rest*(chunk+1)/c.Chunks
+func (d Division) ChunkRange(chunk int) (first, end int) {
+	size, rest := d.Units/d.Chunks, d.Units%d.Chunks
+	return size*chunk + rest*chunk/d.Chunks, size*(chunk+1) + rest*(chunk+1)/d.Chunks
 }

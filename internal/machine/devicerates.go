@@ -45,10 +45,10 @@ func (r *DeviceRates) check() error {
 
 // WithDevice returns a copy of the profile with the rates of a device, by the name of its driver.
 func (p *Profile) WithDevice(driver string, rates DeviceRates) *Profile {
-	q := p.clone()
-	if q.Devices == nil {
-		q.Devices = map[string]DeviceRates{}
+	changed := p.clone()
+	if changed.Devices == nil {
+		changed.Devices = map[string]DeviceRates{}
 	}
-	q.Devices[driver] = rates
-	return q
+	changed.Devices[driver] = rates
+	return changed
 }

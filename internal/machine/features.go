@@ -99,9 +99,9 @@ func (f Features) Name() string {
 func (f Features) String() string {
 	var b strings.Builder
 	b.WriteString(f.Name())
-	for _, x := range namedFeatures {
-		if f.Has(x.feature) {
-			b.WriteString("+" + x.name)
+	for _, named := range namedFeatures {
+		if f.Has(named.feature) {
+			b.WriteString("+" + named.name)
 		}
 	}
 	return b.String()

@@ -42,13 +42,13 @@ func currentLimit(block bool) Limit {
 
 // tightest returns the limit with the least memory left.
 func tightest(limits []Limit) Limit {
-	l := unknownLimit
-	for _, x := range limits {
-		if x.Left < l.Left {
-			l = x
+	least := unknownLimit
+	for _, limit := range limits {
+		if limit.Left < least.Left {
+			least = limit
 		}
 	}
-	return l
+	return least
 }
 
 // idleHeap describes the unused part of Go's heap, in bytes.
@@ -58,9 +58,10 @@ type idleHeap struct {
 }
 
 func readIdleHeap() idleHeap {
-	s := []metrics.Sample{{Name: "/memory/classes/heap/free:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
-	metrics.Read(s)
-	return idleHeap{int(s[0].Value.Uint64()), int(s[1].Value.Uint64())}
+	samples := []metrics.Sample{
+		{Name: "/memory/classes/heap/free:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	metrics.Read(samples)
+	return idleHeap{int(samples[0].Value.Uint64()), int(samples[1].Value.Uint64())}
 }
 
 // readLimits returns all limits that the files state. An unreadable file states no limit. If block is set, the limit of
@@ -76,15 +77,16 @@ func readLimits(fsys fs.FS, heap idleHeap, block bool) []Limit {
 		// reused.
 		limits[i].Left -= limits[i].Left/64 - heap.free
 	}
-	for _, l := range ownLimits(fsys) {
+	for _, limit := range ownLimits(fsys) {
 		// Go reserves address space in pieces of 64 MiB. Two pieces are kept in reserve.
-		l.Left -= 2 << 26
+		limit.Left -= 2 << 26
 		if held := heap.free + heap.released; block {
-			l.Left = max(l.Left, held) // a block needs adjacent addresses: either new addresses or free addresses
+			// A block needs adjacent addresses: either new addresses or free addresses.
+			limit.Left = max(limit.Left, held)
 		} else {
-			l.Left += held
+			limit.Left += held
 		}
-		limits = append(limits, l)
+		limits = append(limits, limit)
 	}
 	for i := range limits {
 		limits[i].Left = max(limits[i].Left, 0)
@@ -109,20 +111,21 @@ func Fits(bytes int) (Limit, bool) { return fits(bytes, false) }
 func FitsBlock(bytes int) (Limit, bool) { return fits(bytes, true) }
 
 func fits(bytes int, block bool) (Limit, bool) {
-	if r := lastReading.Load(); r != nil && int64(bytes) < r.bytesLeft.Load()/8 && time.Since(r.time) < time.Second/4 {
-		r.bytesLeft.Add(-int64(bytes))
+	last := lastReading.Load()
+	if last != nil && int64(bytes) < last.bytesLeft.Load()/8 && time.Since(last.time) < time.Second/4 {
+		last.bytesLeft.Add(-int64(bytes))
 		return Limit{}, true
 	}
-	l := currentLimit(block)
-	if bytes > l.Left && bytes <= maxRequest {
+	limit := currentLimit(block)
+	if bytes > limit.Left && bytes <= maxRequest {
 		runtime.GC()
 		debug.FreeOSMemory()
-		l = currentLimit(block)
+		limit = currentLimit(block)
 	}
-	r := &reading{time: time.Now()}
-	r.bytesLeft.Store(int64(l.Left - min(bytes, l.Left)))
-	lastReading.Store(r)
-	return l, bytes <= l.Left
+	latest := &reading{time: time.Now()}
+	latest.bytesLeft.Store(int64(limit.Left - min(bytes, limit.Left)))
+	lastReading.Store(latest)
+	return limit, bytes <= limit.Left
 }
 
 // String describes the limit and the memory left.

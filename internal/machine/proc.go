@@ -39,11 +39,11 @@ func ownLimits(fsys fs.FS) []Limit {
 	var limits []Limit
 	var status fields
 	eachLine(fsys, "proc/self/limits", func(line string) {
-		for _, l := range []struct{ key, usageKey, name string }{
+		for _, kind := range []struct{ key, usageKey, name string }{
 			{"Max address space", "VmSize", "the address space of the process (ulimit -v)"},
 			{"Max data size", "VmData", "the data segment of the process (ulimit -d)"},
 		} {
-			rest, ok := strings.CutPrefix(line, l.key)
+			rest, ok := strings.CutPrefix(line, kind.key)
 			if !ok {
 				continue
 			}
@@ -55,7 +55,7 @@ func ownLimits(fsys fs.FS) []Limit {
 			if status == nil {
 				status = readFields(fsys, "proc/self/status")
 			}
-			limits = append(limits, Limit{total - status[l.usageKey], total, l.name})
+			limits = append(limits, Limit{total - status[kind.usageKey], total, kind.name})
 		}
 	})
 	return limits
@@ -78,15 +78,15 @@ func groupLimits(fsys fs.FS, memory fields) []Limit {
 		} else if !listContains(part[1], "memory") {
 			return
 		}
-		m, ok := mountOf[files.kind]
+		mounted, ok := mountOf[files.kind]
 		if !ok {
 			return
 		}
-		dir, ok := m.groupPath(part[2])
+		dir, ok := mounted.groupPath(part[2])
 		for ok {
-			if l, found := files.limit(fsys, path.Join(m.dir, dir), memory); found {
-				l.Name = "the memory of control group " + path.Join("/", dir) + " (" + files.limitFile + ")"
-				limits = append(limits, l)
+			if limit, found := files.limit(fsys, path.Join(mounted.dir, dir), memory); found {
+				limit.Name = "the memory of control group " + path.Join("/", dir) + " (" + files.limitFile + ")"
+				limits = append(limits, limit)
 			}
 			if dir == "" || dir == "." {
 				break
@@ -121,16 +121,16 @@ func mounts(fsys fs.FS) map[string]mount {
 	eachLine(fsys, "proc/self/mountinfo", func(line string) {
 		// id parent device root dir options tags... - kind source options
 		head, tail, ok := strings.Cut(line, " - ")
-		h, t := strings.Fields(head), strings.Fields(tail)
-		if !ok || len(h) < 5 || len(t) < 1 {
+		before, after := strings.Fields(head), strings.Fields(tail)
+		if !ok || len(before) < 5 || len(after) < 1 {
 			return
 		}
-		kind := t[0]
-		if kind != "cgroup2" && (kind != "cgroup" || len(t) < 3 || !listContains(t[2], "memory")) {
+		kind := after[0]
+		if kind != "cgroup2" && (kind != "cgroup" || len(after) < 3 || !listContains(after[2], "memory")) {
 			return
 		}
 		if _, known := found[kind]; !known {
-			found[kind] = mount{unescape(h[3]), strings.Trim(unescape(h[4]), "/")}
+			found[kind] = mount{unescape(before[3]), strings.Trim(unescape(before[4]), "/")}
 		}
 	})
 	return found
@@ -169,7 +169,7 @@ var (
 
 // limit reads the limit of one group, in the folder dir. Cached files count as used, but the kernel can evict them.
 // Swap adds memory.
-func (g groupFiles) limit(fsys fs.FS, dir string, m fields) (Limit, bool) {
+func (g groupFiles) limit(fsys fs.FS, dir string, memory fields) (Limit, bool) {
 	total, ok := readNumber(fsys, path.Join(dir, g.limitFile))
 	used, known := readNumber(fsys, path.Join(dir, g.usageFile))
 	// Version 1 represents "no limit" by a number larger than any memory.
@@ -185,7 +185,7 @@ func (g groupFiles) limit(fsys fs.FS, dir string, m fields) (Limit, bool) {
 		}
 	})
 	leftMemory := total - max(used-cache, 0)
-	swap := m["SwapFree"]
+	swap := memory["SwapFree"]
 	if swapLimit, ok := readNumber(fsys, path.Join(dir, g.swapLimit)); ok && swapLimit <= maxRequest {
 		usage, _ := readNumber(fsys, path.Join(dir, g.swapUsage))
 		free := swapLimit - usage
@@ -207,13 +207,13 @@ func readNumber(fsys fs.FS, name string) (int, bool) {
 	return n, err == nil
 }
 
-// eachLine calls f with every line of a file. It does not call f for an unreadable file.
-func eachLine(fsys fs.FS, name string, f func(string)) {
+// eachLine calls visit with every line of a file. It does not call visit for an unreadable file.
+func eachLine(fsys fs.FS, name string, visit func(string)) {
 	b, err := fs.ReadFile(fsys, name)
 	if err != nil {
 		return
 	}
-	for s := bufio.NewScanner(bytes.NewReader(b)); s.Scan(); {
-		f(s.Text())
+	for scanner := bufio.NewScanner(bytes.NewReader(b)); scanner.Scan(); {
+		visit(scanner.Text())
 	}
 }

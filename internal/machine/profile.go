@@ -90,8 +90,8 @@ func (c Curve) At(bytes float64) float64 {
 		return c[0].PS
 	}
 	for i := 1; i < len(c); i++ {
-		if a, b := c[i-1], c[i]; bytes <= b.Bytes {
-			return a.PS + (b.PS-a.PS)*math.Log(bytes/a.Bytes)/math.Log(b.Bytes/a.Bytes)
+		if lower, upper := c[i-1], c[i]; bytes <= upper.Bytes {
+			return lower.PS + (upper.PS-lower.PS)*math.Log(bytes/lower.Bytes)/math.Log(upper.Bytes/lower.Bytes)
 		}
 	}
 	return c[len(c)-1].PS
@@ -150,13 +150,13 @@ func (p *Profile) ScaleCopies(factor float64) *Profile {
 }
 
 func (p *Profile) clone() *Profile {
-	q := *p
-	q.Kernels, q.Devices = maps.Clone(p.Kernels), maps.Clone(p.Devices)
-	for a := range numAccesses {
-		c := q.Memory.curve(a)
-		*c = slices.Clone(*c)
+	copied := *p
+	copied.Kernels, copied.Devices = maps.Clone(p.Kernels), maps.Clone(p.Devices)
+	for access := range numAccesses {
+		curve := copied.Memory.curve(access)
+		*curve = slices.Clone(*curve)
 	}
-	return &q
+	return &copied
 }
 
 // shippedProfiles are the shipped profiles by [Features.Name].
@@ -170,9 +170,9 @@ var shippedProfiles = map[string]func() *Profile{
 // WithConstants returns the profile for a run whose steps together read the given number of bytes of constants. This
 // number determines the cache from which a step reads its constants.
 func (p *Profile) WithConstants(bytes float64) *Profile {
-	r := *p
-	r.constantBytes = bytes
-	return &r
+	changed := *p
+	changed.constantBytes = bytes
+	return &changed
 }
 
 // ConstantBytes returns the bytes of constants that a run reads. It is 0 for a profile without a graph.
@@ -207,18 +207,18 @@ const maxPS = 3600e12
 
 func (p *Profile) price(w *Work) float64 {
 	ps := w.Steps * p.StepPS
-	for a := DenseConstants; a < numAccesses; a++ {
+	for access := DenseConstants; access < numAccesses; access++ {
 		touched := w.Footprint
-		if a <= Panels {
+		if access <= Panels {
 			touched = max(w.Footprint, p.constantBytes)
 		}
-		if w.Bytes[a] != 0 {
-			ps += float64(w.Bytes[a] * p.Memory.curve(a).At(touched))
+		if w.Bytes[access] != 0 {
+			ps += float64(w.Bytes[access] * p.Memory.curve(access).At(touched))
 		}
 	}
 	memory, compute := 0.0, 0.0
-	if b := w.Bytes[Dense]; b != 0 {
-		memory = b * p.Memory.Dense.At(w.Footprint)
+	if bytes := w.Bytes[Dense]; bytes != 0 {
+		memory = bytes * p.Memory.Dense.At(w.Footprint)
 	}
 	for i := range w.Parts {
 		if w.Parts[i].Kernel == "" {

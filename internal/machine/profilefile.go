@@ -75,26 +75,27 @@ func (p *Profile) Check() error {
 	if p.Version != ProfileVersion {
 		return fmt.Errorf("version %d: want %d; graphrun calibrate makes a new one", p.Version, ProfileVersion)
 	}
-	for _, x := range []struct {
+	for _, field := range []struct {
 		name string
 		rate float64
 	}{{"step_ps", p.StepPS}, {"chunk_ns", p.ChunkNS}, {"share_ns", p.ShareNS},
 		{"wake_ns", p.WakeNS}} {
-		if !isRate(x.rate) {
-			return fmt.Errorf("%s: %v is not a valid cost", x.name, x.rate)
+		if !isRate(field.rate) {
+			return fmt.Errorf("%s: %v is not a valid cost", field.name, field.rate)
 		}
 	}
-	for a := range numAccesses {
-		c := *p.Memory.curve(a)
-		if len(c) == 0 || len(c) > maxLevels {
-			return fmt.Errorf("memory.%v: %d levels: want 1 to %d", a, len(c), maxLevels)
+	for access := range numAccesses {
+		curve := *p.Memory.curve(access)
+		if len(curve) == 0 || len(curve) > maxLevels {
+			return fmt.Errorf("memory.%v: %d levels: want 1 to %d", access, len(curve), maxLevels)
 		}
-		for i, l := range c {
+		for i, level := range curve {
 			switch {
-			case !isRate(l.PS):
-				return fmt.Errorf("memory.%v[%d]: ps: %v is not a valid cost", a, i, l.PS)
-			case !(l.Bytes > 0) || math.IsInf(l.Bytes, 0) || i > 0 && l.Bytes <= c[i-1].Bytes:
-				return fmt.Errorf("memory.%v[%d]: bytes: %v: want more than 0 and than the level before", a, i, l.Bytes)
+			case !isRate(level.PS):
+				return fmt.Errorf("memory.%v[%d]: ps: %v is not a valid cost", access, i, level.PS)
+			case !(level.Bytes > 0) || math.IsInf(level.Bytes, 0) || i > 0 && level.Bytes <= curve[i-1].Bytes:
+				return fmt.Errorf("memory.%v[%d]: bytes: %v: want more than 0 and than the level before", access,
+					i, level.Bytes)
 			}
 		}
 	}
@@ -178,12 +179,12 @@ func ReadProfile(path string) (*Profile, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := ParseProfile(text)
+	profile, err := ParseProfile(text)
 	if err != nil {
 		return nil, err
 	}
-	p.Complete()
-	return p, nil
+	profile.Complete()
+	return profile, nil
 }
 
 // ProfilePath returns the file of this machine's profile in the user's cache folder, by processor,
@@ -208,14 +209,14 @@ func slug(s string) string {
 // CPUName returns the processor's name. On Linux the name includes the model. If the name is unknown, CPUName returns
 // the architecture.
 func CPUName() string {
-	f, err := os.Open("/proc/cpuinfo")
+	file, err := os.Open("/proc/cpuinfo")
 	if err != nil {
 		return runtime.GOARCH
 	}
-	defer f.Close()
+	defer file.Close()
 	found := map[string]string{}
-	for s := bufio.NewScanner(f); s.Scan() && s.Text() != ""; { // the first processor
-		if key, value, ok := strings.Cut(s.Text(), ":"); ok {
+	for scanner := bufio.NewScanner(file); scanner.Scan() && scanner.Text() != ""; { // the first processor
+		if key, value, ok := strings.Cut(scanner.Text(), ":"); ok {
 			found[strings.TrimSpace(key)] = strings.TrimSpace(value)
 		}
 	}

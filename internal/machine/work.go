@@ -66,32 +66,32 @@ func (w *Work) Do(kernel string, units float64) { w.add(Part{kernel, units, fals
 //go:noinline
 func (w *Work) DoUnoverlapped(kernel string, units float64) { w.add(Part{kernel, units, true}) }
 
-func (w *Work) add(x Part) {
+func (w *Work) add(part Part) {
 	for i := range w.Parts {
-		p := &w.Parts[i]
-		if p.Kernel == "" || p.Kernel == x.Kernel {
-			p.Kernel, p.Unoverlapped = x.Kernel, x.Unoverlapped
-			p.Units += x.Units
+		entry := &w.Parts[i]
+		if entry.Kernel == "" || entry.Kernel == part.Kernel {
+			entry.Kernel, entry.Unoverlapped = part.Kernel, part.Unoverlapped
+			entry.Units += part.Units
 			return
 		}
 	}
 	panic(fmt.Sprintf("machine: a Work has more than %d inner kernels", MaxParts))
 }
 
-// Plus returns the sum w + v. Its price may be less than the sum of the two prices, because memory access overlaps with
+// Plus returns the sum w + other. Its price may be less than the sum of the two prices, because memory access overlaps with
 // computation.
-func (w Work) Plus(v Work) Work {
+func (w Work) Plus(other Work) Work {
 	for i := range w.Bytes {
-		w.Bytes[i] += v.Bytes[i]
+		w.Bytes[i] += other.Bytes[i]
 	}
-	for _, p := range v.Parts {
-		if p.Kernel != "" {
-			w.add(p)
+	for _, part := range other.Parts {
+		if part.Kernel != "" {
+			w.add(part)
 		}
 	}
-	w.Steps += v.Steps
-	w.Flops += v.Flops
-	w.Footprint = max(w.Footprint, v.Footprint)
+	w.Steps += other.Steps
+	w.Flops += other.Flops
+	w.Footprint = max(w.Footprint, other.Footprint)
 	return w
 }
 
@@ -103,17 +103,17 @@ func (w *Work) TotalBytes() (bytes float64) {
 	return bytes
 }
 
-// Minus returns the difference w - v. Its parts may be negative.
-func (w Work) Minus(v Work) Work {
-	for i := range v.Bytes {
-		w.Bytes[i] -= v.Bytes[i]
+// Minus returns the difference w - other. Its parts may be negative.
+func (w Work) Minus(other Work) Work {
+	for i := range other.Bytes {
+		w.Bytes[i] -= other.Bytes[i]
 	}
-	for _, p := range v.Parts {
-		if p.Kernel != "" {
-			w.add(Part{p.Kernel, -p.Units, p.Unoverlapped})
+	for _, part := range other.Parts {
+		if part.Kernel != "" {
+			w.add(Part{part.Kernel, -part.Units, part.Unoverlapped})
 		}
 	}
-	w.Steps -= v.Steps
-	w.Flops -= v.Flops
+	w.Steps -= other.Steps
+	w.Flops -= other.Flops
 	return w
 }

@@ -82,8 +82,8 @@ func (b *Binding) bytes() int {
 	if b.Program == nil {
 		return perStep
 	}
-	n := b.Program.Need()
-	return n.Arena + n.Scratch + perStep*len(b.Program.Steps())
+	need := b.Program.Need()
+	return need.Arena + need.Scratch + perStep*len(b.Program.Steps())
 }
 
 // bindingForSizes returns the binding for the given sizes of open symbols. Symbols without a given size have their

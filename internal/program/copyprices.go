@@ -35,12 +35,12 @@ type copyPrice struct {
 func (p *Program) WithoutCopy(c *passes.Copy) (*float64, *layout.Change) {
 	p.copyPricesOnce.Do(func() {
 		p.copyPrices = &copyPrices{prices: map[*passes.Copy]copyPrice{}}
-		m, err := p.Model()
+		model, err := p.Model()
 		if err != nil {
 			return
 		}
-		if cheapestPlan := cheapest(m); cheapestPlan != nil {
-			p.copyPrices.model, p.copyPrices.cheapest = m, cheapestPlan
+		if cheapestPlan := cheapest(model); cheapestPlan != nil {
+			p.copyPrices.model, p.copyPrices.cheapest = model, cheapestPlan
 		}
 	})
 	prices := p.copyPrices
@@ -56,12 +56,12 @@ func (p *Program) WithoutCopy(c *passes.Copy) (*float64, *layout.Change) {
 
 // cheapest returns the plan of least cost that strategy Optimal chooses without a slack; nil if optimality was not
 // proved.
-func cheapest(m *layout.Model) *layout.Outcome {
-	s, err := wcsp.Exact.Solve(m.Weighted, wcsp.Options{TimeLimit: m.Problem.Search()})
-	if err != nil || !s.Optimal() {
+func cheapest(model *layout.Model) *layout.Outcome {
+	solution, err := wcsp.Exact.Solve(model.Weighted, wcsp.Options{TimeLimit: model.Problem.Search()})
+	if err != nil || !solution.Optimal() {
 		return nil
 	}
-	outcome, err := m.Outcome(s.Labels)
+	outcome, err := model.Outcome(solution.Labels)
 	if err != nil {
 		return nil
 	}
@@ -72,14 +72,15 @@ func (prices *copyPrices) price(c *passes.Copy) (none copyPrice) {
 	if prices.model == nil || c.Node == nil {
 		return none
 	}
-	v := prices.model.Problem.Graph.Value(c.Value)
-	if v == nil {
+	value := prices.model.Problem.Graph.Value(c.Value)
+	if value == nil {
 		return none
 	}
 	if prices.work += len(prices.model.WCSP.Variables); prices.work > maxPricedDecisions {
 		return none
 	}
-	model, err := prices.model.Without(v, tensor.Meta{DType: v.Meta.DType, Shape: v.Meta.Shape, Strides: c.To})
+	model, err := prices.model.Without(value, tensor.Meta{DType: value.Meta.DType, Shape: value.Meta.Shape,
+		Strides: c.To})
 	if err != nil {
 		return none
 	}

@@ -47,8 +47,8 @@ func (p *Program) findSymbolInputs() {
 		symbols := inputSymbols{input: v.Name}
 		for _, d := range v.Dims {
 			open, fixed := -1, -1
-			if k, ok := indexOf[d.Symbol]; ok && d.Symbol != "" {
-				open = k
+			if index, ok := indexOf[d.Symbol]; ok && d.Symbol != "" {
+				open = index
 			} else if n, ok := p.fixed[d.Symbol]; ok && d.Symbol != "" {
 				fixed = n
 			}
@@ -70,21 +70,21 @@ func (p *Program) readSizes(in map[string]*tensor.Tensor, sizes []int) bool {
 		if t == nil || len(t.Shape) != len(symbols.dims) {
 			return false
 		}
-		for d, n := range t.Shape {
+		for d, size := range t.Shape {
 			switch open := symbols.dims[d]; {
 			case open < 0:
-				if symbols.fixed[d] >= 0 && symbols.fixed[d] != n {
+				if symbols.fixed[d] >= 0 && symbols.fixed[d] != size {
 					return false
 				}
 			case sizes[open] < 0:
-				sizes[open] = n
-			case sizes[open] != n:
+				sizes[open] = size
+			case sizes[open] != size:
 				return false
 			}
 		}
 	}
-	for _, n := range sizes {
-		if n < 0 {
+	for _, size := range sizes {
+		if size < 0 {
 			return false
 		}
 	}

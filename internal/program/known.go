@@ -20,8 +20,8 @@ func NewPreRunFacts(g *graph.Graph) *PreRunFacts {
 		return nil
 	}
 	facts := &PreRunFacts{segmentList: g.Segments(), segment: graph.NewByValue[int](g), unbacked: g.Unbacked()}
-	for i, s := range facts.segmentList {
-		for _, n := range s.Nodes {
+	for i, segment := range facts.segmentList {
+		for _, n := range segment.Nodes {
 			for _, v := range n.Out {
 				if facts.segment.At(v) == 0 {
 					facts.segment.Set(v, i+1)
@@ -97,20 +97,21 @@ func (facts *PreRunFacts) FirstShapeNode() *graph.Node {
 func (facts *PreRunFacts) segments(planned int) []report.Segment {
 	list := make([]report.Segment, len(facts.segmentList))
 	for i := range facts.segmentList {
-		s := &facts.segmentList[i]
-		list[i] = report.Segment{Segment: i, Planned: planned == i, DecidesShapes: s.Dynamic, After: notNil(s.After),
-			Nodes:  mapList(s.Nodes, func(n *graph.Node) string { return n.Name }),
-			Awaits: mapList(s.Awaits, func(v *graph.Value) string { return v.Name }),
-			Inputs: mapList(s.In, facts.value), Outputs: mapList(s.Out, facts.value)}
+		segment := &facts.segmentList[i]
+		list[i] = report.Segment{Segment: i, Planned: planned == i, DecidesShapes: segment.Dynamic,
+			After:  notNil(segment.After),
+			Nodes:  mapList(segment.Nodes, func(n *graph.Node) string { return n.Name }),
+			Awaits: mapList(segment.Awaits, func(v *graph.Value) string { return v.Name }),
+			Inputs: mapList(segment.In, facts.value), Outputs: mapList(segment.Out, facts.value)}
 	}
 	return list
 }
 
 func (facts *PreRunFacts) value(v *graph.Value) report.SegmentValue {
-	r := report.SegmentValue{Name: v.Name, Shape: facts.Sizes(v)}
+	described := report.SegmentValue{Name: v.Name, Shape: facts.Sizes(v)}
 	if dtype := facts.DType(v); dtype.Valid() {
 		name := dtype.String()
-		r.DType = &name
+		described.DType = &name
 	}
-	return r
+	return described
 }

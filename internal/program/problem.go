@@ -45,14 +45,14 @@ func (p *Program) ProblemOf(ctx context.Context, b *Binding) (*layout.Problem, e
 		if len(b.packedConstants) > 0 {
 			whole = b.WithAllConstants()
 		}
-		var o observer
-		_, err := passes.Run(whole, passes.Options{Context: ctx, Strategy: &o, Profile: p.options.Costs,
+		var recorder observer
+		_, err := passes.Run(whole, passes.Options{Context: ctx, Strategy: &recorder, Profile: p.options.Costs,
 			Passes: p.options.Passes, MemoryLimit: p.options.MemoryLimit, KeepGoing: p.options.KeepGoing,
 			Exact: p.options.Exact, SolveLimit: p.options.SolveLimit, Slack: p.options.Slack,
 			Device: p.device})
 		switch {
-		case o.problem != nil:
-			b.problem = o.problem
+		case recorder.problem != nil:
+			b.problem = recorder.problem
 		case err == nil:
 			b.problemErr = errors.New("no pass asks a strategy for layouts")
 		default:

@@ -104,80 +104,82 @@ func Compile(ctx context.Context, g *graph.Graph, o Options) (*Program, error) {
 	if ctx == nil {
 		return nil, ErrNoContext
 	}
-	p, err := New(g, o)
+	program, err := New(g, o)
 	if err != nil {
 		return nil, err
 	}
-	hints := p.options.Hints
+	hints := program.options.Hints
 	if len(hints) == 0 {
 		hints = []map[string]int{nil}
 	}
 	for i, hint := range hints {
-		b, err := p.bindingForSizes(ctx, hint, true)
+		binding, err := program.bindingForSizes(ctx, hint, true)
 		if err != nil && interrupt.Err(ctx) != nil {
 			return nil, fmt.Errorf("compiling the graph: %w", err)
 		}
 		switch {
 		case err != nil && i > 0:
-			p.refused = append(p.refused, report.RefusedHint{Sizes: hint, Why: err.Error()})
+			program.refused = append(program.refused, report.RefusedHint{Sizes: hint, Why: err.Error()})
 		case err != nil && len(hint) > 0:
 			return nil, fmt.Errorf("for %s: %w", SizesText(hint), err)
 		case err != nil:
 			return nil, err
 		case i == 0:
-			p.first = b
+			program.first = binding
 		}
 	}
-	if len(p.openSymbols) == 0 {
-		p.graph = nil
-		p.first.release()
+	if len(program.openSymbols) == 0 {
+		program.graph = nil
+		program.first.release()
 	}
-	return p, nil
+	return program, nil
 }
 
 // New checks the options and finds the open symbols. It plans nothing; the first run does.
-func New(g *graph.Graph, o Options) (*Program, error) {
+func New(g *graph.Graph, options Options) (*Program, error) {
 	if g == nil {
 		return nil, errors.New("the graph to compile is nil")
 	}
 	if err := g.Err(); err != nil {
 		return nil, err
 	}
-	err := o.complete(g)
+	err := options.complete(g)
 	if err != nil {
 		return nil, err
 	}
-	hasOwnPasses := o.Passes != nil
-	if o.NoFusion {
-		if o.Passes == nil {
-			o.Passes = passes.Passes()
+	hasOwnPasses := options.Passes != nil
+	if options.NoFusion {
+		if options.Passes == nil {
+			options.Passes = passes.Passes()
 		}
-		o.Passes = slices.DeleteFunc(o.Passes, func(p passes.Pass) bool { return p.Name == "group" })
+		options.Passes = slices.DeleteFunc(options.Passes,
+			func(pass passes.Pass) bool { return pass.Name == "group" })
 	}
-	p := &Program{graph: g, origin: weak.Make(g), options: o, fixed: givenSizes(g),
+	program := &Program{graph: g, origin: weak.Make(g), options: options, fixed: givenSizes(g),
 		hasOwnPasses: hasOwnPasses, pool: new(tensor.Pool), uploads: new(exec.Uploads)}
-	if p.device, err = o.openDevice(); err != nil {
+	if program.device, err = options.openDevice(); err != nil {
 		return nil, err
 	}
-	p.bindings = lru.NewWithIdle[sizesKey](maxBindings, max(o.MemoryLimit, 0), maxArenas, (*Binding).dropSessions)
-	maps.Copy(p.fixed, o.Sizes)
-	for _, hint := range o.Hints { // the loader's sizes of hinted symbols serve generated inputs only
+	program.bindings = lru.NewWithIdle[sizesKey](maxBindings, max(options.MemoryLimit, 0), maxArenas,
+		(*Binding).dropSessions)
+	maps.Copy(program.fixed, options.Sizes)
+	for _, hint := range options.Hints { // the loader's sizes of hinted symbols serve generated inputs only
 		for name := range hint {
-			if _, ok := o.Sizes[name]; !ok {
-				delete(p.fixed, name)
+			if _, ok := options.Sizes[name]; !ok {
+				delete(program.fixed, name)
 			}
 		}
 	}
-	p.findOpenSymbols()
-	if err := p.checkHints(); err != nil {
+	program.findOpenSymbols()
+	if err := program.checkHints(); err != nil {
 		return nil, err
 	}
-	p.needsInference = len(g.Symbols) > 0 || len(o.Pins) > 0 || o.KeepGoing || !isInferred(g)
-	if p.needsInference || g.Dynamic() || o.Cache != nil {
-		p.graph = g.Clone() // runs read it, and the caller may change the original
+	program.needsInference = len(g.Symbols) > 0 || len(options.Pins) > 0 || options.KeepGoing || !isInferred(g)
+	if program.needsInference || g.Dynamic() || options.Cache != nil {
+		program.graph = g.Clone() // runs read it, and the caller may change the original
 	}
-	p.shareConstants()
-	return p, p.pin()
+	program.shareConstants()
+	return program, program.pin()
 }
 
 // complete checks the options, copies the maps and slices that the caller may change, and sets defaults.
@@ -301,40 +303,40 @@ func (p *Program) pin() error {
 
 // Run runs the program on inputs by name and returns the outputs by name. The root package documents it.
 func (p *Program) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
-	b, err := p.bindingForInputs(ctx, in)
+	binding, err := p.bindingForInputs(ctx, in)
 	if err != nil {
 		return nil, err
 	}
-	out, err := b.runner.Run(ctx, in)
-	return out, b.withRejected(err)
+	out, err := binding.runner.Run(ctx, in)
+	return out, binding.withRejected(err)
 }
 
 // RunInto runs the program like [Program.Run], and writes outputs into the caller's tensors. The root package documents
 // it.
 func (p *Program) RunInto(ctx context.Context, in, out map[string]*tensor.Tensor) error {
-	b, err := p.bindingForInputs(ctx, in)
+	binding, err := p.bindingForInputs(ctx, in)
 	if err != nil {
 		return err
 	}
 	if p.options.KeepGoing { // otherwise the runner checks them
-		if err := exec.CheckOutputs(b.Graph.Outputs, out); err != nil {
+		if err := exec.CheckOutputs(binding.Graph.Outputs, out); err != nil {
 			return err
 		}
 	}
-	return b.withRejected(b.runner.RunInto(ctx, in, out))
+	return binding.withRejected(binding.runner.RunInto(ctx, in, out))
 }
 
 // Planned returns the graph with the layouts, copies and implementations of the plan, for the sizes of [Program.First].
 // For a graph that runs in segments, it returns the inferred graph. The result must not be changed. It is nil for a nil
 // program.
 func (p *Program) Planned() *graph.Graph {
-	switch b := p.First(); {
-	case b == nil:
+	switch binding := p.First(); {
+	case binding == nil:
 		return nil
-	case b.Segmented():
-		return b.Runnable
+	case binding.Segmented():
+		return binding.Runnable
 	default:
-		return b.Plan.Graph
+		return binding.Plan.Graph
 	}
 }
 

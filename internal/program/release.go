@@ -28,12 +28,13 @@ func (b *Binding) release() {
 	g, bytes := b.Graph.Clone(), 0
 	b.packedConstants = map[string]*graph.Value{}
 	for _, v := range g.Constants {
-		p, s := packed[v.Name], v.Const.Storage()
-		if p == nil || keptStorages[s] || v.Packed != nil || !sameAddresses(p.Packed.Meta, v.Const.Meta) {
+		packedConstant, storage := packed[v.Name], v.Const.Storage()
+		if packedConstant == nil || keptStorages[storage] || v.Packed != nil ||
+			!sameAddresses(packedConstant.Packed.Meta, v.Const.Meta) {
 			continue
 		}
-		bytes += s.Len()
-		b.packedConstants[v.Name], v.Const = p, &tensor.Tensor{Meta: v.Const.Meta}
+		bytes += storage.Len()
+		b.packedConstants[v.Name], v.Const = packedConstant, &tensor.Tensor{Meta: v.Const.Meta}
 	}
 	b.Graph, b.Runnable = g, g
 	if bytes >= minReturnedBytes {

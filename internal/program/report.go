@@ -17,23 +17,24 @@ import (
 // Report describes the program for the sizes of [Program.First]. For a segmented graph it describes the compiled
 // segment. It is nil for a program that was not compiled.
 func (p *Program) Report() *report.Plan {
-	b := p.First()
-	if b == nil {
+	binding := p.First()
+	if binding == nil {
 		return nil
 	}
-	plan, steps := b.Plan, b.Program
+	plan, steps := binding.Plan, binding.Program
 	if steps == nil { // nothing can be planned before the run
 		plan, steps = &passes.Plan{}, new(exec.Program)
 	}
 	r := &report.Plan{Strategy: p.options.Strategy.Name(), Exact: p.options.Exact,
 		CostNS: plan.CostNS, SavedNS: plan.SavedNS, PeakBytes: steps.PeakBytes(),
-		Memory: memoryOf(steps.Need()), PlanMS: milliseconds(b.CompileTime), Profile: profileOf(p.options.Costs),
-		RefusedHints: slices.Clone(p.refused), Notes: report.NotesOf(b.Graph)}
+		Memory: memoryOf(steps.Need()), PlanMS: milliseconds(binding.CompileTime),
+		Profile:      profileOf(p.options.Costs),
+		RefusedHints: slices.Clone(p.refused), Notes: report.NotesOf(binding.Graph)}
 	if err := jit.Available(); err != nil {
 		r.NoCode = err.Error()
 	}
-	if known := NewPreRunFacts(b.Runnable); known != nil {
-		r.Segments = known.segments(b.Segment)
+	if known := NewPreRunFacts(binding.Runnable); known != nil {
+		r.Segments = known.segments(binding.Segment)
 	}
 	r.Constants = plan.ConstantBytes()
 	addBound(r, plan)
@@ -45,41 +46,42 @@ func (p *Program) Report() *report.Plan {
 		})
 	}
 	var loop *report.Loop
-	r.Steps = mapList(steps.Steps(), func(s exec.Step) report.Step {
-		d := stepOf(plan, s)
-		r.MovedBytes += d.Bytes
-		if s.Loop != nil {
-			if !isLoop(loop, s.Loop) { // long runs of equal loops share one description
-				loop = loopOf(s.Loop)
+	r.Steps = mapList(steps.Steps(), func(step exec.Step) report.Step {
+		described := stepOf(plan, step)
+		r.MovedBytes += described.Bytes
+		if step.Loop != nil {
+			if !isLoop(loop, step.Loop) { // long runs of equal loops share one description
+				loop = loopOf(step.Loop)
 			}
-			d.Loop, d.FastSetup = loop, s.Loop.FastSetup().String()
+			described.Loop, described.FastSetup = loop, step.Loop.FastSetup().String()
 		}
-		return d
+		return described
 	})
 	return r
 }
 
 // profileOf describes a profile. A nil profile is the default profile.
-func profileOf(p *layout.Profile) report.Profile {
-	if p == nil {
-		p = layout.DefaultProfile()
+func profileOf(profile *layout.Profile) report.Profile {
+	if profile == nil {
+		profile = layout.DefaultProfile()
 	}
-	return report.Profile{Digest: p.Digest(), CPU: p.CPU, Instructions: p.Instructions, Measured: p.Measured,
-		Estimated: p.Estimated, Default: p.Shipped()}
+	return report.Profile{Digest: profile.Digest(), CPU: profile.CPU, Instructions: profile.Instructions,
+		Measured:  profile.Measured,
+		Estimated: profile.Estimated, Default: profile.Shipped()}
 }
 
 // addBound adds the lower bound on the cost that the solution of the layout problem proves.
 func addBound(r *report.Plan, plan *passes.Plan) {
-	s := plan.Solution
-	if s == nil || s.Bound == 0 && !s.Optimal() {
+	solution := plan.Solution
+	if solution == nil || solution.Bound == 0 && !solution.Optimal() {
 		return
 	}
 	// The costs of the steps add up to the cost of the solution except for rounding. The bound holds for the solution.
-	if cost := float64(s.Cost) / 1000; math.Abs(cost-plan.CostNS-plan.SavedNS) <= 1e-9*cost {
+	if cost := float64(solution.Cost) / 1000; math.Abs(cost-plan.CostNS-plan.SavedNS) <= 1e-9*cost {
 		r.CostNS = cost - plan.SavedNS
 	}
-	bound := float64(s.Bound) / 1000
-	r.Optimal, r.LowerBoundNS = s.Optimal(), &bound
+	bound := float64(solution.Bound) / 1000
+	r.Optimal, r.LowerBoundNS = solution.Optimal(), &bound
 }
 
 // addPreference describes the choice among plans of nearly equal cost.
@@ -93,61 +95,68 @@ func addPreference(plan *report.Plan, p *layout.Preference) {
 
 // addRewrites adds the effects of the passes.
 func addRewrites(r *report.Plan, plan *passes.Plan) {
-	r.Passes = mapList(plan.Passes, func(d passes.PassRecord) report.Pass {
-		return report.Pass{Pass: d.Name, Doc: d.Doc, Did: d.Summary, Nodes: d.Nodes, MS: milliseconds(d.Duration)}
+	r.Passes = mapList(plan.Passes, func(record passes.PassRecord) report.Pass {
+		return report.Pass{Pass: record.Name, Doc: record.Doc, Did: record.Summary, Nodes: record.Nodes,
+			MS: milliseconds(record.Duration)}
 	})
 	r.Copies = []report.Copy{}
 	if len(plan.Copies) > 0 {
 		e := plan.Explainer()
-		r.Copies = mapList(plan.Copies, func(c passes.Copy) report.Copy { return CopyOf(&c, e.Sides(&c)) })
+		r.Copies = mapList(plan.Copies, func(inserted passes.Copy) report.Copy {
+			return CopyOf(&inserted, e.Sides(&inserted))
+		})
 	}
 	r.Elided = mapList(plan.Elided, func(e passes.Elision) report.Elision { return report.Elision(e) })
 	r.Folded = mapList(plan.Folded, func(f passes.Folding) report.Folding { return report.Folding(f) })
 	if len(plan.Placed) > 0 {
 		r.Placed = mapList(plan.Placed, func(v passes.Placed) report.Placed { return report.Placed(v) })
 	}
-	r.Decomposed = mapList(plan.Decomposed, func(d passes.Decomposition) report.Decomposition {
-		return report.Decomposition{Node: d.Node, Op: d.Op, Into: notNil(d.Into), Why: d.Why}
+	r.Decomposed = mapList(plan.Decomposed, func(record passes.Decomposition) report.Decomposition {
+		return report.Decomposition{Node: record.Node, Op: record.Op, Into: notNil(record.Into), Why: record.Why}
 	})
 	r.Unfused = mapList(plan.Unfused, func(a passes.Unfused) report.Unfused { return report.Unfused(a) })
-	r.Packed = mapList(plan.Packed, func(c passes.Packing) report.Packing {
-		return report.Packing{Value: c.Value, Original: c.Original, Form: c.Form, Bytes: c.Bytes, Readers: notNil(c.Readers)}
+	r.Packed = mapList(plan.Packed, func(packing passes.Packing) report.Packing {
+		return report.Packing{Value: packing.Value, Original: packing.Original, Form: packing.Form,
+			Bytes: packing.Bytes, Readers: notNil(packing.Readers)}
 	})
 	if len(plan.PackedInRuns) > 0 {
-		r.PackedInRuns = mapList(plan.PackedInRuns, func(c passes.RunPacking) report.RunPacking {
-			return report.RunPacking(c)
+		r.PackedInRuns = mapList(plan.PackedInRuns, func(packing passes.RunPacking) report.RunPacking {
+			return report.RunPacking(packing)
 		})
 	}
 }
 
 // CopyOf describes a copy and its sides.
-func CopyOf(c *passes.Copy, s passes.Sides) report.Copy {
+func CopyOf(inserted *passes.Copy, sides passes.Sides) report.Copy {
 	transfer := ""
-	if c.Node != nil && c.Node.Impl.IsTransfer() {
-		transfer = c.Node.Impl.Name
+	if inserted.Node != nil && inserted.Node.Impl.IsTransfer() {
+		transfer = inserted.Node.Impl.Name
 	}
-	return report.Copy{Value: c.Value, From: notNil(c.From), To: notNil(c.To), Transfer: transfer, Bytes: c.Bytes,
-		CostNS: c.CostNS,
-		Share:  s.Share, Why: s.String(), Producer: report.Producer(s.Producer), Reader: report.Reader(s.Reader),
-		Advice: s.Advice, Strategy: s.Strategy}
+	return report.Copy{Value: inserted.Value, From: notNil(inserted.From), To: notNil(inserted.To),
+		Transfer: transfer, Bytes: inserted.Bytes,
+		CostNS: inserted.CostNS,
+		Share:  sides.Share, Why: sides.String(), Producer: report.Producer(sides.Producer),
+		Reader: report.Reader(sides.Reader),
+		Advice: sides.Advice, Strategy: sides.Strategy}
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // stepOf describes a step without its loop.
-func stepOf(p *passes.Plan, s exec.Step) report.Step {
-	d := report.Step{Name: s.Name, Ops: notNil(s.Ops), FastSetup: rule.FastNone.String(), Strides: notNil(s.Strides),
-		Buffer: s.Buffer}
-	if s.Node != nil {
-		d.CostNS, d.Bytes, d.Work = p.Cost(s.Node), movedBytes(s.Node), worksOf(s.Node)
-		if s.Node.Impl != nil {
-			d.Impl, d.Device = s.Node.Impl.Name, p.DeviceOf(s.Node)
+func stepOf(p *passes.Plan, step exec.Step) report.Step {
+	described := report.Step{Name: step.Name, Ops: notNil(step.Ops), FastSetup: rule.FastNone.String(),
+		Strides: notNil(step.Strides), Buffer: step.Buffer}
+	if step.Node != nil {
+		described.CostNS, described.Bytes, described.Work = p.Cost(step.Node), movedBytes(step.Node),
+			worksOf(step.Node)
+		if step.Node.Impl != nil {
+			described.Impl, described.Device = step.Node.Impl.Name, p.DeviceOf(step.Node)
 		}
 	}
-	if len(s.Ops) == 1 && s.Node != nil {
-		d.Op = s.Node.Op.Name
+	if len(step.Ops) == 1 && step.Node != nil {
+		described.Op = step.Node.Op.Name
 	}
-	return d
+	return described
 }
 
 // movedBytes returns the size in bytes of a node's operands and results. An element that a stride of 0 repeats counts
@@ -157,10 +166,10 @@ func movedBytes(n *graph.Node) int {
 	for _, v := range n.Out {
 		total += v.Meta.Bytes()
 	}
-	for i, a := range n.In {
-		seen := slices.ContainsFunc(n.In[:i], func(b graph.Arg) bool { return b.Value == a.Value })
-		if a.Kind == graph.TensorArg && !seen {
-			meta := a.Value.Meta
+	for i, arg := range n.In {
+		seen := slices.ContainsFunc(n.In[:i], func(earlier graph.Arg) bool { return earlier.Value == arg.Value })
+		if arg.Kind == graph.TensorArg && !seen {
+			meta := arg.Value.Meta
 			total += min(meta.Bytes(), meta.Extent()*meta.DType.Size())
 		}
 	}
@@ -172,42 +181,42 @@ func movedBytes(n *graph.Node) int {
 func worksOf(n *graph.Node) []report.Work {
 	var list []report.Work
 	for _, work := range n.Works() {
-		d := report.Work{Footprint: work.Footprint, Steps: work.Steps, Bytes: map[string]float64{},
+		described := report.Work{Footprint: work.Footprint, Steps: work.Steps, Bytes: map[string]float64{},
 			Kernels: map[string]float64{}, Waits: map[string]float64{}}
-		for a, b := range work.Bytes {
-			if b != 0 {
-				d.Bytes[graph.Access(a).String()] = b
+		for access, bytes := range work.Bytes {
+			if bytes != 0 {
+				described.Bytes[graph.Access(access).String()] = bytes
 			}
 		}
-		for _, p := range work.Parts {
+		for _, part := range work.Parts {
 			switch {
-			case p.Kernel == "" || p.Units == 0:
-			case p.Unoverlapped:
-				d.Waits[p.Kernel] += p.Units
+			case part.Kernel == "" || part.Units == 0:
+			case part.Unoverlapped:
+				described.Waits[part.Kernel] += part.Units
 			default:
-				d.Kernels[p.Kernel] += p.Units
+				described.Kernels[part.Kernel] += part.Units
 			}
 		}
-		list = append(list, d)
+		list = append(list, described)
 	}
 	return list
 }
 
 func loopOf(loop graph.Loop) *report.Loop {
-	d := &report.Loop{Shape: notNil(loop.WalkShape())}
+	described := &report.Loop{Shape: notNil(loop.WalkShape())}
 	for i := range loop.Len() {
-		d.Strides = append(d.Strides, notNil(loop.WalkStrides(i)))
+		described.Strides = append(described.Strides, notNil(loop.WalkStrides(i)))
 	}
-	return d
+	return described
 }
 
-// isLoop reports whether d describes a loop. A nil description describes no loop.
-func isLoop(d *report.Loop, loop graph.Loop) bool {
-	if d == nil || loop.Len() != len(d.Strides) || !slices.Equal(d.Shape, loop.WalkShape()) {
+// isLoop reports whether a description, which may be nil, describes a loop.
+func isLoop(described *report.Loop, loop graph.Loop) bool {
+	if described == nil || loop.Len() != len(described.Strides) || !slices.Equal(described.Shape, loop.WalkShape()) {
 		return false
 	}
-	for i, st := range d.Strides {
-		if !slices.Equal(st, loop.WalkStrides(i)) {
+	for i, strides := range described.Strides {
+		if !slices.Equal(strides, loop.WalkStrides(i)) {
 			return false
 		}
 	}

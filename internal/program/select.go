@@ -53,39 +53,39 @@ const maxRegions = 32
 func (p *Program) regionOf(ctx context.Context, sizes []int) *region {
 	generic := p.GenericSizes(ctx) // before the lock, which GenericSizes takes too
 	defer p.lock(ctx)()
-	for _, r := range p.regions {
-		if r.guards.Hold(sizes) {
-			return r
+	for _, found := range p.regions {
+		if found.guards.Hold(sizes) {
+			return found
 		}
 	}
-	s, err := p.Symbolic(ctx, sizes)
+	symbolic, err := p.Symbolic(ctx, sizes)
 	interrupt.Check(ctx)
 	if err != nil {
 		return nil
 	}
-	guards, err := p.Evaluator(s, nil, s.Env.Guards())
+	guards, err := p.Evaluator(symbolic, nil, symbolic.Env.Guards())
 	if err != nil {
 		return nil
 	}
 	if len(p.regions) == maxRegions {
 		p.regions = slices.Delete(p.regions, 0, 1)
 	}
-	r := &region{guards, p.points(s, generic, sizes)}
-	p.regions = append(p.regions, r)
-	return r
+	found := &region{guards, p.points(symbolic, generic, sizes)}
+	p.regions = append(p.regions, found)
+	return found
 }
 
 // specializeRegion returns a specialization for the region of sizes. The sizes at which the specialization is priced
 // depend only on the region, so that the result is the same for any order of runs. If guards of its planning fail at
 // the given sizes, specializeRegion continues with the part of the region where the same guards fail.
 func (p *Program) specializeRegion(ctx context.Context, sizes []int) *Specialization {
-	r := p.regionOf(ctx, sizes)
-	if r == nil {
+	region := p.regionOf(ctx, sizes)
+	if region == nil {
 		return nil
 	}
-	within := []func([]int) bool{r.guards.Hold}
+	within := []func([]int) bool{region.guards.Hold}
 	for range maxCuts {
-		spec := p.SpecializationAt(ctx, firstPoint(r.points, within))
+		spec := p.SpecializationAt(ctx, firstPoint(region.points, within))
 		switch {
 		case spec == nil:
 			return nil
@@ -110,13 +110,13 @@ func (p *Program) SearchConditions(ctx context.Context, spec *Specialization, si
 		slices.ContainsFunc(p.hints, func(hint []int) bool { return slices.Equal(hint, spec.Hint) }) {
 		return nil, true // specializations of hints are tried first, for all sizes
 	}
-	r := p.regionOf(ctx, sizes)
-	if r == nil {
+	region := p.regionOf(ctx, sizes)
+	if region == nil {
 		return nil, false
 	}
-	conditions := []func([]int) bool{r.guards.Hold}
+	conditions := []func([]int) bool{region.guards.Hold}
 	for range maxCuts {
-		tried := p.SpecializationAt(ctx, firstPoint(r.points, conditions))
+		tried := p.SpecializationAt(ctx, firstPoint(region.points, conditions))
 		if tried == spec {
 			return conds, true
 		}
@@ -128,11 +128,11 @@ func (p *Program) SearchConditions(ctx context.Context, spec *Specialization, si
 		if len(truths) != len(guards) {
 			break
 		}
-		for i, g := range guards {
+		for i, guard := range guards {
 			if truths[i] {
-				conds = append(conds, g.Cond)
+				conds = append(conds, guard.Cond)
 			} else {
-				conds = append(conds, g.Cond.Not())
+				conds = append(conds, guard.Cond.Not())
 			}
 		}
 		conditions = append(conditions, func(other []int) bool {
@@ -144,10 +144,10 @@ func (p *Program) SearchConditions(ctx context.Context, spec *Specialization, si
 
 // points returns, by open symbol, the sizes at which a specialization for the region of sizes may be priced. The sizes
 // in usual come first. The result is the same for all sizes of the region.
-func (p *Program) points(s *graph.Symbolic, usual, sizes []int) [][]int {
+func (p *Program) points(symbolic *graph.Symbolic, usual, sizes []int) [][]int {
 	bound := map[string]bool{}
-	for _, g := range s.Guards {
-		for _, name := range g.Binds {
+	for _, guard := range symbolic.Guards {
+		for _, name := range guard.Binds {
 			bound[name] = true
 		}
 	}
@@ -164,9 +164,9 @@ func (p *Program) points(s *graph.Symbolic, usual, sizes []int) [][]int {
 		for octave := range maxOctaves {
 			list = append(list, max(usual[i], 8)<<(octave+1))
 		}
-		for _, n := range list {
-			if n = p.Clamp(i, n); !slices.Contains(values[i], n) {
-				values[i] = append(values[i], n)
+		for _, size := range list {
+			if size = p.Clamp(i, size); !slices.Contains(values[i], size) {
+				values[i] = append(values[i], size)
 			}
 		}
 	}
@@ -238,15 +238,15 @@ func (p *Program) PlanAt(ctx context.Context, sizes []int) (*passes.Plan, *Speci
 	if err != nil {
 		return nil, nil, err
 	}
-	o := p.PlanOptions(ctx)
-	o.Check, o.MemoryLimit, o.Price = false, -1, true
+	options := p.PlanOptions(ctx)
+	options.Check, options.MemoryLimit, options.Price = false, -1, true
 	if spec := p.SpecializationFor(ctx, sizes); spec != nil {
-		o.Follow = spec.Decisions
-		if plan, err := passes.Run(g, o); err == nil {
+		options.Follow = spec.Decisions
+		if plan, err := passes.Run(g, options); err == nil {
 			return plan, spec, nil
 		}
 	}
-	o.Follow = nil
-	plan, err := passes.Run(g, o)
+	options.Follow = nil
+	plan, err := passes.Run(g, options)
 	return plan, nil, err
 }

@@ -50,15 +50,16 @@ func SizesOf(inputs []*graph.Value, shapeOf func(name string) ([]int, bool),
 		if !ok || len(shape) != len(v.Dims) {
 			continue
 		}
-		for i, d := range v.Dims {
-			if d.Symbol == "" {
+		for i, dim := range v.Dims {
+			if dim.Symbol == "" {
 				continue
 			}
-			n, known := sizes[d.Symbol]
+			n, known := sizes[dim.Symbol]
 			if !known {
-				sizes[d.Symbol], inputOf[d.Symbol] = shape[i], v.Name
-			} else if other := inputOf[d.Symbol]; n != shape[i] && other != "" {
-				return nil, fmt.Errorf("%s is %d in input %q, but %d in input %q", d.Symbol, n, other, shape[i], v.Name)
+				sizes[dim.Symbol], inputOf[dim.Symbol] = shape[i], v.Name
+			} else if other := inputOf[dim.Symbol]; n != shape[i] && other != "" {
+				return nil, fmt.Errorf("%s is %d in input %q, but %d in input %q", dim.Symbol, n, other,
+					shape[i], v.Name)
 			}
 		}
 	}

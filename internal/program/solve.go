@@ -29,7 +29,7 @@ type solutionRange struct {
 // solution, if an expression without unknowns differs from the size, or if a symbol has several solutions.
 func solve(inputs []*graph.Value, shapeOf func(name string) ([]int, bool), sizes map[string]int,
 	bounds map[string]graph.Bounds) error {
-	s := solver{sizes: sizes, bounds: bounds, ranges: map[string]solutionRange{}}
+	solver := solver{sizes: sizes, bounds: bounds, ranges: map[string]solutionRange{}}
 	for known := -1; known < len(sizes); {
 		known = len(sizes)
 		for _, v := range inputs {
@@ -41,17 +41,18 @@ func solve(inputs []*graph.Value, shapeOf func(name string) ([]int, bool), sizes
 				if d.Expr == "" {
 					continue
 				}
-				if err := s.equation(fmt.Sprintf("size %d of input %q", i, v.Name), d.Expr, shape[i]); err != nil {
+				if err := solver.equation(fmt.Sprintf("size %d of input %q", i, v.Name), d.Expr,
+					shape[i]); err != nil {
 					return fmt.Errorf("input %q: size %d is %d, which does not fit: %w", v.Name, i, shape[i], err)
 				}
 			}
 		}
 	}
-	for _, name := range sorted.Keys(s.ranges) {
+	for _, name := range sorted.Keys(solver.ranges) {
 		if _, known := sizes[name]; !known {
-			r := s.ranges[name]
+			candidates := solver.ranges[name]
 			return fmt.Errorf("%s holds for %s from %d to %d: the shapes of inputs do not determine the size, so it must "+
-				"be given", r.equation, name, r.lo, r.hi)
+				"be given", candidates.equation, name, candidates.lo, candidates.hi)
 		}
 	}
 	return nil
@@ -60,11 +61,11 @@ func solve(inputs []*graph.Value, shapeOf func(name string) ([]int, bool), sizes
 // equation solves text = n. place is the description of the size in errors.
 func (s *solver) equation(place, text string, n int) error {
 	env, open, knownSizes := sym.NewEnv(), map[string]sym.Int{}, map[string]int{}
-	e, err := (graph.Dim{Expr: text}).In(lookupSymbols(text, env, open, knownSizes, s.sizes))
+	expression, err := (graph.Dim{Expr: text}).In(lookupSymbols(text, env, open, knownSizes, s.sizes))
 	if err != nil {
 		return fmt.Errorf("%s%s: %w", text, atSizes(knownSizes), err)
 	}
-	value, known := e.Known()
+	value, known := expression.Known()
 	switch {
 	case known && value != n:
 		return fmt.Errorf("%s is %d%s", text, value, atSizes(knownSizes))
@@ -72,33 +73,34 @@ func (s *solver) equation(place, text string, n int) error {
 		return nil
 	}
 	for name := range open {
-		sign, ok := e.Trend(envName)
+		sign, ok := expression.Trend(envName)
 		if !ok || sign == 0 {
 			return nil // another input may determine it; else the run reports the assumed size
 		}
-		r := solutionRange{lo: s.bounds[name].Min, hi: tensor.MaxBytes, equation: fmt.Sprintf("%s = %d (%s)", text, n, place)}
+		solved := solutionRange{lo: s.bounds[name].Min, hi: tensor.MaxBytes,
+			equation: fmt.Sprintf("%s = %d (%s)", text, n, place)}
 		if maxSize := s.bounds[name].Max; maxSize > 0 {
-			r.hi = maxSize
+			solved.hi = maxSize
 		}
 		old, hasRange := s.ranges[name]
 		if hasRange {
-			r.lo, r.hi = old.lo, old.hi
+			solved.lo, solved.hi = old.lo, old.hi
 		}
-		if r.lo, r.hi, err = solutions(e, sign, n, r.lo, r.hi); err != nil {
+		if solved.lo, solved.hi, err = solutions(expression, sign, n, solved.lo, solved.hi); err != nil {
 			return fmt.Errorf("%s: %w", text, err)
 		}
-		if hasRange && r.lo == old.lo && r.hi == old.hi {
-			r.equation = old.equation
+		if hasRange && solved.lo == old.lo && solved.hi == old.hi {
+			solved.equation = old.equation
 		}
 		switch {
-		case r.lo > r.hi && hasRange:
+		case solved.lo > solved.hi && hasRange:
 			return fmt.Errorf("it is %s, but no %s from %d to %d gives this size, and %s holds for these %s only%s", text, name,
 				old.lo, old.hi, old.equation, name, atSizes(knownSizes))
-		case r.lo > r.hi:
+		case solved.lo > solved.hi:
 			return fmt.Errorf("it is %s, but no %s gives this size%s", text, name, atSizes(knownSizes))
 		}
-		if s.ranges[name] = r; r.lo == r.hi {
-			s.sizes[name] = r.lo
+		if s.ranges[name] = solved; solved.lo == solved.hi {
+			s.sizes[name] = solved.lo
 		}
 	}
 	return nil
@@ -106,10 +108,10 @@ func (s *solver) equation(place, text string, n int) error {
 
 // solutions returns the first and the last size from lo to hi at which a monotonic expression equals n. If there is no
 // such size, first is greater than last. sign is 1 for a rising expression and -1 for a falling expression.
-func solutions(e sym.Int, sign, n, lo, hi int) (first, last int, err error) {
+func solutions(expression sym.Int, sign, n, low, high int) (first, last int, err error) {
 	// Sizes far beyond the solution overflow, so the range grows by doubling until it contains the solution.
 	reaches := func(size, n int) bool {
-		value, evalErr := e.At(sym.Binding{envName: size})
+		value, evalErr := expression.At(sym.Binding{envName: size})
 		if evalErr != nil {
 			err = evalErr
 		}
@@ -117,13 +119,13 @@ func solutions(e sym.Int, sign, n, lo, hi int) (first, last int, err error) {
 	}
 	searchEnd := func(n int) int {
 		for step := 1; ; step *= 2 {
-			if end := lo + step; end >= hi || reaches(end, n) {
-				return min(end, hi)
+			if end := low + step; end >= high || reaches(end, n) {
+				return min(end, high)
 			}
 		}
 	}
 	firstReaching := func(n int) int { // the first size at which e reaches n
-		return lo + sort.Search(searchEnd(n)-lo+1, func(i int) bool { return reaches(lo+i, n) })
+		return low + sort.Search(searchEnd(n)-low+1, func(i int) bool { return reaches(low+i, n) })
 	}
 	first, last = firstReaching(n), firstReaching(n+sign)-1
 	return first, last, err
@@ -146,11 +148,11 @@ func lookupSymbols(text string, env *sym.Env, open map[string]sym.Int, used, siz
 			for range len(open) {
 				symbolName += "_"
 			}
-			s, _ := env.Symbol(symbolName, 0, math.MaxInt, 2) // the name is fresh
-			values[name], open[name] = s, s
+			symbol, _ := env.Symbol(symbolName, 0, math.MaxInt, 2) // the name is fresh
+			values[name], open[name] = symbol, symbol
 		}
-		s, err := scratch.Symbol(name, 0, math.MaxInt, 2)
-		return s, err == nil
+		symbol, err := scratch.Symbol(name, 0, math.MaxInt, 2)
+		return symbol, err == nil
 	})
 	return values
 }

@@ -21,8 +21,8 @@ import (
 
 // shareConstants replaces the data of large constants by entries of the cache.
 func (p *Program) shareConstants() {
-	c := p.options.Cache
-	if c == nil {
+	cache := p.options.Cache
+	if cache == nil {
 		return
 	}
 	var group errgroup.Group
@@ -32,7 +32,7 @@ func (p *Program) shareConstants() {
 			continue
 		}
 		group.Go(func() error {
-			if t, err := tensor.Over(v.Const.Meta, c.Share(v.Const.Storage())); err == nil {
+			if t, err := tensor.Over(v.Const.Meta, cache.Share(v.Const.Storage())); err == nil {
 				v.Const = t
 			}
 			return nil
@@ -45,8 +45,8 @@ func (p *Program) shareConstants() {
 // uses the folded constants that are stored. Decisions are stored only for built-in strategies and passes, and not if
 // Check, Dump or KeepGoing requires the results of each pass.
 func (p *Program) runPasses(g *graph.Graph, o passes.Options) (*passes.Plan, error) {
-	c := p.options.Cache
-	if c == nil {
+	cache := p.options.Cache
+	if cache == nil {
 		return passes.Run(g, o)
 	}
 	o.FoldStore = p.foldStore
@@ -58,12 +58,12 @@ func (p *Program) runPasses(g *graph.Graph, o passes.Options) (*passes.Plan, err
 	if !ok {
 		return passes.Run(g, o)
 	}
-	if entry := c.Find(key); entry != nil {
-		d, err := passes.DecodeDecisions(entry.Bytes())
+	if entry := cache.Find(key); entry != nil {
+		decisions, err := passes.DecodeDecisions(entry.Bytes())
 		runtime.KeepAlive(entry) // the memory of entry is unmapped when entry is collected
 		if err == nil {
 			follow := o
-			follow.Follow, follow.Price = d, true
+			follow.Follow, follow.Price = decisions, true
 			if plan, err := passes.Run(g, follow); err == nil {
 				return plan, nil
 			}
@@ -73,7 +73,7 @@ func (p *Program) runPasses(g *graph.Graph, o passes.Options) (*passes.Plan, err
 	plan, err := passes.Run(g, o)
 	if err == nil {
 		if text, err := plan.Decisions.Encode(); err == nil {
-			c.Add(key, text)
+			cache.Add(key, text)
 		}
 	}
 	return plan, err
@@ -85,23 +85,23 @@ var target = sync.OnceValue(func() string { return environment.Build() + "\n" + 
 
 // planKey returns the key of the decisions for a graph with its sizes. It returns false if the graph has no digest.
 func (p *Program) planKey(g *graph.Graph, o passes.Options) (diskcache.Key, bool) {
-	h := diskcache.NewHash("plan")
-	fmt.Fprintf(h, "%s\n%s %t %t %v %v %d %s\n", target(), o.Strategy.Name(), p.options.NoFusion, o.Exact,
+	hash := diskcache.NewHash("plan")
+	fmt.Fprintf(hash, "%s\n%s %t %t %v %v %d %s\n", target(), o.Strategy.Name(), p.options.NoFusion, o.Exact,
 		o.SolveLimit, o.Slack, o.MemoryLimit, o.Profile.Digest())
-	if d := o.Device; d != nil {
-		fmt.Fprintf(h, "%s %+v\n", d.Key(), d.Rates())
+	if device := o.Device; device != nil {
+		fmt.Fprintf(hash, "%s %+v\n", device.Key(), device.Rates())
 	}
-	g.Values(func(v *graph.Value) { fmt.Fprintf(h, "%d ", v.Number()) }) // decisions refer to numbers
+	g.Values(func(v *graph.Value) { fmt.Fprintf(hash, "%d ", v.Number()) }) // decisions refer to numbers
 	for _, n := range g.Nodes {
-		fmt.Fprintf(h, "%d ", n.Number())
+		fmt.Fprintf(hash, "%d ", n.Number())
 	}
-	err := graphdigest.Write(context.Background(), h, g, func(v *graph.Value) error {
+	err := graphdigest.Write(context.Background(), hash, g, func(v *graph.Value) error {
 		if v.Const != nil {
-			p.writeConstant(h, v.Const.Meta, v.Const)
+			p.writeConstant(hash, v.Const.Meta, v.Const)
 		}
 		return nil
 	})
-	return diskcache.KeyOf(h), err == nil
+	return diskcache.KeyOf(hash), err == nil
 }
 
 // writeConstant writes the meta of a constant and the key of its data to a hash.
@@ -120,19 +120,19 @@ func (p *Program) foldStore(n *graph.Node, compute func() ([]*tensor.Tensor, err
 	if !ok {
 		return compute()
 	}
-	c, meta := p.options.Cache, n.Out[0].Meta
-	if stored := c.Find(key); stored != nil {
-		if t, err := tensor.Over(meta, stored); err == nil {
-			return []*tensor.Tensor{t}, nil
+	cache, meta := p.options.Cache, n.Out[0].Meta
+	if stored := cache.Find(key); stored != nil {
+		if shared, err := tensor.Over(meta, stored); err == nil {
+			return []*tensor.Tensor{shared}, nil
 		}
 	}
 	out, err := compute()
 	if err != nil || len(out) != 1 || out[0].Offset != 0 {
 		return out, err
 	}
-	if stored := c.Add(key, out[0].Storage().Bytes()); stored != nil {
-		if t, err := tensor.Over(out[0].Meta, stored); err == nil {
-			out[0] = t
+	if stored := cache.Add(key, out[0].Storage().Bytes()); stored != nil {
+		if shared, err := tensor.Over(out[0].Meta, stored); err == nil {
+			out[0] = shared
 		}
 	}
 	return out, nil
@@ -141,29 +141,29 @@ func (p *Program) foldStore(n *graph.Node, compute func() ([]*tensor.Tensor, err
 // foldKey returns the key of the results of a node whose operands are constants. It returns false if an operand or an
 // attribute has no digest.
 func (p *Program) foldKey(n *graph.Node) (diskcache.Key, bool) {
-	h := diskcache.NewHash("fold")
-	fmt.Fprintf(h, "%s\n%q", target(), n.Op.Name)
+	hash := diskcache.NewHash("fold")
+	fmt.Fprintf(hash, "%s\n%q", target(), n.Op.Name)
 	if n.Impl != nil {
-		fmt.Fprintf(h, " %q %q %q", n.Impl.Name, n.Walk.Order, n.Walk.Out)
+		fmt.Fprintf(hash, " %q %q %q", n.Impl.Name, n.Walk.Order, n.Walk.Out)
 	}
 	if form := n.Packing(); form != nil {
-		fmt.Fprintf(h, " %q", form.Form)
-	} else if !graphdigest.Attrs(h, n) {
+		fmt.Fprintf(hash, " %q", form.Form)
+	} else if !graphdigest.Attrs(hash, n) {
 		return diskcache.Key{}, false
 	}
-	for _, a := range n.In {
-		fmt.Fprintf(h, "\n%d ", a.Kind)
+	for _, arg := range n.In {
+		fmt.Fprintf(hash, "\n%d ", arg.Kind)
 		switch {
-		case a.Kind == graph.NumberArg:
-			fmt.Fprintf(h, "%#v", a.Number)
-		case a.Kind == graph.Null:
-		case a.Value == nil || a.Value.Const == nil:
+		case arg.Kind == graph.NumberArg:
+			fmt.Fprintf(hash, "%#v", arg.Number)
+		case arg.Kind == graph.Null:
+		case arg.Value == nil || arg.Value.Const == nil:
 			return diskcache.Key{}, false
 		default:
-			p.writeConstant(h, a.Value.Meta, a.Value.Const)
+			p.writeConstant(hash, arg.Value.Meta, arg.Value.Const)
 		}
 	}
 	m := n.Out[0].Meta
-	fmt.Fprintf(h, "\n%v %v %v %d", m.DType, m.Shape, m.Strides, m.Offset)
-	return diskcache.KeyOf(h), true
+	fmt.Fprintf(hash, "\n%v %v %v %d", m.DType, m.Shape, m.Strides, m.Offset)
+	return diskcache.KeyOf(hash), true
 }

@@ -25,28 +25,28 @@ func (p *Program) Source() *graph.Graph { return p.graph }
 
 // SizesByName returns sizes of the open symbols by name.
 func (p *Program) SizesByName(sizes []int) map[string]int {
-	m := make(map[string]int, len(sizes))
+	byName := make(map[string]int, len(sizes))
 	for i, name := range p.openSymbols {
-		m[name] = sizes[i]
+		byName[name] = sizes[i]
 	}
-	return m
+	return byName
 }
 
 // Clamp returns n clamped to the bounds of open symbol i.
 func (p *Program) Clamp(i, n int) int {
-	b := p.graph.Symbols[p.openSymbols[i]]
-	if n = max(n, b.Min); b.Max > 0 {
-		n = min(n, b.Max)
+	bounds := p.graph.Symbols[p.openSymbols[i]]
+	if n = max(n, bounds.Min); bounds.Max > 0 {
+		n = min(n, bounds.Max)
 	}
 	return n
 }
 
 // distance measures the difference between two lists of sizes: the sum of the absolute logarithms of their ratios.
-func distance(a, b []int) (d float64) {
+func distance(a, b []int) (sum float64) {
 	for i := range a {
-		d += math.Abs(math.Log(float64(max(a[i], 1)) / float64(max(b[i], 1))))
+		sum += math.Abs(math.Log(float64(max(a[i], 1)) / float64(max(b[i], 1))))
 	}
-	return d
+	return sum
 }
 
 // Symbolic infers the graph for unknown sizes. At each branch it takes the direction that inference takes at the given
@@ -57,11 +57,11 @@ func (p *Program) Symbolic(ctx context.Context, sizes []int) (*graph.Symbolic, e
 		return nil, err
 	}
 	g.SetContext(ctx)
-	s, err := g.Symbolic(p.SizesByName(sizes))
-	if s != nil && s.Graph != nil {
-		s.Graph.SetContext(context.Background()) // the graph is used after ctx has ended
+	symbolic, err := g.Symbolic(p.SizesByName(sizes))
+	if symbolic != nil && symbolic.Graph != nil {
+		symbolic.Graph.SetContext(context.Background()) // the graph is used after ctx has ended
 	}
-	return s, err
+	return symbolic, err
 }
 
 // Evaluator compiles expressions over the open symbols, and conditions on them.
@@ -84,20 +84,21 @@ type SymbolicPlan struct {
 // SymbolicPlanOf plans the graph for unknown sizes by the decisions of a specialization. If the expressions do not
 // decide a branch, SymbolicPlanOf takes the direction that planning takes at the given sizes.
 func (p *Program) SymbolicPlanOf(ctx context.Context, spec *Specialization, sizes []int) (*SymbolicPlan, error) {
-	s, err := p.Symbolic(ctx, sizes)
+	symbolic, err := p.Symbolic(ctx, sizes)
 	if err != nil {
 		return nil, fmt.Errorf("for unknown sizes: %w", err)
 	}
-	inferenceGuards := slices.Clone(s.Guards) // planning appends guards, which belong to no node, to the environment
-	o := p.PlanOptions(ctx)
-	o.Follow, o.Check, o.MemoryLimit = spec.Decisions, false, -1
-	plan, err := passes.Run(s.Graph, o)
+	// Planning appends guards, which belong to no node, to the environment.
+	inferenceGuards := slices.Clone(symbolic.Guards)
+	options := p.PlanOptions(ctx)
+	options.Follow, options.Check, options.MemoryLimit = spec.Decisions, false, -1
+	plan, err := passes.Run(symbolic.Graph, options)
 	if err != nil {
 		return nil, fmt.Errorf("planning for unknown sizes: %w", err)
 	}
-	f := &SymbolicPlan{Symbolic: s, Planned: plan.Graph, Guards: inferenceGuards}
-	for _, cond := range s.Env.Guards()[len(inferenceGuards):] {
-		f.Guards = append(f.Guards, graph.Guard{Cond: cond})
+	symbolicPlan := &SymbolicPlan{Symbolic: symbolic, Planned: plan.Graph, Guards: inferenceGuards}
+	for _, cond := range symbolic.Env.Guards()[len(inferenceGuards):] {
+		symbolicPlan.Guards = append(symbolicPlan.Guards, graph.Guard{Cond: cond})
 	}
-	return f, nil
+	return symbolicPlan, nil
 }

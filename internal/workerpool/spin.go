@@ -74,8 +74,8 @@ type Lock struct{ locked atomic.Uint32 }
 // Lock acquires the lock.
 func (l *Lock) Lock() {
 	for !l.locked.CompareAndSwap(0, 1) {
-		for turns := 1; l.locked.Load() != 0; turns++ {
-			if turns%spinsPerYield == 0 {
+		for attempts := 1; l.locked.Load() != 0; attempts++ {
+			if attempts%spinsPerYield == 0 {
 				runtime.Gosched() // the holder may wait for a core
 			}
 			pause()

@@ -61,7 +61,7 @@ func (j *Job) Begin() { openJobs.Add(1) }
 
 // RequestWorkers requests n workers, and wakes a waiting owner. If too few workers are awake, the policy decides
 // whether more are started.
-func (j *Job) RequestWorkers(n int, worth StartPolicy) {
+func (j *Job) RequestWorkers(n int, policy StartPolicy) {
 	start := 0
 	poolLock.Lock()
 	if n > 0 {
@@ -70,11 +70,11 @@ func (j *Job) RequestWorkers(n int, worth StartPolicy) {
 			requestingJobs.Store(int32(len(jobs)))
 		}
 		j.requestedWorkers = max(j.requestedWorkers, n)
-		start = workersToStart(n, worth)
+		start = workersToStart(n, policy)
 	}
-	asleep := j.recordEvent()
+	mustWake := j.recordEvent()
 	poolLock.Unlock()
-	if asleep {
+	if mustWake {
 		j.wake <- struct{}{}
 	}
 	startWorkers(start)
@@ -82,20 +82,20 @@ func (j *Job) RequestWorkers(n int, worth StartPolicy) {
 
 // Expect announces a call of RequestWorkers, so that workers are awake by then. It starts workers if fewer than n are
 // awake. They spin until the call, or until their spin time ends.
-func Expect(n int, worth StartPolicy) {
+func Expect(n int, policy StartPolicy) {
 	if int(idleWorkers.Load()) >= n {
 		return
 	}
 	poolLock.Lock()
-	start := workersToStart(n, worth)
+	start := workersToStart(n, policy)
 	poolLock.Unlock()
 	startWorkers(start)
 }
 
 // workersToStart returns the number of workers to start so that n workers are awake. It adds this number to the workers
 // of the pool. The lock must be held.
-func workersToStart(n int, worth StartPolicy) (start int) {
-	if awake := int(idleWorkers.Load()); n > awake && worth.startsWorkers() {
+func workersToStart(n int, policy StartPolicy) (start int) {
+	if awake := int(idleWorkers.Load()); n > awake && policy.startsWorkers() {
 		start = max(min(n-awake, max(runtime.GOMAXPROCS(0)-1, n)-workers), 0)
 		workers += start
 		idleWorkers.Add(int32(start))
@@ -119,36 +119,36 @@ func noop() {}
 
 // Ready reports whether a call of RequestWorkers with this policy would get workers: some are awake, or would be
 // started. If not, the caller need not prepare shared work, which saves some tenths of a microsecond.
-func Ready(worth StartPolicy) bool {
-	if idleWorkers.Load() > 0 || worth == StartAlways {
+func Ready(policy StartPolicy) bool {
+	if idleWorkers.Load() > 0 || policy == StartAlways {
 		return true
 	}
-	if worth == StartNone {
+	if policy == StartNone {
 		return false
 	}
 	poolLock.Lock()
 	defer poolLock.Unlock()
-	return worth.startsWorkers()
+	return policy.startsWorkers()
 }
 
 // startsWorkers decides whether a call with this policy starts workers. It counts the calls that start none.
-func (w StartPolicy) startsWorkers() bool {
-	if w == StartIfUsedRecently && skipCalls > 0 {
+func (policy StartPolicy) startsWorkers() bool {
+	if policy == StartIfUsedRecently && skipCalls > 0 {
 		skipCalls--
 		return false
 	}
-	if w == StartIfUsedRecently && coresContended() {
+	if policy == StartIfUsedRecently && coresContended() {
 		return false
 	}
-	return w != StartNone
+	return policy != StartNone
 }
 
 // recordEvent counts an event. It reports whether the owner must be woken.
 func (j *Job) recordEvent() bool {
 	j.events.Add(1)
-	asleep := j.ownerSleeps
+	mustWake := j.ownerSleeps
 	j.ownerSleeps = false
-	return asleep
+	return mustWake
 }
 
 // EventCount returns the number of events so far, for Wait and Linger. The caller reads it before it looks for work.
@@ -158,16 +158,16 @@ func (j *Job) EventCount() uint32 { return j.events.Load() }
 // RequestWorkers and workers that leave. If the job has no workers, Wait returns immediately. It reports whether the
 // job has workers.
 func (j *Job) Wait(seen uint32) bool {
-	for l := (spinner{}); ; {
+	for spinning := (spinner{}); ; {
 		poolLock.Lock()
-		n := j.joinedWorkers
+		joined := j.joinedWorkers
 		poolLock.Unlock()
-		if n == 0 || j.events.Load() != seen {
-			return n > 0
+		if joined == 0 || j.events.Load() != seen {
+			return joined > 0
 		}
 		maySpin := true
 		for maySpin && j.events.Load() == seen {
-			maySpin = l.spin()
+			maySpin = spinning.spin()
 		}
 		if !maySpin {
 			j.sleep(seen)
@@ -194,8 +194,8 @@ func (j *Job) sleep(seen uint32) {
 // of the job. It returns true if the worker should look for work again, and false after a while or if other jobs
 // request workers. A lingering worker still belongs to the job, and is not requested again.
 func (j *Job) Linger(seen uint32) bool {
-	for l := (spinner{}); j.events.Load() == seen; {
-		if requestingJobs.Load() > 0 || !l.spin() {
+	for spinning := (spinner{}); j.events.Load() == seen; {
+		if requestingJobs.Load() > 0 || !spinning.spin() {
 			return false
 		}
 	}
@@ -209,10 +209,10 @@ func (j *Job) End() {
 		j.requestedWorkers = 0
 		removeJob(j)
 	}
-	n := j.joinedWorkers
+	joined := j.joinedWorkers
 	j.events.Add(1) // for lingering workers
 	poolLock.Unlock()
-	for n > 0 {
+	for joined > 0 {
 		seen := j.EventCount()
 		if !j.Wait(seen) {
 			break
@@ -232,16 +232,16 @@ func removeJob(j *Job) {
 // worker is the body of a worker's goroutine.
 func worker() {
 	joined := false
-	for l := (spinner{}); ; {
+	for spinning := (spinner{}); ; {
 		if requestingJobs.Load() > 0 {
 			if j := join(); j != nil {
 				joined = true
 				j.help()
-				l = spinner{}
+				spinning = spinner{}
 				continue
 			}
 		}
-		if !l.spin() && leave(joined) {
+		if !spinning.spin() && leave(joined) {
 			return
 		}
 	}
@@ -275,9 +275,9 @@ func (j *Job) help() {
 		} else {
 			workers--
 		}
-		asleep := j.recordEvent()
+		mustWake := j.recordEvent()
 		poolLock.Unlock()
-		if asleep {
+		if mustWake {
 			j.wake <- struct{}{}
 		}
 	}()
