@@ -1,4 +1,4 @@
-// Package backend runs nodes of graphs on devices: it makes a graph.Device of a driver's device.
+// Package backend runs nodes of graphs on devices (GPUs). It implements graph.Device with the device of a driver.
 package backend
 
 import (
@@ -25,20 +25,22 @@ type Device struct {
 	prices           *machine.Profile
 	upload, download graph.Impl
 
-	mu      sync.Mutex // of driver and kernels
+	mu      sync.Mutex // guards driver and kernels
 	kernels map[[sha256.Size]byte]*sharedKernel
 }
 
-// New returns a device with estimated prices.
-func New(d device.Device) *Device {
-	b := &Device{driver: d, info: d.Info(), rates: estimatedRates(d.Info()),
+// New returns a Device for an open device of a driver. Its prices are estimates.
+func New(driver device.Device) *Device {
+	created := &Device{driver: driver, info: driver.Info(), rates: estimatedRates(driver.Info()),
 		kernels: map[[sha256.Size]byte]*sharedKernel{}}
-	b.prices = b.rates.Profile()
-	b.upload = graph.Impl{Name: "upload", Doc: "Copies from the host to the device.", Place: tensor.Device,
+	created.prices = created.rates.Profile()
+	created.upload = graph.Impl{Name: "upload", Doc: "Copies from the host to the device.", Place: tensor.Device,
 		Walks: transferWalks, Read: readsSameLayout, Work: transferWork(machine.DeviceUpload), Lower: lowerUpload}
-	b.download = graph.Impl{Name: "download", Doc: "Copies from the device to the host.", Source: tensor.Device,
-		Walks: transferWalks, Read: readsSameLayout, Work: transferWork(machine.DeviceDownload), Lower: lowerDownload}
-	return b
+	created.download = graph.Impl{Name: "download", Doc: "Copies from the device to the host.",
+		Source: tensor.Device,
+		Walks:  transferWalks, Read: readsSameLayout, Work: transferWork(machine.DeviceDownload),
+		Lower: lowerDownload}
+	return created
 }
 
 // First returns the first device of a list, and closes the others.
@@ -63,8 +65,8 @@ func (d *Device) Describe() string {
 // Key implements graph.Device.
 func (d *Device) Key() string { return fmt.Sprintf("%+v", d.info) }
 
-// Inexact implements graph.Device. Operations that the device does not round correctly are computed by others, or on
-// the host: see package lower. Sums and products cannot be replaced.
+// Inexact implements graph.Device. It lists sums and products only: package lower replaces other operations that the
+// device does not round correctly, or rejects them.
 func (d *Device) Inexact() string {
 	var list []string
 	if !d.info.Promise.Exact32 {
@@ -106,29 +108,29 @@ func (m *memory) Free() {
 
 // Alloc implements graph.Device.
 func (d *Device) Alloc(bytes int) (graph.DeviceMemory, error) {
-	b, err := d.alloc(bytes, false)
+	buffer, err := d.alloc(bytes, false)
 	if err != nil {
 		return nil, err
 	}
-	return &memory{d, b}, nil
+	return &memory{d, buffer}, nil
 }
 
 func (d *Device) alloc(bytes int, host bool) (*device.Buffer, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	b, err := d.driver.Alloc(max(bytes, 1), host)
+	buffer, err := d.driver.Alloc(max(bytes, 1), host)
 	if err != nil {
 		return nil, fmt.Errorf("%s of memory on %s: %w", machine.Bytes(bytes), d.Describe(), err)
 	}
-	return b, nil
+	return buffer, nil
 }
 
 // compiled is a program whose kernels are compiled.
 type compiled struct {
 	launches []launch
-	scratch  int   // see lower.Program
-	fault    error // of a run that sets the fault word; nil if the program does not write the word
-	sizes    []int // of an element, by result and then by operand
+	scratch  int   // bytes of scratch memory: see lower.Program
+	fault    error // the error of a run that sets the fault word; nil if the program does not write the word
+	sizes    []int // bytes of an element, by result and then by operand
 }
 
 // launch is a launch with its compiled kernel.
@@ -141,44 +143,44 @@ type launch struct {
 type sharedKernel struct {
 	device.Kernel
 	digest [sha256.Size]byte
-	users  int
+	users  int // number of launches of compiled programs
 }
 
-// compile compiles the kernels of a program. They are freed when the compiled programs with them are unreachable.
-func (d *Device) compile(p *lower.Program) (*compiled, error) {
+// compile compiles the kernels of a program. A kernel is freed when all compiled programs that use it are unreachable.
+func (d *Device) compile(lowered *lower.Program) (*compiled, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	c := &compiled{scratch: p.Scratch}
-	for _, l := range p.Launches {
-		digest := l.Kernel.Digest()
-		k := d.kernels[digest]
-		if k == nil {
-			one, err := d.driver.Compile(l.Kernel)
+	program := &compiled{scratch: lowered.Scratch}
+	for _, source := range lowered.Launches {
+		digest := source.Kernel.Digest()
+		kernel := d.kernels[digest]
+		if kernel == nil {
+			driverKernel, err := d.driver.Compile(source.Kernel)
 			if err != nil {
-				d.release(c.launches)
+				d.release(program.launches)
 				return nil, err
 			}
-			k = &sharedKernel{Kernel: one, digest: digest}
-			d.kernels[digest] = k
+			kernel = &sharedKernel{Kernel: driverKernel, digest: digest}
+			d.kernels[digest] = kernel
 		}
-		k.users++
-		l.Kernel = nil
-		c.launches = append(c.launches, launch{l, k})
+		kernel.users++
+		source.Kernel = nil
+		program.launches = append(program.launches, launch{source, kernel})
 	}
-	runtime.AddCleanup(c, func(list []launch) {
+	runtime.AddCleanup(program, func(list []launch) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.release(list)
-	}, c.launches)
-	return c, nil
+	}, program.launches)
+	return program, nil
 }
 
-// release frees the kernels of launches that have no other users.
+// release ends the use of kernels by launches, and frees the kernels without users. The lock must be held.
 func (d *Device) release(list []launch) {
-	for _, l := range list {
-		if l.kernel.users--; l.kernel.users == 0 {
-			delete(d.kernels, l.kernel.digest)
-			l.kernel.Free()
+	for _, freed := range list {
+		if freed.kernel.users--; freed.kernel.users == 0 {
+			delete(d.kernels, freed.kernel.digest)
+			freed.kernel.Free()
 		}
 	}
 }

@@ -19,7 +19,9 @@ func (d *Device) Impl(op *graph.Op) *graph.Impl {
 	impl, _ := op.Derived(implKey{d}, func() any {
 		return &graph.Impl{Name: d.Name(), Doc: "Kernels on " + d.Describe() + ".",
 			Place: tensor.Device, Source: tensor.Device,
-			Walks: func(call *graph.Call, candidates []tensor.Order) []graph.Walk { return d.walks(op, call, candidates) },
+			Walks: func(call *graph.Call, candidates []tensor.Order) []graph.Walk {
+				return d.walks(op, call, candidates)
+			},
 			Read: func(call *graph.Call, walk graph.Walk, _ int, meta tensor.Meta) (graph.Work, bool) {
 				return readWork(op, call, walk, meta)
 			},
@@ -63,29 +65,30 @@ func (d *Device) walks(op *graph.Op, call *graph.Call, candidates []tensor.Order
 	return list
 }
 
-// denseCall returns a call with row-major operands, and with results in the layouts of a walk.
+// denseCall returns a copy of a call with row-major operands, and with results in the layouts of a walk.
 func denseCall(call *graph.Call, walk graph.Walk) *graph.Call {
-	c := *call
-	c.In, c.Out = slices.Clone(call.In), slices.Clone(call.Out)
-	for i, a := range call.In {
-		if a.Kind == graph.TensorArg {
-			m, v := a.Meta(), a.Value
-			m = tensor.New(m.DType, m.Shape...)
-			c.In[i] = graph.Of(&graph.Value{Name: v.Name, Meta: m, Type: m.Type(), Const: v.Const})
+	dense := *call
+	dense.In, dense.Out = slices.Clone(call.In), slices.Clone(call.Out)
+	for i, arg := range call.In {
+		if arg.Kind == graph.TensorArg {
+			operandMeta, value := arg.Meta(), arg.Value
+			operandMeta = tensor.New(operandMeta.DType, operandMeta.Shape...)
+			dense.In[i] = graph.Of(&graph.Value{Name: value.Name, Meta: operandMeta,
+				Type: operandMeta.Type(), Const: value.Const})
 		}
 	}
 	for i, meta := range call.Out {
-		c.Out[i] = walk.ResultLayout(i, meta)
+		dense.Out[i] = walk.ResultLayout(i, meta)
 	}
-	return &c
+	return &dense
 }
 
-// program returns the launches of a call. Their buffers are the results and operands of the call.
+// program returns the program that computes a call. Its buffers are the results and operands of the call.
 func (d *Device) program(op *graph.Op, call *graph.Call) (*lower.Program, error) {
 	align := make([]int, 0, len(call.Out)+len(call.In))
 	alignOf := func(meta tensor.Meta) int {
-		a := meta.Offset*meta.DType.Size() | bufferAlign
-		return a & -a
+		address := meta.Offset*meta.DType.Size() | bufferAlign
+		return address & -address
 	}
 	for _, meta := range call.Out {
 		align = append(align, alignOf(meta))
@@ -99,7 +102,7 @@ func (d *Device) program(op *graph.Op, call *graph.Call) (*lower.Program, error)
 // bufferAlign is the alignment that all memory of a device has.
 const bufferAlign = 16
 
-// lower makes the kernel of a call.
+// lower compiles a call to a kernel.
 func (d *Device) lower(op *graph.Op, call *graph.Call) (*graph.Kernel, error) {
 	program, err := d.program(op, call)
 	if err != nil {
@@ -119,30 +122,30 @@ func (d *Device) lower(op *graph.Op, call *graph.Call) (*graph.Kernel, error) {
 		compiled.sizes = append(compiled.sizes, call.Meta(i).DType.Size())
 	}
 	kernel := &graph.Kernel{Place: tensor.Device, Scratch: program.Scratch, InPlace: inPlace(op, call)}
-	kernel.Phases = []graph.Phase{{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
-		q, ok := m.Queue.(*queue)
+	kernel.Phases = []graph.Phase{{Chunks: 1, Run: func(mem *graph.Mem, _ int) error {
+		deviceQueue, ok := mem.Queue.(*queue)
 		if !ok {
 			return errOtherMemory
 		}
-		return q.launch(compiled, m.Addresses, m.Ptrs)
+		return deviceQueue.launch(compiled, mem.Addresses, mem.Ptrs)
 	}}}
 	return kernel, nil
 }
 
-// inPlace returns the results that may overwrite operands: those of one expression of elements, because a thread reads
-// its elements before it writes them.
+// inPlace returns the pairs of a result and an operand that it may overwrite. There are such pairs only if the call is
+// one elementwise expression: a thread then reads its elements before it writes them.
 func inPlace(op *graph.Op, call *graph.Call) (list []graph.InPlace) {
 	forms, err := graph.FormsOf(op, call)
 	if err != nil || len(forms) != 1 {
 		return nil
 	}
-	f, ok := forms[0].(*graph.Elements)
+	elements, ok := forms[0].(*graph.Elements)
 	if !ok {
 		return nil
 	}
-	outs := len(f.Code.Out)
-	for _, to := range f.Operands[:outs] {
-		for _, from := range f.Operands[outs:] {
+	outs := len(elements.Code.Out)
+	for _, to := range elements.Operands[:outs] {
+		for _, from := range elements.Operands[outs:] {
 			if from.Meta.DType.Size() == to.Meta.DType.Size() && from.Meta.SameAddresses(to.Meta) &&
 				from.Offset == 0 && to.Offset == 0 {
 				list = append(list, graph.InPlace{Out: to.Index, In: from.Index - len(call.Out)})
@@ -160,29 +163,31 @@ func transferWalks(call *graph.Call, candidates []tensor.Order) (list []graph.Wa
 	return list
 }
 
-// readsSameLayout accepts the layout that the result has.
+// readsSameLayout accepts an operand only in the layout of the result. Reading it costs no additional work.
 func readsSameLayout(call *graph.Call, walk graph.Walk, _ int, meta tensor.Meta) (work graph.Work, ok bool) {
 	return work, len(call.Out) == 1 && walk.ResultLayout(0, call.Out[0]).SameAddresses(meta)
 }
 
-// lowerUpload makes the kernel of an upload.
+// lowerUpload returns the kernel of an upload.
 func lowerUpload(call *graph.Call) (*graph.Kernel, error) {
 	bytes, err := transferBytes(call)
-	return &graph.Kernel{Place: tensor.Device, Phases: []graph.Phase{{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
-		return m.Queue.Upload(m.Addresses[0], unsafe.Slice((*byte)(m.Ptrs[1]), bytes))
-	}}}}, err
+	upload := func(mem *graph.Mem, _ int) error {
+		return mem.Queue.Upload(mem.Addresses[0], unsafe.Slice((*byte)(mem.Ptrs[1]), bytes))
+	}
+	return &graph.Kernel{Place: tensor.Device, Phases: []graph.Phase{{Chunks: 1, Run: upload}}}, err
 }
 
-// lowerDownload makes the kernel of a download.
+// lowerDownload returns the kernel of a download.
 func lowerDownload(call *graph.Call) (*graph.Kernel, error) {
 	bytes, err := transferBytes(call)
-	return &graph.Kernel{Place: tensor.Host, Phases: []graph.Phase{{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
-		q, ok := m.Queue.(*queue)
+	download := func(mem *graph.Mem, _ int) error {
+		deviceQueue, ok := mem.Queue.(*queue)
 		if !ok {
 			return errOtherMemory
 		}
-		return q.download(unsafe.Slice((*byte)(m.Ptrs[0]), bytes), m.Addresses[1])
-	}}}}, err
+		return deviceQueue.download(unsafe.Slice((*byte)(mem.Ptrs[0]), bytes), mem.Addresses[1])
+	}
+	return &graph.Kernel{Place: tensor.Host, Phases: []graph.Phase{{Chunks: 1, Run: download}}}, err
 }
 
 // transferBytes returns the size of a transferred value.

@@ -9,18 +9,21 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// estimatedRates returns rates of a device that is not measured.
+// estimatedRates returns the rates that are assumed for a device until it is measured.
 func estimatedRates(info device.Info) machine.DeviceRates {
-	r := machine.DeviceRates{Device: info.Name}
+	rates := machine.DeviceRates{Device: info.Name}
 	switch info.Kind {
 	case "discrete":
-		r.StepPS, r.WaitPS, r.BytePS, r.OperationPS, r.UploadPS, r.DownloadPS = 5e6, 3e7, 1, .2, 80, 80
+		rates.StepPS, rates.WaitPS, rates.BytePS, rates.OperationPS = 5e6, 3e7, 1, .2
+		rates.UploadPS, rates.DownloadPS = 80, 80
 	case "integrated":
-		r.StepPS, r.WaitPS, r.BytePS, r.OperationPS, r.UploadPS, r.DownloadPS = 5e6, 3e7, 20, 1, 100, 100
+		rates.StepPS, rates.WaitPS, rates.BytePS, rates.OperationPS = 5e6, 3e7, 20, 1
+		rates.UploadPS, rates.DownloadPS = 100, 100
 	default: // a processor
-		r.StepPS, r.WaitPS, r.BytePS, r.OperationPS, r.UploadPS, r.DownloadPS = 2e7, 1e8, 100, 100, 100, 100
+		rates.StepPS, rates.WaitPS, rates.BytePS, rates.OperationPS = 2e7, 1e8, 100, 100
+		rates.UploadPS, rates.DownloadPS = 100, 100
 	}
-	return r
+	return rates
 }
 
 // priced is a device with other rates.
@@ -37,7 +40,9 @@ func (p *priced) Rates() machine.DeviceRates { return p.rates }
 func (p *priced) Prices() *machine.Profile { return p.prices }
 
 // WithRates implements graph.Device.
-func (d *Device) WithRates(r machine.DeviceRates) graph.Device { return &priced{d, r, r.Profile()} }
+func (d *Device) WithRates(rates machine.DeviceRates) graph.Device {
+	return &priced{d, rates, rates.Profile()}
+}
 
 // transferWork returns the work of a transfer.
 func transferWork(unit string) func(*graph.Call, graph.Walk) graph.Work {
@@ -51,7 +56,7 @@ func transferWork(unit string) func(*graph.Call, graph.Walk) graph.Work {
 	}
 }
 
-// work returns the work of the kernels of a call whose operands have the layouts that suit them.
+// work returns the work of the kernels of a call. It assumes that operands have the layouts that suit the kernels.
 func work(op *graph.Op, call *graph.Call) (work graph.Work) {
 	metas := slices.Clone(call.Out)
 	for i := range call.In {
@@ -63,43 +68,43 @@ func work(op *graph.Op, call *graph.Call) (work graph.Work) {
 		return work
 	}
 	operations := 0.0
-	for _, f := range forms {
+	for _, form := range forms {
 		work.Steps++
-		switch f := f.(type) {
+		switch form := form.(type) {
 		case *graph.Elements:
-			for _, o := range f.Operands {
-				stream(graph.Dense, o.Meta)
+			for _, operand := range form.Operands {
+				stream(graph.Dense, operand.Meta)
 			}
-			operations += float64(f.Operands[0].Meta.Numel()) * float64(len(f.Code.Insts))
+			operations += float64(form.Operands[0].Meta.Numel()) * float64(len(form.Code.Insts))
 		case *graph.Rows:
 			for i := range call.Out {
 				stream(graph.Dense, metas[i])
 			}
-			for _, i := range f.In {
+			for _, i := range form.In {
 				stream(graph.Dense, call.Meta(i))
 			}
-			operations += float64(tensor.Numel(f.Shape)) * float64(len(f.Code.Insts))
+			operations += float64(tensor.Numel(form.Shape)) * float64(len(form.Code.Insts))
 		case *graph.Gather:
-			for i, o := range f.Operands {
+			for i, operand := range form.Operands {
 				if i == 1 { // as many bytes of the table as the output has
-					o = f.Operands[0]
-					stream(graph.Gathered, metas[o.Index])
+					operand = form.Operands[0]
+					stream(graph.Gathered, metas[operand.Index])
 					continue
 				}
-				stream(graph.Dense, metas[o.Index])
+				stream(graph.Dense, metas[operand.Index])
 			}
 		case *graph.Contraction:
-			for _, o := range []graph.ContractionOperand{f.Out, f.A, f.B} {
-				stream(graph.Dense, metas[o.Index])
+			for _, operand := range []graph.ContractionOperand{form.Out, form.A, form.B} {
+				stream(graph.Dense, metas[operand.Index])
 			}
-			if f.HasAdd {
-				stream(graph.Dense, metas[f.Add.Index])
+			if form.HasAdd {
+				stream(graph.Dense, metas[form.Add.Index])
 			}
-			n := 1.0
-			for _, l := range f.Loops {
-				n *= float64(l.Size)
+			products := 1.0
+			for _, loop := range form.Loops {
+				products *= float64(loop.Size)
 			}
-			operations, work.Flops = operations+n, work.Flops+n
+			operations, work.Flops = operations+products, work.Flops+products
 		}
 	}
 	work.Flops += operations
@@ -108,16 +113,18 @@ func work(op *graph.Op, call *graph.Call) (work graph.Work) {
 	return work
 }
 
-// maxStrided is the maximum extent in elements of an operand that is not dense: kernels have 32-bit offsets.
+// maxStrided is the maximum extent in elements of an operand that is not dense: kernels compute 32-bit offsets.
 const maxStrided = 1 << 28
 
-// readWork returns the additional work of an operand in another layout than the one that suits the kernels.
+// readWork returns the additional work of reading an operand in the layout of meta instead of the layout that suits the
+// kernels. ok is false if the kernels cannot read the layout of meta.
 func readWork(op *graph.Op, call *graph.Call, walk graph.Walk, meta tensor.Meta) (work graph.Work, ok bool) {
 	if len(call.Out) == 0 {
 		return work, true
 	}
+	isNegative := func(stride int) bool { return stride < 0 }
 	if !meta.IsNonOverlappingAndDense() &&
-		(meta.Extent() > maxStrided || slices.ContainsFunc(meta.Strides, func(s int) bool { return s < 0 })) {
+		(meta.Extent() > maxStrided || slices.ContainsFunc(meta.Strides, isNegative)) {
 		return work, false
 	}
 	result := walk.ResultLayout(0, call.Out[0])

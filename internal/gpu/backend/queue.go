@@ -13,9 +13,9 @@ import (
 
 // NewQueue implements graph.Device.
 func (d *Device) NewQueue() graph.Queue {
-	q := &queue{d: d, staging: &staging{d: d}}
-	runtime.AddCleanup(q, (*staging).close, q.staging)
-	return q
+	created := &queue{d: d, staging: &staging{d: d}}
+	runtime.AddCleanup(created, (*staging).close, created.staging)
+	return created
 }
 
 // queue implements graph.Queue. It collects steps, and the driver runs them when a download needs a result, or when
@@ -26,7 +26,7 @@ type queue struct {
 	steps   []device.Step
 	staging *staging
 	faults  []fault
-	err     error // of the first step that failed; later steps may read its results
+	err     error // the error of the first failed step; it fails all later steps, which may read its results
 }
 
 const (
@@ -44,19 +44,20 @@ const (
 func (q *queue) Upload(to graph.DeviceAddress, from []byte) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	m, ok := to.Memory.(*memory)
-	if !ok || m.d != q.d {
+	target, ok := to.Memory.(*memory)
+	if !ok || target.d != q.d {
 		return errOtherMemory
 	}
-	for at := 0; at < len(from); at += pieceBytes {
-		piece := from[at:min(at+pieceBytes, len(from))]
-		b, offset, err := q.stage(len(piece))
+	for start := 0; start < len(from); start += pieceBytes {
+		piece := from[start:min(start+pieceBytes, len(from))]
+		staged, offset, err := q.stage(len(piece))
 		if err != nil {
 			return err
 		}
-		copy(b.Bytes[offset:], piece)
-		q.steps = append(q.steps, device.Step{To: m.buffer, ToAt: to.Offset + at, From: b, FromAt: offset,
-			Bytes: len(piece)})
+		copy(staged.Bytes[offset:], piece)
+		q.steps = append(q.steps, device.Step{To: target.buffer, ToAt: to.Offset + start, From: staged,
+			FromAt: offset,
+			Bytes:  len(piece)})
 	}
 	return nil
 }
@@ -65,84 +66,85 @@ func (q *queue) Upload(to graph.DeviceAddress, from []byte) error {
 func (q *queue) download(to []byte, from graph.DeviceAddress) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	m, ok := from.Memory.(*memory)
-	if !ok || m.d != q.d {
+	source, ok := from.Memory.(*memory)
+	if !ok || source.d != q.d {
 		return errOtherMemory
 	}
-	for at := 0; at < len(to); at += pieceBytes {
-		piece := to[at:min(at+pieceBytes, len(to))]
-		b, offset, err := q.stage(len(piece))
+	for start := 0; start < len(to); start += pieceBytes {
+		piece := to[start:min(start+pieceBytes, len(to))]
+		staged, offset, err := q.stage(len(piece))
 		if err != nil {
 			return err
 		}
-		q.steps = append(q.steps, device.Step{To: b, ToAt: offset, From: m.buffer, FromAt: from.Offset + at,
-			Bytes: len(piece)})
+		q.steps = append(q.steps, device.Step{To: staged, ToAt: offset, From: source.buffer,
+			FromAt: from.Offset + start,
+			Bytes:  len(piece)})
 		if err := q.flush(); err != nil {
 			return err
 		}
-		copy(piece, b.Bytes[offset:])
+		copy(piece, staged.Bytes[offset:])
 	}
 	return nil
 }
 
-// fault is a word that a collected step sets if it fails.
+// fault is a word in memory that a collected step sets if it fails, and the error to report then.
 type fault struct {
 	word []byte
 	err  error
 }
 
-// launch adds the launches of a program. host has, by result and operand, the address of an operand with one element on
-// the host. The address of scratch memory follows those of operands.
-func (q *queue) launch(c *compiled, operands []graph.DeviceAddress, host []unsafe.Pointer) error {
+// launch adds the launches of a program. operands has the addresses of results and operands, and then of the scratch
+// memory. An operand of one element may be on the host: then host has its address, at the same index.
+func (q *queue) launch(program *compiled, operands []graph.DeviceAddress, host []unsafe.Pointer) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	addresses := make([]uint64, len(operands))
-	for i, a := range operands {
-		switch m, ok := a.Memory.(*memory); {
-		case ok && m.d == q.d:
-			addresses[i] = m.buffer.Address + uint64(a.Offset)
-		case a.Memory != nil:
+	for i, operand := range operands {
+		switch onDevice, ok := operand.Memory.(*memory); {
+		case ok && onDevice.d == q.d:
+			addresses[i] = onDevice.buffer.Address + uint64(operand.Offset)
+		case operand.Memory != nil:
 			return errOtherMemory
 		case host[i] != nil:
-			bytes, address, err := q.stageWord(c.sizes[i])
+			bytes, address, err := q.stageWord(program.sizes[i])
 			if err != nil {
 				return err
 			}
-			copy(bytes, unsafe.Slice((*byte)(host[i]), c.sizes[i]))
+			copy(bytes, unsafe.Slice((*byte)(host[i]), program.sizes[i]))
 			addresses[i] = address
 		}
 	}
 	var scratch, word uint64
-	if c.scratch > 0 {
-		scratch = addresses[len(c.sizes)]
+	if program.scratch > 0 {
+		scratch = addresses[len(program.sizes)]
 	}
-	if c.fault != nil {
+	if program.fault != nil {
 		bytes, address, err := q.stageWord(4)
 		if err != nil {
 			return err
 		}
 		clear(bytes)
-		word, q.faults = address, append(q.faults, fault{bytes, c.fault})
+		word, q.faults = address, append(q.faults, fault{bytes, program.fault})
 	}
-	for _, l := range c.launches {
-		q.steps = append(q.steps, device.Step{Kernel: l.kernel.Kernel, Groups: l.Groups,
-			Addresses: l.Bind(addresses, scratch, word)})
+	for _, launched := range program.launches {
+		q.steps = append(q.steps, device.Step{Kernel: launched.kernel.Kernel, Groups: launched.Groups,
+			Addresses: launched.Bind(addresses, scratch, word)})
 	}
-	q.staging.keep(c)
+	q.staging.keep(program)
 	if len(q.steps) >= maxSteps {
 		return q.flush()
 	}
 	return nil
 }
 
-// stageWord returns memory for a few bytes of a launch, and its address. Unlike stage it never runs the collected
-// steps: the memory of earlier operands of the launch could then be reused.
+// stageWord returns staging memory for a few bytes of a launch, and its address. Unlike stage it never runs the
+// collected steps, because that would free the memory of earlier operands of the same launch.
 func (q *queue) stageWord(size int) ([]byte, uint64, error) {
-	b, offset, err := q.staging.take(size)
+	buffer, offset, err := q.staging.take(size)
 	if err != nil {
 		return nil, 0, err
 	}
-	return b.Bytes[offset:][:size], b.Address + uint64(offset), nil
+	return buffer.Bytes[offset:][:size], buffer.Address + uint64(offset), nil
 }
 
 // Wait implements graph.Queue.
@@ -166,9 +168,9 @@ func (q *queue) flush() error {
 		q.d.mu.Lock()
 		q.err = q.d.driver.Run(q.steps)
 		q.d.mu.Unlock()
-		for _, f := range q.faults {
-			if q.err == nil && binary.LittleEndian.Uint32(f.word) != 0 {
-				q.err = f.err
+		for _, collected := range q.faults {
+			if q.err == nil && binary.LittleEndian.Uint32(collected.word) != 0 {
+				q.err = collected.err
 			}
 		}
 	}
@@ -183,7 +185,8 @@ func (q *queue) clear() {
 	q.staging.reuse()
 }
 
-// stage returns memory that the host and the device access. It runs the collected steps first if much memory is in use.
+// stage returns a buffer that the host and the device access, and the offset of the requested bytes. If more than
+// maxStaged bytes would be in use, it runs the collected steps first.
 func (q *queue) stage(bytes int) (*device.Buffer, int, error) {
 	if q.staging.bytes+bytes > maxStaged {
 		if err := q.flush(); err != nil {
@@ -195,50 +198,51 @@ func (q *queue) stage(bytes int) (*device.Buffer, int, error) {
 
 var errOtherMemory = errors.New("the memory is not of this device")
 
-// staging has the buffers of a queue that the host and the device access, and what collected steps use.
+// staging has the staging buffers of a queue, which the host and the device access, and the compiled programs that
+// collected steps use.
 type staging struct {
 	d          *Device
 	used, free []*device.Buffer
-	offset     int // of the free memory in the last buffer of used
-	bytes      int // in buffers of used
+	offset     int // offset of the free bytes in the last buffer of used
+	bytes      int // total size of the buffers of used
 	kept       []*compiled
 }
 
 // stagingAlign is the alignment of staged memory.
 const stagingAlign = 64
 
-// take returns memory of a buffer.
+// take returns a buffer with free memory of the given size, and the offset of that memory.
 func (s *staging) take(bytes int) (*device.Buffer, int, error) {
-	if n := len(s.used); n > 0 && s.offset+bytes <= s.used[n-1].Size {
-		at := s.offset
+	if count := len(s.used); count > 0 && s.offset+bytes <= s.used[count-1].Size {
+		start := s.offset
 		s.offset += (bytes + stagingAlign - 1) &^ (stagingAlign - 1)
-		return s.used[n-1], at, nil
+		return s.used[count-1], start, nil
 	}
 	best := -1
-	for k, b := range s.free {
-		if b.Size >= bytes && (best < 0 || b.Size < s.free[best].Size) {
-			best = k
+	for index, buffer := range s.free {
+		if buffer.Size >= bytes && (best < 0 || buffer.Size < s.free[best].Size) {
+			best = index
 		}
 	}
-	var b *device.Buffer
+	var buffer *device.Buffer
 	if best >= 0 {
-		b = s.free[best]
+		buffer = s.free[best]
 		s.free = append(s.free[:best], s.free[best+1:]...)
 	} else {
 		var err error
-		if b, err = s.d.alloc(max(bytes, pageBytes), true); err != nil {
+		if buffer, err = s.d.alloc(max(bytes, pageBytes), true); err != nil {
 			return nil, 0, err
 		}
 	}
-	s.used, s.bytes = append(s.used, b), s.bytes+b.Size
+	s.used, s.bytes = append(s.used, buffer), s.bytes+buffer.Size
 	s.offset = (bytes + stagingAlign - 1) &^ (stagingAlign - 1)
-	return b, 0, nil
+	return buffer, 0, nil
 }
 
-// keep keeps compiled kernels until the collected steps have run.
-func (s *staging) keep(c *compiled) { s.kept = append(s.kept, c) }
+// keep keeps a compiled program reachable until the collected steps have run.
+func (s *staging) keep(program *compiled) { s.kept = append(s.kept, program) }
 
-// reuse makes all buffers free, after the steps that use them.
+// reuse marks all buffers as free. It is called after the steps that use them.
 func (s *staging) reuse() {
 	s.free = append(s.free, s.used...)
 	clear(s.kept)
@@ -249,7 +253,7 @@ func (s *staging) reuse() {
 func (s *staging) close() {
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()
-	for _, b := range append(s.free, s.used...) {
-		b.Free()
+	for _, buffer := range append(s.free, s.used...) {
+		buffer.Free()
 	}
 }

@@ -1,7 +1,7 @@
-// Package compile makes programs for devices from calls of ops.
+// Package compile compiles calls of ops to programs for devices (GPUs).
 //
-// An op describes a call by forms (graph.FormsOf): an expression of elements, a row program, a gather, a contraction.
-// Package lower makes the kernels of a form. The placement of a graph's steps needs [Call] only.
+// An op describes a call by forms (graph.FormsOf): elementwise expressions, row programs, gathers and contractions.
+// Package lower generates the kernels of a form. The planner uses [Call] to find the steps that can run on a device.
 package compile
 
 import (
@@ -17,8 +17,8 @@ import (
 // Call returns the program that computes a call on a device. The layouts are those of the call. align has, by result
 // and then by operand, a number of bytes that divides the address of the first element; nil means 16 for all. The
 // results do not overlap the operands. The error wraps [lower.ErrUnsupported] if there is no kernel for the call. Call
-// compiles nothing for the device, so that it also answers whether there is a program.
-func Call(op *graph.Op, call *graph.Call, align []int, t lower.Target) (*lower.Program, error) {
+// needs no device: the driver compiles the kernels later.
+func Call(op *graph.Op, call *graph.Call, align []int, target lower.Target) (*lower.Program, error) {
 	forms, err := graph.FormsOf(op, call)
 	if err != nil {
 		return nil, err
@@ -30,99 +30,102 @@ func Call(op *graph.Op, call *graph.Call, align []int, t lower.Target) (*lower.P
 		align = slices.Repeat([]int{16}, len(call.Out)+len(call.In))
 	}
 	all := new(lower.Program)
-	for _, f := range forms {
-		p, err := compileForm(f, call, align, t)
+	for _, form := range forms {
+		program, err := compileForm(form, call, align, target)
 		if err != nil {
 			return nil, err
 		}
-		all.Launches = append(all.Launches, p.Launches...)
-		all.Scratch, all.Fault = max(all.Scratch, p.Scratch), max(all.Fault, p.Fault)
+		all.Launches = append(all.Launches, program.Launches...)
+		all.Scratch, all.Fault = max(all.Scratch, program.Scratch), max(all.Fault, program.Fault)
 	}
 	return all, nil
 }
 
-func compileForm(f graph.Form, call *graph.Call, align []int, t lower.Target) (*lower.Program, error) {
+func compileForm(f graph.Form, call *graph.Call, align []int, target lower.Target) (*lower.Program, error) {
 	switch f := f.(type) {
 	case *graph.Elements:
-		return compileElements(f, align, t)
+		return compileElements(f, align, target)
 	case *graph.Rows:
-		return compileRows(f, call, align, t)
+		return compileRows(f, call, align, target)
 	case *graph.Contraction:
-		p, err := lower.Contraction(f, t)
+		program, err := lower.Contraction(f, target)
 		if err == nil {
-			toBuffers(p, []graph.FormOperand{{Index: f.Out.Index}, {Index: f.A.Index}, {Index: f.B.Index}, {Index: f.Add.Index}})
+			toBuffers(program, []graph.FormOperand{{Index: f.Out.Index}, {Index: f.A.Index},
+				{Index: f.B.Index}, {Index: f.Add.Index}})
 		}
-		return p, err
+		return program, err
 	case *graph.Gather:
 		var operands []graph.FormOperand
 		var aligns []int
-		for _, o := range f.Operands {
-			operands, aligns = append(operands, graph.FormOperand{Index: o.Index}), append(aligns, align[o.Index])
+		for _, operand := range f.Operands {
+			operands, aligns = append(operands, graph.FormOperand{Index: operand.Index}),
+				append(aligns, align[operand.Index])
 		}
-		p, err := lower.Gather(f, aligns, t)
+		program, err := lower.Gather(f, aligns, target)
 		if err == nil {
-			toBuffers(p, operands)
+			toBuffers(program, operands)
 		}
-		return p, err
+		return program, err
 	}
 	return nil, fmt.Errorf("gpu: a %T is %w", f, lower.ErrUnsupported)
 }
 
-func compileElements(f *graph.Elements, align []int, t lower.Target) (*lower.Program, error) {
-	cfg := iter.New().CheckAllSameDType(false).ResizeOutputs(false)
-	for i, o := range f.Operands {
-		if i < len(f.Code.Out) {
-			cfg = cfg.Output(iter.OfMeta(o.Meta))
+func compileElements(elements *graph.Elements, align []int, target lower.Target) (*lower.Program, error) {
+	config := iter.New().CheckAllSameDType(false).ResizeOutputs(false)
+	for i, operand := range elements.Operands {
+		if i < len(elements.Code.Out) {
+			config = config.Output(iter.OfMeta(operand.Meta))
 		} else {
-			cfg = cfg.Input(iter.OfMeta(o.Meta))
+			config = config.Input(iter.OfMeta(operand.Meta))
 		}
 	}
-	it, err := cfg.Build()
+	iterator, err := config.Build()
 	if err != nil {
 		return nil, err
 	}
-	p, err := lower.Pointwise(f.Code, it, operandAlign(f.Operands, align), t)
+	program, err := lower.Pointwise(elements.Code, iterator, operandAlign(elements.Operands, align), target)
 	if err == nil {
-		toBuffers(p, f.Operands)
+		toBuffers(program, elements.Operands)
 	}
-	return p, err
+	return program, err
 }
 
-func compileRows(r *graph.Rows, call *graph.Call, align []int, t lower.Target) (*lower.Program, error) {
-	outs, ins, err := fusion.RowMetas(r, call)
+func compileRows(rows *graph.Rows, call *graph.Call, align []int, target lower.Target) (*lower.Program, error) {
+	outs, ins, err := fusion.RowMetas(rows, call)
 	if err != nil {
 		return nil, err
 	}
 	var operands []graph.FormOperand
-	for i, m := range outs {
-		operands = append(operands, graph.FormOperand{Index: i, Meta: m})
+	for i, meta := range outs {
+		operands = append(operands, graph.FormOperand{Index: i, Meta: meta})
 	}
-	for k, i := range r.In {
-		operands = append(operands, graph.FormOperand{Index: len(outs) + i, Meta: ins[k]})
+	for position, i := range rows.In {
+		operands = append(operands, graph.FormOperand{Index: len(outs) + i, Meta: ins[position]})
 	}
-	p, err := lower.Rows(r.Code, outs, ins, r.Mask, operandAlign(operands, align), t)
+	program, err := lower.Rows(rows.Code, outs, ins, rows.Mask, operandAlign(operands, align), target)
 	if err == nil {
-		toBuffers(p, operands)
+		toBuffers(program, operands)
 	}
-	return p, err
+	return program, err
 }
 
-// operandAlign returns the number of bytes that divides the address of each operand of a form.
+// operandAlign returns, for each operand of a form, a number of bytes that divides its address.
 func operandAlign(operands []graph.FormOperand, align []int) (list []int) {
-	for _, o := range operands {
-		a := align[o.Index] | o.Offset*o.Meta.DType.Size()
-		list = append(list, a&-a)
+	for _, operand := range operands {
+		address := align[operand.Index] | operand.Offset*operand.Meta.DType.Size()
+		list = append(list, address&-address)
 	}
 	return list
 }
 
-// toBuffers replaces the operands of a form, in the arguments of its launches, by results and operands of the call.
-func toBuffers(p *lower.Program, operands []graph.FormOperand) {
-	for _, l := range p.Launches {
-		for k, a := range l.Args {
-			if a.Buffer >= 0 {
-				o := operands[a.Buffer]
-				l.Args[k] = lower.Arg{Buffer: o.Index, Offset: a.Offset + o.Offset*o.Meta.DType.Size()}
+// toBuffers changes the buffers of launches from operands of a form to results and operands of the call.
+func toBuffers(program *lower.Program, operands []graph.FormOperand) {
+	for _, launch := range program.Launches {
+		for param, arg := range launch.Args {
+			if arg.Buffer >= 0 {
+				operand := operands[arg.Buffer]
+				launch.Args[param] = lower.Arg{Buffer: operand.Index,
+					Offset: arg.Offset + operand.Offset*operand.Meta.DType.Size()}
 			}
 		}
 	}

@@ -28,37 +28,37 @@ func NewCall(op *graph.Op, attrs graph.Attrs, in []tensor.Meta, rng *rand.Rand) 
 	if err != nil {
 		return nil, err
 	}
-	c := &Call{Op: op, Call: &graph.Call{Attrs: decoded}}
-	for i, m := range in {
-		if m.DType == tensor.Invalid {
-			c.In = append(c.In, graph.Arg{})
+	created := &Call{Op: op, Call: &graph.Call{Attrs: decoded}}
+	for i, meta := range in {
+		if meta.DType == tensor.Invalid {
+			created.In = append(created.In, graph.Arg{})
 			continue
 		}
-		v := &graph.Value{Name: fmt.Sprint("x", i), Meta: m}
-		c.In = append(c.In, graph.Arg{Kind: graph.TensorArg, Value: v})
+		value := &graph.Value{Name: fmt.Sprint("x", i), Meta: meta}
+		created.In = append(created.In, graph.Arg{Kind: graph.TensorArg, Value: value})
 	}
-	results, err := op.Infer(c.Call)
+	results, err := op.Infer(created.Call)
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range results {
-		if r.Dynamic || r.Alias != graph.Fresh {
+	for _, result := range results {
+		if result.Dynamic || result.Alias != graph.Fresh {
 			return nil, errors.New("the result is a view, or its shape depends on data")
 		}
-		c.Out = append(c.Out, r.Meta())
+		created.Out = append(created.Out, result.Meta())
 	}
-	for i, m := range in {
-		if c.In[i].Kind != graph.TensorArg {
-			c.Operands = append(c.Operands, nil)
+	for i, meta := range in {
+		if created.In[i].Kind != graph.TensorArg {
+			created.Operands = append(created.Operands, nil)
 			continue
 		}
 		limit := 5
-		if p := op.Params[min(i, len(op.Params)-1)]; p.Below != nil {
-			limit = max(p.Below(c.Call), 1)
+		if param := op.Params[min(i, len(op.Params)-1)]; param.Below != nil {
+			limit = max(param.Below(created.Call), 1)
 		}
-		c.Operands = append(c.Operands, random(m, limit, rng))
+		created.Operands = append(created.Operands, random(meta, limit, rng))
 	}
-	return c, nil
+	return created, nil
 }
 
 // Examples returns the examples of an op as calls. It returns none if the op has no reference implementation, or is
@@ -67,9 +67,9 @@ func Examples(op *graph.Op, rng *rand.Rand) (list []*Call) {
 	if op.Ref == nil || op.Decompose != nil {
 		return nil
 	}
-	for _, ex := range op.Examples {
-		if c, err := NewCall(op, ex.Attrs, ex.In, rng); err == nil {
-			list = append(list, c)
+	for _, example := range op.Examples {
+		if call, err := NewCall(op, example.Attrs, example.In, rng); err == nil {
+			list = append(list, call)
 		}
 	}
 	return list
@@ -85,28 +85,30 @@ type Shape struct {
 // Shapes returns calls whose shapes and layouts are lowered to other kernels than the examples of ops.
 func Shapes() (list []Shape) {
 	f32 := func(shape ...int) tensor.Meta { return tensor.New(tensor.Float32, shape...) }
-	reversed := func(m tensor.Meta) tensor.Meta { return m.WithStrides(strides(m.Shape, 1, true)) }
+	reversed := func(meta tensor.Meta) tensor.Meta { return meta.WithStrides(strides(meta.Shape, 1, true)) }
 	add := func(op string, attrs graph.Attrs, in ...tensor.Meta) { list = append(list, Shape{op, attrs, in}) }
-	for _, m := range []tensor.Meta{f32(3, 1030), f32(300, 3), f32(70, 8), f32(1, 1), f32(2, 1<<14+6),
+	for _, meta := range []tensor.Meta{f32(3, 1030), f32(300, 3), f32(70, 8), f32(1, 1), f32(2, 1<<14+6),
 		reversed(f32(40, 50)), reversed(f32(5, 600))} {
-		add("sum", graph.Attrs{"dim": []int{1}}, m)
-		add("argmax", graph.Attrs{"dim": 1}, m)
-		add("var", graph.Attrs{"dim": []int{1}}, m)
-		if m.Numel() < 1<<14 { // the references of longer rows take long
-			add("softmax", graph.Attrs{"dim": 1}, m)
-			add("layer_norm", graph.Attrs{"normalized_shape": m.Shape[1:]}, m, f32(m.Shape[1]), f32(m.Shape[1]))
+		add("sum", graph.Attrs{"dim": []int{1}}, meta)
+		add("argmax", graph.Attrs{"dim": 1}, meta)
+		add("var", graph.Attrs{"dim": []int{1}}, meta)
+		if meta.Numel() < 1<<14 { // the references of longer rows take long
+			add("softmax", graph.Attrs{"dim": 1}, meta)
+			add("layer_norm", graph.Attrs{"normalized_shape": meta.Shape[1:]}, meta, f32(meta.Shape[1]),
+				f32(meta.Shape[1]))
 		}
-		add("all", graph.Attrs{"dim": 1}, m.WithDType(tensor.Bool))
-		add("amax", graph.Attrs{"dim": []int{1}}, m.WithDType(tensor.Int8))
+		add("all", graph.Attrs{"dim": 1}, meta.WithDType(tensor.Bool))
+		add("amax", graph.Attrs{"dim": []int{1}}, meta.WithDType(tensor.Int8))
 	}
 	add("mean", nil, f32(5, 7, 9))
 	add("sum", graph.Attrs{"dim": []int{0, 2}}, tensor.New(tensor.BFloat16, 5, 7, 9))
 	add("sum", graph.Attrs{"dim": []int{1}}, tensor.New(tensor.Complex64, 5, 7))
 	index := func(shape ...int) tensor.Meta { return tensor.New(tensor.Int64, shape...) }
-	for _, d := range []tensor.DType{tensor.Uint8, tensor.Float32, tensor.Complex128} {
-		add("embedding", nil, tensor.New(d, 30, 40), index(5, 7))
-		add("index_select", graph.Attrs{"dim": 1}, reversed(tensor.New(d, 6, 30)), index(20).WithDType(tensor.Int32))
-		add("gather", graph.Attrs{"dim": 0}, tensor.New(d, 6, 30), index(9, 30))
+	for _, dtype := range []tensor.DType{tensor.Uint8, tensor.Float32, tensor.Complex128} {
+		add("embedding", nil, tensor.New(dtype, 30, 40), index(5, 7))
+		add("index_select", graph.Attrs{"dim": 1}, reversed(tensor.New(dtype, 6, 30)),
+			index(20).WithDType(tensor.Int32))
+		add("gather", graph.Attrs{"dim": 0}, tensor.New(dtype, 6, 30), index(9, 30))
 	}
 	add("cat", graph.Attrs{"dim": 1}, f32(3, 4), reversed(f32(3, 5)), tensor.New(tensor.BFloat16, 3, 1))
 	add("vstack", nil, f32(40), f32(3, 40), tensor.New(tensor.Int8, 2, 40))
@@ -124,20 +126,20 @@ func Shapes() (list []Shape) {
 
 // random returns a tensor of normally distributed floats, or of integers from 0 to limit-1.
 func random(m tensor.Meta, limit int, rng *rand.Rand) *tensor.Tensor {
-	t := tensor.Empty(m)
-	n := m.Extent()
-	flat := tensor.Must(tensor.Over(tensor.New(m.DType, n), t.Storage()))
-	for i := range n {
-		switch d := m.DType; {
-		case d.IsComplex():
+	filled := tensor.Empty(m)
+	elements := m.Extent()
+	flat := tensor.Must(tensor.Over(tensor.New(m.DType, elements), filled.Storage()))
+	for i := range elements {
+		switch dtype := m.DType; {
+		case dtype.IsComplex():
 			flat.Set(tensor.ComplexScalar(complex(rng.NormFloat64(), rng.NormFloat64())), i)
-		case d.IsFloat():
+		case dtype.IsFloat():
 			flat.Set(tensor.FloatScalar(rng.NormFloat64()), i)
 		default:
 			flat.Set(tensor.IntScalar(int64(rng.IntN(limit))), i)
 		}
 	}
-	return t
+	return filled
 }
 
 // Counts counts calls by the results of [Counts.Check].
@@ -162,41 +164,42 @@ var tolerance = map[tensor.DType]float64{tensor.Float16: 4e-3, tensor.BFloat16: 
 	tensor.Complex64: 2e-5, tensor.Float64: 1e-9, tensor.Complex128: 1e-9}
 
 // Check compiles and runs a call, compares its results with the op's reference implementation, and counts the call.
-func (n *Counts) Check(c *Call, t lower.Target, run Run) error {
-	p, err := compile.Call(c.Op, c.Call, nil, t)
+func (n *Counts) Check(call *Call, target lower.Target, run Run) error {
+	program, err := compile.Call(call.Op, call.Call, nil, target)
 	if errors.Is(err, lower.ErrUnsupported) {
-		if n.None++; !slices.Contains(n.Unsupported, c.Op.Name) {
-			n.Unsupported = append(n.Unsupported, c.Op.Name)
+		if n.None++; !slices.Contains(n.Unsupported, call.Op.Name) {
+			n.Unsupported = append(n.Unsupported, call.Op.Name)
 		}
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", c.Op.Name, err)
+		return fmt.Errorf("%s: %w", call.Op.Name, err)
 	}
 	var results []*tensor.Tensor
 	var mem [][]byte
-	for _, m := range c.Out {
-		t := tensor.Empty(m)
-		results, mem = append(results, t), append(mem, t.Storage().Bytes())
+	for _, meta := range call.Out {
+		target := tensor.Empty(meta)
+		results, mem = append(results, target), append(mem, target.Storage().Bytes())
 	}
-	for _, t := range c.Operands {
-		if t == nil {
+	for _, target := range call.Operands {
+		if target == nil {
 			mem = append(mem, nil)
 		} else {
-			mem = append(mem, t.Storage().Bytes())
+			mem = append(mem, target.Storage().Bytes())
 		}
 	}
-	if err := run(p, mem); err != nil {
-		return fmt.Errorf("%s: %w", c.Op.Name, err)
+	if err := run(program, mem); err != nil {
+		return fmt.Errorf("%s: %w", call.Op.Name, err)
 	}
-	want, err := c.Op.Ref(c.Call, c.Operands)
+	want, err := call.Op.Ref(call.Call, call.Operands)
 	if err != nil {
-		return fmt.Errorf("%s: %w", c.Op.Name, err)
+		return fmt.Errorf("%s: %w", call.Op.Name, err)
 	}
 	worst := 0.0
-	for o, w := range want {
-		n.Results += w.Numel()
-		worst = max(worst, distance(w, results[o])/max(tolerance[c.Out[o].DType], math.SmallestNonzeroFloat64))
+	for output, expected := range want {
+		n.Results += expected.Numel()
+		worst = max(worst, distance(expected, results[output])/max(tolerance[call.Out[output].DType],
+			math.SmallestNonzeroFloat64))
 	}
 	switch {
 	case worst == 0:
@@ -205,7 +208,7 @@ func (n *Counts) Check(c *Call, t lower.Target, run Run) error {
 		n.Near++
 	default:
 		if n.Differ++; n.First == "" {
-			n.First = fmt.Sprintf("%s %+v of %v", c.Op.Name, c.Attrs, c.Out)
+			n.First = fmt.Sprintf("%s %+v of %v", call.Op.Name, call.Attrs, call.Out)
 		}
 	}
 	return nil
@@ -217,18 +220,18 @@ func distance(want, got *tensor.Tensor) float64 {
 	greatest, most := 0.0, 0.0
 	index := make([]int, want.Rank())
 	for range want.Numel() {
-		a, b := want.At(index...).Complex(), got.At(index...).Complex()
-		for _, x := range [][2]float64{{real(a), real(b)}, {imag(a), imag(b)}} {
-			d := math.Abs(x[0] - x[1])
+		wanted, actual := want.At(index...).Complex(), got.At(index...).Complex()
+		for _, pair := range [][2]float64{{real(wanted), real(actual)}, {imag(wanted), imag(actual)}} {
+			difference := math.Abs(pair[0] - pair[1])
 			switch {
-			case x[0] == x[1] || math.IsNaN(x[0]) && math.IsNaN(x[1]):
-				d = 0
-			case math.IsNaN(d):
-				d = math.Inf(1)
+			case pair[0] == pair[1] || math.IsNaN(pair[0]) && math.IsNaN(pair[1]):
+				difference = 0
+			case math.IsNaN(difference):
+				difference = math.Inf(1)
 			}
-			most = max(most, d)
-			if a := math.Abs(x[0]); a < math.Inf(1) {
-				greatest = max(greatest, a)
+			most = max(most, difference)
+			if wanted := math.Abs(pair[0]); wanted < math.Inf(1) {
+				greatest = max(greatest, wanted)
 			}
 		}
 		advance(index, want.Shape)

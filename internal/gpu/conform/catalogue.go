@@ -18,12 +18,12 @@ func Catalogue(ops []*graph.Op, dtypes ...tensor.DType) []Code {
 		if op.Expression == nil {
 			continue
 		}
-		for _, ex := range op.Examples {
-			for _, d := range append(slices.Clone(dtypes), tensor.Invalid) {
-				c, ok := expressionOf(op, ex, d)
-				if ok && !seen[c.Key()] {
-					seen[c.Key()] = true
-					list = append(list, c)
+		for _, example := range op.Examples {
+			for _, dtype := range append(slices.Clone(dtypes), tensor.Invalid) {
+				code, ok := expressionOf(op, example, dtype)
+				if ok && !seen[code.Key()] {
+					seen[code.Key()] = true
+					list = append(list, code)
 				}
 			}
 		}
@@ -31,24 +31,24 @@ func Catalogue(ops []*graph.Op, dtypes ...tensor.DType) []Code {
 	return list
 }
 
-// expressionOf returns the expression of an op for an example with dtype d; Invalid keeps the dtypes of the example. ok
-// is false if the op rejects the dtype, or if it has no expression that devices can compute.
-func expressionOf(op *graph.Op, ex graph.Example, d tensor.DType) (c Code, ok bool) {
-	decoded, err := op.Schema.Decode(ex.Attrs, nil)
+// expressionOf returns the expression of an op for an example with another dtype; Invalid keeps the
+// dtypes of the example. ok is false if the op rejects the dtype, or if it has no expression that devices can compute.
+func expressionOf(op *graph.Op, example graph.Example, dtype tensor.DType) (c Code, ok bool) {
+	decoded, err := op.Schema.Decode(example.Attrs, nil)
 	if err != nil {
 		return c, false
 	}
 	call := &graph.Call{Attrs: decoded}
-	for i, m := range ex.In {
-		if m.DType == tensor.Invalid {
+	for i, meta := range example.In {
+		if meta.DType == tensor.Invalid {
 			call.In = append(call.In, graph.Arg{})
 			continue
 		}
-		if d != tensor.Invalid && m.DType == ex.In[0].DType {
-			m.DType = d
+		if dtype != tensor.Invalid && meta.DType == example.In[0].DType {
+			meta.DType = dtype
 		}
-		v := &graph.Value{Name: fmt.Sprint("x", i), Meta: m}
-		call.In = append(call.In, graph.Arg{Kind: graph.TensorArg, Value: v})
+		value := &graph.Value{Name: fmt.Sprint("x", i), Meta: meta}
+		call.In = append(call.In, graph.Arg{Kind: graph.TensorArg, Value: value})
 	}
 	if _, err = op.Infer(call); err != nil {
 		return c, false
@@ -57,5 +57,5 @@ func expressionOf(op *graph.Op, ex graph.Example, d tensor.DType) (c Code, ok bo
 	if err != nil || code == nil || !code.Compilable() || code.Reduces() {
 		return c, false
 	}
-	return Code{fmt.Sprintf("%s %v of %v", op.Name, ex.Attrs, call.Type(0).DType), code}, true
+	return Code{fmt.Sprintf("%s %v of %v", op.Name, example.Attrs, call.Type(0).DType), code}, true
 }

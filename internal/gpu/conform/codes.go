@@ -23,10 +23,10 @@ type Code struct {
 func Primitives() []Code {
 	var list []Code
 	all := tensor.DTypes()
-	for o := expr.Bits + 1; o.Primitive(); o++ {
-		for _, d := range all {
-			if lane.Ops[o].On.Has(d) {
-				list = append(list, primitive(o, d))
+	for op := expr.Bits + 1; op.Primitive(); op++ {
+		for _, dtype := range all {
+			if lane.Ops[op].On.Has(dtype) {
+				list = append(list, primitive(op, dtype))
 			}
 		}
 	}
@@ -36,7 +36,8 @@ func Primitives() []Code {
 			if from != to && !from.IsComplex() && !to.IsComplex() {
 				list = append(list, build(fmt.Sprintf("%v to %v", from, to), b, b.Convert(to, b.Load(0))))
 			}
-			if from != to && lane.Ops[lane.Bits].On.Has(from) && lane.Ops[lane.Bits].On.Has(to) && from.Size() == to.Size() {
+			if from != to && lane.Ops[lane.Bits].On.Has(from) && lane.Ops[lane.Bits].On.Has(to) &&
+				from.Size() == to.Size() {
 				b := expr.NewBuilder(from)
 				list = append(list, build(fmt.Sprintf("bits of %v as %v", from, to), b, b.Bits(to, b.Load(0))))
 			}
@@ -45,9 +46,9 @@ func Primitives() []Code {
 	return list
 }
 
-// build returns an expression with the single result v.
-func build(name string, b *expr.Builder, v expr.Value) Code {
-	code, err := b.Build(b.Real(v))
+// build returns an expression with a single result.
+func build(name string, b *expr.Builder, result expr.Value) Code {
+	code, err := b.Build(b.Real(result))
 	if err != nil {
 		panic(err)
 	}
@@ -55,51 +56,51 @@ func build(name string, b *expr.Builder, v expr.Value) Code {
 }
 
 // primitive returns an expression with one operation. It replaces operands for which the result is unspecified.
-func primitive(o expr.Op, d tensor.DType) Code {
-	in := slices.Repeat([]tensor.DType{d}, o.Args())
-	if o == expr.Select {
+func primitive(op expr.Op, dtype tensor.DType) Code {
+	in := slices.Repeat([]tensor.DType{dtype}, op.Args())
+	if op == expr.Select {
 		in[0] = tensor.Bool
 	}
 	b := expr.NewBuilder(in...)
-	var x []expr.Value
+	var operands []expr.Value
 	for k := range in {
-		x = append(x, b.Load(k))
+		operands = append(operands, b.Load(k))
 	}
-	name := fmt.Sprintf("%v of %v", o, d)
+	name := fmt.Sprintf("%v of %v", op, dtype)
 	switch {
-	case o == expr.Lookup:
-		return build(name, b, b.Make(expr.Inst{Op: o, DType: d, A: x[0], B: expr.None, C: expr.None}))
-	case o == expr.Div && !d.IsFloat(): // not by 0
-		x[1] = b.Do(expr.Select, b.Do(expr.Eq, x[1], b.Int(d, 0)), b.Int(d, 3), x[1])
-	case o == expr.Limit: // the result for a NaN has any sign
-		x[0] = b.Do(expr.Select, b.Do(expr.Eq, x[0], x[0]), x[0], b.Const(d, 1))
+	case op == expr.Lookup:
+		return build(name, b, b.Make(expr.Inst{Op: op, DType: dtype, A: operands[0], B: expr.None, C: expr.None}))
+	case op == expr.Div && !dtype.IsFloat(): // not by 0
+		operands[1] = b.Do(expr.Select, b.Do(expr.Eq, operands[1], b.Int(dtype, 0)), b.Int(dtype, 3), operands[1])
+	case op == expr.Limit: // the result for a NaN has any sign
+		operands[0] = b.Do(expr.Select, b.Do(expr.Eq, operands[0], operands[0]), operands[0], b.Const(dtype, 1))
 	}
-	return build(name, b, b.Do(o, x...))
+	return build(name, b, b.Do(op, operands...))
 }
 
 // Functions returns, for each of the dtypes, an expression for each elementary function, and for each function of the
 // expression language that accepts operands of the dtype.
 func Functions(dtypes ...tensor.DType) []Code {
 	var list []Code
-	for _, d := range dtypes {
-		for o := expr.Exp; o.Elementary() && (d == tensor.Float32 || d == tensor.Float64); o++ {
-			list = append(list, primitive(o, d))
+	for _, dtype := range dtypes {
+		for op := expr.Exp; op.Elementary() && (dtype == tensor.Float32 || dtype == tensor.Float64); op++ {
+			list = append(list, primitive(op, dtype))
 		}
-		for _, f := range expr.Functions() {
-			text := f.Name + "("
-			for k, p := range f.Params {
+		for _, function := range expr.Functions() {
+			text := function.Name + "("
+			for k, param := range function.Params {
 				if k > 0 {
 					text += ", "
 				}
-				text += p
+				text += param
 			}
-			formula, err := expr.Parse(text+")", f.Params...)
+			formula, err := expr.Parse(text+")", function.Params...)
 			if err != nil {
 				continue // a function of constants
 			}
-			code, err := formula.Code(slices.Repeat([]tensor.DType{d}, len(f.Params)), expr.Typing{})
+			code, err := formula.Code(slices.Repeat([]tensor.DType{dtype}, len(function.Params)), expr.Typing{})
 			if err == nil && code.Compilable() && !code.Reduces() {
-				list = append(list, Code{fmt.Sprintf("%s) of %v", text, d), code})
+				list = append(list, Code{fmt.Sprintf("%s) of %v", text, dtype), code})
 			}
 		}
 	}

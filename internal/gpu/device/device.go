@@ -63,25 +63,25 @@ type Device interface {
 
 // RunOn returns a function that runs programs on a device. It copies operands to buffers that the host can access, and
 // results back.
-func RunOn(d Device) conform.Run {
-	return func(p *lower.Program, operands [][]byte) (err error) {
+func RunOn(device Device) conform.Run {
+	return func(program *lower.Program, operands [][]byte) (err error) {
 		var free []func()
 		defer func() {
-			for _, f := range free {
-				f()
+			for _, release := range free {
+				release()
 			}
 		}()
 		alloc := func(bytes int) *Buffer {
 			if err != nil {
 				return nil
 			}
-			b, e := d.Alloc(max(bytes, 1), true)
-			if err = e; e == nil {
-				free = append(free, b.Free)
+			buffer, allocErr := device.Alloc(max(bytes, 1), true)
+			if err = allocErr; allocErr == nil {
+				free = append(free, buffer.Free)
 			}
-			return b
+			return buffer
 		}
-		scratch, fault := alloc(p.Scratch), alloc(4)
+		scratch, fault := alloc(program.Scratch), alloc(4)
 		var buffers []*Buffer
 		for _, mem := range operands {
 			buffers = append(buffers, alloc(len(mem)))
@@ -89,28 +89,29 @@ func RunOn(d Device) conform.Run {
 		if err != nil {
 			return err
 		}
-		var at []uint64
-		for i, b := range buffers {
-			copy(b.Bytes, operands[i])
-			at = append(at, b.Address)
+		var addresses []uint64
+		for i, buffer := range buffers {
+			copy(buffer.Bytes, operands[i])
+			addresses = append(addresses, buffer.Address)
 		}
 		clear(fault.Bytes[:4])
 		var steps []Step
-		for _, l := range p.Launches {
-			k, err := d.Compile(l.Kernel)
+		for _, launch := range program.Launches {
+			kernel, err := device.Compile(launch.Kernel)
 			if err != nil {
-				return fmt.Errorf("%w\n%v", err, l.Kernel)
+				return fmt.Errorf("%w\n%v", err, launch.Kernel)
 			}
-			free = append(free, k.Free)
-			steps = append(steps, Step{Kernel: k, Groups: l.Groups, Addresses: l.Bind(at, scratch.Address, fault.Address)})
+			free = append(free, kernel.Free)
+			steps = append(steps, Step{Kernel: kernel, Groups: launch.Groups,
+				Addresses: launch.Bind(addresses, scratch.Address, fault.Address)})
 		}
-		if err := d.Run(steps); err != nil {
+		if err := device.Run(steps); err != nil {
 			return err
 		}
 		for i, mem := range operands {
 			copy(mem, buffers[i].Bytes)
 		}
-		return conform.FaultOf(p, fault.Bytes)
+		return conform.FaultOf(program, fault.Bytes)
 	}
 }
 

@@ -10,31 +10,31 @@ import (
 
 // String lists the kernel, one instruction per line.
 func (k *Kernel) String() string {
-	var b strings.Builder
+	var text strings.Builder
 	depth := 0
-	for v, i := range k.Insts {
-		if i.Op == Else || i.Op == End {
+	for value, inst := range k.Insts {
+		if inst.Op == Else || inst.Op == End {
 			depth--
 		}
-		b.WriteString(strings.Repeat("  ", max(depth, 0)))
-		if i.Op.HasResult() {
-			fmt.Fprintf(&b, "v%d = ", v)
+		text.WriteString(strings.Repeat("  ", max(depth, 0)))
+		if inst.Op.HasResult() {
+			fmt.Fprintf(&text, "v%d = ", value)
 		}
-		b.WriteString(i.Op.String())
-		if i.DType != tensor.Invalid {
-			fmt.Fprintf(&b, ".%v", i.DType)
+		text.WriteString(inst.Op.String())
+		if inst.DType != tensor.Invalid {
+			fmt.Fprintf(&text, ".%v", inst.DType)
 		}
-		switch i.Op {
+		switch inst.Op {
 		case Op(lane.Const), Param, Load, Part, LoadShared, StoreShared:
-			fmt.Fprintf(&b, " %#x", i.Imm)
+			fmt.Fprintf(&text, " %#x", inst.Imm)
 		}
-		for _, u := range i.Uses() {
-			fmt.Fprintf(&b, " v%d", u)
+		for _, operand := range inst.Uses() {
+			fmt.Fprintf(&text, " v%d", operand)
 		}
-		b.WriteByte('\n')
-		if i.Op == Loop || i.Op == If || i.Op == Else {
+		text.WriteByte('\n')
+		if inst.Op == Loop || inst.Op == If || inst.Op == Else {
 			depth++
 		}
 	}
-	return b.String()
+	return text.String()
 }

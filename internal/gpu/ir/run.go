@@ -33,23 +33,23 @@ func (k *Kernel) Run(groups int, operands []Operand) error {
 	if len(operands) != k.Params {
 		return fmt.Errorf("ir: %d operands, the kernel has %d", len(operands), k.Params)
 	}
-	r := &run{Kernel: k, operands: operands, values: make([][]uint64, len(k.Insts)), ends: k.ends(),
+	state := &run{Kernel: k, operands: operands, values: make([][]uint64, len(k.Insts)), ends: k.ends(),
 		words: map[Value][][MaxWords]uint64{}}
-	for v := range r.values {
-		if r.values[v] = make([]uint64, k.GroupSize); k.Insts[v].Op == Load {
-			r.words[Value(v)] = make([][MaxWords]uint64, k.GroupSize)
+	for value := range state.values {
+		if state.values[value] = make([]uint64, k.GroupSize); k.Insts[value].Op == Load {
+			state.words[Value(value)] = make([][MaxWords]uint64, k.GroupSize)
 		}
 	}
-	for _, a := range k.Shared {
-		r.shared = append(r.shared, make([]cell, a.Length))
+	for _, array := range k.Shared {
+		state.shared = append(state.shared, make([]cell, array.Length))
 	}
 	all := slices.Repeat([]bool{true}, k.GroupSize)
-	for r.group = range groups {
-		for _, a := range r.shared {
-			clear(a)
+	for state.group = range groups {
+		for _, array := range state.shared {
+			clear(array)
 		}
-		r.epoch = 1
-		if err := r.block(0, len(k.Insts), all); err != nil {
+		state.epoch = 1
+		if err := state.block(0, len(k.Insts), all); err != nil {
 			return err
 		}
 	}
@@ -80,13 +80,13 @@ type run struct {
 // ends maps the index of each Loop, If and Else to the index of the Else or End that closes it.
 func (k *Kernel) ends() map[int]int {
 	ends, open := map[int]int{}, []int{}
-	for v, i := range k.Insts {
-		if i.Op == Else || i.Op == End {
-			ends[open[len(open)-1]] = v
+	for index, inst := range k.Insts {
+		if inst.Op == Else || inst.Op == End {
+			ends[open[len(open)-1]] = index
 			open = open[:len(open)-1]
 		}
-		if i.Op == Loop || i.Op == If || i.Op == Else {
-			open = append(open, v)
+		if inst.Op == Loop || inst.Op == If || inst.Op == Else {
+			open = append(open, index)
 		}
 	}
 	return ends
@@ -98,40 +98,41 @@ const maxIterations = 1 << 20
 // block executes the instructions with indices from `from` to end-1, in the threads that mask selects. A Break clears
 // threads in mask.
 func (r *run) block(from, end int, mask []bool) error {
-	for v := from; v < end; v++ {
-		inst := &r.Insts[v]
+	for index := from; index < end; index++ {
+		inst := &r.Insts[index]
 		switch inst.Op {
 		case Loop:
 			active := slices.Clone(mask)
-			for n := 0; slices.Contains(active, true); n++ {
-				if n == maxIterations {
-					return fmt.Errorf("ir: the loop v%d does not end", v)
+			for iterations := 0; slices.Contains(active, true); iterations++ {
+				if iterations == maxIterations {
+					return fmt.Errorf("ir: the loop v%d does not end", index)
 				}
-				if err := r.block(v+1, r.ends[v], active); err != nil {
+				if err := r.block(index+1, r.ends[index], active); err != nil {
 					return err
 				}
 			}
-			v = r.ends[v]
+			index = r.ends[index]
 		case If:
-			next, err := r.conditional(v, mask)
+			next, err := r.conditional(index, mask)
 			if err != nil {
 				return err
 			}
-			v = next
+			index = next
 		case Break:
 			for thread := range mask {
 				mask[thread] = mask[thread] && r.values[inst.Args[0]][thread] == 0
 			}
 		case Barrier:
 			if slices.Contains(mask, false) {
-				return fmt.Errorf("ir: v%d: only some threads reach the barrier", v)
+				return fmt.Errorf("ir: v%d: only some threads reach the barrier", index)
 			}
 			r.epoch++
 		default:
 			for thread := range mask {
 				if mask[thread] {
-					if err := r.step(v, inst, thread); err != nil {
-						return fmt.Errorf("ir: v%d (%v), group %d, thread %d: %w", v, inst.Op, r.group, thread, err)
+					if err := r.step(index, inst, thread); err != nil {
+						return fmt.Errorf("ir: v%d (%v), group %d, thread %d: %w", index, inst.Op, r.group,
+							thread, err)
 					}
 				}
 			}
@@ -141,15 +142,15 @@ func (r *run) block(from, end int, mask []bool) error {
 }
 
 // conditional executes an If, and returns the index of its End.
-func (r *run) conditional(v int, mask []bool) (end int, err error) {
+func (r *run) conditional(index int, mask []bool) (end int, err error) {
 	chosen, others := slices.Clone(mask), slices.Clone(mask)
 	for thread := range mask {
-		holds := r.values[r.Insts[v].Args[0]][thread] != 0
+		holds := r.values[r.Insts[index].Args[0]][thread] != 0
 		chosen[thread], others[thread] = mask[thread] && holds, mask[thread] && !holds
 	}
-	end = r.ends[v]
+	end = r.ends[index]
 	if slices.Contains(chosen, true) {
-		if err := r.block(v+1, end, chosen); err != nil {
+		if err := r.block(index+1, end, chosen); err != nil {
 			return 0, err
 		}
 	}
@@ -163,13 +164,13 @@ func (r *run) conditional(v int, mask []bool) (end int, err error) {
 }
 
 // step executes instruction v in one thread.
-func (r *run) step(v int, inst *Inst, thread int) error {
+func (r *run) step(index int, inst *Inst, thread int) error {
 	var args [3]uint64
 	uses := inst.Uses()
-	for k, u := range uses[:min(len(uses), len(args))] {
-		args[k] = r.values[u][thread]
+	for k, operand := range uses[:min(len(uses), len(args))] {
+		args[k] = r.values[operand][thread]
 	}
-	result := &r.values[v][thread]
+	result := &r.values[index][thread]
 	switch inst.Op {
 	case Op(lane.Const):
 		*result = inst.Imm
@@ -184,7 +185,7 @@ func (r *run) step(v int, inst *Inst, thread int) error {
 	case MulHigh:
 		*result = args[0] * args[1] >> 32
 	case Load, Store:
-		return r.access(v, inst, thread, args[0])
+		return r.access(index, inst, thread, args[0])
 	case Part:
 		*result = r.words[inst.Args[0]][thread][inst.Imm]
 	case Var, Get:
@@ -200,33 +201,33 @@ func (r *run) step(v int, inst *Inst, thread int) error {
 }
 
 // access executes a Load or a Store in one thread.
-func (r *run) access(v int, inst *Inst, thread int, address uint64) error {
-	size, n := uint64(inst.DType.Size()), inst.Imm
+func (r *run) access(index int, inst *Inst, thread int, address uint64) error {
+	size, words := uint64(inst.DType.Size()), inst.Imm
 	if inst.Op == Store {
-		n = uint64(len(inst.Uses()) - 1)
+		words = uint64(len(inst.Uses()) - 1)
 	}
 	operand, offset := address>>addressBits-1, address&(1<<addressBits-1)
-	if operand >= uint64(len(r.operands)) || offset+size*n > uint64(len(r.operands[operand].Mem)) {
+	if operand >= uint64(len(r.operands)) || offset+size*words > uint64(len(r.operands[operand].Mem)) {
 		return fmt.Errorf("address %#x is outside of all operands", address)
 	}
-	if offset%(size*n) != 0 {
-		return fmt.Errorf("%d bytes at address %#x are not aligned", size*n, address)
+	if offset%(size*words) != 0 {
+		return fmt.Errorf("%d bytes at address %#x are not aligned", size*words, address)
 	}
-	mem := r.operands[operand].Mem[offset:][:size*n]
+	mem := r.operands[operand].Mem[offset:][:size*words]
 	if inst.Op == Store {
-		for k, u := range inst.Uses()[1:] {
-			var b [8]byte
-			binary.LittleEndian.PutUint64(b[:], r.values[u][thread])
-			copy(mem[uint64(k)*size:][:size], b[:])
+		for k, word := range inst.Uses()[1:] {
+			var bits [8]byte
+			binary.LittleEndian.PutUint64(bits[:], r.values[word][thread])
+			copy(mem[uint64(k)*size:][:size], bits[:])
 		}
 		return nil
 	}
-	for k := range n {
-		var b [8]byte
-		copy(b[:], mem[k*size:][:size])
-		r.words[Value(v)][thread][k] = binary.LittleEndian.Uint64(b[:])
+	for k := range words {
+		var bits [8]byte
+		copy(bits[:], mem[k*size:][:size])
+		r.words[Value(index)][thread][k] = binary.LittleEndian.Uint64(bits[:])
 	}
-	r.values[v][thread] = r.words[Value(v)][thread][0]
+	r.values[index][thread] = r.words[Value(index)][thread][0]
 	return nil
 }
 
@@ -245,7 +246,8 @@ func (r *run) accessShared(result *uint64, inst *Inst, thread int, args [3]uint6
 		if !element.isWritten {
 			return errors.New("no thread has written the element")
 		}
-		element.severalReaders = element.readEpoch == r.epoch && (element.severalReaders || element.reader != thread+1)
+		element.severalReaders = element.readEpoch == r.epoch &&
+			(element.severalReaders || element.reader != thread+1)
 		element.reader, element.readEpoch, *result = thread+1, r.epoch, element.bits
 		return nil
 	}

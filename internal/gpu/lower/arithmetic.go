@@ -10,7 +10,7 @@ import (
 
 // exact adds Div, Sqrt or FMA of floats. If the device does not round one of float32 correctly, it is computed in
 // float64.
-func (s *scalars) exact(op lane.Op, d tensor.DType, x []ir.Value) ir.Value {
+func (s *scalars) exact(op lane.Op, dtype tensor.DType, operands []ir.Value) ir.Value {
 	single, double := s.target.Div32, s.target.Div64
 	switch op {
 	case lane.Sqrt:
@@ -18,21 +18,21 @@ func (s *scalars) exact(op lane.Op, d tensor.DType, x []ir.Value) ir.Value {
 	case lane.FMA:
 		single, double = s.target.FMA32, s.target.FMA64
 	}
-	if d == tensor.Float32 && single || d == tensor.Float64 && double {
-		return s.do(op, d, x...)
+	if dtype == tensor.Float32 && single || dtype == tensor.Float64 && double {
+		return s.do(op, dtype, operands...)
 	}
-	if d == tensor.Float32 && op == lane.FMA {
-		return s.fma(x[0], x[1], x[2])
+	if dtype == tensor.Float32 && op == lane.FMA {
+		return s.fma(operands[0], operands[1], operands[2])
 	}
-	if d == tensor.Float64 || !double {
-		s.unsupported("%v of %v that rounds once", op, d)
+	if dtype == tensor.Float64 || !double {
+		s.unsupported("%v of %v that rounds once", op, dtype)
 	}
 	// Two roundings of a quotient or a root give the result of one, because float64 has more than twice as many bits.
 	var wide []ir.Value
-	for _, v := range x {
-		wide = append(wide, s.do(lane.Convert, tensor.Float64, v))
+	for _, operand := range operands {
+		wide = append(wide, s.do(lane.Convert, tensor.Float64, operand))
 	}
-	return s.do(lane.Convert, d, s.do(op, tensor.Float64, wide...))
+	return s.do(lane.Convert, dtype, s.do(op, tensor.Float64, wide...))
 }
 
 // fma computes an FMA of float32 in float64. The product is exact. The sum is rounded to odd: if it is not exact, its
@@ -57,70 +57,71 @@ func (s *scalars) fma(a, b, c ir.Value) ir.Value {
 
 // scale computes x*2^floor(power) by up to five products. Only the last product rounds: the factors of the products
 // before it leave results that have a subnormal value well above the range in which these would round.
-func (s *scalars) scale(d tensor.DType, x, power ir.Value) ir.Value {
+func (s *scalars) scale(dtype tensor.DType, x, power ir.Value) ir.Value {
 	const i32 = tensor.Int32
 	bias, mantissa := 127, 23
-	if d == tensor.Float64 {
+	if dtype == tensor.Float64 {
 		bias, mantissa = 1023, 52
 	}
 	limit := float64(4 * bias) // beyond it every result is 0 or infinite
-	floor := s.do(lane.Floor, d, power)
-	floor = s.choose(d, s.do(lane.Lt, tensor.Bool, floor, s.float(d, limit)), floor, s.float(d, limit))
-	floor = s.choose(d, s.do(lane.Lt, tensor.Bool, s.float(d, -limit), floor), floor, s.float(d, -limit))
+	floor := s.do(lane.Floor, dtype, power)
+	floor = s.choose(dtype, s.do(lane.Lt, tensor.Bool, floor, s.float(dtype, limit)), floor, s.float(dtype, limit))
+	floor = s.choose(dtype, s.do(lane.Lt, tensor.Bool, s.float(dtype, -limit), floor), floor, s.float(dtype, -limit))
 	isNaN := s.do(lane.Ne, tensor.Bool, power, power)
-	n := s.do(lane.Convert, i32, floor)
-	c := func(x int) ir.Value { return s.Const(i32, uint64(uint32(x))) }
+	left := s.do(lane.Convert, i32, floor)
+	constant := func(x int) ir.Value { return s.Const(i32, uint64(uint32(x))) }
 	least, up := 1-bias, bias-2-mantissa
 	for range 2 {
-		isLarge := s.do(lane.Lt, tensor.Bool, c(bias), n)
-		x = s.choose(d, isLarge, s.do(lane.Mul, d, x, s.float(d, math.Ldexp(1, bias))), x)
-		n = s.choose(i32, isLarge, s.do(lane.Sub, i32, n, c(bias)), n)
+		isLarge := s.do(lane.Lt, tensor.Bool, constant(bias), left)
+		x = s.choose(dtype, isLarge, s.do(lane.Mul, dtype, x, s.float(dtype, math.Ldexp(1, bias))), x)
+		left = s.choose(i32, isLarge, s.do(lane.Sub, i32, left, constant(bias)), left)
 	}
 	for range 2 {
-		isSmall := s.do(lane.Lt, tensor.Bool, n, c(least))
-		x = s.choose(d, isSmall, s.do(lane.Mul, d, x, s.float(d, math.Ldexp(1, -up))), x)
-		n = s.choose(i32, isSmall, s.do(lane.Add, i32, n, c(up)), n)
+		isSmall := s.do(lane.Lt, tensor.Bool, left, constant(least))
+		x = s.choose(dtype, isSmall, s.do(lane.Mul, dtype, x, s.float(dtype, math.Ldexp(1, -up))), x)
+		left = s.choose(i32, isSmall, s.do(lane.Add, i32, left, constant(up)), left)
 	}
-	n = s.extreme(lane.Max, i32, []ir.Value{s.extreme(lane.Min, i32, []ir.Value{n, c(bias)}), c(least)})
-	u := unsigned(d)
-	exponent := s.resize(u, s.bits(tensor.Uint32, s.do(lane.Add, i32, n, c(bias))))
-	factor := s.bits(d, s.do(lane.Shl, u, exponent, s.Const(u, uint64(mantissa))))
-	return s.choose(d, isNaN, power, s.do(lane.Mul, d, x, factor))
+	left = s.extreme(lane.Max, i32, []ir.Value{s.extreme(lane.Min, i32, []ir.Value{left, constant(bias)}),
+		constant(least)})
+	u := unsigned(dtype)
+	exponent := s.resize(u, s.bits(tensor.Uint32, s.do(lane.Add, i32, left, constant(bias))))
+	factor := s.bits(dtype, s.do(lane.Shl, u, exponent, s.Const(u, uint64(mantissa))))
+	return s.choose(dtype, isNaN, power, s.do(lane.Mul, dtype, x, factor))
 }
 
 // mod computes the C function fmod. It reduces the mantissa of a by that of b, as many bits at a time as fit into 64
 // bits.
-func (s *scalars) mod(d tensor.DType, a, b ir.Value) ir.Value {
+func (s *scalars) mod(dtype tensor.DType, a, b ir.Value) ir.Value {
 	const u64 = tensor.Uint64
-	m := modulus{scalars: s, d: d, mantissa: 23, maxExponent: 255}
-	if d == tensor.Float64 {
-		m.mantissa, m.maxExponent = 52, 2047
+	format := modulus{scalars: s, dtype: dtype, mantissa: 23, maxExponent: 255}
+	if dtype == tensor.Float64 {
+		format.mantissa, format.maxExponent = 52, 2047
 	}
-	absA, absB := s.sign(lane.Abs, d, a), s.sign(lane.Abs, d, b)
-	infinity := s.float(d, math.Inf(1))
+	absA, absB := s.sign(lane.Abs, dtype, a), s.sign(lane.Abs, dtype, b)
+	infinity := s.float(dtype, math.Inf(1))
 	isValid := s.do(lane.And, tensor.Bool, s.do(lane.Lt, tensor.Bool, absA, infinity),
-		s.do(lane.Lt, tensor.Bool, s.float(d, 0), absB))
+		s.do(lane.Lt, tensor.Bool, s.float(dtype, 0), absB))
 	needsSteps := s.do(lane.And, tensor.Bool, isValid, s.do(lane.Le, tensor.Bool, absB, absA))
-	mantissaA, exponentA := m.split(absA)
-	mantissaB, exponentB := m.split(absB)
+	mantissaA, exponentA := format.split(absA)
+	mantissaB, exponentB := format.split(absB)
 	zero := s.Const(u64, 0)
 	divisor := s.choose(u64, needsSteps, mantissaB, s.Const(u64, 1))
 	rest := s.Do(ir.Var, u64, s.remainder(mantissaA, divisor))
 	steps := s.Do(ir.Var, u64, s.choose(u64, needsSteps, s.do(lane.Sub, u64, exponentA, exponentB), zero))
-	most := s.Const(u64, uint64(63-m.mantissa))
+	most := s.Const(u64, uint64(63-format.mantissa))
 	s.While(func() ir.Value {
 		left := s.Do(ir.Get, u64, steps)
-		n := s.extreme(lane.Min, u64, []ir.Value{left, most})
-		shifted := s.do(lane.Shl, u64, s.Do(ir.Get, u64, rest), n)
+		shift := s.extreme(lane.Min, u64, []ir.Value{left, most})
+		shifted := s.do(lane.Shl, u64, s.Do(ir.Get, u64, rest), shift)
 		s.Do(ir.Set, tensor.Invalid, rest, s.remainder(shifted, divisor))
-		left = s.do(lane.Sub, u64, left, n)
+		left = s.do(lane.Sub, u64, left, shift)
 		s.Do(ir.Set, tensor.Invalid, steps, left)
 		return s.do(lane.Eq, tensor.Bool, left, zero)
 	})
-	result := s.withSign(d, m.join(s.Do(ir.Get, u64, rest), exponentB), a)
-	result = s.choose(d, needsSteps, result, a)
+	result := s.withSign(dtype, format.join(s.Do(ir.Get, u64, rest), exponentB), a)
+	result = s.choose(dtype, needsSteps, result, a)
 	isDefined := s.do(lane.And, tensor.Bool, isValid, s.do(lane.Eq, tensor.Bool, b, b))
-	return s.choose(d, isDefined, result, s.float(d, math.NaN()))
+	return s.choose(dtype, isDefined, result, s.float(dtype, math.NaN()))
 }
 
 func (s *scalars) remainder(a, b ir.Value) ir.Value {
@@ -131,14 +132,14 @@ func (s *scalars) remainder(a, b ir.Value) ir.Value {
 // modulus has the format of the floats of a mod.
 type modulus struct {
 	*scalars
-	d                     tensor.DType
+	dtype                 tensor.DType
 	mantissa, maxExponent int
 }
 
 // split returns the mantissa, with its leading 1, and the exponent field, at least 1, of a float that is not negative.
 func (m *modulus) split(x ir.Value) (mantissa, exponent ir.Value) {
 	const u64 = tensor.Uint64
-	bits := m.resize(u64, m.bits(unsigned(m.d), x))
+	bits := m.resize(u64, m.bits(unsigned(m.dtype), x))
 	field := m.do(lane.Shr, u64, bits, m.Const(u64, uint64(m.mantissa)))
 	isNormal := m.do(lane.Ne, tensor.Bool, field, m.Const(u64, 0))
 	fraction := m.do(lane.And, u64, bits, m.Const(u64, 1<<m.mantissa-1))
@@ -149,17 +150,17 @@ func (m *modulus) split(x ir.Value) (mantissa, exponent ir.Value) {
 // join returns the float with a mantissa below 2^(m.mantissa+1) and an exponent as split returns them.
 func (m *modulus) join(mantissa, exponent ir.Value) ir.Value {
 	const u64 = tensor.Uint64
-	c := func(x int) ir.Value { return m.Const(u64, uint64(x)) }
-	u := unsigned(m.d)
+	constant := func(x int) ir.Value { return m.Const(u64, uint64(x)) }
+	bitType := unsigned(m.dtype)
 	// The conversion is exact. Its exponent field has m.mantissa + bias for a mantissa with its leading 1.
-	converted := m.resize(u64, m.bits(u, m.do(lane.Convert, m.d, mantissa)))
-	offset := c(m.maxExponent/2 + m.mantissa)
-	field := m.do(lane.Add, u64, m.do(lane.Shr, u64, converted, c(m.mantissa)), exponent)
+	converted := m.resize(u64, m.bits(bitType, m.do(lane.Convert, m.dtype, mantissa)))
+	offset := constant(m.maxExponent/2 + m.mantissa)
+	field := m.do(lane.Add, u64, m.do(lane.Shr, u64, converted, constant(m.mantissa)), exponent)
 	isNormal := m.do(lane.Lt, tensor.Bool, offset, field)
-	shift := m.do(lane.Sub, u64, exponent, c(1))
-	small := m.do(lane.Shl, u64, mantissa, m.extreme(lane.Min, u64, []ir.Value{shift, c(63)}))
-	delta := m.do(lane.Shl, u64, m.do(lane.Sub, u64, exponent, offset), c(m.mantissa))
+	shift := m.do(lane.Sub, u64, exponent, constant(1))
+	small := m.do(lane.Shl, u64, mantissa, m.extreme(lane.Min, u64, []ir.Value{shift, constant(63)}))
+	delta := m.do(lane.Shl, u64, m.do(lane.Sub, u64, exponent, offset), constant(m.mantissa))
 	bits := m.choose(u64, isNormal, m.do(lane.Add, u64, converted, delta), small)
-	bits = m.choose(u64, m.do(lane.Eq, tensor.Bool, mantissa, c(0)), c(0), bits)
-	return m.bits(m.d, m.resize(u, bits))
+	bits = m.choose(u64, m.do(lane.Eq, tensor.Bool, mantissa, constant(0)), constant(0), bits)
+	return m.bits(m.dtype, m.resize(bitType, bits))
 }

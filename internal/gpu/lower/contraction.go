@@ -19,98 +19,102 @@ import (
 // memory, with zeros outside of windows; a convolution therefore needs no image of its windows in memory. Each thread
 // computes several rows and columns in registers. A result is summed in order, by fused multiply-adds if the device
 // rounds them once, else by a product and a sum. The size of tiles does not affect bits.
-func Contraction(f *graph.Contraction, t Target) (*Program, error) {
-	c := &contraction{Contraction: f, acc: f.Out.DType.OpMath()}
+func Contraction(source *graph.Contraction, target Target) (*Program, error) {
+	made := &contraction{Contraction: source, acc: source.Out.DType.OpMath()}
 	params := 3
-	if f.HasAdd {
+	if source.HasAdd {
 		params++
 	}
-	if c.acc != tensor.Float32 && c.acc != tensor.Float64 || f.A.DType != f.Out.DType || f.B.DType != f.Out.DType ||
-		f.HasAdd && f.Add.DType != f.Out.DType || params > t.MaxParams {
-		return nil, fmt.Errorf("gpu: a product of %v is %w", f.Out.DType, ErrUnsupported)
+	if made.acc != tensor.Float32 && made.acc != tensor.Float64 || source.A.DType != source.Out.DType ||
+		source.B.DType != source.Out.DType ||
+		source.HasAdd && source.Add.DType != source.Out.DType || params > target.MaxParams {
+		return nil, fmt.Errorf("gpu: a product of %v is %w", source.Out.DType, ErrUnsupported)
 	}
-	if err := c.setLoops(); err != nil {
+	if err := made.setLoops(); err != nil {
 		return nil, err
 	}
-	m, n, batch := size(c.rows), size(c.cols), size(c.batch)
-	if m*n*batch == 0 {
+	rows, cols, batch := size(made.rows), size(made.cols), size(made.batch)
+	if rows*cols*batch == 0 {
 		return new(Program), nil
 	}
-	c.scalars = scalars{Builder: ir.NewBuilder(params, groupSize), target: t}
-	c.setTile(m, n, batch)
-	tilesM, tilesN := (m+c.tile-1)/c.tile, (n+c.tile-1)/c.tile
+	made.scalars = scalars{Builder: ir.NewBuilder(params, groupSize), target: target}
+	made.setTile(rows, cols, batch)
+	tilesM, tilesN := (rows+made.tile-1)/made.tile, (cols+made.tile-1)/made.tile
 	groups := tilesM * tilesN * batch
 	if groups > math.MaxInt32 {
 		return nil, fmt.Errorf("gpu: a product of %d tiles is %w", groups, ErrUnsupported)
 	}
-	at := c.split(c.Do(ir.Group, tensor.Uint32), []int{tilesN, tilesM, batch})
-	c.build(at[1], at[0], at[2])
-	if c.err != nil {
-		return nil, c.err
+	tile := made.split(made.Do(ir.Group, tensor.Uint32), []int{tilesN, tilesM, batch})
+	made.build(tile[1], tile[0], tile[2])
+	if made.err != nil {
+		return nil, made.err
 	}
-	if err := c.Check(); err != nil {
+	if err := made.Check(); err != nil {
 		return nil, err
 	}
-	l := Launch{Kernel: &c.Kernel, Groups: groups}
+	launch := Launch{Kernel: &made.Kernel, Groups: groups}
 	for i := range params {
-		l.Args = append(l.Args, Arg{Buffer: i})
+		launch.Args = append(launch.Args, Arg{Buffer: i})
 	}
-	return &Program{Launches: []Launch{l}}, nil
+	return &Program{Launches: []Launch{launch}}, nil
 }
 
-// contraction makes the kernel of a contraction.
+// contraction generates the kernel of a contraction.
 type contraction struct {
 	scalars
 	*graph.Contraction
 	acc                    tensor.DType // dtype of sums
 	rows, cols, sum, batch []graph.ContractionLoop
-	rowLoops, sumLoops     []int // by loop of rows and of the sum: its index in Loops
-	tile, perThread        int   // rows and columns of a tile, and of a thread
-	depth                  int   // terms of a part of the sum
-	across                 int   // threads along a side of the tile
+	rowLoops, sumLoops     []int // by loop of rows and of sum: its index in Loops
+	tile                   int   // number of rows, and of columns, of a tile
+	perThread              int   // number of rows, and of columns, of a thread
+	depth                  int   // number of terms of a part of the sum
+	across                 int   // number of threads along a side of the tile
 	rowsFirst              bool  // adjacent threads compute adjacent rows instead of columns
 }
 
 func size(list []graph.ContractionLoop) int {
-	n := 1
-	for _, l := range list {
-		n *= l.Size
+	product := 1
+	for _, loop := range list {
+		product *= loop.Size
 	}
-	return n
+	return product
 }
 
-// setLoops groups loops, the fastest first. It merges loops whose strides are common, unless a window needs them.
+// setLoops sorts the loops into rows, cols, sum and batch, the fastest first. It merges loops that one loop can replace,
+// except for the loops of windows.
 func (c *contraction) setLoops() error {
 	inWindow := map[int]bool{}
-	for _, w := range c.Windows {
-		inWindow[w.Result], inWindow[w.Tap] = true, true
+	for _, window := range c.Windows {
+		inWindow[window.Result], inWindow[window.Tap] = true, true
 	}
 	add := func(list *[]graph.ContractionLoop, indices *[]int, i int) {
-		l := c.Loops[i]
-		if k := len(*list) - 1; k >= 0 && !inWindow[i] && !inWindow[(*indices)[k]] {
-			p := (*list)[k]
-			if l.Out == p.Size*p.Out && l.A == p.Size*p.A && l.B == p.Size*p.B && l.Add == p.Size*p.Add {
-				(*list)[k].Size *= l.Size
+		loop := c.Loops[i]
+		if count := len(*list) - 1; count >= 0 && !inWindow[i] && !inWindow[(*indices)[count]] {
+			last := (*list)[count]
+			if loop.Out == last.Size*last.Out && loop.A == last.Size*last.A && loop.B == last.Size*last.B &&
+				loop.Add == last.Size*last.Add {
+				(*list)[count].Size *= loop.Size
 				return
 			}
 		}
-		*list, *indices = append(*list, l), append(*indices, i)
+		*list, *indices = append(*list, loop), append(*indices, i)
 	}
 	var colLoops, batchLoops []int
 	var spans [4]int
-	for i, l := range slices.Backward(c.Loops) {
-		for k, s := range []int{l.Out, l.A, l.B, l.Add} {
-			if spans[k] += (l.Size - 1) * s; s < 0 || spans[k] >= 1<<28 {
+	for i, loop := range slices.Backward(c.Loops) {
+		for count, stride := range []int{loop.Out, loop.A, loop.B, loop.Add} {
+			if spans[count] += (loop.Size - 1) * stride; stride < 0 || spans[count] >= 1<<28 {
 				return fmt.Errorf("gpu: a product with operands of more than 2^28 elements is %w", ErrUnsupported)
 			}
 		}
 		switch {
-		case l.Size == 1 && !inWindow[i]:
-		case l.Summed:
+		case loop.Size == 1 && !inWindow[i]:
+		case loop.Summed:
 			add(&c.sum, &c.sumLoops, i)
-		case inWindow[i] || l.B == 0 && l.A != 0:
+		case inWindow[i] || loop.B == 0 && loop.A != 0:
 			add(&c.rows, &c.rowLoops, i)
-		case l.A == 0:
+		case loop.A == 0:
 			add(&c.cols, &colLoops, i)
 		default:
 			add(&c.batch, &batchLoops, i)
@@ -119,13 +123,13 @@ func (c *contraction) setLoops() error {
 	return nil
 }
 
-// setTile chooses the tile: the largest that has enough groups for all processors of a device.
-func (c *contraction) setTile(m, n, batch int) {
+// setTile chooses the largest tile with enough groups for all processors of a device.
+func (c *contraction) setTile(height, width, batch int) {
 	const processors = 128
 	c.tile, c.perThread, c.depth = 32, 2, 16
 	for _, large := range []struct{ tile, perThread, depth int }{{128, 8, 8}, {64, 4, 16}} {
-		groups := ((m + large.tile - 1) / large.tile) * ((n + large.tile - 1) / large.tile) * batch
-		if groups >= processors && min(m, n) > large.tile/2 {
+		groups := ((height + large.tile - 1) / large.tile) * ((width + large.tile - 1) / large.tile) * batch
+		if groups >= processors && min(height, width) > large.tile/2 {
 			c.tile, c.perThread, c.depth = large.tile, large.perThread, large.depth
 			break
 		}
@@ -138,9 +142,9 @@ func (c *contraction) setTile(m, n, batch int) {
 // fastest returns the least stride of the result along loops.
 func (c *contraction) fastest(list []graph.ContractionLoop) int {
 	least := math.MaxInt
-	for _, l := range list {
-		if l.Size > 1 {
-			least = min(least, l.Out)
+	for _, loop := range list {
+		if loop.Size > 1 {
+			least = min(least, loop.Out)
 		}
 	}
 	return least
@@ -148,13 +152,13 @@ func (c *contraction) fastest(list []graph.ContractionLoop) int {
 
 // offsets returns the sum of the indices of loops times the strides of an operand, in elements.
 func (c *contraction) offsets(list []graph.ContractionLoop, index []ir.Value,
-	stride func(l graph.ContractionLoop) int) ir.Value {
+	stride func(loop graph.ContractionLoop) int) ir.Value {
 	var shape, strides []int
-	for _, l := range list {
-		shape, strides = append(shape, l.Size), append(strides, stride(l))
+	for _, loop := range list {
+		shape, strides = append(shape, loop.Size), append(strides, stride(loop))
 	}
-	if o := c.offset(index, shape, strides); o != ir.None {
-		return o
+	if sum := c.offset(index, shape, strides); sum != ir.None {
+		return sum
 	}
 	return c.Const(tensor.Uint32, 0)
 }
@@ -167,8 +171,8 @@ func strideAdd(l graph.ContractionLoop) int { return l.Add }
 // splitLoops returns the index in each loop.
 func (c *contraction) splitLoops(index ir.Value, list []graph.ContractionLoop) []ir.Value {
 	var shape []int
-	for _, l := range list {
-		shape = append(shape, l.Size)
+	for _, loop := range list {
+		shape = append(shape, loop.Size)
 	}
 	return c.split(index, shape)
 }
@@ -204,10 +208,10 @@ func (c *contraction) build(tileRow, tileCol, entry ir.Value) {
 	for i := range acc {
 		acc[i] = c.Do(ir.Var, c.acc, zero)
 	}
-	if k := size(c.sum); k > 0 {
-		a, b := c.Array(c.acc, c.tile*c.depth), c.Array(c.acc, c.tile*c.depth)
-		loadA := c.newLoader(thread, firstRow, a, true, c.offsets(c.batch, batch, strideA))
-		loadB := c.newLoader(thread, firstCol, b, false, c.offsets(c.batch, batch, strideB))
+	if terms := size(c.sum); terms > 0 {
+		arrayA, arrayB := c.Array(c.acc, c.tile*c.depth), c.Array(c.acc, c.tile*c.depth)
+		loadA := c.newLoader(thread, firstRow, arrayA, true, c.offsets(c.batch, batch, strideA))
+		loadB := c.newLoader(thread, firstCol, arrayB, false, c.offsets(c.batch, batch, strideB))
 		part := c.Do(ir.Var, u32, c.u32(0))
 		c.While(func() ir.Value {
 			first := c.Do(ir.Get, u32, part)
@@ -216,36 +220,36 @@ func (c *contraction) build(tileRow, tileCol, entry ir.Value) {
 			loadA.store(valuesA)
 			loadB.store(valuesB)
 			c.Do(ir.Barrier, tensor.Invalid)
-			c.multiply(acc, rowLane, colLane, a, b)
+			c.multiply(acc, rowLane, colLane, arrayA, arrayB)
 			next := c.add32(first, c.u32(c.depth))
 			c.Do(ir.Set, tensor.Invalid, part, next)
-			return c.do(lane.Le, tensor.Bool, c.u32(k), next)
+			return c.do(lane.Le, tensor.Bool, c.u32(terms), next)
 		})
 	}
 	c.finish(acc, c.add32(firstRow, rowLane), c.add32(firstCol, colLane), batch)
 }
 
 // multiply adds the products of a part of the sum to the accumulators.
-func (c *contraction) multiply(acc []ir.Value, rowLane, colLane ir.Value, a, b uint64) {
-	load := func(array uint64, k, i int, first ir.Value) ir.Value {
-		return c.DoImm(ir.LoadShared, c.acc, array, c.add32(first, c.u32(k*c.tile+i*c.across)))
+func (c *contraction) multiply(acc []ir.Value, rowLane, colLane ir.Value, arrayA, arrayB uint64) {
+	load := func(array uint64, term, i int, first ir.Value) ir.Value {
+		return c.DoImm(ir.LoadShared, c.acc, array, c.add32(first, c.u32(term*c.tile+i*c.across)))
 	}
 	fused := c.target.FMA32 && c.acc == tensor.Float32 || c.target.FMA64 && c.acc == tensor.Float64
-	for k := range c.depth {
+	for term := range c.depth {
 		var rows, cols []ir.Value
 		for i := range c.perThread {
-			rows, cols = append(rows, load(a, k, i, rowLane)), append(cols, load(b, k, i, colLane))
+			rows, cols = append(rows, load(arrayA, term, i, rowLane)), append(cols, load(arrayB, term, i, colLane))
 		}
-		for i, x := range rows {
-			for j, y := range cols {
+		for i, left := range rows {
+			for j, right := range cols {
 				sum := acc[i*c.perThread+j]
-				v := c.Do(ir.Get, c.acc, sum)
+				partial := c.Do(ir.Get, c.acc, sum)
 				if fused {
-					v = c.do(lane.FMA, c.acc, x, y, v)
+					partial = c.do(lane.FMA, c.acc, left, right, partial)
 				} else {
-					v = c.do(lane.Add, c.acc, v, c.do(lane.Mul, c.acc, x, y))
+					partial = c.do(lane.Add, c.acc, partial, c.do(lane.Mul, c.acc, left, right))
 				}
-				c.Do(ir.Set, tensor.Invalid, sum, v)
+				c.Do(ir.Set, tensor.Invalid, sum, partial)
 			}
 		}
 	}
@@ -254,12 +258,12 @@ func (c *contraction) multiply(acc []ir.Value, rowLane, colLane ir.Value, a, b u
 // finish stores the results of a thread.
 func (c *contraction) finish(acc []ir.Value, firstRow, firstCol ir.Value, batch []ir.Value) {
 	const u64 = tensor.Uint64
-	d := c.Out.DType
+	dtype := c.Out.DType
 	address := func(param int, offset ir.Value) ir.Value {
-		bytes := c.do(lane.Mul, u64, c.do(lane.Convert, u64, offset), c.Const(u64, uint64(d.Size())))
+		bytes := c.do(lane.Mul, u64, c.do(lane.Convert, u64, offset), c.Const(u64, uint64(dtype.Size())))
 		return c.do(lane.Add, u64, c.DoImm(ir.Param, u64, uint64(param)), bytes)
 	}
-	one := access{d, 0, 1, d.Size()}
+	one := access{dtype, 0, 1, dtype.Size()}
 	outBatch := c.offsets(c.batch, batch, strideOut)
 	var cols, valid, outCols, addCols []ir.Value
 	addBatch := c.offsets(c.batch, batch, strideAdd)
@@ -278,19 +282,20 @@ func (c *contraction) finish(acc []ir.Value, firstRow, firstCol ir.Value, batch 
 			addRow := c.add32(addBatch, c.offsets(c.rows, index, strideAdd))
 			for j := range cols {
 				c.If(valid[j], func() {
-					v := c.Do(ir.Get, c.acc, acc[i*c.perThread+j])
+					value := c.Do(ir.Get, c.acc, acc[i*c.perThread+j])
 					if c.Alpha != 1 {
-						v = c.do(lane.Mul, c.acc, v, c.float(c.acc, c.Alpha))
+						value = c.do(lane.Mul, c.acc, value, c.float(c.acc, c.Alpha))
 					}
 					if c.HasAdd && c.Beta != 0 {
-						w := c.convert(c.acc, d, c.scalars.load(one, address(3, c.add32(addRow, addCols[j])))[0])
+						addend := c.convert(c.acc, dtype,
+							c.scalars.load(one, address(3, c.add32(addRow, addCols[j])))[0])
 						if c.Beta != 1 {
-							w = c.do(lane.Mul, c.acc, w, c.float(c.acc, c.Beta))
+							addend = c.do(lane.Mul, c.acc, addend, c.float(c.acc, c.Beta))
 						}
-						v = c.do(lane.Add, c.acc, v, w)
+						value = c.do(lane.Add, c.acc, value, addend)
 					}
-					v = c.convert(d, c.acc, v)
-					c.scalars.store(one, address(0, c.add32(outRow, outCols[j])), []ir.Value{v})
+					value = c.convert(dtype, c.acc, value)
+					c.scalars.store(one, address(0, c.add32(outRow, outCols[j])), []ir.Value{value})
 				})
 			}
 		})
@@ -314,38 +319,39 @@ type loader struct {
 
 func (c *contraction) newLoader(thread, first ir.Value, array uint64, isA bool, batch ir.Value) *loader {
 	const u32 = tensor.Uint32
-	l := &loader{contraction: c, isA: isA, array: array, base: batch}
+	created := &loader{contraction: c, isA: isA, array: array, base: batch}
 	loops, stride := c.cols, strideB
 	if isA {
 		loops, stride = c.rows, strideA
-		l.base = c.add32(batch, c.u32(-c.Before))
+		created.base = c.add32(batch, c.u32(-c.Before))
 	}
-	l.alongTerms = len(c.sum) > 0 && stride(c.sum[0]) == 1 && (len(loops) == 0 || stride(loops[0]) != 1)
+	created.alongTerms = len(c.sum) > 0 && stride(c.sum[0]) == 1 && (len(loops) == 0 || stride(loops[0]) != 1)
 	fastSize := c.tile
-	if l.alongTerms {
+	if created.alongTerms {
 		fastSize = c.depth
 	}
 	fast, slow := c.do(lane.And, u32, thread, c.u32(fastSize-1)), c.quotient(thread, fastSize)
 	for j := range c.tile * c.depth / groupSize {
 		position, term := fast, c.add32(slow, c.u32(j*(groupSize/fastSize)))
-		if l.alongTerms {
+		if created.alongTerms {
 			position, term = term, position
 		}
-		at := c.add32(first, position)
-		index := c.splitLoops(at, loops)
-		l.positions, l.terms = append(l.positions, position), append(l.terms, term)
-		l.starts = append(l.starts, c.add32(l.base, c.offsets(loops, index, stride)))
-		l.valid, l.index = append(l.valid, c.less(at, size(loops))), append(l.index, index)
+		absolute := c.add32(first, position)
+		index := c.splitLoops(absolute, loops)
+		created.positions, created.terms = append(created.positions, position), append(created.terms, term)
+		created.starts = append(created.starts, c.add32(created.base, c.offsets(loops, index, stride)))
+		created.valid, created.index = append(created.valid, c.less(absolute, size(loops))),
+			append(created.index, index)
 	}
-	return l
+	return created
 }
 
 // load loads the elements of the part that begins at a term.
 func (l *loader) load(first ir.Value) (values []ir.Value) {
 	const u64 = tensor.Uint64
-	param, d, stride := 2, l.B.DType, strideB
+	param, dtype, stride := 2, l.B.DType, strideB
 	if l.isA {
-		param, d, stride = 1, l.A.DType, strideA
+		param, dtype, stride = 1, l.A.DType, strideA
 	}
 	zero := l.float(l.acc, 0)
 	for j := range l.positions {
@@ -353,19 +359,21 @@ func (l *loader) load(first ir.Value) (values []ir.Value) {
 		index := l.splitLoops(term, l.sum)
 		valid := l.and(l.valid[j], l.less(term, size(l.sum)))
 		if l.isA {
-			for _, w := range l.Windows {
-				at := l.do(lane.Mul, tensor.Uint32, l.index[j][slices.Index(l.rowLoops, w.Result)], l.u32(w.Stride))
-				tap := l.do(lane.Mul, tensor.Uint32, index[slices.Index(l.sumLoops, w.Tap)], l.u32(w.Dilation))
-				position := l.add32(l.add32(at, tap), l.u32(-w.Before))
-				valid = l.and(valid, l.less(position, w.Size))
+			for _, window := range l.Windows {
+				start := l.do(lane.Mul, tensor.Uint32, l.index[j][slices.Index(l.rowLoops, window.Result)],
+					l.u32(window.Stride))
+				tap := l.do(lane.Mul, tensor.Uint32, index[slices.Index(l.sumLoops, window.Tap)],
+					l.u32(window.Dilation))
+				position := l.add32(l.add32(start, tap), l.u32(-window.Before))
+				valid = l.and(valid, l.less(position, window.Size))
 			}
 		}
 		offset := l.add32(l.starts[j], l.contraction.offsets(l.sum, index, stride))
 		offset = l.choose(tensor.Uint32, valid, offset, l.u32(0))
-		bytes := l.do(lane.Mul, u64, l.do(lane.Convert, u64, offset), l.Const(u64, uint64(d.Size())))
-		at := l.do(lane.Add, u64, l.DoImm(ir.Param, u64, uint64(param)), bytes)
-		v := l.convert(l.acc, d, l.scalars.load(access{d, 0, 1, d.Size()}, at)[0])
-		values = append(values, l.choose(l.acc, valid, v, zero))
+		bytes := l.do(lane.Mul, u64, l.do(lane.Convert, u64, offset), l.Const(u64, uint64(dtype.Size())))
+		start := l.do(lane.Add, u64, l.DoImm(ir.Param, u64, uint64(param)), bytes)
+		value := l.convert(l.acc, dtype, l.scalars.load(access{dtype, 0, 1, dtype.Size()}, start)[0])
+		values = append(values, l.choose(l.acc, valid, value, zero))
 	}
 	return values
 }

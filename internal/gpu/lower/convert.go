@@ -40,15 +40,15 @@ func (s *scalars) convert(to, from tensor.DType, v ir.Value) ir.Value {
 
 // resize converts an integer.
 func (s *scalars) resize(to tensor.DType, v ir.Value) ir.Value {
-	r, from := register(to), s.Type(v)
-	if r.Size() != from.Size() {
+	target, from := register(to), s.Type(v)
+	if target.Size() != from.Size() {
 		middle := map[bool]tensor.DType{true: tensor.Int32, false: tensor.Uint32}[from.IsSigned()]
-		if r.Size() == 8 {
+		if target.Size() == 8 {
 			middle = map[bool]tensor.DType{true: tensor.Int64, false: tensor.Uint64}[from.IsSigned()]
 		}
 		v = s.do(lane.Convert, middle, v)
 	}
-	return s.wrap(to, s.bits(r, v))
+	return s.wrap(to, s.bits(target, v))
 }
 
 // truncate converts a float to an integer: through int32 or int64, where numbers out of range are the least integer.
@@ -62,8 +62,8 @@ func (s *scalars) truncate(to, from tensor.DType, v ir.Value) ir.Value {
 		isHigh := s.do(lane.And, tensor.Bool, s.do(lane.Le, tensor.Bool, low, v),
 			s.do(lane.Lt, tensor.Bool, v, s.float(from, 2*limit)))
 		reduced := s.choose(from, isHigh, s.do(lane.Sub, from, v, low), v)
-		n := s.bits(u64, s.toInt(tensor.Int64, from, reduced))
-		return s.choose(u64, isHigh, s.do(lane.Or, u64, n, s.Const(u64, limit)), n)
+		converted := s.bits(u64, s.toInt(tensor.Int64, from, reduced))
+		return s.choose(u64, isHigh, s.do(lane.Or, u64, converted, s.Const(u64, limit)), converted)
 	}
 	return s.resize(to, s.toInt(tensor.Int64, from, v))
 }
@@ -73,54 +73,54 @@ func (s *scalars) toInt(to, from tensor.DType, v ir.Value) ir.Value {
 	limit := math.Ldexp(1, 8*to.Size()-1)
 	inRange := s.do(lane.And, tensor.Bool, s.do(lane.Lt, tensor.Bool, s.float(from, -limit), v),
 		s.do(lane.Lt, tensor.Bool, v, s.float(from, limit)))
-	n := s.do(lane.Convert, to, s.choose(from, inRange, v, s.float(from, 0)))
-	return s.choose(to, inRange, n, s.Const(to, 1<<(8*to.Size()-1)))
+	converted := s.do(lane.Convert, to, s.choose(from, inRange, v, s.float(from, 0)))
+	return s.choose(to, inRange, converted, s.Const(to, 1<<(8*to.Size()-1)))
 }
 
 // fromHalf converts the bits of a float16 to a float32. A subnormal number is a multiple of 2^-24.
-func (s *scalars) fromHalf(h ir.Value) ir.Value {
+func (s *scalars) fromHalf(half ir.Value) ir.Value {
 	const f32, u32 = tensor.Float32, tensor.Uint32
-	c := func(x uint64) ir.Value { return s.Const(u32, x) }
-	magnitude := s.do(lane.And, u32, h, c(0x7fff))
-	shifted := s.do(lane.Shl, u32, magnitude, c(13))
-	normal := s.do(lane.Add, u32, shifted, c((127-15)<<23))
-	special := s.do(lane.Or, u32, shifted, c(0x7f800000))
+	word := func(x uint64) ir.Value { return s.Const(u32, x) }
+	magnitude := s.do(lane.And, u32, half, word(0x7fff))
+	shifted := s.do(lane.Shl, u32, magnitude, word(13))
+	normal := s.do(lane.Add, u32, shifted, word((127-15)<<23))
+	special := s.do(lane.Or, u32, shifted, word(0x7f800000))
 	small := s.bits(u32, s.do(lane.Mul, f32, s.do(lane.Convert, f32, magnitude), s.float(f32, 0x1p-24)))
-	r := s.choose(u32, s.do(lane.Lt, tensor.Bool, magnitude, c(0x7c00)), normal, special)
-	r = s.choose(u32, s.do(lane.Lt, tensor.Bool, magnitude, c(0x400)), small, r)
-	sign := s.do(lane.Shl, u32, s.do(lane.And, u32, h, c(0x8000)), c(16))
-	return s.bits(f32, s.do(lane.Or, u32, r, sign))
+	result := s.choose(u32, s.do(lane.Lt, tensor.Bool, magnitude, word(0x7c00)), normal, special)
+	result = s.choose(u32, s.do(lane.Lt, tensor.Bool, magnitude, word(0x400)), small, result)
+	sign := s.do(lane.Shl, u32, s.do(lane.And, u32, half, word(0x8000)), word(16))
+	return s.bits(f32, s.do(lane.Or, u32, result, sign))
 }
 
 // toHalf rounds a float32 to the bits of a float16. The sum of a small number and 0.5 is rounded to a multiple of
 // 2^-24, which is the unit of subnormal numbers of float16.
 func (s *scalars) toHalf(x ir.Value) ir.Value {
 	const f32, u32 = tensor.Float32, tensor.Uint32
-	c := func(x uint64) ir.Value { return s.Const(u32, x) }
+	word := func(x uint64) ir.Value { return s.Const(u32, x) }
 	const rebias = 0xfff - (127-15)<<23 + 1<<32 // modulo 2^32
 	bits := s.bits(u32, x)
-	magnitude := s.do(lane.And, u32, bits, c(0x7fffffff))
-	odd := s.do(lane.And, u32, s.do(lane.Shr, u32, magnitude, c(13)), c(1))
-	rounded := s.do(lane.Add, u32, s.do(lane.Add, u32, magnitude, odd), c(rebias))
-	normal := s.do(lane.Shr, u32, rounded, c(13))
+	magnitude := s.do(lane.And, u32, bits, word(0x7fffffff))
+	odd := s.do(lane.And, u32, s.do(lane.Shr, u32, magnitude, word(13)), word(1))
+	rounded := s.do(lane.Add, u32, s.do(lane.Add, u32, magnitude, odd), word(rebias))
+	normal := s.do(lane.Shr, u32, rounded, word(13))
 	half := s.float(f32, 0.5)
 	sum := s.bits(u32, s.do(lane.Add, f32, s.bits(f32, magnitude), half))
 	small := s.do(lane.Sub, u32, sum, s.bits(u32, half))
-	isNaN := s.do(lane.Lt, tensor.Bool, c(0x7f800000), magnitude)
-	large := s.choose(u32, isNaN, c(0x7e00), c(0x7c00))
-	r := s.choose(u32, s.do(lane.Lt, tensor.Bool, magnitude, c(0x47800000)), normal, large)
-	r = s.choose(u32, s.do(lane.Lt, tensor.Bool, magnitude, c(0x38800000)), small, r)
-	sign := s.do(lane.And, u32, s.do(lane.Shr, u32, bits, c(16)), c(0x8000))
-	return s.do(lane.Or, u32, r, sign)
+	isNaN := s.do(lane.Lt, tensor.Bool, word(0x7f800000), magnitude)
+	large := s.choose(u32, isNaN, word(0x7e00), word(0x7c00))
+	result := s.choose(u32, s.do(lane.Lt, tensor.Bool, magnitude, word(0x47800000)), normal, large)
+	result = s.choose(u32, s.do(lane.Lt, tensor.Bool, magnitude, word(0x38800000)), small, result)
+	sign := s.do(lane.And, u32, s.do(lane.Shr, u32, bits, word(16)), word(0x8000))
+	return s.do(lane.Or, u32, result, sign)
 }
 
 // toBFloat16 rounds a float32 to the bits of a bfloat16.
 func (s *scalars) toBFloat16(x ir.Value) ir.Value {
 	const u32 = tensor.Uint32
-	c := func(x uint64) ir.Value { return s.Const(u32, x) }
+	word := func(x uint64) ir.Value { return s.Const(u32, x) }
 	bits := s.bits(u32, x)
-	odd := s.do(lane.And, u32, s.do(lane.Shr, u32, bits, c(16)), c(1))
-	rounded := s.do(lane.Add, u32, s.do(lane.Add, u32, bits, c(0x7fff)), odd)
+	odd := s.do(lane.And, u32, s.do(lane.Shr, u32, bits, word(16)), word(1))
+	rounded := s.do(lane.Add, u32, s.do(lane.Add, u32, bits, word(0x7fff)), odd)
 	isNaN := s.do(lane.Ne, tensor.Bool, x, x)
-	return s.choose(u32, isNaN, c(0x7fc0), s.do(lane.Shr, u32, rounded, c(16)))
+	return s.choose(u32, isNaN, word(0x7fc0), s.do(lane.Shr, u32, rounded, word(16)))
 }

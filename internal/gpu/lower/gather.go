@@ -12,74 +12,79 @@ import (
 
 // Gather returns the program of a gather. Its buffers are the operands of the gather. align has, by operand, a number
 // of bytes that divides the address of the first element. A thread copies up to 16 bytes of a slice, or one element.
-func Gather(f *graph.Gather, align []int, t Target) (*Program, error) {
+func Gather(source *graph.Gather, align []int, target Target) (*Program, error) {
 	const u32, u64 = tensor.Uint32, tensor.Uint64
-	params := len(f.Operands) + 1
-	if params > t.MaxParams {
+	params := len(source.Operands) + 1
+	if params > target.MaxParams {
 		return nil, fmt.Errorf("gpu: a gather with %d operands is %w", params, ErrUnsupported)
 	}
-	threads := tensor.Numel(f.Shape)
+	threads := tensor.Numel(source.Shape)
 	if threads == 0 {
 		return new(Program), nil
 	}
-	g := &gather{Gather: f, scalars: scalars{Builder: ir.NewBuilder(params, groupSize), target: t}, vector: 1}
-	if err := g.setLoops(); err != nil {
+	made := &gather{Gather: source, scalars: scalars{Builder: ir.NewBuilder(params, groupSize),
+		target: target}, vector: 1}
+	if err := made.setLoops(); err != nil {
 		return nil, err
 	}
-	g.setVector()
-	threads /= g.vector
-	index := g.do(lane.Add, u32, g.do(lane.Mul, u32, g.Do(ir.Group, u32), g.Const(u32, groupSize)), g.Do(ir.Thread, u32))
-	g.If(g.do(lane.Lt, tensor.Bool, index, g.Const(u32, uint64(threads))), func() {
-		shape := append([]int(nil), g.shape...)
-		shape[0] /= g.vector
-		at := g.split(index, shape)
-		at[0] = g.do(lane.Mul, u32, at[0], g.Const(u32, uint64(g.vector)))
-		offset, isValid := g.lookUp(at)
-		invalid := g.do(lane.Not, tensor.Bool, isValid)
-		g.If(invalid, func() { g.Do(ir.Store, u32, g.DoImm(ir.Param, u64, uint64(params-1)), g.Const(u32, 1)) })
-		g.If(isValid, func() {
-			from := g.do(lane.Add, u64, g.address(1, at), offset)
-			values := g.load(g.access(1, align), from)
-			g.store(g.access(0, align), g.address(0, at), values)
+	made.setVector()
+	threads /= made.vector
+	index := made.do(lane.Add, u32, made.do(lane.Mul, u32, made.Do(ir.Group, u32),
+		made.Const(u32, groupSize)), made.Do(ir.Thread, u32))
+	made.If(made.do(lane.Lt, tensor.Bool, index, made.Const(u32, uint64(threads))), func() {
+		shape := append([]int(nil), made.shape...)
+		shape[0] /= made.vector
+		position := made.split(index, shape)
+		position[0] = made.do(lane.Mul, u32, position[0], made.Const(u32, uint64(made.vector)))
+		offset, isValid := made.lookUp(position)
+		invalid := made.do(lane.Not, tensor.Bool, isValid)
+		made.If(invalid, func() {
+			made.Do(ir.Store, u32, made.DoImm(ir.Param, u64, uint64(params-1)),
+				made.Const(u32, 1))
+		})
+		made.If(isValid, func() {
+			from := made.do(lane.Add, u64, made.address(1, position), offset)
+			values := made.load(made.access(1, align), from)
+			made.store(made.access(0, align), made.address(0, position), values)
 		})
 	})
-	if g.err != nil {
-		return nil, g.err
+	if made.err != nil {
+		return nil, made.err
 	}
-	if err := g.Check(); err != nil {
+	if err := made.Check(); err != nil {
 		return nil, err
 	}
-	l := Launch{Kernel: &g.Kernel, Groups: g.Groups(threads)}
-	for i, o := range f.Operands {
-		l.Args = append(l.Args, Arg{i, o.Offset})
+	launch := Launch{Kernel: &made.Kernel, Groups: made.Groups(threads)}
+	for i, operand := range source.Operands {
+		launch.Args = append(launch.Args, Arg{i, operand.Offset})
 	}
-	l.Args = append(l.Args, Arg{Buffer: FaultWord})
-	return &Program{Launches: []Launch{l}, Fault: "an index is out of bounds"}, nil
+	launch.Args = append(launch.Args, Arg{Buffer: FaultWord})
+	return &Program{Launches: []Launch{launch}, Fault: "an index is out of bounds"}, nil
 }
 
-// gather makes the kernel of a gather.
+// gather generates the kernel of a gather.
 type gather struct {
 	scalars
 	*graph.Gather
 	shape   []int   // the fastest loop first
 	strides [][]int // by operand
-	vector  int
+	vector  int     // number of elements of a thread
 }
 
 // setLoops reverses the loops.
 func (g *gather) setLoops() error {
-	for k := len(g.Shape) - 1; k >= 0; k-- {
-		g.shape = append(g.shape, g.Shape[k])
+	for dim := len(g.Shape) - 1; dim >= 0; dim-- {
+		g.shape = append(g.shape, g.Shape[dim])
 	}
 	span := tensor.Numel(g.Shape)
-	for i, o := range g.Operands {
+	for i, operand := range g.Operands {
 		var strides []int
 		bytes := 0
-		for k := len(g.Shape) - 1; k >= 0; k-- {
-			s := o.Strides[k]
-			strides = append(strides, s)
-			if bytes += (g.Shape[k] - 1) * s; s < 0 {
-				return fmt.Errorf("gpu: a gather with operand %d of stride %d is %w", i, s, ErrUnsupported)
+		for dim := len(g.Shape) - 1; dim >= 0; dim-- {
+			stride := operand.Strides[dim]
+			strides = append(strides, stride)
+			if bytes += (g.Shape[dim] - 1) * stride; stride < 0 {
+				return fmt.Errorf("gpu: a gather with operand %d of stride %d is %w", i, stride, ErrUnsupported)
 			}
 		}
 		g.strides, span = append(g.strides, strides), max(span, bytes)
@@ -99,8 +104,8 @@ func (g *gather) setLoops() error {
 // setVector chooses the number of elements of a thread: those of 16 bytes if output and table are contiguous, and all
 // elements have the same indices.
 func (g *gather) setVector() {
-	for i, s := range g.strides {
-		if i < 2 && s[0] != g.Size || i >= 2 && s[0] != 0 {
+	for i, strides := range g.strides {
+		if i < 2 && strides[0] != g.Size || i >= 2 && strides[0] != 0 {
 			return
 		}
 	}
@@ -111,19 +116,19 @@ func (g *gather) setVector() {
 
 // access returns how a thread accesses the output or the table. Elements are copied as unsigned integers.
 func (g *gather) access(i int, align []int) access {
-	d := map[int]tensor.DType{1: tensor.Uint8, 2: tensor.Uint16, 4: tensor.Uint32, 8: tensor.Uint64,
+	dtype := map[int]tensor.DType{1: tensor.Uint8, 2: tensor.Uint16, 4: tensor.Uint32, 8: tensor.Uint64,
 		16: tensor.Complex128}[g.Size]
 	base := align[i] | g.Operands[i].Offset
 	if i == 1 {
-		for _, l := range g.Lookups {
-			base |= l.Step
+		for _, lookup := range g.Lookups {
+			base |= lookup.Step
 		}
 	}
-	a := access{d, g.strides[i][0], g.vector, alignOf(d, base, g.shape, g.strides[i], g.vector)}
-	if a.stride == 0 {
-		a.vector = 1
+	result := access{dtype, g.strides[i][0], g.vector, alignOf(dtype, base, g.shape, g.strides[i], g.vector)}
+	if result.stride == 0 {
+		result.vector = 1
 	}
-	return a
+	return result
 }
 
 // address returns the address of an operand's element at an index.
@@ -132,22 +137,22 @@ func (g *gather) address(i int, index []ir.Value) ir.Value {
 }
 
 // lookUp reads the indices of a thread. It returns the sum of their steps, and whether all are in bounds.
-func (g *gather) lookUp(at []ir.Value) (offset, isValid ir.Value) {
+func (g *gather) lookUp(indexOfThread []ir.Value) (offset, isValid ir.Value) {
 	const i64, u64 = tensor.Int64, tensor.Uint64
 	offset, isValid = g.Const(u64, 0), g.Const(tensor.Bool, 1)
-	for _, l := range g.Lookups {
-		d := tensor.Int32
-		if l.Int64 {
-			d = i64
+	for _, lookup := range g.Lookups {
+		dtype := tensor.Int32
+		if lookup.Int64 {
+			dtype = i64
 		}
-		from := g.plus(g.address(l.Operand, at), l.Offset)
-		index := g.resize(i64, g.load(access{d, 0, 1, d.Size()}, from)[0])
-		size := g.Const(i64, uint64(l.Size))
+		from := g.plus(g.address(lookup.Operand, indexOfThread), lookup.Offset)
+		index := g.resize(i64, g.load(access{dtype, 0, 1, dtype.Size()}, from)[0])
+		size := g.Const(i64, uint64(lookup.Size))
 		isNegative := g.do(lane.Lt, tensor.Bool, index, g.Const(i64, 0))
 		index = g.choose(i64, isNegative, g.do(lane.Add, i64, index, size), index)
 		position := g.bits(u64, index)
 		isValid = g.do(lane.And, tensor.Bool, isValid, g.do(lane.Lt, tensor.Bool, position, g.bits(u64, size)))
-		offset = g.do(lane.Add, u64, offset, g.do(lane.Mul, u64, position, g.Const(u64, uint64(l.Step))))
+		offset = g.do(lane.Add, u64, offset, g.do(lane.Mul, u64, position, g.Const(u64, uint64(lookup.Step))))
 	}
 	return offset, isValid
 }

@@ -8,106 +8,107 @@ import (
 
 // run is a sequence of contiguous numbers in memory: elements, or the parts of complex elements.
 type run struct {
-	d     tensor.DType // real
-	n     int          // a power of 2
-	align int          // bytes
+	dtype tensor.DType // a real dtype
+	count int          // a power of 2
+	align int          // a power of 2 that divides the address of the first number
 }
 
 // access describes the elements of an operand that a thread accesses at once.
 type access struct {
-	d      tensor.DType
+	dtype  tensor.DType
 	stride int // bytes from one element to the next; 0 for one element
 	vector int // number of elements
 	align  int // a power of 2 that divides the address of the first element
 }
 
 // runs returns the sequences of an access, and the bytes between them.
-func (a access) runs() (r run, count, stride int) {
-	r = run{d: a.d.ToReal(), n: 1, align: a.align}
-	if a.d.IsComplex() {
-		r.n = 2
+func (a access) runs() (sequence run, count, stride int) {
+	sequence = run{dtype: a.dtype.ToReal(), count: 1, align: a.align}
+	if a.dtype.IsComplex() {
+		sequence.count = 2
 	}
 	switch a.stride {
-	case a.d.Size():
-		r.n *= a.vector
-		return r, 1, 0
+	case a.dtype.Size():
+		sequence.count *= a.vector
+		return sequence, 1, 0
 	case 0:
-		return r, 1, 0
+		return sequence, 1, 0
 	}
-	return r, a.vector, a.stride
+	return sequence, a.vector, a.stride
 }
 
 // load returns the numbers of all elements, or of one element if the stride is 0.
-func (s *scalars) load(a access, at ir.Value) []ir.Value {
-	r, count, stride := a.runs()
+func (s *scalars) load(shape access, address ir.Value) []ir.Value {
+	sequence, count, stride := shape.runs()
 	var list []ir.Value
 	for k := range count {
-		list = append(list, s.loadRun(r, s.plus(at, k*stride))...)
+		list = append(list, s.loadRun(sequence, s.plus(address, k*stride))...)
 	}
 	return list
 }
 
-func (s *scalars) store(a access, at ir.Value, values []ir.Value) {
-	r, count, stride := a.runs()
-	if a.stride == 0 {
-		values = values[len(values)-r.n:] // all elements are stored at one address
+func (s *scalars) store(shape access, address ir.Value, values []ir.Value) {
+	sequence, count, stride := shape.runs()
+	if shape.stride == 0 {
+		values = values[len(values)-sequence.count:] // all elements are stored at one address
 	}
 	for k := range count {
-		s.storeRun(r, s.plus(at, k*stride), values[k*r.n:][:r.n])
+		s.storeRun(sequence, s.plus(address, k*stride), values[k*sequence.count:][:sequence.count])
 	}
 }
 
-func (s *scalars) plus(at ir.Value, bytes int) ir.Value {
+func (s *scalars) plus(address ir.Value, bytes int) ir.Value {
 	if bytes == 0 {
-		return at
+		return address
 	}
-	return s.do(lane.Add, tensor.Uint64, at, s.Const(tensor.Uint64, uint64(bytes)))
+	return s.do(lane.Add, tensor.Uint64, address, s.Const(tensor.Uint64, uint64(bytes)))
 }
 
 // words returns how a sequence is accessed: the dtype of a word, the number of words of an access, and the number of
 // accesses. An access has at most 16 bytes and not more than the alignment.
 func (r run) words() (d tensor.DType, n, accesses int) {
-	total := r.n * r.d.Size()
+	total := r.count * r.dtype.Size()
 	bytes := min(16, r.align, total)
-	word := max(r.d.Size(), min(bytes, 4))
+	word := max(r.dtype.Size(), min(bytes, 4))
 	d = map[int]tensor.DType{1: tensor.Uint8, 2: tensor.Uint16, 4: tensor.Uint32, 8: tensor.Uint64}[word]
 	return d, max(bytes/word, 1), total / max(bytes, word)
 }
 
-func (s *scalars) loadRun(r run, at ir.Value) []ir.Value {
-	d, n, accesses := r.words()
+func (s *scalars) loadRun(sequence run, address ir.Value) []ir.Value {
+	word, count, accesses := sequence.words()
 	var list []ir.Value
 	for k := range accesses {
-		for _, w := range s.Load(d, n, s.plus(at, k*n*d.Size())) {
-			for part := range d.Size() / r.d.Size() {
-				shifted := w
+		for _, loaded := range s.Load(word, count, s.plus(address, k*count*word.Size())) {
+			for part := range word.Size() / sequence.dtype.Size() {
+				shifted := loaded
 				if part > 0 {
-					shifted = s.do(lane.Shr, tensor.Uint32, w, s.Const(tensor.Uint32, uint64(8*part*r.d.Size())))
+					shifted = s.do(lane.Shr, tensor.Uint32, loaded,
+						s.Const(tensor.Uint32, uint64(8*part*sequence.dtype.Size())))
 				}
-				if r.d == tensor.Bool && d.Size() > 1 {
+				if sequence.dtype == tensor.Bool && word.Size() > 1 {
 					shifted = s.wrap(tensor.Uint8, shifted)
 				}
-				list = append(list, s.fromRaw(r.d, shifted))
+				list = append(list, s.fromRaw(sequence.dtype, shifted))
 			}
 		}
 	}
 	return list
 }
 
-func (s *scalars) storeRun(r run, at ir.Value, values []ir.Value) {
-	d, n, accesses := r.words()
-	perWord := d.Size() / r.d.Size()
+func (s *scalars) storeRun(sequence run, address ir.Value, values []ir.Value) {
+	unit, count, accesses := sequence.words()
+	perWord := unit.Size() / sequence.dtype.Size()
 	for k := range accesses {
-		args := []ir.Value{s.plus(at, k*n*d.Size())}
-		for range n {
-			word := s.raw(r.d, values[0])
+		args := []ir.Value{s.plus(address, k*count*unit.Size())}
+		for range count {
+			word := s.raw(sequence.dtype, values[0])
 			for part := 1; part < perWord; part++ {
-				upper := s.do(lane.Shl, tensor.Uint32, s.raw(r.d, values[part]),
-					s.Const(tensor.Uint32, uint64(8*part*r.d.Size())))
+				upper := s.do(lane.Shl, tensor.Uint32, s.raw(sequence.dtype, values[part]),
+					s.Const(tensor.Uint32, uint64(8*part*sequence.dtype.Size())))
 				word = s.do(lane.Or, tensor.Uint32, word, upper)
 			}
 			args, values = append(args, word), values[perWord:]
 		}
-		s.Do(ir.Store, d, args...)
+		s.Do(ir.Store, unit, args...)
 	}
 }

@@ -20,35 +20,35 @@ const groupSize = 256
 // iteration, outputs first. The code has the dtypes of the operands in memory. align has, by operand, a number of bytes
 // that divides the address of the first element. Outputs may have the same addresses and strides as operands with
 // elements of the same size.
-func Pointwise(c *expr.Code, it *iter.Iterator, align []int, t Target) (*Program, error) {
-	code, err := expanded(c, t)
+func Pointwise(source *expr.Code, iteration *iter.Iterator, align []int, target Target) (*Program, error) {
+	code, err := expanded(source, target)
 	if err != nil {
 		return nil, err
 	}
-	p := new(Program)
-	for _, part := range it.Split32() {
+	program := new(Program)
+	for _, part := range iteration.Split32() {
 		if part.Numel() == 0 {
 			continue
 		}
-		list, err := pointwisePart(code, part, align, t)
+		list, err := pointwisePart(code, part, align, target)
 		if err != nil {
 			return nil, err
 		}
-		p.Launches = append(p.Launches, list...)
+		program.Launches = append(program.Launches, list...)
 	}
-	return p, nil
+	return program, nil
 }
 
 // expanded returns the code with functions replaced by primitive operations.
-func expanded(c *expr.Code, t Target) (*expr.Code, error) {
-	if !c.Compilable() {
+func expanded(source *expr.Code, target Target) (*expr.Code, error) {
+	if !source.Compilable() {
 		return nil, fmt.Errorf("gpu: a function in Go is %w", ErrUnsupported)
 	}
-	code, err := expand.Functions(c, expand.Target{})
+	code, err := expand.Functions(source, expand.Target{})
 	if err != nil {
 		return nil, fmt.Errorf("gpu: %w: %w", ErrUnsupported, err)
 	}
-	if operands := len(code.Out) + len(code.In); operands > t.MaxParams {
+	if operands := len(code.Out) + len(code.In); operands > target.MaxParams {
 		return nil, fmt.Errorf("gpu: a kernel with %d operands is %w", operands, ErrUnsupported)
 	}
 	return code, nil
@@ -58,26 +58,27 @@ func expanded(c *expr.Code, t Target) (*expr.Code, error) {
 // vector are computed by a launch of their own.
 const minSplitTail = 1 << 14
 
-func pointwisePart(code *expr.Code, it *iter.Iterator, align []int, t Target) ([]Launch, error) {
-	p := newPointwise(code, it, align, t)
-	if n := it.Numel(); len(p.shape) == 1 && n >= minSplitTail && p.vector < p.maxVector() {
-		tail := n % p.maxVector()
-		first, err := it.Narrow(0, 0, n-tail)
+func pointwisePart(code *expr.Code, iteration *iter.Iterator, align []int, target Target) ([]Launch, error) {
+	kernel := newPointwise(code, iteration, align, target)
+	if elements := iteration.Numel(); len(kernel.shape) == 1 && elements >= minSplitTail &&
+		kernel.vector < kernel.maxVector() {
+		tail := elements % kernel.maxVector()
+		first, err := iteration.Narrow(0, 0, elements-tail)
 		if err != nil {
 			return nil, err
 		}
-		last, err := it.Narrow(0, n-tail, tail)
+		last, err := iteration.Narrow(0, elements-tail, tail)
 		if err != nil {
 			return nil, err
 		}
-		launches, err := pointwisePart(code, first, align, t)
+		launches, err := pointwisePart(code, first, align, target)
 		if err != nil {
 			return nil, err
 		}
-		rest, err := pointwisePart(code, last, align, t)
+		rest, err := pointwisePart(code, last, align, target)
 		return append(launches, rest...), err
 	}
-	return p.launch()
+	return kernel.launch()
 }
 
 // pointwise makes the kernel of an expression over an iteration with 32-bit offsets.
@@ -93,47 +94,49 @@ type pointwise struct {
 	loaded  [][]ir.Value
 }
 
-func newPointwise(code *expr.Code, it *iter.Iterator, align []int, t Target) *pointwise {
-	p := &pointwise{code: code, shape: it.WalkShape()}
-	for _, o := range code.Out {
-		p.dtypes = append(p.dtypes, o.DType)
+func newPointwise(code *expr.Code, iteration *iter.Iterator, align []int, target Target) *pointwise {
+	created := &pointwise{code: code, shape: iteration.WalkShape()}
+	for _, output := range code.Out {
+		created.dtypes = append(created.dtypes, output.DType)
 	}
-	p.dtypes = append(p.dtypes, code.In...)
-	p.scalars = scalars{Builder: ir.NewBuilder(len(p.dtypes), groupSize), target: t}
-	if len(p.shape) == 0 {
-		p.shape = []int{1}
+	created.dtypes = append(created.dtypes, code.In...)
+	created.scalars = scalars{Builder: ir.NewBuilder(len(created.dtypes), groupSize), target: target}
+	if len(created.shape) == 0 {
+		created.shape = []int{1}
 	}
-	for i := range p.dtypes {
-		strides := it.WalkStrides(i)
+	for i := range created.dtypes {
+		strides := iteration.WalkStrides(i)
 		if len(strides) == 0 {
-			strides = []int{p.dtypes[i].Size()}
+			strides = []int{created.dtypes[i].Size()}
 		}
-		p.strides, p.offsets = append(p.strides, strides), append(p.offsets, it.Offset(i))
+		created.strides, created.offsets = append(created.strides, strides),
+			append(created.offsets, iteration.Offset(i))
 	}
-	p.vector = p.maxVector()
-	for p.shape[0]%p.vector != 0 {
-		p.vector /= 2
+	created.vector = created.maxVector()
+	for created.shape[0]%created.vector != 0 {
+		created.vector /= 2
 	}
-	for i, d := range p.dtypes {
-		p.align = append(p.align, alignOf(d, align[i]|p.offsets[i], p.shape, p.strides[i], p.vector))
+	for i, dtype := range created.dtypes {
+		created.align = append(created.align, alignOf(dtype, align[i]|created.offsets[i], created.shape,
+			created.strides[i], created.vector))
 	}
-	return p
+	return created
 }
 
 // alignOf returns a power of 2 that divides the addresses of accesses to an operand: vectors of consecutive elements
 // along the fastest dimension if that is contiguous, else elements. base is a multiple of a divisor of the first
 // address.
-func alignOf(d tensor.DType, base int, shape, strides []int, vector int) int {
-	a := base | 16
-	for k, s := range strides {
-		if k == 0 && s == d.Size() {
-			s *= vector
+func alignOf(dtype tensor.DType, base int, shape, strides []int, vector int) int {
+	address := base | 16
+	for k, stride := range strides {
+		if k == 0 && stride == dtype.Size() {
+			stride *= vector
 		}
 		if shape[k] > 1 {
-			a |= s
+			address |= stride
 		}
 	}
-	return max(a&-a, d.ToReal().Size())
+	return max(address&-address, dtype.ToReal().Size())
 }
 
 // access returns how a thread accesses an operand.
@@ -151,19 +154,19 @@ const maxInstructions = 512
 // contiguous operand with the largest elements, or 1 if no operand is contiguous.
 func (p *pointwise) maxVector() int {
 	largest := 0
-	for i, d := range p.dtypes {
+	for i, dtype := range p.dtypes {
 		if p.isUnit(i) {
-			largest = max(largest, d.Size())
+			largest = max(largest, dtype.Size())
 		}
 	}
 	if largest == 0 {
 		return 1
 	}
-	n := max(16/largest, 1)
-	for n > 1 && n*len(p.code.Insts) > maxInstructions {
-		n /= 2
+	elements := max(16/largest, 1)
+	for elements > 1 && elements*len(p.code.Insts) > maxInstructions {
+		elements /= 2
 	}
-	return n
+	return elements
 }
 
 func (p *pointwise) launch() ([]Launch, error) {
@@ -178,33 +181,33 @@ func (p *pointwise) launch() ([]Launch, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
-	k := &p.Kernel
-	l := Launch{Kernel: k, Groups: k.Groups(threads)}
+	kernel := &p.Kernel
+	made := Launch{Kernel: kernel, Groups: kernel.Groups(threads)}
 	for i, offset := range p.offsets {
-		l.Args = append(l.Args, Arg{i, offset})
+		made.Args = append(made.Args, Arg{i, offset})
 	}
-	return []Launch{l}, nil
+	return []Launch{made}, nil
 }
 
 // body computes the elements of a thread.
 func (p *pointwise) body(index ir.Value) {
-	at := p.addresses(p.indices(index))
+	addresses := p.addresses(p.indices(index))
 	outs := len(p.code.Out)
 	p.loaded = make([][]ir.Value, len(p.dtypes))
 	for i := outs; i < len(p.dtypes); i++ {
-		p.loaded[i] = p.load(p.access(i), at[i])
+		p.loaded[i] = p.load(p.access(i), addresses[i])
 	}
 	stored := make([][]ir.Value, outs)
 	for k := range p.vector {
 		values := p.element(k)
-		for o, out := range p.code.Out {
-			if stored[o] = append(stored[o], values[out.Re]); out.Im != expr.None {
-				stored[o] = append(stored[o], values[out.Im])
+		for output, value := range p.code.Out {
+			if stored[output] = append(stored[output], values[value.Re]); value.Im != expr.None {
+				stored[output] = append(stored[output], values[value.Im])
 			}
 		}
 	}
-	for o := range outs {
-		p.store(p.access(o), at[o], stored[o])
+	for output := range outs {
+		p.store(p.access(output), addresses[output], stored[output])
 	}
 }
 
@@ -216,8 +219,8 @@ func (p *pointwise) element(k int) []ir.Value {
 		if p.dtypes[operand].IsComplex() {
 			parts = 2
 		}
-		l := p.loaded[operand]
-		return l[(k*parts+part)%len(l)] // an operand of stride 0 has one element
+		numbers := p.loaded[operand]
+		return numbers[(k*parts+part)%len(numbers)] // an operand of stride 0 has one element
 	})
 }
 
@@ -232,29 +235,30 @@ func (p *pointwise) indices(index ir.Value) []ir.Value {
 	return list
 }
 
-// quotient divides a number below 2^31 by n. For 2^(l-1) < n < 2^l and m = floor(2^(31+l)/n) + 1, the quotient is
-// x*m >> (31+l): x*m exceeds x*2^(31+l)/n by less than 2^(31+l)/n (Granlund and Montgomery, 1994).
+// quotient divides a number x below 2^31 by n. If n is not a power of 2, let 2^(l-1) < n < 2^l and
+// m = floor(2^(31+l)/n) + 1. The quotient is x*m >> (31+l), because x*m exceeds x*2^(31+l)/n by less than 2^(31+l)/n
+// (Granlund and Montgomery, 1994).
 func (s *scalars) quotient(x ir.Value, n int) ir.Value {
 	const u32 = tensor.Uint32
-	l := bits.Len(uint(n - 1))
+	log := bits.Len(uint(n - 1))
 	if n&(n-1) == 0 {
-		return s.do(lane.Shr, u32, x, s.Const(u32, uint64(l)))
+		return s.do(lane.Shr, u32, x, s.Const(u32, uint64(log)))
 	}
-	m := uint64(1)<<(31+l)/uint64(n) + 1
-	return s.do(lane.Shr, u32, s.Do(ir.MulHigh, u32, x, s.Const(u32, m)), s.Const(u32, uint64(l-1)))
+	multiplier := uint64(1)<<(31+log)/uint64(n) + 1
+	return s.do(lane.Shr, u32, s.Do(ir.MulHigh, u32, x, s.Const(u32, multiplier)), s.Const(u32, uint64(log-1)))
 }
 
 // split returns the index in each dimension, the fastest first, of a row-major index below 2^31.
 func (s *scalars) split(index ir.Value, shape []int) (list []ir.Value) {
 	const u32 = tensor.Uint32
-	for d, n := range shape {
-		i := index
-		if d < len(shape)-1 {
-			q := s.quotient(index, n)
-			i = s.do(lane.Sub, u32, index, s.do(lane.Mul, u32, q, s.Const(u32, uint64(n))))
-			index = q
+	for dim, size := range shape {
+		rest := index
+		if dim < len(shape)-1 {
+			quotient := s.quotient(index, size)
+			rest = s.do(lane.Sub, u32, index, s.do(lane.Mul, u32, quotient, s.Const(u32, uint64(size))))
+			index = quotient
 		}
-		list = append(list, i)
+		list = append(list, rest)
 	}
 	return list
 }
@@ -263,11 +267,11 @@ func (s *scalars) split(index ir.Value, shape []int) (list []ir.Value) {
 func (s *scalars) offset(index []ir.Value, shape, strides []int) ir.Value {
 	const u32 = tensor.Uint32
 	sum := ir.None
-	for d, stride := range strides {
-		if stride == 0 || shape[d] == 1 {
+	for dim, stride := range strides {
+		if stride == 0 || shape[dim] == 1 {
 			continue
 		}
-		term := s.do(lane.Mul, u32, index[d], s.Const(u32, uint64(stride)))
+		term := s.do(lane.Mul, u32, index[dim], s.Const(u32, uint64(stride)))
 		if sum != ir.None {
 			term = s.do(lane.Add, u32, sum, term)
 		}
@@ -277,18 +281,18 @@ func (s *scalars) offset(index []ir.Value, shape, strides []int) ir.Value {
 }
 
 // advance returns an address plus an offset.
-func (s *scalars) advance(at, offset ir.Value) ir.Value {
+func (s *scalars) advance(address, offset ir.Value) ir.Value {
 	if offset == ir.None {
-		return at
+		return address
 	}
-	return s.do(lane.Add, tensor.Uint64, at, s.do(lane.Convert, tensor.Uint64, offset))
+	return s.do(lane.Add, tensor.Uint64, address, s.do(lane.Convert, tensor.Uint64, offset))
 }
 
 // addresses returns the address of the first element of a thread in each operand.
 func (p *pointwise) addresses(index []ir.Value) (list []ir.Value) {
 	for i, strides := range p.strides {
-		at := p.DoImm(ir.Param, tensor.Uint64, uint64(i))
-		list = append(list, p.advance(at, p.offset(index, p.shape, strides)))
+		param := p.DoImm(ir.Param, tensor.Uint64, uint64(i))
+		list = append(list, p.advance(param, p.offset(index, p.shape, strides)))
 	}
 	return list
 }

@@ -30,18 +30,18 @@ const (
 	FaultWord = -2 // a uint32 that was 0 before the program, or before several programs
 )
 
-// Bind returns the addresses of a launch. at has the addresses of results and operands.
-func (l *Launch) Bind(at []uint64, scratch, fault uint64) []uint64 {
+// Bind returns the arguments of a launch. addresses has the addresses of results and operands.
+func (l *Launch) Bind(addresses []uint64, scratch, fault uint64) []uint64 {
 	list := make([]uint64, 0, len(l.Args))
-	for _, a := range l.Args {
+	for _, arg := range l.Args {
 		base := scratch
 		switch {
-		case a.Buffer >= 0:
-			base = at[a.Buffer]
-		case a.Buffer == FaultWord:
+		case arg.Buffer >= 0:
+			base = addresses[arg.Buffer]
+		case arg.Buffer == FaultWord:
 			base = fault
 		}
-		list = append(list, base+uint64(a.Offset))
+		list = append(list, base+uint64(arg.Offset))
 	}
 	return list
 }

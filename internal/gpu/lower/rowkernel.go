@@ -10,154 +10,155 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// rowKernel makes a kernel. units is the number of rows, or of pieces of rows.
+// rowKernel generates one kernel. A unit is a row or, if rows are cut, a piece of a row. Several threads, the lanes,
+// compute a unit.
 type rowKernel struct {
 	scalars
 	*rows
-	units    int
-	lanes    int      // threads of a unit
-	partner  int      // distance of the threads of a unit in the group
-	lane     ir.Value // index of the thread among those of its unit
-	thread   ir.Value
-	isValid  ir.Value // the unit exists
-	row      ir.Value
-	piece    ir.Value   // ir.None if rows are not cut, or are joined
-	base     []ir.Value // by output and operand: the address of the first element of the row
-	numbers  map[int]ir.Value
-	uniforms map[int][]ir.Value
-	joins    bool // the kernel combines pieces
+	units      int      // number of rows or pieces
+	lanes      int      // number of threads that compute a unit
+	laneStride int      // difference between the thread indices of two adjacent lanes
+	lane       ir.Value // index of the thread in its unit
+	thread     ir.Value
+	isValid    ir.Value // whether the unit exists
+	row        ir.Value
+	piece      ir.Value   // ir.None if rows are not cut, or are joined
+	base       []ir.Value // by output and operand: the address of the first element of the row
+	numbers    map[int]ir.Value
+	uniforms   map[int][]ir.Value
+	joins      bool // the kernel combines pieces
 }
 
-// add adds a launch with a number of units.
-func (r *rows) add(p *Program, units int, body func(k *rowKernel)) error {
+// add adds a launch to the program. body adds the code of a thread to the kernel.
+func (r *rows) add(program *Program, units int, body func(kernel *rowKernel)) error {
 	params := len(r.metas)
 	if r.hasPositions {
 		params--
 	}
-	k := &rowKernel{rows: r, units: units, numbers: map[int]ir.Value{}, uniforms: map[int][]ir.Value{}}
-	k.scalars = scalars{Builder: ir.NewBuilder(params+1, groupSize), target: r.target}
+	kernel := &rowKernel{rows: r, units: units, numbers: map[int]ir.Value{}, uniforms: map[int][]ir.Value{}}
+	kernel.scalars = scalars{Builder: ir.NewBuilder(params+1, groupSize), target: r.target}
 	if params+1 > r.target.MaxParams {
 		return fmt.Errorf("gpu: a kernel with %d operands is %w", params, ErrUnsupported)
 	}
-	k.setThread()
-	body(k)
+	kernel.setThread()
+	body(kernel)
 	bytes := 0
-	for _, a := range k.Shared {
-		bytes += a.DType.Size() * a.Length
+	for _, array := range kernel.Shared {
+		bytes += array.DType.Size() * array.Length
 	}
 	switch {
-	case k.err != nil:
-		return k.err
+	case kernel.err != nil:
+		return kernel.err
 	case bytes > maxShared:
 		return fmt.Errorf("gpu: a kernel with %d bytes of group memory is %w", bytes, ErrUnsupported)
 	}
-	if err := k.Check(); err != nil {
+	if err := kernel.Check(); err != nil {
 		return err
 	}
-	perGroup := groupSize / k.lanes
-	l := Launch{Kernel: &k.Kernel, Groups: (units + perGroup - 1) / perGroup}
+	perGroup := groupSize / kernel.lanes
+	launch := Launch{Kernel: &kernel.Kernel, Groups: (units + perGroup - 1) / perGroup}
 	for i := range params {
-		l.Args = append(l.Args, Arg{Buffer: i})
+		launch.Args = append(launch.Args, Arg{Buffer: i})
 	}
-	l.Args = append(l.Args, Arg{Buffer: Scratch})
-	if p.Scratch == 0 { // no kernel of the program uses the last address
-		l.Args[params].Buffer = 0
+	launch.Args = append(launch.Args, Arg{Buffer: Scratch})
+	if program.Scratch == 0 { // no kernel of the program uses the last address
+		launch.Args[params].Buffer = 0
 	}
-	p.Launches = append(p.Launches, l)
+	program.Launches = append(program.Launches, launch)
 	return nil
 }
 
-// setThread finds the row, the piece and the lane of a thread, and the addresses of its row. Threads without a unit
-// compute the last one, and store nothing.
+// setThread computes the row, the piece and the lane of a thread, and the addresses of its row. Threads without a unit
+// compute the last unit, but store nothing.
 func (k *rowKernel) setThread() {
 	const u32 = tensor.Uint32
-	r, units := k.rows, k.units
-	k.joins = r.pieces > 1 && units == r.count
-	k.lanes = lanesOf(r.pieceLen, r.vector)
+	rows, units := k.rows, k.units
+	k.joins = rows.pieces > 1 && units == rows.count
+	k.lanes = lanesOf(rows.pieceLen, rows.vector)
 	if k.joins {
-		k.lanes = lanesOf(r.pieces, 1)
+		k.lanes = lanesOf(rows.pieces, 1)
 	}
 	perGroup := groupSize / k.lanes
 	k.thread = k.Do(ir.Thread, u32)
 	slow, fast := k.quotient(k.thread, k.lanes), k.do(lane.And, u32, k.thread, k.Const(u32, uint64(k.lanes-1)))
 	unit := slow
-	k.lane, k.partner = fast, 1
-	if r.columns && r.pieces == 1 {
+	k.lane, k.laneStride = fast, 1
+	if rows.columns && rows.pieces == 1 {
 		unit = k.do(lane.And, u32, k.thread, k.Const(u32, uint64(perGroup-1)))
-		k.lane, k.partner = k.quotient(k.thread, perGroup), perGroup
+		k.lane, k.laneStride = k.quotient(k.thread, perGroup), perGroup
 	}
 	unit = k.do(lane.Add, u32, k.do(lane.Mul, u32, k.Do(ir.Group, u32), k.Const(u32, uint64(perGroup))), unit)
 	k.isValid = k.do(lane.Lt, tensor.Bool, unit, k.Const(u32, uint64(units)))
 	unit = k.choose(u32, k.isValid, unit, k.Const(u32, uint64(units-1)))
 	k.row, k.piece = unit, ir.None
-	if units != r.count {
-		k.row = k.quotient(unit, r.pieces)
-		k.piece = k.do(lane.Sub, u32, unit, k.do(lane.Mul, u32, k.row, k.Const(u32, uint64(r.pieces))))
+	if units != rows.count {
+		k.row = k.quotient(unit, rows.pieces)
+		k.piece = k.do(lane.Sub, u32, unit, k.do(lane.Mul, u32, k.row, k.Const(u32, uint64(rows.pieces))))
 	}
 	var shape []int
-	for _, a := range r.kept {
-		shape = append(shape, a.n)
+	for _, dim := range rows.kept {
+		shape = append(shape, dim.size)
 	}
 	index := k.split(k.row, shape)
 	for i := range k.Params - 1 {
-		at := k.DoImm(ir.Param, tensor.Uint64, uint64(i))
-		k.base = append(k.base, k.advance(at, k.offset(index, shape, stridesOf(r.kept, i))))
+		param := k.DoImm(ir.Param, tensor.Uint64, uint64(i))
+		k.base = append(k.base, k.advance(param, k.offset(index, shape, stridesOf(rows.kept, i))))
 	}
 }
 
 func stridesOf(list []axis, i int) (strides []int) {
-	for _, a := range list {
-		strides = append(strides, a.strides[i])
+	for _, dim := range list {
+		strides = append(strides, dim.strides[i])
 	}
 	return strides
 }
 
-// scratchAt returns the address of byte at + size*(first + second*n) of the scratch memory.
-func (k *rowKernel) scratchAt(at, size int, first, second ir.Value, n int) ir.Value {
+// scratchAt returns the address of byte start + size*(first + second*count) of the scratch memory.
+func (k *rowKernel) scratchAt(start, size int, first, second ir.Value, count int) ir.Value {
 	const u64 = tensor.Uint64
 	index := k.do(lane.Convert, u64, first)
 	if second != ir.None {
-		slow := k.do(lane.Mul, u64, k.do(lane.Convert, u64, second), k.Const(u64, uint64(n)))
+		slow := k.do(lane.Mul, u64, k.do(lane.Convert, u64, second), k.Const(u64, uint64(count)))
 		index = k.do(lane.Add, u64, index, slow)
 	}
-	base := k.plus(k.DoImm(ir.Param, u64, uint64(k.Params-1)), at)
+	base := k.plus(k.DoImm(ir.Param, u64, uint64(k.Params-1)), start)
 	return k.do(lane.Add, u64, base, k.do(lane.Mul, u64, index, k.Const(u64, uint64(size))))
 }
 
-// number returns a number of the row.
+// number returns scalar n of the row, such as the result of a fold.
 func (k *rowKernel) number(n int) ir.Value {
-	v, ok := k.numbers[n]
+	value, ok := k.numbers[n]
 	if !ok { // computed by an earlier launch
-		at := k.scratchAt(k.numbersAt+8*n*k.count, 8, k.row, ir.None, 0)
-		v = k.loadRun(run{k.program.Numbers[n], 1, 8}, at)[0]
-		k.numbers[n] = v
+		address := k.scratchAt(k.numbersAt+8*n*k.count, 8, k.row, ir.None, 0)
+		value = k.loadRun(run{k.program.Numbers[n], 1, 8}, address)[0]
+		k.numbers[n] = value
 	}
-	return v
+	return value
 }
 
 // uniform returns the numbers of an operand with one element for the row.
 func (k *rowKernel) uniform(operand int) []ir.Value {
-	v, ok := k.uniforms[operand]
+	values, ok := k.uniforms[operand]
 	switch i := k.outs + operand; {
 	case ok:
 	case k.hasPositions && i == len(k.metas)-1: // rows of one element
-		v = []ir.Value{k.Const(tensor.Int32, 0)}
+		values = []ir.Value{k.Const(tensor.Int32, 0)}
 	default:
-		d := k.metas[i].DType
-		v = k.load(access{d, 0, 1, d.ToReal().Size()}, k.base[i])
-		k.uniforms[operand] = v
+		dtype := k.metas[i].DType
+		values = k.load(access{dtype, 0, 1, dtype.ToReal().Size()}, k.base[i])
+		k.uniforms[operand] = values
 	}
-	return v
+	return values
 }
 
-// prepare adds the loads that the code of a loop shares, before the loop.
+// prepare adds, before a loop, the loads of values that are the same in all iterations.
 func (k *rowKernel) prepare(in []expr.Place) {
-	for _, p := range in {
+	for _, place := range in {
 		switch {
-		case p.Kind == expr.AtNumber:
-			k.number(p.N)
-		case p.Kind == expr.AtOperand && k.program.Uniform[p.N]:
-			k.uniform(p.N)
+		case place.Kind == expr.AtNumber:
+			k.number(place.N)
+		case place.Kind == expr.AtOperand && k.program.Uniform[place.N]:
+			k.uniform(place.N)
 		}
 	}
 }
@@ -170,14 +171,14 @@ func (k *rowKernel) pass(i int) {
 		return
 	}
 	k.prepare(pass.In)
-	var acc []ir.Value
-	for _, f := range pass.Folds {
-		d := pass.Code.Insts[f.V].DType
-		neutral := expr.Neutral(f.Op, d)
-		acc = append(acc, k.Do(ir.Var, register(d), k.elementBits(d, neutral)))
+	var accumulators []ir.Value
+	for _, fold := range pass.Folds {
+		dtype := pass.Code.Insts[fold.V].DType
+		neutral := expr.Neutral(fold.Op, dtype)
+		accumulators = append(accumulators, k.Do(ir.Var, register(dtype), k.elementBits(dtype, neutral)))
 	}
 	first := k.do(lane.Mul, u32, k.lane, k.Const(u32, uint64(k.vector)))
-	last := k.Const(u32, uint64(k.n))
+	last := k.Const(u32, uint64(k.rowLen))
 	if k.piece != ir.None {
 		begin := k.do(lane.Mul, u32, k.piece, k.Const(u32, uint64(k.pieceLen)))
 		end := k.do(lane.Add, u32, begin, k.Const(u32, uint64(k.pieceLen)))
@@ -186,51 +187,51 @@ func (k *rowKernel) pass(i int) {
 	}
 	step := k.lanes * k.vector
 	loop := func() {
-		at := k.Do(ir.Var, u32, first)
+		position := k.Do(ir.Var, u32, first)
 		k.While(func() ir.Value {
-			e := k.Do(ir.Get, u32, at)
-			k.elements(&pass, e, acc)
-			next := k.do(lane.Add, u32, e, k.Const(u32, uint64(step)))
-			k.Do(ir.Set, tensor.Invalid, at, next)
+			element := k.Do(ir.Get, u32, position)
+			k.elements(&pass, element, accumulators)
+			next := k.do(lane.Add, u32, element, k.Const(u32, uint64(step)))
+			k.Do(ir.Set, tensor.Invalid, position, next)
 			return k.do(lane.Le, tensor.Bool, last, next)
 		})
 	}
 	switch {
 	case k.piece != ir.None:
 		k.If(k.do(lane.Lt, tensor.Bool, first, last), loop)
-	case step >= k.n:
-		k.elements(&pass, first, acc)
+	case step >= k.rowLen:
+		k.elements(&pass, first, accumulators)
 	default:
 		loop()
 	}
-	k.combine(&pass, acc, i)
+	k.combine(&pass, accumulators, i)
 }
 
 // elementBits returns an element with the given bits, of any dtype.
-func (k *rowKernel) elementBits(d tensor.DType, bits uint64) ir.Value {
-	if d == tensor.Bool {
-		return k.Const(d, bits&1)
+func (k *rowKernel) elementBits(dtype tensor.DType, bits uint64) ir.Value {
+	if dtype == tensor.Bool {
+		return k.Const(dtype, bits&1)
 	}
-	return k.constant(d, bits)
+	return k.constant(dtype, bits)
 }
 
 // combine combines the accumulators of the threads of a unit, and keeps the results.
-func (k *rowKernel) combine(pass *expr.RowPass, acc []ir.Value, i int) {
+func (k *rowKernel) combine(pass *expr.RowPass, accumulators []ir.Value, i int) {
 	var results []ir.Value
-	for n, f := range pass.Folds {
-		d := pass.Code.Insts[f.V].DType
-		results = append(results, k.tree(f.Op, d, k.Do(ir.Get, register(d), acc[n])))
+	for index, fold := range pass.Folds {
+		dtype := pass.Code.Insts[fold.V].DType
+		results = append(results, k.tree(fold.Op, dtype, k.Do(ir.Get, register(dtype), accumulators[index])))
 	}
 	if k.piece == ir.None {
-		for n, v := range results {
-			k.numbers[pass.Into[n]] = v
+		for index, result := range results {
+			k.numbers[pass.Into[index]] = result
 		}
 		return
 	}
 	k.If(k.isFirst(), func() {
-		for n, v := range results {
-			at := k.scratchAt(k.partialsAt+8*n*k.count*k.pieces, 8, k.piece, k.row, k.pieces)
-			k.storeRun(run{pass.Code.Insts[pass.Folds[n].V].DType, 1, 8}, at, []ir.Value{v})
+		for index, result := range results {
+			address := k.scratchAt(k.partialsAt+8*index*k.count*k.pieces, 8, k.piece, k.row, k.pieces)
+			k.storeRun(run{pass.Code.Insts[pass.Folds[index].V].DType, 1, 8}, address, []ir.Value{result})
 		}
 	})
 }
@@ -242,38 +243,38 @@ func (k *rowKernel) isFirst() ir.Value {
 }
 
 // fold combines two values of a fold.
-func (k *rowKernel) fold(o expr.Op, d tensor.DType, a, b ir.Value) ir.Value {
-	return k.inst(expr.Inst{Op: o, DType: d, A: 0, B: 0, C: expr.None}, d, []ir.Value{a, b})
+func (k *rowKernel) fold(op expr.Op, dtype tensor.DType, a, b ir.Value) ir.Value {
+	return k.inst(expr.Inst{Op: op, DType: dtype, A: 0, B: 0, C: expr.None}, dtype, []ir.Value{a, b})
 }
 
-// tree combines the values of the threads of a unit: thread k with thread k+half, as halves of the threads. All threads
-// get the result.
-func (k *rowKernel) tree(o expr.Op, d tensor.DType, v ir.Value) ir.Value {
+// tree combines the values of the lanes of a unit. In each step, lane k of the first half combines its value with that
+// of lane k+half. All lanes get the result.
+func (k *rowKernel) tree(op expr.Op, dtype tensor.DType, value ir.Value) ir.Value {
 	const u32 = tensor.Uint32
 	if k.lanes == 1 {
-		return v
+		return value
 	}
-	r := register(d)
-	stored, get := r, func(v ir.Value) ir.Value { return v }
+	computed := register(dtype)
+	stored, get := computed, func(value ir.Value) ir.Value { return value }
 	put := get
-	if d == tensor.Bool {
+	if dtype == tensor.Bool {
 		stored = u32
-		put = func(v ir.Value) ir.Value { return k.raw(d, v) }
-		get = func(v ir.Value) ir.Value { return k.fromRaw(d, v) }
+		put = func(value ir.Value) ir.Value { return k.raw(dtype, value) }
+		get = func(value ir.Value) ir.Value { return k.fromRaw(dtype, value) }
 	}
 	array := k.Array(stored, groupSize)
-	k.DoImm(ir.StoreShared, tensor.Invalid, array, k.thread, put(v))
+	k.DoImm(ir.StoreShared, tensor.Invalid, array, k.thread, put(value))
 	for half := k.lanes / 2; half > 0; half /= 2 {
 		k.Do(ir.Barrier, tensor.Invalid)
 		k.If(k.do(lane.Lt, tensor.Bool, k.lane, k.Const(u32, uint64(half))), func() {
-			other := k.do(lane.Add, u32, k.thread, k.Const(u32, uint64(half*k.partner)))
-			a := get(k.DoImm(ir.LoadShared, stored, array, k.thread))
-			b := get(k.DoImm(ir.LoadShared, stored, array, other))
-			k.DoImm(ir.StoreShared, tensor.Invalid, array, k.thread, put(k.fold(o, d, a, b)))
+			other := k.do(lane.Add, u32, k.thread, k.Const(u32, uint64(half*k.laneStride)))
+			lower := get(k.DoImm(ir.LoadShared, stored, array, k.thread))
+			upper := get(k.DoImm(ir.LoadShared, stored, array, other))
+			k.DoImm(ir.StoreShared, tensor.Invalid, array, k.thread, put(k.fold(op, dtype, lower, upper)))
 		})
 	}
 	k.Do(ir.Barrier, tensor.Invalid)
-	first := k.do(lane.Sub, u32, k.thread, k.do(lane.Mul, u32, k.lane, k.Const(u32, uint64(k.partner))))
+	first := k.do(lane.Sub, u32, k.thread, k.do(lane.Mul, u32, k.lane, k.Const(u32, uint64(k.laneStride))))
 	return get(k.DoImm(ir.LoadShared, stored, array, first))
 }
 
@@ -281,36 +282,36 @@ func (k *rowKernel) tree(o expr.Op, d tensor.DType, v ir.Value) ir.Value {
 func (k *rowKernel) joinPieces(i int) {
 	const u32 = tensor.Uint32
 	pass := k.program.Passes[i]
-	for n, f := range pass.Folds {
-		d := pass.Code.Insts[f.V].DType
+	for index, fold := range pass.Folds {
+		dtype := pass.Code.Insts[fold.V].DType
 		partial := func(piece ir.Value) ir.Value {
-			at := k.scratchAt(k.partialsAt+8*n*k.count*k.pieces, 8, piece, k.row, k.pieces)
-			return k.loadRun(run{d, 1, 8}, at)[0]
+			address := k.scratchAt(k.partialsAt+8*index*k.count*k.pieces, 8, piece, k.row, k.pieces)
+			return k.loadRun(run{dtype, 1, 8}, address)[0]
 		}
-		acc := k.Do(ir.Var, register(d), partial(k.lane))
+		accumulator := k.Do(ir.Var, register(dtype), partial(k.lane))
 		if second := k.do(lane.Add, u32, k.lane, k.Const(u32, uint64(k.lanes))); k.lanes < k.pieces { // < 2*k.lanes
 			k.If(k.do(lane.Lt, tensor.Bool, second, k.Const(u32, uint64(k.pieces))), func() {
-				sum := k.fold(f.Op, d, k.Do(ir.Get, register(d), acc), partial(second))
-				k.Do(ir.Set, tensor.Invalid, acc, sum)
+				sum := k.fold(fold.Op, dtype, k.Do(ir.Get, register(dtype), accumulator), partial(second))
+				k.Do(ir.Set, tensor.Invalid, accumulator, sum)
 			})
 		}
-		k.numbers[pass.Into[n]] = k.tree(f.Op, d, k.Do(ir.Get, register(d), acc))
+		k.numbers[pass.Into[index]] = k.tree(fold.Op, dtype, k.Do(ir.Get, register(dtype), accumulator))
 	}
 	if k.pieces > 1 && len(pass.Folds) > 0 {
 		k.If(k.isFirst(), func() {
-			for _, n := range pass.Into {
-				k.storeNumber(n)
+			for _, index := range pass.Into {
+				k.storeNumber(index)
 			}
 		})
 	}
 }
 
 func (k *rowKernel) storeNumber(n int) {
-	at := k.scratchAt(k.numbersAt+8*n*k.count, 8, k.row, ir.None, 0)
-	k.storeRun(run{k.program.Numbers[n], 1, 8}, at, []ir.Value{k.numbers[n]})
+	address := k.scratchAt(k.numbersAt+8*n*k.count, 8, k.row, ir.None, 0)
+	k.storeRun(run{k.program.Numbers[n], 1, 8}, address, []ir.Value{k.numbers[n]})
 }
 
-// after adds the computation once per row.
+// after adds the code that a pass runs once per row, after its loop.
 func (k *rowKernel) after(i int) {
 	pass := k.program.Passes[i]
 	if pass.After == nil {
@@ -318,29 +319,29 @@ func (k *rowKernel) after(i int) {
 	}
 	k.prepare(pass.AfterIn)
 	values := k.eval(pass.After, func(operand, part int) ir.Value {
-		if p := pass.AfterIn[operand]; p.Kind == expr.AtOperand {
-			return k.uniform(p.N)[part]
+		if place := pass.AfterIn[operand]; place.Kind == expr.AtOperand {
+			return k.uniform(place.N)[part]
 		}
 		return k.numbers[pass.AfterIn[operand].N]
 	})
-	for o, p := range pass.AfterOut {
-		if p.Kind == expr.AtNumber {
-			k.numbers[p.N] = values[pass.After.Out[o].Re]
+	for output, place := range pass.AfterOut {
+		if place.Kind == expr.AtNumber {
+			k.numbers[place.N] = values[pass.After.Out[output].Re]
 		}
 	}
 	k.If(k.isFirst(), func() {
-		for o, p := range pass.AfterOut {
-			out := pass.After.Out[o]
+		for output, place := range pass.AfterOut {
+			out := pass.After.Out[output]
 			switch {
-			case p.Kind == expr.AtOutput:
+			case place.Kind == expr.AtOutput:
 				list := []ir.Value{values[out.Re]}
 				if out.Im != expr.None {
 					list = append(list, values[out.Im])
 				}
-				d := k.metas[p.N].DType
-				k.store(access{d, 0, 1, d.ToReal().Size()}, k.base[p.N], list)
-			case p.Kind == expr.AtNumber && k.joins:
-				k.storeNumber(p.N)
+				dtype := k.metas[place.N].DType
+				k.store(access{dtype, 0, 1, dtype.ToReal().Size()}, k.base[place.N], list)
+			case place.Kind == expr.AtNumber && k.joins:
+				k.storeNumber(place.N)
 			}
 		}
 	})
@@ -349,95 +350,96 @@ func (k *rowKernel) after(i int) {
 // addressOf returns how a thread accesses an output or operand at an index of the row.
 func (k *rowKernel) addressOf(i int, index []ir.Value) (access, ir.Value) {
 	var shape []int
-	for _, a := range k.reduced {
-		shape = append(shape, a.n)
+	for _, dim := range k.reduced {
+		shape = append(shape, dim.size)
 	}
 	strides := stridesOf(k.reduced, i)
 	all, sizes := slices.Clone(strides), slices.Clone(shape)
-	for _, a := range k.kept {
-		all, sizes = append(all, a.strides[i]), append(sizes, a.n)
+	for _, dim := range k.kept {
+		all, sizes = append(all, dim.strides[i]), append(sizes, dim.size)
 	}
-	d := k.metas[i].DType
-	a := access{d, strides[0], k.vector, alignOf(d, k.align[i], sizes, all, k.vector)}
-	return a, k.advance(k.base[i], k.offset(index, shape, strides))
+	dtype := k.metas[i].DType
+	dim := access{dtype, strides[0], k.vector, alignOf(dtype, k.align[i], sizes, all, k.vector)}
+	return dim, k.advance(k.base[i], k.offset(index, shape, strides))
 }
 
-// storedRow returns how a thread accesses a stored row at element e.
-func (k *rowKernel) storedRow(n int, e ir.Value) (access, ir.Value) {
-	d := k.program.Rows[n].DType
-	align := 16 | k.vector*d.Size()
+// storedRow returns how a thread accesses a stored row at an element.
+func (k *rowKernel) storedRow(stored int, element ir.Value) (access, ir.Value) {
+	dtype := k.program.Rows[stored].DType
+	align := 16 | k.vector*dtype.Size()
 	if k.count > 1 {
-		align |= k.n * d.Size()
+		align |= k.rowLen * dtype.Size()
 	}
-	return access{d, d.Size(), k.vector, max(align&-align, d.ToReal().Size())},
-		k.scratchAt(k.scratchRows[n], d.Size(), e, k.row, k.n)
+	return access{dtype, dtype.Size(), k.vector, max(align&-align, dtype.ToReal().Size())},
+		k.scratchAt(k.scratchRows[stored], dtype.Size(), element, k.row, k.rowLen)
 }
 
-// loadElements returns the numbers of each operand of a pass, for the elements of a thread that begin at element e.
-func (k *rowKernel) loadElements(in []expr.Place, e ir.Value, index []ir.Value) [][]ir.Value {
+// loadElements returns the numbers of each operand of a pass, for the elements of a thread. element is the index
+// of the first one.
+func (k *rowKernel) loadElements(in []expr.Place, element ir.Value, index []ir.Value) [][]ir.Value {
 	loaded := make([][]ir.Value, len(in))
-	for o, p := range in {
+	for operand, place := range in {
 		switch {
-		case p.Kind == expr.AtRow:
-			loaded[o] = k.load(k.storedRow(p.N, e))
-		case p.Kind == expr.AtNumber:
-			loaded[o] = []ir.Value{k.numbers[p.N]}
-		case k.program.Uniform[p.N]:
-			loaded[o] = k.uniform(p.N)
-		case k.hasPositions && k.outs+p.N == len(k.metas)-1:
-			for v := range k.vector {
-				position := k.do(lane.Add, tensor.Uint32, e, k.Const(tensor.Uint32, uint64(v)))
-				loaded[o] = append(loaded[o], k.bits(tensor.Int32, position))
+		case place.Kind == expr.AtRow:
+			loaded[operand] = k.load(k.storedRow(place.N, element))
+		case place.Kind == expr.AtNumber:
+			loaded[operand] = []ir.Value{k.numbers[place.N]}
+		case k.program.Uniform[place.N]:
+			loaded[operand] = k.uniform(place.N)
+		case k.hasPositions && k.outs+place.N == len(k.metas)-1:
+			for offset := range k.vector {
+				position := k.do(lane.Add, tensor.Uint32, element, k.Const(tensor.Uint32, uint64(offset)))
+				loaded[operand] = append(loaded[operand], k.bits(tensor.Int32, position))
 			}
 		default:
-			loaded[o] = k.load(k.addressOf(k.outs+p.N, index))
+			loaded[operand] = k.load(k.addressOf(k.outs+place.N, index))
 		}
 	}
 	return loaded
 }
 
-// elements computes the elements of a thread that begin at element e of the row.
-func (k *rowKernel) elements(pass *expr.RowPass, e ir.Value, acc []ir.Value) {
+// elements computes the elements of a thread. element is the index in the row of the first one.
+func (k *rowKernel) elements(pass *expr.RowPass, element ir.Value, accumulators []ir.Value) {
 	var shape []int
-	for _, a := range k.reduced {
-		shape = append(shape, a.n)
+	for _, dim := range k.reduced {
+		shape = append(shape, dim.size)
 	}
-	index := k.split(e, shape)
-	loaded := k.loadElements(pass.In, e, index)
+	index := k.split(element, shape)
+	loaded := k.loadElements(pass.In, element, index)
 	stored := make([][]ir.Value, len(pass.Out))
-	for v := range k.vector {
+	for offset := range k.vector {
 		values := k.eval(pass.Code, func(operand, part int) ir.Value {
 			parts := 1
 			if pass.Code.In[operand].IsComplex() {
 				parts = 2
 			}
-			return loaded[operand][(v*parts+part)%len(loaded[operand])]
+			return loaded[operand][(offset*parts+part)%len(loaded[operand])]
 		})
-		for o, p := range pass.Out {
-			if out := pass.Code.Out[o]; p.Kind != expr.Nowhere {
-				if stored[o] = append(stored[o], values[out.Re]); out.Im != expr.None {
-					stored[o] = append(stored[o], values[out.Im])
+		for output, place := range pass.Out {
+			if out := pass.Code.Out[output]; place.Kind != expr.Nowhere {
+				if stored[output] = append(stored[output], values[out.Re]); out.Im != expr.None {
+					stored[output] = append(stored[output], values[out.Im])
 				}
 			}
 		}
-		for n, f := range pass.Folds {
-			d := pass.Code.Insts[f.V].DType
-			sum := k.fold(f.Op, d, k.Do(ir.Get, register(d), acc[n]), values[f.V])
-			k.Do(ir.Set, tensor.Invalid, acc[n], sum)
+		for number, fold := range pass.Folds {
+			dtype := pass.Code.Insts[fold.V].DType
+			sum := k.fold(fold.Op, dtype, k.Do(ir.Get, register(dtype), accumulators[number]), values[fold.V])
+			k.Do(ir.Set, tensor.Invalid, accumulators[number], sum)
 		}
 	}
-	if !slices.ContainsFunc(pass.Out, func(p expr.Place) bool { return p.Kind != expr.Nowhere }) {
+	if !slices.ContainsFunc(pass.Out, func(place expr.Place) bool { return place.Kind != expr.Nowhere }) {
 		return
 	}
 	k.If(k.isValid, func() {
-		for o, p := range pass.Out {
-			switch p.Kind {
+		for output, place := range pass.Out {
+			switch place.Kind {
 			case expr.AtOutput:
-				a, at := k.addressOf(p.N, index)
-				k.store(a, at, stored[o])
+				dim, address := k.addressOf(place.N, index)
+				k.store(dim, address, stored[output])
 			case expr.AtRow:
-				a, at := k.storedRow(p.N, e)
-				k.store(a, at, stored[o])
+				dim, address := k.storedRow(place.N, element)
+				k.store(dim, address, stored[output])
 			}
 		}
 	})

@@ -29,21 +29,21 @@ const maxShared = 16 << 10
 // pieces, the other combines the pieces of each row, and computes the numbers of the row. Each thread folds the
 // elements at vector*(thread + n*threads), in order. The results of threads, then those of pieces, are combined as a
 // balanced tree. The tree depends on the shape and the expression only.
-func Rows(c *expr.Code, outs, ins []tensor.Meta, mask []bool, align []int, t Target) (*Program, error) {
-	if _, err := expanded(c, t); err != nil {
+func Rows(source *expr.Code, outs, ins []tensor.Meta, mask []bool, align []int, target Target) (*Program, error) {
+	if _, err := expanded(source, target); err != nil {
 		return nil, err
 	}
-	r := &rows{target: t, outs: len(outs), metas: append(slices.Clone(outs), ins...), align: align}
-	c, r.hasPositions = c.Positioned()
-	if err := r.setAxes(mask); err != nil {
+	lowering := &rows{target: target, outs: len(outs), metas: append(slices.Clone(outs), ins...), align: align}
+	source, lowering.hasPositions = source.Positioned()
+	if err := lowering.setAxes(mask); err != nil {
 		return nil, err
 	}
-	if r.count == 0 {
+	if lowering.count == 0 {
 		return new(Program), nil
 	}
-	uniform, whole := make([]bool, len(c.In)), make([]bool, len(outs))
-	for i := range r.metas {
-		varies := slices.ContainsFunc(r.reduced, func(a axis) bool { return a.strides[i] != 0 })
+	uniform, whole := make([]bool, len(source.In)), make([]bool, len(outs))
+	for i := range lowering.metas {
+		varies := slices.ContainsFunc(lowering.reduced, func(dim axis) bool { return dim.strides[i] != 0 })
 		if i < len(outs) {
 			whole[i] = varies
 		} else {
@@ -51,33 +51,34 @@ func Rows(c *expr.Code, outs, ins []tensor.Meta, mask []bool, align []int, t Tar
 		}
 	}
 	var err error
-	if r.program, err = c.RowProgram(uniform, whole); err != nil {
+	if lowering.program, err = source.RowProgram(uniform, whole); err != nil {
 		return nil, fmt.Errorf("gpu: %w: %w", ErrUnsupported, err)
 	}
-	if r.program.Scans() || r.n == 0 {
+	if lowering.program.Scans() || lowering.rowLen == 0 {
 		return nil, fmt.Errorf("gpu: a scan, or an empty row, is %w", ErrUnsupported)
 	}
-	if err := r.expandPasses(); err != nil {
+	if err := lowering.expandPasses(); err != nil {
 		return nil, err
 	}
-	r.divide(c)
-	p := &Program{Scratch: r.layOutScratch()}
-	if r.pieces == 1 {
-		return p, r.add(p, r.count, func(k *rowKernel) {
-			for i := range r.program.Passes {
+	lowering.divide(source)
+	program := &Program{Scratch: lowering.layOutScratch()}
+	if lowering.pieces == 1 {
+		return program, lowering.add(program, lowering.count, func(k *rowKernel) {
+			for i := range lowering.program.Passes {
 				k.pass(i)
 				k.after(i)
 			}
 		})
 	}
-	for i, pass := range r.program.Passes {
+	for i, pass := range lowering.program.Passes {
 		if pass.Code != nil {
-			if err := r.add(p, r.count*r.pieces, func(k *rowKernel) { k.pass(i) }); err != nil {
+			if err := lowering.add(program, lowering.count*lowering.pieces,
+				func(k *rowKernel) { k.pass(i) }); err != nil {
 				return nil, err
 			}
 		}
 		if len(pass.Folds) > 0 || pass.After != nil {
-			if err := r.add(p, r.count, func(k *rowKernel) {
+			if err := lowering.add(program, lowering.count, func(k *rowKernel) {
 				k.joinPieces(i)
 				k.after(i)
 			}); err != nil {
@@ -85,12 +86,12 @@ func Rows(c *expr.Code, outs, ins []tensor.Meta, mask []bool, align []int, t Tar
 			}
 		}
 	}
-	return p, nil
+	return program, nil
 }
 
 // axis is a dimension, or several merged ones.
 type axis struct {
-	n       int
+	size    int
 	strides []int // by output and operand, in bytes
 }
 
@@ -104,7 +105,8 @@ type rows struct {
 	hasPositions bool
 	kept         []axis // the fastest first
 	reduced      []axis // in row-major order, the last dimension first
-	n, count     int    // elements of a row, number of rows
+	rowLen       int    // elements of a row
+	count        int    // number of rows
 	vector       int    // consecutive elements that a thread computes
 	pieces       int
 	pieceLen     int
@@ -117,42 +119,43 @@ type rows struct {
 // setAxes sets the axes and the sizes that follow from them.
 func (r *rows) setAxes(mask []bool) error {
 	shape := r.setShape(mask)
-	if max(r.n, 1)*max(r.count, 1) > math.MaxInt32 {
-		return fmt.Errorf("gpu: a fold over %d elements is %w", r.n*r.count, ErrUnsupported)
+	if max(r.rowLen, 1)*max(r.count, 1) > math.MaxInt32 {
+		return fmt.Errorf("gpu: a fold over %d elements is %w", r.rowLen*r.count, ErrUnsupported)
 	}
-	for i, m := range r.metas {
-		if bytes := m.Extent() * m.DType.Size(); bytes > math.MaxInt32 || slices.Min(append([]int{0}, m.Strides...)) < 0 {
+	for i, meta := range r.metas {
+		if bytes := meta.Extent() * meta.DType.Size(); bytes > math.MaxInt32 ||
+			slices.Min(append([]int{0}, meta.Strides...)) < 0 {
 			return fmt.Errorf("gpu: a fold of operand %d over %d bytes is %w", i, bytes, ErrUnsupported)
 		}
 	}
 	r.vector = 1
-	for d, n := range slices.Backward(shape) {
-		if n == 1 {
+	for dim, size := range slices.Backward(shape) {
+		if size == 1 {
 			continue
 		}
-		a := axis{n: n}
-		for _, m := range r.metas {
-			s := m.Strides[d] * m.DType.Size()
-			if m.Shape[d] == 1 {
-				s = 0
+		merged := axis{size: size}
+		for _, meta := range r.metas {
+			stride := meta.Strides[dim] * meta.DType.Size()
+			if meta.Shape[dim] == 1 {
+				stride = 0
 			}
-			a.strides = append(a.strides, s)
+			merged.strides = append(merged.strides, stride)
 		}
-		if !mask[d] {
-			r.kept = append(r.kept, a)
+		if !mask[dim] {
+			r.kept = append(r.kept, merged)
 			continue
 		}
 		if len(r.reduced) == 0 {
-			r.vector = min(4, n&-n)
+			r.vector = min(4, size&-size)
 		}
-		r.reduced = merge(r.reduced, a)
+		r.reduced = merge(r.reduced, merged)
 	}
 	lead := min(r.outs, len(r.metas)-1)
-	slices.SortStableFunc(r.kept, func(a, b axis) int { return a.strides[lead] - b.strides[lead] })
+	slices.SortStableFunc(r.kept, func(merged, b axis) int { return merged.strides[lead] - b.strides[lead] })
 	kept := r.kept
 	r.kept = nil
-	for _, a := range kept {
-		r.kept = merge(r.kept, a)
+	for _, merged := range kept {
+		r.kept = merge(r.kept, merged)
 	}
 	none := axis{1, make([]int, len(r.metas))}
 	if len(r.kept) == 0 {
@@ -168,18 +171,18 @@ func (r *rows) setAxes(mask []bool) error {
 // setShape sets the length and the number of rows, adds the operand of positions, and returns the broadcast shape.
 func (r *rows) setShape(mask []bool) []int {
 	shape, positions := slices.Repeat([]int{1}, len(mask)), make([]int, len(mask))
-	r.n, r.count = 1, 1
-	for d := len(mask) - 1; d >= 0; d-- {
-		for _, m := range r.metas {
-			if m.Shape[d] != 1 {
-				shape[d] = m.Shape[d]
+	r.rowLen, r.count = 1, 1
+	for dim := len(mask) - 1; dim >= 0; dim-- {
+		for _, meta := range r.metas {
+			if meta.Shape[dim] != 1 {
+				shape[dim] = meta.Shape[dim]
 			}
 		}
-		if mask[d] {
-			positions[d] = r.n
-			r.n *= shape[d]
+		if mask[dim] {
+			positions[dim] = r.rowLen
+			r.rowLen *= shape[dim]
 		} else {
-			r.count *= shape[d]
+			r.count *= shape[dim]
 		}
 	}
 	if r.hasPositions {
@@ -189,52 +192,52 @@ func (r *rows) setShape(mask []bool) []int {
 }
 
 // merge appends an axis, or merges it with the last axis if all operands have a common stride along both.
-func merge(list []axis, a axis) []axis {
+func merge(list []axis, added axis) []axis {
 	if k := len(list) - 1; k >= 0 {
 		same := true
-		for i, s := range a.strides {
-			same = same && s == list[k].n*list[k].strides[i]
+		for i, stride := range added.strides {
+			same = same && stride == list[k].size*list[k].strides[i]
 		}
 		if same {
-			list[k].n *= a.n
+			list[k].size *= added.size
 			return list
 		}
 	}
-	return append(list, a)
+	return append(list, added)
 }
 
 // expandPasses replaces functions. Folds are values of the last outputs of a pass.
 func (r *rows) expandPasses() error {
 	for i := range r.program.Passes {
 		pass := &r.program.Passes[i]
-		for _, c := range []**expr.Code{&pass.Code, &pass.After} {
-			if *c == nil {
+		for _, slot := range []**expr.Code{&pass.Code, &pass.After} {
+			if *slot == nil {
 				continue
 			}
-			code, err := expand.Functions(*c, expand.Target{})
+			code, err := expand.Functions(*slot, expand.Target{})
 			if err != nil {
 				return fmt.Errorf("gpu: %w: %w", ErrUnsupported, err)
 			}
-			*c = code
+			*slot = code
 		}
-		for f := range pass.Folds {
-			pass.Folds[f].V = pass.Code.Out[len(pass.Code.Out)-len(pass.Folds)+f].Re
+		for fold := range pass.Folds {
+			pass.Folds[fold].V = pass.Code.Out[len(pass.Code.Out)-len(pass.Folds)+fold].Re
 		}
 	}
 	return nil
 }
 
 // divide decides the elements of a thread and the pieces of a row.
-func (r *rows) divide(c *expr.Code) {
-	if r.vector*len(c.Insts) > maxInstructions {
+func (r *rows) divide(code *expr.Code) {
+	if r.vector*len(code.Insts) > maxInstructions {
 		r.vector = 1
 	}
-	r.pieces, r.pieceLen = 1, r.n
-	if r.n >= minCutRow && r.count <= maxCutRows {
+	r.pieces, r.pieceLen = 1, r.rowLen
+	if r.rowLen >= minCutRow && r.count <= maxCutRows {
 		block := groupSize * r.vector
-		r.pieceLen = max(minPiece, (r.n+maxPieces-1)/maxPieces)
+		r.pieceLen = max(minPiece, (r.rowLen+maxPieces-1)/maxPieces)
 		r.pieceLen = (r.pieceLen + block - 1) / block * block
-		r.pieces = (r.n + r.pieceLen - 1) / r.pieceLen
+		r.pieces = (r.rowLen + r.pieceLen - 1) / r.pieceLen
 	}
 }
 
@@ -242,7 +245,7 @@ func (r *rows) divide(c *expr.Code) {
 func (r *rows) layOutScratch() (bytes int) {
 	for _, row := range r.program.Rows {
 		r.scratchRows = append(r.scratchRows, bytes)
-		bytes += (r.n*r.count*row.DType.Size() + 15) &^ 15
+		bytes += (r.rowLen*r.count*row.DType.Size() + 15) &^ 15
 	}
 	if r.pieces > 1 {
 		folds := 0

@@ -17,34 +17,35 @@ import (
 )
 
 // Module returns the PTX text of a kernel for a target, such as sm_80.
-func Module(k *ir.Kernel, target string) (string, error) {
-	if err := k.Check(); err != nil {
+func Module(kernel *ir.Kernel, target string) (string, error) {
+	if err := kernel.Check(); err != nil {
 		return "", err
 	}
-	p := &printer{Kernel: k, tables: map[[32]float32]string{}, loadedWords: map[ir.Value][]string{}}
-	for v := range k.Insts {
-		if err := p.inst(ir.Value(v), &k.Insts[v]); err != nil {
-			return "", fmt.Errorf("ptx: v%d: %w", v, err)
+	out := &printer{Kernel: kernel, tables: map[[32]float32]string{}, loadedWords: map[ir.Value][]string{}}
+	for index := range kernel.Insts {
+		if err := out.inst(ir.Value(index), &kernel.Insts[index]); err != nil {
+			return "", fmt.Errorf("ptx: v%d: %w", index, err)
 		}
 	}
 	var text strings.Builder
-	fmt.Fprintf(&text, ".version 7.0\n.target %s\n.address_size 64\n\n%s.visible .entry main(", target, &p.constants)
-	for n := range k.Params {
-		if n > 0 {
+	fmt.Fprintf(&text, ".version 7.0\n.target %s\n.address_size 64\n\n%s.visible .entry main(", target,
+		&out.constants)
+	for param := range kernel.Params {
+		if param > 0 {
 			text.WriteString(", ")
 		}
-		fmt.Fprintf(&text, ".param .u64 p%d", n)
+		fmt.Fprintf(&text, ".param .u64 p%d", param)
 	}
-	fmt.Fprintf(&text, ")\n.maxntid %d, 1, 1\n{\n", k.GroupSize)
-	for c, name := range []string{"pred", "b32", "b64", "f32", "f64"} {
-		if n := p.registers[c]; n > 0 {
-			fmt.Fprintf(&text, "\t.reg .%s %%%s<%d>;\n", name, registerPrefixes[c], n)
+	fmt.Fprintf(&text, ")\n.maxntid %d, 1, 1\n{\n", kernel.GroupSize)
+	for class, name := range []string{"pred", "b32", "b64", "f32", "f64"} {
+		if param := out.registers[class]; param > 0 {
+			fmt.Fprintf(&text, "\t.reg .%s %%%s<%d>;\n", name, registerPrefixes[class], param)
 		}
 	}
-	for n, a := range k.Shared {
-		fmt.Fprintf(&text, "\t.shared .align 8 .b8 s%d[%d];\n", n, a.Length*a.DType.Size())
+	for param, array := range kernel.Shared {
+		fmt.Fprintf(&text, "\t.shared .align 8 .b8 s%d[%d];\n", param, array.Length*array.DType.Size())
 	}
-	return text.String() + p.body.String() + "\tret;\n}\n", nil
+	return text.String() + out.body.String() + "\tret;\n}\n", nil
 }
 
 // Classes of registers. In PTX, each register has one of these types.
@@ -56,7 +57,7 @@ const (
 	floats64
 )
 
-// prefixes has the first letters of the registers of each class.
+// registerPrefixes has the first letters of the registers of each class.
 var registerPrefixes = [...]string{"p", "r", "rd", "f", "fd"}
 
 // printer prints one kernel.
@@ -77,25 +78,25 @@ type block struct {
 }
 
 // classOf returns the class of the registers for a dtype.
-func classOf(d tensor.DType) int {
+func classOf(dtype tensor.DType) int {
 	switch {
-	case d == tensor.Bool:
+	case dtype == tensor.Bool:
 		return predicates
-	case d == tensor.Float32:
+	case dtype == tensor.Float32:
 		return floats32
-	case d == tensor.Float64:
+	case dtype == tensor.Float64:
 		return floats64
-	case d.Size() == 8:
+	case dtype.Size() == 8:
 		return words64
 	}
 	return words32
 }
 
 // register returns a new register for a dtype.
-func (p *printer) register(d tensor.DType) string {
-	c := classOf(d)
-	p.registers[c]++
-	return fmt.Sprintf("%%%s%d", registerPrefixes[c], p.registers[c]-1)
+func (p *printer) register(dtype tensor.DType) string {
+	class := classOf(dtype)
+	p.registers[class]++
+	return fmt.Sprintf("%%%s%d", registerPrefixes[class], p.registers[class]-1)
 }
 
 // emit adds an instruction.
@@ -103,29 +104,30 @@ func (p *printer) emit(opcode string, operands ...string) {
 	fmt.Fprintf(&p.body, "\t%s %s;\n", opcode, strings.Join(operands, ", "))
 }
 
-// kind returns the suffix of an opcode for a dtype, such as f32, s32 (signed) or u32 (unsigned). If bits is true, it
-// returns b32 and b64 for integers, which stand for either signedness.
-func typeSuffix(d tensor.DType, bits bool) string {
+// typeSuffix returns the suffix of an opcode for a dtype, such as f32, s32 (signed) or u32 (unsigned). If bits is true,
+// it returns b32 or b64 for integers, which stand for either signedness.
+func typeSuffix(dtype tensor.DType, bits bool) string {
 	switch {
-	case d == tensor.Bool:
+	case dtype == tensor.Bool:
 		return "pred"
-	case d.IsFloat():
-		return fmt.Sprintf("f%d", 8*d.Size())
+	case dtype.IsFloat():
+		return fmt.Sprintf("f%d", 8*dtype.Size())
 	case bits:
-		return fmt.Sprintf("b%d", 8*d.Size())
-	case d.IsSigned():
-		return fmt.Sprintf("s%d", 8*d.Size())
+		return fmt.Sprintf("b%d", 8*dtype.Size())
+	case dtype.IsSigned():
+		return fmt.Sprintf("s%d", 8*dtype.Size())
 	}
-	return fmt.Sprintf("u%d", 8*d.Size())
+	return fmt.Sprintf("u%d", 8*dtype.Size())
 }
 
-// forms has the opcodes of each operation on integers, floats and bools, in this order, without their type suffix. An
-// empty opcode means that there is none.
+// opcodes has the opcodes of each operation on integers, floats and bools, in this order, without their type suffix. ""
+// means that there is no instruction.
 var opcodes = map[lane.Op][3]string{
 	lane.Add: {"add", "add.rn"}, lane.Sub: {"sub", "sub.rn"}, lane.Mul: {"mul.lo", "mul.rn"},
 	lane.Div: {"div", "div.rn"}, lane.FMA: {1: "fma.rn"}, lane.Sqrt: {1: "sqrt.rn"},
 	lane.Floor: {1: "cvt.rmi"}, lane.Ceil: {1: "cvt.rpi"}, lane.Trunc: {1: "cvt.rzi"}, lane.Rint: {1: "cvt.rni"},
-	lane.And: {"and", "", "and"}, lane.Or: {"or", "", "or"}, lane.Xor: {"xor", "", "xor"}, lane.Not: {"not", "", "not"},
+	lane.And: {"and", "", "and"}, lane.Or: {"or", "", "or"}, lane.Xor: {"xor", "", "xor"},
+	lane.Not: {"not", "", "not"},
 	lane.Shl: {"shl"}, lane.Shr: {"shr"}, lane.Eq: {"setp.eq", "setp.eq"}, lane.Ne: {"setp.ne", "setp.neu"},
 	lane.Lt: {"setp.lt", "setp.lt"}, lane.Le: {"setp.le", "setp.le"}, lane.Select: {"selp", "selp"},
 }
@@ -179,8 +181,8 @@ func (p *printer) scalar(inst *ir.Inst, result string, args []string) error {
 }
 
 // constant returns the literal of a constant with the given bits.
-func constant(d tensor.DType, bits uint64) string {
-	switch d {
+func constant(dtype tensor.DType, bits uint64) string {
+	switch dtype {
 	case tensor.Float32:
 		return fmt.Sprintf("0f%08X", bits)
 	case tensor.Float64:
@@ -203,20 +205,20 @@ func conversion(to, from tensor.DType) string {
 	return fmt.Sprintf("cvt%s.%s.%s", rounding, typeSuffix(to, false), typeSuffix(from, false))
 }
 
-// lookup adds the read of an entry of a table in constant memory. The low 5 bits of x are the index.
-func (p *printer) lookup(table *[32]float32, to, x string) {
+// lookup adds the read of an entry of a table in constant memory. The low 5 bits of operand are the index.
+func (p *printer) lookup(table *[32]float32, to, operand string) {
 	name, ok := p.tables[*table]
 	if !ok {
 		name = fmt.Sprintf("t%d", len(p.tables))
 		p.tables[*table] = name
 		var entries []string
-		for _, e := range table {
-			entries = append(entries, fmt.Sprintf("%#x", math.Float32bits(e)))
+		for _, value := range table {
+			entries = append(entries, fmt.Sprintf("%#x", math.Float32bits(value)))
 		}
 		fmt.Fprintf(&p.constants, ".const .align 4 .b32 %s[32] = {%s};\n\n", name, strings.Join(entries, ", "))
 	}
 	index, offset := p.register(tensor.Uint32), p.register(tensor.Uint64)
-	p.emit("mov.b32", index, x)
+	p.emit("mov.b32", index, operand)
 	p.emit("and.b32", index, index, "31")
 	p.element(offset, name, index, 4)
 	p.emit("ld.const.f32", to, "["+offset+"]")

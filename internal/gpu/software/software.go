@@ -46,14 +46,14 @@ func (d *dev) Alloc(bytes int, host bool) (*device.Buffer, error) {
 	if bytes < 1 {
 		return nil, fmt.Errorf("software: a buffer of %d bytes", bytes)
 	}
-	b := &buffer{mem: make([]byte, bytes)}
-	b.Buffer = device.Buffer{Address: d.next, Size: bytes, Free: func() { delete(d.buffers, b.Address) }}
+	created := &buffer{mem: make([]byte, bytes)}
+	created.Buffer = device.Buffer{Address: d.next, Size: bytes, Free: func() { delete(d.buffers, created.Address) }}
 	if host {
-		b.Bytes = b.mem
+		created.Bytes = created.mem
 	}
-	d.buffers[b.Address] = b
+	d.buffers[created.Address] = created
 	d.next += (uint64(bytes) + pageBytes) &^ (pageBytes - 1)
-	return &b.Buffer, nil
+	return &created.Buffer, nil
 }
 
 // Compile implements device.Device.
@@ -62,25 +62,26 @@ func (d *dev) Compile(k *ir.Kernel) (device.Kernel, error) { return kernel{k}, k
 // Run implements device.Device.
 func (d *dev) Run(steps []device.Step) error {
 	for i := range steps {
-		s := &steps[i]
-		if s.Kernel == nil {
-			if !s.CopyFits() || d.buffers[s.From.Address] == nil || d.buffers[s.To.Address] == nil {
+		step := &steps[i]
+		if step.Kernel == nil {
+			if !step.CopyFits() || d.buffers[step.From.Address] == nil || d.buffers[step.To.Address] == nil {
 				return errors.New("software: a copy of other buffers, or of more bytes than these have")
 			}
-			copy(d.buffers[s.To.Address].mem[s.ToAt:], d.buffers[s.From.Address].mem[s.FromAt:][:s.Bytes])
+			copy(d.buffers[step.To.Address].mem[step.ToAt:],
+				d.buffers[step.From.Address].mem[step.FromAt:][:step.Bytes])
 			continue
 		}
-		k, ok := s.Kernel.(kernel)
-		if !ok || len(s.Addresses) != k.Params {
+		launched, ok := step.Kernel.(kernel)
+		if !ok || len(step.Addresses) != launched.Params {
 			return errors.New("software: a launch of another device's kernel, or with other addresses")
 		}
-		operands := make([]ir.Operand, len(s.Addresses))
-		for i, a := range s.Addresses {
-			if b := d.bufferAt(a); b != nil {
-				operands[i] = ir.Operand{Mem: b.mem, Offset: int(a - b.Address)}
+		operands := make([]ir.Operand, len(step.Addresses))
+		for i, address := range step.Addresses {
+			if operand := d.bufferAt(address); operand != nil {
+				operands[i] = ir.Operand{Mem: operand.mem, Offset: int(address - operand.Address)}
 			}
 		}
-		if err := k.Run(s.Groups, operands); err != nil {
+		if err := launched.Run(step.Groups, operands); err != nil {
 			return err
 		}
 	}
@@ -88,10 +89,10 @@ func (d *dev) Run(steps []device.Step) error {
 }
 
 // bufferAt returns the buffer that has an address, or nil.
-func (d *dev) bufferAt(a uint64) *buffer {
-	for _, b := range d.buffers {
-		if a >= b.Address && a-b.Address < uint64(len(b.mem)) {
-			return b
+func (d *dev) bufferAt(address uint64) *buffer {
+	for _, candidate := range d.buffers {
+		if address >= candidate.Address && address-candidate.Address < uint64(len(candidate.mem)) {
+			return candidate
 		}
 	}
 	return nil

@@ -109,7 +109,7 @@ func (m *module) capability(c uint32) {
 	m.once(fmt.Sprint("capability", c), func(uint32) { emit(&m.capabilities, opCapability, c) })
 }
 
-// variable declares a global variable of a storage storageClass, and returns its id.
+// variable declares a global variable of a storage class, and returns its id.
 func (m *module) variable(typeID, storageClass uint32, initial ...uint32) uint32 {
 	pointer := m.declare(opTypePointer, storageClass, typeID)
 	id := m.id()

@@ -172,11 +172,11 @@ func (p *printer) number(d tensor.DType, bits uint64) uint32 {
 	return p.constant(opConstant, p.typeOf(d), uint32(bits))
 }
 
-// glslBase is added to the numbers of instructions of GLSL.std.450 in forms, to distinguish them from opcodes.
+// glslBase is added to the numbers of instructions of GLSL.std.450 in opcodes, to distinguish them from core opcodes.
 const glslBase = 1000
 
-// forms has the opcodes of each operation on unsigned integers, signed integers, floats and bools: see class. 0 means
-// that there is none.
+// opcodes has the opcodes of each operation on unsigned integers, signed integers, floats and bools, in this order. 0
+// means that there is no instruction.
 var opcodes = map[lane.Op][4]uint32{
 	lane.Add: {opIAdd, opIAdd, opFAdd}, lane.Sub: {opISub, opISub, opFSub}, lane.Mul: {opIMul, opIMul, opFMul},
 	lane.Div: {opUDiv, opSDiv, opFDiv}, lane.FMA: {2: glslBase + glslFma}, lane.Sqrt: {2: glslBase + glslSqrt},
@@ -194,7 +194,7 @@ var opcodes = map[lane.Op][4]uint32{
 	lane.Select: {opSelect, opSelect, opSelect},
 }
 
-// class returns the index of the opcode for a dtype in an entry of forms.
+// opcodeColumn returns the index of the opcode for a dtype in an entry of opcodes.
 func opcodeColumn(d tensor.DType) int {
 	switch {
 	case d == tensor.Bool:

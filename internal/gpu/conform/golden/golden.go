@@ -23,7 +23,7 @@ import (
 // Few returns a few kernels with their names. lookup finds ops by name.
 func Few(t *testing.T, lookup graph.Lookup) iter.Seq2[string, *ir.Kernel] {
 	return func(yield func(string, *ir.Kernel) bool) {
-		for _, c := range []struct {
+		for _, sample := range []struct {
 			name, text, walk string
 			in               []tensor.DType
 		}{
@@ -34,26 +34,26 @@ func Few(t *testing.T, lookup graph.Lookup) iter.Seq2[string, *ir.Kernel] {
 			{"fmod", "fmod(x, y)", "broadcast", []tensor.DType{tensor.Float32, tensor.Float32}},
 			{"exp", "exp(x) * y", "broadcast", []tensor.DType{tensor.Float32, tensor.Float32}},
 		} {
-			formula, err := expr.Parse(c.text, "x", "y")
+			formula, err := expr.Parse(sample.text, "x", "y")
 			if err != nil {
 				t.Fatal(err)
 			}
-			code, err := formula.Code(c.in, expr.Typing{})
+			code, err := formula.Code(sample.in, expr.Typing{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !yield(c.name, kernelOf(t, conform.Code{Name: c.name, Code: code}, c.walk)) {
+			if !yield(sample.name, kernelOf(t, conform.Code{Name: sample.name, Code: code}, sample.walk)) {
 				return
 			}
 		}
-		for _, c := range calls {
-			p := programOf(t, lookup(c.op), c)
-			for k, l := range p.Launches {
-				name := c.op
-				if len(p.Launches) > 1 {
+		for _, sample := range calls {
+			program := programOf(t, lookup(sample.op), sample)
+			for k, launch := range program.Launches {
+				name := sample.op
+				if len(program.Launches) > 1 {
 					name = fmt.Sprintf("%s_%d", name, k)
 				}
-				if !yield(name, l.Kernel) {
+				if !yield(name, launch.Kernel) {
 					return
 				}
 			}
@@ -80,16 +80,16 @@ var calls = []call{
 }
 
 // programOf compiles a call.
-func programOf(t *testing.T, op *graph.Op, c call) *lower.Program {
-	made, err := conform.NewCall(op, c.attrs, c.in, rand.New(rand.NewPCG(1, 2)))
+func programOf(t *testing.T, op *graph.Op, sample call) *lower.Program {
+	created, err := conform.NewCall(op, sample.attrs, sample.in, rand.New(rand.NewPCG(1, 2)))
 	if err != nil {
-		t.Fatal(c.op, err)
+		t.Fatal(sample.op, err)
 	}
-	p, err := compile.Call(op, made.Call, nil, lower.IEEE)
+	program, err := compile.Call(op, created.Call, nil, lower.IEEE)
 	if err != nil {
-		t.Fatal(c.op, err)
+		t.Fatal(sample.op, err)
 	}
-	return p
+	return program
 }
 
 // Many returns the kernels of [Few], and the kernels of every step-th expression of [conform.Primitives] and
@@ -112,14 +112,15 @@ func Many(t *testing.T, lookup graph.Lookup, step int) iter.Seq2[string, *ir.Ker
 }
 
 // kernelOf compiles an expression for the iteration with the name walk: see [conform.Walks].
-func kernelOf(t *testing.T, c conform.Code, walk string) *ir.Kernel {
-	it, err := conform.Iterate(c.Code, walk, 3, 8, 10)
+func kernelOf(t *testing.T, code conform.Code, walk string) *ir.Kernel {
+	iteration, err := conform.Iterate(code.Code, walk, 3, 8, 10)
 	if err != nil {
-		t.Fatal(c.Name, err)
+		t.Fatal(code.Name, err)
 	}
-	program, err := lower.Pointwise(c.Code, it, slices.Repeat([]int{16}, len(it.Operands())), lower.IEEE)
+	program, err := lower.Pointwise(code.Code, iteration,
+		slices.Repeat([]int{16}, len(iteration.Operands())), lower.IEEE)
 	if err != nil {
-		t.Fatal(c.Name, err)
+		t.Fatal(code.Name, err)
 	}
 	return program.Launches[0].Kernel
 }
