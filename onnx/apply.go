@@ -89,26 +89,26 @@ func (n *node) asNumber(op string, i int, x *val, operands []any) any {
 			y.meta().Rank() < x.data.Rank() {
 			continue
 		}
-		s, _ := scalarOf(x.data) // x has one element
+		number, _ := scalarOf(x.data) // x has one element
 		switch {
 		case !dtype.IsFloat():
-			return s.Int()
+			return number.Int()
 		case dtype == tensor.Float32:
-			return shortestDecimal(float32(s.Float()))
+			return shortestDecimal(float32(number.Float()))
 		}
-		return s.Float()
+		return number.Float()
 	}
 	return nil
 }
 
 // foldConstants evaluates an op on constant operands. It returns nil if an operand is not constant, or the op is too
 // large.
-func (n *node) foldConstants(o *graph.Op, attrs graph.Attrs, operands []any) []*val {
+func (n *node) foldConstants(op *graph.Op, attrs graph.Attrs, operands []any) []*val {
 	var args []graph.Arg
 	var in []*tensor.Tensor
 	size := 0
-	for _, op := range operands {
-		arg, t, ok := inferenceArg(op)
+	for _, operand := range operands {
+		arg, t, ok := inferenceArg(operand)
 		if !ok {
 			return nil
 		}
@@ -117,11 +117,11 @@ func (n *node) foldConstants(o *graph.Op, attrs graph.Attrs, operands []any) []*
 			size += t.Numel()
 		}
 	}
-	call, res := n.inferCall(o, attrs, args)
+	call, res := n.inferCall(op, attrs, args)
 	if res == nil {
 		return nil
 	}
-	return n.compute(o, call, in[:len(call.In)], res, size)
+	return n.compute(op, call, in[:len(call.In)], res, size)
 }
 
 // inferCall returns a call of an op and its inferred results. It returns nil if an attribute refers to a value or
@@ -152,21 +152,21 @@ func (n *node) inferCall(op *graph.Op, attrs graph.Attrs, args []graph.Arg) (*gr
 
 // minOperands returns the minimum number of operands of an op.
 func minOperands(op *graph.Op) int {
-	r := 0
+	count := 0
 	for i, p := range op.Params {
 		if !p.Optional {
-			r = i + 1
+			count = i + 1
 		}
 	}
-	return r
+	return count
 }
 
 // inferenceArg returns an operand as an argument of inference, and its data. Both are empty for an omitted operand. It
 // returns false if the data are unknown.
-func inferenceArg(o any) (graph.Arg, *tensor.Tensor, bool) {
-	x, isVal := o.(*val)
+func inferenceArg(operand any) (graph.Arg, *tensor.Tensor, bool) {
+	x, isVal := operand.(*val)
 	switch {
-	case o == nil || isVal && x == nil:
+	case operand == nil || isVal && x == nil:
 		return graph.Arg{}, nil, true
 	case isVal:
 		if x.kind != tensorKind || x.data == nil {
@@ -175,31 +175,32 @@ func inferenceArg(o any) (graph.Arg, *tensor.Tensor, bool) {
 		return graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Name: x.name, Meta: x.data.Meta, Const: x.data}},
 			x.data, true
 	}
-	s, ok := tensor.ScalarOf(o)
+	s, ok := tensor.ScalarOf(operand)
 	return graph.Arg{Kind: graph.NumberArg, Number: s}, s.Tensor(s.DType()), ok
 }
 
 // compute returns the results of a folded op as constants: views of the operands, or new data from the op's reference.
 // It returns nil if there are too many elements to fold (foldLimit). size is the number of elements of the operands.
-func (n *node) compute(op *graph.Op, call *graph.Call, operands []*tensor.Tensor, res []graph.Result, size int) []*val {
-	out := make([]*val, len(res))
+func (n *node) compute(op *graph.Op, call *graph.Call, operands []*tensor.Tensor, results []graph.Result,
+	size int) []*val {
+	out := make([]*val, len(results))
 	views := 0
-	for i, r := range res {
-		if r.Dynamic {
+	for i, inferred := range results {
+		if inferred.Dynamic {
 			return nil
 		}
-		call.Out = append(call.Out, r.Meta())
-		if r.Alias >= 0 && operands[r.Alias].DType == r.Meta().DType {
-			t, err := operands[r.Alias].View(r.Meta())
-			if err != nil || t.Numel() > max(foldLimit, operands[r.Alias].Numel()) {
+		call.Out = append(call.Out, inferred.Meta())
+		if inferred.Alias >= 0 && operands[inferred.Alias].DType == inferred.Meta().DType {
+			view, err := operands[inferred.Alias].View(inferred.Meta())
+			if err != nil || view.Numel() > max(foldLimit, operands[inferred.Alias].Numel()) {
 				return nil
 			}
-			out[i] = constValue(t)
+			out[i] = constValue(view)
 			views++
 		}
-		size += r.Meta().Numel()
+		size += inferred.Meta().Numel()
 	}
-	if views == len(res) {
+	if views == len(results) {
 		return out
 	}
 	if size > foldLimit || op.Ref == nil {
@@ -216,8 +217,8 @@ func (n *node) compute(op *graph.Op, call *graph.Call, operands []*tensor.Tensor
 	if err != nil {
 		n.failf("%s: %w", op.Name, err)
 	}
-	for i, t := range ts {
-		out[i] = constValue(t)
+	for i, view := range ts {
+		out[i] = constValue(view)
 	}
 	return out
 }

@@ -51,26 +51,26 @@ func (n *node) firstOf(x *val, dim int, count sym.Int) *val {
 	return n.op("slice", graph.Attrs{"dim": dim, "start": 0, "end": n.sizeAttrOf(count)}, x)
 }
 
-// dequantizedBlocks returns (q - zero) * scale in the dtype of scale. Blocks are along a dimension of q. zero may be
-// nil.
-func (n *node) dequantizedBlocks(q, scale, zero *val, dim, block int) *val {
-	y := n.cast(q, scale.dtype())
-	spread := func(p *val) *val { return n.repeatedBlocks(p, dim, block, n.symShape(q)[dim]) }
+// dequantizedBlocks returns (quantized - zero) * scale in the dtype of scale. Blocks are along dimension dim. zero may
+// be nil.
+func (n *node) dequantizedBlocks(quantized, scale, zero *val, dim, block int) *val {
+	floats := n.cast(quantized, scale.dtype())
+	spread := func(p *val) *val { return n.repeatedBlocks(p, dim, block, n.symShape(quantized)[dim]) }
 	if zero != nil {
-		y = n.op("sub", nil, y, spread(n.cast(zero, scale.dtype())))
+		floats = n.op("sub", nil, floats, spread(n.cast(zero, scale.dtype())))
 	}
-	return n.op("mul", nil, y, spread(scale))
+	return n.op("mul", nil, floats, spread(scale))
 }
 
-// repeatedBlocks expands p, which has an element for each block, to an element for each element of the blocks. count is
-// the number of elements of all blocks.
-func (n *node) repeatedBlocks(p *val, dim, block int, count sym.Int) *val {
-	p = n.op("unsqueeze", graph.Attrs{"dim": dim + 1}, p)
-	sizes := append([]sym.Int{}, n.symShape(p)...)
+// repeatedBlocks expands params, which has an element for each block, to an element for each element of the blocks.
+// count is the number of elements of all blocks.
+func (n *node) repeatedBlocks(params *val, dim, block int, count sym.Int) *val {
+	params = n.op("unsqueeze", graph.Attrs{"dim": dim + 1}, params)
+	sizes := append([]sym.Int{}, n.symShape(params)...)
 	sizes[dim+1] = sym.Of(block)
-	p = n.op("expand", graph.Attrs{"size": n.sizeAttr(sizes...)}, p)
-	p = n.op("flatten", graph.Attrs{"start_dim": dim, "end_dim": dim + 1}, p)
-	return n.firstOf(p, dim, count)
+	params = n.op("expand", graph.Attrs{"size": n.sizeAttr(sizes...)}, params)
+	params = n.op("flatten", graph.Attrs{"start_dim": dim, "end_dim": dim + 1}, params)
+	return n.firstOf(params, dim, count)
 }
 
 // blockSize returns the attribute block_size, limited to count, the number of elements of a row.
@@ -97,7 +97,7 @@ func matMulNBits(n *node) []*val {
 	if n.operand(1).dtype() != tensor.Uint8 {
 		n.failf("elements of %d bits in %v are not supported", bits, n.operand(1).dtype())
 	}
-	q := n.reshape(n.operand(1), rows, -1)
+	quantized := n.reshape(n.operand(1), rows, -1)
 	scale := n.cast(n.reshape(n.operand(2), rows, count), tensor.Float32)
 	bias, input := n.operandOrNil(5), n.cast(x, tensor.Float32)
 	if bias != nil {
@@ -109,9 +109,10 @@ func matMulNBits(n *node) []*val {
 		if zero != nil {
 			zero = n.unpacked(n.reshape(zero, rows, -1), bits, sym.Of(count))
 		}
-		y = n.op("linear_blocks", graph.Attrs{"bits": bits, "block_size": block}, input, q, scale, zero, bias)
+		y = n.op("linear_blocks", graph.Attrs{"bits": bits, "block_size": block}, input, quantized, scale, zero, bias)
 	} else {
-		w := n.dequantizedBlocks(n.unpacked(q, bits, sym.Of(columns)), scale, n.reshape(zero, rows, count), 1, block)
+		w := n.dequantizedBlocks(n.unpacked(quantized, bits, sym.Of(columns)), scale,
+			n.reshape(zero, rows, count), 1, block)
 		y = n.op("linear", nil, input, w, bias)
 	}
 	return one(n.cast(y, x.dtype()))
@@ -119,21 +120,21 @@ func matMulNBits(n *node) []*val {
 
 // gatherBlockQuantized converts GatherBlockQuantized, which selects slices of a tensor that is quantized by blocks.
 func gatherBlockQuantized(n *node) []*val {
-	q, index, scale, zero := n.operand(0), n.operand(1), n.operand(2), n.operandOrNil(3)
-	rank := n.rank(q)
+	quantized, index, scale, zero := n.operand(0), n.operand(1), n.operand(2), n.operandOrNil(3)
+	rank := n.rank(quantized)
 	axis, dim := n.axis(n.int("gather_axis", 0), rank), n.axis(n.int("quantize_axis", 1), rank)
 	if axis == dim || n.rank(scale) != rank || zero != nil && n.rank(zero) != rank {
 		n.failf("gather_axis must differ from quantize_axis, and scales and zero points must have %d dimensions", rank)
 	}
-	isPacked := q.narrow == pb.Undefined && q.dtype() == tensor.Uint8
-	bits, count := n.elementBits(), n.numbers("a quantized dimension", n.symShape(q)[dim:dim+1])[0]
+	isPacked := quantized.narrow == pb.Undefined && quantized.dtype() == tensor.Uint8
+	bits, count := n.elementBits(), n.numbers("a quantized dimension", n.symShape(quantized)[dim:dim+1])[0]
 	if isPacked {
 		count *= 8 / bits
 	}
 	block := n.blockSize(128, count)
 	pick := func(x *val) *val { return n.onnxOp("Gather", intAttr("axis", axis), x, index) }
 	blocks := n.symShape(scale)[dim]
-	q, scale = pick(q), pick(scale)
+	quantized, scale = pick(quantized), pick(scale)
 	if zero != nil {
 		zero = pick(zero)
 	}
@@ -141,7 +142,7 @@ func gatherBlockQuantized(n *node) []*val {
 		if dim != rank-1 {
 			n.failf("bytes with several elements along dimension %d are not supported", dim)
 		}
-		q = n.unpacked(q, bits, sym.Of(count))
+		quantized = n.unpacked(quantized, bits, sym.Of(count))
 		if zero != nil {
 			zero = n.unpacked(zero, bits, blocks)
 		} else {
@@ -151,5 +152,5 @@ func gatherBlockQuantized(n *node) []*val {
 	if axis < dim {
 		dim += n.rank(index) - 1
 	}
-	return one(n.dequantizedBlocks(q, scale, zero, dim, block))
+	return one(n.dequantizedBlocks(quantized, scale, zero, dim, block))
 }

@@ -128,34 +128,34 @@ func (n *node) sizeOnlyCondition(x *val) (cond sym.Bool, ok bool) {
 
 // branch converts a graph as a branch, at the given hints (example sizes).
 func (n *node) branch(proto *pb.GraphProto, hints map[string]int) *branch {
-	b := &branch{nestedGraph: n.nestedGraphAt(proto.Name, hints)}
-	b.convertPart(n, func() (err error) {
-		s := &scope{importer: b.importer, outerScope: n.scope, values: map[string]*val{}}
+	created := &branch{nestedGraph: n.nestedGraphAt(proto.Name, hints)}
+	created.convertPart(n, func() (err error) {
+		inner := &scope{importer: created.importer, outerScope: n.scope, values: map[string]*val{}}
 		if len(proto.Input) > 0 {
 			return fmt.Errorf("a graph of %d inputs cannot take 0 values", len(proto.Input))
 		}
-		f := *n.frame
-		f.depth++
-		f.continuation, f.skipErrors = nil, false
-		if err := b.importer.addInitializers(proto, s, &f); err != nil {
+		branchFrame := *n.frame
+		branchFrame.depth++
+		branchFrame.continuation, branchFrame.skipErrors = nil, false
+		if err := created.importer.addInitializers(proto, inner, &branchFrame); err != nil {
 			return err
 		}
-		b.out, err = b.importer.convertResults(proto, s, &f)
+		created.out, err = created.importer.convertResults(proto, inner, &branchFrame)
 		return err
 	})
-	return b
+	return created
 }
 
-// convertPart calls f, which converts a part of the branch, and stores its error in b.err. An error that concerns more
+// convertPart calls convert, which converts a part of the branch, and stores its error in b.err. An error that concerns more
 // than the branch, such as an exceeded limit, ends the conversion of node n. After an error, convertPart does nothing.
-func (b *branch) convertPart(n *node, f func() error) {
+func (b *branch) convertPart(n *node, convert func() error) {
 	if b.err != nil {
 		return
 	}
 	b.importer.nodeCount = n.nodeCount
 	b.err = func() (err error) {
 		defer recoverFailure(&err)
-		return f()
+		return convert()
 	}()
 	n.nodeCount = b.importer.nodeCount
 	if l, m := (limitError{}), (*memberRankError)(nil); errors.As(b.err, &l) || errors.As(b.err, &m) {
@@ -194,22 +194,22 @@ func (b *branch) convertContinuation(n *node) {
 	for next := n.continuation; next != nil; next = next.frame.continuation {
 		done := false
 		b.convertPart(n, func() error {
-			s := &scope{importer: b.importer, outerScope: next.scope, values: map[string]*val{}}
+			inner := &scope{importer: b.importer, outerScope: next.scope, values: map[string]*val{}}
 			for i, name := range next.resultNames {
 				if name != "" && i < len(b.out) {
-					s.values[name] = b.out[i]
+					inner.values[name] = b.out[i]
 				}
 			}
 			f := *next.frame
 			f.depth++
 			f.skipErrors = false
-			final, err := b.importer.convertNodes(next.graph, next.next, s, &f)
+			final, err := b.importer.convertNodes(next.graph, next.next, inner, &f)
 			if b.out = final; final != nil || err != nil {
 				done = true
 				return err
 			}
 			for _, o := range next.graph.Output {
-				x := s.lookup(o.Name)
+				x := inner.lookup(o.Name)
 				if x == nil {
 					return fmt.Errorf("output %q is not made by any node", o.Name)
 				}
@@ -251,18 +251,18 @@ func (n *node) ifNode(cond *val, thenBranch, elseBranch *branch) []*val {
 	} else {
 		out = n.emitN("if", len(thenBranch.importer.graph.Outputs), attrs, append([]any{cond}, operands...)...)
 	}
-	for i, o := range out {
+	for i, result := range out {
 		switch {
 		case thenBranch.err != nil:
-			o.outline = elseBranch.outline(i)
+			result.outline = elseBranch.outline(i)
 		case elseBranch.err != nil:
-			o.outline = thenBranch.outline(i)
+			result.outline = thenBranch.outline(i)
 		default:
-			o.outline = thenBranch.outline(i).Join(elseBranch.outline(i))
+			result.outline = thenBranch.outline(i).Join(elseBranch.outline(i))
 		}
-		o.isText = n.ifText(thenBranch, elseBranch, i)
-		if dependsOnSizes && o.outline.Sizes != nil {
-			n.shapes[o.graphValue] = n.ifShape(takesFirst, thenBranch, elseBranch, i)
+		result.isText = n.ifText(thenBranch, elseBranch, i)
+		if dependsOnSizes && result.outline.Sizes != nil {
+			n.shapes[result.graphValue] = n.ifShape(takesFirst, thenBranch, elseBranch, i)
 		}
 	}
 	return asSequences(out, sequences)

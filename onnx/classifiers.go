@@ -45,17 +45,17 @@ func (c classes) binary(n *node, isSecond *val) *val {
 	return c.at(n, position)
 }
 
-// bothScores returns the scores of two classes, [rows, 2]. s has the scores of the second class, [rows, 1]. The score
-// of the first class is scoreSum - s or, after post_transform LOGISTIC, sigmoid(-s).
-func (n *node) bothScores(s *val, scoreSum float64, post string) *val {
-	first := n.op("rsub", nil, s, scoreSum)
+// bothScores returns the scores of two classes, [rows, 2]. second has the scores of the second class, [rows, 1]. The
+// score of the first class is scoreSum - second or, after post_transform LOGISTIC, sigmoid(-second).
+func (n *node) bothScores(second *val, scoreSum float64, post string) *val {
+	first := n.op("rsub", nil, second, scoreSum)
 	switch post {
 	case "LOGISTIC":
-		first, s = n.op("sigmoid", nil, n.op("neg", nil, s)), n.op("sigmoid", nil, s)
+		first, second = n.op("sigmoid", nil, n.op("neg", nil, second)), n.op("sigmoid", nil, second)
 	case "PROBIT":
 		n.failf("post_transform PROBIT of a single score is not supported")
 	}
-	return n.op("cat", graph.Attrs{"dim": 1}, first, s)
+	return n.op("cat", graph.Attrs{"dim": 1}, first, second)
 }
 
 // column returns column i of a matrix as a vector.
@@ -93,12 +93,12 @@ func (n *node) matrixLike(name string, list []float64, rows int, x *val) *val {
 // linearScores returns the products of the rows of operand 0 with `count` lists of coefficients, plus intercepts.
 func (n *node) linearScores(count int) *val {
 	x, intercepts := n.rows(), n.floatsOrTensor("intercepts")
-	w := n.matrixLike("coefficients", n.floatsOrTensor("coefficients"), count, x)
+	weights := n.matrixLike("coefficients", n.floatsOrTensor("coefficients"), count, x)
 	if len(intercepts) == 0 {
-		return n.op("linear", nil, x, w)
+		return n.op("linear", nil, x, weights)
 	}
 	n.checkLength("intercepts", len(intercepts), count)
-	return n.op("linear", nil, x, w, n.floatsLike(intercepts, x))
+	return n.op("linear", nil, x, weights, n.floatsLike(intercepts, x))
 }
 
 func linearRegressor(n *node) []*val {
@@ -107,37 +107,37 @@ func linearRegressor(n *node) []*val {
 }
 
 func linearClassifier(n *node) []*val {
-	c, post := n.classes("classlabels_strings", "classlabels_ints"), n.text("post_transform", "NONE")
+	classes, post := n.classes("classlabels_strings", "classlabels_ints"), n.text("post_transform", "NONE")
 	count := len(n.floatsOrTensor("intercepts"))
 	if count == 0 {
-		count = c.count
+		count = classes.count
 	}
-	if count != 1 && count != c.count {
-		n.failf("%d intercepts do not suit %d labels", count, c.count)
+	if count != 1 && count != classes.count {
+		n.failf("%d intercepts do not suit %d labels", count, classes.count)
 	}
-	s := n.linearScores(count)
+	scores := n.linearScores(count)
 	if count > 1 {
-		return []*val{c.top(n, s), n.cast(n.postTransform(s, post), tensor.Float32)}
+		return []*val{classes.top(n, scores), n.cast(n.postTransform(scores, post), tensor.Float32)}
 	}
-	labels := c.binary(n, n.op("gt", nil, n.column(s, 0), 0.0))
-	if c.count == 2 {
-		s = n.bothScores(s, 1, post)
+	labels := classes.binary(n, n.op("gt", nil, n.column(scores, 0), 0.0))
+	if classes.count == 2 {
+		scores = n.bothScores(scores, 1, post)
 	} else {
-		s = n.postTransform(s, post)
+		scores = n.postTransform(scores, post)
 	}
-	return []*val{labels, n.cast(s, tensor.Float32)}
+	return []*val{labels, n.cast(scores, tensor.Float32)}
 }
 
 // treeEnsembleClassifier converts TreeEnsembleClassifier. If there are at most two classes and only one of them has
 // weights, the trees give a single score: the score of the second class.
 func treeEnsembleClassifier(n *node) []*val {
-	l, c := n.nodeLists(), n.classes("classlabels_strings", "classlabels_int64s")
-	e, post, base := l.ensemble(), n.text("post_transform", "NONE"), n.floatsOrTensor("base_values")
-	weightedClasses, nonNegative := l.addWeights(e, "class", "class_ids")
-	s := n.evaluate(e, max(c.count, 1), "sum")
-	isSingle := c.count <= 2 && len(weightedClasses) == 1
+	lists, classes := n.nodeLists(), n.classes("classlabels_strings", "classlabels_int64s")
+	trees, post, base := lists.ensemble(), n.text("post_transform", "NONE"), n.floatsOrTensor("base_values")
+	weightedClasses, nonNegative := lists.addWeights(trees, "class", "class_ids")
+	scores := n.evaluate(trees, max(classes.count, 1), "sum")
+	isSingle := classes.count <= 2 && len(weightedClasses) == 1
 	if len(base) > 0 {
-		want := c.count
+		want := classes.count
 		if isSingle {
 			want = 1
 		}
@@ -145,13 +145,13 @@ func treeEnsembleClassifier(n *node) []*val {
 		if isSingle && !weightedClasses[0] {
 			n.failf("base_values are not supported if only class 1 has weights")
 		}
-		if isSingle && c.count == 2 {
+		if isSingle && classes.count == 2 {
 			base = append(slices.Clone(base), 0)
 		}
-		s = n.op("add", nil, s, n.floatsLike(base, s))
+		scores = n.op("add", nil, scores, n.floatsLike(base, scores))
 	}
 	if !isSingle {
-		return []*val{c.top(n, s), n.cast(n.postTransform(s, post), tensor.Float32)}
+		return []*val{classes.top(n, scores), n.cast(n.postTransform(scores, post), tensor.Float32)}
 	}
 	// Scores that are not negative are probabilities of the second class. Other scores are positive for this class.
 	limit, scoreSum := 0.0, 0.0
@@ -159,10 +159,10 @@ func treeEnsembleClassifier(n *node) []*val {
 		limit, scoreSum = 0.5, 1
 	}
 	if weightedClasses[0] {
-		s = n.op("narrow", graph.Attrs{"dim": 1, "start": 0, "length": 1}, s)
-		labels := c.binary(n, n.op("gt", nil, n.column(s, 0), limit))
-		return []*val{labels, n.cast(n.bothScores(s, scoreSum, post), tensor.Float32)}
+		scores = n.op("narrow", graph.Attrs{"dim": 1, "start": 0, "length": 1}, scores)
+		labels := classes.binary(n, n.op("gt", nil, n.column(scores, 0), limit))
+		return []*val{labels, n.cast(n.bothScores(scores, scoreSum, post), tensor.Float32)}
 	}
-	labels := c.binary(n, n.op("gt", nil, n.column(s, 1), limit))
-	return []*val{labels, n.cast(n.postTransform(s, post), tensor.Float32)}
+	labels := classes.binary(n, n.op("gt", nil, n.column(scores, 1), limit))
+	return []*val{labels, n.cast(n.postTransform(scores, post), tensor.Float32)}
 }

@@ -92,9 +92,9 @@ func (n *node) splitComputed(x, sizes *val, axis, parts int) []*val {
 func (n *node) padMirroredComputed(x, widths *val, mode string) *val {
 	rank := n.rank(x)
 	sizes := n.shapeVector(x)
-	for a := range rank {
-		before, after := n.element(widths, a), n.element(widths, rank+a)
-		size := n.element(sizes, a)
+	for dim := range rank {
+		before, after := n.element(widths, dim), n.element(widths, rank+dim)
+		size := n.element(sizes, dim)
 		start := n.op("neg", nil, before)
 		index := n.op("arange", graph.Attrs{"start": n.scalarAttr(start), "end": n.scalarAttr(n.op("add", nil, size, after)),
 			"dtype": tensor.Int64}).withType(tensor.Int64, 1)
@@ -112,7 +112,8 @@ func (n *node) padMirroredComputed(x, widths *val, mode string) *val {
 		default:
 			n.failf("mode %q is not supported", mode)
 		}
-		x = n.op("index_select", graph.Attrs{"dim": a}, x, index.withType(tensor.Int64, 1)).withType(x.dtype(), rank)
+		x = n.op("index_select", graph.Attrs{"dim": dim}, x,
+			index.withType(tensor.Int64, 1)).withType(x.dtype(), rank)
 	}
 	return x
 }

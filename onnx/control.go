@@ -24,28 +24,28 @@ func (n *node) body(name string) *pb.GraphProto {
 // convertInline converts a graph without inputs in place of the node. The conversion may include the node's
 // continuation: see [node.finalOutputs].
 func (n *node) convertInline(proto *pb.GraphProto) []*val {
-	f := *n.frame
-	f.depth++
-	f.continuation = n.continuation
-	s := n.innerScope(proto, nil, &f)
+	inlineFrame := *n.frame
+	inlineFrame.depth++
+	inlineFrame.continuation = n.continuation
+	inner := n.innerScope(proto, nil, &inlineFrame)
 	var err error
-	if n.finalOutputs, err = n.convertNodes(proto, 0, s, &f); err != nil {
+	if n.finalOutputs, err = n.convertNodes(proto, 0, inner, &inlineFrame); err != nil {
 		n.failf("%w", err)
 	}
 	if n.finalOutputs != nil {
 		return nil
 	}
-	return n.outputs(proto, s)
+	return n.outputs(proto, inner)
 }
 
 // convertIteration converts the body of a loop of `times` iterations in place of the node. operands are the values of
 // the body's inputs.
 func (n *node) convertIteration(proto *pb.GraphProto, operands []*val, times int) []*val {
-	f := *n.frame
-	f.depth++
-	f.unrollBudget /= times
-	f.continuation, f.skipErrors = nil, false
-	out, err := n.convertResults(proto, n.innerScope(proto, operands, &f), &f)
+	iterationFrame := *n.frame
+	iterationFrame.depth++
+	iterationFrame.unrollBudget /= times
+	iterationFrame.continuation, iterationFrame.skipErrors = nil, false
+	out, err := n.convertResults(proto, n.innerScope(proto, operands, &iterationFrame), &iterationFrame)
 	if err != nil {
 		n.failf("%w", err)
 	}
@@ -57,22 +57,22 @@ func (n *node) innerScope(proto *pb.GraphProto, operands []*val, f *frame) *scop
 	if len(operands) != len(proto.Input) {
 		n.failf("a graph of %d inputs cannot take %d values", len(proto.Input), len(operands))
 	}
-	s := &scope{importer: n.importer, parent: n.scope, values: map[string]*val{}}
-	if err := n.addInitializers(proto, s, f); err != nil {
+	inner := &scope{importer: n.importer, parent: n.scope, values: map[string]*val{}}
+	if err := n.addInitializers(proto, inner, f); err != nil {
 		n.failf("%w", err)
 	}
 	for i, v := range proto.Input {
-		s.values[v.Name] = operands[i]
+		inner.values[v.Name] = operands[i]
 	}
-	return s
+	return inner
 }
 
 // outputs returns the values of a graph's outputs.
-func (n *node) outputs(proto *pb.GraphProto, s *scope) []*val {
+func (n *node) outputs(proto *pb.GraphProto, inner *scope) []*val {
 	out := make([]*val, len(proto.Output))
-	for i, o := range proto.Output {
-		if out[i] = s.lookup(o.Name); out[i] == nil {
-			n.failf("output %q is not made by any node", o.Name)
+	for i, output := range proto.Output {
+		if out[i] = inner.lookup(output.Name); out[i] == nil {
+			n.failf("output %q is not made by any node", output.Name)
 		}
 	}
 	return out
@@ -93,17 +93,17 @@ func (n *node) nestedGraphAt(name string, hints map[string]int) *nestedGraph {
 	if name == "" {
 		name = "body"
 	}
-	im := &importer{model: n.model, opts: n.opts, graph: graph.New(name, n.opts.Lookup),
+	inner := &importer{model: n.model, opts: n.opts, graph: graph.New(name, n.opts.Lookup),
 		hasModelName: map[*graph.Value]bool{}, env: n.env, symbols: n.symbols, hints: hints, limits: n.limits,
 		unknownCount: n.unknownCount, expressionTexts: n.expressionTexts, usedSymbols: map[string]bool{},
 		symbolInputs: map[string]*val{}, shapes: map[*graph.Value][]sym.Int{}, referenced: map[*graph.Value]*val{},
 		outer: n.importer, nodeCount: n.nodeCount, captures: map[*val]*val{}}
-	im.graph.Symbols = map[string]graph.Bounds{}
+	inner.graph.Symbols = map[string]graph.Bounds{}
 	for name := range n.symbols {
-		im.graph.Symbols[name] = graph.Bounds{}
+		inner.graph.Symbols[name] = graph.Bounds{}
 	}
-	_ = im.graph.BindOnly(hints) // hints has a size for each symbol
-	return &nestedGraph{importer: im}
+	_ = inner.graph.BindOnly(hints) // hints has a size for each symbol
+	return &nestedGraph{importer: inner}
 }
 
 // subgraph converts the body of a loop. operands are the initial values of the body's inputs. If varies(i) is true, the
@@ -119,32 +119,32 @@ func (n *node) subgraph(proto *pb.GraphProto, operands []*val, varies func(i int
 // trySubgraph is [node.subgraph], but returns the error of the conversion.
 func (n *node) trySubgraph(proto *pb.GraphProto, operands []*val, varies func(i int) bool) (*nestedGraph, error) {
 	nested := n.nestedGraph(proto.Name)
-	s := &scope{importer: nested.importer, outerScope: n.scope, values: map[string]*val{}}
+	bodyScope := &scope{importer: nested.importer, outerScope: n.scope, values: map[string]*val{}}
 	if len(operands) != len(proto.Input) {
 		n.failf("a graph of %d inputs cannot take %d values", len(proto.Input), len(operands))
 	}
-	for i, v := range proto.Input {
+	for i, declared := range proto.Input {
 		var x *val
 		var err error
 		if operands[i] != nil && operands[i].packed != nil {
-			x, err = nested.importer.addSequence(v.Name, n, operands[i].packed)
+			x, err = nested.importer.addSequence(declared.Name, n, operands[i].packed)
 		} else {
-			x, err = nested.importer.addOperandInput(v.Name, n, operands[i], varies(i))
+			x, err = nested.importer.addOperandInput(declared.Name, n, operands[i], varies(i))
 		}
 		if err != nil {
-			n.failf("input %q of the body: %w", v.Name, err)
+			n.failf("input %q of the body: %w", declared.Name, err)
 		}
-		s.values[v.Name] = x
+		bodyScope.values[declared.Name] = x
 	}
-	f := *n.frame
-	f.depth++
-	f.continuation, f.skipErrors = nil, false
-	err := nested.importer.addInitializers(proto, s, &f)
+	bodyFrame := *n.frame
+	bodyFrame.depth++
+	bodyFrame.continuation, bodyFrame.skipErrors = nil, false
+	err := nested.importer.addInitializers(proto, bodyScope, &bodyFrame)
 	if err == nil {
-		nested.out, err = nested.importer.convertResults(proto, s, &f)
+		nested.out, err = nested.importer.convertResults(proto, bodyScope, &bodyFrame)
 	}
 	if err == nil && slices.ContainsFunc(operands, func(x *val) bool { return x != nil && x.packed != nil }) {
-		inner := &node{importer: nested.importer, scope: s, frame: &f, proto: n.proto}
+		inner := &node{importer: nested.importer, scope: bodyScope, frame: &bodyFrame, proto: n.proto}
 		err = inner.splitSequences(nested, operands)
 	}
 	n.nodeCount = nested.importer.nodeCount
@@ -208,51 +208,51 @@ func (im *importer) addInput(name string, x *val, shape []sym.Int) (*val, error)
 		return nil, errors.New("its number of dimensions depends on data")
 	}
 	dims, open := make([]graph.Dim, len(shape)), false
-	for i, s := range shape {
-		n, known := s.Known()
+	for i, size := range shape {
+		n, known := size.Known()
 		switch {
 		case known:
 			dims[i].Size = n
 			continue
-		case im.symbols[s.String()].Same(s):
-			dims[i].Symbol = s.String()
+		case im.symbols[size.String()].Same(size):
+			dims[i].Symbol = size.String()
 		default:
 			dims[i].Symbol = fmt.Sprintf("%s_dim%d", name, i)
 		}
 		open = true
 	}
-	y := &val{name: name, isText: x.isText}
-	if y.graphValue = im.graph.InputDims(name, dtype, tensor.NoFormat, dims...); open {
-		im.shapes[y.graphValue] = shape
-		im.addSymbolInputs(y, dims)
+	input := &val{name: name, isText: x.isText}
+	if input.graphValue = im.graph.InputDims(name, dtype, tensor.NoFormat, dims...); open {
+		im.shapes[input.graphValue] = shape
+		im.addSymbolInputs(input, dims)
 	}
 	switch {
 	case x.isDynamic():
-		y.graphValue.Dynamic = true // the sizes are known only when the graph runs
-		y.outline = graph.Outline{DType: dtype, Sizes: numericSizes(shape)}
+		input.graphValue.Dynamic = true // the sizes are known only when the graph runs
+		input.outline = graph.Outline{DType: dtype, Sizes: numericSizes(shape)}
 	case open:
 		sizes, err := im.atHints(shape, x.meta().Shape)
 		if err != nil {
 			return nil, err
 		}
-		y.graphValue.SetMeta(tensor.New(dtype, sizes...))
+		input.graphValue.SetMeta(tensor.New(dtype, sizes...))
 	}
-	im.hasModelName[y.graphValue] = true
-	return y, nil
+	im.hasModelName[input.graphValue] = true
+	return input, nil
 }
 
 // atHints evaluates a symbolic shape at the hints. Sizes that depend on data are taken from known.
 func (im *importer) atHints(shape []sym.Int, known []int) ([]int, error) {
 	sizes := slices.Clone(known)
-	for i, s := range shape {
-		n, err := s.At(im.hints)
+	for i, size := range shape {
+		number, err := size.At(im.hints)
 		switch {
 		case err != nil:
 			continue
-		case n < 0:
-			return nil, fmt.Errorf("the size %v is negative at %v", s, im.hints)
+		case number < 0:
+			return nil, fmt.Errorf("the size %v is negative at %v", size, im.hints)
 		}
-		sizes[i] = n
+		sizes[i] = number
 	}
 	return sizes, nil
 }
@@ -297,16 +297,16 @@ func scan(n *node) []*val {
 		n.failf("a batch of %d is not supported", batch)
 	}
 	var lists [][]any
-	for b := range batch {
+	for index := range batch {
 		part := make([]*val, len(operands))
 		for i, v := range operands {
 			if v == nil {
 				n.failf("operands are missing")
 			}
-			part[i] = n.op("select", graph.Attrs{"dim": 0, "index": b}, v)
+			part[i] = n.op("select", graph.Attrs{"dim": 0, "index": index}, v)
 		}
 		for i, o := range n.scanOnce(part) {
-			if b == 0 {
+			if index == 0 {
 				lists = append(lists, nil)
 			}
 			lists[i] = append(lists[i], o)
@@ -411,13 +411,13 @@ func sequenceMap(n *node) []*val {
 	lists := make([][]*val, len(proto.Output))
 	for i := range count {
 		operands := make([]*val, len(n.in))
-		for k, v := range n.in {
-			operands[k] = v
-			if v != nil && v.kind == sequenceKind {
-				if len(v.members) != count {
+		for k, operand := range n.in {
+			operands[k] = operand
+			if operand != nil && operand.kind == sequenceKind {
+				if len(operand.members) != count {
 					n.failf("sequences differ in length")
 				}
-				operands[k] = v.members[i]
+				operands[k] = operand.members[i]
 			}
 		}
 		for k, o := range n.convertIteration(proto, operands, 1) {

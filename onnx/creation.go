@@ -13,23 +13,23 @@ import (
 func constant(n *node) []*val {
 	switch {
 	case n.attrs["value"] != nil:
-		a := n.attr("value", pb.AttributeTensor)
-		if a.T == nil {
+		attribute := n.attr("value", pb.AttributeTensor)
+		if attribute.T == nil {
 			n.failf("attribute \"value\" has no tensor")
 		}
-		t, err := n.model.weight(a.T)
+		t, err := n.model.weight(attribute.T)
 		if err != nil {
 			n.failf("%w", err)
 		}
-		return one(weightValue(a.T, t))
+		return one(weightValue(attribute.T, t))
 	case n.attrs["value_float"] != nil:
-		a := n.attr("value_float", pb.AttributeFloat)
-		return one(constValue(tensor.Must(tensor.FromSlice([]float32{a.F}))))
+		attribute := n.attr("value_float", pb.AttributeFloat)
+		return one(constValue(tensor.Must(tensor.FromSlice([]float32{attribute.F}))))
 	case n.attrs["value_int"] != nil:
 		return one(constValue(tensor.Must(tensor.FromSlice([]int64{int64(n.int("value_int", 0))}))))
 	case n.attrs["value_floats"] != nil:
-		a := n.attr("value_floats", pb.AttributeFloats)
-		return one(constValue(tensor.Must(tensor.FromSlice(slices.Clone(a.Floats), len(a.Floats)))))
+		attribute := n.attr("value_floats", pb.AttributeFloats)
+		return one(constValue(tensor.Must(tensor.FromSlice(slices.Clone(attribute.Floats), len(attribute.Floats)))))
 	case n.attrs["value_ints"] != nil:
 		list, _ := n.ints("value_ints")
 		return one(constValue(intTensor(list...)))
@@ -105,29 +105,29 @@ func trilu(n *node) []*val {
 const maxBlock = 1 << 15
 
 // blocks returns the image operand [N, C, H, W] of DepthToSpace or SpaceToDepth, its sizes and the block size.
-func (n *node) blocks() (x *val, dims []sym.Int, b int) {
+func (n *node) blocks() (x *val, dims []sym.Int, block int) {
 	x = n.operand(0)
-	b = n.int("blocksize", 0)
+	block = n.int("blocksize", 0)
 	dims = n.symShape(x)
-	if len(dims) != 4 || b < 1 || b > maxBlock {
-		n.failf("want 4 dimensions and a block size from 1 to %d, got %d and %d", maxBlock, len(dims), b)
+	if len(dims) != 4 || block < 1 || block > maxBlock {
+		n.failf("want 4 dimensions and a block size from 1 to %d, got %d and %d", maxBlock, len(dims), block)
 	}
-	return x, dims, b
+	return x, dims, block
 }
 
 func depthToSpace(n *node) []*val {
 	x, sizes, block := n.blocks()
-	if c, known := sizes[1].Known(); known && c%(block*block) != 0 {
-		n.failf("%d channels are no multiple of %d", c, block*block)
+	if channels, known := sizes[1].Known(); known && channels%(block*block) != 0 {
+		n.failf("%d channels are no multiple of %d", channels, block*block)
 	}
-	b := sym.Of(block)
-	c := sizes[1].Div(sym.Of(block * block))
-	split, order := []sym.Int{sizes[0], b, b, c, sizes[2], sizes[3]}, []int{0, 3, 4, 1, 5, 2}
+	factor := sym.Of(block)
+	channels := sizes[1].Div(sym.Of(block * block))
+	split, order := []sym.Int{sizes[0], factor, factor, channels, sizes[2], sizes[3]}, []int{0, 3, 4, 1, 5, 2}
 	if n.text("mode", "DCR") == "CRD" {
-		split, order = []sym.Int{sizes[0], c, b, b, sizes[2], sizes[3]}, []int{0, 1, 4, 2, 5, 3}
+		split, order = []sym.Int{sizes[0], channels, factor, factor, sizes[2], sizes[3]}, []int{0, 1, 4, 2, 5, 3}
 	}
 	y := n.op("permute", graph.Attrs{"dims": order}, n.reshapeFor(x, split...))
-	return one(n.reshapeFor(y, sizes[0], c, sizes[2].Mul(b), sizes[3].Mul(b)))
+	return one(n.reshapeFor(y, sizes[0], channels, sizes[2].Mul(factor), sizes[3].Mul(factor)))
 }
 
 func spaceToDepth(n *node) []*val {

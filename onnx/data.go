@@ -32,15 +32,15 @@ func dtypeOf(t int32) (tensor.DType, error) {
 
 // weight returns a tensor of the model. The first call for a tensor decodes it; later calls return the same tensor.
 func (m *Model) weight(proto *pb.TensorProto) (*tensor.Tensor, error) {
-	if w := m.weights[proto]; w != nil {
-		return w, nil
+	if decoded := m.weights[proto]; decoded != nil {
+		return decoded, nil
 	}
-	w, err := m.decode(proto)
+	decoded, err := m.decode(proto)
 	if err != nil {
 		return nil, err
 	}
-	m.weights[proto] = w
-	return w, nil
+	m.weights[proto] = decoded
+	return decoded, nil
 }
 
 func (m *Model) decode(proto *pb.TensorProto) (*tensor.Tensor, error) {
@@ -101,10 +101,10 @@ func fromBytes(meta tensor.Meta, raw []byte) (*tensor.Tensor, error) {
 	return fromStorage(meta, tensor.StorageOf(raw))
 }
 
-// fromStorage returns a tensor with the given little-endian data. The tensor shares s if s is aligned and the dtype is
-// not bool. Otherwise it has a copy.
-func fromStorage(meta tensor.Meta, s *tensor.Storage) (*tensor.Tensor, error) {
-	raw := s.Bytes()
+// fromStorage returns a tensor with the given little-endian data. The tensor shares the storage if the data are
+// aligned and the dtype is not bool. Otherwise it has a copy.
+func fromStorage(meta tensor.Meta, storage *tensor.Storage) (*tensor.Tensor, error) {
+	raw := storage.Bytes()
 	if len(raw) != meta.Bytes() {
 		return nil, fmt.Errorf("%d bytes of data, but dtype and shape need %d", len(raw), meta.Bytes())
 	}
@@ -119,7 +119,7 @@ func fromStorage(meta tensor.Meta, s *tensor.Storage) (*tensor.Tensor, error) {
 		return out, nil
 	}
 	if uintptr(unsafe.Pointer(unsafe.SliceData(raw)))%uintptr(alignment(meta.DType)) == 0 {
-		return tensor.Over(meta, s)
+		return tensor.Over(meta, storage)
 	}
 	out := tensor.Empty(meta)
 	copy(out.Storage().Bytes(), raw)
@@ -184,18 +184,18 @@ func fill[F any, T tensor.Element](meta tensor.Meta, field []F, perElement int,
 func (m *Model) external(proto *pb.TensorProto, need int) (*tensor.Storage, error) {
 	var location string
 	offset, length := 0, -1
-	for _, e := range proto.ExternalData {
+	for _, entry := range proto.ExternalData {
 		var err error
-		switch e.Key {
+		switch entry.Key {
 		case "location":
-			location = e.Value
+			location = entry.Value
 		case "offset":
-			offset, err = strconv.Atoi(e.Value)
+			offset, err = strconv.Atoi(entry.Value)
 		case "length":
-			length, err = strconv.Atoi(e.Value)
+			length, err = strconv.Atoi(entry.Value)
 		}
-		if err != nil || e.Key == "length" && length < 0 {
-			return nil, fmt.Errorf("external data: %s %q: want a number of bytes", e.Key, e.Value)
+		if err != nil || entry.Key == "length" && length < 0 {
+			return nil, fmt.Errorf("external data: %s %q: want a number of bytes", entry.Key, entry.Value)
 		}
 	}
 	if location == "" {
@@ -220,20 +220,20 @@ func (m *Model) readRange(location string, offset, length int) (*tensor.Storage,
 	if err != nil {
 		return nil, err
 	}
-	f, err := m.folder.Open(path)
+	file, err := m.folder.Open(path)
 	if err != nil {
 		return nil, files.Reword(location, err)
 	}
-	defer f.Close()
-	if size := int(f.Size); offset < 0 || offset > size || length > size-offset {
+	defer file.Close()
+	if size := int(file.Size); offset < 0 || offset > size || length > size-offset {
 		return nil, fmt.Errorf("offset %d and length %d pass the end of %q, which has %d bytes", offset, length,
 			location, size)
 	}
 	if m.storage != nil && length >= minStorage {
-		return readStorage(m.ctx, m.storage, f, offset, length)
+		return readStorage(m.ctx, m.storage, file, offset, length)
 	}
 	s := tensor.NewStorage(length)
-	return s, readPieces(m.ctx, f, pieces(nil, s.Bytes(), offset))
+	return s, readPieces(m.ctx, file, pieces(nil, s.Bytes(), offset))
 }
 
 // folderPath returns the path of a file in the model's folder.

@@ -20,47 +20,47 @@ func tensorScatter(n *node) []*val {
 	if axis == 0 || n.rank(update) != rank {
 		n.failf("axis %d of operands with %d and %d dimensions is not supported", axis, rank, n.rank(update))
 	}
-	mode, s := n.text("mode", "linear"), n.symShape(update)
+	mode, updateSizes := n.text("mode", "linear"), n.symShape(update)
 	if mode != "linear" && mode != "circular" {
 		n.failf("mode %q is not supported", mode)
 	}
-	at := n.indexVector(s[axis])
+	positions := n.indexVector(updateSizes[axis])
 	if first := n.operandOrNil(2); first != nil {
-		at = n.op("add", nil, n.op("unsqueeze", graph.Attrs{"dim": 1}, n.cast(first, tensor.Int64)), at)
+		positions = n.op("add", nil, n.op("unsqueeze", graph.Attrs{"dim": 1}, n.cast(first, tensor.Int64)), positions)
 	} else {
-		at = n.op("unsqueeze", graph.Attrs{"dim": 0}, at)
+		positions = n.op("unsqueeze", graph.Attrs{"dim": 0}, positions)
 	}
 	if mode == "circular" {
-		at = n.op("remainder", nil, at, n.integer(n.symShape(cache)[axis].Max(sym.Of(1))))
+		positions = n.op("remainder", nil, positions, n.integer(n.symShape(cache)[axis].Max(sym.Of(1))))
 	}
 	sizes := make([]sym.Int, rank)
 	for i := range sizes {
 		sizes[i] = sym.Of(1)
 	}
-	sizes[0], sizes[axis] = n.symShape(at)[0], s[axis]
-	index := n.op("expand", graph.Attrs{"size": n.sizeAttr(s...)}, n.reshapeFor(at, sizes...))
+	sizes[0], sizes[axis] = n.symShape(positions)[0], updateSizes[axis]
+	index := n.op("expand", graph.Attrs{"size": n.sizeAttr(updateSizes...)}, n.reshapeFor(positions, sizes...))
 	return one(n.op("scatter", graph.Attrs{"dim": axis}, cache, index, update))
 }
 
 // causalConv converts CausalConvWithState: a depthwise convolution over each position and the elements before it. The
 // second output has the last elements of the operand, for the next call.
 func causalConv(n *node) []*val {
-	x, w, past := n.operand(0), n.operand(1), n.operandOrNil(3)
-	if n.rank(x) != 3 || n.rank(w) != 3 {
-		n.failf("operands 0 and 1 have %d and %d dimensions, want 3", n.rank(x), n.rank(w))
+	x, weight, past := n.operand(0), n.operand(1), n.operandOrNil(3)
+	if n.rank(x) != 3 || n.rank(weight) != 3 {
+		n.failf("operands 0 and 1 have %d and %d dimensions, want 3", n.rank(x), n.rank(weight))
 	}
-	state := n.symShape(w)[2].Sub(sym.Of(1))
+	state := n.symShape(weight)[2].Sub(sym.Of(1))
 	if past != nil {
 		x = n.op("cat", graph.Attrs{"dim": 2}, past, x)
 	} else {
 		x = n.padded(x, []sym.Int{{}, {}, state}, make([]sym.Int, 3), 0)
 	}
-	channels := n.symShape(w)[:1]
+	channels := n.symShape(weight)[:1]
 	if _, known := channels[0].Known(); !known {
 		channels = n.symShape(x)[1:2]
 	}
 	groups := n.numbers("the number of channels", channels)[0]
-	out := []*val{n.op("conv1d", graph.Attrs{"groups": groups}, x, w, n.operandOrNil(2)), nil}
+	out := []*val{n.op("conv1d", graph.Attrs{"groups": groups}, x, weight, n.operandOrNil(2)), nil}
 	switch activation := n.text("activation", "none"); activation {
 	case "none":
 	case "silu", "swish":
@@ -161,7 +161,7 @@ func (rule linearRule) step(n *node, state *val, rows []*val) (*val, *val) {
 // scanRows applies step to each index of dimension 1 of rows. It returns the last state, and the results stacked along
 // dimension 1.
 func (n *node) scanRows(state *val, rows []*val, step func(n *node, state *val, rows []*val) (*val, *val)) []*val {
-	at := func(i int) (list []*val) {
+	rowsAt := func(i int) (list []*val) {
 		for _, x := range rows {
 			list = append(list, n.op("select", graph.Attrs{"dim": 1, "index": i}, x))
 		}
@@ -171,7 +171,7 @@ func (n *node) scanRows(state *val, rows []*val, step func(n *node, state *val, 
 	if length, known := n.symShape(rows[0])[1].Known(); known && length >= 1 && length <= n.frame.unrollBudget/stepNodes {
 		results := make([]any, length)
 		for i := range results {
-			state, results[i] = step(n, state, at(i))
+			state, results[i] = step(n, state, rowsAt(i))
 		}
 		return []*val{state, n.op("stack", graph.Attrs{"dim": 1}, results...)}
 	}
@@ -181,7 +181,7 @@ func (n *node) scanRows(state *val, rows []*val, step func(n *node, state *val, 
 	inner := &node{importer: nested.importer, scope: &scope{importer: nested.importer, outerScope: n.scope,
 		values: map[string]*val{}}, frame: &f, proto: n.proto, attrs: n.attrs}
 	var operands []*val
-	for i, x := range append([]*val{state}, at(0)...) {
+	for i, x := range append([]*val{state}, rowsAt(0)...) {
 		v, err := nested.importer.addOperandInput(string(rune('a'+i)), n, x, false)
 		if err != nil {
 			n.failf("%w", err)

@@ -76,17 +76,17 @@ func (m *Model) nameSymbols() {
 	})
 }
 
-// eachDim calls f for each input size that is not a number. text is the dim_param of the size. generated is the name of
+// eachDim calls visit for each input size that is not a number. text is the dim_param of the size. generated is the name of
 // the size if its dim_param has no letter.
-func (m *Model) eachDim(f func(generated, text string)) {
-	for _, in := range m.proto.Graph.Input {
-		shape := in.Shape()
+func (m *Model) eachDim(visit func(generated, text string)) {
+	for _, input := range m.proto.Graph.Input {
+		shape := input.Shape()
 		if shape == nil {
 			continue
 		}
 		for i, d := range shape.Dim {
 			if d.DimValue == nil || *d.DimValue < 0 {
-				f(generatedName(in.Name, i), d.DimParam)
+				visit(generatedName(input.Name, i), d.DimParam)
 			}
 		}
 	}
@@ -125,31 +125,31 @@ func (m *Model) dim(input string, i int, text string, fixed map[string]int) (gra
 		text = generatedName(input, i)
 	}
 	if symbol := m.Symbol(text); isSymbol(symbol) {
-		if n, exists := fixed[symbol]; exists {
-			return graph.Dim{Size: n}, nil
+		if fixedSize, exists := fixed[symbol]; exists {
+			return graph.Dim{Size: fixedSize}, nil
 		}
 		return graph.Dim{Symbol: symbol}, nil
 	}
 	env := sym.NewEnv()
-	s, err := sym.Parse(text, func(name string) (sym.Int, bool) {
-		if n, exists := fixed[name]; exists {
-			return sym.Of(n), true
+	expression, err := sym.Parse(text, func(name string) (sym.Int, bool) {
+		if fixedSize, exists := fixed[name]; exists {
+			return sym.Of(fixedSize), true
 		}
-		s, err := env.Symbol(name, 0, math.MaxInt, 2)
-		return s, err == nil
+		expression, err := env.Symbol(name, 0, math.MaxInt, 2)
+		return expression, err == nil
 	})
-	n, known := s.Known()
+	fixedSize, known := expression.Known()
 	switch {
 	case err != nil:
 		return graph.Dim{}, fmt.Errorf("size %d: %w", i, err)
-	case known && n < 0:
-		return graph.Dim{}, fmt.Errorf("size %d: %s is %d", i, text, n)
+	case known && fixedSize < 0:
+		return graph.Dim{}, fmt.Errorf("size %d: %s is %d", i, text, fixedSize)
 	case known:
-		return graph.Dim{Size: n}, nil
-	case isSymbol(s.String()):
-		return graph.Dim{Symbol: s.String()}, nil
+		return graph.Dim{Size: fixedSize}, nil
+	case isSymbol(expression.String()):
+		return graph.Dim{Symbol: expression.String()}, nil
 	}
-	return graph.Dim{Expr: s.String()}, nil
+	return graph.Dim{Expr: expression.String()}, nil
 }
 
 // symbolsOf returns the symbols in a size, in the order of their first occurrence.

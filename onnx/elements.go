@@ -130,16 +130,16 @@ func castOp(n *node) []*val {
 
 // bitCast converts BitCast, which reinterprets the bits of elements as a dtype of the same size.
 func bitCast(n *node) []*val {
-	x, d := n.operand(0), n.dtypeAttr("to")
+	x, dtype := n.operand(0), n.dtypeAttr("to")
 	switch {
-	case d == tensor.Invalid:
+	case dtype == tensor.Invalid:
 		n.failf("attribute \"to\" is missing")
-	case d.Size() != x.dtype().Size():
-		n.failf("elements of %s have %d bytes, those of %s %d", x.dtype(), x.dtype().Size(), d, d.Size())
-	case d == tensor.Bool:
+	case dtype.Size() != x.dtype().Size():
+		n.failf("elements of %s have %d bytes, those of %s %d", x.dtype(), x.dtype().Size(), dtype, dtype.Size())
+	case dtype == tensor.Bool:
 		return one(n.op("ne", nil, n.op("view", graph.Attrs{"dtype": tensor.Uint8}, x), 0)) // a bool is 0 or 1
 	}
-	return one(n.op("view", graph.Attrs{"dtype": d}, x).withRank(n.rank(x)))
+	return one(n.op("view", graph.Attrs{"dtype": dtype}, x).withRank(n.rank(x)))
 }
 
 func castLike(n *node) []*val {
@@ -151,18 +151,18 @@ func castLike(n *node) []*val {
 
 func pow(n *node) []*val {
 	x, y := n.pair()
-	d := x.dtype()
+	dtype := x.dtype()
 	if x.dtype() == y.dtype() {
 		return one(n.widened("pow", nil, x, y))
 	}
 	// The result has the base's dtype. The exponent may have any dtype.
 	switch {
-	case !d.IsFloat() && y.dtype().IsFloat():
-		return one(n.cast(n.op("pow", nil, n.cast(x, tensor.Float64), n.cast(y, tensor.Float64)), d))
-	case d.IsFloat():
-		return one(n.op("pow", nil, x, n.cast(y, d)))
+	case !dtype.IsFloat() && y.dtype().IsFloat():
+		return one(n.cast(n.op("pow", nil, n.cast(x, tensor.Float64), n.cast(y, tensor.Float64)), dtype))
+	case dtype.IsFloat():
+		return one(n.op("pow", nil, x, n.cast(y, dtype)))
 	}
-	return one(n.cast(n.op("pow", nil, n.cast(x, tensor.Int64), n.cast(y, tensor.Int64)), d))
+	return one(n.cast(n.op("pow", nil, n.cast(x, tensor.Int64), n.cast(y, tensor.Int64)), dtype))
 }
 
 func mod(n *node) []*val {

@@ -52,7 +52,7 @@ func (n *node) positionOf(x, keys *val) *val {
 		}
 	}
 	list := n.floatsOf(keys.data)
-	e, last := &treeEnsemble{roots: []treeRef{0}}, map[float64]int{}
+	tree, last := &treeEnsemble{roots: []treeRef{0}}, map[float64]int{}
 	nanPosition := len(list)
 	for i, k := range list {
 		switch {
@@ -64,10 +64,10 @@ func (n *node) positionOf(x, keys *val) *val {
 			last[k] = i
 		}
 	}
-	e.branches, e.leaves = searchTree(last, len(list), nanPosition)
-	e.describe = func(treeRef) string { return "the list of keys" }
+	tree.branches, tree.leaves = searchTree(last, len(list), nanPosition)
+	tree.describe = func(treeRef) string { return "the list of keys" }
 	column := n.op("reshape", graph.Attrs{"shape": []int{-1, 1}}, n.cast(x, tensor.Float64))
-	operands := append([]any{column}, e.operands(n, tensor.Float64, 1, 1)...)
+	operands := append([]any{column}, tree.operands(n, tensor.Float64, 1, 1)...)
 	found := n.op("tree_ensemble", graph.Attrs{"outputs": 1}, operands...)
 	return n.cast(n.reshapeBy(found, n.sizeAttrs(x)), tensor.Int64)
 }
@@ -386,33 +386,34 @@ func dictVectorizer(n *node) []*val {
 
 func castMap(n *node) []*val {
 	keys, values := n.mapOperand()
-	var y *val
+	var converted *val
 	switch form := n.text("map_form", "DENSE"); form {
 	case "DENSE":
 		order := n.op("argsort", nil, keys)
-		y = n.reshape(n.markText(n.op("index_select", graph.Attrs{"dim": 0}, values, order), values.isText), 1, -1)
-		y.isText = values.isText
+		converted = n.reshape(n.markText(n.op("index_select", graph.Attrs{"dim": 0}, values, order),
+			values.isText), 1, -1)
+		converted.isText = values.isText
 	case "SPARSE":
 		count := n.int("max_map", 1)
 		if count < 1 || count > foldLimit {
 			n.failf("max_map %d is not supported", count)
 		}
-		y = n.mapValues(keys, values, n.indexVector(sym.Of(count)), count)
+		converted = n.mapValues(keys, values, n.indexVector(sym.Of(count)), count)
 	default:
 		n.failf("map_form %q is not supported", form)
 	}
 	to := n.text("cast_to", "TO_FLOAT")
 	switch {
-	case (to == "TO_STRING") != y.isText:
+	case (to == "TO_STRING") != converted.isText:
 		n.failf("cast_to %q is not supported for these values", to)
 	case to == "TO_FLOAT":
-		y = n.cast(y, tensor.Float32)
+		converted = n.cast(converted, tensor.Float32)
 	case to == "TO_INT64":
-		y = n.cast(y, tensor.Int64)
+		converted = n.cast(converted, tensor.Int64)
 	case to != "TO_STRING":
 		n.failf("cast_to %q is not supported", to)
 	}
-	return one(y)
+	return one(converted)
 }
 
 // zipMap makes each row a map. The maps are a result only: see [importer.addOutput].
@@ -424,18 +425,18 @@ func zipMap(n *node) []*val {
 	if n.rank(x) != 2 {
 		n.failf("operand 0 has %d dimensions, want 1 or 2", n.rank(x))
 	}
-	y := &val{kind: mapsKind, members: []*val{x}}
-	y.labels.StringKeys, _ = n.strings("classlabels_strings")
+	maps := &val{kind: mapsKind, members: []*val{x}}
+	maps.labels.StringKeys, _ = n.strings("classlabels_strings")
 	integers, _ := n.ints("classlabels_int64s")
 	for _, k := range integers {
-		y.labels.IntKeys = append(y.labels.IntKeys, int64(k))
+		maps.labels.IntKeys = append(maps.labels.IntKeys, int64(k))
 	}
-	count := len(y.labels.Keys())
-	if count == 0 || len(integers) > 0 && len(y.labels.StringKeys) > 0 {
+	count := len(maps.labels.Keys())
+	if count == 0 || len(integers) > 0 && len(maps.labels.StringKeys) > 0 {
 		n.failf("one of the attributes classlabels_strings and classlabels_int64s must have elements")
 	}
 	if have := n.sizes(x)[1]; have >= 0 && have != count {
 		n.failf("operand 0 has %d columns, but there are %d labels", have, count)
 	}
-	return one(y)
+	return one(maps)
 }

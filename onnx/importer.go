@@ -81,37 +81,37 @@ type scope struct {
 func (s *scope) lookup(name string) *val {
 	var beyond *scope
 	for inner := s; inner != nil; inner = inner.parent {
-		if v := inner.values[name]; v != nil {
-			return v
+		if found := inner.values[name]; found != nil {
+			return found
 		}
 		beyond = inner.outerScope
 	}
 	if beyond == nil {
 		return nil
 	}
-	v := beyond.lookup(name)
-	if v == nil {
+	found := beyond.lookup(name)
+	if found == nil {
 		return nil
 	}
-	c, err := s.importer.capture(v)
+	captured, err := s.importer.capture(found)
 	if err != nil {
 		panic(failure{fmt.Errorf("%q: %w", name, err)})
 	}
-	s.values[name] = c
-	return c
+	s.values[name] = captured
+	return captured
 }
 
 // capture makes a value of the enclosing graph available in this graph. A constant is shared. Any other value becomes
 // an input.
 func (im *importer) capture(v *val) (*val, error) {
-	if c := im.captures[v]; c != nil {
-		return c, nil
+	if known := im.captures[v]; known != nil {
+		return known, nil
 	}
 	if v.kind == unavailableKind {
 		return nil, &unavailableError{v}
 	}
-	c := &val{name: v.name, data: v.data, kind: v.kind, outline: v.outline, isText: v.isText}
-	im.captures[v] = c
+	known := &val{name: v.name, data: v.data, kind: v.kind, outline: v.outline, isText: v.isText}
+	im.captures[v] = known
 	switch {
 	case v.packed != nil:
 		data, err := im.capture(v.packed.data)
@@ -122,36 +122,36 @@ func (im *importer) capture(v *val) (*val, error) {
 		if err != nil {
 			return nil, err
 		}
-		c.packed = &packedSequence{dtype: v.packed.dtype, rank: v.packed.rank, data: data, shapes: shapes,
+		known.packed = &packedSequence{dtype: v.packed.dtype, rank: v.packed.rank, data: data, shapes: shapes,
 			outer: v.packed.outer}
 	case v.kind == sequenceKind || v.kind == mapKind:
-		c.memberDType = v.memberDType
+		known.memberDType = v.memberDType
 		for _, m := range v.members {
 			captured, err := im.capture(m)
 			if err != nil {
 				return nil, err
 			}
-			c.members = append(c.members, captured)
+			known.members = append(known.members, captured)
 		}
 	case v.elements != nil:
-		e := *v.elements
-		e.addToGraph = func() *val {
+		elements := *v.elements
+		elements.addToGraph = func() *val {
 			captured, err := im.addCaptured(&val{graphValue: im.outer.materialise(v)})
 			if err != nil {
 				panic(failure{fmt.Errorf("%q: %w", v.name, err)})
 			}
 			return captured
 		}
-		c.elements = &e
+		known.elements = &elements
 	case v.data == nil && v.graphValue != nil:
 		var err error
-		if c, err = im.addCaptured(v); err != nil {
+		if known, err = im.addCaptured(v); err != nil {
 			return nil, err
 		}
-		c.isText = v.isText
-		im.captures[v] = c
+		known.isText = v.isText
+		im.captures[v] = known
 	}
-	return c, nil
+	return known, nil
 }
 
 // addCaptured adds an input for a value of the enclosing graph, and records the value in captured.
@@ -166,31 +166,31 @@ func (im *importer) addCaptured(v *val) (*val, error) {
 // convert converts the main graph.
 func (im *importer) convert(f *frame) (*graph.Graph, error) {
 	proto := im.model.proto.Graph
-	s := &scope{importer: im, values: map[string]*val{}}
-	if err := im.addInitializers(proto, s, f); err != nil {
+	mainScope := &scope{importer: im, values: map[string]*val{}}
+	if err := im.addInitializers(proto, mainScope, f); err != nil {
 		return nil, err
 	}
-	for _, in := range proto.Input {
-		if s.values[in.Name] != nil {
+	for _, declared := range proto.Input {
+		if mainScope.values[declared.Name] != nil {
 			continue // an initializer replaces the input
 		}
-		if why := im.opts.UnavailableInputs[in.Name]; f.skipErrors && why != nil {
-			im.skipValue(s, "input", in.Name, why)
+		if why := im.opts.UnavailableInputs[declared.Name]; f.skipErrors && why != nil {
+			im.skipValue(mainScope, "input", declared.Name, why)
 			continue
 		}
-		v, err := im.addModelInput(in)
+		v, err := im.addModelInput(declared)
 		if err == nil {
-			s.values[in.Name], err = v, im.graph.Err()
+			mainScope.values[declared.Name], err = v, im.graph.Err()
 		}
 		switch {
 		case err == nil:
 		case f.skipErrors:
-			im.skipValue(s, "input", in.Name, err)
+			im.skipValue(mainScope, "input", declared.Name, err)
 		default:
-			return nil, withSubject("input", in.Name, err)
+			return nil, withSubject("input", declared.Name, err)
 		}
 	}
-	results, err := im.convertResults(proto, s, f)
+	results, err := im.convertResults(proto, mainScope, f)
 	if err != nil {
 		return nil, err
 	}
@@ -265,27 +265,27 @@ func (im *importer) addInitializers(proto *pb.GraphProto, s *scope, f *frame) er
 }
 
 // addModelInput adds an input of the graph.
-func (im *importer) addModelInput(in *pb.ValueInfoProto) (*val, error) {
-	if in.Name == "" {
+func (im *importer) addModelInput(declared *pb.ValueInfoProto) (*val, error) {
+	if declared.Name == "" {
 		return nil, errors.New("it has no name")
 	}
-	if in.Type != nil && in.Type.MapType != nil {
-		return im.addMapInput(in, in.Type.MapType)
+	if declared.Type != nil && declared.Type.MapType != nil {
+		return im.addMapInput(declared, declared.Type.MapType)
 	}
-	t := in.TensorType()
-	if t == nil {
+	tensorType := declared.TensorType()
+	if tensorType == nil {
 		return nil, errors.New("only tensors and maps are supported as inputs")
 	}
-	dtype, err := dtypeOf(t.ElemType)
-	isText := pb.DataType(t.ElemType) == pb.String
+	dtype, err := dtypeOf(tensorType.ElemType)
+	isText := pb.DataType(tensorType.ElemType) == pb.String
 	if isText {
 		dtype, err = tensor.Int64, nil
-		im.label(in.Name, graph.Labels{Strings: []string{}})
+		im.label(declared.Name, graph.Labels{Strings: []string{}})
 	}
 	if err != nil {
 		return nil, err
 	}
-	dims, err := im.dims(in.Name, t.Shape)
+	dims, err := im.dims(declared.Name, tensorType.Shape)
 	if err != nil {
 		return nil, err
 	}
@@ -296,16 +296,16 @@ func (im *importer) addModelInput(in *pb.ValueInfoProto) (*val, error) {
 			}
 		}
 	}
-	v := im.graph.InputDims(in.Name, dtype, tensor.NoFormat, dims...)
+	v := im.graph.InputDims(declared.Name, dtype, tensor.NoFormat, dims...)
 	im.hasModelName[v] = true
-	x := &val{name: in.Name, graphValue: v, isText: isText}
+	input := &val{name: declared.Name, graphValue: v, isText: isText}
 	if v.Dims != nil && len(im.symbols) > 0 { // not for a signature
 		if im.shapes[v], err = im.sizesOf(dims); err != nil {
 			return nil, err
 		}
-		im.addSymbolInputs(x, dims)
+		im.addSymbolInputs(input, dims)
 	}
-	return x, nil
+	return input, nil
 }
 
 // sizesOf returns the declared sizes of an input as expressions over symbols.
@@ -348,15 +348,15 @@ func (im *importer) dims(name string, shape *pb.TensorShapeProto) ([]graph.Dim, 
 		return dims, nil
 	}
 	dims := make([]graph.Dim, len(shape.Dim))
-	for i, d := range shape.Dim {
+	for i, dim := range shape.Dim {
 		switch {
-		case d.DimValue != nil && *d.DimValue >= 0:
-			dims[i].Size = int(*d.DimValue)
+		case dim.DimValue != nil && *dim.DimValue >= 0:
+			dims[i].Size = int(*dim.DimValue)
 		case ok:
 			dims[i].Size = given[i]
 		default:
 			var err error
-			if dims[i], err = im.model.dim(name, i, d.DimParam, im.opts.Dims); err != nil {
+			if dims[i], err = im.model.dim(name, i, dim.DimParam, im.opts.Dims); err != nil {
 				return nil, err
 			}
 		}
@@ -408,13 +408,13 @@ func (im *importer) convertNodes(proto *pb.GraphProto, first int, s *scope, f *f
 // graphs use count as operands of the node.
 func liveNodes(proto *pb.GraphProto) []bool {
 	needed := map[string]bool{}
-	for _, o := range proto.Output {
-		needed[o.Name] = true
+	for _, output := range proto.Output {
+		needed[output.Name] = true
 	}
 	live := make([]bool, len(proto.Node))
 	for i := len(proto.Node) - 1; i >= 0; i-- {
 		n := proto.Node[i]
-		live[i] = slices.ContainsFunc(n.Output, func(o string) bool { return o != "" && needed[o] })
+		live[i] = slices.ContainsFunc(n.Output, func(output string) bool { return output != "" && needed[output] })
 		if live[i] {
 			markNeeded(n, needed, 0)
 		}
@@ -431,14 +431,14 @@ func markNeeded(n *pb.NodeProto, needed map[string]bool, depth int) {
 		return
 	}
 	for _, a := range n.Attribute {
-		for _, g := range append(slices.Clone(a.Graphs), a.G) {
-			if g == nil {
+		for _, nested := range append(slices.Clone(a.Graphs), a.G) {
+			if nested == nil {
 				continue
 			}
-			for _, o := range g.Output {
+			for _, o := range nested.Output {
 				needed[o.Name] = true
 			}
-			for _, m := range g.Node {
+			for _, m := range nested.Node {
 				markNeeded(m, needed, depth+1)
 			}
 		}

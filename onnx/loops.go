@@ -36,18 +36,18 @@ func loop(n *node) []*val {
 		attrs["trips"] = count.String()
 	}
 	out := n.emitN("loop", len(body.out)-1, attrs, operands...)
-	for i, o := range out {
-		o.outline, o.isText = body.outline(1+i), body.out[1+i].isText
-		if i < len(carried) && carried[i] != nil && carried[i].isText != o.isText {
+	for i, result := range out {
+		result.outline, result.isText = body.outline(1+i), body.out[1+i].isText
+		if i < len(carried) && carried[i] != nil && carried[i].isText != result.isText {
 			n.failf("carried value %d has strings only before or only after an iteration", i)
 		}
 		if i >= len(carried) {
-			o.outline = o.outline.Stacked(0)
+			result.outline = result.outline.Stacked(0)
 			continue
 		}
 		// Without iterations, the result is the initial value.
 		if carried[i] != nil {
-			o.outline = o.outline.Join(n.outlineOf(carried[i]))
+			result.outline = result.outline.Join(n.outlineOf(carried[i]))
 		}
 	}
 	return asSequences(out, sequences)
@@ -221,14 +221,14 @@ func asTensors(list []*val) (out []*val, sequences map[int]*packedSequence) {
 // asSequences is the inverse of asTensors.
 func asSequences(list []*val, sequences map[int]*packedSequence) (out []*val) {
 	for i := 0; i < len(list); i++ {
-		p := sequences[i]
-		if p == nil {
+		packed := sequences[i]
+		if packed == nil {
 			out = append(out, list[i])
 			continue
 		}
 		i++
-		out = append(out, (&packedSequence{dtype: p.dtype, rank: p.rank, data: list[i-1],
-			shapes: list[i].withSizes(tensor.Int64, -1, max(p.rank, 0))}).val())
+		out = append(out, (&packedSequence{dtype: packed.dtype, rank: packed.rank, data: list[i-1],
+			shapes: list[i].withSizes(tensor.Int64, -1, max(packed.rank, 0))}).val())
 	}
 	return out
 }
@@ -262,15 +262,15 @@ func (n *node) splitSequences(nested *nestedGraph, operands []*val) (err error) 
 		case x == nil || x.packed == nil || nested.out[index].kind != sequenceKind:
 			return fmt.Errorf("carried value %d is a sequence in one iteration and not a sequence in another", i)
 		}
-		p := n.packedOf(nested.out[index], x.packed.rank)
+		packed := n.packedOf(nested.out[index], x.packed.rank)
 		switch {
-		case x.packed.rank < 0 && p.rank >= 0:
-			return &memberRankError{&packedSequence{outer: x.packed}, p.rank, p.dtype}
-		case p.rank >= 0 && p.rank != x.packed.rank:
+		case x.packed.rank < 0 && packed.rank >= 0:
+			return &memberRankError{&packedSequence{outer: x.packed}, packed.rank, packed.dtype}
+		case packed.rank >= 0 && packed.rank != x.packed.rank:
 			return fmt.Errorf("a sequence has members of %d dimensions in one iteration and of %d dimensions in another",
-				x.packed.rank, p.rank)
+				x.packed.rank, packed.rank)
 		}
-		nested.out[index] = p.val()
+		nested.out[index] = packed.val()
 	}
 	nested.out, _ = asTensors(nested.out)
 	return nil
@@ -283,35 +283,35 @@ func (n *node) sequencesOf(thenBranch, elseBranch *branch) (sequences map[int]*p
 	ranks := make([]int, max(len(thenBranch.out), len(elseBranch.out)))
 	for i := range ranks {
 		ranks[i] = -1
-		for _, x := range both {
-			if x.err != nil || i >= len(x.out) || x.out[i] == nil || x.out[i].kind != sequenceKind {
+		for _, side := range both {
+			if side.err != nil || i >= len(side.out) || side.out[i] == nil || side.out[i].kind != sequenceKind {
 				continue
 			}
-			if p := x.out[i].packed; p != nil {
-				ranks[i] = max(ranks[i], p.rank)
-			} else if list := x.out[i].members; len(list) > 0 {
-				ranks[i] = (&node{importer: x.importer}).rank(list[0])
+			if packed := side.out[i].packed; packed != nil {
+				ranks[i] = max(ranks[i], packed.rank)
+			} else if list := side.out[i].members; len(list) > 0 {
+				ranks[i] = (&node{importer: side.importer}).rank(list[0])
 			}
 		}
 	}
-	for _, x := range both {
-		x.convertPart(n, func() error {
-			inner := &node{importer: x.importer, scope: n.scope, frame: n.frame, proto: n.proto}
-			for i, y := range x.out {
+	for _, side := range both {
+		side.convertPart(n, func() error {
+			inner := &node{importer: side.importer, scope: n.scope, frame: n.frame, proto: n.proto}
+			for i, y := range side.out {
 				if y == nil || y.kind != sequenceKind {
 					continue
 				}
-				p := inner.packedOf(y, ranks[i])
-				if p.rank < 0 && ranks[i] >= 0 {
-					p = &packedSequence{dtype: p.dtype, rank: ranks[i], data: p.data,
+				packed := inner.packedOf(y, ranks[i])
+				if packed.rank < 0 && ranks[i] >= 0 {
+					packed = &packedSequence{dtype: packed.dtype, rank: ranks[i], data: packed.data,
 						shapes: constValue(tensor.Zeros(tensor.Int64, 0, ranks[i]))}
 				}
-				x.out[i] = p.val()
+				side.out[i] = packed.val()
 			}
 			return nil
 		})
-		if x.err == nil {
-			x.out, sequences = asTensors(x.out)
+		if side.err == nil {
+			side.out, sequences = asTensors(side.out)
 		}
 	}
 	return sequences

@@ -148,21 +148,22 @@ func parse(ctx context.Context, src io.ReaderAt, size int, folder files.Folder, 
 	if size == 0 {
 		return nil, errors.New("not an ONNX model: the file is empty")
 	}
-	p, raw, err := readModel(ctx, src, size, storage)
+	proto, raw, err := readModel(ctx, src, size, storage)
 	if err != nil {
 		return nil, err
 	}
-	if p.Graph == nil {
+	if proto.Graph == nil {
 		return nil, errors.New("not an ONNX model: it has no graph")
 	}
-	m := &Model{proto: p, name: p.Graph.Name, folder: folder, functions: map[functionKey]*pb.FunctionProto{},
-		files: map[string]string{}, raw: raw, storage: storage, weights: map[*pb.TensorProto]*tensor.Tensor{},
+	model := &Model{proto: proto, name: proto.Graph.Name, folder: folder,
+		functions: map[functionKey]*pb.FunctionProto{},
+		files:     map[string]string{}, raw: raw, storage: storage, weights: map[*pb.TensorProto]*tensor.Tensor{},
 		symbols: map[string]string{}}
-	for _, f := range p.Functions {
-		m.functions[functionKey{domainOf(f.Domain), f.Name, f.Overload}] = f
+	for _, f := range proto.Functions {
+		model.functions[functionKey{domainOf(f.Domain), f.Name, f.Overload}] = f
 	}
-	m.nameSymbols()
-	return m, nil
+	model.nameSymbols()
+	return model, nil
 }
 
 // checkOpened returns an error if the model was not made by [Open], [Read] or [Parse].
@@ -276,17 +277,18 @@ func (m *Model) tryHints(o Options) (_ *conversion, err error) {
 	var first error
 	for _, h := range hints {
 		interrupt.Check(o.Context)
-		im := m.importer(o)
-		if err := im.bindHints(h.first, h.step); err != nil {
+		attempt := m.importer(o)
+		if err := attempt.bindHints(h.first, h.step); err != nil {
 			return nil, err
 		}
-		symbols := len(im.graph.Symbols)
-		r, err := im.convertAtHints(&frame{opsets: sets, unrollBudget: maxUnrolled, skipErrors: o.skipErrors})
+		symbols := len(attempt.graph.Symbols)
+		result, err := attempt.convertAtHints(&frame{opsets: sets, unrollBudget: maxUnrolled,
+			skipErrors: o.skipErrors})
 		switch {
 		case err != nil && first == nil:
 			first = err
-		case err == nil && (best == nil || r.errorCount < best.errorCount):
-			best = r
+		case err == nil && (best == nil || result.errorCount < best.errorCount):
+			best = result
 		}
 		if symbols == 0 || best != nil && best.errorCount == 0 {
 			break

@@ -46,13 +46,13 @@ func (n *node) joinedAttention(x *val, sizes []int, mask, past, bias int) []*val
 	}
 	a := &attentionNode{node: n, past: sym.Int{}}
 	third, end := n.symShape(x)[2].Div(sym.Of(3)), sym.Int{}
-	for i, to := range []**val{&a.q, &a.k, &a.v} {
+	for i, target := range []**val{&a.q, &a.k, &a.v} {
 		start := end
 		if end = start.Add(third); sizes != nil {
 			end = start.Add(sym.Of(sizes[i]))
 		}
 		attrs := graph.Attrs{"dim": 2, "start": n.sizeAttrOf(start), "end": n.sizeAttrOf(end)}
-		*to = a.headsFirst(n.op("slice", attrs, x))
+		*target = a.headsFirst(n.op("slice", attrs, x))
 	}
 	out := []*val{nil, nil}
 	if p := n.operandOrNil(past); p != nil {
@@ -108,14 +108,14 @@ func (a *attentionNode) unpack() {
 		return
 	}
 	start := sym.Int{}
-	for i, to := range []**val{&a.q, &a.k, &a.v} {
-		sizes := a.symShape(*to)
+	for i, target := range []**val{&a.q, &a.k, &a.v} {
+		sizes := a.symShape(*target)
 		size := sizes[1].Mul(sizes[3])
 		if i > 0 && k != nil && a.rank(k) == 4 {
 			break // keys and values of earlier steps already include the bias
 		}
 		part := a.op("slice", graph.Attrs{"dim": 0, "start": a.sizeAttrOf(start), "end": a.sizeAttrOf(start.Add(size))}, bias)
-		*to = a.op("add", nil, *to, a.reshapeFor(part, sizes[1], sym.Of(1), sizes[3]))
+		*target = a.op("add", nil, *target, a.reshapeFor(part, sizes[1], sym.Of(1), sizes[3]))
 		start = start.Add(size)
 	}
 }

@@ -29,10 +29,10 @@ func isFloat8(t pb.DataType) bool {
 // byte, the first in the lower half.
 func (m *Model) decodeNarrow(proto *pb.TensorProto, shape []int) (*tensor.Tensor, error) {
 	kind := pb.DataType(proto.DataType)
-	n := tensor.Numel(shape)
-	size := n
+	count := tensor.Numel(shape)
+	size := count
 	if isFourBits(kind) {
-		size = (n + 1) / 2
+		size = (count + 1) / 2
 	}
 	raw, err := m.bytesOf(proto, size)
 	switch {
@@ -44,12 +44,12 @@ func (m *Model) decodeNarrow(proto *pb.TensorProto, shape []int) (*tensor.Tensor
 		return fourBits(raw, kind, shape)
 	}
 	var numbers [256]float32
-	for b := range numbers {
-		numbers[b] = float32(float8(byte(b), kind))
+	for index := range numbers {
+		numbers[index] = float32(float8(byte(index), kind))
 	}
-	data := make([]float32, n)
-	for i, b := range raw {
-		data[i] = numbers[b]
+	data := make([]float32, count)
+	for i, index := range raw {
+		data[i] = numbers[index]
 	}
 	wide, err := tensor.FromSlice(data, shape...)
 	if err != nil {
@@ -143,22 +143,23 @@ func (n *node) castToFloat8(x *val, kind pb.DataType, saturate bool) *val {
 	power = n.op("view", graph.Attrs{"dtype": tensor.Float32}, power).withRank(rank)
 	step := n.op("clamp", graph.Attrs{"min": math.Ldexp(1, 1-bias-mantissaBits), "max": greatest},
 		n.op("mul", nil, power, math.Ldexp(1, -mantissaBits)))
-	y := n.op("mul", nil, n.op("round", nil, n.op("div", nil, x, step)), step)
+	rounded := n.op("mul", nil, n.op("round", nil, n.op("div", nil, x, step)), step)
 	if noNegativeZero {
-		y = n.op("add", nil, y, 0.0)
+		rounded = n.op("add", nil, rounded, 0.0)
 	}
 	if saturate {
-		y = n.op("clamp", graph.Attrs{"min": -greatest, "max": greatest}, y)
+		rounded = n.op("clamp", graph.Attrs{"min": -greatest, "max": greatest}, rounded)
 	} else {
 		over := math.NaN()
 		if kind == pb.Float8E5M2 {
 			over = math.Inf(1)
 		}
-		y = n.op("where", nil, n.op("gt", nil, n.op("abs", nil, y), greatest), n.op("mul", nil, y, over), y)
+		rounded = n.op("where", nil, n.op("gt", nil, n.op("abs", nil, rounded), greatest),
+			n.op("mul", nil, rounded, over), rounded)
 	}
-	y = n.cast(y, tensor.Float16)
-	y.narrow = kind
-	return y
+	rounded = n.cast(rounded, tensor.Float16)
+	rounded.narrow = kind
+	return rounded
 }
 
 // castToNarrow converts x to an element type for which [isNarrow] is true.
@@ -203,14 +204,14 @@ func (n *node) quantizedElementType() pb.DataType {
 // quantizeToNarrow quantizes x to an element type for which [isNarrow] is true. The zero points of floats of eight bits
 // are 0.
 func (n *node) quantizeToNarrow(x, scale, zero *val, kind pb.DataType) *val {
-	y := n.op("div", nil, n.cast(x, tensor.Float32), n.cast(n.perAxis(scale, x), tensor.Float32))
+	scaled := n.op("div", nil, n.cast(x, tensor.Float32), n.cast(n.perAxis(scale, x), tensor.Float32))
 	if isFloat8(kind) {
-		return n.castToFloat8(y, kind, n.flag("saturate", true))
+		return n.castToFloat8(scaled, kind, n.flag("saturate", true))
 	}
 	dtype, least, most := fourBitRange(kind)
-	y = n.op("round", nil, y)
+	scaled = n.op("round", nil, scaled)
 	if zero != nil {
-		y = n.op("add", nil, y, n.cast(n.perAxis(zero, x), tensor.Float32))
+		scaled = n.op("add", nil, scaled, n.cast(n.perAxis(zero, x), tensor.Float32))
 	}
-	return n.cast(n.op("clamp", graph.Attrs{"min": least, "max": most}, y), dtype)
+	return n.cast(n.op("clamp", graph.Attrs{"min": least, "max": most}, scaled), dtype)
 }

@@ -88,29 +88,29 @@ func (im *importer) setName(x *val, name string) {
 // operands sets the fields in, attrs and unavailable.
 func (n *node) operands() error {
 	for _, name := range n.proto.Input {
-		var v *val
+		var operand *val
 		if name != "" {
-			if v = n.scope.lookup(name); v == nil {
+			if operand = n.scope.lookup(name); operand == nil {
 				return fmt.Errorf("operand %q is not defined before the node", name)
 			}
-			if v.kind == unavailableKind && n.unavailable == nil {
-				n.unavailable = v
+			if operand.kind == unavailableKind && n.unavailable == nil {
+				n.unavailable = operand
 			}
-			if v.kind == emptyOptionalKind && n.proto.OpType != "OptionalHasElement" {
-				v = nil
+			if operand.kind == emptyOptionalKind && n.proto.OpType != "OptionalHasElement" {
+				operand = nil
 			}
 		}
-		n.in = append(n.in, v)
+		n.in = append(n.in, operand)
 	}
-	for _, a := range n.proto.Attribute {
-		if a.RefAttrName != "" {
-			if a = n.frame.attrs[a.RefAttrName]; a == nil {
+	for _, attribute := range n.proto.Attribute {
+		if attribute.RefAttrName != "" {
+			if attribute = n.frame.attrs[attribute.RefAttrName]; attribute == nil {
 				continue // the function call omits the attribute
 			}
-			n.attrs[attrName(n.proto, a)] = a
+			n.attrs[attrName(n.proto, attribute)] = attribute
 			continue
 		}
-		n.attrs[a.Name] = a
+		n.attrs[attribute.Name] = attribute
 	}
 	return nil
 }
@@ -137,14 +137,14 @@ func (n *node) convert(domain string) (out []*val, err error) {
 	if n.unavailable != nil {
 		return nil, &unavailableError{n.unavailable}
 	}
-	c := n.opts.table[operator{domain, n.proto.OpType}]
-	if c == nil {
+	convertOperator := n.opts.table[operator{domain, n.proto.OpType}]
+	if convertOperator == nil {
 		return nil, ErrNoConverter
 	}
 	if n.hasTexts() {
-		return n.convertTexts(c, operator{domain, n.proto.OpType}), nil
+		return n.convertTexts(convertOperator, operator{domain, n.proto.OpType}), nil
 	}
-	return c(n), nil
+	return convertOperator(n), nil
 }
 
 // recoverFailure turns a failure panic into an error.
@@ -167,31 +167,32 @@ func (n *node) call(f *pb.FunctionProto) ([]*val, error) {
 	}
 	inner := &frame{opsets: sets, attrs: map[string]*pb.AttributeProto{}, depth: n.frame.depth + 1,
 		unrollBudget: n.frame.unrollBudget, continuation: n.continuation, skipErrors: n.frame.skipErrors}
-	for _, a := range f.AttributeProto {
-		inner.attrs[a.Name] = a
+	for _, attribute := range f.AttributeProto {
+		inner.attrs[attribute.Name] = attribute
 	}
-	for name, a := range n.attrs {
-		inner.attrs[name] = &pb.AttributeProto{Name: name, Type: a.Type, F: a.F, I: a.I, S: a.S, T: a.T, G: a.G,
-			Floats: a.Floats, Ints: a.Ints, Strings: a.Strings, Graphs: a.Graphs}
+	for name, attribute := range n.attrs {
+		inner.attrs[name] = &pb.AttributeProto{Name: name, Type: attribute.Type, F: attribute.F,
+			I: attribute.I, S: attribute.S, T: attribute.T, G: attribute.G,
+			Floats: attribute.Floats, Ints: attribute.Ints, Strings: attribute.Strings, Graphs: attribute.Graphs}
 	}
-	s := &scope{importer: n.importer, values: map[string]*val{}}
+	bodyScope := &scope{importer: n.importer, values: map[string]*val{}}
 	for i, name := range f.Input {
 		if i < len(n.in) && n.in[i] != nil {
-			s.values[name] = n.in[i]
+			bodyScope.values[name] = n.in[i]
 		} else {
-			s.values[name] = &val{kind: emptyOptionalKind}
+			bodyScope.values[name] = &val{kind: emptyOptionalKind}
 		}
 	}
 	body := &pb.GraphProto{Node: f.Node}
 	for _, o := range f.Output {
 		body.Output = append(body.Output, &pb.ValueInfoProto{Name: o})
 	}
-	if n.finalOutputs, err = n.convertNodes(body, 0, s, inner); err != nil {
+	if n.finalOutputs, err = n.convertNodes(body, 0, bodyScope, inner); err != nil {
 		return nil, fmt.Errorf("function: %w", err)
 	}
 	out := make([]*val, len(f.Output))
 	for i, name := range f.Output {
-		out[i] = s.values[name]
+		out[i] = bodyScope.values[name]
 	}
 	return out, nil
 }
@@ -301,24 +302,24 @@ func (n *node) text(name, def string) string {
 
 // ints returns a list attribute. ok is false if the attribute is omitted.
 func (n *node) ints(name string) ([]int, bool) {
-	a := n.attr(name, pb.AttributeInts)
-	if a == nil {
+	attribute := n.attr(name, pb.AttributeInts)
+	if attribute == nil {
 		return nil, false
 	}
-	out := make([]int, len(a.Ints))
-	for i, x := range a.Ints {
+	out := make([]int, len(attribute.Ints))
+	for i, x := range attribute.Ints {
 		out[i] = int(x)
 	}
 	return out, true
 }
 
 func (n *node) floats(name string) ([]float64, bool) {
-	a := n.attr(name, pb.AttributeFloats)
-	if a == nil {
+	attribute := n.attr(name, pb.AttributeFloats)
+	if attribute == nil {
 		return nil, false
 	}
-	out := make([]float64, len(a.Floats))
-	for i, x := range a.Floats {
+	out := make([]float64, len(attribute.Floats))
+	for i, x := range attribute.Floats {
 		out[i] = shortestDecimal(x)
 	}
 	return out, true

@@ -9,19 +9,20 @@ import (
 )
 
 func batchNormalization(n *node) []*val {
-	x, w, b, mean, variance := n.operand(0), n.operand(1), n.operand(2), n.operand(3), n.operand(4)
+	x, weight, bias, mean, variance := n.operand(0), n.operand(1), n.operand(2), n.operand(3), n.operand(4)
 	eps := n.float("epsilon", 1e-5)
 	if n.opset >= 14 && n.flag("training_mode", false) {
-		return n.batchTraining(x, w, b, mean, variance, eps)
+		return n.batchTraining(x, weight, bias, mean, variance, eps)
 	}
 	if n.opset < 9 && !n.flag("spatial", true) {
 		// The parameters have a number for each element of a sample, not for each channel.
-		y := n.op("mul", nil, n.op("sub", nil, x, mean), n.op("rsqrt", nil, n.op("add", nil, variance, eps)))
-		return one(n.op("add", nil, n.op("mul", nil, y, w), b))
+		normalized := n.op("mul", nil, n.op("sub", nil, x, mean), n.op("rsqrt", nil, n.op("add", nil, variance, eps)))
+		return one(n.op("add", nil, n.op("mul", nil, normalized, weight), bias))
 	}
-	y := n.op("batch_norm", graph.Attrs{"training": false, "eps": eps}, x, n.convertLike(w, x), n.convertLike(b, x),
+	normalized := n.op("batch_norm", graph.Attrs{"training": false, "eps": eps}, x,
+		n.convertLike(weight, x), n.convertLike(bias, x),
 		n.convertLike(mean, x), n.convertLike(variance, x))
-	return []*val{y, mean, variance}
+	return []*val{normalized, mean, variance}
 }
 
 // convertLike converts a parameter to the operand's dtype.
@@ -33,14 +34,15 @@ func (n *node) convertLike(p, x *val) *val {
 }
 
 // batchTraining normalizes by the statistics of the batch, and updates the running statistics.
-func (n *node) batchTraining(x, w, b, mean, variance *val, eps float64) []*val {
+func (n *node) batchTraining(x, weight, bias, mean, variance *val, eps float64) []*val {
 	var dims []int
 	for i := range n.rank(x) {
 		if i != 1 {
 			dims = append(dims, i)
 		}
 	}
-	y := n.op("batch_norm", graph.Attrs{"training": true, "eps": eps}, x, n.convertLike(w, x), n.convertLike(b, x))
+	y := n.op("batch_norm", graph.Attrs{"training": true, "eps": eps}, x, n.convertLike(weight, x),
+		n.convertLike(bias, x))
 	out := []*val{y}
 	keep := n.float("momentum", 0.9)
 	stats := n.ops("var_mean", graph.Attrs{"dim": dims, "correction": 0}, x)
@@ -63,32 +65,33 @@ func layerNormalization(n *node) []*val {
 	x := n.operand(0)
 	axis := n.axis(n.int("axis", -1), n.rank(x))
 	eps := n.float("epsilon", 1e-5)
-	y := n.layerNorm(x, n.operand(1), n.operandOrNil(2), axis, eps)
+	normalized := n.layerNorm(x, n.operand(1), n.operandOrNil(2), axis, eps)
 	if !n.isOutputUsed(1) && !n.isOutputUsed(2) {
-		return one(y)
+		return one(normalized)
 	}
 	converted := x
 	if x.dtype().IsReducedFloat() {
 		converted = n.cast(x, tensor.Float32)
 	}
 	stats := n.ops("var_mean", graph.Attrs{"dim": dimsFrom(axis, n.rank(x)), "correction": 0, "keepdim": true}, converted)
-	return []*val{y, stats[1], n.op("rsqrt", nil, n.op("add", nil, stats[0], eps))}
+	return []*val{normalized, stats[1], n.op("rsqrt", nil, n.op("add", nil, stats[0], eps))}
 }
 
-// layerNorm normalizes x over the dimensions from axis on, scales by w and adds b. w and b may be nil.
-func (n *node) layerNorm(x, w, b *val, axis int, eps float64) *val {
+// layerNorm normalizes x over the dimensions from axis on, scales by weight and adds bias.
+// Both may be nil.
+func (n *node) layerNorm(x, weight, bias *val, axis int, eps float64) *val {
 	attrs := n.normalizedFrom(x, axis, eps)
-	if n.hasSizesFrom(w, x, axis) && n.hasSizesFrom(b, x, axis) {
-		return n.op("layer_norm", attrs, x, n.convertLike(w, x), n.convertLike(b, x))
+	if n.hasSizesFrom(weight, x, axis) && n.hasSizesFrom(bias, x, axis) {
+		return n.op("layer_norm", attrs, x, n.convertLike(weight, x), n.convertLike(bias, x))
 	}
-	y := n.op("layer_norm", attrs, x)
-	if w != nil {
-		y = n.op("mul", nil, y, n.convertLike(w, x))
+	normalized := n.op("layer_norm", attrs, x)
+	if weight != nil {
+		normalized = n.op("mul", nil, normalized, n.convertLike(weight, x))
 	}
-	if b != nil {
-		y = n.op("add", nil, y, n.convertLike(b, x))
+	if bias != nil {
+		normalized = n.op("add", nil, normalized, n.convertLike(bias, x))
 	}
-	return y
+	return normalized
 }
 
 // normalizedFrom returns the attributes of a normalization of x over the dimensions from axis on.
@@ -132,25 +135,25 @@ func rmsNormalization(n *node) []*val {
 	return out
 }
 
-// rmsNorm divides x by its root mean square over the dimensions from axis on, and scales by w.
-func (n *node) rmsNorm(x, w *val, axis int, eps float64) *val {
+// rmsNorm divides x by its root mean square over the dimensions from axis on, and scales the result.
+func (n *node) rmsNorm(x, scale *val, axis int, eps float64) *val {
 	attrs := n.normalizedFrom(x, axis, eps)
-	if n.hasSizesFrom(w, x, axis) && w.dtype() == x.dtype() {
-		return n.op("rms_norm", attrs, x, w)
+	if n.hasSizesFrom(scale, x, axis) && scale.dtype() == x.dtype() {
+		return n.op("rms_norm", attrs, x, scale)
 	}
-	return n.op("mul", nil, n.cast(n.op("rms_norm", attrs, x), w.dtype()), w)
+	return n.op("mul", nil, n.cast(n.op("rms_norm", attrs, x), scale.dtype()), scale)
 }
 
 // groupNormalization converts GroupNormalization. Scale and bias have an element for each group before operator set 21,
 // and an element for each channel from set 21 on.
 func groupNormalization(n *node) []*val {
-	x, w, b := n.operand(0), n.operand(1), n.operand(2)
+	x, weight, bias := n.operand(0), n.operand(1), n.operand(2)
 	groups := n.checkedGroups(x, n.int("num_groups", 0))
 	if channels := n.symShape(x)[1]; n.opset < 21 {
-		w, b = n.repeatGroups(w, groups, channels), n.repeatGroups(b, groups, channels)
+		weight, bias = n.repeatGroups(weight, groups, channels), n.repeatGroups(bias, groups, channels)
 	}
 	attrs := graph.Attrs{"num_groups": groups, "eps": n.float("epsilon", 1e-5)}
-	return one(n.op("group_norm", attrs, x, n.convertLike(w, x), n.convertLike(b, x)))
+	return one(n.op("group_norm", attrs, x, n.convertLike(weight, x), n.convertLike(bias, x)))
 }
 
 // lrn converts LRN, which divides each element by a power of the mean square over neighbouring channels.
@@ -210,17 +213,17 @@ func (n *node) nllOf(x, target, weight *val) *val {
 	rank := n.rank(x)
 	picked := n.op("gather", graph.Attrs{"dim": 1}, x, n.op("unsqueeze", graph.Attrs{"dim": 1}, target).withRank(rank))
 	loss := n.op("neg", nil, n.op("squeeze", graph.Attrs{"dim": 1}, picked).withRank(rank-1))
-	var w *val
+	var classWeight *val
 	if weight != nil {
-		w = n.op("index", nil, n.cast(weight, dtype), target).withRank(rank - 1)
+		classWeight = n.op("index", nil, n.cast(weight, dtype), target).withRank(rank - 1)
 		if ignored {
-			w = n.op("mul", nil, w, n.cast(keep, dtype))
+			classWeight = n.op("mul", nil, classWeight, n.cast(keep, dtype))
 		}
 	} else if ignored {
-		w = n.cast(keep, dtype)
+		classWeight = n.cast(keep, dtype)
 	}
-	if w != nil {
-		loss = n.op("mul", nil, loss, w)
+	if classWeight != nil {
+		loss = n.op("mul", nil, loss, classWeight)
 	}
 	switch reduction := n.text("reduction", "mean"); reduction {
 	case "none":
@@ -228,10 +231,10 @@ func (n *node) nllOf(x, target, weight *val) *val {
 	case "sum":
 		return n.op("sum", nil, loss).withRank(0)
 	case "mean":
-		if w == nil {
+		if classWeight == nil {
 			return n.op("mean", nil, loss).withRank(0)
 		}
-		return n.op("div", nil, n.op("sum", nil, loss), n.op("sum", nil, w)).withRank(0)
+		return n.op("div", nil, n.op("sum", nil, loss), n.op("sum", nil, classWeight)).withRank(0)
 	default:
 		n.failf("reduction %q is not supported", reduction)
 		return nil

@@ -101,27 +101,27 @@ func (n Node) Attrs() (graph.Attrs, error) {
 	return attrs, nil
 }
 
-func (n *node) attrValue(a *pb.AttributeProto) (any, error) {
-	switch a.Type {
+func (n *node) attrValue(attribute *pb.AttributeProto) (any, error) {
+	switch attribute.Type {
 	case pb.AttributeInt:
-		return int(a.I), nil
+		return int(attribute.I), nil
 	case pb.AttributeFloat:
-		return shortestDecimal(a.F), nil
+		return shortestDecimal(attribute.F), nil
 	case pb.AttributeString:
-		return string(a.S), nil
+		return string(attribute.S), nil
 	case pb.AttributeInts:
-		return mapSlice(a.Ints, func(i int64) int { return int(i) }), nil
+		return mapSlice(attribute.Ints, func(i int64) int { return int(i) }), nil
 	case pb.AttributeFloats:
-		return mapSlice(a.Floats, shortestDecimal), nil
+		return mapSlice(attribute.Floats, shortestDecimal), nil
 	case pb.AttributeStrings:
-		return mapSlice(a.Strings, func(s []byte) string { return string(s) }), nil
+		return mapSlice(attribute.Strings, func(s []byte) string { return string(s) }), nil
 	case pb.AttributeTensor:
-		if a.T == nil {
+		if attribute.T == nil {
 			return nil, errors.New("it has no tensor")
 		}
-		return n.model.weight(a.T)
+		return n.model.weight(attribute.T)
 	}
-	return nil, fmt.Errorf("attributes of type %s are not supported", strings.ToLower(a.Type.String()))
+	return nil, fmt.Errorf("attributes of type %s are not supported", strings.ToLower(attribute.Type.String()))
 }
 
 func mapSlice[A, B any](list []A, f func(A) B) []B {
@@ -144,8 +144,8 @@ func (n Node) Apply(op string, attrs graph.Attrs, operands ...any) (out []Value,
 	}
 	defer recoverFailure(&err)
 	args := make([]any, len(operands))
-	for i, o := range operands {
-		switch x := o.(type) {
+	for i, operand := range operands {
+		switch x := operand.(type) {
 		case Value:
 			if x.val != nil && x.val.kind != tensorKind {
 				return nil, fmt.Errorf("operand %d of %s must be a tensor", i, op)
@@ -160,10 +160,10 @@ func (n Node) Apply(op string, attrs graph.Attrs, operands ...any) (out []Value,
 			}
 			args[i] = constValue(x)
 		default:
-			if _, number := tensor.ScalarOf(o); o != nil && !number {
-				return nil, fmt.Errorf("operand %d of %s is a %T: want a Value, a tensor or a number", i, op, o)
+			if _, number := tensor.ScalarOf(operand); operand != nil && !number {
+				return nil, fmt.Errorf("operand %d of %s is a %T: want a Value, a tensor or a number", i, op, operand)
 			}
-			args[i] = o
+			args[i] = operand
 		}
 	}
 	for _, v := range n.node.ops(op, maps.Clone(attrs), args...) {
@@ -238,16 +238,16 @@ func (o Operators) addConverters(table map[operator]converter, replace bool) err
 	for _, domain := range sorted.Keys(o) {
 		for _, name := range sorted.Keys(o[domain]) {
 			key := operator{domainOf(domain), name}
-			c := o[domain][name]
+			added := o[domain][name]
 			switch old := table[key]; {
-			case c == nil:
+			case added == nil:
 				return fmt.Errorf("the converter of %s is nil", key)
 			case old == nil && replace:
 				return fmt.Errorf("%s has no converter to replace%s", key, suggest.DidYouMean(nearest(key, table)))
 			case old != nil && !replace:
 				return fmt.Errorf("%s has a converter: Options.Replaced replaces it", key)
 			}
-			table[key] = c.convert
+			table[key] = added.convert
 		}
 	}
 	return nil

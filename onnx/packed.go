@@ -43,16 +43,16 @@ const packedOpset = 18
 func (n *node) onnxOp(op string, attrs []*pb.AttributeProto, operands ...*val) *val {
 	f := *n.frame
 	f.opsets, f.continuation, f.skipErrors = map[string]int{"": packedOpset}, nil, false
-	m := &node{importer: n.importer, scope: n.scope, frame: &f, opset: packedOpset, in: operands,
+	inner := &node{importer: n.importer, scope: n.scope, frame: &f, opset: packedOpset, in: operands,
 		proto: &pb.NodeProto{OpType: op, Name: n.proto.Name, Output: []string{""}}, attrs: map[string]*pb.AttributeProto{}}
 	for _, a := range attrs {
-		m.attrs[a.Name] = a
+		inner.attrs[a.Name] = a
 	}
 	c := n.opts.table[operator{"", op}]
 	if c == nil {
 		n.failf("the operator %s, which sequences need, is not supported", op)
 	}
-	return c(m)[0]
+	return c(inner)[0]
 }
 
 func intAttr(name string, v int) []*pb.AttributeProto {
@@ -97,18 +97,19 @@ func (n *node) packedOf(x *val, rank int) *packedSequence {
 	if x.packed != nil {
 		return x.packed
 	}
-	p := &packedSequence{dtype: x.memberDType, rank: rank}
+	packed := &packedSequence{dtype: x.memberDType, rank: rank}
 	if len(x.members) > 0 {
-		p.dtype, p.rank = x.members[0].dtype(), n.rank(x.members[0])
+		packed.dtype, packed.rank = x.members[0].dtype(), n.rank(x.members[0])
 	}
-	if !p.dtype.Valid() {
-		p.dtype = tensor.Float32
+	if !packed.dtype.Valid() {
+		packed.dtype = tensor.Float32
 	}
-	p.data, p.shapes = constValue(tensor.Zeros(p.dtype, 0)), constValue(tensor.Zeros(tensor.Int64, 0, max(p.rank, 0)))
+	packed.data, packed.shapes = constValue(tensor.Zeros(packed.dtype, 0)),
+		constValue(tensor.Zeros(tensor.Int64, 0, max(packed.rank, 0)))
 	for _, m := range x.members {
-		p = n.appended(p, m)
+		packed = n.appended(packed, m)
 	}
-	return p
+	return packed
 }
 
 // checkMember fails if x cannot become a member of the sequence.
@@ -291,14 +292,15 @@ func (n *node) packedSplit(x *val, axis int, keep bool) *packedSequence {
 	if axis > 0 {
 		x = n.op("movedim", graph.Attrs{"source": []int{axis}, "destination": []int{0}}, x).withType(x.dtype(), rank)
 	}
-	p := &packedSequence{dtype: x.dtype(), rank: rank - 1, data: n.onnxOp("Reshape", nil, x, vectorOf(-1)).withRank(1)}
+	packed := &packedSequence{dtype: x.dtype(), rank: rank - 1,
+		data: n.onnxOp("Reshape", nil, x, vectorOf(-1)).withRank(1)}
 	memberShape := n.concatenated(before, after)
 	if keep {
 		memberShape = n.concatenated(before, vectorOf(1), after)
-		p.rank++
+		packed.rank++
 	}
-	memberShape = n.onnxOp("Reshape", intAttr("allowzero", 1), memberShape, vectorOf(1, p.rank))
-	shapes := n.onnxOp("Expand", nil, memberShape, n.concatenated(count, vectorOf(p.rank)))
-	p.shapes = shapes.withSizes(tensor.Int64, -1, p.rank)
-	return p
+	memberShape = n.onnxOp("Reshape", intAttr("allowzero", 1), memberShape, vectorOf(1, packed.rank))
+	shapes := n.onnxOp("Expand", nil, memberShape, n.concatenated(count, vectorOf(packed.rank)))
+	packed.shapes = shapes.withSizes(tensor.Int64, -1, packed.rank)
+	return packed
 }

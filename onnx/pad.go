@@ -111,28 +111,29 @@ func (n *node) padMirrored(x *val, mode string, before, after []int) *val {
 		}
 		return n.op("pad", graph.Attrs{"pad": list, "mode": opMode}, x)
 	}
-	for a := range shape {
-		size := before[a] + shape[a] + after[a]
-		if before[a] == 0 && after[a] == 0 {
+	for dim := range shape {
+		size := before[dim] + shape[dim] + after[dim]
+		if before[dim] == 0 && after[dim] == 0 {
 			continue
 		}
-		if shape[a] < 0 {
+		if shape[dim] < 0 {
 			widths := make([]int, 2*rank)
-			widths[a], widths[rank+a] = before[a], after[a]
+			widths[dim], widths[rank+dim] = before[dim], after[dim]
 			x = n.padMirroredComputed(x, constValue(intTensor(widths...)), mode)
 			continue
 		}
-		if shape[a] == 0 || size < 0 || before[a] < -maxPadding || before[a] > maxPadding || after[a] > maxPadding {
-			n.failf("dimension %d of size %d cannot be padded by %d and %d", a, shape[a], before[a], after[a])
+		if shape[dim] == 0 || size < 0 || before[dim] < -maxPadding || before[dim] > maxPadding ||
+			after[dim] > maxPadding {
+			n.failf("dimension %d of size %d cannot be padded by %d and %d", dim, shape[dim], before[dim], after[dim])
 		}
 		if size > foldLimit {
 			return n.padMirroredComputed(x, constValue(intTensor(append(before, after...)...)), mode)
 		}
 		index := make([]int, size)
 		for i := range index {
-			index[i] = mirror(i-before[a], shape[a], mode)
+			index[i] = mirror(i-before[dim], shape[dim], mode)
 		}
-		x = n.op("index_select", graph.Attrs{"dim": a}, x, constValue(intTensor(index...)))
+		x = n.op("index_select", graph.Attrs{"dim": dim}, x, constValue(intTensor(index...)))
 	}
 	return x
 }

@@ -52,28 +52,28 @@ func (g geometry) paddingAfter(inputSizes []sym.Int) (after []sym.Int) {
 func maxPool(n *node) []*val {
 	x := n.operand(0)
 	dtype := x.dtype()
-	inputSizes, kernel, g := n.poolOf(x)
+	inputSizes, kernel, windows := n.poolOf(x)
 	if !dtype.IsFloat() {
 		x = n.cast(x, tensor.Float32) // ONNX allows 8-bit integers, which float32 represents exactly
 	}
-	attrs, padded := g.poolAttrs(kernel), inputSizes
+	attrs, padded := windows.poolAttrs(kernel), inputSizes
 	if attrs == nil {
-		after := g.paddingAfter(inputSizes)
-		x = n.padSpatial(x, g.padBefore, after, extremeNumber(tensor.Float32, false))
-		attrs = graph.Attrs{"kernel_size": kernel, "stride": g.stride}
+		after := windows.paddingAfter(inputSizes)
+		x = n.padSpatial(x, windows.padBefore, after, extremeNumber(tensor.Float32, false))
+		attrs = graph.Attrs{"kernel_size": kernel, "stride": windows.stride}
 		padded = make([]sym.Int, len(inputSizes))
 		for i := range inputSizes {
-			padded[i] = inputSizes[i].Add(g.padBefore[i]).Add(after[i])
+			padded[i] = inputSizes[i].Add(windows.padBefore[i]).Add(after[i])
 		}
 	}
-	attrs["dilation"] = g.dilation
+	attrs["dilation"] = windows.dilation
 	op := fmt.Sprintf("max_pool%dd", len(inputSizes))
 	if !n.isOutputUsed(1) {
 		return one(n.cast(n.op(op, attrs, x), dtype))
 	}
 	out := n.ops(op+"_with_indices", attrs, x)
 	if attrs["padding"] == nil {
-		out[1] = n.unpaddedPositions(out[1], padded, inputSizes, g)
+		out[1] = n.unpaddedPositions(out[1], padded, inputSizes, windows)
 	}
 	out[1] = n.tensorPositions(out[1], inputSizes)
 	return []*val{n.cast(out[0], dtype), out[1]}
@@ -125,60 +125,60 @@ func (n *node) tensorPositions(index *val, inputSizes []sym.Int) *val {
 func averagePool(n *node) []*val { return one(averagePoolOf(n, n.operand(0))) }
 
 func averagePoolOf(n *node, x *val) *val {
-	inputSizes, kernel, g := n.poolOf(x)
+	inputSizes, kernel, windows := n.poolOf(x)
 	include := n.flag("count_include_pad", false)
-	dilated := slices.ContainsFunc(g.dilation, func(d int) bool { return d != 1 })
-	if attrs := g.poolAttrs(kernel); attrs != nil && !dilated {
+	dilated := slices.ContainsFunc(windows.dilation, func(d int) bool { return d != 1 })
+	if attrs := windows.poolAttrs(kernel); attrs != nil && !dilated {
 		attrs["count_include_pad"] = include
 		return n.op(fmt.Sprintf("avg_pool%dd", len(inputSizes)), attrs, x)
 	}
-	sum, count := n.windowSums(x, inputSizes, g, include)
+	sum, count := n.windowSums(x, inputSizes, windows, include)
 	return n.op("div", nil, sum, count)
 }
 
 // windowSums returns the sum of each window and the number of its elements. It computes both by a convolution with
 // ones. If include is true, the number includes explicit padding, but not the padding that rounding up adds. Otherwise
 // it excludes all padding.
-func (n *node) windowSums(x *val, inputSizes []sym.Int, g geometry, include bool) (sum, count *val) {
-	after, s, dtype := g.paddingAfter(inputSizes), n.symShape(x), x.dtype()
-	channels, known := s[1].Known()
+func (n *node) windowSums(x *val, inputSizes []sym.Int, windows geometry, include bool) (sum, count *val) {
+	after, shape, dtype := windows.paddingAfter(inputSizes), n.symShape(x), x.dtype()
+	channels, known := shape[1].Known()
 	if !known { // each channel becomes an image with one channel
-		channels, x = 1, n.reshapeFor(x, append([]sym.Int{s[0].Mul(s[1]), sym.Of(1)}, inputSizes...)...)
+		channels, x = 1, n.reshapeFor(x, append([]sym.Int{shape[0].Mul(shape[1]), sym.Of(1)}, inputSizes...)...)
 	}
 	full := func(a, b sym.Int, sizes []sym.Int) *val {
 		size := n.sizeAttr(append([]sym.Int{a, b}, sizes...)...)
 		return n.op("full", graph.Attrs{"size": size, "fill_value": 1, "dtype": dtype})
 	}
 	one := sym.Of(1)
-	attrs := graph.Attrs{"stride": g.stride, "dilation": g.dilation, "groups": channels}
+	attrs := graph.Attrs{"stride": windows.stride, "dilation": windows.dilation, "groups": channels}
 	op := fmt.Sprintf("conv%dd", len(inputSizes))
-	sum = n.op(op, attrs, n.padSpatial(x, g.padBefore, after, 0), full(sym.Of(channels), one, g.kernel))
+	sum = n.op(op, attrs, n.padSpatial(x, windows.padBefore, after, 0), full(sym.Of(channels), one, windows.kernel))
 	if !known {
-		sum = n.reshapeFor(sum, append([]sym.Int{s[0], s[1]}, n.symShape(sum)[2:]...)...)
+		sum = n.reshapeFor(sum, append([]sym.Int{shape[0], shape[1]}, n.symShape(sum)[2:]...)...)
 	}
-	inside, before, rest := slices.Clone(inputSizes), slices.Clone(g.padBefore), slices.Clone(after)
+	inside, before, rest := slices.Clone(inputSizes), slices.Clone(windows.padBefore), slices.Clone(after)
 	if include {
 		for i := range inputSizes {
-			inside[i] = inputSizes[i].Add(g.padBefore[i]).Add(g.padAfter[i])
-			before[i], rest[i] = sym.Int{}, after[i].Sub(g.padAfter[i])
+			inside[i] = inputSizes[i].Add(windows.padBefore[i]).Add(windows.padAfter[i])
+			before[i], rest[i] = sym.Int{}, after[i].Sub(windows.padAfter[i])
 		}
 	}
-	count = n.op(op, graph.Attrs{"stride": g.stride, "dilation": g.dilation},
-		n.padSpatial(full(one, one, inside), before, rest, 0), full(one, one, g.kernel))
+	count = n.op(op, graph.Attrs{"stride": windows.stride, "dilation": windows.dilation},
+		n.padSpatial(full(one, one, inside), before, rest, 0), full(one, one, windows.kernel))
 	return sum, count
 }
 
 // lpPool takes the p-norm of each window.
 func lpPool(n *node) []*val {
 	x := n.operand(0)
-	inputSizes, _, g := n.poolOf(x)
-	p := float64(n.int("p", 2))
+	inputSizes, _, windows := n.poolOf(x)
+	power := float64(n.int("p", 2))
 	if n.opset < 2 {
-		p = n.float("p", 2)
+		power = n.float("p", 2)
 	}
-	powers := n.op("pow", nil, n.op("abs", nil, x), p)
-	sum, _ := n.windowSums(powers, inputSizes, g, true)
-	return one(n.op("pow", nil, sum, 1/p))
+	powers := n.op("pow", nil, n.op("abs", nil, x), power)
+	sum, _ := n.windowSums(powers, inputSizes, windows, true)
+	return one(n.op("pow", nil, sum, 1/power))
 }
 
 // maxUnpool converts MaxUnpool, which writes elements to given positions. Positions refer to a result whose size
@@ -281,17 +281,17 @@ func maxRoiPool(n *node) []*val {
 
 func roundHalf(f float64) int { return int(float64(f) + 0.5) }
 
-// roiCells divides the region of image x between the corners `from` and `to` into h by w cells. It returns the maximum
-// of each cell and channel, [1, C, h, w]. size is [h, w], in is the size of the image.
-func (n *node) roiCells(x *val, from, to [2]int, size, in []int) *val {
+// roiCells divides the region of image x between the corners `from` and `end` into h by w cells. It returns the
+// maximum of each cell and channel, [1, C, h, w]. size is [h, w], imageSize is [height, width].
+func (n *node) roiCells(x *val, from, end [2]int, size, imageSize []int) *val {
 	if size[0] < 1 || size[1] < 1 || size[0]*size[1] > 1<<12 {
 		n.failf("pooled_shape %s is not supported", tensor.ListString(size))
 	}
 	bounds := func(d, cell int) (lo, hi int) {
-		span := max(to[d]-from[d]+1, 1)
+		span := max(end[d]-from[d]+1, 1)
 		lo = from[d] + cell*span/size[d]
 		hi = from[d] + ((cell+1)*span+size[d]-1)/size[d]
-		return min(max(lo, 0), in[d]), min(max(hi, 0), in[d])
+		return min(max(lo, 0), imageSize[d]), min(max(hi, 0), imageSize[d])
 	}
 	var cells []any
 	for i := range size[0] {

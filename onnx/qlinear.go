@@ -11,14 +11,14 @@ import (
 // dequantize converts the quantized operand with index x to floats. Operands x+1 and x+2 are its scale and its optional
 // zero point.
 func (n *node) dequantize(x int) *val {
-	q, scale, zero := n.operand(x), n.asScalar(n.operand(x+1)), n.operandOrNil(x+2)
+	quantized, scale, zero := n.operand(x), n.asScalar(n.operand(x+1)), n.operandOrNil(x+2)
 	if zero != nil {
 		zero = n.asScalar(zero)
 	}
-	if _, ok := n.linearAttrs(q, scale, zero); ok {
-		return n.emit("dequantize_linear", nil, q, scale, zero)[0]
+	if _, ok := n.linearAttrs(quantized, scale, zero); ok {
+		return n.emit("dequantize_linear", nil, quantized, scale, zero)[0]
 	}
-	y := n.cast(q, tensor.Float32)
+	y := n.cast(quantized, tensor.Float32)
 	if zero != nil {
 		y = n.op("sub", nil, y, n.cast(zero, tensor.Float32))
 	}
@@ -167,7 +167,7 @@ func qGemm(n *node) []*val {
 // its operands to 8 bits, which only adds errors, so the conversion omits it.
 func dynamicQuantizeLSTM(n *node) []*val {
 	weight := func(i, scale int) *val {
-		w := n.operand(i)
+		weights := n.operand(i)
 		perGate := func(p *val) *val {
 			sizes := n.symShape(p)
 			if len(sizes) == 1 {
@@ -175,7 +175,7 @@ func dynamicQuantizeLSTM(n *node) []*val {
 			}
 			return n.op("unsqueeze", graph.Attrs{"dim": 1}, p)
 		}
-		y := n.op("sub", nil, n.cast(w, tensor.Float32), n.cast(perGate(n.operand(scale+1)), tensor.Float32))
+		y := n.op("sub", nil, n.cast(weights, tensor.Float32), n.cast(perGate(n.operand(scale+1)), tensor.Float32))
 		y = n.op("mul", nil, y, perGate(n.operand(scale)))
 		return n.op("transpose", graph.Attrs{"dim0": 1, "dim1": 2}, y)
 	}

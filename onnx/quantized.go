@@ -177,11 +177,11 @@ func qlinearMatMul(n *node) []*val {
 
 // integerConv convolves operands minus their zero points. Padding has the value of the zero point, so that it is 0
 // after the subtraction.
-func (n *node) integerConv(x, w, xzero, wzero, bias *val) *val {
+func (n *node) integerConv(x, weight, zero, weightZero, bias *val) *val {
 	if n.rank(x) < 3 {
 		n.failf("the operand has %d dimensions, want at least 3", n.rank(x))
 	}
-	return n.convolve(n.centred(x, xzero, 1), n.centred(w, wzero, 0), bias)
+	return n.convolve(n.centred(x, zero, 1), n.centred(weight, weightZero, 0), bias)
 }
 
 func convInteger(n *node) []*val {
@@ -194,10 +194,11 @@ func convInteger(n *node) []*val {
 }
 
 func qlinearConv(n *node) []*val {
-	x, w := n.operand(0), n.operand(3)
+	x, weight := n.operand(0), n.operand(3)
 	if r := n.rank(x); r >= 3 && r <= 5 {
-		if _, attrs, hasPadding := n.convAttrs(x, w); hasPadding {
-			return one(n.op("qlinear_conv", attrs, x, n.operand(1), n.operand(2), w, n.operand(4), n.operand(5), n.operand(6),
+		if _, attrs, hasPadding := n.convAttrs(x, weight); hasPadding {
+			return one(n.op("qlinear_conv", attrs, x, n.operand(1), n.operand(2), weight, n.operand(4),
+				n.operand(5), n.operand(6),
 				n.operand(7), n.operandOrNil(8)))
 		}
 	}
@@ -205,7 +206,7 @@ func qlinearConv(n *node) []*val {
 	if b := n.operandOrNil(8); b != nil {
 		bias = n.cast(b, tensor.Float64)
 	}
-	y := n.integerConv(x, w, n.operand(2), n.operand(5), bias)
+	y := n.integerConv(x, weight, n.operand(2), n.operand(5), bias)
 	scale := n.op("mul", nil, n.cast(n.asScalar(n.operand(1)), tensor.Float64),
 		n.cast(n.alongChannel(n.operand(4), y), tensor.Float64))
 	scale = n.op("div", nil, scale, n.cast(n.asScalar(n.operand(6)), tensor.Float64))

@@ -27,8 +27,8 @@ func (n *node) reshapeTo(x, shape *val, keepZero bool) *val {
 		if !keepZero {
 			n.keepZeros(x, list)
 		}
-		if y := n.asGroupNorm(x, list); y != nil {
-			return y
+		if normalized := n.asGroupNorm(x, list); normalized != nil {
+			return normalized
 		}
 		if attr := n.reshapeAttr(list); attr != nil {
 			return n.reshapeBy(x, attr)
@@ -39,11 +39,11 @@ func (n *node) reshapeTo(x, shape *val, keepZero bool) *val {
 		xShape := n.resizeVector(n.shapeVector(x), n.rank(x), length, true, 0)
 		shape = n.op("where", nil, n.op("eq", nil, shape, 0), xShape, shape)
 	}
-	y := n.op("reshape", graph.Attrs{"shape": n.vectorAttr(shape)}, x).withRank(length)
+	normalized := n.op("reshape", graph.Attrs{"shape": n.vectorAttr(shape)}, x).withRank(length)
 	if sizes != nil {
-		y.outline.Sizes = sizes
+		normalized.outline.Sizes = sizes
 	}
-	return y
+	return normalized
 }
 
 // keepZeros replaces zeros of a shape by the operand's sizes.
@@ -63,17 +63,18 @@ func (n *node) keepZeros(x *val, list []sym.Int) {
 // depend on data, or if a -1 would be ambiguous because another size may be 0, the result is nil.
 func (n *node) reshapeAttr(list []sym.Int) []any {
 	attr, unknownCount := make([]any, len(list)), 0
-	for i, s := range list {
+	for i, size := range list {
 		var ok bool
-		if attr[i], ok = n.intAttr(s); !ok {
+		if attr[i], ok = n.intAttr(size); !ok {
 			attr[i] = -1
 		}
 		if attr[i] == -1 {
 			unknownCount++
 		}
 	}
-	for i, s := range list {
-		if unknownCount > 1 || unknownCount == 1 && attr[i] != -1 && !positive(s) && !slices.ContainsFunc(list, isMinusOne) {
+	for i, size := range list {
+		if unknownCount > 1 || unknownCount == 1 && attr[i] != -1 && !positive(size) &&
+			!slices.ContainsFunc(list, isMinusOne) {
 			return nil
 		}
 	}
@@ -85,13 +86,13 @@ func isMinusOne(s sym.Int) bool { return s.Same(sym.Of(-1)) }
 
 // integers returns the elements of an integer tensor as expressions. It returns nil if an element has no expression.
 func (n *node) integers(x *val) []sym.Int {
-	e := n.elementsOf(x, false)
-	if e == nil || !e.dtype.IsIntegral(false) {
+	elements := n.elementsOf(x, false)
+	if elements == nil || !elements.dtype.IsIntegral(false) {
 		return nil
 	}
-	list := make([]sym.Int, len(e.list))
+	list := make([]sym.Int, len(elements.list))
 	for i := range list {
-		list[i] = e.list[i].numerator
+		list[i] = elements.list[i].numerator
 	}
 	return list
 }

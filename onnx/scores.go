@@ -45,7 +45,7 @@ func (n *node) softmaxZero(x *val) *val {
 // erfinv is approximated (S. Winitzki, A handy approximation for the error function and its inverse, 2008).
 func (n *node) probit(x *val) *val {
 	const a = 0.147
-	d := x.dtype()
+	dtype := x.dtype()
 	// In float64, because root - v (below) loses digits by cancellation for y near 0.
 	y := n.op("sub", nil, n.op("mul", nil, n.cast(x, tensor.Float64), 2.0), 1.0)
 	log := n.op("log", nil, n.op("mul", nil, n.op("rsub", nil, y, 1.0), n.op("add", nil, y, 1.0)))
@@ -53,5 +53,5 @@ func (n *node) probit(x *val) *val {
 	root := n.op("sqrt", nil, n.op("sub", nil, n.op("mul", nil, v, v), n.op("div", nil, log, a)))
 	magnitude := n.op("sqrt", nil, n.op("sub", nil, root, v))
 	signed := n.op("where", nil, n.op("lt", nil, y, 0.0), n.op("neg", nil, magnitude), magnitude)
-	return n.cast(n.op("mul", nil, signed, 1.41421356), d)
+	return n.cast(n.op("mul", nil, signed, 1.41421356), dtype)
 }

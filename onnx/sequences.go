@@ -119,15 +119,15 @@ func splitToSequence(n *node) []*val {
 	}
 	var sizes []int
 	drop := false
-	switch p := n.operandOrNil(1); {
-	case p == nil:
+	switch parts := n.operandOrNil(1); {
+	case parts == nil:
 		if length := n.sizes(x)[axis]; length < 0 || length > maxUnrolled {
 			return one(n.packedSplit(x, axis, n.flag("keepdims", true)).val())
 		}
 		length := n.knownSize(x, axis)
 		sizes = slices.Repeat([]int{1}, length)
 		drop = !n.flag("keepdims", true)
-	case p.data != nil && p.data.Rank() == 0:
+	case parts.data != nil && parts.data.Rank() == 0:
 		size, length := n.list(1)[0], n.knownSize(x, axis)
 		if size < 1 || length/size > maxUnrolled {
 			n.failf("parts of %d elements are not supported", size)
@@ -135,8 +135,8 @@ func splitToSequence(n *node) []*val {
 		for remaining := length; remaining > 0; remaining -= size {
 			sizes = append(sizes, min(size, remaining))
 		}
-	case p.data == nil && n.lengthOf(p) >= 0 && p.meta().Rank() == 1:
-		return one(sequence(n.splitComputed(x, p, axis, n.lengthOf(p))))
+	case parts.data == nil && n.lengthOf(parts) >= 0 && parts.meta().Rank() == 1:
+		return one(sequence(n.splitComputed(x, parts, axis, n.lengthOf(parts))))
 	default:
 		sizes = n.list(1)
 	}

@@ -60,8 +60,8 @@ func squeeze(n *node) []*val {
 	x := n.operand(0)
 	list, hasAxes := n.ints("axes")
 	if n.opset >= 13 && n.hasOperand(1) {
-		if a := n.operand(1); a.data == nil {
-			return one(n.squeezeComputed(x, a))
+		if axes := n.operand(1); axes.data == nil {
+			return one(n.squeezeComputed(x, axes))
 		}
 		list, hasAxes = n.list(1), true
 	}
@@ -71,9 +71,9 @@ func squeeze(n *node) []*val {
 	rank := n.rank(x)
 	list = n.axes(list, rank)
 	if !x.isDynamic() {
-		for _, a := range list {
-			if s := n.sizes(x)[a]; s != 1 && s >= 0 {
-				n.failf("dimension %d has size %d, not 1", a, s)
+		for _, axes := range list {
+			if s := n.sizes(x)[axes]; s != 1 && s >= 0 {
+				n.failf("dimension %d has size %d, not 1", axes, s)
 			}
 		}
 	}
@@ -84,8 +84,8 @@ func unsqueeze(n *node) []*val {
 	x := n.operand(0)
 	list, _ := n.ints("axes")
 	if n.opset >= 13 {
-		if a := n.operand(1); a.data == nil {
-			return one(n.unsqueezeComputed(x, a))
+		if axes := n.operand(1); axes.data == nil {
+			return one(n.unsqueezeComputed(x, axes))
 		}
 		list = n.list(1)
 	}
@@ -95,8 +95,8 @@ func unsqueeze(n *node) []*val {
 	}
 	list = n.axes(list, rank)
 	sorted.Ints(list)
-	for i, a := range list {
-		x = n.op("unsqueeze", graph.Attrs{"dim": a}, x).withRank(rank - len(list) + i + 1)
+	for i, axes := range list {
+		x = n.op("unsqueeze", graph.Attrs{"dim": axes}, x).withRank(rank - len(list) + i + 1)
 	}
 	return one(x)
 }
@@ -279,12 +279,13 @@ func (n *node) sliceAxis(x, axisOperand, stepOperand, start, end *val) *val {
 		count = 0
 	}
 	lowest := max(0, first+(count-1)*step)
-	y := n.op("slice", graph.Attrs{"dim": axis, "start": lowest, "end": lowest + max(0, (count-1)*-step+1), "step": -step},
+	sliced := n.op("slice", graph.Attrs{"dim": axis, "start": lowest,
+		"end": lowest + max(0, (count-1)*-step+1), "step": -step},
 		x)
 	if count == 0 {
-		y = n.op("slice", graph.Attrs{"dim": axis, "start": 0, "end": 0}, x)
+		sliced = n.op("slice", graph.Attrs{"dim": axis, "start": 0, "end": 0}, x)
 	}
-	return n.op("flip", graph.Attrs{"dims": []int{axis}}, y)
+	return n.op("flip", graph.Attrs{"dims": []int{axis}}, sliced)
 }
 
 // gather selects slices by an index of any shape.

@@ -35,12 +35,12 @@ type symElement struct {
 const maxElements = 256
 
 // valueOf returns a value with the given elements. It is a constant if all elements are numbers.
-func valueOf(e *symElements) *val {
-	data := tensor.Zeros(e.dtype, e.shape...)
-	for i, x := range e.list {
-		s, ok := x.number(e.dtype)
+func valueOf(elements *symElements) *val {
+	data := tensor.Zeros(elements.dtype, elements.shape...)
+	for i, x := range elements.list {
+		s, ok := x.number(elements.dtype)
 		if !ok {
-			return &val{elements: e}
+			return &val{elements: elements}
 		}
 		data.SetFlat(i, s)
 	}
@@ -82,33 +82,33 @@ func (n *node) elementsOf(x *val, newSymbols bool) *symElements {
 	case !newSymbols || x.dtype() != tensor.Int64 || !n.isStatic(x) || x.meta().Numel() > maxElements:
 		return nil
 	}
-	e := &symElements{dtype: x.dtype(), shape: x.meta().Shape, list: make([]symElement, x.meta().Numel())}
-	for i := range e.list {
-		e.list[i].numerator = n.newUnknown(math.MinInt)
+	elements := &symElements{dtype: x.dtype(), shape: x.meta().Shape, list: make([]symElement, x.meta().Numel())}
+	for i := range elements.list {
+		elements.list[i].numerator = n.newUnknown(math.MinInt)
 	}
-	e.addToGraph = func() *val { return x }
-	x.elements = e
-	return e
+	elements.addToGraph = func() *val { return x }
+	x.elements = elements
+	return elements
 }
 
 func elementsOfData(t *tensor.Tensor) *symElements {
 	if t.Numel() > maxElements {
 		return nil
 	}
-	e := &symElements{dtype: t.DType, shape: t.Shape, list: make([]symElement, t.Numel())}
-	for i := range e.list {
-		s := t.At(indexAt(t.Shape, i)...)
+	elements := &symElements{dtype: t.DType, shape: t.Shape, list: make([]symElement, t.Numel())}
+	for i := range elements.list {
+		scalar := t.At(indexAt(t.Shape, i)...)
 		switch {
 		case t.DType == tensor.Bool:
-			e.list[i].condition = sym.Truth(s.Int() != 0)
+			elements.list[i].condition = sym.Truth(scalar.Int() != 0)
 		case t.DType.IsFloat():
 			var ok bool
-			if e.list[i], ok = fraction(s.Float()); !ok {
+			if elements.list[i], ok = fraction(scalar.Float()); !ok {
 				return nil
 			}
 		default:
-			e.list[i].numerator = sym.Of(int(s.Int()))
+			elements.list[i].numerator = sym.Of(int(scalar.Int()))
 		}
 	}
-	return e
+	return elements
 }

@@ -27,12 +27,12 @@ type rowValue struct {
 
 // result returns result i at position k of the row. It returns false if the result has no symbolic form.
 func (e *evaluation) result(i, k int) (symElement, bool) {
-	o := e.code.Out[i]
-	x := e.at(o.Re, k)
-	if dtype := e.code.Insts[o.Re].DType; o.Im != expr.None {
+	output := e.code.Out[i]
+	x := e.at(output.Re, k)
+	if dtype := e.code.Insts[output.Re].DType; output.Im != expr.None {
 		e.failed = true
-	} else if dtype != o.DType {
-		x = e.convert(dtype, o.DType, x)
+	} else if dtype != output.DType {
+		x = e.convert(dtype, output.DType, x)
 	}
 	return x, !e.failed
 }

@@ -95,7 +95,7 @@ func (im *importer) excludeUnrealistic(c sym.Bool) bool {
 	for limit := 1 << 24; limit >= 1<<16; limit >>= 4 {
 		env := sym.NewEnv()
 		var names []string
-		b, err := sym.ParseBool(c.String(), func(name string) (sym.Int, bool) {
+		condition, err := sym.ParseBool(c.String(), func(name string) (sym.Int, bool) {
 			if _, ok := im.symbols[name]; !ok {
 				return sym.Int{}, false
 			}
@@ -106,7 +106,7 @@ func (im *importer) excludeUnrealistic(c sym.Bool) bool {
 		if err != nil {
 			return false // c depends on data
 		}
-		if holds, known := b.Known(); holds || !known {
+		if holds, known := condition.Known(); holds || !known {
 			continue
 		}
 		for _, name := range names {
@@ -161,27 +161,27 @@ func (e *evaluation) float(op expr.Op, dtype tensor.DType, x []symElement) symEl
 	}
 	// left and right are the numerators of a and b over a common denominator.
 	left, right := a.numerator.Mul(sym.Of(b.denominator)), b.numerator.Mul(sym.Of(a.denominator))
-	y := symElement{denominator: a.denominator * b.denominator, exact: slices.Concat(a.exact, b.exact)}
+	result := symElement{denominator: a.denominator * b.denominator, exact: slices.Concat(a.exact, b.exact)}
 	switch op {
 	case expr.Add:
-		y.numerator = left.Add(right)
+		result.numerator = left.Add(right)
 	case expr.Sub:
-		y.numerator = left.Sub(right)
+		result.numerator = left.Sub(right)
 	case expr.Mul:
-		y.numerator = a.numerator.Mul(b.numerator)
+		result.numerator = a.numerator.Mul(b.numerator)
 	case expr.Div:
 		return e.quotient(dtype, a, b)
 	case expr.Neg:
 		a.numerator = a.numerator.Neg()
 		return a
 	case expr.Eq, expr.Ne, expr.Lt, expr.Le:
-		e.node.applyLimits(y)
+		e.node.applyLimits(result)
 		return symElement{condition: compareInts(op, left, right)}
 	default:
 		return e.fail()
 	}
-	y = y.reduced()
-	return e.withExact(y, y.numerator, dtype)
+	result = result.reduced()
+	return e.withExact(result, result.numerator, dtype)
 }
 
 // withExact is [symElement.withExact]; the evaluation fails instead of returning false.
@@ -202,13 +202,13 @@ func (e *evaluation) quotient(dtype tensor.DType, a, b symElement) symElement {
 	if !isNumber || divisor <= 0 || divisor > maxDenominator {
 		return e.fail()
 	}
-	z := symElement{numerator: a.numerator.Mul(sym.Of(b.denominator)), denominator: a.denominator * divisor,
+	result := symElement{numerator: a.numerator.Mul(sym.Of(b.denominator)), denominator: a.denominator * divisor,
 		exact: a.exact}
-	z = z.reduced()
-	if z.rounded = z.denominator&(z.denominator-1) != 0; z.rounded {
-		return e.withExact(z, z.numerator.Add(sym.Of(z.denominator)), dtype)
+	result = result.reduced()
+	if result.rounded = result.denominator&(result.denominator-1) != 0; result.rounded {
+		return e.withExact(result, result.numerator.Add(sym.Of(result.denominator)), dtype)
 	}
-	return e.withExact(z, z.numerator, dtype)
+	return e.withExact(result, result.numerator, dtype)
 }
 
 // round rounds a fraction to an integer, by Floor, Ceil or Trunc.

@@ -29,23 +29,24 @@ func (n *node) applySymbolic(op *graph.Op, attrs graph.Attrs, operands []any) []
 	if !slices.ContainsFunc(operands, isComputed) {
 		return nil
 	}
-	c := &computation{node: n, op: op, attrs: attrs, operands: operands, in: make([]*symElements, len(operands))}
+	computed := &computation{node: n, op: op, attrs: attrs, operands: operands,
+		in: make([]*symElements, len(operands))}
 	args := make([]graph.Arg, len(operands))
-	for i, a := range operands {
-		if x, ok := a.(*val); a == nil || ok && x == nil {
+	for i, operand := range operands {
+		if x, ok := operand.(*val); operand == nil || ok && x == nil {
 			continue
 		}
-		if c.in[i] = n.operandElements(op, i, a); c.in[i] == nil {
+		if computed.in[i] = n.operandElements(op, i, operand); computed.in[i] == nil {
 			return nil
 		}
-		meta := tensor.New(c.in[i].dtype, c.in[i].shape...)
+		meta := tensor.New(computed.in[i].dtype, computed.in[i].shape...)
 		args[i] = graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Name: "operand", Meta: meta, Type: meta.Type()}}
-		if s, ok := tensor.ScalarOf(a); ok {
+		if s, ok := tensor.ScalarOf(operand); ok {
 			args[i] = graph.Arg{Kind: graph.NumberArg, Number: s}
 		}
 	}
 	var res []graph.Result
-	if c.call, res = n.inferCall(op, attrs, args); res == nil {
+	if computed.call, res = n.inferCall(op, attrs, args); res == nil {
 		return nil
 	}
 	for _, r := range res {
@@ -53,11 +54,11 @@ func (n *node) applySymbolic(op *graph.Op, attrs graph.Attrs, operands []any) []
 			return nil
 		}
 	}
-	c.out = slices.Clone(res)
-	if c.isSelection() {
-		return c.results(c.evalSelection())
+	computed.out = slices.Clone(res)
+	if computed.isSelection() {
+		return computed.results(computed.evalSelection())
 	}
-	return c.results(c.evalExpression())
+	return computed.results(computed.evalExpression())
 }
 
 // isComputed reports whether an operand has symbolic elements.
@@ -125,17 +126,18 @@ func (c *computation) evalSelection() [][]symElement {
 	var all []symElement
 	dtype := tensor.Invalid
 	positions, shiftedPositions := make([]any, len(c.in)), make([]any, len(c.in))
-	for i, e := range c.in {
+	for i, elements := range c.in {
 		switch {
-		case e == nil:
+		case elements == nil:
 		case isIndex(c.op, i):
 			positions[i], shiftedPositions[i] = c.operands[i], c.operands[i]
-		case dtype != tensor.Invalid && dtype != e.dtype:
+		case dtype != tensor.Invalid && dtype != elements.dtype:
 			return nil // the op converts elements
 		default:
-			dtype = e.dtype
-			positions[i], shiftedPositions[i] = countFrom(len(all), e.shape), countFrom(len(all)+shift, e.shape)
-			all = append(all, e.list...)
+			dtype = elements.dtype
+			positions[i], shiftedPositions[i] = countFrom(len(all), elements.shape),
+				countFrom(len(all)+shift, elements.shape)
+			all = append(all, elements.list...)
 		}
 	}
 	results := c.node.foldConstants(c.op, c.attrs, positions)
@@ -145,15 +147,15 @@ func (c *computation) evalSelection() [][]symElement {
 	}
 	lists := make([][]symElement, len(c.out))
 	for i := range c.out {
-		d, t := c.out[i].Type.DType, results[i].data
-		constants := elementsOfData(t)
-		for k := range t.Numel() {
-			index := indexAt(t.Shape, k)
-			p, q := t.At(index...).Int(), shiftedResults[i].data.At(index...).Int()
+		d, data := c.out[i].Type.DType, results[i].data
+		constants := elementsOfData(data)
+		for k := range data.Numel() {
+			index := indexAt(data.Shape, k)
+			p, q := data.At(index...).Int(), shiftedResults[i].data.At(index...).Int()
 			switch {
 			case q == p+shift && d == dtype:
 				lists[i] = append(lists[i], all[p])
-			case q == p && d == t.DType && constants != nil:
+			case q == p && d == data.DType && constants != nil:
 				lists[i] = append(lists[i], constants.list[k])
 			default:
 				return nil
@@ -180,9 +182,9 @@ func (c *computation) evalExpression() [][]symElement {
 	code, err := c.expression()
 	if rows := c.rows(); rows != nil {
 		code, folded, row = rows.Code, rows.Mask, slices.Clone(c.in[0].shape)
-		for d := range row {
-			if !folded[d] {
-				row[d] = 1
+		for dim := range row {
+			if !folded[dim] {
+				row[dim] = 1
 			}
 		}
 	}
@@ -195,17 +197,17 @@ func (c *computation) evalExpression() [][]symElement {
 		lists[i] = make([]symElement, tensor.Numel(shape))
 		for k := range lists[i] {
 			first := indexAt(shape, k)
-			for d := range folded {
-				if folded[d] && len(shape) < len(folded) {
-					first = slices.Insert(first, d, 0)
+			for dim := range folded {
+				if folded[dim] && len(shape) < len(folded) {
+					first = slices.Insert(first, dim, 0)
 				}
 			}
 			e := &evaluation{node: c.node, code: code, rowLength: tensor.Numel(row), computed: map[rowValue]symElement{},
 				load: func(operand, k int) symElement {
 					index := indexAt(row, k)
-					for d := range index {
-						if !folded[d] {
-							index[d] = first[d]
+					for dim := range index {
+						if !folded[dim] {
+							index[dim] = first[dim]
 						}
 					}
 					return in[operand].list[broadcastAt(in[operand].shape, index)]

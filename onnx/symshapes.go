@@ -28,14 +28,14 @@ var hints = []struct{ first, step int }{{2, 0}, {16, 0}, {224, 0}, {16, 1}, {224
 func (im *importer) bindHints(first, step int) error {
 	im.graph.Symbols = map[string]graph.Bounds{}
 	im.hints = map[string]int{}
-	for _, v := range im.model.proto.Graph.Input {
-		shape := v.Shape()
+	for _, declared := range im.model.proto.Graph.Input {
+		shape := declared.Shape()
 		if shape == nil {
 			continue
 		}
-		dims, err := im.dims(v.Name, shape)
+		dims, err := im.dims(declared.Name, shape)
 		if err != nil {
-			return fmt.Errorf("input %q: %w", v.Name, err)
+			return fmt.Errorf("input %q: %w", declared.Name, err)
 		}
 		for _, d := range dims {
 			for _, symbol := range symbolsOf(d) {
@@ -46,7 +46,7 @@ func (im *importer) bindHints(first, step int) error {
 				im.graph.Symbols[symbol], im.hints[symbol] = im.model.bounds(symbol), n
 				s, err := im.env.Symbol(symbol, 0, math.MaxInt, n)
 				if err != nil {
-					return fmt.Errorf("input %q: %w", v.Name, err)
+					return fmt.Errorf("input %q: %w", declared.Name, err)
 				}
 				im.symbols[symbol] = s
 			}
@@ -157,12 +157,12 @@ func numericSizes(shape []sym.Int) []int {
 
 // shape returns the shape of x as numbers. It fails if a size is symbolic.
 func (n *node) shape(x *val) []int {
-	s := n.sizes(x)
-	if slices.Contains(s, -1) {
+	sizes := n.sizes(x)
+	if slices.Contains(sizes, -1) {
 		n.failf("the shape of %q must be known before the graph runs: give the model's symbolic sizes (%s)", x.name,
 			n.symbolNames())
 	}
-	return s
+	return sizes
 }
 
 // symbolNames lists the symbols of the graph for errors.
@@ -170,12 +170,12 @@ func (n *node) symbolNames() string { return strings.Join(sorted.Keys(n.graph.Sy
 
 // knownSize returns one size of x as a number. It fails if the size is symbolic.
 func (n *node) knownSize(x *val, i int) int {
-	s := n.sizes(x)
-	if i >= len(s) || s[i] < 0 {
+	sizes := n.sizes(x)
+	if i >= len(sizes) || sizes[i] < 0 {
 		n.failf("size %d of %q must be known before the graph runs: give the model's symbolic sizes (%s)", i, x.name,
 			n.symbolNames())
 	}
-	return s[i]
+	return sizes[i]
 }
 
 // isStatic reports whether all sizes of x are numbers, independent of symbols and data.
@@ -231,16 +231,17 @@ func (im *importer) inferShapes(vals []*graph.Value, attrs graph.Attrs) {
 		}
 		return paths.addPath(vals, res)
 	})
-	needsNumber := func(c inferencePath) bool {
-		return errors.Is(c.Err, sym.ErrNumber) && !im.excludeUnrealistic(c.If)
+	needsNumber := func(path inferencePath) bool {
+		return errors.Is(path.Err, sym.ErrNumber) && !im.excludeUnrealistic(path.If)
 	}
 	if slices.ContainsFunc(cases, needsNumber) {
 		err = sym.ErrNumber
 	}
-	cases = slices.DeleteFunc(cases, func(c inferencePath) bool { return c.Err != nil }) // sizes that the op rejects
+	isRejected := func(path inferencePath) bool { return path.Err != nil } // at these sizes, the op is invalid
+	cases = slices.DeleteFunc(cases, isRejected)
 	sizeIndex := 0
-	for _, v := range vals {
-		shape := make([]sym.Int, v.Meta.Rank())
+	for _, value := range vals {
+		shape := make([]sym.Int, value.Meta.Rank())
 		for k := range shape {
 			if shape[k] = sym.Of(-1); err == nil && len(cases) > 0 {
 				shape[k] = paths.mergedSize(cases, sizeIndex)
@@ -250,8 +251,8 @@ func (im *importer) inferShapes(vals []*graph.Value, attrs graph.Attrs) {
 			}
 			sizeIndex++
 		}
-		if !slices.Equal(numericSizes(shape), v.Meta.Shape) {
-			im.shapes[v] = shape
+		if !slices.Equal(numericSizes(shape), value.Meta.Shape) {
+			im.shapes[value] = shape
 		}
 	}
 }
@@ -273,18 +274,18 @@ func (paths *pathSizes) addPath(vals []*graph.Value, res []graph.Result) ([]int,
 		if len(res) != len(vals) || len(res[i].Type.Shape) != v.Meta.Rank() {
 			return nil, errRank
 		}
-		for _, s := range res[i].Type.Shape {
+		for _, size := range res[i].Type.Shape {
 			sizeIndex := len(indices)
 			if sizeIndex == len(paths.sizes) {
 				paths.sizes = append(paths.sizes, nil)
 			}
 			pathIndex := slices.IndexFunc(paths.sizes[sizeIndex], func(o sym.Int) bool {
-				same, known := o.Eq(s).Known()
+				same, known := o.Eq(size).Known()
 				return same && known
 			})
 			if pathIndex < 0 {
 				pathIndex = len(paths.sizes[sizeIndex])
-				paths.sizes[sizeIndex] = append(paths.sizes[sizeIndex], s)
+				paths.sizes[sizeIndex] = append(paths.sizes[sizeIndex], size)
 			}
 			indices = append(indices, pathIndex)
 		}
@@ -297,15 +298,15 @@ func (paths *pathSizes) addPath(vals []*graph.Value, res []graph.Result) ([]int,
 func (paths *pathSizes) mergedSize(cases []inferencePath, sizeIndex int) sym.Int {
 	last := cases[len(cases)-1].Value[sizeIndex]
 	size, distinct := paths.sizes[sizeIndex][last], 0
-	for _, c := range slices.Backward(cases[:len(cases)-1]) {
-		if c.Value[sizeIndex] == last {
+	for _, path := range slices.Backward(cases[:len(cases)-1]) {
+		if path.Value[sizeIndex] == last {
 			continue
 		}
-		last = c.Value[sizeIndex]
+		last = path.Value[sizeIndex]
 		if distinct++; distinct > 2 {
 			return sym.Of(-1)
 		}
-		size = sym.Where(c.If, paths.sizes[sizeIndex][last], size)
+		size = sym.Where(path.If, paths.sizes[sizeIndex][last], size)
 	}
 	if size.Size() > maxSize {
 		return sym.Of(-1)
@@ -327,18 +328,18 @@ func (n *node) outline(out []*val, op *graph.Op, attrs graph.Attrs, operands []a
 }
 
 func (n *node) outlines(op *graph.Op, attrs graph.Attrs, operands []any) []graph.Outline {
-	in := make([]graph.OutlinedArg, len(operands))
-	for i, a := range operands {
-		x, ok := a.(*val)
+	args := make([]graph.OutlinedArg, len(operands))
+	for i, operand := range operands {
+		x, ok := operand.(*val)
 		switch {
-		case !ok && a == nil || ok && x == nil:
+		case !ok && operand == nil || ok && x == nil:
 		case !ok:
-			in[i].Arg, _, _ = inferenceArg(a)
+			args[i].Arg, _, _ = inferenceArg(operand)
 		default:
-			in[i] = n.outlined(x)
+			args[i] = n.outlined(x)
 		}
 	}
-	return op.Outline(in, attrs, n.refElements, n.symbols)
+	return op.Outline(args, attrs, n.refElements, n.symbols)
 }
 
 // outlined returns the properties of an operand that are known for all sizes.

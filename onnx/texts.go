@@ -22,15 +22,15 @@ type texts struct {
 
 // code returns the code of a string, and adds the string to the list if necessary.
 func (t *texts) code(s string) int {
-	if c, ok := t.codes[s]; ok {
-		return c
+	if known, ok := t.codes[s]; ok {
+		return known
 	}
 	if t.codes == nil {
 		t.codes = map[string]int{}
 	}
-	c := len(t.list)
-	t.codes[s], t.list = c, append(t.list, s)
-	return c
+	known := len(t.list)
+	t.codes[s], t.list = known, append(t.list, s)
+	return known
 }
 
 // decodeTexts returns a weight of strings as codes.
@@ -110,25 +110,25 @@ func (im *importer) label(name string, l graph.Labels) {
 }
 
 // addMapInput adds an input that is a map as two inputs: the keys and the values, vectors of the same unknown size.
-func (im *importer) addMapInput(in *pb.ValueInfoProto, t *pb.MapType) (*val, error) {
+func (im *importer) addMapInput(declared *pb.ValueInfoProto, mapType *pb.MapType) (*val, error) {
 	part := func(suffix string, kind int32) (*val, error) {
-		size := fmt.Sprintf("%s_size", in.Name)
+		size := fmt.Sprintf("%s_size", declared.Name)
 		dim := &pb.Dimension{DimParam: size}
 		p := &pb.TypeProto{TensorType: &pb.TensorType{ElemType: kind, Shape: &pb.TensorShapeProto{Dim: []*pb.Dimension{dim}}}}
-		return im.addModelInput(&pb.ValueInfoProto{Name: in.Name + suffix, Type: p})
+		return im.addModelInput(&pb.ValueInfoProto{Name: declared.Name + suffix, Type: p})
 	}
-	if t.ValueType == nil || t.ValueType.TensorType == nil {
+	if mapType.ValueType == nil || mapType.ValueType.TensorType == nil {
 		return nil, fmt.Errorf("a map without a type of its values is not supported")
 	}
-	keys, err := part(".keys", t.KeyType)
+	keys, err := part(".keys", mapType.KeyType)
 	if err != nil {
 		return nil, err
 	}
-	values, err := part(".values", t.ValueType.TensorType.ElemType)
+	values, err := part(".values", mapType.ValueType.TensorType.ElemType)
 	if err != nil {
 		return nil, err
 	}
-	return &val{name: in.Name, kind: mapKind, members: []*val{keys, values}}, nil
+	return &val{name: declared.Name, kind: mapKind, members: []*val{keys, values}}, nil
 }
 
 // constantTexts returns the value of a Constant of strings.

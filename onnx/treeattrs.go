@@ -43,35 +43,35 @@ func (n *node) checkLength(name string, length, want int) {
 func (n *node) nodeLists() *nodeLists {
 	trees, _ := n.ints("nodes_treeids")
 	count := len(trees)
-	l := &nodeLists{n: n, keys: make([]nodeKey, count), index: make(map[nodeKey]int, count),
+	lists := &nodeLists{n: n, keys: make([]nodeKey, count), index: make(map[nodeKey]int, count),
 		yes: n.listOf("nodes_truenodeids", count), no: n.listOf("nodes_falsenodeids", count),
 		features: n.listOf("nodes_featureids", count), values: n.floatsOrTensor("nodes_values"), refs: make([]treeRef, count)}
-	l.modes, _ = n.strings("nodes_modes")
-	n.checkLength("nodes_values", len(l.values), count)
-	n.checkLength("nodes_modes", len(l.modes), count)
-	if l.nanIsYes, _ = n.ints("nodes_missing_value_tracks_true"); len(l.nanIsYes) > 0 {
-		n.checkLength("nodes_missing_value_tracks_true", len(l.nanIsYes), count)
+	lists.modes, _ = n.strings("nodes_modes")
+	n.checkLength("nodes_values", len(lists.values), count)
+	n.checkLength("nodes_modes", len(lists.modes), count)
+	if lists.nanIsYes, _ = n.ints("nodes_missing_value_tracks_true"); len(lists.nanIsYes) > 0 {
+		n.checkLength("nodes_missing_value_tracks_true", len(lists.nanIsYes), count)
 	}
 	for i, id := range n.listOf("nodes_nodeids", count) {
-		l.keys[i] = nodeKey{trees[i], id}
-		if _, twice := l.index[l.keys[i]]; twice {
-			n.failf("%v is defined twice", l.keys[i])
+		lists.keys[i] = nodeKey{trees[i], id}
+		if _, twice := lists.index[lists.keys[i]]; twice {
+			n.failf("%v is defined twice", lists.keys[i])
 		}
-		l.index[l.keys[i]] = i
+		lists.index[lists.keys[i]] = i
 	}
-	return l
+	return lists
 }
 
 // ensemble returns the trees, without weights.
 func (l *nodeLists) ensemble() *treeEnsemble {
-	e, keys := &treeEnsemble{}, map[treeRef]nodeKey{}
+	trees, keys := &treeEnsemble{}, map[treeRef]nodeKey{}
 	for i, mode := range l.modes {
 		if mode == "LEAF" {
-			l.refs[i] = ^treeRef(len(e.leaves))
-			e.leaves = append(e.leaves, nil)
+			l.refs[i] = ^treeRef(len(trees.leaves))
+			trees.leaves = append(trees.leaves, nil)
 		} else {
-			l.refs[i] = treeRef(len(e.branches))
-			e.branches = append(e.branches, treeBranch{})
+			l.refs[i] = treeRef(len(trees.branches))
+			trees.branches = append(trees.branches, treeBranch{})
 		}
 	}
 	isChild := make([]bool, len(l.keys))
@@ -83,7 +83,7 @@ func (l *nodeLists) ensemble() *treeEnsemble {
 		if !ok {
 			l.n.failf("%v has the unknown mode %q", l.keys[i], name)
 		}
-		e.branches[l.refs[i]] = treeBranch{feature: l.features[i], mode: mode, value: l.values[i],
+		trees.branches[l.refs[i]] = treeBranch{feature: l.features[i], mode: mode, value: l.values[i],
 			nanIsYes: len(l.nanIsYes) > 0 && l.nanIsYes[i] != 0, yes: l.child(i, l.yes[i], isChild),
 			no: l.child(i, l.no[i], isChild)}
 	}
@@ -96,7 +96,7 @@ func (l *nodeLists) ensemble() *treeEnsemble {
 			l.n.failf("%v and %v are both roots", l.keys[first], k)
 		}
 		rootOf[k.tree] = i
-		e.roots = append(e.roots, l.refs[i])
+		trees.roots = append(trees.roots, l.refs[i])
 	}
 	for _, k := range l.keys {
 		if _, ok := rootOf[k.tree]; !ok && k.tree != previous {
@@ -104,15 +104,15 @@ func (l *nodeLists) ensemble() *treeEnsemble {
 		}
 		previous = k.tree
 	}
-	e.describe = func(r treeRef) string {
+	trees.describe = func(current treeRef) string {
 		if len(keys) == 0 {
 			for i, ref := range l.refs {
 				keys[ref] = l.keys[i]
 			}
 		}
-		return keys[r].String()
+		return keys[current].String()
 	}
-	return e
+	return trees
 }
 
 // child returns a child of node i, and marks it in isChild.
@@ -157,14 +157,14 @@ func treeEnsembleRegressor(n *node) []*val {
 	l, targets := n.nodeLists(), n.int("n_targets", 1)
 	e := l.ensemble()
 	l.addWeights(e, "target", "target_ids")
-	y := n.evaluate(e, targets, aggregate)
+	scores := n.evaluate(e, targets, aggregate)
 	if base := n.floatsOrTensor("base_values"); len(base) > 0 {
 		if len(base) != 1 {
 			n.checkLength("base_values", len(base), targets)
 		}
-		y = n.op("add", nil, y, n.floatsLike(base, y))
+		scores = n.op("add", nil, scores, n.floatsLike(base, scores))
 	}
-	return one(n.cast(n.postTransform(y, n.text("post_transform", "NONE")), tensor.Float32))
+	return one(n.cast(n.postTransform(scores, n.text("post_transform", "NONE")), tensor.Float32))
 }
 
 // postTransforms has the values of TreeEnsemble's attribute post_transform.
@@ -191,26 +191,26 @@ type splitLists struct {
 }
 
 func (n *node) splitLists() *splitLists {
-	l := &splitLists{n: n}
-	l.features, _ = n.ints("nodes_featureids")
-	count := len(l.features)
-	l.yes, l.no = n.listOf("nodes_truenodeids", count), n.listOf("nodes_falsenodeids", count)
-	l.yesIsLeaf, l.noIsLeaf = n.listOf("nodes_trueleafs", count), n.listOf("nodes_falseleafs", count)
-	if l.nanIsYes, _ = n.ints("nodes_missing_value_tracks_true"); len(l.nanIsYes) > 0 {
-		n.checkLength("nodes_missing_value_tracks_true", len(l.nanIsYes), count)
+	lists := &splitLists{n: n}
+	lists.features, _ = n.ints("nodes_featureids")
+	count := len(lists.features)
+	lists.yes, lists.no = n.listOf("nodes_truenodeids", count), n.listOf("nodes_falsenodeids", count)
+	lists.yesIsLeaf, lists.noIsLeaf = n.listOf("nodes_trueleafs", count), n.listOf("nodes_falseleafs", count)
+	if lists.nanIsYes, _ = n.ints("nodes_missing_value_tracks_true"); len(lists.nanIsYes) > 0 {
+		n.checkLength("nodes_missing_value_tracks_true", len(lists.nanIsYes), count)
 	}
-	for name, list := range map[string]*[]float64{"nodes_splits": &l.values, "leaf_weights": &l.weights,
-		"membership_values": &l.members} {
-		if t := n.tensorAttr(name); t != nil {
-			*list = n.floatsOf(t)
+	for name, list := range map[string]*[]float64{"nodes_splits": &lists.values, "leaf_weights": &lists.weights,
+		"membership_values": &lists.members} {
+		if values := n.tensorAttr(name); values != nil {
+			*list = n.floatsOf(values)
 		}
 	}
-	if t := n.tensorAttr("nodes_modes"); t != nil && t.DType.IsIntegral(false) {
-		l.modes = ints(t)
+	if values := n.tensorAttr("nodes_modes"); values != nil && values.DType.IsIntegral(false) {
+		lists.modes = ints(values)
 	}
-	n.checkLength("nodes_splits", len(l.values), count)
-	n.checkLength("nodes_modes", len(l.modes), count)
-	return l
+	n.checkLength("nodes_splits", len(lists.values), count)
+	n.checkLength("nodes_modes", len(lists.modes), count)
+	return lists
 }
 
 // child returns a child of node i.
@@ -229,36 +229,37 @@ func (l *splitLists) child(i, child, isLeaf int) treeRef {
 }
 
 func (l *splitLists) ensemble() *treeEnsemble {
-	e := &treeEnsemble{branches: make([]treeBranch, len(l.features)), leaves: make([][]leafWeight, len(l.weights))}
-	e.describe = func(r treeRef) string {
-		if r < 0 {
-			return fmt.Sprintf("leaf %d", ^r)
+	trees := &treeEnsemble{branches: make([]treeBranch, len(l.features)),
+		leaves: make([][]leafWeight, len(l.weights))}
+	trees.describe = func(ref treeRef) string {
+		if ref < 0 {
+			return fmt.Sprintf("leaf %d", ^ref)
 		}
-		return fmt.Sprintf("node %d", r)
+		return fmt.Sprintf("node %d", ref)
 	}
 	for i, target := range l.n.listOf("leaf_targetids", len(l.weights)) {
-		e.leaves[i] = []leafWeight{{target, l.weights[i]}}
+		trees.leaves[i] = []leafWeight{{target, l.weights[i]}}
 	}
 	for i, mode := range l.modes {
 		if mode < 0 || mode > int(branchMember) {
 			l.n.failf("node %d has the unknown mode %d", i, mode)
 		}
-		b := &e.branches[i]
-		*b = treeBranch{feature: l.features[i], mode: treeMode(mode), value: l.values[i],
+		branch := &trees.branches[i]
+		*branch = treeBranch{feature: l.features[i], mode: treeMode(mode), value: l.values[i],
 			nanIsYes: len(l.nanIsYes) > 0 && l.nanIsYes[i] != 0, yes: l.child(i, l.yes[i], l.yesIsLeaf[i]),
 			no: l.child(i, l.no[i], l.noIsLeaf[i])}
-		if b.mode == branchMember {
-			b.members, l.members = cutMembers(l.members)
+		if branch.mode == branchMember {
+			branch.members, l.members = cutMembers(l.members)
 		}
 	}
 	roots, _ := l.n.ints("tree_roots")
-	for _, r := range roots {
-		if r < 0 || r >= len(l.features) {
-			l.n.failf("tree_roots has %d, want 0 to %d", r, len(l.features)-1)
+	for _, ref := range roots {
+		if ref < 0 || ref >= len(l.features) {
+			l.n.failf("tree_roots has %d, want 0 to %d", ref, len(l.features)-1)
 		}
-		e.roots = append(e.roots, treeRef(r))
+		trees.roots = append(trees.roots, treeRef(ref))
 	}
-	return e
+	return trees
 }
 
 // cutMembers splits a list in which a NaN ends the members of each branch. It returns the members of the first branch

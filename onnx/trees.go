@@ -57,44 +57,48 @@ type treeEnsemble struct {
 	describe func(r treeRef) string
 }
 
-// operands returns the operands of tree_ensemble after self, for elements of dtype d and a number of targets.
-func (e *treeEnsemble) operands(n *node, d tensor.DType, columns, targets int) []any {
-	f := flatTrees{n: n, ensemble: e, single: d == tensor.Float32, positions: make([]int32, len(e.branches)),
+// operands returns the operands of tree_ensemble after self, for elements of the given dtype. columns is the
+// number of columns of self, or -1 if it is unknown. targets is the number of targets.
+func (e *treeEnsemble) operands(n *node, dtype tensor.DType, columns, targets int) []any {
+	flat := flatTrees{n: n, ensemble: e, single: dtype == tensor.Float32, positions: make([]int32, len(e.branches)),
 		leafPositions: make([]int32, len(e.leaves))}
-	order := f.place()
-	f.features, f.thresholds = make([]int32, f.count), make([]float64, f.count)
-	f.children, f.missing, f.offsets = make([]int32, 2*f.count), make([]int32, f.count), make([]int32, f.count+1)
+	order := flat.place()
+	flat.features, flat.thresholds = make([]int32, flat.count), make([]float64, flat.count)
+	flat.children, flat.missing, flat.offsets = make([]int32, 2*flat.count), make([]int32, flat.count),
+		make([]int32, flat.count+1)
 	hasMissing := false
-	for _, r := range order {
-		if r < 0 {
-			f.addLeaf(r, targets)
+	for _, ref := range order {
+		if ref < 0 {
+			flat.addLeaf(ref, targets)
 			continue
 		}
-		if b := &e.branches[r]; b.feature < 0 || b.feature > math.MaxInt32 || columns >= 0 && b.feature >= columns {
-			n.failf("%s compares feature %d, but operand 0 has %d columns", e.describe(r), b.feature, columns)
+		if branch := &e.branches[ref]; branch.feature < 0 || branch.feature > math.MaxInt32 ||
+			columns >= 0 && branch.feature >= columns {
+			n.failf("%s compares feature %d, but operand 0 has %d columns", e.describe(ref), branch.feature, columns)
 		}
-		f.addBranch(r)
+		flat.addBranch(ref)
 	}
-	for i, next := range f.missing {
-		hasMissing = hasMissing || next != f.children[2*i]
+	for i, next := range flat.missing {
+		hasMissing = hasMissing || next != flat.children[2*i]
 	}
-	for i := range f.count {
-		f.offsets[i+1] = max(f.offsets[i+1], f.offsets[i])
+	for i := range flat.count {
+		flat.offsets[i+1] = max(flat.offsets[i+1], flat.offsets[i])
 	}
 	roots := make([]int32, len(e.roots))
-	for i, r := range e.roots {
-		roots[i] = f.position(r)
+	for i, ref := range e.roots {
+		roots[i] = flat.position(ref)
 	}
 	vector := func(list []int32, shape ...int) *val {
 		return constValue(tensor.Must(tensor.FromSlice(list, shape...)))
 	}
 	floats := func(list []float64) *val {
-		return n.cast(constValue(tensor.Must(tensor.FromSlice(list, len(list)))), d)
+		return n.cast(constValue(tensor.Must(tensor.FromSlice(list, len(list)))), dtype)
 	}
-	out := []any{vector(roots, len(roots)), vector(f.features, f.count), floats(f.thresholds),
-		vector(f.children, f.count, 2), vector(f.offsets, f.count+1), vector(f.targets, len(f.targets)), floats(f.weights)}
+	out := []any{vector(roots, len(roots)), vector(flat.features, flat.count), floats(flat.thresholds),
+		vector(flat.children, flat.count, 2), vector(flat.offsets, flat.count+1),
+		vector(flat.targets, len(flat.targets)), floats(flat.weights)}
 	if hasMissing {
-		out = append(out, vector(f.missing, f.count))
+		out = append(out, vector(flat.missing, flat.count))
 	}
 	return out
 }
@@ -125,22 +129,22 @@ func (f *flatTrees) place() (order []treeRef) {
 	stack := slices.Clone(f.ensemble.roots)
 	slices.Reverse(stack)
 	for len(stack) > 0 {
-		r := stack[len(stack)-1]
+		ref := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
-		if f.position(r) >= 0 {
-			f.n.failf("%s is reached twice: the nodes do not form trees", f.ensemble.describe(r))
+		if f.position(ref) >= 0 {
+			f.n.failf("%s is reached twice: the nodes do not form trees", f.ensemble.describe(ref))
 		}
 		if f.count > math.MaxInt32/4 {
 			f.n.failf("the trees have too many nodes")
 		}
-		order = append(order, r)
-		if r < 0 {
-			f.leafPositions[^r] = int32(f.count) + 1
+		order = append(order, ref)
+		if ref < 0 {
+			f.leafPositions[^ref] = int32(f.count) + 1
 			f.count++
 			continue
 		}
-		f.positions[r] = int32(f.count) + 1
-		b := &f.ensemble.branches[r]
+		f.positions[ref] = int32(f.count) + 1
+		b := &f.ensemble.branches[ref]
 		f.count += b.nodeCount()
 		stack = append(stack, b.no)
 		if b.yes != b.no {
@@ -182,12 +186,12 @@ func (b *treeBranch) nodeCount() int {
 func (b *treeBranch) isNaN() bool { return b.mode != branchMember && b.value != b.value }
 
 // addLeaf adds a leaf as a node whose children are the node itself, so that further steps stay there.
-func (f *flatTrees) addLeaf(r treeRef, targets int) {
-	i := f.position(r)
+func (f *flatTrees) addLeaf(ref treeRef, targets int) {
+	i := f.position(ref)
 	f.set(i, 0, math.NaN(), i, i, i)
-	for _, w := range f.ensemble.leaves[^r] {
+	for _, w := range f.ensemble.leaves[^ref] {
 		if w.target < 0 || w.target >= targets {
-			f.n.failf("%s has a weight for target %d, want 0 to %d", f.ensemble.describe(r), w.target, targets-1)
+			f.n.failf("%s has a weight for target %d, want 0 to %d", f.ensemble.describe(ref), w.target, targets-1)
 		}
 		f.targets, f.weights = append(f.targets, int32(w.target)), append(f.weights, w.weight)
 	}
@@ -202,34 +206,34 @@ func (f *flatTrees) set(i int32, feature int, threshold float64, no, yes, nan in
 
 // addBranch adds the comparisons of a branch.
 func (f *flatTrees) addBranch(r treeRef) {
-	b, i := &f.ensemble.branches[r], f.position(r)
-	yes, no := f.position(b.yes), f.position(b.no)
+	branch, i := &f.ensemble.branches[r], f.position(r)
+	yes, no := f.position(branch.yes), f.position(branch.no)
 	nan := no
-	if b.nanIsYes {
+	if branch.nanIsYes {
 		nan = yes
 	}
-	if b.isNaN() {
-		if b.mode == branchNEQ {
+	if branch.isNaN() {
+		if branch.mode == branchNEQ {
 			no, nan = yes, yes
 		}
-		f.set(i, b.feature, b.value, no, no, nan)
+		f.set(i, branch.feature, branch.value, no, no, nan)
 		return
 	}
-	switch b.mode {
+	switch branch.mode {
 	case branchLEQ:
-		f.set(i, b.feature, f.atMost(b.value), no, yes, nan)
+		f.set(i, branch.feature, f.atMost(branch.value), no, yes, nan)
 	case branchLT:
-		f.set(i, b.feature, f.below(b.value), no, yes, nan)
+		f.set(i, branch.feature, f.below(branch.value), no, yes, nan)
 	case branchGT:
-		f.set(i, b.feature, f.atMost(b.value), yes, no, nan)
+		f.set(i, branch.feature, f.atMost(branch.value), yes, no, nan)
 	case branchGTE:
-		f.set(i, b.feature, f.below(b.value), yes, no, nan)
+		f.set(i, branch.feature, f.below(branch.value), yes, no, nan)
 	case branchEQ:
-		f.addEqual(i, b, b.value, yes, no, nan)
+		f.addEqual(i, branch, branch.value, yes, no, nan)
 	case branchNEQ:
-		f.addEqual(i, b, b.value, no, yes, yes)
+		f.addEqual(i, branch, branch.value, no, yes, yes)
 	case branchMember:
-		f.addMember(i, b, yes, no, nan)
+		f.addMember(i, branch, yes, no, nan)
 	}
 }
 
@@ -251,21 +255,21 @@ func (f *flatTrees) addMember(i int32, b *treeBranch, yes, no, nan int32) {
 		low, high int // the element is at most members[high], and greater than members[low-1]
 	}
 	for stack := []search{{i, 0, len(b.members) - 1}}; len(stack) > 0; {
-		s := stack[len(stack)-1]
+		interval := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
 		toNaN := no
-		if s.at == first {
+		if interval.at == first {
 			toNaN = nan
 		}
-		if s.low == s.high {
-			f.set(s.at, b.feature, f.atMost(b.members[s.low]), no, free, toNaN)
-			f.set(free, b.feature, f.below(b.members[s.low]), yes, no, no)
+		if interval.low == interval.high {
+			f.set(interval.at, b.feature, f.atMost(b.members[interval.low]), no, free, toNaN)
+			f.set(free, b.feature, f.below(b.members[interval.low]), yes, no, no)
 			free++
 			continue
 		}
-		middle := (s.low + s.high) / 2
-		f.set(s.at, b.feature, f.atMost(b.members[middle]), free+1, free, toNaN)
-		stack = append(stack, search{free + 1, middle + 1, s.high}, search{free, s.low, middle})
+		middle := (interval.low + interval.high) / 2
+		f.set(interval.at, b.feature, f.atMost(b.members[middle]), free+1, free, toNaN)
+		stack = append(stack, search{free + 1, middle + 1, interval.high}, search{free, interval.low, middle})
 		free += 2
 	}
 }

@@ -53,13 +53,13 @@ func (k valKind) String() string {
 
 func constValue(t *tensor.Tensor) *val { return &val{data: t} }
 
-func weightValue(p *pb.TensorProto, t *tensor.Tensor) *val {
-	x := constValue(t)
-	if isNarrow(pb.DataType(p.DataType)) {
-		x.narrow = pb.DataType(p.DataType)
+func weightValue(proto *pb.TensorProto, t *tensor.Tensor) *val {
+	weight := constValue(t)
+	if isNarrow(pb.DataType(proto.DataType)) {
+		weight.narrow = pb.DataType(proto.DataType)
 	}
-	x.isText = pb.DataType(p.DataType) == pb.String
-	return x
+	weight.isText = pb.DataType(proto.DataType) == pb.String
+	return weight
 }
 
 // sequence returns a sequence with known members.

@@ -15,14 +15,14 @@ import (
 // [rows, count].
 func (n *node) kernelProducts(name string, vectors []float64, count int, kind string) *val {
 	x := n.cast(n.rows(), tensor.Float64)
-	v := n.matrixLike(name, vectors, count, x)
+	matrix := n.matrixLike(name, vectors, count, x)
 	params := n.floatsOrTensor("kernel_params")
 	if len(params) == 0 {
 		params = []float64{0, 0, 0}
 	}
 	n.checkLength("kernel_params", len(params), 3)
 	gamma, coef0, degree := params[0], params[1], params[2]
-	dot := n.op("linear", nil, x, v)
+	dot := n.op("linear", nil, x, matrix)
 	scaled := func() *val { return n.op("add", nil, n.op("mul", nil, dot, gamma), coef0) }
 	switch kind {
 	case "LINEAR":
@@ -35,7 +35,8 @@ func (n *node) kernelProducts(name string, vectors []float64, count int, kind st
 		squares := func(x *val, keep bool) *val {
 			return n.op("sum", graph.Attrs{"dim": []int{1}, "keepdim": keep}, n.op("mul", nil, x, x))
 		}
-		distance := n.op("sub", nil, n.op("add", nil, squares(x, true), squares(v, false)), n.op("mul", nil, dot, 2.0))
+		distance := n.op("sub", nil, n.op("add", nil, squares(x, true), squares(matrix, false)),
+			n.op("mul", nil, dot, 2.0))
 		return n.op("exp", nil, n.op("mul", nil, n.op("clamp", graph.Attrs{"min": 0.0}, distance), -gamma))
 	}
 	n.failf("kernel_type %q is not supported", kind)
@@ -45,32 +46,33 @@ func (n *node) kernelProducts(name string, vectors []float64, count int, kind st
 func svmRegressor(n *node) []*val {
 	coefficients, rho, kind := n.floatsOrTensor("coefficients"), n.floatsOrTensor("rho"), n.text("kernel_type", "LINEAR")
 	n.checkLength("rho", len(rho), 1)
-	var s *val
+	var scores *val
 	if count := n.int("n_supports", 0); count > 0 {
 		n.checkLength("coefficients", len(coefficients), count)
 		k := n.kernelProducts("support_vectors", n.floatsOrTensor("support_vectors"), count, kind)
-		s = n.op("linear", nil, k, n.reshape(n.floatsLike(coefficients, k), 1, count))
+		scores = n.op("linear", nil, k, n.reshape(n.floatsLike(coefficients, k), 1, count))
 	} else {
-		s = n.kernelProducts("coefficients", coefficients, 1, "LINEAR")
+		scores = n.kernelProducts("coefficients", coefficients, 1, "LINEAR")
 	}
-	s = n.op("add", nil, s, rho[0])
+	scores = n.op("add", nil, scores, rho[0])
 	if n.flag("one_class", false) {
-		s = n.op("where", nil, n.op("gt", nil, s, 0.0), n.floatsLike([]float64{1}, s), n.floatsLike([]float64{-1}, s))
+		scores = n.op("where", nil, n.op("gt", nil, scores, 0.0), n.floatsLike([]float64{1}, scores),
+			n.floatsLike([]float64{-1}, scores))
 	}
-	return one(n.cast(n.postTransform(s, n.text("post_transform", "NONE")), tensor.Float32))
+	return one(n.cast(n.postTransform(scores, n.text("post_transform", "NONE")), tensor.Float32))
 }
 
 func svmClassifier(n *node) []*val {
-	c, post := n.classes("classlabels_strings", "classlabels_ints"), n.text("post_transform", "NONE")
+	classes, post := n.classes("classlabels_strings", "classlabels_ints"), n.text("post_transform", "NONE")
 	coefficients, rho := n.floatsOrTensor("coefficients"), n.floatsOrTensor("rho")
 	counts, _ := n.ints("vectors_per_class")
 	if len(counts) == 0 {
-		return n.linearMachine(c, coefficients, rho, post)
+		return n.linearMachine(classes, coefficients, rho, post)
 	}
-	n.checkLength("vectors_per_class", len(counts), c.count)
-	pairs := c.count * (c.count - 1) / 2
-	if c.count < 2 || c.count > 1<<10 {
-		n.failf("%d classes are not supported", c.count)
+	n.checkLength("vectors_per_class", len(counts), classes.count)
+	pairs := classes.count * (classes.count - 1) / 2
+	if classes.count < 2 || classes.count > 1<<10 {
+		n.failf("%d classes are not supported", classes.count)
 	}
 	total := 0
 	for _, k := range counts {
@@ -78,27 +80,28 @@ func svmClassifier(n *node) []*val {
 			n.failf("vectors_per_class has %d", k)
 		}
 	}
-	n.checkLength("coefficients", len(coefficients), total*(c.count-1))
+	n.checkLength("coefficients", len(coefficients), total*(classes.count-1))
 	n.checkLength("rho", len(rho), pairs)
 	k := n.kernelProducts("support_vectors", n.floatsOrTensor("support_vectors"), total, n.text("kernel_type", "LINEAR"))
-	s := n.op("add", nil, n.op("matmul", nil, k, n.pairWeights(k, coefficients, counts, pairs)), n.floatsLike(rho, k))
-	labels := c.top(n, n.votes(s, c.count))
+	decisions := n.op("add", nil, n.op("matmul", nil, k, n.pairWeights(k, coefficients, counts, pairs)),
+		n.floatsLike(rho, k))
+	labels := classes.top(n, n.votes(decisions, classes.count))
 	a, b := n.floatsOrTensor("prob_a"), n.floatsOrTensor("prob_b")
 	n.checkLength("prob_b", len(b), len(a))
 	switch {
 	case len(a) > 0:
 		n.checkLength("prob_a", len(a), pairs)
-		z := n.op("add", nil, n.op("mul", nil, s, n.floatsLike(a, s)), n.floatsLike(b, s))
+		z := n.op("add", nil, n.op("mul", nil, decisions, n.floatsLike(a, decisions)), n.floatsLike(b, decisions))
 		p := n.op("clamp", graph.Attrs{"min": 1e-7, "max": 1 - 1e-7}, n.op("sigmoid", nil, n.op("neg", nil, z)))
-		s = n.postTransform(n.op("pairwise_probabilities", graph.Attrs{"classes": c.count}, p), post)
-	case c.count > 2:
-		s = n.postTransform(s, post)
+		decisions = n.postTransform(n.op("pairwise_probabilities", graph.Attrs{"classes": classes.count}, p), post)
+	case classes.count > 2:
+		decisions = n.postTransform(decisions, post)
 	case post == "NONE":
-		s = n.bothScores(s, 0, post)
+		decisions = n.bothScores(decisions, 0, post)
 	default:
-		s = n.bothScores(s, 1, post)
+		decisions = n.bothScores(decisions, 1, post)
 	}
-	return []*val{labels, n.cast(s, tensor.Float32)}
+	return []*val{labels, n.cast(decisions, tensor.Float32)}
 }
 
 // linearMachine converts SVMClassifier without support vectors: a score for each class.
@@ -106,22 +109,22 @@ func (n *node) linearMachine(c classes, coefficients, rho []float64, post string
 	if len(rho) == 0 {
 		n.failf("attribute \"rho\" is missing")
 	}
-	s := n.op("add", nil, n.kernelProducts("coefficients", coefficients, c.count, "LINEAR"), rho[0])
-	labels := c.top(n, s)
+	scores := n.op("add", nil, n.kernelProducts("coefficients", coefficients, c.count, "LINEAR"), rho[0])
+	labels := c.top(n, scores)
 	if c.count == 2 {
 		nonNegative := true
 		for _, w := range coefficients {
 			nonNegative = nonNegative && w >= 0
 		}
-		most := n.op("amax", graph.Attrs{"dim": []int{1}}, s)
+		most := n.op("amax", graph.Attrs{"dim": []int{1}}, scores)
 		isSecond := n.op("gt", nil, most, 0.0)
 		if nonNegative {
 			isSecond = n.op("ge", nil, most, 0.5)
 		}
-		isGreater := n.op("gt", nil, n.column(s, 1), n.column(s, 0))
+		isGreater := n.op("gt", nil, n.column(scores, 1), n.column(scores, 0))
 		labels = c.binary(n, n.op("logical_or", nil, isSecond, isGreater))
 	}
-	return []*val{labels, n.cast(n.postTransform(s, post), tensor.Float32)}
+	return []*val{labels, n.cast(n.postTransform(scores, post), tensor.Float32)}
 }
 
 // pairWeights returns the weights of the support vectors in the decision between each pair of classes, as a matrix
@@ -152,7 +155,7 @@ func (n *node) pairWeights(like *val, coefficients []float64, counts []int, pair
 }
 
 // votes returns the number of decisions in favour of each class, [rows, classes].
-func (n *node) votes(s *val, count int) *val {
+func (n *node) votes(decisions *val, count int) *val {
 	pairs := count * (count - 1) / 2
 	first, second, pair := make([]float64, pairs*count), make([]float64, pairs*count), 0
 	for i := range count {
@@ -161,7 +164,7 @@ func (n *node) votes(s *val, count int) *val {
 			pair++
 		}
 	}
-	isFirst := n.cast(n.op("gt", nil, s, 0.0), tensor.Float32)
+	isFirst := n.cast(n.op("gt", nil, decisions, 0.0), tensor.Float32)
 	matrix := func(list []float64) *val { return n.reshape(n.floatsLike(list, isFirst), pairs, count) }
 	return n.op("add", nil, n.op("matmul", nil, isFirst, matrix(first)),
 		n.op("matmul", nil, n.op("rsub", nil, isFirst, 1.0), matrix(second)))

@@ -177,13 +177,13 @@ func roiAlign(n *node) []*val {
 func nonMaxSuppression(n *node) []*val {
 	attrs := graph.Attrs{"center_point_box": n.int("center_point_box", 0)}
 	for i, name := range []string{"max_output_boxes_per_class", "iou_threshold", "score_threshold"} {
-		p := n.operandOrNil(2 + i)
+		parameter := n.operandOrNil(2 + i)
 		switch {
-		case p == nil:
+		case parameter == nil:
 		case i == 0:
-			attrs[name] = n.scalarAttr(p)
+			attrs[name] = n.scalarAttr(parameter)
 		default:
-			attrs[name] = n.numberAttr(p)
+			attrs[name] = n.numberAttr(parameter)
 		}
 	}
 	return one(n.op("non_max_suppression", attrs, n.operand(0), n.operand(1)).withSizes(tensor.Int64, -1, 3))
@@ -220,7 +220,7 @@ const tau = 6.283185307179586476925286766559
 // tfIdf converts TfIdfVectorizer, which counts the n-grams of a pool in each row.
 func tfIdf(n *node) []*val {
 	x := n.operand(0)
-	t := n.gramTable()
+	grams := n.gramTable()
 	shape := n.symShape(x)
 	if len(shape) != 1 && len(shape) != 2 {
 		n.failf("the operand has %d dimensions, want 1 or 2", len(shape))
@@ -230,8 +230,8 @@ func tfIdf(n *node) []*val {
 		rows = n.reshape(x, 1, -1)
 	}
 	var counts *val // [rows, n-grams of the pool]
-	for _, g := range t.groups {
-		c := n.countGrams(rows, g.length, g.words, t.skips)
+	for _, g := range grams.groups {
+		c := n.countGrams(rows, g.length, g.words, grams.skips)
 		if counts == nil {
 			counts = c
 		} else {
@@ -241,7 +241,7 @@ func tfIdf(n *node) []*val {
 	if counts == nil {
 		n.failf("the pool is empty")
 	}
-	weights := floatVector(t.weights...)
+	weights := floatVector(grams.weights...)
 	switch mode := n.text("mode", "TF"); mode {
 	case "IDF":
 		counts = n.op("mul", nil, n.cast(n.op("gt", nil, counts, 0), tensor.Float32), weights)
@@ -251,11 +251,11 @@ func tfIdf(n *node) []*val {
 	default:
 		n.failf("mode %q is not supported", mode)
 	}
-	total := slices.Max(t.positions) + 1
+	total := slices.Max(grams.positions) + 1
 	sizes := n.symShape(counts)
 	zeros := n.op("full", graph.Attrs{"size": n.sizeAttr(sizes[0], sym.Of(total)), "fill_value": 0,
 		"dtype": tensor.Float32})
-	positions := n.op("expand", graph.Attrs{"size": n.sizeAttr(sizes...)}, constValue(intTensor(t.positions...)))
+	positions := n.op("expand", graph.Attrs{"size": n.sizeAttr(sizes...)}, constValue(intTensor(grams.positions...)))
 	y := n.op("scatter_reduce", graph.Attrs{"dim": 1, "reduce": "sum"}, zeros, positions, counts)
 	if len(shape) == 1 {
 		y = n.reshape(y, total)
@@ -286,9 +286,9 @@ func (n *node) gramTable() gramTable {
 	starts, _ := n.ints("ngram_counts")
 	positions, _ := n.ints("ngram_indexes")
 	weights, hasWeights := n.floats("weights")
-	t := gramTable{skips: n.int("max_skip_count", 0)}
+	table := gramTable{skips: n.int("max_skip_count", 0)}
 	minLength, maxLength := n.int("min_gram_length", 1), n.int("max_gram_length", 1)
-	if t.skips < 0 || t.skips > 1<<16 || minLength < 1 || maxLength > len(starts) || len(pool) > foldLimit {
+	if table.skips < 0 || table.skips > 1<<16 || minLength < 1 || maxLength > len(starts) || len(pool) > foldLimit {
 		n.failf("the pool does not consist of n-grams of the given lengths")
 	}
 	gram := 0
@@ -303,22 +303,22 @@ func (n *node) gramTable() gramTable {
 		}
 		count := (end - start) / length
 		if length >= minLength && length <= maxLength && count > 0 {
-			t.groups = append(t.groups, gramGroup{length, pool[start:end]})
+			table.groups = append(table.groups, gramGroup{length, pool[start:end]})
 			for k := gram; k < gram+count; k++ {
 				if k >= len(positions) || positions[k] < 0 || positions[k] > 1<<24 || hasWeights && k >= len(weights) {
 					n.failf("ngram_indexes or weights do not suit the pool")
 				}
-				t.positions = append(t.positions, positions[k])
+				table.positions = append(table.positions, positions[k])
 				w := 1.0
 				if hasWeights {
 					w = weights[k]
 				}
-				t.weights = append(t.weights, w)
+				table.weights = append(table.weights, w)
 			}
 		}
 		gram += count
 	}
-	return t
+	return table
 }
 
 // countGrams counts n-grams of one length in each row. words is gramGroup.words. Between two adjacent words of an

@@ -22,32 +22,33 @@ type geometry struct {
 // window.
 func (n *node) geometryOf(inputSizes, kernel []sym.Int) geometry {
 	rank := len(inputSizes)
-	g := geometry{kernel: kernel, stride: n.perDim("strides", rank, 1), dilation: n.perDim("dilations", rank, 1),
+	windows := geometry{kernel: kernel, stride: n.perDim("strides", rank, 1),
+		dilation:  n.perDim("dilations", rank, 1),
 		padBefore: make([]sym.Int, rank), padAfter: make([]sym.Int, rank), roundsUp: n.flag("ceil_mode", false)}
 	if len(kernel) != rank {
 		n.failf("a window of %d dimensions does not suit %d spatial dimensions", len(kernel), rank)
 	}
-	n.checkSteps(kernel, g.stride, g.dilation)
+	n.checkSteps(kernel, windows.stride, windows.dilation)
 	switch auto := n.text("auto_pad", "NOTSET"); auto {
 	case "NOTSET", "":
 		pads := sym.Ints(n.checkedPads(rank)...)
-		g.padBefore, g.padAfter = pads[:rank], pads[rank:]
+		windows.padBefore, windows.padAfter = pads[:rank], pads[rank:]
 	case "VALID":
 	case "SAME_UPPER", "SAME_LOWER":
 		for i := range kernel {
-			step := sym.Of(g.stride[i])
+			step := sym.Of(windows.stride[i])
 			out := inputSizes[i].Add(step).Sub(sym.Of(1)).Div(step)
-			total := out.Sub(sym.Of(1)).Mul(step).Add(g.windowExtent(i)).Sub(inputSizes[i]).Max(sym.Int{})
+			total := out.Sub(sym.Of(1)).Mul(step).Add(windows.windowExtent(i)).Sub(inputSizes[i]).Max(sym.Int{})
 			half := total.Div(sym.Of(2))
-			g.padBefore[i], g.padAfter[i] = half, total.Sub(half)
+			windows.padBefore[i], windows.padAfter[i] = half, total.Sub(half)
 			if auto == "SAME_LOWER" {
-				g.padBefore[i], g.padAfter[i] = g.padAfter[i], g.padBefore[i]
+				windows.padBefore[i], windows.padAfter[i] = windows.padAfter[i], windows.padBefore[i]
 			}
 		}
 	default:
 		n.failf("auto_pad %q is not supported", auto)
 	}
-	return g
+	return windows
 }
 
 // checkSteps rejects windows whose size, stride or dilation is so large that their extent could overflow.
@@ -125,27 +126,27 @@ func conv(n *node) []*val {
 }
 
 // weightSizes returns the spatial sizes of a weight. rank is the number of spatial dimensions.
-func (n *node) weightSizes(w *val, rank int) []sym.Int {
-	if n.rank(w) != rank+2 {
-		n.failf("weight has %d dimensions, want %d", n.rank(w), rank+2)
+func (n *node) weightSizes(weight *val, rank int) []sym.Int {
+	if n.rank(weight) != rank+2 {
+		n.failf("weight has %d dimensions, want %d", n.rank(weight), rank+2)
 	}
-	return n.symShape(w)[2:]
+	return n.symShape(weight)[2:]
 }
 
 // convolve adds a convolution with the attributes of the node.
-func (n *node) convolve(x, w, bias *val) *val {
-	g, attrs, hasPadding := n.convAttrs(x, w)
+func (n *node) convolve(x, weight, bias *val) *val {
+	g, attrs, hasPadding := n.convAttrs(x, weight)
 	if !hasPadding {
 		x = n.padSpatial(x, g.padBefore, g.padAfter, 0)
 	}
-	return n.op(fmt.Sprintf("conv%dd", len(g.padBefore)), attrs, x, w, bias)
+	return n.op(fmt.Sprintf("conv%dd", len(g.padBefore)), attrs, x, weight, bias)
 }
 
 // convAttrs returns the geometry and the attributes of a convolution. If hasPadding is false, some padding is negative,
 // and the attributes have no padding: the caller must first pad and crop x.
-func (n *node) convAttrs(x, w *val) (g geometry, attrs graph.Attrs, hasPadding bool) {
+func (n *node) convAttrs(x, weight *val) (g geometry, attrs graph.Attrs, hasPadding bool) {
 	inputSizes := n.spatialSizes(x)
-	g = n.geometryOf(inputSizes, n.weightSizes(w, len(inputSizes)))
+	g = n.geometryOf(inputSizes, n.weightSizes(weight, len(inputSizes)))
 	attrs = graph.Attrs{"stride": g.stride, "dilation": g.dilation, "groups": n.int("group", 1)}
 	pads := slices.Concat(g.padBefore, g.padAfter)
 	switch {
@@ -162,10 +163,10 @@ func (n *node) convAttrs(x, w *val) (g geometry, attrs graph.Attrs, hasPadding b
 // convTranspose converts ConvTranspose. If the op does not support the padding, it computes the result without padding,
 // and then crops or extends the result.
 func convTranspose(n *node) []*val {
-	x, w, bias := n.operand(0), n.operand(1), n.operandOrNil(2)
+	x, weight, bias := n.operand(0), n.operand(1), n.operandOrNil(2)
 	inputSizes := n.spatialSizes(x)
 	rank := len(inputSizes)
-	g := geometry{kernel: n.weightSizes(w, rank), stride: n.perDim("strides", rank, 1),
+	windows := geometry{kernel: n.weightSizes(weight, rank), stride: n.perDim("strides", rank, 1),
 		dilation: n.perDim("dilations", rank, 1)}
 	auto := n.text("auto_pad", "NOTSET")
 	output, hasOutputShape := n.ints("output_shape")
@@ -176,67 +177,67 @@ func convTranspose(n *node) []*val {
 		n.failf("output_shape has %d numbers, want %d", len(output), rank)
 	}
 	extra := n.perDim("output_padding", rank, 0)
-	n.checkSteps(g.kernel, g.stride, g.dilation)
+	n.checkSteps(windows.kernel, windows.stride, windows.dilation)
 	pads := sym.Ints(n.checkedPads(rank)...)
-	g.padBefore, g.padAfter = pads[:rank], pads[rank:]
+	windows.padBefore, windows.padAfter = pads[:rank], pads[rank:]
 	for i := range inputSizes {
-		step := sym.Of(g.stride[i])
+		step := sym.Of(windows.stride[i])
 		want := inputSizes[i].Mul(step)
 		if hasOutputShape {
 			want = sym.Of(output[i])
 		} else if auto != "SAME_UPPER" && auto != "SAME_LOWER" {
 			break
 		}
-		total := step.Mul(inputSizes[i].Sub(sym.Of(1))).Add(sym.Of(extra[i])).Add(g.windowExtent(i)).Sub(want)
+		total := step.Mul(inputSizes[i].Sub(sym.Of(1))).Add(sym.Of(extra[i])).Add(windows.windowExtent(i)).Sub(want)
 		// A negative total padding extends the result. Half of it is also rounded down.
 		half := total.Div(sym.Of(2))
-		g.padBefore[i], g.padAfter[i] = total.Sub(half), half
+		windows.padBefore[i], windows.padAfter[i] = total.Sub(half), half
 		if auto == "SAME_UPPER" {
-			g.padBefore[i], g.padAfter[i] = half, total.Sub(half)
+			windows.padBefore[i], windows.padAfter[i] = half, total.Sub(half)
 		}
 	}
-	attrs := graph.Attrs{"stride": g.stride, "dilation": g.dilation, "groups": n.int("group", 1)}
-	return one(n.convTransposed(x, w, bias, g, extra, attrs))
+	attrs := graph.Attrs{"stride": windows.stride, "dilation": windows.dilation, "groups": n.int("group", 1)}
+	return one(n.convTransposed(x, weight, bias, windows, extra, attrs))
 }
 
 // convTransposed adds a transposed convolution. extra is the output padding.
-func (n *node) convTransposed(x, w, bias *val, g geometry, extra []int, attrs graph.Attrs) *val {
+func (n *node) convTransposed(x, weight, bias *val, windows geometry, extra []int, attrs graph.Attrs) *val {
 	rank := len(extra)
 	op := fmt.Sprintf("conv_transpose%dd", rank)
-	padding, isSupported := numbersOf(g.padBefore)
-	isSupported = isSupported && g.isSymmetric()
+	padding, isSupported := numbersOf(windows.padBefore)
+	isSupported = isSupported && windows.isSymmetric()
 	for i, e := range extra {
 		if e < 0 || e > 1<<30 {
 			n.failf("output padding %d is not supported", e)
 		}
-		isSupported = isSupported && (e == 0 || e < max(g.stride[i], g.dilation[i]))
+		isSupported = isSupported && (e == 0 || e < max(windows.stride[i], windows.dilation[i]))
 	}
 	if isSupported {
 		attrs["padding"], attrs["output_padding"] = padding, extra
-		return n.op(op, attrs, x, w, bias)
+		return n.op(op, attrs, x, weight, bias)
 	}
-	y := n.op(op, attrs, x, w)
+	result := n.op(op, attrs, x, weight)
 	before, after := make([]sym.Int, rank), make([]sym.Int, rank)
 	for i := range extra {
-		before[i], after[i] = g.padBefore[i].Neg(), sym.Of(extra[i]).Sub(g.padAfter[i])
+		before[i], after[i] = windows.padBefore[i].Neg(), sym.Of(extra[i]).Sub(windows.padAfter[i])
 	}
-	y = n.padSpatial(y, before, after, 0)
+	result = n.padSpatial(result, before, after, 0)
 	if bias == nil {
-		return y
+		return result
 	}
-	return n.op("add", nil, y, n.alignedAt(bias, 1, rank+2))
+	return n.op("add", nil, result, n.alignedAt(bias, 1, rank+2))
 }
 
 func deformConv(n *node) []*val {
-	x, w := n.operand(0), n.operand(1)
+	x, weight := n.operand(0), n.operand(1)
 	inputSizes := n.spatialSizes(x)
-	g := n.geometryOf(inputSizes, n.weightSizes(w, len(inputSizes)))
+	g := n.geometryOf(inputSizes, n.weightSizes(weight, len(inputSizes)))
 	if len(inputSizes) != 2 || !g.isSymmetric() {
 		n.failf("only two spatial dimensions, padded alike on both sides, are supported")
 	}
 	attrs := graph.Attrs{"stride": g.stride, "padding": n.numbers("the padding", g.padBefore), "dilation": g.dilation,
 		"groups": n.int("group", 1), "offset_groups": n.int("offset_group", 1)}
-	return one(n.op("deform_conv2d", attrs, x, w, n.operand(2), n.operandOrNil(4), n.operandOrNil(3)))
+	return one(n.op("deform_conv2d", attrs, x, weight, n.operand(2), n.operandOrNil(4), n.operandOrNil(3)))
 }
 
 // col2Im converts Col2Im, which sums blocks at their positions in an image.
@@ -252,8 +253,8 @@ func col2Im(n *node) []*val {
 			n.failf("an image of size %d is not supported", size)
 		}
 	}
-	b := n.blockGrid(image, block)
-	count, windows := tensor.Numel(block), tensor.Numel(b.counts)
+	grid := n.blockGrid(image, block)
+	count, windows := tensor.Numel(block), tensor.Numel(grid.counts)
 	if count > 1<<24 || windows > math.MaxInt32 {
 		n.failf("%d blocks of %d elements are not supported", windows, count)
 	}
@@ -262,20 +263,20 @@ func col2Im(n *node) []*val {
 		count > 1<<24/max(windows, 1) {
 		n.failf("operand 0 of shape %s does not hold %d blocks of %d elements", tensor.Sizes(sizes), windows, count)
 	}
-	index := b.imageIndices()
-	c := sizes[1].Div(sym.Of(count))
-	flat := n.reshapeFor(x, sizes[0], c, sym.Of(count*windows))
-	positions := n.op("expand", graph.Attrs{"size": n.sizeAttr(sizes[0], c, sym.Of(len(index)))},
+	index := grid.imageIndices()
+	channels := sizes[1].Div(sym.Of(count))
+	flat := n.reshapeFor(x, sizes[0], channels, sym.Of(count*windows))
+	positions := n.op("expand", graph.Attrs{"size": n.sizeAttr(sizes[0], channels, sym.Of(len(index)))},
 		constValue(intTensor(index...)))
-	zeros := n.op("full", graph.Attrs{"size": n.sizeAttr(sizes[0], c, sym.Of(tensor.Numel(b.padded))), "fill_value": 0,
-		"dtype": x.dtype()})
-	y := n.op("scatter_reduce", graph.Attrs{"dim": 2, "reduce": "sum"}, zeros, positions, flat)
+	paddedShape := n.sizeAttr(sizes[0], channels, sym.Of(tensor.Numel(grid.padded)))
+	zeros := n.op("full", graph.Attrs{"size": paddedShape, "fill_value": 0, "dtype": x.dtype()})
+	sums := n.op("scatter_reduce", graph.Attrs{"dim": 2, "reduce": "sum"}, zeros, positions, flat)
 	before, after := make([]sym.Int, rank), make([]sym.Int, rank)
 	for i := range image {
-		before[i], after[i] = b.padBefore[i].Neg(), b.padAfter[i].Neg()
+		before[i], after[i] = grid.padBefore[i].Neg(), grid.padAfter[i].Neg()
 	}
-	y = n.reshapeFor(y, append([]sym.Int{sizes[0], c}, sym.Ints(b.padded...)...)...)
-	return one(n.padSpatial(y, before, after, 0))
+	sums = n.reshapeFor(sums, append([]sym.Int{sizes[0], channels}, sym.Ints(grid.padded...)...)...)
+	return one(n.padSpatial(sums, before, after, 0))
 }
 
 // blockGrid describes the positions of blocks in an image of known size.
@@ -288,17 +289,17 @@ type blockGrid struct {
 
 // blockGrid returns the positions of blocks, from the attributes of Col2Im.
 func (n *node) blockGrid(image, block []int) blockGrid {
-	b := blockGrid{geometry: n.geometryOf(sym.Ints(image...), sym.Ints(block...)), block: block}
+	grid := blockGrid{geometry: n.geometryOf(sym.Ints(image...), sym.Ints(block...)), block: block}
 	for i, size := range image {
-		numbers := n.numbers("the padding", []sym.Int{b.padBefore[i].Add(b.padAfter[i]), b.windowExtent(i)})
+		numbers := n.numbers("the padding", []sym.Int{grid.padBefore[i].Add(grid.padAfter[i]), grid.windowExtent(i)})
 		size += numbers[0]
 		room := size - numbers[1]
 		if room < 0 {
-			room = -b.stride[i]
+			room = -grid.stride[i]
 		}
-		b.padded, b.counts = append(b.padded, size), append(b.counts, room/b.stride[i]+1)
+		grid.padded, grid.counts = append(grid.padded, size), append(grid.counts, room/grid.stride[i]+1)
 	}
-	return b
+	return grid
 }
 
 // imageIndices returns the index in the padded image of each element of each block. The first elements of all blocks

@@ -54,21 +54,21 @@ func readModel(ctx context.Context, src io.ReaderAt, size int, storage storageFu
 	_ map[*pb.TensorProto]*tensor.Storage, err error) {
 	defer tensor.CatchMemory(&err)
 	defer interrupt.Catch(&err)
-	w := wire{ctx: ctx, src: src, size: size, storage: storage, data: map[*pb.TensorProto]span{}}
-	m, err := w.model()
+	reader := wire{ctx: ctx, src: src, size: size, storage: storage, data: map[*pb.TensorProto]span{}}
+	model, err := reader.model()
 	if errors.Is(err, errUnexpected) {
-		m, err = &pb.ModelProto{}, nil
-		clear(w.data)
+		model, err = &pb.ModelProto{}, nil
+		clear(reader.data)
 		var all []byte
-		if all, err = w.bytes(span{0, size}); err == nil {
-			err = notModel(all, pb.Unmarshal(all, m))
+		if all, err = reader.bytes(span{0, size}); err == nil {
+			err = notModel(all, pb.Unmarshal(all, model))
 		}
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	data, err := w.weights()
-	return m, data, err
+	data, err := reader.weights()
+	return model, data, err
 }
 
 // bytes returns the bytes of a span. The slice is valid until the next call of bytes.
@@ -275,12 +275,12 @@ func pieces(list []piece, b []byte, offset int) []piece {
 func readPieces(ctx context.Context, src io.ReaderAt, list []piece) error {
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
-	for _, p := range list {
+	for _, part := range list {
 		group.Go(func() error {
 			if err := interrupt.Err(ctx); err != nil {
 				return err
 			}
-			return readFull(src, p.buffer, p.offset)
+			return readFull(src, part.buffer, part.offset)
 		})
 	}
 	return group.Wait()
