@@ -19,17 +19,17 @@ type Mistake struct {
 }
 
 // NotesOf returns the notes on a graph: its assumed sizes and its warnings.
-func NotesOf(g *graph.Graph) (n Notes) {
+func NotesOf(g *graph.Graph) (notes Notes) {
 	if g == nil {
-		return n
+		return notes
 	}
 	if assumed := g.Assumed(); len(assumed) > 0 {
-		n.Assumed = assumed
+		notes.Assumed = assumed
 	}
 	for _, e := range g.Warnings() {
-		n.Warnings = append(n.Warnings, MistakeOf(e))
+		notes.Warnings = append(notes.Warnings, MistakeOf(e))
 	}
-	return n
+	return notes
 }
 
 // MistakeOf returns an error in the form that documents have. It returns the zero Mistake for nil.
@@ -37,12 +37,12 @@ func MistakeOf(e *graph.Error) Mistake {
 	if e == nil {
 		return Mistake{}
 	}
-	m := Mistake{Node: e.Node, Op: e.Op}
+	mistake := Mistake{Node: e.Node, Op: e.Op}
 	if e.Err != nil {
-		m.Message = e.Err.Error()
+		mistake.Message = e.Err.Error()
 	}
 	if e.Line > 0 {
-		m.File, m.Line, m.Col = e.File, e.Line, e.Col
+		mistake.File, mistake.Line, mistake.Col = e.File, e.Line, e.Col
 	}
-	return m
+	return mistake
 }

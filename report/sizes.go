@@ -64,14 +64,14 @@ func (s Sizes) MarshalJSON() ([]byte, error) {
 	if s == nil {
 		return []byte("null"), nil
 	}
-	b := []byte{'['}
+	text := []byte{'['}
 	for i, n := range s {
 		if i > 0 {
-			b = append(b, ", "...)
+			text = append(text, ", "...)
 		}
-		b = n.append(b)
+		text = n.append(text)
 	}
-	return append(b, ']'), nil
+	return append(text, ']'), nil
 }
 
 // JSONSchema is the JSON Schema of a size.

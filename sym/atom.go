@@ -48,7 +48,7 @@ type atom struct {
 // atom returns the unique atom with the given parts, as an expression.
 func (env *Env) atom(k kind, args ...*expr) *expr { return env.atomIf(k, nil, args...) }
 
-// atomIf is atom for a function that also depends on the condition c.
+// atomIf is atom for a function that also depends on condition c, such as Where.
 func (env *Env) atomIf(k kind, c *cond, args ...*expr) *expr {
 	key := []byte{byte(k)}
 	if c != nil {
@@ -57,15 +57,15 @@ func (env *Env) atomIf(k kind, c *cond, args ...*expr) *expr {
 	for _, e := range args {
 		key = binary.AppendVarint(key, int64(e.id))
 	}
-	a := env.atoms[string(key)]
-	if a == nil {
-		a = &atom{kind: k, cond: c, args: args, id: len(env.symbols) + len(env.atoms)}
-		a.lo, a.hi = a.boundsFrom((*expr).bounds)
-		a.hint, a.size = a.hintValue(), a.count()
-		a.asExpr = env.sum([]term{{1, []*atom{a}}}, 0)
-		env.atoms[string(key)] = a
+	found := env.atoms[string(key)]
+	if found == nil {
+		found = &atom{kind: k, cond: c, args: args, id: len(env.symbols) + len(env.atoms)}
+		found.lo, found.hi = found.boundsFrom((*expr).bounds)
+		found.hint, found.size = found.hintValue(), found.count()
+		found.asExpr = env.sum([]term{{1, []*atom{found}}}, 0)
+		env.atoms[string(key)] = found
 	}
-	return a.asExpr
+	return found.asExpr
 }
 
 func (e *expr) bounds() (lo, hi int) { return e.lo, e.hi }
@@ -109,32 +109,32 @@ func (a *atom) boundsFrom(bounds func(*expr) (lo, hi int)) (lo, hi int) {
 
 // hintValue computes the hint from the hints of the operands. If the hint of a divisor is 0, the result has no meaning.
 func (a *atom) hintValue() int {
-	x, y := a.args[0].hint, a.args[1].hint
+	left, right := a.args[0].hint, a.args[1].hint
 	switch {
 	case a.kind == kindWhere && a.cond.hint:
-		return x
+		return left
 	case a.kind == kindWhere:
-		return y
+		return right
 	case a.kind == kindUnexpandedSum:
-		return satAdd(x, y)
+		return satAdd(left, right)
 	case a.kind == kindUnexpandedProduct:
-		return satMul(x, y)
+		return satMul(left, right)
 	case a.kind == kindDiv || a.kind == kindMod:
-		if y == 0 {
+		if right == 0 {
 			return 0
 		} else if a.kind == kindDiv {
-			return floorDiv(x, y)
+			return floorDiv(left, right)
 		}
-		return x - y*floorDiv(x, y)
+		return left - right*floorDiv(left, right)
 	}
 	for _, e := range a.args[1:] {
 		if a.kind == kindMax {
-			x = max(x, e.hint)
+			left = max(left, e.hint)
 		} else {
-			x = min(x, e.hint)
+			left = min(left, e.hint)
 		}
 	}
-	return x
+	return left
 }
 
 // count returns the number of symbols and numbers in the printed form.
@@ -187,11 +187,11 @@ func extreme(k kind, a, b Int) Int {
 
 func (env *Env) extreme(k kind, operands ...*expr) *expr {
 	var args []*expr
-	for _, e := range operands {
-		if s := e.single(); s != nil && s.kind == k {
+	for _, operand := range operands {
+		if s := operand.single(); s != nil && s.kind == k {
 			args = append(args, s.args...)
 		} else {
-			args = append(args, e)
+			args = append(args, operand)
 		}
 	}
 	sign := 1
@@ -199,14 +199,14 @@ func (env *Env) extreme(k kind, operands ...*expr) *expr {
 		sign = -1
 	}
 	var kept []*expr
-	for i, e := range args {
-		redundant := slices.ContainsFunc(kept, func(other *expr) bool { return env.isAtMost(e, other, sign) })
+	for i, operand := range args {
+		redundant := slices.ContainsFunc(kept, func(other *expr) bool { return env.isAtMost(operand, other, sign) })
 		for _, other := range args[i+1:] {
 			// If operands are equal, only the first is kept.
-			redundant = redundant || env.isAtMost(e, other, sign)
+			redundant = redundant || env.isAtMost(operand, other, sign)
 		}
 		if !redundant {
-			kept = append(kept, e)
+			kept = append(kept, operand)
 		}
 	}
 	if len(kept) == 1 {

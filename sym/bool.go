@@ -83,8 +83,8 @@ func (a Bool) Not() Bool {
 }
 
 // Known returns the truth value of the condition. ok reports whether bounds and recorded guards decide the condition.
-// If ok is false, v has no meaning.
-func (a Bool) Known() (v, ok bool) {
+// If ok is false, truth has no meaning.
+func (a Bool) Known() (truth, ok bool) {
 	if a.cond == nil {
 		return a.truth, true
 	}
@@ -156,14 +156,14 @@ func (a Bool) Atoms() []Bool {
 				walk(p)
 			}
 		default:
-			n := c.not()
-			if c.kind == condNe || c.kind == condGe && n.id < c.id {
-				c, n = n, c
+			negation := c.not()
+			if c.kind == condNe || c.kind == condGe && negation.id < c.id {
+				c, negation = negation, c
 			}
 			if !seen[c] {
 				out = append(out, Bool{truth: c.hint, cond: c})
 			}
-			seen[n] = true
+			seen[negation] = true
 		}
 		seen[c] = true
 	}

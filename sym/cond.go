@@ -192,13 +192,13 @@ func (env *Env) equalsOperand(n *expr) (b Bool, ok bool) {
 			}
 			return env.extreme(extreme.kind, extreme.args[1:]...).int().Eq(candidate.int()), true
 		}
-		for _, e := range extreme.args {
+		for _, operand := range extreme.args {
 			switch {
-			case e == candidate:
+			case operand == candidate:
 			case extreme.kind == kindMax:
-				b = b.And(e.int().Le(candidate.int()))
+				b = b.And(operand.int().Le(candidate.int()))
 			default:
-				b = b.And(candidate.int().Le(e.int()))
+				b = b.And(candidate.int().Le(operand.int()))
 			}
 		}
 		return b, true
@@ -277,22 +277,22 @@ func relationKey(k condKind, d *expr) string {
 
 func (env *Env) relation(k condKind, difference *expr, relation string, x, y *expr) *cond {
 	key := relationKey(k, difference)
-	if c := env.conds[key]; c != nil {
-		return c
+	if known := env.conds[key]; known != nil {
+		return known
 	}
-	c := &cond{env: env, kind: k, difference: difference, id: len(env.conds), left: x, right: y, relation: relation,
-		size: satAdd(x.size, y.size)}
-	c.hint = k == condEq && difference.hint == 0 || k == condNe && difference.hint != 0 || k == condGe &&
+	known := &cond{env: env, kind: k, difference: difference, id: len(env.conds), left: x, right: y,
+		relation: relation, size: satAdd(x.size, y.size)}
+	known.hint = k == condEq && difference.hint == 0 || k == condNe && difference.hint != 0 || k == condGe &&
 		difference.hint >= 0
 	if difference.hint == math.MinInt || difference.hint == math.MaxInt {
 		hints := Binding{}
 		for name, s := range env.symbols {
 			hints[name] = s.Hint()
 		}
-		c.hint, _ = (&valuation{binding: hints}).cond(c)
+		known.hint, _ = (&valuation{binding: hints}).cond(known)
 	}
-	env.conds[key] = c
-	return c
+	env.conds[key] = known
+	return known
 }
 
 // not returns the negation. De Morgan's laws give the negation of a conjunction or disjunction.
@@ -331,15 +331,15 @@ func junction(k condKind, a, b Bool) Bool {
 		hint = a.truth || b.truth
 	}
 	var parts []*cond
-	for _, x := range []Bool{a, b} {
+	for _, operand := range []Bool{a, b} {
 		switch {
-		case x.cond == nil && x.truth == (k == condOr):
-			return x
-		case x.cond == nil:
-		case x.cond.kind == k:
-			parts = append(parts, x.cond.args...)
+		case operand.cond == nil && operand.truth == (k == condOr):
+			return operand
+		case operand.cond == nil:
+		case operand.cond.kind == k:
+			parts = append(parts, operand.cond.args...)
 		default:
-			parts = append(parts, x.cond)
+			parts = append(parts, operand.cond)
 		}
 	}
 	env := parts[0].env
@@ -392,21 +392,21 @@ func compareConds(a, b *cond) int {
 
 func (env *Env) internJunction(k condKind, parts []*cond) *cond {
 	key := []byte{byte(k)}
-	for _, p := range parts {
-		key = binary.AppendVarint(key, int64(p.id))
+	for _, part := range parts {
+		key = binary.AppendVarint(key, int64(part.id))
 	}
-	if c := env.conds[string(key)]; c != nil {
-		return c
+	if known := env.conds[string(key)]; known != nil {
+		return known
 	}
-	c := &cond{env: env, kind: k, args: parts, id: len(env.conds), hint: k == condAnd}
-	for _, p := range parts {
-		if p.hint == (k == condOr) {
-			c.hint = p.hint
+	known := &cond{env: env, kind: k, args: parts, id: len(env.conds), hint: k == condAnd}
+	for _, part := range parts {
+		if part.hint == (k == condOr) {
+			known.hint = part.hint
 		}
-		c.size = satAdd(c.size, p.size)
+		known.size = satAdd(known.size, part.size)
 	}
-	env.conds[string(key)] = c
-	return c
+	env.conds[string(key)] = known
+	return known
 }
 
 // String returns the condition in Python's syntax.

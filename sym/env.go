@@ -107,11 +107,11 @@ func (env *Env) Assume(b Bool) error {
 func (env *Env) decide(b Bool) bool {
 	defer env.beginQuestion()()
 	answer := b.truth
-	var c *cond
+	var condition *cond
 	if env.fork != nil {
 		t := env.fork.next(env, b.cond)
-		answer, c = t.answer, t.remaining
-		if c == nil {
+		answer, condition = t.answer, t.remaining
+		if condition == nil {
 			return answer
 		}
 	} else {
@@ -119,25 +119,25 @@ func (env *Env) decide(b Bool) bool {
 		if r.known {
 			return r.truth
 		}
-		c = r.remaining
+		condition = r.remaining
 	}
 	full := b.cond
 	if !answer {
-		c, full = c.not(), full.not()
+		condition, full = condition.not(), full.not()
 	}
 	defer env.beginQuestion()()
 	mark := env.mark()
-	if env.learn(c); env.facts.contradiction {
-		// c contradicts the facts, although reduce did not decide it. The negation of c therefore follows from the
-		// facts.
+	if env.learn(condition); env.facts.contradiction {
+		// The condition contradicts the facts, although reduce did not decide it. Its negation therefore follows
+		// from the facts.
 		env.reset(mark)
 		if env.fork != nil {
 			env.fork.flip()
 		}
-		env.markTrue(c.not())
+		env.markTrue(condition.not())
 		return !answer
 	}
 	env.markTrue(full)
-	env.guards = append(env.guards, Bool{truth: c.hint, cond: c})
+	env.guards = append(env.guards, Bool{truth: condition.hint, cond: condition})
 	return answer
 }

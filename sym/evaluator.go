@@ -56,30 +56,32 @@ const stackCells = 192
 // NewEvaluator returns an evaluator for sizes and conditions over the named symbols. Its methods get the values of
 // these symbols, in the order of symbols. NewEvaluator fails if a size or condition has another symbol.
 func NewEvaluator(symbols []string, sizes []Int, conds []Bool) (*Evaluator, error) {
-	b := &evaluatorBuilder{evaluator: &Evaluator{symbols: slices.Clone(symbols)}, exprs: map[*expr]int32{},
+	builder := &evaluatorBuilder{evaluator: &Evaluator{symbols: slices.Clone(symbols)}, exprs: map[*expr]int32{},
 		atoms: map[*atom]int32{}, conds: map[*cond]int32{}}
-	b.evaluator.sizes, b.evaluator.conds = slices.Clone(sizes), slices.Clone(conds)
+	builder.evaluator.sizes, builder.evaluator.conds = slices.Clone(sizes), slices.Clone(conds)
 	for _, s := range sizes {
 		if s.e == nil {
-			b.evaluator.sizeCells = append(b.evaluator.sizeCells, b.emit(opSum, s.n))
+			builder.evaluator.sizeCells = append(builder.evaluator.sizeCells, builder.emit(opSum, s.n))
 		} else {
-			b.evaluator.sizeCells = append(b.evaluator.sizeCells, b.expr(s.e))
+			builder.evaluator.sizeCells = append(builder.evaluator.sizeCells, builder.expr(s.e))
 		}
 	}
 	for _, c := range conds {
 		switch {
 		case c.cond != nil:
-			b.evaluator.condCells = append(b.evaluator.condCells, b.cond(c.cond))
+			builder.evaluator.condCells = append(builder.evaluator.condCells, builder.cond(c.cond))
 		case c.truth:
-			b.evaluator.condCells = append(b.evaluator.condCells, b.emit(opAnd, 0)) // an empty conjunction is true
+			isTrue := builder.emit(opAnd, 0) // an empty conjunction
+			builder.evaluator.condCells = append(builder.evaluator.condCells, isTrue)
 		default:
-			b.evaluator.condCells = append(b.evaluator.condCells, b.emit(opOr, 0)) // an empty disjunction is false
+			isFalse := builder.emit(opOr, 0) // an empty disjunction
+			builder.evaluator.condCells = append(builder.evaluator.condCells, isFalse)
 		}
 	}
-	if b.err != nil {
-		return nil, b.err
+	if builder.err != nil {
+		return nil, builder.err
 	}
-	return b.evaluator, nil
+	return builder.evaluator, nil
 }
 
 // Hold reports whether all conditions hold at the given values of the symbols. A condition that divides by zero does
@@ -114,12 +116,12 @@ func (e *Evaluator) Truths(list []bool, values []int) []bool {
 
 // truth reports whether condition i holds.
 func (e *Evaluator) truth(i int, cells []cell, values []int) bool {
-	c := cells[e.condCells[i]]
-	if c.overflows {
+	value := cells[e.condCells[i]]
+	if value.overflows {
 		holds, err := e.conds[i].At(e.binding(values))
 		return err == nil && holds
 	}
-	return c.holds()
+	return value.holds()
 }
 
 func (e *Evaluator) binding(values []int) Binding {
@@ -139,17 +141,17 @@ func (e *Evaluator) Sizes(list, values []int) ([]int, error) {
 	var buffer [stackCells]cell
 	cells := e.run(values, buffer[:])
 	for i, index := range e.sizeCells {
-		n := cells[index].n
+		value := cells[index].n
 		switch {
 		case cells[index].overflows:
 			var err error
-			if n, err = e.sizes[i].At(e.binding(values)); err != nil {
+			if value, err = e.sizes[i].At(e.binding(values)); err != nil {
 				return list, err
 			}
 		case cells[index].undefined:
 			return list, errZero
 		}
-		list = append(list, n)
+		list = append(list, value)
 	}
 	return list, nil
 }
@@ -163,15 +165,15 @@ func (e *Evaluator) run(values []int, buffer []cell) []cell {
 	}
 	cells := buffer[:len(e.code)]
 	for i := range e.code {
-		in := &e.code[i]
-		args := e.operands[in.from:in.to]
-		switch in.op {
+		inst := &e.code[i]
+		args := e.operands[inst.from:inst.to]
+		switch inst.op {
 		case opSymbol:
-			cells[i] = cell{n: values[in.n]}
+			cells[i] = cell{n: values[inst.n]}
 		case opProduct, opSum, opMax, opMin:
-			cells[i] = accumulate(in, args, cells)
+			cells[i] = accumulate(inst, args, cells)
 		case opDiv, opMod:
-			cells[i] = floorCell(in.op == opMod, cells[args[0]], cells[args[1]])
+			cells[i] = floorCell(inst.op == opMod, cells[args[0]], cells[args[1]])
 		case opWhere:
 			switch c := cells[args[0]]; {
 			case c.undefined:
@@ -182,11 +184,11 @@ func (e *Evaluator) run(values []int, buffer []cell) []cell {
 				cells[i] = cells[args[2]]
 			}
 		case opAnd, opOr:
-			cells[i] = junctionCell(in.op == opOr, args, cells)
+			cells[i] = junctionCell(inst.op == opOr, args, cells)
 		default:
 			x := cells[args[0]]
 			cells[i] = cell{undefined: x.undefined, overflows: x.overflows}
-			if in.op == opEq && x.n == 0 || in.op == opNe && x.n != 0 || in.op == opGe && x.n >= 0 {
+			if inst.op == opEq && x.n == 0 || inst.op == opNe && x.n != 0 || inst.op == opGe && x.n >= 0 {
 				cells[i].n = 1
 			}
 		}
@@ -208,29 +210,30 @@ func floorCell(remainder bool, x, y cell) cell {
 }
 
 // accumulate computes a sum, a product, a maximum or a minimum.
-func accumulate(in *instruction, args []int32, cells []cell) cell {
-	c := cell{n: in.n}
+func accumulate(inst *instruction, args []int32, cells []cell) cell {
+	result := cell{n: inst.n}
 	for k, index := range args {
-		x := cells[index]
-		c.undefined, c.overflows = c.undefined || x.undefined, c.overflows || x.overflows
+		operand := cells[index]
+		result.undefined = result.undefined || operand.undefined
+		result.overflows = result.overflows || operand.overflows
 		fits := true
 		switch {
-		case in.op == opProduct:
-			c.n, fits = mulFits(c.n, x.n)
-		case in.op == opSum:
-			c.n, fits = addFits(c.n, x.n)
+		case inst.op == opProduct:
+			result.n, fits = mulFits(result.n, operand.n)
+		case inst.op == opSum:
+			result.n, fits = addFits(result.n, operand.n)
 		case k == 0:
-			c.n = x.n
-		case in.op == opMax:
-			c.n = max(c.n, x.n)
+			result.n = operand.n
+		case inst.op == opMax:
+			result.n = max(result.n, operand.n)
 		default:
-			c.n = min(c.n, x.n)
+			result.n = min(result.n, operand.n)
 		}
 		if !fits {
-			c.undefined, c.overflows = true, true
+			result.undefined, result.overflows = true, true
 		}
 	}
-	return c
+	return result
 }
 
 // junctionCell computes a disjunction if isOr is set, else a conjunction. As in [Bool.At], evaluation stops at the
@@ -264,12 +267,12 @@ func (b *evaluatorBuilder) emit(op opcode, n int, args ...int32) int32 {
 	return int32(len(b.evaluator.code) - 1)
 }
 
-func (b *evaluatorBuilder) expr(x *expr) int32 {
-	if index, done := b.exprs[x]; done {
+func (b *evaluatorBuilder) expr(sum *expr) int32 {
+	if index, done := b.exprs[sum]; done {
 		return index
 	}
 	var terms []int32
-	for _, t := range x.terms {
+	for _, t := range sum.terms {
 		var factors []int32
 		for _, a := range t.atoms {
 			factors = append(factors, b.atom(a))
@@ -280,8 +283,8 @@ func (b *evaluatorBuilder) expr(x *expr) int32 {
 		}
 		terms = append(terms, b.emit(opProduct, t.coeff, factors...))
 	}
-	index := b.emit(opSum, x.constant, terms...)
-	b.exprs[x] = index
+	index := b.emit(opSum, sum.constant, terms...)
+	b.exprs[sum] = index
 	return index
 }
 

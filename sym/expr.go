@@ -54,12 +54,12 @@ func (env *Env) sum(terms []term, c int) *expr {
 	slices.SortFunc(terms, compareTerms)
 	out := terms[:0]
 	for _, t := range terms {
-		if n := len(out); n > 0 && compareTerms(out[n-1], t) == 0 {
-			k, fits := addFits(out[n-1].coeff, t.coeff)
+		if count := len(out); count > 0 && compareTerms(out[count-1], t) == 0 {
+			k, fits := addFits(out[count-1].coeff, t.coeff)
 			if !fits {
 				return nil
 			}
-			out[n-1].coeff = k
+			out[count-1].coeff = k
 		} else {
 			out = append(out, t)
 		}
@@ -82,14 +82,14 @@ func (env *Env) sum(terms []term, c int) *expr {
 			key = binary.AppendVarint(key, int64(a.id))
 		}
 	}
-	if e := env.exprs[string(key)]; e != nil {
-		return e
+	if known := env.exprs[string(key)]; known != nil {
+		return known
 	}
-	e := &expr{env: env, terms: out, constant: c, id: len(env.exprs) + 1}
-	e.bound()
-	e.size = e.count()
-	env.exprs[string(key)] = e
-	return e
+	known := &expr{env: env, terms: out, constant: c, id: len(env.exprs) + 1}
+	known.bound()
+	known.size = known.count()
+	env.exprs[string(key)] = known
+	return known
 }
 
 // bound computes the bounds and the hint of e from the bounds and hints of its atoms.
@@ -127,12 +127,12 @@ type operation struct {
 // it. The result of compute must depend on a and b only.
 func (env *Env) memoized(op byte, a, b *expr, compute func() *expr) *expr {
 	key := operation{op, a.id, b.id}
-	e := env.memo[key]
-	if e == nil {
-		e = compute()
-		env.memo[key] = e
+	known := env.memo[key]
+	if known == nil {
+		known = compute()
+		env.memo[key] = known
 	}
-	return e
+	return known
 }
 
 // exprOf returns an Int of this Env as an expression. It panics for an expression of another Env.
@@ -235,17 +235,17 @@ func (env *Env) multiply(a, b *expr) *expr {
 func (env *Env) expandProduct(a, b *expr) *expr {
 	terms := make([]term, 0, (len(a.terms)+1)*(len(b.terms)+1))
 	var arith checkedArithmetic
-	for _, s := range a.terms {
-		for _, t := range b.terms {
-			terms = append(terms, term{arith.product(s.coeff, t.coeff), mergeAtoms(s.atoms, t.atoms)})
+	for _, left := range a.terms {
+		for _, right := range b.terms {
+			terms = append(terms, term{arith.product(left.coeff, right.coeff), mergeAtoms(left.atoms, right.atoms)})
 		}
 		if b.constant != 0 {
-			terms = append(terms, term{arith.product(s.coeff, b.constant), s.atoms})
+			terms = append(terms, term{arith.product(left.coeff, b.constant), left.atoms})
 		}
 	}
 	if a.constant != 0 {
-		for _, t := range b.terms {
-			terms = append(terms, term{arith.product(a.constant, t.coeff), t.atoms})
+		for _, right := range b.terms {
+			terms = append(terms, term{arith.product(a.constant, right.coeff), right.atoms})
 		}
 	}
 	c := arith.product(a.constant, b.constant)
@@ -267,12 +267,12 @@ func mergeAtoms(a, b []*atom) []*atom {
 // withoutAtoms returns a without the atoms of b, and whether a has all of them.
 func withoutAtoms(a, b []*atom) ([]*atom, bool) {
 	out := make([]*atom, 0, len(a))
-	for _, x := range a {
-		if len(b) > 0 && x == b[0] {
+	for _, candidate := range a {
+		if len(b) > 0 && candidate == b[0] {
 			b = b[1:]
 			continue
 		}
-		out = append(out, x)
+		out = append(out, candidate)
 	}
 	return out, len(b) == 0
 }

@@ -27,9 +27,9 @@ const exprMark = math.MinInt
 func Of(n int) Int { return Int{n: n} }
 
 // Ints returns numbers as Ints.
-func Ints(v ...int) []Int {
-	out := make([]Int, len(v))
-	for i, n := range v {
+func Ints(numbers ...int) []Int {
+	out := make([]Int, len(numbers))
+	for i, n := range numbers {
 		out[i].n = n
 	}
 	return out

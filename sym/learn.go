@@ -32,15 +32,15 @@ func (env *Env) learn(c *cond) {
 // the disjunction is known to be true, or an operand is not a relation, the number is at least 2, so that the caller
 // draws no conclusion.
 func (env *Env) undecidedOperands(c *cond) (operand *cond, undecided int) {
-	for _, p := range c.args {
-		if p.kind >= condAnd {
+	for _, part := range c.args {
+		if part.kind >= condAnd {
 			return nil, len(c.args) + 1
 		}
-		switch truth, known := env.relationKnown(p); {
+		switch truth, known := env.relationKnown(part); {
 		case known && truth:
 			return nil, len(c.args) + 1
 		case !known:
-			operand = p
+			operand = part
 			undecided++
 		}
 	}
@@ -128,16 +128,16 @@ func (env *Env) narrow(e *expr, lo, hi int) {
 	if hi != math.MaxInt {
 		hi = floorDiv(hi, factor)
 	}
-	f := env.factOf(primitive)
-	oldBounds := [2]int{f.lo, f.hi}
-	f.lo, f.hi = max(f.lo, lo), min(f.hi, hi)
-	f.tighten()
+	updated := env.factOf(primitive)
+	oldBounds := [2]int{updated.lo, updated.hi}
+	updated.lo, updated.hi = max(updated.lo, lo), min(updated.hi, hi)
+	updated.tighten()
 	switch {
-	case f.lo > f.hi:
+	case updated.lo > updated.hi:
 		env.contradict()
-	case oldBounds != [2]int{f.lo, f.hi}:
-		env.setFact(primitive, f)
-		env.propagate(primitive, f.lo, f.hi)
+	case oldBounds != [2]int{updated.lo, updated.hi}:
+		env.setFact(primitive, updated)
+		env.propagate(primitive, updated.lo, updated.hi)
 	}
 }
 
@@ -153,16 +153,16 @@ func (env *Env) exclude(d *expr) {
 	if constant%factor != 0 {
 		return
 	}
-	f := env.factOf(primitive)
-	oldBounds := [2]int{f.lo, f.hi}
-	f.excluded = append(slices.Clone(f.excluded), -constant/factor)
-	f.tighten()
-	env.setFact(primitive, f)
+	updated := env.factOf(primitive)
+	oldBounds := [2]int{updated.lo, updated.hi}
+	updated.excluded = append(slices.Clone(updated.excluded), -constant/factor)
+	updated.tighten()
+	env.setFact(primitive, updated)
 	switch {
-	case f.lo > f.hi:
+	case updated.lo > updated.hi:
 		env.contradict()
-	case oldBounds != [2]int{f.lo, f.hi}:
-		env.propagate(primitive, f.lo, f.hi)
+	case oldBounds != [2]int{updated.lo, updated.hi}:
+		env.propagate(primitive, updated.lo, updated.hi)
 	}
 }
 
@@ -278,18 +278,18 @@ func (env *Env) propagateAtom(a *atom, lo, hi int) {
 // exceeds hi. If only one operand can reach lo, that operand is the maximum. For a Min, the relations are reversed.
 func (env *Env) propagateExtreme(a *atom, lo, hi int) {
 	var candidates []*expr
-	for _, e := range a.args {
-		low, high := env.bounds(e)
+	for _, operand := range a.args {
+		low, high := env.bounds(operand)
 		if a.kind == kindMax {
-			env.narrow(e, math.MinInt, hi)
+			env.narrow(operand, math.MinInt, hi)
 			if high >= lo {
-				candidates = append(candidates, e)
+				candidates = append(candidates, operand)
 			}
 			continue
 		}
-		env.narrow(e, lo, math.MaxInt)
+		env.narrow(operand, lo, math.MaxInt)
 		if low <= hi {
-			candidates = append(candidates, e)
+			candidates = append(candidates, operand)
 		}
 	}
 	if len(candidates) == 1 {
@@ -304,27 +304,27 @@ func (env *Env) narrowResidue(e *expr, m, r int) {
 		return
 	}
 	m, r = modulo(m, factor*(r-constant))
-	f := env.factOf(primitive)
-	if (r-f.rem)%gcd(m, f.mod) != 0 {
+	updated := env.factOf(primitive)
+	if (r-updated.rem)%gcd(m, updated.mod) != 0 {
 		env.contradict()
 		return
 	}
-	if f.mod%m == 0 || f.mod > maxModulus/m {
+	if updated.mod%m == 0 || updated.mod > maxModulus/m {
 		return
 	}
 	// The residue modulo the least common multiple, by the Chinese remainder theorem.
-	g := gcd(m, f.mod)
-	n := f.mod / g
-	_, multiple := modulo(n, (f.rem-r)/g)
+	g := gcd(m, updated.mod)
+	n := updated.mod / g
+	_, multiple := modulo(n, (updated.rem-r)/g)
 	_, multiple = modulo(n, multiple*inverse(m/g, n))
-	f.mod, f.rem = m*n, r+m*multiple
-	f.tighten()
-	if f.lo > f.hi {
+	updated.mod, updated.rem = m*n, r+m*multiple
+	updated.tighten()
+	if updated.lo > updated.hi {
 		env.contradict()
 		return
 	}
-	env.setFact(primitive, f)
-	env.propagate(primitive, f.lo, f.hi)
+	env.setFact(primitive, updated)
+	env.propagate(primitive, updated.lo, updated.hi)
 }
 
 // inverse returns b from 0 to n-1 with a*b = 1 modulo n. a and n must have no common divisor.

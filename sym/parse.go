@@ -70,33 +70,33 @@ func isWord(c byte) bool {
 }
 
 func (p *parser) sum() (Int, error) {
-	v, err := p.product()
+	left, err := p.product()
 	for err == nil && (p.token == "+" || p.token == "-") {
 		op, parserAtOp := p.token, *p
 		p.next()
 		if op == "-" && p.token == minIntDigits {
 			p.token = "-" + minIntDigits
 		}
-		var w Int
-		if w, err = p.product(); err != nil {
+		var right Int
+		if right, err = p.product(); err != nil {
 			break
 		}
 		switch {
-		case !sumFits(v, w, op == "-"):
-			err = parserAtOp.fail("%v %s %v does not fit %d bits", v, op, w, strconv.IntSize)
+		case !sumFits(left, right, op == "-"):
+			err = parserAtOp.fail("%v %s %v does not fit %d bits", left, op, right, strconv.IntSize)
 		case op == "-":
-			v = v.Sub(w)
+			left = left.Sub(right)
 		default:
-			v = v.Add(w)
+			left = left.Add(right)
 		}
 	}
-	return v, err
+	return left, err
 }
 
 // sumFits reports whether all numbers in a sum or a difference fit an int.
-func sumFits(v, w Int, minus bool) bool {
-	a, aKnown := v.Known()
-	b, bKnown := w.Known()
+func sumFits(left, right Int, minus bool) bool {
+	a, aKnown := left.Known()
+	b, bKnown := right.Known()
 	switch {
 	case aKnown && bKnown && minus:
 		_, fits := subFits(a, b)
@@ -105,26 +105,26 @@ func sumFits(v, w Int, minus bool) bool {
 		_, fits := addFits(a, b)
 		return fits
 	}
-	return satAdd(v.maxCoefficient(), w.maxCoefficient()) < math.MaxInt
+	return satAdd(left.maxCoefficient(), right.maxCoefficient()) < math.MaxInt
 }
 
 // maxTerms bounds the number of terms of an expanded product.
 const maxTerms = 1 << 12
 
 // termsFit reports whether a product of two sums, once expanded, has at most maxTerms terms.
-func termsFit(v, w Int) bool { return v.terms()*w.terms() <= maxTerms }
+func termsFit(left, right Int) bool { return left.terms()*right.terms() <= maxTerms }
 
 // productFits reports whether all numbers in a product fit an int.
-func productFits(v, w Int) bool {
-	a, aKnown := v.Known()
-	b, bKnown := w.Known()
+func productFits(left, right Int) bool {
+	a, aKnown := left.Known()
+	b, bKnown := right.Known()
 	if aKnown && bKnown {
 		_, fits := mulFits(a, b)
 		return fits
 	}
 	// This is the maximum number of pairs of terms that contribute to one coefficient of the product.
-	summands := min(v.terms(), w.terms())
-	greatest := satMul(satMul(v.maxCoefficient(), w.maxCoefficient()), summands)
+	summands := min(left.terms(), right.terms())
+	greatest := satMul(satMul(left.maxCoefficient(), right.maxCoefficient()), summands)
 	return greatest < math.MaxInt
 }
 
@@ -145,31 +145,31 @@ func (a Int) terms() int {
 }
 
 func (p *parser) product() (Int, error) {
-	v, err := p.factor()
+	left, err := p.factor()
 	for err == nil && (p.token == "*" || p.token == "//" || p.token == "%") {
 		op, parserAtOp := p.token, *p
 		p.next()
-		var w Int
-		if w, err = p.factor(); err != nil {
+		var right Int
+		if right, err = p.factor(); err != nil {
 			break
 		}
-		n, known := w.Known()
+		divisor, known := right.Known()
 		switch {
-		case op == "*" && !termsFit(v, w):
-			err = parserAtOp.fail("%v %s %v expands to more than %d terms", v, op, w, maxTerms)
-		case op == "*" && !productFits(v, w), known && n == -1 && v.e == nil && v.n == math.MinInt:
-			err = parserAtOp.fail("%v %s %v does not fit %d bits", v, op, w, strconv.IntSize)
+		case op == "*" && !termsFit(left, right):
+			err = parserAtOp.fail("%v %s %v expands to more than %d terms", left, op, right, maxTerms)
+		case op == "*" && !productFits(left, right), known && divisor == -1 && left.e == nil && left.n == math.MinInt:
+			err = parserAtOp.fail("%v %s %v does not fit %d bits", left, op, right, strconv.IntSize)
 		case op == "*":
-			v = v.Mul(w)
-		case known && n == 0 || p.inWhere == 0 && w.Hint() == 0:
+			left = left.Mul(right)
+		case known && divisor == 0 || p.inWhere == 0 && right.Hint() == 0:
 			err = parserAtOp.fail("division by zero")
 		case known || p.inWhere == 0:
-			v = map[string]func(a, b Int) Int{"//": Int.Div, "%": Int.Mod}[op](v, w)
+			left = map[string]func(a, b Int) Int{"//": Int.Div, "%": Int.Mod}[op](left, right)
 		default:
-			v = map[string]func(a, b Int) Int{"//": quotientOf, "%": remainderOf}[op](v, w)
+			left = map[string]func(a, b Int) Int{"//": quotientOf, "%": remainderOf}[op](left, right)
 		}
 	}
-	return v, err
+	return left, err
 }
 
 func (p *parser) factor() (Int, error) {
@@ -202,25 +202,25 @@ var minIntDigits = strconv.FormatUint(1<<(strconv.IntSize-1), 10)
 const maxPower = 64
 
 func (p *parser) power() (Int, error) {
-	v, err := p.primary()
+	base, err := p.primary()
 	if err != nil || p.token != "**" {
-		return v, err
+		return base, err
 	}
 	p.next()
-	n, err := strconv.Atoi(p.token)
-	if err != nil || n < 0 || n > maxPower {
-		return v, p.fail("want an exponent from 0 to %d, got %q", maxPower, p.token)
+	exponent, err := strconv.Atoi(p.token)
+	if err != nil || exponent < 0 || exponent > maxPower {
+		return base, p.fail("want an exponent from 0 to %d, got %q", maxPower, p.token)
 	}
 	p.next()
 	out := Of(1)
-	for range n {
-		if !termsFit(out, v) {
-			return v, p.fail("%v**%d expands to more than %d terms", v, n, maxTerms)
+	for range exponent {
+		if !termsFit(out, base) {
+			return base, p.fail("%v**%d expands to more than %d terms", base, exponent, maxTerms)
 		}
-		if !productFits(out, v) {
-			return v, p.fail("%v**%d does not fit %d bits", v, n, strconv.IntSize)
+		if !productFits(out, base) {
+			return base, p.fail("%v**%d does not fit %d bits", base, exponent, strconv.IntSize)
 		}
-		out = out.Mul(v)
+		out = out.Mul(base)
 	}
 	return out, nil
 }
@@ -237,12 +237,12 @@ func (p *parser) primary() (Int, error) {
 		}
 		return v, p.expect(")")
 	case token[0] >= '0' && token[0] <= '9' || token == "-"+minIntDigits:
-		n, err := strconv.Atoi(token)
+		number, err := strconv.Atoi(token)
 		if err != nil {
 			return Int{}, p.fail("%s does not fit %d bits", token, strconv.IntSize)
 		}
 		p.next()
-		return Of(n), nil
+		return Of(number), nil
 	case !isWord(token[0]):
 		return Int{}, p.fail("%q is unexpected; want integers, symbols, + - * // %% **, Max(a, b), Min(a, b) and "+
 			"Where(condition, a, b)", token)
@@ -265,23 +265,23 @@ func (p *parser) call(name string) (Int, error) {
 	if err := p.expect("("); err != nil {
 		return Int{}, err
 	}
-	v, err := p.sum()
+	result, err := p.sum()
 	for err == nil && p.token == "," {
 		p.next()
-		var w Int
-		if w, err = p.sum(); err != nil {
+		var operand Int
+		if operand, err = p.sum(); err != nil {
 			break
 		}
 		if name == "Max" {
-			v = v.Max(w)
+			result = result.Max(operand)
 		} else {
-			v = v.Min(w)
+			result = result.Min(operand)
 		}
 	}
 	if err != nil {
-		return v, err
+		return result, err
 	}
-	return v, p.expect(")")
+	return result, p.expect(")")
 }
 
 func (p *parser) expect(token string) error {

@@ -24,15 +24,15 @@ func (p *parser) conjunction() (Bool, error) { return p.chain("&", p.condition, 
 
 // chain parses one or more parts separated by sign, and combines them with join.
 func (p *parser) chain(sign string, part func() (Bool, error), join func(a, b Bool) Bool) (Bool, error) {
-	b, err := part()
+	joined, err := part()
 	for err == nil && p.token == sign {
 		p.next()
 		var c Bool
 		if c, err = part(); err == nil {
-			b = join(b, c)
+			joined = join(joined, c)
 		}
 	}
-	return b, err
+	return joined, err
 }
 
 var relations = map[string]func(a, b Int) Bool{
@@ -95,7 +95,7 @@ func (p *parser) where() (Int, error) {
 	if err := p.expect("("); err != nil {
 		return Int{}, err
 	}
-	c, err := p.disjunction()
+	condition, err := p.disjunction()
 	if err != nil {
 		return Int{}, err
 	}
@@ -107,5 +107,5 @@ func (p *parser) where() (Int, error) {
 	if p.inWhere--; err != nil {
 		return Int{}, err
 	}
-	return Where(c, x, y), p.expect(")")
+	return Where(condition, x, y), p.expect(")")
 }

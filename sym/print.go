@@ -16,30 +16,30 @@ func (e *expr) String() string {
 	if e.size > maxPrinted {
 		return fmt.Sprintf("(an expression of %d parts)", e.size)
 	}
-	var b strings.Builder
+	var text strings.Builder
 	for i, t := range e.terms {
 		k, negated := t.coeff, false
 		switch {
 		case i > 0 && k < 0:
-			b.WriteString(" - ")
+			text.WriteString(" - ")
 			k = -k
 		case i > 0:
-			b.WriteString(" + ")
+			text.WriteString(" + ")
 		case k == -1:
-			b.WriteString("-")
+			text.WriteString("-")
 			k, negated = 1, true
 		}
-		t.print(&b, k, negated)
+		t.print(&text, k, negated)
 	}
 	switch {
 	case len(e.terms) == 0:
-		b.WriteString(strconv.Itoa(e.constant))
+		text.WriteString(strconv.Itoa(e.constant))
 	case e.constant > 0:
-		fmt.Fprintf(&b, " + %d", e.constant)
+		fmt.Fprintf(&text, " + %d", e.constant)
 	case e.constant < 0:
-		fmt.Fprintf(&b, " - %s", strconv.Itoa(e.constant)[1:])
+		fmt.Fprintf(&text, " - %s", strconv.Itoa(e.constant)[1:])
 	}
-	return b.String()
+	return text.String()
 }
 
 // print writes k times the product. If negated is set, the caller has written a minus sign. The minus sign binds more

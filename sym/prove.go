@@ -114,18 +114,18 @@ func (env *Env) provesByShift(d *expr) bool {
 	for _, t := range d.terms {
 		parts := []term{{t.coeff, nil}}
 		for _, a := range t.atoms {
-			lo, _ := env.atomBounds(a)
-			if lo == math.MinInt || len(parts) > maxShiftedTerms {
+			least, _ := env.atomBounds(a)
+			if least == math.MinInt || len(parts) > maxShiftedTerms {
 				return false
 			}
-			for _, p := range parts {
-				p.atoms = append(slices.Clone(p.atoms), a)
-				parts = append(parts, p)
+			for _, product := range parts {
+				product.atoms = append(slices.Clone(product.atoms), a)
+				parts = append(parts, product)
 			}
 			for i := range len(parts) / 2 {
-				parts[i].coeff = satMul(parts[i].coeff, lo)
+				parts[i].coeff = satMul(parts[i].coeff, least)
 			}
-			parts = slices.DeleteFunc(parts, func(p term) bool { return p.coeff == 0 })
+			parts = slices.DeleteFunc(parts, func(product term) bool { return product.coeff == 0 })
 		}
 		expanded = append(expanded, parts...)
 	}
@@ -143,8 +143,8 @@ func (env *Env) provesByShift(d *expr) bool {
 			constant = addLower(constant, coeff)
 		case coeff < 0:
 			for _, a := range expanded[i].atoms {
-				lo, hi := env.atomBounds(a)
-				bound = satMul(bound, addUpper(hi, satNeg(lo)))
+				least, hi := env.atomBounds(a)
+				bound = satMul(bound, addUpper(hi, satNeg(least)))
 			}
 			constant = addLower(constant, bound)
 		}

@@ -12,31 +12,31 @@ import (
 // SMT returns a problem in SMT-LIB 2 for solvers such as z3 and cvc5. The problem asks whether all claims hold for some
 // sizes within the bounds of the symbols. The answer unsat proves that there are no such sizes.
 func (env *Env) SMT(claims ...Bool) string {
-	var b strings.Builder
-	b.WriteString("(set-logic ALL)\n")
+	var text strings.Builder
+	text.WriteString("(set-logic ALL)\n")
 	for _, name := range sorted.Keys(env.symbols) {
-		s := env.symbols[name]
-		if s.e == nil {
+		symbol := env.symbols[name]
+		if symbol.e == nil {
 			continue
 		}
-		fmt.Fprintf(&b, "(declare-const |%s| Int)\n", name)
-		if s.e.lo != math.MinInt {
-			fmt.Fprintf(&b, "(assert (<= %s |%s|))\n", smtNumber(s.e.lo), name)
+		fmt.Fprintf(&text, "(declare-const |%s| Int)\n", name)
+		if symbol.e.lo != math.MinInt {
+			fmt.Fprintf(&text, "(assert (<= %s |%s|))\n", smtNumber(symbol.e.lo), name)
 		}
-		if s.e.hi != math.MaxInt {
-			fmt.Fprintf(&b, "(assert (<= |%s| %s))\n", name, smtNumber(s.e.hi))
+		if symbol.e.hi != math.MaxInt {
+			fmt.Fprintf(&text, "(assert (<= |%s| %s))\n", name, smtNumber(symbol.e.hi))
 		}
 	}
-	d := definitions{out: &b, names: map[any]string{}}
-	for _, c := range claims {
-		if c.cond == nil {
-			fmt.Fprintf(&b, "(assert %v)\n", c.truth)
+	defs := definitions{out: &text, names: map[any]string{}}
+	for _, claim := range claims {
+		if claim.cond == nil {
+			fmt.Fprintf(&text, "(assert %v)\n", claim.truth)
 			continue
 		}
-		fmt.Fprintf(&b, "(assert %s)\n", d.cond(c.cond))
+		fmt.Fprintf(&text, "(assert %s)\n", defs.cond(claim.cond))
 	}
-	b.WriteString("(check-sat)\n")
-	return b.String()
+	text.WriteString("(check-sat)\n")
+	return text.String()
 }
 
 // definitions writes each condition and expression once, as a named definition.

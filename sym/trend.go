@@ -85,21 +85,21 @@ func (s *trends) function(a *atom) (sign int, ok bool) {
 	if a.kind == kindWhere {
 		return 0, false
 	}
-	x, ok := s.expr(a.args[0])
-	for _, e := range a.args[1:] {
-		y, argOK := s.expr(e)
+	first, ok := s.expr(a.args[0])
+	for _, arg := range a.args[1:] {
+		next, argOK := s.expr(arg)
 		if !ok || !argOK {
 			return 0, false
 		}
 		switch {
 		case a.kind == kindMax || a.kind == kindMin || a.kind == kindUnexpandedSum:
-			x, ok = combineTrends(x, y)
-		case x == 0 && y == 0:
-		case a.kind == kindMod || a.kind == kindUnexpandedProduct || e.lo < 1 || y != 0 && a.args[0].lo < 0:
+			first, ok = combineTrends(first, next)
+		case first == 0 && next == 0:
+		case a.kind == kindMod || a.kind == kindUnexpandedProduct || arg.lo < 1 || next != 0 && a.args[0].lo < 0:
 			return 0, false
 		default:
-			x, ok = combineTrends(x, -y)
+			first, ok = combineTrends(first, -next)
 		}
 	}
-	return x, ok
+	return first, ok
 }

@@ -16,25 +16,25 @@ type valuation struct {
 }
 
 func (w *valuation) expr(e *expr) (int, error) {
-	n := e.constant
+	sum := e.constant
 	for _, t := range e.terms {
-		p := t.coeff
+		product := t.coeff
 		for _, a := range t.atoms {
-			x, err := w.atom(a)
+			factor, err := w.atom(a)
 			if err != nil {
 				return 0, err
 			}
 			var fits bool
-			if p, fits = mulFits(p, x); !fits {
+			if product, fits = mulFits(product, factor); !fits {
 				return 0, errOverflow
 			}
 		}
 		var fits bool
-		if n, fits = addFits(n, p); !fits {
+		if sum, fits = addFits(sum, product); !fits {
 			return 0, errOverflow
 		}
 	}
-	return n, nil
+	return sum, nil
 }
 
 // errOverflow is the error for an intermediate result that overflows an int. A [bigValuation] then computes the value.
@@ -47,14 +47,14 @@ func (w *valuation) value(e *expr) (int, error) {
 	if err != errOverflow {
 		return n, err
 	}
-	x, err := (&bigValuation{binding: w.binding}).expr(e)
+	exact, err := (&bigValuation{binding: w.binding}).expr(e)
 	switch {
 	case err != nil:
 		return 0, err
-	case !x.IsInt64() || int64(int(x.Int64())) != x.Int64():
-		return 0, overflowError(x)
+	case !exact.IsInt64() || int64(int(exact.Int64())) != exact.Int64():
+		return 0, overflowError(exact)
 	}
-	return int(x.Int64()), nil
+	return int(exact.Int64()), nil
 }
 
 func (w *valuation) atom(a *atom) (int, error) {
@@ -133,18 +133,18 @@ func (w *valuation) cond(c *cond) (bool, error) {
 		}
 		return c.kind == condAnd, nil
 	}
-	d, err := w.expr(c.difference)
+	difference, err := w.expr(c.difference)
 	if err == errOverflow {
 		var x *big.Int
 		if x, err = (&bigValuation{binding: w.binding}).expr(c.difference); err == nil {
-			d = x.Sign()
+			difference = x.Sign()
 		}
 	}
 	switch c.kind {
 	case condEq:
-		return err == nil && d == 0, err
+		return err == nil && difference == 0, err
 	case condNe:
-		return err == nil && d != 0, err
+		return err == nil && difference != 0, err
 	}
-	return err == nil && d >= 0, err
+	return err == nil && difference >= 0, err
 }

@@ -62,12 +62,12 @@ var errRepeated = errors.New("sym: an impossible case")
 // one, and otherwise the answer at the hints.
 func (f *pathSearch) next(env *Env, c *cond) branch {
 	if f.nextIndex == len(f.branches) {
-		r := env.reduce(c)
-		current := branch{answer: r.truth, otherTried: true}
-		if !r.known {
-			current = branch{answer: r.remaining.hint, remaining: r.remaining}
+		reduced := env.reduce(c)
+		current := branch{answer: reduced.truth, otherTried: true}
+		if !reduced.known {
+			current = branch{answer: reduced.remaining.hint, remaining: reduced.remaining}
 			if f.choices >= f.limit {
-				f.unexplored = r.remaining
+				f.unexplored = reduced.remaining
 				panic(errCases)
 			}
 		}
@@ -118,19 +118,20 @@ func Fork[T any](env *Env, limit int, run func() (T, error)) ([]Case[T], error) 
 		panic("sym: Fork needs an Env and a computation")
 	}
 	// A path may have more choices than there are cases, because some answers are impossible.
-	f := &pathSearch{limit: max(limit, 1) + 64}
+	search := &pathSearch{limit: max(limit, 1) + 64}
 	var cases []Case[T]
 	for {
-		c, possible := runPath(env, f, run)
+		result, possible := runPath(env, search, run)
 		switch {
-		case f.unexplored != nil:
-			return cases, fmt.Errorf("%w: more than %d branches on one path; undecided is %v", errCases, f.limit, f.unexplored)
+		case search.unexplored != nil:
+			return cases, fmt.Errorf("%w: more than %d branches on one path; undecided is %v", errCases,
+				search.limit, search.unexplored)
 		case possible && len(cases) >= limit:
-			return cases, fmt.Errorf("%w: more than %d; undecided is %v", errCases, limit, c.If)
+			return cases, fmt.Errorf("%w: more than %d; undecided is %v", errCases, limit, result.If)
 		case possible:
-			cases = append(cases, c)
+			cases = append(cases, result)
 		}
-		if !f.advance() {
+		if !search.advance() {
 			return cases, nil
 		}
 	}
@@ -138,39 +139,39 @@ func Fork[T any](env *Env, limit int, run func() (T, error)) ([]Case[T], error) 
 
 // runPath runs the computation along the recorded answers, and then removes the facts that the run added. possible is
 // false if the run was ended early, because its path is impossible or was explored before.
-func runPath[T any](env *Env, f *pathSearch, run func() (T, error)) (c Case[T], possible bool) {
+func runPath[T any](env *Env, search *pathSearch, run func() (T, error)) (result Case[T], possible bool) {
 	outer, start := env.fork, env.mark()
-	env.fork = f
+	env.fork = search
 	defer func() {
 		env.fork = outer
 		env.reset(start)
 		panicked := recover()
 		if overflow, overflowed := panicked.(*overflowPanic); overflowed {
-			c.Err, possible = errors.New(overflow.text), true
+			result.Err, possible = errors.New(overflow.text), true
 			return
 		}
 		switch panicked {
 		case nil:
 		case zeroDivision:
-			c.Err = errZero
+			result.Err = errZero
 			possible = true
 		case ErrNumber:
-			c.Err = ErrNumber
+			result.Err = ErrNumber
 			possible = true
 		case errCases, errRepeated:
-			f.branches = f.branches[:f.nextIndex]
+			search.branches = search.branches[:search.nextIndex]
 		default:
 			panic(panicked)
 		}
 	}()
 	defer func() {
-		c.If = Truth(true)
+		result.If = Truth(true)
 		for _, g := range env.guards[start.guards:] {
-			c.If = c.If.And(g)
+			result.If = result.If.And(g)
 		}
 	}()
-	c.Value, c.Err = run()
-	return c, true
+	result.Value, result.Err = run()
+	return result, true
 }
 
 // Join runs a computation and records guards only for branches that affect the result. It explores up to limit paths as

@@ -59,19 +59,19 @@ var converters = func() (t [numDTypes][numDTypes]ConvertFunc) {
 	return t
 }()
 
-// In conversion functions, ds and ss are the dstStride and srcStride of [ConvertFunc].
-
 type realNumber interface {
 	uint8 | int8 | int16 | int32 | int64 | uint16 | uint32 | uint64 | float32 | float64
 }
 
 // fillReal sets the conversions from S to the real dtypes.
-func fillReal[S realNumber](t *[numDTypes][numDTypes]ConvertFunc, s DType) {
-	t[Bool][s] = notZero[S]
-	t[Uint8][s], t[Int8][s] = toUint8[S], convert[int8, S]
-	t[Int16][s], t[Int32][s], t[Int64][s] = convert[int16, S], convert[int32, S], convert[int64, S]
-	t[Uint16][s], t[Uint32][s], t[Uint64][s] = convert[uint16, S], convert[uint32, S], convert[uint64, S]
-	t[Float32][s], t[Float64][s] = convert[float32, S], convert[float64, S]
+func fillReal[S realNumber](table *[numDTypes][numDTypes]ConvertFunc, dtype DType) {
+	table[Bool][dtype] = notZero[S]
+	table[Uint8][dtype], table[Int8][dtype] = toUint8[S], convert[int8, S]
+	table[Int16][dtype], table[Int32][dtype] = convert[int16, S], convert[int32, S]
+	table[Int64][dtype] = convert[int64, S]
+	table[Uint16][dtype], table[Uint32][dtype] = convert[uint16, S], convert[uint32, S]
+	table[Uint64][dtype] = convert[uint64, S]
+	table[Float32][dtype], table[Float64][dtype] = convert[float32, S], convert[float64, S]
 }
 
 func convert[D, S realNumber](dst, src unsafe.Pointer, dstStride, srcStride, n int) {
@@ -95,8 +95,8 @@ func convert[D, S realNumber](dst, src unsafe.Pointer, dstStride, srcStride, n i
 	}
 }
 
-func toUint8[S realNumber](dst, src unsafe.Pointer, ds, ss, n int) {
-	if out := unsafe.Slice((*uint8)(dst), n); ds == 1 && ss == int(unsafe.Sizeof(S(0))) {
+func toUint8[S realNumber](dst, src unsafe.Pointer, dstStride, srcStride, n int) {
+	if out := unsafe.Slice((*uint8)(dst), n); dstStride == 1 && srcStride == int(unsafe.Sizeof(S(0))) {
 		in := unsafe.Slice((*S)(src), n)[:len(out)]
 		for i := range out {
 			out[i] = uint8(int64(in[i]))
@@ -104,12 +104,12 @@ func toUint8[S realNumber](dst, src unsafe.Pointer, ds, ss, n int) {
 		return
 	}
 	for i := range n {
-		*(*uint8)(unsafe.Add(dst, i*ds)) = uint8(int64(*(*S)(unsafe.Add(src, i*ss))))
+		*(*uint8)(unsafe.Add(dst, i*dstStride)) = uint8(int64(*(*S)(unsafe.Add(src, i*srcStride))))
 	}
 }
 
-func notZero[S realNumber | complex64 | complex128](dst, src unsafe.Pointer, ds, ss, n int) {
-	if out := unsafe.Slice((*bool)(dst), n); ds == 1 && ss == int(unsafe.Sizeof(S(0))) {
+func notZero[S realNumber | complex64 | complex128](dst, src unsafe.Pointer, dstStride, srcStride, n int) {
+	if out := unsafe.Slice((*bool)(dst), n); dstStride == 1 && srcStride == int(unsafe.Sizeof(S(0))) {
 		in := unsafe.Slice((*S)(src), n)[:len(out)]
 		for i := range out {
 			out[i] = in[i] != 0
@@ -118,16 +118,16 @@ func notZero[S realNumber | complex64 | complex128](dst, src unsafe.Pointer, ds,
 	}
 	for i := range n {
 		var b uint8
-		if *(*S)(unsafe.Add(src, i*ss)) != 0 {
+		if *(*S)(unsafe.Add(src, i*srcStride)) != 0 {
 			b = 1
 		}
-		*(*uint8)(unsafe.Add(dst, i*ds)) = b
+		*(*uint8)(unsafe.Add(dst, i*dstStride)) = b
 	}
 }
 
 // fromHalf and fromBF16 convert from a 16-bit float through float32.
-func fromHalf[D float32 | float64](dst, src unsafe.Pointer, ds, ss, n int) {
-	if out := unsafe.Slice((*D)(dst), n); ds == int(unsafe.Sizeof(D(0))) && ss == 2 {
+func fromHalf[D float32 | float64](dst, src unsafe.Pointer, dstStride, srcStride, n int) {
+	if out := unsafe.Slice((*D)(dst), n); dstStride == int(unsafe.Sizeof(D(0))) && srcStride == 2 {
 		in := unsafe.Slice((*Half)(src), n)[:len(out)]
 		for i := range out {
 			out[i] = D(in[i].Float32())
@@ -135,12 +135,12 @@ func fromHalf[D float32 | float64](dst, src unsafe.Pointer, ds, ss, n int) {
 		return
 	}
 	for i := range n {
-		*(*D)(unsafe.Add(dst, i*ds)) = D((*(*Half)(unsafe.Add(src, i*ss))).Float32())
+		*(*D)(unsafe.Add(dst, i*dstStride)) = D((*(*Half)(unsafe.Add(src, i*srcStride))).Float32())
 	}
 }
 
-func fromBF16[D float32 | float64](dst, src unsafe.Pointer, ds, ss, n int) {
-	if out := unsafe.Slice((*D)(dst), n); ds == int(unsafe.Sizeof(D(0))) && ss == 2 {
+func fromBF16[D float32 | float64](dst, src unsafe.Pointer, dstStride, srcStride, n int) {
+	if out := unsafe.Slice((*D)(dst), n); dstStride == int(unsafe.Sizeof(D(0))) && srcStride == 2 {
 		in := unsafe.Slice((*BF16)(src), n)[:len(out)]
 		for i := range out {
 			out[i] = D(in[i].Float32())
@@ -148,13 +148,13 @@ func fromBF16[D float32 | float64](dst, src unsafe.Pointer, ds, ss, n int) {
 		return
 	}
 	for i := range n {
-		*(*D)(unsafe.Add(dst, i*ds)) = D((*(*BF16)(unsafe.Add(src, i*ss))).Float32())
+		*(*D)(unsafe.Add(dst, i*dstStride)) = D((*(*BF16)(unsafe.Add(src, i*srcStride))).Float32())
 	}
 }
 
 // toHalf and toBF16 round to a 16-bit float through float32.
-func toHalf[S realNumber](dst, src unsafe.Pointer, ds, ss, n int) {
-	if out := unsafe.Slice((*Half)(dst), n); ds == 2 && ss == int(unsafe.Sizeof(S(0))) {
+func toHalf[S realNumber](dst, src unsafe.Pointer, dstStride, srcStride, n int) {
+	if out := unsafe.Slice((*Half)(dst), n); dstStride == 2 && srcStride == int(unsafe.Sizeof(S(0))) {
 		in := unsafe.Slice((*S)(src), n)[:len(out)]
 		for i := range out {
 			out[i] = HalfOf(float32(in[i]))
@@ -162,12 +162,12 @@ func toHalf[S realNumber](dst, src unsafe.Pointer, ds, ss, n int) {
 		return
 	}
 	for i := range n {
-		*(*Half)(unsafe.Add(dst, i*ds)) = HalfOf(float32(*(*S)(unsafe.Add(src, i*ss))))
+		*(*Half)(unsafe.Add(dst, i*dstStride)) = HalfOf(float32(*(*S)(unsafe.Add(src, i*srcStride))))
 	}
 }
 
-func toBF16[S realNumber](dst, src unsafe.Pointer, ds, ss, n int) {
-	if out := unsafe.Slice((*BF16)(dst), n); ds == 2 && ss == int(unsafe.Sizeof(S(0))) {
+func toBF16[S realNumber](dst, src unsafe.Pointer, dstStride, srcStride, n int) {
+	if out := unsafe.Slice((*BF16)(dst), n); dstStride == 2 && srcStride == int(unsafe.Sizeof(S(0))) {
 		in := unsafe.Slice((*S)(src), n)[:len(out)]
 		for i := range out {
 			out[i] = BF16Of(float32(in[i]))
@@ -175,12 +175,12 @@ func toBF16[S realNumber](dst, src unsafe.Pointer, ds, ss, n int) {
 		return
 	}
 	for i := range n {
-		*(*BF16)(unsafe.Add(dst, i*ds)) = BF16Of(float32(*(*S)(unsafe.Add(src, i*ss))))
+		*(*BF16)(unsafe.Add(dst, i*dstStride)) = BF16Of(float32(*(*S)(unsafe.Add(src, i*srcStride))))
 	}
 }
 
-func halfToBF16(dst, src unsafe.Pointer, ds, ss, n int) {
-	if out := unsafe.Slice((*BF16)(dst), n); ds == 2 && ss == 2 {
+func halfToBF16(dst, src unsafe.Pointer, dstStride, srcStride, n int) {
+	if out := unsafe.Slice((*BF16)(dst), n); dstStride == 2 && srcStride == 2 {
 		in := unsafe.Slice((*Half)(src), n)[:len(out)]
 		for i := range out {
 			out[i] = BF16Of(in[i].Float32())
@@ -188,12 +188,12 @@ func halfToBF16(dst, src unsafe.Pointer, ds, ss, n int) {
 		return
 	}
 	for i := range n {
-		*(*BF16)(unsafe.Add(dst, i*ds)) = BF16Of((*(*Half)(unsafe.Add(src, i*ss))).Float32())
+		*(*BF16)(unsafe.Add(dst, i*dstStride)) = BF16Of((*(*Half)(unsafe.Add(src, i*srcStride))).Float32())
 	}
 }
 
-func bf16ToHalf(dst, src unsafe.Pointer, ds, ss, n int) {
-	if out := unsafe.Slice((*Half)(dst), n); ds == 2 && ss == 2 {
+func bf16ToHalf(dst, src unsafe.Pointer, dstStride, srcStride, n int) {
+	if out := unsafe.Slice((*Half)(dst), n); dstStride == 2 && srcStride == 2 {
 		in := unsafe.Slice((*BF16)(src), n)[:len(out)]
 		for i := range out {
 			out[i] = HalfOf(in[i].Float32())
@@ -201,7 +201,7 @@ func bf16ToHalf(dst, src unsafe.Pointer, ds, ss, n int) {
 		return
 	}
 	for i := range n {
-		*(*Half)(unsafe.Add(dst, i*ds)) = HalfOf((*(*BF16)(unsafe.Add(src, i*ss))).Float32())
+		*(*Half)(unsafe.Add(dst, i*dstStride)) = HalfOf((*(*BF16)(unsafe.Add(src, i*srcStride))).Float32())
 	}
 }
 
@@ -229,61 +229,61 @@ func halfNotZero(dst, src unsafe.Pointer, dstStride, srcStride, n int) {
 }
 
 // fillHalves sets the conversions from and to the 16-bit floats.
-func fillHalves(t *[numDTypes][numDTypes]ConvertFunc) {
-	t[Int8][Float16], t[Int8][BFloat16] = halfViaInt32[int8], bf16ViaInt32[int8]
-	t[Int16][Float16], t[Int16][BFloat16] = halfViaInt32[int16], bf16ViaInt32[int16]
-	t[Int32][Float16], t[Int32][BFloat16] = halfViaInt32[int32], bf16ViaInt32[int32]
-	t[Int64][Float16], t[Int64][BFloat16] = halfViaInt64[int64], bf16ViaInt64[int64]
-	t[Uint8][Float16], t[Uint8][BFloat16] = halfViaInt64[uint8], bf16ViaInt64[uint8]
-	t[Uint16][Float16], t[Uint16][BFloat16] = halfViaInt32[uint16], bf16ViaInt32[uint16]
-	t[Uint32][Float16], t[Uint32][BFloat16] = halfViaInt64[uint32], bf16ViaInt64[uint32]
-	t[Uint64][Float16], t[Uint64][BFloat16] = halfToUint64, bf16ToUint64
-	t[Float32][Float16], t[Float32][BFloat16] = fromHalf[float32], fromBF16[float32]
-	t[Float64][Float16], t[Float64][BFloat16] = fromHalf[float64], fromBF16[float64]
-	t[Bool][Float16], t[Bool][BFloat16] = halfNotZero, halfNotZero
-	t[Float16][Uint8], t[BFloat16][Uint8] = toHalf[uint8], toBF16[uint8]
-	t[Float16][Bool], t[BFloat16][Bool] = toHalf[uint8], toBF16[uint8]
-	t[Float16][Int8], t[BFloat16][Int8] = toHalf[int8], toBF16[int8]
-	t[Float16][Int16], t[BFloat16][Int16] = toHalf[int16], toBF16[int16]
-	t[Float16][Int32], t[BFloat16][Int32] = toHalf[int32], toBF16[int32]
-	t[Float16][Int64], t[BFloat16][Int64] = toHalf[int64], toBF16[int64]
-	t[Float16][Uint16], t[BFloat16][Uint16] = toHalf[uint16], toBF16[uint16]
-	t[Float16][Uint32], t[BFloat16][Uint32] = toHalf[uint32], toBF16[uint32]
-	t[Float16][Uint64], t[BFloat16][Uint64] = toHalf[uint64], toBF16[uint64]
-	t[Float16][Float32], t[BFloat16][Float32] = toHalf[float32], toBF16[float32]
-	t[Float16][Float64], t[BFloat16][Float64] = toHalf[float64], toBF16[float64]
+func fillHalves(table *[numDTypes][numDTypes]ConvertFunc) {
+	table[Int8][Float16], table[Int8][BFloat16] = halfViaInt32[int8], bf16ViaInt32[int8]
+	table[Int16][Float16], table[Int16][BFloat16] = halfViaInt32[int16], bf16ViaInt32[int16]
+	table[Int32][Float16], table[Int32][BFloat16] = halfViaInt32[int32], bf16ViaInt32[int32]
+	table[Int64][Float16], table[Int64][BFloat16] = halfViaInt64[int64], bf16ViaInt64[int64]
+	table[Uint8][Float16], table[Uint8][BFloat16] = halfViaInt64[uint8], bf16ViaInt64[uint8]
+	table[Uint16][Float16], table[Uint16][BFloat16] = halfViaInt32[uint16], bf16ViaInt32[uint16]
+	table[Uint32][Float16], table[Uint32][BFloat16] = halfViaInt64[uint32], bf16ViaInt64[uint32]
+	table[Uint64][Float16], table[Uint64][BFloat16] = halfToUint64, bf16ToUint64
+	table[Float32][Float16], table[Float32][BFloat16] = fromHalf[float32], fromBF16[float32]
+	table[Float64][Float16], table[Float64][BFloat16] = fromHalf[float64], fromBF16[float64]
+	table[Bool][Float16], table[Bool][BFloat16] = halfNotZero, halfNotZero
+	table[Float16][Uint8], table[BFloat16][Uint8] = toHalf[uint8], toBF16[uint8]
+	table[Float16][Bool], table[BFloat16][Bool] = toHalf[uint8], toBF16[uint8]
+	table[Float16][Int8], table[BFloat16][Int8] = toHalf[int8], toBF16[int8]
+	table[Float16][Int16], table[BFloat16][Int16] = toHalf[int16], toBF16[int16]
+	table[Float16][Int32], table[BFloat16][Int32] = toHalf[int32], toBF16[int32]
+	table[Float16][Int64], table[BFloat16][Int64] = toHalf[int64], toBF16[int64]
+	table[Float16][Uint16], table[BFloat16][Uint16] = toHalf[uint16], toBF16[uint16]
+	table[Float16][Uint32], table[BFloat16][Uint32] = toHalf[uint32], toBF16[uint32]
+	table[Float16][Uint64], table[BFloat16][Uint64] = toHalf[uint64], toBF16[uint64]
+	table[Float16][Float32], table[BFloat16][Float32] = toHalf[float32], toBF16[float32]
+	table[Float16][Float64], table[BFloat16][Float64] = toHalf[float64], toBF16[float64]
 	// The real part of a complex number comes first.
-	t[Float16][Complex64], t[BFloat16][Complex64] = toHalf[float32], toBF16[float32]
-	t[Float16][Complex128], t[BFloat16][Complex128] = toHalf[float64], toBF16[float64]
-	t[BFloat16][Float16], t[Float16][BFloat16] = halfToBF16, bf16ToHalf
+	table[Float16][Complex64], table[BFloat16][Complex64] = toHalf[float32], toBF16[float32]
+	table[Float16][Complex128], table[BFloat16][Complex128] = toHalf[float64], toBF16[float64]
+	table[BFloat16][Float16], table[Float16][BFloat16] = halfToBF16, bf16ToHalf
 }
 
 func toComplex64(f ConvertFunc) ConvertFunc {
-	return func(dst, src unsafe.Pointer, ds, ss, n int) {
-		f(dst, src, ds, ss, n)
+	return func(dst, src unsafe.Pointer, dstStride, srcStride, n int) {
+		f(dst, src, dstStride, srcStride, n)
 		for i := range n {
-			*(*float32)(unsafe.Add(dst, i*ds+4)) = 0
+			*(*float32)(unsafe.Add(dst, i*dstStride+4)) = 0
 		}
 	}
 }
 
 func toComplex128(f ConvertFunc) ConvertFunc {
-	return func(dst, src unsafe.Pointer, ds, ss, n int) {
-		f(dst, src, ds, ss, n)
+	return func(dst, src unsafe.Pointer, dstStride, srcStride, n int) {
+		f(dst, src, dstStride, srcStride, n)
 		for i := range n {
-			*(*float64)(unsafe.Add(dst, i*ds+8)) = 0
+			*(*float64)(unsafe.Add(dst, i*dstStride+8)) = 0
 		}
 	}
 }
 
-func narrowComplex(dst, src unsafe.Pointer, ds, ss, n int) {
+func narrowComplex(dst, src unsafe.Pointer, dstStride, srcStride, n int) {
 	for i := range n {
-		*(*complex64)(unsafe.Add(dst, i*ds)) = complex64(*(*complex128)(unsafe.Add(src, i*ss)))
+		*(*complex64)(unsafe.Add(dst, i*dstStride)) = complex64(*(*complex128)(unsafe.Add(src, i*srcStride)))
 	}
 }
 
-func widenComplex(dst, src unsafe.Pointer, ds, ss, n int) {
+func widenComplex(dst, src unsafe.Pointer, dstStride, srcStride, n int) {
 	for i := range n {
-		*(*complex128)(unsafe.Add(dst, i*ds)) = complex128(*(*complex64)(unsafe.Add(src, i*ss)))
+		*(*complex128)(unsafe.Add(dst, i*dstStride)) = complex128(*(*complex64)(unsafe.Add(src, i*srcStride)))
 	}
 }

@@ -47,17 +47,18 @@ func copyElements(dst, src *Tensor) {
 	if dst.Numel() == 0 {
 		return
 	}
-	e := elementConverter(dst.DType, src.DType)
+	elem := elementConverter(dst.DType, src.DType)
 	var buf [8]strided.Axis
 	axes := append(buf[:0], make([]strided.Axis, dst.Rank())...)
 	for d, n := range dst.Shape {
-		axes[d] = strided.Axis{N: n, Dst: dst.Strides[d] * e.DstSize, Src: src.Strides[d] * e.SrcSize}
+		axes[d] = strided.Axis{N: n, Dst: dst.Strides[d] * elem.DstSize,
+			Src: src.Strides[d] * elem.SrcSize}
 	}
 	if dst.mayRepeat() {
-		e.InOrder(dst.Pointer(), src.Pointer(), axes)
+		elem.InOrder(dst.Pointer(), src.Pointer(), axes)
 		return
 	}
-	e.Run(dst.Pointer(), src.Pointer(), axes)
+	elem.Run(dst.Pointer(), src.Pointer(), axes)
 }
 
 // elementConverter returns the strided.Elem that converts one element. It normalizes bools to 0 or 1.
@@ -71,15 +72,15 @@ func elementConverter(dst, src DType) strided.Elem {
 // mayRepeat reports whether several elements may share an address. It is conservative: a result of true may be wrong,
 // but a result of false is always right.
 func (m Meta) mayRepeat() bool {
-	for d, n := range m.Shape {
+	for dim, size := range m.Shape {
 		// reach is the greatest offset, in elements, that the dimensions of smaller stride reach.
 		reach := 0
 		for k, s := range m.Strides {
-			if s < m.Strides[d] || s == m.Strides[d] && k > d {
+			if s < m.Strides[dim] || s == m.Strides[dim] && k > dim {
 				reach += (m.Shape[k] - 1) * s
 			}
 		}
-		if n > 1 && m.Strides[d] <= reach {
+		if size > 1 && m.Strides[dim] <= reach {
 			return true
 		}
 	}
@@ -88,8 +89,8 @@ func (m Meta) mayRepeat() bool {
 
 // sameElements reports whether the element of t and the element of o at each index have the same address. An
 // element-by-element copy between such tensors reads each element before it overwrites the element.
-func (t *Tensor) sameElements(o *Tensor) bool {
-	return t.Pointer() == o.Pointer() && t.DType.Size() == o.DType.Size() && t.SameAddresses(o.Meta)
+func (t *Tensor) sameElements(other *Tensor) bool {
+	return t.Pointer() == other.Pointer() && t.DType.Size() == other.DType.Size() && t.SameAddresses(other.Meta)
 }
 
 // rangesIntersect reports whether the address ranges [Tensor.Span] of a and b intersect. Ranges are compared by

@@ -53,38 +53,38 @@ func (t *Tensor) At(index ...int) Scalar {
 
 // scalarAt returns the number of dtype d at p. It does not use a Converter, because the operands of a Converter escape
 // to the heap.
-func scalarAt(d DType, p unsafe.Pointer) Scalar {
+func scalarAt(d DType, address unsafe.Pointer) Scalar {
 	switch d {
 	case Bool:
-		return BoolScalar(*(*uint8)(p) != 0)
+		return BoolScalar(*(*uint8)(address) != 0)
 	case Uint8:
-		return IntScalar(int64(*(*uint8)(p)))
+		return IntScalar(int64(*(*uint8)(address)))
 	case Int8:
-		return IntScalar(int64(*(*int8)(p)))
+		return IntScalar(int64(*(*int8)(address)))
 	case Int16:
-		return IntScalar(int64(*(*int16)(p)))
+		return IntScalar(int64(*(*int16)(address)))
 	case Int32:
-		return IntScalar(int64(*(*int32)(p)))
+		return IntScalar(int64(*(*int32)(address)))
 	case Int64:
-		return IntScalar(*(*int64)(p))
+		return IntScalar(*(*int64)(address))
 	case Uint16:
-		return IntScalar(int64(*(*uint16)(p)))
+		return IntScalar(int64(*(*uint16)(address)))
 	case Uint32:
-		return IntScalar(int64(*(*uint32)(p)))
+		return IntScalar(int64(*(*uint32)(address)))
 	case Uint64:
-		return Scalar{intScalar, *(*int64)(p), complex(float64(*(*uint64)(p)), 0)}
+		return Scalar{intScalar, *(*int64)(address), complex(float64(*(*uint64)(address)), 0)}
 	case Float16:
-		return FloatScalar(float64((*(*Half)(p)).Float32()))
+		return FloatScalar(float64((*(*Half)(address)).Float32()))
 	case BFloat16:
-		return FloatScalar(float64((*(*BF16)(p)).Float32()))
+		return FloatScalar(float64((*(*BF16)(address)).Float32()))
 	case Float32:
-		return FloatScalar(float64(*(*float32)(p)))
+		return FloatScalar(float64(*(*float32)(address)))
 	case Float64:
-		return FloatScalar(*(*float64)(p))
+		return FloatScalar(*(*float64)(address))
 	case Complex64:
-		return ComplexScalar(complex128(*(*complex64)(p)))
+		return ComplexScalar(complex128(*(*complex64)(address)))
 	}
-	return ComplexScalar(*(*complex128)(p))
+	return ComplexScalar(*(*complex128)(address))
 }
 
 // Set writes the element at a logical index, converted to the tensor's dtype. It panics where [Tensor.At]

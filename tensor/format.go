@@ -95,13 +95,13 @@ func (f MemoryFormat) order(rank int) ([]int, error) {
 
 // orderedStrides returns dense strides for an order of the dimensions, fastest first. A size 0 makes strides 0.
 func orderedStrides(shape, order []int) []int {
-	st := make([]int, len(shape))
+	strides := make([]int, len(shape))
 	step := 1
 	for _, d := range order {
-		st[d] = step
+		strides[d] = step
 		step = satMul(step, shape[d])
 	}
-	return st
+	return strides
 }
 
 // IsContiguous reports whether the value is row-major. It ignores the strides of dimensions of size 1. A value without
@@ -109,15 +109,15 @@ func orderedStrides(shape, order []int) []int {
 func (m Meta) IsContiguous() bool {
 	m.mustMatch()
 	step := 1
-	for d := len(m.Shape) - 1; d >= 0; d-- {
-		s := m.Shape[d]
-		if s == 1 {
+	for dim := len(m.Shape) - 1; dim >= 0; dim-- {
+		size := m.Shape[dim]
+		if size == 1 {
 			continue
 		}
-		if m.Strides[d] != step && s != 0 {
+		if m.Strides[dim] != step && size != 0 {
 			return m.Numel() == 0
 		}
-		step *= s
+		step *= size
 	}
 	return true
 }
@@ -149,8 +149,8 @@ func (m Meta) isDenseIn(order []int) bool {
 
 // Is reports whether the value is contiguous in the format, as PyTorch's is_contiguous(memory_format) does.
 // It is true for Preserve and NoFormat, and false for an invalid format.
-func (m Meta) Is(f MemoryFormat) bool {
-	switch f {
+func (m Meta) Is(format MemoryFormat) bool {
+	switch format {
 	case Contiguous:
 		return m.IsContiguous()
 	case ChannelsLast:
@@ -158,7 +158,7 @@ func (m Meta) Is(f MemoryFormat) bool {
 	case ChannelsLast3d:
 		return m.IsChannelsLast3d()
 	}
-	return f.Valid()
+	return format.Valid()
 }
 
 // StridesLikeChannelsLast reports whether the strides of a rank-4 value have NHWC order. The value need not be dense.
@@ -179,17 +179,17 @@ func (m Meta) stridesLikeOrder(order []int) bool {
 		return false
 	}
 	least := 0
-	for _, d := range order {
-		if m.Shape[d] == 0 || m.Strides[d] < least {
+	for _, dim := range order {
+		if m.Shape[dim] == 0 || m.Strides[dim] < least {
 			return false
 		}
 		// PyTorch classifies shape N111 with equal strides as NCHW.
-		if d == 0 && least == m.Strides[1] {
+		if dim == 0 && least == m.Strides[1] {
 			return false
 		}
-		least = m.Strides[d]
-		if m.Shape[d] > 1 {
-			least *= m.Shape[d]
+		least = m.Strides[dim]
+		if m.Shape[dim] > 1 {
+			least *= m.Shape[dim]
 		}
 	}
 	return true
@@ -206,18 +206,18 @@ func (m Meta) IsNonOverlappingAndDense() bool {
 	}
 	var buf [8]int
 	perm := buf[:0]
-	for d, s := range m.Shape {
-		if s != 1 {
-			perm = append(perm, d)
+	for dim, size := range m.Shape {
+		if size != 1 {
+			perm = append(perm, dim)
 		}
 	}
 	slices.SortFunc(perm, func(a, b int) int { return m.Strides[a] - m.Strides[b] })
 	step := 1
-	for _, d := range perm {
-		if m.Strides[d] != step {
+	for _, dim := range perm {
+		if m.Strides[dim] != step {
 			return false
 		}
-		step *= m.Shape[d]
+		step *= m.Shape[dim]
 	}
 	return true
 }
@@ -226,66 +226,66 @@ func (m Meta) IsNonOverlappingAndDense() bool {
 // exactMatch is set, the strides must equal those of a dense value in the format, even in dimensions of size 0 and 1
 // (TensorBase::suggest_memory_format).
 func (m Meta) SuggestMemoryFormat(exactMatch bool) MemoryFormat {
-	f := Contiguous
+	format := Contiguous
 	switch {
 	case m.StridesLikeChannelsLast():
-		f = ChannelsLast
+		format = ChannelsLast
 	case m.StridesLikeChannelsLast3d():
-		f = ChannelsLast3d
+		format = ChannelsLast3d
 	default:
 		return Contiguous
 	}
 	if exactMatch {
-		if st, _ := f.Strides(m.Shape); !slices.Equal(st, m.Strides) {
+		if st, _ := format.Strides(m.Shape); !slices.Equal(st, m.Strides) {
 			return Contiguous
 		}
 	}
-	return f
+	return format
 }
 
 // Flags returns the names of the predicates that hold, in a fixed order: contiguous,
 // channels_last, channels_last_3d, non_overlapping_and_dense.
 func (m Meta) Flags() []string {
-	f := make([]string, 0, 4)
+	flags := make([]string, 0, 4)
 	if m.IsContiguous() {
-		f = append(f, "contiguous")
+		flags = append(flags, "contiguous")
 	}
 	if m.IsChannelsLast() {
-		f = append(f, "channels_last")
+		flags = append(flags, "channels_last")
 	}
 	if m.IsChannelsLast3d() {
-		f = append(f, "channels_last_3d")
+		flags = append(flags, "channels_last_3d")
 	}
-	if len(f) > 0 || m.IsNonOverlappingAndDense() {
-		f = append(f, "non_overlapping_and_dense")
+	if len(flags) > 0 || m.IsNonOverlappingAndDense() {
+		flags = append(flags, "non_overlapping_and_dense")
 	}
-	return f
+	return flags
 }
 
 // DenseStrides returns dense strides that keep the memory order of an operand's dimensions (at::infer_dense_strides).
 // empty_like(memory_format=preserve) uses them for an operand that is not dense. Dimensions are sorted by [SortDims].
 // Sizes 0 and 1 do not increase the strides. DenseStrides panics if the lists differ in length.
 func DenseStrides(shape, strides []int) []int {
-	n := len(shape)
+	rank := len(shape)
 	(&Meta{Shape: shape, Strides: strides}).mustMatch()
-	perm := make([]int, n)
+	perm := make([]int, rank)
 	for i := range perm {
-		perm[i] = n - 1 - i
+		perm[i] = rank - 1 - i
 	}
 	SortDims(perm, func(a, b int) int {
-		switch sa, sb := strides[a], strides[b]; {
-		case sa == 0 || sb == 0:
+		switch strideA, strideB := strides[a], strides[b]; {
+		case strideA == 0 || strideB == 0:
 			return 0
-		case sa < sb:
+		case strideA < strideB:
 			return -1
-		case sa > sb:
+		case strideA > strideB:
 			return 1
 		case shape[a] > shape[b]:
 			return 1
 		}
 		return 0
 	})
-	out := make([]int, n)
+	out := make([]int, rank)
 	step := 1
 	for _, d := range perm {
 		out[d] = step

@@ -37,20 +37,20 @@ const (
 // computes them without a branch.
 func HalfOf(f float32) Half {
 	b := math.Float32bits(f)
-	sign, u := Half(b>>16&0x8000), b&^(1<<31)
-	if u >= halfOverflow {
-		if u > 0xff<<exponentShift { // a NaN is made quiet, and keeps the upper bits of its payload
-			return sign | 0x7e00 | Half(u>>13&0x3ff)
+	sign, magnitude := Half(b>>16&0x8000), b&^(1<<31)
+	if magnitude >= halfOverflow {
+		if magnitude > 0xff<<exponentShift { // a NaN is made quiet, and keeps the upper bits of its payload
+			return sign | 0x7e00 | Half(magnitude>>13&0x3ff)
 		}
 		return sign | 0x7c00
 	}
 	const half = (127 - 1) << exponentShift // the bits of 0.5; its last bit has the value of the smallest subnormal half
-	r := (u - (minNormalHalf - 1<<exponentShift) + 0xfff + u>>13&1) >> 13
-	subnormal := math.Float32bits(math.Float32frombits(u)+0.5) - half
-	if u < minNormalHalf {
-		r = subnormal
+	rounded := (magnitude - (minNormalHalf - 1<<exponentShift) + 0xfff + magnitude>>13&1) >> 13
+	subnormal := math.Float32bits(math.Float32frombits(magnitude)+0.5) - half
+	if magnitude < minNormalHalf {
+		rounded = subnormal
 	}
-	return sign | Half(r)
+	return sign | Half(rounded)
 }
 
 // Float32 returns the value exactly.

@@ -70,23 +70,23 @@ func (m Meta) WithStrides(strides []int) Meta { m.Strides, m.Offset = strides, 0
 // SameLayout reports whether shapes and strides are equal, the strides of dimensions of size 1 included.
 //
 //go:noinline
-func (m Meta) SameLayout(o Meta) bool {
-	return slices.Equal(m.Shape, o.Shape) && slices.Equal(m.Strides, o.Strides)
+func (m Meta) SameLayout(other Meta) bool {
+	return slices.Equal(m.Shape, other.Shape) && slices.Equal(m.Strides, other.Strides)
 }
 
 // SameAddresses reports whether both metas place every element at the same distance from their offsets. Unlike
 // [Meta.SameLayout] it ignores strides of dimensions of size 1, and all strides of a value without elements.
-func (m Meta) SameAddresses(o Meta) bool {
-	if !slices.Equal(m.Shape, o.Shape) {
+func (m Meta) SameAddresses(other Meta) bool {
+	if !slices.Equal(m.Shape, other.Shape) {
 		return false
 	}
 	if m.Numel() == 0 {
 		return true
 	}
 	m.mustMatch()
-	o.mustMatch()
+	other.mustMatch()
 	for i, s := range m.Shape {
-		if s != 1 && m.Strides[i] != o.Strides[i] {
+		if s != 1 && m.Strides[i] != other.Strides[i] {
 			return false
 		}
 	}
@@ -95,12 +95,12 @@ func (m Meta) SameAddresses(o Meta) bool {
 
 // String prints dtype, shape and strides: "float32[2,3]@(3,1)", with "+4" for an offset.
 func (m Meta) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s[%s]@(%s)", m.DType, join(m.Shape), join(m.Strides))
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s[%s]@(%s)", m.DType, join(m.Shape), join(m.Strides))
 	if m.Offset != 0 {
-		fmt.Fprintf(&b, "+%d", m.Offset)
+		fmt.Fprintf(&text, "+%d", m.Offset)
 	}
-	return b.String()
+	return text.String()
 }
 
 func join(v []int) string {
@@ -109,49 +109,49 @@ func join(v []int) string {
 
 // ListString prints sizes as PyTorch's messages do: "[2, 3]".
 func ListString(v []int) string {
-	b := []byte{'['}
+	text := []byte{'['}
 	for i, n := range v {
 		if i > 0 {
-			b = append(b, ", "...)
+			text = append(text, ", "...)
 		}
-		b = strconv.AppendInt(b, int64(n), 10)
+		text = strconv.AppendInt(text, int64(n), 10)
 	}
-	return string(append(b, ']'))
+	return string(append(text, ']'))
 }
 
 // Numel returns the product of sizes. It saturates at math.MaxInt, because a product that wraps would make a huge value
 // look small or empty.
 func Numel(shape []int) int {
-	n, over := uint64(1), uint64(0)
+	product, over := uint64(1), uint64(0)
 	for _, s := range shape {
-		hi, lo := bits.Mul64(n, uint64(s))
+		hi, lo := bits.Mul64(product, uint64(s))
 		over |= hi | lo>>63
-		n = lo
+		product = lo
 	}
 	if over != 0 {
 		return saturatingNumel(shape)
 	}
-	return int(n)
+	return int(product)
 }
 
 // saturatingNumel is Numel of a shape whose product overflows an int or that has a negative size.
 func saturatingNumel(shape []int) int {
-	n := 1
-	for i, s := range shape {
+	product := 1
+	for i, size := range shape {
 		switch {
-		case s == 0:
+		case size == 0:
 			return 0
-		case s < 0:
+		case size < 0:
 			return -1
-		case n > math.MaxInt/s:
+		case product > math.MaxInt/size:
 			if slices.Contains(shape[i:], 0) {
 				return 0
 			}
 			return math.MaxInt
 		}
-		n *= s
+		product *= size
 	}
-	return n
+	return product
 }
 
 // mustMatch panics if shape and strides differ in length. Callers may set these fields to any slices, and a method
@@ -169,13 +169,13 @@ func (m *Meta) panicMismatch() {
 // ContiguousStrides returns row-major strides in a new slice. A size 0 counts as 1, so that no stride is 0
 // (c10::contiguous_strides).
 func ContiguousStrides(shape []int) []int {
-	st := make([]int, len(shape))
+	strides := make([]int, len(shape))
 	step := 1
 	for d := len(shape) - 1; d >= 0; d-- {
-		st[d] = step
+		strides[d] = step
 		step = satMul(step, max(shape[d], 1))
 	}
-	return st
+	return strides
 }
 
 // MaxBytes bounds the bytes that one value may span: 2^47 on 64-bit systems, the size of an address space, and 2^29 on
@@ -212,26 +212,26 @@ func (m Meta) Check() error {
 	}
 	limit := uint64(MaxBytes / m.DType.Size())
 	span, numel := uint64(m.Offset), uint64(1)
-	for d, s := range m.Shape {
-		if s < 0 {
-			return fmt.Errorf("negative size %d of dimension %d", s, d)
+	for dim, size := range m.Shape {
+		if size < 0 {
+			return fmt.Errorf("negative size %d of dimension %d", size, dim)
 		}
-		hi, lo := bits.Mul64(numel, uint64(max(s, 1)))
-		if hi != 0 || lo > limit {
+		high, low := bits.Mul64(numel, uint64(max(size, 1)))
+		if high != 0 || low > limit {
 			return tooManyElements(m)
 		}
-		numel = lo
+		numel = low
 	}
-	for d, s := range m.Shape {
-		if m.Strides[d] < 0 {
-			return fmt.Errorf("negative stride %d of dimension %d", m.Strides[d], d)
+	for dim, size := range m.Shape {
+		if m.Strides[dim] < 0 {
+			return fmt.Errorf("negative stride %d of dimension %d", m.Strides[dim], dim)
 		}
-		hi, lo := bits.Mul64(uint64(max(s-1, 0)), uint64(m.Strides[d]))
-		if hi != 0 || lo > limit || span+lo > limit || uint64(m.Strides[d]) > limit {
+		high, low := bits.Mul64(uint64(max(size-1, 0)), uint64(m.Strides[dim]))
+		if high != 0 || low > limit || span+low > limit || uint64(m.Strides[dim]) > limit {
 			return fmt.Errorf("shape %s with strides %s and offset %d spans more than 2^47 bytes", ListString(m.Shape),
 				ListString(m.Strides), m.Offset)
 		}
-		span += lo
+		span += low
 	}
 	if span > limit {
 		return fmt.Errorf("offset %d spans more than 2^47 bytes", m.Offset)

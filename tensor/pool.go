@@ -44,16 +44,16 @@ func (p *Pool) Take(n int, zeroed bool) *Storage {
 		s.pool = p
 		return s
 	}
-	b := p.find(n)
+	array := p.find(n)
 	switch {
-	case b != nil && zeroed:
-		clear(b[:n])
-	case b == nil && zeroed:
-		b = NewStorage(n).data
-	case b == nil:
-		b = uninitialized(n)
+	case array != nil && zeroed:
+		clear(array[:n])
+	case array == nil && zeroed:
+		array = NewStorage(n).data
+	case array == nil:
+		array = uninitialized(n)
 	}
-	return &Storage{data: b[:n:n], recyclableBytes: len(b), pool: p}
+	return &Storage{data: array[:n:n], recyclableBytes: len(array), pool: p}
 }
 
 // Adopt returns new storage over the bytes of s. [Storage.Release] marks the new storage as released, but the pool does

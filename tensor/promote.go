@@ -94,14 +94,14 @@ func (p *Promotion) Add(d DType, rank int) {
 
 // AddNumber adds a plain number. A float has the default dtype float32, and a complex number complex64.
 func (p *Promotion) AddNumber(s Scalar) {
-	d := s.DType()
-	switch d {
+	dtype := s.DType()
+	switch dtype {
 	case Float64:
-		d = Float32
+		dtype = Float32
 	case Complex128:
-		d = Complex64
+		dtype = Complex64
 	}
-	p.numberDType = p.join(p.numberDType, d)
+	p.numberDType = p.join(p.numberDType, dtype)
 }
 
 func (p *Promotion) join(a, b DType) DType {

@@ -23,21 +23,21 @@ func InferSize(shape []sym.Int, numel sym.Int) ([]sym.Int, error) {
 // inferSize returns the position of the -1 in a shape, and the size that replaces the -1. If there is no -1, the
 // position is -1.
 func inferSize(shape []sym.Int, numel sym.Int) (int, sym.Int, error) {
-	if at, n, ok := inferNumber(shape, numel); ok {
-		return at, n, nil
+	if position, n, ok := inferNumber(shape, numel); ok {
+		return position, n, nil
 	}
 	product, inferred := sym.Of(1), -1
-	for d, s := range shape {
-		n, known := s.Known()
+	for dim, size := range shape {
+		n, known := size.Known()
 		switch {
 		case known && n == -1 && inferred >= 0:
-			return -1, s, errors.New("only one dimension can be inferred")
+			return -1, size, errors.New("only one dimension can be inferred")
 		case known && n == -1:
-			inferred = d
-		case s.Lt(sym.Int{}).Holds():
-			return -1, s, fmt.Errorf("invalid shape dimension %v", s)
+			inferred = dim
+		case size.Lt(sym.Int{}).Holds():
+			return -1, size, fmt.Errorf("invalid shape dimension %v", size)
 		default:
-			product = mulSizes(product, s)
+			product = mulSizes(product, size)
 		}
 	}
 	switch {
@@ -57,27 +57,27 @@ func inferSize(shape []sym.Int, numel sym.Int) (int, sym.Int, error) {
 
 // inferNumber is inferSize in machine integers, for the common case: all sizes are numbers and valid.
 func inferNumber(shape []sym.Int, numel sym.Int) (inferredDim int, size sym.Int, ok bool) {
-	n, ok := numel.Known()
-	if !ok || n <= 0 {
+	count, ok := numel.Known()
+	if !ok || count <= 0 {
 		return -1, size, false
 	}
 	product := 1
 	inferredDim = -1
-	for d := range shape {
-		switch k, known := shape[d].Known(); {
-		case known && k > 0 && k <= n/product:
+	for dim := range shape {
+		switch k, known := shape[dim].Known(); {
+		case known && k > 0 && k <= count/product:
 			product *= k
 		case known && k == -1 && inferredDim < 0:
-			inferredDim = d
+			inferredDim = dim
 		default:
 			return -1, size, false
 		}
 	}
 	if inferredDim < 0 {
-		return -1, size, product == n
+		return -1, size, product == count
 	}
-	q := n / product
-	return inferredDim, sym.Of(q), q*product == n
+	q := count / product
+	return inferredDim, sym.Of(q), q*product == count
 }
 
 // ReshapeStrides returns the strides of a view of t with the given shape, and whether such a view exists
@@ -117,7 +117,7 @@ func (t Type) Reshaped(size []sym.Int) (Type, bool, error) {
 	if err := t.fastCheck(); err != nil {
 		return Type{}, false, err
 	}
-	inferredDim, n, err := inferSize(size, t.Numel())
+	inferredDim, inferred, err := inferSize(size, t.Numel())
 	if err != nil {
 		return Type{}, false, err
 	}
@@ -130,7 +130,7 @@ func (t Type) Reshaped(size []sym.Int) (Type, bool, error) {
 		for d := range size {
 			size[d] = given[d]
 		}
-		size[inferredDim] = n
+		size[inferredDim] = inferred
 	}
 	if !t.reshapeStrides(strides, size) {
 		return Type{}, false, nil
@@ -213,12 +213,12 @@ func (t Type) Flatten(start, end int) ([]sym.Int, error) {
 		return sym.Ints(1), nil
 	}
 	out := make([]sym.Int, len(t.Shape)-(end-start))
-	for d := range start {
-		out[d] = t.Shape[d]
+	for dim := range start {
+		out[dim] = t.Shape[dim]
 	}
 	out[start] = Product(t.Shape[start : end+1])
-	for d := start + 1; d < len(out); d++ {
-		out[d] = t.Shape[d+end-start]
+	for dim := start + 1; dim < len(out); dim++ {
+		out[dim] = t.Shape[dim+end-start]
 	}
 	return out, nil
 }
@@ -317,17 +317,17 @@ func (t Type) Unfold(dimension int, size, step sym.Int) (_ Type, err error) {
 	if err := t.fastCheck(); err != nil {
 		return Type{}, err
 	}
-	d, err := WrapDim(dimension, len(t.Shape))
+	dim, err := WrapDim(dimension, len(t.Shape))
 	if err != nil {
 		return Type{}, err
 	}
 	dimSize, stride := sym.Of(1), sym.Of(1)
 	if len(t.Shape) > 0 {
-		dimSize, stride = t.Shape[d], t.Strides[d]
+		dimSize, stride = t.Shape[dim], t.Strides[dim]
 	}
 	switch {
 	case size.Gt(dimSize).Holds():
-		return Type{}, fmt.Errorf("maximum size for tensor at dimension %d is %v but size is %v", d, dimSize, size)
+		return Type{}, fmt.Errorf("maximum size for tensor at dimension %d is %v but size is %v", dim, dimSize, size)
 	case size.Lt(sym.Int{}).Holds():
 		return Type{}, fmt.Errorf("size is %v but must be >= 0", size)
 	case step.Le(sym.Int{}).Holds():
@@ -335,8 +335,8 @@ func (t Type) Unfold(dimension int, size, step sym.Int) (_ Type, err error) {
 	}
 	out := t.cloneWithRoom()
 	if len(t.Shape) > 0 {
-		out.Shape[d] = dimSize.Sub(size).Div(step).Add(sym.Of(1))
-		out.Strides[d] = mulSizes(stride, step)
+		out.Shape[dim] = dimSize.Sub(size).Div(step).Add(sym.Of(1))
+		out.Strides[dim] = mulSizes(stride, step)
 	}
 	out.Shape, out.Strides = append(out.Shape, size), append(out.Strides, stride)
 	return out.checked()

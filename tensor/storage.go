@@ -125,15 +125,15 @@ func checkExtent(m Meta, s *Storage) error {
 // FromSlice returns a row-major tensor that shares the slice's memory. len(data) must be the product of
 // shape.
 func FromSlice[T Element](data []T, shape ...int) (*Tensor, error) {
-	m := New(DTypeOf[T](), shape...)
-	if err := m.Check(); err != nil {
+	meta := New(DTypeOf[T](), shape...)
+	if err := meta.Check(); err != nil {
 		return nil, err
 	}
-	if m.Numel() != len(data) {
+	if meta.Numel() != len(data) {
 		return nil, fmt.Errorf("shape '%s' is invalid for input of size %d", ListString(shape), len(data))
 	}
-	b := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(data))), len(data)*m.DType.Size())
-	return &Tensor{Meta: m, storage: &Storage{data: b}}, nil
+	b := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(data))), len(data)*meta.DType.Size())
+	return &Tensor{Meta: meta, storage: &Storage{data: b}}, nil
 }
 
 // Must returns t and panics on an error. It is meant for literal tensors in tests and examples.
@@ -191,17 +191,17 @@ func (m Meta) Walk(f func(offset int)) {
 		for i := range n {
 			f(offset + i*stride)
 		}
-		d := last - 1
-		for ; d >= 0; d-- {
-			counter[d]++
-			offset += m.Strides[d]
-			if counter[d] < m.Shape[d] {
+		dim := last - 1
+		for ; dim >= 0; dim-- {
+			counter[dim]++
+			offset += m.Strides[dim]
+			if counter[dim] < m.Shape[dim] {
 				break
 			}
-			offset -= m.Strides[d] * m.Shape[d]
-			counter[d] = 0
+			offset -= m.Strides[dim] * m.Shape[dim]
+			counter[dim] = 0
 		}
-		if d < 0 {
+		if dim < 0 {
 			return
 		}
 	}
@@ -242,41 +242,41 @@ func (t *Tensor) Stats() (least, most, mean float64) {
 		return math.NaN(), math.NaN(), math.NaN()
 	}
 	t = t.unexpanded()
-	n := t.Numel()
+	count := t.Numel()
 	least, most = math.Inf(1), math.Inf(-1)
 	sum := 0.0
-	if n > 4*(t.Extent()-t.Offset) {
+	if count > 4*(t.Extent()-t.Offset) {
 		counts := t.multiplicities()
-		at := 0
+		position := 0
 		t.storageRow().float64s(func(block []float64) {
-			for _, x := range block {
-				if c := counts[at]; c > 0 {
-					least, most = min(least, x), max(most, x)
-					sum += float64(c * x)
+			for _, value := range block {
+				if c := counts[position]; c > 0 {
+					least, most = min(least, value), max(most, value)
+					sum += float64(c * value)
 				}
-				at++
+				position++
 			}
 		})
-		return least, most, sum / float64(n)
+		return least, most, sum / float64(count)
 	}
 	t.float64s(func(block []float64) {
-		for _, x := range block {
-			least, most = min(least, x), max(most, x)
-			sum += x
+		for _, value := range block {
+			least, most = min(least, value), max(most, value)
+			sum += value
 		}
 	})
-	return least, most, sum / float64(n)
+	return least, most, sum / float64(count)
 }
 
 // unexpanded returns a view of t without its dimensions of stride 0.
 func (t *Tensor) unexpanded() *Tensor {
-	m := Meta{DType: t.DType, Offset: t.Offset}
+	view := Meta{DType: t.DType, Offset: t.Offset}
 	for d, step := range t.Strides {
 		if step != 0 {
-			m.Shape, m.Strides = append(m.Shape, t.Shape[d]), append(m.Strides, step)
+			view.Shape, view.Strides = append(view.Shape, t.Shape[d]), append(view.Strides, step)
 		}
 	}
-	return &Tensor{Meta: m, storage: t.storage}
+	return &Tensor{Meta: view, storage: t.storage}
 }
 
 // storageRow returns a 1-dim view of the storage from the first to the last element of t. Strides of t must be
@@ -292,15 +292,15 @@ func (t *Tensor) multiplicities() []float64 {
 	n := t.Extent() - t.Offset
 	counts := make([]float64, n)
 	counts[0] = 1
-	for d, step := range t.Strides {
-		sums := make([]float64, n) // counts for the dimensions 0 to d
-		for p := range sums {
-			sums[p] = counts[p]
-			if p >= step {
-				sums[p] += sums[p-step]
+	for dim, step := range t.Strides {
+		sums := make([]float64, n) // counts for the dimensions 0 to dim
+		for position := range sums {
+			sums[position] = counts[position]
+			if position >= step {
+				sums[position] += sums[position-step]
 			}
-			if behind := t.Shape[d] * step; behind <= p {
-				sums[p] -= counts[p-behind]
+			if behind := t.Shape[dim] * step; behind <= position {
+				sums[position] -= counts[position-behind]
 			}
 		}
 		counts = sums
@@ -312,17 +312,17 @@ func (t *Tensor) multiplicities() []float64 {
 // whole tensor would take up to eight times the memory of t.
 func (t *Tensor) float64s(f func(block []float64)) {
 	var block [1024]float64
-	m := t.Meta
-	if m.IsContiguous() {
-		m.Shape, m.Strides = []int{m.Numel()}, []int{1}
+	meta := t.Meta
+	if meta.IsContiguous() {
+		meta.Shape, meta.Strides = []int{meta.Numel()}, []int{1}
 	}
-	cv, size, last := Converter(Float64, t.DType), t.DType.Size(), len(m.Shape)-1
-	n, step := m.Shape[last], m.Strides[last]
+	convert, size, last := Converter(Float64, t.DType), t.DType.Size(), len(meta.Shape)-1
+	n, step := meta.Shape[last], meta.Strides[last]
 	p := t.Pointer()
-	Meta{DType: m.DType, Shape: m.Shape[:last], Strides: m.Strides[:last]}.Walk(func(at int) {
+	Meta{DType: meta.DType, Shape: meta.Shape[:last], Strides: meta.Strides[:last]}.Walk(func(at int) {
 		for i := 0; i < n; i += len(block) {
 			b := block[:min(len(block), n-i)]
-			cv(unsafe.Pointer(&b[0]), unsafe.Add(p, (at+i*step)*size), Float64.Size(), step*size, len(b))
+			convert(unsafe.Pointer(&b[0]), unsafe.Add(p, (at+i*step)*size), Float64.Size(), step*size, len(b))
 			f(b)
 		}
 	})

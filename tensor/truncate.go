@@ -39,16 +39,19 @@ func uint64Of[S float32 | float64](x S) uint64 {
 }
 
 // fillFloat sets the conversions from S to integers.
-func fillFloat[S float32 | float64](t *[numDTypes][numDTypes]ConvertFunc, s DType) {
-	t[Int8][s], t[Int16][s] = viaInt32[int8, S], viaInt32[int16, S]
-	t[Int32][s], t[Uint16][s] = viaInt32[int32, S], viaInt32[uint16, S]
-	t[Int64][s], t[Uint8][s], t[Uint32][s] = viaInt64[int64, S], viaInt64[uint8, S], viaInt64[uint32, S]
-	t[Uint64][s] = toUint64[S]
+func fillFloat[S float32 | float64](table *[numDTypes][numDTypes]ConvertFunc, dtype DType) {
+	table[Int8][dtype], table[Int16][dtype] = viaInt32[int8, S], viaInt32[int16, S]
+	table[Int32][dtype], table[Uint16][dtype] = viaInt32[int32, S], viaInt32[uint16, S]
+	table[Int64][dtype], table[Uint8][dtype] = viaInt64[int64, S], viaInt64[uint8, S]
+	table[Uint32][dtype] = viaInt64[uint32, S]
+	table[Uint64][dtype] = toUint64[S]
 }
 
 // viaInt32 converts through int32, viaInt64 through int64.
-func viaInt32[D int8 | int16 | int32 | uint16, S float32 | float64](dst, src unsafe.Pointer, ds, ss, n int) {
-	if out := unsafe.Slice((*D)(dst), n); ds == int(unsafe.Sizeof(D(0))) && ss == int(unsafe.Sizeof(S(0))) {
+func viaInt32[D int8 | int16 | int32 | uint16, S float32 | float64](dst, src unsafe.Pointer,
+	dstStride, srcStride, n int) {
+	isDense := dstStride == int(unsafe.Sizeof(D(0))) && srcStride == int(unsafe.Sizeof(S(0)))
+	if out := unsafe.Slice((*D)(dst), n); isDense {
 		in := unsafe.Slice((*S)(src), n)[:len(out)]
 		for i := range out {
 			out[i] = D(int32Of(in[i]))
@@ -56,13 +59,14 @@ func viaInt32[D int8 | int16 | int32 | uint16, S float32 | float64](dst, src uns
 		return
 	}
 	for i := range n {
-		x := *(*S)(unsafe.Add(src, i*ss))
-		*(*D)(unsafe.Add(dst, i*ds)) = D(int32Of(x))
+		x := *(*S)(unsafe.Add(src, i*srcStride))
+		*(*D)(unsafe.Add(dst, i*dstStride)) = D(int32Of(x))
 	}
 }
 
-func viaInt64[D uint8 | uint32 | int64, S float32 | float64](dst, src unsafe.Pointer, ds, ss, n int) {
-	if out := unsafe.Slice((*D)(dst), n); ds == int(unsafe.Sizeof(D(0))) && ss == int(unsafe.Sizeof(S(0))) {
+func viaInt64[D uint8 | uint32 | int64, S float32 | float64](dst, src unsafe.Pointer, dstStride, srcStride, n int) {
+	isDense := dstStride == int(unsafe.Sizeof(D(0))) && srcStride == int(unsafe.Sizeof(S(0)))
+	if out := unsafe.Slice((*D)(dst), n); isDense {
 		in := unsafe.Slice((*S)(src), n)[:len(out)]
 		for i := range out {
 			out[i] = D(int64Of(in[i]))
@@ -70,13 +74,13 @@ func viaInt64[D uint8 | uint32 | int64, S float32 | float64](dst, src unsafe.Poi
 		return
 	}
 	for i := range n {
-		x := *(*S)(unsafe.Add(src, i*ss))
-		*(*D)(unsafe.Add(dst, i*ds)) = D(int64Of(x))
+		x := *(*S)(unsafe.Add(src, i*srcStride))
+		*(*D)(unsafe.Add(dst, i*dstStride)) = D(int64Of(x))
 	}
 }
 
-func toUint64[S float32 | float64](dst, src unsafe.Pointer, ds, ss, n int) {
-	if out := unsafe.Slice((*uint64)(dst), n); ds == 8 && ss == int(unsafe.Sizeof(S(0))) {
+func toUint64[S float32 | float64](dst, src unsafe.Pointer, dstStride, srcStride, n int) {
+	if out := unsafe.Slice((*uint64)(dst), n); dstStride == 8 && srcStride == int(unsafe.Sizeof(S(0))) {
 		in := unsafe.Slice((*S)(src), n)[:len(out)]
 		for i := range out {
 			out[i] = uint64Of(in[i])
@@ -84,13 +88,13 @@ func toUint64[S float32 | float64](dst, src unsafe.Pointer, ds, ss, n int) {
 		return
 	}
 	for i := range n {
-		x := *(*S)(unsafe.Add(src, i*ss))
-		*(*uint64)(unsafe.Add(dst, i*ds)) = uint64Of(x)
+		x := *(*S)(unsafe.Add(src, i*srcStride))
+		*(*uint64)(unsafe.Add(dst, i*dstStride)) = uint64Of(x)
 	}
 }
 
-func halfViaInt32[D int8 | int16 | int32 | uint16](dst, src unsafe.Pointer, ds, ss, n int) {
-	if out := unsafe.Slice((*D)(dst), n); ds == int(unsafe.Sizeof(D(0))) && ss == 2 {
+func halfViaInt32[D int8 | int16 | int32 | uint16](dst, src unsafe.Pointer, dstStride, srcStride, n int) {
+	if out := unsafe.Slice((*D)(dst), n); dstStride == int(unsafe.Sizeof(D(0))) && srcStride == 2 {
 		in := unsafe.Slice((*Half)(src), n)[:len(out)]
 		for i := range out {
 			out[i] = D(int32Of(in[i].Float32()))
@@ -98,13 +102,13 @@ func halfViaInt32[D int8 | int16 | int32 | uint16](dst, src unsafe.Pointer, ds, 
 		return
 	}
 	for i := range n {
-		x := *(*Half)(unsafe.Add(src, i*ss))
-		*(*D)(unsafe.Add(dst, i*ds)) = D(int32Of(x.Float32()))
+		x := *(*Half)(unsafe.Add(src, i*srcStride))
+		*(*D)(unsafe.Add(dst, i*dstStride)) = D(int32Of(x.Float32()))
 	}
 }
 
-func halfViaInt64[D uint8 | uint32 | int64](dst, src unsafe.Pointer, ds, ss, n int) {
-	if out := unsafe.Slice((*D)(dst), n); ds == int(unsafe.Sizeof(D(0))) && ss == 2 {
+func halfViaInt64[D uint8 | uint32 | int64](dst, src unsafe.Pointer, dstStride, srcStride, n int) {
+	if out := unsafe.Slice((*D)(dst), n); dstStride == int(unsafe.Sizeof(D(0))) && srcStride == 2 {
 		in := unsafe.Slice((*Half)(src), n)[:len(out)]
 		for i := range out {
 			out[i] = D(int64Of(in[i].Float32()))
@@ -112,13 +116,13 @@ func halfViaInt64[D uint8 | uint32 | int64](dst, src unsafe.Pointer, ds, ss, n i
 		return
 	}
 	for i := range n {
-		x := *(*Half)(unsafe.Add(src, i*ss))
-		*(*D)(unsafe.Add(dst, i*ds)) = D(int64Of(x.Float32()))
+		x := *(*Half)(unsafe.Add(src, i*srcStride))
+		*(*D)(unsafe.Add(dst, i*dstStride)) = D(int64Of(x.Float32()))
 	}
 }
 
-func halfToUint64(dst, src unsafe.Pointer, ds, ss, n int) {
-	if out := unsafe.Slice((*uint64)(dst), n); ds == 8 && ss == 2 {
+func halfToUint64(dst, src unsafe.Pointer, dstStride, srcStride, n int) {
+	if out := unsafe.Slice((*uint64)(dst), n); dstStride == 8 && srcStride == 2 {
 		in := unsafe.Slice((*Half)(src), n)[:len(out)]
 		for i := range out {
 			out[i] = uint64Of(in[i].Float32())
@@ -126,13 +130,13 @@ func halfToUint64(dst, src unsafe.Pointer, ds, ss, n int) {
 		return
 	}
 	for i := range n {
-		x := *(*Half)(unsafe.Add(src, i*ss))
-		*(*uint64)(unsafe.Add(dst, i*ds)) = uint64Of(x.Float32())
+		x := *(*Half)(unsafe.Add(src, i*srcStride))
+		*(*uint64)(unsafe.Add(dst, i*dstStride)) = uint64Of(x.Float32())
 	}
 }
 
-func bf16ViaInt32[D int8 | int16 | int32 | uint16](dst, src unsafe.Pointer, ds, ss, n int) {
-	if out := unsafe.Slice((*D)(dst), n); ds == int(unsafe.Sizeof(D(0))) && ss == 2 {
+func bf16ViaInt32[D int8 | int16 | int32 | uint16](dst, src unsafe.Pointer, dstStride, srcStride, n int) {
+	if out := unsafe.Slice((*D)(dst), n); dstStride == int(unsafe.Sizeof(D(0))) && srcStride == 2 {
 		in := unsafe.Slice((*BF16)(src), n)[:len(out)]
 		for i := range out {
 			out[i] = D(int32Of(in[i].Float32()))
@@ -140,13 +144,13 @@ func bf16ViaInt32[D int8 | int16 | int32 | uint16](dst, src unsafe.Pointer, ds, 
 		return
 	}
 	for i := range n {
-		x := *(*BF16)(unsafe.Add(src, i*ss))
-		*(*D)(unsafe.Add(dst, i*ds)) = D(int32Of(x.Float32()))
+		x := *(*BF16)(unsafe.Add(src, i*srcStride))
+		*(*D)(unsafe.Add(dst, i*dstStride)) = D(int32Of(x.Float32()))
 	}
 }
 
-func bf16ViaInt64[D uint8 | uint32 | int64](dst, src unsafe.Pointer, ds, ss, n int) {
-	if out := unsafe.Slice((*D)(dst), n); ds == int(unsafe.Sizeof(D(0))) && ss == 2 {
+func bf16ViaInt64[D uint8 | uint32 | int64](dst, src unsafe.Pointer, dstStride, srcStride, n int) {
+	if out := unsafe.Slice((*D)(dst), n); dstStride == int(unsafe.Sizeof(D(0))) && srcStride == 2 {
 		in := unsafe.Slice((*BF16)(src), n)[:len(out)]
 		for i := range out {
 			out[i] = D(int64Of(in[i].Float32()))
@@ -154,13 +158,13 @@ func bf16ViaInt64[D uint8 | uint32 | int64](dst, src unsafe.Pointer, ds, ss, n i
 		return
 	}
 	for i := range n {
-		x := *(*BF16)(unsafe.Add(src, i*ss))
-		*(*D)(unsafe.Add(dst, i*ds)) = D(int64Of(x.Float32()))
+		x := *(*BF16)(unsafe.Add(src, i*srcStride))
+		*(*D)(unsafe.Add(dst, i*dstStride)) = D(int64Of(x.Float32()))
 	}
 }
 
-func bf16ToUint64(dst, src unsafe.Pointer, ds, ss, n int) {
-	if out := unsafe.Slice((*uint64)(dst), n); ds == 8 && ss == 2 {
+func bf16ToUint64(dst, src unsafe.Pointer, dstStride, srcStride, n int) {
+	if out := unsafe.Slice((*uint64)(dst), n); dstStride == 8 && srcStride == 2 {
 		in := unsafe.Slice((*BF16)(src), n)[:len(out)]
 		for i := range out {
 			out[i] = uint64Of(in[i].Float32())
@@ -168,7 +172,7 @@ func bf16ToUint64(dst, src unsafe.Pointer, ds, ss, n int) {
 		return
 	}
 	for i := range n {
-		x := *(*BF16)(unsafe.Add(src, i*ss))
-		*(*uint64)(unsafe.Add(dst, i*ds)) = uint64Of(x.Float32())
+		x := *(*BF16)(unsafe.Add(src, i*srcStride))
+		*(*uint64)(unsafe.Add(dst, i*dstStride)) = uint64Of(x.Float32())
 	}
 }

@@ -27,15 +27,15 @@ func NewType(d DType, shape ...sym.Int) Type {
 
 // Type returns the meta as a Type.
 func (m Meta) Type() Type {
-	n := len(m.Shape)
-	both := make([]sym.Int, n+len(m.Strides))
+	rank := len(m.Shape)
+	both := make([]sym.Int, rank+len(m.Strides))
 	for i, s := range m.Shape {
 		both[i] = sym.Of(s)
 	}
 	for i, s := range m.Strides {
-		both[n+i] = sym.Of(s)
+		both[rank+i] = sym.Of(s)
 	}
-	return Type{DType: m.DType, Shape: both[:n:n], Strides: both[n:], Offset: sym.Of(m.Offset)}
+	return Type{DType: m.DType, Shape: both[:rank:rank], Strides: both[rank:], Offset: sym.Of(m.Offset)}
 }
 
 // Meta returns the type with numbers in place of expressions, and whether all sizes, strides and the offset are
@@ -44,15 +44,15 @@ func (t Type) Meta() (Meta, bool) {
 	t.mustMatch()
 	n := len(t.Shape)
 	both := make([]int, 2*n)
-	m := Meta{DType: t.DType, Shape: both[:n:n], Strides: both[n:]}
+	meta := Meta{DType: t.DType, Shape: both[:n:n], Strides: both[n:]}
 	offset, known := t.Offset.Known()
-	m.Offset = offset
+	meta.Offset = offset
 	for i := range t.Shape {
 		size, a := t.Shape[i].Known()
 		stride, b := t.Strides[i].Known()
-		m.Shape[i], m.Strides[i], known = size, stride, known && a && b
+		meta.Shape[i], meta.Strides[i], known = size, stride, known && a && b
 	}
-	return m, known
+	return meta, known
 }
 
 // AtHints returns the type in numbers at the hints of its symbols, for display and cost estimates.
@@ -74,10 +74,10 @@ func (t Type) Specialize() Meta {
 }
 
 // SameForm reports whether two types have identical expressions, and hence are equal for all values of their symbols.
-func (t Type) SameForm(o Type) bool {
+func (t Type) SameForm(other Type) bool {
 	same := func(a, b sym.Int) bool { return a.Same(b) }
-	return t.DType == o.DType && t.Offset.Same(o.Offset) && slices.EqualFunc(t.Shape, o.Shape, same) &&
-		slices.EqualFunc(t.Strides, o.Strides, same)
+	return t.DType == other.DType && t.Offset.Same(other.Offset) && slices.EqualFunc(t.Shape, other.Shape, same) &&
+		slices.EqualFunc(t.Strides, other.Strides, same)
 }
 
 // Simplify returns t with sizes, strides and offset simplified by [sym.Int.Simplify].
@@ -116,20 +116,20 @@ func (t Type) IsMeta(m Meta) bool {
 
 // At returns the meta for the given values of symbols. The error names a symbol without a value.
 func (t Type) At(b sym.Binding) (Meta, error) {
-	m, known := t.Meta()
+	meta, known := t.Meta()
 	if known {
-		return m, nil
+		return meta, nil
 	}
 	var err error
 	for i := 0; err == nil && i < len(t.Shape); i++ {
-		if m.Shape[i], err = t.Shape[i].At(b); err == nil {
-			m.Strides[i], err = t.Strides[i].At(b)
+		if meta.Shape[i], err = t.Shape[i].At(b); err == nil {
+			meta.Strides[i], err = t.Strides[i].At(b)
 		}
 	}
 	if err == nil {
-		m.Offset, err = t.Offset.At(b)
+		meta.Offset, err = t.Offset.At(b)
 	}
-	return m, err
+	return meta, err
 }
 
 // Rank returns the number of dimensions.
@@ -202,12 +202,12 @@ func (t Type) Check() error {
 	if _, hi := t.Offset.Bounds(); hi < 0 {
 		return fmt.Errorf("negative offset %v", t.Offset)
 	}
-	for d, s := range t.Shape {
-		if _, hi := s.Bounds(); hi < 0 {
-			return fmt.Errorf("negative size %v of dimension %d", s, d)
+	for dim, size := range t.Shape {
+		if _, hi := size.Bounds(); hi < 0 {
+			return fmt.Errorf("negative size %v of dimension %d", size, dim)
 		}
-		if _, hi := t.Strides[d].Bounds(); hi < 0 {
-			return fmt.Errorf("negative stride %v of dimension %d", t.Strides[d], d)
+		if _, hi := t.Strides[dim].Bounds(); hi < 0 {
+			return fmt.Errorf("negative stride %v of dimension %d", t.Strides[dim], dim)
 		}
 	}
 	return nil

@@ -41,13 +41,13 @@ func (f MemoryFormat) SymbolicStrides(shape []sym.Int) ([]sym.Int, error) {
 	if f == Contiguous {
 		return RowMajor(shape), nil
 	}
-	st := make([]sym.Int, len(shape))
+	strides := make([]sym.Int, len(shape))
 	step := sym.Of(1)
 	for _, d := range order {
-		st[d] = step
+		strides[d] = step
 		step = mulSizes(step, shape[d])
 	}
-	return st, nil
+	return strides, nil
 }
 
 // stridesLikeOrderKnown is [Meta.stridesLikeOrder] for types. known is false if the sizes and strides that are numbers
@@ -59,13 +59,13 @@ func (t *Type) stridesLikeOrderKnown(order []int) (like, known bool) {
 		return false, known
 	}
 	least := 0
-	for _, d := range order {
-		size, a := t.Shape[d].Known()
-		stride, b := t.Strides[d].Known()
+	for _, dim := range order {
+		size, a := t.Shape[dim].Known()
+		stride, b := t.Strides[dim].Known()
 		if !a || !b {
 			return false, false
 		}
-		if size == 0 || stride < least || d == 0 && least == channels {
+		if size == 0 || stride < least || dim == 0 && least == channels {
 			return false, true
 		}
 		least = stride * max(size, 1)
@@ -106,8 +106,8 @@ func (t Type) isDenseIn(p Predicate, order []int) bool {
 }
 
 // Is is [Meta.Is].
-func (t Type) Is(f MemoryFormat) bool {
-	switch f {
+func (t Type) Is(format MemoryFormat) bool {
+	switch format {
 	case Contiguous:
 		return t.IsContiguous()
 	case ChannelsLast:
@@ -115,7 +115,7 @@ func (t Type) Is(f MemoryFormat) bool {
 	case ChannelsLast3d:
 		return t.IsChannelsLast3d()
 	}
-	return f.Valid()
+	return format.Valid()
 }
 
 // IsNonOverlappingAndDense is [Meta.IsNonOverlappingAndDense].
@@ -151,26 +151,26 @@ func (t *Type) stridesLikeOrder(p Predicate, order []int) bool {
 
 // SuggestMemoryFormat is [Meta.SuggestMemoryFormat].
 func (t Type) SuggestMemoryFormat(exactMatch bool) MemoryFormat {
-	f := Contiguous
+	format := Contiguous
 	switch {
 	case t.StridesLikeChannelsLast():
-		f = ChannelsLast
+		format = ChannelsLast
 	case t.StridesLikeChannelsLast3d():
-		f = ChannelsLast3d
+		format = ChannelsLast3d
 	default:
 		return Contiguous
 	}
 	if exactMatch {
-		if st, _ := f.SymbolicStrides(t.Shape); !SameSizes(st, t.Strides) {
+		if st, _ := format.SymbolicStrides(t.Shape); !SameSizes(st, t.Strides) {
 			return Contiguous
 		}
 	}
-	return f
+	return format
 }
 
 // SameLayout is [Meta.SameLayout].
-func (t Type) SameLayout(o Type) bool {
-	return SameSizes(t.Shape, o.Shape) && SameSizes(t.Strides, o.Strides)
+func (t Type) SameLayout(other Type) bool {
+	return SameSizes(t.Shape, other.Shape) && SameSizes(t.Strides, other.Strides)
 }
 
 // DenseStridesOf is [DenseStrides] for sizes that may be symbolic.
@@ -181,13 +181,13 @@ func DenseStridesOf(shape, strides []sym.Int) []sym.Int {
 		perm[i] = len(perm) - 1 - i
 	}
 	SortDimsIf(perm, func(a, b int) (swap, stay sym.Bool) {
-		sa, sb := strides[a], strides[b]
-		unambiguous := sa.Ne(sym.Int{}).And(sb.Ne(sym.Int{})).Decide()
+		strideA, strideB := strides[a], strides[b]
+		unambiguous := strideA.Ne(sym.Int{}).And(strideB.Ne(sym.Int{})).Decide()
 		larger := shape[a].Gt(shape[b])
-		if sa.Same(sb) {
+		if strideA.Same(strideB) {
 			return unambiguous.And(larger).Decide(), stay
 		}
-		less, greater := sa.Lt(sb).Decide(), sa.Gt(sb).Decide()
+		less, greater := strideA.Lt(strideB).Decide(), strideA.Gt(strideB).Decide()
 		return unambiguous.And(greater.Or(less.Not().And(larger))).Decide(), unambiguous.And(less)
 	})
 	out := make([]sym.Int, len(shape))

@@ -16,12 +16,12 @@ import (
 // WrapDim returns the dimension that d names in a value of the given rank. A negative d counts from the end. For a
 // 0-dim value, 0 and -1 give 0 (c10::maybe_wrap_dim with wrap_scalar).
 func WrapDim(d, rank int) (int, error) {
-	n := max(rank, 1)
-	if d < -n || d >= n {
-		return 0, &DimError{d, n}
+	size := max(rank, 1)
+	if d < -size || d >= size {
+		return 0, &DimError{d, size}
 	}
 	if d < 0 {
-		d += n
+		d += size
 	}
 	return d, nil
 }
@@ -78,24 +78,25 @@ func (t Type) Permute(dims []int) (Type, error) {
 	if err := t.fastCheck(); err != nil {
 		return Type{}, err
 	}
-	n := len(t.Shape)
-	if len(dims) != n {
+	rank := len(t.Shape)
+	if len(dims) != rank {
 		return Type{}, fmt.Errorf("permute(sparse_coo): number of dimensions in the tensor input does not match the length "+
-			"of the desired ordering of dimensions i.e. input.dim() = %d is not equal to len(dims) = %d", n, len(dims))
+			"of the desired ordering of dimensions i.e. input.dim() = %d is not equal to len(dims) = %d",
+			rank, len(dims))
 	}
-	shape, strides := newLists(n)
+	shape, strides := newLists(rank)
 	out := Type{DType: t.DType, Shape: shape, Strides: strides, Offset: t.Offset}
-	seen := make([]bool, n)
-	for i, d := range dims {
-		d, err := WrapDim(d, n)
+	seen := make([]bool, rank)
+	for i, dim := range dims {
+		dim, err := WrapDim(dim, rank)
 		if err != nil {
 			return Type{}, err
 		}
-		if seen[d] {
+		if seen[dim] {
 			return Type{}, errors.New("permute(): duplicate dims are not allowed.")
 		}
-		seen[d] = true
-		out.Shape[i], out.Strides[i] = t.Shape[d], t.Strides[d]
+		seen[dim] = true
+		out.Shape[i], out.Strides[i] = t.Shape[dim], t.Strides[dim]
 	}
 	return out, nil
 }
@@ -129,17 +130,17 @@ func (t Type) MoveDim(source, destination []int) (Type, error) {
 	if err := t.fastCheck(); err != nil {
 		return Type{}, err
 	}
-	n := len(t.Shape)
+	rank := len(t.Shape)
 	if len(source) != len(destination) {
 		return Type{}, fmt.Errorf("movedim: Invalid source or destination dims: source (%s dims) should contain the same "+
 			"number of dims as destination (%s dims)",
 			ListString(source), ListString(destination))
 	}
-	src, err := wrapDims(source, n)
+	src, err := wrapDims(source, rank)
 	if err != nil {
 		return Type{}, err
 	}
-	dst, err := wrapDims(destination, n)
+	dst, err := wrapDims(destination, rank)
 	if err != nil {
 		return Type{}, err
 	}
@@ -149,10 +150,10 @@ func (t Type) MoveDim(source, destination []int) (Type, error) {
 	if hasDuplicates(dst) {
 		return Type{}, fmt.Errorf("movedim: repeated dim in `destination` (%s)", ListString(destination))
 	}
-	if n == 0 {
+	if rank == 0 {
 		return t.cloneWithRoom(), nil
 	}
-	order := make([]int, n)
+	order := make([]int, rank)
 	for i := range order {
 		order[i] = -1
 	}
@@ -247,15 +248,15 @@ func (t Type) Slice(dim int, start, end *sym.Int, step sym.Int) (_ Type, err err
 		return Type{}, errors.New("slice step must be positive")
 	}
 	size := t.Shape[dim]
-	from, to := sym.Int{}, size
+	from, stop := sym.Int{}, size
 	if start != nil {
 		from = clampIndex(*start, size)
 	}
 	if end != nil {
-		to = clampIndex(*end, size).Max(from)
+		stop = clampIndex(*end, size).Max(from)
 	}
-	// (to - from - 1) // step + 1, which is 0 if to equals from.
-	length := to.Sub(from)
+	// (stop - from - 1) // step + 1, which is 0 if stop equals from.
+	length := stop.Sub(from)
 	strides := t.Strides
 	if n, known := step.Known(); !known || n != 1 {
 		length = length.Sub(sym.Of(1)).Div(step).Add(sym.Of(1))
@@ -306,17 +307,18 @@ func (t Type) Narrow(dim int, start, length sym.Int) (_ Type, err error) {
 // wrapIndex is [WrapDim] for an index of a dimension.
 func wrapIndex(i, size sym.Int) (sym.Int, error) {
 	at, known := i.Known()
-	if n, sizeKnown := size.Known(); known && sizeKnown {
-		at, err := WrapDim(at, n)
+	if sizeNumber, sizeKnown := size.Known(); known && sizeKnown {
+		at, err := WrapDim(at, sizeNumber)
 		return sym.Of(at), err
 	}
-	n := size.Max(sym.Of(1))
-	if i.Lt(n.Neg()).Or(i.Ge(n)).Holds() {
-		return i, fmt.Errorf("Dimension out of range (expected to be in range of [%v, %v], but got %v)", n.Neg(),
-			n.Sub(sym.Of(1)), i)
+	sizeNumber := size.Max(sym.Of(1))
+	if i.Lt(sizeNumber.Neg()).Or(i.Ge(sizeNumber)).Holds() {
+		return i, fmt.Errorf("Dimension out of range (expected to be in range of [%v, %v], but got %v)",
+			sizeNumber.Neg(),
+			sizeNumber.Sub(sym.Of(1)), i)
 	}
 	if i.Lt(sym.Int{}).Holds() {
-		i = i.Add(n)
+		i = i.Add(sizeNumber)
 	}
 	return i, nil
 }
@@ -331,18 +333,18 @@ func (t Type) Squeeze(dims ...int) (Type, error) {
 	if err != nil {
 		return Type{}, err
 	}
-	for i, d := range wrapped {
-		if slices.Contains(wrapped[:i], d) {
-			return Type{}, fmt.Errorf("dim %d appears multiple times in the list of dims", d)
+	for i, dim := range wrapped {
+		if slices.Contains(wrapped[:i], dim) {
+			return Type{}, fmt.Errorf("dim %d appears multiple times in the list of dims", dim)
 		}
 	}
 	shape, strides := newLists(len(t.Shape))
 	out := Type{DType: t.DType, Shape: shape[:0], Strides: strides[:0], Offset: t.Offset}
-	for d, s := range t.Shape {
-		if (len(dims) == 0 || slices.Contains(wrapped, d)) && equals(s, 1) {
+	for dim, s := range t.Shape {
+		if (len(dims) == 0 || slices.Contains(wrapped, dim)) && equals(s, 1) {
 			continue
 		}
-		out.Shape, out.Strides = append(out.Shape, s), append(out.Strides, t.Strides[d])
+		out.Shape, out.Strides = append(out.Shape, s), append(out.Strides, t.Strides[dim])
 	}
 	return out, nil
 }
@@ -352,16 +354,16 @@ func (t Type) Unsqueeze(dim int) (Type, error) {
 	if err := t.fastCheck(); err != nil {
 		return Type{}, err
 	}
-	n := len(t.Shape)
-	dim, err := WrapDim(dim, n+1)
+	rank := len(t.Shape)
+	dim, err := WrapDim(dim, rank+1)
 	if err != nil {
 		return Type{}, err
 	}
 	stride := sym.Of(1)
-	if dim < n {
+	if dim < rank {
 		stride = mulSizes(t.Shape[dim], t.Strides[dim])
 	}
-	shape, strides := newLists(n + 1)
+	shape, strides := newLists(rank + 1)
 	for d := range t.Shape {
 		to := d
 		if d >= dim {
@@ -380,22 +382,22 @@ func (t Type) Diagonal(offset, dim1, dim2 int) (_ Type, err error) {
 	if err := t.fastCheck(); err != nil {
 		return Type{}, err
 	}
-	d1, err := WrapDim(dim1, len(t.Shape))
+	first, err := WrapDim(dim1, len(t.Shape))
 	if err != nil {
 		return Type{}, err
 	}
-	d2, err := WrapDim(dim2, len(t.Shape))
+	second, err := WrapDim(dim2, len(t.Shape))
 	if err != nil {
 		return Type{}, err
 	}
-	if d1 == d2 {
+	if first == second {
 		return Type{}, fmt.Errorf("diagonal dimensions cannot be identical %d, %d", dim1, dim2)
 	}
 	// The diagonal begins offset columns to the right, or -offset rows down.
 	offset = max(offset, -math.MaxInt)
-	rows, columns, skip, along := t.Shape[d1], t.Shape[d2], sym.Of(offset), d2
+	rows, columns, skip, along := t.Shape[first], t.Shape[second], sym.Of(offset), second
 	if offset < 0 {
-		skip, along = sym.Of(-offset), d1
+		skip, along = sym.Of(-offset), first
 		rows = rows.Sub(skip)
 	} else {
 		columns = columns.Sub(skip)
@@ -405,11 +407,11 @@ func (t Type) Diagonal(offset, dim1, dim2 int) (_ Type, err error) {
 	if !equals(size, 0) {
 		out.Offset = out.Offset.Add(mulSizes(skip, t.Strides[along]))
 	}
-	for _, d := range []int{max(d1, d2), min(d1, d2)} {
+	for _, d := range []int{max(first, second), min(first, second)} {
 		out.Shape = slices.Delete(out.Shape, d, d+1)
 		out.Strides = slices.Delete(out.Strides, d, d+1)
 	}
 	out.Shape = append(out.Shape, size)
-	out.Strides = append(out.Strides, t.Strides[d1].Add(t.Strides[d2]))
+	out.Strides = append(out.Strides, t.Strides[first].Add(t.Strides[second]))
 	return out.checked()
 }
