@@ -47,20 +47,20 @@ func determinesCode(info *debug.BuildInfo) bool {
 }
 
 func digestOfExecutable() (string, error) {
-	f, err := os.Open("/proc/self/exe") // also if the file was replaced
+	file, err := os.Open("/proc/self/exe") // also if the file was replaced
 	if err != nil {
 		path, err := os.Executable()
 		if err != nil {
 			return "", err
 		}
-		if f, err = os.Open(path); err != nil {
+		if file, err = os.Open(path); err != nil {
 			return "", err
 		}
 	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
+	defer file.Close()
+	digest := sha256.New()
+	if _, err := io.Copy(digest, file); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("executable %x", h.Sum(nil)), nil
+	return fmt.Sprintf("executable %x", digest.Sum(nil)), nil
 }

@@ -23,13 +23,13 @@ func Record(fsys fs.FS) *Recorder { return &Recorder{fsys: fsys, names: map[stri
 
 // Open opens and records a file.
 func (r *Recorder) Open(name string) (fs.File, error) {
-	f, err := r.fsys.Open(name)
+	file, err := r.fsys.Open(name)
 	if err == nil {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.names[name] = true
 	}
-	return f, err
+	return file, err
 }
 
 // Digest returns the sha256 of the file with the given name, in hexadecimal digits. If other files were opened, it
@@ -42,8 +42,8 @@ func (r *Recorder) Digest(name string) (string, error) {
 	if err != nil || len(others) == 0 || len(others) == 1 && others[0] == name {
 		return digest, err
 	}
-	h := sha256.New()
-	fmt.Fprintln(h, digest)
+	hash := sha256.New()
+	fmt.Fprintln(hash, digest)
 	for _, other := range others {
 		if other == name {
 			continue
@@ -52,19 +52,19 @@ func (r *Recorder) Digest(name string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		fmt.Fprintf(h, "%q %s\n", other, digest)
+		fmt.Fprintf(hash, "%q %s\n", other, digest)
 	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
 func (r *Recorder) digestOf(name string) (string, error) {
-	f, err := OpenFS(r.fsys, name)
+	file, err := OpenFS(r.fsys, name)
 	if err != nil {
 		return "", err
 	}
-	defer f.Close()
+	defer file.Close()
 	h := sha256.New()
-	if _, err := io.Copy(h, f.Reader()); err != nil {
+	if _, err := io.Copy(h, file.Reader()); err != nil {
 		return "", WithPath(name, err)
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil

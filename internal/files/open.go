@@ -33,14 +33,14 @@ func open(path string, accepted fs.FileMode) (*os.File, fs.FileInfo, error) {
 	if err := check(os.Stat(path)); err != nil {
 		return nil, nil, err
 	}
-	f, err := os.Open(path)
+	file, err := os.Open(path)
 	if err != nil {
 		return nil, nil, WithPath(path, err)
 	}
-	info, err := f.Stat()
+	info, err := file.Stat()
 	if err := check(info, err); err != nil {
-		f.Close()
+		file.Close()
 		return nil, nil, err
 	}
-	return f, info, nil
+	return file, info, nil
 }

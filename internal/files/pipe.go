@@ -41,12 +41,12 @@ func ReadPipe(ctx context.Context, path string) (data []byte, pipe bool, err err
 }
 
 func readPipe(ctx context.Context, path string) ([]byte, error) {
-	f, _, err := Open(path)
+	file, _, err := Open(path)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(contextReader{ctx, f}, maxPipe+1))
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(contextReader{ctx, file}, maxPipe+1))
 	switch {
 	case err != nil:
 		return nil, WithPath(path, err)

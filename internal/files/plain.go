@@ -46,7 +46,7 @@ var systemTexts = []struct {
 // Reword rewords an error of the operating system for users. errors.Is still finds the cause. path is the user's name
 // of the file; if path is empty, the path in the error is used. Reword returns nil and errors of other kinds unchanged.
 func Reword(path string, err error) error {
-	var pe *fs.PathError
+	var pathErr *fs.PathError
 	var reworded *fileError
 	if err == nil {
 		return nil
@@ -54,20 +54,20 @@ func Reword(path string, err error) error {
 	if errors.As(err, &reworded) && path != "" {
 		return &fileError{path, reworded.text, reworded.err}
 	}
-	if errors.As(err, &pe) {
+	if errors.As(err, &pathErr) {
 		if path == "" {
-			path = pe.Path
+			path = pathErr.Path
 		}
 	} else if path == "" {
 		return err
 	}
-	for _, w := range systemTexts {
-		if errors.Is(err, w.cause) {
-			return &fileError{path, w.text, err}
+	for _, known := range systemTexts {
+		if errors.Is(err, known.cause) {
+			return &fileError{path, known.text, err}
 		}
 	}
-	if pe != nil {
-		return &fileError{path, pe.Err.Error(), err}
+	if pathErr != nil {
+		return &fileError{path, pathErr.Err.Error(), err}
 	}
 	return err
 }

@@ -57,17 +57,17 @@ func writeValue(h hash.Hash, v reflect.Value) bool {
 
 // writeParts writes the elements of a list or the fields of a struct.
 func writeParts(h hash.Hash, v reflect.Value) bool {
-	n, part := 0, v.Index
+	count, part := 0, v.Index
 	switch v.Kind() {
 	case reflect.Struct:
-		n, part = v.NumField(), v.Field
+		count, part = v.NumField(), v.Field
 	case reflect.Slice, reflect.Array:
-		n = v.Len()
+		count = v.Len()
 	default:
 		return false
 	}
-	fmt.Fprintf(h, "%d parts;", n)
-	for i := range n {
+	fmt.Fprintf(h, "%d parts;", count)
+	for i := range count {
 		if !writeValue(h, part(i)) {
 			return false
 		}

@@ -59,19 +59,19 @@ func Write(ctx context.Context, h hash.Hash, g *graph.Graph, data func(*graph.Va
 // Data writes the elements of a constant in logical order, as data of [Write].
 func Data(ctx context.Context, h hash.Hash) func(*graph.Value) error {
 	return func(v *graph.Value) error {
-		t := v.Data()
-		if t == nil || t.Numel() == 0 {
+		constant := v.Data()
+		if constant == nil || constant.Numel() == 0 {
 			return nil
 		}
-		if !t.IsContiguous() {
-			c := tensor.Empty(tensor.New(t.DType, t.Shape...))
-			if err := iter.CopyElements(ctx, c, t, 1); err != nil {
+		if !constant.IsContiguous() {
+			contiguous := tensor.Empty(tensor.New(constant.DType, constant.Shape...))
+			if err := iter.CopyElements(ctx, contiguous, constant, 1); err != nil {
 				return err
 			}
-			t = c
+			constant = contiguous
 		}
-		start := t.Offset * t.DType.Size()
-		for block := range slices.Chunk(t.Storage().Bytes()[start:start+t.Bytes()], hashBlock) {
+		start := constant.Offset * constant.DType.Size()
+		for block := range slices.Chunk(constant.Storage().Bytes()[start:start+constant.Bytes()], hashBlock) {
 			interrupt.Check(ctx)
 			if _, err := h.Write(block); err != nil {
 				return err

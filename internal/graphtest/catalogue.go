@@ -185,11 +185,11 @@ func InferLikeFirst(call *graph.Call) ([]graph.Result, error) {
 }
 
 func inferConv(call *graph.Call) ([]graph.Result, error) {
-	x, w := call.Meta(0), call.Meta(1)
-	if x.Rank() != 4 || w.Rank() != 4 {
+	x, weight := call.Meta(0), call.Meta(1)
+	if x.Rank() != 4 || weight.Rank() != 4 {
 		return nil, errors.New("expected 4D operands")
 	}
-	shape := []int{x.Shape[0], w.Shape[0], x.Shape[2], x.Shape[3]}
+	shape := []int{x.Shape[0], weight.Shape[0], x.Shape[2], x.Shape[3]}
 	meta, err := tensor.NewFormat(x.DType, shape, x.SuggestMemoryFormat(false))
 	return call.One(meta.Type()), err
 }

@@ -100,17 +100,17 @@ func Scalar(v any) (tensor.Scalar, bool) {
 }
 
 // pythonComplex parses a complex number in Python's notation: 2j, 1+2j, (1+2j).
-func pythonComplex(s string) (complex128, bool) {
-	if t, ok := strings.CutPrefix(s, "("); ok {
-		if s, ok = strings.CutSuffix(t, ")"); !ok {
+func pythonComplex(text string) (complex128, bool) {
+	if inner, ok := strings.CutPrefix(text, "("); ok {
+		if text, ok = strings.CutSuffix(inner, ")"); !ok {
 			return 0, false
 		}
 	}
-	t, ok := strings.CutSuffix(s, "j")
-	if !ok || strings.ContainsAny(t, "ij() ") {
+	inner, ok := strings.CutSuffix(text, "j")
+	if !ok || strings.ContainsAny(inner, "ij() ") {
 		return 0, false
 	}
-	z, err := strconv.ParseComplex(t+"i", 128)
+	z, err := strconv.ParseComplex(inner+"i", 128)
 	return z, err == nil
 }
 

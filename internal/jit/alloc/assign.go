@@ -204,7 +204,7 @@ func (a *allocator) chooseForm(in *Inst) (Form, Operand) {
 	return *chosen, Operand{}
 }
 
-// tie sets tied to the index of the first source that is suitable and that some form overwrites. It reports whether
+// chooseTied sets tied to the index of the first source that is suitable and that some form overwrites. It reports whether
 // there is one.
 func (a *allocator) chooseTied(in *Inst, tied *int8, suitable func(Virt) bool) bool {
 	for k := range in.Forms {

@@ -39,7 +39,7 @@ func (c *checker) checkPlain(out *Out) error {
 	return c.checkResults(out)
 }
 
-// operands returns the number of operands of an instruction without its destination.
+// operandCount returns the number of operands of an instruction without its destination.
 func (c *checker) operandCount(in *Inst) int {
 	n := len(in.Src)
 	if in.Forms != nil {
@@ -57,7 +57,7 @@ func (c *checker) operandCount(in *Inst) int {
 	return n
 }
 
-// sources checks the sources of an instruction. Only the source with index memorySource may be a memory operand, and
+// checkSources checks the sources of an instruction. Only the source with index memorySource may be a memory operand, and
 // none if the index is negative. tied is the value that the destination must hold.
 func (c *checker) checkSources(out *Out, src []Arg, memorySource int, tied Virt) error {
 	for k, s := range src {
@@ -82,7 +82,7 @@ func (c *checker) checkSources(out *Out, src []Arg, memorySource int, tied Virt)
 	return nil
 }
 
-// source checks an operand that must be source s.
+// checkSource checks an operand that must be source s.
 func (c *checker) checkSource(operand *Operand, s Arg, inMemoryAllowed bool) error {
 	if s.Virt == 0 {
 		if operand.Kind != Immediate || operand.Imm != s.Imm {
@@ -113,7 +113,7 @@ func (c *checker) checkSource(operand *Operand, s Arg, inMemoryAllowed bool) err
 	return nil
 }
 
-// memoryOperand checks a memory operand that must be source s.
+// checkMemoryOperand checks a memory operand that must be source s.
 func (c *checker) checkMemoryOperand(operand *Operand, s Arg, inMemoryAllowed bool) error {
 	reload, element := c.values[s.Virt].Reload, operand.Kind == Element
 	switch {
@@ -134,7 +134,7 @@ func (c *checker) checkMemoryOperand(operand *Operand, s Arg, inMemoryAllowed bo
 	return c.checkNotOverwritten(operand.Mem)
 }
 
-// results checks the temporaries and the destination of an instruction, and records its effect.
+// checkResults checks the temporaries and the destination of an instruction, and records its effect.
 func (c *checker) checkResults(out *Out) error {
 	in, dst := c.inst, &out.Args[len(out.Args)-1]
 	if in.Store != nil {
@@ -164,7 +164,7 @@ func (c *checker) checkResults(out *Out) error {
 	return c.set(dst, in.Dst)
 }
 
-// temporaries checks the temporary registers and the temporary slot of an instruction, which overwrites them.
+// checkTemporaries checks the temporary registers and the temporary slot of an instruction, which overwrites them.
 func (c *checker) checkTemporaries(out *Out) error {
 	arg := len(c.inst.Src)
 	for class, n := range c.inst.Temps {

@@ -114,7 +114,7 @@ func (g *gen) sum(row, col int) target.VReg { return target.VReg(row*g.spec.Tile
 func stepOf(k int) target.Word    { return target.Word(jit.OffsetStep + int32(8*k)) }
 func spillWord(k int) target.Word { return target.Word(jit.OffsetSpill + int32(8*k)) }
 
-// operand loads the address of an operand.
+// loadAddress loads the address of an operand.
 func loadAddress(w target.Writer, k int, to target.GReg) {
 	w.Move(target.Word(jit.OffsetPtr+int32(8*k)), to)
 	w.Add(target.Word(jit.OffsetRow+int32(8*k)), to)

@@ -68,7 +68,7 @@ func (l *Loop) checkMemory(elements int, mem [][]byte) error {
 	return nil
 }
 
-// run is the state of a row.
+// rowRun is the state of a row.
 type rowRun struct {
 	loop         *Loop
 	mem          [][]byte

@@ -329,7 +329,7 @@ func (g *gen) rowBases() []target.GReg {
 	return bases[:(g.spec.Rows+4)/5]
 }
 
-// row returns the address of a row's element, disp bytes after the current term.
+// rowAddr returns the address of a row's element, disp bytes after the current term.
 func (g *gen) rowAddr(i, disp int) target.Addr {
 	if g.spec.In != nil {
 		return target.Addr{Base: inReg, Disp: g.spec.In[i] + disp}

@@ -6,7 +6,7 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/tile"
 )
 
-// value is a vector that a block computes: the index of its operation in block.list.
+// valueID is a vector that a block computes: the index of its operation in block.list.
 type valueID int
 
 // zero stands for the pixels outside the image, whose value is 0. Operations on zero are omitted or simplified.

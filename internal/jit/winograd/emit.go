@@ -79,7 +79,7 @@ func (a *tileAddresser) addr(c *codeGen, row, col int) target.Addr {
 	return at
 }
 
-// code generates the code of one transform.
+// codeGen generates the code of one transform.
 type codeGen struct {
 	target.Writer
 	cpu           machine.Features
@@ -90,7 +90,7 @@ type codeGen struct {
 	toPixels      bool // the output is pixels. Points are padded to whole vectors, pixels are not
 }
 
-// newCode chooses the writer and the registers of addresses.
+// newCodeGen chooses the writer and the registers of addresses.
 func newCodeGen(cpu machine.Features, partChannels int, toPixels, withListing bool) (*codeGen, error) {
 	gen := &codeGen{cpu: cpu, partChannels: partChannels, toPixels: toPixels}
 	switch {

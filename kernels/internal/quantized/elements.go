@@ -121,7 +121,7 @@ func (q *quantizeRewriter) addFormula(f formula, in ...graph.Arg) ([]*graph.Valu
 // boundDepth is the depth to which magnitudeBound follows operands.
 const boundDepth = 8
 
-// magnitudeBound inspects only constants with fewer than maxInspected elements.
+// maxInspected inspects only constants with fewer than maxInspected elements.
 const maxInspected = 1 << 16
 
 // magnitudeBound returns a bound of the magnitudes of a value's elements, or infinity. It finds bounds for constants
