@@ -146,8 +146,9 @@ func (n *node) branch(proto *pb.GraphProto, hints map[string]int) *branch {
 	return created
 }
 
-// convertPart calls convert, which converts a part of the branch, and stores its error in b.err. An error that concerns more
-// than the branch, such as an exceeded limit, ends the conversion of node n. After an error, convertPart does nothing.
+// convertPart calls convert, which converts a part of the branch, and stores its error in b.err. An error that concerns
+// more than the branch, such as an exceeded limit, ends the conversion of node n. After an error, convertPart does
+// nothing.
 func (b *branch) convertPart(n *node, convert func() error) {
 	if b.err != nil {
 		return

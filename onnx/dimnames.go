@@ -76,8 +76,8 @@ func (m *Model) nameSymbols() {
 	})
 }
 
-// eachDim calls visit for each input size that is not a number. text is the dim_param of the size. generated is the name of
-// the size if its dim_param has no letter.
+// eachDim calls visit for each input size that is not a number. text is the dim_param of the size. generated is the
+// name of the size if its dim_param has no letter.
 func (m *Model) eachDim(visit func(generated, text string)) {
 	for _, input := range m.proto.Graph.Input {
 		shape := input.Shape()

@@ -78,8 +78,8 @@ func (w *Work) add(part Part) {
 	panic(fmt.Sprintf("machine: a Work has more than %d inner kernels", MaxParts))
 }
 
-// Plus returns the sum w + other. Its price may be less than the sum of the two prices, because memory access overlaps with
-// computation.
+// Plus returns the sum w + other. Its price may be less than the sum of the two prices, because memory access overlaps
+// with computation.
 func (w Work) Plus(other Work) Work {
 	for i := range w.Bytes {
 		w.Bytes[i] += other.Bytes[i]

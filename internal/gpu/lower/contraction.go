@@ -81,8 +81,8 @@ func size(list []graph.ContractionLoop) int {
 	return product
 }
 
-// setLoops sorts the loops into rows, cols, sum and batch, the fastest first. It merges loops that one loop can replace,
-// except for the loops of windows.
+// setLoops sorts the loops into rows, cols, sum and batch, the fastest first. It merges loops that one loop can
+// replace, except for the loops of windows.
 func (c *contraction) setLoops() error {
 	inWindow := map[int]bool{}
 	for _, window := range c.Windows {

@@ -10,9 +10,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// scalars computes operations of package lane on all dtypes by the operations that kernels may contain. It represents an
-// integer of less than 32 bits by an int32 or a uint32 of the same value, and a float16 or bfloat16 by a uint32 of its
-// bits.
+// scalars computes operations of package lane on all dtypes by the operations that kernels may contain. It represents
+// an integer of less than 32 bits by an int32 or a uint32 of the same value, and a float16 or bfloat16 by a uint32 of
+// its bits.
 type scalars struct {
 	*ir.Builder
 	target Target

@@ -204,8 +204,8 @@ func (a *allocator) chooseForm(in *Inst) (Form, Operand) {
 	return *chosen, Operand{}
 }
 
-// chooseTied sets tied to the index of the first source that is suitable and that some form overwrites. It reports whether
-// there is one.
+// chooseTied sets tied to the index of the first source that is suitable and that some form overwrites. It reports
+// whether there is one.
 func (a *allocator) chooseTied(in *Inst, tied *int8, suitable func(Virt) bool) bool {
 	for k := range in.Forms {
 		if t := in.Forms[k].Tied; suitable(in.Src[t].Virt) {

@@ -57,8 +57,8 @@ func (c *checker) operandCount(in *Inst) int {
 	return n
 }
 
-// checkSources checks the sources of an instruction. Only the source with index memorySource may be a memory operand, and
-// none if the index is negative. tied is the value that the destination must hold.
+// checkSources checks the sources of an instruction. Only the source with index memorySource may be a memory operand,
+// and none if the index is negative. tied is the value that the destination must hold.
 func (c *checker) checkSources(out *Out, src []Arg, memorySource int, tied Virt) error {
 	for k, s := range src {
 		if err := c.checkSource(&out.Args[k], s, k == memorySource); err != nil {
