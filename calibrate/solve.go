@@ -16,6 +16,7 @@ const minPS = 1e-2
 // solve fits the rates to the measured times. It minimizes the sum of the squared relative errors by coordinate
 // descent: it fits one rate at a time, while all other rates are fixed.
 func (m *measurer) solve() {
+	// A probe fits either a rate, or the point of a curve at the number of bytes that the probe accesses.
 	byRate, curves := map[string][]*probe{}, map[graph.Access]machine.Curve{}
 	for _, p := range m.probes {
 		if p.rate != "" {
@@ -26,7 +27,7 @@ func (m *measurer) solve() {
 			curves[p.access] = machine.Curve{}
 		}
 		c := curves[p.access]
-		if p.interveningBytes() == 0 {
+		if p.interveningBytes() == 0 { // the data is in the cache level that the footprint of the call selects
 			p.footprintBytes = 0
 			for _, w := range p.works {
 				p.footprintBytes = max(p.footprintBytes, w.Footprint)

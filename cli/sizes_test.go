@@ -129,7 +129,7 @@ func TestRowsOfFixedFile(t *testing.T) {
 		"infer " + path + " --dim x.7=4":   `no symbolic dimension "x.7"`,
 		"infer " + path + " --dim M=4":     "all its sizes are numbers; N is the number of rows, as in --dim N=4",
 		"plan " + path + " --dim N=0":      "N=0: want 1 row or more (the file has no symbol N, so N sets a number of rows)",
-		"plan " + path + " --dim N=1,64":   "several sizes need a symbolic dimension, and all sizes of the file are numbers",
+		"plan " + path + " --dim N=1,64":   "several sizes require a symbolic dimension, but all sizes in the file",
 		"plan " + path + " --sweep M=1..4": `--sweep M=1..4: ` + path + ` has no symbolic dimension "M"`,
 		"diff " + path + " --dim N=1,4,8":  "--dim gives three sizes of N",
 	} {

@@ -137,7 +137,7 @@ func TestViewTimes(t *testing.T) {
 		{bench, "propagate,optimal", "", "--profile has the times of one plan"},
 		{bench, "", "", "without --strategy the graph is drawn as written"},
 		{bench, "", "contiguous", "measured with strategy propagate, and the plan has strategy contiguous"},
-		{write(t, "none.json", "{}"), "", "propagate", "it has no times of steps"},
+		{write(t, "none.json", "{}"), "", "propagate", "it has no step times"},
 		{write(t, "other.json", `{"strategy": "propagate", "dims": {"N": 2}, "by_step": [{"name": "x", "time_ns": 1}]}`),
 			"", "propagate", "has no time for any of the plan's 4 steps"},
 		{write(t, "text.json", "PK"), "", "propagate", "not the output of bench --profile --json: the text is not JSON"},
@@ -146,7 +146,7 @@ func TestViewTimes(t *testing.T) {
 			"", "propagate", "was measured with N=4, and the plan has N=2: add --dim N=4"},
 		{write(t, "fixed.json", `{"strategy": "propagate", "dims": {}, "by_step": [{"name": "conv1", "time_ns": 1}]}`), "",
 			"propagate",
-			"was measured with no symbolic sizes, and the plan has N=2: draw it without --dim"},
+			"was measured with no symbolic sizes, and the plan has N=2: omit --dim"},
 		{"missing.json", "", "propagate", "missing.json"},
 	} {
 		args := []string{"view", residual, "-o", filepath.Join(t.TempDir(), "x.svg"), "--profile", c[0]}

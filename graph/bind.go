@@ -21,7 +21,7 @@ func (g *Graph) Bind(dims map[string]int) error {
 
 // BindOnly is Bind without the inference.
 func (g *Graph) BindOnly(dims map[string]int) error {
-	dims, err := g.SizesNamed(dims)
+	dims, err := g.SizesBySymbol(dims)
 	if err != nil {
 		return err
 	}
@@ -72,9 +72,10 @@ func (g *Graph) SymbolNamed(name string) (symbol string, ok bool) {
 	return "", false
 }
 
-// SizesNamed returns the given sizes in a new map whose keys are symbols. The keys of given are any names that
-// [Graph.SymbolNamed] accepts. SizesNamed fails if a name has no symbol, or if a symbol is given by both of its names.
-func (g *Graph) SizesNamed(given map[string]int) (map[string]int, error) {
+// SizesBySymbol returns the given sizes in a new map whose keys are symbols. The keys of given are any names that
+// [Graph.SymbolNamed] accepts. SizesBySymbol fails if a name has no symbol, or if a symbol is given by both of its
+// names.
+func (g *Graph) SizesBySymbol(given map[string]int) (map[string]int, error) {
 	sizes := make(map[string]int, len(given))
 	for _, name := range sorted.Keys(given) {
 		symbol, ok := g.SymbolNamed(name)

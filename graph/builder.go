@@ -207,7 +207,7 @@ var errRejected = errors.New("depends on a rejected node")
 func (g *Graph) apply(n *Node, op string, attrs Attrs, operands []any, count int, exact bool) error {
 	switch {
 	case n.Op == nil:
-		return NoOp(op, g.lookup)
+		return UnknownOp(op, g.lookup)
 	case count < 0 || count > maxOutputs:
 		return fmt.Errorf("the number of results is %d: want 1 to %d, or 0 if inference can determine it", count, maxOutputs)
 	}

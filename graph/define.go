@@ -32,8 +32,9 @@ func Define(op Op) (*Op, error) {
 	return &op, nil
 }
 
-// Derived caches values that are computed from the op, such as the op of fused nodes that begin with this op. It calls
-// compute once for each key and returns the result. key must be comparable, and of a type that only the caller uses.
+// Derived caches values that are computed from the op, such as the fused op for a chain of nodes whose first node has
+// this op. It calls compute once for each key and returns the result. key must be comparable, and of a type that only
+// the caller uses.
 // Derived returns nil for an op that Define did not make.
 func (op *Op) Derived(key any, compute func() any) any {
 	if op == nil || op.defined == nil {
@@ -42,8 +43,8 @@ func (op *Op) Derived(key any, compute func() any) any {
 	return op.defined.derived.get(key, compute)
 }
 
-// derivedValues is the cache of [Op.Derived]. It is not a sync.Map, because every package that imports Op would compile
-// all methods of this generic type.
+// derivedValues is the cache of [Op.Derived]. It is not a sync.Map: the generic map inside sync.Map would be compiled
+// again in every package that uses Op.
 type derivedValues struct {
 	mu     sync.RWMutex
 	values map[any]func() any
@@ -199,7 +200,7 @@ func (d *definer) checkFunctions() {
 		d.fail("Decompose", "an op with Decompose must not have a kernel")
 	case op.Compile == nil && len(op.Impls) == 0 && op.RunDynamic == nil && op.Kind != View && op.Decompose == nil &&
 		op.Chooses == nil:
-		d.fail("Compile", "it is missing: only views and ops with Decompose or RunDynamic need no kernel")
+		d.fail("Compile", "it is missing: only views and ops with Decompose, RunDynamic or Chooses need no kernel")
 	}
 	switch {
 	case op.Ref == nil && op.NoRef == "":

@@ -169,7 +169,7 @@ func (d *Draft) Op(name string) (*Op, error) {
 	op, err := g.find(name)
 	if op == nil {
 		if err == nil {
-			err = NoOp(name, g.lookup)
+			err = UnknownOp(name, g.lookup)
 		}
 		op = unknownOp(name)
 	}

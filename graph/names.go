@@ -20,13 +20,13 @@ type nameIndex struct {
 	// allValues and allNodes are the values and nodes of a copy that is not yet indexed.
 	allValues []Value
 	allNodes  []Node
-	// indexedGraph is set if the graph must be indexed again because [Graph.Merge] has replaced nodes.
-	indexedGraph *Graph
+	// staleGraph is the graph if it must be indexed again because [Graph.Merge] has replaced nodes; else nil.
+	staleGraph *Graph
 }
 
-// newNameIndex returns an empty index with memory for size values.
-func newNameIndex(size int) *nameIndex {
-	return &nameIndex{values: make(map[string]*Value, size), nodes: map[string]*Node{}}
+// newNameIndex returns an empty index with memory for n values.
+func newNameIndex(n int) *nameIndex {
+	return &nameIndex{values: make(map[string]*Value, n), nodes: map[string]*Node{}}
 }
 
 // nameIndex returns the graph's names, ready for use.
@@ -43,8 +43,8 @@ func (names *nameIndex) build() {
 	if names.values != nil {
 		return
 	}
-	if g := names.indexedGraph; g != nil {
-		names.indexedGraph = nil
+	if g := names.staleGraph; g != nil {
+		names.staleGraph = nil
 		names.buildFrom(g)
 		return
 	}
@@ -126,8 +126,8 @@ func (names *nameIndex) isTaken(name string) bool {
 	return names.values[name] != nil || names.nodes[name] != nil
 }
 
-// NoOp returns the error of a node whose op does not exist, with the name that was probably meant: see [SuggestOp].
-func NoOp(name string, lookup Lookup) error {
+// UnknownOp returns the error for an op that does not exist. The error suggests a similar name: see [SuggestOp].
+func UnknownOp(name string, lookup Lookup) error {
 	return fmt.Errorf("there is no op %q%s", name, suggest.DidYouMean(SuggestOp(name, lookup)))
 }
 

@@ -28,7 +28,7 @@ func (g *Graph) Insert(name, op string, in []Arg, attrs Attrs, why string) (*Nod
 	case err != nil:
 		return nil, err
 	case o == nil:
-		return nil, NoOp(op, g.lookup)
+		return nil, UnknownOp(op, g.lookup)
 	case o.Many || len(o.Outputs) > 1:
 		return nil, fmt.Errorf("%s makes several values", op)
 	}
@@ -179,6 +179,6 @@ func (g *Graph) Merge(groups [][]*Node, made []*Node) error {
 		g.assignNodeNumber(n)
 	}
 	g.Nodes = slices.Clip(nodes)
-	g.names = &nameIndex{indexedGraph: g}
+	g.names = &nameIndex{staleGraph: g}
 	return nil
 }

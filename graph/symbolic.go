@@ -72,7 +72,7 @@ func (g *Graph) Symbolic(hints map[string]int) (*Symbolic, error) {
 // symbolic returns a copy of the graph with open symbols, before inference.
 func (g *Graph) symbolic(hints map[string]int) (*Symbolic, error) {
 	s := &Symbolic{Env: sym.NewEnv(), Hints: sym.Binding{}, Graph: g.Clone(), bound: map[string]bool{}}
-	hints, err := g.SizesNamed(hints)
+	hints, err := g.SizesBySymbol(hints)
 	if err != nil {
 		return nil, err
 	}

@@ -15,9 +15,9 @@ type CopyReason struct {
 	report.Copy
 	SourceReasons []string `json:"written" doc:"The reasons for the layout of the value, from the copy back to the node that determines it."`
 	TargetReasons []string `json:"wanted" doc:"The reasons for the layout of the copy, from the copy forward to the node that determines it."`
-	// WithoutNS is nil if no plan without the copy exists, or if the layout problem was not solved. Because each
-	// explanation requires another solution of the problem, it is also nil after a number of explained copies.
-	WithoutNS *float64       `json:"without_ns" doc:"How many nanoseconds more the cheapest plan without the copy costs than the cheapest plan of all; null if unknown."`
+	// WithoutNS is nil if no plan without the copy exists, or if the layout problem was not solved. WithoutNS is also nil
+	// for copies beyond the first few, because each one requires the layout problem to be solved again.
+	WithoutNS *float64       `json:"without_ns" doc:"The additional cost in ns of the cheapest plan without the copy; null if unknown."`
 	Instead   *layout.Change `json:"instead" doc:"The differences between the cheapest plan without the copy and the cheapest plan; null if unknown."`
 }
 

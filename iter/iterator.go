@@ -18,7 +18,7 @@ func (c Config) Build() (*Iterator, error) { return Build(c.Config) }
 // Build is [Config.Build] for a configuration of package rule.
 func Build(c rule.Config) (*Iterator, error) {
 	it := &Iterator{}
-	if err := c.Measure(&it.Rule); err != nil {
+	if err := c.Resolve(&it.Rule); err != nil {
 		return nil, err
 	}
 	it.ops, it.outCount, it.perm = it.Operands(), it.NumOutputs(), it.Perm()
@@ -87,8 +87,8 @@ func (it *Iterator) WalkStrides(i int) []int {
 	return strides
 }
 
-// Offset returns the byte offset of the first element of a part from operand i's first element. It is 0 for a whole
-// iteration.
+// Offset returns the number of bytes from operand i's first element to the first element of the part. It is 0 for a
+// whole iteration.
 func (it *Iterator) Offset(i int) int {
 	it.Operand(i) // panics if i is out of range
 	if it.offsets == nil {

@@ -26,8 +26,9 @@ type Unique2Attrs struct {
 
 // Unique2 is the op _unique2.
 //
-// Returns the distinct elements; for each element of self, its index among them; and the number of occurrences
-// of each distinct element. NaN differs from every element, including itself.
+// Returns three results. output: the distinct elements. inverse: for each element of self, the index of its
+// equal in output. counts: the number of occurrences of each distinct element. NaN differs from every element,
+// including itself.
 func Unique2(self *graph.Value, attrs ...Unique2Attrs) (output, inverse, counts *graph.Value) {
 	made := node("_unique2", 3, nonzeroAttrs(attrs), self)
 	return made[0], made[1], made[2]
@@ -3379,8 +3380,9 @@ type IndexPutAttrs struct {
 
 // IndexPut is the op index_put.
 //
-// Copies self and replaces, or increases, the elements self[index0, index1, ...], the elements that index takes,
-// by values, which is broadcast to their shape. Among values for the same element, the last replaces it.
+// Copies self, then replaces the elements self[index0, index1, ...] by values, or adds values to them. These are
+// the elements that the op index selects. values is broadcast to their shape. Among values for the same element,
+// the last replaces it.
 //
 // May be nil: index0, index1, index2, index3, index4, index5, index6, index7.
 func IndexPut(self, values, index0, index1, index2, index3, index4, index5, index6, index7 *graph.Value, attrs ...IndexPutAttrs) *graph.Value {
@@ -3693,7 +3695,7 @@ func LinalgCholesky(self *graph.Value, attrs ...LinalgCholeskyAttrs) *graph.Valu
 type LinalgCholeskyExAttrs struct {
 	// the factor is the upper triangle
 	Upper bool `attr:"upper"`
-	// a failure is an error
+	// return an error if a matrix is not positive definite; else report it in info
 	CheckErrors bool `attr:"check_errors"`
 }
 
@@ -3794,7 +3796,7 @@ func LinalgInv(a *graph.Value) *graph.Value {
 
 // LinalgInvExAttrs are the optional attributes of [LinalgInvEx].
 type LinalgInvExAttrs struct {
-	// a failure is an error
+	// return an error if a pivot is 0; else report it in info
 	CheckErrors bool `attr:"check_errors"`
 }
 
@@ -3815,8 +3817,8 @@ type LinalgLuAttrs struct {
 
 // LinalgLu is the op linalg_lu.
 //
-// Returns the factors of matrices P L U: exchanges of rows, a lower triangle with ones on the diagonal, and an
-// upper triangle. Dimensions before the last two are a batch.
+// Factors each matrix as P L U: P permutes rows, L is lower triangular with ones on the diagonal, U is upper
+// triangular. Dimensions before the last two are a batch.
 func LinalgLu(a *graph.Value, attrs ...LinalgLuAttrs) (p, l, u *graph.Value) {
 	made := node("linalg_lu", 3, nonzeroAttrs(attrs), a)
 	return made[0], made[1], made[2]
@@ -3830,8 +3832,8 @@ type LinalgLuFactorAttrs struct {
 
 // LinalgLuFactor is the op linalg_lu_factor.
 //
-// Factors matrices with exchanges of rows: LU has a lower triangle, whose ones on the diagonal are not stored,
-// and an upper triangle. pivots has the number of the row, from 1, with which each row is exchanged. Dimensions
+// Factors each matrix as P L U. LU stores U and, below the diagonal, L without its ones on the diagonal. P
+// follows from pivots: in order, row i is exchanged with row pivots[i]; rows are numbered from 1. Dimensions
 // before the last two are a batch.
 func LinalgLuFactor(a *graph.Value, attrs ...LinalgLuFactorAttrs) (lU, pivots *graph.Value) {
 	made := node("linalg_lu_factor", 2, nonzeroAttrs(attrs), a)
@@ -3842,15 +3844,15 @@ func LinalgLuFactor(a *graph.Value, attrs ...LinalgLuFactorAttrs) (lU, pivots *g
 type LinalgLuFactorExAttrs struct {
 	// exchange rows; it must be true (default true)
 	Pivot *bool `attr:"pivot"`
-	// a failure is an error
+	// return an error if a pivot is 0; else report it in info
 	CheckErrors bool `attr:"check_errors"`
 }
 
 // LinalgLuFactorEx is the op linalg_lu_factor_ex.
 //
-// Factors matrices with exchanges of rows: LU has a lower triangle, whose ones on the diagonal are not stored,
-// and an upper triangle. pivots has the number of the row, from 1, with which each row is exchanged. info is 0,
-// or the number of the first pivot that is 0. Dimensions before the last two are a batch.
+// Factors each matrix as P L U. LU stores U and, below the diagonal, L without its ones on the diagonal. P
+// follows from pivots: in order, row i is exchanged with row pivots[i]; rows are numbered from 1. info is 0, or
+// the number of the first pivot that is 0. Dimensions before the last two are a batch.
 func LinalgLuFactorEx(a *graph.Value, attrs ...LinalgLuFactorExAttrs) (lU, pivots, info *graph.Value) {
 	made := node("linalg_lu_factor_ex", 3, nonzeroAttrs(attrs), a)
 	return made[0], made[1], made[2]
@@ -4056,7 +4058,7 @@ func LinalgSolve(a, b *graph.Value, attrs ...LinalgSolveAttrs) *graph.Value {
 type LinalgSolveExAttrs struct {
 	// solve A X = B; else X A = B (default true)
 	Left *bool `attr:"left"`
-	// a failure is an error
+	// return an error if a pivot is 0; else report it in info
 	CheckErrors bool `attr:"check_errors"`
 }
 
@@ -4478,8 +4480,8 @@ type LuUnpackAttrs struct {
 
 // LuUnpack is the op lu_unpack.
 //
-// Returns the factors of matrices P L U from the results of linalg_lu_factor. Dimensions before the last two are
-// a batch.
+// Returns P, L and U from the results of linalg_lu_factor: P permutes rows, L is lower triangular with ones on
+// the diagonal, U is upper triangular. Dimensions before the last two are a batch.
 func LuUnpack(lUData, lUPivots *graph.Value, attrs ...LuUnpackAttrs) (p, l, u *graph.Value) {
 	made := node("lu_unpack", 3, nonzeroAttrs(attrs), lUData, lUPivots)
 	return made[0], made[1], made[2]
@@ -7682,9 +7684,9 @@ type UniqueAttrs struct {
 
 // Unique is the op unique.
 //
-// Returns the distinct elements, or the distinct slices along a dimension; the index of the first occurrence of
-// each; for each element or slice of self, its index among them; and the number of occurrences of each. NaN
-// differs from every element, including itself.
+// Returns four results. output: the distinct elements, or the distinct slices along a dimension. first: the
+// index of the first occurrence of each. inverse: for each element or slice of self, the index of its equal in
+// output. counts: the number of occurrences of each. NaN differs from every element, including itself.
 func Unique(self *graph.Value, attrs ...UniqueAttrs) (output, first, inverse, counts *graph.Value) {
 	made := node("unique", 4, nonzeroAttrs(attrs), self)
 	return made[0], made[1], made[2], made[3]
@@ -7704,9 +7706,9 @@ type UniqueConsecutiveAttrs struct {
 
 // UniqueConsecutive is the op unique_consecutive.
 //
-// Returns the elements, or the slices along a dimension, that differ from their predecessors; for each element
-// or slice of self, its index among them; and the length of each run of equal ones. NaN differs from every
-// element, including itself.
+// Returns three results. A run is a sequence of equal consecutive elements, or of equal slices along a
+// dimension. output: one element or slice of each run. inverse: for each element or slice of self, the index of
+// its run. counts: the length of each run. NaN differs from every element, including itself.
 func UniqueConsecutive(self *graph.Value, attrs ...UniqueConsecutiveAttrs) (output, inverse, counts *graph.Value) {
 	made := node("unique_consecutive", 3, nonzeroAttrs(attrs), self)
 	return made[0], made[1], made[2]
@@ -7724,8 +7726,9 @@ type UniqueDimAttrs struct {
 
 // UniqueDim is the op unique_dim.
 //
-// Returns the distinct slices along a dimension; for each slice of self, its index among them; and the number of
-// occurrences of each distinct slice. NaN differs from every element, including itself.
+// Returns three results. output: the distinct slices along a dimension. inverse: for each slice of self, the
+// index of its equal in output. counts: the number of occurrences of each distinct slice. NaN differs from every
+// element, including itself.
 //
 // Attributes:
 //

@@ -40,7 +40,7 @@ const (
 	callMACs = 3 << 19 / machine.CallDivisor
 )
 
-// registerTileSizes has the register tiles for a set of features.
+// registerTileSizes has the sizes of register tiles for a set of processor features.
 type registerTileSizes struct {
 	cpu       machine.Features
 	panelRows int // rows of a packed panel of A: one register tile, or two register tiles of half the height
@@ -59,32 +59,32 @@ var tileSizesByFeatures = []registerTileSizes{
 }
 
 // machineCodeSets lists the kernel sets with machine code for a dtype on this processor, best first.
-func machineCodeSets(d tensor.DType) (list []*kernelSet) {
-	if d != tensor.Float32 && d != tensor.Float64 || jit.Available() != nil {
+func machineCodeSets(dtype tensor.DType) (list []*kernelSet) {
+	if dtype != tensor.Float32 && dtype != tensor.Float64 || jit.Available() != nil {
 		return nil
 	}
 	for _, set := range tileSizesByFeatures {
 		if machine.Host().Has(set.cpu) {
-			list = append(list, machineCodeSet(d, set))
+			list = append(list, machineCodeSet(dtype, set))
 		}
 	}
 	return list
 }
 
 // machineCodeSet returns the kernel set with machine code for a dtype.
-func machineCodeSet(d tensor.DType, set registerTileSizes) *kernelSet {
+func machineCodeSet(dtype tensor.DType, set registerTileSizes) *kernelSet {
 	const narrow = 2 // vectors of a narrow panel
-	routines, ok := thinRoutines[set.cpu][d]
+	routines, ok := thinRoutines[set.cpu][dtype]
 	if !ok {
-		routines = portable[d].thinKernels
+		routines = portable[dtype].thinKernels
 	}
-	s := &kernelSet{name: set.cpu.String() + " code", cpu: set.cpu, mr: set.panelRows, kc: maxBlockDepth,
-		elemBytes:  d.Size(),
-		maxHeights: set.maxHeights, thinKernels: routines, sharedLoops: portable[d].sharedLoops}
+	kernels := &kernelSet{name: set.cpu.String() + " code", cpu: set.cpu, mr: set.panelRows, kc: maxBlockDepth,
+		elemBytes:  dtype.Size(),
+		maxHeights: set.maxHeights, thinKernels: routines, sharedLoops: portable[dtype].sharedLoops}
 	_, bytes := tile.Registers(set.cpu)
-	s.lanes = bytes / s.elemBytes
-	s.nr, s.narrowPanel = set.vectors*s.lanes, narrow*s.lanes
-	return s
+	kernels.lanes = bytes / kernels.elemBytes
+	kernels.nr, kernels.narrowPanel = set.vectors*kernels.lanes, narrow*kernels.lanes
+	return kernels
 }
 
 // hasMachineCode reports whether the kernel set uses generated machine code.
@@ -347,13 +347,13 @@ func (c *codeBySize) listings(suffix string, visit func(name string, assembly fu
 // allocate.
 var argsPool = sync.Pool{New: func() any { return new(jit.Args) }}
 
-// spansPanels reports whether one call processes several panels of B. This is faster if one register tile has all
-// rows of A: such a tile is so fast that the overhead of a call per tile would matter. A bias and prefetches of B
-// exclude it, because their addresses depend on the panel.
+// spansPanels reports whether one call processes several panels of B. Such calls are faster if one register tile has
+// all rows of A, because such a tile takes little more time than the start of a call. With a bias or prefetches of B,
+// a call processes one panel, because their addresses depend on the panel.
 func (p *Plan) spansPanels() bool {
-	s := &p.spec
-	oneTileHigh := p.a.inPlace && !p.b.packedByFirstRow && s.M <= p.set.maxHeights[p.set.vectors(p.b.panelWidth)]
-	return oneTileHigh && p.prefetchLines[readDirect] == 0 && s.CColStride == 1 && s.Bias == NoBias
+	spec := &p.spec
+	oneTileHigh := p.a.inPlace && !p.b.packedByFirstRow && spec.M <= p.set.maxHeights[p.set.vectors(p.b.panelWidth)]
+	return oneTileHigh && p.prefetchLines[readDirect] == 0 && spec.CColStride == 1 && spec.Bias == NoBias
 }
 
 // panelsPerCall returns the number of full-width panels of B, starting at column j, that one call processes.
@@ -402,7 +402,7 @@ func (t *tileState) computeStrip(args *jit.Args, a, b *operandView, blockStart, 
 		t.rows, t.vectors = blockEnd-blockStart, vectors
 		t.stacks, t.stackCount = plan.stacks(blockEnd-blockStart, vectors)
 	}
-	mode, tilesDone := readDirect, [len(t.stacks)]int{}
+	mode, tilesDone := readDirect, [len(t.stacks)]int{} // tilesDone: by stack, the number of tiles that are computed
 	if t.copyPanels && blockStart == t.i0 {
 		mode, tilesDone[0] = readCopied, 1
 		t.computeAndCopyPanel(args, a, t.stacks[0], store, blockStart, j, cols)
@@ -477,23 +477,23 @@ func (t *tileState) computeTiles(args *jit.Args, a *operandView, stack tileStack
 // setTileAddresses sets the addresses of the register tiles of computeTiles and returns their code.
 func (t *tileState) setTileAddresses(args *jit.Args, a *operandView, stack tileStack, store storeMode, mode readMode,
 	row, count, col, cols int) *jit.Func {
-	p, s, set := t.Plan, &t.spec, t.set
+	plan, spec, set := t.Plan, &t.spec, t.set
 	size := set.elemBytes
 	args.Rows = count
-	args.Step[tile.InTile], args.Step[tile.OutTile] = a.at(stack.rowStep)*size, stack.rowStep*s.CRowStride*size
-	if p.severalPanels {
-		args.Step[tile.OutTile] = p.b.panelWidth * size
+	args.Step[tile.InTile], args.Step[tile.OutTile] = a.at(stack.rowStep)*size, stack.rowStep*spec.CRowStride*size
+	if plan.severalPanels {
+		args.Step[tile.OutTile] = plan.b.panelWidth * size
 	}
 	args.Row[tile.In] = a.at(row-t.i0) * size
 	if store != storeTemporary {
-		args.Row[tile.Out] = (row*s.CRowStride + col) * size
+		args.Row[tile.Out] = (row*spec.CRowStride + col) * size
 	}
-	if store == storeFirstBlock && s.Bias == BiasRows {
+	if store == storeFirstBlock && spec.Bias == BiasRows {
 		args.Row[tile.EpilogueOperands] = (row - t.i0) * size
 	}
-	if p.prefetchResultInLoop && mode == readDirect {
+	if plan.prefetchResultInLoop && mode == readDirect {
 		args.Ptr[tile.PrefetchOperands], args.Row[tile.PrefetchOperands] = t.ptrC, args.Row[tile.Out]
-		args.Step[tile.PrefetchStep] = s.CRowStride * size
+		args.Step[tile.PrefetchStep] = spec.CRowStride * size
 	}
-	return (*p.codes.entry(store, mode, cols%set.lanes > 0))[set.vectors(cols)][stack.height]
+	return (*plan.codes.entry(store, mode, cols%set.lanes > 0))[set.vectors(cols)][stack.height]
 }

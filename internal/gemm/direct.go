@@ -29,21 +29,21 @@ const (
 // planSimple schedules strided loops. There is only one tile, except that a product with K = 0 has a tile for each
 // group of rows.
 func (p *Plan) planSimple() {
-	s := &p.spec
-	p.path, p.maxSuperDepth = pathSimple, s.K
-	p.tileRows, p.tileCols, p.mTiles, p.nTiles = max(1, s.M), max(1, s.N), 1, 1
-	if s.M == 0 || s.N == 0 {
+	spec := &p.spec
+	p.path, p.maxSuperDepth = pathSimple, spec.K
+	p.tileRows, p.tileCols, p.mTiles, p.nTiles = max(1, spec.M), max(1, spec.N), 1, 1
+	if spec.M == 0 || spec.N == 0 {
 		p.mTiles = 0
 		return
 	}
-	if s.K == 0 {
-		p.tileRows = max(1, storeTileElems/s.N)
-		p.mTiles = ceilDiv(s.M, p.tileRows)
+	if spec.K == 0 {
+		p.tileRows = max(1, storeTileElems/spec.N)
+		p.mTiles = ceilDiv(spec.M, p.tileRows)
 	}
 }
 
 // planThin schedules a product with few rows (or, swapped, few columns) without packing B. It returns false if the
-// product has too many rows and columns, or if the strides do not allow it.
+// product has too many rows and columns, or if no dimension of B is contiguous.
 func (p *Plan) planThin() bool {
 	if min(p.spec.M, p.spec.N) > directRows {
 		return false
@@ -52,15 +52,15 @@ func (p *Plan) planThin() bool {
 	if swap {
 		p.swap()
 	}
-	s := &p.spec
-	macsPerCol := max(1, s.M*s.K)
+	spec := &p.spec
+	macsPerCol := max(1, spec.M*spec.K)
 	switch {
-	case s.B.RowStride == 1:
+	case spec.B.RowStride == 1:
 		p.path = pathDot // at most 32 tiles; the routine dots computes four columns at a time
-		p.tileCols = roundUp(max(ceilDiv(s.N, 32), ceilDiv(directMACs, macsPerCol)), 4)
-	case s.B.ColStride == 1 && s.N >= 16:
+		p.tileCols = roundUp(max(ceilDiv(spec.N, 32), ceilDiv(directMACs, macsPerCol)), 4)
+	case spec.B.ColStride == 1 && spec.N >= 16:
 		p.path = pathAxpy // at most 16 tiles, unless these exceed 1024 columns
-		p.tileCols = roundUp(max(ceilDiv(s.N, 16), 128, ceilDiv(directMACs, macsPerCol)), 32)
+		p.tileCols = roundUp(max(ceilDiv(spec.N, 16), 128, ceilDiv(directMACs, macsPerCol)), 32)
 		p.tileCols = min(p.tileCols, 1024)
 	default:
 		if swap {
@@ -68,45 +68,45 @@ func (p *Plan) planThin() bool {
 		}
 		return false
 	}
-	p.tileCols = min(p.tileCols, directCols, s.N)
-	p.maxSuperDepth, p.tileRows, p.mTiles, p.nTiles = min(s.K, directDepth), s.M, 1, ceilDiv(s.N, p.tileCols)
-	size := s.DType.Size()
-	if s.A.ColStride != 1 {
-		p.worker.packedB = roundUp(s.M*p.maxSuperDepth*size, alignBytes)
+	p.tileCols = min(p.tileCols, directCols, spec.N)
+	p.maxSuperDepth, p.tileRows, p.mTiles, p.nTiles = min(spec.K, directDepth), spec.M, 1, ceilDiv(spec.N, p.tileCols)
+	size := spec.DType.Size()
+	if spec.A.ColStride != 1 {
+		p.worker.packedB = roundUp(spec.M*p.maxSuperDepth*size, alignBytes)
 	}
-	p.worker.tempTile = p.worker.packedB + roundUp(p.tileCols*s.M*size, alignBytes)
+	p.worker.tempTile = p.worker.packedB + roundUp(p.tileCols*spec.M*size, alignBytes)
 	p.worker.totalBytes = p.worker.tempTile + alignBytes
-	if p.maxSuperDepth < s.K {
-		p.worker.totalBytes += p.tileCols * s.M * size
+	if p.maxSuperDepth < spec.K {
+		p.worker.totalBytes += p.tileCols * spec.M * size
 	}
 	return true
 }
 
 // runSimple computes C[i0:i1, j0:j1] with strided loops.
 func (x *execution) runSimple(i0, i1, j0, j1 int) {
-	s := &x.spec
-	left, right := s.A, s.B
-	if s.K == 0 { // the operands may be nil, so no address in them may be computed
+	spec := &x.spec
+	left, right := spec.A, spec.B
+	if spec.K == 0 { // the operands may be nil, so no address in them may be computed
 		left.RowStride, left.ColStride, right.RowStride, right.ColStride = 0, 0, 0, 0
 	}
 	// The product is divided into parts of rows × cols elements and depth terms, of at most checkMACs
 	// multiplications.
-	depth, cols, rows := max(s.K, 1), j1-j0, i1-i0
+	depth, cols, rows := max(spec.K, 1), j1-j0, i1-i0
 	if depth > checkMACs/cols/rows {
 		depth = min(depth, checkMACs)
 		cols = min(cols, max(1, checkMACs/depth))
 		rows = min(rows, max(1, checkMACs/depth/cols))
 	}
 	for i := i0; i < i1; i += rows {
-		m := min(rows, i1-i)
+		partRows := min(rows, i1-i)
 		for j := j0; j < j1; j += cols {
-			n, bias, add := min(cols, j1-j), x.biasAt(i, j), s.Accumulate
-			for k := 0; k == 0 || k < s.K; k += depth {
+			n, bias, add := min(cols, j1-j), x.biasAt(i, j), spec.Accumulate
+			for k := 0; k == 0 || k < spec.K; k += depth {
 				a := matrix{x.elem(x.ptrA, i*left.RowStride+k*left.ColStride), left.RowStride, left.ColStride}
 				b := matrix{x.elem(x.ptrB, j*right.ColStride+k*right.RowStride), right.RowStride, right.ColStride}
-				x.set.product(m, n, min(depth, s.K-k), a, b, x.result(i, j), bias, add)
+				x.set.product(partRows, n, min(depth, spec.K-k), a, b, x.result(i, j), bias, add)
 				bias, add = matrix{}, true
-				x.countMACs(m * n * depth)
+				x.countMACs(partRows * n * depth)
 			}
 		}
 	}
@@ -114,18 +114,18 @@ func (x *execution) runSimple(i0, i1, j0, j1 int) {
 
 // result returns the part of C that begins at (i, j).
 func (x *execution) result(i, j int) matrix {
-	s := &x.spec
-	return matrix{x.elem(x.ptrC, i*s.CRowStride+j*s.CColStride), s.CRowStride, s.CColStride}
+	spec := &x.spec
+	return matrix{x.elem(x.ptrC, i*spec.CRowStride+j*spec.CColStride), spec.CRowStride, spec.CColStride}
 }
 
 // biasAt returns the bias of the part of C that begins at (i, j), as a matrix. Its stride is 0 in the dimension
 // along which the bias is constant, and its address is nil if there is no bias.
 func (x *execution) biasAt(i, j int) matrix {
-	switch s := &x.spec; s.Bias {
+	switch spec := &x.spec; spec.Bias {
 	case BiasRows:
-		return matrix{x.elem(x.bias, i*s.BiasStride), s.BiasStride, 0}
+		return matrix{x.elem(x.bias, i*spec.BiasStride), spec.BiasStride, 0}
 	case BiasCols:
-		return matrix{x.elem(x.bias, j*s.BiasStride), 0, s.BiasStride}
+		return matrix{x.elem(x.bias, j*spec.BiasStride), 0, spec.BiasStride}
 	}
 	return matrix{}
 }
@@ -133,48 +133,48 @@ func (x *execution) biasAt(i, j int) matrix {
 // runDirect computes columns [j0, j1) of a C with few rows. If the rows of C are contiguous and there is neither a
 // bias nor an old C to add, sums accumulate in C itself. Otherwise they accumulate in worker scratch.
 func (x *execution) runDirect(j0, j1 int) {
-	s := &x.spec
+	spec := &x.spec
 	n := j1 - j0
 	sums, ldc := unsafe.Add(x.worker, x.Plan.worker.packedB), n
-	sumsInC := s.CColStride == 1 && s.Bias == NoBias && !s.Accumulate
+	sumsInC := spec.CColStride == 1 && spec.Bias == NoBias && !spec.Accumulate
 	if sumsInC {
-		sums, ldc = x.elem(x.ptrC, j0), s.CRowStride
+		sums, ldc = x.elem(x.ptrC, j0), spec.CRowStride
 	}
-	for k0 := 0; k0 < s.K; k0 += x.maxSuperDepth {
-		depth := min(x.maxSuperDepth, s.K-k0)
+	for k0 := 0; k0 < spec.K; k0 += x.maxSuperDepth {
+		depth := min(x.maxSuperDepth, spec.K-k0)
 		rows, lda := x.rowsOf(k0, depth)
 		target, ldTarget := sums, ldc
 		if k0 > 0 {
 			target, ldTarget = unsafe.Add(x.worker, x.Plan.worker.tempTile), n
 		}
-		b := x.elem(x.ptrB, k0*s.B.RowStride+j0*s.B.ColStride)
+		b := x.elem(x.ptrB, k0*spec.B.RowStride+j0*spec.B.ColStride)
 		if x.path == pathDot {
 			x.dotColumns(rows, lda, b, depth, target, ldTarget, n)
 		} else {
 			x.axpyColumns(rows, lda, b, depth, target, ldTarget, n)
 		}
 		if k0 > 0 {
-			x.set.store(s.M, n, matrix{target, ldTarget, 1}, matrix{sums, ldc, 1}, matrix{}, true)
+			x.set.store(spec.M, n, matrix{target, ldTarget, 1}, matrix{sums, ldc, 1}, matrix{}, true)
 		}
 	}
 	if sumsInC {
 		return
 	}
-	x.set.store(s.M, n, matrix{sums, n, 1}, x.result(0, j0), x.biasAt(0, j0), s.Accumulate)
+	x.set.store(spec.M, n, matrix{sums, n, 1}, x.result(0, j0), x.biasAt(0, j0), spec.Accumulate)
 }
 
 // rowsOf returns rows of A whose terms, from k0 on, are contiguous. lda is the distance between rows in elements. If
 // the terms are not contiguous in A, rowsOf copies them to worker scratch.
 func (x *execution) rowsOf(k0, depth int) (rows unsafe.Pointer, lda int) {
-	s, size := &x.spec, x.set.elemBytes
-	from := x.elem(x.ptrA, k0*s.A.ColStride)
-	if s.A.ColStride == 1 {
-		return from, s.A.RowStride
+	spec, size := &x.spec, x.set.elemBytes
+	from := x.elem(x.ptrA, k0*spec.A.ColStride)
+	if spec.A.ColStride == 1 {
+		return from, spec.A.RowStride
 	}
 	mover := strided.Move(size)
-	mover.Block(x.worker, from, strided.Axis{N: depth, Dst: size, Src: s.A.ColStride * size},
-		strided.Axis{N: s.M, Dst: depth * size, Src: s.A.RowStride * size})
-	x.countMACs(depth * s.M)
+	mover.Block(x.worker, from, strided.Axis{N: depth, Dst: size, Src: spec.A.ColStride * size},
+		strided.Axis{N: spec.M, Dst: depth * size, Src: spec.A.RowStride * size})
+	x.countMACs(depth * spec.M)
 	return x.worker, depth
 }
 
@@ -185,23 +185,23 @@ const l1PartBytes = 16 << 10
 // of A by one part of B (l1PartBytes), four columns at a time, before it reads the next part.
 func (x *execution) dotColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, depth int, sums unsafe.Pointer, ldc,
 	n int) {
-	s, size := &x.spec, x.set.elemBytes
-	ldb := s.B.ColStride * size
+	spec, size := &x.spec, x.set.elemBytes
+	ldb := spec.B.ColStride * size
 	quadsPerPart := max(1, l1PartBytes/(4*depth*size))
-	if s.M == 1 {
+	if spec.M == 1 {
 		quadsPerPart = max(1, checkMACs/(4*depth))
 	}
 	for j := 0; j < n; {
 		quads := min(quadsPerPart, (n-j)/4)
-		for i := range s.M {
+		for i := range spec.M {
 			row, out := x.elem(rows, i*lda), x.elem(sums, i*ldc+j)
 			x.countMACs(depth * max(4*quads, min(n-j, 3)))
 			if quads > 0 {
 				x.set.dots(depth, row, unsafe.Add(b, j*ldb), ldb, out, quads)
 				continue
 			}
-			for c := range n - j {
-				x.set.dot(depth, row, unsafe.Add(b, (j+c)*ldb), x.elem(out, c))
+			for col := range n - j {
+				x.set.dot(depth, row, unsafe.Add(b, (j+col)*ldb), x.elem(out, col))
 			}
 		}
 		if quads == 0 {
@@ -219,34 +219,34 @@ const maxShortRowCols = 128
 // time, and multiplies them by all rows of A while they are in L1.
 func (x *execution) axpyColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, depth int, sums unsafe.Pointer, ldc,
 	n int) {
-	s, size := &x.spec, x.set.elemBytes
-	for i := range s.M {
+	spec, size := &x.spec, x.set.elemBytes
+	for i := range spec.M {
 		clear(unsafe.Slice((*byte)(x.elem(sums, i*ldc)), n*size))
 	}
-	ldb := s.B.RowStride * size
+	ldb := spec.B.RowStride * size
 	k := 0
 	if n <= maxShortRowCols {
 		termsPerPart := max(4, checkMACs/n&^63) // a multiple of 64 for most n
-		if s.M > 1 {
+		if spec.M > 1 {
 			termsPerPart = max(4, l1PartBytes/(n*size))
 		}
 		for ; k < depth; k += termsPerPart {
 			terms := min(termsPerPart, depth-k)
-			for i := range s.M {
+			for i := range spec.M {
 				x.set.axpys(n, x.elem(sums, i*ldc), unsafe.Add(b, k*ldb), ldb, x.elem(rows, i*lda+k), terms)
 			}
-			x.countMACs(s.M * n * terms)
+			x.countMACs(spec.M * n * terms)
 		}
 		return
 	}
 	for ; k+4 <= depth; k += 4 {
-		for i := range s.M {
+		for i := range spec.M {
 			x.set.axpy4(n, x.elem(sums, i*ldc), unsafe.Add(b, k*ldb), ldb, x.elem(rows, i*lda+k))
 		}
-		x.countMACs(4 * s.M * n)
+		x.countMACs(4 * spec.M * n)
 	}
 	if k < depth {
-		for i := range s.M {
+		for i := range spec.M {
 			x.set.lastRows(n, x.elem(sums, i*ldc), unsafe.Add(b, k*ldb), ldb, x.elem(rows, i*lda+k), depth-k)
 		}
 	}

@@ -42,8 +42,8 @@
 //
 // # Convolution
 //
-// With images in NHWC order, rows of A are output pixels, k runs over (kh,
-// kw, channel) and B is the prepacked weight matrix of k×Cout:
+// With images in NHWC order, rows of A are output pixels. k runs over (kh, kw, channel): the rows and columns of the
+// window and the input channels. B is the prepacked weight matrix of k×Cout:
 //
 //	Spec{DType: d, M: pixels, N: cout, K: kh*kw*cin, A: Operand{Source: Custom},
 //		B: Operand{Source: Prepacked}, CRowStride: cout, CColStride: 1, Bias: BiasCols, BiasStride: 1}
@@ -55,8 +55,8 @@
 //	Spec{DType: d, M: cout, N: pixels, K: cin*kh*kw, A: Operand{Source: Prepacked},
 //		B: Operand{Source: Custom}, CRowStride: pixels, CColStride: 1, Bias: BiasRows, BiasStride: 1}
 //
-// The caller's Args.PackB copies, for each k = (channel, kh, kw), the input pixels that are multiplied by the weights
-// with this k, for PackCols outputs.
+// The caller's Args.PackB writes, for each k = (channel, kh, kw) and PackCols output pixels, the input pixels that are
+// multiplied by the weights with this k.
 //
 // # Kernels
 //

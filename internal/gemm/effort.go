@@ -4,8 +4,8 @@ import "github.com/graphrun/graphrun/tensor"
 
 // Effort estimates the work of [Tiled] for a product of m x k by k x n elements. macs is the number of multiply-adds
 // of all register tiles, including those on padding. calls is the number of calls of an inner kernel.
-func Effort(d tensor.DType, m, n, k int) (macs, calls float64) {
-	set := kernelsOf(d)
+func Effort(dtype tensor.DType, m, n, k int) (macs, calls float64) {
+	set := kernelsOf(dtype)
 	if set.hasMachineCode() {
 		return set.effort(m, n, k)
 	}
@@ -14,13 +14,13 @@ func Effort(d tensor.DType, m, n, k int) (macs, calls float64) {
 }
 
 // PadsRows reports whether [Tiled] computes whole panels of rows even if A has fewer rows.
-func PadsRows(d tensor.DType) bool { return !kernelsOf(d).hasMachineCode() }
+func PadsRows(dtype tensor.DType) bool { return !kernelsOf(dtype).hasMachineCode() }
 
-// fewSums is the number of accumulator vectors below which the latency of additions limits the speed of a tile.
+// fewSums is the number of accumulator vectors below which the latency of multiply-adds limits the speed of a tile.
 const fewSums = 8
 
-// effort is [Effort] for machine code. It estimates the cycles of a tile, which may be limited by latency or by
-// loads, and counts one multiply-add for each cycle and lane.
+// effort is [Effort] for machine code. It estimates the cycles of a tile, which multiplications, loads or latency may
+// limit, and counts one multiply-add for each cycle and lane.
 func (s *kernelSet) effort(m, n, k int) (macs, calls float64) {
 	addPanels := func(cols, count int) {
 		if cols == 0 {

@@ -89,54 +89,54 @@ func (s *kernelSet) panelRows(m int) int {
 }
 
 // candidateSets lists the kernel sets for a dtype on this machine, best first.
-func candidateSets(d tensor.DType) []*kernelSet {
-	return append(machineCodeSets(d), portable[d])
+func candidateSets(dtype tensor.DType) []*kernelSet {
+	return append(machineCodeSets(dtype), portable[dtype])
 }
 
 // kernelsOf returns the kernel set that new plans of a dtype use, or nil if there are no products of the dtype. The
 // choice depends only on the CPU, so packed buffers fit every plan of the same process.
-func kernelsOf(d tensor.DType) *kernelSet {
-	if s := machineCodeSets(d); len(s) > 0 {
+func kernelsOf(dtype tensor.DType) *kernelSet {
+	if s := machineCodeSets(dtype); len(s) > 0 {
 		return s[0]
 	}
-	s := portable[d]
-	if t, ok := thinOf(d); ok {
-		withThin := *s
-		withThin.thinKernels = t
+	set := portable[dtype]
+	if thin, ok := thinOf(dtype); ok {
+		withThin := *set
+		withThin.thinKernels = thin
 		return &withThin
 	}
-	return s
+	return set
 }
 
 // thinOf returns the assembly routines for few rows or columns of a dtype, and whether there are any.
-func thinOf(d tensor.DType) (thinKernels, bool) {
+func thinOf(dtype tensor.DType) (thinKernels, bool) {
 	for _, set := range tileSizesByFeatures {
 		if machine.Host().Has(set.cpu) {
-			t, ok := thinRoutines[set.cpu][d]
-			return t, ok
+			thin, ok := thinRoutines[set.cpu][dtype]
+			return thin, ok
 		}
 	}
 	return thinKernels{}, false
 }
 
 // Multiplies reports whether there are products of a dtype.
-func Multiplies(d tensor.DType) bool { return portable[d] != nil }
+func Multiplies(dtype tensor.DType) bool { return portable[dtype] != nil }
 
 // PanelRows returns the width MR of packed A panels of a dtype.
-func PanelRows(d tensor.DType) int { return kernelsOf(d).mr }
+func PanelRows(dtype tensor.DType) int { return kernelsOf(dtype).mr }
 
 // PanelCols returns the width NR of packed B panels of a dtype.
-func PanelCols(d tensor.DType) int { return kernelsOf(d).nr }
+func PanelCols(dtype tensor.DType) int { return kernelsOf(dtype).nr }
 
 // PanelColsOf returns the best width of packed B panels (Operand.Panel) for a product with the given number of rows
 // of A. With few rows, the time to read B from memory dominates. A narrow panel stays in L1 from tile to tile, so
 // that the bandwidth of L2 is free for loading the next panel.
-func PanelColsOf(d tensor.DType, rows int) int {
-	s := kernelsOf(d)
-	if s.hasMachineCode() && rows > s.maxHeights[s.vectors(s.nr)] && rows <= moderateRows {
-		return s.narrowPanel
+func PanelColsOf(dtype tensor.DType, rows int) int {
+	set := kernelsOf(dtype)
+	if set.hasMachineCode() && rows > set.maxHeights[set.vectors(set.nr)] && rows <= moderateRows {
+		return set.narrowPanel
 	}
-	return s.nr
+	return set.nr
 }
 
 // hasPanel reports whether the kernel set supports the panel width of operand b.

@@ -165,15 +165,15 @@ func goStore[T number](m, n int, sums, c, bias matrix, add bool) {
 }
 
 // finish stores the sum v plus its bias in C, or adds both to C if add is true.
-func finish[T number](v T, i, j int, c, bias matrix, add bool) {
+func finish[T number](sum T, i, j int, c, bias matrix, add bool) {
 	if bias.ptr != nil {
-		v += *at[T](bias.ptr, i*bias.row+j*bias.col)
+		sum += *at[T](bias.ptr, i*bias.row+j*bias.col)
 	}
 	to := at[T](c.ptr, i*c.row+j*c.col)
 	if add {
-		v += *to
+		sum += *to
 	}
-	*to = v
+	*to = sum
 }
 
 // at returns the address of element i of the T array at p.

@@ -26,27 +26,31 @@ func ceilDiv(a, b int) int { return (a + b - 1) / b }
 func roundUp(a, b int) int { return ceilDiv(a, b) * b }
 
 // PackedABytes returns the size in bytes of PackA's result for an m×k matrix.
-func PackedABytes(d tensor.DType, m, k int) int { return roundUp(m, kernelsOf(d).mr) * k * d.Size() }
+func PackedABytes(dtype tensor.DType, m, k int) int {
+	return roundUp(m, kernelsOf(dtype).mr) * k * dtype.Size()
+}
 
 // PackedBBytes returns the size in bytes of PackB's result for a k×n matrix.
-func PackedBBytes(d tensor.DType, k, n int) int { return roundUp(n, kernelsOf(d).nr) * k * d.Size() }
+func PackedBBytes(dtype tensor.DType, k, n int) int {
+	return roundUp(n, kernelsOf(dtype).nr) * k * dtype.Size()
+}
 
 // PackA packs the m×k matrix at src, with the strides rowStride and colStride in elements, into dst[:PackedABytes(d,
 // m, k)], for an operand whose Source is Prepacked. Products read a dst faster if it is aligned to 64 bytes. The
 // format depends on the CPU, so dst must not be written to files.
-func PackA(d tensor.DType, dst []byte, src unsafe.Pointer, m, k, rowStride, colStride int) {
-	PackPanels(d, dst, kernelsOf(d).mr, src, k, m, colStride, rowStride)
+func PackA(dtype tensor.DType, dst []byte, src unsafe.Pointer, m, k, rowStride, colStride int) {
+	PackPanels(dtype, dst, kernelsOf(dtype).mr, src, k, m, colStride, rowStride)
 }
 
 // PackB packs the k×n matrix at src, with the strides rowStride and colStride in elements, into dst[:PackedBBytes(d,
 // k, n)]; see PackA.
-func PackB(d tensor.DType, dst []byte, src unsafe.Pointer, k, n, rowStride, colStride int) {
-	PackPanels(d, dst, kernelsOf(d).nr, src, k, n, rowStride, colStride)
+func PackB(dtype tensor.DType, dst []byte, src unsafe.Pointer, k, n, rowStride, colStride int) {
+	PackPanels(dtype, dst, kernelsOf(dtype).nr, src, k, n, rowStride, colStride)
 }
 
 // PackPanels is PackB for panels of the given width, which must equal Operand.Panel.
-func PackPanels(d tensor.DType, dst []byte, width int, src unsafe.Pointer, k, n, rowStride, colStride int) {
-	size := d.Size()
+func PackPanels(dtype tensor.DType, dst []byte, width int, src unsafe.Pointer, k, n, rowStride, colStride int) {
+	size := dtype.Size()
 	packPanels(size, dst[:roundUp(n, width)*k*size], width, src, colStride, rowStride, 0, k, 0, n)
 }
 
@@ -69,14 +73,14 @@ func packPanels(size int, dst []byte, width int, src unsafe.Pointer, laneStride,
 		return
 	}
 	mover, bytes := strided.Move(size), width*depth*size
-	for l := l0; l < l1; l += width {
+	for lane := l0; lane < l1; lane += width {
 		panel := dst[:bytes]
 		dst = dst[bytes:]
-		lanes := min(width, l1-l)
+		lanes := min(width, l1-lane)
 		if lanes < width {
 			clear(panel)
 		}
-		mover.Block(unsafe.Pointer(unsafe.SliceData(panel)), unsafe.Add(src, (l*laneStride+k0*termStride)*size),
+		mover.Block(unsafe.Pointer(unsafe.SliceData(panel)), unsafe.Add(src, (lane*laneStride+k0*termStride)*size),
 			strided.Axis{N: lanes, Dst: size, Src: laneStride * size},
 			strided.Axis{N: depth, Dst: width * size, Src: termStride * size})
 	}

@@ -15,7 +15,7 @@ import (
 // of adjacent rows of A or columns of B, stored contiguously. Rows of A and columns of B are both called lanes. A
 // phase is a set of independent tiles, or of packing tasks.
 
-// Source says where the elements of an operand come from.
+// Source is the way in which a plan gets the elements of an operand.
 type Source uint8
 
 const (
@@ -23,7 +23,7 @@ const (
 	Strided Source = iota
 	// Prepacked reads the output of PackA or PackB; strides are ignored.
 	Prepacked
-	// Custom asks a PackFunc for panels; strides are ignored.
+	// Custom calls a PackFunc, which writes panels; strides are ignored.
 	Custom
 )
 
@@ -36,7 +36,7 @@ type Operand struct {
 	Panel int
 }
 
-// Bias selects a vector added to every row or column of the product.
+// Bias selects a vector that is added to every row or column of the product.
 type Bias uint8
 
 const (
@@ -61,18 +61,18 @@ const (
 	Tiled
 )
 
-// Supports reports whether an algorithm can compute a product with the shape and strides of s, for a dtype that has
-// products.
-func Supports(s Spec, algorithm Algorithm) bool {
-	strided := s.A.Source == Strided && s.B.Source == Strided
+// Supports reports whether an algorithm can compute a product with the shape and strides of spec. The dtype must be one
+// that [Multiplies] accepts.
+func Supports(spec Spec, algorithm Algorithm) bool {
+	strided := spec.A.Source == Strided && spec.B.Source == Strided
 	switch algorithm {
 	case Loops:
 		return strided
 	case Thin:
-		p := &Plan{spec: s}
-		return strided && s.M > 0 && s.N > 0 && s.K > 0 && p.planThin()
+		plan := &Plan{spec: spec}
+		return strided && spec.M > 0 && spec.N > 0 && spec.K > 0 && plan.planThin()
 	case Tiled:
-		return s.M > 0 && s.N > 0 && s.K > 0
+		return spec.M > 0 && spec.N > 0 && spec.K > 0
 	}
 	return algorithm == Any
 }
@@ -141,12 +141,12 @@ type Plan struct {
 	path                 path
 	set                  *kernelSet
 	a, b                 operandPlan
-	rowsPerBlock         int // rows of A in a block that fits L2
-	kc                   int // depth of a K block, in terms
-	maxSuperDepth        int // depth of a K super-block, in terms; with pathDot and pathAxpy, terms per call
-	tileRows, tileCols   int // rows and columns of a tile
-	mTiles, nTiles       int // numbers of rows and columns of tiles
-	worker               workerLayout
+	rowsPerBlock         int               // rows of A in a block that fits L2
+	kc                   int               // depth of a block of K, in terms
+	maxSuperDepth        int               // depth of a K super-block, in terms; with pathDot and pathAxpy, terms per call
+	tileRows, tileCols   int               // rows and columns of a tile
+	mTiles, nTiles       int               // numbers of rows and columns of tiles
+	worker               workerLayout      // layout of worker scratch
 	sharedBytes          int               // size of Args.Shared in bytes
 	codes                *codeTable        // generated machine code; nil for kernels in Go
 	firstRowCols         int               // columns of a tile in the first row of tiles, if the row copies B into panels
@@ -165,91 +165,92 @@ type workerLayout struct {
 }
 
 var (
-	errShape     = errors.New("gemm: negative dimension")
-	errOption    = errors.New("gemm: unknown source, bias, algorithm or panel")
+	errShape     = errors.New("gemm: M, N and K must not be negative")
+	errOption    = errors.New("gemm: the spec has a source, bias, algorithm or panel width that does not exist")
 	errAlgorithm = errors.New("gemm: the requested algorithm cannot compute the product")
 )
 
 // NewPlan schedules a product. The schedule depends only on the spec and on the CPU's kernel set.
-func NewPlan(s Spec) (*Plan, error) {
-	if !Multiplies(s.DType) {
-		return nil, fmt.Errorf("gemm: %v has no products", s.DType)
+func NewPlan(spec Spec) (*Plan, error) {
+	if !Multiplies(spec.DType) {
+		return nil, fmt.Errorf("gemm: products of dtype %v are not supported", spec.DType)
 	}
-	return newPlan(kernelsOf(s.DType), s, sharedElems)
+	return newPlan(kernelsOf(spec.DType), spec, sharedElems)
 }
 
 // newPlan is NewPlan for a given kernel set. maxShared bounds the number of elements in shared panels.
-func newPlan(set *kernelSet, s Spec, maxShared int) (*Plan, error) {
-	if s.M < 0 || s.N < 0 || s.K < 0 {
+func newPlan(set *kernelSet, spec Spec, maxShared int) (*Plan, error) {
+	if spec.M < 0 || spec.N < 0 || spec.K < 0 {
 		return nil, errShape
 	}
-	if s.A.Source > Custom || s.B.Source > Custom || s.Bias > BiasCols || s.Algorithm > Tiled || !set.hasPanel(s.B) {
+	if spec.A.Source > Custom || spec.B.Source > Custom || spec.Bias > BiasCols ||
+		spec.Algorithm > Tiled || !set.hasPanel(spec.B) {
 		return nil, errOption
 	}
-	p := &Plan{spec: s, set: set}
-	if s.N == 1 {
-		p.spec.CColStride = 1
+	plan := &Plan{spec: spec, set: set}
+	if spec.N == 1 {
+		plan.spec.CColStride = 1
 	}
-	if !Supports(s, s.Algorithm) && s.M > 0 && s.N > 0 && s.K > 0 {
+	if !Supports(spec, spec.Algorithm) && spec.M > 0 && spec.N > 0 && spec.K > 0 {
 		return nil, errAlgorithm
 	}
-	strided := s.A.Source == Strided && s.B.Source == Strided
-	tiny := s.M*s.N <= simpleMACs && s.M*s.N*s.K <= simpleMACs
+	strided := spec.A.Source == Strided && spec.B.Source == Strided
+	tiny := spec.M*spec.N <= simpleMACs && spec.M*spec.N*spec.K <= simpleMACs
 	switch {
-	case s.M == 0 || s.N == 0 || s.K == 0, s.Algorithm == Loops, s.Algorithm == Any && strided && tiny:
-		p.planSimple()
-	case (s.Algorithm == Any || s.Algorithm == Thin) && strided && p.planThin():
+	case spec.M == 0 || spec.N == 0 || spec.K == 0, spec.Algorithm == Loops, spec.Algorithm == Any && strided && tiny:
+		plan.planSimple()
+	case (spec.Algorithm == Any || spec.Algorithm == Thin) && strided && plan.planThin():
 	default:
-		p.chooseOperandAccess()
-		p.planTiled(maxShared)
+		plan.chooseOperandAccess()
+		plan.planTiled(maxShared)
 		if set.hasMachineCode() {
-			if err := p.compile(); err != nil {
+			if err := plan.compile(); err != nil {
 				return nil, err
 			}
-			p.recordCalls()
+			plan.recordCalls()
 		}
 	}
-	return p, nil
+	return plan, nil
 }
 
-// swap replaces the product by Cᵀ = Bᵀ·Aᵀ.
+// swap replaces the product by the equal product Cᵀ = Bᵀ·Aᵀ.
 func (p *Plan) swap() {
-	s := &p.spec
+	spec := &p.spec
 	p.swapped = !p.swapped
-	s.M, s.N = s.N, s.M
-	s.A, s.B = s.B, s.A
-	s.A.RowStride, s.A.ColStride = s.A.ColStride, s.A.RowStride
-	s.B.RowStride, s.B.ColStride = s.B.ColStride, s.B.RowStride
-	s.CRowStride, s.CColStride = s.CColStride, s.CRowStride
-	switch s.Bias {
+	spec.M, spec.N = spec.N, spec.M
+	spec.A, spec.B = spec.B, spec.A
+	spec.A.RowStride, spec.A.ColStride = spec.A.ColStride, spec.A.RowStride
+	spec.B.RowStride, spec.B.ColStride = spec.B.ColStride, spec.B.RowStride
+	spec.CRowStride, spec.CColStride = spec.CColStride, spec.CRowStride
+	switch spec.Bias {
 	case BiasRows:
-		s.Bias = BiasCols
+		spec.Bias = BiasCols
 	case BiasCols:
-		s.Bias = BiasRows
+		spec.Bias = BiasRows
 	}
 }
 
 // chooseOperandAccess decides how the tiled path reads each operand.
 func (p *Plan) chooseOperandAccess() {
-	s, size := &p.spec, p.set.elemBytes
-	strided := s.A.Source == Strided && s.B.Source == Strided
-	if strided && s.M > 1 && s.CColStride != 1 && s.CRowStride == 1 {
+	spec, size := &p.spec, p.set.elemBytes
+	strided := spec.A.Source == Strided && spec.B.Source == Strided
+	if strided && spec.M > 1 && spec.CColStride != 1 && spec.CRowStride == 1 {
 		p.swap()
 	}
 	depth := p.set.kc
-	if p.set.hasMachineCode() && (s.A.Source == Custom || s.B.Source == Custom) {
+	if p.set.hasMachineCode() && (spec.A.Source == Custom || spec.B.Source == Custom) {
 		depth = maxPackedDepth
 	}
-	p.kc = ceilDiv(s.K, ceilDiv(s.K, depth))
-	p.a = operandPlan{source: s.A.Source, elemBytes: size, panelWidth: p.set.mr, extent: s.M,
-		laneStride: s.A.RowStride, termStride: s.A.ColStride}
-	p.b = operandPlan{source: s.B.Source, elemBytes: size, panelWidth: p.set.nr, extent: s.N,
-		laneStride: s.B.ColStride, termStride: s.B.RowStride}
-	if s.A.Source == Strided {
-		p.a.panelWidth = p.set.panelRows(s.M)
+	p.kc = ceilDiv(spec.K, ceilDiv(spec.K, depth))
+	p.a = operandPlan{source: spec.A.Source, elemBytes: size, panelWidth: p.set.mr, extent: spec.M,
+		laneStride: spec.A.RowStride, termStride: spec.A.ColStride}
+	p.b = operandPlan{source: spec.B.Source, elemBytes: size, panelWidth: p.set.nr, extent: spec.N,
+		laneStride: spec.B.ColStride, termStride: spec.B.RowStride}
+	if spec.A.Source == Strided {
+		p.a.panelWidth = p.set.panelRows(spec.M)
 	}
-	if s.B.Panel > 0 {
-		p.b.panelWidth = s.B.Panel
+	if spec.B.Panel > 0 {
+		p.b.panelWidth = spec.B.Panel
 	}
 	if p.set.hasMachineCode() {
 		p.placeOperands()
@@ -257,23 +258,23 @@ func (p *Plan) chooseOperandAccess() {
 }
 
 // Packs reports which operands [Tiled] packs into panels while the product runs.
-func Packs(s Spec) (a, b bool) {
-	if s.M <= 0 || s.N <= 0 || s.K <= 0 {
+func Packs(spec Spec) (a, b bool) {
+	if spec.M <= 0 || spec.N <= 0 || spec.K <= 0 {
 		return false, false
 	}
-	p := &Plan{spec: s, set: kernelsOf(s.DType)}
-	p.chooseOperandAccess()
-	if p.swapped {
-		return p.b.createsPanels(), p.a.createsPanels()
+	plan := &Plan{spec: spec, set: kernelsOf(spec.DType)}
+	plan.chooseOperandAccess()
+	if plan.swapped {
+		return plan.b.createsPanels(), plan.a.createsPanels()
 	}
-	return p.a.createsPanels(), p.b.createsPanels()
+	return plan.a.createsPanels(), plan.b.createsPanels()
 }
 
 // planTiled chooses the blocking of the tiled path.
 func (p *Plan) planTiled(maxShared int) {
-	s, size := &p.spec, p.set.elemBytes
+	spec, size := &p.spec, p.set.elemBytes
 	p.path = pathTiled
-	tiling := chooseGrid(p.a, p.b, s.K, p.kc, p.set.maxTiles(s.M, s.N, s.K))
+	tiling := chooseGrid(p.a, p.b, spec.K, p.kc, p.set.maxTiles(spec.M, spec.N, spec.K))
 	p.tileRows, p.tileCols, p.mTiles, p.nTiles = tiling.tileRows, tiling.tileCols, tiling.mTiles, tiling.nTiles
 	p.a.packedOnce, p.b.packedOnce = tiling.shareA, tiling.shareB
 
@@ -286,11 +287,11 @@ func (p *Plan) planTiled(maxShared int) {
 	p.rowsPerBlock = p.blockRows()
 	// A tile gets enough columns for a unit of parallel work. p.tileCols is the maximum, because worker scratch has
 	// room for p.tileCols elements of the bias.
-	p.firstRowCols = min(p.tileCols, p.b.panelWidth*max(1, machine.MACGrain/(p.tileRows*p.b.panelWidth*min(s.K,
+	p.firstRowCols = min(p.tileCols, p.b.panelWidth*max(1, machine.MACGrain/(p.tileRows*p.b.panelWidth*min(spec.K,
 		p.kc))))
-	p.maxSuperDepth = s.K
-	if lanes*s.K > maxShared {
-		p.maxSuperDepth = min(s.K, max(p.kc, maxShared/lanes/p.kc*p.kc))
+	p.maxSuperDepth = spec.K
+	if lanes*spec.K > maxShared {
+		p.maxSuperDepth = min(spec.K, max(p.kc, maxShared/lanes/p.kc*p.kc))
 	}
 	if lanes > 0 {
 		p.sharedBytes = lanes*p.maxSuperDepth*size + alignBytes
@@ -306,25 +307,25 @@ func (p *Plan) planTiled(maxShared int) {
 	}
 	layout.rowBias = layout.tempTile + room(max(p.set.mr, maxHeight)*p.set.nr)
 	layout.colBias = layout.rowBias
-	if s.Bias == BiasRows {
+	if spec.Bias == BiasRows {
 		layout.colBias += room(p.tileRows + p.set.mr)
 	}
 	layout.totalBytes = layout.colBias + alignBytes
-	if s.Bias == BiasCols {
+	if spec.Bias == BiasCols {
 		layout.totalBytes += (p.tileCols + p.set.nr) * size
 	}
 }
 
-// placeOperands decides for machine code which operands are read in place; see the constants fewRows and
+// placeOperands decides, for machine code, whether each operand is read in place; see the constants fewRows and
 // moderateRows.
 func (p *Plan) placeOperands() {
-	s := &p.spec
-	if s.A.Source == Strided {
+	spec := &p.spec
+	if spec.A.Source == Strided {
 		p.a.inPlace = p.a.termStride == 1 || p.a.laneStride == 1 && !p.a.evictsItself(p.kc)
 	}
-	if s.B.Source == Strided && p.b.laneStride == 1 {
-		isSmall := s.M <= moderateRows || !p.leavesCache(s.K*s.N, machine.L2Bytes/2, machine.L2Bytes/4*5)
-		p.b.inPlace = s.M <= fewRows || isSmall && !p.b.evictsItself(p.kc)
+	if spec.B.Source == Strided && p.b.laneStride == 1 {
+		isSmall := spec.M <= moderateRows || !p.leavesCache(spec.K*spec.N, machine.L2Bytes/2, machine.L2Bytes/4*5)
+		p.b.inPlace = spec.M <= fewRows || isSmall && !p.b.evictsItself(p.kc)
 		p.b.packedByFirstRow = !p.b.inPlace && !p.a.packsBeforeTiles()
 	}
 }
@@ -336,11 +337,12 @@ func (d operandPlan) evictsItself(depth int) bool {
 	return depth*(step&-step) > machine.L2Bytes
 }
 
-// leavesCache reports whether an operand or the result of elems elements is assumed to leave L2 between tiles: it
-// has at least minBytes bytes, and both operands and the result together have at least minTotal bytes.
+// leavesCache reports whether an operand or result of elems elements is assumed to leave L2 between tiles. The
+// assumption is made if it has at least minBytes bytes, and both operands and the result together have at least
+// minTotal bytes.
 func (p *Plan) leavesCache(elems, minBytes, minTotal int) bool {
-	s, size := &p.spec, p.b.elemBytes
-	return elems*size >= minBytes && (s.M*s.K+s.K*s.N+s.M*s.N)*size >= minTotal
+	spec, size := &p.spec, p.b.elemBytes
+	return elems*size >= minBytes && (spec.M*spec.K+spec.K*spec.N+spec.M*spec.N)*size >= minTotal
 }
 
 // contiguousAlongK reports whether the operand is read in place, and is contiguous along K.
@@ -358,10 +360,10 @@ func (d operandPlan) packsPerTile() bool { return d.createsPanels() && !d.packed
 // DType returns the dtype of the operands.
 func (p *Plan) DType() tensor.DType { return p.spec.DType }
 
-// PackRows returns the panel width W that a [PackFunc] of A must produce.
+// PackRows returns the width of the panels that a [PackFunc] of A must write.
 func (p *Plan) PackRows() int { return p.set.mr }
 
-// PackCols returns the panel width W that a [PackFunc] of B must produce.
+// PackCols returns the width of the panels that a [PackFunc] of B must write.
 func (p *Plan) PackCols() int { return p.set.nr }
 
 // SharedBytes returns the size of Args.Shared in bytes.

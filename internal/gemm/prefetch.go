@@ -20,8 +20,8 @@ func prefetchCount(terms, interval int) int {
 	return ceilDiv(terms/tile.DefaultUnroll, interval/tile.DefaultUnroll)
 }
 
-// powerOfTwoAtMost returns the greatest power of two that is at most n. The result is at least tile.DefaultUnroll, the
-// number of terms of one loop iteration.
+// powerOfTwoAtMost returns the greatest power of two that is at most n, or tile.DefaultUnroll (the number of terms of
+// one loop iteration) if n is less.
 func powerOfTwoAtMost(n int) int { return 1 << (bits.Len(uint(max(n, tile.DefaultUnroll))) - 1) }
 
 // prefetchesResult reports whether tiles prefetch rows of the result before they write them. Each row of the result
@@ -29,14 +29,14 @@ func powerOfTwoAtMost(n int) int { return 1 << (bits.Len(uint(max(n, tile.Defaul
 // exceeds a quarter of L2 and that result and operands together exceed L2. With a prepacked B, tiles already
 // prefetch lines of B, and prefetching such a result as well gains nothing.
 func (p *Plan) prefetchesResult() bool {
-	s := &p.spec
-	leavesCaches := s.M*s.N*p.set.elemBytes > machine.L2Bytes/2 ||
-		s.B.Source != Prepacked && p.leavesCache(s.M*s.N, machine.L2Bytes/4, machine.L2Bytes)
-	return s.CColStride == 1 && leavesCaches
+	spec := &p.spec
+	leavesCaches := spec.M*spec.N*p.set.elemBytes > machine.L2Bytes/2 ||
+		spec.B.Source != Prepacked && p.leavesCache(spec.M*spec.N, machine.L2Bytes/4, machine.L2Bytes)
+	return spec.CColStride == 1 && leavesCaches
 }
 
-// prefetchSpec returns the prefetches of tiles that read B in mode `mode` and have the given numbers of vectors and
-// rows.
+// prefetchSpec returns the prefetches of register tiles that read B in the given mode, with `vectors` vectors and
+// `height` rows.
 func (p *Plan) prefetchSpec(mode readMode, vectors, height int) []tile.Prefetch {
 	lines := ceilDiv(vectors*p.set.lanes*p.set.elemBytes, machine.LineBytes)
 	switch {
@@ -50,13 +50,13 @@ func (p *Plan) prefetchSpec(mode readMode, vectors, height int) []tile.Prefetch 
 
 // setPrefetch sets the address from which tiles prefetch B while they read the panel at column j: see linesToPrefetch.
 func (t *tileState) setPrefetch(args *jit.Args, b *operandView, j int) {
-	p, size := t.Plan, t.set.elemBytes
+	plan, size := t.Plan, t.set.elemBytes
 	switch offset := j - t.j0; {
-	case p.prefetchLines[readDirect] > maxPrefetchLines:
+	case plan.prefetchLines[readDirect] > maxPrefetchLines:
 		args.Ptr[tile.Prefetched], args.Row[tile.Prefetched] = b.base, b.at(offset)*size+prefetchBytes
-	case p.prefetchLines[readDirect] > 0 || p.prefetchLines[readCopied] > 0:
-		if j+p.b.panelWidth < t.spec.N { // not the last panel
-			offset += p.b.panelWidth
+	case plan.prefetchLines[readDirect] > 0 || plan.prefetchLines[readCopied] > 0:
+		if j+plan.b.panelWidth < t.spec.N { // not the last panel
+			offset += plan.b.panelWidth
 		}
 		args.Ptr[tile.Prefetched], args.Row[tile.Prefetched] = b.base, b.at(offset)*size
 	}

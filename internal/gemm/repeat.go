@@ -7,16 +7,16 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/tile"
 )
 
-// Replay replays the recorded machine-code calls of a matrix product. For small products, this saves the computation
-// of addresses, a considerable part of the time of Plan.Run. A Replay belongs to one goroutine and must not be
-// copied.
+// Replay replays the recorded machine-code calls of a matrix product. A replay saves the computation of addresses,
+// which takes a considerable part of the time of Plan.Run for small products. A Replay belongs to one goroutine and
+// must not be copied.
 type Replay struct {
 	args  jit.Args
 	calls *recordedCalls
 }
 
-// recordedMACs is the number of multiplications up to which the calls of a product are recorded. In larger products
-// the cost of computing addresses is negligible.
+// recordedMACs is the maximum number of multiplications of a product whose calls are recorded. In larger products, the
+// cost of computing addresses is negligible.
 const recordedMACs = 1 << 24
 
 // recordedCalls has the recorded calls of a product.
@@ -24,7 +24,7 @@ type recordedCalls struct {
 	terms                          int // terms of K
 	inRow, inTerm, vecTerm, outRow int // strides in bytes, equal for all calls; see the constants of package tile
 	hasBias                        bool
-	tiles                          [][]call // calls by tile of the plan
+	tiles                          [][]call // by tile of the plan: its calls
 }
 
 // call is a recorded call of machine code. It has offsets in bytes from the addresses of the operands.
@@ -48,23 +48,23 @@ func callOf(code *jit.Func, args *jit.Args) call {
 // recordCalls records the calls of a small product whose operands and bias are read in place. It runs the code that
 // computes addresses, without executing the calls.
 func (p *Plan) recordCalls() {
-	s := &p.spec
+	spec := &p.spec
 	switch {
-	case s.CColStride != 1, p.prefetchResultInLoop, p.a.createsPanels(), p.b.createsPanels(), p.kc < s.K,
-		s.M*s.N > recordedMACs/s.K:
+	case spec.CColStride != 1, p.prefetchResultInLoop, p.a.createsPanels(), p.b.createsPanels(), p.kc < spec.K,
+		spec.M*spec.N > recordedMACs/spec.K:
 		return
-	case s.Bias != NoBias && s.BiasStride != 1:
+	case spec.Bias != NoBias && spec.BiasStride != 1:
 		return
 	}
 	scratch := make([]byte, p.worker.totalBytes+1) // its address does not matter, because only offsets are recorded
 	base := unsafe.Pointer(unsafe.SliceData(scratch))
 	run := execution{Plan: p, ptrA: base, ptrB: base, ptrC: base, worker: base}
-	t := tileState{execution: &run, kc: s.K, first: true}
+	t := tileState{execution: &run, kc: spec.K, first: true}
 	var a, b operandView
-	run.locate(&a, &p.a, base, nil, nil, nil, 0, s.K, 0, s.M)
-	run.locate(&b, &p.b, base, nil, nil, nil, 0, s.K, 0, s.N)
+	run.locate(&a, &p.a, base, nil, nil, nil, 0, spec.K, 0, spec.M)
+	run.locate(&b, &p.b, base, nil, nil, nil, 0, spec.K, 0, spec.N)
 	var args jit.Args
-	recorded := &recordedCalls{tiles: make([][]call, p.Tiles(0)), hasBias: s.Bias != NoBias}
+	recorded := &recordedCalls{tiles: make([][]call, p.Tiles(0)), hasBias: spec.Bias != NoBias}
 	for i := range recorded.tiles {
 		t.record = &recorded.tiles[i]
 		i0, i1, j0, j1 := p.tile(computeAll, i)

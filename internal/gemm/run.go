@@ -146,10 +146,10 @@ func (x *execution) packShared(tile int, operand operandPlan, src unsafe.Pointer
 		x.pack(x.elem(to, l0*x.superTerms), &operand, src, pack, x.superStart, x.superStart+x.superTerms, l0, l1)
 		return
 	}
-	for l := l0; l < l1; l += operand.panelWidth {
-		end := min(l+operand.panelWidth, operand.extent)
-		x.pack(x.elem(to, l*x.superTerms+k0*operand.panelWidth), &operand, src, pack, x.superStart+k0, x.superStart+k1,
-			l, end)
+	for lane := l0; lane < l1; lane += operand.panelWidth {
+		end := min(lane+operand.panelWidth, operand.extent)
+		x.pack(x.elem(to, lane*x.superTerms+k0*operand.panelWidth), &operand, src, pack, x.superStart+k0, x.superStart+k1,
+			lane, end)
 	}
 }
 
@@ -176,11 +176,11 @@ type operandView struct {
 }
 
 // at returns the offset of lane l from base, in elements.
-func (v *operandView) at(l int) int {
+func (v *operandView) at(lane int) int {
 	if v.inPlace {
-		return l * v.laneStride
+		return lane * v.laneStride
 	}
-	return l/v.panelWidth*v.panelStride + l%v.panelWidth
+	return lane/v.panelWidth*v.panelStride + lane%v.panelWidth
 }
 
 // locate sets the view to lanes [l0, l1) and terms [k0, k1) of an operand. If the tile packs its own panels, locate
@@ -213,36 +213,36 @@ func (p *Plan) blockRows() int {
 // runTile computes C[i0:i1, j0:j1] over the current super-block. The outer loop is over blocks of K, the next over
 // blocks of A that fit L2, and the inner loop over panels of B that fit L1.
 func (x *execution) runTile(i0, i1, j0, j1 int) {
-	p, s := x.Plan, &x.spec
+	plan, spec := x.Plan, &x.spec
 	if x.superStart == 0 {
 		x.gatherBias(i0, i1, j0, j1)
 	}
 	var args *jit.Args
-	if p.set.hasMachineCode() {
+	if plan.set.hasMachineCode() {
 		args = argsPool.Get().(*jit.Args)
 		defer release(args)
 	}
-	localB := unsafe.Add(x.worker, p.worker.packedB)
+	localB := unsafe.Add(x.worker, plan.worker.packedB)
 	end := x.superStart + x.superTerms
 	t := tileState{execution: x, i0: i0, j0: j0, j1: j1}
 	var a, b operandView
-	for k0 := x.superStart; k0 < end; k0 += p.kc {
-		k1 := min(k0+p.kc, end)
-		x.locate(&a, &p.a, x.ptrA, x.sharedA, x.worker, x.packA, k0, k1, i0, i1)
-		x.locate(&b, &p.b, x.ptrB, x.sharedB, localB, x.packB, k0, k1, j0, j1)
-		t.k0, t.kc, t.first, t.last = k0, k1-k0, k0 == 0, k1 == s.K
+	for k0 := x.superStart; k0 < end; k0 += plan.kc {
+		k1 := min(k0+plan.kc, end)
+		x.locate(&a, &plan.a, x.ptrA, x.sharedA, x.worker, x.packA, k0, k1, i0, i1)
+		x.locate(&b, &plan.b, x.ptrB, x.sharedB, localB, x.packB, k0, k1, j0, j1)
+		t.k0, t.kc, t.first, t.last = k0, k1-k0, k0 == 0, k1 == spec.K
 		x.countMACs(packCost * (i1 - i0 + j1 - j0) * t.kc)
 		if args != nil {
 			t.computePanels(args, &a, &b, i0, i1, j0, j1)
 			continue
 		}
-		for blockStart := i0; blockStart < i1; blockStart += p.rowsPerBlock {
-			blockEnd := min(blockStart+p.rowsPerBlock, i1)
-			for j := j0; j < j1; j += p.b.panelWidth {
-				cols := min(p.b.panelWidth, j1-j)
+		for blockStart := i0; blockStart < i1; blockStart += plan.rowsPerBlock {
+			blockEnd := min(blockStart+plan.rowsPerBlock, i1)
+			for j := j0; j < j1; j += plan.b.panelWidth {
+				cols := min(plan.b.panelWidth, j1-j)
 				bPanel := x.elem(b.base, b.at(j-j0))
-				for i := blockStart; i < blockEnd; i += p.a.panelWidth {
-					t.micro(x.elem(a.base, a.at(i-i0)), bPanel, i, j, min(p.a.panelWidth, blockEnd-i), cols)
+				for i := blockStart; i < blockEnd; i += plan.a.panelWidth {
+					t.micro(x.elem(a.base, a.at(i-i0)), bPanel, i, j, min(plan.a.panelWidth, blockEnd-i), cols)
 				}
 				if t.last {
 					x.runEpilogue(blockStart, blockEnd, j, j+cols)
@@ -308,45 +308,45 @@ func (t *tileState) biasCols() unsafe.Pointer {
 // micro computes the register tile at (i, j) of C. If the kernel can address this part of C, it stores the sums there.
 // Otherwise it stores them in the worker's temporary tile.
 func (t *tileState) micro(aPanel, bPanel unsafe.Pointer, i, j, rows, cols int) {
-	p, s := t.Plan, &t.spec
-	size, kernel := p.set.elemBytes, p.set.micro
-	astep := p.a.panelWidth * size
-	c := t.elem(t.ptrC, i*s.CRowStride+j*s.CColStride)
-	twoInits := t.first && s.Accumulate && s.Bias == BiasCols // the kernel adds only one of old C and bias
-	if s.CColStride != 1 || twoInits {
+	plan, spec := t.Plan, &t.spec
+	size, kernel := plan.set.elemBytes, plan.set.micro
+	astep := plan.a.panelWidth * size
+	dst := t.elem(t.ptrC, i*spec.CRowStride+j*spec.CColStride)
+	twoInits := t.first && spec.Accumulate && spec.Bias == BiasCols // the kernel adds only one of old C and bias
+	if spec.CColStride != 1 || twoInits {
 		sums := t.temporary()
-		kernel(t.kc, aPanel, astep, bPanel, sums, p.set.nr*size, unsafe.Pointer(&zeroRow), 0, nil, rows, cols)
+		kernel(t.kc, aPanel, astep, bPanel, sums, plan.set.nr*size, unsafe.Pointer(&zeroRow), 0, nil, rows, cols)
 		t.merge(sums, i, j, rows, cols)
 		return
 	}
-	ldc := s.CRowStride * size
-	init, ldinit := c, ldc
+	ldc := spec.CRowStride * size
+	init, ldinit := dst, ldc
 	var rowBias unsafe.Pointer
 	if t.first {
-		if !s.Accumulate {
+		if !spec.Accumulate {
 			init, ldinit = unsafe.Pointer(&zeroRow), 0
 		}
-		switch s.Bias {
+		switch spec.Bias {
 		case BiasCols:
 			init = t.elem(t.biasCols(), j-t.j0)
 		case BiasRows:
 			rowBias = t.elem(t.biasRows(), i-t.i0)
 		}
 	}
-	kernel(t.kc, aPanel, astep, bPanel, c, ldc, init, ldinit, rowBias, rows, cols)
+	kernel(t.kc, aPanel, astep, bPanel, dst, ldc, init, ldinit, rowBias, rows, cols)
 }
 
 // merge adds the temporary register tile to C at (i, j), and in the first block also the bias.
 func (t *tileState) merge(sums unsafe.Pointer, i, j, rows, cols int) {
-	s := &t.spec
+	spec := &t.spec
 	var bias matrix
 	if t.first {
-		switch s.Bias {
+		switch spec.Bias {
 		case BiasRows:
 			bias = matrix{t.elem(t.biasRows(), i-t.i0), 1, 0}
 		case BiasCols:
 			bias = matrix{t.elem(t.biasCols(), j-t.j0), 0, 1}
 		}
 	}
-	t.set.store(rows, cols, matrix{sums, t.set.nr, 1}, t.result(i, j), bias, !t.first || s.Accumulate)
+	t.set.store(rows, cols, matrix{sums, t.set.nr, 1}, t.result(i, j), bias, !t.first || spec.Accumulate)
 }

@@ -20,8 +20,8 @@ const (
 // set.
 var blockBytes = machine.L2Bytes / 8 * 3
 
-// workCosts has the costs of kinds of work in nanoseconds, for elements of 32 bits. They are used for all kernels
-// and dtypes, because they only rank grids and the ranking differs little.
+// workCosts has the costs of kinds of work in nanoseconds, for elements of 32 bits. The same costs serve all kernels
+// and dtypes, because they only rank grids (see grid) and the ranking differs little.
 type workCosts struct {
 	mac     float64 // a multiply-add
 	tile    float64 // dispatching a tile
@@ -58,7 +58,7 @@ var tilePanels = [...]int{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 1 << 30}
 // tiles for each of 16 workers, so that fast workers can compute more tiles than slow ones.
 var gridWorkers = [...]int{1, 2, 3, 4, 6, 8, 12, 16, 32}
 
-// localPanels returns the maximum number of panels that a tile may pack for itself. They must fit L2.
+// localPanels returns the maximum number of panels that a tile may pack for itself. The panels must fit L2.
 func (d operandPlan) localPanels(kc int) int { return max(1, blockBytes/(d.panelWidth*kc*d.elemBytes)) }
 
 // maxTiles returns the greatest useful number of tiles of a product. Usually the number of multiplications
@@ -73,9 +73,9 @@ func (s *kernelSet) maxTiles(m, n, k int) int {
 	return max(1, int(macs), max(m, n)*k/machine.ReduceGrain)
 }
 
-// chooseGrid returns the grid with the least core time, summed over the worker counts gridWorkers. Small tiles
-// balance the load, and large tiles reuse packed panels. Results must not depend on the number of workers, so the
-// grid does not either.
+// chooseGrid returns the grid with the least core time (time multiplied by the number of workers), summed over the
+// numbers of workers gridWorkers. Small tiles balance the load, and large tiles reuse packed panels. The grid must not
+// depend on the number of workers of a run, because results must not.
 func chooseGrid(a, b operandPlan, k, kc, maxTiles int) grid {
 	var best grid
 	bestCost := -1.0
@@ -114,7 +114,7 @@ func chooseGrid(a, b operandPlan, k, kc, maxTiles int) grid {
 	return best
 }
 
-// cost returns the estimated core time, summed over gridWorkers.
+// cost returns the estimated core time in nanoseconds, summed over gridWorkers; see chooseGrid.
 func (g grid) cost(a, b operandPlan, k, kc int) float64 {
 	depth := float64(k)
 	blocks := float64(ceilDiv(k, kc))
@@ -158,7 +158,8 @@ func (g grid) cost(a, b operandPlan, k, kc int) float64 {
 // minPackDepth is the least number of terms of K in a packing tile, unless a super-block has fewer.
 const minPackDepth = 256
 
-// packChunk returns the extent of one packing tile: its number of panels, and its number of terms of K.
+// packChunk returns the size of one packing tile: its number of panels, and its number of terms of K. depth is the
+// number of terms of the super-block.
 func (d operandPlan) packChunk(depth int) (panels, k int) {
 	k = min(depth, max(minPackDepth, packTileElems/d.panelWidth))
 	return max(1, packTileElems/(d.panelWidth*k)), k
@@ -173,9 +174,9 @@ func (d operandPlan) packTiles(depth int) int {
 	return ceilDiv(ceilDiv(d.extent, d.panelWidth), panels) * ceilDiv(depth, k)
 }
 
-// blockSizes returns the different sizes of blocks in a dimension of n elements. The dimension is divided into tiles
-// of tileSize elements, and each tile into blocks. The result has the first and the last block of a whole tile, then
-// of the last tile.
+// blockSizes returns the sizes of blocks that occur in a dimension of n elements. The dimension is divided into tiles
+// of tileSize elements, and each tile into blocks of at most `block` elements. The result has the sizes of the first
+// and the last block of a whole tile, then those of the last tile.
 func blockSizes(n, tileSize, tiles, block int) (sizes []int) {
 	for _, size := range []int{tileSize, n - (tiles-1)*tileSize} {
 		sizes = append(sizes, min(size, block), size-(size-1)/block*block)

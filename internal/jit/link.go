@@ -62,7 +62,7 @@ func mapFuncs(funcs []*Func, size int) error {
 		}
 	})
 	if err != nil {
-		return fmt.Errorf("jit: no executable memory: %w", err)
+		return fmt.Errorf("jit: the operating system gave no executable memory: %w", err)
 	}
 	mapped := &mapping{memory: memory}
 	runtime.AddCleanup(mapped, unmap, memory)

@@ -34,7 +34,7 @@ func sizesByName(g *graph.Graph, sizes map[string]int) (map[string]int, error) {
 			return nil, UnknownSymbol(name, g)
 		}
 	}
-	return g.SizesNamed(sizes)
+	return g.SizesBySymbol(sizes)
 }
 
 // SizesOf returns the given sizes of symbols, and sizes that follow from shapes of inputs. A shape that contradicts a

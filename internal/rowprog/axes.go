@@ -18,13 +18,12 @@ type axis struct {
 // mask.
 func checkOperands(code *expr.Code, outCount int, metas []tensor.Meta, mask []bool) error {
 	if len(code.Out) != outCount || len(code.In) != len(metas)-outCount {
-		return fmt.Errorf("rowprog: %d outputs and %d operands for an expression of %d and %d", outCount,
-			len(metas)-outCount,
-			len(code.Out), len(code.In))
+		return fmt.Errorf("rowprog: there are layouts of %d outputs and %d operands, but the expression has %d and %d",
+			outCount, len(metas)-outCount, len(code.Out), len(code.In))
 	}
 	for i, meta := range metas {
 		if len(meta.Shape) != len(mask) || len(meta.Strides) != len(mask) {
-			return fmt.Errorf("rowprog: %v in an iteration of rank %d", meta, len(mask))
+			return fmt.Errorf("rowprog: the rank of %v differs from that of the mask, %d", meta, len(mask))
 		}
 		if i >= outCount && meta.DType != code.In[i-outCount] || i < outCount && meta.DType != code.Out[i].DType {
 			return fmt.Errorf("rowprog: %v does not have the dtype of the expression", meta)
@@ -40,7 +39,8 @@ func fullShape(metas []tensor.Meta, rank int) ([]int, error) {
 		for _, meta := range metas {
 			if length := meta.Shape[dim]; length != 1 {
 				if shape[dim] != 1 && shape[dim] != length {
-					return nil, fmt.Errorf("rowprog: dimension %d has %d and %d elements", dim, shape[dim], length)
+					return nil, fmt.Errorf("rowprog: dimension %d has size %d in one operand and size %d in another", dim,
+						shape[dim], length)
 				}
 				shape[dim] = length
 			}
@@ -49,7 +49,7 @@ func fullShape(metas []tensor.Meta, rank int) ([]int, error) {
 	return shape, nil
 }
 
-// axesOf returns the kept and the reduced dimensions of the broadcast shape, in reverse order.
+// axesOf returns the kept and the reduced dimensions of the broadcast shape, each in reverse order.
 func axesOf(full []int, metas []tensor.Meta, mask []bool) (kept, reduced []axis) {
 	for index, n := range slices.Backward(full) {
 		dim := axis{length: n, strides: make([]int, len(metas))}
@@ -76,8 +76,8 @@ func elementsOf(list []axis) int {
 	return n
 }
 
-// mergeAxes removes axes of size 1, and merges adjacent axes if all operands have a common stride along both. At least
-// one axis remains.
+// mergeAxes removes axes of size 1, and merges adjacent axes if all operands have a common stride along both. If no
+// axis is left, it returns one axis of size 1.
 func mergeAxes(list []axis, operands int) []axis {
 	out := list[:0]
 	for _, a := range list {

@@ -38,11 +38,11 @@ func (p *Plan) chooseDirection(direction Direction) {
 	p.severalRowsPerCall = !p.alongColumns && len(p.reduced) == 1
 }
 
-// transposesOutputs reports whether all outputs that vary within a row are contiguous along the kept axis k. Loops
-// along rows would write consecutive elements of such outputs at distant addresses. Loops along columns are then
-// faster, even if tiles of operands must be transposed.
-func (p *Plan) transposesOutputs(k axis) bool {
-	if k.length < minLoopColumns {
+// transposesOutputs reports whether all outputs that vary within a row are contiguous along the kept axis. Loops along
+// rows would write consecutive elements of such outputs at distant addresses. Loops along columns are then faster, even
+// if tiles of operands must be transposed.
+func (p *Plan) transposesOutputs(keptAxis axis) bool {
+	if keptAxis.length < minLoopColumns {
 		return false
 	}
 	anyOutput := false
@@ -51,7 +51,7 @@ func (p *Plan) transposesOutputs(k axis) bool {
 			continue
 		}
 		size := p.metas[output].DType.Size()
-		if k.strides[output] != size || min(k.length, minColumns)*p.rowLen*size > maxTransposedBytes {
+		if keptAxis.strides[output] != size || min(keptAxis.length, minColumns)*p.rowLen*size > maxTransposedBytes {
 			return false
 		}
 		anyOutput = true

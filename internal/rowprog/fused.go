@@ -82,12 +82,12 @@ func (b *builder) fuse() error {
 		return nil
 	}
 	fusedCode := b.program.Overlap
-	if b.pipelineRows > 0 {
+	if b.rowsPerGroup > 0 {
 		fusedCode = func() (*expr.Code, []expr.Fold, []expr.Place, []expr.Place, error) {
-			return b.program.Pipeline(b.pipelineRows, func(i int) bool { return b.kept[0].strides[b.outCount+i] == 0 })
+			return b.program.Pipeline(b.rowsPerGroup, func(i int) bool { return b.kept[0].strides[b.outCount+i] == 0 })
 		}
 	}
-	group := max(1, b.pipelineRows)
+	group := max(1, b.rowsPerGroup)
 	code, folds, in, out, err := fusedCode()
 	if err != nil || code == nil || len(code.In)+len(code.Out) > expr.MaxOperands {
 		return err
@@ -102,7 +102,7 @@ func (b *builder) fuse() error {
 	}
 	fused := &fusedLoop{}
 	var prefetch loops.Prefetch
-	if b.pipelineRows == 0 || b.elementCost > 1 { // otherwise the hardware prefetcher suffices
+	if b.rowsPerGroup == 0 || b.elementCost > 1 { // otherwise the hardware prefetcher suffices
 		prefetch = b.prefetch(in, func(place expr.Place) bool { return place.Element < group }, group, group*fusedPrefetch)
 	}
 	options := b.options(cached != 1<<len(out)-1, prefetch)
@@ -165,19 +165,20 @@ func (p *Plan) canPipeline(group int) bool {
 	return p.canFuse() && p.rowLen >= minPipelinedRow
 }
 
-// runPipeline runs all passes over the tiles begin to end-1 as a pipeline of rows.
-func (p *Plan) runPipeline(s *State, begin, end int, ptrs []unsafe.Pointer, worker []byte) {
+// runAsPipeline runs all passes over the tiles begin to end-1 as a pipeline of rows: each pass lags behind the previous
+// pass by one group of rows (see rowsPerGroup).
+func (p *Plan) runAsPipeline(state *State, begin, end int, ptrs []unsafe.Pointer, worker []byte) {
 	for next := begin; next < end; {
 		position := next / p.tilesPerKept0
 		last := min(end, (position+1)*p.tilesPerKept0) - 1
-		lastTile := p.setTile(s, last, ptrs, worker)
+		lastTile := p.setTile(state, last, ptrs, worker)
 		rows := (last-next)*p.tileLen + lastTile.positions
-		p.setTile(s, next, ptrs, worker)
-		if len(s.passBases) == 0 {
-			s.passBases = append(s.passBases, nil)
+		p.setTile(state, next, ptrs, worker)
+		if len(state.passBases) == 0 {
+			state.passBases = append(state.passBases, nil)
 		}
-		s.passBases[0] = append(s.passBases[0][:0], s.tileBase...)
-		p.runPipelinedRows(s, rows)
+		state.passBases[0] = append(state.passBases[0][:0], state.tileBase...)
+		p.runPipelinedRows(state, rows)
 		next = last + 1
 	}
 }
@@ -185,119 +186,119 @@ func (p *Plan) runPipeline(s *State, begin, end int, ptrs []unsafe.Pointer, work
 // runPipelinedRows runs all passes over consecutive rows. Pass k is k groups of rows behind the first pass. Once all
 // passes have begun, the fused loop runs them together. The remaining rows, fewer than a group, are processed one at a
 // time.
-func (p *Plan) runPipelinedRows(s *State, rows int) {
-	lag, groups, step := p.passesAtOnce-1, rows/p.pipelineRows, 0
+func (p *Plan) runPipelinedRows(state *State, rows int) {
+	lag, groups, step := p.passesAtOnce-1, rows/p.rowsPerGroup, 0
 	if groups > lag {
 		for ; step < lag; step++ {
-			p.runPipelineStep(s, step, groups)
+			p.runPipelineStep(state, step, groups)
 		}
-		p.runFusedRows(s, groups-lag)
+		p.runFusedRows(state, groups-lag)
 		for group := groups - lag; group < groups; group++ { // the groups that some passes have not processed
 			for k := range groups - group {
-				for row := group * p.pipelineRows; row < (group+1)*p.pipelineRows; row++ {
-					p.seekRow(s, row)
-					p.runPerRow(s, tile{positions: 1}, &p.passes[k])
+				for row := group * p.rowsPerGroup; row < (group+1)*p.rowsPerGroup; row++ {
+					p.seekRow(state, row)
+					p.runPerRow(state, tile{positions: 1}, &p.passes[k])
 				}
 			}
 		}
 		step = groups
 	}
 	for ; step < groups+lag; step++ {
-		p.runPipelineStep(s, step, groups)
+		p.runPipelineStep(state, step, groups)
 	}
-	for row := groups * p.pipelineRows; row < rows; row++ {
+	for row := groups * p.rowsPerGroup; row < rows; row++ {
 		for k := range p.passes {
-			p.runRow(s, row, k)
+			p.runRow(state, row, k)
 		}
 	}
 }
 
 // runPipelineStep runs each pass k over group step-k of the rows, if this group exists. Later passes run first,
 // because each pass overwrites the rows that the next pass reads.
-func (p *Plan) runPipelineStep(s *State, step, groups int) {
+func (p *Plan) runPipelineStep(state *State, step, groups int) {
 	for pass := min(p.passesAtOnce-1, step); pass >= max(0, step-groups+1); pass-- {
-		for row := (step - pass) * p.pipelineRows; row < (step-pass+1)*p.pipelineRows; row++ {
-			p.runRow(s, row, pass)
+		for row := (step - pass) * p.rowsPerGroup; row < (step-pass+1)*p.rowsPerGroup; row++ {
+			p.runRow(state, row, pass)
 		}
 	}
 }
 
-// seekRow sets s.tileBase to the addresses of a row. The first row of runPipelinedRows has index 0.
-func (p *Plan) seekRow(s *State, row int) {
-	for k, base := range s.passBases[0] {
-		s.tileBase[k] = base
+// seekRow sets state.tileBase to the addresses of a row. The first row of runPipelinedRows has index 0.
+func (p *Plan) seekRow(state *State, row int) {
+	for k, base := range state.passBases[0] {
+		state.tileBase[k] = base
 		if base != nil {
-			s.tileBase[k] = unsafe.Add(base, row*p.objects[k].keptStride)
+			state.tileBase[k] = unsafe.Add(base, row*p.objects[k].keptStride)
 		}
 	}
 }
 
 // runRow runs a pass over a row of runPipelinedRows.
-func (p *Plan) runRow(s *State, row, pass int) {
-	p.seekRow(s, row)
-	p.runPass(s, tile{positions: 1}, &p.passes[pass])
-	p.runPerRow(s, tile{positions: 1}, &p.passes[pass])
+func (p *Plan) runRow(state *State, row, pass int) {
+	p.seekRow(state, row)
+	p.runPass(state, tile{positions: 1}, &p.passes[pass])
+	p.runPerRow(state, tile{positions: 1}, &p.passes[pass])
 }
 
 // runFusedRows runs the fused loop for the given number of groups of rows. The last pass begins with the first group;
 // the earlier passes are already ahead of it.
-func (p *Plan) runFusedRows(s *State, groups int) {
-	s.ptrs, s.strides = s.ptrs[:0], s.strides[:0]
+func (p *Plan) runFusedRows(state *State, groups int) {
+	state.ptrs, state.strides = state.ptrs[:0], state.strides[:0]
 	for _, slot := range p.fused.slots {
 		if slot.object < 0 {
-			s.ptrs, s.strides = append(s.ptrs, nil), append(s.strides, 0)
+			state.ptrs, state.strides = append(state.ptrs, nil), append(state.strides, 0)
 			continue
 		}
 		rowStride := p.objects[slot.object].keptStride
-		row := (p.passesAtOnce-1-slot.pass)*p.pipelineRows + slot.rowInGroup
-		s.ptrs = append(s.ptrs, unsafe.Add(s.passBases[0][slot.object], row*rowStride))
-		s.strides = append(s.strides, p.pipelineRows*rowStride)
+		row := (p.passesAtOnce-1-slot.pass)*p.rowsPerGroup + slot.rowInGroup
+		state.ptrs = append(state.ptrs, unsafe.Add(state.passBases[0][slot.object], row*rowStride))
+		state.strides = append(state.strides, p.rowsPerGroup*rowStride)
 	}
-	p.fused.loop.Run(&s.loops, s.ptrs, s.strides, p.reduced[0].length, groups)
+	p.fused.loop.Run(&state.loops, state.ptrs, state.strides, p.reduced[0].length, groups)
 }
 
 // runFusedTiles runs all passes over the tiles begin to end-1.
-func (p *Plan) runFusedTiles(s *State, begin, end int, ptrs []unsafe.Pointer, worker []byte) {
-	for len(s.passBases) < p.passesAtOnce {
-		s.passBases = append(s.passBases, nil)
-		s.tiles = append(s.tiles, tile{})
+func (p *Plan) runFusedTiles(state *State, begin, end int, ptrs []unsafe.Pointer, worker []byte) {
+	for len(state.passBases) < p.passesAtOnce {
+		state.passBases = append(state.passBases, nil)
+		state.tiles = append(state.tiles, tile{})
 	}
 	for first := begin; first < end+p.passesAtOnce-1; first++ { // the tile of the first pass
 		if first < end {
-			s.tileBase = s.passBases[first%p.passesAtOnce]
-			s.tiles[first%p.passesAtOnce] = p.setTile(s, first, ptrs, worker)
-			s.passBases[first%p.passesAtOnce] = s.tileBase
+			state.tileBase = state.passBases[first%p.passesAtOnce]
+			state.tiles[first%p.passesAtOnce] = p.setTile(state, first, ptrs, worker)
+			state.passBases[first%p.passesAtOnce] = state.tileBase
 		}
 		// The fused loop needs a tile for each pass, and tiles of equal size.
 		isFused := first < end && first-begin >= p.passesAtOnce-1
 		for k := range p.passesAtOnce {
-			isFused = isFused && s.tiles[k].positions == s.tiles[0].positions
+			isFused = isFused && state.tiles[k].positions == state.tiles[0].positions
 		}
 		if isFused {
-			p.runFusedTile(s, first)
+			p.runFusedTile(state, first)
 		}
 		// Later passes run first, because each pass overwrites the rows that the next pass reads.
 		for k := min(p.passesAtOnce-1, first-begin); k >= max(0, first-end+1); k-- {
-			s.tileBase = s.passBases[(first-k)%p.passesAtOnce]
-			current := s.tiles[(first-k)%p.passesAtOnce]
+			state.tileBase = state.passBases[(first-k)%p.passesAtOnce]
+			current := state.tiles[(first-k)%p.passesAtOnce]
 			if !isFused {
-				p.runPass(s, current, &p.passes[k])
+				p.runPass(state, current, &p.passes[k])
 			}
-			p.runPerRow(s, current, &p.passes[k])
+			p.runPerRow(state, current, &p.passes[k])
 		}
 	}
 }
 
 // runFusedTile runs the fused loop over tile first for the first pass, tile first-1 for the second pass, and so on.
-func (p *Plan) runFusedTile(s *State, first int) {
-	s.ptrs, s.strides = s.ptrs[:0], s.strides[:0]
+func (p *Plan) runFusedTile(state *State, first int) {
+	state.ptrs, state.strides = state.ptrs[:0], state.strides[:0]
 	for _, slot := range p.fused.slots {
 		if slot.object < 0 {
-			s.ptrs, s.strides = append(s.ptrs, nil), append(s.strides, 0)
+			state.ptrs, state.strides = append(state.ptrs, nil), append(state.strides, 0)
 			continue
 		}
-		s.ptrs = append(s.ptrs, s.passBases[(first-slot.pass)%p.passesAtOnce][slot.object])
-		s.strides = append(s.strides, p.objects[slot.object].keptStride)
+		state.ptrs = append(state.ptrs, state.passBases[(first-slot.pass)%p.passesAtOnce][slot.object])
+		state.strides = append(state.strides, p.objects[slot.object].keptStride)
 	}
-	p.fused.loop.Run(&s.loops, s.ptrs, s.strides, p.reduced[0].length, s.tiles[0].positions)
+	p.fused.loop.Run(&state.loops, state.ptrs, state.strides, p.reduced[0].length, state.tiles[0].positions)
 }

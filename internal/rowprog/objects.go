@@ -98,12 +98,12 @@ type builder struct {
 // possible way in this order. If fused passes would evict shared operands from L1, it tries only a pipeline of two
 // rows, which reads these operands once for both, and separate loops.
 func (p *Plan) build() error {
-	pipelineRows := []int{1, 0} // 0: no pipeline
+	groupSizes := []int{1, 0} // 0: no pipeline
 	if p.evictsSharedOperands() {
-		pipelineRows = []int{2}
+		groupSizes = []int{2}
 	}
-	for _, p.pipelineRows = range pipelineRows {
-		if !p.canFuse() || p.pipelineRows > 0 && !p.canPipeline(p.pipelineRows) {
+	for _, p.rowsPerGroup = range groupSizes {
+		if !p.canFuse() || p.rowsPerGroup > 0 && !p.canPipeline(p.rowsPerGroup) {
 			continue
 		}
 		p.passesAtOnce = len(p.program.Passes)
@@ -112,7 +112,7 @@ func (p *Plan) build() error {
 		}
 		p.objects, p.stagedCopies, p.passes, p.workerBytes, p.needsStoreFence = nil, nil, nil, 0, false
 	}
-	p.passesAtOnce, p.pipelineRows = 1, 0
+	p.passesAtOnce, p.rowsPerGroup = 1, 0
 	return p.compilePasses()
 }
 
@@ -164,7 +164,7 @@ func (b *builder) tileMemory(size, copies int) int {
 	}
 	if !b.alongColumns {
 		stride = (stride + 63) &^ 63
-		if b.pipelineRows == 0 { // a pipeline stores one row
+		if b.rowsPerGroup == 0 { // a pipeline stores one row
 			obj.keptStride = stride
 			stride *= b.maxLength(kept0)
 		}
@@ -175,7 +175,7 @@ func (b *builder) tileMemory(size, copies int) int {
 // perRowMemory allocates an object with one element for each row of a tile, or of a chunk in a pipeline.
 func (b *builder) perRowMemory(size int) int {
 	obj := object{size: size, keptStride: size, reducedStrides: make([]int, len(b.reduced))}
-	if b.pipelineRows > 0 {
+	if b.rowsPerGroup > 0 {
 		return b.allocate(size*b.tileLen*b.tilesPerChunk, obj)
 	}
 	obj.copies = b.passesAtOnce

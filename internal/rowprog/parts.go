@@ -49,19 +49,19 @@ func (p *Plan) splitRows() {
 	p.reduced, p.rowLen = p.reduced[1:], p.rowLen/reducedAxis.length
 }
 
-// joinColumns combines the fold results of the columns of each row, and stores the combined result for each of these
-// columns.
-func (p *Plan) joinColumns(s *State, t tile, pass *compiledPass) {
+// combineColumnFolds combines the fold results of the columns of each row, and stores the combined result for each of
+// these columns.
+func (p *Plan) combineColumnFolds(state *State, t tile, pass *compiledPass) {
 	if p.columnsPerRow == 1 {
 		return
 	}
 	for k := range pass.folds {
 		rowFold := &pass.folds[k]
 		size, rows := p.objects[rowFold.result].size, t.positions/p.columnsPerRow
-		elem, results, transposed := strided.Move(size), s.tileBase[rowFold.result], s.tileBase[rowFold.upperAccs]
+		elem, results, transposed := strided.Move(size), state.tileBase[rowFold.result], state.tileBase[rowFold.upperAccs]
 		elem.Block(transposed, results, strided.Axis{N: rows, Dst: size, Src: p.columnsPerRow * size},
 			strided.Axis{N: p.columnsPerRow, Dst: rows * size, Src: size})
-		p.runLoop(s, rowFold.joinLoop, []unsafe.Pointer{transposed, transposed, unsafe.Add(transposed, rows*size)},
+		p.runLoop(state, rowFold.joinLoop, []unsafe.Pointer{transposed, transposed, unsafe.Add(transposed, rows*size)},
 			[]int{0, 0, rows * size}, rows, p.columnsPerRow-1)
 		elem.Block(results, transposed, strided.Axis{N: p.columnsPerRow, Dst: size},
 			strided.Axis{N: rows, Dst: p.columnsPerRow * size, Src: size})

@@ -18,17 +18,17 @@ const (
 )
 
 // Pieces is a plan for long rows that are cut into pieces ([expr.Pieces]). All passes run over each piece as if it were
-// a row. The results of the pieces are then combined. It is immutable and safe for concurrent use.
+// a row. The results of the pieces are then combined. A Pieces is immutable and safe for concurrent use.
 type Pieces struct {
-	code           *expr.Pieces
-	outCount       int     // number of outputs
-	equalPieces    *Plan   // processes the pieces of equal size
-	lastPieces     *Plan   // processes the shorter pieces at the ends of rows; nil if there are none
-	join           *Plan   // combines the results of pieces
-	lastOffsets    []int   // by output and operand of lastPieces: byte offset of the first shorter piece
-	firstIndex     []int32 // by piece: the index of its first element in the row
-	partialOffsets []int   // by fold: byte offset in scratch memory of its results, by row and piece
-	partialBytes   int     // size in bytes of the results of all folds
+	code           *expr.Pieces // the code for pieces, and the code that combines their results
+	outCount       int          // number of outputs
+	equalPieces    *Plan        // processes the pieces of equal size
+	lastPieces     *Plan        // processes the shorter pieces at the ends of rows; nil if there are none
+	join           *Plan        // combines the results of pieces
+	lastOffsets    []int        // by output and operand of lastPieces: byte offset of the first shorter piece
+	firstIndex     []int32      // by piece: the index of its first element in the row
+	partialOffsets []int        // by fold: byte offset in scratch memory of its results, by row and piece
+	partialBytes   int          // size in bytes of the results of all folds
 }
 
 // NewPieces plans an expression whose rows are cut into pieces. It has the arguments of [New]. It returns nil and no
@@ -114,7 +114,8 @@ func (p *Pieces) build(metas []tensor.Meta, kept, reduced []axis, direction Dire
 	return err
 }
 
-// isCloserAlong reports whether consecutive elements are closer in memory along axis a than along axis b.
+// isCloserAlong reports whether consecutive elements of the first operand that varies along both axes are closer in
+// memory along axis a than along axis b.
 func (p *Pieces) isCloserAlong(a, b axis) bool {
 	for i, stride := range a.strides[p.outCount:] {
 		if other := b.strides[p.outCount+i]; stride != 0 && other != 0 {
@@ -154,8 +155,8 @@ func (l *pieceLayout) reset() {
 	}
 }
 
-// addAxis adds an axis of n positions to all metas. The stride of operand i is factor*strides[outCount+i] bytes. The
-// stride of outputs and first indices is partialStride elements.
+// addAxis adds an axis of `length` positions to all metas. The stride of operand i is factor*strides[outCount+i] bytes.
+// The stride of outputs and first indices is partialStride elements.
 func (l *pieceLayout) addAxis(length int, strides []int, factor, partialStride int, reduced bool) {
 	l.mask = append(l.mask, reduced)
 	for i := range l.outs {
@@ -176,9 +177,9 @@ func addDim(m *tensor.Meta, n, stride int) {
 	m.Shape, m.Strides = append(m.Shape, n), append(m.Strides, stride)
 }
 
-// lastPieceOffsets returns the byte offset of the first shorter piece in each output and operand. The numbers of
-// preceding elements are `pieces` in outputs and first indices, and `positions` along the cut axis in operands.
-// strides are the strides of the cut axis.
+// lastPieceOffsets returns the byte offset of the first shorter piece in each output and operand. The shorter piece
+// follows `pieces` elements of outputs and first indices, and `positions` positions of operands along the cut axis.
+// strides are the strides of the cut axis in bytes.
 func (l *pieceLayout) lastPieceOffsets(pieces, positions int, strides []int) (bytes []int) {
 	for _, output := range l.outs {
 		bytes = append(bytes, pieces*output.DType.Size())
@@ -200,20 +201,22 @@ func (l *pieceLayout) planJoin(direction Direction) (*Plan, error) {
 		ins = append(ins, tensor.Meta{DType: dtype})
 	}
 	folds := len(code.PieceCode.Out)
-	add := func(n, partial int, step func(i int) int) {
+	// add adds a dimension. partialStride is the stride of the results of pieces, in elements. strideOf returns the stride
+	// of an output or operand of the expression, in bytes.
+	add := func(length, partialStride int, strideOf func(i int) int) {
 		for i := range outs {
-			addDim(&outs[i], n, step(i)/outs[i].DType.Size())
+			addDim(&outs[i], length, strideOf(i)/outs[i].DType.Size())
 		}
 		for i := range ins {
 			if i < folds {
-				addDim(&ins[i], n, partial)
+				addDim(&ins[i], length, partialStride)
 				continue
 			}
-			addDim(&ins[i], n, step(outCount+code.In[i-folds])/ins[i].DType.Size())
+			addDim(&ins[i], length, strideOf(outCount+code.In[i-folds])/ins[i].DType.Size())
 		}
 	}
-	for dtype, a := range slices.Backward(l.kept) {
-		add(a.length, l.piecesPerRow*elementsOf(l.kept[:dtype]), func(i int) int { return a.strides[i] })
+	for d, keptAxis := range slices.Backward(l.kept) {
+		add(keptAxis.length, l.piecesPerRow*elementsOf(l.kept[:d]), func(i int) int { return keptAxis.strides[i] })
 	}
 	add(l.piecesPerRow, 1, func(int) int { return 0 })
 	mask := make([]bool, len(l.kept)+1)
@@ -221,8 +224,8 @@ func (l *pieceLayout) planJoin(direction Direction) (*Plan, error) {
 	return New(code.Join, outs, ins, mask, direction)
 }
 
-// phasePlans returns the plans that run in a phase of p, and the phase of these plans. The plans for pieces run in the
-// first phases, and the plan that combines the results runs in the later phases. second may be nil.
+// phasePlans returns the plans that run in a phase of p, and the number of the phase in these plans. The plans for
+// pieces run in the first phases, and the plan that combines the results runs in the later phases. second may be nil.
 func (p *Pieces) phasePlans(phase int) (first, second *Plan, planPhase int) {
 	pieces := p.equalPieces.Phases()
 	if p.lastPieces != nil {
@@ -257,7 +260,7 @@ func (p *Plan) chunksOrZero(phase int) int {
 	return p.Chunks(phase)
 }
 
-// Scratch returns bytes, as [Plan.Scratch] does.
+// Scratch returns the size in bytes of the memory that all chunks share, as [Plan.Scratch] does.
 func (p *Pieces) Scratch() int {
 	n := p.partialBytes + max(p.equalPieces.Scratch(), p.join.Scratch())
 	if p.lastPieces != nil {
@@ -266,7 +269,7 @@ func (p *Pieces) Scratch() int {
 	return n
 }
 
-// Worker returns bytes, as [Plan.Worker] does.
+// Worker returns the size in bytes of the memory of each worker, as [Plan.Worker] does.
 func (p *Pieces) Worker() int {
 	n := max(p.equalPieces.Worker(), p.join.Worker())
 	if p.lastPieces != nil {
@@ -275,7 +278,7 @@ func (p *Pieces) Worker() int {
 	return n
 }
 
-// ElementNS returns an estimate, as [Plan.ElementNS] does.
+// ElementNS estimates the time in nanoseconds to process one element, as [Plan.ElementNS] does.
 func (p *Pieces) ElementNS() (ns float64) {
 	if !p.Compiled() {
 		return 0
@@ -308,40 +311,40 @@ func (p *Pieces) Listings() (list []expr.Listing) {
 }
 
 // Run runs a chunk of a phase, as [Plan.Run] does.
-func (p *Pieces) Run(s *State, phase, chunk int, ptrs []unsafe.Pointer, scratch, worker []byte) error {
+func (p *Pieces) Run(state *State, phase, chunk int, ptrs []unsafe.Pointer, scratch, worker []byte) error {
 	operands := len(p.code.PieceCode.In) - 1
 	switch {
 	case phase < 0 || phase >= p.Phases() || chunk < 0 || chunk >= p.Chunks(phase):
 		return fmt.Errorf("rowprog: phase %d has no chunk %d", phase, chunk)
 	case len(ptrs) < p.outCount+operands:
-		return fmt.Errorf("rowprog: %d addresses for %d outputs and operands", len(ptrs), p.outCount+operands)
+		return fmt.Errorf("rowprog: there are %d addresses for %d outputs and operands", len(ptrs), p.outCount+operands)
 	case len(scratch) < p.Scratch():
-		return fmt.Errorf("rowprog: %d bytes of scratch memory instead of %d", len(scratch), p.Scratch())
+		return fmt.Errorf("rowprog: the scratch memory has %d bytes instead of %d", len(scratch), p.Scratch())
 	}
-	defer func() { clear(s.piecePtrs) }()
+	defer func() { clear(state.piecePtrs) }()
 	first, second, planPhase := p.phasePlans(phase)
-	s.piecePtrs = s.piecePtrs[:0]
+	state.piecePtrs = state.piecePtrs[:0]
 	planScratch := scratch[p.partialBytes:]
 	if first == p.join {
-		s.piecePtrs = append(s.piecePtrs, ptrs[:p.outCount]...)
+		state.piecePtrs = append(state.piecePtrs, ptrs[:p.outCount]...)
 		for _, at := range p.partialOffsets {
-			s.piecePtrs = append(s.piecePtrs, unsafe.Pointer(&scratch[at]))
+			state.piecePtrs = append(state.piecePtrs, unsafe.Pointer(&scratch[at]))
 		}
 		for _, i := range p.code.In {
-			s.piecePtrs = append(s.piecePtrs, ptrs[p.outCount+i])
+			state.piecePtrs = append(state.piecePtrs, ptrs[p.outCount+i])
 		}
-		return first.Run(s, planPhase, chunk, s.piecePtrs, planScratch, worker)
+		return first.Run(state, planPhase, chunk, state.piecePtrs, planScratch, worker)
 	}
 	for _, at := range p.partialOffsets {
-		s.piecePtrs = append(s.piecePtrs, unsafe.Pointer(&scratch[at]))
+		state.piecePtrs = append(state.piecePtrs, unsafe.Pointer(&scratch[at]))
 	}
-	s.piecePtrs = append(s.piecePtrs, ptrs[p.outCount:p.outCount+operands]...)
-	s.piecePtrs = append(s.piecePtrs, unsafe.Pointer(unsafe.SliceData(p.firstIndex)))
+	state.piecePtrs = append(state.piecePtrs, ptrs[p.outCount:p.outCount+operands]...)
+	state.piecePtrs = append(state.piecePtrs, unsafe.Pointer(unsafe.SliceData(p.firstIndex)))
 	if n := first.chunksOrZero(planPhase); chunk >= n {
 		for i, at := range p.lastOffsets {
-			s.piecePtrs[i] = unsafe.Add(s.piecePtrs[i], at)
+			state.piecePtrs[i] = unsafe.Add(state.piecePtrs[i], at)
 		}
-		return second.Run(s, planPhase, chunk-n, s.piecePtrs, planScratch[first.Scratch():], worker)
+		return second.Run(state, planPhase, chunk-n, state.piecePtrs, planScratch[first.Scratch():], worker)
 	}
-	return first.Run(s, planPhase, chunk, s.piecePtrs, planScratch, worker)
+	return first.Run(state, planPhase, chunk, state.piecePtrs, planScratch, worker)
 }

@@ -85,7 +85,7 @@ func TestNoPieces(t *testing.T) {
 		return b.Do(expr.Sub, b.Load(0), b.Reduce(expr.Max, b.Load(0)))
 	}))
 	_, err := rowprog.NewPieces(&expr.Code{}, nil, []tensor.Meta{x}, []bool{false, true}, rowprog.AnyDirection)
-	require.ErrorContains(t, err, "for an expression of")
+	require.ErrorContains(t, err, "but the expression has")
 }
 
 // The position of the maximum of a long row: the maximum of each piece, and then the first among the greatest of these.

@@ -52,7 +52,7 @@ type Plan struct {
 	partials     []partial  // by fold of the only pass, if rows are cut
 	fused        *fusedLoop // nil if passes run one after the other
 	passesAtOnce int        // number of passes in the fused loop; 1 without one
-	pipelineRows int        // number of rows that a pass of a pipeline processes together; 0 without a pipeline
+	rowsPerGroup int        // number of rows that a pass of a pipeline processes together (a group); 0 without a pipeline
 	workerBytes  int        // size of the memory of each worker
 	scratchBytes int        // size of the memory that all chunks share
 }
@@ -117,7 +117,7 @@ func New(c *expr.Code, outs, ins []tensor.Meta, mask []bool, direction Direction
 		return nil, err
 	}
 	if p.program.Scans() && len(p.reduced) > 1 {
-		return nil, errors.New("rowprog: a scan along several dimensions")
+		return nil, errors.New("rowprog: a scan along several dimensions is not supported")
 	}
 	p.chooseDirection(direction)
 	p.splitRows()
@@ -131,8 +131,8 @@ func New(c *expr.Code, outs, ins []tensor.Meta, mask []bool, direction Direction
 // numRows returns the number of rows.
 func (p *Plan) numRows() int { return elementsOf(p.kept) }
 
-// axes sets the kept and reduced axes, ordered by ascending stride of the lead operand. It merges adjacent axes
-// where possible. shape is the shape to which all operands are broadcast.
+// axes sets the kept and reduced axes, ordered by ascending stride of the lead operand (see leadOperand), and merges
+// adjacent axes where possible. shape is the shape to which all operands are broadcast.
 func (p *Plan) axes(mask []bool) (shape []int, err error) {
 	if shape, err = fullShape(p.metas, len(mask)); err != nil {
 		return nil, err
@@ -161,8 +161,8 @@ func (p *Plan) axes(mask []bool) (shape []int, err error) {
 	return shape, nil
 }
 
-// leadOperand returns the operand with the most elements. Its strides determine the order of axes. Without operands,
-// it is output 0.
+// leadOperand returns the index of the operand with the most elements, whose strides determine the order of axes. It
+// returns 0, the first output, if there are no operands.
 func (p *Plan) leadOperand() int {
 	best, maxElements := 0, -1
 	for i := range p.metas {
@@ -278,7 +278,7 @@ func (p *Plan) variesInRow(i int) bool {
 	return !p.program.Uniform[i-p.outCount]
 }
 
-// hasNonTemporalStores reports whether output o exceeds the caches and is written with non-temporal stores. Each
+// hasNonTemporalStores reports whether an output exceeds the caches and is written with non-temporal stores. Each
 // element of such an output must be written only once, so stored rows are then in the worker's memory instead of the
 // output.
 func (p *Plan) hasNonTemporalStores(output int) bool {
@@ -412,7 +412,7 @@ func (p *Plan) InPlace() [][2]int {
 	return pairs
 }
 
-// firstWrite returns the index of the first pass that writes to output o, or to a stored row in the output's memory.
+// firstWrite returns the index of the first pass that writes to an output, or to a stored row in the output's memory.
 func (p *Plan) firstWrite(output int) int {
 	for k := range p.program.Passes {
 		for _, place := range p.program.Passes[k].Out {
@@ -425,7 +425,7 @@ func (p *Plan) firstWrite(output int) int {
 	return 0
 }
 
-// lastRead returns the index of the last pass that reads an operand with the layout of output o. It considers all
+// lastRead returns the index of the last pass that reads an operand with the layout of the output. It considers all
 // operands with this layout, because any of them may share the output's memory.
 func (p *Plan) lastRead(output int) int {
 	last := 0

@@ -47,7 +47,7 @@ func (p *Plan) loadPositions(code *expr.Code, mask []bool) (*expr.Code, error) {
 		}
 		meta.Strides[d] = n
 		if n *= meta.Shape[d]; n > MaxPositions {
-			return nil, fmt.Errorf("rowprog: positions in rows of more than %d elements", MaxPositions)
+			return nil, fmt.Errorf("rowprog: the expression uses positions, so rows may have at most %d elements", MaxPositions)
 		}
 	}
 	p.metas, p.positions = append(p.metas, meta), indices(n)

@@ -2,7 +2,6 @@ package rowprog
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"unsafe"
 
@@ -18,7 +17,7 @@ type State struct {
 	Context context.Context
 
 	loops       loops.State
-	tileBase    []unsafe.Pointer   // by object: the address of the tile's first element
+	tileBase    []unsafe.Pointer   // for each element of Plan.objects: the address of the tile's first element
 	ptrs        []unsafe.Pointer   // addresses for the current loop: its outputs, operands and accumulators
 	callPtrs    []unsafe.Pointer   // a copy of ptrs, because loops modify their pointers
 	strides     []int              // for each entry of ptrs: bytes between rows
@@ -26,85 +25,87 @@ type State struct {
 	index       []int              // by reduced axis: the current index
 	passBases   [][]unsafe.Pointer // the values of tileBase for the tiles that fused passes process
 	tiles       []tile             // the tiles that fused passes process
-	piecePtrs   []unsafe.Pointer   // addresses of a chunk of [Pieces]
+	piecePtrs   []unsafe.Pointer   // addresses of outputs and operands for a chunk of [Pieces]
 }
 
 // tile is a range of positions along kept[0], the first kept axis, at one position along the other kept axes.
 type tile struct {
 	index     int // number of the tile
 	positions int // number of positions
-	// If rows are cut: the chunk's first position along the cut axis, and the number of its positions. Otherwise 0.
+	// If rows are cut: the first position along the cut axis of the part that the chunk processes, and the number of its
+	// positions. Otherwise 0.
 	partBegin, partLen int
 }
 
 // Run runs a chunk of a phase. ptrs are the addresses of the first elements of outputs and operands, which are not
 // checked. scratch and worker must have at least [Plan.Scratch] and [Plan.Worker] bytes. Run fails if the context ends
 // or an argument is invalid.
-func (p *Plan) Run(s *State, phase, chunk int, ptrs []unsafe.Pointer, scratch, worker []byte) (err error) {
+func (p *Plan) Run(state *State, phase, chunk int, ptrs []unsafe.Pointer, scratch, worker []byte) (err error) {
 	switch {
 	case phase < 0 || phase >= p.Phases() || chunk < 0 || chunk >= p.Chunks(phase):
 		return fmt.Errorf("rowprog: phase %d has no chunk %d", phase, chunk)
 	case len(ptrs) < len(p.callerMetas()):
-		return fmt.Errorf("rowprog: %d addresses for %d outputs and operands", len(ptrs), len(p.callerMetas()))
+		return fmt.Errorf("rowprog: there are %d addresses for %d outputs and operands", len(ptrs), len(p.callerMetas()))
 	case len(scratch) < p.scratchBytes || len(worker) < p.workerBytes:
-		return errors.New("rowprog: scratch or worker memory is too small")
+		return fmt.Errorf("rowprog: scratch memory has %d bytes and worker memory %d: want at least %d and %d", len(scratch),
+			len(worker), p.scratchBytes, p.workerBytes)
 	}
 	defer interrupt.Catch(&err)
-	defer s.release()
-	s.loops.Context = s.Context
+	defer state.release()
+	state.loops.Context = state.Context
 	if p.needsStoreFence {
 		defer loops.Fence() // completes the non-temporal stores before other goroutines read the outputs
 	}
 	switch {
-	case p.pipelineRows > 0:
-		p.runPipeline(s, chunk*p.tilesPerChunk, min((chunk+1)*p.tilesPerChunk, p.tiles), ptrs, worker)
+	case p.rowsPerGroup > 0:
+		p.runAsPipeline(state, chunk*p.tilesPerChunk, min((chunk+1)*p.tilesPerChunk, p.tiles), ptrs, worker)
 	case p.fused != nil:
-		p.runFusedTiles(s, chunk*p.tilesPerChunk, min((chunk+1)*p.tilesPerChunk, p.tiles), ptrs, worker)
+		p.runFusedTiles(state, chunk*p.tilesPerChunk, min((chunk+1)*p.tilesPerChunk, p.tiles), ptrs, worker)
 	case p.partsPerRow == 1: // rows are not cut
 		for tileIndex := chunk * p.tilesPerChunk; tileIndex < min((chunk+1)*p.tilesPerChunk, p.tiles); tileIndex++ {
-			p.runTile(s, tileIndex, ptrs, worker)
+			p.runTile(state, tileIndex, ptrs, worker)
 		}
 	case phase == 0:
-		p.foldPart(s, chunk%p.tiles, chunk/p.tiles, ptrs, scratch, worker)
+		p.foldPart(state, chunk%p.tiles, chunk/p.tiles, ptrs, scratch, worker)
 	default: // phase 1: a chunk is a tile
-		p.joinParts(s, chunk, ptrs, scratch, worker)
+		p.joinParts(state, chunk, ptrs, scratch, worker)
 	}
 	return nil
 }
 
 // runTile runs all passes over a tile, one after another.
-func (p *Plan) runTile(s *State, index int, ptrs []unsafe.Pointer, worker []byte) {
-	t := p.setTile(s, index, ptrs, worker)
-	p.stageIn(s, t)
+func (p *Plan) runTile(state *State, index int, ptrs []unsafe.Pointer, worker []byte) {
+	t := p.setTile(state, index, ptrs, worker)
+	p.stageIn(state, t)
 	for k := range p.passes {
-		p.runPass(s, t, &p.passes[k])
-		p.joinColumns(s, t, &p.passes[k])
-		p.runScans(s, t, &p.passes[k])
-		p.runPerRow(s, t, &p.passes[k])
+		p.runPass(state, t, &p.passes[k])
+		p.combineColumnFolds(state, t, &p.passes[k])
+		p.runScans(state, t, &p.passes[k])
+		p.runPerRow(state, t, &p.passes[k])
 	}
-	p.stageOut(s, t)
+	p.stageOut(state, t)
 }
 
 // foldPart folds one part of the cut rows of a tile, and stores the results in scratch.
-func (p *Plan) foldPart(s *State, index, part int, ptrs []unsafe.Pointer, scratch, worker []byte) {
-	t := p.setTile(s, index, ptrs, worker)
+func (p *Plan) foldPart(state *State, index, part int, ptrs []unsafe.Pointer, scratch, worker []byte) {
+	t := p.setTile(state, index, ptrs, worker)
 	t.partBegin = part * p.partLen
 	t.partLen = min(p.partLen, p.reduced[p.cutAxis].length-t.partBegin)
 	for i := range p.metas {
-		s.tileBase[i] = unsafe.Add(s.tileBase[i], t.partBegin*p.reduced[p.cutAxis].strides[i])
+		state.tileBase[i] = unsafe.Add(state.tileBase[i], t.partBegin*p.reduced[p.cutAxis].strides[i])
 	}
-	p.stageIn(s, t)
-	p.runPass(s, t, &p.passes[0])
-	p.stageOut(s, t)
+	p.stageIn(state, t)
+	p.runPass(state, t, &p.passes[0])
+	p.stageOut(state, t)
 	for k, f := range p.passes[0].folds {
 		partial := p.partials[k]
 		begin := partial.offset + (index*p.partsPerRow+part)*partial.size
 		n := t.positions * p.objects[f.result].size
-		copy(scratch[begin:begin+n], unsafe.Slice((*byte)(s.tileBase[f.result]), n))
+		copy(scratch[begin:begin+n], unsafe.Slice((*byte)(state.tileBase[f.result]), n))
 	}
 }
 
-// release drops all addresses and the context.
+// release drops all addresses and the context, so that the garbage collector can free the operands.
 func (s *State) release() {
 	s.Context = nil
 	clear(s.tileBase)
@@ -117,45 +118,46 @@ func (s *State) release() {
 }
 
 // joinParts combines the partial results of cut rows in the order of the parts, for all rows of a tile.
-func (p *Plan) joinParts(s *State, index int, ptrs []unsafe.Pointer, scratch, worker []byte) {
-	t := p.setTile(s, index, ptrs, worker)
+func (p *Plan) joinParts(state *State, index int, ptrs []unsafe.Pointer, scratch, worker []byte) {
+	t := p.setTile(state, index, ptrs, worker)
 	for _, staging := range p.stagedCopies {
 		if !staging.wholeTile && !staging.output {
-			p.copyPerRow(s, t, staging)
+			p.copyPerRow(state, t, staging)
 		}
 	}
 	for k := range p.passes[0].folds {
 		rowFold := &p.passes[0].folds[k]
 		partial := p.partials[k]
-		p.setNeutral(s, rowFold, rowFold.result, t.positions)
+		p.setNeutral(state, rowFold, rowFold.result, t.positions)
 		results := unsafe.Pointer(&scratch[partial.offset+index*p.partsPerRow*partial.size])
-		p.runLoop(s, rowFold.joinLoop, []unsafe.Pointer{s.tileBase[rowFold.result], s.tileBase[rowFold.result], results},
-			[]int{0, 0, partial.size}, t.positions, p.partsPerRow)
+		joined := state.tileBase[rowFold.result]
+		p.runLoop(state, rowFold.joinLoop, []unsafe.Pointer{joined, joined, results}, []int{0, 0, partial.size}, t.positions,
+			p.partsPerRow)
 	}
-	p.joinColumns(s, t, &p.passes[0])
-	p.runPerRow(s, t, &p.passes[0])
+	p.combineColumnFolds(state, t, &p.passes[0])
+	p.runPerRow(state, t, &p.passes[0])
 	for _, staging := range p.stagedCopies {
 		if !staging.wholeTile && staging.output {
-			p.copyPerRow(s, t, staging)
+			p.copyPerRow(state, t, staging)
 		}
 	}
 }
 
 // runLoop runs a loop on a copy of ptrs, because the loop modifies its pointers.
-func (p *Plan) runLoop(s *State, l *loops.Loop, ptrs []unsafe.Pointer, strides []int, innerLen, outerLen int) {
-	s.callPtrs = append(s.callPtrs[:0], ptrs...)
-	l.Run(&s.loops, s.callPtrs, strides, innerLen, outerLen)
+func (p *Plan) runLoop(state *State, l *loops.Loop, ptrs []unsafe.Pointer, strides []int, innerLen, outerLen int) {
+	state.callPtrs = append(state.callPtrs[:0], ptrs...)
+	l.Run(&state.loops, state.callPtrs, strides, innerLen, outerLen)
 }
 
-// setTile returns the tile with an index, and sets s.tileBase to its addresses.
-func (p *Plan) setTile(s *State, index int, ptrs []unsafe.Pointer, worker []byte) tile {
+// setTile returns the tile with an index, and sets state.tileBase to the addresses of the tile in all objects.
+func (p *Plan) setTile(state *State, index int, ptrs []unsafe.Pointer, worker []byte) tile {
 	first := index % p.tilesPerKept0 * p.tileLen
 	result := tile{index: index, positions: min(p.tileLen, p.kept[0].length-first)}
-	s.tileBase = s.tileBase[:0]
+	state.tileBase = state.tileBase[:0]
 	for i := range p.objects {
 		obj := &p.objects[i]
 		if obj.argument < 0 {
-			s.tileBase = append(s.tileBase, unsafe.Pointer(&worker[obj.offset+index%obj.copies*obj.copyStride]))
+			state.tileBase = append(state.tileBase, unsafe.Pointer(&worker[obj.offset+index%obj.copies*obj.copyStride]))
 			continue
 		}
 		offset, rest := first*obj.keptStride, index/p.tilesPerKept0
@@ -168,7 +170,7 @@ func (p *Plan) setTile(s *State, index int, ptrs []unsafe.Pointer, worker []byte
 		if address != nil {
 			address = unsafe.Add(address, offset)
 		}
-		s.tileBase = append(s.tileBase, address)
+		state.tileBase = append(state.tileBase, address)
 	}
 	return result
 }
@@ -186,70 +188,70 @@ func (p *Plan) length(t tile, axisIndex int) int {
 	return p.reduced[axisIndex].length
 }
 
-// eachPosition calls f for each position along the axes that are neither the inner nor the outer dimension of loops.
-// innerLen and outerLen are the lengths of these two dimensions. During the call, s.ptrs has the addresses of the
-// objects in slots, and nil for slot -1. f may modify s.ptrs.
-func (p *Plan) eachPosition(s *State, t tile, slots []int, visit func(innerLen, outerLen int)) {
+// eachPosition calls visit for each position along the axes that are neither the inner nor the outer dimension of
+// loops. innerLen and outerLen are the lengths of these two dimensions. During the call, state.ptrs has the addresses
+// of the objects with the indices in slots, and nil for index -1. visit may modify state.ptrs.
+func (p *Plan) eachPosition(state *State, t tile, slots []int, visit func(innerLen, outerLen int)) {
 	innerLen, outerLen := p.length(t, p.innerAxis()), p.length(t, p.outerAxis())
 	if p.rowLen == 0 {
 		return
 	}
 	firstOther := p.firstOtherAxis()
-	s.index = s.index[:0]
+	state.index = state.index[:0]
 	for range p.reduced {
-		s.index = append(s.index, 0)
+		state.index = append(state.index, 0)
 	}
 	for {
-		s.ptrs = s.ptrs[:0]
+		state.ptrs = state.ptrs[:0]
 		for _, object := range slots {
 			if object < 0 {
-				s.ptrs = append(s.ptrs, nil)
+				state.ptrs = append(state.ptrs, nil)
 				continue
 			}
 			offset := 0
 			for d := firstOther; d < len(p.reduced); d++ {
-				offset += s.index[d] * p.objects[object].reducedStrides[d]
+				offset += state.index[d] * p.objects[object].reducedStrides[d]
 			}
-			s.ptrs = append(s.ptrs, unsafe.Add(s.tileBase[object], offset))
+			state.ptrs = append(state.ptrs, unsafe.Add(state.tileBase[object], offset))
 		}
 		visit(innerLen, outerLen)
 		d := firstOther
 		for ; d < len(p.reduced); d++ {
-			if s.index[d]++; s.index[d] < p.length(t, d) {
+			if state.index[d]++; state.index[d] < p.length(t, d) {
 				break
 			}
-			s.index[d] = 0
+			state.index[d] = 0
 		}
 		if d >= len(p.reduced) {
 			return
 		}
-		interrupt.Check(s.Context)
+		interrupt.Check(state.Context)
 	}
 }
 
-// setStrides sets s.strides to the strides of objects along an axis.
-func (p *Plan) setStrides(s *State, slots []int, axisIndex int) {
-	s.strides = s.strides[:0]
+// setStrides sets state.strides to the strides of the objects with the indices in slots, along an axis.
+func (p *Plan) setStrides(state *State, slots []int, axisIndex int) {
+	state.strides = state.strides[:0]
 	for _, object := range slots {
 		stride := 0
 		if object >= 0 {
 			stride = p.objects[object].stride(axisIndex)
 		}
-		s.strides = append(s.strides, stride)
+		state.strides = append(state.strides, stride)
 	}
 }
 
 // setNeutral fills the accumulators of a fold for n rows with the fold's neutral element. An accumulator has one
 // element or [expr.Lanes] elements.
-func (p *Plan) setNeutral(s *State, rowFold *fold, object, n int) {
-	memory := unsafe.Slice((*byte)(s.tileBase[object]), n*p.objects[object].keptStride)
+func (p *Plan) setNeutral(state *State, rowFold *fold, object, n int) {
+	memory := unsafe.Slice((*byte)(state.tileBase[object]), n*p.objects[object].keptStride)
 	for len(memory) > 0 {
 		memory = memory[copy(memory, rowFold.neutral[:]):]
 	}
 }
 
 // runPass runs the loop of a pass over a tile, and combines the lane accumulators of each fold into one number per row.
-func (p *Plan) runPass(s *State, t tile, pass *compiledPass) {
+func (p *Plan) runPass(state *State, t tile, pass *compiledPass) {
 	if pass.loop == nil {
 		return
 	}
@@ -257,60 +259,59 @@ func (p *Plan) runPass(s *State, t tile, pass *compiledPass) {
 		rowFold := &pass.folds[k]
 		switch {
 		case p.alongColumns:
-			p.setNeutral(s, rowFold, rowFold.result, t.positions)
+			p.setNeutral(state, rowFold, rowFold.result, t.positions)
 		case rowFold.laneAccs >= 0:
-			p.setNeutral(s, rowFold, rowFold.laneAccs, t.positions)
+			p.setNeutral(state, rowFold, rowFold.laneAccs, t.positions)
 		}
 	}
-	p.setStrides(s, pass.slots, p.outerAxis())
+	p.setStrides(state, pass.slots, p.outerAxis())
 	if p.alongColumns && len(pass.folds) > 0 {
-		p.foldColumns(s, t, pass)
+		p.foldColumns(state, t, pass)
 		return
 	}
-	p.eachPosition(s, t, pass.slots, func(innerLen, outerLen int) {
-		pass.loop.Run(&s.loops, s.ptrs, s.strides, innerLen,
+	p.eachPosition(state, t, pass.slots, func(innerLen, outerLen int) {
+		pass.loop.Run(&state.loops, state.ptrs, state.strides, innerLen,
 			outerLen)
 	})
 	for k := range pass.folds {
 		rowFold := &pass.folds[k]
 		if rowFold.laneAccs >= 0 {
-			rowFold.combineLanes(s.tileBase[rowFold.result], s.tileBase[rowFold.laneAccs], t.positions)
+			rowFold.combineLanes(state.tileBase[rowFold.result], state.tileBase[rowFold.laneAccs], t.positions)
 		}
 	}
 }
 
 // foldColumns runs the loop of a pass along columns. It folds blocks of foldBlock elements of each column, and adds the
 // result of each block to the upper-level accumulators.
-func (p *Plan) foldColumns(s *State, t tile, pass *compiledPass) {
+func (p *Plan) foldColumns(state *State, t tile, pass *compiledPass) {
 	elementsInBlock, hasUpperAccs := 0, false
 	addBlock := func() {
 		for k := range pass.folds {
 			rowFold := &pass.folds[k]
 			if !hasUpperAccs {
-				p.setNeutral(s, rowFold, rowFold.upperAccs, t.positions)
+				p.setNeutral(state, rowFold, rowFold.upperAccs, t.positions)
 			}
-			p.runLoop(s, rowFold.joinLoop, []unsafe.Pointer{s.tileBase[rowFold.upperAccs], s.tileBase[rowFold.upperAccs],
-				s.tileBase[rowFold.result]},
-				[]int{0, 0, 0}, t.positions, 1)
-			p.setNeutral(s, rowFold, rowFold.result, t.positions)
+			upperAccs, result := state.tileBase[rowFold.upperAccs], state.tileBase[rowFold.result]
+			p.runLoop(state, rowFold.joinLoop, []unsafe.Pointer{upperAccs, upperAccs, result}, []int{0, 0, 0}, t.positions, 1)
+			p.setNeutral(state, rowFold, rowFold.result, t.positions)
 		}
 		elementsInBlock, hasUpperAccs = 0, true
 	}
-	p.eachPosition(s, t, pass.slots, func(innerLen, outerLen int) {
+	p.eachPosition(state, t, pass.slots, func(innerLen, outerLen int) {
 		for outerLen > 0 {
 			if elementsInBlock == foldBlock {
-				interrupt.Check(s.Context)
+				interrupt.Check(state.Context)
 				addBlock()
 			}
 			n := min(outerLen, foldBlock-elementsInBlock)
-			p.runColumns(s, pass, innerLen, n)
+			p.runColumns(state, pass, innerLen, n)
 			elementsInBlock += n
 			if outerLen -= n; outerLen == 0 {
 				return // pointers must not leave the memory
 			}
-			for k := range s.ptrs {
-				if s.ptrs[k] != nil {
-					s.ptrs[k] = unsafe.Add(s.ptrs[k], n*s.strides[k])
+			for k := range state.ptrs {
+				if state.ptrs[k] != nil {
+					state.ptrs[k] = unsafe.Add(state.ptrs[k], n*state.strides[k])
 				}
 			}
 		}
@@ -322,94 +323,95 @@ func (p *Plan) foldColumns(s *State, t tile, pass *compiledPass) {
 	for k := range pass.folds {
 		rowFold := &pass.folds[k]
 		n := t.positions * p.objects[rowFold.result].size
-		copy(unsafe.Slice((*byte)(s.tileBase[rowFold.result]), n), unsafe.Slice((*byte)(s.tileBase[rowFold.upperAccs]), n))
+		upperAccs, result := state.tileBase[rowFold.upperAccs], state.tileBase[rowFold.result]
+		copy(unsafe.Slice((*byte)(result), n), unsafe.Slice((*byte)(upperAccs), n))
 	}
 }
 
 // runColumns runs the unrolled loop over columns, and the loop without unrolling for the remaining elements.
-func (p *Plan) runColumns(s *State, pass *compiledPass, innerLen, outerLen int) {
+func (p *Plan) runColumns(state *State, pass *compiledPass, innerLen, outerLen int) {
 	unrolledEnd := 0
 	if pass.unrolled != nil {
 		if unrolledEnd = outerLen - outerLen%pass.unrollCount; unrolledEnd > 0 {
-			s.callPtrs, s.callStrides = s.callPtrs[:0], s.callStrides[:0]
+			state.callPtrs, state.callStrides = state.callPtrs[:0], state.callStrides[:0]
 			for _, slot := range pass.unrolledSlots {
-				s.callPtrs = append(s.callPtrs, unsafe.Add(s.ptrs[slot.slot], slot.element*s.strides[slot.slot]))
-				s.callStrides = append(s.callStrides, pass.unrollCount*s.strides[slot.slot])
+				state.callPtrs = append(state.callPtrs, unsafe.Add(state.ptrs[slot.slot], slot.element*state.strides[slot.slot]))
+				state.callStrides = append(state.callStrides, pass.unrollCount*state.strides[slot.slot])
 			}
-			pass.unrolled.Run(&s.loops, s.callPtrs, s.callStrides, innerLen, unrolledEnd/pass.unrollCount)
+			pass.unrolled.Run(&state.loops, state.callPtrs, state.callStrides, innerLen, unrolledEnd/pass.unrollCount)
 		}
 	}
 	if unrolledEnd == outerLen {
 		return
 	}
-	s.callPtrs = s.callPtrs[:0]
-	for k, ptr := range s.ptrs {
-		s.callPtrs = append(s.callPtrs, unsafe.Add(ptr, unrolledEnd*s.strides[k]))
+	state.callPtrs = state.callPtrs[:0]
+	for k, ptr := range state.ptrs {
+		state.callPtrs = append(state.callPtrs, unsafe.Add(ptr, unrolledEnd*state.strides[k]))
 	}
-	pass.loop.Run(&s.loops, s.callPtrs, s.strides, innerLen, outerLen-unrolledEnd)
+	pass.loop.Run(&state.loops, state.callPtrs, state.strides, innerLen, outerLen-unrolledEnd)
 }
 
 // runPerRow runs the part of a pass that is computed once per row, after the loop of the pass.
-func (p *Plan) runPerRow(s *State, t tile, pass *compiledPass) {
+func (p *Plan) runPerRow(state *State, t tile, pass *compiledPass) {
 	if pass.perRow == nil {
 		return
 	}
-	s.ptrs, s.strides = s.ptrs[:0], s.strides[:0]
+	state.ptrs, state.strides = state.ptrs[:0], state.strides[:0]
 	for _, object := range pass.perRowSlots {
-		s.ptrs, s.strides = append(s.ptrs, s.tileBase[object]), append(s.strides, 0)
+		state.ptrs, state.strides = append(state.ptrs, state.tileBase[object]), append(state.strides, 0)
 	}
-	pass.perRow.Run(&s.loops, s.ptrs, s.strides, t.positions, 1)
+	pass.perRow.Run(&state.loops, state.ptrs, state.strides, t.positions, 1)
 }
 
 // stageIn copies staged operands to the worker's memory.
-func (p *Plan) stageIn(s *State, t tile) {
+func (p *Plan) stageIn(state *State, t tile) {
 	for _, staging := range p.stagedCopies {
 		switch {
 		case staging.output:
 		case staging.wholeTile:
-			p.copyElements(s, t, staging)
+			p.copyElements(state, t, staging)
 		default:
-			p.copyPerRow(s, t, staging)
+			p.copyPerRow(state, t, staging)
 		}
 	}
 }
 
 // stageOut copies staged outputs from the worker's memory.
-func (p *Plan) stageOut(s *State, t tile) {
+func (p *Plan) stageOut(state *State, t tile) {
 	for _, staging := range p.stagedCopies {
 		switch {
 		case !staging.output:
 		case staging.wholeTile:
-			p.copyElements(s, t, staging)
+			p.copyElements(state, t, staging)
 		case p.partsPerRow == 1:
-			p.copyPerRow(s, t, staging)
+			p.copyPerRow(state, t, staging)
 		}
 	}
 }
 
 // copyPerRow copies one element per row: from the operand to its staged copy, or from the staged copy to the output.
-func (p *Plan) copyPerRow(s *State, t tile, staging stagedCopy) {
+func (p *Plan) copyPerRow(state *State, t tile, staging stagedCopy) {
 	argument, staged := &p.objects[staging.argument], &p.objects[staging.staged]
 	a := strided.Axis{N: t.positions, Dst: staged.keptStride, Src: argument.keptStride}
 	if staging.output {
-		staging.elem.Block(s.tileBase[staging.argument], s.tileBase[staging.staged], a.Swapped(), strided.Axis{N: 1})
+		staging.elem.Block(state.tileBase[staging.argument], state.tileBase[staging.staged], a.Swapped(), strided.Axis{N: 1})
 		return
 	}
-	staging.elem.Block(s.tileBase[staging.staged], s.tileBase[staging.argument], a, strided.Axis{N: 1})
+	staging.elem.Block(state.tileBase[staging.staged], state.tileBase[staging.argument], a, strided.Axis{N: 1})
 }
 
 // copyElements copies all elements of a tile: from the operand to its staged copy, or from the staged copy to the
 // output.
-func (p *Plan) copyElements(s *State, t tile, staging stagedCopy) {
+func (p *Plan) copyElements(state *State, t tile, staging stagedCopy) {
 	argument, staged := &p.objects[staging.argument], &p.objects[staging.staged]
 	inner, outer := p.innerAxis(), p.outerAxis()
-	p.eachPosition(s, t, []int{staging.argument, staging.staged}, func(innerLen, outerLen int) {
+	p.eachPosition(state, t, []int{staging.argument, staging.staged}, func(innerLen, outerLen int) {
 		a := strided.Axis{N: innerLen, Dst: staged.stride(inner), Src: argument.stride(inner)}
 		b := strided.Axis{N: outerLen, Dst: staged.stride(outer), Src: argument.stride(outer)}
 		if staging.output {
-			staging.elem.Block(s.ptrs[0], s.ptrs[1], a.Swapped(), b.Swapped())
+			staging.elem.Block(state.ptrs[0], state.ptrs[1], a.Swapped(), b.Swapped())
 			return
 		}
-		staging.elem.Block(s.ptrs[1], s.ptrs[0], a, b)
+		staging.elem.Block(state.ptrs[1], state.ptrs[0], a, b)
 	})
 }

@@ -31,15 +31,15 @@ func (b *builder) compileScans(rowPass *expr.RowPass, pass *compiledPass) {
 const scanCheckElements = 1 << 16
 
 // runScans scans the rows that a pass has written for a tile. A program with scans has one reduced axis.
-func (p *Plan) runScans(s *State, t tile, pass *compiledPass) {
+func (p *Plan) runScans(state *State, t tile, pass *compiledPass) {
 	for _, rowScan := range pass.scans {
-		row, carry := &p.objects[rowScan.row], s.tileBase[rowScan.carry]
+		row, carry := &p.objects[rowScan.row], state.tileBase[rowScan.carry]
 		rowScan.scanner.Begin(carry, t.positions)
-		length, rows := p.reduced[0].length, s.tileBase[rowScan.row]
+		length, rows := p.reduced[0].length, state.tileBase[rowScan.row]
 		if p.alongColumns {
 			for i := range length {
 				if i%scanCheckElements == scanCheckElements-1 {
-					interrupt.Check(s.Context)
+					interrupt.Check(state.Context)
 				}
 				elements := unsafe.Add(rows, i*row.reducedStrides[0])
 				rowScan.scanner.Columns(carry, elements, elements, t.positions)
@@ -50,7 +50,7 @@ func (p *Plan) runScans(s *State, t tile, pass *compiledPass) {
 			elements := unsafe.Add(rows, i*row.keptStride)
 			for begin := 0; begin < length; begin += scanCheckElements {
 				if begin > 0 {
-					interrupt.Check(s.Context)
+					interrupt.Check(state.Context)
 				}
 				first := unsafe.Add(elements, begin*row.reducedStrides[0])
 				rowScan.scanner.Row(unsafe.Add(carry, i*rowScan.scanner.Carry), first, first,

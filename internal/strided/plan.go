@@ -26,12 +26,11 @@ type axis struct {
 	tileLen, tileCount int
 }
 
-// outerAxis is a loop around tiles. It runs over a dimension other than a and b, with tilesPerIndex tiles for each
-// index. If isAxisB is set, it runs over the tiles of b instead. This is necessary if rows of other dimensions are
-// between the rows of b in dst.
+// outerAxis is a loop around tiles. It runs over a dimension other than a and b or, if isAxisB is set, over the tiles
+// of b. Loops over the tiles of b are necessary if rows of other dimensions are between the rows of b in dst.
 type outerAxis struct {
 	Axis
-	tilesPerIndex int
+	tilesPerIndex int // number of tiles for each index of the loop
 	isAxisB       bool
 }
 
@@ -55,7 +54,7 @@ const (
 	// targetTiles is the approximate number of tiles of a small copy, so that workers can share it. A tile still has at
 	// least minTileElems elements.
 	targetTiles, minTileElems = 8, machine.MoveGrain / 16
-	// targetRowTiles is targetTiles for a copy of contiguous rows. A small one has two chunks.
+	// targetRowTiles is targetTiles for a copy of contiguous rows. A small copy of this kind has two chunks.
 	targetRowTiles = 4
 	// maxShortRows is the greatest number of rows of a tile if rows are short.
 	maxShortRows = 1024
@@ -68,7 +67,7 @@ const (
 	panelBytes = panelTiles * machine.LineBytes
 	// stagedRows is the number of rows of dst that are staged together. They should stay in L1.
 	stagedRows = 128
-	// l1Span is the number of bytes of dst that stay in L1 together with the source, for any strides.
+	// l1Span is the number of bytes of dst that are assumed to stay in L1 together with the source, for any strides.
 	l1Span = 8 << 10
 )
 
@@ -226,9 +225,9 @@ func (p *Copy) addOuter(rest []Axis) {
 	}
 }
 
-// rowsAlong selects axis b for a copy by rows, and returns its index in rest: usually the axis with the smallest stride
-// in dst, so that dst is written in order. If rows are short, it is the longest axis for which one tile can contain all
-// of a and b, because starting a tile costs more than copying a few short rows.
+// rowsAlong selects the axis b for a copy by rows, and returns its index in rest. Usually b is the axis with the
+// smallest stride in dst, so that dst is written in order. If rows are short, b is the longest axis for which one tile
+// can contain all of a and b, because starting a tile costs more than copying a few short rows.
 func (p *Copy) rowsAlong(rest []Axis) int {
 	best := 0
 	if p.a.N*rest[0].N < minTileElems {
@@ -243,8 +242,8 @@ func (p *Copy) rowsAlong(rest []Axis) int {
 
 // cutTransposed sets the sizes of tiles for a transposition. Along a, a tile has the length of a panel (panelBytes).
 // Along b, it extends until it has the maximum number of elements. If b is too short for that, the tile is longer along
-// a. If hasRowsBetween is set, rows of other dimensions are between the rows of b. b is then cut too, so that workers
-// can share it.
+// a. If hasRowsBetween is set, rows of other dimensions are between the rows of b in dst. Then b is also cut, so that
+// workers can share its tiles.
 func (p *Copy) cutTransposed(hasRowsBetween bool) {
 	e := &p.elem
 	panel, elems := panelBytes/e.DstSize, p.tileElems()
@@ -289,8 +288,8 @@ func (p *Copy) movesRows() bool {
 	return p.elem.copiesUnchanged && p.a.Dst == p.elem.DstSize && p.a.Src == p.elem.SrcSize && p.a.N >= longRow
 }
 
-// scaleGrain returns the number of contiguous elements that take as long as n elements of grainElemBytes bytes.
-// Larger elements count as elements of grainElemBytes bytes.
+// scaleGrain returns the number of contiguous elements whose copy takes as long as that of n elements of grainElemBytes
+// bytes. It returns n for larger elements.
 func (p *Copy) scaleGrain(n int) int { return n * max(1, grainElemBytes/p.elem.DstSize) }
 
 // Grain returns the number of elements of a chunk.

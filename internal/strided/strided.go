@@ -37,7 +37,7 @@ func Convert(dst, src int, row Row) Elem { return Elem{DstSize: dst, SrcSize: sr
 // Axis is a dimension of a copy. N is its size. Dst and Src are the strides of destination and source, in bytes.
 type Axis struct{ N, Dst, Src int }
 
-// Swapped returns the axis of the reverse copy.
+// Swapped returns the axis of the copy in the other direction, from the destination to the source.
 func (x Axis) Swapped() Axis { return Axis{x.N, x.Src, x.Dst} }
 
 // bits are the types of moved elements.

@@ -23,7 +23,7 @@ type tileFunc = func(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe
 	after unsafe.Pointer)
 
 // panelTiles is the number of tiles in a panel. A panel writes adjacent lines of a row of dst, so the TLB entry of the
-// row is used several times. It reads few enough rows of src for their TLB entries to remain too.
+// row is used several times. A panel reads few rows of src, so that their TLB entries also remain.
 const panelTiles = 4
 
 // matrix describes a transposition of rows by cols elements. The elements of a row are dense in src, and the
@@ -31,9 +31,9 @@ const panelTiles = 4
 type matrix struct {
 	dst, src              unsafe.Pointer
 	dstStep, srcStep      int            // bytes between columns in dst, and between rows in src
-	rows, cols, elemBytes int            // size is the number of bytes of an element
+	rows, cols, elemBytes int            // elemBytes is the size of an element in bytes
 	nonTemporal           bool           // use non-temporal stores for whole lines
-	scratch               unsafe.Pointer // for squares; may be nil
+	scratch               unsafe.Pointer // squareScratchBytes bytes for transposeSquare; may be nil
 }
 
 // transpose transposes the matrix by tiles. It returns false if no tile fits. Tiles at the ends of rows and columns
@@ -73,7 +73,7 @@ func (m *matrix) rowsAreClose() bool {
 	return m.dstStep < 3*line && (uintptr(m.dst)|uintptr(m.dstStep))%line != 0
 }
 
-// transposeElements transposes few elements, one by one.
+// transposeElements transposes elements one by one, for matrices that are too small for tiles.
 func (m *matrix) transposeElements() {
 	for j := range m.cols {
 		movesBySize[m.elemBytes](unsafe.Add(m.dst, j*m.dstStep), unsafe.Add(m.src, j*m.elemBytes), m.elemBytes, m.srcStep,
@@ -110,8 +110,8 @@ func (m *matrix) transposeTileRow(transposeFunc tileFunc, routine *tileRoutine, 
 		m.nextTile(routine, 0, cols))
 }
 
-// transposePanels transposes panel by panel, and tile by tile within a panel. If there is scratch, it transposes by
-// squares.
+// transposePanels transposes panel by panel, and tile by tile within a panel. If m.scratch is set, it transposes by
+// squares (see transposeSquare).
 func (m *matrix) transposePanels(transposeFunc tileFunc, routine *tileRoutine, rows, cols int) {
 	srcNext := routine.rows * m.srcStep
 	line := machine.LineBytes / m.elemBytes

@@ -38,8 +38,8 @@ func transpose[T bits](dst, src unsafe.Pointer, a, b Axis) {
 	case 2:
 		row1 := unsafe.Add(row0, a.Src)
 		for range b.N {
-			triple := (*[2]T)(unsafe.Add(row, dstOffset))
-			triple[0], triple[1] = *(*T)(unsafe.Add(row0, srcOffset)), *(*T)(unsafe.Add(row1, srcOffset))
+			pair := (*[2]T)(unsafe.Add(row, dstOffset))
+			pair[0], pair[1] = *(*T)(unsafe.Add(row0, srcOffset)), *(*T)(unsafe.Add(row1, srcOffset))
 			dstOffset, srcOffset = dstOffset+b.Dst, srcOffset+b.Src
 		}
 	case 1:
@@ -84,7 +84,8 @@ func transposeShortRows[T bits](dst, src unsafe.Pointer, dstStep, srcStep, rows,
 	}
 }
 
-// interleave4 stores dst[k*step + q*size] = s_q[k*srcStep] for q < 4 and k < n. step and srcStep are in bytes.
+// interleave4 stores dst[k*step + q*size] = s_q[k*srcStep] for q < 4 and k < n, where s_0 to s_3 are the arguments s0
+// to s3. step and srcStep are in bytes.
 func interleave4[T bits](dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Pointer, srcStep, n int) {
 	size := int(unsafe.Sizeof(*(*T)(nil)))
 	k := 0
@@ -133,7 +134,7 @@ func interleave[T bits](dst unsafe.Pointer, step int, runs []unsafe.Pointer, n i
 	}
 }
 
-// interleaveOne stores dst[k*step] = r[k] for k < n, or zeros if r is nil.
+// interleaveOne stores dst[k*step] = run[k] for k < n, or zeros if run is nil. step is in bytes.
 func interleaveOne[T bits](dst unsafe.Pointer, step int, run unsafe.Pointer, n int) {
 	if run != nil {
 		move[T](dst, run, step, int(unsafe.Sizeof(*(*T)(nil))), n)

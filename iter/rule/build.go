@@ -18,9 +18,9 @@ func (c Config) Rule() (*Rule, error) {
 	return r, nil
 }
 
-// Measure makes the decisions of [Config.Rule] in r, checks memory overlap, and sets [Resolved.Meta]. All sizes must be
+// Resolve makes the decisions of [Config.Rule] in r, checks memory overlap, and sets [Resolved.Meta]. All sizes must be
 // numbers. The checks have the order of TensorIteratorBase::build.
-func (c Config) Measure(r *Rule) error {
+func (c Config) Resolve(r *Rule) error {
 	if r == nil {
 		return errNilRule
 	}

@@ -38,7 +38,7 @@ func (o *Operand) names() []string {
 	return o.extra.names
 }
 
-// OfType returns an operand whose sizes may be symbolic, for [Config.Rule]. [Config.Measure] requires numbers.
+// OfType returns an operand whose sizes may be symbolic, for [Config.Rule]. [Config.Resolve] requires numbers.
 func OfType(t tensor.Type) Operand { return Operand{Type: t, Defined: true} }
 
 // OfMeta returns an operand without data: only its meta is known, as for a borrowed operand of PyTorch. The caller

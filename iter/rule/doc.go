@@ -15,7 +15,7 @@
 //     left operands first, and the outputs are dense in that order (the permutation rule).
 //
 // Sizes may be symbolic. Decisions that depend on symbols become guards (conditions under which the rule is valid).
-// [Config.Measure] decides for sizes that are numbers, and also checks whether outputs overlap other operands in
+// [Config.Resolve] decides for sizes that are numbers, and also checks whether outputs overlap other operands in
 // memory.
 //
 // A [Kernel] is the computation of one element, given by a Go function or an expression. A [Table] selects a kernel by

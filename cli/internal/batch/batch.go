@@ -36,8 +36,10 @@ Formats of inputs:
   .npy         the only input
   .png .jpg    the only input, [N, C, H, W] or [N, H, W, C]; --resize, --crop, --mean and --deviation act in this order,
                as the transforms of torchvision do (bilinear, with antialiasing; rounding differs)
-  .csv         a record for each row. If the first line names inputs (x, or x.0, x.1, ...), it gives the order of fields
-  .jsonl       a line for each row: an object with a value for each input, or the value of the only input
+  .csv         one record for each row of the model's batch dimension. If the first line names inputs (x, or x.0, x.1,
+               ...), it gives the order of fields
+  .jsonl       one line for each row of the model's batch dimension: an object with a value for each input, or the value
+               of the only input
 
 An output is written as a whole or not at all. DIR/.graphrun records finished inputs with digests of model, options,
 input and output. The same command continues after an interruption, a kill or a full disk: it skips inputs with the same
@@ -47,8 +49,8 @@ Inputs that fail are recorded with their errors. Later runs skip them, until --r
 and missing inputs, lists errors, and runs nothing.
 
 --shard 3/64 runs the third of 64 parts. In an array job (Kubernetes, AWS Batch, Slurm), --shards 64 runs the part with
-the index of this task. The part of an input does not depend on the other inputs. Machines with different vector
-instructions may round differently; with GRAPHRUN_TARGET=avx2, all use the same instructions.
+the index of this task. Which part an input belongs to does not depend on the other inputs. Machines with different
+vector instructions may round differently; with GRAPHRUN_TARGET=avx2, all use the same instructions.
 
 The last line is "done N, skipped M, failed K". The exit code is 1 if K > 0.`
 
@@ -75,7 +77,7 @@ func Command(ext *command.Extensions) *cobra.Command {
 	flagSet.BoolVar(&f.retry, "retry", false, "run failed inputs again")
 	flagSet.BoolVar(&f.status, "status", false, "count finished, failed and missing inputs, and list errors")
 	flagSet.IntSliceVar(&f.resize, "resize", nil, "scale images to `H,W`, or their shorter side to one number")
-	flagSet.IntSliceVar(&f.crop, "crop", nil, "use the central `H,W` pixels of images, or a square")
+	flagSet.IntSliceVar(&f.crop, "crop", nil, "crop images to their central `H,W` pixels; one number gives a square")
 	flagSet.Float64SliceVar(&f.mean, "mean", nil, "subtract `MEAN` from channels of images, whose values are 0 to 1")
 	flagSet.Float64SliceVar(&f.deviation, "deviation", nil, "divide channels of images by `DEVIATION`")
 	flagSet.IntVar(&f.maxRows, "max-batch-size", 8, "run at most `N` rows of several inputs together")

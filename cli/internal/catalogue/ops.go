@@ -184,7 +184,7 @@ func Kinds() []string {
 // unknownOp returns the error for an unknown op, with a suggestion.
 func unknownOp(ext *command.Extensions, name string) error {
 	if graph.SuggestOp(name, ext.Lookup) != "" {
-		return graph.NoOp(name, ext.Lookup)
+		return graph.UnknownOp(name, ext.Lookup)
 	}
 	if hint := format.DidYouMean(name, opNamesOf(ext.Ops())); hint != "" { // an op with this prefix
 		return fmt.Errorf("there is no op %q%s", name, hint)

@@ -20,8 +20,8 @@ const maxHints = 16
 
 // HintFlag adds --dim for commands that can plan a graph for several sizes.
 func HintFlag(cmd *cobra.Command, dims *[]string) {
-	cmd.Flags().StringArrayVar(dims, "dim", nil, "size of a symbolic dimension, as in `N=8`; or, as in N=1,64, sizes "+
-		"to plan for; other sizes use the nearest plan (repeatable); "+RowsHelp)
+	cmd.Flags().StringArrayVar(dims, "dim", nil, "(repeatable) size of a symbolic dimension: `N=8` fixes it; N=1,64 "+
+		"makes a plan for each size, and any other size uses the nearest plan; "+RowsHelp)
 }
 
 // SplitHints separates the values of --dim. fixed are the values with one size. hints are the combinations of the sizes
@@ -77,13 +77,14 @@ func BindHints(path string, g *graph.Graph, hints []map[string]int) error {
 		return nil
 	}
 	if len(g.Symbols) == 0 {
-		return exit.UsageErrorf("%s: --dim: several sizes need a symbolic dimension, and all sizes of the file are numbers: "+
-			"give the number of rows, as in --dim N=64; plan --sweep N=1..64, compare and diff take several", path)
+		return exit.UsageErrorf("%s: --dim: several sizes require a symbolic dimension, but all sizes in the file are "+
+			"numbers. Give one number of rows (--dim N=64). The commands plan --sweep N=1..64, compare and diff accept "+
+			"several numbers of rows", path)
 	}
 	if err := checkDims(path, hints[0], g.Symbols); err != nil {
 		return err
 	}
-	first, err := g.SizesNamed(hints[0])
+	first, err := g.SizesBySymbol(hints[0])
 	if err != nil {
 		return exit.UsageErrorf("%s: --dim: %w", path, err)
 	}

@@ -16,8 +16,8 @@ type Workload struct {
 	Inputs *Set
 }
 
-// LoadWorkload reads a graph and its inputs, and infers the graph. dims has the values of --dim with one size, and
-// hints the combinations of the other values of --dim. pins has the values of --pin.
+// LoadWorkload reads a graph and its inputs, and infers the graph. dims are the values of --dim with one size; hints
+// are the combinations of the other values (see [command.SplitHints]). pins are the values of --pin.
 func LoadWorkload(ctx context.Context, ext *command.Extensions, path string, dims, pins []string,
 	hints []map[string]int, src Sources) (w Workload, err error) {
 	command.LimitGarbage()
@@ -59,7 +59,8 @@ func Load(ctx context.Context, ext *command.Extensions, src Sources, path string
 }
 
 // DropConstants drops the data of the graph's constants. A compiled program does not need the data, and packed weights
-// would otherwise be in memory twice.
+// would otherwise be in memory twice. DropConstants returns the memory to the system explicitly, because runs allocate
+// so little that Go's garbage collector would rarely run and would keep the memory.
 func (w *Workload) DropConstants() {
 	bytes := 0
 	for _, v := range w.Graph.Constants {
@@ -81,6 +82,6 @@ func (w *Workload) DropConstants() {
 	debug.FreeOSMemory()
 }
 
-// minDropped is the least number of bytes for which DropConstants drops data. It returns the memory to the system
-// explicitly, because runs allocate little and Go's runtime would keep the memory.
+// minDropped is the minimum size in bytes of the constants that DropConstants drops. For less, its pause for garbage
+// collection is not worthwhile.
 const minDropped = 16 << 20

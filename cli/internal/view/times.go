@@ -26,10 +26,10 @@ type measuredTimes struct {
 	Steps json.RawMessage `json:"steps"` // a list in the output of plan, a number in the output of bench
 }
 
-// maxProfileBytes bounds the bytes that are read of the file of --profile.
+// maxProfileBytes is the maximum size of the file that --profile names.
 const maxProfileBytes = 1 << 28
 
-// readTimes returns the file of --profile and the measured time of each step in it.
+// readTimes reads the file that --profile names, and returns its content and the measured time of each step.
 func readTimes(path string) (doc *measuredTimes, times map[string]float64, err error) {
 	file, _, err := files.OpenRegular(path)
 	if err != nil {
@@ -58,7 +58,7 @@ func readTimes(path string) (doc *measuredTimes, times map[string]float64, err e
 		}
 	}
 	if len(times) == 0 {
-		return nil, nil, exit.UsageErrorf("--profile: %s: it has no times of steps: want the output of bench --profile "+
+		return nil, nil, exit.UsageErrorf("--profile: %s: it has no step times: want the output of bench --profile "+
 			"--json, or of plan --measure --json", path)
 	}
 	return doc, times, nil
@@ -75,7 +75,7 @@ func (f *flags) addTimes(plan *report.Plan, sizes map[string]int) (string, error
 		return "", err
 	}
 	if !maps.Equal(doc.Dims, sizes) {
-		advice := "draw it without --dim"
+		advice := "omit --dim"
 		if len(doc.Dims) > 0 {
 			advice = "add --dim " + strings.ReplaceAll(format.Sizes(doc.Dims), ", ", " --dim ")
 		}

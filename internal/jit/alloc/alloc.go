@@ -26,73 +26,73 @@ type allocator struct {
 	slotsToFree []int16               // slots without further uses; they are free from the next instruction on
 	slots       [numClasses][]*Reload // by class and slot: the load from the slot
 	position    int32                 // position of the current instruction
-	args        []Operand             // operands of the instructions in Out
+	args        []Operand             // memory of the operands of all instructions in Out
 }
 
 // allocators pools allocators to reuse their memory.
 var allocators sync.Pool
 
-// Run assigns registers to a list. The result is incomplete if it has an error or if its cost reaches Policy.Limit.
-// values[v] describes virtual register v.
+// Run assigns registers to a list of instructions. The result is incomplete if it has an error or if its cost reaches
+// Policy.Limit. values[v] describes virtual register v.
 func Run(values []Value, registerFile *File, list []Inst, policy Policy) *Result {
-	a := newAllocator(len(values), len(list))
-	a.values, a.registerFile, a.Policy, a.Slots = values, registerFile, policy, registerFile.ReservedSlots
-	if a.Limit == 0 {
-		a.Limit = math.Inf(1)
+	alloc := newAllocator(len(values), len(list))
+	alloc.values, alloc.registerFile, alloc.Policy, alloc.Slots = values, registerFile, policy, registerFile.ReservedSlots
+	if alloc.Limit == 0 {
+		alloc.Limit = math.Inf(1)
 	}
-	a.findUses(list)
-	a.position = -1
-	for _, v := range policy.Preload {
-		if values[v].Reload != nil && !values[v].Constant {
-			a.preload(v)
+	alloc.findUses(list)
+	alloc.position = -1
+	for _, virt := range policy.Preload {
+		if values[virt].Reload != nil && !values[virt].Constant {
+			alloc.preload(virt)
 		}
 	}
 	for k := range list {
-		if a.Cost >= a.Limit {
+		if alloc.Cost >= alloc.Limit {
 			break
 		}
-		a.position = int32(k)
-		a.pinned = [numClasses]uint32{}
-		a.allocateInst(&list[k])
+		alloc.position = int32(k)
+		alloc.pinned = [numClasses]uint32{}
+		alloc.allocateInst(&list[k])
 	}
-	if Verify && a.Err == nil && a.Cost < a.Limit {
-		if err := Check(values, registerFile, list, policy, &a.Result); err != nil {
+	if Verify && alloc.Err == nil && alloc.Cost < alloc.Limit {
+		if err := Check(values, registerFile, list, policy, &alloc.Result); err != nil {
 			panic(err)
 		}
 	}
-	return &a.Result
+	return &alloc.Result
 }
 
-// Free allows later lists to reuse the memory of a result, which must not be used afterwards.
+// Free allows later calls of Run to reuse the memory of a result, which must not be used afterwards.
 func (r *Result) Free() {
-	a := r.state
-	a.values, a.registerFile, a.Policy = nil, nil, Policy{}
-	clear(a.args)
-	a.args = a.args[:0]
-	allocators.Put(a)
+	alloc := r.state
+	alloc.values, alloc.registerFile, alloc.Policy = nil, nil, Policy{}
+	clear(alloc.args)
+	alloc.args = alloc.args[:0]
+	allocators.Put(alloc)
 }
 
 // newAllocator returns an empty allocator for a list of the given length on the given number of values.
 func newAllocator(values, length int) *allocator {
-	a, _ := allocators.Get().(*allocator)
-	if a == nil {
-		a = new(allocator)
-		a.Out, a.args = make([]Out, 0, length+length/4), make([]Operand, 0, 4*length)
+	alloc, _ := allocators.Get().(*allocator)
+	if alloc == nil {
+		alloc = new(allocator)
+		alloc.Out, alloc.args = make([]Out, 0, length+length/4), make([]Operand, 0, 4*length)
 	} else {
-		old := *a
-		*a = allocator{uses: old.uses, nextUse: old.nextUse, usesEnd: old.usesEnd, registerOf: old.registerOf,
+		old := *alloc
+		*alloc = allocator{uses: old.uses, nextUse: old.nextUse, usesEnd: old.usesEnd, registerOf: old.registerOf,
 			spillSlot: old.spillSlot, freeSlots: old.freeSlots[:0], slotsToFree: old.slotsToFree[:0], slots: old.slots,
 			args: old.args}
-		a.Out = old.Out[:0]
+		alloc.Out = old.Out[:0]
 	}
-	a.state = a
-	a.nextUse, a.usesEnd = reuse(a.nextUse, values), reuse(a.usesEnd, values)
-	a.registerOf, a.spillSlot = reuse(a.registerOf, values), reuse(a.spillSlot, values)
-	clear(a.usesEnd)
+	alloc.state = alloc
+	alloc.nextUse, alloc.usesEnd = reuse(alloc.nextUse, values), reuse(alloc.usesEnd, values)
+	alloc.registerOf, alloc.spillSlot = reuse(alloc.registerOf, values), reuse(alloc.spillSlot, values)
+	clear(alloc.usesEnd)
 	for v := range values {
-		a.registerOf[v], a.spillSlot[v] = -1, -1
+		alloc.registerOf[v], alloc.spillSlot[v] = -1, -1
 	}
-	return a
+	return alloc
 }
 
 // reuse returns a slice of n elements with arbitrary contents. It reuses the memory of s if s is large enough.
@@ -106,7 +106,7 @@ func reuse[T any](s []T, n int) []T {
 // findUses sets a.uses: the positions in the list at which each value is used.
 func (a *allocator) findUses(list []Inst) {
 	for k := range list {
-		list[k].eachUse(func(v Virt) { a.usesEnd[v]++ })
+		list[k].eachUse(func(virt Virt) { a.usesEnd[virt]++ })
 	}
 	total := int32(0)
 	for v := range a.usesEnd {
@@ -116,45 +116,46 @@ func (a *allocator) findUses(list []Inst) {
 	}
 	a.uses = reuse(a.uses, int(total))
 	for k := range list {
-		list[k].eachUse(func(v Virt) {
-			a.uses[a.usesEnd[v]] = int32(k)
-			a.usesEnd[v]++
+		list[k].eachUse(func(virt Virt) {
+			a.uses[a.usesEnd[virt]] = int32(k)
+			a.usesEnd[virt]++
 		})
 	}
 }
 
 // preload loads a row constant into its permanent register, or into its permanent slot.
-func (a *allocator) preload(v Virt) {
+func (a *allocator) preload(virt Virt) {
 	a.pinned = [numClasses]uint32{}
-	if r := a.registerFile.Permanent[v]; r >= 0 {
-		a.load(a.values[v].Reload, a.register(v, r, 0), -1)
+	if reg := a.registerFile.Permanent[virt]; reg >= 0 {
+		a.load(a.values[virt].Reload, a.register(virt, reg, 0), -1)
 		return
 	}
-	r := a.registerFor(v)
-	a.savePermanent(v, r)
-	a.release(v)
+	reg := a.registerFor(virt)
+	a.savePermanent(virt, reg)
+	a.release(virt)
 }
 
-// savePermanent saves value v, which is in register r, to its permanent slot, if it has one.
-func (a *allocator) savePermanent(v Virt, r int8) {
-	if s := a.registerFile.PermanentSlot[v]; s >= 0 {
-		a.save(v, r, s)
+// savePermanent saves a value, which is in the register reg, to its permanent slot, if it has one.
+func (a *allocator) savePermanent(virt Virt, reg int8) {
+	if slot := a.registerFile.PermanentSlot[virt]; slot >= 0 {
+		a.save(virt, reg, slot)
 	}
 }
 
-// register returns register r, which contains value v, as an operand of w bytes. If w is 0, the operand has the width
-// of v.
-func (a *allocator) register(v Virt, r int8, bytes uint8) Operand {
-	value := &a.values[v]
+// register returns the register reg, which contains the value virt, as an operand of the given number of bytes. 0
+// selects the width of the value.
+func (a *allocator) register(virt Virt, reg int8, bytes uint8) Operand {
+	value := &a.values[virt]
 	if bytes == 0 {
 		bytes = value.Bytes
 	}
-	return Operand{Kind: Register, Class: value.Class, Reg: r, Bytes: bytes}
+	return Operand{Kind: Register, Class: value.Class, Reg: reg, Bytes: bytes}
 }
 
-// accumulator returns accumulator v as an operand of w bytes, or of the width of v if w is 0.
-func (a *allocator) accumulator(v Virt, bytes uint8) Operand {
-	value := &a.values[v]
+// accumulator returns an accumulator as an operand of the given number of bytes. 0 selects the width of the
+// accumulator.
+func (a *allocator) accumulator(virt Virt, bytes uint8) Operand {
+	value := &a.values[virt]
 	if bytes == 0 {
 		bytes = value.Bytes
 	}
@@ -170,18 +171,18 @@ func (a *allocator) emit(out Out, args ...Operand) {
 	a.Length++
 }
 
-// load adds a load. It fails if r is nil. position is the position of the Move instruction that the load replaces,
-// or -1.
-func (a *allocator) load(r *Reload, dst Operand, position int32) {
-	if r == nil {
+// load adds a load to dst. It records an error if reload is nil. position is the position of the Move instruction that
+// the load replaces, or -1.
+func (a *allocator) load(reload *Reload, dst Operand, position int32) {
+	if reload == nil {
 		a.fail(errLocation)
 		return
 	}
-	a.emit(Out{Kind: Load, Name: r.Name, From: position}, Operand{Kind: Memory, Mem: &r.Mem}, dst)
+	a.emit(Out{Kind: Load, Name: reload.Name, From: position}, Operand{Kind: Memory, Mem: &reload.Mem}, dst)
 }
 
-func (a *allocator) save(v Virt, r int8, slot int16) {
-	a.emit(Out{Kind: Save, From: -1}, a.register(v, r, 0), Operand{Kind: Memory,
+func (a *allocator) save(virt Virt, reg int8, slot int16) {
+	a.emit(Out{Kind: Save, From: -1}, a.register(virt, reg, 0), Operand{Kind: Memory,
 		Mem: &a.slotReload(Vectors, slot).Mem})
 }
 
@@ -190,7 +191,7 @@ func (a *allocator) copy(from, to Operand, position int32) {
 	a.emit(Out{Kind: Copy, From: position}, from, to)
 }
 
-// slotReload returns the load that restores a register of class c from slot s.
+// slotReload returns the load that restores a register of a class from a slot.
 func (a *allocator) slotReload(class Class, slot int16) *Reload {
 	for k := len(a.slots[class]); k <= int(slot); k++ {
 		a.slots[class] = append(a.slots[class], &Reload{Foldable: class == Vectors, Mem: Mem{Space: Slot, Index: k}})
@@ -198,14 +199,14 @@ func (a *allocator) slotReload(class Class, slot int16) *Reload {
 	return a.slots[class][slot]
 }
 
-// nextUseOf returns the position of the next use of v after the current instruction, or math.MaxInt32 if there is
+// nextUseOf returns the position of the next use of a value after the current instruction, or math.MaxInt32 if there is
 // none.
-func (a *allocator) nextUseOf(v Virt) int32 {
-	next, end := a.nextUse[v], a.usesEnd[v]
+func (a *allocator) nextUseOf(virt Virt) int32 {
+	next, end := a.nextUse[virt], a.usesEnd[virt]
 	for next < end && a.uses[next] <= a.position {
 		next++
 	}
-	a.nextUse[v] = next
+	a.nextUse[virt] = next
 	if next == end {
 		return math.MaxInt32
 	}
@@ -213,30 +214,30 @@ func (a *allocator) nextUseOf(v Virt) int32 {
 }
 
 // currentRegister returns the register that holds a value, or -1.
-func (a *allocator) currentRegister(v Virt) int8 {
-	if r := a.registerFile.Permanent[v]; r >= 0 && a.values[v].Acc == nil {
-		return r
+func (a *allocator) currentRegister(virt Virt) int8 {
+	if reg := a.registerFile.Permanent[virt]; reg >= 0 && a.values[virt].Acc == nil {
+		return reg
 	}
-	return a.registerOf[v]
+	return a.registerOf[virt]
 }
 
-func (a *allocator) pin(v Virt) {
-	if r := a.registerOf[v]; r >= 0 {
-		a.pinned[a.values[v].Class] |= 1 << r
+func (a *allocator) pin(virt Virt) {
+	if reg := a.registerOf[virt]; reg >= 0 {
+		a.pinned[a.values[virt].Class] |= 1 << reg
 	}
 }
 
 // reloadOf returns the load that restores a value to a register, or nil if the value is not in memory. Only a list
 // that runs once per row may execute the load that defines a row constant; other lists load it from its permanent
 // slot.
-func (a *allocator) reloadOf(v Virt) *Reload {
-	value := &a.values[v]
-	slot := a.spillSlot[v]
+func (a *allocator) reloadOf(virt Virt) *Reload {
+	value := &a.values[virt]
+	slot := a.spillSlot[virt]
 	switch {
 	case value.Reload != nil && (value.Constant || !value.Invariant || a.OncePerRow):
 		return value.Reload
 	case slot < 0:
-		slot = a.registerFile.PermanentSlot[v]
+		slot = a.registerFile.PermanentSlot[virt]
 	}
 	if slot < 0 {
 		return nil
@@ -246,9 +247,9 @@ func (a *allocator) reloadOf(v Virt) *Reload {
 
 // Errors of lists.
 var (
-	errRegisters   = errors.New("no register is free")
-	errLocation    = errors.New("a value without a location")
-	errAccumulator = errors.New("an accumulator is overwritten before it is read")
+	errRegisters   = errors.New("the instruction needs more registers than there are")
+	errLocation    = errors.New("a value is used before an instruction or a load defines it")
+	errAccumulator = errors.New("an accumulator is overwritten before its last read")
 )
 
 func (a *allocator) fail(err error) {
@@ -300,27 +301,27 @@ func (a *allocator) newSlot() int16 {
 	return int16(a.Slots - 1)
 }
 
-func (a *allocator) setOwner(v Virt, r int8) {
-	c := a.values[v].Class
-	a.registerOf[v], a.owner[c][r] = r, v
-	a.pinned[c] |= 1 << r
+func (a *allocator) setOwner(virt Virt, reg int8) {
+	class := a.values[virt].Class
+	a.registerOf[virt], a.owner[class][reg] = reg, virt
+	a.pinned[class] |= 1 << reg
 }
 
 // registerFor returns the register of a value, and pins it for the current instruction. It loads the value if
 // necessary.
-func (a *allocator) registerFor(v Virt) int8 {
-	if r := a.currentRegister(v); r >= 0 {
-		a.pin(v)
-		return r
+func (a *allocator) registerFor(virt Virt) int8 {
+	if reg := a.currentRegister(virt); reg >= 0 {
+		a.pin(virt)
+		return reg
 	}
-	reload := a.reloadOf(v)
-	r := a.allocateRegister(a.values[v].Class)
-	a.setOwner(v, r)
+	reload := a.reloadOf(virt)
+	reg := a.allocateRegister(a.values[virt].Class)
+	a.setOwner(virt, reg)
 	if reload != nil && !reload.Mem.Space.advancesPerIteration() {
 		a.Cost++
 	}
-	a.load(reload, a.register(v, r, 0), -1)
-	return r
+	a.load(reload, a.register(virt, reg, 0), -1)
+	return reg
 }
 
 // operand returns a source as an operand: an immediate, or the register of its value.
@@ -335,17 +336,17 @@ func (a *allocator) operand(source Arg) Operand {
 }
 
 // release frees the register and the slot of a value without further uses.
-func (a *allocator) release(v Virt) {
-	if v == 0 || a.nextUseOf(v) < math.MaxInt32 {
+func (a *allocator) release(virt Virt) {
+	if virt == 0 || a.nextUseOf(virt) < math.MaxInt32 {
 		return
 	}
-	if r := a.registerOf[v]; r >= 0 {
-		c := a.values[v].Class
-		a.owner[c][r], a.registerOf[v] = 0, -1
-		a.pinned[c] &^= 1 << r
+	if reg := a.registerOf[virt]; reg >= 0 {
+		class := a.values[virt].Class
+		a.owner[class][reg], a.registerOf[virt] = 0, -1
+		a.pinned[class] &^= 1 << reg
 	}
-	if s := a.spillSlot[v]; s >= 0 {
-		a.slotsToFree = append(a.slotsToFree, s)
-		a.spillSlot[v] = -1
+	if slot := a.spillSlot[virt]; slot >= 0 {
+		a.slotsToFree = append(a.slotsToFree, slot)
+		a.spillSlot[virt] = -1
 	}
 }

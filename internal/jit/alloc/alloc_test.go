@@ -80,9 +80,9 @@ func (p *program) randomInst() alloc.Inst {
 		in.Name, in.Tied = "tied", p.vector().Virt
 	case 3:
 		in.Name, in.Fold, in.Tied = "expandtied", -1, p.vector().Virt
-		in.Temps, in.CountedLength = [2]uint8{1, 1}, 5
+		in.Temps, in.InstructionCount = [2]uint8{1, 1}, 5
 	case 4:
-		in.Name, in.Fold, in.TempSlot, in.Early, in.CountedLength = "expand", -1, true, true, 3
+		in.Name, in.Fold, in.TempSlot, in.Early, in.InstructionCount = "expand", -1, true, true, 3
 	case 5, 6:
 		in.Forms, in.Src, in.Fold = fma, append(in.Src, p.vector()), 0
 	case 7:

@@ -25,14 +25,14 @@ func (a *allocator) allocateInst(in *Inst) {
 }
 
 func (a *allocator) allocateMove(in *Inst) {
-	v := in.Src[0].Virt
-	absent := a.currentRegister(v) < 0 && a.values[v].Acc == nil
+	virt := in.Src[0].Virt
+	absent := a.currentRegister(virt) < 0 && a.values[virt].Acc == nil
 	acc := a.values[in.Dst].Acc != nil
 	switch {
 	case absent && acc:
-		a.load(a.reloadOf(v), a.accumulator(in.Dst, 0), a.position)
+		a.load(a.reloadOf(virt), a.accumulator(in.Dst, 0), a.position)
 	case absent:
-		reload := a.reloadOf(v)
+		reload := a.reloadOf(virt)
 		a.load(reload, a.newRegister(in.Dst), a.position)
 	case acc:
 		a.copy(a.operand(in.Src[0]), a.accumulator(in.Dst, 0), a.position)
@@ -46,19 +46,19 @@ func (a *allocator) allocateMove(in *Inst) {
 func (a *allocator) allocatePlain(in *Inst) {
 	var slot Operand
 	if in.TempSlot {
-		s := a.newSlot()
-		a.slotsToFree = append(a.slotsToFree, s)
-		slot = Operand{Kind: Memory, Mem: &a.slotReload(Vectors, s).Mem}
+		slotIndex := a.newSlot()
+		a.slotsToFree = append(a.slotsToFree, slotIndex)
+		slot = Operand{Kind: Memory, Mem: &a.slotReload(Vectors, slotIndex).Mem}
 	}
 	src, folded := a.fold(in)
 	var buf [10]Operand
 	args := buf[:0]
-	for k, s := range src {
+	for k, source := range src {
 		if k == int(in.Fold) && folded.Kind != Register {
 			args = append(args, folded)
 			continue
 		}
-		args = append(args, a.operand(s))
+		args = append(args, a.operand(source))
 	}
 	var mask Operand
 	if in.Mask != 0 {
@@ -73,9 +73,9 @@ func (a *allocator) allocatePlain(in *Inst) {
 	}
 	for c, n := range in.Temps {
 		for range n {
-			r := a.allocateRegister(Class(c))
-			a.pinned[c] |= 1 << r
-			args = append(args, Operand{Kind: Register, Class: Class(c), Reg: r, Bytes: dst.Bytes})
+			reg := a.allocateRegister(Class(c))
+			a.pinned[c] |= 1 << reg
+			args = append(args, Operand{Kind: Register, Class: Class(c), Reg: reg, Bytes: dst.Bytes})
 		}
 	}
 	if in.TempSlot {
@@ -85,7 +85,7 @@ func (a *allocator) allocatePlain(in *Inst) {
 		args = append(args, mask)
 	}
 	a.emit(Out{Name: in.Name, NonTemporal: in.NonTemporal, From: a.position}, append(args, dst)...)
-	a.Length += max(1, int(in.CountedLength)) - 1
+	a.Length += max(1, int(in.InstructionCount)) - 1
 	a.releaseDead(in)
 }
 
@@ -103,8 +103,8 @@ func (a *allocator) fold(in *Inst) ([]Arg, Operand) {
 			src[folded], src[folded+1] = src[folded+1], src[folded]
 		}
 	}
-	for k, s := range src { // another source with the same value needs a register
-		ok = ok && (k == folded || s.Virt != src[folded].Virt)
+	for k, source := range src { // another source with the same value needs a register
+		ok = ok && (k == folded || source.Virt != src[folded].Virt)
 	}
 	if !ok {
 		return src, Operand{}
@@ -112,9 +112,9 @@ func (a *allocator) fold(in *Inst) ([]Arg, Operand) {
 	return src, operand
 }
 
-// foldable returns a source as a memory operand. It returns false if the instruction cannot read it from memory.
-// lane is the size in bytes of the elements that the instruction can broadcast from memory.
-func (a *allocator) foldable(source Arg, lane uint8) (Operand, bool) {
+// foldable returns a source as a memory operand. It returns false if the instruction cannot or should not read the
+// source from memory. broadcastBytes is [Inst].BroadcastBytes.
+func (a *allocator) foldable(source Arg, broadcastBytes uint8) (Operand, bool) {
 	if source.Virt == 0 || source.Bytes != 0 || a.values[source.Virt].Acc != nil ||
 		a.currentRegister(source.Virt) >= 0 {
 		return Operand{}, false
@@ -127,7 +127,7 @@ func (a *allocator) foldable(source Arg, lane uint8) (Operand, bool) {
 	switch {
 	case space.advancesPerIteration() && a.Masked: // a memory operand would be read without a mask
 		return Operand{}, false
-	// In a register, the value needs no load for the later use.
+	// A register is free: the value is loaded once for both uses.
 	case usedLater && a.PreferComputed && a.hasFree(a.values[source.Virt].Class):
 		return Operand{}, false
 	case usedLater && !a.PreferComputed && (space.advancesPerIteration() || space == Slot &&
@@ -139,7 +139,7 @@ func (a *allocator) foldable(source Arg, lane uint8) (Operand, bool) {
 	switch reload.BroadcastBytes {
 	case 0:
 		return Operand{Kind: Memory, Mem: &reload.Mem}, true
-	case lane:
+	case broadcastBytes:
 		return Operand{Kind: Element, Mem: &reload.Mem}, true
 	}
 	return Operand{}, false
@@ -155,7 +155,7 @@ func (a *allocator) hasFree(class Class) bool {
 	return false
 }
 
-// allocateForm adds an instruction with alternatives.
+// allocateForm chooses an alternative of an instruction with Forms, and adds it.
 func (a *allocator) allocateForm(in *Inst) {
 	form, folded := a.chooseForm(in)
 	first, second := in.Src[form.Order[0]], in.Src[form.Order[1]]
@@ -173,11 +173,11 @@ func (a *allocator) allocateForm(in *Inst) {
 // prefers one that can read Order[0] from memory. It returns Order[0] as a memory operand, or an operand of kind
 // Register if Order[0] must be in a register.
 func (a *allocator) chooseForm(in *Inst) (Form, Operand) {
-	isLastUse := func(v Virt) bool {
-		return a.registerOf[v] >= 0 && a.nextUseOf(v) == math.MaxInt32 && a.registerFile.Permanent[in.Dst] < 0
+	isLastUse := func(virt Virt) bool {
+		return a.registerOf[virt] >= 0 && a.nextUseOf(virt) == math.MaxInt32 && a.registerFile.Permanent[in.Dst] < 0
 	}
-	absent := func(v Virt) bool { return a.currentRegister(v) < 0 && a.values[v].Acc == nil }
-	isDst := func(v Virt) bool { return v == in.Dst } // an accumulator
+	absent := func(virt Virt) bool { return a.currentRegister(virt) < 0 && a.values[virt].Acc == nil }
+	isDst := func(virt Virt) bool { return virt == in.Dst } // an accumulator
 	tied := in.Forms[0].Tied
 	if !a.chooseTied(in, &tied, isDst) && !a.chooseTied(in, &tied, isLastUse) {
 		a.chooseTied(in, &tied, absent)
@@ -191,7 +191,7 @@ func (a *allocator) chooseForm(in *Inst) (Form, Operand) {
 		if in.Fold >= 0 && a.registerFile.FoldLoads {
 			first := in.Src[form.Order[0]]
 			if operand, ok := a.foldable(first, in.BroadcastBytes); ok {
-				if v := first.Virt; v == in.Src[form.Order[1]].Virt || v == in.Src[tied].Virt {
+				if virt := first.Virt; virt == in.Src[form.Order[1]].Virt || virt == in.Src[tied].Virt {
 					operand = Operand{} // the value needs a register
 				}
 				return *form, operand
@@ -226,23 +226,24 @@ func (a *allocator) destination(in *Inst, tied Virt) Operand {
 	}
 	if tied == 0 {
 		if !early {
-			for _, s := range in.Src {
-				a.release(s.Virt)
+			for _, source := range in.Src {
+				a.release(source.Virt)
 			}
 			a.release(in.Mask)
 		}
 		return a.newRegister(in.Dst)
 	}
+	// The result takes the register of the tied source, unless the old value is still needed.
 	mustCopyTied := a.registerFile.Permanent[in.Dst] >= 0 || a.nextUseOf(tied) < math.MaxInt32
-	for _, s := range in.Src {
-		mustCopyTied = mustCopyTied || early && s.Virt == tied
+	for _, source := range in.Src {
+		mustCopyTied = mustCopyTied || early && source.Virt == tied
 	}
-	if r := a.registerOf[tied]; r >= 0 && !mustCopyTied {
+	if reg := a.registerOf[tied]; reg >= 0 && !mustCopyTied {
 		a.registerOf[tied] = -1
-		a.setOwner(in.Dst, r)
-		return a.register(in.Dst, r, 0)
+		a.setOwner(in.Dst, reg)
+		return a.register(in.Dst, reg, 0)
 	}
-	if a.values[tied].Acc == nil && a.currentRegister(tied) < 0 {
+	if a.values[tied].Acc == nil && a.currentRegister(tied) < 0 { // a load replaces the copy
 		reload := a.reloadOf(tied)
 		dst := a.newRegister(in.Dst)
 		if reload != nil && (reload.Mem.Space == Slot || reload.Mem.Space == Constant) {
@@ -261,8 +262,8 @@ func (a *allocator) destination(in *Inst, tied Virt) Operand {
 // if the register would be written before a later read of its old value.
 func (a *allocator) accumulatorDestination(in *Inst, tied Virt, early bool) Operand {
 	dst, move := a.accumulator(in.Dst, 0), tied != 0 && tied != in.Dst
-	for _, s := range in.Src {
-		if s.Virt == in.Dst && (move || early) {
+	for _, source := range in.Src {
+		if source.Virt == in.Dst && (move || early) {
 			a.fail(errAccumulator)
 		}
 	}
@@ -272,14 +273,14 @@ func (a *allocator) accumulatorDestination(in *Inst, tied Virt, early bool) Oper
 	return dst
 }
 
-// newRegister returns a register for a new value v: its permanent register, or a free register.
-func (a *allocator) newRegister(v Virt) Operand {
-	r := a.registerFile.Permanent[v]
-	if r < 0 {
-		r = a.allocateRegister(a.values[v].Class)
-		a.setOwner(v, r)
+// newRegister returns a register for a new value: its permanent register, or a free register.
+func (a *allocator) newRegister(virt Virt) Operand {
+	reg := a.registerFile.Permanent[virt]
+	if reg < 0 {
+		reg = a.allocateRegister(a.values[virt].Class)
+		a.setOwner(virt, reg)
 	}
-	return a.register(v, r, 0)
+	return a.register(virt, reg, 0)
 }
 
 // releaseDead frees the registers of values without further uses. If the list runs once per row and the result has a
@@ -289,8 +290,8 @@ func (a *allocator) releaseDead(in *Inst) {
 	if in.Dst == 0 || a.values[in.Dst].Acc != nil {
 		return
 	}
-	if r := a.registerOf[in.Dst]; a.OncePerRow && r >= 0 {
-		a.savePermanent(in.Dst, r)
+	if reg := a.registerOf[in.Dst]; a.OncePerRow && reg >= 0 {
+		a.savePermanent(in.Dst, reg)
 	}
 	a.release(in.Dst)
 }

@@ -11,7 +11,7 @@ type Builder struct {
 	Body   []Inst  // instructions that run once per iteration
 }
 
-// New adds a virtual register.
+// New adds a virtual register with the given description.
 //
 //go:noinline
 func (b *Builder) New(v Value) Virt {
@@ -25,10 +25,10 @@ func (b *Builder) New(v Value) Virt {
 // Add appends an instruction to Row if all its sources are invariant, else to Body. It returns in.Dst.
 func (b *Builder) Add(in Inst) Virt {
 	invariant, constant := true, true
-	in.eachUse(func(v Virt) {
-		if v != 0 {
-			invariant = invariant && b.Values[v].Invariant
-			constant = constant && b.Values[v].Constant
+	in.eachUse(func(virt Virt) {
+		if virt != 0 {
+			invariant = invariant && b.Values[virt].Invariant
+			constant = constant && b.Values[virt].Constant
 		}
 	})
 	if in.Dst != 0 {
@@ -53,7 +53,7 @@ func (b *Builder) Collect(adding func()) []Inst {
 // one of the other lists uses its result.
 func (b *Builder) Prune(others ...[]Inst) {
 	live := make([]bool, len(b.Values))
-	mark := func(v Virt) { live[v] = v != 0 }
+	mark := func(virt Virt) { live[virt] = virt != 0 }
 	for _, list := range others {
 		for k := range list {
 			list[k].eachUse(mark)
@@ -86,7 +86,7 @@ func (b *Builder) RowConstants(lists ...[]Inst) []Virt {
 	useCount := make([]int, len(b.Values))
 	for _, list := range lists {
 		for k := range list {
-			list[k].eachUse(func(v Virt) { useCount[v]++ })
+			list[k].eachUse(func(virt Virt) { useCount[virt]++ })
 		}
 	}
 	var constants []Virt
@@ -100,7 +100,7 @@ func (b *Builder) RowConstants(lists ...[]Inst) []Virt {
 }
 
 // Interleave unrolls a list by two: each instruction is followed by its copy for the next iterations, so that the
-// latencies of the two overlap. iterations is the number of iterations in the given list.
+// latencies of the two overlap. iterations is the number of iterations that the given list computes.
 func (b *Builder) Interleave(list []Inst, iterations int) []Inst {
 	t := interleaver{Builder: b, copyOf: make([]Virt, len(b.Values)), iterations: iterations}
 	out := make([]Inst, 0, 2*len(list))
@@ -136,13 +136,14 @@ type interleaver struct {
 	copyOf     []Virt // by Virt: its copy for the later iterations, or 0
 }
 
-// valueIn returns the value that corresponds to v in the original iterations (k is 0) or in their copy (k is 1).
-func (t *interleaver) valueIn(copyIndex int, v Virt) Virt {
-	value := t.Values[v]
-	if copyIndex == 0 || v == 0 || value.Invariant {
-		return v
+// valueIn returns the value that corresponds to virt in the original iterations (copyIndex is 0) or in their copy
+// (copyIndex is 1).
+func (t *interleaver) valueIn(copyIndex int, virt Virt) Virt {
+	value := t.Values[virt]
+	if copyIndex == 0 || virt == 0 || value.Invariant {
+		return virt
 	}
-	if copied := t.copyOf[v]; copied != 0 {
+	if copied := t.copyOf[virt]; copied != 0 {
 		return copied
 	}
 	if value.Reload != nil {
@@ -154,6 +155,6 @@ func (t *interleaver) valueIn(copyIndex int, v Virt) Virt {
 		value.Acc = &Acc{Index: value.Acc.Index, Virt: value.Acc.Virt, Iteration: value.Acc.Iteration + t.iterations}
 	}
 	copied := t.New(value)
-	t.copyOf[v] = copied
+	t.copyOf[virt] = copied
 	return copied
 }

@@ -25,17 +25,18 @@ func Check(values []Value, registerFile *File, list []Inst, policy Policy, r *Re
 		o := &r.Out[k]
 		if o.From >= 0 {
 			if int(o.From) != next || next == len(list) {
-				return fmt.Errorf("instruction %d follows instruction %d", o.From, next-1)
+				return fmt.Errorf("instruction %d of the list follows instruction %d", o.From, next-1)
 			}
 			next++
 			c.inst = &list[o.From]
 		}
 		if err := c.check(o); err != nil {
-			return fmt.Errorf("instruction %d of %d, %s of %d: %w", k, len(r.Out), o.Name, o.From, err)
+			return fmt.Errorf("result instruction %d of %d (%s, from instruction %d of the list): %w", k, len(r.Out), o.Name,
+				o.From, err)
 		}
 	}
 	if next != len(list) {
-		return fmt.Errorf("instruction %d is missing", next)
+		return fmt.Errorf("instruction %d of the list is missing", next)
 	}
 	return c.checkFinalState()
 }
@@ -94,12 +95,12 @@ func (c *checker) setInitialState() {
 }
 
 // getOrAdd returns m[key]. If the key is missing, it first sets m[key] to v.
-func getOrAdd[K comparable](m map[K]Virt, key K, v Virt) Virt {
+func getOrAdd[K comparable](m map[K]Virt, key K, virt Virt) Virt {
 	if old, ok := m[key]; ok {
 		return old
 	}
-	m[key] = v
-	return v
+	m[key] = virt
+	return virt
 }
 
 // checkFinalState checks the state after the list.
@@ -123,24 +124,24 @@ func (c *checker) check(out *Out) error {
 		return c.checkPlain(out)
 	}
 	from, to := &out.Args[0], &out.Args[1]
-	var v Virt
+	var virt Virt
 	var err error
 	if out.Kind == Load {
-		v, err = c.loadedValue(out.Name, from.Mem, to)
+		virt, err = c.loadedValue(out.Name, from.Mem, to)
 	} else {
-		v, err = c.contents(from)
+		virt, err = c.contents(from)
 	}
 	switch {
 	case err != nil:
 		return err
-	case v == 0:
-		return errors.New("the source has no value")
-	case out.From >= 0 && (c.inst.Name != Move || v != c.canonical[c.inst.Src[0].Virt]):
-		return fmt.Errorf("a move of value %d instead of value %d", v, c.inst.Src[0].Virt)
+	case virt == 0:
+		return errors.New("the source operand holds no value")
+	case out.From >= 0 && (c.inst.Name != Move || virt != c.canonical[c.inst.Src[0].Virt]):
+		return fmt.Errorf("the instruction moves value %d instead of value %d", virt, c.inst.Src[0].Virt)
 	case out.From >= 0:
-		v = c.inst.Dst
+		virt = c.inst.Dst
 	}
-	return c.set(to, v)
+	return c.set(to, virt)
 }
 
 // contents returns the value in a register, an accumulator or a slot.
@@ -149,34 +150,34 @@ func (c *checker) contents(operand *Operand) (Virt, error) {
 	case operand.Kind == Register:
 		return c.registers[operand.Class][operand.Reg], nil
 	case operand.Kind == Accumulator:
-		if v, ok := c.changedAccs[keyOf(operand.Acc)]; ok {
-			return v, nil
+		if virt, ok := c.changedAccs[keyOf(operand.Acc)]; ok {
+			return virt, nil
 		}
 		return c.initialAccs[keyOf(operand.Acc)], nil
 	case operand.Kind == Memory && operand.Mem.Space == Slot && operand.Mem.Index < len(c.slots):
 		return c.slots[operand.Mem.Index], nil
 	}
-	return 0, errors.New("the operand has no value")
+	return 0, errors.New("the operand is not a register, an accumulator or a slot in use")
 }
 
-// set sets the value in a register, an accumulator or a slot. v is 0 if the contents are arbitrary.
-func (c *checker) set(operand *Operand, v Virt) error {
-	value := &c.values[v]
-	v = c.canonical[v]
+// set records the value in a register, an accumulator or a slot. virt is 0 if the contents are arbitrary.
+func (c *checker) set(operand *Operand, virt Virt) error {
+	value := &c.values[virt]
+	virt = c.canonical[virt]
 	switch {
 	case operand.Kind == Memory && operand.Mem.Space == Slot && operand.Mem.Index < len(c.slots):
-		c.slots[operand.Mem.Index] = v
+		c.slots[operand.Mem.Index] = virt
 		return nil
 	case operand.Kind != Register && operand.Kind != Accumulator:
 		return errors.New("the destination is not a register")
-	case v != 0 && (value.Class != operand.Class || value.Bytes != operand.Bytes):
-		return fmt.Errorf("value %d in a register of another class or width", v)
+	case virt != 0 && (value.Class != operand.Class || value.Bytes != operand.Bytes):
+		return fmt.Errorf("value %d is in a register of another class or width", virt)
 	case operand.Kind == Accumulator:
-		c.changedAccs[keyOf(operand.Acc)] = v
+		c.changedAccs[keyOf(operand.Acc)] = virt
 	case c.writable[operand.Class]>>operand.Reg&1 == 0:
 		return fmt.Errorf("register %d must not be written", operand.Reg)
 	default:
-		c.registers[operand.Class][operand.Reg] = v
+		c.registers[operand.Class][operand.Reg] = virt
 	}
 	return nil
 }
@@ -189,17 +190,17 @@ func (c *checker) loadedValue(name string, mem *Mem, to *Operand) (Virt, error) 
 	if err := c.checkNotOverwritten(mem); err != nil {
 		return 0, err
 	}
-	v, ok := c.loads[loadKey{name, *mem, to.Bytes}]
+	virt, ok := c.loads[loadKey{name, *mem, to.Bytes}]
 	if !ok {
-		return 0, fmt.Errorf("no value is at %+v", *mem)
+		return 0, fmt.Errorf("no value of the list is loaded from %+v by the instruction %q", *mem, name)
 	}
-	return v, nil
+	return virt, nil
 }
 
 // checkNotOverwritten checks that no store may have changed memory.
 func (c *checker) checkNotOverwritten(mem *Mem) error {
 	if mem.Space == PerRow && !c.policy.OncePerRow {
-		return errors.New("an element of kind PerRow is loaded outside the code that runs once per row")
+		return errors.New("memory of the space PerRow is loaded outside the code that runs once per row")
 	}
 	for _, stored := range c.stores {
 		read := *mem

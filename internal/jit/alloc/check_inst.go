@@ -11,12 +11,12 @@ func (c *checker) checkPlain(out *Out) error {
 	in := c.inst
 	n := len(out.Args) - 1
 	if want := c.operandCount(in); n != want {
-		return fmt.Errorf("%d operands instead of %d", n, want)
+		return fmt.Errorf("the instruction has %d operands instead of %d", n, want)
 	}
 	var err error
 	if in.Forms == nil {
 		if out.Name != in.Name || out.NonTemporal != in.NonTemporal {
-			return errors.New("the name differs")
+			return fmt.Errorf("the name is %q instead of %q", out.Name, in.Name)
 		}
 		err = c.checkSources(out, in.Src, int(in.Fold), in.Tied)
 		if err != nil && in.Commutative && in.Fold >= 0 {
@@ -27,9 +27,9 @@ func (c *checker) checkPlain(out *Out) error {
 	} else {
 		err = errors.New("no form has this name")
 		for k := 0; k < len(in.Forms) && err != nil; k++ {
-			if f := &in.Forms[k]; f.Name == out.Name {
-				src := []Arg{in.Src[f.Order[0]], in.Src[f.Order[1]]}
-				err = c.checkSources(out, src, min(0, int(in.Fold)), in.Src[f.Tied].Virt)
+			if form := &in.Forms[k]; form.Name == out.Name {
+				src := []Arg{in.Src[form.Order[0]], in.Src[form.Order[1]]}
+				err = c.checkSources(out, src, min(0, int(in.Fold)), in.Src[form.Tied].Virt)
 			}
 		}
 	}
@@ -60,8 +60,8 @@ func (c *checker) operandCount(in *Inst) int {
 // checkSources checks the sources of an instruction. Only the source with index memorySource may be a memory operand,
 // and none if the index is negative. tied is the value that the destination must hold.
 func (c *checker) checkSources(out *Out, src []Arg, memorySource int, tied Virt) error {
-	for k, s := range src {
-		if err := c.checkSource(&out.Args[k], s, k == memorySource); err != nil {
+	for k, source := range src {
+		if err := c.checkSource(&out.Args[k], source, k == memorySource); err != nil {
 			return fmt.Errorf("source %d: %w", k, err)
 		}
 	}
@@ -71,63 +71,63 @@ func (c *checker) checkSources(out *Out, src []Arg, memorySource int, tied Virt)
 			return fmt.Errorf("the mask: %w", err)
 		}
 		if mask.Zero != c.inst.Zero {
-			return errors.New("zeroing by the mask differs")
+			return errors.New("the mask has another zeroing flag than in the list")
 		}
 	}
 	if tied != 0 && tied != c.inst.Dst {
-		if v, err := c.contents(&out.Args[len(out.Args)-1]); err != nil || v != c.canonical[tied] {
-			return fmt.Errorf("the destination has value %d instead of value %d", v, tied)
+		if virt, err := c.contents(&out.Args[len(out.Args)-1]); err != nil || virt != c.canonical[tied] {
+			return fmt.Errorf("the destination has value %d instead of value %d", virt, tied)
 		}
 	}
 	return nil
 }
 
-// checkSource checks an operand that must be source s.
-func (c *checker) checkSource(operand *Operand, s Arg, inMemoryAllowed bool) error {
-	if s.Virt == 0 {
-		if operand.Kind != Immediate || operand.Imm != s.Imm {
-			return errors.New("the immediate differs")
+// checkSource checks an operand that must be the given source.
+func (c *checker) checkSource(operand *Operand, source Arg, inMemoryAllowed bool) error {
+	if source.Virt == 0 {
+		if operand.Kind != Immediate || operand.Imm != source.Imm {
+			return errors.New("the immediate differs from the list's")
 		}
 		return nil
 	}
-	value := &c.values[s.Virt]
+	value := &c.values[source.Virt]
 	if operand.Kind == Memory || operand.Kind == Element {
-		return c.checkMemoryOperand(operand, s, inMemoryAllowed)
+		return c.checkMemoryOperand(operand, source, inMemoryAllowed)
 	}
 	if (value.Acc != nil) != (operand.Kind == Accumulator) || operand.Kind == Immediate {
-		return errors.New("the kind of operand differs")
+		return errors.New("the operand has another kind than in the list")
 	}
-	bytes := s.Bytes
+	bytes := source.Bytes
 	if bytes == 0 {
 		bytes = value.Bytes
 	}
-	v, err := c.contents(operand)
+	virt, err := c.contents(operand)
 	switch {
 	case err != nil:
 		return err
-	case v != c.canonical[s.Virt]:
-		return fmt.Errorf("register %d has value %d instead of value %d", operand.Reg, v, s.Virt)
+	case virt != c.canonical[source.Virt]:
+		return fmt.Errorf("register %d has value %d instead of value %d", operand.Reg, virt, source.Virt)
 	case operand.Class != value.Class || operand.Bytes != bytes:
-		return errors.New("the class or width differs")
+		return errors.New("the register has another class or width than its value")
 	}
 	return nil
 }
 
-// checkMemoryOperand checks a memory operand that must be source s.
-func (c *checker) checkMemoryOperand(operand *Operand, s Arg, inMemoryAllowed bool) error {
-	reload, element := c.values[s.Virt].Reload, operand.Kind == Element
+// checkMemoryOperand checks a memory operand that must be the given source.
+func (c *checker) checkMemoryOperand(operand *Operand, source Arg, inMemoryAllowed bool) error {
+	reload, element := c.values[source.Virt].Reload, operand.Kind == Element
 	switch {
-	case !inMemoryAllowed || !c.registerFile.FoldLoads || s.Bytes != 0:
+	case !inMemoryAllowed || !c.registerFile.FoldLoads || source.Bytes != 0:
 		return errors.New("the operand must not be in memory")
 	case operand.Mem.Space == Slot:
-		if v, err := c.contents(operand); err != nil || v != c.canonical[s.Virt] {
-			return fmt.Errorf("the slot has value %d instead of value %d", v, s.Virt)
+		if virt, err := c.contents(operand); err != nil || virt != c.canonical[source.Virt] {
+			return fmt.Errorf("the slot has value %d instead of value %d", virt, source.Virt)
 		}
 		return nil
 	case reload == nil || *operand.Mem != reload.Mem || !reload.Foldable:
-		return fmt.Errorf("value %d is not at %+v", s.Virt, *operand.Mem)
+		return fmt.Errorf("value %d is not at %+v", source.Virt, *operand.Mem)
 	case element != (reload.BroadcastBytes != 0) || element && reload.BroadcastBytes != c.inst.BroadcastBytes:
-		return errors.New("the size of the broadcast element differs")
+		return errors.New("the load and the instruction broadcast elements of different sizes")
 	case c.policy.Masked && operand.Mem.Space.advancesPerIteration():
 		return errors.New("memory is accessed without a mask")
 	}
@@ -154,11 +154,11 @@ func (c *checker) checkResults(out *Out) error {
 	}
 	acc := c.values[in.Dst].Acc
 	if (acc != nil) != (dst.Kind == Accumulator) || acc != nil && keyOf(acc) != keyOf(dst.Acc) {
-		return errors.New("the destination differs")
+		return errors.New("the destination is not the accumulator of the list's instruction")
 	}
-	for r, v := range c.registers[c.values[in.Dst].Class] {
-		if v == c.canonical[in.Dst] { // holds the accumulator's old value, which the instruction replaces
-			c.registers[c.values[in.Dst].Class][r] = 0
+	for reg, virt := range c.registers[c.values[in.Dst].Class] {
+		if virt == c.canonical[in.Dst] { // holds the accumulator's old value, which the instruction replaces
+			c.registers[c.values[in.Dst].Class][reg] = 0
 		}
 	}
 	return c.set(dst, in.Dst)
@@ -171,7 +171,7 @@ func (c *checker) checkTemporaries(out *Out) error {
 		for range n {
 			temporary := &out.Args[arg]
 			if temporary.Kind != Register || int(temporary.Class) != class {
-				return errors.New("the class of a temporary differs")
+				return errors.New("a temporary is not a register of its class")
 			}
 			if err := checkDistinct(temporary, append(out.Args[:arg:arg], out.Args[len(out.Args)-1])...); err != nil {
 				return err
@@ -184,7 +184,7 @@ func (c *checker) checkTemporaries(out *Out) error {
 	}
 	if c.inst.TempSlot {
 		if m := out.Args[arg].Mem; m == nil || m.Space != Slot || m.Index >= len(c.slots) {
-			return errors.New("no temporary slot")
+			return errors.New("the temporary slot is missing")
 		}
 		c.slots[out.Args[arg].Mem.Index] = 0
 	}
@@ -192,10 +192,10 @@ func (c *checker) checkTemporaries(out *Out) error {
 }
 
 // checkDistinct returns an error if a register is also another operand.
-func checkDistinct(r *Operand, others ...Operand) error {
-	for _, o := range others {
-		if o.Kind == Register && r.Kind == Register && o.Class == r.Class && o.Reg == r.Reg {
-			return fmt.Errorf("register %d is also another operand", r.Reg)
+func checkDistinct(reg *Operand, others ...Operand) error {
+	for _, other := range others {
+		if other.Kind == Register && reg.Kind == Register && other.Class == reg.Class && other.Reg == reg.Reg {
+			return fmt.Errorf("register %d is also another operand", reg.Reg)
 		}
 	}
 	return nil

@@ -117,9 +117,9 @@ type Inst struct {
 	Store       *Mem   // for a store: its destination
 	NonTemporal string // name of the non-temporal form of a store, or empty
 
-	// CountedLength is positive for a pseudo-instruction, which the target writes as several instructions. It is the
-	// number of instructions that Result.Length counts for it.
-	CountedLength uint8
+	// InstructionCount is the number of instructions that the target writes for a pseudo-instruction; 0 for a real
+	// instruction.
+	InstructionCount uint8
 
 	Early    bool              // the instruction writes Dst before it has read all sources
 	Temps    [numClasses]uint8 // number of temporary registers by class; they imply Early and differ from all operands
@@ -138,10 +138,10 @@ type Form struct {
 const Move = "move"
 
 // eachUse calls f with each value that the instruction reads, or with 0.
-func (in *Inst) eachUse(f func(Virt)) {
-	for _, s := range in.Src {
-		f(s.Virt)
+func (in *Inst) eachUse(visit func(Virt)) {
+	for _, source := range in.Src {
+		visit(source.Virt)
 	}
-	f(in.Tied)
-	f(in.Mask)
+	visit(in.Tied)
+	visit(in.Mask)
 }

@@ -25,10 +25,10 @@ type Policy struct {
 // Result is a list with registers.
 type Result struct {
 	Out    []Out
-	Length int     // number of instructions; a pseudo-instruction counts as Inst.CountedLength instructions
+	Length int     // number of instructions; a pseudo-instruction counts as Inst.InstructionCount instructions
 	Slots  int     // number of slots in use, including File.ReservedSlots
 	Cost   float64 // estimated number of instructions that spills and reloads add
-	Err    error   // the list needs more registers than there are
+	Err    error   // nil, or the reason for which the list cannot be allocated
 
 	state *allocator // memory for reuse
 }

@@ -14,7 +14,7 @@ import (
 // SupportsBytes reports whether there is code for a [ByteSpec].
 func SupportsBytes(cpu machine.Features) bool { return tile.SupportsIntegers(cpu) }
 
-// ByteChannels is the number of channels that the code of a [ByteSpec] computes at once.
+// ByteChannels returns the number of channels that the code of a [ByteSpec] computes at once.
 func ByteChannels(cpu machine.Features) int {
 	_, bytes := target.Vectors(cpu)
 	return bytes
@@ -60,7 +60,7 @@ func MaxByteTile(cpu machine.Features) int {
 	return amd64.MaxByteResults(cpu)
 }
 
-// Rows is the number of window rows that one instruction multiplies and adds up.
+// Rows returns the number of window rows that one instruction multiplies and adds up.
 func (s *ByteSpec) Rows() int {
 	if s.Words {
 		return 2
@@ -86,10 +86,10 @@ func ByteChannel(cpu machine.Features, position int) int {
 	return position%quarter/4*16 + position/quarter*4 + position%4
 }
 
-// Groups is the number of groups of window rows, see [ByteSpec.Rows].
+// Groups returns the number of groups of window rows; see [ByteSpec.Rows].
 func (s *ByteSpec) Groups() int { return (s.Window[0] + s.Rows() - 1) / s.Rows() }
 
-// InstructionCount is the approximate number of instructions for a tile.
+// InstructionCount returns the approximate number of instructions for a tile.
 func (s *ByteSpec) InstructionCount() int {
 	span := (s.Tile-1)*s.Stride[1] + (s.Window[1]-1)*s.Dilation[1] + 1
 	columns := min(span, s.Tile*s.Window[1]) // input columns in at least one window
@@ -104,25 +104,28 @@ func (s *ByteSpec) check(cpu machine.Features) error {
 	switch {
 	case !SupportsBytes(cpu) || cpu.Has(machine.Vector512) && s.Words,
 		cpu.Has(machine.NEON) && s.Words, tile.ReadsSigned(cpu, s.SignedIn) != s.SignedIn:
-		return fmt.Errorf("depthwise: no machine code that multiplies bytes, words %v, for %v", s.Words, cpu)
+		return fmt.Errorf("depthwise: there is no code for products of bytes with Words %v and SignedIn %v on %v", s.Words,
+			s.SignedIn, cpu)
 	case s.Channels < 0 || s.Channels > 0 && (cpu.Has(machine.Vector512) || s.Channels >= ByteChannels(cpu)):
-		return fmt.Errorf("depthwise: %d channels of bytes for %v", s.Channels, cpu)
+		return fmt.Errorf("depthwise: Channels is %d: want 0 or, without AVX-512, less than %d; features: %v", s.Channels,
+			ByteChannels(cpu), cpu)
 	case s.Tile < 1 || s.Tile > MaxByteTile(cpu) || s.Overlap < 0 || s.Overlap >= s.Tile:
-		return fmt.Errorf("depthwise: a tile of %d results of bytes with an overlap of %d", s.Tile, s.Overlap)
+		return fmt.Errorf("depthwise: Tile is %d and Overlap is %d: want 1 to %d, and 0 to Tile-1", s.Tile, s.Overlap,
+			MaxByteTile(cpu))
 	case min(s.Window[0], s.Window[1], s.Stride[0], s.Stride[1], s.Dilation[0], s.Dilation[1]) < 1:
-		return fmt.Errorf("depthwise: window %v of bytes with stride %v and dilation %v", s.Window, s.Stride, s.Dilation)
+		return fmt.Errorf("depthwise: Window %v, Stride %v and Dilation %v must be positive", s.Window, s.Stride, s.Dilation)
 	}
 	return s.checkDistances()
 }
 
 // CompileBytes compiles a spec, or returns the existing code of an equal spec, as [Compile] does. Calls compute rows of
 // results for [ByteChannels] channels, or fewer as specified. The processor must support the instructions.
-func CompileBytes(s *ByteSpec, cpu machine.Features) (*jit.Func, error) {
-	if err := s.check(cpu); err != nil {
+func CompileBytes(spec *ByteSpec, cpu machine.Features) (*jit.Func, error) {
+	if err := spec.check(cpu); err != nil {
 		return nil, err
 	}
-	return jit.Lookup(fmt.Sprintf("depthwise bytes %v %+v", cpu, *s), func(withListing bool) (jit.Code, error) {
-		g := newByteGen(s, cpu, withListing)
+	return jit.Lookup(fmt.Sprintf("depthwise bytes %v %+v", cpu, *spec), func(withListing bool) (jit.Code, error) {
+		g := newByteGen(spec, cpu, withListing)
 		g.emit()
 		return g.Finish()
 	})

@@ -35,10 +35,10 @@ type byteVectors interface {
 // scaleReg is the register with the address of the scales.
 const scaleReg = rowsLeft
 
-func newByteGen(s *ByteSpec, cpu machine.Features, withListing bool) *byteGen {
-	g := &byteGen{spec: s, width: ByteChannels(cpu)}
-	windows := target.ByteWindows{Flip: s.FlipSigns, SignedIn: s.SignedIn, Signed: s.Signed, Sums: s.Sums, Words: s.Words,
-		Channels: s.Channels, ChannelMask: stepOf(Channels), Spill: spillWord(0), Temporary: scratch}
+func newByteGen(spec *ByteSpec, cpu machine.Features, withListing bool) *byteGen {
+	g := &byteGen{spec: spec, width: ByteChannels(cpu)}
+	windows := target.ByteWindows{Flip: spec.FlipSigns, SignedIn: spec.SignedIn, Signed: spec.Signed, Sums: spec.Sums,
+		Words: spec.Words, Channels: spec.Channels, ChannelMask: stepOf(Channels), Spill: spillWord(0), Temporary: scratch}
 	if cpu.Has(machine.NEON) {
 		g.vectors = arm64.NewByteWindows(windows, withListing)
 	} else {
@@ -53,12 +53,12 @@ func (g *byteGen) sum(result, quarter int) target.VReg { return target.VReg(4*re
 
 // emit generates the whole function: a loop over rows, with an inner loop over tiles.
 func (g *byteGen) emit() {
-	s := g.spec
+	spec := g.spec
 	loadAddress(g, In, inTile)
 	loadAddress(g, Out, outTile)
 	loadAddress(g, Weights, weights)
 	loadAddress(g, Bias, bias)
-	if !s.Sums {
+	if !spec.Sums {
 		loadAddress(g, Scales, scaleReg)
 		loadAddress(g, ZeroPoint, scratch)
 	}
@@ -74,36 +74,36 @@ func (g *byteGen) emit() {
 	g.Bind(tile)
 	g.windows()
 	g.storeResults()
-	g.Add(target.Imm(s.Tile*s.Stride[1]*s.In[1]), in)
-	g.Add(target.Imm(s.Tile*s.Out[1]), out)
+	g.Add(target.Imm(spec.Tile*spec.Stride[1]*spec.In[1]), in)
+	g.Add(target.Imm(spec.Tile*spec.Out[1]), out)
 	g.CountDown(vectors, target.EQ, rowDone)
 	g.CompareJump(vectors, target.Imm(1), target.NE, tile)
-	g.Sub(target.Imm(s.Overlap*s.Stride[1]*s.In[1]), in)
-	g.Sub(target.Imm(s.Overlap*s.Out[1]), out)
+	g.Sub(target.Imm(spec.Overlap*spec.Stride[1]*spec.In[1]), in)
+	g.Sub(target.Imm(spec.Overlap*spec.Out[1]), out)
 	g.Jump(tile)
 	g.Bind(rowDone)
-	g.Add(target.Imm(s.Stride[0]*s.In[0]), inTile)
-	g.Add(target.Imm(s.Out[0]), outTile)
+	g.Add(target.Imm(spec.Stride[0]*spec.In[0]), inTile)
+	g.Add(target.Imm(spec.Out[0]), outTile)
 	g.CountDown(tiles, target.NE, row)
 	g.Return()
 }
 
 // windows adds up the products of all windows of a tile, column by column of the input.
 func (g *byteGen) windows() {
-	s := g.spec
+	spec := g.spec
 	for quarter := range 4 {
 		g.Copy(target.Addr{Base: bias, Disp: g.width * quarter}, g.sum(0, quarter))
-		for result := 1; result < s.Tile; result++ {
+		for result := 1; result < spec.Tile; result++ {
 			g.Copy(g.sum(0, quarter), g.sum(result, quarter))
 		}
 	}
-	groups := s.Groups()
-	for col := range (s.Tile-1)*s.Stride[1] + (s.Window[1]-1)*s.Dilation[1] + 1 {
+	groups := spec.Groups()
+	for col := range (spec.Tile-1)*spec.Stride[1] + (spec.Window[1]-1)*spec.Dilation[1] + 1 {
 		for group := range groups {
 			var pixels []target.VReg
-			for result := range s.Tile {
-				offset := col - result*s.Stride[1]
-				if offset < 0 || offset%s.Dilation[1] != 0 || offset/s.Dilation[1] >= s.Window[1] {
+			for result := range spec.Tile {
+				offset := col - result*spec.Stride[1]
+				if offset < 0 || offset%spec.Dilation[1] != 0 || offset/spec.Dilation[1] >= spec.Window[1] {
 					continue
 				}
 				if pixels == nil {
@@ -111,7 +111,7 @@ func (g *byteGen) windows() {
 					pixels = quarters[:]
 				}
 				for quarter, reg := range pixels {
-					at := target.Addr{Base: weights, Disp: ((offset/s.Dilation[1]*groups+group)*4 + quarter) * g.width}
+					at := target.Addr{Base: weights, Disp: ((offset/spec.Dilation[1]*groups+group)*4 + quarter) * g.width}
 					g.vectors.Multiply(at, reg, g.sum(result, quarter))
 				}
 			}
@@ -121,9 +121,9 @@ func (g *byteGen) windows() {
 
 // rows returns the addresses of a column's pixels in a group of window rows.
 func (g *byteGen) rows(col, group int) (list []target.Addr) {
-	s := g.spec
-	for row := group * s.Rows(); row < min((group+1)*s.Rows(), s.Window[0]); row++ {
-		list = append(list, target.Addr{Base: in, Disp: row*s.Dilation[0]*s.In[0] + col*s.In[1]})
+	spec := g.spec
+	for row := group * spec.Rows(); row < min((group+1)*spec.Rows(), spec.Window[0]); row++ {
+		list = append(list, target.Addr{Base: in, Disp: row*spec.Dilation[0]*spec.In[0] + col*spec.In[1]})
 	}
 	return list
 }

@@ -194,7 +194,7 @@ func TestBytesRefused(t *testing.T) {
 	for cpu, s := range map[machine.Features]*depthwise.ByteSpec{machine.Portable: {}, machine.AVX512: {Words: true},
 		machine.AVX2: {SignedIn: true}, machine.NEON: {}, machine.NEON | machine.DotBytes128: {}} {
 		_, err := depthwise.CompileBytes(s, cpu)
-		if err == nil || !strings.Contains(err.Error(), "no machine code") {
+		if err == nil || !strings.Contains(err.Error(), "there is no code") {
 			t.Error(err)
 		}
 	}
@@ -202,24 +202,24 @@ func TestBytesRefused(t *testing.T) {
 		t.Error("three results were accepted")
 	}
 	for what, s := range map[string]*depthwise.ByteSpec{
-		"a tile of 7 results": {Tile: 7},
-		"overlap of 2":        {Tile: 2, Overlap: 2},
-		"window [0 0] of by":  {Tile: 1},
-		"9 channels":          {Tile: 1, Channels: 9},
+		"Tile is 7":     {Tile: 7},
+		"Overlap is 2":  {Tile: 2, Overlap: 2},
+		"Window [0 0]":  {Tile: 1},
+		"Channels is 9": {Tile: 1, Channels: 9},
 	} {
 		if _, err := depthwise.CompileBytes(s, machine.AVX512); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("want %q, not %v", what, err)
 		}
 	}
 	for what, change := range map[string]func(s *depthwise.ByteSpec){
-		"3 distances of 1073741824":    func(s *depthwise.ByteSpec) { s.In[0] = 1 << 30 },
-		"4 distances of 536870912":     func(s *depthwise.ByteSpec) { s.In[1] = 1 << 29 },
-		"1 distances of 4294967296":    func(s *depthwise.ByteSpec) { s.Out[0] = min(1<<32, math.MaxInt) },
-		"2 distances of 536870912":     func(s *depthwise.ByteSpec) { s.Out[1] = 1 << 29 },
-		"1 distances of -8":            func(s *depthwise.ByteSpec) { s.Out[0] = -8 },
-		"1099511627776 distances of 8": func(s *depthwise.ByteSpec) { s.Stride[0], s.In[0] = min(1<<40, math.MaxInt), 8 },
-		"1073676291 distances of 8":    func(s *depthwise.ByteSpec) { s.Stride[1], s.In[1] = min(1<<62, math.MaxInt), 8 },
-		"1073676289 distances of 0":    func(s *depthwise.ByteSpec) { s.Window[1] = min(1<<36, math.MaxInt) },
+		"(3, 1073741824 bytes apart)":    func(s *depthwise.ByteSpec) { s.In[0] = 1 << 30 },
+		"(4, 536870912 bytes apart)":     func(s *depthwise.ByteSpec) { s.In[1] = 1 << 29 },
+		"(1, 4294967296 bytes apart)":    func(s *depthwise.ByteSpec) { s.Out[0] = min(1<<32, math.MaxInt) },
+		"(2, 536870912 bytes apart)":     func(s *depthwise.ByteSpec) { s.Out[1] = 1 << 29 },
+		"(1, -8 bytes apart)":            func(s *depthwise.ByteSpec) { s.Out[0] = -8 },
+		"(1099511627776, 8 bytes apart)": func(s *depthwise.ByteSpec) { s.Stride[0], s.In[0] = min(1<<40, math.MaxInt), 8 },
+		"(1073676291, 8 bytes apart)":    func(s *depthwise.ByteSpec) { s.Stride[1], s.In[1] = min(1<<62, math.MaxInt), 8 },
+		"(1073676289, 0 bytes apart)":    func(s *depthwise.ByteSpec) { s.Window[1] = min(1<<36, math.MaxInt) },
 	} {
 		s := &depthwise.ByteSpec{Tile: 2, Window: [2]int{3, 3}, Stride: [2]int{1, 1}, Dilation: [2]int{1, 1}}
 		change(s)

@@ -285,25 +285,25 @@ func TestRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, change := range map[string]func(s *depthwise.Spec){
-		"elements of 2 bytes":          func(s *depthwise.Spec) { s.Size = 2 },
-		"vectors of 8":                 func(s *depthwise.Spec) { s.VectorBytes = 8 },
-		"vectors of 64 bytes for avx2": func(s *depthwise.Spec) { s.VectorBytes = 64 },
-		"groups of 3":                  func(s *depthwise.Spec) { s.Group = 3 },
-		"stride [0 1]":                 func(s *depthwise.Spec) { s.Stride[0] = 0 },
-		"into 16 registers":            func(s *depthwise.Spec) { s.Tile[0] = 4 },
-		"epilogue operation 0 is not": func(s *depthwise.Spec) {
+		"Size is 2":        func(s *depthwise.Spec) { s.Size = 2 },
+		"VectorBytes is 8": func(s *depthwise.Spec) { s.VectorBytes = 8 },
+		"VectorBytes is 64: want at most 32 on avx2": func(s *depthwise.Spec) { s.VectorBytes = 64 },
+		"Group is 3":        func(s *depthwise.Spec) { s.Group = 3 },
+		"Stride [0 1]":      func(s *depthwise.Spec) { s.Stride[0] = 0 },
+		"into 16 registers": func(s *depthwise.Spec) { s.Tile[0] = 4 },
+		"Epilogue[0] is not": func(s *depthwise.Spec) {
 			s.Epilogue = []tile.EpilogueStep{{Op: tile.AddRows}}
 		},
-		"2 distances of 536870912 bytes":     func(s *depthwise.Spec) { s.Out[0] = 1 << 29 },
-		"4 distances of 4294967296":          func(s *depthwise.Spec) { s.Out[1] = min(1<<32, math.MaxInt) },
-		"4 distances of 1073741824":          func(s *depthwise.Spec) { s.In[0], s.End = 1<<30, [2]int{9, 9} },
-		"1 distances of 4611686018427387904": func(s *depthwise.Spec) { s.InTileStep = min(1<<62, math.MaxInt) },
-		"1 distances of -4":                  func(s *depthwise.Spec) { s.OutTileStep = -4 },
-		"1073676288 distances of 8 bytes": func(s *depthwise.Spec) {
+		"(2, 536870912 bytes apart)":           func(s *depthwise.Spec) { s.Out[0] = 1 << 29 },
+		"(4, 4294967296 bytes apart)":          func(s *depthwise.Spec) { s.Out[1] = min(1<<32, math.MaxInt) },
+		"(4, 1073741824 bytes apart)":          func(s *depthwise.Spec) { s.In[0], s.End = 1<<30, [2]int{9, 9} },
+		"(1, 4611686018427387904 bytes apart)": func(s *depthwise.Spec) { s.InTileStep = min(1<<62, math.MaxInt) },
+		"(1, -4 bytes apart)":                  func(s *depthwise.Spec) { s.OutTileStep = -4 },
+		"(1073676288, 8 bytes apart)": func(s *depthwise.Spec) {
 			s.Dilation[0], s.In[0] = 1<<30-1<<16, 8
 		},
-		"3 distances of 34357641216": func(s *depthwise.Spec) { s.Window[1] = min(1<<50, math.MaxInt) },
-		"no machine code for por":    nil,
+		"(3, 34357641216 bytes apart)": func(s *depthwise.Spec) { s.Window[1] = min(1<<50, math.MaxInt) },
+		"there is no code for por":     nil,
 	} {
 		s, cpu := good(), machine.AVX2
 		if change != nil {

@@ -40,7 +40,8 @@ func (s *Spec) span(axis int) int {
 func checkFit(list [][2]int) error {
 	for _, pair := range list {
 		if pair[0] > maxDistance || pair[1] > maxDistance || pair[1] < 0 || pair[0]*pair[1] > maxDistance {
-			return fmt.Errorf("depthwise: %d distances of %d bytes do not fit into 32-bit displacements", pair[0], pair[1])
+			return fmt.Errorf("depthwise: the rows or columns (%d, %d bytes apart) must span 0 to %d bytes", pair[0],
+				pair[1], maxDistance)
 		}
 	}
 	return nil

@@ -54,23 +54,23 @@ type gen struct {
 	memoryOperands bool              // multiplications can read memory, so that a vector with one use needs no register
 }
 
-func newGen(s *Spec, cpu machine.Features, withListing bool) *gen {
-	g := &gen{spec: s, memoryOperands: !cpu.Has(machine.NEON), sumRegs: s.Tile[0] * s.Tile[1]}
+func newGen(spec *Spec, cpu machine.Features, withListing bool) *gen {
+	g := &gen{spec: spec, memoryOperands: !cpu.Has(machine.NEON), sumRegs: spec.Tile[0] * spec.Tile[1]}
 	if cpu.Has(machine.NEON) {
-		g.Writer = arm64.New(s.Size, withListing)
+		g.Writer = arm64.New(spec.Size, withListing)
 		g.clear = g.Clear
 	} else {
-		writer := amd64.New(cpu, s.Size, withListing)
-		writer.SetVectorBytes(s.VectorBytes)
+		writer := amd64.New(cpu, spec.Size, withListing)
+		writer.SetVectorBytes(spec.VectorBytes)
 		g.Writer, g.clear = writer, writer.ClearShort
 	}
 	registerCount, _ := target.Vectors(cpu)
-	registerCount -= s.permutationRegs()
-	switch weightCount := s.Window[0] * s.Window[1]; {
-	case !s.RowsFromCall && g.sumRegs+weightCount+minInputRegs <= registerCount:
+	registerCount -= spec.permutationRegs()
+	switch weightCount := spec.Window[0] * spec.Window[1]; {
+	case !spec.RowsFromCall && g.sumRegs+weightCount+minInputRegs <= registerCount:
 		g.weightRegs = weightCount
-	case g.sumRegs+s.Window[1]+1 <= registerCount:
-		g.weightRegs = s.Window[1]
+	case g.sumRegs+spec.Window[1]+1 <= registerCount:
+		g.weightRegs = spec.Window[1]
 	}
 	g.inputRegs = registerCount - g.sumRegs - g.weightRegs
 	return g
@@ -115,9 +115,9 @@ func stepOf(k int) target.Word    { return target.Word(jit.OffsetStep + int32(8*
 func spillWord(k int) target.Word { return target.Word(jit.OffsetSpill + int32(8*k)) }
 
 // loadAddress loads the address of an operand.
-func loadAddress(w target.Writer, k int, to target.GReg) {
-	w.Move(target.Word(jit.OffsetPtr+int32(8*k)), to)
-	w.Add(target.Word(jit.OffsetRow+int32(8*k)), to)
+func loadAddress(writer target.Writer, k int, to target.GReg) {
+	writer.Move(target.Word(jit.OffsetPtr+int32(8*k)), to)
+	writer.Add(target.Word(jit.OffsetRow+int32(8*k)), to)
 }
 
 // emit generates the whole function: a loop over tiles, with an inner loop over vectors of channels.
@@ -194,22 +194,22 @@ func (g *gen) initSums() {
 
 // groupLoop adds up the windows of all channels of a group. The weights of these channels are consecutive.
 func (g *gen) groupLoop() {
-	s := g.spec
-	advanceWeights := func() { g.Add(target.Imm(s.Window[0]*s.Window[1]*s.VectorBytes), weights) }
-	if s.Group == 1 {
+	spec := g.spec
+	advanceWeights := func() { g.Add(target.Imm(spec.Window[0]*spec.Window[1]*spec.VectorBytes), weights) }
+	if spec.Group == 1 {
 		g.windows()
 		advanceWeights()
 		return
 	}
 	top := g.NewLabel()
 	g.Permutation(g.firstChannels(), g.permutation())
-	g.Move(target.Imm(s.Group), rowsLeft)
+	g.Move(target.Imm(spec.Group), rowsLeft)
 	g.Align(16)
 	g.Bind(top)
 	g.Move(rowsLeft, spillWord(channelsLeft))
 	g.windows()
 	advanceWeights()
-	g.AddToIndices(s.Size/4, g.permutation())
+	g.AddToIndices(spec.Size/4, g.permutation())
 	g.Move(spillWord(channelsLeft), rowsLeft)
 	g.CountDown(rowsLeft, target.NE, top)
 }
@@ -242,14 +242,14 @@ func (g *gen) loadInput(at target.Addr, to target.VReg) {
 // registers hold all weights, each element of the input is loaded once. Otherwise it is loaded once for each row of
 // the window.
 func (g *gen) windows() {
-	s := g.spec
-	if g.weightRegs == s.Window[0]*s.Window[1] && !s.RowsFromCall {
+	spec := g.spec
+	if g.weightRegs == spec.Window[0]*spec.Window[1] && !spec.RowsFromCall {
 		g.inputRows()
 		return
 	}
-	if !s.RowsFromCall {
-		for k := range s.Window[0] {
-			g.windowRow(k, in, weights, s.First[0], s.End[0])
+	if !spec.RowsFromCall {
+		for k := range spec.Window[0] {
+			g.windowRow(k, in, weights, spec.First[0], spec.End[0])
 		}
 		return
 	}
@@ -261,8 +261,8 @@ func (g *gen) windows() {
 	g.Align(16)
 	g.Bind(top)
 	g.windowRow(0, inRow, weightRow, 0, math.MaxInt32)
-	g.Add(target.Imm(s.In[0]*s.Dilation[0]), inRow)
-	g.Add(target.Imm(s.Window[1]*s.VectorBytes), weightRow)
+	g.Add(target.Imm(spec.In[0]*spec.Dilation[0]), inRow)
+	g.Add(target.Imm(spec.Window[1]*spec.VectorBytes), weightRow)
 	g.CountDown(rowsLeft, target.NE, top)
 	g.Bind(end)
 }
@@ -270,33 +270,34 @@ func (g *gen) windows() {
 // inputRows processes the input row by row. It adds the products of each element to all results whose windows
 // contain the element, so each result adds the rows of its window in order.
 func (g *gen) inputRows() {
-	s := g.spec
+	spec := g.spec
 	for i := range g.weightRegs {
-		g.Copy(target.Addr{Base: weights, Disp: i * s.VectorBytes}, g.weight(i))
+		g.Copy(target.Addr{Base: weights, Disp: i * spec.VectorBytes}, g.weight(i))
 	}
-	for inputRow := s.First[0]; inputRow < s.End[0]; inputRow++ {
-		for col := s.First[1]; col < s.End[1]; col++ {
+	for inputRow := spec.First[0]; inputRow < spec.End[0]; inputRow++ {
+		for col := spec.First[1]; col < spec.End[1]; col++ {
 			var uses []weightUse
-			for row := range s.Tile[0] {
-				if offset := inputRow - row*s.Stride[0]; offset >= 0 && offset%s.Dilation[0] == 0 &&
-					offset/s.Dilation[0] < s.Window[0] {
-					uses = g.usesOfColumn(uses, row, col, offset/s.Dilation[0]*s.Window[1])
+			for row := range spec.Tile[0] {
+				if offset := inputRow - row*spec.Stride[0]; offset >= 0 && offset%spec.Dilation[0] == 0 &&
+					offset/spec.Dilation[0] < spec.Window[0] {
+					uses = g.usesOfColumn(uses, row, col, offset/spec.Dilation[0]*spec.Window[1])
 				}
 			}
-			g.useElement(uses, target.Addr{Base: in, Disp: (inputRow-s.First[0])*s.In[0] + (col-s.First[1])*s.In[1]}, nil)
+			disp := (inputRow-spec.First[0])*spec.In[0] + (col-spec.First[1])*spec.In[1]
+			g.useElement(uses, target.Addr{Base: in, Disp: disp}, nil)
 		}
 	}
 }
 
 // windowRow adds row k of the windows, for the results whose input row of this window row is in [first, end).
 func (g *gen) windowRow(windowRow int, in, weights target.GReg, first, end int) {
-	s := g.spec
+	spec := g.spec
 	loaded := false
 	weight := func(col int) target.Addr {
-		return target.Addr{Base: weights, Disp: (windowRow*s.Window[1] + col) * s.VectorBytes}
+		return target.Addr{Base: weights, Disp: (windowRow*spec.Window[1] + col) * spec.VectorBytes}
 	}
-	for row := range s.Tile[0] {
-		inputRow := row*s.Stride[0] + windowRow*s.Dilation[0]
+	for row := range spec.Tile[0] {
+		inputRow := row*spec.Stride[0] + windowRow*spec.Dilation[0]
 		if inputRow < first || inputRow >= end {
 			continue
 		}
@@ -306,35 +307,34 @@ func (g *gen) windowRow(windowRow int, in, weights target.GReg, first, end int) 
 			}
 			loaded = true
 		}
-		for col := s.First[1]; col < s.End[1]; col++ {
-			at := target.Addr{Base: in, Disp: (inputRow-first)*s.In[0] + (col-s.First[1])*s.In[1]}
+		for col := spec.First[1]; col < spec.End[1]; col++ {
+			at := target.Addr{Base: in, Disp: (inputRow-first)*spec.In[0] + (col-spec.First[1])*spec.In[1]}
 			g.useElement(g.usesOfColumn(nil, row, col, 0), at, weight)
 		}
 	}
 }
 
-// weightUse is a product of an input element and a weight that is added to a sum. weight is the index of the weight
-// among the weights in registers, or among those of the window row.
+// weightUse is one use of an input element: its product with a weight is added to a sum.
 type weightUse struct {
 	sum    target.VReg
-	weight int
+	weight int // index among the weights in registers, or among the weights of the window row
 }
 
 // usesOfColumn appends the uses of an element in column col of the input, in the windows of a row of results. rowStart
 // is the index of the first weight of the window's row.
 func (g *gen) usesOfColumn(uses []weightUse, row, col, rowStart int) []weightUse {
-	s := g.spec
-	for resultCol := range s.Tile[1] {
-		if offset := col - resultCol*s.Stride[1]; offset >= 0 && offset%s.Dilation[1] == 0 &&
-			offset/s.Dilation[1] < s.Window[1] {
-			uses = append(uses, weightUse{g.sum(row, resultCol), rowStart + offset/s.Dilation[1]})
+	spec := g.spec
+	for resultCol := range spec.Tile[1] {
+		if offset := col - resultCol*spec.Stride[1]; offset >= 0 && offset%spec.Dilation[1] == 0 &&
+			offset/spec.Dilation[1] < spec.Window[1] {
+			uses = append(uses, weightUse{g.sum(row, resultCol), rowStart + offset/spec.Dilation[1]})
 		}
 	}
 	return uses
 }
 
-// useElement adds the products of an input element to all results whose windows contain it. weight returns the
-// address of a weight; it is not called if the weights are in registers.
+// useElement adds the products of the input element at an address to all results whose windows contain the element.
+// weight returns the address of a weight; it is not called if the weights are in registers.
 func (g *gen) useElement(uses []weightUse, at target.Addr, weight func(col int) target.Addr) {
 	if len(uses) == 1 && g.weightRegs > 0 && g.spec.Group == 1 && g.memoryOperands {
 		g.MulAdd(at, g.weight(uses[0].weight), uses[0].sum)
@@ -370,7 +370,7 @@ func (g *gen) storeResults() {
 	g.eachResult(out, func(sum target.VReg, at target.Addr) { g.Copy(sum, at) })
 }
 
-// eachResult calls visit with each sum and its address, for memory with the layout of the result.
+// eachResult calls visit with each sum and its address, for memory at base with the layout of the result.
 func (g *gen) eachResult(base target.GReg, visit func(sum target.VReg, at target.Addr)) {
 	for row := range g.spec.Tile[0] {
 		for col := range g.spec.Tile[1] {

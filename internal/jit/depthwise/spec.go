@@ -32,7 +32,7 @@ type Spec struct {
 	VectorBytes int    // bytes of a vector: 64 (AVX-512), 32 (AVX2) or 16
 	Group       int    // channels of a group, the same for input and result; it divides the lanes of a vector
 	Tile        [2]int // rows and columns of results that are computed together in registers
-	Window      [2]int
+	Window      [2]int // rows and columns of weights
 	Stride      [2]int // stride of the window
 	Dilation    [2]int // dilation of the window
 
@@ -86,25 +86,26 @@ func (s *Spec) check(cpu machine.Features) error {
 	registers, longest := Registers(cpu)
 	switch {
 	case !Supports(cpu):
-		return fmt.Errorf("depthwise: no machine code for %v", cpu)
+		return fmt.Errorf("depthwise: there is no code for %v: want AVX2 or NEON", cpu)
 	case s.Size != 4 && s.Size != 8 || s.VectorBytes != 16 && s.VectorBytes != 32 && s.VectorBytes != 64:
-		return fmt.Errorf("depthwise: elements of %d bytes in vectors of %d", s.Size, s.VectorBytes)
+		return fmt.Errorf("depthwise: Size is %d and VectorBytes is %d: want 4 or 8, and 16, 32 or 64", s.Size, s.VectorBytes)
 	case s.VectorBytes > longest:
-		return fmt.Errorf("depthwise: vectors of %d bytes for %v", s.VectorBytes, cpu)
+		return fmt.Errorf("depthwise: VectorBytes is %d: want at most %d on %v", s.VectorBytes, longest, cpu)
 	case s.Group < 1 || s.VectorBytes/s.Size%s.Group != 0:
-		return fmt.Errorf("depthwise: groups of %d channels in vectors of %d", s.Group, s.VectorBytes/s.Size)
+		return fmt.Errorf("depthwise: Group is %d: it must divide the %d lanes of a vector", s.Group, s.VectorBytes/s.Size)
 	case min(s.Tile[0], s.Tile[1], s.Window[0], s.Window[1], s.Stride[0], s.Stride[1], s.Dilation[0], s.Dilation[1]) < 1:
-		return fmt.Errorf("depthwise: tile %v, window %v, stride %v, dilation %v", s.Tile, s.Window, s.Stride, s.Dilation)
+		return fmt.Errorf("depthwise: Tile %v, Window %v, Stride %v and Dilation %v must be positive", s.Tile, s.Window,
+			s.Stride, s.Dilation)
 	case s.Tile[0]*s.Tile[1]+s.permutationRegs()+2 > registers:
-		return fmt.Errorf("depthwise: tile %v does not fit into %d registers", s.Tile, registers)
+		return fmt.Errorf("depthwise: the sums of tile %v do not fit into %d registers", s.Tile, registers)
 	}
 	if err := s.checkDistances(); err != nil {
 		return err
 	}
-	for i, t := range s.Epilogue {
-		if t.Op > tile.Scale || t.Op == tile.AddRows || t.Op == tile.MulRows || t.Operand < 0 ||
-			t.Operand >= jit.MaxOperands-EpilogueOperands {
-			return fmt.Errorf("depthwise: epilogue operation %d is not supported: %+v", i, t)
+	for i, step := range s.Epilogue {
+		if step.Op > tile.Scale || step.Op == tile.AddRows || step.Op == tile.MulRows || step.Operand < 0 ||
+			step.Operand >= jit.MaxOperands-EpilogueOperands {
+			return fmt.Errorf("depthwise: Epilogue[%d] is not supported: %+v", i, step)
 		}
 	}
 	return nil
@@ -117,12 +118,12 @@ func (s *Spec) check(cpu machine.Features) error {
 // are not checked. The code reads only those elements of the input that are in windows, and writes only the elements of
 // tiles. It writes some elements twice if the last vector overlaps the vector before it. The result may be an operand
 // of the epilogue unless vectors overlap; apart from that, it must not share memory with operands.
-func Compile(s *Spec, cpu machine.Features) (*jit.Func, error) {
-	if err := s.check(cpu); err != nil {
+func Compile(spec *Spec, cpu machine.Features) (*jit.Func, error) {
+	if err := spec.check(cpu); err != nil {
 		return nil, err
 	}
-	return jit.Lookup(fmt.Sprintf("depthwise %v %+v", cpu, *s), func(withListing bool) (jit.Code, error) {
-		g := newGen(s, cpu, withListing)
+	return jit.Lookup(fmt.Sprintf("depthwise %v %+v", cpu, *spec), func(withListing bool) (jit.Code, error) {
+		g := newGen(spec, cpu, withListing)
 		g.emit()
 		return g.Finish()
 	})

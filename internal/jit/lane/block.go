@@ -12,19 +12,19 @@ func (i *Inst) Uses() []Value {
 }
 
 // Type returns the type of a value.
-func (b *Block) Type(v Value) Type { return b.Insts[v].Type }
+func (b *Block) Type(value Value) Type { return b.Insts[value].Type }
 
 // Uniform reports whether a value is the same in all lanes of all iterations of a row.
-func (b *Block) Uniform(v Value) bool { return b.uniform[v] }
+func (b *Block) Uniform(value Value) bool { return b.uniform[value] }
 
 // Do adds an operation on values whose result has dtype d. If the block has an equal instruction, Do returns its
-// value. Do converts masks to the width that the operation requires. A mask that selects between values or is
-// converted to numbers gets the width of these values or numbers. The masks of a logical operation get the width of
-// the narrowest mask.
-func (b *Block) Do(op Op, d tensor.DType, args ...Value) Value {
-	resultType := Type{DType: d}
-	width := uint8(d.Size())
-	if d == tensor.Bool {
+// value. Do adds the conversions of masks to the width that the operation requires. A mask that selects between values
+// or is converted to numbers gets the width of these values or numbers. The masks of a logical operation get the width
+// of the narrowest mask.
+func (b *Block) Do(op Op, dtype tensor.DType, args ...Value) Value {
+	resultType := Type{DType: dtype}
+	width := uint8(dtype.Size())
+	if dtype == tensor.Bool {
 		width = b.minWidth(args)
 		resultType.Mask = width
 	}
@@ -39,8 +39,8 @@ func (b *Block) Do(op Op, d tensor.DType, args ...Value) Value {
 // width.
 func (b *Block) minWidth(args []Value) uint8 {
 	minimum := 0
-	for _, v := range args {
-		if valueType := b.Type(v); b.Insts[v].Op != Const && (minimum == 0 || valueType.Size() < minimum) {
+	for _, value := range args {
+		if valueType := b.Type(value); b.Insts[value].Op != Const && (minimum == 0 || valueType.Size() < minimum) {
 			minimum = valueType.Size()
 		}
 	}
@@ -51,10 +51,10 @@ func (b *Block) minWidth(args []Value) uint8 {
 }
 
 // Remask returns a mask with lanes of the given number of bytes. It returns a number unchanged.
-func (b *Block) Remask(v Value, width uint8) Value {
-	inst := b.Insts[v]
+func (b *Block) Remask(value Value, width uint8) Value {
+	inst := b.Insts[value]
 	if inst.Type.DType != tensor.Bool || inst.Type.Mask == width {
-		return v
+		return value
 	}
 	maskType := Type{DType: tensor.Bool, Mask: width}
 	switch inst.Op {
@@ -64,12 +64,12 @@ func (b *Block) Remask(v Value, width uint8) Value {
 	case Remask:
 		return b.Remask(inst.A, width)
 	}
-	return b.add(Inst{Op: Remask, Type: maskType, A: v, B: None, C: None})
+	return b.add(Inst{Op: Remask, Type: maskType, A: value, B: None, C: None})
 }
 
 // Const adds a constant. A bool has a mask of 1 byte.
-func (b *Block) Const(d tensor.DType, bits uint64) Value {
-	return b.add(Inst{Op: Const, Type: memoryType(d), A: None, B: None, C: None, Imm: bits})
+func (b *Block) Const(dtype tensor.DType, bits uint64) Value {
+	return b.add(Inst{Op: Const, Type: memoryType(dtype), A: None, B: None, C: None, Imm: bits})
 }
 
 // Load adds a load of the elements at a pointer, or of their imaginary parts if part is 1. A bool has a mask of 1 byte.
@@ -79,8 +79,8 @@ func (b *Block) Load(ptr, part int) Value {
 }
 
 // Lookup adds a lookup in a table. Equal tables should have the same address.
-func (b *Block) Lookup(table *[32]float32, v Value) Value {
-	return b.add(Inst{Op: Lookup, Type: Type{DType: tensor.Float32}, A: v, B: None, C: None, Table: table})
+func (b *Block) Lookup(table *[32]float32, value Value) Value {
+	return b.add(Inst{Op: Lookup, Type: Type{DType: tensor.Float32}, A: value, B: None, C: None, Table: table})
 }
 
 // Store adds a store of a value, or of complex numbers with the parts re and im. im is None for other numbers. A bool
@@ -90,9 +90,9 @@ func (b *Block) Store(ptr int, re, im Value) {
 }
 
 // memoryType returns the type of elements that are loaded or stored.
-func memoryType(d tensor.DType) Type {
-	t := Type{DType: d}
-	if d == tensor.Bool {
+func memoryType(dtype tensor.DType) Type {
+	t := Type{DType: dtype}
+	if dtype == tensor.Bool {
 		t.Mask = 1
 	}
 	return t
@@ -100,10 +100,10 @@ func memoryType(d tensor.DType) Type {
 
 // add appends an instruction, unless there is an equal one.
 func (b *Block) add(inst Inst) Value {
-	if v, ok := b.values[inst]; ok {
-		return v
+	if value, ok := b.values[inst]; ok {
+		return value
 	}
-	v := Value(len(b.Insts))
+	value := Value(len(b.Insts))
 	uniform := inst.Op != Store && (inst.Op != Load || b.Ptrs[inst.Ptr].Kind == RowOperand)
 	for _, operand := range inst.Uses() {
 		uniform = uniform && b.uniform[operand]
@@ -111,7 +111,7 @@ func (b *Block) add(inst Inst) Value {
 	if b.values == nil {
 		b.values = map[Inst]Value{}
 	}
-	b.values[inst] = v
+	b.values[inst] = value
 	b.Insts, b.uniform = append(b.Insts, inst), append(b.uniform, uniform)
-	return v
+	return value
 }

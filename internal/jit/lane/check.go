@@ -14,7 +14,7 @@ func (b *Block) Check() error {
 	for v, inst := range b.Insts {
 		err := b.checkInst(Value(v), &inst)
 		if stored = stored || inst.Op == Store; stored && inst.Op != Store {
-			err = errors.New("after a store")
+			err = errors.New("the instruction follows a store, and stores must be last")
 		}
 		if err != nil {
 			return fmt.Errorf("lane: v%d (%v): %w", v, inst.Op, err)
@@ -35,23 +35,23 @@ func (l *Loop) Check() error {
 		valueType := l.Type(fold.Value)
 		if ptr := l.Ptrs[fold.Ptr]; ptr.Kind != Accumulator || valueType != memoryType(ptr.DType) ||
 			!fold.Op.Folds(valueType.DType) {
-			return fmt.Errorf("lane: fold %d: %v of %v into %v", k, fold.Op, valueType, ptr)
+			return fmt.Errorf("lane: fold %d: %v cannot fold values of type %v into pointer %v", k, fold.Op, valueType, ptr)
 		}
 	}
 	return nil
 }
 
 // checkInst checks the instruction that computes value v.
-func (b *Block) checkInst(v Value, inst *Inst) error {
+func (b *Block) checkInst(value Value, inst *Inst) error {
 	if inst.Op == Invalid || inst.Op >= numOps {
-		return errors.New("unknown operation")
+		return errors.New("the operation does not exist")
 	}
 	for _, operand := range inst.Uses() {
-		if operand < 0 || operand >= v {
-			return fmt.Errorf("uses v%d, which is not an earlier value", operand)
+		if operand < 0 || operand >= value {
+			return fmt.Errorf("the operand v%d is not an earlier value", operand)
 		}
 		if b.Insts[operand].Op == Store {
-			return fmt.Errorf("uses v%d, a store", operand)
+			return fmt.Errorf("the operand v%d is a store, which has no value", operand)
 		}
 	}
 	if inst.Op != Store {
@@ -69,11 +69,11 @@ func (b *Block) checkInst(v Value, inst *Inst) error {
 func checkType(t Type) error {
 	switch {
 	case !reals.Has(t.DType):
-		return fmt.Errorf("dtype %v", t.DType)
+		return fmt.Errorf("a lane cannot have dtype %v", t.DType)
 	case t.DType == tensor.Bool && t.Mask != 1 && t.Mask != 2 && t.Mask != 4 && t.Mask != 8:
-		return fmt.Errorf("a mask of %d bytes", t.Mask)
+		return fmt.Errorf("a bool has a mask of %d bytes: want 1, 2, 4 or 8", t.Mask)
 	case t.DType != tensor.Bool && t.Mask != 0:
-		return fmt.Errorf("%v with a mask", t.DType)
+		return fmt.Errorf("a value of dtype %v has a mask: only bools have one", t.DType)
 	}
 	return nil
 }
@@ -88,16 +88,16 @@ func (b *Block) checkAccess(inst *Inst) error {
 	if inst.Op == Load {
 		if ptr.Kind != Operand && ptr.Kind != RowOperand || inst.Type != part || inst.Imm > 1 || inst.Imm == 1 &&
 			!ptr.DType.IsComplex() {
-			return fmt.Errorf("part %d of %v at %v", inst.Imm, inst.Type, ptr)
+			return fmt.Errorf("a load of type %v, part %d, does not match pointer %v", inst.Type, inst.Imm, ptr)
 		}
 		return nil
 	}
 	if ptr.Kind != Output || inst.Type != memoryType(ptr.DType) || ptr.DType.IsComplex() != (inst.B != None) {
-		return fmt.Errorf("%v at %v", inst.Type, ptr)
+		return fmt.Errorf("a store of type %v does not match pointer %v", inst.Type, ptr)
 	}
 	for _, operand := range inst.Uses() {
 		if b.Type(operand) != part {
-			return fmt.Errorf("%v at %v", b.Type(operand), ptr)
+			return fmt.Errorf("a stored value of type %v does not match pointer %v", b.Type(operand), ptr)
 		}
 	}
 	return nil
@@ -138,7 +138,7 @@ func (b *Block) checkTypes(inst *Inst) error {
 		ok = ok && inst.Type == from
 	}
 	if !ok {
-		return fmt.Errorf("%v of %v gives %v", inst.Op, from, inst.Type)
+		return fmt.Errorf("%v of operands of type %v cannot give a result of type %v", inst.Op, from, inst.Type)
 	}
 	return nil
 }

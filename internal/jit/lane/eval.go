@@ -8,13 +8,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Eval computes an operation for one lane, from the operands x. d is the dtype of the result. `from` is the dtype of
-// the operands or, for a Select, of the second and third operand. Numbers are given as their bits, zero-extended;
-// bools are 0 or 1. Eval defines the operations from Convert to Limit. It is slow, for tests.
-func Eval(op Op, d, from tensor.DType, x [3]uint64) uint64 {
+// Eval computes an operation for one lane, from the operands x. dtype is the dtype of the result. `from` is the dtype
+// of the operands or, for a Select, of the second and third operand. Numbers are given as their bits, zero-extended;
+// bools are 0 or 1. Eval is the definition of the operations from Convert to Limit, for tests; it is slow.
+func Eval(op Op, dtype, from tensor.DType, x [3]uint64) uint64 {
 	switch {
 	case op == Convert:
-		return evalConvert(d, from, x[0])
+		return evalConvert(dtype, from, x[0])
 	case op == Bits || op == Remask:
 		return x[0]
 	case op == Select:
@@ -29,16 +29,16 @@ func Eval(op Op, d, from tensor.DType, x [3]uint64) uint64 {
 }
 
 // evalConvert converts a number. In a separate function, only conversions allocate memory for the operand.
-func evalConvert(d, from tensor.DType, x uint64) (to uint64) {
-	tensor.Converter(d, from)(unsafe.Pointer(&to), unsafe.Pointer(&x), 0, 0, 1)
+func evalConvert(dtype, from tensor.DType, x uint64) (to uint64) {
+	tensor.Converter(dtype, from)(unsafe.Pointer(&to), unsafe.Pointer(&x), 0, 0, 1)
 	return to
 }
 
 // evalFloats computes with float32 or float64.
-func evalFloats(d tensor.DType, op Op, x [3]uint64) uint64 {
+func evalFloats(dtype tensor.DType, op Op, x [3]uint64) uint64 {
 	var floats [3]float64
 	for k := range floats {
-		if floats[k] = math.Float64frombits(x[k]); d == tensor.Float32 {
+		if floats[k] = math.Float64frombits(x[k]); dtype == tensor.Float32 {
 			floats[k] = float64(math.Float32frombits(uint32(x[k])))
 		}
 	}
@@ -52,14 +52,14 @@ func evalFloats(d tensor.DType, op Op, x [3]uint64) uint64 {
 	case Le:
 		return boolBits(floats[0] <= floats[1])
 	case FMA:
-		if d == tensor.Float32 {
+		if dtype == tensor.Float32 {
 			return uint64(math.Float32bits(evalFMA(floats[0], floats[1], floats[2])))
 		}
 	}
 	result := evalFloat(op, floats)
 	// Computing in float64 and rounding to float32 gives the correctly rounded float32 result, because a float64 has
 	// more than twice the precision.
-	if d == tensor.Float32 {
+	if dtype == tensor.Float32 {
 		return uint64(math.Float32bits(float32(result)))
 	}
 	return math.Float64bits(result)
@@ -155,11 +155,11 @@ func Limited(x, to float64) float64 {
 
 // evalInt computes with integers of any width and with bools. It sign-extends signed operands to 64 bits and truncates
 // the result to the dtype.
-func evalInt(d tensor.DType, op Op, x [3]uint64) uint64 {
-	width := 8 * d.Size()
+func evalInt(dtype tensor.DType, op Op, x [3]uint64) uint64 {
+	width := 8 * dtype.Size()
 	a, b := int64(x[0]), int64(x[1])
 	less := x[0] < x[1]
-	if d.IsSigned() {
+	if dtype.IsSigned() {
 		a, b = a<<(64-width)>>(64-width), b<<(64-width)>>(64-width)
 		less = a < b
 	}
@@ -178,16 +178,17 @@ func evalInt(d tensor.DType, op Op, x [3]uint64) uint64 {
 	case Le:
 		return boolBits(less || x[0] == x[1])
 	case Not:
-		if d == tensor.Bool {
+		if dtype == tensor.Bool {
 			return x[0] ^ 1
 		}
 	}
-	return uint64(evalWide(d, op, a, b, x)) & (^uint64(0) >> (64 - width))
+	return uint64(evalWide(dtype, op, a, b, x)) & (^uint64(0) >> (64 - width))
 }
 
-// evalWide computes in 64 bits. Only the bits of the result that belong to dtype d are meaningful.
-func evalWide(d tensor.DType, op Op, a, b int64, x [3]uint64) int64 {
-	shift := x[1] & uint64(8*d.Size()-1)
+// evalWide computes in 64 bits. Only the lower bits of the result, as many as dtype has, are meaningful. a and b are
+// the operands x, sign-extended if the dtype is signed.
+func evalWide(dtype tensor.DType, op Op, a, b int64, x [3]uint64) int64 {
+	shift := x[1] & uint64(8*dtype.Size()-1)
 	switch op {
 	case Add:
 		return a + b
@@ -199,14 +200,14 @@ func evalWide(d tensor.DType, op Op, a, b int64, x [3]uint64) int64 {
 		switch {
 		case b == 0:
 			return 0
-		case d.IsSigned():
+		case dtype.IsSigned():
 			return a / b
 		}
 		return int64(x[0] / x[1])
 	case Neg:
 		return -a
 	case Abs:
-		if d.IsSigned() && a < 0 {
+		if dtype.IsSigned() && a < 0 {
 			return -a
 		}
 		return a
@@ -219,7 +220,7 @@ func evalWide(d tensor.DType, op Op, a, b int64, x [3]uint64) int64 {
 	case Shl:
 		return a << shift
 	case Shr:
-		if d.IsSigned() {
+		if dtype.IsSigned() {
 			return a >> shift
 		}
 		return int64(x[0] >> shift)

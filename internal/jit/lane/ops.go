@@ -41,7 +41,7 @@ const (
 	Ne
 	Lt
 	Le
-	Select // B if A is true, else C; A has the width of B and C
+	Select // B if A is true, else C; the mask A has lanes as wide as those of B and C
 	Mod    // the C function fmod: exact, with the sign of A
 	Scale  // A*2^floor(B) of floats, rounded once; unspecified if B is infinite and A is 0 or NaN
 	Limit  // for floats: A if |A| <= |B|, else |B| with the sign of A; for a NaN A, |B| with any sign
@@ -55,14 +55,14 @@ const (
 type DTypes uint32
 
 func dtypes(list ...tensor.DType) (s DTypes) {
-	for _, d := range list {
-		s |= 1 << d
+	for _, dtype := range list {
+		s |= 1 << dtype
 	}
 	return s
 }
 
 // Has reports whether the set contains a dtype.
-func (s DTypes) Has(d tensor.DType) bool { return s>>d&1 != 0 }
+func (s DTypes) Has(dtype tensor.DType) bool { return s>>dtype&1 != 0 }
 
 var (
 	bools    = dtypes(tensor.Bool)
@@ -137,10 +137,10 @@ func (o Op) Compares() bool { return Eq <= o && o <= Le }
 func (o Op) Rounds() bool { return Floor <= o && o <= Rint }
 
 // Folds reports whether the operation can fold values of a dtype.
-func (o Op) Folds(d tensor.DType) bool {
+func (o Op) Folds(dtype tensor.DType) bool {
 	switch o {
 	case Add, Mul, Min, Max, And, Or:
-		return Ops[o].On.Has(d)
+		return Ops[o].On.Has(dtype)
 	}
 	return false
 }

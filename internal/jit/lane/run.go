@@ -15,7 +15,7 @@ import (
 //
 // mem[k] is the memory of pointer k: the elements of the row for an Operand or an Output, and one element for a
 // RowOperand. For an Accumulator it is one total if l.Totals is set, and FoldLanes accumulators otherwise. The memory
-// of an Output without a store (its D is Invalid) is ignored.
+// of an Output that is not stored (its DType is Invalid) is ignored.
 func (l *Loop) Emulate(mainLanes, restLanes, elements int, mem [][]byte) error {
 	if err := l.Check(); err != nil {
 		return err
@@ -49,10 +49,10 @@ func (l *Loop) Emulate(mainLanes, restLanes, elements int, mem [][]byte) error {
 // checkMemory returns an error if the memory of a pointer does not have the number of bytes that the loop accesses.
 func (l *Loop) checkMemory(elements int, mem [][]byte) error {
 	if len(mem) != len(l.Ptrs) {
-		return fmt.Errorf("lane: memory for %d pointers, the loop has %d", len(mem), len(l.Ptrs))
+		return fmt.Errorf("lane: mem has memory for %d pointers, but the loop has %d", len(mem), len(l.Ptrs))
 	}
 	if elements < 0 {
-		return fmt.Errorf("lane: a row of %d elements", elements)
+		return fmt.Errorf("lane: the number of elements is %d: it must not be negative", elements)
 	}
 	for k, ptr := range l.Ptrs {
 		count := elements
@@ -62,7 +62,7 @@ func (l *Loop) checkMemory(elements int, mem [][]byte) error {
 			count = FoldLanes
 		}
 		if size := count * ptr.DType.Size(); len(mem[k]) != size && ptr.DType != tensor.Invalid {
-			return fmt.Errorf("lane: pointer %d has %d bytes instead of %d", k, len(mem[k]), size)
+			return fmt.Errorf("lane: the memory of pointer %d has %d bytes instead of %d", k, len(mem[k]), size)
 		}
 	}
 	return nil
@@ -88,10 +88,10 @@ func (r *rowRun) startRow() {
 	r.accumulators = make([][FoldLanes]uint64, len(r.loop.Folds))
 	for k, fold := range r.loop.Folds {
 		for index := range r.accumulators[k] {
-			if d := r.loop.Ptrs[fold.Ptr].DType; r.loop.Totals {
-				r.accumulators[k][index] = Neutral(fold.Op, d)
+			if dtype := r.loop.Ptrs[fold.Ptr].DType; r.loop.Totals {
+				r.accumulators[k][index] = Neutral(fold.Op, dtype)
 			} else {
-				r.accumulators[k][index] = element(r.mem[fold.Ptr], index, d, 0)
+				r.accumulators[k][index] = element(r.mem[fold.Ptr], index, dtype, 0)
 			}
 		}
 	}
@@ -100,22 +100,23 @@ func (r *rowRun) startRow() {
 // endRow stores the accumulators or totals.
 func (r *rowRun) endRow() {
 	for k, fold := range r.loop.Folds {
-		acc, d, count := &r.accumulators[k], r.loop.Ptrs[fold.Ptr].DType, FoldLanes
+		acc, dtype, count := &r.accumulators[k], r.loop.Ptrs[fold.Ptr].DType, FoldLanes
 		if r.loop.Totals {
 			for count = FoldLanes / 2; count > 0; count /= 2 {
 				for index := range count {
-					acc[index] = Eval(fold.Op, d, d, [3]uint64{acc[index], acc[index+count]})
+					acc[index] = Eval(fold.Op, dtype, dtype, [3]uint64{acc[index], acc[index+count]})
 				}
 			}
 			count = 1
 		}
 		for index := range count {
-			setElement(r.mem[fold.Ptr], index, d, 0, acc[index])
+			setElement(r.mem[fold.Ptr], index, dtype, 0, acc[index])
 		}
 	}
 }
 
-// pass computes values of n lanes from the next m elements, folds the values and stores them.
+// pass computes values of the given number of lanes from the next elements, folds the values and stores them.
+// `elements` is at most `lanes`.
 func (r *rowRun) pass(lanes, elements int) {
 	for v, inst := range r.loop.Insts {
 		if !r.loop.Uniform(Value(v)) && inst.Op != Store {
@@ -125,17 +126,17 @@ func (r *rowRun) pass(lanes, elements int) {
 	}
 	for k, fold := range r.loop.Folds {
 		for lane := range elements {
-			acc, d := &r.accumulators[k][(r.from+lane)%FoldLanes], r.loop.Ptrs[fold.Ptr].DType
-			*acc = Eval(fold.Op, d, d, [3]uint64{*acc, r.lane(fold.Value, lane)})
+			acc, dtype := &r.accumulators[k][(r.from+lane)%FoldLanes], r.loop.Ptrs[fold.Ptr].DType
+			*acc = Eval(fold.Op, dtype, dtype, [3]uint64{*acc, r.lane(fold.Value, lane)})
 		}
 	}
 	for _, inst := range r.loop.Insts {
 		if inst.Op != Store {
 			continue
 		}
-		for part, v := range inst.Uses() {
+		for part, value := range inst.Uses() {
 			for lane := range elements {
-				setElement(r.mem[inst.Ptr], r.from+lane, inst.Type.DType, part, r.lane(v, lane))
+				setElement(r.mem[inst.Ptr], r.from+lane, inst.Type.DType, part, r.lane(value, lane))
 			}
 		}
 	}
@@ -143,17 +144,19 @@ func (r *rowRun) pass(lanes, elements int) {
 }
 
 // lane returns a lane of a value.
-func (r *rowRun) lane(v Value, lane int) uint64 { return r.values[v][lane%len(r.values[v])] }
+func (r *rowRun) lane(value Value, lane int) uint64 {
+	return r.values[value][lane%len(r.values[value])]
+}
 
-// compute computes the lanes of a value in a pass that accesses m elements.
-func (r *rowRun) compute(v Value, elements int) {
-	inst := r.loop.Insts[v]
+// compute computes the lanes of a value in a pass that accesses the given number of elements.
+func (r *rowRun) compute(value Value, elements int) {
+	inst := r.loop.Insts[value]
 	uses, source := inst.Uses(), tensor.Invalid
 	if len(uses) > 0 {
 		source = r.loop.Type(uses[len(uses)-1]).DType
 	}
-	for lane := range r.values[v] {
-		result := &r.values[v][lane]
+	for lane := range r.values[value] {
+		result := &r.values[value][lane]
 		var x [3]uint64
 		for k, operand := range uses {
 			x[k] = r.lane(operand, lane)
@@ -171,7 +174,7 @@ func (r *rowRun) compute(v Value, elements int) {
 	}
 }
 
-// load returns the element that a Load reads in a lane: 0 in lanes from m on.
+// load returns the element that a Load reads in a lane. It returns 0 in the lanes from `elements` on.
 func (r *rowRun) load(inst *Inst, lane, elements int) uint64 {
 	ptr := r.loop.Ptrs[inst.Ptr]
 	switch {
@@ -184,14 +187,14 @@ func (r *rowRun) load(inst *Inst, lane, elements int) uint64 {
 }
 
 // slot returns the bytes of a part of an element: part 1 is the imaginary part.
-func slot(mem []byte, index int, d tensor.DType, part int) []byte {
-	size := d.ToReal().Size()
-	return mem[index*d.Size()+part*size:][:size]
+func slot(mem []byte, index int, dtype tensor.DType, part int) []byte {
+	size := dtype.ToReal().Size()
+	return mem[index*dtype.Size()+part*size:][:size]
 }
 
 // element returns the bits of a part of an element.
-func element(mem []byte, index int, d tensor.DType, part int) uint64 {
-	switch bytes := slot(mem, index, d, part); len(bytes) {
+func element(mem []byte, index int, dtype tensor.DType, part int) uint64 {
+	switch bytes := slot(mem, index, dtype, part); len(bytes) {
 	case 1:
 		return uint64(bytes[0])
 	case 2:
@@ -204,8 +207,8 @@ func element(mem []byte, index int, d tensor.DType, part int) uint64 {
 }
 
 // setElement sets a part of an element.
-func setElement(mem []byte, index int, d tensor.DType, part int, bits uint64) {
-	switch bytes := slot(mem, index, d, part); len(bytes) {
+func setElement(mem []byte, index int, dtype tensor.DType, part int, bits uint64) {
+	switch bytes := slot(mem, index, dtype, part); len(bytes) {
 	case 1:
 		bytes[0] = byte(bits)
 	case 2:

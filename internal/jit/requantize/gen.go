@@ -39,7 +39,7 @@ const CallRows = 1 << 10
 // arguments, and access only the columns in ColumnMask.
 func Compile(signed bool, cpu machine.Features) (*jit.Func, error) {
 	if !cpu.Has(machine.Vector512) {
-		return nil, fmt.Errorf("requantize: no machine code for %v", cpu)
+		return nil, fmt.Errorf("requantize: the code requires AVX-512, and the processor has %v", cpu)
 	}
 	return jit.Lookup(fmt.Sprintf("requantize signed %v", signed), func(withListing bool) (jit.Code, error) {
 		w := writer.New(cpu, 4, withListing)
@@ -48,7 +48,7 @@ func Compile(signed bool, cpu machine.Features) (*jit.Func, error) {
 	})
 }
 
-// General registers. The third one is not used.
+// General registers. The third register is unused.
 const (
 	zeroPoint target.GReg = iota
 	scales

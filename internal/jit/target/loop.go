@@ -16,8 +16,8 @@ func Unsupported(format string, args ...any) error {
 
 // LoopOptions affect the speed of a loop of expressions, and never its results.
 type LoopOptions struct {
-	// NonTemporal selects non-temporal stores, where there are such instructions, for the outputs that are not in
-	// CachedOutputs. A row has non-temporal stores if all these outputs are aligned to 64 bytes.
+	// NonTemporal selects non-temporal stores, if the processor has them for the dtype, for outputs that are not in
+	// CachedOutputs. A row has non-temporal stores only if all these outputs are aligned to 64 bytes.
 	NonTemporal bool
 	// Unfenced omits the fence after non-temporal stores. The caller must then call Fence of package jit after its last
 	// run, before another goroutine reads the outputs.

@@ -22,7 +22,7 @@ type Writer interface {
 	Sub(from Int, to GReg)
 	Lea(at Addr, to GReg)         // computes the address
 	AlignDown(bytes int, to GReg) // rounds down to a multiple of bytes, a power of two
-	Prefetch(level int, at Addr)  // prefetches the cache line into the first or second cache
+	Prefetch(level int, at Addr)  // prefetches the cache line into the cache of level 1 or 2
 
 	NewLabel() Label
 	Bind(Label)
@@ -31,8 +31,8 @@ type Writer interface {
 	CompareJump(x GReg, y Int, c Cond, l Label)       // jumps if x has the relation to y; an Imm is 0 to 4095
 	AddJump(n int64, to Int, c Cond, l Label)         // adds n, and jumps if the sum has the relation to 0
 	CountDown(counter Int, c Cond, l Label)           // subtracts 1, and jumps if the difference has the relation to 0
-	JumpIfBits(mask int64, value GReg, l Label)       // jumps if a bit of the mask is set in the value
-	SetLanes(lanes Int, mask VReg, temporary [2]GReg) // sets the lanes of partial vectors; mask is used if MasksInVectors
+	JumpIfBits(mask int64, value GReg, l Label)       // jumps if any bit of the mask is set in the value
+	SetLanes(lanes Int, mask VReg, temporary [2]GReg) // sets the lanes of partial vectors, in mask if MasksInVectors
 	Load(at Addr, to VReg, partial bool)              // lanes beyond a partial vector become 0
 	LoadBytes(at Addr, to VReg)                       // loads a signed byte for each lane, as int32
 	ShiftLeft(n int, x, to VReg)                      // shifts int32
@@ -169,10 +169,10 @@ func (r *Roles) Declare(role string, registers ...Register) {
 	for _, reg := range registers {
 		general, isGeneral := reg.(GReg)
 		if isGeneral && general >= Generals {
-			r.Fail(fmt.Errorf("target: %s does not exist", reg.register()))
+			r.Fail(fmt.Errorf("target: %s does not exist: the numbers are 0 to %d", reg.register(), Generals-1))
 		}
 		if other, declared := r.roles[reg]; declared {
-			r.Fail(fmt.Errorf("target: %s cannot be %s and %s", reg.register(), other, role))
+			r.Fail(fmt.Errorf("target: %s is declared twice, as %s and as %s", reg.register(), other, role))
 		}
 		r.roles[reg] = role
 	}

@@ -21,8 +21,8 @@ func TestDeclare(t *testing.T) {
 			want   string
 		}{
 			{target.GReg(2), ""}, {target.VReg(1), ""},
-			{target.GReg(1), "general register 1 cannot be a sum and a count"},
-			{target.VReg(3), "vector register 3 cannot be a sum and a count"},
+			{target.GReg(1), "general register 1 is declared twice, as a sum and as a count"},
+			{target.VReg(3), "vector register 3 is declared twice, as a sum and as a count"},
 			{target.GReg(target.Generals), "general register 13 does not exist"},
 		} {
 			w := w()

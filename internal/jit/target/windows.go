@@ -1,7 +1,7 @@
 package target
 
-// ByteWindows configures the vector instructions of depthwise.ByteSpec; its fields with the same names and the order of
-// channels are explained there.
+// ByteWindows configures the vector instructions of depthwise convolutions of bytes. depthwise.ByteSpec explains the
+// order of channels and the fields that have the same names there.
 type ByteWindows struct {
 	Flip, SignedIn, Signed, Sums, Words bool
 

@@ -5,24 +5,24 @@ import "github.com/graphrun/graphrun/internal/jit/target"
 // integerTerm emits the multiplications of a term (see the package comment) for Int8 or Int16 on amd64. VPDPBUSD needs
 // its unsigned operand in a register, so the element is broadcast first. For Int16, VPMADDWD writes a temporary
 // register, which is then added to the accumulator.
-func (g *gen) integerTerm(r *Run, inOffset int) {
+func (g *gen) integerTerm(run *Run, inOffset int) {
 	last := g.spec.Vectors - 1
 	for i := range g.spec.Rows {
-		if g.rowMask(r)>>i&1 == 0 {
+		if g.rowMask(run)>>i&1 == 0 {
 			continue
 		}
 		element := g.nextElement()
 		g.amd64.BroadcastInteger(g.rowAddr(i, inOffset), element)
-		for v := range g.spec.Vectors {
+		for vector := range g.spec.Vectors {
 			if g.spec.Int8 {
-				g.Dot(target.Element{Reg: element}, g.vectorReg(v), g.sumReg(i, v), false)
+				g.Dot(target.Element{Reg: element}, g.vectorReg(vector), g.sumReg(i, vector), false)
 				continue
 			}
 			product := element // free after the last vector
-			for v < last && product == element {
+			for vector < last && product == element {
 				product = g.nextElement()
 			}
-			g.amd64.DotWords(g.vectorReg(v), element, g.sumReg(i, v), product)
+			g.amd64.DotWords(g.vectorReg(vector), element, g.sumReg(i, vector), product)
 		}
 	}
 }

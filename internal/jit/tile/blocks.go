@@ -6,28 +6,28 @@ import "github.com/graphrun/graphrun/internal/jit/target"
 // in spec.go explains terms, runs and blocks.
 
 // blockedRun emits a run whose terms are divided into blocks.
-func (g *gen) blockedRun(r *Run) {
-	block := min(r.Block, r.Terms)
-	n, rest := r.Terms/block, r.Terms%block
+func (g *gen) blockedRun(run *Run) {
+	block := min(run.Block, run.Terms) // terms of a block
+	n, rest := run.Terms/block, run.Terms%block
 	top := g.NewLabel()
 	if n > 1 {
 		g.Move(target.Imm(n), spillWord(blocksLeft))
 		g.Align(16)
 		g.Bind(top)
 	}
-	g.constantTerms(r, block, false)
+	g.constantTerms(run, block, false)
 	g.endBlock()
 	if n > 1 {
 		g.CountDown(spillWord(blocksLeft), target.NE, top)
 	}
 	if rest > 0 {
-		g.constantTerms(r, rest, false)
+		g.constantTerms(run, rest, false)
 		g.endBlock()
 	}
 }
 
-// endIteration emits the end of a block after the block's last iteration of a loop. iterationsLeft counts the
-// remaining iterations of the block.
+// endIteration ends a block after the last iteration of a loop that belongs to the block. iterationsLeft is the number
+// of remaining iterations of the block.
 func (g *gen) endIteration(loop *Loop, iterationsLeft target.Word) {
 	switch {
 	case loop.Block == 1:
@@ -53,10 +53,10 @@ func (g *gen) startBlocks() {
 		return
 	}
 	for i := range g.sumCount {
-		r := target.VReg(i)
-		g.Copy(r, g.blockSum(i))
+		sum := target.VReg(i)
+		g.Copy(sum, g.blockSum(i))
 		if g.spec.Start != Zero {
-			g.Clear(r)
+			g.Clear(sum)
 		}
 	}
 }
@@ -68,10 +68,10 @@ func (g *gen) endBlock() {
 		return
 	}
 	for i := range g.sumCount {
-		r := target.VReg(i)
-		g.Op(target.Add, g.blockSum(i), r, r)
-		g.Copy(r, g.blockSum(i))
-		g.Clear(r)
+		sum := target.VReg(i)
+		g.Op(target.Add, g.blockSum(i), sum, sum)
+		g.Copy(sum, g.blockSum(i))
+		g.Clear(sum)
 	}
 }
 

@@ -13,9 +13,9 @@ import (
 // Supports reports whether there is code for floats.
 func Supports(cpu machine.Features) bool { return cpu.Has(machine.AVX2) || cpu.Has(machine.NEON) }
 
-// SupportsIntegers reports whether there is code for integer products. If the processor has a dot product of bytes,
-// it is for Spec.Int8, otherwise for Spec.Int16 on amd64. arm64 has no code for Int16, because it would not be
-// faster than the code for float32.
+// SupportsIntegers reports whether there is code for integer products. The code is for Spec.Int8 if the processor has a
+// dot product of bytes; otherwise it is for Spec.Int16, on amd64 only. arm64 has no code for Int16, because such code
+// would not be faster than the code for float32.
 func SupportsIntegers(cpu machine.Features) bool { return cpu.Has(machine.AVX2) || cpu.DotsBytes() }
 
 // ReadsSigned reports whether tiles with Spec.Int8 read the broadcast operand as signed bytes. The argument signed
@@ -29,8 +29,9 @@ func ReadsSigned(cpu machine.Features, signed bool) bool {
 // Registers returns the number of vector registers of a tile, and their size in bytes.
 func Registers(cpu machine.Features) (count, bytes int) { return target.Vectors(cpu) }
 
-// ElementsPerLoad returns the maximum number of elements that one load reads from the broadcast operand: consecutive
-// terms of one row, if there is a free register for each row, or one term of several rows that are adjacent in memory.
+// ElementsPerLoad returns the maximum number of elements that one load reads from the broadcast operand. If each row
+// has a free register, a load reads consecutive terms of one row. Otherwise it reads one term of several rows, if
+// these elements are adjacent in memory.
 func ElementsPerLoad(cpu machine.Features, size int) int { return target.ElementsPerVector(cpu, size) }
 
 // DynamicLanes reports whether the number of lanes of the last vector may be [Dynamic].
@@ -41,31 +42,31 @@ func (s *Spec) check(cpu machine.Features) error {
 	registerCount, bytes := target.Vectors(cpu)
 	switch {
 	case !Supports(cpu):
-		return fmt.Errorf("tile: no machine code for %v", cpu)
+		return fmt.Errorf("tile: there is no code for %v: want AVX2 or NEON", cpu)
 	case s.Lanes == Dynamic && !DynamicLanes(cpu):
-		return fmt.Errorf("tile: the number of lanes must be constant for %v", cpu)
+		return fmt.Errorf("tile: Lanes is Dynamic: it must be constant on %v", cpu)
 	case s.Size != 4 && s.Size != 8:
-		return fmt.Errorf("tile: elements of %d bytes, want 4 or 8", s.Size)
+		return fmt.Errorf("tile: Size is %d: want 4 or 8", s.Size)
 	case s.MatrixUnit && !cpu.Has(machine.Vector512):
-		return fmt.Errorf("tile: no matrix unit for %v", cpu)
+		return fmt.Errorf("tile: MatrixUnit requires AVX-512, and the processor has %v", cpu)
 	case s.Rows < 1 || s.Vectors < 1 || !s.MatrixUnit && s.minRegisters(cpu) > registerCount:
 		return fmt.Errorf("tile: %d rows of %d vectors do not fit into %d registers", s.Rows, s.Vectors, registerCount)
 	case s.Lanes != Dynamic && (s.Lanes < 0 || s.Lanes > bytes/s.Size):
-		return fmt.Errorf("tile: %d lanes in the last vector, want 0 to %d", s.Lanes, bytes/s.Size)
+		return fmt.Errorf("tile: Lanes is %d: want 0 to %d", s.Lanes, bytes/s.Size)
 	case s.In != nil && len(s.In) != s.Rows || s.Out != nil && len(s.Out) != s.Rows:
-		return fmt.Errorf("tile: %d offsets in the operand and %d in the result, want %d (one for each row) or none",
-			len(s.In), len(s.Out), s.Rows)
+		return fmt.Errorf("tile: In has %d offsets and Out has %d: want %d (one for each row) or nil", len(s.In),
+			len(s.Out), s.Rows)
 	case s.In == nil && s.Rows > DynamicRows:
-		return fmt.Errorf("tile: %d rows with dynamic offsets, want at most %d", s.Rows, DynamicRows)
+		return fmt.Errorf("tile: Rows is %d: want at most %d if In is nil", s.Rows, DynamicRows)
 	case s.Start > FromResult:
-		return fmt.Errorf("tile: unknown start %d", s.Start)
+		return fmt.Errorf("tile: Start is %d: want 0 to %d", s.Start, FromResult)
 	case s.Unroll < 0 || s.PrefetchedLines < 0:
-		return fmt.Errorf("tile: %d terms per iteration, %d prefetched lines: want no negative number", s.Unroll,
+		return fmt.Errorf("tile: Unroll is %d and PrefetchedLines is %d: neither may be negative", s.Unroll,
 			s.PrefetchedLines)
 	case len(s.Loops) > MaxLoops:
-		return fmt.Errorf("tile: %d loops, want at most %d", len(s.Loops), MaxLoops)
+		return fmt.Errorf("tile: there are %d Loops: want at most %d", len(s.Loops), MaxLoops)
 	case s.hasBlocks() && (s.In == nil || s.hasIntSums()):
-		return fmt.Errorf("tile: blocks of terms require rows at constant offsets, and floats")
+		return fmt.Errorf("tile: blocks of terms require In and elements that are floats")
 	}
 	if err := cmp.Or(s.checkIntegers(cpu), s.checkLevels(), s.checkPrefetch()); err != nil {
 		return err
@@ -95,26 +96,27 @@ func (s *Spec) check(cpu machine.Features) error {
 func (s *Spec) checkIntegers(cpu machine.Features) error {
 	switch {
 	case !SupportsIntegers(cpu) && s.hasIntSums():
-		return fmt.Errorf("tile: no bytes and words for %v", cpu)
+		return fmt.Errorf("tile: there is no code for products of bytes or 16-bit words on %v", cpu)
 	case s.Int16 && cpu.Has(machine.NEON):
-		return fmt.Errorf("tile: no words for %v", cpu)
+		return fmt.Errorf("tile: there is no code for products of 16-bit words on %v", cpu)
 	case s.SignedIn && !s.Int8, s.Int8 && ReadsSigned(cpu, s.SignedIn) != s.SignedIn:
-		return fmt.Errorf("tile: SignedIn requires Int8 and the result of ReadsSigned: signed %v, for %v", s.SignedIn,
+		return fmt.Errorf("tile: SignedIn is %v: it must equal ReadsSigned for %v, and be false without Int8", s.SignedIn,
 			cpu)
 	case s.Int8Matrix && (!s.Int8 || !cpu.Has(machine.MatrixBytes) || s.Masked || s.PackStep != 0 ||
-		slices.ContainsFunc(s.Runs, func(r Run) bool { return r.Rows != 0 && r.Rows != uint32(1<<s.Rows-1) })):
-		return fmt.Errorf("tile: Int8Matrix requires Int8, all rows in every run, whole vectors, no packing "+
-			"and i8mm: not for %v", cpu)
+		slices.ContainsFunc(s.Runs, func(run Run) bool { return run.Rows != 0 && run.Rows != uint32(1<<s.Rows-1) })):
+		return fmt.Errorf("tile: Int8Matrix requires the feature i8mm, Int8, whole vectors, all rows in every run, and no "+
+			"packing; features: %v", cpu)
 	case s.Int8 && s.Size != 4:
-		return fmt.Errorf("tile: groups of %d bytes, want 4", s.Size)
+		return fmt.Errorf("tile: Int8 requires elements of 4 bytes: Size is %d", s.Size)
 	case s.Int16 && (s.Size != 4 || s.Int8):
-		return fmt.Errorf("tile: pairs of words in %d bytes, want 4, without Int8", s.Size)
+		return fmt.Errorf("tile: Int16 requires elements of 4 bytes (pairs of words) and excludes Int8: Size is %d, Int8 %v",
+			s.Size, s.Int8)
 	// The requirements of [Spec.Quantized].
 	case s.Quantized > Signed,
 		s.Quantized != NotQuantized && (!s.hasIntSums() || s.Out == nil || s.Start == FromResult ||
 			len(s.Epilogue) > 0):
-		return fmt.Errorf("tile: a quantized result (%d) requires bytes or words, constant rows of the result, no epilogue, "+
-			"and a start other than FromResult", s.Quantized)
+		return fmt.Errorf("tile: Quantized is %d: want 0 to %d; a quantized result requires Int8 or Int16, Out, no "+
+			"Epilogue, and a Start other than FromResult", s.Quantized, Signed)
 	}
 	return nil
 }
@@ -122,7 +124,7 @@ func (s *Spec) checkIntegers(cpu machine.Features) error {
 // checkPrefetch checks the fields of prefetches and of packing.
 func (s *Spec) checkPrefetch() error {
 	if s.PackStep != 0 && (len(s.Runs) != 1 || len(s.Loops) > 0) {
-		return fmt.Errorf("tile: %d runs and %d loops: packing requires one run without loops", len(s.Runs),
+		return fmt.Errorf("tile: PackStep requires one run and no loops: there are %d runs and %d loops", len(s.Runs),
 			len(s.Loops))
 	}
 	dynamic := len(s.Runs) == 1 && s.Runs[0].Terms == Dynamic && len(s.Loops) == 0 && s.Unroll == 0
@@ -131,12 +133,13 @@ func (s *Spec) checkPrefetch() error {
 		limit-- // the address of Prefetched occupies one of the registers
 	}
 	if len(s.Prefetch) > limit || len(s.Prefetch) > 0 && !dynamic {
-		return fmt.Errorf("tile: %d operands to prefetch: want at most %d, one dynamic run, no loops, and no Unroll",
-			len(s.Prefetch), limit)
+		return fmt.Errorf("tile: Prefetch lists %d operands: it may list at most %d, and requires a single run with Dynamic "+
+			"Terms, no loops, and no Unroll", len(s.Prefetch), limit)
 	}
 	for i, prefetch := range s.Prefetch {
 		if prefetch.Lines < 1 || prefetch.Every < DefaultUnroll || prefetch.Every&(prefetch.Every-1) != 0 {
-			return fmt.Errorf("tile: prefetched operand %d is invalid: %+v", i, prefetch)
+			return fmt.Errorf("tile: Prefetch[%d] is %+v: Lines must be positive, and Every a power of two that is at least %d",
+				i, prefetch, DefaultUnroll)
 		}
 	}
 	return nil
@@ -148,7 +151,7 @@ func (s *Spec) checkRuns() error {
 		dynamic := run.Terms == Dynamic || run.InStep == Dynamic || run.VecStep == Dynamic
 		switch {
 		case dynamic && len(s.Runs) > 1:
-			return fmt.Errorf("tile: run %d of %d is dynamic: want a single run", i, len(s.Runs))
+			return fmt.Errorf("tile: run %d has Dynamic fields, so it must be the only run: there are %d", i, len(s.Runs))
 		case run.Terms < 1 && run.Terms != Dynamic || run.In == Dynamic || run.Vec == Dynamic || run.Rows>>s.Rows != 0,
 			run.Block < 0, run.Block > 0 && run.Terms == Dynamic:
 			return fmt.Errorf("tile: run %d is invalid: %+v", i, run)
@@ -160,7 +163,7 @@ func (s *Spec) checkRuns() error {
 // minRegisters returns the minimum number of vector registers for a tile: the accumulators, the vectors of a term, a
 // broadcast element (unless multiplications read it from memory), and the mask (unless it is in a mask register).
 func (s *Spec) minRegisters(cpu machine.Features) int {
-	count := s.sumCount() + s.termVectors() + s.zeroVectors()
+	count := s.sumCount() + s.termVectors() + s.zeroPointVectors()
 	if s.Quantized != NotQuantized {
 		count = max(count, s.sumCount()+quantizedRegs-1) // the register of the broadcast element is added below
 	}
@@ -196,8 +199,8 @@ func (s *Spec) termVectors() int {
 
 // hasBlocks reports whether terms are divided into blocks.
 func (s *Spec) hasBlocks() bool {
-	return slices.ContainsFunc(s.Loops, func(l Loop) bool { return l.Block > 0 }) ||
-		slices.ContainsFunc(s.Runs, func(r Run) bool { return r.Block > 0 })
+	return slices.ContainsFunc(s.Loops, func(loop Loop) bool { return loop.Block > 0 }) ||
+		slices.ContainsFunc(s.Runs, func(run Run) bool { return run.Block > 0 })
 }
 
 // hasIntSums reports whether the accumulators are int32.

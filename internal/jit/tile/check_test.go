@@ -18,59 +18,61 @@ func TestInvalid(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, change := range map[string]func(s *tile.Spec){
-		"elements of 2 bytes":            func(s *tile.Spec) { s.Size = 2 },
+		"Size is 2":                      func(s *tile.Spec) { s.Size = 2 },
 		"fit into 16 registers":          func(s *tile.Spec) { s.Rows = 7 },
-		"9 lanes in the last vector":     func(s *tile.Spec) { s.Lanes = 9 },
-		"5 offsets in the operand and 0": func(s *tile.Spec) { s.In = make([]int, 5) },
-		"rows with dynamic offsets":      func(s *tile.Spec) { s.Rows = 16; s.Vectors = 1 },
-		"unknown start 4":                func(s *tile.Spec) { s.Start = 4 },
-		"-1 terms per iteration":         func(s *tile.Spec) { s.Unroll = -1 },
-		"4 loops":                        func(s *tile.Spec) { s.Loops = make([]tile.Loop, 4) },
+		"Lanes is 9":                     func(s *tile.Spec) { s.Lanes = 9 },
+		"In has 5 offsets and Out has 0": func(s *tile.Spec) { s.In = make([]int, 5) },
+		"Rows is 16: want at most 15":    func(s *tile.Spec) { s.Rows = 16; s.Vectors = 1 },
+		"Start is 4":                     func(s *tile.Spec) { s.Start = 4 },
+		"Unroll is -1":                   func(s *tile.Spec) { s.Unroll = -1 },
+		"there are 4 Loops":              func(s *tile.Spec) { s.Loops = make([]tile.Loop, 4) },
 		"loop 0 is invalid":              func(s *tile.Spec) { s.Loops = []tile.Loop{{}} },
 		"epilogue step 0 is invalid":     func(s *tile.Spec) { s.Epilogue = []tile.EpilogueStep{{Operand: -1}} },
-		"run 0 of 2 is dynamic": func(s *tile.Spec) {
+		"run 0 has Dynamic fields": func(s *tile.Spec) {
 			s.Runs = []tile.Run{{Terms: tile.Dynamic},
 				{Terms: 1}}
 		},
-		"run 0 is invalid: {In:0 Vec:0": func(s *tile.Spec) { s.Runs[0].Rows = 64 },
-		"groups of 8 bytes":             func(s *tile.Spec) { s.Rows, s.Int8, s.Size = 5, true, 8 },
-		"a quantized result (1)":        func(s *tile.Spec) { s.Quantized = tile.Unsigned },
-		"pairs of words in 8 bytes":     func(s *tile.Spec) { s.Rows, s.Int16, s.Size = 5, true, 8 },
-		"1 operands to prefetch":        func(s *tile.Spec) { s.Prefetch = []tile.Prefetch{{Lines: 1, Every: 8}} },
-		"prefetched operand 0": func(s *tile.Spec) {
+		"run 0 is invalid: {In:0 Vec:0":     func(s *tile.Spec) { s.Runs[0].Rows = 64 },
+		"Int8 requires elements of 4 bytes": func(s *tile.Spec) { s.Rows, s.Int8, s.Size = 5, true, 8 },
+		"Quantized is 1":                    func(s *tile.Spec) { s.Quantized = tile.Unsigned },
+		"excludes Int8: Size is 8":          func(s *tile.Spec) { s.Rows, s.Int16, s.Size = 5, true, 8 },
+		"Prefetch lists 1 operands":         func(s *tile.Spec) { s.Prefetch = []tile.Prefetch{{Lines: 1, Every: 8}} },
+		"Prefetch[0] is {Lines:1 Every:12}": func(s *tile.Spec) {
 			s.Runs[0].Terms, s.Prefetch = tile.Dynamic, []tile.Prefetch{{Lines: 1, Every: 12}}
 		},
 		"1 runs and 1 loops":       func(s *tile.Spec) { s.PackStep, s.Loops = 64, []tile.Loop{{Trips: 2}} },
 		"blocks of terms":          func(s *tile.Spec) { s.Runs[0].Block = 3 },
 		"loop 0 is invalid: {In:0": func(s *tile.Spec) { s.Loops = []tile.Loop{{Trips: 1, Block: -1}} },
-		"rows of the broadcast operand: a distance of 1073741824": func(s *tile.Spec) {
+		"rows of the broadcast operand: the distance is 1073741824": func(s *tile.Spec) {
 			s.In = []int{0, 1 << 30, 0, 0, 0, 0}
 		},
-		"rows of the result: a distance of -4294967292": func(s *tile.Spec) {
+		"rows of the result: the distance is -4294967292": func(s *tile.Spec) {
 			s.Out = []int{0, 4 - min(1<<32, math.MaxInt), 0, 0, 0, 0}
 		},
-		"tiles: a distance of 4294967296": func(s *tile.Spec) { s.Tiles.In = min(1<<32, math.MaxInt) },
-		"loop 0 has a distance or a number that is too large: {In:0 Vec:8589934592": func(s *tile.Spec) {
+		"tiles: the distance is 4294967296": func(s *tile.Spec) { s.Tiles.In = min(1<<32, math.MaxInt) },
+		"loop 0 has a distance or a count that is too large: {In:0 Vec:8589934592": func(s *tile.Spec) {
 			s.Loops = []tile.Loop{{Trips: 1, Vec: min(1<<33, math.MaxInt)}}
 		},
-		"run 0 has a distance or a number that is too large: {In:4611686018427387904": func(s *tile.Spec) {
+		"run 0 has a distance or a count that is too large: {In:4611686018427387904": func(s *tile.Spec) {
 			s.Runs[0].In = min(1<<62, math.MaxInt)
 		},
-		"run 0 has a distance or a number that is too large: {In:0 Vec:0 InStep:65536": func(s *tile.Spec) {
+		"run 0 has a distance or a count that is too large: {In:0 Vec:0 InStep:65536": func(s *tile.Spec) {
 			s.Runs[0].InStep, s.Runs[0].Terms = 1<<16, 1<<16
 		},
-		"run 1 has a distance or a number that is too large: {In:-1": func(s *tile.Spec) {
+		"run 1 has a distance or a count that is too large: {In:-1": func(s *tile.Spec) {
 			s.Runs = []tile.Run{{In: 1 << 29, InStep: 1 << 28, Terms: 3}, {In: 1<<16 - 1<<30, Terms: 1}}
 		},
-		"no words for arm64+dotprod":      func(s *tile.Spec) { s.Rows, s.Int16 = 5, true },
-		"signed false, for arm64+dotprod": func(s *tile.Spec) { s.Rows, s.Int8 = 5, true },
-		"signed true, for avx2":           func(s *tile.Spec) { s.Rows, s.Int8, s.SignedIn = 5, true, true },
-		"i8mm: not for arm64+dotprod": func(s *tile.Spec) {
+		"of 16-bit words on arm64+dotprod":                               func(s *tile.Spec) { s.Rows, s.Int16 = 5, true },
+		"SignedIn is false: it must equal ReadsSigned for arm64+dotprod": func(s *tile.Spec) { s.Rows, s.Int8 = 5, true },
+		"it must equal ReadsSigned for avx2": func(s *tile.Spec) {
+			s.Rows, s.Int8, s.SignedIn = 5, true, true
+		},
+		"packing; features: arm64+dotprod": func(s *tile.Spec) {
 			s.Rows, s.Int8, s.SignedIn, s.Int8Matrix = 5, true, true, true
 		},
-		"no bytes and words for arm64":     func(s *tile.Spec) { s.Rows, s.Int16 = 5, true },
-		"lanes must be constant for arm64": func(s *tile.Spec) { s.Lanes = tile.Dynamic },
-		"no machine code for por":          nil,
+		"bytes or 16-bit words on arm64": func(s *tile.Spec) { s.Rows, s.Int16 = 5, true },
+		"it must be constant on arm64":   func(s *tile.Spec) { s.Lanes = tile.Dynamic },
+		"there is no code for por":       nil,
 	} {
 		s, cpu := good(), machine.AVX2
 		if change != nil {

@@ -12,12 +12,12 @@ import (
 // [Slot]; the call modifies only the field Spill of [jit.Args]. Addresses are not checked. The code reads the terms of
 // the broadcast operand's rows, and whole vectors of the vector operand unless the spec is Masked. It writes only lanes
 // that exist. The result may be an operand of the epilogue, but it must not share memory with other operands.
-func Compile(s *Spec, cpu machine.Features) (*jit.Func, error) {
-	if err := s.check(cpu); err != nil {
+func Compile(spec *Spec, cpu machine.Features) (*jit.Func, error) {
+	if err := spec.check(cpu); err != nil {
 		return nil, err
 	}
-	return jit.Lookup(s.key(cpu), func(withListing bool) (jit.Code, error) {
-		g := newGen(s, cpu, withListing)
+	return jit.Lookup(spec.key(cpu), func(withListing bool) (jit.Code, error) {
+		g := newGen(spec, cpu, withListing)
 		g.emit()
 		return g.Finish()
 	})

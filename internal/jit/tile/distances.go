@@ -20,14 +20,14 @@ func (s *Spec) checkDistances() error {
 		{"packed terms", []int{s.unroll() * s.PackStep}}} {
 		for _, distance := range group.list {
 			if !fitsDistance(distance) {
-				return fmt.Errorf("tile: %s: a distance of %d bytes is too large", group.name, distance)
+				return fmt.Errorf("tile: %s: the distance is %d bytes: want at most %d", group.name, distance, maxDistance)
 			}
 		}
 	}
 	for i, loop := range s.Loops {
 		if !fitsDistance(loop.In) || !fitsDistance(loop.Vec) || loop.Trips > math.MaxInt32 ||
 			loop.Block > math.MaxInt32 {
-			return fmt.Errorf("tile: loop %d has a distance or a number that is too large: %+v", i, loop)
+			return fmt.Errorf("tile: loop %d has a distance or a count that is too large: %+v", i, loop)
 		}
 	}
 	inEnd, vecEnd := 0, 0 // the ends of the previous run's terms
@@ -39,7 +39,7 @@ func (s *Spec) checkDistances() error {
 		if !fitsDistance(run.In) || !fitsDistance(run.Vec) || !endFits(run.InStep, terms) ||
 			!endFits(run.VecStep, terms) ||
 			!fitsInt32(run.In-inEnd) || !fitsInt32(run.Vec-vecEnd) {
-			return fmt.Errorf("tile: run %d has a distance or a number that is too large: %+v", i, run)
+			return fmt.Errorf("tile: run %d has a distance or a count that is too large: %+v", i, run)
 		}
 		inEnd, vecEnd = run.In+terms*run.InStep, run.Vec+terms*run.VecStep
 	}
@@ -60,7 +60,7 @@ func constantOr0(distance int) int {
 
 func fitsInt32(distance int) bool { return distance == int(int32(distance)) }
 
-// endFits reports whether step*terms is within the bound.
+// endFits reports whether step*terms is at most maxDistance.
 func endFits(step, terms int) bool {
 	return terms <= math.MaxInt32 && fitsDistance(constantOr0(step)) && fitsDistance(constantOr0(step)*terms)
 }

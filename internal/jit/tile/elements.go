@@ -10,8 +10,8 @@ import (
 // elements tracks the elements of the broadcast operand that are in registers. On some targets, a load reads several
 // elements: consecutive terms of a row, or one term of several rows that are adjacent in memory.
 type elements struct {
-	registers    int // number of registers, after those of the vectors
-	nextRegister int // index of the next register in rotation
+	registers    int // number of registers for elements; their numbers follow those of the vectors and zero points
+	nextRegister int // index, among the registers for elements, of the register for the next load
 
 	byRow      [32]target.Element // by row: the element of the current term
 	loaded     uint32             // bit mask of the rows whose elements are loaded
@@ -24,7 +24,7 @@ func elementRegisters(cpu machine.Features) int {
 	if target.ElementsPerVector(cpu, 4) > 1 {
 		return len(elements{}.byRow)
 	}
-	return 3
+	return 3 // consecutive loads use different registers
 }
 
 // elementsFromMemory reports whether no register is left for elements, so that multiplications read them from memory.
@@ -32,15 +32,15 @@ func (g *gen) elementsFromMemory() bool { return g.elements.registers <= 0 }
 
 // nextElement returns the register for the next load, in rotation.
 func (g *gen) nextElement() target.VReg {
-	reg := target.VReg(g.sumCount + g.spec.termVectors() + g.spec.zeroVectors() + g.elements.nextRegister)
+	reg := target.VReg(g.sumCount + g.spec.termVectors() + g.spec.zeroPointVectors() + g.elements.nextRegister)
 	g.elements.nextRegister = (g.elements.nextRegister + 1) % g.elements.registers
 	return reg
 }
 
 // beginTerm is called before each term. It loads the elements of several terms at once under three conditions: they
 // are adjacent in memory, each row has a register, and at least two terms are left.
-func (g *gen) beginTerm(r *Run, inOffset, termsLeft int) {
-	state, mask := &g.elements, g.rowMask(r)
+func (g *gen) beginTerm(run *Run, inOffset, termsLeft int) {
+	state, mask := &g.elements, g.rowMask(run)
 	if state.termsAhead > 0 {
 		for i := range state.byRow {
 			state.byRow[i].Lane++
@@ -53,7 +53,7 @@ func (g *gen) beginTerm(r *Run, inOffset, termsLeft int) {
 	for count > termsLeft {
 		count /= 2
 	}
-	if count < 2 || r.InStep != g.spec.Size || bits.OnesCount32(mask) > state.registers {
+	if count < 2 || run.InStep != g.spec.Size || bits.OnesCount32(mask) > state.registers {
 		return
 	}
 	for i := range g.spec.Rows {
@@ -66,11 +66,11 @@ func (g *gen) beginTerm(r *Run, inOffset, termsLeft int) {
 }
 
 // element returns the element of a row. If necessary, it loads the element, and those of the next rows if adjacent.
-func (g *gen) element(r *Run, i, inOffset int) target.Element {
+func (g *gen) element(run *Run, i, inOffset int) target.Element {
 	state := &g.elements
 	if state.loaded>>i&1 == 0 {
 		count := target.ElementsPerVector(g.cpu, g.spec.Size)
-		for count > 1 && !g.areAdjacent(g.rowMask(r), i, count) {
+		for count > 1 && !g.areAdjacent(g.rowMask(run), i, count) {
 			count /= 2
 		}
 		reg := g.nextElement()

@@ -20,8 +20,8 @@ func (g *gen) setLanes() {
 	g.SetLanes(lanes, g.mask, [2]target.GReg{inReg, countReg})
 }
 
-// loadEpilogueMask emits the load of the mask outside the k-loop, if setTermMask did not set it. It returns a free
-// register.
+// loadEpilogueMask emits the load of the mask outside the k-loop, unless setTermMask has already set it. The result is
+// a free register.
 func (g *gen) loadEpilogueMask() (scratch target.VReg) {
 	if target.MasksInVectors(g.cpu) && g.spec.mayBePartial(g.cpu) && !g.spec.masksTerms(g.cpu) {
 		g.mask = g.freeRegister(1)
@@ -30,11 +30,14 @@ func (g *gen) loadEpilogueMask() (scratch target.VReg) {
 	return g.freeRegister(0)
 }
 
-// isPartial reports whether vector v of a row is partial.
-func (g *gen) isPartial(v int) bool { return v == g.spec.Vectors-1 && g.spec.mayBePartial(g.cpu) }
+// isPartial reports whether a vector of a row is partial. Only the last one can be.
+func (g *gen) isPartial(vector int) bool {
+	return vector == g.spec.Vectors-1 && g.spec.mayBePartial(g.cpu)
+}
 
-// eachResult visits the vectors of an operand that has the layout of the result.
-func (g *gen) eachResult(base target.GReg, visit func(row, v int, at target.Addr)) {
+// eachResult visits the vectors of the result, or of another operand with the same layout. base has the address of the
+// operand at the tile.
+func (g *gen) eachResult(base target.GReg, visit func(row, vector int, at target.Addr)) {
 	if g.spec.Out == nil {
 		g.Move(base, inRow5Reg)
 		g.Move(stepOf(OutRow), inRow10Reg)
@@ -45,8 +48,8 @@ func (g *gen) eachResult(base target.GReg, visit func(row, v int, at target.Addr
 		if g.spec.Out != nil {
 			at.Disp = g.spec.Out[i]
 		}
-		for v := range g.spec.Vectors {
-			visit(i, v, at)
+		for vector := range g.spec.Vectors {
+			visit(i, vector, at)
 			at.Disp += g.vectorBytes
 		}
 		if g.spec.Out == nil && i < g.spec.Rows-1 {
@@ -57,12 +60,12 @@ func (g *gen) eachResult(base target.GReg, visit func(row, v int, at target.Addr
 
 // eachLanes loads each vector of an operand that has one element per lane into a register, and then visits the
 // accumulators of these lanes in all rows.
-func (g *gen) eachLanes(operand Slot, loaded target.VReg, visit func(row, v int)) {
+func (g *gen) eachLanes(operand Slot, loaded target.VReg, visit func(row, vector int)) {
 	g.loadAddress(operand, inReg)
-	for v := range g.spec.Vectors {
-		g.Load(target.Addr{Base: inReg, Disp: v * g.vectorBytes}, loaded, g.isPartial(v))
+	for vector := range g.spec.Vectors {
+		g.Load(target.Addr{Base: inReg, Disp: vector * g.vectorBytes}, loaded, g.isPartial(vector))
 		for i := range g.spec.Rows {
-			visit(i, v)
+			visit(i, vector)
 		}
 	}
 }
@@ -71,8 +74,8 @@ func (g *gen) eachLanes(operand Slot, loaded target.VReg, visit func(row, v int)
 func (g *gen) initSums() {
 	scratch := g.loadEpilogueMask()
 	if g.spec.PrefetchResult {
-		g.eachResult(outTileReg, func(_, v int, at target.Addr) {
-			if v*g.vectorBytes%lineBytes == 0 {
+		g.eachResult(outTileReg, func(_, vector int, at target.Addr) {
+			if vector*g.vectorBytes%lineBytes == 0 {
 				g.Prefetch(1, at)
 			}
 		})
@@ -83,17 +86,17 @@ func (g *gen) initSums() {
 			g.Clear(target.VReg(i))
 		}
 	case FromLanes:
-		g.eachLanes(Bias, scratch, func(i, v int) { g.Copy(scratch, g.sumReg(i, v)) })
+		g.eachLanes(Bias, scratch, func(i, vector int) { g.Copy(scratch, g.sumReg(i, vector)) })
 	case FromRows:
 		g.loadAddress(Bias, inReg)
 		for i := range g.spec.Rows {
 			g.Broadcast(target.Addr{Base: inReg, Disp: i * g.spec.Size}, g.sumReg(i, 0))
-			for v := 1; v < g.spec.Vectors; v++ {
-				g.Copy(g.sumReg(i, 0), g.sumReg(i, v))
+			for vector := 1; vector < g.spec.Vectors; vector++ {
+				g.Copy(g.sumReg(i, 0), g.sumReg(i, vector))
 			}
 		}
 	case FromResult:
-		g.eachResult(outTileReg, func(i, v int, at target.Addr) { g.Load(at, g.sumReg(i, v), g.isPartial(v)) })
+		g.eachResult(outTileReg, func(i, vector int, at target.Addr) { g.Load(at, g.sumReg(i, vector), g.isPartial(vector)) })
 	}
 	if g.spec.Int8Matrix && g.spec.Start != Zero {
 		g.exchangeHalves()
@@ -119,7 +122,7 @@ func (g *gen) storeResult() {
 	for _, step := range g.spec.Epilogue {
 		g.epilogueStep(step, scratch)
 	}
-	g.eachResult(outTileReg, func(i, v int, at target.Addr) { g.Store(g.sumReg(i, v), at, g.isPartial(v)) })
+	g.eachResult(outTileReg, func(i, vector int, at target.Addr) { g.Store(g.sumReg(i, vector), at, g.isPartial(vector)) })
 }
 
 // VectorOp returns the vector operation that executes an epilogue operation.
@@ -153,16 +156,15 @@ func (g *gen) epilogueStep(step EpilogueStep, scratch target.VReg) {
 		g.Move(spillWord(epilogueWords+step.Operand), inReg)
 		g.tileStep(op, inReg, scratch)
 	case AddLanes, MulLanes:
-		g.eachLanes(EpilogueOperands+step.Operand, scratch, func(i,
-			v int) {
-			g.Op(op, scratch, g.sumReg(i, v), g.sumReg(i, v))
+		g.eachLanes(EpilogueOperands+step.Operand, scratch, func(i, vector int) {
+			g.Op(op, scratch, g.sumReg(i, vector), g.sumReg(i, vector))
 		})
 	case AddRows, MulRows:
 		g.loadAddress(EpilogueOperands+step.Operand, inReg)
 		for i := range g.spec.Rows {
 			g.Broadcast(target.Addr{Base: inReg, Disp: i * g.spec.Size}, scratch)
-			for v := range g.spec.Vectors {
-				g.Op(op, scratch, g.sumReg(i, v), g.sumReg(i, v))
+			for vector := range g.spec.Vectors {
+				g.Op(op, scratch, g.sumReg(i, vector), g.sumReg(i, vector))
 			}
 		}
 	default:
@@ -175,12 +177,12 @@ func (g *gen) epilogueStep(step EpilogueStep, scratch target.VReg) {
 
 // tileStep applies an operation with an operand that has the offsets of the result.
 func (g *gen) tileStep(op target.Op, base target.GReg, scratch target.VReg) {
-	g.eachResult(base, func(i, v int, at target.Addr) {
-		if !g.isPartial(v) {
-			g.Op(op, at, g.sumReg(i, v), g.sumReg(i, v))
+	g.eachResult(base, func(i, vector int, at target.Addr) {
+		if !g.isPartial(vector) {
+			g.Op(op, at, g.sumReg(i, vector), g.sumReg(i, vector))
 			return
 		}
 		g.Load(at, scratch, true)
-		g.Op(op, scratch, g.sumReg(i, v), g.sumReg(i, v))
+		g.Op(op, scratch, g.sumReg(i, vector), g.sumReg(i, vector))
 	})
 }

@@ -13,11 +13,11 @@ import (
 
 // General registers. The addresses of the current tile and of the current term have separate registers.
 const (
-	inReg           target.GReg = iota // broadcast operand at the term; if the distance of rows is dynamic, of rows 0 to 4
+	inReg           target.GReg = iota // broadcast operand at the term; rows 0 to 4 if the distance of rows is dynamic
 	vecReg                             // vector operand at the term
 	countReg                           // remaining terms or iterations
 	prefetchedReg                      // next cache line of the operand Prefetched
-	inTileReg                          // broadcast operand at the tile; in the spill area if Prefetch uses the register
+	inTileReg                          // broadcast operand at the tile; see also inTile
 	vecTileReg                         // vector operand at the tile
 	outTileReg                         // result at the tile
 	strideReg                          // distance between rows, if dynamic
@@ -27,7 +27,7 @@ const (
 	vecStepReg                         // distance between terms in the vector operand, if dynamic
 	inStepReg                          // distance between terms in the broadcast operand, if dynamic
 
-	packedReg    = vecTileReg // with PackStep: address of the packed operand. The call has one tile, so vecTileReg is free
+	packedReg    = vecTileReg // address of the operand Packed: with PackStep a call has one tile, so vecTileReg is free
 	blockSumsReg = strideReg  // sums of blocks, which require rows at constant offsets
 )
 
@@ -39,14 +39,14 @@ const (
 	// Four words for each loop: inReg, vecReg, the remaining iterations, and the remaining iterations of the block.
 	loopWords
 
-	inWord        = loopWords + wordsPerLoop*MaxLoops                  // address of the broadcast operand at the tile
-	epilogueWords = inWord + 1                                         // addresses of the epilogue's tile operands
+	inTileWord    = loopWords + wordsPerLoop*MaxLoops                  // address of the broadcast operand at the tile
+	epilogueWords = inTileWord + 1                                     // addresses of the epilogue's tile operands
 	spillWords    = epilogueWords + jit.MaxOperands - EpilogueOperands // number of words
 
 	wordsPerLoop = 4
 )
 
-// maxPrefetches is the maximum length of Spec.Prefetch: the addresses must fit prefetchRegs.
+// maxPrefetches is the maximum length of Spec.Prefetch: each operand needs a register for its address.
 const maxPrefetches = 2
 
 // prefetchRegs are the registers with the addresses of Spec.Prefetch.
@@ -57,15 +57,15 @@ const DefaultUnroll = 4
 
 const (
 	lineBytes = 64 // size of a cache line
-	// maxUnrolled is the maximum number of instructions up to which all terms are unrolled.
+	// maxUnrolled is the maximum number of loads and multiplications of a tile whose terms are all unrolled.
 	maxUnrolled = 700
 )
 
 // gen emits the code of a spec.
 type gen struct {
 	target.Writer
-	amd64       *amd64.Writer // the same Writer on amd64, for instructions that only amd64 has
-	neon        *arm64.Writer // the same Writer on arm64
+	amd64       *amd64.Writer // the same Writer on amd64, for instructions that only amd64 has; nil on arm64
+	neon        *arm64.Writer // the same Writer on arm64; nil on amd64
 	spec        *Spec
 	cpu         machine.Features
 	vectorBytes int // size of a vector in bytes
@@ -78,33 +78,33 @@ type gen struct {
 
 // newGen divides the vector registers: first the accumulators, then the vectors of a term, the zero points, the
 // elements, and last the mask.
-func newGen(s *Spec, cpu machine.Features, withListing bool) *gen {
+func newGen(spec *Spec, cpu machine.Features, withListing bool) *gen {
 	registerCount, vectorBytes := target.Vectors(cpu)
-	g := &gen{spec: s, cpu: cpu, vectorBytes: vectorBytes, sumCount: s.sumCount()}
+	g := &gen{spec: spec, cpu: cpu, vectorBytes: vectorBytes, sumCount: spec.sumCount()}
 	if cpu.Has(machine.NEON) {
-		g.neon = arm64.New(s.Size, withListing)
+		g.neon = arm64.New(spec.Size, withListing)
 		g.Writer = g.neon
 	} else {
-		g.amd64 = amd64.New(cpu, s.Size, withListing)
+		g.amd64 = amd64.New(cpu, spec.Size, withListing)
 		g.Writer = g.amd64
 	}
-	if s.masksTerms(cpu) {
+	if spec.masksTerms(cpu) {
 		registerCount--
 		g.mask = target.VReg(registerCount)
 	}
-	g.elements.registers = min(elementRegisters(cpu), registerCount-g.sumCount-s.termVectors()-s.zeroVectors())
+	g.elements.registers = min(elementRegisters(cpu), registerCount-g.sumCount-spec.termVectors()-spec.zeroPointVectors())
 	return g
 }
 
 // sumReg returns the accumulator of vector v of a row, and vectorReg the register of vector v of a term.
-func (g *gen) sumReg(row, v int) target.VReg { return target.VReg(row*g.spec.Vectors + v) }
-func (g *gen) vectorReg(v int) target.VReg   { return target.VReg(g.sumCount + v) }
+func (g *gen) sumReg(row, vector int) target.VReg { return target.VReg(row*g.spec.Vectors + vector) }
+func (g *gen) vectorReg(vector int) target.VReg   { return target.VReg(g.sumCount + vector) }
 
 // freeRegister returns the i-th register that is free outside the k-loop.
 func (g *gen) freeRegister(i int) target.VReg { return target.VReg(g.sumCount + i) }
 
-// ptrOf, offsetOf and stepOf return the words Ptr, Row and Step of an argument in jit.Args. spillWord returns a word of
-// jit.Args.Spill.
+// ptrOf, offsetOf and stepOf return the elements of jit.Args.Ptr, Row and Step that have the index slot. spillWord
+// returns an element of jit.Args.Spill.
 func ptrOf(slot Slot) target.Word     { return target.Word(jit.OffsetPtr + int32(8*slot)) }
 func offsetOf(slot Slot) target.Word  { return target.Word(jit.OffsetRow + int32(8*slot)) }
 func stepOf(slot Slot) target.Word    { return target.Word(jit.OffsetStep + int32(8*slot)) }
@@ -152,11 +152,11 @@ func (g *gen) declare() {
 	for i := range g.sumCount {
 		g.Declare("a sum", target.VReg(i))
 	}
-	for v := range g.spec.termVectors() {
-		g.Declare("a vector of a term", g.vectorReg(v))
+	for vector := range g.spec.termVectors() {
+		g.Declare("a vector of a term", g.vectorReg(vector))
 	}
-	for v := range g.spec.zeroVectors() {
-		g.Declare("zero points", g.zeroReg(v))
+	for vector := range g.spec.zeroPointVectors() {
+		g.Declare("zero points", g.zeroPointReg(vector))
 	}
 	for range g.elements.registers {
 		g.Declare("an element", g.nextElement())
@@ -210,7 +210,7 @@ func (g *gen) begin() {
 // inTile returns the register or spill word that has the address of the tile in the broadcast operand.
 func (g *gen) inTile() target.Int {
 	if len(g.spec.Prefetch) > 0 {
-		return spillWord(inWord)
+		return spillWord(inTileWord)
 	}
 	return inTileReg
 }
@@ -232,7 +232,7 @@ func (g *gen) tileOperands() []int {
 	return list
 }
 
-// nextTile emits the step to the next tile, and the jump if a tile is left.
+// nextTile advances the addresses to the next tile, and jumps to the label tile if a tile is left.
 func (g *gen) nextTile(tile target.Label) {
 	if g.spec.PackStep != 0 { // a call has one tile
 		return
@@ -269,6 +269,8 @@ func (g *gen) loops(depth int) {
 	}
 	loop := &g.spec.Loops[depth]
 	firstWord := loopWords + wordsPerLoop*depth
+	inWord, vecWord := spillWord(firstWord), spillWord(firstWord+1)
+	tripsLeft, blockTripsLeft := spillWord(firstWord+2), spillWord(firstWord+3)
 	end := g.NewLabel()
 	if loop.Trips == Dynamic {
 		g.Move(stepOf(LoopTrips+depth), countReg)
@@ -276,25 +278,25 @@ func (g *gen) loops(depth int) {
 	} else {
 		g.Move(target.Imm(loop.Trips), countReg)
 	}
-	g.Move(countReg, spillWord(firstWord+2))
-	g.Move(inReg, spillWord(firstWord))
-	g.Move(vecReg, spillWord(firstWord+1))
+	g.Move(countReg, tripsLeft)
+	g.Move(inReg, inWord)
+	g.Move(vecReg, vecWord)
 	if loop.Block > 1 {
-		g.Move(target.Imm(loop.Block), spillWord(firstWord+3))
+		g.Move(target.Imm(loop.Block), blockTripsLeft)
 	}
 	g.Align(16)
 	top := g.NewLabel()
 	g.Bind(top)
 	g.loops(depth + 1)
-	g.endIteration(loop, spillWord(firstWord+3))
-	g.Move(spillWord(firstWord), inReg)
-	g.Move(spillWord(firstWord+1), vecReg)
+	g.endIteration(loop, blockTripsLeft)
+	g.Move(inWord, inReg)
+	g.Move(vecWord, vecReg)
 	g.advance(inReg, loop.In)
 	g.advance(vecReg, loop.Vec)
-	g.Move(inReg, spillWord(firstWord))
-	g.Move(vecReg, spillWord(firstWord+1))
+	g.Move(inReg, inWord)
+	g.Move(vecReg, vecWord)
 	g.setRowBases()
-	g.CountDown(spillWord(firstWord+2), target.NE, top)
+	g.CountDown(tripsLeft, target.NE, top)
 	g.Bind(end)
 }
 
@@ -313,14 +315,15 @@ func (g *gen) setRowBases() {
 	if g.spec.In != nil {
 		return
 	}
-	for i, r := range g.rowBases()[1:] {
+	for i, reg := range g.rowBases()[1:] {
 		from := [...]target.GReg{inReg, inRow5Reg}[i]
-		g.Lea(target.Addr{Base: from, Index: strideReg, Scale: 4}, r)
-		g.Add(strideReg, r)
+		g.Lea(target.Addr{Base: from, Index: strideReg, Scale: 4}, reg)
+		g.Add(strideReg, reg)
 	}
 }
 
-// rowBases lists the registers from which the rows are addressed.
+// rowBases lists the registers with the addresses of rows 0, 5 and 10, from which up to five rows each are addressed.
+// Rows at constant offsets need only the first register.
 func (g *gen) rowBases() []target.GReg {
 	bases := []target.GReg{inReg, inRow5Reg, inRow10Reg}
 	if g.spec.In != nil {
@@ -356,35 +359,35 @@ func (g *gen) runs() {
 	isUnrolled := g.unitCode == nil && g.isFullyUnrolled()
 	inOffset, vecOffset := 0, 0
 	for i := range g.spec.Runs {
-		r := &g.spec.Runs[i]
+		run := &g.spec.Runs[i]
 		for _, base := range g.rowBases() {
-			g.advance(base, r.In-inOffset)
+			g.advance(base, run.In-inOffset)
 		}
-		g.advance(vecReg, r.Vec-vecOffset)
-		if r.Terms == Dynamic {
-			g.dynamicRun(r)
+		g.advance(vecReg, run.Vec-vecOffset)
+		if run.Terms == Dynamic {
+			g.dynamicRun(run)
 			return
 		}
 		switch {
 		case g.unitCode != nil:
-			g.unitCode.run(r)
-		case r.Block > 0:
-			g.blockedRun(r)
+			g.unitCode.run(run)
+		case run.Block > 0:
+			g.blockedRun(run)
 		default:
-			g.constantTerms(r, r.Terms, isUnrolled)
+			g.constantTerms(run, run.Terms, isUnrolled)
 		}
-		inOffset, vecOffset = r.In+r.Terms*r.InStep, r.Vec+r.Terms*r.VecStep
+		inOffset, vecOffset = run.In+run.Terms*run.InStep, run.Vec+run.Terms*run.VecStep
 	}
 }
 
 // isFullyUnrolled reports whether all terms are unrolled.
 func (g *gen) isFullyUnrolled() bool {
 	instructions := 0
-	for _, r := range g.spec.Runs {
-		if r.Terms == Dynamic || r.Block > 0 {
+	for _, run := range g.spec.Runs {
+		if run.Terms == Dynamic || run.Block > 0 {
 			return false
 		}
-		instructions += r.Terms * (g.spec.Vectors + bits.OnesCount32(g.rowMask(&r))*(1+g.spec.Vectors))
+		instructions += run.Terms * (g.spec.Vectors + bits.OnesCount32(g.rowMask(&run))*(1+g.spec.Vectors))
 	}
 	return instructions <= maxUnrolled && g.spec.Unroll == 0 && g.spec.PrefetchedLines == 0
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// key returns the cache key of a spec's code: all fields as text. It avoids package fmt, which takes microseconds for
-// each key: when a plan is bound to sizes, it looks up tens of tiles, and most of them exist.
+// key returns the cache key of a spec's code: all fields as text. Binding a plan to sizes looks up tens of tiles, most
+// of which are already in the cache, so the key must be cheap. Package fmt would take microseconds for each key.
 func (s *Spec) key(cpu machine.Features) string {
 	builder := keyBuilder{text: append(make([]byte, 0, 256), "tile "...)}
 	builder.text = append(builder.text, cpu.String()...)
@@ -38,7 +38,8 @@ func (s *Spec) key(cpu machine.Features) string {
 	return string(builder.text)
 }
 
-// keyBuilder builds a key. A space precedes each number, and a letter each list and each element of a list of structs.
+// keyBuilder builds a key. Each number follows a space. Each list, and each element of a list of structs, begins with a
+// letter that names it.
 type keyBuilder struct{ text []byte }
 
 func (k *keyBuilder) numbers(list ...int) {

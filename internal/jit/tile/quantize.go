@@ -8,15 +8,16 @@ import (
 // Quantized is the dtype of the results of a tile with integer products.
 type Quantized uint8
 
-// Dtypes. Unsigned and Signed are quantized bytes: a sum is multiplied by the scale of its lane, rounded, and added to
-// the zero point with saturation, as in package requantize.
+// Dtypes of results. Unsigned and Signed are quantized bytes: a sum is multiplied by the scale of its lane, rounded,
+// and added to the zero point with saturation, as in package requantize.
 const (
 	NotQuantized Quantized = iota // int32 sums, or float32 after an epilogue
 	Unsigned
 	Signed
 )
 
-// Operands of quantized results: indices into Ptr and Row. Scales has a float32 for each lane. ZeroPoint is one int32.
+// Operands of quantized results: indices into Ptr and Row of [jit.Args]. Scales has a float32 for each lane. ZeroPoint
+// is one int32.
 const (
 	Scales = EpilogueOperands + iota
 	ZeroPoint
@@ -27,7 +28,7 @@ const (
 	bytesPerSumVector = 16 // bytes of one vector of sums
 	quantizedRegs     = 3  // registers that quantization needs in addition to the sums and the mask
 
-	zeroPointWord = spillWords // of the spill area: the zero point in all lanes
+	zeroPointWord = spillWords // index of the first spill word of a vector with the zero point in all lanes
 )
 
 // lastVectors returns the number of vectors of sums that fill the last vector of bytes of a row.
@@ -48,8 +49,8 @@ func (g *gen) beginQuantized() {
 	g.quantizer().SetLastBytes(n, wholeBytes, [2]target.GReg{inReg, countReg})
 }
 
-// quantizer returns the writer of the conversion to bytes on amd64. With AVX-512, register Temp is free after the
-// conversion. NotNaN is a mask register.
+// quantizer returns the writer of the conversion to bytes on amd64. NotNaN is a mask register. With AVX-512, the
+// register Temp is free after the conversion.
 func (g *gen) quantizer() *amd64.Quantizer {
 	quantizer := &amd64.Quantizer{Writer: g.amd64, Signed: g.spec.Quantized == Signed, MaxLevel: g.freeRegister(1),
 		ZeroPoint: g.freeRegister(2), NotNaN: 3, ZeroPointWord: spillWord(zeroPointWord), Temp: g.freeRegister(1)}
@@ -70,9 +71,9 @@ func (g *gen) storeQuantized() {
 	converter := g.quantizer()
 	g.loadAddress(ZeroPoint, inReg)
 	converter.Begin(target.Addr{Base: inReg})
-	g.eachLanes(Scales, g.freeRegister(0), func(i, v int) {
-		g.ToFloats(g.sumReg(i, v))
-		converter.ToLevels(g.sumReg(i, v), scratch)
+	g.eachLanes(Scales, g.freeRegister(0), func(i, vector int) {
+		g.ToFloats(g.sumReg(i, vector))
+		converter.ToLevels(g.sumReg(i, vector), scratch)
 	})
 	order := converter.Temp
 	converter.LoadOrder(order)
@@ -83,20 +84,20 @@ func (g *gen) storeQuantized() {
 			g.Move(stepOf(LastLanes), countReg)
 		}
 	}
-	for v := 0; v < g.spec.Vectors; v += packedVectors {
-		vectors, end := min(packedVectors, g.spec.Vectors-v), target.Int(nil)
-		if g.isPartial(v + vectors - 1) {
+	for vector := 0; vector < g.spec.Vectors; vector += packedVectors {
+		vectors, end := min(packedVectors, g.spec.Vectors-vector), target.Int(nil)
+		if g.isPartial(vector + vectors - 1) {
 			end = last
 		}
 		for i, rows := 0, packedVectors/vectors; i < g.spec.Rows; i += rows {
 			part := [packedVectors]target.VReg{scratch, scratch, scratch, scratch}
 			for k := range min(rows, g.spec.Rows-i) * vectors {
-				part[k] = g.sumReg(i+k/vectors, v+k%vectors)
+				part[k] = g.sumReg(i+k/vectors, vector+k%vectors)
 			}
 			converter.Pack(part)
 			converter.Arrange(part[0], order)
 			for row := range min(rows, g.spec.Rows-i) {
-				at := target.Addr{Base: outTileReg, Disp: g.spec.Out[i+row] + v*g.vectorBytes/packedVectors}
+				at := target.Addr{Base: outTileReg, Disp: g.spec.Out[i+row] + vector*g.vectorBytes/packedVectors}
 				converter.StoreParts(part[0], scratch, row*vectors, vectors, at, end, [2]target.GReg{inReg, vecReg})
 			}
 		}

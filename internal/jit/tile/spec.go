@@ -8,9 +8,9 @@
 //	sum[row][lane] += in[row, term] * vec[term, lane]
 //
 // The k-loop is the loop over the terms of the sums. The broadcast operand (In) supplies one element for each row
-// and term; it is broadcast to all lanes. The vector operand (Vec) supplies vectors for each term, which all rows
-// share; it is usually a packed panel. In a matrix product they are A and B, in a convolution the pixels and the
-// weights. The package uses these words:
+// and term; the element is broadcast to all lanes. The vector operand (Vec) supplies vectors for each term, which all
+// rows share; Vec is usually a packed panel. In a matrix product, In is A and Vec is B; in a convolution, In has the
+// pixels and Vec the weights. The package uses these words:
 //
 //	term      one iteration of the k-loop: a rank-1 update of the tile
 //	run       terms with constant steps between them in both operands (Run)
@@ -24,8 +24,8 @@
 //
 // The terms of an element are added in a fixed order (loops, runs, terms), with one fused multiply-add each. A
 // result therefore has the same bits for every division into tiles and on all instruction sets. Blocks reduce
-// rounding errors, which grow with the length of a chain of additions: each block is summed separately, and its sum
-// is added to the start and the sums of the blocks before it.
+// rounding errors, which grow with the length of a chain of additions. Each block is summed separately, and the sum of
+// the block is added to the start and the sums of the blocks before it.
 package tile
 
 import "math"
@@ -64,10 +64,10 @@ type Spec struct {
 	// apply. Every instruction set of amd64 has these products.
 	Int16 bool
 	// Quantized selects the dtype of the result for Int8 and Int16. Unless it is NotQuantized, elements of the result
-	// have one byte, and it requires Out, a start other than FromResult, and no epilogue.
+	// have one byte, and the spec must have Out, a Start other than FromResult, and no Epilogue.
 	Quantized Quantized
 
-	Levels Levels // quantized elements of the vector operand
+	Levels Levels // the quantization of the vector operand; zero if its elements are not quantized
 
 	Rows    int // rows of the tile, at least 1
 	Vectors int // vectors of a row, at least 1
@@ -88,8 +88,8 @@ type Spec struct {
 	Start    Start
 	Epilogue []EpilogueStep // applied in order
 
-	// PrefetchResult prefetches the tile's cache lines of the result into L1 before the k-loop. It helps if the start
-	// or the epilogue reads the result.
+	// PrefetchResult prefetches the tile's cache lines of the result into L1 before the k-loop. The prefetches save time
+	// if the start or the epilogue reads the result.
 	PrefetchResult bool
 	// PrefetchDistance is the distance at which the vector operand is prefetched into L1, ahead of its loads. 0
 	// disables the prefetching.
@@ -103,7 +103,7 @@ type Spec struct {
 	Prefetch []Prefetch
 	// PackStep, if not 0, packs the vector operand while it is read: the vectors of every term are also stored to the
 	// operand [Packed], PackStep bytes after the vectors of the previous term. Whole vectors are stored, and the lanes
-	// that a Masked operand lacks are 0. It requires a single run without loops, and one tile per call.
+	// that a Masked operand lacks are 0. PackStep requires a single run without loops, and one tile per call.
 	PackStep int
 	// Unroll is the number of terms of an iteration of the k-loop; 0 selects DefaultUnroll, or full unrolling for
 	// short runs.
@@ -122,7 +122,7 @@ type Run struct {
 	Terms           int    // number of terms, at least 1, or Dynamic, which may be 0
 	Rows            uint32 // bit mask of the rows that have these terms; 0 for all rows
 
-	// Block is the number of terms of a block; 0 for none. The last term ends a block, too. It requires Spec.In and
+	// Block is the number of terms of a block; 0 for none. The last term also ends a block. Blocks require Spec.In and
 	// float elements.
 	Block int
 }
@@ -137,12 +137,12 @@ type Loop struct {
 // Start is the initial value of the accumulators.
 type Start uint8
 
-// These are the initial values.
+// The initial values.
 const (
 	Zero       Start = iota
 	FromLanes        // an element of the operand [Bias] for each lane
 	FromRows         // an element of the operand [Bias] for each row
-	FromResult       // the element of the result
+	FromResult       // the previous value of the result
 )
 
 // EpilogueStep is an element-wise operation on the accumulators.

@@ -8,8 +8,9 @@ import (
 	amd64 "github.com/graphrun/graphrun/internal/jit/target/amd64/writer"
 )
 
-// Limits of the matrix unit (AMX), which multiplies tile registers. It multiplies groups of four bytes: a group is an
-// element of an operand, and a term of the sum (see spec.go).
+// Limits of the matrix unit (AMX), which multiplies tile registers. It multiplies groups of four bytes. In this
+// package, a group counts as one element of an operand (Size 4), and the product of two groups (four multiplications)
+// as one term.
 const (
 	// UnitRows is the maximum number of rows of a tile register. A tile has up to two parts of at most UnitRows rows.
 	UnitRows = 16
@@ -22,9 +23,9 @@ const (
 	// UnitCallGroups is the maximum number of products of groups in a call. It bounds the time of a call, which
 	// cannot be preempted, to 25 us at a third of the peak rate.
 	UnitCallGroups = 5 << 20
-	// UnitStripGroups is the desired minimum number of products of groups in a call. The start of a call takes as long
-	// as 1<<16 products (0.1 us), 6% of this number.
-	UnitStripGroups = 1 << 20
+	// UnitMinCallGroups is the desired minimum number of products of groups in a call. Starting a call takes 0.1 us, the
+	// time of 1<<16 products, which is 6% of the time of UnitMinCallGroups products.
+	UnitMinCallGroups = 1 << 20
 	// UnitGrain is the ratio of the speeds of the matrix unit and of vectors. A unit of parallel work for the matrix
 	// unit has at least UnitGrain times as many multiplications as one for vectors.
 	UnitGrain = 4
@@ -86,10 +87,10 @@ func (u *unitSplit) segments(in []int) (list []int) {
 
 // setOutStep sets outRowStep from the offsets of the rows in the result.
 func (u *unitSplit) setOutStep(out []int) {
-	for i, f := range u.firstRows {
-		for k := f + 1; k < f+u.rows; k++ {
+	for i, first := range u.firstRows {
+		for k := first + 1; k < first+u.rows; k++ {
 			step := out[k] - out[k-1]
-			if i == 0 && k == f+1 {
+			if i == 0 && k == first+1 {
 				u.outRowStep = step
 			}
 			if step != u.outRowStep {
@@ -104,15 +105,15 @@ func (u *unitSplit) setOutStep(out []int) {
 }
 
 // chunks divides the terms of all runs into the fewest chunks, and prefers a size of chunks that divides all runs.
-func (u *unitSplit) chunks(s *Spec) error {
+func (u *unitSplit) chunks(spec *Spec) error {
 	fewest := 0
-	for _, run := range s.Runs {
+	for _, run := range spec.Runs {
 		fewest += (run.Terms + UnitTerms - 1) / UnitTerms
 	}
-	u.vecStep = s.Runs[0].VecStep
+	u.vecStep = spec.Runs[0].VecStep
 	for u.terms = UnitTerms; u.terms > 0; u.terms-- {
 		count := 0
-		for _, run := range s.Runs {
+		for _, run := range spec.Runs {
 			if run.Terms%u.terms > 0 {
 				count = fewest + 1
 			}
@@ -125,9 +126,9 @@ func (u *unitSplit) chunks(s *Spec) error {
 	if u.terms == 0 {
 		u.terms = UnitTerms
 	}
-	for _, run := range s.Runs {
+	for _, run := range spec.Runs {
 		rest := run.Terms % u.terms
-		if run.VecStep != u.vecStep || run.InStep != s.Size || rest > 0 && u.lastTerms > 0 && rest != u.lastTerms {
+		if run.VecStep != u.vecStep || run.InStep != spec.Size || rest > 0 && u.lastTerms > 0 && rest != u.lastTerms {
 			return fmt.Errorf("tile: the matrix unit does not support the terms of %+v", run)
 		}
 		u.lastTerms = max(u.lastTerms, rest)
@@ -137,20 +138,21 @@ func (u *unitSplit) chunks(s *Spec) error {
 
 // checkUnit returns an error if the matrix unit does not support a spec.
 func (s *Spec) checkUnit() error {
-	allRows := func(r Run) bool { return r.Terms != Dynamic && (r.Rows == 0 || r.Rows == uint32(1<<s.Rows-1)) }
-	byRows := func(t EpilogueStep) bool { return t.Op == AddRows || t.Op == MulRows }
+	allRows := func(run Run) bool { return run.Terms != Dynamic && (run.Rows == 0 || run.Rows == uint32(1<<s.Rows-1)) }
+	byRows := func(step EpilogueStep) bool { return step.Op == AddRows || step.Op == MulRows }
 	switch {
 	case !s.Int8 || s.In == nil || s.Out == nil || s.Start == FromRows || s.Masked || s.PackStep != 0 ||
 		len(s.Prefetch) > 0:
 		return fmt.Errorf("tile: the matrix unit requires bytes at constant offsets")
 	case s.Vectors > UnitVectors || s.Rows > 2*UnitRows:
-		return fmt.Errorf("tile: %d rows of %d vectors for the matrix unit", s.Rows, s.Vectors)
+		return fmt.Errorf("tile: %d rows of %d vectors: the matrix unit supports at most %d rows of %d vectors", s.Rows,
+			s.Vectors, 2*UnitRows, UnitVectors)
 	case slices.ContainsFunc(s.Epilogue, byRows):
 		return fmt.Errorf("tile: the matrix unit does not support epilogues by rows")
 	}
-	for _, r := range s.Runs {
-		if !allRows(r) {
-			return fmt.Errorf("tile: the matrix unit does not support the rows of %+v", r)
+	for _, run := range s.Runs {
+		if !allRows(run) {
+			return fmt.Errorf("tile: the matrix unit does not support the rows of %+v", run)
 		}
 	}
 	_, err := s.splitForUnit()
@@ -199,7 +201,9 @@ func (g *gen) newUnitGen() *unitGen {
 }
 
 // sumTile returns the tile register with the accumulators of a part and a vector.
-func (x *unitGen) sumTile(part, v int) amd64.Tile { return amd64.Tile(part*x.spec.Vectors + v) }
+func (x *unitGen) sumTile(part, vector int) amd64.Tile {
+	return amd64.Tile(part*x.spec.Vectors + vector)
+}
 
 // configure emits the configuration of the tile registers.
 func (x *unitGen) configure() {
@@ -218,10 +222,10 @@ func (x *unitGen) configure() {
 }
 
 // eachSum visits the accumulators; row is the first row of a part.
-func (x *unitGen) eachSum(visit func(t amd64.Tile, row, v int)) {
+func (x *unitGen) eachSum(visit func(t amd64.Tile, row, vector int)) {
 	for part, row := range x.split.firstRows {
-		for v := range x.spec.Vectors {
-			visit(x.sumTile(part, v), row, v)
+		for vector := range x.spec.Vectors {
+			visit(x.sumTile(part, vector), row, vector)
 		}
 	}
 }
@@ -253,14 +257,14 @@ func (x *unitGen) initSumTiles() {
 		return
 	}
 	x.loadAddress(Bias, inReg)
-	x.eachSum(func(t amd64.Tile, _, v int) {
-		x.amd64.LoadTile(target.Addr{Base: inReg, Disp: v * lineBytes}, t)
+	x.eachSum(func(t amd64.Tile, _, vector int) {
+		x.amd64.LoadTile(target.Addr{Base: inReg, Disp: vector * lineBytes}, t)
 	})
 }
 
 // run emits the terms of a run.
-func (x *unitGen) run(r *Run) {
-	if n := r.Terms / x.split.terms; n == 1 {
+func (x *unitGen) run(run *Run) {
+	if n := run.Terms / x.split.terms; n == 1 {
 		x.chunk(x.rowTiles, x.vecTiles, x.split.terms)
 	} else if n > 1 {
 		x.Move(target.Imm(n), countReg)
@@ -270,7 +274,7 @@ func (x *unitGen) run(r *Run) {
 		x.chunk(x.rowTiles, x.vecTiles, x.split.terms)
 		x.CountDown(countReg, target.NE, top)
 	}
-	if rest := r.Terms % x.split.terms; rest > 0 {
+	if rest := run.Terms % x.split.terms; rest > 0 {
 		x.chunk(x.restRowTiles, x.restVecTiles, rest)
 	}
 }
@@ -283,20 +287,20 @@ func (x *unitGen) chunk(rowTiles, vecTiles []amd64.Tile, terms int) {
 	for part, row := range x.split.firstRows {
 		rowTile := rowTiles[part%len(rowTiles)]
 		for i := range x.spec.Vectors {
-			v := i
+			vector := i
 			if part%2 > 0 {
-				v = x.spec.Vectors - 1 - i
+				vector = x.spec.Vectors - 1 - i
 			}
-			vecTile := vecTiles[v%len(vecTiles)]
+			vecTile := vecTiles[vector%len(vecTiles)]
 			if loadedRow[rowTile] != part+1 {
 				x.amd64.LoadTile(target.Addr{Base: inReg, Index: unitStep, Scale: 1, Disp: x.spec.In[row]}, rowTile)
 				loadedRow[rowTile] = part + 1
 			}
-			if loadedVec[vecTile] != v+1 {
-				x.amd64.LoadTile(target.Addr{Base: vecReg, Index: unitVecStep, Scale: 1, Disp: v * lineBytes}, vecTile)
-				loadedVec[vecTile] = v + 1
+			if loadedVec[vecTile] != vector+1 {
+				x.amd64.LoadTile(target.Addr{Base: vecReg, Index: unitVecStep, Scale: 1, Disp: vector * lineBytes}, vecTile)
+				loadedVec[vecTile] = vector + 1
 			}
-			x.amd64.DotTiles(rowTile, vecTile, x.sumTile(part, v))
+			x.amd64.DotTiles(rowTile, vecTile, x.sumTile(part, vector))
 		}
 	}
 	x.advance(inReg, terms*x.spec.Size)
@@ -313,8 +317,8 @@ func (x *unitGen) prefetch(terms int) {
 		return
 	}
 	for i := range terms {
-		for v := range x.spec.Vectors {
-			x.Prefetch(1, target.Addr{Base: vecReg, Disp: i*x.split.vecStep + v*lineBytes + x.spec.PrefetchDistance})
+		for vector := range x.spec.Vectors {
+			x.Prefetch(1, target.Addr{Base: vecReg, Disp: i*x.split.vecStep + vector*lineBytes + x.spec.PrefetchDistance})
 		}
 	}
 }
@@ -322,25 +326,26 @@ func (x *unitGen) prefetch(terms int) {
 // storeSumTiles stores the accumulators: directly to the result, or to scratch memory from which the epilogue loads
 // them.
 func (x *unitGen) storeSumTiles() {
-	s := x.spec
-	if s.Quantized == NotQuantized && len(s.Epilogue) == 0 && s.Start != FromResult && x.split.outRowStep != 0 &&
-		!s.mayBePartial(x.cpu) {
+	spec := x.spec
+	if spec.Quantized == NotQuantized && len(spec.Epilogue) == 0 && spec.Start != FromResult && x.split.outRowStep != 0 &&
+		!spec.mayBePartial(x.cpu) {
 		x.amd64.MoveDistance(x.split.outRowStep, countReg)
-		x.eachSum(func(t amd64.Tile, row, v int) {
-			x.amd64.StoreTile(t, target.Addr{Base: outTileReg, Index: countReg, Scale: 1, Disp: s.Out[row] +
-				v*lineBytes})
+		x.eachSum(func(t amd64.Tile, row, vector int) {
+			x.amd64.StoreTile(t, target.Addr{Base: outTileReg, Index: countReg, Scale: 1, Disp: spec.Out[row] +
+				vector*lineBytes})
 		})
 		return
 	}
-	line := s.Vectors * lineBytes
+	scratchRowBytes := spec.Vectors * lineBytes
 	x.loadAddress(Scratch, scratchReg)
-	x.Move(target.Imm(line), countReg)
-	x.eachSum(func(t amd64.Tile, row, v int) {
-		x.amd64.StoreTile(t, target.Addr{Base: scratchReg, Index: countReg, Scale: 1, Disp: row*line + v*lineBytes})
+	x.Move(target.Imm(scratchRowBytes), countReg)
+	x.eachSum(func(t amd64.Tile, row, vector int) {
+		x.amd64.StoreTile(t, target.Addr{Base: scratchReg, Index: countReg, Scale: 1,
+			Disp: row*scratchRowBytes + vector*lineBytes})
 	})
-	step := unitSumRegs / s.Vectors &^ 1
-	for row := 0; row < s.Rows; row += step {
-		x.storeRows(row, min(step, s.Rows-row))
+	step := unitSumRegs / spec.Vectors &^ 1
+	for row := 0; row < spec.Rows; row += step {
+		x.storeRows(row, min(step, spec.Rows-row))
 	}
 }
 
@@ -352,14 +357,14 @@ func (x *unitGen) storeRows(row, rows int) {
 	part.Rows, part.Out = rows, part.Out[row:row+rows]
 	x.gen.spec, x.sumCount = &part, rows*part.Vectors
 	for i := range rows {
-		for v := range part.Vectors {
-			x.Load(target.Addr{Base: scratchReg, Disp: ((row+i)*part.Vectors + v) * lineBytes}, x.sumReg(i, v), false)
+		for vector := range part.Vectors {
+			x.Load(target.Addr{Base: scratchReg, Disp: ((row+i)*part.Vectors + vector) * lineBytes}, x.sumReg(i, vector), false)
 		}
 	}
 	if part.Start == FromResult {
-		x.eachResult(outTileReg, func(i, v int, at target.Addr) {
-			x.Load(at, x.freeRegister(0), x.isPartial(v))
-			x.amd64.AddIntegers(x.freeRegister(0), x.sumReg(i, v))
+		x.eachResult(outTileReg, func(i, vector int, at target.Addr) {
+			x.Load(at, x.freeRegister(0), x.isPartial(vector))
+			x.amd64.AddIntegers(x.freeRegister(0), x.sumReg(i, vector))
 		})
 	}
 	x.gen.storeResult()

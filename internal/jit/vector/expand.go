@@ -15,13 +15,13 @@ import (
 // primitives.
 func expanded(loop *expr.Loop, cpu machine.Features) (*expr.Loop, error) {
 	if !cpu.Has(machine.AVX2) && !cpu.Has(machine.NEON) {
-		return nil, target.Unsupported("for %v", cpu)
+		return nil, target.Unsupported("the processor needs AVX2 or NEON, and has the features %v", cpu)
 	}
 	if !loop.Code.Compilable() {
-		return nil, target.Unsupported("a function without machine code")
+		return nil, target.Unsupported("the expression has a function without machine code")
 	}
 	if pointerCount := len(loop.Code.Out) + len(loop.Code.In) + len(loop.Folds); pointerCount > jit.MaxOperands {
-		return nil, target.Unsupported("%d pointers", pointerCount)
+		return nil, target.Unsupported("the loop has %d pointers: want at most %d", pointerCount, jit.MaxOperands)
 	}
 	return expandLoop(loop, TargetOf(cpu))
 }

@@ -67,13 +67,13 @@ func TestUnsupported(t *testing.T) {
 		return &expr.Loop{Code: code, Scalar: []bool{false}}
 	}
 	for what, c := range map[string]func() (*Loop, error){
-		"a function without machine code": func() (*Loop, error) {
+		"the expression has a function without machine code": func() (*Loop, error) {
 			return Compile(calls(), machine.AVX2, Options{})
 		},
-		"for portable": func() (*Loop, error) {
+		"the processor needs AVX2 or NEON, and has the features portable": func() (*Loop, error) {
 			return Compile(one(t, expr.Add, tensor.Float32), machine.Portable, Options{})
 		},
-		"26 pointers": func() (*Loop, error) {
+		"the loop has 26 pointers: want at most 24": func() (*Loop, error) {
 			d := make([]tensor.DType, 25)
 			for k := range d {
 				d[k] = tensor.Int8

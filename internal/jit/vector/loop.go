@@ -46,7 +46,7 @@ func Compile(loop *expr.Loop, cpu machine.Features, opts Options) (*Loop, error)
 	if err := loop.Check(); err != nil {
 		return nil, err
 	}
-	copied := *loop // a copy, because the caller may change l later
+	copied := *loop // because the caller may change the loop later
 	fn, err := jit.Lookup(cpu.String()+keyOf(opts)+loop.Key(), func(withListing bool) (jit.Code, error) {
 		return assemble(&copied, cpu, opts, withListing)
 	})

@@ -418,7 +418,7 @@ func TestManyPointers(t *testing.T) {
 // values than there is.
 func expectMissing(t *testing.T, missing map[string]int, of int) {
 	for why, n := range missing {
-		ok := strings.HasSuffix(why, "too many live values") && n <= of/50000 ||
+		ok := strings.HasSuffix(why, "too many values are live at the same time") && n <= of/50000 ||
 			strings.HasSuffix(why, "than there are registers") && n <= of/10
 		if !ok {
 			t.Error(why)

@@ -44,9 +44,9 @@ func registersNeeded(insts []expr.Inst) []int {
 // order is an evaluation order under construction.
 type order struct {
 	insts   []expr.Inst
-	needed  []int
-	visited []bool
-	values  []expr.Value
+	needed  []int        // by value: the result of registersNeeded
+	visited []bool       // by value: whether it is in the order
+	values  []expr.Value // the order so far
 }
 
 // visit appends a value after its operands.

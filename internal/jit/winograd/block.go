@@ -37,7 +37,7 @@ const (
 type operation struct {
 	opcode     opcode
 	x, y, k    valueID
-	row, col   int
+	row, col   int     // the element that is loaded or stored
 	constValue float32 // value of opConst
 	operand    int     // index of an epilogue operand
 }
@@ -125,11 +125,11 @@ func (b *block) addScaled(k float64, x, y valueID) valueID {
 }
 
 // store stores a value. The value zero becomes the constant 0.
-func (b *block) store(v valueID, row, col int) {
-	if v == zero {
-		v = b.constant(0)
+func (b *block) store(value valueID, row, col int) {
+	if value == zero {
+		value = b.constant(0)
 	}
-	b.append(operation{opcode: opStore, x: v, y: zero, k: zero, row: row, col: col})
+	b.append(operation{opcode: opStore, x: value, y: zero, k: zero, row: row, col: col})
 }
 
 // Part is a rectangle of a tile: rows [Row, RowEnd) and columns [Col, ColEnd).
@@ -140,9 +140,9 @@ func (part Part) has(row, col int) bool {
 	return part.Row <= row && row < part.RowEnd && part.Col <= col && col < part.ColEnd
 }
 
-// operandBlock returns the transform of a tile's pixels to points. Pixels outside p are 0, and loads are relative to
-// the first pixel inside p. For F(4x4) the four inner rows of points are computed first: at most 24 instead of 36
-// values are then live, few enough for the registers of AVX-512 and NEON.
+// operandBlock returns the transform of a tile's pixels to points. Pixels outside the part are 0, and loads are
+// relative to the first pixel inside the part. For F(4x4) the four inner rows of points are computed first. At most 24
+// instead of 36 values are then live, few enough for the registers of AVX-512 and NEON.
 func (f Form) operandBlock(part Part) *block {
 	out := new(block)
 	size := f.N()
@@ -157,31 +157,31 @@ func (f Form) operandBlock(part Part) *block {
 		return pixels
 	}
 	transformed := map[int][]valueID{} // by row of points: the result of the transform along columns
-	setTransformed := func(row, col int, v valueID) {
+	setTransformed := func(row, col int, value valueID) {
 		if transformed[row] == nil {
 			transformed[row] = make([]valueID, size)
 		}
-		transformed[row][col] = v
+		transformed[row][col] = value
 	}
 	storeRows := func(rows ...int) {
 		for _, row := range rows {
-			for col, v := range f.inputTransform(out, transformed[row]) {
-				out.store(v, row, col)
+			for col, value := range f.inputTransform(out, transformed[row]) {
+				out.store(value, row, col)
 			}
 		}
 	}
 	if f.M == 2 {
 		for col := range size {
-			for row, v := range f.inputTransform(out, column(col)) {
-				setTransformed(row, col, v)
+			for row, value := range f.inputTransform(out, column(col)) {
+				setTransformed(row, col, value)
 			}
 		}
 		storeRows(0, 1, 2, 3)
 		return out
 	}
 	for col := range size {
-		for index, v := range f.pointsAB(out, column(col)) {
-			setTransformed(1+index, col, v)
+		for index, value := range f.pointsAB(out, column(col)) {
+			setTransformed(1+index, col, value)
 		}
 	}
 	storeRows(1, 2, 3, 4)
@@ -205,8 +205,8 @@ func (f Form) resultBlock(rows, cols int, bias bool, epilogue []tile.EpilogueSte
 		for row := range size {
 			points[row] = out.load(row, col)
 		}
-		for row, v := range f.outputTransform(out, points) {
-			transformed[row] = append(transformed[row], v)
+		for row, value := range f.outputTransform(out, points) {
+			transformed[row] = append(transformed[row], value)
 		}
 	}
 	biasValue := zero
@@ -215,13 +215,13 @@ func (f Form) resultBlock(rows, cols int, bias bool, epilogue []tile.EpilogueSte
 	}
 	lanes := map[int]valueID{}
 	for row := range rows {
-		for col, v := range f.outputTransform(out, transformed[row]) {
+		for col, value := range f.outputTransform(out, transformed[row]) {
 			if col < cols {
-				v = out.addScaled(f.scale(row)*f.scale(col), v, biasValue)
+				value = out.addScaled(f.scale(row)*f.scale(col), value, biasValue)
 				for _, step := range epilogue {
-					v = out.epilogueStep(step, v, row, col, lanes)
+					value = out.epilogueStep(step, value, row, col, lanes)
 				}
-				out.store(v, row, col)
+				out.store(value, row, col)
 			}
 		}
 	}
@@ -230,8 +230,8 @@ func (f Form) resultBlock(rows, cols int, bias bool, epilogue []tile.EpilogueSte
 
 // epilogueStep applies an operation of an epilogue to the result at (row, col). lanes caches the loaded per-channel
 // operands, by index of the operand.
-func (b *block) epilogueStep(step tile.EpilogueStep, v valueID, row, col int, lanes map[int]valueID) valueID {
-	result := operation{opcode: opAdd, x: v, y: zero, k: zero}
+func (b *block) epilogueStep(step tile.EpilogueStep, value valueID, row, col int, lanes map[int]valueID) valueID {
+	result := operation{opcode: opAdd, x: value, y: zero, k: zero}
 	switch step.Op {
 	case tile.AtLeast:
 		result.opcode, result.k = opMax, b.constant(step.Lo)

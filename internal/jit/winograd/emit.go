@@ -11,10 +11,10 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// These are the indices of the pointers of a call: the output, the input, and the bias of results. For the output
-// and the input, Step is the distance in bytes between columns (of pixels or points), and Row is the distance in
-// bytes between rows. Step at tileStep+outputIndex and tileStep+inputIndex is the distance in bytes between tiles. A
-// pointer to pixels points to the first pixel of the tile that is inside the image.
+// Indices of the pointers of a call ([jit.Args].Ptr): the output, the input, and the bias of results. For the output
+// and the input, Step is the distance in bytes between columns (of pixels or points), and Row is the distance in bytes
+// between rows. Step at tileStep+outputIndex and tileStep+inputIndex is the distance in bytes between tiles. A pointer
+// to pixels points to the first pixel of the tile that is inside the image.
 const (
 	outputIndex = 0
 	inputIndex  = 1
@@ -30,7 +30,7 @@ const EpilogueOperands = 4
 const (
 	regEpilogue target.GReg = iota // results: address of an epilogue operand; points: distance between rows
 	regChannel                     // offset of the current channels in bytes
-	inputCursor                    // see tileAddresser
+	inputCursor                    // this and the following registers: see tileAddresser
 	outputCursor
 	regBias // results: address of the bias; points: 5 times the distance between columns
 	inputBase
@@ -43,8 +43,8 @@ const (
 	outputMinor3
 )
 
-// tileAddresser computes the addresses of a tile's elements. One coordinate of an element (major) moves a cursor
-// register. The other coordinate (minor) selects an index register.
+// tileAddresser computes the addresses of a tile's elements with few instructions. One coordinate of an element (major)
+// moves a cursor register. The other coordinate (minor) selects an index register.
 type tileAddresser struct {
 	byRows  bool // rows are the major coordinate
 	base    target.GReg
@@ -99,7 +99,7 @@ func newCodeGen(cpu machine.Features, partChannels int, toPixels, withListing bo
 	case cpu.Has(machine.AVX2):
 		gen.Writer, gen.fmaForms = amd64.New(cpu, 4, withListing), amd64.FMAForms
 	default:
-		return nil, fmt.Errorf("winograd: no code for %v", cpu)
+		return nil, fmt.Errorf("winograd: there is no code for %v: want AVX2 or NEON", cpu)
 	}
 	gen.registers, _ = target.Vectors(cpu)
 	gen.input = tileAddresser{base: inputBase, cursor: inputCursor,

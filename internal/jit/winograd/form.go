@@ -6,9 +6,9 @@ type Form struct {
 	M int
 }
 
-// The polynomials are evaluated at 0, at infinity, and at +-1 for F(2x2) or +-pointA and +-pointB for F(4x4). The
-// usual points for F(4x4) are 1 and 2. With pointA and pointB, the rounding error is less than a third of the error
-// with the usual points, and the powers are also exact in float32.
+// A Winograd convolution multiplies polynomials by their values at some points: 0, infinity, and +-1 for F(2x2) or
+// +-pointA and +-pointB for F(4x4). The usual points for F(4x4) are 1 and 2. With pointA and pointB, the rounding
+// error is less than a third of the error with the usual points, and the powers are also exact in float32.
 const (
 	pointA = 0.75
 	pointB = 1.5
@@ -33,7 +33,7 @@ func (f Form) inputTransform(b *block, pixels []valueID) []valueID {
 	return points
 }
 
-// pointsAB computes the points +-pointA and +-pointB.
+// pointsAB computes the values at +-pointA and +-pointB.
 func (f Form) pointsAB(b *block, pixels []valueID) []valueID {
 	even, odd := b.fma(-pointB*pointB, pixels[2], pixels[4]), b.fma(-pointB*pointB, pixels[1], pixels[3])
 	positive, negative := b.fma(pointA, odd, even), b.fma(-pointA, odd, even)
@@ -41,7 +41,7 @@ func (f Form) pointsAB(b *block, pixels []valueID) []valueID {
 	return []valueID{positive, negative, b.fma(pointB, odd, even), b.fma(-pointB, odd, even)}
 }
 
-// pointsZeroInfinity computes the points 0 and infinity.
+// pointsZeroInfinity computes the values at 0 and infinity.
 func (f Form) pointsZeroInfinity(b *block, pixels []valueID) (zero, infinite valueID) {
 	const sum, product = pointA*pointA + pointB*pointB, pointA * pointA * pointB * pointB
 	return b.fma(product, pixels[0], b.fma(-sum, pixels[2], pixels[4])), b.fma(product, pixels[1],

@@ -27,8 +27,8 @@ func (c *codeGen) lower(b *block) *alloc.Builder {
 	virtOf := make([]alloc.Virt, len(b.operations))
 	sources := func(values ...valueID) []alloc.Arg {
 		src := make([]alloc.Arg, len(values))
-		for k, v := range values {
-			src[k].Virt = virtOf[v]
+		for k, value := range values {
+			src[k].Virt = virtOf[value]
 		}
 		return src
 	}
@@ -85,7 +85,7 @@ func (c *codeGen) reload(operation *operation) *alloc.Reload {
 	return reload
 }
 
-// write emits a block, for whole vectors or, if tail is true, for the last, partial vector. It returns the number of
+// write emits a block. The argument tail is set for the last, partial vector of channels. write returns the number of
 // slots for spilled values.
 func (c *codeGen) write(b *block, tail bool) (slots int, err error) {
 	builder := c.lower(b)

@@ -89,23 +89,23 @@ const callVectors = 512 / machine.CallDivisor
 // have room for whole vectors, and the padding after its channels may have any content. bias is the address of the
 // first channel's bias, or nil for a transform without bias. The caller sets the epilogue operands in a, starting at
 // [EpilogueOperands], and no other goroutine may use a during the call. Addresses are not checked.
-func (t *Transform) Run(a *jit.Args, to, from TileArray, bias unsafe.Pointer, channels, tiles int) error {
+func (t *Transform) Run(args *jit.Args, to, from TileArray, bias unsafe.Pointer, channels, tiles int) error {
 	lanes := Lanes(t.cpu)
 	if channels%lanes != t.partChannels {
 		panic("winograd: the number of channels does not match the code")
 	}
-	a.N = channels / lanes * lanes * 4
-	a.Row[outputIndex], a.Step[outputIndex], a.Step[tileStep+outputIndex] = to.Row, to.Col, to.Tile
-	a.Row[inputIndex], a.Step[inputIndex], a.Step[tileStep+inputIndex] = from.Row, from.Col, from.Tile
+	args.N = channels / lanes * lanes * 4
+	args.Row[outputIndex], args.Step[outputIndex], args.Step[tileStep+outputIndex] = to.Row, to.Col, to.Tile
+	args.Row[inputIndex], args.Step[inputIndex], args.Step[tileStep+inputIndex] = from.Row, from.Col, from.Tile
 	for i := EpilogueOperands; i < EpilogueOperands+t.operands; i++ {
-		a.Step[i] = int(uintptr(a.Ptr[i]) + uintptr(a.Row[i]) - uintptr(to.Ptr))
+		args.Step[i] = int(uintptr(args.Ptr[i]) + uintptr(args.Row[i]) - uintptr(to.Ptr))
 	}
 	tilesPerCall := max(1, callVectors*lanes/max(1, channels))
 	for first := 0; first < tiles; first += tilesPerCall {
-		a.Ptr[outputIndex], a.Ptr[inputIndex] = unsafe.Add(to.Ptr, first*to.Tile), unsafe.Add(from.Ptr, first*from.Tile)
-		a.Ptr[biasIndex] = bias
-		a.Rows = min(tilesPerCall, tiles-first)
-		if err := t.fn.Call(a); err != nil {
+		args.Ptr[outputIndex], args.Ptr[inputIndex] = unsafe.Add(to.Ptr, first*to.Tile), unsafe.Add(from.Ptr, first*from.Tile)
+		args.Ptr[biasIndex] = bias
+		args.Rows = min(tilesPerCall, tiles-first)
+		if err := t.fn.Call(args); err != nil {
 			return err
 		}
 	}

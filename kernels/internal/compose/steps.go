@@ -8,8 +8,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Steps applies the sequence of ops that defines a composite op (see [Define]). The same function is called for
-// inference, reference and decomposition; Steps then infers, evaluates or adds nodes. The first error ends it.
+// Steps applies the sequence of ops that defines a composite op. The function results that is given to [Define] is
+// called for inference, reference and decomposition. Each op that it applies is then inferred, evaluated, or added as a
+// node. The first error ends the sequence.
 type Steps struct {
 	Call  *graph.Call
 	apply func(op *graph.Op, a graph.Attrs, in []graph.Arg) ([]graph.Arg, error)

@@ -104,7 +104,7 @@ func (t *directConv) makePointwiseTiles() {
 	t.tiles = splitEvenly(pixels, t.maxTileRows())
 	strip, depth := pointwiseStripMACs, conv.termsPerOutput()
 	if t.shape.usesUnit {
-		strip, depth = tile.UnitStripGroups, conv.unitDepth()
+		strip, depth = tile.UnitMinCallGroups, conv.unitDepth()
 	}
 	t.stripRanges = machine.DivideUnits(t.tiles.count, t.shape.rows*t.shape.blockChannels()*depth, strip)
 	t.strips = t.stripRanges.Chunks

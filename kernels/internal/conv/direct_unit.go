@@ -91,7 +91,7 @@ func (t *directConv) makeBandTiles() {
 	t.tiles = splitEvenly(conv.w.Results, t.maxTileRows()/band)
 	bands := kit.DivUp(conv.h.Results, band)
 	rows := t.tiles.count * kit.DivUp(kit.DivUp(conv.w.Results, t.tiles.count)*band, tile.UnitRows) * tile.UnitRows
-	t.stripRanges = machine.DivideUnits(bands, rows*t.shape.blockChannels()*conv.unitDepth(), tile.UnitStripGroups)
+	t.stripRanges = machine.DivideUnits(bands, rows*t.shape.blockChannels()*conv.unitDepth(), tile.UnitMinCallGroups)
 	t.strips = t.stripRanges.Chunks
 	for _, rows := range []int{band, conv.h.Results % band} {
 		for _, p := range t.tiles.kinds() {

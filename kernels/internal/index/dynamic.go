@@ -53,15 +53,22 @@ func rowMajor(d tensor.DType, sizes ...int) graph.Outline {
 		TypeFor: func(shape []sym.Int) (tensor.Type, error) { return kit.FreshType(d, shape) }}
 }
 
-// unknownAt returns sizes as numbers, with -1 for dimension dim and for symbolic sizes.
-func unknownAt(sizes []sym.Int, dim int) []int {
+// outlineSizes returns sizes as an [graph.Outline] has them: numbers, and -1 for symbolic sizes.
+func outlineSizes(sizes []sym.Int) []int {
 	numbers := make([]int, len(sizes))
 	for i, s := range sizes {
 		n, known := s.Known()
-		if numbers[i] = n; !known || i == dim {
+		if numbers[i] = n; !known {
 			numbers[i] = -1
 		}
 	}
+	return numbers
+}
+
+// unknownAt returns sizes as outlineSizes does, with -1 also for dimension dim.
+func unknownAt(sizes []sym.Int, dim int) []int {
+	numbers := outlineSizes(sizes)
+	numbers[dim] = -1
 	return numbers
 }
 

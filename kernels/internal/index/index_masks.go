@@ -30,7 +30,7 @@ func maskedOutline(call *graph.Call) graph.Outline {
 	if err != nil {
 		return outline // the run reports the error
 	}
-	outline.Sizes = unknownAt(parsed.shape, -1)
+	outline.Sizes = outlineSizes(parsed.shape)
 	for i := range parsed.indexShape {
 		outline.Sizes[parsed.firstIndexDim+i] = -1
 	}
@@ -46,7 +46,7 @@ func maskedOutline(call *graph.Call) graph.Outline {
 			if err != nil {
 				return tensor.Type{}, err
 			}
-			return parsed.layout()
+			return parsed.resultType()
 		}
 	}
 	return outline
@@ -132,7 +132,7 @@ func runIndex(ctx context.Context, call *graph.Call, in []*tensor.Tensor) ([]*te
 	if err != nil {
 		return nil, err
 	}
-	t, err := p.layout()
+	t, err := p.resultType()
 	if err != nil {
 		return nil, err
 	}

@@ -19,8 +19,9 @@ type indexPutAttrs struct {
 var IndexPut = kit.Define[indexPutAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "index_put",
-		Doc: "Copies self and replaces, or increases, the elements self[index0, index1, ...], the elements that index " +
-			"takes, by values, which is broadcast to their shape. Among values for the same element, the last replaces it.",
+		Doc: "Copies self, then replaces the elements self[index0, index1, ...] by values, or adds values to them. These " +
+			"are the elements that the op index selects. values is broadcast to their shape. Among values for the same " +
+			"element, the last replaces it.",
 		Params: append([]graph.Param{kit.Self, {Name: "values"}}, indexParams()[1:]...),
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			self, values := c.Type(0), c.Type(1)
@@ -29,12 +30,12 @@ var IndexPut = kit.Define[indexPutAttrs](graph.Op{
 				return nil, fmt.Errorf("Index put requires the source and destination dtypes match, got %s for the "+
 					"destination and %s for the source.", self.DType.TorchName(), values.DType.TorchName())
 			}
-			taken := takenBy(c, c.In[0])
-			if hasMask(taken) {
-				return []graph.Result{graph.Outline{DType: self.DType, Sizes: unknownAt(self.Shape, -1),
+			selection := selectingCall(c, c.In[0])
+			if hasMask(selection) {
+				return []graph.Result{graph.Outline{DType: self.DType, Sizes: outlineSizes(self.Shape),
 					TypeFor: func([]sym.Int) (tensor.Type, error) { return out, nil }}.Result()}, nil
 			}
-			p, err := newIndexCall(taken)
+			p, err := newIndexCall(selection)
 			if err == nil {
 				err = p.checkValues(values)
 			}
@@ -74,12 +75,13 @@ func fillsMask(c *graph.Call) bool {
 			given++
 		}
 	}
-	return given == 1 && hasMask(takenBy(c, c.In[0])) && !kit.Attrs[indexPutAttrs](c).Accumulate &&
+	return given == 1 && hasMask(selectingCall(c, c.In[0])) && !kit.Attrs[indexPutAttrs](c).Accumulate &&
 		kit.SizeIs(c.Type(1).Numel(), 1)
 }
 
-// takenBy returns the call of index that takes the elements which index_put replaces. self replaces operand 0.
-func takenBy(c *graph.Call, self graph.Arg) *graph.Call {
+// selectingCall returns a call of the op index with operand self and the same indices as c, which is a call of
+// index_put.
+func selectingCall(c *graph.Call, self graph.Arg) *graph.Call {
 	return &graph.Call{In: append([]graph.Arg{self}, c.In[min(2, len(c.In)):]...)}
 }
 
@@ -95,7 +97,8 @@ func (p *indexCall) checkValues(values tensor.Type) error {
 // putByIndices returns the call and its operands with index operands in place of masks.
 func putByIndices(c *graph.Call, in []*tensor.Tensor, nonzero func(*tensor.Tensor) (*tensor.Tensor, error)) (
 	*graph.Call, []*tensor.Tensor, error) {
-	taken, operands, err := replaceMasks(takenBy(c, c.In[0]), append([]*tensor.Tensor{in[0]}, in[2:]...), nonzero)
+	selection, operands, err := replaceMasks(selectingCall(c, c.In[0]), append([]*tensor.Tensor{in[0]}, in[2:]...),
+		nonzero)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -112,14 +115,15 @@ func putByIndices(c *graph.Call, in []*tensor.Tensor, nonzero func(*tensor.Tenso
 		put.Set(number)
 	}
 	values := graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: put.Meta}}
-	args := append([]graph.Arg{taken.In[0], values}, taken.In[1:]...)
+	args := append([]graph.Arg{selection.In[0], values}, selection.In[1:]...)
 	return &graph.Call{In: args, Attrs: c.Attrs}, append([]*tensor.Tensor{operands[0], put}, operands[1:]...), nil
 }
 
 // compileIndexPut compiles a call without masks.
 func compileIndexPut(c *graph.Call) (*graph.Kernel, error) {
 	kernel, out := copySelf(c), c.Out[0]
-	p, err := newIndexCall(takenBy(c, graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: out, Type: out.Type()}}))
+	self := graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: out, Type: out.Type()}}
+	p, err := newIndexCall(selectingCall(c, self))
 	if err == nil {
 		err = p.checkValues(c.Meta(1).Type())
 	}
@@ -147,11 +151,13 @@ func compileIndexPut(c *graph.Call) (*graph.Kernel, error) {
 	if kit.Attrs[indexPutAttrs](c).Accumulate {
 		mode = combineAdd
 	}
-	kernel.Phases = append(kernel.Phases, walk.phase(scatterOps(out.DType, mode, tensor.IntScalar(1))))
+	const alpha = 1
+	kernel.Phases = append(kernel.Phases, walk.phase(scatterOps(out.DType, mode, tensor.IntScalar(alpha))))
 	return kernel, nil
 }
 
-// indexPutRef puts the values at the positions that index takes from a tensor of positions.
+// indexPutRef is the reference of index_put. The op index, applied to a tensor that has in each element its own
+// position, gives the positions of the selected elements.
 func indexPutRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	c, in, err := putByIndices(c, in, nonzeroRef)
 	if err != nil {
@@ -164,7 +170,7 @@ func indexPutRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		n++
 	})
 	self := graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: positions.Meta, Type: positions.Meta.Type()}}
-	taken, err := indexRef(takenBy(c, self), append([]*tensor.Tensor{positions}, in[2:]...))
+	selected, err := indexRef(selectingCall(c, self), append([]*tensor.Tensor{positions}, in[2:]...))
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +179,7 @@ func indexPutRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	values, err := in[1].Expanded(taken[0].Shape)
+	values, err := in[1].Expanded(selected[0].Shape)
 	if err != nil {
 		return nil, err
 	}
@@ -181,9 +187,10 @@ func indexPutRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if kit.Attrs[indexPutAttrs](c).Accumulate {
 		mode = combineAdd
 	}
-	kit.EachIndex(taken[0].Shape, func(at []int) {
-		k := int(taken[0].At(at...).Int())
-		flat.Set(refCombine(out.DType, mode, tensor.IntScalar(1), flat.At(k), values.At(at...)), k)
+	const alpha = 1
+	kit.EachIndex(selected[0].Shape, func(at []int) {
+		k := int(selected[0].At(at...).Int())
+		flat.Set(refCombine(out.DType, mode, tensor.IntScalar(alpha), flat.At(k), values.At(at...)), k)
 	})
 	return []*tensor.Tensor{out}, nil
 }

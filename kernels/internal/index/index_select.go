@@ -152,7 +152,7 @@ var Index = kit.Define[kit.None](graph.Op{
 			if err != nil {
 				return nil, err
 			}
-			t, err := p.layout()
+			t, err := p.resultType()
 			return call.One(t), err
 		},
 		Ref: indexRef,

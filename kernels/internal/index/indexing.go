@@ -39,16 +39,19 @@ func selectKernel(c *graph.Call, index kit.Buffer, dim int) *graph.Kernel {
 	return x.kernel(kit.GatherOps(out.DType))
 }
 
-// indexCall is a call of index without masks. The types table and indices are expanded to the shape of the result.
+// indexCall is a call of the op index without masks. The fields table and indices are types, expanded to the shape of
+// the result.
 type indexCall struct {
-	self          tensor.Type
-	table         tensor.Type   // self, with strides of 0 in the dimensions of the indices
-	indexedDims   []int         // the indexed dimensions of self
-	indices       []tensor.Type // the index operands, in the order of indexedDims
-	ruleTypes     []tensor.Type // the index operands as operands of the permutation rule
-	shape         []sym.Int     // shape of the result
-	firstIndexDim int           // first dimension of the result that comes from the indices
-	indexShape    []sym.Int     // the broadcast shape of the indices
+	self        tensor.Type
+	table       tensor.Type   // self, with strides of 0 in the dimensions of the indices
+	indexedDims []int         // the indexed dimensions of self
+	indices     []tensor.Type // the index operands, in the order of indexedDims
+	// ruleTypes are types of the index operands for PyTorch's permutation rule, which chooses the layout of the result
+	// (see ruleType).
+	ruleTypes     []tensor.Type
+	shape         []sym.Int // shape of the result
+	firstIndexDim int       // first dimension of the result that comes from the indices
+	indexShape    []sym.Int // the broadcast shape of the indices
 }
 
 // newIndexCall checks a call of index and returns its description.
@@ -142,8 +145,8 @@ func (p *indexCall) kernel(call *graph.Call) *graph.Kernel {
 	return x.kernel(kit.GatherOps(call.Out[0].DType))
 }
 
-// layout returns the type of the result. Its layout follows from PyTorch's permutation rule.
-func (p *indexCall) layout() (tensor.Type, error) {
+// resultType returns the type of the result. Its layout follows from PyTorch's permutation rule.
+func (p *indexCall) resultType() (tensor.Type, error) {
 	if t, err := kit.FreshType(p.self.DType, p.shape); err != nil {
 		return t, err
 	}
@@ -158,7 +161,7 @@ func (p *indexCall) layout() (tensor.Type, error) {
 func copySelf(c *graph.Call) *graph.Kernel {
 	k := copies.Kernel(copies.Job{Dst: kit.OutBuffer(c, 0), Src: kit.InBuffer(c, 0)})
 	k.Worker = max(k.Worker, positionBlock*8)
-	if c.Out[0].SameAddresses(c.Meta(0)) && readsOnlySelf(c) {
+	if c.Out[0].SameAddresses(c.Meta(0)) && selfIsUnshared(c) {
 		k.InPlace = []graph.InPlace{{Out: 0, In: 0}}
 		for i := range k.Phases {
 			phase := &k.Phases[i]
@@ -174,9 +177,9 @@ func copySelf(c *graph.Call) *graph.Kernel {
 	return k
 }
 
-// readsOnlySelf reports whether no operand other than self shares the memory of self. Elements of such an operand would
-// be read after they are overwritten.
-func readsOnlySelf(c *graph.Call) bool {
+// selfIsUnshared reports whether no other operand shares the memory of self. If the result overwrites self, elements of
+// such an operand would be read after they are overwritten.
+func selfIsUnshared(c *graph.Call) bool {
 	for _, a := range c.In[1:] {
 		if a.Kind == graph.TensorArg && c.In[0].Kind == graph.TensorArg &&
 			a.Value.BufferOwner() == c.In[0].Value.BufferOwner() {
@@ -186,7 +189,7 @@ func readsOnlySelf(c *graph.Call) bool {
 	return true
 }
 
-// maxIndices is the maximum number of dimensions that index can index.
+// maxIndices is the maximum number of index operands of the op index.
 const maxIndices = 8
 
 func indexParams() []graph.Param {

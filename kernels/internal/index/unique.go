@@ -40,11 +40,11 @@ type uniqueConsecutiveAttrs struct {
 // also returns the index of the first occurrence.
 var (
 	Unique2 = uniqueOp(graph.SchemaOf[unique2Attrs](), "_unique2",
-		"Returns the distinct elements; for each element of self, its index "+
-			"among them; and the number of occurrences of each distinct element.",
+		"Returns three results. output: the distinct elements. inverse: for each element of self, the index of its "+
+			"equal in output. counts: the number of occurrences of each distinct element.",
 		[]string{"output", "inverse", "counts"}, nil, func(c *graph.Call, outlines []graph.Outline) {
 			a := kit.Attrs[unique2Attrs](c)
-			outlines[1].Sizes = unknownAt(c.Type(0).Shape, -1)
+			outlines[1].Sizes = outlineSizes(c.Type(0).Shape)
 			clearUnrequested(outlines, a.ReturnInverse, a.ReturnCounts)
 		}, func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
 			a := kit.Attrs[unique2Attrs](c)
@@ -55,8 +55,8 @@ var (
 			return u.atenResults(in.Shape, a.ReturnInverse, a.ReturnCounts), nil
 		})
 	UniqueDim = uniqueOp(graph.SchemaOf[uniqueDimAttrs](), "unique_dim",
-		"Returns the distinct slices along a dimension; for each slice of "+
-			"self, its index among them; and the number of occurrences of each distinct slice.",
+		"Returns three results. output: the distinct slices along a dimension. inverse: for each slice of self, the "+
+			"index of its equal in output. counts: the number of occurrences of each distinct slice.",
 		[]string{"output", "inverse", "counts"}, graph.Attrs{"dim": 1}, func(c *graph.Call, outlines []graph.Outline) {
 			a := kit.Attrs[uniqueDimAttrs](c)
 			outlines[0] = distinctSlices(c.Type(0), &a.Dim)
@@ -70,9 +70,9 @@ var (
 			return u.atenResults([]int{len(u.inverse)}, a.ReturnInverse, a.ReturnCounts), nil
 		})
 	Unique = uniqueOp(graph.SchemaOf[uniqueAttrs](), "unique",
-		"Returns the distinct elements, or the distinct slices along a dimension; the index of the "+
-			"first occurrence of each; for each element or slice of self, its index among them; and the number of "+
-			"occurrences of each.",
+		"Returns four results. output: the distinct elements, or the distinct slices along a dimension. first: the "+
+			"index of the first occurrence of each. inverse: for each element or slice of self, the index of its equal "+
+			"in output. counts: the number of occurrences of each.",
 		[]string{"output", "first", "inverse", "counts"}, nil, func(c *graph.Call, outlines []graph.Outline) {
 			outlines[0] = distinctSlices(c.Type(0), kit.Attrs[uniqueAttrs](c).Dim)
 		}, func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -87,14 +87,15 @@ var (
 
 // UniqueConsecutive is torch.unique_consecutive.
 var UniqueConsecutive = uniqueOp(graph.SchemaOf[uniqueConsecutiveAttrs](), "unique_consecutive",
-	"Returns the elements, or the slices along a dimension, that differ from their predecessors; for each element or "+
-		"slice of self, its index among them; and the length of each run of equal ones.",
+	"Returns three results. A run is a sequence of equal consecutive elements, or of equal slices along a dimension. "+
+		"output: one element or slice of each run. inverse: for each element or slice of self, the index of its run. "+
+		"counts: the length of each run.",
 	[]string{"output", "inverse", "counts"}, graph.Attrs{"dim": 1, "return_inverse": true, "return_counts": true},
 	func(c *graph.Call, outlines []graph.Outline) {
 		a := kit.Attrs[uniqueConsecutiveAttrs](c)
 		outlines[0] = distinctSlices(c.Type(0), a.Dim)
 		if a.Dim == nil {
-			outlines[1].Sizes = unknownAt(c.Type(0).Shape, -1)
+			outlines[1].Sizes = outlineSizes(c.Type(0).Shape)
 		}
 		clearUnrequested(outlines, a.ReturnInverse, a.ReturnCounts)
 	}, func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -110,8 +111,9 @@ var UniqueConsecutive = uniqueOp(graph.SchemaOf[uniqueConsecutiveAttrs](), "uniq
 		return u.atenResults(shape, a.ReturnInverse, a.ReturnCounts), nil
 	})
 
-// uniqueOp defines an op that removes duplicates. refine corrects the outlines of results that are not vectors of
-// unknown length. compute returns the results.
+// uniqueOp defines an op that removes duplicates. The outline of a result is its dtype and sizes, -1 for unknown ones.
+// By default, it is that of a vector of unknown length; refine corrects it for other results. compute returns the
+// results.
 func uniqueOp(attrs *graph.Schema, name, doc string, outputs []string, example graph.Attrs,
 	refine func(*graph.Call, []graph.Outline),
 	compute func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error)) *graph.Op {
@@ -192,9 +194,9 @@ func (u *uniques) atenResults(shape []int, inverse, counts bool) []*tensor.Tenso
 type uniqueMode uint8
 
 const (
-	uniqueSorted   uniqueMode = iota // slices that differ from all others, sorted
-	uniqueUnsorted                   // the same, in the order of their first occurrences
-	uniqueRuns                       // slices that differ from their predecessors
+	uniqueSorted   uniqueMode = iota // one of each set of equal slices, sorted
+	uniqueUnsorted                   // one of each set of equal slices, in the order of their first occurrences
+	uniqueRuns                       // one of each run of consecutive equal slices
 )
 
 func uniqueModeOf(sorted bool) uniqueMode {
@@ -289,7 +291,7 @@ func rowCompare[T int64 | uint64 | float64](ctx context.Context, t *tensor.Tenso
 	}
 }
 
-// find sets the fields first, counts and inverse for n slices. compare compares two slices.
+// find sets u.first, u.counts and u.inverse for n slices. compare compares the slices a and b; see rowCompare.
 func (u *uniques) find(ctx context.Context, n int, mode uniqueMode, compare func(a, b int) (int, bool)) {
 	order := ascending(n)
 	if mode != uniqueRuns {

@@ -1,5 +1,6 @@
 // Package kit has code that ops of several families share: definitions of ops and operands, PyTorch's error messages,
-// types of results, references, and access to elements and lines in memory. Each file has one subject.
+// types of results, references, and access to elements and lines (the elements along one dimension) in memory. Each
+// file has one subject.
 package kit
 
 import (

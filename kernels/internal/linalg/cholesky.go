@@ -15,19 +15,19 @@ type upperAttrs struct {
 
 type choleskyExAttrs struct {
 	Upper       bool `attr:"upper" default:"false" doc:"the factor is the upper triangle"`
-	CheckErrors bool `attr:"check_errors" default:"false" doc:"a failure is an error"`
+	CheckErrors bool `attr:"check_errors" default:"false" doc:"return an error if a matrix is not positive definite; else report it in info"`
 }
 
-// Cholesky factors and solutions by them.
+// Ops that compute Cholesky factors, or solve equations with them.
 var (
 	LinalgCholesky = choleskyOp(graph.SchemaOf[upperAttrs](), "linalg_cholesky", nil,
-		matrixCheck{name: "linalg.cholesky", kernel: "cholesky", checksReal: true},
+		matrixCheck{name: "linalg.cholesky", kernel: "cholesky", rejectsIntegers: true},
 		func(c *graph.Call) choleskyExAttrs { return choleskyExAttrs{kit.Attrs[upperAttrs](c).Upper, true} })
 	Cholesky = choleskyOp(graph.SchemaOf[upperAttrs](), "cholesky", nil,
 		matrixCheck{name: "cholesky", kernel: "cholesky"},
 		func(c *graph.Call) choleskyExAttrs { return choleskyExAttrs{kit.Attrs[upperAttrs](c).Upper, true} })
 	CholeskyEx = choleskyOp(graph.SchemaOf[choleskyExAttrs](), "linalg_cholesky_ex", []string{"L", "info"},
-		matrixCheck{name: "linalg.cholesky", kernel: "cholesky", checksReal: true},
+		matrixCheck{name: "linalg.cholesky", kernel: "cholesky", rejectsIntegers: true},
 		func(c *graph.Call) choleskyExAttrs { return *kit.Attrs[choleskyExAttrs](c) })
 	CholeskyInverse = matrixOp(graph.SchemaOf[upperAttrs](), graph.Semantics{Name: "cholesky_inverse",
 		Doc: "Returns the inverses of the positive definite matrices with the Cholesky factors self.", Params: selfOnly,

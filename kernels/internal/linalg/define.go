@@ -300,11 +300,12 @@ func columnMajor(d tensor.DType, shape ...sym.Int) (tensor.Type, error) {
 	return t, err
 }
 
-// matrixCheck has the names in PyTorch's errors for operands that are no matrices of a supported dtype.
+// matrixCheck checks that an operand is a matrix, or a batch of matrices, of a supported dtype. Its fields select
+// PyTorch's error messages.
 type matrixCheck struct {
-	name       string // the op; empty: messages do not name it
-	kernel     string // the kernel that rejects dtypes without an earlier check
-	checksReal bool   // the op itself rejects integers
+	name            string // the op; empty: messages do not name it
+	kernel          string // the kernel in PyTorch's error for an unsupported dtype; empty: the error names the op
+	rejectsIntegers bool   // for integers, the error names the op and not the kernel
 }
 
 // check returns PyTorch's error for an operand.
@@ -326,7 +327,7 @@ func (m matrixCheck) check(t tensor.Type, square bool) error {
 
 func (m matrixCheck) checkDType(d tensor.DType) error {
 	switch {
-	case d.IsIntegral(true) && (m.checksReal || m.kernel == ""):
+	case d.IsIntegral(true) && (m.rejectsIntegers || m.kernel == ""):
 		return fmt.Errorf("%s: Expected a floating point or complex tensor as input. Got %s", m.name, d.TorchName())
 	case d.IsReducedFloat() && m.kernel == "":
 		return fmt.Errorf("%s: Low precision dtypes not supported. Got %s", m.name, d.TorchName())

@@ -12,10 +12,10 @@ import (
 )
 
 type checkErrorsAttrs struct {
-	CheckErrors bool `attr:"check_errors" default:"false" doc:"a failure is an error"`
+	CheckErrors bool `attr:"check_errors" default:"false" doc:"return an error if a pivot is 0; else report it in info"`
 }
 
-// Inverses of matrices.
+// Ops that invert matrices.
 var (
 	Inv     = inverseOp(kit.NoAttrs, "linalg_inv", operandA)
 	Inverse = inverseOp(kit.NoAttrs, "inverse", kit.Self)
@@ -72,10 +72,10 @@ type solveAttrs struct {
 
 type solveExAttrs struct {
 	Left        bool `attr:"left" default:"true" doc:"solve A X = B; else X A = B"`
-	CheckErrors bool `attr:"check_errors" default:"false" doc:"a failure is an error"`
+	CheckErrors bool `attr:"check_errors" default:"false" doc:"return an error if a pivot is 0; else report it in info"`
 }
 
-// Solutions of linear equations.
+// Ops that solve linear equations.
 var (
 	Solve = solveOp(graph.SchemaOf[solveAttrs](), "linalg_solve", nil, func(c *graph.Call) solveExAttrs {
 		return solveExAttrs{kit.Attrs[solveAttrs](c).Left, true}
@@ -132,7 +132,7 @@ func hasVector(c *graph.Call) bool {
 // solutionType returns the type of the solution, or PyTorch's error.
 func solutionType(c *graph.Call, left bool) (tensor.Type, error) {
 	a, b := c.Type(0), c.Type(1)
-	if err := (matrixCheck{name: "linalg.solve", kernel: "lu", checksReal: true}).check(a, true); err != nil {
+	if err := (matrixCheck{name: "linalg.solve", kernel: "lu", rejectsIntegers: true}).check(a, true); err != nil {
 		return a, err
 	}
 	if a.DType != b.DType {

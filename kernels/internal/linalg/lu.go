@@ -16,7 +16,7 @@ type luAttrs struct {
 
 type luExAttrs struct {
 	Pivot       bool `attr:"pivot" default:"true" doc:"exchange rows; it must be true"`
-	CheckErrors bool `attr:"check_errors" default:"false" doc:"a failure is an error"`
+	CheckErrors bool `attr:"check_errors" default:"false" doc:"return an error if a pivot is 0; else report it in info"`
 }
 
 type luUnpackAttrs struct {
@@ -31,13 +31,16 @@ type luSolveAttrs struct {
 
 var threeMatrices = []string{"P", "L", "U"}
 
-// LU factors and solutions by them.
+// luSolveCheck checks the operand LU of linalg_lu_solve and lu_solve.
+var luSolveCheck = matrixCheck{name: "torch.linalg.lu_solve", kernel: "linalg.lu_solve", rejectsIntegers: true}
+
+// Ops that compute LU factors, or solve equations with them.
 var (
 	LUFactor   = luFactorOp(graph.SchemaOf[luAttrs](), "linalg_lu_factor", []string{"LU", "pivots"})
 	LUFactorEx = luFactorOp(graph.SchemaOf[luExAttrs](), "linalg_lu_factor_ex", []string{"LU", "pivots", "info"})
 	LU         = matrixOp(graph.SchemaOf[luAttrs](), graph.Semantics{Name: "linalg_lu",
-		Doc: "Returns the factors of matrices P L U: exchanges of rows, a lower triangle with ones on the diagonal, and an " +
-			"upper triangle.", Params: []graph.Param{operandA}, Outputs: threeMatrices,
+		Doc: "Factors each matrix as P L U: P permutes rows, L is lower triangular with ones on the diagonal, U is upper " +
+			"triangular.", Params: []graph.Param{operandA}, Outputs: threeMatrices,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			t := c.Type(0)
 			if err := checkLU("linalg.lu", t, kit.Attrs[luAttrs](c).Pivot); err != nil {
@@ -47,7 +50,8 @@ var (
 		}, Examples: examples(nil, tallExample, wideExample, complexExample),
 	}, algorithm{float: factorLU[float64], complex: factorLU[complex128], ranks: matrices(3)})
 	LUUnpack = matrixOp(graph.SchemaOf[luUnpackAttrs](), graph.Semantics{Name: "lu_unpack",
-		Doc:     "Returns the factors of matrices P L U from the results of linalg_lu_factor.",
+		Doc: "Returns P, L and U from the results of linalg_lu_factor: P permutes rows, L is lower triangular with ones on " +
+			"the diagonal, U is upper triangular.",
 		Params:  []graph.Param{{Name: "LU_data"}, {Name: "LU_pivots", Below: func(*graph.Call) int { return 1 }}},
 		Outputs: threeMatrices, Infer: inferUnpack,
 		Examples: []graph.Example{kit.Example(graph.Attrs{"unpack_pivots": false}, tallExample,
@@ -60,8 +64,7 @@ var (
 		Params: []graph.Param{{Name: "LU"}, {Name: "pivots"}, {Name: "B"}},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			left := kit.Attrs[luSolveAttrs](c).Left
-			shape, err := luSolveShape(matrixCheck{name: "torch.linalg.lu_solve", kernel: "linalg.lu_solve", checksReal: true},
-				c.Type(0), c.Type(1), c.Type(2), left)
+			shape, err := luSolveShape(luSolveCheck, c.Type(0), c.Type(1), c.Type(2), left)
 			if err != nil {
 				return nil, err
 			}
@@ -78,8 +81,7 @@ var (
 		Doc:    "Solves A X = self with the results of linalg_lu_factor of a matrix A.",
 		Params: []graph.Param{kit.Self, {Name: "LU_data"}, {Name: "LU_pivots"}},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			shape, err := luSolveShape(matrixCheck{name: "torch.linalg.lu_solve", kernel: "linalg.lu_solve", checksReal: true},
-				c.Type(1), c.Type(2), c.Type(0), true)
+			shape, err := luSolveShape(luSolveCheck, c.Type(1), c.Type(2), c.Type(0), true)
 			if err != nil {
 				return nil, err
 			}
@@ -91,15 +93,15 @@ var (
 		ranks: ranksOf([]int{2, 2, 1}, []int{2})})
 )
 
-// examplesOfLUSolve returns an example without equations, because random numbers are no pivots. The arguments are the
-// indices of the operands.
+// examplesOfLUSolve returns an example with 0x0 matrices, because random numbers would not be valid pivots. The
+// arguments are the indices of the operands LU, pivots and B.
 func examplesOfLUSolve(lu, pivots, b int) []graph.Example {
 	in := make([]tensor.Meta, 3)
 	in[lu], in[pivots], in[b] = kit.F32(2, 0, 0), tensor.New(tensor.Int32, 2, 0), kit.F32(0, 4)
 	return []graph.Example{{In: in}}
 }
 
-// checkLU returns PyTorch's error for an operand without LU factors.
+// checkLU returns PyTorch's error for a type or a pivot attribute that the LU ops do not accept.
 func checkLU(name string, t tensor.Type, pivot bool) error {
 	switch {
 	case t.Rank() < 2:
@@ -122,8 +124,8 @@ func luFactorOp(attrs *graph.Schema, name string, outputs []string) *graph.Op {
 		}
 		return luExAttrs{kit.Attrs[luAttrs](c).Pivot, true}
 	}
-	doc := "Factors matrices with exchanges of rows: LU has a lower triangle, whose ones on the diagonal are not stored," +
-		" and an upper triangle. pivots has the number of the row, from 1, with which each row is exchanged."
+	doc := "Factors each matrix as P L U. LU stores U and, below the diagonal, L without its ones on the diagonal. P " +
+		"follows from pivots: in order, row i is exchanged with row pivots[i]; rows are numbered from 1."
 	if withInfo {
 		doc += " info is 0, or the number of the first pivot that is 0."
 	}
@@ -164,7 +166,7 @@ func factorWithPivots[T number](t *task[T], spec luExAttrs) error {
 	return nil
 }
 
-// unpackedTypes returns the types of P, L and U, which are empty if they were not asked for.
+// unpackedTypes returns the types of P, L and U. L and U are empty unless data is set; P is empty unless pivots is set.
 func unpackedTypes(c *graph.Call, t tensor.Type, data, pivots bool) ([]graph.Result, error) {
 	n := t.Rank()
 	rows, cols := t.Shape[n-2], t.Shape[n-1]
@@ -234,7 +236,7 @@ func inferUnpack(c *graph.Call) ([]graph.Result, error) {
 	return unpackedTypes(c, t, a.UnpackData, a.UnpackPivots)
 }
 
-// pivotsOf returns the elements of an operand with pivots, or an error if they are no rows of a matrix.
+// pivotsOf returns the pivots in an operand. It returns an error if a pivot is not a row number from 1 to rows.
 func pivotsOf[T number](t *task[T], operand matrix[T], rows int) ([]int, error) {
 	pivots := make([]int, operand.rows)
 	for i, v := range operand.elements {

@@ -59,7 +59,7 @@ func qrOp(attrs *graph.Schema, name string, operand graph.Param, mode func(*grap
 			"elements of R's diagonal can be negative.", Params: []graph.Param{operand}, Outputs: []string{"Q", "R"},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			t := c.Type(0)
-			if err := (matrixCheck{name: "linalg.qr", kernel: "geqrf", checksReal: true}).check(t, false); err != nil {
+			if err := (matrixCheck{name: "linalg.qr", kernel: "geqrf", rejectsIntegers: true}).check(t, false); err != nil {
 				return nil, err
 			}
 			n := t.Rank()

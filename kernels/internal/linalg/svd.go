@@ -62,7 +62,7 @@ func svdMemory(in, out int) int { return 4*in + max(2*in, out) }
 func svdTypes(c *graph.Call, sizes func(rows, cols, least sym.Int) (sym.Int, sym.Int)) (u, s, v tensor.Type,
 	err error) {
 	t := c.Type(0)
-	if err = (matrixCheck{name: "linalg.svd", kernel: "linalg_svd", checksReal: true}).check(t, false); err != nil {
+	if err = (matrixCheck{name: "linalg.svd", kernel: "linalg_svd", rejectsIntegers: true}).check(t, false); err != nil {
 		return u, s, v, err
 	}
 	n := t.Rank()

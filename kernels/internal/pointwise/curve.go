@@ -7,6 +7,9 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
+// defaultGrain selects the default number of elements of a chunk; see [graph.Pointwise].
+const defaultGrain = 0
+
 // curve defines a curve: a unary op on floats without attributes. text is its formula for the element x, and f its
 // reference function. torchKernel is PyTorch's name of the kernel, for errors. grain is the number of elements per
 // chunk.
@@ -20,8 +23,8 @@ func curveOf(torchKernel, text string, grain int) *graph.Pointwise {
 		Body: namedBody(torchKernel, bodiesOf(formula(text, "x"), floats))}
 }
 
-// attrCurve is curve for an op with attributes of type A. attrs returns the numbers that the formula refers to by name.
-// f returns the reference function for the attributes.
+// attrCurve is curve for an op with attributes of type A. grain is the number of elements per chunk. attrs returns the
+// numbers that the formula refers to by name. f returns the reference function for the attributes.
 func attrCurve[A any](name, torchKernel, doc, text string, grain int, attrs func(*A) numbers,
 	f func(*A) func(float64) float64, examples ...graph.Example) *graph.Op {
 	return elementwise(graph.SchemaOf[A](), name, doc, unaryParams,

@@ -79,7 +79,7 @@ type leakyAttrs struct {
 
 // LeakyRelu multiplies negative elements by a constant.
 var LeakyRelu = attrCurve("leaky_relu", "leaky_relu_cpu", "Multiplies elements below 0 by negative_slope. Supports "+
-	"floats only.", "where(x > 0, x, x * slope)", 0,
+	"floats only.", "where(x > 0, x, x * slope)", defaultGrain,
 	func(attrs *leakyAttrs) numbers { return numbers{"slope": tensor.FloatScalar(attrs.Slope)} },
 	func(attrs *leakyAttrs) func(float64) float64 {
 		return func(x float64) float64 {
@@ -145,7 +145,7 @@ type shrinkAttrs struct {
 // Hardshrink replaces small elements by 0.
 var Hardshrink = attrCurve("hardshrink", "hardshrink_cpu", "Replaces elements of absolute value up to lambd by 0; "+
 	"NaN propagates. "+
-	"Supports floats only.", "where(abs(x) <= l, 0, x)", 0,
+	"Supports floats only.", "where(abs(x) <= l, 0, x)", defaultGrain,
 	func(attrs *shrinkAttrs) numbers { return numbers{"l": tensor.FloatScalar(attrs.Lambd.Float())} },
 	func(attrs *shrinkAttrs) func(float64) float64 {
 		return func(x float64) float64 {

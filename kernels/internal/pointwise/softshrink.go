@@ -21,11 +21,11 @@ type biasShrinkAttrs struct {
 // Softshrink reduces absolute values by lambd. Shrink is ONNX's operator. It generalizes softshrink and hardshrink.
 var (
 	Softshrink = attrCurve("softshrink", "softshrink_cpu", "Moves each element towards 0 by lambd, and to 0 if it is "+
-		"closer. Supports floats only.", "where(abs(x) > l, x - copysign(l, x), x * 0)", 0,
+		"closer. Supports floats only.", "where(abs(x) > l, x - copysign(l, x), x * 0)", defaultGrain,
 		func(a *softshrinkAttrs) numbers { return numbers{"l": tensor.FloatScalar(a.Lambd)} },
 		func(a *softshrinkAttrs) func(float64) float64 { return biasShrink(a.Lambd, a.Lambd) }, kit.ExUnary)
 	Shrink = attrCurve("shrink", "shrink_cpu", "Sets elements of absolute value up to lambd to 0, and moves the others "+
-		"towards 0 by bias. Supports floats only.", "where(x > l, x - bias, where(x < -l, x + bias, x * 0))", 0,
+		"towards 0 by bias. Supports floats only.", "where(x > l, x - bias, where(x < -l, x + bias, x * 0))", defaultGrain,
 		func(a *biasShrinkAttrs) numbers {
 			return numbers{"l": tensor.FloatScalar(a.Lambd), "bias": tensor.FloatScalar(a.Bias)}
 		},

@@ -178,7 +178,7 @@ func (t *byteTiles) chooseOrder() {
 	tiles := kit.DivUp(t.m, t.height)
 	sums := byteStripSums
 	if t.usesUnit {
-		sums = min(tile.UnitStripGroups/t.groups, maxUnitStripSums)
+		sums = min(tile.UnitMinCallGroups/t.groups, maxUnitStripSums)
 	}
 	maxTiles := max(1, sums/(t.height*t.width()))
 	t.stripRows = kit.DivUp(t.m, kit.DivUp(tiles, maxTiles))

@@ -13,8 +13,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// quantMatmul describes an op that multiplies quantized matrices a and b. Operands are given by their indices. The
-// index -1 means that the op has no such operand.
+// quantMatmul describes an op that multiplies quantized matrices a and b. The fields are indices of operands; -1 means
+// that the op has no such operand.
 type quantMatmul struct {
 	name           string
 	a, b           int
@@ -32,7 +32,7 @@ var (
 	QLinearMatmul = quantMatmulOp("qlinear_matmul", "Multiplies quantized matrices and quantizes the product. The "+
 		"scale and the zero point of a have one element, or one for each row. Those of b have one element, or one for each "+
 		"column. Those of y have one element. bias is int32, one element for each column, and is added to the sums.",
-		quantMatmul{name: "qlinear_matmul", a: 0, b: 3, aZero: 2, bZero: 5, aScale: xScaleOperand, bScale: wScaleOperand},
+		quantMatmul{name: "qlinear_matmul", a: 0, b: 3, aZero: 2, bZero: 5, aScale: 1, bScale: 4},
 		"a", "a_scale", "a_zero_point", "b", "b_scale", "b_zero_point",
 		"y_scale", "y_zero_point", "?bias")
 )
@@ -151,26 +151,27 @@ func (q *quantMatmul) decompose(into *graph.Parts, call *graph.Call) ([]*graph.V
 		p.vector(q.bScale, rank-1, rank, tensor.Float32)))
 }
 
-// bytesProduct adds a product of bytes and returns its result. The result is int32 sums. If scaled is set, the bias is
-// added to the sums, and the sums are scaled and quantized to a byte dtype.
+// bytesProduct adds a node that multiplies bytes, and returns its result: int32 sums or, if scaled is set, the sums
+// plus the bias, scaled and quantized to a byte dtype.
 func (builder quantBuilder) bytesProduct(q *quantMatmul, scaled bool) graph.Arg {
-	const f = tensor.Float32
-	flat := func(i int) graph.Arg { // a vector or a single element
+	const single = tensor.Float32
+	flat := func(i int) graph.Arg { // operand i as a vector or a single element
 		if builder.Call.Meta(i).Rank() > 1 {
 			return builder.BroadcastAlong(builder.Call.In[i], 0, 1)
 		}
 		return builder.Call.In[i]
 	}
-	zero := func(i int) graph.Arg {
+	zeroPoint := func(i int) graph.Arg { // operand i, or no operand if it is 0
 		if !builder.Call.Has(i) || magnitudesAtMost(builder.Call.Const(i), 0) {
 			return graph.Arg{}
 		}
 		return flat(i)
 	}
-	in := []graph.Arg{builder.Call.In[q.a], builder.Call.In[q.b], zero(q.aZero), zero(q.bZero)}
+	in := []graph.Arg{builder.Call.In[q.a], builder.Call.In[q.b], zeroPoint(q.aZero), zeroPoint(q.bZero)}
 	if scaled {
-		scale := builder.Add(pointwise.Mul, nil, builder.Convert(f, flat(q.aScale)), builder.Convert(f, flat(q.bScale)))
-		scale = builder.Add(pointwise.Div, nil, scale, builder.Convert(f, flat(resultScaleOperand)))
+		scale := builder.Add(pointwise.Mul, nil, builder.Convert(single, flat(q.aScale)),
+			builder.Convert(single, flat(q.bScale)))
+		scale = builder.Add(pointwise.Div, nil, scale, builder.Convert(single, flat(resultScaleOperand)))
 		bias := graph.Arg{}
 		if builder.Call.Has(biasOperand) {
 			bias = builder.Call.In[biasOperand]
@@ -187,15 +188,15 @@ func (q *quantMatmul) ref(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tens
 		return nil, err
 	}
 	result, _ := t.Meta()
-	zeros := func(v, z, dim int) *tensor.Tensor {
+	// shifted returns an operand minus its zero points, which are constant, or vary along dim.
+	shifted := func(operand, zeroPoint, dim int) *tensor.Tensor {
 		var zero *tensor.Tensor
-		if z < len(in) {
-			zero = in[z]
+		if zeroPoint < len(in) {
+			zero = in[zeroPoint]
 		}
-		return minusZeroPoints(in[v], zero, dim)
+		return minusZeroPoints(in[operand], zero, dim)
 	}
-	ra, rb := in[q.a].Rank(), in[q.b].Rank()
-	a, b := zeros(q.a, q.aZero, ra-2), zeros(q.b, q.bZero, rb-1)
+	a, b := shifted(q.a, q.aZero, in[q.a].Rank()-2), shifted(q.b, q.bZero, in[q.b].Rank()-1)
 	sums, err := product.Matmul.Ref(&graph.Call{Attrs: &kit.None{}, In: call.In,
 		Out: []tensor.Meta{tensor.New(tensor.Float64, result.Shape...)}}, []*tensor.Tensor{a, b})
 	if err != nil {

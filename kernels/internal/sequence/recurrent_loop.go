@@ -42,8 +42,8 @@ type cellLoop struct {
 	operands []cellOperand // results first
 }
 
-// cellFormula builds the formula of a loop. definitions has the text of the definitions. operands[i] is the operand
-// named names[i].
+// cellFormula builds the formula of a loop. definitions is the text "name = value; ..." that precedes the results in
+// the formula. operands[i] is the operand named names[i].
 type cellFormula struct {
 	*recurrentLayer
 	dir         int
@@ -64,7 +64,8 @@ func (cell *cellFormula) define(name, value string) string {
 	return name
 }
 
-// sum returns the formula of a gate's argument: the sum of its input part and its state part.
+// sum returns the formula of a gate's argument: the sum of its input part and its state part. Gates are numbered as in
+// ONNX: i, o, f and c of an LSTM; z, r and h of a GRU.
 func (cell *cellFormula) sum(gate int) string {
 	x, g := cell.part(gate)
 	return x + " + " + g

@@ -25,7 +25,7 @@ var Stack = kit.Define[stackAttrs](graph.Op{
 		Ref:      refStack,
 		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3), kit.F32(2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
 	},
-	Facts:     graph.Facts{Parallel: stackLoops, Each: graph.Each{Simple: 0.1}, AnyOrder: true, SelectsElements: true},
+	Facts:     graph.Facts{Parallel: stackLoops, Each: copyEach, AnyOrder: true, SelectsElements: true},
 	Lowerings: graph.Lowerings{Compile: compileStack},
 })
 
@@ -99,14 +99,14 @@ func refStack(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 // stackLoops returns the loops over all dimensions of the operands.
 func stackLoops(call *graph.Call) []graph.Parallel {
 	rank := call.Meta(0).Rank()
-	at := kit.WrappedDim(kit.Attrs[stackAttrs](call).Dim, rank+1)
-	if at == nil {
+	newDim := kit.WrappedDim(kit.Attrs[stackAttrs](call).Dim, rank+1)
+	if newDim == nil {
 		return nil
 	}
 	loops := make([]graph.Parallel, rank)
 	for d := range rank {
 		out := d
-		if d >= at[0] {
+		if d >= newDim[0] {
 			out++
 		}
 		loops[d] = kit.LoopOver(call, 0, d, out)

@@ -18,9 +18,10 @@ const (
 	poolPixels
 )
 
-// The rates of poolings, by their names in machine profiles.
+// Names of rates in the machine profile. A rate is the time of one unit of work.
 var (
-	// poolElement has the rates of an element of a window in loops in Go, and poolLoops has the rates in compiled loops.
+	// poolElement and poolLoops name the rates for one window element: poolElement for loops in Go, poolLoops for
+	// compiled loops.
 	poolElement = map[poolKind][2]string{
 		poolMax:  {poolPlanes: "pool.max.planes", poolPixels: "pool.max.pixels"},
 		poolAvg:  {poolPlanes: "pool.avg.planes", poolPixels: "pool.avg.pixels"},
@@ -30,13 +31,14 @@ var (
 		poolPlanes: {poolMax: "pool.max.rows", poolAvg: "pool.avg.rows"},
 		poolPixels: {poolMax: "pool.max.loops", poolAvg: "pool.avg.loops"},
 	}
-	// poolStep is the extra cost of a result by planes if neighbouring windows are more than one element apart.
+	// poolStep names the rate that is added for each result of the plane-by-plane loops if neighbouring windows are more
+	// than one element apart.
 	poolStep = map[poolKind]string{poolMax: "pool.max.step", poolAvg: "pool.avg.step"}
-	// poolResult is the cost of a result in loops in Go.
+	// poolResult names the rates for one result of loops in Go.
 	poolResult = [2]string{poolPlanes: "pool.result.planes", poolPixels: "pool.result.pixels"}
 )
 
-// longRowTaps is the minimum length of a window's rows for which loops by planes sum a row as one run.
+// From longRowTaps elements on, the plane-by-plane loops sum each row of a window in one inner loop.
 const longRowTaps = 16
 
 // work returns the work of a pooling for a walk (the loop order and the layouts of the results).
@@ -92,8 +94,8 @@ func windowsAreFarApart(c *graph.Call) bool {
 }
 
 // poolImpls returns the implementations of a pooling. If followsOperand is set, the op is over images, its result has
-// the operand's layout, and the implementations read operands in the order of the walk. Otherwise the implementations
-// write any layout, and the implementation planes also reads any layout.
+// the operand's layout, and the implementations read operands in the order of the walk. Otherwise both implementations
+// write any layout, and "planes" also reads any layout.
 func poolImpls(poolingOf func(c *graph.Call) *pooling, followsOperand bool) []graph.Impl {
 	impl := func(order poolOrder, i graph.Impl) graph.Impl {
 		i.Lower = func(c *graph.Call) (*graph.Kernel, error) { return poolingOf(c).compile(c, order) }
@@ -126,12 +128,13 @@ func poolImpls(poolingOf func(c *graph.Call) *pooling, followsOperand bool) []gr
 	return []graph.Impl{impl(poolPixels, pixels), impl(poolPlanes, planes)}
 }
 
-// pixelWalks returns the walks of the implementation by pixels over images.
+// pixelWalks returns the walks of the implementation "pixels" over images. An image with one channel has none: "planes"
+// visits the same elements in the same order.
 func pixelWalks(c *graph.Call, candidates []tensor.Order) []graph.Walk {
 	switch m := c.Meta(0); {
 	case m.Rank() == 4 && m.Shape[1] > 1:
 		return walksFrom(c, channelsLastOrder(4), candidates)
-	case m.Rank() == 3 && m.Shape[0] > 1 && m.Shape[1] == 1 && m.Shape[2] == 1:
+	case m.Rank() == 3 && m.Shape[0] > 1 && m.Shape[1] == 1 && m.Shape[2] == 1: // channels of one pixel are contiguous
 		return walksFrom(c, tensor.RowMajorOrder(3), candidates)
 	}
 	return nil
@@ -140,7 +143,7 @@ func pixelWalks(c *graph.Call, candidates []tensor.Order) []graph.Walk {
 // anyLayoutWalks returns the walks in order o that write the inferred layout or a candidate.
 func anyLayoutWalks(c *graph.Call, o tensor.Order, candidates []tensor.Order) []graph.Walk {
 	list := walksFrom(c, o, candidates)
-	list[0].Out = nil
+	list[0].Out = nil // the first walk writes the inferred layout
 	if slices.Contains(candidates, o) {
 		list = append(list, c.InOrder(o))
 	}

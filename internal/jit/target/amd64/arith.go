@@ -20,7 +20,8 @@ func (g *gen) selectInst(v expr.Value) *laneValue {
 	case expr.Convert:
 		if rounded := g.code.Insts[inst.A]; rounded.Op == expr.Rint && rounded.DType == tensor.Float32 &&
 			convertsThroughInt32(d) {
-			// Values out of range give the same result before and after rounding.
+			// A value out of range converts to the same integer whether or not it is rounded first, so Rint and the
+			// conversion become one instruction.
 			return &laneValue{reg: g.unaryOp("VCVTPS2DQ", 4, g.selectedValue(rounded.A).reg), dtype: d,
 				highUndefined: d.Size() < 4}
 		}
@@ -67,7 +68,7 @@ func (g *gen) constOf(d tensor.DType, imm uint64) *laneValue {
 	return value
 }
 
-// apply selects instructions for an operation on one or two values of dtype d. b is nil for one value.
+// apply selects instructions for an operation on values of dtype d. b is nil if the operation has one operand.
 func (g *gen) apply(op expr.Op, d tensor.DType, a, b *laneValue) *laneValue {
 	switch {
 	case d == tensor.Bool:
@@ -82,50 +83,50 @@ func (g *gen) apply(op expr.Op, d tensor.DType, a, b *laneValue) *laneValue {
 	return g.integerOp(op, d, a, b)
 }
 
-// floatOp selects an operation on floats. b is 0 for one operand.
-func (g *gen) floatOp(op expr.Op, lane int, a, b alloc.Virt) alloc.Virt {
-	suffix := floatSuffix(lane)
+// floatOp selects instructions for an operation on floats. b is 0 if the operation has one operand.
+func (g *gen) floatOp(op expr.Op, laneBytes int, a, b alloc.Virt) alloc.Virt {
+	suffix := floatSuffix(laneBytes)
 	switch op {
 	case expr.Add:
-		return g.commutativeOp("VADD"+suffix, lane, a, b)
+		return g.commutativeOp("VADD"+suffix, laneBytes, a, b)
 	case expr.Sub:
-		return g.binaryOp("VSUB"+suffix, lane, b, a)
+		return g.binaryOp("VSUB"+suffix, laneBytes, b, a)
 	case expr.Mul:
-		return g.commutativeOp("VMUL"+suffix, lane, a, b)
+		return g.commutativeOp("VMUL"+suffix, laneBytes, a, b)
 	case expr.Div:
-		return g.binaryOp("VDIV"+suffix, lane, b, a)
+		return g.binaryOp("VDIV"+suffix, laneBytes, b, a)
 	case expr.Neg:
-		return g.xor(lane, a, g.constLanes(lane, signBit(lane)))
+		return g.xor(laneBytes, a, g.constLanes(laneBytes, signBit(laneBytes)))
 	case expr.Abs:
-		return g.and(lane, a, g.constLanes(lane, signBit(lane)-1))
+		return g.and(laneBytes, a, g.constLanes(laneBytes, signBit(laneBytes)-1))
 	case expr.Sqrt:
-		return g.unaryOp("VSQRT"+suffix, lane, a)
+		return g.unaryOp("VSQRT"+suffix, laneBytes, a)
 	case expr.Scale:
 		if !g.avx512 {
-			g.fail("%v without AVX-512", op)
+			g.fail("%v requires AVX-512", op)
 		}
-		return g.binaryOp("VSCALEF"+suffix, lane, b, a)
+		return g.binaryOp("VSCALEF"+suffix, laneBytes, b, a)
 	case expr.Limit:
 		if !g.avx512 {
-			g.fail("%v without AVX-512", op)
+			g.fail("%v requires AVX-512", op)
 		}
 		return g.shuffle("VRANGE"+suffix, 2, b, a)
 	case expr.Mod:
-		return g.fmod(lane, a, b)
+		return g.fmod(laneBytes, a, b)
 	case expr.Min, expr.Max:
-		return g.extremum(op, lane, a, b)
+		return g.extremum(op, laneBytes, a, b)
 	}
-	return g.round(op, lane, a)
+	return g.round(op, laneBytes, a)
 }
 
 // signBit returns the sign bit of a lane.
-func signBit(lane int) uint64 { return 1 << (8*lane - 1) }
+func signBit(laneBytes int) uint64 { return 1 << (8*laneBytes - 1) }
 
 // truncate is the immediate of VROUNDPS that rounds toward zero without floating-point exceptions.
 const truncate = 11
 
-// round rounds to an integer, without floating-point exceptions.
-func (g *gen) round(op expr.Op, lane int, a alloc.Virt) alloc.Virt {
+// round selects a rounding to an integer, without floating-point exceptions.
+func (g *gen) round(op expr.Op, laneBytes int, a alloc.Virt) alloc.Virt {
 	mode := map[expr.Op]int64{expr.Rint: 8, expr.Floor: 9, expr.Ceil: 10, expr.Trunc: truncate}
 	name := "VROUND"
 	if g.avx512 {
@@ -133,56 +134,56 @@ func (g *gen) round(op expr.Op, lane int, a alloc.Virt) alloc.Virt {
 	}
 	immediate, ok := mode[op]
 	if !ok {
-		g.fail("%v", op)
+		g.fail("there is no instruction for %v of floats", op)
 	}
-	return g.immediateOp(name+floatSuffix(lane), immediate, a)
+	return g.immediateOp(name+floatSuffix(laneBytes), immediate, a)
 }
 
-// extremum computes Min or Max: a if a is NaN, and b if both operands are zeros. The machine instruction returns its
-// second operand if an operand is NaN, or if both operands are zeros. The operand order a, b is therefore correct if
-// a is never NaN. The order b, a is correct if b is neither NaN nor a zero.
-func (g *gen) extremum(op expr.Op, lane int, a, b alloc.Virt) alloc.Virt {
-	name := extremumName(op, lane)
-	if number, ok := g.constantFloat(a, lane); ok && number == number {
-		return g.binaryOp(name, lane, b, a)
+// extremum selects instructions for Min or Max. The result must be a if a is NaN, and b if both operands are zeros. The
+// machine instruction returns its second operand if an operand is NaN, or if both operands are zeros. The operand order
+// a, b is therefore correct if a is never NaN. The order b, a is correct if b is neither NaN nor a zero.
+func (g *gen) extremum(op expr.Op, laneBytes int, a, b alloc.Virt) alloc.Virt {
+	name := extremumName(op, laneBytes)
+	if number, ok := g.constantFloat(a, laneBytes); ok && number == number {
+		return g.binaryOp(name, laneBytes, b, a)
 	}
-	if number, ok := g.constantFloat(b, lane); ok && number == number {
+	if number, ok := g.constantFloat(b, laneBytes); ok && number == number {
 		switch {
 		case number != 0:
-			return g.binaryOp(name, lane, a, b)
+			return g.binaryOp(name, laneBytes, a, b)
 		case op == expr.Max && !math.Signbit(number):
 			// The addition converts -0 to 0: -0 + 0 is 0.
-			return g.commutativeOp("VADD"+floatSuffix(lane), lane, g.binaryOp(name, lane, a, b), b)
+			return g.commutativeOp("VADD"+floatSuffix(laneBytes), laneBytes, g.binaryOp(name, laneBytes, a, b), b)
 		}
 	}
 	if !g.avx512 {
-		isNaN := g.compareFloats(lane, cmpUnordered, a, a)
-		return g.blend(lane, isNaN, a, g.binaryOp(name, lane, b, a))
+		isNaN := g.compareFloats(laneBytes, cmpUnordered, a, a)
+		return g.blend(laneBytes, isNaN, a, g.binaryOp(name, laneBytes, b, a))
 	}
-	ordered := g.compareFloats(lane, cmpOrdered, a, a)
+	ordered := g.compareFloats(laneBytes, cmpOrdered, a, a)
 	return g.Add(alloc.Inst{Name: name, Src: sources(b, a), Tied: a, Mask: ordered, Dst: g.newLike(a), Fold: 0,
-		BroadcastBytes: uint8(lane)})
+		BroadcastBytes: uint8(laneBytes)})
 }
 
 // extremumName returns the instruction for Min or Max.
-func extremumName(op expr.Op, lane int) string {
+func extremumName(op expr.Op, laneBytes int) string {
 	if op == expr.Max {
-		return "VMAX" + floatSuffix(lane)
+		return "VMAX" + floatSuffix(laneBytes)
 	}
-	return "VMIN" + floatSuffix(lane)
+	return "VMIN" + floatSuffix(laneBytes)
 }
 
 // constantFloat returns the number in v if v is a constant float whose lanes have the given size in bytes.
-func (g *gen) constantFloat(v alloc.Virt, lane int) (float64, bool) {
+func (g *gen) constantFloat(v alloc.Virt, laneBytes int) (float64, bool) {
 	reload := g.Values[v].Reload
 	if reload == nil || reload.Mem.Space != alloc.Constant {
 		return 0, false
 	}
 	var bits uint64
-	for k := range lane {
+	for k := range laneBytes {
 		bits |= uint64(reload.Mem.Data[k]) << (8 * k)
 	}
-	if lane == 8 {
+	if laneBytes == 8 {
 		return math.Float64frombits(bits), true
 	}
 	return float64(math.Float32frombits(uint32(bits))), true
@@ -202,39 +203,40 @@ const (
 )
 
 // compareFloats compares float a with float b by a predicate.
-func (g *gen) compareFloats(lane int, predicate int64, a, b alloc.Virt) alloc.Virt {
+func (g *gen) compareFloats(laneBytes int, predicate int64, a, b alloc.Virt) alloc.Virt {
 	dst := g.boolVal()
 	if !g.avx512 {
 		dst = alloc.Value{Bytes: g.Values[a].Bytes}
 	}
-	return g.Add(alloc.Inst{Name: "VCMP" + floatSuffix(lane), Src: immediate(predicate, b, a), Dst: g.New(dst),
-		Fold: 1, BroadcastBytes: uint8(lane)})
+	return g.Add(alloc.Inst{Name: "VCMP" + floatSuffix(laneBytes), Src: immediate(predicate, b, a), Dst: g.New(dst),
+		Fold: 1, BroadcastBytes: uint8(laneBytes)})
 }
 
-// blend returns yes in lanes whose mask is set, and no in other lanes. Without AVX-512, the lanes of the mask must be
-// as wide as the lanes of the values.
-func (g *gen) blend(lane int, mask, yes, no alloc.Virt) alloc.Virt {
-	dst := g.newLike(yes)
+// blend returns ifSet in lanes whose mask is set, and ifClear in other lanes. Without AVX-512, the lanes of the mask
+// must be as wide as the lanes of the values.
+func (g *gen) blend(laneBytes int, mask, ifSet, ifClear alloc.Virt) alloc.Virt {
+	dst := g.newLike(ifSet)
 	if g.avx512 {
-		if in, ok := g.maskableArithmetic(yes, lane); ok {
-			in.Dst, in.Tied, in.Mask = dst, no, mask
+		if in, ok := g.maskableArithmetic(ifSet, laneBytes); ok {
+			in.Dst, in.Tied, in.Mask = dst, ifClear, mask
 			return g.Add(in)
 		}
-		return g.Add(alloc.Inst{Name: "VBLENDM" + floatSuffix(lane), Src: sources(yes, no), Mask: mask, Dst: dst,
-			BroadcastBytes: uint8(lane)})
+		return g.Add(alloc.Inst{Name: "VBLENDM" + floatSuffix(laneBytes), Src: sources(ifSet, ifClear), Mask: mask,
+			Dst: dst, BroadcastBytes: uint8(laneBytes)})
 	}
-	return g.Add(alloc.Inst{Name: "VBLENDV" + floatSuffix(lane), Src: sources(mask, yes, no), Dst: dst, Fold: 1})
+	return g.Add(alloc.Inst{Name: "VBLENDV" + floatSuffix(laneBytes), Src: sources(mask, ifSet, ifClear), Dst: dst,
+		Fold: 1})
 }
 
-// maskableArithmetic returns the instruction that computes v, and whether a masked copy of it can replace a blend.
-// Only recently selected instructions are searched. The replacement saves an instruction if v has no other use.
-// Otherwise the copy is as fast as the blend.
-func (g *gen) maskableArithmetic(v alloc.Virt, lane int) (alloc.Inst, bool) {
+// maskableArithmetic returns the instruction that computes v, and reports whether a masked copy of this instruction can
+// replace a blend. The copy saves the blend; if v has no other use, it also saves the original instruction. Only
+// recently selected instructions are searched.
+func (g *gen) maskableArithmetic(v alloc.Virt, laneBytes int) (alloc.Inst, bool) {
 	const recent = 8
 	for k := len(g.Body) - 1; k >= max(0, len(g.Body)-recent); k-- {
 		if in := g.Body[k]; in.Dst == v {
-			ok := in.Name == "VADD"+floatSuffix(lane) || in.Name == "VSUB"+floatSuffix(lane) ||
-				in.Name == "VMUL"+floatSuffix(lane)
+			ok := in.Name == "VADD"+floatSuffix(laneBytes) || in.Name == "VSUB"+floatSuffix(laneBytes) ||
+				in.Name == "VMUL"+floatSuffix(laneBytes)
 			return in, ok && in.Mask == 0
 		}
 	}
@@ -243,7 +245,7 @@ func (g *gen) maskableArithmetic(v alloc.Virt, lane int) (alloc.Inst, bool) {
 
 // fma selects a fused multiply-add. Negations of factors and addend become part of the instruction.
 func (g *gen) fma(inst expr.Inst) alloc.Virt {
-	lane := laneSize(inst.DType)
+	laneBytes := laneSize(inst.DType)
 	negateProduct, negateAddend := false, false
 	withoutNeg := func(v expr.Value, negated *bool) alloc.Virt {
 		if operand := g.code.Insts[v]; operand.Op == expr.Neg {
@@ -262,13 +264,14 @@ func (g *gen) fma(inst expr.Inst) alloc.Virt {
 	case negateAddend:
 		name = "VFMSUB"
 	}
-	return g.multiplyAdd(name, lane, a, b, c)
+	return g.multiplyAdd(name, laneBytes, a, b, c)
 }
 
-// multiplyAdd selects the multiply-add a*b + c, or another combination of signs according to name.
-func (g *gen) multiplyAdd(name string, lane int, a, b, c alloc.Virt) alloc.Virt {
-	return g.Add(alloc.Inst{Forms: multiplyAddForms[name+floatSuffix(lane)], Src: sources(a, b, c),
-		Dst: g.newLike(a), BroadcastBytes: uint8(lane)})
+// multiplyAdd selects the multiply-add a*b + c, or one with other signs: -(a*b) + c for the name VFNMADD, a*b - c for
+// VFMSUB, -(a*b) - c for VFNMSUB.
+func (g *gen) multiplyAdd(name string, laneBytes int, a, b, c alloc.Virt) alloc.Virt {
+	return g.Add(alloc.Inst{Forms: multiplyAddForms[name+floatSuffix(laneBytes)], Src: sources(a, b, c),
+		Dst: g.newLike(a), BroadcastBytes: uint8(laneBytes)})
 }
 
 // multiplyAddForms has the forms of each multiply-add. The first operand may be in memory.
@@ -287,7 +290,7 @@ var multiplyAddForms = func() map[string][]alloc.Form {
 	return all
 }()
 
-// boolOp selects an operation on bools. b is nil for Not.
+// boolOp selects instructions for an operation on bools. b is nil for Not.
 func (g *gen) boolOp(op expr.Op, a alloc.Virt, b *laneValue) alloc.Virt {
 	if op == expr.Not {
 		if g.avx512 {
@@ -301,7 +304,7 @@ func (g *gen) boolOp(op expr.Op, a alloc.Virt, b *laneValue) alloc.Virt {
 		expr.Ne:  {"KXORW", "VPXOR"}}
 	instNames, ok := names[op]
 	if !ok {
-		g.fail("%v of bools", op)
+		g.fail("there is no instruction for %v of bools", op)
 	}
 	return g.maskOp(instNames, a, b.reg)
 }
@@ -327,7 +330,7 @@ func (g *gen) compare(op expr.Op, x, y *laneValue) alloc.Virt {
 		return g.widenMask(mask, laneSize(d))
 	}
 	a, b := g.extended(x), g.extended(y)
-	lane := laneSize(d)
+	laneBytes := laneSize(d)
 	unsigned := !d.IsSigned() && d.Size() >= 4
 	if g.avx512 {
 		name := "VPCMP"
@@ -335,19 +338,19 @@ func (g *gen) compare(op expr.Op, x, y *laneValue) alloc.Virt {
 			name += "U"
 		}
 		imm := map[expr.Op]int64{expr.Eq: 0, expr.Lt: 1, expr.Le: 2, expr.Ne: 4}[op]
-		return g.Add(alloc.Inst{Name: name + intSuffix(lane), Src: immediate(imm, b, a), Dst: g.New(g.boolVal()),
-			Fold: 1, BroadcastBytes: uint8(lane)})
+		return g.Add(alloc.Inst{Name: name + intSuffix(laneBytes), Src: immediate(imm, b, a), Dst: g.New(g.boolVal()),
+			Fold: 1, BroadcastBytes: uint8(laneBytes)})
 	}
 	var mask alloc.Virt
 	switch op {
 	case expr.Eq, expr.Ne:
-		mask = g.commutativeOp("VPCMPEQ"+intSuffix(lane), lane, a, b)
+		mask = g.commutativeOp("VPCMPEQ"+intSuffix(laneBytes), laneBytes, a, b)
 	case expr.Lt:
-		mask = g.less(lane, unsigned, a, b)
+		mask = g.less(laneBytes, unsigned, a, b)
 	default:
-		mask = g.less(lane, unsigned, b, a)
+		mask = g.less(laneBytes, unsigned, b, a)
 	}
-	mask = g.widenMask(mask, lane)
+	mask = g.widenMask(mask, laneBytes)
 	if op == expr.Ne || op == expr.Le {
 		mask = g.xor(4, mask, g.constLanes(g.maskLane(), math.MaxUint64))
 	}
@@ -355,12 +358,12 @@ func (g *gen) compare(op expr.Op, x, y *laneValue) alloc.Virt {
 }
 
 // less compares integers without AVX-512. Lanes with a < b are all ones, and other lanes are zero.
-func (g *gen) less(lane int, unsigned bool, a, b alloc.Virt) alloc.Virt {
+func (g *gen) less(laneBytes int, unsigned bool, a, b alloc.Virt) alloc.Virt {
 	if unsigned {
-		sign := g.constLanes(lane, signBit(lane))
-		a, b = g.xor(lane, a, sign), g.xor(lane, b, sign)
+		sign := g.constLanes(laneBytes, signBit(laneBytes))
+		a, b = g.xor(laneBytes, a, sign), g.xor(laneBytes, b, sign)
 	}
-	return g.binaryOp("VPCMPGT"+intSuffix(lane), lane, a, b)
+	return g.binaryOp("VPCMPGT"+intSuffix(laneBytes), laneBytes, a, b)
 }
 
 // compareBools selects a comparison of bools, where false is less than true.
@@ -377,8 +380,8 @@ func (g *gen) compareBools(op expr.Op, a, b alloc.Virt) alloc.Virt {
 }
 
 // widenMask extends, without AVX-512, a mask from lanes of the given size to the lanes of bools.
-func (g *gen) widenMask(mask alloc.Virt, lane int) alloc.Virt {
-	if g.avx512 || lane == g.maskLane() {
+func (g *gen) widenMask(mask alloc.Virt, laneBytes int) alloc.Virt {
+	if g.avx512 || laneBytes == g.maskLane() {
 		return mask
 	}
 	return g.convertOp("VPMOVSXDQ", g.width(8), 0, mask)
@@ -399,26 +402,26 @@ func (g *gen) lowHalves(x alloc.Virt) alloc.Virt {
 		Dst: g.newVector(16), Fold: -1})
 }
 
-// laneMask returns bool m as a mask for lanes of the given size in bytes.
-func (g *gen) laneMask(mask alloc.Virt, lane int) alloc.Virt {
-	if g.avx512 || lane == g.maskLane() {
+// laneMask returns a bool as a mask for lanes of the given size in bytes.
+func (g *gen) laneMask(mask alloc.Virt, laneBytes int) alloc.Virt {
+	if g.avx512 || laneBytes == g.maskLane() {
 		return mask
 	}
 	return g.narrowMask(mask)
 }
 
-// selectLanes returns yes in lanes where condition is true, and no in other lanes.
-func (g *gen) selectLanes(condition, yes, no *laneValue) *laneValue {
-	d := yes.dtype
+// selectLanes returns ifTrue in lanes where condition is true, and ifFalse in other lanes.
+func (g *gen) selectLanes(condition, ifTrue, ifFalse *laneValue) *laneValue {
+	d := ifTrue.dtype
 	if d == tensor.Bool {
 		if !g.avx512 {
-			return &laneValue{reg: g.blend(g.maskLane(), condition.reg, yes.reg, no.reg), dtype: d}
+			return &laneValue{reg: g.blend(g.maskLane(), condition.reg, ifTrue.reg, ifFalse.reg), dtype: d}
 		}
-		a := g.maskOp([2]string{"KANDW"}, condition.reg, yes.reg)
-		b := g.maskOp([2]string{"KANDNW"}, condition.reg, no.reg)
+		a := g.maskOp([2]string{"KANDW"}, condition.reg, ifTrue.reg)
+		b := g.maskOp([2]string{"KANDNW"}, condition.reg, ifFalse.reg)
 		return &laneValue{reg: g.maskOp([2]string{"KORW"}, a, b), dtype: d}
 	}
-	lane := laneSize(d)
-	result := g.blend(lane, g.laneMask(condition.reg, lane), g.widenHalves(yes), g.widenHalves(no))
-	return &laneValue{reg: result, dtype: d, highUndefined: yes.highUndefined || no.highUndefined}
+	laneBytes := laneSize(d)
+	result := g.blend(laneBytes, g.laneMask(condition.reg, laneBytes), g.widenHalves(ifTrue), g.widenHalves(ifFalse))
+	return &laneValue{reg: result, dtype: d, highUndefined: ifTrue.highUndefined || ifFalse.highUndefined}
 }

@@ -56,21 +56,21 @@ func (g *gen) boolToNumber(d tensor.DType, m alloc.Virt) *laneValue {
 	if !d.IsFloat() {
 		one = 1
 	}
-	lane := laneSize(d)
-	v := g.constLanes(lane, one)
+	laneBytes := laneSize(d)
+	v := g.constLanes(laneBytes, one)
 	if g.avx512 {
-		v = g.Add(alloc.Inst{Name: "VMOVU" + floatSuffix(lane), Src: sources(v), Mask: m, Zero: true,
+		v = g.Add(alloc.Inst{Name: "VMOVU" + floatSuffix(laneBytes), Src: sources(v), Mask: m, Zero: true,
 			Dst:  g.newLike(v),
 			Fold: 0})
 	} else {
-		v = g.and(lane, g.laneMask(m, lane), v)
+		v = g.and(laneBytes, g.laneMask(m, laneBytes), v)
 	}
 	return &laneValue{reg: v, dtype: d}
 }
 
 // widenToFloat32 widens a 16-bit float.
 func (g *gen) widenToFloat32(x *laneValue) alloc.Virt {
-	w := g.width(4)
+	width := g.width(4)
 	if x.dtype == tensor.BFloat16 {
 		return g.immediateOp("VPSLLD", 16, x.reg)
 	}
@@ -78,19 +78,19 @@ func (g *gen) widenToFloat32(x *laneValue) alloc.Virt {
 		x.half = g.packHalves(g.extended(x))
 	}
 	if r := g.Values[x.half].Reload; r != nil && r.Mem.Space == alloc.Advancing {
-		return g.loadFrom(w, "VCVTPH2PS", false, r.Mem)
+		return g.loadFrom(width, "VCVTPH2PS", false, r.Mem)
 	}
-	return g.convertOp("VCVTPH2PS", w, 0, x.half)
+	return g.convertOp("VCVTPH2PS", width, 0, x.half)
 }
 
 // packHalves packs 32-bit lanes into 16-bit elements.
 func (g *gen) packHalves(x alloc.Virt) alloc.Virt {
-	w := g.Values[x].Bytes
+	width := g.Values[x].Bytes
 	if g.avx512 {
-		return g.Add(alloc.Inst{Name: "VPMOVDW", Src: sources(x), Dst: g.newVector(max(w/2, 16)), Fold: -1})
+		return g.Add(alloc.Inst{Name: "VPMOVDW", Src: sources(x), Dst: g.newVector(max(width/2, 16)), Fold: -1})
 	}
 	packed := g.commutativeOp("VPACKUSDW", 0, x, x)
-	if w == 32 { // each 128-bit half was packed separately
+	if width == 32 { // each 128-bit half was packed separately
 		packed = g.immediateOp("VPERMQ", 0x08, packed)
 		packed = g.Add(alloc.Inst{Name: "VMOVDQA", Src: []alloc.Arg{{Virt: packed, Bytes: 16}}, Dst: g.newVector(16),
 			Fold: -1})
@@ -107,11 +107,11 @@ func (g *gen) roundToBFloat16(x alloc.Virt) alloc.Virt {
 
 // convertWidth selects a conversion to a vector of another width. In the syntax of Go's assembler, the names of
 // conversions from 256 to 128 bits end in Y.
-func (g *gen) convertWidth(name string, lane int, w uint8, x alloc.Virt) alloc.Virt {
-	if g.Values[x].Bytes == 32 && w == 16 {
+func (g *gen) convertWidth(name string, laneBytes int, width uint8, x alloc.Virt) alloc.Virt {
+	if g.Values[x].Bytes == 32 && width == 16 {
 		name += "Y"
 	}
-	return g.convertOp(name, w, lane, x)
+	return g.convertOp(name, width, laneBytes, x)
 }
 
 // floatToFloat converts between float32 and float64.
@@ -126,7 +126,7 @@ func (g *gen) floatToFloat(d tensor.DType, x alloc.Virt) alloc.Virt {
 func (g *gen) intToFloat(d tensor.DType, x *laneValue) alloc.Virt {
 	source := x.dtype
 	extended := g.extended(x)
-	w := g.width(laneSize(d))
+	width := g.width(laneSize(d))
 	unsigned := source == tensor.Uint32 || source == tensor.Uint64
 	to := "PS"
 	if d == tensor.Float64 {
@@ -134,11 +134,11 @@ func (g *gen) intToFloat(d tensor.DType, x *laneValue) alloc.Virt {
 	}
 	switch from := map[bool]string{true: "UDQ2", false: "DQ2"}; {
 	case source.Size() < 8 && (!unsigned || g.avx512):
-		return g.convertWidth("VCVT"+from[unsigned]+to, 4, w, extended)
+		return g.convertWidth("VCVT"+from[unsigned]+to, 4, width, extended)
 	case source.Size() == 8 && g.avx512:
-		return g.convertWidth("VCVT"+map[bool]string{true: "UQQ2", false: "QQ2"}[unsigned]+to, 8, w, extended)
+		return g.convertWidth("VCVT"+map[bool]string{true: "UQQ2", false: "QQ2"}[unsigned]+to, 8, width, extended)
 	case source == tensor.Uint32 && d == tensor.Float32:
-		// The upper and lower halves are exact, and so is the product.
+		// float32 represents both 16-bit halves and the product exactly, so only the addition rounds.
 		upper, lower := g.unaryOp("VCVTDQ2PS", 4, g.immediateOp("VPSRLD", 16, extended)),
 			g.unaryOp("VCVTDQ2PS", 4, g.and(4, extended,
 				g.constLanes(4, 0xffff)))
@@ -146,7 +146,7 @@ func (g *gen) intToFloat(d tensor.DType, x *laneValue) alloc.Virt {
 	case source == tensor.Uint32:
 		return g.smallIntToFloat64(g.convertOp("VPMOVZXDQ", g.width(8), 0, extended))
 	case d == tensor.Float32: // the conversion to float64 must not round
-		return g.convertWidth("VCVTPD2PS", 8, w, g.int64ToFloat64(g.roundToOdd(extended, unsigned), unsigned))
+		return g.convertWidth("VCVTPD2PS", 8, width, g.int64ToFloat64(g.roundToOdd(extended, unsigned), unsigned))
 	}
 	return g.int64ToFloat64(extended, unsigned)
 }
@@ -160,9 +160,9 @@ func (g *gen) smallIntToFloat64(v alloc.Virt) alloc.Virt {
 	return g.binaryOp("VSUBPD", 8, m, g.or(8, v, m))
 }
 
-// int64ToFloat64 converts 64-bit integers to float64, without AVX-512. Each half of an integer becomes the
-// significand of a number with a large exponent. The large numbers are subtracted again. Only the last addition
-// rounds.
+// int64ToFloat64 converts 64-bit integers to float64, without AVX-512. Each half of an integer becomes the low bits of
+// the significand of a number with a large exponent, and the large powers of 2 are subtracted again. Only the last
+// addition rounds.
 func (g *gen) int64ToFloat64(v alloc.Virt, unsigned bool) alloc.Virt {
 	bias, biasSum := uint64(0x4530000080000000), 0x1p84+0x1p63+0x1p52
 	if unsigned {
@@ -173,8 +173,8 @@ func (g *gen) int64ToFloat64(v alloc.Virt, unsigned bool) alloc.Virt {
 	return g.commutativeOp("VADDPD", 8, g.binaryOp("VSUBPD", 8, g.constLanes(8, math.Float64bits(biasSum)), hi), lo)
 }
 
-// roundToOdd replaces 64-bit integers that float64 cannot represent by odd multiples of 2^11, without AVX-512. An
-// integer and its replacement round to the same float32.
+// roundToOdd replaces each 64-bit integer that may be inexact in float64 by an odd multiple of 2^11, without AVX-512.
+// The replacement is exact in float64 and rounds to the same float32 as the integer.
 func (g *gen) roundToOdd(v alloc.Virt, unsigned bool) alloc.Virt {
 	below, zero := g.constLanes(8, 1<<11-1), g.constLanes(8, 0)
 	exact := g.commutativeOp("VPCMPEQQ", 8, g.and(8, v, below), zero)
@@ -187,23 +187,22 @@ func (g *gen) roundToOdd(v alloc.Virt, unsigned bool) alloc.Virt {
 	return g.blend(8, exact, v, odd)
 }
 
-// floatToInt rounds toward zero. As in Go, values out of range give the lower bits of the result of the processor's
-// conversion to 32 or 64 bits. Conversions to uint8, uint32 and 64-bit integers go through 64 bits, and other
-// conversions through 32 bits.
+// floatToInt rounds toward zero. For values out of range, it returns the lower bits of the processor's conversion to 64
+// bits (for uint8, uint32 and 64-bit integers) or to 32 bits (for other dtypes), as Go does.
 func (g *gen) floatToInt(d tensor.DType, x *laneValue) *laneValue {
-	from, lane := x.dtype, laneSize(x.dtype)
+	from, laneBytes := x.dtype, laneSize(x.dtype)
 	result := func(truncated alloc.Virt) *laneValue {
 		return &laneValue{reg: truncated, dtype: d, highUndefined: d.Size() < 4}
 	}
 	switch {
 	case d == tensor.Int64:
-		return result(g.floatToInt64(x.reg, lane))
+		return result(g.floatToInt64(x.reg, laneBytes))
 	case d == tensor.Uint64:
-		return result(g.floatToUint64(x.reg, lane))
+		return result(g.floatToUint64(x.reg, laneBytes))
 	case d == tensor.Uint32:
-		return result(g.floatToUint32(x.reg, lane))
+		return result(g.floatToUint32(x.reg, laneBytes))
 	case d == tensor.Uint8 && from == tensor.Float64:
-		// The remainder modulo 256 is exact. Its lower bits equal the bits that a conversion through 64 bits gives.
+		// The remainder modulo 256 is exact, and its lower 8 bits are those of a conversion through 64 bits.
 		truncated := g.round(expr.Trunc, 8, x.reg)
 		quotient := g.round(expr.Floor, 8, g.commutativeOp("VMULPD", 8, truncated, g.float64Const(1./256)))
 		return result(g.convertWidth("VCVTTPD2DQ", 8, g.width(4), g.multiplyAdd("VFNMADD", 8, quotient, g.float64Const(256),
@@ -211,7 +210,7 @@ func (g *gen) floatToInt(d tensor.DType, x *laneValue) *laneValue {
 	case from == tensor.Float64:
 		return result(g.convertWidth("VCVTTPD2DQ", 8, g.width(4), x.reg))
 	}
-	// This is correct for uint8, too: the lower bits of float32 values beyond 32 bits are 0.
+	// uint8 needs no conversion through 64 bits, because the lower 8 bits of float32 values beyond 32 bits are 0.
 	return result(g.unaryOp("VCVTTPS2DQ", 4, x.reg))
 }
 
@@ -219,44 +218,45 @@ func (g *gen) floatToInt(d tensor.DType, x *laneValue) *laneValue {
 func (g *gen) float64Const(x float64) alloc.Virt { return g.constLanes(8, math.Float64bits(x)) }
 
 // floatConst returns a float constant in lanes of the given size in bytes.
-func (g *gen) floatConst(lane int, x float64) alloc.Virt {
-	if lane == 8 {
+func (g *gen) floatConst(laneBytes int, x float64) alloc.Virt {
+	if laneBytes == 8 {
 		return g.float64Const(x)
 	}
 	return g.constLanes(4, uint64(math.Float32bits(float32(x))))
 }
 
 // inInt64Range returns the mask of lanes with an absolute value below 2^63.
-func (g *gen) inInt64Range(x alloc.Virt, lane int) alloc.Virt {
-	return g.compareFloats(lane, cmpLess, g.and(lane, x, g.constLanes(lane, signBit(lane)-1)), g.floatConst(lane, 1<<63))
+func (g *gen) inInt64Range(x alloc.Virt, laneBytes int) alloc.Virt {
+	magnitude := g.and(laneBytes, x, g.constLanes(laneBytes, signBit(laneBytes)-1))
+	return g.compareFloats(laneBytes, cmpLess, magnitude, g.floatConst(laneBytes, 1<<63))
 }
 
-// floatToUint32 returns the lower 32 bits of the conversion to 64 bits; they are 0 for values out of range. It
-// computes the remainder modulo 2^32 that is nearest to 0, which is exact, and converts it to int32. A remainder of
-// 2^31 becomes -2^31, which has the same bits.
-func (g *gen) floatToUint32(x alloc.Virt, lane int) alloc.Virt {
-	truncated := g.round(expr.Trunc, lane, x)
-	quotient := g.round(expr.Rint, lane, g.commutativeOp("VMUL"+floatSuffix(lane), lane, truncated,
-		g.floatConst(lane, 1./(1<<32))))
-	remainder := g.multiplyAdd("VFNMADD", lane, quotient, g.floatConst(lane, 1<<32), truncated)
-	inRange := g.inInt64Range(x, lane)
+// floatToUint32 returns the lower 32 bits of the conversion to 64 bits, which are 0 for values out of range. The code
+// computes the remainder modulo 2^32 that is nearest to 0, which is exact, and converts the remainder to int32. A
+// remainder of 2^31 becomes -2^31, which has the same bits.
+func (g *gen) floatToUint32(x alloc.Virt, laneBytes int) alloc.Virt {
+	truncated := g.round(expr.Trunc, laneBytes, x)
+	quotient := g.round(expr.Rint, laneBytes, g.commutativeOp("VMUL"+floatSuffix(laneBytes), laneBytes, truncated,
+		g.floatConst(laneBytes, 1./(1<<32))))
+	remainder := g.multiplyAdd("VFNMADD", laneBytes, quotient, g.floatConst(laneBytes, 1<<32), truncated)
+	inRange := g.inInt64Range(x, laneBytes)
 	if g.avx512 {
-		remainder = g.blend(lane, inRange, remainder, g.constLanes(lane, 0))
+		remainder = g.blend(laneBytes, inRange, remainder, g.constLanes(laneBytes, 0))
 	} else {
-		remainder = g.and(lane, inRange, remainder)
+		remainder = g.and(laneBytes, inRange, remainder)
 	}
-	if lane == 8 {
+	if laneBytes == 8 {
 		return g.convertWidth("VCVTTPD2DQ", 8, g.width(4), remainder)
 	}
 	return g.unaryOp("VCVTTPS2DQ", 4, remainder)
 }
 
 // floatToInt64 converts floats in lanes of the given size in bytes to int64.
-func (g *gen) floatToInt64(x alloc.Virt, lane int) alloc.Virt {
+func (g *gen) floatToInt64(x alloc.Virt, laneBytes int) alloc.Virt {
 	if g.avx512 {
-		return g.convertOp("VCVTT"+floatSuffix(lane)+"2QQ", g.width(8), lane, x)
+		return g.convertOp("VCVTT"+floatSuffix(laneBytes)+"2QQ", g.width(8), laneBytes, x)
 	}
-	if lane == 4 {
+	if laneBytes == 4 {
 		x = g.convertWidth("VCVTPS2PD", 4, g.width(8), x)
 	}
 	truncated := g.round(expr.Trunc, 8, x)
@@ -271,13 +271,14 @@ func (g *gen) floatToInt64(x alloc.Virt, lane int) alloc.Virt {
 
 // floatToUint64 converts to uint64 as Go does. From 2^63 on, and for NaN, 2^63 is subtracted before the conversion to
 // int64, and the highest bit is set afterwards.
-func (g *gen) floatToUint64(x alloc.Virt, lane int) alloc.Virt {
-	if !g.avx512 && lane == 4 {
-		x, lane = g.convertWidth("VCVTPS2PD", 4, g.width(8), x), 8
+func (g *gen) floatToUint64(x alloc.Virt, laneBytes int) alloc.Virt {
+	if !g.avx512 && laneBytes == 4 {
+		x, laneBytes = g.convertWidth("VCVTPS2PD", 4, g.width(8), x), 8
 	}
-	limit := g.floatConst(lane, 1<<63)
-	isSmall := g.compareFloats(lane, cmpLess, x, limit)
-	converted := g.floatToInt64(g.blend(lane, isSmall, x, g.binaryOp("VSUB"+floatSuffix(lane), lane, limit, x)), lane)
+	limit := g.floatConst(laneBytes, 1<<63)
+	isSmall := g.compareFloats(laneBytes, cmpLess, x, limit)
+	reduced := g.blend(laneBytes, isSmall, x, g.binaryOp("VSUB"+floatSuffix(laneBytes), laneBytes, limit, x))
+	converted := g.floatToInt64(reduced, laneBytes)
 	return g.or(8, converted, g.blend(8, isSmall, g.constLanes(8, 0), g.constLanes(8, signBit(8))))
 }
 

@@ -38,8 +38,8 @@ func (g *gen) emit() error {
 		emit("XORL", regDoubleIndex, regDoubleIndex)
 	}
 	if g.loop.Totals {
-		for u := range g.accSets {
-			g.writeInsts(g.accLoads.Out, u)
+		for set := range g.accSets {
+			g.writeInsts(g.accLoads.Out, set)
 		}
 	}
 	g.fullIterations()
@@ -69,8 +69,8 @@ func (g *gen) emit() error {
 	return g.err
 }
 
-// executedCount returns the number of instructions that the code so far executes, if the main loop has one
-// iteration.
+// executedCount returns a bound on the number of instructions that the code so far executes if the loops over elements
+// have one iteration each.
 func (g *gen) executedCount() int { return g.asm.Instructions() + g.extraExecuted }
 
 // pointerRegister returns the register of pointer k, or the register `fallback` if the pointer is in the spill area.
@@ -81,7 +81,7 @@ func (g *gen) pointerRegister(k int, fallback asm.Reg) asm.Reg {
 	return fallback
 }
 
-// pointerSlot returns the spill area's word for pointer k.
+// pointerSlot returns the word of the spill area that holds pointer k.
 func (g *gen) pointerSlot(k int) asm.Mem { return asm.Mem{Base: regSpill, Disp: int32(8 * k)} }
 
 // loadPointer returns a register with pointer k. If the pointer is in the spill area, loadPointer loads it to regTemp.
@@ -170,8 +170,8 @@ func (g *gen) iterationLoop(step int) {
 	loop, before := g.asm.NewLabel(), g.executedCount()
 	g.asm.Align(32)
 	g.asm.Bind(loop)
-	for u := 0; u < g.unroll; u += g.interleaved {
-		g.writeInsts(g.bodyCode.Out, u)
+	for iteration := 0; iteration < g.unroll; iteration += g.interleaved {
+		g.writeInsts(g.bodyCode.Out, iteration)
 	}
 	g.writePrefetches()
 	g.advance(step)
@@ -199,7 +199,7 @@ func (g *gen) writePrefetches() {
 	}
 }
 
-// advance writes the increment of the element index by n.
+// advance writes the increment of the element index by a number of elements.
 func (g *gen) advance(elements int) {
 	g.asm.Emit("ADDQ", asm.Imm(elements), regIndex)
 	if g.hasWideElements {
@@ -282,8 +282,8 @@ func (g *gen) tailVectors() {
 	}
 }
 
-// copyTailIn copies the elements of a tail to bounce buffers in the spill area, for operands that AVX2 cannot load with
-// a mask.
+// copyTailIn writes copies of the elements of a tail to bounce buffers in the spill area, for operands that AVX2 cannot
+// load with a mask.
 func (g *gen) copyTailIn() {
 	for k := g.outputs; k < g.outputs+len(g.code.In); k++ {
 		if _, ok := g.bounceVectors[k]; ok {
@@ -293,7 +293,7 @@ func (g *gen) copyTailIn() {
 	g.restoreDoubleIndex()
 }
 
-// copyTailOut copies the results of a tail from bounce buffers to outputs.
+// copyTailOut writes copies of the results of a tail from bounce buffers to outputs.
 func (g *gen) copyTailOut() {
 	hasBounced := false
 	for k := range g.outputs {
@@ -322,8 +322,8 @@ func (g *gen) restoreDoubleIndex() {
 }
 
 // copyTail writes a loop that copies min(regLimit, g.lanes) elements between pointer k and its bounce buffer, one
-// element at a time. If `in` is set, the loop copies into the buffer, else out of the buffer. size is the size of an
-// element in bytes. The loop changes regDoubleIndex and regTemp.
+// element at a time. The loop copies into the buffer if intoBuffer is set, else out of the buffer. size is the size of
+// an element in bytes. The loop changes regDoubleIndex and regTemp.
 func (g *gen) copyTail(k, size int, intoBuffer bool) {
 	emit, assembler := g.asm.Emit, g.asm
 	base := g.loadPointer(k)

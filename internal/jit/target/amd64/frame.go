@@ -33,7 +33,7 @@ type frame struct {
 	baseOf          []int           // by pointer: the index of its register in bases, or -1
 	rowCounter      int             // number of the pointer that counts the remaining rows
 	pointerSlots    int             // number of vectors in the spill area that hold pointers without a register
-	bounceVectors   map[int]int     // by pointer: index of the vector of the spill area through which a tail is copied
+	bounceVectors   map[int]int     // by pointer: index of the spill vector through which a tail without masks is copied
 	bodyRegisters   alloc.File      // registers for row constants and full iterations
 	tailRegisters   alloc.File      // registers for tails; accumulators are in memory there, unless the loop has totals
 	accSets         int             // number of sets of accumulator registers; successive iterations use different sets
@@ -57,9 +57,9 @@ type frame struct {
 	firstAccSet       int  // number of the accumulator set that the current iteration uses
 }
 
-// Bounds on the number of instructions of a body. A body of at most shortBody instructions counts as memory-bound. A
-// body of more than mediumBody instructions is not unrolled, and a body of more than longBody instructions is not
-// interleaved.
+// Bounds on the number of instructions of a body (one iteration over the elements of a row). A body of at most
+// shortBody instructions counts as memory-bound. A body of more than mediumBody instructions is not unrolled, and a
+// body of more than longBody instructions is not interleaved.
 const (
 	shortBody  = 12
 	mediumBody = 40
@@ -98,7 +98,7 @@ func (g *gen) layOutFrame() error {
 	case !ok && g.loop.Totals:
 		return target.Unsupported("totals need more accumulators than there are registers")
 	case !ok:
-		return target.Unsupported("too many live values")
+		return target.Unsupported("too many values are live at the same time")
 	}
 	length := g.bodyCode.Length
 	g.tryInterleave(rowConstants, slots, cost, length)
@@ -108,8 +108,9 @@ func (g *gen) layOutFrame() error {
 
 // searchAllocation allocates registers for different numbers of row constants in permanent registers, and sets the
 // frame to the cheapest allocation. rowConstants are all row constants; the first ones get the permanent registers.
-// The number of permanent registers falls by about an eighth per attempt. After three attempts without improvement,
-// search stops. The first `slots` vectors of the spill area are in use. ok is false if every attempt failed.
+// Each attempt uses about an eighth fewer permanent registers than the previous one. The search ends after three
+// attempts without improvement. The first `slots` vectors of the spill area are in use. ok is false if every attempt
+// failed.
 func (g *gen) searchAllocation(rowConstants []alloc.Virt, slots int) (bestCost float64, ok bool) {
 	bestCost = math.Inf(1)
 	bestFrame := g.frame

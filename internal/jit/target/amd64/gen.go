@@ -1,8 +1,8 @@
 // Package amd64 compiles loops of expressions ([expr.Loop]) to machine code with AVX-512 or AVX2. [Compile] works in
 // four steps:
 //
-//  1. Instructions are selected for each primitive (lower.go, arith.go, integer.go, convert.go, memory.go). Row
-//     constants are values that depend only on constants and Scalar operands. They are computed once per row.
+//  1. Instructions are selected for each primitive operation (lower.go, arith.go, integer.go, convert.go, memory.go).
+//     Row constants (values that depend only on constants and Scalar operands) are computed once per row.
 //  2. Registers are allocated along the body, which has no jumps (package internal/jit/alloc).
 //  3. The number of row constants in registers is chosen by trial (frame.go), and two or four iterations are
 //     interleaved if that causes little spilling.
@@ -28,7 +28,7 @@ import (
 )
 
 // gen generates the code of one loop: it selects instructions, allocates registers, and writes the code. In its
-// methods, lane is the size of a lane in bytes, w is the size of a vector in bytes, and d is a dtype.
+// methods, laneBytes is the size of a lane in bytes, width is the size of a vector in bytes, and d is a dtype.
 type gen struct {
 	alloc.Builder
 	loop      *expr.Loop
@@ -43,20 +43,20 @@ type gen struct {
 	complexOperands map[int][2]alloc.Virt        // by number of a complex operand: its real and imaginary parts
 	constants       map[alloc.Mem]alloc.Virt     // by contents: the value of the constant
 	bitMasks        map[[2]alloc.Virt]alloc.Virt // by value and bit: the mask of the lanes in which the bit is set
-	lookups         map[lookupKey]alloc.Virt
-	tableOffsets    map[alloc.Virt]alloc.Virt // by index value: the byte offsets of rows of tables
-	foldInsts       [3][]alloc.Inst           // folds of an iteration: foldsInRegisters, foldsInMemory, foldsInTail
-	stores          []alloc.Inst              // stores of an iteration
-	tailInsts       []alloc.Inst              // all instructions of a tail iteration
-	accLoadInsts    []alloc.Inst              // loads of accumulator registers
-	accStoreInsts   []alloc.Inst              // stores of accumulator registers
-	accs            []*alloc.Acc
-	tables          []string   // contents of the tables of lookupRows
-	tailLanes       alloc.Virt // mask of the lanes that have elements in a tail; 0 if no instruction needs the mask
+	lookups         map[lookupKey]alloc.Virt     // the results of lookups that are already selected
+	tableOffsets    map[alloc.Virt]alloc.Virt    // by index value: the byte offsets of rows of tables
+	foldInsts       [3][]alloc.Inst              // folds of an iteration: foldsInRegisters, foldsInMemory, foldsInTail
+	stores          []alloc.Inst                 // stores of an iteration
+	tailInsts       []alloc.Inst                 // all instructions of a tail iteration
+	accLoadInsts    []alloc.Inst                 // loads of accumulator registers
+	accStoreInsts   []alloc.Inst                 // stores of accumulator registers
+	accs            []*alloc.Acc                 // the accumulators of folds
+	tables          []string                     // contents of the tables of lookupRows
+	tailLanes       alloc.Virt                   // mask of the lanes that have elements in a tail; 0 if unused
 	err             error
 	asm             *asm.Assembler
-	extraExecuted   int // number of instructions that nested loops execute after their first iteration
-	work            jit.Work
+	extraExecuted   int      // number of instructions that nested loops execute after their first iteration
+	work            jit.Work // bound on the number of executed instructions
 	frame
 }
 
@@ -67,10 +67,10 @@ const (
 	foldsInTail             // iterations of a tail
 )
 
-// laneValue is the register of a value of the expression. Integers of fewer than 32 bits are in 32-bit lanes, sign-
-// or zero-extended unless highUndefined is set. 16-bit floats are zero-extended to 32-bit lanes in reg, or packed in
-// half. Bools are masks with AVX-512. Without AVX-512, each lane of a bool has only ones or only zeros, and all
-// bools of a loop have lanes of the same width (maskLane).
+// laneValue describes the register that holds a value of the expression. Integers of fewer than 32 bits are in 32-bit
+// lanes, sign- or zero-extended unless highUndefined is set. 16-bit floats are zero-extended to 32-bit lanes in the
+// register `reg`, or packed in the register `half`. With AVX-512, bools are mask registers. Without AVX-512, all bits
+// of a bool's lane are equal, and all bools of a loop have lanes of the same width (maskLane).
 type laneValue struct {
 	reg           alloc.Virt // 0 if only half exists
 	highUndefined bool       // the bits of a lane above those of the dtype are undefined
@@ -137,7 +137,7 @@ func laneSize(d tensor.DType) int {
 }
 
 // width returns the size in bytes of a register with g.lanes lanes of the given size.
-func (g *gen) width(lane int) uint8 { return uint8(max(g.lanes*lane, 16)) }
+func (g *gen) width(laneBytes int) uint8 { return uint8(max(g.lanes*laneBytes, 16)) }
 
 // maskLane returns the size in bytes of the lanes of a bool, without AVX-512.
 func (g *gen) maskLane() int {
@@ -147,7 +147,7 @@ func (g *gen) maskLane() int {
 	return 4
 }
 
-// boolVal describes a value that holds bools.
+// boolVal returns the description of a virtual register that holds bools.
 func (g *gen) boolVal() alloc.Value {
 	if g.avx512 {
 		return alloc.Value{Class: alloc.Masks}
@@ -155,10 +155,10 @@ func (g *gen) boolVal() alloc.Value {
 	return alloc.Value{Bytes: g.width(g.maskLane())}
 }
 
-// newVector adds a virtual register for a vector of w bytes.
+// newVector adds a virtual register for a vector of the given width in bytes.
 //
 //go:noinline
-func (g *gen) newVector(w uint8) alloc.Virt { return g.New(alloc.Value{Bytes: w}) }
+func (g *gen) newVector(width uint8) alloc.Virt { return g.New(alloc.Value{Bytes: width}) }
 
 // newLike adds a virtual register for a vector as wide as v.
 func (g *gen) newLike(v alloc.Virt) alloc.Virt { return g.newVector(g.Values[v].Bytes) }
@@ -178,22 +178,21 @@ func immediate(imm int64, vs ...alloc.Virt) []alloc.Arg {
 }
 
 // binaryOp adds an operation on two vectors. Operands are in the order of Go's assembler: a - b has the sources b, a.
-// lane is the size of an element in bytes.
-func (g *gen) binaryOp(name string, lane int, b, a alloc.Virt) alloc.Virt {
+func (g *gen) binaryOp(name string, laneBytes int, b, a alloc.Virt) alloc.Virt {
 	return g.Add(alloc.Inst{Name: name, Src: sources(b, a), Dst: g.newLike(a),
-		BroadcastBytes: uint8(lane)})
+		BroadcastBytes: uint8(laneBytes)})
 }
 
 // commutativeOp adds a commutative operation on two vectors.
-func (g *gen) commutativeOp(name string, lane int, a, b alloc.Virt) alloc.Virt {
+func (g *gen) commutativeOp(name string, laneBytes int, a, b alloc.Virt) alloc.Virt {
 	return g.Add(alloc.Inst{Name: name, Src: sources(b, a), Dst: g.newLike(a),
-		Commutative: true, BroadcastBytes: uint8(lane)})
+		Commutative: true, BroadcastBytes: uint8(laneBytes)})
 }
 
 // unaryOp adds an operation on one vector.
-func (g *gen) unaryOp(name string, lane int, a alloc.Virt) alloc.Virt {
+func (g *gen) unaryOp(name string, laneBytes int, a alloc.Virt) alloc.Virt {
 	return g.Add(alloc.Inst{Name: name, Src: sources(a), Dst: g.newLike(a),
-		BroadcastBytes: uint8(lane)})
+		BroadcastBytes: uint8(laneBytes)})
 }
 
 // immediateOp adds an operation on an immediate and a vector. The vector must be in a register, because shifts in VEX
@@ -203,34 +202,34 @@ func (g *gen) immediateOp(name string, imm int64, a alloc.Virt) alloc.Virt {
 		Fold: -1})
 }
 
-// convertOp adds an operation on one vector. Its result has w bytes.
-func (g *gen) convertOp(name string, w uint8, lane int, a alloc.Virt) alloc.Virt {
-	return g.Add(alloc.Inst{Name: name, Src: sources(a), Dst: g.newVector(w), BroadcastBytes: uint8(lane)})
+// convertOp adds an operation on one vector. Its result has the given width in bytes.
+func (g *gen) convertOp(name string, width uint8, laneBytes int, a alloc.Virt) alloc.Virt {
+	return g.Add(alloc.Inst{Name: name, Src: sources(a), Dst: g.newVector(width), BroadcastBytes: uint8(laneBytes)})
 }
 
 // constLanes returns a constant with x in all lanes.
-func (g *gen) constLanes(lane int, x uint64) alloc.Virt {
-	b := binary.LittleEndian.AppendUint64(nil, x)[:lane]
-	w := g.width(lane)
+func (g *gen) constLanes(laneBytes int, x uint64) alloc.Virt {
+	b := binary.LittleEndian.AppendUint64(nil, x)[:laneBytes]
+	width := g.width(laneBytes)
 	if g.avx512 {
 		name := "VBROADCASTSS"
-		if lane == 8 {
+		if laneBytes == 8 {
 			name = "VBROADCASTSD"
 		}
-		return g.constant(name, w, lane, string(b))
+		return g.constant(name, width, laneBytes, string(b))
 	}
-	return g.constant("VMOVUPS", w, 0, strings.Repeat(string(b), int(w)/lane))
+	return g.constant("VMOVUPS", width, 0, strings.Repeat(string(b), int(width)/laneBytes))
 }
 
-// constant returns the value that the instruction with the given name loads from data.
-func (g *gen) constant(name string, w uint8, lane int, data string) alloc.Virt {
-	key := alloc.Mem{Space: alloc.Constant, Data: data, Index: int(w)}
+// constant returns a constant, which the instruction with the given name loads from data.
+func (g *gen) constant(name string, width uint8, laneBytes int, data string) alloc.Virt {
+	key := alloc.Mem{Space: alloc.Constant, Data: data, Index: int(width)}
 	if v, ok := g.constants[key]; ok {
 		return v
 	}
 	mem := alloc.Mem{Space: alloc.Constant, Data: data}
-	reload := &alloc.Reload{Name: name, Mem: mem, BroadcastBytes: uint8(lane), Foldable: true}
-	v := g.New(alloc.Value{Bytes: w, Invariant: true, Constant: true, Reload: reload})
+	reload := &alloc.Reload{Name: name, Mem: mem, BroadcastBytes: uint8(laneBytes), Foldable: true}
+	v := g.New(alloc.Value{Bytes: width, Invariant: true, Constant: true, Reload: reload})
 	g.constants[key] = v
 	return v
 }
@@ -241,16 +240,16 @@ func (g *gen) vector(data []byte) alloc.Virt {
 }
 
 // floatSuffix returns the suffix of float instructions: PS for lanes of 4 bytes, PD for 8.
-func floatSuffix(lane int) string {
-	if lane == 8 {
+func floatSuffix(laneBytes int) string {
+	if laneBytes == 8 {
 		return "PD"
 	}
 	return "PS"
 }
 
 // intSuffix returns the suffix of integer instructions: D for lanes of 4 bytes, Q for 8.
-func intSuffix(lane int) string {
-	if lane == 8 {
+func intSuffix(laneBytes int) string {
+	if laneBytes == 8 {
 		return "Q"
 	}
 	return "D"
@@ -284,13 +283,19 @@ func (g *gen) widenHalves(value *laneValue) alloc.Virt {
 }
 
 // logicOp adds a bitwise operation. With AVX-512, its name has a suffix for the size of the lanes.
-func (g *gen) logicOp(name string, lane int, a, b alloc.Virt) alloc.Virt {
+func (g *gen) logicOp(name string, laneBytes int, a, b alloc.Virt) alloc.Virt {
 	if g.avx512 {
-		name += intSuffix(lane)
+		name += intSuffix(laneBytes)
 	}
-	return g.commutativeOp(name, lane, a, b)
+	return g.commutativeOp(name, laneBytes, a, b)
 }
 
-func (g *gen) and(lane int, a, b alloc.Virt) alloc.Virt { return g.logicOp("VPAND", lane, a, b) }
-func (g *gen) or(lane int, a, b alloc.Virt) alloc.Virt  { return g.logicOp("VPOR", lane, a, b) }
-func (g *gen) xor(lane int, a, b alloc.Virt) alloc.Virt { return g.logicOp("VPXOR", lane, a, b) }
+func (g *gen) and(laneBytes int, a, b alloc.Virt) alloc.Virt {
+	return g.logicOp("VPAND", laneBytes, a, b)
+}
+func (g *gen) or(laneBytes int, a, b alloc.Virt) alloc.Virt {
+	return g.logicOp("VPOR", laneBytes, a, b)
+}
+func (g *gen) xor(laneBytes int, a, b alloc.Virt) alloc.Virt {
+	return g.logicOp("VPXOR", laneBytes, a, b)
+}

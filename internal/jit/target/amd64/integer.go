@@ -11,29 +11,29 @@ import (
 // integerOp selects instructions for an operation on integers. Integers of fewer than 32 bits are extended only if the
 // higher bits of their lanes would affect the result.
 func (g *gen) integerOp(op expr.Op, d tensor.DType, a, b *laneValue) *laneValue {
-	lane := laneSize(d)
-	suffix := intSuffix(lane)
+	laneBytes := laneSize(d)
+	suffix := intSuffix(laneBytes)
 	narrow := d.Size() < 4
 	result := func(v alloc.Virt, highUndefined bool) *laneValue {
 		return &laneValue{reg: v, dtype: d, highUndefined: highUndefined && narrow}
 	}
 	switch op {
 	case expr.Add:
-		return result(g.commutativeOp("VPADD"+suffix, lane, a.reg, b.reg), true)
+		return result(g.commutativeOp("VPADD"+suffix, laneBytes, a.reg, b.reg), true)
 	case expr.Sub:
-		return result(g.binaryOp("VPSUB"+suffix, lane, b.reg, a.reg), true)
+		return result(g.binaryOp("VPSUB"+suffix, laneBytes, b.reg, a.reg), true)
 	case expr.Mul:
-		return result(g.multiply(lane, a.reg, b.reg), true)
+		return result(g.multiply(laneBytes, a.reg, b.reg), true)
 	case expr.Neg:
-		return result(g.binaryOp("VPSUB"+suffix, lane, a.reg, g.constLanes(lane, 0)), true)
+		return result(g.binaryOp("VPSUB"+suffix, laneBytes, a.reg, g.constLanes(laneBytes, 0)), true)
 	case expr.And:
-		return result(g.and(lane, a.reg, b.reg), a.highUndefined || b.highUndefined)
+		return result(g.and(laneBytes, a.reg, b.reg), a.highUndefined || b.highUndefined)
 	case expr.Or:
-		return result(g.orConjunction(lane, a.reg, b.reg), a.highUndefined || b.highUndefined)
+		return result(g.orConjunction(laneBytes, a.reg, b.reg), a.highUndefined || b.highUndefined)
 	case expr.Xor:
-		return result(g.xor(lane, a.reg, b.reg), a.highUndefined || b.highUndefined)
+		return result(g.xor(laneBytes, a.reg, b.reg), a.highUndefined || b.highUndefined)
 	case expr.Not:
-		return result(g.xor(lane, a.reg, g.constLanes(lane, math.MaxUint64)), true)
+		return result(g.xor(laneBytes, a.reg, g.constLanes(laneBytes, math.MaxUint64)), true)
 	case expr.Shl:
 		return result(g.shift("VPSLL", d, a.reg, b), true)
 	case expr.Shr:
@@ -45,34 +45,34 @@ func (g *gen) integerOp(op expr.Op, d tensor.DType, a, b *laneValue) *laneValue 
 		if !d.IsSigned() {
 			return a
 		}
-		return result(g.abs(lane, g.extended(a)), true)
+		return result(g.abs(laneBytes, g.extended(a)), true)
 	case expr.Min, expr.Max:
 		return result(g.intExtremum(op, d, g.extended(a), g.extended(b)), false)
 	case expr.Div:
 		return g.divide(d, a, b)
 	}
-	g.fail("%v of %v", op, d)
+	g.fail("there is no instruction for %v of %v", op, d)
 	return a
 }
 
-// orConjunction returns a | b. With AVX-512, one instruction computes both operations if b is a recently selected
-// conjunction, as in the copy of a sign.
-func (g *gen) orConjunction(lane int, a, b alloc.Virt) alloc.Virt {
-	name := "VPAND" + intSuffix(lane)
+// orConjunction returns a | b. If b is a recently selected conjunction (&), as in the copy of a sign, one instruction
+// of AVX-512 computes both operations.
+func (g *gen) orConjunction(laneBytes int, a, b alloc.Virt) alloc.Virt {
+	name := "VPAND" + intSuffix(laneBytes)
 	for k := len(g.Body) - 1; g.avx512 && k >= max(0, len(g.Body)-8); k-- {
 		if inst := g.Body[k]; inst.Dst == b && inst.Name == name {
 			src := []alloc.Arg{{Imm: 0xF8}, inst.Src[0], inst.Src[1]}
-			return g.Add(alloc.Inst{Name: "VPTERNLOG" + intSuffix(lane), Src: src, Tied: a, Dst: g.newLike(a), Fold: 1,
-				Commutative: true, BroadcastBytes: uint8(lane)})
+			return g.Add(alloc.Inst{Name: "VPTERNLOG" + intSuffix(laneBytes), Src: src, Tied: a, Dst: g.newLike(a), Fold: 1,
+				Commutative: true, BroadcastBytes: uint8(laneBytes)})
 		}
 	}
-	return g.or(lane, a, b)
+	return g.or(laneBytes, a, b)
 }
 
 // multiply returns the low bits of products.
-func (g *gen) multiply(lane int, a, b alloc.Virt) alloc.Virt {
+func (g *gen) multiply(laneBytes int, a, b alloc.Virt) alloc.Virt {
 	switch {
-	case lane == 4:
+	case laneBytes == 4:
 		return g.commutativeOp("VPMULLD", 4, a, b)
 	case g.avx512:
 		return g.commutativeOp("VPMULLQ", 8, a, b)
@@ -84,9 +84,9 @@ func (g *gen) multiply(lane int, a, b alloc.Virt) alloc.Virt {
 }
 
 // abs returns absolute values of signed integers.
-func (g *gen) abs(lane int, a alloc.Virt) alloc.Virt {
-	if g.avx512 || lane == 4 {
-		return g.unaryOp("VPABS"+intSuffix(lane), lane, a)
+func (g *gen) abs(laneBytes int, a alloc.Virt) alloc.Virt {
+	if g.avx512 || laneBytes == 4 {
+		return g.unaryOp("VPABS"+intSuffix(laneBytes), laneBytes, a)
 	}
 	sign := g.binaryOp("VPCMPGTQ", 8, a, g.constLanes(8, 0))
 	return g.binaryOp("VPSUBQ", 8, sign, g.xor(8, a, sign))
@@ -94,9 +94,9 @@ func (g *gen) abs(lane int, a alloc.Virt) alloc.Virt {
 
 // intExtremum selects Min or Max of integers.
 func (g *gen) intExtremum(op expr.Op, d tensor.DType, a, b alloc.Virt) alloc.Virt {
-	lane := laneSize(d)
+	laneBytes := laneSize(d)
 	unsigned := !d.IsSigned() && d.Size() >= 4
-	if !g.avx512 && lane == 8 {
+	if !g.avx512 && laneBytes == 8 {
 		if op == expr.Max {
 			return g.blend(8, g.less(8, unsigned, b, a), a, b)
 		}
@@ -107,9 +107,9 @@ func (g *gen) intExtremum(op expr.Op, d tensor.DType, a, b alloc.Virt) alloc.Vir
 		name = "VPMAX"
 	}
 	if unsigned {
-		return g.commutativeOp(name+"U"+intSuffix(lane), lane, a, b)
+		return g.commutativeOp(name+"U"+intSuffix(laneBytes), laneBytes, a, b)
 	}
-	return g.commutativeOp(name+"S"+intSuffix(lane), lane, a, b)
+	return g.commutativeOp(name+"S"+intSuffix(laneBytes), laneBytes, a, b)
 }
 
 // shiftCount returns a constant shift distance and 0. If the distance varies, it returns 0 and the register with the
@@ -122,19 +122,19 @@ func (g *gen) shiftCount(d tensor.DType, b *laneValue) (int64, alloc.Virt) {
 	return 0, g.and(laneSize(d), b.reg, g.constLanes(laneSize(d), bits-1))
 }
 
-// shift selects a shift. name is the instruction without its suffix.
+// shift selects instructions for a shift. name is the instruction without its suffix.
 func (g *gen) shift(name string, d tensor.DType, a alloc.Virt, b *laneValue) alloc.Virt {
-	lane := laneSize(d)
+	laneBytes := laneSize(d)
 	constant, distance := g.shiftCount(d, b)
 	if distance == 0 {
-		return g.immediateOp(name+intSuffix(lane), constant, a)
+		return g.immediateOp(name+intSuffix(laneBytes), constant, a)
 	}
-	return g.binaryOp(name+"V"+intSuffix(lane), lane, distance, a)
+	return g.binaryOp(name+"V"+intSuffix(laneBytes), laneBytes, distance, a)
 }
 
 // shiftSigned selects an arithmetic shift to the right.
 func (g *gen) shiftSigned(d tensor.DType, a alloc.Virt, b *laneValue) alloc.Virt {
-	if lane := laneSize(d); g.avx512 || lane == 4 {
+	if laneBytes := laneSize(d); g.avx512 || laneBytes == 4 {
 		return g.shift("VPSRA", d, a, b)
 	}
 	// After a logical shift, the sign bit is inverted and subtracted, which extends it.
@@ -142,8 +142,9 @@ func (g *gen) shiftSigned(d tensor.DType, a alloc.Virt, b *laneValue) alloc.Virt
 	return g.binaryOp("VPSUBQ", 8, sign, g.xor(8, g.shift("VPSRL", d, a, b), sign))
 }
 
-// divide divides integers through floats. The floats have significands with more bits than the integers, so a quotient
-// that is not an integer differs from each integer by more than the rounding error.
+// divide divides integers through floats, because amd64 has no vector division of integers. The significands of the
+// floats have more bits than the integers. A quotient that is not an integer therefore differs from each integer by
+// more than the rounding error, so truncation gives the right quotient.
 func (g *gen) divide(d tensor.DType, a, b *laneValue) *laneValue {
 	float := tensor.Float64
 	switch d.Size() {

@@ -131,17 +131,18 @@ func (g *gen) mayLoseNaN(op expr.Op, d tensor.DType) bool {
 // this mask is masked by the old mask, so a cleared lane stays cleared.
 func (g *gen) foldInto(op expr.Op, acc, noNaN alloc.Virt, value *laneValue) {
 	if noNaN != 0 {
-		lane := laneSize(value.dtype)
-		g.Body = append(g.Body, alloc.Inst{Name: "VCMP" + floatSuffix(lane),
+		laneBytes := laneSize(value.dtype)
+		g.Body = append(g.Body, alloc.Inst{Name: "VCMP" + floatSuffix(laneBytes),
 			Src:  immediate(cmpOrdered, value.reg, value.reg),
 			Mask: noNaN, Dst: noNaN, Fold: -1},
-			alloc.Inst{Name: extremumName(op, lane), Src: sources(value.reg, acc), Dst: acc, BroadcastBytes: uint8(lane)})
+			alloc.Inst{Name: extremumName(op, laneBytes), Src: sources(value.reg, acc), Dst: acc,
+				BroadcastBytes: uint8(laneBytes)})
 		return
 	}
 	result := g.apply(op, value.dtype, &laneValue{reg: acc, dtype: value.dtype}, value)
 	if last := len(g.Body) - 1; last >= 0 && g.Body[last].Dst == result.reg {
 		g.Body[last].Dst = acc
 	} else {
-		g.fail("a fold by %v", op)
+		g.fail("there is no instruction that folds by %v", op)
 	}
 }

@@ -23,32 +23,33 @@ func (g *gen) load(k, part int) *laneValue {
 	return g.loadVector(alloc.Mem{Space: alloc.Advancing, Index: pointer, Step: int32(g.lanes * dtype.Size())}, dtype)
 }
 
-// loadFrom returns a value of w bytes that the instruction with the given name loads from memory.
-func (g *gen) loadFrom(w uint8, name string, foldable bool, mem alloc.Mem) alloc.Virt {
+// loadFrom returns a value of the given width in bytes, which the instruction with the given name loads from memory. If
+// foldable is set, other instructions may have the memory as an operand instead.
+func (g *gen) loadFrom(width uint8, name string, foldable bool, mem alloc.Mem) alloc.Virt {
 	reload := &alloc.Reload{Name: name, Mem: mem, Foldable: foldable}
-	return g.New(alloc.Value{Bytes: w, Invariant: mem.Space == alloc.PerRow, Reload: reload})
+	return g.New(alloc.Value{Bytes: width, Invariant: mem.Space == alloc.PerRow, Reload: reload})
 }
 
 // loadVector returns the contiguous elements of an iteration.
 func (g *gen) loadVector(mem alloc.Mem, d tensor.DType) *laneValue {
 	value := &laneValue{dtype: d}
 	mem.ElementBytes = uint8(d.Size())
-	w := g.width(laneSize(d))
+	width := g.width(laneSize(d))
 	switch d {
 	case tensor.Bool:
 		value.reg = g.loadBool(mem)
 	case tensor.Float16:
-		value.half = g.loadFrom(max(w/2, 16), g.halfMove(), true, mem)
+		value.half = g.loadFrom(max(width/2, 16), g.halfMove(), true, mem)
 	case tensor.Int8:
-		value.reg = g.loadFrom(w, "VPMOVSXBD", false, mem)
+		value.reg = g.loadFrom(width, "VPMOVSXBD", false, mem)
 	case tensor.Uint8:
-		value.reg = g.loadFrom(w, "VPMOVZXBD", false, mem)
+		value.reg = g.loadFrom(width, "VPMOVZXBD", false, mem)
 	case tensor.Int16:
-		value.reg = g.loadFrom(w, "VPMOVSXWD", false, mem)
+		value.reg = g.loadFrom(width, "VPMOVSXWD", false, mem)
 	case tensor.Uint16, tensor.BFloat16:
-		value.reg = g.loadFrom(w, "VPMOVZXWD", false, mem)
+		value.reg = g.loadFrom(width, "VPMOVZXWD", false, mem)
 	default:
-		value.reg = g.loadFrom(w, "VMOVUPS", true, mem)
+		value.reg = g.loadFrom(width, "VMOVUPS", true, mem)
 		if d.Size() == 8 {
 			g.Values[value.reg].Reload.Name = "VMOVUPD" // masks count elements of this size
 		}
@@ -70,12 +71,12 @@ func (g *gen) halfMove() string {
 // loadBool returns the mask of nonzero elements.
 func (g *gen) loadBool(mem alloc.Mem) alloc.Virt {
 	if !g.avx512 {
-		name, lane := "VPMOVZXBD", g.maskLane()
-		if lane == 8 {
+		name, laneBytes := "VPMOVZXBD", g.maskLane()
+		if laneBytes == 8 {
 			name = "VPMOVZXBQ"
 		}
-		x := g.loadFrom(g.width(lane), name, false, mem)
-		return g.binaryOp("VPCMPGT"+intSuffix(lane), lane, g.constLanes(lane, 0), x)
+		x := g.loadFrom(g.width(laneBytes), name, false, mem)
+		return g.binaryOp("VPCMPGT"+intSuffix(laneBytes), laneBytes, g.constLanes(laneBytes, 0), x)
 	}
 	name := "VMOVDQU8"
 	if g.lanes == 8 {
@@ -89,21 +90,21 @@ func (g *gen) loadBool(mem alloc.Mem) alloc.Virt {
 func (g *gen) loadScalar(pointer int, offset int32, d tensor.DType) *laneValue {
 	mem := alloc.Mem{Space: alloc.PerRow, Index: pointer, Offset: offset}
 	value := &laneValue{dtype: d}
-	w := g.width(laneSize(d))
+	width := g.width(laneSize(d))
 	switch d.Size() {
 	case 8:
-		value.reg = g.loadFrom(w, "VBROADCASTSD", false, mem)
+		value.reg = g.loadFrom(width, "VBROADCASTSD", false, mem)
 	case 4:
-		value.reg = g.loadFrom(w, "VBROADCASTSS", false, mem)
+		value.reg = g.loadFrom(width, "VBROADCASTSS", false, mem)
 	case 2:
-		element := g.loadFrom(max(w/2, 16), "VPBROADCASTW", false, mem)
+		element := g.loadFrom(max(width/2, 16), "VPBROADCASTW", false, mem)
 		switch {
 		case d == tensor.Float16:
 			value.half = element
 		case d.IsSigned():
-			value.reg = g.convertOp("VPMOVSXWD", w, 0, element)
+			value.reg = g.convertOp("VPMOVSXWD", width, 0, element)
 		default:
-			value.reg = g.convertOp("VPMOVZXWD", w, 0, element)
+			value.reg = g.convertOp("VPMOVZXWD", width, 0, element)
 		}
 	case 1:
 		element := g.loadFrom(16, "VPBROADCASTB", false, mem)
@@ -111,16 +112,16 @@ func (g *gen) loadScalar(pointer int, offset int32, d tensor.DType) *laneValue {
 		case d == tensor.Bool && g.avx512:
 			value.reg = g.Add(alloc.Inst{Name: "VPTESTMB", Src: sources(element, element), Dst: g.New(g.boolVal()), Fold: -1})
 		case d == tensor.Bool:
-			name, lane := "VPMOVZXBD", g.maskLane()
-			if lane == 8 {
+			name, laneBytes := "VPMOVZXBD", g.maskLane()
+			if laneBytes == 8 {
 				name = "VPMOVZXBQ"
 			}
-			value.reg = g.binaryOp("VPCMPGT"+intSuffix(lane), lane, g.constLanes(lane, 0),
-				g.convertOp(name, g.width(lane), 0, element))
+			value.reg = g.binaryOp("VPCMPGT"+intSuffix(laneBytes), laneBytes, g.constLanes(laneBytes, 0),
+				g.convertOp(name, g.width(laneBytes), 0, element))
 		case d == tensor.Int8:
-			value.reg = g.convertOp("VPMOVSXBD", w, 0, element)
+			value.reg = g.convertOp("VPMOVSXBD", width, 0, element)
 		default:
-			value.reg = g.convertOp("VPMOVZXBD", w, 0, element)
+			value.reg = g.convertOp("VPMOVZXBD", width, 0, element)
 		}
 	}
 	return value
@@ -145,11 +146,11 @@ func (g *gen) complexParts(k, pointer int, d tensor.DType) [2]alloc.Virt {
 // loadComplex loads the complex elements of an iteration and separates their parts. size is the size of a part in
 // bytes.
 func (g *gen) loadComplex(pointer, size int) [2]alloc.Virt {
-	w := g.width(size)
+	width := g.width(size)
 	var halves [2]alloc.Virt
 	for k := range halves {
 		mem := g.halfMemory(pointer, k, size)
-		halves[k] = g.loadFrom(w, "VMOVU"+floatSuffix(size), false, mem)
+		halves[k] = g.loadFrom(width, "VMOVU"+floatSuffix(size), false, mem)
 	}
 	if g.avx512 {
 		return [2]alloc.Virt{g.permute2(halves[0], halves[1], size, evenOdd(g.lanes, 0)),
@@ -163,21 +164,23 @@ func (g *gen) loadComplex(pointer, size int) [2]alloc.Virt {
 	var parts [2]alloc.Virt
 	for k, imm := range []int64{0x88, 0xDD} {
 		parts[k] = g.shuffle("VSHUFPS", imm, halves[1], halves[0])
-		if w == 32 {
+		if width == 32 {
 			parts[k] = g.immediateOp("VPERMPD", 0xD8, parts[k])
 		}
 	}
 	return parts
 }
 
-// halfMemory returns the memory of the first (k is 0) or second half (k is 1) of the complex elements of an iteration.
+// halfMemory returns the memory of the first half (k is 0) or the second half (k is 1) of the complex elements of an
+// iteration. size is the size of a real part in bytes.
 func (g *gen) halfMemory(pointer, k, size int) alloc.Mem {
-	w := g.lanes * size
-	return alloc.Mem{Space: alloc.Advancing, Index: pointer, Offset: int32(k * w), Step: int32(2 * w),
+	width := g.lanes * size
+	return alloc.Mem{Space: alloc.Advancing, Index: pointer, Offset: int32(k * width), Step: int32(2 * width),
 		Part: uint8(1 + k), ElementBytes: uint8(size)}
 }
 
-// evenOdd returns the indices of the real (part is 0) or imaginary parts (1) in two vectors of n elements.
+// evenOdd returns the indices of the real parts (part is 0) or the imaginary parts (part is 1) in two vectors of n
+// elements.
 func evenOdd(n, part int) []int {
 	indices := make([]int, n)
 	for k := range indices {
@@ -187,25 +190,25 @@ func evenOdd(n, part int) []int {
 }
 
 // permute2 selects elements of two vectors by constant indices.
-func (g *gen) permute2(a, b alloc.Virt, lane int, indices []int) alloc.Virt {
+func (g *gen) permute2(a, b alloc.Virt, laneBytes int, indices []int) alloc.Virt {
 	var data []byte
 	for _, x := range indices {
 		data = binary.LittleEndian.AppendUint64(data, uint64(x))
-		data = data[:len(data)-8+lane]
+		data = data[:len(data)-8+laneBytes]
 	}
-	return g.permute2By(a, b, g.vector(data), lane)
+	return g.permute2By(a, b, g.vector(data), laneBytes)
 }
 
 // permute2By selects elements of the vectors a and b. The lowest bits of the lanes of `indices` are the indices.
-func (g *gen) permute2By(a, b, indices alloc.Virt, lane int) alloc.Virt {
-	return g.Add(alloc.Inst{Name: "VPERMT2" + floatSuffix(lane), Src: sources(b, indices), Tied: a,
+func (g *gen) permute2By(a, b, indices alloc.Virt, laneBytes int) alloc.Virt {
+	return g.Add(alloc.Inst{Name: "VPERMT2" + floatSuffix(laneBytes), Src: sources(b, indices), Tied: a,
 		Dst:  g.newLike(a),
 		Fold: 0})
 }
 
-// lookup selects elements of a table. The lowest bits of the lanes of `indices` are the indices. If the two halves
-// of a table are equal, only the first half is used. If a table is too large for one instruction, lookup selects
-// from both halves, and the highest bit of the index chooses between the results.
+// lookup selects instructions that look up elements of a table. The lowest bits of the lanes of `indices` are the
+// indices. If the two halves of a table are equal, only the first half is used. If a table is too large for one
+// instruction, elements of both halves are looked up, and the highest bit of the index selects one.
 func (g *gen) lookup(table []float32, indices alloc.Virt) alloc.Virt {
 	lanes, half := int(g.width(4))/4, len(table)/2
 	switch {
@@ -232,7 +235,7 @@ func (g *gen) float32Vector(x []float32) alloc.Virt {
 	return g.vector(data)
 }
 
-// bitMask returns the mask of the lanes of `indices` in which bit number `bit` is set.
+// bitMask returns the mask of the lanes of `indices` in which a bit is set. The argument bit is a power of two.
 func (g *gen) bitMask(indices alloc.Virt, bit int) alloc.Virt {
 	key := [2]alloc.Virt{indices, alloc.Virt(bit)}
 	mask, ok := g.bitMasks[key]
@@ -255,9 +258,9 @@ func (g *gen) shuffle(name string, imm int64, b, a alloc.Virt) alloc.Virt {
 		Fold: 1})
 }
 
-// newStore returns a store of v to mem. nonTemporal is the name of its non-temporal form. An output may share the
-// memory of an operand. Therefore, if there are several outputs, an operand that is stored unchanged is loaded
-// before any store.
+// newStore returns a store of v to mem. nonTemporal is the name of the store's non-temporal form, or empty. An output
+// may share the memory of an operand. Therefore, if there are several outputs, an operand that is stored unchanged is
+// loaded before any store.
 func (g *gen) newStore(name, nonTemporal string, mem alloc.Mem, v alloc.Virt) alloc.Inst {
 	if reload := g.Values[v].Reload; reload != nil && reload.Mem.Space == alloc.Advancing && len(g.code.Out) > 1 {
 		v = g.Add(alloc.Inst{Name: alloc.Move, Src: sources(v), Dst: g.newLike(v), Fold: -1})
@@ -336,12 +339,12 @@ func (g *gen) storePacked256(mem alloc.Mem, l *laneValue) alloc.Inst {
 	if size == 2 {
 		byteOrder = []byte("\x00\x01\x04\x05\x08\x09\x0c\x0d\x80\x80\x80\x80\x80\x80\x80\x80")
 	}
-	w := g.Values[x].Bytes
-	if w == 32 {
+	width := g.Values[x].Bytes
+	if width == 32 {
 		byteOrder = append(byteOrder, byteOrder...)
 	}
 	x = g.binaryOp("VPSHUFB", 0, g.vector(byteOrder), x)
-	if w == 32 {
+	if width == 32 {
 		hi := g.Add(alloc.Inst{Name: "VEXTRACTI128", Src: immediate(1, x), Dst: g.newVector(16), Fold: -1})
 		unpack := "VPUNPCKLDQ"
 		if size == 2 {
@@ -359,7 +362,7 @@ func (g *gen) storePacked256(mem alloc.Mem, l *laneValue) alloc.Inst {
 func (g *gen) storeComplex(pointer int, d tensor.DType, re, im alloc.Virt) []alloc.Inst {
 	size := d.ToReal().Size()
 	var halves [2]alloc.Virt
-	switch w := g.Values[re].Bytes; {
+	switch width := g.Values[re].Bytes; {
 	case g.avx512:
 		lo, hi := make([]int, g.lanes), make([]int, g.lanes)
 		for k := range g.lanes {
@@ -371,7 +374,7 @@ func (g *gen) storeComplex(pointer int, d tensor.DType, re, im alloc.Virt) []all
 		a := g.binaryOp("VUNPCKL"+floatSuffix(size), 0, im, re)
 		b := g.binaryOp("VUNPCKH"+floatSuffix(size), 0, im, re)
 		halves = [2]alloc.Virt{a, b}
-		if w == 32 {
+		if width == 32 {
 			halves = [2]alloc.Virt{g.shuffle("VPERM2F128", 0x20, b, a), g.shuffle("VPERM2F128", 0x31, b, a)}
 		}
 	}

@@ -10,9 +10,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// remainderWork is the weight of an instruction in the loop of writeRemainderLoop, for the bound on the instructions
-// of a run (jit.Work). The loop has at most 42 iterations, because a quotient of float64 has up to 2,098 bits, and
-// an iteration removes at least 51 of these. Each iteration counts as 4, because it contains a division.
+// remainderWork is the number of times that the bound on the instructions of a run (jit.Work) counts each instruction
+// in the loop of writeRemainderLoop. The loop has at most 42 iterations, because a quotient of float64 has up to 2,098
+// bits, and an iteration removes at least 51 of these. Each iteration counts as 4, because it contains a slow
+// division.
 const remainderWork = 4 * 42
 
 // completeRemainder is a pseudo-instruction that completes the remainder of floats if one division is not enough.
@@ -22,35 +23,35 @@ const completeRemainder = "completeRemainder"
 // remainder for this quotient exactly. A step divides the magnitude of the remainder by about 2^23 (float32) or 2^52
 // (float64), so one step is nearly always enough. The loop of writeRemainderLoop runs only if an element of the vector
 // needs more steps.
-func (g *gen) fmod(lane int, x, y alloc.Virt) alloc.Virt {
-	suffix := floatSuffix(lane)
-	dividend, divisor := g.floatOp(expr.Abs, lane, x, 0), g.floatOp(expr.Abs, lane, y, 0)
-	quotient := g.round(expr.Trunc, lane, g.binaryOp("VDIV"+suffix, lane, divisor, dividend))
+func (g *gen) fmod(laneBytes int, x, y alloc.Virt) alloc.Virt {
+	suffix := floatSuffix(laneBytes)
+	dividend, divisor := g.floatOp(expr.Abs, laneBytes, x, 0), g.floatOp(expr.Abs, laneBytes, y, 0)
+	quotient := g.round(expr.Trunc, laneBytes, g.binaryOp("VDIV"+suffix, laneBytes, divisor, dividend))
 	width := g.Values[x].Bytes
 	temps := [2]uint8{alloc.Vectors: 4}
 	if g.avx512 {
 		temps = [2]uint8{alloc.Vectors: 3, alloc.Masks: 2}
 	}
 	remainder := g.Add(alloc.Inst{Name: completeRemainder,
-		Src:  append(sources(dividend, divisor), alloc.Arg{Imm: int64(lane)}),
-		Tied: g.multiplyAdd("VFNMADD", lane, quotient, divisor, dividend), Dst: g.newVector(width), Fold: -1,
-		Temps:         temps,
-		CountedLength: 1})
-	// The quotient may have been rounded up.
-	negative := g.compareFloats(lane, cmpLess, remainder, g.constLanes(lane, 0))
+		Src:  append(sources(dividend, divisor), alloc.Arg{Imm: int64(laneBytes)}),
+		Tied: g.multiplyAdd("VFNMADD", laneBytes, quotient, divisor, dividend), Dst: g.newVector(width), Fold: -1,
+		Temps:            temps,
+		InstructionCount: 1})
+	// If the quotient was rounded up, the remainder is negative.
+	negative := g.compareFloats(laneBytes, cmpLess, remainder, g.constLanes(laneBytes, 0))
 	if g.avx512 {
 		remainder = g.Add(alloc.Inst{Name: "VADD" + suffix, Src: sources(divisor, remainder), Tied: remainder,
-			Mask: negative, Dst: g.newVector(width), Fold: 0, BroadcastBytes: uint8(lane)})
+			Mask: negative, Dst: g.newVector(width), Fold: 0, BroadcastBytes: uint8(laneBytes)})
 	} else {
-		remainder = g.commutativeOp("VADD"+suffix, lane, remainder, g.and(lane, negative, divisor))
+		remainder = g.commutativeOp("VADD"+suffix, laneBytes, remainder, g.and(laneBytes, negative, divisor))
 	}
-	return g.or(lane, remainder, g.and(lane, x, g.constLanes(lane, signBit(lane))))
+	return g.or(laneBytes, remainder, g.and(laneBytes, x, g.constLanes(laneBytes, signBit(laneBytes))))
 }
 
 // remainderLoop writes the instructions of one pseudo-instruction completeRemainder.
 type remainderLoop struct {
 	g           *gen
-	lane        int
+	laneBytes   int
 	remainder   asm.Arg // at first, the remainder after one division
 	dividend    asm.Arg // absolute value of the dividend
 	divisor     asm.Arg // absolute value of the divisor
@@ -74,54 +75,54 @@ type remainderLoop struct {
 //
 // The remainder may become negative. An infinite divisor leaves the dividend unchanged.
 func (g *gen) writeRemainderLoop(args []asm.Arg) {
-	lane := int(args[2].(asm.Imm))
-	w := &remainderLoop{g: g, lane: lane, remainder: args[len(args)-1], dividend: args[0], divisor: args[1],
-		absRemainder: args[3], multiple: args[4], temp: args[5], mask: args[6], suffix: floatSuffix(lane)}
+	laneBytes := int(args[2].(asm.Imm))
+	r := &remainderLoop{g: g, laneBytes: laneBytes, remainder: args[len(args)-1], dividend: args[0], divisor: args[1],
+		absRemainder: args[3], multiple: args[4], temp: args[5], mask: args[6], suffix: floatSuffix(laneBytes)}
 	if g.avx512 {
-		w.scaledLanes = args[7]
+		r.scaledLanes = args[7]
 	}
 	emit, assembler := g.asm.Emit, g.asm
 	loop, end, done := assembler.NewLabel(), assembler.NewLabel(), assembler.NewLabel()
-	w.setAbsRemainder()
-	w.compare(cmpNotLess, w.divisor, w.absRemainder, w.mask) // also true for NaN
-	w.jumpIfEmpty(done)
-	emit("VMOVAPS", w.dividend, w.remainder)
+	r.setAbsRemainder()
+	r.compare(cmpNotLess, r.divisor, r.absRemainder, r.mask) // also true for NaN
+	r.jumpIfEmpty(done)
+	emit("VMOVAPS", r.dividend, r.remainder)
 	assembler.Bind(loop)
 	before := g.executedCount()
-	w.setAbsRemainder()
-	w.compare(cmpGreaterEqual, w.divisor, w.absRemainder, w.mask)
-	w.jumpIfEmpty(end)
-	w.subtractMultiple()
+	r.setAbsRemainder()
+	r.compare(cmpGreaterEqual, r.divisor, r.absRemainder, r.mask)
+	r.jumpIfEmpty(end)
+	r.subtractMultiple()
 	emit("JMP", loop)
 	g.extraExecuted += (g.executedCount() - before) * (remainderWork - 1)
 	assembler.Bind(end)
-	w.compare(cmpUnordered, w.divisor, w.divisor, w.mask)
+	r.compare(cmpUnordered, r.divisor, r.divisor, r.mask)
 	if g.avx512 {
-		emit("VADD"+w.suffix, w.divisor, w.remainder, w.mask, w.remainder)
+		emit("VADD"+r.suffix, r.divisor, r.remainder, r.mask, r.remainder)
 	} else {
-		emit("VAND"+w.suffix, w.divisor, w.mask, w.mask)
-		emit("VADD"+w.suffix, w.mask, w.remainder, w.remainder)
+		emit("VAND"+r.suffix, r.divisor, r.mask, r.mask)
+		emit("VADD"+r.suffix, r.mask, r.remainder, r.remainder)
 	}
 	assembler.Bind(done)
 }
 
-// compare writes the comparison of a with b by a predicate of VCMPPS.
-func (w *remainderLoop) compare(predicate int, b, a, to asm.Arg) {
-	w.g.asm.Emit("VCMP"+w.suffix, asm.Imm(predicate), b, a, to)
+// compare writes the comparison of a with b by a predicate of VCMPPS, with the result in the register `to`.
+func (r *remainderLoop) compare(predicate int, b, a, to asm.Arg) {
+	r.g.asm.Emit("VCMP"+r.suffix, asm.Imm(predicate), b, a, to)
 }
 
 // setAbsRemainder computes absRemainder.
-func (w *remainderLoop) setAbsRemainder() {
-	w.g.asm.Emit("VAND"+w.suffix, w.constant(signBit(w.lane)-1), w.remainder, w.absRemainder)
+func (r *remainderLoop) setAbsRemainder() {
+	r.g.asm.Emit("VAND"+r.suffix, r.constant(signBit(r.laneBytes)-1), r.remainder, r.absRemainder)
 }
 
 // jumpIfEmpty writes a jump to a label. The code jumps if no lane of mask is set.
-func (w *remainderLoop) jumpIfEmpty(to asm.Label) {
-	emit := w.g.asm.Emit
-	if w.g.avx512 {
-		emit("KORTESTW", w.mask, w.mask)
+func (r *remainderLoop) jumpIfEmpty(to asm.Label) {
+	emit := r.g.asm.Emit
+	if r.g.avx512 {
+		emit("KORTESTW", r.mask, r.mask)
 	} else {
-		emit("VMOVMSK"+w.suffix, w.mask, regTemp)
+		emit("VMOVMSK"+r.suffix, r.mask, regTemp)
 		emit("TESTL", regTemp, regTemp)
 	}
 	emit("JEQ", to)
@@ -129,53 +130,53 @@ func (w *remainderLoop) jumpIfEmpty(to asm.Label) {
 
 // subtractMultiple writes the subtraction of a multiple of the divisor, in the lanes in which absRemainder is not less
 // than the divisor.
-func (w *remainderLoop) subtractMultiple() {
-	emit := w.g.asm.Emit
-	scale := scaleOf(w.lane)
-	emit("VMOVAPS", w.divisor, w.multiple)
-	emit("VMUL"+w.suffix, w.constant(scale), w.divisor, w.temp)
+func (r *remainderLoop) subtractMultiple() {
+	emit := r.g.asm.Emit
+	scale := scaleOf(r.laneBytes)
+	emit("VMOVAPS", r.divisor, r.multiple)
+	emit("VMUL"+r.suffix, r.constant(scale), r.divisor, r.temp)
 	for k := range 2 {
 		if k == 1 {
-			emit("VMUL"+w.suffix, w.constant(scale), w.temp, w.temp)
+			emit("VMUL"+r.suffix, r.constant(scale), r.temp, r.temp)
 		}
-		if w.g.avx512 {
-			w.compare(cmpLessEqual, w.absRemainder, w.temp, w.scaledLanes)
-			emit("VMOVAP"+w.suffix[1:], w.temp, w.scaledLanes, w.multiple)
+		if r.g.avx512 {
+			r.compare(cmpLessEqual, r.absRemainder, r.temp, r.scaledLanes)
+			emit("VMOVAP"+r.suffix[1:], r.temp, r.scaledLanes, r.multiple)
 			continue
 		}
-		w.compare(cmpLessEqual, w.absRemainder, w.temp, w.mask)
-		emit("VBLENDV"+w.suffix, w.mask, w.temp, w.multiple, w.multiple)
+		r.compare(cmpLessEqual, r.absRemainder, r.temp, r.mask)
+		emit("VBLENDV"+r.suffix, r.mask, r.temp, r.multiple, r.multiple)
 	}
-	emit("VDIV"+w.suffix, w.multiple, w.remainder, w.temp)
-	if w.g.avx512 {
-		emit("VRNDSCALE"+w.suffix, asm.Imm(truncate), w.temp, w.temp)
-		emit("VFNMADD231"+w.suffix, w.multiple, w.temp, w.mask, w.remainder)
+	emit("VDIV"+r.suffix, r.multiple, r.remainder, r.temp)
+	if r.g.avx512 {
+		emit("VRNDSCALE"+r.suffix, asm.Imm(truncate), r.temp, r.temp)
+		emit("VFNMADD231"+r.suffix, r.multiple, r.temp, r.mask, r.remainder)
 		return
 	}
-	emit("VROUND"+w.suffix, asm.Imm(truncate), w.temp, w.temp)
-	emit("VFNMADD213"+w.suffix, w.remainder, w.multiple, w.temp)
-	w.compare(cmpGreaterEqual, w.divisor, w.absRemainder, w.mask)
-	emit("VBLENDV"+w.suffix, w.mask, w.temp, w.remainder, w.remainder)
+	emit("VROUND"+r.suffix, asm.Imm(truncate), r.temp, r.temp)
+	emit("VFNMADD213"+r.suffix, r.remainder, r.multiple, r.temp)
+	r.compare(cmpGreaterEqual, r.divisor, r.absRemainder, r.mask)
+	emit("VBLENDV"+r.suffix, r.mask, r.temp, r.remainder, r.remainder)
 }
 
 // scaleOf returns the bits of a power of 2. One or two multiplications of the divisor by this number prevent an
 // overflow of the quotient.
-func scaleOf(lane int) uint64 {
-	if lane == 8 {
+func scaleOf(laneBytes int) uint64 {
+	if laneBytes == 8 {
 		return (1023 + 1000) << 52
 	}
 	return (127 + 100) << 23
 }
 
 // constant returns a memory operand with a number in all lanes.
-func (w *remainderLoop) constant(x uint64) asm.Arg {
-	b := binary.LittleEndian.AppendUint64(nil, x)[:w.lane]
-	if w.g.avx512 {
-		m := w.g.asm.Constant(b)
+func (r *remainderLoop) constant(x uint64) asm.Arg {
+	b := binary.LittleEndian.AppendUint64(nil, x)[:r.laneBytes]
+	if r.g.avx512 {
+		m := r.g.asm.Constant(b)
 		m.Broadcast = true
 		return m
 	}
-	return w.g.asm.Constant(bytes.Repeat(b, int(w.g.width(w.lane))/w.lane))
+	return r.g.asm.Constant(bytes.Repeat(b, int(r.g.width(r.laneBytes))/r.laneBytes))
 }
 
 // divideLong divides 64-bit integers through float64. Before the first quotient is rounded to an integer, its error is

@@ -15,12 +15,12 @@ import (
 // table.
 const tableRows = "rows"
 
-// Up to rowTables tables with the same index are combined into one table. Row i of the combined table has entry i of
+// Up to rowTables tables with the same indices are combined into one table. Row i of the combined table has entry i of
 // each table.
 const (
 	rowTables = 4
 	rowBytes  = 4 * rowTables
-	regTable  = regDoubleIndex // address of the table; regDoubleIndex is free: no element has 16 bytes
+	regTable  = regDoubleIndex // address of the table; regDoubleIndex is free, because no element has 16 bytes
 )
 
 // lookupKey identifies the lookup of a table.
@@ -30,8 +30,8 @@ type lookupKey struct {
 }
 
 // lookupOf selects instructions for a Lookup. With AVX2, a table of 32 entries needs three blends and four
-// permutations, which all use the same port. If several tables have the same index, as in a piecewise polynomial,
-// lookupOf loads rows of four tables and transposes them instead. This takes three quarters of the time.
+// permutations, which all use the same execution port. If several tables have the same indices, as in a piecewise
+// polynomial, the code instead loads rows of four tables and transposes them, which takes three quarters of the time.
 func (g *gen) lookupOf(inst expr.Inst) alloc.Virt {
 	indices := g.selectedValue(inst.A).reg
 	if found, ok := g.lookups[lookupKey{inst.Imm, indices}]; ok {
@@ -45,7 +45,8 @@ func (g *gen) lookupOf(inst expr.Inst) alloc.Virt {
 	return g.lookup(table[:], indices)
 }
 
-// combinedLookups returns i and the lookups with the same index that are combined with i, or nil if i is not combined.
+// combinedLookups returns inst and the lookups with the same indices that are combined with inst. It returns nil if
+// inst is not combined.
 func (g *gen) combinedLookups(inst expr.Inst) []expr.Inst {
 	if g.avx512 || g.has64Bits || g.width(4) != 32 {
 		return nil
@@ -79,7 +80,7 @@ func (g *gen) lookupRows(group []expr.Inst, indices alloc.Virt) {
 	var rows [4]alloc.Virt
 	for k := range rows {
 		rows[k] = g.Add(alloc.Inst{Name: tableRows, Src: []alloc.Arg{{Virt: offsets}, {Imm: int64(k)}, {Imm: int64(table)}},
-			Dst: g.newVector(32), Fold: -1, TempSlot: true, CountedLength: 6})
+			Dst: g.newVector(32), Fold: -1, TempSlot: true, InstructionCount: 6})
 	}
 	for k, unpack := range []string{"VUNPCKLPS", "VUNPCKHPS"} {
 		if 2*k >= len(group) {
@@ -94,7 +95,8 @@ func (g *gen) lookupRows(group []expr.Inst, indices alloc.Virt) {
 	}
 }
 
-// rowOffsets returns the byte offsets of the rows whose indices are the lowest 5 bits of the lanes of indices.
+// rowOffsets returns the byte offsets of rows of a combined table. The lowest 5 bits of the lanes of `indices` are the
+// indices of the rows.
 func (g *gen) rowOffsets(indices alloc.Virt) alloc.Virt {
 	offsets, ok := g.tableOffsets[indices]
 	if !ok {

@@ -43,8 +43,7 @@ func (g *gen) foldTotal(k int) {
 	})...)
 }
 
-// accCopies returns the registers of accumulator acc. The loop interleaves iterations, and each interleaved iteration
-// has its own register.
+// accCopies returns the registers of the accumulator acc: one for each interleaved iteration of the loop.
 func (g *gen) accCopies(acc alloc.Virt) []alloc.Virt {
 	copies := []alloc.Virt{acc}
 	for iteration := 1; iteration < expr.Lanes/g.lanes; iteration++ {
@@ -74,14 +73,14 @@ func (g *gen) combine(op expr.Op, d tensor.DType, acc, noNaN alloc.Virt) alloc.V
 	var result alloc.Virt
 	switch {
 	case noNaN != 0:
-		lane := laneSize(d)
+		laneBytes := laneSize(d)
 		result = foldPairwise(accs, func(a, b alloc.Virt) alloc.Virt {
-			return g.binaryOp(extremumName(op, lane), lane, b,
+			return g.binaryOp(extremumName(op, laneBytes), laneBytes, b,
 				a)
 		})
 		both := func(a, b alloc.Virt) alloc.Virt { return g.maskOp([2]string{"KANDW"}, a, b) }
 		withoutNaN := foldPairwise(g.accCopies(noNaN), both)
-		result = g.blend(lane, withoutNaN, result, g.floatConst(lane, math.NaN()))
+		result = g.blend(laneBytes, withoutNaN, result, g.floatConst(laneBytes, math.NaN()))
 	case d == tensor.Bool:
 		result = foldPairwise(accs, join)
 		d = tensor.Int32
@@ -109,7 +108,7 @@ func (g *gen) storeFirstLane(mem alloc.Mem, d tensor.DType, v alloc.Virt) alloc.
 	return alloc.Inst{Name: "VMOVQ", Src: first, Store: &mem, Fold: -1}
 }
 
-// shiftDown returns v with the lane at the given byte offset moved to the front. Other lanes are undefined.
+// shiftDown moves the lane of v at the given byte offset to the front. The other lanes of the result are undefined.
 func (g *gen) shiftDown(bytes int, v alloc.Virt) alloc.Virt {
 	switch {
 	case bytes == 32:

@@ -16,7 +16,8 @@ const (
 	narrowTailMask = 14
 )
 
-// writeInsts writes a list of instructions for iteration u of a pass of the main loop.
+// writeInsts writes a list of instructions. A pass of the main loop has several iterations; `iteration` is the number
+// of the current one.
 func (g *gen) writeInsts(list []alloc.Out, iteration int) {
 	for k := range list {
 		out := &list[k]
@@ -81,7 +82,7 @@ func (g *gen) writeTailStore(name string, mem *alloc.Mem, args []asm.Arg) {
 	switch {
 	case g.avx512:
 		g.asm.Emit(maskedName(name, mem), append(args[:last:last], tailMask+asm.Mask(mem.Part), args[last])...)
-	case g.usesBounceBuffer(mem): // or accumulators: foldInMemory selects the old values for missing elements
+	case g.usesBounceBuffer(mem): // if mem has accumulators, foldInMemory selects the old values for missing elements
 		g.asm.Emit(name, args...)
 	default:
 		g.asm.Emit("VMASKMOV"+floatSuffix(int(mem.ElementBytes)), args[0], g.tailVector(int(mem.ElementBytes)),
@@ -101,18 +102,18 @@ func maskedName(name string, mem *alloc.Mem) string {
 }
 
 // tailVector returns, without AVX-512, the register with the tail mask for elements of the given size in bytes.
-func (g *gen) tailVector(lane int) asm.Vec {
-	if lane == g.maskLane() {
-		return vectorRegister(wideTailMask, g.width(lane))
+func (g *gen) tailVector(laneBytes int) asm.Vec {
+	if laneBytes == g.maskLane() {
+		return vectorRegister(wideTailMask, g.width(laneBytes))
 	}
-	return vectorRegister(narrowTailMask, g.width(lane))
+	return vectorRegister(narrowTailMask, g.width(laneBytes))
 }
 
 // usesBounceBuffer reports whether tail elements are copied through the spill area, because AVX2 has masked loads and
 // stores only for elements of 4 and 8 bytes.
 func (g *gen) usesBounceBuffer(mem *alloc.Mem) bool { return mem.ElementBytes < 4 || mem.Part != 0 }
 
-// arg returns an operand of an instruction in iteration u of a pass of the main loop.
+// arg returns an operand of an instruction in an iteration of a pass of the main loop.
 func (g *gen) arg(operand *alloc.Operand, iteration int) asm.Arg {
 	number := int(operand.Reg)
 	switch operand.Kind {
@@ -136,7 +137,7 @@ func (g *gen) arg(operand *alloc.Operand, iteration int) asm.Arg {
 	return asm.Mask(number)
 }
 
-// vectorRegister returns vector register n with a width of w bytes.
+// vectorRegister returns the vector register with a number and a width in bytes.
 func vectorRegister(number int, bytes uint8) asm.Vec {
 	switch bytes {
 	case 64:
@@ -147,8 +148,8 @@ func vectorRegister(number int, bytes uint8) asm.Vec {
 	return asm.X(number)
 }
 
-// address returns the address of memory m in iteration u of a pass of the main loop. It may write code that changes
-// regTemp.
+// address returns the address of a memory operand in an iteration of a pass of the main loop. It may write code that
+// changes regTemp.
 func (g *gen) address(mem *alloc.Mem, iteration int) asm.Mem {
 	disp := mem.Offset + int32(iteration)*mem.Step
 	switch mem.Space {

@@ -36,8 +36,7 @@ func expansion(name string) Expansion {
 // elementOfArrangement maps each arrangement of a 16-byte register to its element size.
 var elementOfArrangement = map[string]asm.Elem{"16b": asm.B, "8h": asm.H, "4s": asm.S, "2d": asm.D}
 
-// divide writes the division of two vectors of integers, lane by lane, because there is no vector instruction for
-// it.
+// divide writes the division of two vectors of integers, lane by lane, because NEON has no integer division.
 func (w *writer) divide(name string, elem asm.Elem, args []alloc.Operand) {
 	x, y, quotient := w.vector(args[0], elem), w.vector(args[1], elem), w.vector(args[2], elem)
 	move, reg := "umov", asm.W
@@ -55,8 +54,8 @@ func (w *writer) divide(name string, elem asm.Elem, args []alloc.Operand) {
 	}
 }
 
-// roundLong writes the conversions of 64-bit integers to float32, lane by lane, because there is no vector
-// instruction for them.
+// roundLong writes the conversion of 64-bit integers to float32, lane by lane, because NEON has no such conversion of
+// vectors. The instruction `name` converts one lane.
 func (w *writer) roundLong(name string, args []alloc.Operand) {
 	last := len(args) - 1
 	to, temp := w.vector(args[last], asm.S), w.vector(args[last-1], asm.S)
@@ -79,23 +78,24 @@ func (w *writer) tableRow(elem int, table string, args []alloc.Operand) {
 	w.asm.Emit("ldr", to.Scalar(), asm.Indexed(asm.X(17), asm.X(16)))
 }
 
-// remainderWork is the weight of the instructions in the loop of remainderLoop, for the bound on the instructions of a
-// run. The loop has at most 42 iterations, because a quotient of float64 has up to 2,098 bits, and an iteration removes
-// at least 51 of these. Each iteration counts as 4, because it contains a division.
+// remainderWork is the number of times that the bound on the instructions of a run counts each instruction in the loop
+// of remainderLoop. The loop has at most 42 iterations, because a quotient of float64 has up to 2,098 bits, and an
+// iteration removes at least 51 of these. Each iteration counts as 4, because it contains a slow division.
 const remainderWork = 4 * 42
 
-// remainderLoop writes completeRemainder, which receives the remainders after one division. If all of them are less
-// than the divisors, the code skips the loop. If not, the loop starts again from the dividends, because a quotient may
-// have been infinite. While a remainder is not less than its divisor, a multiple of the divisor is subtracted. The
-// divisor is scaled by a power of 2 if the quotient would overflow. The remainder may become negative. A NaN divisor
-// makes the result NaN at the end. An infinite divisor leaves the dividend unchanged.
+// remainderLoop writes the pseudo-instruction completeRemainder. Its operands are the remainders after one division. If
+// all remainders are less than their divisors, the code skips the loop. Otherwise the loop starts again from the
+// dividends, because a quotient may have been infinite. While a remainder is not less than its divisor, a multiple of
+// the divisor is subtracted. The multiple is the divisor times a power of 2 if the quotient would overflow. The
+// remainder may become negative. A NaN divisor makes the result NaN at the end. An infinite divisor leaves the
+// dividend unchanged.
 type remainderLoop struct {
 	*writer
 	elem                   asm.Elem
 	dividend, divisor      asm.Vec // absolute values
 	absRemainder           asm.Vec // absolute value of the remainder
 	multiple               asm.Vec // the divisor times a power of 2
-	quotient, overflowMask asm.Vec // overflowMask: first the power of 2, then the lanes with the scaled divisor
+	quotient, overflowMask asm.Vec // overflowMask has first the power of 2, then the mask of lanes with a scaled divisor
 	mask                   asm.Vec // lanes whose remainder is not less than the divisor
 	remainder              asm.Vec // at first, the remainder after one division
 }

@@ -7,7 +7,8 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/lane"
 )
 
-// pass has the instructions of a pass with its folds and stores, in two forms.
+// pass has the instructions of a pass (see Compile) with its folds and stores, in two forms: with accumulators in
+// memory and in registers.
 type pass struct {
 	lanes         int
 	length        int          // number of instructions without folds and stores
@@ -18,7 +19,7 @@ type pass struct {
 	accCount      int          // number of accumulators of registerInsts; each has one register per set
 }
 
-// selectPass selects instructions for passes of n elements.
+// selectPass selects instructions for passes of the given number of elements.
 func (g *generator) selectPass(lanes int) (*pass, error) {
 	g.Builder.Body = nil
 	lists, err := g.selectLists(lanes)
@@ -38,8 +39,8 @@ func (g *generator) selectPass(lanes int) (*pass, error) {
 	return selected, nil
 }
 
-// accMemory returns the memory of the accumulators of fold k for passes of n elements. In a loop with totals, they
-// are in the spill area.
+// accMemory returns the memory of the accumulators of fold k for passes of the given number of elements. In a loop with
+// totals, the accumulators are in the spill area.
 func (g *generator) accMemory(k, lanes int) alloc.Mem {
 	fold := g.loop.Folds[k]
 	size := g.loop.Type(fold.Value).Size()
@@ -58,7 +59,8 @@ func (g *generator) foldInMemory(lists *Lists, k int) {
 	lists.Store(mem, laneType, lists.Select(fold.Op, laneType, lists.Load(mem, laneType, len(folded)), folded))
 }
 
-// foldedParts returns the parts of the value of a fold. A uniform value has the same register in all parts.
+// foldedParts returns the parts of the value that a fold folds. A uniform value (see [Lists]) has the same register in
+// all parts.
 func (g *generator) foldedParts(lists *Lists, fold lane.Fold) []alloc.Virt {
 	parts := lists.Parts[fold.Value]
 	if len(parts) == 1 {
@@ -89,15 +91,15 @@ func (g *generator) foldInRegisters(lists *Lists, p *pass, k int) []alloc.Inst {
 	return g.Collect(func() { g.moveTo(accs, lists.Select(fold.Op, laneType, accs, folded)) })
 }
 
-// moveTo sets accumulators to values that the body computes. The last instruction of a value writes the accumulator,
-// if it can.
-func (g *generator) moveTo(acc, values []alloc.Virt) {
-	for i, a := range acc {
-		last := slices.IndexFunc(g.Builder.Body, func(in alloc.Inst) bool { return in.Dst == values[i] })
-		if last >= 0 && writeTo(&g.Builder.Body[last], a) {
+// moveTo sets accumulators to values that the body computes. If possible, the instruction that computes a value writes
+// to the accumulator directly; otherwise a move is added.
+func (g *generator) moveTo(accs, values []alloc.Virt) {
+	for i, acc := range accs {
+		producer := slices.IndexFunc(g.Builder.Body, func(in alloc.Inst) bool { return in.Dst == values[i] })
+		if producer >= 0 && writeTo(&g.Builder.Body[producer], acc) {
 			continue
 		}
-		g.Builder.Body = append(g.Builder.Body, alloc.Inst{Name: alloc.Move, Src: sources(values[i]), Dst: a,
+		g.Builder.Body = append(g.Builder.Body, alloc.Inst{Name: alloc.Move, Src: sources(values[i]), Dst: acc,
 			Fold: -1})
 	}
 }
@@ -112,7 +114,7 @@ func writeTo(inst *alloc.Inst, acc alloc.Virt) bool {
 			break
 		}
 	}
-	if inst.Forms != nil || inst.Tied != 0 && inst.Tied != acc || inst.CountedLength > 0 || inst.Name == alloc.Move {
+	if inst.Forms != nil || inst.Tied != 0 && inst.Tied != acc || inst.InstructionCount > 0 || inst.Name == alloc.Move {
 		return false
 	}
 	inst.Dst = acc
@@ -128,16 +130,16 @@ func (g *generator) neutral(op lane.Op, laneType lane.Type) alloc.Virt {
 	return g.constant(laneType.Size(), bits)
 }
 
-// selectTotals selects two lists of instructions for a loop with totals whose accumulators are in memory. start sets
-// the accumulators to neutral elements. finish combines them after the row and stores the totals.
-func (g *generator) selectTotals() (start, finish []alloc.Inst) {
+// selectTotals selects instructions for a loop with totals whose accumulators are in memory. The list initialize sets
+// the accumulators to neutral elements. The list finish combines them after the row and stores the totals.
+func (g *generator) selectTotals() (initialize, finish []alloc.Inst) {
 	lists := *g.Lists
 	lists.Lanes = lane.FoldLanes
 	g.Lists = &lists
 	for k, fold := range g.loop.Folds {
 		laneType, mem := g.loop.Type(fold.Value), g.accMemory(k, lane.FoldLanes)
 		parts := lane.FoldLanes * laneType.Size() / vectorBytes
-		start = append(start, g.Collect(func() {
+		initialize = append(initialize, g.Collect(func() {
 			lists.Store(mem, laneType, slices.Repeat([]alloc.Virt{g.neutral(fold.Op, laneType)}, parts))
 		})...)
 		finish = append(finish, g.Collect(func() {
@@ -145,22 +147,22 @@ func (g *generator) selectTotals() (start, finish []alloc.Inst) {
 			lists.Store(to, laneType, g.combine(&lists, fold.Op, laneType, lists.Load(mem, laneType, parts)))
 		})...)
 	}
-	return start, finish
+	return initialize, finish
 }
 
-// combine combines the second half of the accumulators with the first half until one element remains, in the lowest
-// lane of the result.
-func (g *generator) combine(lists *Lists, op lane.Op, laneType lane.Type, acc []alloc.Virt) []alloc.Virt {
-	for len(acc) > 1 {
-		half := len(acc) / 2
-		acc = lists.Select(op, laneType, acc[:half], acc[half:])
+// combine repeatedly combines the second half of the accumulators with the first half, until one element remains in the
+// lowest lane of the result.
+func (g *generator) combine(lists *Lists, op lane.Op, laneType lane.Type, accs []alloc.Virt) []alloc.Virt {
+	for len(accs) > 1 {
+		half := len(accs) / 2
+		accs = lists.Select(op, laneType, accs[:half], accs[half:])
 	}
 	for bytes := vectorBytes / 2; bytes >= laneType.Size(); bytes /= 2 {
 		upper := g.New(alloc.Value{Bytes: vectorBytes})
-		g.Add(alloc.Inst{Name: "ext 16b 16b 16b #", Src: []alloc.Arg{{Virt: acc[0]}, {Virt: acc[0]},
+		g.Add(alloc.Inst{Name: "ext 16b 16b 16b #", Src: []alloc.Arg{{Virt: accs[0]}, {Virt: accs[0]},
 			{Imm: int64(bytes)}},
 			Dst: upper, Fold: -1})
-		acc = lists.Select(op, laneType, acc, []alloc.Virt{upper})
+		accs = lists.Select(op, laneType, accs, []alloc.Virt{upper})
 	}
-	return acc
+	return accs
 }

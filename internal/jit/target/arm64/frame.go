@@ -17,12 +17,12 @@ type generator struct {
 	out       writer
 	registers int // number of vector registers that may be used
 
-	restPass           *pass        // pass of the rest loop; its widest value fills one register
-	accInit, accFinish []alloc.Inst // see selectTotals
+	restPass           *pass        // pass of the rest loop (see Compile); its widest value fills one register
+	accInit, accFinish []alloc.Inst // initialization and combination of accumulators in memory; see selectTotals
 	slots              int          // number of slots of the spill area that pointers and accumulators occupy
-	accOffset          []int        // by fold with a total: offset of its accumulators in the spill area
+	accOffset          []int        // by fold with a total: byte offset of its accumulators in the spill area
 	frame
-	work jit.Work
+	work jit.Work // bound on the number of executed instructions
 }
 
 // frame is the result of the allocation of registers: the registers of values, and the allocated lists.
@@ -33,8 +33,8 @@ type frame struct {
 	firstAccRegister int    // the first register of accumulators
 
 	rowCode, mainCode, restCode *alloc.Result // row constants, a pass of the main loop, and a pass of the rest loop
-	accLoads, accStores         *alloc.Result // loads and stores of accumulator registers
-	accInits, accTotals         *alloc.Result // the code of accInit and accFinish
+	accLoadCode, accStoreCode   *alloc.Result // loads and stores of accumulator registers
+	accInitCode, accFinishCode  *alloc.Result // the code of generator.accInit and accFinish
 
 	cost float64 // estimated number of instructions that spills add to a pass
 }
@@ -45,11 +45,11 @@ const spillSlots = jit.SpillBytes / vectorBytes
 // minPool is the minimum number of vector registers that remain for the values of a pass.
 const minPool = 4
 
-// Bounds on the numbers of elements and instructions of a pass. If a value has several registers, the latencies of
-// instructions on its parts overlap.
+// Bounds of a pass of the main loop. If a value has several registers, the latencies of instructions on its parts
+// overlap.
 const (
-	passParts  = 4
-	passLength = 400
+	passParts  = 4   // maximum number of registers of a value
+	passLength = 400 // maximum number of instructions
 )
 
 // layOutFrame selects instructions and assigns registers and memory.
@@ -70,13 +70,13 @@ func (g *generator) layOutFrame() error {
 	}
 	g.chooseLanes()
 	if g.mainCode == nil {
-		return target.Unsupported("too many live values")
+		return target.Unsupported("too many values are live at the same time")
 	}
 	return nil
 }
 
-// chooseLanes chooses the number of elements of a pass of the main loop: the greatest number with few spills, or the
-// number with the least cost of an element.
+// chooseLanes chooses the number of elements of a pass of the main loop: the greatest number that causes few spills. If
+// every number causes more, it chooses the number with the lowest cost per element.
 func (g *generator) chooseLanes() {
 	best := math.Inf(1)
 	var chosen frame
@@ -104,9 +104,9 @@ func (g *generator) chooseLanes() {
 	g.frame = chosen
 }
 
-// searchAllocation allocates registers with different numbers of row constants in permanent registers, from all
-// down, and returns the cheapest frame. It stops after three attempts that found nothing cheaper. Field mainCode of
-// the frame is nil if every attempt failed.
+// searchAllocation allocates registers several times and returns the cheapest frame. Each attempt puts fewer row
+// constants in permanent registers; the first attempt puts all there. The search ends after three attempts that found
+// nothing cheaper. The field mainCode of the frame is nil if every attempt failed.
 func (g *generator) searchAllocation(mainPass *pass) (best frame) {
 	best.cost = math.Inf(1)
 	lists := [][]alloc.Inst{mainPass.memoryInsts, g.restPass.memoryInsts, mainPass.registerInsts, mainPass.accLoads,
@@ -131,8 +131,9 @@ func (g *generator) searchAllocation(mainPass *pass) (best frame) {
 	return best
 }
 
-// tryAllocation allocates registers. The row constants `permanent` get permanent registers. Other row constants get
-// slots, unless they can be loaded again. It reports false if the allocation fails, or if its cost is not below limit.
+// tryAllocation allocates registers and sets layout. The row constants `permanent` get permanent registers. Other row
+// constants get slots, unless they can be loaded again. tryAllocation reports false if the allocation fails, or if its
+// cost is not below limit.
 func (g *generator) tryAllocation(layout *frame, permanent, rowConstants []alloc.Virt, limit float64) bool {
 	if len(permanent) > g.registers-minPool {
 		return false
@@ -173,10 +174,10 @@ func (g *generator) tryAllocation(layout *frame, permanent, rowConstants []alloc
 	}
 	layout.rowCode, ok[1] = allocate(&registerFile, g.Row, alloc.Policy{OncePerRow: true, Preload: rowConstants})
 	layout.restCode, ok[2] = allocate(&restFile, g.restPass.memoryInsts, alloc.Policy{})
-	layout.accLoads, ok[3] = allocate(&registerFile, layout.mainPass.accLoads, alloc.Policy{})
-	layout.accStores, ok[4] = allocate(&registerFile, layout.mainPass.accStores, alloc.Policy{})
-	layout.accInits, ok[5] = allocate(&restFile, g.accInit, alloc.Policy{})
-	layout.accTotals, ok[6] = allocate(&restFile, g.accFinish, alloc.Policy{})
+	layout.accLoadCode, ok[3] = allocate(&registerFile, layout.mainPass.accLoads, alloc.Policy{})
+	layout.accStoreCode, ok[4] = allocate(&registerFile, layout.mainPass.accStores, alloc.Policy{})
+	layout.accInitCode, ok[5] = allocate(&restFile, g.accInit, alloc.Policy{})
+	layout.accFinishCode, ok[6] = allocate(&restFile, g.accFinish, alloc.Policy{})
 	layout.cost = layout.mainCode.Cost
 	return ok == [7]bool{true, true, true, true, true, true, true}
 }
@@ -196,8 +197,8 @@ func (g *generator) accPointer(k int) int { return len(g.loop.Ptrs) + k }
 // rowCounter returns the number of the pointer that counts the rows that are left.
 func (g *generator) rowCounter() int { return len(g.out.baseOf) - 1 }
 
-// layOutPointers assigns registers to pointers, first to the pointers that advance along rows, and the first slots of
-// the spill area to other pointers and to the accumulators of totals.
+// layOutPointers assigns registers to pointers, first to the pointers that advance along rows. Pointers without a
+// register, and the accumulators of totals, get the first slots of the spill area.
 func (g *generator) layOutPointers() {
 	pointerCount := len(g.loop.Ptrs) + 1
 	if g.loop.Totals {
@@ -226,7 +227,8 @@ func (g *generator) layOutPointers() {
 	}
 }
 
-// elementBytes returns the number of bytes by which an element of a row advances pointer k, or 0.
+// elementBytes returns the number of bytes from one element of a row to the next at pointer k. It is 0 if the pointer
+// does not advance along rows.
 func (g *generator) elementBytes(k int) int {
 	if fold := k - len(g.loop.Ptrs); fold >= 0 {
 		if g.loop.Totals && fold < len(g.loop.Folds) {

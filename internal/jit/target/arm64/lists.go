@@ -3,8 +3,9 @@
 //
 //  1. Instructions are selected for each operation, for a pass of a given number of elements (the files select*.go
 //     make [Lists]). Folds are added in two forms, with accumulators in registers or in memory (folds.go).
-//  2. The layout of the frame is searched (frame.go): the number of elements of a pass, the row constants that stay in
-//     registers, and the place of accumulators. The search minimises the estimated instructions per element.
+//  2. The layout of the frame is searched (frame.go): the number of elements of a pass, the row constants (values that
+//     are the same for all elements of a row) that stay in registers, and the place of accumulators. The search
+//     minimises the estimated instructions per element.
 //  3. Registers are allocated for each list (package internal/jit/alloc).
 //  4. The loops over rows and elements are written (rows.go), with the allocated instructions (write.go). A
 //     pseudo-instruction, such as a loop for a remainder, is expanded when it is written (expand.go).
@@ -18,16 +19,17 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/lane"
 )
 
-// Lists are the instructions of a loop for passes of Lanes elements, on virtual registers of 16 bytes. Selection makes
-// them, for several numbers of lanes with one [alloc.Builder]: row constants (Builder.Row) and constants are common to
-// all Lists of a loop. The writer of rows adds folds, assigns registers, and writes addresses and loops. A value of
-// more than 16 bytes has a virtual register for each part of 16 bytes, and a shorter value is in the low bytes of one
-// register. The bytes above the elements are arbitrary, unless the value is loaded: then they are zero. Uniform values
-// have one part, with the value in all its lanes.
+// Lists are the instructions of a loop for passes of Lanes elements, on virtual registers of 16 bytes. A loop has Lists
+// for several numbers of lanes, selected with one [alloc.Builder]: row constants (Builder.Row) and constants are common
+// to all Lists of a loop. The generator adds folds, assigns registers, and writes addresses and loops.
+//
+// A value of more than 16 bytes has a virtual register for each part of 16 bytes. A shorter value is in the low bytes
+// of one register, and the other bytes are zero after a load, otherwise arbitrary. A uniform value, which is the same
+// for all elements, has one part with the value in all lanes.
 //
 // The body of a pass of Lanes elements is also written for passes of m elements, where m is a smaller power of two.
-// Memory accesses then have only the bytes of the first m elements. Instructions therefore must accept arbitrary
-// elements, and have no effects other than their results.
+// Then only the bytes of the first m elements are loaded and stored, and instructions compute the other lanes from
+// arbitrary bytes. Instructions must therefore have no effects other than their results.
 //
 // # Names
 //
@@ -39,26 +41,28 @@ import (
 //   - q d s h b: the lowest bytes of a vector register;
 //   - b[i] h[i] s[i] d[i]: lane i;
 //   - {16b}: a list of one vector, for tbl and tbx;
-//   - #: an immediate, the Imm of the source; #lsl: a shift by an immediate; #0 and #0.0: zero, which is no source.
+//   - #: an immediate, the Imm of the source; #lsl: a shift by an immediate; #0 and #0.0: zero, for which Src has no
+//     entry.
 //
 // # Memory
 //
-// Loads are the Reload of a value: "ldr q" (or d, s, h, b: the size of a part), and "ld1r 4s" for one element that all
-// lanes get. Stores are "str q" and so on. In alloc.Mem, Index is the index of a pointer in lane.Block.Ptrs, and:
+// Loads are the Reload of a value: "ldr q" (or d, s, h, b: the size of a part), and "ld1r 4s" for one element that is
+// broadcast to all lanes. Stores are "str q", "str d" and so on. In alloc.Mem, Index is the index of a pointer in
+// lane.Block.Ptrs. The other fields depend on the space:
 //
-//   - Advancing: Lane is the size of an element in memory (8 or 16 bytes if it is complex), Offset the distance of the
-//     part from the first element of the pass, and Step is Lanes*Lane;
+//   - Advancing: ElementBytes is the size of an element in memory (8 or 16 bytes if it is complex), Offset is the
+//     distance in bytes of the part from the first element of the pass, and Step is Lanes*ElementBytes;
 //   - PerRow: Offset is 8 or less, for the imaginary part;
 //   - AccumulatorMemory: as Advancing, for the accumulators;
-//   - Constant: Data is the constant, 16 bytes; zeros become movi.
+//   - Constant: Data is the constant, 16 bytes. For zeros, the instruction is movi.
 type Lists struct {
 	Lanes  int            // elements of a pass
 	Body   []alloc.Inst   // a pass without folds and stores
 	Stores []alloc.Inst   // stores of a pass
 	Parts  [][]alloc.Virt // by lane.Value: its parts
 
-	// The functions append instructions to Builder.Body, which is empty after selection. Select selects an operation on
-	// values of equal numbers of parts and returns the parts of the result.
+	// The three functions append instructions to Builder.Body, which is empty after selection. Select selects instructions
+	// for an operation on values of equal numbers of parts and returns the parts of the result.
 	Select func(op lane.Op, t lane.Type, operands ...[]alloc.Virt) []alloc.Virt
 	// Load returns n parts of the elements of type t in memory. Store adds the stores of parts; to a PerRow address it
 	// stores the first element. Both convert bools between bytes and masks of bytes.
@@ -66,6 +70,6 @@ type Lists struct {
 	Store func(m alloc.Mem, t lane.Type, parts []alloc.Virt)
 }
 
-// Expansion writes the instructions of a pseudo-instruction ([alloc.Inst.CountedLength]). args are the Args of its
+// Expansion writes the instructions of a pseudo-instruction ([alloc.Inst.InstructionCount]). args are the Args of its
 // [alloc.Out].
 type Expansion func(w *writer, args []alloc.Operand)

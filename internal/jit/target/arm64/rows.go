@@ -13,11 +13,12 @@ import (
 // Compile compiles a loop. registers is the number of vector registers that may be used, or 0 for all. The error wraps
 // ErrUnsupported of package target if the loop needs more registers or memory than there are.
 //
-// The code of a row has three parts. The main loop has passes of n elements. The rest loop has passes of fewer
-// elements, so that the widest value fills one register. The partial passes have half as many elements, a quarter,
-// and so on down to one. They have the same instructions with narrower loads and stores. Nothing beyond an operand
-// is read or written, and no masks are needed. An iteration of the main loop is one pass. If there are folds, it
-// consists of as many passes as fold an element into each accumulator.
+// A pass computes a fixed number of elements of a row. The code of a row has three parts. The main loop has passes of n
+// elements. The rest loop has passes of fewer elements, so that the widest value fills one register. The partial passes
+// have half as many elements as those of the rest loop, a quarter, and so on down to one: the same instructions with
+// narrower loads and stores. Nothing beyond an operand is read or written, and no masks are needed. An iteration of the
+// main loop is one pass. In a loop with folds, it has several passes, which together fold one element into each
+// accumulator.
 func Compile(loop *lane.Loop, registers int, withListing bool) (jit.Code, error) {
 	if registers == 0 {
 		registers = 32
@@ -44,7 +45,7 @@ func (g *generator) emit() {
 	g.restLoop()
 	g.rewindAccPointers()
 	if g.loop.Totals {
-		g.out.write(g.accTotals.Out, lane.FoldLanes)
+		g.out.write(g.accFinishCode.Out, lane.FoldLanes)
 	}
 	counter := g.out.pointer(g.rowCounter())
 	emit("subs", counter, counter, asm.Imm(1))
@@ -87,8 +88,8 @@ func (g *generator) prologue() {
 	}
 }
 
-// mainLoop writes the main loop. Afterwards, regLeft is the number of elements that are left minus the elements of an
-// iteration.
+// mainLoop writes the main loop. After the loop, regLeft is the number of elements that are left minus the elements of
+// an iteration.
 func (g *generator) mainLoop() {
 	emit, assembler := g.out.asm.Emit, g.out.asm
 	g.out.firstAccRegister, g.out.accSets = g.firstAccRegister, g.accSetsOf(g.mainPass)
@@ -102,15 +103,15 @@ func (g *generator) mainLoop() {
 	}
 	totals := g.loop.Totals
 	if totals && g.accsInRegisters {
-		moveAccs(g.accLoads.Out)
+		moveAccs(g.accLoadCode.Out)
 	} else if totals {
-		g.out.write(g.accInits.Out, lane.FoldLanes)
+		g.out.write(g.accInitCode.Out, lane.FoldLanes)
 	}
 	emit("ldr", regLeft, asm.Mem{Base: regArgs, Offset: int(jit.OffsetN)})
 	emit("subs", regLeft, regLeft, asm.Imm(perIteration))
 	emit("b.lt", rest)
 	if g.accsInRegisters && !totals {
-		moveAccs(g.accLoads.Out)
+		moveAccs(g.accLoadCode.Out)
 	}
 	top := assembler.NewLabel()
 	assembler.Align(16)
@@ -126,11 +127,11 @@ func (g *generator) mainLoop() {
 	g.work.Iteration, g.work.IterationElements = g.out.executedCount()-before, perIteration
 	g.work.Row -= g.work.Iteration
 	if g.accsInRegisters && !totals {
-		moveAccs(g.accStores.Out)
+		moveAccs(g.accStoreCode.Out)
 	}
 	assembler.Bind(rest)
 	if g.accsInRegisters && totals {
-		moveAccs(g.accStores.Out)
+		moveAccs(g.accStoreCode.Out)
 	}
 }
 
@@ -154,7 +155,8 @@ func (g *generator) restLoop() {
 		assembler.Bind(partial)
 	}
 	partialWork := 0 // number of instructions of the partial passes
-	// The low bits of regLeft are those of the number of elements that are left, because lanes is a power of two.
+	// regLeft is the number of elements that are left, minus lanes. As lanes is a power of two, both have the same low
+	// bits.
 	for elements := lanes / 2; elements > 0; elements /= 2 {
 		skip := assembler.NewLabel()
 		emit("tbz", regLeft, asm.Imm(bits.TrailingZeros(uint(elements))), skip)
@@ -164,7 +166,7 @@ func (g *generator) restLoop() {
 		partialWork += g.out.executedCount() - before
 		assembler.Bind(skip)
 	}
-	// The bound of the work counts the partial passes as one pass.
+	// g.work, the bound on executed instructions, counts all partial passes as one iteration of the rest loop.
 	if perIteration == lanes {
 		g.work.TailIteration = partialWork
 	}
@@ -185,7 +187,7 @@ func (g *generator) advance(elements int, rest bool) {
 	}
 }
 
-// rewindAccPointers writes the return of pointers to accumulators to the first accumulator.
+// rewindAccPointers writes instructions that set the pointers to accumulators back to the first accumulator.
 func (g *generator) rewindAccPointers() {
 	if len(g.loop.Folds) == 0 {
 		return

@@ -22,12 +22,12 @@ type selector struct {
 
 	// State of the selection for a number of lanes.
 	*Lists
-	uniform      bool                        // the result of the current instruction is uniform
-	complexParts map[int16][2][]alloc.Virt   // by pointer: the real and the imaginary parts of the elements
-	equalities   map[lane.Value][]alloc.Virt // by result of Ne: the opposite mask, for equality
-	lookups      map[lookupKey][]alloc.Virt
-	byteIndices  map[indexKey][]alloc.Virt
-	err          error
+	resultIsUniform bool                        // the result of the current instruction is the same for all lanes
+	complexParts    map[int16][2][]alloc.Virt   // by pointer: the real and the imaginary parts of the elements
+	equalities      map[lane.Value][]alloc.Virt // by result of Ne: the opposite mask, for equality
+	lookups         map[lookupKey][]alloc.Virt  // the results of lookups that are already selected
+	byteIndices     map[indexKey][]alloc.Virt   // the results of tableIndices
+	err             error                       // the first error
 }
 
 func newSelector(l *lane.Loop) *selector {
@@ -35,7 +35,7 @@ func newSelector(l *lane.Loop) *selector {
 		rowResults: map[instKey]alloc.Virt{}}
 }
 
-// selectLists selects instructions for n lanes.
+// selectLists selects instructions for passes of the given number of elements.
 func (s *selector) selectLists(lanes int) (*Lists, error) {
 	s.Lists = &Lists{Lanes: lanes, Parts: make([][]alloc.Virt, len(s.loop.Insts)), Select: s.applyAll, Load: s.loadParts,
 		Store: func(mem alloc.Mem, laneType lane.Type, parts []alloc.Virt) {
@@ -48,11 +48,11 @@ func (s *selector) selectLists(lanes int) (*Lists, error) {
 	for v := range s.loop.Insts {
 		inst := &s.loop.Insts[v]
 		if inst.Op == lane.Store {
-			s.uniform = false
+			s.resultIsUniform = false
 			s.store(inst)
 			continue
 		}
-		s.uniform = s.loop.Uniform(lane.Value(v))
+		s.resultIsUniform = s.loop.Uniform(lane.Value(v))
 		s.Parts[v] = s.selectInst(lane.Value(v), inst)
 	}
 	s.Lists.Body, s.Builder.Body = s.usedBody(), nil
@@ -75,7 +75,7 @@ func (s *selector) fail(format string, args ...any) {
 
 // partCount returns the number of registers for the lanes of the current result, if a lane has the given size in bytes.
 func (s *selector) partCount(size int) int {
-	if s.uniform {
+	if s.resultIsUniform {
 		return 1
 	}
 	return max(1, s.Lanes*size/vectorBytes)
@@ -98,8 +98,8 @@ func (s *selector) makeParts(size int, part func(p int) alloc.Virt) []alloc.Virt
 	return parts
 }
 
-// arrangement and halfArrangement return the arrangement of elements of the given size in 16 bytes and in the low 8
-// bytes.
+// arrangement and halfArrangement return Arm's name for the division of a register into elements of the given size:
+// arrangement for all 16 bytes, halfArrangement for the low 8 bytes.
 func arrangement(size int) string     { return [...]string{1: "16b", 2: "8h", 4: "4s", 8: "2d"}[size] }
 func halfArrangement(size int) string { return [...]string{1: "8b", 2: "4h", 4: "2s"}[size] }
 
@@ -151,16 +151,16 @@ func (s *selector) tiedOp(mnemonic, arrangement string, old alloc.Virt, src ...a
 	return s.add(alloc.Inst{Name: mnemonic + " " + arrangement, Src: sources(src...), Tied: old})
 }
 
-// selectBits returns yes where the bits of mask are set, and no elsewhere.
-func (s *selector) selectBits(mask, yes, no alloc.Virt) alloc.Virt {
+// selectBits returns the bits of ifSet where the bits of mask are set, and the bits of ifClear elsewhere.
+func (s *selector) selectBits(mask, ifSet, ifClear alloc.Virt) alloc.Virt {
 	switch zero := s.constants[string(make([]byte, vectorBytes))]; {
-	case zero == 0:
-	case no == zero:
-		return s.bitwise("and", yes, mask)
-	case yes == zero:
-		return s.bitwise("bic", no, mask)
+	case zero == 0: // the constant 0 is not in use
+	case ifClear == zero:
+		return s.bitwise("and", ifSet, mask)
+	case ifSet == zero:
+		return s.bitwise("bic", ifClear, mask)
 	}
-	return s.add(alloc.Inst{Name: "bsl", Src: sources(mask, yes, no), Forms: selectForms})
+	return s.add(alloc.Inst{Name: "bsl", Src: sources(mask, ifSet, ifClear), Forms: selectForms})
 }
 
 // selectForms are the instructions for a selection between bits. Each form overwrites another operand.
@@ -232,16 +232,17 @@ func (s *selector) selectInst(v lane.Value, inst *lane.Inst) []alloc.Virt {
 	})
 }
 
-// selectLanes selects between lanes. Inequality becomes equality with exchanged values, which saves an instruction.
+// selectLanes selects instructions for lane.Select. If the mask is an inequality, the code selects by the equality and
+// exchanges the values, which saves the negation.
 func (s *selector) selectLanes(inst *lane.Inst, p int) alloc.Virt {
-	mask, yes, no := inst.A, s.part(inst.B, p), s.part(inst.C, p)
+	mask, ifSet, ifClear := inst.A, s.part(inst.B, p), s.part(inst.C, p)
 	if equality := s.equalities[mask]; equality != nil {
-		return s.selectBits(equality[min(p, len(equality)-1)], no, yes)
+		return s.selectBits(equality[min(p, len(equality)-1)], ifClear, ifSet)
 	}
-	return s.selectBits(s.part(mask, p), yes, no)
+	return s.selectBits(s.part(mask, p), ifSet, ifClear)
 }
 
-// apply selects an operation on one or two vectors of a type. b is 0 for one vector.
+// apply selects instructions for an operation on vectors of a type. b is 0 if the operation has one operand.
 func (s *selector) apply(op lane.Op, laneType lane.Type, a, b alloc.Virt) alloc.Virt {
 	switch {
 	case laneType.Mask != 0:
@@ -252,7 +253,7 @@ func (s *selector) apply(op lane.Op, laneType lane.Type, a, b alloc.Virt) alloc.
 	return s.integerOp(op, laneType.DType, a, b)
 }
 
-// applyAll selects an operation on vectors of a type, part by part.
+// applyAll selects instructions for an operation on values of several parts (see [Lists]).
 func (s *selector) applyAll(op lane.Op, laneType lane.Type, operands ...[]alloc.Virt) []alloc.Virt {
 	result := make([]alloc.Virt, len(operands[0]))
 	for p := range result {
@@ -282,14 +283,15 @@ func (s *selector) usedBody() []alloc.Inst {
 			live[v] = true
 		}
 	}
+	// The used instructions are moved to the end of the body, last first.
 	body := s.Builder.Body
-	k := len(body)
-	for j := k - 1; j >= 0; j-- {
-		if in := &body[j]; live[in.Dst] {
+	first := len(body)
+	for k := first - 1; k >= 0; k-- {
+		if in := &body[k]; live[in.Dst] {
 			mark(in)
-			k--
-			body[k] = *in
+			first--
+			body[first] = *in
 		}
 	}
-	return body[k:]
+	return body[first:]
 }

@@ -12,7 +12,8 @@ import (
 func (s *selector) convert(inst *lane.Inst) []alloc.Virt {
 	parts, from, to := s.Parts[inst.A], s.loop.Type(inst.A).DType, inst.Type.DType
 	if operand := &s.loop.Insts[inst.A]; operand.Op == lane.Rint && to.IsIntegral(false) && to != tensor.Uint64 {
-		// Values out of range give the same result before and after rounding.
+		// A value out of range converts to the same integer whether or not it is rounded first, so Rint and the conversion
+		// become one instruction.
 		return s.floatToInteger(s.Parts[operand.A], from, to, "fcvtns")
 	}
 	if from == tensor.Float32 && to.IsIntegral(false) && to.Size() < 4 && s.isBounded(inst.A) {
@@ -120,8 +121,8 @@ func (s *selector) extend(sign string, x []alloc.Virt, from, to int) []alloc.Vir
 	return x
 }
 
-// fromHalves returns the parts that widen computes from the lower and the upper halves of x, whose lanes have the given
-// size.
+// fromHalves doubles the size in bytes of the lanes of x. The arguments and results are parts: the vector registers of
+// one value. widen computes a part of the result from the lower or the upper half of a part of x.
 func (s *selector) fromHalves(x []alloc.Virt, size int, widen func(x alloc.Virt, upper bool) alloc.Virt) []alloc.Virt {
 	return s.makeParts(2*size, func(p int) alloc.Virt { return widen(x[p/2], p%2 == 1) })
 }
@@ -159,7 +160,7 @@ func (s *selector) narrowFloats(x []alloc.Virt, size int) []alloc.Virt {
 	return s.makeParts(size/2, func(p int) alloc.Virt {
 		low, high := s.widePair(x, p)
 		narrowed := s.op("fcvtn", halfArrangement(size/2)+" "+arrangement(size), low)
-		if len(x) == 1 && !s.uniform {
+		if len(x) == 1 && !s.resultIsUniform {
 			return narrowed
 		}
 		return s.tiedOp("fcvtn2", arrangement(size/2)+" "+arrangement(size), narrowed, high)
@@ -180,8 +181,8 @@ func (s *selector) widenHalves(x []alloc.Virt, d tensor.DType) []alloc.Virt {
 	})
 }
 
-// roundToBFloat16 rounds to nearest, ties to even. The integer arithmetic would turn some NaNs into zeros, so all bits
-// of a NaN are set first.
+// roundToBFloat16 rounds to nearest, ties to even. The addition can overflow for a NaN, so in the lanes of NaNs all
+// bits of the sum are set afterwards: that is a NaN too.
 func (s *selector) roundToBFloat16(x []alloc.Virt) []alloc.Virt {
 	rounded := s.makeParts(4, func(p int) alloc.Virt {
 		odd := s.op("cmtst", "4s", x[p], s.constant(4, 1<<16)) // -1 if odd
@@ -205,10 +206,10 @@ func (s *selector) integerToFloat(x []alloc.Virt, from, to tensor.DType) []alloc
 		return s.makeParts(size, func(p int) alloc.Virt {
 			low, high := s.widePair(x, p)
 			src := sources(low, high)
-			if len(x) == 1 && !s.uniform {
+			if len(x) == 1 && !s.resultIsUniform {
 				src = src[:1]
 			}
-			return s.add(alloc.Inst{Name: name + "Long", Src: src, Early: true, CountedLength: uint8(6 * len(src)),
+			return s.add(alloc.Inst{Name: name + "Long", Src: src, Early: true, InstructionCount: uint8(6 * len(src)),
 				Temps: [2]uint8{alloc.Vectors: 1}})
 		})
 	}
@@ -216,9 +217,9 @@ func (s *selector) integerToFloat(x []alloc.Virt, from, to tensor.DType) []alloc
 	return s.makeParts(size, func(p int) alloc.Virt { return s.op(name, arrangement(size), x[p]) })
 }
 
-// floatToInteger rounds by the instruction with the given name. A value out of range gives the lower bits of the least
-// int32 or int64. Conversions to uint8, uint32 and 64-bit integers go through int64, and other conversions through
-// int32. The lower 16 bits of these least integers are 0, and the instruction gives 0 for NaN.
+// floatToInteger rounds by the instruction with the given name. NaN and values out of range become the minimum int64 in
+// conversions to uint8, uint32 and 64-bit integers, and the minimum int32 in other conversions. A narrower result has
+// the lower bits of this minimum, which are 0.
 func (s *selector) floatToInteger(x []alloc.Virt, from, to tensor.DType, name string) []alloc.Virt {
 	size, rangeSize := 4, 4 // bytes of the result before truncation, and of the type that bounds the range
 	switch to {
@@ -227,7 +228,8 @@ func (s *selector) floatToInteger(x []alloc.Virt, from, to tensor.DType, name st
 	case tensor.Int64, tensor.Uint32:
 		x, from, size, rangeSize = s.convertParts(x, from, tensor.Float64), tensor.Float64, 8, 8
 	case tensor.Uint8:
-		if from == tensor.Float64 { // float32 values beyond int32 are multiples of 256
+		// float32 needs no int64: beyond int32 its values are multiples of 256, whose lower 8 bits are 0.
+		if from == tensor.Float64 {
 			rangeSize = 8
 		}
 	}

@@ -13,7 +13,7 @@ var floatNames = map[lane.Op]string{lane.Add: "fadd", lane.Sub: "fsub", lane.Mul
 	lane.Neg: "fneg", lane.Abs: "fabs", lane.Sqrt: "fsqrt", lane.Floor: "frintm", lane.Ceil: "frintp",
 	lane.Trunc: "frintz", lane.Rint: "frintn"}
 
-// floatOp selects an operation on floats of the given size. b is 0 for one vector.
+// floatOp selects instructions for an operation on floats of the given size. b is 0 if the operation has one operand.
 func (s *selector) floatOp(op lane.Op, size int, a, b alloc.Virt) alloc.Virt {
 	name := floatNames[op]
 	switch {
@@ -22,15 +22,16 @@ func (s *selector) floatOp(op lane.Op, size int, a, b alloc.Virt) alloc.Virt {
 	case op == lane.Mod:
 		return s.fmod(size, a, b)
 	case name == "":
-		s.fail("%v of floats", op)
+		s.fail("there is no instruction for %v of floats", op)
 	case b == 0:
 		return s.op(name, arrangement(size), a)
 	}
 	return s.op(name, arrangement(size), a, b)
 }
 
-// extremum computes Min or Max. If both operands are zeros, the result must be b, but the machine instruction
-// chooses by the signs. If a is an accumulator, each instruction overwrites it.
+// extremum selects instructions for Min or Max. If both operands are zeros, the result must be b, but the machine
+// instruction chooses by the signs: b is then selected afterwards. If a is an accumulator, each instruction overwrites
+// a.
 func (s *selector) extremum(op lane.Op, size int, a, b alloc.Virt) alloc.Virt {
 	if s.isExtremumExact(op, size, a, b) {
 		return s.op(extremumNames[op], arrangement(size), a, b)
@@ -46,8 +47,9 @@ func (s *selector) extremum(op lane.Op, size int, a, b alloc.Virt) alloc.Virt {
 // extremumNames are the mnemonics of Min and Max.
 var extremumNames = map[lane.Op]string{lane.Min: "fmin", lane.Max: "fmax"}
 
-// isExtremumExact reports whether the machine instruction computes Min or Max of a and b because one of them is a
-// constant: either a number other than zero, or b is the zero that the instruction prefers, or a is the other zero.
+// isExtremumExact reports whether the machine instruction alone computes Min or Max of a and b, because one operand is
+// a suitable constant: any number other than zero; for b, also the zero that the instruction chooses; for a, also the
+// zero that it does not choose.
 func (s *selector) isExtremumExact(op lane.Op, size int, a, b alloc.Virt) bool {
 	if x, ok := s.constantFloat(a, size); ok && (x != 0 || math.Signbit(x) == (op == lane.Max)) {
 		return true
@@ -65,7 +67,7 @@ func (s *selector) constantFloat(v alloc.Virt, size int) (float64, bool) {
 	return float64(math.Float32frombits(uint32(x))), ok
 }
 
-// fma selects a fused multiply-add. The sign of the product is part of the instruction.
+// fma selects a fused multiply-add. Negated factors need no instruction: fmls subtracts the product.
 func (s *selector) fma(inst *lane.Inst, p int) alloc.Virt {
 	negative := false
 	factor := func(v lane.Value) alloc.Virt {
@@ -85,14 +87,15 @@ func (s *selector) fma(inst *lane.Inst, p int) alloc.Virt {
 
 // fmod computes C's fmod. Each step truncates the quotient to an integer, and a fused multiply-add computes the
 // remainder for this quotient exactly. A step divides the magnitude of the remainder by about 2^23 (float32) or 2^52
-// (float64), so one step is nearly always enough. completeRemainder loops only if an element needs more steps.
+// (float64), so one step is nearly always enough. The pseudo-instruction completeRemainder loops only if an element
+// needs more steps.
 func (s *selector) fmod(size int, x, y alloc.Virt) alloc.Virt {
 	shape := arrangement(size)
 	dividend, divisor := s.op("fabs", shape, x), s.op("fabs", shape, y)
 	first := s.tiedOp("fmls", shape, dividend, s.op("frintz", shape, s.op("fdiv", shape, dividend, divisor)), divisor)
 	remainder := s.add(alloc.Inst{Name: completeRemainder + " " + shape, Src: sources(dividend, divisor), Tied: first,
-		Temps: [2]uint8{alloc.Vectors: 5}, CountedLength: 29})
-	// The quotient may have been rounded up.
+		Temps: [2]uint8{alloc.Vectors: 5}, InstructionCount: 29})
+	// If the quotient was rounded up, the remainder is negative.
 	negative := s.add(alloc.Inst{Name: "fcmlt " + shape + " " + shape + " #0.0", Src: sources(remainder)})
 	remainder = s.op("fadd", shape, remainder, s.bitwise("and", negative, divisor))
 	return s.selectBits(s.constant(size, signBit(size)), x, remainder)
@@ -114,7 +117,7 @@ func (s *selector) compare(v lane.Value, inst *lane.Inst) []alloc.Virt {
 	return s.makeParts(laneType.Size(), func(p int) alloc.Virt { return s.bitwise("not", equal[p]) })
 }
 
-// compareVectors compares two vectors. For Ne, the result is the opposite, unless they are masks.
+// compareVectors compares two vectors. For Ne, it returns the mask of equality, unless the vectors are masks.
 func (s *selector) compareVectors(op lane.Op, laneType lane.Type, a, b alloc.Virt) alloc.Virt {
 	if laneType.Mask != 0 {
 		return s.maskOp(op, a, b)
@@ -156,6 +159,6 @@ func (s *selector) maskOp(op lane.Op, a, b alloc.Virt) alloc.Virt {
 	case lane.Le:
 		return s.bitwise("orn", b, a)
 	}
-	s.fail("%v of masks", op)
+	s.fail("there is no instruction for %v of masks", op)
 	return a
 }

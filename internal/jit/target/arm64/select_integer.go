@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// integerOp selects an operation on integers of dtype d. Lanes have the width of the dtype, so results wrap. b is 0 if
-// the operation has one operand.
+// integerOp selects instructions for an operation on integers of dtype d. Lanes have the width of the dtype, so results
+// wrap. b is 0 if the operation has one operand.
 func (s *selector) integerOp(op lane.Op, d tensor.DType, a, b alloc.Virt) alloc.Virt {
 	size := d.Size()
 	shape := arrangement(size)
@@ -40,7 +40,7 @@ func (s *selector) integerOp(op lane.Op, d tensor.DType, a, b alloc.Virt) alloc.
 	case lane.And, lane.Or, lane.Xor, lane.Not:
 		return s.maskOp(op, a, b)
 	}
-	s.fail("%v of %v", op, d)
+	s.fail("there is no instruction for %v of %v", op, d)
 	return a
 }
 
@@ -53,9 +53,8 @@ func (s *selector) multiplyLong(a, b alloc.Virt) alloc.Virt {
 	return s.tiedOp("umlal", "2d 2s", upper, s.op("xtn", "2s 2d", a), s.op("xtn", "2s 2d", b))
 }
 
-// divide divides integers lane by lane, because there is no vector instruction for it. A lane takes four
-// instructions: two moves to general registers, the division, and the move back. The quotient of a division by 0 is
-// 0.
+// divide divides integers lane by lane, because NEON has no integer division. A lane takes four instructions: two moves
+// to general registers, the division, and the move back. The quotient of a division by 0 is 0.
 func (s *selector) divide(d tensor.DType, a, b alloc.Virt) alloc.Virt {
 	const perLane = 4
 	name := "udiv"
@@ -63,13 +62,13 @@ func (s *selector) divide(d tensor.DType, a, b alloc.Virt) alloc.Virt {
 		name = "sdiv"
 	}
 	return s.add(alloc.Inst{Name: name + " " + arrangement(d.Size()), Src: sources(a, b),
-		CountedLength: uint8(perLane * s.lanes(d.Size()))})
+		InstructionCount: uint8(perLane * s.lanes(d.Size()))})
 }
 
 // lanes returns the number of lanes of the given size in a register.
 func (s *selector) lanes(size int) int { return vectorBytes / size }
 
-// integerExtremum selects Min or Max of integers.
+// integerExtremum selects instructions for Min or Max of integers. NEON has no such instruction for 64 bits.
 func (s *selector) integerExtremum(op lane.Op, d tensor.DType, a, b alloc.Virt) alloc.Virt {
 	sign, name := "u", "min"
 	if d.IsSigned() {
@@ -98,8 +97,8 @@ func (s *selector) constantBits(v alloc.Virt, size int) (uint64, bool) {
 	return bits, strings.Repeat(reload.Mem.Data[:size], vectorBytes/size) == reload.Mem.Data
 }
 
-// shift selects a shift modulo the width of the dtype. The instruction with a variable distance shifts to the right if
-// the distance is negative.
+// shift selects instructions for a shift whose distance is taken modulo the width of the dtype. The machine instruction
+// for variable distances shifts to the right if the distance is negative.
 func (s *selector) shift(op lane.Op, d tensor.DType, a, b alloc.Virt) alloc.Virt {
 	size := d.Size()
 	shape, modulo := arrangement(size), uint64(8*size-1)

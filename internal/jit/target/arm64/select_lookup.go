@@ -29,7 +29,8 @@ const maxCombined = 4
 // maxPermuted is the maximum number of different entries of a table that is in registers.
 const maxPermuted = 8
 
-// lookup selects entries of a table. The lowest 5 bits of the lanes are the indices. Small tables are in registers.
+// lookup selects instructions that look up entries of a table. The lowest 5 bits of the lanes are the indices. Small
+// tables are in registers.
 func (s *selector) lookup(inst *lane.Inst) []alloc.Virt {
 	key := lookupKey{inst.Table, inst.A}
 	if found, ok := s.lookups[key]; ok {
@@ -52,7 +53,7 @@ func period(table *[32]float32) int {
 	return entries
 }
 
-// tableBytes returns entries as they are in memory.
+// tableBytes returns the bytes of entries in memory.
 func tableBytes(entries []float32) string {
 	var data []byte
 	for _, entry := range entries {
@@ -61,7 +62,8 @@ func tableBytes(entries []float32) string {
 	return string(data)
 }
 
-// permute selects entries of a table of 4 or 8 entries by the bytes of its registers.
+// permute selects instructions that look up entries of a table of 4 or 8 entries. The table is in one or two registers,
+// which tbl and tbx index by bytes.
 func (s *selector) permute(table []float32, indices lane.Value) []alloc.Virt {
 	index := s.tableIndices(len(table), indices)
 	return s.makeParts(4, func(p int) alloc.Virt {
@@ -87,7 +89,7 @@ func (s *selector) tableIndices(n int, indices lane.Value) []alloc.Virt {
 	return s.byteIndices[key]
 }
 
-// tablesToCombine returns the table of i and the tables of other lookups with the same indices.
+// tablesToCombine returns the table of inst and the tables of other lookups with the same indices (see maxCombined).
 func (s *selector) tablesToCombine(inst *lane.Inst) []*[32]float32 {
 	tables := []*[32]float32{inst.Table}
 	for k := range s.loop.Insts {
@@ -102,8 +104,8 @@ func (s *selector) tablesToCombine(inst *lane.Inst) []*[32]float32 {
 	return tables
 }
 
-// lookupRows selects instructions for lookups with the same indices. They load a row for each lane, and transpose the
-// rows.
+// lookupRows selects instructions for lookups with the same indices. The instructions load a row of the combined table
+// (see maxCombined) for each lane, and transpose the rows.
 func (s *selector) lookupRows(tables []*[32]float32, indices lane.Value) {
 	width := 1 // entries of a row
 	for width < len(tables) {
@@ -122,7 +124,7 @@ func (s *selector) lookupRows(tables []*[32]float32, indices lane.Value) {
 		var rows [4]alloc.Virt
 		for k := range rows {
 			rows[k] = s.add(alloc.Inst{Name: tableRow + " " + registerLetter[4*width] + " " + tableBytes(table),
-				CountedLength: 3, Src: []alloc.Arg{{Virt: offsets}, {Imm: int64(k)}}})
+				InstructionCount: 3, Src: []alloc.Arg{{Virt: offsets}, {Imm: int64(k)}}})
 		}
 		for k, zip := range []string{"zip1", "zip2"} {
 			if 2*k >= len(tables) {

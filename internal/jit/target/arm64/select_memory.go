@@ -74,13 +74,13 @@ func (s *selector) loadVector(name string, mem alloc.Mem) alloc.Virt {
 	return v
 }
 
-// bytesPerRegister returns the number of bytes that one register holds of a value at m. An iteration (a pass) computes
+// bytesPerRegister returns the number of bytes of the memory operand mem that one register holds. A pass computes
 // s.Lanes elements of each value, which may take several registers (parts).
 func (s *selector) bytesPerRegister(mem alloc.Mem) int {
 	return min(vectorBytes, s.Lanes*int(mem.ElementBytes))
 }
 
-// store selects the stores of an instruction.
+// store selects the store instructions for lane.Store.
 func (s *selector) store(inst *lane.Inst) {
 	dtype := inst.Type.DType
 	mem, count := s.memory(inst.Ptr, dtype), s.partCount(dtype.Size())
@@ -97,7 +97,7 @@ func (s *selector) store(inst *lane.Inst) {
 }
 
 // storeParts returns the stores of vectors to memory. Masks of bytes become bools. An output may share the memory of an
-// operand: an operand that is stored unchanged is therefore moved to a register before the first store.
+// operand. An operand that is stored unchanged is therefore moved to a register before the first store.
 func (s *selector) storeParts(mem alloc.Mem, laneType lane.Type, parts []alloc.Virt) []alloc.Inst {
 	var list []alloc.Inst
 	for _, v := range parts {

@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/target/arm64/asm"
 )
 
-// General registers. The registers `bases` have pointers. Pointers without a register are in the spill area of
-// jit.Args. Expansions may change regPointer, regCount and regStride.
+// General registers. The registers `bases` hold pointers; other pointers are in the spill area of jit.Args.
+// Pseudo-instructions (see [Expansion]) may change regPointer, regCount and regStride.
 const (
 	regArgs    asm.Reg = 0  // address of the arguments
 	regPointer asm.Reg = 16 // a pointer from the spill area
@@ -19,15 +19,15 @@ const (
 	regStride  asm.Reg = 27 // distance between rows
 )
 
-// bases are the registers for pointers. The operating system has number 18, and Go has 28 and 29.
+// bases are the registers for pointers. Register 18 is reserved by operating systems, 28 and 29 by Go.
 var bases = []asm.Reg{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 19, 20, 21, 22, 23, 24}
 
 // writer writes allocated instructions.
 type writer struct {
 	asm              *asm.Assembler
-	repeatedInsts    int    // number of instructions that loops of expansions execute after their first iteration
+	repeatedInsts    int    // bound on the instructions that pseudo-instructions repeat in loops
 	baseOf           []int8 // by pointer: its index in bases, or -1 if it is in the spill area
-	accSets          int    // number of registers of an accumulator
+	accSets          int    // number of registers of an accumulator: one for each pass of an iteration
 	firstAccRegister int    // the first register of accumulators
 
 	lanes     int // number of elements of the pass that is written
@@ -127,7 +127,7 @@ func (w *writer) register(operand alloc.Operand) int {
 	return int(operand.Reg)
 }
 
-// load writes the load of register v. The name has the size of the load, or is empty for a slot.
+// load writes a load to register reg. The name includes the size of the load, as in "ldr q"; it is empty for a slot.
 func (w *writer) load(name string, mem *alloc.Mem, reg int) {
 	switch {
 	case mem.Space == alloc.Constant && strings.Trim(mem.Data, "\x00") == "":
@@ -158,7 +158,7 @@ func (w *writer) load(name string, mem *alloc.Mem, reg int) {
 	w.asm.Emit("movi", asm.V(reg, asm.D), asm.Imm(0))
 }
 
-// store writes the store of register v. The name has the size of the store.
+// store writes a store of register reg. The name includes the size of the store, as in "str q".
 func (w *writer) store(name string, mem *alloc.Mem, reg int) {
 	name, kind, _ := strings.Cut(name, " ")
 	if elem, ok := w.accessSize(mem, kind); ok {
@@ -166,8 +166,8 @@ func (w *writer) store(name string, mem *alloc.Mem, reg int) {
 	}
 }
 
-// accessSize returns the size of an access: the size that the instruction has, or the bytes of the elements of the
-// pass if they are fewer. ok is false if the access is beyond the elements of the pass.
+// accessSize returns the size of an access: the size that kind names, or less if the elements of the pass have fewer
+// bytes. ok is false if the access is beyond the elements of the pass.
 func (w *writer) accessSize(mem *alloc.Mem, kind string) (elem asm.Elem, ok bool) {
 	elem = asm.Elem(strings.IndexByte("bhsdq", kind[0]))
 	if mem.Space == alloc.PerRow || mem.Space == alloc.Slot {
@@ -180,7 +180,7 @@ func (w *writer) accessSize(mem *alloc.Mem, kind string) (elem asm.Elem, ok bool
 	return elem, bytesLeft > 0
 }
 
-// address returns an address. It may write code that changes regPointer.
+// address returns the address of a memory operand. It may write code that changes regPointer.
 func (w *writer) address(mem *alloc.Mem) asm.Mem {
 	offset := int(mem.Offset) + w.iteration*int(mem.Step)
 	switch mem.Space {
@@ -208,5 +208,5 @@ func (w *writer) savePointer(k int) {
 	}
 }
 
-// pointerSlot returns the spill area's word for pointer k.
+// pointerSlot returns the word of the spill area that holds pointer k.
 func (w *writer) pointerSlot(k int) asm.Mem { return asm.Mem{Base: regSpill, Offset: 8 * k} }

@@ -93,10 +93,10 @@ func (a *Assembler) Emit(name string, args ...Arg) {
 				return
 			}
 			if len(inst.args) > 1 && inst.repeatsRegister() {
-				a.fail(name, args, "indices, mask and destination of a gather must be different registers")
+				a.fail(name, args, "the indices, the mask and the destination of a gather must be different registers")
 			}
 			if inst.usesTileTwice() {
-				a.fail(name, args, "factors and sums must be different tiles")
+				a.fail(name, args, "the factors and the sums must be in different tile registers")
 			}
 			a.encode(&inst)
 			return
@@ -104,7 +104,7 @@ func (a *Assembler) Emit(name string, args ...Arg) {
 	}
 	reason := "no form of the instruction accepts these operands"
 	if len(rows) == 0 {
-		reason = "unknown instruction"
+		reason = "the assembler does not know the instruction"
 	}
 	a.fail(name, args, reason)
 }
@@ -119,7 +119,7 @@ func (a *Assembler) fail(name string, args []Arg, reason string) {
 // jump appends a jump. The row has the opcode of the short form.
 func (a *Assembler) jump(r *row, to Label) {
 	if to < 0 || int(to) >= len(a.labels) {
-		a.fail(r.name, []Arg{to}, "unknown label")
+		a.fail(r.name, []Arg{to}, "NewLabel did not return the label")
 		return
 	}
 	if at := a.labels[to]; at >= 0 {
@@ -147,7 +147,7 @@ func (a *Assembler) NewLabel() Label {
 func (a *Assembler) Bind(label Label) {
 	switch {
 	case label < 0 || int(label) >= len(a.labels):
-		a.fail(label.String()+":", nil, "unknown label")
+		a.fail(label.String()+":", nil, "NewLabel did not return the label")
 		return
 	case a.labels[label] >= 0:
 		a.fail(label.String()+":", nil, "the label is bound twice")
@@ -168,7 +168,7 @@ var nops = [...]string{
 // Align appends instructions without effect until the length of the code is a multiple of n, a power of two up to 64.
 func (a *Assembler) Align(n int) {
 	if n < 1 || n > 64 || n&(n-1) != 0 {
-		a.fail("PCALIGN", []Arg{Imm(n)}, "not a power of two up to 64")
+		a.fail("PCALIGN", []Arg{Imm(n)}, "the alignment must be a power of two up to 64")
 		return
 	}
 	if a.WithListing {
@@ -185,7 +185,7 @@ func (a *Assembler) Align(n int) {
 // alignment is the length rounded up to a power of two, at most 64 bytes.
 func (a *Assembler) Constant(data []byte) Mem {
 	if len(data) < 1 || len(data) > maxConstantBytes {
-		a.fail("DATA", []Arg{Imm(len(data))}, "constants have 1 to 4096 bytes")
+		a.fail("DATA", []Arg{Imm(len(data))}, "a constant must have 1 to 4096 bytes")
 		return Mem{}
 	}
 	offset, ok := a.constantAt[string(data)]
@@ -221,7 +221,7 @@ func (a *Assembler) Finish() ([]byte, error) {
 	}
 	pool := (len(a.code) + poolAlign - 1) &^ (poolAlign - 1)
 	if pool+len(a.constants) > 1<<30 {
-		return nil, errors.New("asm: the code is longer than jumps and addresses reach")
+		return nil, errors.New("asm: the code and its constants are too long: want at most 1 GiB, for 32-bit displacements")
 	}
 	for _, ref := range a.constantRefs {
 		at := int32(binary.LittleEndian.Uint32(a.code[ref.offset:]))

@@ -122,7 +122,7 @@ func TestMistakes(t *testing.T) {
 		args []Arg
 		want string
 	}{
-		{"VADPS", []Arg{X(1), X(2), X(3)}, "VADPS\tX1, X2, X3: unknown instruction"},
+		{"VADPS", []Arg{X(1), X(2), X(3)}, "VADPS\tX1, X2, X3: the assembler does not know"},
 		{"VADDPS", []Arg{X(1), Y(2), X(3)}, "no form"},
 		{"VADDPS", []Arg{X(1), X(2)}, "no form"},
 		{"VADDPS", []Arg{X(1), nil, X(2)}, "missing"},
@@ -138,12 +138,12 @@ func TestMistakes(t *testing.T) {
 		{"MOVQ", []Arg{Mem{Base: AX, Index: SP, Scale: 1}, BX}, "SP cannot be an index"},
 		{"MOVQ", []Arg{Mem{Base: AX, Index: BX, Scale: 3}, BX}, "cannot be encoded"},
 		{"MOVQ", []Arg{Mem{Base: 16}, BX}, "cannot be encoded"},
-		{"MOVQ", []Arg{Reg(16), BX}, "invalid register"},
-		{"KMOVW", []Arg{Mask(9), AX}, "invalid mask register|no form"},
+		{"MOVQ", []Arg{Reg(16), BX}, "the general registers are 0 to 15"},
+		{"KMOVW", []Arg{Mask(9), AX}, "the mask registers are 0 to 7|no form"},
 		{"ADDQ", []Arg{Imm(1 << 40), AX}, "no form"},
 		{"ADDQ", []Arg{AX, K1, BX}, "no form"},
 		{"ADDQ", []Arg{Mem{Base: AX, Broadcast: true}, BX}, "no form"},
-		{"JMP", []Arg{Label(3)}, "unknown label"},
+		{"JMP", []Arg{Label(3)}, "NewLabel did not return"},
 		{"RET", []Arg{AX}, "no form"},
 		{"RET", []Arg{AX, AX, AX, AX, AX, AX, AX}, "too many"},
 	} {
@@ -156,11 +156,11 @@ func TestMistakes(t *testing.T) {
 		}
 	}
 	for name, f := range map[string]func(*Assembler){
-		"not bound":     func(a *Assembler) { a.Emit("JMP", a.NewLabel()) },
-		"bound twice":   func(a *Assembler) { l := a.NewLabel(); a.Bind(l); a.Bind(l) },
-		"unknown label": func(a *Assembler) { a.Bind(7) },
-		"1 to 4096":     func(a *Assembler) { a.Constant(nil) },
-		"power of":      func(a *Assembler) { a.Align(3) },
+		"not bound":               func(a *Assembler) { a.Emit("JMP", a.NewLabel()) },
+		"bound twice":             func(a *Assembler) { l := a.NewLabel(); a.Bind(l); a.Bind(l) },
+		"NewLabel did not return": func(a *Assembler) { a.Bind(7) },
+		"1 to 4096":               func(a *Assembler) { a.Constant(nil) },
+		"power of":                func(a *Assembler) { a.Align(3) },
 	} {
 		var a Assembler
 		f(&a)

@@ -11,8 +11,8 @@ type instruction struct {
 	evex   bool
 }
 
-// match returns the instruction for the given operands, and whether the row accepts them. It does not modify ops; buf
-// is memory for the operands without the mask.
+// match returns the instruction for the given operands, and reports whether the row accepts them. It does not modify
+// ops; buf is memory for the operands without the mask. If noEVEX is set, only VEX and older encodings are allowed.
 func (r *row) match(ops, buf []operand, noEVEX bool) (in instruction, ok bool) {
 	in = instruction{row: r, args: ops}
 	operandCount := r.operandCount()
@@ -56,7 +56,8 @@ func (in *instruction) setLength() {
 	}
 }
 
-// accepts reports whether an operand matches spec, two letters of row.args.
+// accepts reports whether an operand matches spec, which is two letters of row.args. length is the vector length of the
+// instruction, as in instruction.length.
 func (r *row) accepts(spec string, arg *operand, length uint8) bool {
 	switch spec[0] {
 	case 'i':
@@ -96,7 +97,7 @@ func widthOf(class byte, length uint8) uint8 {
 	return 0
 }
 
-// fits reports whether an immediate is encodable in the given class, the second letter of the operand.
+// fits reports whether an immediate can be encoded in the given class (the second letter of an operand in row.args).
 func fits(v int64, class byte) bool {
 	switch class {
 	case '1':
@@ -170,7 +171,7 @@ func (in *instruction) repeatsRegister() bool {
 	return false
 }
 
-// fields are the operands by the field of the encoding that holds them.
+// fields are the operands of an instruction, named by the fields of the encoding that hold them.
 type fields struct {
 	reg, vvvv uint8
 	rm        *operand // nil if the instruction has no such operand
@@ -220,7 +221,7 @@ func immBytes(class byte) int {
 // encode appends an instruction.
 func (a *Assembler) encode(in *instruction) {
 	fields, row := in.fields(), in.row
-	rm, extX, extB := uint8(0), uint8(0), uint8(0) // high bits of ModRM.rm, or of index and base
+	rm, extX, extB := uint8(0), uint8(0), uint8(0) // extX and extB: high bits of ModRM.rm, or of index and base
 	if fields.rm != nil {
 		rm = fields.rm.num
 		extB = rm >> 3 & 1
@@ -313,9 +314,9 @@ func (a *Assembler) evex(in *instruction, encoded *fields, extX, extB uint8) {
 	a.code = append(a.code, 0x62, p0, p1, p2, form.opcode())
 }
 
-// modrm appends the ModRM byte, and for memory the SIB byte and the displacement. A one-byte displacement is a multiple
-// of unit. bytesAfter is the number of bytes of the instruction after the displacement: addresses of constants are
-// relative to the end of the instruction.
+// modrm appends the ModRM byte, and for memory the SIB byte (scale, index, base) and the displacement. A one-byte
+// displacement counts in units of `unit` bytes. bytesAfter is the number of bytes of the instruction after the
+// displacement, because addresses of constants are relative to the end of the instruction.
 func (a *Assembler) modrm(reg uint8, arg *operand, unit int32, bytesAfter int) {
 	reg = reg & 7 << 3
 	if arg.kind != isMem && arg.kind != isVMem {

@@ -134,7 +134,7 @@ type operand struct {
 	zeroing    bool // of a mask: zeroing
 	broadcast  bool
 	isConstant bool
-	needsSIB   bool // memory that is encoded with a SIB byte even without an index
+	needsSIB   bool // memory that is encoded with a SIB byte (scale, index, base) even without an index
 	disp       int32
 	imm        int64 // value of an immediate, or number of a label
 }
@@ -170,31 +170,31 @@ func (o *operand) invalidReason() string {
 	switch o.kind {
 	case isReg:
 		if o.num > 15 {
-			return "invalid register"
+			return "the general registers are 0 to 15"
 		}
 	case isMask:
 		if o.num > 7 {
-			return "invalid mask register"
+			return "the mask registers are 0 to 7"
 		}
 	case isTile:
 		if o.num > 7 {
-			return "invalid tile register"
+			return "the tile registers are 0 to 7"
 		}
 	case isVec, isVMem:
 		if o.width > 2 {
-			return "invalid vector register"
+			return "a vector register must have 128, 256 or 512 bits"
 		}
 		if o.kind == isVMem && o.scale == 0 {
-			return "the indices have no scale"
+			return "the address has indices but no scale"
 		}
 	case isMem:
 		if o.scale > 0 && o.index == uint8(SP) {
-			return "SP cannot be an index"
+			return "SP cannot be an index register"
 		}
 	}
 	memory := o.kind == isMem || o.kind == isVMem
 	if memory && (o.num > 15 || o.scale&(o.scale-1) != 0 || o.scale > 8) || o.kind == isMem && o.index > 15 {
-		return "the address cannot be encoded"
+		return "the address cannot be encoded: registers are 0 to 15, and a scale is 1, 2, 4 or 8"
 	}
 	return ""
 }

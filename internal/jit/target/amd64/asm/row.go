@@ -22,8 +22,8 @@ import "sync"
 //	k  mask                                  1  byte of a general register
 //	t  tile
 //
-// For immediates, the second letter is the encoding: 1 is the number 1, which is not encoded; b is eight bits, signed;
-// u is eight bits, unsigned; d is 32 bits, signed; w is 32 bits, unsigned; q is 64 bits.
+// For immediates, the second letter is the encoding: 1 means that only the number 1 is allowed, which is not encoded; b
+// is eight bits, signed; u is eight bits, unsigned; d is 32 bits, signed; w is 32 bits, unsigned; q is 64 bits.
 type row struct {
 	name     string
 	args     string
@@ -51,7 +51,7 @@ const (
 	ext6 = 6 << 12
 	ext7 = 7 << 12
 
-	legacy      = 1 << 15 // general-purpose: encoded without VEX and EVEX
+	legacy      = 1 << 15 // an instruction on general registers: encoded without VEX and EVEX
 	noOperandRM = 1 << 16 // has a ModRM byte without a memory or register operand in it
 )
 
@@ -71,7 +71,7 @@ const (
 	from256 = len256 | len512
 	w1      = 8  // the bit W of the prefix is set
 	bcst    = 16 // allows a broadcast element in memory: 4 bytes, or 8 with w1
-	noMask  = 32 // allows no mask
+	noMask  = 32 // does not allow a mask
 )
 
 // Values of row.dispUnit. bytes1, bytes2, ... are fixed numbers of bytes. Instructions without an EVEX form ignore the

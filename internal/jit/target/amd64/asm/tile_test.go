@@ -66,9 +66,9 @@ func TestTilesRefused(t *testing.T) {
 		args []Arg
 		want string
 	}{
-		{"TDPBUSD", []Arg{Tile(1), Tile(2), Tile(1)}, "different tiles"},
-		{"TDPBUSD", []Arg{Tile(1), Tile(1), Tile(2)}, "different tiles"},
-		{"TILEZERO", []Arg{Tile(8)}, "invalid tile register"},
+		{"TDPBUSD", []Arg{Tile(1), Tile(2), Tile(1)}, "different tile registers"},
+		{"TDPBUSD", []Arg{Tile(1), Tile(1), Tile(2)}, "different tile registers"},
+		{"TILEZERO", []Arg{Tile(8)}, "the tile registers are 0 to 7"},
 		{"TILEZERO", []Arg{Z(1)}, "no form"},
 		{"TILELOADD", []Arg{Mem{constant: true}, Tile(1)}, "no form"},
 	} {

@@ -8,8 +8,8 @@ import (
 // lastBytes is the mask of the last bytes of a row, with AVX-512.
 const lastBytes = asm.K2
 
-// SetLastBytes sets the mask that [Quantizer.StoreParts] applies to the last parts of a row. These parts have n +
-// extra bytes. With AVX2 it does nothing, because there are no masks of bytes.
+// SetLastBytes sets the mask that [Quantizer.StoreParts] applies to the last parts of a row. These parts have n + extra
+// bytes. With AVX2, SetLastBytes does nothing, because AVX2 has no masks of bytes.
 func (q *Quantizer) SetLastBytes(n target.Int, extra int64, temporary [2]target.GReg) {
 	if q.NoEVEX {
 		return
@@ -107,7 +107,7 @@ func (q *Quantizer) movePart(from, scratch asm.Vec, part int, to asm.Reg) {
 	}
 }
 
-// storeBytes stores the first n bytes of a general register.
+// storeBytes stores the first `count` bytes of a general register.
 func (q *Quantizer) storeBytes(from asm.Reg, at asm.Mem, count target.Int, temporary asm.Reg) {
 	constant, ok := count.(target.Imm)
 	if !ok {

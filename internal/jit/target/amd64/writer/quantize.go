@@ -12,15 +12,15 @@ import (
 // clampLimit is a quantized value that saturates with any zero point, and is far from the bounds of int32.
 const clampLimit = 1 << 20
 
-// Quantizer writes the conversion of int32 sums to quantized bytes: converted to float32 and multiplied by scales, sums
-// are rounded to nearest even, and added to the zero point with saturation. NaN becomes 0. A level is a rounded sum
+// Quantizer writes the conversion of int32 sums to quantized bytes. The sums are converted to float32, multiplied by
+// scales, rounded to nearest even, and added to the zero point with saturation. NaN becomes 0. A level is a rounded sum
 // that is not packed into a byte yet. The zero point has elements of 32 bits for signed bytes, and of 16 bits for
 // unsigned bytes.
 type Quantizer struct {
 	*Writer
 	Signed bool // the bytes are signed
 
-	// Registers for constants, and the mask register that gets the lanes without NaN, with AVX-512.
+	// With AVX-512: registers for constants, and a mask register for the lanes that are not NaN.
 	MaxLevel, ZeroPoint target.VReg
 	NotNaN              asm.Mask
 	// With AVX2, sums occupy most registers, so the constants are in memory. ZeroPointWord is the first word of 32
@@ -28,7 +28,7 @@ type Quantizer struct {
 	ZeroPointWord target.Word
 	Temp          target.VReg
 
-	minLevel, maxLevel asm.Mem
+	minLevel, maxLevel asm.Mem // the constants -clampLimit and clampLimit
 }
 
 // Begin loads the constants. zeroPoint is the address of the zero point.
@@ -56,8 +56,8 @@ func (q *Quantizer) Begin(zeroPoint target.Addr) {
 	q.Emit("VMOVUPS", inAllLanes(clampLimit), q.Vec(q.MaxLevel))
 }
 
-// ToLevels converts sums, already float32, to levels: it multiplies them by scales and rounds them. For signed bytes it
-// also adds the zero point; for unsigned bytes, Pack does.
+// ToLevels converts sums, already float32, to levels: it multiplies them by scales and rounds them. For signed bytes,
+// ToLevels also adds the zero point; for unsigned bytes, Pack adds it.
 func (q *Quantizer) ToLevels(sums target.VReg, scale target.Source) {
 	levels := q.Vec(sums)
 	q.Emit("VMULPS", q.source(scale), levels, levels)
@@ -76,7 +76,7 @@ func (q *Quantizer) ToLevels(sums target.VReg, scale target.Source) {
 	}
 }
 
-// toLevels256 is Level for AVX2. NaN becomes the minimum for unsigned bytes. For signed bytes, its lane is cleared.
+// toLevels256 finishes ToLevels for AVX2. NaN becomes the minimum for unsigned bytes, and 0 for signed bytes.
 func (q *Quantizer) toLevels256(levels asm.Vec) {
 	temp := q.Vec(q.Temp)
 	if q.Signed {
@@ -93,7 +93,7 @@ func (q *Quantizer) toLevels256(levels asm.Vec) {
 
 // Pack packs the quantized values of four registers into bytes of the first register. Each 16 bytes hold four values of
 // each register. Pack overwrites the first and third registers. For unsigned bytes, zero points are added to 16-bit
-// elements, with saturation. The addition to the minimum of int32 cannot overflow.
+// elements, with saturation.
 func (q *Quantizer) Pack(registers [4]target.VReg) {
 	vecs := [4]asm.Vec{q.Vec(registers[0]), q.Vec(registers[1]), q.Vec(registers[2]), q.Vec(registers[3])}
 	q.Emit("VPACKSSDW", vecs[1], vecs[0], vecs[0])
@@ -131,11 +131,10 @@ func (q *Quantizer) Arrange(packed, order target.VReg) {
 	q.Emit("VPERMD", q.Vec(packed), q.Vec(order), q.Vec(packed))
 }
 
-// The 64 columns of [Quantizer.BeginColumns] are computed in four quarters. Each quarter has a mask and a register of
-// scales, which are numbered from these.
+// The 64 columns of [Quantizer.BeginColumns] are computed in four quarters.
 const (
-	quarterMask   = asm.K2
-	quarterScales = target.VReg(4)
+	quarterMask   = asm.K2         // the mask of the first quarter; those of the others follow
+	quarterScales = target.VReg(4) // the scales of the first quarter; those of the others follow
 )
 
 // BeginColumns loads the mask of 64 columns, with a bit for each, and their scales into registers 4 to 7, with AVX-512.
@@ -149,7 +148,8 @@ func (q *Quantizer) BeginColumns(mask target.Word, scales target.GReg) {
 	}
 }
 
-// ConvertColumns converts 64 columns, in registers 0 to 3.
+// ConvertColumns converts the 64 sums at the address sums to bytes and stores these at the address out. It uses
+// registers 0 to 3.
 func (q *Quantizer) ConvertColumns(sums, out target.GReg, order target.VReg) {
 	for k := range target.VReg(4) {
 		at := asm.Mem{Base: Reg(sums), Disp: 64 * int32(k)}

@@ -20,9 +20,9 @@ func MaxByteResults(cpu machine.Features) int {
 type ByteWindows struct {
 	Quantizer
 	spec   target.ByteWindows
-	temps  [5]target.VReg // scratch registers, after the registers of the sums
-	zero   target.VReg
-	scales [4]target.Source
+	temps  [5]target.VReg   // scratch registers; the registers below them hold the sums
+	zero   target.VReg      // a register of zeros
+	scales [4]target.Source // the scales of each quarter of the channels
 }
 
 // Mask registers.
@@ -78,7 +78,8 @@ func (g *ByteWindows) Multiply(weights target.Addr, x, sum target.VReg) {
 	g.Emit("VPDPBUSD", Mem(weights), g.Vec(x), g.Vec(sum))
 }
 
-// loadRow loads a row and converts its bytes to unsigned. Rows that do not exist are zero.
+// loadRow loads a row and, if spec.Flip is set, converts its bytes from signed to unsigned. Rows that do not exist are
+// zero.
 func (g *ByteWindows) loadRow(rows []target.Addr, row int, to asm.Vec) asm.Vec {
 	if row >= len(rows) {
 		return g.Vec(g.zero)
@@ -111,8 +112,8 @@ func (g *ByteWindows) interleaveRows(a, b, lo, hi asm.Vec) (asm.Vec, asm.Vec) {
 //	a0 b0 a1 b1 ... a7 b7     and     c0 d0 c1 d1 ... c7 d7     (bytes; likewise for channels 8 to 15)
 //	a0 b0 c0 d0  a1 b1 c1 d1  a2 b2 c2 d2  a3 b3 c3 d3          (words; likewise for channels 4 to 15)
 //
-// For words, bytes are interleaved with zeros in the second step. Registers of temps are reused as soon as their
-// contents were read.
+// For 16-bit products (spec.Words), bytes are interleaved with zeros in the second step. Registers of temps are reused
+// as soon as their contents were read.
 func (g *ByteWindows) Interleave(rows []target.Addr) [4]target.VReg {
 	registers := func(vecs ...asm.Vec) (list [4]target.VReg) {
 		for i, x := range vecs {
@@ -185,7 +186,7 @@ func (g *ByteWindows) storeSums(sums [4]target.VReg, at asm.Mem) {
 			g.Emit("VSHUFI32X4", asm.Imm(0x44), pair[1], pair[0], temps[2*i])
 			g.Emit("VSHUFI32X4", asm.Imm(0xEE), pair[1], pair[0], temps[2*i+1])
 		}
-		for i := range 4 { // first the lower halves, then the upper halves; even lanes, then odd lanes
+		for i := range 4 { // first the lower halves, then the upper halves: of each, the even lanes, then the odd lanes
 			g.Emit("VSHUFI32X4", asm.Imm(0x88+0x55*(i%2)), temps[2+i/2], temps[i/2], quarters[0])
 			g.Emit("VMOVDQU32", quarters[0], quarterMasks+asm.Mask(i), at)
 			at.Disp += 64

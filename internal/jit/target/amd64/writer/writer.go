@@ -19,8 +19,8 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// Writer implements [target.Writer], and has methods for instructions that only amd64 has. The mask of partial
-// vectors is in K1 or, with AVX2, in a vector register.
+// Writer implements [target.Writer], and has methods for instructions that only amd64 has. The mask of partial vectors
+// (see [target.Writer.SetLanes]) is in K1 or, with AVX2, in a vector register.
 type Writer struct {
 	asm.Assembler
 	target.Roles
@@ -327,7 +327,7 @@ func (w *Writer) FMA(x target.Element, y, sum target.VReg) {
 // Dot implements [target.Writer] for unsigned bytes of x.
 func (w *Writer) Dot(x target.Element, y, sum target.VReg, signed bool) {
 	if signed {
-		w.Fail(errors.New("amd64: there are no dot products of signed bytes"))
+		w.Fail(errors.New("amd64: Dot requires unsigned bytes of x: there is no instruction for signed bytes"))
 	}
 	w.Emit("VPDPBUSD", w.Vec(y), w.Vec(x.Reg), w.Vec(sum))
 }
@@ -337,13 +337,14 @@ func (w *Writer) BroadcastInteger(at target.Addr, to target.VReg) {
 	w.Emit("VPBROADCASTD", Mem(at), w.Vec(to))
 }
 
-// DotWords adds the dot product of two words of each lane. It changes a temporary register, which may be y.
+// DotWords adds to each lane of sum the dot product of two 16-bit words of the lanes of x and y. It changes a temporary
+// register, which may be y.
 func (w *Writer) DotWords(x target.Source, y, sum, temporary target.VReg) {
 	w.Emit("VPMADDWD", w.source(x), w.Vec(y), w.Vec(temporary))
 	w.AddIntegers(temporary, sum)
 }
 
-// AddIntegers adds int32.
+// AddIntegers adds the int32 lanes of x to sum.
 func (w *Writer) AddIntegers(x, sum target.VReg) { w.Emit("VPADDD", w.Vec(x), w.Vec(sum), w.Vec(sum)) }
 
 // ToFloats implements [target.Writer].

@@ -24,7 +24,7 @@ type Assembler struct {
 	WithListing bool // records a listing: see Listing
 
 	code         []byte
-	labels       []int          // offsets of labels in the code, -1 if unbound
+	labels       []int          // by label: its offset in the code; -1 before Bind
 	branches     []branch       // branches to fill in
 	constants    []byte         // the constants, which follow the code
 	constantAt   map[string]int // by data of a constant: its offset in constants
@@ -33,14 +33,18 @@ type Assembler struct {
 	err          error
 }
 
-// branch is the offset of a branch whose distance Finish fills in.
+// branch is a branch whose distance Finish fills in, when the label's address is known.
 type branch struct {
-	offset int
+	offset int // offset of the branch in the code
 	label  Label
 }
 
-// constantRef is an instruction that addresses a constant relative to the program counter.
-type constantRef struct{ offset, constant int }
+// constantRef is an instruction that addresses a constant relative to the program counter. Finish fills in the
+// distance, when the length of the code is known.
+type constantRef struct {
+	offset   int // offset of the instruction in the code
+	constant int // offset of the constant in constants
+}
 
 // poolAlign is the alignment of the constants, which follow the code, in bytes.
 const poolAlign = 16
@@ -69,16 +73,16 @@ func (a *Assembler) Emit(name string, args ...Arg) {
 		return
 	}
 	if len(rowsOf()[name]) == 0 {
-		a.fail(name, args, "unknown instruction")
+		a.fail(name, args, "the assembler does not know the instruction")
 		return
 	}
 	a.fail(name, args, "no form of the instruction accepts these operands")
 }
 
 // fail records the first error.
-func (a *Assembler) fail(name string, args []Arg, why string) {
+func (a *Assembler) fail(name string, args []Arg, reason string) {
 	if a.err == nil {
-		a.err = fmt.Errorf("asm: %s: %s", line(name, args), why)
+		a.err = fmt.Errorf("asm: %s: %s", line(name, args), reason)
 	}
 }
 
@@ -92,7 +96,7 @@ func (a *Assembler) NewLabel() Label {
 func (a *Assembler) Bind(l Label) {
 	switch {
 	case l < 0 || int(l) >= len(a.labels):
-		a.fail(l.String()+":", nil, "unknown label")
+		a.fail(l.String()+":", nil, "NewLabel did not return the label")
 		return
 	case a.labels[l] >= 0:
 		a.fail(l.String()+":", nil, "the label is bound twice")
@@ -108,7 +112,7 @@ func (a *Assembler) Bind(l Label) {
 // 4 to 64.
 func (a *Assembler) Align(n int) {
 	if n < 4 || n > 64 || n&(n-1) != 0 {
-		a.fail(".balign", []Arg{Imm(n)}, "not a power of two from 4 to 64")
+		a.fail(".balign", []Arg{Imm(n)}, "the alignment must be a power of two from 4 to 64")
 		return
 	}
 	for len(a.code)%n != 0 {
@@ -120,7 +124,7 @@ func (a *Assembler) Align(n int) {
 // only once. The alignment is the length rounded up to a power of two, at most 16 bytes.
 func (a *Assembler) Constant(data []byte) ConstantAddr {
 	if len(data) < 1 || len(data) > maxConstantBytes {
-		a.fail(".byte", []Arg{Imm(len(data))}, "constants have 1 to 4096 bytes")
+		a.fail(".byte", []Arg{Imm(len(data))}, "a constant must have 1 to 4096 bytes")
 		return ConstantAddr{}
 	}
 	offset, ok := a.constantAt[string(data)]
@@ -164,8 +168,8 @@ func (a *Assembler) Finish() ([]byte, error) {
 	return append(a.code, a.constants...), nil
 }
 
-// displace adds a distance in bytes to the instruction at the given offset. The instruction's class determines the
-// field.
+// displace adds a distance in bytes to the instruction at the given offset. The class of the instruction determines the
+// field of the encoding that holds the distance.
 func (a *Assembler) displace(offset, distance int) {
 	word := binary.LittleEndian.Uint32(a.code[offset:])
 	width, shift := 19, 5
@@ -176,7 +180,7 @@ func (a *Assembler) displace(offset, distance int) {
 		width = 14
 	case word>>24&0x1F == 0b10000: // adr: the distance is in bytes, and its low two bits are a separate field
 		if distance < -1<<20 || distance >= 1<<20 {
-			a.err = errors.Join(a.err, errors.New("asm: a constant or label is too far from its adr instruction"))
+			a.err = errors.Join(a.err, errors.New("asm: a constant or label is more than 1 MiB away from its adr instruction"))
 		}
 		word |= uint32(distance)&3<<29 | uint32(distance>>2)&(1<<19-1)<<5
 		binary.LittleEndian.PutUint32(a.code[offset:], word)
@@ -184,7 +188,7 @@ func (a *Assembler) displace(offset, distance int) {
 	}
 	n := distance / 4
 	if n < -1<<(width-1) || n >= 1<<(width-1) {
-		a.err = errors.Join(a.err, errors.New("asm: the code is longer than branches and addresses reach"))
+		a.err = errors.Join(a.err, errors.New("asm: the code is too long: a branch or load cannot reach its target"))
 	}
 	binary.LittleEndian.PutUint32(a.code[offset:], word|uint32(n)&(1<<width-1)<<shift)
 }

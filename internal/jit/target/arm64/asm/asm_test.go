@@ -250,17 +250,18 @@ func TestMistakes(t *testing.T) {
 		}
 		a.Emit("tbz", X(1), Imm(0), l)
 	}
+	unbound := func(a *Assembler) { a.Emit("b", a.NewLabel()) }
 	for want, write := range map[string]func(a *Assembler){
 		"asm: fadd\tv1.4s, v2.2d, v3.4s: no form of the instruction accepts these operands": func(a *Assembler) {
 			a.Emit("fadd", V(1, S), V(2, D), V(3, S))
 			a.Emit("nonsense")
 		},
-		"asm: nonsense: unknown instruction":                        func(a *Assembler) { a.Emit("nonsense") },
-		"asm: L0: the label is not bound":                           func(a *Assembler) { a.Emit("b", a.NewLabel()) },
-		"asm: L3:: unknown label":                                   func(a *Assembler) { a.Bind(3) },
-		"asm: .byte\t#0: constants have 1 to 4096 bytes":            func(a *Assembler) { a.Constant(nil) },
-		"asm: .balign\t#3: not a power of two from 4 to 64":         func(a *Assembler) { a.Align(3) },
-		"asm: the code is longer than branches and addresses reach": far,
+		"asm: nonsense: the assembler does not know the instruction":          func(a *Assembler) { a.Emit("nonsense") },
+		"asm: L0: the label is not bound":                                     unbound,
+		"asm: L3:: NewLabel did not return the label":                         func(a *Assembler) { a.Bind(3) },
+		"asm: .byte\t#0: a constant must have 1 to 4096 bytes":                func(a *Assembler) { a.Constant(nil) },
+		"asm: .balign\t#3: the alignment must be a power of two from 4 to 64": func(a *Assembler) { a.Align(3) },
+		"asm: the code is too long: a branch or load cannot reach its target": far,
 	} {
 		var a Assembler
 		write(&a)

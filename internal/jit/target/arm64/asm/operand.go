@@ -129,7 +129,8 @@ func (l Lane) String() string {
 	return fmt.Sprintf("v%d.%v[%d]", l.Num, l.Elem, l.Index)
 }
 
-// List is one to four consecutive vector registers, for loads, stores and table lookups. After number 31 comes 0.
+// List is one to four consecutive vector registers, for loads, stores and table lookups. Register 31 is followed by
+// register 0.
 type List struct {
 	First Vec
 	Count int
@@ -158,7 +159,7 @@ func (l List) String() string {
 	return s
 }
 
-// Mode says when an address is advanced.
+// Mode says whether an access to memory changes the base register of the address, and when.
 type Mode uint8
 
 // Modes of addresses.
@@ -235,7 +236,7 @@ func (f Float) String() string {
 	return "#" + s
 }
 
-// Cond is a condition of branches and selections.
+// Cond is a condition of a branch or a conditional selection.
 type Cond uint8
 
 // Conditions with Arm's numbers.

@@ -2,14 +2,14 @@ package asm
 
 import "sync"
 
-// row is one form of an instruction: its opcode, and the function that checks the operands and puts them into the
-// fields. encode returns false if the row does not accept the operands. The comments of encoders quote section C4.1 of
-// Arm's manual; x is a field that operands fill.
+// row is one form of an instruction. encode checks the operands and puts them into the fields of the encoding; it
+// returns false if the row does not accept the operands. The comments on encoders quote section C4.1 of Arm's manual; x
+// stands for a bit of a field that operands fill.
 type row struct {
 	name   string
 	encode func(a *Assembler, r *row, args []Arg) (uint32, bool)
-	code   uint32
-	elems  elems
+	code   uint32 // the opcode: the instruction with 0 in all fields of operands
+	elems  elems  // the element sizes that the form supports
 }
 
 // elems is a set of elements, by bit.
@@ -45,7 +45,7 @@ var rowsOf = sync.OnceValue(func() map[string][]row {
 	return m
 })
 
-// vectors returns the operands as vectors, and whether all are valid vector registers.
+// vectors returns the operands as vectors, and reports whether they are n valid vector registers.
 func vectors(args []Arg, n int) (v [3]Vec, ok bool) {
 	if len(args) != n {
 		return v, false
@@ -62,11 +62,11 @@ func (v Vec) rd() uint32 { return uint32(v.Num) }
 func (v Vec) rn() uint32 { return uint32(v.Num) << 5 }
 func (v Vec) rm() uint32 { return uint32(v.Num) << 16 }
 
-// valid reports whether an arrangement exists: a single 64-bit element is not a vector.
+// valid reports whether the arrangement of elements exists. A single 64-bit element is not a vector.
 func (v Vec) valid() bool { return v.Elem <= D && !(v.Half && v.Elem == D) }
 
-// registers returns the numbers of general registers, and whether all operands are such registers of one width. sf is
-// the field of this name, which is set for registers of 64 bits.
+// registers returns the numbers of general registers, and reports whether the operands are n such registers of one
+// width. sf is the field of this name, which is set for registers of 64 bits.
 func registers(args []Arg, n int) (r [4]uint32, sf uint32, ok bool) {
 	if len(args) != n {
 		return r, 0, false

@@ -91,7 +91,8 @@ func (w *Writer) intRegister(x target.Int) asm.Reg {
 	return integerTemp
 }
 
-// addConstant computes to = from + n. With flags, it sets the flags.
+// addConstant computes to = from + constant. The argument flags is the suffix "s" of instructions that set the flags,
+// or empty.
 func (w *Writer) addConstant(from asm.Reg, constant int64, to asm.Reg, flags string) {
 	name, size := "add"+flags, constant
 	if constant < 0 {
@@ -254,7 +255,7 @@ func (w *Writer) JumpIfBits(mask int64, value target.GReg, label target.Label) {
 func (w *Writer) SetLanes(lanes target.Int, _ target.VReg, _ [2]target.GReg) {
 	n, ok := lanes.(target.Imm)
 	if !ok {
-		w.Fail(errors.New("writer: the number of lanes is not constant"))
+		w.Fail(errors.New("arm64: SetLanes requires a constant number of lanes"))
 	}
 	w.lanes = int(n)
 }
@@ -356,7 +357,7 @@ func (w *Writer) loadSource(x target.Source, to target.VReg) {
 	w.Emit("ldr", lowBytes(to, 16), w.Constant(bytes.Repeat(data, 16/len(data))))
 }
 
-// vectorRegister returns a register with a vector, the temporary one unless the vector is in a register.
+// vectorRegister returns a register with a vector: its own, or vectorTemp if the vector is in memory.
 func (w *Writer) vectorRegister(x target.Source) target.VReg {
 	if v, ok := x.(target.VReg); ok {
 		return v
@@ -365,7 +366,7 @@ func (w *Writer) vectorRegister(x target.Source) target.VReg {
 	return vectorTemp
 }
 
-// Op implements [target.Writer]. FMAX and FMIN are not used: their results differ for zeros of unlike signs.
+// Op implements [target.Writer]. FMAX and FMIN are not used, because their results differ for zeros of unlike signs.
 func (w *Writer) Op(op target.Op, x target.Source, y, to target.VReg) {
 	a := w.vectorRegister(x)
 	if name, ok := arithmeticNames[op]; ok {
@@ -381,7 +382,7 @@ func (w *Writer) Op(op target.Op, x target.Source, y, to target.VReg) {
 		mask, name, second = to, "bsl", a
 	}
 	if mask == a {
-		w.Fail(errors.New("writer: a maximum or minimum has no register for its mask"))
+		w.Fail(errors.New("arm64: Max and Min with x in memory require a destination other than y"))
 	}
 	if op == target.Max {
 		w.Emit("fcmgt", w.vec(mask), w.vec(y), w.vec(a))
@@ -428,7 +429,7 @@ func (w *Writer) ToFloats(v target.VReg) { w.Emit("scvtf", w.vec(v), w.vec(v)) }
 
 // FMAMemory implements [target.Writer].
 func (w *Writer) FMAMemory(target.Addr, target.VReg, target.VReg) {
-	w.Fail(errors.New("writer: fmla has no operand in memory"))
+	w.Fail(errors.New("arm64: FMAMemory is not supported: fmla has no operand in memory"))
 }
 
 // FMAForms returns the form of sum + x*y, or of sum - x*y, with the sources x, y and sum.
@@ -445,7 +446,8 @@ func (w *Writer) MulAdd(x target.Source, y, sum target.VReg) {
 	w.Emit("fmla", w.vec(sum), w.vec(y), w.vec(w.vectorRegister(x)))
 }
 
-// Permutation implements [target.Writer]. The indices are those of bytes.
+// Permutation implements [target.Writer]. The instruction tbl selects bytes, so each word has the indices of four
+// bytes.
 func (w *Writer) Permutation(words []int, to target.VReg) {
 	var data []byte
 	for _, n := range words {
