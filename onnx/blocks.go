@@ -104,18 +104,19 @@ func matMulNBits(n *node) []*val {
 		bias = n.cast(bias, tensor.Float32)
 	}
 	zero := n.operandOrNil(3)
-	var y *val
+	var product *val
 	if zero == nil || zero.dtype() == tensor.Uint8 {
 		if zero != nil {
 			zero = n.unpacked(n.reshape(zero, rows, -1), bits, sym.Of(count))
 		}
-		y = n.op("linear_blocks", graph.Attrs{"bits": bits, "block_size": block}, input, quantized, scale, zero, bias)
+		product = n.op("linear_blocks", graph.Attrs{"bits": bits, "block_size": block}, input, quantized,
+			scale, zero, bias)
 	} else {
 		w := n.dequantizedBlocks(n.unpacked(quantized, bits, sym.Of(columns)), scale,
 			n.reshape(zero, rows, count), 1, block)
-		y = n.op("linear", nil, input, w, bias)
+		product = n.op("linear", nil, input, w, bias)
 	}
-	return one(n.cast(y, x.dtype()))
+	return one(n.cast(product, x.dtype()))
 }
 
 // gatherBlockQuantized converts GatherBlockQuantized, which selects slices of a tensor that is quantized by blocks.

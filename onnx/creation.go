@@ -212,15 +212,15 @@ func centerCropPad(n *node) []*val {
 // imageScaler converts ImageScaler, which scales images and adds a bias to each channel.
 func imageScaler(n *node) []*val {
 	x := n.operand(0)
-	y := n.op("mul", nil, x, n.float("scale", 1))
+	scaled := n.op("mul", nil, x, n.float("scale", 1))
 	bias, _ := n.floats("bias")
 	if len(bias) == 0 {
-		return one(y)
+		return one(scaled)
 	}
 	data := make([]float32, len(bias))
 	for i, b := range bias {
 		data[i] = float32(b)
 	}
 	b := n.cast(constValue(tensor.Must(tensor.FromSlice(data, len(data), 1, 1))), x.dtype())
-	return one(n.op("add", nil, y, b))
+	return one(n.op("add", nil, scaled, b))
 }

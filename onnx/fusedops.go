@@ -62,9 +62,9 @@ func fusedGemm(n *node) []*val {
 
 // fusedConv converts FusedConv: a convolution, the addition of operand 3, and an activation.
 func fusedConv(n *node) []*val {
-	y := conv(n)[0]
+	result := conv(n)[0]
 	if z := n.operandOrNil(3); z != nil {
-		y = n.op("add", nil, y, z)
+		result = n.op("add", nil, result, z)
 	}
 	list, _ := n.floats("activation_params")
 	param := func(i int, def float64) float64 {
@@ -73,7 +73,7 @@ func fusedConv(n *node) []*val {
 		}
 		return def
 	}
-	return one(n.activate(y, param))
+	return one(n.activate(result, param))
 }
 
 // activate applies the function that the attribute activation names. param returns a parameter of the function, or a

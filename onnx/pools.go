@@ -195,20 +195,20 @@ func maxUnpool(n *node) []*val {
 			n.failf("the result would have the shape %s", tensor.Sizes(sizes))
 		}
 	}
-	y := n.reshapeFor(n.unpooled(x, index, sizes), sizes...)
+	unpooled := n.reshapeFor(n.unpooled(x, index, sizes), sizes...)
 	outputShape := n.operandOrNil(2)
 	if outputShape == nil {
-		return one(y)
+		return one(unpooled)
 	}
 	if want := n.integers(outputShape); len(want) == len(sizes) {
 		for i := range sizes {
 			want[i] = want[i].Sub(sizes[i])
 		}
-		return one(n.padded(y, make([]sym.Int, len(sizes)), want, 0))
+		return one(n.padded(unpooled, make([]sym.Int, len(sizes)), want, 0))
 	} else if want != nil {
 		n.failf("output_shape has %d numbers, want %d", len(want), len(sizes))
 	}
-	return one(n.unpoolInto(y, outputShape))
+	return one(n.unpoolInto(unpooled, outputShape))
 }
 
 // unpooled returns the elements of a tensor of the given sizes as a vector: the elements of x at the positions in

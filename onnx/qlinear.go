@@ -28,17 +28,17 @@ func (n *node) dequantize(x int) *val {
 // quantize converts floats to the given dtype. The operand with index `scale` is the scale, and the next operand is the
 // optional zero point.
 func (n *node) quantize(x *val, scale int, dtype tensor.DType) []*val {
-	s, zero := n.asScalar(n.operand(scale)), n.operandOrNil(scale+1)
+	scaleValue, zero := n.asScalar(n.operand(scale)), n.operandOrNil(scale+1)
 	if zero != nil {
 		zero, dtype = n.asScalar(zero), zero.dtype()
 	}
-	if _, ok := n.linearAttrs(x, s, zero); !ok {
-		return one(n.quantizeTo(n.op("div", nil, x, s), zero, dtype))
+	if _, ok := n.linearAttrs(x, scaleValue, zero); !ok {
+		return one(n.quantizeTo(n.op("div", nil, x, scaleValue), zero, dtype))
 	}
 	if zero == nil {
-		return one(n.op("quantize_linear", graph.Attrs{"dtype": dtype}, x, s))
+		return one(n.op("quantize_linear", graph.Attrs{"dtype": dtype}, x, scaleValue))
 	}
-	return one(n.op("quantize_linear", nil, x, s, zero))
+	return one(n.op("quantize_linear", nil, x, scaleValue, zero))
 }
 
 // qlinearBinary returns the converter of QLinearAdd or QLinearMul.
@@ -70,7 +70,7 @@ func softmaxOf(n *node, x *val) *val {
 }
 
 // channelsFirst wraps f, which requires channels in dimension 1. If the attribute channels_last is set, it moves the
-// channels of the operand to dimension 1, and those of the result back to the last dimension.
+// channels of the operand to dimension 1, and the channels of the result back to the last dimension.
 func channelsFirst(f func(n *node, x *val) *val) func(n *node, x *val) *val {
 	return func(n *node, x *val) *val {
 		last := n.rank(x) - 1

@@ -75,19 +75,19 @@ func groupNorm(n *node) []*val {
 		x = n.op("permute", graph.Attrs{"dims": []int{0, 3, 1, 2}}, x)
 	}
 	groups := n.checkedGroups(x, n.int("groups", 0))
-	y := n.op("group_norm", graph.Attrs{"num_groups": groups, "eps": n.float("epsilon", 1e-5)}, x,
+	normalized := n.op("group_norm", graph.Attrs{"num_groups": groups, "eps": n.float("epsilon", 1e-5)}, x,
 		n.convertLike(n.operand(1), x), n.convertLike(n.operand(2), x))
 	switch activation := n.int("activation", 0); activation {
 	case 0:
 	case 1:
-		y = n.op("silu", nil, y)
+		normalized = n.op("silu", nil, normalized)
 	default:
 		n.failf("activation %d is not supported", activation)
 	}
 	if last {
-		y = n.op("permute", graph.Attrs{"dims": []int{0, 2, 3, 1}}, y)
+		normalized = n.op("permute", graph.Attrs{"dims": []int{0, 2, 3, 1}}, normalized)
 	}
-	return one(y)
+	return one(normalized)
 }
 
 // checkedGroups returns the number of groups of channels of x. It fails if the channels cannot form the groups.

@@ -32,14 +32,14 @@ func SupportedOperators(o Options) ([]SupportedOperator, error) {
 	}
 	var list []SupportedOperator
 	for key := range o.table {
-		s := SupportedOperator{Domain: key.domain, Name: key.name, Since: 1, Restrictions: restrictions[key]}
+		supported := SupportedOperator{Domain: key.domain, Name: key.name, Since: 1, Restrictions: restrictions[key]}
 		switch first := since[key.name]; {
 		case key.domain == "" && first > 0:
-			s.Since = first
+			supported.Since = first
 		case key == operator{mlDomain, "TreeEnsemble"}:
-			s.Since = 5
+			supported.Since = 5
 		}
-		list = append(list, s)
+		list = append(list, supported)
 	}
 	sorted.Func(list, func(a, b SupportedOperator) int {
 		return cmp.Or(strings.Compare(a.Domain, b.Domain), strings.Compare(a.Name, b.Name))

@@ -147,15 +147,15 @@ func (c *computation) evalSelection() [][]symElement {
 	}
 	lists := make([][]symElement, len(c.out))
 	for i := range c.out {
-		d, data := c.out[i].Type.DType, results[i].data
+		elementType, data := c.out[i].Type.DType, results[i].data
 		constants := elementsOfData(data)
 		for k := range data.Numel() {
 			index := indexAt(data.Shape, k)
 			p, q := data.At(index...).Int(), shiftedResults[i].data.At(index...).Int()
 			switch {
-			case q == p+shift && d == dtype:
+			case q == p+shift && elementType == dtype:
 				lists[i] = append(lists[i], all[p])
-			case q == p && d == data.DType && constants != nil:
+			case q == p && elementType == data.DType && constants != nil:
 				lists[i] = append(lists[i], constants.list[k])
 			default:
 				return nil

@@ -147,20 +147,20 @@ func (w *wire) fields(s span, take func(n protowire.Number, value span) (bool, e
 
 // model reads the model without the raw data of its initializers.
 func (w *wire) model() (*pb.ModelProto, error) {
-	m := &pb.ModelProto{}
+	proto := &pb.ModelProto{}
 	rest, err := w.fields(span{0, w.size}, func(n protowire.Number, value span) (bool, error) {
 		if n != modelGraph {
 			return false, nil
 		}
-		if m.Graph == nil {
-			m.Graph = &pb.GraphProto{}
+		if proto.Graph == nil {
+			proto.Graph = &pb.GraphProto{}
 		}
-		return true, w.graph(m.Graph, value)
+		return true, w.graph(proto.Graph, value)
 	})
 	if err != nil {
 		return nil, err
 	}
-	return m, mergeFields(rest, m)
+	return proto, mergeFields(rest, proto)
 }
 
 // graph reads the main graph into g. If the model has several graph fields, they are merged, as protobuf requires.
@@ -213,11 +213,11 @@ func (w *wire) weights() (map[*pb.TensorProto]*tensor.Storage, error) {
 	var lock sync.Mutex
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
-	for proto, s := range w.data {
+	for proto, extent := range w.data {
 		interrupt.Check(w.ctx)
-		if w.storage != nil && s.len() >= minStorage {
+		if w.storage != nil && extent.len() >= minStorage {
 			group.Go(func() error {
-				storage, err := readStorage(w.ctx, w.storage, w.src, s.begin, s.len())
+				storage, err := readStorage(w.ctx, w.storage, w.src, extent.begin, extent.len())
 				lock.Lock()
 				defer lock.Unlock()
 				data[proto] = storage
@@ -225,11 +225,11 @@ func (w *wire) weights() (map[*pb.TensorProto]*tensor.Storage, error) {
 			})
 			continue
 		}
-		storage := tensor.NewStorage(s.len())
+		storage := tensor.NewStorage(extent.len())
 		lock.Lock()
 		data[proto] = storage
 		lock.Unlock()
-		list = pieces(list, storage.Bytes(), s.begin)
+		list = pieces(list, storage.Bytes(), extent.begin)
 	}
 	sorted.Func(list, func(a, b piece) int { return cmp.Compare(a.offset, b.offset) }) // for the system's read-ahead
 	if err := group.Wait(); err != nil {

@@ -76,32 +76,32 @@ func (a *atom) boundsFrom(bounds func(*expr) (lo, hi int)) (lo, hi int) {
 		return a.lo, a.hi
 	}
 	lo, hi = bounds(a.args[0])
-	l, h := bounds(a.args[1])
+	otherLow, otherHigh := bounds(a.args[1])
 	switch a.kind {
 	case kindDiv:
-		return divRange(lo, hi, l, h)
+		return divRange(lo, hi, otherLow, otherHigh)
 	case kindMod:
-		if l <= 0 {
+		if otherLow <= 0 {
 			return math.MinInt, math.MaxInt
 		}
-		top := addUpper(h, -1)
+		top := addUpper(otherHigh, -1)
 		if lo >= 0 {
 			top = min(top, hi)
 		}
 		return 0, top
 	case kindWhere:
-		return min(lo, l), max(hi, h)
+		return min(lo, otherLow), max(hi, otherHigh)
 	case kindUnexpandedSum:
-		return addLower(lo, l), addUpper(hi, h)
+		return addLower(lo, otherLow), addUpper(hi, otherHigh)
 	case kindUnexpandedProduct:
-		return mulRange(lo, hi, l, h)
+		return mulRange(lo, hi, otherLow, otherHigh)
 	}
 	for _, e := range a.args[1:] {
-		l, h := bounds(e)
+		otherLow, otherHigh := bounds(e)
 		if a.kind == kindMax {
-			lo, hi = max(lo, l), max(hi, h)
+			lo, hi = max(lo, otherLow), max(hi, otherHigh)
 		} else {
-			lo, hi = min(lo, l), min(hi, h)
+			lo, hi = min(lo, otherLow), min(hi, otherHigh)
 		}
 	}
 	return lo, hi

@@ -19,14 +19,14 @@ func constantRange(n int) (lo, hi int) { return min(n, maxLower), max(n, minUppe
 
 // addLower returns the lower bound of a sum.
 func addLower(a, b int) int {
-	s, fits := addFits(a, b)
+	sum, fits := addFits(a, b)
 	switch {
 	case a == math.MinInt || b == math.MinInt || !fits && a < 0:
 		return math.MinInt
 	case !fits:
 		return maxLower
 	}
-	return min(s, maxLower)
+	return min(sum, maxLower)
 }
 
 // addUpper returns the upper bound of a sum.
@@ -45,17 +45,17 @@ func satNeg(a int) int {
 
 // satAdd adds numbers that may have overflowed: math.MinInt and math.MaxInt mark an overflow.
 func satAdd(a, b int) int {
-	switch s := a + b; {
+	switch sum := a + b; {
 	case a == math.MinInt || b == math.MinInt:
 		return math.MinInt
 	case a == math.MaxInt || b == math.MaxInt:
 		return math.MaxInt
-	case a > 0 && b > 0 && s < 0:
+	case a > 0 && b > 0 && sum < 0:
 		return math.MaxInt
-	case a < 0 && b < 0 && s >= 0:
+	case a < 0 && b < 0 && sum >= 0:
 		return math.MinInt
 	default:
-		return s
+		return sum
 	}
 }
 

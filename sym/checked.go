@@ -141,25 +141,25 @@ func (w *bigValuation) function(a *atom) (*big.Int, error) {
 		if err != nil {
 			return nil, err
 		}
-		var x *big.Int
-		if x, err = w.expr(e); err != nil {
+		var operand *big.Int
+		if operand, err = w.expr(e); err != nil {
 			return nil, err
 		}
-		switch larger := n.Cmp(x) > 0; {
+		switch larger := n.Cmp(operand) > 0; {
 		case a.kind == kindMax || a.kind == kindMin:
 			if larger != (a.kind == kindMax) {
-				n = x
+				n = operand
 			}
 		case a.kind == kindUnexpandedSum:
-			n = new(big.Int).Add(n, x)
+			n = new(big.Int).Add(n, operand)
 		case a.kind == kindUnexpandedProduct:
-			if n = new(big.Int).Mul(n, x); n.BitLen() > maxBits {
+			if n = new(big.Int).Mul(n, operand); n.BitLen() > maxBits {
 				return nil, errBits
 			}
-		case x.Sign() == 0:
+		case operand.Sign() == 0:
 			return nil, errZero
 		default:
-			n = bigFloorDiv(a.kind == kindMod, n, x)
+			n = bigFloorDiv(a.kind == kindMod, n, operand)
 		}
 	}
 	return n, err
@@ -167,13 +167,13 @@ func (w *bigValuation) function(a *atom) (*big.Int, error) {
 
 // bigFloorDiv returns the floor of a / b. If remainder is set, it returns the remainder instead.
 func bigFloorDiv(remainder bool, a, b *big.Int) *big.Int {
-	q, r := new(big.Int).QuoRem(a, b, new(big.Int))
-	if r.Sign() != 0 && (r.Sign() < 0) != (b.Sign() < 0) {
-		q.Sub(q, big.NewInt(1))
-		r.Add(r, b)
+	quotient, rest := new(big.Int).QuoRem(a, b, new(big.Int))
+	if rest.Sign() != 0 && (rest.Sign() < 0) != (b.Sign() < 0) {
+		quotient.Sub(quotient, big.NewInt(1))
+		rest.Add(rest, b)
 	}
 	if remainder {
-		return r
+		return rest
 	}
-	return q
+	return quotient
 }

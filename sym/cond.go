@@ -111,8 +111,8 @@ func (env *Env) equal(x, y *expr) Bool {
 	if b, ok := env.equalsOperand(reduced); ok {
 		return b
 	}
-	if c := env.conds[relationKey(condEq, reduced)]; c != nil {
-		return Bool{truth: c.hint, cond: c}
+	if existing := env.conds[relationKey(condEq, reduced)]; existing != nil {
+		return Bool{truth: existing.hint, cond: existing}
 	}
 	if truth, known := reduced.zero.known(); known {
 		return Bool{truth: truth}
@@ -126,8 +126,8 @@ func (env *Env) equal(x, y *expr) Bool {
 		len(x.terms)+len(y.terms) > len(difference.terms) {
 		x, y = env.splitEquation(reduced)
 	}
-	c := env.relation(condEq, reduced, "Eq", x, y)
-	return Bool{truth: c.hint, cond: c}
+	existing := env.relation(condEq, reduced, "Eq", x, y)
+	return Bool{truth: existing.hint, cond: existing}
 }
 
 // zeroForm returns an expression that is 0 if and only if e is 0. It removes common factors that cannot be 0, and
@@ -220,8 +220,8 @@ func (env *Env) atLeast(difference, x, y *expr, relation string) Bool {
 		x, y = env.splitEquation(env.addMultiple(quotient, env.constant(reduced.constant), -1))
 		return env.atLeast(quotient, y, x, map[int]string{0: "Le", -1: "Lt"}[reduced.constant])
 	}
-	if c := env.conds[relationKey(condGe, reduced)]; c != nil {
-		return Bool{truth: c.hint, cond: c}
+	if existing := env.conds[relationKey(condGe, reduced)]; existing != nil {
+		return Bool{truth: existing.hint, cond: existing}
 	}
 	if truth, known := reduced.nonNegative.known(); known {
 		return Bool{truth: truth}
@@ -233,28 +233,28 @@ func (env *Env) atLeast(difference, x, y *expr, relation string) Bool {
 	if b, ok := env.extremeAtLeast(reduced); ok {
 		return b
 	}
-	c := env.relation(condGe, reduced, relation, x, y)
-	return Bool{truth: c.hint, cond: c}
+	existing := env.relation(condGe, reduced, relation, x, y)
+	return Bool{truth: existing.hint, cond: existing}
 }
 
 // extremeAtLeast rewrites n >= 0 if n is a constant plus a multiple of the Max or Min of a number and an expression x.
 // If the number decides the condition, the result is true or false. Otherwise the result is a condition on x.
 func (env *Env) extremeAtLeast(n *expr) (b Bool, ok bool) {
-	t := n.terms[0]
-	extreme := t.atoms[0]
-	if len(n.terms) > 1 || len(t.atoms) > 1 || extreme.kind != kindMax && extreme.kind != kindMin ||
+	multiple := n.terms[0]
+	extreme := multiple.atoms[0]
+	if len(n.terms) > 1 || len(multiple.atoms) > 1 || extreme.kind != kindMax && extreme.kind != kindMin ||
 		len(extreme.args) > 2 ||
 		len(extreme.args[0].terms) > 0 {
 		return Bool{}, false
 	}
-	numberCase := env.addMultiple(env.constant(n.constant), extreme.args[0], t.coeff)
-	switch decided := (t.coeff > 0) == (extreme.kind == kindMax); {
+	numberCase := env.addMultiple(env.constant(n.constant), extreme.args[0], multiple.coeff)
+	switch decided := (multiple.coeff > 0) == (extreme.kind == kindMax); {
 	case len(numberCase.terms) > 0:
 		return Bool{}, false
 	case (numberCase.constant >= 0) == decided:
 		return Bool{truth: decided}, true
 	}
-	return Int{}.Le(env.addMultiple(env.constant(n.constant), extreme.args[1], t.coeff).int()), true
+	return Int{}.Le(env.addMultiple(env.constant(n.constant), extreme.args[1], multiple.coeff).int()), true
 }
 
 // splitEquation returns x and y such that x = y is equivalent to n = 0. x has the positive terms of n.
@@ -277,22 +277,22 @@ func relationKey(k condKind, d *expr) string {
 
 func (env *Env) relation(k condKind, difference *expr, relation string, x, y *expr) *cond {
 	key := relationKey(k, difference)
-	if known := env.conds[key]; known != nil {
-		return known
+	if existing := env.conds[key]; existing != nil {
+		return existing
 	}
-	known := &cond{env: env, kind: k, difference: difference, id: len(env.conds), left: x, right: y,
+	existing := &cond{env: env, kind: k, difference: difference, id: len(env.conds), left: x, right: y,
 		relation: relation, size: satAdd(x.size, y.size)}
-	known.hint = k == condEq && difference.hint == 0 || k == condNe && difference.hint != 0 || k == condGe &&
+	existing.hint = k == condEq && difference.hint == 0 || k == condNe && difference.hint != 0 || k == condGe &&
 		difference.hint >= 0
 	if difference.hint == math.MinInt || difference.hint == math.MaxInt {
 		hints := Binding{}
 		for name, s := range env.symbols {
 			hints[name] = s.Hint()
 		}
-		known.hint, _ = (&valuation{binding: hints}).cond(known)
+		existing.hint, _ = (&valuation{binding: hints}).cond(existing)
 	}
-	env.conds[key] = known
-	return known
+	env.conds[key] = existing
+	return existing
 }
 
 // not returns the negation. De Morgan's laws give the negation of a conjunction or disjunction.
@@ -395,18 +395,18 @@ func (env *Env) internJunction(k condKind, parts []*cond) *cond {
 	for _, part := range parts {
 		key = binary.AppendVarint(key, int64(part.id))
 	}
-	if known := env.conds[string(key)]; known != nil {
-		return known
+	if existing := env.conds[string(key)]; existing != nil {
+		return existing
 	}
-	known := &cond{env: env, kind: k, args: parts, id: len(env.conds), hint: k == condAnd}
+	existing := &cond{env: env, kind: k, args: parts, id: len(env.conds), hint: k == condAnd}
 	for _, part := range parts {
 		if part.hint == (k == condOr) {
-			known.hint = part.hint
+			existing.hint = part.hint
 		}
-		known.size = satAdd(known.size, part.size)
+		existing.size = satAdd(existing.size, part.size)
 	}
-	env.conds[string(key)] = known
-	return known
+	env.conds[string(key)] = existing
+	return existing
 }
 
 // String returns the condition in Python's syntax.

@@ -43,14 +43,14 @@ func (env *Env) floorQuotient(a, b *expr) *expr {
 	if len(b.terms) == 0 {
 		return env.floorConstant(a, b.constant)
 	}
-	if q, ok := env.exactQuotient(a, b); ok {
-		return q
+	if quotient, ok := env.exactQuotient(a, b); ok {
+		return quotient
 	}
 	if len(b.terms) == 1 && b.constant == 0 {
-		// (q*b + r) // b = q + r // b
-		q, r := env.splitMultiples(a, b.terms[0])
+		// (quotient*b + r) // b = quotient + r // b
+		quotient, r := env.splitMultiples(a, b.terms[0])
 		dividend, divisor := env.cancel(r, b)
-		return env.addMultiple(q, env.quotientAtom(dividend, divisor), 1)
+		return env.addMultiple(quotient, env.quotientAtom(dividend, divisor), 1)
 	}
 	dividend, divisor := env.cancel(a, b)
 	return env.quotientAtom(dividend, divisor)
@@ -156,23 +156,23 @@ func (env *Env) cancel(a, b *expr) (*expr, *expr) {
 		return a, b
 	}
 	common := b.terms[0].atoms
-	for _, e := range []*expr{a, b} {
-		for _, t := range e.terms {
+	for _, side := range []*expr{a, b} {
+		for _, t := range side.terms {
 			common = commonAtoms(common, t.atoms)
 		}
 	}
-	g := gcd(a.gcd(), b.gcd())
-	if len(common) == 0 && g == 1 {
+	divisor := gcd(a.gcd(), b.gcd())
+	if len(common) == 0 && divisor == 1 {
 		return a, b
 	}
-	divided := func(e *expr) *expr {
+	divided := func(side *expr) *expr {
 		var terms []term
 		constant := 0
-		for _, t := range e.terms {
+		for _, t := range side.terms {
 			if remaining, _ := withoutAtoms(t.atoms, common); len(remaining) > 0 {
-				terms = append(terms, term{t.coeff / g, remaining})
+				terms = append(terms, term{t.coeff / divisor, remaining})
 			} else {
-				constant += t.coeff / g
+				constant += t.coeff / divisor
 			}
 		}
 		return env.sum(terms, constant)

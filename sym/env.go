@@ -58,18 +58,19 @@ func (env *Env) Symbol(name string, lo, hi, hint int) (Int, error) {
 	if !known {
 		symbol = Int{n: lo}
 		if lo < hi {
-			a := &atom{kind: kindSymbol, name: name, id: len(env.symbols) + len(env.atoms), lo: lo, hi: hi, hint: hint,
+			created := &atom{kind: kindSymbol, name: name, id: len(env.symbols) + len(env.atoms), lo: lo,
+				hi: hi, hint: hint,
 				size: 1}
-			a.asExpr = env.sum([]term{{1, []*atom{a}}}, 0)
-			symbol = a.asExpr.int()
+			created.asExpr = env.sum([]term{{1, []*atom{created}}}, 0)
+			symbol = created.asExpr.int()
 		}
 		env.symbols[name] = symbol
 	}
 	knownHi := symbol.Hint()
 	knownLo := knownHi
 	if symbol.e != nil {
-		a := symbol.e.single()
-		knownLo, knownHi = a.lo, a.hi
+		created := symbol.e.single()
+		knownLo, knownHi = created.lo, created.hi
 	}
 	if knownLo != lo || knownHi != hi || symbol.Hint() != hint {
 		return Int{}, fmt.Errorf("sym: symbol %s has bounds %d to %d and hint %d, not %d to %d and %d", name, knownLo,

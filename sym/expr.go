@@ -82,14 +82,14 @@ func (env *Env) sum(terms []term, c int) *expr {
 			key = binary.AppendVarint(key, int64(a.id))
 		}
 	}
-	if known := env.exprs[string(key)]; known != nil {
-		return known
+	if existing := env.exprs[string(key)]; existing != nil {
+		return existing
 	}
-	known := &expr{env: env, terms: out, constant: c, id: len(env.exprs) + 1}
-	known.bound()
-	known.size = known.count()
-	env.exprs[string(key)] = known
-	return known
+	existing := &expr{env: env, terms: out, constant: c, id: len(env.exprs) + 1}
+	existing.bound()
+	existing.size = existing.count()
+	env.exprs[string(key)] = existing
+	return existing
 }
 
 // bound computes the bounds and the hint of e from the bounds and hints of its atoms.
@@ -127,12 +127,12 @@ type operation struct {
 // it. The result of compute must depend on a and b only.
 func (env *Env) memoized(op byte, a, b *expr, compute func() *expr) *expr {
 	key := operation{op, a.id, b.id}
-	known := env.memo[key]
-	if known == nil {
-		known = compute()
-		env.memo[key] = known
+	result := env.memo[key]
+	if result == nil {
+		result = compute()
+		env.memo[key] = result
 	}
-	return known
+	return result
 }
 
 // exprOf returns an Int of this Env as an expression. It panics for an expression of another Env.

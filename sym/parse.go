@@ -231,11 +231,11 @@ func (p *parser) primary() (Int, error) {
 		return Int{}, p.fail("want a number, a symbol or (, got the end")
 	case token == "(":
 		p.next()
-		v, err := p.sum()
+		value, err := p.sum()
 		if err != nil {
-			return v, err
+			return value, err
 		}
-		return v, p.expect(")")
+		return value, p.expect(")")
 	case token[0] >= '0' && token[0] <= '9' || token == "-"+minIntDigits:
 		number, err := strconv.Atoi(token)
 		if err != nil {
@@ -251,12 +251,12 @@ func (p *parser) primary() (Int, error) {
 	case token == "Where":
 		return p.where()
 	}
-	v, ok := p.lookup(p.token)
+	value, ok := p.lookup(p.token)
 	if !ok {
 		return Int{}, p.fail("there is no symbol %q", p.token)
 	}
 	p.next()
-	return v, nil
+	return value, nil
 }
 
 // call parses the operands of Max or Min.

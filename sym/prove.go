@@ -241,20 +241,21 @@ func (env *Env) provesByFact(d *expr, depth int) bool {
 	if !env.facts.active() {
 		return false
 	}
-	for _, c := range env.facts.trueRelations {
-		if c.kind == condNe || len(c.difference.terms) < 2 {
+	for _, fact := range env.facts.trueRelations {
+		if fact.kind == condNe || len(fact.difference.terms) < 2 {
 			continue
 		}
-		difference := env.addMultiple(d, c.difference, -1)
+		difference := env.addMultiple(d, fact.difference, -1)
 		if len(difference.terms) <= len(d.terms) && env.provesAtDepth(difference, depth) {
 			return true
 		}
-		if c.kind == condEq {
-			if sum := env.addMultiple(d, c.difference, 1); len(sum.terms) <= len(d.terms) && env.provesAtDepth(sum, depth) {
+		if fact.kind == condEq {
+			if sum := env.addMultiple(d, fact.difference, 1); len(sum.terms) <= len(d.terms) &&
+				env.provesAtDepth(sum, depth) {
 				return true
 			}
 		}
-		if env.provesByBound(d, c, depth) {
+		if env.provesByBound(d, fact, depth) {
 			return true
 		}
 	}

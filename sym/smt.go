@@ -122,23 +122,23 @@ func (d *definitions) atom(a *atom) string {
 	if name, ok := d.names[a]; ok {
 		return name
 	}
-	x, y := d.expr(a.args[0]), d.expr(a.args[1])
+	left, right := d.expr(a.args[0]), d.expr(a.args[1])
 	var text string
 	switch a.kind {
 	case kindDiv:
 		// In SMT-LIB the remainder is never negative, so div is a floor division only for a positive divisor.
-		text = fmt.Sprintf("(ite (> %[2]s 0) (div %[1]s %[2]s) (div (- %[1]s) (- %[2]s)))", x, y)
+		text = fmt.Sprintf("(ite (> %[2]s 0) (div %[1]s %[2]s) (div (- %[1]s) (- %[2]s)))", left, right)
 	case kindMod:
-		text = fmt.Sprintf("(ite (> %[2]s 0) (mod %[1]s %[2]s) (- (mod (- %[1]s) (- %[2]s))))", x, y)
+		text = fmt.Sprintf("(ite (> %[2]s 0) (mod %[1]s %[2]s) (- (mod (- %[1]s) (- %[2]s))))", left, right)
 	case kindWhere:
-		text = fmt.Sprintf("(ite %s %s %s)", d.cond(a.cond), x, y)
+		text = fmt.Sprintf("(ite %s %s %s)", d.cond(a.cond), left, right)
 	case kindUnexpandedSum:
-		text = "(+ " + x + " " + y + ")"
+		text = "(+ " + left + " " + right + ")"
 	case kindUnexpandedProduct:
-		text = "(* " + x + " " + y + ")"
+		text = "(* " + left + " " + right + ")"
 	default:
 		relation := map[kind]string{kindMax: ">=", kindMin: "<="}[a.kind]
-		text = x
+		text = left
 		for _, e := range a.args[1:] {
 			text = fmt.Sprintf("(ite (%[3]s %[1]s %[2]s) %[1]s %[2]s)", text, d.expr(e), relation)
 		}

@@ -93,32 +93,32 @@ func (w *valuation) function(a *atom) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		var x int
-		x, err = w.expr(e)
+		var operand int
+		operand, err = w.expr(e)
 		switch {
 		case err != nil:
 		case a.kind == kindMax:
-			n = max(n, x)
+			n = max(n, operand)
 		case a.kind == kindMin:
-			n = min(n, x)
+			n = min(n, operand)
 		case a.isUnexpanded():
 			arith := checkedArithmetic{}
 			if a.kind == kindUnexpandedSum {
-				n = arith.sum(n, x)
+				n = arith.sum(n, operand)
 			} else {
-				n = arith.product(n, x)
+				n = arith.product(n, operand)
 			}
 			if arith.overflowed {
 				err = errOverflow
 			}
-		case x == 0:
+		case operand == 0:
 			err = errZero
-		case x == -1 && n == math.MinInt:
+		case operand == -1 && n == math.MinInt:
 			err = errOverflow
 		case a.kind == kindDiv:
-			n = floorDiv(n, x)
+			n = floorDiv(n, operand)
 		default:
-			n -= x * floorDiv(n, x)
+			n -= operand * floorDiv(n, operand)
 		}
 	}
 	return n, err

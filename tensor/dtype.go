@@ -66,18 +66,18 @@ func DTypes() []DType {
 // ParseDType returns the dtype of a name such as "float32". The error for an unknown name lists all names. For a name
 // from another library, such as "f32", "torch.float32" or "half", the error suggests the dtype.
 func ParseDType(name string) (DType, error) {
-	for d := Bool; d < numDTypes; d++ {
-		if dtypeInfo[d].name == name {
-			return d, nil
+	for dtype := Bool; dtype < numDTypes; dtype++ {
+		if dtypeInfo[dtype].name == name {
+			return dtype, nil
 		}
 	}
 	var names []string
-	for _, d := range DTypes() {
-		names = append(names, d.String())
+	for _, dtype := range DTypes() {
+		names = append(names, dtype.String())
 	}
 	meant := nearestDType(name, names)
-	if d := aliasOf(name); d != Invalid {
-		meant = d.String()
+	if dtype := aliasOf(name); dtype != Invalid {
+		meant = dtype.String()
 	}
 	return Invalid, fmt.Errorf("unknown dtype %q: want one of %s%s", name, strings.Join(names, ", "),
 		suggest.DidYouMean(meant))

@@ -223,7 +223,7 @@ func (m Meta) IsNonOverlappingAndDense() bool {
 }
 
 // SuggestMemoryFormat returns the format that the strides resemble: ChannelsLast, ChannelsLast3d or Contiguous. If
-// exactMatch is set, the strides must equal those of a dense value in the format, even in dimensions of size 0 and 1
+// exactMatch is set, the strides must be the strides of a dense value in the format, even in dimensions of size 0 and 1
 // (TensorBase::suggest_memory_format).
 func (m Meta) SuggestMemoryFormat(exactMatch bool) MemoryFormat {
 	format := Contiguous

@@ -21,14 +21,14 @@ const maxOrder = 256
 // NewOrder returns the order with the given dimensions, slowest first. They must be a permutation of 0, 1, 2, ...
 func NewOrder(dims ...int) (Order, error) {
 	seen := make([]bool, len(dims))
-	b := make([]byte, len(dims))
+	text := make([]byte, len(dims))
 	for i, d := range dims {
 		if d < 0 || d >= len(dims) || d >= maxOrder || seen[d] {
 			return "", fmt.Errorf("order %s is no permutation of the dimensions 0 to %d", joinDims(dims), len(dims)-1)
 		}
-		seen[d], b[i] = true, byte(d)
+		seen[d], text[i] = true, byte(d)
 	}
-	return Order(b), nil
+	return Order(text), nil
 }
 
 // ParseOrder returns the order written as "0,2,3,1".
@@ -183,18 +183,18 @@ func (o Order) Canonical(shape []int) Order {
 	if slices.Contains(shape, 0) {
 		return RowMajorOrder(len(o))
 	}
-	b := make([]byte, 0, len(o))
+	text := make([]byte, 0, len(o))
 	for d, s := range shape {
 		if s == 1 {
-			b = append(b, byte(d))
+			text = append(text, byte(d))
 		}
 	}
 	for i := range len(o) {
 		if shape[o[i]] != 1 {
-			b = append(b, o[i])
+			text = append(text, o[i])
 		}
 	}
-	return Order(b)
+	return Order(text)
 }
 
 // HoldsSymbolic is [Order.Holds] for sizes that may be symbolic. A condition that neither its own form nor the bounds
@@ -223,9 +223,9 @@ func (o Order) HoldsSymbolic(t Type) bool {
 // block of storage without gaps or overlap. If several orders describe the value, OrderOf prefers the order of a memory
 // format, and otherwise the order of the strides.
 func OrderOf(m Meta) (Order, bool) {
-	for _, f := range []MemoryFormat{Contiguous, ChannelsLast, ChannelsLast3d} {
-		if o, err := f.Order(m.Rank()); err == nil && m.Is(f) {
-			return o, true
+	for _, format := range []MemoryFormat{Contiguous, ChannelsLast, ChannelsLast3d} {
+		if order, err := format.Order(m.Rank()); err == nil && m.Is(format) {
+			return order, true
 		}
 	}
 	dims := RowMajorOrder(m.Rank()).Dims()
@@ -235,8 +235,8 @@ func OrderOf(m Meta) (Order, bool) {
 		}
 		return m.Shape[b] - m.Shape[a]
 	})
-	o, _ := NewOrder(dims...)
-	return o, m.IsNonOverlappingAndDense()
+	order, _ := NewOrder(dims...)
+	return order, m.IsNonOverlappingAndDense()
 }
 
 // Permute returns the order of a view of a value in order o. Dimension i of the view is dimension dims[i] of the value.

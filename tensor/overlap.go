@@ -16,17 +16,17 @@ func Overlap(a, b *Tensor) bool {
 	// Solve a + i*strides + u = b + j*strides + v for the indices i and j of two elements, and for bytes u and v of
 	// them.
 	var buf [16]term
-	s := overlapSearch{terms: buf[:0]}
-	s.add(1, -(b.DType.Size() - 1), a.DType.Size()-1)
+	search := overlapSearch{terms: buf[:0]}
+	search.add(1, -(b.DType.Size() - 1), a.DType.Size()-1)
 	for d, n := range a.Shape {
-		s.add(a.Strides[d]*a.DType.Size(), 0, n-1)
+		search.add(a.Strides[d]*a.DType.Size(), 0, n-1)
 	}
 	for d, n := range b.Shape {
-		s.add(b.Strides[d]*b.DType.Size(), 1-n, 0)
+		search.add(b.Strides[d]*b.DType.Size(), 1-n, 0)
 	}
 	aBegin, _ := a.Span()
 	bBegin, _ := b.Span()
-	return s.solve(int(bBegin)-int(aBegin), true)
+	return search.solve(int(bBegin)-int(aBegin), true)
 }
 
 // OverlapsItself reports whether two elements share an address. It is exact, except that it returns true if irregular
@@ -37,17 +37,17 @@ func (m Meta) OverlapsItself() bool {
 		return false
 	}
 	var buf [16]term
-	s := overlapSearch{terms: buf[:0]}
+	search := overlapSearch{terms: buf[:0]}
 	for d, n := range m.Shape {
 		if n > 1 && m.Strides[d] == 0 {
 			return true
 		}
-		s.add(m.Strides[d], 1-n, n-1)
+		search.add(m.Strides[d], 1-n, n-1)
 	}
-	if s.merged {
+	if search.merged {
 		return true
 	}
-	return s.solve(0, false)
+	return search.solve(0, false)
 }
 
 // overlapSearch solves sum(k*stride) = target for integers k within bounds, by branch and bound. It assigns the terms

@@ -79,15 +79,15 @@ func (t Type) SplitSizes(sizes []sym.Int, dim int) (_ []Type, err error) {
 	}
 	total := t.Shape[splitDim]
 	remaining := total
-	for _, s := range sizes {
-		if s.Lt(sym.Int{}).Holds() {
+	for _, size := range sizes {
+		if size.Lt(sym.Int{}).Holds() {
 			return nil, fmt.Errorf("split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes=%s",
 				Sizes(sizes))
 		}
 		// If remaining is negative, it is not reduced further, because it could overflow. The check below fails in any
 		// case.
 		if n, known := remaining.Known(); !known || n >= 0 {
-			remaining = remaining.Sub(s)
+			remaining = remaining.Sub(size)
 		}
 	}
 	if !equals(remaining, 0) {
@@ -96,8 +96,8 @@ func (t Type) SplitSizes(sizes []sym.Int, dim int) (_ []Type, err error) {
 	}
 	out := make([]Type, len(sizes))
 	start := sym.Int{}
-	for i, s := range sizes {
-		end := start.Add(s)
+	for i, size := range sizes {
+		end := start.Add(size)
 		if out[i], err = t.Slice(splitDim, &start, &end, sym.Of(1)); err != nil {
 			return nil, err
 		}

@@ -126,25 +126,25 @@ func (s Scalar) Store(d DType, p unsafe.Pointer) {
 // writes nothing for less frequent conversions.
 func (s Scalar) storeDirectly(d DType, p unsafe.Pointer) bool {
 	integer := s.kind == boolScalar || s.kind == intScalar
-	f := real(s.complexValue)
+	number := real(s.complexValue)
 	if integer {
-		f = float64(s.intValue) // for an element of uint64, real(s.complexValue) may be greater
+		number = float64(s.intValue) // for an element of uint64, real(s.complexValue) may be greater
 	}
 	switch {
 	case d == Float32 && !integer:
-		*(*float32)(p) = float32(f)
+		*(*float32)(p) = float32(number)
 	case d == Float32:
 		*(*float32)(p) = float32(s.intValue) // rounded once
 	case d == Float64:
-		*(*float64)(p) = f
+		*(*float64)(p) = number
 	case d == Complex64 && !integer:
 		*(*complex64)(p) = complex64(s.complexValue)
 	case d == Complex128 && !integer:
 		*(*complex128)(p) = s.complexValue
 	case d == Float16 && !integer:
-		*(*Half)(p) = HalfOf(float32(f))
+		*(*Half)(p) = HalfOf(float32(number))
 	case d == BFloat16 && !integer:
-		*(*BF16)(p) = BF16Of(float32(f))
+		*(*BF16)(p) = BF16Of(float32(number))
 	case !integer:
 		return false
 	case d == Bool:

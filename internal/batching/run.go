@@ -39,8 +39,8 @@ func (a *Axis) NewSingleRun(in map[string]*tensor.Tensor) *Run {
 	return run
 }
 
-// Batch returns the indices of the runs that are joined with runs[0], in ascending order. The first index is 0. Joined
-// runs have at most maxRows rows, and at most those that Prove permits.
+// Batch returns the indices of the runs that are joined with runs[0], in ascending order. The first index is 0.
+// Together, joined runs have at most maxRows rows, and at most the number that [Prove] permits.
 func (a *Axis) Batch(runs []*Run, maxRows int) []int {
 	first := runs[0]
 	chosen, rows := []int{0}, first.Rows

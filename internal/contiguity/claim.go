@@ -104,20 +104,20 @@ func (p *claimParser) chain(op string, operand func() (Claim, error), join func(
 func (p *claimParser) unary() (Claim, error) {
 	switch {
 	case p.accept("~"):
-		c, err := p.unary()
+		operand, err := p.unary()
 		if err != nil {
-			return c, err
+			return operand, err
 		}
-		condition := c.Condition
+		condition := operand.Condition
 		negated := func(shape, strides []sym.Int) sym.Bool { return condition(shape, strides).Not() }
-		return Claim{"~" + c.Text, c.Predicates, negated}, nil
+		return Claim{"~" + operand.Text, operand.Predicates, negated}, nil
 	case p.accept("("):
-		c, err := p.implication()
+		operand, err := p.implication()
 		if err == nil && !p.accept(")") {
 			err = p.failf("want an operator or ), got %s", p.currentToken())
 		}
-		c.Text = "(" + c.Text + ")"
-		return c, err
+		operand.Text = "(" + operand.Text + ")"
+		return operand, err
 	}
 	named := map[string]Predicate{}
 	for _, predicate := range Predicates {

@@ -38,8 +38,8 @@ func Names() []string {
 	mu.Lock()
 	defer mu.Unlock()
 	names := []string{graph.HostDevice}
-	for _, d := range drivers {
-		names = append(names, d.name)
+	for _, registered := range drivers {
+		names = append(names, registered.name)
 	}
 	return append(names, auto)
 }
@@ -53,16 +53,16 @@ func Open(name string) (graph.Device, error) {
 	case "", graph.HostDevice:
 		return nil, nil
 	case auto:
-		for _, d := range list {
-			if opened, err := d.open(); err == nil {
+		for _, candidate := range list {
+			if opened, err := candidate.open(); err == nil {
 				return opened, nil
 			}
 		}
 		return nil, nil
 	}
-	for _, d := range list {
-		if d.name == name {
-			return d.open()
+	for _, candidate := range list {
+		if candidate.name == name {
+			return candidate.open()
 		}
 	}
 	if len(list) == 0 {

@@ -52,8 +52,8 @@ func (l *layeredLayout) setPositions(layer int) {
 // stays at about the same position.
 func (l *layeredLayout) sortLayer(layer int, side func(*cell) []int) {
 	mean := make(map[int]float64, len(l.layers[layer]))
-	for _, c := range l.layers[layer] {
-		position, connected := l.relative(c), side(&l.cells[c])
+	for _, index := range l.layers[layer] {
+		position, connected := l.relative(index), side(&l.cells[index])
 		if len(connected) > 0 {
 			position = 0
 			for _, other := range connected {
@@ -61,15 +61,15 @@ func (l *layeredLayout) sortLayer(layer int, side func(*cell) []int) {
 			}
 			position /= float64(len(connected))
 		}
-		mean[c] = position
+		mean[index] = position
 	}
 	sorted.Func(l.layers[layer], func(a, b int) int { return cmp.Compare(mean[a], mean[b]) })
 	l.setPositions(layer)
 }
 
 // relative returns the relative position of a cell in its layer, from 0 to 1.
-func (l *layeredLayout) relative(c int) float64 {
-	return (float64(l.cells[c].position) + 0.5) / float64(len(l.layers[l.cells[c].layer]))
+func (l *layeredLayout) relative(index int) float64 {
+	return (float64(l.cells[index].position) + 0.5) / float64(len(l.layers[l.cells[index].layer]))
 }
 
 // crossings returns the number of crossings of net segments between layers. It counts them with a Fenwick tree.

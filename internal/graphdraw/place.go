@@ -10,18 +10,18 @@ const placementRounds = 10
 func (l *layeredLayout) assignX() {
 	for _, layer := range l.layers {
 		x := 0.0
-		for i, c := range layer {
+		for i, index := range layer {
 			if i > 0 {
-				x += l.minDistance(layer[i-1], c)
+				x += l.minDistance(layer[i-1], index)
 			}
-			l.cells[c].x = x
+			l.cells[index].x = x
 		}
-		for _, c := range layer { // center the layer
-			l.cells[c].x -= x / 2
+		for _, index := range layer { // center the layer
+			l.cells[index].x -= x / 2
 		}
 	}
 	up, down := func(c *cell) [][]int { return [][]int{c.up} }, func(c *cell) [][]int { return [][]int{c.down} }
-	both := func(c *cell) [][]int { return [][]int{c.up, c.down} }
+	both := func(index *cell) [][]int { return [][]int{index.up, index.down} }
 	for range placementRounds {
 		for k := range l.layers {
 			l.placeLayer(k, up)
@@ -62,38 +62,39 @@ func (l *layeredLayout) placeLayer(layer int, sides func(*cell) [][]int) {
 	var blocks []block
 	offset := 0.0
 	cells := l.layers[layer]
-	for i, c := range cells {
+	for i, index := range cells {
 		if i > 0 {
-			offset += l.minDistance(cells[i-1], c)
+			offset += l.minDistance(cells[i-1], index)
 		}
 		sum, weight := 0.0, 0.0
-		for _, side := range sides(&l.cells[c]) {
+		for _, side := range sides(&l.cells[index]) {
 			for _, other := range side {
-				w := l.weight(c, other)
+				w := l.weight(index, other)
 				sum, weight = sum+w*l.cells[other].x, weight+w
 			}
 		}
 		if weight == 0 {
 			weight = 0.01 // an unconnected cell hardly affects the position of its block
-			sum = weight * l.cells[c].x
+			sum = weight * l.cells[index].x
 		}
-		b := block{sum/weight - offset, weight, 1}
-		for len(blocks) > 0 && blocks[len(blocks)-1].position >= b.position {
+		merged := block{sum/weight - offset, weight, 1}
+		for len(blocks) > 0 && blocks[len(blocks)-1].position >= merged.position {
 			last := blocks[len(blocks)-1]
 			blocks = blocks[:len(blocks)-1]
-			sum := last.weight + b.weight
-			b = block{(last.position*last.weight + b.position*b.weight) / sum, sum, last.cells + b.cells}
+			sum := last.weight + merged.weight
+			merged = block{(last.position*last.weight + merged.position*merged.weight) / sum, sum,
+				last.cells + merged.cells}
 		}
-		blocks = append(blocks, b)
+		blocks = append(blocks, merged)
 	}
 	offset = 0
 	i := 0
-	for _, b := range blocks {
-		for range b.cells {
+	for _, merged := range blocks {
+		for range merged.cells {
 			if i > 0 {
 				offset += l.minDistance(cells[i-1], cells[i])
 			}
-			l.cells[cells[i]].x = b.position + offset
+			l.cells[cells[i]].x = merged.position + offset
 			i++
 		}
 	}

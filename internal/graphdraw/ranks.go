@@ -11,13 +11,13 @@ var errCycle = errors.New("graphdraw: the nets have a cycle")
 // boxNets has the indices of the nets that go to a box and of the nets that leave the box.
 type boxNets struct{ incoming, outgoing []int }
 
-// assignLayers assigns each box to a layer below those of its predecessors. It starts with the highest possible
+// assignLayers assigns each box to a layer below the layers of its predecessors. It starts with the highest possible
 // layers, and then moves boxes down while that does not increase the total length of nets.
 func assignLayers(boxes []Box, nets []Net) ([]int, error) {
 	netsOf := make([]boxNets, len(boxes))
-	for i, n := range nets {
-		netsOf[n.From].outgoing = append(netsOf[n.From].outgoing, i)
-		for _, to := range n.To {
+	for i, net := range nets {
+		netsOf[net.From].outgoing = append(netsOf[net.From].outgoing, i)
+		for _, to := range net.To {
 			netsOf[to].incoming = append(netsOf[to].incoming, i) // once per occurrence
 		}
 	}
@@ -46,20 +46,21 @@ func assignLayers(boxes []Box, nets []Net) ([]int, error) {
 
 // fixSides moves boxes with a side to a layer of their own, above or below all others.
 func fixSides(boxes []Box, ranks []int, netsOf []boxNets, nets []Net) error {
+	hasLowerBox := func(net int) bool { return len(nets[net].To) > 0 }
 	last := 0
 	for i := range ranks {
 		ranks[i]++
 		last = max(last, ranks[i])
 	}
-	for i, b := range boxes {
+	for i, box := range boxes {
 		switch {
-		case b.Side == First && len(netsOf[i].incoming) > 0:
+		case box.Side == First && len(netsOf[i].incoming) > 0:
 			return fmt.Errorf("graphdraw: a net goes to box %d, which is above all others", i)
-		case b.Side == Last && slices.ContainsFunc(netsOf[i].outgoing, func(n int) bool { return len(nets[n].To) > 0 }):
+		case box.Side == Last && slices.ContainsFunc(netsOf[i].outgoing, hasLowerBox):
 			return fmt.Errorf("graphdraw: a net leaves box %d, which is below all others", i)
-		case b.Side == First:
+		case box.Side == First:
 			ranks[i] = 0
-		case b.Side == Last:
+		case box.Side == Last:
 			ranks[i] = last + 1
 		}
 	}
@@ -71,16 +72,16 @@ func fixSides(boxes []Box, ranks []int, netsOf []boxNets, nets []Net) error {
 func longestPath(nets []Net, netsOf []boxNets) (order, ranks []int) {
 	ranks = make([]int, len(netsOf))
 	pending := make([]int, len(netsOf))
-	for b := range netsOf {
-		if pending[b] = len(netsOf[b].incoming); pending[b] == 0 {
-			order = append(order, b)
+	for box := range netsOf {
+		if pending[box] = len(netsOf[box].incoming); pending[box] == 0 {
+			order = append(order, box)
 		}
 	}
 	for i := 0; i < len(order); i++ {
-		b := order[i]
-		for _, n := range netsOf[b].outgoing {
+		box := order[i]
+		for _, n := range netsOf[box].outgoing {
 			for _, to := range nets[n].To {
-				ranks[to] = max(ranks[to], ranks[b]+1)
+				ranks[to] = max(ranks[to], ranks[box]+1)
 				if pending[to]--; pending[to] == 0 {
 					order = append(order, to)
 				}
@@ -97,13 +98,13 @@ func lowestLayer(b int, ranks []int, nets []Net, atBox *boxNets) int {
 	}
 	lowest := -1
 	shorter := 0 // number of nets that become shorter
-	for _, n := range atBox.outgoing {
-		for _, to := range nets[n].To {
+	for _, net := range atBox.outgoing {
+		for _, to := range nets[net].To {
 			if lowest < 0 || ranks[to]-1 < lowest {
 				lowest = ranks[to] - 1
 			}
 		}
-		if len(nets[n].To) > 0 {
+		if len(nets[net].To) > 0 {
 			shorter++
 		}
 	}
@@ -113,9 +114,9 @@ func lowestLayer(b int, ranks []int, nets []Net, atBox *boxNets) int {
 	best, least := ranks[b], 0
 	for _, to := range candidates(b, lowest, ranks, nets, atBox) {
 		increase := -shorter * (to - ranks[b])
-		for i, n := range atBox.incoming {
-			if !slices.Contains(atBox.incoming[:i], n) {
-				increase += max(0, to-max(ranks[b], lastLayer(b, ranks, &nets[n])))
+		for i, net := range atBox.incoming {
+			if !slices.Contains(atBox.incoming[:i], net) {
+				increase += max(0, to-max(ranks[b], lastLayer(b, ranks, &nets[net])))
 			}
 		}
 		if increase <= least {

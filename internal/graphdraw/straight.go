@@ -24,25 +24,25 @@ func (l *layeredLayout) straightenLines() {
 // boxChains returns the longest chains of boxes. In a chain, each box is the only successor of the previous box, and
 // has no other predecessor.
 func (l *layeredLayout) boxChains() [][]int {
-	next := func(c int) int {
-		if down := l.cells[c].down; len(down) == 1 && l.cells[down[0]].box >= 0 && len(l.cells[down[0]].up) == 1 {
+	next := func(box int) int {
+		if down := l.cells[box].down; len(down) == 1 && l.cells[down[0]].box >= 0 && len(l.cells[down[0]].up) == 1 {
 			return down[0]
 		}
 		return -1
 	}
 	follows := make([]bool, len(l.boxes))
-	for c := range l.boxes {
-		if to := next(c); to >= 0 {
+	for box := range l.boxes {
+		if to := next(box); to >= 0 {
 			follows[to] = true
 		}
 	}
 	var list [][]int
-	for c := range l.boxes {
-		if follows[c] {
+	for box := range l.boxes {
+		if follows[box] {
 			continue
 		}
-		line := []int{c}
-		for to := next(c); to >= 0; to = next(to) {
+		line := []int{box}
+		for to := next(box); to >= 0; to = next(to) {
 			line = append(line, to)
 		}
 		list = append(list, line)
@@ -56,21 +56,21 @@ func (l *layeredLayout) align(line []int) {
 	for len(line) > 0 {
 		low, high := math.Inf(-1), math.Inf(1)
 		count, sum := 0, 0.0
-		for _, c := range line {
-			from, to := l.freeRange(c)
+		for _, index := range line {
+			from, to := l.freeRange(index)
 			if max(low, from) > min(high, to) {
 				break
 			}
 			low, high = max(low, from), min(high, to)
-			sum += l.cells[c].x
+			sum += l.cells[index].x
 			count++
 		}
 		if count == 0 { // because of rounding, the range of a cell may be empty
 			count = 1
 		} else {
 			x := min(max(sum/float64(count), low), high)
-			for _, c := range line[:count] {
-				l.cells[c].x = x
+			for _, index := range line[:count] {
+				l.cells[index].x = x
 			}
 		}
 		line = line[count:]
@@ -78,14 +78,14 @@ func (l *layeredLayout) align(line []int) {
 }
 
 // freeRange returns the range of x that the neighbours of a cell in its layer permit.
-func (l *layeredLayout) freeRange(c int) (from, to float64) {
-	layer, i := l.layers[l.cells[c].layer], l.cells[c].position
+func (l *layeredLayout) freeRange(index int) (from, to float64) {
+	layer, i := l.layers[l.cells[index].layer], l.cells[index].position
 	from, to = math.Inf(-1), math.Inf(1)
 	if i > 0 {
-		from = l.cells[layer[i-1]].x + l.minDistance(layer[i-1], c)
+		from = l.cells[layer[i-1]].x + l.minDistance(layer[i-1], index)
 	}
 	if i+1 < len(layer) {
-		to = l.cells[layer[i+1]].x - l.minDistance(c, layer[i+1])
+		to = l.cells[layer[i+1]].x - l.minDistance(index, layer[i+1])
 	}
 	return from, to
 }

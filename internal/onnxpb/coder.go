@@ -37,7 +37,7 @@ func decode(data []byte, m Message, depth int) error {
 	if depth > maxDepth {
 		return ErrInvalid
 	}
-	c := coder{depth: depth}
+	reader := coder{depth: depth}
 	for len(data) > 0 {
 		number, kind, tag := protowire.ConsumeTag(data)
 		if tag < 0 {
@@ -47,12 +47,12 @@ func decode(data []byte, m Message, depth int) error {
 		if size < 0 {
 			return ErrInvalid
 		}
-		c.number, c.kind, c.value = number, kind, data[tag:tag+size]
+		reader.number, reader.kind, reader.value = number, kind, data[tag:tag+size]
 		if kind == protowire.BytesType {
-			c.value, _ = protowire.ConsumeBytes(c.value)
+			reader.value, _ = protowire.ConsumeBytes(reader.value)
 		}
-		if m.fields(&c); c.err != nil {
-			return c.err
+		if m.fields(&reader); reader.err != nil {
+			return reader.err
 		}
 		data = data[tag+size:]
 	}
@@ -134,15 +134,15 @@ func (c *coder) text(n protowire.Number, to *string) bool {
 
 func (c *coder) texts(n protowire.Number, to *[]string) {
 	if c.encodes {
-		for _, s := range *to {
+		for _, text := range *to {
 			c.writes(n, protowire.BytesType, true)
-			c.out = protowire.AppendString(c.out, s)
+			c.out = protowire.AppendString(c.out, text)
 		}
 		return
 	}
-	var s string
-	if c.text(n, &s) {
-		*to = append(*to, s)
+	var text string
+	if c.text(n, &text) {
+		*to = append(*to, text)
 	}
 }
 
@@ -219,38 +219,38 @@ func numbers[T any](c *coder, n protowire.Number, f format[T], to *[]T) {
 		}
 		c.out = protowire.AppendBytes(c.out, packed)
 	case c.reads(n, f.kind):
-		w, _ := consumeWord(c.value, f.kind)
-		*to = append(*to, f.decode(w))
+		word, _ := consumeWord(c.value, f.kind)
+		*to = append(*to, f.decode(word))
 	case c.reads(n, protowire.BytesType):
 		for rest := c.value; len(rest) > 0; {
-			w, size := consumeWord(rest, f.kind)
+			word, size := consumeWord(rest, f.kind)
 			if size < 0 {
 				c.err = ErrInvalid
 				return
 			}
-			*to, rest = append(*to, f.decode(w)), rest[size:]
+			*to, rest = append(*to, f.decode(word)), rest[size:]
 		}
 	}
 }
 
-func appendWord(b []byte, kind protowire.Type, w uint64) []byte {
+func appendWord(out []byte, kind protowire.Type, word uint64) []byte {
 	switch kind {
 	case protowire.Fixed32Type:
-		return protowire.AppendFixed32(b, uint32(w))
+		return protowire.AppendFixed32(out, uint32(word))
 	case protowire.Fixed64Type:
-		return protowire.AppendFixed64(b, w)
+		return protowire.AppendFixed64(out, word)
 	}
-	return protowire.AppendVarint(b, w)
+	return protowire.AppendVarint(out, word)
 }
 
-// consumeWord returns a number and its size, which is negative if b does not begin with a number.
-func consumeWord(b []byte, kind protowire.Type) (uint64, int) {
+// consumeWord returns a number and its size, which is negative if data does not begin with a number.
+func consumeWord(data []byte, kind protowire.Type) (uint64, int) {
 	switch kind {
 	case protowire.Fixed32Type:
-		w, n := protowire.ConsumeFixed32(b)
+		w, n := protowire.ConsumeFixed32(data)
 		return uint64(w), n
 	case protowire.Fixed64Type:
-		return protowire.ConsumeFixed64(b)
+		return protowire.ConsumeFixed64(data)
 	}
-	return protowire.ConsumeVarint(b)
+	return protowire.ConsumeVarint(data)
 }

@@ -96,9 +96,9 @@ func (p *Program) bindingForSizes(ctx context.Context, given map[string]int, hin
 			sizes[i] = n
 		}
 	}
-	b := &Binding{sizes: given, isHint: hinted, done: make(chan struct{})}
+	created := &Binding{sizes: given, isHint: hinted, done: make(chan struct{})}
 	key := keyOf(sizes)
-	for existing := p.bindings.Put(key, b); existing != b; existing = p.bindings.Put(key, b) {
+	for existing := p.bindings.Put(key, created); existing != created; existing = p.bindings.Put(key, created) {
 		if err := interrupt.Wait(ctx, existing.done); err != nil {
 			return nil, fmt.Errorf("waiting for the plan of another run: %w", err)
 		}
@@ -106,18 +106,19 @@ func (p *Program) bindingForSizes(ctx context.Context, given map[string]int, hin
 			return existing, existing.err
 		}
 	}
-	b.err = errors.New("compilation ended in a panic") // replaced if there is none
+	created.err = errors.New("compilation ended in a panic") // replaced if there is none
 	defer func() {
-		if b.err != nil {
-			p.bindings.Drop(key, b) // the next run tries again, because the error may be transient, such as a lack of memory
+		if created.err != nil {
+			// The next run tries again, because the error may be transient, such as a lack of memory.
+			p.bindings.Drop(key, created)
 		} else {
-			p.bindings.SetSize(key, b, b.bytes())
+			p.bindings.SetSize(key, created, created.bytes())
 		}
-		close(b.done)
+		close(created.done)
 	}()
-	b.err = b.compile(ctx, p, sizes)
-	b.interrupted = b.err != nil && interrupt.Err(ctx) != nil
-	return b, b.err
+	created.err = created.compile(ctx, p, sizes)
+	created.interrupted = created.err != nil && interrupt.Err(ctx) != nil
+	return created, created.err
 }
 
 // compile infers, plans and compiles the program's graph for the sizes.
@@ -237,9 +238,9 @@ func (p *Program) bindingForInputs(ctx context.Context, in map[string]*tensor.Te
 	if len(p.openSymbols) <= maxInlineSymbols {
 		var buffer [maxInlineSymbols]int
 		if sizes := buffer[:len(p.openSymbols)]; p.readSizes(in, sizes) {
-			if b, ok := p.bindings.Find(keyOf(sizes)); ok {
-				if interrupt.Wait(ctx, b.done) == nil && b.err == nil {
-					return b, nil
+			if found, ok := p.bindings.Find(keyOf(sizes)); ok {
+				if interrupt.Wait(ctx, found.done) == nil && found.err == nil {
+					return found, nil
 				} // else it failed and was dropped: compile again
 			}
 		}
@@ -267,11 +268,11 @@ func (p *Program) bindingForInputs(ctx context.Context, in map[string]*tensor.Te
 			given[name] = n
 		}
 	}
-	b, err := p.bindingForSizes(ctx, given, false)
+	found, err := p.bindingForSizes(ctx, given, false)
 	if err != nil && len(given) > 0 {
 		return nil, fmt.Errorf("for %s: %w", SizesText(given), err)
 	}
-	return b, err
+	return found, err
 }
 
 // symbolicInputs returns the inputs that have symbols.

@@ -25,30 +25,30 @@ func (p *Program) Report() *report.Plan {
 	if steps == nil { // nothing can be planned before the run
 		plan, steps = &passes.Plan{}, new(exec.Program)
 	}
-	r := &report.Plan{Strategy: p.options.Strategy.Name(), Exact: p.options.Exact,
+	document := &report.Plan{Strategy: p.options.Strategy.Name(), Exact: p.options.Exact,
 		CostNS: plan.CostNS, SavedNS: plan.SavedNS, PeakBytes: steps.PeakBytes(),
 		Memory: memoryOf(steps.Need()), PlanMS: milliseconds(binding.CompileTime),
 		Profile:      profileOf(p.options.Costs),
 		RefusedHints: slices.Clone(p.refused), Notes: report.NotesOf(binding.Graph)}
 	if err := jit.Available(); err != nil {
-		r.NoCode = err.Error()
+		document.NoCode = err.Error()
 	}
 	if known := NewPreRunFacts(binding.Runnable); known != nil {
-		r.Segments = known.segments(binding.Segment)
+		document.Segments = known.segments(binding.Segment)
 	}
-	r.Constants = plan.ConstantBytes()
-	addBound(r, plan)
-	addPreference(r, plan.Preference)
-	addRewrites(r, plan)
+	document.Constants = plan.ConstantBytes()
+	addBound(document, plan)
+	addPreference(document, plan.Preference)
+	addRewrites(document, plan)
 	if p.options.Check {
-		r.Unchecked = mapList(plan.Unchecked, func(u passes.Unchecked) report.Unchecked {
+		document.Unchecked = mapList(plan.Unchecked, func(u passes.Unchecked) report.Unchecked {
 			return report.Unchecked{Node: u.Node, Op: u.Op, Why: u.Why, Outputs: notNil(u.Outputs)}
 		})
 	}
 	var loop *report.Loop
-	r.Steps = mapList(steps.Steps(), func(step exec.Step) report.Step {
+	document.Steps = mapList(steps.Steps(), func(step exec.Step) report.Step {
 		described := stepOf(plan, step)
-		r.MovedBytes += described.Bytes
+		document.MovedBytes += described.Bytes
 		if step.Loop != nil {
 			if !isLoop(loop, step.Loop) { // long runs of equal loops share one description
 				loop = loopOf(step.Loop)
@@ -57,7 +57,7 @@ func (p *Program) Report() *report.Plan {
 		}
 		return described
 	})
-	return r
+	return document
 }
 
 // profileOf describes a profile. A nil profile is the default profile.
@@ -71,17 +71,17 @@ func profileOf(profile *layout.Profile) report.Profile {
 }
 
 // addBound adds the lower bound on the cost that the solution of the layout problem proves.
-func addBound(r *report.Plan, plan *passes.Plan) {
+func addBound(document *report.Plan, plan *passes.Plan) {
 	solution := plan.Solution
 	if solution == nil || solution.Bound == 0 && !solution.Optimal() {
 		return
 	}
 	// The costs of the steps add up to the cost of the solution except for rounding. The bound holds for the solution.
 	if cost := float64(solution.Cost) / 1000; math.Abs(cost-plan.CostNS-plan.SavedNS) <= 1e-9*cost {
-		r.CostNS = cost - plan.SavedNS
+		document.CostNS = cost - plan.SavedNS
 	}
 	bound := float64(solution.Bound) / 1000
-	r.Optimal, r.LowerBoundNS = solution.Optimal(), &bound
+	document.Optimal, document.LowerBoundNS = solution.Optimal(), &bound
 }
 
 // addPreference describes the choice among plans of nearly equal cost.
@@ -94,33 +94,33 @@ func addPreference(plan *report.Plan, p *layout.Preference) {
 }
 
 // addRewrites adds the effects of the passes.
-func addRewrites(r *report.Plan, plan *passes.Plan) {
-	r.Passes = mapList(plan.Passes, func(record passes.PassRecord) report.Pass {
+func addRewrites(document *report.Plan, plan *passes.Plan) {
+	document.Passes = mapList(plan.Passes, func(record passes.PassRecord) report.Pass {
 		return report.Pass{Pass: record.Name, Doc: record.Doc, Did: record.Summary, Nodes: record.Nodes,
 			MS: milliseconds(record.Duration)}
 	})
-	r.Copies = []report.Copy{}
+	document.Copies = []report.Copy{}
 	if len(plan.Copies) > 0 {
 		e := plan.Explainer()
-		r.Copies = mapList(plan.Copies, func(inserted passes.Copy) report.Copy {
+		document.Copies = mapList(plan.Copies, func(inserted passes.Copy) report.Copy {
 			return CopyOf(&inserted, e.Sides(&inserted))
 		})
 	}
-	r.Elided = mapList(plan.Elided, func(e passes.Elision) report.Elision { return report.Elision(e) })
-	r.Folded = mapList(plan.Folded, func(f passes.Folding) report.Folding { return report.Folding(f) })
+	document.Elided = mapList(plan.Elided, func(e passes.Elision) report.Elision { return report.Elision(e) })
+	document.Folded = mapList(plan.Folded, func(f passes.Folding) report.Folding { return report.Folding(f) })
 	if len(plan.Placed) > 0 {
-		r.Placed = mapList(plan.Placed, func(v passes.Placed) report.Placed { return report.Placed(v) })
+		document.Placed = mapList(plan.Placed, func(v passes.Placed) report.Placed { return report.Placed(v) })
 	}
-	r.Decomposed = mapList(plan.Decomposed, func(record passes.Decomposition) report.Decomposition {
+	document.Decomposed = mapList(plan.Decomposed, func(record passes.Decomposition) report.Decomposition {
 		return report.Decomposition{Node: record.Node, Op: record.Op, Into: notNil(record.Into), Why: record.Why}
 	})
-	r.Unfused = mapList(plan.Unfused, func(a passes.Unfused) report.Unfused { return report.Unfused(a) })
-	r.Packed = mapList(plan.Packed, func(packing passes.Packing) report.Packing {
+	document.Unfused = mapList(plan.Unfused, func(a passes.Unfused) report.Unfused { return report.Unfused(a) })
+	document.Packed = mapList(plan.Packed, func(packing passes.Packing) report.Packing {
 		return report.Packing{Value: packing.Value, Original: packing.Original, Form: packing.Form,
 			Bytes: packing.Bytes, Readers: notNil(packing.Readers)}
 	})
 	if len(plan.PackedInRuns) > 0 {
-		r.PackedInRuns = mapList(plan.PackedInRuns, func(packing passes.RunPacking) report.RunPacking {
+		document.PackedInRuns = mapList(plan.PackedInRuns, func(packing passes.RunPacking) report.RunPacking {
 			return report.RunPacking(packing)
 		})
 	}

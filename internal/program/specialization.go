@@ -31,7 +31,7 @@ type Specialization struct {
 	guardsErr      error          // why they are unknown
 }
 
-// maxSpecializations is the maximum number of specializations that are kept in addition to those of the hints.
+// maxSpecializations is the maximum number of specializations that are kept in addition to one for each hint.
 const maxSpecializations = 32
 
 // Specializes reports whether plans serve more than one set of sizes. This requires that sizes are open, and that
@@ -163,33 +163,35 @@ func (p *Program) PlanOptions(ctx context.Context) passes.Options {
 // plan plans and compiles the graph. The fields Record and Follow of decisions select the decisions to record or to
 // follow.
 func (b *Binding) plan(ctx context.Context, p *Program, decisions passes.Options) (err error) {
-	o, beforeRun := p.options, true
+	settings, beforeRun := p.options, true
 	plan := func(g *graph.Graph) (*graph.Graph, error) {
-		o.Progress("planning")
+		settings.Progress("planning")
 		options := p.PlanOptions(ctx)
 		options.Record, options.Follow = decisions.Record, decisions.Follow
 		if beforeRun {
-			options.Dump = o.Dump
+			options.Dump = settings.Dump
 		} else {
 			options.Context = nil // the segment has the context of the run
 		}
 		planned, err := p.runPasses(g, options)
 		if err != nil {
-			return nil, fmt.Errorf("%w (strategy %s)", err, o.Strategy.Name())
+			return nil, fmt.Errorf("%w (strategy %s)", err, settings.Strategy.Name())
 		}
 		if beforeRun {
 			b.Plan = planned
 		}
-		o.Progress("compiling")
+		settings.Progress("compiling")
 		if len(planned.Failed) > 0 {
 			return planned.Graph, planned.Failed
 		}
 		return planned.Graph, nil
 	}
 	start := time.Now()
-	b.runner, err = exec.NewRunner(b.Runnable, plan, exec.Options{Context: ctx, Threads: o.Threads, Costs: o.Costs,
-		Tracer: o.Tracer, MemoryLimit: o.MemoryLimit, InputsInMemory: o.InputsInMemory, KeepGoing: o.KeepGoing,
-		Pool: p.pool, Device: p.device, Uploads: p.uploads})
+	b.runner, err = exec.NewRunner(b.Runnable, plan,
+		exec.Options{Context: ctx, Threads: settings.Threads, Costs: settings.Costs,
+			Tracer: settings.Tracer, MemoryLimit: settings.MemoryLimit,
+			InputsInMemory: settings.InputsInMemory, KeepGoing: settings.KeepGoing,
+			Pool: p.pool, Device: p.device, Uploads: p.uploads})
 	if err != nil {
 		return err
 	}

@@ -31,18 +31,18 @@ func Nearest(name string, names iter.Seq[string]) string {
 		}
 		lowerOther := strings.ToLower(other)
 		byContainment.consider(lowerName, lowerOther, other)
-		if d := len(other) - len(name); d > limit || -d > limit {
+		if difference := len(other) - len(name); difference > limit || -difference > limit {
 			continue
 		}
-		d := distance(lowerName, lowerOther)
-		score := 2 * d
+		difference := distance(lowerName, lowerOther)
+		score := 2 * difference
 		if lowerName == "" || lowerOther == "" || lowerName[0] != lowerOther[0] {
 			score++ // the first letter is seldom wrong
 		}
-		if d > limit || score > bestScore || score == bestScore && (best == "" || best <= other) {
+		if difference > limit || score > bestScore || score == bestScore && (best == "" || best <= other) {
 			continue
 		}
-		if 2*d <= max(len(name), len(other)) {
+		if 2*difference <= max(len(name), len(other)) {
 			best, bestScore = other, score
 		}
 	}

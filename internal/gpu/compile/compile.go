@@ -14,10 +14,10 @@ import (
 	"github.com/graphrun/graphrun/iter"
 )
 
-// Call returns the program that computes a call on a device. The layouts are those of the call. align has, by result
-// and then by operand, a number of bytes that divides the address of the first element; nil means 16 for all. The
-// results do not overlap the operands. The error wraps [lower.ErrUnsupported] if there is no kernel for the call. Call
-// needs no device: the driver compiles the kernels later.
+// Call returns the program that computes a call on a device. Results and operands have the layouts of the call. align
+// has, by result and then by operand, a number of bytes that divides the address of the first element; nil means 16 for
+// all. The results do not overlap the operands. The error wraps [lower.ErrUnsupported] if there is no kernel for the
+// call. Call needs no device: the driver compiles the kernels later.
 func Call(op *graph.Op, call *graph.Call, align []int, target lower.Target) (*lower.Program, error) {
 	forms, err := graph.FormsOf(op, call)
 	if err != nil {

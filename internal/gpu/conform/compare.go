@@ -146,7 +146,7 @@ func FaultOf(program *lower.Program, word []byte) error {
 	return nil
 }
 
-// Difference describes results that differ from those of Code.Eval.
+// Difference describes the results that differ from the results of Code.Eval.
 type Difference struct {
 	Results int    // number of all results
 	Differ  int    // number of results that differ

@@ -22,8 +22,8 @@ type Promise struct {
 const probeElements = 1 << 13
 
 // Probe tests the operations that devices need not round correctly, on random and special numbers. The Promise has the
-// operations for which all results equal those of Code.Eval. float64s says whether the device has float64, maxParams is
-// the maximum number of parameters of its kernels, and run runs kernels. Probe returns the errors of run.
+// operations for which all results equal the results of Code.Eval. float64s says whether the device has float64,
+// maxParams is the maximum number of parameters of its kernels, and run runs kernels. Probe returns the errors of run.
 func Probe(float64s bool, maxParams int, run Run) (Promise, error) {
 	promise := Promise{Target: lower.Target{MaxParams: maxParams}}
 	trial := lower.IEEE // assumes that the device computes everything exactly

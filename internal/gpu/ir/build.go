@@ -89,13 +89,13 @@ func (b *Builder) add(inst Inst, args []Value) Value {
 	}
 	if inst.Op.pure() {
 		for _, scope := range b.scopes {
-			if v, ok := scope[inst]; ok {
-				return v
+			if earlier, ok := scope[inst]; ok {
+				return earlier
 			}
 		}
 	}
-	v := Value(len(b.Insts))
-	b.scopes[len(b.scopes)-1][inst] = v
+	earlier := Value(len(b.Insts))
+	b.scopes[len(b.scopes)-1][inst] = earlier
 	b.Insts = append(b.Insts, inst)
-	return v
+	return earlier
 }

@@ -101,8 +101,8 @@ func (g *gather) setLoops() error {
 	return nil
 }
 
-// setVector chooses the number of elements of a thread: those of 16 bytes if output and table are contiguous, and all
-// elements have the same indices.
+// setVector chooses the number of elements of a thread. A thread copies up to 16 bytes if output and table are
+// contiguous and all its elements have the same indices, and otherwise one element.
 func (g *gather) setVector() {
 	for i, strides := range g.strides {
 		if i < 2 && strides[0] != g.Size || i >= 2 && strides[0] != 0 {

@@ -150,8 +150,8 @@ func (p *pointwise) isUnit(i int) bool { return p.strides[i][0] == p.dtypes[i].S
 // maxInstructions bounds the instructions of a thread that computes several elements.
 const maxInstructions = 512
 
-// maxVector returns the number of elements of a thread for a fastest dimension of any size: those of 16 bytes of the
-// contiguous operand with the largest elements, or 1 if no operand is contiguous.
+// maxVector returns the number of elements of a thread for a fastest dimension of any size. They take at most 16 bytes
+// in the contiguous operand with the largest elements. Without a contiguous operand, the number is 1.
 func (p *pointwise) maxVector() int {
 	largest := 0
 	for i, dtype := range p.dtypes {

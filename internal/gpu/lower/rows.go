@@ -23,12 +23,12 @@ const (
 const maxShared = 16 << 10
 
 // Rows returns the program of an expression with folds, as rowprog.New describes it, whose outputs and operands have
-// the given layouts. The buffers are outputs, then operands. Passes over a row are those of expr.RowProgram.
+// the given layouts. The buffers are outputs, then operands. A row is computed in the passes of expr.RowProgram.
 //
 // One group computes one row or, if rows are short, several. If rows are cut, each pass has two launches: one folds
 // pieces, the other combines the pieces of each row, and computes the numbers of the row. Each thread folds the
-// elements at vector*(thread + n*threads), in order. The results of threads, then those of pieces, are combined as a
-// balanced tree. The tree depends on the shape and the expression only.
+// elements at vector*(thread + n*threads), in order. A balanced tree combines the results of threads, and then the
+// results of pieces. The tree depends on the shape and the expression only.
 func Rows(source *expr.Code, outs, ins []tensor.Meta, mask []bool, align []int, target Target) (*Program, error) {
 	if _, err := expanded(source, target); err != nil {
 		return nil, err

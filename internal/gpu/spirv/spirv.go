@@ -22,27 +22,28 @@ type Floats struct {
 type Options struct{ Float32, Float64 Floats }
 
 // Module returns the words of the SPIR-V module of a kernel.
-func Module(k *ir.Kernel, o Options) ([]uint32, error) {
+func Module(k *ir.Kernel, options Options) ([]uint32, error) {
 	if err := k.Check(); err != nil {
 		return nil, err
 	}
-	p := &printer{module: module{known: map[string]uint32{}}, Kernel: k, options: o,
+	out := &printer{module: module{known: map[string]uint32{}}, Kernel: k, options: options,
 		resultIDs: make([]uint32, len(k.Insts)), vectors: map[ir.Value]uint32{}}
 	for _, c := range []uint32{capShader, capInt64, capAddresses} {
-		p.capability(c)
+		out.capability(c)
 	}
-	p.glslSet, p.main = p.id(), p.id()
-	p.inputs()
+	out.glslSet, out.main = out.id(), out.id()
+	out.inputs()
 	for _, a := range k.Shared {
-		n := p.constant(opConstant, p.typeOf(tensor.Uint32), uint32(a.Length))
-		p.shared = append(p.shared, p.variable(p.declare(opTypeArray, p.typeOf(a.DType), n), classWorkgroup))
+		n := out.constant(opConstant, out.typeOf(tensor.Uint32), uint32(a.Length))
+		out.shared = append(out.shared, out.variable(out.declare(opTypeArray, out.typeOf(a.DType), n),
+			classWorkgroup))
 	}
 	for v := range k.Insts {
-		if err := p.inst(ir.Value(v), &k.Insts[v]); err != nil {
+		if err := out.inst(ir.Value(v), &k.Insts[v]); err != nil {
 			return nil, fmt.Errorf("spirv: v%d: %w", v, err)
 		}
 	}
-	return p.assemble(), nil
+	return out.assemble(), nil
 }
 
 // printer builds the module of a kernel. In SPIR-V, types, constants, variables, labels and results of instructions all
