@@ -64,7 +64,7 @@ type sharedLoops struct {
 // generated for each plan.
 type kernelSet struct {
 	name      string
-	mr, nr    int // widths of panels of A (rows) and of B (columns)
+	mr, nr    int // widths of panels: rows of a panel of A, and columns of a panel of B
 	kc        int // greatest depth of a block of K, in terms
 	elemBytes int // bytes of an element
 	thinKernels
@@ -108,7 +108,8 @@ func kernelsOf(dtype tensor.DType) *kernelSet {
 	return set
 }
 
-// thinOf returns the assembly routines for few rows or columns of a dtype, and whether there are any.
+// thinOf returns the assembly routines for products with few rows or columns of a dtype, and reports whether there are
+// any.
 func thinOf(dtype tensor.DType) (thinKernels, bool) {
 	for _, set := range tileSizesByFeatures {
 		if machine.Host().Has(set.cpu) {

@@ -20,9 +20,9 @@ type execution struct {
 	sharedA, sharedB       unsafe.Pointer // aligned shared panels
 	worker                 unsafe.Pointer // aligned worker scratch
 	superStart, superTerms int            // first term and number of terms of the current super-block of K
-	copyPanels             bool           // the first register tile of each panel of B copies the panel
+	copyPanels             bool           // whether the first register tile of each panel of B copies the panel
 	epilogue               func(i0, i1, j0, j1 int)
-	check                  func() // nil: none
+	check                  func() // Args.Check, or nil
 	macsSinceCheck         int    // multiplications since check was called
 }
 
@@ -124,7 +124,7 @@ func (p *Plan) elem(ptr unsafe.Pointer, i int) unsafe.Pointer {
 	return unsafe.Add(ptr, i*p.set.elemBytes)
 }
 
-// runPack packs one chunk of a shared operand for the current super-block.
+// runPack executes a tile of a packing phase: it packs one chunk of a shared operand for the current super-block.
 func (x *execution) runPack(tile int) {
 	if n := x.a.packTiles(x.superTerms); tile >= n {
 		x.packShared(tile-n, x.b, x.ptrB, x.packB, x.sharedB)

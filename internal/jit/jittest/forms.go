@@ -128,7 +128,7 @@ func parse(a *asm.Assembler, line string) (name string, args []asm.Arg, err erro
 		case register(operand) <= asm.R15:
 			args = append(args, register(operand))
 		default:
-			return "", nil, fmt.Errorf("unknown operand %q", operand)
+			return "", nil, fmt.Errorf("the operand %q is not a register, an address or a constant", operand)
 		}
 	}
 	return name, args, nil

@@ -67,7 +67,7 @@ func CountInstructions(cpu machine.Features, listing string) (*InstructionCount,
 		counts.count(k)
 	}
 	if len(counts.loops) == 0 {
-		return nil, fmt.Errorf("no loop over elements in\n%s", code)
+		return nil, fmt.Errorf("the listing has no loop over elements:\n%s", code)
 	}
 	counts.row = counts.takeCost(0, len(counts.lines))
 	sorted.Func(counts.loops, func(a, b elementLoop) int { return b.elements - a.elements })

@@ -71,11 +71,12 @@ func CheckRules(cpu machine.Features, listing string) error {
 		r = &arm64Rules
 	}
 	if name := r.forbidden(listing); name != "" {
-		return fmt.Errorf("the code has %q", name)
+		return fmt.Errorf("the code uses %q, which the rules of package jit forbid", name)
 	}
 	code, _, _ := strings.Cut(listing, r.data)
 	if n := strings.Count(code, r.returns); n != 1 || !strings.HasSuffix(code, r.end) {
-		return fmt.Errorf("the code returns %d times and ends in %q", n, code[max(0, len(code)-40):])
+		return fmt.Errorf("the code has %d returns and ends in %q: want one return, at the end", n,
+			code[max(0, len(code)-40):])
 	}
 	return nil
 }

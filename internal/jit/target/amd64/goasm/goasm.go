@@ -16,7 +16,7 @@ import (
 // perSymbol is the number of lines in one function of the assembler's input file.
 const perSymbol = 5000
 
-// Assemble returns the bytes to which Go's assembler encodes each line.
+// Assemble returns, for each line, the bytes of the instruction as Go's assembler encodes it.
 func Assemble(t testing.TB, lines []string) [][]byte {
 	t.Helper()
 	var src strings.Builder

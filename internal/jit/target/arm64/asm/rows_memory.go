@@ -23,13 +23,13 @@ var memoryRows = []row{
 	{"prfm", encodePrefetch, 0xF9800000, onlyD},
 }
 
-// baseField returns the number of the base register, and whether it is valid.
+// baseField returns the field with the number of the base register, and reports whether the register is valid.
 func (m Mem) baseField() (uint32, bool) {
 	return m.Base.num() << 5, m.Base.is64() && m.Base.num() <= 31
 }
 
-// overwrites reports whether the access updates its base register and this is r. The architecture does not define the
-// result.
+// overwrites reports whether the access updates its base register and the base register is r. The architecture does not
+// define the result of a load or store of r by such an access.
 func (m Mem) overwrites(r Reg) bool {
 	return m.Mode != Offset && m.Base.num() == r.num() && r.num() != 31
 }

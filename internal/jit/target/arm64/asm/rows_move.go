@@ -143,7 +143,7 @@ func gpField(g Reg, s Scalar) uint32 {
 	return typeField(s.Elem)
 }
 
-// scalars returns floating-point registers, and whether all operands are such registers.
+// scalars returns floating-point registers, and reports whether all operands are such registers.
 func scalars(args []Arg, n int) (s [3]Scalar, ok bool) {
 	if len(args) != n {
 		return s, false

@@ -5,8 +5,8 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/target/arm64/asm"
 )
 
-// Quantize converts int32 sums to quantized values: multiplied by the scales, rounded to nearest even, and added to the
-// zero point with saturation. NaN becomes 0.
+// Quantize converts int32 sums to quantized values. The sums are multiplied by the scales, rounded to nearest even, and
+// added to the zero point with saturation. NaN becomes 0.
 func (w *Writer) Quantize(sums, scales, zeroPoint target.VReg) {
 	x, notNaN := w.vec(sums), w.vec(vectorTemp)
 	w.ToFloats(sums)
@@ -17,8 +17,8 @@ func (w *Writer) Quantize(sums, scales, zeroPoint target.VReg) {
 	w.Emit("and", x.As(asm.B), x.As(asm.B), notNaN.As(asm.B))
 }
 
-// PackBytes packs the int32 of up to four vectors into bytes of the first vector, with saturation. With fewer than
-// four vectors, the remaining bytes are arbitrary. PackBytes overwrites the third vector.
+// PackBytes packs the int32 lanes of up to four vectors into bytes of the first vector, with saturation. With fewer
+// than four vectors, the remaining bytes are arbitrary. PackBytes overwrites the third vector.
 func (w *Writer) PackBytes(vecs []target.VReg, signed bool) {
 	halves := func(i int) asm.Vec {
 		x := w.vec(vecs[i])

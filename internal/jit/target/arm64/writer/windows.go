@@ -14,16 +14,16 @@ const MaxByteResults = 4
 type ByteWindows struct {
 	*Writer
 	spec       target.ByteWindows
-	nextWeight int
+	nextWeight int // number of the next weight that is loaded; selects one of the weight registers in rotation
 }
 
-// Vector registers, after those of the sums.
+// Vector registers. The registers below firstTemp hold the sums.
 const (
-	firstTemp   = target.VReg(4 * MaxByteResults) // six, for pixels or four scales
-	firstWeight = firstTemp + 6                   // weightRegs
-	zeroRow     = firstWeight + weightRegs
-	signBits    = zeroRow + 1
-	zeroPoint   = zeroRow + 2
+	firstTemp   = target.VReg(4 * MaxByteResults) // the first of six registers for pixels or four scales
+	firstWeight = firstTemp + 6                   // the first of weightRegs registers for weights
+	zeroRow     = firstWeight + weightRegs        // zeros, in place of missing rows
+	signBits    = zeroRow + 1                     // the sign bit of each byte
+	zeroPoint   = zeroRow + 2                     // the zero point of the result in all lanes
 
 	weightRegs = 4 // several registers let loads overlap with multiplications
 )
@@ -47,7 +47,7 @@ func (g *ByteWindows) Begin(zeroPointAddr target.Addr) {
 	}
 }
 
-// loadRow loads a row. Rows that do not exist are zero.
+// loadRow loads a row and, if spec.Flip is set, flips the sign bits of its bytes. Rows that do not exist are zero.
 func (g *ByteWindows) loadRow(rows []target.Addr, row int, to target.VReg) asm.Vec {
 	if row >= len(rows) {
 		return byteVec(zeroRow)
