@@ -63,11 +63,11 @@ var Bincount = dynamicOp(graph.SchemaOf[bincountAttrs](), graph.Op{Semantics: gr
 	}
 	switch {
 	case len(in) < 2 || in[1] == nil || len(bins) == 0:
-		return []*tensor.Tensor{addAt[int64](ctx, tensor.Int64, bins, n, nil)}, nil
+		return []*tensor.Tensor{sumByBin[int64](ctx, tensor.Int64, bins, n, nil)}, nil
 	case in[1].DType == tensor.Float32:
-		return []*tensor.Tensor{addAt[float32](ctx, tensor.Float32, bins, n, in[1])}, nil
+		return []*tensor.Tensor{sumByBin[float32](ctx, tensor.Float32, bins, n, in[1])}, nil
 	}
-	return []*tensor.Tensor{addAt[float64](ctx, tensor.Float64, bins, n, in[1])}, nil
+	return []*tensor.Tensor{sumByBin[float64](ctx, tensor.Float64, bins, n, in[1])}, nil
 })
 
 // maxBincountLength bounds minlength, so that data and not an attribute determine the memory of a run.
@@ -75,8 +75,9 @@ const maxBincountLength = 1 << 24
 
 var errBincount = errors.New("bincount only supports 1-d non-negative integral inputs.")
 
-// addAt returns n sums, in dtype d, of the weights of elements with the same bin. Without weights, it counts elements.
-func addAt[T int64 | float32 | float64](ctx context.Context, d tensor.DType, bins []int64, n int,
+// sumByBin returns, for each of n bins, the sum of the weights of its elements, in dtype d. Without weights, it counts
+// the elements.
+func sumByBin[T int64 | float32 | float64](ctx context.Context, d tensor.DType, bins []int64, n int,
 	weights *tensor.Tensor) *tensor.Tensor {
 	out := tensor.Zeros(d, n)
 	sums := kit.SliceOf[T](out.Storage().Bytes(), 0, n)

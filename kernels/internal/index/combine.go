@@ -95,8 +95,7 @@ func combineOps(f func(table, plain unsafe.Pointer)) kit.RowOps {
 	}
 }
 
-// combineReal returns the loops for real numbers. combineHalf returns the loops for 16-bit floats, combineComplex for
-// complex numbers, and combineBits for bools.
+// combineReal returns the loops for real numbers.
 func combineReal[T realElement](mode combineMode, alpha T) kit.RowOps {
 	switch mode {
 	case combineAdd:
@@ -112,6 +111,7 @@ func combineReal[T realElement](mode combineMode, alpha T) kit.RowOps {
 	})
 }
 
+// combineHalf returns the loops for 16-bit floats.
 func combineHalf[H tensor.Half | tensor.BF16](mode combineMode, alpha float32, load func(H) float32,
 	store func(float32) H) kit.RowOps {
 	return combineOps(func(table, plain unsafe.Pointer) {
@@ -128,6 +128,7 @@ func combineHalf[H tensor.Half | tensor.BF16](mode combineMode, alpha float32, l
 	})
 }
 
+// combineComplex returns the loops for complex numbers.
 func combineComplex[T complex64 | complex128](mode combineMode, alpha T) kit.RowOps {
 	product := func(a, b T) T { return T(kit.MulComplex(complex128(a), complex128(b))) }
 	if mode == combineAdd {
@@ -136,6 +137,7 @@ func combineComplex[T complex64 | complex128](mode combineMode, alpha T) kit.Row
 	return combineOps(func(table, plain unsafe.Pointer) { *(*T)(table) = product(*(*T)(table), *(*T)(plain)) })
 }
 
+// combineBits returns the loops for bools: a sum is an or, and a product is an and.
 func combineBits(mode combineMode, alpha tensor.Scalar) kit.RowOps {
 	if mode == combineAdd && alpha.Complex() == 0 {
 		return combineOps(func(_, _ unsafe.Pointer) {})

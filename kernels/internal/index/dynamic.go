@@ -13,10 +13,10 @@ import (
 )
 
 // dynamicOp defines an op with results whose shapes depend on data. outlines returns, for each result, the dtype and
-// the sizes that are known before the run. f computes the results, and is also the reference. Long loops in f check the
-// context with [interrupt.Check].
+// the sizes that are known before the run. compute returns the results, and is also the reference. Its long loops check
+// the context with [interrupt.Check].
 func dynamicOp(attrs *graph.Schema, op graph.Op, outlines func(c *graph.Call) ([]graph.Outline, error),
-	f func(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)) *graph.Op {
+	compute func(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)) *graph.Op {
 	op.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		resultOutlines, err := outlines(c)
 		res := make([]graph.Result, len(resultOutlines))
@@ -26,10 +26,10 @@ func dynamicOp(attrs *graph.Schema, op graph.Op, outlines func(c *graph.Call) ([
 		return res, err
 	}
 	op.RunDynamic = func(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		return f(contextOf(rt), c, in)
+		return compute(contextOf(rt), c, in)
 	}
 	op.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		return f(context.Background(), c, in)
+		return compute(context.Background(), c, in)
 	}
 	return kit.DefineWith(attrs, op)
 }
@@ -84,7 +84,7 @@ func selectedSizes(t tensor.Type, dim *int) []int {
 	return nil // the run reports the error
 }
 
-// nonzeroFlags returns a flag for each element in row-major order: whether the element is not 0.
+// nonzeroFlags returns a flag for each element, in row-major order. The flag is set if the element is not 0.
 func nonzeroFlags(ctx context.Context, t *tensor.Tensor) []bool {
 	flags := kit.CopyTo(ctx, t, tensor.New(tensor.Bool, t.Shape...)) // its bytes are 0 or 1
 	return kit.SliceOf[bool](flags.Storage().Bytes(), 0, t.Numel())

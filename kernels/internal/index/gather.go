@@ -29,7 +29,7 @@ var Gather = kit.Define[gatherGradAttrs](graph.Op{
 			t, index := c.Type(0), c.Type(1)
 			dim, err := tensor.WrapDim(kit.Attrs[gatherGradAttrs](c).Dim, t.Rank())
 			if err == nil && !kit.IsEmpty(index) { // PyTorch does not check empty indices
-				if err = gatherShapes("gather", t, index, dim); err == nil {
+				if err = checkGatherShapes("gather", t, index, dim); err == nil {
 					err = checkIndexDType("gather", index.DType)
 				}
 			}
@@ -59,8 +59,8 @@ var Gather = kit.Define[gatherGradAttrs](graph.Op{
 	},
 })
 
-// gatherShapes returns the error of aten's gather_shape_check for the operand self and the index.
-func gatherShapes(op string, t, index tensor.Type, dim int) error {
+// checkGatherShapes returns the error of aten's gather_shape_check for the operand self and the index.
+func checkGatherShapes(op string, t, index tensor.Type, dim int) error {
 	if max(1, t.Rank()) != max(1, index.Rank()) {
 		return errors.New("Index tensor must have the same number of dimensions as input tensor")
 	}
@@ -73,8 +73,8 @@ func gatherShapes(op string, t, index tensor.Type, dim int) error {
 	return nil
 }
 
-// gatherKernel returns a kernel that gathers along dim. self is the layout of operand 0, expanded to the rank of the
-// index operand. index is the layout of the index operand.
+// gatherKernel returns a kernel that gathers along dim. self and index are the layouts of operand 0 and of the index
+// operand after they are broadcast together.
 func gatherKernel(c *graph.Call, self, index tensor.Meta, dim int) *graph.Kernel {
 	out := c.Out[0]
 	if out.Numel() == 0 {
@@ -84,13 +84,13 @@ func gatherKernel(c *graph.Call, self, index tensor.Meta, dim int) *graph.Kernel
 	if self.Rank() == 0 {
 		table = make([]int, out.Rank())
 	}
-	plain, idx := operandAt(0, out), operandAt(2, index)
+	plain, indexOperand := operandAt(0, out), operandAt(2, index)
 	if out.Rank() == 0 {
 		table = nil
 	}
-	x := &indexedWalk{shape: out.Shape, operands: []walkOperand{plain, {kit.PtrBuffer(1, self), table}, idx},
-		lookups: []lookup{lookupAlong(self, index, dim)}}
-	return x.kernel(kit.GatherOps(out.DType))
+	walk := &indexedWalk{shape: out.Shape, lookups: []lookup{lookupAlong(self, index, dim)},
+		operands: []walkOperand{plain, {kit.PtrBuffer(1, self), table}, indexOperand}}
+	return walk.kernel(kit.GatherOps(out.DType))
 }
 
 func gatherRef(self, index *tensor.Tensor, dim int) ([]*tensor.Tensor, error) {
@@ -138,7 +138,7 @@ var TakeAlongDim = kit.Define[takeAlongAttrs](graph.Op{
 			if err != nil {
 				return nil, err
 			}
-			m, ix := kit.KnownMeta(self), kit.KnownMeta(index)
+			m, indexMeta := kit.KnownMeta(self), kit.KnownMeta(index)
 			t, err := in[0].View(m)
 			if kit.Attrs[takeAlongAttrs](call).Dim == nil {
 				t, err = kit.RowMajorAs(context.Background(), in[0], m.Numel())
@@ -146,9 +146,9 @@ var TakeAlongDim = kit.Define[takeAlongAttrs](graph.Op{
 			if err != nil {
 				return nil, err
 			}
-			positions, err := in[1].Contiguous().Expanded(ix.Shape)
+			positions, err := in[1].Contiguous().Expanded(indexMeta.Shape)
 			if kit.Attrs[takeAlongAttrs](call).Dim == nil {
-				positions, err = kit.RowMajorAs(context.Background(), in[1], ix.Shape...)
+				positions, err = kit.RowMajorAs(context.Background(), in[1], indexMeta.Shape...)
 			}
 			if err != nil {
 				return nil, err
@@ -165,11 +165,11 @@ var TakeAlongDim = kit.Define[takeAlongAttrs](graph.Op{
 			if err != nil {
 				return nil, err
 			}
-			m, ix := kit.KnownMeta(self), kit.KnownMeta(index)
+			m, indexMeta := kit.KnownMeta(self), kit.KnownMeta(index)
 			if kit.Attrs[takeAlongAttrs](call).Dim == nil {
-				return takeKernel(call, ix), nil
+				return takeKernel(call, indexMeta), nil
 			}
-			return gatherKernel(call, m, ix, dim), nil
+			return gatherKernel(call, m, indexMeta, dim), nil
 		},
 	},
 })
@@ -256,11 +256,11 @@ func takeKernel(c *graph.Call, index tensor.Meta) *graph.Kernel {
 			index, out = src, v
 		}
 	}
-	x := &indexedWalk{shape: out.Shape, operands: []walkOperand{operandAt(0, out),
+	walk := &indexedWalk{shape: out.Shape, operands: []walkOperand{operandAt(0, out),
 		{kit.PtrBuffer(1, m), make([]int, out.Rank())}, operandAt(2, index)},
 		lookups: []lookup{{operand: 2, isInt64: index.DType == tensor.Int64, size: m.Numel(), step: m.DType.Size(),
 			flatLayout: &m}}}
-	return x.kernel(kit.GatherOps(out.DType))
+	return walk.kernel(kit.GatherOps(out.DType))
 }
 
 func (a *gatherGradAttrs) indexedDim() (int, bool) { return a.Dim, true }

@@ -16,15 +16,16 @@ type scatterNDAttrs struct {
 	Reduce string `attr:"reduce" default:"none" oneof:"none|add|mul|amax|amin" doc:"reduction of updates with self's elements; none: replace them"`
 }
 
-// tupleWalk describes the walk of a call of gather_nd or scatter_nd. These ops index a value by tuples of indices: a
-// tuple has one index for each indexed dimension of the value. The indices of a tuple are along the last dimension of
-// the index operand.
+// tupleWalk describes the indexed walk (walk.go) of a call of gather_nd or scatter_nd. These ops index a value by tuples
+// of indices: a tuple has one index for each indexed dimension of the value. The indices of a tuple are along the last
+// dimension of the index operand.
 type tupleWalk struct {
-	batchDims, length int   // number of batch dimensions, length of a tuple
-	shape             []int // shape of the walk
-	tableSteps        []int // strides of the walk in the value, in bytes
-	indexSteps        []int // strides of the walk in the index operand, in bytes
-	lookups           []lookup
+	batchDims  int   // number of batch dimensions
+	tupleLen   int   // number of indices of a tuple
+	shape      []int // shape of the walk
+	tableSteps []int // strides of the walk in the value, in bytes
+	indexSteps []int // strides of the walk in the index operand, in bytes
+	lookups    []lookup
 }
 
 // tupleWalkShape returns the shape of a walk over all tuples, and the length of a tuple. The length must be a known
@@ -51,17 +52,17 @@ func tupleWalkShape(op string, self, index tensor.Type, batch int) (shape []sym.
 
 // newTupleWalk returns the walk for the metas of a value and of an index operand. op is the op's name in errors.
 func newTupleWalk(op string, self, index tensor.Meta, batch int) (*tupleWalk, error) {
-	shape, k, err := tupleWalkShape(op, self.Type(), index.Type(), batch)
+	shape, tupleLen, err := tupleWalkShape(op, self.Type(), index.Type(), batch)
 	if err != nil {
 		return nil, err
 	}
-	t := &tupleWalk{batchDims: batch, length: k, shape: kit.KnownSizes(shape)}
+	t := &tupleWalk{batchDims: batch, tupleLen: tupleLen, shape: kit.KnownSizes(shape)}
 	last := index.Rank() - 1
 	tableStrides, indexStrides := kit.ByteStrides(self), kit.ByteStrides(index)
 	t.tableSteps = append(append(slices.Clone(tableStrides[:batch]), make([]int, last-batch)...),
-		tableStrides[batch+t.length:]...)
-	t.indexSteps = append(slices.Clone(indexStrides[:last]), make([]int, self.Rank()-batch-t.length)...)
-	for k := range t.length {
+		tableStrides[batch+tupleLen:]...)
+	t.indexSteps = append(slices.Clone(indexStrides[:last]), make([]int, self.Rank()-batch-tupleLen)...)
+	for k := range tupleLen {
 		d := batch + k
 		t.lookups = append(t.lookups,
 			lookup{operand: 2, byteOffset: k * indexStrides[last], isInt64: index.DType == tensor.Int64, dim: d,
@@ -74,7 +75,7 @@ func newTupleWalk(op string, self, index tensor.Meta, batch int) (*tupleWalk, er
 func (t *tupleWalk) position(m tensor.Meta, indices *tensor.Tensor, index []int) ([]int, error) {
 	lead := indices.Rank() - 1
 	to := slices.Clone(index[:t.batchDims])
-	for k := range t.length {
+	for k := range t.tupleLen {
 		i, err := refIndex(indices, m.Shape[t.batchDims+k], t.batchDims+k, append(slices.Clone(index[:lead]), k)...)
 		if err != nil {
 			return nil, err

@@ -5,7 +5,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// The inner kernels of gathers, by their names in machine profiles.
+// The names of the costs of gathers in machine profiles, the tables of measured times.
 const (
 	sliceRate  = "gather.slice"  // fixed cost of a slice that is copied
 	lookupRate = "gather.lookup" // an element that is looked up separately
@@ -20,11 +20,11 @@ func gatherImpls(copiesSlices bool, lower func(c *graph.Call) (*graph.Kernel, er
 	}
 	impl.Lower = lower
 	impl.Forms = func(call *graph.Call) ([]graph.Form, error) {
-		k, err := lower(call)
+		kernel, err := lower(call)
 		if err != nil {
 			return nil, err
 		}
-		return k.Forms, nil
+		return kernel.Forms, nil
 	}
 	impl.Work = func(call *graph.Call, _ graph.Walk) graph.Work {
 		work := graph.Work{Steps: 1}
@@ -37,11 +37,11 @@ func gatherImpls(copiesSlices bool, lower func(c *graph.Call) (*graph.Kernel, er
 		work.Bytes[graph.Dense] += bytes
 		if copiesSlices {
 			work.Bytes[graph.Copied] += bytes
-			runs := 1.0
+			slices := 1.0
 			if len(call.In) > 1 && call.In[1].Kind == graph.TensorArg {
-				runs = float64(call.Meta(1).Numel())
+				slices = float64(call.Meta(1).Numel())
 			}
-			work.Do(sliceRate, min(n, runs))
+			work.Do(sliceRate, min(n, slices))
 		} else {
 			work.Bytes[graph.Gathered] += bytes
 			work.Do(lookupRate, n)

@@ -60,7 +60,7 @@ func indexWriteOp(attrs *graph.Schema, name, doc string,
 				t := call.Type(0)
 				dim, err := tensor.WrapDim(dim, t.Rank())
 				if err == nil {
-					err = indexWriteCheck(name, call, dim, isFill, alpha)
+					err = checkIndexWrite(name, call, dim, isFill, alpha)
 				}
 				if isFill { // aten fills a clone
 					return call.One(rule.PreserveType(t)), err
@@ -90,8 +90,8 @@ func indexWriteOp(attrs *graph.Schema, name, doc string,
 	})
 }
 
-// indexWriteCheck returns PyTorch's error for an invalid call. isFill is set for index_fill.
-func indexWriteCheck(name string, call *graph.Call, dim int, isFill bool, alpha tensor.Scalar) error {
+// checkIndexWrite returns PyTorch's error for an invalid call. isFill is set for index_fill.
+func checkIndexWrite(name string, call *graph.Call, dim int, isFill bool, alpha tensor.Scalar) error {
 	self, index, src := call.Type(0), call.Type(1), call.Type(2)
 	if index.Rank() > 1 {
 		return fmt.Errorf("%s(): Index is supposed to be a vector", name)
@@ -169,14 +169,14 @@ func compileIndexWrite(call *graph.Call, dim int, mode combineMode, alpha tensor
 	if !from.IsData() {
 		copy(plain.steps, kit.ByteStrides(src))
 	}
-	idx := walkOperand{kit.InBuffer(call, 1), make([]int, len(shape))}
+	indexOperand := walkOperand{kit.InBuffer(call, 1), make([]int, len(shape))}
 	if index.Rank() == 1 {
-		idx.steps[dim] = kit.StepAt(index, 0)
+		indexOperand.steps[dim] = kit.StepAt(index, 0)
 	}
 	table := walkOperand{kit.OutBuffer(call, 0), withoutStep(kit.ByteStrides(out), dim)}
-	x := &indexedWalk{shape: shape, operands: []walkOperand{plain, table, idx},
+	walk := &indexedWalk{shape: shape, operands: []walkOperand{plain, table, indexOperand},
 		lookups: []lookup{lookupAlong(out, index, dim)}, writesTable: true}
-	kernel.Phases = append(kernel.Phases, x.phase(scatterOps(out.DType, mode, alpha)))
+	kernel.Phases = append(kernel.Phases, walk.phase(scatterOps(out.DType, mode, alpha)))
 	return kernel, nil
 }
 

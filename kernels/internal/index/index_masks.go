@@ -128,17 +128,17 @@ func replaceMasks(call *graph.Call, in []*tensor.Tensor, nonzero func(*tensor.Te
 
 // runIndex compiles a call of index without masks and runs it in the calling goroutine.
 func runIndex(ctx context.Context, call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	p, err := newIndexCall(call)
+	parsed, err := newIndexCall(call)
 	if err != nil {
 		return nil, err
 	}
-	t, err := p.resultType()
+	t, err := parsed.resultType()
 	if err != nil {
 		return nil, err
 	}
 	m := kit.KnownMeta(t)
 	call.Out = []tensor.Meta{m}
-	return runSerially(ctx, p.kernel(call), m, in)
+	return runSerially(ctx, parsed.kernel(call), m, in)
 }
 
 // runSerially runs a kernel with one result in the calling goroutine. m is the meta of the result.
@@ -155,10 +155,10 @@ func runSerially(ctx context.Context, kernel *graph.Kernel, m tensor.Meta, in []
 		}
 		mem.Ptrs = append(mem.Ptrs, t.Pointer())
 	}
-	for _, ph := range kernel.Phases {
-		for i := range ph.Chunks {
+	for _, phase := range kernel.Phases {
+		for i := range phase.Chunks {
 			interrupt.Check(ctx)
-			if err := ph.Run(mem, i); err != nil {
+			if err := phase.Run(mem, i); err != nil {
 				return nil, err
 			}
 		}

@@ -17,26 +17,26 @@ import (
 // selectKernel returns a kernel that selects slices of operand 0 along dim. In the result, the dimensions of index
 // replace dimension dim.
 func selectKernel(c *graph.Call, index kit.Buffer, dim int) *graph.Kernel {
-	out, m, ix := c.Out[0], c.Meta(0), index.Meta
+	out, m, indexMeta := c.Out[0], c.Meta(0), index.Meta
 	plain := operandAt(0, out)
-	table, idx := walkOperand{Buffer: kit.InBuffer(c, 0)}, walkOperand{Buffer: index}
+	table, indexOperand := walkOperand{Buffer: kit.InBuffer(c, 0)}, walkOperand{Buffer: index}
 	for d := range m.Rank() {
 		if d == dim {
-			table.steps = append(table.steps, make([]int, ix.Rank())...)
-			idx.steps = append(idx.steps, kit.ByteStrides(ix)...)
-			if ix.Rank() == 0 && out.Rank() == m.Rank() {
-				table.steps, idx.steps = append(table.steps, 0), append(idx.steps, 0)
+			table.steps = append(table.steps, make([]int, indexMeta.Rank())...)
+			indexOperand.steps = append(indexOperand.steps, kit.ByteStrides(indexMeta)...)
+			if indexMeta.Rank() == 0 && out.Rank() == m.Rank() {
+				table.steps, indexOperand.steps = append(table.steps, 0), append(indexOperand.steps, 0)
 			}
 			continue
 		}
-		table.steps, idx.steps = append(table.steps, kit.StepAt(m, d)), append(idx.steps, 0)
+		table.steps, indexOperand.steps = append(table.steps, kit.StepAt(m, d)), append(indexOperand.steps, 0)
 	}
 	if m.Rank() == 0 {
-		table.steps, idx.steps = nil, nil
+		table.steps, indexOperand.steps = nil, nil
 	}
-	x := &indexedWalk{shape: out.Shape, operands: []walkOperand{plain, table, idx},
-		lookups: []lookup{lookupAlong(m, ix, dim)}}
-	return x.kernel(kit.GatherOps(out.DType))
+	walk := &indexedWalk{shape: out.Shape, operands: []walkOperand{plain, table, indexOperand},
+		lookups: []lookup{lookupAlong(m, indexMeta, dim)}}
+	return walk.kernel(kit.GatherOps(out.DType))
 }
 
 // indexCall is a call of the op index without masks. The fields table and indices are types, expanded to the shape of
@@ -133,16 +133,16 @@ func (p *indexCall) ruleType(t tensor.Type) tensor.Type {
 
 func (p *indexCall) kernel(call *graph.Call) *graph.Kernel {
 	self := kit.KnownMeta(p.self)
-	x := &indexedWalk{shape: call.Out[0].Shape, operands: []walkOperand{operandAt(0, call.Out[0]),
+	walk := &indexedWalk{shape: call.Out[0].Shape, operands: []walkOperand{operandAt(0, call.Out[0]),
 		operandAt(1, kit.KnownMeta(p.table))}}
 	for k, index := range p.indices {
 		d := p.indexedDims[k]
-		x.operands = append(x.operands, operandAt(2+d, kit.KnownMeta(index)))
-		x.lookups = append(x.lookups, lookup{operand: 2 + k, isInt64: index.DType == tensor.Int64, dim: d,
+		walk.operands = append(walk.operands, operandAt(2+d, kit.KnownMeta(index)))
+		walk.lookups = append(walk.lookups, lookup{operand: 2 + k, isInt64: index.DType == tensor.Int64, dim: d,
 			size: self.Shape[d],
 			step: kit.StepAt(self, d)})
 	}
-	return x.kernel(kit.GatherOps(call.Out[0].DType))
+	return walk.kernel(kit.GatherOps(call.Out[0].DType))
 }
 
 // resultType returns the type of the result. Its layout follows from PyTorch's permutation rule.
@@ -159,12 +159,12 @@ func (p *indexCall) resultType() (tensor.Type, error) {
 
 // copySelf returns a kernel that copies operand 0 to the output. The op adds phases that modify the output.
 func copySelf(c *graph.Call) *graph.Kernel {
-	k := copies.Kernel(copies.Job{Dst: kit.OutBuffer(c, 0), Src: kit.InBuffer(c, 0)})
-	k.Worker = max(k.Worker, positionBlock*8)
+	kernel := copies.Kernel(copies.Job{Dst: kit.OutBuffer(c, 0), Src: kit.InBuffer(c, 0)})
+	kernel.Worker = max(kernel.Worker, positionBlock*8)
 	if c.Out[0].SameAddresses(c.Meta(0)) && selfIsUnshared(c) {
-		k.InPlace = []graph.InPlace{{Out: 0, In: 0}}
-		for i := range k.Phases {
-			phase := &k.Phases[i]
+		kernel.InPlace = []graph.InPlace{{Out: 0, In: 0}}
+		for i := range kernel.Phases {
+			phase := &kernel.Phases[i]
 			run := phase.Run
 			phase.Run = func(m *graph.Mem, chunk int) error {
 				if m.Ptrs[0] == m.Ptrs[1] {
@@ -174,7 +174,7 @@ func copySelf(c *graph.Call) *graph.Kernel {
 			}
 		}
 	}
-	return k
+	return kernel
 }
 
 // selfIsUnshared reports whether no other operand shares the memory of self. If the result overwrites self, elements of

@@ -14,13 +14,13 @@ import (
 // maskFilling is the computation of masked_fill.
 var maskFilling = graph.Pointwise{Config: maskedFillConfig,
 	Body: func(_ *graph.Call, it *rule.Rule) (rule.Kernel, error) {
-		if d, v := it.DType(1), it.DType(3); d != v {
-			return fillConverted(d, v), nil
+		if dtype, valueDType := it.DType(1), it.DType(3); dtype != valueDType {
+			return fillConverted(dtype, valueDType), nil
 		}
 		return maskFills[it.DType(1)], nil
 	}}
 
-// maskFills are the kernels for a value operand with the dtype of self, by dtype.
+// maskFills has the kernels for a value operand with the dtype of self, by dtype.
 var maskFills = func() (t [tensor.Complex128 + 1]rule.Kernel) {
 	f := kit.Formula("where(mask, value, x)", "x", "mask", "value")
 	for d := tensor.Bool; d.Valid(); d++ {
@@ -92,48 +92,47 @@ type elementBits interface {
 	uint8 | uint16 | uint32 | uint64 | complex128
 }
 
-// fillConverted returns the kernel for self of the given dtype and a value operand of another dtype v. As in
-// value.item() and Scalar::to, the value is first converted to the dtype of self. A value that overflows this dtype is
-// an error.
-func fillConverted(dtype, v tensor.DType) rule.Kernel {
+// fillConverted returns the kernel for self of the given dtype and a value operand of another dtype. As in value.item()
+// and Scalar::to, the value is first converted to the dtype of self. A value that overflows this dtype is an error.
+func fillConverted(dtype, valueDType tensor.DType) rule.Kernel {
 	switch dtype.Size() {
 	case 1:
-		return fillAs[uint8](dtype, v)
+		return fillAs[uint8](dtype, valueDType)
 	case 2:
-		return fillAs[uint16](dtype, v)
+		return fillAs[uint16](dtype, valueDType)
 	case 4:
-		return fillAs[uint32](dtype, v)
+		return fillAs[uint32](dtype, valueDType)
 	case 8:
-		return fillAs[uint64](dtype, v)
+		return fillAs[uint64](dtype, valueDType)
 	}
-	return fillAs[complex128](dtype, v)
+	return fillAs[complex128](dtype, valueDType)
 }
 
 // fillAs is fillConverted for elements of type T.
-func fillAs[T elementBits](dtype, v tensor.DType) rule.Kernel {
-	switch v.Size() {
+func fillAs[T elementBits](dtype, valueDType tensor.DType) rule.Kernel {
+	switch valueDType.Size() {
 	case 1:
-		return fillBy[T, uint8](dtype, v)
+		return fillBy[T, uint8](dtype, valueDType)
 	case 2:
-		return fillBy[T, uint16](dtype, v)
+		return fillBy[T, uint16](dtype, valueDType)
 	case 4:
-		return fillBy[T, uint32](dtype, v)
+		return fillBy[T, uint32](dtype, valueDType)
 	case 8:
-		return fillBy[T, uint64](dtype, v)
+		return fillBy[T, uint64](dtype, valueDType)
 	}
-	return fillBy[T, complex128](dtype, v)
+	return fillBy[T, complex128](dtype, valueDType)
 }
 
 // fillBy is fillConverted for elements of type T and a value operand of type V.
 func fillBy[T, V elementBits](dtype, valueDType tensor.DType) rule.Kernel {
-	kernel := iter.Slice3(func(dst, a []T, mask []uint8, value []V) {
+	kernel := iter.Slice3(func(dst, self []T, mask []uint8, value []V) {
 		if len(dst) == 0 {
 			return
 		}
 		item, _ := convertedItem(dtype, valueDType, unsafe.Pointer(&value[0])) // errors were reported before
 		x := *(*T)(item.Pointer())
 		for i := range dst {
-			y := a[i]
+			y := self[i]
 			if mask[i] != 0 { // read before dst[i] is written, because dst may overlap mask
 				y = x
 			}

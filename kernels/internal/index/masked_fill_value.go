@@ -7,10 +7,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// convertedItem returns the element of dtype v at p, converted to dtype d. It fails if the element overflows d.
-func convertedItem(d, v tensor.DType, p unsafe.Pointer) (*tensor.Tensor, error) {
-	item := tensor.Zeros(v)
-	kit.Mover(v, v)(item.Pointer(), p, 0, 0, 1)
+// convertedItem returns the element of dtype from at address p, converted to dtype to. It fails if the element overflows
+// that dtype.
+func convertedItem(to, from tensor.DType, p unsafe.Pointer) (*tensor.Tensor, error) {
+	item := tensor.Zeros(from)
+	kit.Mover(from, from)(item.Pointer(), p, 0, 0, 1)
 	number := item.At()
-	return number.Tensor(d), kit.NumberFits(number, d)
+	return number.Tensor(to), kit.NumberFits(number, to)
 }

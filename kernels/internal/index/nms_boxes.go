@@ -22,8 +22,8 @@ func float64s(ctx context.Context, t *tensor.Tensor) []float64 {
 // Box is a rectangle from (X0, Y0) to (X1, Y1).
 type Box struct{ X0, Y0, X1, Y1 float64 }
 
-// NewBox returns the box that v describes. If isCentered is set, v is x and y of the center, the width and the height.
-// Otherwise v has x and y of two opposite corners.
+// NewBox returns a box. If isCentered is set, v has x and y of the center, the width and the height. Otherwise v has x
+// and y of two opposite corners.
 func NewBox(isCentered bool, v [4]float64) Box {
 	a, b, c, d := v[0], v[1], v[2], v[3]
 	if isCentered {
@@ -33,13 +33,14 @@ func NewBox(isCentered bool, v [4]float64) Box {
 }
 
 // IOU returns the intersection over union of two boxes.
-func (b *Box) IOU(o *Box) float64 {
-	w, h := min(b.X1, o.X1)-max(b.X0, o.X0), min(b.Y1, o.Y1)-max(b.Y0, o.Y0)
-	if !(w > 0 && h > 0) {
+func (b *Box) IOU(other *Box) float64 {
+	width, height := min(b.X1, other.X1)-max(b.X0, other.X0), min(b.Y1, other.Y1)-max(b.Y0, other.Y0)
+	if !(width > 0 && height > 0) {
 		return 0
 	}
-	intersection := float64(w * h)
-	return intersection / (float64((b.X1-b.X0)*(b.Y1-b.Y0)) + float64((o.X1-o.X0)*(o.Y1-o.Y0)) - intersection)
+	intersection := float64(width * height)
+	union := float64((b.X1-b.X0)*(b.Y1-b.Y0)) + float64((other.X1-other.X0)*(other.Y1-other.Y0)) - intersection
+	return intersection / union
 }
 
 // scoredBox is the index of a box and its score.
@@ -129,7 +130,7 @@ func (k *keptBoxes) strip(x float64) int {
 	return int(min(max((x-k.begin)*k.scale, 0), float64(len(k.strips)-1)))
 }
 
-// keep adds box i.
+// keep adds box b with index i.
 func (k *keptBoxes) keep(i int, b *Box) {
 	at := k.strip(b.X0)
 	k.order, k.strips[at] = append(k.order, i), append(k.strips[at], *b)

@@ -90,18 +90,18 @@ type statistic struct {
 }
 
 // orderStatistic defines an op that takes one element of each line.
-func orderStatistic[A any](semantics graph.Semantics, of func(a *A) statistic) *graph.Op {
+func orderStatistic[A any](semantics graph.Semantics, statisticOf func(a *A) statistic) *graph.Op {
 	name := semantics.Name
 	semantics.Params = []graph.Param{kit.Self}
-	semantics.Infer = func(c *graph.Call) ([]graph.Result, error) { return of(kit.Attrs[A](c)).infer(name, c) }
+	semantics.Infer = func(c *graph.Call) ([]graph.Result, error) { return statisticOf(kit.Attrs[A](c)).infer(name, c) }
 	semantics.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		return of(kit.Attrs[A](c)).reference(c, in[0])
+		return statisticOf(kit.Attrs[A](c)).reference(c, in[0])
 	}
 	return kit.Define[A](graph.Op{
 		Semantics: semantics,
 		Facts:     graph.Facts{AnyOrder: true, Each: graph.Each{Function: 7}},
 		Lowerings: graph.Lowerings{Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			return of(kit.Attrs[A](c)).compile(c)
+			return statisticOf(kit.Attrs[A](c)).compile(c)
 		}},
 	})
 }
@@ -161,8 +161,8 @@ func (s statistic) compile(call *graph.Call) (*graph.Kernel, error) {
 	return statisticKernel[float64](s, call)
 }
 
-// statisticKernel returns a kernel that loads each line into worker memory, once in its order and once to be sorted in
-// part. The value of the result is copied from the operand by index.
+// statisticKernel returns a kernel that loads each line into worker memory and reorders a copy of it. The value of the
+// result is copied from the operand by index, so that its bits are preserved.
 func statisticKernel[T kit.Sortable](stat statistic, call *graph.Call) (*graph.Kernel, error) {
 	builder := copies.NewKernelBuilder(call)
 	in, dtype := builder.In(0), call.Meta(0).DType

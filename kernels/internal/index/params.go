@@ -7,7 +7,8 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// This file has the bounds on indices ([graph.Param.Below]) and the attributes that several ops share.
+// This file has the attributes that several ops share, and the bounds on indices ([graph.Param.Below]). Tests generate
+// indices below these bounds.
 
 // oneDimAttrs is implemented by the attributes of ops that index one dimension. indexedDim returns the dimension. ok is
 // false if the indices are flat indices into self.
@@ -19,7 +20,7 @@ type oneDimAttrs interface {
 func sizeOfSelf(c *graph.Call) int {
 	m := c.Meta(0)
 	if a, ok := c.Attrs.(oneDimAttrs); ok {
-		if dim, one := a.indexedDim(); one {
+		if dim, ok := a.indexedDim(); ok {
 			return kit.SizeOf(m, dim)
 		}
 	}

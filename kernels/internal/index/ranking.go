@@ -14,8 +14,7 @@ import (
 
 var valuesAndIndices = []string{"values", "indices"}
 
-// ranking is the computation of sort and topk: it sorts the lines along dim and keeps the first k elements of each
-// line.
+// ranking describes a call of sort or topk, which sorts the lines along dim and keeps the first k elements of each line.
 type ranking struct {
 	dim, k     int
 	descending bool
@@ -170,20 +169,20 @@ func takeBest[T kit.Sortable](ctx context.Context, line []rankedElement[T], coun
 }
 
 // siftDown restores the order of a heap after element i was replaced.
-func siftDown[T kit.Sortable](h []rankedElement[T], i int, cmp func(a, b rankedElement[T]) int) {
+func siftDown[T kit.Sortable](heap []rankedElement[T], i int, cmp func(a, b rankedElement[T]) int) {
 	for {
-		k := 2*i + 1
-		if k >= len(h) {
+		child := 2*i + 1
+		if child >= len(heap) {
 			return
 		}
-		if k+1 < len(h) && cmp(h[k+1], h[k]) > 0 {
-			k++
+		if child+1 < len(heap) && cmp(heap[child+1], heap[child]) > 0 {
+			child++
 		}
-		if cmp(h[k], h[i]) <= 0 {
+		if cmp(heap[child], heap[i]) <= 0 {
 			return
 		}
-		h[i], h[k] = h[k], h[i]
-		i = k
+		heap[i], heap[child] = heap[child], heap[i]
+		i = child
 	}
 }
 

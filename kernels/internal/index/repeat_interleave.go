@@ -273,10 +273,11 @@ func (r *repeatCall) positionsKernel(call *graph.Call) (*graph.Kernel, error) {
 		last = copies.Kernel(copies.Job{Dst: kit.PtrBuffer(0, out), Src: index})
 	case r.flattened:
 		m := call.Meta(0)
-		x := &indexedWalk{shape: out.Shape, operands: []walkOperand{operandAt(0, out), {kit.InBuffer(call, 0), []int{0}},
-			{index, kit.ByteStrides(index.Meta)}},
+		walk := &indexedWalk{shape: out.Shape,
+			operands: []walkOperand{operandAt(0, out), {kit.InBuffer(call, 0), []int{0}},
+				{index, kit.ByteStrides(index.Meta)}},
 			lookups: []lookup{{operand: 2, isInt64: true, size: m.Numel(), step: m.DType.Size(), flatLayout: &m}}}
-		last = x.kernel(kit.GatherOps(out.DType))
+		last = walk.kernel(kit.GatherOps(out.DType))
 	default:
 		last = selectKernel(call, index, r.dim)
 	}

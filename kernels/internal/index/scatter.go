@@ -76,7 +76,7 @@ func scatterOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
 			Infer: func(c *graph.Call) ([]graph.Result, error) {
 				scatter, err := checkedSpec(c)
 				if err == nil {
-					err = scatterCheck(name, c, &scatter)
+					err = checkScatter(name, c, &scatter)
 				}
 				t := c.Type(0)
 				return c.One(t.RowMajor()), err
@@ -105,8 +105,8 @@ func scatterOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
 	})
 }
 
-// scatterCheck returns PyTorch's error for an invalid call.
-func scatterCheck(name string, c *graph.Call, scatter *scatterCall) error {
+// checkScatter returns PyTorch's error for an invalid call.
+func checkScatter(name string, c *graph.Call, scatter *scatterCall) error {
 	self, index, src := c.Type(0), c.Type(1), c.Type(2)
 	if err := checkIndexDType(name, index.DType); err != nil && !kit.IsEmpty(index) {
 		return err

@@ -167,18 +167,18 @@ func compileSearch(c *graph.Call, sequence, values int, right bool) (*graph.Kern
 	return searchKernel[float64](c, sequence, values, d, right)
 }
 
-// searchKernel returns a kernel that searches in row-major operands, which are first converted to
-// dtype d.
-func searchKernel[T kit.Sortable](c *graph.Call, sequence, values int, d tensor.DType,
+// searchKernel returns a kernel that searches in row-major operands, which are first converted to the given dtype.
+func searchKernel[T kit.Sortable](c *graph.Call, sequence, values int, dtype tensor.DType,
 	right bool) (*graph.Kernel, error) {
 	builder := copies.NewKernelBuilder(c)
 	v := builder.In(values)
 	if a := c.In[values]; a.Kind == graph.NumberArg {
-		v = kit.DataBuffer(a.Number.Tensor(d))
+		v = kit.DataBuffer(a.Number.Tensor(dtype))
 	}
-	dense := func(x kit.Buffer) kit.Buffer { return builder.Dense(builder.Dense(x, d), kit.LoopDType(d)) }
+	dense := func(x kit.Buffer) kit.Buffer { return builder.Dense(builder.Dense(x, dtype), kit.LoopDType(dtype)) }
 	s, v := dense(builder.In(sequence)), dense(v)
 	buffers := []kit.Buffer{builder.Result(0, c.Out[0].DType), s, v}
+	// Only searchsorted, whose sequence is operand 0, has an operand sorter.
 	sorted := sequence == 1 || !c.Has(2)
 	if !sorted {
 		buffers = append(buffers, builder.Dense(builder.In(2), tensor.Int64))
@@ -224,7 +224,7 @@ func searchKernel[T kit.Sortable](c *graph.Call, sequence, values int, d tensor.
 	return builder.Kernel()
 }
 
-// searchLine returns the position of x in a sorted line.
+// searchLine returns the position of x in a sorted line: after equal elements if right is set, else before them.
 func searchLine[T kit.Sortable](line []T, x T, right bool) int {
 	begin, n := 0, len(line)
 	if right {
@@ -249,7 +249,7 @@ func searchLine[T kit.Sortable](line []T, x T, right bool) int {
 	return begin
 }
 
-// searchOrder is searchLine for a line that order sorts.
+// searchOrder is searchLine for a line that is not sorted. order has the indices that sort the line.
 func searchOrder[T kit.Sortable](line []T, order []int64, x T, right bool) (int, error) {
 	begin, n := 0, len(line)
 	for n > 0 {

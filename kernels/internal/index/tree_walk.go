@@ -38,11 +38,14 @@ type treeElement interface{ float32 | float64 }
 
 // trees has the operands of a call of tree_ensemble after self.
 type trees[T treeElement] struct {
-	roots, features     []int32
-	thresholds, weights []T
-	children            []int32 // two for each node
-	offsets, targets    []int32
-	missing             []int32 // nil if omitted
+	roots      []int32 // first node of each tree
+	features   []int32 // for each node, the column of self to compare
+	thresholds []T     // for each node, the number to compare with
+	children   []int32 // for each node, the next nodes after a false and after a true comparison
+	offsets    []int32 // node i has the weights from offsets[i] to offsets[i+1]-1
+	targets    []int32 // for each weight, its column of the result
+	weights    []T
+	missing    []int32 // for each node, the next node if the element is NaN; nil if omitted
 }
 
 // setOperand sets an operand of n elements.
@@ -85,8 +88,8 @@ func (t *trees[T]) check(columns, outputs int) error {
 	return nil
 }
 
-// isForward reports whether each child is the node itself or a later node. A row then reaches the node at which it
-// leaves the tree after a bounded number of steps, and stays there.
+// isForward reports whether each child is the node itself or a later node. A descent then ends after a bounded number of
+// steps, at a node that is its own child.
 func isForward(children []int32, childrenPerNode int) bool {
 	for i, next := range children {
 		if node := i / childrenPerNode; int(next) < node || int(next) >= len(children)/childrenPerNode {
@@ -96,7 +99,8 @@ func isForward(children []int32, childrenPerNode int) bool {
 	return true
 }
 
-// makeForward writes children to dst. It replaces each child that ends the descent by the node itself.
+// makeForward writes children to dst. A child that is not a later node ends the descent: it is replaced by the node
+// itself.
 func makeForward(m *graph.Mem, dst, children []int32, childrenPerNode int) {
 	for i, next := range children {
 		if node := i / childrenPerNode; int(next) < node || int(next) >= len(children)/childrenPerNode {
@@ -166,10 +170,11 @@ const treeSteps = 4
 // tree of 500 nodes (10 KiB) takes as long as the descent of 100 rows.
 const treeBlock = 1024
 
-// maxTreeSums is the maximum number of sums of a block, unless a group of rows has more.
+// maxTreeSums is the maximum number of sums (rows times outputs) of a block that has more than one group of rows. The
+// sums take 512 KiB.
 const maxTreeSums = 1 << 16
 
-// The rows are divided into treeChunks blocks of at least minTreeGroups groups, if treeBlock permits.
+// The rows are divided into treeChunks blocks, but a block has at least minTreeGroups groups and at most treeBlock rows.
 const treeChunks, minTreeGroups = 16, 8
 
 // treeKernel returns the kernel for self of element type T. A chunk is a block of rows.
@@ -204,9 +209,9 @@ func treeKernel[T treeElement](c *graph.Call) (*graph.Kernel, error) {
 	phases = append(phases, graph.Phase{Chunks: chunks, Run: func(m *graph.Mem, chunk int) error {
 		t := walk.operands(m)
 		if !walk.isForward {
-			t.children, t.missing = walk.forward(m, &t)
+			t.children, t.missing = walk.forwardLists(m, &t)
 		}
-		walk.block(m, &t, chunk*walk.blockRows, min(walk.rows, (chunk+1)*walk.blockRows))
+		walk.computeBlock(m, &t, chunk*walk.blockRows, min(walk.rows, (chunk+1)*walk.blockRows))
 		return nil
 	}})
 	builder.AddPhases(scratch, 8*walk.blockRows*walk.outputs, buffers, phases...)
@@ -219,7 +224,7 @@ type treeWalk[T treeElement] struct {
 	aggregate                     treeAggregate
 	blockRows                     int               // the number of rows of a block
 	counts                        [treeOperands]int // the number of elements of each operand
-	isForward                     bool              // whether children and missing are constant and forward
+	isForward                     bool              // whether children and missing are constant and forward ([isForward])
 }
 
 func newTreeWalk[T treeElement](c *graph.Call) *treeWalk[T] {
@@ -242,26 +247,26 @@ func (w *treeWalk[T]) operands(m *graph.Mem) (t trees[T]) {
 	return t
 }
 
-// forward returns the memory for the prepared children and missing.
-func (w *treeWalk[T]) forward(m *graph.Mem, t *trees[T]) (children, missing []int32) {
+// forwardLists returns the scratch memory for children and missing after makeForward.
+func (w *treeWalk[T]) forwardLists(m *graph.Mem, t *trees[T]) (children, missing []int32) {
 	n := len(t.children)
 	return kit.SliceOf[int32](m.Scratch, 0, n), kit.SliceOf[int32](m.Scratch, 4*n, len(t.missing))
 }
 
-// prepare checks operands that are not constant, and makes their children forward.
+// prepare checks operands that are not constant, and calls makeForward for their children.
 func (w *treeWalk[T]) prepare(m *graph.Mem, _ int) error {
 	t := w.operands(m)
 	if err := t.check(w.columns, w.outputs); err != nil {
 		return err
 	}
-	children, missing := w.forward(m, &t)
+	children, missing := w.forwardLists(m, &t)
 	makeForward(m, children, t.children, 2)
 	makeForward(m, missing, t.missing, 1)
 	return nil
 }
 
-// block computes rows [begin, end) of the result.
-func (w *treeWalk[T]) block(m *graph.Mem, t *trees[T], begin, end int) {
+// computeBlock computes rows [begin, end) of the result.
+func (w *treeWalk[T]) computeBlock(m *graph.Mem, t *trees[T], begin, end int) {
 	sums := kit.SliceOf[float64](m.Worker, 0, (end-begin)*w.outputs)
 	w.aggregate.clear(sums)
 	var hasNaN [treeBlock / treeGroup]bool // of each group
@@ -344,26 +349,28 @@ func newTreeNodes[T treeElement](t *trees[T]) treeNodes[T] {
 // mispredict a branch in about half of the steps.
 func (n *treeNodes[T]) next(row unsafe.Pointer, at int) int {
 	feature := *(*int32)(unsafe.Add(n.features, at*4))
-	isYes := 0
+	child := 0
 	if *(*T)(kit.AddressOf[T](row, int(feature))) <= *(*T)(kit.AddressOf[T](n.thresholds, at)) {
-		isYes = 1
+		child = 1
 	}
-	return int(*(*int32)(unsafe.Add(n.children, at*8+isYes*4)))
+	return int(*(*int32)(unsafe.Add(n.children, at*8+child*4)))
 }
 
-// leaves reports whether a row leaves the tree at node `at`. A node may end the descent in one direction only.
-func (n *treeNodes[T]) leaves(row unsafe.Pointer, at int) bool { return n.next(row, at) == at }
+// isLeaf reports whether a row leaves the tree at node `at`. A node may end the descent for one result of its comparison
+// only.
+func (n *treeNodes[T]) isLeaf(row unsafe.Pointer, at int) bool { return n.next(row, at) == at }
 
 // leavesOf finds the nodes at which rows leave a tree. NaN is greater than every threshold.
 func (n *treeNodes[T]) leavesOf(m *graph.Mem, rows *[treeGroup]unsafe.Pointer, root int, leaves *[treeGroup]int) {
+	// The current nodes of the rows are separate variables, so that they stay in registers.
 	a, b, c, d, e, f, g, h := root, root, root, root, root, root, root, root
 	for {
 		for range treeSteps {
 			a, b, c, d = n.next(rows[0], a), n.next(rows[1], b), n.next(rows[2], c), n.next(rows[3], d)
 			e, f, g, h = n.next(rows[4], e), n.next(rows[5], f), n.next(rows[6], g), n.next(rows[7], h)
 		}
-		if n.leaves(rows[0], a) && n.leaves(rows[1], b) && n.leaves(rows[2], c) && n.leaves(rows[3], d) &&
-			n.leaves(rows[4], e) && n.leaves(rows[5], f) && n.leaves(rows[6], g) && n.leaves(rows[7], h) {
+		if n.isLeaf(rows[0], a) && n.isLeaf(rows[1], b) && n.isLeaf(rows[2], c) && n.isLeaf(rows[3], d) &&
+			n.isLeaf(rows[4], e) && n.isLeaf(rows[5], f) && n.isLeaf(rows[6], g) && n.isLeaf(rows[7], h) {
 			*leaves = [treeGroup]int{a, b, c, d, e, f, g, h}
 			return
 		}

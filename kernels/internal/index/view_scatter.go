@@ -48,11 +48,11 @@ var (
 
 // viewScatterOp defines an op that copies self and writes src into a view of the copy. viewOf returns the type of the
 // view.
-func viewScatterOp[A any](name, what string, example graph.Attrs, operands []tensor.Meta,
+func viewScatterOp[A any](name, part string, example graph.Attrs, operands []tensor.Meta,
 	viewOf func(t tensor.Type, a *A) (tensor.Type, error)) *graph.Op {
 	return kit.Define[A](graph.Op{
 		Semantics: graph.Semantics{
-			Name: name, Doc: "Copies self and replaces " + what + " by src, converted to the dtype of self.",
+			Name: name, Doc: "Copies self and replaces " + part + " by src, converted to the dtype of self.",
 			Params: []graph.Param{kit.Self, {Name: "src"}},
 			Infer: func(c *graph.Call) ([]graph.Result, error) {
 				out := rule.PreserveType(c.Type(0))

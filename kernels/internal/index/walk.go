@@ -22,7 +22,7 @@ type lookup struct {
 	flatLayout *tensor.Meta
 }
 
-// offset reads the index at p and returns its byte offset in the table.
+// offset reads the index at address p and returns its byte offset in the table.
 func (l *lookup) offset(p unsafe.Pointer) (int, error) {
 	var index int64
 	if l.isInt64 {
@@ -40,13 +40,13 @@ func (l *lookup) offset(p unsafe.Pointer) (int, error) {
 	if l.flatLayout == nil {
 		return i * l.step, nil
 	}
-	at := 0
+	elements := 0
 	for d := l.flatLayout.Rank() - 1; d >= 0; d-- {
 		n := l.flatLayout.Shape[d]
-		at += i % n * l.flatLayout.Strides[d]
+		elements += i % n * l.flatLayout.Strides[d]
 		i /= n
 	}
-	return at * l.step, nil
+	return elements * l.step, nil
 }
 
 // outOfBounds returns the error for index i of a dimension.
@@ -65,9 +65,9 @@ func operandAt(ptrIndex int, m tensor.Meta) walkOperand {
 	return walkOperand{kit.PtrBuffer(ptrIndex, m), kit.ByteStrides(m)}
 }
 
-// indexedWalk is a walk: it visits all indices of a shape and moves elements between two operands. Operand 0, the plain
-// operand, is accessed by its own strides. Operand 1, the table, is accessed at positions given by lookups. The other
-// operands have the indices. A gather reads the table, and a scatter writes the table.
+// indexedWalk visits all indices of a shape and moves elements between two operands. Operand 0, the plain operand, is
+// accessed by its own strides. Operand 1, the table, is accessed at positions given by lookups. The other operands have
+// the indices. A gather reads the table, and a scatter writes the table.
 //
 // If the table has stride 0 in a dimension, a scatter may write several elements along that dimension to the same
 // position. Such a dimension is serial: one worker visits its elements in order. Other dimensions are parallel. The
@@ -94,6 +94,7 @@ const (
 	positionBlock = 512 // greatest number of positions that are looked up at once, in worker memory
 )
 
+// isSerial reports whether one worker has to visit the elements along dimension d in order.
 func (walk *indexedWalk) isSerial(d int) bool {
 	return walk.writesTable && walk.operands[1].steps[d] == 0
 }
@@ -182,7 +183,7 @@ func (walk *indexedWalk) phase(ops kit.RowOps) graph.Phase {
 	}}
 }
 
-// kernel returns a kernel that consists only of the walk.
+// kernel returns a kernel whose only phase is the walk.
 func (walk *indexedWalk) kernel(ops kit.RowOps) *graph.Kernel {
 	k := &graph.Kernel{Phases: []graph.Phase{walk.phase(ops)}, Worker: positionBlock * 8}
 	if f := walk.form(); f != nil {
@@ -191,7 +192,7 @@ func (walk *indexedWalk) kernel(ops kit.RowOps) *graph.Kernel {
 	return k
 }
 
-// form returns the walk as data, or nil if it writes the table or has flat indices.
+// form describes the walk for compilers of devices. It returns nil if the walk writes the table or has flat indices.
 func (walk *indexedWalk) form() *graph.Gather {
 	if walk.writesTable {
 		return nil
@@ -214,7 +215,7 @@ func (walk *indexedWalk) form() *graph.Gather {
 	return f
 }
 
-// moveAddresses moves the addresses of the operands to index i of the dimensions dims.
+// moveAddresses moves the addresses of the operands to the flat row-major index i of the dimensions dims.
 func (walk *indexedWalk) moveAddresses(addresses *[maxOperands]unsafe.Pointer, dims []int, i int) {
 	for k := len(dims) - 1; k >= 0; k-- {
 		d := dims[k]
