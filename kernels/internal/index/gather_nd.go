@@ -16,9 +16,9 @@ type scatterNDAttrs struct {
 	Reduce string `attr:"reduce" default:"none" oneof:"none|add|mul|amax|amin" doc:"reduction of updates with self's elements; none: replace them"`
 }
 
-// tupleWalk describes the indexed walk (walk.go) of a call of gather_nd or scatter_nd. These ops index a value by tuples
-// of indices: a tuple has one index for each indexed dimension of the value. The indices of a tuple are along the last
-// dimension of the index operand.
+// tupleWalk describes the indexed walk (walk.go) of a call of gather_nd or scatter_nd. These ops index a value by
+// tuples of indices: a tuple has one index for each indexed dimension of the value. The indices of a tuple are along
+// the last dimension of the index operand.
 type tupleWalk struct {
 	batchDims  int   // number of batch dimensions
 	tupleLen   int   // number of indices of a tuple

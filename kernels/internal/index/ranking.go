@@ -14,7 +14,8 @@ import (
 
 var valuesAndIndices = []string{"values", "indices"}
 
-// ranking describes a call of sort or topk, which sorts the lines along dim and keeps the first k elements of each line.
+// ranking describes a call of sort or topk, which sorts the lines along dim and keeps the first k elements of each
+// line.
 type ranking struct {
 	dim, k     int
 	descending bool

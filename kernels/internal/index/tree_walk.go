@@ -88,8 +88,8 @@ func (t *trees[T]) check(columns, outputs int) error {
 	return nil
 }
 
-// isForward reports whether each child is the node itself or a later node. A descent then ends after a bounded number of
-// steps, at a node that is its own child.
+// isForward reports whether each child is the node itself or a later node. A descent then ends after a bounded number
+// of steps, at a node that is its own child.
 func isForward(children []int32, childrenPerNode int) bool {
 	for i, next := range children {
 		if node := i / childrenPerNode; int(next) < node || int(next) >= len(children)/childrenPerNode {
@@ -174,7 +174,8 @@ const treeBlock = 1024
 // sums take 512 KiB.
 const maxTreeSums = 1 << 16
 
-// The rows are divided into treeChunks blocks, but a block has at least minTreeGroups groups and at most treeBlock rows.
+// The rows are divided into treeChunks blocks, but a block has at least minTreeGroups groups and at most treeBlock
+// rows.
 const treeChunks, minTreeGroups = 16, 8
 
 // treeKernel returns the kernel for self of element type T. A chunk is a block of rows.
@@ -356,8 +357,8 @@ func (n *treeNodes[T]) next(row unsafe.Pointer, at int) int {
 	return int(*(*int32)(unsafe.Add(n.children, at*8+child*4)))
 }
 
-// isLeaf reports whether a row leaves the tree at node `at`. A node may end the descent for one result of its comparison
-// only.
+// isLeaf reports whether a row leaves the tree at node `at`. A node may end the descent for one result of its
+// comparison only.
 func (n *treeNodes[T]) isLeaf(row unsafe.Pointer, at int) bool { return n.next(row, at) == at }
 
 // leavesOf finds the nodes at which rows leave a tree. NaN is greater than every threshold.
