@@ -52,7 +52,7 @@ var Baddbmm = kit.Define[addmmAttrs](graph.Op{
 })
 
 // baddbmmType checks that self broadcasts before it checks the other operands, as PyTorch does.
-func baddbmmType(s, a, b tensor.Type) (tensor.Type, error) {
+func baddbmmType(self, a, b tensor.Type) (tensor.Type, error) {
 	shape := make([]sym.Int, 3)
 	for d, m := range []tensor.Type{a, a, b} {
 		if m.Rank() == 0 {
@@ -64,22 +64,24 @@ func baddbmmType(s, a, b tensor.Type) (tensor.Type, error) {
 		}
 		shape[d] = m.Shape[i]
 	}
-	if _, err := s.Expand(shape); err != nil {
+	if _, err := self.Expand(shape); err != nil {
 		return tensor.Type{}, err
 	}
 	return bmmType("baddbmm", a, b)
 }
 
-// inferAddmm returns the Infer function of addmm or baddbmm. f returns the type of the result and checks the operands.
-func inferAddmm(f func(s, a, b tensor.Type) (tensor.Type, error)) func(*graph.Call) ([]graph.Result, error) {
+// inferAddmm returns the Infer function of addmm or baddbmm. resultType checks the operands and returns the type of the
+// result.
+func inferAddmm(resultType func(self, a, b tensor.Type) (tensor.Type, error)) func(*graph.Call) ([]graph.Result,
+	error) {
 	return func(call *graph.Call) ([]graph.Result, error) {
-		result, err := f(call.Type(0), call.Type(1), call.Type(2))
+		result, err := resultType(call.Type(0), call.Type(1), call.Type(2))
 		if err != nil {
 			return nil, err
 		}
 		attrs := kit.Attrs[addmmAttrs](call)
 		if result.DType == tensor.Bool && result.Numel().Ne(sym.Int{}).Holds() {
-			// f accepts products of bools only if they have no terms. Their result is beta times self.
+			// resultType accepts products of bools only if they have no terms. Their result is beta times self.
 			return nil, fmt.Errorf("result type %s can't be cast to the desired output type Bool",
 				attrs.Beta.DType().TorchName())
 		}
@@ -95,16 +97,16 @@ func inferAddmm(f func(s, a, b tensor.Type) (tensor.Type, error)) func(*graph.Ca
 // addmmContraction describes a call of addmm or baddbmm as a contraction. It does not apply skipsProduct.
 func addmmContraction(c *graph.Call) (*contraction, error) {
 	attrs, out := kit.Attrs[addmmAttrs](c), c.Out[0]
-	s, a, b := c.Meta(0), c.Meta(1), c.Meta(2)
+	self, a, b := c.Meta(0), c.Meta(1), c.Meta(2)
 	lead := out.Rank() - 2
 	product := &contraction{aOperand: 1, bOperand: 2, addOperand: 0, hasAdd: true, alpha: attrs.Alpha, beta: attrs.Beta,
 		batch: out.Shape[:lead], m: out.Shape[lead], n: out.Shape[lead+1], k: a.Shape[lead+1],
 		a: matricesOf(a), b: matricesOf(b), c: matricesOf(out)}
-	e, err := s.Expand(out.Shape)
+	expanded, err := self.Expand(out.Shape)
 	if err != nil {
 		return nil, err
 	}
-	product.add = addendOf(s, e)
+	product.add = addendOf(self, expanded)
 	return product, nil
 }
 
@@ -128,10 +130,10 @@ func addendOf(m, expanded tensor.Meta) matrices {
 	return matricesOf(expanded)
 }
 
-// skipsProduct reports whether the product is skipped because alpha is 0. NaNs and infinities of the matrices then do
-// not reach the result, as in the BLAS library that PyTorch uses for floats and complex numbers. PyTorch does not use
-// BLAS for integers, for 16-bit floats, and for batches whose matrices take less than 400 multiplications each
-// (bmm_out_or_baddbmm_). In these cases it multiplies the product by 0.
+// skipsProduct reports whether the product is skipped because alpha is 0, as PyTorch's BLAS library does. NaNs and
+// infinities of the matrices then do not reach the result. PyTorch does not use BLAS for integers, for 16-bit floats,
+// and for batches whose matrices take less than 400 multiplications each (bmm_out_or_baddbmm_). In these cases it
+// multiplies the product by 0.
 func skipsProduct(c *graph.Call) bool {
 	a, b := c.Meta(1), c.Meta(2)
 	if d := a.DType; d.IsReducedFloat() || d.IsIntegral(true) || kit.Attrs[addmmAttrs](c).Alpha.Tensor(d).At().Complex() !=
@@ -144,19 +146,19 @@ func skipsProduct(c *graph.Call) bool {
 
 // addmmWithSkip is addmmContraction with depth 0 if the product is skipped.
 func addmmWithSkip(c *graph.Call) (*contraction, error) {
-	x, err := addmmContraction(c)
+	product, err := addmmContraction(c)
 	if err == nil && skipsProduct(c) {
-		x.k = 0
+		product.k = 0
 	}
-	return x, err
+	return product, err
 }
 
 func addmmFlops(c *graph.Call) float64 {
-	x, err := addmmContraction(c)
+	product, err := addmmContraction(c)
 	if err != nil {
 		return 0
 	}
-	return float64(x.flops()) + float64(2*x.entries()*x.m*x.n)
+	return float64(product.flops()) + float64(2*product.entries()*product.m*product.n)
 }
 
 // addmmRef is the reference implementation of addmm and baddbmm.
@@ -164,44 +166,44 @@ func addmmRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	attrs := kit.Attrs[addmmAttrs](c)
 	lead := in[1].Rank() - 1
 	shape := append(append([]int{}, in[1].Shape[:lead]...), in[2].Shape[lead])
-	d := in[1].DType
-	out := tensor.Zeros(d, shape...)
+	dtype := in[1].DType
+	out := tensor.Zeros(dtype, shape...)
 	// PyTorch converts the factors to the dtype of the computation before it multiplies.
-	alpha, beta := attrs.Alpha.Tensor(d.OpMath()).At(), attrs.Beta.Tensor(d.OpMath()).At()
+	alpha, beta := attrs.Alpha.Tensor(dtype.OpMath()).At(), attrs.Beta.Tensor(dtype.OpMath()).At()
 	skips := skipsProduct(c)
-	x, y := kit.FactorsOf(d, in[1]), kit.FactorsOf(d, in[2])
+	x, y := kit.FactorsOf(dtype, in[1]), kit.FactorsOf(dtype, in[2])
 	kit.EachIndex(shape, func(index []int) {
-		p, s := kit.Accumulator{DType: d}, kit.Accumulator{DType: d}
+		product, sum := kit.Accumulator{DType: dtype}, kit.Accumulator{DType: dtype}
 		if !skips {
-			productTerms(x, y, index, &p)
+			productTerms(x, y, index, &product)
 		}
-		addTimes(&s, alpha, p.Value())
+		addTimes(&sum, alpha, product.Value())
 		if beta.Complex() != 0 {
-			addTimes(&s, beta, broadcastAt(in[0], index))
+			addTimes(&sum, beta, broadcastAt(in[0], index))
 		}
-		out.Set(s.Value(), index...)
+		out.Set(sum.Value(), index...)
 	})
 	return []*tensor.Tensor{out}, nil
 }
 
 // addTimes adds factor*v to a sum. With factor 1 it adds v without a multiplication.
-func addTimes(s *kit.Accumulator, factor, v tensor.Scalar) {
+func addTimes(sum *kit.Accumulator, factor, v tensor.Scalar) {
 	if factor.Complex() == 1 {
-		s.Add(v)
+		sum.Add(v)
 		return
 	}
-	s.Mul(factor, v)
+	sum.Mul(factor, v)
 }
 
-// addmmLoops returns the loop over the rows, or over the batch, of the result. self may be broadcast.
+// addmmLoops returns the parallel loop over the rows of the result of addmm, or over the batch of baddbmm.
 func addmmLoops(c *graph.Call) []graph.Parallel {
-	p := kit.LoopOver(c, 1, 0, 0)
+	loop := kit.LoopOver(c, 1, 0, 0)
 	if c.Out[0].Rank() == 3 {
-		p.In[2] = 0
+		loop.In[2] = 0
 	}
 	if m := c.Meta(0); m.Rank() == c.Out[0].Rank() && m.Shape[0] == c.Out[0].Shape[0] {
-		p.In[0] = 0
+		loop.In[0] = 0
 	}
-	p.Repeats = []bool{true, false, false}
-	return []graph.Parallel{p}
+	loop.Repeats = []bool{true, false, false}
+	return []graph.Parallel{loop}
 }

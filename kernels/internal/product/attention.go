@@ -192,13 +192,13 @@ func lowerAttention(call *graph.Call) (*graph.Kernel, error) {
 }
 
 // attentionReference computes the weights and the result of each query in float64.
-func attentionReference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	t, err := attentionType(c)
+func attentionReference(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	t, err := attentionType(call)
 	if err != nil {
 		return nil, err
 	}
 	result, _ := t.Meta()
-	attrs, query, key := kit.Attrs[attentionAttrs](c), in[0], in[1]
+	attrs, query, key := kit.Attrs[attentionAttrs](call), in[0], in[1]
 	out := tensor.Zeros(result.DType, result.Shape...)
 	scale, group := attrs.scaleOf(query.Shape[query.Rank()-1]), attrs.groupOf(query.Meta, key.Meta)
 	read := func(t *tensor.Tensor, batch []int, i, j, group int) float64 {
@@ -248,7 +248,8 @@ func attentionReference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, e
 	return []*tensor.Tensor{out}, nil
 }
 
-// attentionLoops returns the loops over batch dimensions. Heads are not divided if groups of heads share keys.
+// attentionLoops returns the parallel loops over batch dimensions. There is no loop over heads if groups of heads share
+// keys.
 func attentionLoops(call *graph.Call) []graph.Parallel {
 	out := call.Out[0]
 	batch := out.Rank() - 2
@@ -257,17 +258,17 @@ func attentionLoops(call *graph.Call) []graph.Parallel {
 	}
 	var loops []graph.Parallel
 	for d := range batch {
-		p := kit.WholeLoop(call)
-		p.Out[0], p.Repeats = d, []bool{false, false, false, true}[:len(call.In)]
+		loop := kit.WholeLoop(call)
+		loop.Out[0], loop.Repeats = d, []bool{false, false, false, true}[:len(call.In)]
 		for i := range call.In {
 			m := call.Meta(i)
-			at := d - (out.Rank() - m.Rank())
-			if at >= 0 && at < m.Rank()-2 && m.Shape[at] == out.Shape[d] {
-				p.In[i] = at
+			dim := d - (out.Rank() - m.Rank())
+			if dim >= 0 && dim < m.Rank()-2 && m.Shape[dim] == out.Shape[d] {
+				loop.In[i] = dim
 			}
 		}
-		if p.In[0] >= 0 && p.In[1] >= 0 && p.In[2] >= 0 {
-			loops = append(loops, p)
+		if loop.In[0] >= 0 && loop.In[1] >= 0 && loop.In[2] >= 0 {
+			loops = append(loops, loop)
 		}
 	}
 	return loops

@@ -1,10 +1,10 @@
 package product
 
 // This file has the kernel of scaled_dot_product_attention and of attentions that package fusion has found in a graph.
-// The kernel divides the queries of each entry of the batch into blocks. A worker multiplies the queries of a block by
-// all keys, which gives a row of scores for each query. The worker then runs a row program, an expression over rows,
-// that computes weights from scores. It multiplies the weights by the values. A block of small entries has all queries
-// of several entries (attention_small.go).
+// The kernel divides the queries of each entry of the batch into blocks. A worker computes a block in three steps. It
+// multiplies the queries by all keys, which gives a row of scores for each query. It runs a row program, an expression
+// over rows, that computes weights from scores. It multiplies the weights by the values. If entries are small, a block
+// has all queries of several entries (attention_small.go).
 
 import (
 	"unsafe"
@@ -19,7 +19,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// blockedAttention is the implementation of attention for package fusion.
+// blockedAttention is the implementation of the attentions that package fusion finds.
 var blockedAttention = &graph.Attend{
 	Doc:  "Computes blocks of rows of scores, which stay in the cache until they are multiplied by the values.",
 	Work: attentionWork, Read: attentionRead, Lower: compileAttention,
@@ -48,14 +48,14 @@ func attentionSizesOf(spec *graph.Attention) (sizes attentionSizes) {
 	size := spec.Out.DType.Size()
 	sizes.entries = tensor.Numel(spec.Batch)
 	sizes.queries, sizes.keys, sizes.keySize, sizes.valueSize = spec.Sizes()
-	line := func(n int) int { return kit.AlignUp(n*size) / size }
+	aligned := func(n int) int { return kit.AlignUp(n*size) / size }
 	sizes.rows = kit.DivUp(sizes.queries, kit.DivUp(sizes.queries, max(minScoreRows, scoreBytes/(sizes.keys*size))))
 	sizes.blocks = kit.DivUp(sizes.queries, sizes.rows)
-	if sizes.group, sizes.rowStride, sizes.colStride = 1, line(sizes.keys), 1; spec.ByColumns() {
-		sizes.rowStride, sizes.colStride = 1, line(sizes.rows)
+	if sizes.group, sizes.rowStride, sizes.colStride = 1, aligned(sizes.keys), 1; spec.ByColumns() {
+		sizes.rowStride, sizes.colStride = 1, aligned(sizes.rows)
 	}
 	if sizes.group = sizes.entriesPerBlock(spec); spec.ByColumns() {
-		sizes.colStride = line(sizes.group * sizes.rows)
+		sizes.colStride = aligned(sizes.group * sizes.rows)
 	}
 	sizes.scoreElements = max(sizes.group*sizes.rows*sizes.rowStride, sizes.keys*sizes.colStride)
 	return sizes
@@ -68,7 +68,7 @@ func (sizes attentionSizes) specs(spec *graph.Attention, n int) (scores, values 
 	strides := func(m tensor.Meta) gemm.Operand {
 		return gemm.Operand{RowStride: m.Strides[rank], ColStride: m.Strides[rank+1]}
 	}
-	c := strides(spec.Out)
+	out := strides(spec.Out)
 	scores = gemm.Spec{DType: spec.Out.DType, M: n, N: sizes.keys, K: sizes.keySize, A: strides(spec.Query),
 		B:          strides(spec.Key),
 		CRowStride: sizes.rowStride, CColStride: sizes.colStride}
@@ -82,7 +82,7 @@ func (sizes attentionSizes) specs(spec *graph.Attention, n int) (scores, values 
 	}
 	values = gemm.Spec{DType: spec.Out.DType, M: n, N: sizes.valueSize, K: sizes.keys,
 		A: gemm.Operand{RowStride: sizes.rowStride, ColStride: sizes.colStride}, B: strides(spec.Value),
-		CRowStride: c.RowStride, CColStride: c.ColStride, Algorithm: scores.Algorithm}
+		CRowStride: out.RowStride, CColStride: out.ColStride, Algorithm: scores.Algorithm}
 	return scores, values
 }
 
@@ -106,18 +106,18 @@ func attentionWork(spec *graph.Attention) (work graph.Work) {
 	return work
 }
 
-// areThin reports whether a product reads its larger operand once and in place, for the product of queries and keys
-// and for the product of weights and values.
-func (sizes attentionSizes) areThin(a *graph.Attention) [2]bool {
+// areThin reports, for the product of queries and keys and for the product of weights and values, whether gemm reads
+// the larger operand once and in place ([gemm.Thin]).
+func (sizes attentionSizes) areThin(spec *graph.Attention) [2]bool {
 	if sizes.group > 1 {
 		return [2]bool{}
 	}
-	scores, values := sizes.specs(a, sizes.rows)
+	scores, values := sizes.specs(spec, sizes.rows)
 	return [2]bool{gemm.Supports(scores, gemm.Thin), gemm.Supports(values, gemm.Thin)}
 }
 
-// packedElements returns the number of elements that are packed if a product packs operand i: query, key or value.
-// Keys and values are packed again for each block.
+// packedElements returns the number of elements that are packed if operand i (query, key or value) is packed. Keys and
+// values are packed again for each block.
 func (sizes attentionSizes) packedElements(i int) float64 {
 	keys := float64(sizes.blocks) * float64(sizes.keys)
 	queries := float64(sizes.queries)
@@ -130,10 +130,10 @@ func (sizes attentionSizes) packedElements(i int) float64 {
 func attentionPackRates(spec *graph.Attention) (rates [3]string) {
 	sizes := attentionSizesOf(spec)
 	scores, values := sizes.specs(spec, sizes.rows)
-	q, k := gemm.Packs(scores)
-	_, v := gemm.Packs(values)
+	packsQuery, packsKey := gemm.Packs(scores)
+	_, packsValue := gemm.Packs(values)
 	isThin := sizes.areThin(spec)
-	if q && !isThin[0] {
+	if packsQuery && !isThin[0] {
 		rates[0] = packingRate(scores.A.ColStride, scores.A.RowStride)
 	}
 	rank := len(spec.Batch)
@@ -143,43 +143,43 @@ func attentionPackRates(spec *graph.Attention) (rates [3]string) {
 	if sizes.transposesKey(spec) {
 		rates[1] = packingRate(spec.Key.Strides[rank], spec.Key.Strides[rank+1])
 	}
-	if k && !isThin[0] {
+	if packsKey && !isThin[0] {
 		rates[1] = packingRate(scores.B.RowStride, scores.B.ColStride)
 	}
-	if v && !isThin[1] {
+	if packsValue && !isThin[1] {
 		rates[2] = packingRate(values.B.RowStride, values.B.ColStride)
 	}
 	return rates
 }
 
 // attentionRead returns the cost of reading operand i in its layout minus the cost of reading it in row-major order.
-func attentionRead(a *graph.Attention, i int) (w graph.Work) {
-	dense := *a
+func attentionRead(spec *graph.Attention, i int) (work graph.Work) {
+	dense := *spec
 	for _, m := range []*tensor.Meta{&dense.Query, &dense.Key, &dense.Value} {
 		*m = tensor.New(m.DType, m.Shape...)
 	}
-	rate, denseRate := attentionPackRates(a)[i], attentionPackRates(&dense)[i]
-	if n := attentionSizesOf(a).packedElements(i); rate != denseRate {
-		addPacking(&w, rate, n)
-		addPacking(&w, denseRate, -n)
+	rate, denseRate := attentionPackRates(spec)[i], attentionPackRates(&dense)[i]
+	if n := attentionSizesOf(spec).packedElements(i); rate != denseRate {
+		addPacking(&work, rate, n)
+		addPacking(&work, denseRate, -n)
 	}
-	return w
+	return work
 }
 
-// attentionBlock has the compiled products and loops for a block of the given number of rows.
+// attentionBlock has the compiled products and the compiled row program for a block of the given number of rows.
 type attentionBlock struct {
 	rows           int
 	scores, values *gemm.Plan
 	loops          *fusion.ScoreRows
 }
 
-// attention is the state of a compiled attention.
+// attention is a compiled attention.
 type attention struct {
 	attentionSizes
-	elemBytes              int      // number of bytes of an element
-	entryOffsets           [4][]int // offsets of the entries of query, key, value and result, in elements
-	queryStride, outStride int      // row strides of query and result, in elements
-	blocks                 []attentionBlock
+	elemBytes              int                // number of bytes of an element
+	entryOffsets           [4][]int           // offsets of the entries of query, key, value and result, in elements
+	queryStride, outStride int                // row strides of query and result, in elements
+	blocks                 []attentionBlock   // for whole blocks, and for a shorter last block
 	transposed             *transposedOperand // the operand that blocks of several entries transpose, or nil
 	// Sizes in bytes of the parts of worker memory: scores, scratch memory of the products, panels of the products,
 	// memory of the loops, and the transposed operand.
@@ -198,8 +198,8 @@ func compileAttention(spec *graph.Attention) (*graph.Kernel, error) {
 	attn := &attention{attentionSizes: attentionSizesOf(spec)}
 	rank := len(spec.Batch)
 	attn.elemBytes = spec.Out.DType.Size()
-	for i, m := range []tensor.Meta{spec.Query, spec.Key, spec.Value, spec.Out} {
-		attn.entryOffsets[i] = spec.Entries(m)
+	for i, value := range []tensor.Meta{spec.Query, spec.Key, spec.Value, spec.Out} {
+		attn.entryOffsets[i] = spec.Entries(value)
 	}
 	attn.queryStride, attn.outStride = spec.Query.Strides[rank], spec.Out.Strides[rank]
 	for _, n := range []int{attn.rows, attn.queries % attn.rows} {
@@ -219,9 +219,9 @@ func compileAttention(spec *graph.Attention) (*graph.Kernel, error) {
 			return nil, err
 		}
 		attn.blocks = append(attn.blocks, block)
-		for _, p := range []*gemm.Plan{block.scores, block.values} {
-			attn.productBytes = max(attn.productBytes, kit.AlignUp(p.WorkerBytes()))
-			attn.panelBytes = max(attn.panelBytes, kit.AlignUp(p.SharedBytes()))
+		for _, plan := range []*gemm.Plan{block.scores, block.values} {
+			attn.productBytes = max(attn.productBytes, kit.AlignUp(plan.WorkerBytes()))
+			attn.panelBytes = max(attn.panelBytes, kit.AlignUp(plan.SharedBytes()))
 		}
 		attn.loopBytes = max(attn.loopBytes, block.loops.Bytes())
 	}
@@ -233,9 +233,9 @@ func compileAttention(spec *graph.Attention) (*graph.Kernel, error) {
 	return &graph.Kernel{
 		Worker: attn.scoresBytes + attn.productBytes + attn.panelBytes + attn.loopBytes + attn.transposedBytes,
 		Code:   attn.listings,
-		Phases: []graph.Phase{{Chunks: kit.DivUp(count, perChunk), Run: func(m *graph.Mem, chunk int) error {
+		Phases: []graph.Phase{{Chunks: kit.DivUp(count, perChunk), Run: func(mem *graph.Mem, chunk int) error {
 			for i := chunk * perChunk; i < min(count, (chunk+1)*perChunk); i++ {
-				if err := attn.computeBlock(m, i/perEntry*attn.group, i%perEntry*attn.rows); err != nil {
+				if err := attn.computeBlock(mem, i/perEntry*attn.group, i%perEntry*attn.rows); err != nil {
 					return err
 				}
 			}
@@ -245,18 +245,17 @@ func compileAttention(spec *graph.Attention) (*graph.Kernel, error) {
 
 // listings returns the code of the products and loops of whole blocks.
 func (attn *attention) listings() (list []expr.Listing) {
-	b := attn.blocks[0]
+	block := attn.blocks[0]
 	add := func(name string, assembly func() string) {
 		list = append(list, expr.Listing{Name: name, Assembly: assembly})
 	}
-	b.scores.Listings(add)
-	list = append(list, b.loops.Listings()...)
-	b.values.Listings(add)
+	block.scores.Listings(add)
+	list = append(list, block.loops.Listings()...)
+	block.values.Listings(add)
 	return list
 }
 
-// computeBlock computes one block of rows of an entry. If blocks have several entries, it is the block that starts at
-// this entry. row is the first row of the block.
+// computeBlock computes the block that starts at the given row of the given entry.
 func (attn *attention) computeBlock(mem *graph.Mem, entry, row int) error {
 	block := attn.blocks[0]
 	if attn.queries-row < block.rows {
@@ -273,8 +272,8 @@ func (attn *attention) computeBlock(mem *graph.Mem, entry, row int) error {
 	for i := range attn.group {
 		args.A = attn.element(mem.Ptrs[1], attn.entryOffsets[0][entry+i]+row*attn.queryStride)
 		args.B = attn.element(mem.Ptrs[2], attn.entryOffsets[1][entry+i])
-		if t := attn.transposed; t != nil {
-			*t.of(args) = unsafe.Add(copied, i*t.lanes*attn.elemBytes)
+		if transposed := attn.transposed; transposed != nil {
+			*transposed.of(args) = unsafe.Add(copied, i*transposed.lanes*attn.elemBytes)
 		}
 		args.C = attn.element(scores, i*block.rows*attn.rowStride)
 		multiplySmall(block.scores, &worker.scores, args, work)
@@ -295,7 +294,7 @@ func (attn *attention) computeBlock(mem *graph.Mem, entry, row int) error {
 	return nil
 }
 
-// element returns the address of element i of the matrix at p. p is nil for a matrix without elements.
+// element returns the address of element i of the matrix at address p. p is nil for a matrix without elements.
 func (attn *attention) element(p unsafe.Pointer, i int) unsafe.Pointer {
 	if p == nil {
 		return nil

@@ -13,21 +13,21 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// queryAndKey adds the computation of two values, which a causal attention compares: the indices 0, 1, ... of the
-// queries as a column, and of the keys as a row. Both broadcast to the shape of the scores.
+// queryAndKey adds the computation of two values that a causal attention compares: a column with the indices 0, 1, ...
+// of the queries, and a row with the indices of the keys. Both broadcast to the shape of the scores.
 func queryAndKey(builder *copies.KernelBuilder, queries, keys int) (list [2]kit.Buffer) {
-	n, d := max(queries, keys), tensor.Int32
+	n, dtype := max(queries, keys), tensor.Int32
 	if n > math.MaxInt32 {
-		d = tensor.Int64
+		dtype = tensor.Int64
 	}
-	indexes := builder.Temp(d, n)
-	builder.AddCall(view.Arange, graph.Attrs{"end": n, "dtype": d}, []kit.Buffer{indexes})
-	return [2]kit.Buffer{indexes.View(tensor.New(d, queries, 1)), indexes.View(tensor.New(d, 1, keys))}
+	indexes := builder.Temp(dtype, n)
+	builder.AddCall(view.Arange, graph.Attrs{"end": n, "dtype": dtype}, []kit.Buffer{indexes})
+	return [2]kit.Buffer{indexes.View(tensor.New(dtype, queries, 1)), indexes.View(tensor.New(dtype, 1, keys))}
 }
 
-// describeWeights expands spec.Others, the operands of an attention besides query, key and value, to the shape of the
-// scores. It also sets the row program that computes weights from scores. spec.Others is empty, a mask, or the result
-// of [queryAndKey]. If it is the result of queryAndKey, query i sees the keys 0 to i only.
+// describeWeights sets the row program that computes weights from scores. It also expands spec.Others, the operands
+// besides query, key and value, to the shape of the scores. spec.Others is empty, a mask, or the result of
+// [queryAndKey]. In the last case, query i sees the keys 0 to i only.
 func describeWeights(spec *graph.Attention, scale float64) (err error) {
 	queries, keys, _, _ := spec.Sizes()
 	dtype := spec.Out.DType

@@ -24,14 +24,14 @@ const (
 
 // entriesPerBlock returns the number of entries per block: the largest divisor of evenEntries for which the scores
 // of a block fit in smallBlockBytes. It returns 1 if entries are not small.
-func (sizes attentionSizes) entriesPerBlock(a *graph.Attention) int {
-	scores := sizes.queries * sizes.keys * a.Out.DType.Size()
+func (sizes attentionSizes) entriesPerBlock(spec *graph.Attention) int {
+	entryBytes := sizes.queries * sizes.keys * spec.Out.DType.Size()
 	macs := kit.BoundedProduct(sizes.queries, sizes.keys, sizes.keySize+sizes.valueSize)
-	if !loops.CodeAvailable() || sizes.blocks > 1 || macs > smallEntryMACs || sizes.areThin(a) != [2]bool{} {
+	if !loops.CodeAvailable() || sizes.blocks > 1 || macs > smallEntryMACs || sizes.areThin(spec) != [2]bool{} {
 		return 1
 	}
-	evenCount := evenEntries(a)
-	for n := min(evenCount, smallBlockBytes/scores); n > 1; n-- {
+	evenCount := evenEntries(spec)
+	for n := min(evenCount, smallBlockBytes/entryBytes); n > 1; n-- {
 		if evenCount%n == 0 {
 			return n
 		}
@@ -72,19 +72,21 @@ func isEven(m tensor.Meta, batch []int, d int) bool {
 	return true
 }
 
-// transposesQuery and transposesKey report whether a block of several entries transposes an operand. Of the two
-// operands, that whose lanes (rows or columns of the scores) are contiguous in the scores must have contiguous lanes,
-// too.
-func (sizes attentionSizes) transposesQuery(a *graph.Attention) bool {
-	return sizes.group > 1 && a.ByColumns() && a.Query.Strides[len(a.Batch)] != 1
+// transposesQuery reports whether blocks of several entries transpose the query. Register tiles write adjacent elements
+// of the scores. If these are in a column of the scores, tiles need adjacent elements of a column of the query.
+func (sizes attentionSizes) transposesQuery(spec *graph.Attention) bool {
+	return sizes.group > 1 && spec.ByColumns() && spec.Query.Strides[len(spec.Batch)] != 1
 }
 
-func (sizes attentionSizes) transposesKey(a *graph.Attention) bool {
-	return sizes.group > 1 && !a.ByColumns() && a.Key.Strides[len(a.Batch)+1] != 1
+// transposesKey reports whether blocks of several entries transpose the key: tiles then need adjacent elements of a row
+// of the key.
+func (sizes attentionSizes) transposesKey(spec *graph.Attention) bool {
+	return sizes.group > 1 && !spec.ByColumns() && spec.Key.Strides[len(spec.Batch)+1] != 1
 }
 
-// transposedOperand is the operand of the first product that blocks of several entries transpose. Its copy has a row
-// for each term, with the lanes of all entries.
+// transposedOperand is the operand of the product of queries and keys that blocks of several entries transpose. Its
+// copy has a row for each index of the depth. A row has the elements of all entries; those of one entry are called
+// lanes.
 type transposedOperand struct {
 	operand int // 0 is the query, 1 the key
 	lanes   int // lanes of an entry
@@ -112,33 +114,35 @@ func (attn *attention) transposeOperand(spec *graph.Attention) {
 	case !attn.transposesKey(spec):
 		return
 	}
-	entry := attn.entryOffsets[transposed.operand][1] - attn.entryOffsets[transposed.operand][0]
+	entryStride := attn.entryOffsets[transposed.operand][1] - attn.entryOffsets[transposed.operand][0]
 	transposed.bytes = kit.AlignUp(attn.keySize * attn.group * transposed.lanes * attn.elemBytes)
 	transposed.copy = strided.New(strided.Move(attn.elemBytes), []strided.Axis{
 		{N: attn.keySize, Dst: attn.group * transposed.lanes * attn.elemBytes,
 			Src: operand.Strides[term] * attn.elemBytes},
-		{N: attn.group, Dst: transposed.lanes * attn.elemBytes, Src: entry * attn.elemBytes},
+		{N: attn.group, Dst: transposed.lanes * attn.elemBytes, Src: entryStride * attn.elemBytes},
 		{N: transposed.lanes, Dst: attn.elemBytes, Src: operand.Strides[lane] * attn.elemBytes}})
 	attn.transposed, attn.transposedBytes = transposed, transposed.bytes+transposed.copy.ScratchBytes()
 }
 
-// transpose transposes an operand of the entries of a block, if necessary, and returns the address of the copy.
+// transpose copies the operand that blocks transpose, if any, for the entries of a block. It returns the address of the
+// copy.
 func (attn *attention) transpose(m *graph.Mem, entry int, memory []byte) unsafe.Pointer {
-	t := attn.transposed
-	if t == nil {
+	transposed := attn.transposed
+	if transposed == nil {
 		return nil
 	}
 	to := unsafe.Pointer(unsafe.SliceData(memory))
-	t.copy.Run(to, attn.element(m.Ptrs[1+t.operand], attn.entryOffsets[t.operand][entry]), memory[t.bytes:], 0,
-		t.copy.Tiles())
+	transposed.copy.Run(to, attn.element(m.Ptrs[1+transposed.operand], attn.entryOffsets[transposed.operand][entry]),
+		memory[transposed.bytes:], 0,
+		transposed.copy.Tiles())
 	return to
 }
 
-// multiplySmall computes a product by recorded calls if the plan has them.
-func multiplySmall(p *gemm.Plan, r *gemm.Replay, args *gemm.Args, work []byte) {
-	if p.PrepareReplay(r, args) {
-		r.Run()
+// multiplySmall computes a product. It replays recorded calls of code if the plan supports them, which costs less.
+func multiplySmall(plan *gemm.Plan, replay *gemm.Replay, args *gemm.Args, work []byte) {
+	if plan.PrepareReplay(replay, args) {
+		replay.Run()
 	} else {
-		p.RunAll(args, work)
+		plan.RunAll(args, work)
 	}
 }

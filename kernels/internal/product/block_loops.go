@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
 )
 
-// blockLoopsWork is the Work function of plain loops.
+// blockLoopsWork implements [graph.Impl.Work] for plain loops.
 func blockLoopsWork(call *graph.Call, _ graph.Walk) graph.Work {
 	work := graph.Work{Steps: 1}
 	call.AddStreamed(&work)
@@ -18,19 +18,19 @@ func blockLoopsWork(call *graph.Call, _ graph.Walk) graph.Work {
 	return work
 }
 
-// lowerBlockLoops makes the kernel in Go. A chunk computes some columns of the result.
+// lowerBlockLoops implements [graph.Impl.Lower] by loops in Go. A chunk computes some columns of the result.
 func lowerBlockLoops(call *graph.Call) (*graph.Kernel, error) {
 	weight, input := newBlockWeight(call), call.Meta(blocksInput)
 	depth := input.Shape[input.Rank()-1]
 	rows, columns := kit.BoundedProduct(input.Shape[:input.Rank()-1]...), call.Meta(blocksWeight).Shape[0]
-	group := max(1, loopsMACs/max(1, depth*(rows+1)))
+	columnsPerChunk := max(1, loopsMACs/max(1, depth*(rows+1)))
 	scales, zeros := operandAddress(call, blocksScale), operandAddress(call, blocksZero)
 	bias := operandAddress(call, blocksBias)
 	blocks := kit.DivUp(depth, weight.block)
-	return &graph.Kernel{Worker: 4 * depth, Phases: []graph.Phase{{Chunks: kit.DivUp(columns, group),
+	return &graph.Kernel{Worker: 4 * depth, Phases: []graph.Phase{{Chunks: kit.DivUp(columns, columnsPerChunk),
 		Run: func(mem *graph.Mem, chunk int) error {
 			numbers := kit.SliceOf[float32](mem.Worker, 0, depth)
-			for column := chunk * group; column < min(columns, (chunk+1)*group); column++ {
+			for column := chunk * columnsPerChunk; column < min(columns, (chunk+1)*columnsPerChunk); column++ {
 				scale := kit.ElementsOf[float32](kit.AddressOf[float32](scales(mem), column*blocks), blocks)
 				zero := zeros(mem)
 				if zero != nil {
@@ -39,11 +39,11 @@ func lowerBlockLoops(call *graph.Call) (*graph.Kernel, error) {
 				row := unsafe.Add(mem.Ptrs[1+blocksWeight], column*weight.row)
 				kit.Blocks(mem.Context, depth, func(begin, end int) {
 					for i := begin; i < end; i++ {
-						z := weight.mean
+						zeroPoint := weight.mean
 						if zero != nil {
-							z = weight.zeroPoint(*(*uint8)(unsafe.Add(zero, i/weight.block)))
+							zeroPoint = weight.zeroPoint(*(*uint8)(unsafe.Add(zero, i/weight.block)))
 						}
-						numbers[i] = float32(weight.integer(row, i)-z) * scale[i/weight.block]
+						numbers[i] = float32(weight.integer(row, i)-zeroPoint) * scale[i/weight.block]
 					}
 				})
 				for inputRow := range rows {

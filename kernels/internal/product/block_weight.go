@@ -28,22 +28,23 @@ func linearBlocksFlops(call *graph.Call) float64 {
 
 // blockWeight reads the integers of a weight that is quantized by blocks.
 type blockWeight struct {
-	bits, block int
-	mean        int // default zero point
-	row, col    int // strides of rows and of the bytes of a row
+	bits     int // bits of an integer: 2, 4 or 8
+	block    int // elements of a block
+	mean     int // default zero point, 2^(bits-1)
+	row, col int // strides of rows and of the bytes of a row
 }
 
 func newBlockWeight(call *graph.Call) blockWeight {
-	a, m := kit.Attrs[linearBlocksAttrs](call), call.Meta(blocksWeight)
-	return blockWeight{a.Bits, a.BlockSize, 1 << (a.Bits - 1), m.Strides[0], m.Strides[1]}
+	attrs, m := kit.Attrs[linearBlocksAttrs](call), call.Meta(blocksWeight)
+	return blockWeight{attrs.Bits, attrs.BlockSize, 1 << (attrs.Bits - 1), m.Strides[0], m.Strides[1]}
 }
 
 // integer returns element k of a row. bytes is the address of the row.
 func (w *blockWeight) integer(bytes unsafe.Pointer, k int) int {
 	bit := k * w.bits
-	b := *(*uint8)(unsafe.Add(bytes, bit/8*w.col))
-	return int(b>>(bit%8)) & (1<<w.bits - 1)
+	packed := *(*uint8)(unsafe.Add(bytes, bit/8*w.col))
+	return int(packed>>(bit%8)) & (1<<w.bits - 1)
 }
 
-// zeroPoint returns the value of an element of operand zero_point.
+// zeroPoint returns the value of an element of operand zero_point, whose lowest bits are read.
 func (w *blockWeight) zeroPoint(element uint8) int { return int(element) & (1<<w.bits - 1) }

@@ -10,16 +10,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// The operand indexes of matmul_bytes. Operands a and b are input and other. Their zero points are input_zero_point and
-// other_zero_point.
+// The operand indexes of matmul_bytes. Operands a and b are input and other.
 const (
 	bytesA = iota
 	bytesB
-	bytesAZero
-	bytesBZero
+	bytesAZero // input_zero_point
+	bytesBZero // other_zero_point
 	bytesBias
 	bytesScale
-	bytesZero
+	bytesZero // zero_point, of the result
 )
 
 // isByte reports whether a dtype is int8 or uint8.
@@ -53,40 +52,40 @@ func bytesResult(call *graph.Call) (result tensor.Type, err error) {
 			return result, kit.NotImplemented(name, result.DType)
 		}
 	}
-	for _, f := range []struct {
+	for _, want := range []struct {
 		operand int
 		name    string
-		d       tensor.DType
-		n       sym.Int
+		dtype   tensor.DType
+		count   sym.Int
 		single  bool // whether a single element is also allowed
 	}{{bytesAZero, "input_zero_point", a.DType, rows, true}, {bytesBZero, "other_zero_point", b.DType, cols, true},
 		{bytesBias, "bias", tensor.Int32, cols, false}, {bytesScale, "scale", tensor.Float32, cols, true},
 		{bytesZero, "zero_point", result.DType, sym.Of(1), true}} {
-		if !call.Has(f.operand) {
+		if !call.Has(want.operand) {
 			continue
 		}
-		v := call.Type(f.operand)
-		fits := v.Numel().Eq(f.n)
-		if f.single {
+		v := call.Type(want.operand)
+		fits := v.Numel().Eq(want.count)
+		if want.single {
 			fits = fits.Or(v.Numel().Eq(sym.Of(1)))
 		}
-		if v.DType != f.d || v.Rank() > 1 || !fits.Holds() {
-			return result, fmt.Errorf("%s: expected %s to be %v with %v elements, but got %v %s", name, f.name, f.d, f.n,
-				v.DType, tensor.Sizes(v.Shape))
+		if v.DType != want.dtype || v.Rank() > 1 || !fits.Holds() {
+			return result, fmt.Errorf("%s: expected %s to be %v with %v elements, but got %v %s", name, want.name,
+				want.dtype, want.count, v.DType, tensor.Sizes(v.Shape))
 		}
 	}
 	return result, nil
 }
 
 // byteAt returns element i of an operand of dtype int8 or uint8. An omitted operand has the elements 0.
-func byteAt(p unsafe.Pointer, d tensor.DType, i int) int32 {
+func byteAt(address unsafe.Pointer, d tensor.DType, i int) int32 {
 	switch {
-	case p == nil:
+	case address == nil:
 		return 0
 	case d == tensor.Int8:
-		return int32(*(*int8)(unsafe.Add(p, i)))
+		return int32(*(*int8)(unsafe.Add(address, i)))
 	}
-	return int32(*(*uint8)(unsafe.Add(p, i)))
+	return int32(*(*uint8)(unsafe.Add(address, i)))
 }
 
 // vectorStride returns the stride of operand k, a vector with an element for each row or column. The stride is 0 if the

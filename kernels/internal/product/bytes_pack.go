@@ -21,9 +21,8 @@ import (
 // signBit is the offset of 128 that converts between int8 and uint8.
 const signBit = 0x80
 
-// bytePacker packs operand b into panels (see [byteShape]). A panel has the columns of a block. A group is
-// groupElements consecutive elements of a column. For each depth, the groups of all columns of the block are
-// contiguous.
+// bytePacker packs operand b into panels (see [byteShape]). A panel has the columns of a block. For each group along
+// the depth, the elements of all columns of the block are contiguous.
 type bytePacker struct {
 	byteShape
 	signed        bool        // whether elements are int8
@@ -32,7 +31,7 @@ type bytePacker struct {
 	columnSumCode *jit.Func   // multiplies ones by a panel
 }
 
-// byteRun is the state of a worker in both phases of a byte product.
+// byteRun is the state of a worker that runs the phases of a byte product.
 type byteRun struct {
 	state     loops.State
 	args      jit.Args
@@ -55,7 +54,7 @@ func newBytePacker(shape byteShape, signed bool) (*bytePacker, error) {
 	return packer, err
 }
 
-// tileSpec describes the operands of tiles. signed is set if tiles read the bytes of rows as signed.
+// tileSpec describes the operands of tiles. signed is set if tiles read the elements of rows as int8.
 func (shape *byteShape) tileSpec(signed bool) *tile.Spec {
 	return &tile.Spec{Size: sumBytes, Int8: !shape.usesWords(), Int16: shape.usesWords(),
 		Int8Matrix: shape.multipliesMatrices(), SignedIn: signed,
@@ -68,9 +67,9 @@ func (shape *byteShape) tileSpec(signed bool) *tile.Spec {
 func (shape *byteShape) joinLoop(signed bool) (*loops.Loop, error) {
 	names := strings.Split("abcdefgh", "")[:shape.groupElements]
 	types := make([]tensor.DType, shape.groupElements)
-	bits, offset, d := 8*shape.groupBytes/shape.groupElements, 0, tensor.Uint8
+	bits, offset, dtype := 8*shape.groupBytes/shape.groupElements, 0, tensor.Uint8
 	if shape.usesWords() && signed {
-		d = tensor.Int8
+		dtype = tensor.Int8
 	} else if shape.usesWords() {
 		offset = signBit
 	}
@@ -80,7 +79,7 @@ func (shape *byteShape) joinLoop(signed bool) (*loops.Loop, error) {
 	}
 	var parts []string
 	for i, name := range names {
-		types[i] = d
+		types[i] = dtype
 		part := fmt.Sprintf("((%v(%s) - %d) & %d) << %d", group, name, offset, 1<<bits-1, i*bits)
 		if offset == 0 && !shape.usesWords() {
 			part = fmt.Sprintf("%v(%s) << %d", group, name, i*bits)
@@ -98,40 +97,40 @@ func (shape *byteShape) joinLoop(signed bool) (*loops.Loop, error) {
 // transposeBytes returns the size in bytes of the worker memory in which a block of columns is transposed.
 func (p *bytePacker) transposeBytes() int { return p.k * p.width() }
 
-// packBlock packs a block of columns of a matrix, and sums the columns. row and col are the strides of the matrix.
-// transposeBuffer is worker memory for a transposed block.
-func (p *bytePacker) packBlock(worker *byteRun, to, from unsafe.Pointer, row, col, block int,
+// packBlock packs a block of columns of a matrix, and sums the columns. transposeBuffer is worker memory for a
+// transposed block.
+func (p *bytePacker) packBlock(worker *byteRun, to, from unsafe.Pointer, rowStride, colStride, block int,
 	transposeBuffer unsafe.Pointer) {
 	width := p.width()
 	cols := min(width, p.n-block*width)
-	from = unsafe.Add(from, block*width*col)
-	if col != 1 && cols > 1 {
-		e, rows := strided.Move(1), max(1, kit.CheckEvery/cols)
+	from = unsafe.Add(from, block*width*colStride)
+	if colStride != 1 && cols > 1 {
+		move, rows := strided.Move(1), max(1, kit.CheckEvery/cols)
 		for k := 0; k < p.k; k += rows {
 			interrupt.Check(worker.state.Context)
-			e.Block(unsafe.Add(transposeBuffer, k*cols), unsafe.Add(from, k*row),
-				strided.Axis{N: cols, Dst: 1, Src: col},
-				strided.Axis{N: min(rows, p.k-k), Dst: cols, Src: row})
+			move.Block(unsafe.Add(transposeBuffer, k*cols), unsafe.Add(from, k*rowStride),
+				strided.Axis{N: cols, Dst: 1, Src: colStride},
+				strided.Axis{N: min(rows, p.k-k), Dst: cols, Src: rowStride})
 		}
-		from, row = transposeBuffer, cols
+		from, rowStride = transposeBuffer, cols
 	}
 	panel := unsafe.Add(to, block*p.panelBytes())
-	p.joinGroups(worker, panel, from, row, 0, p.k/p.groupElements, cols)
+	p.joinGroups(worker, panel, from, rowStride, 0, p.k/p.groupElements, cols)
 	if p.k%p.groupElements > 0 {
-		p.joinGroups(worker, panel, from, row, p.k/p.groupElements, 1, cols)
+		p.joinGroups(worker, panel, from, rowStride, p.k/p.groupElements, 1, cols)
 	}
 	p.sumColumns(worker, panel, p.columnSums(to, block))
 }
 
-// joinGroups joins n groups of each column, starting with group `first`. The last group may have elements beyond the
-// depth. Their values do not matter, because tiles multiply them by 0.
-func (p *bytePacker) joinGroups(worker *byteRun, panel, from unsafe.Pointer, row, first, n, cols int) {
+// joinGroups joins n groups of each of cols columns, starting with group `first`. The last group may have elements
+// beyond the depth. Their values do not matter, because tiles multiply them by 0.
+func (p *bytePacker) joinGroups(worker *byteRun, panel, from unsafe.Pointer, rowStride, first, n, cols int) {
 	step := p.width() * p.groupBytes
 	var ptrs [1 + maxGroupBytes]unsafe.Pointer
 	var strides [1 + maxGroupBytes]int
 	ptrs[0], strides[0] = unsafe.Add(panel, first*step), step
 	for i := range p.groupElements {
-		ptrs[1+i], strides[1+i] = unsafe.Add(from, min(first*p.groupElements+i, p.k-1)*row), p.groupElements*row
+		ptrs[1+i], strides[1+i] = unsafe.Add(from, min(first*p.groupElements+i, p.k-1)*rowStride), p.groupElements*rowStride
 	}
 	p.join.Run(&worker.state, ptrs[:1+p.groupElements], strides[:1+p.groupElements], cols, n)
 }
@@ -143,14 +142,14 @@ func (shape *byteShape) columnSums(matrix unsafe.Pointer, block int) unsafe.Poin
 }
 
 // sumColumns sums the columns of a panel. It multiplies a row of ones by the panel.
-func (p *bytePacker) sumColumns(r *byteRun, panel, to unsafe.Pointer) {
+func (p *bytePacker) sumColumns(worker *byteRun, panel, to unsafe.Pointer) {
 	sums := kit.ElementsOf[int32](to, p.width())
 	clear(sums)
-	args := &r.args
+	args := &worker.args
 	args.Ptr[tile.In], args.Ptr[tile.Vec], args.Ptr[tile.Out], args.Rows = unsafe.Pointer(&p.ones[0]), panel, to, 1
 	defer clear(args.Ptr[:])
 	for g := 0; g < p.groups; g += callGroups {
-		interrupt.Check(r.state.Context)
+		interrupt.Check(worker.state.Context)
 		args.N = min(callGroups, p.groups-g)
 		args.Row[tile.In], args.Row[tile.Vec], args.Row[tile.Out] = g*p.groupBytes, g*p.width()*p.groupBytes, 0
 		if p.columnSumCode.Call(args) != nil { // there is no executable memory
@@ -189,16 +188,17 @@ func (shape byteShape) form() string {
 	return fmt.Sprintf("%v panels of %d by k in %ds, and sums", dtype, shape.width(), shape.groupElements)
 }
 
-// packBytes returns the packing of constant operand b: all distinct matrices of the operand, one after another.
-func packBytes(c *graph.Call, i int) (graph.Packing, bool) {
-	if i != bytesB || c.Out[0].Numel() == 0 {
+// packBytes implements [graph.Impl.Pack] for operand b. The packed form has all distinct matrices of the operand, one
+// after another.
+func packBytes(call *graph.Call, operand int) (graph.Packing, bool) {
+	if operand != bytesB || call.Out[0].Numel() == 0 {
 		return graph.Packing{}, false
 	}
-	_, shape, err := bytesContraction(c)
+	_, shape, err := bytesContraction(call)
 	if err != nil {
 		return graph.Packing{}, false
 	}
-	b := c.Meta(bytesB)
+	b := call.Meta(bytesB)
 	packer, err := newBytePacker(shape, b.DType == tensor.Int8)
 	if err != nil {
 		return graph.Packing{}, false
@@ -209,34 +209,34 @@ func packBytes(c *graph.Call, i int) (graph.Packing, bool) {
 		Fill: func(ctx context.Context, dst, src *tensor.Tensor) {
 			all := kit.ElementsOf[int8](dst.Pointer(), dst.Numel())
 			kit.Blocks(ctx, len(all), func(begin, end int) { clear(all[begin:end]) })
-			memory := tensor.NewStorage(packer.transposeBytes()).Bytes()
-			row, col, starts := matrixLayout(src.Meta)
-			var r byteRun
-			r.state.Context = ctx
+			transposeBuffer := tensor.NewStorage(packer.transposeBytes()).Bytes()
+			rowStride, colStride, starts := matrixLayout(src.Meta)
+			var worker byteRun
+			worker.state.Context = ctx
 			for matrix, at := range starts {
 				for block := range packer.blocks() {
 					interrupt.Check(ctx)
-					packer.packBlock(&r, unsafe.Add(dst.Pointer(), matrix*packer.matrixBytes()),
-						unsafe.Add(src.Pointer(), at), row,
-						col, block, unsafe.Pointer(unsafe.SliceData(memory)))
+					packer.packBlock(&worker, unsafe.Add(dst.Pointer(), matrix*packer.matrixBytes()),
+						unsafe.Add(src.Pointer(), at), rowStride,
+						colStride, block, unsafe.Pointer(unsafe.SliceData(transposeBuffer)))
 				}
 			}
 		},
 		Unpack: func(dst, packed *tensor.Tensor) { packer.unpack(dst, packed) }}, true
 }
 
-// matrixLayout returns the row stride and the column stride of an operand's matrices, and the offset of each matrix.
-func matrixLayout(m tensor.Meta) (row, col int, starts []int) {
+// matrixLayout returns the strides of an operand's matrices, and the offset of each matrix.
+func matrixLayout(m tensor.Meta) (rowStride, colStride int, starts []int) {
 	lead := max(0, m.Rank()-2)
-	row = m.Strides[lead]
+	rowStride = m.Strides[lead]
 	if m.Rank() > 1 {
-		col = m.Strides[lead+1]
+		colStride = m.Strides[lead+1]
 	}
 	tensor.Meta{Shape: m.Shape[:lead], Strides: m.Strides[:lead]}.Walk(func(at int) { starts = append(starts, at) })
-	return row, col, starts
+	return rowStride, colStride, starts
 }
 
-// unpack is the inverse of packing.
+// unpack restores operand b from its packed form.
 func (p *bytePacker) unpack(dst, packed *tensor.Tensor) {
 	offset := int32(0)
 	if !p.signed {

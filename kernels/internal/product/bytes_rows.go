@@ -15,35 +15,37 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// byteRows copies the rows of operand a as bytes or 16-bit words, padded to whole groups (see [byteShape]). It copies
-// nothing if tiles can read the operand in place. It also sums each row, because a result depends on the sum of its row
-// times the zero point of its column (see [byteTiles]).
+// byteRows copies the rows of operand a as bytes or 16-bit words, and pads them to whole groups (see [byteShape]). It
+// copies nothing if tiles can read the operand in place. It also sums each row: the sum is needed if the zero point of
+// a column is not 0 (see [byteTiles]).
 type byteRows struct {
 	byteShape
 	signed       bool        // whether elements are int8
 	readSigned   bool        // whether tiles read int8
-	row, col     int         // strides of the operand, in bytes
+	rowStride    int         // stride of the operand's rows, in bytes
+	colStride    int         // stride of the operand's columns, in bytes
 	loop         *loops.Loop // converts elements; nil if they are copied unchanged
 	copiesRows   bool        // whether rows are copied
 	sumsRows     bool        // whether the sums of rows are needed
 	rowsPerChunk int         // number of rows per chunk
 }
 
-// newByteRows prepares the rows of operand a of x. summed is set if the sums of rows are needed.
-func newByteRows(shape byteShape, x *contraction, signed, summed bool) (*byteRows, error) {
+// newByteRows returns the copier of operand a of a product. signed is set if the elements are int8, and summed if the
+// sums of rows are needed.
+func newByteRows(shape byteShape, product *contraction, signed, summed bool) (*byteRows, error) {
 	copier := &byteRows{byteShape: shape, signed: signed, readSigned: tile.ReadsSigned(machine.Host(), signed),
-		row: x.a.row,
-		col: x.a.col, sumsRows: summed, rowsPerChunk: max(1, machine.MoveGrain/shape.k)}
-	flips := signed != copier.readSigned
-	copier.copiesRows = flips || shape.usesWords() || shape.k%shape.groupElements > 0 || x.a.col != 1 ||
-		shape.usesUnit && x.a.row > maxUnitRowStep
+		rowStride: product.a.row, colStride: product.a.col, sumsRows: summed,
+		rowsPerChunk: max(1, machine.MoveGrain/shape.k)}
+	flipsSign := signed != copier.readSigned
+	copier.copiesRows = flipsSign || shape.usesWords() || shape.k%shape.groupElements > 0 || product.a.col != 1 ||
+		shape.usesUnit && product.a.row > maxUnitRowStep
 	text, out := "", tensor.Uint8
 	switch {
 	case shape.usesWords() && signed:
 		text, out = fmt.Sprintf("int16(x ^ %d)", signBit), tensor.Int16
 	case shape.usesWords():
 		text, out = "int16(x)", tensor.Int16
-	case flips:
+	case flipsSign:
 		text = fmt.Sprintf("x ^ %d", signBit)
 	default:
 		return copier, nil
@@ -61,10 +63,10 @@ func (r *byteRows) chunks() int {
 	return kit.DivUp(r.m, r.rowsPerChunk)
 }
 
-// workerBytes returns the size in bytes of the worker memory in which a chunk makes strided rows contiguous before the
-// loop.
+// workerBytes returns the size in bytes of worker memory. A chunk makes strided rows contiguous there before the loop
+// converts them.
 func (r *byteRows) workerBytes() int {
-	if r.copiesRows && r.col != 1 && r.loop != nil {
+	if r.copiesRows && r.colStride != 1 && r.loop != nil {
 		return r.rowsPerChunk * r.k
 	}
 	return 0
@@ -75,7 +77,7 @@ func (r *byteRows) step() int {
 	if r.copiesRows {
 		return r.rowBytes()
 	}
-	return r.row
+	return r.rowStride
 }
 
 // copyRows copies rows [first, end) of a matrix if r.copiesRows is set. If sum is not nil, copyRows calls sum with the
@@ -84,17 +86,18 @@ func (r *byteRows) copyRows(state *loops.State, to, from unsafe.Pointer, first, 
 	sum func(row int, total int32)) {
 	// bytesAt and bytesStep are the address and the stride of the rows before conversion. A strided copy moves the rows
 	// and makes them contiguous.
-	n, bytesAt, bytesStep := end-first, unsafe.Add(from, first*r.row), r.row
+	n, bytesAt, bytesStep := end-first, unsafe.Add(from, first*r.rowStride), r.rowStride
 	if r.copiesRows {
 		dst, step := unsafe.Add(to, first*r.rowBytes()), r.rowBytes()
 		bytes := r.k * (r.groupBytes / r.groupElements)
-		if r.col != 1 || r.loop == nil {
+		if r.colStride != 1 || r.loop == nil {
 			at, rowStep := dst, step
 			if r.loop != nil {
 				at, rowStep = scratch, r.k
 			}
-			e := strided.Move(1)
-			e.Block(at, bytesAt, strided.Axis{N: r.k, Dst: 1, Src: r.col}, strided.Axis{N: n, Dst: rowStep, Src: r.row})
+			move := strided.Move(1)
+			move.Block(at, bytesAt, strided.Axis{N: r.k, Dst: 1, Src: r.colStride},
+				strided.Axis{N: n, Dst: rowStep, Src: r.rowStride})
 			bytesAt, bytesStep = at, rowStep
 		}
 		if r.loop != nil {
@@ -120,54 +123,55 @@ func (r *byteRows) copyRows(state *loops.State, to, from unsafe.Pointer, first, 
 }
 
 // byteTotal sums bytes. It adds 128 to each signed byte. Eight bytes are added at a time, as four words.
-func byteTotal(x []byte, signed bool) (total int32) {
+func byteTotal(list []byte, signed bool) (total int32) {
 	const evenBytes = 0x00ff00ff00ff00ff
 	flip := uint64(0)
 	if signed {
 		flip = 0x8080808080808080
 	}
-	for len(x) >= 8 {
+	for len(list) >= 8 {
 		sum := uint64(0)
-		n := min(len(x)/8, 128) // sums of words stay below 2^16
+		n := min(len(list)/8, 128) // sums of words stay below 2^16
 		for i := range n {
-			v := binary.LittleEndian.Uint64(x[8*i:]) ^ flip
+			v := binary.LittleEndian.Uint64(list[8*i:]) ^ flip
 			sum += v&evenBytes + v>>8&evenBytes
 		}
-		x = x[8*n:]
+		list = list[8*n:]
 		for range 4 {
 			total += int32(sum & 0xffff)
 			sum = bits.RotateLeft64(sum, 16)
 		}
 	}
-	for _, v := range x {
+	for _, v := range list {
 		total += int32(v ^ byte(flip))
 	}
 	return total
 }
 
-// byteZeroPoints has properties of the zero points of both operands. They are known when a kernel is compiled. Zero
-// points get the same offset as the rows or columns (see [byteShape]). The index of each field is bytesA or bytesB.
+// byteZeroPoints has the properties of the zero points of both operands that are known when a kernel is compiled. If
+// 128 is added to or subtracted from the elements of an operand (see [byteShape]), it is also added to or subtracted
+// from the operand's zero points. The fields are indexed by bytesA and bytesB.
 type byteZeroPoints struct {
 	dtype   [2]tensor.DType // dtype of the operand
 	step    [2]int          // stride of the zero points; 0 for a single zero point
 	offset  [2]int32        // 128, 0 or -128: added to the elements of the operand
-	nonzero [2]bool         // a zero point may differ from 0 after the offset
-	signed  [2]bool         // the operand is int8
+	nonzero [2]bool         // whether a zero point may differ from 0 after the offset is added
+	signed  [2]bool         // whether the operand is int8
 }
 
-func newByteZeroPoints(call *graph.Call) (f byteZeroPoints) {
+func newByteZeroPoints(call *graph.Call) (points byteZeroPoints) {
 	for i, zero := range [2]int{bytesAZero, bytesBZero} {
-		f.dtype[i], f.step[i] = call.Meta(i).DType, vectorStride(call, zero)
-		f.signed[i] = f.dtype[i] == tensor.Int8
-		switch read := i == bytesB || tile.ReadsSigned(machine.Host(), f.signed[i]); {
-		case f.signed[i] && !read:
-			f.offset[i] = signBit
-		case !f.signed[i] && read:
-			f.offset[i] = -signBit
+		points.dtype[i], points.step[i] = call.Meta(i).DType, vectorStride(call, zero)
+		points.signed[i] = points.dtype[i] == tensor.Int8
+		switch read := i == bytesB || tile.ReadsSigned(machine.Host(), points.signed[i]); {
+		case points.signed[i] && !read:
+			points.offset[i] = signBit
+		case !points.signed[i] && read:
+			points.offset[i] = -signBit
 		}
-		f.nonzero[i] = !allAre(call, zero, float64(-f.offset[i]))
+		points.nonzero[i] = !allAre(call, zero, float64(-points.offset[i]))
 	}
-	return f
+	return points
 }
 
 // allAre reports whether all elements of operand k are known to equal a number. An omitted operand has the elements 0.
@@ -184,8 +188,8 @@ func allAre(c *graph.Call, k int, number float64) bool {
 	return all
 }
 
-// zeroPoint returns zero point i of an operand, after the offset. side is bytesA or bytesB. p is the address of the
+// zeroPoint returns zero point i of an operand, with the offset. side is bytesA or bytesB. list is the address of the
 // zero points.
-func (f *byteZeroPoints) zeroPoint(side int, p unsafe.Pointer, i int) int32 {
-	return byteAt(p, f.dtype[side], i*f.step[side]) + f.offset[side]
+func (points *byteZeroPoints) zeroPoint(side int, list unsafe.Pointer, i int) int32 {
+	return byteAt(list, points.dtype[side], i*points.step[side]) + points.offset[side]
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// operandAddress returns a function that returns the address of operand k in a run, or nil if it is omitted.
+// operandAddress returns a function that returns the address of operand k, or nil if the operand is omitted.
 func operandAddress(c *graph.Call, k int) func(m *graph.Mem) unsafe.Pointer {
 	if !c.Has(k) {
 		return func(*graph.Mem) unsafe.Pointer { return nil }
@@ -80,15 +80,16 @@ func (t *byteTiles) panels(m *graph.Mem, matrix int) unsafe.Pointer {
 	return scratch(m, t.scratchOffsets.panels+at)
 }
 
-// prepareRows prepares a chunk of the rows of a matrix.
-func (t *byteTiles) prepareRows(mem *graph.Mem, r *byteRun, matrix, chunk int, zero unsafe.Pointer) {
+// prepareRows copies and sums a chunk of the rows of a matrix, if necessary. zero is the address of operand a's zero
+// points.
+func (t *byteTiles) prepareRows(mem *graph.Mem, worker *byteRun, matrix, chunk int, zero unsafe.Pointer) {
 	var sum func(row int, total int32)
 	if t.conversion.AddsProduct {
 		list := kit.SliceOf[int32](mem.Scratch, t.scratchOffsets.rowSums+matrix*t.m*sumBytes, t.m)
 		sum = func(row int, total int32) { list[row] = int32(t.k)*t.zeroPoints.zeroPoint(bytesA, zero, row) - total }
 	}
 	from := chunk * t.rowCopier.rowsPerChunk
-	t.rowCopier.copyRows(&r.state, scratch(mem, t.scratchOffsets.packedRows+matrix*t.m*t.rowBytes()),
+	t.rowCopier.copyRows(&worker.state, scratch(mem, t.scratchOffsets.packedRows+matrix*t.m*t.rowBytes()),
 		unsafe.Add(mem.Ptrs[1+bytesA], t.aOffsets[matrix]),
 		from, min(t.m, from+t.rowCopier.rowsPerChunk), unsafe.Pointer(unsafe.SliceData(mem.Worker)), sum)
 }
@@ -204,10 +205,11 @@ func (t *byteTiles) resultByteOffset(entry, row, block int) int {
 }
 
 // computeStrip computes the sums of a strip in a block of columns. The strip has the given number of rows, from row
-// `first` on. It writes the sums to `to`, with `step` bytes between rows.
-func (t *byteTiles) computeStrip(mem *graph.Mem, r *byteRun, entry, block, first, rows int, to unsafe.Pointer,
+// `first` on. The sums are written to `to`, with `step` bytes between rows. Each call of code multiplies at most
+// callGroups groups along the depth.
+func (t *byteTiles) computeStrip(mem *graph.Mem, worker *byteRun, entry, block, first, rows int, to unsafe.Pointer,
 	step int) error {
-	args, matrix := &r.args, t.bIndex[entry]
+	args, matrix := &worker.args, t.bIndex[entry]
 	args.Ptr[tile.In] = unsafe.Add(mem.Ptrs[1+bytesA], t.aOffsets[t.aIndex[entry]])
 	if t.rowCopier.copiesRows {
 		args.Ptr[tile.In] = scratch(mem, t.scratchOffsets.packedRows+t.aIndex[entry]*t.m*t.rowBytes())
@@ -220,9 +222,10 @@ func (t *byteTiles) computeStrip(mem *graph.Mem, r *byteRun, entry, block, first
 	if t.tileConversion != tile.NotQuantized {
 		args.Row[tile.Scales], args.Row[tile.ZeroPoint] = block*t.width()*sumBytes, 0
 	}
+	// While the tiles of this strip are computed, they prefetch a part of the panel of the next block.
 	args.Ptr[tile.Prefetched] = args.Ptr[tile.Vec]
 	args.Row[tile.Prefetched] = (block+1)%t.blocks()*t.panelBytes() + first*t.panelBytes()/t.m
-	start, maxWork := tile.Zero, byteCallMACs // maxWork bounds the products of groups in a call
+	start, maxWork := tile.Zero, byteCallMACs // maxWork is the maximum number of products of groups in a call
 	if t.hasInitialSums {
 		start = tile.FromLanes
 	}
@@ -234,14 +237,14 @@ func (t *byteTiles) computeStrip(mem *graph.Mem, r *byteRun, entry, block, first
 		mem.Count(rows * args.N)
 		args.Row[tile.Vec] = block*t.panelBytes() + g*t.width()*t.groupBytes
 		maxTiles := max(1, maxWork/(t.width()*t.height*args.N))
-		for _, k := range t.stacks(rows) {
-			args.Step[tile.InTile], args.Step[tile.OutTile] = k.height*t.rowCopier.step(), k.height*step
-			for i := 0; i < k.n; i += maxTiles {
-				row := k.row + i*k.height
-				args.Rows = min(maxTiles, k.n-i)
+		for _, stack := range t.stacks(rows) {
+			args.Step[tile.InTile], args.Step[tile.OutTile] = stack.height*t.rowCopier.step(), stack.height*step
+			for i := 0; i < stack.tiles; i += maxTiles {
+				row := stack.row + i*stack.height
+				args.Rows = min(maxTiles, stack.tiles-i)
 				args.Row[tile.In], args.Row[tile.Out] = (first+row)*t.rowCopier.step()+g*t.groupBytes, row*step
 				t.epilogue.SetOffsets(args, t.resultOffset(entry, first+row, block)*sumBytes, block*t.width()*sumBytes)
-				if err := t.codes[t.code(k.height, last, start, args.N)].Call(args); err != nil {
+				if err := t.codes[t.code(stack.height, last, start, args.N)].Call(args); err != nil {
 					return err
 				}
 			}

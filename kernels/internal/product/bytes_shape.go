@@ -10,18 +10,20 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// MultipliesBytes reports whether byte products run as machine code on this machine. Without machine code, a byte
-// product is slower than the float product that it would replace.
+// MultipliesBytes reports whether products of byte matrices run as machine code on this machine. Without machine code,
+// such a product is slower than the float product that it would replace.
 func MultipliesBytes() bool { return tile.SupportsIntegers(machine.Host()) && jit.Available() == nil }
 
-// byteShape is the division of a byte product into register tiles. The product multiplies m x k elements (the rows) by
-// k x n elements (the columns). A group is four or eight bytes along the depth k. One instruction multiplies a group of
-// a row by a group of a column and sums the products. The elements of a group are bytes, or two 16-bit words. Bytes are
-// int8 in columns, and uint8 or int8 in rows (see [tile.ReadsSigned]). Operands of the other signedness are converted
-// by adding or subtracting 128. Their zero points are converted in the same way, so that the results do not change. A
-// block is a set of columns that a tile computes at once. A panel is a packed block.
+// byteShape is the division of a product of byte matrices into register tiles. The product multiplies m x k elements
+// (the rows) by k x n elements (the columns). A tile is a part of the result whose sums are held in registers. A block
+// is the columns of a tile, and a panel is a packed block.
+//
+// A group is four or eight bytes along the depth k. One instruction multiplies a group of a row by a group of a column
+// and sums the products. The elements of a group are bytes, or two 16-bit words. Bytes are int8 in columns, and uint8
+// or int8 in rows (see [tile.ReadsSigned]). Operands of the other signedness are converted by adding or subtracting
+// 128. Their zero points are converted in the same way, so that the results do not change.
 type byteShape struct {
-	m, n, k       int
+	m, n, k       int  // rows of the result, columns of the result, depth
 	groupBytes    int  // size of a group in bytes: 4, or 8 for products of byte matrices
 	groupElements int  // number of elements of a group: groupBytes, or 2 words
 	groups        int  // number of groups along the depth
@@ -92,9 +94,9 @@ func newByteShape(m, n, k, rows int) byteShape {
 
 // forRowStride returns the shape for a result with the given row stride, in elements. If the stride is too large for
 // the matrix unit, the shape is for vector instructions. The width of panels does not change, so a packed operand is
-// valid for either shape.
-func (shape byteShape) forRowStride(row int) byteShape {
-	if shape.usesUnit && row > maxUnitRowStep/sumBytes {
+// valid for both shapes.
+func (shape byteShape) forRowStride(stride int) byteShape {
+	if shape.usesUnit && stride > maxUnitRowStep/sumBytes {
 		const registers = 32 // a machine with the matrix unit has AVX-512
 		shape.usesUnit, shape.height = false, min(tile.DynamicRows, (registers-shape.vectors-1)/shape.vectors)
 	}
@@ -126,9 +128,9 @@ func (shape *byteShape) rowBytes() int { return shape.groups * shape.groupBytes 
 
 // bytesContraction describes a call as a contraction, and divides it into tiles. Batch dimensions become rows of one
 // matrix if possible.
-func bytesContraction(call *graph.Call) (product *contraction, s byteShape, err error) {
+func bytesContraction(call *graph.Call) (product *contraction, shape byteShape, err error) {
 	if product, err = productContraction(call, call.Out[0]); err != nil {
-		return nil, s, err
+		return nil, shape, err
 	}
 	sharedMatrix := storedMatrices(call.Meta(bytesB)) == 1
 	rows := product.m
@@ -145,8 +147,8 @@ func bytesContraction(call *graph.Call) (product *contraction, s byteShape, err 
 // the product.
 func storedMatrices(m tensor.Meta) int { return tensor.Numel(m.Shape[:max(0, m.Rank()-2)]) }
 
-// bytesWalks returns the row-major walk if there is machine code and the products have terms. Users of the result may
-// prefer another layout, but tiles only write row-major results.
+// bytesWalks implements [graph.Impl.Walks] for tiles. Tiles only write row-major results, and need machine code and
+// products with at least one term.
 func bytesWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
 	a := c.Meta(bytesA)
 	if !MultipliesBytes() || c.Out[0].Numel() == 0 || a.Shape[a.Rank()-1] == 0 {
@@ -158,29 +160,29 @@ func bytesWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
 	return []graph.Walk{{}}
 }
 
-// readBytes is the Read function of byte products. Scales must be contiguous. Matrices that are not row-major are
-// transposed when they are packed, which has a cost.
-func readBytes(c *graph.Call, _ graph.Walk, i int, m tensor.Meta) (w graph.Work, ok bool) {
+// readBytes implements [graph.Impl.Read] for tiles. Scales must be contiguous. A matrix that is not row-major is
+// transposed when it is packed, which has a cost.
+func readBytes(call *graph.Call, _ graph.Walk, operand int, m tensor.Meta) (work graph.Work, ok bool) {
 	switch {
-	case i == bytesScale:
-		return w, m.IsContiguous()
-	case i > bytesB || m.IsContiguous() || c.Constant(i):
-		return w, true
+	case operand == bytesScale:
+		return work, m.IsContiguous()
+	case operand > bytesB || m.IsContiguous() || call.Constant(operand):
+		return work, true
 	}
-	w.Bytes[graph.Tiled] = float64(2 * m.Numel())
-	return w, true
+	work.Bytes[graph.Tiled] = float64(2 * m.Numel())
+	return work, true
 }
 
-// bytesWork returns the cost of byte products in register tiles.
+// bytesWork implements [graph.Impl.Work] for tiles.
 func bytesWork(call *graph.Call, _ graph.Walk) graph.Work {
 	work := graph.Work{Steps: 1}
 	call.AddStreamed(&work)
 	rows := rowMajor(call)
-	x, shape, err := bytesContraction(rows)
+	product, shape, err := bytesContraction(rows)
 	if err != nil {
 		return work
 	}
-	entries := float64(x.entries())
+	entries := float64(product.entries())
 	multiply.ReclassifyStores(&work, call)
 	multiply.ReclassifyPanels(&work, call, bytesB, shape.m)
 	work.Do(multiply.RateStartStep, 1)

@@ -15,17 +15,17 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// byteTiles is the kernel of products of bytes. Its first phase (prepare) packs the operands and sums their rows and
-// columns. Its second phase (multiply) computes the results strip by strip. A strip is a sequence of rows in one block
-// of columns. Its sums stay in cache until they are converted to results.
+// byteTiles is the kernel of products of byte matrices. Its first phase (prepare) packs the operands and sums their
+// rows and columns. Its second phase (multiply) computes the results strip by strip. A strip is a sequence of rows in
+// one block of columns. Its sums stay in cache until they are converted to results.
 //
 // Let a and b be elements of a row and a column of k elements, and za and zb their zero points. The result is
 //
 //	sum((a-za)*(b-zb)) = sum(a*b) - za*sum(b) - zb*sum(a) + k*za*zb
 //
-// Tiles compute the first term. If all rows have the same zero point, tiles start from the sum of the bias and the
-// second term. Otherwise tiles start from the bias, and the second term is added to the sums strip by strip. The other
-// terms are always added strip by strip.
+// Tiles compute the first term. If all rows have the same zero point za, the sums of a tile start from the bias plus
+// the second term. Otherwise they start from the bias, and the second term is added to the sums of a strip afterwards.
+// The other terms are always added afterwards.
 type byteTiles struct {
 	byteShape
 	zeroPoints                 byteZeroPoints
@@ -35,20 +35,21 @@ type byteTiles struct {
 	aIndex, bIndex, outOffsets []int // by entry: index in aOffsets, index in bOffsets, and offset of the entry's result
 	outRowStride               int   // stride of rows of the result, in elements
 
-	packed               bool                   // whether operand b was packed when the graph was planned
-	hasInitialSums       bool                   // whether tiles start from initial values, not from 0
-	resultDType          tensor.DType           // dtype of the result
-	scaleStep, stripRows int                    // distance between the scales of adjacent columns; rows of a strip
-	conversionLoop       *loops.Loop            // converts sums that need corrections or have a single scale
-	requantizer          *multiply.Requantizer  // converts sums without corrections, with a scale for each column
-	tileConversion       tile.Quantized         // conversion in tiles of the matrix unit; requantizer is then nil
-	conversion           multiply.SumConversion // the corrections and the scaling of sums
-	epilogue             multiply.TileEpilogue
-	codes                map[byteCode]*jit.Func
-	order                multiply.StripOrder
-	scratchOffsets       byteScratch
-	prefetchLines        int // cache lines of the next panel that tiles of the matrix unit prefetch per iteration
-	run                  graph.PerWorker[byteRun]
+	packed         bool                   // whether operand b was packed when the graph was planned
+	hasInitialSums bool                   // whether the sums of tiles start from initial values, not from 0
+	resultDType    tensor.DType           // dtype of the result
+	scaleStep      int                    // distance between the scales of adjacent columns; 0 for a single scale
+	stripRows      int                    // rows of a strip
+	conversionLoop *loops.Loop            // converts sums if zero points correct them or if there is a single scale
+	requantizer    *multiply.Requantizer  // converts sums without corrections, with a scale for each column
+	tileConversion tile.Quantized         // conversion in tiles of the matrix unit; requantizer is then nil
+	conversion     multiply.SumConversion // the corrections and the scaling of sums
+	epilogue       multiply.TileEpilogue  // operations that fusion appends and that tiles apply to their sums
+	codes          map[byteCode]*jit.Func // machine code of tiles
+	order          multiply.StripOrder
+	scratchOffsets byteScratch
+	prefetchLines  int // cache lines of the next panel that tiles of the matrix unit prefetch per iteration
+	run            graph.PerWorker[byteRun]
 }
 
 // byteScratch has offsets in the scratch memory of byteTiles, in bytes.
@@ -129,18 +130,18 @@ func newByteTiles(call *graph.Call) (*byteTiles, error) {
 	return t, t.compile()
 }
 
-// chooseEpilogue decides whether tiles apply an epilogue. They do if the sums in registers are complete. Sums are
-// incomplete if zero points correct them later, or if several calls add to them. In these cases, another phase applies
-// the epilogue to whole rows, which costs less than a loop over each strip.
-func (t *byteTiles) chooseEpilogue(e *fusion.Epilogue) {
+// chooseEpilogue decides whether tiles apply an epilogue, a fused pointwise computation. They do if the sums in
+// registers are complete. Sums are incomplete if zero points correct them later, or if several calls add to them. In
+// these cases, another phase applies the epilogue to whole rows, which costs less than a loop over each strip.
+func (t *byteTiles) chooseEpilogue(epilogue *fusion.Epilogue) {
 	inTiles := !t.conversion.AddsProduct && !t.conversion.SubtractsProduct && t.groups <= callGroups
 	if inTiles {
-		t.epilogue, inTiles = multiply.NewTileEpilogue(e, t.n, tile.EpilogueOperands, true)
+		t.epilogue, inTiles = multiply.NewTileEpilogue(epilogue, t.n, tile.EpilogueOperands, true)
 	}
 	if inTiles {
-		e.Absorb()
+		epilogue.Absorb()
 	} else {
-		e.Defer()
+		epilogue.Defer()
 	}
 }
 
@@ -225,14 +226,14 @@ func (t *byteTiles) compile() error {
 		starts = append(starts, tile.FromResult)
 	}
 	for _, rows := range []int{min(t.m, t.stripRows), t.m - (strips-1)*t.stripRows} {
-		for _, k := range t.stacks(rows) {
+		for _, stack := range t.stacks(rows) {
 			for _, last := range []bool{false, true} {
 				for _, start := range starts {
-					if k.n == 0 || !last && t.blocks() == 1 {
+					if stack.tiles == 0 || !last && t.blocks() == 1 {
 						continue
 					}
-					for _, n := range []int{min(t.groups, callGroups), (t.groups-1)%callGroups + 1} {
-						code := t.code(k.height, last, start, n)
+					for _, groups := range []int{min(t.groups, callGroups), (t.groups-1)%callGroups + 1} {
+						code := t.code(stack.height, last, start, groups)
 						var err error
 						if t.codes[code], err = tile.Compile(t.spec(code), machine.Host()); err != nil {
 							return fmt.Errorf("product of bytes: %w", err)
@@ -245,26 +246,26 @@ func (t *byteTiles) compile() error {
 	return nil
 }
 
-// code identifies the machine code of tiles that multiply n groups.
-func (t *byteTiles) code(height int, last bool, start tile.Start, n int) byteCode {
+// code identifies the machine code of tiles that multiply the given number of groups.
+func (t *byteTiles) code(height int, last bool, start tile.Start, groups int) byteCode {
 	if !t.usesUnit {
-		n = 0
+		groups = 0
 	}
-	return byteCode{height, last, start, n}
+	return byteCode{height, last, start, groups}
 }
 
 // spec describes the code of a tile.
-func (t *byteTiles) spec(k byteCode) *tile.Spec {
+func (t *byteTiles) spec(code byteCode) *tile.Spec {
 	spec := t.tileSpec(t.rowCopier.readSigned)
-	spec.Rows, spec.Epilogue, spec.Vectors, spec.Start = k.height, t.epilogue.Steps, t.vectors, k.start
+	spec.Rows, spec.Epilogue, spec.Vectors, spec.Start = code.height, t.epilogue.Steps, t.vectors, code.start
 	if t.usesUnit {
 		spec.MatrixUnit, spec.Quantized, spec.PrefetchedLines = true, t.tileConversion, t.prefetchLines
-		spec.Runs[0].Terms = k.groups
-		for i := range k.height {
+		spec.Runs[0].Terms = code.groups
+		for i := range code.height {
 			spec.In, spec.Out = append(spec.In, i*t.rowCopier.step()), append(spec.Out, i*t.outStep())
 		}
 	}
-	if k.isLastBlock {
+	if code.isLastBlock {
 		cols := t.n - (t.blocks()-1)*t.width()
 		spec.Vectors = kit.DivUp(cols, t.lanes)
 		if spec.Lanes = cols % t.lanes; spec.Lanes > 0 && tile.DynamicLanes(machine.Host()) {
@@ -274,18 +275,18 @@ func (t *byteTiles) spec(k byteCode) *tile.Spec {
 	return spec
 }
 
-// byteStack is a column of n tiles of equal height. The first tile starts at `row`.
-type byteStack struct{ row, height, n int }
+// byteStack is a column of tiles of equal height. The first tile starts at `row`.
+type byteStack struct{ row, height, tiles int }
 
-// stacks divides rows into tiles of at most two different heights, as evenly as possible.
+// stacks divides rows into tiles as evenly as possible: tiles of the greater height, then tiles with one row less.
 func (t *byteTiles) stacks(rows int) [2]byteStack {
-	parts := kit.DivUp(rows, t.height)
-	h := kit.DivUp(rows, parts)
-	n := rows - parts*(h-1)
-	return [2]byteStack{{0, h, n}, {n * h, h - 1, parts - n}}
+	tiles := kit.DivUp(rows, t.height)
+	height := kit.DivUp(rows, tiles)
+	higher := rows - tiles*(height-1)
+	return [2]byteStack{{0, height, higher}, {higher * height, height - 1, tiles - higher}}
 }
 
-// lowerBytes makes the kernel of byte products in register tiles.
+// lowerBytes implements [graph.Impl.Lower] for tiles.
 func lowerBytes(call *graph.Call) (*graph.Kernel, error) {
 	t, err := newByteTiles(call)
 	if err != nil {
@@ -302,8 +303,8 @@ func lowerBytes(call *graph.Call) (*graph.Kernel, error) {
 	if !t.packed {
 		kernel.Worker = max(kernel.Worker, t.packer.transposeBytes())
 	}
-	if p := t.prepare(call); p.Chunks > 0 {
-		kernel.Phases = append(kernel.Phases, p)
+	if prepare := t.prepare(call); prepare.Chunks > 0 {
+		kernel.Phases = append(kernel.Phases, prepare)
 	}
 	kernel.Phases = append(kernel.Phases, t.multiply(call))
 	return kernel, nil

@@ -13,7 +13,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// contraction is the common form of all matrix products: c = alpha * a @ b + beta * add for every index of the batch.
+// contraction is the common form of all matrix products. For every index of the batch, c = alpha * a @ b + beta * add.
 // The matrix a has m x k elements, b has k x n, and c and add have m x n. An entry is the product at one index of the
 // batch.
 type contraction struct {
@@ -34,8 +34,8 @@ type contraction struct {
 
 // matrices has the strides of a batch of matrices, in elements.
 type matrices struct {
-	batch    []int
-	row, col int
+	batch    []int // strides of the batch dimensions
+	row, col int   // strides of rows and columns
 }
 
 func (product *contraction) entries() int { return tensor.Numel(product.batch) }
@@ -90,13 +90,13 @@ func (product *contraction) mergeBatch() {
 
 // canMergeRows reports whether the rows of a, c and add have the same stride within and between entries of dimension d.
 func (product *contraction) canMergeRows(d int) bool {
-	evenlySpaced := func(p matrices) bool { return product.m == 1 || p.batch[d] == product.m*p.row }
+	evenlySpaced := func(m matrices) bool { return product.m == 1 || m.batch[d] == product.m*m.row }
 	return evenlySpaced(product.a) && evenlySpaced(product.c) && (!product.hasAdd || evenlySpaced(product.add))
 }
 
 // canMergeCols is canMergeRows for the columns of b, c and add.
 func (product *contraction) canMergeCols(d int) bool {
-	evenlySpaced := func(p matrices) bool { return product.n == 1 || p.batch[d] == product.n*p.col }
+	evenlySpaced := func(m matrices) bool { return product.n == 1 || m.batch[d] == product.n*m.col }
 	return evenlySpaced(product.b) && evenlySpaced(product.c) && (!product.hasAdd || evenlySpaced(product.add))
 }
 
@@ -121,8 +121,9 @@ func (p matrices) offsets(batch []int) []int {
 	return out
 }
 
-// vectorBias returns the direction and the stride of the addend if it is a vector that gemm can add, else false.
-func (product *contraction) vectorBias() (gemm.Bias, int, bool) {
+// vectorBias returns the direction and the stride of the addend if it is a vector that gemm can add. Otherwise ok is
+// false.
+func (product *contraction) vectorBias() (direction gemm.Bias, stride int, ok bool) {
 	if !product.hasAdd || product.alpha.Complex() != 1 || product.beta.Complex() != 1 {
 		return gemm.NoBias, 0, false
 	}
@@ -135,7 +136,7 @@ func (product *contraction) vectorBias() (gemm.Bias, int, bool) {
 	return gemm.NoBias, 0, false
 }
 
-// spec returns the description that gemm needs of the product of one entry, with matrices of dtype d.
+// spec describes the product of one entry, with matrices of dtype d, for gemm.
 func (product *contraction) spec(d tensor.DType) gemm.Spec {
 	return gemm.Spec{DType: d, M: product.m, N: product.n, K: product.k,
 		A:          gemm.Operand{RowStride: product.a.row, ColStride: product.a.col},
@@ -194,12 +195,12 @@ func (product *contraction) compile(call *graph.Call) (*graph.Kernel, error) {
 		return nil, err
 	}
 	multiplier.SetEpilogue(fusion.EpilogueOf(call), spec)
-	k := &graph.Kernel{Code: multiplier.Listings}
-	k.Phases, k.Scratch, k.Worker = multiplier.Phases(0)
-	return k, nil
+	kernel := &graph.Kernel{Code: multiplier.Listings}
+	kernel.Phases, kernel.Scratch, kernel.Worker = multiplier.Phases(0)
+	return kernel, nil
 }
 
-// formOf returns the contraction of a call as data.
+// formOf describes the contraction of a call for compilers of devices.
 func formOf(call *graph.Call, describe func(c *graph.Call) (*contraction, error)) ([]graph.Form, error) {
 	product, err := describe(call)
 	if err != nil {
@@ -208,44 +209,44 @@ func formOf(call *graph.Call, describe func(c *graph.Call) (*contraction, error)
 	operand := func(i int) graph.ContractionOperand {
 		return graph.ContractionOperand{Index: 1 + i, DType: call.Meta(i).DType}
 	}
-	f := &graph.Contraction{Out: graph.ContractionOperand{DType: call.Out[0].DType}, A: operand(product.aOperand),
+	form := &graph.Contraction{Out: graph.ContractionOperand{DType: call.Out[0].DType}, A: operand(product.aOperand),
 		B: operand(product.bOperand), Alpha: real(product.alpha.Complex()), HasAdd: product.hasAdd}
-	if f.HasAdd {
-		f.Add, f.Beta = operand(product.addOperand), real(product.beta.Complex())
+	if form.HasAdd {
+		form.Add, form.Beta = operand(product.addOperand), real(product.beta.Complex())
 	}
 	for d, n := range product.batch {
-		l := graph.ContractionLoop{Size: n, Out: product.c.batch[d], A: product.a.batch[d], B: product.b.batch[d]}
-		if f.HasAdd {
-			l.Add = product.add.batch[d]
+		loop := graph.ContractionLoop{Size: n, Out: product.c.batch[d], A: product.a.batch[d], B: product.b.batch[d]}
+		if form.HasAdd {
+			loop.Add = product.add.batch[d]
 		}
-		f.Loops = append(f.Loops, l)
+		form.Loops = append(form.Loops, loop)
 	}
-	f.Loops = append(f.Loops,
+	form.Loops = append(form.Loops,
 		graph.ContractionLoop{Size: product.m, Out: product.c.row, A: product.a.row, Add: product.add.row},
 		graph.ContractionLoop{Size: product.n, Out: product.c.col, B: product.b.col, Add: product.add.col},
 		graph.ContractionLoop{Size: product.k, A: product.a.col, B: product.b.row, Summed: true})
-	return []graph.Form{f}, nil
+	return []graph.Form{form}, nil
 }
 
 // tinyMACs is the maximum number of multiplications of a product that gemm computes by plain loops.
 const tinyMACs = 4096
 
-// panels returns the packed form, in the given dtype, of matrix a (if isA is set) or b. It returns nil if the product
-// reads the matrix in place. mergeBatch must be called first.
+// panels returns the packed form, in the given dtype, of matrix a (if isA is set) or b. A lane is a row of a or a
+// column of b. It returns nil if the product reads the matrix in place. mergeBatch must be called first.
 func (product *contraction) panels(isA bool, dtype tensor.DType) *multiply.Panels {
-	p, width, lanes := product.b, gemm.PanelColsOf(dtype, product.sharedRows), product.n
-	lane, step := p.col, p.row
+	matrix, width, lanes := product.b, gemm.PanelColsOf(dtype, product.sharedRows), product.n
+	laneStride, depthStride := matrix.col, matrix.row
 	if isA {
-		p, width, lanes = product.a, gemm.PanelRows(dtype), product.m
-		lane, step = p.row, p.col
+		matrix, width, lanes = product.a, gemm.PanelRows(dtype), product.m
+		laneStride, depthStride = matrix.row, matrix.col
 	}
-	hasUnitStride := p.row == 1 || p.col == 1
+	hasUnitStride := matrix.row == 1 || matrix.col == 1
 	switch thin := (product.m <= multiply.MaxThin || product.n <= multiply.MaxThin) && hasUnitStride; {
 	case product.algorithm == gemm.Loops || product.algorithm == gemm.Thin,
 		product.algorithm == gemm.Any && (thin || kit.BoundedProduct(product.m, product.n, product.k) <= tinyMACs):
 		return nil
 	}
-	return multiply.MatrixPanels(dtype, width, lanes, lane, product.k, step, p.offsets(product.batch))
+	return multiply.MatrixPanels(dtype, width, lanes, laneStride, product.k, depthStride, matrix.offsets(product.batch))
 }
 
 // affine describes the computation after a product: c = alpha * c + beta * add. As in BLAS, the addend is not read if
@@ -277,18 +278,18 @@ func newAffineLoop[T number](f *affine) affineLoop {
 	return func(c, add unsafe.Pointer, i0, i1, j0, j1 int) {
 		for i := i0; i < i1; i++ {
 			for j := j0; j < j1; j++ {
-				v := (*T)(kit.AddressOf[T](c, i*f.c.row+j*f.c.col))
+				element := (*T)(kit.AddressOf[T](c, i*f.c.row+j*f.c.col))
 				if alpha != 1 {
-					*v *= alpha
+					*element *= alpha
 				}
 				if beta == 0 {
 					continue
 				}
-				w := *(*T)(kit.AddressOf[T](add, i*f.add.row+j*f.add.col))
+				addend := *(*T)(kit.AddressOf[T](add, i*f.add.row+j*f.add.col))
 				if beta != 1 {
-					w *= beta
+					addend *= beta
 				}
-				*v += w
+				*element += addend
 			}
 		}
 	}
@@ -311,14 +312,14 @@ func scalarOf[T number](s tensor.Scalar) (v T) {
 
 // productFlops counts the operations of a product of two operands.
 func productFlops(c *graph.Call) float64 {
-	x, err := productContraction(c, c.Out[0])
+	product, err := productContraction(c, c.Out[0])
 	if err != nil {
 		return 0
 	}
-	return x.flops()
+	return product.flops()
 }
 
-// linearLoops returns the loops over all dimensions of the input except the last.
+// linearLoops returns the parallel loops over all dimensions of the input except the last.
 func linearLoops(c *graph.Call) []graph.Parallel {
 	var loops []graph.Parallel
 	for d := range c.Meta(0).Rank() - 1 {

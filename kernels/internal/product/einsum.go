@@ -56,11 +56,11 @@ var Einsum = kit.Define[einsumAttrs](graph.Op{
 func inferEinsum(call *graph.Call) ([]graph.Result, error) {
 	var onStack [4]tensor.Type
 	types := kit.OperandTypes(onStack[:0], call)
-	e, err := parseEquation(kit.Attrs[einsumAttrs](call).Equation, types)
+	equation, err := parseEquation(kit.Attrs[einsumAttrs](call).Equation, types)
 	if err != nil {
 		return nil, err
 	}
-	out, view, err := e.layout(types)
+	out, view, err := equation.layout(types)
 	if err != nil || !view {
 		return call.One(out), err
 	}

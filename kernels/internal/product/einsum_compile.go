@@ -9,14 +9,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// einsumPlan builds the kernel of an einsum. It multiplies the terms of the equation as matrices, from left to right. A
-// copy makes dimensions adjacent in memory if they must be merged for a product.
+// einsumPlan builds the kernel of an einsum. It multiplies the terms of the equation as matrices, from left to right.
+// Dimensions that must be merged for a product are first made adjacent in memory by a copy.
 type einsumPlan struct {
 	einsum         *einsum
 	call           *graph.Call
 	dtype          tensor.DType
 	kernel         *graph.Kernel
-	productScratch int // scratch memory of the product that needs the most, in bytes
+	productScratch int // scratch memory that the products share, in bytes
 	inner          kit.InnerKernels
 }
 
@@ -28,29 +28,29 @@ func compileEinsum(call *graph.Call) (*graph.Kernel, error) {
 	}
 	plan := &einsumPlan{einsum: einsum, call: call, dtype: call.Out[0].DType, kernel: &graph.Kernel{}}
 	for i := range einsum.terms {
-		t := &einsum.terms[i]
-		t.buffer.Meta = t.meta(einsum, plan.dtype)
+		term := &einsum.terms[i]
+		term.buffer.Meta = term.meta(einsum, plan.dtype)
 	}
 	if tensor.Numel(einsum.shape(plan.allLabels())) == 0 {
 		return copies.Kernel(copies.Job{Dst: kit.OutBuffer(call, 0), Fill: tensor.Zeros(plan.dtype)}), nil
 	}
-	cur := einsum.terms[0]
+	product := einsum.terms[0]
 	for i := 1; i < len(einsum.terms); i++ {
-		if cur, err = plan.product(cur, einsum.terms[i], plan.keptLabels(i+1), i == len(einsum.terms)-1); err != nil {
+		if product, err = plan.product(product, einsum.terms[i], plan.keptLabels(i+1), i == len(einsum.terms)-1); err != nil {
 			return nil, err
 		}
 	}
-	if cur, err = plan.sum(cur, einsum.out); err != nil {
+	if product, err = plan.sum(product, einsum.out); err != nil {
 		return nil, err
 	}
-	if cur.buffer.IsPtr(0) {
+	if product.buffer.IsPtr(0) {
 		return plan.finish(), nil
 	}
 	out := kit.OutBuffer(call, 0)
-	src := cur.buffer
+	src := product.buffer
 	src.Meta = tensor.Meta{DType: plan.dtype, Shape: out.Meta.Shape, Strides: make([]int, len(einsum.out))}
 	for i, l := range einsum.out {
-		src.Meta.Strides[i] = cur.stride(l)
+		src.Meta.Strides[i] = product.stride(l)
 	}
 	plan.copy(out, src)
 	return plan.finish(), nil
@@ -84,8 +84,8 @@ func (plan *einsumPlan) keptLabels(i int) []int {
 
 // copy adds a phase that copies src to dst.
 func (plan *einsumPlan) copy(dst, src kit.Buffer) {
-	ph, worker := copies.Phase(copies.Job{Dst: dst, Src: src})
-	plan.kernel.Phases, plan.kernel.Worker = append(plan.kernel.Phases, ph), max(plan.kernel.Worker, worker)
+	phase, worker := copies.Phase(copies.Job{Dst: dst, Src: src})
+	plan.kernel.Phases, plan.kernel.Worker = append(plan.kernel.Phases, phase), max(plan.kernel.Worker, worker)
 }
 
 // newTerm returns a new row-major term in scratch memory.
@@ -188,8 +188,8 @@ func (plan *einsumPlan) contract(a, b einsumTerm, kept []int, last bool) (einsum
 	before := plan.kernel.Scratch
 	to := plan.newTerm(slices.Concat(batch, rows, cols))
 	if last && len(to.labels) == len(plan.einsum.out) {
-		o := plan.call.Out[0]
-		direct := einsumTerm{labels: plan.einsum.out, strides: o.Strides, buffer: kit.OutBuffer(plan.call, 0)}
+		out := plan.call.Out[0]
+		direct := einsumTerm{labels: plan.einsum.out, strides: out.Strides, buffer: kit.OutBuffer(plan.call, 0)}
 		_, okRows := plan.mergedStride(&direct, rows)
 		_, okCols := plan.mergedStride(&direct, cols)
 		if okRows && okCols {
@@ -206,8 +206,9 @@ func (plan *einsumPlan) gemm(a, b, out *einsumTerm, batch, rows, cols, inner []i
 		m: tensor.Numel(plan.einsum.shape(rows)), n: tensor.Numel(plan.einsum.shape(cols)),
 		k: tensor.Numel(plan.einsum.shape(inner))}
 	for _, l := range batch {
-		product.a.batch, product.b.batch, product.c.batch = append(product.a.batch, a.stride(l)), append(product.b.batch,
-			b.stride(l)), append(product.c.batch, out.stride(l))
+		product.a.batch = append(product.a.batch, a.stride(l))
+		product.b.batch = append(product.b.batch, b.stride(l))
+		product.c.batch = append(product.c.batch, out.stride(l))
 	}
 	product.a.row, _ = plan.mergedStride(a, rows)
 	product.a.col, _ = plan.mergedStride(a, inner)
@@ -224,19 +225,19 @@ func (plan *einsumPlan) gemm(a, b, out *einsumTerm, batch, rows, cols, inner []i
 	arg := func(t *einsumTerm) graph.Arg {
 		return graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: t.buffer.Meta}}
 	}
-	k, err := product.compile(&graph.Call{In: []graph.Arg{arg(a), arg(b)}, Out: []tensor.Meta{out.buffer.Meta}})
+	kernel, err := product.compile(&graph.Call{In: []graph.Arg{arg(a), arg(b)}, Out: []tensor.Meta{out.buffer.Meta}})
 	if err != nil {
 		return err
 	}
-	plan.productScratch = max(plan.productScratch, k.Scratch)
-	plan.kernel.Worker = max(plan.kernel.Worker, k.Worker)
-	for _, ph := range k.Phases {
-		plan.kernel.Phases = append(plan.kernel.Phases, plan.inner.Phase(ph, []kit.Buffer{out.buffer, a.buffer, b.buffer}))
+	plan.productScratch = max(plan.productScratch, kernel.Scratch)
+	plan.kernel.Worker = max(plan.kernel.Worker, kernel.Worker)
+	for _, phase := range kernel.Phases {
+		plan.kernel.Phases = append(plan.kernel.Phases, plan.inner.Phase(phase, []kit.Buffer{out.buffer, a.buffer, b.buffer}))
 	}
 	return nil
 }
 
-// meta returns the meta of a term whose elements have dtype d.
-func (t *einsumTerm) meta(e *einsum, d tensor.DType) tensor.Meta {
-	return tensor.Meta{DType: d, Shape: e.shape(t.labels), Strides: t.strides}
+// meta returns the dtype, shape and strides of a term of the equation.
+func (t *einsumTerm) meta(einsum *einsum, dtype tensor.DType) tensor.Meta {
+	return tensor.Meta{DType: dtype, Shape: einsum.shape(t.labels), Strides: t.strides}
 }

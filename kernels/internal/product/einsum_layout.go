@@ -17,25 +17,25 @@ import (
 // steps determine the dtype and the layout of the result, and whether the result is a view.
 type einsumTypes struct {
 	equation *equation
-	order    []int // labels of all terms, the labels of the result first; aligned terms have these dimensions
-	counts   []int // by dimension: number of remaining terms with a size other than 1
+	order    []int // labels of all terms, first those of the result; the dimensions of aligned terms
+	counts   []int // for each dimension, the number of remaining terms in which its size is not 1
 }
 
 // align returns the type of a term with a dimension for each label in types.order. It takes the diagonal of dimensions
 // with the same label.
 func (types *einsumTypes) align(term tensor.Type, labels []int) (tensor.Type, error) {
 	var onStack [8]int
-	perm := onStack[:0] // the dimension of each label in the term; -1 if the term does not have the label
+	dims := onStack[:0] // the dimension of each label in the term; -1 if the term does not have the label
 	for range types.order {
-		perm = append(perm, -1)
+		dims = append(dims, -1)
 	}
 	dim := 0
 	var err error
 	for _, label := range labels {
 		at := slices.Index(types.order, label)
-		if perm[at] >= 0 {
-			if term, err = term.Diagonal(0, perm[at], dim); err == nil {
-				term, err = term.MoveDim([]int{-1}, []int{perm[at]})
+		if dims[at] >= 0 {
+			if term, err = term.Diagonal(0, dims[at], dim); err == nil {
+				term, err = term.MoveDim([]int{-1}, []int{dims[at]})
 			}
 			if err != nil {
 				return term, err
@@ -45,11 +45,11 @@ func (types *einsumTypes) align(term tensor.Type, labels []int) (tensor.Type, er
 		if term.Shape[dim].Ne(sym.Of(1)).Holds() {
 			types.counts[at]++
 		}
-		perm[at] = dim
+		dims[at] = dim
 		dim++
 	}
-	shape, strides := make([]sym.Int, len(perm)), make([]sym.Int, len(perm))
-	for i, d := range perm {
+	shape, strides := make([]sym.Int, len(dims)), make([]sym.Int, len(dims))
+	for i, d := range dims {
 		if shape[i], strides[i] = sym.Of(1), sym.Of(1); d >= 0 {
 			shape[i], strides[i] = term.Shape[d], term.Strides[d]
 		}
@@ -59,25 +59,25 @@ func (types *einsumTypes) align(term tensor.Type, labels []int) (tensor.Type, er
 
 // multiplyTerms multiplies the terms from left to right and removes the dimensions that are summed.
 func (types *einsumTypes) multiplyTerms(terms []tensor.Type) (tensor.Type, error) {
-	numKept, numDims := len(types.equation.out), len(types.counts)
-	cur := terms[0]
+	resultRank, rank := len(types.equation.out), len(types.counts)
+	product := terms[0]
 	var err error
 	for _, t := range terms[1:] {
-		if cur, err = types.multiplyPair(cur, t); err != nil {
-			return cur, err
+		if product, err = types.multiplyPair(product, t); err != nil {
+			return product, err
 		}
 	}
-	if numDims == numKept {
-		return cur, nil
+	if rank == resultRank {
+		return product, nil
 	}
 	if len(terms) == 1 {
-		dims := make([]int, numDims-numKept)
+		dims := make([]int, rank-resultRank)
 		for i := range dims {
-			dims[i] = numKept + i
+			dims[i] = resultRank + i
 		}
-		return summedType(cur, dims, false)
+		return summedType(product, dims, false)
 	}
-	return cur.View(cur.Shape[:numKept])
+	return product.View(product.Shape[:resultRank])
 }
 
 // multiplyPair multiplies two terms. First it sums each term over the labels that no other remaining term has.
@@ -179,21 +179,21 @@ func summedType(m tensor.Type, dims []int, keepdim bool) (tensor.Type, error) {
 // layout returns the type of the result, and whether the result is a view of the only operand. It overwrites types.
 func (e *equation) layout(types []tensor.Type) (tensor.Type, bool, error) {
 	var onStack [2][8]int
-	s := &einsumTypes{equation: e, order: e.order(onStack[0][:0]), counts: onStack[1][:0]}
-	for range s.order {
-		s.counts = append(s.counts, 0)
+	einsum := &einsumTypes{equation: e, order: e.order(onStack[0][:0]), counts: onStack[1][:0]}
+	for range einsum.order {
+		einsum.counts = append(einsum.counts, 0)
 	}
 	for i, m := range types {
 		var err error
-		if types[i], err = s.align(m, e.operandLabels[i]); err != nil {
+		if types[i], err = einsum.align(m, e.operandLabels[i]); err != nil {
 			return m, false, err
 		}
 	}
-	out, err := s.multiplyTerms(types)
+	out, err := einsum.multiplyTerms(types)
 	if err != nil {
 		return out, false, err
 	}
-	view := len(types) == 1 && len(s.order) == len(e.out)
+	view := len(types) == 1 && len(einsum.order) == len(e.out)
 	fits := len(out.Shape) == len(e.out)
 	for i := 0; fits && i < len(e.out); i++ {
 		n := e.size(e.out[i])

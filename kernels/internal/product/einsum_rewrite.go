@@ -24,34 +24,36 @@ func rewriteEinsum(into *graph.Parts, call *graph.Call, _ graph.RewriteContext) 
 	if len(call.In) != 2 || !call.Out[0].DType.IsFloat() || call.Type(0).DType != call.Type(1).DType {
 		return rewrite, nil
 	}
-	e, err := parseEquation(kit.Attrs[einsumAttrs](call).Equation, []tensor.Type{call.Type(0), call.Type(1)})
+	equation, err := parseEquation(kit.Attrs[einsumAttrs](call).Equation, []tensor.Type{call.Type(0), call.Type(1)})
 	if err != nil {
 		return rewrite, err
 	}
 	in := slices.Clone(call.In)
 	if mayBeWeights(in[1]) && !mayBeWeights(in[0]) { // attention is recognized only if the weights are the first operand
 		slices.Reverse(in)
-		slices.Reverse(e.operandLabels)
+		slices.Reverse(equation.operandLabels)
 	}
-	m, ok := e.matrices(in)
+	labels, ok := equation.matrices(in)
 	if !ok {
 		return rewrite, nil
 	}
-	p := compose.NewBuilder(into, call)
-	last := len(m.rows) - 1
-	a := addPermute(p, in[0], e.operandLabels[0], slices.Concat(m.batch, m.rows, []int{m.sum}))
-	b := addPermute(p, in[1], e.operandLabels[1], slices.Concat(m.batch, []int{m.sum, m.col}))
-	for range m.rows[:min(last, last*len(m.batch))] { // b broadcasts over all labels in rows except the last label
-		b = p.Add(view.Unsqueeze, graph.Attrs{"dim": len(m.batch)}, b)
+	builder := compose.NewBuilder(into, call)
+	last := len(labels.rows) - 1
+	a := addPermute(builder, in[0], equation.operandLabels[0], slices.Concat(labels.batch, labels.rows, []int{labels.sum}))
+	b := addPermute(builder, in[1], equation.operandLabels[1], slices.Concat(labels.batch, []int{labels.sum, labels.col}))
+	// b broadcasts over all labels in rows except the last label.
+	for range labels.rows[:min(last, last*len(labels.batch))] {
+		b = builder.Add(view.Unsqueeze, graph.Attrs{"dim": len(labels.batch)}, b)
 	}
-	y := addPermute(p, p.Add(Matmul, nil, a, b), slices.Concat(m.batch, m.rows, []int{m.col}), e.out)
+	y := addPermute(builder, builder.Add(Matmul, nil, a, b), slices.Concat(labels.batch, labels.rows,
+		[]int{labels.col}), equation.out)
 	rewrite.Why = "its labels are those of a product of matrices"
-	rewrite.Results, err = p.Result(y)
+	rewrite.Results, err = builder.Result(y)
 	return rewrite, err
 }
 
 // addPermute adds a view that permutes the dimensions of a value from the order of labels to another order.
-func addPermute(p *compose.Builder, x graph.Arg, labels, order []int) graph.Arg {
+func addPermute(builder *compose.Builder, x graph.Arg, labels, order []int) graph.Arg {
 	if slices.Equal(labels, order) {
 		return x
 	}
@@ -59,7 +61,7 @@ func addPermute(p *compose.Builder, x graph.Arg, labels, order []int) graph.Arg 
 	for i, l := range order {
 		dims[i] = slices.Index(labels, l)
 	}
-	return p.Add(view.Permute, graph.Attrs{"dims": dims}, x)
+	return builder.Add(view.Permute, graph.Attrs{"dims": dims}, x)
 }
 
 // matrices classifies the labels of an equation. It returns false if the equation is not a batch of matrix products. A

@@ -55,11 +55,11 @@ type einsum struct {
 
 // shape returns the sizes of labels.
 func (e *einsum) shape(labels []int) []int {
-	s := make([]int, len(labels))
-	for i, l := range labels {
-		s[i] = e.sizes[l]
+	sizes := make([]int, len(labels))
+	for i, label := range labels {
+		sizes[i] = e.sizes[label]
 	}
-	return s
+	return sizes
 }
 
 // newEinsum parses the equation of a call.
@@ -68,18 +68,18 @@ func newEinsum(call *graph.Call) (*einsum, error) {
 	for i := range types {
 		types[i] = call.Meta(i).Type()
 	}
-	q, err := parseEquation(kit.Attrs[einsumAttrs](call).Equation, types)
+	parsed, err := parseEquation(kit.Attrs[einsumAttrs](call).Equation, types)
 	if err != nil {
 		return nil, err
 	}
-	e := &einsum{out: q.out, sizes: map[int]int{}}
-	for i, l := range q.labels {
-		e.sizes[l], _ = q.sizes[i].Known()
+	result := &einsum{out: parsed.out, sizes: map[int]int{}}
+	for i, label := range parsed.labels {
+		result.sizes[label], _ = parsed.sizes[i].Known()
 	}
-	for i, labels := range q.operandLabels {
-		e.addTerm(labels, call.Meta(i), i)
+	for i, labels := range parsed.operandLabels {
+		result.addTerm(labels, call.Meta(i), i)
 	}
-	return e, nil
+	return result, nil
 }
 
 // einsumLabels parses the labels of one operand, or of the result. ellipsisRank is the number of dimensions that the
@@ -115,62 +115,63 @@ func parseEquation(text string, types []tensor.Type) (*equation, error) {
 	if len(parts) != len(types) {
 		return nil, fmt.Errorf("einsum(): the equation has %d operands, but %d were given", len(parts), len(types))
 	}
-	e := &equation{operandLabels: make([][]int, 0, len(parts)), labels: make([]int, 0, len(left)),
+	parsed := &equation{operandLabels: make([][]int, 0, len(parts)), labels: make([]int, 0, len(left)),
 		sizes: make([]sym.Int, 0, len(left))}
 	ellipsisRank := 0
-	for i, p := range parts {
-		n := types[i].Rank() - len(strings.ReplaceAll(p, "...", ""))
-		if !strings.Contains(p, "...") && n != 0 || n < 0 {
+	for i, part := range parts {
+		n := types[i].Rank() - len(strings.ReplaceAll(part, "...", ""))
+		if !strings.Contains(part, "...") && n != 0 || n < 0 {
 			return nil, fmt.Errorf("einsum(): the number of subscripts in the equation (%d) does not match the number of "+
 				"dimensions (%d) for operand %d", types[i].Rank()-n, types[i].Rank(), i)
 		}
 		ellipsisRank = max(ellipsisRank, n)
-		labels, err := einsumLabels(p, n)
+		labels, err := einsumLabels(part, n)
 		if err != nil {
 			return nil, err
 		}
-		e.operandLabels = append(e.operandLabels, labels)
-		if err := e.measure(labels, types[i].Shape, i); err != nil {
+		parsed.operandLabels = append(parsed.operandLabels, labels)
+		if err := parsed.recordSizes(labels, types[i].Shape, i); err != nil {
 			return nil, err
 		}
 	}
 	if !explicit {
-		e.implicitOut(left, ellipsisRank)
-		return e, nil
+		parsed.implicitOut(left, ellipsisRank)
+		return parsed, nil
 	}
 	if strings.Contains(right, ">") || strings.Contains(right, "-") {
 		return nil, errors.New("einsum(): invalid subscript in the output")
 	}
 	var err error
-	if e.out, err = einsumLabels(right, ellipsisRank); err != nil {
+	if parsed.out, err = einsumLabels(right, ellipsisRank); err != nil {
 		return nil, err
 	}
-	for i, l := range e.out {
-		if slices.Contains(e.out[:i], l) {
+	for i, l := range parsed.out {
+		if slices.Contains(parsed.out[:i], l) {
 			return nil, fmt.Errorf("einsum(): output subscript %c appears more than once in the output", rune(l))
 		}
-		if !slices.Contains(e.labels, l) {
+		if !slices.Contains(parsed.labels, l) {
 			return nil, fmt.Errorf("einsum(): output subscript %c does not appear in the equation for any input operand",
 				rune(l))
 		}
 	}
-	return e, nil
+	return parsed, nil
 }
 
-// measure records the sizes of the labels of an operand. It fails if the sizes do not broadcast.
-func (e *equation) measure(labels []int, shape []sym.Int, operand int) error {
-	for d, l := range labels {
+// recordSizes records the sizes of the labels of an operand. It fails if the sizes do not broadcast.
+func (e *equation) recordSizes(labels []int, shape []sym.Int, operand int) error {
+	for d, label := range labels {
 		n := shape[d]
-		if first := slices.Index(labels, l); first < d {
+		if first := slices.Index(labels, label); first < d {
 			if known := shape[first]; known.Ne(n).Holds() {
-				return fmt.Errorf("einsum(): subscript %c is repeated for operand %d but the sizes don't match, %v != %v", rune(l),
+				return fmt.Errorf("einsum(): subscript %c is repeated for operand %d but the sizes don't match, %v != %v",
+					rune(label),
 					operand, n, known)
 			}
 			continue
 		}
-		at := slices.Index(e.labels, l)
+		at := slices.Index(e.labels, label)
 		if at < 0 {
-			e.labels, e.sizes = append(e.labels, l), append(e.sizes, n)
+			e.labels, e.sizes = append(e.labels, label), append(e.sizes, n)
 			continue
 		}
 		switch known := e.sizes[at]; {
@@ -179,7 +180,7 @@ func (e *equation) measure(labels []int, shape []sym.Int, operand int) error {
 			e.sizes[at] = n
 		case n.Ne(sym.Of(1)).Holds():
 			return fmt.Errorf("einsum(): operands do not broadcast with remapped shapes [original->remapped]: subscript %c "+
-				"has size %v for operand %d which does not broadcast with previously seen size %v", rune(l), n, operand, known)
+				"has size %v for operand %d which does not broadcast with previously seen size %v", rune(label), n, operand, known)
 		}
 	}
 	return nil
@@ -188,18 +189,18 @@ func (e *equation) measure(labels []int, shape []sym.Int, operand int) error {
 // addTerm adds an operand as a term. It merges dimensions with equal labels, which gives a diagonal, and omits
 // dimensions along which the operand broadcasts.
 func (e *einsum) addTerm(labels []int, m tensor.Meta, operand int) {
-	t := einsumTerm{buffer: kit.PtrBuffer(1+operand, m)}
-	for d, l := range labels {
-		if m.Shape[d] == 1 && e.sizes[l] != 1 {
+	term := einsumTerm{buffer: kit.PtrBuffer(1+operand, m)}
+	for d, label := range labels {
+		if m.Shape[d] == 1 && e.sizes[label] != 1 {
 			continue
 		}
-		if i := slices.Index(t.labels, l); i >= 0 {
-			t.strides[i] += m.Strides[d]
+		if i := slices.Index(term.labels, label); i >= 0 {
+			term.strides[i] += m.Strides[d]
 			continue
 		}
-		t.labels, t.strides = append(t.labels, l), append(t.strides, m.Strides[d])
+		term.labels, term.strides = append(term.labels, label), append(term.strides, m.Strides[d])
 	}
-	e.terms = append(e.terms, t)
+	e.terms = append(e.terms, term)
 }
 
 // implicitOut sets the labels of the result of an equation without "->": the ellipsis, and the labels that occur once

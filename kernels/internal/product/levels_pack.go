@@ -14,16 +14,16 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// levelShape is the division of a product by a quantized weight into panels. A panel has the elements of some columns
-// of the result, in the form of [tile.Levels]: for each index of the depth k, it has the levels of all columns. A level
-// is an integer of the weight minus the default zero point. Panels of scales and of zero points have the values of all
-// columns for each block.
+// levelShape is the division of a product by a weight that is quantized by blocks (see [LinearBlocks]). A level is an
+// integer of the weight minus the default zero point. A panel has the levels of some columns of the result, in the form
+// of [tile.Levels]: for each index of the depth k, the levels of all these columns. The panels of scales and of zero
+// points have, for each block of the depth, the values of all these columns.
 type levelShape struct {
 	blockWeight
-	m, n, k        int
-	blocks         int
-	lanes, vectors int // columns of a vector; vectors of a panel
-	hasZeros       bool
+	m, n, k        int  // rows of the result, columns of the result, depth
+	blocks         int  // number of blocks of the depth
+	lanes, vectors int  // columns of a vector; vectors of a panel
+	hasZeros       bool // whether the call has zero points
 }
 
 // levelVectors is the number of vectors of a panel. A tile of one row needs as many sums to hide the latency of
@@ -44,13 +44,13 @@ func newLevelShape(call *graph.Call) levelShape {
 func (shape *levelShape) width() int  { return shape.lanes * shape.vectors }
 func (shape *levelShape) panels() int { return kit.DivUp(shape.n, shape.width()) }
 
-// levelBits is the number of bits of a packed level. Levels of two bits are stored in four bits.
+// levelBits returns the number of bits of a packed level. Levels of two bits are stored in four bits.
 func (shape *levelShape) levelBits() int { return max(4, shape.bits) }
 
-// termBytes is the size of the levels of a panel for one index of the depth.
+// termBytes returns the size of the levels of a panel for one index of the depth, in bytes.
 func (shape *levelShape) termBytes() int { return shape.width() * shape.levelBits() / 8 }
 
-// panelBytes returns the size of a panel of operand i: the weight, the scales or the zero points.
+// panelBytes returns the size, in bytes, of a panel of operand i: the weight, the scales or the zero points.
 func (shape *levelShape) panelBytes(i int) int {
 	switch i {
 	case blocksWeight:
@@ -61,7 +61,7 @@ func (shape *levelShape) panelBytes(i int) int {
 	return shape.blocks * shape.width()
 }
 
-// levelWalks returns the row-major walk if there is machine code.
+// levelWalks implements [graph.Impl.Walks] for panels. The results are row-major. Panels need machine code.
 func levelWalks(call *graph.Call, _ []tensor.Order) []graph.Walk {
 	x := call.Meta(blocksInput)
 	if !tile.Supports(machine.Host()) || jit.Available() != nil || call.Out[0].Numel() == 0 ||
@@ -75,7 +75,7 @@ func levelWalks(call *graph.Call, _ []tensor.Order) []graph.Walk {
 // bytes (see package tile).
 const maxLevelDepth = 1 << 24
 
-// packLevels is the Pack function of implementations with panels.
+// packLevels implements [graph.Impl.Pack] for panels.
 func packLevels(call *graph.Call, i int) (graph.Packing, bool) {
 	if i < blocksWeight || i > blocksZero || call.Out[0].Numel() == 0 || call.Meta(i).Numel() == 0 {
 		return graph.Packing{}, false
@@ -146,7 +146,7 @@ func (shape *levelShape) packColumn(panel, row unsafe.Pointer, w blockWeight, j 
 	}
 }
 
-// level returns a level of a panel.
+// level returns the level of column j of a panel for index k of the depth.
 func (shape *levelShape) level(panel unsafe.Pointer, k, j int) int {
 	step := shape.termBytes()
 	switch {

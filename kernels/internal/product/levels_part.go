@@ -9,18 +9,20 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// levelPart is the part of a result in some rows and in the columns of one panel.
+// levelPart is the part of the result in a band of rows and in the columns of one panel.
 type levelPart struct {
 	*levelProduct
-	panel, row, rows, columns int
-	to                        unsafe.Pointer // address of the first element
-	step                      int            // bytes between rows
-	bias                      unsafe.Pointer
-	converted                 unsafe.Pointer // worker memory for converted levels
+	panel     int            // index of the panel
+	row, rows int            // first row; number of rows
+	columns   int            // number of columns: the panel's width, or fewer in the last panel
+	to        unsafe.Pointer // address of the first element
+	step      int            // bytes between rows
+	bias      unsafe.Pointer // bias of the columns, or nil
+	converted unsafe.Pointer // worker memory for converted levels
 }
 
-// newPart returns the part from a row on. The last panel may extend beyond the last column. Its tiles write worker
-// memory, and read a padded copy of the bias.
+// newPart returns the part of a panel from a row on. The last panel may extend beyond the last column. Its tiles write
+// to worker memory, and read a padded copy of the bias.
 func (p *levelProduct) newPart(mem *graph.Mem, panel, row int, bias unsafe.Pointer) levelPart {
 	first := panel * p.width()
 	part := levelPart{levelProduct: p, panel: panel, row: row, rows: min(p.bandRows, p.m-row),
@@ -43,7 +45,7 @@ func (p *levelProduct) newPart(mem *graph.Mem, panel, row int, bias unsafe.Point
 	return part
 }
 
-// copyResult copies the columns of the result from worker memory.
+// copyResult copies the part from worker memory to the result if its panel extends beyond the last column.
 func (part *levelPart) copyResult(mem *graph.Mem) {
 	if part.columns == part.width() {
 		return
@@ -55,7 +57,7 @@ func (part *levelPart) copyResult(mem *graph.Mem) {
 	}
 }
 
-// start returns the initial values of sums from term k on.
+// start returns the initial values of the sums for a tile that multiplies terms from index k of the depth on.
 func (part *levelPart) start(k int) tile.Start {
 	switch {
 	case k > 0:
@@ -66,7 +68,7 @@ func (part *levelPart) start(k int) tile.Start {
 	return tile.Zero
 }
 
-// bind sets the addresses of a tile's operands.
+// bind sets the addresses of the operands of all tiles.
 func (part *levelPart) bind(mem *graph.Mem, worker *levelRun) {
 	args := &worker.args
 	args.Ptr[tile.In], args.Ptr[tile.Out], args.Ptr[tile.Bias] = mem.Ptrs[1+blocksInput], part.to, part.bias
@@ -82,7 +84,8 @@ func (part *levelPart) setOffsets(worker *levelRun, i, k, j int) {
 	part.epilogue.SetOffsets(args, 4*((part.row+i)*part.n+column), 4*column)
 }
 
-// multiplyLevels computes the part by tiles that read levels.
+// multiplyLevels computes the part by tiles that read levels. A call of code computes one tile for some blocks of the
+// depth, which all have part.block terms, or for the shorter last block.
 func (part *levelPart) multiplyLevels(mem *graph.Mem, worker *levelRun) error {
 	part.bind(mem, worker)
 	args := &worker.args
@@ -90,16 +93,16 @@ func (part *levelPart) multiplyLevels(mem *graph.Mem, worker *levelRun) error {
 		part.levelProduct.panel(mem, blocksScale, part.panel)
 	args.Ptr[tile.LevelZeros], args.Rows = part.levelProduct.panel(mem, blocksZero, part.panel), 1
 	callBlocks := max(1, levelCallMACs/(part.height*part.width()*part.block))
-	whole := part.k / part.block
-	h, n := part.stacks(part.rows)
-	for i := 0; i < part.rows; i += h {
-		if n == 0 {
-			h--
+	wholeBlocks := part.k / part.block
+	height, higher := part.stacks(part.rows)
+	for i := 0; i < part.rows; i += height {
+		if higher == 0 {
+			height--
 		}
-		n--
+		higher--
 		for b := 0; b < part.blocks; {
-			k, terms, count := b*part.block, part.block, min(callBlocks, whole-b)
-			if b == whole {
+			k, terms, count := b*part.block, part.block, min(callBlocks, wholeBlocks-b)
+			if b == wholeBlocks {
 				terms, count = part.k-k, 1
 			}
 			part.setOffsets(worker, i, k, 0)
@@ -107,8 +110,8 @@ func (part *levelPart) multiplyLevels(mem *graph.Mem, worker *levelRun) error {
 			args.Row[tile.LevelScales], args.Row[tile.LevelZeros] = b*part.width()*4, b*part.width()
 			args.Step[tile.LoopTrips] = count
 			b += count
-			mem.Count(2 * h * count * terms * part.width())
-			if err := part.codes[levelCode{h, terms, part.start(k), b == part.blocks}].Call(args); err != nil {
+			mem.Count(2 * height * count * terms * part.width())
+			if err := part.codes[levelCode{height, terms, part.start(k), b == part.blocks}].Call(args); err != nil {
 				return err
 			}
 		}
@@ -116,7 +119,8 @@ func (part *levelPart) multiplyLevels(mem *graph.Mem, worker *levelRun) error {
 	return nil
 }
 
-// multiplyConverted computes the part by tiles that read converted levels.
+// multiplyConverted computes the part by tiles that read levels converted to float32. It converts and multiplies
+// levelTerms terms at a time. A call of code computes tiles of equal height.
 func (part *levelPart) multiplyConverted(mem *graph.Mem, worker *levelRun) error {
 	part.bind(mem, worker)
 	args, vectors := &worker.args, part.tileVectors()
@@ -127,18 +131,18 @@ func (part *levelPart) multiplyConverted(mem *graph.Mem, worker *levelRun) error
 		maxTiles := max(1, levelCallMACs/(part.height*vectors*part.lanes*args.N))
 		for j := 0; j < part.width(); j += vectors * part.lanes {
 			args.Row[tile.Vec] = 4 * j
-			h, n := part.stacks(part.rows)
-			for i := 0; i < part.rows; i += args.Rows * h {
-				if n == 0 {
-					h--
-					n = (part.rows - i) / h
+			height, tiles := part.stacks(part.rows)
+			for i := 0; i < part.rows; i += args.Rows * height {
+				if tiles == 0 {
+					height--
+					tiles = (part.rows - i) / height
 				}
-				args.Rows = min(n, maxTiles)
-				n -= args.Rows
-				args.Step[tile.InTile], args.Step[tile.OutTile] = 4*h*part.k, h*part.step
+				args.Rows = min(tiles, maxTiles)
+				tiles -= args.Rows
+				args.Step[tile.InTile], args.Step[tile.OutTile] = 4*height*part.k, height*part.step
 				part.setOffsets(worker, i, k, j)
-				mem.Count(2 * h * args.Rows * args.N * vectors * part.lanes)
-				if err := part.codes[levelCode{h, 0, part.start(k), k+args.N == part.k}].Call(args); err != nil {
+				mem.Count(2 * height * args.Rows * args.N * vectors * part.lanes)
+				if err := part.codes[levelCode{height, 0, part.start(k), k+args.N == part.k}].Call(args); err != nil {
 					return err
 				}
 			}
@@ -156,7 +160,7 @@ func (p *levelProduct) conversionOperands() ([]string, []tensor.DType) {
 	return names, types
 }
 
-// convertTerms converts n terms of a panel, from term k on, to numbers in worker memory.
+// convertTerms converts the levels of n terms of a panel, from index k of the depth on, to float32 in worker memory.
 func (part *levelPart) convertTerms(mem *graph.Mem, worker *levelRun, k, n int) {
 	levels := part.levelProduct.panel(mem, blocksWeight, part.panel)
 	scales := part.levelProduct.panel(mem, blocksScale, part.panel)
@@ -165,6 +169,7 @@ func (part *levelPart) convertTerms(mem *graph.Mem, worker *levelRun, k, n int) 
 	if part.levelBits() == 4 {
 		columns /= 2
 	}
+	// A panel of 4-bit levels has two columns per byte, which are converted by two loops: one for each half of the panel.
 	for at := k; at < k+n; {
 		block := at / part.block
 		terms := min(k+n, (block+1)*part.block) - at

@@ -15,41 +15,42 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
 )
 
-// levelAlgorithm is a way to multiply by panels of levels.
+// levelAlgorithm is an algorithm for products by panels of levels.
 type levelAlgorithm uint8
 
 const (
-	thinLevels  levelAlgorithm = iota // tiles read levels
-	tiledLevels                       // levels are converted to float32 in the cache
+	thinLevels  levelAlgorithm = iota // for few rows: tiles multiply levels, and scale the sums of blocks
+	tiledLevels                       // for many rows: levels are first converted to float32, in the cache
 )
 
-// levelProduct is the kernel of a product by a quantized weight. A first phase packs operands that are not packed. A
-// chunk of the second phase computes some rows of the result in some panels of columns.
+// levelProduct is the kernel of a product by a quantized weight. Its first phase packs the operands that were not
+// packed when the graph was planned. Its second phase computes the result, divided into bands of rows and panels of
+// columns.
 type levelProduct struct {
 	levelShape
 	algorithm levelAlgorithm
 	hasBias   bool
-	unpacked  []int           // the operands that the first phase packs
-	offsets   [blocksBias]int // by operand: offset of its panels in scratch memory
-	scratch   int             // size of the scratch memory
-	epilogue  multiply.TileEpilogue
-	inTiles   bool // whether tiles apply the epilogue
+	unpacked  []int                 // the operands that the first phase packs
+	offsets   [blocksBias]int       // by operand: offset of its panels in scratch memory, in bytes
+	scratch   int                   // size of the scratch memory, in bytes
+	epilogue  multiply.TileEpilogue // a fused pointwise computation that tiles apply to their sums
+	inTiles   bool                  // whether tiles apply the epilogue
 
-	height   int // maximum number of rows of a tile
-	bandRows int // rows of a chunk
-	bands    int
-	cut      machine.Division // of panels and bands
+	height   int              // maximum number of rows of a tile
+	bandRows int              // number of rows of a band
+	bands    int              // number of bands
+	chunks   machine.Division // division of the pairs of a panel and a band into chunks
 
 	codes   map[levelCode]*jit.Func
-	convert [2]*loops.Loop // converts levels to float32: all columns, or the two halves of a panel
+	convert [2]*loops.Loop // convert levels to float32: one loop for all columns, or one for each half of a panel
 	run     graph.PerWorker[levelRun]
 }
 
-// levelCode is the key of the code of tiles.
+// levelCode identifies the machine code of a tile.
 type levelCode struct {
-	rows, terms int // rows of a tile; terms of a block for thinLevels
-	start       tile.Start
-	isLast      bool // whether the tile computes the last terms
+	rows, terms int        // rows of a tile; terms of a block for thinLevels, else 0
+	start       tile.Start // initial values of sums
+	isLast      bool       // whether the tile computes the last terms
 }
 
 // levelRun is the state of a worker.
@@ -64,11 +65,11 @@ const (
 	levelCallMACs = 1 << 18 / machine.CallDivisor
 	// levelTerms is the number of terms that are converted at once. They stay in the L2 cache.
 	levelTerms = 256
-	// levelBandRows is the number of rows that are multiplied by converted levels.
+	// levelBandRows is the maximum number of rows of a band, for which levels are converted once.
 	levelBandRows = 128
 )
 
-// lowerLevels returns the Lower function of an algorithm.
+// lowerLevels returns a function that implements [graph.Impl.Lower] by an algorithm.
 func lowerLevels(algorithm levelAlgorithm) func(*graph.Call) (*graph.Kernel, error) {
 	return func(call *graph.Call) (*graph.Kernel, error) {
 		p, err := newLevelProduct(call, algorithm)
@@ -99,14 +100,14 @@ func newLevelProduct(call *graph.Call, algorithm levelAlgorithm) (*levelProduct,
 			return nil, fmt.Errorf("operand %d is packed as %s, but the kernel needs %s", i, packed.Form, want)
 		}
 	}
-	e := fusion.EpilogueOf(call)
+	epilogue := fusion.EpilogueOf(call)
 	if p.inTiles = p.n%p.width() == 0; p.inTiles {
-		p.epilogue, p.inTiles = multiply.NewTileEpilogue(e, p.n, tile.EpilogueOperands, true)
+		p.epilogue, p.inTiles = multiply.NewTileEpilogue(epilogue, p.n, tile.EpilogueOperands, true)
 	}
 	if p.inTiles {
-		e.Absorb()
+		epilogue.Absorb()
 	} else {
-		e.Defer()
+		epilogue.Defer()
 	}
 	p.chooseRows()
 	if algorithm == tiledLevels {
@@ -117,7 +118,8 @@ func newLevelProduct(call *graph.Call, algorithm levelAlgorithm) (*levelProduct,
 	return p, p.compileTiles()
 }
 
-// levelRows returns the maximum number of rows of a tile.
+// levelRows returns the maximum number of rows of a tile. It follows from the number of registers: a row needs a
+// register of sums per vector, and the rows share the registers of the levels.
 func (shape *levelShape) levelRows(algorithm levelAlgorithm) int {
 	registers, _ := tile.Registers(machine.Host())
 	switch {
@@ -139,19 +141,20 @@ func (p *levelProduct) tileVectors() int {
 	return 2
 }
 
-// chooseRows divides the result into chunks.
+// chooseRows divides the result into bands of rows, and these into chunks.
 func (p *levelProduct) chooseRows() {
 	p.height = p.levelRows(p.algorithm)
 	p.bands = kit.DivUp(p.m, levelBandRows)
 	p.bandRows = kit.DivUp(p.m, p.bands)
-	p.cut = machine.DivideUnits(p.bands*p.panels(), p.bandRows*p.width()*p.k, machine.MACGrain)
+	p.chunks = machine.DivideUnits(p.bands*p.panels(), p.bandRows*p.width()*p.k, machine.MACGrain)
 }
 
-// stacks divides rows into tiles as evenly as possible: n tiles of h rows, and then tiles of h-1 rows.
-func (p *levelProduct) stacks(rows int) (h, n int) {
-	parts := kit.DivUp(rows, p.height)
-	h = kit.DivUp(rows, parts)
-	return h, rows - parts*(h-1)
+// stacks divides rows into tiles as evenly as possible. The first tiles, `higher` in number, have `height` rows. The
+// other tiles have height-1 rows.
+func (p *levelProduct) stacks(rows int) (height, higher int) {
+	tiles := kit.DivUp(rows, p.height)
+	height = kit.DivUp(rows, tiles)
+	return height, rows - tiles*(height-1)
 }
 
 // compileTiles generates the code of all tiles.
@@ -167,15 +170,15 @@ func (p *levelProduct) compileTiles() error {
 		}
 	}
 	for _, rows := range []int{p.bandRows, p.m - (p.bands-1)*p.bandRows} {
-		h, n := p.stacks(rows)
-		for _, height := range []int{h, h - 1} {
-			if height == 0 || height < h && n*h == rows {
+		maxHeight, higher := p.stacks(rows)
+		for _, height := range []int{maxHeight, maxHeight - 1} {
+			if height == 0 || height < maxHeight && higher*maxHeight == rows {
 				continue
 			}
-			for _, n := range terms {
+			for _, blockTerms := range terms {
 				for _, start := range []tile.Start{first, tile.FromResult} {
 					for _, last := range []bool{false, true} {
-						code := levelCode{height, n, start, last}
+						code := levelCode{height, blockTerms, start, last}
 						var err error
 						if p.codes[code], err = tile.Compile(p.spec(code), machine.Host()); err != nil {
 							return fmt.Errorf("product of levels: %w", err)
@@ -190,29 +193,30 @@ func (p *levelProduct) compileTiles() error {
 
 // spec describes the code of a tile.
 func (p *levelProduct) spec(code levelCode) *tile.Spec {
-	s := &tile.Spec{Size: 4, Rows: code.rows, Vectors: p.tileVectors(), Start: code.start}
+	spec := &tile.Spec{Size: 4, Rows: code.rows, Vectors: p.tileVectors(), Start: code.start}
 	if p.algorithm == thinLevels {
-		s.Levels = tile.Levels{Bits: p.levelBits(), Zeros: p.hasZeros}
+		spec.Levels = tile.Levels{Bits: p.levelBits(), Zeros: p.hasZeros}
 		for i := range code.rows {
-			s.In = append(s.In, 4*i*p.k)
+			spec.In = append(spec.In, 4*i*p.k)
 		}
 		step := p.termBytes()
-		s.Runs = []tile.Run{{InStep: 4, VecStep: step, Terms: code.terms}}
-		s.Loops = []tile.Loop{{In: 4 * code.terms, Vec: step * code.terms, Block: 1, Trips: tile.Dynamic}}
+		spec.Runs = []tile.Run{{InStep: 4, VecStep: step, Terms: code.terms}}
+		spec.Loops = []tile.Loop{{In: 4 * code.terms, Vec: step * code.terms, Block: 1, Trips: tile.Dynamic}}
 	} else {
-		if code.start == tile.FromResult { // the sum of these terms is added to the sum of earlier ones
-			s.Start, s.Epilogue = tile.Zero, []tile.EpilogueStep{{Op: tile.AddResult}}
+		if code.start == tile.FromResult { // sum these terms first, and then add the sum of earlier terms
+			spec.Start, spec.Epilogue = tile.Zero, []tile.EpilogueStep{{Op: tile.AddResult}}
 		}
-		s.Runs = []tile.Run{{InStep: 4, VecStep: 4 * p.width(), Terms: tile.Dynamic}}
-		s.Tiles = tile.Loop{In: tile.Dynamic, Out: tile.Dynamic}
+		spec.Runs = []tile.Run{{InStep: 4, VecStep: 4 * p.width(), Terms: tile.Dynamic}}
+		spec.Tiles = tile.Loop{In: tile.Dynamic, Out: tile.Dynamic}
 	}
 	if code.isLast {
-		s.Epilogue = append(s.Epilogue, p.epilogue.Steps...)
+		spec.Epilogue = append(spec.Epilogue, p.epilogue.Steps...)
 	}
-	return s
+	return spec
 }
 
-// compileConversions prepares the loops that convert levels.
+// compileConversions compiles the loops that convert levels. An element is (level - zero point) * scale. A byte of a
+// 4-bit panel has two levels: the first loop converts the low half of each byte, the second the high half.
 func (p *levelProduct) compileConversions() (err error) {
 	texts := []string{"float32(int32(q) << 28 >> 28)", "float32(int32(q) >> 4)"}
 	if p.levelBits() == 8 {
@@ -257,8 +261,8 @@ func (p *levelProduct) panel(mem *graph.Mem, i, panel int) unsafe.Pointer {
 	if i == blocksZero && !p.hasZeros {
 		return nil
 	}
-	for _, u := range p.unpacked {
-		if u == i {
+	for _, unpacked := range p.unpacked {
+		if unpacked == i {
 			return scratch(mem, p.offsets[i]+panel*p.panelBytes(i))
 		}
 	}
@@ -268,7 +272,7 @@ func (p *levelProduct) panel(mem *graph.Mem, i, panel int) unsafe.Pointer {
 // multiplyPhase returns the phase that computes the results.
 func (p *levelProduct) multiplyPhase(call *graph.Call) graph.Phase {
 	bias := operandAddress(call, blocksBias)
-	return graph.Phase{Chunks: p.cut.Chunks, Run: func(mem *graph.Mem, chunk int) error {
+	return graph.Phase{Chunks: p.chunks.Chunks, Run: func(mem *graph.Mem, chunk int) error {
 		worker := p.run.Of(mem)
 		worker.state.Context = mem.Context
 		defer func() {
@@ -276,7 +280,7 @@ func (p *levelProduct) multiplyPhase(call *graph.Call) graph.Phase {
 			worker.state.Release()
 		}()
 		p.epilogue.SetOperands(&worker.args, mem, &worker.lanes)
-		for unit, end := p.cut.ChunkRange(chunk); unit < end; unit++ {
+		for unit, end := p.chunks.ChunkRange(chunk); unit < end; unit++ {
 			panel, band := unit/p.bands, unit%p.bands
 			part := p.newPart(mem, panel, band*p.bandRows, bias(mem))
 			compute := part.multiplyLevels
@@ -292,7 +296,7 @@ func (p *levelProduct) multiplyPhase(call *graph.Call) graph.Phase {
 	}}
 }
 
-// listings returns the code of the tiles and of the loops before them.
+// listings returns the code of the tiles and of the loops that convert levels.
 func (p *levelProduct) listings() (list []expr.Listing) {
 	for h := p.height; h > 0; h-- {
 		for code, f := range p.codes {
@@ -309,7 +313,7 @@ func (p *levelProduct) listings() (list []expr.Listing) {
 	return list
 }
 
-// levelWork returns the Work function of an algorithm.
+// levelWork returns a function that implements [graph.Impl.Work] for an algorithm.
 func levelWork(algorithm levelAlgorithm) func(*graph.Call, graph.Walk) graph.Work {
 	return func(call *graph.Call, _ graph.Walk) graph.Work {
 		work, shape := graph.Work{Steps: 1, Flops: linearBlocksFlops(call)}, newLevelShape(call)

@@ -18,6 +18,7 @@ var (
 	Det       = detOp("det")
 )
 
+// detOp defines an op that returns determinants.
 func detOp(name string) *graph.Op {
 	return kit.Define[kit.None](graph.Op{
 		Semantics: graph.Semantics{
@@ -50,21 +51,21 @@ func detOp(name string) *graph.Op {
 				if out.Numel() == 0 {
 					return &graph.Kernel{}, nil
 				}
-				r := self.Rank() - 2
-				n, rows, cols := self.Shape[r], kit.StepAt(self, r), kit.StepAt(self, r+1)
-				lead := tensor.Meta{DType: self.DType, Shape: self.Shape[:r], Strides: self.Strides[:r]}
-				l := kit.NewLineSet(append(append([]int{}, self.Shape[:r]...), 1), r)
-				l.Strides = [][]int{kit.ByteStrides(out), kit.ByteStrides(lead)}
+				batchRank := self.Rank() - 2
+				n, rowStep, colStep := self.Shape[batchRank], kit.StepAt(self, batchRank), kit.StepAt(self, batchRank+1)
+				lead := tensor.Meta{DType: self.DType, Shape: self.Shape[:batchRank], Strides: self.Strides[:batchRank]}
+				lines := kit.NewLineSet(append(append([]int{}, self.Shape[:batchRank]...), 1), batchRank)
+				lines.Strides = [][]int{kit.ByteStrides(out), kit.ByteStrides(lead)}
 				load, store := tensor.Converter(tensor.Complex128, self.DType), tensor.Converter(self.DType, tensor.Complex128)
 				return &graph.Kernel{Worker: 16 * n * n,
-					Phases: []graph.Phase{l.Phase(n*n*n, func(mem *graph.Mem, off [4]int) error {
-						a := unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(mem.Worker))), n*n)
+					Phases: []graph.Phase{lines.Phase(n*n*n, func(mem *graph.Mem, off [4]int) error {
+						matrix := unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(mem.Worker))), n*n)
 						for i := range n {
 							mem.CheckContext()
-							load(unsafe.Pointer(&a[i*n]), unsafe.Add(mem.Ptrs[1], off[1]+i*rows), 16, cols, n)
+							load(unsafe.Pointer(&matrix[i*n]), unsafe.Add(mem.Ptrs[1], off[1]+i*rowStep), 16, colStep, n)
 						}
-						d := determinant(mem.Context, a, n)
-						store(unsafe.Add(mem.Ptrs[0], off[0]), unsafe.Pointer(&d), 0, 0, 1)
+						det := determinant(mem.Context, matrix, n)
+						store(unsafe.Add(mem.Ptrs[0], off[0]), unsafe.Pointer(&det), 0, 0, 1)
 						return nil
 					})}}, nil
 			},
@@ -107,17 +108,17 @@ func determinant(ctx context.Context, a []complex128, n int) complex128 {
 	return det
 }
 
-// refDet is the reference implementation. It expands along the first row. For more than 8 rows it uses elimination,
-// because an expansion takes n! products.
+// refDet is the reference implementation. It expands along the first row. A matrix with more than 8 rows uses
+// elimination, because an expansion takes n! products.
 func refDet(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	r := in[0].Rank() - 2
-	out := tensor.Zeros(in[0].DType, in[0].Shape[:r]...)
-	n := in[0].Shape[r]
+	batchRank := in[0].Rank() - 2
+	out := tensor.Zeros(in[0].DType, in[0].Shape[:batchRank]...)
+	n := in[0].Shape[batchRank]
 	kit.EachIndex(out.Shape, func(at []int) {
 		if n > 8 {
-			a := make([]complex128, 0, n*n)
-			kit.EachIndex([]int{n, n}, func(i []int) { a = append(a, in[0].At(slices.Concat(at, i)...).Complex()) })
-			out.Set(tensor.ComplexScalar(determinant(context.Background(), a, n)), at...)
+			matrix := make([]complex128, 0, n*n)
+			kit.EachIndex([]int{n, n}, func(i []int) { matrix = append(matrix, in[0].At(slices.Concat(at, i)...).Complex()) })
+			out.Set(tensor.ComplexScalar(determinant(context.Background(), matrix, n)), at...)
 			return
 		}
 		var expand func(row int, used uint) complex128

@@ -74,7 +74,7 @@ func inferLinear(call *graph.Call) ([]graph.Result, error) {
 	return call.One(out), nil
 }
 
-// checkInPlaceAdd makes the checks of out.add_(bias).
+// checkInPlaceAdd returns PyTorch's error for an invalid out.add_(bias).
 func checkInPlaceAdd(out, bias tensor.Type) error {
 	shape, err := tensor.BroadcastSizes(out.Shape, bias.Shape)
 	if err != nil {
@@ -100,8 +100,8 @@ func linearContraction(call *graph.Call) (*contraction, error) {
 			return nil, err
 		}
 	}
-	t := graph.Call{In: []graph.Arg{call.In[0], {Kind: graph.TensorArg, Value: &graph.Value{Meta: weight}}}}
-	product, err := productContraction(&t, out)
+	matmul := graph.Call{In: []graph.Arg{call.In[0], {Kind: graph.TensorArg, Value: &graph.Value{Meta: weight}}}}
+	product, err := productContraction(&matmul, out)
 	if err != nil || !call.Has(linearBias) {
 		return product, err
 	}
@@ -112,40 +112,40 @@ func linearContraction(call *graph.Call) (*contraction, error) {
 		// A bias of two dimensions has a row for each row of the flattened input.
 		shape = []int{out.Shape[0] * out.Shape[1], out.Shape[2]}
 	}
-	e, err := bias.Expand(shape)
+	expanded, err := bias.Expand(shape)
 	if err != nil {
 		return nil, err
 	}
-	for d, s := range e.Shape {
-		if s == 1 || d < e.Rank()-bias.Rank() {
-			e.Strides[d] = 0
+	for d, s := range expanded.Shape {
+		if s == 1 || d < expanded.Rank()-bias.Rank() {
+			expanded.Strides[d] = 0
 		}
 	}
 	if len(shape) != out.Rank() {
-		row := e.Strides[0]
-		e.Strides = []int{row * out.Shape[1], row, e.Strides[1]}
+		row := expanded.Strides[0]
+		expanded.Strides = []int{row * out.Shape[1], row, expanded.Strides[1]}
 	}
 	// The result has columns if the weight is a matrix, and rows if the input has several dimensions. The dimensions
 	// before them are the batch.
 	batchRank := out.Rank()
 	if weight.Rank() == 2 {
 		batchRank--
-		product.add.col = e.Strides[batchRank]
+		product.add.col = expanded.Strides[batchRank]
 	}
 	if call.Meta(0).Rank() > 1 {
 		batchRank--
-		product.add.row = e.Strides[batchRank]
+		product.add.row = expanded.Strides[batchRank]
 	}
-	product.add.batch = e.Strides[:batchRank]
+	product.add.batch = expanded.Strides[:batchRank]
 	return product, nil
 }
 
 func linearFlops(c *graph.Call) float64 {
-	x, err := linearContraction(c)
+	product, err := linearContraction(c)
 	if err != nil {
 		return 0
 	}
-	return x.flops()
+	return product.flops()
 }
 
 // linearRef is the reference implementation of linear.
@@ -158,27 +158,27 @@ func linearRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	}
 	out := tensor.Zeros(input.DType, shape...)
 	flat := flattensInput(input.Meta.Type())
-	fx, fw := kit.FactorsOf(input.DType, input), kit.FactorsOf(input.DType, weight)
+	inputFactors, weightFactors := kit.FactorsOf(input.DType, input), kit.FactorsOf(input.DType, weight)
 	kit.EachIndex(shape, func(index []int) {
-		s := kit.Accumulator{DType: input.DType}
-		ix, iw := 0, 0
+		sum := kit.Accumulator{DType: input.DType}
+		inputAt, weightAt := 0, 0
 		for d, i := range index[:len(lead)] {
-			ix += i * fx.Strides[d]
+			inputAt += i * inputFactors.Strides[d]
 		}
 		if weight.Rank() == 2 {
-			iw += index[len(lead)] * fw.Strides[0]
+			weightAt += index[len(lead)] * weightFactors.Strides[0]
 		}
 		for k := range input.Shape[len(lead)] {
-			s.AddProductAt(fx, ix+k, fw, iw+k)
+			sum.AddProductAt(inputFactors, inputAt+k, weightFactors, weightAt+k)
 		}
 		if len(in) > linearBias && in[linearBias] != nil {
 			at := index
 			if flat && in[linearBias].Rank() == 2 {
 				at = []int{index[0]*shape[1] + index[1], index[2]}
 			}
-			s.Add(broadcastAt(in[linearBias], at))
+			sum.Add(broadcastAt(in[linearBias], at))
 		}
-		out.Set(s.Value(), index...)
+		out.Set(sum.Value(), index...)
 	})
 	return []*tensor.Tensor{out}, nil
 }

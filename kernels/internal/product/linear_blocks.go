@@ -47,18 +47,18 @@ var LinearBlocks = kit.Define[linearBlocksAttrs](graph.Op{
 // inferLinearBlocks checks a call. The result is row-major.
 func inferLinearBlocks(call *graph.Call) ([]graph.Result, error) {
 	const name = "linear_blocks"
-	a := kit.Attrs[linearBlocksAttrs](call)
-	if a.Bits != 2 && a.Bits != 4 && a.Bits != 8 || a.BlockSize < 1 {
-		return nil, fmt.Errorf("%s: expected bits of 2, 4 or 8 and a positive block_size, but got %d and %d", name, a.Bits,
-			a.BlockSize)
+	attrs := kit.Attrs[linearBlocksAttrs](call)
+	if attrs.Bits != 2 && attrs.Bits != 4 && attrs.Bits != 8 || attrs.BlockSize < 1 {
+		return nil, fmt.Errorf("%s: expected bits of 2, 4 or 8 and a positive block_size, but got %d and %d", name,
+			attrs.Bits, attrs.BlockSize)
 	}
 	input, w, scale := call.Type(blocksInput), call.Type(blocksWeight), call.Type(blocksScale)
 	for _, operand := range []struct {
-		t tensor.Type
-		d tensor.DType
+		value tensor.Type
+		dtype tensor.DType
 	}{{input, tensor.Float32}, {w, tensor.Uint8}, {scale, tensor.Float32}} {
-		if operand.t.DType != operand.d {
-			return nil, kit.NotImplemented(name, operand.t.DType)
+		if operand.value.DType != operand.dtype {
+			return nil, kit.NotImplemented(name, operand.value.DType)
 		}
 	}
 	if input.Rank() < 1 || w.Rank() != 2 {
@@ -66,21 +66,21 @@ func inferLinearBlocks(call *graph.Call) ([]graph.Result, error) {
 			tensor.Sizes(input.Shape), tensor.Sizes(w.Shape))
 	}
 	in, out := input.Shape[input.Rank()-1], w.Shape[0]
-	blocks := in.Add(sym.Of(a.BlockSize - 1)).Div(sym.Of(a.BlockSize))
-	if bytes := in.Mul(sym.Of(a.Bits)).Add(sym.Of(7)).Div(sym.Of(8)); w.Shape[1].Lt(bytes).Holds() {
+	blocks := in.Add(sym.Of(attrs.BlockSize - 1)).Div(sym.Of(attrs.BlockSize))
+	if bytes := in.Mul(sym.Of(attrs.Bits)).Add(sym.Of(7)).Div(sym.Of(8)); w.Shape[1].Lt(bytes).Holds() {
 		return nil, fmt.Errorf("%s: expected at least %v bytes in a row of weight, but got %v", name, bytes, w.Shape[1])
 	}
 	for _, operand := range []struct {
 		index int
 		name  string
-		d     tensor.DType
+		dtype tensor.DType
 		shape []sym.Int
 	}{{blocksScale, "scale", tensor.Float32, []sym.Int{out, blocks}},
 		{blocksZero, "zero_point", tensor.Uint8, []sym.Int{out, blocks}},
 		{blocksBias, "bias", tensor.Float32, []sym.Int{out}}} {
 		if t := call.Type(operand.index); call.Has(operand.index) &&
-			(t.DType != operand.d || !tensor.SameSizes(t.Shape, operand.shape)) {
-			return nil, fmt.Errorf("%s: expected %s to be %v %s, but got %v %s", name, operand.name, operand.d,
+			(t.DType != operand.dtype || !tensor.SameSizes(t.Shape, operand.shape)) {
+			return nil, fmt.Errorf("%s: expected %s to be %v %s, but got %v %s", name, operand.name, operand.dtype,
 				tensor.Sizes(operand.shape), t.DType, tensor.Sizes(t.Shape))
 		}
 	}
@@ -117,7 +117,7 @@ func linearBlocksRef(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, e
 	return []*tensor.Tensor{out}, nil
 }
 
-// readLevels is the Read function of implementations. They read row-major operands; packed weights have any layout.
-func readLevels(call *graph.Call, _ graph.Walk, i int, m tensor.Meta) (graph.Work, bool) {
+// readLevels implements [graph.Impl.Read]: all operands must be row-major.
+func readLevels(_ *graph.Call, _ graph.Walk, _ int, m tensor.Meta) (graph.Work, bool) {
 	return graph.Work{}, m.IsContiguous()
 }

@@ -89,10 +89,10 @@ var Dot = kit.Define[kit.None](graph.Op{
 	Lowerings: graph.Lowerings{Impls: productImpls(matmulContraction), Rewrite: compose.WidenToFloat32},
 })
 
-// inferBy returns an Infer function. f returns the type of the result for the types of both operands.
-func inferBy(f func(a, b tensor.Type) (tensor.Type, error)) func(*graph.Call) ([]graph.Result, error) {
+// inferBy returns an Infer function. resultType returns the type of the result for the types of both operands.
+func inferBy(resultType func(a, b tensor.Type) (tensor.Type, error)) func(*graph.Call) ([]graph.Result, error) {
 	return func(c *graph.Call) ([]graph.Result, error) {
-		t, err := f(c.Type(0), c.Type(1))
+		t, err := resultType(c.Type(0), c.Type(1))
 		if err != nil {
 			return nil, err
 		}
@@ -103,23 +103,23 @@ func inferBy(f func(a, b tensor.Type) (tensor.Type, error)) func(*graph.Call) ([
 // matmulContraction describes a call as a contraction. The op is matmul or one of its special cases, such as mm.
 func matmulContraction(c *graph.Call) (*contraction, error) { return productContraction(c, c.Out[0]) }
 
-// productLoops returns the loops over batch dimensions, over the rows of the first matrix, and over the columns of the
-// second matrix. An operand that is broadcast along a batch dimension is read as a whole.
+// productLoops returns the parallel loops over batch dimensions, over the rows of the first matrix, and over the
+// columns of the second matrix. An operand that is broadcast along a batch dimension is read as a whole.
 func productLoops(call *graph.Call) []graph.Parallel {
 	a, b, out := call.Meta(0), call.Meta(1), call.Out[0]
-	matrix := min(a.Rank(), 2) + min(b.Rank(), 2) - 2 // dimensions of the result that are not batch dimensions
-	batch := out.Rank() - matrix
+	matrixRank := min(a.Rank(), 2) + min(b.Rank(), 2) - 2 // dimensions of the result that are not batch dimensions
+	batch := out.Rank() - matrixRank
 	var loops []graph.Parallel
 	for d := range batch {
-		p := kit.WholeLoop(call)
-		p.Out[0], p.Repeats = d, []bool{true, true}
+		loop := kit.WholeLoop(call)
+		loop.Out[0], loop.Repeats = d, []bool{true, true}
 		for i, m := range []tensor.Meta{a, b} {
-			at := d - (batch - (m.Rank() - 2))
-			if at >= 0 && m.Rank() > 2 && m.Shape[at] == out.Shape[d] {
-				p.In[i] = at
+			dim := d - (batch - (m.Rank() - 2))
+			if dim >= 0 && m.Rank() > 2 && m.Shape[dim] == out.Shape[d] {
+				loop.In[i] = dim
 			}
 		}
-		loops = append(loops, p)
+		loops = append(loops, loop)
 	}
 	if a.Rank() >= 2 {
 		loops = append(loops, kit.LoopOver(call, 0, a.Rank()-2, batch))

@@ -89,7 +89,7 @@ func bytesRef(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{out}, nil
 }
 
-// lowerBytesLoops makes the kernel in Go. A chunk computes some rows of the result of one entry.
+// lowerBytesLoops implements [graph.Impl.Lower] by loops in Go. A chunk computes some rows of the result of one entry.
 func lowerBytesLoops(call *graph.Call) (*graph.Kernel, error) {
 	product, err := productContraction(call, call.Out[0])
 	if err != nil {
@@ -108,37 +108,37 @@ func lowerBytesLoops(call *graph.Call) (*graph.Kernel, error) {
 		}
 		return entryOffsets[side][entry]
 	}
-	ptr := func(m *graph.Mem, k int) unsafe.Pointer {
+	address := func(m *graph.Mem, k int) unsafe.Pointer {
 		if k >= len(call.In) {
 			return nil
 		}
 		return m.Ptrs[1+k]
 	}
-	group := max(1, loopsMACs/max(1, product.n*product.k))
-	chunks := kit.DivUp(product.m, group)
+	rowsPerChunk := max(1, loopsMACs/max(1, product.n*product.k))
+	chunks := kit.DivUp(product.m, rowsPerChunk)
 	return &graph.Kernel{Phases: []graph.Phase{{Chunks: product.entries() * chunks,
 		Run: func(mem *graph.Mem, chunk int) error {
 			entry := chunk / chunks
-			for i := chunk % chunks * group; i < min(product.m, (chunk%chunks+1)*group); i++ {
+			for i := chunk % chunks * rowsPerChunk; i < min(product.m, (chunk%chunks+1)*rowsPerChunk); i++ {
 				for j := range product.n {
-					za := byteAt(ptr(mem, bytesAZero), aDType, i*step[bytesAZero])
-					zb := byteAt(ptr(mem, bytesBZero), bDType, j*step[bytesBZero])
+					aZero := byteAt(address(mem, bytesAZero), aDType, i*step[bytesAZero])
+					bZero := byteAt(address(mem, bytesBZero), bDType, j*step[bytesBZero])
 					var sum int32
-					if p := ptr(mem, bytesBias); p != nil {
+					if p := address(mem, bytesBias); p != nil {
 						sum = *(*int32)(kit.AddressOf[int32](p, j*step[bytesBias]))
 					}
 					kit.Blocks(mem.Context, product.k, func(begin, end int) {
 						for k := begin; k < end; k++ {
 							a := byteAt(mem.Ptrs[1+bytesA], aDType, offset(0, entry)+i*product.a.row+k*product.a.col)
 							b := byteAt(mem.Ptrs[1+bytesB], bDType, offset(1, entry)+k*product.b.row+j*product.b.col)
-							sum += (a - za) * (b - zb)
+							sum += (a - aZero) * (b - bZero)
 						}
 					})
 					mem.Count(2 * product.k)
 					at := offset(2, entry) + i*product.c.row + j*product.c.col
-					if p := ptr(mem, bytesScale); p != nil {
+					if p := address(mem, bytesScale); p != nil {
 						scale := *(*float32)(kit.AddressOf[float32](p, j*step[bytesScale]))
-						v := multiply.Requantize(dtype, sum, scale, float64(byteAt(ptr(mem, bytesZero), dtype, 0)))
+						v := multiply.Requantize(dtype, sum, scale, float64(byteAt(address(mem, bytesZero), dtype, 0)))
 						*(*uint8)(unsafe.Add(mem.Ptrs[0], at)) = uint8(v)
 					} else {
 						*(*int32)(kit.AddressOf[int32](mem.Ptrs[0], at)) = sum

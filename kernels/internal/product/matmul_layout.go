@@ -46,22 +46,22 @@ func dotType(a, b tensor.Type) (tensor.Type, error) {
 }
 
 // mvType checks the operands of mv and returns the type of the result.
-func mvType(a, v tensor.Type) (tensor.Type, error) {
-	if err := checkMv(a, v); err != nil {
+func mvType(a, vector tensor.Type) (tensor.Type, error) {
+	if err := checkMv(a, vector); err != nil {
 		return tensor.Type{}, err
 	}
-	return tensor.NewType(v.DType, a.Shape[0]), nil
+	return tensor.NewType(vector.DType, a.Shape[0]), nil
 }
 
-func checkMv(a, v tensor.Type) error {
-	if a.Rank() != 2 || v.Rank() != 1 {
-		return fmt.Errorf("vector + matrix @ vector expected, got 1, %d, %d", a.Rank(), v.Rank())
+func checkMv(a, vector tensor.Type) error {
+	if a.Rank() != 2 || vector.Rank() != 1 {
+		return fmt.Errorf("vector + matrix @ vector expected, got 1, %d, %d", a.Rank(), vector.Rank())
 	}
 	m, k := a.Shape[0], a.Shape[1]
-	if k.Ne(v.Shape[0]).Holds() {
-		return fmt.Errorf("size mismatch, got %v, %vx%v,%v", m, m, k, v.Shape[0])
+	if k.Ne(vector.Shape[0]).Holds() {
+		return fmt.Errorf("size mismatch, got %v, %vx%v,%v", m, m, k, vector.Shape[0])
 	}
-	return checkProductDTypes("addmv_impl_cpu", a.DType, v.DType, m, k)
+	return checkProductDTypes("addmv_impl_cpu", a.DType, vector.DType, m, k)
 }
 
 // mmType checks the operands of mm and returns the type of the result.
@@ -200,45 +200,45 @@ func rowsType(left, right tensor.Type) (tensor.Type, error) {
 
 // batchedType returns the type of a product whose batches are expanded and multiplied matrix by matrix.
 func batchedType(a, b tensor.Type) (tensor.Type, error) {
-	n, p := sym.Of(1), sym.Of(1)
+	rows, cols := sym.Of(1), sym.Of(1)
 	depthA, depthB := a.Shape[a.Rank()-1], b.Shape[0]
 	if a.Rank() > 1 {
-		n = a.Shape[a.Rank()-2]
+		rows = a.Shape[a.Rank()-2]
 	}
 	if b.Rank() > 1 {
-		depthB, p = b.Shape[b.Rank()-2], b.Shape[b.Rank()-1]
+		depthB, cols = b.Shape[b.Rank()-2], b.Shape[b.Rank()-1]
 	}
 	batch, err := tensor.BroadcastSizes(a.Shape[:max(a.Rank()-2, 0)], b.Shape[:max(b.Rank()-2, 0)])
 	if err != nil {
 		return tensor.Type{}, err
 	}
 	entries := tensor.Product(batch)
-	left, right := [3]sym.Int{entries, n, depthA}, [3]sym.Int{entries, depthB, p}
+	left, right := [3]sym.Int{entries, rows, depthA}, [3]sym.Int{entries, depthB, cols}
 	if err := checkBmm("bmm", tensor.Type{DType: a.DType, Shape: left[:], Strides: left[:]},
 		tensor.Type{DType: b.DType, Shape: right[:], Strides: right[:]}); err != nil { // strides are not used
 		return tensor.Type{}, err
 	}
 	shape := batch
 	if a.Rank() > 1 {
-		shape = append(shape, n)
+		shape = append(shape, rows)
 	}
 	if b.Rank() > 1 {
-		shape = append(shape, p)
+		shape = append(shape, cols)
 	}
 	return kit.FreshType(b.DType, shape)
 }
 
 // addmmType checks the operands of addmm and returns the type of the result.
-func addmmType(s, a, b tensor.Type) (tensor.Type, error) {
-	if err := checkAddmm(s, a, b); err != nil {
+func addmmType(self, a, b tensor.Type) (tensor.Type, error) {
+	if err := checkAddmm(self, a, b); err != nil {
 		return tensor.Type{}, err
 	}
 	return tensor.NewType(a.DType, a.Shape[0], b.Shape[1]), nil
 }
 
-func checkAddmm(s, a, b tensor.Type) error {
+func checkAddmm(self, a, b tensor.Type) error {
 	switch {
-	case s.DType != b.DType:
+	case self.DType != b.DType:
 		return errors.New("self and mat2 must have the same dtype")
 	case a.DType != b.DType:
 		return errors.New("mat1 and mat2 must have the same dtype")
@@ -251,8 +251,8 @@ func checkAddmm(s, a, b tensor.Type) error {
 		return err
 	}
 	m, k, n := a.Shape[0], a.Shape[1], b.Shape[1]
-	if s.Rank() != 1 || !s.Shape[0].Same(n) { // usually, self is a bias vector of size n
-		if _, err := s.Expand([]sym.Int{m, n}); err != nil {
+	if self.Rank() != 1 || !self.Shape[0].Same(n) { // usually, self is a bias vector of size n
+		if _, err := self.Expand([]sym.Int{m, n}); err != nil {
 			return err
 		}
 	}
@@ -289,14 +289,14 @@ func productContraction(c *graph.Call, out tensor.Meta) (*contraction, error) {
 // expandedStrides returns the strides of the first dims dimensions of m, broadcast to shape. As contractions require,
 // added dimensions and dimensions of size 1 have stride 0.
 func expandedStrides(m tensor.Meta, dims int, shape []int) ([]int, error) {
-	e, err := tensor.Meta{DType: m.DType, Shape: m.Shape[:dims], Strides: m.Strides[:dims]}.Expand(shape)
-	for d, s := range e.Shape {
+	expanded, err := tensor.Meta{DType: m.DType, Shape: m.Shape[:dims], Strides: m.Strides[:dims]}.Expand(shape)
+	for d, s := range expanded.Shape {
 		if s == 1 {
-			e.Strides[d] = 0
+			expanded.Strides[d] = 0
 		}
 	}
 	for d := range len(shape) - dims {
-		e.Strides[d] = 0
+		expanded.Strides[d] = 0
 	}
-	return e.Strides, err
+	return expanded.Strides, err
 }

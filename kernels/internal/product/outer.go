@@ -16,8 +16,8 @@ import (
 // viewsOf returns a view of each tensor with the shape and layout of the corresponding type.
 func viewsOf(in []*tensor.Tensor, types ...tensor.Type) ([]*tensor.Tensor, error) {
 	var out []*tensor.Tensor
-	for i, v := range types {
-		m, _ := v.Meta()
+	for i, viewType := range types {
+		m, _ := viewType.Meta()
 		t, err := in[i].View(m)
 		if err != nil {
 			return nil, err
@@ -77,8 +77,8 @@ var Trace = composite[kit.None](graph.Op{
 	return []tensor.Type{m}, err
 })
 
-// composite defines an op without attributes that applies the op base to views of its operands. Its inference and its
-// reference call the same functions of base.
+// composite defines an op without attributes that applies the op `base` to views of its operands. views returns the
+// types of these views. Inference and reference of the op call those of base.
 func composite[A any](op graph.Op, base *graph.Op, views func(c *graph.Call) ([]tensor.Type, error)) *graph.Op {
 	callOnViews := func(c *graph.Call) (*graph.Call, []tensor.Type, error) {
 		types, err := views(c)

@@ -87,13 +87,13 @@ func lowerProduct(c *graph.Call, algorithm gemm.Algorithm,
 		return nil, err
 	}
 	return copies.CompileInDType(c, multiply.ComputationDType(c), func(c *graph.Call) (*graph.Kernel, error) {
-		x, err := describe(c)
+		product, err := describe(c)
 		if err != nil {
 			return nil, err
 		}
-		x.k = original.k // addmm decides by the dtype before conversion whether the product is skipped
-		x.setAlgorithm(c, algorithm)
-		return x.compile(c)
+		product.k = original.k // addmm decides by the dtype before conversion whether the product is skipped
+		product.setAlgorithm(c, algorithm)
+		return product.compile(c)
 	})
 }
 
@@ -108,27 +108,27 @@ func (product *contraction) setAlgorithm(c *graph.Call, algorithm gemm.Algorithm
 // supports reports whether an algorithm can compute the products of a call. Loops support only empty and tiny products:
 // for all others they are slower.
 func (product *contraction) supports(c *graph.Call, algorithm gemm.Algorithm) bool {
-	y := *product
-	y.mergeBatch()
-	s := y.spec(multiply.ComputationDType(c))
-	if empty := s.M == 0 || s.N == 0 || s.K == 0; empty || algorithm == gemm.Loops {
-		return algorithm == gemm.Loops && (empty || kit.BoundedProduct(s.M, s.N, s.K) <= tinyMACs)
+	merged := *product
+	merged.mergeBatch()
+	spec := merged.spec(multiply.ComputationDType(c))
+	if empty := spec.M == 0 || spec.N == 0 || spec.K == 0; empty || algorithm == gemm.Loops {
+		return algorithm == gemm.Loops && (empty || kit.BoundedProduct(spec.M, spec.N, spec.K) <= tinyMACs)
 	}
-	return gemm.Supports(s, algorithm)
+	return gemm.Supports(spec, algorithm)
 }
 
-// rowMajor returns the call with row-major operands. Work of an implementation is the cost for such operands, and Read
-// is the additional cost of other layouts.
+// rowMajor returns the call with row-major operands. [graph.Impl.Work] is the cost for such operands, and
+// [graph.Impl.Read] is the additional cost of other layouts.
 func rowMajor(c *graph.Call) *graph.Call {
-	r := *c
-	r.In = slices.Clone(c.In)
+	copied := *c
+	copied.In = slices.Clone(c.In)
 	for i, a := range c.In {
 		if a.Kind == graph.TensorArg {
 			m := a.Meta() // replaced even if contiguous, because strides of dimensions of size 1 matter
-			r.In[i] = graph.Of(withLayout(a.Value, tensor.New(m.DType, m.Shape...)))
+			copied.In[i] = graph.Of(withLayout(a.Value, tensor.New(m.DType, m.Shape...)))
 		}
 	}
-	return &r
+	return &copied
 }
 
 // withLayout returns a value with another layout.
@@ -174,32 +174,33 @@ func readProduct(call *graph.Call, algorithm gemm.Algorithm, describe func(c *gr
 // packingRates returns the names of the rates of packing matrices a and b. The name is empty for a matrix that is read
 // in place.
 func (product *contraction) packingRates(c *graph.Call) (a, b string) {
-	y := *product
-	y.mergeBatch()
-	packsA, packsB := gemm.Packs(y.spec(multiply.ComputationDType(c)))
+	merged := *product
+	merged.mergeBatch()
+	packsA, packsB := gemm.Packs(merged.spec(multiply.ComputationDType(c)))
 	if packsA {
-		a = packingRate(y.a.col, y.a.row)
+		a = packingRate(merged.a.col, merged.a.row)
 	}
 	if packsB {
-		b = packingRate(y.b.row, y.b.col)
+		b = packingRate(merged.b.row, merged.b.col)
 	}
 	return a, b
 }
 
-// addPacking adds the cost of packing elements. rate is the name of the rate, or empty if nothing is packed.
+// addPacking adds the cost of packing a number of elements. rate is the name of the rate, or empty if nothing is
+// packed.
 func addPacking(w *graph.Work, rate string, elements float64) {
 	if rate != "" {
 		w.Do(rate, elements)
 	}
 }
 
-// packingRate returns the name of the rate for packing a matrix. depth and lane are the strides of the matrix along the
-// depth and between lanes.
-func packingRate(depth, lane int) string {
+// packingRate returns the name of the rate for packing a matrix. A lane is a row of the left matrix or a column of the
+// right matrix.
+func packingRate(depthStride, laneStride int) string {
 	switch {
-	case depth == 1:
+	case depthStride == 1:
 		return multiply.RatePackRow
-	case lane == 1:
+	case laneStride == 1:
 		return multiply.RatePackCol
 	}
 	return multiply.RatePackStep

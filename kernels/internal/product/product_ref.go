@@ -33,15 +33,15 @@ func productRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	}
 	x, y := kit.FactorsOf(m.DType, in[0]), kit.FactorsOf(m.DType, in[1])
 	kit.EachIndex(m.Shape, func(index []int) {
-		s := kit.Accumulator{DType: m.DType}
-		productTerms(x, y, index, &s)
-		out.Set(s.Value(), index...)
+		sum := kit.Accumulator{DType: m.DType}
+		productTerms(x, y, index, &sum)
+		out.Set(sum.Value(), index...)
 	})
 	return []*tensor.Tensor{out}, nil
 }
 
-// productTerms adds the terms of one element of a matmul.
-func productTerms(a, b *kit.Factors, index []int, s *kit.Accumulator) {
+// productTerms adds the terms of one element of a matmul to sum.
+func productTerms(a, b *kit.Factors, index []int, sum *kit.Accumulator) {
 	lead, row, col := index, -1, -1
 	if b.Rank() > 1 {
 		lead, col = lead[:len(lead)-1], lead[len(lead)-1]
@@ -49,28 +49,21 @@ func productTerms(a, b *kit.Factors, index []int, s *kit.Accumulator) {
 	if a.Rank() > 1 {
 		lead, row = lead[:len(lead)-1], lead[len(lead)-1]
 	}
-	ia, ib := matrixAt(a, lead, 1+btoi(row >= 0)), matrixAt(b, lead, 1+btoi(col >= 0))
-	da, db := a.Strides[a.Rank()-1], b.Strides[b.Rank()-1]
+	atA, atB := matrixAt(a, lead, min(2, a.Rank())), matrixAt(b, lead, min(2, b.Rank()))
+	stepA, stepB := a.Strides[a.Rank()-1], b.Strides[b.Rank()-1]
 	if row >= 0 {
-		ia += row * a.Strides[a.Rank()-2]
+		atA += row * a.Strides[a.Rank()-2]
 	}
 	if col >= 0 {
-		ib, db = ib+col*db, b.Strides[b.Rank()-2]
+		atB, stepB = atB+col*stepB, b.Strides[b.Rank()-2]
 	}
 	for k := range a.Shape[a.Rank()-1] {
-		s.AddProductAt(a, ia+k*da, b, ib+k*db)
+		sum.AddProductAt(a, atA+k*stepA, b, atB+k*stepB)
 	}
 }
 
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-// matrixAt returns the storage index of a matrix of a batch whose batch dimensions broadcast to index. The matrix has
-// the last dims dimensions.
+// matrixAt returns the storage index of the matrix at an index of the batch, to which the batch dimensions of t
+// broadcast. The matrix has the last dims dimensions of t.
 func matrixAt(t *kit.Factors, index []int, dims int) int {
 	at, batch := t.Offset, t.Rank()-dims
 	for d := range batch {

@@ -10,13 +10,16 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// rewriteMatmul rewrites a matrix product. Products of 16-bit floats are computed in float32, as PyTorch defines them.
-// The 16-bit instructions of arm64 are not used. FMLA of float16 rounds each sum to float16. BFMMLA rounds sums to odd
-// and flushes subnormal numbers. FMLAL computes sums in float32, but not more sums per instruction than FMLA of
-// float32. A product by a batch that repeats matrices becomes a product by each distinct matrix. This removes the
-// copies of keys and values in attention with grouped queries, where several heads use the same keys and values.
-func rewriteMatmul(into *graph.Parts, call *graph.Call, a graph.RewriteContext) (rewrite graph.Rewrite, err error) {
-	if rewrite, err = compose.WidenToFloat32(into, call, a); err != nil || rewrite.Results != nil {
+// rewriteMatmul rewrites a matrix product. A product by a batch that repeats matrices becomes a product by each
+// distinct matrix. This removes the copies of keys and values in attention with grouped queries, where several heads
+// use the same keys and values.
+//
+// Products of 16-bit floats are computed in float32, as PyTorch defines them. The 16-bit instructions of arm64 are not
+// used: FMLA of float16 rounds each sum to float16, BFMMLA rounds sums to odd and flushes subnormal numbers, and FMLAL
+// computes no more sums per instruction than FMLA of float32.
+func rewriteMatmul(into *graph.Parts, call *graph.Call, context graph.RewriteContext) (rewrite graph.Rewrite,
+	err error) {
+	if rewrite, err = compose.WidenToFloat32(into, call, context); err != nil || rewrite.Results != nil {
 		return rewrite, err
 	}
 	if rewrite, err = rewriteTransposedWeights(into, call); err != nil || rewrite.Results != nil {
@@ -35,20 +38,20 @@ func rewriteMatmul(into *graph.Parts, call *graph.Call, a graph.RewriteContext) 
 	if dim >= rank-2 || x.Type().Rank() != rank || !x.Type().Shape[dim].Same(y.Type().Shape[dim]) {
 		return rewrite, nil
 	}
-	p := compose.NewBuilder(into, call)
-	groups, matrices := repetition.operands(p, x)
-	if _, err = p.Result(); err != nil {
+	builder := compose.NewBuilder(into, call)
+	groups, matrices := repetition.operands(builder, x)
+	if _, err = builder.Result(); err != nil {
 		return rewrite, err
 	}
 	product, err := into.Repeat(into.Whole(), groups, matrices)
 	if err != nil {
 		return rewrite, err
 	}
-	out := p.Add(view.Flatten, graph.Attrs{"start_dim": dim, "end_dim": dim + 1}, graph.Of(product[0]))
+	out := builder.Add(view.Flatten, graph.Attrs{"start_dim": dim, "end_dim": dim + 1}, graph.Of(product[0]))
 	if repetition.joinsRows(x) {
-		out = p.Add(view.Unsqueeze, graph.Attrs{"dim": dim + 1}, out)
+		out = builder.Add(view.Unsqueeze, graph.Attrs{"dim": dim + 1}, out)
 	}
-	rewrite.Results, err = p.Result(out)
+	rewrite.Results, err = builder.Result(out)
 	rewrite.Why = "repeated matrices are read in place"
 	return rewrite, err
 }
@@ -69,17 +72,17 @@ func rewriteSharedMatrix(into *graph.Parts, call *graph.Call) (rewrite graph.Rew
 	if !isOne(x, rank-2) || !isOne(y, rank-3) || !known || n < 2 {
 		return rewrite, nil
 	}
-	p := compose.NewBuilder(into, call)
-	rows := p.Add(view.Flatten, graph.Attrs{"start_dim": rank - 3, "end_dim": rank - 2}, x)
-	matrix := p.Add(view.Squeeze, graph.Attrs{"dim": []int{rank - 3}}, y)
-	if _, err = p.Result(); err != nil {
+	builder := compose.NewBuilder(into, call)
+	rows := builder.Add(view.Flatten, graph.Attrs{"start_dim": rank - 3, "end_dim": rank - 2}, x)
+	matrix := builder.Add(view.Squeeze, graph.Attrs{"dim": []int{rank - 3}}, y)
+	if _, err = builder.Result(); err != nil {
 		return rewrite, err
 	}
 	product, err := into.Repeat(into.Whole(), rows, matrix)
 	if err != nil {
 		return rewrite, err
 	}
-	rewrite.Results, err = p.Result(p.Add(view.Unsqueeze, graph.Attrs{"dim": rank - 2}, graph.Of(product[0])))
+	rewrite.Results, err = builder.Result(builder.Add(view.Unsqueeze, graph.Attrs{"dim": rank - 2}, graph.Of(product[0])))
 	rewrite.Why = "a shared matrix is multiplied by all rows at once"
 	return rewrite, err
 }
@@ -92,41 +95,42 @@ func (r repeatedSlices) joinsRows(x graph.Arg) bool {
 	return known && rows == 1 && r.dim == t.Rank()-3
 }
 
-// operands adds views of both operands for a product by each distinct matrix. The view matrices has the distinct
-// matrices. The view groups is x with a dimension for the matrices that share a right operand.
-func (r repeatedSlices) operands(p *compose.Builder, x graph.Arg) (groups, matrices graph.Arg) {
-	groups, matrices = x, r.matrices(p)
+// operands adds views of both operands for a product by each distinct matrix. The view `matrices` has the distinct
+// matrices. The view `groups` is x with an additional dimension for the matrices that are multiplied by the same
+// matrix.
+func (r repeatedSlices) operands(builder *compose.Builder, x graph.Arg) (groups, matrices graph.Arg) {
+	groups, matrices = x, r.matrices(builder)
 	if r.joinsRows(x) {
-		groups = p.Add(view.Flatten, graph.Attrs{"start_dim": r.dim, "end_dim": r.dim + 1}, groups)
-		matrices = p.Add(view.Squeeze, graph.Attrs{"dim": []int{r.dim + 1}}, matrices)
+		groups = builder.Add(view.Flatten, graph.Attrs{"start_dim": r.dim, "end_dim": r.dim + 1}, groups)
+		matrices = builder.Add(view.Squeeze, graph.Attrs{"dim": []int{r.dim + 1}}, matrices)
 	}
-	return p.Add(view.Unflatten, graph.Attrs{"dim": r.dim, "sizes": []int{-1, r.times}}, groups), matrices
+	return builder.Add(view.Unflatten, graph.Attrs{"dim": r.dim, "sizes": []int{-1, r.times}}, groups), matrices
 }
 
 // repeatDepth bounds the length of the chain of nodes that is searched for a repetition.
 const repeatDepth = 6
 
 // repeatedSlices describes a value that repeats each slice of another value, the source, several times along one
-// dimension. For example, a source with the slices s0 and s1 gives s0, s0, s1, s1. In the product, the source has an
-// additional dimension of size 1 after the repeated dimension.
+// dimension. For example, a source with the slices s0 and s1 gives s0, s0, s1, s1. The product that replaces the
+// value's reader needs a source with a dimension of size 1 after the repeated dimension.
 type repeatedSlices struct {
 	source       *graph.Value
 	lacksUnitDim bool // whether the source does not have the dimension of size 1 yet
 	dim          int  // the repeated dimension of the value
 	times        int  // the number of repetitions
-	// order is the permutation that matrices applies: by dimension of the result, the dimension of the source. It is nil
-	// if dimensions are not permuted.
+	// order is the permutation that the method matrices applies: for each dimension of its result, the dimension of the
+	// source. It is nil if dimensions are not permuted.
 	order []int
 }
 
 // matrices adds views of the source: one inserts the dimension of size 1, and one permutes the dimensions by order.
-func (r repeatedSlices) matrices(p *compose.Builder) graph.Arg {
+func (r repeatedSlices) matrices(builder *compose.Builder) graph.Arg {
 	x := graph.Of(r.source)
 	if r.lacksUnitDim {
-		x = p.Add(view.Unsqueeze, graph.Attrs{"dim": r.sourceDim() + 1}, x)
+		x = builder.Add(view.Unsqueeze, graph.Attrs{"dim": r.sourceDim() + 1}, x)
 	}
 	if r.order != nil {
-		x = p.Add(view.Permute, graph.Attrs{"dims": r.order}, x)
+		x = builder.Add(view.Permute, graph.Attrs{"dims": r.order}, x)
 	}
 	return x
 }
@@ -192,19 +196,20 @@ func (r *repeatedSlices) permute(dims []int) {
 // repetitionByBroadcast recognizes a value in which a broadcast dimension is merged with the dimension before it. It
 // rejects results of as_strided, whose sizes do not determine their elements.
 func repetitionByBroadcast(from, v *graph.Value) (r repeatedSlices, ok bool) {
-	t, n := from.Type, from.Node
-	if n == nil || n.Op.ReadsStorage || from.Alias == nil || t.Rank() != v.Type.Rank()+1 || n.In[0].Value != from.Alias {
+	broadcast, node := from.Type, from.Node
+	if node == nil || node.Op.ReadsStorage || from.Alias == nil || broadcast.Rank() != v.Type.Rank()+1 ||
+		node.In[0].Value != from.Alias {
 		return r, false
 	}
-	for d := 1; d < t.Rank(); d++ {
-		times, known := t.Shape[d].Known()
-		step, even := t.Strides[d].Known()
-		if !known || !even || times < 2 || step != 0 {
+	for d := 1; d < broadcast.Rank(); d++ {
+		times, known := broadcast.Shape[d].Known()
+		step, knownStride := broadcast.Strides[d].Known()
+		if !known || !knownStride || times < 2 || step != 0 {
 			continue
 		}
-		joined := slices.Delete(slices.Clone(t.Shape), d, d+1)
-		joined[d-1] = joined[d-1].Mul(t.Shape[d])
-		single := slices.Clone(t.Shape)
+		joined := slices.Delete(slices.Clone(broadcast.Shape), d, d+1)
+		joined[d-1] = joined[d-1].Mul(broadcast.Shape[d])
+		single := slices.Clone(broadcast.Shape)
 		single[d] = sym.Of(1)
 		if sameSizes(joined, v.Type.Shape) && sameSizes(single, from.Alias.Type.Shape) {
 			return repeatedSlices{source: from.Alias, dim: d - 1, times: times}, true
@@ -216,17 +221,17 @@ func repetitionByBroadcast(from, v *graph.Value) (r repeatedSlices, ok bool) {
 // repetitionByInterleave recognizes repeat_interleave along one dimension with the same number of repetitions for all
 // indexes.
 func repetitionByInterleave(from, v *graph.Value) (r repeatedSlices, ok bool) {
-	a, b := from.Type.Shape, v.Type.Shape
-	if len(a) != len(b) {
+	sizes, repeatedSizes := from.Type.Shape, v.Type.Shape
+	if len(sizes) != len(repeatedSizes) {
 		return r, false
 	}
 	r = repeatedSlices{source: from, lacksUnitDim: true, dim: -1}
-	for d := range a {
-		if a[d].Same(b[d]) {
+	for d := range sizes {
+		if sizes[d].Same(repeatedSizes[d]) {
 			continue
 		}
-		size, known := a[d].Known()
-		repeatedSize, repeatedKnown := b[d].Known()
+		size, known := sizes[d].Known()
+		repeatedSize, repeatedKnown := repeatedSizes[d].Known()
 		if !known || !repeatedKnown || r.dim >= 0 || size == 0 || repeatedSize%size != 0 {
 			return r, false
 		}

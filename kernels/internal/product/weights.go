@@ -20,17 +20,18 @@ func mayBeWeights(x graph.Arg) bool {
 	}
 	seen := map[step]bool{}
 	for queue := []step{{x, false}}; len(queue) > 0 && len(seen) < weightNodes; queue = queue[1:] {
-		s := queue[0]
-		if seen[s] || s.from.Kind != graph.TensorArg || s.from.Value.Node == nil || s.from.Value.Node.Op == nil {
+		current := queue[0]
+		if seen[current] || current.from.Kind != graph.TensorArg || current.from.Value.Node == nil ||
+			current.from.Value.Node.Op == nil {
 			continue
 		}
-		seen[s] = true
-		switch n := s.from.Value.Node; {
-		case fusion.Attends(n.Op) && s.folds:
+		seen[current] = true
+		switch node := current.from.Value.Node; {
+		case fusion.Attends(node.Op) && current.folds:
 			return true
-		case n.Op.Rows != nil, n.Op.Expression != nil, n.Op.Pointwise != nil, s.from.Value.Alias != nil:
-			for _, a := range n.In {
-				queue = append(queue, step{a, s.folds || n.Op.Rows != nil})
+		case node.Op.Rows != nil, node.Op.Expression != nil, node.Op.Pointwise != nil, current.from.Value.Alias != nil:
+			for _, operand := range node.In {
+				queue = append(queue, step{operand, current.folds || node.Op.Rows != nil})
 			}
 		}
 	}
@@ -46,17 +47,19 @@ func rewriteTransposedWeights(into *graph.Parts, c *graph.Call) (rewrite graph.R
 		mayBeWeights(x) {
 		return rewrite, nil
 	}
-	p := compose.NewBuilder(into, c)
-	transposed := func(x graph.Arg) graph.Arg { return p.Add(view.Transpose, graph.Attrs{"dim0": -2, "dim1": -1}, x) }
+	builder := compose.NewBuilder(into, c)
+	transposed := func(x graph.Arg) graph.Arg {
+		return builder.Add(view.Transpose, graph.Attrs{"dim0": -2, "dim1": -1}, x)
+	}
 	values := transposed(x)
-	if _, err = p.Result(); err != nil {
+	if _, err = builder.Result(); err != nil {
 		return rewrite, err
 	}
 	product, err := into.Repeat(into.Whole(), weights, values)
 	if err != nil {
 		return rewrite, err
 	}
-	rewrite.Results, err = p.Result(transposed(graph.Of(product[0])))
+	rewrite.Results, err = builder.Result(transposed(graph.Of(product[0])))
 	rewrite.Why = "weights multiply values"
 	return rewrite, err
 }
@@ -66,12 +69,12 @@ func untransposed(x graph.Arg) (operand graph.Arg, ok bool) {
 	if x.Kind != graph.TensorArg || x.Value.Node == nil || x.Value.Node.Op == nil || x.Value.Node.Op.Permutes == nil {
 		return operand, false
 	}
-	n := x.Value.Node
+	node := x.Value.Node
 	rank := x.Type().Rank()
-	for i, d := range n.Op.Permutes(n.Call()) {
+	for i, d := range node.Op.Permutes(node.Call()) {
 		if want := map[int]int{rank - 2: rank - 1, rank - 1: rank - 2}; i < rank-2 && d != i || i >= rank-2 && d != want[i] {
 			return operand, false
 		}
 	}
-	return n.In[0], rank >= 2 && len(n.Out) == 1
+	return node.In[0], rank >= 2 && len(node.Out) == 1
 }
