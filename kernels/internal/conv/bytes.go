@@ -51,15 +51,15 @@ var ConvBytes = kit.Define[bytesAttrs](graph.Op{
 	},
 })
 
-// readBytes accepts the operand layouts that the implementations in machine code read.
-func readBytes(_ *graph.Call, _ graph.Walk, i int, m tensor.Meta) (w graph.Work, ok bool) {
-	switch i {
+// readBytes implements [graph.Impl.Read] for the implementations in machine code.
+func readBytes(_ *graph.Call, _ graph.Walk, operand int, m tensor.Meta) (work graph.Work, ok bool) {
+	switch operand {
 	case bytesInput:
-		return w, byteConv.isChannelsLast(m)
+		return work, byteConv.isChannelsLast(m)
 	case bytesBias, bytesScale:
-		return w, m.IsContiguous()
+		return work, m.IsContiguous()
 	}
-	return w, true
+	return work, true
 }
 
 // bytesExample returns the operands of an example with a square image and window.
@@ -103,17 +103,17 @@ func bytesRef(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 
 // bytesLoopsWork estimates the cost of the loops in Go.
 func bytesLoopsWork(c *graph.Call, _ graph.Walk) graph.Work {
-	w := graph.Work{Steps: 1}
-	c.AddStreamed(&w)
-	w.Flops = byteConv.flops(c)
-	w.Do(rateGoMAC, bytesMACCost*float64(w.Flops)/2)
-	return w
+	work := graph.Work{Steps: 1}
+	c.AddStreamed(&work)
+	work.Flops = byteConv.flops(c)
+	work.Do(rateGoMAC, bytesMACCost*float64(work.Flops)/2)
+	return work
 }
 
 // bytesMACCost is the time of a multiply-add of bytes in Go, relative to a multiply-add of floats.
 const bytesMACCost = 2
 
-// lowerBytesLoops makes the kernel in Go. A chunk is a plane of the result.
+// lowerBytesLoops implements [graph.Impl.Lower] by loops in Go. A chunk computes a plane of the result.
 func lowerBytesLoops(call *graph.Call) (*graph.Kernel, error) {
 	conv, dtype := byteConv.bytesShape(call), call.Out[0].DType
 	if call.Out[0].Numel() == 0 {
@@ -125,21 +125,21 @@ func lowerBytesLoops(call *graph.Call) (*graph.Kernel, error) {
 	}
 	return &graph.Kernel{Phases: []graph.Phase{{Chunks: conv.n * conv.outChannels,
 		Run: func(mem *graph.Mem, chunk int) error {
-			image, o := chunk/conv.outChannels, chunk%conv.outChannels
-			x := kit.AddressOf[uint8](mem.Ptrs[1+bytesInput],
-				image*conv.inStride.n+o/conv.outPerGroup()*conv.inPerGroup*conv.inStride.c)
+			image, outChannel := chunk/conv.outChannels, chunk%conv.outChannels
+			input := kit.AddressOf[uint8](mem.Ptrs[1+bytesInput],
+				image*conv.inStride.n+outChannel/conv.outPerGroup()*conv.inPerGroup*conv.inStride.c)
 			signMask := signBit(call.Meta(bytesInput).DType)
-			w := kit.AddressOf[int8](mem.Ptrs[1+bytesWeight], o*conv.weightStride.n)
+			weight := kit.AddressOf[int8](mem.Ptrs[1+bytesWeight], outChannel*conv.weightStride.n)
 			zeroPoint := int32(*(*uint8)(mem.Ptrs[1+bytesInputZero]) ^ signMask)
-			initial := *(*int32)(kit.AddressOf[int32](mem.Ptrs[1+bytesBias], o*biasStride))
+			initial := *(*int32)(kit.AddressOf[int32](mem.Ptrs[1+bytesBias], outChannel*biasStride))
 			scale, zero := float32(0), float64(resultZeroPoint(mem, dtype))
 			if dtype != tensor.Int32 {
-				scale = *(*float32)(kit.AddressOf[float32](mem.Ptrs[1+bytesScale], o*scaleStride))
+				scale = *(*float32)(kit.AddressOf[float32](mem.Ptrs[1+bytesScale], outChannel*scaleStride))
 			}
 			for i := range conv.h.Results * conv.w.Results {
 				oh, ow := i/conv.w.Results, i%conv.w.Results
-				sum := initial + conv.bytesSum(mem, x, w, signMask, zeroPoint, oh, ow)
-				at := image*conv.outStride.n + o*conv.outStride.c + oh*conv.outStride.h + ow*conv.outStride.w
+				sum := initial + conv.bytesSum(mem, input, weight, signMask, zeroPoint, oh, ow)
+				at := image*conv.outStride.n + outChannel*conv.outStride.c + oh*conv.outStride.h + ow*conv.outStride.w
 				if dtype == tensor.Int32 {
 					*(*int32)(kit.AddressOf[int32](mem.Ptrs[0], at)) = sum
 					continue
@@ -150,10 +150,11 @@ func lowerBytesLoops(call *graph.Call) (*graph.Kernel, error) {
 		}}}}, nil
 }
 
-// bytesSum returns the sum of the window of result (oh, ow). The exclusive or of an input byte with signMask makes the
-// byte unsigned; zeroPoint is the zero point of the unsigned bytes.
-func (s *convShape) bytesSum(m *graph.Mem, x, w unsafe.Pointer, signMask uint8, zeroPoint int32, oh,
-	ow int) (sum int32) {
+// bytesSum returns the sum of the window of result (oh, ow). input is the address of the group's first channel of an
+// image, and weight the address of the output channel's weights. The exclusive or of an input byte with signMask makes
+// the byte unsigned; zeroPoint is the zero point of the unsigned bytes.
+func (s *convShape) bytesSum(m *graph.Mem, input, weight unsafe.Pointer, signMask uint8, zeroPoint int32,
+	oh, ow int) (sum int32) {
 	for kh := range s.h.Taps {
 		for kw := range s.w.Taps {
 			m.Count(2 + s.inPerGroup)
@@ -162,9 +163,9 @@ func (s *convShape) bytesSum(m *graph.Mem, x, w unsafe.Pointer, signMask uint8, 
 				continue
 			}
 			for k := range s.inPerGroup {
-				a := *(*uint8)(kit.AddressOf[uint8](x, k*s.inStride.c+ih*s.inStride.h+iw*s.inStride.w))
+				element := *(*uint8)(kit.AddressOf[uint8](input, k*s.inStride.c+ih*s.inStride.h+iw*s.inStride.w))
 				at := k*s.weightStride.c + kh*s.weightStride.h + kw*s.weightStride.w
-				sum += (int32(a^signMask) - zeroPoint) * int32(*(*int8)(kit.AddressOf[int8](w, at)))
+				sum += (int32(element^signMask) - zeroPoint) * int32(*(*int8)(kit.AddressOf[int8](weight, at)))
 			}
 		}
 	}

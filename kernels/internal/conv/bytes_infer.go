@@ -15,8 +15,8 @@ const (
 	bytesWeight
 	bytesBias
 	bytesScale
-	bytesInputZero
-	bytesResultZero
+	bytesInputZero  // input_zero_point
+	bytesResultZero // zero_point
 )
 
 type bytesAttrs struct {
@@ -53,7 +53,7 @@ func bytesResult(call *graph.Call) (result tensor.Type, err error) {
 			return result, fmt.Errorf("%s: expected operand %d to be %v, but got %v", name, i, want, got)
 		}
 	}
-	w := call.Type(bytesWeight)
+	weight := call.Type(bytesWeight)
 	if input.Rank() != 4 {
 		return result, fmt.Errorf("%s: expected input to have 4 dimensions, but got %d", name, input.Rank())
 	}
@@ -63,7 +63,7 @@ func bytesResult(call *graph.Call) (result tensor.Type, err error) {
 	for i := bytesBias; i <= bytesResultZero; i++ {
 		want := []sym.Int{}
 		if i < bytesInputZero {
-			want = append(want, w.Shape[0])
+			want = append(want, weight.Shape[0])
 		}
 		if v := call.Type(i); call.Has(i) && !tensor.SameSizes(v.Shape, want) {
 			return result, fmt.Errorf("%s: expected operand %d to have shape %s, but got %s", name, i, tensor.Sizes(want),
@@ -76,10 +76,10 @@ func bytesResult(call *graph.Call) (result tensor.Type, err error) {
 // maxBytesTerms bounds the number of products of a sum, so that the sum cannot overflow int32.
 const maxBytesTerms = 1 << 14
 
-// bytesFloats returns a call with the input and the weight of c in the float dtype d.
-func bytesFloats(c *graph.Call, d tensor.DType) *graph.Call {
-	return kit.DelegatedCall(&graph.Call{}, c.Attrs, tensor.NewType(d, c.Type(bytesInput).Shape...),
-		tensor.NewType(d, c.Type(bytesWeight).Shape...))
+// bytesFloats returns the call of a convolution of floats with the shapes of a call of conv2d_bytes.
+func bytesFloats(call *graph.Call, dtype tensor.DType) *graph.Call {
+	return kit.DelegatedCall(&graph.Call{}, call.Attrs, tensor.NewType(dtype, call.Type(bytesInput).Shape...),
+		tensor.NewType(dtype, call.Type(bytesWeight).Shape...))
 }
 
 // bytesShape returns the convShape of a call of conv2d_bytes.

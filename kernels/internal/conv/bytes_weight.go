@@ -16,15 +16,15 @@ type byteWeight struct {
 	conv  *convShape
 	form  string // name of the packed form
 	bytes int    // bytes of the weights without the sums
-	words bool   // weights are int16 instead of int8
-	// channels visits each output channel with the byte offset of its packed weights. It may visit a channel several
-	// times, if blocks overlap.
+	words bool   // whether weights are int16, not int8
+	// channels visits each output channel o with the byte offset of its packed weights. If blocks overlap, it visits
+	// some channels several times.
 	channels func(visit func(o, at int))
 	// offset returns the byte offset of a weight from the beginning of its output channel.
 	offset func(kh, kw, c int) int
 }
 
-// totalBytes returns the bytes of weights and sums.
+// totalBytes returns the number of bytes of weights and sums.
 func (w *byteWeight) totalBytes() int { return w.bytes + w.conv.outChannels*4 }
 
 // offsets returns the byte offsets of an output channel's weights, ordered by tap and then by input channel.
@@ -115,8 +115,8 @@ func (w *byteWeight) initialSums(m *graph.Mem, zeroPoint int32) func(o int) int3
 	return func(o int) int32 { return bias[o] - zeroPoint*sums[o] }
 }
 
-// inputZeroPoint returns the zero point of the input bytes after their exclusive or with signMask; signed says whether
-// the resulting bytes are signed.
+// inputZeroPoint returns the zero point of the input bytes after their exclusive or with signMask. signed is set if the
+// resulting bytes are signed.
 func inputZeroPoint(m *graph.Mem, signMask uint8, signed bool) int32 {
 	zero := *(*uint8)(m.Ptrs[1+bytesInputZero]) ^ signMask
 	if signed {
@@ -125,7 +125,7 @@ func inputZeroPoint(m *graph.Mem, signMask uint8, signed bool) int32 {
 	return int32(zero)
 }
 
-// resultZeroPoint returns the zero point of a result of dtype d, or 0 if the results are int32 sums.
+// resultZeroPoint returns the zero point of a result of dtype d. It returns 0 if the results are int32 sums.
 func resultZeroPoint(m *graph.Mem, d tensor.DType) int32 {
 	switch d {
 	case tensor.Int8:
@@ -153,12 +153,12 @@ func (s *convShape) copyPaddedRow(dst []uint8, pixels int, mem *graph.Mem, image
 	copyPixels(dst[first*pixelBytes:end*pixelBytes], inside)
 }
 
-// fillBytes sets all bytes to v. It doubles the filled range with each copy.
-func fillBytes(to []uint8, v uint8) {
+// fillBytes sets all bytes to a value. It doubles the filled range with each copy.
+func fillBytes(to []uint8, value uint8) {
 	if len(to) == 0 {
 		return
 	}
-	to[0] = v
+	to[0] = value
 	for n := 1; n < len(to); n *= 2 {
 		copy(to[n:], to[:n])
 	}

@@ -124,21 +124,21 @@ func InBytes(call *graph.Call, imageDType, weightDType tensor.DType) (graph.Attr
 	if _, ok := call.Attrs.(*conv2dAttrs); !ok {
 		return nil, false
 	}
-	p := conv2d.params(call)
+	params := conv2d.params(call)
 	var padding []int
-	for _, s := range slices.Concat(p.padding, p.paddingAfter) {
+	for _, s := range slices.Concat(params.padding, params.paddingAfter) {
 		n, known := s.Known()
 		if !known {
 			return nil, false
 		}
 		padding = append(padding, n)
 	}
-	at := graph.Attrs{"stride": p.stride, "padding": padding, "dilation": p.dilation, "groups": p.groups}
-	a, err := ConvBytes.Schema.Decode(at, nil)
+	attrs := graph.Attrs{"stride": params.stride, "padding": padding, "dilation": params.dilation, "groups": params.groups}
+	decoded, err := ConvBytes.Schema.Decode(attrs, nil)
 	if err != nil {
 		return nil, false
 	}
-	d := kit.DelegatedCall(call, a, tensor.NewType(imageDType, call.Type(0).Shape...),
+	bytesCall := kit.DelegatedCall(call, decoded, tensor.NewType(imageDType, call.Type(0).Shape...),
 		tensor.NewType(weightDType, call.Type(1).Shape...))
-	return at, len(bytesWalks(d, nil)) > 0 || len(depthwiseBytesWalks(d, nil)) > 0
+	return attrs, len(bytesWalks(bytesCall, nil)) > 0 || len(depthwiseBytesWalks(bytesCall, nil)) > 0
 }

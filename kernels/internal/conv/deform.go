@@ -67,13 +67,13 @@ var DeformConv2d = kit.Define[deformConvAttrs](graph.Op{
 })
 
 // size returns the height and width of the result, with divisions that truncate as in C.
-func (a *deformConvAttrs) size(x, w tensor.Type) (oh, ow sym.Int) {
-	at := func(d int) sym.Int {
-		window := kit.BoundedSizeProduct(w.Shape[2+d].Sub(sym.Of(1)), sym.Of(a.Dilation[d]))
-		outputSpan := x.Shape[2+d].Sub(window).Add(sym.Of(2*a.Padding[d] - 1))
+func (a *deformConvAttrs) size(input, weight tensor.Type) (oh, ow sym.Int) {
+	sizeOf := func(d int) sym.Int {
+		window := kit.BoundedSizeProduct(weight.Shape[2+d].Sub(sym.Of(1)), sym.Of(a.Dilation[d]))
+		outputSpan := input.Shape[2+d].Sub(window).Add(sym.Of(2*a.Padding[d] - 1))
 		return towardsZero(outputSpan, a.Stride[d]).Add(sym.Of(1))
 	}
-	return at(0), at(1)
+	return sizeOf(0), sizeOf(1)
 }
 
 // towardsZero divides by a positive number, truncating as C does.
@@ -84,7 +84,8 @@ func towardsZero(n sym.Int, divisor int) sym.Int {
 	return n.Div(sym.Of(divisor))
 }
 
-// result makes the checks of torchvision's deform_conv2d_forward_kernel, in the same order.
+// result returns the type of the result. It makes the checks of torchvision's deform_conv2d_forward_kernel, in the same
+// order.
 func (a *deformConvAttrs) result(call *graph.Call) (tensor.Type, error) {
 	input, weight, offset, mask := call.Type(0), call.Type(1), call.Type(2), call.Type(deformMask)
 	expected := func(condition string) (tensor.Type, error) {
@@ -100,14 +101,14 @@ func (a *deformConvAttrs) result(call *graph.Call) (tensor.Type, error) {
 	case weight.Rank() != 4:
 		return expected("weight_c.ndimension() == 4")
 	}
-	for _, l := range []struct {
+	for _, limits := range []struct {
 		name  string
 		pair  []sym.Int
 		least int
 	}{{"weight", weight.Shape[2:], 1}, {"stride", sym.Ints(a.Stride...), 1}, {"pad", sym.Ints(a.Padding...), 0},
 		{"dilation", sym.Ints(a.Dilation...), 1}} {
-		if !kit.SizeAtLeast(l.pair[0], l.least) || !kit.SizeAtLeast(l.pair[1], l.least) {
-			return input, fmt.Errorf("%s_h: %v %s_w: %v", l.name, l.pair[0], l.name, l.pair[1])
+		if !kit.SizeAtLeast(limits.pair[0], limits.least) || !kit.SizeAtLeast(limits.pair[1], limits.least) {
+			return input, fmt.Errorf("%s_h: %v %s_w: %v", limits.name, limits.pair[0], limits.name, limits.pair[1])
 		}
 	}
 	taps := weight.Shape[2].Mul(weight.Shape[3]).Mul(sym.Of(a.OffsetGroups))
@@ -130,7 +131,8 @@ func (a *deformConvAttrs) result(call *graph.Call) (tensor.Type, error) {
 	return a.checkSizes(call)
 }
 
-// checkSizes checks the size of the result, and that offset and mask have the result's height and width.
+// checkSizes returns the type of the result. It checks the size of the result, and that offset and mask have the
+// result's height and width.
 func (a *deformConvAttrs) checkSizes(call *graph.Call) (tensor.Type, error) {
 	input, weight := call.Type(0), call.Type(1)
 	oh, ow := a.size(input, weight)
@@ -236,15 +238,15 @@ func compileDeform(call *graph.Call) (*graph.Kernel, error) {
 	if productAddsBias {
 		buffers = append(buffers, bias)
 	}
-	for n0 := 0; n0 < conv.images; n0 += images {
-		n := min(images, conv.images-n0)
-		ph, worker := sample(conv, n0, n)
-		builder.AddPhases(0, worker, []kit.Buffer{cols, in, offset, mask}, ph)
-		w, err := conv.product(dtype, n0, n, productAddsBias)
+	for firstImage := 0; firstImage < conv.images; firstImage += images {
+		n := min(images, conv.images-firstImage)
+		phase, worker := sample(conv, firstImage, n)
+		builder.AddPhases(0, worker, []kit.Buffer{cols, in, offset, mask}, phase)
+		product, err := conv.product(dtype, firstImage, n, productAddsBias)
 		if err != nil {
 			return nil, err
 		}
-		phases, scratch, worker := w.Phases(0)
+		phases, scratch, worker := product.Phases(0)
 		builder.AddPhases(scratch, worker, buffers, phases...)
 	}
 	if addsBiasLater {
@@ -254,13 +256,14 @@ func compileDeform(call *graph.Call) (*graph.Kernel, error) {
 	return builder.Kernel()
 }
 
-// product multiplies the weight by the columns of images [firstImage, firstImage+images).
-func (s *deform) product(dtype tensor.DType, firstImage, images int, bias bool) (*multiply.Multiplier, error) {
+// product returns the product of the weight and the columns of images [firstImage, firstImage+images). addsBias is set
+// if the product adds the bias.
+func (s *deform) product(dtype tensor.DType, firstImage, images int, addsBias bool) (*multiply.Multiplier, error) {
 	outPerGroup, depth := s.outChannels/s.groups, s.inPerGroup*s.taps()
 	spec := gemm.Spec{DType: dtype, M: outPerGroup, N: s.points, K: depth,
 		A: gemm.Operand{RowStride: depth, ColStride: 1}, B: gemm.Operand{RowStride: s.points, ColStride: 1},
 		CRowStride: s.points, CColStride: 1}
-	if bias {
+	if addsBias {
 		spec.Bias, spec.BiasStride = gemm.BiasRows, 1
 	}
 	plan, err := gemm.NewPlan(spec)
@@ -275,7 +278,7 @@ func (s *deform) product(dtype tensor.DType, firstImage, images int, bias bool) 
 		Bias: entryOffsets(images, 0, s.groups, outPerGroup)}
 	w.Bind = func(m *graph.Mem, j *multiply.Job) {
 		j.C, j.B, j.A = unsafe.Add(m.Ptrs[0], firstImage*s.outChannels*s.points*dtype.Size()), m.Ptrs[1], m.Ptrs[2]
-		if bias {
+		if addsBias {
 			j.Bias = m.Ptrs[3]
 		}
 	}
@@ -299,7 +302,7 @@ const sampleBlock = 128
 // sampleColumns returns the phase that computes the columns of images [firstImage, firstImage+images), and the size of
 // its worker memory in bytes. A unit of work samples one tap of a block of points, in all channels with the same
 // offset.
-func sampleColumns[T float32 | float64](conv *deform, firstImage, images int) (ph graph.Phase, worker int) {
+func sampleColumns[T float32 | float64](conv *deform, firstImage, images int) (phase graph.Phase, workerBytes int) {
 	blocks, channels := kit.DivUp(conv.points, sampleBlock), conv.inChannels/conv.offsetGroups
 	size := kit.AlignUp(sampleBlock * int(unsafe.Sizeof(pointSample[T]{})))
 	return copies.ChunkedPhase(images*conv.offsetGroups*conv.taps()*blocks, sampleBlock*(8+4*channels),

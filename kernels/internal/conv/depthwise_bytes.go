@@ -24,8 +24,8 @@ type depthwiseBytes struct {
 	cpu            machine.Features
 	spec           *depthwise.ByteSpec
 	code           *jit.Func
-	rows           int                                   // number of rows of the result per chunk
-	inRows, inCols int                                   // numbers of rows and columns of a chunk's input
+	rows           int                                   // rows of the result per chunk
+	inRows, inCols int                                   // rows and columns of a chunk's input
 	copied         bool                                  // whether the input is copied to worker memory
 	scratchOffsets struct{ sums, scales, zeroPoint int } // offsets in scratch memory
 	outElemBytes   int                                   // bytes of an element of the result: 1, or 4 for int32 sums
@@ -39,9 +39,9 @@ type depthwiseBytesRun struct {
 	epilogue fusion.EpilogueRun
 }
 
-// maxCallUops bounds the instructions of a call of machine code. A goroutine cannot be preempted within a call, so a
-// call must not take longer than 50 us.
-const maxCallUops = 1 << 15
+// maxCallInstructions bounds the instructions of a call of machine code. A goroutine cannot be preempted within a call,
+// so a call must not take longer than 50 us.
+const maxCallInstructions = 1 << 15
 
 // hasDepthwiseBytesCode reports whether machine code supports a depthwise convolution of bytes by pixels.
 func (s *convShape) hasDepthwiseBytesCode() bool {
@@ -52,7 +52,7 @@ func (s *convShape) hasDepthwiseBytesCode() bool {
 		kit.BoundedProduct(s.pixelsOut(), s.inChannels, 4) < maxReach
 }
 
-// depthwiseBytesWalks returns the channels-last walk if machine code supports the call.
+// depthwiseBytesWalks implements [graph.Impl.Walks]. The result is channels-last.
 func depthwiseBytesWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
 	o, supported := byteConv.order(depthwiseByPixels, c.Meta(bytesInput).Rank())
 	conv := byteConv.bytesShape(c)
@@ -64,17 +64,17 @@ func depthwiseBytesWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
 
 // depthwiseBytesWork returns the cost of a depthwise convolution of bytes.
 func depthwiseBytesWork(call *graph.Call, _ graph.Walk) graph.Work {
-	w := graph.Work{Steps: 1}
-	call.AddStreamed(&w)
+	work := graph.Work{Steps: 1}
+	call.AddStreamed(&work)
 	conv := byteConv.bytesShape(call)
 	t := newDepthwiseBytes(call)
 	tiles := conv.n * conv.h.Results * kit.DivUp(conv.w.Results, t.spec.Tile) * t.blocks()
-	w.Do(rateBytesInstruction, float64(tiles*t.spec.InstructionCount()))
+	work.Do(rateBytesInstruction, float64(tiles*t.spec.InstructionCount()))
 	if t.copied {
-		w.Bytes[graph.Copied] += float64(2 * conv.n * conv.inChannels * conv.h.Size * conv.w.Size)
+		work.Bytes[graph.Copied] += float64(2 * conv.n * conv.inChannels * conv.h.Size * conv.w.Size)
 	}
-	w.Flops = byteConv.flops(call)
-	return w
+	work.Flops = byteConv.flops(call)
+	return work
 }
 
 // blocks returns the number of blocks of channels. The channels of a block are computed at once. If lanes cannot be
@@ -95,10 +95,10 @@ func (t *depthwiseBytes) firstChannel(block int) int {
 // eachChannel calls visit for the channels of all blocks, in the order in which the machine code stores them. index is
 // the index of a channel in its block.
 func (t *depthwiseBytes) eachChannel(visit func(block, index, channel int)) {
-	for b := range t.blocks() {
+	for block := range t.blocks() {
 		for index := range t.blockChannels() {
-			if c := t.firstChannel(b) + depthwise.ByteChannel(t.cpu, index); c < t.conv.inChannels {
-				visit(b, index, c)
+			if channel := t.firstChannel(block) + depthwise.ByteChannel(t.cpu, index); channel < t.conv.inChannels {
+				visit(block, index, channel)
 			}
 		}
 	}
@@ -123,16 +123,17 @@ func newDepthwiseBytes(call *graph.Call) *depthwiseBytes {
 	}
 	best := math.MaxInt
 	for size := 1; size <= min(conv.w.Results, depthwise.MaxByteTile(t.cpu)); size++ {
-		n := kit.DivUp(conv.w.Results, size)
-		spec := &depthwise.ByteSpec{Tile: size, Overlap: n*size - conv.w.Results, Window: [2]int{conv.h.Taps, conv.w.Taps},
+		tiles := kit.DivUp(conv.w.Results, size)
+		spec := &depthwise.ByteSpec{Tile: size, Overlap: tiles*size - conv.w.Results,
+			Window: [2]int{conv.h.Taps, conv.w.Taps},
 			Stride: [2]int{conv.h.Stride, conv.w.Stride}, Dilation: [2]int{conv.h.Dilation, conv.w.Dilation},
 			In:   [2]int{t.inCols * conv.inChannels, conv.inChannels},
 			Out:  [2]int{conv.w.Results * conv.inChannels * t.outElemBytes, conv.inChannels * t.outElemBytes},
 			Sums: call.Out[0].DType == tensor.Int32, FlipSigns: imageSignMask(call) != 0,
 			SignedIn: tile.ReadsSigned(t.cpu, call.Meta(bytesInput).DType == tensor.Int8),
 			Signed:   call.Out[0].DType == tensor.Int8, Words: !t.cpu.DotsBytes(), Channels: channels}
-		if uops := n * spec.InstructionCount(); uops < best {
-			t.spec, best = spec, uops
+		if instructions := tiles * spec.InstructionCount(); instructions < best {
+			t.spec, best = spec, instructions
 		}
 	}
 	t.rows = min(conv.h.Results, max(1, windowGrain/(conv.w.Results*conv.inChannels*conv.h.Taps*conv.w.Taps)))
@@ -142,7 +143,7 @@ func newDepthwiseBytes(call *graph.Call) *depthwiseBytes {
 	return t
 }
 
-// blockBytes returns the bytes of a block of the packed weight.
+// blockBytes returns the number of bytes of a block of the packed weight.
 func (t *depthwiseBytes) blockBytes() int {
 	return t.conv.w.Taps * t.spec.Groups() * 4 * t.blockChannels()
 }
@@ -160,7 +161,7 @@ func (t *depthwiseBytes) weight() *byteWeight {
 		}}
 }
 
-// depthwiseBytesPack returns the packing of the weight.
+// depthwiseBytesPack implements [graph.Impl.Pack] for the weight.
 func depthwiseBytesPack(c *graph.Call, i int) (graph.Packing, bool) {
 	if i != bytesWeight || c.Out[0].Numel() == 0 {
 		return graph.Packing{}, false
@@ -168,14 +169,14 @@ func depthwiseBytesPack(c *graph.Call, i int) (graph.Packing, bool) {
 	return newDepthwiseBytes(c).weight().packing(), true
 }
 
-// lowerDepthwiseBytes makes the kernel of a depthwise convolution of bytes.
-func lowerDepthwiseBytes(c *graph.Call) (*graph.Kernel, error) {
-	if c.Out[0].Numel() == 0 {
+// lowerDepthwiseBytes implements [graph.Impl.Lower].
+func lowerDepthwiseBytes(call *graph.Call) (*graph.Kernel, error) {
+	if call.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	t := newDepthwiseBytes(c)
+	t := newDepthwiseBytes(call)
 	conv := t.conv
-	t.epilogue = fusion.EpilogueOf(c)
+	t.epilogue = fusion.EpilogueOf(call)
 	var err error
 	if t.code, err = depthwise.CompileBytes(t.spec, t.cpu); err != nil {
 		return nil, fmt.Errorf("depthwise convolution of bytes: %w", err)
@@ -185,17 +186,17 @@ func lowerDepthwiseBytes(c *graph.Call) (*graph.Kernel, error) {
 	t.scratchOffsets.sums = weight.scratchBytes()
 	t.scratchOffsets.scales = t.scratchOffsets.sums + vectors
 	t.scratchOffsets.zeroPoint = t.scratchOffsets.scales + vectors
-	k := &graph.Kernel{Scratch: t.scratchOffsets.zeroPoint + kit.AlignUp(4),
+	kernel := &graph.Kernel{Scratch: t.scratchOffsets.zeroPoint + kit.AlignUp(4),
 		Code: func() []expr.Listing { return []expr.Listing{{Name: "rows", Assembly: t.code.Listing}} }}
 	if t.copied {
-		k.Worker = t.inRows*t.inCols*conv.inChannels + t.blockChannels() // the last vector extends beyond the last pixel
+		kernel.Worker = t.inRows*t.inCols*conv.inChannels + t.blockChannels() // the last vector extends beyond the last pixel
 	}
-	k.Phases = append(weight.phases(), t.prepare(weight), t.convolve(weight))
-	return k, nil
+	kernel.Phases = append(weight.phases(), t.prepare(weight), t.convolve(weight))
+	return kernel, nil
 }
 
-// prepare is the phase that stores the initial values of sums and the scales in the channel order of the code (see
-// eachChannel).
+// prepare returns the phase that stores the initial values of sums, and the scales, in the channel order of the code
+// (see eachChannel).
 func (t *depthwiseBytes) prepare(weight *byteWeight) graph.Phase {
 	conv, call := t.conv, t.conv.call
 	return graph.Phase{Chunks: 1, Run: func(mem *graph.Mem, _ int) error {
@@ -223,7 +224,7 @@ func (t *depthwiseBytes) prepare(weight *byteWeight) graph.Phase {
 	}}
 }
 
-// convolve is the phase that computes the result. A chunk computes some rows of an image of the result.
+// convolve returns the phase that computes the result. A chunk computes some rows of an image of the result.
 func (t *depthwiseBytes) convolve(weight *byteWeight) graph.Phase {
 	conv := t.conv
 	strips := kit.DivUp(conv.h.Results, t.rows)
@@ -259,7 +260,7 @@ func (t *depthwiseBytes) convolve(weight *byteWeight) graph.Phase {
 func (t *depthwiseBytes) compute(args *jit.Args, rows int) error {
 	conv := t.conv
 	args.N = kit.DivUp(conv.w.Results, t.spec.Tile)
-	rowsPerCall := max(1, maxCallUops/(args.N*t.spec.InstructionCount()))
+	rowsPerCall := max(1, maxCallInstructions/(args.N*t.spec.InstructionCount()))
 	in, out := args.Row[depthwise.In], args.Row[depthwise.Out]
 	for b := range t.blocks() {
 		channel := t.firstChannel(b)

@@ -40,20 +40,20 @@ var depthwiseByDType = map[tensor.DType]depthwiseLoops{
 func newDepthwiseLoops[T number]() depthwiseLoops { return depthwiseLoops{planeRow[T], pixelRow[T]} }
 
 // depthwiseLoopsFor returns the loops of a dtype.
-func depthwiseLoopsFor(d tensor.DType) (depthwiseLoops, error) {
-	l, ok := depthwiseByDType[d]
+func depthwiseLoopsFor(dtype tensor.DType) (depthwiseLoops, error) {
+	loops, ok := depthwiseByDType[dtype]
 	if !ok {
-		return l, fmt.Errorf("no convolution of %v", d)
+		return loops, fmt.Errorf("no convolution of %v", dtype)
 	}
-	return l, nil
+	return loops, nil
 }
 
 // depthwiseRows returns a phase that calls run for each row. macs is the number of multiply-adds per row.
 func depthwiseRows(rows, macs int, run func(m *graph.Mem, row int)) graph.Phase {
-	group := max(1, machine.DirectMACGrain/max(1, macs))
-	return graph.Phase{Chunks: kit.DivUp(rows, group), Run: func(m *graph.Mem, chunk int) error {
-		for r := chunk * group; r < min(rows, (chunk+1)*group); r++ {
-			run(m, r)
+	rowsPerChunk := max(1, machine.DirectMACGrain/max(1, macs))
+	return graph.Phase{Chunks: kit.DivUp(rows, rowsPerChunk), Run: func(m *graph.Mem, chunk int) error {
+		for row := chunk * rowsPerChunk; row < min(rows, (chunk+1)*rowsPerChunk); row++ {
+			run(m, row)
 		}
 		return nil
 	}}
@@ -61,13 +61,13 @@ func depthwiseRows(rows, macs int, run func(m *graph.Mem, row int)) graph.Phase 
 
 // depthwisePlanes makes the kernel of the implementation by planes. Its operands may have any strides.
 func depthwisePlanes(conv *convShape) (*graph.Kernel, error) {
-	d := conv.call.Out[0].DType
-	if t, err := newPlaneTiles(conv, d); err != nil {
+	dtype := conv.call.Out[0].DType
+	if t, err := newPlaneTiles(conv, dtype); err != nil {
 		return nil, err
 	} else if t != nil {
 		return t.kernel(), nil
 	}
-	loops, err := depthwiseLoopsFor(d)
+	loops, err := depthwiseLoopsFor(dtype)
 	if err != nil {
 		return nil, err
 	}
@@ -78,27 +78,28 @@ func depthwisePlanes(conv *convShape) (*graph.Kernel, error) {
 
 // planeRow computes a row of one plane of the result.
 func planeRow[T number](conv *convShape, m *graph.Mem, row int) {
-	oh, o, n := row%conv.h.Results, row/conv.h.Results%conv.outChannels, row/conv.h.Results/conv.outChannels
-	out := kit.AddressOf[T](m.Ptrs[0], n*conv.outStride.n+o*conv.outStride.c+oh*conv.outStride.h)
-	plane := kit.AddressOf[T](m.Ptrs[1], n*conv.inStride.n+o/conv.outPerGroup()*conv.inStride.c)
-	w := kit.AddressOf[T](m.Ptrs[2], o*conv.weightStride.n)
+	oh, channel, image := row%conv.h.Results, row/conv.h.Results%conv.outChannels, row/conv.h.Results/conv.outChannels
+	out := kit.AddressOf[T](m.Ptrs[0], image*conv.outStride.n+channel*conv.outStride.c+oh*conv.outStride.h)
+	plane := kit.AddressOf[T](m.Ptrs[1], image*conv.inStride.n+channel/conv.outPerGroup()*conv.inStride.c)
+	weights := kit.AddressOf[T](m.Ptrs[2], channel*conv.weightStride.n)
 	var bias T
 	if conv.hasBias {
-		bias = *(*T)(kit.AddressOf[T](m.Ptrs[3], o*conv.biasStride))
+		bias = *(*T)(kit.AddressOf[T](m.Ptrs[3], channel*conv.biasStride))
 	}
 	for i := range conv.w.Results {
 		*(*T)(kit.AddressOf[T](out, i*conv.outStride.w)) = bias
 	}
 	for kh := range conv.h.Taps {
 		if ih := conv.h.Position(oh, kh); conv.h.Contains(ih) {
-			addWindowRow[T](conv, out, kit.AddressOf[T](plane, ih*conv.inStride.h), kit.AddressOf[T](w, kh*conv.weightStride.h))
+			addWindowRow[T](conv, out, kit.AddressOf[T](plane, ih*conv.inStride.h),
+				kit.AddressOf[T](weights, kh*conv.weightStride.h))
 		}
 	}
 }
 
 // addWindowRow adds one row of the window to an output row.
-func addWindowRow[T number](conv *convShape, out, in, w unsafe.Pointer) {
-	weight := func(k int) T { return *(*T)(kit.AddressOf[T](w, k*conv.weightStride.w)) }
+func addWindowRow[T number](conv *convShape, out, in, weights unsafe.Pointer) {
+	weight := func(k int) T { return *(*T)(kit.AddressOf[T](weights, k*conv.weightStride.w)) }
 	if conv.w.Taps == 3 && conv.w.Dilation == 1 && conv.outStride.w == 1 && conv.inStride.w == 1 {
 		// One loop computes the results whose three taps are all inside the image. The other results are computed tap
 		// by tap.
@@ -137,29 +138,29 @@ func addThreeTaps[T number](out []T, in unsafe.Pointer, step int, w0, w1, w2 T) 
 	}
 }
 
-// addTap adds tap kw of a row of the window to the results [o0, o1). It skips results for which the tap is in the
-// padding.
-func addTap[T number](conv *convShape, out, in unsafe.Pointer, w T, kw, o0, o1 int) {
-	iw := conv.w.Position(o0, kw)
-	first, end := geometry.IndicesInside(iw, conv.w.Stride, conv.w.Size, o1-o0)
+// addTap adds tap kw of a row of the window to the results [begin, stop) of a row. It skips results for which the tap
+// is in the padding.
+func addTap[T number](conv *convShape, out, in unsafe.Pointer, weight T, kw, begin, stop int) {
+	iw := conv.w.Position(begin, kw)
+	first, end := geometry.IndicesInside(iw, conv.w.Stride, conv.w.Size, stop-begin)
 	for i := first; i < end; i++ {
 		*(*T)(kit.AddressOf[T](out,
-			(o0+i)*conv.outStride.w)) += T(w * *(*T)(kit.AddressOf[T](in, (iw+i*conv.w.Stride)*conv.inStride.w)))
+			(begin+i)*conv.outStride.w)) += T(weight * *(*T)(kit.AddressOf[T](in, (iw+i*conv.w.Stride)*conv.inStride.w)))
 	}
 }
 
 // depthwiseNHWC makes the kernel of the implementation by pixels. The kernel computes all channels of a pixel at a
 // time. The weight is packed in the order (kh, kw, channel).
 func depthwiseNHWC(conv *convShape) (*graph.Kernel, error) {
-	d := conv.call.Out[0].DType
-	if hasWindowCode(conv, d) {
-		return depthwiseWindows(conv, d)
+	dtype := conv.call.Out[0].DType
+	if hasWindowCode(conv, dtype) {
+		return depthwiseWindows(conv, dtype)
 	}
-	weight, err := newPackedWeight(conv.call, convPanels(conv, depthwiseByPixels, d))
+	weight, err := newPackedWeight(conv.call, convPanels(conv, depthwiseByPixels, dtype))
 	if err != nil {
 		return nil, err
 	}
-	loops, err := depthwiseLoopsFor(d)
+	loops, err := depthwiseLoopsFor(dtype)
 	if err != nil {
 		return nil, err
 	}
@@ -171,11 +172,12 @@ func depthwiseNHWC(conv *convShape) (*graph.Kernel, error) {
 
 // pixelRow computes a row of the result in all channels.
 func pixelRow[T number](conv *convShape, m *graph.Mem, weight unsafe.Pointer, row int) {
-	w := kit.ElementsOf[T](weight, conv.h.Taps*conv.w.Taps*conv.outChannels)
+	weights := kit.ElementsOf[T](weight, conv.h.Taps*conv.w.Taps*conv.outChannels)
 	for ow := range conv.w.Results {
 		out := unsafe.Slice((*T)(kit.AddressOf[T](m.Ptrs[0], (row*conv.w.Results+ow)*conv.outChannels)), conv.outChannels)
 		fillBias(out, conv.biasAt(m), conv.biasStride)
-		depthwisePixel(conv, out, kit.AddressOf[T](m.Ptrs[1], row/conv.h.Results*conv.h.Size*conv.w.Size*conv.inChannels), w,
+		depthwisePixel(conv, out, kit.AddressOf[T](m.Ptrs[1], row/conv.h.Results*conv.h.Size*conv.w.Size*conv.inChannels),
+			weights,
 			row%conv.h.Results, ow)
 	}
 }
@@ -191,7 +193,7 @@ func fillBias[T number](out []T, bias unsafe.Pointer, stride int) {
 }
 
 // depthwisePixel adds the taps of the window of one output pixel.
-func depthwisePixel[T number](conv *convShape, out []T, img unsafe.Pointer, w []T, oh, ow int) {
+func depthwisePixel[T number](conv *convShape, out []T, image unsafe.Pointer, weights []T, oh, ow int) {
 	iw := conv.w.Begin(ow)
 	first, end := conv.w.TapsOf(ow)
 	for kh := range conv.h.Taps {
@@ -201,15 +203,15 @@ func depthwisePixel[T number](conv *convShape, out []T, img unsafe.Pointer, w []
 		}
 		kw := first
 		for ; conv.outChannels == conv.inChannels && kw+3 <= end; kw += 3 {
-			p := kit.AddressOf[T](img, (ih*conv.w.Size+iw+kw*conv.w.Dilation)*conv.inChannels)
+			p := kit.AddressOf[T](image, (ih*conv.w.Size+iw+kw*conv.w.Dilation)*conv.inChannels)
 			at := (kh*conv.w.Taps + kw) * conv.outChannels
 			addThreePixels(out, unsafe.Slice((*T)(p), 2*conv.w.Dilation*conv.inChannels+conv.inChannels),
-				conv.w.Dilation*conv.inChannels, w[at:at+3*conv.outChannels])
+				conv.w.Dilation*conv.inChannels, weights[at:at+3*conv.outChannels])
 		}
 		for ; kw < end; kw++ {
-			x := unsafe.Slice((*T)(kit.AddressOf[T](img, (ih*conv.w.Size+iw+kw*conv.w.Dilation)*conv.inChannels)),
+			x := unsafe.Slice((*T)(kit.AddressOf[T](image, (ih*conv.w.Size+iw+kw*conv.w.Dilation)*conv.inChannels)),
 				conv.inChannels)
-			addPixel(out, x, w[(kh*conv.w.Taps+kw)*conv.outChannels:][:conv.outChannels], conv.outPerGroup())
+			addPixel(out, x, weights[(kh*conv.w.Taps+kw)*conv.outChannels:][:conv.outChannels], conv.outPerGroup())
 		}
 	}
 }

@@ -13,26 +13,27 @@ import (
 // usesGroupWindows reports whether direct convolution of NHWC images uses depthwise windows over several groups. They
 // are used if they take fewer instructions than the register tiles of direct convolution (directShape). The choice
 // depends only on sizes and the instruction set.
-func (s *convShape) usesGroupWindows(d tensor.DType) bool {
+func (s *convShape) usesGroupWindows(dtype tensor.DType) bool {
 	terms := s.termsPerOutput()
-	if s.groups == 1 || s.inPerGroup < 2 || s.isVolumetric() || terms == 0 || terms > blockTerms || !hasWindowCode(s, d) {
+	if s.groups == 1 || s.inPerGroup < 2 || s.isVolumetric() || terms == 0 || terms > blockTerms ||
+		!hasWindowCode(s, dtype) {
 		return false
 	}
-	f, _ := newWindowShape(s, d.Size())
-	return s.groupInstructions(&f) < float64(f.vectors*f.lanes*s.h.Taps*s.w.Taps)
+	shape, _ := newWindowShape(s, dtype.Size())
+	return s.groupInstructions(&shape) < float64(shape.vectors*shape.lanes*s.h.Taps*s.w.Taps)
 }
 
 // groupInstructions estimates the number of instructions per pixel of the result, for windows inside the image. It
 // counts multiplications, and broadcasts of input elements to the lanes of their groups.
-func (s *convShape) groupInstructions(f *windowShape) (n float64) {
-	cols := min(f.tile[1], s.w.Results)
+func (s *convShape) groupInstructions(shape *windowShape) (instructions float64) {
+	cols := min(shape.tile[1], s.w.Results)
 	inputs := min(s.w.Extent(cols), cols*s.w.Taps)
-	return float64(f.vectors*s.inPerGroup*s.h.Taps) * (float64(s.w.Taps) + float64(inputs)/float64(cols))
+	return float64(shape.vectors*s.inPerGroup*s.h.Taps) * (float64(s.w.Taps) + float64(inputs)/float64(cols))
 }
 
 // groupWork adds the cost of windows over groups of several channels. A broadcast costs as much as a multiplication.
-func (s *convShape) groupWork(work *graph.Work, d tensor.DType) {
-	shape, _ := newWindowShape(s, d.Size())
+func (s *convShape) groupWork(work *graph.Work, dtype tensor.DType) {
+	shape, _ := newWindowShape(s, dtype.Size())
 	// The fractions of kernel rows and of kernel columns that are inside the image, averaged over the results.
 	rowTapShare := float64(s.h.CountAll()) / float64(s.h.Results) / float64(s.h.Taps)
 	colTapShare := float64(s.w.CountAll()) / float64(s.w.Results) / float64(s.w.Taps)
@@ -48,12 +49,12 @@ func (s *convShape) groupWork(work *graph.Work, d tensor.DType) {
 }
 
 // depthwiseWindows makes the kernel of depthwise windows on NHWC images, for groups of one or several channels.
-func depthwiseWindows(conv *convShape, d tensor.DType) (*graph.Kernel, error) {
-	weight, err := newPackedWeight(conv.call, conv.windowPanels(d))
+func depthwiseWindows(conv *convShape, dtype tensor.DType) (*graph.Kernel, error) {
+	weight, err := newPackedWeight(conv.call, conv.windowPanels(dtype))
 	if err != nil {
 		return nil, err
 	}
-	t, err := newDepthwiseWindow(conv, d)
+	t, err := newDepthwiseWindow(conv, dtype)
 	if err != nil {
 		return nil, err
 	}

@@ -16,11 +16,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// depthwiseWindow convolves channels-last images with groups of one or few channels, by machine code generated for the
-// window. A tile is a rectangle of results that stays in registers. A strip is a row of tiles, for one block of
-// channels. Tiles at the border of the image have separate code, which skips taps outside the image. If the number of
-// channels is no multiple of the vector length, the last vector overlaps the previous one and computes some results
-// twice.
+// depthwiseWindow is the kernel of convolutions of channels-last images with groups of one or few channels, by machine
+// code generated for the window. A tile is a rectangle of results that stays in registers. A strip is a row of tiles,
+// for one block of channels. Tiles at the border of the image have separate code, which skips taps outside the image.
+// If the number of channels is no multiple of the vector length, the last vector overlaps the previous vector and
+// computes some results twice.
 type depthwiseWindow struct {
 	windowShape
 	conv  *convShape
@@ -43,16 +43,16 @@ type windowRun struct {
 }
 
 // hasWindowCode reports whether machine code by pixels supports a convolution with groups of one or few channels.
-func hasWindowCode(conv *convShape, d tensor.DType) bool {
+func hasWindowCode(conv *convShape, dtype tensor.DType) bool {
 	if conv.outChannels != conv.inChannels || !depthwise.Supports(machine.Host()) || jit.Available() != nil ||
-		d != tensor.Float32 && d != tensor.Float64 {
+		dtype != tensor.Float32 && dtype != tensor.Float64 {
 		return false
 	}
-	f, ok := newWindowShape(conv, d.Size())
-	return ok && conv.h.Taps > 0 && conv.w.Taps > 0 && conv.inputReach(conv.inChannels, d.Size()) < maxReach &&
-		kit.BoundedProduct(conv.pixelsOut(), conv.inChannels, d.Size()) < maxReach &&
+	shape, ok := newWindowShape(conv, dtype.Size())
+	return ok && conv.h.Taps > 0 && conv.w.Taps > 0 && conv.inputReach(conv.inChannels, dtype.Size()) < maxReach &&
+		kit.BoundedProduct(conv.pixelsOut(), conv.inChannels, dtype.Size()) < maxReach &&
 		kit.BoundedProduct(conv.taps(), max(conv.h.Dilation, conv.w.Dilation)) < 1<<16 &&
-		f.maxKinds(conv) <= maxWindowKinds
+		shape.maxKinds(conv) <= maxWindowKinds
 }
 
 // maxWindowKinds bounds the kinds of tiles in an image. Code is generated for each kind. Tiles of one kind have the
@@ -69,25 +69,26 @@ func (shape *windowShape) maxKinds(conv *convShape) int {
 }
 
 // windowPanels returns the panels of the weight, one panel for each vector of channels.
-func (s *convShape) windowPanels(d tensor.DType) *multiply.Panels {
-	f, _ := newWindowShape(s, d.Size())
-	p := &multiply.Panels{DType: d, Form: fmt.Sprintf("%v vectors of %d of %d by kh,kw", d, f.lanes, s.outChannels),
-		Width: f.lanes,
-		Lanes: f.lanes, LaneStride: s.weightStride.n, Depth: s.termsPerOutput(),
-		Terms: s.channelsFirstTerms, Starts: f.starts()}
+func (s *convShape) windowPanels(dtype tensor.DType) *multiply.Panels {
+	shape, _ := newWindowShape(s, dtype.Size())
+	panels := &multiply.Panels{DType: dtype, Form: fmt.Sprintf("%v vectors of %d of %d by kh,kw", dtype, shape.lanes,
+		s.outChannels),
+		Width: shape.lanes,
+		Lanes: shape.lanes, LaneStride: s.weightStride.n, Depth: s.termsPerOutput(),
+		Terms: s.channelsFirstTerms, Starts: shape.starts()}
 	if s.inPerGroup > 1 {
-		p.Form += fmt.Sprintf(" of groups of %d", s.inPerGroup)
+		panels.Form += fmt.Sprintf(" of groups of %d", s.inPerGroup)
 	}
-	for i := range p.Starts {
-		p.Starts[i] *= s.weightStride.n
+	for i := range panels.Starts {
+		panels.Starts[i] *= s.weightStride.n
 	}
-	return p
+	return panels
 }
 
 // newDepthwiseWindow generates the code of a convolution that hasWindowCode accepts.
-func newDepthwiseWindow(conv *convShape, d tensor.DType) (*depthwiseWindow, error) {
+func newDepthwiseWindow(conv *convShape, dtype tensor.DType) (*depthwiseWindow, error) {
 	t := &depthwiseWindow{conv: conv, outPixelStride: conv.outPixelStride()}
-	t.windowShape, _ = newWindowShape(conv, d.Size())
+	t.windowShape, _ = newWindowShape(conv, dtype.Size())
 	t.epilogue = newCodeEpilogue(conv.epilogue, conv.outChannels, depthwise.EpilogueOperands)
 	if t.epilogue.strips != nil && t.recomputesResults() {
 		conv.epilogue.Defer()
@@ -95,11 +96,11 @@ func newDepthwiseWindow(conv *convShape, d tensor.DType) (*depthwiseWindow, erro
 	}
 	t.makeTiles()
 	for _, spec := range t.specs {
-		c, err := depthwise.Compile(spec, machine.Host())
+		code, err := depthwise.Compile(spec, machine.Host())
 		if err != nil {
 			return nil, fmt.Errorf("depthwise convolution: %w", err)
 		}
-		t.codes = append(t.codes, c)
+		t.codes = append(t.codes, code)
 	}
 	return t, nil
 }
@@ -110,10 +111,10 @@ func (t *depthwiseWindow) recomputesResults() bool {
 	return t.overlap > 0 && t.blocks > 1 && t.vectors-(t.blocks-1)*t.blockVectors == 1
 }
 
-// phase returns the phase that computes the result. Its loops, from the outermost, are over images, over two halves of
-// an image's strips, over blocks of channels, and over strips. A small image is not divided into halves: both halves
-// would read almost the same rows, and the preceding matrix product is usually divided among workers by channels,
-// because its weight is larger than the image. weight returns the packed weight.
+// phase returns the phase that computes the result. weight returns the packed weight. The loops of the phase, from the
+// outermost, are over images, over two halves of an image's strips, over blocks of channels, and over strips. A small
+// image is not divided into halves, because both halves would read almost the same rows. In addition, the preceding
+// matrix product usually divides a small image among workers by channels.
 func (t *depthwiseWindow) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.Phase {
 	conv := t.conv
 	strips := len(t.tilesDown)
@@ -167,11 +168,12 @@ func (t *depthwiseWindow) computeStrip(worker *windowRun, image, block, strip in
 	weights := first * conv.termsPerOutput() * t.vectorBytes
 	args.Row[depthwise.Bias] = channel
 	worker.calls = t.appendCalls(worker.calls[:0], strip)
-	for _, c := range worker.calls {
-		args.Row[depthwise.In], args.Row[depthwise.Out], args.Row[depthwise.Weights] = in+c.in, out+c.out, weights+c.weight
-		t.epilogue.SetOffsets(args, out+c.out, channel)
-		args.Rows, args.Step[depthwise.WindowRows] = c.tiles, c.rows
-		if err := t.codes[c.code].Call(args); err != nil {
+	for _, call := range worker.calls {
+		args.Row[depthwise.In], args.Row[depthwise.Out], args.Row[depthwise.Weights] = in+call.in, out+call.out,
+			weights+call.weight
+		t.epilogue.SetOffsets(args, out+call.out, channel)
+		args.Rows, args.Step[depthwise.WindowRows] = call.tiles, call.rows
+		if err := t.codes[call.code].Call(args); err != nil {
 			return err
 		}
 	}
@@ -202,10 +204,10 @@ func (t *depthwiseWindow) rowOf(strip int) int {
 
 // listings returns the generated code.
 func (t *depthwiseWindow) listings() (list []expr.Listing) {
-	for k, c := range t.codes {
-		p := t.specs[k]
-		list = append(list, expr.Listing{Assembly: c.Listing,
-			Name: fmt.Sprintf("tile %d, %d by %d, columns %d to %d", k, p.Tile[0], p.Tile[1], p.First[1], p.End[1])})
+	for i, code := range t.codes {
+		spec := t.specs[i]
+		list = append(list, expr.Listing{Assembly: code.Listing,
+			Name: fmt.Sprintf("tile %d, %d by %d, columns %d to %d", i, spec.Tile[0], spec.Tile[1], spec.First[1], spec.End[1])})
 	}
 	return list
 }

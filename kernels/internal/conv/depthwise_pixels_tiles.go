@@ -54,16 +54,16 @@ type windowShape struct {
 	blockVectors, blocks   int    // vectors per block; number of blocks
 }
 
-// newWindowShape chooses the tiles. size is the number of bytes of an element. It returns false if the channels do not
-// fill the shortest vector, or if a vector would not hold several whole groups.
-func newWindowShape(conv *convShape, size int) (shape windowShape, ok bool) {
+// newWindowShape chooses the tiles. elemBytes is the number of bytes of an element. It returns false if the channels do
+// not fill the shortest vector, or if groups have several channels and a vector would not hold several whole groups.
+func newWindowShape(conv *convShape, elemBytes int) (shape windowShape, ok bool) {
 	registers, longest := depthwise.Registers(machine.Host())
-	shape.elemBytes, shape.vectorBytes = size, longest
+	shape.elemBytes, shape.vectorBytes = elemBytes, longest
 	avx512, manyRegisters := longest == 64, registers > 16
-	for shape.vectorBytes > 16 && conv.inChannels*size < shape.vectorBytes {
+	for shape.vectorBytes > 16 && conv.inChannels*elemBytes < shape.vectorBytes {
 		shape.vectorBytes /= 2
 	}
-	shape.lanes = shape.vectorBytes / size
+	shape.lanes = shape.vectorBytes / elemBytes
 	if conv.inChannels < shape.lanes || conv.inPerGroup > 1 &&
 		(conv.inPerGroup == shape.lanes || shape.lanes%conv.inPerGroup != 0) {
 		return shape, false
@@ -121,17 +121,17 @@ type axisTile struct {
 
 // axisTiles divides the results of a dimension into n tiles. kinds holds the first tile of each kind.
 func axisTiles(axis *geometry.Axis, n int) (list, kinds []axisTile) {
-	cut := machine.Division{Units: axis.Results, Chunks: n}
-	list = make([]axisTile, cut.Chunks)
+	division := machine.Division{Units: axis.Results, Chunks: n}
+	list = make([]axisTile, division.Chunks)
 	for i := range list {
-		at, next := cut.ChunkRange(i)
+		at, next := division.ChunkRange(i)
 		first, end := geometry.IndicesInside(axis.Begin(at), 1, axis.Size, axis.Extent(next-at))
 		if first >= end {
 			first, end = 0, 0
 		}
 		tile := axisTile{start: at, results: next - at, first: first, end: end}
-		tile.kind = slices.IndexFunc(kinds, func(k axisTile) bool {
-			return k.results == tile.results && k.first == tile.first && k.end == tile.end
+		tile.kind = slices.IndexFunc(kinds, func(kind axisTile) bool {
+			return kind.results == tile.results && kind.first == tile.first && kind.end == tile.end
 		})
 		if tile.kind < 0 {
 			tile.kind = len(kinds)
@@ -147,13 +147,13 @@ func axisTiles(axis *geometry.Axis, n int) (list, kinds []axisTile) {
 // reads rows that it wrote itself. The calls of a strip are listed when the strip is computed (see appendCalls), so
 // that memory does not grow with the image.
 func (t *depthwiseWindow) makeTiles() {
-	conv, f := t.conv, &t.windowShape
+	conv, shape := t.conv, &t.windowShape
 	var across, down []axisTile
-	rows := kit.DivUp(conv.h.Results, f.tile[0])
+	rows := kit.DivUp(conv.h.Results, shape.tile[0])
 	if rows > fewStrips {
 		rows = min(conv.h.Results, rows+rows%2)
 	}
-	t.tilesAcross, across = axisTiles(&conv.w, kit.DivUp(conv.w.Results, f.tile[1]))
+	t.tilesAcross, across = axisTiles(&conv.w, kit.DivUp(conv.w.Results, shape.tile[1]))
 	t.tilesDown, down = axisTiles(&conv.h, rows)
 	for _, y := range down {
 		var codes []int
@@ -191,26 +191,27 @@ func (t *depthwiseWindow) appendCalls(calls []windowCall, strip int) []windowCal
 
 // maxTiles returns the maximum number of tiles of a call, if each tile has the given number of results.
 func (t *depthwiseWindow) maxTiles(results int) int {
-	conv, f := t.conv, &t.windowShape
-	work := results * f.blockVectors
-	return max(1, min(windowCallMACs/(work*conv.termsPerOutput()*f.lanes),
-		windowCallBytes/(work*f.vectorBytes*(1+conv.h.Stride*conv.w.Stride))))
+	conv, shape := t.conv, &t.windowShape
+	work := results * shape.blockVectors
+	return max(1, min(windowCallMACs/(work*conv.termsPerOutput()*shape.lanes),
+		windowCallBytes/(work*shape.vectorBytes*(1+conv.h.Stride*conv.w.Stride))))
 }
 
 // call returns the call of one tile.
 func (t *depthwiseWindow) call(down, across axisTile) windowCall {
-	conv, f := t.conv, &t.windowShape
+	conv, shape := t.conv, &t.windowShape
 	code := t.specIndex[down.kind][across.kind]
-	c := windowCall{code: code, out: (down.start*conv.w.Results + across.start) * t.outPixelStride * f.elemBytes, tiles: 1}
+	c := windowCall{code: code, out: (down.start*conv.w.Results + across.start) * t.outPixelStride * shape.elemBytes,
+		tiles: 1}
 	row, col := conv.h.Begin(down.start)+down.first, conv.w.Begin(across.start)+across.first
 	dynamicRows := t.specs[code].RowsFromCall
 	if dynamicRows {
 		first, end := conv.h.TapsOf(down.start)
-		c.rows, c.weight = max(0, end-first), first*conv.w.Taps*f.vectorBytes
+		c.rows, c.weight = max(0, end-first), first*conv.w.Taps*shape.vectorBytes
 		row = conv.h.Position(down.start, first)
 	}
 	if c.rows > 0 || !dynamicRows && down.end > down.first {
-		c.in = (row*conv.w.Size + min(max(col, 0), conv.w.Size-1)) * conv.inPixelStride(false) * f.elemBytes
+		c.in = (row*conv.w.Size + min(max(col, 0), conv.w.Size-1)) * conv.inPixelStride(false) * shape.elemBytes
 	} else {
 		c.weight = 0
 	}
@@ -219,9 +220,9 @@ func (t *depthwiseWindow) call(down, across axisTile) windowCall {
 
 // spec returns the spec of a tile's code.
 func (t *depthwiseWindow) spec(down, across axisTile) *depthwise.Spec {
-	conv, f := t.conv, &t.windowShape
-	pixel, result := conv.inPixelStride(false)*f.elemBytes, t.outPixelStride*f.elemBytes
-	p := &depthwise.Spec{Size: f.elemBytes, VectorBytes: f.vectorBytes, Group: conv.inPerGroup,
+	conv, shape := t.conv, &t.windowShape
+	pixel, result := conv.inPixelStride(false)*shape.elemBytes, t.outPixelStride*shape.elemBytes
+	spec := &depthwise.Spec{Size: shape.elemBytes, VectorBytes: shape.vectorBytes, Group: conv.inPerGroup,
 		Tile: [2]int{down.results, across.results}, Window: [2]int{conv.h.Taps, conv.w.Taps},
 		Stride: [2]int{conv.h.Stride, conv.w.Stride}, Dilation: [2]int{conv.h.Dilation, conv.w.Dilation},
 		First: [2]int{down.first, across.first}, End: [2]int{down.end, across.end},
@@ -229,18 +230,18 @@ func (t *depthwiseWindow) spec(down, across axisTile) *depthwise.Spec {
 		InTileStep: across.results * conv.w.Stride * pixel, OutTileStep: across.results * result, Bias: conv.hasBias,
 		Epilogue: t.epilogue.Steps, PrefetchResult: t.prefetchesResults()}
 	coversWindow := down.first == 0 && down.end == conv.h.Extent(down.results)
-	if p.RowsFromCall = down.results == 1 || coversWindow && conv.h.Taps >= minRolledRows; p.RowsFromCall {
-		p.First[0], p.End[0] = 0, 0
+	if spec.RowsFromCall = down.results == 1 || coversWindow && conv.h.Taps >= minRolledRows; spec.RowsFromCall {
+		spec.First[0], spec.End[0] = 0, 0
 	}
-	return p
+	return spec
 }
 
 // prefetchesResults reports whether tiles prefetch the cache lines of their results. Prefetching is faster if input and
 // results together exceed the L2 cache, and a pixel has more cache lines than the hardware prefetches.
 func (t *depthwiseWindow) prefetchesResults() bool {
-	conv, f := t.conv, &t.windowShape
-	moved := (conv.h.Size*conv.w.Size + conv.h.Results*conv.w.Results) * conv.inChannels * f.elemBytes
-	return f.vectorBytes == machine.LineBytes && f.vectors >= minPrefetchVectors && moved > minPrefetchBytes
+	conv, shape := t.conv, &t.windowShape
+	moved := (conv.h.Size*conv.w.Size + conv.h.Results*conv.w.Results) * conv.inChannels * shape.elemBytes
+	return shape.vectorBytes == machine.LineBytes && shape.vectors >= minPrefetchVectors && moved > minPrefetchBytes
 }
 
 func sameSpec(a, b *depthwise.Spec) bool {

@@ -28,21 +28,21 @@ const minTileCols = 16
 // unused pixels between rows.
 type planeTiles struct {
 	conv                   *convShape
-	elemBytes              int // bytes of an element
-	sum                    *tapSum
+	elemBytes              int          // bytes of an element
+	sum                    *tapSum      // compiled loops that sum the taps
 	copyRow                *loops.Loop  // copies rows
 	splitRow               *loops.Loop  // splits rows into even and odd elements
-	elem                   strided.Elem // copies elements
+	elem                   strided.Elem // copies elements; its loop is not compiled
 	rows, cols             int          // size of an output tile
 	tilesDown, tilesAcross int          // numbers of rows and columns of tiles in a plane
-	planes                 int          // planes computed together; the loop sees the tile of a plane as one row
+	planes                 int          // planes computed by one call of the loop, as rows
 	batches                int          // number of batches of planes in an image
-	parts                  []*planePart
-	rowStride              int   // stride of rows of a part, in elements
-	partRows               int   // number of rows of a part
-	planeStride            int   // stride of planes, in bytes
-	tapOffsets             []int // by tap: byte offset of its first row
-	outOffset, workerBytes int   // offset of the result in worker memory, and size of worker memory, in bytes
+	parts                  []*planePart // parts of the input of a tile
+	rowStride              int          // stride of rows of a part, in elements
+	partRows               int          // number of rows of a part
+	planeStride            int          // stride of planes, in bytes
+	tapOffsets             []int        // by tap: byte offset, in worker memory, of the first row that the tap multiplies
+	outOffset, workerBytes int          // offset of the result in worker memory, and size of worker memory, in bytes
 	tapRuns                graph.PerWorker[tapRun]
 }
 
@@ -81,17 +81,17 @@ func newPlaneTiles(conv *convShape, dtype tensor.DType) (*planeTiles, error) {
 // moveLoop returns a loop that copies rows. For a complex dtype, it writes real and imaginary parts to separate rows.
 // This loop also separates the even from the odd elements of a row of floats, if each pair is read as one complex
 // number.
-func moveLoop(d tensor.DType) (*loops.Loop, error) {
-	b := expr.NewBuilder(d)
-	out := []expr.Output{b.Real(b.Load(0))}
-	if d.IsComplex() {
-		out = append(out, b.Real(b.LoadImag(0)))
+func moveLoop(dtype tensor.DType) (*loops.Loop, error) {
+	builder := expr.NewBuilder(dtype)
+	out := []expr.Output{builder.Real(builder.Load(0))}
+	if dtype.IsComplex() {
+		out = append(out, builder.Real(builder.LoadImag(0)))
 	}
-	c, err := b.Build(out...)
+	code, err := builder.Build(out...)
 	if err != nil {
 		return nil, err
 	}
-	return loops.New(&expr.Loop{Code: c, Scalar: make([]bool, 1)}, loops.Options{})
+	return loops.New(&expr.Loop{Code: code, Scalar: make([]bool, 1)}, loops.Options{})
 }
 
 // chooseTileSize chooses the tile size and the number of planes per tile. Tiles have whole rows if whole rows fit. All
@@ -125,9 +125,9 @@ func (t *planeTiles) chooseTileSize() {
 	})
 }
 
-// assignOffsets assigns offsets to the parts of a tile. The padding at the right end of a row is shared with the left
-// end of the next row. Image elements start at a cache line, because loading a vector that crosses a line takes twice
-// as long. All rows start at a cache line if this lengthens them by at most a seventh.
+// assignOffsets assigns offsets to the parts of a tile. The padding at the right end of a row is also the padding at
+// the left end of the next row. Image elements start at a cache line, because loading a vector that crosses a line
+// takes twice as long. All rows start at a cache line if this lengthens them by at most a seventh.
 func (t *planeTiles) assignOffsets() {
 	conv := t.conv
 	width := t.neededColumns(t.cols)
@@ -169,8 +169,8 @@ func (t *planeTiles) assignOffsets() {
 	t.workerBytes = t.outOffset + t.planes*t.rows*t.rowStride*t.elemBytes
 }
 
-// gridPart returns the part whose first element is at (row, col) of the padded plane, with 0 <= row < sh and
-// 0 <= col < sw. It adds the part if it is missing.
+// gridPart returns the part whose first element is at (row, col) of the padded plane, where row and col are less than
+// the strides of the window. It adds the part if it is missing.
 func (t *planeTiles) gridPart(row, col int) *planePart {
 	p := t.findPart(row, col)
 	if p == nil {
@@ -200,19 +200,19 @@ func (t *planeTiles) kernel() *graph.Kernel {
 	conv := t.conv
 	tiles := t.tilesDown * t.tilesAcross
 	units := conv.n * t.batches * tiles
-	cut := machine.DivideUnits(units, kit.BoundedProduct(t.planes, t.rows, t.cols, conv.outPerGroup(), conv.h.Taps,
+	division := machine.DivideUnits(units, kit.BoundedProduct(t.planes, t.rows, t.cols, conv.outPerGroup(), conv.h.Taps,
 		conv.w.Taps), machine.DirectMACGrain)
-	return &graph.Kernel{Worker: t.workerBytes, Phases: []graph.Phase{{Chunks: cut.Chunks,
+	return &graph.Kernel{Worker: t.workerBytes, Phases: []graph.Phase{{Chunks: division.Chunks,
 		Run: func(mem *graph.Mem, chunk int) error {
 			worker := t.tapRuns.Of(mem)
 			worker.reserve(len(t.tapOffsets))
-			first, end := cut.ChunkRange(chunk)
-			for u := first; u < end; u++ {
+			first, end := division.ChunkRange(chunk)
+			for unit := first; unit < end; unit++ {
 				// With one tile per plane, the zeros written for the previous batch are still valid.
-				if tiles > 1 || u == first {
+				if tiles > 1 || unit == first {
 					clear(mem.Worker[:t.outOffset])
 				}
-				t.computeTile(mem, worker, u/tiles, u%tiles)
+				t.computeTile(mem, worker, unit/tiles, unit%tiles)
 			}
 			worker.release()
 			return nil
@@ -220,38 +220,39 @@ func (t *planeTiles) kernel() *graph.Kernel {
 }
 
 // computeTile computes one tile, for all output channels of a batch of planes.
-func (t *planeTiles) computeTile(m *graph.Mem, worker *tapRun, batch, tile int) {
+func (t *planeTiles) computeTile(mem *graph.Mem, worker *tapRun, batch, tile int) {
 	conv := t.conv
 	image, group := batch/t.batches, batch%t.batches*t.planes
 	planes := min(t.planes, conv.groups-group)
 	row, col := tile/t.tilesAcross*t.rows, tile%t.tilesAcross*t.cols
 	rows, cols := min(t.rows, conv.h.Results-row), min(t.cols, conv.w.Results-col)
-	mem := unsafe.Pointer(unsafe.SliceData(m.Worker))
-	t.fill(worker, mem, unsafe.Add(m.Ptrs[1], (image*conv.inStride.n+group*conv.inStride.c)*t.elemBytes), planes, row, col,
+	memory := unsafe.Pointer(unsafe.SliceData(mem.Worker))
+	t.fill(worker, memory, unsafe.Add(mem.Ptrs[1], (image*conv.inStride.n+group*conv.inStride.c)*t.elemBytes), planes,
+		row, col,
 		rows, cols)
 	for k, at := range t.tapOffsets {
-		worker.x[k] = rowStream{unsafe.Add(mem, at), t.planeStride}
+		worker.x[k] = rowStream{unsafe.Add(memory, at), t.planeStride}
 	}
 	// Each output channel of a group is computed for all planes at once.
-	for o := group * conv.outPerGroup(); o < (group+1)*conv.outPerGroup(); o++ {
-		w := unsafe.Add(m.Ptrs[2], o*conv.weightStride.n*t.elemBytes)
+	for channel := group * conv.outPerGroup(); channel < (group+1)*conv.outPerGroup(); channel++ {
+		weights := unsafe.Add(mem.Ptrs[2], channel*conv.weightStride.n*t.elemBytes)
 		for k := range t.tapOffsets {
 			at := k/conv.w.Taps*conv.weightStride.h + k%conv.w.Taps*conv.weightStride.w
-			worker.w[k] = rowStream{unsafe.Add(w, at*t.elemBytes), conv.outPerGroup() * conv.weightStride.n * t.elemBytes}
+			worker.w[k] = rowStream{unsafe.Add(weights, at*t.elemBytes), conv.outPerGroup() * conv.weightStride.n * t.elemBytes}
 		}
 		var bias rowStream
 		if conv.hasBias {
-			bias = rowStream{unsafe.Add(m.Ptrs[3], o*conv.biasStride*t.elemBytes),
+			bias = rowStream{unsafe.Add(mem.Ptrs[3], channel*conv.biasStride*t.elemBytes),
 				conv.outPerGroup() * conv.biasStride * t.elemBytes}
 		}
 		loopRow := (rows-1)*t.rowStride + cols // length of the long row, with the unused elements between rows
-		at := image*conv.outStride.n + o*conv.outStride.c + row*conv.outStride.h + col*conv.outStride.w
-		out := rowStream{unsafe.Add(m.Ptrs[0], at*t.elemBytes), conv.outPerGroup() * conv.outStride.c * t.elemBytes}
+		at := image*conv.outStride.n + channel*conv.outStride.c + row*conv.outStride.h + col*conv.outStride.w
+		out := rowStream{unsafe.Add(mem.Ptrs[0], at*t.elemBytes), conv.outPerGroup() * conv.outStride.c * t.elemBytes}
 		if conv.outStride.w == 1 && (rows == 1 || conv.outStride.h == t.rowStride && cols == t.rowStride) {
 			t.sum.run(worker, out, bias, loopRow, planes)
 			continue
 		}
-		sums := rowStream{unsafe.Add(mem, t.outOffset), rows * t.rowStride * t.elemBytes}
+		sums := rowStream{unsafe.Add(memory, t.outOffset), rows * t.rowStride * t.elemBytes}
 		t.sum.run(worker, sums, bias, loopRow, planes)
 		t.copy(worker, out.ptr, sums.ptr, strided.Axis{N: cols, Dst: conv.outStride.w * t.elemBytes, Src: t.elemBytes},
 			strided.Axis{N: rows, Dst: conv.outStride.h * t.elemBytes, Src: t.rowStride * t.elemBytes},
@@ -260,7 +261,7 @@ func (t *planeTiles) computeTile(m *graph.Mem, worker *tapRun, batch, tile int) 
 }
 
 // fill copies the input elements of the tile at (row, col) to the parts. It does not write the padding around them.
-func (t *planeTiles) fill(worker *tapRun, mem, plane unsafe.Pointer, planes, row, col, rows, cols int) {
+func (t *planeTiles) fill(worker *tapRun, memory, plane unsafe.Pointer, planes, row, col, rows, cols int) {
 	conv := t.conv
 	top, left := conv.h.Begin(row), conv.w.Begin(col) // position in the plane
 	height := rows + (conv.h.Taps-1)*conv.h.Dilation/conv.h.Stride
@@ -273,7 +274,7 @@ func (t *planeTiles) fill(worker *tapRun, mem, plane unsafe.Pointer, planes, row
 		}
 		down := strided.Axis{N: endRow - firstRow, Dst: t.rowStride * t.elemBytes,
 			Src: conv.h.Stride * conv.inStride.h * t.elemBytes}
-		to := unsafe.Add(mem, part.offset+firstRow*t.rowStride*t.elemBytes)
+		to := unsafe.Add(memory, part.offset+firstRow*t.rowStride*t.elemBytes)
 		from := unsafe.Add(plane, (top+part.row+firstRow*conv.h.Stride)*conv.inStride.h*t.elemBytes)
 		switch {
 		case part.oddColumns != nil:

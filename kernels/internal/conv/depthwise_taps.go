@@ -59,21 +59,21 @@ func (r *tapRun) reserve(taps int) {
 }
 
 // hasTapCode reports whether sums of dtype d are compiled to machine code.
-func hasTapCode(d tensor.DType) bool {
-	return loops.CodeAvailable() && (d == tensor.Float32 || d == tensor.Float64)
+func hasTapCode(dtype tensor.DType) bool {
+	return loops.CodeAvailable() && (dtype == tensor.Float32 || dtype == tensor.Float64)
 }
 
-// newTapSum compiles the loops of a sum. It returns nil if it cannot compile them. If scalar is set, all elements of a
-// row have the same bias and the same weights. Otherwise each element has its own bias and weights.
-func newTapSum(d tensor.DType, taps int, bias, scalar bool) (*tapSum, error) {
-	if !hasTapCode(d) {
+// newTapSum compiles the loops of a sum. It returns nil if there is no machine code. If scalar is set, all elements of
+// a row have the same bias and the same weights. Otherwise each element has its own bias and weights.
+func newTapSum(dtype tensor.DType, taps int, hasBias, scalar bool) (*tapSum, error) {
+	if !hasTapCode(dtype) {
 		return nil, nil
 	}
-	sum := &tapSum{hasBias: bias}
+	sum := &tapSum{hasBias: hasBias}
 	count := kit.DivUp(taps, maxTaps)
 	for k := range count {
 		part := tapPart{first: k * taps / count, end: (k + 1) * taps / count}
-		loop, err := tapLoop(d, part.end-part.first, bias || k > 0, scalar, scalar && k == 0)
+		loop, err := tapLoop(dtype, part.end-part.first, hasBias || k > 0, scalar, scalar && k == 0)
 		if err != nil {
 			return nil, err
 		}
@@ -85,14 +85,15 @@ func newTapSum(d tensor.DType, taps int, bias, scalar bool) (*tapSum, error) {
 	return sum, nil
 }
 
-// tapLoop returns the loop over a row. Its operands are the initial value (if start is set), the elements of all taps,
-// and their weights.
-func tapLoop(d tensor.DType, taps int, start, scalar, scalarStart bool) (*expr.Loop, error) {
+// tapLoop returns the loop over a row. Its operands are the initial value (if start is set), the input elements of all
+// taps, and the weights of all taps. scalar is set if weights are the same for all elements of a row, and scalarStart
+// if the initial value is.
+func tapLoop(dtype tensor.DType, taps int, start, scalar, scalarStart bool) (*expr.Loop, error) {
 	var in []tensor.DType
 	var scalars []bool
-	add := func(n int, s bool) {
+	add := func(n int, isScalar bool) {
 		for range n {
-			in, scalars = append(in, d), append(scalars, s)
+			in, scalars = append(in, dtype), append(scalars, isScalar)
 		}
 	}
 	first := 0
@@ -104,10 +105,10 @@ func tapLoop(d tensor.DType, taps int, start, scalar, scalarStart bool) (*expr.L
 	add(taps, scalar)
 	builder := expr.NewBuilder(in...)
 	var sum expr.Value
-	for t := range taps {
-		x, w := builder.Load(first+t), builder.Load(first+taps+t)
+	for tap := range taps {
+		x, w := builder.Load(first+tap), builder.Load(first+taps+tap)
 		switch {
-		case t > 0:
+		case tap > 0:
 			sum = builder.Do(expr.FMA, x, w, sum)
 		case start:
 			sum = builder.Do(expr.FMA, x, w, builder.Load(0))
@@ -115,30 +116,31 @@ func tapLoop(d tensor.DType, taps int, start, scalar, scalarStart bool) (*expr.L
 			sum = builder.Do(expr.Mul, x, w)
 		}
 	}
-	c, err := builder.Build(builder.Real(sum))
-	return &expr.Loop{Code: c, Scalar: scalars}, err
+	code, err := builder.Build(builder.Real(sum))
+	return &expr.Loop{Code: code, Scalar: scalars}, err
 }
 
 // run computes rows of rowLen elements. The inputs and weights are the streams in worker.
 func (t *tapSum) run(worker *tapRun, out, bias rowStream, rowLen, rows int) {
 	start := bias
-	for k, p := range t.parts {
+	for i, part := range t.parts {
 		worker.operandCount = 0
 		worker.add(out)
-		if t.hasBias || k > 0 {
+		if t.hasBias || i > 0 {
 			worker.add(start)
 		}
-		for _, x := range worker.x[p.first:p.end] {
+		for _, x := range worker.x[part.first:part.end] {
 			worker.add(x)
 		}
-		for _, w := range worker.w[p.first:p.end] {
+		for _, w := range worker.w[part.first:part.end] {
 			worker.add(w)
 		}
-		p.loop.Run(&worker.State, worker.ptrs[:worker.operandCount], worker.strides[:worker.operandCount], rowLen, rows)
+		part.loop.Run(&worker.State, worker.ptrs[:worker.operandCount], worker.strides[:worker.operandCount], rowLen, rows)
 		start = out
 	}
 }
 
+// add adds an operand of the loop.
 func (r *tapRun) add(s rowStream) {
 	r.ptrs[r.operandCount], r.strides[r.operandCount] = s.ptr, s.rowStride
 	r.operandCount++

@@ -13,9 +13,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// volumeTaps convolves each channel of a volume separately by compiled loops. A channel is copied to worker memory with
-// its zero padding, and its columns are deinterleaved by the column stride. For each tap, the input is then a sequence
-// of rows with a constant stride. One run of the loop computes a plane of the result.
+// volumeTaps is the kernel that convolves each channel of a volume separately by compiled loops. A channel is copied to
+// worker memory with its zero padding. In the copy, columns with the same remainder modulo the column stride are
+// adjacent. For each tap, the input is then a sequence of rows with a constant stride. One run of the loop computes a
+// plane of the result.
 type volumeTaps struct {
 	*convShape
 	dtype            tensor.DType
@@ -31,11 +32,12 @@ const maxTapsBytes = 4 << 20
 
 // newVolumeTaps lays out the worker memory of a convolution. It returns nil if groups have several input channels, if
 // there is no machine code, or if a channel exceeds maxTapsBytes.
-func newVolumeTaps(conv *convShape, d tensor.DType) *volumeTaps {
-	if conv.inPerGroup != 1 || !hasTapCode(d) || conv.outStride.w != 1 && conv.w.Results > 1 {
+func newVolumeTaps(conv *convShape, dtype tensor.DType) *volumeTaps {
+	if conv.inPerGroup != 1 || !hasTapCode(dtype) || conv.outStride.w != 1 && conv.w.Results > 1 {
 		return nil
 	}
-	t := &volumeTaps{convShape: conv, dtype: d, elem: strided.Move(d.Size()), paddedRows: conv.h.Extent(conv.h.Results),
+	t := &volumeTaps{convShape: conv, dtype: dtype, elem: strided.Move(dtype.Size()),
+		paddedRows:       conv.h.Extent(conv.h.Results),
 		colsPerRemainder: kit.DivUp(conv.w.Extent(conv.w.Results), conv.w.Stride)}
 	if t.channelBytes() > maxTapsBytes {
 		return nil
@@ -43,12 +45,12 @@ func newVolumeTaps(conv *convShape, d tensor.DType) *volumeTaps {
 	return t
 }
 
-// pitch returns the row stride of a channel in worker memory, in elements.
-func (t *volumeTaps) pitch() int { return t.colsPerRemainder * t.w.Stride }
+// rowStride returns the row stride of a channel in worker memory, in elements.
+func (t *volumeTaps) rowStride() int { return t.colsPerRemainder * t.w.Stride }
 
 // channelBytes returns the number of bytes of a channel in worker memory.
 func (t *volumeTaps) channelBytes() int {
-	return kit.BoundedProduct(t.d.Extent(t.d.Results), t.paddedRows, t.pitch(), t.dtype.Size())
+	return kit.BoundedProduct(t.d.Extent(t.d.Results), t.paddedRows, t.rowStride(), t.dtype.Size())
 }
 
 // lowerTaps makes the kernel. A chunk computes some channels of the result.
@@ -67,20 +69,20 @@ func (op convolution) lowerTaps(c *graph.Call) (*graph.Kernel, error) {
 			return nil, err
 		}
 		units := conv.n * conv.outChannels
-		group := max(1, machine.MACGrain/(conv.pixelsOut()*conv.taps()))
+		channelsPerChunk := max(1, machine.MACGrain/(conv.pixelsOut()*conv.taps()))
 		return &graph.Kernel{Worker: t.channelBytes(), Code: t.listings, Phases: []graph.Phase{{
-			Chunks: kit.DivUp(units, group),
+			Chunks: kit.DivUp(units, channelsPerChunk),
 			Run: func(mem *graph.Mem, chunk int) error {
 				worker := t.run.Of(mem)
 				clear(mem.Worker[:t.channelBytes()])
 				copied := -1
-				for u := chunk * group; u < min(units, (chunk+1)*group); u++ {
-					image, o := u/conv.outChannels, u%conv.outChannels
-					if inChannel := o / conv.outPerGroup(); copied != image*conv.groups+inChannel {
+				for unit := chunk * channelsPerChunk; unit < min(units, (chunk+1)*channelsPerChunk); unit++ {
+					image, outChannel := unit/conv.outChannels, unit%conv.outChannels
+					if inChannel := outChannel / conv.outPerGroup(); copied != image*conv.groups+inChannel {
 						copied = image*conv.groups + inChannel
 						t.copyChannel(mem, unsafe.Add(mem.Ptrs[1], (image*conv.inStride.n+inChannel*conv.inStride.c)*t.dtype.Size()))
 					}
-					t.computeChannel(mem, worker, image, o)
+					t.computeChannel(mem, worker, image, outChannel)
 				}
 				worker.release()
 				return nil
@@ -90,8 +92,8 @@ func (op convolution) lowerTaps(c *graph.Call) (*graph.Kernel, error) {
 
 // listings returns the machine code of the loops.
 func (t *volumeTaps) listings() (list []expr.Listing) {
-	for _, p := range t.sum.parts {
-		list = append(list, p.loop.Listing("taps"))
+	for _, part := range t.sum.parts {
+		list = append(list, part.loop.Listing("taps"))
 	}
 	return list
 }
@@ -102,7 +104,7 @@ func (t *volumeTaps) copyChannel(m *graph.Mem, from unsafe.Pointer) {
 	rows := min(t.h.Size, t.paddedRows-t.h.Before)
 	step := t.w.Stride
 	for d := range min(t.d.Size, t.d.Extent(t.d.Results)-t.d.Before) {
-		plane := unsafe.Add(memory, ((d+t.d.Before)*t.paddedRows+t.h.Before)*t.pitch()*size)
+		plane := unsafe.Add(memory, ((d+t.d.Before)*t.paddedRows+t.h.Before)*t.rowStride()*size)
 		for remainder := range step {
 			first := ((remainder-t.w.Before)%step + step) % step // first column of this remainder
 			n := kit.DivUp(min(t.w.Size, t.w.Extent(t.w.Results)-t.w.Before)-first, step)
@@ -112,7 +114,7 @@ func (t *volumeTaps) copyChannel(m *graph.Mem, from unsafe.Pointer) {
 			at := remainder*t.colsPerRemainder + (first+t.w.Before)/step
 			t.elem.Block(unsafe.Add(plane, at*size), unsafe.Add(from, (d*t.inStride.d+first*t.inStride.w)*size),
 				strided.Axis{N: n, Dst: size, Src: step * t.inStride.w * size},
-				strided.Axis{N: rows, Dst: t.pitch() * size, Src: t.inStride.h * size})
+				strided.Axis{N: rows, Dst: t.rowStride() * size, Src: t.inStride.h * size})
 		}
 	}
 }
@@ -130,8 +132,8 @@ func (t *volumeTaps) computeChannel(mem *graph.Mem, worker *tapRun, image, o int
 			kd, kh, kw := t.tap(tap)
 			column := kw * t.w.Dilation
 			row := (d*t.d.Stride+kd*t.d.Dilation)*t.paddedRows + kh*t.h.Dilation
-			at := row*t.pitch() + column%t.w.Stride*t.colsPerRemainder + column/t.w.Stride
-			worker.x[tap] = rowStream{unsafe.Add(memory, at*size), t.h.Stride * t.pitch() * size}
+			at := row*t.rowStride() + column%t.w.Stride*t.colsPerRemainder + column/t.w.Stride
+			worker.x[tap] = rowStream{unsafe.Add(memory, at*size), t.h.Stride * t.rowStride() * size}
 			weight := o*t.weightStride.n + kd*t.weightStride.d + kh*t.weightStride.h + kw*t.weightStride.w
 			worker.w[tap] = rowStream{unsafe.Add(mem.Ptrs[2], weight*size), 0}
 		}
@@ -158,16 +160,16 @@ func (op convolution) tapsImpl() graph.Impl {
 			return []graph.Walk{{}}
 		},
 		Work: func(c *graph.Call, _ graph.Walk) graph.Work {
-			w := graph.Work{Steps: 1}
-			c.AddStreamed(&w)
+			work := graph.Work{Steps: 1}
+			c.AddStreamed(&work)
 			if t := usable(c); t != nil {
 				planes := float64(t.n * t.groups * t.d.Size)
-				w.Do(ratePlanesMAC, float64(c.Out[0].Numel()*t.taps()))
-				w.Do(ratePlanesElement, planes*float64(t.h.Size*t.w.Size))
-				w.Do(ratePlanesRow, planes*float64(t.h.Size))
-				w.Do(ratePlanesPlane, planes)
+				work.Do(ratePlanesMAC, float64(c.Out[0].Numel()*t.taps()))
+				work.Do(ratePlanesElement, planes*float64(t.h.Size*t.w.Size))
+				work.Do(ratePlanesRow, planes*float64(t.h.Size))
+				work.Do(ratePlanesPlane, planes)
 			}
-			return w
+			return work
 		},
 		Lower: op.lowerTaps,
 	}

@@ -14,11 +14,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// directConv computes a convolution in register tiles. doc.go defines tiles, blocks, panels and strips. A tile
-// computes some output pixels for a block of output channels. The channels of a block are contiguous in the result
-// and in the packed weight. Pixels of the input are read in place, in either layout. Taps outside the image are
-// skipped: tiles at the left and at the right border have separate code, and the number of rows of the window is an
-// argument of the code.
+// directConv is the kernel of a convolution in register tiles. doc.go defines tiles, blocks, panels and strips. A tile
+// computes some output pixels for a block of output channels. The channels of a block are contiguous in the result and
+// in the packed weight. Pixels of the input are read in place, from channels-last images or from planes. Taps outside
+// the image are skipped: tiles at the left and at the right border have separate code, and the number of rows of the
+// window that are inside the image is an argument of the code.
 //
 // newDirect divides the results of an image into tiles and strips (cut), chooses their order (chooseOrder), and
 // generates code for each kind of tile (compile). When a strip is computed, appendCalls lists the calls of the code.
@@ -28,7 +28,7 @@ type directConv struct {
 	elemBytes          int              // bytes of a sum; results of floats have this size, too
 	inElemBytes        int              // bytes of an element of the input and of the weight
 	termBytes          int              // stride of terms in a panel, in bytes; a term is a tap and an input channel
-	codes              [2][]*jit.Func   // code for each spec, in whole blocks and in the last block of a group
+	codes              [2][]*jit.Func   // code for each spec: codes[0] for whole blocks, codes[1] for a shorter last block
 	specs              []*tile.Spec     // kinds of tiles, with the channels of a whole block
 	tiles              pieces           // tiles of an image's pixels, or of a row
 	rowTemplate        []directCall     // if strips are rows: the calls of a row, relative to the row
@@ -36,19 +36,19 @@ type directConv struct {
 	stripRanges        machine.Division // by strip: its tiles or, with bandTiling, its bands; not used if strips are rows
 	sums               sumBlocks        // blocks into which the sum of a result is divided
 	images             int              // number of images of the batch; 1 if each strip spans all images
-	bandsOfImages      bool             // the order numbers the strips of all images together, and its bands span images
+	bandsOfImages      bool             // whether the order numbers the strips of all images together
 	inImageBytes       int              // stride of the input's images, in bytes
 	inPixelBytes       int              // stride of the input's pixels, in bytes
 	outPixelStride     int              // stride of the pixels of a row of the result, in elements
 	outElemBytes       int              // bytes of an element of the result
 	requantize         tile.Quantized   // requantization of sums, if operands are quantized
-	byteElements       bool             // operands are bytes; an element is then a group of four or eight bytes
-	signedElements     bool             // bytes of the input are signed
-	wordElements       bool             // operands are 16-bit words; an element is then a pair of words
+	byteElements       bool             // whether operands are bytes; an element is then a group of four or eight bytes
+	signedElements     bool             // whether bytes of the input are signed
+	wordElements       bool             // whether operands are 16-bit words; an element is then a pair of words
 	order              multiply.StripOrder
 	prefetchLines      int  // cache lines that each step of the code prefetches
 	stripPrefetchBytes int  // bytes of the next block's weight that each strip prefetches
-	prefetchesImage    bool // steps prefetch pixels of the next tile instead of weights
+	prefetchesImage    bool // whether steps prefetch pixels of the next tile instead of weights
 	epilogue           codeEpilogue
 	run                graph.PerWorker[directRun]
 }
@@ -80,22 +80,23 @@ const (
 )
 
 // hasDirectCode reports whether machine code supports a convolution of this size and dtype. Strides do not matter.
-func hasDirectCode(conv *convShape, d tensor.DType) bool {
+func hasDirectCode(conv *convShape, dtype tensor.DType) bool {
 	return tile.Supports(machine.Host()) && jit.Available() == nil &&
-		(d == tensor.Float32 || d == tensor.Float64) && conv.n*conv.outChannels*conv.pixelsOut() > 0 &&
+		(dtype == tensor.Float32 || dtype == tensor.Float64) && conv.n*conv.outChannels*conv.pixelsOut() > 0 &&
 		conv.termsPerOutput() > 0 && conv.termsPerOutput() <= maxDirectTerms &&
-		conv.inputReach(max(conv.inChannels, 1), d.Size()) < maxReach &&
-		conv.outputReach(d.Size()) < maxReach
+		conv.inputReach(max(conv.inChannels, 1), dtype.Size()) < maxReach &&
+		conv.outputReach(dtype.Size()) < maxReach
 }
 
-// newDirect generates the code of a convolution that hasDirectCode accepts.
-func newDirect(conv *convShape, d tensor.DType, planes bool) (*directConv, error) {
-	shape := newDirectShape(conv, d, planes)
-	t := &directConv{conv: conv, shape: shape, elemBytes: d.Size(), inElemBytes: d.Size(),
-		termBytes: shape.blockChannels() * d.Size(),
-		images:    conv.n, inImageBytes: conv.inStride.n * d.Size(),
-		inPixelBytes:   conv.inPixelStride(planes) * d.Size(),
-		outPixelStride: conv.outPixelStride(), outElemBytes: d.Size()}
+// newDirect generates the code of a convolution that hasDirectCode accepts. byPlanes is set if the input has the layout
+// by planes.
+func newDirect(conv *convShape, dtype tensor.DType, byPlanes bool) (*directConv, error) {
+	shape := newDirectShape(conv, dtype, byPlanes)
+	t := &directConv{conv: conv, shape: shape, elemBytes: dtype.Size(), inElemBytes: dtype.Size(),
+		termBytes: shape.blockChannels() * dtype.Size(),
+		images:    conv.n, inImageBytes: conv.inStride.n * dtype.Size(),
+		inPixelBytes:   conv.inPixelStride(byPlanes) * dtype.Size(),
+		outPixelStride: conv.outPixelStride(), outElemBytes: dtype.Size()}
 	if conv.phase != nil {
 		t.outPixelStride = conv.outStride.w
 	}
@@ -123,11 +124,11 @@ func (t *directConv) compile() error {
 			if t.conv.hasBias {
 				spec.Start = tile.FromLanes
 			}
-			c, err := tile.Compile(&spec, machine.Host())
+			code, err := tile.Compile(&spec, machine.Host())
 			if err != nil {
 				return fmt.Errorf("direct convolution: %w", err)
 			}
-			t.codes[i] = append(t.codes[i], c)
+			t.codes[i] = append(t.codes[i], code)
 		}
 	}
 	return nil
@@ -158,8 +159,8 @@ func (t *directConv) phase(bind func(args *jit.Args, m *graph.Mem)) graph.Phase 
 	}}
 }
 
-// inImage converts an image and a strip, as the order of computation numbers them, to an image and a strip of that
-// image. The order may number the strips of all images together.
+// inImage converts the numbers of an image and a strip in the order of computation to an image and a strip of that
+// image. The order may number the strips of all images together (bandsOfImages).
 func (t *directConv) inImage(image, strip int) (int, int) {
 	if t.bandsOfImages {
 		return strip / t.strips, strip % t.strips
@@ -194,17 +195,17 @@ func (t *directConv) computeStrip(worker *directRun, image, block, strip int) er
 	}
 	args.Row[tile.Prefetched] = prefetched
 	worker.calls = t.appendCalls(worker.calls[:0], strip)
-	for _, c := range worker.calls {
-		args.Row[tile.In], args.Row[tile.Out], args.Row[tile.Vec] = in+c.in, out+c.out, weight+c.weight
+	for _, call := range worker.calls {
+		args.Row[tile.In], args.Row[tile.Out], args.Row[tile.Vec] = in+call.in, out+call.out, weight+call.weight
 		if t.prefetchesImage {
-			args.Row[tile.Prefetched] = in + c.in + t.specs[c.code].Rows*t.pixelBytes()
+			args.Row[tile.Prefetched] = in + call.in + t.specs[call.code].Rows*t.pixelBytes()
 		}
-		t.epilogue.SetOffsets(args, out+c.out, channel)
-		args.Rows, args.Step[tile.LoopTrips+t.shape.windowLoop()] = c.tiles, c.rows
+		t.epilogue.SetOffsets(args, out+call.out, channel)
+		args.Rows, args.Step[tile.LoopTrips+t.shape.windowLoop()] = call.tiles, call.rows
 		if t.shape.volumes {
-			args.Step[tile.LoopTrips+t.shape.windowLoop()-1] = c.planes
+			args.Step[tile.LoopTrips+t.shape.windowLoop()-1] = call.planes
 		}
-		if err := codes[c.code].Call(args); err != nil {
+		if err := codes[call.code].Call(args); err != nil {
 			return err
 		}
 	}
@@ -214,12 +215,12 @@ func (t *directConv) computeStrip(worker *directRun, image, block, strip int) er
 // listings returns the generated code.
 func (t *directConv) listings() (list []expr.Listing) {
 	for i, codes := range t.codes {
-		for k, c := range codes {
-			name := fmt.Sprintf("tile %d, %d rows", k, t.specs[k].Rows)
+		for kind, code := range codes {
+			name := fmt.Sprintf("tile %d, %d rows", kind, t.specs[kind].Rows)
 			if i == 1 {
 				name += ", last block of channels"
 			}
-			list = append(list, expr.Listing{Name: name, Assembly: c.Listing})
+			list = append(list, expr.Listing{Name: name, Assembly: code.Listing})
 		}
 	}
 	return list
@@ -227,15 +228,15 @@ func (t *directConv) listings() (list []expr.Listing) {
 
 // convDirect is the kernel of direct convolution.
 func convDirect(conv *convShape, algorithm convAlgorithm) (*graph.Kernel, error) {
-	d := conv.call.Out[0].DType
-	if algorithm == directByPixels && conv.usesGroupWindows(d) {
-		return depthwiseWindows(conv, d)
+	dtype := conv.call.Out[0].DType
+	if algorithm == directByPixels && conv.usesGroupWindows(dtype) {
+		return depthwiseWindows(conv, dtype)
 	}
-	weight, err := newPackedWeight(conv.call, convPanels(conv, algorithm, d))
+	weight, err := newPackedWeight(conv.call, convPanels(conv, algorithm, dtype))
 	if err != nil {
 		return nil, err
 	}
-	t, err := newDirect(conv, d, algorithm == directFromPlanes)
+	t, err := newDirect(conv, dtype, algorithm == directFromPlanes)
 	if err != nil {
 		return nil, err
 	}

@@ -2,9 +2,9 @@ package conv
 
 import "github.com/graphrun/graphrun/kernels/internal/kit"
 
-// sumBlocks describes the division of the terms of a result into blocks. Each block is summed separately, because
-// thousands of additions to one sum have several times the rounding error of hundreds. A field is 0 if blocks do not
-// have that limit.
+// sumBlocks divides the terms of a result into blocks, which are summed separately. A sum of thousands of terms in one
+// block would have several times the rounding error of blocks of hundreds. A field is 0 if blocks do not have that
+// limit.
 type sumBlocks struct {
 	terms    int // terms per block; a block has terms of one tap only
 	taps     int // taps per block; a block has taps of one row of the window only
@@ -17,11 +17,11 @@ const blockTerms = 512
 
 // newSumBlocks chooses blocks by the sizes of the convolution alone. Results then have the same bits with every
 // instruction set.
-func newSumBlocks(conv *convShape, f *directShape) sumBlocks {
+func newSumBlocks(conv *convShape, shape *directShape) sumBlocks {
 	switch {
 	case conv.termsPerOutput() <= blockTerms:
 		return sumBlocks{}
-	case f.byPlanes && f.tiling != pointwiseTiling:
+	case shape.byPlanes && shape.tiling != pointwiseTiling:
 		return sumBlocks{channels: largestPart(conv.inPerGroup, max(1, blockTerms/conv.taps()))}
 	case conv.inPerGroup > blockTerms:
 		return sumBlocks{terms: largestPart(conv.inPerGroup, blockTerms), taps: 1}

@@ -50,9 +50,9 @@ const directDType = tensor.Float32
 const minGroupChannels = 8
 
 // directBytes is the kernel of a direct convolution of bytes. It multiplies elements (see elementChannels), and it
-// requantizes sums in registers. The kernel first copies the images to scratch memory, with their zero point as
-// padding, in three cases: windows reach outside the image, pixels are not whole elements, or the machine code does not
-// read bytes of this sign (see [tile.ReadsSigned]). Words are signed numbers.
+// requantizes sums in registers. In some cases, the kernel first copies the images to scratch memory, with their zero
+// point as padding: if windows reach outside the image, if pixels are not whole elements, if elements are words, or if
+// the machine code does not read bytes of this signedness (see [tile.ReadsSigned]).
 type directBytes struct {
 	directConv
 	image           *convShape                            // convolution of bytes; directConv.conv convolves elements
@@ -65,8 +65,8 @@ type directBytes struct {
 	state           graph.PerWorker[loops.State]
 }
 
-// packedShape returns the equivalent convolution of elements, of `channels` channels each. Its input includes the
-// padding.
+// packedShape returns the equivalent convolution of elements, which have `channels` channels each. Its input includes
+// the padding.
 func (s *convShape) packedShape(channels int) *convShape {
 	packed := *s
 	packed.h.Size, packed.w.Size = s.h.Extent(s.h.Results), s.w.Extent(s.w.Results)
@@ -87,14 +87,14 @@ func (s *convShape) packedShape(channels int) *convShape {
 }
 
 // spansPixels reports whether an element may span two pixels of a row of the window. Otherwise the channels of each
-// pixel are padded to whole elements, which takes more elements if there are few channels: 7 pixels with 3 channels are
-// 6 elements of four bytes if elements span pixels, and 7 otherwise.
+// pixel are padded to whole elements, which takes more elements if there are few channels. For example, 7 pixels with 3
+// channels are 6 elements of four bytes if elements span pixels, and 7 otherwise.
 func (s *convShape) spansPixels(channels int) bool {
 	return s.groups == 1 && s.w.Dilation == 1 && s.h.Taps > 1 &&
 		kit.DivUp(s.w.Taps*s.inPerGroup, channels) < s.w.Taps*kit.DivUp(s.inPerGroup, channels)
 }
 
-// bytesWalks returns the channels-last walk if machine code supports the call.
+// bytesWalks implements [graph.Impl.Walks] for direct convolution. The result is channels-last.
 func bytesWalks(call *graph.Call, _ []tensor.Order) []graph.Walk {
 	order, supported := byteConv.order(directByPixels, call.Meta(bytesInput).Rank())
 	conv := byteConv.bytesShape(call)
@@ -113,15 +113,15 @@ func bytesWalks(call *graph.Call, _ []tensor.Order) []graph.Walk {
 	return []graph.Walk{call.InOrder(order)}
 }
 
-// bytesWork returns the cost of a direct convolution of bytes.
+// bytesWork implements [graph.Impl.Work] for direct convolution.
 func bytesWork(call *graph.Call, _ graph.Walk) graph.Work {
 	work := graph.Work{Steps: 1}
 	call.AddStreamed(&work)
 	conv := byteConv.bytesShape(call)
 	channels := elementChannels()
 	packed := conv.packedShape(channels)
-	if f := packed.elementShape(channels); f.usesUnit {
-		packed.unitWork(&work, &f)
+	if shape := packed.elementShape(channels); shape.usesUnit {
+		packed.unitWork(&work, &shape)
 	} else {
 		packed.directWork(&work, rateDirectElements, directDType, false)
 	}
@@ -139,8 +139,8 @@ func (s *convShape) needsCopy(channels int) bool {
 	return s.readsPadding() || s.inPerGroup%channels != 0
 }
 
-// signBit returns a mask. The exclusive or of the mask and a byte of dtype d is an unsigned byte. For int8, this adds
-// 128 to the byte.
+// signBit returns the mask that converts a byte of dtype d to an unsigned byte by exclusive or. For int8, the exclusive
+// or adds 128.
 func signBit(d tensor.DType) uint8 {
 	if d == tensor.Int8 {
 		return 1 << 7
@@ -157,13 +157,14 @@ func imageSignMask(c *graph.Call) uint8 {
 	return 0
 }
 
-// weightAt returns the byte offset of a weight from the first weight of its output channel.
+// weightAt returns the byte offset of the weight of tap (kh, kw) and input channel c from the first weight of its
+// output channel.
 func (t *directBytes) weightAt(kh, kw, c int) int {
-	term, i := (kh*t.conv.w.Taps+kw)*t.conv.inPerGroup, c
+	term, channel := (kh*t.conv.w.Taps+kw)*t.conv.inPerGroup, c
 	if t.image.spansPixels(t.elementChannels) {
-		term, i = kh*t.conv.inPerGroup, kw*t.image.inPerGroup+c
+		term, channel = kh*t.conv.inPerGroup, kw*t.image.inPerGroup+c
 	}
-	return (term+i/t.elementChannels)*t.termBytes + i%t.elementChannels*channelSize(t.elementChannels)
+	return (term+channel/t.elementChannels)*t.termBytes + channel%t.elementChannels*channelSize(t.elementChannels)
 }
 
 // packedAt returns the byte offset of an output channel's weights in the packed form.
@@ -221,7 +222,7 @@ func (t *directBytes) weight() *byteWeight {
 		}}
 }
 
-// bytesPack returns the packing of the weight.
+// bytesPack implements [graph.Impl.Pack] for the weight.
 func bytesPack(c *graph.Call, i int) (graph.Packing, bool) {
 	if i != bytesWeight || c.Out[0].Numel() == 0 {
 		return graph.Packing{}, false
@@ -229,7 +230,7 @@ func bytesPack(c *graph.Call, i int) (graph.Packing, bool) {
 	return newDirectBytes(c).weight().packing(), true
 }
 
-// lowerBytes makes the kernel of a direct convolution of bytes.
+// lowerBytes implements [graph.Impl.Lower] for direct convolution.
 func lowerBytes(call *graph.Call) (*graph.Kernel, error) {
 	if call.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
@@ -293,8 +294,8 @@ func (t *directBytes) prepare(weight *byteWeight) graph.Phase {
 	if t.copied {
 		rows = packed.n * packed.h.Size
 	}
-	group := max(1, machine.MoveGrain/(packed.w.Size*t.pixelBytes()))
-	return graph.Phase{Chunks: 1 + kit.DivUp(rows, group), Run: func(mem *graph.Mem, chunk int) error {
+	rowsPerChunk := max(1, machine.MoveGrain/(packed.w.Size*t.pixelBytes()))
+	return graph.Phase{Chunks: 1 + kit.DivUp(rows, rowsPerChunk), Run: func(mem *graph.Mem, chunk int) error {
 		zero := *(*uint8)(mem.Ptrs[1+bytesInputZero]) ^ t.signMask
 		if chunk == 0 {
 			initialSum := weight.initialSums(mem, inputZeroPoint(mem, t.signMask, t.signed))
@@ -307,21 +308,22 @@ func (t *directBytes) prepare(weight *byteWeight) graph.Phase {
 			}
 			return nil
 		}
-		line := packed.w.Size * t.paddedChannels()
-		for row := (chunk - 1) * group; row < min(rows, chunk*group); row++ {
-			image, h := row/packed.h.Size, row%packed.h.Size-conv.h.Before
+		rowBytes := packed.w.Size * t.paddedChannels()
+		for i := (chunk - 1) * rowsPerChunk; i < min(rows, chunk*rowsPerChunk); i++ {
+			image, row := i/packed.h.Size, i%packed.h.Size-conv.h.Before
 			if t.widen == nil {
-				conv.copyPaddedRow(kit.SliceOf[uint8](mem.Scratch, t.scratchOffsets.images+row*line, line), packed.w.Size, mem,
-					image, h, zero, t.copyPixels)
+				conv.copyPaddedRow(kit.SliceOf[uint8](mem.Scratch, t.scratchOffsets.images+i*rowBytes, rowBytes), packed.w.Size,
+					mem,
+					image, row, zero, t.copyPixels)
 				continue
 			}
-			from := kit.AddressOf[uint8](mem.Ptrs[1+bytesInput], row*line) // without padding, bytes are only widened
+			from := kit.AddressOf[uint8](mem.Ptrs[1+bytesInput], i*rowBytes) // without padding, bytes are only widened
 			if conv.needsCopy(t.elementChannels) {
-				conv.copyPaddedRow(kit.SliceOf[uint8](mem.Worker, 0, line), packed.w.Size, mem, image, h, zero, t.copyPixels)
+				conv.copyPaddedRow(kit.SliceOf[uint8](mem.Worker, 0, rowBytes), packed.w.Size, mem, image, row, zero, t.copyPixels)
 				from = unsafe.Pointer(unsafe.SliceData(mem.Worker))
 			}
-			to := unsafe.Pointer(&mem.Scratch[t.scratchOffsets.images+2*row*line])
-			t.widen.Run(t.state.Of(mem), []unsafe.Pointer{to, from}, []int{0, 0}, line, 1)
+			to := unsafe.Pointer(&mem.Scratch[t.scratchOffsets.images+2*i*rowBytes])
+			t.widen.Run(t.state.Of(mem), []unsafe.Pointer{to, from}, []int{0, 0}, rowBytes, 1)
 		}
 		return nil
 	}}
@@ -362,11 +364,11 @@ func padPixels(to, from []uint8, padded, channels int) {
 }
 
 // flipSigns adds 128 to bytes, eight at a time.
-func flipSigns(b []uint8) {
-	for ; len(b) >= 8; b = b[8:] {
-		binary.NativeEndian.PutUint64(b, binary.NativeEndian.Uint64(b)^0x8080808080808080)
+func flipSigns(bytes []uint8) {
+	for ; len(bytes) >= 8; bytes = bytes[8:] {
+		binary.NativeEndian.PutUint64(bytes, binary.NativeEndian.Uint64(bytes)^0x8080808080808080)
 	}
-	for i := range b {
-		b[i] ^= 1 << 7
+	for i := range bytes {
+		bytes[i] ^= 1 << 7
 	}
 }

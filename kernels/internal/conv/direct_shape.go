@@ -13,14 +13,14 @@ import (
 
 // directShape describes the register tiles of a direct convolution.
 type directShape struct {
-	byPlanes     bool // the input has the layout by planes
-	volumes      bool // the code has a loop over the planes of the window
+	byPlanes     bool // whether the input has the layout by planes
+	volumes      bool // whether the code has a loop over the planes of the window
 	lanes        int  // number of output channels of a vector
 	vectors      int  // number of vectors of a block
 	rows         int  // maximum number of rows of a tile; a row is an output pixel
 	elemsPerLoad int  // maximum number of elements of the input that are loaded at once
 	tiling       directTiling
-	usesUnit     bool // the code uses the matrix unit
+	usesUnit     bool // whether the code uses the matrix unit
 }
 
 // directTiling is the way in which output pixels are divided into tiles.
@@ -68,16 +68,16 @@ func (shape *directShape) windowLoop() (loop int) {
 
 // newDirectShape chooses the tiles by sizes and the instruction set. If possible, a tile has at least ten sums. With
 // fewer sums, a multiply-add would wait for the previous multiply-add of the same sum.
-func newDirectShape(conv *convShape, d tensor.DType, planes bool) directShape {
+func newDirectShape(conv *convShape, dtype tensor.DType, byPlanes bool) directShape {
 	registers, bytes := tile.Registers(machine.Host())
-	shape := directShape{byPlanes: planes, volumes: conv.isVolumetric(), lanes: bytes / d.Size(),
-		elemsPerLoad: tile.ElementsPerLoad(machine.Host(), d.Size())}
+	shape := directShape{byPlanes: byPlanes, volumes: conv.isVolumetric(), lanes: bytes / dtype.Size(),
+		elemsPerLoad: tile.ElementsPerLoad(machine.Host(), dtype.Size())}
 	const avx2Registers = 16 // registers of AVX2
 	pixels := conv.w.Results
 	switch {
 	case conv.isPointwise() && conv.phase == nil:
 		shape.tiling, pixels = pointwiseTiling, conv.pixelsOut()
-		if !planes {
+		if !byPlanes {
 			pixels *= conv.n
 		}
 	case !shape.volumes && conv.w.Results <= shortRowPixels && conv.h.Results*conv.w.Results <= smallImagePixels:
@@ -132,19 +132,19 @@ func (shape directShape) maxRows(vectors, registers int) int {
 func (shape *directShape) fewestInstructions(groupVectors, pixels, registers, panel int) (best int) {
 	least := math.MaxInt
 	for v := min(2, groupVectors); v <= min(groupVectors, maxVectors) && (v <= 2 || v*panel <= cachedPanelBytes); v++ {
-		n := 0
+		instructions := 0
 		for _, kind := range splitEvenly(pixels, shape.maxRows(v, registers)).kinds() {
 			rows := kind.n / kind.count
 			tileCost := func(vectors int) int { // instructions for elemsPerLoad terms
 				return kind.count * max((rows*vectors+vectors)*shape.elemsPerLoad+rows, 2*sumLatency*shape.elemsPerLoad)
 			}
-			n += groupVectors / v * tileCost(v)
+			instructions += groupVectors / v * tileCost(v)
 			if rest := groupVectors % v; rest > 0 {
-				n += tileCost(rest)
+				instructions += tileCost(rest)
 			}
 		}
-		if n < least {
-			least, best = n, v
+		if instructions < least {
+			least, best = instructions, v
 		}
 	}
 	return best
@@ -191,34 +191,34 @@ const (
 // directWork adds the cost of a direct convolution. rate is the name of the rate of its multiply-adds. Tiles with few
 // sums take the time of larger ones, because they wait for previous multiply-adds or for loads; they are counted as
 // larger tiles.
-func (s *convShape) directWork(w *graph.Work, rate string, dtype tensor.DType, planes bool) {
+func (s *convShape) directWork(work *graph.Work, rate string, dtype tensor.DType, planes bool) {
 	if !planes && rate == rateDirectTaps && s.usesGroupWindows(dtype) {
-		s.groupWork(w, dtype)
+		s.groupWork(work, dtype)
 		return
 	}
-	multiply.ReclassifyStores(w, s.call)
-	multiply.ReclassifyPanels(w, s.call, 1, s.n*s.pixelsOut())
-	w.DoUnoverlapped(rateDirectStart, 1)
+	multiply.ReclassifyStores(work, s.call)
+	multiply.ReclassifyPanels(work, s.call, 1, s.n*s.pixelsOut())
+	work.DoUnoverlapped(rateDirectStart, 1)
 	if !s.call.Constant(1) {
-		w.Do(multiply.RatePackRow, float64(s.outChannels*s.termsPerOutput()))
+		work.Do(multiply.RatePackRow, float64(s.outChannels*s.termsPerOutput()))
 	}
-	s.tileWork(w, rate, dtype, planes)
+	s.tileWork(work, rate, dtype, planes)
 }
 
 // tileWork adds the cost of the register tiles of a direct convolution.
 func (s *convShape) tileWork(work *graph.Work, rate string, dtype tensor.DType, planes bool) {
 	shape := newDirectShape(s, dtype, planes)
 	var tiles, cycles float64 // a cycle executes two multiply-adds of vectors
-	add := func(p pieces, n, taps float64) {
+	add := func(tilesOfImage pieces, images, taps float64) {
 		wholeBlocks, lastChannels := s.outPerGroup()/shape.blockChannels(), s.outPerGroup()%shape.blockChannels()
-		for _, kind := range p.kinds() {
+		for _, kind := range tilesOfImage.kinds() {
 			rows := kind.n / kind.count
 			addBlocks := func(blocks, channels int) {
-				v := kit.DivUp(channels, shape.lanes)
-				tileCount := float64(n * float64(kind.count*blocks))
+				vectors := kit.DivUp(channels, shape.lanes)
+				tileCount := float64(images * float64(kind.count*blocks))
 				tiles += tileCount
 				cycles += float64(tileCount * taps * float64(s.inPerGroup) *
-					max(float64(rows*v)/2, float64(rows+v)/2, sumLatency))
+					max(float64(rows*vectors)/2, float64(rows+vectors)/2, sumLatency))
 			}
 			addBlocks(wholeBlocks, shape.blockChannels())
 			addBlocks(min(lastChannels, 1), lastChannels)

@@ -66,7 +66,7 @@ func (s *convShape) channelStride(planes bool) int {
 	return 1
 }
 
-// spec returns the spec of a tile with the given number of rows. The caller sets the offsets and runs of the spec.
+// spec returns the spec of a tile with the given number of rows. The caller adds the offsets of the rows and the runs.
 func (t *directConv) spec(rows int) *tile.Spec {
 	spec := &tile.Spec{Size: t.elemBytes, Rows: rows}
 	if !t.shape.usesUnit { // the loads of the matrix unit have many cache lines; prefetching does not speed them up
@@ -93,8 +93,8 @@ func (t *directConv) maxTileRows() int {
 	return min(t.shape.rows, max(1, t.maxCallMACs()/(t.shape.blockChannels()*t.conv.termsPerOutput())))
 }
 
-// makePointwiseTiles makes strips of consecutive pixels. If the input is by pixels, a strip may continue in the next
-// image.
+// makePointwiseTiles makes strips of consecutive pixels. If the input is by pixels, a stripMACs may continue in the
+// next image.
 func (t *directConv) makePointwiseTiles() {
 	conv := t.conv
 	pixels := conv.pixelsOut()
@@ -102,14 +102,14 @@ func (t *directConv) makePointwiseTiles() {
 		pixels, t.images = pixels*conv.n, 1
 	}
 	t.tiles = splitEvenly(pixels, t.maxTileRows())
-	strip, depth := pointwiseStripMACs, conv.termsPerOutput()
+	stripMACs, depth := pointwiseStripMACs, conv.termsPerOutput()
 	if t.shape.usesUnit {
-		strip, depth = tile.UnitMinCallGroups, conv.unitDepth()
+		stripMACs, depth = tile.UnitMinCallGroups, conv.unitDepth()
 	}
-	t.stripRanges = machine.DivideUnits(t.tiles.count, t.shape.rows*t.shape.blockChannels()*depth, strip)
+	t.stripRanges = machine.DivideUnits(t.tiles.count, t.shape.rows*t.shape.blockChannels()*depth, stripMACs)
 	t.strips = t.stripRanges.Chunks
-	for _, p := range t.tiles.kinds() {
-		t.specs = append(t.specs, t.pointwiseSpec(p.n/p.count))
+	for _, kind := range t.tiles.kinds() {
+		t.specs = append(t.specs, t.pointwiseSpec(kind.n/kind.count))
 	}
 }
 
@@ -182,10 +182,10 @@ func (t *directConv) appendRowCalls(calls []directCall, row int) []directCall {
 	first, end := conv.h.TapsOf(oh)
 	in := (conv.d.Position(od, plane)*conv.h.Size + conv.h.Position(oh, first)) * conv.w.Size * t.pixelBytes()
 	weight := (plane*conv.h.Taps + first) * conv.w.Taps * t.contiguousTerms() * t.termBytes
-	for _, c := range t.rowTemplate {
-		c.planes, c.rows, c.weight = max(0, planesEnd-plane), max(0, end-first), weight
-		c.in, c.out = in+c.in, t.outOffset(row*conv.w.Results)*t.outElemBytes+c.out
-		calls = append(calls, c)
+	for _, call := range t.rowTemplate {
+		call.planes, call.rows, call.weight = max(0, planesEnd-plane), max(0, end-first), weight
+		call.in, call.out = in+call.in, t.outOffset(row*conv.w.Results)*t.outElemBytes+call.out
+		calls = append(calls, call)
 	}
 	return calls
 }
@@ -246,12 +246,12 @@ func (t *directConv) windowRow(spec *tile.Spec, in, vec int, inside func(kw, row
 				rows |= 1 << i
 			}
 		}
-		r := tile.Run{In: in + kw*conv.w.Dilation*t.pixelBytes(), Vec: vec + kw*t.contiguousTerms()*t.termBytes,
+		run := tile.Run{In: in + kw*conv.w.Dilation*t.pixelBytes(), Vec: vec + kw*t.contiguousTerms()*t.termBytes,
 			InStep: step, VecStep: t.termBytes, Terms: t.contiguousTerms(), Rows: rows, Block: t.sums.terms}
-		if last := len(spec.Runs) - 1; last >= begin && canMergeRuns(&spec.Runs[last], &r) {
-			spec.Runs[last].Terms += r.Terms
+		if last := len(spec.Runs) - 1; last >= begin && canMergeRuns(&spec.Runs[last], &run) {
+			spec.Runs[last].Terms += run.Terms
 		} else if rows != 0 {
-			spec.Runs = append(spec.Runs, r)
+			spec.Runs = append(spec.Runs, run)
 		}
 		if last := len(spec.Runs) - 1; last >= begin && t.sums.endsAfter(kw, conv.w.Taps) && spec.Runs[last].Block == 0 {
 			spec.Runs[last].Block = spec.Runs[last].Terms

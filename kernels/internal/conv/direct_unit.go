@@ -39,25 +39,26 @@ func (s *convShape) elementShape(channels int) directShape {
 	return shape
 }
 
-// useByteMatrices chooses the tiles of products of byte matrices: those with the fewest instructions. A register has
-// sums of two rows, whose elements take two loads and an interleaving. A vector of lanes takes two registers of
-// weights.
-func (shape *directShape) useByteMatrices(s *convShape) {
+// useByteMatrices chooses tiles for instructions that multiply byte matrices, so that they take the fewest
+// instructions. A register has sums of two rows. The elements of two rows take two loads and an interleaving. A vector
+// of lanes takes two registers of weights.
+func (shape *directShape) useByteMatrices(conv *convShape) {
 	const maxVectors = 4
 	registers, _ := tile.Registers(machine.Host())
-	pixels, groupVectors, least := s.w.Results, kit.DivUp(s.outPerGroup(), shape.lanes), math.MaxInt
+	pixels, groupVectors, least := conv.w.Results, kit.DivUp(conv.outPerGroup(), shape.lanes), math.MaxInt
 	if shape.tiling != rowTiling {
-		pixels = s.pixelsOut()
+		pixels = conv.pixelsOut()
 	}
-	for v := 1; v <= min(groupVectors, maxVectors); v++ {
-		rows, n := 2*((registers-2*v-1)/v/2), 0
+	for vectors := 1; vectors <= min(groupVectors, maxVectors); vectors++ {
+		rows, instructions := 2*((registers-2*vectors-1)/vectors/2), 0
 		for _, kind := range splitEvenly(pixels, rows).kinds() {
 			pairs := kit.DivUp(kind.n/kind.count, 2)
-			n += kind.count * (groupVectors/v*(pairs*(2*v+3)+2*v) + min(groupVectors%v, 1)*pairs*3 +
-				groupVectors%v*(2*pairs+2))
+			instructions += kind.count * (groupVectors/vectors*(pairs*(2*vectors+3)+2*vectors) +
+				min(groupVectors%vectors, 1)*pairs*3 +
+				groupVectors%vectors*(2*pairs+2))
 		}
-		if n < least {
-			least, shape.vectors, shape.rows = n, v, rows
+		if instructions < least {
+			least, shape.vectors, shape.rows = instructions, vectors, rows
 		}
 	}
 }
@@ -94,9 +95,9 @@ func (t *directConv) makeBandTiles() {
 	t.stripRanges = machine.DivideUnits(bands, rows*t.shape.blockChannels()*conv.unitDepth(), tile.UnitMinCallGroups)
 	t.strips = t.stripRanges.Chunks
 	for _, rows := range []int{band, conv.h.Results % band} {
-		for _, p := range t.tiles.kinds() {
+		for _, kind := range t.tiles.kinds() {
 			if rows > 0 {
-				t.specs = append(t.specs, t.bandSpec(rows, p.n/p.count))
+				t.specs = append(t.specs, t.bandSpec(rows, kind.n/kind.count))
 			}
 		}
 	}
@@ -144,10 +145,10 @@ func (t *directConv) bandSpec(rows, n int) *tile.Spec {
 }
 
 // unitWork adds the cost of a convolution on the matrix unit.
-func (s *convShape) unitWork(work *graph.Work, f *directShape) {
-	t := &directConv{conv: s, shape: *f, elemBytes: intBytes, inElemBytes: dotChannels}
+func (s *convShape) unitWork(work *graph.Work, shape *directShape) {
+	t := &directConv{conv: s, shape: *shape, elemBytes: intBytes, inElemBytes: dotChannels}
 	pixels, parts := s.n*s.h.Results*s.w.Results, 0
-	if f.tiling == pointwiseTiling {
+	if shape.tiling == pointwiseTiling {
 		parts = splitEvenly(pixels, tile.UnitRows).count
 	} else {
 		parts = s.n * s.h.Results * splitEvenly(s.w.Results, tile.UnitRows).count

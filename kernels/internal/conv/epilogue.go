@@ -14,21 +14,21 @@ type codeEpilogue struct {
 	strips *fusion.Epilogue // the epilogue that is applied to strips, or nil
 }
 
-// newCodeEpilogue chooses between registers and strips by the operations, sizes and layouts of the epilogue. e may be
-// nil. slot is the index that the first operand of e gets among the arguments of the code.
-func newCodeEpilogue(e *fusion.Epilogue, channels, slot int) codeEpilogue {
-	t, ok := multiply.NewTileEpilogue(e, channels, slot, false)
+// newCodeEpilogue chooses between registers and strips by the operations, sizes and layouts of the epilogue, which may
+// be nil. firstArg is the index of the epilogue's first operand among the arguments of the code.
+func newCodeEpilogue(epilogue *fusion.Epilogue, channels, firstArg int) codeEpilogue {
+	inTiles, ok := multiply.NewTileEpilogue(epilogue, channels, firstArg, false)
 	if !ok {
-		return codeEpilogue{strips: e}
+		return codeEpilogue{strips: epilogue}
 	}
-	e.Absorb()
-	return codeEpilogue{TileEpilogue: t}
+	epilogue.Absorb()
+	return codeEpilogue{TileEpilogue: inTiles}
 }
 
 // setOperands sets the addresses of the operands for a chunk.
-func (d *codeEpilogue) setOperands(args *jit.Args, r *fusion.EpilogueRun, m *graph.Mem) {
-	d.SetOperands(args, m, nil)
-	if d.strips != nil {
-		d.strips.Bind(r, m)
+func (e *codeEpilogue) setOperands(args *jit.Args, run *fusion.EpilogueRun, mem *graph.Mem) {
+	e.SetOperands(args, mem, nil)
+	if e.strips != nil {
+		e.strips.Bind(run, mem)
 	}
 }

@@ -75,15 +75,15 @@ func (op convolution) impls() (list []graph.Impl) {
 	if op.dims == 3 {
 		list = append(list, op.tapsImpl())
 	}
-	for i, l := range implNames {
+	for i, names := range implNames {
 		if op.dims == 3 {
-			l.name, l.doc = l.volumes, l.volumesDoc
+			names.name, names.doc = names.volumes, names.volumesDoc
 		}
-		if l.name == "" {
+		if names.name == "" {
 			continue
 		}
 		algorithm := convAlgorithm(i)
-		list = append(list, graph.Impl{Name: l.name, Doc: l.doc, Epilogues: algorithm != depthwiseByPlanes,
+		list = append(list, graph.Impl{Name: names.name, Doc: names.doc, Epilogues: algorithm != depthwiseByPlanes,
 			Walks: func(c *graph.Call, orders []tensor.Order) []graph.Walk { return op.walks(c, algorithm, orders) },
 			Work:  func(c *graph.Call, w graph.Walk) graph.Work { return op.work(c, algorithm, w) },
 			Read: func(c *graph.Call, _ graph.Walk, k int, m tensor.Meta) (graph.Work, bool) {
@@ -93,15 +93,15 @@ func (op convolution) impls() (list []graph.Impl) {
 			Lower:  func(c *graph.Call) (*graph.Kernel, error) { return op.lower(c, algorithm) },
 			Forms:  op.forms,
 			Pack: multiply.PackFunc(func(c *graph.Call, i int) (graph.Packing, bool) {
-				d := c.Out[0].DType
-				if i != 1 || !gemm.Multiplies(d) {
+				dtype := c.Out[0].DType
+				if i != 1 || !gemm.Multiplies(dtype) {
 					return graph.Packing{}, false
 				}
-				p := convPanels(op.shape(c), algorithm, d)
-				if p == nil {
+				panels := convPanels(op.shape(c), algorithm, dtype)
+				if panels == nil {
 					return graph.Packing{}, false
 				}
-				return multiply.PackingOf(p), true
+				return multiply.PackingOf(panels), true
 			})})
 	}
 	if op.dims == 2 {
@@ -112,18 +112,18 @@ func (op convolution) impls() (list []graph.Impl) {
 
 // order returns the dimension order of an algorithm's results. Algorithms by pixels do not support unbatched images,
 // because unbatched images have no channels-last format.
-func (op convolution) order(a convAlgorithm, rank int) (order tensor.Order, supported bool) {
+func (op convolution) order(algorithm convAlgorithm, rank int) (order tensor.Order, supported bool) {
 	switch {
-	case !a.byPixels():
+	case !algorithm.byPixels():
 		return tensor.RowMajorOrder(rank), true
 	case rank != op.dims+2:
 		return tensor.RowMajorOrder(rank), false
 	case op.dims == 1:
-		o, err := tensor.NewOrder(0, 2, 1)
-		return o, err == nil
+		order, err := tensor.NewOrder(0, 2, 1)
+		return order, err == nil
 	case op.dims == 3:
-		o, err := tensor.ChannelsLast3d.Order(rank)
-		return o, err == nil
+		order, err := tensor.ChannelsLast3d.Order(rank)
+		return order, err == nil
 	}
 	order, err := tensor.ChannelsLast.Order(rank)
 	return order, err == nil
@@ -141,11 +141,11 @@ func (op convolution) walks(call *graph.Call, algorithm convAlgorithm, candidate
 		if !supported || !hasDirectCode(op.shape(call), multiply.ComputationDType(call)) {
 			return nil
 		}
-		w := call.InOrder(order)
+		walk := call.InOrder(order)
 		if algorithm == directFromPlanes {
-			w.Order = tensor.RowMajorOrder(rank)
+			walk.Order = tensor.RowMajorOrder(rank)
 		}
-		return []graph.Walk{w}
+		return []graph.Walk{walk}
 	}
 	var list []graph.Walk
 	switch {
@@ -173,8 +173,8 @@ func (op convolution) isDepthwise(c *graph.Call) bool {
 
 // writes reports whether an algorithm writes results in dimension order `to`. Products write matrices, so the stride of
 // pixels must be constant.
-func (op convolution) writes(a convAlgorithm, out tensor.Meta, to tensor.Order) bool {
-	if to.Rank() != out.Rank() || a.isDepthwise() { // for depthwise algorithms, a transposing copy is faster
+func (op convolution) writes(algorithm convAlgorithm, out tensor.Meta, to tensor.Order) bool {
+	if to.Rank() != out.Rank() || algorithm.isDepthwise() { // for depthwise algorithms, a transposing copy is faster
 		return false
 	}
 	_, constant := pixelStride(spatial(out.WithStrides(to.Strides(out.Shape)), op.dims))
@@ -183,12 +183,13 @@ func (op convolution) writes(a convAlgorithm, out tensor.Meta, to tensor.Order) 
 
 // writesSlice reports whether an algorithm writes a result of layout m. The result may be a slice of a larger image
 // along its channels. Machine code requires contiguous channels and a constant distance between pixels.
-func (op convolution) writesSlice(c *graph.Call, algorithm convAlgorithm, m tensor.Meta) bool {
-	sliced := *c
+func (op convolution) writesSlice(call *graph.Call, algorithm convAlgorithm, m tensor.Meta) bool {
+	sliced := *call
 	sliced.Out = []tensor.Meta{m}
 	conv := op.shape(&sliced)
-	d := multiply.ComputationDType(c)
-	if d != m.DType || algorithm == depthwiseByPixels && !hasWindowCode(conv, d) || algorithm == depthwiseByPlanes {
+	dtype := multiply.ComputationDType(call)
+	if dtype != m.DType || algorithm == depthwiseByPixels && !hasWindowCode(conv, dtype) ||
+		algorithm == depthwiseByPlanes {
 		return false
 	}
 	_, constant := conv.pixelStride()
@@ -204,13 +205,14 @@ func (op convolution) writesSlice(c *graph.Call, algorithm convAlgorithm, m tens
 
 // readsSlice reports whether machine code by pixels reads an input of layout m. The input may be a slice of a larger
 // image along its channels. The code requires contiguous channels and a constant distance between pixels.
-func (op convolution) readsSlice(c *graph.Call, a convAlgorithm, m tensor.Meta) bool {
+func (op convolution) readsSlice(call *graph.Call, algorithm convAlgorithm, m tensor.Meta) bool {
 	size, stride := spatial(m, op.dims)
-	if multiply.ComputationDType(c) != m.DType || a == depthwiseByPixels && !hasWindowCode(op.shape(c), m.DType) {
+	if multiply.ComputationDType(call) != m.DType || algorithm == depthwiseByPixels &&
+		!hasWindowCode(op.shape(call), m.DType) {
 		return false
 	}
 	pixel := pixelDistance(size, stride)
-	return stride.c == 1 && pixel >= size.c && op.shape(c).inputReach(pixel, m.DType.Size()) < maxReach
+	return stride.c == 1 && pixel >= size.c && op.shape(call).inputReach(pixel, m.DType.Size()) < maxReach
 }
 
 // outPixelStride returns the constant distance between neighbouring pixels of the result, across rows and images too,
@@ -256,19 +258,19 @@ func (op convolution) read(call *graph.Call, algorithm convAlgorithm, i int, m t
 	if last := m.Rank() - 1; algorithm == convByPlanes && m.Strides[last] != 1 && m.Shape[last] != 1 {
 		conv := op.shape(call)
 		if conv.w.Stride == 1 { // convolution.work has counted contiguous elements
-			all := conv.windowElements()
-			work.Do(multiply.RatePackStep, all)
-			work.Do(multiply.RatePackTap, -all)
+			elements := conv.windowElements()
+			work.Do(multiply.RatePackStep, elements)
+			work.Do(multiply.RatePackTap, -elements)
 		}
 	}
 	return work, true
 }
 
-func (op convolution) lower(c *graph.Call, a convAlgorithm) (*graph.Kernel, error) {
+func (op convolution) lower(c *graph.Call, algorithm convAlgorithm) (*graph.Kernel, error) {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
 	return copies.CompileInDType(c, multiply.ComputationDType(c), func(c *graph.Call) (*graph.Kernel, error) {
-		return lowerConv(op.shape(c), a)
+		return lowerConv(op.shape(c), algorithm)
 	})
 }

@@ -16,73 +16,74 @@ import (
 
 // legacyName returns the name of PyTorch's legacy tensor type of a dtype. PyTorch's convolution errors contain such
 // names.
-func legacyName(d tensor.DType) string {
-	if d == tensor.Bool || d == tensor.BFloat16 || d.IsComplex() {
-		return "CPU" + d.TorchName() + "Type"
+func legacyName(dtype tensor.DType) string {
+	if dtype == tensor.Bool || dtype == tensor.BFloat16 || dtype.IsComplex() {
+		return "CPU" + dtype.TorchName() + "Type"
 	}
-	return "torch." + d.TorchName() + "Tensor"
+	return "torch." + dtype.TorchName() + "Tensor"
 }
 
 // suggestedFormat returns the memory format that PyTorch derives from the strides of input and weight.
-func suggestedFormat(x, w tensor.Type) tensor.MemoryFormat {
-	if x.SuggestMemoryFormat(false) == tensor.ChannelsLast || w.SuggestMemoryFormat(false) == tensor.ChannelsLast {
+func suggestedFormat(input, weight tensor.Type) tensor.MemoryFormat {
+	if input.SuggestMemoryFormat(false) == tensor.ChannelsLast ||
+		weight.SuggestMemoryFormat(false) == tensor.ChannelsLast {
 		return tensor.ChannelsLast
 	}
 	return tensor.Contiguous
 }
 
-// inFormat returns m in memory format f, as PyTorch's Tensor.contiguous(memory_format) does.
-func inFormat(m tensor.Type, f tensor.MemoryFormat) tensor.Type {
-	if m.Is(f) {
-		return m
+// inFormat returns a type after conversion to a memory format, as by PyTorch's Tensor.contiguous(memory_format).
+func inFormat(t tensor.Type, format tensor.MemoryFormat) tensor.Type {
+	if t.Is(format) {
+		return t
 	}
-	return withFormat(m.DType, m.Shape, f)
+	return withFormat(t.DType, t.Shape, format)
 }
 
-// withFormat returns a new type in memory format f.
-func withFormat(d tensor.DType, shape []sym.Int, f tensor.MemoryFormat) tensor.Type {
-	m, err := tensor.NewTypeFormat(d, shape, f)
+// withFormat returns a new type in a memory format.
+func withFormat(dtype tensor.DType, shape []sym.Int, format tensor.MemoryFormat) tensor.Type {
+	t, err := tensor.NewTypeFormat(dtype, shape, format)
 	if err != nil {
 		panic("kernels: convolution layouts have rank 4: " + err.Error())
 	}
-	return m
+	return t
 }
 
 // groupOf returns the type of PyTorch's subtensor: dim is divided into slices, one for each group, and the first slice
 // is copied in the memory format of the tensor.
-func groupOf(m tensor.Type, dim, groups int) tensor.Type {
-	g, err := m.Narrow(dim, sym.Int{}, m.Shape[dim].Div(sym.Of(groups)))
+func groupOf(t tensor.Type, dim, groups int) tensor.Type {
+	group, err := t.Narrow(dim, sym.Int{}, t.Shape[dim].Div(sym.Of(groups)))
 	if err != nil {
 		panic("kernels: channels divide by groups: " + err.Error())
 	}
-	return inFormat(g, m.SuggestMemoryFormat(false))
+	return inFormat(group, t.SuggestMemoryFormat(false))
 }
 
 // emptyBatch returns the type of the result for an input without elements, which has the shape of the input. PyTorch
 // returns a view of the input times a number, so the strides are those of the input.
-func emptyBatch(x tensor.Type) tensor.Type {
-	isSequence := x.Rank() == 3
+func emptyBatch(input tensor.Type) tensor.Type {
+	isSequence := input.Rank() == 3
 	if isSequence {
-		x, _ = x.Unsqueeze(2)
+		input, _ = input.Unsqueeze(2)
 	}
-	r, err := rule.Binary(rule.Undefined(), rule.OfType(x), rule.OfType(tensor.NewType(x.DType))).Rule()
+	result, err := rule.Binary(rule.Undefined(), rule.OfType(input), rule.OfType(tensor.NewType(input.DType))).Rule()
 	if err != nil {
 		panic("kernels: a product with a number can be laid out: " + err.Error())
 	}
-	m := r.Type(0)
+	out := result.Type(0)
 	if isSequence {
-		m, _ = m.Squeeze(2)
+		out, _ = out.Squeeze(2)
 	}
-	return m
+	return out
 }
 
 // realPart returns the type of the real part of a complex tensor, as view_as_real(m).select(-1, 0) does.
-func realPart(m tensor.Type) tensor.Type {
-	st := make([]sym.Int, len(m.Strides))
-	for d, s := range m.Strides {
-		st[d] = s.Mul(sym.Of(2))
+func realPart(t tensor.Type) tensor.Type {
+	strides := make([]sym.Int, len(t.Strides))
+	for d, s := range t.Strides {
+		strides[d] = s.Mul(sym.Of(2))
 	}
-	return tensor.Type{DType: m.DType.ToReal(), Shape: m.Shape, Strides: st}
+	return tensor.Type{DType: t.DType.ToReal(), Shape: t.Shape, Strides: strides}
 }
 
 // infer checks a call and determines the type of its result as at::convolution does.
@@ -242,33 +243,34 @@ func (params convParams) checkWindow(input, weight tensor.Type) error {
 }
 
 // paddedSize returns the size of an input dimension with its padding.
-func (params convParams) paddedSize(x tensor.Type, d int) sym.Int {
-	return x.Shape[2+d].Add(params.padding[d].Add(params.paddingAfter[d]))
+func (params convParams) paddedSize(input tensor.Type, d int) sym.Int {
+	return input.Shape[2+d].Add(params.padding[d].Add(params.paddingAfter[d]))
 }
 
 // windowExtent returns the distance from the first tap to the last tap of a window, plus 1.
-func (params convParams) windowExtent(w tensor.Type, d int) sym.Int {
-	return kit.BoundedSizeProduct(sym.Of(params.dilation[d]), w.Shape[2+d].Sub(sym.Of(1))).Add(sym.Of(1))
+func (params convParams) windowExtent(weight tensor.Type, d int) sym.Int {
+	return kit.BoundedSizeProduct(sym.Of(params.dilation[d]), weight.Shape[2+d].Sub(sym.Of(1))).Add(sym.Of(1))
 }
 
 // checkBias rejects a bias of another dtype. For images, PyTorch makes this check before all other checks.
-func (op convolution) checkBias(c *graph.Call, x tensor.Type) error {
-	if b := c.Type(2); c.Has(2) && op.dims == 2 && b.DType != x.DType {
-		return fmt.Errorf("Input type (%s) and bias type (%s) should be the same", kit.CppName(x.DType), kit.CppName(b.DType))
+func (op convolution) checkBias(c *graph.Call, input tensor.Type) error {
+	if bias := c.Type(2); c.Has(2) && op.dims == 2 && bias.DType != input.DType {
+		return fmt.Errorf("Input type (%s) and bias type (%s) should be the same", kit.CppName(input.DType),
+			kit.CppName(bias.DType))
 	}
 	return nil
 }
 
 // outShape returns the shape [n, o, ...] of the result. If the input has no channels, o is 0 (calc_output_size).
-func (params convParams) outShape(x, w tensor.Type) []sym.Int {
+func (params convParams) outShape(input, weight tensor.Type) []sym.Int {
 	shape := make([]sym.Int, 2, 2+len(params.stride))
-	shape[0], shape[1] = x.Shape[0], w.Shape[0]
-	if kit.SizeIs(x.Shape[1], 0) {
+	shape[0], shape[1] = input.Shape[0], weight.Shape[0]
+	if kit.SizeIs(input.Shape[1], 0) {
 		shape[1] = sym.Int{}
 	}
 	for d := range len(params.stride) {
-		shape = append(shape, params.paddedSize(x,
-			d).Sub(params.windowExtent(w, d)).Div(sym.Of(params.stride[d])).Add(sym.Of(1)))
+		shape = append(shape, params.paddedSize(input,
+			d).Sub(params.windowExtent(weight, d)).Div(sym.Of(params.stride[d])).Add(sym.Of(1)))
 	}
 	return shape
 }
@@ -360,24 +362,25 @@ func (params convParams) resultType(input, weight tensor.Type, shape []sym.Int) 
 // resultType2d chooses the format twice, as PyTorch does: in determine_backend_memory_format and in the backend. The
 // choices can differ, because the strides of an operand can be ambiguous after the operand is copied to channels-last.
 // allGroups is set if PyTorch computes all groups in one call.
-func (params convParams) resultType2d(x, w tensor.Type, shape []sym.Int, allGroups bool) tensor.Type {
-	f := suggestedFormat(x, w)
-	x, w = inFormat(x, f), inFormat(w, f)
+func (params convParams) resultType2d(input, weight tensor.Type, shape []sym.Int, allGroups bool) tensor.Type {
+	format := suggestedFormat(input, weight)
+	input, weight = inFormat(input, format), inFormat(weight, format)
 	if allGroups {
-		return withFormat(x.DType, shape, suggestedFormat(x, w))
+		return withFormat(input.DType, shape, suggestedFormat(input, weight))
 	}
 	// Other kernels compute each group separately. Concatenation of the results keeps their format.
-	xg, wg := groupOf(x, 1, params.groups), groupOf(w, 0, params.groups)
+	inputGroup, weightGroup := groupOf(input, 1, params.groups), groupOf(weight, 0, params.groups)
 	part := []sym.Int{shape[0], shape[1].Div(sym.Of(params.groups)), shape[2], shape[3]}
-	return withFormat(x.DType, shape, withFormat(x.DType, part, suggestedFormat(xg, wg)).SuggestMemoryFormat(false))
+	return withFormat(input.DType, shape, withFormat(input.DType, part,
+		suggestedFormat(inputGroup, weightGroup)).SuggestMemoryFormat(false))
 }
 
 // complexResultType mirrors complex_convolution, which convolves the real parts (a), the imaginary parts (b) and the
 // sums of both parts (c). The result is (a - b) + i*(c - a - b).
-func (params convParams) complexResultType(x, w tensor.Type, shape []sym.Int) tensor.Type {
-	xr, wr := realPart(x), realPart(w)
-	a := params.resultType(xr, wr, shape)
-	c := params.resultType(kit.ElementwiseType(xr, xr), kit.ElementwiseType(wr, wr), shape)
+func (params convParams) complexResultType(input, weight tensor.Type, shape []sym.Int) tensor.Type {
+	inputReal, weightReal := realPart(input), realPart(weight)
+	a := params.resultType(inputReal, weightReal, shape)
+	c := params.resultType(kit.ElementwiseType(inputReal, inputReal), kit.ElementwiseType(weightReal, weightReal), shape)
 	out := kit.ElementwiseType(kit.ElementwiseType(a, a), kit.ElementwiseType(kit.ElementwiseType(c, a), a))
-	return out.WithDType(x.DType)
+	return out.WithDType(input.DType)
 }

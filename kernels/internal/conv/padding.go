@@ -17,37 +17,37 @@ const (
 )
 
 // wordPadding returns the padding for a word: the padding before each dimension, followed by the padding after each
-// dimension. If their sum is odd, the padding after a dimension is larger by 1. The padding is 0 for calls that
+// dimension. If the total of a dimension is odd, the padding after it is larger by 1. The padding is 0 for calls that
 // checkWord rejects.
-func wordPadding(word string, w tensor.Type, dilation []int, dims int) []sym.Int {
-	pad := make([]sym.Int, 2*dims)
-	if word != paddingSame || w.Rank() != dims+2 || len(dilation) != dims {
-		return pad
+func wordPadding(word string, weight tensor.Type, dilation []int, dims int) []sym.Int {
+	padding := make([]sym.Int, 2*dims)
+	if word != paddingSame || weight.Rank() != dims+2 || len(dilation) != dims {
+		return padding
 	}
 	for d := range dims {
-		total := kit.BoundedSizeProduct(sym.Of(dilation[d]), w.Shape[2+d].Sub(sym.Of(1)))
+		total := kit.BoundedSizeProduct(sym.Of(dilation[d]), weight.Shape[2+d].Sub(sym.Of(1)))
 		if kit.KnownSize(total) >= kit.MaxProduct {
 			continue // checkWindow rejects the window
 		}
-		pad[d] = total.Div(sym.Of(2))
-		pad[dims+d] = total.Sub(pad[d])
+		padding[d] = total.Div(sym.Of(2))
+		padding[dims+d] = total.Sub(padding[d])
 	}
-	return pad
+	return padding
 }
 
-// checkWord makes the checks of aten's _convolution_mode and _convolution_same, which precede the computation of the
-// padding.
-func (params convParams) checkWord(x, w tensor.Type) error {
+// checkWord makes the checks of aten's _convolution_mode and _convolution_same. PyTorch makes them before it computes
+// the padding.
+func (params convParams) checkWord(input, weight tensor.Type) error {
 	if params.paddingWord != paddingSame {
 		return nil
 	}
-	dims := w.Rank() - 2
+	dims := weight.Rank() - 2
 	switch {
 	case dims < 1:
 		return errors.New("weight should have at least three dimensions")
-	case x.Rank() != w.Rank():
+	case input.Rank() != weight.Rank():
 		return fmt.Errorf("Expected %d-dimensional input for %d-dimensional weight%s, but got %d-dimensional input of "+
-			"size %s instead", w.Rank(), w.Rank(), tensor.Sizes(w.Shape), x.Rank(), tensor.Sizes(x.Shape))
+			"size %s instead", weight.Rank(), weight.Rank(), tensor.Sizes(weight.Shape), input.Rank(), tensor.Sizes(input.Shape))
 	case len(params.stride) != dims:
 		return fmt.Errorf("stride cannot broadcast to %d dimensions", dims)
 	case len(params.dilation) != dims:
@@ -62,15 +62,15 @@ func (params convParams) checkWord(x, w tensor.Type) error {
 // the dimension, PyTorch pads a copy of the input there and then uses equal padding on both sides. The function returns
 // the type of this copy and the parameters for convolving it. Both determine the layout of the result. The kernels read
 // the original input.
-func (params convParams) withSymmetricPadding(x tensor.Type) (convParams, tensor.Type, error) {
+func (params convParams) withSymmetricPadding(input tensor.Type) (convParams, tensor.Type, error) {
 	if params.paddingWord != paddingSame || tensor.SameSizes(params.padding, params.paddingAfter) {
-		return params, x, nil
+		return params, input, nil
 	}
-	shape := slices.Clone(x.Shape)
+	shape := slices.Clone(input.Shape)
 	for d, begin := range params.padding {
 		shape[2+d] = shape[2+d].Add(params.paddingAfter[d]).Sub(begin)
 	}
 	params.paddingAfter = params.padding
-	x, err := tensor.NewTypeFormat(x.DType, shape, x.SuggestMemoryFormat(false))
-	return params, x, err
+	input, err := tensor.NewTypeFormat(input.DType, shape, input.SuggestMemoryFormat(false))
+	return params, input, err
 }

@@ -29,14 +29,14 @@ func newConvParams(call *graph.Call, dims int, stride []int, padding graph.IntsO
 	if params.dilation = params.stride; !slices.Equal(dilation, stride) {
 		params.dilation = perDim(dilation, dims)
 	}
-	pad := padding.Ints
+	amounts := padding.Ints
 	if params.paddingWord != "" {
-		pad = wordPadding(params.paddingWord, call.Type(1), params.dilation, dims)
+		amounts = wordPadding(params.paddingWord, call.Type(1), params.dilation, dims)
 	}
-	if len(pad) == 2*dims {
-		params.padding, params.paddingAfter = pad[:dims], pad[dims:]
+	if len(amounts) == 2*dims {
+		params.padding, params.paddingAfter = amounts[:dims], amounts[dims:]
 	} else {
-		params.padding = perDim(pad, dims)
+		params.padding = perDim(amounts, dims)
 		params.paddingAfter = params.padding
 	}
 	return params
@@ -50,13 +50,13 @@ type convolution struct {
 }
 
 // perDim repeats a single number n times, as PyTorch does for int[2]. It returns other lists unchanged.
-func perDim[T any](v []T, n int) []T {
-	if len(v) != 1 {
-		return v
+func perDim[T any](list []T, n int) []T {
+	if len(list) != 1 {
+		return list
 	}
 	out := make([]T, n)
 	for i := range out {
-		out[i] = v[0]
+		out[i] = list[0]
 	}
 	return out
 }
@@ -64,17 +64,19 @@ func perDim[T any](v []T, n int) []T {
 // tapPair is a product along one dimension: the index of an input element, and the index of the tap that multiplies it.
 type tapPair struct{ element, tap int }
 
-// addProducts adds the products of one element of the result to s. pairs[d][i] lists the products along dimension d for
-// index i of the result. ix and iw are the storage indices of the first element of a channel of the input and of the
-// first tap of a window. pairs covers the last dimensions of the input and of the weight.
-func addProducts(s *kit.Accumulator, x, w *kit.Factors, ix, iw int, pairs [][][]tapPair, result []int) {
+// addProducts adds the products of one element of the result to a sum. pairs[d][i] lists the products along dimension d
+// for index i of the result. inputAt and weightAt are the storage indices of the first element of a channel of the
+// input and of the first tap of a window. pairs covers the last dimensions of the input and of the weight.
+func addProducts(sum *kit.Accumulator, input, weight *kit.Factors, inputAt, weightAt int, pairs [][][]tapPair,
+	result []int) {
 	n := len(pairs)
-	dx, dw := x.Strides[x.Rank()-n], w.Strides[w.Rank()-n]
+	inputStep, weightStep := input.Strides[input.Rank()-n], weight.Strides[weight.Rank()-n]
 	for _, pair := range pairs[0][result[0]] {
 		if n == 1 {
-			s.AddProductAt(x, ix+pair.element*dx, w, iw+pair.tap*dw)
+			sum.AddProductAt(input, inputAt+pair.element*inputStep, weight, weightAt+pair.tap*weightStep)
 		} else {
-			addProducts(s, x, w, ix+pair.element*dx, iw+pair.tap*dw, pairs[1:], result[1:])
+			addProducts(sum, input, weight, inputAt+pair.element*inputStep, weightAt+pair.tap*weightStep, pairs[1:],
+				result[1:])
 		}
 	}
 }
@@ -94,23 +96,24 @@ func reference(meta tensor.Meta, in []*tensor.Tensor, inPerGroup int, axes []geo
 	for d := range axes {
 		pairs[d] = pairsOf(&axes[d])
 	}
-	x, w := kit.FactorsOf(meta.DType, in[0]), kit.FactorsOf(meta.DType, in[1])
-	lead := x.Rank() - len(axes) - 1 // 1 with a batch
+	input, weight := kit.FactorsOf(meta.DType, in[0]), kit.FactorsOf(meta.DType, in[1])
+	lead := input.Rank() - len(axes) - 1 // 1 with a batch
 	kit.EachIndex(meta.Shape, func(index []int) {
-		s := kit.Accumulator{DType: meta.DType}
-		image := x.Offset
+		sum := kit.Accumulator{DType: meta.DType}
+		image := input.Offset
 		if lead > 0 {
-			image += index[0] * x.Strides[0]
+			image += index[0] * input.Strides[0]
 		}
 		for k := range inPerGroup {
 			channel, row, column := indices(index[lead], k)
-			addProducts(&s, x, w, image+channel*x.Strides[lead], w.Offset+row*w.Strides[0]+column*w.Strides[1], pairs,
+			addProducts(&sum, input, weight, image+channel*input.Strides[lead],
+				weight.Offset+row*weight.Strides[0]+column*weight.Strides[1], pairs,
 				index[lead+1:])
 		}
 		if len(in) > 2 && in[2] != nil {
-			s.Add(in[2].At(index[lead]))
+			sum.Add(in[2].At(index[lead]))
 		}
-		out.Set(s.Value(), index...)
+		out.Set(sum.Value(), index...)
 	})
 	return []*tensor.Tensor{out}, nil
 }
@@ -121,8 +124,8 @@ func (op convolution) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor,
 	if err != nil {
 		return nil, err
 	}
-	m, p, x, w := kit.KnownMeta(t), op.params(c), in[0].Shape, in[1].Shape
-	axes := newAxes(x, m.Shape, w[2:], p.stride, kit.KnownSizes(p.padding), p.dilation)
+	m, params, x, w := kit.KnownMeta(t), op.params(c), in[0].Shape, in[1].Shape
+	axes := newAxes(x, m.Shape, w[2:], params.stride, kit.KnownSizes(params.padding), params.dilation)
 	return reference(m, in, w[1], axes, func(a *geometry.Axis) [][]tapPair {
 		pairs := make([][]tapPair, a.Results)
 		for o := range pairs {
@@ -132,7 +135,7 @@ func (op convolution) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor,
 			}
 		}
 		return pairs
-	}, func(o, k int) (channel, row, column int) { return o/(w[0]/p.groups)*w[1] + k, o, k })
+	}, func(o, k int) (channel, row, column int) { return o/(w[0]/params.groups)*w[1] + k, o, k })
 }
 
 // maxProductBytes bounds the intermediate results, in bytes. They are the products of a transposed convolution before

@@ -20,19 +20,19 @@ const (
 )
 
 // convNHWC makes the kernel that multiplies the windows of pixels by the weight. The product is A*B. The rows of A are
-// the windows of output pixels, gathered while A is packed (implicit im2col). Row (kh, kw, channel) of B holds the
-// weights of this tap and input channel for all output channels. Several images form one matrix if they are adjacent in
-// memory.
+// the windows of output pixels, which are gathered while A is packed (implicit im2col). Row (kh, kw, channel) of B has
+// the weights of this tap and input channel for all output channels. Several images form one matrix if they are
+// adjacent in memory.
 func convNHWC(conv *convShape) (*graph.Kernel, error) {
-	pixel, ok := conv.pixelStride()
+	pixelStride, ok := conv.pixelStride()
 	if !ok {
 		return nil, errPixelStride
 	}
 	if conv.h.Results*conv.w.Results == 1 {
-		pixel = conv.outStride.n
+		pixelStride = conv.outStride.n
 	}
 	images := 1
-	if conv.outStride.n == conv.h.Results*conv.w.Results*pixel { // images are adjacent
+	if conv.outStride.n == conv.h.Results*conv.w.Results*pixelStride { // images are adjacent
 		images = imagesPerEntry(conv)
 	}
 	pixels := images * conv.h.Results * conv.w.Results
@@ -40,7 +40,7 @@ func convNHWC(conv *convShape) (*graph.Kernel, error) {
 	spec := gemm.Spec{DType: dtype, M: pixels, N: conv.outPerGroup(), K: conv.termsPerOutput(),
 		A:          gemm.Operand{Source: gemm.Custom},
 		B:          gemm.Operand{Source: gemm.Prepacked},
-		CRowStride: pixel, CColStride: conv.outStride.c}
+		CRowStride: pixelStride, CColStride: conv.outStride.c}
 	if conv.isPointwise() {
 		spec.A = gemm.Operand{RowStride: conv.inChannels, ColStride: 1}
 	}
@@ -56,27 +56,28 @@ func convNHWC(conv *convShape) (*graph.Kernel, error) {
 		return nil, err
 	}
 	entries := conv.n / images
-	mul := &multiply.Multiplier{Plan: plan, Entries: entries * conv.groups,
+	multiplier := &multiply.Multiplier{Plan: plan, Entries: entries * conv.groups,
 		MACs: kit.BoundedProduct(pixels, conv.outPerGroup(), conv.termsPerOutput())}
-	if mul.Entries > 1 {
-		mul.A = entryOffsets(entries, images*conv.h.Size*conv.w.Size*conv.inChannels, conv.groups, conv.inPerGroup)
-		mul.B = entryOffsets(entries, 0, conv.groups, weight.MatrixLen())
-		mul.C = entryOffsets(entries, images*conv.outStride.n, conv.groups, conv.outPerGroup()*conv.outStride.c)
-		mul.Bias = entryOffsets(entries, 0, conv.groups, conv.outPerGroup()*conv.biasStride)
+	if multiplier.Entries > 1 {
+		multiplier.A = entryOffsets(entries, images*conv.h.Size*conv.w.Size*conv.inChannels, conv.groups, conv.inPerGroup)
+		multiplier.B = entryOffsets(entries, 0, conv.groups, weight.MatrixLen())
+		multiplier.C = entryOffsets(entries, images*conv.outStride.n, conv.groups, conv.outPerGroup()*conv.outStride.c)
+		multiplier.Bias = entryOffsets(entries, 0, conv.groups, conv.outPerGroup()*conv.biasStride)
 	}
-	mul.SetEpilogue(conv.epilogue, spec)
-	mul.Bind = func(m *graph.Mem, j *multiply.Job) {
-		j.C, j.A, j.B, j.Bias = m.Ptrs[0], m.Ptrs[1], weight.address(m), conv.biasAt(m)
+	multiplier.SetEpilogue(conv.epilogue, spec)
+	multiplier.Bind = func(mem *graph.Mem, job *multiply.Job) {
+		job.C, job.A, job.B, job.Bias = mem.Ptrs[0], mem.Ptrs[1], weight.address(mem), conv.biasAt(mem)
 	}
 	if !conv.isPointwise() {
 		run, rows := pixelRun(conv)
-		p := &pixelPacker{conv: conv, width: plan.PackRows(), elem: strided.Move(dtype.Size()), run: run, runsAreRows: rows}
-		mul.Prepare = func(j *multiply.Job) {
-			j.Lanes, j.Windows = make([]unsafe.Pointer, p.width), make([]multiply.PixelWindow, p.width)
-			j.Args.PackA = func(dst []byte, k0, k1, l0, l1 int) { p.pack(j, dst, k0, k1, l0, l1) }
+		packer := &pixelPacker{conv: conv, width: plan.PackRows(), elem: strided.Move(dtype.Size()), run: run,
+			runsAreRows: rows}
+		multiplier.Prepare = func(job *multiply.Job) {
+			job.Lanes, job.Windows = make([]unsafe.Pointer, packer.width), make([]multiply.PixelWindow, packer.width)
+			job.Args.PackA = func(dst []byte, k0, k1, l0, l1 int) { packer.pack(job, dst, k0, k1, l0, l1) }
 		}
 	}
-	return weight.kernel(mul), nil
+	return weight.kernel(multiplier), nil
 }
 
 // imagesPerEntry returns the number of images per product: the largest divisor of the batch size that gives at most
@@ -125,12 +126,12 @@ func (p *pixelPacker) pack(job *multiply.Job, dst []byte, k0, k1, l0, l1 int) {
 }
 
 // locate computes the position of the windows of `lanes` output pixels, from pixel l on.
-func (p *pixelPacker) locate(j *multiply.Job, l, lanes int) {
+func (p *pixelPacker) locate(job *multiply.Job, l, lanes int) {
 	conv := p.conv
 	image, pixel := l/(conv.h.Results*conv.w.Results), l%(conv.h.Results*conv.w.Results)
 	oh, ow := pixel/conv.w.Results, pixel%conv.w.Results
 	for lane := range lanes {
-		j.Windows[lane] = multiply.PixelWindow{Base: unsafe.Add(j.Args.A,
+		job.Windows[lane] = multiply.PixelWindow{Base: unsafe.Add(job.Args.A,
 			image*conv.h.Size*conv.w.Size*conv.inChannels*p.elem.SrcSize),
 			IH: conv.h.Begin(oh), IW: conv.w.Begin(ow)}
 		if ow++; ow == conv.w.Results {
@@ -144,17 +145,17 @@ func (p *pixelPacker) locate(j *multiply.Job, l, lanes int) {
 }
 
 // packPixel packs channels [begin, end) of tap (kh, kw).
-func (p *pixelPacker) packPixel(j *multiply.Job, to []byte, kh, kw, begin, end, lanes int) {
+func (p *pixelPacker) packPixel(job *multiply.Job, to []byte, kh, kw, begin, end, lanes int) {
 	conv := p.conv
 	for lane := range lanes {
-		window := &j.Windows[lane]
+		window := &job.Windows[lane]
 		ih, iw := window.IH+kh*conv.h.Dilation, window.IW+kw*conv.w.Dilation
-		j.Lanes[lane] = nil
+		job.Lanes[lane] = nil
 		if conv.h.Contains(ih) && conv.w.Contains(iw) {
-			j.Lanes[lane] = unsafe.Add(window.Base, ((ih*conv.w.Size+iw)*conv.inChannels+begin)*p.elem.SrcSize)
+			job.Lanes[lane] = unsafe.Add(window.Base, ((ih*conv.w.Size+iw)*conv.inChannels+begin)*p.elem.SrcSize)
 		}
 	}
-	gemm.Interleave(p.elem.SrcSize, to, p.width, j.Lanes[:lanes], end-begin)
+	gemm.Interleave(p.elem.SrcSize, to, p.width, job.Lanes[:lanes], end-begin)
 }
 
 // packRow packs elements [begin, end) of row kh of the window. For windows that reach into the padding, the elements
@@ -162,33 +163,34 @@ func (p *pixelPacker) packPixel(j *multiply.Job, to []byte, kh, kw, begin, end, 
 func (p *pixelPacker) packRow(job *multiply.Job, to []byte, kh, begin, end, lanes int) {
 	conv, size := p.conv, p.elem.SrcSize
 	for lane := range lanes {
-		w := &job.Windows[lane]
+		window := &job.Windows[lane]
 		job.Lanes[lane] = nil
-		if ih := w.IH + kh*conv.h.Dilation; conv.h.Contains(ih) && w.IW >= 0 && w.IW+conv.w.Taps <= conv.w.Size {
-			job.Lanes[lane] = unsafe.Add(w.Base, ((ih*conv.w.Size+w.IW)*conv.inChannels+begin)*size)
+		if ih := window.IH + kh*conv.h.Dilation; conv.h.Contains(ih) && window.IW >= 0 &&
+			window.IW+conv.w.Taps <= conv.w.Size {
+			job.Lanes[lane] = unsafe.Add(window.Base, ((ih*conv.w.Size+window.IW)*conv.inChannels+begin)*size)
 		}
 	}
 	gemm.Interleave(p.elem.SrcSize, to, p.width, job.Lanes[:lanes], end-begin)
 	for lane := range lanes {
-		w := &job.Windows[lane]
-		ih := w.IH + kh*conv.h.Dilation
+		window := &job.Windows[lane]
+		ih := window.IH + kh*conv.h.Dilation
 		if job.Lanes[lane] != nil || !conv.h.Contains(ih) {
 			continue
 		}
 		// The elements inside the image.
-		first, stop := max(begin, -w.IW*conv.inChannels), min(end, (conv.w.Size-w.IW)*conv.inChannels)
+		first, stop := max(begin, -window.IW*conv.inChannels), min(end, (conv.w.Size-window.IW)*conv.inChannels)
 		if first < stop {
-			from := unsafe.Add(w.Base, ((ih*conv.w.Size+w.IW)*conv.inChannels+first)*size)
+			from := unsafe.Add(window.Base, ((ih*conv.w.Size+window.IW)*conv.inChannels+first)*size)
 			p.elem.Row(unsafe.Pointer(&to[((first-begin)*p.width+lane)*size]), from, p.width*size, size, stop-first)
 		}
 	}
 }
 
 // kernel returns the kernel that packs the weight and computes the products.
-func (w packedWeight) kernel(mul *multiply.Multiplier) *graph.Kernel {
-	k := &graph.Kernel{Phases: w.phases()}
-	ph, scratch, worker := mul.Phases(w.Scratch)
-	k.Phases = append(k.Phases, ph...)
-	k.Scratch, k.Worker = w.Scratch+scratch, worker
-	return k
+func (w packedWeight) kernel(multiplier *multiply.Multiplier) *graph.Kernel {
+	kernel := &graph.Kernel{Phases: w.phases()}
+	phases, scratch, worker := multiplier.Phases(w.Scratch)
+	kernel.Phases = append(kernel.Phases, phases...)
+	kernel.Scratch, kernel.Worker = w.Scratch+scratch, worker
+	return kernel
 }

@@ -12,7 +12,7 @@ import (
 // the weight. The columns of B are the windows of output pixels, gathered while B is packed (implicit im2col). Each
 // group of each image is a separate product. The input may have any strides.
 func convNCHW(conv *convShape) (*graph.Kernel, error) {
-	pixel, ok := conv.pixelStride()
+	outPixelStride, ok := conv.pixelStride()
 	if !ok {
 		return nil, errPixelStride
 	}
@@ -20,7 +20,7 @@ func convNCHW(conv *convShape) (*graph.Kernel, error) {
 	spec := gemm.Spec{DType: dtype, M: conv.outPerGroup(), N: conv.pixelsOut(), K: conv.termsPerOutput(),
 		A:          gemm.Operand{Source: gemm.Prepacked},
 		B:          gemm.Operand{Source: gemm.Custom},
-		CRowStride: conv.outStride.c, CColStride: pixel}
+		CRowStride: conv.outStride.c, CColStride: outPixelStride}
 	inPixelStride, constant := pixelStride(conv.inSize(), conv.inStride)
 	inPlace := conv.isPointwise() && constant
 	if inPlace {
@@ -43,9 +43,9 @@ func convNCHW(conv *convShape) (*graph.Kernel, error) {
 	multiplier.SetEpilogue(conv.epilogue, spec)
 	planeEntries(multiplier, conv, weight)
 	if !inPlace {
-		p := &windowPacker{window: conv.window, inStride: conv.inStride, width: plan.PackCols(),
+		packer := &windowPacker{window: conv.window, inStride: conv.inStride, width: plan.PackCols(),
 			elem: strided.Move(dtype.Size())}
-		p.attachTo(multiplier)
+		packer.attachTo(multiplier)
 	}
 	return weight.kernel(multiplier), nil
 }

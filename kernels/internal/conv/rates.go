@@ -52,14 +52,16 @@ func Rates() []graph.Rate {
 	})
 }
 
-// convRate returns a call of an implementation of conv2d with a constant weight.
+// convRate returns a call of an implementation of conv2d with a constant weight. size is the width and height of the
+// window, and out the number of output channels.
 func convRate(impl string, stride, groups, size int, image tensor.Meta, out int) graph.RateCall {
-	w := kit.F32(out, image.Shape[1]/groups, size, size)
+	weight := kit.F32(out, image.Shape[1]/groups, size, size)
 	return graph.RateCall{Op: "conv2d", Attrs: graph.Attrs{"stride": stride, "padding": size / 2, "groups": groups},
-		In: []tensor.Meta{image, w}, Constant: []int{1}, Impl: impl}
+		In: []tensor.Meta{image, weight}, Constant: []int{1}, Impl: impl}
 }
 
-// bytesRate returns a call of conv2d_bytes, direct or depthwise, whose operands are constant except the image.
+// bytesRate returns a call of conv2d_bytes, direct or depthwise, whose operands are constant except the image. size is
+// the width and height of the window, and side those of the image.
 func bytesRate(stride, groups, size, channels, side, out int) graph.RateCall {
 	impl := "direct_nhwc"
 	if groups > 1 {

@@ -14,10 +14,10 @@ const maxReach = math.MaxInt32 / 4
 // tileRowsBound is an upper bound for the number of pixels of a tile.
 const tileRowsBound = 64
 
-// inputReach returns an upper bound for the distance, in bytes, between two input elements of one window. pixel is the
-// distance of neighbouring pixels in elements, and size the size of an element in bytes.
-func (s *convShape) inputReach(pixel, size int) int {
-	return kit.BoundedProduct(s.maxDistance(), pixel, size)
+// inputReach returns an upper bound for the distance, in bytes, between two input elements of one window. pixelStride
+// is the distance of neighbouring pixels in elements, and size the size of an element in bytes.
+func (s *convShape) inputReach(pixelStride, size int) int {
+	return kit.BoundedProduct(s.maxDistance(), pixelStride, size)
 }
 
 // outputReach returns an upper bound for the distance, in bytes, between two results of one tile. The pixels of a tile
@@ -30,8 +30,9 @@ func (s *convShape) outputReach(size int) int {
 	return kit.BoundedProduct(rows, max(s.outPixelStride(), s.outChannels), size)
 }
 
-// allowsScratch reports whether the given number of elements of scratch memory is acceptable. Up to alwaysAllowed
-// elements always are, and more if the input and its windows together have at least 1/maxRatio as many.
+// allowsScratch reports whether a kernel may use the given number of elements of scratch memory. Up to alwaysAllowed
+// elements are always allowed. More are allowed if the input and its windows together have at least 1/maxRatio as many
+// elements, so that data bounds the memory.
 func (s *convShape) allowsScratch(elements int) bool {
 	const alwaysAllowed, maxRatio = 1 << 22, 16
 	data := kit.BoundedProduct(s.n, s.inChannels, s.pixelsIn()) +
@@ -41,7 +42,7 @@ func (s *convShape) allowsScratch(elements int) bool {
 
 // usesPlaneTiles reports whether planes are convolved by compiled loops over tiles (see planeTiles). The smallest tile
 // must fit in worker memory.
-func (s *convShape) usesPlaneTiles(d tensor.DType) bool {
-	smallestTile := kit.BoundedProduct(s.h.Extent(1), s.w.Extent(min(s.w.Results, minTileCols)), d.Size())
-	return hasTapCode(d) && smallestTile <= maxTapsBytes
+func (s *convShape) usesPlaneTiles(dtype tensor.DType) bool {
+	smallestTile := kit.BoundedProduct(s.h.Extent(1), s.w.Extent(min(s.w.Results, minTileCols)), dtype.Size())
+	return hasTapCode(dtype) && smallestTile <= maxTapsBytes
 }

@@ -20,11 +20,11 @@ type convShape struct {
 	window
 	n, inChannels, outChannels int // numbers of images, input channels and output channels
 	inPerGroup                 int // number of input channels per group
-	groups                     int
+	groups                     int // number of groups
 
-	inStride, weightStride, outStride ncdhw // strides of input, weight and result
-	biasStride                        int   // stride of the bias, in elements
-	hasBias                           bool
+	inStride, weightStride, outStride ncdhw            // strides of input, weight and result
+	biasStride                        int              // stride of the bias, in elements
+	hasBias                           bool             // whether the call has a bias
 	call                              *graph.Call      // operand 1 is the weight
 	epilogue                          *fusion.Epilogue // operations fused after the convolution; nil for none
 	phase                             *transposedPhase // for a phase of a transposed convolution, else nil
@@ -44,8 +44,10 @@ func (s *convShape) outStart() int {
 	return 0
 }
 
-// inSize and outSize return the sizes of the input and of the result.
+// inSize returns the sizes of the input.
 func (s *convShape) inSize() ncdhw { return ncdhw{s.n, s.inChannels, s.d.Size, s.h.Size, s.w.Size} }
+
+// outSize returns the sizes of the result.
 func (s *convShape) outSize() ncdhw {
 	return ncdhw{s.n, s.outChannels, s.d.Results, s.h.Results, s.w.Results}
 }
@@ -54,7 +56,7 @@ func (s *convShape) outSize() ncdhw {
 // is not constant.
 func (s *convShape) pixelStride() (int, bool) { return pixelStride(s.outSize(), s.outStride) }
 
-// errPixelStride is an internal error: the planner is offered only layouts with a constant stride of pixels.
+// errPixelStride is an internal error, because the planner only chooses layouts with a constant stride of pixels.
 var errPixelStride = errors.New("convolution: the pixels of the result have no constant stride")
 
 // tapAt returns the offset of a tap in the weight.
@@ -90,8 +92,8 @@ func (s *convShape) channelsFirstTerms() []int {
 }
 
 // convPanels returns the weight panels that an algorithm reads, or nil if it reads the weight in its own layout.
-func convPanels(conv *convShape, a convAlgorithm, dtype tensor.DType) *multiply.Panels {
-	switch a {
+func convPanels(conv *convShape, algorithm convAlgorithm, dtype tensor.DType) *multiply.Panels {
+	switch algorithm {
 	case convByPixels:
 		return conv.weightPanels(dtype, gemm.PanelCols(dtype), "kh,kw,c", conv.channelsLastTerms)
 	case convByPlanes:
@@ -100,18 +102,18 @@ func convPanels(conv *convShape, a convAlgorithm, dtype tensor.DType) *multiply.
 		if hasWindowCode(conv, dtype) {
 			return conv.windowPanels(dtype)
 		}
-		p := conv.weightPanels(dtype, conv.outChannels, "kh,kw", conv.channelsLastTerms)
-		p.Lanes, p.Starts = conv.outChannels, []int{0} // one panel covers all groups
-		return p
+		panels := conv.weightPanels(dtype, conv.outChannels, "kh,kw", conv.channelsLastTerms)
+		panels.Lanes, panels.Starts = conv.outChannels, []int{0} // one panel covers all groups
+		return panels
 	case directByPixels:
 		if conv.usesGroupWindows(dtype) {
 			return conv.windowPanels(dtype)
 		}
-		f := newDirectShape(conv, dtype, false)
-		return conv.weightPanels(dtype, f.blockChannels(), conv.tapNames()+",c", conv.channelsLastTerms)
+		shape := newDirectShape(conv, dtype, false)
+		return conv.weightPanels(dtype, shape.blockChannels(), conv.tapNames()+",c", conv.channelsLastTerms)
 	case directFromPlanes:
-		f := newDirectShape(conv, dtype, true)
-		return conv.weightPanels(dtype, f.blockChannels(), "c,"+conv.tapNames(), conv.channelsFirstTerms)
+		shape := newDirectShape(conv, dtype, true)
+		return conv.weightPanels(dtype, shape.blockChannels(), "c,"+conv.tapNames(), conv.channelsFirstTerms)
 	}
 	return nil
 }
@@ -126,17 +128,17 @@ func (s *convShape) tapNames() string {
 
 // weightPanels returns the panels of each group, with width output channels per panel. terms returns the weight offsets
 // of an output channel's terms, in the order of the panels. order is the name of this order, as a part of Panels.Form.
-func (s *convShape) weightPanels(d tensor.DType, width int, order string, terms func() []int) *multiply.Panels {
-	p := &multiply.Panels{DType: d, Width: width, Lanes: s.outPerGroup(), LaneStride: s.weightStride.n,
+func (s *convShape) weightPanels(dtype tensor.DType, width int, order string, terms func() []int) *multiply.Panels {
+	panels := &multiply.Panels{DType: dtype, Width: width, Lanes: s.outPerGroup(), LaneStride: s.weightStride.n,
 		Depth: s.termsPerOutput(), Terms: terms}
-	p.Form = d.String() + " panels of " + strconv.Itoa(width) + " by " + order
+	panels.Form = dtype.String() + " panels of " + strconv.Itoa(width) + " by " + order
 	if s.groups > 1 {
-		p.Form += " in " + strconv.Itoa(s.groups) + " groups"
+		panels.Form += " in " + strconv.Itoa(s.groups) + " groups"
 	}
-	for g := range s.groups {
-		p.Starts = append(p.Starts, g*s.outPerGroup()*s.weightStride.n)
+	for group := range s.groups {
+		panels.Starts = append(panels.Starts, group*s.outPerGroup()*s.weightStride.n)
 	}
-	return p
+	return panels
 }
 
 // packedWeight is the weight in panels. If it was not packed when the graph was planned, a phase of the kernel packs it
@@ -149,10 +151,10 @@ type packedWeight struct {
 
 // newPackedWeight returns the weight of a call in the form of panels p. It fails if the weight is packed in another
 // form.
-func newPackedWeight(c *graph.Call, p *multiply.Panels) (w packedWeight, err error) {
-	w.Panels = p
-	if w.packedBefore, err = multiply.InPanels(c, 1, p); !w.packedBefore {
-		w.Scratch = kit.AlignUp(kit.BoundedProduct(p.MatrixLen(), len(p.Starts), p.DType.Size()))
+func newPackedWeight(call *graph.Call, panels *multiply.Panels) (w packedWeight, err error) {
+	w.Panels = panels
+	if w.packedBefore, err = multiply.InPanels(call, 1, panels); !w.packedBefore {
+		w.Scratch = kit.AlignUp(kit.BoundedProduct(panels.MatrixLen(), len(panels.Starts), panels.DType.Size()))
 	}
 	return w, err
 }
@@ -169,10 +171,10 @@ func (w packedWeight) phases() []graph.Phase {
 	panelsPerChunk, listTerms := max(1, 1<<14/max(1, kit.BoundedProduct(w.Width, w.Depth))), sync.OnceValue(w.Terms)
 	return []graph.Phase{{Chunks: kit.DivUp(panels, panelsPerChunk), Run: func(m *graph.Mem, chunk int) error {
 		terms := listTerms()
-		for i := chunk * panelsPerChunk; i < min((chunk+1)*panelsPerChunk, panels); i++ {
-			g := i / groupPanels
-			matrix := unsafe.Add(m.Ptrs[2], w.Starts[g]*size)
-			w.FillPanel(m.Context, terms, m.Scratch[g*matrixBytes:][:matrixBytes], matrix, i%groupPanels)
+		for panel := chunk * panelsPerChunk; panel < min((chunk+1)*panelsPerChunk, panels); panel++ {
+			group := panel / groupPanels
+			matrix := unsafe.Add(m.Ptrs[2], w.Starts[group]*size)
+			w.FillPanel(m.Context, terms, m.Scratch[group*matrixBytes:][:matrixBytes], matrix, panel%groupPanels)
 		}
 		return nil
 	}}}
@@ -234,22 +236,22 @@ func planeEntries(multiplier *multiply.Multiplier, conv *convShape, w packedWeig
 		multiplier.C = entryOffsets(conv.n, conv.outStride.n, conv.groups, conv.outPerGroup()*conv.outStride.c)
 		multiplier.Bias = entryOffsets(conv.n, 0, conv.groups, conv.outPerGroup()*conv.biasStride)
 	}
-	multiplier.Bind = func(m *graph.Mem, j *multiply.Job) {
-		j.C, j.A, j.B, j.Bias = m.Ptrs[0], w.address(m), m.Ptrs[1], conv.biasAt(m)
+	multiplier.Bind = func(mem *graph.Mem, job *multiply.Job) {
+		job.C, job.A, job.B, job.Bias = mem.Ptrs[0], w.address(mem), mem.Ptrs[1], conv.biasAt(mem)
 	}
 }
 
 // shape returns the convolution of a call.
 func (op convolution) shape(call *graph.Call) *convShape {
-	p := op.params(call)
-	conv := &convShape{groups: p.groups, call: call, epilogue: fusion.EpilogueOf(call)}
-	var x, w ncdhw
-	x, conv.inStride = spatial(call.Meta(0), op.dims)
-	w, conv.weightStride = spatial(call.Meta(1), op.dims)
+	params := op.params(call)
+	conv := &convShape{groups: params.groups, call: call, epilogue: fusion.EpilogueOf(call)}
+	var inputSize, weightSize ncdhw
+	inputSize, conv.inStride = spatial(call.Meta(0), op.dims)
+	weightSize, conv.weightStride = spatial(call.Meta(1), op.dims)
 	_, conv.outStride = spatial(call.Out[0], op.dims)
-	conv.n, conv.inChannels, conv.outChannels, conv.inPerGroup = x.n, x.c, w.n, w.c
-	conv.window = newWindow(newAxes(call.Meta(0).Shape, call.Out[0].Shape, call.Meta(1).Shape[2:], p.stride,
-		kit.KnownSizes(p.padding), p.dilation))
+	conv.n, conv.inChannels, conv.outChannels, conv.inPerGroup = inputSize.n, inputSize.c, weightSize.n, weightSize.c
+	conv.window = newWindow(newAxes(call.Meta(0).Shape, call.Out[0].Shape, call.Meta(1).Shape[2:], params.stride,
+		kit.KnownSizes(params.padding), params.dilation))
 	if call.Has(2) {
 		conv.hasBias, conv.biasStride = true, call.Meta(2).Strides[0]
 	}
@@ -262,16 +264,17 @@ func (op convolution) forms(call *graph.Call) ([]graph.Form, error) {
 	operand := func(i int) graph.ContractionOperand {
 		return graph.ContractionOperand{Index: 1 + i, DType: call.Meta(i).DType}
 	}
-	f := &graph.Contraction{Out: graph.ContractionOperand{DType: call.Out[0].DType}, A: operand(0), B: operand(1),
+	form := &graph.Contraction{Out: graph.ContractionOperand{DType: call.Out[0].DType}, A: operand(0), B: operand(1),
 		Alpha: 1}
 	if s.hasBias {
-		f.HasAdd, f.Add, f.Beta = true, operand(2), 1
+		form.HasAdd, form.Add, form.Beta = true, operand(2), 1
 	}
-	in, out, w, o := s.inStride, s.outStride, s.weightStride, s.outPerGroup()
-	f.Loops = []graph.ContractionLoop{
+	in, out, w, outPerGroup := s.inStride, s.outStride, s.weightStride, s.outPerGroup()
+	form.Loops = []graph.ContractionLoop{
 		{Size: s.n, Out: out.n, A: in.n},
-		{Size: s.groups, Out: o * out.c, A: s.inPerGroup * in.c, B: o * w.n, Add: o * s.biasStride},
-		{Size: o, Out: out.c, B: w.n, Add: s.biasStride},
+		{Size: s.groups, Out: outPerGroup * out.c, A: s.inPerGroup * in.c, B: outPerGroup * w.n,
+			Add: outPerGroup * s.biasStride},
+		{Size: outPerGroup, Out: out.c, B: w.n, Add: s.biasStride},
 		{Size: s.d.Results, Out: out.d, A: s.d.Stride * in.d},
 		{Size: s.h.Results, Out: out.h, A: s.h.Stride * in.h},
 		{Size: s.w.Results, Out: out.w, A: s.w.Stride * in.w},
@@ -279,20 +282,20 @@ func (op convolution) forms(call *graph.Call) ([]graph.Form, error) {
 		{Size: s.d.Taps, A: s.d.Dilation * in.d, B: w.d, Summed: true},
 		{Size: s.h.Taps, A: s.h.Dilation * in.h, B: w.h, Summed: true},
 		{Size: s.w.Taps, A: s.w.Dilation * in.w, B: w.w, Summed: true}}
-	f.Before = s.d.Before*in.d + s.h.Before*in.h + s.w.Before*in.w
+	form.Before = s.d.Before*in.d + s.h.Before*in.h + s.w.Before*in.w
 	for k, axis := range []geometry.Axis{s.d, s.h, s.w} {
 		if axis.ReadsPadding() {
-			f.Windows = append(f.Windows, graph.ContractionWindow{Result: 3 + k, Tap: 7 + k, Stride: axis.Stride,
+			form.Windows = append(form.Windows, graph.ContractionWindow{Result: 3 + k, Tap: 7 + k, Stride: axis.Stride,
 				Dilation: axis.Dilation, Before: axis.Before, Size: axis.Size})
 		}
 	}
-	return []graph.Form{f}, nil
+	return []graph.Form{form}, nil
 }
 
 func (op convolution) flops(c *graph.Call) float64 {
-	m, w := c.Out[0], c.Meta(1)
-	if w.Numel() == 0 {
+	out, weight := c.Out[0], c.Meta(1)
+	if weight.Numel() == 0 {
 		return 0
 	}
-	return 2 * float64(m.Numel()) * float64(w.Numel()/w.Shape[0])
+	return 2 * float64(out.Numel()) * float64(weight.Numel()/weight.Shape[0])
 }

@@ -37,11 +37,11 @@ var (
 			"output_padding + 1")
 )
 
-// convTransposeOp defines a transposed convolution. in, weightShape and out are shapes, and size is the formula of a
-// result size, for the documentation.
+// convTransposeOp defines a transposed convolution. in, weightShape, out and size are parts of the documentation: the
+// shapes of input, weight and result, and the formula of a result size.
 func convTransposeOp(name string, dims int, in, weightShape, out, size string) *graph.Op {
 	op := transposedConv{name, dims}
-	x, w := []int{2, 4, 3, 4, 5}[:2+dims], []int{4, 3, 2, 3, 1}[:2+dims]
+	inputShape, weightDims := []int{2, 4, 3, 4, 5}[:2+dims], []int{4, 3, 2, 3, 1}[:2+dims]
 	return kit.Define[convTransposeAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: name,
@@ -55,9 +55,9 @@ func convTransposeOp(name string, dims int, in, weightShape, out, size string) *
 			},
 			Ref: op.ref,
 			Examples: []graph.Example{
-				{In: []tensor.Meta{tensor.New(tensor.Float32, x...), tensor.New(tensor.Float32, w...),
+				{In: []tensor.Meta{tensor.New(tensor.Float32, inputShape...), tensor.New(tensor.Float32, weightDims...),
 					tensor.New(tensor.Float32, 3)}},
-				{In: []tensor.Meta{tensor.New(tensor.Float64, x[1:]...), tensor.New(tensor.Float64, w...),
+				{In: []tensor.Meta{tensor.New(tensor.Float64, inputShape[1:]...), tensor.New(tensor.Float64, weightDims...),
 					tensor.New(tensor.Float64, 6)},
 					Attrs: graph.Attrs{"groups": 2, "stride": 2, "padding": 1, "output_padding": 1}},
 			},
@@ -65,11 +65,11 @@ func convTransposeOp(name string, dims int, in, weightShape, out, size string) *
 		Facts: graph.Facts{
 			Parallel: kit.BatchLoop(dims+2, 0),
 			Flops: func(c *graph.Call) float64 {
-				w := c.Meta(1)
-				if w.Numel() == 0 {
+				weight := c.Meta(1)
+				if weight.Numel() == 0 {
 					return 0
 				}
-				return 2 * float64(c.Meta(0).Numel()) * float64(w.Numel()/w.Shape[0])
+				return 2 * float64(c.Meta(0).Numel()) * float64(weight.Numel()/weight.Shape[0])
 			},
 		},
 		Lowerings: graph.Lowerings{
@@ -115,18 +115,18 @@ func (op transposedConv) result(call *graph.Call) (tensor.Type, error) {
 	if unbatched {
 		shape = append(sym.Ints(1), shape...)
 	}
-	p := op.params(call, max(1, weight.Rank()-2))
-	if err := op.check(call, &p, shape); err != nil {
+	params := op.params(call, max(1, weight.Rank()-2))
+	if err := op.check(call, &params, shape); err != nil {
 		return input, err
 	}
 	out := make([]sym.Int, 2, 2+op.dims)
-	out[0], out[1] = shape[0], weight.Shape[1].Mul(sym.Of(p.groups))
+	out[0], out[1] = shape[0], weight.Shape[1].Mul(sym.Of(params.groups))
 	for d := range op.dims {
-		steps := kit.BoundedSizeProduct(shape[2+d].Sub(sym.Of(1)), sym.Of(p.stride[d]))
-		window := kit.BoundedSizeProduct(weight.Shape[2+d].Sub(sym.Of(1)), sym.Of(p.dilation[d]))
-		out = append(out, steps.Add(window).Add(sym.Of(p.outputPadding[d]+1-2*kit.KnownSize(p.padding[d]))))
+		steps := kit.BoundedSizeProduct(shape[2+d].Sub(sym.Of(1)), sym.Of(params.stride[d]))
+		window := kit.BoundedSizeProduct(weight.Shape[2+d].Sub(sym.Of(1)), sym.Of(params.dilation[d]))
+		out = append(out, steps.Add(window).Add(sym.Of(params.outputPadding[d]+1-2*kit.KnownSize(params.padding[d]))))
 	}
-	if err := op.checkSizes(&p, shape, out); err != nil {
+	if err := op.checkSizes(&params, shape, out); err != nil {
 		return input, err
 	}
 	if err := op.checkDTypes(call); err != nil {
@@ -171,13 +171,14 @@ func (op transposedConv) check(call *graph.Call, params *convParams, shape []sym
 	return nil
 }
 
-// checkSizes rejects results without elements, and an output padding that is not smaller than stride or dilation.
-func (op transposedConv) checkSizes(p *convParams, in, out []sym.Int) error {
+// checkSizes rejects results without elements. It also rejects an output padding that is neither smaller than the
+// stride nor smaller than the dilation.
+func (op transposedConv) checkSizes(params *convParams, in, out []sym.Int) error {
 	for d := range op.dims {
-		if p.outputPadding[d] >= p.stride[d] && p.outputPadding[d] >= p.dilation[d] {
+		if params.outputPadding[d] >= params.stride[d] && params.outputPadding[d] >= params.dilation[d] {
 			return errors.New("output padding must be smaller than either stride or dilation, but got" +
-				op.formatAttr("output_padding", p.outputPadding, 0) + op.formatAttr("stride", p.stride,
-				1) + op.formatAttr("dilation", p.dilation, 1))
+				op.formatAttr("output_padding", params.outputPadding, 0) + op.formatAttr("stride", params.stride,
+				1) + op.formatAttr("dilation", params.dilation, 1))
 		}
 	}
 	for d := range op.dims {
@@ -204,15 +205,15 @@ func (op transposedConv) formatAttr(name string, list []int, forHeight int) stri
 }
 
 // checkDTypes rejects operands of different dtypes, and dtypes that PyTorch does not support.
-func (op transposedConv) checkDTypes(c *graph.Call) error {
-	d := c.Type(0).DType
+func (op transposedConv) checkDTypes(call *graph.Call) error {
+	dtype := call.Type(0).DType
 	for i := 1; i < 3; i++ {
-		if o := c.Type(i).DType; c.Has(i) && o != d {
-			return fmt.Errorf("expected scalar type %s but found %s", d.TorchName(), o.TorchName())
+		if got := call.Type(i).DType; call.Has(i) && got != dtype {
+			return fmt.Errorf("expected scalar type %s but found %s", dtype.TorchName(), got.TorchName())
 		}
 	}
-	if !d.IsFloat() && !d.IsComplex() && d != tensor.Int64 {
-		return kit.NotImplementedBy(fmt.Sprintf("slow_conv_transpose%dd_out_cpu", max(op.dims, 2)), d)
+	if !dtype.IsFloat() && !dtype.IsComplex() && dtype != tensor.Int64 {
+		return kit.NotImplementedBy(fmt.Sprintf("slow_conv_transpose%dd_out_cpu", max(op.dims, 2)), dtype)
 	}
 	return nil
 }
@@ -226,22 +227,25 @@ func (op transposedConv) compile(c *graph.Call) (*graph.Kernel, error) {
 
 // windows returns the geometry of a call.
 func (op transposedConv) windows(c *graph.Call) *transposedWindows {
-	p := op.params(c, op.dims)
-	x, w, out := c.Meta(0), c.Meta(1), c.Out[0]
-	s := &transposedWindows{n: 1, inChannels: w.Shape[0], outChannels: w.Shape[1] * p.groups, groups: p.groups,
+	params := op.params(c, op.dims)
+	input, weight, out := c.Meta(0), c.Meta(1), c.Out[0]
+	windows := &transposedWindows{n: 1, inChannels: weight.Shape[0], outChannels: weight.Shape[1] * params.groups,
+		groups:  params.groups,
 		hasBias: c.Has(2)}
-	if x.Rank() == op.dims+2 {
-		s.n = x.Shape[0]
+	if input.Rank() == op.dims+2 {
+		windows.n = input.Shape[0]
 	}
-	s.window = newWindow(newAxes(out.Shape, x.Shape, w.Shape[2:], p.stride, kit.KnownSizes(p.padding), p.dilation))
-	return s
+	windows.window = newWindow(newAxes(out.Shape, input.Shape, weight.Shape[2:], params.stride,
+		kit.KnownSizes(params.padding), params.dilation))
+	return windows
 }
 
 // transposedPanels returns the panels of the transposed weight. The rows of this matrix are the taps of a group's
 // output channels.
-func transposedPanels(s *transposedWindows, d tensor.DType) *multiply.Panels {
-	rows, depth := s.rows(), s.inChannels/s.groups
-	return multiply.MatrixPanels(d, gemm.PanelRows(d), rows, 1, depth, rows, entryOffsets(1, 0, s.groups, depth*rows))
+func transposedPanels(windows *transposedWindows, dtype tensor.DType) *multiply.Panels {
+	rows, depth := windows.rows(), windows.inChannels/windows.groups
+	return multiply.MatrixPanels(dtype, gemm.PanelRows(dtype), rows, 1, depth, rows,
+		entryOffsets(1, 0, windows.groups, depth*rows))
 }
 
 // pack returns the packed form of a constant weight.
@@ -249,22 +253,22 @@ func (op transposedConv) pack(c *graph.Call, i int) (p graph.Packing, ok bool) {
 	if i != 1 || !c.Meta(1).IsContiguous() || c.Out[0].Numel() == 0 {
 		return p, false
 	}
-	d := c.Out[0].DType.OpMath()
-	if d != tensor.Float32 && d != tensor.Float64 {
+	dtype := c.Out[0].DType.OpMath()
+	if dtype != tensor.Float32 && dtype != tensor.Float64 {
 		return p, false
 	}
-	return multiply.PackingOf(transposedPanels(op.windows(c), d)), true
+	return multiply.PackingOf(transposedPanels(op.windows(c), dtype)), true
 }
 
 // lower makes a kernel that computes a few images at a time. It multiplies the transposed weight by the input, which
-// gives a product for each input element, output channel and tap. It then sums the overlapping windows in the result.
-// dtype is the dtype of sums.
+// gives a product for each input element, output channel and tap. It then sums the overlapping windowBytes in the
+// result. dtype is the dtype of sums.
 func (op transposedConv) lower(c *graph.Call, dtype tensor.DType) (*graph.Kernel, error) {
-	shape, builder := op.windows(c), copies.NewKernelBuilder(c)
-	ins := builder.Operands(dtype)
+	conv, builder := op.windows(c), copies.NewKernelBuilder(c)
+	operands := builder.Operands(dtype)
 	out := builder.Result(0, dtype)
-	points, inPerGroup, rows := shape.pixelsOut(), shape.inChannels/shape.groups, shape.rows()
-	panels := transposedPanels(shape, dtype)
+	points, inPerGroup, rows := conv.pixelsOut(), conv.inChannels/conv.groups, conv.rows()
+	panels := transposedPanels(conv, dtype)
 	packed, err := multiply.InPanels(c, 1, panels)
 	if err != nil {
 		return nil, err
@@ -273,13 +277,13 @@ func (op transposedConv) lower(c *graph.Call, dtype tensor.DType) (*graph.Kernel
 	if err != nil {
 		return nil, err
 	}
-	windows := kit.BoundedProduct(shape.groups, rows, points, dtype.Size())
-	if windows > tensor.MaxBytes {
+	windowBytes := kit.BoundedProduct(conv.groups, rows, points, dtype.Size())
+	if windowBytes > tensor.MaxBytes {
 		return nil, errors.New("the windows of one image take more than 2^47 bytes")
 	}
-	images := min(shape.n, max(1, maxProductBytes/windows))
-	cols := builder.Temp(dtype, images*shape.groups*rows*points)
-	adder, err := newWindowAdder(shape, dtype)
+	images := min(conv.n, max(1, maxProductBytes/windowBytes))
+	products := builder.Temp(dtype, images*conv.groups*rows*points)
+	adder, err := newWindowAdder(conv, dtype)
 	if err != nil {
 		return nil, err
 	}
@@ -287,28 +291,29 @@ func (op transposedConv) lower(c *graph.Call, dtype tensor.DType) (*graph.Kernel
 	if adder != nil {
 		builder.AddListings(func() []expr.Listing { return []expr.Listing{adder.add.Listing("windows")} })
 	}
-	for firstImage := 0; firstImage < shape.n; firstImage += images {
-		n := min(images, shape.n-firstImage)
-		w := &multiply.Multiplier{Plan: plan, Entries: n * shape.groups, MACs: kit.BoundedProduct(rows, points, inPerGroup),
-			A: entryOffsets(n, 0, shape.groups, inPerGroup*rows),
-			B: entryOffsets(n, shape.inChannels*points, shape.groups, inPerGroup*points),
-			C: entryOffsets(n, shape.groups*rows*points, shape.groups, rows*points)}
+	for firstImage := 0; firstImage < conv.n; firstImage += images {
+		n := min(images, conv.n-firstImage)
+		multiplier := &multiply.Multiplier{Plan: plan, Entries: n * conv.groups,
+			MACs: kit.BoundedProduct(rows, points, inPerGroup),
+			A:    entryOffsets(n, 0, conv.groups, inPerGroup*rows),
+			B:    entryOffsets(n, conv.inChannels*points, conv.groups, inPerGroup*points),
+			C:    entryOffsets(n, conv.groups*rows*points, conv.groups, rows*points)}
 		if packed {
-			w.A = panels.PackedOffsets(w.A)
+			multiplier.A = panels.PackedOffsets(multiplier.A)
 		}
-		w.Bind = func(m *graph.Mem, j *multiply.Job) {
-			j.C, j.A, j.B = m.Ptrs[0], m.Ptrs[2], unsafe.Add(m.Ptrs[1], firstImage*shape.inChannels*points*dtype.Size())
+		multiplier.Bind = func(m *graph.Mem, job *multiply.Job) {
+			job.C, job.A, job.B = m.Ptrs[0], m.Ptrs[2], unsafe.Add(m.Ptrs[1], firstImage*conv.inChannels*points*dtype.Size())
 		}
-		ph, scratch, worker := w.Phases(0)
-		builder.AddPhases(scratch, worker, []kit.Buffer{cols, ins[0], ins[1]}, ph...)
-		buffers := []kit.Buffer{out, cols}
-		if shape.hasBias {
-			buffers = append(buffers, ins[2])
+		phases, scratch, worker := multiplier.Phases(0)
+		builder.AddPhases(scratch, worker, []kit.Buffer{products, operands[0], operands[1]}, phases...)
+		buffers := []kit.Buffer{out, products}
+		if conv.hasBias {
+			buffers = append(buffers, operands[2])
 		}
-		channelCost := kit.BoundedProduct(points, shape.taps()) + shape.pixelsIn()
-		builder.AddPhases(0, adderBytes, buffers, copies.ChunkedPhase(n*shape.outChannels, channelCost,
+		channelCost := kit.BoundedProduct(points, conv.taps()) + conv.pixelsIn()
+		builder.AddPhases(0, adderBytes, buffers, copies.ChunkedPhase(n*conv.outChannels, channelCost,
 			func(m *graph.Mem, begin, end int) error {
-				add(shape, adder, m, firstImage*shape.outChannels, begin, end)
+				add(conv, adder, m, firstImage*conv.outChannels, begin, end)
 				return nil
 			}))
 	}
@@ -317,8 +322,8 @@ func (op transposedConv) lower(c *graph.Call, dtype tensor.DType) (*graph.Kernel
 
 // transposedPlan plans the product of the transposed weight, [rows, depth], and the points of an image, [depth,
 // points].
-func transposedPlan(d tensor.DType, rows, points, depth int, packed bool) (*gemm.Plan, error) {
-	spec := gemm.Spec{DType: d, M: rows, N: points, K: depth, A: gemm.Operand{RowStride: 1, ColStride: rows},
+func transposedPlan(dtype tensor.DType, rows, points, depth int, packed bool) (*gemm.Plan, error) {
+	spec := gemm.Spec{DType: dtype, M: rows, N: points, K: depth, A: gemm.Operand{RowStride: 1, ColStride: rows},
 		B: gemm.Operand{RowStride: points, ColStride: 1}, CRowStride: points, CColStride: 1}
 	if packed {
 		spec.A.Source = gemm.Prepacked
@@ -335,21 +340,21 @@ var channelAdders = map[tensor.DType]func(s *transposedWindows, adder *windowAdd
 
 // addChannels sums the windows of channels [begin, end) of some images. The channels of all images of the batch are
 // numbered together; first is the number of the first channel of these images.
-func addChannels[T int64 | float32 | float64 | complex64 | complex128](shape *transposedWindows, adder *windowAdder,
+func addChannels[T int64 | float32 | float64 | complex64 | complex128](windows *transposedWindows, adder *windowAdder,
 	mem *graph.Mem, first, begin, end int) {
-	channelElements, windows := shape.pixelsIn(), shape.pixelsOut()*shape.taps()
-	for u := begin; u < end; u++ {
+	channelElements, windowElements := windows.pixelsIn(), windows.pixelsOut()*windows.taps()
+	for channel := begin; channel < end; channel++ {
 		var bias T
-		if shape.hasBias {
-			bias = kit.ElementsOf[T](mem.Ptrs[2], shape.outChannels)[u%shape.outChannels]
+		if windows.hasBias {
+			bias = kit.ElementsOf[T](mem.Ptrs[2], windows.outChannels)[channel%windows.outChannels]
 		}
 		if adder != nil {
-			adder.sumChannel(mem, kit.AddressOf[T](mem.Ptrs[0], (first+u)*channelElements),
-				kit.AddressOf[T](mem.Ptrs[1], u*windows), unsafe.Pointer(unsafe.SliceData(mem.Worker)), realOf(bias))
+			adder.sumChannel(mem, kit.AddressOf[T](mem.Ptrs[0], (first+channel)*channelElements),
+				kit.AddressOf[T](mem.Ptrs[1], channel*windowElements), unsafe.Pointer(unsafe.SliceData(mem.Worker)), realOf(bias))
 			continue
 		}
-		addWindows(mem, shape, kit.PlaneOf[T](mem.Ptrs[0], first+u, channelElements), kit.PlaneOf[T](mem.Ptrs[1], u, windows),
-			bias)
+		addWindows(mem, windows, kit.PlaneOf[T](mem.Ptrs[0], first+channel, channelElements),
+			kit.PlaneOf[T](mem.Ptrs[1], channel, windowElements), bias)
 	}
 }
 
@@ -384,13 +389,14 @@ func (op transposedConv) work(call *graph.Call, _ graph.Walk) graph.Work {
 	if call.Out[0].Numel() == 0 {
 		return work
 	}
-	s := op.windows(call)
-	points, rows := s.pixelsOut(), s.rows()
+	windows := op.windows(call)
+	points, rows := windows.pixelsOut(), windows.rows()
 	multiply.ReclassifyPanels(&work, call, 1, points)
 	multiply.ReclassifyStores(&work, call)
 	work.Do(multiply.RateStartStep, 1)
-	multiply.AddProduct(&work, call.Out[0].DType, float64(s.n*s.groups), rows, points, s.inChannels/s.groups)
-	work.Do(multiply.RateStartProduct, float64(s.n*s.groups))
-	work.Do(rateSpreadAdd, float64(s.n*s.groups)*float64(rows)*float64(points))
+	multiply.AddProduct(&work, call.Out[0].DType, float64(windows.n*windows.groups), rows, points,
+		windows.inChannels/windows.groups)
+	work.Do(multiply.RateStartProduct, float64(windows.n*windows.groups))
+	work.Do(rateSpreadAdd, float64(windows.n*windows.groups)*float64(rows)*float64(points))
 	return work
 }

@@ -32,10 +32,10 @@ type transposedWindows struct {
 // rows returns the number of elements in the windows of a group's output channels.
 func (s *transposedWindows) rows() int { return s.outChannels / s.groups * s.taps() }
 
-// windowAdder sums overlapping windows by machine code, as a polyphase decomposition. A phase is the set of elements of
-// the result whose indices have the same remainder modulo the stride. For example, stride 2 has the phases of even and
-// odd indices along each dimension. All elements of a phase are sums over the same taps. In a phase, the products of a
-// tap are contiguous and are added row by row. At the end, the phases are interleaved.
+// windowAdder sums overlapping windows by machine code. It divides the result into phases (polyphase decomposition). A
+// phase is the set of elements whose indices have the same remainder modulo the stride. For example, stride 2 has the
+// phases of even and odd indices along each dimension. All elements of a phase are sums over the same taps, so that the
+// products of a tap are added row by row. At the end, the phases are interleaved.
 type windowAdder struct {
 	*transposedWindows
 	add       *loops.Loop // adds a row of products to a row of a phase
@@ -50,7 +50,7 @@ type adderRun struct {
 	state   loops.State
 	ptrs    [3]unsafe.Pointer
 	strides [3]int
-	runs    []unsafe.Pointer
+	runs    []unsafe.Pointer // for a row of the result: the address of the row's elements in each phase
 }
 
 // minPlaneElements is the minimum number of elements of an input plane for which machine code is faster than Go.
@@ -58,25 +58,25 @@ const minPlaneElements = 128
 
 // newWindowAdder compiles the loop of an adder. It returns nil if there is no machine code for the dtype, or if planes
 // are too small.
-func newWindowAdder(s *transposedWindows, dtype tensor.DType) (*windowAdder, error) {
+func newWindowAdder(windows *transposedWindows, dtype tensor.DType) (*windowAdder, error) {
 	if dtype != tensor.Float32 && dtype != tensor.Float64 || !loops.CodeAvailable() ||
-		s.h.Results*s.w.Results < minPlaneElements {
+		windows.h.Results*windows.w.Results < minPlaneElements {
 		return nil, nil
 	}
-	b := expr.NewBuilder(dtype, dtype)
-	code, err := b.Build(b.Real(b.Do(expr.Add, b.Load(0), b.Load(1))))
+	builder := expr.NewBuilder(dtype, dtype)
+	code, err := builder.Build(builder.Real(builder.Do(expr.Add, builder.Load(0), builder.Load(1))))
 	if err != nil {
 		return nil, err
 	}
-	a := &windowAdder{transposedWindows: s, elemBytes: dtype.Size()}
-	for i, x := range []geometry.Axis{s.d, s.h, s.w} {
-		a.phases[i], a.phaseSize[i] = min(x.Stride, x.Size), kit.DivUp(x.Size, x.Stride)
+	adder := &windowAdder{transposedWindows: windows, elemBytes: dtype.Size()}
+	for i, axis := range []geometry.Axis{windows.d, windows.h, windows.w} {
+		adder.phases[i], adder.phaseSize[i] = min(axis.Stride, axis.Size), kit.DivUp(axis.Size, axis.Stride)
 	}
-	if a.add, err = loops.New(&expr.Loop{Code: code, Scalar: make([]bool, 2)}, loops.Options{}); err != nil ||
-		!a.add.Compiled() {
+	if adder.add, err = loops.New(&expr.Loop{Code: code, Scalar: make([]bool, 2)}, loops.Options{}); err != nil ||
+		!adder.add.Compiled() {
 		return nil, err
 	}
-	return a, nil
+	return adder, nil
 }
 
 // inPlace reports whether there is a single phase. The windows are then summed in the result.
@@ -98,8 +98,9 @@ func (a *windowAdder) elements() int {
 // phaseElements returns the number of elements of one phase.
 func (a *windowAdder) phaseElements() int { return a.phaseSize[0] * a.phaseSize[1] * a.phaseSize[2] }
 
-// tapTarget describes, along one dimension, where the products of a tap are added. The product of input element i is
-// added to element i+shift of the phase. [first, end) are the input elements whose products are inside the result.
+// tapTarget describes, along one dimension, to which elements the products of a tap are added. The product of input
+// element i is added to element i+shift of the phase. [first, end) are the input elements whose products are inside the
+// result.
 type tapTarget struct{ phase, shift, first, end int }
 
 // targetOf returns the target of tap k.
@@ -158,7 +159,7 @@ func (a *windowAdder) addTap(mem *graph.Mem, worker *adderRun, to, cols unsafe.P
 	}
 }
 
-// join interleaves the phases of a channel.
+// join interleaves the phases of a channel in the result.
 func (a *windowAdder) join(m *graph.Mem, worker *adderRun, out, from unsafe.Pointer) {
 	phaseBytes, columns := a.phaseElements()*a.elemBytes, a.phases[2]
 	fullColumns := a.w.Size / a.w.Stride
@@ -204,8 +205,8 @@ func addWindows[T int64 | float32 | float64 | complex64 | complex128](m *graph.M
 			line := out[(d*shape.h.Size+h)*shape.w.Size:][:shape.w.Size]
 			if shape.w.Stride == 1 {
 				line = line[shift+first : shift+end]
-				for i, e := range products[first:end] {
-					line[i] += e
+				for i, product := range products[first:end] {
+					line[i] += product
 				}
 				continue
 			}
@@ -218,18 +219,19 @@ func addWindows[T int64 | float32 | float64 | complex64 | complex128](m *graph.M
 
 // joinPairs interleaves two rows of elements of 4 bytes.
 func joinPairs(to, even, odd unsafe.Pointer, n int) {
-	x, y := unsafe.Slice((*uint32)(even), n), unsafe.Slice((*uint32)(odd), n)
-	y = y[:len(x)]
-	pairs := unsafe.Slice((*[2]uint32)(to), n)[:len(x)]
-	for i, v := range x {
-		pairs[i] = [2]uint32{v, y[i]}
+	evens, odds := unsafe.Slice((*uint32)(even), n), unsafe.Slice((*uint32)(odd), n)
+	odds = odds[:len(evens)]
+	pairs := unsafe.Slice((*[2]uint32)(to), n)[:len(evens)]
+	for i, v := range evens {
+		pairs[i] = [2]uint32{v, odds[i]}
 	}
 }
 
-func fill[T any](m *graph.Mem, x []T, v T) {
-	for block := range slices.Chunk(x, kit.CheckEvery) {
+// fill sets all elements of a list to a value.
+func fill[T any](m *graph.Mem, list []T, value T) {
+	for block := range slices.Chunk(list, kit.CheckEvery) {
 		for i := range block {
-			block[i] = v
+			block[i] = value
 		}
 		m.Count(len(block))
 	}

@@ -33,19 +33,19 @@ type transposedPhase struct {
 // maxPhases bounds the generated code. Strides of 2 give 8 phases for volumes, strides of 4 give 16 phases for images.
 const maxPhases = 16
 
-// phaseAxis returns phase p of an axis of a transposed convolution, its first tap, and the distance of its taps. The
-// sizes of the axis are those of transposedWindows. If no tap contributes to the phase, the window has one tap in the
-// padding.
-func phaseAxis(a *geometry.Axis, p int) (phase geometry.Axis, firstTap, step int) {
-	divisor := greatestDivisor(a.Stride, a.Dilation)
-	period := a.Stride / divisor // distance of the taps of a phase
-	phase = geometry.Axis{Size: a.Results, Results: kit.DivUp(a.Size-p, a.Stride),
-		Window: geometry.Window{Taps: 1, Stride: 1, Dilation: a.Dilation / divisor}}
-	for first := range min(a.Taps, period) {
-		if distance := p - a.Position(0, first); distance%a.Stride == 0 {
+// phaseAxis returns the phase with the given remainder of an axis of a transposed convolution, its first tap, and the
+// distance of its taps. The sizes of the axis are those of transposedWindows. If no tap contributes to the phase, its
+// window has one tap in the padding.
+func phaseAxis(axis *geometry.Axis, remainder int) (phase geometry.Axis, firstTap, step int) {
+	divisor := greatestDivisor(axis.Stride, axis.Dilation)
+	period := axis.Stride / divisor // distance of the taps of a phase
+	phase = geometry.Axis{Size: axis.Results, Results: kit.DivUp(axis.Size-remainder, axis.Stride),
+		Window: geometry.Window{Taps: 1, Stride: 1, Dilation: axis.Dilation / divisor}}
+	for first := range min(axis.Taps, period) {
+		if distance := remainder - axis.Position(0, first); distance%axis.Stride == 0 {
 			// Tap first+i*period of the transposed convolution is tap Taps-1-i of the phase.
-			phase.Taps = kit.DivUp(a.Taps-first, period)
-			phase.Before = (phase.Taps-1)*phase.Dilation - distance/a.Stride
+			phase.Taps = kit.DivUp(axis.Taps-first, period)
+			phase.Before = (phase.Taps-1)*phase.Dilation - distance/axis.Stride
 			return phase.Clamped(), first + (phase.Taps-1)*period, -period
 		}
 	}
@@ -67,11 +67,11 @@ func (op transposedConv) phaseShapes(call *graph.Call, dtype tensor.DType, plane
 	windows := op.windows(call)
 	axes := []*geometry.Axis{&windows.d, &windows.h, &windows.w}
 	phases := 1
-	for _, a := range axes {
-		if a.Stride > a.Size || a.Results == 0 {
+	for _, axis := range axes {
+		if axis.Stride > axis.Size || axis.Results == 0 {
 			return nil, false
 		}
-		phases = kit.BoundedProduct(phases, a.Stride)
+		phases = kit.BoundedProduct(phases, axis.Stride)
 	}
 	// A tile may have pixels of several rows.
 	reach := kit.BoundedProduct(tileRowsBound, windows.h.Stride, windows.w.Size, windows.outChannels, dtype.Size())
@@ -96,7 +96,7 @@ func (op transposedConv) phaseShapes(call *graph.Call, dtype tensor.DType, plane
 	return list, true
 }
 
-// phaseShape returns a phase of a call as a convolution.
+// phaseShape returns phase number `phase` of a call as a convolution.
 func (op transposedConv) phaseShape(call *graph.Call, windows *transposedWindows, phase int) *convShape {
 	conv := &convShape{n: windows.n, inChannels: windows.inChannels, outChannels: windows.outChannels,
 		inPerGroup: windows.inChannels / windows.groups, groups: windows.groups, hasBias: windows.hasBias, call: call,
@@ -108,33 +108,34 @@ func (op transposedConv) phaseShape(call *graph.Call, windows *transposedWindows
 	_, conv.weightStride = spatial(call.Meta(1), op.dims)
 	_, conv.outStride = spatial(call.Out[0], op.dims)
 	conv.weightStride.n, conv.weightStride.c = conv.weightStride.c, conv.weightStride.n
-	set := func(to, from *geometry.Axis, p int, weight, out *int) {
-		axis, first, step := phaseAxis(from, p)
+	setAxis := func(to, from *geometry.Axis, remainder int, weightStride, outStride *int) {
+		axis, first, step := phaseAxis(from, remainder)
 		*to = axis
-		conv.phase.firstTap += first * *weight
-		conv.phase.outStart += p * *out
-		*weight *= step
-		*out *= from.Stride
+		conv.phase.firstTap += first * *weightStride
+		conv.phase.outStart += remainder * *outStride
+		*weightStride *= step
+		*outStride *= from.Stride
 	}
-	set(&conv.w, &windows.w, phase%windows.w.Stride, &conv.weightStride.w, &conv.outStride.w)
+	setAxis(&conv.w, &windows.w, phase%windows.w.Stride, &conv.weightStride.w, &conv.outStride.w)
 	phase /= windows.w.Stride
-	set(&conv.h, &windows.h, phase%windows.h.Stride, &conv.weightStride.h, &conv.outStride.h)
-	set(&conv.d, &windows.d, phase/windows.h.Stride, &conv.weightStride.d, &conv.outStride.d)
+	setAxis(&conv.h, &windows.h, phase%windows.h.Stride, &conv.weightStride.h, &conv.outStride.h)
+	setAxis(&conv.d, &windows.d, phase/windows.h.Stride, &conv.weightStride.d, &conv.outStride.d)
 	return conv
 }
 
 // phasePanels returns the panels of the weight. A panel has the terms of all phases, phase by phase.
-func (op transposedConv) phasePanels(c *graph.Call, list []*convShape, d tensor.DType, planes bool) *multiply.Panels {
-	p, conv := op.params(c, op.dims), list[0]
+func (op transposedConv) phasePanels(c *graph.Call, list []*convShape, dtype tensor.DType,
+	planes bool) *multiply.Panels {
+	params, conv := op.params(c, op.dims), list[0]
 	order, terms := conv.tapNames()+",c", (*convShape).channelsLastTerms
 	if planes {
 		order, terms = "c,"+conv.tapNames(), (*convShape).channelsFirstTerms
 	}
-	shape := newDirectShape(conv, d, planes)
-	panels := conv.weightPanels(d, shape.blockChannels(), fmt.Sprintf("phases of %s, stride %v, "+
-		"padding %v, dilation %v", order, p.stride, p.padding, p.dilation), func() (all []int) {
-		for _, s := range list {
-			all = append(all, terms(s)...)
+	shape := newDirectShape(conv, dtype, planes)
+	panels := conv.weightPanels(dtype, shape.blockChannels(), fmt.Sprintf("phases of %s, stride %v, "+
+		"padding %v, dilation %v", order, params.stride, params.padding, params.dilation), func() (all []int) {
+		for _, phase := range list {
+			all = append(all, terms(phase)...)
 		}
 		return all
 	})
@@ -152,28 +153,28 @@ func (op transposedConv) directImpl(name, doc string, planes bool) graph.Impl {
 	}
 	return graph.Impl{Name: name, Doc: doc, Epilogues: true,
 		Walks: func(c *graph.Call, _ []tensor.Order) []graph.Walk {
-			o, ok := order(c)
+			resultOrder, ok := order(c)
 			if !ok || c.Out[0].Numel() == 0 {
 				return nil
 			}
 			if _, ok := op.phaseShapes(c, multiply.ComputationDType(c), planes); !ok {
 				return nil
 			}
-			w := c.InOrder(o)
+			w := c.InOrder(resultOrder)
 			if planes {
-				w.Order = tensor.RowMajorOrder(o.Rank())
+				w.Order = tensor.RowMajorOrder(resultOrder.Rank())
 			}
 			return []graph.Walk{w}
 		},
 		Work: func(c *graph.Call, walk graph.Walk) graph.Work { return op.directWork(c, walk, planes) },
-		Read: func(c *graph.Call, _ graph.Walk, i int, m tensor.Meta) (w graph.Work, ok bool) {
+		Read: func(c *graph.Call, _ graph.Walk, i int, m tensor.Meta) (work graph.Work, ok bool) {
 			if i > 0 {
-				return w, true
+				return work, true
 			}
 			if planes {
-				return w, m.IsContiguous()
+				return work, m.IsContiguous()
 			}
-			return w, convolution{dims: op.dims}.isChannelsLast(m)
+			return work, convolution{dims: op.dims}.isChannelsLast(m)
 		},
 		Writes: func(c *graph.Call, _ graph.Walk, _ int, m tensor.Meta) bool {
 			_, stride := spatial(m, op.dims)
@@ -230,23 +231,23 @@ func (op transposedConv) lowerDirect(c *graph.Call, planes bool) (*graph.Kernel,
 	conv := list[0]
 	var parts []graph.Phase
 	var codes []*directConv
-	for _, s := range list {
-		t, err := newDirect(s, dtype, planes)
+	for _, phase := range list {
+		direct, err := newDirect(phase, dtype, planes)
 		if err != nil {
 			return nil, err
 		}
-		codes, parts = append(codes, t), append(parts, t.phase(func(args *jit.Args, m *graph.Mem) {
-			args.Ptr[tile.In], args.Ptr[tile.Vec], args.Ptr[tile.Bias] = m.Ptrs[1], weight.address(m), s.denseBias(m,
+		codes, parts = append(codes, direct), append(parts, direct.phase(func(args *jit.Args, m *graph.Mem) {
+			args.Ptr[tile.In], args.Ptr[tile.Vec], args.Ptr[tile.Bias] = m.Ptrs[1], weight.address(m), phase.denseBias(m,
 				dtype.Size())
 		}))
 	}
 	compute := joinChunks(parts)
 	return &graph.Kernel{Phases: append(weight.phases(), compute), Scratch: weight.Scratch,
 		Worker: conv.denseBiasBytes(dtype.Size()), Code: func() (all []expr.Listing) {
-			for i, t := range codes {
-				for _, l := range t.listings() {
-					l.Name = fmt.Sprintf("phase %d, %s", i, l.Name)
-					all = append(all, l)
+			for i, direct := range codes {
+				for _, listing := range direct.listings() {
+					listing.Name = fmt.Sprintf("phase %d, %s", i, listing.Name)
+					all = append(all, listing)
 				}
 			}
 			return all
@@ -257,8 +258,8 @@ func (op transposedConv) lowerDirect(c *graph.Call, planes bool) (*graph.Kernel,
 func joinChunks(list []graph.Phase) graph.Phase {
 	ends := make([]int, len(list))
 	total := 0
-	for i, p := range list {
-		total += p.Chunks
+	for i, phase := range list {
+		total += phase.Chunks
 		ends[i] = total
 	}
 	return graph.Phase{Chunks: total, Run: func(m *graph.Mem, chunk int) error {

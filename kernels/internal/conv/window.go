@@ -41,11 +41,16 @@ func (w *window) tap(i int) (kd, kh, kw int) {
 	return row / w.h.Taps, row % w.h.Taps, i % w.w.Taps
 }
 
-// rowsIn and pixelsIn return the numbers of rows and pixels of the input, over all depths. rowsOut and pixelsOut return
-// the numbers for the result.
-func (w *window) rowsIn() int    { return w.d.Size * w.h.Size }
-func (w *window) rowsOut() int   { return w.d.Results * w.h.Results }
-func (w *window) pixelsIn() int  { return w.rowsIn() * w.w.Size }
+// rowsIn returns the number of rows of the input, in all planes.
+func (w *window) rowsIn() int { return w.d.Size * w.h.Size }
+
+// rowsOut returns the number of rows of the result, in all planes.
+func (w *window) rowsOut() int { return w.d.Results * w.h.Results }
+
+// pixelsIn returns the number of pixels of the input.
+func (w *window) pixelsIn() int { return w.rowsIn() * w.w.Size }
+
+// pixelsOut returns the number of pixels of the result.
 func (w *window) pixelsOut() int { return w.rowsOut() * w.w.Results }
 
 // isPointwise reports whether each output pixel depends only on the input pixel at the same position.
@@ -81,13 +86,13 @@ type ncdhw struct{ n, c, d, h, w int }
 // stride 0.
 func spatial(m tensor.Meta, dims int) (size, stride ncdhw) {
 	lead := m.Rank() - dims // 1 without a batch
-	list := func(v []int, missing int) ncdhw {
+	numbers := func(v []int, missing int) ncdhw {
 		x := [5]int{missing, missing, missing, missing, missing}
 		copy(x[2-lead:2], v[:lead])
 		copy(x[5-dims:], v[lead:])
 		return ncdhw{x[0], x[1], x[2], x[3], x[4]}
 	}
-	return list(m.Shape, 1), list(m.Strides, 0)
+	return numbers(m.Shape, 1), numbers(m.Strides, 0)
 }
 
 // denseChannelsLast reports whether a value is dense with channels as the fastest dimension.
@@ -105,9 +110,9 @@ func pixelStride(size, stride ncdhw) (int, bool) {
 // pixelDistance returns the constant distance between neighbouring pixels of a channel over all images, or 0 if the
 // distance is not constant.
 func pixelDistance(size, stride ncdhw) int {
-	pixel, _ := commonStride(size.c, [2]int{size.w, stride.w}, [2]int{size.h, stride.h}, [2]int{size.d, stride.d},
+	distance, _ := commonStride(size.c, [2]int{size.w, stride.w}, [2]int{size.h, stride.h}, [2]int{size.d, stride.d},
 		[2]int{size.n, stride.n})
-	return pixel
+	return distance
 }
 
 // commonStride returns the constant distance between neighbouring elements of dimensions with the given sizes and

@@ -17,12 +17,12 @@ type windowPacker struct {
 	elem     strided.Elem
 }
 
-// attachTo makes the product x gather its operand B with the packer.
-func (p *windowPacker) attachTo(x *multiply.Multiplier) {
+// attachTo makes a product pack its operand B with the packer.
+func (p *windowPacker) attachTo(product *multiply.Multiplier) {
 	taps := p.taps()
-	x.Prepare = func(j *multiply.Job) {
-		j.TapStart, j.TapPad = make([]int, taps+1), make([]int, taps)
-		j.Args.PackB = func(dst []byte, k0, k1, out0, out1 int) { p.pack(j, dst, k0, k1, out0, out1) }
+	product.Prepare = func(job *multiply.Job) {
+		job.TapStart, job.TapPad = make([]int, taps+1), make([]int, taps)
+		job.Args.PackB = func(dst []byte, k0, k1, out0, out1 int) { p.pack(job, dst, k0, k1, out0, out1) }
 	}
 }
 
@@ -43,8 +43,8 @@ func (p *windowPacker) pack(job *multiply.Job, dst []byte, k0, k1, out0, out1 in
 				clear(row)
 			}
 			for i := job.TapStart[tap]; i < job.TapStart[tap+1]; i++ {
-				mv := &job.Moves[i]
-				copyPixels(&p.elem, row[mv.Lane*size:], mv.N, unsafe.Add(channel, mv.From*size), step)
+				move := &job.Moves[i]
+				copyPixels(&p.elem, row[move.Lane*size:], move.N, unsafe.Add(channel, move.From*size), step)
 			}
 			if tap++; tap == taps {
 				tap = 0
@@ -57,12 +57,12 @@ func (p *windowPacker) pack(job *multiply.Job, dst []byte, k0, k1, out0, out1 in
 }
 
 // copyPixels copies n elements that are step elements apart. Adjacent elements are copied inline, because runs are
-// short: calls of e.Row took 10% of the time of a convolution with 64 channels.
-func copyPixels(e *strided.Elem, dst []byte, n int, from unsafe.Pointer, step int) {
-	dst = dst[:n*e.DstSize]
+// short: calls of elem.Row took 10% of the time of a convolution with 64 channels.
+func copyPixels(elem *strided.Elem, dst []byte, n int, from unsafe.Pointer, step int) {
+	dst = dst[:n*elem.DstSize]
 	switch {
 	case step != 1:
-		e.Row(unsafe.Pointer(unsafe.SliceData(dst)), from, e.DstSize, step*e.SrcSize, n)
+		elem.Row(unsafe.Pointer(unsafe.SliceData(dst)), from, elem.DstSize, step*elem.SrcSize, n)
 	case len(dst) == 128: // the compiler copies arrays of constant length inline
 		*(*[128]byte)(dst) = *(*[128]byte)(from)
 	default:
@@ -70,8 +70,8 @@ func copyPixels(e *strided.Elem, dst []byte, n int, from unsafe.Pointer, step in
 	}
 }
 
-// plan lists the moves that fill a panel, tap by tap, and counts the lanes of each tap that are in the padding. The
-// first lane of the panel is output out.
+// plan lists the moves that fill a panel, tap by tap, and counts the lanes of each tap that are in the padding. out is
+// the output of the first lane of the panel.
 func (p *windowPacker) plan(job *multiply.Job, out, lanes int) {
 	job.Moves = job.Moves[:0]
 	row, column := out/p.w.Results, out%p.w.Results
@@ -80,15 +80,15 @@ func (p *windowPacker) plan(job *multiply.Job, out, lanes int) {
 		kd, kh, kw := p.tap(tap)
 		od, oh, ow, covered := row/p.h.Results, row%p.h.Results, column, 0
 		for lane := 0; lane < lanes; {
-			n := min(p.w.Results-ow, lanes-lane)
+			pixels := min(p.w.Results-ow, lanes-lane)
 			id, ih, iw := p.d.Position(od, kd), p.h.Position(oh, kh), p.w.Position(ow, kw)
-			first, end := geometry.IndicesInside(iw, p.w.Stride, p.w.Size, n)
+			first, end := geometry.IndicesInside(iw, p.w.Stride, p.w.Size, pixels)
 			if p.d.Contains(id) && p.h.Contains(ih) && first < end {
 				from := id*p.inStride.d + ih*p.inStride.h + (iw+first*p.w.Stride)*p.inStride.w
 				job.Moves = append(job.Moves, multiply.RowMove{Lane: lane + first, N: end - first, From: from})
 				covered += end - first
 			}
-			lane += n
+			lane += pixels
 			if oh, ow = oh+1, 0; oh == p.h.Results {
 				od, oh = od+1, 0
 			}

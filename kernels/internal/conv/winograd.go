@@ -26,8 +26,8 @@ import (
 // into strips. The products of a strip's tiles fit in one register tile.
 type winogradConv struct {
 	conv *convShape
-	form winograd.Form // the size m
-	cpu  machine.Features
+	form winograd.Form    // has the size m of a tile's results
+	cpu  machine.Features // instruction set of the code
 
 	tilesDown, tilesAcross int // rows and columns of tiles in an image
 	blockChannels          int // output channels of a block: one or two vectors
@@ -36,7 +36,7 @@ type winogradConv struct {
 	stripTiles             int // maximum number of tiles of a strip
 }
 
-// tileSpan is a range of the batch's tiles, in the order of images, rows and columns.
+// tileSpan is a range of n of the batch's tiles, which are numbered in the order of images, rows and columns.
 type tileSpan struct{ first, n int }
 
 const (
@@ -62,8 +62,8 @@ const (
 	pointPad = machine.LineBytes
 )
 
-// newWinograd returns nil if F(m x m, 3 x 3) does not support a call. The weight must be constant, because its
-// transform takes as long as the convolution of about ten pixels.
+// newWinograd describes a call as F(m x m, 3 x 3). It returns nil if the call is not supported. The weight must be
+// constant, because its transform takes as long as the convolution of about ten pixels.
 func (op convolution) newWinograd(call *graph.Call, m int) *winogradConv {
 	cpu := machine.Host()
 	if call.Meta(0).Rank() != 4 || !call.Constant(1) || call.Out[0].Numel() == 0 || call.Meta(0).Numel() == 0 ||
@@ -76,20 +76,19 @@ func (op convolution) newWinograd(call *graph.Call, m int) *winogradConv {
 		}
 	}
 	conv := op.shape(call)
-	isDense3 := func(a *geometry.Axis) bool { return a.Taps == 3 && a.Stride == 1 && a.Dilation == 1 }
-	if !isDense3(&conv.h) || !isDense3(&conv.w) || conv.groups != 1 || conv.inChannels > maxWinogradChannels {
+	hasThreeTaps := func(a *geometry.Axis) bool { return a.Taps == 3 && a.Stride == 1 && a.Dilation == 1 }
+	if !hasThreeTaps(&conv.h) || !hasThreeTaps(&conv.w) || conv.groups != 1 || conv.inChannels > maxWinogradChannels {
 		return nil
 	}
 	lanes := winograd.Lanes(cpu)
 	registers, _ := tile.Registers(cpu)
-	rows := directShape{elemsPerLoad: tile.ElementsPerLoad(cpu, 4)}.maxRows
+	maxRows := directShape{elemsPerLoad: tile.ElementsPerLoad(cpu, 4)}.maxRows
 	w := &winogradConv{conv: conv, form: winograd.Form{M: m}, cpu: cpu, tilesDown: kit.DivUp(conv.h.Results, m),
-		tilesAcross: kit.DivUp(conv.w.Results, m), blockChannels: 2 * lanes, tileStride: kit.DivUp(conv.inChannels,
-			lanes) * lanes,
-		stripTiles: rows(2, registers)}
+		tilesAcross: kit.DivUp(conv.w.Results, m), blockChannels: 2 * lanes,
+		tileStride: kit.DivUp(conv.inChannels, lanes) * lanes, stripTiles: maxRows(2, registers)}
 	// With so few tiles, loading weights takes most of the time. One strip for all tiles reads the weights once and
 	// sequentially.
-	if oneStrip := rows(1, registers); w.tiles() <= oneStrip {
+	if oneStrip := maxRows(1, registers); w.tiles() <= oneStrip {
 		w.blockChannels, w.stripTiles = lanes, oneStrip
 	}
 	w.blocks = kit.DivUp(conv.outChannels, w.blockChannels)
@@ -128,7 +127,8 @@ func (w *winogradConv) schedule() winogradSchedule {
 		return pointSchedule
 	}
 	points, products := w.memoryTraffic()
-	if k := w.sectionCount(blockSchedule); weights*k <= weights*w.sectionCount(pointSchedule)+points+products {
+	if sections := w.sectionCount(blockSchedule); weights*sections <=
+		weights*w.sectionCount(pointSchedule)+points+products {
 		return blockSchedule
 	}
 	return pointSchedule
@@ -161,11 +161,11 @@ func (w *winogradConv) sections() spans {
 // cachedSections returns the number of sections of chunkSchedule.
 func (w *winogradConv) cachedSections() int {
 	tiles := w.tiles()
-	k := kit.DivUp(tiles, max(w.stripTiles, cachedPointBytes/(4*w.form.Points()*w.tileStride)))
-	for k < minSections && tiles >= 2*k*w.stripTiles {
-		k *= 2
+	sections := kit.DivUp(tiles, max(w.stripTiles, cachedPointBytes/(4*w.form.Points()*w.tileStride)))
+	for sections < minSections && tiles >= 2*sections*w.stripTiles {
+		sections *= 2
 	}
-	return k
+	return sections
 }
 
 // spans is a division of a span into n spans of nearly equal size.

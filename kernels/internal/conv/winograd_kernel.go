@@ -85,8 +85,8 @@ func (w *winogradConv) kernel() (*graph.Kernel, error) {
 	if !r.packed {
 		r.weightBytes = kit.AlignUp(4 * w.transformedWeights())
 	}
-	section, part := r.sizeParts()
-	r.pointStride, r.productStride = section*w.tileStride*4+pointPad, part*w.blockChannels*4+pointPad
+	sectionTiles, partTiles := r.sizeParts()
+	r.pointStride, r.productStride = sectionTiles*w.tileStride*4+pointPad, partTiles*w.blockChannels*4+pointPad
 	points := w.form.Points()
 	kernel := &graph.Kernel{Scratch: r.weightBytes, Code: r.listings}
 	switch r.schedule {
@@ -96,7 +96,7 @@ func (w *winogradConv) kernel() (*graph.Kernel, error) {
 		kernel.Worker = points * r.productStride
 		kernel.Scratch += points * r.pointStride
 	case pointSchedule:
-		r.blockStride = section * w.blockChannels * 4
+		r.blockStride = sectionTiles * w.blockChannels * 4
 		r.productStride = w.blocks*r.blockStride + pointPad
 		kernel.Scratch += points * (r.pointStride + r.productStride)
 	}
@@ -130,11 +130,11 @@ func (r *winogradRun) phases() (list []graph.Phase) {
 
 // sizeParts returns the maximum number of tiles per section and per part. It also sets r.prefetch. Each strip of a
 // section prefetches an equal share of the next weights, because loading all weights takes longer than one strip.
-func (r *winogradRun) sizeParts() (section, part int) {
+func (r *winogradRun) sizeParts() (sectionTiles, partTiles int) {
 	minStrips := math.MaxInt
 	for i := range r.sections.n {
-		parts, strips := r.chunkTiles(r.sections.at(i)), 0
-		part = max(part, parts.maxTiles())
+		parts, strips := r.parts(r.sections.at(i)), 0
+		partTiles = max(partTiles, parts.maxTiles())
 		for k := range parts.n {
 			strips += r.strips(parts.at(k)).n
 		}
@@ -143,7 +143,7 @@ func (r *winogradRun) sizeParts() (section, part int) {
 	if r.schedule != chunkSchedule && minStrips > 1 {
 		r.prefetch = kit.DivUp(tile.DefaultUnroll*r.blockChannels*4/machine.LineBytes, minStrips)
 	}
-	return r.sections.maxTiles(), part
+	return r.sections.maxTiles(), partTiles
 }
 
 // compile generates the transforms of all distinct tiles, and the products of all strip sizes.
@@ -157,7 +157,7 @@ func (r *winogradRun) compile() error {
 		}
 	}
 	for i := range r.sections.n {
-		parts := r.chunkTiles(r.sections.at(i))
+		parts := r.parts(r.sections.at(i))
 		for k := range parts.n {
 			strips := r.strips(parts.at(k))
 			for strip := range strips.n {
@@ -171,8 +171,8 @@ func (r *winogradRun) compile() error {
 	return nil
 }
 
-// distinctTiles returns one index for each boundary case among n rows or columns of tiles. Tiles of one case are
-// equally clipped by the image and by the result.
+// distinctTiles returns one index for each boundary case among n rows or columns of tiles. The tiles of a boundary case
+// have the same parts inside the image and inside the result.
 func (r *winogradRun) distinctTiles(n, pad, size, results int) (list []int) {
 	seenCases := map[[3]int]bool{}
 	for i := range n {
@@ -204,9 +204,9 @@ func (r *winogradRun) compileTile(tileRow, tileCol int) error {
 		return err
 	}
 	for _, block := range []int{0, r.blocks - 1} {
-		c := r.resultCode(tileRow, tileCol, block)
-		if err := generateOnce(r.inverseTransforms, c, func() (*winograd.Transform, error) {
-			return r.form.Results(r.cpu, c.rows, c.cols, r.conv.hasBias, r.epilogue.Steps, c.lastLanes)
+		code := r.resultCode(tileRow, tileCol, block)
+		if err := generateOnce(r.inverseTransforms, code, func() (*winograd.Transform, error) {
+			return r.form.Results(r.cpu, code.rows, code.cols, r.conv.hasBias, r.epilogue.Steps, code.lastLanes)
 		}); err != nil {
 			return err
 		}
@@ -214,10 +214,10 @@ func (r *winogradRun) compileTile(tileRow, tileCol int) error {
 	return nil
 }
 
-// generateOnce generates code by make and stores it in the map, if the map has no code for the key.
-func generateOnce[K comparable, T any](codes map[K]*T, key K, make func() (*T, error)) (err error) {
+// generateOnce generates code and stores it in the map, unless the map already has code for the key.
+func generateOnce[K comparable, T any](codes map[K]*T, key K, generate func() (*T, error)) (err error) {
 	if codes[key] == nil {
-		codes[key], err = make()
+		codes[key], err = generate()
 	}
 	return err
 }
@@ -261,10 +261,9 @@ func (r *winogradRun) channels(block int) int {
 // strips divides tiles into the strips that register tiles of the product hold.
 func (w *winogradConv) strips(t tileSpan) spans { return t.limit(w.stripTiles) }
 
-// chunkTiles divides a section into the tiles that a chunk multiplies. With blockSchedule and a block of weights that
-// stays in the L2 cache, a part is one strip. Otherwise a part is the whole section, so that the weights are loaded
-// once.
-func (r *winogradRun) chunkTiles(section tileSpan) spans {
+// parts divides a section into the parts that chunks multiply. With blockSchedule and a block of weights that stays in
+// the L2 cache, a part is one strip. Otherwise a part is the whole section, so that the weights are loaded once.
+func (r *winogradRun) parts(section tileSpan) spans {
 	w := r.winogradConv
 	if r.schedule != blockSchedule || 4*w.form.Points()*w.pointWeights() > cachedBlockBytes {
 		return section.divide(1)

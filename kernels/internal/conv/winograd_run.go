@@ -21,11 +21,11 @@ func (r *winogradRun) packPhase() graph.Phase {
 
 // transformPhase returns the phase that transforms the tiles of a section.
 func (r *winogradRun) transformPhase(section tileSpan) graph.Phase {
-	cut := machine.DivideUnits(section.n, r.form.Points()*r.tileStride, transformGrain)
-	return graph.Phase{Chunks: cut.Chunks, Run: func(m *graph.Mem, chunk int) error {
+	division := machine.DivideUnits(section.n, r.form.Points()*r.tileStride, transformGrain)
+	return graph.Phase{Chunks: division.Chunks, Run: func(m *graph.Mem, chunk int) error {
 		args := r.args.Of(m)
 		defer args.release()
-		first, end := cut.ChunkRange(chunk)
+		first, end := division.ChunkRange(chunk)
 		return r.eachRun(tileSpan{section.first + first, end - first}, func(t tileRun) error {
 			return r.transform(m, &args.transform, t, t.first-section.first)
 		})
@@ -38,13 +38,13 @@ type tileRun struct {
 	image, tileRow, tileCol int // the image; the row of tiles; the column of the first tile
 }
 
-// eachRun visits the tiles of a span run by run.
+// eachRun visits the tiles of a span, run by run (see tileRun).
 func (r *winogradRun) eachRun(span tileSpan, visit func(tileRun) error) error {
 	for span.n > 0 {
 		row := span.first / r.tilesAcross
 		run := tileRun{tileSpan{span.first, 1}, row / r.tilesDown, row % r.tilesDown, span.first % r.tilesAcross}
-		operand, result := r.tilePart(run.tileRow, run.tileCol), r.resultCode(run.tileRow, run.tileCol, 0)
-		for run.n < span.n && run.tileCol+run.n < r.tilesAcross && r.tilePart(run.tileRow, run.tileCol+run.n) == operand &&
+		inside, result := r.tilePart(run.tileRow, run.tileCol), r.resultCode(run.tileRow, run.tileCol, 0)
+		for run.n < span.n && run.tileCol+run.n < r.tilesAcross && r.tilePart(run.tileRow, run.tileCol+run.n) == inside &&
 			r.resultCode(run.tileRow, run.tileCol+run.n, 0) == result {
 			run.n++
 		}
@@ -98,7 +98,7 @@ func (r *winogradRun) weightsAt(m *graph.Mem) unsafe.Pointer {
 // one block of output channels. If the weights are larger than the points, neighbouring chunks use the same block of
 // weights. Otherwise they use the same part.
 func (r *winogradRun) multiplyPhase(section tileSpan) graph.Phase {
-	parts := r.chunkTiles(section)
+	parts := r.parts(section)
 	byBlock := r.transformedWeights() > r.form.Points()*r.tileStride*section.n
 	return graph.Phase{Chunks: parts.n * r.blocks, Run: func(m *graph.Mem, chunk int) error {
 		args := r.args.Of(m)
@@ -125,7 +125,7 @@ func (r *winogradRun) chunkPhase() graph.Phase {
 			return err
 		}
 		r.epilogue.setOperands(&args.transform, &args.epilogue, mem)
-		parts := r.chunkTiles(section)
+		parts := r.parts(section)
 		for i := range parts.n {
 			part := parts.at(i)
 			for block := range r.blocks {
@@ -152,25 +152,25 @@ func (r *winogradRun) computePart(m *graph.Mem, args *winogradArgs, section, par
 // multiply multiplies the tiles of a part by a block of weights. The first tile has the given index in its section. The
 // loop over points is outermost: the first strip loads the weights of a point, and the other strips find them in cache.
 func (r *winogradRun) multiply(m *graph.Mem, args *jit.Args, part tileSpan, index, block int, share [2]int) error {
-	n, matrixBytes := r.form.Points(), 4*r.pointWeights()
+	points, matrixBytes := r.form.Points(), 4*r.pointWeights()
 	pointsPerCall := max(1, winogradCallMACs/(r.stripTiles*r.pointWeights()))
-	args.Ptr[tile.In], args.Ptr[tile.Vec] = r.pointsAt(m), unsafe.Add(r.weightsAt(m), block*n*matrixBytes)
+	args.Ptr[tile.In], args.Ptr[tile.Vec] = r.pointsAt(m), unsafe.Add(r.weightsAt(m), block*points*matrixBytes)
 	args.Ptr[tile.Out], args.Ptr[tile.Prefetched] = r.productsAt(m), args.Ptr[tile.Vec]
 	args.Step[tile.InTile], args.Step[tile.VecTile], args.Step[tile.OutTile] = r.pointStride, matrixBytes, r.productStride
 	strips := r.strips(part)
-	for p := 0; p < n; p += pointsPerCall {
-		args.Rows = min(pointsPerCall, n-p)
+	for p := 0; p < points; p += pointsPerCall {
+		args.Rows = min(pointsPerCall, points-p)
 		args.Row[tile.Vec] = p * matrixBytes
 		for i := range strips.n {
-			s := strips.at(i)
-			args.Row[tile.In] = p*r.pointStride + 4*(s.first-part.first+index)*r.tileStride
-			args.Row[tile.Out] = p*r.productStride + 4*(s.first-part.first)*r.blockChannels
+			strip := strips.at(i)
+			args.Row[tile.In] = p*r.pointStride + 4*(strip.first-part.first+index)*r.tileStride
+			args.Row[tile.Out] = p*r.productStride + 4*(strip.first-part.first)*r.blockChannels
 			// Each strip prefetches an equal share of the weights of the next call's points.
 			args.Row[tile.Prefetched] = (p+args.Rows)*matrixBytes + args.Rows*matrixBytes*i/strips.n
 			if strips.n == 1 { // prefetch this part's share of the next block
-				args.Row[tile.Prefetched] = n*matrixBytes + (n*share[0]+p)*matrixBytes/share[1]
+				args.Row[tile.Prefetched] = points*matrixBytes + (points*share[0]+p)*matrixBytes/share[1]
 			}
-			if err := r.products[s.n].Call(args); err != nil {
+			if err := r.products[strip.n].Call(args); err != nil {
 				return err
 			}
 		}
@@ -180,15 +180,15 @@ func (r *winogradRun) multiply(m *graph.Mem, args *jit.Args, part tileSpan, inde
 
 // pointsPhase returns the phase that multiplies all tiles of a section by all weights, point by point.
 func (r *winogradRun) pointsPhase(section tileSpan) graph.Phase {
-	cut := machine.DivideUnits(r.form.Points(), section.n*r.blocks*r.pointWeights(), pointMACs)
-	return graph.Phase{Chunks: cut.Chunks, Run: func(m *graph.Mem, chunk int) error {
+	division := machine.DivideUnits(r.form.Points(), section.n*r.blocks*r.pointWeights(), pointMACs)
+	return graph.Phase{Chunks: division.Chunks, Run: func(m *graph.Mem, chunk int) error {
 		args := r.args.Of(m)
 		defer args.release()
 		a := &args.product
 		a.Ptr[tile.In], a.Ptr[tile.Vec], a.Ptr[tile.Out] = r.pointsAt(m), r.weightsAt(m), r.productsAt(m)
 		a.Ptr[tile.Prefetched] = a.Ptr[tile.Vec]
 		a.Rows = 1
-		for point, end := cut.ChunkRange(chunk); point < end; point++ {
+		for point, end := division.ChunkRange(chunk); point < end; point++ {
 			if err := r.multiplyPoint(a, section, point); err != nil {
 				return err
 			}
@@ -199,21 +199,21 @@ func (r *winogradRun) pointsPhase(section tileSpan) graph.Phase {
 
 // multiplyPoint multiplies all tiles of a section by the weights of one point.
 func (r *winogradRun) multiplyPoint(args *jit.Args, section tileSpan, point int) error {
-	n, matrixBytes := r.form.Points(), 4*r.pointWeights()
+	points, matrixBytes := r.form.Points(), 4*r.pointWeights()
 	strips := r.strips(section)
 	for block := range r.blocks {
-		args.Row[tile.Vec] = (block*n + point) * matrixBytes
-		next := args.Row[tile.Vec] + n*matrixBytes
+		args.Row[tile.Vec] = (block*points + point) * matrixBytes
+		next := args.Row[tile.Vec] + points*matrixBytes
 		if block == r.blocks-1 {
-			next = (point + 1) % n * matrixBytes
+			next = (point + 1) % points * matrixBytes
 		}
 		for i := range strips.n {
-			s := strips.at(i)
-			at := s.first - section.first
+			strip := strips.at(i)
+			at := strip.first - section.first
 			args.Row[tile.In] = point*r.pointStride + 4*at*r.tileStride
 			args.Row[tile.Out] = point*r.productStride + block*r.blockStride + 4*at*r.blockChannels
 			args.Row[tile.Prefetched] = next + matrixBytes*i/strips.n
-			if err := r.products[s.n].Call(args); err != nil {
+			if err := r.products[strip.n].Call(args); err != nil {
 				return err
 			}
 		}
@@ -223,12 +223,12 @@ func (r *winogradRun) multiplyPoint(args *jit.Args, section tileSpan, point int)
 
 // inversePhase returns the phase that transforms the products of a section back to pixels.
 func (r *winogradRun) inversePhase(section tileSpan) graph.Phase {
-	cut := machine.DivideUnits(section.n, r.form.Points()*r.blocks*r.blockChannels, transformGrain)
-	return graph.Phase{Chunks: cut.Chunks, Run: func(m *graph.Mem, chunk int) error {
+	division := machine.DivideUnits(section.n, r.form.Points()*r.blocks*r.blockChannels, transformGrain)
+	return graph.Phase{Chunks: division.Chunks, Run: func(m *graph.Mem, chunk int) error {
 		args := r.args.Of(m)
 		defer args.release()
 		r.epilogue.setOperands(&args.transform, &args.epilogue, m)
-		first, end := cut.ChunkRange(chunk)
+		first, end := division.ChunkRange(chunk)
 		return r.eachRun(tileSpan{section.first + first, end - first}, func(t tileRun) error {
 			for block := range r.blocks {
 				if err := r.finish(m, args, t, t.first-section.first, block); err != nil {

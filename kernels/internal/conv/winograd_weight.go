@@ -25,9 +25,9 @@ func (w *winogradConv) packing() graph.Packing {
 		DType: tensor.Float32, Len: w.transformedWeights(),
 		Fill: func(ctx context.Context, dst, src *tensor.Tensor) {
 			to := kit.ElementsOf[float32](dst.Pointer(), w.transformedWeights())
-			for b := range w.blocks {
+			for block := range w.blocks {
 				interrupt.Check(ctx)
-				w.fill(to, src.Pointer(), src.Strides, b)
+				w.fill(to, src.Pointer(), src.Strides, block)
 			}
 		},
 	}
@@ -41,14 +41,14 @@ type weightLoop struct {
 
 // weightLoops returns the loops that transform weights. They compute in float64 and round once. The nine operands of a
 // loop are the elements of the 3x3 window, row by row. There are several loops because a loop has few outputs.
-func weightLoops(f winograd.Form) ([]weightLoop, error) {
+func weightLoops(form winograd.Form) ([]weightLoop, error) {
 	const rows = 2 // rows of points per loop: at most 12 outputs and 9 operands
 	var list []weightLoop
-	for row := 0; row < f.N(); row += rows {
+	for row := 0; row < form.N(); row += rows {
 		builder := expr.NewBuilder(slices.Repeat([]tensor.DType{tensor.Float32}, 9)...)
-		var g [9]expr.Value
-		for k := range g {
-			g[k] = builder.Convert(tensor.Float64, builder.Load(k))
+		var window [9]expr.Value
+		for k := range window {
+			window[k] = builder.Convert(tensor.Float64, builder.Load(k))
 		}
 		arithmetic := winograd.Arithmetic[expr.Value]{
 			Add: func(x, y expr.Value) expr.Value { return builder.Do(expr.Add, x, y) },
@@ -59,18 +59,18 @@ func weightLoops(f winograd.Form) ([]weightLoop, error) {
 			Neg: func(x expr.Value) expr.Value { return builder.Do(expr.Neg, x) },
 		}
 		var out []expr.Output
-		for _, v := range winograd.Weights(f, arithmetic, g, row, row+rows) {
-			out = append(out, builder.Real(builder.Convert(tensor.Float32, v)))
+		for _, weight := range winograd.Weights(form, arithmetic, window, row, row+rows) {
+			out = append(out, builder.Real(builder.Convert(tensor.Float32, weight)))
 		}
 		code, err := builder.Build(out...)
 		if err != nil {
 			return nil, err
 		}
-		l, err := loops.New(&expr.Loop{Code: code, Scalar: make([]bool, 9)}, loops.Options{})
+		loop, err := loops.New(&expr.Loop{Code: code, Scalar: make([]bool, 9)}, loops.Options{})
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, weightLoop{l, row * f.N(), len(out)})
+		list = append(list, weightLoop{loop, row * form.N(), len(out)})
 	}
 	return list, nil
 }
@@ -103,15 +103,17 @@ func (w *winogradConv) fill(to []float32, from unsafe.Pointer, strides []int, bl
 		clear(to)
 	}
 	transposed := make([]float32, 9*weightDepth*w.blockChannels)
-	for c := 0; c < w.conv.inChannels; c += weightDepth {
-		w.fillPart(to, kit.AddressOf[float32](from, first*strides[0]+c*strides[1]), strides, c, lanes, transposed)
+	for channel := 0; channel < w.conv.inChannels; channel += weightDepth {
+		w.fillPart(to, kit.AddressOf[float32](from, first*strides[0]+channel*strides[1]), strides, channel, lanes, transposed)
 	}
 }
 
-// fillPart transforms a block's weights for up to weightDepth input channels from c on.
-func (w *winogradConv) fillPart(to []float32, from unsafe.Pointer, strides []int, c, lanes int, transposed []float32) {
+// fillPart transforms a block's weights for up to weightDepth input channels, from the given channel on. transposed is
+// temporary memory.
+func (w *winogradConv) fillPart(to []float32, from unsafe.Pointer, strides []int, channel, lanes int,
+	transposed []float32) {
 	const size = 4
-	depth := min(weightDepth, w.conv.inChannels-c)
+	depth := min(weightDepth, w.conv.inChannels-channel)
 	strided.Move(size).Run(unsafe.Pointer(unsafe.SliceData(transposed)), from, []strided.Axis{
 		{N: lanes, Dst: size, Src: strides[0] * size},
 		{N: depth, Dst: 9 * w.blockChannels * size, Src: strides[1] * size},
@@ -120,10 +122,10 @@ func (w *winogradConv) fillPart(to []float32, from unsafe.Pointer, strides []int
 	var state loops.State
 	var ptrs [expr.MaxOperands]unsafe.Pointer
 	var rows [expr.MaxOperands]int
-	for _, l := range weightLoopsOf[w.form.M]() {
+	for _, loop := range weightLoopsOf[w.form.M]() {
 		n := 0
-		for p := range l.points {
-			at := (l.first+p)*w.pointWeights() + c*w.blockChannels
+		for point := range loop.points {
+			at := (loop.first+point)*w.pointWeights() + channel*w.blockChannels
 			ptrs[n], rows[n] = unsafe.Pointer(&to[at]), w.blockChannels*size
 			n++
 		}
@@ -131,7 +133,7 @@ func (w *winogradConv) fillPart(to []float32, from unsafe.Pointer, strides []int
 			ptrs[n], rows[n] = unsafe.Pointer(&transposed[k*w.blockChannels]), 9*w.blockChannels*size
 			n++
 		}
-		l.Run(&state, ptrs[:n], rows[:n], lanes, depth)
+		loop.Run(&state, ptrs[:n], rows[:n], lanes, depth)
 	}
 }
 

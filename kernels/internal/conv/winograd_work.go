@@ -16,11 +16,11 @@ const (
 	rateWinogradUncached = "winograd.far"     // a byte of weights or points that does not stay in cache
 )
 
-// winogradRates lists these rates, with the calls by which a machine is measured.
+// winogradRates lists the rates of Winograd convolutions, with the calls that package calibrate runs to measure them.
 func winogradRates() []graph.Rate {
-	rateCall := func(impl string, c, side, out int) graph.RateCall {
+	rateCall := func(impl string, channels, side, outChannels int) graph.RateCall {
 		return graph.RateCall{Op: "conv2d", Attrs: graph.Attrs{"padding": 1}, Constant: []int{1}, Impl: impl,
-			In: []tensor.Meta{kit.NHWC(1, c, side, side), kit.F32(out, c, 3, 3)}}
+			In: []tensor.Meta{kit.NHWC(1, channels, side, side), kit.F32(outChannels, channels, 3, 3)}}
 	}
 	return []graph.Rate{
 		{Name: rateWinogradOperand, Unit: "an element of a tile that is transformed to a point",
@@ -62,29 +62,29 @@ func (w *winogradConv) weightTraffic() float64 {
 
 // work estimates the cost of the memory traffic, the transforms and the products.
 func (w *winogradConv) work(call *graph.Call) graph.Work {
-	k := graph.Work{Steps: 1}
-	call.AddStreamed(&k)
-	multiply.ReclassifyStores(&k, call)
+	work := graph.Work{Steps: 1}
+	call.AddStreamed(&work)
+	multiply.ReclassifyStores(&work, call)
 	weights, weightBytes := 4*float64(w.transformedWeights()), float64(call.Meta(1).Bytes())
-	if weightBytes <= k.Bytes[graph.DenseConstants] {
-		k.Bytes[graph.DenseConstants] += w.weightTraffic() - weightBytes
+	if weightBytes <= work.Bytes[graph.DenseConstants] {
+		work.Bytes[graph.DenseConstants] += w.weightTraffic() - weightBytes
 	}
 	tiles := w.tiles()
-	points := float64(tiles * w.form.Points())
-	k.Do(rateWinogradOperand, points*float64(w.tileStride))
-	k.Do(rateWinogradResult, points*float64(w.blocks*w.blockChannels))
+	pointCount := float64(tiles * w.form.Points())
+	work.Do(rateWinogradOperand, pointCount*float64(w.tileStride))
+	work.Do(rateWinogradResult, pointCount*float64(w.blocks*w.blockChannels))
 	tileSums := float64(min(tiles, w.stripTiles) * w.blockChannels / winograd.Lanes(w.cpu))
-	k.Do(rateWinogradProduct,
-		points*float64((w.conv.inChannels+winogradSumCost)*w.blocks*w.blockChannels)*max(1, minBusySums/tileSums))
+	work.Do(rateWinogradProduct,
+		pointCount*float64((w.conv.inChannels+winogradSumCost)*w.blocks*w.blockChannels)*max(1, minBusySums/tileSums))
 	switch order := w.schedule(); {
 	case order == chunkSchedule, weights <= cachedWeightBytes:
 	case order == pointSchedule:
-		p, r := w.memoryTraffic()
-		k.Do(rateWinogradUncached, float64(p+r))
+		points, products := w.memoryTraffic()
+		work.Do(rateWinogradUncached, float64(points+products))
 		fallthrough
 	case order == blockSchedule:
-		k.Do(rateWinogradUncached, weights*float64(w.sectionCount(order)-1))
+		work.Do(rateWinogradUncached, weights*float64(w.sectionCount(order)-1))
 	}
-	k.Flops = 2 * 9 * float64(call.Out[0].Numel()) * float64(w.conv.inChannels)
-	return k
+	work.Flops = 2 * 9 * float64(call.Out[0].Numel()) * float64(w.conv.inChannels)
+	return work
 }

@@ -29,7 +29,7 @@ const multiResultCost = 3
 // rowPixels is the maximum number of pixels that one move of the packer is assumed to copy, for estimates.
 const rowPixels = 28
 
-// cachedPixelBytes is the approximate size of pixels up to which the L2 cache keeps enough of them.
+// cachedPixelBytes is the approximate size of an image up to which the L2 cache keeps most of its pixels.
 const cachedPixelBytes = 2 * machine.L2Bytes
 
 // work estimates the cost of an algorithm. The cost of products includes the packing of windows.
@@ -122,16 +122,16 @@ func (s *convShape) tapWork(work *graph.Work, algorithm convAlgorithm, outputs i
 // windowWork adds the cost of depthwise machine code by pixels: multiply-adds of whole vectors, for the taps inside the
 // image. Tiles do not read memory sequentially, so arithmetic and memory accesses do not overlap: their times are
 // added.
-func (s *convShape) windowWork(w *graph.Work, size int) {
-	f, _ := newWindowShape(s, size)
+func (s *convShape) windowWork(work *graph.Work, elemBytes int) {
+	shape, _ := newWindowShape(s, elemBytes)
 	macs := float64(s.h.CountAll()) * float64(s.w.CountAll()) *
-		float64(s.n*f.vectors*f.lanes) * float64(size) / 4
-	w.DoUnoverlapped(ratePixelsMAC, macs)
-	if s.inChannels*size%machine.LineBytes != 0 {
-		w.DoUnoverlapped(ratePixelsUnaligned, macs)
+		float64(s.n*shape.vectors*shape.lanes) * float64(elemBytes) / 4
+	work.DoUnoverlapped(ratePixelsMAC, macs)
+	if s.inChannels*elemBytes%machine.LineBytes != 0 {
+		work.DoUnoverlapped(ratePixelsUnaligned, macs)
 	}
-	if bytes := s.inChannels * size * (s.h.Size*s.w.Size + s.h.Results*s.w.Results) * s.n; bytes > cachedPixelBytes {
-		w.DoUnoverlapped(ratePixelsUncached, float64(bytes-cachedPixelBytes))
+	if bytes := s.inChannels * elemBytes * (s.h.Size*s.w.Size + s.h.Results*s.w.Results) * s.n; bytes > cachedPixelBytes {
+		work.DoUnoverlapped(ratePixelsUncached, float64(bytes-cachedPixelBytes))
 	}
 }
 
