@@ -64,7 +64,7 @@ var AffineGridGenerator = kit.Define[affineGridAttrs](graph.Op{
 	},
 })
 
-// affineKernel computes a grid in T, the widest dtype of theta's kind.
+// affineKernel returns the kernel of a grid. It computes in T, the widest dtype of theta's kind.
 func affineKernel[T kit.WidestNumber](call *graph.Call) (*graph.Kernel, error) {
 	out, theta := call.Out[0], call.Meta(0)
 	n := out.Rank() - 2
@@ -76,32 +76,32 @@ func affineKernel[T kit.WidestNumber](call *graph.Call) (*graph.Kernel, error) {
 	for k := range n {
 		coordinates[k] = affineCoordinates[T](out.Shape[n-k], theta.DType, kit.Attrs[affineGridAttrs](call).AlignCorners)
 	}
-	size, d := theta.DType.Size(), tensor.DTypeOf[T]()
-	read, write := tensor.Converter(d, theta.DType), tensor.Converter(theta.DType, d)
+	size, dtype := theta.DType.Size(), tensor.DTypeOf[T]()
+	read, write := tensor.Converter(dtype, theta.DType), tensor.Converter(theta.DType, dtype)
 	const positionsPerChunk = machine.GatherGrain / 16
 	chunks := kit.DivUp(positions.Count, positionsPerChunk)
 	return &graph.Kernel{Phases: []graph.Phase{{Chunks: chunks, Run: func(mem *graph.Mem, chunk int) error {
 		for i := chunk * positionsPerChunk; i < min(positions.Count, (chunk+1)*positionsPerChunk); i++ {
-			var x [3]T
+			var coordinate [3]T
 			rest := i
 			for k := range n {
 				extent := out.Shape[n-k]
-				x[k] = coordinates[k][rest%extent]
+				coordinate[k] = coordinates[k][rest%extent]
 				rest /= extent
 			}
 			dst := unsafe.Add(mem.Ptrs[0], positions.Offsets(i)[0])
-			for r := range n {
+			for row := range n {
 				var sum T
 				for k := range n + 1 {
-					var v T
-					read(unsafe.Pointer(&v), unsafe.Add(mem.Ptrs[1],
-						(rest*theta.Strides[0]+r*theta.Strides[1]+k*theta.Strides[2])*size), 0, 0, 1)
+					var term T
+					read(unsafe.Pointer(&term), unsafe.Add(mem.Ptrs[1],
+						(rest*theta.Strides[0]+row*theta.Strides[1]+k*theta.Strides[2])*size), 0, 0, 1)
 					if k < n {
-						v *= x[k]
+						term *= coordinate[k]
 					}
-					sum += v
+					sum += term
 				}
-				write(unsafe.Add(dst, r*kit.StepAt(out, n+1)), unsafe.Pointer(&sum), 0, 0, 1)
+				write(unsafe.Add(dst, row*kit.StepAt(out, n+1)), unsafe.Pointer(&sum), 0, 0, 1)
 			}
 		}
 		return nil
@@ -110,14 +110,14 @@ func affineKernel[T kit.WidestNumber](call *graph.Call) (*graph.Kernel, error) {
 
 // affineReference is the reference implementation of affineKernel.
 func affineReference[T kit.WidestNumber](c *graph.Call, theta *tensor.Tensor) []*tensor.Tensor {
-	a := kit.Attrs[affineGridAttrs](c)
-	n := len(a.Size) - 2
-	out := tensor.Zeros(theta.DType, kit.KnownSizes(affineShape(a.Size))...)
+	attrs := kit.Attrs[affineGridAttrs](c)
+	n := len(attrs.Size) - 2
+	out := tensor.Zeros(theta.DType, kit.KnownSizes(affineShape(attrs.Size))...)
 	kit.EachIndex(out.Shape, func(at []int) {
 		sum := kit.ScalarAs[T](theta.At(at[0], at[n+1], n))
 		for k := range n {
-			x := affineCoordinates[T](out.Shape[n-k], theta.DType, a.AlignCorners)[at[n-k]]
-			sum += T(kit.ScalarAs[T](theta.At(at[0], at[n+1], k)) * x)
+			coordinate := affineCoordinates[T](out.Shape[n-k], theta.DType, attrs.AlignCorners)[at[n-k]]
+			sum += T(kit.ScalarAs[T](theta.At(at[0], at[n+1], k)) * coordinate)
 		}
 		s, _ := tensor.ScalarOf(sum)
 		out.Set(s, at...)

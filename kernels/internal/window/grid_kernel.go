@@ -25,7 +25,7 @@ type gridKernel struct {
 	rowPositions, channels   int                // number of positions of a row; number of channels
 	rowGroups, channelBlocks int                // number of groups of a row; number of blocks of channels
 	groupSize, maxTaps       int                // maximum number of positions of a group, and of taps of a position
-	channelsInside           bool               // inner loop over channels: columns have a greater stride
+	channelsInside           bool               // whether the inner loop is over channels, which have a smaller stride
 	gridStep, coordinateStep int                // steps in the grid to the next position and the next coordinate, in bytes
 	fromChannel              int                // stride of channels in the operand, in bytes
 	toPosition, toChannel    int                // strides of positions and of channels in the result, in bytes
@@ -38,21 +38,22 @@ type gridGroup struct {
 	points    [maxGroupPositions][3]float64
 	taps      [maxGroupTaps]gridTap  // gridKernel.maxTaps for each position
 	tapCounts [maxGroupPositions]int // by position
-	along     [3][4]gridTap          // see gridSampling.taps
+	along     [3][4]gridTap          // taps along each axis (see gridSampling.taps)
 	value     float64                // an element, or a sum, that is converted
 }
 
-// newGridKernel returns the kernel of a call for an operand of the given dtype and layout. s was made for this layout.
-func newGridKernel(c *graph.Call, s *gridSampling, input tensor.Meta) *gridKernel {
+// newGridKernel returns the kernel of a call for an operand of the given dtype and layout. sampling was made for this
+// layout.
+func newGridKernel(c *graph.Call, sampling *gridSampling, input tensor.Meta) *gridKernel {
 	grid, out := c.Meta(1), c.Out[0]
 	last := grid.Rank() - 1
-	k := &gridKernel{gridSampling: s, channels: input.Shape[1], coordinateStep: kit.StepAt(grid, last),
+	kernel := &gridKernel{gridSampling: sampling, channels: input.Shape[1], coordinateStep: kit.StepAt(grid, last),
 		fromChannel: kit.StepAt(input, 1), toChannel: kit.StepAt(out, 1), operandDType: input.DType, dtype: grid.DType,
 		read: tensor.Converter(tensor.Float64, grid.DType), write: tensor.Converter(grid.DType, tensor.Float64)}
-	k.maxTaps = maxTapsOf(k.mode, len(k.axes))
-	k.groupSize = min(maxGroupPositions, maxGroupTaps/k.maxTaps)
-	columns := k.axes[len(k.axes)-1].step
-	k.channelsInside = max(k.fromChannel, -k.fromChannel) < max(columns, -columns)
+	kernel.maxTaps = maxTapsOf(kernel.mode, len(kernel.axes))
+	kernel.groupSize = min(maxGroupPositions, maxGroupTaps/kernel.maxTaps)
+	columns := kernel.axes[len(kernel.axes)-1].step
+	kernel.channelsInside = max(kernel.fromChannel, -kernel.fromChannel) < max(columns, -columns)
 
 	positions := func(input tensor.Meta, strides ...int) tensor.Meta {
 		return tensor.Meta{DType: input.DType, Shape: slices.Clone(grid.Shape[:last]), Strides: append([]int{}, strides...)}
@@ -63,10 +64,12 @@ func newGridKernel(c *graph.Call, s *gridSampling, input tensor.Meta) *gridKerne
 		positions(out, slices.Delete(slices.Clone(out.Strides), 1, 2)...), operand}
 	mergeDims(rows)
 	inner := rows[0].Rank() - 1
-	k.rowPositions, k.gridStep, k.toPosition = rows[0].Shape[inner], kit.StepAt(rows[0], inner), kit.StepAt(rows[1], inner)
-	k.rows = kit.NewLineSet(rows[0].Shape, inner, rows...)
-	k.rowGroups, k.channelBlocks = kit.DivUp(k.rowPositions, k.groupSize), kit.DivUp(k.channels, maxBlockChannels)
-	return k
+	kernel.rowPositions, kernel.gridStep, kernel.toPosition = rows[0].Shape[inner], kit.StepAt(rows[0], inner),
+		kit.StepAt(rows[1], inner)
+	kernel.rows = kit.NewLineSet(rows[0].Shape, inner, rows...)
+	kernel.rowGroups, kernel.channelBlocks = kit.DivUp(kernel.rowPositions, kernel.groupSize),
+		kit.DivUp(kernel.channels, maxBlockChannels)
+	return kernel
 }
 
 // mergeDims merges adjacent dimensions of metas of the same shape if all metas permit it. Images are not merged.
@@ -97,8 +100,8 @@ func (k *gridKernel) phase() (worker int, phase graph.Phase) {
 	units := k.rows.Count * k.rowGroups * k.channelBlocks
 	return int(unsafe.Sizeof(gridGroup{})), copies.ChunkedPhase(units, cost, func(mem *graph.Mem, begin, end int) error {
 		group := (*gridGroup)(unsafe.Pointer(unsafe.SliceData(mem.Worker)))
-		for u := begin; u < end; u++ {
-			k.computeUnit(mem, group, u, u == begin)
+		for unit := begin; unit < end; unit++ {
+			k.computeUnit(mem, group, unit, unit == begin)
 		}
 		return nil
 	})
@@ -162,10 +165,10 @@ func sumGroup[From, To float32 | float64](k *gridKernel, group *gridGroup, out, 
 	if k.channelsInside {
 		block = channels
 	}
-	for c := 0; c < channels; c += block {
-		to, from := unsafe.Add(out, c*k.toChannel), unsafe.Add(in, c*k.fromChannel)
+	for channel := 0; channel < channels; channel += block {
+		to, from := unsafe.Add(out, channel*k.toChannel), unsafe.Add(in, channel*k.fromChannel)
 		for i := range n {
-			sumChannels[From, To](k, unsafe.Add(to, i*k.toPosition), from, k.tapsOf(group, i), min(block, channels-c))
+			sumChannels[From, To](k, unsafe.Add(to, i*k.toPosition), from, k.tapsOf(group, i), min(block, channels-channel))
 		}
 	}
 }
@@ -204,13 +207,13 @@ func weighted[T float32 | float64](weight float64, x unsafe.Pointer, offset int)
 // sumConverted is sumGroup for dtypes that Go does not have.
 func (k *gridKernel) sumConverted(group *gridGroup, out, in unsafe.Pointer, n, channels int) {
 	value := unsafe.Pointer(&group.value)
-	for c := range channels {
-		from, to := unsafe.Add(in, c*k.fromChannel), unsafe.Add(out, c*k.toChannel)
+	for channel := range channels {
+		from, to := unsafe.Add(in, channel*k.fromChannel), unsafe.Add(out, channel*k.toChannel)
 		for i := range n {
 			sum := 0.0
-			for _, t := range k.tapsOf(group, i) {
-				k.read(value, unsafe.Add(from, t.offset), 0, 0, 1)
-				sum += float64(t.weight * group.value)
+			for _, tap := range k.tapsOf(group, i) {
+				k.read(value, unsafe.Add(from, tap.offset), 0, 0, 1)
+				sum += float64(tap.weight * group.value)
 			}
 			group.value = sum
 			k.write(unsafe.Add(to, i*k.toPosition), value, 0, 0, 1)
@@ -221,7 +224,7 @@ func (k *gridKernel) sumConverted(group *gridGroup, out, in unsafe.Pointer, n, c
 // The approximate costs of listing a tap and of summing a tap of one channel, in copied elements.
 const listedTapMoves, summedTapMoves = 16, 2
 
-// The approximate costs of listing a tap, of summing a tap of one channel, and of a result, in graph.GoSimple
+// The approximate costs of listing a tap, of summing a tap of one channel, and of storing a result, in graph.GoSimple
 // operations. They are fitted to five calls on an Emerald Rapids Xeon, and predict their times within 30%.
 const listedTapOps, summedTapOps, sampledResultOps = 17, 4.0, 7.5
 

@@ -26,7 +26,7 @@ var GridSampler = kit.Define[gridSamplerAttrs](graph.Op{
 		Params: []graph.Param{kit.Input, {Name: "grid"}},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			t, g := c.Type(0), c.Type(1)
-			if err := gridCheck(kit.Attrs[gridSamplerAttrs](c), t, g); err != nil {
+			if err := checkGrid(kit.Attrs[gridSamplerAttrs](c), t, g); err != nil {
 				return nil, err
 			}
 			out, err := kit.FreshType(t.DType, kit.ReplaceSizes(t.Shape, 2, g.Shape[1:g.Rank()-1]...))
@@ -53,8 +53,8 @@ var GridSampler = kit.Define[gridSamplerAttrs](graph.Op{
 	},
 })
 
-// gridCheck makes the checks of aten::grid_sampler for an input and a grid.
-func gridCheck(attrs *gridSamplerAttrs, input, grid tensor.Type) error {
+// checkGrid makes the checks of aten::grid_sampler for an input and a grid.
+func checkGrid(attrs *gridSamplerAttrs, input, grid tensor.Type) error {
 	n := input.Rank()
 	switch {
 	case n != grid.Rank() || n != 4 && n != 5:
@@ -113,18 +113,18 @@ const minTapsPerElement = 8
 
 // newGridSampling returns the sampling of a call for an operand with the given layout.
 func newGridSampling(c *graph.Call, m tensor.Meta) *gridSampling {
-	a := kit.Attrs[gridSamplerAttrs](c)
-	s := &gridSampling{mode: a.InterpolationMode, padding: a.PaddingMode, alignCorners: a.AlignCorners}
+	attrs := kit.Attrs[gridSamplerAttrs](c)
+	sampling := &gridSampling{mode: attrs.InterpolationMode, padding: attrs.PaddingMode, alignCorners: attrs.AlignCorners}
 	for d := 2; d < m.Rank(); d++ {
-		s.axes = append(s.axes, gridAxis{m.Shape[d], kit.StepAt(m, d)})
+		sampling.axes = append(sampling.axes, gridAxis{m.Shape[d], kit.StepAt(m, d)})
 	}
-	return s
+	return sampling
 }
 
 // gridOperations returns the cost of a call in graph.GoSimple operations.
 func gridOperations(c *graph.Call) float64 {
-	a, out := kit.Attrs[gridSamplerAttrs](c), c.Out[0]
-	tapsPerSample := float64(maxTapsOf(a.InterpolationMode, out.Rank()-2))
+	attrs, out := kit.Attrs[gridSamplerAttrs](c), c.Out[0]
+	tapsPerSample := float64(maxTapsOf(attrs.InterpolationMode, out.Rank()-2))
 	results := float64(out.Numel())
 	listedTaps := tapsPerSample * results / float64(max(1, out.Shape[1]))
 	tapOps := summedTapOps
@@ -135,16 +135,16 @@ func gridOperations(c *graph.Call) float64 {
 }
 
 // reference computes each sample of each channel separately.
-func (s *gridSampling) reference(x, grid *tensor.Tensor) *tensor.Tensor {
-	x = x.CopyTo(tensor.New(x.DType, x.Shape...))
+func (s *gridSampling) reference(input, grid *tensor.Tensor) *tensor.Tensor {
+	input = input.CopyTo(tensor.New(input.DType, input.Shape...))
 	rowMajor := *s
 	rowMajor.axes = nil
-	for d := 2; d < x.Rank(); d++ {
-		rowMajor.axes = append(rowMajor.axes, gridAxis{x.Shape[d], x.Strides[d]})
+	for d := 2; d < input.Rank(); d++ {
+		rowMajor.axes = append(rowMajor.axes, gridAxis{input.Shape[d], input.Strides[d]})
 	}
 	last := grid.Rank() - 1
-	out := tensor.Zeros(x.DType, append([]int{x.Shape[0], x.Shape[1]}, grid.Shape[1:last]...)...)
-	flat := tensor.Must(x.View(tensor.New(x.DType, x.Shape[0], x.Shape[1], tensor.Numel(x.Shape[2:]))))
+	out := tensor.Zeros(input.DType, append([]int{input.Shape[0], input.Shape[1]}, grid.Shape[1:last]...)...)
+	flat := tensor.Must(input.View(tensor.New(input.DType, input.Shape[0], input.Shape[1], tensor.Numel(input.Shape[2:]))))
 	kit.EachIndex(out.Shape, func(at []int) {
 		point := append([]int{at[0]}, at[2:]...)
 		var coordinates [3]float64
@@ -155,8 +155,8 @@ func (s *gridSampling) reference(x, grid *tensor.Tensor) *tensor.Tensor {
 		var taps [16]gridTap
 		n := rowMajor.taps(&coordinates, &along, taps[:])
 		sum := 0.0
-		for _, t := range taps[:n] {
-			sum += float64(t.weight * flat.At(at[0], at[1], t.offset).Float())
+		for _, tap := range taps[:n] {
+			sum += float64(tap.weight * flat.At(at[0], at[1], tap.offset).Float())
 		}
 		out.Set(tensor.FloatScalar(sum), at...)
 	})

@@ -36,7 +36,7 @@ type gridSampling struct {
 	axes          []gridAxis
 }
 
-// position maps a grid coordinate to a fractional index.
+// position maps a grid coordinate, from -1 to 1, to a fractional index of the axis.
 func (s *gridSampling) position(x float64, size int) float64 {
 	if s.alignCorners {
 		return (x + 1) / 2 * float64(size-1)
@@ -91,33 +91,33 @@ func (s *gridSampling) isUndefined(point *[3]float64) bool {
 }
 
 // appendTap appends the element at index i, an integer, to the n taps of an axis. It omits elements outside the axis.
-func (ax *gridAxis) appendTap(taps *[4]gridTap, n int, i, weight float64) int {
-	if i >= 0 && i < float64(ax.size) {
-		taps[n] = gridTap{int(i) * ax.step, weight}
+func (axis *gridAxis) appendTap(taps *[4]gridTap, n int, i, weight float64) int {
+	if i >= 0 && i < float64(axis.size) {
+		taps[n] = gridTap{int(i) * axis.step, weight}
 		n++
 	}
 	return n
 }
 
 // axisTaps stores the taps of coordinate x along one axis, and returns their number.
-func (s *gridSampling) axisTaps(x float64, ax *gridAxis, taps *[4]gridTap) (n int) {
-	x = s.position(x, ax.size)
+func (s *gridSampling) axisTaps(x float64, axis *gridAxis, taps *[4]gridTap) (n int) {
+	x = s.position(x, axis.size)
 	switch s.mode {
 	case gridNearest:
-		return ax.appendTap(taps, 0, math.RoundToEven(s.padded(x, ax.size)), 1)
+		return axis.appendTap(taps, 0, math.RoundToEven(s.padded(x, axis.size)), 1)
 	case gridBicubic:
 		base := math.Floor(x)
 		for k, w := range cubicWeights(x-base, torchCubicCoefficient) {
-			n = ax.appendTap(taps, n, s.padded(base-1+float64(k), ax.size), w)
+			n = axis.appendTap(taps, n, s.padded(base-1+float64(k), axis.size), w)
 		}
 		return n
 	}
 	if s.padding != padZeros {
-		x = s.padded(x, ax.size)
+		x = s.padded(x, axis.size)
 	}
 	base := math.Floor(x)
-	n = ax.appendTap(taps, 0, base, 1-(x-base))
-	return ax.appendTap(taps, n, base+1, x-base)
+	n = axis.appendTap(taps, 0, base, 1-(x-base))
+	return axis.appendTap(taps, n, base+1, x-base)
 }
 
 // taps stores the taps of a sample, at most maxTapsOf, and returns their number. point[0] is the coordinate of the last

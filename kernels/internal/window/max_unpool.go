@@ -114,14 +114,14 @@ func maxUnpoolType(dims int, size []sym.Int, self, index tensor.Type) (tensor.Ty
 	if !self.DType.IsFloat() {
 		return self, kit.NotImplementedBy(fmt.Sprintf("max_unpool%dd", max(dims, 2)), self.DType)
 	}
-	f := tensor.Contiguous
+	format := tensor.Contiguous
 	if dims == 2 {
-		f = self.SuggestMemoryFormat(false)
+		format = self.SuggestMemoryFormat(false)
 	}
-	return tensor.NewTypeFormat(self.DType, kit.ReplaceSizes(self.Shape, self.Rank()-dims, size...), f)
+	return tensor.NewTypeFormat(self.DType, kit.ReplaceSizes(self.Shape, self.Rank()-dims, size...), format)
 }
 
-// maxUnpoolRangeError is the error for an index outside the spatial dimensions of the result.
+// maxUnpoolRangeError returns the error for an index outside the spatial dimensions of the result.
 func maxUnpoolRangeError(index int, size []int) error {
 	return fmt.Errorf("Found an invalid max index: %d (output volumes are of size %s", index,
 		strings.ReplaceAll(strings.Trim(tensor.ListString(size), "[]"), ", ", "x"))
@@ -136,7 +136,7 @@ func compileMaxUnpool(call *graph.Call, dims int) (*graph.Kernel, error) {
 	buffers := []kit.Buffer{builder.Result(0, out.DType), builder.Dense(builder.In(0), out.DType),
 		builder.Dense(builder.In(1), tensor.Int64)}
 	lead := out.Rank() - dims
-	p := unpooling{size: out.Shape[lead:], outElements: tensor.Numel(out.Shape[lead:]),
+	unpool := unpooling{size: out.Shape[lead:], outElements: tensor.Numel(out.Shape[lead:]),
 		inElements: tensor.Numel(call.Meta(0).Shape[lead:])}
 	run := unpoolPlanes[uint16]
 	switch out.DType.Size() {
@@ -145,9 +145,10 @@ func compileMaxUnpool(call *graph.Call, dims int) (*graph.Kernel, error) {
 	case 8:
 		run = unpoolPlanes[uint64]
 	}
-	builder.AddPhases(0, 0, buffers, copies.ChunkedPhase(tensor.Numel(out.Shape[:lead]), p.inElements+p.outElements,
+	builder.AddPhases(0, 0, buffers, copies.ChunkedPhase(tensor.Numel(out.Shape[:lead]),
+		unpool.inElements+unpool.outElements,
 		func(m *graph.Mem, begin, end int) error {
-			return run(&p, m, begin, end)
+			return run(&unpool, m, begin, end)
 		}))
 	return builder.Kernel()
 }
@@ -161,15 +162,15 @@ type unpooling struct {
 // unpoolPlanes scatters the elements of planes [begin, end).
 func unpoolPlanes[T uint16 | uint32 | uint64](p *unpooling, m *graph.Mem, begin, end int) error {
 	for plane := begin; plane < end; plane++ {
-		y := unsafe.Slice((*T)(kit.AddressOf[T](m.Ptrs[0], plane*p.outElements)), p.outElements)
-		x := unsafe.Slice((*T)(kit.AddressOf[T](m.Ptrs[1], plane*p.inElements)), p.inElements)
+		out := unsafe.Slice((*T)(kit.AddressOf[T](m.Ptrs[0], plane*p.outElements)), p.outElements)
+		in := unsafe.Slice((*T)(kit.AddressOf[T](m.Ptrs[1], plane*p.inElements)), p.inElements)
 		index := unsafe.Slice((*int64)(kit.AddressOf[int64](m.Ptrs[2], plane*p.inElements)), p.inElements)
-		clear(y)
+		clear(out)
 		for i, at := range index {
 			if uint64(at) >= uint64(p.outElements) {
 				return maxUnpoolRangeError(int(at), p.size)
 			}
-			y[at] = x[i]
+			out[at] = in[i]
 		}
 	}
 	return nil

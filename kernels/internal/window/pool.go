@@ -29,40 +29,40 @@ const (
 	poolNorm
 )
 
-// poolFold is the reduction of a pooling, with the attributes that it uses.
+// poolFold is the reduction of a pooling with its attributes.
 type poolFold struct {
 	kind         poolKind
-	indices      bool    // the second result is the index of each maximum in its plane
-	countPadding bool    // averages count the taps in the padding
+	indices      bool    // whether the second result is the index of each maximum in its plane
+	countPadding bool    // whether averages count the taps in the padding
 	divisor      int     // divisor of averages; 0 stands for the number of taps
 	exponent     float64 // p of the p-norm, for poolNorm
 }
 
 // averageCount returns the number of taps of a window along one dimension that an average counts. It returns a float64,
 // because products of counts may exceed 2^63.
-func (f *poolFold) averageCount(w geometry.Range) float64 {
+func (f *poolFold) averageCount(window geometry.Range) float64 {
 	if f.countPadding {
-		return float64(w.PaddedCount)
+		return float64(window.PaddedCount)
 	}
-	return float64(w.Count())
+	return float64(window.Count())
 }
 
 // area returns the number of taps of a window that an average counts. It is at least 1.
-func (f *poolFold) area(w [maxDims]geometry.Range) float64 {
+func (f *poolFold) area(windows [maxDims]geometry.Range) float64 {
 	area := 1.0
-	for _, r := range w {
-		area *= f.averageCount(r)
+	for _, window := range windows {
+		area *= f.averageCount(window)
 	}
 	return max(area, 1)
 }
 
 // divisorOf returns the number by which the sum over a window is divided. area is the area of the window. Integer areas
 // are exact up to 2^53. Areas above 2^62 give the divisor 2^62, so integer averages over these areas are 0.
-func divisorOf[A int64 | float64](f *poolFold, area float64) A {
+func divisorOf[A int64 | float64](fold *poolFold, area float64) A {
 	isInteger := A(3)/2 == 1
 	switch {
-	case f.divisor != 0:
-		return A(f.divisor)
+	case fold.divisor != 0:
+		return A(fold.divisor)
 	case area > 1<<62 && isInteger:
 		return A(int64(1 << 62))
 	}
@@ -85,41 +85,42 @@ type pool struct {
 }
 
 // newPool describes the pooling of the last len(axes) dimensions of the first operand.
-func newPool(c *graph.Call, f poolFold, axes []geometry.Axis) *pool {
-	m, dims := c.Meta(0), len(axes)
-	p := &pool{poolFold: f, meta: m, results: c.Out, batch: 1, channels: m.Shape[m.Rank()-dims-1],
-		inStrides: poolStrides(m, dims), planeElements: 1}
-	if m.Rank() == dims+2 {
-		p.batch = m.Shape[0]
+func newPool(c *graph.Call, fold poolFold, axes []geometry.Axis) *pool {
+	operand, dims := c.Meta(0), len(axes)
+	pooled := &pool{poolFold: fold, meta: operand, results: c.Out, batch: 1,
+		channels:  operand.Shape[operand.Rank()-dims-1],
+		inStrides: poolStrides(operand, dims), planeElements: 1}
+	if operand.Rank() == dims+2 {
+		pooled.batch = operand.Shape[0]
 	}
-	for i, o := range c.Out {
-		p.outStrides[i] = poolStrides(o, dims)
+	for i, out := range c.Out {
+		pooled.outStrides[i] = poolStrides(out, dims)
 	}
-	for d := range p.axes {
-		p.axes[d] = geometry.Unit()
+	for d := range pooled.axes {
+		pooled.axes[d] = geometry.Unit()
 		if lead := maxDims - dims; d >= lead {
-			p.axes[d] = axes[d-lead]
+			pooled.axes[d] = axes[d-lead]
 		}
-		p.axes[d] = p.axes[d].WithWindowTable()
-		p.maxTaps[d] = p.axes[d].MaxCount()
-		p.planeElements *= p.axes[d].Size
+		pooled.axes[d] = pooled.axes[d].WithWindowTable()
+		pooled.maxTaps[d] = pooled.axes[d].MaxCount()
+		pooled.planeElements *= pooled.axes[d].Size
 	}
-	p.taps = kit.BoundedProduct(p.maxTaps[:]...)
-	return p
+	pooled.taps = kit.BoundedProduct(pooled.maxTaps[:]...)
+	return pooled
 }
 
 // poolStrides returns the strides of m, in bytes, for batch, channel and spatial dimensions. m has dims spatial
 // dimensions.
-func poolStrides(m tensor.Meta, dims int) (st [2 + maxDims]int) {
+func poolStrides(m tensor.Meta, dims int) (strides [2 + maxDims]int) {
 	size, lead := m.DType.Size(), m.Rank()-dims
 	for d, s := range m.Strides {
 		if d < lead {
-			st[2-lead+d] = s * size
+			strides[2-lead+d] = s * size
 		} else {
-			st[len(st)-m.Rank()+d] = s * size
+			strides[len(strides)-m.Rank()+d] = s * size
 		}
 	}
-	return st
+	return strides
 }
 
 // windows returns the window of a result along each spatial dimension.
@@ -131,17 +132,17 @@ func (p *pool) windows(d, h, w int) [maxDims]geometry.Range {
 func (p *pool) planeIndex(d, h, w int) int { return (d*p.axes[1].Size+h)*p.axes[2].Size + w }
 
 // poolKernel makes the kernel of a pooling. It uses loops in Go if compiled loops do not support the call.
-func poolKernel(c *graph.Call, order poolOrder, f poolFold, axes []geometry.Axis) (*graph.Kernel, error) {
+func poolKernel(c *graph.Call, order poolOrder, fold poolFold, axes []geometry.Axis) (*graph.Kernel, error) {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	p := newPool(c, f, axes)
+	pooled := newPool(c, fold, axes)
 	compile, vectorDim := compilePlanes, columnDim
 	if order == poolPixels {
 		compile, vectorDim = compilePixels, channelDim
 	}
-	if k, err := compile(p); k != nil || err != nil {
-		return k, err
+	if kernel, err := compile(pooled); kernel != nil || err != nil {
+		return kernel, err
 	}
-	return poolInGo(p, vectorDim), nil
+	return poolInGo(pooled, vectorDim), nil
 }

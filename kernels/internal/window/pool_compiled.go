@@ -18,7 +18,7 @@ const (
 	tapsPerLoop = 16
 )
 
-// tapLoops folds windows by compiled loops. However taps are divided into loops, they are folded in row-major order.
+// tapLoops folds windows by compiled loops. Taps are always folded in row-major order, whatever the number of loops is.
 // Taps outside the operand read the neutral element.
 type tapLoops struct {
 	*pool
@@ -32,39 +32,40 @@ type tapLoops struct {
 
 // newTapLoops compiles the loops of a pooling. It returns nil if it cannot compile them.
 func newTapLoops(p *pool) (*tapLoops, error) {
-	d := p.meta.DType
-	t := &tapLoops{pool: p, dtype: d, sumDType: d.OpMath(), perLoop: p.taps, isSingle: p.taps <= maxLoopTaps}
-	if !loops.CodeAvailable() || p.kind == poolNorm || p.indices && !t.isSingle {
+	dtype := p.meta.DType
+	compiled := &tapLoops{pool: p, dtype: dtype, sumDType: dtype.OpMath(), perLoop: p.taps,
+		isSingle: p.taps <= maxLoopTaps}
+	if !loops.CodeAvailable() || p.kind == poolNorm || p.indices && !compiled.isSingle {
 		return nil, nil
 	}
-	if !t.isSingle {
-		t.perLoop = tapsPerLoop
-		if d.IsFloat() {
-			t.sumDType = tensor.Float64
+	if !compiled.isSingle {
+		compiled.perLoop = tapsPerLoop
+		if dtype.IsFloat() {
+			compiled.sumDType = tensor.Float64
 		}
 	}
-	for _, l := range []struct {
+	for _, spec := range []struct {
 		loop            **loops.Loop
 		taps            int
 		isFirst, isLast bool
 		isNeeded        bool
 	}{
-		{&t.firstLoop, t.perLoop, true, t.isSingle || p.kind == poolMax, true},
-		{&t.nextLoop, t.perLoop, false, p.kind == poolMax, !t.isSingle},
-		{&t.divideLoop, 0, false, true, !t.isSingle && p.kind == poolAvg},
+		{&compiled.firstLoop, compiled.perLoop, true, compiled.isSingle || p.kind == poolMax, true},
+		{&compiled.nextLoop, compiled.perLoop, false, p.kind == poolMax, !compiled.isSingle},
+		{&compiled.divideLoop, 0, false, true, !compiled.isSingle && p.kind == poolAvg},
 	} {
-		if !l.isNeeded {
+		if !spec.isNeeded {
 			continue
 		}
-		e, err := t.buildLoop(l.taps, l.isFirst, l.isLast)
+		code, err := compiled.buildLoop(spec.taps, spec.isFirst, spec.isLast)
 		if err != nil {
 			return nil, err
 		}
-		if *l.loop, err = loops.New(e, loops.Options{}); err != nil || !(*l.loop).Compiled() {
+		if *spec.loop, err = loops.New(code, loops.Options{}); err != nil || !(*spec.loop).Compiled() {
 			return nil, err
 		}
 	}
-	return t, nil
+	return compiled, nil
 }
 
 // buildLoop returns the loop that folds the given number of taps. isFirst is set for the first taps of windows, and
@@ -74,8 +75,8 @@ func newTapLoops(p *pool) (*tapLoops, error) {
 func (t *tapLoops) buildLoop(taps int, isFirst, isLast bool) (*expr.Loop, error) {
 	var in []tensor.DType
 	var scalar []bool
-	add := func(d tensor.DType, s bool) int {
-		in, scalar = append(in, d), append(scalar, s)
+	add := func(dtype tensor.DType, isScalar bool) int {
+		in, scalar = append(in, dtype), append(scalar, isScalar)
 		return len(in) - 1
 	}
 	if !isFirst {
@@ -117,8 +118,8 @@ func (t *tapLoops) buildLoop(taps int, isFirst, isLast bool) (*expr.Loop, error)
 		out = []expr.Output{builder.Real(builder.Convert(t.dtype,
 			builder.Do(t.averageOp(), sum, builder.Load(scalarOperand))))}
 	}
-	c, err := builder.Build(out...)
-	return &expr.Loop{Code: c, Scalar: scalar}, err
+	code, err := builder.Build(out...)
+	return &expr.Loop{Code: code, Scalar: scalar}, err
 }
 
 // partialDType returns the dtype of the partial results between loops. Partial maxima have the dtype of the result,
@@ -138,26 +139,29 @@ func (t *tapLoops) averageOp() expr.Op {
 	return expr.Div
 }
 
-// multipliesByInverse reports whether averages are computed by multiplying sums by the inverse of the divisor. d and
-// sum are the dtypes of averages and sums. Sums must have more bits than averages; otherwise the rounding of the
-// inverse would change averages.
-func multipliesByInverse(d, sum tensor.DType) bool { return d.IsFloat() && d.Size() < sum.Size() }
+// multipliesByInverse reports whether averages are computed by multiplying sums by the inverse of the divisor. dtype
+// and sumDType are the dtypes of averages and sums. Sums must have more bits than averages; otherwise the rounding of
+// the inverse would change averages.
+func multipliesByInverse(dtype, sumDType tensor.DType) bool {
+	return dtype.IsFloat() && dtype.Size() < sumDType.Size()
+}
 
-// putDivisor writes the divisor of a window of the given area, or its inverse (see multipliesByInverse).
-func (f *poolFold) putDivisor(to []byte, d, sum tensor.DType, area float64) {
-	if sum == tensor.Int64 {
+// putDivisor writes the divisor of a window of the given area, or its inverse (see multipliesByInverse). dtype and
+// sumDType are the dtypes of averages and sums.
+func (f *poolFold) putDivisor(to []byte, dtype, sumDType tensor.DType, area float64) {
+	if sumDType == tensor.Int64 {
 		binary.LittleEndian.PutUint64(to, uint64(divisorOf[int64](f, area)))
 		return
 	}
-	x := divisorOf[float64](f, area)
-	if multipliesByInverse(d, sum) {
-		x = 1 / x
+	divisor := divisorOf[float64](f, area)
+	if multipliesByInverse(dtype, sumDType) {
+		divisor = 1 / divisor
 	}
-	if sum == tensor.Float32 {
-		binary.LittleEndian.PutUint32(to, math.Float32bits(float32(x)))
+	if sumDType == tensor.Float32 {
+		binary.LittleEndian.PutUint32(to, math.Float32bits(float32(divisor)))
 		return
 	}
-	binary.LittleEndian.PutUint64(to, math.Float64bits(x))
+	binary.LittleEndian.PutUint64(to, math.Float64bits(divisor))
 }
 
 // maximum returns the maximum of the taps and the partial result. NaN propagates.
@@ -204,10 +208,10 @@ func (f *poolFold) fillNeutral(dtype tensor.DType, mem []byte) {
 	case tensor.BFloat16:
 		bits = 0xff80 // -Inf
 	}
-	var e [8]byte
-	binary.LittleEndian.PutUint64(e[:], bits)
+	var element [8]byte
+	binary.LittleEndian.PutUint64(element[:], bits)
 	for i := 0; i < len(mem); i += dtype.Size() {
-		copy(mem[i:], e[:dtype.Size()])
+		copy(mem[i:], element[:dtype.Size()])
 	}
 }
 

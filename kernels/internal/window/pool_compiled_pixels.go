@@ -41,17 +41,17 @@ type tapStream struct {
 // poolRun is the state of a worker that runs the loops of a pooling.
 type poolRun struct {
 	loops.State
-	ptrs         [expr.MaxOperands]unsafe.Pointer
-	strides      [expr.MaxOperands]int
-	operandCount int
-	taps         []tapStream
-	divisor      [8]byte // scalar operand of averages, in the dtype of sums
-	index        int64   // scalar operand of maxima with indices: index of the first tap
+	ptrs         [expr.MaxOperands]unsafe.Pointer // addresses of the operands of the next loop call
+	strides      [expr.MaxOperands]int            // their row strides, in bytes
+	operandCount int                              // number of operands added so far
+	taps         []tapStream                      // taps of the current run of results
+	divisor      [8]byte                          // scalar operand of averages, in the dtype of sums
+	index        int64                            // scalar operand of maxima with indices: index of the first tap
 }
 
-// add adds an operand at p whose rows are step bytes apart.
-func (r *poolRun) add(p unsafe.Pointer, step int) {
-	r.ptrs[r.operandCount], r.strides[r.operandCount] = p, step
+// add adds an operand of the next loop call. first is the address of its first row, and rows are step bytes apart.
+func (r *poolRun) add(first unsafe.Pointer, step int) {
+	r.ptrs[r.operandCount], r.strides[r.operandCount] = first, step
 	r.operandCount++
 }
 
@@ -60,8 +60,8 @@ func (r *poolRun) add(p unsafe.Pointer, step int) {
 func compilePixels(p *pool) (*graph.Kernel, error) {
 	pixels := &compiledPixels{elemBytes: p.meta.DType.Size()}
 	isStrided := p.channels > 1 && p.inStrides[channelDim] != pixels.elemBytes
-	for i, o := range p.results {
-		isStrided = isStrided || p.channels > 1 && p.outStrides[i][channelDim] != o.DType.Size()
+	for i, result := range p.results {
+		isStrided = isStrided || p.channels > 1 && p.outStrides[i][channelDim] != result.DType.Size()
 	}
 	if isStrided || p.taps == 0 {
 		return nil, nil
@@ -89,17 +89,17 @@ func (p *pool) tapIndex(k int) int {
 func (p *compiledPixels) kernel() *graph.Kernel {
 	depths, heights := p.axes[0].Results, p.axes[1].Results
 	rows := p.batch * depths * heights
-	cut := machine.DivideUnits(rows, kit.BoundedProduct(p.axes[2].Results, p.channels, p.taps), machine.ReduceGrain)
+	division := machine.DivideUnits(rows, kit.BoundedProduct(p.axes[2].Results, p.channels, p.taps), machine.ReduceGrain)
 	neutralBytes := kit.AlignUp(p.channels * p.elemBytes)
 	kernel := &graph.Kernel{Worker: neutralBytes, Code: p.listings}
 	if !p.isSingle && p.kind == poolAvg {
 		kernel.Worker += max(carriedBytes, p.channels*p.sumDType.Size())
 	}
-	kernel.Phases = []graph.Phase{{Chunks: cut.Chunks, Run: func(m *graph.Mem, chunk int) error {
+	kernel.Phases = []graph.Phase{{Chunks: division.Chunks, Run: func(m *graph.Mem, chunk int) error {
 		worker := p.state.Of(m)
 		worker.begin(m)
 		p.fillNeutral(p.dtype, m.Worker[:p.channels*p.elemBytes])
-		for row, end := cut.ChunkRange(chunk); row < end; row++ {
+		for row, end := division.ChunkRange(chunk); row < end; row++ {
 			p.computeRow(m, worker, row/heights/depths, row/heights%depths, row%heights)
 		}
 		clear(worker.taps[:cap(worker.taps)])
@@ -172,20 +172,20 @@ func (p *compiledPixels) tapAt(window [maxDims]geometry.Range, d, h, k int) int 
 		k*window[2].Step*p.inStrides[columnDim]
 }
 
-// begin prepares r for a chunk. It removes operands that an interrupted chunk has left.
+// begin prepares the state for a chunk. It removes operands that an interrupted chunk has left.
 func (r *poolRun) begin(m *graph.Mem) { r.operandCount, r.Context = 0, m.Context }
 
-// run calls a loop over n1 rows of n0 elements, with the operands that were added to r.
-func (r *poolRun) run(l *loops.Loop, n0, n1 int) {
-	l.Run(&r.State, r.ptrs[:r.operandCount], r.strides[:r.operandCount], n0, n1)
+// run calls a loop over rows of n elements, with the operands that were added.
+func (r *poolRun) run(loop *loops.Loop, n, rows int) {
+	loop.Run(&r.State, r.ptrs[:r.operandCount], r.strides[:r.operandCount], n, rows)
 	r.operandCount = 0
 }
 
 // runSingle computes a run of results by one loop.
 func (p *compiledPixels) runSingle(worker *poolRun, to unsafe.Pointer, run geometry.Run, allInside bool) {
 	worker.add(to, p.outStrides[0][columnDim])
-	for _, t := range worker.taps {
-		worker.add(t.ptr, t.resultStride)
+	for _, tap := range worker.taps {
+		worker.add(tap.ptr, tap.resultStride)
 	}
 	if p.kind == poolAvg {
 		worker.add(unsafe.Pointer(&worker.divisor), 0)
@@ -203,8 +203,8 @@ func (p *compiledPixels) runIndices(m *graph.Mem, worker *poolRun, to, index uns
 	for i := range run.Results {
 		worker.add(unsafe.Add(to, i*p.outStrides[0][columnDim]), 0)
 		worker.add(unsafe.Add(index, i*p.outStrides[1][columnDim]), 0)
-		for _, t := range worker.taps {
-			worker.add(unsafe.Add(t.ptr, i*t.resultStride), 0)
+		for _, tap := range worker.taps {
+			worker.add(unsafe.Add(tap.ptr, i*tap.resultStride), 0)
 		}
 		worker.add(unsafe.Pointer(&worker.index), 0)
 		m.Count(loopCallCost + p.channels*len(worker.taps))
@@ -231,12 +231,12 @@ func (p *compiledPixels) runLoops(mem *graph.Mem, worker *poolRun, to unsafe.Poi
 			loop = p.nextLoop
 			worker.add(carried, step)
 		}
-		for t := first; t < first+tapsPerLoop; t++ {
-			if t >= tapCount {
+		for tap := first; tap < first+tapsPerLoop; tap++ {
+			if tap >= tapCount {
 				worker.add(unsafe.Pointer(unsafe.SliceData(mem.Worker)), 0)
 				continue
 			}
-			worker.add(unsafe.Add(from, p.tapAt(window, t/columnTaps/rowTaps, t/columnTaps%rowTaps, t%columnTaps)),
+			worker.add(unsafe.Add(from, p.tapAt(window, tap/columnTaps/rowTaps, tap/columnTaps%rowTaps, tap%columnTaps)),
 				run.Step*p.inStrides[columnDim])
 		}
 		mem.Count(loopCallCost + tapsPerLoop*p.channels*run.Results)

@@ -25,7 +25,7 @@ type compiledPlanes struct {
 	planes, width            int    // number of planes; elements per row of the operand
 	elemBytes                int    // bytes of an element
 	rowStride, paddingBefore int    // distance between folded rows, and padding before each folded row, in elements
-	blockRows, batchPlanes   int    // rows of results that are folded at once; planes that are folded at once
+	blockRows, batchPlanes   int    // rows of results, and planes, that are folded at once
 	divisors                 []byte // divisors of averages in the dtype of sums, by depth, height and width
 	hasOneDivisor            bool   // whether all results have the same divisor, or no divisor
 	state                    graph.PerWorker[poolRun]
@@ -37,21 +37,21 @@ func compilePlanes(p *pool) (*graph.Kernel, error) {
 	if p.indices || !p.meta.IsContiguous() || !p.results[0].IsContiguous() {
 		return nil, nil
 	}
-	d, windowRows := p.meta.DType, kit.BoundedProduct(p.maxTaps[0], p.maxTaps[1])
-	planes := &compiledPlanes{planes: p.batch * p.channels, width: p.axes[2].Size, elemBytes: d.Size()}
+	dtype, windowRows := p.meta.DType, kit.BoundedProduct(p.maxTaps[0], p.maxTaps[1])
+	planes := &compiledPlanes{planes: p.batch * p.channels, width: p.axes[2].Size, elemBytes: dtype.Size()}
 	cols, ok := newColumns(&p.axes[2])
 	if !ok || windowRows == 0 || windowRows > maxLoopTaps {
 		return nil, nil
 	}
-	sum := d.OpMath()
-	if p.kind == poolAvg && d.IsFloat() && windowRows*cols.taps > maxLoopTaps {
-		sum = tensor.Float64
+	sumDType := dtype.OpMath()
+	if p.kind == poolAvg && dtype.IsFloat() && windowRows*cols.taps > maxLoopTaps {
+		sumDType = tensor.Float64
 	}
-	if !planes.setDivisors(p, sum) {
+	if !planes.setDivisors(p, sumDType) {
 		return nil, nil
 	}
 	var err error
-	if planes.rowLoops, err = newRowLoops(p, sum, windowRows, cols, planes.hasOneDivisor); planes.rowLoops == nil ||
+	if planes.rowLoops, err = newRowLoops(p, sumDType, windowRows, cols, planes.hasOneDivisor); planes.rowLoops == nil ||
 		err != nil {
 		return nil, err
 	}
@@ -103,8 +103,8 @@ func (p *compiledPlanes) chooseRowCount() {
 const maxDivisors = 1 << 22
 
 // setDivisors sets the divisors of averages: one number for all results, or one number for each result of a plane. It
-// returns false if there would be more than maxDivisors numbers.
-func (p *compiledPlanes) setDivisors(pooled *pool, sum tensor.DType) bool {
+// returns false if there would be more than maxDivisors numbers. sumDType is the dtype of sums.
+func (p *compiledPlanes) setDivisors(pooled *pool, sumDType tensor.DType) bool {
 	if p.hasOneDivisor = pooled.kind != poolAvg; p.hasOneDivisor {
 		return true
 	}
@@ -119,11 +119,11 @@ func (p *compiledPlanes) setDivisors(pooled *pool, sum tensor.DType) bool {
 	if n > maxDivisors {
 		return false
 	}
-	size := sum.Size()
+	size := sumDType.Size()
 	p.divisors = make([]byte, n*size)
 	for i := range n {
 		area := pooled.area(pooled.windows(i/widths/heights, i/widths%heights, i%widths))
-		pooled.putDivisor(p.divisors[i*size:], pooled.meta.DType, sum, area)
+		pooled.putDivisor(p.divisors[i*size:], pooled.meta.DType, sumDType, area)
 	}
 	return true
 }
@@ -134,16 +134,16 @@ func (p *compiledPlanes) kernel() *graph.Kernel {
 	blocks, batches := kit.DivUp(p.axes[1].Results, p.blockRows), kit.DivUp(p.planes, p.batchPlanes)
 	units := batches * depths * blocks
 	work := p.batchPlanes * p.blockRows * (p.width*p.maxTaps[0]*p.maxTaps[1] + p.columns.results*p.columns.taps)
-	cut := machine.DivideUnits(units, work, machine.ReduceGrain)
+	division := machine.DivideUnits(units, work, machine.ReduceGrain)
 	neutralBytes := kit.AlignUp(p.width * p.elemBytes)
 	return &graph.Kernel{Worker: neutralBytes + p.batchPlanes*p.blockRows*p.rowStride*p.sumDType.Size(), Code: p.listings,
-		Phases: []graph.Phase{{Chunks: cut.Chunks, Run: func(m *graph.Mem, chunk int) error {
+		Phases: []graph.Phase{{Chunks: division.Chunks, Run: func(m *graph.Mem, chunk int) error {
 			worker := p.state.Of(m)
 			worker.begin(m)
 			p.fillNeutral(p.dtype, m.Worker[:p.width*p.elemBytes])
 			p.fillNeutral(p.sumDType, m.Worker[neutralBytes:][:p.batchPlanes*p.blockRows*p.rowStride*p.sumDType.Size()])
-			for u, end := cut.ChunkRange(chunk); u < end; u++ {
-				p.computeBlock(m, worker, u/blocks/depths, u/blocks%depths, u%blocks*p.blockRows)
+			for unit, end := division.ChunkRange(chunk); unit < end; unit++ {
+				p.computeBlock(m, worker, unit/blocks/depths, unit/blocks%depths, unit%blocks*p.blockRows)
 			}
 			clear(worker.taps[:cap(worker.taps)])
 			clear(worker.ptrs[:])
@@ -221,8 +221,8 @@ func (p *compiledPlanes) foldRows(m *graph.Mem, worker *poolRun, in unsafe.Point
 func (p *compiledPlanes) foldColumns(worker *poolRun, to, from unsafe.Pointer, row, depth, n int) {
 	size := p.sumDType.Size()
 	worker.add(to, p.columns.results*p.elemBytes)
-	for _, o := range p.columns.operands() {
-		worker.add(unsafe.Add(from, o*size), p.rowStride*size)
+	for _, offset := range p.columns.operands() {
+		worker.add(unsafe.Add(from, offset*size), p.rowStride*size)
 	}
 	switch {
 	case p.kind != poolAvg:
@@ -248,9 +248,9 @@ type rowLoops struct {
 // of elements. With steps of 2, it is a row of pairs.
 func (c *columns) operands() (list []int) {
 	for k := range c.taps {
-		at := k * c.dilation / c.step * c.step
-		if len(list) == 0 || list[len(list)-1] != at {
-			list = append(list, at)
+		offset := k * c.dilation / c.step * c.step
+		if len(list) == 0 || list[len(list)-1] != offset {
+			list = append(list, offset)
 		}
 	}
 	return list
@@ -258,49 +258,49 @@ func (c *columns) operands() (list []int) {
 
 // newRowLoops compiles the loops of a pooling by planes. It returns nil if it cannot compile them. hasOneDivisor is set
 // if all averages have the same divisor.
-func newRowLoops(p *pool, sum tensor.DType, windowRows int, cols columns, hasOneDivisor bool) (*rowLoops, error) {
-	t := &rowLoops{pool: p, dtype: p.meta.DType, sumDType: sum, columns: cols}
+func newRowLoops(p *pool, sumDType tensor.DType, windowRows int, cols columns, hasOneDivisor bool) (*rowLoops, error) {
+	compiled := &rowLoops{pool: p, dtype: p.meta.DType, sumDType: sumDType, columns: cols}
 	if !loops.CodeAvailable() || p.kind == poolNorm || max(windowRows, len(cols.operands())) > maxLoopTaps ||
-		cols.step > 1 && !sum.IsFloat() {
+		cols.step > 1 && !sumDType.IsFloat() {
 		return nil, nil
 	}
-	down, err := t.newRowsLoop(windowRows)
+	down, err := compiled.newRowsLoop(windowRows)
 	if err != nil {
 		return nil, err
 	}
-	across, err := t.newColumnsLoop(hasOneDivisor)
+	across, err := compiled.newColumnsLoop(hasOneDivisor)
 	if err != nil {
 		return nil, err
 	}
-	if t.rowsLoop, err = loops.New(down, loops.Options{}); err != nil || !t.rowsLoop.Compiled() {
+	if compiled.rowsLoop, err = loops.New(down, loops.Options{}); err != nil || !compiled.rowsLoop.Compiled() {
 		return nil, err
 	}
-	if t.columnsLoop, err = loops.New(across, loops.Options{}); err != nil || !t.columnsLoop.Compiled() {
+	if compiled.columnsLoop, err = loops.New(across, loops.Options{}); err != nil || !compiled.columnsLoop.Compiled() {
 		return nil, err
 	}
-	return t, nil
+	return compiled, nil
 }
 
-// join combines two values: it returns their maximum or their sum.
-func (t *rowLoops) join(b *expr.Builder, x, y expr.Value) expr.Value {
+// combine returns the maximum or the sum of two values.
+func (t *rowLoops) combine(builder *expr.Builder, x, y expr.Value) expr.Value {
 	if t.kind == poolMax {
-		return b.Do(expr.Max, y, x)
+		return builder.Do(expr.Max, y, x)
 	}
-	return b.Do(expr.Add, x, y)
+	return builder.Do(expr.Add, x, y)
 }
 
 // newRowsLoop returns a loop that folds the given number of rows.
 func (t *rowLoops) newRowsLoop(windowRows int) (*expr.Loop, error) {
-	b := expr.NewBuilder(slices.Repeat([]tensor.DType{t.dtype}, windowRows)...)
-	v := b.Convert(t.sumDType, b.Load(0))
+	builder := expr.NewBuilder(slices.Repeat([]tensor.DType{t.dtype}, windowRows)...)
+	folded := builder.Convert(t.sumDType, builder.Load(0))
 	if t.kind == poolAvg {
-		v = b.Do(expr.Add, b.Const(t.sumDType, 0), v)
+		folded = builder.Do(expr.Add, builder.Const(t.sumDType, 0), folded)
 	}
 	for k := 1; k < windowRows; k++ {
-		v = t.join(b, v, b.Convert(t.sumDType, b.Load(k)))
+		folded = t.combine(builder, folded, builder.Convert(t.sumDType, builder.Load(k)))
 	}
-	c, err := b.Build(b.Real(v))
-	return &expr.Loop{Code: c, Scalar: make([]bool, windowRows)}, err
+	code, err := builder.Build(builder.Real(folded))
+	return &expr.Loop{Code: code, Scalar: make([]bool, windowRows)}, err
 }
 
 // newColumnsLoop returns a loop that folds columns of folded rows. For averages, the loop divides by the last operand,
@@ -325,19 +325,19 @@ func (t *rowLoops) newColumnsLoop(hasOneDivisor bool) (*expr.Loop, error) {
 		}
 		return builder.Load(i)
 	}
-	v := tap(0)
+	folded := tap(0)
 	for k := 1; k < t.columns.taps; k++ {
-		v = t.join(builder, v, tap(k))
+		folded = t.combine(builder, folded, tap(k))
 	}
 	if t.kind == poolAvg {
 		divide := expr.Div
 		if multipliesByInverse(t.dtype, t.sumDType) {
 			divide = expr.Mul
 		}
-		v = builder.Do(divide, v, builder.Load(len(offsets)))
+		folded = builder.Do(divide, folded, builder.Load(len(offsets)))
 	}
-	c, err := builder.Build(builder.Real(builder.Convert(t.dtype, v)))
-	return &expr.Loop{Code: c, Scalar: scalar}, err
+	code, err := builder.Build(builder.Real(builder.Convert(t.dtype, folded)))
+	return &expr.Loop{Code: code, Scalar: scalar}, err
 }
 
 // listings returns the machine code of the loops.

@@ -27,37 +27,38 @@ type goPool struct {
 	vectorDim  int                   // dimension of the vectors: channelDim by pixels, columnDim by planes
 	load       axes.Loader           // converts elements to the dtype of the loops
 	store      [2]tensor.ConvertFunc // by output: converts from the dtype of the loops, or copies
-	fold       windowFold
-	maxResults int // maximum number of results of a vector
+	fold       windowFold            // reduction of windows
+	maxResults int                   // maximum number of results of a vector
 }
 
-// poolInGo returns the kernel with vectors along dimension vectorDim. A unit of work is all results along vectorDim at
+// poolInGo returns the pooled with vectors along dimension vectorDim. A unit of work is all results along vectorDim at
 // one index of the other dimensions. The five dimensions are batch, channel, depth, row and column.
 func poolInGo(p *pool, vectorDim int) *graph.Kernel {
 	sizes := [...]int{p.batch, p.channels, p.axes[0].Results, p.axes[1].Results, p.axes[2].Results}
 	length := sizes[vectorDim]
 	sizes[vectorDim] = 1
 	d := p.meta.DType.OpMath()
-	g := &goPool{pool: p, vectorDim: vectorDim, load: axes.NewLoader(p.meta.DType, p.meta.DType, d),
+	pooled := &goPool{pool: p, vectorDim: vectorDim, load: axes.NewLoader(p.meta.DType, p.meta.DType, d),
 		fold: newWindowFold(d, &p.poolFold), maxResults: min(length, axes.BlockLen)}
-	g.store = [...]tensor.ConvertFunc{tensor.Converter(p.meta.DType, d), tensor.Converter(tensor.Int64, tensor.Int64)}
-	cut := machine.DivideUnits(tensor.Numel(sizes[:]), kit.BoundedProduct(length, max(1, p.taps)), goGrain)
+	pooled.store = [...]tensor.ConvertFunc{tensor.Converter(p.meta.DType, d), tensor.Converter(tensor.Int64, tensor.Int64)}
+	division := machine.DivideUnits(tensor.Numel(sizes[:]), kit.BoundedProduct(length, max(1, p.taps)), goGrain)
 	return &graph.Kernel{
-		Worker: kit.AlignUp(g.fold.size(g.maxResults)) + 2*kit.AlignUp(axes.BlockBytes) + kit.AlignUp(g.maxResults*8),
-		Phases: []graph.Phase{{Chunks: cut.Chunks, Run: func(mem *graph.Mem, chunk int) error {
-			first, end := cut.ChunkRange(chunk)
+		Worker: kit.AlignUp(pooled.fold.size(pooled.maxResults)) + 2*kit.AlignUp(axes.BlockBytes) +
+			kit.AlignUp(pooled.maxResults*8),
+		Phases: []graph.Phase{{Chunks: division.Chunks, Run: func(mem *graph.Mem, chunk int) error {
+			first, end := division.ChunkRange(chunk)
 			for next := 0; next < length; {
-				f := g.vectorAt(mem, next)
+				vector := pooled.vectorAt(mem, next)
 				at, rest := [len(sizes)]int{}, first
 				for d := len(sizes) - 1; d >= 0; d-- {
 					at[d], rest = rest%sizes[d], rest/sizes[d]
 				}
 				at[vectorDim] = next
 				for range end - first {
-					f.compute(mem, &at)
+					vector.compute(mem, &at)
 					nextUnit(&at, &sizes, vectorDim)
 				}
-				next += f.n
+				next += vector.n
 			}
 			return nil
 		}}},
@@ -83,25 +84,28 @@ func nextUnit(at, sizes *[2 + maxDims]int, fixedDim int) {
 type resultVector struct {
 	*goPool
 	n, step, indexStep int
-	acc, buf, tmp, out unsafe.Pointer // worker memory: partial results, two blocks of elements, results
+	partials           unsafe.Pointer // worker memory for partial results
+	block, loading     unsafe.Pointer // worker memory for a block of converted elements, and for their conversion
+	out                unsafe.Pointer // worker memory for results
 	windows            [maxDims]geometry.Range
 }
 
 // vectorAt returns the vector that starts at index first of the dimension of vectors.
 func (g *goPool) vectorAt(m *graph.Mem, first int) resultVector {
-	r := kit.RegionOf(m.Worker)
-	f := resultVector{goPool: g, acc: r.Take(g.fold.size(g.maxResults)), buf: r.Take(axes.BlockBytes),
-		tmp: r.Take(axes.BlockBytes), out: r.Take(g.maxResults * 8)}
+	region := kit.RegionOf(m.Worker)
+	vector := resultVector{goPool: g, partials: region.Take(g.fold.size(g.maxResults)),
+		block:   region.Take(axes.BlockBytes),
+		loading: region.Take(axes.BlockBytes), out: region.Take(g.maxResults * 8)}
 	if g.vectorDim == channelDim {
-		f.n, f.step = min(g.maxResults, g.channels-first), g.inStrides[channelDim]
-		return f
+		vector.n, vector.step = min(g.maxResults, g.channels-first), g.inStrides[channelDim]
+		return vector
 	}
 	run := g.axes[2].RunAt(first, g.maxResults, g.countPadding)
 	if run.Results < minRunResults {
 		run.Results = 1
 	}
-	f.n, f.step, f.indexStep = run.Results, run.Step*g.inStrides[columnDim], run.Step
-	return f
+	vector.n, vector.step, vector.indexStep = run.Results, run.Step*g.inStrides[columnDim], run.Step
+	return vector
 }
 
 // compute computes the results of the vector. at is the index of the first result: batch, channel and spatial
@@ -109,15 +113,16 @@ func (g *goPool) vectorAt(m *graph.Mem, first int) resultVector {
 func (f *resultVector) compute(mem *graph.Mem, at *[2 + maxDims]int) {
 	f.windows = f.pool.windows(at[depthDim], at[rowDim], at[columnDim])
 	depthRange, rowRange := &f.windows[0], &f.windows[1]
-	f.fold.begin(f.acc, f.n, f.planeIndex(depthRange.Start, rowRange.Start, f.windows[2].Start), f.indexStep)
-	x := unsafe.Add(mem.Ptrs[len(f.results)], at[batchDim]*f.inStrides[batchDim]+at[channelDim]*f.inStrides[channelDim])
+	f.fold.begin(f.partials, f.n, f.planeIndex(depthRange.Start, rowRange.Start, f.windows[2].Start), f.indexStep)
+	channel := unsafe.Add(mem.Ptrs[len(f.results)],
+		at[batchDim]*f.inStrides[batchDim]+at[channelDim]*f.inStrides[channelDim])
 	for d := depthRange.Start; d < depthRange.End; d += depthRange.Step {
 		if f.n == 1 && f.load.Direct {
-			f.foldPlane(x, d)
+			f.foldPlane(channel, d)
 			continue
 		}
 		for h := rowRange.Start; h < rowRange.End; h += rowRange.Step {
-			f.foldRow(unsafe.Add(x, d*f.inStrides[depthDim]+h*f.inStrides[rowDim]), f.planeIndex(d, h, 0))
+			f.foldRow(unsafe.Add(channel, d*f.inStrides[depthDim]+h*f.inStrides[rowDim]), f.planeIndex(d, h, 0))
 		}
 	}
 	mem.Count(2 * f.n * f.taps)
@@ -130,42 +135,43 @@ func (f *resultVector) compute(mem *graph.Mem, at *[2 + maxDims]int) {
 	}
 }
 
-// foldPlane folds the taps of a single window at one depth; x is the address of the channel.
-func (f *resultVector) foldPlane(x unsafe.Pointer, depth int) {
+// foldPlane folds the taps of a single window at one depth. channel is the address of the channel.
+func (f *resultVector) foldPlane(channel unsafe.Pointer, depth int) {
 	rowRange, columnRange := &f.windows[1], &f.windows[2]
 	rows, columns := rowRange.Count(), columnRange.Count()
 	if rows*columns == 0 {
 		return
 	}
 	rowStride, columnStride := f.inStrides[rowDim], f.inStrides[columnDim]
-	first := unsafe.Add(x, depth*f.inStrides[depthDim]+rowRange.Start*rowStride+columnRange.Start*columnStride)
+	first := unsafe.Add(channel, depth*f.inStrides[depthDim]+rowRange.Start*rowStride+columnRange.Start*columnStride)
 	taps := tapGrid{rows: rows, rowStep: rowRange.Step * rowStride, rowIndexStep: f.planeIndex(0, rowRange.Step, 0),
 		taps: columns, step: columnRange.Step * columnStride, tapIndexStep: columnRange.Step}
-	f.fold.foldWindow(f.acc, first, taps, f.planeIndex(depth, rowRange.Start, columnRange.Start))
+	f.fold.foldWindow(f.partials, first, taps, f.planeIndex(depth, rowRange.Start, columnRange.Start))
 }
 
-// foldRow folds the taps of one row of the operand, which begins at x and at the given index in the plane.
-func (f *resultVector) foldRow(x unsafe.Pointer, index int) {
-	columnRange, column := &f.windows[2], f.inStrides[columnDim]
+// foldRow folds the taps of one row of the operand. row is the address of the row, and index the index of its first
+// element in the plane.
+func (f *resultVector) foldRow(row unsafe.Pointer, index int) {
+	columnRange, columnStride := &f.windows[2], f.inStrides[columnDim]
 	if f.load.Direct {
 		for w := columnRange.Start; w < columnRange.End; w += columnRange.Step {
-			f.fold.foldTap(f.acc, unsafe.Add(x, w*column), f.n, f.step, index+w, f.indexStep)
+			f.fold.foldTap(f.partials, unsafe.Add(row, w*columnStride), f.n, f.step, index+w, f.indexStep)
 		}
 		return
 	}
 	// In a pooling by planes, all elements from the first window to the last are converted at once if they fit in a block.
 	span := (f.n-1)*f.indexStep + columnRange.End - columnRange.Start
 	if f.vectorDim == columnDim && span > 0 && span <= axes.BlockLen {
-		f.load.Load(f.buf, f.tmp, unsafe.Add(x, columnRange.Start*column), column, span)
+		f.load.Load(f.block, f.loading, unsafe.Add(row, columnRange.Start*columnStride), columnStride, span)
 		for w := columnRange.Start; w < columnRange.End; w += columnRange.Step {
-			from := unsafe.Add(f.buf, (w-columnRange.Start)*f.load.Size)
-			f.fold.foldTap(f.acc, from, f.n, f.indexStep*f.load.Size, index+w, f.indexStep)
+			from := unsafe.Add(f.block, (w-columnRange.Start)*f.load.Size)
+			f.fold.foldTap(f.partials, from, f.n, f.indexStep*f.load.Size, index+w, f.indexStep)
 		}
 		return
 	}
 	for w := columnRange.Start; w < columnRange.End; w += columnRange.Step {
-		f.load.Load(f.buf, f.tmp, unsafe.Add(x, w*column), f.step, f.n)
-		f.fold.foldTap(f.acc, f.buf, f.n, f.load.Size, index+w, f.indexStep)
+		f.load.Load(f.block, f.loading, unsafe.Add(row, w*columnStride), f.step, f.n)
+		f.fold.foldTap(f.partials, f.block, f.n, f.load.Size, index+w, f.indexStep)
 	}
 }
 
@@ -182,11 +188,11 @@ func (f *resultVector) finish(i int, to unsafe.Pointer) {
 	}
 	switch {
 	case i > 0:
-		f.fold.indices(dst, f.acc, f.n)
+		f.fold.indices(dst, f.partials, f.n)
 	case f.kind == poolAvg:
-		f.fold.end(dst, f.acc, f.n, f.area(f.windows))
+		f.fold.end(dst, f.partials, f.n, f.area(f.windows))
 	default:
-		f.fold.end(dst, f.acc, f.n, 1)
+		f.fold.end(dst, f.partials, f.n, 1)
 	}
 	if !inPlace {
 		f.store[i](to, dst, step, size, f.n)

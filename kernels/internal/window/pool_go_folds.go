@@ -9,21 +9,21 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// windowFold reduces the windows of n results in Go. acc is memory for the partial results. Steps are in bytes. Index
-// steps are differences of indices in the plane.
+// windowFold reduces the windows of n results in Go. partials is memory for the partial results. Steps are in bytes.
+// Index steps are differences of indices in the plane.
 type windowFold interface {
-	// size returns the number of bytes of acc for n results.
+	// size returns the number of bytes of partials for n results.
 	size(n int) int
-	// begin initializes acc. The first tap of result i has the index index + i*indexStep.
-	begin(acc unsafe.Pointer, n, index, indexStep int)
+	// begin initializes partials. The first tap of result i has the index index + i*indexStep.
+	begin(partials unsafe.Pointer, n, index, indexStep int)
 	// foldTap folds one tap of each result. The tap of result i is at x + i*step and has the index index + i*indexStep.
-	foldTap(acc, x unsafe.Pointer, n, step, index, indexStep int)
+	foldTap(partials, x unsafe.Pointer, n, step, index, indexStep int)
 	// foldWindow folds taps of a single result. The first tap is at x and has the given index.
-	foldWindow(acc, x unsafe.Pointer, g tapGrid, index int)
+	foldWindow(partials, x unsafe.Pointer, g tapGrid, index int)
 	// end writes the results to contiguous memory; area is the number of taps that averages count.
-	end(to, acc unsafe.Pointer, n int, area float64)
+	end(to, partials unsafe.Pointer, n int, area float64)
 	// indices writes the indices of maxima to contiguous memory.
-	indices(to, acc unsafe.Pointer, n int)
+	indices(to, partials unsafe.Pointer, n int)
 }
 
 // tapGrid describes the taps of a window at one depth.
@@ -33,20 +33,20 @@ type tapGrid struct {
 }
 
 // newWindowFold returns the reduction of elements of dtype d, the dtype in which the loops compute.
-func newWindowFold(d tensor.DType, f *poolFold) windowFold {
+func newWindowFold(dtype tensor.DType, fold *poolFold) windowFold {
 	switch {
-	case f.kind == poolMax:
-		return newMaxFold(d, f.indices)
-	case d == tensor.Int64:
-		return &sumFold[int64, int64]{poolFold: f}
-	case d == tensor.Float32:
-		return newSumFold[float32](f)
+	case fold.kind == poolMax:
+		return newMaxFold(dtype, fold.indices)
+	case dtype == tensor.Int64:
+		return &sumFold[int64, int64]{poolFold: fold}
+	case dtype == tensor.Float32:
+		return newSumFold[float32](fold)
 	}
-	return newSumFold[float64](f)
+	return newSumFold[float64](fold)
 }
 
-func newMaxFold(d tensor.DType, indices bool) windowFold {
-	switch d {
+func newMaxFold(dtype tensor.DType, indices bool) windowFold {
+	switch dtype {
 	case tensor.Uint8:
 		return maxFold[uint8]{0, indices}
 	case tensor.Int8:
@@ -71,19 +71,19 @@ type maxFold[T uint8 | int8 | int16 | int32 | int64 | float32 | float64] struct 
 	tracksIndex bool
 }
 
-// split divides acc into the maxima of n results and their indices.
-func (f maxFold[T]) split(acc unsafe.Pointer, n int) (best []T, bestIndex []int64) {
-	best = unsafe.Slice((*T)(acc), n)
+// split divides partials into the maxima of n results and their indices.
+func (f maxFold[T]) split(partials unsafe.Pointer, n int) (best []T, bestIndex []int64) {
+	best = unsafe.Slice((*T)(partials), n)
 	if f.tracksIndex {
-		bestIndex = unsafe.Slice((*int64)(unsafe.Add(acc, kit.AlignUp(n*int(unsafe.Sizeof(f.least))))), n)
+		bestIndex = unsafe.Slice((*int64)(unsafe.Add(partials, kit.AlignUp(n*int(unsafe.Sizeof(f.least))))), n)
 	}
 	return best, bestIndex
 }
 
 func (f maxFold[T]) size(n int) int { return kit.AlignUp(n*int(unsafe.Sizeof(f.least))) + n*8 }
 
-func (f maxFold[T]) begin(acc unsafe.Pointer, n, index, indexStep int) {
-	best, bestIndex := f.split(acc, n)
+func (f maxFold[T]) begin(partials unsafe.Pointer, n, index, indexStep int) {
+	best, bestIndex := f.split(partials, n)
 	for i := range best {
 		best[i] = f.least
 	}
@@ -92,8 +92,8 @@ func (f maxFold[T]) begin(acc unsafe.Pointer, n, index, indexStep int) {
 	}
 }
 
-func (f maxFold[T]) foldTap(acc, x unsafe.Pointer, n, step, index, indexStep int) {
-	best, bestIndex := f.split(acc, n)
+func (f maxFold[T]) foldTap(partials, x unsafe.Pointer, n, step, index, indexStep int) {
+	best, bestIndex := f.split(partials, n)
 	if !f.tracksIndex {
 		for i := range best {
 			if e := *(*T)(unsafe.Add(x, i*step)); e > best[i] || e != e {
@@ -110,8 +110,8 @@ func (f maxFold[T]) foldTap(acc, x unsafe.Pointer, n, step, index, indexStep int
 	}
 }
 
-func (f maxFold[T]) foldWindow(acc, x unsafe.Pointer, g tapGrid, index int) {
-	best, bestIndex := f.split(acc, 1)
+func (f maxFold[T]) foldWindow(partials, x unsafe.Pointer, g tapGrid, index int) {
+	best, bestIndex := f.split(partials, 1)
 	b, at := best[0], -1
 	for row := range g.rows {
 		for k := range g.taps {
@@ -125,13 +125,13 @@ func (f maxFold[T]) foldWindow(acc, x unsafe.Pointer, g tapGrid, index int) {
 	}
 }
 
-func (f maxFold[T]) end(to, acc unsafe.Pointer, n int, _ float64) {
-	best, _ := f.split(acc, n)
+func (f maxFold[T]) end(to, partials unsafe.Pointer, n int, _ float64) {
+	best, _ := f.split(partials, n)
 	copy(unsafe.Slice((*T)(to), n), best)
 }
 
-func (f maxFold[T]) indices(to, acc unsafe.Pointer, n int) {
-	_, bestIndex := f.split(acc, n)
+func (f maxFold[T]) indices(to, partials unsafe.Pointer, n int) {
+	_, bestIndex := f.split(partials, n)
 	copy(unsafe.Slice((*int64)(to), n), bestIndex)
 }
 
@@ -142,30 +142,32 @@ type sumFold[T int64 | float32 | float64, A int64 | float64] struct {
 }
 
 // newSumFold returns the fold of an average or a norm of floats.
-func newSumFold[T float32 | float64](f *poolFold) windowFold {
-	s := &sumFold[T, float64]{poolFold: f}
-	if f.kind != poolNorm {
-		return s
+func newSumFold[T float32 | float64](fold *poolFold) windowFold {
+	sums := &sumFold[T, float64]{poolFold: fold}
+	if fold.kind != poolNorm {
+		return sums
 	}
-	switch p := f.exponent; p {
+	switch p := fold.exponent; p {
 	case 1:
-		s.power, s.root = math.Abs, func(x float64) float64 { return x }
+		sums.power, sums.root = math.Abs, func(x float64) float64 { return x }
 	case 2:
-		s.power, s.root = func(x float64) float64 { return x * x }, math.Sqrt
+		sums.power, sums.root = func(x float64) float64 { return x * x }, math.Sqrt
 	default:
 		pow := expr.Pow.Binary() // with the same bits on all processors
-		s.power = func(x float64) float64 { return pow(math.Abs(x), p) }
-		s.root = func(x float64) float64 { return pow(x, 1/p) }
+		sums.power = func(x float64) float64 { return pow(math.Abs(x), p) }
+		sums.root = func(x float64) float64 { return pow(x, 1/p) }
 	}
-	return s
+	return sums
 }
 
 func (f *sumFold[T, A]) size(n int) int { return n * 8 }
 
-func (f *sumFold[T, A]) begin(acc unsafe.Pointer, n, _, _ int) { clear(unsafe.Slice((*A)(acc), n)) }
+func (f *sumFold[T, A]) begin(partials unsafe.Pointer, n, _, _ int) {
+	clear(unsafe.Slice((*A)(partials), n))
+}
 
-func (f *sumFold[T, A]) foldTap(acc, x unsafe.Pointer, n, step, _, _ int) {
-	sums := unsafe.Slice((*A)(acc), n)
+func (f *sumFold[T, A]) foldTap(partials, x unsafe.Pointer, n, step, _, _ int) {
+	sums := unsafe.Slice((*A)(partials), n)
 	switch {
 	case f.power != nil:
 		for i := range sums {
@@ -182,8 +184,8 @@ func (f *sumFold[T, A]) foldTap(acc, x unsafe.Pointer, n, step, _, _ int) {
 	}
 }
 
-func (f *sumFold[T, A]) foldWindow(acc, x unsafe.Pointer, g tapGrid, _ int) {
-	sum := *(*A)(acc)
+func (f *sumFold[T, A]) foldWindow(partials, x unsafe.Pointer, g tapGrid, _ int) {
+	sum := *(*A)(partials)
 	for row := range g.rows {
 		for k := range g.taps {
 			e := *(*T)(unsafe.Add(x, row*g.rowStep+k*g.step))
@@ -194,11 +196,11 @@ func (f *sumFold[T, A]) foldWindow(acc, x unsafe.Pointer, g tapGrid, _ int) {
 			}
 		}
 	}
-	*(*A)(acc) = sum
+	*(*A)(partials) = sum
 }
 
-func (f *sumFold[T, A]) end(to, acc unsafe.Pointer, n int, area float64) {
-	y, sums := unsafe.Slice((*T)(to), n), unsafe.Slice((*A)(acc), n)
+func (f *sumFold[T, A]) end(to, partials unsafe.Pointer, n int, area float64) {
+	y, sums := unsafe.Slice((*T)(to), n), unsafe.Slice((*A)(partials), n)
 	if f.root != nil {
 		for i, s := range sums {
 			y[i] = T(f.root(float64(s)))

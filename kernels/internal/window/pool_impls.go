@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// poolOrder is the order in which a pooling visits elements: plane by plane, or pixel by pixel. Both support any
+// poolOrder is the order in which a pooling visits elements: plane by plane, or pixel by pixel. Both orders support any
 // strides.
 type poolOrder uint8
 
@@ -42,7 +42,7 @@ var (
 const longRowTaps = 16
 
 // work returns the work of a pooling for a walk (the loop order and the layouts of the results).
-func (p *pooling) work(call *graph.Call, order poolOrder, w graph.Walk) graph.Work {
+func (p *pooling) work(call *graph.Call, order poolOrder, walk graph.Walk) graph.Work {
 	area, elementRate := p.area(call), poolElement[p.kind][order]
 	if order == poolPlanes && area > longRowTaps*longRowTaps {
 		elementRate = poolElement[p.kind][poolPixels]
@@ -50,7 +50,7 @@ func (p *pooling) work(call *graph.Call, order poolOrder, w graph.Walk) graph.Wo
 	work := graph.Work{Steps: 1}
 	call.AddStreamed(&work)
 	n := float64(call.Out[0].Numel())
-	if p.compiles(call, order, w, area) {
+	if p.compiles(call, order, walk, area) {
 		// Memory access does not overlap with computation, because the rows of an image are not adjacent.
 		elemCost := float64(max(4, call.Out[0].DType.Size())) / 4
 		work.DoUnoverlapped(poolLoops[order][p.kind], n*area*elemCost)
@@ -62,7 +62,7 @@ func (p *pooling) work(call *graph.Call, order poolOrder, w graph.Walk) graph.Wo
 		work.Do(poolResult[order], n)
 	}
 	work.Flops = n * area
-	kit.AddScatteredAccess(&work, call, w, w.Order)
+	kit.AddScatteredAccess(&work, call, walk, walk.Order)
 	return work
 }
 
@@ -75,12 +75,12 @@ func windowsAreStrided(c *graph.Call) bool {
 
 // compiles predicts whether a walk uses compiled loops. Compiled loops write results in the walk's order. Compiled
 // loops by planes require windows of few elements, with steps of 1 or, for floats, 2.
-func (p *pooling) compiles(c *graph.Call, order poolOrder, w graph.Walk, area float64) bool {
+func (p *pooling) compiles(c *graph.Call, order poolOrder, walk graph.Walk, area float64) bool {
 	if order == poolPlanes && (len(c.Out) > 1 || area > longRowTaps*longRowTaps || windowsAreFarApart(c)) {
 		return false
 	}
 	return loops.CodeAvailable() && p.kind != poolNorm && (len(c.Out) == 1 || area <= maxLoopTaps) &&
-		w.Order.Rank() == c.Out[0].Rank() && w.Order.Holds(w.ResultLayout(0, c.Out[0]))
+		walk.Order.Rank() == c.Out[0].Rank() && walk.Order.Holds(walk.ResultLayout(0, c.Out[0]))
 }
 
 // windowsAreFarApart estimates whether windows are too far apart for the compiled loops by planes.
@@ -140,12 +140,12 @@ func pixelWalks(c *graph.Call, candidates []tensor.Order) []graph.Walk {
 	return nil
 }
 
-// anyLayoutWalks returns the walks in order o that write the inferred layout or a candidate.
-func anyLayoutWalks(c *graph.Call, o tensor.Order, candidates []tensor.Order) []graph.Walk {
-	list := walksFrom(c, o, candidates)
+// anyLayoutWalks returns the walks in the given order that write the inferred layout or a candidate.
+func anyLayoutWalks(c *graph.Call, order tensor.Order, candidates []tensor.Order) []graph.Walk {
+	list := walksFrom(c, order, candidates)
 	list[0].Out = nil // the first walk writes the inferred layout
-	if slices.Contains(candidates, o) {
-		list = append(list, c.InOrder(o))
+	if slices.Contains(candidates, order) {
+		list = append(list, c.InOrder(order))
 	}
 	return list
 }
@@ -163,26 +163,26 @@ func channelsLastOrder(rank int) tensor.Order {
 	return o
 }
 
-// walksFrom returns the walks in order o. They write results in order o or in the order of a candidate.
-func walksFrom(c *graph.Call, o tensor.Order, candidates []tensor.Order) []graph.Walk {
-	list := []graph.Walk{c.InOrder(o)}
+// walksFrom returns the walks in the given order. They write results in this order or in the order of a candidate.
+func walksFrom(c *graph.Call, order tensor.Order, candidates []tensor.Order) []graph.Walk {
+	list := []graph.Walk{c.InOrder(order)}
 	for _, to := range candidates {
-		if to != "" && to != o && to.Rank() == c.Out[0].Rank() {
-			w := c.InOrder(to)
-			w.Order = o
-			list = append(list, w)
+		if to != "" && to != order && to.Rank() == c.Out[0].Rank() {
+			walk := c.InOrder(to)
+			walk.Order = order
+			list = append(list, walk)
 		}
 	}
 	return list
 }
 
-// readsOrder is the Read function of an implementation that requires operands in the order of the walk.
+// readsOrder implements [graph.Impl.Read] for an implementation that requires operands in the order of the walk.
 func readsOrder(_ *graph.Call, w graph.Walk, _ int, m tensor.Meta) (graph.Work, bool) {
 	return graph.Work{}, w.Order.Rank() != m.Rank() || w.Order.Holds(m)
 }
 
-// readsPixels is the Read function of an implementation that requires operands in the order of the walk. Operands may
-// be slices of larger tensors.
+// readsPixels implements [graph.Impl.Read] for an implementation that requires operands in the order of the walk. The
+// operands may be slices of larger tensors.
 func readsPixels(c *graph.Call, w graph.Walk, i int, m tensor.Meta) (graph.Work, bool) {
 	if work, ok := readsOrder(c, w, i, m); ok {
 		return work, true
@@ -191,8 +191,8 @@ func readsPixels(c *graph.Call, w graph.Walk, i int, m tensor.Meta) (graph.Work,
 	return graph.Work{}, m.Rank() == 4 && m.Strides[1] == 1 && w.Order.Holds(m.WithStrides(o.Strides(m.Shape)))
 }
 
-// writesPixels is the Writes function of an implementation that iterates over contiguous channels and supports any
-// other strides.
+// writesPixels implements [graph.Impl.Writes] for an implementation that iterates over contiguous channels and supports
+// any other strides.
 func writesPixels(_ *graph.Call, _ graph.Walk, _ int, m tensor.Meta) bool {
 	return m.Rank() > 2 && m.Strides[1] == 1
 }

@@ -52,14 +52,14 @@ func (p *pooling) infer(call *graph.Call) ([]graph.Result, error) {
 
 // supports reports whether the op supports a dtype. PyTorch has no kernels for maxima of integers, but ONNX supports
 // them. Therefore calls with padding in ONNX's form may have integers.
-func (p *pooling) supports(a poolArgs, d tensor.DType) bool {
+func (p *pooling) supports(args poolArgs, dtype tensor.DType) bool {
 	switch p.kind {
 	case poolMax:
-		return d.IsFloat() || p.hasONNXPadding(a) && d.IsIntegral(false) && !d.IsBareUnsigned()
+		return dtype.IsFloat() || p.hasONNXPadding(args) && dtype.IsIntegral(false) && !dtype.IsBareUnsigned()
 	case poolAvg:
-		return d.IsFloat() || d == tensor.Int64
+		return dtype.IsFloat() || dtype == tensor.Int64
 	}
-	return d.IsFloat()
+	return dtype.IsFloat()
 }
 
 // results returns the types of results of the given shape. t is the operand's type, with height 1 if the operand is a

@@ -93,37 +93,39 @@ func definePool[A any, P interface {
 	args() poolArgs
 }](name string, p pooling, doc string, examples ...graph.Example) *graph.Op {
 	p.args = func(c *graph.Call) poolArgs { return P(kit.Attrs[A](c)).args() }
-	o := graph.Op{Semantics: graph.Semantics{Name: name, Doc: doc, Examples: examples}}
-	o.Parallel = kit.LoopsExceptLast(p.dims)
+	op := graph.Op{Semantics: graph.Semantics{Name: name, Doc: doc, Examples: examples}}
+	op.Parallel = kit.LoopsExceptLast(p.dims)
 	if p.dims == 2 {
-		o.Kind, o.ImageRole = graph.RequiresLayout, graph.ImageOp
+		op.Kind, op.ImageRole = graph.RequiresLayout, graph.ImageOp
 	}
 	if p.indices {
-		o.Outputs = []string{"out", "indices"}
+		op.Outputs = []string{"out", "indices"}
 	}
-	return kit.Define[A](poolOp(o, func(*graph.Call) *pooling { return &p }))
+	return kit.Define[A](poolOp(op, func(*graph.Call) *pooling { return &p }))
 }
 
 // poolOp adds operands, inference, reference and implementations to an op.
-func poolOp(o graph.Op, p func(c *graph.Call) *pooling) graph.Op {
-	o.Params = []graph.Param{kit.Self}
-	if o.Infer == nil {
-		o.Infer = func(c *graph.Call) ([]graph.Result, error) { return p(c).infer(c) }
+func poolOp(op graph.Op, poolingOf func(c *graph.Call) *pooling) graph.Op {
+	op.Params = []graph.Param{kit.Self}
+	if op.Infer == nil {
+		op.Infer = func(c *graph.Call) ([]graph.Result, error) { return poolingOf(c).infer(c) }
 	}
-	o.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) { return p(c).reference(c, in) }
-	o.Impls = poolImpls(p, o.Kind == graph.RequiresLayout)
-	return o
+	op.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		return poolingOf(c).reference(c, in)
+	}
+	op.Impls = poolImpls(poolingOf, op.Kind == graph.RequiresLayout)
+	return op
 }
 
 // poolExample returns a row-major call of a pooling.
-func poolExample(a graph.Attrs, shape ...int) graph.Example {
-	return graph.Example{In: []tensor.Meta{tensor.New(tensor.Float32, shape...)}, Attrs: a}
+func poolExample(attrs graph.Attrs, shape ...int) graph.Example {
+	return graph.Example{In: []tensor.Meta{tensor.New(tensor.Float32, shape...)}, Attrs: attrs}
 }
 
 // imageExamples returns calls with a row-major and with a channels-last operand.
-func imageExamples(a graph.Attrs) []graph.Example {
-	return []graph.Example{poolExample(a, 2, 3, 4, 6),
-		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4, 6).WithStrides([]int{72, 1, 18, 3})}, Attrs: a}}
+func imageExamples(attrs graph.Attrs) []graph.Example {
+	return []graph.Example{poolExample(attrs, 2, 3, 4, 6),
+		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4, 6).WithStrides([]int{72, 1, 18, 3})}, Attrs: attrs}}
 }
 
 // maxExamples returns two calls of a max pooling over the last dimensions of shape [N, C, ...]. The first call has

@@ -24,7 +24,7 @@ func poolReference(input *tensor.Tensor, shape []int, axes []geometry.Axis, fold
 			w := axes[d].WindowAt(index[lead+d])
 			counts[d], start, area = w.Count(), start*sizes[d]+w.Start, area*fold.averageCount(w)
 		}
-		src, w := slices.Clone(index), newFoldedWindow(input.DType, start)
+		src, folded := slices.Clone(index), newFoldedWindow(input.DType, start)
 		kit.EachIndex(counts, func(tap []int) {
 			at := 0
 			for d := range axes {
@@ -32,11 +32,11 @@ func poolReference(input *tensor.Tensor, shape []int, axes []geometry.Axis, fold
 				src[lead+d] = r.Start + tap[d]*r.Step
 				at = at*sizes[d] + src[lead+d]
 			}
-			w.add(input.At(src...), at, &fold)
+			folded.add(input.At(src...), at, &fold)
 		})
-		out[0].Set(w.result(&fold, max(area, 1)), index...)
+		out[0].Set(folded.result(&fold, max(area, 1)), index...)
 		if fold.indices {
-			out[1].Set(tensor.IntScalar(int64(w.index)), index...)
+			out[1].Set(tensor.IntScalar(int64(folded.index)), index...)
 		}
 	})
 	return out
@@ -63,33 +63,33 @@ func newFoldedWindow(d tensor.DType, start int) *foldedWindow {
 }
 
 // add folds an element with its index in the plane.
-func (w *foldedWindow) add(e tensor.Scalar, index int, f *poolFold) {
+func (w *foldedWindow) add(element tensor.Scalar, index int, fold *poolFold) {
 	if w.integers {
-		if e.Int() > w.best.Int() {
-			w.best, w.index = e, index
+		if element.Int() > w.best.Int() {
+			w.best, w.index = element, index
 		}
-		w.sum = tensor.IntScalar(w.sum.Int() + e.Int())
+		w.sum = tensor.IntScalar(w.sum.Int() + element.Int())
 		return
 	}
-	x := e.Float()
+	x := element.Float()
 	if x > w.best.Float() || x != x {
-		w.best, w.index = e, index
+		w.best, w.index = element, index
 	}
-	if f.kind == poolNorm {
-		x = math.Pow(math.Abs(x), f.exponent)
+	if fold.kind == poolNorm {
+		x = math.Pow(math.Abs(x), fold.exponent)
 	}
 	w.sum = tensor.FloatScalar(w.sum.Float() + x)
 }
 
 // result returns the element of the result for a window of the given area.
-func (w *foldedWindow) result(f *poolFold, area float64) tensor.Scalar {
+func (w *foldedWindow) result(fold *poolFold, area float64) tensor.Scalar {
 	switch {
-	case f.kind == poolMax:
+	case fold.kind == poolMax:
 		return w.best
-	case f.kind == poolNorm:
-		return tensor.FloatScalar(math.Pow(w.sum.Float(), 1/f.exponent))
+	case fold.kind == poolNorm:
+		return tensor.FloatScalar(math.Pow(w.sum.Float(), 1/fold.exponent))
 	case w.integers:
-		return tensor.IntScalar(w.sum.Int() / divisorOf[int64](f, area))
+		return tensor.IntScalar(w.sum.Int() / divisorOf[int64](fold, area))
 	}
-	return tensor.FloatScalar(w.sum.Float() / divisorOf[float64](f, area))
+	return tensor.FloatScalar(w.sum.Float() / divisorOf[float64](fold, area))
 }

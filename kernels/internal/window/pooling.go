@@ -12,11 +12,11 @@ import (
 // pooling describes a pooling op over the last dims dimensions, 1 to 3. The operand has a channel dimension before the
 // pooled dimensions, and may have a batch dimension before the channels.
 type pooling struct {
-	name     string // in error messages
-	dims     int
-	kind     poolKind
-	indices  bool // the op also returns the indices of maxima
-	adaptive bool
+	name     string   // name in error messages
+	dims     int      // number of pooled dimensions
+	kind     poolKind // reduction
+	indices  bool     // whether the op also returns the indices of maxima
+	adaptive bool     // whether windows divide the operand evenly among the results
 	args     func(c *graph.Call) poolArgs
 }
 
@@ -25,15 +25,15 @@ type poolArgs struct {
 	kernel, stride, padding, dilation []int     // attributes of sliding windows
 	output                            []sym.Int // sizes of the result, for adaptive windows
 
-	ceil         bool
-	countPadding bool    // averages count the padding
+	ceil         bool    // whether output sizes are rounded up
+	countPadding bool    // whether averages count the padding
 	divisor      *int    // divisor_override of averages
 	exponent     float64 // p of the p-norm, for poolNorm
 }
 
 // hasONNXPadding reports whether the padding has ONNX's form: first the padding before each dimension, then the padding
 // after each dimension. PyTorch has no equivalent.
-func (p *pooling) hasONNXPadding(a poolArgs) bool { return len(a.padding) == 2*p.dims }
+func (p *pooling) hasONNXPadding(args poolArgs) bool { return len(args.padding) == 2*p.dims }
 
 // slidingWindows returns the windows that the attributes describe. Only the first dims windows are set.
 func (p *pooling) slidingWindows(args poolArgs) (windows [maxDims]geometry.Window, err error) {
@@ -44,13 +44,13 @@ func (p *pooling) slidingWindows(args poolArgs) (windows [maxDims]geometry.Windo
 	if p.hasONNXPadding(args) {
 		before, after = args.padding[:p.dims], args.padding[p.dims:]
 	}
-	for _, l := range [...]struct {
+	for _, attr := range [...]struct {
 		name string
 		list []int
 	}{{"kernel_size", args.kernel}, {"stride", stride}, {"padding", before}, {"padding", after}, {"dilation",
 		args.dilation}} {
-		if len(l.list) != 1 && len(l.list) != p.dims {
-			return windows, p.lengthError(l.name, len(l.list))
+		if len(attr.list) != 1 && len(attr.list) != p.dims {
+			return windows, p.lengthError(attr.name, len(attr.list))
 		}
 	}
 	for i := range p.dims {
@@ -64,7 +64,7 @@ func (p *pooling) slidingWindows(args poolArgs) (windows [maxDims]geometry.Windo
 func forDim(list []int, dim int) int { return list[min(dim, len(list)-1)] }
 
 // axes returns the pooled dimensions. in and out are the shapes of the operand and of the result.
-func (p *pooling) axes(a poolArgs, in, out []int) ([]geometry.Axis, error) {
+func (p *pooling) axes(args poolArgs, in, out []int) ([]geometry.Axis, error) {
 	axes := make([]geometry.Axis, p.dims)
 	in, out = in[len(in)-p.dims:], out[len(out)-p.dims:]
 	if p.adaptive {
@@ -73,7 +73,7 @@ func (p *pooling) axes(a poolArgs, in, out []int) ([]geometry.Axis, error) {
 		}
 		return axes, nil
 	}
-	windows, err := p.slidingWindows(a)
+	windows, err := p.slidingWindows(args)
 	for i := range axes {
 		axes[i] = geometry.Axis{Window: windows[i], Size: in[i], Results: out[i]}
 	}
@@ -86,12 +86,12 @@ func (p *pooling) callAxes(c *graph.Call) ([]geometry.Axis, error) {
 }
 
 // fold returns the reduction with its attributes.
-func (p *pooling) fold(a poolArgs) poolFold {
-	f := poolFold{kind: p.kind, indices: p.indices, countPadding: a.countPadding, exponent: a.exponent}
-	if a.divisor != nil {
-		f.divisor = *a.divisor
+func (p *pooling) fold(args poolArgs) poolFold {
+	fold := poolFold{kind: p.kind, indices: p.indices, countPadding: args.countPadding, exponent: args.exponent}
+	if args.divisor != nil {
+		fold.divisor = *args.divisor
 	}
-	return f
+	return fold
 }
 
 // isMean reports whether a pooling is computed as a mean over the last dimensions of the operand, because the kernels

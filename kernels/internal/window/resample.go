@@ -89,10 +89,10 @@ type tapTable[T float32 | float64] struct {
 }
 
 // fill lists the taps of the indices from begin to end-1.
-func (t *tapTable[T]) fill(a *axisTaps, begin, end int) {
+func (t *tapTable[T]) fill(axis *axisTaps, begin, end int) {
 	for i := begin; i < end; i++ {
 		n := i * t.stride
-		a.eachNonzero(i, func(at int, w float64) {
+		axis.eachNonzero(i, func(at int, w float64) {
 			t.element[n], t.weight[n] = at, T(w)
 			n++
 		})
@@ -107,26 +107,27 @@ type indexTable struct {
 	length, scratchOffset int // length of the list; offset of a long list in scratch memory, in bytes
 }
 
-// newIndexTable lists f(i) for i from 0 to n-1. It adds a phase and scratch memory to the kernel if the list is long.
-func newIndexTable(kernel *graph.Kernel, n int, f func(i int) int) indexTable {
+// newIndexTable lists number(i) for i from 0 to n-1. If the list is long, it adds a phase and scratch memory to the
+// kernel.
+func newIndexTable(kernel *graph.Kernel, n int, number func(i int) int) indexTable {
 	fill := func(list []int, begin, end int) {
 		for i := begin; i < end; i++ {
-			list[i] = f(i)
+			list[i] = number(i)
 		}
 	}
-	t := indexTable{length: n}
+	table := indexTable{length: n}
 	if n <= maxListedTaps {
-		t.list = make([]int, n)
-		fill(t.list, 0, n)
-		return t
+		table.list = make([]int, n)
+		fill(table.list, 0, n)
+		return table
 	}
-	t.scratchOffset = kernel.Scratch
+	table.scratchOffset = kernel.Scratch
 	kernel.Scratch += kit.AlignUp(8 * n)
 	kernel.Phases = append(kernel.Phases, copies.ChunkedPhase(n, 1, func(m *graph.Mem, begin, end int) error {
-		fill(t.indicesOf(m), begin, end)
+		fill(table.indicesOf(m), begin, end)
 		return nil
 	}))
-	return t
+	return table
 }
 
 // indicesOf returns the list. A long list is in the scratch memory of the run.
@@ -167,19 +168,19 @@ func resampleImpls(describe func(c *graph.Call) (*resampling, error)) []graph.Im
 	return []graph.Impl{{Name: "plain", Doc: "Resamples dimension by dimension, by loops over contiguous " +
 		"elements.",
 		Lower: func(c *graph.Call) (*graph.Kernel, error) {
-			r, err := describe(c)
+			resample, err := describe(c)
 			if err != nil {
 				return nil, err
 			}
-			return r.compile(c)
+			return resample.compile(c)
 		},
 		Work: func(c *graph.Call, walk graph.Walk) graph.Work {
-			w := graph.Work{Steps: 1}
-			c.AddStreamed(&w)
-			if r, err := describe(c); err == nil {
-				r.work(&w, c.Meta(0).Shape, walk.ResultLayout(0, c.Out[0]))
+			work := graph.Work{Steps: 1}
+			c.AddStreamed(&work)
+			if resample, err := describe(c); err == nil {
+				resample.work(&work, c.Meta(0).Shape, walk.ResultLayout(0, c.Out[0]))
 			}
-			return w
+			return work
 		}}}
 }
 
@@ -301,12 +302,12 @@ func (r *resampling) reference(self *tensor.Tensor) *tensor.Tensor {
 
 // resampled computes weighted sums, one dimension after another. Each product and each sum is rounded to T.
 func resampled[T float32 | float64](r *resampling, self *tensor.Tensor) *tensor.Tensor {
-	d := tensor.DTypeOf[T]()
-	input := self.CopyTo(tensor.New(d, self.Shape...))
+	dtype := tensor.DTypeOf[T]()
+	input := self.CopyTo(tensor.New(dtype, self.Shape...))
 	for _, axis := range r.passOrder(self.Shape) {
 		from, shape := input, slices.Clone(input.Shape)
 		shape[axis] = r.taps[axis].out
-		input = tensor.Zeros(d, shape...)
+		input = tensor.Zeros(dtype, shape...)
 		kit.EachIndex(shape, func(index []int) {
 			at, sum, n := slices.Clone(index), T(r.outsideValue), 0
 			r.taps[axis].eachNonzero(index[axis], func(k int, w float64) {

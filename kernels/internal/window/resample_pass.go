@@ -38,9 +38,9 @@ const (
 // the size of the output dimension. A row has `inner` contiguous elements.
 type resamplePass[T float32 | float64] struct {
 	from, to         kit.Buffer
-	outer, in, inner int
-	maxCallRows      int // maximum number of rows that share a call of a loop
-	taps             *axisTaps
+	outer, in, inner int                        // sizes of the array; in is the size of the resampled dimension
+	maxCallRows      int                        // maximum number of rows that share a call of a loop
+	taps             *axisTaps                  // taps of the resampled dimension
 	knownTaps        tapTable[T]                // the table of taps if axisTaps.hasStaticTable
 	tableOffset      int                        // offset in scratch memory of a table that is computed in runs, in bytes
 	outsideValue     T                          // result at indices without taps
@@ -68,19 +68,19 @@ func resampleOrder(out tensor.Meta) []int {
 func resampleKernel[T float32 | float64](resample *resampling, call *graph.Call) (*graph.Kernel, error) {
 	dtype, order := tensor.DTypeOf[T](), resampleOrder(call.Out[0])
 	kernel := &graph.Kernel{}
-	transposed := func(b kit.Buffer) (kit.Buffer, error) {
-		m, err := b.Meta.Permute(order)
-		b.Meta = m
-		return b, err
+	transposed := func(value kit.Buffer) (kit.Buffer, error) {
+		m, err := value.Meta.Permute(order)
+		value.Meta = m
+		return value, err
 	}
 	scratch := func(shape []int) kit.Buffer {
-		s := kit.ScratchBuffer(kernel.Scratch, tensor.New(dtype, shape...))
-		kernel.Scratch += kit.AlignUp(s.Meta.Bytes())
-		return s
+		buffer := kit.ScratchBuffer(kernel.Scratch, tensor.New(dtype, shape...))
+		kernel.Scratch += kit.AlignUp(buffer.Meta.Bytes())
+		return buffer
 	}
 	move := func(dst, src kit.Buffer) {
-		ph, worker := copies.Phase(copies.Job{Dst: dst, Src: src})
-		kernel.Phases, kernel.Worker = append(kernel.Phases, ph), max(kernel.Worker, worker)
+		phase, worker := copies.Phase(copies.Job{Dst: dst, Src: src})
+		kernel.Phases, kernel.Worker = append(kernel.Phases, phase), max(kernel.Worker, worker)
 	}
 	current, err := transposed(kit.InBuffer(call, 0))
 	if err != nil {
@@ -250,23 +250,23 @@ func (p *resamplePass[T]) compileLoops() error {
 	if p.inner < minRowElements {
 		return nil
 	}
-	d, maxTaps := tensor.DTypeOf[T](), p.taps.maxTaps
+	dtype, maxTaps := tensor.DTypeOf[T](), p.taps.maxTaps
 	for adds := range p.sums { // 0: the loop starts a sum; 1: it adds to a sum
 		for n := range min(maxTaps, maxSumTaps) {
 			if adds > 0 && maxTaps <= maxSumTaps {
 				continue
 			}
-			builder := expr.NewBuilder(slices.Repeat([]tensor.DType{d}, 2*(n+1)+adds)...)
+			builder := expr.NewBuilder(slices.Repeat([]tensor.DType{dtype}, 2*(n+1)+adds)...)
 			scalar, sum := make([]bool, 2*(n+1)+adds), expr.None
 			if adds > 0 {
 				sum = builder.Load(2 * (n + 1))
 			}
 			for k := range n + 1 {
-				v := builder.Do(expr.Mul, builder.Load(2*k), builder.Load(2*k+1))
+				product := builder.Do(expr.Mul, builder.Load(2*k), builder.Load(2*k+1))
 				if scalar[2*k+1] = true; sum != expr.None {
-					v = builder.Do(expr.Add, sum, v)
+					product = builder.Do(expr.Add, sum, product)
 				}
-				sum = v
+				sum = product
 			}
 			code, err := builder.Build(builder.Real(sum))
 			if err != nil {
@@ -378,14 +378,14 @@ func (p *resamplePass[T]) gatherLine(ctx context.Context, table *tapTable[T], ds
 		case 2:
 			dst[to] = T(weights[0]*src[elements[0]*inner]) + T(weights[1]*src[elements[1]*inner])
 		default:
-			var s T
-			for k, f := range weights {
+			var sum T
+			for k, weight := range weights {
 				if k%kit.CheckEvery == kit.CheckEvery-1 {
 					interrupt.Check(ctx)
 				}
-				s += T(f * src[elements[k]*inner])
+				sum += T(weight * src[elements[k]*inner])
 			}
-			dst[to] = s
+			dst[to] = sum
 		}
 		to += inner
 	}

@@ -57,14 +57,14 @@ var Resize = kit.Define[resizeAttrs](graph.Op{
 // resizePlan returns the dimensions to resize, the sizes of the result along these dimensions, their factors, and the
 // type of the result. scales is nil if the factors are quotients of sizes.
 func resizePlan(c *graph.Call) (axes []int, sizes []sym.Int, scales []float64, out tensor.Type, err error) {
-	a, input := kit.Attrs[resizeAttrs](c), c.Type(0)
-	if input.DType.IsComplex() || input.DType == tensor.Bool && a.Mode != "nearest" {
+	attrs, input := kit.Attrs[resizeAttrs](c), c.Type(0)
+	if input.DType.IsComplex() || input.DType == tensor.Bool && attrs.Mode != "nearest" {
 		return nil, nil, nil, out, kit.NotImplementedBy("resize", input.DType)
 	}
-	if axes, err = resizeAxes(a, input.Rank()); err != nil {
+	if axes, err = resizeAxes(attrs, input.Rank()); err != nil {
 		return nil, nil, nil, out, err
 	}
-	if sizes, scales, err = a.plan(input.Shape, axes); err != nil {
+	if sizes, scales, err = attrs.plan(input.Shape, axes); err != nil {
 		return nil, nil, nil, out, err
 	}
 	shape := slices.Clone(input.Shape)
@@ -85,21 +85,22 @@ func newResize(c *graph.Call) (*resampling, error) {
 		return nil, err
 	}
 	sizes := kit.KnownSizes(results)
-	a, input := kit.Attrs[resizeAttrs](c), c.Meta(0)
-	resample := &resampling{taps: make([]*axisTaps, input.Rank()), outsideValue: a.Extrapolation}
-	for i, d := range axes {
-		scale := float64(sizes[i]) / float64(input.Shape[d])
+	attrs, input := kit.Attrs[resizeAttrs](c), c.Meta(0)
+	resample := &resampling{taps: make([]*axisTaps, input.Rank()), outsideValue: attrs.Extrapolation}
+	for i, dim := range axes {
+		scale := float64(sizes[i]) / float64(input.Shape[dim])
 		if scales != nil {
 			scale = scales[i]
 		}
-		if sizes[i] == input.Shape[d] && scale == 1 && a.Coordinates != "tf_crop_and_resize" {
+		if sizes[i] == input.Shape[dim] && scale == 1 && attrs.Coordinates != "tf_crop_and_resize" {
 			continue
 		}
-		x := resizeAxis{attrs: a, in: input.Shape[d], out: sizes[i], scale: scale, roi: [2]float64{0, 1}}
-		if a.Coordinates == "tf_crop_and_resize" {
-			x.roi = [2]float64{a.Roi[i], a.Roi[len(axes)+i]}
+		axis := resizeAxis{attrs: attrs, in: input.Shape[dim], out: sizes[i], scale: scale, roi: [2]float64{0, 1}}
+		if attrs.Coordinates == "tf_crop_and_resize" {
+			axis.roi = [2]float64{attrs.Roi[i], attrs.Roi[len(axes)+i]}
 		}
-		resample.taps[d] = &axisTaps{out: x.out, maxTaps: x.maxTaps(), isNearest: a.Mode == "nearest", eachTap: x.taps}
+		resample.taps[dim] = &axisTaps{out: axis.out, maxTaps: axis.maxTaps(), isNearest: attrs.Mode == "nearest",
+			eachTap: axis.taps}
 	}
 	return resample, nil
 }
@@ -139,18 +140,18 @@ func (attrs *resizeAttrs) plan(shape []sym.Int, axes []int) (sizes []sym.Int, sc
 	if attrs.Sizes != nil && attrs.KeepAspect != "stretch" {
 		return attrs.planAspect(shape, axes)
 	}
-	for i, d := range axes {
+	for i, dim := range axes {
 		if attrs.Sizes != nil {
 			if kit.IsNegative(attrs.Sizes[i]) {
 				return nil, nil, fmt.Errorf("resize: size %v is out of range", attrs.Sizes[i])
 			}
 			continue
 		}
-		f := attrs.Scales[i]
-		if n, known := shape[d].Known(); !(f > 0) || known && float64(n)*f > tensor.MaxBytes {
-			return nil, nil, fmt.Errorf("resize: scale %v is out of range", f)
+		scale := attrs.Scales[i]
+		if n, known := shape[dim].Known(); !(scale > 0) || known && float64(n)*scale > tensor.MaxBytes {
+			return nil, nil, fmt.Errorf("resize: scale %v is out of range", scale)
 		}
-		sizes = append(sizes, ScaledSize(shape[d], f))
+		sizes = append(sizes, ScaledSize(shape[dim], scale))
 	}
 	if attrs.Sizes != nil {
 		return attrs.Sizes, nil, nil
@@ -298,8 +299,8 @@ func (axis *resizeAxis) weights(t float64) (first int, w []float64) {
 		return axis.stretchedWeights(1, t, func(d float64) float64 { return min(max(1-math.Abs(d), 0), 1) })
 	}
 	if !axis.attrs.Antialias {
-		c := cubicWeights(t, axis.attrs.CubicCoeffA)
-		return -1, c[:]
+		cubic := cubicWeights(t, axis.attrs.CubicCoeffA)
+		return -1, cubic[:]
 	}
 	a := axis.attrs.CubicCoeffA
 	return axis.stretchedWeights(2, t, func(d float64) float64 {
@@ -318,16 +319,16 @@ func (axis *resizeAxis) weights(t float64) (first int, w []float64) {
 func (axis *resizeAxis) stretchedWeights(radius, t float64, kernel func(float64) float64) (int, []float64) {
 	scale := min(axis.scale, 1)
 	first := axis.firstStretchedTap(radius)
-	w := make([]float64, axis.stretchedTaps(radius))
+	weights := make([]float64, axis.stretchedTaps(radius))
 	sum := 0.0
-	for k := range w {
-		w[k] = kernel((float64(first+k) - t) * scale)
-		sum += w[k]
+	for k := range weights {
+		weights[k] = kernel((float64(first+k) - t) * scale)
+		sum += weights[k]
 	}
-	for k := range w {
-		w[k] /= sum
+	for k := range weights {
+		weights[k] /= sum
 	}
-	return first, w
+	return first, weights
 }
 
 // nearestWeights returns the weights of the elements before and after a position. t is the distance from the first
@@ -351,18 +352,18 @@ func nearestWeights(mode string, t float64) []float64 {
 // resizeLoops returns the loops over the dimensions that are not resized. It returns no loops for a call with roi, or
 // with the sizes of all dimensions.
 func resizeLoops(call *graph.Call) []graph.Parallel {
-	a := kit.Attrs[resizeAttrs](call)
-	if a.Axes == nil && a.Sizes != nil || a.Roi != nil {
+	attrs := kit.Attrs[resizeAttrs](call)
+	if attrs.Axes == nil && attrs.Sizes != nil || attrs.Roi != nil {
 		return nil
 	}
 	var dims []int
-	for i, axis := range a.Axes {
-		if i >= len(a.Scales) || a.Scales[i] != 1 {
+	for i, axis := range attrs.Axes {
+		if i >= len(attrs.Scales) || attrs.Scales[i] != 1 {
 			dims = append(dims, axis)
 		}
 	}
-	for d, scale := range a.Scales {
-		if a.Axes == nil && scale != 1 {
+	for d, scale := range attrs.Scales {
+		if attrs.Axes == nil && scale != 1 {
 			dims = append(dims, d)
 		}
 	}

@@ -88,8 +88,8 @@ func roiImage(index float64, n int) error {
 // of samples depends on data.
 const maxRoiSamples = 4096
 
-// bin pools the bin at (binRow, binCol) of a roi from a plane of h by w pixels. The function pixel returns a pixel of
-// the plane.
+// bin pools the bin at (binRow, binCol) of a roi from a plane of h by w pixels. roi is a row of the operand rois. The
+// function pixel returns a pixel of the plane.
 func (a *roiAlignAttrs) bin(mem *graph.Mem, roi *[5]float64, binRow, binCol, h, w int,
 	pixel func(h, w int) float64) float64 {
 	shift := 0.0
@@ -102,14 +102,14 @@ func (a *roiAlignAttrs) bin(mem *graph.Mem, roi *[5]float64, binRow, binCol, h, 
 		roiWidth, roiHeight = max(roiWidth, 1), max(roiHeight, 1)
 	}
 	binHeight, binWidth := roiHeight/float64(kit.KnownSize(a.PooledHeight)), roiWidth/float64(kit.KnownSize(a.PooledWidth))
-	samples := func(b float64) int {
+	samples := func(binSize float64) int {
 		if a.SamplingRatio > 0 {
 			return a.SamplingRatio
 		}
-		if !(b > 0) {
+		if !(binSize > 0) {
 			return 0
 		}
-		return int(min(math.Ceil(b), maxRoiSamples))
+		return int(min(math.Ceil(binSize), maxRoiSamples))
 	}
 	rowSamples, colSamples := samples(binHeight), samples(binWidth)
 	sum, maximum := 0.0, math.Inf(-1)
@@ -122,8 +122,8 @@ func (a *roiAlignAttrs) bin(mem *graph.Mem, roi *[5]float64, binRow, binCol, h, 
 		for j := range colSamples {
 			x := x0 + float64(float64(binCol)*binWidth) + (float64(j)+0.5)*binWidth/float64(colSamples)
 			mem.Count(roiSampleMoves)
-			s, maxPixel := bilinearAt(y, x, h, w, pixel)
-			sum, maximum = sum+s, max(maximum, maxPixel)
+			value, maxPixel := bilinearAt(y, x, h, w, pixel)
+			sum, maximum = sum+value, max(maximum, maxPixel)
 		}
 	}
 	if a.Mode == "max" {
@@ -166,23 +166,23 @@ func compileRoiAlign(c *graph.Call) (*graph.Kernel, error) {
 	read, write := tensor.Converter(tensor.Float64, input.DType), tensor.Converter(input.DType, tensor.Float64)
 	height, width := out.Shape[2], out.Shape[3]
 	bin := func(mem *graph.Mem, roi *[5]float64, roiIndex, at int) {
-		j, i, channel := at%width, at/width%height, at/width/height%out.Shape[1]
-		x := unsafe.Add(mem.Ptrs[1], int(roi[0])*inStrides[0]+channel*inStrides[1])
-		v := attrs.bin(mem, roi, i, j, input.Shape[2], input.Shape[3], func(h, w int) float64 {
-			p := unsafe.Add(x, h*inStrides[2]+w*inStrides[3])
+		binCol, binRow, channel := at%width, at/width%height, at/width/height%out.Shape[1]
+		plane := unsafe.Add(mem.Ptrs[1], int(roi[0])*inStrides[0]+channel*inStrides[1])
+		v := attrs.bin(mem, roi, binRow, binCol, input.Shape[2], input.Shape[3], func(h, w int) float64 {
+			address := unsafe.Add(plane, h*inStrides[2]+w*inStrides[3])
 			if input.DType == tensor.Float32 {
-				return float64(*(*float32)(p))
+				return float64(*(*float32)(address))
 			}
 			var v float64
-			read(unsafe.Pointer(&v), p, 0, 0, 1)
+			read(unsafe.Pointer(&v), address, 0, 0, 1)
 			return v
 		})
-		write(unsafe.Add(mem.Ptrs[0], roiIndex*outStrides[0]+channel*outStrides[1]+i*outStrides[2]+j*outStrides[3]),
+		write(unsafe.Add(mem.Ptrs[0], roiIndex*outStrides[0]+channel*outStrides[1]+binRow*outStrides[2]+binCol*outStrides[3]),
 			unsafe.Pointer(&v),
 			0, 0, 1)
 	}
 	cost := roiSampleMoves * attrs.samples(input, out)
-	ph := copies.ChunkedPhase(out.Numel(), cost, func(mem *graph.Mem, begin, end int) error {
+	phase := copies.ChunkedPhase(out.Numel(), cost, func(mem *graph.Mem, begin, end int) error {
 		var roi [5]float64
 		bins := out.Numel() / out.Shape[0] // bins of a roi, over all channels
 		for at := begin; at < end; {
@@ -197,7 +197,7 @@ func compileRoiAlign(c *graph.Call) (*graph.Kernel, error) {
 		}
 		return nil
 	})
-	return &graph.Kernel{Phases: []graph.Phase{ph}}, nil
+	return &graph.Kernel{Phases: []graph.Phase{phase}}, nil
 }
 
 // roiSampleMoves is the approximate cost of a sample, in copied elements.

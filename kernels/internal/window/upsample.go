@@ -48,7 +48,7 @@ func upsampleOp(name, doc string, spatial int, mode string) *graph.Op {
 		t := c.Type(0)
 		size, factors, err := kit.Attrs[upsampleAttrs](c).sizes(t.Shape, spatial)
 		if err == nil {
-			err = upsampleCheck(name, t, size, mode == "nearest" || mode == "exact")
+			err = checkUpsample(name, t, size, mode == "nearest" || mode == "exact")
 		}
 		return size, factors, err
 	}
@@ -57,10 +57,10 @@ func upsampleOp(name, doc string, spatial int, mode string) *graph.Op {
 		if err != nil {
 			return nil, err
 		}
-		a, m := kit.Attrs[upsampleAttrs](c), c.Meta(0)
+		attrs, m := kit.Attrs[upsampleAttrs](c), c.Meta(0)
 		r := &resampling{taps: make([]*axisTaps, spatial+2)}
 		for i, n := range kit.KnownSizes(size) {
-			r.taps[2+i] = upsampleTaps(mode, m.DType, m.Shape[2+i], n, factors[i], a.AlignCorners)
+			r.taps[2+i] = upsampleTaps(mode, m.DType, m.Shape[2+i], n, factors[i], attrs.AlignCorners)
 		}
 		return r, nil
 	}
@@ -74,15 +74,15 @@ func upsampleOp(name, doc string, spatial int, mode string) *graph.Op {
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc + layout, Params: []graph.Param{kit.Input},
 			Infer: func(call *graph.Call) ([]graph.Result, error) {
-				t, f := call.Type(0), tensor.Contiguous
+				t, format := call.Type(0), tensor.Contiguous
 				size, _, err := sizes(call)
 				if err != nil {
 					return nil, err
 				}
 				if !rowMajor {
-					f = t.SuggestMemoryFormat(false)
+					format = t.SuggestMemoryFormat(false)
 				}
-				out, err := kit.FreshTypeInFormat(t.DType, kit.ReplaceSizes(t.Shape, 2, size...), f)
+				out, err := kit.FreshTypeInFormat(t.DType, kit.ReplaceSizes(t.Shape, 2, size...), format)
 				return call.One(out), err
 			},
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -133,8 +133,8 @@ func (a *upsampleAttrs) sizes(shape []sym.Int, spatial int) ([]sym.Int, []float6
 	return size, a.ScaleFactors, nil
 }
 
-// upsampleCheck makes PyTorch's checks. copies is set if the op copies elements. Such an op also supports uint8.
-func upsampleCheck(name string, self tensor.Type, size []sym.Int, copies bool) error {
+// checkUpsample makes PyTorch's checks. copies is set if the op copies elements. Such an op also supports uint8.
+func checkUpsample(name string, self tensor.Type, size []sym.Int, copies bool) error {
 	for i, n := range size {
 		if !kit.SizeAtLeast(n, 1) || !kit.SizeAtLeast(self.Shape[2+i], 1) {
 			return fmt.Errorf("Input and output sizes should be greater than 0, but got input %s output %s",
@@ -154,13 +154,13 @@ func upsampleCheck(name string, self tensor.Type, size []sym.Int, copies bool) e
 
 // upsampleTaps returns the taps of a dimension. The arithmetic follows aten's UpSample.h: float32, or float64 for
 // float64 images. A factor of 0 stands for out/in.
-func upsampleTaps(mode string, d tensor.DType, in, out int, factor float64, alignCorners bool) *axisTaps {
+func upsampleTaps(mode string, dtype tensor.DType, in, out int, factor float64, alignCorners bool) *axisTaps {
 	round := func(x float64) float64 { return float64(float32(x)) }
-	if d == tensor.Float64 {
+	if dtype == tensor.Float64 {
 		round = func(x float64) float64 { return x }
 	}
 	if mode == "nearest" {
-		at := nearestIndex(d, in, out, factor)
+		at := nearestIndex(dtype, in, out, factor)
 		eachTap := func(i int, add func(int, float64)) { add(at(i), 1) }
 		return &axisTaps{out: out, maxTaps: 1, isNearest: true, eachTap: eachTap}
 	}
@@ -191,9 +191,9 @@ func upsampleTaps(mode string, d tensor.DType, in, out int, factor float64, alig
 		if mode == "linear" {
 			x = max(x, 0)
 			at := clampIndex(x, in)
-			frac := min(max(round(x-float64(at)), 0), 1)
-			add(at, 1-frac)
-			add(min(at+1, in-1), frac)
+			weight := min(max(round(x-float64(at)), 0), 1)
+			add(at, 1-weight)
+			add(min(at+1, in-1), weight)
 			return
 		}
 		floor := math.Floor(x)

@@ -88,18 +88,18 @@ func upsampledSize(attrs *upsampleNearestAttrs, shape []sym.Int) ([]sym.Int, err
 
 // nearestIndices returns the functions from rows and columns of the result to rows and columns of the operand.
 func nearestIndices(c *graph.Call, shape []int) (row, col func(i int) int) {
-	m, f := c.Meta(0), []float64{0, 0}
-	a := kit.Attrs[upsampleNearestAttrs](c)
-	if a.ScaleFactors != nil {
-		f = a.ScaleFactors
+	m, factors := c.Meta(0), []float64{0, 0}
+	attrs := kit.Attrs[upsampleNearestAttrs](c)
+	if attrs.ScaleFactors != nil {
+		factors = attrs.ScaleFactors
 	} else {
-		for i, factor := range []*float64{a.ScalesH, a.ScalesW} {
+		for i, factor := range []*float64{attrs.ScalesH, attrs.ScalesW} {
 			if factor != nil {
-				f[i] = *factor
+				factors[i] = *factor
 			}
 		}
 	}
-	return nearestIndex(m.DType, m.Shape[2], shape[2], f[0]), nearestIndex(m.DType, m.Shape[3], shape[3], f[1])
+	return nearestIndex(m.DType, m.Shape[2], shape[2], factors[0]), nearestIndex(m.DType, m.Shape[3], shape[3], factors[1])
 }
 
 // hasContiguousPixels reports whether each pixel has several contiguous channels.
@@ -107,31 +107,31 @@ func hasContiguousPixels(m tensor.Meta) bool { return m.Strides[1] == 1 && m.Sha
 
 // nearestWork returns the work for an operand with the layout of the result.
 func nearestWork(c *graph.Call, walk graph.Walk) graph.Work {
-	w, out := graph.Work{Steps: 1}, walk.ResultLayout(0, c.Out[0])
-	addNearestWork(&w, out, hasContiguousPixels(out))
-	return w
+	work, out := graph.Work{Steps: 1}, walk.ResultLayout(0, c.Out[0])
+	addNearestWork(&work, out, hasContiguousPixels(out))
+	return work
 }
 
 // addNearestWork adds the work of copying the result, by whole pixels or by single elements.
-func addNearestWork(w *graph.Work, out tensor.Meta, wholePixels bool) {
+func addNearestWork(work *graph.Work, out tensor.Meta, wholePixels bool) {
 	if !wholePixels {
-		w.Do(resizeElement, float64(out.Numel()))
+		work.Do(resizeElement, float64(out.Numel()))
 		return
 	}
-	w.Bytes[graph.Copied] += 2 * float64(out.Bytes())
-	w.Do(resizePixel, float64(out.Numel()/out.Shape[1]))
+	work.Bytes[graph.Copied] += 2 * float64(out.Bytes())
+	work.Do(resizePixel, float64(out.Numel()/out.Shape[1]))
 }
 
 // nearestRead returns the additional work if the channels of the operand are not contiguous. Pixels are then copied
 // element by element.
-func nearestRead(c *graph.Call, walk graph.Walk, _ int, m tensor.Meta) (w graph.Work, ok bool) {
+func nearestRead(c *graph.Call, walk graph.Walk, _ int, m tensor.Meta) (work graph.Work, ok bool) {
 	if out := walk.ResultLayout(0, c.Out[0]); hasContiguousPixels(out) && !hasContiguousPixels(m) {
 		var pixels graph.Work
-		addNearestWork(&w, out, false)
+		addNearestWork(&work, out, false)
 		addNearestWork(&pixels, out, true)
-		w = w.Minus(pixels)
+		work = work.Minus(pixels)
 	}
-	return w, true
+	return work, true
 }
 
 // compileUpsampleNearest returns a kernel that copies whole pixels if channels are contiguous in operand and
@@ -162,15 +162,16 @@ func compileUpsampleNearest(c *graph.Call) (*graph.Kernel, error) {
 		Run: func(mem *graph.Mem, chunk int) error {
 			rows, cols := rowTable.indicesOf(mem), colTable.indicesOf(mem)
 			for unit := chunk * grain; unit < min(units, (chunk+1)*grain); unit++ {
-				first, r := unit%pieces*maxPieceElements, unit/pieces
+				first, rowUnit := unit%pieces*maxPieceElements, unit/pieces
 				part := cols[first:min(width, first+maxPieceElements)]
-				y, rest := r%dst.Shape[2], r/dst.Shape[2]
+				dstRowIndex, rest := rowUnit%dst.Shape[2], rowUnit/dst.Shape[2]
 				channel := 0
 				if !copiesPixels {
 					channel, rest = rest%channels, rest/channels
 				}
-				dstRow := unsafe.Add(mem.Ptrs[0], rest*dstStrides[0]+channel*dstStrides[1]+y*dstStrides[2]+first*dstStrides[3])
-				srcRow := unsafe.Add(mem.Ptrs[1], rest*srcStrides[0]+channel*srcStrides[1]+rows[y]*srcStrides[2])
+				dstRow := unsafe.Add(mem.Ptrs[0],
+					rest*dstStrides[0]+channel*dstStrides[1]+dstRowIndex*dstStrides[2]+first*dstStrides[3])
+				srcRow := unsafe.Add(mem.Ptrs[1], rest*srcStrides[0]+channel*srcStrides[1]+rows[dstRowIndex]*srcStrides[2])
 				if !copiesPixels {
 					kit.GatherLoops[size](dstRow, srcRow, dstStrides[3], part)
 					continue
