@@ -14,7 +14,8 @@ type Buffer struct {
 	Meta tensor.Meta
 	// Data has the elements if they are known when the kernel is compiled, else nil.
 	Data *tensor.Tensor
-	// Packed: the operand is in the packed form that the implementation requested. Meta describes the unpacked operand.
+	// Packed is set if the operand is in the packed form that the implementation requested. Meta then describes the
+	// unpacked operand.
 	Packed bool
 
 	memory   memoryKind
@@ -55,12 +56,12 @@ func InBuffer(c *graph.Call, i int) Buffer {
 // PtrBuffer returns the buffer at Mem.Ptrs[i].
 func PtrBuffer(i int, m tensor.Meta) Buffer { return Buffer{Meta: m, memory: inPtrs, ptrIndex: i} }
 
-// ScratchBuffer returns a buffer that starts at byte off of the run's scratch memory.
-func ScratchBuffer(off int, m tensor.Meta) Buffer {
-	return Buffer{Meta: m, memory: inScratch, offset: off}
+// ScratchBuffer returns a buffer that starts at a byte offset of the run's scratch memory.
+func ScratchBuffer(offset int, m tensor.Meta) Buffer {
+	return Buffer{Meta: m, memory: inScratch, offset: offset}
 }
 
-// DataBuffer returns the buffer of a tensor that belongs to the kernel.
+// DataBuffer returns the buffer of a tensor whose elements the kernel holds, such as a constant.
 func DataBuffer(t *tensor.Tensor) Buffer {
 	m := t.Meta
 	m.Offset = 0

@@ -14,13 +14,13 @@ import (
 func Define[A any](o graph.Op) *graph.Op { return DefineWith(graph.SchemaOf[A](), o) }
 
 // DefineWith is Define with the attributes of a schema.
-func DefineWith(s *graph.Schema, o graph.Op) *graph.Op {
-	o.Schema = s
-	d, err := fusion.Define(o)
+func DefineWith(schema *graph.Schema, op graph.Op) *graph.Op {
+	op.Schema = schema
+	defined, err := fusion.Define(op)
 	if err != nil {
 		panic("kernels: " + err.Error())
 	}
-	return d
+	return defined
 }
 
 // None is the attribute struct of an op without attributes.

@@ -8,12 +8,12 @@ import (
 // DelegatedCall returns a call with the results of c, the attributes attrs, and operands of the given types. An op
 // whose inference delegates to a second op passes this call to the Infer of the second op.
 func DelegatedCall(c *graph.Call, attrs any, types ...tensor.Type) *graph.Call {
-	in := &graph.Call{Attrs: attrs, Out: c.Out}
+	delegated := &graph.Call{Attrs: attrs, Out: c.Out}
 	for _, t := range types {
 		m, _ := t.Meta()
-		in.In = append(in.In, graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Type: t, Meta: m}})
+		delegated.In = append(delegated.In, graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Type: t, Meta: m}})
 	}
-	return in
+	return delegated
 }
 
 // InferredType infers an op for operands of the given types and returns the type of the first result.

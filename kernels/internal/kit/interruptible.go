@@ -48,25 +48,25 @@ const (
 	sortPiece = 1 << 16
 	// pivotSample is the number of sampled elements. Their median is the pivot.
 	pivotSample = 127
-	// After badPivots bad pivots, quickSort falls back to [slices.SortFunc]. A pivot is bad if less than a sixteenth of
-	// the list is on one side.
-	badPivots = 32
+	// maxBadPivots is the number of bad pivots after which quickSort falls back to [slices.SortFunc]. A pivot is bad if
+	// less than a sixteenth of the list is on one side.
+	maxBadPivots = 32
 )
 
-// Sort sorts s like [slices.SortFunc] and checks a context. It panics as [interrupt.Check] does.
-func Sort[E any](ctx context.Context, s []E, cmp func(a, b E) int) {
+// Sort sorts a list like [slices.SortFunc] and checks a context. It panics as [interrupt.Check] does.
+func Sort[E any](ctx context.Context, list []E, cmp func(a, b E) int) {
 	switch {
-	case len(s) <= sortPiece:
-		slices.SortFunc(s, cmp)
-	case !isSorted(ctx, s, cmp):
-		quickSort(ctx, s, cmp, badPivots)
+	case len(list) <= sortPiece:
+		slices.SortFunc(list, cmp)
+	case !isSorted(ctx, list, cmp):
+		quickSort(ctx, list, cmp, maxBadPivots)
 	}
 }
 
 // isSorted is [slices.IsSortedFunc] with checks of the context.
-func isSorted[E any](ctx context.Context, s []E, cmp func(a, b E) int) bool {
-	for i := 1; i < len(s); i++ {
-		if cmp(s[i], s[i-1]) < 0 {
+func isSorted[E any](ctx context.Context, list []E, cmp func(a, b E) int) bool {
+	for i := 1; i < len(list); i++ {
+		if cmp(list[i], list[i-1]) < 0 {
 			return false
 		}
 		if i%CheckEvery == 0 {
@@ -78,39 +78,39 @@ func isSorted[E any](ctx context.Context, s []E, cmp func(a, b E) int) bool {
 
 // quickSort partitions a list until its parts are short, or until badPivotsLeft pivots were bad. It sorts what remains
 // by [slices.SortFunc], which takes O(n log n) time for any list.
-func quickSort[E any](ctx context.Context, s []E, cmp func(a, b E) int, badPivotsLeft int) {
-	for len(s) > sortPiece && badPivotsLeft > 0 {
+func quickSort[E any](ctx context.Context, list []E, cmp func(a, b E) int, badPivotsLeft int) {
+	for len(list) > sortPiece && badPivotsLeft > 0 {
 		var sample [pivotSample]E
 		for i := range sample {
-			sample[i] = s[i*(len(s)/pivotSample)]
+			sample[i] = list[i*(len(list)/pivotSample)]
 		}
 		slices.SortFunc(sample[:], cmp)
-		split := partition(ctx, s, cmp, sample[pivotSample/2])
-		left, right := s[:split], s[split:]
+		split := partition(ctx, list, cmp, sample[pivotSample/2])
+		left, right := list[:split], list[split:]
 		if len(left) > len(right) {
 			left, right = right, left
 		}
-		if len(left) < len(s)/16 {
+		if len(left) < len(list)/16 {
 			badPivotsLeft--
 		}
 		quickSort(ctx, left, cmp, badPivotsLeft)
-		s = right
+		list = right
 	}
 	interrupt.Check(ctx)
-	slices.SortFunc(s, cmp)
+	slices.SortFunc(list, cmp)
 }
 
-// partition reorders s and returns an index split. The elements of s[:split] are at most the pivot, and the elements of
-// s[split:] are at least the pivot. Neither part is empty, because the pivot is an element of s.
-func partition[E any](ctx context.Context, s []E, cmp func(a, b E) int, pivot E) int {
-	i, j := 0, len(s)-1
+// partition reorders a list and returns an index, split. The elements of list[:split] are at most the pivot, and the
+// elements of list[split:] are at least the pivot. Neither part is empty, because the pivot is an element of the list.
+func partition[E any](ctx context.Context, list []E, cmp func(a, b E) int, pivot E) int {
+	i, j := 0, len(list)-1
 	for steps := 0; ; steps++ {
-		for ; cmp(s[i], pivot) < 0; i++ {
+		for ; cmp(list[i], pivot) < 0; i++ {
 			if i%CheckEvery == CheckEvery-1 {
 				interrupt.Check(ctx)
 			}
 		}
-		for ; cmp(s[j], pivot) > 0; j-- {
+		for ; cmp(list[j], pivot) > 0; j-- {
 			if j%CheckEvery == CheckEvery-1 {
 				interrupt.Check(ctx)
 			}
@@ -121,7 +121,7 @@ func partition[E any](ctx context.Context, s []E, cmp func(a, b E) int, pivot E)
 		if steps%CheckEvery == CheckEvery-1 {
 			interrupt.Check(ctx)
 		}
-		s[i], s[j] = s[j], s[i]
+		list[i], list[j] = list[j], list[i]
 		i, j = i+1, j-1
 	}
 }

@@ -47,23 +47,23 @@ func NewLineSet(shape []int, dim int, metas ...tensor.Meta) *LineSet {
 }
 
 // Offsets returns the offset of line i in each value, in bytes.
-func (l *LineSet) Offsets(i int) (off [4]int) {
+func (l *LineSet) Offsets(i int) (offsets [4]int) {
 	for d := len(l.shape) - 1; d >= 0; d-- {
 		k := i % l.shape[d]
 		i /= l.shape[d]
 		for s := range l.Strides {
-			off[s] += k * l.Strides[s][d]
+			offsets[s] += k * l.Strides[s][d]
 		}
 	}
-	return off
+	return offsets
 }
 
-// Phase returns a phase that calls f for every line. cost is the cost of a line in units of the time to copy an
-// element.
-func (l *LineSet) Phase(cost int, f func(m *graph.Mem, off [4]int) error) graph.Phase {
-	group := max(1, machine.GatherGrain/max(1, cost)) // number of lines per chunk
-	return graph.Phase{Chunks: DivUp(l.Count, group), Run: func(m *graph.Mem, chunk int) error {
-		for i := chunk * group; i < min(l.Count, (chunk+1)*group); i++ {
+// Phase returns a phase that calls f for every line, with the line's offsets. cost is the cost of a line, in copied
+// elements.
+func (l *LineSet) Phase(cost int, f func(m *graph.Mem, offsets [4]int) error) graph.Phase {
+	linesPerChunk := max(1, machine.GatherGrain/max(1, cost))
+	return graph.Phase{Chunks: DivUp(l.Count, linesPerChunk), Run: func(m *graph.Mem, chunk int) error {
+		for i := chunk * linesPerChunk; i < min(l.Count, (chunk+1)*linesPerChunk); i++ {
 			if err := f(m, l.Offsets(i)); err != nil {
 				return err
 			}

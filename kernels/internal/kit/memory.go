@@ -6,7 +6,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// ElementsOf returns the n elements of a row-major value at p.
+// ElementsOf returns the n elements of a row-major value at address p.
 func ElementsOf[T any](p unsafe.Pointer, n int) []T {
 	if p == nil {
 		return nil
@@ -14,12 +14,12 @@ func ElementsOf[T any](p unsafe.Pointer, n int) []T {
 	return unsafe.Slice((*T)(p), n)
 }
 
-// PlaneOf returns plane i, of n elements, of a row-major value at p.
+// PlaneOf returns plane i, of n elements, of a row-major value at address p.
 func PlaneOf[T any](p unsafe.Pointer, i, n int) []T {
 	return unsafe.Slice((*T)(AddressOf[T](p, i*n)), n)
 }
 
-// AddressOf returns the address of element i of a row-major value at p.
+// AddressOf returns the address of element i of a row-major value at address p.
 func AddressOf[T any](p unsafe.Pointer, i int) unsafe.Pointer {
 	return unsafe.Add(p, i*int(unsafe.Sizeof(*(*T)(nil))))
 }

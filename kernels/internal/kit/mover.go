@@ -29,7 +29,7 @@ func Mover(dst, src tensor.DType) strided.Row { return ElemOf(dst, src).Row }
 // conversion is machine code that converts contiguous rows.
 type conversion struct {
 	loop     *loops.Loop
-	dst, src int // bytes of an element
+	dst, src int // bytes of an element of the result and of the operand
 }
 
 // conversions caches the conversions of the process by pair of dtypes. The cache is unbounded, because there are few
@@ -85,11 +85,11 @@ func (c *conversion) rowLoop(goLoop strided.Row) strided.Row {
 			goLoop(dst, src, dstStep, srcStep, n)
 			return
 		}
-		x := conversionCalls.Get().(*conversionCall)
-		x.ptrs = [2]unsafe.Pointer{dst, src}
-		c.loop.Run(&x.state, x.ptrs[:], x.strides[:], n, 1)
-		x.ptrs = [2]unsafe.Pointer{}
-		x.state.Release()
-		conversionCalls.Put(x)
+		call := conversionCalls.Get().(*conversionCall)
+		call.ptrs = [2]unsafe.Pointer{dst, src}
+		c.loop.Run(&call.state, call.ptrs[:], call.strides[:], n, 1)
+		call.ptrs = [2]unsafe.Pointer{}
+		call.state.Release()
+		conversionCalls.Put(call)
 	}
 }

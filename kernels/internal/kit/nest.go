@@ -11,17 +11,17 @@ type InnerKernels struct {
 	mems graph.PerWorker[graph.Mem]
 }
 
-// Phase returns the phase of the outer kernel that runs ph, a phase of an inner kernel. The inner kernel's Mem.Ptrs are
-// the addresses of the buffers.
-func (n *InnerKernels) Phase(ph graph.Phase, buffers []Buffer) graph.Phase {
-	return graph.Phase{Chunks: ph.Chunks, Run: func(m *graph.Mem, chunk int) error {
+// Phase returns the phase of the outer kernel that runs a phase of an inner kernel. The inner kernel's Mem.Ptrs are the
+// addresses of the buffers.
+func (n *InnerKernels) Phase(innerPhase graph.Phase, buffers []Buffer) graph.Phase {
+	return graph.Phase{Chunks: innerPhase.Chunks, Run: func(m *graph.Mem, chunk int) error {
 		inner := n.mems.Of(m)
 		m.Within(inner, n.Scratch)
 		for i := range buffers {
 			inner.Ptrs = append(inner.Ptrs, buffers[i].Address(m))
 		}
-		err := ph.Run(inner, chunk)
-		m.Walk = inner.Walk // ph may have created the worker's Walk; later phases reuse it
+		err := innerPhase.Run(inner, chunk)
+		m.Walk = inner.Walk // the phase may have created the worker's Walk, which later phases reuse
 		inner.Release()
 		return err
 	}}

@@ -30,28 +30,28 @@ var limits = map[tensor.DType][2]float64{
 	tensor.Float32: {-math.MaxFloat32, math.MaxFloat32},
 }
 
-// NumberFits fails if the dtype cannot hold the number s (c10::checked_convert). The fraction of a float is ignored,
-// and a negative integer may wrap in an unsigned dtype.
-func NumberFits(s tensor.Scalar, dtype tensor.DType) error {
+// NumberFits fails if the dtype cannot hold a number (c10::checked_convert). The fraction of a float is ignored, and a
+// negative integer may wrap in an unsigned dtype.
+func NumberFits(number tensor.Scalar, dtype tensor.DType) error {
 	if dtype == tensor.Bool {
 		return nil
 	}
-	outOfRange := !dtype.IsComplex() && imag(s.Complex()) != 0
-	parts := []float64{s.Float()}
+	outOfRange := !dtype.IsComplex() && imag(number.Complex()) != 0
+	parts := []float64{number.Float()}
 	if dtype.IsComplex() {
-		parts = append(parts, imag(s.Complex()))
+		parts = append(parts, imag(number.Complex()))
 	}
-	lim, bounded := limits[dtype.ToReal()]
-	if !dtype.IsSigned() && !s.DType().IsIntegral(true) {
-		lim[0] = 0
+	limit, bounded := limits[dtype.ToReal()]
+	if !dtype.IsSigned() && !number.DType().IsIntegral(true) {
+		limit[0] = 0
 	}
-	for _, f := range parts {
+	for _, part := range parts {
 		switch {
 		case !bounded:
-		case math.IsNaN(f) || math.IsInf(f, 0):
+		case math.IsNaN(part) || math.IsInf(part, 0):
 			outOfRange = outOfRange || dtype.IsIntegral(false)
 		default:
-			outOfRange = outOfRange || f < lim[0] || f > lim[1]
+			outOfRange = outOfRange || part < limit[0] || part > limit[1]
 		}
 	}
 	if outOfRange {
@@ -65,11 +65,11 @@ func NumberOrSizeFits(n graph.NumberOrSize, dtype tensor.DType) error {
 	if n.Number.IsSet() {
 		return NumberFits(n.Number, dtype)
 	}
-	lim, bounded := limits[dtype.ToReal()]
-	if !bounded || lim[1] >= math.MaxInt64 || dtype == tensor.Bool {
+	limit, bounded := limits[dtype.ToReal()]
+	if !bounded || limit[1] >= math.MaxInt64 || dtype == tensor.Bool {
 		return nil
 	}
-	if n.Size.Ge(sym.Of(int(lim[0]))).Holds() && n.Size.Le(sym.Of(int(lim[1]))).Holds() {
+	if n.Size.Ge(sym.Of(int(limit[0]))).Holds() && n.Size.Le(sym.Of(int(limit[1]))).Holds() {
 		return nil
 	}
 	return fmt.Errorf("value cannot be converted to type %s without overflow", cTypes[dtype])

@@ -31,40 +31,40 @@ func LoopsExceptDims(dims ...int) parallel {
 // LoopsExceptLast is [LoopsExcept] for the last dimensions, at most three, which windows or interpolation combine.
 func LoopsExceptLast(dims int) parallel { return LoopsExceptDims([]int{-1, -2, -3}[:min(dims, 3)]...) }
 
-// BatchLoop returns the loop over the batch, which is dimension 0 of the results and of the given operands. There is a
-// batch only if operand 0 has the given rank.
+// BatchLoop returns the parallel loop over the batch, which is dimension 0 of the results and of the given operands.
+// There is a batch only if operand 0 has the given rank.
 func BatchLoop(rank int, operands ...int) parallel {
 	return func(c *graph.Call) []graph.Parallel {
 		if c.Meta(0).Rank() != rank {
 			return nil
 		}
-		p := WholeLoop(c)
+		loop := WholeLoop(c)
 		for _, i := range operands {
 			if c.Has(i) {
-				p.In[i] = 0
+				loop.In[i] = 0
 			}
 		}
-		return []graph.Parallel{p}
+		return []graph.Parallel{loop}
 	}
 }
 
 // WholeLoop returns a loop over dimension 0 of the results in which every operand is read as a whole.
 func WholeLoop(c *graph.Call) graph.Parallel {
-	p := graph.Parallel{In: make([]int, len(c.In)), Out: make([]int, len(c.Out))}
-	for i := range p.In {
-		p.In[i] = graph.Whole
+	loop := graph.Parallel{In: make([]int, len(c.In)), Out: make([]int, len(c.Out))}
+	for i := range loop.In {
+		loop.In[i] = graph.Whole
 	}
-	return p
+	return loop
 }
 
 // LoopOver returns a loop that divides dimension inDim of operand i and dimension outDim of all results.
 func LoopOver(c *graph.Call, i, inDim, outDim int) graph.Parallel {
-	p := WholeLoop(c)
-	p.In[i] = inDim
-	for k := range p.Out {
-		p.Out[k] = outDim
+	loop := WholeLoop(c)
+	loop.In[i] = inDim
+	for k := range loop.Out {
+		loop.Out[k] = outDim
 	}
-	return p
+	return loop
 }
 
 // WrappedDim returns a list of one dimension, or nil if a value of the given rank has no such dimension. A negative

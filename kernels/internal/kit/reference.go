@@ -31,15 +31,15 @@ func pointwiseRef(pointwise *graph.Pointwise, scalar func(c *graph.Call) ScalarF
 			panic(r)
 		}
 	}()
-	cfg, err := pointwise.Config(call, make([]rule.Operand, max(pointwise.Outputs, 1)))
+	config, err := pointwise.Config(call, make([]rule.Operand, max(pointwise.Outputs, 1)))
 	if err != nil {
 		return nil, err
 	}
-	iterator, err := iter.Build(cfg)
+	iterator, err := iter.Build(config)
 	if err != nil {
 		return nil, err
 	}
-	nout := iterator.NumOutputs()
+	outputs := iterator.NumOutputs()
 	shape := iterator.Shape()
 	if tensor.Numel(shape) == 0 { // copies of the operands in a wider dtype might be too large
 		return []*tensor.Tensor{tensor.Zeros(iterator.Meta(0).DType, shape...)}, nil
@@ -50,11 +50,11 @@ func pointwiseRef(pointwise *graph.Pointwise, scalar func(c *graph.Call) ScalarF
 			continue
 		}
 		i := len(expanded)
-		t = t.CopyTo(tensor.New(iterator.Meta(nout+i).DType, t.Shape...))
-		if d := iterator.Cast(nout + i); d != tensor.Invalid {
+		t = t.CopyTo(tensor.New(iterator.Meta(outputs+i).DType, t.Shape...))
+		if d := iterator.Cast(outputs + i); d != tensor.Invalid {
 			t = t.CopyTo(tensor.New(d, t.Shape...))
 		}
-		m, err := t.CopyTo(tensor.New(iterator.DType(nout+i), t.Shape...)).Expanded(shape)
+		m, err := t.CopyTo(tensor.New(iterator.DType(outputs+i), t.Shape...)).Expanded(shape)
 		if err != nil {
 			return nil, err
 		}
@@ -69,7 +69,7 @@ func pointwiseRef(pointwise *graph.Pointwise, scalar func(c *graph.Call) ScalarF
 		}
 		d := iterator.DType(0)
 		if len(expanded) > 0 {
-			d = iterator.DType(nout)
+			d = iterator.DType(outputs)
 		}
 		out.Set(value(d, x), index...)
 	})
@@ -135,18 +135,18 @@ func ByKind(integers func(x []int64) int64, floats func(x []float64) float64,
 	}
 }
 
-// Unsigned returns a ScalarFunc that calls u for uint64 and f for other dtypes. An f that computes with int64 would
-// read uint64 numbers above the greatest int64 as negative.
-func Unsigned(u func(x []uint64) uint64, f ScalarFunc) ScalarFunc {
+// Unsigned returns a ScalarFunc that calls unsigned for uint64 and other for other dtypes. A function that computes
+// with int64 would read uint64 numbers above the greatest int64 as negative.
+func Unsigned(unsigned func(x []uint64) uint64, other ScalarFunc) ScalarFunc {
 	return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 		if d != tensor.Uint64 {
-			return f(d, x)
+			return other(d, x)
 		}
 		v := make([]uint64, len(x))
 		for k := range x {
 			v[k] = uint64(x[k].Int())
 		}
-		return tensor.IntScalar(int64(u(v)))
+		return tensor.IntScalar(int64(unsigned(v)))
 	}
 }
 

@@ -10,13 +10,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// LikeType returns the type of the result of empty_like for the operand t and the memory format f. With the format
-// Preserve, the result has the strides of t if t is non-overlapping and dense, else only the order of t's dimensions.
-func LikeType(t tensor.Type, f tensor.MemoryFormat) (tensor.Type, error) {
-	if f == tensor.Preserve {
+// LikeType returns the type of the result of empty_like for an operand and a memory format. With the format Preserve,
+// the result has the strides of the operand if the operand is non-overlapping and dense. Otherwise only the order of
+// dimensions is preserved.
+func LikeType(t tensor.Type, format tensor.MemoryFormat) (tensor.Type, error) {
+	if format == tensor.Preserve {
 		return rule.PreserveType(t), nil
 	}
-	return tensor.NewTypeFormat(t.DType, t.Shape, f)
+	return tensor.NewTypeFormat(t.DType, t.Shape, format)
 }
 
 // FreshType returns the row-major type of new memory with user-given sizes. The type keeps the slice size without
@@ -28,7 +29,7 @@ func FreshType(d tensor.DType, size []sym.Int) (tensor.Type, error) {
 }
 
 // FreshTypeInFormat is [FreshType] with a memory format.
-func FreshTypeInFormat(dtype tensor.DType, size []sym.Int, f tensor.MemoryFormat) (tensor.Type, error) {
+func FreshTypeInFormat(dtype tensor.DType, size []sym.Int, format tensor.MemoryFormat) (tensor.Type, error) {
 	for _, s := range size {
 		if IsNegative(s) {
 			return tensor.Type{}, fmt.Errorf("Trying to create tensor with negative dimension %v: %s", s, tensor.Sizes(size))
@@ -40,7 +41,7 @@ func FreshTypeInFormat(dtype tensor.DType, size []sym.Int, f tensor.MemoryFormat
 	if size == nil {
 		size = []sym.Int{}
 	}
-	return tensor.NewTypeFormat(dtype, size, f)
+	return tensor.NewTypeFormat(dtype, size, format)
 }
 
 // WithIndices returns the results of an op that computes values of type t and their int64 indices. Both results have
@@ -69,8 +70,8 @@ func RowMajorAs(ctx context.Context, t *tensor.Tensor, shape ...int) (*tensor.Te
 	return t.View(m)
 }
 
-// InferWithLayout returns the Infer function of an op that computes p element by element, but whose result has another
-// layout than that of p. layout returns the type of the result; its dtype is ignored, because p determines the dtype.
+// InferWithLayout returns the Infer function of an op that computes p element by element, but gives the result another
+// layout. layout returns the type of the result; its dtype is ignored, because p determines the dtype.
 func InferWithLayout(p *graph.Pointwise,
 	layout func(c *graph.Call) (tensor.Type, error)) func(*graph.Call) ([]graph.Result, error) {
 	return func(call *graph.Call) ([]graph.Result, error) {

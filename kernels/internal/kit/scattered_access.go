@@ -5,12 +5,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// AddScatteredAccess adds the cost of results whose writes are not consecutive in memory: in such a result, the
-// innermost dimension of the iteration order does not have the least stride. In work, the bytes of these results are
-// moved from dense to strided accesses. The walk w gives the layouts of the results.
-func AddScatteredAccess(work *graph.Work, c *graph.Call, w graph.Walk, order tensor.Order) {
+// AddScatteredAccess adds the cost of results that are not written consecutively: in such a result, the innermost
+// dimension of the iteration order does not have the least stride. Their bytes are moved from dense to strided accesses
+// in work. The walk gives the layouts of the results.
+func AddScatteredAccess(work *graph.Work, c *graph.Call, walk graph.Walk, order tensor.Order) {
 	for i, m := range c.Out {
-		if laidOut := w.ResultLayout(i, m); order != "" && order.Rank() == m.Rank() && !innermostIsFastest(laidOut, order) {
+		if laidOut := walk.ResultLayout(i, m); order != "" && order.Rank() == m.Rank() &&
+			!innermostIsFastest(laidOut, order) {
 			work.Bytes[graph.Strided] += float64(m.Bytes())
 			work.Bytes[graph.Dense] -= float64(m.Bytes())
 		}

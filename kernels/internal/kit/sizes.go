@@ -89,9 +89,10 @@ func ReplaceSizes(sizes []sym.Int, first int, replacements ...sym.Int) []sym.Int
 
 // RepeatTooLarge reports whether size*repeats is known and, in magnitude, above tensor.MaxBytes.
 func RepeatTooLarge(size, repeats sym.Int) bool {
-	s, sizeKnown := size.Known()
-	r, repeatsKnown := repeats.Known()
-	return sizeKnown && repeatsKnown && s > 0 && (r > tensor.MaxBytes/s || r < -tensor.MaxBytes/s)
+	knownSize, sizeKnown := size.Known()
+	knownRepeats, repeatsKnown := repeats.Known()
+	return sizeKnown && repeatsKnown && knownSize > 0 && (knownRepeats > tensor.MaxBytes/knownSize ||
+		knownRepeats < -tensor.MaxBytes/knownSize)
 }
 
 // SizeOf returns the size of a dimension, or -1 if there is no such dimension. A negative dim counts from the end. The

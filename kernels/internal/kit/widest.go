@@ -5,16 +5,16 @@ import "github.com/graphrun/graphrun/tensor"
 // WidestNumber are the types in which references compute. Integers wrap when they are converted to a narrower dtype.
 type WidestNumber interface{ float64 | complex128 | int64 }
 
-// ScalarAs converts s to T.
-func ScalarAs[T WidestNumber](s tensor.Scalar) T {
-	var v T
-	switch p := any(&v).(type) {
+// ScalarAs converts a number to T.
+func ScalarAs[T WidestNumber](number tensor.Scalar) T {
+	var converted T
+	switch p := any(&converted).(type) {
 	case *float64:
-		*p = s.Float()
+		*p = number.Float()
 	case *complex128:
-		*p = s.Complex()
+		*p = number.Complex()
 	case *int64:
-		*p = s.Int()
+		*p = number.Int()
 	}
-	return v
+	return converted
 }
