@@ -18,7 +18,7 @@ const (
 	tapsPerLoop = 16
 )
 
-// tapLoops folds windows by compiled loops. Taps are always folded in row-major order, whatever the number of loops is.
+// tapLoops folds windows by compiled loops. Taps are folded in row-major order for every number of loops.
 // Taps outside the operand read the neutral element.
 type tapLoops struct {
 	*pool
