@@ -17,8 +17,8 @@ type dftAttrs struct {
 	Onesided bool     `attr:"onesided" default:"false" doc:"return only the first half of the frequencies; the other half is its mirror if the operand is real"`
 }
 
-// The ops of this file are Fourier transforms along one dimension. The ops of aten have complex dtypes. Dft is ONNX's
-// DFT.
+// The ops of this file are Fourier transforms along one dimension. The ops with prefix Fft are PyTorch's and have
+// complex dtypes. Dft is ONNX's DFT.
 var (
 	FftFft  = fftOp("fft_fft", "Transforms along a dimension from time to frequency.", tensor.Complex64, fourierSpec{})
 	FftIfft = fftOp("fft_ifft", "Transforms along a dimension from frequency to time.", tensor.Complex64,
@@ -65,8 +65,8 @@ var (
 	})
 )
 
-// fftOp defines a Fourier transform of aten. dtype is the dtype of the operand in examples. spec has the properties
-// that do not depend on the call.
+// fftOp defines a Fourier transform of PyTorch. dtype is the dtype of the operand in examples. spec has the properties
+// that are the same for all calls.
 func fftOp(name, doc string, dtype tensor.DType, spec fourierSpec) *graph.Op {
 	specOf := func(c *graph.Call) (*fourierSpec, tensor.Type, error) {
 		s := spec
@@ -115,28 +115,28 @@ func newDft(c *graph.Call) (*fourierSpec, tensor.Type, error) {
 		return nil, input, fmt.Errorf("dft: expected a last dimension of size 1 or 2 and another, got %s",
 			tensor.Sizes(input.Shape))
 	}
-	s := &fourierSpec{inverse: attrs.Inverse, onesided: attrs.Onesided && !attrs.Inverse, complexPairs: true,
+	spec := &fourierSpec{inverse: attrs.Inverse, onesided: attrs.Onesided && !attrs.Inverse, complexPairs: true,
 		fromReal: kit.SizeIs(input.Shape[last], 1),
 		scale:    1}
-	s.toReal = attrs.Onesided && attrs.Inverse
+	spec.toReal = attrs.Onesided && attrs.Inverse
 	var err error
-	if s.dim, err = tensor.WrapDim(attrs.Dim, input.Rank()); err != nil {
+	if spec.dim, err = tensor.WrapDim(attrs.Dim, input.Rank()); err != nil {
 		return nil, input, err
 	}
-	if s.dim == last {
+	if spec.dim == last {
 		return nil, input, errors.New("dft: the last dimension holds the parts of numbers and cannot be transformed")
 	}
-	shape, err := s.lengths(input, attrs.N)
+	shape, err := spec.lengths(input, attrs.N)
 	if err != nil {
 		return nil, input, err
 	}
-	if s.inverse {
-		s.scale = 1 / float64(s.points)
+	if spec.inverse {
+		spec.scale = 1 / float64(spec.points)
 	}
 	shape[last] = sym.Of(2)
-	if s.toReal {
+	if spec.toReal {
 		shape[last] = sym.Of(1)
 	}
 	t, err := kit.FreshType(input.DType, shape)
-	return s, t, err
+	return spec, t, err
 }

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// maxChunkLine is the length of the longest line that one chunk transforms.
+	// maxChunkLine is the greatest length of a line that one worker transforms alone.
 	maxChunkLine = 1 << 16
 	// maxLongRadix bounds the prime factors of lengths above maxChunkLine. Lengths with greater factors use Bluestein's
 	// convolution.
@@ -21,8 +21,8 @@ const (
 	rootBits = 13
 )
 
-// rootTable computes powers of exp(-2 pi i / n). The power is the product of two entries: the lowest rootBits bits of
-// the exponent are the index in low, and its other bits are the index in high.
+// rootTable computes powers of exp(-2 pi i / n). A power is the product of an entry of low and an entry of high. The
+// lowest rootBits bits of the exponent are the index in low, and its other bits are the index in high.
 type rootTable struct{ low, high []complex128 }
 
 // newRootTable returns the table for n.
@@ -37,7 +37,7 @@ func newRootTable(n int) rootTable {
 	return t
 }
 
-// power returns the root to the power of k, from 0 to n-1.
+// power returns exp(-2 pi i / n) to the power of k, for k from 0 to n-1.
 func (t *rootTable) power(k int) complex128 {
 	return kit.MulComplex(t.high[k>>rootBits], t.low[k&(1<<rootBits-1)])
 }
@@ -83,8 +83,9 @@ func (f *matrixFourier) workLen() int {
 	return max(f.rows+f.columnTransform.workLen(), f.cols+f.rowTransform.workLen())
 }
 
-// While a column is written, the context is checked after every columnCheckEvery elements. It is small, because each
-// write may be the first access to a large page, which the operating system must first clear.
+// columnCheckEvery is the number of elements of a column after which a worker checks whether the call was cancelled.
+// The number is small because each write may be the first access to a large page, which the operating system must
+// clear.
 const columnCheckEvery = 64
 
 // transformColumn transforms column i of a matrix and writes it to column i of matrix y. get(j) returns element j of
@@ -118,7 +119,7 @@ func (f *matrixFourier) transformRow(y, scratch []complex128, k int) []complex12
 type longFourier struct {
 	*fourierSpec
 	*matrixFourier
-	chirp      *rootTable // the table for 2n, if the lines are transformed by a convolution; otherwise nil
+	chirp      *rootTable // powers of exp(-pi i / n), if the lines are transformed by a convolution; otherwise nil
 	lines      *kit.LineSet
 	get        func(line unsafe.Pointer, i int) complex128                // reads an element of the operand
 	put        func(line unsafe.Pointer, x []complex128, first, step int) // writes x at indices first, first+step, ...
@@ -133,11 +134,11 @@ func (spec *fourierSpec) longKernel(c *graph.Call) *graph.Kernel {
 	if rows := matrixRows(spec.points); rows > 0 {
 		f.matrixFourier = newMatrixFourier(spec.points, rows)
 	} else {
-		m := 1
-		for m < 2*spec.points-1 {
-			m *= 2
+		length := 1
+		for length < 2*spec.points-1 {
+			length *= 2
 		}
-		f.matrixFourier = newMatrixFourier(m, matrixRows(m))
+		f.matrixFourier = newMatrixFourier(length, matrixRows(length))
 		chirp := newRootTable(2 * spec.points)
 		f.chirp = &chirp
 	}
@@ -166,7 +167,8 @@ func (f *longFourier) matrix(m *graph.Mem, i int) []complex128 {
 	return kit.SliceOf[complex128](m.Scratch, 16*n*i, n)
 }
 
-// phase returns a phase that calls do for each unit (a row or a column) of each line. scratch is memory of the worker.
+// phase returns a phase that calls do for each unit (a row or a column) of each line. The work of a unit is the
+// transform of work elements. The argument scratch of do is memory of the worker.
 func (f *longFourier) phase(lines, units, work int,
 	do func(m *graph.Mem, scratch []complex128, line, unit int)) graph.Phase {
 	return copies.ChunkedPhase(lines*units, 32*work, func(m *graph.Mem, begin, end int) error {
@@ -228,8 +230,8 @@ func (f *longFourier) phases(maxLines int) []graph.Phase {
 		})}
 }
 
-// kernelPhases returns the phases that transform the kernel of the convolution, which is the conjugate chirp. The
-// result is in the matrix after the matrices of the lines. The first matrix is temporary memory.
+// kernelPhases returns the phases that transform the kernel of the convolution, which is the conjugate chirp. They
+// write the transform to the matrix after the matrices of the lines, and use the first matrix as temporary memory.
 func (f *longFourier) kernelPhases() []graph.Phase {
 	n, m, at := f.fourierSpec.points, f.matrixFourier.n, 2*f.groupLines
 	return []graph.Phase{

@@ -67,7 +67,7 @@ func nDims(a *fftNAttrs) *fftNAttrs   { return a }
 func twoDims(a *fft2Attrs) *fftNAttrs { return (*fftNAttrs)(a) }
 
 // fftNOp defines a Fourier transform along several dimensions. The op last transforms the last of them, and the op
-// others all others. lastFirst means that the last dimension is transformed first, because the operand is real.
+// others transforms all others. If lastFirst is set, the operand is real, so the last dimension is transformed first.
 func fftNOp[A any](name, doc, where string, attrs func(*A) *fftNAttrs, last, others *graph.Op,
 	lastFirst bool) *graph.Op {
 	dtype := last.Examples[0].In[0].DType
@@ -79,8 +79,8 @@ func fftNOp[A any](name, doc, where string, attrs func(*A) *fftNAttrs, last, oth
 					Attrs: graph.Attrs{"dim": []int{0, 1}, "s": []int{5, 4}, "norm": "ortho"}}},
 		},
 	}, func(s *compose.Steps) []graph.Arg {
-		a, x := attrs(kit.Attrs[A](s.Call)), s.Call.In[0]
-		dims, lengths, err := a.dimsOf(s.Call.Type(0).Rank())
+		nAttrs, x := attrs(kit.Attrs[A](s.Call)), s.Call.In[0]
+		dims, lengths, err := nAttrs.dimsOf(s.Call.Type(0).Rank())
 		s.Check(err)
 		if len(dims) == 0 {
 			return []graph.Arg{transformNone(s, name, last != others || lastFirst)}
@@ -89,7 +89,7 @@ func fftNOp[A any](name, doc, where string, attrs func(*A) *fftNAttrs, last, oth
 		s.Reject(lastFirst && x.Type().DType.IsComplex(), "%sn expects a real-valued input tensor, but got %s",
 			last.Name[len("fft_"):], x.Type().DType.TorchName())
 		step := func(i int) {
-			op, opAttrs := others, graph.Attrs{"dim": dims[i], "norm": a.Norm}
+			op, opAttrs := others, graph.Attrs{"dim": dims[i], "norm": nAttrs.Norm}
 			if i == final {
 				op = last
 			}
@@ -111,22 +111,24 @@ func fftNOp[A any](name, doc, where string, attrs func(*A) *fftNAttrs, last, oth
 	})
 }
 
-// transformNone returns the result of a transform along no dimension: a complex row-major copy of self.
+// transformNone returns the result of a transform along no dimension: a complex row-major copy of self. It fails if
+// hasHalf is set, because such an op needs a dimension of which only half of the frequencies are stored.
 func transformNone(s *compose.Steps, name string, hasHalf bool) graph.Arg {
 	x := s.Call.In[0]
-	d := x.Type().DType
+	dtype := x.Type().DType
 	s.Reject(hasHalf, "%s must transform at least one axis", name[len("fft_"):])
-	s.Reject(d.IsReducedFloat(), "Unsupported dtype %s", d.TorchName())
-	if d.IsIntegral(true) {
-		d = tensor.Float32
+	s.Reject(dtype.IsReducedFloat(), "Unsupported dtype %s", dtype.TorchName())
+	if dtype.IsIntegral(true) {
+		dtype = tensor.Float32
 	}
-	if d.IsComplex() {
+	if dtype.IsComplex() {
 		return s.Apply(view.Clone, graph.Attrs{"memory_format": "contiguous"}, x)
 	}
-	return s.Apply(view.To, graph.Attrs{"dtype": d.ToComplex(), "memory_format": "contiguous"}, x)
+	return s.Apply(view.To, graph.Attrs{"dtype": dtype.ToComplex(), "memory_format": "contiguous"}, x)
 }
 
-// dimsOf returns the dimensions to transform of a value of the given rank, and their lengths or -1.
+// dimsOf returns the dimensions of a value of the given rank that are transformed, and the lengths of the transforms.
+// The length -1 stands for the size of the dimension.
 func (a *fftNAttrs) dimsOf(rank int) (dims, lengths []int, err error) {
 	dims = slices.Clone(a.Dim)
 	switch {
@@ -165,8 +167,9 @@ func (a *fftNAttrs) dimsOf(rank int) (dims, lengths []int, err error) {
 	return dims, lengths, nil
 }
 
-// fftShiftOp defines a rotation of dimensions by (size+more)/2.
-func fftShiftOp(name, doc string, more int) *graph.Op {
+// fftShiftOp defines a rotation of dimensions by (size+extra)/2, rounded down. extra is 0 or 1, which makes a
+// difference only for odd sizes.
+func fftShiftOp(name, doc string, extra int) *graph.Op {
 	return compose.Define[fftShiftAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc, Params: []graph.Param{kit.Self},
@@ -185,11 +188,11 @@ func fftShiftOp(name, doc string, more int) *graph.Op {
 		for i := range dims {
 			d, err := tensor.WrapDim(dims[i], self.Rank())
 			if s.Check(err); known {
-				shifts = append(shifts, (kit.KnownSize(self.Shape[d])+more)/2)
+				shifts = append(shifts, (kit.KnownSize(self.Shape[d])+extra)/2)
 			} else if !kit.IsEmpty(self) {
 				start := sym.Int{} // index in the operand of the first element of the result
 				if !kit.SizeIs(self.Shape[d], 1) {
-					start = self.Shape[d].Add(sym.Of(1 - more)).Div(sym.Of(2))
+					start = self.Shape[d].Add(sym.Of(1 - extra)).Div(sym.Of(2))
 				}
 				self, err = view.RolledType(self, d, start)
 				s.Check(err)

@@ -16,11 +16,11 @@ import (
 type fourier struct {
 	n       int // length
 	factors []int
-	roots   []complex128 // exp(-2 pi i k / n); nil with Bluestein's algorithm
+	roots   []complex128 // element k is exp(-2 pi i k / n); nil with Bluestein's algorithm
 
 	// The fields of Bluestein's algorithm.
-	inner           *fourier     // transform of the convolution's length
-	chirp           []complex128 // exp(-pi i k*k / n)
+	inner           *fourier     // transform of the convolution's length, a power of two
+	chirp           []complex128 // element k is exp(-pi i k*k / n)
 	kernelTransform []complex128 // transform of the conjugate chirp
 }
 
@@ -28,7 +28,7 @@ type fourier struct {
 // use Bluestein's algorithm.
 const maxRadix = 61
 
-// sin and cos have the same bits on all processors.
+// The results of sin and cos have the same bits on all processors.
 var sin, cos = expr.Sin.Unary(), expr.Cos.Unary()
 
 // unitRoot returns exp(-2 pi i k / n).
@@ -37,7 +37,7 @@ func unitRoot(k, n int) complex128 {
 	return complex(cos(angle), sin(angle))
 }
 
-// zeroTable returns n zeros for a table of a transform. It panics with a [*tensor.MemoryError] if memory is short.
+// zeroTable returns a table of n zeros. It panics with a [*tensor.MemoryError] if memory is short.
 func zeroTable(n int) []complex128 {
 	return unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(tensor.NewStorage(16*n).Bytes()))), n)
 }
@@ -57,7 +57,7 @@ func newFourier(n int) *fourier {
 		}
 	}
 	if rest > 1 {
-		f.bluestein()
+		f.makeBluesteinTables()
 		return f
 	}
 	f.roots = zeroTable(n)
@@ -67,11 +67,11 @@ func newFourier(n int) *fourier {
 	return f
 }
 
-// bluestein computes the tables of Bluestein's algorithm.
-func (f *fourier) bluestein() {
-	m := 1 << bits.Len(uint(2*f.n-1))
-	f.inner = newFourier(m)
-	f.chirp, f.kernelTransform = zeroTable(f.n), zeroTable(m)
+// makeBluesteinTables computes the tables of Bluestein's algorithm.
+func (f *fourier) makeBluesteinTables() {
+	length := 1 << bits.Len(uint(2*f.n-1))
+	f.inner = newFourier(length)
+	f.chirp, f.kernelTransform = zeroTable(f.n), zeroTable(length)
 	for k := range f.n {
 		// k*k is reduced modulo 2n, because the sine of a large number is less accurate.
 		f.chirp[k] = unitRoot(k*k%(2*f.n), 2*f.n)
@@ -80,7 +80,7 @@ func (f *fourier) bluestein() {
 		v := complex(real(c), -imag(c))
 		f.kernelTransform[k] = v
 		if k > 0 {
-			f.kernelTransform[m-k] = v
+			f.kernelTransform[length-k] = v
 		}
 	}
 	f.inner.forward(f.kernelTransform, zeroTable(f.inner.workLen()))
@@ -112,7 +112,7 @@ func (f *fourier) forward(x, scratch []complex128) {
 	}
 }
 
-// stage is a step of Stockham's algorithm. It combines each group of r transforms of the given length into one
+// stage performs one step of Stockham's algorithm. It combines each group of r transforms of the given length into one
 // transform of r*length elements.
 func (f *fourier) stage(dst, src []complex128, r, length int) {
 	m := f.n / (r * length) // number of transforms after the stage

@@ -21,18 +21,18 @@ type fftAttrs struct {
 
 // fourierSpec describes a call of a Fourier transform: a transform of the lines along a dimension.
 type fourierSpec struct {
-	inverse      bool // frequencies are transformed to values
-	onesided     bool // the result has only the first half of the frequencies
-	fromReal     bool // the operand is real
-	toReal       bool // the operand has only the first half of the frequencies, and the result is real
-	complexPairs bool // complex numbers are pairs along the last dimension of operand and result
+	inverse      bool // whether frequencies are transformed to values
+	onesided     bool // whether the result has only the first half of the frequencies
+	fromReal     bool // whether the operand is real
+	toReal       bool // whether the operand has only the first half of the frequencies, and the result is real
+	complexPairs bool // whether complex numbers are pairs along the last dimension of operand and result
 
 	dim                   int
-	points, inLen, outLen int     // numbers of elements of a line: in the transform, in the operand, in the result
+	points, inLen, outLen int     // length of a line in the transform, in the operand and in the result
 	scale                 float64 // factor of the result
 }
 
-// fromAten sets the fields for a call of the given op of aten, and returns the type of the result.
+// fromAten sets the fields for a call of the given op of PyTorch, and returns the type of the result.
 func (spec *fourierSpec) fromAten(name string, attrs *fftAttrs, self tensor.Type) (tensor.Type, error) {
 	var err error
 	if spec.dim, err = tensor.WrapDim(attrs.Dim, self.Rank()); err != nil {
@@ -93,8 +93,8 @@ func (spec *fourierSpec) lengths(self tensor.Type, n *sym.Int) ([]sym.Int, error
 // maxFourier is the greatest length of a transform.
 const maxFourier = 1 << 26
 
-// load fills x with a line of the operand, which it cuts or extends to the length of the transform. get returns element
-// i of the line.
+// load fills x with a line of the operand. It cuts or extends the line to the length of the transform. get returns
+// element i of the line.
 func (spec *fourierSpec) load(x []complex128, get func(i int) complex128) {
 	for i := range x {
 		x[i] = 0
@@ -126,9 +126,9 @@ func (spec *fourierSpec) kernel(c *graph.Call) *graph.Kernel {
 		return spec.longKernel(c)
 	}
 	f := newFourier(spec.points)
-	l, get, put := spec.access(c)
+	lines, get, put := spec.access(c)
 	return &graph.Kernel{Worker: 16 * (spec.points + f.workLen()),
-		Phases: []graph.Phase{l.Phase(32*spec.points, func(mem *graph.Mem, off [4]int) error {
+		Phases: []graph.Phase{lines.Phase(32*spec.points, func(mem *graph.Mem, off [4]int) error {
 			all := unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(mem.Worker))), spec.points+f.workLen())
 			x, scratch := all[:spec.points], all[spec.points:]
 			src := unsafe.Add(mem.Ptrs[1], off[0])
@@ -141,7 +141,7 @@ func (spec *fourierSpec) kernel(c *graph.Call) *graph.Kernel {
 
 // access returns the lines of a call, and functions that access one line. get reads element i of a line of the operand.
 // put writes x to a line of the result, at the indices first, first+step, first+2*step and so on.
-func (spec *fourierSpec) access(c *graph.Call) (l *kit.LineSet, get func(line unsafe.Pointer, i int) complex128,
+func (spec *fourierSpec) access(c *graph.Call) (lines *kit.LineSet, get func(line unsafe.Pointer, i int) complex128,
 	put func(line unsafe.Pointer, x []complex128, first, step int)) {
 	m, out := c.Meta(0), c.Out[0]
 	in, inStep, outStep := m, kit.StepAt(m, spec.dim), kit.StepAt(out, spec.dim)
@@ -203,7 +203,7 @@ func (spec *fourierSpec) transform(f *fourier, x, scratch []complex128) {
 	}
 }
 
-// reference is the reference of all transforms. result is the meta of the result.
+// reference computes the result by the definition of the transform. result is the meta of the result.
 func (spec *fourierSpec) reference(self *tensor.Tensor, result tensor.Meta) []*tensor.Tensor {
 	out := tensor.Zeros(result.DType, result.Shape...)
 	lead := slices.Clone(result.Shape)

@@ -1,13 +1,13 @@
 // Package sequence has the ops that compute step by step: recurrent layers, Fourier transforms, loops and branches.
 //
-// A [recurrent] describes a recurrent layer of PyTorch or ONNX. One matrix product multiplies the inputs of all steps
-// by the weights of all gates. Then each worker runs blocks of sequences through the steps ([stepper]). A step
-// multiplies the states by weights, and computes the gates and the new states in loops.
+// A [recurrentLayer] describes a recurrent layer of PyTorch or ONNX. First, one matrix product multiplies the inputs of
+// all steps by the weights of all gates. Then each worker runs blocks of sequences through the steps ([stepper]). A
+// step multiplies the states by weights. Loops over the products then compute the gates and the new states.
 package sequence
 
 import "github.com/graphrun/graphrun/graph"
 
-// Ops returns the family's ops, file by file.
+// Ops returns the ops of this package, in the order of their files.
 func Ops() []*graph.Op {
 	return []*graph.Op{
 		If, IfSizes, Loop, Scan, Raise,

@@ -5,7 +5,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// recurrentFlop is the name of the inner kernel of recurrent layers in machine profiles.
+// recurrentFlop is the name of the rate of recurrent layers in machine profiles.
 const recurrentFlop = "recurrent.flop"
 
 // Rates lists the rates of recurrent layers. A rate is the time of one unit of work. Package calibrate runs the calls

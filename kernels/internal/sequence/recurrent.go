@@ -20,10 +20,10 @@ const (
 	cellLSTM
 )
 
-// cells has the properties of each kind of cell. Gates are numbered in ONNX's order. An LSTM has the gates i, o, f and
-// c. A GRU has the gates z, r and h.
+// cells has the properties of each kind of cell. Gates are numbered in ONNX's order: the gates i, o, f and c of an
+// LSTM, and the gates z, r and h of a GRU.
 var cells = [...]struct {
-	gates       int
+	gates       int      // number of gates
 	results     int      // number of results: the output of all steps, and the last states
 	torchOrder  [4]int   // for each gate, the index of its block of rows in PyTorch's weights
 	activations []string // the default activation functions, which ONNX calls f, g and h
@@ -43,15 +43,15 @@ type recurrentLayer struct {
 	kind                         cellKind
 	steps, batch, inputs, hidden int              // inputs and hidden are the lengths of the vectors of inputs and states
 	dirs                         int              // number of directions
-	backward                     [2]bool          // by direction: whether it starts at the last step
+	backward                     [2]bool          // by direction: whether it runs from the last step to the first
 	xStep, xBatch                int              // strides of x, in rows
 	yStep, yBatch, yDir          int              // strides of y, in elements
 	stateBatch, stateDir         int              // strides of h0, c0, hn and cn, in elements
 	order                        [4]int           // by gate: the index of its block of rows in the weights
-	resetAfter                   bool             // GRU: the reset gate applies after the product with the state
-	coupledGates                 bool             // LSTM: the forget gate is 1 minus the input gate
+	resetAfter                   bool             // GRU: whether the reset gate applies after the product with the state
+	coupledGates                 bool             // LSTM: whether the forget gate is 1 minus the input gate
 	clip                         float64          // bound of the arguments of activation functions; 0: none
-	integerDType                 tensor.DType     // dtype in which the integers of an integer layer wrap
+	integerDType                 tensor.DType     // dtype of an integer layer, in which sums wrap around
 	activations                  [2][3]activation // by direction: the activation functions f, g and h
 
 	x, h0, c0, lengths, y, hn, cn      kit.Buffer
@@ -76,9 +76,9 @@ type stepper struct {
 	elemBytes      int // bytes of an element
 	rows           int // rows of the weights, for all gates together
 	blockSequences int // number of sequences of a block
-	// by direction and product: offset in scratch memory of weights that a run packs, in bytes
+	// by direction and product: the weights that a run packs, as an offset in bytes in their temporary buffer
 	packedOffsets      [2][2]int
-	usesPackedWeights  bool             // products read packed weights, which planning or the run packs
+	usesPackedWeights  bool             // whether products read packed weights; planning or the run packs them
 	secondPackedOffset int              // bytes from the first product's packed weights to the second's
 	plans              [2][2]*gemm.Plan // by kind of block (full block, smaller last block) and product
 	loops              [2][]cellLoop    // by direction: the loops after the products of a step
@@ -88,27 +88,27 @@ type stepper struct {
 	runs graph.PerWorker[cellRun]
 }
 
-// addRecurrent adds the phases of a layer to the kernel. They add the two biases, multiply the inputs of all steps by
-// the weights, and run the steps.
+// addRecurrent adds the phases of a layer to the kernel. The phases add the two biases, multiply the inputs of all
+// steps by the weights, and run the steps.
 func addRecurrent(builder *copies.KernelBuilder, layer *recurrentLayer, dtype tensor.DType) error {
 	rows := layer.kind.gates() * layer.hidden
-	join := joinBiases[float64]
+	add := addBiases[float64]
 	if dtype == tensor.Float32 {
-		join = joinBiases[float32]
+		add = addBiases[float32]
 	}
 	bias := builder.Temp(dtype, layer.dirs, rows)
 	builder.AddPhases(0, 0, []kit.Buffer{bias, layer.inBias[0], layer.stateBias[0], layer.inBias[1], layer.stateBias[1]},
 		graph.Phase{Chunks: layer.dirs, Run: func(m *graph.Mem, dir int) error {
-			join(layer, unsafe.Add(m.Ptrs[0], dir*rows*dtype.Size()), m.Ptrs[1+2*dir], m.Ptrs[2+2*dir], rows)
+			add(layer, unsafe.Add(m.Ptrs[0], dir*rows*dtype.Size()), m.Ptrs[1+2*dir], m.Ptrs[2+2*dir], rows)
 			return nil
 		}})
-	all := layer.steps * layer.batch
-	projected := builder.Temp(dtype, layer.dirs, all, rows)
+	items := layer.steps * layer.batch
+	projected := builder.Temp(dtype, layer.dirs, items, rows)
 	for dir := range layer.dirs {
-		to := projected.View(tensor.Meta{DType: dtype, Shape: []int{all, rows}, Strides: []int{rows, 1},
-			Offset: dir * all * rows})
+		to := projected.View(tensor.Meta{DType: dtype, Shape: []int{items, rows}, Strides: []int{rows, 1},
+			Offset: dir * items * rows})
 		from := bias.View(tensor.Meta{DType: dtype, Shape: []int{rows}, Strides: []int{1}, Offset: dir * rows})
-		if err := project(builder, to, layer.x, layer.w[dir], from, all, rows, layer.inputs); err != nil {
+		if err := project(builder, to, layer.x, layer.w[dir], from, items, rows, layer.inputs); err != nil {
 			return err
 		}
 	}
@@ -141,21 +141,21 @@ func addByDefinition[T complex128 | int64](builder *copies.KernelBuilder, layer 
 	return nil
 }
 
-// joinBiases stores the sum of the input bias and the state bias of n rows. Either bias may be nil. It does not add the
-// part of the state bias that the reset gate of a GRU scales.
-func joinBiases[T float32 | float64](l *recurrentLayer, to, in, state unsafe.Pointer, n int) {
+// addBiases stores the sum of the input bias and the state bias of n rows. Either bias may be nil. If the reset gate of
+// a GRU scales the state bias of gate h, addBiases leaves this part out.
+func addBiases[T float32 | float64](layer *recurrentLayer, to, in, state unsafe.Pointer, n int) {
 	out := kit.ElementsOf[T](to, n)
 	clear(out)
 	copy(out, kit.ElementsOf[T](in, n))
 	for i, v := range kit.ElementsOf[T](state, n) {
-		if l.kind == cellGRU && l.resetAfter && i/l.hidden == l.order[2] {
+		if layer.kind == cellGRU && layer.resetAfter && i/layer.hidden == layer.order[2] {
 			continue
 		}
 		out[i] += v
 	}
 }
 
-// project adds the phases that compute to = from @ wᵀ + bias. to is an m by n matrix, and from is an m by k matrix.
+// project adds the phases that compute to = from @ wᵀ + bias. The matrix to is m by n, and the matrix from is m by k.
 func project(builder *copies.KernelBuilder, to, from, w, bias kit.Buffer, m, n, k int) error {
 	spec := gemm.Spec{DType: to.Meta.DType, M: m, N: n, K: k, A: gemm.Operand{RowStride: k, ColStride: 1},
 		B:          gemm.Operand{RowStride: 1, ColStride: k},
@@ -167,13 +167,13 @@ func project(builder *copies.KernelBuilder, to, from, w, bias kit.Buffer, m, n, 
 	if err != nil {
 		return err
 	}
-	p := &multiply.Multiplier{Plan: plan, Entries: 1, MACs: kit.BoundedProduct(m, n, max(k, 1))}
-	p.Bind = func(mem *graph.Mem, j *multiply.Job) {
-		j.C, j.A, j.B, j.Bias = mem.Ptrs[0], mem.Ptrs[1], mem.Ptrs[2], mem.Ptrs[3]
+	multiplier := &multiply.Multiplier{Plan: plan, Entries: 1, MACs: kit.BoundedProduct(m, n, max(k, 1))}
+	multiplier.Bind = func(mem *graph.Mem, job *multiply.Job) {
+		job.C, job.A, job.B, job.Bias = mem.Ptrs[0], mem.Ptrs[1], mem.Ptrs[2], mem.Ptrs[3]
 	}
-	ph, scratch, worker := p.Phases(0)
-	builder.AddPhases(scratch, worker, []kit.Buffer{to, from, w, bias}, ph...)
-	builder.AddListings(p.Listings)
+	phases, scratch, worker := multiplier.Phases(0)
+	builder.AddPhases(scratch, worker, []kit.Buffer{to, from, w, bias}, phases...)
+	builder.AddListings(multiplier.Listings)
 	return nil
 }
 
@@ -244,13 +244,13 @@ func (s *stepper) plan() error {
 			if s.usesPackedWeights {
 				spec.B = gemm.Operand{Source: gemm.Prepacked}
 			}
-			p, err := gemm.NewPlan(spec)
+			gemmPlan, err := gemm.NewPlan(spec)
 			if err != nil {
 				return err
 			}
-			s.plans[i][product] = p
-			s.productBytes = max(s.productBytes, kit.AlignUp(p.WorkerBytes()))
-			s.panelBytes = max(s.panelBytes, kit.AlignUp(p.SharedBytes()))
+			s.plans[i][product] = gemmPlan
+			s.productBytes = max(s.productBytes, kit.AlignUp(gemmPlan.WorkerBytes()))
+			s.panelBytes = max(s.panelBytes, kit.AlignUp(gemmPlan.SharedBytes()))
 		}
 	}
 	// The buffers of the state, the cell, the gates, and the state after the reset gate of a GRU.
@@ -266,10 +266,10 @@ func (s *stepper) assignPackedOffsets() int {
 	}
 	s.secondPackedOffset = gemm.PackedBBytes(s.dtype, s.hidden, s.products()[0])
 	for dir := range s.dirs {
-		for q, n := range s.products() {
-			if n > 0 && !s.r[dir].Packed {
-				s.packedOffsets[dir][q] = bytes
-				bytes += kit.AlignUp(gemm.PackedBBytes(s.dtype, s.hidden, n))
+		for product, rows := range s.products() {
+			if rows > 0 && !s.r[dir].Packed {
+				s.packedOffsets[dir][product] = bytes
+				bytes += kit.AlignUp(gemm.PackedBBytes(s.dtype, s.hidden, rows))
 			}
 		}
 	}
@@ -281,27 +281,27 @@ func (s *stepper) pack(mem *graph.Mem, dir int, memory []byte, r unsafe.Pointer)
 	if s.r[dir].Packed {
 		return
 	}
-	for q, n := range s.products() {
-		if n > 0 {
-			from := unsafe.Add(r, s.firstRow(q)*s.hidden*s.elemBytes)
-			to, width := memory[s.packedOffsets[dir][q]:], gemm.PanelCols(s.dtype)
+	for product, rows := range s.products() {
+		if rows > 0 {
+			from := unsafe.Add(r, s.firstRow(product)*s.hidden*s.elemBytes)
+			to, width := memory[s.packedOffsets[dir][product]:], gemm.PanelCols(s.dtype)
 			colsPerCheck := max(1, kit.CheckEvery/(width*s.hidden)) * width
-			for j := 0; j < n; j += colsPerCheck {
+			for first := 0; first < rows; first += colsPerCheck {
 				mem.CheckContext()
-				gemm.PackB(s.dtype, to[j*s.hidden*s.elemBytes:], unsafe.Add(from, j*s.hidden*s.elemBytes), s.hidden,
-					min(colsPerCheck, n-j), 1, s.hidden)
+				gemm.PackB(s.dtype, to[first*s.hidden*s.elemBytes:], unsafe.Add(from, first*s.hidden*s.elemBytes), s.hidden,
+					min(colsPerCheck, rows-first), 1, s.hidden)
 			}
 		}
 	}
 }
 
-// weights returns the address of the weights of product q.
-func (s *stepper) weights(m *graph.Mem, dir, q int) unsafe.Pointer {
+// weights returns the address of the weights of a product (0 or 1) of a step in direction dir.
+func (s *stepper) weights(m *graph.Mem, dir, product int) unsafe.Pointer {
 	switch {
 	case !s.usesPackedWeights:
-		return unsafe.Add(m.Ptrs[stepR+dir], s.firstRow(q)*s.hidden*s.elemBytes)
+		return unsafe.Add(m.Ptrs[stepR+dir], s.firstRow(product)*s.hidden*s.elemBytes)
 	case s.r[dir].Packed:
-		return unsafe.Add(m.Ptrs[stepR+dir], q*s.secondPackedOffset)
+		return unsafe.Add(m.Ptrs[stepR+dir], product*s.secondPackedOffset)
 	}
-	return unsafe.Add(m.Ptrs[stepPacks], s.packedOffsets[dir][q])
+	return unsafe.Add(m.Ptrs[stepPacks], s.packedOffsets[dir][product])
 }

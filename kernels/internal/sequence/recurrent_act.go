@@ -9,31 +9,31 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// activationsByName are the activation functions, by ONNX's names in lower case. softplus(X, 1, 40) is X for arguments
-// above 40, which is exact in every dtype.
+// activationsByName has the activation functions by ONNX's names in lower case. softplus(X, 1, 40) returns X for
+// arguments above 40. For these arguments, X is the exact result in every dtype.
 var activationsByName = map[string]struct {
 	params      int     // number of parameters: 0, 1 (alpha) or 2 (alpha and beta)
 	alpha, beta float64 // defaults of the parameters
-	text        string  // formula of X with the parameters A and B
-	f           func(x, a, b float64) float64
+	formula     string  // formula of X with the parameters A and B, in the expression language
+	function    func(x, alpha, beta float64) float64
 }{
-	"sigmoid":  {text: "sigmoid(X)", f: func(x, _, _ float64) float64 { return kit.Sigmoid(x) }},
-	"tanh":     {text: "tanh(X)", f: func(x, _, _ float64) float64 { return math.Tanh(x) }},
-	"relu":     {text: "maximum(X, 0)", f: func(x, _, _ float64) float64 { return max(x, 0) }},
-	"softplus": {text: "softplus(X, 1, 40)", f: func(x, _, _ float64) float64 { return kit.Softplus(x, 1, 40) }},
-	"softsign": {text: "X / (1 + abs(X))", f: func(x, _, _ float64) float64 { return x / (1 + math.Abs(x)) }},
-	"affine": {params: 2, alpha: 1, text: "A * X + B",
-		f: func(x, a, b float64) float64 { return float64(a*x) + b }},
-	"scaledtanh": {params: 2, alpha: 1, beta: 1, text: "A * tanh(B * X)",
-		f: func(x, a, b float64) float64 { return a * math.Tanh(b*x) }},
-	"hardsigmoid": {params: 2, alpha: 0.2, beta: 0.5, text: "minimum(maximum(A * X + B, 0), 1)",
-		f: func(x, a, b float64) float64 { return min(max(float64(a*x)+b, 0), 1) }},
-	"leakyrelu": {params: 1, alpha: 0.01, text: "maximum(X, 0) + A * minimum(X, 0)",
-		f: func(x, a, _ float64) float64 { return max(x, 0) + float64(a*min(x, 0)) }},
-	"elu": {params: 1, alpha: 1, text: "maximum(X, 0) + A * expm1(minimum(X, 0))",
-		f: func(x, a, _ float64) float64 { return max(x, 0) + float64(a*math.Expm1(min(x, 0))) }},
-	"thresholdedrelu": {params: 1, alpha: 1, text: "where(X > A or X != X, X, 0)",
-		f: func(x, a, _ float64) float64 {
+	"sigmoid":  {formula: "sigmoid(X)", function: func(x, _, _ float64) float64 { return kit.Sigmoid(x) }},
+	"tanh":     {formula: "tanh(X)", function: func(x, _, _ float64) float64 { return math.Tanh(x) }},
+	"relu":     {formula: "maximum(X, 0)", function: func(x, _, _ float64) float64 { return max(x, 0) }},
+	"softplus": {formula: "softplus(X, 1, 40)", function: func(x, _, _ float64) float64 { return kit.Softplus(x, 1, 40) }},
+	"softsign": {formula: "X / (1 + abs(X))", function: func(x, _, _ float64) float64 { return x / (1 + math.Abs(x)) }},
+	"affine": {params: 2, alpha: 1, formula: "A * X + B",
+		function: func(x, a, b float64) float64 { return float64(a*x) + b }},
+	"scaledtanh": {params: 2, alpha: 1, beta: 1, formula: "A * tanh(B * X)",
+		function: func(x, a, b float64) float64 { return a * math.Tanh(b*x) }},
+	"hardsigmoid": {params: 2, alpha: 0.2, beta: 0.5, formula: "minimum(maximum(A * X + B, 0), 1)",
+		function: func(x, a, b float64) float64 { return min(max(float64(a*x)+b, 0), 1) }},
+	"leakyrelu": {params: 1, alpha: 0.01, formula: "maximum(X, 0) + A * minimum(X, 0)",
+		function: func(x, a, _ float64) float64 { return max(x, 0) + float64(a*min(x, 0)) }},
+	"elu": {params: 1, alpha: 1, formula: "maximum(X, 0) + A * expm1(minimum(X, 0))",
+		function: func(x, a, _ float64) float64 { return max(x, 0) + float64(a*math.Expm1(min(x, 0))) }},
+	"thresholdedrelu": {params: 1, alpha: 1, formula: "where(X > A or X != X, X, 0)",
+		function: func(x, a, _ float64) float64 {
 			if x > a || x != x {
 				return x
 			}
@@ -43,14 +43,14 @@ var activationsByName = map[string]struct {
 
 // formula returns the formula that applies the function to the value named x.
 func (a activation) formula(x string) string {
-	f := activationsByName[strings.ToLower(a.name)]
-	return strings.NewReplacer("X", x, "A", numeral(a.alpha), "B", numeral(a.beta)).Replace(f.text)
+	function := activationsByName[strings.ToLower(a.name)]
+	return strings.NewReplacer("X", x, "A", numeral(a.alpha), "B", numeral(a.beta)).Replace(function.formula)
 }
 
 // scalar returns the function as a Go function.
 func (a activation) scalar() func(float64) float64 {
-	f := activationsByName[strings.ToLower(a.name)].f
-	return func(x float64) float64 { return f(x, a.alpha, a.beta) }
+	function := activationsByName[strings.ToLower(a.name)].function
+	return func(x float64) float64 { return function(x, a.alpha, a.beta) }
 }
 
 // cellScalar returns the function for the numbers of a [cellReference]. For complex numbers there are only sigmoid and

@@ -38,12 +38,12 @@ type cellOperand struct {
 
 // cellLoop is the loop that computes gates or states after a product of a step.
 type cellLoop struct {
-	loop     *loops.Loop
+	compiled *loops.Loop
 	operands []cellOperand // results first
 }
 
 // cellFormula builds the formula of a loop. definitions is the text "name = value; ..." that precedes the results in
-// the formula. operands[i] is the operand named names[i].
+// the formula. The operand operands[i] has the name names[i] in the formula.
 type cellFormula struct {
 	*recurrentLayer
 	dir         int
@@ -64,22 +64,22 @@ func (cell *cellFormula) define(name, value string) string {
 	return name
 }
 
-// sum returns the formula of a gate's argument: the sum of its input part and its state part. Gates are numbered as in
-// ONNX: i, o, f and c of an LSTM; z, r and h of a GRU.
+// sum returns the formula of a gate's argument: the sum of its input part (product of inputs and weights) and its state
+// part (product of the state and weights). Gates are numbered as in ONNX: i, o, f and c of an LSTM; z, r and h of a GRU.
 func (cell *cellFormula) sum(gate int) string {
-	x, g := cell.part(gate)
-	return x + " + " + g
+	input, state := cell.part(gate)
+	return input + " + " + state
 }
 
 // part returns the names of a gate's input part and state part.
-func (cell *cellFormula) part(gate int) (x, g string) {
+func (cell *cellFormula) part(gate int) (input, state string) {
 	first := cell.order[gate] * cell.hidden
 	return cell.operand(fmt.Sprint("x", gate), inputsBuffer, first), cell.operand(fmt.Sprint("g", gate), gatesBuffer,
 		first)
 }
 
-// peephole returns the summand of the argument of gate i, o or f: the peephole weights times the value v. It is empty
-// if the layer has no peepholes.
+// peephole returns the summand that peepholes add to the argument of gate i, o or f: the peephole weights times the
+// value v. The summand is empty if the layer has no peepholes.
 func (cell *cellFormula) peephole(gate int, v string) string {
 	if !cell.peepholes[cell.dir].IsGiven() {
 		return ""
@@ -87,88 +87,91 @@ func (cell *cellFormula) peephole(gate int, v string) string {
 	return " + " + cell.operand(fmt.Sprint("p", gate), peepholesBuffer, gate*cell.hidden) + " * " + v
 }
 
-// gate defines the named value as activation function f of a sum. The sum is first clipped.
-func (cell *cellFormula) gate(name string, f int, sum string) string {
+// gate defines a value with the given name: the activation function with index function, applied to a sum. The sum is
+// first clipped to the layer's bound.
+func (cell *cellFormula) gate(name string, function int, sum string) string {
 	if cell.clip > 0 {
 		sum = fmt.Sprintf("minimum(maximum(%s, %s), %s)", sum, numeral(-cell.clip), numeral(cell.clip))
 	}
-	return cell.define(name, cell.activations[cell.dir][f].formula(cell.define("in_"+name, sum)))
+	return cell.define(name, cell.activations[cell.dir][function].formula(cell.define("in_"+name, sum)))
 }
 
-// lstm returns the formula of an LSTM layer's loop, which has several results, and the buffer of each result.
+// lstm returns the formula of an LSTM layer's loop, which has several results, and the buffer of each result. The
+// formula names the gates i, f, n and o, the old cell c, the new cell d and the new state h.
 func (cell *cellFormula) lstm() (string, []cellOperand) {
-	c := cell.operand("c", cellStateBuffer, 0)
-	i := cell.gate("i", 0, cell.sum(0)+cell.peephole(0, c))
-	f := "(1 - i)"
+	cellState := cell.operand("c", cellStateBuffer, 0)
+	in := cell.gate("i", 0, cell.sum(0)+cell.peephole(0, cellState))
+	forget := "(1 - i)"
 	if !cell.coupledGates {
-		f = cell.gate("f", 0, cell.sum(2)+cell.peephole(2, c))
+		forget = cell.gate("f", 0, cell.sum(2)+cell.peephole(2, cellState))
 	}
-	n := cell.gate("n", 1, cell.sum(3))
-	d := cell.define("d", f+" * c + "+i+" * "+n)
-	o := cell.gate("o", 0, cell.sum(1)+cell.peephole(1, d))
-	h := cell.define("h", o+" * "+"("+cell.activations[cell.dir][2].formula(d)+")")
-	return fmt.Sprintf("(%s, %s, %s)", d, h, h), []cellOperand{{buffer: cellStateBuffer}, {buffer: stateBuffer},
+	candidate := cell.gate("n", 1, cell.sum(3))
+	newCell := cell.define("d", forget+" * c + "+in+" * "+candidate)
+	out := cell.gate("o", 0, cell.sum(1)+cell.peephole(1, newCell))
+	state := cell.define("h", out+" * "+"("+cell.activations[cell.dir][2].formula(newCell)+")")
+	return fmt.Sprintf("(%s, %s, %s)", newCell, state, state), []cellOperand{{buffer: cellStateBuffer},
+		{buffer: stateBuffer},
 		{buffer: yBuffer}}
 }
 
 // gru returns the formula and the buffers for the last loop of a step of a GRU layer. It is the only loop if the reset
 // gate applies after the product.
 func (cell *cellFormula) gru() (string, []cellOperand) {
-	h := cell.operand("h", stateBuffer, 0)
-	var z, sum string
+	state := cell.operand("h", stateBuffer, 0)
+	var update, sum string
 	if cell.resetAfter {
-		z = cell.gate("z", 0, cell.sum(0))
+		update = cell.gate("z", 0, cell.sum(0))
 		reset := cell.gate("r", 0, cell.sum(1))
-		x, g := cell.part(2)
+		input, product := cell.part(2)
 		if cell.stateBias[cell.dir].IsGiven() {
-			g = "(" + g + " + " + cell.operand("b", biasBuffer, cell.order[2]*cell.hidden) + ")"
+			product = "(" + product + " + " + cell.operand("b", biasBuffer, cell.order[2]*cell.hidden) + ")"
 		}
-		sum = x + " + " + reset + " * " + g
+		sum = input + " + " + reset + " * " + product
 	} else {
-		z, sum = cell.operand("z", gatesBuffer, cell.order[0]*cell.hidden), cell.sum(2)
+		update, sum = cell.operand("z", gatesBuffer, cell.order[0]*cell.hidden), cell.sum(2)
 	}
-	n := cell.gate("n", 1, sum)
-	y := cell.define("y", fmt.Sprintf("(1 - %s) * %s + %s * %s", z, n, z, h))
-	return fmt.Sprintf("(%s, %s)", y, y), []cellOperand{{buffer: stateBuffer}, {buffer: yBuffer}}
+	candidate := cell.gate("n", 1, sum)
+	newState := cell.define("y", fmt.Sprintf("(1 - %s) * %s + %s * %s", update, candidate, update, state))
+	return fmt.Sprintf("(%s, %s)", newState, newState), []cellOperand{{buffer: stateBuffer}, {buffer: yBuffer}}
 }
 
 // resetLoop returns the formula and the buffers for the first loop of a step of a GRU layer, in which the reset gate
 // applies before a second product.
 func (cell *cellFormula) resetLoop() (string, []cellOperand) {
-	h := cell.operand("h", stateBuffer, 0)
-	z, r := cell.gate("z", 0, cell.sum(0)), cell.gate("r", 0, cell.sum(1))
-	return fmt.Sprintf("(%s, %s * %s)", z, r, h), []cellOperand{{gatesBuffer, cell.order[0] * cell.hidden},
+	state := cell.operand("h", stateBuffer, 0)
+	update, reset := cell.gate("z", 0, cell.sum(0)), cell.gate("r", 0, cell.sum(1))
+	return fmt.Sprintf("(%s, %s * %s)", update, reset, state), []cellOperand{{gatesBuffer, cell.order[0] * cell.hidden},
 		{buffer: resetBuffer}}
 }
 
 // rnn returns the formula and the buffers for the loop of a layer of simple recurrent cells.
 func (cell *cellFormula) rnn() (string, []cellOperand) {
-	h := cell.gate("h", 0, cell.sum(0))
-	return fmt.Sprintf("(%s, %s)", h, h), []cellOperand{{buffer: stateBuffer}, {buffer: yBuffer}}
+	state := cell.gate("h", 0, cell.sum(0))
+	return fmt.Sprintf("(%s, %s)", state, state), []cellOperand{{buffer: stateBuffer}, {buffer: yBuffer}}
 }
 
-// stepLoops compiles the loops of a step in direction dir, in the given dtype.
+// stepLoops compiles the loops of a step in direction dir, with the given dtype of their operands.
 func (layer *recurrentLayer) stepLoops(dtype tensor.DType, dir int) (list []cellLoop, err error) {
-	var texts []func(*cellFormula) (string, []cellOperand)
+	var formulas []func(*cellFormula) (string, []cellOperand)
 	switch {
 	case layer.kind == cellLSTM:
-		texts = append(texts, (*cellFormula).lstm)
+		formulas = append(formulas, (*cellFormula).lstm)
 	case layer.kind == cellRNN:
-		texts = append(texts, (*cellFormula).rnn)
+		formulas = append(formulas, (*cellFormula).rnn)
 	case layer.resetAfter:
-		texts = append(texts, (*cellFormula).gru)
+		formulas = append(formulas, (*cellFormula).gru)
 	default:
-		texts = append(texts, (*cellFormula).resetLoop, (*cellFormula).gru)
+		formulas = append(formulas, (*cellFormula).resetLoop, (*cellFormula).gru)
 	}
-	for _, text := range texts {
-		t := &cellFormula{recurrentLayer: layer, dir: dir}
-		results, outs := text(t)
-		c := cellLoop{operands: append(outs, t.operands...)}
-		types := slices.Repeat([]tensor.DType{dtype}, len(t.names))
-		if c.loop, err = kit.FormulaLoop(t.definitions.String()+results, t.names, types, nil); err != nil {
+	for _, build := range formulas {
+		cell := &cellFormula{recurrentLayer: layer, dir: dir}
+		results, outs := build(cell)
+		loop := cellLoop{operands: append(outs, cell.operands...)}
+		types := slices.Repeat([]tensor.DType{dtype}, len(cell.names))
+		if loop.compiled, err = kit.FormulaLoop(cell.definitions.String()+results, cell.names, types, nil); err != nil {
 			return nil, err
 		}
-		list = append(list, c)
+		list = append(list, loop)
 	}
 	return list, nil
 }
@@ -186,50 +189,50 @@ func numeral(v float64) string {
 	return strconv.FormatFloat(v, 'g', -1, 64)
 }
 
-// bind returns the addresses of a loop's operands for sequence i of a block, and their strides from one sequence to the
-// next.
-func (s *stepper) bind(worker *cellRun, c *cellLoop, step, i int) (ptrs []unsafe.Pointer, strides []int) {
-	in, y := s.stepAddresses(worker, step, i)
+// bind returns the addresses of a loop's operands for sequence i of a block, and the strides of these operands from one
+// sequence to the next, in bytes.
+func (s *stepper) bind(worker *cellRun, loop *cellLoop, step, i int) (ptrs []unsafe.Pointer, strides []int) {
+	inputs, y := s.stepAddresses(worker, step, i)
 	row := func(v []byte, width int) unsafe.Pointer { return unsafe.Pointer(&v[i*width*s.elemBytes]) }
-	addresses := [cellBufferCount]unsafe.Pointer{in, row(worker.gates, s.rows), row(worker.h, s.hidden),
+	addresses := [cellBufferCount]unsafe.Pointer{inputs, row(worker.gates, s.rows), row(worker.h, s.hidden),
 		row(worker.c, s.hidden),
 		row(worker.resetState, s.hidden), y, worker.mem.Ptrs[stepBias+worker.dir], worker.mem.Ptrs[stepPeepholes+worker.dir]}
 	steps := [cellBufferCount]int{s.xBatch * s.rows, s.rows, s.hidden, s.hidden, s.hidden, s.yBatch, 0, 0}
-	for k, o := range c.operands {
+	for k, o := range loop.operands {
 		worker.ptrs[k] = unsafe.Add(addresses[o.buffer], o.first*s.elemBytes)
 		worker.strides[k] = steps[o.buffer] * s.elemBytes
 	}
-	return worker.ptrs[:len(c.operands)], worker.strides[:len(c.operands)]
+	return worker.ptrs[:len(loop.operands)], worker.strides[:len(loop.operands)]
 }
 
-// runCellLoop runs loop k of a step for the sequences of a block that have not ended.
+// runCellLoop runs loop k (0 or 1) of a step for the sequences of a block that have not ended.
 func (s *stepper) runCellLoop(worker *cellRun, k, step int) {
-	c := &s.loops[worker.dir][k]
+	loop := &s.loops[worker.dir][k]
 	if worker.lengths == nil { // all sequences are at the same step
-		ptrs, strides := s.bind(worker, c, step, 0)
-		c.loop.Run(&worker.loopState, ptrs, strides, s.hidden, worker.n)
+		ptrs, strides := s.bind(worker, loop, step, 0)
+		loop.compiled.Run(&worker.loopState, ptrs, strides, s.hidden, worker.n)
 		return
 	}
 	for i := range worker.n {
 		if step < s.length(worker, i) {
-			ptrs, strides := s.bind(worker, c, step, i)
-			c.loop.Run(&worker.loopState, ptrs, strides, s.hidden, 1)
+			ptrs, strides := s.bind(worker, loop, step, i)
+			loop.compiled.Run(&worker.loopState, ptrs, strides, s.hidden, 1)
 		}
 	}
 }
 
 // listings returns the listings of the machine code of steps.
 func (s *stepper) listings() (list []expr.Listing) {
-	for q, p := range s.plans[0] {
-		if p != nil {
-			p.Listings(func(name string, assembly func() string) {
-				list = append(list, expr.Listing{Name: fmt.Sprintf("product %d of a step: %s", q, name), Assembly: assembly})
+	for product, plan := range s.plans[0] {
+		if plan != nil {
+			plan.Listings(func(name string, assembly func() string) {
+				list = append(list, expr.Listing{Name: fmt.Sprintf("product %d of a step: %s", product, name), Assembly: assembly})
 			})
 		}
 	}
 	for dir := range s.dirs {
 		for k := range s.loops[dir] {
-			list = append(list, s.loops[dir][k].loop.Listing(fmt.Sprintf("gates %d of direction %d", k, dir)))
+			list = append(list, s.loops[dir][k].compiled.Listing(fmt.Sprintf("gates %d of direction %d", k, dir)))
 		}
 	}
 	return list

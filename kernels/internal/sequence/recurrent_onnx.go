@@ -32,7 +32,7 @@ func onnxCellOp(name string, kind cellKind, doc string) *graph.Op {
 		params, outputs = append(params, opt("initial_c"), opt("P")), append(outputs, "Y_c")
 	}
 	cell := onnxCell{name, kind}
-	g := kind.gates()
+	gates := kind.gates()
 	f := func(shape ...int) tensor.Meta { return tensor.New(tensor.Float32, shape...) }
 	return kit.Define[onnxCellAttrs](graph.Op{
 		Semantics: graph.Semantics{
@@ -40,8 +40,8 @@ func onnxCellOp(name string, kind cellKind, doc string) *graph.Op {
 			Infer: cell.infer,
 			Ref:   cell.ref,
 			Examples: []graph.Example{
-				{In: []tensor.Meta{f(3, 2, 4), f(1, 5*g, 4), f(1, 5*g, 5), f(1, 10*g)}},
-				{In: []tensor.Meta{f(2, 3, 4), f(2, 3*g, 4), f(2, 3*g, 3), {}, {}, f(2, 2, 3)},
+				{In: []tensor.Meta{f(3, 2, 4), f(1, 5*gates, 4), f(1, 5*gates, 5), f(1, 10*gates)}},
+				{In: []tensor.Meta{f(2, 3, 4), f(2, 3*gates, 4), f(2, 3*gates, 3), {}, {}, f(2, 2, 3)},
 					Attrs: graph.Attrs{"direction": "bidirectional", "layout": 1, "clip": 0.5}},
 			},
 		},
@@ -57,8 +57,8 @@ func onnxCellOp(name string, kind cellKind, doc string) *graph.Op {
 	})
 }
 
-// lengthsOf returns the upper bound of the elements of sequence_lens, as [graph.Param.Below] requires. It is the number
-// of steps plus 1; steps are the first dimension of operand 0.
+// lengthsOf returns the exclusive upper bound of the elements of sequence_lens, as [graph.Param.Below] requires: the
+// number of steps plus 1. Steps are the first dimension of operand 0.
 func lengthsOf(c *graph.Call) int { return kit.SizeOf(c.Meta(0), 0) + 1 }
 
 // onnxCellLoops returns the loop over the batch.

@@ -44,22 +44,23 @@ type onnxCell struct {
 
 // shape returns the layer of a call without the buffers of its operands and without its activation functions.
 func (cell onnxCell) shape(c *graph.Call) *recurrentLayer {
-	a, x, r := kit.Attrs[onnxCellAttrs](c), c.Meta(onnxX), c.Meta(onnxR)
-	layer := &recurrentLayer{kind: cell.kind, dirs: a.dirs(), hidden: r.Shape[2], inputs: x.Shape[2], steps: x.Shape[0],
+	attrs, x, r := kit.Attrs[onnxCellAttrs](c), c.Meta(onnxX), c.Meta(onnxR)
+	layer := &recurrentLayer{kind: cell.kind, dirs: attrs.dirs(), hidden: r.Shape[2], inputs: x.Shape[2],
+		steps: x.Shape[0],
 		batch: x.Shape[1],
-		order: [4]int{0, 1, 2, 3}, resetAfter: a.ResetAfter != 0, coupledGates: a.InputForget != 0, clip: a.Clip,
-		backward: [2]bool{a.Direction == "reverse", true}}
+		order: [4]int{0, 1, 2, 3}, resetAfter: attrs.ResetAfter != 0, coupledGates: attrs.InputForget != 0, clip: attrs.Clip,
+		backward: [2]bool{attrs.Direction == "reverse", true}}
 	layer.xStep, layer.xBatch = layer.batch, 1
-	h := layer.hidden
-	if a.Layout != 0 {
+	hidden := layer.hidden
+	if attrs.Layout != 0 {
 		layer.steps, layer.batch = layer.batch, layer.steps
 		layer.xStep, layer.xBatch = 1, layer.steps
-		layer.yBatch, layer.yStep, layer.yDir = layer.steps*layer.dirs*h, layer.dirs*h, h
-		layer.stateBatch, layer.stateDir = layer.dirs*h, h
+		layer.yBatch, layer.yStep, layer.yDir = layer.steps*layer.dirs*hidden, layer.dirs*hidden, hidden
+		layer.stateBatch, layer.stateDir = layer.dirs*hidden, hidden
 		return layer
 	}
-	layer.yStep, layer.yDir, layer.yBatch = layer.dirs*layer.batch*h, layer.batch*h, h
-	layer.stateDir, layer.stateBatch = layer.batch*h, h
+	layer.yStep, layer.yDir, layer.yBatch = layer.dirs*layer.batch*hidden, layer.batch*hidden, hidden
+	layer.stateDir, layer.stateBatch = layer.batch*hidden, hidden
 	return layer
 }
 
@@ -120,9 +121,9 @@ func (cell onnxCell) infer(call *graph.Call) ([]graph.Result, error) {
 }
 
 // activations sets the activation functions of a layer.
-func (cell onnxCell) activations(a *onnxCellAttrs, layer *recurrentLayer) error {
+func (cell onnxCell) activations(attrs *onnxCellAttrs, layer *recurrentLayer) error {
 	standard := cells[cell.kind].activations
-	names, alpha, beta := a.Activations, a.Alpha, a.Beta
+	names, alpha, beta := attrs.Activations, attrs.Alpha, attrs.Beta
 	if len(names) == 0 {
 		for range layer.dirs {
 			names = append(names, standard...)
@@ -132,18 +133,18 @@ func (cell onnxCell) activations(a *onnxCellAttrs, layer *recurrentLayer) error 
 		return fmt.Errorf("%s: expected %d activations, but got %d", cell.name, layer.dirs*len(standard), len(names))
 	}
 	for i, name := range names {
-		f, ok := activationsByName[strings.ToLower(name)]
+		function, ok := activationsByName[strings.ToLower(name)]
 		if !ok {
 			return fmt.Errorf("%s: unknown activation %q", cell.name, name)
 		}
-		act := activation{name, f.alpha, f.beta}
-		if f.params > 0 && len(alpha) > 0 {
-			act.alpha, alpha = alpha[0], alpha[1:]
+		withParams := activation{name, function.alpha, function.beta}
+		if function.params > 0 && len(alpha) > 0 {
+			withParams.alpha, alpha = alpha[0], alpha[1:]
 		}
-		if f.params > 1 && len(beta) > 0 {
-			act.beta, beta = beta[0], beta[1:]
+		if function.params > 1 && len(beta) > 0 {
+			withParams.beta, beta = beta[0], beta[1:]
 		}
-		layer.activations[i/len(standard)][i%len(standard)] = act
+		layer.activations[i/len(standard)][i%len(standard)] = withParams
 	}
 	return nil
 }
@@ -190,13 +191,13 @@ func (cell onnxCell) compile(call *graph.Call) (*graph.Kernel, error) {
 	return builder.Kernel()
 }
 
-// addPhases adds the phases of the layer to the kernel. d is the dtype of its computation.
-func (layer *recurrentLayer) addPhases(builder *copies.KernelBuilder, d tensor.DType) error {
-	switch d {
+// addPhases adds the phases of the layer to the kernel. dtype is the dtype in which the layer computes.
+func (layer *recurrentLayer) addPhases(builder *copies.KernelBuilder, dtype tensor.DType) error {
+	switch dtype {
 	case tensor.Complex128:
 		return addByDefinition[complex128](builder, layer)
 	case tensor.Int64:
 		return addByDefinition[int64](builder, layer)
 	}
-	return addRecurrent(builder, layer, d)
+	return addRecurrent(builder, layer, dtype)
 }

@@ -28,22 +28,24 @@ func (layer *recurrentLayer) products() [2]int {
 	return [2]int{layer.kind.gates() * layer.hidden, 0}
 }
 
-// firstRow returns the first row of weights in product q. Gate h of a GRU has the last rows, for ONNX and for PyTorch.
-func (layer *recurrentLayer) firstRow(q int) int { return q * 2 * layer.hidden }
+// firstRow returns the first row of the weights that a product (0 or 1) multiplies. Only a GRU has a second product. It
+// multiplies the rows of gate h, which are the last rows in ONNX and in PyTorch.
+func (layer *recurrentLayer) firstRow(product int) int { return product * 2 * layer.hidden }
 
-// If blocks are small and there are at most fewSteps steps, a run does not pack weights, because packing takes as long
-// as a few products.
+// fewSteps is the greatest number of steps for which a run with small blocks does not pack weights. Packing takes as
+// long as a few products.
 const fewSteps = 2
 
 // packsSteps reports whether the products of steps are faster with packed weights.
-func (layer *recurrentLayer) packsSteps(d tensor.DType) bool {
-	return layer.blockSize() > multiply.MaxThin || !gemm.PadsRows(d)
+func (layer *recurrentLayer) packsSteps(dtype tensor.DType) bool {
+	return layer.blockSize() > multiply.MaxThin || !gemm.PadsRows(dtype)
 }
 
 // packing returns the packed form of the weights that multiply the inputs or, if ofState is set, the states. It returns
-// false if products read the weights without packing. dirs is the number of directions. dir, row and col are the
-// strides of the weights between directions, rows and columns, in elements.
-func (layer *recurrentLayer) packing(dtype tensor.DType, ofState bool, dirs, dir, row, col int) (graph.Packing, bool) {
+// false if products read the weights without packing. dirs is the number of directions. dirStride, rowStride and
+// colStride are the strides of the weights between directions, rows and columns, in elements.
+func (layer *recurrentLayer) packing(dtype tensor.DType, ofState bool, dirs, dirStride, rowStride,
+	colStride int) (graph.Packing, bool) {
 	switch {
 	case dtype != tensor.Float32 && dtype != tensor.Float64, // addByDefinition computes the layer
 		layer.hidden == 0,
@@ -55,14 +57,15 @@ func (layer *recurrentLayer) packing(dtype tensor.DType, ofState bool, dirs, dir
 	var list []*multiply.Panels
 	for i := range dirs {
 		if !ofState {
-			list = append(list, multiply.MatrixPanels(dtype, width, layer.kind.gates()*layer.hidden, row, layer.inputs, col,
-				[]int{i * dir}))
+			list = append(list, multiply.MatrixPanels(dtype, width, layer.kind.gates()*layer.hidden, rowStride, layer.inputs,
+				colStride,
+				[]int{i * dirStride}))
 			continue
 		}
-		for q, n := range layer.products() {
-			if n > 0 {
-				list = append(list, multiply.MatrixPanels(dtype, width, n, row, layer.hidden, col,
-					[]int{i*dir + layer.firstRow(q)*row}))
+		for product, rows := range layer.products() {
+			if rows > 0 {
+				list = append(list, multiply.MatrixPanels(dtype, width, rows, rowStride, layer.hidden, colStride,
+					[]int{i*dirStride + layer.firstRow(product)*rowStride}))
 			}
 		}
 	}
@@ -74,9 +77,9 @@ func (cell onnxCell) pack(c *graph.Call, i int) (graph.Packing, bool) {
 	if i != onnxW && i != onnxR {
 		return graph.Packing{}, false
 	}
-	d, l := c.Meta(0).DType.OpMath(), cell.shape(c)
-	m := copies.InDType(c, d).Meta(i)
-	return l.packing(d, i == onnxR, l.dirs, m.Strides[0], m.Strides[1], m.Strides[2])
+	dtype, layer := c.Meta(0).DType.OpMath(), cell.shape(c)
+	meta := copies.InDType(c, dtype).Meta(i)
+	return layer.packing(dtype, i == onnxR, layer.dirs, meta.Strides[0], meta.Strides[1], meta.Strides[2])
 }
 
 // checkPackedForms returns an error if the packed form of an operand differs from the form that pack requests.

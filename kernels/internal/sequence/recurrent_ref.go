@@ -20,7 +20,7 @@ type cellReference[T kit.WidestNumber] struct {
 	functions                                [3]func(T) T    // the activation functions f, g and h of the direction
 	direction, sequence                      int             // indices of the current direction and sequence
 	ctx                                      context.Context // the context that long loops check, or nil
-	productsSinceCheck                       int             // number of products since the last check
+	productsSinceCheck                       int             // number of products since the last check of the context
 }
 
 // run runs all sequences through all steps of all directions.
@@ -32,16 +32,16 @@ func (c *cellReference[T]) run() {
 	}
 }
 
-// runSequence runs sequence b through all steps of a direction.
-func (c *cellReference[T]) runSequence(dir, b int) {
+// runSequence runs a sequence through all steps of a direction.
+func (c *cellReference[T]) runSequence(dir, sequence int) {
 	for i, a := range c.activations[dir] {
 		if c.functions[i] = nil; a.name != "" {
 			c.functions[i] = cellScalar[T](c.recurrentLayer, a)
 		}
 	}
-	c.direction, c.sequence = dir, b
+	c.direction, c.sequence = dir, sequence
 	h, cell := make([]T, c.hidden), make([]T, c.hidden)
-	at := dir*c.stateDir + b*c.stateBatch
+	at := dir*c.stateDir + sequence*c.stateBatch
 	if c.h0 != nil {
 		copy(h, c.h0[at:])
 	}
@@ -50,15 +50,15 @@ func (c *cellReference[T]) runSequence(dir, b int) {
 	}
 	n := c.steps
 	if c.sequenceLengths != nil {
-		n = min(max(int(c.sequenceLengths[b]), 0), n)
+		n = min(max(int(c.sequenceLengths[sequence]), 0), n)
 	}
-	for s := range n {
-		t := s
+	for i := range n {
+		step := i
 		if c.backward[dir] {
-			t = n - 1 - s
+			step = n - 1 - i
 		}
-		h, cell = c.step(t, h, cell)
-		copy(c.y[t*c.yStep+b*c.yBatch+dir*c.yDir:], h)
+		h, cell = c.step(step, h, cell)
+		copy(c.y[step*c.yStep+sequence*c.yBatch+dir*c.yDir:], h)
 	}
 	copy(c.hn[at:], h)
 	if c.cn != nil {
@@ -93,18 +93,18 @@ func (c *cellReference[T]) gateParts(gate, k, t int, h []T) (in, state T) {
 	return in, state
 }
 
-// activate clips a sum and applies function f.
-func (c *cellReference[T]) activate(f int, sum T) T {
+// activate clips a sum and applies the activation function with the given index to it.
+func (c *cellReference[T]) activate(function int, sum T) T {
 	if v, ok := any(&sum).(*float64); ok && c.clip > 0 {
 		*v = min(max(*v, -c.clip), c.clip)
 	}
-	return c.functions[f](sum)
+	return c.functions[function](sum)
 }
 
-// gate applies function f to the argument of a gate. summand is added to the argument.
-func (c *cellReference[T]) gate(f, gate, k, t int, h []T, summand T) T {
+// gate applies the activation function with index function to the argument of a gate. summand is added to the argument.
+func (c *cellReference[T]) gate(function, gate, k, t int, h []T, summand T) T {
 	in, state := c.gateParts(gate, k, t, h)
-	return c.activate(f, in+state+summand)
+	return c.activate(function, in+state+summand)
 }
 
 // step returns the state and the cell after step t.
@@ -168,13 +168,13 @@ func equalPart[T any](list []T, i, n int) []T {
 	return list[i*size : (i+1)*size : (i+1)*size]
 }
 
-// resultTensor returns the tensor of result r. Its elements are those of list, converted to the dtype of the result.
-func resultTensor[T kit.WidestNumber](list []T, r graph.Result) *tensor.Tensor {
-	m := r.Meta()
+// resultTensor returns the tensor of a result. It has the elements of the list, converted to the dtype of the result.
+func resultTensor[T kit.WidestNumber](list []T, result graph.Result) *tensor.Tensor {
+	m := result.Meta()
 	return tensor.Must(tensor.FromSlice(list, m.Shape...)).CopyTo(tensor.New(m.DType, m.Shape...))
 }
 
-// ref is the reference of ONNX's recurrent ops.
+// ref computes the results of ONNX's recurrent ops by their definition.
 func (cell onnxCell) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	res, err := cell.infer(c)
 	if err != nil {

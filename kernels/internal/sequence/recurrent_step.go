@@ -27,9 +27,9 @@ type cellRun struct {
 	strides                 [expr.MaxOperands]int            // the strides of a loop's operands
 }
 
-// run runs the block that starts at sequence b0 through all steps of direction dir.
-func (s *stepper) run(mem *graph.Mem, dir, b0 int) {
-	n, rowBytes := min(s.blockSequences, s.batch-b0), s.hidden*s.elemBytes
+// run runs the block that starts at sequence firstSequence through all steps of direction dir.
+func (s *stepper) run(mem *graph.Mem, dir, firstSequence int) {
+	n, rowBytes := min(s.blockSequences, s.batch-firstSequence), s.hidden*s.elemBytes
 	buffers := mem.Worker[:s.bufferBytes]
 	worker := s.runs.Of(mem)
 	if worker.repeated == nil {
@@ -37,7 +37,7 @@ func (s *stepper) run(mem *graph.Mem, dir, b0 int) {
 	}
 	*worker = cellRun{loopState: worker.loopState, repeated: worker.repeated, check: worker.check,
 		args: gemm.Args{Check: worker.check},
-		mem:  mem, dir: dir, firstSequence: b0, n: n,
+		mem:  mem, dir: dir, firstSequence: firstSequence, n: n,
 		h: buffers[:n*rowBytes], c: buffers[s.blockSequences*rowBytes:][:n*rowBytes],
 		resetState: buffers[2*s.blockSequences*rowBytes:][:n*rowBytes], gates: buffers[3*s.blockSequences*rowBytes:],
 		lengths: kit.ElementsOf[int32](mem.Ptrs[stepLengths], s.batch)}
@@ -62,8 +62,8 @@ func (s *stepper) run(mem *graph.Mem, dir, b0 int) {
 	}
 	s.finish(worker)
 	worker.loopState.Release()
-	for q := range worker.repeated {
-		worker.repeated[q].Release()
+	for product := range worker.repeated {
+		worker.repeated[product].Release()
 	}
 	*worker = cellRun{loopState: worker.loopState, repeated: worker.repeated, check: worker.check}
 }
@@ -79,9 +79,9 @@ func (s *stepper) length(worker *cellRun, i int) int {
 // begin sets the initial states of a block.
 func (s *stepper) begin(worker *cellRun) {
 	for i := range worker.n {
-		for q, to := range [2][]byte{worker.h, worker.c} {
+		for part, to := range [2][]byte{worker.h, worker.c} {
 			row := s.row(to, i)
-			if from := worker.mem.Ptrs[stepH0+q]; from != nil {
+			if from := worker.mem.Ptrs[stepH0+part]; from != nil {
 				copy(row, s.stateRow(from, worker, i))
 			} else {
 				clear(row)
@@ -106,38 +106,39 @@ func (s *stepper) stateRow(p unsafe.Pointer, worker *cellRun, i int) []byte {
 	return s.rowAt(p, worker.dir*s.stateDir+(worker.firstSequence+i)*s.stateBatch)
 }
 
-// record prepares product q once, so that each step only runs it again. The product multiplies `from` by the weights.
-func (s *stepper) record(worker *cellRun, q int, from []byte) {
-	if plan := s.planOf(worker, q); plan != nil {
-		s.setOperands(worker, q, from)
-		worker.recorded[q] = plan.PrepareReplay(&worker.repeated[q], &worker.args)
+// record prepares a product (0 or 1) once, so that each step only runs it again. The product multiplies the states
+// `from` by the weights.
+func (s *stepper) record(worker *cellRun, product int, from []byte) {
+	if plan := s.planOf(worker, product); plan != nil {
+		s.setOperands(worker, product, from)
+		worker.recorded[product] = plan.PrepareReplay(&worker.repeated[product], &worker.args)
 	}
 }
 
-// planOf returns the plan of product q for a block.
-func (s *stepper) planOf(worker *cellRun, q int) *gemm.Plan {
+// planOf returns the plan of a product for a block.
+func (s *stepper) planOf(worker *cellRun, product int) *gemm.Plan {
 	if worker.n != s.blockSequences {
-		return s.plans[1][q]
+		return s.plans[1][product]
 	}
-	return s.plans[0][q]
+	return s.plans[0][product]
 }
 
-// setOperands sets the operands of product q.
-func (s *stepper) setOperands(worker *cellRun, q int, from []byte) {
+// setOperands sets the operands of a product.
+func (s *stepper) setOperands(worker *cellRun, product int, from []byte) {
 	worker.args.A = unsafe.Pointer(unsafe.SliceData(from))
-	worker.args.B = s.weights(worker.mem, worker.dir, q)
-	worker.args.C = unsafe.Pointer(&worker.gates[s.firstRow(q)*s.elemBytes])
+	worker.args.B = s.weights(worker.mem, worker.dir, product)
+	worker.args.C = unsafe.Pointer(&worker.gates[s.firstRow(product)*s.elemBytes])
 }
 
-// multiply computes product q of a step, gates = state @ Rᵀ, where R are the recurrent weights. In the second product
+// multiply computes a product of a step, gates = state @ Rᵀ, where R are the recurrent weights. In the second product
 // of a GRU, state is the state after the reset gate.
-func (s *stepper) multiply(worker *cellRun, q int) {
-	if worker.recorded[q] {
-		worker.repeated[q].Run()
+func (s *stepper) multiply(worker *cellRun, product int) {
+	if worker.recorded[product] {
+		worker.repeated[product].Run()
 		return
 	}
-	s.setOperands(worker, q, [2][]byte{worker.h, worker.resetState}[q])
-	s.planOf(worker, q).RunAll(&worker.args, worker.work)
+	s.setOperands(worker, product, [2][]byte{worker.h, worker.resetState}[product])
+	s.planOf(worker, product).RunAll(&worker.args, worker.work)
 }
 
 // stepAddresses returns two addresses for one step of sequence i of the block. in is the address of the products of
@@ -155,8 +156,8 @@ func (s *stepper) stepAddresses(worker *cellRun, step, i int) (in, y unsafe.Poin
 // finish writes the last states. It also writes zeros to the results of steps after the end of shorter sequences.
 func (s *stepper) finish(worker *cellRun) {
 	for i := range worker.n {
-		for q, from := range [2][]byte{worker.h, worker.c} {
-			if p := worker.mem.Ptrs[stepHN+q]; p != nil {
+		for part, from := range [2][]byte{worker.h, worker.c} {
+			if p := worker.mem.Ptrs[stepHN+part]; p != nil {
 				copy(s.stateRow(p, worker, i), s.row(from, i))
 			}
 		}

@@ -98,21 +98,21 @@ func recurrentOp(name string, kind cellKind, activation, doc string) *graph.Op {
 	})
 }
 
-// firstWeight returns the index of the first parameter among the operands. The operands before it are the input and the
-// states.
+// firstWeight returns the index of the first weight among the operands. The operands before it are the input and the
+// initial states.
 func (cell torchCell) firstWeight() int { return cells[cell.kind].results }
 
 // paramsPerLayer returns the number of parameters, weights and biases, of a layer in one direction.
-func (a *recurrentAttrs) paramsPerLayer() int {
-	if a.HasBiases {
+func (attrs *recurrentAttrs) paramsPerLayer() int {
+	if attrs.HasBiases {
 		return 4
 	}
 	return 2
 }
 
 // dirs returns the number of directions.
-func (a *recurrentAttrs) dirs() int {
-	if a.Bidirectional {
+func (attrs *recurrentAttrs) dirs() int {
+	if attrs.Bidirectional {
 		return 2
 	}
 	return 1
@@ -120,8 +120,8 @@ func (a *recurrentAttrs) dirs() int {
 
 // layer returns layer i of a call without the buffers of its operands.
 func (cell torchCell) layer(c *graph.Call, i int) *recurrentLayer {
-	a, x := kit.Attrs[recurrentAttrs](c), c.Meta(0)
-	layer := &recurrentLayer{kind: cell.kind, dirs: a.dirs(), steps: x.Shape[0], batch: x.Shape[1], inputs: x.Shape[2],
+	attrs, x := kit.Attrs[recurrentAttrs](c), c.Meta(0)
+	layer := &recurrentLayer{kind: cell.kind, dirs: attrs.dirs(), steps: x.Shape[0], batch: x.Shape[1], inputs: x.Shape[2],
 		hidden:       c.Meta(1).Shape[2],
 		integerDType: x.DType, resetAfter: true, backward: [2]bool{false, true},
 		order: cells[cell.kind].torchOrder}
@@ -131,7 +131,7 @@ func (cell torchCell) layer(c *graph.Call, i int) *recurrentLayer {
 	width := layer.dirs * layer.hidden
 	layer.xStep, layer.xBatch = layer.batch, 1
 	layer.yStep, layer.yBatch, layer.yDir = layer.batch*width, width, layer.hidden
-	if a.BatchFirst {
+	if attrs.BatchFirst {
 		layer.steps, layer.batch = layer.batch, layer.steps
 		layer.xStep, layer.xBatch, layer.yStep, layer.yBatch = 1, layer.steps, width, layer.steps*width
 	}
@@ -203,7 +203,7 @@ func (cell torchCell) infer(call *graph.Call) ([]graph.Result, error) {
 // cells reject integers, because a sigmoid of integers cannot be stored as an integer. A tanh of integers is float32,
 // so only one step of one layer is possible: the next step would multiply float32 by integers. A relu keeps the dtype
 // and does not exist for complex numbers.
-func (cell torchCell) dtype(a *recurrentAttrs, dtype tensor.DType, steps sym.Int) (tensor.DType, error) {
+func (cell torchCell) dtype(attrs *recurrentAttrs, dtype tensor.DType, steps sym.Int) (tensor.DType, error) {
 	switch {
 	case dtype == tensor.Bool:
 		return dtype, kit.NotImplementedBy("addmm_impl_cpu_", dtype)
@@ -213,30 +213,30 @@ func (cell torchCell) dtype(a *recurrentAttrs, dtype tensor.DType, steps sym.Int
 		return dtype, nil
 	case cell.kind != cellRNN:
 		return dtype, fmt.Errorf("result type Float can't be cast to the desired output type %s", dtype.TorchName())
-	case a.NumLayers > 1 || steps.Gt(sym.Of(1)).Holds():
+	case attrs.NumLayers > 1 || steps.Gt(sym.Of(1)).Holds():
 		return dtype, errors.New("mat1 and mat2 must have the same dtype")
 	}
 	return tensor.Float32, nil
 }
 
-// cellDType returns the dtype in which a layer with operands of dtype d computes.
-func cellDType(d tensor.DType) tensor.DType {
-	if d.IsComplex() {
+// cellDType returns the dtype in which a layer with operands of the given dtype computes.
+func cellDType(dtype tensor.DType) tensor.DType {
+	if dtype.IsComplex() {
 		return tensor.Complex128
 	}
-	return kit.LoopDType(d)
+	return kit.LoopDType(dtype)
 }
 
 // checkWeights checks the shapes of the parameters. items is the number of vectors in the input.
-func (cell torchCell) checkWeights(call *graph.Call, a *recurrentAttrs, items sym.Int) error {
+func (cell torchCell) checkWeights(call *graph.Call, attrs *recurrentAttrs, items sym.Int) error {
 	hidden := call.Type(1).Shape[2]
 	rows, at := hidden.Mul(sym.Of(cell.kind.gates())), cell.firstWeight()
-	for i := range a.NumLayers * a.dirs() {
+	for i := range attrs.NumLayers * attrs.dirs() {
 		inputs := call.Type(0).Shape[2]
-		if i >= a.dirs() {
-			inputs = hidden.Mul(sym.Of(a.dirs()))
+		if i >= attrs.dirs() {
+			inputs = hidden.Mul(sym.Of(attrs.dirs()))
 		}
-		for k, want := range [][]sym.Int{{rows, inputs}, {rows, hidden}, {rows}, {rows}}[:a.paramsPerLayer()] {
+		for k, want := range [][]sym.Int{{rows, inputs}, {rows, hidden}, {rows}, {rows}}[:attrs.paramsPerLayer()] {
 			t := call.Type(at)
 			switch {
 			case tensor.SameSizes(t.Shape, want):
@@ -292,9 +292,9 @@ func (cell torchCell) compile(call *graph.Call) (*graph.Kernel, error) {
 			layer.c0, layer.cn = part(operands[2]), part(last[1])
 		}
 		for dir := range layer.dirs {
-			p := operands[cell.firstWeight()+(i*layer.dirs+dir)*attrs.paramsPerLayer():]
-			if layer.w[dir], layer.r[dir] = p[0], p[1]; attrs.HasBiases {
-				layer.inBias[dir], layer.stateBias[dir] = p[2], p[3]
+			params := operands[cell.firstWeight()+(i*layer.dirs+dir)*attrs.paramsPerLayer():]
+			if layer.w[dir], layer.r[dir] = params[0], params[1]; attrs.HasBiases {
+				layer.inBias[dir], layer.stateBias[dir] = params[2], params[3]
 			}
 		}
 		if err := layer.addPhases(builder, dtype); err != nil {
@@ -311,17 +311,17 @@ func (cell torchCell) compile(call *graph.Call) (*graph.Kernel, error) {
 
 // pack is [graph.Impl.Pack] of PyTorch's ops. The weights of each layer and direction are separate operands.
 func (cell torchCell) pack(c *graph.Call, i int) (graph.Packing, bool) {
-	a, k := kit.Attrs[recurrentAttrs](c), i-cell.firstWeight()
-	if k < 0 || k%a.paramsPerLayer() > 1 {
+	attrs, param := kit.Attrs[recurrentAttrs](c), i-cell.firstWeight()
+	if param < 0 || param%attrs.paramsPerLayer() > 1 {
 		return graph.Packing{}, false
 	}
-	d := cellDType(c.Meta(0).DType)
-	m := copies.InDType(c, d).Meta(i)
-	l := cell.layer(c, k/a.paramsPerLayer()/a.dirs())
-	return l.packing(d, k%a.paramsPerLayer() == 1, 1, 0, m.Strides[0], m.Strides[1])
+	dtype := cellDType(c.Meta(0).DType)
+	meta := copies.InDType(c, dtype).Meta(i)
+	layer := cell.layer(c, param/attrs.paramsPerLayer()/attrs.dirs())
+	return layer.packing(dtype, param%attrs.paramsPerLayer() == 1, 1, 0, meta.Strides[0], meta.Strides[1])
 }
 
-// ref is the reference of PyTorch's recurrent ops. It computes layer by layer.
+// ref computes the results of PyTorch's recurrent ops by their definition, layer by layer.
 func (cell torchCell) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	switch cellDType(c.Type(0).DType) {
 	case tensor.Complex128:
@@ -332,7 +332,7 @@ func (cell torchCell) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor,
 	return torchReference[float64](cell, c, in)
 }
 
-// torchReference computes the reference with numbers of type T.
+// torchReference computes the results of [torchCell.ref] with numbers of type T.
 func torchReference[T kit.WidestNumber](cell torchCell, call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor,
 	error) {
 	res, err := cell.infer(call)
@@ -349,16 +349,17 @@ func torchReference[T kit.WidestNumber](cell torchCell, call *graph.Call, in []*
 	}
 	x := all[0]
 	for i := range attrs.NumLayers {
-		l := cell.layer(call, i)
+		layer := cell.layer(call, i)
 		part := func(states []T) []T { return equalPart(states, i, attrs.NumLayers) }
-		r := &cellReference[T]{recurrentLayer: l, x: x, y: make([]T, len(results[0])), h0: part(all[1]), hn: part(results[1])}
+		r := &cellReference[T]{recurrentLayer: layer, x: x, y: make([]T, len(results[0])), h0: part(all[1]),
+			hn: part(results[1])}
 		if cell.kind == cellLSTM {
 			r.c0, r.cn = part(all[2]), part(results[2])
 		}
-		for dir := range l.dirs {
-			p := all[cell.firstWeight()+(i*l.dirs+dir)*attrs.paramsPerLayer():]
-			if r.w[dir], r.r[dir] = p[0], p[1]; attrs.HasBiases {
-				r.inBias[dir], r.stateBias[dir] = p[2], p[3]
+		for dir := range layer.dirs {
+			params := all[cell.firstWeight()+(i*layer.dirs+dir)*attrs.paramsPerLayer():]
+			if r.w[dir], r.r[dir] = params[0], params[1]; attrs.HasBiases {
+				r.inBias[dir], r.stateBias[dir] = params[2], params[3]
 			}
 		}
 		r.run()
@@ -387,12 +388,12 @@ func tanhs(list []int64) []float64 {
 
 // loops returns the loop over the batch.
 func (cell torchCell) loops(c *graph.Call) []graph.Parallel {
-	p := kit.LoopOver(c, 0, 1, 1)
+	loop := kit.LoopOver(c, 0, 1, 1)
 	if kit.Attrs[recurrentAttrs](c).BatchFirst {
-		p.In[0], p.Out[0] = 0, 0
+		loop.In[0], loop.Out[0] = 0, 0
 	}
 	for i := 1; i < cell.firstWeight(); i++ {
-		p.In[i] = 1
+		loop.In[i] = 1
 	}
-	return []graph.Parallel{p}
+	return []graph.Parallel{loop}
 }
