@@ -8,12 +8,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file adds the nodes into which quantized ops decompose. Products and convolutions of quantized values decompose
-// into float products and convolutions. Sums of products of integers are exact below 2^24 in float32 and below 2^53 in
-// float64. Nodes that depend only on a constant weight are evaluated when the graph is planned, and their results are
-// packed like any weight.
+// This file adds the nodes into which quantized ops decompose. If no machine code multiplies bytes, the products and
+// convolutions of quantized values become products and convolutions of floats. Sums of products of integers are exact
+// below 2^24 in float32 and below 2^53 in float64. Nodes that depend only on a constant weight are evaluated when the
+// graph is planned, and their results are packed like any weight.
 
-// exactDType returns the dtype in which n products of quantized values are summed exactly.
+// exactDType returns the float dtype in which the sum of n products of elements of a and b is exact. a and b are byte
+// dtypes.
 func exactDType(n int, a, b tensor.DType) tensor.DType {
 	if n<<(8*(a.Size()+b.Size())) <= 1<<24 {
 		return tensor.Float32
@@ -24,19 +25,20 @@ func exactDType(n int, a, b tensor.DType) tensor.DType {
 // quantBuilder builds the nodes into which a call of a quantized op decomposes.
 type quantBuilder struct{ *compose.Builder }
 
-// vector returns operand i in dtype d. It is a view that has its elements along dimension dim and broadcasts over the
-// other dimensions of values of the given rank.
-func (builder quantBuilder) vector(i, dim, rank int, d tensor.DType) graph.Arg {
-	return builder.Convert(d, builder.BroadcastAlong(builder.Call.In[i], dim, max(rank, 1)))
+// vector returns operand i converted to a dtype. The result has the elements of the operand along dimension dim, and
+// broadcasts over the other dimensions of values of the given rank.
+func (builder quantBuilder) vector(i, dim, rank int, dtype tensor.DType) graph.Arg {
+	return builder.Convert(dtype, builder.BroadcastAlong(builder.Call.In[i], dim, max(rank, 1)))
 }
 
-// minusZeroPoint returns operand i minus its zero points, in dtype d. zero is the index of the operand that has the
-// zero points along dimension dim. This operand may be omitted.
-func (builder quantBuilder) minusZeroPoint(i, zero, dim int, d tensor.DType) graph.Arg {
+// minusZeroPoint returns operand i minus its zero points, in the given dtype. zero is the index of the operand with the
+// zero points, which differ along dimension dim. The operand with the zero points may be omitted.
+func (builder quantBuilder) minusZeroPoint(i, zero, dim int, dtype tensor.DType) graph.Arg {
 	if !builder.Call.Has(zero) {
-		return builder.Convert(d, builder.Call.In[i])
+		return builder.Convert(dtype, builder.Call.In[i])
 	}
-	return builder.Add(pointwise.Sub, nil, builder.Call.In[i], builder.vector(zero, dim, builder.Call.Meta(i).Rank(), d))
+	return builder.Add(pointwise.Sub, nil, builder.Call.In[i], builder.vector(zero, dim, builder.Call.Meta(i).Rank(),
+		dtype))
 }
 
 // toInt32 converts exact sums of n products to int32. Sums beyond int32 wrap.
@@ -50,27 +52,27 @@ func (builder quantBuilder) toInt32(sums graph.Arg, n int) graph.Arg {
 // requantize scales exact sums and quantizes them. a and b are the scales of the operands that were multiplied.
 func (builder quantBuilder) requantize(sums, a, b graph.Arg) graph.Arg {
 	const f = tensor.Float32
-	d, rank := builder.Call.Out[0].DType, len(builder.Call.Out[0].Shape)
+	dtype, rank := builder.Call.Out[0].DType, len(builder.Call.Out[0].Shape)
 	scale := builder.Add(pointwise.Div, nil, builder.Add(pointwise.Mul, nil, a, b),
 		builder.vector(resultScaleOperand, 0, 0, f))
 	if rank == 0 {
 		scale = builder.BroadcastAlong(scale, 0, 0)
 	}
 	scaled := builder.Add(pointwise.Mul, nil, builder.Convert(f, sums), scale)
-	return builder.quantize(scaled, builder.BroadcastAlong(builder.Call.In[resultZeroOperand], 0, rank), d)
+	return builder.quantize(scaled, builder.BroadcastAlong(builder.Call.In[resultZeroOperand], 0, rank), dtype)
 }
 
 // quantize rounds x half to even, adds the zero points and saturates to the given dtype. zero may be null. NaN becomes
-// 0. The dtype of the computation represents every integer of this dtype exactly: float32 for up to 16 bits, float64
-// for 32 bits.
+// 0. quantize computes in a float dtype that represents every integer of the given dtype exactly: float32 for integers
+// of up to 16 bits, float64 for 32 bits.
 func (builder quantBuilder) quantize(x, zero graph.Arg, dtype tensor.DType) graph.Arg {
-	f := tensor.Float32
+	computed := tensor.Float32
 	if dtype.Size() > 2 {
-		f = tensor.Float64
+		computed = tensor.Float64
 	}
-	x = builder.Add(pointwise.Round, nil, builder.Convert(f, x))
+	x = builder.Add(pointwise.Round, nil, builder.Convert(computed, x))
 	if zero.Kind != graph.Null {
-		x = builder.Add(pointwise.Add, nil, x, builder.Convert(f, zero))
+		x = builder.Add(pointwise.Add, nil, x, builder.Convert(computed, zero))
 	}
 	lower, upper := bounds(dtype)
 	x = builder.Add(pointwise.NanToNum, graph.Attrs{"nan": 0}, x)

@@ -19,21 +19,21 @@ type quantConvAttrs struct {
 	Groups   int   `attr:"groups" default:"1" doc:"number of groups of channels that are convolved separately"`
 }
 
-// quantConv describes a quantized convolution op. Operands are given by their indices.
+// quantConv describes a quantized convolution op. Its methods check calls of the op and decompose them.
 type quantConv struct {
 	name         string
 	weight       int  // index of the weight
-	xZero, wZero int  // indices of the input's zero points and of the weight's zero points
-	scaled       bool // the op scales sums to a byte dtype; otherwise the result is int32
+	xZero, wZero int  // indices of the operands that have the zero points of the input and of the weight
+	scaled       bool // whether the op scales the sums and quantizes them to bytes; otherwise the result is int32
 }
 
-// usesBytes reports whether a quantized convolution should be computed as a byte convolution. It must be a convolution
-// of images with a constant weight, in shapes that have machine code. If the op scales sums, the sums and the bias must
-// be far from the bounds of int32. If the weight minus its zero points does not fit int8, sums of windows are also
-// needed (see correctedSums). They are supported only for one group, or if each channel is a group.
+// usesBytes reports whether a quantized convolution is computed as a byte convolution. This requires images, a constant
+// weight, and shapes that have machine code. If the op scales sums, the sums and the bias must be far from the bounds
+// of int32. A weight that does not fit int8 after the subtraction of its zero points also needs the sums of windows
+// ([quantBuilder.correctedSums]). Such sums are supported only for one group, or if each channel is a group.
 func (q *quantConv) usesBytes(call *graph.Call) bool {
-	w := call.Meta(q.weight)
-	if w.Rank() != 4 || call.Const(q.weight) == nil || tensor.Numel(w.Shape[1:]) > maxTerms ||
+	weight := call.Meta(q.weight)
+	if weight.Rank() != 4 || call.Const(q.weight) == nil || tensor.Numel(weight.Shape[1:]) > maxTerms ||
 		!sameZeroDType(call, 0, q.xZero) {
 		return false
 	}
@@ -41,7 +41,8 @@ func (q *quantConv) usesBytes(call *graph.Call) bool {
 		return false
 	}
 	fits := q.weightFitsInt8(call)
-	if groups := kit.Attrs[quantConvAttrs](call).Groups; !fits && groups > 1 && (groups != w.Shape[0] || w.Shape[1] > 1) {
+	if groups := kit.Attrs[quantConvAttrs](call).Groups; !fits && groups > 1 &&
+		(groups != weight.Shape[0] || weight.Shape[1] > 1) {
 		return false
 	}
 	_, floats, err := q.floatCall(call, tensor.Float32)
@@ -59,26 +60,27 @@ func (q *quantConv) usesBytes(call *graph.Call) bool {
 // weightFitsInt8 reports whether the constant weight minus its zero points fits int8. It returns false if the zero
 // points are unknown.
 func (q *quantConv) weightFitsInt8(c *graph.Call) bool {
-	w, zero := c.Const(q.weight), c.Const(q.wZero)
+	weight, zero := c.Const(q.weight), c.Const(q.wZero)
 	if c.Has(q.wZero) && zero == nil {
 		return false
 	}
-	ok := true
-	kit.EachIndex(w.Shape, func(at []int) {
-		v := w.At(at...).Float()
+	fits := true
+	kit.EachIndex(weight.Shape, func(at []int) {
+		difference := weight.At(at...).Float()
 		if zero != nil {
-			v -= kit.ElementAlong(zero, at, 0)
+			difference -= kit.ElementAlong(zero, at, 0)
 		}
-		ok = ok && v >= math.MinInt8 && v <= math.MaxInt8
+		fits = fits && difference >= math.MinInt8 && difference <= math.MaxInt8
 	})
-	return ok
+	return fits
 }
 
-// bytesConv adds a byte convolution that computes the op, and returns the result. The byte convolution also scales the
-// sums if the weight minus its zero points fits int8. Otherwise the sums are first corrected and then scaled.
+// bytesConv adds a byte convolution that computes the op, and returns the result. If the weight minus its zero points
+// fits int8, the byte convolution also scales the sums. Otherwise other nodes first correct the sums and then scale
+// them.
 func (builder quantBuilder) bytesConv(q *quantConv) graph.Arg {
 	const f = tensor.Float32
-	call, n := builder.Call, builder.Call.Meta(q.weight).Shape[0]
+	call, outputs := builder.Call, builder.Call.Meta(q.weight).Shape[0]
 	fits := q.weightFitsInt8(call)
 	scalar := func(i int) graph.Arg { return builder.BroadcastAlong(call.In[i], 0, 0) }
 	var scale, bias, xZero, yZero graph.Arg
@@ -86,26 +88,26 @@ func (builder quantBuilder) bytesConv(q *quantConv) graph.Arg {
 		scale = builder.Add(pointwise.Mul, nil, builder.vector(xScaleOperand, 0, 1, f),
 			builder.vector(wScaleOperand, 0, 1, f))
 		scale = builder.Add(pointwise.Div, nil, scale, builder.vector(resultScaleOperand, 0, 1, f))
-		scale = builder.Add(view.Expand, graph.Attrs{"size": []int{n}}, scale)
+		scale = builder.Add(view.Expand, graph.Attrs{"size": []int{outputs}}, scale)
 		yZero = scalar(resultZeroOperand)
 	}
-	full := func(v int, d tensor.DType, size ...int) graph.Arg {
-		return builder.Add(view.Full, graph.Attrs{"size": append([]int{}, size...), "fill_value": v, "dtype": d})
+	full := func(value int, dtype tensor.DType, size ...int) graph.Arg {
+		return builder.Add(view.Full, graph.Attrs{"size": append([]int{}, size...), "fill_value": value, "dtype": dtype})
 	}
-	if bias = full(0, tensor.Int32, n); q.scaled && call.Has(biasOperand) {
+	if bias = full(0, tensor.Int32, outputs); q.scaled && call.Has(biasOperand) {
 		bias = call.In[biasOperand]
 	}
 	if xZero = full(0, call.Meta(0).DType); call.Has(q.xZero) {
 		xZero = scalar(q.xZero)
 	}
-	convolve := func(w, bias graph.Arg) graph.Arg {
-		a := kit.Attrs[quantConvAttrs](call)
-		in := []graph.Arg{call.In[0], w, bias, scale, xZero, yZero}
+	convolve := func(weight, bias graph.Arg) graph.Arg {
+		attrs := kit.Attrs[quantConvAttrs](call)
+		in := []graph.Arg{call.In[0], weight, bias, scale, xZero, yZero}
 		if yZero.Kind == graph.Null {
 			in = in[:5]
 		}
-		return builder.Add(conv.ConvBytes, graph.Attrs{"stride": a.Stride, "padding": a.Padding, "dilation": a.Dilation,
-			"groups": a.Groups}, in...)
+		return builder.Add(conv.ConvBytes, graph.Attrs{"stride": attrs.Stride, "padding": attrs.Padding,
+			"dilation": attrs.Dilation, "groups": attrs.Groups}, in...)
 	}
 	if fits {
 		return convolve(builder.int8Weight(q), bias)
@@ -120,44 +122,47 @@ func (builder quantBuilder) bytesConv(q *quantConv) graph.Arg {
 // int8Weight returns the weight minus its zero points as int8. The differences must fit int8. They are exact in
 // float32.
 func (builder quantBuilder) int8Weight(q *quantConv) graph.Arg {
-	w := builder.Call.In[q.weight]
+	weight := builder.Call.In[q.weight]
 	if builder.Call.Has(q.wZero) && !magnitudesAtMost(builder.Call.Const(q.wZero), 0) {
-		w = builder.minusZeroPoint(q.weight, q.wZero, 0, tensor.Float32)
+		weight = builder.minusZeroPoint(q.weight, q.wZero, 0, tensor.Float32)
 	}
-	return builder.Convert(tensor.Int8, w)
+	return builder.Convert(tensor.Int8, weight)
 }
 
 // correctedSums returns the sums for a weight that does not fit int8 after the subtraction of its zero points. It
-// convolves with the weight itself, and subtracts the weight's zero point times the sum of the window's inputs. This
-// sum is the result of an additional output channel with weights of 1. If each channel is a group, it is the result of
-// a second convolution.
+// convolves with the weight itself, and subtracts the zero point of the weight times the sum of the inputs in the
+// window. An additional output channel with weights of 1 computes the sum of the inputs. If each channel is a group, a
+// second convolution computes this sum.
+//
+// The byte convolution takes only int8 weights. 128 is thus subtracted from a uint8 weight and from its zero point.
 func (builder quantBuilder) correctedSums(q *quantConv, bias graph.Arg,
-	convolve func(w, bias graph.Arg) graph.Arg) graph.Arg {
+	convolve func(weight, bias graph.Arg) graph.Arg) graph.Arg {
 	const f, i32 = tensor.Float32, tensor.Int32
-	m := builder.Call.Meta(q.weight)
-	w, offset := builder.Call.In[q.weight], 0.0
-	if m.DType == tensor.Uint8 {
+	meta := builder.Call.Meta(q.weight)
+	weight, offset := builder.Call.In[q.weight], 0.0
+	if meta.DType == tensor.Uint8 {
 		offset = 1 << 7
-		w = builder.Convert(tensor.Int8, builder.Add(pointwise.Sub, nil, builder.Convert(f, w), compose.Number(offset)))
+		weight = builder.Convert(tensor.Int8, builder.Add(pointwise.Sub, nil, builder.Convert(f, weight),
+			compose.Number(offset)))
 	}
 	zero := builder.Add(view.Full, graph.Attrs{"size": []int{1}, "fill_value": -int(offset), "dtype": i32})
 	if builder.Call.Has(q.wZero) {
 		zero = builder.Convert(i32, builder.Add(pointwise.Sub, nil, builder.vector(q.wZero, 1, 4, f), compose.Number(offset)))
 	}
-	groups, n := kit.Attrs[quantConvAttrs](builder.Call).Groups, m.Shape[0]
-	ones := builder.Add(view.Full, graph.Attrs{"size": append([]int{groups}, m.Shape[1:]...), "fill_value": 1,
+	groups, outputs := kit.Attrs[quantConvAttrs](builder.Call).Groups, meta.Shape[0]
+	ones := builder.Add(view.Full, graph.Attrs{"size": append([]int{groups}, meta.Shape[1:]...), "fill_value": 1,
 		"dtype": tensor.Int8})
 	none := builder.Add(view.Full, graph.Attrs{"size": []int{groups}, "fill_value": 0, "dtype": i32})
 	var sums, windows graph.Arg
 	if groups > 1 {
-		sums, windows = convolve(w, bias), convolve(ones, none)
+		sums, windows = convolve(weight, bias), convolve(ones, none)
 	} else {
 		join := graph.Attrs{"dim": 0}
-		all := convolve(builder.Add(view.Cat, join, w, ones), builder.Add(view.Cat, join, bias, none))
-		part := func(start, n int) graph.Arg {
-			return builder.Add(view.Narrow, graph.Attrs{"dim": 1, "start": start, "length": n}, all)
+		all := convolve(builder.Add(view.Cat, join, weight, ones), builder.Add(view.Cat, join, bias, none))
+		part := func(start, length int) graph.Arg {
+			return builder.Add(view.Narrow, graph.Attrs{"dim": 1, "start": start, "length": length}, all)
 		}
-		sums, windows = part(0, n), part(n, 1)
+		sums, windows = part(0, outputs), part(outputs, 1)
 	}
 	return builder.Add(pointwise.Sub, nil, sums, builder.Add(pointwise.Mul, nil, windows, zero))
 }

@@ -11,51 +11,52 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// QuotientText is the text of an expression that computes v = x / scale in float32 from the reciprocal of the scale. It
-// is several times faster than a division. The product q has an error below two units in the last place. The first
-// correction, p, has an error below one unit. The second correction, v, is correctly rounded (Markstein 1990).
+// QuotientText is an expression that computes v = x / scale in float32 from the reciprocal of the scale, which is
+// several times faster than a division. The error of the product q is below two units in the last place. After the
+// first correction, the error of p is below one unit. After the second correction, v is the correctly rounded quotient
+// (Markstein 1990).
 const QuotientText = "q = x * reciprocal; p = fma(fma(-q, scale, x), reciprocal, q); " +
 	"v = fma(fma(-p, scale, x), reciprocal, p)"
 
 // Magnitudes of quantized values before saturation, in quantization steps.
 const (
-	// maxExactLevel is a magnitude below which the sum of a value and any zero point fits int32.
+	// maxExactLevel: if the magnitude of a value is smaller, the sum of the value and any zero point fits int32.
 	maxExactLevel = 1 << 29
-	// saturatingLevel is a magnitude at which values saturate for every zero point.
+	// saturatingLevel: values of this magnitude saturate for every zero point.
 	saturatingLevel = 1 << 20
 )
 
 // rewriteAsLoop rewrites a quantization as one loop over elements. Clamping ops before the quantization become part of
-// the loop. The loop clamps quantized values, which gives the same results because quantization is monotonic. Numbers
+// the loop, which clamps the quantized values. The results are the same, because quantization is monotonic. Numbers
 // that may be large or infinite are clamped before the division. NaN becomes 0.
 func (q *quantizeRewriter) rewriteAsLoop() (rewrite graph.Rewrite, err error) {
-	v, lower, upper := q.skipClamps()
-	input, scale := graph.Of(v), firstElement(q.result.scale)
-	rewrite.Replaced = v.Node
+	value, lower, upper := q.skipClamps()
+	input, scale := graph.Of(value), firstElement(q.result.scale)
+	rewrite.Replaced = value.Node
 	finite := magnitudeBound(input, boundDepth)/scale < maxExactLevel
 	if finite {
-		if rewrite.Results, err = q.rewritePair(v.Node, lower, upper); rewrite.Results != nil || err != nil {
-			rewrite.Why = fmt.Sprintf("%s is computed from quantized values", v.Node.Name)
+		if rewrite.Results, err = q.rewritePair(value.Node, lower, upper); rewrite.Results != nil || err != nil {
+			rewrite.Why = fmt.Sprintf("%s is computed from quantized values", value.Node.Name)
 			return rewrite, err
 		}
 	}
 	scaleArg := q.Convert(tensor.Float32, q.BroadcastAlong(q.result.scaleArg, 0, 0))
-	f := formula{text: QuotientText, names: []string{"x", "reciprocal", "scale"}, zero: firstElement(q.result.zero),
+	loop := formula{text: QuotientText, names: []string{"x", "reciprocal", "scale"}, zero: firstElement(q.result.zero),
 		lowerBound: lower, upperBound: upper}
 	in := []graph.Arg{input, q.Add(pointwise.Reciprocal, nil, scaleArg), scaleArg}
 	if !finite {
-		f.text, f.valid = "x = minimum(maximum(number, -far), far); "+QuotientText, "number == number"
-		f.names, in = append(f.names, "far"), append(in, q.number(scale*saturatingLevel))
-		f.names[0] = "number"
+		loop.text, loop.valid = "x = minimum(maximum(number, -far), far); "+QuotientText, "number == number"
+		loop.names, in = append(loop.names, "far"), append(in, q.number(scale*saturatingLevel))
+		loop.names[0] = "number"
 	}
 	rewrite.Why = "by the reciprocal of the scale"
-	rewrite.Results, err = q.addFormula(f, in...)
+	rewrite.Results, err = q.addFormula(loop, in...)
 	return rewrite, err
 }
 
-// rewritePair rewrites the quantization of a node, a sum or a product of two dequantized operands. The rewritten graph
-// computes the quantized result directly from the quantized operands. rewritePair returns nil in exact plans, because
-// the results round differently.
+// rewritePair rewrites the quantization of the result of node, a sum or a product of two dequantized operands. The
+// rewritten graph computes the quantized result directly from the quantized operands. rewritePair returns nil for other
+// nodes, and in plans that require exact results, because the computation from quantized operands rounds differently.
 func (q *quantizeRewriter) rewritePair(node *graph.Node, lower, upper float64) ([]*graph.Value, error) {
 	if q.Exact || node == nil || node.Op != pointwise.Mul && !pointwise.IsPlainAdd(node) {
 		return nil, nil
@@ -73,82 +74,83 @@ func (q *quantizeRewriter) rewritePair(node *graph.Node, lower, upper float64) (
 	// and odd neighbours.
 	odd := math.Abs(math.Mod(firstElement(q.result.zero), 2))
 	zero := firstElement(q.result.zero) - odd
-	f := formula{zero: odd, lowerBound: lower, upperBound: upper}
+	loop := formula{zero: odd, lowerBound: lower, upperBound: upper}
 	if node.Op == pointwise.Mul {
-		f.text = "v = fma((float32(x) - xzero) * (float32(y) - yzero), scale, zero)"
-		f.names = []string{"x", "y", "xzero", "yzero", "scale", "zero"}
-		return q.addFormula(f, a.bytes, b.bytes, q.number(firstElement(a.zero)), q.number(firstElement(b.zero)),
+		loop.text = "v = fma((float32(x) - xzero) * (float32(y) - yzero), scale, zero)"
+		loop.names = []string{"x", "y", "xzero", "yzero", "scale", "zero"}
+		return q.addFormula(loop, a.bytes, b.bytes, q.number(firstElement(a.zero)), q.number(firstElement(b.zero)),
 			q.number(firstElement(a.scale)*firstElement(b.scale)/resultScale), q.number(zero))
 	}
-	f.text = "v = fma(float32(x), xscale, fma(float32(y), yscale, zero))"
-	f.names = []string{"x", "y", "xscale", "yscale", "zero"}
+	loop.text = "v = fma(float32(x), xscale, fma(float32(y), yscale, zero))"
+	loop.names = []string{"x", "y", "xscale", "yscale", "zero"}
 	factors := [2]float64{firstElement(a.scale) / resultScale, firstElement(b.scale) / resultScale}
-	return q.addFormula(f, a.bytes, b.bytes, q.number(factors[0]), q.number(factors[1]),
+	return q.addFormula(loop, a.bytes, b.bytes, q.number(factors[0]), q.number(factors[1]),
 		q.number(zero-float64(factors[0]*firstElement(a.zero))-float64(factors[1]*firstElement(b.zero))))
 }
 
 // number returns a float32 constant.
-func (q *quantizeRewriter) number(v float64) graph.Arg {
-	return q.Add(view.Full, graph.Attrs{"size": []int{}, "fill_value": v, "dtype": tensor.Float32})
+func (q *quantizeRewriter) number(value float64) graph.Arg {
+	return q.Add(view.Full, graph.Attrs{"size": []int{}, "fill_value": value, "dtype": tensor.Float32})
 }
 
-// formula describes the computation of quantized values. The expression text computes a number v. v is rounded half to
-// even and added to the zero point, and the sum is clamped.
+// formula describes the computation of quantized values. An expression computes a number v. The number is rounded half
+// to even, the zero point is added, and the sum is clamped.
 type formula struct {
-	text                   string   // an expression that computes v
-	names                  []string // names of the operands in text
+	text                   string   // the expression that computes v
+	names                  []string // names of the operands in the expression
 	zero                   float64  // zero point
 	lowerBound, upperBound float64  // numbers; the sum is clamped to their quantized values
 	valid                  string   // condition without which the result is 0; empty if there is none
 }
 
-// addFormula returns the quantized values that formula f computes from the operands in.
-func (q *quantizeRewriter) addFormula(f formula, in ...graph.Arg) ([]*graph.Value, error) {
+// addFormula returns the quantized values that a formula computes from operands.
+func (q *quantizeRewriter) addFormula(computation formula, operands ...graph.Arg) ([]*graph.Value, error) {
 	dtype := q.Call.Out[0].DType
 	level := "int32(rint(v))"
-	if f.zero != 0 {
-		level += fmt.Sprintf(" + %v", f.zero)
+	if computation.zero != 0 {
+		level += fmt.Sprintf(" + %v", computation.zero)
 	}
-	level = fmt.Sprintf("minimum(maximum(%s, %d), %d)", level, q.result.quantize(dtype, f.lowerBound),
-		q.result.quantize(dtype, f.upperBound))
-	if f.valid != "" {
-		level = fmt.Sprintf("where(%s, %s, 0)", f.valid, level)
+	level = fmt.Sprintf("minimum(maximum(%s, %d), %d)", level, q.result.quantize(dtype, computation.lowerBound),
+		q.result.quantize(dtype, computation.upperBound))
+	if computation.valid != "" {
+		level = fmt.Sprintf("where(%s, %s, 0)", computation.valid, level)
 	}
-	y := q.Add(pointwise.Pointwise, graph.Attrs{"expr": f.text + "; " + level, "params": f.names}, in...)
+	y := q.Add(pointwise.Pointwise, graph.Attrs{"expr": computation.text + "; " + level, "params": computation.names},
+		operands...)
 	return q.Result(q.Convert(dtype, y))
 }
 
 // boundDepth is the depth to which magnitudeBound follows operands.
 const boundDepth = 8
 
-// maxInspected inspects only constants with fewer than maxInspected elements.
+// maxInspected is the number of elements from which a constant is too large for magnitudeBound to inspect.
 const maxInspected = 1 << 16
 
-// magnitudeBound returns a bound of the magnitudes of a value's elements, or infinity. It finds bounds for constants
-// and for dequantized numbers, and for sums, products, minima and maxima of values that have bounds. A value with a
-// finite bound has no NaN.
-func magnitudeBound(a graph.Arg, depth int) float64 {
+// magnitudeBound returns an upper bound of the magnitudes of a value's elements, or infinity if it finds no bound. It
+// finds bounds of constants and of dequantized numbers. It also finds bounds of sums, products, minima and maxima of
+// values that have bounds. depth is the number of ops that it may still follow. A value with a finite bound has no NaN.
+func magnitudeBound(arg graph.Arg, depth int) float64 {
 	unknown := math.Inf(1)
-	if a.Kind != graph.TensorArg || depth == 0 {
+	if arg.Kind != graph.TensorArg || depth == 0 {
 		return unknown
 	}
-	if t := a.Value.Const; t != nil && t.DType == tensor.Float32 && t.Numel() < maxInspected {
+	if t := arg.Value.Const; t != nil && t.DType == tensor.Float32 && t.Numel() < maxInspected {
 		bound := 0.0
 		kit.EachIndex(t.Shape, func(at []int) {
 			bound = max(bound, math.Abs(t.At(at...).Float())) // max propagates NaN
 		})
 		return bound
 	}
-	if a.Value.Node == nil {
+	if arg.Value.Node == nil {
 		return unknown
 	}
-	if l, ok := dequantized(a); ok {
-		lower, upper := bounds(l.bytes.Type().DType)
+	if values, ok := dequantized(arg); ok {
+		lower, upper := bounds(values.bytes.Type().DType)
 		bound := 0.0
-		kit.EachIndex(l.scale.Shape, func(at []int) { bound = max(bound, l.scale.At(at...).Float()*(upper-lower)) })
+		kit.EachIndex(values.scale.Shape, func(at []int) { bound = max(bound, values.scale.At(at...).Float()*(upper-lower)) })
 		return bound
 	}
-	node := a.Value.Node
+	node := arg.Value.Node
 	if lower, upper, ok := pointwise.ClampRange(node); ok {
 		bound := magnitudeBound(node.In[0], depth-1)
 		for _, limit := range []float64{lower, upper} {

@@ -19,41 +19,42 @@ import (
 // quantized again. The rewritten network computes with bytes:
 //
 //   - Ops that only move elements are applied to bytes. The bits of results do not change.
-//   - Products and convolutions multiply bytes. Their sums are exact, whereas sums of floats are rounded after each
-//     product. Therefore a result that is almost halfway between two quantized values can differ by one step. Exact
-//     plans keep the floats.
+//   - Products and convolutions multiply bytes. Sums of products of bytes are exact, whereas sums of floats are
+//     rounded after each product. Therefore a result that is almost halfway between two quantized values can differ by
+//     one step. Plans that require exact results keep the floats.
 
-// quantizedValues are quantized values with constant scales and zero points, as the operands of dequantize_linear.
+// quantizedValues has the operands of a dequantize_linear with constant scales and zero points. For a quantize_linear,
+// it has only the scales and the zero points.
 type quantizedValues struct {
-	bytes, scaleArg, zeroArg graph.Arg      // the three operands
-	scale, zero              *tensor.Tensor // the constant operands; zero may be nil
+	bytes, scaleArg, zeroArg graph.Arg      // the quantized values, the scales and the zero points
+	scale, zero              *tensor.Tensor // the constants scaleArg and zeroArg; zero may be nil
 	axis                     int            // the dimension along which scales differ
 }
 
-// dequantized returns the operands of the dequantize_linear that computes a. ok is false if another op computes a. The
-// scales must be float32 constants, one for each channel or one for all elements. The zero points must have the dtype
-// of the quantized values.
-func dequantized(a graph.Arg) (l quantizedValues, ok bool) {
-	if a.Kind != graph.TensorArg || a.Value.Node == nil {
-		return l, false
+// dequantized returns the operands of the dequantize_linear that computes arg. ok is false if another op computes arg.
+// The scales must be float32 constants, one for each channel or one for all elements. The zero points must have the
+// dtype of the quantized values.
+func dequantized(arg graph.Arg) (values quantizedValues, ok bool) {
+	if arg.Kind != graph.TensorArg || arg.Value.Node == nil {
+		return values, false
 	}
-	at, dequantizes := a.Value.Node.Attrs.(*dequantizeAttrs)
-	c := a.Value.Node.Call()
-	if !dequantizes || at.BlockSize != 0 || !normalScales(c.Const(1)) || c.Has(2) && c.Const(2) == nil ||
-		!sameZeroDType(c, 0, 2) {
-		return l, false
+	attrs, dequantizes := arg.Value.Node.Attrs.(*dequantizeAttrs)
+	call := arg.Value.Node.Call()
+	if !dequantizes || attrs.BlockSize != 0 || !normalScales(call.Const(1)) || call.Has(2) && call.Const(2) == nil ||
+		!sameZeroDType(call, 0, 2) {
+		return values, false
 	}
-	return quantizedValues{bytes: c.In[0], scaleArg: c.In[1], zeroArg: operand(c, 2), scale: c.Const(1), zero: c.Const(2),
-		axis: at.Axis}, true
+	return quantizedValues{bytes: call.In[0], scaleArg: call.In[1], zeroArg: operand(call, 2), scale: call.Const(1),
+		zero: call.Const(2), axis: attrs.Axis}, true
 }
 
 // quantizationOf returns the scale and the zero point of a call of quantize_linear. ok is false unless the call
 // quantizes float32 numbers to bytes, with one constant scale for all elements.
-func quantizationOf(c *graph.Call) (l quantizedValues, ok bool) {
-	at := kit.Attrs[quantizeAttrs](c)
-	if at.BlockSize != 0 || !isByte(c.Out[0].DType) || c.Type(0).DType != tensor.Float32 || !normalScales(c.Const(1)) ||
+func quantizationOf(c *graph.Call) (values quantizedValues, ok bool) {
+	attrs := kit.Attrs[quantizeAttrs](c)
+	if attrs.BlockSize != 0 || !isByte(c.Out[0].DType) || c.Type(0).DType != tensor.Float32 || !normalScales(c.Const(1)) ||
 		c.Has(2) && c.Const(2) == nil || c.Const(1).Numel() != 1 {
-		return l, false
+		return values, false
 	}
 	return quantizedValues{scaleArg: c.In[1], zeroArg: operand(c, 2), scale: c.Const(1), zero: c.Const(2)}, true
 }
@@ -68,19 +69,19 @@ func operand(c *graph.Call, i int) graph.Arg {
 
 func isByte(d tensor.DType) bool { return d == tensor.Uint8 || d == tensor.Int8 }
 
-// normalScales reports whether scales are known and between 2^-50 and 2^50. Products of a few such scales and 16-bit
-// integers are finite. Sums of these products and quotients of the sums are finite, too. Rounding errors of subnormal
-// numbers are far below one quantization step.
+// normalScales reports whether scales are known float32 numbers between 2^-50 and 2^50. Products of a few such scales
+// and 16-bit integers do not overflow, and neither do sums of these products or quotients of the sums. Rounding errors
+// of subnormal numbers are far below one quantization step.
 func normalScales(t *tensor.Tensor) bool {
 	if t == nil || t.DType != tensor.Float32 {
 		return false
 	}
-	ok := true
+	normal := true
 	kit.EachIndex(t.Shape, func(at []int) {
-		v := t.At(at...).Float()
-		ok = ok && v > 0x1p-50 && v < 0x1p50
+		scale := t.At(at...).Float()
+		normal = normal && scale > 0x1p-50 && scale < 0x1p50
 	})
-	return ok
+	return normal
 }
 
 // firstElement returns the first element of scales or zero points. It returns 0 if t is nil.
@@ -93,15 +94,17 @@ func firstElement(t *tensor.Tensor) float64 {
 	return t.At(make([]int, t.Rank())...).Float()
 }
 
-// sameParams reports whether both operands have a single scale, and both the scales and the zero points are equal.
-func (values quantizedValues) sameParams(m quantizedValues) bool {
-	return values.scale.Numel() == 1 && m.scale.Numel() == 1 && firstElement(values.scale) == firstElement(m.scale) &&
-		firstElement(values.zero) == firstElement(m.zero)
+// sameParams reports whether both operands have a single scale, the scales are equal, and the zero points are equal.
+func (values quantizedValues) sameParams(other quantizedValues) bool {
+	return values.scale.Numel() == 1 && other.scale.Numel() == 1 &&
+		firstElement(values.scale) == firstElement(other.scale) &&
+		firstElement(values.zero) == firstElement(other.zero)
 }
 
-// quantize returns the quantized value, in dtype d, of the number x.
-func (values quantizedValues) quantize(d tensor.DType, x float64) int64 {
-	return saturate(d, math.RoundToEven(float64(float32(x)/float32(firstElement(values.scale))))+firstElement(values.zero))
+// quantize returns the quantized value of a number, in the given dtype.
+func (values quantizedValues) quantize(dtype tensor.DType, number float64) int64 {
+	quotient := float32(number) / float32(firstElement(values.scale))
+	return saturate(dtype, math.RoundToEven(float64(quotient))+firstElement(values.zero))
 }
 
 // quantizeRewriter rewrites one call of quantize_linear. Its methods add the nodes of the rewritten graph.
@@ -116,14 +119,15 @@ type quantizeRewriter struct {
 //
 //   - If the operand was dequantized with the same scale and zero point, the result is the original bytes.
 //   - If the operand is the result of an op that only moves elements, the quantization moves before that op.
-//   - If the operand is a maximum, a convolution or a product of dequantized numbers, this op is computed with bytes.
+//   - If the operand is a max pooling, a convolution or a product of dequantized numbers, it is computed with bytes.
 //   - Otherwise the quantization becomes one loop over elements.
-func rewriteQuantize(into *graph.Parts, call *graph.Call, a graph.RewriteContext) (rewrite graph.Rewrite, err error) {
+func rewriteQuantize(into *graph.Parts, call *graph.Call, context graph.RewriteContext) (rewrite graph.Rewrite,
+	err error) {
 	to, ok := quantizationOf(call)
 	if !ok || call.In[0].Kind != graph.TensorArg {
 		return rewrite, nil
 	}
-	q := &quantizeRewriter{quantBuilder{compose.NewBuilder(into, call)}, a, into, to}
+	q := &quantizeRewriter{quantBuilder{compose.NewBuilder(into, call)}, context, into, to}
 	n := call.In[0].Value.Node
 	if n == nil {
 		return q.rewriteAsLoop()
@@ -145,8 +149,8 @@ func rewriteQuantize(into *graph.Parts, call *graph.Call, a graph.RewriteContext
 	return q.rewriteAsLoop()
 }
 
-// isMoveOp reports whether a node computes the operand of the quantization by moving elements only, and can be applied
-// to bytes.
+// isMoveOp reports whether a node only moves elements, can be applied to bytes, and computes no other result than the
+// operand of the quantization.
 func (q *quantizeRewriter) isMoveOp(node *graph.Node) bool {
 	views := node.Op.Kind == graph.View && !node.Op.ReadsStorage && node.Op.Expression == nil
 	if !views && !node.Op.SelectsElements || len(node.Out) != 1 || !q.UsedOnlyHere(node.Out[0]) || len(node.In) == 0 {
@@ -208,17 +212,17 @@ func (q *quantizeRewriter) quantizeBefore(node *graph.Node) (rewrite graph.Rewri
 }
 
 // skipClamps follows the operand of the quantization over ops that clamp, such as relu, if no other op reads their
-// results. It returns the value v that the skipped ops clamp, and their bounds.
+// results. It returns the value v that the skipped ops clamp, and the bounds to which all of them together clamp it.
 func (q *quantizeRewriter) skipClamps() (v *graph.Value, lower, upper float64) {
 	v, lower, upper = q.Call.In[0].Value, math.Inf(-1), math.Inf(1)
 	for {
-		n := v.Node
-		nodeLower, nodeUpper, ok := pointwise.ClampRange(n)
-		if !ok || !q.UsedOnlyHere(v) || n.In[0].Kind != graph.TensorArg || n.In[0].Value.Node == nil {
+		node := v.Node
+		nodeLower, nodeUpper, ok := pointwise.ClampRange(node)
+		if !ok || !q.UsedOnlyHere(v) || node.In[0].Kind != graph.TensorArg || node.In[0].Value.Node == nil {
 			return v, lower, upper
 		}
 		lower, upper = min(max(nodeLower, lower), upper), min(max(nodeUpper, lower), upper)
-		v = n.In[0].Value
+		v = node.In[0].Value
 	}
 }
 
@@ -231,37 +235,38 @@ func (q *quantizeRewriter) rewriteProduct() (rewrite graph.Rewrite, err error) {
 	if form == nil {
 		return rewrite, nil
 	}
-	x, ok := dequantized(node.In[0])
-	if !ok || x.scale.Numel() != 1 || !isByte(x.bytes.Type().DType) {
+	input, ok := dequantized(node.In[0])
+	if !ok || input.scale.Numel() != 1 || !isByte(input.bytes.Type().DType) {
 		return rewrite, nil
 	}
 	rewrite.Replaced = node
-	w, ok := dequantized(node.In[1])
-	b := bias{operand: operand(node.Call(), 2)}
+	weight, ok := dequantized(node.In[1])
+	added := bias{operand: operand(node.Call(), 2)}
 	switch {
 	case q.Exact:
 		rewrite.Why = "integers would round differently from floats"
 	case !q.UsedOnlyHere(v):
 		rewrite.Why = "its float result has other readers"
-	case !ok || !isByte(w.bytes.Type().DType) || w.scale.Numel() > 1 && w.axis != form.axis:
+	case !ok || !isByte(weight.bytes.Type().DType) || weight.scale.Numel() > 1 && weight.axis != form.axis:
 		rewrite.Why = "its weight is not quantized to bytes per output channel or per tensor"
-	case !b.isInt32Constant(x, w):
+	case !added.isInt32Constant(input, weight):
 		rewrite.Why = "its bias is not constant, or too large for int32"
 	default:
-		rewrite.Why = form.unsupported(x, w)
+		rewrite.Why = form.unsupported(input, weight)
 	}
 	if rewrite.Why != "" {
 		return rewrite, nil
 	}
 	rewrite.Why = fmt.Sprintf("%s multiplies bytes", node.Name)
-	rewrite.Results, err = q.Result(q.clamp(form.build(x, w, b), lower, upper))
+	rewrite.Results, err = q.Result(q.clamp(form.build(input, weight, added), lower, upper))
 	return rewrite, err
 }
 
 // byteForm describes how a node that multiplies operand 0 by a weight is computed with bytes.
 type byteForm struct {
 	axis int // dimension of the output channels in the weight
-	// unsupported returns the reason why bytes x and w cannot be multiplied. It returns "" if they can be multiplied.
+	// unsupported returns the reason why the bytes of x cannot be multiplied by the bytes of w. It returns "" if they
+	// can.
 	unsupported func(x, w quantizedValues) string
 	// build adds the byte op that computes the product and returns its result.
 	build func(x, w quantizedValues, b bias) graph.Arg
@@ -282,10 +287,10 @@ func (q *quantizeRewriter) byteFormOf(n *graph.Node) *byteForm {
 
 // convolution returns the byte form of a convolution of images.
 func (q *quantizeRewriter) convolution(n *graph.Node) *byteForm {
-	var at graph.Attrs
+	var attrs graph.Attrs
 	return &byteForm{unsupported: func(x, w quantizedValues) (why string) {
 		supported := false
-		at, supported = conv.InBytes(n.Call(), x.bytes.Type().DType, tensor.Int8)
+		attrs, supported = conv.InBytes(n.Call(), x.bytes.Type().DType, tensor.Int8)
 		switch {
 		case !w.fitsInt8():
 			return "its weight minus its zero points does not fit int8"
@@ -293,14 +298,15 @@ func (q *quantizeRewriter) convolution(n *graph.Node) *byteForm {
 			return "no machine code multiplies bytes of such shapes"
 		}
 		return ""
-	}, build: func(x, w quantizedValues, b bias) graph.Arg { return q.addConvolution(n, at, x, w, b) }}
+	}, build: func(x, w quantizedValues, b bias) graph.Arg { return q.addConvolution(n, attrs, x, w, b) }}
 }
 
 // linear returns the byte form of a product by a matrix. axis is the dimension of the output channels in the matrix.
 func (q *quantizeRewriter) linear(node *graph.Node, axis int) *byteForm {
 	return &byteForm{axis: axis, unsupported: func(x, w quantizedValues) string {
-		m := node.In[1].Meta()
-		if !product.MultipliesBytes() || m.Rank() != 2 || node.In[0].Type().Rank() < 2 || m.Shape[1-axis] > maxTerms {
+		weightMeta := node.In[1].Meta()
+		if !product.MultipliesBytes() || weightMeta.Rank() != 2 || node.In[0].Type().Rank() < 2 ||
+			weightMeta.Shape[1-axis] > maxTerms {
 			return "no machine code multiplies bytes of such shapes"
 		}
 		return ""
@@ -310,11 +316,11 @@ func (q *quantizeRewriter) linear(node *graph.Node, axis int) *byteForm {
 			bytes = q.Add(view.Transpose, graph.Attrs{"dim0": 0, "dim1": 1}, bytes)
 		}
 		sums := q.Add(pointwise.Mul, nil, q.asVector(x.scaleArg), q.asVector(w.scaleArg))
-		zeros := func(l quantizedValues) graph.Arg {
-			if l.zero == nil || magnitudesAtMost(l.zero, 0) {
+		zeros := func(values quantizedValues) graph.Arg {
+			if values.zero == nil || magnitudesAtMost(values.zero, 0) {
 				return graph.Arg{}
 			}
-			return q.asVector(l.zeroArg)
+			return q.asVector(values.zeroArg)
 		}
 		added := graph.Arg{}
 		if b.operand.Kind != graph.Null {
@@ -326,22 +332,23 @@ func (q *quantizeRewriter) linear(node *graph.Node, axis int) *byteForm {
 	}}
 }
 
-// zeroPointArg returns zero point a, or a constant 0 of dtype d if a is omitted.
-func (q *quantizeRewriter) zeroPointArg(a graph.Arg, d tensor.DType) graph.Arg {
-	if a.Kind == graph.Null {
-		return q.Add(view.Full, graph.Attrs{"size": []int{}, "fill_value": 0, "dtype": d})
+// zeroPointArg returns a zero point. If zero is null, it returns a constant 0 of the given dtype.
+func (q *quantizeRewriter) zeroPointArg(zero graph.Arg, dtype tensor.DType) graph.Arg {
+	if zero.Kind == graph.Null {
+		return q.Add(view.Full, graph.Attrs{"size": []int{}, "fill_value": 0, "dtype": dtype})
 	}
-	return a
+	return zero
 }
 
-// addConvolution adds the convolution of bytes that computes node n and quantizes the sums.
+// addConvolution adds the convolution of bytes that computes node n and quantizes the sums. It returns the quantized
+// result.
 func (q *quantizeRewriter) addConvolution(n *graph.Node, attrs graph.Attrs, x, w quantizedValues, b bias) graph.Arg {
-	o := n.In[1].Meta().Shape[0]
+	outputs := n.In[1].Meta().Shape[0]
 	sums := q.Add(pointwise.Mul, nil, q.asVector(x.scaleArg), q.asVector(w.scaleArg))
 	scale := q.Add(pointwise.Div, nil, sums, q.asVector(q.result.scaleArg))
-	scale = q.Add(view.Expand, graph.Attrs{"size": []int{o}}, scale)
+	scale = q.Add(view.Expand, graph.Attrs{"size": []int{outputs}}, scale)
 	zero := func(a graph.Arg, d tensor.DType) graph.Arg { return q.BroadcastAlong(q.zeroPointArg(a, d), 0, 0) }
-	return q.Add(conv.ConvBytes, attrs, x.bytes, q.int8Weight(w), q.biasOf(b, sums, o), scale,
+	return q.Add(conv.ConvBytes, attrs, x.bytes, q.int8Weight(w), q.biasOf(b, sums, outputs), scale,
 		zero(x.zeroArg, x.bytes.Type().DType), zero(q.result.zeroArg, q.Call.Out[0].DType))
 }
 
@@ -351,13 +358,13 @@ func (q *quantizeRewriter) asVector(a graph.Arg) graph.Arg { return q.BroadcastA
 // clamp clamps quantized values y to the quantized values of the numbers lower and upper. It adds no op if the
 // quantized bounds are the bounds of the dtype.
 func (q *quantizeRewriter) clamp(y graph.Arg, lower, upper float64) graph.Arg {
-	d := q.Call.Out[0].DType
-	lo, hi := q.result.quantize(d, lower), q.result.quantize(d, upper)
-	dtypeLower, dtypeUpper := bounds(d)
-	if float64(lo) == dtypeLower && float64(hi) == dtypeUpper {
+	dtype := q.Call.Out[0].DType
+	least, greatest := q.result.quantize(dtype, lower), q.result.quantize(dtype, upper)
+	dtypeLower, dtypeUpper := bounds(dtype)
+	if float64(least) == dtypeLower && float64(greatest) == dtypeUpper {
 		return y
 	}
-	return q.Add(pointwise.Clamp, graph.Attrs{"min": int(lo), "max": int(hi)}, y)
+	return q.Add(pointwise.Clamp, graph.Attrs{"min": int(least), "max": int(greatest)}, y)
 }
 
 // fitsInt8 reports whether a weight minus its zero points fits int8. An int8 weight with zero points 0 always fits.
@@ -368,29 +375,31 @@ func (values quantizedValues) fitsInt8() bool {
 	return values.elementsFitInt8()
 }
 
-// elementsFitInt8 is fitsInt8 without the shortcut for int8 weights. It checks each element or, if the elements are
-// unknown, the bounds of the dtype.
+// elementsFitInt8 computes fitsInt8 without the shortcut for int8 weights. It checks each element or, if the elements
+// are unknown, the bounds of the dtype.
 func (values quantizedValues) elementsFitInt8() bool {
-	d := values.bytes.Type().DType
-	lower, upper := bounds(d)
+	dtype := values.bytes.Type().DType
+	lower, upper := bounds(dtype)
 	data := values.bytes.Value.Const
 	fits := func(lo, hi, zero float64) bool { return lo-zero >= math.MinInt8 && hi-zero <= math.MaxInt8 }
-	ok := true
+	allFit := true
 	if data == nil { // the weight is computed, possibly from constants
 		if values.zero == nil {
 			return fits(lower, upper, 0)
 		}
-		kit.EachIndex(values.zero.Shape, func(at []int) { ok = ok && fits(lower, upper, values.zero.At(at...).Float()) })
-		return ok
+		kit.EachIndex(values.zero.Shape, func(at []int) {
+			allFit = allFit && fits(lower, upper, values.zero.At(at...).Float())
+		})
+		return allFit
 	}
 	kit.EachIndex(data.Shape, func(at []int) {
 		v, z := data.At(at...).Float(), 0.0
 		if values.zero != nil {
 			z = kit.ElementAlong(values.zero, at, 0)
 		}
-		ok = ok && fits(v, v, z)
+		allFit = allFit && fits(v, v, z)
 	})
-	return ok
+	return allFit
 }
 
 // int8Weight returns the weight minus its zero points as int8. The differences must fit int8.
@@ -411,48 +420,50 @@ func (q *quantizeRewriter) int8Weight(w quantizedValues) graph.Arg {
 type bias struct {
 	operand graph.Arg       // the operand of the convolution or product; null if there is no bias
 	values  quantizedValues // the operands of dequantize_linear, if that op computes the bias
-	// hasSumScale: the bias has the scale of the sums, so its int32 values can be added to the sums unchanged.
+	// hasSumScale is set if the bias has the scale of the sums, so its int32 values can be added to the sums unchanged.
 	hasSumScale bool
 }
 
-// isInt32Constant reports whether a bias is omitted, or is a constant that fits int32 in units of the sums. The unit of
-// the sums is the scale of x times the scale of w. The method also sets b.values and b.hasSumScale.
+// isInt32Constant reports whether a bias is omitted, or is a constant that fits half of int32 in units of the sums. The
+// unit of the sums is the scale of x times the scale of w. isInt32Constant also sets b.values and b.hasSumScale.
 func (b *bias) isInt32Constant(x, w quantizedValues) bool {
 	if b.operand.Kind == graph.Null {
 		return true
 	}
-	step := func(o int) float64 { return firstElement(x.scale) * kit.ElementAlong(w.scale, []int{o}, 0) }
+	step := func(channel int) float64 { return firstElement(x.scale) * kit.ElementAlong(w.scale, []int{channel}, 0) }
 	data, scaleOf := b.operand.Value.Const, func(int) float64 { return 1 }
-	if l, ok := dequantized(b.operand); ok && l.bytes.Type().DType == tensor.Int32 && (l.zero == nil ||
-		magnitudesAtMost(l.zero, 0)) {
-		b.values, b.hasSumScale, data = l, true, l.bytes.Value.Const
-		scaleOf = func(o int) float64 { return kit.ElementAlong(l.scale, []int{o}, 0) }
+	if values, ok := dequantized(b.operand); ok && values.bytes.Type().DType == tensor.Int32 && (values.zero == nil ||
+		magnitudesAtMost(values.zero, 0)) {
+		b.values, b.hasSumScale, data = values, true, values.bytes.Value.Const
+		scaleOf = func(channel int) float64 { return kit.ElementAlong(values.scale, []int{channel}, 0) }
 	}
 	if data == nil || data.Rank() != 1 {
 		return false
 	}
-	ok := true
-	for o := range data.Shape[0] {
-		s := scaleOf(o)
-		b.hasSumScale = b.hasSumScale && math.Abs(s-float64(step(o))) <= 1e-6*step(o)
-		ok = ok && math.Abs(data.At(o).Float()*s) <= step(o)*(math.MaxInt32/2)
+	fits := true
+	for channel := range data.Shape[0] {
+		scale := scaleOf(channel)
+		b.hasSumScale = b.hasSumScale && math.Abs(scale-float64(step(channel))) <= 1e-6*step(channel)
+		fits = fits && math.Abs(data.At(channel).Float()*scale) <= step(channel)*(math.MaxInt32/2)
 	}
-	return ok
+	return fits
 }
 
-// biasOf returns an int32 bias of o elements in units of the sums, rounded half to even. step has the unit of the sums
-// of each output channel, or one unit for all channels.
-func (q *quantizeRewriter) biasOf(b bias, step graph.Arg, o int) graph.Arg {
+// biasOf returns an int32 bias for the given number of output channels, in units of the sums and rounded half to even.
+// step has the unit of the sums of each output channel, or one unit for all channels.
+func (q *quantizeRewriter) biasOf(b bias, step graph.Arg, channels int) graph.Arg {
 	switch {
 	case b.operand.Kind == graph.Null:
-		return q.Add(view.Full, graph.Attrs{"size": []int{o}, "fill_value": 0, "dtype": tensor.Int32})
+		return q.Add(view.Full, graph.Attrs{"size": []int{channels}, "fill_value": 0, "dtype": tensor.Int32})
 	case b.hasSumScale:
 		return b.values.bytes
 	}
-	const d = tensor.Float64
-	v := q.Convert(d, b.operand)
+	const computed = tensor.Float64
+	numbers := q.Convert(computed, b.operand)
 	if b.values.scale != nil {
-		v = q.Add(pointwise.Mul, nil, q.Convert(d, b.values.bytes), q.Convert(d, q.asVector(b.values.scaleArg)))
+		numbers = q.Add(pointwise.Mul, nil, q.Convert(computed, b.values.bytes),
+			q.Convert(computed, q.asVector(b.values.scaleArg)))
 	}
-	return q.Convert(tensor.Int32, q.Add(pointwise.Round, nil, q.Add(pointwise.Div, nil, v, q.Convert(d, step))))
+	return q.Convert(tensor.Int32, q.Add(pointwise.Round, nil, q.Add(pointwise.Div, nil, numbers,
+		q.Convert(computed, step))))
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/window"
 )
 
-// rewriteMaxPool rewrites a quantization whose operand is the result of n, a max_pool2d of dequantized numbers. The
-// result is a max_pool2d of bytes. The results are the same, because quantization is monotonic and dequantized numbers
-// are not NaN.
+// rewriteMaxPool rewrites a quantization whose operand is the result of node, a max_pool2d of dequantized numbers. The
+// rewritten graph computes a max_pool2d of bytes. The results are the same, because quantization is monotonic and
+// dequantized numbers are not NaN.
 func (q *quantizeRewriter) rewriteMaxPool(node *graph.Node) (rewrite graph.Rewrite, err error) {
 	if node.Op != window.MaxPool2d || !q.UsedOnlyHere(node.Out[0]) {
 		return rewrite, nil
@@ -17,7 +17,7 @@ func (q *quantizeRewriter) rewriteMaxPool(node *graph.Node) (rewrite graph.Rewri
 	if _, ok := dequantized(node.In[0]); !ok {
 		return rewrite, nil
 	}
-	at, ok := window.InIntegers(node.Call(), q.Call.Out[0].DType)
+	attrs, ok := window.InIntegers(node.Call(), q.Call.Out[0].DType)
 	if !ok {
 		return rewrite, nil
 	}
@@ -26,6 +26,6 @@ func (q *quantizeRewriter) rewriteMaxPool(node *graph.Node) (rewrite graph.Rewri
 		return rewrite, err
 	}
 	rewrite.Replaced, rewrite.Why = node, fmt.Sprintf("%s computes the maximum of bytes", node.Name)
-	rewrite.Results, err = q.Result(q.Add(window.MaxPool2d, at, graph.Of(bytes[0])))
+	rewrite.Results, err = q.Result(q.Add(window.MaxPool2d, attrs, graph.Of(bytes[0])))
 	return rewrite, err
 }

@@ -13,13 +13,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// quantMatmul describes an op that multiplies quantized matrices a and b. The fields are indices of operands; -1 means
-// that the op has no such operand.
+// quantMatmul describes an op that multiplies quantized matrices a and b. Its methods check calls of the op and
+// decompose them. The fields are indices of operands; -1 means that the op has no such operand.
 type quantMatmul struct {
 	name           string
 	a, b           int
-	aZero, bZero   int // zero points
-	aScale, bScale int
+	aZero, bZero   int // zero points of a and b
+	aScale, bScale int // scales of a and b
 }
 
 // MatmulInteger and QLinearMatmul are ONNX's operators.
@@ -62,7 +62,7 @@ func quantMatmulOp(name, doc string, q quantMatmul, operands ...string) *graph.O
 
 // result infers the type of the result.
 func (q *quantMatmul) result(call *graph.Call) (tensor.Type, error) {
-	if err := byteDType(q.name, call, q.a, q.b, q.aZero, q.bZero); err != nil {
+	if err := checkByteDTypes(q.name, call, q.a, q.b, q.aZero, q.bZero); err != nil {
 		return tensor.Type{}, err
 	}
 	a, b := call.Type(q.a), call.Type(q.b)
@@ -75,7 +75,7 @@ func (q *quantMatmul) result(call *graph.Call) (tensor.Type, error) {
 		return result, err
 	}
 	if q.aScale >= 0 {
-		if err := byteDType(q.name, call, resultZeroOperand); err != nil {
+		if err := checkByteDTypes(q.name, call, resultZeroOperand); err != nil {
 			return result, err
 		}
 		if !isQuantizableFloat(call.Type(q.aScale).DType) || !kit.HaveOneElement(call, resultScaleOperand,
@@ -103,16 +103,17 @@ func columnsOf(b tensor.Type) sym.Int {
 // one.
 func (q *quantMatmul) check(call *graph.Call) error {
 	a, b := call.Type(q.a), call.Type(q.b)
-	m, n := sym.Of(1), columnsOf(b)
+	rows, columns := sym.Of(1), columnsOf(b)
 	if a.Rank() > 1 {
-		m = a.Shape[a.Rank()-2]
+		rows = a.Shape[a.Rank()-2]
 	}
-	for _, f := range []struct {
+	for _, param := range []struct {
 		operand int
 		name    string
-		n       sym.Int
-	}{{q.aZero, "a_zero_point", m}, {q.bZero, "b_zero_point", n}, {q.aScale, "a_scale", m}, {q.bScale, "b_scale", n}} {
-		if err := checkParamCount(q.name, f.name, call.Type(f.operand), f.n); err != nil {
+		count   sym.Int
+	}{{q.aZero, "a_zero_point", rows}, {q.bZero, "b_zero_point", columns}, {q.aScale, "a_scale", rows},
+		{q.bScale, "b_scale", columns}} {
+		if err := checkParamCount(q.name, param.name, call.Type(param.operand), param.count); err != nil {
 			return err
 		}
 	}
@@ -121,34 +122,34 @@ func (q *quantMatmul) check(call *graph.Call) error {
 
 // decompose multiplies bytes if there is machine code for the operands, else floats.
 func (q *quantMatmul) decompose(into *graph.Parts, call *graph.Call) ([]*graph.Value, error) {
-	p := quantBuilder{compose.NewBuilder(into, call)}
+	builder := quantBuilder{compose.NewBuilder(into, call)}
 	a, b := call.Meta(q.a), call.Meta(q.b)
 	k := a.Shape[a.Rank()-1]
 	inBytes := product.MultipliesBytes() && (q.aScale < 0 || k <= maxTerms) && sameZeroDType(call, q.a, q.aZero) &&
 		sameZeroDType(call, q.b, q.bZero)
 	smallBias := !call.Has(biasOperand) || magnitudesAtMost(call.Const(biasOperand), math.MaxInt32/2)
 	if inBytes && (q.aScale < 0 || call.Meta(q.aScale).Numel() == 1 && smallBias) {
-		return p.Result(p.bytesProduct(q, q.aScale >= 0))
+		return builder.Result(builder.bytesProduct(q, q.aScale >= 0))
 	}
 	var sums graph.Arg
 	if inBytes {
-		sums = p.bytesProduct(q, false)
+		sums = builder.bytesProduct(q, false)
 	} else {
-		d := exactDType(k, a.DType, b.DType)
-		sums = p.Add(product.Matmul, nil, p.minusZeroPoint(q.a, q.aZero, a.Rank()-2, d),
-			p.minusZeroPoint(q.b, q.bZero, b.Rank()-1, d))
+		dtype := exactDType(k, a.DType, b.DType)
+		sums = builder.Add(product.Matmul, nil, builder.minusZeroPoint(q.a, q.aZero, a.Rank()-2, dtype),
+			builder.minusZeroPoint(q.b, q.bZero, b.Rank()-1, dtype))
 	}
 	if q.aScale < 0 {
-		return p.Result(p.toInt32(sums, k))
+		return builder.Result(builder.toInt32(sums, k))
 	}
 	rank := len(call.Out[0].Shape)
 	if call.Has(biasOperand) {
-		sums = p.Add(pointwise.Add, nil, sums, p.Convert(tensor.Float64,
-			p.BroadcastAlong(call.In[biasOperand], rank-1, rank)))
+		sums = builder.Add(pointwise.Add, nil, sums, builder.Convert(tensor.Float64,
+			builder.BroadcastAlong(call.In[biasOperand], rank-1, rank)))
 	}
 	rows := rank - 1 - min(b.Rank()-1, 1) // dimension of rows in the result: the last dimension if b is a vector
-	return p.Result(p.requantize(sums, p.vector(q.aScale, rows, rank, tensor.Float32),
-		p.vector(q.bScale, rank-1, rank, tensor.Float32)))
+	return builder.Result(builder.requantize(sums, builder.vector(q.aScale, rows, rank, tensor.Float32),
+		builder.vector(q.bScale, rank-1, rank, tensor.Float32)))
 }
 
 // bytesProduct adds a node that multiplies bytes, and returns its result: int32 sums or, if scaled is set, the sums
@@ -181,7 +182,7 @@ func (builder quantBuilder) bytesProduct(q *quantMatmul, scaled bool) graph.Arg 
 	return builder.Add(product.MatmulBytes, nil, in...)
 }
 
-// ref is the reference of the op. It multiplies the operands minus their zero points in float64.
+// ref computes the result of the op by its definition. It multiplies the operands minus their zero points in float64.
 func (q *quantMatmul) ref(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	t, err := q.result(call)
 	if err != nil {

@@ -50,14 +50,15 @@ func quantConvOp(name, doc string, q quantConv, operands ...string) *graph.Op {
 	})
 }
 
-// floatConv returns the convolution of floats for the rank of x, and its attributes.
+// floatConv returns the op that convolves floats of the rank of x, and the attributes for a call of this op.
 func (q *quantConv) floatConv(c *graph.Call) (op *graph.Op, convAttrs graph.Attrs, err error) {
-	a, rank := kit.Attrs[quantConvAttrs](c), c.Type(0).Rank()
+	attrs, rank := kit.Attrs[quantConvAttrs](c), c.Type(0).Rank()
 	if rank < 3 || rank > 5 {
 		return nil, nil, fmt.Errorf("%s: expected x to have 3 to 5 dimensions, but got %d", q.name, rank)
 	}
 	op = []*graph.Op{conv.Conv1d, conv.Conv2d, conv.Conv3d}[rank-3]
-	return op, graph.Attrs{"stride": a.Stride, "padding": a.Padding, "dilation": a.Dilation, "groups": a.Groups}, nil
+	return op, graph.Attrs{"stride": attrs.Stride, "padding": attrs.Padding, "dilation": attrs.Dilation,
+		"groups": attrs.Groups}, nil
 }
 
 // floatCall returns the op of floatConv and a call of it, with operands of the given dtype.
@@ -76,7 +77,7 @@ func (q *quantConv) floatCall(call *graph.Call, dtype tensor.DType) (*graph.Op, 
 
 // result infers the type of the result.
 func (q *quantConv) result(call *graph.Call) (tensor.Type, error) {
-	if err := byteDType(q.name, call, 0, q.weight, q.xZero, q.wZero); err != nil {
+	if err := checkByteDTypes(q.name, call, 0, q.weight, q.xZero, q.wZero); err != nil {
 		return tensor.Type{}, err
 	}
 	op, in, err := q.floatCall(call, tensor.Float32)
@@ -96,7 +97,7 @@ func (q *quantConv) result(call *graph.Call) (tensor.Type, error) {
 			tensor.Sizes(call.Type(q.xZero).Shape))
 	}
 	if q.scaled {
-		if err := byteDType(q.name, call, resultZeroOperand); err != nil {
+		if err := checkByteDTypes(q.name, call, resultZeroOperand); err != nil {
 			return result, err
 		}
 		if !kit.HaveOneElement(call, xScaleOperand, resultScaleOperand, resultZeroOperand) {
@@ -112,11 +113,11 @@ func (q *quantConv) result(call *graph.Call) (tensor.Type, error) {
 
 // check checks the sizes of the weight's zero points and scales against its output channels.
 func (q *quantConv) check(c *graph.Call) error {
-	n := c.Type(q.weight).Shape[0]
-	if err := checkParamCount(q.name, "w_zero_point", c.Type(q.wZero), n); err != nil || !q.scaled {
+	outputs := c.Type(q.weight).Shape[0]
+	if err := checkParamCount(q.name, "w_zero_point", c.Type(q.wZero), outputs); err != nil || !q.scaled {
 		return err
 	}
-	return checkParamCount(q.name, "w_scale", c.Type(wScaleOperand), n)
+	return checkParamCount(q.name, "w_scale", c.Type(wScaleOperand), outputs)
 }
 
 // decompose convolves bytes if there is machine code for the operands, else floats.
@@ -125,31 +126,32 @@ func (q *quantConv) decompose(into *graph.Parts, call *graph.Call) ([]*graph.Val
 	if err != nil {
 		return nil, err
 	}
-	p := quantBuilder{compose.NewBuilder(into, call)}
+	builder := quantBuilder{compose.NewBuilder(into, call)}
 	if q.usesBytes(call) {
-		return p.Result(p.bytesConv(q))
+		return builder.Result(builder.bytesConv(q))
 	}
 	weight := call.Meta(q.weight)
-	n := tensor.Numel(weight.Shape[1:])
-	d := exactDType(n, call.Meta(0).DType, weight.DType)
+	terms := tensor.Numel(weight.Shape[1:])
+	dtype := exactDType(terms, call.Meta(0).DType, weight.DType)
 	inexact := func(m graph.Impl) bool { return m.Inexact }
 	groups := kit.Attrs[quantConvAttrs](call).Groups
-	if groups == 1 && n > weight.Shape[1] && slices.ContainsFunc(op.Impls, inexact) {
-		d = tensor.Float64 // without groups, float32 convolutions may use Winograd's formula, whose sums are rounded
+	if groups == 1 && terms > weight.Shape[1] && slices.ContainsFunc(op.Impls, inexact) {
+		dtype = tensor.Float64 // without groups, float32 convolutions may use Winograd's formula, whose sums are rounded
 	}
-	sums := p.Add(op, convAttrs, p.minusZeroPoint(0, q.xZero, 0, d), p.minusZeroPoint(q.weight, q.wZero, 0, d))
+	sums := builder.Add(op, convAttrs, builder.minusZeroPoint(0, q.xZero, 0, dtype),
+		builder.minusZeroPoint(q.weight, q.wZero, 0, dtype))
 	if !q.scaled {
-		return p.Result(p.toInt32(sums, n))
+		return builder.Result(builder.toInt32(sums, terms))
 	}
 	rank := weight.Rank()
 	if call.Has(biasOperand) {
-		sums = p.Add(pointwise.Add, nil, sums, p.vector(biasOperand, 1, rank, tensor.Float64))
+		sums = builder.Add(pointwise.Add, nil, sums, builder.vector(biasOperand, 1, rank, tensor.Float64))
 	}
-	return p.Result(p.requantize(sums, p.vector(xScaleOperand, 0, rank, tensor.Float32),
-		p.vector(wScaleOperand, 1, rank, tensor.Float32)))
+	return builder.Result(builder.requantize(sums, builder.vector(xScaleOperand, 0, rank, tensor.Float32),
+		builder.vector(wScaleOperand, 1, rank, tensor.Float32)))
 }
 
-// ref is the reference of the op. It convolves the operands minus their zero points in float64.
+// ref computes the result of the op by its definition. It convolves the operands minus their zero points in float64.
 func (q *quantConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	res, err := q.result(c)
 	if err != nil {

@@ -122,21 +122,21 @@ var DequantizeLinear = kit.Define[dequantizeAttrs](graph.Op{
 	},
 })
 
-// quantDType returns the dtype of a quantized result: the dtype of the zero point if it is given, else the attribute d
-// if it is given, else uint8.
-func quantDType(c *graph.Call, d tensor.DType) tensor.DType {
+// quantDType returns the dtype of a quantized result. It is the dtype of the zero point if there is one. Otherwise it
+// is the attribute dtype (attr), or uint8 if this attribute is not given.
+func quantDType(c *graph.Call, attr tensor.DType) tensor.DType {
 	switch {
 	case c.Has(2):
 		return c.Type(2).DType
-	case d != tensor.Invalid:
-		return d
+	case attr != tensor.Invalid:
+		return attr
 	}
 	return tensor.Uint8
 }
 
-// isQuantizedDType reports whether d is a dtype of quantized values.
-func isQuantizedDType(d tensor.DType) bool {
-	switch d {
+// isQuantizedDType reports whether quantized values may have the given dtype.
+func isQuantizedDType(dtype tensor.DType) bool {
+	switch dtype {
 	case tensor.Int8, tensor.Uint8, tensor.Int16, tensor.Uint16, tensor.Int32:
 		return true
 	}
@@ -152,17 +152,17 @@ func checkScales(c *graph.Call, axis, block int) error {
 	if single {
 		return nil
 	}
-	d, err := tensor.WrapDim(axis, input.Rank())
+	dim, err := tensor.WrapDim(axis, input.Rank())
 	if err != nil {
 		return err
 	}
 	if input.Rank() == 0 {
 		return errors.New("a 0-dim input has one scale")
 	}
-	want := []sym.Int{input.Shape[d]}
+	want := []sym.Int{input.Shape[dim]}
 	if block > 0 {
 		want = slices.Clone(input.Shape)
-		want[d] = input.Shape[d].Add(sym.Of(block - 1)).Div(sym.Of(block))
+		want[dim] = input.Shape[dim].Add(sym.Of(block - 1)).Div(sym.Of(block))
 	}
 	if block < 0 || !tensor.SameSizes(scale.Shape, want) {
 		return fmt.Errorf("expected scale to have shape %s, but got %s", tensor.Sizes(want), tensor.Sizes(scale.Shape))
@@ -171,29 +171,30 @@ func checkScales(c *graph.Call, axis, block int) error {
 }
 
 // broadcastParam returns operand i, the scales or the zero points, in a shape that broadcasts to operand 0. Scales and
-// zero points differ along axis. If block is not 0, each of them applies to `block` adjacent elements along axis.
+// zero points differ along axis. If block is not 0, each scale and each zero point applies to `block` adjacent elements
+// along axis.
 func (builder quantBuilder) broadcastParam(i, axis, block int) graph.Arg {
-	x, m := builder.Call.In[i], builder.Call.Meta(0)
-	if m.Rank() == 0 || block == 0 {
-		return builder.BroadcastAlong(x, (axis+m.Rank())%max(m.Rank(), 1), m.Rank())
+	param, input := builder.Call.In[i], builder.Call.Meta(0)
+	if input.Rank() == 0 || block == 0 {
+		return builder.BroadcastAlong(param, (axis+input.Rank())%max(input.Rank(), 1), input.Rank())
 	}
-	axis = (axis + m.Rank()) % m.Rank()
-	repeatedShape := slices.Insert(slices.Clone(x.Meta().Shape), axis+1, min(block, max(m.Shape[axis], 1)))
-	x = builder.Add(view.Expand, graph.Attrs{"size": repeatedShape},
-		builder.Add(view.Unsqueeze, graph.Attrs{"dim": axis + 1}, x))
-	x = builder.Add(view.Flatten, graph.Attrs{"start_dim": axis, "end_dim": axis + 1}, x)
-	return builder.Add(view.Narrow, graph.Attrs{"dim": axis, "start": 0, "length": m.Shape[axis]}, x)
+	axis = (axis + input.Rank()) % input.Rank()
+	repeatedShape := slices.Insert(slices.Clone(param.Meta().Shape), axis+1, min(block, max(input.Shape[axis], 1)))
+	param = builder.Add(view.Expand, graph.Attrs{"size": repeatedShape},
+		builder.Add(view.Unsqueeze, graph.Attrs{"dim": axis + 1}, param))
+	param = builder.Add(view.Flatten, graph.Attrs{"start_dim": axis, "end_dim": axis + 1}, param)
+	return builder.Add(view.Narrow, graph.Attrs{"dim": axis, "start": 0, "length": input.Shape[axis]}, param)
 }
 
-// quantReference is the reference of quantize_linear and dequantize_linear. f computes an element of the result from an
-// element of the input, its scale and its zero point. d is the dtype of the result.
-func quantReference(c *graph.Call, in []*tensor.Tensor, axis, block int, d tensor.DType,
-	f func(x, scale, zero float64) tensor.Scalar) ([]*tensor.Tensor, error) {
+// quantReference computes the results of quantize_linear and dequantize_linear by their definition. compute returns an
+// element of the result for an element of the input, its scale and its zero point. dtype is the dtype of the result.
+func quantReference(c *graph.Call, in []*tensor.Tensor, axis, block int, dtype tensor.DType,
+	compute func(x, scale, zero float64) tensor.Scalar) ([]*tensor.Tensor, error) {
 	if err := checkScales(c, axis, block); err != nil {
 		return nil, err
 	}
 	input := in[0]
-	out := tensor.Zeros(d, input.Shape...)
+	out := tensor.Zeros(dtype, input.Shape...)
 	hasOneScale := in[1].Numel() == 1 && block == 0
 	kit.EachIndex(input.Shape, func(index []int) {
 		var at []int
@@ -214,7 +215,7 @@ func quantReference(c *graph.Call, in []*tensor.Tensor, axis, block int, d tenso
 			}
 			zero = in[2].At(z...).Float()
 		}
-		out.Set(f(input.At(index...).Float(), in[1].At(at...).Float(), zero), index...)
+		out.Set(compute(input.At(index...).Float(), in[1].At(at...).Float(), zero), index...)
 	})
 	return []*tensor.Tensor{out}, nil
 }
@@ -268,16 +269,18 @@ func rangeScale(lower, upper float32) (scale float32, zero int32) {
 
 // dynamicQuantizeParts decomposes dynamic_quantize_linear.
 func dynamicQuantizeParts(into *graph.Parts, call *graph.Call) ([]*graph.Value, error) {
-	p := quantBuilder{compose.NewBuilder(into, call)}
-	zero := p.Add(view.Full, graph.Attrs{"size": []int{}, "fill_value": 0, "dtype": tensor.Float32})
+	builder := quantBuilder{compose.NewBuilder(into, call)}
+	zero := builder.Add(view.Full, graph.Attrs{"size": []int{}, "fill_value": 0, "dtype": tensor.Float32})
 	lower, upper := zero, zero
 	if call.Meta(0).Numel() > 0 {
-		lower = p.Add(pointwise.Minimum, nil, p.Add(reduce.Amin, nil, call.In[0]), zero)
-		upper = p.Add(pointwise.Maximum, nil, p.Add(reduce.Amax, nil, call.In[0]), zero)
+		lower = builder.Add(pointwise.Minimum, nil, builder.Add(reduce.Amin, nil, call.In[0]), zero)
+		upper = builder.Add(pointwise.Maximum, nil, builder.Add(reduce.Amax, nil, call.In[0]), zero)
 	}
-	scale := p.Add(pointwise.Div, nil, p.Add(pointwise.Sub, nil, upper, lower), compose.Number(255))
-	scale = p.Add(pointwise.Where, nil, p.Add(pointwise.Eq, nil, scale, compose.Number(0)), compose.Number(1), scale)
-	point := p.quantize(p.Add(pointwise.Div, nil, p.Add(pointwise.Neg, nil, lower), scale), graph.Arg{}, tensor.Uint8)
-	y := p.quantize(p.Add(pointwise.Div, nil, call.In[0], scale), point, tensor.Uint8)
-	return p.Result(y, scale, point)
+	scale := builder.Add(pointwise.Div, nil, builder.Add(pointwise.Sub, nil, upper, lower), compose.Number(255))
+	scale = builder.Add(pointwise.Where, nil, builder.Add(pointwise.Eq, nil, scale, compose.Number(0)),
+		compose.Number(1), scale)
+	point := builder.quantize(builder.Add(pointwise.Div, nil, builder.Add(pointwise.Neg, nil, lower), scale),
+		graph.Arg{}, tensor.Uint8)
+	y := builder.quantize(builder.Add(pointwise.Div, nil, call.In[0], scale), point, tensor.Uint8)
+	return builder.Result(y, scale, point)
 }

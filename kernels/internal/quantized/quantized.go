@@ -10,8 +10,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// byteDType checks that the operands with the given indices are bytes. name is the op in the error.
-func byteDType(name string, c *graph.Call, operands ...int) error {
+// checkByteDTypes checks that the operands with the given indices are bytes. name is the name of the op in the error.
+func checkByteDTypes(name string, c *graph.Call, operands ...int) error {
 	for _, i := range operands {
 		if d := c.Type(i).DType; c.Has(i) && d != tensor.Int8 && d != tensor.Uint8 {
 			return kit.NotImplemented(name, d)
@@ -26,8 +26,8 @@ func sameZeroDType(c *graph.Call, operand, zero int) bool {
 	return !c.Has(zero) || c.Type(zero).DType == c.Type(operand).DType
 }
 
-// checkParamCount checks that scales or zero points of type t are omitted, or have one element or n elements. name is
-// the op, and operand the name of the scales or zero points, in the error.
+// checkParamCount checks that scales or zero points of type t are omitted, or have one element or n elements. In the
+// error, name is the name of the op, and operand is the name of the scales or zero points.
 func checkParamCount(name, operand string, t tensor.Type, n sym.Int) error {
 	count := t.Numel()
 	if t.DType == tensor.Invalid || count.Eq(sym.Of(1)).Or(count.Eq(n)).Holds() {
@@ -49,22 +49,22 @@ func quantParams(names []string) (p []graph.Param) {
 	return p
 }
 
-// minusZeroPoints returns v minus its zero points in float64. zero is nil, or has a single zero point, or has a zero
-// point for each index along dim.
-func minusZeroPoints(v, zero *tensor.Tensor, dim int) *tensor.Tensor {
-	t := tensor.Zeros(tensor.Float64, v.Shape...)
-	kit.EachIndex(t.Shape, func(index []int) {
-		z := 0.0
+// minusZeroPoints returns values minus their zero points in float64. zero may be nil. Otherwise zero has a single zero
+// point, or one for each index along dim.
+func minusZeroPoints(values, zero *tensor.Tensor, dim int) *tensor.Tensor {
+	differences := tensor.Zeros(tensor.Float64, values.Shape...)
+	kit.EachIndex(differences.Shape, func(index []int) {
+		point := 0.0
 		if zero != nil {
-			z = kit.ElementAlong(zero, index, dim)
+			point = kit.ElementAlong(zero, index, dim)
 		}
-		t.Set(tensor.FloatScalar(v.At(index...).Float()-z), index...)
+		differences.Set(tensor.FloatScalar(values.At(index...).Float()-point), index...)
 	})
-	return t
+	return differences
 }
 
-// The operand indexes that qlinear_matmul and qlinear_conv share. Their operands 0 and 3 are the factors x and w, or a
-// and b.
+// The indices of operands that qlinear_matmul and qlinear_conv have in common. The factors are operands 0 and 3: a and
+// b in qlinear_matmul, x and w in qlinear_conv.
 const (
 	xScaleOperand      = 1
 	wScaleOperand      = 4
@@ -73,7 +73,8 @@ const (
 	biasOperand        = 8
 )
 
-// checkBias checks that the bias is omitted, or is an int32 vector of n elements. name is the op in the error.
+// checkBias checks that the bias is omitted, or is an int32 vector of n elements. name is the name of the op in the
+// error.
 func checkBias(name string, c *graph.Call, n sym.Int) error {
 	b := c.Type(biasOperand)
 	if !c.Has(biasOperand) || b.DType == tensor.Int32 && b.Rank() == 1 && !b.Shape[0].Ne(n).Holds() {
@@ -82,30 +83,30 @@ func checkBias(name string, c *graph.Call, n sym.Int) error {
 	return fmt.Errorf("%s: expected bias to be int32 [%v], but got %v %s", name, n, b.DType, tensor.Sizes(b.Shape))
 }
 
-// isQuantizableFloat reports whether numbers of dtype d can be quantized. As in ONNX, float64 numbers cannot be
+// isQuantizableFloat reports whether numbers of a dtype can be quantized. As in ONNX, float64 numbers cannot be
 // quantized.
-func isQuantizableFloat(d tensor.DType) bool { return d.IsFloat() && d != tensor.Float64 }
+func isQuantizableFloat(dtype tensor.DType) bool { return dtype.IsFloat() && dtype != tensor.Float64 }
 
 // bounds returns the least and the greatest value of an integer dtype.
-func bounds(d tensor.DType) (lower, upper float64) {
-	bits := 8 * d.Size()
-	if d.IsSigned() {
+func bounds(dtype tensor.DType) (lower, upper float64) {
+	bits := 8 * dtype.Size()
+	if dtype.IsSigned() {
 		return -math.Ldexp(1, bits-1), math.Ldexp(1, bits-1) - 1
 	}
 	return 0, math.Ldexp(1, bits) - 1
 }
 
-// saturate converts x, an integer or NaN, to the integer dtype d. It clamps x to the range of d. NaN becomes 0.
-func saturate(d tensor.DType, x float64) int64 {
-	lower, upper := bounds(d)
+// saturate clamps x to the range of an integer dtype. x is an integer or NaN. NaN becomes 0.
+func saturate(dtype tensor.DType, x float64) int64 {
+	lower, upper := bounds(dtype)
 	if x != x {
 		return 0
 	}
 	return int64(min(max(x, lower), upper))
 }
 
-// maxTerms is the maximum number of products of bytes in a sum that must not wrap. The sum plus a bias of up to half of
-// the int32 range then fits int32.
+// maxTerms is the maximum number of products of bytes in a sum that must not wrap. A sum of that many products and a
+// bias of up to half of the int32 range fits int32.
 const maxTerms = 1 << 14
 
 // magnitudesAtMost reports whether t is a known constant whose elements have magnitudes of at most limit.
@@ -113,12 +114,12 @@ func magnitudesAtMost(t *tensor.Tensor, limit int64) bool {
 	if t == nil {
 		return false
 	}
-	ok := true
+	all := true
 	kit.EachIndex(t.Shape, func(at []int) {
-		v := t.At(at...).Int()
-		ok = ok && -limit <= v && v <= limit
+		element := t.At(at...).Int()
+		all = all && -limit <= element && element <= limit
 	})
-	return ok
+	return all
 }
 
 type quantizeAttrs struct {
