@@ -51,7 +51,8 @@ var (
 		ranks: matrices(1)})
 )
 
-// choleskyOp defines an op that returns Cholesky factors. spec returns the attributes of a call.
+// choleskyOp defines an op that returns Cholesky factors. check has the names in the op's errors. spec returns the
+// attributes of a call.
 func choleskyOp(attrs *graph.Schema, name string, outputs []string, check matrixCheck,
 	spec func(*graph.Call) choleskyExAttrs) *graph.Op {
 	doc := "Returns the Cholesky factors of positive definite matrices, and reads only one triangle: L of L L^H, " +
@@ -85,7 +86,7 @@ func choleskyOp(attrs *graph.Schema, name string, outputs []string, check matrix
 		memory:  copies(1), ranks: ranks})
 }
 
-// factorCholesky computes the factor of a matrix.
+// factorCholesky computes the Cholesky factor of the matrix of a task. name is the name of the op in its error.
 func factorCholesky[T number](t *task[T], name string, spec choleskyExAttrs) error {
 	a := t.in[0]
 	if spec.Upper {
@@ -107,7 +108,7 @@ func factorCholesky[T number](t *task[T], name string, spec choleskyExAttrs) err
 	return nil
 }
 
-// lowerFactor returns the factor L for an operand that is L or its adjoint.
+// lowerFactor returns the factor L. The operand factor is L or, if the attribute upper is set, the adjoint of L.
 func lowerFactor[T number](t *task[T], factor matrix[T]) matrix[T] {
 	if kit.Attrs[upperAttrs](t.call).Upper {
 		return t.copyOf(factor, true)
@@ -115,7 +116,7 @@ func lowerFactor[T number](t *task[T], factor matrix[T]) matrix[T] {
 	return factor
 }
 
-// solveFactored overwrites b with the solution x of l l^H x = b.
+// solveFactored overwrites b with the solution x of l l^H x = b. l is a lower triangle.
 func (s *solver[T]) solveFactored(l, b matrix[T]) {
 	s.solveTriangular(l, b, false, false)
 	s.solveTriangular(s.copyOf(l, true), b, true, false)
@@ -148,16 +149,16 @@ func inferCholeskySolve(c *graph.Call) ([]graph.Result, error) {
 	if a.DType != b.DType {
 		return nil, errors.New("cholesky_solve: Expected b and A to have the same dtype")
 	}
-	n, m := a.Rank(), b.Rank()
-	if a.Shape[n-1].Ne(b.Shape[m-2]).Holds() {
+	aRank, bRank := a.Rank(), b.Rank()
+	if a.Shape[aRank-1].Ne(b.Shape[bRank-2]).Holds() {
 		return nil, fmt.Errorf("Incompatible matrix sizes for cholesky_solve: each A matrix is %v by %v but each b matrix "+
-			"is %v by %v", a.Shape[n-1], a.Shape[n-1], b.Shape[m-2], b.Shape[m-1])
+			"is %v by %v", a.Shape[aRank-1], a.Shape[aRank-1], b.Shape[bRank-2], b.Shape[bRank-1])
 	}
 	batch, err := tensor.BroadcastSizes(lead(b), lead(a))
 	if err != nil {
 		return nil, err
 	}
-	out, err := columnMajor(a.DType, with(batch, b.Shape[m-2:]...)...)
+	out, err := columnMajor(a.DType, with(batch, b.Shape[bRank-2:]...)...)
 	return c.One(out), err
 }
 

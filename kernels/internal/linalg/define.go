@@ -12,17 +12,17 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// task is the computation of a call for one matrix of the batch. An operand or result that is a vector or a number is a
-// matrix with one column.
+// task is the computation of a call for one index of the batch: one matrix of each operand and of each result. An
+// operand or result that is a vector or a number is a matrix with one column.
 type task[T number] struct {
 	*solver[T]
 	call    *graph.Call
 	in, out []matrix[T]
-	chunk   int // index of the matrix in the batch
-	isBatch bool
+	chunk   int  // index in the batch
+	isBatch bool // whether operands have dimensions of a batch
 }
 
-// element names the matrix in error messages. It is empty without a batch.
+// element returns the prefix of error messages that names the index in the batch. It returns "" without a batch.
 func (t *task[T]) element() string {
 	if !t.isBatch {
 		return ""
@@ -30,18 +30,19 @@ func (t *task[T]) element() string {
 	return fmt.Sprintf("(Batch element %d): ", t.chunk)
 }
 
-// algorithm computes the results of tasks: in float64 for real numbers, else in complex128.
+// algorithm computes the results of tasks. It computes in float64 for real numbers, and in complex128 for complex
+// numbers.
 type algorithm struct {
 	float   func(t *task[float64]) error
 	complex func(t *task[complex128]) error
 	// memory returns the number of elements that the solver needs besides the operands and results. in and out are the
-	// numbers of elements of the operands and results of one task. Nil: the solver needs none.
+	// numbers of elements of the operands and results of one task. If memory is nil, the solver needs no elements.
 	memory func(in, out int) int
 	// ranks returns the number of dimensions that do not belong to the batch, for each operand and result.
 	ranks func(c *graph.Call) (in, out []int)
 }
 
-// matrixOp defines an op by its algorithm.
+// matrixOp defines an op that an algorithm computes.
 func matrixOp(attrs *graph.Schema, o graph.Semantics, a algorithm) *graph.Op {
 	o.Doc += " Dimensions before the last two are a batch."
 	o.Ref = a.reference
@@ -50,12 +51,12 @@ func matrixOp(attrs *graph.Schema, o graph.Semantics, a algorithm) *graph.Op {
 		Lowerings: graph.Lowerings{Compile: a.compile}})
 }
 
-// ranksOf is algorithm.ranks for operands and results with constant numbers of dimensions.
+// ranksOf returns a function for algorithm.ranks, for operands and results with constant numbers of dimensions.
 func ranksOf(in, out []int) func(*graph.Call) ([]int, []int) {
 	return func(*graph.Call) ([]int, []int) { return in, out }
 }
 
-// matrices is algorithm.ranks if all operands and the n results are matrices.
+// matrices returns a function for algorithm.ranks, for operands and n results that are all matrices.
 func matrices(n int) func(c *graph.Call) ([]int, []int) {
 	return func(c *graph.Call) (in, out []int) {
 		for range c.In {
@@ -68,7 +69,7 @@ func matrices(n int) func(c *graph.Call) ([]int, []int) {
 	}
 }
 
-// copies is algorithm.memory for n copies of the operands.
+// copies returns a function for algorithm.memory, for a solver that makes n copies of the operands.
 func copies(n int) func(in, out int) int {
 	return func(in, _ int) int { return n * in }
 }
@@ -88,39 +89,42 @@ func (a *algorithm) elements(in, out []part) (values, memory int) {
 	return operands + results, memory
 }
 
-// part is an operand or a result: its batch of matrices, and the layout of a matrix.
+// part describes an operand or a result: its batch of matrices, and the layout of a matrix. A step is the distance of
+// adjacent rows, columns or indices of the batch in bytes.
 type part struct {
 	meta        tensor.Meta
-	rows, cols  int
-	rowStep     int // in bytes
-	colStep     int
-	batch       []int // steps of the dimensions of the batch, in bytes
-	address     int   // index in Mem.Ptrs
-	isOmitted   bool
-	hasNoMatrix bool // an empty result that was not asked for
+	rows, cols  int   // sizes of a matrix
+	rowStep     int   // step between rows
+	colStep     int   // step between columns
+	batch       []int // steps along the dimensions of the batch; 0 along dimensions that are broadcast
+	address     int   // index of the first element's address in Mem.Ptrs
+	isOmitted   bool  // whether the operand is omitted
+	hasNoMatrix bool  // whether this is an empty vector in place of a result that the attributes do not request
 }
 
-func newPart(m tensor.Meta, rank, batchRank, address int) part {
-	p := part{meta: m, rows: 1, cols: 1, address: address}
-	if m.DType == tensor.Invalid {
+// newPart returns the part of an operand or a result with the given meta. rank is the number of dimensions that do not
+// belong to the batch. batchRank is the number of dimensions of the batch. address is the index in Mem.Ptrs.
+func newPart(meta tensor.Meta, rank, batchRank, address int) part {
+	p := part{meta: meta, rows: 1, cols: 1, address: address}
+	if meta.DType == tensor.Invalid {
 		p.isOmitted = true
 		return p
 	}
-	lead := m.Rank() - rank
+	lead := meta.Rank() - rank
 	if lead < 0 { // an empty vector in place of a matrix
 		p.hasNoMatrix, p.batch = true, make([]int, batchRank)
 		return p
 	}
 	if rank > 0 {
-		p.rows, p.rowStep = m.Shape[lead], kit.StepAt(m, lead)
+		p.rows, p.rowStep = meta.Shape[lead], kit.StepAt(meta, lead)
 	}
 	if rank > 1 {
-		p.cols, p.colStep = m.Shape[lead+1], kit.StepAt(m, lead+1)
+		p.cols, p.colStep = meta.Shape[lead+1], kit.StepAt(meta, lead+1)
 	}
 	p.batch = make([]int, batchRank)
 	for d := range lead {
-		if m.Shape[d] != 1 {
-			p.batch[batchRank-lead+d] = kit.StepAt(m, d)
+		if meta.Shape[d] != 1 {
+			p.batch[batchRank-lead+d] = kit.StepAt(meta, d)
 		}
 	}
 	return p
@@ -173,7 +177,7 @@ func (a *algorithm) compile(c *graph.Call) (*graph.Kernel, error) {
 	return k, nil
 }
 
-// runTask loads the operands of one matrix of the batch, computes the results and stores them.
+// runTask runs the task at index chunk of the batch: it loads the operands, computes the results and stores them.
 func runTask[T number](s *solver[T], compute func(*task[T]) error, c *graph.Call, ptrs []unsafe.Pointer, in, out []part,
 	batch []int, chunk int, d tensor.DType) error {
 	t := &task[T]{solver: s, call: c, chunk: chunk, isBatch: len(batch) > 0}
@@ -213,8 +217,9 @@ func runTask[T number](s *solver[T], compute func(*task[T]) error, c *graph.Call
 	return nil
 }
 
-// isStored reports whether a matrix of the batch sets a result: it does not if the result is empty, or if an earlier
-// matrix of a larger batch sets the same elements.
+// isStored reports whether the task at index chunk of the batch stores this result. It does not store the result if the
+// result is empty, or if an earlier task stores the same elements because the result is the same along a dimension of
+// the batch.
 func (p *part) isStored(batch []int, chunk int) bool {
 	for d := len(batch) - 1; d >= 0; d-- {
 		if chunk%batch[d] != 0 && p.batch[d] == 0 {
@@ -225,7 +230,7 @@ func (p *part) isStored(batch []int, chunk int) bool {
 	return !p.hasNoMatrix
 }
 
-// column returns the address of a column of a matrix of the batch.
+// column returns the address of column j of the matrix at index chunk of the batch.
 func (p *part) column(ptrs []unsafe.Pointer, batch []int, chunk, j int) unsafe.Pointer {
 	offset := j * p.colStep
 	for d := len(batch) - 1; d >= 0; d-- {
@@ -235,7 +240,8 @@ func (p *part) column(ptrs []unsafe.Pointer, batch []int, chunk, j int) unsafe.P
 	return unsafe.Add(ptrs[p.address], offset)
 }
 
-// reference computes in complex128, element by element. The identities that define the results are tested separately.
+// reference computes the results in complex128, with the algorithm that kernels use. Tests check the algorithms by the
+// identities that define their results.
 func (a *algorithm) reference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	out := make([]*tensor.Tensor, len(c.Out))
 	for i, m := range c.Out {
@@ -291,7 +297,7 @@ func (a *algorithm) reference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Ten
 	return out, err
 }
 
-// columnMajor returns the type of a batch of column-major matrices.
+// columnMajor returns the type of a batch of column-major matrices. shape has the sizes of the batch and of a matrix.
 func columnMajor(d tensor.DType, shape ...sym.Int) (tensor.Type, error) {
 	t, err := kit.FreshType(d, shape)
 	if n := len(shape); err == nil && n >= 2 {
@@ -308,7 +314,7 @@ type matrixCheck struct {
 	rejectsIntegers bool   // for integers, the error names the op and not the kernel
 }
 
-// check returns PyTorch's error for an operand.
+// check returns PyTorch's error for an operand of type t. If square is set, matrices must be square.
 func (m matrixCheck) check(t tensor.Type, square bool) error {
 	n := t.Rank()
 	name := m.name
@@ -340,26 +346,27 @@ func (m matrixCheck) checkDType(d tensor.DType) error {
 // lead returns the sizes of the batch of a type.
 func lead(t tensor.Type) []sym.Int { return t.Shape[:t.Rank()-2] }
 
-// with returns the sizes of a batch followed by sizes.
+// with returns a shape: the sizes of a batch, followed by the given sizes.
 func with(batch []sym.Int, sizes ...sym.Int) []sym.Int {
 	return append(append([]sym.Int{}, batch...), sizes...)
 }
 
-// examples returns an example for each operand of an op with one operand.
-func examples(a graph.Attrs, of ...tensor.Meta) (all []graph.Example) {
-	for _, m := range of {
-		all = append(all, kit.Example(a, m))
+// examples returns the examples of an op with one operand: one example for each given operand. attrs are the attributes
+// of each example.
+func examples(attrs graph.Attrs, operands ...tensor.Meta) (all []graph.Example) {
+	for _, m := range operands {
+		all = append(all, kit.Example(attrs, m))
 	}
 	return all
 }
 
-// setInfo sets result k to a number.
+// setInfo sets result k, which is a single number, to info.
 func (t *task[T]) setInfo(k, info int) { t.out[k].set(0, 0, t.of(float64(info), 0)) }
 
 // infoType is the type of the results info of a batch.
 func infoType(batch []sym.Int) tensor.Type { return tensor.NewType(tensor.Int32, batch...) }
 
-// emptyVector is the type of a result that was not asked for.
+// emptyVector returns the type of a result that the attributes of a call do not request.
 func emptyVector(d tensor.DType) tensor.Type { return tensor.NewType(d, sym.Of(0)) }
 
 // Operands and examples of several ops.
@@ -373,20 +380,21 @@ var (
 	wideExample    = tensor.New(tensor.Float64, 3, 4).WithStrides([]int{1, 3})
 )
 
-// equationShape returns the shape of the solution of A X = B or X A = B, of matrices with the given sizes.
+// equationShape returns the shape of the solution X of A X = B or, if left is not set, of X A = B. a and b are the
+// shapes of A and B. name is the name of the op in errors.
 func equationShape(name string, a, b []sym.Int, left bool) ([]sym.Int, error) {
-	n, m := len(a), len(b)
-	if m < 2 {
+	aRank, bRank := len(a), len(b)
+	if bRank < 2 {
 		return nil, fmt.Errorf("%s: The input tensor B must have at least 2 dimensions.", name)
 	}
-	equation, fits := "AX = B", a[n-2].Eq(b[m-2]).Holds()
+	equation, fits := "AX = B", a[aRank-2].Eq(b[bRank-2]).Holds()
 	if !left {
-		equation, fits = "XA = B", a[n-1].Eq(b[m-1]).Holds()
+		equation, fits = "XA = B", a[aRank-1].Eq(b[bRank-1]).Holds()
 	}
 	if !fits {
 		return nil, fmt.Errorf("%s: Incompatible shapes of A and B for the equation %s (%vx%v and %vx%v)", name, equation,
-			a[n-2], a[n-1], b[m-2], b[m-1])
+			a[aRank-2], a[aRank-1], b[bRank-2], b[bRank-1])
 	}
-	batch, err := tensor.BroadcastSizes(b[:m-2], a[:n-2])
-	return with(batch, b[m-2:]...), err
+	batch, err := tensor.BroadcastSizes(b[:bRank-2], a[:aRank-2])
+	return with(batch, b[bRank-2:]...), err
 }

@@ -1,7 +1,8 @@
-// Package linalg has the ops on matrices that factor them: inverses, solutions of equations, triangular, orthogonal,
-// eigenvalue and singular value decompositions. They compute in float64 or complex128, one matrix of a batch after the
-// other, with PyTorch's strides and LAPACK's conventions for pivots, signs of triangular factors, and info.
+// Package linalg has the ops that factor matrices: inverses, solutions of equations, and decompositions into triangular
+// factors, orthogonal factors, eigenvalues or singular values. The ops compute in float64 or complex128. A worker
+// computes a matrix of a batch alone. The results have PyTorch's strides. Pivots, signs of triangular factors, and the
+// result info follow LAPACK's conventions.
 //
-// It has no dependency on LAPACK: gonum's implementation has no complex numbers, cannot be interrupted, and rounds
-// differently on arm64, where Go fuses products and sums.
+// The package does not depend on LAPACK. gonum's implementation of LAPACK has no complex numbers, cannot be
+// interrupted, and rounds differently on arm64, where Go fuses products and sums.
 package linalg

@@ -18,6 +18,7 @@ var (
 	Eigvalsh = eighOp("linalg_eigvalsh", nil)
 )
 
+// eighOp defines an op that returns eigenvalues. If outputs is not nil, the op also returns eigenvectors.
 func eighOp(name string, outputs []string) *graph.Op {
 	vectors := outputs != nil
 	doc := "Returns the eigenvalues of Hermitian matrices, in ascending order. Only one triangle is read."
@@ -44,6 +45,7 @@ func eighOp(name string, outputs []string) *graph.Op {
 	}, algorithm{float: eigen[float64], complex: eigen[complex128], memory: copies(4), ranks: ranks})
 }
 
+// eigen computes the eigenvalues of the matrix of a task, and the eigenvectors if they are a result.
 func eigen[T number](t *task[T]) error {
 	a := t.in[0]
 	upper := kit.Attrs[eighAttrs](t.call).UPLO == "U"

@@ -8,13 +8,13 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// orthogonalize rotates pairs of columns of a until they are orthogonal (one-sided Jacobi method of Hestenes), and
-// rotates the columns of v in the same way. It returns the norms of the columns. It visits all
-// pairs at most 60 times; ten times suffice for usual matrices.
+// orthogonalize rotates pairs of columns of a until all columns are orthogonal (the one-sided Jacobi method of
+// Hestenes). It rotates the columns of v in the same way. It returns the norms of the columns of a. It visits all pairs
+// at most maxSweeps times.
 func (s *solver[T]) orthogonalize(a, v matrix[T]) []float64 {
 	tolerance := 0x1p-51 * (2 + math.Sqrt(float64(a.rows))) // rounding errors of a sum
 	norms := make([]float64, a.cols)
-	for range 60 {
+	for range maxSweeps {
 		rotated := false
 		for j := range norms {
 			norms[j] = s.norm(a.column(j))
@@ -31,17 +31,23 @@ func (s *solver[T]) orthogonalize(a, v matrix[T]) []float64 {
 	return norms
 }
 
-// hypot returns the length of the hypotenuse, with the same bits on every processor.
+// maxSweeps is the greatest number of times that orthogonalize visits all pairs of columns. Ten times suffice for usual
+// matrices.
+const maxSweeps = 60
+
+// hypot returns the square root of a*a + b*b, with the same bits on every processor.
 func hypot(a, b float64) float64 { return kit.AbsComplex(complex(a, b)) }
 
-// rotate makes columns i and j of a orthogonal, unless the cosine of their angle is at most the tolerance.
+// rotate makes columns i and j of a orthogonal, unless the cosine of their angle is at most the tolerance. It rotates
+// the columns of v in the same way, and updates the norms of the two columns. It reports whether it rotated the
+// columns.
 func (s *solver[T]) rotate(a, v matrix[T], norms []float64, i, j int, tolerance float64) bool {
 	s.did(4 * a.rows)
 	x, y := a.column(i), a.column(j)
 	if norms[i] == 0 || norms[j] == 0 {
 		return false
 	}
-	// Columns of norm 1, so that no product is too large or too small.
+	// The cosine is computed for columns that are divided by their norms, so that no product is too large or too small.
 	product := s.dot(x, y)
 	product = s.of(s.re(product)/norms[i]/norms[j], s.im(product)/norms[i]/norms[j])
 	size := s.abs(product)
@@ -51,7 +57,7 @@ func (s *solver[T]) rotate(a, v matrix[T], norms []float64, i, j int, tolerance 
 	ratio := norms[j] / norms[i]
 	zeta := (ratio - 1/ratio) / (2 * size)
 	tangent := 1 / (math.Abs(zeta) + hypot(1, zeta))
-	if tangent == 0 { // one column is too small to be seen in the other
+	if tangent == 0 { // one column is so small that a rotation would not change the other
 		return false
 	}
 	if zeta < 0 {
@@ -66,18 +72,19 @@ func (s *solver[T]) rotate(a, v matrix[T], norms []float64, i, j int, tolerance 
 	return true
 }
 
-// turn sets x to c x - sin conj(phase) y and y to sin phase x + c y.
-func (s *solver[T]) turn(x, y []T, c, sin float64, phase T) {
-	down, up := s.mul(s.of(-sin, 0), s.conj(phase)), s.mul(s.of(sin, 0), phase)
-	for i, u := range x {
-		w := y[i]
-		x[i] = s.of(float64(s.re(u)*c), float64(s.im(u)*c)) + s.mul(down, w)
-		y[i] = s.mul(up, u) + s.of(float64(s.re(w)*c), float64(s.im(w)*c))
+// turn sets x to cosine x - sine conj(phase) y, and y to sine phase x + cosine y.
+func (s *solver[T]) turn(x, y []T, cosine, sine float64, phase T) {
+	down, up := s.mul(s.of(-sine, 0), s.conj(phase)), s.mul(s.of(sine, 0), phase)
+	for i, xValue := range x {
+		yValue := y[i]
+		x[i] = s.of(float64(s.re(xValue)*cosine), float64(s.im(xValue)*cosine)) + s.mul(down, yValue)
+		y[i] = s.mul(up, xValue) + s.of(float64(s.re(yValue)*cosine), float64(s.im(yValue)*cosine))
 	}
 }
 
-// svd returns the singular values of a in descending order, and sets columns of u and v such that a = u s v^H. a has at
-// least as many rows as columns, and is overwritten. u has at least as many columns as a.
+// svd returns the singular values of a in descending order, and sets columns of u and v such that a = u s v^H, where s
+// is the diagonal matrix of the singular values. a has at least as many rows as columns, and is overwritten. u has at
+// least as many columns as a.
 func (s *solver[T]) svd(a, u, v matrix[T]) []float64 {
 	rotations := s.identity(a.cols, a.cols)
 	norms := s.orthogonalize(a, rotations)
@@ -103,7 +110,8 @@ func (s *solver[T]) svd(a, u, v matrix[T]) []float64 {
 	return values
 }
 
-// complete sets the columns of u after the first rank columns, which are orthonormal, such that all are orthonormal.
+// complete sets the columns of u after the first rank columns such that all columns are orthonormal. The first rank
+// columns are already orthonormal.
 func (s *solver[T]) complete(u matrix[T], rank int) {
 	if rank == u.cols {
 		return
@@ -120,7 +128,8 @@ func (s *solver[T]) complete(u matrix[T], rank int) {
 }
 
 // eigh returns the eigenvalues of the Hermitian matrix a in ascending order, and sets the columns of v to eigenvectors.
-// The singular vectors of a + c I, which is positive definite, are eigenvectors of a.
+// It adds a multiple of the identity to a. The sum is positive definite, and its singular vectors are eigenvectors of
+// a.
 func (s *solver[T]) eigh(a, v matrix[T]) []float64 {
 	n := a.cols
 	shift := 0.0
@@ -139,8 +148,8 @@ func (s *solver[T]) eigh(a, v matrix[T]) []float64 {
 	for j := range n {
 		x := vectors.column(j)
 		clear(product)
-		for k, f := range x {
-			s.addScaled(f, a.column(k), product)
+		for k, factor := range x {
+			s.addScaled(factor, a.column(k), product)
 			s.did(n)
 		}
 		values[j] = s.re(s.dot(x, product))

@@ -2,9 +2,10 @@ package linalg
 
 import "math"
 
-// lu overwrites a with its factors L, which has ones on the diagonal, and U: row exchanges by pivots make L U of a. The
-// pivot of a column is the element with the greatest sum of the magnitudes of its parts, as in LAPACK. pivots has the
-// number of the exchanged row, from 1. The result is the number of the first column without a pivot, or 0.
+// lu overwrites a with its factors L and U. L has ones on the diagonal, which are not stored. L U is the matrix a after
+// the exchanges of rows. lu sets pivots[k] to the number, from 1, of the row with which row k is exchanged. The pivot
+// of a column is the element with the greatest sum of the magnitudes of its real and imaginary parts, as in LAPACK. The
+// result is the number, from 1, of the first column whose pivot is 0, or 0 if there is none.
 func (s *solver[T]) lu(a matrix[T], pivots []int) (info int) {
 	size := func(v T) float64 { return math.Abs(s.re(v)) + math.Abs(s.im(v)) }
 	for k := range min(a.rows, a.cols) {
@@ -39,7 +40,8 @@ func (s *solver[T]) lu(a matrix[T], pivots []int) (info int) {
 	return info
 }
 
-// exchange exchanges rows of b by pivots, in their order or in reverse.
+// exchange exchanges rows of b as pivots say. If reverse is set, it starts with the last exchange and thus undoes all
+// exchanges.
 func (s *solver[T]) exchange(b matrix[T], pivots []int, reverse bool) {
 	for k := range pivots {
 		if reverse {
@@ -53,8 +55,8 @@ func (s *solver[T]) exchange(b matrix[T], pivots []int, reverse bool) {
 	}
 }
 
-// solveTriangular overwrites b with the solution x of a x = b for a triangular matrix a. The other triangle is
-// not read. unit: the diagonal of a has ones, and is not read.
+// solveTriangular overwrites b with the solution x of a x = b for a triangular matrix a. It does not read the other
+// triangle of a. If unit is set, the elements on the diagonal of a are taken to be 1 and are not read.
 func (s *solver[T]) solveTriangular(a, b matrix[T], upper, unit bool) {
 	n := a.cols
 	for j := range b.cols {
@@ -78,7 +80,7 @@ func (s *solver[T]) solveTriangular(a, b matrix[T], upper, unit bool) {
 	}
 }
 
-// solveLU overwrites b with the solution x of a x = b for the factors lu of a, or of a^H x = b if adjoint is set.
+// solveLU overwrites b with the solution x of a x = b or, if adjoint is set, of a^H x = b. lu has the factors of a.
 func (s *solver[T]) solveLU(lu matrix[T], pivots []int, b matrix[T], adjoint bool) {
 	if !adjoint {
 		s.exchange(b, pivots, false)
@@ -86,15 +88,15 @@ func (s *solver[T]) solveLU(lu matrix[T], pivots []int, b matrix[T], adjoint boo
 		s.solveTriangular(lu, b, true, false)
 		return
 	}
-	h := s.copyOf(lu, true)
-	s.solveTriangular(h, b, false, false)
-	s.solveTriangular(h, b, true, true)
+	luAdjoint := s.copyOf(lu, true)
+	s.solveTriangular(luAdjoint, b, false, false)
+	s.solveTriangular(luAdjoint, b, true, true)
 	s.exchange(b, pivots, true)
 }
 
-// cholesky overwrites the lower triangle of a with the factor L of a = L L^H, and the other triangle, which it does
-// not read, with zeros. The result is 0, or the order of the first leading minor that is not positive. Then the columns
-// from this order on are not computed.
+// cholesky overwrites the lower triangle of a with the factor L of a = L L^H. It does not read the other triangle, and
+// overwrites it with zeros. The result is 0, or the order of the first leading minor that is not positive. In the
+// latter case, the columns of L from this order on are not computed.
 func (s *solver[T]) cholesky(a matrix[T]) (info int) {
 	for k := range a.cols {
 		column := a.column(k)
@@ -102,12 +104,12 @@ func (s *solver[T]) cholesky(a matrix[T]) (info int) {
 		if info > 0 {
 			continue
 		}
-		d := s.re(column[k])
-		if !(d > 0) {
+		diagonal := s.re(column[k])
+		if !(diagonal > 0) {
 			info = k + 1
 			continue
 		}
-		column[k] = s.of(math.Sqrt(d), 0)
+		column[k] = s.of(math.Sqrt(diagonal), 0)
 		for i := k + 1; i < a.rows; i++ {
 			column[i] = s.div(column[i], column[k])
 		}

@@ -1,7 +1,8 @@
 package linalg
 
-// qr overwrites a with R, its upper triangle, and below it the vectors v of the reflections I - tau v v^H whose product
-// is Q, as LAPACK's geqrf does. The first element of v is 1 and not stored.
+// qr factors a = Q R as LAPACK's geqrf does. It overwrites the upper triangle of a with R. Q is the product of the
+// reflections I - tau v v^H. qr overwrites the columns of a below the diagonal with the vectors v, and sets tau. The
+// first element of each v is 1 and is not stored.
 func (s *solver[T]) qr(a matrix[T], tau []T) {
 	for k := range min(a.rows, a.cols) {
 		column := a.column(k)
@@ -15,8 +16,9 @@ func (s *solver[T]) qr(a matrix[T], tau []T) {
 	}
 }
 
-// reflection overwrites x with beta and the rest of v: the adjoint of the reflection I - tau v v^H maps x to a vector
-// whose first element is beta and whose others are 0. The result is tau.
+// reflection computes a reflection I - tau v v^H whose adjoint maps x to a vector with the elements beta, 0, 0 and so
+// on. It overwrites the first element of x with beta, and the others with the elements of v after the first, which is
+// 1. The result is tau.
 func (s *solver[T]) reflection(x []T) (tau T) {
 	rest := s.norm(x[1:])
 	re, im := s.re(x[0]), s.im(x[0])
@@ -45,21 +47,21 @@ func (s *solver[T]) reflect(tau T, v, y []T) {
 	s.did(4 * len(v))
 }
 
-// multiplyQ overwrites c with the product of c and the matrix Q of the first len(tau) columns of a, which qr computed:
-// Q c, or Q^H c if adjoint is set.
+// multiplyQ overwrites c with Q c or, if adjoint is set, with Q^H c. Q is the product of the reflections that qr stored
+// in tau and in the first len(tau) columns of a.
 func (s *solver[T]) multiplyQ(a matrix[T], tau []T, c matrix[T], adjoint bool) {
 	for k := range tau {
 		if !adjoint {
 			k = len(tau) - 1 - k
 		}
-		column, t := a.column(k), tau[k]
+		column, factor := a.column(k), tau[k]
 		if adjoint {
-			t = s.conj(t)
+			factor = s.conj(factor)
 		}
 		top := column[k]
 		column[k] = s.of(1, 0)
 		for j := range c.cols {
-			s.reflect(t, column[k:], c.column(j)[k:])
+			s.reflect(factor, column[k:], c.column(j)[k:])
 		}
 		column[k] = top
 	}

@@ -16,15 +16,16 @@ type field[T number] struct {
 	mul, div func(a, b T) T
 	conj     func(a T) T
 	abs      func(a T) float64
-	sgn      func(a T) T // a divided by its magnitude, and 0 for 0; of real numbers also 0 for NaN
-	re, im   func(a T) float64
-	of       func(re, im float64) T
-	// addScaled adds the products of a number and the elements of x to y.
+	sgn      func(a T) T            // a divided by its magnitude; 0 for 0, and for a real NaN
+	re, im   func(a T) float64      // real and imaginary part
+	of       func(re, im float64) T // the number with the given parts; real numbers ignore im
+	// addScaled adds a times x to y, for vectors x and y.
 	addScaled func(a T, x, y []T)
-	// dot returns the sum of the products of conjugated elements of x and elements of y.
+	// dot returns the inner product of x and y. Elements of x are conjugated.
 	dot func(x, y []T) T
 }
 
+// reals has the arithmetic of real numbers.
 var reals = &field[float64]{
 	mul:  func(a, b float64) float64 { return a * b },
 	div:  func(a, b float64) float64 { return a / b },
@@ -58,6 +59,7 @@ var reals = &field[float64]{
 	},
 }
 
+// complexes has the arithmetic of complex numbers.
 var complexes = &field[complex128]{
 	mul:  kit.MulComplex,
 	div:  kit.DivComplex,
@@ -89,15 +91,16 @@ var complexes = &field[complex128]{
 	},
 }
 
-// solver computes with matrices of one type of numbers. Its memory is a stack, which a computation releases as a whole.
+// solver computes with matrices of one type of numbers. make takes matrices from the start of memory. They stay in use
+// until the end of the task.
 type solver[T number] struct {
 	*field[T]
 	ctx    context.Context
 	memory []T
-	work   int // elements computed since the last check of the context
+	work   int // number of elements computed since the last check of the context
 }
 
-// did counts computed elements and checks the context after many of them.
+// did counts n computed elements, and checks after many elements whether the context was cancelled.
 func (s *solver[T]) did(n int) {
 	if s.work += n; s.work >= kit.CheckEvery {
 		s.work = 0
@@ -117,7 +120,7 @@ func (a matrix[T]) column(j int) []T { return a.elements[j*a.rows : (j+1)*a.rows
 func (a matrix[T]) at(i, j int) T     { return a.elements[j*a.rows+i] }
 func (a matrix[T]) set(i, j int, v T) { a.elements[j*a.rows+i] = v }
 
-// leading returns the first columns of a matrix.
+// leading returns the given number of first columns of a matrix.
 func (a matrix[T]) leading(cols int) matrix[T] {
 	return matrix[T]{a.elements[:cols*a.rows], a.rows, cols}
 }
@@ -180,7 +183,7 @@ func (s *solver[T]) identity(rows, cols int) matrix[T] {
 
 // norm returns the Euclidean norm of a vector, without overflow.
 func (s *solver[T]) norm(x []T) float64 {
-	greatest := 0.0
+	greatest := 0.0 // greatest magnitude of a part
 	for _, v := range x {
 		greatest = max(greatest, math.Abs(s.re(v)), math.Abs(s.im(v))) // NaN stays
 	}

@@ -22,6 +22,7 @@ var (
 	InvEx   = inverseOp(graph.SchemaOf[checkErrorsAttrs](), "linalg_inv_ex", operandA)
 )
 
+// inverseOp defines an op that inverts matrices. The op returns info if it has attributes.
 func inverseOp(attrs *graph.Schema, name string, operand graph.Param) *graph.Op {
 	doc, outputs := "Returns the inverses of square matrices.", []string(nil)
 	ranks := matrices(1)
@@ -46,7 +47,7 @@ func inverseOp(attrs *graph.Schema, name string, operand graph.Param) *graph.Op 
 	}, algorithm{float: invert[float64], complex: invert[complex128], ranks: ranks})
 }
 
-// invert inverts a matrix.
+// invert inverts the matrix of a task.
 func invert[T number](t *task[T]) error {
 	a, x := t.in[0], t.out[0]
 	pivots := make([]int, a.rows)
@@ -129,7 +130,8 @@ func hasVector(c *graph.Call) bool {
 	return b.Rank() == 1 || a.Rank()-1 == b.Rank() && tensor.SameSizes(a.Shape[:b.Rank()], b.Shape)
 }
 
-// solutionType returns the type of the solution, or PyTorch's error.
+// solutionType returns the type of the solution X of A X = B or, if left is not set, of X A = B. It returns PyTorch's
+// error if there is no solution.
 func solutionType(c *graph.Call, left bool) (tensor.Type, error) {
 	a, b := c.Type(0), c.Type(1)
 	if err := (matrixCheck{name: "linalg.solve", kernel: "lu", rejectsIntegers: true}).check(a, true); err != nil {
@@ -159,7 +161,7 @@ func solutionType(c *graph.Call, left bool) (tensor.Type, error) {
 	return columnMajor(a.DType, shape...)
 }
 
-// solve solves the equations of a task.
+// solve solves the equations of a task. X A = B is solved as A^T X^T = B^T.
 func solve[T number](t *task[T], spec solveExAttrs) error {
 	a, b := t.in[0], t.in[1]
 	if !spec.Left {

@@ -147,6 +147,7 @@ func luFactorOp(attrs *graph.Schema, name string, outputs []string) *graph.Op {
 		ranks:   ranksOf([]int{2}, []int{2, 1, 0}[:len(outputs)])})
 }
 
+// factorWithPivots computes the results LU, pivots and info of a task.
 func factorWithPivots[T number](t *task[T], spec luExAttrs) error {
 	a := t.in[0]
 	pivots := make([]int, min(a.rows, a.cols))
@@ -188,6 +189,7 @@ func unpackedTypes(c *graph.Call, t tensor.Type, data, pivots bool) ([]graph.Res
 	return c.All(types...), err
 }
 
+// factorLU computes the results P, L and U of a task.
 func factorLU[T number](t *task[T]) error {
 	a := t.in[0]
 	pivots := make([]int, min(a.rows, a.cols))
@@ -197,7 +199,7 @@ func factorLU[T number](t *task[T]) error {
 	return nil
 }
 
-// setPermutation sets result P to the matrix that undoes the exchanges of rows.
+// setPermutation sets the result P to the matrix that undoes the exchanges of rows.
 func setPermutation[T number](t *task[T], pivots []int) {
 	p := t.out[0]
 	for i := range p.cols {
@@ -206,7 +208,7 @@ func setPermutation[T number](t *task[T], pivots []int) {
 	t.exchange(p, pivots, true)
 }
 
-// setTriangles sets results L and U to the triangles of a.
+// setTriangles sets the results L and U to the triangles of a, which has both factors.
 func setTriangles[T number](t *task[T], a matrix[T]) {
 	l, u := t.out[1], t.out[2]
 	for j := range a.cols {
@@ -220,12 +222,12 @@ func setTriangles[T number](t *task[T], a matrix[T]) {
 }
 
 func inferUnpack(c *graph.Call) ([]graph.Result, error) {
-	t, pivots, a := c.Type(0), c.Type(1), kit.Attrs[luUnpackAttrs](c)
+	t, pivots, attrs := c.Type(0), c.Type(1), kit.Attrs[luUnpackAttrs](c)
 	if t.Rank() < 2 {
 		return nil, fmt.Errorf("torch.lu_unpack: Expected tensor with 2 or more dimensions. Got size: %s instead",
 			tensor.Sizes(t.Shape))
 	}
-	if a.UnpackPivots && pivots.DType != tensor.Int32 {
+	if attrs.UnpackPivots && pivots.DType != tensor.Int32 {
 		return nil, errors.New("torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype.")
 	}
 	n := t.Rank()
@@ -233,7 +235,7 @@ func inferUnpack(c *graph.Call) ([]graph.Result, error) {
 		return nil, fmt.Errorf("torch.lu_unpack: Expected LU_pivots of shape %s, got %s", tensor.Sizes(sizes),
 			tensor.Sizes(pivots.Shape))
 	}
-	return unpackedTypes(c, t, a.UnpackData, a.UnpackPivots)
+	return unpackedTypes(c, t, attrs.UnpackData, attrs.UnpackPivots)
 }
 
 // pivotsOf returns the pivots in an operand. It returns an error if a pivot is not a row number from 1 to rows.
@@ -264,7 +266,8 @@ func unpackLU[T number](t *task[T]) error {
 	return nil
 }
 
-// luSolveShape returns the shape of the solution, or PyTorch's error.
+// luSolveShape returns the shape of the solution X of A X = B or, if left is not set, of X A = B. lu has the factors of
+// A. luSolveShape returns PyTorch's error if the operands do not match.
 func luSolveShape(check matrixCheck, lu, pivots, b tensor.Type, left bool) ([]sym.Int, error) {
 	if err := check.check(lu, true); err != nil {
 		return nil, err
@@ -282,13 +285,14 @@ func luSolveShape(check matrixCheck, lu, pivots, b tensor.Type, left bool) ([]sy
 }
 
 func linalgLUSolve[T number](t *task[T]) error {
-	a := kit.Attrs[luSolveAttrs](t.call)
-	return solveByLU(t, t.in[0], t.in[1], t.in[2], a.Left, a.Adjoint)
+	attrs := kit.Attrs[luSolveAttrs](t.call)
+	return solveByLU(t, t.in[0], t.in[1], t.in[2], attrs.Left, attrs.Adjoint)
 }
 
 func luSolve[T number](t *task[T]) error { return solveByLU(t, t.in[1], t.in[2], t.in[0], true, false) }
 
-// solveByLU solves equations. X A = B is solved as A^H X^H = B^H.
+// solveByLU solves A X = B or, if left is not set, X A = B. If adjoint is set, the equation has the adjoint of A in
+// place of A. X A = B is solved as A^H X^H = B^H.
 func solveByLU[T number](t *task[T], lu, pivots, b matrix[T], left, adjoint bool) error {
 	rows, err := pivotsOf(t, pivots, lu.rows)
 	if err != nil {
@@ -299,8 +303,8 @@ func solveByLU[T number](t *task[T], lu, pivots, b matrix[T], left, adjoint bool
 		t.solveLU(lu, rows, t.out[0], adjoint)
 		return nil
 	}
-	h := t.copyOf(b, true)
-	t.solveLU(lu, rows, h, !adjoint)
-	t.adjoint(h, t.out[0])
+	x := t.copyOf(b, true)
+	t.solveLU(lu, rows, x, !adjoint)
+	t.adjoint(x, t.out[0])
 	return nil
 }

@@ -17,7 +17,7 @@ type qrAttrs struct {
 	Some bool `attr:"some" default:"true" doc:"Q has as many columns as R has rows; else it is square"`
 }
 
-// QR decompositions and their parts.
+// Ops that compute QR decompositions, or the reflections whose product is the factor Q.
 var (
 	LinalgQR = qrOp(graph.SchemaOf[linalgQRAttrs](), "linalg_qr", operandA, func(c *graph.Call) string {
 		return kit.Attrs[linalgQRAttrs](c).Mode
@@ -82,6 +82,7 @@ func qrOp(attrs *graph.Schema, name string, operand graph.Param, mode func(*grap
 		memory:  copies(1), ranks: matrices(2)})
 }
 
+// factorQR computes the factors Q and R of the matrix of a task. If mode is r, it computes only R.
 func factorQR[T number](t *task[T], mode string) error {
 	a, q, r := t.in[0], t.out[0], t.out[1]
 	tau := t.make(min(a.rows, a.cols), 1).elements
@@ -99,13 +100,14 @@ func factorQR[T number](t *task[T], mode string) error {
 	return nil
 }
 
+// reflections computes the results of geqrf.
 func reflections[T number](t *task[T]) error {
 	t.qr(t.in[0], t.out[1].elements)
 	copy(t.out[0].elements, t.in[0].elements)
 	return nil
 }
 
-// householderOp defines an op that multiplies reflections.
+// householderOp defines an op that multiplies reflections and returns the first columns of the product.
 func householderOp(name string, params []graph.Param) *graph.Op {
 	return matrixOp(kit.NoAttrs, graph.Semantics{Name: name,
 		Doc: "Returns the first columns of the products of reflections, which geqrf returns.", Params: params,
@@ -143,6 +145,7 @@ func inferHouseholder(c *graph.Call) ([]graph.Result, error) {
 	return c.One(out), err
 }
 
+// multiplyReflections multiplies the reflections of a task.
 func multiplyReflections[T number](t *task[T]) error {
 	q := t.out[0]
 	for i := range q.cols {

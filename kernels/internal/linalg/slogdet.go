@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Signs and logarithms of determinants.
+// Ops that compute signs and logarithms of determinants.
 var (
 	LinalgSlogdet = slogdetOp("linalg_slogdet", operandA)
 	Slogdet       = slogdetOp("slogdet", kit.Self)
@@ -25,6 +25,7 @@ var (
 	}, algorithm{float: logdet[float64], complex: logdet[complex128], ranks: ranksOf([]int{2}, []int{0})})
 )
 
+// slogdetOp defines an op that returns signs of determinants and logarithms of their magnitudes.
 func slogdetOp(name string, operand graph.Param) *graph.Op {
 	return matrixOp(kit.NoAttrs, graph.Semantics{Name: name,
 		Doc: "Returns the signs of determinants, or their quotients by their magnitudes, and the logarithms of the " +
@@ -42,16 +43,17 @@ func slogdetOp(name string, operand graph.Param) *graph.Op {
 		ranks: ranksOf([]int{2}, []int{0, 0})})
 }
 
-// slogdet returns the sign of the determinant and the logarithm of its magnitude.
+// slogdet returns the sign of the determinant of the matrix of a task, and the logarithm of the determinant's
+// magnitude. The sign of a complex number is its quotient by its magnitude.
 func slogdet[T number](t *task[T]) (sign T, logarithm float64) {
 	a := t.in[0]
 	pivots := make([]int, a.rows)
 	t.lu(a, pivots)
 	sign = t.of(1, 0)
 	for k, p := range pivots {
-		d := a.at(k, k)
-		logarithm += math.Log(t.abs(d))
-		sign = t.mul(sign, t.sgn(d))
+		diagonal := a.at(k, k)
+		logarithm += math.Log(t.abs(diagonal))
+		sign = t.mul(sign, t.sgn(diagonal))
 		if p != k+1 {
 			sign = -sign
 		}
@@ -59,6 +61,7 @@ func slogdet[T number](t *task[T]) (sign T, logarithm float64) {
 	return sign, logarithm
 }
 
+// signAndLogarithm computes the results of slogdet.
 func signAndLogarithm[T number](t *task[T]) error {
 	sign, logarithm := slogdet(t)
 	t.out[0].set(0, 0, sign)
@@ -66,6 +69,8 @@ func signAndLogarithm[T number](t *task[T]) error {
 	return nil
 }
 
+// logdet computes the result of logdet. The logarithm of a complex number has the angle of the number as imaginary
+// part.
 func logdet[T number](t *task[T]) error {
 	sign, logarithm := slogdet(t)
 	re, im := t.re(sign), t.im(sign)

@@ -18,7 +18,7 @@ type svdAttrs struct {
 	ComputeUV bool `attr:"compute_uv" default:"true" doc:"compute U and V; else they are 0"`
 }
 
-// Singular values of matrices.
+// Ops that compute singular values of matrices.
 var (
 	LinalgSVD = matrixOp(graph.SchemaOf[linalgSVDAttrs](), graph.Semantics{Name: "linalg_svd",
 		Doc: "Returns the factors of matrices U diag(S) Vh: orthonormal columns, singular values in descending order, and " +
@@ -35,7 +35,7 @@ var (
 			return c.All(u, s, v), err
 		},
 		Examples: examples(nil, tallExample, wideExample, complexExample),
-	}, algorithm{float: singular[float64], complex: singular[complex128], memory: svdMemory,
+	}, algorithm{float: linalgSVD[float64], complex: linalgSVD[complex128], memory: svdMemory,
 		ranks: ranksOf([]int{2}, []int{2, 1, 2})})
 	Svdvals = matrixOp(kit.NoAttrs, graph.Semantics{Name: "linalg_svdvals",
 		Doc: "Returns the singular values of matrices, in descending order.", Params: []graph.Param{operandA},
@@ -50,15 +50,16 @@ var (
 		Doc:    "Returns the factors of matrices U diag(S) V^H, as linalg_svd does, but V in place of its adjoint.",
 		Params: selfOnly, Outputs: []string{"U", "S", "V"}, Infer: inferSVD,
 		Examples: examples(nil, tallExample, wideExample, complexExample),
-	}, algorithm{float: oldSVD[float64], complex: oldSVD[complex128], memory: svdMemory,
+	}, algorithm{float: svdWithV[float64], complex: svdWithV[complex128], memory: svdMemory,
 		ranks: ranksOf([]int{2}, []int{2, 1, 2})})
 )
 
-// svdMemory is algorithm.memory of singular values: U and V, which have at most the size of the results or of two
-// operands, and four more matrices of at most the size of the operand.
+// svdMemory returns the memory (algorithm.memory) for singular values. U and V together are at most as large as the
+// results, or as two operands if they are no results. Four more matrices are at most as large as the operand.
 func svdMemory(in, out int) int { return 4*in + max(2*in, out) }
 
-// svdTypes returns the types of U, S and Vh. sizes returns the number of columns of U and the number of rows of Vh.
+// svdTypes returns the types of U, S and Vh. sizes returns the number of columns of U and the number of rows of Vh. Its
+// arguments are the numbers of rows and columns of the operand, and the smaller one of the two numbers.
 func svdTypes(c *graph.Call, sizes func(rows, cols, least sym.Int) (sym.Int, sym.Int)) (u, s, v tensor.Type,
 	err error) {
 	t := c.Type(0)
@@ -77,9 +78,9 @@ func svdTypes(c *graph.Call, sizes func(rows, cols, least sym.Int) (sym.Int, sym
 }
 
 func inferSVD(c *graph.Call) ([]graph.Result, error) {
-	a := kit.Attrs[svdAttrs](c)
+	attrs := kit.Attrs[svdAttrs](c)
 	u, s, v, err := svdTypes(c, func(rows, cols, least sym.Int) (sym.Int, sym.Int) {
-		if a.Some && a.ComputeUV {
+		if attrs.Some && attrs.ComputeUV {
 			return least, least
 		}
 		return rows, cols
@@ -88,7 +89,7 @@ func inferSVD(c *graph.Call) ([]graph.Result, error) {
 		return nil, err
 	}
 	n := v.Rank()
-	if !a.ComputeUV { // both are square
+	if !attrs.ComputeUV { // both are square
 		u, err = kit.FreshType(u.DType, u.Shape)
 		return c.All(u, s, v), err
 	}
@@ -112,13 +113,15 @@ func factorSVD[T number](t *task[T], left, right int) (u matrix[T], values []flo
 	return u, values, v, nil
 }
 
+// setReals sets the elements of result k, which is a vector.
 func (t *task[T]) setReals(k int, values []float64) {
 	for i, v := range values {
 		t.out[k].set(i, 0, t.of(v, 0))
 	}
 }
 
-func singular[T number](t *task[T]) error {
+// linalgSVD computes the results of linalg_svd.
+func linalgSVD[T number](t *task[T]) error {
 	u, values, v, err := factorSVD(t, t.out[0].cols, t.out[2].rows)
 	if err != nil {
 		return err
@@ -129,6 +132,7 @@ func singular[T number](t *task[T]) error {
 	return nil
 }
 
+// singularValues computes the result of linalg_svdvals.
 func singularValues[T number](t *task[T]) error {
 	least := t.out[0].rows
 	_, values, _, err := factorSVD(t, least, least)
@@ -139,7 +143,8 @@ func singularValues[T number](t *task[T]) error {
 	return nil
 }
 
-func oldSVD[T number](t *task[T]) error {
+// svdWithV computes the results of svd, which returns V in place of its adjoint.
+func svdWithV[T number](t *task[T]) error {
 	if !kit.Attrs[svdAttrs](t.call).ComputeUV {
 		least := t.out[1].rows
 		_, values, _, err := factorSVD(t, least, least)

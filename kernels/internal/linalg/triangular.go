@@ -20,7 +20,7 @@ type triangularSolveAttrs struct {
 	Unitriangular bool `attr:"unitriangular" default:"false" doc:"the diagonal has ones, and is not read"`
 }
 
-// Solutions of equations with triangular matrices.
+// Ops that solve equations with triangular matrices.
 var (
 	SolveTriangular = matrixOp(graph.SchemaOf[solveTriangularAttrs](), graph.Semantics{Name: "linalg_solve_triangular",
 		Doc:    "Solves linear equations with a triangular matrix self. The other triangle is not read.",
@@ -44,7 +44,8 @@ var (
 		Examples: []graph.Example{kit.Example(graph.Attrs{"upper": true}, squareExample, kit.F32(3, 4)),
 			kit.Example(graph.Attrs{"upper": false, "left": false, "unitriangular": true}, complexExample,
 				tensor.New(tensor.Complex128, 2, 3))},
-	}, algorithm{float: triangular[float64], complex: triangular[complex128], memory: copies(2), ranks: matrices(1)})
+	}, algorithm{float: linalgSolveTriangular[float64], complex: linalgSolveTriangular[complex128], memory: copies(2),
+		ranks: matrices(1)})
 	TriangularSolve = matrixOp(graph.SchemaOf[triangularSolveAttrs](), graph.Semantics{Name: "triangular_solve",
 		Doc: "Solves A X = self with a triangular matrix A. The other triangle is not read. Also returns a " +
 			"copy of A.", Params: []graph.Param{kit.Self, operandA}, Outputs: []string{"solution", "cloned_coefficient"},
@@ -55,7 +56,8 @@ var (
 		ranks: matrices(2)})
 )
 
-func triangular[T number](t *task[T]) error {
+// linalgSolveTriangular computes the result of linalg_solve_triangular. X A = B is solved as A^T X^T = B^T.
+func linalgSolveTriangular[T number](t *task[T]) error {
 	attrs, a, b := kit.Attrs[solveTriangularAttrs](t.call), t.in[0], t.in[1]
 	upper := attrs.Upper
 	if !attrs.Left {
@@ -95,6 +97,7 @@ func inferTriangularSolve(c *graph.Call) ([]graph.Result, error) {
 	return c.All(out, copied), err
 }
 
+// triangularSolve computes the results of triangular_solve.
 func triangularSolve[T number](t *task[T]) error {
 	attrs, a := kit.Attrs[triangularSolveAttrs](t.call), t.in[1]
 	copy(t.out[0].elements, t.in[0].elements)
