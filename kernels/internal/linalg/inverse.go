@@ -131,7 +131,7 @@ func hasVector(c *graph.Call) bool {
 }
 
 // solutionType returns the type of the solution X of A X = B or, if left is not set, of X A = B. It returns PyTorch's
-// error if there is no solution.
+// error if the operands do not match.
 func solutionType(c *graph.Call, left bool) (tensor.Type, error) {
 	a, b := c.Type(0), c.Type(1)
 	if err := (matrixCheck{name: "linalg.solve", kernel: "lu", rejectsIntegers: true}).check(a, true); err != nil {
