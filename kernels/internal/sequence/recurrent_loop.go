@@ -65,7 +65,8 @@ func (cell *cellFormula) define(name, value string) string {
 }
 
 // sum returns the formula of a gate's argument: the sum of its input part (product of inputs and weights) and its state
-// part (product of the state and weights). Gates are numbered as in ONNX: i, o, f and c of an LSTM; z, r and h of a GRU.
+// part (product of the state and weights). Gates are numbered as in ONNX: i, o, f and c of an LSTM; z, r and h of a
+// GRU.
 func (cell *cellFormula) sum(gate int) string {
 	input, state := cell.part(gate)
 	return input + " + " + state
