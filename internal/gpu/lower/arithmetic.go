@@ -55,8 +55,8 @@ func (s *scalars) fma(a, b, c ir.Value) ir.Value {
 	return s.do(lane.Convert, tensor.Float32, s.bits(f64, odd))
 }
 
-// scale computes x*2^floor(power) by up to five products. Only the last product rounds: the factors of the products
-// before it leave results that have a subnormal value well above the range in which these would round.
+// scale computes x*2^floor(power) by up to five products. Only the last product rounds: if the result is subnormal, the
+// earlier products are normal numbers.
 func (s *scalars) scale(dtype tensor.DType, x, power ir.Value) ir.Value {
 	const i32 = tensor.Int32
 	bias, mantissa := 127, 23
@@ -68,29 +68,29 @@ func (s *scalars) scale(dtype tensor.DType, x, power ir.Value) ir.Value {
 	floor = s.choose(dtype, s.do(lane.Lt, tensor.Bool, floor, s.float(dtype, limit)), floor, s.float(dtype, limit))
 	floor = s.choose(dtype, s.do(lane.Lt, tensor.Bool, s.float(dtype, -limit), floor), floor, s.float(dtype, -limit))
 	isNaN := s.do(lane.Ne, tensor.Bool, power, power)
-	left := s.do(lane.Convert, i32, floor)
+	remaining := s.do(lane.Convert, i32, floor)
 	constant := func(x int) ir.Value { return s.Const(i32, uint64(uint32(x))) }
 	least, up := 1-bias, bias-2-mantissa
 	for range 2 {
-		isLarge := s.do(lane.Lt, tensor.Bool, constant(bias), left)
+		isLarge := s.do(lane.Lt, tensor.Bool, constant(bias), remaining)
 		x = s.choose(dtype, isLarge, s.do(lane.Mul, dtype, x, s.float(dtype, math.Ldexp(1, bias))), x)
-		left = s.choose(i32, isLarge, s.do(lane.Sub, i32, left, constant(bias)), left)
+		remaining = s.choose(i32, isLarge, s.do(lane.Sub, i32, remaining, constant(bias)), remaining)
 	}
 	for range 2 {
-		isSmall := s.do(lane.Lt, tensor.Bool, left, constant(least))
+		isSmall := s.do(lane.Lt, tensor.Bool, remaining, constant(least))
 		x = s.choose(dtype, isSmall, s.do(lane.Mul, dtype, x, s.float(dtype, math.Ldexp(1, -up))), x)
-		left = s.choose(i32, isSmall, s.do(lane.Add, i32, left, constant(up)), left)
+		remaining = s.choose(i32, isSmall, s.do(lane.Add, i32, remaining, constant(up)), remaining)
 	}
-	left = s.extreme(lane.Max, i32, []ir.Value{s.extreme(lane.Min, i32, []ir.Value{left, constant(bias)}),
+	remaining = s.extreme(lane.Max, i32, []ir.Value{s.extreme(lane.Min, i32, []ir.Value{remaining, constant(bias)}),
 		constant(least)})
 	u := unsigned(dtype)
-	exponent := s.resize(u, s.bits(tensor.Uint32, s.do(lane.Add, i32, left, constant(bias))))
+	exponent := s.resize(u, s.bits(tensor.Uint32, s.do(lane.Add, i32, remaining, constant(bias))))
 	factor := s.bits(dtype, s.do(lane.Shl, u, exponent, s.Const(u, uint64(mantissa))))
 	return s.choose(dtype, isNaN, power, s.do(lane.Mul, dtype, x, factor))
 }
 
-// mod computes the C function fmod. It reduces the mantissa of a by that of b, as many bits at a time as fit into 64
-// bits.
+// mod computes the C function fmod. It reduces the mantissa of a by the mantissa of b, as many bits at a time as fit
+// into 64 bits.
 func (s *scalars) mod(dtype tensor.DType, a, b ir.Value) ir.Value {
 	const u64 = tensor.Uint64
 	format := modulus{scalars: s, dtype: dtype, mantissa: 23, maxExponent: 255}

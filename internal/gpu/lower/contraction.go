@@ -307,8 +307,8 @@ func (c *contraction) finish(acc []ir.Value, firstRow, firstCol ir.Value, batch 
 type loader struct {
 	*contraction
 	isA        bool
-	array      uint64
-	alongTerms bool
+	array      uint64       // index of the array in the memory of the group
+	alongTerms bool         // whether adjacent threads copy adjacent terms
 	positions  []ir.Value   // by copy of a thread: the row or column in the tile
 	terms      []ir.Value   // the term in the part
 	starts     []ir.Value   // the offset of the row or column

@@ -99,21 +99,21 @@ type axis struct {
 type rows struct {
 	target       Target
 	program      *expr.RowProgram
-	outs         int
+	outs         int           // number of outputs
 	metas        []tensor.Meta // outputs, operands, and positions
-	align        []int
-	hasPositions bool
-	kept         []axis // the fastest first
-	reduced      []axis // in row-major order, the last dimension first
-	rowLen       int    // elements of a row
-	count        int    // number of rows
-	vector       int    // consecutive elements that a thread computes
-	pieces       int
-	pieceLen     int
-	scratchRows  []int // by stored row: the offset in scratch memory
-	partialsAt   int   // results of pieces, by fold, row and piece, 8 bytes each
-	numbersAt    int   // numbers, by number and row
-	columns      bool  // adjacent threads compute adjacent rows
+	align        []int         // by output and operand: a number of bytes that divides the first address
+	hasPositions bool          // whether the last operand is the position of each element in its row
+	kept         []axis        // the fastest first
+	reduced      []axis        // in row-major order, the last dimension first
+	rowLen       int           // elements of a row
+	count        int           // number of rows
+	vector       int           // consecutive elements that a thread computes
+	pieces       int           // number of pieces of a row; 1 if rows are not cut
+	pieceLen     int           // elements of a piece; the last piece may have fewer
+	scratchRows  []int         // by stored row: the offset in scratch memory
+	partialsAt   int           // offset in scratch memory of the results of pieces, by fold, row and piece, 8 bytes each
+	numbersAt    int           // offset in scratch memory of the numbers of rows, by number and row
+	columns      bool          // adjacent threads compute adjacent rows
 }
 
 // setAxes sets the axes and the sizes that follow from them.
