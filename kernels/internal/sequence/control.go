@@ -48,7 +48,7 @@ var (
 		},
 		Lowerings: graph.Lowerings{RunDynamic: runIf},
 	})
-	// Loop is ONNX's Loop.
+	// Loop runs a graph repeatedly, as ONNX's Loop does.
 	Loop = kit.Define[loopAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: "loop",
@@ -60,7 +60,7 @@ var (
 		},
 		Lowerings: graph.Lowerings{Repeats: unrolledLoop, RunDynamic: runLoop},
 	})
-	// Scan is ONNX's Scan.
+	// Scan runs a graph once for each index of its scanned operands, as ONNX's Scan does.
 	Scan = kit.Define[scanAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: "scan",
@@ -77,7 +77,7 @@ type raiseAttrs struct {
 	Results int    `attr:"results" default:"1" doc:"number of results"`
 }
 
-// Raise is prim::RaiseException. It is in branches that must not run.
+// Raise fails when it runs, as TorchScript's prim::RaiseException does. It stands in branches that must not run.
 var Raise = kit.Define[raiseAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "raise",
@@ -99,11 +99,11 @@ var Raise = kit.Define[raiseAttrs](graph.Op{
 const maxResults = 1 << 16
 
 func inferRaise(c *graph.Call) ([]graph.Result, error) {
-	n := kit.Attrs[raiseAttrs](c).Results
-	if n < 1 || n > maxResults {
-		return nil, fmt.Errorf("results must be 1 to %d, got %d", maxResults, n)
+	results := kit.Attrs[raiseAttrs](c).Results
+	if results < 1 || results > maxResults {
+		return nil, fmt.Errorf("results must be 1 to %d, got %d", maxResults, results)
 	}
-	return slices.Repeat([]graph.Result{{Alias: graph.Fresh, Dynamic: true}}, n), nil
+	return slices.Repeat([]graph.Result{{Alias: graph.Fresh, Dynamic: true}}, results), nil
 }
 
 // byReference returns the reference of an op that runs graphs. The reference calls runDynamic, the op's RunDynamic
@@ -126,27 +126,29 @@ func unknownResults(outs []graph.Output) []graph.Result {
 }
 
 func inferIf(c *graph.Call) ([]graph.Result, error) {
-	a := kit.Attrs[ifAttrs](c)
-	if len(a.Then.Outputs) != len(a.Else.Outputs) {
-		return nil, fmt.Errorf("then_branch gives %d values, else_branch %d", len(a.Then.Outputs), len(a.Else.Outputs))
+	attrs := kit.Attrs[ifAttrs](c)
+	if len(attrs.Then.Outputs) != len(attrs.Else.Outputs) {
+		return nil, fmt.Errorf("then_branch gives %d values, else_branch %d", len(attrs.Then.Outputs),
+			len(attrs.Else.Outputs))
 	}
-	if got := len(c.In) - 1; got != len(a.Then.Inputs)+len(a.Else.Inputs) {
-		return nil, fmt.Errorf("the branches take %d and %d values, got %d", len(a.Then.Inputs), len(a.Else.Inputs), got)
+	if got := len(c.In) - 1; got != len(attrs.Then.Inputs)+len(attrs.Else.Inputs) {
+		return nil, fmt.Errorf("the branches take %d and %d values, got %d", len(attrs.Then.Inputs),
+			len(attrs.Else.Inputs), got)
 	}
-	return unknownResults(a.Then.Outputs), nil
+	return unknownResults(attrs.Then.Outputs), nil
 }
 
 func runIf(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	a := kit.Attrs[ifAttrs](c)
+	attrs := kit.Attrs[ifAttrs](c)
 	holds, err := conditionValue(in[0])
 	if err != nil {
 		return nil, err
 	}
-	n := 1 + len(a.Then.Inputs)
+	firstElse := 1 + len(attrs.Then.Inputs)
 	if holds {
-		return rt.Run(a.Then, in[1:n])
+		return rt.Run(attrs.Then, in[1:firstElse])
 	}
-	return rt.Run(a.Else, in[n:])
+	return rt.Run(attrs.Else, in[firstElse:])
 }
 
 // conditionValue returns the value of a condition, which must have one element.
@@ -158,16 +160,16 @@ func conditionValue(t *tensor.Tensor) (bool, error) {
 }
 
 func inferLoop(c *graph.Call) ([]graph.Result, error) {
-	a := kit.Attrs[loopAttrs](c)
-	switch outs, ins := len(a.Body.Outputs), len(a.Body.Inputs); {
-	case a.Carried < 0 || outs < 1+a.Carried || ins < 2+a.Carried:
-		return nil, fmt.Errorf("a body with %d inputs and %d outputs cannot carry %d values", ins, outs, a.Carried)
+	attrs := kit.Attrs[loopAttrs](c)
+	switch outs, ins := len(attrs.Body.Outputs), len(attrs.Body.Inputs); {
+	case attrs.Carried < 0 || outs < 1+attrs.Carried || ins < 2+attrs.Carried:
+		return nil, fmt.Errorf("a body with %d inputs and %d outputs cannot carry %d values", ins, outs, attrs.Carried)
 	case max(len(c.In)-2, 0) != ins-2:
 		return nil, fmt.Errorf("the body takes %d values, got %d", ins-2, max(len(c.In)-2, 0))
 	case c.Has(0) && !kit.HaveOneElement(c, 0) || c.Has(1) && !kit.HaveOneElement(c, 1):
 		return nil, errors.New("max_trip_count and condition must have one element")
 	}
-	return unknownResults(a.Body.Outputs[1:]), nil
+	return unknownResults(attrs.Body.Outputs[1:]), nil
 }
 
 // maxUnrolledNodes is the greatest number of nodes that may replace a loop.
@@ -177,15 +179,16 @@ const maxUnrolledNodes = 1 << 12
 // determine the number of iterations. It also returns false for a loop without iterations, because unrolling would lose
 // the shapes of its empty collected values.
 func unrolledLoop(call *graph.Call) (graph.Repetition, bool) {
-	a := kit.Attrs[loopAttrs](call)
-	if a.Trips == nil || a.Body == nil || len(call.In) < 2 {
+	attrs := kit.Attrs[loopAttrs](call)
+	if attrs.Trips == nil || attrs.Body == nil || len(call.In) < 2 {
 		return graph.Repetition{}, false
 	}
-	maxTrips := sym.Of(maxUnrolledNodes / max(len(a.Body.Nodes), 1))
-	if a.Trips.Lt(sym.Of(1)).Holds() || maxTrips.Lt(*a.Trips).Holds() {
+	maxTrips := sym.Of(maxUnrolledNodes / max(len(attrs.Body.Nodes), 1))
+	if attrs.Trips.Lt(sym.Of(1)).Holds() || maxTrips.Lt(*attrs.Trips).Holds() {
 		return graph.Repetition{}, false
 	}
-	return graph.Repetition{Body: a.Body, Times: a.Trips.Specialize(), Carried: a.Carried, Values: call.In[2:]}, true
+	return graph.Repetition{Body: attrs.Body, Times: attrs.Trips.Specialize(), Carried: attrs.Carried,
+		Values: call.In[2:]}, true
 }
 
 func runLoop(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -251,8 +254,8 @@ func storages(list ...*tensor.Tensor) map[*tensor.Storage]bool {
 	return set
 }
 
-// releaseOthers releases the storages of a body's results, except the storages of kept results and the storages in
-// sets.
+// releaseOthers releases the storages of results of a body. It does not release the storages of the tensors in kept and
+// the storages in the sets.
 func releaseOthers(results, kept []*tensor.Tensor, sets ...map[*tensor.Storage]bool) {
 	sets = append(sets, storages(kept...))
 	for _, t := range results {
@@ -317,19 +320,20 @@ func stackCollected(list []*tensor.Tensor, axis int, backwards bool, resultIndex
 }
 
 func inferScan(c *graph.Call) ([]graph.Result, error) {
-	a := kit.Attrs[scanAttrs](c)
-	ins, outs := len(a.Body.Inputs), len(a.Body.Outputs)
-	if a.States < 0 || a.Scanned < 1 || ins < a.States+a.Scanned || outs < a.States || len(c.In) != ins {
+	attrs := kit.Attrs[scanAttrs](c)
+	ins, outs := len(attrs.Body.Inputs), len(attrs.Body.Outputs)
+	if attrs.States < 0 || attrs.Scanned < 1 || ins < attrs.States+attrs.Scanned || outs < attrs.States ||
+		len(c.In) != ins {
 		return nil, fmt.Errorf("a body with %d inputs and %d outputs does not match %d operands, %d states and %d "+
-			"scanned operands", ins, outs, len(c.In), a.States, a.Scanned)
+			"scanned operands", ins, outs, len(c.In), attrs.States, attrs.Scanned)
 	}
-	if n := len(a.InputAxes); n != 0 && n != a.Scanned {
-		return nil, fmt.Errorf("scan_input_axes has %d numbers, want %d", n, a.Scanned)
+	if n := len(attrs.InputAxes); n != 0 && n != attrs.Scanned {
+		return nil, fmt.Errorf("scan_input_axes has %d numbers, want %d", n, attrs.Scanned)
 	}
-	if n := len(a.OutputAxes); n != 0 && n != outs-a.States {
-		return nil, fmt.Errorf("scan_output_axes has %d numbers, want %d", n, outs-a.States)
+	if n := len(attrs.OutputAxes); n != 0 && n != outs-attrs.States {
+		return nil, fmt.Errorf("scan_output_axes has %d numbers, want %d", n, outs-attrs.States)
 	}
-	return unknownResults(a.Body.Outputs), nil
+	return unknownResults(attrs.Body.Outputs), nil
 }
 
 func runScan(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -392,23 +396,24 @@ func runScan(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 }
 
 // results returns the results of a scan: the states, and the stacked collected values.
-func (a *scanAttrs) results(in []*tensor.Tensor, axes []int, values []*tensor.Tensor,
+func (attrs *scanAttrs) results(in []*tensor.Tensor, axes []int, values []*tensor.Tensor,
 	collected [][]*tensor.Tensor) ([]*tensor.Tensor, error) {
-	out := slices.Clone(values[:a.States])
+	out := slices.Clone(values[:attrs.States])
 	bodyResults := func() ([]graph.Result, error) {
 		slice := metasOf(in)
 		for k, axis := range axes {
-			m := &slice[a.States+k]
+			m := &slice[attrs.States+k]
 			*m = tensor.New(m.DType, slices.Delete(slices.Clone(m.Shape), axis, axis+1)...)
 		}
-		return a.Body.ResultsFor(slice)
+		return attrs.Body.ResultsFor(slice)
 	}
 	for k, list := range collected {
 		axis := 0
-		if k < len(a.OutputAxes) {
-			axis = a.OutputAxes[k]
+		if k < len(attrs.OutputAxes) {
+			axis = attrs.OutputAxes[k]
 		}
-		t, err := stackCollected(list, axis, k < len(a.OutBackwards) && a.OutBackwards[k], a.States+k, bodyResults)
+		t, err := stackCollected(list, axis, k < len(attrs.OutBackwards) && attrs.OutBackwards[k], attrs.States+k,
+			bodyResults)
 		if err != nil {
 			return nil, err
 		}

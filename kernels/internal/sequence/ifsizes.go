@@ -36,21 +36,22 @@ var IfSizes = kit.Define[ifSizesAttrs](graph.Op{
 
 // chooseBranch returns the branch that the sizes select, and the operands of the branch.
 func chooseBranch(c *graph.Call) (*graph.Graph, []graph.Arg) {
-	a := kit.Attrs[ifSizesAttrs](c)
-	n := min(len(a.Then.Inputs), len(c.In))
-	if a.Condition.Holds() {
-		return a.Then, c.In[:n]
+	attrs := kit.Attrs[ifSizesAttrs](c)
+	thenInputs := min(len(attrs.Then.Inputs), len(c.In))
+	if attrs.Condition.Holds() {
+		return attrs.Then, c.In[:thenInputs]
 	}
-	return a.Else, c.In[n:]
+	return attrs.Else, c.In[thenInputs:]
 }
 
 func inferIfSizes(call *graph.Call) ([]graph.Result, error) {
-	a := kit.Attrs[ifSizesAttrs](call)
-	if len(a.Then.Outputs) != len(a.Else.Outputs) {
-		return nil, fmt.Errorf("then_branch gives %d values, else_branch %d", len(a.Then.Outputs), len(a.Else.Outputs))
+	attrs := kit.Attrs[ifSizesAttrs](call)
+	if len(attrs.Then.Outputs) != len(attrs.Else.Outputs) {
+		return nil, fmt.Errorf("then_branch gives %d values, else_branch %d", len(attrs.Then.Outputs),
+			len(attrs.Else.Outputs))
 	}
-	if len(call.In) != len(a.Then.Inputs)+len(a.Else.Inputs) {
-		return nil, fmt.Errorf("the branches take %d and %d values, got %d", len(a.Then.Inputs), len(a.Else.Inputs),
+	if len(call.In) != len(attrs.Then.Inputs)+len(attrs.Else.Inputs) {
+		return nil, fmt.Errorf("the branches take %d and %d values, got %d", len(attrs.Then.Inputs), len(attrs.Else.Inputs),
 			len(call.In))
 	}
 	body, args := chooseBranch(call)
