@@ -192,7 +192,7 @@ func (s *solver[T]) norm(x []T) float64 {
 	}
 	scale, sum := 1.0, 0.0
 	if greatest > 0x1p500 || greatest < 0x1p-500 {
-		scale = math.Ldexp(1, -math.Ilogb(greatest))
+		scale = math.Ldexp(1, min(-math.Ilogb(greatest), 1023)) // of subnormal numbers, 2^1074 would be infinite
 	}
 	for _, v := range x {
 		re, im := s.re(v)*scale, s.im(v)*scale

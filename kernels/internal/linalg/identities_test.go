@@ -13,6 +13,16 @@ func TestIdentities(t *testing.T) {
 	checkIdentities(t, complexes)
 }
 
+// TestNorm checks norms of vectors whose squares overflow or underflow.
+func TestNorm(t *testing.T) {
+	s := &solver[float64]{field: reals}
+	for _, x := range []float64{0x1p-1072, 0x1p-1040, 0x1p-600, 1, 0x1p600, 0x1p1020} {
+		if got := s.norm([]float64{-3 * x, 4 * x}); got != 5*x {
+			t.Errorf("the norm of -3 and 4 times %g is %g", x, got)
+		}
+	}
+}
+
 func checkIdentities[T number](t *testing.T, f *field[T]) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, size := range [][2]int{{1, 1}, {2, 2}, {5, 5}, {7, 3}, {3, 7}, {40, 40}, {60, 20}, {6, 1}} {
