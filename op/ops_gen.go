@@ -764,6 +764,16 @@ func Bernoulli(self *graph.Value, attrs ...BernoulliAttrs) *graph.Value {
 	return node("bernoulli", 1, nonzeroAttrs(attrs), self)[0]
 }
 
+// Bilinear is the op bilinear.
+//
+// Returns the sums of the products of elements of input1 and input2 with each matrix of weight, and adds bias:
+// input1^T weight[k] input2 + bias[k].
+//
+// May be nil: bias.
+func Bilinear(input1, input2, weight, bias *graph.Value) *graph.Value {
+	return node("bilinear", 1, nil, input1, input2, weight, bias)[0]
+}
+
 // BinaryCrossEntropyAttrs are the optional attributes of [BinaryCrossEntropy].
 type BinaryCrossEntropyAttrs struct {
 	// 0: the loss of each element; 1: their mean; 2: their sum (default 1)
@@ -3389,6 +3399,36 @@ func IndexPut(self, values, index0, index1, index2, index3, index4, index5, inde
 	return node("index_put", 1, nonzeroAttrs(attrs), self, values, index0, index1, index2, index3, index4, index5, index6, index7)[0]
 }
 
+// IndexReduceReduceWord is the attribute reduce of [IndexReduce].
+type IndexReduceReduceWord string
+
+// The words that IndexReduceReduceWord takes.
+const (
+	IndexReduceReduceProd IndexReduceReduceWord = "prod"
+	IndexReduceReduceMean IndexReduceReduceWord = "mean"
+	IndexReduceReduceAmax IndexReduceReduceWord = "amax"
+	IndexReduceReduceAmin IndexReduceReduceWord = "amin"
+)
+
+// IndexReduceAttrs are the optional attributes of [IndexReduce].
+type IndexReduceAttrs struct {
+	// include self's slice in the reduction (default true)
+	IncludeSelf *bool `attr:"include_self"`
+}
+
+// IndexReduce is the op index_reduce.
+//
+// Copies self and reduces the slices of source into its slices along dim, at the positions in a one-dimensional
+// index.
+//
+// Attributes:
+//
+//   - dim: dimension to index
+//   - reduce: reduction of slices with the same index
+func IndexReduce[A Int](self, index, source *graph.Value, dim A, reduce IndexReduceReduceWord, attrs ...IndexReduceAttrs) *graph.Value {
+	return node("index_reduce", 1, withRequired(nonzeroAttrs(attrs), "dim", dim, "reduce", reduce), self, index, source)[0]
+}
+
 // IndexSelect is the op index_select.
 //
 // Takes slices of self along a dimension, one for each element of a one-dimensional index. A negative index
@@ -3709,6 +3749,35 @@ func LinalgCholeskyEx(self *graph.Value, attrs ...LinalgCholeskyExAttrs) (l, inf
 	return made[0], made[1]
 }
 
+// LinalgCondPWord is a word in place of the attribute p of [LinalgCond].
+type LinalgCondPWord string
+
+// The words that LinalgCondPWord takes.
+const (
+	LinalgCondPFro           LinalgCondPWord = "fro"
+	LinalgCondPNuc           LinalgCondPWord = "nuc"
+	LinalgCondPInfinity      LinalgCondPWord = "Infinity"
+	LinalgCondPMinusInfinity LinalgCondPWord = "-Infinity"
+)
+
+// LinalgCondAttrs are the optional attributes of [LinalgCond].
+type LinalgCondAttrs struct {
+	// order of the norm, as of linalg_matrix_norm; default: 2
+	P []int `attr:"p"`
+	// PWord takes the place of P.
+	PWord LinalgCondPWord `attr:"p"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// LinalgCond is the op linalg_cond.
+//
+// Returns the condition numbers of matrices, the last two dimensions: the products of the norms of a matrix and
+// of its inverse, or infinity for a singular one.
+func LinalgCond(self *graph.Value, attrs ...LinalgCondAttrs) *graph.Value {
+	return node("linalg_cond", 1, nonzeroAttrs(attrs), self)[0]
+}
+
 // LinalgCrossAttrs are the optional attributes of [LinalgCross].
 type LinalgCrossAttrs struct {
 	// dimension of the vectors (default -1)
@@ -3872,6 +3941,13 @@ type LinalgLuSolveAttrs struct {
 // the last two are a batch.
 func LinalgLuSolve(lU, pivots, b *graph.Value, attrs ...LinalgLuSolveAttrs) *graph.Value {
 	return node("linalg_lu_solve", 1, nonzeroAttrs(attrs), lU, pivots, b)[0]
+}
+
+// LinalgMatrixExp is the op linalg_matrix_exp.
+//
+// Returns the exponentials of square matrices. Dimensions before the last two are a batch.
+func LinalgMatrixExp(self *graph.Value) *graph.Value {
+	return node("linalg_matrix_exp", 1, nil, self)[0]
 }
 
 // LinalgMatrixNormOrdWord is a word in place of the attribute ord of [LinalgMatrixNorm].
@@ -4113,6 +4189,53 @@ func LinalgSvd(a *graph.Value, attrs ...LinalgSvdAttrs) (u, s, vh *graph.Value) 
 // Returns the singular values of matrices, in descending order. Dimensions before the last two are a batch.
 func LinalgSvdvals(a *graph.Value) *graph.Value {
 	return node("linalg_svdvals", 1, nil, a)[0]
+}
+
+// LinalgTensorinvAttrs are the optional attributes of [LinalgTensorinv].
+type LinalgTensorinvAttrs struct {
+	// number of dimensions that are the rows of the matrix (default 2)
+	Ind *int `attr:"ind"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// LinalgTensorinv is the op linalg_tensorinv.
+//
+// Returns the inverse of the linear map that tensordot with self is: the first ind dimensions of self are the
+// rows of a matrix, the others its columns.
+func LinalgTensorinv(self *graph.Value, attrs ...LinalgTensorinvAttrs) *graph.Value {
+	return node("linalg_tensorinv", 1, nonzeroAttrs(attrs), self)[0]
+}
+
+// LinalgTensorsolveAttrs are the optional attributes of [LinalgTensorsolve].
+type LinalgTensorsolveAttrs struct {
+	// dimensions of self that are moved to the end first
+	Dims []int `attr:"dims"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// LinalgTensorsolve is the op linalg_tensorsolve.
+//
+// Returns the tensor whose tensordot with self is other: the first dimensions of self, as many as other has, are
+// the rows of a matrix, the others its columns.
+func LinalgTensorsolve(self, other *graph.Value, attrs ...LinalgTensorsolveAttrs) *graph.Value {
+	return node("linalg_tensorsolve", 1, nonzeroAttrs(attrs), self, other)[0]
+}
+
+// LinalgVanderAttrs are the optional attributes of [LinalgVander].
+type LinalgVanderAttrs struct {
+	// number of columns; default: the number of elements of a vector
+	N *int `attr:"N"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// LinalgVander is the op linalg_vander.
+//
+// Returns Vandermonde matrices: the powers of the elements of x, from 0 to N - 1, along a new last dimension.
+func LinalgVander(x *graph.Value, attrs ...LinalgVanderAttrs) *graph.Value {
+	return node("linalg_vander", 1, nonzeroAttrs(attrs), x)[0]
 }
 
 // LinalgVecdotAttrs are the optional attributes of [LinalgVecdot].
@@ -4358,6 +4481,29 @@ func Logit(self *graph.Value, attrs ...LogitAttrs) *graph.Value {
 	return node("logit", 1, nonzeroAttrs(attrs), self)[0]
 }
 
+// LogspaceAttrs are the optional attributes of [Logspace].
+type LogspaceAttrs struct {
+	// base of the powers (default 10)
+	Base *float64 `attr:"base"`
+	// dtype of the result; default: float32, or complex64 if a number is complex
+	DType tensor.DType `attr:"dtype"`
+	// Values holds attributes that are values of the graph, by aten's names.
+	Values map[string]*graph.Value
+}
+
+// Logspace is the op logspace.
+//
+// Makes powers of base whose exponents are steps equally spaced numbers from start to end, inclusive.
+//
+// Attributes:
+//
+//   - start: first exponent
+//   - end: last exponent
+//   - steps: number of elements
+func Logspace[A, B Operand, C Int](g *graph.Graph, start A, end B, steps C, attrs ...LogspaceAttrs) *graph.Value {
+	return nodeIn(g, "logspace", 1, withRequired(nonzeroAttrs(attrs), "start", start, "end", end, "steps", steps))[0]
+}
+
 // LogsumexpAttrs are the optional attributes of [Logsumexp].
 type LogsumexpAttrs struct {
 	// keep reduced dimensions with size 1
@@ -4575,6 +4721,13 @@ func MatmulInteger(a, b, aZeroPoint, bZeroPoint *graph.Value) *graph.Value {
 // Transposes a real matrix.
 func MatrixH(self *graph.Value) *graph.Value {
 	return node("matrix_H", 1, nil, self)[0]
+}
+
+// MatrixExp is the op matrix_exp.
+//
+// Returns the exponentials of square matrices. Dimensions before the last two are a batch.
+func MatrixExp(self *graph.Value) *graph.Value {
+	return node("matrix_exp", 1, nil, self)[0]
 }
 
 // MatrixPower is the op matrix_power.
@@ -5057,6 +5210,17 @@ func Mv(self, vec *graph.Value) *graph.Value {
 	return node("mv", 1, nil, self, vec)[0]
 }
 
+// Mvlgamma is the op mvlgamma.
+//
+// Returns the logarithm of the multivariate gamma function of dimension p.
+//
+// Attributes:
+//
+//   - p: dimension
+func Mvlgamma[A Int](self *graph.Value, p A) *graph.Value {
+	return node("mvlgamma", 1, withRequired(nil, "p", p), self)[0]
+}
+
 // NanToNumAttrs are the optional attributes of [NanToNum].
 type NanToNumAttrs struct {
 	// replacement of NaN; null: 0
@@ -5188,6 +5352,21 @@ func Narrow[A, B, C Int](self *graph.Value, dim A, start B, length C) *graph.Val
 //   - length: number of indices
 func NarrowCopy[A, B, C Int](self *graph.Value, dim A, start B, length C) *graph.Value {
 	return node("narrow_copy", 1, withRequired(nil, "dim", dim, "start", start, "length", length), self)[0]
+}
+
+// NativeLayerNorm is the op native_layer_norm.
+//
+// Normalizes as layer_norm does, and also returns the means and the reciprocal standard deviations.
+//
+// May be nil: weight, bias.
+//
+// Attributes:
+//
+//   - normalizedShape: the last sizes of the input, over which it is normalized
+//   - eps: number added to the variance
+func NativeLayerNorm[A Ints](input, weight, bias *graph.Value, normalizedShape A, eps float64) (out, mean, rstd *graph.Value) {
+	made := node("native_layer_norm", 3, withRequired(nil, "normalized_shape", normalizedShape, "eps", eps), input, weight, bias)
+	return made[0], made[1], made[2]
 }
 
 // Ne is the op ne.
@@ -5589,6 +5768,22 @@ func Orgqr(self, input2 *graph.Value) *graph.Value {
 	return node("orgqr", 1, nil, self, input2)[0]
 }
 
+// OrmqrAttrs are the optional attributes of [Ormqr].
+type OrmqrAttrs struct {
+	// return Q input3; else input3 Q (default true)
+	Left *bool `attr:"left"`
+	// use the adjoint of Q
+	Transpose bool `attr:"transpose"`
+}
+
+// Ormqr is the op ormqr.
+//
+// Multiplies matrices input3 by the products Q of the reflections that geqrf returns as self and input2.
+// Dimensions before the last two are a batch.
+func Ormqr(self, input2, input3 *graph.Value, attrs ...OrmqrAttrs) *graph.Value {
+	return node("ormqr", 1, nonzeroAttrs(attrs), self, input2, input3)[0]
+}
+
 // Outer is the op outer.
 //
 // Multiplies each element of self by each element of vec2: [n] and [m] give [n, m].
@@ -5807,6 +6002,20 @@ type ProdAttrs struct {
 // Multiplies the elements over a dimension, or all. Bools and integers give int64.
 func Prod(self *graph.Value, attrs ...ProdAttrs) *graph.Value {
 	return node("prod", 1, nonzeroAttrs(attrs), self)[0]
+}
+
+// PutAttrs are the optional attributes of [Put].
+type PutAttrs struct {
+	// add source to the elements; else replace them
+	Accumulate bool `attr:"accumulate"`
+}
+
+// Put is the op put.
+//
+// Copies self and replaces, or increases, its elements at row-major positions by source. Among elements with the
+// same position, the last replaces it.
+func Put(self, index, source *graph.Value, attrs ...PutAttrs) *graph.Value {
+	return node("put", 1, nonzeroAttrs(attrs), self, index, source)[0]
 }
 
 // QlinearConvAttrs are the optional attributes of [QlinearConv].

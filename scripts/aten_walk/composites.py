@@ -279,3 +279,50 @@ def _addr(r):
 def _addbmm(r):
     b, n, k, m = (r.size() for _ in range(4))
     return [T(r.of([n, m], [n, m], [m], [])), T([b, n, k]), T([b, k, m])], r.some(beta=SCALE, alpha=SCALE)
+
+
+@call("mvlgamma")
+def _mvlgamma(r):
+    return [T(r.shape(), pos=True)], {"p": r.of(1, 2, 3, 0)}
+
+
+@call("bilinear")
+def _bilinear(r):
+    lead, i, j, k = r.shape(rank=r.of(0, 1, 1, 2)), r.size(), r.size(), r.size()
+    return [T(lead + [i], plain=True), T((lead if r.flip(0.95) else [7]) + [j], plain=True), T([k, i, j], plain=True)] + r.of(
+        [], [T([k], plain=True)]), {}
+
+
+@call("logspace")
+def _logspace(r):
+    return [], dict(r.some(dtype=DT, base=(2.0, 10.0, 0.5)), start=r.of(0, 1.5, -2.5, 3), end=r.of(5, 2.25, -1), steps=r.of(0, 1, 2, 5, 8))
+
+
+@call("native_layer_norm")
+def _native_layer_norm(r):
+    s = r.shape(least=1)
+    n = s[r.rng.randrange(len(s)):]
+    return [T(s)] + r.of([None, None], [T(n), None], [T(n), T(n)], [None, T(n)]), {"eps": r.of(1e-5, 0.1), "normalized_shape": n}
+
+
+@call("put")
+def _put(r):
+    s, ins = one(r)
+    numel = 1
+    for n in s:
+        numel *= n
+    at = r.shape()
+    source = at if r.flip() else [k for k in at[::-1]]
+    return ins + [T(at, torch.int64, lo=-numel, hi=numel), T(source, r.other_dtype(0.05))], r.some(accumulate=(True, False))
+
+
+@call("index_reduce")
+def _index_reduce(r):
+    s, ins = one(r)
+    d = r.dim(s)
+    n = r.of(0, 1, 1, 2, 3)
+    source = list(s)
+    if source:
+        source[d] = n
+    at = T([] if r.flip(0.1) and n == 1 else [n], r.of(torch.int64, torch.int32), lo=0, hi=s[d] if s else 1)
+    return ins + [at, T(source)], dict(r.some(include_self=(True, False)), dim=d, reduce=r.of("prod", "mean", "amax", "amin"))

@@ -210,3 +210,39 @@ def _matrix_norm(r):
 def _norm(r):
     s = r.shape()
     return [T(s, plain=True)], r.some(ord=ORD + (0, 3), dim=([r.dim(s), r.dim(s)], [r.dim(s)]), keepdim=(True, False))
+
+
+@call("linalg_matrix_exp", "matrix_exp")
+def _matrix_exp(r):
+    return [T(ill(r, square(r)), plain=True)], {}
+
+
+@call("ormqr")
+def _ormqr(r):
+    s = matrix(r)
+    k = r.rng.randrange(min(s[-2:]) + 1)
+    left = r.flip()
+    other = s[:-2] + ([s[-2], r.size()] if left else [r.size(), s[-2]])
+    return [T(s, plain=True), T(s[:-2] + [k], plain=True), T(other if r.flip(0.95) else other[1:], plain=True)], dict(
+        r.some(transpose=(True, False)), left=left)
+
+
+@call("linalg_cond")
+def _cond(r):
+    return [T(ill(r, square(r) if r.flip(0.8) else matrix(r)), plain=True)], r.some(p=ORD + (3,))
+
+
+@call("linalg_tensorinv")
+def _tensorinv(r):
+    return [T(r.of([6, 2, 3], [2, 3, 6], [4, 2, 2], [2, 2, 2, 2], [1, 1], [0, 0], [2, 3]), plain=True)], r.some(ind=(1, 2, 3, 0))
+
+
+@call("linalg_tensorsolve")
+def _tensorsolve(r):
+    a, b = r.of(([2, 3, 6], [2, 3]), ([6, 2, 3], [6]), ([2, 2, 4], [2, 2]), ([2, 6, 3], [2, 3]), ([0, 0], [0]), ([2, 3], [2]))
+    return [T(a, plain=True), T(b, plain=True)], {"dims": [1]} if a == [2, 6, 3] or r.flip(0.1) else {}
+
+
+@call("linalg_vander")
+def _vander(r):
+    return [T(r.shape(), plain=True)], r.some(N=(2, 3, 5, 1))

@@ -29,6 +29,10 @@ type softminAttrs struct {
 	DType tensor.DType `attr:"dtype" default:"none" doc:"dtype to which self is converted first"`
 }
 
+type mvlgammaAttrs struct {
+	P int `attr:"p" doc:"dimension"`
+}
+
 // Functions of each element.
 var (
 	Softsign = defineOne(graph.Semantics{
@@ -48,6 +52,10 @@ var (
 	}, func(s steps, a *softminAttrs, in []graph.Arg) graph.Arg {
 		return s.Apply(reduce.Softmax, graph.Attrs{"dim": a.Dim, "dtype": a.DType}, s.neg(in[0]))
 	})
+	Mvlgamma = defineOne(graph.Semantics{
+		Name: "mvlgamma", Doc: "Returns the logarithm of the multivariate gamma function of dimension p.",
+		Params: selfOnly, Examples: kit.OneExample(kit.ExTransposed, graph.Attrs{"p": 2}),
+	}, mvlgamma)
 	Deg2rad    = scaled("deg2rad", "Converts degrees to radians.", math.Pi/180)
 	Rad2deg    = scaled("rad2deg", "Converts radians to degrees.", 180/math.Pi)
 	FloatPower = defineOne(graph.Semantics{
@@ -170,6 +178,24 @@ func (s steps) isclose(x, y graph.Arg, a *iscloseAttrs) graph.Arg {
 	difference := s.abs(s.sub(x, y))
 	close := s.and(s.Apply(pointwise.Isfinite, nil, difference), s.Apply(pointwise.Le, nil, difference, allowed))
 	return s.inPlace(equal, or(equal, close))
+}
+
+// maxMvlgammaP limits the memory, which is proportional to p.
+const maxMvlgammaP = 1 << 16
+
+func mvlgamma(s steps, a *mvlgammaAttrs, in []graph.Arg) graph.Arg {
+	d := in[0].Type().DType
+	s.Reject(d == tensor.Bool, "The input tensor may not be a boolean tensor.")
+	s.Reject(a.P < 1, "p has to be greater than or equal to 1")
+	s.Reject(a.P > maxMvlgammaP, "p is %d, more than %d", a.P, maxMvlgammaP)
+	if d.IsIntegral(true) {
+		d = tensor.Float32
+	}
+	p := float64(a.P)
+	shifts := s.Apply(view.Arange, graph.Attrs{"start": (1 - p) / 2, "end": 0.5, "step": 0.5, "dtype": d})
+	logarithms := s.Apply(pointwise.Lgamma, nil, s.add(shifts, s.unsqueeze(in[0], -1)))
+	sum := s.sum(logarithms, false, []int{-1})
+	return s.inPlace(sum, s.plus(sum, p*(p-1)*math.Log(math.Pi)/4))
 }
 
 func isin(s steps, a *isinAttrs, in []graph.Arg) graph.Arg {

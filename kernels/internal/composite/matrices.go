@@ -37,6 +37,10 @@ type matrixRankAttrs struct {
 	Hermitian bool     `attr:"hermitian" default:"false" doc:"the matrices are Hermitian: use the magnitudes of eigenvalues, and read only the lower triangle"`
 }
 
+type condAttrs struct {
+	P graph.IntsOrWord `attr:"p" default:"none" words:"fro|nuc|Infinity|-Infinity" doc:"order of the norm, as of linalg_matrix_norm; default: 2"`
+}
+
 type matrixNormAttrs struct {
 	Ord     graph.IntsOrWord `attr:"ord" default:"fro" words:"fro|nuc|Infinity|-Infinity" doc:"fro: root of the sum of squares; nuc: sum of singular values; 2, -2: greatest, least singular value; 1, -1: greatest, least sum of magnitudes of a column; Infinity, -Infinity: of a row"`
 	Dim     []int            `attr:"dim" default:"-2,-1" doc:"dimensions of rows and columns"`
@@ -93,6 +97,12 @@ var (
 	}, func(s steps, a *matrixNormAttrs, in []graph.Arg) graph.Arg {
 		return s.matrixNorm(in[0], a)
 	})
+	LinalgCond = defineOne(graph.Semantics{
+		Name: "linalg_cond", Doc: "Returns the condition numbers of matrices, the last two dimensions: the products of the " +
+			"norms of a matrix and of its inverse, or infinity for a singular one.", Params: selfOnly,
+		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 4, 3)), kit.Example(graph.Attrs{"p": "fro"}, kit.F32(3, 3)),
+			kit.Example(graph.Attrs{"p": -1}, kit.F32(3, 3))},
+	}, linalgCond)
 	LinalgNorm = defineOne(graph.Semantics{
 		Name: "linalg_norm", Doc: "Returns norms of vectors or matrices; linalg_vector_norm has orders that are no integers.",
 		Params: selfOnly, Examples: []graph.Example{kit.Example(nil, kit.F32(2, 3, 4)),
@@ -400,4 +410,46 @@ func extremum(greatest bool) *graph.Op {
 		return reduce.Amax
 	}
 	return reduce.Amin
+}
+
+func linalgCond(s steps, a *condAttrs, in []graph.Arg) graph.Arg {
+	const name = "linalg.cond"
+	x := in[0]
+	t := x.Type()
+	n := t.Rank()
+	s.Reject(n < 2, name+": The input tensor must have at least 2 dimensions.")
+	s.Reject(!t.DType.IsFloat() && !t.DType.IsComplex() || t.DType.IsReducedFloat(), name+": Expected a tensor of "+
+		"float, double, cfloat or cdouble type. Got %s", t.DType.TorchName())
+	p, word := 2.0, ""
+	if a.P.Word != "" || a.P.Ints != nil {
+		p, word = s.order(a.P)
+	}
+	size := math.Abs(p)
+	s.Reject(word == "" && size != 1 && size != 2 && !math.IsInf(size, 1), name+" got an invalid norm type: %v", p)
+	bySingularValues := word == "" && size == 2
+	s.Reject(!bySingularValues && t.Shape[n-1].Ne(t.Shape[n-2]).Holds(), name+": A must be batches of square matrices, "+
+		"but they are %v by %v matrices", t.Shape[n-2], t.Shape[n-1])
+	if kit.IsEmpty(t) {
+		return s.Apply(view.NewZeros, graph.Attrs{"size": t.Shape[:n-2], "dtype": t.DType.ToReal()}, x)
+	}
+	if word == "nuc" || bySingularValues {
+		values := s.Apply(linalg.Svdvals, nil, x)
+		if word == "nuc" {
+			inverted := s.Apply(pointwise.Reciprocal, nil, values)
+			return s.mul(s.sum(values, false, []int{-1}), s.sum(inverted, false, []int{-1}))
+		}
+		greatest, least := s.take(values, -1, 0), s.take(values, -1, -1)
+		if p < 0 {
+			greatest, least = least, greatest
+		}
+		return s.div(greatest, least)
+	}
+	inverse := s.ApplyMany(linalg.InvEx, nil, x)
+	norm := func(x graph.Arg) graph.Arg { return s.matrixNorm(x, &matrixNormAttrs{Ord: a.P, Dim: []int{-2, -1}}) }
+	isSingular := s.Apply(pointwise.Gt, nil, inverse[1], integer(0))
+	infinite := s.Apply(view.Full, graph.Attrs{"size": t.Shape[:n-2], "fill_value": math.Inf(1),
+		"dtype": t.DType.ToReal()})
+	infinities := graph.Attrs{"nan": math.Inf(1), "posinf": math.Inf(1), "neginf": math.Inf(-1)}
+	product := s.mul(norm(x), s.where(isSingular, infinite, norm(inverse[0])))
+	return s.Apply(pointwise.NanToNum, infinities, product)
 }

@@ -96,6 +96,13 @@ var (
 		Params:   []graph.Param{kit.Self, {Name: "batch1"}, {Name: "batch2"}},
 		Examples: []graph.Example{kit.Example(nil, kit.F32(3, 5), kit.F32(2, 3, 4), kit.F32(2, 4, 5))},
 	}, addbmm)
+	Bilinear = defineOne(graph.Semantics{
+		Name: "bilinear", Doc: "Returns the sums of the products of elements of input1 and input2 with each matrix of " +
+			"weight, and adds bias: input1^T weight[k] input2 + bias[k].",
+		Params: []graph.Param{{Name: "input1"}, {Name: "input2"}, {Name: "weight"}, kit.OptBias},
+		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 5, 3), kit.F32(2, 5, 4), kit.F32(6, 3, 4), kit.F32(6)),
+			kit.Example(nil, kit.F32(3), kit.F32(4), kit.F32(6, 3, 4))},
+	}, bilinear)
 )
 
 func addr(s steps, a *addScaledAttrs, in []graph.Arg) graph.Arg {
@@ -132,6 +139,42 @@ func addbmm(s steps, a *addScaledAttrs, in []graph.Arg) graph.Arg {
 	left := s.reshape(s.transpose(in[1], 0, 1), x[1], x[0].Mul(x[2]))
 	right := s.reshape(in[2], y[0].Mul(y[1]), y[2])
 	return s.Apply(product.Addmm, graph.Attrs{"beta": a.Beta, "alpha": a.Alpha}, in[0], left, right)
+}
+
+func bilinear(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
+	const name = "bilinear(): "
+	x, y, weight := s.shape(in[0]), s.shape(in[1]), s.shape(in[2])
+	n := len(x)
+	s.Reject(n != len(y), name+"input dimensions do not match: got %d and %d", n, len(y))
+	s.Reject(n == 0 || len(weight) != 3, name+"expected inputs with dimensions and a weight with 3 dimensions, but got "+
+		"%d and %d", n, len(weight))
+	for d := range n - 1 {
+		s.Reject(x[d].Ne(y[d]).Holds(), name+"input batch dimensions do not match at dim %d: got %v and %v", d, x[d], y[d])
+	}
+	for i, size := range []sym.Int{x[n-1], y[n-1]} {
+		s.Reject(size.Ne(weight[1+i]).Holds(), name+"input%d size does not match weight size: got %v but expected %v", i+1,
+			size, weight[1+i])
+	}
+	for _, shape := range [][]sym.Int{x, y} {
+		s.Reject(kit.SizeIs(shape[n-1], 0), name+"cannot reshape an input of shape %s into matrices with 0 columns",
+			tensor.Sizes(shape))
+	}
+	for _, z := range in[1:3] {
+		s.Reject(z.Type().DType != in[0].Type().DType, name+"expected the same dtype of all operands, but got %s and %s",
+			in[0].Type().DType.TorchName(), z.Type().DType.TorchName())
+	}
+	batch, terms, one := tensor.Product(x[:n-1]), weight[1].Mul(weight[2]), sym.Of(1)
+	products := s.mul(s.reshape(in[0], batch, weight[1], one), s.reshape(in[1], batch, one, weight[2]))
+	matrix := s.transpose(s.reshape(in[2], weight[0], terms), 0, 1)
+	out := s.reshape(s.Apply(product.Mm, nil, s.reshape(products, batch, terms), matrix),
+		slices.Concat(x[:n-1], weight[:1])...)
+	if bias := in[3]; bias.Kind != graph.Null {
+		size := s.shape(bias)
+		s.Reject(len(size) == 0 || size[0].Ne(weight[0]).Holds(), name+"bias size does not match weight size: got %s but "+
+			"expected %v", tensor.Sizes(size), weight[0])
+		return s.add(out, bias)
+	}
+	return out
 }
 
 // tensordot multiplies x and y and adds the products over pairs of dimensions.

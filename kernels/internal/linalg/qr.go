@@ -13,6 +13,11 @@ type linalgQRAttrs struct {
 	Mode string `attr:"mode" default:"reduced" oneof:"reduced|complete|r" doc:"Q has as many columns as R has rows, or is square, or is empty"`
 }
 
+type ormqrAttrs struct {
+	Left      bool `attr:"left" default:"true" doc:"return Q input3; else input3 Q"`
+	Transpose bool `attr:"transpose" default:"false" doc:"use the adjoint of Q"`
+}
+
 type qrAttrs struct {
 	Some bool `attr:"some" default:"true" doc:"Q has as many columns as R has rows; else it is square"`
 }
@@ -50,6 +55,14 @@ var (
 		ranks:   ranksOf([]int{2}, []int{2, 1})})
 	HouseholderProduct = householderOp("linalg_householder_product", []graph.Param{{Name: "input"}, {Name: "tau"}})
 	Orgqr              = householderOp("orgqr", []graph.Param{kit.Self, {Name: "input2"}})
+	Ormqr              = matrixOp(graph.SchemaOf[ormqrAttrs](), graph.Semantics{Name: "ormqr",
+		Doc:    "Multiplies matrices input3 by the products Q of the reflections that geqrf returns as self and input2.",
+		Params: []graph.Param{kit.Self, {Name: "input2"}, {Name: "input3"}}, Infer: inferOrmqr,
+		Examples: []graph.Example{kit.Example(nil, tallExample, kit.F32(2, 3), tallExample),
+			kit.Example(graph.Attrs{"left": false, "transpose": true}, complexExample, tensor.New(tensor.Complex128, 2),
+				tensor.New(tensor.Complex128, 2, 3))},
+	}, algorithm{float: multiplyByQ[float64], complex: multiplyByQ[complex128], memory: copies(1),
+		ranks: ranksOf([]int{2, 1, 2}, []int{2})})
 )
 
 // qrOp defines linalg_qr or qr. mode returns the mode of a call.
@@ -152,5 +165,60 @@ func multiplyReflections[T number](t *task[T]) error {
 		q.set(i, i, t.of(1, 0))
 	}
 	t.multiplyQ(t.in[0], t.in[1].elements, q, false)
+	return nil
+}
+
+func inferOrmqr(c *graph.Call) ([]graph.Result, error) {
+	const name = "torch.ormqr: "
+	t, tau, other := c.Type(0), c.Type(1), c.Type(2)
+	n, m := t.Rank(), other.Rank()
+	if n < 2 || m < 2 {
+		return nil, errors.New(name + "input and other must have at least 2 dimensions.")
+	}
+	size, side := other.Shape[m-2], "other.shape[-2]"
+	if !kit.Attrs[ormqrAttrs](c).Left {
+		size, side = other.Shape[m-1], "other.shape[-1]"
+	}
+	switch {
+	case tau.Rank() != n-1:
+		return nil, fmt.Errorf(name+"Expected tau to have one dimension less than input, but got tau.ndim equal to %d and "+
+			"input.ndim is equal to %d", tau.Rank(), n)
+	case m != n:
+		return nil, fmt.Errorf(name+"Expected other to have the same number of dimensions as input, but got other.ndim "+
+			"equal to %d and input.ndim is equal to %d", m, n)
+	case size.Lt(tau.Shape[n-2]).Holds():
+		return nil, errors.New(name + side + " must be greater than or equal to tau.shape[-1]")
+	case size.Ne(t.Shape[n-2]).Holds():
+		return nil, errors.New(name + side + " must be equal to input.shape[-2]")
+	case t.Shape[n-1].Lt(tau.Shape[n-2]).Holds():
+		return nil, errors.New(name + "tau.shape[-1] must be at most input.shape[-1]")
+	case !tensor.SameSizes(tau.Shape[:n-2], lead(t)):
+		return nil, fmt.Errorf(name+"Expected batch dimensions of tau to be equal to input.shape[:-2], but got %s",
+			tensor.Sizes(tau.Shape[:n-2]))
+	case !tensor.SameSizes(lead(other), lead(t)):
+		return nil, fmt.Errorf(name+"Expected batch dimensions of other to be equal to input.shape[:-2], but got %s",
+			tensor.Sizes(lead(other)))
+	case t.DType != tau.DType || t.DType != other.DType:
+		return nil, fmt.Errorf(name+"Expected input, tau and other to have the same dtype, but got %s, %s and %s",
+			t.DType.TorchName(), tau.DType.TorchName(), other.DType.TorchName())
+	}
+	if err := (matrixCheck{kernel: "ormqr"}).checkDType(t.DType); err != nil {
+		return nil, err
+	}
+	out, err := columnMajor(t.DType, other.Shape...)
+	return c.One(out), err
+}
+
+// multiplyByQ multiplies a matrix by Q. C Q is the adjoint of Q^H C^H.
+func multiplyByQ[T number](t *task[T]) error {
+	attrs, tau, other := kit.Attrs[ormqrAttrs](t.call), t.in[1].elements, t.in[2]
+	if attrs.Left {
+		copy(t.out[0].elements, other.elements)
+		t.multiplyQ(t.in[0], tau, t.out[0], attrs.Transpose)
+		return nil
+	}
+	h := t.copyOf(other, true)
+	t.multiplyQ(t.in[0], tau, h, !attrs.Transpose)
+	t.adjoint(h, t.out[0])
 	return nil
 }

@@ -1,0 +1,97 @@
+package composite
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/linalg"
+	"github.com/graphrun/graphrun/kernels/internal/reduce"
+	"github.com/graphrun/graphrun/kernels/internal/view"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type tensorinvAttrs struct {
+	Ind int `attr:"ind" default:"2" doc:"number of dimensions that are the rows of the matrix"`
+}
+
+type tensorsolveAttrs struct {
+	Dims []int `attr:"dims" default:"none" doc:"dimensions of self that are moved to the end first"`
+}
+
+type vanderAttrs struct {
+	N *int `attr:"N" default:"none" doc:"number of columns; default: the number of elements of a vector"`
+}
+
+// Equations with tensors in place of matrices, and Vandermonde matrices.
+var (
+	LinalgTensorinv = defineOne(graph.Semantics{
+		Name: "linalg_tensorinv", Doc: "Returns the inverse of the linear map that tensordot with self is: the first ind " +
+			"dimensions of self are the rows of a matrix, the others its columns.", Params: selfOnly,
+		Examples: []graph.Example{kit.Example(graph.Attrs{"ind": 1}, kit.F32(6, 2, 3))},
+	}, tensorinv)
+	LinalgTensorsolve = defineOne(graph.Semantics{
+		Name: "linalg_tensorsolve", Doc: "Returns the tensor whose tensordot with self is other: the first dimensions of " +
+			"self, as many as other has, are the rows of a matrix, the others its columns.", Params: pair,
+		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 3, 6), kit.F32(2, 3))},
+	}, tensorsolve)
+	LinalgVander = defineOne(graph.Semantics{
+		Name: "linalg_vander", Doc: "Returns Vandermonde matrices: the powers of the elements of x, from 0 to N - 1, along " +
+			"a new last dimension.", Params: []graph.Param{{Name: "x"}},
+		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 3)), kit.Example(graph.Attrs{"N": 2}, kit.F32(3))},
+	}, vander)
+)
+
+func tensorinv(s steps, a *tensorinvAttrs, in []graph.Arg) graph.Arg {
+	shape := s.shape(in[0])
+	s.Reject(a.Ind <= 0, "Expected a strictly positive integer for 'ind', but got %d", a.Ind)
+	ind := a.Ind
+	s.Reject(ind > len(shape), "linalg.tensorinv: expected self to have at least ind = %d dimensions, but got %d", ind,
+		len(shape))
+	rows, columns := tensor.Product(shape[:ind]), tensor.Product(shape[ind:])
+	s.Reject(rows.Ne(columns).Holds(), "Expected self to satisfy the requirement prod(self.shape[ind:]) == "+
+		"prod(self.shape[:ind]), but got %v != %v", columns, rows)
+	inverse := s.Apply(linalg.Inv, nil, s.reshape(in[0], rows, columns))
+	return s.reshape(inverse, slices.Concat(shape[ind:], shape[:ind])...)
+}
+
+func tensorsolve(s steps, a *tensorsolveAttrs, in []graph.Arg) graph.Arg {
+	x, other := in[0], s.shape(in[1])
+	if a.Dims != nil {
+		last := make([]int, len(a.Dims))
+		for i := range last {
+			last[i] = i - len(last)
+		}
+		x = s.Apply(view.Movedim, graph.Attrs{"source": a.Dims, "destination": last}, x)
+	}
+	shape := s.shape(x)
+	s.Reject(len(shape) < len(other), "linalg.tensorsolve: expected self to have at least the %d dimensions of other, "+
+		"but got %d", len(other), len(shape))
+	rows, columns := tensor.Product(other), tensor.Product(shape[len(other):])
+	s.Reject(rows.Ne(columns).Holds() || tensor.Product(shape[:len(other)]).Ne(rows).Holds(), "Expected self to satisfy "+
+		"the requirement prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim]), but got %v != %v", columns, rows)
+	result := s.Apply(linalg.Solve, nil, s.reshape(x, rows, columns), s.reshape(in[1], rows))
+	return s.reshape(result, shape[len(other):]...)
+}
+
+func vander(s steps, a *vanderAttrs, in []graph.Arg) graph.Arg {
+	x := in[0]
+	d := x.Type().DType
+	s.Reject(d == tensor.Bool || d.IsReducedFloat(), "linalg.vander supports floating point, complex, and integer "+
+		"tensors, but got %s", d.TorchName())
+	if x.Type().Rank() == 0 {
+		x = s.unsqueeze(x, 0)
+	}
+	shape := s.shape(x)
+	n := shape[len(shape)-1]
+	if a.N != nil {
+		n = sym.Of(*a.N)
+	}
+	s.Reject(n.Le(sym.Of(1)).Holds(), "N must be greater than 1.")
+	sizes := func(last sym.Int) graph.Attrs { return graph.Attrs{"size": append(slices.Clone(shape), last)} }
+	expanded := s.Apply(view.Expand, sizes(n.Sub(sym.Of(1))), s.unsqueeze(x, -1))
+	powers := s.Apply(reduce.Cumprod, graph.Attrs{"dim": -1}, expanded)
+	ones := s.Apply(view.NewOnes, sizes(sym.Of(1)), powers)
+	return s.Apply(view.Cat, graph.Attrs{"dim": -1}, ones, powers)
+}

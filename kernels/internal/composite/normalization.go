@@ -1,0 +1,38 @@
+package composite
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/pointwise"
+	"github.com/graphrun/graphrun/kernels/internal/reduce"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type nativeLayerNormAttrs struct {
+	NormalizedShape []sym.Int `attr:"normalized_shape" doc:"the last sizes of the input, over which it is normalized"`
+	Eps             float64   `attr:"eps" doc:"number added to the variance"`
+}
+
+// NativeLayerNorm is layer_norm with the statistics as results.
+var NativeLayerNorm = define(graph.Semantics{
+	Name: "native_layer_norm", Doc: "Normalizes as layer_norm does, and also returns the means and the reciprocal " +
+		"standard deviations.",
+	Params: []graph.Param{kit.Input, kit.OptWeight, kit.OptBias}, Outputs: []string{"out", "mean", "rstd"},
+	Examples: []graph.Example{kit.Example(graph.Attrs{"normalized_shape": []int{4}, "eps": 1e-5}, kit.F32(2, 3, 4),
+		kit.F32(4), kit.F32(4))},
+}, func(s steps, a *nativeLayerNormAttrs, in []graph.Arg) []graph.Arg {
+	x := in[0]
+	out := s.Apply(reduce.LayerNorm, graph.Attrs{"normalized_shape": a.NormalizedShape, "eps": a.Eps}, in...)
+	d := x.Type().DType
+	if w := in[1]; w.Kind != graph.Null && d.IsReducedFloat() && w.Type().DType == tensor.Float32 {
+		d = tensor.Float32
+	}
+	dims := make([]int, len(a.NormalizedShape))
+	for i := range dims {
+		dims[i] = i - len(dims)
+	}
+	f := s.ApplyMany(reduce.VarMean, graph.Attrs{"dim": dims, "correction": 0, "keepdim": true}, s.to(x, d.OpMath()))
+	rstd := s.Apply(pointwise.Rsqrt, nil, s.plus(f[0], a.Eps))
+	return []graph.Arg{out, s.to(f[1], d), s.to(rstd, d)}
+})

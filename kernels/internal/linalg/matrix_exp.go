@@ -1,0 +1,116 @@
+package linalg
+
+import (
+	"math"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter/rule"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Exponentials of matrices.
+var (
+	LinalgMatrixExp = matrixExpOp("linalg_matrix_exp")
+	MatrixExp       = matrixExpOp("matrix_exp")
+)
+
+func matrixExpOp(name string) *graph.Op {
+	return matrixOp(kit.NoAttrs, graph.Semantics{Name: name, Doc: "Returns the exponentials of square matrices.",
+		Params: selfOnly,
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			t := c.Type(0)
+			err := (matrixCheck{name: "linalg.matrix_exp"}).check(t.WithDType(t.DType.OpMath()), true)
+			if err != nil {
+				return nil, err
+			}
+			out, err := exponentialType(t)
+			return c.One(out), err
+		},
+		Examples: examples(nil, squareExample, complexExample),
+	}, algorithm{float: exponential[float64], complex: exponential[complex128], memory: copies(1), ranks: matrices(1)})
+}
+
+// exponentialType returns the type of the result. PyTorch copies matrices without elements, applies exp to matrices of
+// one element, and views the batch of others as one dimension.
+func exponentialType(t tensor.Type) (tensor.Type, error) {
+	n := t.Rank()
+	switch size := t.Shape[n-1]; {
+	case kit.SizeIs(size, 0):
+		return rule.PreserveType(t), nil
+	case kit.SizeIs(size, 1):
+		return kit.FirstResultType(rule.Unary(rule.UndefinedOf(t.DType), rule.OfType(t)))
+	}
+	matrices := append([]sym.Int{tensor.Product(lead(t))}, t.Shape[n-2:]...)
+	flat, err := t.View(matrices)
+	if err != nil {
+		return t, err
+	}
+	return rule.PreserveType(flat).View(t.Shape)
+}
+
+// exponential computes the Taylor polynomial of degree 18 of a matrix whose 1-norm is at most 1, so that the error of
+// the polynomial is below the rounding error: the operand divided by a power of 2. Squares of the result undo the
+// division.
+func exponential[T number](t *task[T]) error {
+	a, x := t.in[0], t.out[0]
+	norm := 0.0
+	for j := range a.cols {
+		sum := 0.0
+		for _, v := range a.column(j) {
+			sum += t.abs(v)
+		}
+		norm = max(norm, sum) // NaN stays
+	}
+	if math.IsInf(norm, 0) || math.IsNaN(norm) {
+		for i := range x.elements {
+			x.elements[i] = t.of(math.NaN(), math.NaN())
+		}
+		return nil
+	}
+	squarings := 0
+	if norm > 1 {
+		squarings = math.Ilogb(norm) + 1
+	}
+	t.scale(a, math.Ldexp(1, -squarings))
+	product := t.make(a.rows, a.cols)
+	t.addIdentity(x)
+	for k := 18; k > 0; k-- { // Horner's scheme: I + a x / k
+		t.multiply(a, x, product)
+		t.scale(product, 1/float64(k))
+		copy(x.elements, product.elements)
+		t.addIdentity(x)
+	}
+	for range squarings {
+		t.multiply(x, x, product)
+		copy(x.elements, product.elements)
+	}
+	return nil
+}
+
+// addIdentity adds 1 to the diagonal of a.
+func (s *solver[T]) addIdentity(a matrix[T]) {
+	for i := range a.cols {
+		a.set(i, i, a.at(i, i)+s.of(1, 0))
+	}
+}
+
+// scale multiplies a by a real number.
+func (s *solver[T]) scale(a matrix[T], by float64) {
+	for i, v := range a.elements {
+		a.elements[i] = s.of(s.re(v)*by, s.im(v)*by)
+	}
+	s.did(len(a.elements))
+}
+
+// multiply sets c to the product of a and b.
+func (s *solver[T]) multiply(a, b, c matrix[T]) {
+	c.clear()
+	for j := range c.cols {
+		for k, f := range b.column(j) {
+			s.addScaled(f, a.column(k), c.column(j))
+			s.did(a.rows)
+		}
+	}
+}
