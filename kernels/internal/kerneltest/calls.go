@@ -100,6 +100,11 @@ func encodeAttrs(attrs any) graph.Attrs {
 			x = x.Elem()
 		}
 		a[name] = x.Interface()
+		if p, ok := a[name].(graph.IntsOrWord); ok && p.Word != "" {
+			a[name] = p.Word
+		} else if ok {
+			a[name] = p.Ints
+		}
 	}
 	return a
 }
