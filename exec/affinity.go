@@ -7,10 +7,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file chooses addresses in the arena by affinity. The workers of a step divide its result into parts, and a
-// worker computes the part at the same relative position in consecutive steps. Writing to a cache line that another
-// core wrote last is slow, because the line is first fetched from that core. When a value reuses memory, each worker
-// should therefore write the bytes that it also wrote for the previous value.
+// This file chooses addresses in the arena (the memory block of intermediate values) by affinity. The workers of a
+// step divide its result into parts, and a worker computes the part at the same relative position in consecutive
+// steps. Writing to a cache line that another core wrote last is slow, because the line is first fetched from that
+// core. If a value reuses the memory of an earlier value, each worker should therefore write the bytes that it wrote
+// for the earlier value.
 
 const (
 	// maxParts is the maximum number of parts (workers) for which affinity is computed.
@@ -46,10 +47,10 @@ func (a *affinity) lastUsesIn(start, end int) []lastUse {
 	return a.lastUses[first:max(first, limit)]
 }
 
-// foreignBytes returns the cost of placing a storage of the given size at an address. The cost is the number of foreign
-// bytes: bytes that one worker will write and another worker wrote last. If the previous storage had the same address
-// and size, the cost is -1: no byte is foreign, even if workers divide values by channels, which are interleaved in
-// memory.
+// foreignBytes returns the cost of placing a storage of the given size at an address. The cost is the number of
+// foreign bytes: bytes that one worker will write and another worker wrote last. If the previous storage had the same
+// address and size, the cost is -1. Then no byte is foreign even if workers divide values by channels, which are
+// interleaved in memory.
 func (a *affinity) foreignBytes(start, size int) int {
 	totalBytes, ownBytes := 0, 0
 	if uses := a.lastUsesIn(start, start+size); len(uses) == 1 && uses[0].storageStart == start &&

@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// callerOutputs has the caller's tensors for the outputs of a run in segments (see segments.go). A nil callerOutputs
-// has no tensors.
+// callerOutputs has the tensors that the caller gave for the outputs of a run in segments (see segments.go). It is
+// nil if the caller gave none.
 type callerOutputs struct {
 	outputs     []graph.Output
 	tensors     []*tensor.Tensor // indexed by output: the caller's tensor, or nil
@@ -28,8 +28,8 @@ func newCallerOutputs(outputs []graph.Output, tensors []*tensor.Tensor) *callerO
 	return caller
 }
 
-// check returns an error if the run cannot write one of the caller's tensors. Shapes that depend on data are checked
-// later.
+// check returns an error if the run cannot write one of the caller's tensors. It does not check shapes that depend on
+// data; these are checked when they are known.
 func (caller *callerOutputs) check(whole *graph.Graph, in []*tensor.Tensor) error {
 	if caller == nil {
 		return nil

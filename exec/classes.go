@@ -11,8 +11,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// A graph with data-dependent shapes runs in segments. This file caches compiled segments. A segment is compiled once
-// for each class of input values; the values of a class give the same shapes.
+// A graph with data-dependent shapes runs in segments. This file caches compiled segments (parts of the graph: see
+// segments.go). A segment is compiled once for each class of input values; the values of a class give the same
+// shapes.
 
 // preparedSegment is a segment prepared for one class. Exactly one of program, call and innerSegments is set.
 type preparedSegment struct {
@@ -22,7 +23,7 @@ type preparedSegment struct {
 	failed        graph.Errors    // nodes that were omitted because of [Options.KeepGoing]
 }
 
-// bytes estimates the memory that p occupies: packed weights and one session, without other constants.
+// bytes estimates the memory that p occupies: packed weights and one [Session] (the memory of one run).
 func (p *preparedSegment) bytes() int {
 	const stepBytes = 2 << 10 // approximate size of the data structures of a step
 	if p.program == nil {
@@ -75,7 +76,7 @@ func (c *segmentCache) get(ctx context.Context, key classKey,
 	}
 	p, err := prepare()
 	if isMemoryShortage(err) && c.entries.Clear() {
-		// Evicted entries may still occupy memory.
+		// The garbage collector may not have freed the memory of evicted entries.
 		debug.FreeOSMemory()
 		p, err = prepare()
 	}

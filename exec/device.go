@@ -13,9 +13,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file runs steps on a device. A kernel on a device has one chunk, which adds a launch to the queue of the session
-// and returns before the device has run it. The queue keeps the order of the launches, so that steps on the device wait
-// for each other like steps on the host. A download waits until the device has run all earlier steps.
+// This file runs steps on a device. The kernel of such a step has one chunk, which adds a launch to the queue of the
+// session and returns before the device has executed the launch. The queue keeps the order of the launches, so that a
+// step on the device runs after the earlier steps on the device. A download waits until the device has run all
+// earlier steps.
 
 // usesDevice reports whether a node of a graph runs on a device.
 func usesDevice(g *graph.Graph) bool {
@@ -28,19 +29,20 @@ func (p *Program) setDevice(d graph.Device) error {
 		return nil
 	}
 	if p.device = d; d == nil {
-		return errors.New("a node is planned for a device, and the program has none")
+		return errors.New("a node is planned for a device, but Options.Device is nil")
 	}
 	return nil
 }
 
-// Uploads has the constants that programs have uploaded to one device. Programs that share it upload a constant once. A
-// constant is freed when no program that reads it is reachable. The zero value is ready for use.
+// Uploads has the constants that programs have uploaded to one device. Programs that share an Uploads upload each
+// constant once. A constant is freed when no program that reads it is reachable. The zero value is ready for use.
 type Uploads struct {
 	mu     sync.Mutex
 	places map[constantData]uploadedPlace
 }
 
-// constantData identifies a constant by its bytes in memory. An uploadedBlock keeps them alive.
+// constantData identifies a constant by its bytes in host memory. An uploadedBlock keeps these bytes alive, so that
+// no other data get the same address.
 type constantData struct {
 	address uintptr
 	bytes   int
@@ -64,10 +66,10 @@ type deviceConstants struct {
 
 	mu        sync.Mutex
 	addresses map[int]graph.DeviceAddress // by index of the storage; nil before the first upload
-	blocks    []*uploadedBlock            // that have them
+	blocks    []*uploadedBlock            // the blocks of these addresses, kept alive by this list
 }
 
-// addUploaded makes the result of a node that uploads a constant a constant of the program.
+// addUploaded is for a node that uploads a constant. It makes the result of the node a constant of the program.
 func (p *Program) addUploaded(n *graph.Node) {
 	k := p.storageOf(n.Out[0])
 	s, from := &p.storages[k], n.In[0].Value
@@ -75,7 +77,8 @@ func (p *Program) addUploaded(n *graph.Node) {
 	p.uploaded.storages = append(p.uploaded.storages, k)
 }
 
-// upload returns the addresses of the constants. The first call uploads those that no other program has uploaded.
+// upload returns the addresses of the constants. Its first call uploads the constants that no other program has
+// uploaded.
 func (p *Program) upload() (map[int]graph.DeviceAddress, error) {
 	u := &p.uploaded
 	u.mu.Lock()
@@ -200,7 +203,7 @@ func (st *step) hasDeviceScratch() bool {
 	return st.kernel.Scratch > 0 && st.kernel.Place != tensor.Host
 }
 
-// of returns the addresses of a step on the device.
+// of returns the addresses on the device of a step's outputs, operands and scratch memory.
 func (d *deviceSession) of(st *step) []graph.DeviceAddress {
 	n := len(st.refs)
 	if st.hasDeviceScratch() {

@@ -267,7 +267,7 @@ func TestRunInto(t *testing.T) {
 	require.NoError(t, p.RunInto(context.Background(), in, in))
 	assert.Equal(t, bits(t, want["y"]), bits(t, in[0]), "an output over the input")
 	assert.ErrorContains(t, p.RunInto(context.Background(), in, []*tensor.Tensor{tensor.Zeros(tensor.Float32, 99)}),
-		`output "y" has shape [100], the tensor given for it [99]`)
+		`output "y" has shape [100], but the tensor given for it has shape [99]`)
 }
 
 // An operand that is also read in another order must not be overwritten.

@@ -135,8 +135,8 @@ type shortage struct {
 	err   *MemoryError
 	bytes map[*graph.Node]int // size of the results
 	order []*graph.Node       // nodes with results, in descending order of size
-	// minOmissions is a lower bound on the number of nodes to omit. It counts the nodes whose results alone exceed the
-	// limit, and the largest other nodes until their total size is the excess.
+	// minOmissions is a lower bound on the number of nodes to omit. It counts every node whose results alone exceed the
+	// limit. It also counts the largest other nodes, until their total size reaches the excess over the limit.
 	minOmissions int
 }
 
@@ -200,7 +200,8 @@ func memoryErrorFor(bytes int, e *MemoryError) error {
 	return &jointMemoryError{alone, e.Need.Total()}
 }
 
-// jointMemoryError reports a value that does not fit together with the other values of the run.
+// jointMemoryError is the error of a value that fits into memory alone, but not together with the other values of the
+// run.
 type jointMemoryError struct {
 	*tensor.MemoryError
 	total int // memory that the run needs, in bytes
@@ -208,7 +209,7 @@ type jointMemoryError struct {
 
 // Error gives the size of the value, the need of the run, and the limit.
 func (e *jointMemoryError) Error() string {
-	return fmt.Sprintf("it takes %s of the %s of memory that a run needs: %v", machine.Bytes(e.Bytes),
+	return fmt.Sprintf("the value takes %s of the %s of memory that a run needs: %v", machine.Bytes(e.Bytes),
 		machine.Bytes(e.total), machine.Limit{Left: e.Left, Total: e.Limit, Name: e.From})
 }
 
@@ -258,7 +259,7 @@ func (p *Program) markMissing(n *graph.Node) {
 		p.omittedValues[v] = true
 		if p.storageIndex.At(v) > 0 {
 			s := p.storageOf(v)          // v's own storage: with KeepGoing, no value is placed inside another
-			p.storages[s].kind = inArena // so that runs do not allocate it as an output
+			p.storages[s].kind = inArena // so that runs do not allocate the storage as an output
 			p.storages[s].bytes = 0
 		}
 	}

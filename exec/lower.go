@@ -26,8 +26,8 @@ type loweredNode struct {
 const lowerBatch = 16
 
 // lowerAll compiles the kernels of all nodes in parallel, and then links their machine code in one operation. The
-// result does not depend on the number of workers. If a node fails, all nodes before the first failing node are
-// lowered. With KeepGoing, all nodes are lowered.
+// result does not depend on the number of workers. If the compilation of a node fails, later nodes may not be
+// lowered, unless Options.KeepGoing is set. All nodes before the first failing node are always lowered.
 func lowerAll(g *graph.Graph, o Options) []loweredNode {
 	list := make([]loweredNode, len(g.Nodes))
 	var firstFailed atomic.Int64 // index of the first node known to fail
@@ -78,10 +78,10 @@ func lower(ctx context.Context, n *graph.Node) (kernel *graph.Kernel, err error)
 		return nil, err
 	}
 	if n.Op.Decompose != nil {
-		return nil, errors.New("it is a composite op: the graph must be planned first")
+		return nil, errors.New("the op is composite, so it has no kernel: the graph must be planned first")
 	}
 	if n.Op.Compile == nil && !n.Impl.OnDevice() {
-		return nil, fmt.Errorf("no kernel computes this value")
+		return nil, fmt.Errorf("the op has no kernel for this node")
 	}
 	if slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return v.Alias != nil }) {
 		return nil, fmt.Errorf("some of its outputs are views and some are not: the graph must be planned first")
@@ -94,13 +94,13 @@ func lower(ctx context.Context, n *graph.Node) (kernel *graph.Kernel, err error)
 		compile = n.Impl.Lower
 	}
 	if kernel, err = compile(n.Call()); err == nil && kernel == nil {
-		err = errors.New("its op returned no kernel")
+		err = errors.New("Compile of the op returned no kernel")
 	}
 	if err != nil {
 		return kernel, err
 	}
 	if kernel.Place != n.Out[0].Place() {
-		return nil, fmt.Errorf("its kernel has place %v, its results have place %v", kernel.Place, n.Out[0].Place())
+		return nil, fmt.Errorf("the kernel has place %v, but the results have place %v", kernel.Place, n.Out[0].Place())
 	}
 	return limitChunks(kernel), nil
 }

@@ -13,9 +13,10 @@ import (
 
 // plan computes the dependencies between steps and the position of every storage in the arena.
 //
-// A lifetime is a range of the program's steps, in their order. Storages whose lifetimes do not overlap may have the
-// same memory in the arena. Because steps run concurrently, a step that writes to reused bytes waits for all steps that
-// used these bytes before.
+// A storage is the memory of a value and its views. The lifetime of a storage is the range of steps from its first to
+// its last use, in the program's order. Storages with disjoint lifetimes may have the same memory in the arena, the
+// memory block that a run allocates. Because steps run concurrently, a step that writes to reused bytes waits for all
+// steps that used these bytes before.
 //
 // With several workers, memory is assigned so that a worker finds the data that it wrote in its cache, if this makes
 // the arena only a little larger: see affinity.
@@ -86,7 +87,7 @@ func (p *Program) planFor(ctx context.Context, ignoresAffinity []bool, maxBytes 
 type memoryPlanner struct {
 	program       *Program
 	merged        []int                // indexed by storage: the storage that it overwrites in place
-	writer        graph.ByValue[int32] // for each value, also if stored within another: the step that writes it
+	writer        graph.ByValue[int32] // for each value, also for a value stored within another: the step that writes it
 	isPlaced      []bool               // indexed by storage: whether it has an address in the arena
 	users         [][]int32            // indexed by storage: the steps that used it since it got its address
 	previousUsers [][]int32            // indexed by storage: the steps that used its address before
@@ -224,8 +225,8 @@ func (m *memoryPlanner) reuseInPlace(i int) {
 	}
 }
 
-// readsSameElements reports whether all operands of step i that share the storage of operand `in` have each element at
-// the same address as operand `in`. Overwriting the elements in order is then safe.
+// readsSameElements reports whether every operand of step i that shares the storage of operand `in` has each element
+// at the same address as operand `in`. The step may then overwrite the elements in order.
 func (m *memoryPlanner) readsSameElements(i, in int) bool {
 	s := &m.program.steps[i]
 	outs := len(s.node.Out)
@@ -245,9 +246,9 @@ func (m *memoryPlanner) readsSameElements(i, in int) bool {
 // maxArenaBytes is the maximum size of the arena. It is small enough that sums of sizes do not overflow.
 const maxArenaBytes = math.MaxInt / 4
 
-// alloc allocates size bytes of the arena of a place for step i, from a free block or by growing the arena. memoryIndex
-// is the index of the memory in ignoresAffinity. before has the steps that used the memory before, for which step i
-// waits.
+// alloc allocates size bytes for step i in the arena of a place (host or device), from a free block or by growing the
+// arena. memoryIndex is the index of the memory in ignoresAffinity. before has the steps that used the memory before,
+// for which step i waits.
 func (m *memoryPlanner) alloc(i, size, memoryIndex int, place tensor.Place) (offset int, before []int32) {
 	size = (size + tensor.Align - 1) &^ (tensor.Align - 1)
 	if size == 0 {
@@ -307,8 +308,8 @@ func (m *memoryPlanner) dropAffinity(memoryIndex int) {
 	}
 }
 
-// pickBlock returns a free block of at least size bytes, and an offset in the block, or -1 if there is none. Without
-// affinity it returns the smallest such block.
+// pickBlock returns the index of a free block of at least size bytes, or -1 if no block is large enough, and an
+// offset in the arena. Without affinity, it chooses the smallest such block.
 func (m *memoryPlanner) pickBlock(size, memoryIndex int) (best, offset int) {
 	if m.ignoresAffinity != nil && !m.ignoresAffinity[memoryIndex] {
 		return m.affinity.chooseAddress(m.blocks, size)
@@ -388,8 +389,8 @@ func (m *memoryPlanner) joinWithNext(blocks *[]block, k int) {
 // maxBlockUsers is the maximum length of a block's list of users.
 const maxBlockUsers = 32
 
-// truncateUsers keeps lists of users (steps) short, so that planning takes linear time. A list that is too long is
-// replaced by its latest step, which then waits for the other steps of the list.
+// truncateUsers keeps lists of users (steps) short, so that planning takes linear time. truncateUsers replaces a list
+// that is too long by the latest step of the list, and makes this step wait for the other steps.
 func (m *memoryPlanner) truncateUsers(users []int32) []int32 {
 	if len(users) <= maxBlockUsers {
 		return users

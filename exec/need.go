@@ -17,7 +17,7 @@ import (
 type Need struct {
 	Inputs    int // inputs
 	Constants int // constants in the graph's layout, and the original data of some packed constants (Originals)
-	Originals int // the part of Constants that runs do not read: originals of packed constants that cannot be unpacked
+	Originals int // the part of Constants that runs do not read: original data of packed constants that cannot be unpacked
 	Packed    int // packed constants, and constants of kernels
 	Arena     int // intermediate values and kernel scratch, which share one arena
 	Outputs   int // outputs, which outlive the run
@@ -235,7 +235,7 @@ func (p *Program) computeNeed() {
 	}
 	for _, output := range p.outputs {
 		if p.storages[p.storageOf(output.Value)].kind == inConst {
-			n.Outputs = sum(n.Outputs, output.Value.Meta.Bytes()) // the output is a copy of the value
+			n.Outputs = sum(n.Outputs, output.Value.Meta.Bytes()) // the output gets a copy of the value
 		}
 	}
 	p.need = n

@@ -173,7 +173,7 @@ func TestTooMuchTogether(t *testing.T) {
 		var one *tensor.MemoryError
 		require.ErrorAs(t, e, &one)
 		assert.Equal(t, 1000, one.Bytes)
-		assert.ErrorContains(t, e, "it takes 1000 bytes of the 4.883 KiB of memory that a run needs: "+
+		assert.ErrorContains(t, e, "the value takes 1000 bytes of the 4.883 KiB of memory that a run needs: "+
 			"the memory limit of the program's options is 3.418 KiB, of which 3.418 KiB is left")
 	}
 }

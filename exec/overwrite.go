@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file lets a run write an output over an input, if the caller gives the input's tensor for the output. A decoder
-// thus updates its cache of keys and values without a copy.
+// This file permits a caller to give the same tensor for an input and an output. The run then overwrites the input.
+// For example, a decoder updates its cache of keys and values without a copy.
 
 // overwriteInputs finds the inputs that an output of step i may overwrite while the step runs. The kernel must permit
 // it, the output must have the layout of the input, and no later step and no other output may read the input. Step i
@@ -48,8 +48,8 @@ func sameLayout(a, b tensor.Meta) bool {
 	return a.DType == b.DType && a.Offset == b.Offset && slices.Equal(a.Shape, b.Shape) && a.SameAddresses(b)
 }
 
-// overlappedInputs returns the inputs whose memory overlaps the caller's tensor t for an output. exact is true if each
-// of these inputs has the layout and storage of t, and no output is a view of it.
+// overlappedInputs returns the indices of the inputs whose memory overlaps t, the caller's tensor for an output.
+// exact is true if each of these inputs has the layout and storage of t, and no output is a view of such an input.
 func (p *Program) overlappedInputs(t *tensor.Tensor, in []*tensor.Tensor) (list []int, exact bool) {
 	exact = true
 	for k, x := range in {

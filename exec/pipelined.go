@@ -8,20 +8,20 @@ import (
 )
 
 // A pipelined group is a sequence of steps in which each step reads the result of the previous step. One worker runs
-// the chunks of the steps interleaved: the next chunk of a step runs as soon as enough chunks of the previous step have
-// run. The values between the steps are then read from the L2 cache instead of from memory. The order of chunks has no
-// other effect.
+// the chunks of the steps interleaved: the next chunk of a step runs as soon as enough chunks of the previous step
+// have run. The values between the steps are then read from the L2 cache instead of from memory. The results do not
+// depend on the order of chunks.
 //
-// Groups are used only with one worker. With several workers, the part of the rows that a worker computes fits better
-// into its cache, and in a group each worker would have to wait for rows of other workers at the boundaries of its
-// part.
+// Groups are used only with one worker. With several workers, each worker computes only a part of the rows, which is
+// more likely to fit into its cache. In a group, a worker would also have to wait for rows of other workers at the
+// boundaries of its part.
 
 const (
 	// minPipelinedBytes is the minimum size in bytes of a value between pipelined steps. Smaller values stay in the
 	// cache anyway.
 	minPipelinedBytes = machine.L2Bytes
-	// maxBufferedBytes is the maximum number of bytes that are computed but not yet read, summed over all values
-	// between the steps of a group. Weights and results share the L2 cache with these bytes.
+	// maxBufferedBytes is the maximum number of bytes that are computed but not yet read, summed over all values between
+	// the steps of a group.
 	maxBufferedBytes = machine.L2Bytes
 	// maxGroupSteps is the maximum number of steps in a group.
 	maxGroupSteps = 16
@@ -60,8 +60,9 @@ func (s *step) pipelinePhase() *graph.Phase {
 	return nil
 }
 
-// bufferedBytes returns the maximum number of bytes that step i-1 has written and step i still has to read, if they are
-// interleaved. It is negative if they cannot be interleaved, or if interleaving saves nothing.
+// bufferedBytes returns the maximum number of bytes that step i-1 has written and step i still has to read, if the
+// chunks of the two steps are interleaved. The result is negative if the steps cannot be interleaved, or if
+// interleaving saves no memory traffic.
 func (p *Program) bufferedBytes(i int) int {
 	previous, st := &p.steps[i-1], &p.steps[i]
 	from, target := previous.pipelinePhase(), st.pipelinePhase()
@@ -102,7 +103,7 @@ func (p *Program) readsFrom(i, first int) bool {
 }
 
 // runPipelined runs the group of steps from first to end-1. Each iteration of its loop runs one chunk: the next chunk
-// of the last step that has all operands for it.
+// of the latest step of the group for which all operands are ready.
 func (s *Session) runPipelined(ctx context.Context, w *workerState, first, end int) error {
 	var next [maxGroupSteps]int // next[k] is the next chunk of step k of the group
 	for i := end - 1; ; {
@@ -139,8 +140,8 @@ func (p *Program) mustWait(i, chunk, finished int) bool {
 	return finished == 0 || finished < from.Chunks && from.Flow.FinalElements(finished-1) < to.Flow.NeededElements(chunk)
 }
 
-// extendLifetimes keeps all memory that a group uses until the last step of the group, because no step of the group is
-// complete earlier.
+// extendLifetimes extends the lifetime of all memory that a group uses to the last step of the group, because any
+// step of the group may run until then.
 func (p *Program) extendLifetimes() {
 	for i := range p.steps {
 		for k := i; k < p.steps[i].pipelineEnd; k++ {

@@ -36,14 +36,14 @@ type Options struct {
 	// InputsInMemory means that the inputs of the run are in memory at compilation. Their memory is then not counted
 	// twice.
 	InputsInMemory bool
-	// KeepGoing continues after failures. A node that cannot be compiled or that fails in a run is omitted together
-	// with its dependents. Nodes whose results do not fit into memory are omitted, too. The error of a run is then an
-	// [*Incomplete].
+	// KeepGoing continues after failures. A node that cannot be compiled or that fails in a run is omitted together with
+	// its dependents. Nodes whose results do not fit into memory are omitted, too. If nodes are omitted, the error of a
+	// run is an [*Incomplete].
 	KeepGoing bool
 	// Pool provides the memory of results, and takes it back when results are released. Nil means that the program has
 	// its own pool.
 	Pool *tensor.Pool
-	// Device runs the nodes whose implementations are on a device; nil if there are none.
+	// Device runs the nodes whose implementations are on a device; nil if the graph has no such nodes.
 	Device graph.Device
 	// Uploads has the constants that programs share on the device. Nil means that the program shares none.
 	Uploads *Uploads
@@ -69,8 +69,8 @@ type Program struct {
 	device       graph.Device         // nil unless a step or a constant is on the device
 	deviceArena  int                  // size of the arena on the device in bytes
 	uploads      *Uploads
-	uploaded     deviceConstants
-	workerBytes  int // bytes of memory per worker
+	uploaded     deviceConstants // constants on the device
+	workerBytes  int             // bytes of memory per worker
 	threads      int
 	tracer       Tracer
 	graph        *graph.Graph
@@ -85,7 +85,7 @@ type Program struct {
 	// The following fields are nil without KeepGoing.
 	failed        graph.Errors          // errors of nodes that were omitted at compilation
 	sources       [][]int32             // indexed by step: the steps that compute its operands
-	omittedValues map[*graph.Value]bool // values that were omitted at compilation
+	omittedValues map[*graph.Value]bool // values whose nodes were omitted at compilation
 	completeGraph *graph.Graph          // the graph before nodes were omitted for lack of memory; nil if none were
 
 	mu           sync.Mutex
@@ -136,8 +136,8 @@ type step struct {
 	pipelineEnd int // end of the pipelined group that starts here; 0 if none does
 }
 
-// call has the fields of a step that a run needs if the step is a single chunk. It is small, so that several calls fit
-// in a cache line.
+// call has the fields that a run needs to execute a step of a single chunk. It is small, so that several calls fit in
+// a cache line.
 type call struct {
 	run                func(*graph.Mem, int) error // nil if the step has several chunks or scratch memory
 	firstPtr, ptrCount int32                       // index of its first address in a session, and number of its addresses

@@ -11,8 +11,8 @@ import (
 )
 
 // findInPlace finds the outputs that a step can write directly into the caller's tensor. Such an output has memory of
-// its own in each run (inNewMemory). It covers all bytes of its root value, so that no byte between the elements of the
-// tensor is written.
+// its own in each run (inNewMemory). The output covers all bytes of its root value, so that the step writes no bytes
+// of the tensor except its elements.
 func (p *Program) findInPlace() {
 	p.inPlace = make([]bool, len(p.outputs))
 	for i, output := range p.outputs {
@@ -71,12 +71,13 @@ func checkOutputTensor(name string, dtype tensor.DType, shape []int, t *tensor.T
 	case err != nil:
 		return fmt.Errorf("the tensor given for output %q: %w", name, err)
 	case t.Storage().Place() != tensor.Host:
-		return fmt.Errorf("the tensor given for output %q is in the memory of %v, the program runs on the %v", name,
+		return fmt.Errorf("the tensor given for output %q is in the memory of %v, but the program runs on the %v",
+			name,
 			t.Storage().Place(), tensor.Host)
 	case t.DType != dtype:
-		return fmt.Errorf("output %q is %v, the tensor given for it %v", name, dtype, t.DType)
+		return fmt.Errorf("output %q is %v, but the tensor given for it is %v", name, dtype, t.DType)
 	case !slices.Equal(t.Shape, shape):
-		return fmt.Errorf("output %q has shape %s, the tensor given for it %s", name, tensor.ListString(shape),
+		return fmt.Errorf("output %q has shape %s, but the tensor given for it has shape %s", name, tensor.ListString(shape),
 			tensor.ListString(t.Shape))
 	case t.OverlapsItself():
 		return fmt.Errorf("the tensor given for output %q: more than one element of the written-to tensor refers to a "+
@@ -121,7 +122,7 @@ func pooledCopy(ctx context.Context, pool *tensor.Pool, t *tensor.Tensor, meta t
 	return out, iter.CopyElements(ctx, out, t, workers)
 }
 
-// passToCaller makes the caller the owner of the memory of t, so that the session does not release it.
+// passToCaller passes the memory of t to the caller, so that the session does not release the memory.
 func (s *Session) passToCaller(t *tensor.Tensor) {
 	if i := slices.Index(s.copies, t.Storage()); i >= 0 {
 		s.copies[i] = nil
@@ -153,7 +154,7 @@ func (s *Session) deliver(ctx context.Context, i int, in, out []*tensor.Tensor) 
 		x := in[storage.input]
 		shift := (x.Offset - root.Meta.Offset) * x.DType.Size()
 		if shift%meta.DType.Size() != 0 {
-			// The view's start is not a multiple of its element size.
+			// The first byte of the view is not at a multiple of its element size, so the output is a copy.
 			if x, err = s.copyOf(ctx, x, root.Meta); err != nil {
 				return err
 			}

@@ -141,7 +141,7 @@ func CheckOutputs(outputs []graph.Output, out map[string]*tensor.Tensor) error {
 	return unknownName("output", names, out)
 }
 
-var errNoContext = errors.New("the context is nil; want for example context.Background()")
+var errNoContext = errors.New("the context is nil: pass a context such as context.Background()")
 
 // RunInto is [Program.Run] with inputs and outputs in the order of the graph. It writes output i into the tensor out[i]
 // (see [Runner.RunInto]). If out[i] is nil, RunInto sets it to a new tensor, unless a run with [Options.KeepGoing]
@@ -174,7 +174,8 @@ func (s *Session) runUntraced(ctx context.Context, in, out []*tensor.Tensor) (er
 		return errNoContext
 	}
 	if len(in) != len(p.inputs) || len(out) != len(p.outputs) {
-		return fmt.Errorf("want %d inputs and %d outputs, got %d and %d", len(p.inputs), len(p.outputs), len(in), len(out))
+		return fmt.Errorf("the graph has %d inputs and %d outputs, but %d and %d tensors were given", len(p.inputs),
+			len(p.outputs), len(in), len(out))
 	}
 	for i, v := range p.inputs {
 		if err := checkInput(v, in[i]); err != nil {
@@ -227,7 +228,8 @@ func checkInput(v *graph.Value, t *tensor.Tensor) error {
 	case t.Check() != nil:
 		return fmt.Errorf("input %q: %w", v.Name, t.Check())
 	case t.Storage().Place() != tensor.Host:
-		return fmt.Errorf("input %q is in the memory of %v, the program runs on the %v", v.Name, t.Storage().Place(),
+		return fmt.Errorf("input %q is in the memory of %v, but the program runs on the %v", v.Name,
+			t.Storage().Place(),
 			tensor.Host)
 	case t.DType != v.Meta.DType:
 		return fmt.Errorf("input %q is %v, the graph wants %v", v.Name, t.DType, v.Meta.DType)

@@ -17,9 +17,10 @@ import (
 // without the nodes that it rejects, together with a [graph.Errors] for these nodes.
 type Planner func(*graph.Graph) (*graph.Graph, error)
 
-// Runner runs any graph. A graph with known shapes is compiled once. A graph with data-dependent shapes is divided into
-// segments once ([graph.Graph.Segments]). A segment is planned and compiled when it first runs with input values of a
-// class ([graph.Segment.Class]). The same holds for the bodies of loops and branches.
+// Runner runs any graph. A graph with known shapes is compiled once. A graph with data-dependent shapes is divided
+// into segments once ([graph.Graph.Segments]). A segment is planned and compiled once for each class of input values
+// ([graph.Segment.Class]), when it first runs with values of this class. The bodies of loops and branches are
+// compiled in the same way.
 //
 // A Runner is safe for concurrent use. It caches the most recently used programs within [Options.MemoryLimit], or half
 // of the memory available to the process.
@@ -60,7 +61,7 @@ func NewRunner(g *graph.Graph, plan Planner, o Options) (*Runner, error) {
 	}
 	p, failed, err := r.compile(g, o)
 	if r.static, r.failed = p, failed; len(failed) == 0 {
-		r.graph = nil // so that it does not keep the originals of packed constants alive
+		r.graph = nil // otherwise the Runner would keep the original data of packed constants alive
 	}
 	return r, err
 }
@@ -175,16 +176,17 @@ func (r *Runner) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[str
 	return res, err
 }
 
-// RunInto runs the graph like [Runner.Run], and writes each output into the tensor that out holds under its name. Such
-// a tensor has the dtype and shape of the output, and any strides under which no two elements overlap. If the program
-// would give the output the same strides, the last kernel writes the tensor directly. Otherwise the output is copied
-// into the tensor. Bytes between the elements are not written. An output without a tensor in out is not returned.
+// RunInto runs the graph like [Runner.Run], and writes each output into the tensor that out holds under its name.
+// Such a tensor must have the dtype and shape of the output. Its strides are arbitrary, but no two elements may
+// overlap. If the program would give the output the same strides, the last kernel writes the tensor directly.
+// Otherwise the output is copied into the tensor. Bytes between the elements are not written. An output without a
+// tensor in out is not returned.
 //
 // A tensor may be the tensor of an input, unless the graph runs in segments or an output is a view of the input: the
 // run overwrites the input. If a tensor shares memory with an input in any other way, with a constant or with another
 // tensor, RunInto writes nothing and returns an error that names the tensor. After other errors the contents of the
 // tensors are arbitrary. With [Options.KeepGoing], only the contents of outputs that the [*Incomplete] lists are
-// arbitrary. Unknown names in out are then ignored, because the graph may be a part of a larger graph.
+// arbitrary, and unknown names in out are ignored, because the graph may be a part of a larger graph.
 func (r *Runner) RunInto(ctx context.Context, in, out map[string]*tensor.Tensor) error {
 	outputs := r.outputs()
 	if !r.options.KeepGoing {
@@ -251,8 +253,8 @@ func (r *Runner) runInSegments(ctx context.Context, in map[string]*tensor.Tensor
 	return err
 }
 
-// makeReleasable makes outputs releasable, except outputs in the memory of an input. Before this call, storage that an
-// op's RunDynamic allocated is not releasable.
+// makeReleasable makes it possible to release the memory of outputs ([tensor.Tensor.Release]), except outputs in the
+// memory of an input. Without this call, memory that RunDynamic of an op allocated could not be released.
 func (r *Runner) makeReleasable(out []*tensor.Tensor, in map[string]*tensor.Tensor) {
 	adopted := map[*tensor.Storage]*tensor.Storage{}
 	for _, t := range in {
@@ -279,9 +281,9 @@ func (r *Runner) addRejectedNodes(err error) error {
 	return AddFailures(err, r.graph, r.failed, r.static.outputs)
 }
 
-// AddFailures returns err, the error of a run, extended by the nodes in failed, which failed before the run. whole is
-// the graph that contains the failed nodes. outputs are the outputs of the run. Outputs that err lists as missing count
-// as not computed.
+// AddFailures adds failed, the errors of nodes that failed before a run, to err, the error of the run, and returns
+// the result. whole is the graph that contains the failed nodes. outputs are the outputs of the run. Outputs that err
+// lists as missing count as not computed.
 func AddFailures(err error, whole *graph.Graph, failed graph.Errors, outputs []graph.Output) error {
 	var incomplete *Incomplete
 	if err != nil && !errors.As(err, &incomplete) {
@@ -321,7 +323,7 @@ func (rt nodeRuntime) Run(g *graph.Graph, in []*tensor.Tensor) ([]*tensor.Tensor
 		return nil, err
 	}
 	if len(in) != len(g.Inputs) {
-		return nil, fmt.Errorf("want %d inputs, got %d", len(g.Inputs), len(in))
+		return nil, fmt.Errorf("the graph has %d inputs, but %d tensors were given", len(g.Inputs), len(in))
 	}
 	for i, t := range in {
 		if err := t.Check(); err != nil {

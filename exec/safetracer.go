@@ -10,7 +10,7 @@ import (
 // panic in a worker would end the process. After a panic only EndRun is called.
 type safeTracer struct{ tracer Tracer }
 
-// newSafeTracer wraps a tracer in a safeTracer, unless it is wrapped already. It returns nil for nil.
+// newSafeTracer wraps a tracer in a safeTracer, unless it is wrapped already. It returns nil if t is nil.
 func newSafeTracer(t Tracer) Tracer {
 	if _, already := t.(safeTracer); t == nil || already {
 		return t

@@ -31,8 +31,8 @@ func (s *Session) execute(ctx context.Context) error {
 	return nil
 }
 
-// runSerial runs steps in order in the calling goroutine. The overhead of a step of one chunk is a check of the context
-// and a call.
+// runSerial runs steps in order in the calling goroutine. For a step of one chunk, the overhead is a check of the
+// context and a function call.
 func (s *Session) runSerial(ctx context.Context, sec *section) (err error) {
 	i, w := sec.first, &s.workers[0]
 	defer func() {

@@ -15,7 +15,7 @@ import (
 type section struct {
 	first, end int                    // steps [first, end)
 	shared     *sharing               // nil for a serial section
-	nextWorth  workerpool.StartPolicy // for a serial section: whether to start workers for the next section
+	nextWorth  workerpool.StartPolicy // for a serial section: whether its end starts workers for the next section
 }
 
 // sharing describes a shared section. All costs are estimates.
@@ -34,12 +34,13 @@ const minSerialSteps = 8
 // wakeAheadNS is approximately the time in nanoseconds from waking a worker until it starts.
 const wakeAheadNS = 1e5
 
-// wakeWindow limits the period over which savings are added up: workers are started if a minimum time is saved within
-// wakeWindow times this minimum. If the saving took longer, idle workers would stop again before it.
+// wakeWindow limits the period in which savings are counted, as a multiple of the minimum saving. Workers are woken
+// if they save at least the minimum within this period. A longer period would be useless, because idle workers stop
+// again before its end.
 const wakeWindow = 4
 
-// trialDivisor divides the minimum saving, for workers that are woken on trial ([workerpool.StartIfUsedRecently]). With
-// the default profile, 1/trialDivisor of the minimum is 10 us.
+// If workers save at least the minimum saving divided by trialDivisor, they are woken on trial
+// ([workerpool.StartIfUsedRecently]). With the default profile, this is 10 us.
 const trialDivisor = 5
 
 // cutSections divides the steps into sections. The memory plan must be complete, because it adds dependencies.
@@ -82,8 +83,8 @@ func (p *Program) cutSections(profile *machine.Profile) {
 	}
 }
 
-// addSerial adds the serial steps from first to end, which precede a section with the given worth. Workers are started
-// about wakeAheadNS before the last of these steps ends. The steps are divided into two sections there.
+// addSerial adds the serial steps from first to end, which precede a section with the given worth. Workers are woken
+// about wakeAheadNS before the last of these steps ends. At this point, the steps are divided into two sections.
 func (p *Program) addSerial(costs []float64, first, end int, worth workerpool.StartPolicy) {
 	remainingNS, split := 0.0, end
 	for split > first && remainingNS < wakeAheadNS {
@@ -115,7 +116,7 @@ func (p *Program) setParts(split []bool) {
 	}
 }
 
-// sectionSharing returns the part of the sharing all that describes the steps from first to end-1.
+// sectionSharing returns the part of `all`, the sharing of the whole program, that describes the steps [first, end).
 func (p *Program) sectionSharing(all sharing, first, end int) *sharing {
 	worth := all.worth[first:end]
 	s := sharing{make([]int32, end-first), all.costs[first:end], worth, slices.Max(worth), all.minShared}
@@ -166,8 +167,8 @@ func (st *step) cost(costs *machine.Profile, minShared float64) (ns float64) {
 	return ns
 }
 
-// workCost estimates a node's time from the work that its implementation states, or only from its memory accesses if
-// onlyMemory is true. It returns 0 if the implementation states no work.
+// workCost estimates a node's time from the work that its implementation states ([graph.Impl.Work]). If onlyMemory is
+// true, only memory accesses count. It returns 0 if the implementation states no work.
 func workCost(n *graph.Node, costs *machine.Profile, onlyMemory bool) (ns float64) {
 	defer func() { _ = recover() }() // a faulty price must not fail the compilation
 	call := n.Call()
@@ -227,8 +228,8 @@ func (p *Program) savings(costs []float64, split []bool, minShared float64) []fl
 	return saved
 }
 
-// wakeWorths computes, for each step, whether the time that is saved within the period after its start justifies waking
-// workers; see wakeWindow.
+// wakeWorths returns, for each step, whether the time that workers save in the period after its start (see
+// wakeWindow) justifies waking them.
 func wakeWorths(costs, saved []float64, wake float64) []workerpool.StartPolicy {
 	list := make([]workerpool.StartPolicy, len(costs))
 	for w, minSaving := range map[workerpool.StartPolicy]float64{workerpool.StartIfUsedRecently: wake / trialDivisor,

@@ -162,9 +162,8 @@ func (run *segmentRun) segment(i int) error {
 	return run.runCompiled(s, cached)
 }
 
-// prepareSegment returns a prepared segment. If cached is true, it takes the segment from the cache, or adds the
-// segment to the cache. Otherwise it prepares the segment only for this run, for example because s is a part of a
-// segment.
+// prepareSegment returns a prepared segment. If cached is true, prepareSegment uses the cache. Otherwise it prepares
+// s only for this run, for example because s is only a part of a segment.
 func (run *segmentRun) prepareSegment(s *graph.Segment, cached bool) (*preparedSegment, error) {
 	prepare := func() (*preparedSegment, error) {
 		return run.runner.prepare(run.ctx, s, run.knownValues, run.keepGoing)
@@ -225,7 +224,7 @@ func (run *segmentRun) fail(s *graph.Segment, err error) {
 	} else if nodeErr, ok := err.(*graph.Error); ok {
 		run.failed = append(run.failed, nodeErr)
 	} else {
-		// The error is that of no particular node: all results of the segment are lost.
+		// The error concerns the whole segment, not a single node, so all its results are lost.
 		run.failed = append(run.failed, &graph.Error{Err: err})
 	}
 	for _, v := range s.Out {
@@ -302,7 +301,7 @@ func (run *segmentRun) runDynamic(s *graph.Segment, cached bool) (err error) {
 		return err
 	}
 	if len(out) != len(n.Out) {
-		return fmt.Errorf("the op made %d values, but \"outputs\" names %d", len(out), len(n.Out))
+		return fmt.Errorf("the op returned %d values, but \"outputs\" names %d", len(out), len(n.Out))
 	}
 	for i, v := range n.Out {
 		if run.knownValues[v], err = run.inPinnedLayout(out[i], n.Pin); err != nil {

@@ -39,7 +39,8 @@ type outputMemory struct {
 	ownedByCaller bool // the caller owns the storage
 }
 
-// patch is an operand address that bind sets for each run: entry ptr of [Session].ptrs becomes the address ref.
+// patch is an operand address that differs between runs. For each run, bind sets entry ptr of [Session].ptrs to the
+// address that ref describes.
 type patch struct {
 	ptr int
 	ref ref
@@ -172,15 +173,15 @@ func (p *Program) releaseSession(s *Session) {
 	s.drop()
 }
 
-// drop gives up the memory of a session that no run uses again.
+// drop releases the memory of a session that no run uses again.
 func (s *Session) drop() {
 	_ = s.arena.Release() // to the pool
 	s.freeDevice()
 }
 
-// DropSessions gives up the memory that the program keeps for later runs, and that of active runs when they end. Arenas
-// return to the pool, arenas on devices are freed; the garbage collector frees other memory. A later run keeps its
-// memory again.
+// DropSessions releases the memory that the program keeps for later runs. The memory of active runs is released when
+// they end. Arenas return to the pool, arenas on devices are freed, and the garbage collector frees other memory.
+// Runs that start later keep their memory again.
 func (p *Program) DropSessions() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -48,10 +48,11 @@ func limitChunks(kernel *graph.Kernel) *graph.Kernel {
 // openPhase is a phase of a step whose chunks any worker may take.
 type openPhase struct{ step, phase int }
 
-// sectionRun is the execution of a shared section. A worker takes a ready step, or joins an open phase that has chunks
-// left. The worker that finishes the last chunk of a phase continues with the next phase. The worker that finishes a
-// step continues with a step that waited for it, whose operands are in the worker's cache. For the same reason, each
-// worker starts with the same part of the chunks in every phase, for example with the first quarter.
+// sectionRun is the execution of a shared section: a range of steps that several workers run together. A worker takes
+// a ready step, or joins an open phase that has chunks left. The worker that finishes the last chunk of a phase
+// continues with the next phase. The worker that finishes a step continues with a step that waited for it, whose
+// operands are in the worker's cache. For the same reason, each worker starts with the same part of the chunks in
+// every phase, for example with the first quarter.
 //
 // The leader is the worker that runs the program. Helpers are workers of the pool. The leader and helpers request
 // further helpers for chunks, and for ready steps that are worth passing to another worker. The leader never waits for
@@ -199,7 +200,7 @@ func (s *Session) runHelper() {
 	}
 }
 
-// requestHelpers asks for helpers, one for each further part of work. It wakes idle helpers of this section first.
+// requestHelpers requests up to count helpers. Idle helpers of this section are woken first.
 func (r *sectionRun) requestHelpers(count int, worth workerpool.StartPolicy) {
 	r.job.RequestWorkers(max(0, count-int(r.waitingHelpers.Load())), worth)
 }
@@ -227,9 +228,9 @@ func (s *Session) runWorker(w *workerState) {
 }
 
 // takePhase returns an open phase to join (join is true), a step to start, or a negative step if there is neither.
-// Chunks of open phases have priority over steps, because workers that compute the same part of consecutive steps find
-// their operands in their caches. If one of two workers instead took a whole step, half of the operands would come from
-// the cache of the other core, and half of the results would later go there.
+// Chunks of open phases have priority over steps, because workers that compute the same part of consecutive steps
+// find their operands in their caches. If one of two workers took a whole step instead, half of its operands would be
+// in the cache of the other core.
 func (r *sectionRun) takePhase() (step, phase int, join bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -252,7 +253,7 @@ func (r *sectionRun) isWorthSharing(step int) bool {
 	return r.section.shared.costs[step-r.section.first] >= r.section.shared.minShared
 }
 
-// wakeWorth returns whether sharing from a step on is worth waking workers.
+// wakeWorth returns whether it is worth waking workers to share the steps from the given step on.
 func (r *sectionRun) wakeWorth(step int) workerpool.StartPolicy {
 	return r.section.shared.worth[step-r.section.first]
 }
@@ -324,8 +325,8 @@ func (s *Session) continueAfter(w *workerState, o openPhase) (int, int) {
 	return o.step, o.phase + 1
 }
 
-// tryChunk runs a chunk unless the section has ended. With KeepGoing, a failure is recorded and the rest of the step is
-// skipped. It reports whether the section continues.
+// tryChunk runs a chunk unless the section has ended, and reports whether the section continues. With KeepGoing, a
+// failure of the chunk is recorded, and the rest of the step is skipped.
 func (s *Session) tryChunk(w *workerState, o openPhase, c int) bool {
 	r := &s.sectionRun
 	if r.ctx.Err() != nil {

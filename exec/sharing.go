@@ -11,8 +11,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// addressRange is the address range of a tensor's elements. Comparing ranges also detects different storages over the
-// same bytes.
+// addressRange is the address range of a tensor's elements. Ranges are compared instead of storages, because two
+// storages may contain the same bytes.
 type addressRange struct{ from, to uintptr }
 
 // rangeOf returns the address range of a tensor.
@@ -25,8 +25,8 @@ func rangeOf(t *tensor.Tensor) addressRange {
 func (a addressRange) overlaps(b addressRange) bool { return a.from < b.to && b.from < a.to }
 
 // checkWritable returns an error if the caller's tensor for output i shares memory with a constant, with the caller's
-// tensor for an earlier output, or with an input. The tensor of an input itself is permitted. direct reports whether a
-// step may write to the tensor. If it may not, the output is copied there after all steps.
+// tensor for an earlier output, or with an input. The tensor of an input itself is permitted. direct reports whether
+// a step may write to the tensor. Otherwise the output is copied to the tensor after all steps.
 func (p *Program) checkWritable(i int, in, out []*tensor.Tensor) (direct bool, err error) {
 	name, t := p.outputs[i].Name, out[i]
 	inputs, exact := p.overlappedInputs(t, in)

@@ -5,26 +5,26 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// These divisors give costs of sharing as fractions of the minimum work that is worth sharing. If this minimum takes 5
-// us, distributing a phase costs 1 us and reading a cache line costs 10 ns.
+// The costs of sharing, as fractions of the minimum work that is worth sharing. If the minimum is 5 us, distributing
+// a phase costs 1 us and reading a cache line from another core costs 10 ns.
 const (
-	distributeDivisor = 5   // for distributing a phase
-	lineDivisor       = 500 // for reading a cache line that another core wrote last
+	distributeDivisor = 5   // the cost of distributing a phase is the minimum divided by this
+	lineDivisor       = 500 // the cost of reading a cache line that another core wrote last is the minimum divided by this
 )
 
 // maxPasses is the maximum number of passes over all steps in chooseSplits. Networks need two or three.
 const maxPasses = 8
 
-// transfer describes data that one step passes to another step. If workers share only one of the two steps, half of the
-// bytes move between cores.
+// transfer describes data that one step passes to another step. If workers share one of the two steps and not the
+// other, half of the bytes move between cores.
 type transfer struct {
 	from, to int32   // indices of the steps
 	ns       float64 // cost of moving half of the bytes
 }
 
 // chooseSplits chooses the steps whose chunks are distributed to several workers. A shared step takes about half as
-// long with two workers, but data between a shared and an unshared step moves between cores. The search starts with all
-// steps that have enough work. It then adds steps between these while the saved transfers outweigh the costs, and
+// long with two workers, but data between a shared and an unshared step moves between cores. The search starts with
+// all steps that have enough work. It then adds steps while the transfers that this saves outweigh the costs, and
 // finally removes steps while this saves time.
 func (p *Program) chooseSplits(costs []float64, minShared float64) []bool {
 	split, gains := make([]bool, len(p.steps)), make([]float64, len(p.steps))

@@ -7,9 +7,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Tracer observes runs ([Options.Tracer]). The goroutine that does a piece of work calls one method before the work and
-// another method after it. The time of the methods therefore adds to the time of the run. Methods must be safe for
-// concurrent use. If a method panics, the run returns the first panic as its error.
+// Tracer observes runs ([Options.Tracer]). The goroutine that does a piece of work calls one method before the work
+// and another method after it. The time that the methods take is therefore part of the time of the run. Methods must
+// be safe for concurrent use. If a method panics, the run returns the first panic as its error.
 //
 // In every run, including failed ones:
 //

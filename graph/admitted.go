@@ -6,15 +6,17 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file finds integers that are valid indices for a graph, so that input data can be generated. It evaluates the
-// graph by references for all candidate integers at once: each candidate is one element of a tensor.
+// This file finds the integers that are valid indices in a graph, so that input data can be generated. It
+// computes the graph for all candidate integers at once, with each candidate as one element of a tensor.
+// The nodes are computed by the reference functions of their ops ([Semantics.Ref]).
 
-// Admitted returns, for each integer input of an inferred graph whose elements are used as indices, the candidates that
-// are within all bounds of these uses ([Param.Below]). It omits inputs that are not used as indices, and inputs whose
-// valid candidates it cannot determine.
+// Admitted returns valid candidates for each integer input whose elements are used as indices. A candidate
+// is valid if it is within the bounds ([Param.Below]) of all operands that use the input as indices.
+// Admitted omits inputs that are not used as indices, and inputs whose valid candidates it cannot
+// determine. The graph must be inferred.
 //
-// Uses are found through element-wise ops (pointwise ops, copies, conversions) and through views, but not through ops
-// that combine two inputs or move elements.
+// An input is followed to its uses through element-wise ops (pointwise ops, copies, conversions) and
+// through views, but not through ops that combine two inputs or move elements.
 func (g *Graph) Admitted(candidates []int64) map[*Value][]int64 {
 	a := admission{candidates: candidates, outcomes: map[*Value]*outcome{}, admitted: map[*Value][]int64{}}
 	sources := g.indexSources()
@@ -46,7 +48,7 @@ func (g *Graph) indexSources() map[*Value]bool {
 	return sources
 }
 
-// outcome describes a value. Each of its elements is a function of exactly one element of an input.
+// outcome describes a value whose every element is a function of exactly one element of an input.
 type outcome struct {
 	input   *Value
 	results *tensor.Tensor // the function's result for each candidate
@@ -62,7 +64,7 @@ type admission struct {
 	admitted   map[*Value][]int64
 }
 
-// addInput adds an input.
+// addInput sets the outcome of an input.
 func (admission *admission) addInput(v *Value) {
 	t := tensor.Zeros(v.Meta.DType, len(admission.candidates))
 	for i, c := range admission.candidates {
@@ -153,7 +155,8 @@ func broadcastable(t *tensor.Tensor) *tensor.Tensor {
 	return out
 }
 
-// apply computes a node for the candidates by its op's reference.
+// apply computes a node for all candidates by the reference of the node's op, and sets the outcome of the
+// result.
 func (admission *admission) apply(n *Node, from *outcome, in []*tensor.Tensor) {
 	call := &Call{Attrs: n.Attrs}
 	for i, a := range n.In {

@@ -13,10 +13,10 @@ import (
 // so that only the scores of this block are in memory.
 type Attend struct {
 	Doc string // a sentence about the algorithm
-	// Work returns the work of the two products for a row-major query, key and value.
+	// Work returns the work (see [Work]) of the two products for a row-major query, key and value.
 	Work func(a *Attention) Work
-	// Read returns the additional work for the layout of operand i of the call: 0 is the query, 1 the key, 2 the value. It
-	// is relative to a row-major operand.
+	// Read returns the additional work of reading operand i in its layout instead of row-major. Operand 0
+	// is the query, 1 the key, 2 the value.
 	Read func(a *Attention, i int) Work
 	// Lower makes the kernel. Its Mem.Ptrs are the addresses of the result, the query, the key, the value, and Others.
 	Lower func(a *Attention) (*Kernel, error)
@@ -29,7 +29,8 @@ type Attention struct {
 	Out               tensor.Meta // [..., l, v]
 	Batch             []int       // the sizes of the batch
 
-	// Others are the operands of Code besides the scores, expanded to the shape of the scores, [..., l, s].
+	// Others are the operands of Code after the scores, such as a mask. They are expanded to the shape of
+	// the scores, [..., l, s].
 	Others []tensor.Meta
 	Code   *expr.Code // the row program from the scores, its operand 0, to the weights
 }

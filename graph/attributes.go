@@ -30,7 +30,7 @@ type attrRef struct {
 	value *Value
 }
 
-// attributesOf returns the struct for the given attributes, or nil if there are none.
+// attributesOf returns the attributes struct for the given attributes, or nil if none are given.
 func attributesOf(given Attrs) *attributes {
 	if len(given) == 0 {
 		return nil
@@ -118,8 +118,8 @@ func (n *Node) Written() iter.Seq2[string, any] {
 	}
 }
 
-// isDefault reports whether a given attribute decodes to the default of its field. It returns false for an attribute
-// that names a symbol, which may be bound to another size.
+// isDefault reports whether a given attribute decodes to the default of its field. It returns false for an
+// attribute that names a symbol, because the symbol may be bound to another size later.
 func (s *Schema) isDefault(f Field, v any, symbols map[string]sym.Int) bool {
 	if _, ok := v.(Ref); ok || f.Required || attrDependsOnAny(v, symbols) {
 		return false
@@ -179,7 +179,8 @@ type elements []any
 // attrFromTensor returns the elements of a tensor in the form of an attribute.
 func attrFromTensor(t *tensor.Tensor) (any, error) {
 	if t.Numel() > maxAttrElements {
-		return nil, fmt.Errorf("a value of %d elements cannot be an attribute", t.Numel())
+		return nil, fmt.Errorf("a value of %d elements cannot be an attribute: the limit is %d elements", t.Numel(),
+			maxAttrElements)
 	}
 	flat := t.CopyTo(tensor.New(t.DType, t.Shape...))
 	list := make(elements, t.Numel())
@@ -288,7 +289,7 @@ func valueText(v any) string {
 	if s, ok := tensor.ScalarOf(v); ok {
 		return s.String()
 	}
-	return "something else"
+	return fmt.Sprintf("a value of type %T", v)
 }
 
 // notANumber is the error of a value that should be a number.
@@ -304,9 +305,10 @@ func notANumber(v any) error {
 	return m
 }
 
-// In aten's schemas, an argument that is a plain number is an attribute, at any position: masked_fill(self, mask,
-// value=0), pow(self=2, exponent). In a graph it is an operand, so that one op takes numbers and tensors. An attribute
-// with the name of such an operand is therefore moved to the operands when the node is made.
+// In aten's schemas, an argument that is a plain number is an attribute: masked_fill(self, mask, value=0),
+// pow(self=2, exponent). In a graph such an argument is an operand, so that one op accepts both numbers and
+// tensors. If the user gives the number as an attribute, the attribute is moved to the operands when the
+// node is made.
 
 // attrName is the name that aten's schema gives the operand if it is a number.
 func (p Param) attrName() string {
@@ -364,7 +366,7 @@ func (op *Op) splitNumbers(given Attrs) (rest Attrs, numbers []any) {
 	return rest, numbers
 }
 
-// addNumbers adds the numbers that splitNumbers returned to the operands.
+// addNumbers adds numbers, the second result of splitNumbers, to the operands.
 func (n *Node) addNumbers(numbers []any) error {
 	if numbers == nil {
 		return nil
@@ -429,7 +431,7 @@ func (n *Node) SetAttr(name string, value any) {
 	n.attrs, n.Attrs = attributesOf(given), nil
 }
 
-// setWord sets p to v if v is one of the words, and reports whether it is.
+// setWord sets p to v if v is one of the given words. It reports whether v is one of them.
 func (p *IntsOrWord) setWord(v any, words []string) bool {
 	word, isText := v.(string)
 	if !isText || !slices.Contains(words, word) {

@@ -19,7 +19,7 @@ func (g *Graph) Bind(dims map[string]int) error {
 	return g.Infer()
 }
 
-// BindOnly is Bind without the inference.
+// BindOnly is [Graph.Bind] without the inference.
 func (g *Graph) BindOnly(dims map[string]int) error {
 	dims, err := g.SizesBySymbol(dims)
 	if err != nil {
@@ -84,7 +84,8 @@ func (g *Graph) SizesBySymbol(given map[string]int) (map[string]int, error) {
 				suggest.DidYouMean(suggest.Nearest(name, maps.Keys(g.Symbols))))
 		}
 		if _, isDuplicate := sizes[symbol]; isDuplicate {
-			return nil, fmt.Errorf("the size %s is given twice: it is also called %s", symbol, g.Symbols[symbol].NameInFile)
+			return nil, fmt.Errorf("the size %s is given twice: %s is another name of %s", symbol,
+				g.Symbols[symbol].NameInFile, symbol)
 		}
 		sizes[symbol] = given[name]
 	}
@@ -129,8 +130,8 @@ func (a *attributes) dependOn(symbols map[string]sym.Int) bool {
 	return false
 }
 
-// Drop returns a copy of the graph without the rejected nodes, without the nodes that depend on rejected nodes, and
-// without the outputs that any of these nodes compute.
+// Drop returns a copy of the graph without the rejected nodes and the nodes that depend on rejected nodes.
+// The copy also lacks the outputs that these nodes compute.
 func (g *Graph) Drop(rejected map[*Node]*Error) *Graph {
 	d := g.Clone()
 	d.Nodes, d.Outputs = nil, nil

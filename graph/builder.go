@@ -87,16 +87,16 @@ func (g *Graph) OutputPinned(name string, v *Value, p Pin) *Graph {
 	case v.rejected():
 		return g
 	case v.graph != g:
-		g.recordError(fmt.Errorf("output %q: value %q is of another graph", name, v.Name))
+		g.recordError(fmt.Errorf("output %q: value %q belongs to another graph", name, v.Name))
 		return g
 	case p.check() != nil:
 		g.recordError(fmt.Errorf("output %q: %w", name, p.check()))
 		return g
 	case p.Impl != "":
-		g.recordError(fmt.Errorf("output %q: an output has no implementation", name))
+		g.recordError(fmt.Errorf("output %q: the pin names an implementation, but only nodes have implementations", name))
 		return g
 	case p.Device != "":
-		g.recordError(fmt.Errorf("output %q: outputs are on the host", name))
+		g.recordError(fmt.Errorf("output %q: the pin names a device, but outputs are always on the host", name))
 		return g
 	case name == "":
 		g.recordError(fmt.Errorf("the output of value %q needs a name", v.Name))
@@ -146,8 +146,8 @@ func (g *Graph) Apply(op string, attrs Attrs, operands ...any) []*Value {
 	return g.ApplyN(op, 0, attrs, operands...)
 }
 
-// ApplyN is [Graph.Apply] for a node with count results. It is for nodes whose number of results inference cannot
-// determine. If count is 0, inference determines the number.
+// ApplyN is [Graph.Apply] for a node with count results. Callers use ApplyN if inference cannot determine
+// the number of results. If count is 0, inference determines the number.
 //
 //go:noinline
 func (g *Graph) ApplyN(op string, count int, attrs Attrs, operands ...any) []*Value {
@@ -187,7 +187,7 @@ func (g *Graph) applyCount(op string, count int, exact bool, attrs Attrs, operan
 	return out
 }
 
-// maxOutputs is the maximum number of results that a caller can state for a node.
+// maxOutputs is the maximum of the parameter count of [Graph.ApplyN].
 const maxOutputs = 1 << 20
 
 // clone returns a copy of the map and of its slices. The caller may change the copy.
@@ -267,15 +267,15 @@ func (n *Node) setInputs(g *Graph, attrs Attrs, operands []any) error {
 		case a.Kind == TensorArg && a.Value.rejected():
 			return errRejected
 		case a.Kind == TensorArg && a.Value.graph != g:
-			return fmt.Errorf("operand %d: value %q is of another graph", i, a.Value.Name)
+			return fmt.Errorf("operand %d: value %q belongs to another graph", i, a.Value.Name)
 		}
 	}
 	n.trimAbsent()
 	return n.checkArity()
 }
 
-// results infers the node's outputs. If the node needs data of other nodes (see needsData), results returns outputs
-// without types, and count is their number.
+// results infers the node's outputs. If inference needs the data of other nodes (see needsData), results
+// returns count outputs without types.
 func (n *Node) results(g *Graph, count int) (_ []Result, err error) {
 	defer n.recoverPanic(&err)
 	for _, r := range n.refs() {
@@ -285,7 +285,7 @@ func (n *Node) results(g *Graph, count int) (_ []Result, err error) {
 		case r.value.rejected():
 			return nil, errRejected
 		case r.value.graph != g:
-			return nil, fmt.Errorf("attribute %q: value %q is of another graph", r.attr, r.value.Name)
+			return nil, fmt.Errorf("attribute %q: value %q belongs to another graph", r.attr, r.value.Name)
 		}
 	}
 	if err := n.checkBodies(g); err != nil {
@@ -302,8 +302,9 @@ func (n *Node) results(g *Graph, count int) (_ []Result, err error) {
 	return n.Op.Infer(&Call{In: n.In, Attrs: a})
 }
 
-// checkBodies checks attributes that are graphs. It fails if such a graph has errors, or if it contains g, the graph of
-// the node, because the recursion would be endless.
+// checkBodies checks attributes that are graphs, such as the body of a loop. It fails if such a graph has
+// errors. It also fails if such a graph contains g, the graph of the node, because the recursion would be
+// endless.
 func (n *Node) checkBodies(g *Graph) error {
 	for _, name := range sorted.Keys(n.givenAttrs()) {
 		body, ok := n.attrs.given[name].(*Graph)
@@ -320,7 +321,7 @@ func (n *Node) checkBodies(g *Graph) error {
 	return nil
 }
 
-// containsGraph reports whether g is other, or contains other as an attribute at any depth.
+// containsGraph reports whether g is the graph other, or contains it as an attribute at any depth.
 func (g *Graph) containsGraph(other *Graph, seen map[*Graph]bool) bool {
 	if g == other {
 		return true

@@ -72,7 +72,7 @@ func TestBuilderCollectsMistakes(t *testing.T) {
 		`node "add" (add): operand 1: want a value or a number, got string`: func(g *graph.Graph, x *graph.Value) {
 			g.Apply("add", nil, x, "x")
 		},
-		`node "add" (add): operand 1: value "x" is of another graph`: func(g *graph.Graph, x *graph.Value) {
+		`node "add" (add): operand 1: value "x" belongs to another graph`: func(g *graph.Graph, x *graph.Value) {
 			g.Apply("add", nil, x, graph.New("", graphtest.Lookup).Input("x", tensor.Bool))
 		},
 		`node "add" (add): unknown attribute "beta": the op has alpha`: func(g *graph.Graph, x *graph.Value) {
@@ -94,7 +94,7 @@ func TestBuilderCollectsMistakes(t *testing.T) {
 		`"x": required rank 4 tensor to use channels_last format`: func(g *graph.Graph, x *graph.Value) {
 			x.Pinned(tensor.ChannelsLast)
 		},
-		`node "add" (add): memory format preserve cannot be demanded`: func(g *graph.Graph, x *graph.Value) {
+		`node "add" (add): a pin cannot demand the memory format preserve`: func(g *graph.Graph, x *graph.Value) {
 			op.Add(x, 1).Pinned(tensor.Preserve)
 		},
 		`node "add" (add): required rank 4 tensor to use channels_last format`: func(g *graph.Graph, x *graph.Value) {

@@ -1,9 +1,9 @@
 package graph
 
-// ByValue maps the values of a graph to elements of type T. It is a slice indexed by the numbers of the values
-// ([Value.Number]). A slice is faster than a map, which matters for passes that look up several values for every node.
-// The zero ByValue is empty. All values must belong to one graph or to its clones, which number their values alike. A
-// ByValue is not safe for concurrent changes.
+// ByValue maps the values of a graph to elements of type T. It is a slice indexed by the numbers of the
+// values ([Value.Number]). A slice is faster than a map, and passes look up several values for every node.
+// The zero ByValue is empty. All values must belong to one graph or to its clones, which number their
+// values alike. A ByValue is not safe for concurrent changes.
 type ByValue[T any] struct{ elements []T }
 
 // NewByValue returns an empty ByValue with memory for all values of a graph.

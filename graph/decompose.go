@@ -99,7 +99,8 @@ func (p *Parts) check(i int, v *Value) error {
 	return nil
 }
 
-// isFullView reports whether v is a view of all elements of a part's result. Such a view needs no memory of its own.
+// isFullView reports whether v is a view that contains all elements of a part's result. Such a view needs
+// no memory of its own.
 func (p *Parts) isFullView(v *Value) bool {
 	owner := v.BufferOwner()
 	return slices.Contains(p.nodes, owner.Node) && owner.Meta.DType == v.Meta.DType &&
@@ -134,11 +135,11 @@ func (p *Parts) replaceResult(i int, v *Value) error {
 
 // RewriteContext describes the graph around a node that an op may rewrite.
 type RewriteContext struct {
-	// UsedOnlyHere reports whether only this node needs a value. Such a value is not an output, and its readers are
-	// this node and nodes whose results only this node needs.
+	// UsedOnlyHere reports whether a value becomes unnecessary if this node is removed: the value is not an
+	// output, and every path from the value to an output contains this node.
 	UsedOnlyHere func(*Value) bool
-	// ComputedFrom returns the values that nodes of earlier rewrites compute from the given value only. The op can
-	// reuse them. ComputedFrom may be nil.
+	// ComputedFrom returns the results of nodes that earlier rewrites added and that depend on no value but
+	// the given one. The op can reuse these results. ComputedFrom may be nil.
 	ComputedFrom func(*Value) []*Value
 	// Exact means that a rewrite must not change the bits of the results.
 	Exact bool
@@ -150,8 +151,9 @@ type RewriteContext struct {
 type Rewrite struct {
 	// Results replace the results of the node, as in [Op.Decompose]. Nil means that the node is unchanged.
 	Results []*Value
-	// Replaced is a node before the rewritten node: the first one that the rewrite made unnecessary. If the node is
-	// unchanged, Replaced is the node that a rewrite could have made unnecessary. Nil means that there is none.
+	// Replaced is the first node, among those that the rewritten node depends on, that the rewrite made
+	// unnecessary. If the node is unchanged, Replaced is the node that a rewrite could have made
+	// unnecessary. Nil means that there is no such node.
 	Replaced *Node
 	// Why describes the new computation, or is the reason why the node is unchanged. It may be empty.
 	Why string
@@ -167,7 +169,7 @@ func (g *Graph) Rewrite(n *Node, a RewriteContext) (Rewrite, []*Node, error) {
 	r, err := n.Op.Rewrite(p, n.Call(), a)
 	if err == nil && r.Results == nil {
 		if len(p.nodes) > 0 {
-			err = errors.New("it adds parts but returns no results")
+			err = errors.New("the Rewrite function adds parts but returns no results")
 		} else {
 			return r, nil, nil
 		}
@@ -182,14 +184,15 @@ func (g *Graph) Rewrite(n *Node, a RewriteContext) (Rewrite, []*Node, error) {
 	return r, nodes, err
 }
 
-// bypassedPin returns a pinned node on which the whole depends but the parts do not. It returns nil if there is none.
+// bypassedPin returns a pinned node on which the whole depends but the parts do not; nil if there is no
+// such node.
 func (p *Parts) bypassedPin() *Node {
 	seen := map[*Value]bool{}
 	for _, m := range p.nodes {
 		for _, a := range m.In {
 			for v := a.Value; v != nil && !seen[v]; {
 				seen[v] = true
-				if n := v.Node; n != nil && n.PartOf != nil && len(n.In) == 1 { // a part that nodes share
+				if n := v.Node; n != nil && n.PartOf != nil && len(n.In) == 1 { // a part that several nodes share
 					v = n.In[0].Value
 				}
 			}
@@ -219,7 +222,8 @@ func (p *Parts) Whole() *Node {
 	return p.whole
 }
 
-// Repeat adds, as a part, a copy of node n of the graph that has the operands in. It returns the results of the copy.
+// Repeat adds a part that is a copy of n, a node of the graph, with in as its operands. Repeat returns the
+// results of the copy.
 func (p *Parts) Repeat(n *Node, in ...Arg) ([]*Value, error) {
 	if p == nil || p.graph == nil || p.whole == nil || n == nil || n.Op == nil {
 		return nil, errors.New("only a node of the graph can be copied as a part")

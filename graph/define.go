@@ -9,21 +9,22 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// Define checks an op and completes derived fields: the schema of an op without attributes, and the kind and Infer of
-// an op with a Pointwise part. (fusion.Define adds the loop of the Pointwise part.) A graph accepts only ops that
-// Define returned; a changed copy must be defined again.
+// Define checks an op and sets the fields that can be derived: Schema for an op without attributes, and
+// Kind and Infer for an op with a Pointwise part. (fusion.Define also derives the kernel of the Pointwise
+// part.) A graph accepts only ops that Define returned. After a change, a copy of an op must be defined
+// again.
 //
 // Errors name the op and the invalid field. Several errors are joined.
 func Define(op Op) (*Op, error) {
-	d := &definer{op: &op}
-	d.complete()
-	d.checkName()
-	d.checkSchema()
-	d.checkParams()
-	d.checkOutputs()
-	d.checkFunctions()
-	if len(d.errs) > 0 {
-		return nil, errors.Join(d.errs...)
+	check := &definer{op: &op}
+	check.complete()
+	check.checkName()
+	check.checkSchema()
+	check.checkParams()
+	check.checkOutputs()
+	check.checkFunctions()
+	if len(check.errs) > 0 {
+		return nil, errors.Join(check.errs...)
 	}
 	op.completeImpls()
 	op.Infer = rejectOverflow(op.Infer)
@@ -50,22 +51,23 @@ type derivedValues struct {
 	values map[any]func() any
 }
 
-func (d *derivedValues) get(key any, compute func() any) any {
-	d.mu.RLock()
-	value, ok := d.values[key]
-	d.mu.RUnlock()
+func (check *derivedValues) get(key any, compute func() any) any {
+	check.mu.RLock()
+	value, ok := check.values[key]
+	check.mu.RUnlock()
 	if !ok {
-		d.mu.Lock()
-		if value, ok = d.values[key]; !ok {
+		check.mu.Lock()
+		if value, ok = check.values[key]; !ok {
 			value = sync.OnceValue(compute)
-			d.values[key] = value
+			check.values[key] = value
 		}
-		d.mu.Unlock()
+		check.mu.Unlock()
 	}
 	return value()
 }
 
-// rejectOverflow returns a function like infer that rejects calls for which a computation with sizes overflows.
+// rejectOverflow returns a function that calls infer. The function returns an error if a computation with
+// sizes overflows.
 func rejectOverflow(infer func(call *Call) ([]Result, error)) func(call *Call) ([]Result, error) {
 	return func(call *Call) (_ []Result, err error) {
 		defer sym.Catch(&err)
@@ -73,23 +75,23 @@ func rejectOverflow(infer func(call *Call) ([]Result, error)) func(call *Call) (
 	}
 }
 
-// definer collects the errors of an op.
+// definer checks one op for [Define] and collects the errors.
 type definer struct {
 	op   *Op
 	errs []error
 }
 
-func (d *definer) fail(field, format string, args ...any) {
-	name := fmt.Sprintf("%q", d.op.Name)
-	if d.op.Name == "" {
+func (check *definer) fail(field, format string, args ...any) {
+	name := fmt.Sprintf("%q", check.op.Name)
+	if check.op.Name == "" {
 		name = "without a name"
 	}
-	d.errs = append(d.errs, fmt.Errorf("op %s: %s: %s", name, field, fmt.Sprintf(format, args...)))
+	check.errs = append(check.errs, fmt.Errorf("op %s: %s: %s", name, field, fmt.Sprintf(format, args...)))
 }
 
 // complete sets derived fields.
-func (d *definer) complete() {
-	op := d.op
+func (check *definer) complete() {
+	op := check.op
 	if op.Schema == nil {
 		op.Schema = SchemaOf[struct{}]()
 	}
@@ -104,150 +106,151 @@ func (d *definer) complete() {
 }
 
 // checkName checks that the op's name can be written in a graph file, and that names of values can contain it.
-func (d *definer) checkName() {
-	if d.op.Name == "" {
-		d.fail("Name", "it is empty")
+func (check *definer) checkName() {
+	if check.op.Name == "" {
+		check.fail("Name", "the name is empty")
 	}
 	unfit := func(r rune) bool { return r <= ' ' || r == '"' || r == 0x7f || r == '\ufffd' }
-	if i := strings.IndexFunc(d.op.Name, unfit); i >= 0 {
-		d.fail("Name", "%q cannot be in a name", d.op.Name[i:i+1])
+	if i := strings.IndexFunc(check.op.Name, unfit); i >= 0 {
+		check.fail("Name", "%q cannot be in a name", check.op.Name[i:i+1])
 	}
 }
 
-func (d *definer) checkSchema() {
-	if d.op.Schema.empty == nil {
-		d.fail("Schema", "it was not made by SchemaOf")
+func (check *definer) checkSchema() {
+	if check.op.Schema.empty == nil {
+		check.fail("Schema", "the schema must be made by SchemaOf")
 		return
 	}
 	// An attribute may have the name of an optional operand, because aten has pairs of overloads: in one overload the
 	// argument is a number, in the other a tensor.
 	operands := map[string]bool{}
-	for _, p := range d.op.Params {
+	for _, p := range check.op.Params {
 		operands[p.Name] = !p.Optional
 	}
 	seen := map[string]bool{}
-	for _, f := range d.op.Schema.Fields {
+	for _, f := range check.op.Schema.Fields {
 		switch {
 		case f.Name == "":
-			d.fail("Schema", "an attribute has no name")
+			check.fail("Schema", "an attribute has no name")
 		case seen[f.Name]:
-			d.fail("Schema", "two attributes are named %q", f.Name)
+			check.fail("Schema", "two attributes are named %q", f.Name)
 		case operands[f.Name]:
-			d.fail("Schema", "%q is the name of both an attribute and a required operand", f.Name)
+			check.fail("Schema", "%q is the name of both an attribute and a required operand", f.Name)
 		}
 		seen[f.Name] = true
 	}
 }
 
-func (d *definer) checkParams() {
+func (check *definer) checkParams() {
 	seen := map[string]bool{}
-	for i, p := range d.op.Params {
+	for i, p := range check.op.Params {
 		switch {
 		case p.Name == "":
-			d.fail("Params", "operand %d has no name", i)
+			check.fail("Params", "operand %d has no name", i)
 		case seen[p.Name]:
-			d.fail("Params", "two operands are named %q", p.Name)
-		case p.Variadic && i < len(d.op.Params)-1:
-			d.fail("Params", "operand %q is a list and must be the last", p.Name)
+			check.fail("Params", "two operands are named %q", p.Name)
+		case p.Variadic && i < len(check.op.Params)-1:
+			check.fail("Params", "operand %q is a list and must be the last", p.Name)
 		}
 		seen[p.Name] = true
 	}
 }
 
-func (d *definer) checkOutputs() {
-	if d.op.Many && d.op.Outputs != nil {
-		d.fail("Outputs", "the results have names, but Many says that their number varies")
+func (check *definer) checkOutputs() {
+	if check.op.Many && check.op.Outputs != nil {
+		check.fail("Outputs", "the results have names, but Many says that their number varies")
 	}
-	if d.op.Outputs != nil && len(d.op.Outputs) == 0 {
-		d.fail("Outputs", "the list is empty: an op has at least one result")
+	if check.op.Outputs != nil && len(check.op.Outputs) == 0 {
+		check.fail("Outputs", "the list is empty: an op has at least one result")
 	}
 	seen := map[string]bool{}
-	for i, name := range d.op.Outputs {
+	for i, name := range check.op.Outputs {
 		switch {
 		case name == "":
-			d.fail("Outputs", "output %d has no name", i)
+			check.fail("Outputs", "output %d has no name", i)
 		case seen[name]:
-			d.fail("Outputs", "two outputs are named %q", name)
+			check.fail("Outputs", "two outputs are named %q", name)
 		}
 		seen[name] = true
 	}
 }
 
 // checkFunctions checks that the op has the functions that its kind requires.
-func (d *definer) checkFunctions() {
-	op := d.op
+func (check *definer) checkFunctions() {
+	op := check.op
 	if p := op.Pointwise; p != nil {
-		d.checkPointwise(p)
+		check.checkPointwise(p)
 	}
 	switch {
 	case op.Kind > RequiresLayout:
-		d.fail("Kind", "%d is not a kind", op.Kind)
+		check.fail("Kind", "%d is not a kind", op.Kind)
 	case op.Kind == RequiresLayout && len(op.Impls) == 0:
-		d.fail("Impls", "an op of kind %v needs implementations, because it reads only some layouts", op.Kind)
+		check.fail("Impls", "an op of kind %v needs implementations, because it reads only some layouts", op.Kind)
 	}
-	d.checkImpls()
+	check.checkImpls()
 	if op.Copies && (!op.Identity || !op.AnyOrder || op.Kind != OwnLayout) {
-		d.fail("Copies", "the op must have kind %v, Identity and AnyOrder", OwnLayout)
+		check.fail("Copies", "the op must have kind %v, Identity and AnyOrder", OwnLayout)
 	}
 	if op.Permutes != nil && op.Kind != View {
-		d.fail("Permutes", "only a view can have it, and the kind is %v", op.Kind)
+		check.fail("Permutes", "only a view can permute dimensions, but the kind is %v", op.Kind)
 	}
 	if op.Infer == nil {
-		d.fail("Infer", "it is missing, and there is no Pointwise from which it could be derived")
+		check.fail("Infer", "the function is missing, and there is no Pointwise from which it could be derived")
 	}
 	switch {
 	case op.Decompose != nil && (op.Compile != nil || len(op.Impls) > 0 || op.RunDynamic != nil):
-		d.fail("Decompose", "an op with Decompose must not have a kernel")
+		check.fail("Decompose", "an op with Decompose must not have a kernel")
 	case op.Compile == nil && len(op.Impls) == 0 && op.RunDynamic == nil && op.Kind != View && op.Decompose == nil &&
 		op.Chooses == nil:
-		d.fail("Compile", "it is missing: only views and ops with Decompose, RunDynamic or Chooses need no kernel")
+		check.fail("Compile", "the function is missing: only views and ops with Decompose, RunDynamic or Chooses need no "+
+			"kernel")
 	}
 	switch {
 	case op.Ref == nil && op.NoRef == "":
-		d.fail("Ref", "it is missing: an op without a reference needs a reason in NoRef")
+		check.fail("Ref", "the function is missing: an op without a reference needs a reason in NoRef")
 	case op.Ref != nil && op.NoRef != "":
-		d.fail("NoRef", "it is the reason why there is no Ref, but there is a Ref")
+		check.fail("NoRef", "the reason is set although Ref is set")
 	}
 }
 
 // checkImpls checks that implementations have distinct names and a Lower function.
-func (d *definer) checkImpls() {
+func (check *definer) checkImpls() {
 	seen := map[string]bool{}
-	for i, impl := range d.op.Impls {
+	for i, impl := range check.op.Impls {
 		switch {
 		case impl.Name == "":
-			d.fail("Impls", "implementation %d has no name", i)
+			check.fail("Impls", "implementation %d has no name", i)
 		case seen[impl.Name]:
-			d.fail("Impls", "two implementations are named %q", impl.Name)
+			check.fail("Impls", "two implementations are named %q", impl.Name)
 		case impl.Lower == nil:
-			d.fail("Impls", "implementation %q lacks Lower", impl.Name)
+			check.fail("Impls", "implementation %q lacks Lower", impl.Name)
 		}
 		seen[impl.Name] = true
 	}
-	if len(d.op.Impls) > 0 && d.op.Compile != nil {
-		d.fail("Compile", "it must be nil if there are Impls")
+	if len(check.op.Impls) > 0 && check.op.Compile != nil {
+		check.fail("Compile", "the function must be nil if there are Impls")
 	}
 }
 
-func (d *definer) checkPointwise(p *Pointwise) {
-	op := d.op
+func (check *definer) checkPointwise(p *Pointwise) {
+	op := check.op
 	if p.Config == nil {
-		d.fail("Pointwise", "Config is missing")
+		check.fail("Pointwise", "Config is missing")
 	}
 	if p.Body == nil {
-		d.fail("Pointwise", "Body is missing")
+		check.fail("Pointwise", "Body is missing")
 	}
 	if p.Outputs < 0 || p.Grain < 0 {
-		d.fail("Pointwise", "Outputs is %d and Grain %d: both must not be negative", p.Outputs, p.Grain)
+		check.fail("Pointwise", "Outputs is %d and Grain %d: both must not be negative", p.Outputs, p.Grain)
 	}
 	switch results, described := max(len(op.Outputs), 1), max(p.Outputs, 1); {
 	case op.Many != (p.Results != nil):
-		d.fail("Pointwise", "Results must be set if and only if Many is set")
+		check.fail("Pointwise", "Results must be set if and only if Many is set")
 	case !op.Many && results != described:
-		d.fail("Pointwise", "it has %d results, but the op has %d", described, results)
+		check.fail("Pointwise", "the part has %d results, but the op has %d", described, results)
 	}
 	if op.Kind != FollowsOperands {
-		d.fail("Kind", "an op with a Pointwise part is of kind %v, not %v", FollowsOperands, op.Kind)
+		check.fail("Kind", "an op with a Pointwise part is of kind %v, not %v", FollowsOperands, op.Kind)
 	}
 }
 

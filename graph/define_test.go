@@ -46,10 +46,10 @@ func TestDefineRefuses(t *testing.T) {
 	pw := &graph.Pointwise{Config: graphtest.Unary, Body: graphtest.NoBody}
 	compile := func(*graph.Call) (*graph.Kernel, error) { return nil, nil }
 	for want, change := range map[string]func(*graph.Op){
-		`op without a name: Name: it is empty`:         func(o *graph.Op) { o.Name = "" },
-		`op "a b": Name: " " cannot be in a name`:      func(o *graph.Op) { o.Name = "a b" },
-		`op "o": Schema: it was not made by SchemaOf`:  func(o *graph.Op) { o.Schema = &graph.Schema{} },
-		`op "o": Schema: two attributes are named "a"`: func(o *graph.Op) { o.Schema = graph.SchemaOf[twice]() },
+		`op without a name: Name: the name is empty`:          func(o *graph.Op) { o.Name = "" },
+		`op "a b": Name: " " cannot be in a name`:             func(o *graph.Op) { o.Name = "a b" },
+		`op "o": Schema: the schema must be made by SchemaOf`: func(o *graph.Op) { o.Schema = &graph.Schema{} },
+		`op "o": Schema: two attributes are named "a"`:        func(o *graph.Op) { o.Schema = graph.SchemaOf[twice]() },
 		`op "o": Schema: "size" is the name of both an attribute and a required`: func(o *graph.Op) {
 			o.Schema, o.Params = graph.SchemaOf[graphtest.SizeAttrs](), []graph.Param{{Name: "size"}}
 		},
@@ -77,7 +77,7 @@ func TestDefineRefuses(t *testing.T) {
 		`op "o": Pointwise: Body is missing`: func(o *graph.Op) {
 			o.Pointwise = &graph.Pointwise{Config: graphtest.Unary}
 		},
-		`op "o": Pointwise: it has 1 results, but the op has 2`: func(o *graph.Op) {
+		`op "o": Pointwise: the part has 1 results, but the op has 2`: func(o *graph.Op) {
 			o.Outputs, o.Pointwise = []string{"a", "b"}, pw
 		},
 		`op "o": Kind: an op with a Pointwise part is of kind follows, not view`: func(o *graph.Op) {
@@ -87,7 +87,7 @@ func TestDefineRefuses(t *testing.T) {
 		`op "o": Impls: an op of kind requires needs implementations`: func(o *graph.Op) {
 			o.Kind = graph.RequiresLayout
 		},
-		`op "o": Compile: it must be nil if there are Impls`: func(o *graph.Op) {
+		`op "o": Compile: the function must be nil if there are Impls`: func(o *graph.Op) {
 			o.Impls = graphtest.ConvImpls()
 		},
 		`op "o": Impls: two implementations are named "nchw"`: func(o *graph.Op) {
@@ -99,13 +99,13 @@ func TestDefineRefuses(t *testing.T) {
 		`op "o": Impls: implementation 0 has no name`: func(o *graph.Op) {
 			o.Compile, o.Impls = nil, []graph.Impl{{Lower: compile}}
 		},
-		`op "o": Permutes: only a view can have it`: func(o *graph.Op) {
+		`op "o": Permutes: only a view can permute dimensions`: func(o *graph.Op) {
 			o.Permutes = func(*graph.Call) []int { return nil }
 		},
-		`op "o": Infer: it is missing`:   func(o *graph.Op) { o.Infer = nil },
-		`op "o": Compile: it is missing`: func(o *graph.Op) { o.Compile = nil },
-		`op "o": Ref: it is missing: an op without a reference needs a reason in NoRef`: func(o *graph.Op) { o.NoRef = "" },
-		`op "o": NoRef: it is the reason why there is no Ref, but there is a Ref`: func(o *graph.Op) {
+		`op "o": Infer: the function is missing`:                                                  func(o *graph.Op) { o.Infer = nil },
+		`op "o": Compile: the function is missing`:                                                func(o *graph.Op) { o.Compile = nil },
+		`op "o": Ref: the function is missing: an op without a reference needs a reason in NoRef`: func(o *graph.Op) { o.NoRef = "" },
+		`op "o": NoRef: the reason is set although Ref is set`: func(o *graph.Op) {
 			o.Ref = func(*graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error) { return nil, nil }
 		},
 	} {
@@ -178,7 +178,7 @@ func TestBuilderMistakesWait(t *testing.T) {
 		`input "i": mismatch in length of strides and shape`: func(g *graph.Graph) *graph.Value {
 			return g.InputMeta("i", tensor.Meta{DType: tensor.Int8, Shape: []int{1}})
 		},
-		`node "relu" (relu): operand 0: value "z" is of anothe`: func(g *graph.Graph) *graph.Value {
+		`node "relu" (relu): operand 0: value "z" belongs to another graph`: func(g *graph.Graph) *graph.Value {
 			return g.Apply("relu", nil, &graph.Value{Name: "z"})[0]
 		},
 		`node "relu" (relu): operand "self" is missing`: func(g *graph.Graph) *graph.Value {

@@ -16,16 +16,17 @@ type Device interface {
 	Describe() string
 	// Key identifies the kernels of the device and the bits of their results, for caches.
 	Key() string
-	// Inexact returns text that names the operations which the device does not round as IEEE 754 requires, or "".
+	// Inexact returns the names of the operations that the device does not round as IEEE 754 requires, as
+	// text; "" if it rounds all operations correctly.
 	Inexact() string
-	// Impl returns the implementation of an op on the device. For one op it always returns the same pointer. The
-	// implementation has no walks for a call without a kernel on the device.
+	// Impl returns the implementation of an op on the device. For one op, Impl always returns the same
+	// pointer. If the device has no kernel for a call, Walks of the implementation returns no walk.
 	Impl(op *Op) *Impl
 	// Upload and Download are the implementations of copies between the host and the device. Layouts must be equal.
 	Upload() *Impl
 	Download() *Impl
-	// Rates returns the prices of work on the device. Prices returns them as a profile. WithRates returns the device
-	// with other prices.
+	// Rates returns the time of each kind of work on the device. Prices returns these times as a profile
+	// for the cost model. WithRates returns the device with other rates.
 	Rates() machine.DeviceRates
 	Prices() *machine.Profile
 	WithRates(rates machine.DeviceRates) Device
@@ -44,15 +45,15 @@ type DeviceAddress struct {
 	Offset int // bytes
 }
 
-// Queue runs the steps of a run on a device in order. A finished step may still be in the queue. When a download ends,
-// the device has run all earlier steps. After a step fails, Wait and downloads return its error until Reset. A Queue
-// may be used concurrently.
+// Queue is the queue of one run for the steps that execute on a device, in order. The host may continue
+// before the device has executed a queued step. When a download ends, the device has run all earlier steps.
+// After a step fails, Wait and downloads return its error until Reset. A Queue may be used concurrently.
 type Queue interface {
 	// Upload copies bytes to the device. They may change when Upload returns.
 	Upload(to DeviceAddress, from []byte) error
 	// Wait waits until the device has run all steps.
 	Wait() error
-	// Reset drops the error and the steps that the device has not begun.
+	// Reset clears the error, and removes the steps that the device has not begun.
 	Reset()
 }
 
@@ -64,8 +65,9 @@ func (v *Value) Place() tensor.Place {
 	return tensor.Host
 }
 
-// CheckPlaces returns an error if a node reads an operand in another place than its implementation does. As in PyTorch,
-// all operands are on one device, and an operand with 0 dimensions may also be on the host.
+// CheckPlaces returns an error if an operand is not in the place (host or device) from which the node's
+// implementation reads. As in PyTorch, all operands are on one device, and an operand with 0 dimensions may
+// also be on the host.
 func (n *Node) CheckPlaces() error {
 	if len(n.Out) > 0 && n.Out[0].Alias != nil {
 		return nil

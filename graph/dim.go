@@ -72,8 +72,8 @@ func (d Dim) dependsOn(symbol string) bool {
 	return d.Symbol == symbol || textDependsOn(d.Expr, symbol)
 }
 
-// textDependsOn reports whether a text depends on the symbol: it is the name of the symbol, or an expression or
-// condition that contains the symbol.
+// textDependsOn reports whether a text is the name of the symbol, or an expression or condition that
+// contains the symbol.
 func textDependsOn(text, symbol string) bool {
 	if text == symbol || !strings.Contains(text, symbol) {
 		return text == symbol
@@ -92,8 +92,9 @@ func textDependsOn(text, symbol string) bool {
 	return found && err == nil
 }
 
-// standIns returns a function that makes a symbol for each name. The symbols are for parsing expressions whose values
-// do not matter. Their hints are large and mostly distinct, so that divisors such as a-b are rarely 0.
+// standIns returns a function that makes a symbol for each name, for parsing an expression whose value does
+// not matter. The hints of the symbols are large and mostly distinct, so that divisors such as a-b are
+// rarely 0.
 func standIns() func(name string) sym.Int {
 	env, known := sym.NewEnv(), map[string]sym.Int{}
 	return func(name string) sym.Int {
@@ -114,8 +115,8 @@ func standIns() func(name string) sym.Int {
 	}
 }
 
-// Check reports errors of the Dim's expression that occur for all values of the given symbols, such as a syntax error
-// or an unknown symbol.
+// Check returns an error of the Dim's expression that does not depend on the values of the symbols, such as
+// a syntax error or an unknown symbol.
 func (d Dim) Check(symbols map[string]Bounds) error {
 	if _, ok := symbols[d.String()]; ok || d.IsNumber() {
 		return nil
@@ -211,8 +212,8 @@ func toNumber(v any, symbols map[string]sym.Int) (NumberOrSize, error) {
 	return NumberOrSize{Size: s}, nil
 }
 
-// toInt is toSize for an attribute that must be a number. If the size is unknown, toInt adds a guard that binds the
-// size to its hint.
+// toInt is toSize for an attribute that must be a number. If the size is unknown, toInt returns the hint of
+// the size, and adds a guard that the size equals the hint.
 func toInt(v any, symbols map[string]sym.Int) (int, error) {
 	if n, ok := v.(int); ok {
 		return n, nil
@@ -348,15 +349,16 @@ func toCondition(v any, symbols map[string]sym.Int) (sym.Bool, error) {
 func (g *Graph) ResizeInput(v *Value, dim, size int) error {
 	switch {
 	case !g.Owns(v) || v.Node != nil || v.Const != nil:
-		return errors.New("it is not an input of the graph")
+		return errors.New("the value is not an input of the graph")
 	case v.Dims != nil:
-		return errors.New("its sizes depend on symbols")
+		return errors.New("the input's sizes depend on symbols: set the sizes of the symbols instead")
 	case dim < 0 || dim >= v.Meta.Rank() || size < 0:
-		return fmt.Errorf("it has no dimension %d of size %d", dim, size)
+		return fmt.Errorf("dimension %d cannot get size %d: the input has %d dimensions, and a size must not be negative",
+			dim, size, v.Meta.Rank())
 	}
 	order, dense := tensor.OrderOf(v.Meta)
 	if !dense || v.Meta.Offset != 0 {
-		return fmt.Errorf("its strides %s are not dense", tensor.ListString(v.Meta.Strides))
+		return fmt.Errorf("the input must be dense, but its strides are %s", tensor.ListString(v.Meta.Strides))
 	}
 	shape := slices.Clone(v.Meta.Shape)
 	shape[dim] = size

@@ -64,7 +64,7 @@ const (
 // drawing is a text in Graphviz's language.
 type drawing struct {
 	text     bytes.Buffer
-	boxOf    map[*Value]int // the box of the producer
+	boxOf    map[*Value]int // index of the box of the node, input or constant that gives the value
 	boxCount int
 }
 

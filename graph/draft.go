@@ -9,9 +9,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Draft builds a graph from a file. Unlike with the builder methods of [Graph], nodes may use values that are declared
-// later, and invalid nodes do not end the construction. Nodes are first declared ([Draft.Node]) and, once all values
-// are known, completed ([Draft.Complete]). The graph is valid when [Draft.Sort] and inference have returned no error.
+// Draft builds a graph from a file. In contrast to the builder methods of [Graph], a Draft accepts nodes
+// that use values declared later, and continues after invalid nodes. Nodes are first declared
+// ([Draft.Node]) and, once all values are known, completed ([Draft.Complete]). The graph is valid when
+// [Draft.Sort] and inference have returned no error.
 type Draft struct {
 	g    *Graph
 	slab slab
@@ -126,7 +127,7 @@ func (d *Draft) Node(name string, outputs []string) (*Node, []error) {
 	g := d.graph()
 	names := g.nameIndex()
 	if name == "" {
-		return nil, []error{errors.New("node without a name")}
+		return nil, []error{errors.New("a node needs a name")}
 	}
 	existing := names.values[name]
 	if existing != nil && names.node(name) != nil || names.nodes[name] != nil {
@@ -200,8 +201,9 @@ func (d *Draft) Attributes(op *Op, given Attrs) *NodeAttrs {
 	return a
 }
 
-// Complete sets the op, operands and attributes of a node; a may be nil. If they are invalid, inference will reject the
-// node; [Draft.Refused] returns the reason. The node keeps the slice in.
+// Complete sets the op, operands and attributes of a node; a may be nil. If an operand or attribute is
+// invalid, inference will reject the node, and [Draft.Refused] returns the reason. The node keeps the slice
+// in.
 func (d *Draft) Complete(n *Node, op *Op, in []Arg, a *NodeAttrs) {
 	if n == nil || op == nil {
 		return
@@ -349,8 +351,8 @@ func (d Decl) Type(symbols map[string]sym.Int) (tensor.Type, error) {
 	return t, t.Check()
 }
 
-// unbound returns the declared meta before symbols have values. Sizes, strides and offsets that depend on symbols are
-// 0.
+// unbound returns the declared layout before symbols have values. In this layout, sizes, strides and
+// offsets that depend on symbols are 0.
 func (d Decl) unbound() (tensor.Meta, error) {
 	if !d.symbolic() {
 		t, err := d.Type(nil)

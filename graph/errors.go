@@ -13,13 +13,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Error is a mistake in a graph, with its place. Line and Col count from 1. In a graph that was built in Go, File and
-// Line are the position of the call of package op, and Col is 0. File is empty if there is no place.
+// Error is a mistake in a graph, with its place. Line and Col count from 1. In a graph that was built in
+// Go, File and Line are the position at which the program called package op, and Col is 0. File is empty if
+// the place is unknown.
 type Error struct {
 	File      string
 	Line, Col int
 	Node, Op  string
-	Output    string // name of the output, for a mistake in an output; Err also contains it
+	Output    string // name of the output, for a mistake in an output; Err also contains this name
 	Err       error
 }
 
@@ -143,8 +144,8 @@ func (g *Graph) Assumed() map[string]int {
 	return used
 }
 
-// Assume records that a symbol of the file was replaced by an assumed size. It is for importers that remove the symbol
-// from the graph.
+// Assume records that an importer replaced a symbol of the file by an assumed size, so that the graph does
+// not have the symbol.
 func (g *Graph) Assume(symbol string, size int) {
 	g.assumed = maps.Clone(g.assumed) // copies of the graph do not see the change
 	if g.assumed == nil {
@@ -190,8 +191,9 @@ func (g *Graph) Warnings() []*Error {
 // ErrNoOutputs is the warning about a graph without outputs.
 var ErrNoOutputs = errors.New("the graph has no outputs: a run returns nothing")
 
-// Warn adds a warning about a node of the file, given by its name and op in the file. Both are empty for a warning
-// about the graph as a whole. A warning that already exists is not added again.
+// Warn adds a warning about a node of the file. node and op are the names of the node and its op in the
+// file; both are empty for a warning about the whole graph. A warning that already exists is not added
+// again.
 func (g *Graph) Warn(node, op, format string, args ...any) {
 	g.warn(&Error{Node: node, Op: op, Err: fmt.Errorf(format, args...)})
 }
@@ -216,8 +218,9 @@ type Place struct {
 	Line, Col int
 }
 
-// Places has the positions, for error messages, of nodes and values in the file from which a graph was read. Nodes and
-// values are identified by their numbers: see [Node.Number]. A graph and its copies share one Places.
+// Places has the positions of nodes and values in the file from which a graph was read. Error messages
+// contain these positions. Nodes and values are identified by their numbers: see [Node.Number]. A graph and
+// its copies share one Places.
 type Places interface {
 	// Node returns the place of a node or, if attr is not empty, of its attribute.
 	Node(number int, attr string) (Place, bool)
@@ -295,8 +298,8 @@ func namedAttr(message string, hasAttr func(name string) bool) string {
 	return attr
 }
 
-// attrOfDim returns the attribute that contains a dimension which the op rejected. The result is empty if no attribute
-// or several attributes contain it.
+// attrOfDim returns the name of the attribute that contains the number dim, a dimension that the op
+// rejected. The result is empty if no attribute or several attributes contain dim.
 func (n *Node) attrOfDim(dim int) string {
 	attr := ""
 	for name, v := range n.givenAttrs() {

@@ -11,10 +11,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Evaluate computes a graph's outputs by the references of its ops, one node after another. It is slow and simple. It
-// defines the results that a compiled graph must have. Inputs are given by name and may have any layout. Shapes may
-// depend on data. Evaluate fails if an input is missing, unknown, or of another dtype or shape, if the graph has
-// errors, with a [NoReference] if an op has no reference, and with a [*tensor.MemoryError] if memory is insufficient.
+// Evaluate computes a graph's outputs by the references of its ops, one node after another. It is slow and
+// simple. It defines the results that a compiled graph must have. Inputs are given by name and may have any
+// layout. Shapes may depend on data. Evaluate fails if an input is missing, unknown, or of another dtype or
+// shape, and if the graph has errors. If an op has no reference, the error is a [NoReference]; if memory is
+// insufficient, it is a [*tensor.MemoryError].
 func Evaluate(g *Graph, inputs map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	if g == nil {
 		return nil, errNoGraph
@@ -59,7 +60,7 @@ func (g *Graph) resultBytes() int {
 	return total
 }
 
-// evaluate computes a node's outputs and adds them to vals.
+// evaluate computes a node's outputs and adds them to vals, the tensors of the values computed so far.
 func (n *Node) evaluate(g *Graph, vals map[*Value]*tensor.Tensor, dynamic bool) (err error) {
 	defer tensor.CatchMemory(&err)
 	if err := g.Ended(); err != nil {
@@ -70,11 +71,11 @@ func (n *Node) evaluate(g *Graph, vals map[*Value]*tensor.Tensor, dynamic bool) 
 		return err
 	}
 	if len(out) != len(n.Out) {
-		return fmt.Errorf("its reference makes %d values, not %d", len(out), len(n.Out))
+		return fmt.Errorf("the op's reference returns %d values, want %d", len(out), len(n.Out))
 	}
 	for i, v := range n.Out {
 		if out[i] == nil {
-			return fmt.Errorf("its reference gives no value for output %d", i)
+			return fmt.Errorf("the op's reference returns no value for output %d", i)
 		}
 		w := inferred.Out[i]
 		var base *tensor.Tensor
@@ -126,8 +127,8 @@ func (e NoReference) Error() string {
 	return "the op has no reference: " + e.Why
 }
 
-// reference computes a node's outputs by its op's reference. It also returns the node as inferred for the values in
-// vals. If no shape depends on data, this node is n itself.
+// reference computes a node's outputs by its op's reference. It also returns the node inferred for the
+// values in vals, which is n itself if no shape depends on data.
 func (n *Node) reference(g *Graph, vals map[*Value]*tensor.Tensor, dynamic bool) ([]*tensor.Tensor, *Node, error) {
 	if n.Op.Ref == nil {
 		return nil, nil, NoReference{n.Op.NoRef}
@@ -154,9 +155,9 @@ func (n *Node) reference(g *Graph, vals map[*Value]*tensor.Tensor, dynamic bool)
 	return out, inferred, err
 }
 
-// toInferredLayout returns t, the result of a reference, in the inferred layout of the value. A later as_strided
-// depends on this layout. If the value is a view, base is the tensor of its operand and the result is a view of base.
-// Otherwise base is nil.
+// toInferredLayout returns t, the result of a reference, in the inferred layout of the value, because a
+// later as_strided depends on this layout. If the value is a view, base is the tensor of its operand and
+// the result is a view of base. Otherwise base is nil.
 func (v *Value) toInferredLayout(t, base *tensor.Tensor) *tensor.Tensor {
 	if v.Dynamic || v.Packed != nil || t.DType != v.Meta.DType {
 		return t

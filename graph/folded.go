@@ -17,8 +17,9 @@ import (
 // thus in memory only once for all plans.
 type foldCache struct {
 	mu sync.Mutex
-	// ids identify the storages of constants. If a garbage-collected result is computed again, the new result gets the old
-	// id, so that cached results that were computed from the old result are still found.
+	// ids identify the storages of constants. If a result was garbage-collected and is computed again, the
+	// new result gets the old id. Cached results that were computed from the old result are then still
+	// found.
 	ids        map[weak.Pointer[tensor.Storage]]int
 	maxIDs     int                      // above this number of ids, the ids of garbage-collected storages are removed
 	lastID     int                      // the highest id that was assigned
@@ -54,7 +55,7 @@ func (g *Graph) Fold(n *Node, compute func() ([]*tensor.Tensor, error)) ([]*tens
 	}
 	f, attrs := g.folded, n.Attrs
 	if p := n.Packing(); p != nil {
-		attrs = p.Form // identifies the packing, whose functions cannot be compared
+		attrs = p.Form // Form identifies the packing: the functions of a Packing cannot be compared
 	}
 	f.mu.Lock()
 	key, ok := f.key(n)
@@ -171,9 +172,10 @@ func (f *foldCache) cachedCall(key string, op *Op, attrs any) *foldedCall {
 	return c
 }
 
-// dropCalls removes calls whose results are garbage-collected. Calls accumulate if attributes that are values of a
-// graph differ in every run. dropCalls keeps the calls that were used since it last ran: their results may be garbage,
-// but other results that were computed from them may still be in use.
+// dropCalls removes calls whose results are garbage-collected. Otherwise calls would accumulate if an
+// attribute is a value of the graph that differs in every run. dropCalls keeps the calls that were used
+// since the last dropCalls. The results of such calls may be garbage, but other results that were computed
+// from them may still be in use.
 func (f *foldCache) dropCalls() {
 	const minNewCalls = 256 // minimum number of new calls before the next dropCalls
 	f.callCount = 0

@@ -32,8 +32,8 @@ type Elements struct {
 	Operands []FormOperand // outputs of Code, then operands of Code
 }
 
-// Gather copies elements of a table to an output. The element of the table is at the position of the output's element,
-// plus the steps of all lookups.
+// Gather copies elements of a table to an output. The strides of the table give the position for each
+// element of the output; each lookup adds a multiple of its Step to this position.
 type Gather struct {
 	Size     int             // bytes of an element: 1, 2, 4, 8 or 16
 	Shape    []int           // sizes of the loops
@@ -47,7 +47,8 @@ type GatherOperand struct {
 	Strides       []int // by loop, in bytes
 }
 
-// GatherIndex reads an index. A negative index counts from the end.
+// GatherIndex describes a lookup: how an index is read and how it is used. A negative index counts from the
+// end.
 type GatherIndex struct {
 	Operand int  // operand of the Gather with the indices
 	Offset  int  // bytes before the index
@@ -59,13 +60,14 @@ type GatherIndex struct {
 // Contraction sums products: Out = Alpha*sum(A*B) + Beta*Add, for every position of the loops of the result. Products
 // of matrices and convolutions are contractions.
 type Contraction struct {
-	Loops       []ContractionLoop // those of the result, then those of the sum, each from the slowest to the fastest
+	// loops over the result, then loops of the sum, each group from the slowest to the fastest
+	Loops       []ContractionLoop
 	Windows     []ContractionWindow
 	Out, A, B   ContractionOperand
 	Add         ContractionOperand // if HasAdd
 	HasAdd      bool
 	Alpha, Beta float64
-	Before      int // elements before the first one of A at which the windows of the first result begin
+	Before      int // distance in elements from the start of the first result's windows to the first element of A
 }
 
 // ContractionOperand is an operand of a [Contraction].
@@ -74,7 +76,8 @@ type ContractionOperand struct {
 	DType tensor.DType
 }
 
-// ContractionLoop has the number of iterations, and the strides of operands in elements.
+// ContractionLoop is a loop of a [Contraction]: the number of iterations, and the strides of Out, A, B and
+// Add in elements.
 type ContractionLoop struct {
 	Size           int
 	Out, A, B, Add int
@@ -92,7 +95,7 @@ type ContractionWindow struct {
 // call.Out has the final layouts.
 func FormsOf(op *Op, call *Call) (forms []Form, err error) {
 	defer func() {
-		if r := recover(); r != nil { // the op's functions panic for a call that Infer rejects
+		if r := recover(); r != nil { // for a call that Infer rejects, functions of the op may panic
 			forms, err = nil, fmt.Errorf("the call has no form: %v", r)
 		}
 	}()

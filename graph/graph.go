@@ -9,8 +9,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Graph is a DAG of ops over values. Build one with [New] and the functions of package op, or load one with
-// package graphfile. A Graph is not safe for concurrent changes; compiled programs are independent of it.
+// Graph is a directed acyclic graph of nodes, which apply ops to values. Build one with [New] and the
+// functions of package op, or load one with package graphfile. A Graph is not safe for concurrent changes;
+// compiled programs are independent of it.
 type Graph struct {
 	Name      string
 	Inputs    []*Value
@@ -38,7 +39,7 @@ type Graph struct {
 
 	assumed  map[string]int // assumed sizes of symbols; see Assumed
 	warnings []*Error
-	warned   map[string]bool // the texts of warnings, as a set; nil until this copy of the graph adds a warning
+	warned   map[string]bool // set of the texts of warnings; nil until this copy of the graph adds a warning
 
 	ctx context.Context // nil: none; see SetContext
 }
@@ -66,10 +67,10 @@ type Value struct {
 	Dynamic bool
 	// Alias is the operand of Node whose storage the value shares; nil if the value is not a view.
 	Alias *Value
-	// Within is the value whose memory contains this value as a slice. Within is the result of a concatenation
-	// ([Op.ConcatDim]), which then need not copy this value. Meta is a slice of Within's Meta. Within may itself be within
-	// another value. Within is nil for a value that has memory of its own, and for a view; the [Value.Root] of the view
-	// has the field.
+	// Within is the value whose memory contains this value as a slice. Within is the result of a
+	// concatenation ([Op.ConcatDim]), which then need not copy this value. Meta is a slice of Within's
+	// Meta. Within may itself be within another value. Within is nil for a value that has memory of its
+	// own. It is also nil for a view: see Within of the view's [Value.Root].
 	Within *Value
 	// Const has the data of a constant. Packed is set if these data are in the packed form of an implementation;
 	// [Value.Data] returns the unpacked data.
@@ -106,7 +107,7 @@ type Node struct {
 	PartOf *Node
 
 	attrs  *attributes // the attributes from which Attrs is decoded; nil if there are none
-	number int32       // number in the graph; Places are indexed by it
+	number int32       // number in the graph; an index for Places
 }
 
 // Output names a value as a result of the graph. Pin is the required layout. If Pin is zero, the result has the
@@ -137,20 +138,20 @@ func (g *Graph) Op(name string) *Op {
 //go:noinline
 func (g *Graph) Value(name string) *Value { return g.nameIndex().values[name] }
 
-// Values calls f with all values: inputs, constants, then the results of nodes in order.
-func (g *Graph) Values(f func(*Value)) {
-	if f == nil {
+// Values calls visit with all values: inputs, constants, then the results of nodes in order.
+func (g *Graph) Values(visit func(*Value)) {
+	if visit == nil {
 		panic("graph: Values needs a function")
 	}
 	for _, v := range g.Inputs {
-		f(v)
+		visit(v)
 	}
 	for _, v := range g.Constants {
-		f(v)
+		visit(v)
 	}
 	for _, n := range g.Nodes {
 		for _, v := range n.Out {
-			f(v)
+			visit(v)
 		}
 	}
 }

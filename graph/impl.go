@@ -31,9 +31,9 @@ type Impl struct {
 	// planner considers for the first result. If Walks is nil, Define's default returns the inferred order and, for an op
 	// that writes any order, every candidate.
 	Walks func(call *Call, candidates []tensor.Order) []Walk
-	// Read returns the additional work for operand i in layout meta, compared with the layout that suits the walk. It
-	// returns false if the implementation cannot read the layout; the operand must then be copied. meta need not be dense:
-	// it may be a slice or a broadcast. If Read is nil, operands are read in any layout.
+	// Read returns the additional work of reading operand i in layout meta instead of the layout that suits the walk. It
+	// returns false if the implementation cannot read the layout, so that the operand must be copied. meta need not be
+	// dense: it may be a slice or a broadcast. If Read is nil, operands are read in any layout.
 	//
 	// The price of a node is the price of Work plus the price of Read for each operand. The layouts of the operands in the
 	// call must therefore not affect Work, Read and Walks. These functions may use the shapes and dtypes of the operands,
@@ -47,8 +47,8 @@ type Impl struct {
 	// one access to every byte.
 	Work func(call *Call, walk Walk) Work
 	// Pack returns the packed form of operand i, a constant, for the call with its walk and final results. It returns
-	// false if the operand is read unpacked. Pack must not read the data of the operand. Its answer must be the same if
-	// the operand is already packed. If Pack is nil, no operand is packed.
+	// false if the operand is read unpacked. Pack must not read the data of the operand, and must return the same result
+	// if the operand is already packed. If Pack is nil, no operand is packed.
 	Pack func(call *Call, i int) (Packing, bool)
 	// Lower makes the kernel; call.Out has the final results. An operand with a packed form is usually packed, but is
 	// unpacked if memory is short: see [Call.Packed].
@@ -62,10 +62,10 @@ type Impl struct {
 	// implementation on a device also reads an operand with 0 dimensions from the host, as PyTorch's kernels do.
 	Place, Source tensor.Place
 	// Forms returns forms that compute the call one after another, for compilers of devices: see [FormsOf]. It returns
-	// none if there are none. If Forms is nil, the op's Expression or Rows is its form.
+	// nil if the call has no form. If Forms is nil, the form is made from the op's Expression or Rows.
 	Forms func(call *Call) ([]Form, error)
 
-	hasRead bool // the definition has a Read function, which may reject layouts
+	hasRead bool // the op's definition has a Read function, which may reject layouts
 
 	// definedRead is the Read function of the definition, without the footprint that Define adds. It is nil
 	// before the op is defined.
@@ -127,8 +127,8 @@ const (
 )
 
 // Work returns the work of a node: computing, storing, and reading each operand once. If no implementation is chosen,
-// it returns the work of the first implementation. The work is zero for a view, for a node without implementations, if
-// shapes are unknown, and if the op's functions panic.
+// it returns the work of the first implementation. The work is zero for a view and for a node without
+// implementations. It is also zero if shapes are unknown, or if a function of the op panics.
 func (n *Node) Work() (work Work) {
 	for _, v := range n.Works() {
 		work = work.Plus(v)
@@ -157,7 +157,7 @@ func (n *Node) Works() (list []Work) {
 
 // EachWork calls visit for each part of [Node.Works]. i is the index of the operand, or -1 for the part that does not
 // depend on layouts. If selected is not nil, EachWork skips the parts for which selected returns false. EachWork
-// returns false if the node has no work, or if the op's functions panic.
+// returns false if the node has no work, or if a function of the op panics.
 func (n *Node) EachWork(selected func(i int) bool, visit func(i int, work Work)) (hasWork bool) {
 	if n == nil || visit == nil || n.Op == nil || len(n.Op.Impls) == 0 || len(n.Out) == 0 {
 		return false
@@ -255,8 +255,8 @@ func ReadWork(meta, result tensor.Meta) (work Work) {
 }
 
 const (
-	// gapPrice is the price of a byte between the first and the last run, relative to a copied byte. The bytes of gaps
-	// have a price because prefetching stops at the end of a run. At most pageBytes count for each run, because
+	// gapPrice is the price of a byte between the first and the last run, relative to a copied byte. A gap has a price
+	// because the processor's prefetching stops at the end of a run. At most pageBytes of each gap are counted, because
 	// prefetching also stops at the end of a page.
 	gapPrice = .75
 	// pageBytes is the size of a memory page.
@@ -264,8 +264,8 @@ const (
 )
 
 // runsOf returns the number of runs in an operand of layout meta. A run is a maximal sequence of elements that are
-// contiguous in the operand and in the result. runsOf returns 0 if operand and result have different numbers of
-// elements, or if the operand repeats elements.
+// contiguous in both the operand and the result. runsOf returns 0 if the numbers of elements differ, or if the
+// operand repeats elements.
 func runsOf(meta, result tensor.Meta) float64 {
 	length, total := 1, meta.Numel()
 	if total != result.Numel() {
@@ -428,7 +428,8 @@ func (op *Op) completeImpls() {
 	}
 }
 
-// withFootprint returns a function like work that sets the footprint of the call in results without a footprint.
+// withFootprint returns a function that calls work and, if the result has no footprint, sets it to the footprint of
+// the call.
 func withFootprint(work func(*Call, Walk) Work) func(*Call, Walk) Work {
 	return func(call *Call, walk Walk) Work {
 		r := work(call, walk)

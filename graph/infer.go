@@ -23,14 +23,15 @@ type inference struct {
 	res  []Result
 }
 
-// inferRecovered is infer that converts panics of the op to errors, because the op may be code of the user.
+// inferRecovered calls infer and converts a panic of the op to an error, because the op may be the user's
+// code.
 func (n *Node) inferRecovered(state *inference) (err error) {
 	defer n.recoverPanic(&err)
 	return n.infer(state)
 }
 
-// recoverPanic is deferred and converts a panic of the op to an error. If the graph has unknown sizes it panics again:
-// package sym uses panics to leave one of the paths that it explores.
+// recoverPanic is deferred and converts a panic of the op to an error. If the graph has unknown sizes, it
+// panics again, because package sym uses a panic to leave a path of inference that it explores.
 func (n *Node) recoverPanic(err *error) {
 	x := recover()
 	if x == nil {
@@ -64,9 +65,9 @@ func (n *Node) inferSymbolic(g *Graph, state *inference) error {
 	return n.inferReusing(g, state)
 }
 
-// inferReusing is infer for a node of graph g. It reuses the results of the last node if this node is like that one.
-// The function is short on purpose: in a graph of a million similar nodes memory latency dominates, and the processor
-// overlaps the memory accesses of more nodes if the function is short.
+// inferReusing is infer for a node of graph g. It reuses the results of the last node if this node is like
+// that one. In a graph of a million similar nodes, memory latency dominates. The function is short so that
+// the processor overlaps the memory accesses of more nodes.
 func (n *Node) inferReusing(g *Graph, state *inference) error {
 	if len(g.rejected) > 0 && g.rejected[n.number] != nil {
 		return g.rejected[n.number]
@@ -96,7 +97,7 @@ func (n *Node) inferReusing(g *Graph, state *inference) error {
 
 // inferByOp infers a node of g by its op.
 func (n *Node) inferByOp(g *Graph, state *inference) error {
-	state.last = nil // its results are in the buffers of the call, which are overwritten now
+	state.last = nil // the results of last are in the buffers of the call, which are overwritten now
 	call := &state.call
 	call.In, call.Attrs, call.Out, call.Impl, call.Walk, call.fixesSizesToHints = n.In, n.Attrs, nil, n.Impl, n.Walk,
 		g.symbolicState != nil
@@ -166,8 +167,8 @@ func (n *Node) checkCall() error {
 	return nil
 }
 
-// outputsError is the error of a node whose op makes the given number of results, but which names another number of
-// outputs.
+// outputsError is the error of a node that names another number of outputs than results, the number that
+// its op computes.
 func (n *Node) outputsError(results int) error {
 	count := fmt.Sprintf("%d values", results)
 	if results == 1 {
@@ -244,12 +245,13 @@ func (v *Value) setType(t *tensor.Type, in []Arg) error {
 		}
 	}
 	if t.IsMeta(v.Meta) {
-		setFields(&v.Type, t) // unchanged by a new inference: keep Meta, without the slower assignment (see Result.set)
+		// the type is as before, so Meta is valid; fields are copied one by one for speed (see Result.set)
+		setFields(&v.Type, t)
 		return nil
 	}
 	meta, known := t.Meta()
 	if !known && v.graph.symbolicState == nil {
-		return fmt.Errorf("%v depends on sizes that are not known", *t)
+		return fmt.Errorf("the type %v depends on unknown sizes", *t)
 	}
 	v.Type, v.Meta = *t, meta
 	return nil
@@ -272,8 +274,9 @@ func (g *Graph) Infer() error {
 	return nil
 }
 
-// InferAll is Infer that continues after rejected nodes and returns their errors. A node that depends on a rejected
-// node is rejected, too; its error names the dependency. The values of rejected nodes have no meta.
+// InferAll is [Graph.Infer], but continues after rejected nodes. It returns the errors of all rejected
+// nodes. A node that depends on a rejected node is rejected, too; its error names the dependency. The
+// values of rejected nodes have no meta.
 func (g *Graph) InferAll() map[*Node]*Error {
 	rejected := map[*Node]*Error{}
 	var s inference
@@ -332,8 +335,9 @@ func (n *Node) InferFor(types []tensor.Type, symbols map[string]sym.Int) ([]Resu
 	return n.Op.Infer(call)
 }
 
-// Results returns the inferred results of the node for the present types of its operands. It does not change the graph.
-// In a graph of [Graph.Symbolic], a branch on unknown sizes that affects the results becomes a guard.
+// Results returns the inferred results of the node for the present types of its operands. It does not
+// change the graph. In a graph of [Graph.Symbolic], a branch on unknown sizes becomes a guard if the branch
+// affects the results.
 func (n *Node) Results() ([]Result, error) {
 	if n == nil || n.Op == nil || n.Op.Infer == nil || len(n.Out) == 0 || n.Out[0] == nil || n.Out[0].graph == nil {
 		return nil, errors.New("the node was not made by a graph")

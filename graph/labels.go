@@ -8,11 +8,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Labels describes an input or output of a graph ([Graph.Labels]) whose numbers stand for strings, or whose rows stand
-// for maps. The zero Labels describe a tensor of numbers.
+// Labels describes an input or output of a graph ([Graph.Labels]) whose numbers are codes of strings, or
+// whose rows are the values of maps. The zero Labels describe a tensor of numbers.
 type Labels struct {
-	// Strings is nil, or the strings that elements stand for: an element is an int64, the index of its string. In an
-	// input, -1 stands for every string that is not in the list.
+	// Strings is nil, or the list of strings. An element of the tensor is an int64, the index of its string
+	// in the list. In an input, -1 represents every string that is not in the list.
 	Strings []string
 	// StringKeys or IntKeys are the keys of maps. A row of the tensor, along its last dimension, has the values of a
 	// map.

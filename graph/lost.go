@@ -7,7 +7,8 @@ import (
 	"slices"
 )
 
-// This file has functions for importers that continue after inputs, constants and nodes that they cannot read.
+// This file has functions for importers that continue after an input, a constant or a node that they cannot
+// read.
 
 // errNoCause replaces a nil error as the reason of a rejection.
 var errNoCause = errors.New("no cause was given")

@@ -12,9 +12,9 @@ import (
 type Mem struct {
 	Place tensor.Place     // place of all addresses
 	Ptrs  []unsafe.Pointer // first elements of the outputs, then of all operands; nil for an absent operand
-	// Queue and Addresses are set in programs that use a device: where kernels of the device run, and the addresses of
-	// the operands of Ptrs on the device, whose pointers are nil. The address of the scratch memory follows, if a kernel
-	// on the device has any.
+	// Queue and Addresses are set in programs that use a device. Queue executes the kernels of the device.
+	// Addresses has an address for each element of Ptrs; an operand on the device has a nil pointer in
+	// Ptrs. The last address is that of the scratch memory, if a kernel on the device needs scratch memory.
 	Queue     Queue
 	Addresses []DeviceAddress
 	Scratch   []byte          // shared by all workers
@@ -26,8 +26,9 @@ type Mem struct {
 	steps int // simple steps since Count checked the context
 }
 
-// CheckContext ends the chunk if the context of the run has ended. It panics, and the executor recovers the panic. A
-// chunk of unbounded size, such as a whole row, must call CheckContext at least every 10 ms.
+// CheckContext ends the chunk (see [Phase]) by a panic if the context of the run has ended. The executor
+// recovers the panic. A chunk of unbounded size, such as a whole row, must call CheckContext at least every
+// 10 ms.
 func (m *Mem) CheckContext() {
 	if m != nil {
 		interrupt.Check(m.Context)
@@ -57,8 +58,9 @@ func (kernel *Kernel) NewMem() *Mem {
 		Worker: tensor.NewStorage(kernel.Worker).Bytes(), State: new(WorkerState)}
 }
 
-// Within sets *in to the memory for an inner kernel that runs as part of the kernel of m. The inner kernel gets the
-// memory of m without the addresses. Its Scratch begins at byte `offset` of m.Scratch.
+// Within sets *in to the memory for an inner kernel, which the kernel of m runs as a part of itself. The
+// inner kernel gets the memory of m without the addresses. Scratch of the inner kernel begins at byte
+// `offset` of m.Scratch.
 func (m *Mem) Within(in *Mem, offset int) {
 	in.Place, in.Ptrs = m.Place, in.Ptrs[:0]
 	in.Scratch, in.Worker, in.Walk, in.State = m.Scratch[offset:], m.Worker, m.Walk, m.State
@@ -75,10 +77,10 @@ func (m *Mem) Release() {
 // closures, the [Mem] of an inner kernel. A worker makes its object at the first use and keeps it between chunks and,
 // in a session, between runs.
 //
-// A kernel has a PerWorker for each kind of object. A PerWorker is identified by its address and must not be copied. A
-// chunk must clear addresses and other values of the run before it ends, otherwise the session would retain the run's
-// tensors. Results must not depend on the contents of the object, because these contents depend on the chunks that the
-// worker ran before.
+// A kernel has a PerWorker for each kind of object. A PerWorker is identified by its address and must not
+// be copied. Before a chunk ends, it must clear addresses and other references to the run in the object;
+// otherwise the session would retain the run's tensors. The contents of the object depend on the chunks
+// that the worker ran before, so results must not depend on these contents.
 type PerWorker[T any] struct {
 	// Make returns a new object; nil means new(T).
 	Make func() *T

@@ -14,7 +14,8 @@ import (
 type nameIndex struct {
 	index  sync.Once
 	values map[string]*Value
-	// nodes has the nodes that do not share their name with one of their results. All other nodes are found by values.
+	// nodes has the nodes whose name differs from the names of all their results. All other nodes are found
+	// in values, as the producer of the result.
 	nodes map[string]*Node
 
 	// allValues and allNodes are the values and nodes of a copy that is not yet indexed.
@@ -187,12 +188,12 @@ func snakeCase(name string) string {
 	var b strings.Builder
 	for i := range len(name) {
 		c := name[i]
-		upper := c >= 'A' && c <= 'Z'
-		after := i > 0 && !(name[i-1] >= 'A' && name[i-1] <= 'Z') && name[i-1] != '_'
-		if upper && after {
+		isUpper := c >= 'A' && c <= 'Z'
+		startsWord := i > 0 && !(name[i-1] >= 'A' && name[i-1] <= 'Z') && name[i-1] != '_'
+		if isUpper && startsWord {
 			b.WriteByte('_')
 		}
-		if upper {
+		if isUpper {
 			c += 'a' - 'A'
 		}
 		b.WriteByte(c)

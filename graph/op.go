@@ -43,7 +43,7 @@ type Semantics struct {
 	// an absent operand is nil and a number is a 0-dim tensor. Results may have any layout.
 	Ref func(call *Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 
-	// NoRef is the reason why there is no Ref. It is part of the message that a graph could not be checked.
+	// NoRef is the reason why there is no Ref, for the message that a graph cannot be checked.
 	NoRef string
 
 	// Examples are calls for tests and the documentation.
@@ -58,8 +58,8 @@ type Facts struct {
 	// property.
 	SelectsElements bool
 
-	// Fills means that the op is like an op with SelectsElements, but its results also have elements that depend only on
-	// attributes, such as padding.
+	// Fills means that each element of the results is either selected, as in an op with SelectsElements, or depends only
+	// on attributes, such as padding.
 	Fills bool
 
 	// Identity means that the result has the elements of operand 0 unchanged if the dtypes are equal. Passes remove
@@ -109,23 +109,24 @@ type Facts struct {
 	// copy.
 	FixedLayoutReason string
 
-	// Flops returns the number of arithmetic operations of a call for the cost model. If it is nil, Each counts them.
+	// Flops returns the number of arithmetic operations of a call for the cost model. If Flops is nil, Each gives the
+	// number per element.
 	Flops func(call *Call) float64
 
-	// FlopKernel names the inner kernel that cost profiles price per operation of Flops. Empty means [Flop].
+	// FlopKernel is the entry of cost profiles (see [Rate]) for an operation of Flops. Empty means [Flop].
 	FlopKernel string
 
-	// Each is the number of operations per element of the first result or, if that has more elements, of operand 0. The
-	// zero Each means no operations if there are Flops, one function for a pointwise op with a small Grain, and one
-	// simple operation for all other ops.
+	// Each is the number of operations per element of the first result or, if operand 0 has more elements, per element
+	// of operand 0. The zero Each means the default: no operations if Flops is set, one function for a pointwise op with
+	// a small Grain, and one simple operation for all other ops.
 	Each Each
 }
 
 // Lowerings are the ways to compute an op: by kernels, as an expression or a row program, or by nodes of other ops.
 type Lowerings struct {
-	// Impls are the implementations. They are needed if there are several, or if the only implementation does not read
-	// operands of every layout. Among equally cheap implementations the planner chooses the first. If Impls is empty,
-	// [Define] makes one from Compile.
+	// Impls are the implementations. An op needs Impls if it has several implementations, or if its only implementation
+	// does not read operands of every layout. Among equally cheap implementations the planner chooses the first. If
+	// Impls is empty, [Define] makes one from Compile.
 	Impls []Impl
 
 	// Compile makes the kernel for the final layouts of a call. It is not called for views. For an op with Impls,
@@ -143,9 +144,9 @@ type Lowerings struct {
 	// expression. fusion.Define sets it for an op with a Pointwise part and no other implementation.
 	Expression func(call *Call) (*expr.Code, error)
 
-	// Rows returns, for an op that folds dimensions, the computation of a call as an expression over rows (a row program).
-	// It returns nil without an error for a call that has no row program. All sizes of the call are numbers. If Rows is
-	// nil, no call has a row program.
+	// Rows is for an op that folds (reduces) dimensions. It returns the computation of a call as an expression over
+	// rows, a row program. It returns nil without an error for a call that has no row program. All sizes of the call are
+	// numbers. If Rows is nil, no call has a row program.
 	Rows func(call *Call) (*Rows, error)
 
 	// Attend describes how the op, a product of two matrices, computes a fused attention; nil if it cannot.
@@ -162,9 +163,9 @@ type Lowerings struct {
 	// nodes of the op are not rewritten.
 	Rewrite func(p *Parts, call *Call, a RewriteContext) (Rewrite, error)
 
-	// Chooses is for an op that runs one of several graphs (such as "if"). If sizes determine the graph, Chooses returns
-	// it with its operands, and the nodes of that graph replace the node: see [Graph.Settle]. If Chooses is nil, the
-	// choice does not depend on sizes.
+	// Chooses is for an op that runs one of several graphs (such as "if"). If sizes determine the choice, Chooses
+	// returns the chosen graph and its operands, and the nodes of that graph replace the node: see [Graph.Settle].
+	// Chooses is nil for all other ops, and if the choice does not depend on sizes.
 	Chooses func(call *Call) (*Graph, []Arg)
 
 	// Repeats is for an op that runs a graph repeatedly. If sizes determine the number of iterations, Repeats returns that
@@ -240,9 +241,9 @@ type Param struct {
 	Optional bool // may be null, or missing at the end
 	Number   bool // may be a plain number, among the inputs or as an attribute
 	Variadic bool // stands for all remaining inputs
-	// Below is set if the integers in the operand are indices or lengths. It returns the exclusive upper bound of these
-	// integers for a call, or a negative number if there is no bound. The lower bound is 0, although some ops also accept
-	// negative indices.
+	// Below is set if the integers in the operand are indices or lengths. It returns the exclusive upper bound of the
+	// integers for a call, or a negative number if they have no bound. The lower bound is 0, although some ops also
+	// accept negative indices.
 	Below func(call *Call) int
 	// Attr is the name of the attribute by which the operand can be given as a number, if that name differs from Name. For
 	// example, scatter's src is called value if it is a number.
@@ -267,7 +268,7 @@ type Call struct {
 	// If the inner loop of the kernel cannot apply the epilogue, a separate phase of the kernel applies it.
 	Epilogue Epilogue
 
-	fixesSizesToHints bool // set while a [Symbolic] is inferred: Meta adds guards that unknown sizes equal their hints
+	fixesSizesToHints bool // Meta adds guards that unknown sizes equal their hints; set while a [Symbolic] is inferred
 
 	oneResult  [1]Result // buffer of One and Shared
 	allResults []Result  // buffer of All and AllShared
@@ -342,7 +343,7 @@ func (c *Call) Type(i int) tensor.Type {
 		return tensor.Type{}
 	}
 	if v := c.In[i].Value; c.In[i].Kind == TensorArg && v != nil && v.Packed == nil && v.Type.DType != tensor.Invalid {
-		return v.Type // the common case, without a copy of the Arg
+		return v.Type // the usual case is fast: the Arg is not copied
 	}
 	return c.In[i].Type()
 }
@@ -379,8 +380,8 @@ func (c *Call) Constant(i int) bool {
 type Result struct {
 	Type  tensor.Type
 	Alias int
-	// Dynamic means that the shape is known only when the op has run. Sizes and TypeFor then describe the known part of
-	// the type: see [Outline].
+	// Dynamic means that the shape is known only after the op has run. Sizes and TypeFor then describe the known part of
+	// the type: see the fields of [Outline] with these names.
 	Dynamic bool
 	Sizes   []int
 	TypeFor func(shape []sym.Int) (tensor.Type, error)
@@ -413,8 +414,7 @@ func (c *Call) Shared(t tensor.Type, i int) []Result {
 	return c.oneResult[:]
 }
 
-// set assigns the fields one by one: during a garbage collection, write barriers of a few pointers cost less than a
-// typed copy of the struct.
+// set assigns the fields one by one, because an assignment of the struct is slower during a garbage collection.
 func (r *Result) set(t *tensor.Type, alias int) {
 	setFields(&r.Type, t)
 	r.Alias, r.Dynamic, r.Sizes = alias, false, nil
@@ -451,8 +451,8 @@ type Kernel struct {
 	// InPlace lists pairs of an output and an operand. The output may use the memory of the operand if the operand is not
 	// needed afterwards.
 	InPlace []InPlace
-	// Bound is indexed by operand. It has the tensors that are part of the kernel, such as plain numbers. An element is
-	// nil for an operand that the run supplies.
+	// Bound is indexed by operand. It has the tensors of operands that are part of the kernel, such as plain numbers.
+	// Its element is nil for an operand that the run supplies.
 	Bound []*tensor.Tensor
 	// Loop describes the iteration of a pointwise kernel; nil for other kernels.
 	Loop Loop
@@ -475,9 +475,9 @@ type Phase struct {
 	Flow   *Flow // nil if the progress of chunks is not described
 }
 
-// Flow describes the progress of chunks that go through memory from its beginning to its end. The executor uses the
-// Flow to start a chunk before the step that computes the first operand has finished. Chunks are numbered from 0. The
-// results of Made and Needs never decrease as chunk grows.
+// Flow is for a phase whose chunks, in order of their numbers, go through memory from its beginning to its end. The
+// executor uses the Flow to start a chunk before the step that computes the first operand has finished. Chunks are
+// numbered from 0. The results of both functions never decrease as chunk grows.
 type Flow struct {
 	// FinalElements returns n: after chunks 0 to chunk have run, the first n elements of the first output, in memory
 	// order, are final.
@@ -486,7 +486,7 @@ type Flow struct {
 	NeededElements func(chunk int) int
 }
 
-// Example is a call for tests and documentation. The data of its operands are generated.
+// Example is a call for tests and documentation. Tests generate the data of its operands.
 type Example struct {
 	In    []tensor.Meta
 	Attrs Attrs

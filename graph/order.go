@@ -19,16 +19,16 @@ const (
 	placed
 )
 
-// maxSearched is the maximum number of nodes of a graph that is searched for all cycles: see [Graph.Sort].
+// maxSearched is the maximum number of nodes of a graph in which all cycles are searched: see [Graph.Sort].
 const maxSearched = 1 << 16
 
 // Sort sorts Nodes topologically. Nodes keep their order, with one exception: if a node follows one of its users, it is
 // moved just before its first user. If there are cycles, Sort returns an [Errors] with one error per cycle. The error
 // names the nodes of the cycle.
 //
-// gonum's topo.SortStabilized only finds the cycles. For the sort itself it is too slow: 2 s for a chain of a million
-// nodes. It also moves nodes that are already in order. It is recursive, and some millions of nodes exhaust the stack.
-// Therefore, only the first cycle is reported in a graph with more than maxSearched nodes.
+// gonum's topo.SortStabilized is not used for the sort itself, because it takes 2 s for a chain of a million nodes,
+// and moves nodes that are already in order. It is used to find all cycles. Because it is recursive and some millions
+// of nodes would exhaust the stack, only the first cycle is reported in a graph with more than maxSearched nodes.
 func (g *Graph) Sort() error {
 	marks := make([]mark, g.nodeCount) // indexed by the numbers of nodes
 	if g.sorted(marks) {
@@ -64,7 +64,7 @@ func (g *Graph) Sort() error {
 				if len(g.Nodes) <= maxSearched {
 					return g.cycles()
 				}
-				// Each node of the stack uses the next node, and the last node uses v.Node.
+				// The stack from v.Node to its last node is a cycle: each node uses the next, and the last node uses v.Node.
 				cycle := []*Node{v.Node}
 				for i := len(stack) - 1; stack[i].node != v.Node; i-- {
 					cycle = append(cycle, stack[i].node)

@@ -60,10 +60,11 @@ func (x OutlinedArg) isUnknown() bool { return x.Arg.Kind == TensorArg && x.Arg.
 const maxGuessedRank = 5
 
 // Outline infers the outlines of an op's results from the outlines of its operands. The outlines of the results are
-// true for all such operands that the op accepts. Symbols stand for unknown sizes of operands. Several ranks and dtypes
-// are tried for unknown ranks and dtypes. Outline returns nil if the op rejects them all. Attributes may refer to
-// values of the graph ([Ref]). refs returns the shape and the elements of such a value. An unknown element is nil. If
-// the shape is unknown, refs returns false, and only the ranks of the results can be inferred.
+// valid for all operands that match their outlines and that the op accepts. Symbols stand for unknown sizes of
+// operands. Several ranks and dtypes are tried for unknown ranks and dtypes. Outline returns nil if the op rejects
+// them all. Attributes may refer to values of the graph ([Ref]). refs returns the shape and the elements of such a
+// value, with nil for an unknown element. If the shape is unknown, refs returns false, and only the ranks of the
+// results can be inferred.
 func (op *Op) Outline(in []OutlinedArg, attrs Attrs, refs func(*Value) (shape []int, elements []any, ok bool),
 	symbols map[string]sym.Int) []Outline {
 	if op == nil || op.Schema == nil || op.Infer == nil {
@@ -101,8 +102,8 @@ func joinOutlines(all [][]Outline) (out []Outline) {
 	return out
 }
 
-// outlineInference infers the outlines of the results of one op. It infers the op for many combinations of guesses, and
-// joins the outlines of the combinations that the op accepts. There are five kinds of guesses:
+// outlineInference infers the outlines of the results of one op. It infers the op for combinations of guesses, and
+// joins the outlines from all combinations that the op accepts. There are five kinds of guesses:
 //   - a dtype for the operands of unknown dtype (dtypes);
 //   - a rank for the operands of unknown rank (ranks);
 //   - a hint for the unknown sizes (infer). Only the first hint that the op accepts is used;
@@ -171,7 +172,7 @@ func (inference *outlineInference) dtypes() []tensor.DType {
 	return []tensor.DType{tensor.Invalid}
 }
 
-// ranks is the number of ranks that are tried for operands of unknown rank.
+// ranks returns the number of ranks that are tried for operands of unknown rank.
 func (inference *outlineInference) ranks() int {
 	if slices.ContainsFunc(inference.in, func(x OutlinedArg) bool { return x.isUnknown() && x.Outline.Sizes == nil }) {
 		return maxGuessedRank + 1
@@ -203,8 +204,8 @@ func (inference *outlineInference) infer(dtype tensor.DType, rank int) []Outline
 				nil
 		})
 		var all [][]Outline
-		// partial means that the op was inferred for some numbers only, so that only the ranks of the results are
-		// certain.
+		// partial means that inference was tried for a few of the possible sizes or attributes, so that only the ranks of
+		// the results are certain.
 		partial := err != nil || len(inference.attrs) > 1
 		for _, c := range cases {
 			partial = partial || errors.Is(c.Err, sym.ErrNumber)
@@ -220,7 +221,7 @@ func (inference *outlineInference) infer(dtype tensor.DType, rank int) []Outline
 		}
 		if out != nil || !partial {
 			return out
-		} // otherwise the op may accept the next hint
+		} // the op rejected all sizes with this hint; it may accept the next hint
 	}
 	return nil
 }

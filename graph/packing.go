@@ -9,12 +9,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Packing is the form in which an implementation reads a constant operand: see [Impl.Pack]. Packing describes the
-// conversion, and [Packed] describes a converted value. In the planned graph, a node that [Graph.Pack] makes packs the
+// Packing describes the conversion of a constant operand to the form in which an implementation reads it: see
+// [Impl.Pack]. [Packed] describes a converted value. In the planned graph, a node that [Graph.Pack] makes packs the
 // operand once.
 type Packing struct {
-	// Form names the form in reports: "float32 panels of 32 by kh,kw,c". Packings of one value with the same Form must
-	// have the same data, because they share memory.
+	// Form names the form in reports: "float32 panels of 32 by kh,kw,c". If two Packings of one value have the same
+	// Form, their data must be the same, because the two packed values share memory.
 	Form string
 	// The packed data are one-dimensional, with Len elements of dtype DType.
 	DType tensor.DType
@@ -30,8 +30,9 @@ type Packing struct {
 }
 
 // Packed describes a value whose data are the packed form of another value, the original. Form is the form
-// ([Packing.Form]), and Of is the name of the original. Type and Meta are the type and meta of the original, and calls
-// see them as the type and meta of the operand. The Type and Meta of the packed value itself describe the packed data.
+// ([Packing.Form]), and Of is the name of the original. Type and Meta are the type and meta of the original: a call
+// gets them as the type and meta of its operand. The fields Type and Meta of the packed [Value] describe the packed
+// data.
 type Packed struct {
 	Form string
 	Of   string
@@ -42,7 +43,8 @@ type Packed struct {
 	original *tensor.Tensor // nil if unpack can restore the original data
 }
 
-// Kept returns the original data if they cannot be restored from the packed data, otherwise nil. No run reads them.
+// Kept returns the original data if they cannot be restored from the packed data, otherwise nil. Runs do not read the
+// original data.
 func (p *Packed) Kept() *tensor.Tensor {
 	if p == nil {
 		return nil
@@ -133,11 +135,11 @@ func (g *Graph) Pack(v *Value, packing Packing) (*Node, error) {
 func (p *Packing) packedValue(v *Value) (*Packed, error) {
 	switch {
 	case v.Packed != nil:
-		return nil, fmt.Errorf("%q is packed already", v.Name)
+		return nil, fmt.Errorf("value %q is already packed", v.Name)
 	case p.Fill == nil || p.Form == "":
 		return nil, errors.New("a packing needs a Form and a Fill function")
 	case p.Unpack == nil && v.Const == nil:
-		return nil, fmt.Errorf("%q is not a constant, and the packing has no Unpack to restore it", v.Name)
+		return nil, fmt.Errorf("value %q is not a constant, so the packing needs Unpack to restore the value", v.Name)
 	}
 	meta := v.Meta
 	meta.Offset = 0

@@ -8,9 +8,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Parallel is a loop with independent iterations over one dimension of operands and results. Iteration i computes slice
-// i of each result. It reads slice i of each divided operand, and all elements of every other operand. A call of the op
-// for some of the slices, with the same attributes, computes the same elements.
+// Parallel is a loop over one dimension of operands and results, with independent iterations. Iteration i computes
+// slice i of each result from slice i of each divided operand and all elements of every other operand. If the op is
+// called with only some of the slices and the same attributes, it computes the same elements.
 type Parallel struct {
 	In  []int // indexed by operand: the dimension that the loop divides, or [Whole]
 	Out []int // indexed by result: the dimension that the loop divides
@@ -63,8 +63,8 @@ func (op *Op) ParallelLoops(call *Call) (loops []Parallel) {
 // everyOperand marks all operands.
 func everyOperand(call *Call) []bool { return slices.Repeat([]bool{true}, len(call.In)) }
 
-// DimsExcept returns a loop for each dimension of the first result that is not in dims. It is for a call in which every
-// operand of the result's rank has the same dimensions as the result. Operands of other ranks are read as a whole.
+// DimsExcept returns a loop for each dimension of the first result that is not in dims. Every operand of the result's
+// rank must have the same dimensions as the result. Operands of other ranks are read as a whole.
 func DimsExcept(call *Call, dims ...int) []Parallel {
 	if call == nil || len(call.Out) == 0 {
 		return nil
@@ -191,9 +191,9 @@ func (r *Rows) loops(call *Call) []Parallel {
 }
 
 // viewLoops derives the loops of a view from its strides. It infers the view of a probe operand with very large
-// strides. An offset into the probe is a number in a mixed radix, with one digit for each dimension of the operand: the
-// index in this dimension. A dimension of the view is a loop over operand dimension d under two conditions: its stride
-// is the probe's stride of d, and digit d is 0 in the offset of the view and in its other strides.
+// strides. An offset into the probe is a number in a mixed radix: digit d is the index in dimension d of the operand.
+// Dimension k of the view is a loop over dimension d of the operand under two conditions. The stride of k is the
+// probe's stride of d. Digit d is 0 in the offset of the view and in the strides of its other dimensions.
 func (op *Op) viewLoops(call *Call) []Parallel {
 	in := call.Meta(0)
 	if call.In[0].Kind != TensorArg || slices.Contains(in.Shape, 0) {
@@ -286,7 +286,7 @@ func dimAlong(meta tensor.Meta, strides, radix []int, size, d int) int {
 		}
 	}
 	for i := range strides {
-		if greatest[i] >= radix[i] { // the offset would carry into the next digit
+		if greatest[i] >= radix[i] { // a larger digit would carry into the next digit
 			return -1
 		}
 	}

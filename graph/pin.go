@@ -11,8 +11,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Pin is a user's demand on a value or a node: a layout, given by a memory format or an order, and for a node also the
-// implementation, and the device that computes it. The zero Pin demands nothing.
+// Pin is a user's demand on a value or a node. A pin can demand a layout, given by a memory format or an order of
+// dimensions. For a node it can also demand the implementation and the device. The zero Pin demands nothing.
 type Pin struct {
 	Format tensor.MemoryFormat
 	Order  tensor.Order
@@ -80,7 +80,7 @@ func (p Pin) For(rank int) (tensor.Order, error) {
 	case p.Order == "":
 		return p.Format.Order(rank)
 	case p.Order.Rank() != rank:
-		return "", fmt.Errorf("order %s has %d dimensions, the value has %d", dimsText(p.Order), p.Order.Rank(), rank)
+		return "", fmt.Errorf("order %s has %d dimensions, but the value has %d", dimsText(p.Order), p.Order.Rank(), rank)
 	}
 	return p.Order, nil
 }
@@ -94,7 +94,7 @@ func (p Pin) Holds(meta tensor.Meta) bool {
 	return err == nil && (meta.Numel() == 0 || order.Holds(meta))
 }
 
-// Apply returns meta with the layout that the pin demands. It returns meta unchanged if meta already has this layout.
+// Apply returns meta in the layout that the pin demands, and meta itself if it already has this layout.
 func (p Pin) Apply(meta tensor.Meta) (tensor.Meta, error) {
 	if p.Holds(meta) {
 		return meta, nil
@@ -127,10 +127,10 @@ func (p Pin) String() string {
 // check returns an error for a pin that no value can meet.
 func (p Pin) check() error {
 	if p.Format == tensor.Preserve || !p.Format.Valid() {
-		return fmt.Errorf("memory format %v cannot be demanded", p.Format)
+		return fmt.Errorf("a pin cannot demand the memory format %v", p.Format)
 	}
 	if p.Format != tensor.NoFormat && p.Order != "" {
-		return errors.New("a memory format and an order cannot both be demanded")
+		return errors.New("a pin cannot demand both a memory format and an order")
 	}
 	_, err := tensor.NewOrder(p.Order.Dims()...)
 	return err
@@ -165,10 +165,10 @@ func (g *Graph) Pin(name string, p Pin) error {
 	}
 	err := p.check()
 	if err == nil && p.Impl != "" {
-		err = fmt.Errorf("it is not a node: only nodes have implementations")
+		err = fmt.Errorf("only nodes have implementations, but the pinned value is not the result of a node")
 	}
 	if err == nil && p.Device != "" {
-		err = fmt.Errorf("it is not a node: only nodes are pinned to devices")
+		err = fmt.Errorf("only nodes can be pinned to devices, but the pinned value is not the result of a node")
 	}
 	if err == nil && p.SetsLayout() {
 		_, err = p.For(v.Meta.Rank())
@@ -218,7 +218,7 @@ func (n *Node) pin(p Pin) error {
 	}
 	n.Pin = old
 	if oldErr := n.Infer(); oldErr != nil {
-		return g.Fail(n, oldErr) // it was rejected before
+		return g.Fail(n, oldErr) // inference rejected the node even before the pin
 	}
 	if p.Impl != "" {
 		if unknown := n.checkImpl(p.Impl); unknown != nil {

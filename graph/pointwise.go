@@ -12,8 +12,8 @@ import (
 // Pointwise defines a pointwise op by an iteration over the operands and the computation of one element. Inference and
 // the kernel are both derived from this definition, so that the inferred layout and the loop agree.
 type Pointwise struct {
-	// Config returns the iteration. Its operands are outs followed by the operands of the call in order. Elements of outs
-	// may have no layout.
+	// Config returns the iteration. The operands of the iteration are outs, then the operands of the call in order. An
+	// element of outs may have no layout.
 	Config func(call *Call, outs []rule.Operand) (rule.Config, error)
 	// Body returns the kernel for the dtypes of the iteration, and an error if it does not support them. Compilation
 	// rejects a kernel of other dtypes or another arity.
@@ -22,7 +22,8 @@ type Pointwise struct {
 	Outputs int
 	// Results returns the number of outputs of a call if it depends on attributes ([Op.Many]); nil means Outputs.
 	Results func(call *Call) (int, error)
-	// Grain is the number of elements of a chunk; 0: iter.GrainSize, or less for an expression with functions.
+	// Grain is the number of elements of a chunk. 0 means iter.GrainSize, or less for an expression with functions such
+	// as exp.
 	Grain int
 }
 
@@ -38,8 +39,8 @@ func (p *Pointwise) outputs(call *Call) (int, error) {
 	return n, err
 }
 
-// undefined has output operands without a layout. All calls with up to four outputs share it, so it must not be
-// written.
+// undefined has output operands without a layout. All calls with up to four outputs share this array, so it must not
+// be written.
 var undefined [4]rule.Operand
 
 // Undefined returns output operands without a layout for a call. They are shared and must not be changed.
@@ -83,7 +84,8 @@ func (p *Pointwise) rule(call *Call) (*rule.Rule, rule.Kernel, error) {
 	return r, k, err
 }
 
-// Rule returns the decisions about a call: shape, dtypes, permutation and layouts. It fails if Infer fails.
+// Rule returns the decisions about a call: shape, dtypes, permutation (order of the loops) and layouts. It fails if
+// Infer fails.
 func (p *Pointwise) Rule(call *Call) (*rule.Rule, error) {
 	r, _, err := p.rule(call)
 	return r, err

@@ -30,7 +30,7 @@ func (g *Graph) Insert(name, op string, in []Arg, attrs Attrs, why string) (*Nod
 	case o == nil:
 		return nil, UnknownOp(op, g.lookup)
 	case o.Many || len(o.Outputs) > 1:
-		return nil, fmt.Errorf("%s makes several values", op)
+		return nil, fmt.Errorf("op %s has several results, but an inserted node must have one", op)
 	}
 	n, err := g.insert(name, o, in, attrs)
 	if err != nil {
@@ -87,7 +87,7 @@ func (g *Graph) insertNode(n *Node) error {
 	return nil
 }
 
-// Again makes and infers a copy of n in which replacement is the operand at the given index. The caller, a pass, adds
+// Again makes and infers a copy of node n whose operand at the given index is replacement. The caller, a pass, adds
 // the copy to Nodes. The parameter why is the explanation shown to users. If Again fails, the graph is unchanged.
 func (g *Graph) Again(n *Node, index int, replacement *Value, why string) (*Node, error) {
 	if n == nil || n.Op == nil || index < 0 || index >= len(n.In) || replacement == nil || replacement.graph != g {
@@ -157,7 +157,7 @@ func (g *Graph) Merge(groups [][]*Node, made []*Node) error {
 	for i, group := range groups {
 		for _, m := range group {
 			if removed.At(m.Out[0]) {
-				return g.Fail(m, errors.New("it is in two groups"))
+				return g.Fail(m, errors.New("the node is in two groups, but Merge replaces a node by one new node"))
 			}
 			removed.Set(m.Out[0], true)
 		}

@@ -44,7 +44,7 @@ type Rows struct {
 	Shape []int
 }
 
-// Rank returns the length of Mask if operand 0 has the given rank.
+// Rank returns the length that Mask must have if operand 0 has the given rank.
 func (r *Rows) Rank(operandRank int) int {
 	if r.Split != 0 {
 		return operandRank + 1
@@ -52,7 +52,7 @@ func (r *Rows) Rank(operandRank int) int {
 	return operandRank
 }
 
-// Along reports whether operand k of Code is a vector along dimension 1.
+// Along reports whether operand k of Code is a vector along dimension 1, the channels.
 func (r *Rows) Along(k int) bool { return k >= 0 && k < len(r.Channels) && r.Channels[k] }
 
 // Limits on the length of a row, in elements, and on the number of rows.
@@ -62,8 +62,8 @@ const (
 	minRows = 4       // minimum number of long rows, so that all workers have rows
 )
 
-// Fits reports whether a row program is possible for an operand 0 of the given shape. Even if it is possible, another
-// kernel may be better: see [Rows.Unsuited].
+// Fits reports whether a row program is possible for an operand 0 of the given shape. Another kernel may still be
+// better: see [Rows.Unsuited].
 func (r *Rows) Fits(shape []int) bool {
 	length, _, ok := r.lengths(shape)
 	return ok && length > 0 && length <= maxRow || r.Cut(shape)

@@ -19,10 +19,10 @@ import (
 //
 //	Stride []int `attr:"stride" default:"1" len:"2" doc:"step of the window"`
 //
-// An attribute whose field has no tag default is required. The default "none" means the zero value: nil for a pointer
-// or slice, Invalid for a dtype. The tag len is the required length of a list; a single number is repeated. The tag
-// oneof lists the permitted strings, separated by "|". The tag words lists the permitted words of an IntsOrWord in the
-// same way.
+// An attribute is required if its field lacks the tag default. A default of "none" is the zero value: nil for a
+// pointer or slice, Invalid for a dtype. The tag len is the required length of a list; a single number is repeated.
+// The tag oneof lists the permitted strings, separated by "|". The tag words lists the permitted words of an
+// IntsOrWord in the same way.
 //
 // Integers beyond 2^47 in absolute value ([tensor.MaxBytes]) are rejected, because no size, stride or distance can be
 // that large. The tag range:"int64" permits every integer, for bounds of slices, seeds and other numbers that are
@@ -38,8 +38,9 @@ import (
 // []int, []float64, *int, *float64, *bool, tensor.Scalar, NumberOrSize, tensor.DType, tensor.MemoryFormat, []bool,
 // IntsOrWord, IntOrInts, and *Graph.
 type Schema struct {
-	// empty is the attribute struct without values. Its type is not a field, and no method of Schema or Field has a
-	// parameter of package reflect: every package that imports Op would compile instances for iterators of reflect.Type.
+	// empty is the attribute struct without values. The schema has no field of type reflect.Type, and no method of
+	// Schema or Field has a parameter of package reflect. Otherwise every package that uses Op would also compile the
+	// generic iterators of reflect.Type, which slows builds.
 	empty  any
 	Fields []Field
 	// Others is the field for all attributes without a field of their own; nil if they are not permitted.
@@ -132,7 +133,7 @@ func schemaOf(empty any) *Schema {
 		case "", "int64":
 			field.AnyInt = intRange != ""
 		default:
-			panic("graph: field " + structField.Name + " of " + structType.String() + ": the only range is int64")
+			panic("graph: field " + structField.Name + " of " + structType.String() + ": the only permitted range is int64")
 		}
 		if words := structField.Tag.Get("words"); words != "" {
 			field.Words = strings.Split(words, "|")
@@ -272,7 +273,8 @@ func (s *Schema) suggest(name string) string {
 	for i, f := range s.Fields {
 		names[i] = f.Name
 	}
-	return ": the op has " + strings.Join(names, ", ") + suggest.DidYouMean(suggest.Nearest(name, slices.Values(names)))
+	return ": the op has " + strings.Join(names, ", ") +
+		suggest.DidYouMean(suggest.Nearest(name, slices.Values(names)))
 }
 
 // DefaultValue returns the default of an attribute in the form of a graph file: a number, a string or a list.
@@ -331,7 +333,7 @@ func setField(f Field, dst reflect.Value, v any, symbols map[string]sym.Int) err
 		return nil
 	}
 	if p := reflect.ValueOf(v); p.Kind() == reflect.Pointer {
-		// v may be an optional attribute from another op's struct, passed by a decomposition.
+		// v may be a pointer: a decomposition passes an optional attribute from another op's struct.
 		if v = nil; !p.IsNil() {
 			v = p.Elem().Interface()
 		}
@@ -340,7 +342,7 @@ func setField(f Field, dst reflect.Value, v any, symbols map[string]sym.Int) err
 		if f.Default == "none" || dst.Kind() == reflect.Pointer {
 			return nil
 		}
-		return fmt.Errorf("must not be null")
+		return fmt.Errorf("the value must not be null")
 	}
 	if p, ok := dst.Addr().Interface().(*IntsOrWord); ok && p.setWord(v, f.Words) {
 		return nil

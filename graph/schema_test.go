@@ -84,7 +84,7 @@ func TestSchemaRefuses(t *testing.T) {
 		`attribute "int": want an integer, got 1e+300`:                                  {"int": 1e300},
 		`attribute "int": want an integer, got true`:                                    {"int": true},
 		`attribute "int": want an integer, got "M", which is not a symbol of the graph`: {"int": "M"},
-		`attribute "int": must not be null`:                                             {"int": nil},
+		`attribute "int": the value must not be null`:                                   {"int": nil},
 		`attribute "float": want a number, got "0x1p3"`:                                 {"float": "0x1p3"},
 		`attribute "text": "c" is not one of a, b`:                                      {"text": "c"},
 		`attribute "text": want a string, got 1`:                                        {"text": int64(1)},
@@ -239,7 +239,7 @@ func TestSchemaOfAnyName(t *testing.T) {
 		name  string
 		value any
 		want  string
-	}{{"alpha", "big", `attribute "alpha": want a number, got "big"`}, {"alpha", nil, `attribute "alpha": must not be null`},
+	}{{"alpha", "big", `attribute "alpha": want a number, got "big"`}, {"alpha", nil, `attribute "alpha": the value must not be null`},
 		{"alpha", []any{1, 2, 3}, `attribute "alpha": want a number, got a list`}, {"text", "abcd", "too long"}} {
 		given := graph.Attrs{"text": "a"}
 		given[c.name] = c.value

@@ -49,7 +49,7 @@ func (g *Graph) Segments() []Segment {
 	return s.formSegments(nodes)
 }
 
-// stageOfValue says when a value is computed. It is zero for inputs and constants.
+// stageOfValue is the point in the order of rounds at which a value is computed. It is zero for inputs and constants.
 type stageOfValue struct {
 	round    int
 	dynamic  bool // computed by a dynamic node, and thus at the end of the round
@@ -65,9 +65,9 @@ type segmenter struct {
 	rounds map[*Node][]int
 }
 
-// isDynamic reports whether the node is dynamic: it must run before nodes that read its results can be planned. A node
-// that is not inferred yet and has a kernel is assumed not to be dynamic. If the assumption is wrong, the graph of the
-// node's segment is [Graph.Dynamic] and is itself divided into segments.
+// isDynamic reports whether the node is dynamic: it must run before nodes that read its results can be planned. A
+// node with a kernel that is not yet inferred is assumed not to be dynamic. If the assumption is wrong, the graph of
+// the node's segment has dynamic shapes ([Graph.Dynamic]), and is itself divided into segments.
 func (n *Node) isDynamic() bool {
 	if n.Op == nil || n.Op.RunDynamic == nil {
 		return false
@@ -116,7 +116,7 @@ func (segmenter *segmenter) findRounds(nodes []*Node) {
 	for _, n := range slices.Backward(nodes) {
 		stage := segmenter.stageOf(n)
 		if stage.constant {
-			sorted.Ints(segmenter.rounds[n]) // the list is complete, because all readers follow n
+			sorted.Ints(segmenter.rounds[n]) // the list is complete: the loop has visited all readers of n, which follow n
 			segmenter.rounds[n] = slices.Compact(segmenter.rounds[n])
 		}
 		for i := range n.dependencyCount() {
@@ -173,6 +173,7 @@ func (segmenter *segmenter) formSegments(nodes []*Node) []Segment {
 // the last of these segments before its own.
 func connect(g *Graph, all []Segment) {
 	segmentOf, exportedFrom := NewByValue[int](g), NewByValue[int](g) // index of the segment, plus 1
+	// from is the index, plus 1, of the segment that computes v
 	export := func(v *Value) (from int) {
 		from = segmentOf.At(v) - 1
 		if from >= 0 && exportedFrom.At(v) != from+1 {

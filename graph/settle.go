@@ -18,22 +18,22 @@ func (g *Graph) Settle() error {
 	if first < 0 {
 		return nil
 	}
-	inl := &inlining{graph: g, replacements: map[*Value]*Value{}}
+	inlining := &inlining{graph: g, replacements: map[*Value]*Value{}}
 	nodes := g.Nodes[first:]
 	g.Nodes = slices.Clone(g.Nodes[:first])
 	for i, n := range nodes {
-		inl.redirect(n)
+		inlining.redirect(n)
 		if !n.replacedBySettle() {
 			g.Nodes = append(g.Nodes, n)
 			continue
 		}
-		if err := inl.inlineNode(n); err != nil {
+		if err := inlining.inlineNode(n); err != nil {
 			g.Nodes = append(g.Nodes, nodes[i:]...)
 			return g.Fail(n, err)
 		}
 	}
 	for i, output := range g.Outputs {
-		g.Outputs[i].Value = inl.replacementOf(output.Value)
+		g.Outputs[i].Value = inlining.replacementOf(output.Value)
 	}
 	return nil
 }
@@ -61,19 +61,19 @@ type inlining struct {
 }
 
 // replacementOf returns the replacement of a value, or the value if it has none.
-func (inl *inlining) replacementOf(v *Value) *Value {
-	if w := inl.replacements[v]; w != nil {
+func (inlining *inlining) replacementOf(v *Value) *Value {
+	if w := inlining.replacements[v]; w != nil {
 		return w
 	}
 	return v
 }
 
 // redirect makes a node read the replacements of its operands.
-func (inl *inlining) redirect(n *Node) {
+func (inlining *inlining) redirect(n *Node) {
 	for i := range n.In {
-		n.In[i].Value = inl.replacementOf(n.In[i].Value)
+		n.In[i].Value = inlining.replacementOf(n.In[i].Value)
 	}
-	n.attrs = n.attrs.withReplacements(inl.replacementOf)
+	n.attrs = n.attrs.withReplacements(inlining.replacementOf)
 }
 
 // replacedBySettle reports whether Settle replaces the node.
@@ -103,13 +103,13 @@ func (n *Node) decodeAttrs() (err error) {
 }
 
 // inlineNode adds the nodes that replace n: those of the chosen graph, or those of all iterations.
-func (inl *inlining) inlineNode(n *Node) error {
-	g := inl.graph
+func (inlining *inlining) inlineNode(n *Node) error {
+	g := inlining.graph
 	if err := n.decodeAttrs(); err != nil {
 		return err
 	}
 	if n.Op.Chooses == nil {
-		return inl.unroll(n)
+		return inlining.unroll(n)
 	}
 	body, in := n.Op.Chooses(n.Call())
 	if g.symbolicState != nil {
@@ -117,7 +117,7 @@ func (inl *inlining) inlineNode(n *Node) error {
 	}
 	switch {
 	case body == nil:
-		return fmt.Errorf("it is not known which graph the node runs")
+		return fmt.Errorf("the graph that the node runs is not known before the run")
 	case len(in) != len(body.Inputs) || len(n.Out) != len(body.Outputs):
 		return fmt.Errorf("a graph of %d inputs and %d outputs cannot replace a node of %d inputs and %d outputs",
 			len(body.Inputs), len(body.Outputs), len(in), len(n.Out))
@@ -126,25 +126,25 @@ func (inl *inlining) inlineNode(n *Node) error {
 	values := make([]*Value, len(in))
 	for i, a := range in {
 		if values[i] = a.Value; a.Kind != TensorArg {
-			return fmt.Errorf("operand %q of the graph it runs is not a value", body.Inputs[i].Name)
+			return fmt.Errorf("operand %q of the graph that the node runs is not a value", body.Inputs[i].Name)
 		}
 	}
-	out, err := inl.inlineGraph(n, body, values)
+	out, err := inlining.inlineGraph(n, body, values)
 	for i := range out {
-		inl.setReplacement(n.Out[i], out[i], n)
+		inlining.setReplacement(n.Out[i], out[i], n)
 	}
 	return err
 }
 
 // inlineGraph replaces node n, which runs the graph body: it adds copies of the nodes of body. values are the inputs of
 // body. inlineGraph returns the copies of its outputs.
-func (inl *inlining) inlineGraph(n *Node, body *Graph, values []*Value) ([]*Value, error) {
-	g := inl.graph
+func (inlining *inlining) inlineGraph(n *Node, body *Graph, values []*Value) ([]*Value, error) {
+	g := inlining.graph
 	copies := map[*Value]*Value{}
 	for i, v := range body.Inputs {
 		copies[v] = values[i]
 	}
-	copyOf := func(v *Value) *Value { return inl.copyConstant(n, v, copies) }
+	copyOf := func(v *Value) *Value { return inlining.copyConstant(n, v, copies) }
 	for _, m := range body.Nodes {
 		if err := g.Ended(); err != nil {
 			return nil, err
@@ -155,18 +155,18 @@ func (inl *inlining) inlineGraph(n *Node, body *Graph, values []*Value) ([]*Valu
 			c.In[i].Value = copyOf(c.In[i].Value)
 		}
 		for i, v := range m.Out {
-			copies[v] = inl.addResult(c, i, n.Name+"."+v.Name)
+			copies[v] = inlining.addResult(c, i, n.Name+"."+v.Name)
 		}
-		inl.addNode(c)
+		inlining.addNode(c)
 		if !c.replacedBySettle() {
 			g.Nodes = append(g.Nodes, c)
 			continue
 		}
-		if err := inl.inlineNode(c); err != nil {
+		if err := inlining.inlineNode(c); err != nil {
 			return nil, err
 		}
 		for _, v := range m.Out {
-			copies[v] = inl.replacementOf(copies[v])
+			copies[v] = inlining.replacementOf(copies[v])
 		}
 	}
 	out := make([]*Value, len(body.Outputs))
@@ -177,42 +177,42 @@ func (inl *inlining) inlineGraph(n *Node, body *Graph, values []*Value) ([]*Valu
 }
 
 // addResult adds result i to node c.
-func (inl *inlining) addResult(c *Node, i int, name string) *Value {
-	w := &Value{Name: inl.graph.Fresh(name), Node: c, Index: i, graph: inl.graph}
-	inl.graph.assignNumber(w)
-	inl.graph.nameIndex().values[w.Name] = w
+func (inlining *inlining) addResult(c *Node, i int, name string) *Value {
+	w := &Value{Name: inlining.graph.Fresh(name), Node: c, Index: i, graph: inlining.graph}
+	inlining.graph.assignNumber(w)
+	inlining.graph.nameIndex().values[w.Name] = w
 	c.Out = append(c.Out, w)
 	return w
 }
 
 // addNode assigns a number to a node that has all its results, and adds the node to the index of names.
-func (inl *inlining) addNode(c *Node) {
-	inl.graph.assignNodeNumber(c)
-	inl.graph.nameIndex().addNode(c)
+func (inlining *inlining) addNode(c *Node) {
+	inlining.graph.assignNodeNumber(c)
+	inlining.graph.nameIndex().addNode(c)
 }
 
 // copyConstant returns the copy of v, a value of the graph that node n runs. It copies a constant at its first use.
-func (inl *inlining) copyConstant(n *Node, v *Value, copies map[*Value]*Value) *Value {
+func (inlining *inlining) copyConstant(n *Node, v *Value, copies map[*Value]*Value) *Value {
 	if v == nil || copies[v] != nil || v.Const == nil {
 		return copies[v]
 	}
 	w := *v
-	w.Name, w.graph = inl.graph.Fresh(n.Name+"."+v.Name), inl.graph
-	inl.graph.assignNumber(&w)
-	inl.graph.nameIndex().values[w.Name] = &w
-	inl.graph.Constants = append(inl.graph.Constants, &w)
+	w.Name, w.graph = inlining.graph.Fresh(n.Name+"."+v.Name), inlining.graph
+	inlining.graph.assignNumber(&w)
+	inlining.graph.nameIndex().values[w.Name] = &w
+	inlining.graph.Constants = append(inlining.graph.Constants, &w)
 	copies[v] = &w
 	return &w
 }
 
 // setReplacement makes v the replacement of old, a result of the replaced node n. If a node that was added for n
 // computes v, then v and that node get the names of old and n.
-func (inl *inlining) setReplacement(old, v *Value, n *Node) {
-	inl.replacements[old] = v
-	if v.Node == nil || v.Node.PartOf != n || inl.graph.nameIndex().isTaken(old.Name) {
+func (inlining *inlining) setReplacement(old, v *Value, n *Node) {
+	inlining.replacements[old] = v
+	if v.Node == nil || v.Node.PartOf != n || inlining.graph.nameIndex().isTaken(old.Name) {
 		return
 	}
-	names := inl.graph.nameIndex()
+	names := inlining.graph.nameIndex()
 	names.dropValue(v)
 	v.Name = old.Name
 	names.values[v.Name] = v
@@ -267,8 +267,8 @@ type Repetition struct {
 
 // unroll replaces node n by the nodes of all iterations. The results of n are the carried values after the last
 // iteration, and the collected values of all iterations stacked along a new first dimension.
-func (inl *inlining) unroll(n *Node) error {
-	g := inl.graph
+func (inlining *inlining) unroll(n *Node) error {
+	g := inlining.graph
 	repetition, _ := n.Op.Repeats(n.Call())
 	if g.symbolicState != nil {
 		g.symbolicState.record(Guard{Node: n})
@@ -282,15 +282,15 @@ func (inl *inlining) unroll(n *Node) error {
 	values := make([]*Value, len(repetition.Values))
 	for i, a := range repetition.Values {
 		if values[i] = a.Value; a.Kind != TensorArg {
-			return fmt.Errorf("operand %q of the graph it runs is not a value", repetition.Body.Inputs[2+i].Name)
+			return fmt.Errorf("operand %q of the graph that the node runs is not a value", repetition.Body.Inputs[2+i].Name)
 		}
 	}
 	g.nameIndex().dropNode(n)
-	condition := inl.addConstant(n, "going", tensor.BoolScalar(true).Tensor(tensor.Bool))
+	condition := inlining.addConstant(n, "going", tensor.BoolScalar(true).Tensor(tensor.Bool))
 	collected := make([][]Arg, collectedCount)
 	for i := range repetition.Times {
-		iteration := inl.addConstant(n, "iteration", tensor.IntScalar(int64(i)).Tensor(tensor.Int64))
-		out, err := inl.inlineGraph(n, repetition.Body, append([]*Value{iteration, condition}, values...))
+		iteration := inlining.addConstant(n, "iteration", tensor.IntScalar(int64(i)).Tensor(tensor.Int64))
+		out, err := inlining.inlineGraph(n, repetition.Body, append([]*Value{iteration, condition}, values...))
 		if err != nil {
 			return fmt.Errorf("iteration %d: %w", i, err)
 		}
@@ -300,32 +300,33 @@ func (inl *inlining) unroll(n *Node) error {
 		}
 	}
 	for i := range repetition.Carried {
-		inl.setReplacement(n.Out[i], values[i], n)
+		inlining.setReplacement(n.Out[i], values[i], n)
 	}
 	for k, list := range collected {
-		v, err := inl.stack(n, list)
+		v, err := inlining.stack(n, list)
 		if err != nil {
 			return err
 		}
-		inl.setReplacement(n.Out[repetition.Carried+k], v, n)
+		inlining.setReplacement(n.Out[repetition.Carried+k], v, n)
 	}
 	return nil
 }
 
 // addConstant adds a constant for the nodes that replace n.
-func (inl *inlining) addConstant(n *Node, name string, t *tensor.Tensor) *Value {
-	return inl.copyConstant(n, &Value{Name: name, Type: t.Meta.Type(), Meta: t.Meta, Const: t}, map[*Value]*Value{})
+func (inlining *inlining) addConstant(n *Node, name string, t *tensor.Tensor) *Value {
+	return inlining.copyConstant(n, &Value{Name: name, Type: t.Meta.Type(), Meta: t.Meta, Const: t}, map[*Value]*Value{})
 }
 
 // stack adds a node that stacks values along a new first dimension.
-func (inl *inlining) stack(n *Node, list []Arg) (*Value, error) {
-	op := inl.graph.lookup("stack")
+func (inlining *inlining) stack(n *Node, list []Arg) (*Value, error) {
+	op := inlining.graph.lookup("stack")
 	if op == nil {
 		return nil, errors.New("the catalogue has no op stack, which collects the values of iterations")
 	}
-	c := &Node{Name: inl.graph.Fresh(n.Name + ".stack"), Op: op, In: list, PartOf: n, attrs: attributesOf(Attrs{"dim": 0})}
-	v := inl.addResult(c, 0, c.Name)
-	inl.addNode(c)
-	inl.graph.Nodes = append(inl.graph.Nodes, c)
+	c := &Node{Name: inlining.graph.Fresh(n.Name + ".stack"), Op: op, In: list, PartOf: n,
+		attrs: attributesOf(Attrs{"dim": 0})}
+	v := inlining.addResult(c, 0, c.Name)
+	inlining.addNode(c)
+	inlining.graph.Nodes = append(inlining.graph.Nodes, c)
 	return v, nil
 }

@@ -28,7 +28,7 @@ type applyOptions struct {
 // same bits for every n.
 func Workers(n int) Option { return func(a *applyOptions) { a.workers = n } }
 
-// Context ends a run between two tasks when ctx is done. The run then returns the cause of ctx.
+// Context makes a run end between two tasks if ctx has ended. The run then returns the cause of ctx.
 func Context(ctx context.Context) Option { return func(a *applyOptions) { a.ctx = ctx } }
 
 // Grain sets the minimum number of elements of a task. It should be small for an expensive function. The default, 0,
@@ -41,17 +41,17 @@ func Grain(n int) Option { return func(a *applyOptions) { a.grain = n } }
 // elements and layout (an in-place operation).
 type Allocator func(i int, m tensor.Meta) (*tensor.Tensor, error)
 
-// Allocate makes [Iterator.Apply] get outputs from f. By default, they are new zeroed tensors. f is called
-// before the computation, in order, once for each output that is undefined or has a wrong shape.
+// Allocate makes [Iterator.Apply] get outputs from f instead of making new zeroed tensors. f is called before the
+// computation, in order, once for each output that is undefined or has a wrong shape.
 func Allocate(f Allocator) Option { return func(a *applyOptions) { a.allocate = f } }
 
 // Apply runs a kernel over the operands' data and returns the outputs: the caller's tensors, and new tensors for
-// outputs that are undefined or have a wrong shape. If k is a table, Apply selects the kernel for the dtypes of the
+// outputs that are undefined or have a wrong shape. If k is a [Table], Apply selects the kernel for the dtypes of the
 // iteration. Operands must be made by [OfTensor], [Undefined], [UndefinedOf] or [Number].
 //
-// Apply fails before it writes results if the kernel has other dtypes, or another number of operands or results, than
-// the iteration, if an operand has no data, or if the iteration is a reduction. If the kernel's function panics, the
-// panic is raised again in the caller's goroutine.
+// Apply fails before it writes results in three cases: the dtypes or the numbers of operands and results differ
+// between kernel and iteration, an operand has no data, or the iteration is a reduction. If the kernel's function
+// panics, the panic is raised again in the caller's goroutine.
 func (it *Iterator) Apply(k Kernels, options ...Option) ([]*tensor.Tensor, error) {
 	var a applyOptions
 	for _, o := range options {
@@ -93,13 +93,13 @@ type Prepared struct {
 	singleRow bool // the whole iteration is one row that needs no copies
 }
 
-// Prepare chooses the kernel for the iteration and checks it. Dtypes are checked only here, not at run time.
+// Prepare chooses the kernel for the iteration and checks it. Dtypes are checked only here, not during runs.
 func (it *Iterator) Prepare(k Kernels) (Prepared, error) {
 	if it == nil {
 		return Prepared{}, errNilIterator
 	}
 	if k == nil {
-		return Prepared{}, errors.New("iter: no kernel")
+		return Prepared{}, errors.New("iter: Prepare needs a kernel, but it is nil")
 	}
 	chosen, err := k.Choose(&it.Rule)
 	if err != nil {
@@ -226,13 +226,13 @@ func (p Prepared) RunChunk(c *Cursor, ptrs []unsafe.Pointer, i, grain int) error
 	}
 	c.tileState.taskSize = p.tiles.appendTaskSize(p.iterator, grain, c.tileState.taskSize[:0])
 	if n := countBoxes(p.iterator.walkShape, c.tileState.taskSize); uint(i) >= uint(n) {
-		panic(fmt.Sprintf("iter: task %d of an iteration with %d tasks of %d elements", i, n, grain))
+		panic(fmt.Sprintf("iter: task %d does not exist: the iteration has %d tasks of %d elements", i, n, grain))
 	}
 	p.walkTask(c, ptrs, i)
 	return nil
 }
 
-var errNotPrepared = errors.New("iter: the zero Prepared")
+var errNotPrepared = errors.New("iter: a Prepared must be made by Prepare")
 
 // Tensors returns the operands as tensors: the caller's tensors, a new tensor for each output whose layout the rule
 // chose, and a 0-dim tensor for a number. It fails for operands made by [OfMeta] or [OfType], which have no data.
@@ -250,7 +250,7 @@ func (it *Iterator) tensors(allocate Allocator) ([]*tensor.Tensor, error) {
 		case o.Number.IsSet():
 			out[i] = o.Number.Tensor(o.Meta.DType)
 		case o.Tensor() == nil:
-			return nil, fmt.Errorf("iter: no data for %s: it was made by OfMeta or OfType", it.Describe(i))
+			return nil, fmt.Errorf("iter: %s has no data, because it was made by OfMeta or OfType", it.Describe(i))
 		default:
 			out[i] = o.Tensor()
 		}
@@ -297,12 +297,12 @@ func (it *Iterator) checkTensor(i int, t *tensor.Tensor) error {
 	m := *it.ops[i].Meta
 	switch {
 	case t == nil || t.Storage() == nil:
-		return fmt.Errorf("iter: a nil tensor, or one without storage, for %s", it.Place(i))
+		return fmt.Errorf("iter: the tensor for %s is nil or has no storage", it.Place(i))
 	case t.DType != m.DType || len(t.Shape) != len(t.Strides) || !t.SameAddresses(m):
-		return fmt.Errorf("iter: %v for %s, which was set up as %v", t.Meta, it.Place(i), m)
+		return fmt.Errorf("iter: tensor %v was given for %s, but the iteration was built for %v", t.Meta, it.Place(i), m)
 	}
 	if need := t.Extent() * t.DType.Size(); t.Offset < 0 || need > t.Storage().Len() {
-		return fmt.Errorf("iter: %v for %s exceeds its storage of %d bytes", t.Meta, it.Place(i), t.Storage().Len())
+		return fmt.Errorf("iter: tensor %v for %s exceeds its storage of %d bytes", t.Meta, it.Place(i), t.Storage().Len())
 	}
 	return nil
 }
@@ -315,7 +315,7 @@ func (it *Iterator) Bind(ts ...*tensor.Tensor) ([]unsafe.Pointer, error) {
 		return nil, errNilIterator
 	}
 	if len(ts) != len(it.ops) {
-		return nil, fmt.Errorf("iter: %d tensors for %d operands", len(ts), len(it.ops))
+		return nil, fmt.Errorf("iter: %d tensors were given for %d operands", len(ts), len(it.ops))
 	}
 	ptrs := make([]unsafe.Pointer, len(ts))
 	for i, t := range ts {
@@ -345,8 +345,8 @@ func workersOf(n int) int {
 	return n
 }
 
-// checkWalk checks addresses and a range. It is called for every chunk of every kernel. The separate function walkError
-// makes the error, so that checkWalk is fast.
+// checkWalk checks addresses and a range. It is called for every chunk of every kernel. To keep it fast, the separate
+// function walkError makes the error.
 func (it *Iterator) checkWalk(ptrs []unsafe.Pointer, r Range) error {
 	isInvalid := len(ptrs) != len(it.ops) || r.Begin < 0 || r.End > it.numel || r.Begin > r.End
 	for _, p := range ptrs {
@@ -361,11 +361,11 @@ func (it *Iterator) checkWalk(ptrs []unsafe.Pointer, r Range) error {
 func (it *Iterator) walkError(ptrs []unsafe.Pointer, r Range) error {
 	switch {
 	case len(ptrs) != len(it.ops):
-		return fmt.Errorf("iter: %d addresses for %d operands", len(ptrs), len(it.ops))
+		return fmt.Errorf("iter: %d addresses were given for %d operands", len(ptrs), len(it.ops))
 	case r.Begin < 0 || r.End > it.numel || r.Begin > r.End:
-		return fmt.Errorf("iter: range [%d, %d) of an iteration over %d elements", r.Begin, r.End, it.numel)
+		return fmt.Errorf("iter: the range [%d, %d) exceeds the iteration, which has %d elements", r.Begin, r.End, it.numel)
 	case r.Begin < r.End:
-		return fmt.Errorf("iter: a nil address for %s", it.Describe(slices.Index(ptrs, nil)))
+		return fmt.Errorf("iter: the address of %s is nil", it.Describe(slices.Index(ptrs, nil)))
 	}
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-var errNilFold = errors.New("iter: a nil Fold")
+var errNilFold = errors.New("iter: the Fold is nil")
 
 // checkFold returns an error for an iteration that the Fold cannot reduce.
 func (it *Iterator) checkFold(f *Fold) error {
@@ -21,17 +21,18 @@ func (it *Iterator) checkFold(f *Fold) error {
 	case !it.IsReduction():
 		return fmt.Errorf("iter: the iteration is not marked as a reduction")
 	case inputs != 1:
-		return fmt.Errorf("iter: a reduction takes one input, the iteration has %d", inputs)
+		return fmt.Errorf("iter: a reduction takes one input, but the iteration has %d", inputs)
 	case len(f.outDTypes) == 0:
 		return fmt.Errorf("iter: the fold yields no result")
 	case len(f.outDTypes) != it.outCount:
-		return fmt.Errorf("iter: a fold with %d results for an iteration with %d outputs", len(f.outDTypes), it.outCount)
+		return fmt.Errorf("iter: the fold has %d results, but the iteration has %d outputs", len(f.outDTypes), it.outCount)
 	case it.outCount > axes.MaxOutputs:
-		return fmt.Errorf("iter: a reduction with %d outputs; the limit is %d", it.outCount, axes.MaxOutputs)
+		return fmt.Errorf("iter: the reduction has %d outputs; the limit is %d", it.outCount, axes.MaxOutputs)
 	}
 	in := &it.ops[it.outCount]
 	if !widens(in.Target, f.inDType) {
-		return fmt.Errorf("iter: the fold takes %v, the iteration has input 0, %v, as %v", f.inDType, in.Meta, in.Target)
+		return fmt.Errorf("iter: the fold takes %v, but in the iteration input 0, %v, is read as %v", f.inDType,
+			in.Meta, in.Target)
 	}
 	for i, d := range f.outDTypes {
 		o := &it.ops[i]

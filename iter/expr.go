@@ -9,7 +9,8 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// Rows with fewer than shortRow elements are joined in blocks if each row needs calls of Go functions.
+// If the loop calls a Go function for each row, rows with fewer than shortRow elements are first copied one after
+// another into a block, so that one call computes several rows.
 const shortRow = 16
 
 // withBlockFunction replaces the expression of k by a function over blocks. The function compiles the expression at its
@@ -27,9 +28,9 @@ func withBlockFunction(k Kernel) Kernel {
 	}))
 }
 
-// rowLoop returns the loop that computes one row of an expression, and marks the staged operands. A row is a run along
-// the fastest dimension of the walk. Inputs that are constant along rows become scalars. Other operands that are not
-// contiguous along rows are staged, that is, copied to blocks.
+// rowLoop returns the loop that computes one row of an expression. A row is a run along the fastest dimension of the
+// walk. Inputs that are constant along rows become scalars of the loop. rowLoop also marks the staged operands:
+// operands that are neither constant nor contiguous along rows, and are therefore copied to blocks.
 func (it *Iterator) rowLoop(c *expr.Code) (l *expr.Loop, staged []bool) {
 	l, staged = &expr.Loop{Code: c, Scalar: make([]bool, len(c.In))}, make([]bool, len(it.ops))
 	for i := range it.ops {
@@ -60,7 +61,7 @@ func (it *Iterator) prepareExpr(k Kernel) (Prepared, error) {
 		return Prepared{}, err
 	}
 	if !p.loop.Compiled() && len(it.walkShape) > 1 && it.walkShape[0] < shortRow {
-		// Without machine code, a loop makes a call for each instruction and row, so short rows are joined in blocks.
+		// Without machine code, a loop calls a Go function for each instruction and row: see shortRow.
 		l = &expr.Loop{Code: code, Scalar: make([]bool, len(code.In))}
 		if p.loop, err = newLoop(l, 0); err != nil {
 			return Prepared{}, err
@@ -74,16 +75,16 @@ func (it *Iterator) prepareExpr(k Kernel) (Prepared, error) {
 	return p, nil
 }
 
-// prefetchRows is the prefetch distance, in rows of a tile, for an operand that the loop reads in place. Software
-// prefetching is needed because the rows are too short and too far apart for hardware prefetchers. Adding [4096,4096]
-// and its transpose takes 7.6 ms with prefetching and 8 ms without.
+// prefetchRows is the prefetch distance, in rows of a tile, for an operand that the loop reads in place. The loop
+// needs prefetch instructions because the rows are too short and too far apart for hardware prefetchers. Adding
+// [4096,4096] and its transpose takes 7.6 ms with prefetching and 8 ms without.
 //
 // Rows that are adjacent in memory are prefetched into L1. Other rows would be evicted from L1 before use, so they are
 // prefetched into L2. Measured on Emerald Rapids: with adjacent rows (64-channel pixels added to a contiguous image),
 // L1 takes 1.86 ms and L2 takes 1.99 ms. With other rows (a transposed image), L1 takes 12.0 ms and L2 takes 11.6 ms.
 const prefetchRows = 8
 
-// loopOptions chooses non-temporal stores and prefetching for the loop.
+// loopOptions chooses prefetching for the loop, and whether it uses non-temporal stores (which bypass the caches).
 func (it *Iterator) loopOptions(c *expr.Code, t *tiles, staged []bool) loops.Options {
 	var opts loops.Options
 	if !slices.Contains(staged[:it.outCount], true) {

@@ -9,28 +9,28 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Fold describes a reduction. Elements are folded into accumulators, and results are computed from accumulators.
+// Fold describes a reduction. A fold adds elements to accumulators, and then computes results from the accumulators.
 // [FoldOf] makes a Fold from functions of single elements. [Folding] and [WithResult] make a Fold from loops over
-// slices.
-// The functions are called concurrently. A Fold is immutable: methods and functions that change a Fold return a copy.
+// slices. The functions are called concurrently. A Fold is immutable: methods and functions that change a Fold return
+// a copy.
 //
 // Elements are folded in pieces, and then the accumulators of the pieces are merged. Each piece begins with the initial
 // accumulator, which must be neutral: merging it into an accumulator leaves that accumulator unchanged. Merging must be
 // associative except for rounding. If merging is not commutative, [Fold.InOrder] is required. Pieces and order depend
 // only on shapes and strides.
 //
-// Accumulators must be precise enough for all elements of a result. With [FoldOf], each element of a sum of n elements
-// takes part in at most n/32 + 1200 additions. With float64 accumulators, the error of the sum is therefore at most
-// (n/32 + 1200)*2^-53 times the sum of magnitudes, before the result is rounded to its dtype. Unless the sum cancels, a
-// result of float16, bfloat16 or float32 is thus within one rounding of the exact sum. For float32 accumulators, the
-// bound has 2^-24 instead of 2^-53.
+// Accumulators must be precise enough for all elements of a result. If [FoldOf] makes a Fold that computes a sum of n
+// elements, each element takes part in at most n/32 + 1200 additions. With float64 accumulators, the error of the sum
+// is therefore at most (n/32 + 1200)*2^-53 times the sum of magnitudes, before the result is rounded to its dtype. A
+// result of float16, bfloat16 or float32 is then within one rounding of the exact sum, unless the elements nearly
+// cancel. For float32 accumulators, the bound has 2^-24 instead of 2^-53.
 //
 // One Fold works for every layout. The strides of the operand decide between two methods. By rows, a result is computed
 // from a contiguous run of elements. By columns, several adjacent results are computed together. Elements that are not
 // contiguous are copied to blocks first.
 type Fold struct {
 	inDType  tensor.DType // dtype of the elements
-	acc      any          // a nil pointer to the accumulators' type
+	acc      any          // a nil pointer whose type is a pointer to an accumulator
 	accBytes int          // bytes of an accumulator
 	inOrder  bool         // elements are folded in row-major order
 	weight   int          // time to fold an element, relative to an addition
@@ -60,7 +60,7 @@ type Fold struct {
 //   - columns folds x[i] into a[i] for all i; all elements have position pos;
 //   - merge merges from[i], which has elements of later positions, into a[i].
 //
-// The elements of one result are folded in an order. The position of an element is its index in this order. With
+// The position of an element is its index in the order in which the elements of one result are folded. With
 // [Fold.InOrder], this order is the row-major order of the reduced dimensions.
 //
 // The Fold has no results until [WithResult] adds them. If a function is nil or accumulators contain pointers, the
@@ -70,7 +70,8 @@ func Folding[T tensor.Element, A any](zero A, row func(a *A, x []T, pos int), co
 	acc := any((*A)(nil))
 	switch {
 	case holdsPointers(acc):
-		return &Fold{acc: acc, err: fmt.Errorf("iter: accumulators of type %s hold pointers", typeName(acc))}
+		return &Fold{acc: acc, err: fmt.Errorf("iter: accumulators of type %s contain pointers, which is not permitted",
+			typeName(acc))}
 	case row == nil || columns == nil || merge == nil:
 		return &Fold{acc: acc, err: errNilFoldFunction}
 	}
@@ -150,7 +151,7 @@ func Resumes[R tensor.Element, A any](f *Fold, load func(a []A, from []R)) *Fold
 	}
 	k := len(f.resume)
 	if d := tensor.DTypeOf[R](); k >= len(f.outDTypes) || f.outDTypes[k] != d {
-		f.err = fmt.Errorf("iter: a fold with results %v cannot resume from result %d as %v", f.outDTypes, k, d)
+		f.err = fmt.Errorf("iter: the fold has results %v, so it cannot resume from result %d as %v", f.outDTypes, k, d)
 		return f
 	}
 	f.resume = append(f.resume, func(acc, from unsafe.Pointer, n int) {
@@ -159,10 +160,11 @@ func Resumes[R tensor.Element, A any](f *Fold, load func(a []A, from []R)) *Fold
 	return f
 }
 
-var errNilFoldFunction = errors.New("iter: a fold of a nil function")
+var errNilFoldFunction = errors.New("iter: a function of the fold is nil")
 
-// withAccumulators returns a copy of the Fold, to which the caller adds a function of accumulators. acc has their type,
-// and isNil says that the function is nil. If the function cannot be added, the copy has an error.
+// withAccumulators returns a copy of the Fold to which the caller adds a function of accumulators. acc is a nil
+// pointer to the accumulators of that function, and isNil reports that the function is nil. If the function does not
+// fit the Fold, the copy has an error.
 func (f *Fold) withAccumulators(acc any, isNil bool) *Fold {
 	if f == nil {
 		return &Fold{acc: acc, err: errNilFold}
@@ -171,7 +173,8 @@ func (f *Fold) withAccumulators(acc any, isNil bool) *Fold {
 	switch {
 	case c.err != nil:
 	case acc != f.acc:
-		c.err = fmt.Errorf("iter: a function of %s for a fold with accumulators of type %s", typeName(acc), typeName(f.acc))
+		c.err = fmt.Errorf("iter: the function takes accumulators of type %s, but the fold has accumulators of type %s",
+			typeName(acc), typeName(f.acc))
 	case isNil:
 		c.err = errNilFoldFunction
 	}
@@ -182,7 +185,7 @@ func (f *Fold) withAccumulators(acc any, isNil bool) *Fold {
 // typeName returns the name of the accumulators' type.
 func typeName(acc any) string { return reflect.TypeOf(acc).Elem().String() }
 
-// holdsPointers reports whether accumulators have pointers for the garbage collector.
+// holdsPointers reports whether accumulators contain pointers, which the garbage collector must see.
 func holdsPointers(acc any) bool { return hasPointers(reflect.TypeOf(acc).Elem()) }
 
 // clipCap returns the slice without spare capacity, so that an append copies it.

@@ -32,7 +32,7 @@ func Build(c rule.Config) (*Iterator, error) {
 	return it, nil
 }
 
-var errNilIterator = errors.New("iter: a nil Iterator")
+var errNilIterator = errors.New("iter: the Iterator is nil")
 
 // Iterator is an iteration over operands: a [Rule] whose sizes are numbers, and the walk, which is the loop nest over
 // the coalesced dimensions. It is immutable and safe for concurrent use. The state of a walk is in a [Cursor].
@@ -52,8 +52,8 @@ type Iterator struct {
 	offsets        []int // byte offset of each operand's first element; nil if the Iterator is not a part
 	starts         []int // first index of the part in each dimension of the walk
 	wholeWalkShape []int // the walk shape of the whole iteration
-	hasEarlierPart bool  // a part of a reduction: an earlier part has written to the same outputs
-	hasLaterPart   bool  // a part of a reduction: a later part adds to the same outputs
+	hasEarlierPart bool  // this is a part of a reduction, and an earlier part has written to the same outputs
+	hasLaterPart   bool  // this is a part of a reduction, and a later part adds to the same outputs
 }
 
 // Numel returns the number of elements: the product of the broadcast shape.

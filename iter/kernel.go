@@ -19,9 +19,10 @@ func newKernel(results int, isNil bool, body rule.Block, types ...tensor.DType) 
 	return rule.NewKernel(results, body, types...)
 }
 
-// WithCheck returns the kernel with a check of operand i, counted without the results. Before a block is computed, f
-// checks the block's elements of the operand. If f returns an error, such as for a division by zero, the run ends with
-// this error. The results of other blocks may have been written by then. T must be the element type of the operand.
+// WithCheck returns the kernel with a check of operand i (results are not counted). Before a block is computed, f
+// checks the block's elements of the operand. If f returns an error, such as for a division by zero, the run ends
+// with this error. The results of other blocks may have been written by then. T must be the element type of the
+// operand.
 func WithCheck[T tensor.Element](k Kernel, i int, f func(v []T) error) Kernel {
 	switch d := tensor.DTypeOf[T](); {
 	case k.Err() != nil || k.IsZero():
@@ -29,9 +30,10 @@ func WithCheck[T tensor.Element](k Kernel, i int, f func(v []T) error) Kernel {
 	case f == nil:
 		return nilFunctionKernel
 	case i < 0 || i >= len(k.Operands()):
-		return rule.Invalid(fmt.Errorf("iter: a check of operand %d of a kernel with %d operands", i, len(k.Operands())))
+		return rule.Invalid(fmt.Errorf("iter: WithCheck: operand %d does not exist: the kernel has %d operands", i,
+			len(k.Operands())))
 	case k.Operands()[i] != d:
-		return rule.Invalid(fmt.Errorf("iter: a check of operand %d as %v of the kernel %v", i, d, k))
+		return rule.Invalid(fmt.Errorf("iter: WithCheck: the check takes operand %d as %v, but the kernel is %v", i, d, k))
 	}
 	ptrIndex, inner := i+len(k.Results()), withBlockFunction(k).Block()
 	return k.WithBlock(func(p []unsafe.Pointer, n int) error {

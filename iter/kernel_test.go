@@ -37,33 +37,35 @@ func TestKernelsOfOtherTypesAreRefused(t *testing.T) {
 			"iter: the kernel (float32, int32) -> float32 has input 1 as int32, but the iteration " +
 				"(float32[3,4]@(4,1)) has it as float32"},
 		{iter.Map1(func(a float32) float32 { return a }),
-			"iter: the kernel (float32) -> float32 has 1 results and 1 operands, the iteration 1 and 2"},
+			"iter: the kernel (float32) -> float32 has 1 results and 1 operands, but the iteration has 1 and 2"},
 		{iter.Map2Out2(func(a, b float32) (float32, float32) { return a, b }),
-			"iter: the kernel (float32, float32) -> (float32, float32) has 2 results and 2 operands, the iteration 1 and 2"},
+			"iter: the kernel (float32, float32) -> (float32, float32) has 2 results and 2 operands, but the iteration has 1 " +
+				"and 2"},
 		{unset,
 			"iter: the zero Kernel computes nothing"},
 		{iter.Map2[float32, float32, float32](nil),
-			"iter: a kernel of a nil function"},
+			"iter: the function of the kernel is nil"},
 		{none,
-			"iter: a nil Table"},
+			"iter: the Table is nil"},
 		{nil,
-			"iter: no kernel"},
+			"iter: Prepare needs a kernel, but it is nil"},
 		{iter.Map2(nop).Exchange(0, 2),
-			"iter: operands 0 and 2 of a kernel with 2"},
+			"iter: Exchange: operands 0 and 2 do not both exist: the kernel has 2 operands"},
 		{iter.Map2(nop).Ignoring(tensor.Bool).Ignoring(tensor.Bool).Ignoring(tensor.Bool),
-			"iter: a kernel with more than 4 operands"},
+			"iter: Ignoring: the kernel already has 4 operands, which is the limit"},
 		{iter.Map2(nop).Ignoring(tensor.Invalid),
-			"iter: a kernel that ignores an operand of invalid dtype invalid"},
+			"iter: Ignoring: dtype invalid of the operand is invalid"},
 		{iter.WithCheck(iter.Map2(nop), 1, func([]int8) error { return nil }),
-			"iter: a check of operand 1 as int8 of the kernel (float32, float32) -> float32"},
+			"iter: WithCheck: the check takes operand 1 as int8, but the kernel is (float32, float32) -> float32"},
 		{iter.WithCheck(iter.Map2(nop), 2, func([]float32) error { return nil }),
-			"iter: a check of operand 2 of a kernel with 2 operands"},
+			"iter: WithCheck: operand 2 does not exist: the kernel has 2 operands"},
 		{iter.NewTable("add", unset),
 			"iter: kernel 0 of table \"add\" is the zero Kernel"},
 		{iter.NewTable("neg", iter.Map1(func(a int8) int8 { return a }), iter.Map1(func(a int16) int16 { return a })),
 			"iter: no kernel of \"neg\" has 1 results and 2 operands"},
 		{iter.NewTable("add", iter.Map2(nop), iter.Map2(nop)),
-			"iter: kernel 1 of table \"add\", (float32, float32) -> float32, comes after another for the same dtypes"},
+			"iter: kernel 1 of table \"add\", (float32, float32) -> float32, can never be selected: an earlier kernel " +
+				"accepts the same dtypes"},
 	} {
 		k, want := c.of, c.want
 		out, err := it.Apply(k)
@@ -79,7 +81,7 @@ func TestKernelsOfOtherTypesAreRefused(t *testing.T) {
 		iter.Map1(func(a float32) float32 {
 			return a
 		}))
-	assert.EqualError(t, err, "iter: no data for input 0, float32[2]@(1): it was made by OfMeta or OfType")
+	assert.EqualError(t, err, "iter: input 0, float32[2]@(1) has no data, because it was made by OfMeta or OfType")
 }
 
 func TestTableChooses(t *testing.T) {
@@ -257,11 +259,11 @@ func TestAllocateIsChecked(t *testing.T) {
 	give := func(y *tensor.Tensor) iter.Allocator {
 		return func(int, tensor.Meta) (*tensor.Tensor, error) { return y, nil }
 	}
-	assert.ErrorContains(t, try(give(nil)), "allocated tensor: iter: a nil tensor, or one without "+
-		"storage, for output 0")
-	assert.ErrorContains(t, try(give(tensor.Zeros(tensor.Float64, 2, 3))), "iter: float64[2,3]@(3,1) for output 0, "+
-		"which was set up as float32[2,3]@(3,1)")
-	assert.ErrorContains(t, try(give(tensor.Zeros(tensor.Float32, 3, 2))), "which was set up as")
+	assert.ErrorContains(t, try(give(nil)), "allocated tensor: iter: the tensor for output 0 is "+
+		"nil or has no storage")
+	assert.ErrorContains(t, try(give(tensor.Zeros(tensor.Float64, 2, 3))), "iter: tensor float64[2,3]@(3,1) was "+
+		"given for output 0, but the iteration was built for float32[2,3]@(3,1)")
+	assert.ErrorContains(t, try(give(tensor.Zeros(tensor.Float32, 3, 2))), "but the iteration was built for")
 	assert.EqualError(t, try(func(int, tensor.Meta) (*tensor.Tensor, error) { return nil, errors.New("full") }), "full")
 	long := numbers(9, 9)
 	part := func(at int) *tensor.Tensor {

@@ -43,7 +43,7 @@ func TestBuildRefusesWhatDoesNotHoldTogether(t *testing.T) {
 		{iter.Unary(iter.UndefinedOf(99), iter.OfTensor(x)),
 			"iter: output 0: invalid dtype dtype(99)"},
 		{iter.Unary(out, iter.OfTensor(x)).CastInputs(99),
-			"iter: invalid dtype dtype(99)"},
+			"iter: StaticDType or CastInputs was called with the invalid dtype dtype(99)"},
 		{iter.Unary(out, bad(tensor.Meta{DType: tensor.Int8, Shape: []int{2}, Strides: []int{-1}})),
 			"iter: input 0: negative stride -1 of dimension 0"},
 		{iter.Unary(out, bad(tensor.Meta{DType: tensor.Int8, Shape: []int{-2}, Strides: []int{1}})),
@@ -75,17 +75,20 @@ func TestRawWalksCheckWhatTheyCan(t *testing.T) {
 	require.NoError(t, err)
 	var c iter.Cursor
 	for want, got := range map[string][]error{
-		"iter: 0 addresses for 1 operands": {it.ForEach(nil, mark), it.Parallel(ctx, nil, 0, 0, mark),
+		"iter: 0 addresses were given for 1 operands": {it.ForEach(nil, mark), it.Parallel(ctx, nil, 0, 0, mark),
 			p.Parallel(ctx, nil, 0, 0), p.RunRange(&c, nil, it.All())},
-		"iter: a nil address for output 0, uint8[6]@(1)": {it.ForEach([]unsafe.Pointer{nil}, mark),
+		"iter: the address of output 0, uint8[6]@(1) is nil": {it.ForEach([]unsafe.Pointer{nil}, mark),
 			p.RunRange(&c, []unsafe.Pointer{nil}, it.All())},
-		"iter: range [3, 7) of an iteration over 6 elements": {
+		"iter: the range [3, 7) exceeds the iteration, which has 6 elements": {
 			it.ForRange(&c, ptrs, iter.Range{Begin: 3, End: 7}, mark), p.RunRange(&c, ptrs, iter.Range{Begin: 3, End: 7})},
-		"iter: range [-1, 2) of an iteration over 6 elements": {it.ForRange(&c, ptrs, iter.Range{Begin: -1, End: 2}, mark)},
-		"iter: range [4, 2) of an iteration over 6 elements":  {it.ForRange(&c, ptrs, iter.Range{Begin: 4, End: 2}, mark)},
-		"iter: a nil Loop": {it.ForEach(ptrs, nil), it.Parallel(ctx, ptrs, 0, 0, nil),
+		"iter: the range [-1, 2) exceeds the iteration, which has 6 elements": {it.ForRange(&c, ptrs, iter.Range{Begin: -1,
+			End: 2}, mark)},
+		"iter: the range [4, 2) exceeds the iteration, which has 6 elements": {it.ForRange(&c, ptrs, iter.Range{Begin: 4,
+			End: 2}, mark)},
+		"iter: the Loop is nil": {it.ForEach(ptrs, nil), it.Parallel(ctx, ptrs, 0, 0, nil),
 			it.ForEach(ptrs, iter.Rows(nil))},
-		"iter: the zero Prepared": {iter.Prepared{}.RunRange(&c, ptrs, it.All()), iter.Prepared{}.Parallel(ctx, ptrs, 0, 0)},
+		"iter: a Prepared must be made by Prepare": {iter.Prepared{}.RunRange(&c, ptrs, it.All()),
+			iter.Prepared{}.Parallel(ctx, ptrs, 0, 0)},
 	} {
 		for i, err := range got {
 			assert.EqualError(t, err, want, "%d", i)
@@ -97,14 +100,14 @@ func TestRawWalksCheckWhatTheyCan(t *testing.T) {
 	var none context.Context
 	assert.NoError(t, it.Parallel(none, ptrs, -1, -1, mark))
 	_, err = it.Bind(x, x)
-	assert.EqualError(t, err, "iter: 2 tensors for 1 operands")
+	assert.EqualError(t, err, "iter: 2 tensors were given for 1 operands")
 	_, err = it.Bind(nil)
-	assert.EqualError(t, err, "iter: a nil tensor, or one without storage, for output 0")
+	assert.EqualError(t, err, "iter: the tensor for output 0 is nil or has no storage")
 	short := &tensor.Tensor{}
 	*short = *tensor.Zeros(tensor.Uint8, 6)
 	short.Meta.Offset = 3
 	_, err = it.Bind(short)
-	assert.EqualError(t, err, "iter: uint8[6]@(1)+3 for output 0 exceeds its storage of 6 bytes")
+	assert.EqualError(t, err, "iter: tensor uint8[6]@(1)+3 for output 0 exceeds its storage of 6 bytes")
 }
 
 // Tensors that are bound to borrowed operands must not overlap either.
@@ -140,9 +143,9 @@ func TestNilIterator(t *testing.T) {
 	for i, err := range []error{apply, prepare, tensors, bind, reducer, reduce, narrow, all, remove, table,
 		it.ForEach(nil, mark), it.ForRange(nil, nil, iter.Range{}, mark),
 		it.Parallel(context.Background(), nil, 0, 0, mark)} {
-		assert.EqualError(t, err, "iter: a nil Iterator", "%d", i)
+		assert.EqualError(t, err, "iter: the Iterator is nil", "%d", i)
 	}
-	assert.Equal(t, "iter: a nil Iterator", it.Explain())
+	assert.Equal(t, "iter: the Iterator is nil", it.Explain())
 }
 
 // Accessors panic with the number of the operand and how many there are.
@@ -156,11 +159,14 @@ func TestAccessorsPanicWithIndexAndLength(t *testing.T) {
 			assert.Panics(t, f, "%s(%d)", name, i)
 		}
 	}
-	assert.PanicsWithValue(t, "iter: no operand 3: the iteration has 3", func() { it.WalkStrides(3) })
+	assert.PanicsWithValue(t, "iter: operand 3 does not exist: the iteration has 3 operands", func() { it.WalkStrides(3) })
 	assert.PanicsWithValue(t, "iter: the iteration has no output", func() {
 		build(t, iter.New().Input(iter.OfMeta(tensor.New(tensor.Int8)))).Output()
 	})
-	assert.PanicsWithValue(t, "iter: task 2 of an iteration with 2 tasks of 4 elements", func() { it.Chunk(2, 4) })
+	assert.PanicsWithValue(t, "iter: task 2 does not exist: the iteration has 2 tasks of 4 elements", func() {
+		it.Chunk(2,
+			4)
+	})
 	assert.Panics(t, func() { it.Chunk(-1, 4) })
 	assert.Panics(t, func() { it.Chunk(math.MaxInt, math.MaxInt) })
 	assert.Equal(t, iter.Range{Begin: 0, End: 6}, it.Chunk(0, math.MaxInt))

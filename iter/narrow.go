@@ -8,14 +8,14 @@ import (
 
 // Narrow returns the part of the iteration with the indices start to start+size-1 in dimension dim of
 // [Iterator.WalkShape] (TensorIteratorBase::narrow). The part is run with the same operand addresses as the whole
-// iteration. If size is 1, the walk is coalesced again, except in a reduction. Narrow fails if the dimension does not
-// exist, or if the range is empty or out of bounds.
+// iteration. If size is 1, adjacent dimensions of the walk are merged again where possible, except in a reduction.
+// Narrow fails if the dimension does not exist, or if the range is empty or out of bounds.
 func (it *Iterator) Narrow(dim, start, size int) (*Iterator, error) {
 	switch {
 	case it == nil:
 		return nil, errNilIterator
 	case dim < 0 || dim >= len(it.walkShape):
-		return nil, fmt.Errorf("iter: Narrow(%d, %d, %d): there is no dimension %d in the walk %v", dim, start, size, dim,
+		return nil, fmt.Errorf("iter: Narrow(%d, %d, %d): dimension %d does not exist in the walk %v", dim, start, size, dim,
 			it.walkShape)
 	case size < 1:
 		return nil, fmt.Errorf("iter: Narrow(%d, %d, %d): the size is less than 1", dim, start, size)
@@ -76,7 +76,7 @@ func (it *Iterator) RemoveOperand(i int) (*Iterator, error) {
 	case it == nil:
 		return nil, errNilIterator
 	case i < 0 || i >= len(it.ops):
-		return nil, fmt.Errorf("iter: RemoveOperand(%d) of an iteration over %d operands", i, len(it.ops))
+		return nil, fmt.Errorf("iter: RemoveOperand(%d): the iteration has %d operands", i, len(it.ops))
 	}
 	part := it.copyForPart()
 	ops := len(it.ops)
@@ -145,8 +145,8 @@ func (it *Iterator) byteExtent(i int) int {
 
 // Split32 cuts the iteration into parts that fit 32-bit indexing, in order (with_32bit_indexing). The dimension with
 // the largest extent in bytes is halved until all parts fit. If a halved dimension is reduced, both halves have the
-// same outputs: the first half is not final, and the second half accumulates. The second half then continues from the
-// values in the outputs, which requires a [Fold] with [Resumes].
+// same outputs: the first half is not final ([Iterator.IsFinal]), and the second half adds to the contents of the
+// outputs ([Iterator.Accumulates]). This requires a [Fold] with [Resumes].
 func (it *Iterator) Split32() []*Iterator {
 	if it.CanUse32Bit() || it.numel == 0 {
 		return []*Iterator{it}
@@ -154,7 +154,7 @@ func (it *Iterator) Split32() []*Iterator {
 	dim := it.dimToSplit()
 	half := it.walkShape[dim] / 2
 	first := it.narrow(dim, 0, half)
-	// Both halves are cut from the whole iteration, because narrow may merge dimensions of its result.
+	// Both halves are cut from `it`: narrow may merge dimensions of the first half, so that dim would be invalid.
 	second := it.narrow(dim, half, it.walkShape[dim]-half)
 	if it.isReduced(dim) {
 		first.hasLaterPart = true

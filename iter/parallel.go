@@ -24,7 +24,7 @@ func (it *Iterator) Parallel(ctx context.Context, ptrs []unsafe.Pointer, grain, 
 	case it == nil:
 		return errNilIterator
 	case loop == nil:
-		return errors.New("iter: a nil Loop")
+		return errors.New("iter: the Loop is nil")
 	case it.IsReduction():
 		return errors.New("iter: a reduction cannot be walked in parallel tasks; run it by a Fold (Reduce)")
 	}

@@ -118,7 +118,7 @@ func TestSelectAllAndRemoveOperand(t *testing.T) {
 	_, err = only.Narrow(0, 4, 2)
 	assert.EqualError(t, err, "iter: Narrow(0, 4, 2): the range exceeds dimension 0 of the walk [5 4 3]")
 	_, err = only.Narrow(3, 0, 1)
-	assert.EqualError(t, err, "iter: Narrow(3, 0, 1): there is no dimension 3 in the walk [5 4 3]")
+	assert.EqualError(t, err, "iter: Narrow(3, 0, 1): dimension 3 does not exist in the walk [5 4 3]")
 	_, err = only.Narrow(0, 1, 0)
 	assert.EqualError(t, err, "iter: Narrow(0, 1, 0): the size is less than 1")
 	_, err = only.Narrow(0, 1, math.MaxInt)
@@ -128,7 +128,7 @@ func TestSelectAllAndRemoveOperand(t *testing.T) {
 	_, err = only.SelectAll(1, []int{4})
 	assert.EqualError(t, err, "iter: SelectAll(1, [4]): index 4 is out of range for dimension 1 of the walk [5 4 3]")
 	_, err = only.RemoveOperand(1)
-	assert.EqualError(t, err, "iter: RemoveOperand(1) of an iteration over 1 operands")
+	assert.EqualError(t, err, "iter: RemoveOperand(1): the iteration has 1 operands")
 }
 
 // Only metas are needed to see how a huge iteration is cut.

@@ -13,9 +13,9 @@ import (
 // Reducer prepares the reduction of the iteration's input into its outputs by f.
 //
 // The iteration has one input. Its outputs must be defined, and have size 1 or stride 0 in the reduced dimensions,
-// which are the same for all outputs ([ReduceOutput]). Elements of the input are widened to the dtype of the Fold,
-// within the same kind (bool and integers, floats, complex numbers). Results are converted to the dtypes of the
-// outputs.
+// which are the same for all outputs ([ReduceOutput]). Elements of the input may be widened to the dtype of the Fold
+// if both dtypes are of the same kind (bool and integers, floats, complex numbers). Results are converted to the
+// dtypes of the outputs.
 //
 // For a part of an iteration ([Iterator.Narrow] and similar), only the elements of the part are reduced, and the
 // results overwrite the outputs. If [Iterator.Accumulates] is true, the Fold instead resumes from the contents of the
@@ -54,7 +54,7 @@ func (it *Iterator) Reducer(f *Fold) (*Reducer, error) {
 	return r, nil
 }
 
-// dims returns the dimensions of the whole iteration as axes, with strides in bytes.
+// dims returns the dimensions of the whole iteration as axes (see [axes.Axis]), with strides in bytes.
 func (it *Iterator) dims() []axes.Axis {
 	dims := make([]axes.Axis, len(it.shape))
 	for d, n := range it.shape {
@@ -114,8 +114,8 @@ func (it *Iterator) partPositions(r *Reducer) error {
 	for _, d := range it.perm {
 		if it.reduces(0, d) {
 			if d > last {
-				return fmt.Errorf("iter: the reduced dimensions of input %v are walked in the order %v: a part of the walk has "+
-					"no logical positions", it.ops[it.outCount].Meta, it.perm)
+				return fmt.Errorf("iter: the reduced dimensions of input %v are walked in the order %v: in a part "+
+					"of the walk, the elements have no positions in row-major order", it.ops[it.outCount].Meta, it.perm)
 			}
 			last = d
 		}
@@ -195,7 +195,7 @@ func (f *Fold) Over(x *tensor.Tensor, keepdim bool, dims ...int) ([]*tensor.Tens
 	case f.err != nil:
 		return nil, f.err
 	case x == nil || len(x.Shape) != len(x.Strides):
-		return nil, errors.New("iter: a reduction of a nil or inconsistent tensor")
+		return nil, errors.New("iter: the tensor to reduce is nil or inconsistent")
 	}
 	mask, err := ReduceMask(dims, x.Rank())
 	if err != nil {

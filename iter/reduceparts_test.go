@@ -118,7 +118,8 @@ func TestReducePartWithoutPositions(t *testing.T) {
 	_, err = it.Reducer(first)
 	assert.NoError(t, err)
 	_, err = narrowed(t, it, 1, 1, 2).Reducer(first)
-	assert.ErrorContains(t, err, "a part of the walk has no logical positions")
+	assert.ErrorContains(t, err, "in a part of the walk, the elements have no positions in row-major "+
+		"order")
 }
 
 func TestReduceRefusals(t *testing.T) {
@@ -127,14 +128,14 @@ func TestReduceRefusals(t *testing.T) {
 	for want, c := range map[string]iter.Config{
 		"iter: the iteration is not marked as " +
 			"a reduction": iter.Unary(iter.Undefined(), in),
-		"iter: a reduction takes one input, the " +
+		"iter: a reduction takes one input, but the " +
 			"iteration has 2": two.Output(out).Inputs(in, in),
-		"iter: a fold with 1 results for an iteration " +
-			"with 2 outputs": two.Output(out).Output(out).Input(in),
-		"iter: the fold takes float32, the iteration has input 0, " +
-			"float64[2,3]@(3,1), as float64": iter.Reduction(out, iter.OfMeta(tensor.New(tensor.Float64, 2, 3))),
-		"iter: the fold takes float32, the iteration has input 0, " +
-			"int32[2,3]@(3,1), as int32": iter.Reduction(out, iter.OfMeta(tensor.New(tensor.Int32, 2, 3))),
+		"iter: the fold has 1 results, but the iteration " +
+			"has 2 outputs": two.Output(out).Output(out).Input(in),
+		"iter: the fold takes float32, but in the iteration input 0, " +
+			"float64[2,3]@(3,1), is read as float64": iter.Reduction(out, iter.OfMeta(tensor.New(tensor.Float64, 2, 3))),
+		"iter: the fold takes float32, but in the iteration input 0, " +
+			"int32[2,3]@(3,1), is read as int32": iter.Reduction(out, iter.OfMeta(tensor.New(tensor.Int32, 2, 3))),
 		"result type Float can't be cast to the desired output type Int (output 0, " +
 			"int32[2,1]@(1,1))": iter.Reduction(iter.OfMeta(tensor.New(tensor.Int32, 2, 1)), in),
 		"iter: output 0 of a reduction is undefined or has another shape; it must be given with the " +
@@ -152,22 +153,26 @@ func TestReduceRefusals(t *testing.T) {
 	assert.EqualError(t, err, "iter: the iteration resumes from all its outputs, but the fold can resume from only 0 "+
 		"of its 1 results")
 	it := build(t, iter.Reduction(out, in))
-	assert.EqualError(t, it.Reduce(context.Background(), nil, 1, sumFold), "iter: 0 addresses for a reduction with 1 "+
-		"outputs and an input")
+	assert.EqualError(t, it.Reduce(context.Background(), nil, 1, sumFold),
+		"iter: 0 addresses were given for a reduction with "+
+			"1 outputs and one input")
 	_, err = it.RunReduce(context.Background(), 1, sumFold)
-	assert.EqualError(t, err, "iter: no data for output 0, float32[2,1]@(1,1): it was made by OfMeta or OfType")
+	assert.EqualError(t, err, "iter: output 0, float32[2,1]@(1,1) has no data, because it was made by OfMeta or "+
+		"OfType")
 	_, err = sumFold.Over(tensor.Zeros(tensor.Float32, 2, 3), false, 1, -1)
 	assert.EqualError(t, err, "dim 1 appears multiple times in the list of dims")
 
 	for want, f := range map[string]*iter.Fold{
-		"iter: accumulators of type string hold pointers": iter.Folding[float32]("", nil, nil, nil),
-		"iter: a function of int64 for a fold with accumulators of type float64": iter.WithResult(sumFold,
+		"iter: accumulators of type string contain pointers, which is not permitted": iter.Folding[float32]("", nil, nil,
+			nil),
+		"iter: the function takes accumulators of type int64, but the fold has accumulators of type " +
+			"float64": iter.WithResult(sumFold,
 			func([]float32, []int64) {}),
-		"iter: a fold with results [float32] cannot resume from result 0 as int64": iter.Resumes(sumFold,
+		"iter: the fold has results [float32], so it cannot resume from result 0 as int64": iter.Resumes(sumFold,
 			func([]float64, []int64) {}),
-		"iter: a fold of a nil function": iter.FoldOf[float32, int64, int64](0, nil, nil, nil),
-		"iter: a nil Fold":               nil,
-		"iter: a fold with 2 results for an iteration with 1 outputs": maxFold(),
+		"iter: a function of the fold is nil":                           iter.FoldOf[float32, int64, int64](0, nil, nil, nil),
+		"iter: the Fold is nil":                                         nil,
+		"iter: the fold has 2 results, but the iteration has 1 outputs": maxFold(),
 	} {
 		_, err := it.Reducer(f)
 		assert.EqualError(t, err, want)
@@ -200,7 +205,7 @@ func TestCastInputs(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 1.25+0x1p-9, out.At(0).Float())
 	_, err = build(t, c.CastInputs(tensor.BFloat16).CastInputs(tensor.Int64)).RunReduce(context.Background(), 1, sumFold)
-	assert.ErrorContains(t, err, "the fold takes float32, the iteration has input 0, float64[3]@(1), as int64")
+	assert.ErrorContains(t, err, "but in the iteration input 0, float64[3]@(1), is read as int64")
 
 	sum := build(t, iter.Binary(iter.Undefined(), iter.OfTensor(x),
 		iter.Number(tensor.IntScalar(2))).CastInputs(tensor.Int64))

@@ -18,9 +18,9 @@ import (
 // from a contiguous run of the operand. Otherwise a unit is computed by columns: its results are computed together, and
 // each step folds one element into every result.
 //
-// If there are few units, the elements of each result (the reduced range) are cut into pieces. The first phase then
-// writes an accumulator for each piece to scratch memory, and the second phase merges them in order. Units and pieces
-// depend only on shapes and strides.
+// If there are few units, the reduced range (the elements of one result) is cut into pieces, so that several workers
+// share it. The first phase then writes an accumulator for each piece to scratch memory, and the second phase merges
+// the accumulators in order. Units and pieces depend only on shapes and strides.
 type Reducer struct {
 	fold        *Fold
 	keptAxes    []axes.Axis // fastest first
@@ -71,7 +71,7 @@ func (r *Reducer) plan() {
 	r.pieces = 1
 	r.reducedLen, r.results = axes.Numel(r.reducedAxes), axes.Numel(r.keptAxes)
 	kept, reduced := r.keptAxes[0], r.reducedAxes[0]
-	// The axis that is fastest in memory decides, unless it is short and not longer than the other axis.
+	// The axis that is fastest in memory decides, unless this axis is short and not longer than the other axis.
 	if reduced.In <= kept.In || kept.N == 1 {
 		r.byRows = reduced.N >= shortRowAxis || kept.N < reduced.N
 	} else {
@@ -166,11 +166,12 @@ func (r *Reducer) checkRun(phase, chunk int, ptrs []unsafe.Pointer, scratch, wor
 	case r == nil || r.fold == nil:
 		return errors.New("iter: the Reducer was not made by an Iterator")
 	case phase < 0 || phase >= r.Phases() || chunk < 0 || chunk >= r.Chunks(phase):
-		return fmt.Errorf("iter: chunk %d of phase %d of a reduction in %d phases", chunk, phase, r.Phases())
+		return fmt.Errorf("iter: chunk %d of phase %d does not exist: the reduction has %d phases", chunk, phase, r.Phases())
 	case len(ptrs) != len(r.outs)+1:
-		return fmt.Errorf("iter: %d addresses for a reduction with %d outputs and an input", len(ptrs), len(r.outs))
+		return fmt.Errorf("iter: %d addresses were given for a reduction with %d outputs and one input", len(ptrs),
+			len(r.outs))
 	case len(scratch) < r.Scratch() || len(worker) < r.Worker():
-		return fmt.Errorf("iter: %d and %d bytes of memory for a reduction that needs %d for all and %d for each worker",
+		return fmt.Errorf("iter: scratch has %d bytes and worker %d: the reduction needs %d and %d",
 			len(scratch), len(worker), r.Scratch(), r.Worker())
 	}
 	for i, p := range ptrs {

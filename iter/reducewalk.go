@@ -54,8 +54,8 @@ func (r *Reducer) reduce(m *reduceMemory, in unsafe.Pointer, unit, n, begin, end
 // calls of the Fold.
 const shortRun = 32
 
-// row folds the elements begin to end of one result into acc. src is the address of the result's first element. Short
-// runs are gathered until they fill a block.
+// row folds the elements [begin, end) of one result into acc. src is the address of the first of all elements of the
+// result. Short contiguous runs are copied into a block until it is full, and then folded together.
 func (r *Reducer) row(m *reduceMemory, acc, src unsafe.Pointer, begin, end int) {
 	inner := r.reducedAxes[0]
 	m.reducedWalker.Seek(begin / inner.N)
@@ -92,9 +92,9 @@ func (r *Reducer) row(m *reduceMemory, acc, src unsafe.Pointer, begin, end int) 
 	}
 }
 
-// columns folds n adjacent results together and returns their accumulators: for each position from begin to end, it
-// folds one element into each result. After every mergeInterval positions, the accumulators are merged into those of
-// the second level, to bound rounding errors.
+// columns computes the accumulators of n adjacent results together: for each position in [begin, end), it folds one
+// element into each accumulator. After every mergeInterval positions, the accumulators are merged into accumulators
+// of a second level, to bound rounding errors.
 func (r *Reducer) columns(m *reduceMemory, base unsafe.Pointer, n, begin, end int) unsafe.Pointer {
 	inner, step := r.reducedAxes[0], r.keptAxes[0].In
 	m.reducedWalker.Seek(begin / inner.N)
@@ -165,9 +165,9 @@ func (r *Reducer) resultAddress(m *reduceMemory, ptrs []unsafe.Pointer, i, unit 
 // arena divides memory into parts aligned to cache lines. free is the remaining memory.
 type arena struct{ free []byte }
 
-func (g *arena) take(n int) unsafe.Pointer {
+func (g *arena) take(bytes int) unsafe.Pointer {
 	p := unsafe.Pointer(unsafe.SliceData(g.free))
-	g.free = g.free[alignUp(n):]
+	g.free = g.free[alignUp(bytes):]
 	return p
 }
 

@@ -44,8 +44,8 @@ func (it *Iterator) forBlocks(c *Cursor, ptrs []unsafe.Pointer, r Range, rows bo
 	})
 }
 
-// rowsContiguous reports whether rows of all operands can be passed to a block function without copies, and are so long
-// that single rows are faster than copies of several rows.
+// rowsContiguous reports whether a block function can use the rows of all operands in place, and the rows are so long
+// that calls for single rows are faster than copying several rows into a block.
 func (it *Iterator) rowsContiguous() bool {
 	if it.Converts() || len(it.walkShape) > 1 && it.walkShape[0] < shortRow {
 		return false
@@ -83,7 +83,7 @@ type stager struct {
 	cursor          *Cursor
 	blockLen        int    // number of elements of a block
 	minRows         int    // minimum number of rows in a piece if an operand is transposed; else 1
-	needsBlocks     bool   // every operand that is not contiguous is staged; otherwise only converted operands are
+	needsBlocks     bool   // all operands that are not contiguous are staged; if false, only converted operands are staged
 	transposeBuffer []byte // buffer for a block that is transposed before it is converted
 	nonTemporal     bool   // outputs use non-temporal stores
 }
@@ -135,8 +135,8 @@ func (it *Iterator) maxConvertedBytes() int {
 	return n
 }
 
-// rowsPerLine returns the number of adjacent rows whose elements share a cache line of a transposed operand, or 1 if no
-// operand is transposed.
+// rowsPerLine returns the number of adjacent rows whose elements are in one cache line of a transposed operand; 1 if
+// no operand is transposed.
 func (it *Iterator) rowsPerLine() int {
 	lines := 1
 	if len(it.walkShape) < 2 {
@@ -159,14 +159,14 @@ func (it *Iterator) isTransposed(i int) bool {
 	return 0 < rowStride && rowStride < machine.LineBytes && rowStride < elemStride
 }
 
-// maxPanelLines is the maximum number of pieces (see eachPiece) that are processed one after another as a panel. The
-// rows of each piece share a cache line of the transposed operand. The pieces of a panel are below each other, so that
-// a panel reads consecutive cache lines.
+// maxPanelLines is the maximum number of pieces (see eachPiece) of a panel: pieces with the same columns and adjacent
+// rows, which are processed one after another. Each piece reads one cache line per column of the transposed operand.
+// A panel thus reads consecutive cache lines.
 const maxPanelLines = 4
 
 // eachPiece cuts rowCount rows of rowLen elements into pieces, and calls f for each piece. A piece has pieceRows rows
 // of pieceLen elements. The addresses of its operands are in c.ptrs. A piece fits into a block. Pieces are whole rows
-// if possible. If an operand is transposed, a piece has as many rows as a cache line has elements of this operand, so
+// if possible. If an operand is transposed, a piece has as many rows as a cache line has elements of the operand, so
 // that each line is read once. Such pieces are processed in panels (maxPanelLines).
 func (s stager) eachPiece(p []unsafe.Pointer, rowLen, rowCount int, f func(pieceLen, pieceRows int) error) error {
 	rows, pieceElems := max(1, s.blockLen/rowLen), s.blockLen
@@ -248,7 +248,7 @@ func (s stager) loadPiece(i int, base unsafe.Pointer, q piece) {
 	}
 	e := inputConversion(o)
 	if elemStride == 0 && (rowStride == 0 || q.rows == 1) {
-		// All elements of the block have the same value, so the next piece can use the block, too.
+		// The operand is constant in the block, so the next piece can use the same block.
 		if s.cursor.filledFrom[i] != src {
 			e.Row(blockAddr, src, e.DstSize, 0, s.blockLen)
 			s.cursor.filledFrom[i] = src

@@ -7,9 +7,9 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// tiles divides an iteration with staged operands into tiles, for the loop of an expression. A tile is a box in the
-// walk's index space. For each tile, the staged inputs are copied into blocks, the loop computes the tile, and the
-// blocks of staged outputs are copied to memory.
+// tiles divides an iteration with staged operands into tiles, for the loop of an expression. A tile is a range of
+// indices in each dimension of the walk. For each tile, the staged inputs are copied into blocks, the loop computes
+// the tile, and the blocks of staged outputs are copied to memory.
 type tiles struct {
 	// tileDims are the dimensions of the walk along which a tile may have several elements. tileDims[0] is along rows.
 	tileDims     []int
@@ -24,8 +24,8 @@ type tiles struct {
 }
 
 const (
-	// maxTileDims bounds the number of dimensions of a tile. Operands that are contiguous along further dimensions are
-	// copied element by element.
+	// maxTileDims is the maximum number of dimensions of a tile. An operand that is contiguous along another dimension
+	// is copied element by element.
 	maxTileDims = 3
 	// tileBytes is the total size in bytes of all blocks, if operands are transposed. Blocks stay in L2 between the
 	// copy and the loop. They are large so that several consecutive cache lines of each page are read and written. On a
@@ -104,7 +104,8 @@ func (it *Iterator) isOrderFree() bool {
 	return true
 }
 
-// smallestStride returns the dimension with the smallest nonzero stride of operand i, and that stride in bytes.
+// smallestStride returns the dimension of the walk with the smallest nonzero stride of operand i, and this stride in
+// bytes.
 func (it *Iterator) smallestStride(i int) (dim, bytes int) {
 	for d, n := range it.walkShape {
 		stride := it.walkStrides[d*len(it.ops)+i]
@@ -115,7 +116,8 @@ func (it *Iterator) smallestStride(i int) (dim, bytes int) {
 	return dim, bytes
 }
 
-// findTransposed finds the dimensions along which staged operands share cache lines.
+// findTransposed sets tileDims and contiguousDim: the dimensions along which staged operands have several elements in
+// a cache line.
 func (t *tiles) findTransposed(it *Iterator, staged []bool) {
 	for i := range it.ops {
 		d, bytes := it.smallestStride(i)
@@ -131,7 +133,8 @@ func (t *tiles) findTransposed(it *Iterator, staged []bool) {
 	}
 }
 
-// rowTiles sets tiles of at most elems elements: several whole rows, or a part of a row.
+// rowTiles sets the tile size for operands that are not transposed: at most elems elements, in several whole rows or
+// a part of a row.
 func (t *tiles) rowTiles(it *Iterator, elems int) {
 	if len(t.fullTileSize) == 0 {
 		return

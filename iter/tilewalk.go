@@ -24,7 +24,7 @@ type tileState struct {
 	loopAddr    []unsafe.Pointer // address at which the loop accesses the tile, in memory or in a block
 }
 
-// tileWalk computes an iteration tile by tile. Copies between memory and blocks do not convert; the loop does.
+// tileWalk computes an iteration tile by tile. Copies between memory and blocks keep the dtype; the loop converts.
 type tileWalk struct {
 	*tiles
 	prepared *Prepared
@@ -216,8 +216,8 @@ func (w *tileWalk) runLoop() {
 	}
 }
 
-// followsRow reports whether, in every operand, a step along dimension k of the tile leads to the element after a row
-// of n elements.
+// followsRow reports whether the next row along dimension k of the tile begins directly after a row of n elements, in
+// every operand.
 func (w *tileWalk) followsRow(k, n int) bool {
 	if k >= len(w.tileDims) {
 		return false

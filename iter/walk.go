@@ -149,18 +149,20 @@ func (it *Iterator) Chunk(i, grain int) Range {
 	return Range{begin, begin + min(grain, it.numel-begin)}
 }
 
-// chunkBegin returns the first element of task i. It panics if i is out of range, even if the product overflows.
+// chunkBegin returns the index of the first element of task i. It panics if i is out of range, also if i*grain
+// overflows.
 func (it *Iterator) chunkBegin(i, grain int) int {
 	high, begin := bits.Mul64(uint64(i), uint64(grain))
 	if i < 0 || high != 0 || begin >= uint64(it.numel) {
-		panic(fmt.Sprintf("iter: task %d of an iteration with %d tasks of %d elements", i, it.Chunks(grain), grain))
+		panic(fmt.Sprintf("iter: task %d does not exist: the iteration has %d tasks of %d elements", i,
+			it.Chunks(grain), grain))
 	}
 	return int(begin)
 }
 
-// grainOf returns the number of elements per task: grain or, if an operand is transposed, grain rounded up to a
-// multiple of a panel. A panel has the rows that share up to maxPanelLines consecutive cache lines of the operand.
-// grainOf uses the largest panel with which at least minEnlargedTasks tasks remain.
+// grainOf returns the number of elements per task. This number is grain or, if an operand is transposed, grain
+// rounded up to a multiple of a panel. A panel has the rows that share up to maxPanelLines consecutive cache lines of
+// the operand. grainOf uses the largest panel with which at least minEnlargedTasks tasks remain.
 func (it *Iterator) grainOf(grain int) int {
 	if grain <= 0 {
 		grain = GrainSize
@@ -220,7 +222,7 @@ func (it *Iterator) ForRange(c *Cursor, ptrs []unsafe.Pointer, r Range, loop Loo
 	case it == nil:
 		return errNilIterator
 	case loop == nil:
-		return errors.New("iter: a nil Loop")
+		return errors.New("iter: the Loop is nil")
 	}
 	if err := it.checkWalk(ptrs, r); err != nil || r.Begin == r.End {
 		return err
@@ -275,8 +277,8 @@ func (it *Iterator) steps(c *Cursor, base []unsafe.Pointer, r Range,
 	return nil
 }
 
-// partAddresses is for a part of an iteration (it.offsets). It returns the addresses of the part's first elements. base
-// has the addresses for the whole iteration.
+// partAddresses returns the addresses of the first elements of the part `it` of an iteration. base has the addresses
+// for the whole iteration.
 func (it *Iterator) partAddresses(c *Cursor, base []unsafe.Pointer) []unsafe.Pointer {
 	c.start = withLen(c.start, len(base))
 	for i, offset := range it.offsets {
@@ -311,7 +313,7 @@ func advance(shape, counter []int, rowLen, rowCount int) {
 	}
 }
 
-// Step is one step of a walk: N1 rows of N0 elements, starting at Counter.
+// Step is one step of a walk: N1 rows of N0 elements. The first element has the index Counter.
 type Step struct {
 	Counter []int // index in the coalesced shape
 	N0, N1  int

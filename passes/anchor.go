@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
-// joinAnchors adds products and convolutions to groups of nodes that iterate over their results. The added node is the
-// anchor of the group. The other nodes of the group are the epilogue of the anchor: they read its result from a cache
+// joinAnchors fuses each product or convolution, called an anchor, with the group of nodes that iterate over its
+// result. The other nodes of the group become the epilogue of the anchor: they read the anchor's result from a cache
 // or from registers. A group has at most one anchor: the last candidate in the graph. Readers of the anchor's result
 // outside the group must come after the group.
 func (g *grouper) joinAnchors() {
@@ -21,7 +21,7 @@ func (g *grouper) joinAnchors() {
 		}
 		group, why := g.epilogueOf(n)
 		unsplit := group
-		if why == "" && group.space.mask != nil { // a group that reduces rows cannot be an epilogue, but its prefix can
+		if why == "" && group.space.mask != nil { // its first nodes may become an epilogue: see splitPrefix
 			group, why = g.splitPrefix(group, n)
 		}
 		if why == "" {
@@ -54,7 +54,7 @@ func (g *grouper) epilogueOf(n *graph.Node) (*nodeGroup, string) {
 		}
 	}
 	if first == nil {
-		return nil, "it has no reader"
+		return nil, "no node reads its result"
 	}
 	group := g.group(first)
 	switch {
@@ -70,7 +70,7 @@ func (g *grouper) epilogueOf(n *graph.Node) (*nodeGroup, string) {
 	return group, ""
 }
 
-// whyNoAnchor returns why a node cannot be the anchor of a group, or "".
+// whyNoAnchor returns the reason why a node cannot be the anchor of a group; "" if it can.
 func (g *grouper) whyNoAnchor(group *nodeGroup, n *graph.Node) string {
 	v := n.Out[0]
 	switch err := g.fuser.Anchors(n); {
@@ -81,7 +81,7 @@ func (g *grouper) whyNoAnchor(group *nodeGroup, n *graph.Node) string {
 	case v.Meta.Numel() == 0:
 		return n.Name + " has no elements"
 	}
-	results, reads := group.resultCount, len(group.operands) // the anchor's result is read, and may also be stored
+	results, reads := group.resultCount, len(group.operands) // the anchor's result is read, and may be stored
 	if g.isReadOutside(v, group, n) {
 		results++
 	} else if !g.hasRoomFor(group, v) {

@@ -9,9 +9,10 @@ import (
 )
 
 // splitPrefix splits a group that has row reductions. The prefix of the group consists of its first pointwise nodes
-// that read the result of node n. It becomes a separate group, the epilogue of n, if this reduces memory traffic. For
-// example, a norm reads a sum of n's result and another value, and the sum is stored: if the step of n computes the
-// sum, the result of n is never stored. If splitPrefix does not split the group, it returns the reason.
+// that read the result of node n. The prefix becomes a separate group, the epilogue of n, if this reduces memory
+// traffic. Example: a norm reads a sum of n's result and another value, and another node also reads the sum, so that
+// the sum is stored. If the step of n computes the sum, the result of n is never stored. If splitPrefix does not
+// split the group, it returns the reason.
 func (g *grouper) splitPrefix(group *nodeGroup, n *graph.Node) (*nodeGroup, string) {
 	v := n.Out[0]
 	prefixNodes := g.prefix(group, v)
@@ -52,8 +53,8 @@ func (g *grouper) splitPrefix(group *nodeGroup, n *graph.Node) (*nodeGroup, stri
 	return epilogue, ""
 }
 
-// prefix returns, in order, the pointwise nodes of a group that depend on v and do not depend on a row reduction of the
-// group.
+// prefix returns the pointwise nodes of a group that depend on v but on no row reduction of the group. The nodes are
+// in the order of the graph.
 func (g *grouper) prefix(group *nodeGroup, v *graph.Value) (nodes []*graph.Node) {
 	dependent := map[*graph.Value]bool{v: true} // v and the values that the prefix computes from v
 	for _, member := range slices.Backward(group.nodes) {
@@ -78,8 +79,9 @@ func (g *grouper) prefix(group *nodeGroup, v *graph.Value) (nodes []*graph.Node)
 	return nodes
 }
 
-// reducesTraffic reports whether memory traffic falls if prefix becomes the epilogue of the producer of v. It counts
-// reads and writes of values of the size of v, by the step of prefix and by the step of all other nodes of the group.
+// reducesTraffic reports whether memory traffic falls if prefix becomes the epilogue of the node that computes v. It
+// counts how often values of the size of v are read and written by the two steps: the step of prefix, and the step of
+// all other nodes of the group.
 func (g *grouper) reducesTraffic(group *nodeGroup, prefix []*graph.Node, v *graph.Value) bool {
 	inPrefix := func(n *graph.Node) bool { return slices.Contains(prefix, n) }
 	inRest := func(n *graph.Node) bool { return g.group(n) == group && !inPrefix(n) }

@@ -10,10 +10,10 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// joinAttentions groups the nodes of each attention. An attention consists of a matrix product of query and key, whose
-// result is called the scores; operations on the rows of the scores (scale, mask, softmax); and a second product of
-// their result and the value. The fused step computes a block of rows at a time and never stores the full matrix of
-// scores.
+// joinAttentions groups the nodes of each attention. An attention has three parts: a matrix product of query and key,
+// whose result is called the scores; operations on the rows of the scores (scale, mask, softmax); and a matrix
+// product of the result of these operations and the value. The fused step computes a block of rows at a time and
+// never stores the full matrix of scores.
 func (g *grouper) joinAttentions() {
 	found := 0
 	for i, n := range g.plan.Graph.Nodes {
@@ -43,8 +43,8 @@ func (g *grouper) joinAttentions() {
 	g.plan.Note("%s", counted(found, "attention", "attentions"))
 }
 
-// addAttention makes a group of nodes, which are in reverse order, at the given position of the graph. The group has
-// an invalid shape, so that no other node joins it.
+// addAttention makes a group of the given nodes, which are in reverse order. position is the position of the group in
+// the graph. The space of the group has no shape, so that no other node joins the group.
 func (g *grouper) addAttention(nodes []*graph.Node, position int) {
 	group := &nodeGroup{nodes: nodes, position: position, resultCount: 1, isAttention: true,
 		space: space{shape: []int{-1}}}
@@ -101,8 +101,8 @@ func (g *grouper) betweenProducts(n *graph.Node) (nodes []*graph.Node, hasReduct
 	return append(nodes, n), hasReduction && inside[n.In[0].Value.Node]
 }
 
-// whyNoAttention returns why nodes cannot be one attention: an intermediate value is read elsewhere or a node is
-// pinned. It returns "" if they can.
+// whyNoAttention returns the reason why nodes cannot be one attention: an intermediate value is read by other nodes,
+// or a node is pinned. It returns "" if the nodes can be one attention.
 func (g *grouper) whyNoAttention(nodes []*graph.Node) string {
 	for _, member := range nodes[:len(nodes)-1] {
 		for _, v := range member.Out {

@@ -16,8 +16,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// checkLimit is the maximum size of a graph that is evaluated by the references of its ops. The size is the number of
-// elements of all values together, including gaps between strided elements.
+// checkLimit is the maximum size of a graph that is evaluated by the reference implementations of its ops. The size
+// is the total number of elements of all values, including gaps between strided elements.
 const checkLimit = 1 << 20
 
 // Unchecked is a part of the graph that [Options.Check] could not evaluate, and the reason.
@@ -43,7 +43,7 @@ func (u Unchecked) String() string {
 // checker compares the outputs of the graph after each pass with the outputs before the first pass.
 type checker struct {
 	inputs          map[string]*tensor.Tensor
-	expectedOutputs map[string]*tensor.Tensor // by output; outputs that cannot be evaluated are missing
+	expectedOutputs map[string]*tensor.Tensor // by name of the output, without outputs that cannot be evaluated
 	unchecked       []Unchecked
 	partialOutputs  bool            // passes may remove outputs: see [Options.KeepGoing]
 	copies          map[string]bool // non-constant copies, by node name; nil before layouts are chosen
@@ -78,7 +78,7 @@ func newChecker(g *graph.Graph) *checker {
 		located := &graph.Error{Err: err}
 		errors.As(err, &located)
 		c.unchecked = append(c.unchecked, Unchecked{Node: located.Node, Op: located.Op, Outputs: outputNames(g),
-			Why: fmt.Sprintf("its reference rejects the generated data: %v", located.Err)})
+			Why: fmt.Sprintf("the reference of its op rejects the generated data: %v", located.Err)})
 		return c
 	}
 	c.expectedOutputs, c.evaluated = want, snapshotOf(g)
@@ -204,14 +204,14 @@ func (c *checker) checkAfter(g *graph.Graph, props graph.Props, pass Pass) error
 			continue
 		}
 		if got[name] == nil {
-			return fmt.Errorf("output %q cannot be evaluated any more", name)
+			return fmt.Errorf("output %q can no longer be evaluated", name)
 		}
 		if err := compareResults(got[name], c.expectedOutputs[name], pass); err != nil {
 			return fmt.Errorf("output %q changed its value: %w", name, err)
 		}
 	}
 	if pass.Rounds {
-		c.expectedOutputs = got // the next pass is compared with the rounded values
+		c.expectedOutputs = got // later passes must reproduce these values, which the pass has rounded
 	}
 	return nil
 }
@@ -288,7 +288,8 @@ func quotedList(names []string) string {
 	return "outputs " + strings.Join(quoted, ", ")
 }
 
-// tolerance is the maximum difference by rounding, relative to 1 + |value|. Elements of other dtypes must be equal.
+// tolerance is the maximum difference that rounding may cause, relative to 1 + |value|. Elements of dtypes that are
+// not listed must be equal.
 var tolerance = map[tensor.DType]float64{
 	tensor.Float16: 2e-2, tensor.BFloat16: 1e-1, tensor.Float32: 1e-4, tensor.Float64: 1e-10,
 	tensor.Complex64: 1e-4, tensor.Complex128: 1e-10,
@@ -299,7 +300,7 @@ var tolerance = map[tensor.DType]float64{
 // permitted difference is at least a twentieth of the largest finite value, and at least 1 for bytes.
 func compareResults(got, want *tensor.Tensor, pass Pass) error {
 	if got.DType != want.DType || tensor.ListString(got.Shape) != tensor.ListString(want.Shape) {
-		return fmt.Errorf("%v, want %v", got.Meta, want.Meta)
+		return fmt.Errorf("the result is %v, want %v", got.Meta, want.Meta)
 	}
 	complexLayout := tensor.New(tensor.Complex128, want.Shape...)
 	gotElements, _ := tensor.ToSlice[complex128](got.CopyTo(complexLayout))
@@ -322,7 +323,7 @@ func compareResults(got, want *tensor.Tensor, pass Pass) error {
 	return nil
 }
 
-// bits returns the bits of c, the same bits for every NaN.
+// bits returns the bits of the two parts of c. The result is the same for every NaN.
 func bits(c complex128) [2]uint64 {
 	if cmplx.IsNaN(c) {
 		return [2]uint64{1, 1}

@@ -59,8 +59,8 @@ func TestUnchecked(t *testing.T) {
 			`the values of outputs "y", "o" were not checked: node "o" (opaque): the op has no reference: it asks the hardware`},
 		{"a reference that refuses what was made up", func(g *graph.Graph, x *graph.Value) {
 			g.Output("y", g.Apply("fragile", nil, x)[0].Named("f"))
-		}, []Unchecked{{"f", "fragile", "its reference rejects the generated data: wants 3", []string{"y"}}},
-			`the values of output "y" were not checked: node "f" (fragile): its reference rejects`},
+		}, []Unchecked{{"f", "fragile", "the reference of its op rejects the generated data: wants 3", []string{"y"}}},
+			`the values of output "y" were not checked: node "f" (fragile): the reference of its op rejects`},
 		{"a large graph", func(g *graph.Graph, x *graph.Value) {
 			g.Output("y", op.Repeat(x, []int{1 << 20, 1}))
 		}, []Unchecked{{"", "", "the graph is too large, with more than 1048576 elements in all values together",
@@ -104,7 +104,7 @@ func TestBrokenPassIsNamed(t *testing.T) {
 	for name, want := range map[string]string{
 		"neg":     `after pass broken: output "z" changed its value: element 0 is`,
 		"fragile": `after pass broken: node "r" (fragile): wants 3`,
-		"opaque":  `after pass broken: output "z" cannot be evaluated any more`,
+		"opaque":  `after pass broken: output "z" can no longer be evaluated`,
 	} {
 		pipeline = append([]Pass{{Name: "broken", Run: swap(name)}}, whole...)
 		g := graph.New("g", withOwnOps)

@@ -16,7 +16,8 @@ func (p *Plan) Cost(n *graph.Node) float64 {
 	return p.nodeNS(n)
 }
 
-// DeviceOf returns the name of the device that runs a node, or that a transfer reads or writes; empty for the host.
+// DeviceOf returns the name of the device that runs a node. For a transfer, this is the device that it reads or
+// writes. The name is empty for the host.
 func (p *Plan) DeviceOf(n *graph.Node) string {
 	if p == nil || p.device == nil || n == nil || !n.Impl.OnDevice() {
 		return ""

@@ -10,7 +10,7 @@
 // every pass, and compares the outputs of small graphs before and after the pass. It computes these outputs with
 // the reference implementations of the ops.
 //
-// Only the layout pass depends on the strategy ([layout.Strategy], [layout.All]). Passes query the contract of an op
+// Only the layout pass depends on the strategy ([layout.Strategy], [layout.All]). Passes use the properties of an op
 // ([graph.Op]), never its name.
 //
 // Some passes search for the fastest choice. With [Options.Record], the plan has their results as [Decisions]. With

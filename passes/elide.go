@@ -82,7 +82,7 @@ func (u *uses) redirect(g *graph.Graph, from, replacement *graph.Value) {
 // elider removes copies in one pass over the nodes.
 type elider struct {
 	plan    *Plan
-	uses    *uses // created at the first copy: many graphs have none
+	uses    *uses // created at the first copy, because many graphs have no copies
 	removed map[*graph.Node]bool
 }
 
@@ -145,7 +145,7 @@ func (e *elider) redundancyReason(n *graph.Node) string {
 		return ""
 	case v.Alias != nil && v.Meta.SameLayout(src.Meta):
 		return fmt.Sprintf("%q already has the layout asked for, strides %v", src.Name, tensor.ListString(src.Meta.Strides))
-	case e.plan.strategyChoseCopies: // the strategy has decided about the other copies
+	case e.plan.strategyChoseCopies: // the strategy has already decided which of the other copies are removed
 		return ""
 	case e.uses.isOutput[v]:
 		return ""
@@ -170,8 +170,8 @@ func (e *elider) hasView(v *graph.Value) bool {
 	})
 }
 
-// canRead reports whether a reader of `from` can read `to` instead, without a change of the layouts of its results.
-// Pointwise nodes, copies, and nodes whose results have a chosen layout keep these layouts. For any other node,
+// canRead reports whether a reader of `from` can read `to` instead, while its results keep their layouts. Pointwise
+// nodes, copies, and nodes whose results have a chosen layout keep the layouts of their results. For any other node,
 // inference must give the same results with `to` as with `from`.
 func (e *elider) canRead(reader *graph.Node, from, to *graph.Value) bool {
 	if reader.Op.ReadsStorage || reader.Op.Kind == graph.View && !reader.Op.Identity {
@@ -222,7 +222,8 @@ func cancelPermutes(p *Plan) error {
 			continue
 		}
 		src := first.In[0].Value
-		if src.Demand().SetsLayout() { // src is pinned to a layout that the readers of n need not have
+		// A reader of src must read the pinned layout of src, but a reader of n need not.
+		if src.Demand().SetsLayout() {
 			continue
 		}
 		if !areInverse(first.Op.Permutes(first.Call()), n.Op.Permutes(n.Call())) || !n.Out[0].Meta.SameLayout(src.Meta) {

@@ -59,7 +59,7 @@ func TestExact(t *testing.T) {
 				}
 			}
 			if exact {
-				require.Contains(t, said, "inexact implementations of 1 node left out")
+				require.Contains(t, said, "inexact implementations of 1 node are excluded")
 			} else {
 				require.NotContains(t, said, "inexact")
 			}

@@ -27,8 +27,8 @@ type Folding struct {
 // cheaper to compute in each run than to keep in memory.
 const foldLimit = 1 << 14
 
-// expandedLimit limits the size in bytes of the operands of a folded node. Here an expanded dimension (stride 0)
-// counts with its full size, because the time of folding depends on it.
+// expandedLimit limits the size in bytes of the operands of a folded node. An expanded dimension (stride 0) counts
+// with its full size, because folding takes time for each element.
 const expandedLimit = 1 << 22
 
 // foldConstants computes nodes whose operands are all constants, such as the conversion of a weight to another layout
@@ -112,7 +112,7 @@ type foldedNode struct {
 	err  error
 }
 
-// errNotPacked is returned by [graph.Graph.Fold] if it is called only to look up results, and finds none.
+// errNotPacked is the error of a call of [graph.Graph.Fold] that only looks up results, if there are no such results.
 var errNotPacked = errors.New("no plan has packed this constant yet")
 
 // packInParallel computes, in parallel, the nodes that pack constants. These nodes are independent of each other, and
@@ -147,7 +147,7 @@ func (p *Plan) packInParallel(nodes []*graph.Node) {
 			return nil
 		})
 	}
-	_ = group.Wait() // errors are in done
+	_ = group.Wait() // packInParallel stores errors in done
 	for i, n := range list {
 		p.packed[n] = done[i]
 	}
@@ -173,8 +173,8 @@ func (p *Plan) shouldFold(n *graph.Node) bool {
 }
 
 // isSmallEnough reports whether the results are small enough to be stored. The limit is the larger of foldLimit and 8
-// times the size of the stored operands. The size of the operands with expanded dimensions may be at most the larger of
-// this limit and expandedLimit.
+// times the size of the stored operands. The size of the operands, with expanded dimensions in full size, may be at
+// most the larger of this limit and expandedLimit.
 func isSmallEnough(n *graph.Node) bool {
 	stored, read := 0, 0
 	for _, a := range n.In {
@@ -182,7 +182,7 @@ func isSmallEnough(n *graph.Node) bool {
 			stored, read = saturatedSum(stored, a.Value.Const.Storage().Len()), saturatedSum(read, a.Value.Meta.Bytes())
 		}
 	}
-	limit := max(foldLimit, 8*stored) // 8: int8 weights become float64 for exact products
+	limit := max(foldLimit, 8*stored) // factor 8: int8 weights may become float64 weights, for exact products
 	return resultBytes(n) <= limit && read <= max(expandedLimit, limit)
 }
 
@@ -190,7 +190,7 @@ func isSmallEnough(n *graph.Node) bool {
 // memory.
 type foldBudget struct {
 	limit     int // [Options.MemoryLimit]
-	maxBytes  int // maximum total size of results in bytes; 0 until it is computed
+	maxBytes  int // maximum total size of results in bytes; 0 until allows computes it
 	usedBytes int // total size of the results so far in bytes
 }
 
@@ -286,11 +286,11 @@ func (p *Plan) compute(n *graph.Node) (_ []*tensor.Tensor, err error) {
 		return out, nil
 	}
 	if n.Op.Compile == nil || slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return v.Alias != nil }) {
-		return nil, &noKernelError{errors.New("no kernel computes this value")}
+		return nil, &noKernelError{errors.New("the op has no kernel for this node")}
 	}
 	kernel, err := n.Op.Compile(n.Call())
 	if err == nil && kernel == nil {
-		err = errors.New("its op returned no kernel")
+		err = errors.New("Compile of the op returned no kernel")
 	}
 	if err != nil {
 		return nil, &noKernelError{err}

@@ -21,15 +21,15 @@ type Decisions struct {
 	nodes        []signature        // signatures of the nodes for which layouts were chosen
 	results      [][]tensor.Meta    // results of these nodes
 	layout       *layout.Assignment // chosen layouts, implementations and copies
-	placedValues map[int]bool       // numbers of values that are placed in others
+	placedValues map[int]bool       // numbers of values that are stored inside other values
 
-	stored *storedLayout // decoded form of layout, which is nil if stored is set
+	stored *storedLayout // the layout as read from a file; layout is nil if stored is set
 }
 
 // Equal reports whether two plans of one graph, for different sizes, have the same decisions: the same nodes, groups,
-// layouts, implementations and copies. In orders, it ignores dimensions that have size 1 in one of the plans, because
-// their position has no effect there. If the decisions are equal, both plans compute the same bits for each row of a
-// batch.
+// layouts, implementations and copies. In dimension orders, Equal ignores dimensions of size 1 in one of the plans,
+// because their position has no effect in this plan. If the decisions are equal, both plans compute the same bits for
+// each row of a batch.
 func (d *Decisions) Equal(e *Decisions) bool {
 	if d == nil || e == nil || d.layout == nil || e.layout == nil {
 		return d == e
@@ -118,8 +118,8 @@ type groupDecision struct {
 }
 
 // signature identifies a node independently of sizes: the op, the number of the node, the number of its results, and
-// the numbers of its operands (-1 for an operand that is not a tensor). Equal signatures of all nodes mean that
-// decisions are for the same graph.
+// the numbers of its operands (-1 for an operand that is not a tensor). If the signatures of all nodes are equal, the
+// decisions were made for the same graph.
 type signature string
 
 // Misfit is the error for decisions that do not apply to a graph at its sizes: other nodes would run, or values would
@@ -246,7 +246,7 @@ func (g *grouper) checkGroup(group *nodeGroup) error {
 	}
 	for i, s := range spaces {
 		if commonSpace(s, group.space).shape == nil && !group.iteratesOverReduced(s, group.nodes[i]) {
-			return misfit("%s iterates over other elements than its group", group.nodes[i].Name)
+			return misfit("%s and its group do not iterate over the same elements", group.nodes[i].Name)
 		}
 	}
 	if why := g.whyMisaligned(group.space, group.nodes...); why != "" {
@@ -294,11 +294,11 @@ func (p *Plan) noteLayouts(a *layout.Assignment) {
 func (p *Plan) followLayouts() error {
 	d := p.decisionsToFollow
 	if d.layout == nil && d.stored == nil || len(d.nodes) != len(p.Graph.Nodes) {
-		return misfit("the graph has %d nodes; the decisions are for %d", len(p.Graph.Nodes), len(d.nodes))
+		return misfit("the graph has %d nodes, but the decisions are for %d nodes", len(p.Graph.Nodes), len(d.nodes))
 	}
 	for i, n := range p.Graph.Nodes {
 		if d.nodes[i] != signatureOf(n) {
-			return misfit("%s is not the node of the decisions", n.Name)
+			return misfit("node %s differs from the node for which the decisions were made", n.Name)
 		}
 	}
 	a := d.layout.Of(p.Graph)
@@ -323,7 +323,8 @@ func (p *Plan) followLayouts() error {
 	for i, output := range p.Graph.Outputs {
 		meta, pin := output.Value.Meta, pins[i]
 		if !pin.Holds(meta) || !pin.SetsLayout() && !meta.SameLayout(written[i].meta) {
-			return misfit("output %q would be laid out as %v, and is %v as written", output.Name, meta, written[i].meta)
+			return misfit("output %q would get the layout %v, but it must keep the layout %v of the graph as "+
+				"written", output.Name, meta, written[i].meta)
 		}
 		if !pin.SetsLayout() {
 			output.Value.Type.SameLayout(written[i].typ) // a guard where sizes are not known
@@ -352,7 +353,7 @@ func (l *layouter) implFor(n *graph.Node, c *layout.Choice) (*graph.Impl, graph.
 			return c.Impl, c.Walk, nil
 		}
 	}
-	if c.Impl.OnDevice() { // its results are there
+	if c.Impl.OnDevice() { // no host implementation can replace it: its results must be on the device
 		return nil, c.Walk, misfit("the device has no kernel for %s in the layout of the decisions", n.Name)
 	}
 	for i := range n.Op.Impls {
@@ -369,15 +370,16 @@ func (l *layouter) implFor(n *graph.Node, c *layout.Choice) (*graph.Impl, graph.
 	return nil, c.Walk, misfit("no implementation of %s supports the layout of the decisions", n.Name)
 }
 
-// storageAsWritten reports whether operand v of an op that reads storage has the same storage layout as in the graph as
-// written. replacement is the copy that the op reads in place of v, or nil. Without a copy, the layouts of v and of all
-// values that v views must be unchanged. A copy must have its own memory and the original strides.
+// storageAsWritten is for v, an operand of an op that reads the bytes of its operand's memory, such as as_strided. It
+// reports whether these bytes have the same layout as in the graph as written. replacement is the copy that the op
+// reads in place of v, or nil. Without a copy, the layouts of v and of all values that v views must be unchanged. A
+// copy must have its own memory and the original strides.
 func (l *layouter) storageAsWritten(v *graph.Value, replacement *layout.Copy) bool {
 	if replacement != nil && !replacement.Original {
 		return replacement.Strides != nil && !replacement.View && v.Alias == nil && v.Node != nil &&
 			v.Node.Op.Kind != graph.View
 	}
-	if replacement != nil && replacement.Value != v { // another value, which must begin at the start of its memory
+	if replacement != nil && replacement.Value != v { // another value: it must begin at the start of its memory
 		if v = replacement.Value; v.Alias != nil || v.Meta.Offset != 0 {
 			return false
 		}

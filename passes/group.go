@@ -17,8 +17,8 @@ type Group struct {
 
 // Limits of a group.
 const (
-	maxGroup   = 64 // nodes: the values of more nodes do not fit in registers
-	maxResults = 4  // stored values; each stored value is a stream to memory
+	maxGroup   = 64 // maximum number of nodes: the values of more nodes would not fit in registers
+	maxResults = 4  // maximum number of stored values; each stored value is a separate stream of writes to memory
 )
 
 // grouper is the state of the group pass. It visits nodes in reverse, so that the readers of a node are assigned to
@@ -69,10 +69,10 @@ func groupNodes(p *Plan) error {
 	return g.build()
 }
 
-// space is the iteration space of a node or group. A space without a shape means that there is no common space.
+// space is the iteration space of a node or group. The shape is nil if the nodes have no common space.
 type space struct {
 	shape    []int
-	mask     []bool // marks the dimensions of the rows that are reduced; nil: none
+	mask     []bool // marks the dimensions that are reduced (a row is a run along them); nil if none is reduced
 	split    int    // if not 0, the number of parts into which dimension 1 is split before mask applies
 	inPieces bool   // rows are too long for one loop: they are processed in pieces, in a single pass
 }
@@ -133,8 +133,8 @@ func (g *grouper) expressionSpace(n *graph.Node) (s space, why string) {
 	return space{shape: n.Out[0].Meta.Shape}, ""
 }
 
-// commonSpace returns the space of the union of two groups with spaces a and b. The second group reads the first. The
-// result has no shape if neither space covers both groups.
+// commonSpace returns the space of the union of two groups with spaces a and b. The second group reads results of the
+// first group. The returned space has no shape if neither space covers both groups.
 func commonSpace(a, b space) space {
 	same := slices.Equal(a.shape, b.shape)
 	switch {
@@ -161,11 +161,11 @@ func (s space) withoutReduced() []int {
 	return kept
 }
 
-// mergedSpace returns the space of the union of two groups. The first group (or node) has space a; the second group b
-// reads the first. The result has no shape if they cannot be merged. In addition to the cases of commonSpace, b may
-// iterate over the first group's results without their reduced dimensions. All other operands of b must then have one
-// element, because larger operands would be indexed by other dimensions. inFirst reports whether the first group
-// computes a value.
+// mergedSpace returns the space of the union of two groups. The first group (or node) has space a. The second group,
+// b, reads results of the first group. The returned space has no shape if the groups cannot be merged. In addition to
+// the cases of commonSpace, b may iterate over the first group's results without their reduced dimensions. All other
+// operands of b must then have one element, because larger operands would be indexed by other dimensions. The
+// function inFirst reports whether the first group computes a value.
 func mergedSpace(a space, b *nodeGroup, inFirst func(*graph.Value) bool) space {
 	if s := commonSpace(a, b.space); s.shape != nil {
 		return s
@@ -188,9 +188,9 @@ func (g *grouper) isAligned(v *graph.Value, reader *graph.Node) bool {
 	return why == "" && (v.Meta.Rank() == len(s.shape) || v.Meta.Numel() == 1)
 }
 
-// whyMisaligned returns the reason why nodes cannot share a space, or "" if they can. There are two reasons: a node
-// reads the result of another node along other dimensions; or rows are processed in pieces, and a node needs reduced
-// values of the rows in the same pass.
+// whyMisaligned returns the reason why nodes cannot share a space, or "" if they can share it. A possible reason is
+// that a node reads the result of another node along other dimensions. Another is that rows are processed in pieces,
+// and a node needs the reduced values of a row while the row is being reduced.
 func (g *grouper) whyMisaligned(shared space, nodes ...*graph.Node) string {
 	if shared.mask == nil {
 		return ""

@@ -36,7 +36,8 @@ func chooseLayouts(p *Plan) error {
 		return p.followLayouts()
 	}
 	problem := layout.NewProblem(p.Graph, p.profile)
-	p.profile, p.profileAdjusted = problem.Profile, true // the plan must show the costs that the strategy minimizes
+	// The plan shows costs by the prices that the strategy minimizes.
+	p.profile, p.profileAdjusted = problem.Profile, true
 	problem.KeepGoing, problem.Exact = p.keepGoing, p.exact
 	problem.SolveLimit, problem.Slack, problem.Device = p.solveLimit, p.slack, p.device
 	if p.exact {
@@ -50,10 +51,10 @@ func chooseLayouts(p *Plan) error {
 		return err
 	}
 	if a == nil {
-		return fmt.Errorf("strategy %s returned no assignment", p.Strategy)
+		return fmt.Errorf("strategy %s returned no assignment (nil)", p.Strategy)
 	}
 	if len(a.Nodes) != len(p.Graph.Nodes) || len(a.Outputs) != len(p.Graph.Outputs) {
-		return fmt.Errorf("strategy %s assigned %d of %d nodes and %d of %d outputs", p.Strategy,
+		return fmt.Errorf("strategy %s returned choices for %d of %d nodes and %d of %d outputs", p.Strategy,
 			len(a.Nodes), len(p.Graph.Nodes), len(a.Outputs), len(p.Graph.Outputs))
 	}
 	p.placementsChosen = graph.NewByValue[bool](p.Graph)
@@ -90,7 +91,7 @@ func (p *Plan) noteExact() {
 		}
 	}
 	if nodes > 0 {
-		p.Note("inexact implementations of %s left out", counted(nodes, "node", "nodes"))
+		p.Note("inexact implementations of %s are excluded", counted(nodes, "node", "nodes"))
 	}
 }
 
@@ -169,7 +170,8 @@ func (l *layouter) apply(a *layout.Assignment) error {
 	return nil
 }
 
-// summarize notes how many layouts and implementations were chosen, and how many copies were inserted, constants aside.
+// summarize notes how many layouts and implementations were chosen, and how many copies were inserted. Copies of
+// constants do not count.
 func (l *layouter) summarize() {
 	layouts, impls, copies := 0, 0, 0
 	for _, n := range l.graph.Nodes {
@@ -236,7 +238,8 @@ func (l *layouter) replaceOperands(n *graph.Node, c *layout.Choice) error {
 			replacement = c.In[i]
 		}
 		if l.fromOtherSizes && n.Op.ReadsStorage && !l.storageAsWritten(a.Value, replacement) {
-			return misfit("the storage that %s reads is not laid out as written", n.Name)
+			return misfit("%s reads the bytes of its operand's memory, which would not have the layout of the graph "+
+				"as written", n.Name)
 		}
 		if replacement != nil {
 			v, err := l.copy(replacement)
@@ -275,7 +278,7 @@ func (l *layouter) insertResultCopies(n *graph.Node, c *layout.Choice) error {
 	return nil
 }
 
-// setPin sets the pin on the node that computes v, if all results of the node meet it.
+// setPin sets the pin of the node that computes v, if all results of the node meet the pin.
 func (l *layouter) setPin(v *graph.Value, pin graph.Pin) {
 	pin.Impl, pin.Device = "", ""
 	if !slices.ContainsFunc(v.Node.Out, func(result *graph.Value) bool { return !pin.Holds(result.Meta) }) {
@@ -367,7 +370,7 @@ func (l *layouter) recordRemoval(n *graph.Node) {
 	}
 }
 
-// copy returns the value of a copy. Its node is inserted at the first call.
+// copy returns the value that has the copy c. The first call for c inserts the node of the copy.
 func (l *layouter) copy(c *layout.Copy) (*graph.Value, error) {
 	if v := l.insertedCopies[c]; v != nil {
 		return v, nil

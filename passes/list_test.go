@@ -64,7 +64,7 @@ func TestPlaceInTheList(t *testing.T) {
 	assert.Equal(t, []string{"own", "a", "b", "a", "c"}, names(passes.Before(list, "a", own)))
 	assert.Equal(t, []string{"a", "b", "a", "own", "c"}, names(passes.After(list, "a", own)))
 	_, err := passes.After(passes.Passes(), "layuot", own)
-	assert.EqualError(t, err, `no pass "layuot" in the list; did you mean layout?`)
+	assert.EqualError(t, err, `the list has no pass "layuot"; did you mean layout?`)
 }
 
 // A list is refused in which a pass needs what does not hold, or that leaves a graph that cannot run.

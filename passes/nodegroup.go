@@ -17,8 +17,9 @@ type nodeGroup struct {
 	space       space                 // iteration space of all nodes except the anchor
 	resultCount int                   // number of values that the fused node stores
 	operands    map[*graph.Value]bool // operands computed outside of the group
-	isAttention bool                  // the group is an attention, to which no node is added
-	anchor      *graph.Node           // the first node, if it is a product or a convolution; the others are its epilogue
+	isAttention bool                  // the group is an attention; no further node joins it
+	// the first node, if it is a product or a convolution; the other nodes are its epilogue
+	anchor *graph.Node
 }
 
 // addNode adds a node, which becomes the first of the group.
@@ -63,7 +64,7 @@ func (g *grouper) isStored(v *graph.Value, group *nodeGroup) bool {
 	})
 }
 
-// whyTooLarge returns why a group cannot take another node, or "".
+// whyTooLarge returns the limit that the group would exceed with another node; "" if it would exceed none.
 func (g *grouper) whyTooLarge(group *nodeGroup, n *graph.Node) string {
 	results, reads := group.resultCount, len(group.operands)
 	for _, v := range n.Out {

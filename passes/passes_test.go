@@ -186,7 +186,7 @@ func TestStrategies(t *testing.T) {
 	for _, s := range layout.All() {
 		names = append(names, s.Name())
 	}
-	assert.EqualError(t, err, `unknown strategy "quickest": want one of `+strings.Join(names, ", "))
+	assert.EqualError(t, err, `strategy "quickest" is unknown: want one of `+strings.Join(names, ", "))
 }
 
 // Whatever a strategy does inside, outputs are handed over with the strides of the graph as written.

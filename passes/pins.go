@@ -39,7 +39,7 @@ func pinError(name string, pin graph.Pin, format string, args ...any) error {
 // checkStoragePins returns an error for a pinned input or constant that a copy cannot replace. There are two reasons:
 // an op reads the storage of the value, or an output is a view that is possible only on the original value.
 func checkStoragePins(g *graph.Graph) error {
-	// conflicts reports whether v needs a copy that has its pinned layout, but no copy has the storage of v: v has
+	// conflicts reports whether v needs a copy in its pinned layout, but the copy cannot have the storage of v: v has
 	// gaps or, unless allowOffset is set, does not begin at offset 0.
 	conflicts := func(v *graph.Value, allowOffset bool) bool {
 		pin := v.Demand()
@@ -52,8 +52,9 @@ func checkStoragePins(g *graph.Graph) error {
 				continue
 			}
 			if v := a.Value.Root(); conflicts(v, false) {
-				return g.Fail(n, pinError(v.Name, v.Demand(), "it reads the storage of %q, %v, which is not dense from the start "+
-					"of its memory: no copy has that storage", v.Name, v.Meta))
+				return g.Fail(n, pinError(v.Name, v.Demand(), "the node reads the storage of %q, %v, which is not dense from "+
+					"the start "+
+					"of its memory: no copy can have the same storage", v.Name, v.Meta))
 			}
 		}
 	}

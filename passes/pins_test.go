@@ -87,10 +87,10 @@ func TestPinMistakes(t *testing.T) {
 		`, nchw; did you mean nhwc?`: func(g *graph.Graph) error {
 			return g.Pin("conv", graph.Pin{Impl: "nwhc"})
 		},
-		`order 1,0 has 2 dimensions, the value has 4`: func(g *graph.Graph) error {
+		`order 1,0 has 2 dimensions, but the value has 4`: func(g *graph.Graph) error {
 			return g.Pin("conv", graph.Pin{Order: order(t, "1,0")})
 		},
-		`it is not a node: only nodes have implementations`: func(g *graph.Graph) error {
+		`only nodes have implementations, but the pinned value is not the result of a node`: func(g *graph.Graph) error {
 			return g.Pin("x", graph.Pin{Impl: "nhwc"})
 		},
 		`it is pinned to implementation "depthwise_nhwc", which does not support these operands: use `: func(g *graph.Graph) error {
@@ -279,7 +279,7 @@ func (undecided) Choose(*layout.Problem) (*layout.Assignment, error) { return ni
 
 func TestStrategyWithoutAssignment(t *testing.T) {
 	_, err := passes.Run(randomGraph(rand.New(rand.NewPCG(1, 2))), passes.Options{Strategy: undecided{}})
-	assert.EqualError(t, err, "strategy undecided returned no assignment")
+	assert.EqualError(t, err, "strategy undecided returned no assignment (nil)")
 }
 
 // Whatever order a strategy wishes for, values and the outputs' layouts stay.

@@ -24,14 +24,15 @@ import (
 type Pass struct {
 	Name string
 	Doc  string // the effect, in one sentence
-	// The pass requires the properties Needs, establishes the properties Makes, and invalidates the properties Breaks. It
-	// preserves all other properties.
+	// Needs are the properties of a graph that the pass requires, Makes the properties that it establishes, and Breaks
+	// the properties that it invalidates. The pass preserves all other properties.
 	Needs, Makes, Breaks graph.Props
 	// Rounds means that the pass may change the rounding of results. [Options.Check] then compares values with a
 	// tolerance.
 	Rounds bool
-	// ChangesQuantized means, for a pass with Rounds, that quantized values may change to an adjacent level. The tolerance
-	// of [Options.Check] is then one level for quantized values, and a twentieth of the largest value for other values.
+	// ChangesQuantized is for a pass with Rounds. It means that quantized values may change to an adjacent level. The
+	// tolerance of [Options.Check] is then one level for quantized values, and a twentieth of the largest value for
+	// other values.
 	ChangesQuantized bool
 	Run              func(p *Plan) error
 }
@@ -101,7 +102,7 @@ func insertPass(list []Pass, found, at int, name string, p Pass) ([]Pass, error)
 	if nearest := suggest.Nearest(name, slices.Values(names)); nearest != "" {
 		hint = "; did you mean " + nearest + "?"
 	}
-	return nil, fmt.Errorf("no pass %q in the list%s", name, hint)
+	return nil, fmt.Errorf("the list has no pass %q%s", name, hint)
 }
 
 // checkList returns an error if a pass needs a property that does not hold when it runs, or if the final graph lacks a
@@ -154,8 +155,8 @@ type Options struct {
 	Profile *layout.Profile
 	// Passes is the list of passes; nil means [Passes].
 	Passes []Pass
-	// MemoryLimit is the maximum memory of a run in bytes, folded constants included. 0 means the limit of the process, a
-	// negative number no limit.
+	// MemoryLimit is the maximum memory of a run in bytes, including folded constants. 0 means the limit of the process.
+	// A negative number means no limit.
 	MemoryLimit int
 	// Threads is the maximum number of workers that pack constants; 0 or less means GOMAXPROCS.
 	Threads int
@@ -174,7 +175,7 @@ type Options struct {
 	SolveLimit time.Duration
 	// Device may compute nodes: [layout.Problem.Device].
 	Device graph.Device
-	// Slack is how much more than the least cost a plan with fewer copies may cost: [layout.Problem.Slack].
+	// Slack is the additional cost that is acceptable for fewer copies: [layout.Problem.Slack].
 	Slack float64
 	// Follow, if set, has decisions for the same graph at other sizes. Run applies them without a search. The graph must
 	// be inferred. Run returns a [*Misfit] if the decisions do not apply.

@@ -25,7 +25,7 @@ type Placed struct {
 // Nodes are visited in reverse. In a chain of concatenations, as in a dense block, the result of each concatenation
 // thus becomes a slice of the result of the next, and all values share one buffer.
 func placeResults(p *Plan) error {
-	if p.keepGoing { // a node may fail and be removed later; a concatenation would then lack the slice that it writes
+	if p.keepGoing { // if a node fails later and is removed, the concatenation would lack its slice
 		return nil
 	}
 	var placing *placer
@@ -93,7 +93,8 @@ func (placer *placer) placeOperands(n *graph.Node) {
 	}
 }
 
-// placeResult places the result of n where its operands already are, if they are adjacent slices of one value.
+// placeResult makes the result of n a slice of the value that already contains all operands of n, if they are
+// adjacent slices of one value.
 func (placer *placer) placeResult(n *graph.Node) {
 	v := n.Out[0]
 	meta := v.Meta
@@ -127,7 +128,7 @@ type savedLayout struct {
 type placementTrial struct {
 	placer    *placer
 	oldStates []savedLayout // of changed values
-	nodes     []*graph.Node // affected nodes that compute; the first produces the value
+	nodes     []*graph.Node // affected nodes that compute; the first node computes the value
 	views     []*graph.Node
 }
 

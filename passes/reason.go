@@ -34,7 +34,7 @@ func (e *Explainer) Sides(c *Copy) (s Sides) {
 	source, dense := tensor.OrderOf(from.Meta)
 	s.Producer.Padded = !dense
 	s.Reader.Dense = !dense && source.Holds(copyValue.Meta)
-	if s.Producer.Layout == s.Reader.Layout { // they differ in dimensions of size 1
+	if s.Producer.Layout == s.Reader.Layout { // the two layouts differ only in dimensions of size 1
 		s.Producer.Layout = "strides " + tensor.ListString(from.Meta.Strides)
 		s.Reader.Layout = "strides " + tensor.ListString(copyValue.Meta.Strides)
 	}
@@ -115,7 +115,8 @@ func (e *Explainer) describeReader(c *Copy) Reader {
 	return reader
 }
 
-// determiningNode names the node, output or pin after n that requires the layout of n's first result; empty for none.
+// determiningNode returns the name of the node, output or pin after n that requires the layout of n's first result;
+// empty if there is none.
 func (e *Explainer) determiningNode(n *graph.Node) string {
 	seen := map[*graph.Node]bool{}
 	for n != nil && !seen[n] {
@@ -158,7 +159,7 @@ func (e *Explainer) advice(from, to *graph.Value, s *Sides) string {
 	return ""
 }
 
-// orderUnlessNamed returns an order that is no memory format, else "".
+// orderUnlessNamed returns the order; "" if a memory format has this order.
 func orderUnlessNamed(order tensor.Order) tensor.Order {
 	if order.Format() != tensor.NoFormat {
 		return ""
@@ -231,7 +232,7 @@ func nodeText(name, impl string) string {
 	return fmt.Sprintf("`%s` (%s)", name, impl)
 }
 
-// text describes the demand of a copy's reader; empty if nothing reads the copy.
+// text describes the layout that a copy's reader needs; empty if nothing reads the copy.
 func (r Reader) text() string {
 	layout := r.Layout
 	if r.Dense {

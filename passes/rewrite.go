@@ -8,9 +8,9 @@ import (
 	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
-// rewrite lets ops rewrite their nodes together with the nodes that compute their operands. For example, a product of
-// dequantized values becomes an int8 product. Nodes are visited in order, so that earlier nodes are already rewritten.
-// New nodes are visited, too.
+// rewrite calls Rewrite of each node's op, which may replace the node and the nodes that compute its operands. For
+// example, a product of dequantized values becomes an int8 product. Nodes are visited in order, so that earlier nodes
+// are already rewritten. New nodes are visited, too.
 func rewrite(p *Plan) error {
 	r := &rewriting{plan: p, unaryResults: map[*graph.Value][]*graph.Value{}, around: graph.RewriteContext{Exact: p.exact},
 		readers: graph.NewByValue[int](p.Graph)}
@@ -49,7 +49,7 @@ func rewrite(p *Plan) error {
 type rewriting struct {
 	plan               *Plan
 	around             graph.RewriteContext
-	readers            graph.ByValue[int]              // by value: how many operands of needed nodes are this value
+	readers            graph.ByValue[int]              // by value: number of uses as an operand of needed nodes
 	nodes              []*graph.Node                   // nodes of the rewritten graph, so far
 	rewriteCount       int                             // number of rewrites
 	replacements       []string                        // names of the nodes that replace the current node

@@ -29,8 +29,8 @@ type Producer struct {
 	Impl         string // the implementation of a node that chooses its layout
 	LayoutSource string // the value whose layout it views or follows
 	Layout       string // see [Explainer]
-	Padded       bool   // there are gaps between its rows
-	Pinned       string // the pinned value that is a copy of it, if it is the result of a pinned node
+	Padded       bool   // the rows of the value are separated by gaps
+	Pinned       string // for the result of a pinned node: the name of the copy that has the pinned layout
 }
 
 // Reader is the side of a copy's reader. Kind is "output", "pin", "viewed" or "node", and empty if nothing
@@ -41,7 +41,7 @@ type Reader struct {
 	Impl         string // the implementation of a node that chooses its layouts
 	DecidedBy    string // the later node, output or pin that determines the layout, if the reader does not
 	Pin          string // the pin of the node, if it has one
-	OtherReaders int    // the number of other readers
+	OtherReaders int    // the number of further readers of the copy
 	Layout       string
 	Dense        bool // the reader needs the order of the source, without its padding
 }

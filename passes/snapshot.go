@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// snapshot has everything that determines the values of a graph. If a pass changes nothing in the snapshot, the graph
-// need not be evaluated again.
+// snapshot has the parts of a graph that determine the results of an evaluation. If the snapshots before and after a
+// pass are equal, the graph need not be evaluated again.
 type snapshot struct {
 	nodes   []node
 	values  []value

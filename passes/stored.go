@@ -28,8 +28,8 @@ type storedGroup struct {
 	Split             int
 }
 
-// storedLayout is a [layout.Assignment] in which numbers stand for values, names for implementations, and indices of
-// Copies for copies (-1: none).
+// storedLayout is the encoded form of a [layout.Assignment]. It has the number of each value, the name of each
+// implementation, and for each copy its index in Copies (-1 for none).
 type storedLayout struct {
 	Choices         []storedChoice
 	Inputs, Outputs []int
@@ -69,8 +69,8 @@ func (d *Decisions) Encode() ([]byte, error) {
 	return json.Marshal(s)
 }
 
-// DecodeDecisions returns decisions for [Options.Follow] that [Decisions.Encode] encoded. They are for the same graph,
-// built by the same program.
+// DecodeDecisions decodes the result of [Decisions.Encode], for [Options.Follow]. The decisions are valid only for
+// the same graph, read by the same version of the program.
 func DecodeDecisions(data []byte) (*Decisions, error) {
 	var s storedDecisions
 	if err := json.Unmarshal(data, &s); err != nil {

@@ -8,8 +8,8 @@ import (
 )
 
 // Rule decides the shape, the dtypes, the permutation and the layouts of outputs. It does not check memory overlap.
-// Sizes may be symbolic. A decision that the bounds of symbols do not determine is made for their hints and recorded as
-// a guard: a condition under which it is valid.
+// Sizes may be symbolic. If the bounds of the symbols do not determine a decision, it is made for the hints of the
+// symbols. A guard then records the condition under which the decision is valid.
 func (c Config) Rule() (*Rule, error) {
 	r := &Rule{}
 	if err := r.decide(c, false); err != nil {
@@ -30,7 +30,8 @@ func (c Config) Resolve(r *Rule) error {
 	metas := make([]tensor.Meta, len(r.ops))
 	for i := range r.ops {
 		if o := &r.ops[i]; !o.setMeta(&metas[i]) {
-			return fmt.Errorf("iter: %s, %v: all sizes must be numbers in an iteration that runs", r.Place(i),
+			return fmt.Errorf("iter: %s, %v, has a symbolic size: all sizes must be numbers in an iteration that runs",
+				r.Place(i),
 				o.memoryType())
 		}
 	}
@@ -82,7 +83,7 @@ func (r *Rule) decide(c Config, overlap bool) error {
 	return nil
 }
 
-// setMeta sets o.Meta to m and m to the operand's type in memory. It reports whether all sizes are numbers.
+// setMeta sets *m to the operand's type in memory, and o.Meta to m. It reports whether all sizes are numbers.
 func (o *Resolved) setMeta(m *tensor.Meta) bool {
 	known := true
 	if o.Operand.meta != nil && o.chosenType == nil {
@@ -123,7 +124,7 @@ func (r *Rule) computeShape(c Config) error {
 		case !tensor.EqualSizes(s, r.sizes).Same(sym.Truth(true)):
 			shape, err := tensor.BroadcastSizes(r.sizes, s)
 			if err != nil && len(r.ops)-r.outCount > 2 {
-				// PyTorch's message names a and b, which is ambiguous for more than two operands.
+				// PyTorch's message calls the two shapes a and b, which is ambiguous for more than two operands.
 				err = fmt.Errorf("%w (b is %s; a is the shape %s of the operands before it)", err, r.Describe(i),
 					tensor.Sizes(r.sizes))
 			}
@@ -188,7 +189,7 @@ func (r *Rule) checkOperands(c Config) error {
 	}
 	for _, d := range [...]tensor.DType{c.dtype, c.inputDType} {
 		if d != tensor.Invalid && !d.Valid() {
-			return fmt.Errorf("iter: invalid dtype %v", d)
+			return fmt.Errorf("iter: StaticDType or CastInputs was called with the invalid dtype %v", d)
 		}
 	}
 	return nil

@@ -16,8 +16,8 @@ type Operand struct {
 	Number  tensor.Scalar // set for a plain number; only its category (bool, integer, float, complex) affects promotion
 	Storage *tensor.Storage
 	source  *tensor.Tensor // the argument of OfTensor, else nil
-	meta    *tensor.Meta   // Type in numbers, for an operand made by OfMeta or OfTensor; else nil
-	extra   *operandExtra  // nil if the operand has neither names nor a mistake
+	meta    *tensor.Meta   // Type with numbers as sizes, for an operand made by OfMeta or OfTensor; else nil
+	extra   *operandExtra  // nil for an operand without names and without a mistake
 }
 
 // operandExtra has the rarely used fields of an Operand. They are separate to keep Operand small, because inference
@@ -83,11 +83,11 @@ func Number(s tensor.Scalar) Operand {
 // Config describes an iteration. Every method returns a modified copy, so that one Config can be the base of several
 // others. The methods have the meanings and defaults of at::TensorIteratorConfig.
 //
-// An operand whose dtype differs from the loop's is converted block by block. PyTorch on the CPU instead makes a
-// converted temporary, and the layout of the temporary affects the permutation. The rule uses the layout that the
-// temporary would have, so that results have PyTorch's layouts. There is one device, so devices are not checked and
-// AllowCPUScalars has no effect. This package also detects the overlap of operands that are not dense, and the partial
-// overlap of two outputs; PyTorch does not.
+// If the dtype of an operand differs from the loop's dtype, the operand is converted block by block. PyTorch on the
+// CPU instead converts the operand to a temporary, whose layout affects the permutation. The rule uses the layout
+// that this temporary would have, so that results have PyTorch's layouts. There is one device, so devices are not
+// checked and AllowCPUScalars has no effect. This package also detects the overlap of operands that are not dense,
+// and the partial overlap of two outputs; PyTorch does not.
 type Config struct {
 	ops          []Operand // outputs, then inputs
 	outCount     int
@@ -121,9 +121,10 @@ func New() Config { return Config{} }
 
 // Output adds an output. All outputs must be added before the first input. Otherwise Rule returns an error.
 //
-// A defined output of the right shape keeps its strides, which have priority in the permutation. A defined output of a
-// wrong shape is resized with a warning ([Rule.Resized], [Rule.Warnings]) or rejected. If its dtype differs from the
-// loop's, results are converted on write, or the output is rejected if that is not safe.
+// A defined output of the right shape keeps its strides, which have priority in the permutation. A defined output of
+// a wrong shape is resized with a warning ([Rule.Resized], [Rule.Warnings]) or, if [Config.ResizeOutputs] is false,
+// rejected. If the dtype of an output differs from the loop's dtype, results are converted on write; if the
+// conversion is not safe, the output is rejected.
 func (c Config) Output(o Operand) Config {
 	if len(c.ops) > c.outCount {
 		c.firstMistake = fmt.Errorf("iter: output %d was added after %d inputs: outputs must be added first", c.outCount,

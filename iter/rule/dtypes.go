@@ -120,8 +120,8 @@ func ResultType(ops ...Operand) (tensor.DType, error) {
 	return p.Result()
 }
 
-// castTo sets the dtype in which loops see each operand. For a converted operand it also sets the type of PyTorch's
-// temporary. Inputs are converted only if `inputs` is set.
+// castTo sets the dtype in which loops see each operand. For a converted operand, castTo also sets the type of the
+// temporary that PyTorch would make. Inputs are converted only if the parameter inputs is set.
 func (r *Rule) castTo(common tensor.DType, inputs bool) error {
 	for i := range r.ops {
 		o := &r.ops[i]

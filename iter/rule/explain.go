@@ -46,7 +46,7 @@ func (r *Rule) Sort() []SortStep {
 	return list
 }
 
-// UnsortedReason returns why the dimensions were not sorted, or "" if they were.
+// UnsortedReason returns the reason why the dimensions were not sorted; "" if they were sorted.
 func (r *Rule) UnsortedReason() string {
 	switch {
 	case r == nil:

@@ -22,7 +22,7 @@ func Expr(c *expr.Code) Kernel {
 	}
 	k := Kernel{expression: &lazyCode{built: c}, numResults: uint8(len(c.Out)), numOperands: uint8(len(c.In))}
 	if n := len(c.Out) + len(c.In); n > maxExprOperands {
-		return Kernel{err: fmt.Errorf("iter: an expression with %d operands and results; the most are %d", n,
+		return Kernel{err: fmt.Errorf("iter: the expression has %d operands and results; the limit is %d", n,
 			maxExprOperands)}
 	}
 	for _, o := range c.Out {
@@ -43,7 +43,8 @@ func ExprOf(build func() (*expr.Code, error), results int, types ...tensor.DType
 	case build == nil:
 		return Kernel{err: errNilFunction}
 	case results < 1 || results > len(types) || len(types) > maxExprOperands:
-		return Kernel{err: fmt.Errorf("iter: an expression with %d results among %d dtypes", results, len(types))}
+		return Kernel{err: fmt.Errorf("iter: ExprOf: %d results and %d dtypes were given: each result needs a dtype",
+			results, len(types))}
 	}
 	return Kernel{expression: &lazyCode{build: build}, numResults: uint8(results),
 		numOperands: uint8(len(types) - results),
@@ -97,16 +98,16 @@ func (k Kernel) Code() (*expr.Code, error) {
 		return nil, err
 	}
 	if len(c.Out) != int(k.numResults) || len(c.In) != int(k.numOperands) {
-		return nil, fmt.Errorf("iter: an expression with %d results and %d operands for the kernel %v", len(c.Out),
+		return nil, fmt.Errorf("iter: the expression has %d results and %d operands, but the kernel is %v", len(c.Out),
 			len(c.In), k)
 	}
 	for i, o := range c.Out {
 		if o.DType != k.types[i] {
-			return nil, fmt.Errorf("iter: an expression with result %d as %v for the kernel %v", i, o.DType, k)
+			return nil, fmt.Errorf("iter: result %d of the expression is %v, but the kernel is %v", i, o.DType, k)
 		}
 	}
 	if !slices.Equal(c.In, k.types[k.numResults:]) {
-		return nil, fmt.Errorf("iter: an expression of %v for the kernel %v", c.In, k)
+		return nil, fmt.Errorf("iter: the expression has operands %v, but the kernel is %v", c.In, k)
 	}
 	return c, nil
 }
@@ -159,7 +160,7 @@ func (r *Rule) InMemory(k Kernel) (*expr.Code, error) {
 	return b.Build(out...)
 }
 
-// pair is a real or complex value of an expression. im is None for a real value.
+// pair is a real or complex value of an expression. im is [expr.None] for a real value.
 type pair struct {
 	dtype  tensor.DType
 	re, im expr.Value

@@ -25,7 +25,7 @@ const (
 type Kernel struct {
 	block              Block          // nil for a kernel of an expression
 	expression         *lazyCode      // nil for a kernel of a function
-	replacedExpression *lazyCode      // the expression that block replaces (WithBlock), or nil
+	replacedExpression *lazyCode      // the expression that WithBlock replaced by block, or nil
 	types              []tensor.DType // dtypes of the results, then of the operands
 	numResults         uint8          // number of results
 	numOperands        uint8          // number of operands
@@ -38,7 +38,7 @@ type Kernel struct {
 // not overlap otherwise.
 type Block func(ptrs []unsafe.Pointer, n int) error
 
-var errNilFunction = errors.New("iter: a kernel of a nil function")
+var errNilFunction = errors.New("iter: the function of the kernel is nil")
 
 // NewKernel makes a Kernel from a function over blocks. types has the dtypes of the results, then of the operands. If
 // body is nil, every use of the kernel returns an error.
@@ -47,7 +47,8 @@ func NewKernel(results int, body Block, types ...tensor.DType) Kernel {
 	case body == nil:
 		return Kernel{err: errNilFunction}
 	case results < 1 || results > MaxResults || ins < 0 || ins > MaxOperands:
-		return Kernel{err: fmt.Errorf("iter: a kernel with %d results among %d dtypes", results, len(types))}
+		return Kernel{err: fmt.Errorf("iter: NewKernel: %d results and %d dtypes were given: each result needs a dtype",
+			results, len(types))}
 	}
 	return Kernel{block: body, numResults: uint8(results), numOperands: uint8(len(types) - results), types: types}
 }
@@ -126,9 +127,9 @@ func (k Kernel) Ignoring(d tensor.DType) Kernel {
 	switch {
 	case k.err != nil:
 	case k.expression == nil && k.numOperands == MaxOperands:
-		k.err = fmt.Errorf("iter: a kernel with more than %d operands", MaxOperands)
+		k.err = fmt.Errorf("iter: Ignoring: the kernel already has %d operands, which is the limit", MaxOperands)
 	case !d.Valid():
-		k.err = fmt.Errorf("iter: a kernel that ignores an operand of invalid dtype %v", d)
+		k.err = fmt.Errorf("iter: Ignoring: dtype %v of the operand is invalid", d)
 	default:
 		k.types = append(slices.Clone(k.types), d)
 		k.numOperands++
@@ -144,7 +145,8 @@ func (k Kernel) Exchange(i, j int) Kernel {
 	case k.err != nil || k.IsZero():
 		return k
 	case min(i, j) < 0 || max(i, j) >= int(k.numOperands):
-		k.err = fmt.Errorf("iter: operands %d and %d of a kernel with %d", i, j, k.numOperands)
+		k.err = fmt.Errorf("iter: Exchange: operands %d and %d do not both exist: the kernel has %d operands", i, j,
+			k.numOperands)
 		return k
 	}
 	first, second := i, j
@@ -178,7 +180,7 @@ func (k Kernel) Fits(it *Rule) error {
 	case it.flags.reduction:
 		return errors.New("iter: a reduction has fewer results than elements; run it by a Fold (RunReduce)")
 	case !k.sameCounts(it):
-		return fmt.Errorf("iter: the kernel %v has %d results and %d operands, the iteration %d and %d",
+		return fmt.Errorf("iter: the kernel %v has %d results and %d operands, but the iteration has %d and %d",
 			k, k.numResults, k.numOperands, it.outCount, len(it.ops)-it.outCount)
 	}
 	for i := range it.ops {
@@ -190,7 +192,7 @@ func (k Kernel) Fits(it *Rule) error {
 	return nil
 }
 
-var errNilRule = errors.New("iter: a nil Iterator")
+var errNilRule = errors.New("iter: the Iterator is nil")
 
 // sameCounts reports whether the kernel and the iteration have the same numbers of results and operands.
 func (k *Kernel) sameCounts(it *Rule) bool {

@@ -127,7 +127,8 @@ func (r *Rule) fastKind() FastSetup {
 	return FastNone
 }
 
-// holdsForKept reports whether a predicate is true for all operands whose layout the rule does not choose.
+// holdsForKept reports whether a predicate is true for all operands with a given layout (layouts that the rule does
+// not choose).
 func (r *Rule) holdsForKept(holds func(tensor.Type) bool) bool {
 	for i := range r.ops {
 		if o := &r.ops[i]; !o.RuleChoosesLayout() && !holds(*o.comparedType) {
@@ -165,9 +166,10 @@ func (r *Rule) sortDims() {
 	})
 }
 
-// compare compares dimensions a and b, where a precedes b in the permutation (should_swap). swap is the condition under
-// which they are exchanged, and stay the condition under which they are not. If neither is true, no operand decides.
-// decidingOperand is the index of the operand that decides at the hints of the symbols, or -1 if no operand decides.
+// compare compares dimensions a and b, where a precedes b in the permutation (should_swap). swap is the condition
+// under which the dimensions are exchanged, and stay the condition under which their order is kept. If neither
+// condition is true, no operand decides. decidingOperand is the index of the operand that decides at the hints of the
+// symbols, or -1 if no operand decides.
 func (r *Rule) compare(a, b int) (swap, stay sym.Bool, decidingOperand int) {
 	decidingOperand = -1
 	undecided := sym.Truth(true)
@@ -190,8 +192,9 @@ func (r *Rule) compare(a, b int) (swap, stay sym.Bool, decidingOperand int) {
 	return swap, stay, decidingOperand
 }
 
-// compareBy is compare for one operand. It compares strides and, if these are equal, sizes. If a stride is 0, the
-// operand does not decide, with one exception: reduced dimensions of an output move to the front.
+// compareBy is compare for one operand. It compares the operand's strides along a and b and, if the strides are
+// equal, the sizes. If a stride is 0, the operand does not decide, with one exception: reduced dimensions of an
+// output move to the front.
 func (r *Rule) compareBy(o *Resolved, a, b int) (swap, stay sym.Bool) {
 	strideA, strideB := r.effectiveStride(o.comparedType, a), r.effectiveStride(o.comparedType, b)
 	if na, known := strideA.Known(); known {

@@ -28,7 +28,7 @@ func (r *Rule) computeNames() error {
 	for i := range r.ops {
 		o := &r.ops[i]
 		if o.names() != nil && len(o.names()) != len(o.Type.Shape) {
-			return fmt.Errorf("operand %d has %d names for %d dimensions", i, len(o.names()), len(o.Type.Shape))
+			return fmt.Errorf("operand %d has %d names, but %d dimensions", i, len(o.names()), len(o.Type.Shape))
 		}
 		anyNamed = anyNamed || o.names() != nil
 	}

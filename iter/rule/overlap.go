@@ -57,7 +57,8 @@ func (r *Rule) checkOverlap() error {
 	return nil
 }
 
-// StorageOverlap is [OverlapOf] for values with known storages. Different storages over the same bytes overlap too.
+// StorageOverlap is [OverlapOf] for values with known storages. Two storages may share bytes, so that values in
+// different storages can overlap, too.
 func StorageOverlap(sa *tensor.Storage, a tensor.Meta, sb *tensor.Storage, b tensor.Meta) Overlap {
 	if sa == nil || sb == nil || sa.Len() == 0 || sb.Len() == 0 {
 		return OverlapNo
@@ -76,8 +77,8 @@ func StorageOverlap(sa *tensor.Storage, a tensor.Meta, sb *tensor.Storage, b ten
 // InternalOverlap reports whether two elements of a value share memory: OverlapNo, OverlapPartial, or OverlapTooHard if
 // the search was abandoned.
 //
-// A dimension of stride 0 and size above 1 means overlap, as in at::has_internal_overlap. For other strides PyTorch
-// does not search; the result here is exact, unless the search is abandoned.
+// A dimension of stride 0 and size above 1 means overlap, as in at::has_internal_overlap. PyTorch does not search for
+// overlap with other strides; InternalOverlap does, and its result is exact unless the search is abandoned.
 func InternalOverlap(m tensor.Meta) Overlap {
 	if m.Numel() <= 1 || m.IsNonOverlappingAndDense() {
 		return OverlapNo
@@ -99,9 +100,9 @@ func InternalOverlap(m tensor.Meta) Overlap {
 	return findSolution(terms, target, true)
 }
 
-// OverlapOf returns the overlap of two values in the same storage, like at::get_overlap_status of PyTorch 1.13.
-// Non-overlapping dense values are OverlapFull only if they have the same bytes and equal strides, even in dimensions
-// of size 1. A square and its transpose, or x of shape [1, n] and x[0], are OverlapPartial.
+// OverlapOf returns the overlap of two values in the same storage, like at::get_overlap_status of PyTorch 1.13. Two
+// dense values without internal overlap are OverlapFull only if they have the same bytes and all their strides are
+// equal, even in dimensions of size 1. A square and its transpose, or x of shape [1, n] and x[0], are OverlapPartial.
 //
 // OverlapOf differs from PyTorch in two points. PyTorch gives no answer for values that are not dense. Here, such
 // values are OverlapFull if each element has the same address in both values, and OverlapPartial if they share other
@@ -173,7 +174,7 @@ type term struct {
 	trivial int // value of x in the trivial solution, in which both elements are the same
 }
 
-// maxSearchNodes bounds the nodes of the search.
+// maxSearchNodes is the maximum number of nodes of the search tree in findSolution.
 const maxSearchNodes = 1 << 16
 
 // findSolution returns OverlapPartial if sum(coef*x) = target has a solution within the bounds, and OverlapNo if it has

@@ -15,7 +15,7 @@ const maxRank = 1 << 12
 // are valid. The errors are PyTorch's.
 func ReduceMask(dims []int, rank int) ([]bool, error) {
 	if rank < 0 || rank > maxRank {
-		return nil, fmt.Errorf("a value of %d dimensions: want 0 to %d", rank, maxRank)
+		return nil, fmt.Errorf("the value has %d dimensions: want 0 to %d", rank, maxRank)
 	}
 	seen := make([]bool, max(rank, 1))
 	for _, d := range dims {
@@ -41,7 +41,8 @@ func ReduceMask(dims []int, rank int) ([]bool, error) {
 // for symbolic sizes.
 func ReduceShape(shape []int, mask []bool, keepdim bool) []int {
 	if len(mask) != len(shape) {
-		panic(fmt.Sprintf("iter: ReduceShape of shape %s with %d marks", tensor.ListString(shape), len(mask)))
+		panic(fmt.Sprintf("iter: ReduceShape: shape %s and a mask of %d elements differ in length",
+			tensor.ListString(shape), len(mask)))
 	}
 	out := make([]int, 0, len(shape))
 	for d, n := range shape {
@@ -61,7 +62,7 @@ func ReduceOutput(out tensor.Meta, mask []bool, keepdim bool) tensor.Meta {
 		return out
 	}
 	if kept := countKept(mask); kept != len(out.Shape) || kept != len(out.Strides) {
-		panic(fmt.Sprintf("iter: ReduceOutput of %v with a mask that keeps %d dimensions", out, kept))
+		panic(fmt.Sprintf("iter: ReduceOutput: the rank of %v differs from the rank that the mask requires, %d", out, kept))
 	}
 	out.Shape, out.Strides = unreduced(out.Shape, 1, mask), unreduced(out.Strides, 0, mask)
 	return out
@@ -73,7 +74,8 @@ func ReduceOutputType(out tensor.Type, mask []bool, keepdim bool) tensor.Type {
 		return out
 	}
 	if kept := countKept(mask); kept != len(out.Shape) || kept != len(out.Strides) {
-		panic(fmt.Sprintf("iter: ReduceOutputType of %s with a mask that keeps %d dimensions", tensor.Sizes(out.Shape), kept))
+		panic(fmt.Sprintf("iter: ReduceOutputType: the rank of %s differs from the rank that the mask requires, %d",
+			tensor.Sizes(out.Shape), kept))
 	}
 	out.Shape, out.Strides = unreduced(out.Shape, sym.Of(1), mask), unreduced(out.Strides, sym.Int{}, mask)
 	return out
@@ -89,7 +91,7 @@ func countKept(mask []bool) int {
 	return kept
 }
 
-// unreduced inserts fill at the dimensions that mask marks.
+// unreduced returns the list kept with fill inserted at each dimension that mask marks as reduced.
 func unreduced[S any](kept []S, fill S, mask []bool) []S {
 	out := make([]S, len(mask))
 	k := 0

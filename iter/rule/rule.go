@@ -55,7 +55,7 @@ type Resolved struct {
 	ReadWrite bool // set for an output that is also an input
 
 	isOutput     bool
-	willResize   bool         // an output without a usable layout: undefined, or defined with a wrong shape
+	willResize   bool         // the operand is an output without a usable layout: undefined, or defined with a wrong shape
 	temporary    bool         // PyTorch would convert the operand to a temporary of type comparedType
 	chosenType   *tensor.Type // the type of an output whose layout the rule chose; else nil
 	comparedType *tensor.Type // the type whose strides the permutation rule compares
@@ -120,7 +120,7 @@ func (r *Rule) Operand(i int) *Resolved {
 }
 
 func (r *Rule) panicNoOperand(i int) {
-	panic(fmt.Sprintf("iter: no operand %d: the iteration has %d", i, len(r.ops)))
+	panic(fmt.Sprintf("iter: operand %d does not exist: the iteration has %d operands", i, len(r.ops)))
 }
 
 // DType returns the dtype in which loops see operand i. It panics if i is out of range.
@@ -134,8 +134,8 @@ func (r *Rule) Sizes() []sym.Int { return slices.Clone(r.sizes) }
 // Type returns the type of operand i in memory. It shares its slices with the rule.
 func (r *Rule) Type(i int) tensor.Type { return r.Operand(i).memoryType() }
 
-// Cast returns the intermediate dtype through which operand i is converted between memory and loops, or tensor.Invalid.
-// If PyTorch promotes to a 16-bit float, elements are rounded to that dtype, although loops compute in float32.
+// Cast returns the dtype to which elements of operand i are rounded when they are converted between memory and loops,
+// or tensor.Invalid. Such a rounding is needed if PyTorch promotes to a 16-bit float, but loops compute in float32.
 func (r *Rule) Cast(i int) tensor.DType { return r.Operand(i).Cast }
 
 // IsReduction returns the option [Config.IsReduction].

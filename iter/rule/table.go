@@ -40,20 +40,21 @@ func NewTable(name string, kernels ...Kernel) *Table {
 		}
 		for _, before := range t.kernels[:i] {
 			if t.err == nil && before.acceptsAllOf(k) {
-				t.err = fmt.Errorf("iter: kernel %d of table %q, %v, comes after another for the same dtypes", i, name, k)
+				t.err = fmt.Errorf("iter: kernel %d of table %q, %v, can never be selected: an earlier kernel accepts "+
+					"the same dtypes", i, name, k)
 			}
 		}
 	}
 	return t
 }
 
-// acceptsAllOf reports whether k accepts all dtypes that o accepts.
-func (k Kernel) acceptsAllOf(o Kernel) bool {
-	if k.numResults != o.numResults || k.numOperands != o.numOperands || o.bySize && !k.bySize {
+// acceptsAllOf reports whether k accepts all dtypes that other accepts.
+func (k Kernel) acceptsAllOf(other Kernel) bool {
+	if k.numResults != other.numResults || k.numOperands != other.numOperands || other.bySize && !k.bySize {
 		return false
 	}
 	for i := range int(k.numResults + k.numOperands) {
-		if !k.acceptsDType(i, o.types[i]) {
+		if !k.acceptsDType(i, other.types[i]) {
 			return false
 		}
 	}
@@ -72,7 +73,7 @@ func (t *Table) Kernels() []Kernel { return slices.Clone(t.kernels) }
 func (t *Table) For(it *Rule) (Kernel, error) {
 	switch {
 	case t == nil:
-		return Kernel{}, errors.New("iter: a nil Table")
+		return Kernel{}, errors.New("iter: the Table is nil")
 	case t.err != nil:
 		return Kernel{}, t.err
 	case it == nil:

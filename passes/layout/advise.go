@@ -22,7 +22,7 @@ type Advice struct {
 
 // Hint proposes another dimension order for an input or an output.
 type Hint struct {
-	Input   bool    `json:"input" doc:"Whether it is an input; else an output."`
+	Input   bool    `json:"input" doc:"Whether the hint is for an input; if false, it is for an output."`
 	Name    string  `json:"name" doc:"The input or the output."`
 	Order   string  `json:"order" doc:"The proposed dimension order."`
 	SavedNS float64 `json:"saved_ns" doc:"The saving, in nanoseconds."`
@@ -37,9 +37,9 @@ const (
 	minSavedPart = 0.001   // minimum reported saving, as a fraction of the plan's cost
 )
 
-// trialNodes is the maximum number of nodes of the solver's search for one change. Most networks need only a few
-// nodes; the largest problems take some tenths of a second. The limit is not a time, so that the advice does not
-// depend on the machine.
+// trialNodes is the maximum number of nodes in the search tree of the solver for one change. Most networks need only
+// a few nodes; with this limit, the largest problems take some tenths of a second. The limit is not a time, so that
+// the advice does not depend on the machine.
 const trialNodes = 64
 
 // trial is a candidate change: another dimension order for one input or one output.

@@ -14,8 +14,8 @@ import (
 // value may exist. The label of a value's variable is a set of forms, as a bit mask. The label of a node's variable is
 // an implementation and a walk (loop order), which determine the forms of the node's results. See [Model].
 
-// Assignment returns the assignment for a label of each variable of WCSP. It omits forms that no node or output reads,
-// so the assignment may cost less than the labels.
+// Assignment returns the assignment for a label of each variable of WCSP. Assignment omits forms that no node or
+// output reads, so the assignment may cost less than the labels.
 func (m *Model) Assignment(labels []int) (_ *Assignment, err error) {
 	defer interrupt.Catch(&err)
 	decoder, err := m.newDecoder(labels)
@@ -113,7 +113,7 @@ func (decoder *decoder) markReadForms() {
 
 // recipe describes how the needed forms of one value are made.
 type recipe struct {
-	usedForms uint   // mask of the forms that exist without a copy and are used: read, or copied to other forms
+	usedForms uint   // mask of the forms that exist without a copy and that are read or copied to other forms
 	steps     []step // copies that make the other needed forms, in order
 }
 
@@ -161,8 +161,8 @@ func (decoder *decoder) eachOperandForm(view *viewNode, k int, visit func(form i
 	}
 }
 
-// source returns an operand form, from the mask available, whose view is form f of result k. It prefers forms in the
-// mask needed, which other nodes read. It returns -1 if no available form has such a view.
+// source returns an operand form whose view is form f of result k, or -1 if there is no such form. available is the
+// mask of the operand forms to consider. Forms in the mask needed, which other nodes read, have priority.
 func (view *viewNode) source(k, f int, available, needed uint) int {
 	source := -1
 	for i := range view.resultForm[k] {
@@ -173,8 +173,8 @@ func (view *viewNode) source(k, f int, available, needed uint) int {
 	return source
 }
 
-// copySource returns the form of the operand, from the mask available, that can be copied to form f of result k at the
-// least weighted cost. It returns -1 if no available form can be copied.
+// copySource returns the operand form whose copy to form f of result k has the least weighted cost, or -1 if no form
+// can be copied. available is the mask of the operand forms to consider.
 func (m *Model) copySource(view *viewNode, k, f int, available uint) int {
 	source, best := -1, forbidden.weighted
 	for i, costs := range view.copyCosts[k] {
@@ -318,7 +318,7 @@ func (decoder *decoder) recordSteps(variable *variable, list []step) {
 	}
 }
 
-// copyOrNil returns c, or nil if c stands for v itself.
+// copyOrNil returns c, or nil if c represents v itself.
 func (decoder *decoder) copyOrNil(v *graph.Value, c *Copy) *Copy {
 	if c == nil || c.Original && c.Value == v {
 		return nil

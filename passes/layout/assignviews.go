@@ -55,7 +55,7 @@ func (base *defaultView) copyFromOperand(decoder *decoder, k, operandForm, to in
 	}
 	form := &decoder.model.variables.At(out).forms[to]
 	c := &Copy{Value: out, Order: form.order, Place: form.place, From: from,
-		Why: fmt.Sprintf("%q needs a buffer of its own", out.Name)}
+		Why: fmt.Sprintf("%q needs its own buffer", out.Name)}
 	if view.canView[operandForm] {
 		c.From = base.copyOf(decoder, out, from, nil, to)
 	}

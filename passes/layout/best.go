@@ -11,9 +11,9 @@ import (
 )
 
 // Best returns the outcomes of the k cheapest distinct plans, cheapest first. Plans are distinct if they differ in
-// implementations, layouts of results, or copies. Assignments count as one plan if they differ only in unread
-// layouts, in the loop order of a node, or in copying before instead of after a view. The list is shorter if there
-// are fewer plans, or if time runs out; timedOut reports the latter.
+// implementations, layouts of results, or copies. Assignments count as one plan if they differ only in layouts that
+// no node reads, in the loop order of a node, or in whether a value is copied before or after a view. The list is
+// shorter if there are fewer plans, or if time runs out; timedOut reports the latter.
 //
 // If very many assignments have the same outcome, [wcsp.KBest] finds fewer than k plans. Best then adds the cheapest
 // plan for each combination of implementations and layouts of results. Plans that differ only in copies are then
@@ -81,8 +81,8 @@ func (c *comparer) outcome(labels []int) *Outcome {
 // samePlan reports whether two assignments have the same plan.
 func (c *comparer) samePlan(a, b []int) bool { return c.outcome(a).samePlan(c.outcome(b)) }
 
-// computedClasses returns, by variable and label, the class of each label of a node. Labels that give equal [Computed]
-// have the same class. Variables of values have no classes.
+// computedClasses returns, by variable and label, the class of each label of a node. Labels are in the same class if
+// their descriptions ([Computed]) are equal. Variables of values have no classes.
 func (m *Model) computedClasses() [][]int {
 	classes := make([][]int, len(m.WCSP.Variables))
 	for _, computed := range m.computedNodes {
@@ -104,8 +104,8 @@ func (m *Model) computedClasses() [][]int {
 
 // withoutDominated returns the problem with dominated labels forbidden. A label is dominated if another label of the
 // same implementation writes the same forms and never costs more. Without this step, n nodes with one dominated label
-// each would give 2^n equivalent assignments for every plan. If bytes, by node and label, is not nil, a label does not
-// dominate labels with fewer bytes.
+// each would give 2^n equivalent assignments for every plan. bytes, if not nil, has a number of bytes for each node
+// and label; a label then does not dominate labels with fewer bytes.
 func (m *Model) withoutDominated(bytes [][]int64) *wcsp.Problem {
 	problem := &wcsp.Problem{Version: m.WCSP.Version, Variables: m.WCSP.Variables, Factors: slices.Clone(m.WCSP.Factors)}
 	for i, computed := range m.computedNodes {

@@ -79,7 +79,7 @@ func (m *Model) Without(v *graph.Value, meta tensor.Meta) (_ *Model, err error) 
 	}
 	form := restricted.formOf(meta)
 	if form < 0 {
-		return nil, fmt.Errorf("%q has no form %v", v.Name, meta)
+		return nil, fmt.Errorf("the model does not consider the layout %v for %q", meta, v.Name)
 	}
 	other := *m
 	other.forbiddenCopies = map[*variable]uint{restricted: 1 << form}
@@ -104,7 +104,7 @@ func (l *label) text() string {
 	return text
 }
 
-var errIncompatible = errors.New("its operands and results have no compatible layouts")
+var errIncompatible = errors.New("the node's operands and results have no compatible layouts")
 
 // builder is the state of [Model.build].
 type builder struct {
@@ -141,7 +141,7 @@ func (builder *builder) setNames(variable *variable) []string {
 	return names
 }
 
-// numberEqual makes names distinct by appending a number to each repetition of a name.
+// numberEqual makes names distinct: it appends a number to each repetition of a name.
 func numberEqual(names []string) []string {
 	for i := range names {
 		name, times := names[i], 1
@@ -280,7 +280,7 @@ func (builder *builder) addNodeFactors(computed *computedNode, n *graph.Node) {
 		builder.copyFactor(computed.id, result.id, len(computed.labels), len(result.sets), func(i, j int) cost {
 			f := computed.labels[i].resultForms[k]
 			if slot := result.forms[f].slot; slot != nil && slot.operand >= 0 && result.sets[j]>>f&1 == 0 {
-				return forbidden // a value in a slot (see slots.go) must be read from there
+				return forbidden // a value that is stored in a slot of another value (see slots.go) must be read from the slot
 			}
 			return costs[f].leastCost(result.sets[j])
 		})
@@ -317,8 +317,8 @@ func (m *Model) readBefore(n *graph.Node, k int) bool {
 	return false
 }
 
-// cheapestRead returns the form of operand k that the label reads at the least cost, and this cost. Only the forms in
-// the mask existing exist. The form is -1 if none of them can be read.
+// cheapestRead returns the form of operand k that the label reads at the least cost, and this cost. existing is the
+// mask of the forms that exist. The returned form is -1 if no existing form can be read.
 func (l *label) cheapestRead(k int, existing uint) (int, int64) {
 	best, cost := -1, int64(wcsp.Forbidden)
 	for i, c := range l.readCosts[k] {

@@ -18,8 +18,8 @@ type formFinder struct {
 	spreadByNode []spreadOrders // by index of the node
 }
 
-// spreadOrders has the orders that were already propagated through one node. It avoids quadratic work for nodes with
-// many operands.
+// spreadOrders has the orders that were already propagated through one node, so that no order is propagated twice.
+// This avoids quadratic work for nodes with many operands.
 type spreadOrders struct {
 	results []tensor.Order // orders propagated from operands to results
 	all     []tensor.Order // orders propagated from a result to operands and other results
@@ -70,7 +70,7 @@ func (m *Model) findForms() error {
 			finder.addOrder(variable, order)
 			if variable != nil && variable.value.Meta.Numel() > 1 &&
 				variable.formOf(variable.value.Meta.WithStrides(order.Strides(variable.value.Meta.Shape))) < 0 {
-				return g.FailOutput(output, fmt.Errorf("%q needs more than %d layouts", output.Value.Name, maxForms))
+				return g.FailOutput(output, fmt.Errorf("value %q would need more than %d layouts", output.Value.Name, maxForms))
 			}
 		}
 	}
@@ -416,7 +416,7 @@ func (view *viewNode) inverse(result *variable, form form) (tensor.Meta, bool) {
 		}
 		results := view.results(meta)
 		return meta, results != nil && results[result.value.Index].SameAddresses(form.meta)
-	case operand.Rank() == form.meta.Rank(): // the result is a slice of the operand, or all of it
+	case operand.Rank() == form.meta.Rank(): // the result is a slice of the operand, or the whole operand
 		return operand.WithStrides(form.order.Strides(operand.Shape)), true
 	}
 	return operand, false

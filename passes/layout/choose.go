@@ -77,12 +77,12 @@ type offer struct {
 	walk      graph.Walk
 	copies    map[int]tensor.Order
 	results   []graph.Result // inferred results if operands are copied; else nil
-	deviates  bool           // results have neither the wanted nor the inferred layout
+	deviates  bool           // the results have neither the wanted layout nor the inferred layout
 	ns        float64        // total cost
 	pinMisses []int          // operands that are not read in their pinned layout
 }
 
-// priceTolerance is the relative difference below which prices count as equal, because prices are not more accurate.
+// priceTolerance is the relative difference up to which prices count as equal, because they are estimates.
 const priceTolerance = 0.02
 
 // betterThan reports whether an offer is better than an earlier one.
@@ -122,8 +122,8 @@ func (d *Draft) best(n *graph.Node, call *graph.Call, wanted tensor.Order) (*off
 		}
 		return best, nil
 	case pinnedToDevice(n) && !supported:
-		return nil, fmt.Errorf("the node is pinned to device %s, and this strategy does not use devices; "+
-			"strategy optimal does", n.Pin.Device)
+		return nil, fmt.Errorf("the node is pinned to device %s, but this strategy does not use devices; "+
+			"use strategy optimal, which does", n.Pin.Device)
 	case n.Pin.Impl != "" && !supported:
 		return nil, d.Problem.pinnedImplError(n, call)
 	}
@@ -177,13 +177,13 @@ func (p *Problem) supportingImpls(n *graph.Node, call *graph.Call) string {
 		}
 	}
 	if names == nil {
-		return "no implementation does"
+		return "no implementation supports them"
 	}
 	return "use " + strings.Join(names, " or ")
 }
 
-// price computes the copies and the total cost of an offer. It returns false if the implementation can read an
-// operand neither in its current layout nor in an order that method readable tries.
+// price computes the copies and the total cost of an offer. It returns false if the implementation cannot read an
+// operand in its current layout or in one of the orders that readable tries.
 func (d *Draft) price(o *offer, n *graph.Node, call *graph.Call, wanted tensor.Order) bool {
 	profile := d.Problem.Profile
 	o.ns += Price(profile, o.impl.Work(call, o.walk))

@@ -40,7 +40,8 @@ func (p *Problem) ProfileOf(impl *graph.Impl) *Profile {
 func (p *Problem) price(impl *graph.Impl, work graph.Work) int64 { return PS(p.ProfileOf(impl), work) }
 
 // findDeviceNodes finds the nodes that the device can compute, and the values that may be on the device: the operands
-// and results of these nodes, and the views of these values. They have half of their forms on the host.
+// and results of these nodes, and the views of these values. Such values may use half of their forms on the host, so
+// that the other half remains for the device.
 func (m *Model) findDeviceNodes() {
 	g := m.Problem.Graph
 	m.deviceWalks, m.deviceCopies = make([][]graph.Walk, len(g.Nodes)), map[tensor.DType]bool{}
@@ -149,7 +150,8 @@ func (m *Model) findDeviceLabels(i int, n *graph.Node) bool {
 	return len(computed.labels) > 0
 }
 
-// inPlace returns the form with the layout of form i in a place, or -1.
+// inPlace returns the index of the form that has the layout of form i and is in the given place (host or device), or
+// -1.
 func (x *variable) inPlace(i int, place tensor.Place) int { return x.formAt(x.forms[i].meta, place) }
 
 // readsPlace reports whether an implementation reads a form in its place. As in PyTorch, a kernel on a device reads a
@@ -224,7 +226,8 @@ func (p *Problem) pinnedDeviceError(n *graph.Node) error {
 	}
 	name := n.Pin.Device
 	if p.Device == nil || p.Device.Name() != name {
-		return fmt.Errorf("the node is pinned to device %s, the program runs on %s", name, p.deviceName(tensor.Device))
+		return fmt.Errorf("the node is pinned to device %s, but the program uses device %s", name,
+			p.deviceName(tensor.Device))
 	}
 	return fmt.Errorf("device %s has no kernel for %s(%s)", name, n.Op.Name, strings.Join(operands, ", "))
 }

@@ -103,7 +103,7 @@ type Wish func(v *graph.Value) (order tensor.Order, why string)
 // orderOf returns the preferred order of v and the reason. It returns an error if the order has another rank than v.
 func (w Wish) orderOf(v *graph.Value) (order tensor.Order, why string, err error) {
 	if order, why = w(v); order != "" && order.Rank() != v.Meta.Rank() {
-		return "", "", fmt.Errorf("the preferred order (%v) of %q has %d dimensions; the value has %d", order, v.Name,
+		return "", "", fmt.Errorf("the preferred order (%v) of %q has %d dimensions, but the value has %d", order, v.Name,
 			order.Rank(), v.Meta.Rank())
 	}
 	return order, why, nil

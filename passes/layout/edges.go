@@ -30,7 +30,7 @@ type edgeNode struct {
 
 // source has the costs of making each form (layout) of a value. The costs depend on the label of one variable.
 type source struct {
-	variable int       // index in edgeModel.problem; -1 if there is one row
+	variable int       // index in edgeModel.problem; -1 if the costs depend on no variable, so that rows has one element
 	rows     [][]int64 // by label of the variable and form of the value: cost of making the form
 }
 
@@ -154,8 +154,8 @@ func (l *label) readFrom(k int, row []int64) int64 {
 	return best
 }
 
-// addDecided adds a node with its own variable. It omits labels that write directly into a concatenation's result: pass
-// place does this later, for all strategies.
+// addDecided adds a node with its own variable. It omits labels that write directly into a concatenation's result,
+// because pass place decides later about such writes for strategies of this kind.
 func (e *edgeModel) addDecided(i int, computed *computedNode) {
 	var labels []int
 	for k := range computed.labels {

@@ -14,24 +14,24 @@ import (
 // Limits on the work of [memorySearch.fill].
 const (
 	maxRounds = 2
-	maxUnits  = 1 << 14 // units of memory by which changes are combined
+	maxUnits  = 1 << 14 // maximum number of units of memory in bestCombination
 )
 
 // nodeLimit is a limit on the bytes of the constants of a node.
 type nodeLimit struct {
 	node  int
 	bytes int64
-	ps    int64 // the cost of the cheapest plan if only this limit of the plan changes
+	ps    int64 // the cost of the cheapest plan with this limit and no other change
 }
 
-// fill looks for cheaper plans near a plan that fits into the memory limit. It starts with a limit for each node: the
-// bytes of the node's constants in this plan. It changes one limit at a time to find the cost of each change, and
-// then makes the changes that together fit and save most. It repeats this while the plan becomes cheaper, because the
-// costs of changes depend on each other: nodes may need different layouts. Finally it raises limits one at a time,
-// the greatest saving per byte first.
+// fill looks for cheaper plans near a plan that fits into the memory limit. The state of the search is a limit for
+// each node on the bytes of its constants, at first the bytes in the given plan. fill changes one limit at a time to
+// find the cost of each change, and then makes the changes that together fit and save most. It repeats this while the
+// plan becomes cheaper, because the costs of changes depend on each other: nodes may need different layouts. Finally
+// it raises limits one at a time, the greatest saving per byte first.
 func (s *memorySearch) fill(p *pricedPlan) error {
 	defer func(limit time.Duration) { s.options.TimeLimit = limit }(s.options.TimeLimit)
-	s.options.TimeLimit = 0 // no search: there are many problems
+	s.options.TimeLimit = 0 // no search, because many problems are solved
 	var variants []nodeLimit
 	for range maxRounds {
 		var err error

@@ -13,11 +13,11 @@ import (
 // walk, which determine the forms (layouts) of the node's results. The cheapest copies for the chosen labels are then
 // found exactly.
 //
-// Greedy visits the nodes in order and takes the label that is cheapest including copies of operands. Favourite takes
-// the label that is fastest if every operand has its preferred layout. Push takes this label for layout-sensitive
-// nodes (nodes whose implementations prefer certain layouts). All other nodes follow the order of most of their
-// operands. A transpose thus moves forward until it cancels against its inverse, as in ONNX Runtime's transpose
-// optimizer.
+// Greedy visits the nodes in order and takes the label that is cheapest, including the copies of operands. Favourite
+// takes the label that is fastest if every operand has its preferred layout. Push takes the same label as Favourite
+// for layout-sensitive nodes (nodes whose implementations prefer certain layouts); any other node gets the dimension
+// order of most of its operands. A transpose thus moves forward until it cancels against its inverse, as in ONNX
+// Runtime's transpose optimizer.
 var (
 	Greedy Strategy = &perNode{name: "greedy", labels: greedyLabels,
 		doc: "visits nodes in order and takes the implementation that costs least with the copies of its operands"}
@@ -118,11 +118,12 @@ func (l *label) leastReadCost(k int) int64 {
 	return c
 }
 
-// forwardWalk is the state of a traversal of the nodes in the order of the graph: the forms that exist so far.
+// forwardWalk is the state of a traversal of the nodes in the order of the graph. It has the forms that exist so far.
 type forwardWalk struct {
 	model         *Model
-	existingForms graph.ByValue[uint]          // by value: mask of the forms that exist so far
-	operandCopies graph.ByValue[[]operandCopy] // by value and form: making the form from another value; nil if impossible
+	existingForms graph.ByValue[uint] // by value: mask of the forms that exist so far
+	// by value and form: the copy that makes the form from the operand of a view
+	operandCopies graph.ByValue[[]operandCopy]
 }
 
 // labelsInOrder visits the nodes in order and chooses the label with the least price for each.

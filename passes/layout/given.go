@@ -18,9 +18,9 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp/verify"
 )
 
-// Given returns a strategy that applies a solution found by another solver. The solution has a label for each variable
-// of Model.WCSP. The strategy checks the cost of the solution, unless the cost is 0, and the proof, if any. The lower
-// bound counts only with a proof.
+// Given returns a strategy that applies a solution found by another solver. The solution has a label for each
+// variable of Model.WCSP. The strategy checks the cost of the solution, unless it is 0, and the proof, if there is
+// one. Without a proof, the lower bound is ignored.
 func Given(s *wcsp.Solution) Strategy {
 	return &solving{name: "given", solver: givenLabels{solution: s}}
 }
@@ -47,10 +47,10 @@ func ReadGiven(r io.Reader) (Strategy, error) {
 		Proof   *wcsp.Proof     `json:"proof"`
 	}
 	if err := files.DecodeJSON(text, &file); err != nil {
-		return nil, fmt.Errorf("not a solution: %w", err)
+		return nil, fmt.Errorf("the file is not a solution: %w", err)
 	}
 	if file.Version > wcsp.Version || file.Version < 0 {
-		return nil, fmt.Errorf("not a solution of version %d", wcsp.Version)
+		return nil, fmt.Errorf("the file is not a solution of version %d", wcsp.Version)
 	}
 	g := givenLabels{solution: &wcsp.Solution{Cost: file.Cost, Bound: file.Bound, Proof: file.Proof}}
 	for _, labels := range []any{&g.solution.Labels, &g.names, &g.byName} {
@@ -59,7 +59,8 @@ func ReadGiven(r io.Reader) (Strategy, error) {
 		}
 		g.solution.Labels, g.names, g.byName = nil, nil, nil
 	}
-	return nil, errors.New("not a solution: labels: want a list of numbers, a list of names, or names by variable")
+	return nil, errors.New("the file is not a solution: labels must be a list of numbers, a list of names, or names by " +
+		"variable")
 }
 
 // numbersOf returns the numbers in the last line of a text. It returns nil if the text does not consist of numbers
@@ -81,7 +82,9 @@ func numbersOf(text []byte) []int {
 type GivenError struct{ Err error }
 
 // Error describes the mismatch.
-func (e *GivenError) Error() string { return fmt.Sprintf("the given solution: %v", e.Err) }
+func (e *GivenError) Error() string {
+	return fmt.Sprintf("the given solution cannot be applied: %v", e.Err)
+}
 
 // Unwrap returns the cause.
 func (e *GivenError) Unwrap() error { return e.Err }
@@ -104,7 +107,7 @@ func (g givenLabels) Solve(p *wcsp.Problem, _ wcsp.Options) (*wcsp.Solution, err
 
 func (g givenLabels) solve(p *wcsp.Problem) (*wcsp.Solution, error) {
 	if g.solution == nil {
-		return nil, errors.New("it is nil")
+		return nil, errors.New("the solution is nil")
 	}
 	labels, err := g.solution.Labels, error(nil)
 	switch {
@@ -118,18 +121,18 @@ func (g givenLabels) solve(p *wcsp.Problem) (*wcsp.Solution, error) {
 	}
 	s := &wcsp.Solution{Version: wcsp.Version, Labels: slices.Clone(labels)}
 	if s.Cost, err = p.Cost(s.Labels); err != nil {
-		return nil, fmt.Errorf("it does not fit this problem: %w", err)
+		return nil, fmt.Errorf("the solution does not fit this problem: %w", err)
 	}
 	if s.Cost >= wcsp.Forbidden {
-		return nil, fmt.Errorf("it is infeasible: %s", firstForbidden(p, s.Labels))
+		return nil, fmt.Errorf("the solution is infeasible: %s", firstForbidden(p, s.Labels))
 	}
 	if c := g.solution.Cost; c != 0 && c != s.Cost {
-		return nil, fmt.Errorf("its cost is given as %d picoseconds; its labels cost %d", c, s.Cost)
+		return nil, fmt.Errorf("the solution states a cost of %d picoseconds, but its labels cost %d", c, s.Cost)
 	}
 	if g.solution.Proof != nil {
 		s.Bound, s.Proof = g.solution.Bound, g.solution.Proof
 		if err := verify.Solution(p, s); err != nil {
-			return nil, fmt.Errorf("its proof is invalid: %w", err)
+			return nil, fmt.Errorf("the proof of the solution is invalid: %w", err)
 		}
 	}
 	return s, nil
@@ -151,7 +154,7 @@ func firstForbidden(p *wcsp.Problem, labels []int) string {
 			return text + " is forbidden"
 		}
 	}
-	return "the sum of its costs overflows"
+	return "the sum of the costs overflows"
 }
 
 // byNames returns label numbers for labels that are given by name of the variable. Every variable must have a label.
@@ -161,13 +164,14 @@ func (g givenLabels) byNames(p *wcsp.Problem) ([]int, error) {
 		known[v.Name] = true
 		label, given := g.byName[v.Name]
 		if !given {
-			return nil, fmt.Errorf("no label for variable %d (%q)", i, v.Name)
+			return nil, fmt.Errorf("variable %d (%q) has no label", i, v.Name)
 		}
 		names[i] = label
 	}
 	for _, name := range sorted.Keys(g.byName) {
 		if !known[name] {
-			return nil, fmt.Errorf("no variable %q%s", name, suggest.DidYouMean(suggest.Nearest(name, maps.Keys(known))))
+			return nil, fmt.Errorf("the problem has no variable %q%s", name, suggest.DidYouMean(suggest.Nearest(name,
+				maps.Keys(known))))
 		}
 	}
 	return labelNumbers(p, names)
@@ -176,7 +180,8 @@ func (g givenLabels) byNames(p *wcsp.Problem) ([]int, error) {
 // labelNumbers returns label numbers for label names in the order of the variables.
 func labelNumbers(problem *wcsp.Problem, names []string) ([]int, error) {
 	if len(names) != len(problem.Variables) {
-		return nil, fmt.Errorf("%d labels for %d variables", len(names), len(problem.Variables))
+		return nil, fmt.Errorf("the solution has %d labels, but the problem has %d variables", len(names),
+			len(problem.Variables))
 	}
 	list := make([]int, len(names))
 	for i, variable := range problem.Variables {

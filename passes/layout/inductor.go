@@ -56,7 +56,8 @@ func channelsLastConvolutions(p *Problem) map[*graph.Value]tensor.Order {
 		}
 	}
 	g := p.Graph
-	if !channelsLastIsFaster(convs, len(g.Nodes)+len(g.Inputs)+len(g.Constants)+1) { // Inductor counts outputs as 1 node
+	// Inductor counts all outputs together as 1 node
+	if !channelsLastIsFaster(convs, len(g.Nodes)+len(g.Inputs)+len(g.Constants)+1) {
 		return nil
 	}
 	wishes := map[*graph.Value]tensor.Order{}
@@ -78,7 +79,8 @@ func isConvolution(n *graph.Node) bool {
 	return image(n.In[0]) && image(n.In[1])
 }
 
-// Limits and ratios of decide_layout_opt. The ratios are averages that its authors measured on a GPU.
+// Limits of decide_layout_opt. (The ratios of convClasses are averages that the authors of decide_layout_opt measured
+// on a GPU.)
 const (
 	nodesPerConv  = 300
 	smallChannels = 64

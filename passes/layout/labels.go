@@ -36,7 +36,7 @@ func (m *Model) findLabels(i int, n *graph.Node) error {
 				switch k := slices.IndexFunc(computed.labels, candidate.equivalent); {
 				case k < 0:
 					computed.labels = append(computed.labels, candidate)
-				case computed.labels[k].walk.HasInferredLayouts(): // writeSlot needs a walk with explicit orders
+				case computed.labels[k].walk.HasInferredLayouts(): // a walk with explicit orders is kept: writeSlot needs it
 					computed.labels[k] = candidate
 				}
 			}
@@ -229,8 +229,8 @@ func (m *Model) readCosts(impl *graph.Impl, read reader, k int, variable *variab
 }
 
 // inferredLabels returns the labels of a walk whose result layouts are inferred. These layouts may depend on the
-// layouts of some operands. There is a label for the forms of these operands in the graph as written, a label for
-// their pinned forms, and a label for each order that all of them can have.
+// layouts of some operands. One label is for the layouts of these operands in the graph as written, and one for their
+// pinned layouts. There is a further label for each order that all these operands can have.
 func (m *Model) inferredLabels(n *graph.Node, call *graph.Call, impl *graph.Impl, walk graph.Walk) []label {
 	layoutDependent := m.layoutDependent(n)
 	if !slices.Contains(layoutDependent, true) && !n.Pin.SetsLayout() {
@@ -345,7 +345,7 @@ func (m *Model) layoutDependent(n *graph.Node) []bool {
 		}
 		variable := m.variables.At(a.Value)
 		for i := 1; i < len(variable.forms) && !list[k]; i++ {
-			// the corresponding form with its own buffer, on the host, is tried instead
+			// The corresponding form with its own buffer on the host is tried instead.
 			if variable.forms[i].ownBufferForm >= 0 || variable.forms[i].place != tensor.Host {
 				continue
 			}
@@ -401,7 +401,7 @@ func (m *Model) priceViewCopies(view *viewNode) {
 				view.copyCosts[k] = make([][]int64, len(operand.forms))
 			}
 			result := m.variables.At(n.Out[k])
-			if view.canView[i] { // the op makes a view, but not one of the result's forms: an inserted step copies it
+			if view.canView[i] { // the view has none of the result's forms, so an inserted step copies it
 				view.copyCosts[k][i] = m.copyCosts(result, r.Meta(), operand.forms[i].place)
 			} else if len(res) == 1 {
 				view.copyCosts[k][i] = m.reshapeCosts(view, calls[i], result, r.Meta(), &operand.forms[i])

@@ -48,7 +48,7 @@ type (
 // DefaultProfile returns the prices for a machine without measurements.
 func DefaultProfile() *Profile { return machine.DefaultProfile() }
 
-// Price returns the time of work on one worker in nanoseconds. A nil profile means [DefaultProfile].
+// Price returns the time that one worker takes for the work, in nanoseconds. A nil profile means [DefaultProfile].
 func Price(p *Profile, w graph.Work) float64 {
 	if p == nil {
 		p = machine.SharedDefaultProfile()
@@ -86,7 +86,7 @@ type Problem struct {
 	Graph *graph.Graph
 	// Profile prices the work of implementations; it comes from [ProfileFor].
 	Profile *Profile
-	// KeepGoing asks for a partial assignment if nodes fail: see [Assignment.Failed].
+	// KeepGoing means that the strategy returns a partial assignment if nodes fail: see [Assignment.Failed].
 	KeepGoing bool
 	// Exact excludes implementations that are [graph.Impl.Inexact].
 	Exact bool
@@ -178,8 +178,8 @@ func (p *Problem) Offers(n *graph.Node, impl *graph.Impl) bool {
 // output is a view of it.
 func (p *Problem) Fixed(v *graph.Value) bool { return p.fixed[v] }
 
-// needsWritten reports whether the operand of a view node must have the layout of the graph as written, because an op
-// reads the storage of the operand or of a view of it, or because an output is a view of it.
+// needsWritten reports whether the operand of a view node must have the layout of the graph as written. This is so if
+// an op reads the storage of the operand or of a view of the operand, and if an output is a view of the operand.
 func (p *Problem) needsWritten(n *graph.Node) bool {
 	aliasFixed := func(v *graph.Value) bool { return v.Alias != nil && p.fixed[v] }
 	return n.Op.ReadsStorage || slices.ContainsFunc(n.Out, aliasFixed)
@@ -188,8 +188,8 @@ func (p *Problem) needsWritten(n *graph.Node) bool {
 // Output reports whether a value is an output that keeps the layout of the graph as written.
 func (p *Problem) Output(v *graph.Value) bool { return p.outputs[v] }
 
-// Orders returns the orders that a value may have. A pinned value has only the order of its pin. Any other value may
-// have its inferred order, row-major order and, if it is an image, channels-last order.
+// Orders returns the dimension orders that a value may have. A pinned value has only the order of its pin. Any other
+// value may have its inferred order, row-major order and, if the value is an image, channels-last order.
 func (p *Problem) Orders(v *graph.Value) []tensor.Order {
 	var list []tensor.Order
 	add := func(order tensor.Order) {
@@ -275,9 +275,9 @@ func (p *Problem) findImages() {
 // ReaderNeeds is the reason shown for a copy whose reader does not accept the original layout.
 const ReaderNeeds = "its reader needs this layout"
 
-// Copy describes a value that one or more readers read instead of the original. If View is set, the replacement is a
-// second view: the value's view node is repeated on a copy of its operand. If Original is set, the replacement is the
-// value itself. Otherwise it is a copy in another layout.
+// Copy describes a replacement that one or more readers read instead of Value. If View is set, the replacement is a
+// second view: the view node of Value is repeated on a copy of its operand. If Original is set, the replacement is
+// Value itself. Otherwise the replacement is a copy in another layout.
 type Copy struct {
 	Value *graph.Value
 	Order tensor.Order
@@ -300,7 +300,7 @@ type Copy struct {
 	Original bool
 }
 
-// Lay returns the layout of the copy of a value whose layout is meta.
+// Lay returns the layout of the copy. meta is the layout of the copied value.
 func (c *Copy) Lay(meta tensor.Meta) tensor.Meta {
 	meta.Offset = 0
 	if c.Strides != nil {

@@ -23,24 +23,23 @@ type Within struct {
 
 // Limits on the work of [Model.CheapestWithin].
 const (
-	maxPrices = 16 // prices of memory
-	maxListed = 16 // plans listed for the last price
+	maxPrices = 16 // maximum number of prices of memory that are tried
+	maxListed = 16 // maximum number of plans that are examined for the last price
 )
 
-// CheapestWithin looks for the cheapest plan whose run needs at most limit bytes. The function need returns the bytes
-// that a run of a plan needs; they may include memory that labels do not determine, such as the arena. A nil need is an
-// error. knownPS is the cost of a plan within the limit that is known already, or [wcsp.Forbidden]. The search ends
-// with ctx.
+// CheapestWithin looks for the cheapest plan whose run needs at most limit bytes. The function need, which must not
+// be nil, returns the bytes that a run of a plan needs; they may include memory that labels do not determine, such as
+// the arena. knownPS is the cost of a known plan within the limit, or [wcsp.Forbidden]. The search ends with ctx.
 //
 // Cost tables (factors) cannot express a limit on memory. They can express a price for each byte of the constants
-// that a label reads (Lagrangian relaxation). Each plan is a point (bytes, cost), and the cheapest plan for a price
-// is a vertex of the convex hull of these points. The price moves along the hull to the edge between a plan that fits
-// and a plan that does not. The least cost at a price, minus the price of limit bytes, is a lower bound for all plans
-// within the limit.
+// that a node reads with a given label (Lagrangian relaxation). A label is one way to compute a node. Each plan is a
+// point (bytes, cost), and the cheapest plan for a price is a vertex of the convex hull of these points. The price
+// moves along the hull to the edge between a plan that fits and a plan that does not. The least cost at a price,
+// minus the price of limit bytes, is a lower bound for all plans within the limit.
 //
-// A cheaper plan that fits may be above the hull: nodes with equal constants, for example, save the same time per byte,
-// so that the plans at both ends of the edge differ in all of them. Therefore the plans nearest to the edge are listed,
-// and the bytes of single nodes are changed: see [memorySearch.fill].
+// A cheaper plan that fits may be above the hull. For example, nodes with equal constants save the same time per
+// byte, so that the two plans at the ends of the edge differ in all these nodes. Therefore the plans nearest to the
+// edge are examined, too, and then the bytes of single nodes are changed: see [memorySearch.fill].
 //
 // If the plan with the smallest constants fits, CheapestWithin finds a plan. The time limit of one search applies to
 // all its problems together.
@@ -99,7 +98,7 @@ type memorySearch struct {
 type pricedPlan struct {
 	*Outcome
 	bytes      int64
-	pricedCost int64 // its cost with the price of its bytes
+	pricedCost int64 // the cost of the plan plus the price of its bytes
 	unused     int64 // the limit minus the bytes of a run; set by checkFit
 }
 
@@ -167,7 +166,7 @@ func (s *memorySearch) solve(price float64) (*pricedPlan, error) {
 	return list[0], nil
 }
 
-// examineNearEdge examines the plans nearest to the edge of the hull that has a price.
+// examineNearEdge examines the plans nearest to the edge of the hull at the given price.
 func (s *memorySearch) examineNearEdge(price float64) error {
 	list, err := s.cheapest(maxListed, price)
 	if err != nil {
@@ -211,7 +210,7 @@ func (s *memorySearch) checkFit(p *pricedPlan) (bool, error) {
 // cheapest returns up to k plans in the order of their priced costs, and raises the bound.
 func (s *memorySearch) cheapest(k int, price float64) ([]*pricedPlan, error) {
 	p := s.withCosts(func(_ int, bytes int64) int64 {
-		return int64(price * float64(bytes)) // rounded down: the bound stays valid
+		return int64(price * float64(bytes)) // rounded down, so that the lower bound stays valid
 	})
 	c := &comparer{model: s.model, outcomes: map[string]*Outcome{}}
 	list, _, err := wcsp.KBest(p, k, s.options, c.samePlan)
@@ -287,15 +286,15 @@ func (m *Model) constantBytesByLabel() [][]int64 {
 	return bytes
 }
 
-// eachConstant calls f for each constant operand k of each computed node i.
-func (m *Model) eachConstant(f func(i, k int, v *graph.Value)) {
+// eachConstant calls visit for each constant operand k of each computed node i.
+func (m *Model) eachConstant(visit func(i, k int, v *graph.Value)) {
 	for i, computed := range m.computedNodes {
 		if computed == nil {
 			continue
 		}
 		for k, a := range computed.node.In {
 			if a.Kind == graph.TensorArg && a.Value.Const != nil {
-				f(i, k, a.Value)
+				visit(i, k, a.Value)
 			}
 		}
 	}

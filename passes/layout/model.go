@@ -21,7 +21,7 @@ import (
 //     dimensions of size 1 do not count. The first form has the exact strides of the graph as written.
 //   - The label of a node that computes is an implementation and a walk (loop order), which determine the forms of its
 //     results.
-//   - The cost of a label is its Work plus, for each operand, the least Read over the existing forms of the operand.
+//   - The cost of a label is its Work plus, for each operand, the least cost of reading (Read) an existing form.
 //   - The cost of a set of forms is the cost of the cheapest copies that make the set from the form that the node
 //     writes. The copies form a tree: each form is copied from one other form.
 //   - The result of a view exists for free in each form that is a view of an existing form of the operand. Other forms
@@ -72,7 +72,7 @@ type Model struct {
 	slots           *slots                   // see slots.go; nil until it is needed
 }
 
-// use is an operand of a node, by the index of the node and the index of the operand.
+// use is a use of a value: operand number `operand` of node number `node`.
 type use struct{ node, operand int }
 
 // form is a layout in which a value may exist.
@@ -82,8 +82,9 @@ type form struct {
 	dense bool
 	place tensor.Place
 	slot  *slot // position in the result of a concatenation; nil if there is none
-	// ownBufferForm is -1 for a form with its own buffer. A form without its own buffer is in another value's buffer, or
-	// is a view of such a form. ownBufferForm is then the index of the form that has the same order and its own buffer.
+	// ownBufferForm is -1 for a form with its own buffer. Otherwise the form is in another value's buffer, or is a view
+	// of a form in another value's buffer. ownBufferForm is then the index of the form of the same order that has its
+	// own buffer.
 	ownBufferForm int
 }
 
@@ -128,7 +129,7 @@ type label struct {
 	ownSlots []uint
 }
 
-// viewNode is a node whose results are views of its operand, or copies where a view is impossible.
+// viewNode is a node whose results are views of its operand, or copies if a view is impossible.
 type viewNode struct {
 	node          *graph.Node
 	operand       int       // index of the viewed operand

@@ -10,12 +10,12 @@ import (
 )
 
 // NeoCPU chooses implementations by the method of Yizhi Liu, Yao Wang, Ruofei Yu, Mu Li, Vin Sharma and Yida Wang,
-// "Optimizing CNN Model Inference on CPUs", USENIX ATC 2019 (arXiv 1809.02697). The graph tuner of TVM implements this
-// paper. The search chooses the implementations of convolutions and matrix products. All other nodes keep the layout of
-// their first operand; other operands are converted to this layout. The cost of a plan is the time of the convolutions
-// and products, and of the conversions on each edge. Dynamic programming over the graph in topological order finds the
-// minimum. A node with several readers remains a dimension of the tables until its last reader. If the tables become
-// too large, the solver of [PBQP] is used instead.
+// "Optimizing CNN Model Inference on CPUs", USENIX ATC 2019 (arXiv 1809.02697). The graph tuner of TVM implements
+// this paper. The search chooses the implementations of convolutions and matrix products. All other nodes keep the
+// layout of their first operand; other operands are converted to this layout. The cost of a plan is the time of the
+// convolutions and products, and of the conversions on each edge. Dynamic programming over the graph in topological
+// order finds the minimum. The tables have a dimension for a node until the last reader of the node is visited. If
+// the tables become too large, the solver of [PBQP] is used instead.
 //
 // In the resulting plan readers share copies, and the cost of the plan is the cost of [Model]. Deviations: layouts are
 // dense orders, not NCHW[x]c, so there is no choice of block sizes. The paper searches convolutions only, and considers

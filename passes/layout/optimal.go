@@ -17,7 +17,7 @@ var Optimal Strategy = &solving{name: "optimal", solver: wcsp.Exact,
 // Most networks need some milliseconds.
 const SolveLimit = 10 * time.Second
 
-// Search converts [Problem.SolveLimit] to a value of [wcsp.Options.TimeLimit].
+// Search returns the value of [wcsp.Options.TimeLimit] that corresponds to [Problem.SolveLimit].
 func (p *Problem) Search() time.Duration {
 	switch {
 	case p == nil || p.SolveLimit == 0:

@@ -18,8 +18,8 @@ type Outcome struct {
 	PS, Copying int64
 	Nodes       []Computed
 	Copies      []Copied // sorted by name
-	// Inserted is the number of Copies that are inserted into the graph. A reshape that cannot be a view makes a copy but
-	// is a node of the graph, so it does not count.
+	// Inserted is the number of Copies that are inserted into the graph. Copies that nodes of the graph make do not
+	// count, such as the copy of a reshape that cannot be a view.
 	Inserted int
 	// Labels is the assignment that has this outcome.
 	Labels []int
@@ -212,7 +212,7 @@ func (o *Outcome) Since(earlier *Outcome) Change {
 	return change
 }
 
-// missing returns the copies of list without those of other. A copy that occurs n times in other is removed n times.
+// missing returns the copies of list that are not in other. A copy that occurs n times in other is removed n times.
 func missing(list, other []Copied) []Copied {
 	remaining := make(map[Copied]int, len(other))
 	for _, copied := range other {

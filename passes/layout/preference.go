@@ -12,8 +12,8 @@ import (
 // Preference describes the choice of strategy Optimal among the plans whose cost is within a budget: a plan with the
 // fewest copies. Without a slack the budget is the least cost.
 //
-// Two bounds are proved: every plan costs at least LeastPS, and the weighted cost of every plan, with the weights
-// Proof, is at least Bound. Therefore a plan within the budget has at least FewestCopies copies
+// Two lower bounds are proved for every plan: its cost is at least LeastPS, and its weighted cost, with the weights
+// Proof, is at least Bound. It follows that a plan within the budget has at least FewestCopies copies
 // ([Weights.MinCopiesWithin]).
 type Preference struct {
 	Slack    float64 // maximum additional cost, as a share of LeastPS; see [Problem.Slack]
@@ -22,7 +22,7 @@ type Preference struct {
 	CostPS   int64   // the cost of the plan; above BudgetPS only if the search found no plan within the budget
 	Copies   int     // the number of copies of the plan
 	Units    int64   // the size of the copies, in units of Made.UnitBytes bytes
-	// FewestCopies is a proved lower bound on the number of copies of the plans within the budget.
+	// FewestCopies is a proved lower bound on the number of copies in a plan within the budget.
 	FewestCopies int
 	Made         Weights // the weights by which the copies of the plan were chosen, for fixed labels of nodes
 	Proof        Weights // the weights of Bound
@@ -40,7 +40,8 @@ const MaxSlack = 1
 // CheckSlack returns an error unless a slack is in the allowed range.
 func CheckSlack(slack float64) error {
 	if !(slack >= 0 && slack <= MaxSlack) {
-		return fmt.Errorf("a slack of %g is out of range: want 0 to %d, such as 0.005 for 0.5%%", slack, MaxSlack)
+		return fmt.Errorf("a slack of %g is out of range: a slack is between 0 and %d, such as 0.005 for 0.5%%", slack,
+			MaxSlack)
 	}
 	return nil
 }
@@ -89,12 +90,13 @@ func (s *weightedSolution) optimal() bool { return s.cost == s.bound }
 
 // preferFewerCopies solves the problem. Of the plans within the slack, it takes a plan with the fewest copies.
 //
-// Factors cannot express a limit on the cost. They can express the Lagrangian a*cost + b*copies with fixed weights a
-// and b. It is minimized exactly, and each minimum is a vertex of the convex hull of the points (cost, number of
-// copies) of all plans. The first weights make a copy as expensive as the slack. If this solution is within the budget,
-// no plan within the budget has fewer copies. Otherwise the weights move along the hull to the edge that crosses the
-// budget. The bound of this edge limits the copies of all plans within the budget. A plan between the hull and the
-// budget may remain unfound.
+// The factors (cost tables) of the problem cannot express a limit on the cost. They can express the sum a*cost +
+// b*copies with fixed weights a and b (a Lagrangian). The solver minimizes this sum exactly, and each minimum is a
+// vertex of the convex hull of the points (cost, number of copies) of all plans. The first weights make a copy as
+// expensive as the slack. If this solution is within the budget, no plan within the budget has fewer copies.
+// Otherwise the weights move along the hull to the edge that crosses the budget. The bound of this edge limits the
+// copies of all plans within the budget. The search may miss a plan with fewer copies that is within the budget but
+// not on the hull.
 func (m *Model) preferFewerCopies(options wcsp.Options) (*weightedSolution, *Preference, error) {
 	best, err := m.solve(options)
 	if err != nil {

@@ -32,8 +32,9 @@ const maxFactor = 1024
 // changes. Factors are accurate to a few millionths.
 //
 // The cost of each assignment is a linear function of the factor: a line. Sensitive first solves the problem at the
-// extreme factor. It then repeatedly moves to the crossing of the solution's line with that of the cheapest plan, and
-// solves the problem there. It ends when no line is below that of the cheapest plan.
+// extreme factor. It then repeatedly moves to the factor at which the solution's line crosses the line of the
+// cheapest plan (the plan for factor 1), and solves the problem at this factor. It ends when no line is below the
+// line of the cheapest plan.
 func (m *Model) Sensitive() (*Sensitivity, error) {
 	if err := m.check(); err != nil {
 		return nil, err
@@ -143,7 +144,7 @@ func (m *Model) breakpoint(cheapest *line, factor float64) (*Breakpoint, error) 
 		if err != nil {
 			return nil, err
 		}
-		// If no line is below the cheapest plan's line at this factor, the breakpoint is here.
+		// If no line is below the cheapest plan's line at this factor, this factor is the breakpoint.
 		if lineAtFactor.copies == cheapest.copies || lineAtFactor.cost(factor) >= cheapest.cost(factor) {
 			break
 		}

@@ -22,8 +22,8 @@ type slot struct {
 	concatName string       // name of the result of the concatenation
 }
 
-// Place describes a form without a buffer of its own: the form is in the buffer of a concatenation's result, or is a
-// view of such a form.
+// Place describes a form (layout of a value) without its own buffer: the form is in the buffer of a concatenation's
+// result, or is a view of such a form.
 type Place struct {
 	OwnBufferForm int // the form of the same order that has its own buffer
 	// Concat is the concatenation whose result contains the form; nil for a view. Operand is the index of the operand of
@@ -354,8 +354,8 @@ func (m *Model) wrongSlots(computed *computedNode, operand *variable) (list []ui
 	return list
 }
 
-// placedOnce reports whether a set has at most one slot form, and not also the corresponding form with its own
-// buffer.
+// placedOnce reports whether a set of forms is possible with slots. Such a set has at most one slot form. If it has a
+// slot form, it does not have the corresponding form with its own buffer.
 func (x *variable) placedOnce(set uint) bool {
 	placed := -1
 	for f := range x.forms {

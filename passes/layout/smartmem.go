@@ -9,8 +9,9 @@ import (
 
 // SmartMem chooses layouts by classes of operators: Wei Niu, Md Musfiqur Rahman Sanim, Zhihao Shu, Jiexiong Guan,
 // Xipeng Shen, Miao Yin, Gagan Agrawal and Bin Ren, "SmartMem: Layout Transformation Elimination and Adaptation for
-// Efficient DNN Execution on Mobile", ASPLOS 2024 (arXiv 2404.13528). Two properties make four classes: whether the
-// speed depends on the layout of the input, and whether the layout of the output is variable or fixed.
+// Efficient DNN Execution on Mobile", ASPLOS 2024 (arXiv 2404.13528). Two properties of an operator determine its
+// class: whether its speed depends on the layout of the input, and whether the layout of its output is variable or
+// fixed.
 //
 //   - Dependent and variable (convolution, product, normalization): each operand gets the layout that suits the node.
 //   - Independent and variable (element-wise, concatenation): the result and the operands get the layout that the
@@ -27,7 +28,7 @@ import (
 // has one dimension; the paper's texture memory has 2.5 dimensions, so that one layout can satisfy two wishes. An
 // operator is eliminated as a view, and copied if strides cannot express its result; the paper computes indices
 // instead. A dependent node writes a wanted layout only if this costs at most as much as a copy; in the paper it
-// writes any layout. An output with a prescribed layout counts as a reader.
+// writes any layout. A graph output with a prescribed layout counts as a reader.
 var SmartMem Strategy = &perNode{name: "smartmem",
 	doc: "visits nodes backwards; convolutions, products and normalizations want the layouts that suit them, other " +
 		"nodes those that their readers want, as in SmartMem, ASPLOS 2024",
@@ -90,9 +91,9 @@ func (w wishList) passWishesToOperand(view *viewNode) {
 }
 
 // dependentLabel returns the label of a node whose speed depends on the layouts of its operands, and adds the wishes
-// for the operands. It returns the cheapest label, unless this label does not write the wanted form. Then it returns
-// the cheapest label that reads the same forms and writes the wanted form, if this label costs at most as much as a
-// copy.
+// for the operands. Normally this is the cheapest label. If the cheapest label does not write the wanted form,
+// dependentLabel prefers the cheapest label that reads the same forms and writes the wanted form, if the additional
+// cost is at most the cost of a copy.
 func (w wishList) dependentLabel(m *Model, computed *computedNode) int {
 	best := computed.cheapest(nil)
 	cheapest := &computed.labels[best]

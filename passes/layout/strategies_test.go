@@ -31,8 +31,8 @@ func TestWishRank(t *testing.T) {
 	g.Output("y", g.Apply("abs", nil, y)[0])
 	require.NoError(t, g.Err())
 	for name, want := range map[string]string{
-		x.Name: `the preferred order (2,1,0) of "x" has 3 dimensions; the value has 2`,
-		y.Name: `node "softmax" (softmax): the preferred order (2,1,0) of "softmax" has 3 dimensions; the value has 2`,
+		x.Name: `the preferred order (2,1,0) of "x" has 3 dimensions, but the value has 2`,
+		y.Name: `node "softmax" (softmax): the preferred order (2,1,0) of "softmax" has 3 dimensions, but the value has 2`,
 	} {
 		_, err := layout.Solve(layout.NewProblem(g, nil), func(v *graph.Value) (tensor.Order, string) {
 			if v.Name != name {

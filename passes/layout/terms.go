@@ -47,8 +47,8 @@ func (m *Model) countReads() {
 }
 
 // listSets lists the useful sets of forms of a value. Every set contains the forms that outputs and pins require.
-// Sets with more forms than readers are omitted. A form that only serves as the source of another copy is not part of
-// the set; the cost of the set includes the copy that makes this form.
+// Sets with more forms than readers are omitted. A form that is only an intermediate step to another form is not part
+// of the set, but the cost of the set includes the copy that makes it.
 func (m *Model) listSets(listed *variable) {
 	if listed.neededForms == 0 {
 		listed.sets = []uint{0}
@@ -157,7 +157,7 @@ type cost struct{ weighted, ps int64 }
 // forbidden is the cost of an impossible combination.
 var forbidden = cost{wcsp.Forbidden, wcsp.Forbidden}
 
-// plus returns the sum of two costs; it is forbidden if either cost is.
+// plus returns the sum of two costs. The sum is forbidden if one of the costs is forbidden.
 func (c cost) plus(d cost) cost {
 	if c.weighted >= wcsp.Forbidden || d.weighted >= wcsp.Forbidden {
 		return forbidden

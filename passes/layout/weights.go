@@ -13,9 +13,9 @@ import (
 // bytes; the last unit of a copy may be incomplete. [Model.Weighted] has these costs.
 //
 // The weights of a new model are lexicographic: a picosecond weighs more than all copies and units of any plan, and a
-// copy weighs more than all units. The plan with the least weighted cost is thus a plan of least time; of these plans,
-// it has the fewest copies and then the fewest units. The unit is as small as 61-bit sums permit. For large graphs
-// UnitBytes is 0, and bytes do not count.
+// copy weighs more than all units. The plan with the least weighted cost is thus a plan of least time; of these
+// plans, it has the fewest copies and then the fewest units. The unit is as small as possible without an overflow of
+// sums (61 bits). For large graphs UnitBytes is 0, and bytes do not count.
 //
 // A copy is an inserted step that moves elements into another layout. A node of the graph may also copy, such as a
 // reshape that cannot be a view: this copy is not counted, but its bytes are.
@@ -192,7 +192,8 @@ func (m *Model) WithWeights(w Weights) (_ *Model, err error) {
 		return nil, err
 	}
 	if w.Time < 1 || w.Copy < 0 || w.UnitBytes < 0 || !m.weightsFit(float64(w.Time), float64(w.Copy), w.UnitBytes) {
-		return nil, fmt.Errorf("weights %d for a picosecond, %d for a copy and units of %d bytes are out of range", w.Time,
+		return nil, fmt.Errorf("the weights are out of range: %d for a picosecond, %d for a copy, and units of %d bytes",
+			w.Time,
 			w.Copy, w.UnitBytes)
 	}
 	other := *m

@@ -36,7 +36,7 @@ func (p *Problem) WriteCFN(w io.Writer, name string) error {
 		bound = add(bound, largest)
 	}
 	if bound > maxToulbar2Cost {
-		return fmt.Errorf("wcsp: the costs add up to %d; toulbar2 supports at most %d", bound, int64(maxToulbar2Cost))
+		return fmt.Errorf("wcsp: the costs add up to %d, but toulbar2 supports at most %d", bound, int64(maxToulbar2Cost))
 	}
 	out := bufio.NewWriter(w) // Flush returns the error of every write
 	fmt.Fprintf(out, "{\"problem\":{\"name\":\"p%s\",\"mustbe\":\"<%d\"},\n\"variables\":{", cfnName(name), bound)

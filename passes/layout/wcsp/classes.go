@@ -10,8 +10,8 @@ import (
 
 // Classes returns the cheapest assignment for each of the k cheapest combinations of classes, cheapest first. classes
 // has, by variable, the class of each label; nil means that all labels of the variable have the same class. Classes
-// solves the problem again for each part of Lawler's partition over classes. [KBest], in contrast, may examine many
-// equivalent assignments.
+// partitions the remaining combinations as in Lawler's algorithm, and solves the problem again for each part. In
+// contrast, [KBest] may examine many assignments of one combination.
 //
 // The list is shorter if there are fewer feasible combinations, or if a part has no solution within the limits;
 // limited reports the latter. TimeLimit applies to all solutions together (a negative value means no limit). MaxNodes
@@ -19,12 +19,14 @@ import (
 // first solution fails.
 func Classes(p *Problem, k int, options Options, classes [][]int) (list []*Solution, limited bool, err error) {
 	if p == nil || k < 1 || len(classes) != len(p.Variables) {
-		return nil, false, fmt.Errorf("wcsp: %d combinations of classes of %d variables: want at least 1, and a list of "+
+		return nil, false, fmt.Errorf("wcsp: Classes: k is %d and classes has %d elements: want k of at least 1, and a "+
+			"list of "+
 			"classes for each variable", k, len(classes))
 	}
 	for v, list := range classes {
 		if list != nil && len(list) != len(p.Variables[v].Labels) {
-			return nil, false, fmt.Errorf("wcsp: variable %d has %d labels and %d classes", v, len(p.Variables[v].Labels),
+			return nil, false, fmt.Errorf("wcsp: variable %d has %d labels, but a list of %d classes", v,
+				len(p.Variables[v].Labels),
 				len(list))
 		}
 	}
@@ -182,9 +184,9 @@ func (c *classLister) next() (*Solution, error) {
 	return nil, nil
 }
 
-// divide divides a part into new parts that together have all its assignments, except those with the classes of the
-// cheapest one. There is a new part for each variable. Its assignments differ from the cheapest assignment in the class
-// of this variable, and agree with it in the classes of all earlier variables.
+// divide divides a part into new parts. Together they have all assignments of the part, except the assignments with
+// the same classes as the cheapest assignment. There is a new part for each variable. Its assignments differ from the
+// cheapest assignment in the class of this variable, and agree with it in the classes of all earlier variables.
 func (c *classLister) divide(cheapest *part) {
 	same := slices.Clone(cheapest.barred)
 	for v, list := range c.classes {

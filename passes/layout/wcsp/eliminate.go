@@ -24,7 +24,7 @@ type bucket struct {
 	message   *function
 }
 
-// elimination is an instance whose variables are eliminated step by step.
+// elimination is an instance (see [instance]) whose variables are eliminated step by step.
 type elimination struct {
 	instance
 	functionsOf [][]*function // by variable: the functions that depend on it
@@ -165,8 +165,8 @@ func (e *elimination) tableEntries(scope []int) int64 {
 }
 
 // decode assigns labels to the variables of the steps, in reverse order. Each label minimizes the functions of its
-// step, given the labels of the variables that were eliminated later. The result is optimal if each step has one bucket
-// or its variable one label.
+// step, given the labels of the variables that were eliminated later. The result is optimal if, in each step, there
+// is only one bucket or the variable has only one label.
 func decode(sizes []int, steps []step, labels []int) {
 	for i := len(steps) - 1; i >= 0; i-- {
 		step := &steps[i]

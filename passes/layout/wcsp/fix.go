@@ -14,7 +14,7 @@ func (p *Problem) Fix(labels map[int]int) (*Problem, func([]int) []int, error) {
 		newIndex[i] = -1
 		if label, fixed := labels[i]; fixed {
 			if label < 0 || label >= len(v.Labels) {
-				return nil, nil, fmt.Errorf("wcsp: variable %d (%q) has no label %d: it has %d", i, v.Name, label,
+				return nil, nil, fmt.Errorf("wcsp: variable %d (%q) has no label %d: it has %d labels", i, v.Name, label,
 					len(v.Labels))
 			}
 			continue

@@ -23,13 +23,15 @@ func (f *function) dependsOn(v int) bool { return slices.Contains(f.scope, v) }
 type instance struct {
 	ctx              context.Context // nil: none
 	problemVariables []int           // index of each variable in the problem
-	outerVariables   []int           // for a component: index of each variable in the instance that was divided
-	sizes            []int           // numbers of labels
-	problemLabels    [][]int         // index of each label in the problem, if labels were removed
-	eliminated       []bool          // whether a variable is eliminated
-	functions        []*function     // all have at least one variable
-	constant         int64           // sum of the functions without variables
-	nextMessage      int             // number of the next message in the proof
+	// for a connected component: index of each variable in the instance that was divided into components
+	outerVariables []int
+	sizes          []int // numbers of labels
+	// by variable and label: index of the label in the problem; nil if no label was removed
+	problemLabels [][]int
+	eliminated    []bool      // whether a variable is eliminated
+	functions     []*function // all have at least one variable
+	constant      int64       // sum of the functions without variables
+	nextMessage   int         // number of the next message in the proof
 }
 
 // remainingCount returns the number of variables that are not eliminated.

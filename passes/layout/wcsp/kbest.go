@@ -11,15 +11,15 @@ import (
 
 // Limits on the number of assignments that [KBest] examines.
 const (
-	triesPerResult = 32      // per requested assignment
-	maxTries       = 1 << 16 // in total
+	triesPerResult = 32      // examined assignments per requested assignment
+	maxTries       = 1 << 16 // examined assignments in total
 )
 
 // KBest returns the k cheapest different assignments, cheapest first. Two assignments are the same if they have equal
-// labels, or if the function same, which may be nil, returns true. The list is shorter in three cases: there are
-// fewer feasible assignments; the 32*k cheapest assignments (at most 65536) have been examined; time runs out for a
-// problem that exceeds MaxTable, which timedOut reports. All solutions have the lower bound of the first solution. If
-// a proof is requested, only the first solution has a proof.
+// labels, or if the function same, which may be nil, returns true. The list has fewer than k elements in three cases:
+// there are fewer feasible assignments; the limit of examined assignments is reached, which is the smaller of 32*k
+// and 65536; or time runs out for a problem that exceeds MaxTable. timedOut reports the last case. All solutions have
+// the lower bound of the first solution. If a proof is requested, only the first solution has a proof.
 func KBest(p *Problem, k int, options Options, same func(a, b []int) bool) (list []*Solution, timedOut bool,
 	err error) {
 	defer interrupt.Catch(&err)
@@ -173,7 +173,8 @@ func (l *assignmentLister) expand(c *cell) bool {
 	return true
 }
 
-// list returns the cheapest assignment of a cell, and divides the other assignments of the cell into new cells.
+// list returns the cheapest assignment of a cell (a set of assignments), and divides the other assignments of the
+// cell into new cells.
 func (l *assignmentLister) list(c *cell) []int {
 	labels := slices.Clone(c.listedLabels)
 	if c.stage < len(c.stages) {

@@ -99,7 +99,7 @@ func (in *instance) order(limit int, rule eliminationRule) eliminationPlan {
 		if in.eliminated[v] {
 			continue
 		}
-		if in.sizes[v] == 1 { // with one label, elimination joins no neighbours
+		if in.sizes[v] == 1 { // the elimination of a variable with one label joins no neighbours
 			plan.order = append(plan.order, v)
 			continue
 		}
@@ -118,7 +118,7 @@ func (in *instance) order(limit int, rule eliminationRule) eliminationPlan {
 	return plan
 }
 
-// run eliminates variables until the messages of all remaining variables are too large.
+// run eliminates variables from the graph until the messages of all remaining variables would be too large.
 func (o *ordering) run(p *eliminationPlan) {
 	entries := int64(0)
 	for len(o.queue) > 0 {

@@ -15,12 +15,12 @@ func (s *Solution) Optimal() bool { return s.Cost == s.Bound }
 
 // Proof shows that no assignment of a problem costs less than a bound.
 //
-// First, labels are pruned, in order. The remaining proof is a tree whose nodes eliminate variables. To eliminate a
-// variable, all functions that depend on the variable are replaced by a message. The message is the minimum of the sum
-// of these functions over the variable's labels, as a function of the other variables. A message without variables is a
-// constant. Functions have numbers: first the factors of the problem, then the new functions on the path from the root,
-// in order. The bound of a node is the sum of its constants, the least bound of its branches, and the bounds of all its
-// parts. The bound of the solution is the bound of the root plus the factors without variables.
+// First, labels are pruned, in order. The rest of the proof is a tree whose nodes eliminate variables. To eliminate a
+// variable, all functions that depend on the variable are replaced by a message. The message is the minimum of the
+// sum of these functions over the variable's labels, as a function of the other variables. A message without
+// variables is a constant. Functions have numbers: first the factors of the problem, then the new functions on the
+// path from the root, in order. The bound of a node is the sum of its constants, the least bound of its branches, and
+// the bounds of all its parts. The bound of the solution is the bound of the root plus the factors without variables.
 //
 // A node may begin with shifts. A shift moves costs between a function of several variables and functions of only one
 // of these variables. The sum of all functions is unchanged (a reparametrization). Then labels may be cut. A label may
@@ -28,13 +28,14 @@ func (s *Solution) Optimal() bool { return s.Cost == s.Bound }
 // cuts has a bound of at most the cutoff.
 //
 // If one message would be too large, the functions of a variable are divided into several buckets with a message each
-// (mini-buckets). A sum of rowMinima is at most the minimum of the sum, so the result is still a lower bound.
+// (mini-buckets). A sum of minima is at most the minimum of the sum, so the result is still a lower bound.
 type Proof struct {
 	Prunings []Pruning `json:"prunings,omitempty" doc:"Labels that no optimal assignment needs, in order."`
 	Root     Node      `json:"root" doc:"The lower bound for assignments of the remaining labels."`
 }
 
-// Pruning removes a dominated label: label By never costs more, for all remaining labels of the other variables.
+// Pruning removes a dominated label: for all remaining labels of the other variables, label By costs at most as much
+// as Label.
 type Pruning struct {
 	Variable int `json:"variable" doc:"The index of the variable."`
 	Label    int `json:"label" doc:"The index of the removed label."`

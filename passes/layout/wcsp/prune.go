@@ -25,7 +25,7 @@ type pruner struct {
 	sums  []int64 // by label: the sum of these least costs
 }
 
-// edge is a function of two variables, seen from one variable.
+// edge is a function of two variables, from the point of view of one of them. The field other is the other variable.
 type edge struct {
 	table               []int64
 	other               int
@@ -125,8 +125,8 @@ func (p *pruner) dominates(v, dominator, label int) bool {
 	if p.sums[label] == Forbidden {
 		return true
 	}
-	// This cheap test rejects most pairs: at the neighbours' labels at which label is cheapest, dominator must not cost
-	// more.
+	// This cheap test rejects most pairs. It compares both labels at the neighbours' labels for which `label` is
+	// cheapest: there, dominator must not cost more.
 	var otherSum, sum int64
 	if p.unary[v] != nil {
 		otherSum, sum = p.unary[v][dominator], p.unary[v][label]-p.unary[v][dominator]

@@ -12,9 +12,9 @@ import (
 
 // PBQP is the solver for partitioned Boolean quadratic problems of Scholz and Eckstein, "Register allocation for
 // irregular architectures", LCTES 2002, and Hames and Scholz, "Nearly optimal register allocation with PBQP", JMLC
-// 2006. It removes variables with at most two neighbours, fewest first (the exact reductions R0, RI and RII). If there
-// are none, the heuristic reduction RN removes the variable with the most neighbours. This variable gets the label
-// with the least local cost: the cost if each neighbour had its best label for this label. Ties are broken by index.
+// 2006. It removes variables with at most two neighbours, fewest first (the exact reductions R0, RI and RII). If
+// there are none, the heuristic reduction RN removes the variable with the most neighbours. This variable gets the
+// label with the least local cost, which assumes that each neighbour has its best label. Ties are broken by index.
 // Without RN, the solution is optimal and the bound is the cost. If RN leads to a forbidden assignment, the error is
 // [ErrNotFound].
 var PBQP Solver = pbqp{}

@@ -21,7 +21,7 @@ type search struct {
 	nodes              int  // number of visited nodes
 	maxNodes           int  // maximum of nodes; 0: no limit
 	proofEntries       int  // number of entries of all tables of the proof
-	infeasibleVariable int  // for an error: the first variable found without a feasible label
+	infeasibleVariable int  // the first variable that was found to have no feasible label; the error names it
 	hasInfeasible      bool // whether infeasibleVariable is set
 }
 
@@ -236,8 +236,8 @@ func (s *search) tablesOrBranch(in *instance, r result, cutoff int64, isRoot boo
 	return r
 }
 
-// relaxation returns a relaxation of the remaining problem. The constant of the relaxation is a lower bound. Larger
-// tables give a higher bound; they are used only if the bound of the smallest tables is below the limit.
+// relaxation returns a relaxation of the remaining problem, whose constant is a lower bound on all costs. Larger
+// tables give a higher bound. They are used only if the bound from the smallest tables is below the limit.
 func (s *search) relaxation(e *elimination, limit int64, isRoot bool) *elimination {
 	relaxed := e.clone()
 	if relaxed.relax(1); relaxed.constant >= limit {
@@ -259,7 +259,7 @@ func (e *elimination) relax(maxEntries int) {
 	maxEntries = min(maxEntries, max(relaxedWork/max(len(in.functions), 1), 1))
 	e.eliminateAll(in.plan(largestTable).order, maxEntries)
 	for v, isEliminated := range e.eliminated {
-		if !isEliminated { // too dense to be planned
+		if !isEliminated { // the plan stopped before this variable, because the graph is too dense
 			e.eliminateVariable(v, maxEntries)
 		}
 	}

@@ -8,8 +8,8 @@ import (
 )
 
 // tightening moves costs between the functions of an instance to raise the sum of their least entries. This sum is a
-// lower bound on the cost of every assignment. When the bound is high, expensive labels can be cut, and the remaining
-// problem can be eliminated.
+// lower bound on the cost of every assignment. With a high bound, expensive labels can be cut, and the remaining
+// problem is often small enough for elimination.
 //
 // The method is sequential reweighted message passing (TRW-S, SRMP) in integers. Variables are visited in order. For
 // each label of a variable, the least cost of the label in each of its functions is moved to the variable. The

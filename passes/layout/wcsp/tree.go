@@ -9,7 +9,7 @@ type tree struct {
 	label    int // label of the variable on which the parent splits
 	shifts   []Shift
 	cuts     []Cut
-	cutoff   int64 // with cuts: upper limit on the node's bound
+	cutoff   int64 // upper limit on the node's bound, if the node has cuts
 	bound    int64 // lower bound that the node proves
 	constant int64 // bound minus the sum of the bounds of the parts
 	steps    []Step

@@ -94,7 +94,7 @@ func (p *Problem) checkFactor(f *Factor) (largest int64, err error) {
 	size := 1
 	for _, v := range f.Scope {
 		if v < 0 || v >= len(p.Variables) {
-			return 0, fmt.Errorf("no variable %d: the problem has %d", v, len(p.Variables))
+			return 0, fmt.Errorf("variable %d does not exist: the problem has %d variables", v, len(p.Variables))
 		}
 		if size > len(f.Costs) {
 			break
@@ -105,7 +105,7 @@ func (p *Problem) checkFactor(f *Factor) (largest int64, err error) {
 		return 0, fmt.Errorf("variable %d occurs twice", f.Scope[0])
 	}
 	if size != len(f.Costs) {
-		return 0, fmt.Errorf("%d costs do not fit the labels of variables %v", len(f.Costs), f.Scope)
+		return 0, fmt.Errorf("the number of costs, %d, does not match the labels of variables %v", len(f.Costs), f.Scope)
 	}
 	for i, c := range f.Costs {
 		if c < 0 || c > Forbidden {
@@ -125,11 +125,12 @@ func (p *Problem) Cost(labels []int) (int64, error) {
 		return 0, err
 	}
 	if len(labels) != len(p.Variables) {
-		return 0, fmt.Errorf("wcsp: %d labels for %d variables", len(labels), len(p.Variables))
+		return 0, fmt.Errorf("wcsp: Cost: the assignment has %d labels, but the problem has %d variables", len(labels),
+			len(p.Variables))
 	}
 	for v, l := range labels {
 		if n := len(p.Variables[v].Labels); l < 0 || l >= n {
-			return 0, fmt.Errorf("wcsp: variable %d (%q) has no label %d: it has %d", v, p.Variables[v].Name, l, n)
+			return 0, fmt.Errorf("wcsp: variable %d (%q) has no label %d: it has %d labels", v, p.Variables[v].Name, l, n)
 		}
 	}
 	return p.cost(labels), nil

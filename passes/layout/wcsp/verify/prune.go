@@ -32,15 +32,15 @@ func (c *checker) factorsOf(v int) map[int][]int {
 func (c *checker) prune(pruning wcsp.Pruning) error {
 	v := pruning.Variable
 	if v < 0 || v >= len(c.remainingLabels) {
-		return fmt.Errorf("no variable %d", v)
+		return fmt.Errorf("variable %d does not exist", v)
 	}
 	index := slices.Index(c.remainingLabels[v], pruning.Label)
 	if index < 0 || !slices.Contains(c.remainingLabels[v], pruning.By) || pruning.Label == pruning.By {
 		return fmt.Errorf("labels %d and %d of variable %d are not two remaining labels", pruning.Label, pruning.By, v)
 	}
 	var sum int64
-	// isForbidden: Label is forbidden with every label of some neighbour. byIsWorse: By is forbidden with a
-	// neighbour's label with which Label is allowed.
+	// isForbidden: for some neighbour, Label is forbidden with every label of the neighbour. byIsWorse: for some label
+	// of a neighbour, By is forbidden and Label is allowed.
 	isForbidden, byIsWorse := false, false
 	others := c.factorsOf(v)
 	for _, other := range slices.Sorted(maps.Keys(others)) {

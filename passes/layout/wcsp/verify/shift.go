@@ -50,7 +50,7 @@ func plus(a, cost int64) int64 {
 // received.
 func (c *checker) shift(s *wcsp.Shift, functionsOf functionsByVariable, received map[int][]int64) error {
 	if len(s.From) == 0 {
-		return fmt.Errorf("it lists no function")
+		return fmt.Errorf("the shift lists no function")
 	}
 	var scope []int
 	for i, f := range s.From {
@@ -66,7 +66,7 @@ func (c *checker) shift(s *wcsp.Shift, functionsOf functionsByVariable, received
 		}
 	}
 	if len(s.By) != len(scope) {
-		return fmt.Errorf("it moves costs to %d of %d variables", len(s.By), len(scope))
+		return fmt.Errorf("the shift moves costs to %d of %d variables", len(s.By), len(scope))
 	}
 	for k, v := range scope {
 		if len(s.By[k]) != len(c.remainingLabels[v]) {
@@ -77,11 +77,11 @@ func (c *checker) shift(s *wcsp.Shift, functionsOf functionsByVariable, received
 		}
 		for i, moved := range s.By[k] {
 			if moved <= -wcsp.Forbidden || moved >= wcsp.Forbidden {
-				return fmt.Errorf("it moves %d to variable %d", moved, v)
+				return fmt.Errorf("the shift moves the invalid cost %d to variable %d", moved, v)
 			}
 			received[v][i] += moved
 			if sum := received[v][i]; sum <= -wcsp.Forbidden || sum >= wcsp.Forbidden {
-				return fmt.Errorf("variable %d receives %d", v, sum)
+				return fmt.Errorf("variable %d receives the invalid cost %d", v, sum)
 			}
 		}
 	}
@@ -116,7 +116,7 @@ func (c *checker) replace(s *wcsp.Shift, scope []int, functionsOf functionsByVar
 			}
 		}
 		if shifted.table = append(shifted.table, cost); cost < 0 {
-			return fmt.Errorf("cost %d becomes %d", len(shifted.table)-1, cost)
+			return fmt.Errorf("the shift changes cost %d to the invalid value %d", len(shifted.table)-1, cost)
 		}
 		return nil
 	})
@@ -142,7 +142,7 @@ type functionGroup struct {
 // label, the least entries of all groups of functions must therefore add up to at least the cutoff.
 func (c *checker) cuts(list []wcsp.Cut, cutoff int64, functionsOf functionsByVariable) error {
 	if cutoff < 0 || cutoff > wcsp.Forbidden {
-		return fmt.Errorf("the cutoff is %d", cutoff)
+		return fmt.Errorf("the cutoff %d is out of range", cutoff)
 	}
 	sum, groupsOf := c.grouped(functionsOf)
 	for i, cut := range list {
@@ -159,7 +159,8 @@ func (c *checker) cuts(list []wcsp.Cut, cutoff int64, functionsOf functionsByVar
 			withLabel.count(c.least(group), 1)
 		}
 		if withLabel.forbidden == 0 && withLabel.sum < cutoff {
-			return fmt.Errorf("cut %d: with label %d of variable %d the bound is only %d", i, cut.Label, v, withLabel.sum)
+			return fmt.Errorf("cut %d: with label %d of variable %d, the bound is only %d, which is below the cutoff", i,
+				cut.Label, v, withLabel.sum)
 		}
 		c.remainingLabels[v] = slices.DeleteFunc(slices.Clone(remaining), func(l int) bool { return l == cut.Label })
 		for _, group := range groupsOf[v] {

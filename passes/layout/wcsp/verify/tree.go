@@ -78,7 +78,7 @@ func (c *checker) step(s *wcsp.Step, functionsOf functionsByVariable) (int64, er
 	v := s.Variable
 	dependents, remains := functionsOf[v]
 	if !remains {
-		return 0, fmt.Errorf("the variable does not remain")
+		return 0, fmt.Errorf("the variable was eliminated before")
 	}
 	unused := map[int]bool{}
 	for _, f := range dependents {
@@ -87,14 +87,14 @@ func (c *checker) step(s *wcsp.Step, functionsOf functionsByVariable) (int64, er
 	for _, bucket := range s.Buckets {
 		for _, f := range bucket.From {
 			if !unused[f] {
-				return 0, fmt.Errorf("function %d does not depend on it, or was used before", f)
+				return 0, fmt.Errorf("function %d does not depend on the variable, or was used before", f)
 			}
 			unused[f] = false
 		}
 	}
 	for _, f := range dependents {
 		if unused[f] {
-			return 0, fmt.Errorf("function %d depends on it but is in no bucket", f)
+			return 0, fmt.Errorf("function %d depends on the variable but is in no bucket", f)
 		}
 		for _, other := range c.functions[f].scope {
 			if other != v {
@@ -126,7 +126,7 @@ func (c *checker) step(s *wcsp.Step, functionsOf functionsByVariable) (int64, er
 // message checks the message of a bucket of v entry by entry.
 func (c *checker) message(v int, bucket *wcsp.Bucket) error {
 	if len(bucket.From) == 0 {
-		return fmt.Errorf("it has no functions")
+		return fmt.Errorf("the bucket has no functions")
 	}
 	var scope []int
 	for _, f := range bucket.From {
@@ -135,7 +135,7 @@ func (c *checker) message(v int, bucket *wcsp.Bucket) error {
 	slices.Sort(scope)
 	scope = slices.DeleteFunc(slices.Compact(scope), func(other int) bool { return other == v })
 	if !slices.Equal(scope, bucket.Scope) {
-		return fmt.Errorf("its functions depend on variables %v, not %v", scope, bucket.Scope)
+		return fmt.Errorf("the functions of the bucket depend on variables %v, not %v", scope, bucket.Scope)
 	}
 	size := 1
 	for _, other := range scope {
@@ -144,7 +144,7 @@ func (c *checker) message(v int, bucket *wcsp.Bucket) error {
 		}
 	}
 	if size != len(bucket.Table) {
-		return fmt.Errorf("%d entries do not match the remaining labels", len(bucket.Table))
+		return fmt.Errorf("the %d entries of the message do not match the remaining labels", len(bucket.Table))
 	}
 	i := 0
 	return c.sums(bucket.From, scope, v, func(least int64) error {
@@ -163,9 +163,9 @@ type term struct {
 	ownOffsets   []int   // index offset of each label of the eliminated variable
 }
 
-// sums adds up the functions in from, and minimizes the sum over the labels of v. It calls f with the minimum for all
-// labels of the scope in row-major order.
-func (c *checker) sums(from, scope []int, v int, f func(least int64) error) error {
+// sums adds up the functions in from, and minimizes the sum over the labels of v. It calls visit with the minimum for
+// all labels of the scope in row-major order.
+func (c *checker) sums(from, scope []int, v int, visit func(least int64) error) error {
 	terms := make([]term, len(from))
 	for i, number := range from {
 		terms[i] = c.term(&c.functions[number], scope, v)
@@ -180,16 +180,16 @@ func (c *checker) sums(from, scope []int, v int, f func(least int64) error) erro
 				sums[label] = add(sums[label], term.table[term.index+offset])
 			}
 		}
-		return f(slices.Min(sums))
+		return visit(slices.Min(sums))
 	})
 }
 
-// each calls f for all labels of a scope in row-major order, with the index of each term set to these labels.
-func (c *checker) each(terms []term, scope []int, f func(labels []int) error) error {
+// each calls visit for all labels of a scope in row-major order, with the index of each term set to these labels.
+func (c *checker) each(terms []term, scope []int, visit func(labels []int) error) error {
 	labels := make([]int, len(scope))
 	for {
 		c.countSteps(1 + len(terms) + len(scope))
-		if err := f(labels); err != nil {
+		if err := visit(labels); err != nil {
 			return err
 		}
 		k := len(scope) - 1
@@ -237,18 +237,19 @@ func (c *checker) term(f *function, scope []int, v int) term {
 func (c *checker) split(n *wcsp.Node, functionsOf functionsByVariable) (int64, error) {
 	v := n.Variable
 	if _, remains := functionsOf[v]; !remains {
-		return 0, fmt.Errorf("a split on variable %d, which does not remain", v)
+		return 0, fmt.Errorf("the split is on variable %d, which was eliminated before", v)
 	}
 	labels := c.remainingLabels[v]
 	defer func() { c.remainingLabels[v] = labels }()
 	if len(labels) < 2 || len(n.Branches) != len(labels) {
-		return 0, fmt.Errorf("a split on variable %d: %d branches for %d labels", v, len(n.Branches), len(labels))
+		return 0, fmt.Errorf("the split on variable %d has %d branches for %d labels", v, len(n.Branches), len(labels))
 	}
 	least, seen := wcsp.Forbidden, map[int]bool{}
 	for i := range n.Branches {
 		branch := &n.Branches[i]
 		if seen[branch.Label] || !slices.Contains(labels, branch.Label) {
-			return 0, fmt.Errorf("a split on variable %d: label %d does not remain, or occurs twice", v, branch.Label)
+			return 0, fmt.Errorf("the split on variable %d has a branch for label %d, which does not remain or occurs twice", v,
+				branch.Label)
 		}
 		seen[branch.Label] = true
 		c.remainingLabels[v] = []int{branch.Label}
@@ -270,7 +271,7 @@ func (c *checker) split(n *wcsp.Node, functionsOf functionsByVariable) (int64, e
 func (c *checker) parts(nodes []wcsp.Node, functionsOf functionsByVariable) (int64, error) {
 	list := c.components(functionsOf)
 	if len(list) != len(nodes) {
-		return 0, fmt.Errorf("%d parts; the remaining problem has %d", len(nodes), len(list))
+		return 0, fmt.Errorf("the proof has %d parts, but the remaining problem has %d", len(nodes), len(list))
 	}
 	var sum int64
 	for i := range nodes {

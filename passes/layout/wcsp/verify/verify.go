@@ -48,7 +48,7 @@ func SolutionContext(ctx context.Context, p *wcsp.Problem, s *wcsp.Solution) (er
 		return fmt.Errorf("verify: the proof: %w", err)
 	}
 	if bound != s.Bound {
-		return fmt.Errorf("verify: the bound of the solution is %d; the proof gives %d", s.Bound, bound)
+		return fmt.Errorf("verify: the bound of the solution is %d, but the proof gives %d", s.Bound, bound)
 	}
 	return nil
 }
@@ -66,12 +66,12 @@ func checkProblem(p *wcsp.Problem) error {
 	var all int64
 	for i, f := range p.Factors {
 		if len(f.Scope) > 2 || len(f.Scope) == 2 && f.Scope[0] == f.Scope[1] {
-			return fmt.Errorf("factor %d: invalid scope", i)
+			return fmt.Errorf("factor %d: the scope is invalid", i)
 		}
 		size := 1
 		for _, v := range f.Scope {
 			if v < 0 || v >= len(p.Variables) {
-				return fmt.Errorf("factor %d: no variable %d", i, v)
+				return fmt.Errorf("factor %d: variable %d does not exist", i, v)
 			}
 			if size = size * len(p.Variables[v].Labels); size > len(f.Costs) {
 				break
@@ -83,7 +83,7 @@ func checkProblem(p *wcsp.Problem) error {
 		var largest int64
 		for k, c := range f.Costs {
 			if c < 0 || c > wcsp.Forbidden {
-				return fmt.Errorf("factor %d: cost %d is %d", i, k, c)
+				return fmt.Errorf("factor %d: cost %d is %d, which is out of range", i, k, c)
 			}
 			if c < wcsp.Forbidden {
 				largest = max(largest, c)
@@ -99,7 +99,7 @@ func checkProblem(p *wcsp.Problem) error {
 // checkCost checks the cost of the labels.
 func checkCost(p *wcsp.Problem, s *wcsp.Solution) error {
 	if len(s.Labels) != len(p.Variables) {
-		return fmt.Errorf("%d labels for %d variables", len(s.Labels), len(p.Variables))
+		return fmt.Errorf("the solution has %d labels, but the problem has %d variables", len(s.Labels), len(p.Variables))
 	}
 	for v, l := range s.Labels {
 		if l < 0 || l >= len(p.Variables[v].Labels) {
@@ -115,7 +115,7 @@ func checkCost(p *wcsp.Problem, s *wcsp.Solution) error {
 		sum = add(sum, f.Costs[index])
 	}
 	if sum != s.Cost || sum == wcsp.Forbidden {
-		return fmt.Errorf("its cost is given as %d; the labels cost %d", s.Cost, sum)
+		return fmt.Errorf("the solution states a cost of %d, but its labels cost %d", s.Cost, sum)
 	}
 	return nil
 }
