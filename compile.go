@@ -39,9 +39,9 @@ func Compile(g *graph.Graph, o Options) (*Program, error) {
 	return CompileContext(context.Background(), g, o)
 }
 
-// CompileContext is [Compile] that ends when the context does. The error then names the interrupted stage and wraps
-// [context.Cause]. Strategies find the context in [layout.Problem.Context]. The program does not keep the context:
-// planning within a run ends with the context of the run.
+// CompileContext is [Compile] with a context: if ctx ends, CompileContext stops. The error then names the interrupted
+// stage and wraps [context.Cause]. Strategies find the context in [layout.Problem.Context]. The program does not keep
+// the context: planning within a run ends with the context of the run.
 func CompileContext(ctx context.Context, g *graph.Graph, o Options) (*Program, error) {
 	if o.Cache != nil && g != nil && !usesCatalogue(g) {
 		o.Cache = nil
@@ -55,16 +55,16 @@ type Options struct {
 	// Strategy chooses layouts and implementations; nil is [Optimal]. Under every strategy, outputs have the layouts
 	// that the graph infers, unless they are pinned.
 	Strategy Strategy
-	// Threads bounds the workers of a run; 0 is GOMAXPROCS.
+	// Threads is the maximum number of workers of a run; 0 is GOMAXPROCS.
 	Threads int
 	// Sizes fixes sizes of symbols for all runs. A symbol without a size here or in the graph's loader takes its size
 	// from the inputs of each run.
 	Sizes map[string]int
 	// Hints are typical sizes of symbols. The graph is planned for each hint. A run uses the plan of the nearest hint
-	// whose conditions hold for the sizes of the run. A symbol that a hint omits has the size that the graph assumes;
-	// without hints, all symbols have these sizes. [Program.Report] describes the plan of the first hint, for which
-	// planning must succeed. If planning fails for a later hint, the report lists the hint in RefusedHints, and runs
-	// with these sizes return the same error.
+	// whose conditions hold for the sizes of the run. A symbol that a hint omits has the size that the graph assumes.
+	// Without hints, the graph is planned for the assumed sizes of all symbols. [Program.Report] describes the plan of
+	// the first hint, for which planning must succeed. If planning fails for a later hint, the report lists the hint in
+	// RefusedHints, and runs with these sizes return the same error.
 	Hints []map[string]int
 	// Pins fix layouts of values or implementations of nodes, by name, in addition to the pins of the graph. A pin that
 	// cannot be met is a [*PinError].
@@ -85,21 +85,22 @@ type Options struct {
 	// Empty and "cpu" are the host. Inputs and outputs are on the host. With Exact, a device that does not round sums and
 	// products as IEEE 754 requires is an error.
 	Device string
-	// SolveLimit bounds the time of the search that strategy Optimal makes if variable elimination does not solve the
-	// problem. (It usually does, in milliseconds.) 0 is [layout.SolveLimit], 10 seconds. A negative limit disables the
-	// search, so that plans do not depend on time. At the limit the best plan found is used, and the report has a lower
-	// bound on the cost of all plans.
+	// SolveLimit is the maximum time of a search by strategy Optimal. Optimal searches only if variable elimination,
+	// which takes milliseconds, does not solve the problem of layouts. 0 is [layout.SolveLimit], 10 seconds. A negative
+	// limit disables the search, so that plans do not depend on time. At the limit the best plan found is used, and the
+	// report has a lower bound on the cost of all plans.
 	SolveLimit time.Duration
-	// Slack is the share of the least cost that strategy Optimal may spend on fewer copies, at most 1: 0.005 is 0.5%. If
-	// Slack is 0, the strategy chooses among the plans of least cost: first by the number of copies, then by the bytes of
-	// the copies. The report says whether it is proved that fewer copies are impossible within the slack.
+	// Slack permits strategy Optimal to choose a more expensive plan if it has fewer copies. It is the maximum
+	// additional cost as a share of the least cost, at most 1: 0.005 is 0.5%. If Slack is 0, the strategy chooses among
+	// the plans of least cost: first by the number of copies, then by the bytes of the copies. The report says whether
+	// it is proved that fewer copies are impossible within the slack.
 	Slack float64
 	// Costs prices work; nil is a default profile for this processor.
 	Costs *layout.Profile
 	// Tracer, if set, observes runs.
 	Tracer Tracer
-	// MemoryLimit bounds the bytes of a run. 0 is the memory available to the process when the graph is compiled. A
-	// negative value disables the limit.
+	// MemoryLimit is the maximum memory of a run in bytes. 0 is the memory available to the process when the graph is
+	// compiled. A negative value disables the limit.
 	MemoryLimit int
 	// InputsInMemory says that the inputs of a run are already in memory during compilation.
 	InputsInMemory bool
@@ -115,9 +116,9 @@ type Options struct {
 	// it too, from any goroutine.
 	Progress func(stage string)
 	// Cache stores constants, packed weights and plans for later processes and for processes that run at the same time:
-	// see [OpenCache]. Nil stores nothing. Results have the same bits with and without a cache. A program that follows a
-	// stored plan has no proof of its cost in its report. Graphs with ops outside of package kernels are not stored; the
-	// plans of a user-defined strategy or list of passes are not stored.
+	// see [OpenCache]. Nil stores nothing. Results have the same bits with and without a cache. The report of a program
+	// that was made from a stored plan has no proof of the plan's cost. Graphs with ops outside of package kernels are
+	// not stored; the plans of a user-defined strategy or list of passes are not stored.
 	Cache *Cache
 }
 
@@ -128,9 +129,9 @@ type Cache = diskcache.Cache
 type CacheOptions = diskcache.Options
 
 // OpenCache returns the cache in a directory, which the first write creates with access for this user only. Programs
-// and processes may share it. Its files are immutable, and are named by digests of the model, the options, the cost
-// profile, the processor's instructions and the build of the program. Programs map these files into memory, but read
-// the files of a model. Damaged files are made again. Only graphrun may write to the directory.
+// and processes may share it. Its files are immutable. The name of a file is a digest of the model, the options, the
+// cost profile, the processor's instruction set and the build of the executable. Programs map the files of the cache
+// into memory. Damaged files are made again. Only graphrun may write to the directory.
 //
 // OpenCache does not fail. Without access to the directory, programs are compiled without the cache. If a file cannot
 // be written, [CacheOptions] receives one warning, and nothing more is written.

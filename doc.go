@@ -31,8 +31,8 @@
 //
 // # Errors
 //
-// Mistakes in files and calls are errors that name the place or the node, not panics. The exception is package op: its
-// functions panic if no argument is a value of a graph. A run that needs more memory than is available fails before it
+// Mistakes in files and calls are returned as errors that name the place or the node. Only the functions of package
+// op panic, if no argument is a value of a graph. A run that needs more memory than is available fails before it
 // starts with a [MemoryError]. With [Options.KeepGoing] a run returns the outputs that can be computed, and its error
 // is an [Incomplete] that traces every missing output to the failed node.
 package graphrun

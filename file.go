@@ -29,7 +29,7 @@ type File struct {
 	// Loader is the Loader that opened the file. Its Sizes and Shapes may be set until Graph is called.
 	Loader    Loader
 	path      string
-	signature *graph.Graph // a graph with at least the inputs
+	signature *graph.Graph // the graph of the file or, for a model, a graph with only the inputs
 	model     *onnx.Model  // nil for a graph file
 	ignored   graph.Errors // mistakes that were ignored
 	rows      *rowCount    // the requested number of rows; nil if it does not change
@@ -38,7 +38,7 @@ type File struct {
 // Open reads a graph file or an ONNX model: see [Loader.Load].
 func (l Loader) Open(name string) (*File, error) { return l.OpenContext(context.Background(), name) }
 
-// OpenContext is [Loader.Open] that ends when the context does: see [LoadContext].
+// OpenContext is [Loader.Open] with a context: see [LoadContext].
 func (l Loader) OpenContext(ctx context.Context, name string) (*File, error) {
 	switch {
 	case ctx == nil:
@@ -98,7 +98,7 @@ func (l Loader) read(ctx context.Context, r io.Reader, name, dir string) (*File,
 
 // readingError returns the error of a context that ended while the file was read.
 func readingError(name string, ended error) error {
-	return fmt.Errorf("%s: reading it: %w", name, ended)
+	return fmt.Errorf("%s: the file was not read completely: %w", name, ended)
 }
 
 // isModel reports whether a file is an ONNX model, not a graph file. The extension decides. For other extensions, the
@@ -112,7 +112,7 @@ func isModel(name string, r io.ReaderAt) bool {
 	}
 	var first [1]byte
 	if n, _ := r.ReadAt(first[:], 0); n == 0 {
-		return false // parsing reports it
+		return false // an unreadable file: parsing reports the error
 	}
 	return first[0] < ' ' && !strings.ContainsRune("\t\r\n", rune(first[0]))
 }
@@ -172,14 +172,14 @@ func (f *File) Symbols() map[string]graph.Bounds {
 // both a graph and an error.
 func (f *File) Graph() (*graph.Graph, error) { return f.GraphContext(context.Background()) }
 
-// GraphContext is [File.Graph] that ends when the context does: see [LoadContext]. After an interruption it may be
-// called again.
+// GraphContext is [File.Graph] with a context: see [LoadContext]. After an interruption, GraphContext may be called
+// again.
 func (f *File) GraphContext(ctx context.Context) (*graph.Graph, error) {
 	if ctx == nil {
 		return nil, program.ErrNoContext
 	}
 	if f == nil || f.signature == nil {
-		return nil, errors.New("no file was opened: Loader.Open opens one")
+		return nil, errors.New("the File was not made by Loader.Open")
 	}
 	sizes, err := f.sizes()
 	if err != nil {
@@ -195,7 +195,7 @@ func (f *File) GraphContext(ctx context.Context) (*graph.Graph, error) {
 		g, err = f.rows.resize(ctx, g)
 	}
 	if ended := interrupt.Err(ctx); ended != nil {
-		return nil, fmt.Errorf("%s: converting it: %w", f.path, ended)
+		return nil, fmt.Errorf("%s: the model was not converted completely: %w", f.path, ended)
 	}
 	switch {
 	case err != nil:
@@ -235,7 +235,7 @@ func (f *File) sizes() (map[string]int, error) {
 	if f.model == nil {
 		for _, name := range sorted.Keys(f.Loader.Shapes) {
 			if v := f.signature.Value(name); v == nil || !slices.Contains(f.signature.Inputs, v) {
-				return nil, fmt.Errorf("a shape is given for %q: there is no such input%s", name,
+				return nil, fmt.Errorf("a shape is given for %q, but the file has no such input%s", name,
 					suggest.DidYouMean(suggest.Nearest(name, inputNames(f.signature))))
 			}
 		}

@@ -154,10 +154,10 @@ func TestLoaderSizes(t *testing.T) {
 	}
 	differ := map[string][]int{"image": {5, 8, 16, 16}, "skip": {4, 8, 16, 16}}
 	for want, l := range map[string]graphrun.Loader{
-		`there is no symbolic dimension "M"; it has N`:                             {Sizes: map[string]int{"M": 5}},
-		`N is 5 in input "image", but 4 in input "skip"`:                           {Shapes: differ},
-		`a shape is given for "imag": there is no such input; did you mean image?`: {Shapes: map[string][]int{"imag": {5}}},
-		`N=65 is outside its bounds: min 1, max 64`:                                {Sizes: map[string]int{"N": 65}},
+		`there is no symbolic dimension "M"; it has N`:                                     {Sizes: map[string]int{"M": 5}},
+		`N is 5 in input "image", but 4 in input "skip"`:                                   {Shapes: differ},
+		`a shape is given for "imag", but the file has no such input; did you mean image?`: {Shapes: map[string][]int{"imag": {5}}},
+		`N=65 is outside its bounds: min 1, max 64`:                                        {Sizes: map[string]int{"N": 65}},
 	} {
 		_, err := l.Load(residual)
 		assert.EqualError(t, err, residual+": "+want)
@@ -462,7 +462,7 @@ func TestLookupRefuses(t *testing.T) {
 	for want, own := range map[string][]*graph.Op{
 		`op 1 is nil`:               {swish(), nil},
 		`two ops are named "swish"`: {swish(), swish()},
-		`op "relu": package kernels has one of this name`: {relu},
+		`op "relu": package kernels already has an op with this name`: {relu},
 		`op 0 has no name`: {{}},
 	} {
 		_, err := graphrun.Lookup(own...)

@@ -18,8 +18,8 @@ import (
 // has more choices, such as file systems, readers and sizes.
 func Load(path string) (*graph.Graph, error) { return Loader{}.Load(path) }
 
-// LoadContext is [Load] that ends when the context does. The error then names the interrupted stage and wraps
-// [context.Cause].
+// LoadContext is [Load] with a context. If ctx ends, LoadContext stops; the error then names the interrupted stage
+// and wraps [context.Cause].
 func LoadContext(ctx context.Context, path string) (*graph.Graph, error) {
 	return Loader{}.LoadContext(ctx, path)
 }
@@ -49,27 +49,28 @@ type Loader struct {
 	// Operators adds converters of ONNX operators that package onnx does not have. Replaced replaces converters of
 	// package onnx.
 	Operators, Replaced onnx.Operators
-	// KeepGoing continues past invalid nodes and unreadable constants. Inference rejects these nodes and their
-	// dependents. A run with [Options.KeepGoing] omits them. Mistakes outside of nodes are returned as a [graph.Errors]
-	// together with the graph.
+	// KeepGoing means that loading continues after invalid nodes and unreadable constants. Inference rejects these nodes
+	// and their dependents. A run with [Options.KeepGoing] omits them. Mistakes outside of nodes are returned as a
+	// [graph.Errors] together with the graph.
 	KeepGoing bool
 	// Cache, if set, stores the large weights of ONNX models. A later load maps them into memory, so that processes
 	// share this memory. Options.Cache should be the same cache. See [OpenCache].
 	Cache *Cache
-	// UnavailableInputs has the reasons why inputs are not available, by input. With KeepGoing, a model is read without
+	// UnavailableInputs maps the name of each unavailable input to the reason. With KeepGoing, a model is read without
 	// these inputs and their dependents. [graph.Graph.DropValues] removes them from a graph.
 	UnavailableInputs map[string]error
 }
 
-// Load reads a graph file or an ONNX model and infers its types. The extension is .json or .onnx. For other extensions,
-// the first byte of the file decides. Files of constants must be in the file's folder.
+// Load reads a graph file or an ONNX model and infers its types. The extension, .json or .onnx, determines the format
+// of the file. For other extensions, the first byte of the file determines the format. Files of constants must be in
+// the file's folder.
 //
 // For several mistakes, Load returns a [graph.Errors]. Each error has its place in the file.
 func (l Loader) Load(path string) (*graph.Graph, error) {
 	return l.LoadContext(context.Background(), path)
 }
 
-// LoadContext is [Loader.Load] that ends when the context does: see [LoadContext].
+// LoadContext is [Loader.Load] with a context: see [LoadContext].
 func (l Loader) LoadContext(ctx context.Context, path string) (*graph.Graph, error) {
 	f, err := l.OpenContext(ctx, path)
 	if err != nil {
@@ -85,7 +86,7 @@ func (l Loader) Read(r io.Reader, name string) (*graph.Graph, error) {
 	return l.ReadContext(context.Background(), r, name)
 }
 
-// ReadContext is [Loader.Read] that ends when the context does: see [LoadContext].
+// ReadContext is [Loader.Read] with a context: see [LoadContext].
 func (l Loader) ReadContext(ctx context.Context, r io.Reader, name string) (*graph.Graph, error) {
 	if ctx == nil {
 		return nil, program.ErrNoContext
@@ -115,7 +116,7 @@ func (f *File) load(ctx context.Context) (*graph.Graph, error) {
 		g.InferAll() // running the graph reports rejected nodes
 		g.SetContext(context.Background())
 		if ended := interrupt.Err(ctx); ended != nil {
-			return nil, fmt.Errorf("%s: inferring types: %w", f.path, ended)
+			return nil, fmt.Errorf("%s: the types were not inferred completely: %w", f.path, ended)
 		}
 		return g, err
 	}

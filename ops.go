@@ -28,7 +28,7 @@ func Lookup(userOps ...*graph.Op) (graph.Lookup, error) {
 		case op.Name == "":
 			return nil, fmt.Errorf("op %d has no name", i)
 		case kernels.Lookup(op.Name) != nil:
-			return nil, fmt.Errorf("op %q: package kernels has one of this name", op.Name)
+			return nil, fmt.Errorf("op %q: package kernels already has an op with this name", op.Name)
 		case byName[op.Name] != nil:
 			return nil, fmt.Errorf("two ops are named %q", op.Name)
 		}

@@ -22,7 +22,7 @@ func TestLoadFromPipes(t *testing.T) {
 		go cancel()
 		_, err := graphrun.LoadContext(ctx, path)
 		assert.ErrorIs(t, err, context.Canceled, name)
-		assert.ErrorContains(t, err, path+": reading it: ", name)
+		assert.ErrorContains(t, err, path+": the file was not read completely: ", name)
 	}
 	path := filepath.Join(t.TempDir(), "pipe")
 	require.NoError(t, syscall.Mkfifo(path, 0o600))

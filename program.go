@@ -11,11 +11,11 @@ import (
 
 // Program is a compiled graph, made by [Compile]. It may be used from several goroutines at once.
 //
-// Packages inspect and experiment take programs: inspect explains one, experiment compares several.
+// Package inspect explains a program, and package experiment compares several programs.
 type Program program.Program
 
-// unwrap converts p to the internal type, which has further methods. Packages inspect, experiment and cli use the same
-// conversion.
+// unwrap converts p to the internal type, which has further methods. (Packages inspect, experiment and cli convert
+// programs in the same way.)
 func (p *Program) unwrap() *program.Program { return (*program.Program)(p) }
 
 // Run runs the program on inputs by name and returns the outputs by name.
@@ -39,15 +39,16 @@ func (p *Program) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[st
 //
 // A tensor must have the dtype and shape of the output. If the shape depends on data, the mismatch may be found after
 // other tensors have been written. A tensor may have any offset, and any strides under which no two elements overlap;
-// bytes between its elements are not written. If the tensor has the strides of [Program.Run]'s output, a kernel writes
-// it directly; otherwise RunInto copies the output. RunInto fails before it writes if a tensor shares memory with a
-// constant, with another tensor of out, or with an input in another way than the next paragraph permits. After any
-// other error the contents of the tensors are undefined. After an [*Incomplete], only the tensors of the outputs that
-// it lists are undefined.
+// bytes between its elements are not written. If the tensor has the strides of [Program.Run]'s output, a kernel
+// writes it directly; otherwise RunInto copies the output. RunInto fails before it writes if a tensor shares memory
+// with a constant or with another tensor of out. It also fails if a tensor shares memory with an input, except in the
+// way that the next paragraph permits. After any other error the contents of the tensors are undefined. After an
+// [*Incomplete], only the tensors of the outputs that it lists are undefined.
 //
-// A tensor of out may be the tensor of an input, if no output is a view of this input and no shapes depend on data. The
-// run then overwrites the input. A scatter or an elementwise op that is the last reader of the input writes to it in
-// place: a decoder thus updates its cache without a copy. Otherwise the output is copied after all steps.
+// A tensor of out may be the tensor of an input, if no output is a view of this input and no shapes depend on data.
+// The run then overwrites the input. If the last reader of the input is a scatter or an elementwise op, it writes its
+// result directly over the input: a decoder thus updates its cache without a copy. Otherwise the output is copied
+// over the input after all steps.
 //
 // Several goroutines may call RunInto at once if each has its own tensors in out.
 func (p *Program) RunInto(ctx context.Context, in, out map[string]*tensor.Tensor) error {

@@ -37,12 +37,13 @@ func (f *File) extractRowCount() error {
 		}
 		dims := f.rowDims(name)
 		if dims == nil {
-			continue // reported as an unknown symbol
+			continue // neither a symbol nor rows: reported later as an unknown symbol
 		}
 		n := sizes[name]
 		switch {
 		case n < 1:
-			return fmt.Errorf("%s=%d: want 1 row or more (the file has no symbol %s, so %s sets a number of rows)", name, n,
+			return fmt.Errorf("%s=%d: the number of rows must be at least 1 (the file has no symbol %s, so %s sets a number "+
+				"of rows)", name, n,
 				name, name)
 		case f.rows == nil:
 			f.rows = &rowCount{name, n, map[string]int{}}
@@ -62,8 +63,8 @@ func (f *File) extractRowCount() error {
 	return nil
 }
 
-// rowDims returns the dimensions that a name in Loader.Sizes stands for, by input. The name is INPUT.DIM, or N for
-// dimension 0 of every input of a file without symbols. It returns nil for any other name.
+// rowDims returns the dimensions of the rows that a name in Loader.Sizes specifies, by input. The name is INPUT.DIM,
+// or N for dimension 0 of every input of a file without symbols. rowDims returns nil for any other name.
 func (f *File) rowDims(name string) map[string]int {
 	dims := map[string]int{}
 	if name == rowSymbol && len(f.signature.Symbols) == 0 {
@@ -88,7 +89,8 @@ func (f *File) rowDims(name string) map[string]int {
 }
 
 // withRows returns the inputs with the changed number of rows in their shapes, as copies. An input that is not dense
-// keeps its shape and strides, because the strides of the new shape follow only from a dense order.
+// keeps its shape and strides, because only for a dense input do the strides of the new shape follow from the order
+// of its dimensions.
 func (r *rowCount) withRows(inputs []*graph.Value) []*graph.Value {
 	inputs = slices.Clone(inputs)
 	for i, v := range inputs {
@@ -131,5 +133,6 @@ func (r *rowCount) resize(ctx context.Context, g *graph.Graph) (*graph.Graph, er
 		e.Err = fmt.Errorf("%s=%d: the rows are not independent: %w", r.name, r.count, located.Err)
 		return nil, &e
 	}
-	return nil, fmt.Errorf("%s=%d: %w; name the dimensions of the rows, as in x.0=%d", r.name, r.count, err, r.count)
+	return nil, fmt.Errorf("%s=%d: %w; give the input and the dimension of the rows, as in x.0=%d", r.name, r.count, err,
+		r.count)
 }

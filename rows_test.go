@@ -111,7 +111,7 @@ func TestRowsThatDepend(t *testing.T) {
 		assert.ErrorContains(t, err, want)
 	}
 	_, err := fixedGraph(t, fixed, map[string]int{"N": 0})
-	assert.ErrorContains(t, err, "want 1 row or more")
+	assert.ErrorContains(t, err, "the number of rows must be at least 1")
 	_, err = fixedGraph(t, fixed, map[string]int{"N": 2, "x.0": 3})
 	assert.ErrorContains(t, err, "all inputs with rows must have the same number of rows")
 	_, err = fixedGraph(t, fixed, map[string]int{"N": 2, "x.1": 2})

@@ -175,8 +175,8 @@ func TestRunIntoRefuses(t *testing.T) {
 			for message, out := range map[string]tensors{
 				`the graph has no output "exq"; did you mean exp?`:                                         {"exq": floats(2, 6, 4)},
 				`the tensor given for output "exp" is nil`:                                                 {"exp": nil},
-				`output "exp" has shape [2, 6, 4], the tensor given for it [6, 4]`:                         {"exp": floats(6, 4)},
-				`output "exp" is float32, the tensor given for it int64`:                                   {"exp": tensor.Zeros(tensor.Int64, 2, 6, 4)},
+				`output "exp" has shape [2, 6, 4], but the tensor given for it has shape [6, 4]`:           {"exp": floats(6, 4)},
+				`output "exp" is float32, but the tensor given for it is int64`:                            {"exp": tensor.Zeros(tensor.Int64, 2, 6, 4)},
 				`the tensor given for output "exp": setStorage`:                                            {"exp": {Meta: tensor.New(tensor.Float32, 2, 6, 4)}},
 				`the tensor given for output "exp" shares memory with input "x"`:                           {"exp": in["x"]},
 				`the tensor given for output "constant" shares memory with`:                                {"constant": c},
@@ -192,7 +192,7 @@ func TestRunIntoRefuses(t *testing.T) {
 	p, err := graphrun.Compile(someDecided(), graphrun.Options{})
 	require.NoError(t, err)
 	err = p.RunInto(ctx, tensors{"x": floats(2, 6, 4)}, tensors{"places": tensor.Zeros(tensor.Int64, 1, 3)})
-	assert.ErrorContains(t, err, `output "places" has shape [23, 3], the tensor given for it [1, 3]`)
+	assert.ErrorContains(t, err, `output "places" has shape [23, 3], but the tensor given for it has shape [1, 3]`)
 	assert.ErrorContains(t, new(graphrun.Program).RunInto(ctx, nil, nil), "not made by Compile")
 }
 

@@ -194,7 +194,7 @@ func TestParallelShards(t *testing.T) {
 	require.NoError(t, err)
 	defer unlock()
 	_, err = Run(t.Context(), f.model(), f.find("in/*"), f.path("out"), Options{})
-	assert.ErrorContains(t, err, "another process runs this shard")
+	assert.ErrorContains(t, err, "another process is running this shard")
 }
 
 // TestShardOf: an input belongs to the same shard in all versions and on all machines.
@@ -257,9 +257,9 @@ func TestInvalidRuns(t *testing.T) {
 		{inputs, "out", Options{PartSize: -1}, "must not be negative"},
 		{inputs, "in", Options{}, "would replace the input"},
 		{[]Input{{"../a", "a"}}, "out", Options{}, "not a path below"},
-		{[]Input{{"a\xff", "a"}}, "out", Options{}, `the name "a\xff" is not UTF-8`},
+		{[]Input{{"a\xff", "a"}}, "out", Options{}, `the name "a\xff" is not valid UTF-8`},
 		{[]Input{{"a", "a"}, {"a", "b"}}, "out", Options{}, `two inputs have the name "a"`},
-		{inputs, "out", Options{Images: Images{Deviation: []float64{0}}}, "deviation has the number 0"},
+		{inputs, "out", Options{Images: Images{Deviation: []float64{0}}}, "deviation has the invalid number 0"},
 		{inputs, "m.json", Options{}, "m.json"},
 	} {
 		_, err := Run(t.Context(), f.model(), c.inputs, f.path(c.out), c.o)

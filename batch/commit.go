@@ -25,7 +25,7 @@ type committer struct {
 	manifest    outputFile
 	run         string          // digest of the model and the options
 	created     int             // number of temporary files created so far
-	directories map[string]bool // the directories that exist, durably
+	directories map[string]bool // set of the directories that exist and whose entries are synced
 }
 
 // result is the result of an input.
@@ -33,17 +33,17 @@ type result struct {
 	input   Input
 	digest  string // of the input
 	entries []npz.Entry
-	err     error  // instead of entries
+	err     error  // the reason why there are no entries
 	bytes   int64  // of the entries, in memory
 	release func() // must be called when the entries are no longer used
-	counted bool   // whether job.window counts the result
+	counted bool   // whether the result was counted in job.window, the limit of unrecorded inputs
 }
 
 // writers is the number of outputs that are written and synced at the same time. File systems combine simultaneous
 // syncs.
 const writers = 16
 
-// maxErrorText bounds the text of an error in a record.
+// maxErrorText is the maximum length of the text of an error in a record, in bytes.
 const maxErrorText = 4096
 
 // open creates the directories and the manifest of a shard, and removes temporary files of a run that was killed.
@@ -72,7 +72,8 @@ func (c *committer) clear() error {
 	return err
 }
 
-// makeDirectory creates a directory in an existing one, and syncs the latter so that the entry is durable.
+// makeDirectory creates a directory in an existing directory, and syncs the existing directory so that the new entry
+// is durable.
 func (c *committer) makeDirectory(path string) error {
 	if c.directories[path] {
 		return nil
@@ -85,8 +86,8 @@ func (c *committer) makeDirectory(path string) error {
 	return err
 }
 
-// commit writes the results of a part: outputs to temporary files, which are synced and renamed, and then the records.
-// After an error, results without a record are not finished, and existing outputs are whole.
+// commit writes the results of a part: outputs to temporary files, which are synced and renamed, and then the
+// records. After an error, results without a record are not finished, and existing output files are complete.
 func (c *committer) commit(part []*result) (err error) {
 	records := make([]record, len(part))
 	paths := make([]string, len(part))
@@ -117,7 +118,7 @@ func (c *committer) commit(part []*result) (err error) {
 	return c.record(records)
 }
 
-// write writes an output to a new file, and completes its record.
+// write writes an output to a new file, and sets the digest and the size of the output in its record.
 func (c *committer) write(path string, entries []npz.Entry, r *record) (err error) {
 	f, err := c.fsys.create(path)
 	if err != nil {

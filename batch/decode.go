@@ -50,14 +50,14 @@ func (d *decoder) decode(path string, data []byte) (map[string]*tensor.Tensor, e
 	case ".jsonl", ".ndjson":
 		return d.jsonLines(data)
 	default:
-		return nil, fmt.Errorf("the extension is %q, want one of %s", ext, strings.Join(extensions, ", "))
+		return nil, fmt.Errorf("the extension %q is not supported: want one of %s", ext, strings.Join(extensions, ", "))
 	}
 }
 
 // onlyInput returns the input of a graph with a single input. format names the file format in the error.
 func (d *decoder) onlyInput(format string) (*graph.Value, error) {
 	if n := len(d.graph.Inputs); n != 1 {
-		return nil, fmt.Errorf("the model has %d inputs, %s has one array", n, format)
+		return nil, fmt.Errorf("the model has %d inputs, but %s has only one array", n, format)
 	}
 	return d.graph.Inputs[0], nil
 }
@@ -71,7 +71,7 @@ func (d *decoder) archive(path string, data []byte) (map[string]*tensor.Tensor, 
 	in := map[string]*tensor.Tensor{}
 	for _, v := range d.graph.Inputs {
 		if !slices.Contains(a.Names(), v.Name) {
-			return nil, fmt.Errorf("there is no array for input %q; the file has %s", v.Name, strings.Join(a.Names(), ", "))
+			return nil, fmt.Errorf("the file has no array for input %q; it has %s", v.Name, strings.Join(a.Names(), ", "))
 		}
 		t, err := a.Read(v.Name)
 		if err != nil {
@@ -115,4 +115,4 @@ func rowShape(v *graph.Value) ([]int, error) {
 	return shape[1:], nil
 }
 
-var errNoRows = errors.New("there are no rows")
+var errNoRows = errors.New("the file has no rows")

@@ -51,29 +51,29 @@ func TestTextFormats(t *testing.T) {
 		{lists, "a.jsonl", "[1, 2, 3]\n[4, 5, 6]", "x [2 3] [1 2 3 4 5 6]"},
 
 		{oneInput, "a.csv", "1,z\n", "line 1, field 2"},
-		{oneInput, "a.csv", "1,\n", "line 1, field 2: it is empty"},
-		{oneInput, "a.csv", "1\n", "line 1 has 1 fields, a row of the model has 2 elements"},
+		{oneInput, "a.csv", "1,\n", "line 1, field 2: the field is empty"},
+		{oneInput, "a.csv", "1\n", "line 1 has 1 fields, but a row of the model has 2 elements"},
 		{oneInput, "a.csv", "1,2\n1,2,3\n", "wrong number of fields"},
-		{oneInput, "a.csv", "x.0,y\n1,2\n", `line 1 names no field for element 1 of input "x"`},
-		{oneInput, "a.csv", "a,b\n", "there are no rows"},
+		{oneInput, "a.csv", "x.0,y\n1,2\n", `line 1 has no name for element 1 of input "x"`},
+		{oneInput, "a.csv", "a,b\n", "the file has no rows"},
 		{oneInput, "a.csv", "1,1e60\n", "within the range"},
 		{twoInputs, "a.csv", "1,2,300\n", "integer of 8 bits"},
-		{lists, "a.csv", "1,2,3\n", "CSV needs sizes that are known"},
+		{lists, "a.csv", "1,2,3\n", "the shape of a row is [-1], but CSV files need a model with known sizes"},
 		{oneInput, "a.jsonl", "[1, 2]\n[3]", "line 2: input \"x\": the row has the shape [1], want [2]"},
-		{oneInput, "a.jsonl", "[1, [2]]", "element 1 has the shape [1], the elements before it []"},
+		{oneInput, "a.jsonl", "[1, [2]]", "element 1 has the shape [1], but the elements before it have the shape []"},
 		{oneInput, "a.jsonl", "[[[[1]]]]", "nested too deeply"},
 		{oneInput, "a.jsonl", strings.Repeat("[", 1<<20), "nested too deeply"},
-		{oneInput, "a.jsonl", "[1, null]", "is not an element"},
-		{oneInput, "a.jsonl", `["1", "2"]`, "is not an element"},
+		{oneInput, "a.jsonl", "[1, null]", `the JSON value "null" is not a number`},
+		{oneInput, "a.jsonl", `["1", "2"]`, `the JSON value "1" is not a number`},
 		{oneInput, "a.jsonl", "[1, 2] 3", "more than one value"},
 		{oneInput, "a.jsonl", "[1, ", "line 1"},
 		{oneInput, "a.jsonl", `{"x": [1, 2], "x": [1, 2]}`, "duplicate"},
-		{oneInput, "a.jsonl", "\n", "there are no rows"},
-		{twoInputs, "a.jsonl", "[1, 2]", "want an object, because the model has 2 inputs"},
-		{twoInputs, "a.jsonl", `{"x": [1, 2]}`, `line 1: there is no value for input "n"`},
+		{oneInput, "a.jsonl", "\n", "the file has no rows"},
+		{twoInputs, "a.jsonl", "[1, 2]", "line 1: the line must be an object, because the model has 2 inputs"},
+		{twoInputs, "a.jsonl", `{"x": [1, 2]}`, `line 1: the line has no value for input "n"`},
 		{lists, "a.jsonl", "[1, 2]\n[3]", "the row has the shape [1], want [2]"},
-		{oneInput, "a.txt", "", `the extension is ".txt"`},
-		{twoInputs, "a.npy", "", "the model has 2 inputs, an .npy file has one array"},
+		{oneInput, "a.txt", "", `the extension ".txt" is not supported`},
+		{twoInputs, "a.npy", "", "the model has 2 inputs, but an .npy file has only one array"},
 		{oneInput, "a.npy", "", "truncated header"},
 		{oneInput, "a.npz", "", "empty"},
 		{oneInput, "a.png", "", "images need"},
@@ -135,7 +135,7 @@ func TestArrays(t *testing.T) {
 	var archive bytes.Buffer
 	require.NoError(t, npz.WriteNPZ(&archive, []npz.Entry{{Name: "y", Tensor: x}}))
 	_, err = d.decode("a.npz", archive.Bytes())
-	assert.ErrorContains(t, err, `there is no array for input "x"; the file has y`)
+	assert.ErrorContains(t, err, `the file has no array for input "x"; it has y`)
 }
 
 // pattern is an image whose pixels differ.
@@ -181,7 +181,7 @@ func TestImages(t *testing.T) {
 		{grayscale, Images{Resize: []int{2}}, encodePNG(t, image.NewGray(image.Rect(0, 0, 60, 50))), "x [1 1 2 2] [0 0 0 0]"},
 
 		{photos, Images{}, encodePNG(t, pattern(3, 2)), "the image has 3 x 2 pixels"},
-		{uint8Last, Images{Mean: []float64{1}}, encodePNG(t, pattern(2, 2)), "which has no mean and deviation"},
+		{uint8Last, Images{Mean: []float64{1}}, encodePNG(t, pattern(2, 2)), "so Mean and Deviation cannot be applied"},
 		{photos, Images{Resize: []int{1 << 15}}, encodePNG(t, pattern(1, 1<<15)), "the image would be resized"},
 		{photos, Images{}, hugePNG(), "the limit is 89478485 pixels"},
 		{oneInput, Images{}, encodePNG(t, pattern(1, 1)), "images need [N, C, H, W]"},

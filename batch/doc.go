@@ -3,15 +3,17 @@
 //	inputs, err := batch.Find("images/*.jpg")
 //	summary, err := batch.Run(ctx, "resnet18.onnx", inputs, "results", batch.Options{})
 //
-// An output is the file DIR/NAME.npz of an input with the name NAME. It exists as a whole or not at all. The directory
-// DIR/.graphrun has the manifests: files with one record for each finished input, with the digests of the model, the
-// options, the input and the output. A run skips inputs whose outputs exist with the same digests, so that it continues
-// the work of a killed run. At most [Options.PartSize] inputs are then computed again.
+// The output of an input with the name NAME is the file DIR/NAME.npz. It is never incomplete: it is renamed from a
+// temporary file. The directory DIR/.graphrun has the manifests: files with one record for each finished input, with
+// the digests of the model, the options, the input and the output. A run skips inputs whose outputs exist with the
+// same digests, so that it continues the work of a killed run. At most [Options.PartSize] inputs are then computed
+// again.
 //
 // # Shards
 //
 // The shard of an input depends only on its name and on the number of shards. Several processes, on one or several
-// machines with a shared file system, each run one shard. Each has its own manifest and reads all manifests.
+// machines with a shared file system, each run one shard. Each process writes its own manifest and reads all
+// manifests.
 //
 // # Failures
 //

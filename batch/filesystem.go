@@ -63,7 +63,7 @@ func (disk) syncDirectory(path string) error {
 	}
 	d, err := os.Open(path)
 	if errors.Is(err, os.ErrPermission) {
-		return nil // it may be written, but not read
+		return nil // the directory may be written but not read, so it cannot be opened and synced
 	}
 	if err != nil {
 		return err
@@ -71,7 +71,7 @@ func (disk) syncDirectory(path string) error {
 	defer d.Close()
 	err = d.Sync()
 	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL) {
-		return nil // some network file systems sync no directories
+		return nil // some network file systems cannot sync directories
 	}
 	return err
 }

@@ -18,26 +18,26 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Images says how images become tensors, in the order of the fields, as the transforms Resize, CenterCrop, ToTensor and
-// Normalize of torchvision do. The input of the model has the shape [N, C, H, W] or [N, H, W, C], and C is 3 (RGB) or
-// 1 (grayscale).
+// Images describes the conversion of images to tensors, as by the transforms Resize, CenterCrop, ToTensor and
+// Normalize of torchvision. The steps are made in the order of the fields. The input of the model has the shape [N,
+// C, H, W] or [N, H, W, C], and C is 3 (RGB) or 1 (grayscale).
 //
 // Images are scaled by bilinear interpolation. When they are reduced, the filter is widened, which avoids aliasing.
 // Rounding differs from torchvision's. Transparency and the orientation in Exif data are ignored.
 type Images struct {
 	// Resize is the height and the width to which images are scaled; one number is the length of the shorter side, and
-	// the longer side keeps the proportion. Empty: images keep their size.
+	// the longer side keeps the proportion. If Resize is empty, images keep their size.
 	Resize []int
-	// Crop is the height and the width of the central part that is used; one number is both. Where this part exceeds the
-	// image, it is filled with zeros. Empty: the whole image.
+	// Crop is the height and the width of the central part that is used; one number is both. If this part exceeds the
+	// image, it is filled with zeros. If Crop is empty, the whole image is used.
 	Crop []int
 	// Mean is subtracted from the values between 0 and 1 of each channel, or of all channels if it is one number. The
 	// difference is divided by Deviation. Inputs of dtype uint8 have values from 0 to 255 and can have neither.
 	Mean, Deviation []float64
 }
 
-// maxImagePixels bounds the pixels of an image, because a small file may describe a large image. The Python library
-// Pillow warns above the same number.
+// maxImagePixels is the maximum number of pixels of an image. There is a limit because a small file may describe a
+// large image. The Python library Pillow warns above the same number.
 const maxImagePixels = 89478485
 
 // Check returns an error if a field has an invalid value or a wrong number of values.
@@ -48,7 +48,7 @@ func (m *Images) Check() error {
 		}
 		for _, n := range list {
 			if n < 1 || n > 1<<15 {
-				return fmt.Errorf("%s to %d pixels: want 1 to %d", name, n, 1<<15)
+				return fmt.Errorf("%s: %d pixels is out of range: want 1 to %d", name, n, 1<<15)
 			}
 		}
 	}
@@ -58,7 +58,7 @@ func (m *Images) Check() error {
 		}
 		for _, x := range list {
 			if math.IsNaN(x) || math.IsInf(x, 0) || name == "deviation" && x == 0 {
-				return fmt.Errorf("%s has the number %v", name, x)
+				return fmt.Errorf("%s has the invalid number %v", name, x)
 			}
 		}
 	}
@@ -68,7 +68,7 @@ func (m *Images) Check() error {
 // imageInput is the shape of an input of images.
 type imageInput struct {
 	value         *graph.Value
-	height, width int // -1 if any
+	height, width int // -1 if the model accepts any size
 	channels      int
 	channelsLast  bool
 	floating      bool
@@ -77,18 +77,18 @@ type imageInput struct {
 // imageInputOf returns the shape of the input of a model of images.
 func imageInputOf(g *graph.Graph) (imageInput, error) {
 	if len(g.Inputs) != 1 {
-		return imageInput{}, fmt.Errorf("the model has %d inputs, images need one", len(g.Inputs))
+		return imageInput{}, fmt.Errorf("the model has %d inputs, but images need a model with one input", len(g.Inputs))
 	}
 	v := g.Inputs[0]
 	shape := declaredShape(v)
 	in := imageInput{value: v, floating: v.Meta.DType == tensor.Float32}
 	if !in.floating && v.Meta.DType != tensor.Uint8 {
-		return in, fmt.Errorf("input %q has dtype %v, images need float32 or uint8", v.Name, v.Meta.DType)
+		return in, fmt.Errorf("input %q has dtype %v, but images need float32 or uint8", v.Name, v.Meta.DType)
 	}
 	isCount := func(n int) bool { return n == 1 || n == 3 }
 	switch {
 	case len(shape) != 4 || shape[0] > 1:
-		return in, fmt.Errorf("input %q has the shape %v, images need [N, C, H, W] or [N, H, W, C]", v.Name, shape)
+		return in, fmt.Errorf("input %q has the shape %v, but images need [N, C, H, W] or [N, H, W, C]", v.Name, shape)
 	case isCount(shape[1]):
 		in.channels, in.height, in.width = shape[1], shape[2], shape[3]
 	case isCount(shape[3]):
@@ -96,7 +96,7 @@ func imageInputOf(g *graph.Graph) (imageInput, error) {
 	case shape[1] < 0:
 		in.channels, in.height, in.width = 3, shape[2], shape[3]
 	default:
-		return in, fmt.Errorf("input %q has the shape %v, images have 1 or 3 channels", v.Name, shape)
+		return in, fmt.Errorf("input %q has the shape %v, but images have 1 or 3 channels", v.Name, shape)
 	}
 	return in, nil
 }
@@ -124,11 +124,11 @@ func (m *Images) decode(data []byte, in imageInput) (*tensor.Tensor, error) {
 	case config.Width < 1 || config.Height < 1:
 		return nil, errors.New("the image is empty")
 	case config.Width > maxImagePixels/config.Height:
-		return nil, fmt.Errorf("the image has %d x %d pixels, the limit is %d pixels", config.Width, config.Height,
+		return nil, fmt.Errorf("the image has %d x %d pixels; the limit is %d pixels", config.Width, config.Height,
 			maxImagePixels)
 	}
 	if limit, ok := machine.Fits(16 * config.Width * config.Height); !ok {
-		return nil, fmt.Errorf("the image has %d x %d pixels, for which there is no memory: %v", config.Width, config.Height,
+		return nil, fmt.Errorf("the image has %d x %d pixels and does not fit into memory: %v", config.Width, config.Height,
 			limit)
 	}
 	source, _, err := image.Decode(bytes.NewReader(data))
@@ -137,7 +137,7 @@ func (m *Images) decode(data []byte, in imageInput) (*tensor.Tensor, error) {
 	}
 	height, width := m.scaledSize(config.Height, config.Width)
 	if width > maxImagePixels/height {
-		return nil, fmt.Errorf("the image would be resized to %d x %d pixels, the limit is %d pixels", height, width,
+		return nil, fmt.Errorf("the image would be resized to %d x %d pixels; the limit is %d pixels", height, width,
 			maxImagePixels)
 	}
 	scaled := scale(opaque(source), height, width)
@@ -145,7 +145,8 @@ func (m *Images) decode(data []byte, in imageInput) (*tensor.Tensor, error) {
 		height, width = m.Crop[0], m.Crop[len(m.Crop)-1]
 	}
 	if in.height >= 0 && height != in.height || in.width >= 0 && width != in.width {
-		return nil, fmt.Errorf("the image has %d x %d pixels (height x width) after resizing and cropping, the model wants "+
+		return nil, fmt.Errorf("the image has %d x %d pixels (height x width) after resizing and cropping, but the model "+
+			"needs "+
 			"%s x %s", height, width, sizeText(in.height), sizeText(in.width))
 	}
 	return m.normalize(scaled, height, width, in)
@@ -205,7 +206,7 @@ func scale(source image.Image, height, width int) *image.RGBA {
 func (m *Images) normalize(source *image.RGBA, height, width int, in imageInput) (t *tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
 	if !in.floating && len(m.Mean)+len(m.Deviation) > 0 {
-		return nil, fmt.Errorf("input %q has dtype uint8, which has no mean and deviation", in.value.Name)
+		return nil, fmt.Errorf("input %q has dtype uint8, so Mean and Deviation cannot be applied", in.value.Name)
 	}
 	shape := []int{1, in.channels, height, width}
 	channelStride, pixelStride := height*width, 1

@@ -21,7 +21,7 @@ type record struct {
 	Run    string `json:"run"`              // digest of the model and the options
 	Output string `json:"output,omitempty"` // sha256 of the output
 	Bytes  int64  `json:"bytes,omitempty"`  // size of the output
-	Error  string `json:"error,omitempty"`  // instead of an output
+	Error  string `json:"error,omitempty"`  // the reason why there is no output
 }
 
 func (r *record) valid() bool {
@@ -44,7 +44,7 @@ func (l layout) shard(kind string, o *Options) string {
 
 func (l layout) manifest(o *Options) string { return l.shard("manifest", o) + ".jsonl" }
 
-// maxRecord bounds the length of a record in bytes.
+// maxRecord is the maximum length of a record in bytes.
 const maxRecord = 1 << 20
 
 // readManifests returns the records of all shards, by name of the input. Lines that are not records are ignored: a
@@ -86,9 +86,9 @@ func readManifest(path string, wanted map[string]bool, byName map[string][]recor
 	return nil
 }
 
-// finished returns a record that makes another run of the input unnecessary: a record with the same digests whose
-// output still exists, or otherwise a record of an error with the same digests. It returns nil if there is none. An
-// empty digest of the input equals every digest.
+// finished returns a record with the given digests that makes another run of the input unnecessary, or nil. This is a
+// record whose output still exists or, if there is none, a record of an error. An empty digest of the input equals
+// every digest.
 func (l layout) finished(records []record, input, run string) *record {
 	var failed *record
 	for i := range records {
@@ -104,8 +104,8 @@ func (l layout) finished(records []record, input, run string) *record {
 	return failed
 }
 
-// has reports whether the output of a record exists. It compares the size of the file. If the input also has records of
-// other outputs, it compares the digest of the contents too.
+// has reports whether the output of a record exists and has the size in the record. If the input also has records of
+// other outputs, has also compares the digest of the contents.
 func (l layout) has(r *record, records []record) bool {
 	path := l.output(r.Name)
 	info, err := os.Stat(path)

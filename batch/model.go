@@ -23,8 +23,8 @@ type model struct {
 	graph    *graph.Graph
 	digest   string // of the model and the options
 	program  *graphrun.Program
-	rows     *batching.Axis // nil if each input is a run of its own
-	unjoined error          // the reason if rows is nil
+	rows     *batching.Axis // the rows of the model; nil if each input is run separately
+	unjoined error          // the reason why rows is nil
 }
 
 // loadModel reads a model. It does not compile it.
@@ -68,7 +68,7 @@ func (m *model) compile(ctx context.Context, o *Options) (err error) {
 	return nil
 }
 
-// parallelRuns returns the number of runs at the same time.
+// parallelRuns returns the maximum number of simultaneous runs.
 func parallelRuns(o *Options) int {
 	if o.Compile.Threads <= 0 {
 		return 1

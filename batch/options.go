@@ -18,22 +18,23 @@ import (
 type Options struct {
 	// Loader loads the model. Its field FS is not used: a model reads only files in its own directory.
 	Loader graphrun.Loader
-	// Compile has the options by which the model is compiled. Compile.Threads bounds the workers of one run. GOMAXPROCS /
-	// Compile.Threads runs are active at once.
+	// Compile has the options by which the model is compiled. Compile.Threads is the maximum number of workers of one
+	// run. At most GOMAXPROCS / Compile.Threads runs are active at the same time.
 	Compile graphrun.Options
-	// Images says how images become tensors.
+	// Images describes the conversion of images to tensors.
 	Images Images
-	// Shard is the index, from 0, of the shard to be run, of Shards shards. If Shards is 0, all inputs are run.
+	// Shard is the index, from 0, of the shard to run. Shards is the number of shards. If Shards is 0, all inputs are
+	// run.
 	Shard, Shards int
 	// PartSize is the maximum number of inputs that are computed but not yet recorded; 0 is 64.
 	PartSize int
 	// MaxRows is the maximum number of rows that run together; 0 is 8, because larger runs need more memory and are rarely
 	// faster. A single input may have more rows.
 	MaxRows int
-	// Memory bounds the bytes of decoded inputs that wait to be run, and of results that wait to be written; 0 is an
-	// eighth of the available memory. One input and one result of any size are always admitted.
+	// Memory is the maximum size in bytes of the decoded inputs that wait to be run, and also of the results that wait
+	// to be written; 0 is an eighth of the available memory. One input and one result of any size are always admitted.
 	Memory int
-	// Retry runs inputs again whose recorded result is an error.
+	// Retry means that inputs whose recorded result is an error are run again.
 	Retry bool
 	// Key is a part of the digest of the options. It must differ if passes, pins, prices or custom ops differ, because
 	// the digest has no other information about them.
@@ -45,13 +46,13 @@ type Options struct {
 
 // Summary counts the inputs of a shard by their result.
 type Summary struct {
-	Done    int // computed by this run; for [Status]: finished
-	Skipped int // finished before
-	Failed  int // failed now or before
-	Missing int // not finished
+	Done    int // inputs that this run has computed; for [Status]: finished inputs
+	Skipped int // inputs that earlier runs have finished
+	Failed  int // inputs that failed in this run or in earlier runs
+	Missing int // inputs that are not finished
 	// Failures are the failed inputs with their errors, sorted by name.
 	Failures []Failure
-	// Unjoined says why each input is a run of its own; nil if rows of several inputs run together.
+	// Unjoined is the reason why each input is run separately; nil if rows of several inputs run together.
 	Unjoined error
 }
 
@@ -91,7 +92,7 @@ func Find(patterns ...string) (list []Input, err error) {
 			case exists:
 				return nil, fmt.Errorf("%s and %s would have the same output, %s.npz", other, path, name)
 			case name == "" || strings.HasSuffix(name, "/") || strings.HasPrefix(name, ".graphrun/"):
-				return nil, fmt.Errorf("%s: no output can have this name", path)
+				return nil, fmt.Errorf("%s: an output cannot have the name of this input", path)
 			}
 			byName[name] = path
 			list = append(list, Input{name, path})
@@ -128,7 +129,7 @@ func (o *Options) complete() error {
 		o.Shards = 1
 	}
 	if o.Shards < 1 || o.Shard < 0 || o.Shard >= o.Shards {
-		return fmt.Errorf("shard %d of %d: want a shard from 0 to one less than their number", o.Shard, o.Shards)
+		return fmt.Errorf("shard %d of %d does not exist: shards are numbered from 0", o.Shard, o.Shards)
 	}
 	if o.PartSize < 0 || o.MaxRows < 0 || o.Memory < 0 {
 		return fmt.Errorf("PartSize, MaxRows and Memory must not be negative")

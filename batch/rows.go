@@ -40,7 +40,7 @@ func (d *decoder) columns() ([]*column, error) {
 		}
 		c := &column{value: v, labels: d.graph.Labels[v.Name], set: numerals.Setter(v.Meta.DType), shape: shape}
 		if c.set == nil && !c.isText() {
-			return nil, fmt.Errorf("input %q has dtype %v, which text files cannot have", v.Name, v.Meta.DType)
+			return nil, fmt.Errorf("input %q has dtype %v, which text files do not support", v.Name, v.Meta.DType)
 		}
 		list[i] = c
 	}
@@ -56,7 +56,7 @@ func (c *column) add(text []byte) error {
 		return nil
 	}
 	if len(text) == 0 {
-		return errors.New("it is empty")
+		return errors.New("the field is empty")
 	}
 	n := len(c.data)
 	c.data = append(c.data, make([]byte, c.value.Meta.DType.Size())...)
@@ -102,11 +102,12 @@ func (d *decoder) csv(data []byte) (map[string]*tensor.Tensor, error) {
 		c.size = 1
 		for _, n := range c.shape {
 			if n < 0 {
-				return nil, fmt.Errorf("input %q: the shape of a row is %v, CSV needs sizes that are known", c.value.Name,
+				return nil, fmt.Errorf("input %q: the shape of a row is %v, but CSV files need a model with known sizes",
+					c.value.Name,
 					c.shape)
 			}
 			if c.size *= n; c.size > len(data) {
-				return nil, fmt.Errorf("input %q: the file has fewer elements than a row", c.value.Name)
+				return nil, fmt.Errorf("input %q: the record has fewer fields than a row has elements", c.value.Name)
 			}
 		}
 		for range c.size {
@@ -132,7 +133,7 @@ func (d *decoder) csv(data []byte) (map[string]*tensor.Tensor, error) {
 			case named:
 				continue
 			case len(record) != total:
-				return nil, fmt.Errorf("line 1 has %d fields, a row of the model has %d elements", len(record), total)
+				return nil, fmt.Errorf("line 1 has %d fields, but a row of the model has %d elements", len(record), total)
 			case !hasNumber(columns, record):
 				continue
 			}
@@ -172,7 +173,7 @@ func nameFields(columns []*column, record []string) (named bool, err error) {
 		return false, nil
 	}
 	if missing != "" {
-		return false, fmt.Errorf("line 1 names no field for %s", missing)
+		return false, fmt.Errorf("line 1 has no name for %s", missing)
 	}
 	for i, c := range columns {
 		c.fields = fields[i]
@@ -236,7 +237,7 @@ func addLine(columns []*column, text []byte) error {
 	r := jsontext.NewDecoder(bytes.NewReader(text))
 	if r.PeekKind() != '{' {
 		if len(columns) != 1 {
-			return fmt.Errorf("want an object, because the model has %d inputs", len(columns))
+			return fmt.Errorf("the line must be an object, because the model has %d inputs", len(columns))
 		}
 		return cmp.Or(columns[0].addRow(r), atEnd(r))
 	}
@@ -264,7 +265,7 @@ func addLine(columns []*column, text []byte) error {
 		return err
 	}
 	if i := slices.Index(seen, false); i >= 0 {
-		return fmt.Errorf("there is no value for input %q", columns[i].value.Name)
+		return fmt.Errorf("the line has no value for input %q", columns[i].value.Name)
 	}
 	return atEnd(r)
 }
@@ -303,12 +304,16 @@ func (c *column) addValue(r *jsontext.Decoder, depth int) (shape []int, err erro
 			return nil, err
 		}
 		if kind := token.Kind(); kind == '{' || kind == 'n' || (kind == '"') != c.isText() {
-			return nil, fmt.Errorf("%.40s is not an element", token)
+			kind := "a number"
+			if c.isText() {
+				kind = "a string"
+			}
+			return nil, fmt.Errorf("the JSON value %.40q is not %s", token.String(), kind)
 		}
 		return []int{}, c.add([]byte(token.String()))
 	}
 	if depth > len(c.shape) {
-		return nil, fmt.Errorf("the lists are nested too deeply, the shape of a row is %v", c.shape)
+		return nil, fmt.Errorf("the lists are nested too deeply: the shape of a row is %v", c.shape)
 	}
 	if _, err := r.ReadToken(); err != nil {
 		return nil, err
@@ -320,7 +325,7 @@ func (c *column) addValue(r *jsontext.Decoder, depth int) (shape []int, err erro
 		case err != nil:
 			return nil, err
 		case n > 0 && !slices.Equal(inner, shape):
-			return nil, fmt.Errorf("element %d has the shape %v, the elements before it %v", n, inner, shape)
+			return nil, fmt.Errorf("element %d has the shape %v, but the elements before it have the shape %v", n, inner, shape)
 		}
 		shape = inner
 		n++

@@ -81,7 +81,7 @@ func newJob(ctx context.Context, path string, inputs []Input, dir string, o *Opt
 		case !filepath.IsLocal(filepath.FromSlash(in.Name)):
 			return nil, fmt.Errorf("input %s: the name %q is not a path below the output directory", in.Path, in.Name)
 		case !utf8.ValidString(in.Name): // the manifest is JSON
-			return nil, fmt.Errorf("input %q: the name %q is not UTF-8", in.Path, in.Name)
+			return nil, fmt.Errorf("input %q: the name %q is not valid UTF-8", in.Path, in.Name)
 		case wanted[in.Name]:
 			return nil, fmt.Errorf("two inputs have the name %q", in.Name)
 		case sameFile(j.layout.output(in.Name), in.Path):
@@ -141,7 +141,7 @@ func run(ctx context.Context, path string, inputs []Input, dir string, o Options
 	return j.summary, err
 }
 
-// lock locks a shard. On a file system without locks it has no effect: two processes then do the same work.
+// lock locks a shard. On a file system without locks, lock has no effect, and two processes may do the same work.
 func lock(path string) (unlock func(), err error) {
 	l := flock.New(path)
 	locked, err := l.TryLock()
@@ -151,7 +151,7 @@ func lock(path string) (unlock func(), err error) {
 	case err != nil:
 		return nil, err
 	case !locked:
-		return nil, fmt.Errorf("%s: another process runs this shard", path)
+		return nil, fmt.Errorf("%s: another process is running this shard", path)
 	}
 	return func() { _ = l.Unlock() }, nil
 }
@@ -257,12 +257,12 @@ func readInput(path string) ([]byte, error) {
 	}
 	defer f.Close()
 	if limit, ok := machine.Fits(int(min(info.Size(), 1<<46))); !ok {
-		return nil, fmt.Errorf("the file has %s, for which there is no memory: %v", machine.Bytes(int(info.Size())), limit)
+		return nil, fmt.Errorf("the file has %s and does not fit into memory: %v", machine.Bytes(int(info.Size())), limit)
 	}
 	data := make([]byte, info.Size())
 	n, err := f.ReadAt(data, 0)
 	if n < len(data) {
-		return nil, fmt.Errorf("reading it: %w", err)
+		return nil, fmt.Errorf("the file cannot be read: %w", err)
 	}
 	return data, nil
 }
@@ -302,7 +302,7 @@ func (j *job) runAll(ctx context.Context, waiting <-chan *item) {
 	}
 }
 
-// take divides a list into the items of the next batch and the others.
+// take divides a list into the items of the next batch and all other items.
 func (j *job) take(list []*item) (chosen, others []*item) {
 	indices := j.model.rows.Batch(runsOf(list), math.MaxInt)
 	for i, it := range list {

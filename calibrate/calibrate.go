@@ -31,7 +31,7 @@ type Result struct {
 
 // Point is the measured and the predicted time of a call.
 type Point struct {
-	Of          string  // the name of the inner kernel or the memory access that the call measures
+	Of          string  // the inner kernel, or the kind of memory access, that the call measures
 	Unit        string  // the unit of work of the fitted price
 	Bytes       float64 // the size of the memory that the call accesses
 	NS          float64 // the median of the measured times of a run, in nanoseconds
@@ -65,16 +65,17 @@ func Run(ctx context.Context, options Options) (*Result, error) {
 	return m.result(), nil
 }
 
-// probe is a measured call. Its time determines the rate of an inner kernel, or one point of a memory curve. A memory
-// curve is the cost of a byte as a function of the number of bytes accessed.
+// probe is a measured call. Its time determines the rate of an inner kernel (the time of its unit of work), or one
+// point of a memory curve. A memory curve is the time per byte as a function of the number of bytes that a call
+// accesses.
 type probe struct {
-	rate           string         // name of the inner kernel; empty for a point of a memory curve
+	rate           string         // name of the inner kernel whose rate is measured; empty for a point of a memory curve
 	unit           string         // the unit of work
 	access         graph.Access   // for a point of a memory curve: the kind of access
 	footprintBytes float64        // for a point of a memory curve: the number of bytes accessed
 	call           graph.RateCall // the measured call
-	// chainedCalls is the number of calls after the first. Like a step of a graph, each of these calls reads the result
-	// of the previous call. The operand is therefore in the caches, and the call may overwrite it.
+	// chainedCalls is the number of further calls, each of which reads the result of the previous call, as consecutive
+	// steps of a graph do. The operand of such a call is in the caches, and the call may overwrite it.
 	chainedCalls int
 	works        []graph.Work // the work of the timed steps
 	runTimes     []float64    // times of all runs, in nanoseconds

@@ -16,8 +16,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// measure runs the call repeatedly for the given time, and sets ns to the median of all times so far. It does not use
-// the minimum, which is the time at the highest clock frequency. Networks do not run at that frequency.
+// measure runs the call repeatedly for the given time, and sets ns to the median of all times so far. It uses the
+// median instead of the minimum, because the minimum is the time at the highest clock frequency, at which networks do
+// not run.
 func (p *probe) measure(ctx context.Context, callTime time.Duration) error {
 	r, err := p.prepare()
 	if err != nil {
@@ -81,7 +82,7 @@ func (p *probe) prepare() (*runnable, error) {
 		return nil, err
 	}
 	for i, v := range values {
-		if p.rate != "" && !v.Node.Op.Identity { // without a reader, passes would remove a copy
+		if p.rate != "" && !v.Node.Op.Identity { // passes would remove a copy that no node reads
 			v = b.excludeFromTiming(b.addReader(v))
 		}
 		b.graph.Output(fmt.Sprint("y", i), v)
@@ -121,7 +122,7 @@ func (b *builder) excludeFromTiming(values []*graph.Value) *graph.Value {
 // addReader adds a step that reads a value, and writes a value with the same layout.
 func (b *builder) addReader(v *graph.Value) []*graph.Value {
 	switch d := v.Meta.DType; {
-	case b.mayFuse: // flip cannot be fused
+	case b.mayFuse: // use flip, which is never fused with the timed call
 		return b.graph.Apply("flip", graph.Attrs{"dims": []int{0}}, v)
 	case d.IsFloat() || d == tensor.Int64 || d == tensor.Int32 || d == tensor.Uint8:
 		return b.graph.Apply("relu", nil, v)
@@ -144,8 +145,8 @@ func (b *builder) evictCaches(op string, bytes float64) {
 	b.graph.Output("evicting", b.excludeFromTiming(b.graph.Apply(op, nil, b.input(m, 1))))
 }
 
-// addWarmup adds steps that write and read memory of the size of a value. The value is then assigned memory that is in
-// the caches.
+// addWarmup adds steps that write and read a value of the layout m. A later value of the same size then gets the
+// memory of this value, which is in the caches.
 func (b *builder) addWarmup(m tensor.Meta) {
 	written := b.excludeFromTiming(b.graph.Apply("relu", nil, b.input(tensor.New(tensor.Float32, max(1, m.Bytes()/4)), 1)))
 	last := b.excludeFromTiming(b.graph.Apply("amax", graph.Attrs{"dim": []int{0}}, written))
@@ -169,7 +170,7 @@ func (b *builder) addCall(call graph.RateCall) []*graph.Value {
 			copied := b.excludeFromTiming(b.addReader(v))
 			if _, dense := tensor.OrderOf(m); dense {
 				v = copied
-			} else { // no step writes this layout: a step reads the operand, which brings it into the caches
+			} else { // no step can write this layout, so a step reads the operand, which brings the operand into the caches
 				b.graph.Output(fmt.Sprint("cached", i), copied)
 			}
 		}
@@ -244,7 +245,7 @@ func (r *runnable) runRepeatedly(ctx context.Context, callTime time.Duration) er
 		if err := r.session.RunInto(ctx, r.in, r.out); err != nil {
 			return err
 		}
-		if n == 0 { // the first run includes page faults
+		if n == 0 { // the first run includes page faults, so its time is discarded
 			r.watch.runTimes = r.watch.runTimes[:0]
 		}
 	}

@@ -24,7 +24,7 @@ const panelsBytes = 4 << 20
 // small that the reads determine the time of the product.
 const panelRows = 48
 
-// denseChain is the number of chained calls ([probe]) that measure dense accesses.
+// denseChain is the number of chained calls (see [probe.chainedCalls]) of the probes of dense accesses.
 const denseChain = 7
 
 // memoryProbes returns the probes of memory curves, for sizes of up to `maxBytes` bytes.
@@ -45,9 +45,9 @@ func memoryProbes(maxBytes float64) []*probe {
 	return list
 }
 
-// accessCalls has a function for each kind of access. Each function returns a call that accesses about the given number
-// of bytes in this way. To find the number of elements, it divides by the bytes per element, which are 4 for each
-// float32 operand or result.
+// accessCalls has a function for each kind of access. Each function returns a call that accesses about the given
+// number of bytes in this way. It computes the number of elements from the number of bytes: an element takes 4 bytes
+// in each float32 operand and result.
 var accessCalls = [...]func(bytes int) graph.RateCall{
 	graph.Dense: func(bytes int) graph.RateCall {
 		return graph.RateCall{Op: "relu", In: []tensor.Meta{tensor.New(tensor.Float32, bytes/8)}}
@@ -87,7 +87,7 @@ var accessCalls = [...]func(bytes int) graph.RateCall{
 	},
 	graph.Gathered: func(bytes int) graph.RateCall {
 		const columns = 64
-		rows := max(16, bytes/(12*columns)) // about 12 bytes for each element, its index and the result
+		rows := max(16, bytes/(12*columns)) // an element, its index and its result take about 12 bytes together
 		return graph.RateCall{Op: "gather", Attrs: graph.Attrs{"dim": 0}, Impl: "elements",
 			In: []tensor.Meta{tensor.New(tensor.Float32, rows, columns), tensor.New(tensor.Int64, rows, columns)}}
 	},

@@ -9,8 +9,8 @@ import (
 // fitPasses is the number of passes over all rates. One pass does not suffice, because a call depends on several rates.
 const fitPasses = 40
 
-// minPS is the minimum of a rate, in picoseconds. Without it, a fitted rate would be 0 or negative if the other costs
-// of a call exceed its measured time.
+// minPS is the minimum of a rate, in picoseconds. Without a minimum, a rate would become 0 or negative if the other
+// costs of a call exceed its measured time.
 const minPS = 1e-2
 
 // solve fits the rates to the measured times. It minimizes the sum of the squared relative errors by coordinate
@@ -74,7 +74,7 @@ func (m *measurer) bytesPS(p *probe) float64 {
 		bytes += w.Bytes[p.access]
 		others := w
 		others.Bytes[p.access] = 0
-		if p.access == graph.Dense { // computation overlaps with memory access
+		if p.access == graph.Dense { // other work overlaps with dense access and adds no time
 			others.Parts = [machine.MaxParts]machine.Part{}
 		}
 		remaining -= m.priceOf(p, others)
@@ -101,7 +101,7 @@ func (m *measurer) unitPS(name string, probes []*probe) float64 {
 					others.Parts[i].Units = 0
 				}
 			}
-			if others != w && !unoverlapped { // memory access overlaps with computation
+			if others != w && !unoverlapped { // memory access overlaps with computation and adds no time
 				others.Bytes[graph.Dense] = 0
 			}
 			remaining -= m.priceOf(p, others)
@@ -125,9 +125,9 @@ func (m *measurer) profileFor(p *probe) *machine.Profile {
 	return r
 }
 
-// interveningBytes returns the number of bytes that are accessed between two runs of the probe's call. They stand for
-// the constants of the other steps of a network, which evict the constants of the call from caches. It is 0 for
-// accesses to data that was just written.
+// interveningBytes returns the number of bytes that are accessed between two runs of the probe's call. They represent
+// the constants of the other steps of a network, which evict the constants of the call from caches. The number is 0
+// for accesses to data that was just written.
 func (p *probe) interveningBytes() float64 {
 	switch {
 	case p.rate != "":

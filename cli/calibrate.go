@@ -26,7 +26,7 @@ type calibrateFlags struct {
 	out      string
 	json     bool
 	rounds   int
-	callTime time.Duration // measured time of each call in a round
+	callTime time.Duration // for how long each call is measured in a round
 }
 
 // calibrateReport is the document of calibrate.
@@ -40,8 +40,8 @@ type calibrateReport struct {
 
 // calibratePoint is a measured call.
 type calibratePoint struct {
-	Subject   string  `json:"of" doc:"The inner kernel or kind of access of the call."`
-	Unit      string  `json:"unit" doc:"The unit of its rate."`
+	Subject   string  `json:"of" doc:"The inner kernel (the innermost loop of an implementation) or the kind of memory access of the call."`
+	Unit      string  `json:"unit" doc:"The unit of work of which the rate is the time."`
 	Bytes     float64 `json:"bytes" doc:"The bytes that the call accesses."`
 	NS        float64 `json:"ns" doc:"The median of the measured times, in nanoseconds."`
 	Predicted float64 `json:"predicted_ns" doc:"The time that the profile predicts, in nanoseconds."`
@@ -82,7 +82,8 @@ instruction set. "graphrun plan" shows the profile in use. --out writes the prof
 	return cmd
 }
 
-// calibrateMaxBytes is [calibrate.Options.MaxBytes]. A test lowers it, because large calls take seconds.
+// calibrateMaxBytes is the value of [calibrate.Options.MaxBytes]. A test sets a lower value, because large calls take
+// seconds.
 var calibrateMaxBytes int
 
 func runCalibrate(cmd *cobra.Command, f calibrateFlags) error {
@@ -182,8 +183,8 @@ func (d *calibrateReport) write(w *bufio.Writer, show term.Display) {
 	})
 }
 
-// memoryRows returns a table of memory rates in GB/s. It has a row for each number of bytes that a call accesses, and a
-// column for each kind of access.
+// memoryRows returns the rows of a table of memory rates in GB/s: one row for each number of bytes that a call
+// accesses, and one column for each kind of access.
 func memoryRows(p *machine.Profile) [][]any {
 	var rows [][]any
 	memory := &p.Memory

@@ -1,5 +1,5 @@
-// Package cli is the command line of graphrun as a library. A program of three lines can extend all commands with its
-// own strategies, ops, ONNX operators and passes, and can add commands:
+// Package cli is the command line of graphrun as a library. A short program can extend all commands with its own
+// strategies, ops, ONNX operators and passes, and can add commands:
 //
 //	func main() {
 //		cli.Main(cli.WithStrategy(mine), cli.WithOps(swish))

@@ -62,7 +62,7 @@ func TestPlanCodeInGo(t *testing.T) {
 	path := write(t, "g.json", coded)
 	r := piped(t, []string{"GRAPHRUN_JIT=off"}, "plan", path, "--code", "b")
 	if r.code != 0 || strings.Contains(r.out, "VMULPS") ||
-		!strings.Contains(r.out, "It runs in Go: switched off by GRAPHRUN_JIT=off") {
+		!strings.Contains(r.out, "The loop runs in Go: switched off by GRAPHRUN_JIT=off") {
 		t.Errorf("exit %d: %s%s", r.code, r.out, r.errors)
 	}
 }

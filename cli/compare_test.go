@@ -260,7 +260,7 @@ func TestComparePinned(t *testing.T) {
 func TestCompareRefuses(t *testing.T) {
 	path := write(t, "g.json", sized)
 	for args, want := range map[string]string{
-		"":                                 "compare wants a graph file, or several, got none",
+		"":                                 "compare wants one or more graph files, got none",
 		path + " --dim N=1,1":              "--dim N=1,1: 1 is listed twice",
 		path + " --dim N=1,x":              "--dim N=x: want a symbol and its size, as in N=8",
 		path + " --dim N=1 --dim N=2":      "--dim gives N twice: 1 and 2",
@@ -268,8 +268,8 @@ func TestCompareRefuses(t *testing.T) {
 		path + " --threads 1,1":            "--threads names 1 twice",
 		path + " --threads=-1":             "--threads -1",
 		path + " --threads x":              "--threads",
-		path + " --csv out.txt":            "--csv out.txt: want a .csv file",
-		path + " --csv /nonexistent/o.csv": "there is no folder /nonexistent",
+		path + " --csv out.txt":            "--csv out.txt: the file must have the extension .csv",
+		path + " --csv /nonexistent/o.csv": "the folder /nonexistent does not exist",
 		path + " --turn 0":                 "--turn 0: want at least 1",
 		path + " --json --markdown":        "--json and --markdown exclude each other",
 		path + " --strategies wishful":     `unknown strategy "wishful"`,

@@ -68,11 +68,13 @@ func convert(cmd *cobra.Command, ext *command.Extensions, inPath, outPath string
 	switch strings.ToLower(filepath.Ext(outPath)) {
 	case ".json":
 	case ".safetensors":
-		return exit.UsageErrorf("%s: name the graph file, OUT.json: its weights go into OUT.safetensors beside it", outPath)
+		return exit.UsageErrorf("%s: the output must be a graph file, such as OUT.json; the weights are written to "+
+			"OUT.safetensors beside it", outPath)
 	case ".onnx":
-		return exit.UsageErrorf("%s: models are read from ONNX, not written to it: want OUT.json", outPath)
+		return exit.UsageErrorf("%s: convert cannot write ONNX models: the output must be a graph file, such as OUT.json",
+			outPath)
 	default:
-		return exit.UsageErrorf("%s: want OUT.json", outPath)
+		return exit.UsageErrorf("%s: the output must be a graph file, such as OUT.json", outPath)
 	}
 	weightsName := strings.TrimSuffix(filepath.Base(outPath), filepath.Ext(outPath)) + ".safetensors"
 	weightsPath := filepath.Join(filepath.Dir(outPath), weightsName)
@@ -136,7 +138,7 @@ func loadConvert(ctx context.Context, ext *command.Extensions, path string, dims
 	return g, command.Infer(ctx, g)
 }
 
-// maxInline is the largest number of elements of a constant in the graph file.
+// maxInline is the largest number of elements of a constant that is written into the graph file itself.
 const maxInline = 64
 
 // isWeight reports whether a constant is written to the file of weights: the constant is large, and the safetensors

@@ -24,7 +24,7 @@ func ExampleWithStrategy() {
 		os.Stdout, os.Stdout)
 	fmt.Println(code)
 	// Output:
-	// graphrun: --outputs .: want a .npz file
+	// graphrun: --outputs .: the file must have the extension .npz
 	// 2
 	// graphrun: --strategies mine: want a second strategy, a second file, --pin, --slack or a second size of --dim to compare with
 	// 2

@@ -172,8 +172,8 @@ func TestArraysAreReadOnlyIfTheyFit(t *testing.T) {
 func TestMisspeltKeys(t *testing.T) {
 	path := write(t, "g.json", small)
 	for key, want := range map[string]string{
-		"X":    "in.npz has X; did you mean X?): give it too",
-		"else": "in.npz has else): give it too",
+		"X":    "in.npz has X; did you mean X?): give an array for it",
+		"else": "in.npz has else): give an array for it",
 	} {
 		in := saved(t, map[string]*tensor.Tensor{key: counted(tensor.Float32, 2, 3, 4, 5)})
 		if r := call(t, "run", path, "--inputs", in, "--seed", "1"); r.code != exit.CodeDone ||

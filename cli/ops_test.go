@@ -113,7 +113,7 @@ func TestOpsFilter(t *testing.T) {
 	}
 	for args, want := range map[string]string{
 		"ops zzz*":              `no op matches "zzz*"`,
-		"ops [a":                "a pattern has",
+		"ops [a":                "the pattern [a is invalid",
 		"ops --kind pointwise":  "want one of follows, view, requires, own",
 		"ops --dtype f12":       "want one of int, uint, half, float, complex",
 		"ops --kind veiw":       "want one of follows, view, requires, own; did you mean view?",

@@ -37,8 +37,8 @@ func TestUnwritable(t *testing.T) {
 		{[]string{"convert", bad}, ".json"},
 	} {
 		for path, want := range map[string]string{
-			filepath.Join(dir, "folder"+c.ext):    "that is a folder",
-			filepath.Join(dir, "no", "out"+c.ext): "there is no folder " + filepath.Join(dir, "no"),
+			filepath.Join(dir, "folder"+c.ext):    "the path is a folder, not a file",
+			filepath.Join(dir, "no", "out"+c.ext): "the folder " + filepath.Join(dir, "no") + " does not exist",
 			filepath.Join(file, "out"+c.ext):      file + " is not a folder",
 		} {
 			r := call(t, append(c.args, path)...)
@@ -103,7 +103,7 @@ func TestLinkToNothing(t *testing.T) {
 		t.Errorf("%v: the link is gone", err)
 	}
 	r := call(t, "run", graph, "--outputs", filepath.Join(dir, "lost.npz"))
-	if r.code != exit.CodeUsage || !strings.Contains(r.errors, "there is no folder "+filepath.Join(dir, "no")) {
+	if r.code != exit.CodeUsage || !strings.Contains(r.errors, "the folder "+filepath.Join(dir, "no")+" does not exist") {
 		t.Errorf("exit %d, %s", r.code, r.errors)
 	}
 }
@@ -132,7 +132,7 @@ func TestUnwritableInPlainWords(t *testing.T) {
 		t.Error(got)
 	}
 	if got := outfile.Cause(&fs.PathError{Op: "open", Path: "/proc/x", Err: fs.ErrNotExist}).Error(); got !=
-		"no file can be created there" {
+		"no file can be created in this folder" {
 		t.Error(got)
 	}
 }

@@ -119,13 +119,13 @@ func TestPinRefusals(t *testing.T) {
 		block + " --exact --pin conv1=impl:winograd4": `(fused_conv2d): "conv1" is pinned to implementation "winograd4", ` +
 			`which is inexact`,
 		block + " --pin b1=channels_last":                           `"b1": required rank 4 tensor to use channels_last format`,
-		block + " --pin image=impl:nhwc":                            `"image": it is not a node: only nodes have implementations`,
+		block + " --pin image=impl:nhwc":                            `"image": only nodes have implementations, but the pinned value is not the result of a node`,
 		block + " --pin image=contiguous --pin image=channels_last": "--pin gives image twice: contiguous and channels_last",
 		block + " --pin conv1=impl:nhwc --pin conv1=impl:nchw":      "--pin gives conv1 twice: impl:nhwc and impl:nchw",
 
 		flat + " --pin r=channels_last": "--pin r=channels_last: " + flat +
 			`:3:70: node "flat" (view): view size is not compatible with input tensor's size and stride`,
-		gaps + " --pin x=order:1,0": `pin x=order:1,0 is not met: it reads the storage of "x"`,
+		gaps + " --pin x=order:1,0": `pin x=order:1,0 is not met: the node reads the storage of "x"`,
 	} {
 		if r := call(t, append([]string{"plan"}, strings.Fields(args)...)...); r.code == exit.CodeDone ||
 			!strings.Contains(r.errors, want) {

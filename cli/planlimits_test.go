@@ -77,7 +77,8 @@ func TestMaxMemory(t *testing.T) {
 	}
 	r = call(t, "plan", models+"/residual.json", "--max-memory", "1KiB")
 	if r.code != exit.CodeFailed || !strings.Contains(r.out, "\nMemory of a run\n") || !strings.Contains(r.errors,
-		"no plan needs at most --max-memory 1KiB: of the ") || !strings.HasPrefix(r.out, "no plan needs at most ") ||
+		"no plan needs at most --max-memory 1KiB: of the ") ||
+		!strings.HasPrefix(r.out, "no plan was found that needs at most ") ||
 		!strings.Contains(r.errors, " needs the least, ") ||
 		!strings.Contains(r.errors, "; its largest values are input \"image\", ") {
 		t.Errorf("exit %d, %s", r.code, r.errors)

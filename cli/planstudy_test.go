@@ -73,7 +73,7 @@ func TestPlanProblem(t *testing.T) {
 		t.Errorf("%v, %s", err, text)
 	}
 	for text, want := range map[string]string{
-		`{"labels": [0]}`: "1 labels for ", `{"labels": {}}`: `variable 0 ("value x")`, `{"labels": "x"}`: "not a solution",
+		`{"labels": [0]}`: "1 labels, but ", `{"labels": {}}`: `variable 0 ("value x")`, `{"labels": "x"}`: "not a solution",
 		"": "not a solution",
 	} {
 		path := write(t, "solution.json", text)

@@ -142,5 +142,5 @@ func TestBenchReport(t *testing.T) {
 	assert.NotContains(t, page, filepath.Dir(file), "no folder of this machine is published")
 	wrong := call(t, "bench", models+"/residual.json", "--report", "out.txt")
 	assert.Equal(t, exit.CodeUsage, wrong.code)
-	assert.Contains(t, wrong.errors, "want a .html file")
+	assert.Contains(t, wrong.errors, "the file must have the extension .html")
 }

@@ -92,16 +92,16 @@ func TestProveCalls(t *testing.T) {
 	folder := t.TempDir()
 	for args, want := range map[string]string{
 		"contigous --rank 3":                       "did you mean contiguous?",
-		"contiguous":                               "prove contiguous wants --rank R, from 0 to 6",
+		"contiguous":                               "prove contiguous requires --rank R, from 0 to 6",
 		"contiguous --rank 7":                      "--rank 7: want 0 to 6",
 		"contiguous --rank -1":                     "--rank -1: want 0 to 6",
 		"contiguous --rank x":                      "--rank x: want a whole number",
 		"channels_last --rank 3":                   "--rank 3: channels_last exists for rank 4 only",
 		"contiguous no_overlap":                    "one predicate at most, got 2",
-		"--rank 3":                                 "--rank and --smt want a predicate: contiguous, ",
-		"--smt x.smt2":                             "--rank and --smt want a predicate: contiguous, ",
-		"channels_last --smt /nonexistent/x.smt2":  "there is no folder /nonexistent",
-		"channels_last --rank 4 --smt " + folder:   "that is a folder",
+		"--rank 3":                                 "--rank and --smt require a predicate: contiguous, ",
+		"--smt x.smt2":                             "--rank and --smt require a predicate: contiguous, ",
+		"channels_last --smt /nonexistent/x.smt2":  "the folder /nonexistent does not exist",
+		"channels_last --rank 4 --smt " + folder:   "the path is a folder, not a file",
 		"non_overlaping_and_dense --rank 2":        "did you mean non_overlapping_and_dense?",
 		"strides_like_channels_last_3d --rank 100": "exists for rank 5 only",
 	} {
@@ -158,7 +158,7 @@ func TestProveClaims(t *testing.T) {
 	}
 	for claim, want := range map[string]string{
 		"contiguos => channels_last": `column 1: want a predicate, got "contiguos"; did you mean contiguous?`,
-		"contiguous => no_overlap":   "wants --rank R",
+		"contiguous => no_overlap":   "requires --rank R",
 	} {
 		if r := call(t, "prove", claim); r.code != exit.CodeUsage || !strings.Contains(r.errors, want) {
 			t.Errorf("%s: exit %d: %s", claim, r.code, r.errors)

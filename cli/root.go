@@ -36,7 +36,7 @@ func execute(ctx context.Context, ext *command.Extensions, args []string, stdout
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.InitDefaultHelpCmd()
-	root.InitDefaultCompletionCmd() // it keeps the output streams
+	root.InitDefaultCompletionCmd() // after SetOut and SetErr, because the command keeps the output streams
 	rejectUnknown(root)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
@@ -120,7 +120,7 @@ func checkEmpty(cmd *cobra.Command) (err error) {
 	return err
 }
 
-// unknownCommand suggests the command that was probably meant.
+// unknownCommand returns the error for an unknown command, with a suggestion.
 func unknownCommand(root *cobra.Command, name string) error {
 	var names []string
 	for _, c := range root.Commands() {

@@ -169,7 +169,7 @@ func TestRunSharedElements(t *testing.T) {
 		t.Errorf("exit %d\n%s\n%s", r.code, r.out, r.errors)
 	}
 	r = call(t, "run", path, "--outputs", out)
-	want := `--outputs: output "x" takes 16 TiB when all its elements are written, 16 bytes in memory`
+	want := `--outputs: output "x" needs 16 TiB to write all its elements (it takes 16 bytes in memory)`
 	if r.code != exit.CodeFailed || !strings.Contains(r.errors, want) {
 		t.Errorf("exit %d, %s\nwant %s", r.code, r.errors, want)
 	}

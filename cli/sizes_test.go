@@ -125,11 +125,12 @@ func TestRowsOfFixedFile(t *testing.T) {
 	depends := write(t, "depends.json", strings.Replace(fixedBatch, "NODE",
 		`"softmax", "inputs": ["flat"], "attrs": {"dim": 0}`, 1))
 	for args, want := range map[string]string{
-		"infer " + depends + " --dim N=4":  `depends.json:6:5: node "y" (softmax): N=4: the rows are not independent`,
-		"infer " + path + " --dim x.7=4":   `no symbolic dimension "x.7"`,
-		"infer " + path + " --dim M=4":     "all its sizes are numbers; N is the number of rows, as in --dim N=4",
-		"plan " + path + " --dim N=0":      "N=0: want 1 row or more (the file has no symbol N, so N sets a number of rows)",
-		"plan " + path + " --dim N=1,64":   "several sizes require a symbolic dimension, but all sizes in the file",
+		"infer " + depends + " --dim N=4": `depends.json:6:5: node "y" (softmax): N=4: the rows are not independent`,
+		"infer " + path + " --dim x.7=4":  `no symbolic dimension "x.7"`,
+		"infer " + path + " --dim M=4":    "all its sizes are numbers; N is the number of rows, as in --dim N=4",
+		"plan " + path + " --dim N=0": "N=0: the number of rows must be at least 1 (the file has no symbol N, so N " +
+			"sets a number of rows)",
+		"plan " + path + " --dim N=1,64":   "several sizes require a symbolic dimension, but all sizes in the file are ",
 		"plan " + path + " --sweep M=1..4": `--sweep M=1..4: ` + path + ` has no symbolic dimension "M"`,
 		"diff " + path + " --dim N=1,4,8":  "--dim gives three sizes of N",
 	} {

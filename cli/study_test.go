@@ -378,7 +378,7 @@ func TestBadStudies(t *testing.T) {
 		}
 	}
 	if r := call(t, "study", write(t, "model.onnx", "model")); r.code != exit.CodeUsage ||
-		!strings.Contains(r.errors, "the file is a model: want a study file, such as STUDY.json") {
+		!strings.Contains(r.errors, "the file is a model, but study needs a study file, such as STUDY.json") {
 		t.Errorf("exit %d, %s", r.code, r.errors)
 	}
 	// A task that fails does not end the study.

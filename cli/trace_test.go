@@ -122,8 +122,8 @@ func TestTrace(t *testing.T) {
 func TestTraceIsCheckedAndWhole(t *testing.T) {
 	path := write(t, "g.json", small)
 	for to, want := range map[string]string{
-		"/nonexistent/t.json": "graphrun: --trace /nonexistent/t.json: there is no folder /nonexistent\n",
-		"t.txt":               "graphrun: --trace t.txt: want a .json file\n",
+		"/nonexistent/t.json": "graphrun: --trace /nonexistent/t.json: the folder /nonexistent does not exist\n",
+		"t.txt":               "graphrun: --trace t.txt: the file must have the extension .json\n",
 	} {
 		if r := call(t, "bench", path, "--trace", to); r.code != exit.CodeUsage || r.errors != want || r.out != "" {
 			t.Errorf("exit %d, %q, %q", r.code, r.errors, r.out)

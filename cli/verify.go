@@ -71,8 +71,10 @@ func verify(cmd *cobra.Command, ext *command.Extensions, path, certificate strin
 	})
 	var unknown *command.UnknownDim
 	if errors.As(err, &unknown) {
-		return exit.Failed(fmt.Errorf("%s does not hold for %s: the graph is not the certified one: the certificate is for "+
-			"%s, and the file has no symbolic dimension %q; verify the file that was planned, or make a certificate of this one",
+		return exit.Failed(fmt.Errorf("%s does not hold for %s: the graph differs from the certified graph: the "+
+			"certificate is for "+
+			"%s, but the file has no symbolic dimension %q; verify the file that was planned, or make a certificate of this "+
+			"file",
 			certificate, path, format.Sizes(c.Graph.Sizes), unknown.Name))
 	}
 	if err != nil {

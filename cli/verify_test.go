@@ -93,7 +93,7 @@ func TestVerifySizes(t *testing.T) {
 		valid(t, "verify", succeed(t, "verify", c.file, path, "--json"))
 		if c.dim != "" {
 			r := call(t, "verify", models+"/mlp.json", path)
-			if r.code != exit.CodeFailed || !strings.Contains(r.errors, "the graph is not the certified one") {
+			if r.code != exit.CodeFailed || !strings.Contains(r.errors, "the graph differs from the certified graph") {
 				t.Errorf("%s, exit %d: %s", c.dim, r.code, r.errors)
 			}
 		}
@@ -121,31 +121,31 @@ func TestVerifyRefuses(t *testing.T) {
 		return write(t, "c.json", string(changed))
 	}
 	for name, test := range map[string]struct{ file, certificate, want string }{
-		"weight":    {write(t, "g.json", tallWith("2", "0")), path, "the graph is not the certified one"},
-		"attribute": {write(t, "g.json", tallWith("1", "1")), path, "the graph is not the certified one"},
-		"symbols":   {models + "/residual.json", path, "the graph is not the certified one"},
+		"weight":    {write(t, "g.json", tallWith("2", "0")), path, "the graph differs from the certified graph"},
+		"attribute": {write(t, "g.json", tallWith("1", "1")), path, "the graph differs from the certified graph"},
+		"symbols":   {models + "/residual.json", path, "the graph differs from the certified graph"},
 		"cost": {file, change(func(c *experiment.Certificate) {
 			c.Solution.Cost -= 1000
-		}), "the labels cost"},
+		}), "but its labels cost"},
 		"cost and bound": {file, change(func(c *experiment.Certificate) {
 			c.Solution.Cost -= 1000
 			c.Solution.Bound -= 1000
-		}), "the labels cost"},
+		}), "but its labels cost"},
 		"bound": {file, change(func(c *experiment.Certificate) { c.Solution.Bound-- }), "the proof gives"},
-		"copy":  {file, change(func(c *experiment.Certificate) { withoutCopy(t, c) }), "the labels cost"},
+		"copy":  {file, change(func(c *experiment.Certificate) { withoutCopy(t, c) }), "but its labels cost"},
 		"problem": {file, change(func(c *experiment.Certificate) {
 			c.Problem.Factors[len(c.Problem.Factors)-1].Costs[0]++
-		}), "is not the problem of the graph: factor"},
+		}), "differs from the problem of the graph: factor"},
 		"variable": {file, change(func(c *experiment.Certificate) { c.Problem.Variables[0].Name = "z" }), "variable 0"},
 		"profile":  {file, change(func(c *experiment.Certificate) { c.Profile = nil }), "the profile"},
 		"prices": {file, change(func(c *experiment.Certificate) { dearer(t, c) }),
-			"is not the problem of the graph: factor"},
+			"differs from the problem of the graph: factor"},
 		"digest": {file, change(func(c *experiment.Certificate) { c.ProfileDigest = c.OptionsDigest }),
-			"the profile: the digest is"},
+			"the digest of the profile is"},
 		"options": {file, change(func(c *experiment.Certificate) { c.Options.NoFusion = true }),
-			"the options: the digest is"},
+			"the digest of the options is"},
 		"size": {file, change(func(c *experiment.Certificate) { c.Options.Sizes["N"]++ }),
-			"the options: the digest is"},
+			"the digest of the options is"},
 		"proof":    {file, change(func(c *experiment.Certificate) { c.Solution.Proof.Root.Steps[0].Variable++ }), "verify: "},
 		"no proof": {file, change(func(c *experiment.Certificate) { c.Solution.Proof = nil }), "no proof"},
 	} {

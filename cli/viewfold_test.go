@@ -49,7 +49,7 @@ func TestViewFolds(t *testing.T) {
 		{"--open", "nothing", "--open nothing: the picture has no such group; want all or one of net"},
 		{"--around", "nothing", "--around nothing: no box of the picture has this value"},
 		{"--around", "/net/layer1/layer1.2/negg_1", "this value; did you mean /net/layer1/layer1.2/neg_1?"},
-		{"--hops", "3", "--hops is the size of a neighbourhood"},
+		{"--hops", "3", "--hops has no effect without --around"},
 		{"--hops=-1", "--around", "x", "--hops -1: want 0 or more"},
 		{"--depth=-2", "--depth -2: want 0 or more"},
 		{"--direction", "up", "--direction up: want vertical or horizontal"},
@@ -109,7 +109,7 @@ func TestViewPair(t *testing.T) {
 		{"--strategies", "propagate,nothing"}} {
 		r := call(t, append([]string{"view", residual, "-o", filepath.Join(t.TempDir(), "x.svg")}, wrong...)...)
 		assert.Equal(t, exit.CodeUsage, r.code)
-		assert.Contains(t, r.errors, "want")
+		assert.Contains(t, r.errors, "strateg")
 	}
 	page := viewed(t, ".html", residual, args...)
 	for _, want := range []string{`"peer":`, `"marks":["≠ implementation, channels_last: direct_nhwc`, "Under strategy channels_last"} {
@@ -136,17 +136,17 @@ func TestViewTimes(t *testing.T) {
 	for _, c := range [][]string{
 		{bench, "propagate,optimal", "", "--profile has the times of one plan"},
 		{bench, "", "", "without --strategy the graph is drawn as written"},
-		{bench, "", "contiguous", "measured with strategy propagate, and the plan has strategy contiguous"},
-		{write(t, "none.json", "{}"), "", "propagate", "it has no step times"},
+		{bench, "", "contiguous", "measured with strategy propagate, but the plan has strategy contiguous"},
+		{write(t, "none.json", "{}"), "", "propagate", "the file has no step times"},
 		{write(t, "other.json", `{"strategy": "propagate", "dims": {"N": 2}, "by_step": [{"name": "x", "time_ns": 1}]}`),
 			"", "propagate", "has no time for any of the plan's 4 steps"},
 		{write(t, "text.json", "PK"), "", "propagate", "not the output of bench --profile --json: the text is not JSON"},
 		{write(t, "list.json", "[]"), "", "propagate", "line 1, column 1: found a list, want an object"},
 		{write(t, "sizes.json", `{"strategy": "propagate", "dims": {"N": 4}, "by_step": [{"name": "conv1", "time_ns": 1}]}`),
-			"", "propagate", "was measured with N=4, and the plan has N=2: add --dim N=4"},
+			"", "propagate", "was measured with N=4, but the plan has N=2: add --dim N=4"},
 		{write(t, "fixed.json", `{"strategy": "propagate", "dims": {}, "by_step": [{"name": "conv1", "time_ns": 1}]}`), "",
 			"propagate",
-			"was measured with no symbolic sizes, and the plan has N=2: omit --dim"},
+			"was measured with no symbolic sizes, but the plan has N=2: omit --dim"},
 		{"missing.json", "", "propagate", "missing.json"},
 	} {
 		args := []string{"view", residual, "-o", filepath.Join(t.TempDir(), "x.svg"), "--profile", c[0]}

@@ -11,10 +11,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// tolerances bound the difference of two elements, divided by a scale. Exact programs (graphrun.Options.Exact) differ
-// only in the order of summation, and the scale of an element is 1 + |element|. Other programs may use other formulas,
-// such as Winograd convolutions, whose errors are proportional to the largest value of a tensor. The scale is then 1
-// plus the largest finite value of the tensor.
+// tolerances are the maximum differences of two elements, divided by a scale. Exact programs (graphrun.Options.Exact)
+// differ only in the order of summation, and the scale of an element is 1 + |element|. Other programs may use other
+// formulas, such as Winograd convolutions, whose errors are proportional to the largest value of a tensor. The scale
+// is then 1 plus the largest finite value of the tensor.
 var tolerances = map[tensor.DType]float64{
 	tensor.Float16: 2e-3, tensor.BFloat16: 2e-2, tensor.Float32: 2e-5, tensor.Float64: 1e-11,
 	tensor.Complex64: 5e-5, tensor.Complex128: 1e-10,
@@ -28,7 +28,7 @@ func outputDifferences(base, contender *contender) []string {
 	}
 	var list []string
 	for _, name := range sorted.Keys(base.out) {
-		why := "it is missing"
+		why := "the output is missing in one of them"
 		if contender.out[name] != nil {
 			why = difference(base.out[name], contender.out[name], base.exact && contender.exact)
 		}
@@ -76,7 +76,7 @@ func difference(a, b *tensor.Tensor, exact bool) string {
 	if exact {
 		reference = ""
 	}
-	return fmt.Sprintf("off by %.3g relative%s, %.3g is tolerated", worst, reference, bound)
+	return fmt.Sprintf("the relative difference%s is %.3g, but only %.3g is tolerated", reference, worst, bound)
 }
 
 // asComplex returns the elements in logical order as complex numbers.

@@ -35,10 +35,10 @@ type Certificate struct {
 	Copies        *CertifiedCopies `json:"copies,omitzero" doc:"The proof about copies and memory; left out for strategies other than optimal."`
 }
 
-// CertifiedCopies proves a lower bound on the weighted cost of all plans: a weighted sum of time, number of copies, and
-// bytes of copies. Together with the bound on the cost, it implies two more lower bounds. One is on the number of
-// copies of all plans within the slack. The other is on the bytes of copies of all plans that have least cost and this
-// number of copies.
+// CertifiedCopies proves a lower bound on the weighted cost of all plans: a weighted sum of time, number of copies,
+// and bytes of copies. Together with the bound on the cost, this bound implies two further lower bounds. The first is
+// on the number of copies of every plan within the slack. The second is on the bytes of copies of every plan of least
+// cost with that number of copies.
 type CertifiedCopies struct {
 	Slack       float64        `json:"slack" doc:"The share of the least cost by which the plan may cost more."`
 	PlanWeights layout.Weights `json:"plan_weights" doc:"The weights by which the cheapest copies are chosen for the labels of the solution."`
@@ -88,19 +88,19 @@ func Certify(p *graphrun.Program) (*Certificate, error) {
 	options, solution := internal.Options(), binding.Plan.Solution
 	switch {
 	case solution == nil:
-		return nil, fmt.Errorf("strategy %s does not state the problem of layouts: there is nothing to certify; "+
-			"strategy optimal does", options.Strategy.Name())
+		return nil, fmt.Errorf("strategy %s does not solve the problem of layouts, so its plan cannot be certified; "+
+			"use strategy optimal", options.Strategy.Name())
 	case internal.HasOwnPasses():
-		return nil, errors.New("the program has a user-defined list of passes: a reader could not plan the graph again")
+		return nil, errors.New("a program with a user-defined list of passes cannot be certified")
 	case options.KeepGoing:
-		return nil, errors.New("a program with Options.KeepGoing has no certificate")
+		return nil, errors.New("a program with Options.KeepGoing cannot be certified")
 	}
 	cost, err := model.WCSP.Cost(solution.Labels)
 	if err != nil {
-		return nil, fmt.Errorf("the problem is not the one that was solved: %w", err)
+		return nil, fmt.Errorf("the problem differs from the problem that was solved: %w", err)
 	}
 	if binding.Plan.Preference == nil && cost != solution.Cost {
-		return nil, fmt.Errorf("the problem is not the one that was solved: the labels cost %d picoseconds, not %d",
+		return nil, fmt.Errorf("the problem differs from the problem that was solved: the labels cost %d picoseconds, not %d",
 			cost, solution.Cost)
 	}
 	search := wcsp.Options{Proof: true, TimeLimit: model.Problem.Search()}
@@ -158,7 +158,7 @@ func certifyCopies(model *layout.Model, plan *passes.Plan, search wcsp.Options) 
 // Write writes the certificate as JSON.
 func (c *Certificate) Write(w io.Writer) error {
 	if c == nil || w == nil {
-		return errors.New("there is no certificate, or no writer")
+		return errors.New("the certificate or the writer is nil")
 	}
 	text, err := json.Marshal(c)
 	if err != nil {
@@ -172,7 +172,7 @@ func (c *Certificate) Write(w io.Writer) error {
 // versions. It does not check the proof: see [Verify].
 func ReadCertificate(r io.Reader) (*Certificate, error) {
 	if r == nil {
-		return nil, errors.New("there is no reader")
+		return nil, errors.New("the reader is nil")
 	}
 	text, err := io.ReadAll(r)
 	if err != nil {
@@ -189,16 +189,16 @@ func ReadCertificate(r io.Reader) (*Certificate, error) {
 func (c *Certificate) check() error {
 	switch {
 	case c.Version != CertificateVersion:
-		return fmt.Errorf("this is no certificate of version %d: its version is %d", CertificateVersion, c.Version)
+		return fmt.Errorf("the file is not a certificate of version %d: its version is %d", CertificateVersion, c.Version)
 	case c.Profile == nil || c.Problem == nil || c.Solution == nil:
-		return errors.New("this is no certificate: the profile, the problem or the solution is missing")
+		return errors.New("the file is not a certificate: the profile, the problem or the solution is missing")
 	case c.Solution.Proof == nil:
-		return errors.New("this is no certificate: the solution has no proof")
+		return errors.New("the file is not a certificate: the solution has no proof")
 	case c.Copies != nil && c.Copies.Proof == nil:
-		return errors.New("this is no certificate: the bound on copies has no proof")
+		return errors.New("the file is not a certificate: the bound on copies has no proof")
 	}
 	if err := c.Profile.Check(); err != nil {
-		return fmt.Errorf("this is no certificate: its profile: %w", err)
+		return fmt.Errorf("the file is not a certificate: the profile is invalid: %w", err)
 	}
 	if err := c.Problem.Validate(); err != nil {
 		return fmt.Errorf("this is no certificate: %w", err)

@@ -27,10 +27,10 @@ type Options struct {
 	// Runs is the number of measured runs of each program; 0 means 20. Before the first measured run, two more runs warm
 	// up caches and buffers.
 	Runs int
-	// Until, if set, continues the measurement until the medians are known precisely: the half-width of the 95%
-	// confidence interval of each median is at most this fraction of the median (0.01 is 1%). At least 20 runs are
-	// measured, and at most Runs. If Runs is 0, the measurement ends after 1000 runs or a minute. [Ranking.Unreached]
-	// lists the programs that did not reach the precision.
+	// Until, if set, is the precision at which the measurement ends. The precision is the half-width of the 95%
+	// confidence interval of a median, as a fraction of the median (0.01 is 1%); every median must reach it. At least 20
+	// runs are measured, and at most Runs. If Runs is 0, the measurement ends after at most 1000 runs or a minute.
+	// [Ranking.Unreached] lists the programs that did not reach the precision.
 	Until float64
 	// Turn is the number of consecutive runs of a program; 0 means 3. The first run of a turn is not measured, because
 	// the caches contain data of another program; the other runs measure the steady state. If Turn is 1, every run is
@@ -38,9 +38,9 @@ type Options struct {
 	Turn int
 	// Seed determines the order of the programs in each round.
 	Seed uint64
-	// BoundNS, if set, is a lower bound on the cost of any plan, in nanoseconds: see [LowerBound]. All programs must then
-	// have the same graph, pins and prices. If it is nil, the bounds in the reports of the candidates are used: the
-	// greatest bound of the candidates with the same graph, sizes, pins, options and prices.
+	// BoundNS, if set, is a lower bound on the cost of any plan, in nanoseconds: see [LowerBound]. All programs must
+	// then have the same graph, pins and prices. If BoundNS is nil, the bound of a candidate is the greatest bound in
+	// the reports of all candidates with the same graph, sizes, pins, options and prices.
 	BoundNS *float64
 	// Progress, if set, is called before each round with the number of finished rounds and the number of all rounds, which
 	// is 0 if Until is set.
@@ -52,7 +52,7 @@ type Options struct {
 // complete checks the options and sets defaults.
 func (o *Options) complete() error {
 	if math.IsNaN(o.Until) || o.Until < 0 || o.Until >= 1 {
-		return fmt.Errorf("Options.Until is %v: want a part of the median between 0 and 1, such as 0.01", o.Until)
+		return fmt.Errorf("Options.Until is %v: it must be a fraction of the median between 0 and 1, such as 0.01", o.Until)
 	}
 	if o.Runs <= 0 && o.Until == 0 {
 		o.Runs = defaultRuns
@@ -76,7 +76,7 @@ type Comparison struct {
 	Differences []string
 	// HasOutputs means that all candidates returned outputs. Their values were then compared.
 	HasOutputs bool
-	// Verdict says which candidates are fastest. It is nil if a candidate was not measured.
+	// Verdict ranks the candidates by time. It is nil if a candidate was not measured.
 	Verdict *Ranking
 }
 
@@ -123,7 +123,8 @@ func Compare(ctx context.Context, candidates []Candidate, inputs map[string]*ten
 	return compare(ctx, all, inputs, o, new(loadMeter))
 }
 
-// compare measures contenders and summarizes the measurements. A nil load is not sampled.
+// compare measures contenders and summarizes the measurements. If load is not nil, it also samples the load of the
+// machine.
 func compare(ctx context.Context, all []*contender, in map[string]*tensor.Tensor, o Options,
 	load *loadMeter) (*Comparison, error) {
 	s := &session{contenders: measuredContenders(all), hasSeveral: len(all) > 1, in: in, Options: o,
@@ -158,7 +159,7 @@ type contender struct {
 // program keeps its arena and the outputs of its last run while another run allocates new outputs.
 func contenders(candidates []Candidate) ([]*contender, error) {
 	if len(candidates) == 0 {
-		return nil, errors.New("there is nothing to compare: no candidates")
+		return nil, errors.New("Compare needs at least one candidate")
 	}
 	var all []*contender
 	var programs []*graphrun.Program
@@ -181,7 +182,7 @@ func contenders(candidates []Candidate) ([]*contender, error) {
 	need := Together(programs...)
 	need.Outputs += maxOutputs
 	if err := need.Check(0, need.Held()+need.Inputs); err != nil {
-		return nil, fmt.Errorf("%d programs side by side: %w", len(all), err)
+		return nil, fmt.Errorf("%d programs do not fit into memory together: %w", len(all), err)
 	}
 	return all, nil
 }
@@ -237,7 +238,7 @@ func (c *Comparison) addRows(all []*contender, bounds []*float64) {
 		row := Measurement{Name: contender.name, Costs: contender.report.Costs()}
 		if b := bounds[i]; b != nil && *b > 0 && !math.IsInf(*b, 0) {
 			gap := row.CostNS / *b - 1
-			if math.Abs(gap) < 1e-12 { // rounding of sums
+			if math.Abs(gap) < 1e-12 { // rounding of sums can make a gap of 0 appear as a tiny gap
 				gap = 0
 			}
 			row.BoundNS, row.Gap = b, &gap

@@ -276,10 +276,10 @@ func TestCompareRefuses(t *testing.T) {
 	g, in := image(t)
 	one := candidate(t, "", g, graphrun.Options{})
 	for want, list := range map[string][]experiment.Candidate{
-		"there is nothing to compare: no candidates": nil,
-		`two candidates are called "optimal"`:        {one, one},
-		"candidate 1 was not made by Compile":        {one, {Program: new(graphrun.Program)}},
-		"candidate 0 was not made by Compile":        {{Name: "none"}},
+		"Compare needs at least one candidate": nil,
+		`two candidates are called "optimal"`:  {one, one},
+		"candidate 1 was not made by Compile":  {one, {Program: new(graphrun.Program)}},
+		"candidate 0 was not made by Compile":  {{Name: "none"}},
 	} {
 		_, err := experiment.Compare(ctx, list, in, experiment.Options{Runs: 1})
 		assert.EqualError(t, err, want)
@@ -341,8 +341,9 @@ func TestCompareTellsOfValues(t *testing.T) {
 	c, err := experiment.Compare(ctx, []experiment.Candidate{program("one", 1, true), program("same", 1, true),
 		program("two", 2, true), program("less", 1, false)}, in, experiment.Options{Runs: 1})
 	require.NoError(t, err)
-	assert.Equal(t, []string{`output "y" under one and two: off by 0.25 relative to the largest value, 2e-05 is tolerated`,
-		`output "z" under one and less: it is missing`}, c.Differences)
+	assert.Equal(t, []string{
+		`output "y" under one and two: the relative difference to the largest value is 0.25, but only 2e-05 is tolerated`,
+		`output "z" under one and less: the output is missing in one of them`}, c.Differences)
 }
 
 // The bound is that which a strategy proves: no plan costs less. There is none where no strategy proves one.

@@ -81,14 +81,15 @@ const (
 	diffOnly  = "nodes"
 )
 
-// StepDifferences lists the values of [StepDifference.What]: implementations differ; only costs differ, because of the
-// layouts of operands or results; one plan has a copy; nodes are grouped differently; only one graph has the nodes.
+// StepDifferences lists the values of [StepDifference.What]. They mean, in order: implementations differ; only costs
+// differ, because layouts of operands or results differ; only one plan has the copy; nodes are grouped differently;
+// only one graph has the nodes.
 func StepDifferences() []string { return []string{diffImpl, diffCost, diffCopy, diffGroup, diffOnly} }
 
-// Diff compares the plans of two programs, of one graph or of two versions of it. The costs of each program are
-// computed with its own profile. If graphs, sizes, pins, options and prices are equal, a lower bound that one plan
-// proves holds for both plans. Diff fails if a program was not made by Compile. It also fails if shapes depend on data,
-// because there is then no plan of the whole graph.
+// Diff compares the plans of two programs. The programs have the same graph, or two versions of a graph. The costs of
+// each program are computed with its own profile. If graphs, sizes, pins, options and prices are equal, a lower bound
+// that one plan proves holds for both plans. Diff fails if a program was not made by Compile. It also fails if shapes
+// depend on data, because there is then no plan of the whole graph.
 func Diff(a, b *graphrun.Program) (*Difference, error) { return diff(a, b, false) }
 
 // DiffSizes compares the plans of two programs of one graph with different sizes, as [Diff] does. Values and nodes are
@@ -102,7 +103,7 @@ func diff(a, b *graphrun.Program, resized bool) (*Difference, error) {
 		case err != nil:
 			return nil, fmt.Errorf("program %d was not made by Compile", i)
 		case binding.Segmented():
-			return nil, errors.New("shapes depend on data: there is no plan of the whole graph")
+			return nil, errors.New("the shapes of the graph depend on data, so there is no plan of the whole graph")
 		}
 	}
 	first, second := sideOf(a, "first"), sideOf(b, "second")
@@ -131,7 +132,8 @@ func diff(a, b *graphrun.Program, resized bool) (*Difference, error) {
 	return d, nil
 }
 
-// side is one of the two compared programs. Matching parts of both programs have equal keys.
+// side is one of the two compared programs. Every part of a program has a key; matching parts of the two programs
+// have equal keys.
 type side struct {
 	name    string // first or second
 	binding *program.Binding

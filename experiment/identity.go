@@ -19,7 +19,7 @@ import (
 // identity identifies the plan of a program and its layout problem among programs of one graph.
 type identity struct {
 	program       *program.Program
-	planDigest    string // digest of the steps; empty if a run depends on more than the plan
+	planDigest    string // digest of the steps; empty if the time of a run depends on more than the plan
 	problemDigest string // digest of the layout problem without the graph; empty if there is no problem of the whole graph
 	cachedDigest  string // digest of the graph; empty until graphDigest computes it
 }
@@ -33,7 +33,7 @@ func identityOf(p *program.Program, plan *report.Plan) identity {
 	fmt.Fprintf(h, "%v %q %q %t %t %d %s", b.Graph.Bound(), pinsOf(b.Graph), passNames(plan), o.NoFusion, o.Exact,
 		o.MemoryLimit, plan.Profile.Digest)
 	id.problemDigest = hex.EncodeToString(h.Sum(nil))
-	if o.Tracer != nil { // a tracer may slow down the program, so its times are its own
+	if o.Tracer != nil { // a tracer may slow down the program, so the program is measured separately
 		return id
 	}
 	h.Reset()
@@ -129,7 +129,7 @@ func (id *identity) graphDigest(ctx context.Context) string {
 	return id.cachedDigest
 }
 
-// digestUntil is digestOf, with an error when the context ends.
+// digestUntil is digestOf, but returns an error instead of a panic when the context ends.
 func digestUntil(ctx context.Context, g *graph.Graph) (digest string, err error) {
 	defer interrupt.Catch(&err)
 	return digestOf(ctx, g)

@@ -15,7 +15,7 @@ type loadMeter struct {
 	last         time.Time
 }
 
-// sampleInterval bounds the rate of samples: a sample takes about 0.1 ms.
+// sampleInterval is the minimum time between two samples. A sample takes about 0.1 ms.
 const sampleInterval = 10 * time.Millisecond
 
 // sample takes a sample, on Linux.

@@ -78,7 +78,7 @@ func (r rankStatistics) exact() float64 {
 	for _, t := range r.ties {
 		doubledRank := 2*before + t + 1
 		for k := r.n1; k > 0; k-- {
-			choices := 1.0 // the binomial coefficient of t and drawn: exact for t <= 2*maxExact
+			choices := 1.0 // the binomial coefficient "t choose drawn", exact in float64 for t <= 2*maxExact
 			for drawn := 1; drawn <= min(k, t); drawn++ {
 				choices = choices * float64(t-drawn+1) / float64(drawn)
 				for s := min(len(ways[k])-1, 2*k*(before+t)); s >= drawn*doubledRank; s-- { // no sum is greater
@@ -120,7 +120,8 @@ func normalCDF(x float64) float64 { return 0.5 * math.Erfc(-x/math.Sqrt2) }
 // samples i and n-1-i with probability [Confidence] or more. It returns false if there are too few samples.
 func medianInterval(n int) (int, bool) {
 	// The number of samples below the median has a binomial distribution with p = 1/2. The loop finds the least number
-	// outside of the lower tail. Terms are added as logarithms, because the first terms underflow.
+	// that is not in the lower tail. It computes the terms from their logarithms, because the first terms would
+	// underflow.
 	log, below := -float64(n)*math.Ln2, 0.0
 	for k := 0; ; k++ {
 		if below += math.Exp(log); 2*below > 1-Confidence {

@@ -19,7 +19,7 @@ type Disturbances struct {
 	Load   *float64 `json:"load" doc:"The mean number of runnable threads of other processes, on Linux; null if unknown."`
 }
 
-// Limits of [Disturbances]; driftLevel is the level of the test for a trend.
+// The limits above which [Disturbances] has a warning. driftLevel is the significance level of the test for a trend.
 const (
 	maxSpread  = 0.1
 	maxDrift   = 0.01
@@ -108,7 +108,8 @@ func mannKendall(list []float64) float64 {
 	return min(1, 2*float64(normalCDF(-math.Abs(float64(statistic))/math.Sqrt(variance/18))))
 }
 
-// theilSen is the median of the slopes between all pairs of a list, per index; 0 for fewer than two samples.
+// theilSen returns the Theil-Sen slope of a list: the median of the slopes between all pairs of elements, per index.
+// It is 0 for fewer than two elements.
 func theilSen(list []float64) float64 {
 	var slopes []float64
 	for i, x := range list {

@@ -19,9 +19,10 @@ type pairing struct {
 	first  map[*graph.Value]*graph.Value // for each value of the second graph: its match
 }
 
-// matchValues matches the values of two sorted graphs. It first matches values that are computed from equal operands.
-// It then matches values by equal uses, and all remaining values by name and op. Names come last, because exporters
-// number values, so that the same name may denote different values. For two sizes of one graph, names come first.
+// matchValues matches the values of two sorted graphs, in three passes: values that are computed in the same way from
+// matching operands, then values with equal uses, then values with equal name and op. Names come last because
+// exporters number values, so that the same name may denote different values. For two sizes of one graph (resized),
+// names come first.
 func matchValues(a, b *graph.Graph, resized bool) *pairing {
 	p := &pairing{map[*graph.Value]*graph.Value{}, map[*graph.Value]*graph.Value{}}
 	ids := interner{}

@@ -23,9 +23,9 @@ func Problem(p *graphrun.Program) (*wcsp.Problem, error) {
 	return m.WCSP, nil
 }
 
-// LowerBound returns the lower bound on the cost of any plan of a graph that strategy Optimal proves, in nanoseconds.
-// It returns nil if Optimal proves none, and an error if the graph cannot be planned. The Strategy of the options is
-// ignored.
+// LowerBound returns a lower bound on the cost of any plan of a graph, in nanoseconds. Strategy Optimal proves the
+// bound; the Strategy of the options is ignored. LowerBound returns nil if Optimal proves no bound, and an error if
+// the graph cannot be planned.
 func LowerBound(g *graph.Graph, o graphrun.Options) (*float64, error) {
 	o.Strategy, o.Tracer, o.Check, o.Dump = graphrun.Optimal, nil, false, nil
 	p, err := graphrun.Compile(g, o)
@@ -45,9 +45,9 @@ type Choice struct {
 	solution *wcsp.Solution
 }
 
-// Strategy returns a strategy that plans by the choice. The strategy applies to the graph and the options of the
-// argument of [Best], and rejects graphs with another layout problem. The strategy of the zero Choice rejects all
-// graphs.
+// Strategy returns a strategy that makes the plan of the choice. The strategy is valid for the graph and the options
+// of the program that was given to [Best]; it rejects graphs with another layout problem. The strategy of the zero
+// Choice rejects all graphs.
 func (c Choice) Strategy() graphrun.Strategy { return rankedStrategy{layout.Given(c.solution), c.rank} }
 
 // rankedStrategy is a strategy that applies a choice.

@@ -132,8 +132,9 @@ func (r *Ranking) pair(a, b string) *Pair {
 	return nil
 }
 
-// holm returns p-values with Holm's correction. The k-th smallest of n p-values is multiplied by n-k+1. The results are
-// then made monotone: a corrected p-value is at least the corrected value of each smaller p-value.
+// holm returns p-values with Holm's correction. The k-th smallest of n p-values is multiplied by n-k+1. A result is
+// then raised, if necessary, to the result for the next smaller p-value, so that results are in the same order as the
+// p-values.
 func holm(values []float64) []float64 {
 	order := make([]int, len(values))
 	for i := range order {
@@ -194,7 +195,7 @@ const testPower = 0.8
 // where z is the quantile function of the normal distribution, and p is the probability that a sample is less than
 // another sample times 1+effect (Noether 1987, Sample size determination for some common nonparametric tests). p is
 // estimated from the samples, each divided by the median of its side. turnsToDetect returns false if a side has fewer
-// than 5 samples, too few to estimate p, or if the number exceeds a million.
+// than 5 samples, because they are too few to estimate p. It also returns false if the number exceeds a million.
 func turnsToDetect(a, b []float64, effect, level float64) (int, bool) {
 	var all []float64
 	for _, side := range [][]float64{a, b} {
@@ -210,7 +211,7 @@ func turnsToDetect(a, b []float64, effect, level float64) (int, bool) {
 	less, n := 0, len(all)
 	for _, x := range all {
 		first, _ := slices.BinarySearch(all, x/(1+effect)) // x is at most 1+effect times all[first] and later samples
-		less += n - first - 1                              // excluding x itself
+		less += n - first - 1                              // less counts samples other than x
 	}
 	deviation := float64(less)/(float64(n)*float64(n-1)) - 0.5
 	z := float64(normalQuantile(1-float64(level/2))) + float64(normalQuantile(testPower))

@@ -87,7 +87,7 @@ func (s *session) isComplete() bool {
 	if s.runs < max(defaultRuns, s.nextCheck) {
 		return false
 	}
-	s.nextCheck = s.runs + s.runs/10 // a check sorts all times
+	s.nextCheck = s.runs + s.runs/10 // checks are rare, because each check sorts all times
 	return len(s.wideIntervals()) == 0
 }
 

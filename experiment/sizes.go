@@ -43,7 +43,7 @@ type PlanChange struct {
 	After  string `json:"after" doc:"The layout, copy or implementations of this range; empty for none."`
 }
 
-// maxSize bounds the ends of [PlansBySize].
+// maxSize is the maximum size for [PlansBySize].
 const maxSize = 1 << 47
 
 // PlansBySize finds the sizes from `from` to `to` at which the plan of a graph changes. plan returns the program for a
@@ -51,22 +51,22 @@ const maxSize = 1 << 47
 // then bisects between neighbours whose plans differ ([DiffSizes]), the greatest ratio of sizes first.
 //
 // PlansBySize does not plan sizes between two neighbours with equal plans. If the costs of all plans were affine
-// functions of the size, the least-cost plan could not change between them. Blocking and caches cause steps in the
-// costs, so PlansBySize may miss a short range with another plan. [SizeRange].Planned lists the sizes with a known
-// plan.
+// functions of the size, a plan that costs least at both neighbours would also cost least between them. But blocking
+// and caches cause steps in the costs, so PlansBySize may miss a short range with another plan. [SizeRange].Planned
+// lists the sizes with a known plan.
 //
 // An error of plan is recorded in the range of the size, and PlansBySize continues unless the context ended.
 func PlansBySize(ctx context.Context, from, to, limit int,
 	plan func(ctx context.Context, size int) (*graphrun.Program, error)) (*SizeRanges, error) {
 	switch {
 	case ctx == nil:
-		return nil, errors.New("the context is nil")
+		return nil, errors.New("PlansBySize: the context is nil")
 	case plan == nil:
-		return nil, errors.New("the function that plans is nil")
+		return nil, errors.New("PlansBySize: the function plan is nil")
 	case from < 0 || to < from || int64(to) > maxSize:
-		return nil, fmt.Errorf("sizes %d to %d: want 0 or more, in ascending order, at most 2^47", from, to)
+		return nil, fmt.Errorf("the sizes %d to %d are invalid: they must be in ascending order, from 0 to 2^47", from, to)
 	case limit < 2:
-		return nil, fmt.Errorf("%d plans: want at least 2", limit)
+		return nil, fmt.Errorf("the limit of %d plans is too low: at least 2 plans are needed", limit)
 	}
 	s := bisection{plan: plan}
 	for _, size := range startSizes(from, to, limit) {
@@ -256,8 +256,9 @@ func (p *pairing) shapes() (first, second map[string][]int) {
 	return first, second
 }
 
-// longDims lists the dimensions whose size exceeds 1 both in the layout meta and in the shape other, which has equal
-// rank. The slowest dimension comes first. For a layout that is not dense, the list ends with -1.
+// longDims lists the dimensions whose size exceeds 1 in both the layout meta and the shape other, which have the same
+// rank. The dimensions are in the order of meta, the slowest first. For a layout that is not dense, the list ends
+// with -1.
 func longDims(meta tensor.Meta, other []int) []int {
 	dims := []int{}
 	for d, n := range meta.Shape {

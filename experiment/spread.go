@@ -63,9 +63,9 @@ func finiteValues(values []float64) []float64 {
 	return slices.DeleteFunc(slices.Clone(values), func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) })
 }
 
-// Significance is the p-value below which a difference is significant. With Holm's correction, it bounds the
-// probability that [Compare] finds any difference between equally fast plans. Disturbances that affect only one
-// candidate increase this probability.
+// Significance is the p-value below which a difference is significant. With Holm's correction, the probability that
+// [Compare] finds any difference between equally fast plans is at most Significance. Disturbances that affect only
+// one candidate increase this probability.
 const Significance = 0.01
 
 // Versus compares measured times with those of the base, the first candidate.

@@ -16,9 +16,9 @@ var (
 	byteUnits = units{[]string{"B", "KiB", "MiB", "GiB", "TiB"}, 1024}
 )
 
-// cells prints the numbers of a column in a common unit, that of the largest number, and returns the unit. All numbers
-// have the same number of decimals: enough for three digits of the smallest number, but at most 3. A nil number is a
-// dash.
+// cells formats the numbers of a column in a common unit, the unit that suits the largest number, and returns this
+// unit. All numbers have the same number of decimals: enough for three digits of the smallest number, but at most 3.
+// A nil number is a dash.
 func (u units) cells(values []*float64) (unit string, cells []string) {
 	largest, smallest := 0.0, math.Inf(1)
 	for _, x := range values {

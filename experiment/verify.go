@@ -65,12 +65,12 @@ func VerifyContext(ctx context.Context, g *graph.Graph, c *Certificate) (*Verdic
 	return v, err
 }
 
-// verify panics when the context ends: see [interrupt.Check].
+// verify is [VerifyContext], but panics when the context ends: see [interrupt.Check].
 func (c *Certificate) verify(ctx context.Context, g *graph.Graph) (_ *Verdict, err error) {
 	defer interrupt.Catch(&err)
 	interrupt.Check(ctx)
 	if c == nil {
-		return nil, errors.New("there is no certificate: it is nil")
+		return nil, errors.New("the certificate is nil")
 	}
 	if err := c.check(); err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func (c *Certificate) verify(ctx context.Context, g *graph.Graph) (_ *Verdict, e
 		content         any
 	}{{"the options", c.OptionsDigest, c.Options}, {"the profile", c.ProfileDigest, c.Profile}} {
 		if digest := machine.DigestOfJSON(part.content); digest != part.certified {
-			return nil, fmt.Errorf("%s: the digest is %s, not the certified %s", part.name, shortDigest(digest),
+			return nil, fmt.Errorf("the digest of %s is %s, not the certified %s", part.name, shortDigest(digest),
 				shortDigest(part.certified))
 		}
 	}
@@ -90,7 +90,7 @@ func (c *Certificate) verify(ctx context.Context, g *graph.Graph) (_ *Verdict, e
 	}
 	problem := model.WCSP
 	if err := sameProblem(problem, c.Problem); err != nil {
-		return nil, fmt.Errorf("the problem of the certificate is not the problem of the graph: %w", err)
+		return nil, fmt.Errorf("the problem of the certificate differs from the problem of the graph: %w", err)
 	}
 	if err := verify.SolutionContext(ctx, problem, c.Solution); err != nil {
 		return nil, err
@@ -163,25 +163,25 @@ func shortDigest(digest string) string { return digest[:min(12, len(digest))] }
 // rebuild states the problem of a graph with the options of the certificate.
 func (c *Certificate) rebuild(ctx context.Context, g *graph.Graph) (*layout.Model, error) {
 	if g == nil {
-		return nil, errors.New("there is no graph: it is nil")
+		return nil, errors.New("the graph is nil")
 	}
 	if err := g.Err(); err != nil {
 		return nil, err
 	}
 	pinned := g.Clone()
 	if err := addPins(pinned, c.Options.Pins); err != nil {
-		return nil, fmt.Errorf("the graph is not the certified one: %w", err)
+		return nil, fmt.Errorf("the graph differs from the certified graph: %w", err)
 	}
 	for _, name := range sorted.Keys(c.Options.Sizes) {
 		if _, ok := pinned.SymbolNamed(name); !ok {
-			return nil, fmt.Errorf("the graph is not the certified one: the certificate is for %s=%d, and the graph has no "+
-				"symbolic dimension %q; verify the file that was planned", name, c.Options.Sizes[name], name)
+			return nil, fmt.Errorf("the graph differs from the certified graph: the certificate is for %s=%d, and the graph "+
+				"has no symbolic dimension %q; verify the file that was planned", name, c.Options.Sizes[name], name)
 		}
 	}
 	p, err := program.New(pinned, program.Options{Sizes: c.Options.Sizes, NoFusion: c.Options.NoFusion,
 		Exact: c.Options.Exact, Device: c.Options.Device, Costs: c.Profile, MemoryLimit: c.Options.MemoryLimit})
 	if err != nil {
-		return nil, fmt.Errorf("the graph is not the certified one: %w", err)
+		return nil, fmt.Errorf("the graph differs from the certified graph: %w", err)
 	}
 	binding, err := p.Unplanned(ctx)
 	if err != nil {
@@ -192,7 +192,7 @@ func (c *Certificate) rebuild(ctx context.Context, g *graph.Graph) (*layout.Mode
 		return nil, err
 	}
 	if digest != c.Graph.Digest {
-		return nil, fmt.Errorf("the graph is not the certified one: its digest is %s, not %s", shortDigest(digest),
+		return nil, fmt.Errorf("the graph differs from the certified graph: its digest is %s, not %s", shortDigest(digest),
 			shortDigest(c.Graph.Digest))
 	}
 	problem, err := p.ProblemOf(ctx, binding)
@@ -206,7 +206,8 @@ func (c *Certificate) rebuild(ctx context.Context, g *graph.Graph) (*layout.Mode
 // sameProblem returns the first difference of two problems as an error.
 func sameProblem(rebuilt, certified *wcsp.Problem) error {
 	if len(rebuilt.Variables) != len(certified.Variables) || len(rebuilt.Factors) != len(certified.Factors) {
-		return fmt.Errorf("it has %d variables and %d factors, not %d and %d", len(rebuilt.Variables), len(rebuilt.Factors),
+		return fmt.Errorf("the problem of the graph has %d variables and %d factors, not %d and %d", len(rebuilt.Variables),
+			len(rebuilt.Factors),
 			len(certified.Variables), len(certified.Factors))
 	}
 	for i, v := range rebuilt.Variables {

@@ -18,8 +18,8 @@ func (c *Comparison) verdictText() string {
 	return strings.Join(list, "; ")
 }
 
-// differencesText says which plans are the fastest, and how much slower the others are, or that there are too few runs
-// to find a difference.
+// differencesText returns sentences with the fastest plans and how much slower the other plans are, or a sentence
+// that there are too few runs to find a difference.
 func (c *Comparison) differencesText(plans []planTime) []string {
 	if n := c.Verdict.FewestRuns; n != nil {
 		return []string{tooFewText(plans, c.Rows[0].Runs, *n)}
@@ -63,7 +63,7 @@ func (c *Comparison) plans() []planTime {
 	return list
 }
 
-// fastestText says which plans are the fastest.
+// fastestText returns a text with the fastest plans.
 func fastestText(fastest []planTime, plans, candidates int) string {
 	first := fastest[0]
 	switch {
@@ -88,8 +88,8 @@ func mediansText(plans []planTime) string {
 	return strings.Join(list, ", ")
 }
 
-// tooFewText says that no difference between plans can be significant with the number of runs. fewest is the least
-// number that suffices.
+// tooFewText returns the text for a number of runs with which no difference between plans can be significant. fewest
+// is the least sufficient number.
 func tooFewText(plans []planTime, runs, fewest int) string {
 	are := "runs are"
 	if runs == 1 {
@@ -99,7 +99,7 @@ func tooFewText(plans []planTime, runs, fewest int) string {
 		"lowest medians: %s", runs, are, fewest, mediansText(plans[:min(len(plans), maxListedPlans)]))
 }
 
-// slowdownText says how much slower a plan is than the fastest.
+// slowdownText returns a text with how much slower a plan is than the fastest plan.
 func (p *planTime) slowdownText(least float64) string {
 	is, takes := "are", "take"
 	if p.single {
@@ -121,8 +121,8 @@ const (
 	maxListedPlans = 4 // plans with the lowest medians
 )
 
-// unresolved lists the pairs without a significant difference, except pairs of two fastest plans. It also says how many
-// runs would find a difference of 2%.
+// unresolved returns sentences about the pairs without a significant difference, except pairs of two fastest plans,
+// and about the number of runs that would find a difference of 2%.
 func (c *Comparison) unresolved(plans []planTime) []string {
 	var list, pairs []string
 	fast := func(p planTime) bool { return slices.Contains(c.Verdict.Fastest, p.name) }

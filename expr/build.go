@@ -23,7 +23,7 @@ func NewBuilder(in ...tensor.DType) *Builder {
 	b := &Builder{code: Code{In: append([]tensor.DType(nil), in...)}, seen: map[Inst]Value{}}
 	for k, d := range in {
 		if !d.Valid() {
-			b.Fail(fmt.Errorf("expr: operand %d is %v", k, d))
+			b.Fail(fmt.Errorf("expr: operand %d has the invalid dtype %v", k, d))
 		}
 	}
 	return b
@@ -94,7 +94,7 @@ func (b *Builder) LoadImag(operand int) Value { return b.load(operand, 1) }
 
 func (b *Builder) load(operand int, part uint64) Value {
 	if operand < 0 || operand >= len(b.code.In) {
-		return b.Fail(fmt.Errorf("expr: operand %d of a code with %d operands", operand, len(b.code.In)))
+		return b.Fail(fmt.Errorf("expr: operand %d does not exist: the code has %d operands", operand, len(b.code.In)))
 	}
 	d := b.code.In[operand]
 	if d.IsComplex() {
@@ -142,13 +142,14 @@ func (b *Builder) Int(d tensor.DType, x int64) Value {
 func (b *Builder) Element(d tensor.DType, bytes []byte) Value {
 	var imm [8]byte
 	if !d.Valid() || d.IsComplex() || len(bytes) != d.Size() {
-		return b.Fail(fmt.Errorf("expr: %d bytes for an element of %v", len(bytes), d))
+		return b.Fail(fmt.Errorf("expr: %d bytes were given for an element of %v", len(bytes), d))
 	}
 	copy(imm[:], bytes)
 	return b.Make(Inst{Op: Const, DType: d, Imm: binary.LittleEndian.Uint64(imm[:])})
 }
 
-// Number returns a plain number as a constant of a dtype. part is 0 or, for the imaginary part of a complex dtype, 1.
+// Number returns a plain number as a constant of a dtype. part is 1 for the imaginary part of a complex number,
+// otherwise 0.
 func (b *Builder) Number(d tensor.DType, s tensor.Scalar, part int) Value {
 	if !d.Valid() || !s.IsSet() || part < 0 || part > 1 || part == 1 && !d.IsComplex() {
 		return b.Fail(fmt.Errorf("expr: a constant of %v has no part %d", d, part))
@@ -244,9 +245,9 @@ func (b *Builder) Inline(c *Code, load func(operand, part int) Value) []Output {
 	return b.inline(c, load, func(_ Value, inst Inst) Value { return b.Make(inst) })
 }
 
-// inline is Inline, but calls add instead of [Builder.Make] for each instruction other than [Load] and [Call]. The
-// first argument of add is the instruction's value in the inlined code. The second is the instruction, whose operands
-// are values of the builder.
+// inline is [Builder.Inline], but calls the function add instead of [Builder.Make] for each instruction other than
+// [Load] and [Call]. The first argument of add is the instruction's value in the inlined code. The second argument is
+// the instruction with values of the builder as operands.
 func (b *Builder) inline(code *Code, load func(operand, part int) Value, add func(Value, Inst) Value) []Output {
 	newValue := make(valueMap, len(code.Insts))
 	for k, inst := range code.Insts {
@@ -294,8 +295,8 @@ func (mapping valueMap) outputs(outs []Output) []Output {
 	return mapped
 }
 
-// Rewrite returns a copy of the code with instructions replaced. replace(b, i) returns the value that replaces
-// instruction i. The operands of i are already values of the new code.
+// Rewrite returns a copy of the code with instructions replaced. replace(b, inst) returns the value that replaces
+// instruction inst. The operands of inst are already values of the new code, which b builds.
 func (c *Code) Rewrite(replace func(b *Builder, inst Inst) Value) (*Code, error) {
 	if replace == nil {
 		return nil, errors.New("expr: Rewrite needs a function")

@@ -12,7 +12,8 @@ import (
 type builtin struct {
 	minOperands, maxOperands int
 	apply                    func(t *typer, x []value) value
-	typed                    bool // the result has a dtype (is no plain number) even if all operands are plain numbers
+	// the result has a dtype even if all operands are plain numbers (numbers without a dtype)
+	typed bool
 }
 
 // builtins maps signs of operators and names of functions to their implementations. The keys of unary operators have
@@ -171,8 +172,9 @@ func bitwise(o Op) func(t *typer, x []value) value {
 	}
 }
 
-// shift uses the lowest 5 bits of the count, or the lowest 6 bits for 64-bit integers, as PyTorch on x86 does. Integers
-// of less than 32 bits are shifted as 32-bit integers and truncated.
+// shift returns a function that shifts integers. It uses the lowest 5 bits of the count, or the lowest 6 bits for
+// 64-bit integers, as PyTorch on x86 does. Integers of less than 32 bits are shifted as 32-bit integers and
+// truncated.
 func shift(o Op) func(t *typer, x []value) value {
 	return func(t *typer, x []value) value {
 		d, x := t.promote(x...)
@@ -249,7 +251,7 @@ func abs(t *typer, x []value) value {
 	return t.eachPart(Abs, d, x...)
 }
 
-// rounding returns integers unchanged.
+// rounding returns a function that rounds by operation o. The function returns integers unchanged.
 func rounding(o Op) func(t *typer, x []value) value {
 	return func(t *typer, x []value) value {
 		d, x := t.promote(x...)
@@ -367,8 +369,8 @@ func makeComplex(t *typer, x []value) value {
 // typeAs casts x[0] to the dtype of x[1].
 func typeAs(t *typer, x []value) value { return t.cast(x[0], t.dtype(x[1])) }
 
-// asComputed is typeAs without the rounding to 16-bit floats. For a 16-bit float, the result is a float32, the dtype of
-// the computation.
+// asComputed is typeAs without the rounding to 16-bit floats. If x[1] is a 16-bit float, the result is a float32, the
+// dtype in which 16-bit floats are computed.
 func asComputed(t *typer, x []value) value {
 	d := t.dtype(x[1])
 	if d.IsReducedFloat() {
@@ -385,7 +387,7 @@ func finiteLimit(greatest bool) func(t *typer, x []value) value {
 		dtype := t.dtype(x[0])
 		t.reject(dtype, dtype.IsComplex() || dtype == tensor.Bool, "a limit")
 		if dtype.IsIntegral(false) {
-			o := Max // the neutral element of Max is the least number
+			o := Max // the least number is the neutral element of Max
 			if greatest {
 				o = Min
 			}
@@ -409,7 +411,7 @@ func pow(t *typer, x []value) value {
 	if dtype.IsIntegral(false) {
 		if exponent.isPlainNumber() {
 			if exponent.number.Int() < 0 {
-				t.fail("integers to negative integer powers are not allowed")
+				t.fail("an integer cannot be raised to a negative integer power")
 			}
 			return value{dtype: dtype, re: t.powConst(x[0].re, exponent.number.Int()), im: None}
 		}

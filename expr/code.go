@@ -15,10 +15,11 @@ import (
 // Op is an operation. Unless stated otherwise, operands and result have the same dtype. Integers wrap.
 type Op uint8
 
-// The operations. The operations before Exp are primitive: compiled code and Go give the same bits. The operations from
-// Exp to Atan2 are elementary functions. Compiled code uses their expansions into primitives (package expand), which
-// give the same bits on all processors of a target. Go computes them in float64, by package math or, if package math
-// has an error of more than 2 ulp, by functions of this module. Code with a Call runs in Go only.
+// The operations. The operations before Exp are primitive: compiled code and Go give the same bits. The operations
+// from Exp to Atan2 are elementary functions. Compiled code uses their expansions into primitives (package expand).
+// An expansion gives the same bits on all processors with the same optional instructions (expand.Target). Go computes
+// them in float64, by package math or, if package math has an error of more than 2 ulp, by functions of this module.
+// Code with a Call runs in Go only.
 const (
 	Invalid Op = iota
 	Const      // the number whose bits are Imm, zero-extended
@@ -133,7 +134,7 @@ type Inst struct {
 	DType tensor.DType // dtype of the result; never complex
 	A     Value        // the first operand; for Load the index of the operand in Code.In
 	B, C  Value        // further operands, or None
-	Imm   uint64       // a number whose meaning depends on Op
+	Imm   uint64       // an immediate operand; its meaning depends on Op
 }
 
 // Func is a function of up to three numbers that is computed in Go. float32 operands are converted to float64.
@@ -171,7 +172,7 @@ func (c *Code) Formula() *Formula {
 
 // Uses returns the values that are operands of an instruction.
 func (inst Inst) Uses() []Value {
-	return []Value{inst.A, inst.B, inst.C}[:inst.uses()] // inlined, so that the slice is not allocated
+	return []Value{inst.A, inst.B, inst.C}[:inst.uses()] // the function is inlined, so the slice is not allocated
 }
 
 // Table returns the table of a [Lookup]. If there is no such table, the result is zero, and [Code.Check] rejects the
@@ -309,7 +310,7 @@ func (c *Code) checkOut(o Output) error {
 		switch {
 		case k == 1 && v == None && !o.DType.IsComplex():
 		case v < 0 || int(v) >= len(c.Insts):
-			return fmt.Errorf("there is no v%d", v)
+			return fmt.Errorf("value v%d does not exist", v)
 		case c.Insts[v].DType != part:
 			return fmt.Errorf("v%d is %v, but the output is %v", v, c.Insts[v].DType, o.DType)
 		}
@@ -323,14 +324,14 @@ func (c *Code) checkOut(o Output) error {
 func (c *Code) check(value Value, inst Inst) error {
 	for _, u := range inst.Uses() {
 		if u < 0 || u >= value {
-			return fmt.Errorf("uses v%d, which is not an earlier value", u)
+			return fmt.Errorf("the operand v%d is not an earlier value", u)
 		}
 	}
 	if !inst.DType.Valid() || inst.DType.IsComplex() {
-		return fmt.Errorf("invalid dtype %v", inst.DType)
+		return fmt.Errorf("the dtype %v is invalid", inst.DType)
 	}
 	if inst.Op == Invalid || inst.Op >= numOps {
-		return errors.New("unknown operation")
+		return errors.New("the operation is unknown")
 	}
 	return c.checkDTypes(inst)
 }
@@ -365,7 +366,7 @@ func (c *Code) checkDTypes(inst Inst) error {
 		return checkSame(inst.DType, dtypeOf(inst.A))
 	case Lookup:
 		if inst.Imm >= uint64(len(elementary.Tables)) {
-			return fmt.Errorf("there is no table %d", inst.Imm)
+			return fmt.Errorf("table %d does not exist", inst.Imm)
 		}
 		return errors.Join(checkSame(inst.DType, tensor.Float32), checkSame(inst.DType, dtypeOf(inst.A)))
 	case Scan:
@@ -375,7 +376,7 @@ func (c *Code) checkDTypes(inst Inst) error {
 		return checkSame(inst.DType, dtypeOf(inst.A))
 	case Call:
 		if inst.Imm >= uint64(len(c.Funcs)) {
-			return fmt.Errorf("there is no function %d", inst.Imm)
+			return fmt.Errorf("function %d does not exist", inst.Imm)
 		}
 		if f := c.Funcs[inst.Imm]; f == nil || f.F == nil || f.Args < 1 || f.Args > 3 {
 			return fmt.Errorf("function %d cannot be called", inst.Imm)
@@ -390,7 +391,7 @@ func (c *Code) checkDTypes(inst Inst) error {
 
 func (c *Code) checkLoad(inst Inst) error {
 	if inst.A < 0 || int(inst.A) >= len(c.In) {
-		return fmt.Errorf("there is no operand %d", inst.A)
+		return fmt.Errorf("operand %d does not exist", inst.A)
 	}
 	d := c.In[inst.A]
 	if d.IsComplex() {
@@ -399,14 +400,14 @@ func (c *Code) checkLoad(inst Inst) error {
 		return errors.New("a real operand has no imaginary part")
 	}
 	if inst.Imm > 1 {
-		return fmt.Errorf("there is no part %d", inst.Imm)
+		return fmt.Errorf("part %d does not exist: a part is 0 or 1", inst.Imm)
 	}
 	return checkSame(inst.DType, d)
 }
 
 func checkSame(a, b tensor.DType) error {
 	if a != b {
-		return fmt.Errorf("dtype %v, want %v", b, a)
+		return fmt.Errorf("the dtype is %v, want %v", b, a)
 	}
 	return nil
 }
@@ -439,7 +440,7 @@ func checkStorageOnly(d tensor.DType) error {
 // checkOperation returns an error if an operation is not defined for a dtype.
 func checkOperation(o Op, d tensor.DType) error {
 	if o.Primitive() && !lane.Ops[o].On.Has(d) || !o.Primitive() && !d.IsFloat() {
-		return fmt.Errorf("undefined for %v", d)
+		return fmt.Errorf("the operation is undefined for %v", d)
 	}
 	return nil
 }

@@ -15,11 +15,12 @@
 //
 // A Code may fold its row ([Reduce], [Scan]) and use the index of the element in the row ([Position]).
 // [Code.RowProgram] splits such a Code into passes over the row. A fold that depends on another fold needs a later
-// pass. A value that a later pass needs is recomputed, or stored as a row if recomputing is expensive. An argmax is two
-// folds: the maximum, and the least position at which the maximum occurs. [RowProgram.Overlap] and
-// [RowProgram.Pipeline] return one loop for all passes. In an iteration of this loop, each pass works on a different
-// row. [RowProgram.Columns] returns the loop of a pass across adjacent rows. [Code.Pieces] is for long rows that are
-// cut into pieces. It derives a code that folds one piece, and a code that combines the results of the pieces.
+// pass. If a later pass needs a value of an earlier pass, the value is recomputed or, if that is expensive, stored as
+// a row. An argmax is two folds: the maximum, and the least position at which the maximum occurs.
+// [RowProgram.Overlap] and [RowProgram.Pipeline] return one loop for all passes. In an iteration of this loop, each
+// pass works on a different row. [RowProgram.Columns] returns the loop of a pass across adjacent rows. [Code.Pieces]
+// is for long rows that are cut into pieces. It derives a code that folds one piece, and a code that combines the
+// results of the pieces.
 //
 // # The language
 //

@@ -7,14 +7,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// FlushExp returns the code with exponentials replaced by 0 if their float32 operand is below threshold, a negative
-// number. It returns c and false if no exponential can be replaced.
+// FlushExp returns a code in which the result of an exponential is 0 if its float32 operand is below threshold, a
+// negative number. FlushExp returns c and false if no exponential can be changed in this way.
 //
 // The purpose is speed: small results of exp are subnormal, and operations on subnormal numbers are a hundred times
-// slower. FlushExp replaces only exponentials of an element minus the maximum of its row, so the largest exponential of
-// a row is 1. The code may only scale the exponentials and sum them over the whole row. The small exponentials then do
-// not change the sum. A logarithm of an exponential, or a sum over a part of the row, prevents the replacement. NaN is
-// preserved.
+// slower. FlushExp replaces only exponentials of an element minus the maximum of its row, so the largest exponential
+// of a row is 1. The code may only scale the exponentials and sum them over the whole row. The small exponentials
+// then do not change the sum. If the code uses a logarithm of an exponential, or a sum over a part of the row, the
+// exponential is not replaced. NaN is preserved.
 func (c *Code) FlushExp(threshold float64) (*Code, bool) {
 	if c == nil || !(threshold < 0) || math.IsInf(threshold, 0) {
 		return c, false
@@ -62,8 +62,9 @@ func (c *Code) isExpBelowMax(v Value) bool {
 // onlyAdds reports whether the results depend on the exponential only through sums over whole rows, and through sums
 // and products of elements.
 func (c *Code) onlyAdds(exponential Value) bool {
-	isExponential := make([]bool, len(c.Insts)) // indexed by value: whether it is the exponential, possibly converted
-	dependsOnIt := make([]bool, len(c.Insts))   // indexed by value: whether it depends on it and may be as small
+	isExponential := make([]bool, len(c.Insts)) // by value: whether the value is the exponential, possibly converted
+	// by value: whether the value depends on the exponential and may be as small
+	dependsOnIt := make([]bool, len(c.Insts))
 	isExponential[exponential], dependsOnIt[exponential] = true, true
 	for v := int(exponential) + 1; v < len(c.Insts); v++ {
 		inst := c.Insts[v]

@@ -26,7 +26,7 @@ func TestPointwiseRefusesKernelsThatDoNotFit(t *testing.T) {
 			"iter: the kernel (float64) -> float64 has output 0 as float64, but the iteration (float32[4]@(1)) has it as " +
 				"float32"},
 		{iter.Slice2(func(d, a, b []float32) {}),
-			"iter: the kernel (float32, float32) -> float32 has 1 results and 2 operands, the iteration 1 and 1"},
+			"iter: the kernel (float32, float32) -> float32 has 1 results and 2 operands, but the iteration has 1 and 1"},
 		{rule.Kernel{},
 			"iter: the zero Kernel computes nothing"},
 	} {

@@ -197,7 +197,7 @@ var mistakes = []struct{ name, text, want string }{
 	{"constant like input", constant(`{"name": "x", "dtype": "int8", "shape": [], "data": 2}`),
 		`g.json:3:15: constant "x": two values are named "x"`},
 
-	{"node without name", node(`{"op": "relu", "inputs": ["x"]}`), `g.json:4:11: node without a name`},
+	{"node without name", node(`{"op": "relu", "inputs": ["x"]}`), `g.json:4:11: a node needs a name`},
 	{"node without op", node(`{"name": "y", "inputs": ["x"]}`), `g.json:4:11: node "y": "op" is missing`},
 	{"node is a list", node(`[]`), `g.json:4:11: want an object, got a list`},
 	{"node key", node(`{"name": "y", "op": "relu", "input": ["x"]}`),

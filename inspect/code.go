@@ -17,7 +17,7 @@ import (
 type StepCode struct {
 	Step  string     `json:"step" doc:"The name of the step."`
 	Ops   []string   `json:"ops" doc:"The nodes that it computes."`
-	Why   string     `json:"why,omitzero" doc:"Why it has no such loops; left out if it has."`
+	Why   string     `json:"why,omitzero" doc:"The reason why the step has no such loops; omitted if it has such loops."`
 	Loops []LoopCode `json:"loops" doc:"The loops, in the order of execution."`
 }
 
@@ -29,11 +29,11 @@ type LoopCode struct {
 	Operands   []Access `json:"operands" doc:"The operands that it reads."`
 	Folds      []string `json:"folds,omitzero" doc:"The reductions over a row, such as \"add of v1\"."`
 	Assembly   string   `json:"assembly,omitzero" doc:"The machine code, in the syntax of Go's assembler."`
-	Why        string   `json:"why,omitzero" doc:"Why it runs in Go; left out if there is machine code."`
+	Why        string   `json:"why,omitzero" doc:"The reason why the loop runs in Go; omitted if there is machine code."`
 }
 
 // Access is how a loop accesses an operand along a row: contiguous; broadcast (one element serves the whole row); or
-// staged (copied through a block of the worker's memory).
+// staged (copied first to a block, a small buffer of the worker).
 type Access struct {
 	DType  string `json:"dtype" of:"dtype" doc:"Its dtype in memory."`
 	Access string `json:"access" of:"access" doc:"How elements of a row are accessed."`
@@ -53,7 +53,7 @@ const (
 func Code(p *graphrun.Program, step string) (*StepCode, error) {
 	b := (*program.Program)(p).First()
 	if b == nil || b.Program == nil {
-		return nil, errors.New("there is no step: nothing is planned before the run")
+		return nil, errors.New("the program has no steps before a run, because the shapes of all its nodes depend on data")
 	}
 	steps := b.Program.Steps()
 	i := slices.IndexFunc(steps, func(s exec.Step) bool { return s.Name == step })
@@ -78,9 +78,9 @@ func Code(p *graphrun.Program, step string) (*StepCode, error) {
 	switch {
 	case len(r.Loops) > 0:
 	case s.Loop != nil:
-		r.Why = "the op computes elements by a Go function: it has no expression"
+		r.Why = "the op has no expression: a Go function computes its elements"
 	default:
-		r.Why = "its kernel is written in Go, or is a copy: it has no expression"
+		r.Why = "the kernel of the step has no expression: it is written in Go or copies"
 	}
 	return r, nil
 }

@@ -18,10 +18,10 @@ import (
 
 // Explanation says why a value has its layout in the original graph, and how a program computes it.
 type Explanation struct {
-	Layout  Layout           `json:"layout" doc:"Why it has the strides that infer shows."`
+	Layout  Layout           `json:"layout" doc:"The reason why the value has the strides that infer shows."`
 	Outcome Outcome          `json:"run" doc:"How the program computes it."`
-	Copies  []CopyReason     `json:"copies" doc:"The copies of it, and the copies of operands for the step that computes it."`
-	Unfused []report.Unfused `json:"unfused" doc:"Neighbouring nodes in other steps whose ops could be fused with its op."`
+	Copies  []CopyReason     `json:"copies" doc:"The copies of the value, and the copies of operands for the step that computes the value."`
+	Unfused []report.Unfused `json:"unfused" doc:"Neighbouring nodes in other steps whose ops could be fused with the op of the value."`
 }
 
 // Layout says why a value has its strides. The permutation rule sorts the dimensions by the strides of all operands.
@@ -91,8 +91,8 @@ func ExplainLayout(g *graph.Graph, value string) (*Layout, error) {
 
 var errNoGraph = errors.New("the graph is nil")
 
-// ValueNamed returns the value with the name, or otherwise the value of the output with the name. It fails if neither
-// exists.
+// ValueNamed returns the value with the given name. If there is none, it returns the value of the output with this
+// name. It fails if there is no such output.
 func ValueNamed(g *graph.Graph, name string) (*graph.Value, error) {
 	if g == nil {
 		return nil, errNoGraph
@@ -173,12 +173,12 @@ func opRuleReason(v *graph.Value) string {
 	return why
 }
 
-// layoutWords occur in sentences of an op's documentation about layouts.
+// layoutWords are words by which opRuleReason recognizes the sentences about layouts in an op's documentation.
 var layoutWords = []string{"row-major", "channels-last", "layout", "memory format", "strides"}
 
-// LayoutName names a layout: "row-major", "channels-last", or both. Other dense layouts are "dense in order [...]",
-// with the dimensions from the slowest to the fastest. The others are "not dense, by [...]", with the strides in
-// elements.
+// LayoutName names a layout: "row-major", "channels-last", or both. The name of any other dense layout is "dense in
+// order [...]", with the dimensions from the slowest to the fastest. The name of a layout that is not dense is "not
+// dense, by [...]", with the strides in elements.
 func LayoutName(meta tensor.Meta) string {
 	if name := formatName(meta.IsContiguous(), meta.IsChannelsLast() || meta.IsChannelsLast3d()); name != "" {
 		return name
@@ -276,8 +276,8 @@ var fastPathReasons = map[rule.FastSetup]string{
 
 // FirstBreak returns the first result in an inferred graph that loses memory format f: its node reads a value that is
 // in f and has the rank of the result, but the result is not in f. FirstBreak returns nil if there is no such result.
-// Some values are in two formats, for example images of one channel. An operand counts only if it is in no other format
-// than f. FirstBreak returns an error if f is not the format of any layout, as Preserve is not.
+// Operands that are in f and in another format, such as images of one channel, do not count. FirstBreak returns an
+// error if f is not a format of layouts (tensor.Preserve is not).
 func FirstBreak(g *graph.Graph, f tensor.MemoryFormat) (*graph.Value, error) {
 	switch f {
 	case tensor.Contiguous, tensor.ChannelsLast, tensor.ChannelsLast3d:

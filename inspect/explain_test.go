@@ -43,7 +43,7 @@ func ExampleExplain() {
 	// dimensions 3 and 1: image, strides 3 and 1, exchanged: true
 	// dimensions 2 and 0: image, strides 15 and 60, exchanged: false
 	// slowest first: [0 2 3 1]
-	// a step of its own computes it
+	// a separate step computes it
 }
 
 // For equal or repeated dimensions the sort names the operand that decides, or none.

@@ -34,17 +34,17 @@ type Case struct {
 	Refused bool           `json:"refused,omitzero" doc:"Whether the graph rejects these sizes, so that there is no plan."`
 }
 
-// Bounds on the search for sizes that break a property: the number of cases, and of sets of sizes that are planned.
-// Each case requires symbolic inference and planning of the graph.
+// Limits on the search for sizes that break a property. There are limits because each case requires symbolic
+// inference and planning of the graph.
 const (
-	maxCases = 24
-	maxTried = 96
+	maxCases = 24 // maximum number of cases
+	maxTried = 96 // maximum number of sets of sizes that are planned
 )
 
 // property is a property of a plan: it has no copies, or a value is in a memory format.
 type property struct {
-	text   string // as the caller writes it
-	value  string // the name of the value; empty for no copies
+	text   string // the property as the caller wrote it
+	value  string // the name of the value; empty for the property no-copies
 	format tensor.MemoryFormat
 }
 
@@ -98,11 +98,11 @@ func (p property) violation(plan *passes.Plan) string {
 // ForAll proves a property of plans for all sizes within bounds, or finds sizes that break it. The property "no-copies"
 // says that no copy is inserted. "VALUE=FORMAT" and "FORMAT(VALUE)" say that a value is in a memory format.
 //
-// The proof is by cases. A case is a set of sizes for which planning makes the same decisions; the conditions on sizes
-// that these decisions rely on (guards) define the set. ForAll tries bounds and small numbers as sizes, and adds a case
-// for sizes that no case covers. The search ends when sizes break the property, or when the cases cover all tried
-// sizes. Two facts prove the property: package sym decides that the cases cover all sizes within bounds, and each plan
-// that may serve such sizes has the property without further guards.
+// The proof is by cases. A case is a set of sizes for which planning makes the same decisions. It is defined by
+// guards: the conditions on sizes under which planning makes these decisions. ForAll tries bounds and small numbers
+// as sizes, and adds a case for sizes that no case covers. The search ends when sizes break the property, or when the
+// cases cover all tried sizes. Two facts prove the property: package sym decides that the cases cover all sizes
+// within bounds, and each plan that may serve such sizes has the property without further guards.
 //
 // The proof has one assumption: an implementation that supports a call at the hint of a specialization supports it at
 // all sizes that the specialization serves. Sizes at which it does not support the call have a separate plan.
@@ -112,7 +112,8 @@ func ForAll(p *graphrun.Program, text string) (*Proof, error) {
 		return nil, err
 	}
 	if !internal.Specializes() {
-		return nil, errors.New("nothing to prove for all sizes: each plan of this graph serves one set of sizes, because " +
+		return nil, errors.New("there is nothing to prove for all sizes: each plan of this graph serves one set of sizes, " +
+			"because " +
 			"all sizes are fixed or shapes depend on data")
 	}
 	parsed, err := propertyOf(internal.Source(), text)
@@ -133,15 +134,15 @@ type prover struct {
 	property property
 	result   *Proof // the result so far
 	cases    []coveringCase
-	// isProved has the specializations (plans with conditions) that serve the sizes tried so far. The value is true if
-	// the property is proved for all sizes that the specialization serves.
+	// isProved has an entry for each specialization (plan with conditions) that serves a size tried so far. The entry is
+	// true if the property is proved for all sizes that the specialization serves.
 	isProved map[*program.Specialization]bool
 }
 
 // coveringCase is a case of the proof.
 type coveringCase struct {
 	conds []string                        // the conditions of the case
-	holds func(named map[string]int) bool // reports whether sizes, by symbol, satisfy the conditions
+	holds func(named map[string]int) bool // reports whether the sizes in named, by symbol, satisfy the conditions
 }
 
 // cover tries sizes, and adds a case for each set of sizes that no case covers.
@@ -194,7 +195,8 @@ func (prover *prover) tryCase(spec *program.Specialization, sizes []int) {
 
 // firstUnproved returns a specialization without a proof of the property for all sizes that it may serve, or nil if
 // every specialization has a proof. It adds cases at the hints of specializations that serve none of the tried sizes.
-// It need not search for further specializations, because adding a case plans all specializations that serve its sizes.
+// No further specializations need to be searched for, because adding a case plans all specializations that serve its
+// sizes.
 func (prover *prover) firstUnproved() *program.Specialization {
 	for {
 		spec := prover.nextUnproved()
@@ -257,7 +259,7 @@ func (prover *prover) addCase(symbolic *graph.Symbolic, more []sym.Bool, sizes [
 
 // conclude decides whether the cases cover all sizes within bounds.
 func (prover *prover) conclude() error {
-	spec := prover.firstUnproved() // firstUnproved also adds cases
+	spec := prover.firstUnproved() // this call also adds cases, so it precedes the use of prover.cases
 	env, naming := sym.NewEnv(), &graph.Symbolic{}
 	symbols := map[string]sym.Int{}
 	for i, name := range prover.program.OpenSymbols() {
@@ -337,5 +339,5 @@ func (prover *prover) samples() [][]int {
 	return append(list, combinations...)
 }
 
-// maxSamples bounds the combinations of sizes that are tried.
+// maxSamples is the maximum number of combinations of sizes that are tried.
 const maxSamples = 4096

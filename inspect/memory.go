@@ -13,9 +13,10 @@ type MemoryFormulas struct {
 }
 
 const (
-	// maxMoments bounds the number of operands of the peak, which is the maximum of the live bytes at several moments.
+	// The peak is the maximum of the live bytes at several moments. maxMoments is the maximum number of moments in its
+	// expression.
 	maxMoments = 24
-	maxNodes   = 1 << 14 // bound on the nodes of a graph for which the maximum is computed
+	maxNodes   = 1 << 14 // maximum number of nodes of a graph for which the peak is computed
 )
 
 // memory has two sizes in bytes as expressions.

@@ -60,8 +60,8 @@ func addOutcome(explanation *Explanation, p *program.Program, binding *program.B
 	}
 }
 
-// isInGraph reports whether a value is part of the graph that runs. The graph's index by name also has values of
-// removed nodes.
+// isInGraph reports whether a value is part of the graph that runs. (A value that the graph's index of names returns
+// may belong to a removed node.)
 func isInGraph(v *graph.Value, g *graph.Graph) bool {
 	return v.Node == nil || slices.Contains(g.Nodes, v.Node)
 }
@@ -102,7 +102,7 @@ func (o *Outcome) addStep(v *graph.Value, p *exec.Program, plan *passes.Plan) {
 		if !slices.Contains(s.Ops, v.Node.Name) {
 			continue
 		}
-		o.Step, o.What = s.Name, "a step of its own computes it"
+		o.Step, o.What = s.Name, "a separate step computes it"
 		if s.Node.Impl != nil {
 			o.Impl, o.Device = s.Node.Impl.Name, plan.DeviceOf(s.Node)
 		}

@@ -1,5 +1,5 @@
-// Package serve answers inference requests over HTTP by the Open Inference Protocol, version 2 (KServe and Triton use
-// the same protocol).
+// Package serve answers inference requests over HTTP by the Open Inference Protocol, version 2, which KServe and
+// Triton also use.
 //
 //	s, err := serve.Open(ctx, []string{"models"}, serve.Options{})
 //	http.ListenAndServe("127.0.0.1:8000", s) // a Server is an http.Handler
@@ -12,14 +12,14 @@
 //
 // # Batches
 //
-// Requests that wait at the same time run as one batch if the model's inputs have a symbolic first dimension, the batch
-// size. Requests are joined only if package batch proves that the rows of the model are independent. One plan then
-// serves all batch sizes, so that the bits of a result do not depend on the requests that share its batch
+// Requests that wait at the same time run as one batch if the first dimension of the model's inputs, the batch size,
+// is symbolic. Requests are joined only if package batch proves that the rows of the model are independent. One plan
+// then serves all batch sizes, so that the bits of a result do not depend on the requests that share its batch
 // ([BatchExact]).
 //
 // # Models
 //
 // A path is a model (.onnx or .json) or a directory with NAME.onnx, NAME.json, NAME/model.onnx, NAME/model.json,
 // NAME/VERSION/model.onnx or NAME/VERSION/model.json. [Server.Reload] loads changed files while the old model still
-// answers. Files of models are read, not mapped, so a file may change at any time.
+// answers requests. A file may change at any time, because the server reads files and does not map them into memory.
 package serve

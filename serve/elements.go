@@ -32,7 +32,7 @@ func (s *elementScanner) all(yield func(text []byte) bool) {
 		}
 		end := i + 1
 		if c == '"' {
-			for data[end] != '"' { // the JSON is valid, so that the string ends
+			for data[end] != '"' { // the loop ends because the JSON is valid
 				if data[end] == '\\' {
 					end++
 				}

@@ -14,8 +14,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// encodeResponse returns the JSON of a response, and the binary data that follow the JSON: an entry of tail for each
-// tensor that was requested as binary data. tail may share memory with out.
+// encodeResponse returns text, the JSON of a response, and tail, the binary data that follow the JSON. tail has an
+// entry for each tensor that was requested as binary data. The entries may share memory with out.
 func (m *model) encodeResponse(r *request, out map[string]*tensor.Tensor) (text []byte, tail [][]byte, err error) {
 	text = appendString(append(text, `{"model_name":`...), m.name)
 	text = appendString(append(text, `,"model_version":`...), m.version)
@@ -89,7 +89,7 @@ func (p port) encode(t *tensor.Tensor, asBytes bool) ([]byte, error) {
 		}
 		var ok bool
 		if text, ok = appendElement(text, c.DType, data[i:]); !ok {
-			return nil, errors.New("it contains NaN or infinity, which JSON cannot represent: request binary_data")
+			return nil, errors.New("the output contains NaN or infinity, which JSON cannot represent: request binary_data")
 		}
 	}
 	return append(text, ']'), nil
@@ -99,7 +99,7 @@ func (p port) encode(t *tensor.Tensor, asBytes bool) ([]byte, error) {
 func encodeStrings(list []string, asBytes bool) ([]byte, error) {
 	if !asBytes {
 		if i := slices.IndexFunc(list, func(s string) bool { return !utf8.ValidString(s) }); i >= 0 {
-			return nil, fmt.Errorf("string %d is not UTF-8: request binary_data", i)
+			return nil, fmt.Errorf("string %d is not valid UTF-8, which JSON requires: request binary_data", i)
 		}
 		return json.Marshal(list)
 	}

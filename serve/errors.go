@@ -33,7 +33,8 @@ func (e timeoutError) Error() string {
 	return fmt.Sprintf("the request took longer than %v", time.Duration(e))
 }
 
-// statusClientGone is nginx's status of a request whose client closed the connection.
+// statusClientGone is the status of a request whose client closed the connection. HTTP has no such status; the number
+// is that of nginx.
 const statusClientGone = 499
 
 // statusOf returns the HTTP status of an error.

@@ -8,8 +8,8 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 )
 
-// serverMetrics are the metrics of a server. Metrics that the server Triton also has keep Triton's names
-// (nv_inference_...), so that dashboards for Triton show them.
+// serverMetrics are the metrics of a server. Metrics that Triton also has keep the names of the Triton Inference
+// Server (nv_inference_...), so that dashboards for Triton show them.
 type serverMetrics struct {
 	set       *metrics.Set
 	responses sync.Map // of *metrics.PrometheusHistogram by responseKey
@@ -23,9 +23,10 @@ type responseKey struct {
 
 // modelMetrics are the metrics of one version of a model.
 type modelMetrics struct {
-	successes, failures      *metrics.Counter // requests
-	rows, executions         *metrics.Counter // rows of all runs, and runs: their quotient is the mean batch size
-	request, queued, compute *metrics.Counter // whole requests, waiting and runs, in microseconds
+	successes, failures *metrics.Counter // requests
+	// number of rows of all runs, and number of runs; the quotient is the mean batch size
+	rows, executions         *metrics.Counter
+	request, queued, compute *metrics.Counter // total times in microseconds: of requests, in the queue, and of runs
 }
 
 func newMetrics(s *Server) *serverMetrics {

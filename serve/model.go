@@ -27,8 +27,8 @@ type model struct {
 	lastDoc         atomic.Pointer[parsedDoc]
 }
 
-// load reads and compiles a model. If batching is on, but requests for the model cannot share a batch, notBatched is
-// the reason.
+// load reads and compiles a model. notBatched is the reason why requests for the model cannot share a batch; nil if
+// they can, or if batching is off.
 func (s *Server) load(ctx context.Context, v version) (m *model, notBatched, err error) {
 	loader := s.options.Loader
 	loader.FS = os.DirFS(filepath.Dir(v.path))
@@ -62,8 +62,8 @@ func (s *Server) load(ctx context.Context, v version) (m *model, notBatched, err
 // typicalRows returns the batch size for which models are planned: the first preferred size.
 func (s *Server) typicalRows() int { return min(s.options.PreferredRows[0], s.options.MaxRows) }
 
-// rowsOfBatch returns the maximum number of rows of the next batch if the given number of rows is waiting: the largest
-// preferred number that is not greater.
+// rowsOfBatch returns the maximum number of rows of the next batch. This is the largest preferred number that is at
+// most `waiting`, the number of waiting rows.
 func (s *Server) rowsOfBatch(waiting int) int {
 	rows := 0
 	for _, n := range s.options.PreferredRows {
@@ -108,7 +108,7 @@ func (m *model) findPorts(g *graph.Graph) error {
 	}
 	for _, p := range slices.Concat(m.inputs, m.outputs) {
 		if p.datatype() == "" {
-			return fmt.Errorf("%q has dtype %v, which has no name in the protocol", p.name, p.dtype)
+			return fmt.Errorf("%q has dtype %v, which the protocol does not support", p.name, p.dtype)
 		}
 	}
 	return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun"
 )
 
-// Batching says which requests run as one batch.
+// Batching is the rule for joining requests into batches.
 type Batching string
 
 const (
@@ -27,16 +27,16 @@ const (
 type Options struct {
 	// Loader loads the models. Its field FS is not used: a model reads only files in its own directory.
 	Loader graphrun.Loader
-	// Compile has the options by which models are compiled. Compile.Threads bounds the workers of one run. GOMAXPROCS /
-	// Compile.Threads runs are active at once.
+	// Compile has the options by which models are compiled. Compile.Threads is the maximum number of workers of one run.
+	// At most GOMAXPROCS / Compile.Threads runs are active at the same time.
 	Compile graphrun.Options
-	// Batching says which requests run as one batch; "" is BatchExact.
+	// Batching is the rule for joining requests into batches; "" is BatchExact.
 	Batching Batching
 	// MaxRows is the maximum number of rows of a batch; 0 is 64. A single request may have more rows.
 	MaxRows int
-	// PreferredRows are the preferred numbers of rows of a batch; nil is 8. A batch has at most the largest preferred
-	// number that waiting requests fill, because larger batches need more memory and are rarely faster. Models are
-	// planned for the first number.
+	// PreferredRows are the preferred numbers of rows of a batch; nil is 8. The size of a batch is the largest preferred
+	// number for which enough rows wait. Larger batches would need more memory and are rarely faster. Models are planned
+	// for the first number.
 	PreferredRows []int
 	// MaxDelay is the longest time that a request waits for others to join. 0 is 2 ms; a negative time disables
 	// waiting. While no other requests wait, there is no delay.
@@ -45,8 +45,8 @@ type Options struct {
 	Queue int
 	// MaxBody is the maximum size of a request in bytes; 0 is 64 MiB.
 	MaxBody int64
-	// Timeout bounds the time of a request, including its transmission; 0 is one minute. Then its run is cancelled and
-	// the status is 503.
+	// Timeout is the maximum time of a request, including its transmission; 0 is one minute. After this time, the run of
+	// the request is cancelled, and the status is 503.
 	Timeout time.Duration
 	// Token, if set, must be in the header of each request, as in "Authorization: Bearer TOKEN". Only /v2/health needs
 	// no token.
@@ -59,10 +59,11 @@ type Options struct {
 	Hook Hook
 }
 
-// Hook observes requests. An implementation starts a span of a tracing library. It is called from many goroutines.
+// Hook observes requests. For example, an implementation starts a span of a tracing library for each request. Its
+// methods are called from many goroutines.
 type Hook interface {
 	// Begin is called when a request for a model begins. The request continues with the returned context. end is called
-	// when it ends.
+	// when the request ends.
 	Begin(r *http.Request, model, version string) (ctx context.Context, end func(Outcome))
 }
 

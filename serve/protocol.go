@@ -16,7 +16,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// headerLength is the HTTP header of the binary extension: the length of the JSON, which precedes the binary data.
+// headerLength is the HTTP header of the protocol's binary extension. It has the length of the JSON, which precedes
+// the binary data.
 const headerLength = "Inference-Header-Content-Length"
 
 // requestDoc is the JSON document of an inference request.
@@ -94,7 +95,8 @@ func (m *model) decodeRequest(header http.Header, body []byte) (*request, error)
 	if text := header.Get(headerLength); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 0 || n > len(body) {
-			return nil, fmt.Errorf("%s is %q, want a number of bytes up to %d, the length of the body", headerLength, text,
+			return nil, fmt.Errorf("%s is %q, but must be a number of bytes up to %d, the length of the body", headerLength,
+				text,
 				len(body))
 		}
 		body, rest = body[:n], body[n:]
@@ -136,7 +138,7 @@ type parsedDoc struct {
 	doc  *requestDoc
 }
 
-// maxKeptDoc is the maximum length of the JSON of a request that is kept.
+// maxKeptDoc is the maximum length, in bytes, of a JSON document that parseDoc keeps.
 const maxKeptDoc = 4 << 10
 
 // parseDoc parses the JSON of a request. It keeps the last result, because successive requests of the binary extension
@@ -193,7 +195,7 @@ func portNames(list []port) string {
 // the remaining bytes.
 func (p port) decode(doc *tensorDoc, rest []byte) (*tensor.Tensor, []byte, error) {
 	if doc.Datatype != p.datatype() {
-		return nil, nil, fmt.Errorf("the datatype is %q, want %s", doc.Datatype, p.datatype())
+		return nil, nil, fmt.Errorf("the datatype is %q, but the model needs %s", doc.Datatype, p.datatype())
 	}
 	count, err := p.checkShape(doc.Shape)
 	if err != nil {
@@ -202,7 +204,7 @@ func (p port) decode(doc *tensorDoc, rest []byte) (*tensor.Tensor, []byte, error
 	if doc.Parameters != nil && doc.Parameters.BinaryDataSize != nil {
 		n := *doc.Parameters.BinaryDataSize
 		if doc.Data != nil {
-			return nil, nil, errors.New("it has both data and binary_data_size")
+			return nil, nil, errors.New("the input has both data and binary_data_size")
 		}
 		if n < 0 || n > len(rest) {
 			return nil, nil, fmt.Errorf("binary_data_size is %d, but %d bytes are left after the JSON", n, len(rest))
@@ -211,7 +213,7 @@ func (p port) decode(doc *tensorDoc, rest []byte) (*tensor.Tensor, []byte, error
 		return t, rest[n:], err
 	}
 	if doc.Data == nil {
-		return nil, nil, errors.New("it has no data")
+		return nil, nil, errors.New("the input has no data")
 	}
 	t, err := p.decodeJSON(doc.Data, doc.Shape, count)
 	return t, rest, err
@@ -224,7 +226,7 @@ func (p port) checkShape(shape []int) (count int, err error) {
 		fits = fits && shape[i] >= 0 && (p.shape == nil || p.shape[i] < 0 || p.shape[i] == shape[i])
 	}
 	if !fits {
-		return 0, fmt.Errorf("the shape is %v, want %v", shape, p.shape)
+		return 0, fmt.Errorf("the shape is %v, but the model needs %v", shape, p.shape)
 	}
 	count = 1
 	for _, n := range shape {
@@ -249,7 +251,7 @@ func (p port) decodeBytes(data []byte, shape []int, count int) (*tensor.Tensor, 
 			list, data = append(list, string(data[4:4+n])), data[4+n:]
 		}
 		if len(list) != count {
-			return nil, fmt.Errorf("the data have %d strings, want %d for the shape %v", len(list), count, shape)
+			return nil, fmt.Errorf("the data have %d strings, but the shape needs %d: %v", len(list), count, shape)
 		}
 		return p.labels.Encode(list, shape...)
 	}

@@ -36,7 +36,7 @@ func TestRejectedTensors(t *testing.T) {
 		{"m", size("x", "[1, 3]", "FP32", 13), "", "123456789012", "binary_data_size is 13, but 12 bytes are left"},
 		{"m", x, "", "1234", "4 bytes follow"},
 		{"m", `{"name": "x", "shape": [1, "3"], "datatype": "FP32", "data": [1, 2, 3]}`, "", "", "not valid JSON"},
-		{"m", `{"name": "x", "datatype": "FP32", "data": [1, 2, 3]}`, "", "", "the shape is [], want [-1 3]"},
+		{"m", `{"name": "x", "datatype": "FP32", "data": [1, 2, 3]}`, "", "", "the shape is [], but the model needs [-1 3]"},
 		{"b", size("x", "[2]", "BOOL", 2), "", "\x01\x02", "element 1 is 2, want 0 or 1"},
 		{"b", `{"name": "x", "shape": [2], "datatype": "BOOL", "data": [true, 2]}`, "", "", "want true or false"},
 	} {
@@ -93,7 +93,7 @@ func TestStrings(t *testing.T) {
 		data[:size-1]:               "the length of a string exceeds the data",
 		"\xff\xff\xff\xff":          "the length of a string exceeds the data",
 		"\x01\x00":                  "the length of a string exceeds the data",
-		data + "\x00\x00\x00\x00":   "the data have 4 strings, want 3",
+		data + "\x00\x00\x00\x00":   "the data have 4 strings, but the shape needs 3",
 		"\x00\x00\x00\x00" + "\x00": "the length of a string exceeds the data",
 	} {
 		n := len(bad)
@@ -107,5 +107,5 @@ func TestStrings(t *testing.T) {
 	x, err := p.labels.Encode([]string{"\xff"}, 1)
 	require.NoError(t, err)
 	_, err = p.encode(x, false)
-	assert.ErrorContains(t, err, "string 0 is not UTF-8: request binary_data")
+	assert.ErrorContains(t, err, "string 0 is not valid UTF-8, which JSON requires: request binary_data")
 }

@@ -17,10 +17,10 @@ import (
 var errQueueFull = errors.New("the queue is full")
 
 // errPanic is the error of a run that panicked. The server logs the panic's value and stack.
-var errPanic = errors.New("the run failed by an internal error")
+var errPanic = errors.New("the run failed because of an internal error")
 
-// queue has the waiting requests of a model, and joins them into batches. At most cap(Server.slots) runs of all models
-// are active at once.
+// queue has the waiting requests of a model, and joins them into batches. Server.slots limits the number of active
+// runs of all models.
 type queue struct {
 	server *Server
 	model  *model
@@ -89,8 +89,9 @@ func (q *queue) run(ctx context.Context, in map[string]*tensor.Tensor) (result, 
 	}
 }
 
-// takeSlot takes one of Server.slots, if one is free and if no request of this model waits or is likely to arrive. The
-// goroutine of the request then runs the model itself, because each change of goroutines takes several microseconds.
+// takeSlot takes one of Server.slots, if one is free and if no other request of this model waits or is likely to
+// arrive. The goroutine of the request then runs the model itself, because each change of goroutines takes several
+// microseconds.
 func (q *queue) takeSlot() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -133,8 +134,8 @@ func (q *queue) dispatch() {
 	}
 }
 
-// delay waits for further requests, at most Options.MaxDelay after the first one arrived. It does not wait if no other
-// request was waiting when the last batch was taken, because then none is likely to arrive.
+// delay waits for further requests, at most Options.MaxDelay after the first one arrived. It does not wait if no
+// other request was waiting when the last batch was taken, because further requests are then unlikely.
 func (q *queue) delay() {
 	if q.model.rows == nil || q.server.options.MaxDelay <= 0 {
 		return

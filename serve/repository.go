@@ -43,7 +43,7 @@ func findVersions(paths []string) (list []version, err error) {
 		case info.IsDir():
 			found, err = versionsIn(path)
 		case !isModelFile(path):
-			err = fmt.Errorf("%s: want a model, .onnx or .json, or a directory of models", path)
+			err = fmt.Errorf("%s: the path must be a model (.onnx or .json) or a directory of models", path)
 		default:
 			found = []version{{baseName(path), "1", path, signatureOf(path, false)}}
 		}
@@ -131,9 +131,9 @@ func modelIn(dir string) string {
 	return ""
 }
 
-// signatureOf returns the signature of a model. If the directory belongs to the model (ownDirectory), all its regular
-// files are files of the model. Otherwise these are the files whose names begin with the name of the model, such as
-// net.onnx, net.onnx.data and net.safetensors.
+// signatureOf returns the signature of a model. If ownDirectory is set, the directory belongs to the model, and all
+// its regular files are files of the model. Otherwise the files of the model are those whose names begin with the
+// name of the model, such as net.onnx, net.onnx.data and net.safetensors.
 func signatureOf(path string, ownDirectory bool) signature {
 	var b strings.Builder
 	entries, _ := os.ReadDir(filepath.Dir(path))

@@ -35,9 +35,9 @@ func TestRejectedRequests(t *testing.T) {
 		{"", 400, "not valid JSON", nil},
 		{"[]", 400, "not valid JSON", nil},
 		{"{}", 400, `input "x" is missing`, nil},
-		{x("[1, 3]", "FP64", "[1, 2, 3]"), 400, `the datatype is "FP64", want FP32`, nil},
-		{x("[1, 4]", "FP32", "[1, 2, 3, 4]"), 400, "the shape is [1 4], want [-1 3]", nil},
-		{x("[3]", "FP32", "[1, 2, 3]"), 400, "the shape is [3], want [-1 3]", nil},
+		{x("[1, 3]", "FP64", "[1, 2, 3]"), 400, `the datatype is "FP64", but the model needs FP32`, nil},
+		{x("[1, 4]", "FP32", "[1, 2, 3, 4]"), 400, "the shape is [1 4], but the model needs [-1 3]", nil},
+		{x("[3]", "FP32", "[1, 2, 3]"), 400, "the shape is [3], but the model needs [-1 3]", nil},
 		{x("[-1, 3]", "FP32", "[1, 2, 3]"), 400, "the shape is [-1 3]", nil},
 		{x("[1000000000000000000, 3]", "FP32", "[1, 2, 3]"), 400, "too many elements", nil},
 		{x("[1000000, 3]", "FP32", "[1, 2, 3]"), 400, "fewer elements than the shape", nil},
@@ -49,11 +49,11 @@ func TestRejectedRequests(t *testing.T) {
 		{x("[1, 3]", "FP32", `[{}, 2, null]`), 400, `data contains an object`, nil},
 		{x("[1, 3]", "FP32", `123456789`), 400, `data is not a list`, nil},
 		{strings.Replace(x("[1, 3]", "FP32", "[1, 2, 3]"), `"x"`, `"z"`, 1), 400, `no input "z"; its inputs are x`, nil},
-		{`{"inputs": [{"name": "x", "shape": [1, 3], "datatype": "FP32"}]}`, 400, "it has no data", nil},
+		{`{"inputs": [{"name": "x", "shape": [1, 3], "datatype": "FP32"}]}`, 400, "the input has no data", nil},
 		{strings.Replace(x("[1, 3]", "FP32", "[1, 2, 3]"), "}]", `}], "outputs": [{"name": "q"}]`, 1), 400,
 			`no output "q"; its outputs are y`, nil},
 		{strings.Repeat(" ", 3000), 413, "the body exceeds 2000 bytes", nil},
-		{"{}", 400, headerLength + ` is "3", want a number of bytes up to 2`, []string{headerLength, "3"}},
+		{"{}", 400, headerLength + ` is "3", but must be a number of bytes up to 2`, []string{headerLength, "3"}},
 		{"{}", 400, headerLength + ` is "-1"`, []string{headerLength, "-1"}},
 		{`{"inputs": [{"name": "x", "shape": [1, 3], "datatype": "FP32", "parameters": {"binary_data_size": 12}}]}`, 400,
 			"binary_data_size is 12, but 0 bytes are left", nil},
@@ -154,7 +154,7 @@ func TestDatatypes(t *testing.T) {
 	assert.Contains(t, w.Body.String(), `"data":[9223372036854775807,-9223372036854775808]`)
 	_, err := Open(t.Context(), []string{writeModel(t, filepath.Join(t.TempDir(), "c.json"),
 		strings.ReplaceAll(affine, "float32", "complex64"))}, Options{Log: quiet()})
-	assert.ErrorContains(t, err, `"x" has dtype complex64, which has no name in the protocol`)
+	assert.ErrorContains(t, err, `"x" has dtype complex64, which the protocol does not support`)
 }
 
 // FuzzRequests sends arbitrary bodies: the answer is a result or an error in words.

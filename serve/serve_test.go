@@ -99,8 +99,8 @@ func TestRoutes(t *testing.T) {
 		{"POST", "/v2/models/none/infer", infer, 404, `{"error":"there is no model \"none\""}`},
 		{"GET", "/v2/models/plain/nothing", "", 404, `{"error":"there is no route /v2/models/plain/nothing"}`},
 		{"GET", "/", "", 404, `{"error":"there is no route /"}`},
-		{"GET", "/v2/models/plain/infer", "", 405, `{"error":"method GET: want POST"}`},
-		{"POST", "/v2", "", 405, `{"error":"method POST: want GET"}`},
+		{"GET", "/v2/models/plain/infer", "", 405, `{"error":"method GET is not allowed: use POST"}`},
+		{"POST", "/v2", "", 405, `{"error":"method POST is not allowed: use GET"}`},
 	} {
 		w := call(s, c.method, c.path, c.body)
 		assert.Equal(t, c.status, w.Code, c.path)
@@ -315,9 +315,9 @@ func TestOpenErrors(t *testing.T) {
 	dir := t.TempDir()
 	good := writeModel(t, dir+"/a/m.json", affine)
 	for want, paths := range map[string][]string{
-		"there is no model in":       {t.TempDir()},
+		"no model was found in":      {t.TempDir()},
 		"no such file":               {dir + "/none"},
-		"want a model":               {writeModel(t, dir+"/b/m.txt", "")},
+		"the path must be a model":   {writeModel(t, dir+"/b/m.txt", "")},
 		"are both model \"m\"":       {good, writeModel(t, dir+"/c/m.json", affine)},
 		"model \"bad\", version 1: ": {writeModel(t, dir+"/d/bad.json", "{")},
 	} {

@@ -51,7 +51,7 @@ func Open(ctx context.Context, paths []string, o Options) (*Server, error) {
 		return nil, err
 	}
 	if len(versions) == 0 {
-		return nil, fmt.Errorf("there is no model in %s", strings.Join(paths, ", "))
+		return nil, fmt.Errorf("no model was found in %s", strings.Join(paths, ", "))
 	}
 	models := map[string][]*model{}
 	for _, v := range versions {
@@ -126,8 +126,8 @@ func (s *Server) Reload(ctx context.Context) error {
 	return nil
 }
 
-// failedSignature marks in Server.seen that files with the given signature could not be loaded, so that they are not
-// tried again.
+// failedSignature returns the entry of Server.seen for files that could not be loaded. Unchanged files are then not
+// loaded again.
 func failedSignature(files signature) signature { return "failed " + files }
 
 func versionOf(list []*model, version string) *model {
@@ -162,7 +162,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.metrics.responded(route, status, time.Since(start))
 }
 
-// answer answers a request. It returns the route with placeholders for names, as the label of metrics.
+// answer answers a request. It returns the route with placeholders for names, which is a label of metrics.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request) (route string, err error) {
 	path := strings.TrimSuffix(r.URL.Path, "/")
 	if path == "/v2/health/live" || path == "/v2/health/ready" {
@@ -232,7 +232,7 @@ func checkMethod(r *http.Request, methods ...string) error {
 	if slices.Contains(methods, r.Method) {
 		return nil
 	}
-	return statusErrorf(http.StatusMethodNotAllowed, "method %s: want %s", r.Method, methods[0])
+	return statusErrorf(http.StatusMethodNotAllowed, "method %s is not allowed: use %s", r.Method, methods[0])
 }
 
 // get answers a GET request with a document.
@@ -245,7 +245,8 @@ func get(w http.ResponseWriter, r *http.Request, doc any) error {
 	return nil
 }
 
-// find returns one version of a model, and all its versions. An empty version selects the greatest one.
+// find returns one version of a model, and the list of all versions of the model. An empty version selects the
+// greatest version.
 func (s *Server) find(name, version string) (m *model, all []*model, err error) {
 	all = (*s.models.Load())[name]
 	switch {

@@ -11,7 +11,7 @@ import (
 // parts of pi/2 (Cody and Waite). Greater numbers are reduced by the relevant bits of 2/pi (Payne and Hanek).
 
 // angle reduces a >= 0 modulo pi/2. It returns q, an integer whose lowest bits are the number of quarter turns in a,
-// and the remainder r + low. The remainder of infinities and NaN is NaN.
+// and the remainder r + low. If a is infinite or NaN, the remainder is NaN.
 func (e *expander) angle(a expr.Value) (q, r, low expr.Value) {
 	isSmall := e.lt(a, e.constant(0x1p25))
 	nq, nr, nl := e.smallAngle(a)
@@ -70,10 +70,10 @@ func (e *expander) largeAngle(a expr.Value) (q, r, low expr.Value) {
 	return q, r, e.add(low, e.sub(a, a))
 }
 
-// twoOverPiBits returns 2/pi * 2^k modulo 4, where a = m*2^k, as three parts of 52 bits and a part of 36 bits. The bits
-// are those of TwoOverPi that begin at bit e-1013, where e is the biased exponent. They are looked up without branches:
-// the list of words is shifted by 16, 8, 4, 2 and 1 words, and each bit of the index of the first word selects whether
-// one of these shifts is made.
+// twoOverPiBits returns 2/pi * 2^k modulo 4, where a = m*2^k, as three parts of 52 bits and a part of 36 bits. The
+// bits are the bits of TwoOverPi from bit e-1013 on, where e is the biased exponent. They are looked up without
+// branches: the list of words is shifted by 16, 8, 4, 2 and 1 words, and each bit of the index of the first word
+// selects whether one of these shifts is made.
 func (e *expander) twoOverPiBits(a expr.Value) [4]expr.Value {
 	bitOffset := e.Do(expr.Sub, e.Do(expr.Shr, e.int(a), e.mask(52)), e.mask(1013))
 	word := make([]expr.Value, len(elementary.TwoOverPi))

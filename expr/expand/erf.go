@@ -8,9 +8,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// erfPoly approximates -log(erfc(a))/a - c with c = 1.128...: if g = a*(c + erfPoly), then erf(a) is 1 - exp(-g). Its
-// constant coefficient is the rounding error of c in the dtype. The relative error is below 2^-27.9 for a <= 3.93 in
-// float32, and below 2^-57.5 for a <= 5.93 in float64.
+// erfPoly approximates -log(erfc(a))/a - c with c = 1.128...: if g = a*(c + erfPoly), then erf(a) is 1 - exp(-g). The
+// constant coefficient of erfPoly is the rounding error of c in the dtype. The relative error is below 2^-27.9 for a
+// <= 3.93 in float32, and below 2^-57.5 for a <= 5.93 in float64.
 var erfPoly = elementary.Poly{
 	F32: []float64{-5.41195355e-08, 0.636619389, 0.102777757, -0.0191527884, -0.000160894313, 0.00166751107,
 		-0.000633093237, 0.000117710915, -9.26381836e-06},
@@ -23,7 +23,7 @@ var erfPoly = elementary.Poly{
 		7.8356526050588693e-16},
 }
 
-// erfPower is -(exp(-r)-1+r)/r^2 for |r| <= 0.347: the polynomial of 1-exp(-r), as expm1Poly is that of expm1.
+// erfPower is -(exp(-r)-1+r)/r^2 for |r| <= 0.347, so that 1-exp(-r) = r + r^2*erfPower.
 var erfPower = elementary.Poly{
 	F32: []float64{-0.49999997, 0.16666539, -0.0416677445, 0.00836705696, -0.00138393801},
 	F64: []float64{-0.50000000000000056, 0.16666666666666588, -0.041666666666571692, 0.008333333333388997,
@@ -99,8 +99,9 @@ var erfcSmall = []float64{1.1283791670955126, -0.37612638903183104, 0.1128379167
 	0.0052239772795718026, -0.00085482904529070303, 0.00012053013304125061, -1.4838365683385368e-05,
 	1.4654485593517923e-06}
 
-// erfc is the product of exp(-a^2) and a function of a, where a = |x|. For negative x it is 2 minus this product. In
-// float64 the rounding errors of a^2, the products and the quotient are compensated. For small x it is 1 - erf(x).
+// erfc is the product of exp(-a^2) and a function of a, where a = |x|. For negative x, erfc is 2 minus this product,
+// and for small x it is 1 - erf(x). In float64 the rounding errors of a^2, the products and the quotient are
+// compensated.
 func (e *expander) erfc(x expr.Value) expr.Value {
 	if !e.isFloat64() {
 		return e.inFloat64((*expander).erfc, x)

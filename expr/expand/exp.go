@@ -27,9 +27,9 @@ var expm1Poly = elementary.Poly{
 		2.7626977581688249e-07, 2.5057822103961285e-08},
 }
 
-// nearest returns the integer n nearest to x*inv, as a float, and 2^(n+shift). It adds 1.5*2^mantissa to x*inv. The
-// lowest bits of the sum are then n. The added constant includes the bias of the exponent, so one shift gives the power
-// of 2.
+// nearest returns the integer n nearest to x*inv, as a float, and 2^(n+shift). It adds a constant of about
+// 1.5*2^mantissa to x*inv, so that the lowest bits of the sum are n. The constant includes the bias of the exponent,
+// so that one shift of the bits gives the power of 2.
 func (e *expander) nearest(x expr.Value, inv float64, shift int) (n, scale expr.Value) {
 	magic := e.constant(math.Ldexp(1.5, e.mantissa()) + float64(e.bias()+shift))
 	t := e.fma(x, e.constant(inv), magic)
@@ -82,8 +82,8 @@ func (e *expander) expSum(x expr.Value) (p, low, s expr.Value) {
 	return p, e.fma(vl, r, e.fma(rl, p, low)), s
 }
 
-// exp has the same bits on all targets: they multiply by the power of 2 with different instructions, but round the
-// result only once.
+// exp has the same bits on all targets, because each target rounds the result only once when it multiplies by the
+// power of 2.
 func (e *expander) exp(x expr.Value) expr.Value {
 	switch {
 	case e.isFloat64():
@@ -203,9 +203,9 @@ var tanhPoly = []float64{-1.0000000000000011, 0.66666666666666352, -0.3333333333
 	-0.044444444586707703, 0.01269841262340125, -0.0031745923855766756, 0.00070546941588815726,
 	-0.00014145012521824384, 2.5659209834456356e-05}
 
-// tanh of float32 is a table of polynomials. In float64 it is q = m/(1-m) with m = (1-exp(-2|x|))/2, which is accurate
-// for small x. The rounding error of 1-m is corrected by adding the remainder m - q*(1-m) divided by 1-m, which is the
-// remainder times 1+q. Beyond the bound of |x|, the result is 1.
+// tanh of float32 is a table of polynomials. In float64, tanh is q = m/(1-m) with m = (1-exp(-2|x|))/2, which is
+// accurate for small x. The rounding error of q is corrected: the remainder m - q*(1-m), divided by 1-m, is added.
+// This quotient is computed as the remainder times 1+q. Beyond the bound of |x|, the result is 1.
 func (e *expander) tanh(x expr.Value) expr.Value {
 	if !e.isFloat64() {
 		return e.withSign(e.evalPiecewise(&elementary.TanhPieces, e.clampMax(e.Do(expr.Abs, x), 9.2), 1), e.signBit(x))

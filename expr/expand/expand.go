@@ -82,8 +82,9 @@ type expander struct {
 	lowPrecision bool // a float64 function needs only the precision of float32
 }
 
-// inFloat64 computes a float32 function in float64 with the polynomials of float32. For some functions this is simpler
-// than compensating rounding errors in float32. The conversion to float32 handles overflow and subnormal results.
+// inFloat64 computes a function of float32 in float64, but with the polynomials for float32. For some functions this
+// needs fewer operations than compensating rounding errors in float32. The conversion to float32 handles overflow and
+// subnormal results.
 func (e *expander) inFloat64(f func(w *expander, x expr.Value) expr.Value, x expr.Value) expr.Value {
 	w := &expander{e.Builder, e.target, tensor.Float64, true}
 	return e.Convert(e.dtype, f(w, w.Convert(w.dtype, x)))

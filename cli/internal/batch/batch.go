@@ -41,9 +41,9 @@ Formats of inputs:
   .jsonl       one line for each row of the model's batch dimension: an object with a value for each input, or the value
                of the only input
 
-An output is written as a whole or not at all. DIR/.graphrun records finished inputs with digests of model, options,
-input and output. The same command continues after an interruption, a kill or a full disk: it skips inputs with the same
-digests, and computes at most --part-size inputs again.
+An output file is written completely or not at all. DIR/.graphrun records finished inputs with digests of model,
+options, input and output. The same command continues after an interruption, a kill or a full disk: it skips inputs with
+the same digests, and computes at most --part-size inputs again.
 
 Inputs that fail are recorded with their errors. Later runs skip them, until --retry. --status counts finished, failed
 and missing inputs, lists errors, and runs nothing.
@@ -81,7 +81,8 @@ func Command(ext *command.Extensions) *cobra.Command {
 	flagSet.Float64SliceVar(&f.mean, "mean", nil, "subtract `MEAN` from channels of images, whose values are 0 to 1")
 	flagSet.Float64SliceVar(&f.deviation, "deviation", nil, "divide channels of images by `DEVIATION`")
 	flagSet.IntVar(&f.maxRows, "max-batch-size", 8, "run at most `N` rows of several inputs together")
-	flagSet.IntVar(&f.part, "part-size", 64, "let at most `N` inputs be computed but not yet recorded")
+	flagSet.IntVar(&f.part, "part-size", 64,
+		"record finished inputs after every `N` inputs or earlier; an interruption loses at most N")
 	command.DimFlag(cmd, &f.dims)
 	f.compile.AddFlags(cmd, ext)
 	return cmd

@@ -38,9 +38,9 @@ type flags struct {
 	strategy        string
 	slack           command.Slack
 	json            bool
-	measureTime     time.Duration // the value of --for; 0 means that runs applies
+	measureTime     time.Duration // the value of --for; 0 means that the number of runs limits the measurement
 	profile         bool
-	trace, report   string // files; empty for none
+	trace, report   string // paths of the files to write; empty for none
 	noFusion, exact bool
 	device          string
 
@@ -145,7 +145,7 @@ func Command(ext *command.Extensions) *cobra.Command {
 	cmd.Flags().StringVar(&f.trace, "trace", "",
 		"write a trace of one run to `OUT.json`, for Perfetto")
 	_ = cmd.MarkFlagFilename("trace", "json")
-	cmd.Flags().StringVar(&f.report, "report", "", "write the measurements and a profile to `OUT.html` too")
+	cmd.Flags().StringVar(&f.report, "report", "", "also write the measurements and a profile to `OUT.html`")
 	_ = cmd.MarkFlagFilename("report", "html")
 	f.src.AddFlags(cmd)
 	command.PinFlag(cmd, &f.pins)

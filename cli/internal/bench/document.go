@@ -41,7 +41,7 @@ type profiledRunsDoc struct {
 type timeDoc struct {
 	Op        string   `json:"op" doc:"The op; for a step of several nodes the ops of all nodes, such as exp+neg*2."`
 	Calls     float64  `json:"calls" doc:"The number of calls in a run."`
-	Time      float64  `json:"time_ns" doc:"The time from the start of the first worker to the end of the last worker; for a step that one worker computes, without its time in other steps."`
+	Time      float64  `json:"time_ns" doc:"The time from the start of the first worker to the end of the last worker; for a step that only one worker computes, the time that the worker spends in other steps is subtracted."`
 	Busy      float64  `json:"busy_ns" doc:"The sum of the times of all workers."`
 	Share     float64  `json:"share" doc:"The share of this busy_ns in the busy_ns of all steps."`
 	Predicted float64  `json:"predicted_ns" doc:"The estimated time with one worker."`
@@ -190,8 +190,8 @@ func opsByName(g *graph.Graph) map[string]string {
 	return ops
 }
 
-// addStep adds the time of a step. s is the sum of this time over all runs, work is the work of one call, and predicted
-// is the estimated time of one call.
+// addStep adds the time of a step to d. s is the time of the step in all `runs` runs together, work is the work of
+// one call of the step, and predicted is the estimated time of one call.
 func (d *timeDoc) addStep(s stepTime, work graph.Work, predicted, runs float64) {
 	calls := float64(s.calls) / runs
 	d.Calls += calls
@@ -253,7 +253,7 @@ func (d *ProfileDoc) summary() string {
 	return text
 }
 
-// maxSpread bounds (p90 - p10) / median of the times of profiled runs. Above it, the measurement counts as disturbed.
+// maxSpread is the largest (p90 - p10) / median of the times of profiled runs for an undisturbed measurement.
 const maxSpread = 0.2
 
 // noiseOf describes the noise of profiled runs.
@@ -267,7 +267,7 @@ func noiseOf(s experiment.Spread) string {
 	return ""
 }
 
-// maxSteps bounds the steps in text output.
+// maxSteps is the maximum number of steps in text output.
 const maxSteps = 40
 
 // write prints the profile. median is the median time of the runs without profiling.

@@ -87,7 +87,7 @@ func (r *runner) runTraced(ctx context.Context, way callWay, tracer exec.Tracer)
 // stopCondition is the condition that ends a measurement: a number of runs of each callWay, or a time.
 type stopCondition struct {
 	runs     int           // ignored if duration is not 0
-	duration time.Duration // 0 means that runs applies
+	duration time.Duration // 0 means that the number of runs ends the measurement
 }
 
 // isOver reports whether the measurement ends after the given number of runs of each callWay and the given time.
@@ -106,8 +106,9 @@ func (c stopCondition) total() int {
 	return int(numWays) * c.runs
 }
 
-// The ways are measured in blocks of consecutive runs: at least blockRuns runs and, if the measurement is long enough,
-// blockTime. An unmeasured run of the same way precedes each block and sets the state of the caches.
+// Each way to call the program is measured in blocks of consecutive runs. A block has at least blockRuns runs and
+// takes at least blockTime, if the measurement is long enough. An unmeasured run of the same way precedes each block,
+// so that the caches have its data.
 const (
 	blockRuns = 10
 	blockTime = 100 * time.Millisecond

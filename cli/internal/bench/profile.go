@@ -37,8 +37,8 @@ type profile struct {
 	clockCost     time.Duration    // the time of reading the clock, which each measured time of a step includes
 }
 
-// maxStepTimes bounds the number of step times that a profile stores. The bound is approximate: the last run is stored
-// completely. maxProfiledRuns bounds the number of profiled runs.
+// maxStepTimes is the approximate maximum number of step times that a profile stores: the last run is stored
+// completely. maxProfiledRuns is the maximum number of profiled runs.
 const (
 	maxStepTimes    = 1 << 22
 	maxProfiledRuns = 500
@@ -61,7 +61,7 @@ type profiledGraph struct {
 // stepTime is the time of a step in a run, without the time of the runs that the step makes (nested runs).
 type stepTime struct {
 	busy  time.Duration // sum of the times of all workers
-	span  time.Duration // time from the start of the first worker to the end of the last worker
+	span  time.Duration // wall time from the start of the first worker to the end of the last worker
 	calls int           // number of executions
 }
 
@@ -230,7 +230,7 @@ func (p *profile) addStep(record *runRecord, step int) {
 		*s = stepRecord{}
 	}
 	if span := max(0, merged.last-merged.first-merged.nested); single {
-		sum.span += min(span, busy) // the worker computed other steps between its parts of this step
+		sum.span += min(span, busy) // span includes other steps that the worker computed between its parts of this step
 	} else {
 		sum.span += span
 	}

@@ -94,8 +94,8 @@ func stepNumber(step int) string {
 	return ""
 }
 
-// groups divides ops into groups, which have different marks in charts. Each of the three ops with the longest times is
-// a group; all other ops form the last group. groupOf returns the index of an op's group.
+// groups divides ops into groups, which have different marks in charts: one group for each of the three ops with the
+// longest times, and a last group for all other ops. groupOf returns the index of an op's group.
 func (d *ProfileDoc) groups() (names []string, groupOf func(op string) int) {
 	for _, t := range d.ByOp[:min(3, len(d.ByOp))] {
 		names = append(names, t.Op)

@@ -99,7 +99,8 @@ func (c *chromeTrace) endSpan(p exec.Position, phase, chunk int) {
 const (
 	tracePID = 1
 	firstTID = 1
-	// traceHead has no displayTimeUnit, because Perfetto before 2023 interprets it as the unit of the times.
+	// traceHead has no key displayTimeUnit, because Perfetto before 2023 interprets displayTimeUnit as the unit of the
+	// times.
 	traceHead = "{\"traceEvents\": [\n"
 	// traceTail has no final newline, because Perfetto rejects a newline that it reads in a block after the brace.
 	traceTail = "\n]}"
@@ -188,9 +189,9 @@ func (d *stepDescriptions) describe(s exec.Step, i int) *stepArgs {
 	return args
 }
 
-// microseconds returns a time in microseconds, rounded up: Perfetto multiplies it by 1000 and truncates, and then gets
-// the exact number of nanoseconds. An error of one nanosecond matters: Perfetto drops a span that ends after its
-// enclosing span.
+// microseconds returns a time in microseconds, rounded up. Perfetto multiplies this number by 1000 and truncates the
+// product; because of the rounding, it then gets the exact number of nanoseconds. With an error of one nanosecond, a
+// span could end after its enclosing span, and Perfetto would drop it.
 func microseconds(d time.Duration) *float64 {
 	us := float64(d.Nanoseconds()) / 1000
 	for int64(us*1000) < d.Nanoseconds() {
@@ -267,7 +268,7 @@ func (c *chromeTrace) writeTrack(worker int, steps *stepDescriptions, writeEvent
 	return nil
 }
 
-// memoryAt is the memory in use after a time, or the change of the memory in use at a time.
+// memoryAt is the memory in use from a time on, or the change of the memory in use at a time.
 type memoryAt struct {
 	time   time.Duration
 	memory memoryArgs

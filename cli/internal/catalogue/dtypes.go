@@ -111,9 +111,9 @@ type dtypes struct {
 	attr     dtypeSet         // the values of the attribute dtype; nil if the op has no such attribute
 }
 
-// dtypesOf determines the dtypes that an op supports. For each dtype that the operands of an example have, it tries
-// every dtype in its place, and records the dtypes that inference accepts. For example, all operands of float32
-// become int64, and operands of bool stay the same.
+// dtypesOf determines the dtypes that an op supports. It replaces one dtype of an example's operands by another
+// dtype, for all pairs of dtypes, and records the replacements that inference accepts. For example, all float32
+// operands become int64 operands, and bool operands stay the same.
 func dtypesOf(op *graph.Op) dtypes {
 	supported := dtypes{operands: map[int]dtypeSet{}}
 	for _, ex := range op.Examples {
@@ -133,7 +133,7 @@ func dtypesOf(op *graph.Op) dtypes {
 	return supported
 }
 
-// add records that the operands with dtype from in an example may have another dtype.
+// add records that all operands of an example whose dtype is `from` may have the given dtype instead.
 func (list *dtypes) add(ex graph.Example, from, dtype tensor.DType) {
 	for i, meta := range ex.In {
 		if meta.DType != from {
@@ -167,7 +167,7 @@ func accepts(op *graph.Op, ex graph.Example, from, to tensor.DType) bool {
 	return err == nil
 }
 
-// exampleCall returns the call of an example in which dtype to replaces dtype from.
+// exampleCall returns the call of an example in which the dtype `to` replaces the dtype `from`.
 func exampleCall(op *graph.Op, ex graph.Example, from, to tensor.DType) (*graph.Call, error) {
 	call := &graph.Call{}
 	for i, meta := range ex.In {

@@ -72,7 +72,8 @@ func functionsOf(op *graph.Op) (list []FunctionDoc) {
 	return list
 }
 
-// describeFormulas prints the formulas of an op. For expressionOp it prints the functions of formulas.
+// describeFormulas prints the formulas of an op. For expressionOp, it instead prints the functions that formulas may
+// call.
 func describeFormulas(w io.Writer, show term.Display, op *graph.Op) {
 	if list := formulasOf(op); list != nil {
 		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Formula")+" of one element; x, y, z are the inputs in their order")

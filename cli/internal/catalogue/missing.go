@@ -48,7 +48,7 @@ func suite() []suiteName {
 	return list
 }
 
-// isIn reports whether one of the ops has the name, one of its aliases, or the same computation under another name.
+// isIn reports whether one of the ops has the name or one of its aliases, or computes the same under another name.
 func (s suiteName) isIn(ops []string) bool {
 	has := func(name string) bool { return slices.Contains(ops, name) }
 	return slices.ContainsFunc(append([]string{s.name}, s.aliases...), func(name string) bool {

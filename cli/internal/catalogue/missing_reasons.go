@@ -24,7 +24,7 @@ type missingReason struct {
 
 // reasons are the reasons why names are missing. The first reason that matches a name applies.
 var reasons = []missingReason{
-	{"it changes its operand; values of graphs are written once",
+	{"it changes its operand, but a value of a graph is written only once",
 		"zero_ resize_ resize_as_"},
 	{"its random numbers follow from a global generator, and no operand or attribute has the seed",
 		"uniform normal randint_like nn.functional.dropout2d nn.functional.dropout3d nn.functional.rrelu " +
@@ -34,5 +34,5 @@ var reasons = []missingReason{
 	{"there is no dtype complex32", "chalf"},
 	{"its operands and results are shapes, not tensors", "broadcast_shapes"},
 	{"it takes a Python function", "nn.functional.triplet_margin_with_distance_loss"},
-	{"torch.masked is a prototype; where and the reduction compute the same", "masked.*"},
+	{"torch.masked is a prototype; the op where and a reduction compute the same", "masked.*"},
 }

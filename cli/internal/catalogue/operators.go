@@ -24,7 +24,7 @@ type OperatorDoc struct {
 	Domain       string   `json:"domain" doc:"The domain; empty for the default domain ai.onnx."`
 	Name         string   `json:"name" doc:"The name of the operator."`
 	Since        int      `json:"since" doc:"The first version of the domain's operator set that has the operator."`
-	Restrictions []string `json:"restrictions" doc:"The calls that are rejected, besides those of element types without a dtype."`
+	Restrictions []string `json:"restrictions" doc:"The calls that are rejected; calls with element types that are no dtype of graphrun are always rejected and not listed."`
 }
 
 // showOperators prints the operators of ONNX models whose names match one of the patterns, or all operators.

@@ -144,13 +144,14 @@ func (f flags) selectOps(args []string) (list []*graph.Op, named bool, err error
 	return list, named, nil
 }
 
-// opsMatching returns the ops whose names match a pattern.
+// opsMatching returns the ops whose names match a pattern of [path.Match].
 func (f flags) opsMatching(pattern string) ([]*graph.Op, error) {
 	var found []*graph.Op
 	for _, op := range f.ext.Ops() {
 		switch ok, err := path.Match(pattern, op.Name); {
 		case err != nil:
-			return nil, exit.UsageErrorf("%s: a pattern has * for any letters, ? for one, [a-z] for one of these", pattern)
+			return nil, exit.UsageErrorf("the pattern %s is invalid: * matches any letters, ? one letter, and [a-z] one of "+
+				"these letters", pattern)
 		case ok:
 			found = append(found, op)
 		}

@@ -27,7 +27,7 @@ import (
 type Document struct {
 	Runs     bool             `json:"runs" doc:"Whether nothing is missing and nothing is rejected."`
 	Missing  []Missing        `json:"missing" doc:"The operators that are not supported."`
-	Rejected []report.Mistake `json:"rejected" doc:"The nodes with supported operators, initializers, inputs and outputs that are rejected, each with its cause; nodes that only depend on these are left out."`
+	Rejected []report.Mistake `json:"rejected" doc:"The nodes with supported operators, initializers, inputs and outputs that are rejected, each with its cause; nodes that are rejected only because they depend on a rejected node are omitted."`
 }
 
 // Missing describes an operator that is not supported.

@@ -22,8 +22,8 @@ func CostsFlag(cmd *cobra.Command, path *string) {
 }
 
 // CostProfile reads the cost profile that --costs names. Without --costs it reads the profile that graphrun calibrate
-// stored for this machine. A nil result means the built-in profile: no profile is stored, or the stored profile cannot
-// be read. CostProfile reports a stored profile with invalid contents on stderr.
+// stored for this machine. If no profile is stored, or the stored profile cannot be read, CostProfile returns nil,
+// which means the built-in profile. CostProfile reports a stored profile with invalid contents on stderr.
 func CostProfile(cmd *cobra.Command, path string) (*machine.Profile, error) {
 	if path != "" {
 		p, err := machine.ReadProfile(path)
@@ -40,7 +40,7 @@ func CostProfile(cmd *cobra.Command, path string) (*machine.Profile, error) {
 	if err == nil {
 		return p, nil
 	}
-	_, statErr := os.Stat(path) // fails, for example, if the cache folder is a file
+	_, statErr := os.Stat(path) // an error if the profile does not exist, or for example if the cache folder is a file
 	if statErr == nil && !errors.Is(err, fs.ErrPermission) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "graphrun: note: the profile of this machine is ignored: %s: %v\n", path,
 			outfile.Cause(err))

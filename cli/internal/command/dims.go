@@ -76,7 +76,8 @@ func SizesOf(g *graph.Graph, given []string) (map[string]int, error) {
 	return sizes, nil
 }
 
-// checkDims rejects sizes of symbols that the file at path lacks. symbols are the symbols of the file.
+// checkDims returns an error if dims has the size of a symbol that the file at path lacks. symbols are the symbols of
+// the file.
 func checkDims(path string, dims map[string]int, symbols map[string]graph.Bounds) error {
 	g := &graph.Graph{Symbols: symbols}
 	known := sorted.Keys(symbols)

@@ -15,7 +15,7 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// maxHints bounds the number of combinations of sizes in one command. Each combination is planned.
+// maxHints is the maximum number of combinations of sizes in one command. A plan is made for each combination.
 const maxHints = 16
 
 // HintFlag adds --dim for commands that can plan a graph for several sizes.
@@ -43,7 +43,7 @@ func SplitHints(dims []string) (fixed []string, hints []map[string]int, err erro
 		return nil, nil, err
 	}
 	if len(all) > maxHints {
-		return nil, nil, exit.UsageErrorf("--dim: %d combinations of sizes, the maximum is %d", len(all), maxHints)
+		return nil, nil, exit.UsageErrorf("--dim gives %d combinations of sizes; the maximum is %d", len(all), maxHints)
 	}
 	for _, combination := range all {
 		hint, err := ParseDims(combination)

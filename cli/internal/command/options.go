@@ -16,7 +16,7 @@ import (
 
 // FusionFlag adds --no-fusion.
 func FusionFlag(cmd *cobra.Command, p *bool) {
-	cmd.Flags().BoolVar(p, "no-fusion", false, "make each node a step of its own, to see the effect of fusion")
+	cmd.Flags().BoolVar(p, "no-fusion", false, "compute each node in a separate step, to see the effect of fusion")
 }
 
 // ExactFlag adds --exact.
@@ -29,7 +29,7 @@ func ExactFlag(cmd *cobra.Command, p *bool) {
 func DeviceFlag(cmd *cobra.Command, p *string) {
 	names := devices.Names()
 	cmd.Flags().StringVar(p, "device", graph.HostDevice,
-		"let the device `NAME` compute nodes if the plan then costs less: "+strings.Join(names, ", "))
+		"compute nodes on the device `NAME` if the plan then costs less: "+strings.Join(names, ", "))
 	_ = cmd.RegisterFlagCompletionFunc("device", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
 }
 

@@ -47,7 +47,7 @@ func ApplyPins(ctx context.Context, g *graph.Graph, pins []string) error {
 	if len(pins) == 0 {
 		return nil
 	}
-	if err := Infer(ctx, g); err != nil { // the layouts of views of pinned values also change
+	if err := Infer(ctx, g); err != nil { // a pin changes the layouts of views, too
 		return exit.UsageErrorf("--pin %s: %w", strings.Join(pins, ", "), err)
 	}
 	return nil

@@ -15,13 +15,13 @@ type Shard struct {
 	text   string // the value of --shard
 	shards int    // the value of --shards
 
-	Index, Count int // shard number Index, from 0, of Count; set by Parse
+	Index, Count int // index of the shard, from 0, and number of shards; set by Parse
 }
 
 // AddFlags adds the flags. work names the work that is divided.
 func (s *Shard) AddFlags(cmd *cobra.Command, work string) {
-	cmd.Flags().StringVar(&s.text, "shard", "", "make part `I/N` of the "+work+", such as 2/8")
-	cmd.Flags().IntVar(&s.shards, "shards", 0, "divide the "+work+" into `N` parts and make one: the part with the index "+
+	cmd.Flags().StringVar(&s.text, "shard", "", "run only part `I/N` of the "+work+", such as 2/8")
+	cmd.Flags().IntVar(&s.shards, "shards", 0, "divide the "+work+" into `N` parts and run one: the part with the index "+
 		"of this task of an array job (Kubernetes, AWS Batch, Slurm)")
 	cmd.MarkFlagsMutuallyExclusive("shard", "shards")
 }
@@ -44,7 +44,7 @@ func (s *Shard) Parse() (err error) {
 	case s.shards > 0:
 		s.Count = s.shards
 		if s.Index, err = arrayIndex(); err == nil && s.Index >= s.Count {
-			err = fmt.Errorf("the index of this task is %d, want less than the number of parts", s.Index)
+			err = fmt.Errorf("the index of this task is %d, but it must be less than the number of parts", s.Index)
 		}
 		if err != nil {
 			return exit.UsageErrorf("--shards %d: %w", s.shards, err)
@@ -72,7 +72,7 @@ func arrayIndex() (int, error) {
 			index -= least
 		}
 		if err != nil || index < 0 {
-			return 0, fmt.Errorf("the environment variable %s is %q, want the index of a task", names[0], text)
+			return 0, fmt.Errorf("the environment variable %s is %q, but it must be the index of a task", names[0], text)
 		}
 		return index, nil
 	}

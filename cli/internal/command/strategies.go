@@ -69,7 +69,7 @@ func published() []string {
 	return names
 }
 
-// expandStrategies replaces the names of groups in a list by the strategies of the group.
+// expandStrategies replaces each name of a group in a list by the names of the group's strategies.
 func (e *Extensions) expandStrategies(names []string) []string {
 	var out []string
 	for _, name := range names {

@@ -60,12 +60,12 @@ three consecutive runs; the first is not measured, because the caches have data 
 run. Every combination of files, sizes (--dim N=1,2,4) and numbers of threads (--threads 1,2) is
 measured. Strategies with equal plans are measured once.
 
-The first lines name the fastest strategy of each combination. The last lines have the whole verdict for
-each combination, if it is longer than that: the fastest strategies, and how much slower the others are.
+The first lines name the fastest strategy of each combination. The last lines have the complete verdict for
+each combination, if it has more to say: the fastest strategies, and how much slower the others are.
 All pairs of plans are tested (Mann-Whitney U test of the medians of turns) with Holm's correction; a
-difference is significant if p < 0.01. For pairs without a significant difference the verdict has the
-number of runs that would find a difference of 2%. With too few runs for any significant difference, the
-verdict has the least number of runs that suffices. Notes warn of disturbances: times that vary or drift,
+difference is significant if p < 0.01. For pairs without a significant difference, the verdict states the
+number of runs that would detect a difference of 2%. With too few runs for any significant difference, the
+verdict states the least number of runs that suffices. Notes warn of disturbances: times that vary or drift,
 and other busy processes (on Linux).
 
 --until 1% measures until the 95% confidence interval of each median extends at most 1% to either
@@ -77,7 +77,7 @@ Columns for each strategy:
   median    of the measured times, with its 95% confidence interval (±; - for fewer than 6 runs)
   vs        the difference from the first strategy if significant, else ~; = for an equal plan
   p         the p-value with Holm's correction
-  copies    the inserted copies, their bytes, and the bytes that all steps read and write (moved)
+  copies    the number of inserted copies, their bytes, and the bytes that all steps read and write (moved)
   peak      memory without inputs and constants, and with constants (+weights)
   plan      the time of planning and compiling, without folded constants and generated code
 
@@ -89,7 +89,7 @@ writes the format of Go benchmarks, for benchstat -col /strategy; --report write
 With --json every row has its samples, in the order of the runs.
 
 Ctrl-C or a failure ends the measurement; the measurements so far are printed and written
-("interrupted" is true in JSON). The exit code is then 130, or that of the failure.`
+("interrupted" is true in JSON). The exit code is then 130 after Ctrl-C, otherwise the exit code of the failure.`
 
 // Command returns the command compare.
 func Command(ext *command.Extensions) *cobra.Command {
@@ -107,7 +107,7 @@ func Command(ext *command.Extensions) *cobra.Command {
   graphrun compare model.json --benchstat times.txt --report out.html`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return command.UsageError(cmd, "compare wants a graph file, or several, got none")
+				return command.UsageError(cmd, "compare wants one or more graph files, got none")
 			}
 			return nil
 		},
@@ -357,7 +357,7 @@ func (c *comparison) compile(ctx context.Context, g *graph.Graph,
 			c.profile = compiled.Report().Profile
 		}
 	}
-	runtime.KeepAlive(previous) // keeps the shared constants
+	runtime.KeepAlive(previous) // the first program keeps the shared constants alive until the second is compiled
 	if bound == nil {
 		options.Passes = c.flags.ext.Passes
 		bound, err = experiment.LowerBound(g, options)

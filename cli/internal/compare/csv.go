@@ -12,8 +12,8 @@ import (
 func (c *comparison) writeCSV(w io.Writer) error { return csv.NewWriter(w).WriteAll(c.records()) }
 
 // records returns the rows of the CSV file: the names of the columns, and a row for each run. A row repeats the
-// properties of the run's strategy. Unknown values are empty. Runs of a plan that several strategies share are listed
-// for each strategy.
+// properties of the run's strategy. Unknown values are empty. If several strategies have the same plan, its runs are
+// listed once for each of these strategies.
 func (c *comparison) records() [][]string {
 	head := []string{"file"}
 	symbols := c.symbols()

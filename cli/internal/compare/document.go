@@ -123,7 +123,8 @@ func (c *comparison) table() *term.Table {
 	return &t
 }
 
-// caption returns the sentence below the table: the number of runs, and the meaning of the signs in the columns.
+// caption returns the sentence below the table. It states the number of runs, and the meaning of the signs in the
+// columns.
 func (c *comparison) caption() string {
 	least, most := c.flags.runs, 0
 	for i, r := range c.rows {
@@ -167,8 +168,8 @@ func (c *comparison) verdictTexts() (list []string) {
 	return list
 }
 
-// headlines returns the beginning of each verdict: the fastest strategies, and the next strategy or the runs that are
-// missing.
+// headlines returns the beginning of each verdict: the fastest strategies, and then the next strategy or the number
+// of additional runs that are needed.
 func (c *comparison) headlines() []string {
 	list := c.verdictTexts()
 	for i, text := range list {

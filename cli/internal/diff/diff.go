@@ -80,7 +80,7 @@ Equal plans are reported as equal; the exit code is then 0, too.`,
 	}
 	flagSet := cmd.Flags()
 	flagSet.StringSliceVar(&f.strategies, "strategies", nil,
-		"strategies `A,B` of the first and the second plan; a single strategy is for both")
+		"strategies `A,B` of the first and the second plan; a single strategy applies to both")
 	_ = cmd.RegisterFlagCompletionFunc("strategies", f.ext.CompleteStrategies)
 	flagSet.BoolVar(&f.json, "json", false, "print JSON")
 	command.FusionFlag(cmd, &f.noFusion)
@@ -192,7 +192,7 @@ func run(cmd *cobra.Command, args []string, f flags) error {
 func (f *flags) splitDims(files int, doc *Document) error {
 	indexOf := map[string]int{} // the index of a symbol's value in f.sizes[1]
 	hasTwo := map[string]bool{}
-	var single []string // N=1,16 is N=1 and N=16
+	var single []string // values with one size: N=1,16 gives N=1 and N=16
 	for _, dim := range f.dims {
 		name, sizes, equals := strings.Cut(dim, "=")
 		if !equals {

@@ -40,8 +40,8 @@ func (doc *Document) summary(first, second string) string {
 	return fmt.Sprintf("%s costs %s: %s", second, doc.costText(first), strings.Join(list, ", "))
 }
 
-// sizesText compares the costs of two sizes of one symbol, in total and divided by the size. It returns "" for plans
-// that do not differ in one size.
+// sizesText compares the costs of plans for two sizes of one symbol: the total costs, and the costs divided by the
+// size. It returns "" if the plans do not differ in exactly one size.
 func (doc *Document) sizesText(first, second string) string {
 	symbols := doc.changedSymbols()
 	if len(symbols) != 1 || doc.First.CostNS == 0 {

@@ -35,8 +35,9 @@ func (s Stream[T]) write(item func(v any)) {
 	s(func(x *T) bool { item(x); return true })
 }
 
-// Item returns a nil pointer of type *T, from which callers get the type of an item. It does not return a reflect.Type,
-// because every package that has a Stream would then be compiled with the iterators of reflect.Type.
+// Item returns a nil pointer of type *T, from which callers get the type of an item. It does not return a
+// reflect.Type, because every package with a Stream would then also compile the generic iterators of reflect.Type,
+// which slows builds.
 func (Stream[T]) Item() any { return (*T)(nil) }
 
 // StreamOf returns a stream of the items of a list, converted by doc.
@@ -133,7 +134,7 @@ func writeLines(w *bufio.Writer, items func(item func(any)), put func(any)) {
 // member is a key of a document.
 type member struct {
 	key      string
-	optional bool // omitted if zero
+	optional bool // the key is omitted if its value is zero
 	field    reflect.StructField
 }
 
@@ -179,7 +180,7 @@ func Mistakes(errs []*graph.Error) []report.Mistake {
 	return list
 }
 
-// NotNil returns an empty list for nil.
+// NotNil returns v, or an empty list if v is nil. (JSON writes nil as null.)
 func NotNil[T any](v []T) []T {
 	if v == nil {
 		return []T{}

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Schema returns the JSON Schema (2020-12) of a document. t is the struct type of the document. If a field has the tag
-// of:"NAME", words[NAME] returns the strings that the field may contain. The tag const of a field Version is the
-// version of the document if it differs from [Version].
+// Schema returns the JSON Schema (2020-12) of a document. t is the struct type of the document. If a field has the
+// tag of:"NAME", words[NAME] returns the strings that the field may contain. If a document has another version than
+// [Version], its field Version has this version in the tag const.
 func Schema(t reflect.Type, title string, words map[string]func() []string) map[string]any {
 	b := schemaBuilder{defs: map[string]any{}, words: words}
 	root := b.object(t)
@@ -120,7 +120,7 @@ func (b schemaBuilder) value(t reflect.Type, allowed string) map[string]any {
 	case reflect.Struct:
 		name := definitionOf(t)
 		if b.defs[name] == nil {
-			b.defs[name] = map[string]any{} // the struct may be recursive
+			b.defs[name] = map[string]any{} // set before the fields are visited, because the struct may be recursive
 			b.defs[name] = b.object(t)
 		}
 		return map[string]any{"$ref": "#/$defs/" + name}

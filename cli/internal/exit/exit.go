@@ -49,8 +49,8 @@ func UsageErrorf(format string, args ...any) error { return UsageError(fmt.Error
 // Failed returns an error with [CodeFailed].
 func Failed(err error) error { return &Error{CodeFailed, err} }
 
-// WithExitCode wraps the action of a command. An error without an exit code gets [CodeFailed], and so does a
-// [tensor.MemoryError] with any exit code.
+// WithExitCode wraps the action of a command. An error without an exit code gets [CodeFailed]. A [tensor.MemoryError]
+// always gets [CodeFailed].
 func WithExitCode(f func(cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) (err error) {
 		defer func() {
@@ -78,7 +78,8 @@ func Message(err error) string {
 	}
 	var number *strconv.NumError
 	if errors.As(err, &number) {
-		text = strings.ReplaceAll(text, number.Error(), fmt.Sprintf("%q is not a number that fits here", number.Num))
+		text = strings.ReplaceAll(text, number.Error(), fmt.Sprintf("%q is not a valid number or is out of range",
+			number.Num))
 	}
 	return text
 }

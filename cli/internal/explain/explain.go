@@ -100,7 +100,7 @@ type Document struct {
 	Breaks document.TextOrNull `json:"breaks" doc:"The format of --first-break; null for none."`
 	Value  *infer.ValueDoc     `json:"value" doc:"The value, as infer shows it; null if --first-break found no value."`
 	*inspect.Explanation
-	Guards []infer.GuardDoc `json:"guards,omitzero" doc:"The conditions on sizes under which value and layout are valid; run and copies are valid for the assumed sizes."`
+	Guards []infer.GuardDoc `json:"guards,omitzero" doc:"The conditions on sizes under which the fields value and layout are valid; the fields run and copies are valid for the assumed sizes only."`
 	report.Notes
 }
 
@@ -137,7 +137,7 @@ func run(cmd *cobra.Command, path, value string, f flags) error {
 		doc, err = f.explainValue(job.Context, g, path, value, format, graphrun.Options{Strategy: f.ext.Strategy(f.strategy),
 			Progress: job.Enter, Costs: costProfile, NoFusion: f.noFusion, Exact: f.exact,
 			Device: f.device, SolveLimit: f.solver.Option(),
-			Slack: f.slack.Option(), MemoryLimit: -1}) // the plan may be for another machine
+			Slack: f.slack.Option(), MemoryLimit: -1}) // no limit: the plan may be made for another machine
 		return err
 	})
 	job.End()

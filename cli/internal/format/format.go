@@ -59,7 +59,8 @@ func Bytes(n int) string { return machine.Bytes(n) }
 //go:noinline
 func Nanoseconds(ns float64) string { return machine.Nanoseconds(ns) }
 
-// maxDigits bounds the significant digits of distinct numbers: finer differences are rounding errors.
+// maxDigits is the maximum number of significant digits by which numbers are distinguished: finer differences are
+// rounding errors.
 const maxDigits = 10
 
 // DistinctNanoseconds formats times with at least 4 significant digits, and more if different times would look equal.

@@ -17,8 +17,8 @@ func WantOneOf(name string, known []string) string {
 	return "want one of " + strings.Join(known, ", ") + DidYouMean(name, known)
 }
 
-// ClosestName returns the known name that is most similar to name. If none is similar, it returns the only known name
-// that begins with name, or "" if there is not exactly one.
+// ClosestName returns the known name that is most similar to name. If none is similar and exactly one known name
+// begins with name, it returns this known name; otherwise "".
 func ClosestName(name string, known []string) string {
 	if nearest := suggest.Nearest(name, slices.Values(known)); nearest != "" {
 		return nearest

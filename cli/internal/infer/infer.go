@@ -130,8 +130,9 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	return err
 }
 
-// inferGraph loads and infers the graph. It returns the mistakes in the file, and err if the command must fail. With
-// --keep-going, mistakes in nodes do not set err. The graph is nil if no value can be shown.
+// inferGraph loads and infers the graph. It also returns the mistakes in the file, and an error if the command must
+// fail. With --keep-going, the command does not fail because of mistakes in nodes. The graph is nil if no value can
+// be shown.
 func inferGraph(ctx context.Context, path string, f flags) (*graph.Graph, []*graph.Error, error) {
 	g, missing, err := f.ext.OpenGraph(ctx, path, f.dims, f.keepGoing)
 	if err != nil {
@@ -179,8 +180,8 @@ func mistakes(err error) []*graph.Error {
 	return []*graph.Error{{Err: err}}
 }
 
-// eachInferred calls f with every value whose type is known. errs are the errors of rejected nodes.
-func eachInferred(g *graph.Graph, errs []*graph.Error, f func(*graph.Value)) {
+// eachInferred calls visit with every value whose type is known. errs are the errors of rejected nodes.
+func eachInferred(g *graph.Graph, errs []*graph.Error, visit func(*graph.Value)) {
 	if g == nil {
 		return
 	}
@@ -190,7 +191,7 @@ func eachInferred(g *graph.Graph, errs []*graph.Error, f func(*graph.Value)) {
 	}
 	g.Values(func(v *graph.Value) {
 		if v.Node == nil || !rejected[v.Node.Name] {
-			f(v)
+			visit(v)
 		}
 	})
 }

@@ -43,9 +43,9 @@ const (
 )
 
 // raisedMinimumsOf infers the graph again with raised minimums. s is the result of SymbolicOf for g, errs and
-// allBranches, with the present minimums. raisedMinimumsOf first raises the minimums of all symbols, and then drops
-// symbols as long as the same number of guards disappears. It returns nil if s has no guards or is not valid for all
-// sizes (s.IncompleteReason), or if no guard disappears.
+// allBranches, with the present minimums. raisedMinimumsOf first raises the minimums of all symbols. It then restores
+// the minimum of one symbol after the other, if the same number of guards still disappears. It returns nil if s has
+// no guards or is not valid for all sizes (s.IncompleteReason), or if no guard disappears.
 func raisedMinimumsOf(g *graph.Graph, s *graph.Symbolic, errs []*graph.Error, allBranches bool) *RaisedMinimums {
 	if s == nil || s.IncompleteReason != nil {
 		return nil

@@ -191,9 +191,9 @@ func Flags() []string {
 }
 
 // conditionOf returns the condition on sizes under which the layout predicate p holds for a tensor of type t: the
-// formula of p, simplified. A formula can be constant although it does not simplify to a constant, because its
-// comparisons may depend on each other. conditionOf therefore also evaluates p for every possible combination of
-// outcomes of its comparisons. If p has the same value for all combinations, this value is the condition.
+// formula of p, simplified. Simplification does not find every constant formula, because the comparisons in a formula
+// may depend on each other. conditionOf therefore also evaluates p for every possible combination of the outcomes of
+// its comparisons. If p has the same value for all combinations, conditionOf returns this value.
 func conditionOf(env *sym.Env, t tensor.Type, p tensor.Predicate) sym.Bool {
 	before := env.Steps()
 	formula := t.Condition(p).Decide()
@@ -215,7 +215,7 @@ func conditionOf(env *sym.Env, t tensor.Type, p tensor.Predicate) sym.Bool {
 const (
 	// maxOutcomes is the maximum number of combinations of outcomes for which conditionOf evaluates a predicate.
 	maxOutcomes = 16
-	// maxFormulaSteps bounds the steps (sym.Env.Steps) of deciding a formula. After more steps, conditionOf does not
-	// evaluate the outcomes, because each outcome takes about as many steps.
+	// maxFormulaSteps is the maximum number of steps (sym.Env.Steps) for simplifying a formula after which conditionOf
+	// evaluates the combinations. Each combination takes about as many steps as the simplification.
 	maxFormulaSteps = 1 << 12
 )

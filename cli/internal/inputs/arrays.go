@@ -24,7 +24,7 @@ type Arrays struct {
 	// The following fields are for --keep-going. Without --keep-going, Unavailable is nil.
 	Unavailable    map[string]error // the unavailable inputs by name, with the reason
 	UnknownSymbols []string         // symbols whose sizes are unknown because inputs are unavailable
-	GraphMistakes  graph.Errors     // mistakes in the graph file; the nodes and constants that have them were skipped
+	GraphMistakes  graph.Errors     // mistakes in the graph file; nodes and constants with mistakes were skipped
 }
 
 // array is an array in a file, whose header has been read.
@@ -139,7 +139,7 @@ func (s Sources) findMissing(inputs []*graph.Value, out *Arrays) error {
 		if _, ok := out.arrays[v.Name]; ok || out.Unavailable[v.Name] != nil {
 			continue
 		}
-		err := fmt.Errorf("is missing%s: give it too, or add --seed to generate it", out.archiveHint(v.Name))
+		err := fmt.Errorf("is missing%s: give an array for it, or add --seed to generate it", out.archiveHint(v.Name))
 		if out.Unavailable == nil {
 			return exit.UsageErrorf("input %q %w", v.Name, err)
 		}

@@ -21,9 +21,9 @@ type bindings struct {
 	bounds  map[string]graph.Bounds
 }
 
-// bindArrays returns the graph of a file. --dim and the shapes of input arrays bind its symbols. An array that does not
-// match its input is rejected and binds no symbol. If only rejected arrays have the size of a symbol, bindArrays
-// rejects all inputs with this symbol, because a generated size would not be meaningful.
+// bindArrays returns the graph of a file. --dim and the shapes of input arrays bind its symbols. An array that does
+// not match its input is rejected and binds no symbol. If all arrays that could bind a symbol are rejected,
+// bindArrays rejects all inputs with this symbol, because an arbitrary size would not be meaningful.
 func bindArrays(ctx context.Context, f *graphrun.File, given *Arrays) (g *graph.Graph, err error) {
 	inputs, loader := f.Inputs(), &f.Loader
 	if err := given.bind(inputs, bindings{loader.Sizes, map[string]string{}, f.Symbols()}); err != nil {

@@ -30,8 +30,8 @@ func newSet(seed uint64) *Set {
 }
 
 // integersFor returns a function that maps a generated input to its possible integers: the elements of
-// generatedIntegers that the graph accepts. For an input of strings, these must also be codes of strings. If no element
-// is possible, the function returns generatedIntegers, and the run will probably fail.
+// generatedIntegers that the graph accepts. For an input of strings, the integers must also be codes of strings. If
+// the graph accepts no element, the function returns all of generatedIntegers, and the run will probably fail.
 func integersFor(g *graph.Graph) func(*graph.Value) []int64 {
 	admitted := g.Admitted(generatedIntegers)
 	return func(v *graph.Value) []int64 {
@@ -84,7 +84,7 @@ func (s *Set) names() string {
 	return noun + strings.Join(names, ", ")
 }
 
-// WithGeneratedHint adds a sentence to the error of a run: generated input values may be the cause.
+// WithGeneratedHint adds to the error of a run the hint that generated input values may be the cause.
 func (s *Set) WithGeneratedHint(err error) error {
 	var e *exit.Error
 	if err == nil || len(s.Generated) == 0 || errors.As(err, &e) {

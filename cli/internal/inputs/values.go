@@ -126,8 +126,8 @@ func readers(g *graph.Graph) map[*graph.Value]int {
 	return counts
 }
 
-// withMeta returns t with the dtype and layout of meta. If the dtypes differ, t has the bits of elements of meta's
-// dtype.
+// withMeta returns t with the dtype and layout of meta. If the dtypes differ, the bits of t's elements are
+// interpreted as elements of meta's dtype.
 func withMeta(t *tensor.Tensor, meta tensor.Meta) (_ *tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
 	if t.DType != meta.DType {
@@ -145,7 +145,7 @@ func withMeta(t *tensor.Tensor, meta tensor.Meta) (_ *tensor.Tensor, err error) 
 
 // generate returns a tensor of random elements. An element depends on the seed, the name of the input and its logical
 // index, but not on the layout. Real numbers and the parts of complex numbers are uniform in [-1, 1). Bools are
-// uniform, and so are integers among the given integers.
+// uniform. An integer is chosen uniformly from the given integers.
 func generate(meta tensor.Meta, seed uint64, name string, integers []int64) *tensor.Tensor {
 	hash := fnv.New64a()
 	hash.Write([]byte(name))
@@ -158,7 +158,7 @@ func generate(meta tensor.Meta, seed uint64, name string, integers []int64) *ten
 	rowMajor := out
 	switch {
 	case meta.IsContiguous():
-	case meta.Numel() > meta.Extent(): // elements share memory: generate the storage
+	case meta.Numel() > meta.Extent(): // elements share memory: each address gets one random element
 		rowMajor = tensor.Must(tensor.Over(tensor.New(meta.DType, meta.Extent()), out.Storage()))
 	default:
 		rowMajor = tensor.Empty(tensor.New(meta.DType, meta.Shape...))

@@ -75,7 +75,7 @@ func (w *Workload) DropConstants() {
 	for _, v := range w.Graph.Constants {
 		v.Const = &tensor.Tensor{Meta: v.Const.Meta}
 	}
-	for i, v := range w.Inputs.Generated { // the old values would keep the old graph in memory
+	for i, v := range w.Inputs.Generated { // replace the old values, which would keep the old graph in memory
 		at := slices.IndexFunc(w.Graph.Inputs, func(x *graph.Value) bool { return x.Name == v.Name })
 		w.Inputs.Generated[i] = w.Graph.Inputs[at]
 	}

@@ -19,15 +19,15 @@ import (
 	"github.com/graphrun/graphrun/internal/files"
 )
 
-// CheckWritable returns an error if the file at path cannot be written, or if extensions, such as .html, are given and
-// the path has none of them. The error names the flag. An empty path is accepted. Commands call CheckWritable before
+// CheckWritable returns an error if the file at path cannot be written. If extensions such as .html are given, the
+// path must have one of them. The error names the flag. An empty path is accepted. Commands call CheckWritable before
 // they compute the content of the file.
 func CheckWritable(flag, path string, extensions ...string) error {
 	if path == "" {
 		return nil
 	}
 	if len(extensions) > 0 && !slices.Contains(extensions, filepath.Ext(path)) {
-		return exit.UsageErrorf("%s %s: want a %s file", flag, path, strings.Join(extensions, " or "))
+		return exit.UsageErrorf("%s %s: the file must have the extension %s", flag, path, strings.Join(extensions, " or "))
 	}
 	if err := tryWriting(path); err != nil {
 		return exit.UsageErrorf("%s %s: %w", flag, path, err)
@@ -40,7 +40,7 @@ func tryWriting(path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case err == nil && info.IsDir():
-		return errors.New("that is a folder")
+		return errors.New("the path is a folder, not a file")
 	case err == nil && !info.Mode().IsRegular():
 		return nil // a pipe or a device: opening it may block
 	case err == nil:
@@ -52,7 +52,7 @@ func tryWriting(path string) error {
 	}
 	dir := filepath.Dir(path)
 	if info, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no folder %s", dir)
+		return fmt.Errorf("the folder %s does not exist", dir)
 	} else if err == nil && !info.IsDir() {
 		return fmt.Errorf("%s is not a folder", dir)
 	}
@@ -74,14 +74,14 @@ func Cause(err error) error {
 	case !errors.As(err, &pathErr):
 		return err
 	case errors.Is(err, fs.ErrNotExist):
-		return errors.New("no file can be created there")
+		return errors.New("no file can be created in this folder")
 	}
 	return errors.New(strings.TrimPrefix(files.Reword("", pathErr).Error(), pathErr.Path+": "))
 }
 
 // followLink follows a symbolic link to a file that does not exist yet. It returns other paths unchanged.
 func followLink(path string) string {
-	for range 40 { // the limit of Linux
+	for range 40 { // Linux also follows at most 40 links
 		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 			break
 		}
@@ -137,7 +137,7 @@ func replaceFile(ctx context.Context, path string, write func(io.Writer) error) 
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // no effect after the rename
+	defer os.Remove(f.Name()) // removes the temporary file after an error; after the rename, it no longer exists
 	err = writeAndClose(ctx, f, write)
 	if err == nil && old != nil {
 		err = os.Chmod(f.Name(), old.Mode().Perm())

@@ -19,7 +19,7 @@ type Axis struct {
 const (
 	chartWidth  = 720
 	chartHeight = 380
-	charWidth   = 6.6 // the average width of a character of 12 units
+	charWidth   = 6.6 // the average width of a character in a font of size 12
 )
 
 // scale maps the values of an axis to coordinates of the picture.

@@ -12,12 +12,13 @@ import (
 	"github.com/graphrun/graphrun/passes/layout"
 )
 
-// answers returns the sentences with which the text output begins: the results of the given flags, and then a summary
-// of the plan and the changes by the caller that pay.
+// answers returns the sentences with which the text output begins: the results of the given flags, a summary of the
+// plan, and changes of inputs and outputs that would reduce the cost.
 func (f *flags) answers(g *graph.Graph, doc *Document) []string {
 	list := f.limits.rejectedTexts(doc)
 	if f.limits.unmet {
-		list = append(list, fmt.Sprintf("no plan needs at most --max-memory %s; this plan, of %s, needs the least, %s",
+		list = append(list, fmt.Sprintf("no plan was found that needs at most --max-memory %s; this plan, of %s, needs "+
+			"the least, %s",
 			f.limits.memory, doc.Strategy, format.Bytes(bytesNeeded(&doc.Plan))))
 	} else if f.limits.memory != "" && len(list) == 0 {
 		list = append(list, fmt.Sprintf("a run of the plan of %s needs %s, within --max-memory %s", doc.Strategy,

@@ -44,7 +44,7 @@ func writeCode(w io.Writer, show term.Display, code *inspect.StepCode) {
 			fmt.Fprintf(w, "fold: %s\n", f)
 		}
 		if loop.Assembly == "" {
-			fmt.Fprintf(w, "\nIt runs in Go: %s\n", loop.Why)
+			fmt.Fprintf(w, "\nThe loop runs in Go: %s\n", loop.Why)
 			continue
 		}
 		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Code"))

@@ -25,8 +25,8 @@ type limits struct {
 	hasMaxCopies bool   // whether --max-copies is given
 	memory       string // the value of --max-memory as written; empty if it is not given
 	bytes        int    // the value of --max-memory in bytes
-	unmet        bool   // whether no plan is within --max-memory; set by fitMemory
-	slack        bool   // whether --slack asks for fewer copies; set by fitMemory
+	unmet        bool   // whether fitMemory found no plan within --max-memory
+	slack        bool   // whether --slack is given; set by fitMemory
 }
 
 func (l *limits) add(cmd *cobra.Command) {

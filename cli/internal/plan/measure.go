@@ -59,8 +59,8 @@ const (
 )
 
 // measurePlan runs a program on generated inputs with one worker, and sets the median time of each step. timer is the
-// tracer of the program. The sum of minimum times would be misleading: a busy processor lowers its clock rate, and no
-// single run has the minimum time of every step.
+// tracer of the program. It uses medians, because the sum of minimum times would be too low: a processor lowers its
+// clock rate under load, so that no single run has the minimum time of every step.
 func measurePlan(job *progress.Job, p *graphrun.Program, g *graph.Graph, timer *stepTimer, doc *Document) error {
 	inputSet, err := inputs.Sources{}.ReadValues(g, &inputs.Arrays{})
 	if err != nil {

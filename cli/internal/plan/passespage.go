@@ -143,8 +143,9 @@ func passWords(line string, names map[string]bool) []passWord {
 	return words
 }
 
-// markDifferences marks the rows of a graph that differ from the rows of the previous graph (before), and inserts the
-// removed rows at their former positions. same is true if there is no difference. The first graph has no marks.
+// markDifferences marks the rows of a graph that differ from before, the rows of the previous graph, and inserts the
+// removed rows at their former positions. same is true if the graphs do not differ. If first is set, there is no
+// previous graph, and no row is marked.
 func markDifferences(before, rows []passRow, first bool) (marked []passRow, summary string, same bool) {
 	oldText, names := map[string]string{}, map[string]bool{}
 	for _, r := range before {

@@ -4,7 +4,7 @@
 // [Document] is the JSON output, and answer.go the sentences with which the text begins. Each group of flags has a
 // file: --max-copies and --max-memory (limits.go), --problem, --solution, --k-best and --sensitivity (problem.go),
 // --strategies (strategies.go), ranges of sizes (sizes.go), --measure (measure.go), --code (code.go), --passes
-// (passespage.go), and the classes of sizes of symbolic graphs (specializations.go).
+// (passespage.go), and the plans of graphs with symbolic sizes (specializations.go).
 package plan
 
 import (
@@ -145,7 +145,7 @@ func (f *flags) add(cmd *cobra.Command) {
 		"`OUT.html`")
 	_ = cmd.MarkFlagFilename("passes", "html")
 	flagSet.BoolVar(&f.check, "check", false, "verify the graph after each pass, and the values of small graphs; "+
-		"report what is not checked")
+		"report the parts that are not checked")
 	flagSet.StringVar(&f.code, "code", "", "show only the code of `STEP`: its expression and the generated machine "+
 		"code; with --json in addition to the plan")
 	flagSet.BoolVar(&f.measure, "measure", false, "run the plan with one worker on generated inputs, and show the time "+
@@ -179,7 +179,7 @@ func (f *flags) validate(cmd *cobra.Command) (*machine.Profile, error) {
 		return nil, err
 	}
 	if f.measure && f.threads > 1 {
-		return nil, exit.UsageErrorf("--measure runs the plan with one worker: leave out --threads %d", f.threads)
+		return nil, exit.UsageErrorf("--measure runs the plan with one worker: omit --threads %d", f.threads)
 	}
 	if err := f.limits.check(cmd); err != nil {
 		return nil, err
@@ -265,8 +265,9 @@ func run(cmd *cobra.Command, path string, f flags) error {
 func (f *flags) checkOneSize(cmd *cobra.Command) error {
 	for _, name := range []string{"certificate", "problem", "solution"} {
 		if len(f.hints) > 1 && cmd.Flags().Changed(name) {
-			return exit.UsageErrorf("--%s is for one combination of sizes, and --dim gives %d: give each symbol one size, and "+
-				"plan each size by a command of its own", name, len(f.hints))
+			return exit.UsageErrorf("--%s requires one combination of sizes, but --dim gives %d: give each symbol one size, "+
+				"and "+
+				"plan each size by a separate command", name, len(f.hints))
 		}
 	}
 	return nil

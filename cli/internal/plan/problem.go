@@ -48,9 +48,9 @@ func (flags *problemFlags) check(cmd *cobra.Command, strategy string) error {
 	case cmd.Flags().Changed("k-best") && flags.best < 1:
 		return exit.UsageErrorf("--k-best %d: want 1 or more", flags.best)
 	case flags.solution != "" && strategyGiven:
-		return exit.UsageErrorf("--solution takes the place of a strategy: leave --strategy %s out", strategy)
+		return exit.UsageErrorf("--solution replaces the strategy: omit --strategy %s", strategy)
 	case flags.certificate != "" && flags.solution == "" && strategy != layout.Optimal.Name():
-		return exit.UsageErrorf("--certificate: strategy %s gives no proof: add --strategy %s", strategy,
+		return exit.UsageErrorf("--certificate: strategy %s does not prove its plan: add --strategy %s", strategy,
 			layout.Optimal.Name())
 	}
 	if err := cmp.Or(outfile.CheckWritable("--certificate", flags.certificate),
@@ -142,7 +142,8 @@ func writeProblemResults(w io.Writer, show term.Display, doc *Document) {
 	})
 }
 
-// adviceText returns the change by the caller that reduces the cost most, or that there is none.
+// adviceText returns a sentence with the change by the caller that reduces the cost most, or a sentence that no
+// change reduces it.
 func adviceText(advice *experiment.Advice) string {
 	switch {
 	case advice == nil || advice.Possible == 0:

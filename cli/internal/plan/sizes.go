@@ -26,7 +26,7 @@ import (
 	"github.com/graphrun/graphrun/report"
 )
 
-// maxPlans bounds the number of planned sizes.
+// maxPlans is the maximum number of planned sizes.
 const maxPlans = 64
 
 // SizesDocument is the output of plan for a range of sizes.
@@ -52,7 +52,8 @@ func parseInterval(text string, dims []string) (parsed interval, err error) {
 	parsed.from, errs[0] = strconv.Atoi(from)
 	parsed.to, errs[1] = strconv.Atoi(to)
 	if !ok || !dots || name == "" || errors.Join(errs[:]...) != nil || parsed.from < 0 || parsed.to < parsed.from {
-		return parsed, exit.UsageErrorf("--sweep %s: want a symbol and its sizes in ascending order, as in N=1..256", text)
+		return parsed, exit.UsageErrorf("--sweep %s: the value must be a symbol and its sizes in ascending order, as in "+
+			"N=1..256", text)
 	}
 	for _, dim := range dims {
 		if strings.HasPrefix(dim, name+"=") {
@@ -126,7 +127,7 @@ func (f *flags) runSweep(cmd *cobra.Command, path string, costProfile *machine.P
 // checkBounds returns an error if sizes of the interval exceed the bounds of its symbol in the graph.
 func (v interval) checkBounds(g *graph.Graph) error {
 	symbol, _ := g.SymbolNamed(v.symbol)
-	b := g.Symbols[symbol] // without bounds for an unknown symbol
+	b := g.Symbols[symbol] // the zero Bounds, which permit every size, for an unknown symbol
 	if v.from >= b.Min && (b.Max == 0 || v.to <= b.Max) {
 		return nil
 	}
@@ -194,7 +195,7 @@ func (doc *SizesDocument) answers() []string {
 	return append([]string{head}, list...)
 }
 
-// maxAnswers bounds the sizes whose changes are listed in sentences.
+// maxAnswers is the maximum number of sizes whose changes are listed in sentences.
 const maxAnswers = 4
 
 // changeText returns the difference of range i from the range before: the most frequent changes, and the costs.

@@ -103,7 +103,7 @@ func caseText(c inspect.Case) string {
 	return cond
 }
 
-// maxShown bounds the number of combinations of sizes in one line.
+// maxShown is the maximum number of combinations of sizes in one line.
 const maxShown = 8
 
 // triedSizes lists the combinations of sizes that were tried.

@@ -76,8 +76,8 @@ func (j *Job) Enter(phase string) {
 	j.phase.Store(phase)
 }
 
-// EnterUntilRun is [Job.Enter], except that it has no effect while steps of a run are counted. A run may plan parts of
-// the graph, and the progress must not change from running to planning.
+// EnterUntilRun is [Job.Enter], but has no effect while steps of a run are counted. A run may plan parts of the
+// graph, and the shown phase must then remain "running".
 func (j *Job) EnterUntilRun(phase string) {
 	if j.phase.Load() != Running {
 		j.Enter(phase)
@@ -123,8 +123,8 @@ func (j *Job) Report(done, total int) {
 // noteInterval is the time between notes about progress if standard error is not a terminal.
 const noteInterval = 30 * time.Second
 
-// ReportAndNote is [Job.Report]. If standard error is not a terminal, it also prints a note every half minute. unit is
-// the name of a part. It must not be called from several goroutines at once.
+// ReportAndNote is [Job.Report]. If standard error is not a terminal, it also prints a note every half minute. unit
+// is the singular noun for a part, such as "input". ReportAndNote must not be called from several goroutines at once.
 func (j *Job) ReportAndNote(cmd *cobra.Command, done, total int, unit string) {
 	j.Report(done, total)
 	if done > 0 && !term.IsTerminal(cmd.ErrOrStderr()) && time.Since(j.lastNote) > noteInterval {

@@ -28,7 +28,7 @@ func proveClaim(cmd *cobra.Command, text string, f flags) error {
 	}
 	switch {
 	case !rankKnown:
-		return exit.UsageErrorf("prove %q wants --rank R, from 0 to %d", text, maxRank)
+		return exit.UsageErrorf("prove %q requires --rank R, from 0 to %d", text, maxRank)
 	case f.rank < 0 || f.rank > maxRank:
 		return exit.UsageErrorf("--rank %d: want 0 to %d", f.rank, maxRank)
 	}

@@ -41,7 +41,7 @@ type ProofDoc struct {
 	Rank           int                `json:"rank" doc:"The number of dimensions."`
 	Expr           string             `json:"formula" doc:"The formula over sizes x1 to xR and strides y1 to yR."`
 	Atoms          []string           `json:"atoms" doc:"The comparisons of both forms."`
-	Ways           []WayDoc           `json:"ways" doc:"The ways through both forms, by the outcomes of comparisons; any sizes and strides take exactly one way."`
+	Ways           []WayDoc           `json:"ways" doc:"The ways (execution paths) through both forms, by the outcomes of comparisons; any sizes and strides take exactly one way."`
 	ByParts        bool               `json:"by_parts" doc:"Whether each part of the predicate is proved separately."`
 	Steps          []InductionStepDoc `json:"induction" doc:"The steps of the induction over the number of dimensions."`
 	Proved         bool               `json:"proved" doc:"Whether the forms agree on every way and all steps hold."`

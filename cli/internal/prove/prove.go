@@ -113,7 +113,7 @@ func (f *flags) choose(name string, rankGiven bool) (contiguity.Predicate, error
 	predicate := contiguity.Predicates[i]
 	switch {
 	case !rankGiven && predicate.Rank == 0:
-		return predicate, exit.UsageErrorf("prove %s wants --rank R, from 0 to %d", name, maxRank)
+		return predicate, exit.UsageErrorf("prove %s requires --rank R, from 0 to %d", name, maxRank)
 	case !rankGiven:
 		f.rank = predicate.Rank
 	case predicate.Rank != 0 && f.rank != predicate.Rank:
@@ -127,7 +127,7 @@ func (f *flags) choose(name string, rankGiven bool) (contiguity.Predicate, error
 // listPredicates prints the predicates.
 func listPredicates(cmd *cobra.Command, f flags) error {
 	if cmd.Flags().Changed("rank") || f.smt != "" {
-		return command.UsageError(cmd, "--rank and --smt want a predicate: %s", strings.Join(predicateNames(), ", "))
+		return command.UsageError(cmd, "--rank and --smt require a predicate: %s", strings.Join(predicateNames(), ", "))
 	}
 	out := bufio.NewWriter(cmd.OutOrStdout())
 	doc := &Document{Predicates: predicatesOf(contiguity.Predicates)}

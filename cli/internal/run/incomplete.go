@@ -41,7 +41,7 @@ func (w *runWork) dropInputs(given *inputs.Arrays) {
 			unavailable[v] = err
 		}
 	}
-	if len(unavailable) > 0 { // the importer of models has already removed such inputs
+	if len(unavailable) > 0 { // not for models, because their importer has already removed such inputs
 		g, errs := w.runGraph.DropValues(unavailable, given.UnknownSymbols...)
 		w.runGraph, w.incomplete.Failed = g, append(w.incomplete.Failed, errs...)
 	}
@@ -81,8 +81,8 @@ func names(g *graph.Graph) map[string]bool {
 	return all
 }
 
-// merge adds the failed nodes of a run to w.incomplete. err is the error of the run, and out its outputs. merge returns
-// err if err is not a list of failed nodes.
+// merge adds the failed nodes of a run to w.incomplete. err is the error of the run, and out has its outputs. If err
+// is not a list of failed nodes, merge returns err.
 func (w *runWork) merge(out map[string]*tensor.Tensor, err error) error {
 	failed := slices.Clone(w.incomplete.Failed)
 	var part *exec.Incomplete

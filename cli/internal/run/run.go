@@ -243,8 +243,9 @@ func checkWriteMemory(out map[string]*tensor.Tensor) error {
 			continue
 		}
 		if l, ok := machine.Fits(t.Bytes()); !ok {
-			return exit.Failed(fmt.Errorf("--outputs: output %q takes %s when all its elements are written, %s in memory; "+
-				"%s are left", name, format.Bytes(t.Bytes()), format.Bytes(t.Storage().Len()), format.Bytes(l.Left)))
+			return exit.Failed(fmt.Errorf("--outputs: output %q needs %s to write all its elements (it takes %s in memory), "+
+				"but only "+
+				"%s are available", name, format.Bytes(t.Bytes()), format.Bytes(t.Storage().Len()), format.Bytes(l.Left)))
 		}
 	}
 	return nil
@@ -318,8 +319,8 @@ func runReportOf(g *graph.Graph, out map[string]*tensor.Tensor, keepGoing bool, 
 	return doc
 }
 
-// addLabels sets the strings or maps that the elements of t encode. If an element encodes no string, it sets no
-// strings. For example, a string of an input may be unknown to the model.
+// addLabels sets the strings or maps that the elements of t encode. If an element encodes no string, addLabels sets
+// no strings. For example, -1 encodes a string of an input that the model does not know.
 func (o *OutputDoc) addLabels(labels graph.Labels, t *tensor.Tensor) {
 	if labels.Strings != nil {
 		o.Strings, _ = labels.Decode(t)

@@ -32,7 +32,7 @@ func WriteCopies(w io.Writer, show term.Display, title string, copies []report.C
 	})
 }
 
-// maxUnfused bounds the pairs of nodes that are printed for one reason.
+// maxUnfused is the maximum number of pairs of nodes that are printed for one reason.
 const maxUnfused = 5
 
 // WriteUnfused prints the pairs of nodes that were not fused, sorted by reason. For a frequent reason it prints only
@@ -73,7 +73,8 @@ func BoundText(plan *report.Plan) string {
 	return text
 }
 
-// SlackText returns in words the number of copies of a plan with --slack, and the proved bound on it; "" without slack.
+// SlackText returns a text with the number of copies of a plan and the proved lower bound on this number, for a plan
+// with --slack; "" without --slack.
 func SlackText(plan *report.Plan) string {
 	c := plan.FewestCopies
 	if c == nil || c.Slack == 0 {
@@ -120,8 +121,9 @@ func WriteMemory(w io.Writer, show term.Display, need graphrun.Need, plan *repor
 	t.Add("all but inputs (\"weights\" in compare and diff)", format.Bytes(plan.Costs().PeakWithWeights))
 	t.Write(w, show)
 	if need.Originals > 0 {
-		fmt.Fprintln(w, format.Wrap(fmt.Sprintf("%s of the constants are original weights that no run reads: they cannot "+
-			"be restored from their packed form, and Program.Graph returns them.", format.Bytes(need.Originals)),
+		fmt.Fprintln(w, format.Wrap(fmt.Sprintf("%s of the constants are original weights that no run reads. They are "+
+			"kept because they cannot "+
+			"be restored from their packed form.", format.Bytes(need.Originals)),
 			show.ProseWidth()))
 	}
 	var short *graphrun.MemoryError

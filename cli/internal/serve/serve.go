@@ -73,16 +73,18 @@ SIGTERM and Ctrl-C end the server when all accepted requests are answered.`,
 	flagSet.StringVar(&f.listen, "listen", "127.0.0.1:8000", "listen on `ADDRESS`")
 	flagSet.IntVar(&f.maxRows, "max-batch-size", 64, "join at most `N` rows into a batch")
 	flagSet.IntSliceVar(&f.preferredRows, "preferred-batch-size", nil,
-		"join requests into batches of `N` rows if enough rows wait; models are planned for the first number (default 8)")
+		"if enough rows wait, run batches of `N` rows; models are planned for the first N (default 8)")
 	flagSet.DurationVar(&f.maxDelay, "max-queue-delay", 2*time.Millisecond,
-		"let a request wait at most `TIME` for others, if others waited before")
-	flagSet.IntVar(&f.queue, "queue", 1024, "reject requests while `N` requests wait")
+		"let a request wait at most `TIME` for others to fill a batch, if recent requests waited, too")
+	flagSet.IntVar(&f.queue, "queue", 1024, "reject further requests while `N` requests wait")
 	flagSet.StringVar(&f.batching, "batching", batchings[0],
-		"join requests in `MODE`: exact (if results keep their bits), fast (if rows are independent), off (never)")
+		"join requests into batches by `MODE`: exact (if results keep their bits), fast (if rows are independent), "+
+			"off (never)")
 	flagSet.Int64Var(&f.maxBody, "max-body", 64<<20, "reject requests of more than `BYTES`")
 	flagSet.DurationVar(&f.timeout, "timeout", time.Minute, "cancel requests after `TIME`")
-	flagSet.DurationVar(&f.drain, "drain", 30*time.Second, "wait at most `TIME` for accepted requests at the end")
-	flagSet.DurationVar(&f.reload, "reload", 2*time.Second, "look for changed models every `TIME`; 0: never")
+	flagSet.DurationVar(&f.drain, "drain", 30*time.Second,
+		"after a signal to stop, wait at most `TIME` for accepted requests")
+	flagSet.DurationVar(&f.reload, "reload", 2*time.Second, "check for changed models every `TIME`; 0: never")
 	flagSet.StringVar(&f.tokenFile, "token-file", "", "require the bearer token in `FILE`")
 	flagSet.StringVar(&f.tlsCert, "tls-cert", "", "use TLS with the certificate in `FILE`")
 	flagSet.StringVar(&f.tlsKey, "tls-key", "", "the private key of --tls-cert, in `FILE`")

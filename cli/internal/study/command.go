@@ -41,10 +41,10 @@ certified lower bound. STUDY.json lists what is planned:
 Members of a condition, all optional but the name:
   profile         the prices: avx512, avx2, portable, or a file in the folder of the study
   copies          a factor on the prices of copies and of transposed reading
-  equal_layouts   ops on images have the same price in row-major and channels-last layout: the lower of the two
+  equal_layouts   ops on images have the same price in row-major and channels-last layout: the lower of the two prices
   no_fusion       nodes are not fused
-  exact           without implementations that round differently from the definition
-  threads         a list of numbers of workers with which the plans are measured; if left out, costs only
+  exact           implementations that round differently from the op's definition are excluded
+  threads         a list of numbers of workers; plans are measured with each number. Without it, plans are not measured
 Members of the study: runs (measured runs of a plan, 20), seed, solver_time_limit (10s).
 
 A task is a model with sizes under one condition. Its result is a file in STUDY.results, named by the digest of the
@@ -97,7 +97,7 @@ func (f *flags) check(path string) error {
 		return exit.UsageErrorf("--json and --markdown exclude each other")
 	}
 	if f.problems != "" && (f.resume || f.csv != "" || f.report != "" || f.json || f.markdown || f.shard.IsSet()) {
-		return exit.UsageErrorf("--problems writes problems only: leave out --resume, --shard, --shards, --csv, --report, " +
+		return exit.UsageErrorf("--problems writes problems only: omit --resume, --shard, --shards, --csv, --report, " +
 			"--json and --markdown")
 	}
 	if err := f.shard.Parse(); err != nil {
@@ -155,7 +155,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	return interruptErr
 }
 
-// failureError lists the reasons of failures, each with its tasks; nil without failures.
+// failureError returns an error that lists the reasons of failures, each with its tasks; nil without failures.
 func failureError(failures []Failure) error {
 	if len(failures) == 0 {
 		return nil

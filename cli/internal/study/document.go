@@ -95,7 +95,7 @@ func (d *Document) summarize() {
 	}
 }
 
-// gapTolerance is the bound on a gap that results from rounding alone.
+// gapTolerance is the largest relative gap that counts as 0, because rounding can cause it.
 const gapTolerance = 1e-9
 
 // summaryOf summarizes the plans of a strategy in a group of results. i is the index of the strategy in the study, and
@@ -193,7 +193,8 @@ func (d *Document) symbols() []string {
 // writeCSV writes the records as CSV.
 func (d *Document) writeCSV(w io.Writer) error { return csv.NewWriter(w).WriteAll(d.records()) }
 
-// records returns the rows of the CSV file: a head, and a row for each result and strategy. Unknown values are empty.
+// records returns the rows of the CSV file: a row with the names of the columns, and a row for each result and
+// strategy. Unknown values are empty.
 func (d *Document) records() [][]string {
 	head := []string{"model"}
 	for _, name := range d.symbols() {

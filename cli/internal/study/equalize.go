@@ -7,8 +7,9 @@ import (
 )
 
 // equalize is a pass that gives ops on images (convolutions, poolings, resizing) the same price in row-major and
-// channels-last layout: see [Condition.EqualLayouts]. It adds a twin to each implementation. The twin has the same work
-// with the two layouts exchanged, and no kernel. Plans with twins are compared by cost and never run.
+// channels-last layout: see [Condition.EqualLayouts]. It adds a twin to each implementation. In row-major layout, the
+// twin has the work of the original in channels-last layout, and the reverse. The twin has no kernel: plans with
+// twins are compared by cost and never run.
 var equalize = passes.Pass{Name: "equalize", Doc: "prices ops on images equally in row-major and channels-last layout",
 	Needs: graph.Typed, Run: func(p *passes.Plan) error {
 		twins := map[*graph.Op]*graph.Op{}

@@ -15,9 +15,9 @@ import (
 	"github.com/graphrun/graphrun/internal/files"
 )
 
-// digestOfModel returns the digest of a model: the sha256 of its file or, if the model has weights in other files, the
-// sha256 of the names and digests of all its files. The digest of a model that cannot be loaded is the digest of its
-// file. Its task fails when it loads the model.
+// digestOfModel returns the digest of a model: the sha256 of its file or, if the model has weights in other files,
+// the sha256 of the names and digests of all its files. The digest of a model that cannot be loaded is the digest of
+// its file; the tasks of such a model fail later.
 func digestOfModel(ext *command.Extensions, path string) (string, error) {
 	digest, external, err := digestOfFile(path)
 	if err != nil || !external {
@@ -55,7 +55,7 @@ type textFinder struct {
 // Write looks for the text in the bytes written so far and b.
 func (f *textFinder) Write(b []byte) (int, error) {
 	if !f.found {
-		end := append(f.tail, b[:min(len(b), len(f.text))]...) // across the boundary of two writes
+		end := append(f.tail, b[:min(len(b), len(f.text))]...) // finds a text that is divided between two writes
 		f.found = bytes.Contains(b, f.text) || bytes.Contains(end, f.text)
 		if len(b) >= len(f.text) {
 			end = b

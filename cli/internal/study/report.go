@@ -71,7 +71,7 @@ func gapSection(condition string, strategies []string, list []*Result) page.Sect
 func costTimeSection(g group, strategies []string, list []*Result) page.Section {
 	times := func(v float64) string { return fmt.Sprintf("%.3gx", v) }
 	chart := &page.Scatter{X: page.Axis{Title: "cost / lower bound", Format: times, Log: true},
-		Y: page.Axis{Title: "median time / that of the fastest plan", Format: times, Log: true}}
+		Y: page.Axis{Title: "median time / median time of the fastest plan", Format: times, Log: true}}
 	maxCost := 1.0
 	for _, r := range list {
 		fastest := r.fastest()

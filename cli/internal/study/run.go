@@ -48,7 +48,7 @@ func (r *runner) workload(ctx context.Context, t *Task) (inputs.Workload, error)
 	if err != nil {
 		return w, err
 	}
-	if err := command.RejectDynamic(w.Graph, "so there is no single layout problem"); err != nil {
+	if err := command.RejectDynamic(w.Graph, "therefore there is no single layout problem"); err != nil {
 		return w, err
 	}
 	r.lastTask, r.lastWorkload = t, w
@@ -103,8 +103,8 @@ func (r *runner) run(ctx context.Context, t *Task) (_ *Result, err error) {
 }
 
 // plan compiles the graph with every strategy, and adds the plans and the lower bound to the result. It returns one
-// program for each distinct plan, with the name of the first strategy that has this plan. Without measurement it
-// returns none.
+// program for each distinct plan, with the name of the first strategy that has this plan. It returns none if plans
+// are not measured.
 func (r *runner) plan(ctx context.Context, t *Task, g *graph.Graph, result *Result) (list []experiment.Candidate,
 	err error) {
 	options, err := r.options(t)

@@ -17,10 +17,10 @@ import (
 // store is a folder with a file for each result. Files are written atomically.
 type store struct{ folder string }
 
-// maxResultBytes bounds the size of a result file.
+// maxResultBytes is the maximum size of a result file.
 const maxResultBytes = 256 << 20
 
-var errInvalidResult = errors.New("the result is damaged, or that of another task")
+var errInvalidResult = errors.New("the result is damaged, or it belongs to another task")
 
 func (s store) path(t *Task) string { return filepath.Join(s.folder, t.digest()+".json") }
 
@@ -46,7 +46,7 @@ func (s store) load(t *Task) (*Result, error) {
 		len(result.Plans) != len(t.Strategies) {
 		return nil, errInvalidResult
 	}
-	result.Task = *t // the file lacks the unexported fields
+	result.Task = *t // sets the unexported fields, which the file lacks
 	result.setGaps()
 	return result, nil
 }
@@ -70,7 +70,7 @@ func (s store) save(t *Task, result *Result) (err error) {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // no effect after the rename
+	defer os.Remove(f.Name()) // removes the temporary file after an error; after the rename, it no longer exists
 	_, err = f.Write(append(text, '\n'))
 	if err == nil {
 		err = f.Sync()

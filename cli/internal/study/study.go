@@ -64,7 +64,7 @@ type Condition struct {
 	profile *machine.Profile // the cost profile with the factor Copies
 }
 
-// maxStudyBytes bounds the size of study files.
+// maxStudyBytes is the maximum size of a study file.
 const maxStudyBytes = 16 << 20
 
 // read reads a study file and the cost profiles of its conditions.
@@ -75,10 +75,11 @@ func read(ext *command.Extensions, path string) (*Study, error) {
 	}
 	defer f.Close()
 	if strings.EqualFold(filepath.Ext(path), ".onnx") {
-		return nil, fmt.Errorf("%s: the file is a model: want a study file, such as STUDY.json (graphrun study --help)", path)
+		return nil, fmt.Errorf("%s: the file is a model, but study needs a study file, such as STUDY.json (graphrun study "+
+			"--help)", path)
 	}
 	if info.Size() > maxStudyBytes {
-		return nil, fmt.Errorf("%s: a study has at most %s", path, format.Bytes(maxStudyBytes))
+		return nil, fmt.Errorf("%s: the file is too large: a study file has at most %s", path, format.Bytes(maxStudyBytes))
 	}
 	text, err := io.ReadAll(f)
 	if err != nil {
@@ -86,7 +87,7 @@ func read(ext *command.Extensions, path string) (*Study, error) {
 	}
 	s := new(Study)
 	if err := files.DecodeJSON(text, s); err != nil {
-		return nil, fmt.Errorf("%s: not a study: %w", path, err)
+		return nil, fmt.Errorf("%s: the file is not a study file: %w", path, err)
 	}
 	if err := s.check(ext, filepath.Dir(path)); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -186,7 +187,7 @@ func nameOf(path string) string {
 func (c *Condition) check(folder string) (err error) {
 	switch {
 	case c.Name == "":
-		return errors.New("name: it is empty")
+		return errors.New("name: the name is empty")
 	case !(c.Copies >= 0) || math.IsInf(c.Copies, 0):
 		return fmt.Errorf("copies: %g: want a positive number, or 0 for 1", c.Copies)
 	case c.EqualLayouts && len(c.Threads) > 0:

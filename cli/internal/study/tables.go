@@ -143,7 +143,7 @@ func (d *Document) summaryTable() *term.Table {
 		number("worst %"), term.NameCol("worst on"), number("optimal on"))
 	for _, s := range d.Summaries {
 		if s.Condition != d.Conditions[0] || len(t.Rows) == len(d.Strategies) {
-			continue // another condition, or the same plans with another number of threads
+			continue // a summary of another condition, or of the same plans with another number of threads
 		}
 		t.Add(s.Strategy, s.Graphs, percent(s.MeanGap, 2), percent(s.MedianGap, 2), percent(s.WorstGap, 1),
 			cmp.Or(s.WorstOn, "-"), s.OptimalOn)
@@ -151,8 +151,9 @@ func (d *Document) summaryTable() *term.Table {
 	return t
 }
 
-// slowdownTable has a row for each strategy: the median times relative to the fastest plan of each graph, less 1, for
-// each number of threads of the first measured condition. It has no row if nothing was measured.
+// slowdownTable has a row for each strategy with its slowdowns under the first measured condition, for each number of
+// threads. A slowdown is the median time divided by the median time of the graph's fastest plan, less 1. The table
+// has no row if nothing was measured.
 func (d *Document) slowdownTable() (title string, t *term.Table) {
 	number := term.NumberCol
 	t = term.NewTable(term.WholeCol("strategy"), number("cost, mean %"))
@@ -196,7 +197,7 @@ func (d *Document) conditionTable(cell func(*Summary) string) *term.Table {
 	for from := 0; from < len(d.Summaries); from += len(d.Strategies) {
 		cells := []any{d.Summaries[from].Condition}
 		if from > 0 && d.Summaries[from-1].Condition == d.Summaries[from].Condition {
-			continue // the same plans with another number of threads
+			continue // a summary of the same plans with another number of threads
 		}
 		for i := range d.Strategies {
 			cells = append(cells, cell(&d.Summaries[from+i]))

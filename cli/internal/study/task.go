@@ -14,8 +14,8 @@ import (
 	"github.com/graphrun/graphrun/report"
 )
 
-// planFormat is a part of the digest of a task. It is increased when a change of graphrun changes plans or prices, so
-// that stored results are not reused.
+// planFormat is a part of the digest of a task. Developers increase it when a change of graphrun changes plans or
+// prices, so that older stored results are not reused.
 const planFormat = 1
 
 // Task is a unit of work of a study: every strategy plans one model with given sizes under one condition. The digest of
@@ -64,8 +64,9 @@ func (t *Task) String() string {
 }
 
 // tasks returns the tasks of a study, sorted by model, sizes, condition and threads. Tasks of the same graph are
-// consecutive, so that each graph is read once. models is the folder of the models. Tasks of a missing model are in the
-// list, too, so that the parts of --shard are the same on each machine. After the end of ctx no model is read.
+// consecutive, so that each graph is read once. models is the folder of the models. Tasks of a missing model are in
+// the list, too, so that the parts of --shard are the same on each machine. After ctx has ended, no further model is
+// read.
 func (s *Study) tasks(ctx context.Context, ext *command.Extensions, models string) (list []*Task) {
 	for _, m := range s.Models {
 		path := filepath.Join(models, filepath.FromSlash(m.File))
@@ -108,7 +109,7 @@ func missingModel(list []*Task, wantAll bool) (first error) {
 	return nil
 }
 
-// threads returns the numbers of workers of a condition's tasks; 0 stands for no measurement.
+// threads returns the numbers of workers of a condition's tasks; 0 means that plans are not measured.
 func (c *Condition) threads() []int {
 	if len(c.Threads) == 0 {
 		return []int{0}
@@ -168,7 +169,8 @@ func (r *Result) setGaps() {
 	}
 }
 
-// best returns the plan of least cost; of equal costs, one with the fewest copies, then with the fewest copied bytes.
+// best returns the plan of least cost. Among plans of equal cost, it returns the plan with the fewest copies and, if
+// these are equal, the fewest copied bytes.
 func (r *Result) best() *Plan {
 	least := &r.Plans[0]
 	for i := range r.Plans {

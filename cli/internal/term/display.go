@@ -28,8 +28,8 @@ func (d Display) ProseWidth() int {
 	return maxProse
 }
 
-// WriteAnswer prints the sentences that answer the question of a command, each on its own line, and an empty line. Text
-// output begins with them; tables with the data follow. Empty sentences are skipped.
+// WriteAnswer prints the main results of a command as sentences, each on its own line, and then an empty line. Text
+// output begins with these sentences; tables follow. Empty sentences are skipped.
 func (d Display) WriteAnswer(w io.Writer, sentences ...string) {
 	for _, s := range sentences {
 		if s != "" {

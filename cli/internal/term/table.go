@@ -17,14 +17,15 @@ type Column struct {
 	// Cut shortens a cell to a width. Nil means that cells are not shortened.
 	Cut       func(cell string, width int) string
 	minWidths [rounds]int // the least width of the column in each round of shrinking
-	omitIfAll string      // on a narrow terminal, the column is omitted if all cells have this text, "" by default
+	omitIfAll string      // on a narrow terminal, the column is omitted if all cells have this text; the default is ""
 	omitFirst bool        // whether the column is omitted if round 0 does not make the table narrow enough
 	wraps     bool        // whether a long cell continues on further lines; only for the last column
 	Right     bool        // whether the column is aligned to the right
 }
 
-// rounds is the number of rounds in which a table is shrunk until it fits the terminal. Round 0 shrinks phrases and
-// prose, round 1 also names, and round 2 also lists. Round 3 shrinks all of them further.
+// rounds is the number of rounds of shrinking. A table is shrunk, round by round, until it fits the terminal. Round 0
+// shrinks columns of phrases and prose, round 1 also names, and round 2 also lists. Round 3 permits still smaller
+// widths for all of these columns.
 const rounds = 4
 
 // unshrinkable is the least width of a column that does not shrink in a round.
@@ -42,7 +43,7 @@ func NameCol(head string) Column {
 	return Column{Head: head, Cut: CutMiddle, minWidths: [rounds]int{unshrinkable, 14, 14, 6}}
 }
 
-// ListCol returns a column of lists such as [1,2,3]. Long lists lose items in the middle.
+// ListCol returns a column of lists such as [1,2,3]. Long lists are shortened by omitting items in the middle.
 func ListCol(head string) Column {
 	return Column{Head: head, Cut: cutList, minWidths: [rounds]int{unshrinkable, unshrinkable, 10, 6}}
 }
@@ -159,7 +160,7 @@ func (t *Table) widths() []int {
 // omitted is the width of an omitted column.
 const omitted = -1
 
-// fit returns the widths of the columns on a display of limit characters per line; 0 means unlimited.
+// fit returns the widths of the columns on a display with lines of limit characters; limit 0 means unlimited.
 func (t *Table) fit(limit int) []int {
 	widths := t.widths()
 	if limit == 0 || total(widths) <= limit {

@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// maxLargest bounds the steps that are listed with their costs.
+// maxLargest is the maximum number of steps that are listed with their costs.
 const maxLargest = 3
 
 // answers returns the text output of the command: the written file, the remarks of the picture, and the steps with the
@@ -24,7 +24,8 @@ func (p *picture) answers(file string) []string {
 	return list
 }
 
-// largestText lists the steps with the largest costs; "" without costs and for two plans, whose steps have two costs.
+// largestText lists the steps with the largest costs. It returns "" if there are no costs, and for a picture of two
+// plans.
 func (p *picture) largestText() string {
 	if slices.ContainsFunc(p.boxes, func(b pictureBox) bool { return b.side > 0 }) {
 		return ""

@@ -68,9 +68,9 @@ func (p *picture) valueNames(yield func(string) bool) {
 	}
 }
 
-// addExcerptLines adds the lines of the whole picture that begin or end at a box of the excerpt p. distance is the
-// number of lines from the value to each box of whole; -1 for a box outside p. indexIn is the index in p of each box of
-// whole.
+// addExcerptLines adds to the excerpt p the lines of the whole picture that begin or end at a box of p. For each box
+// of whole, distance has the number of lines between the box and the value (-1 for a box outside p), and indexIn has
+// the index of the box in p.
 func (p *picture) addExcerptLines(whole *picture, distance, indexIn []int) {
 	omittedBoxes := map[[2]int]int{} // by box and side: the box that stands for the omitted boxes
 	omittedBoxOf := func(box, side int, name string) int {

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// item is a node of the tree of groups: a box of the picture (a leaf), or a group of items. A folded group is drawn as
-// one box. The boxes of a group are consecutive in a topological order of the graph, so that no line leaves a folded
-// group and returns to it.
+// item is a node of the tree of groups: a box of the picture (a leaf), or a group of items. A folded group is drawn
+// as one box. The boxes of a group are consecutive in one topological order of all boxes. Therefore no path leaves a
+// folded group and returns to it.
 type item struct {
 	box   int // an index of picture.boxes; -1 for a group
 	label string
-	scope string // the common scope of the names of its boxes; empty for none
+	scope string // the common scope of the names of its boxes (see scopeOf), such as layer1/conv; empty for none
 	// repeats is the number of items if the items are equal blocks, otherwise 0.
 	repeats    int
 	items      []*item // nil for a box
@@ -217,8 +217,8 @@ func (builder *groupBuilder) groupScopes(from, upTo, depth int) []*item {
 	return list
 }
 
-// sections divides items if they are too many for one drawing. It first divides each run of boxes between groups. If
-// there are still too many items, it divides the resulting list.
+// sections divides items into groups if they are too many for one drawing. It first divides each sequence of
+// consecutive boxes between groups. If the resulting list still has too many items, it also divides this list.
 func (builder *groupBuilder) sections(items []*item) []*item {
 	if len(items) <= maxVisible {
 		return items
@@ -243,7 +243,7 @@ func (builder *groupBuilder) sections(items []*item) []*item {
 }
 
 // divide divides items into sections of about equal size. The end of a section may move by a quarter of the size, to
-// the place that the fewest values cross: see crossings.
+// the position that the fewest values cross: see crossings.
 func (builder *groupBuilder) divide(items []*item) []*item {
 	if len(items) <= sectionItems {
 		return items
@@ -279,7 +279,7 @@ func (builder *groupBuilder) divide(items []*item) []*item {
 // later items.
 func (builder *groupBuilder) crossings(items []*item) []int {
 	first, last := items[0].from, items[len(items)-1].upTo
-	change := make([]int, last-first+1) // of the number of values, from one position to the next
+	change := make([]int, last-first+1) // change of the number of values from one position to the next
 	for _, value := range builder.values {
 		from, to := builder.position[value.from], -1
 		for _, b := range value.to {

@@ -23,7 +23,7 @@ func (f *flags) drawingFlags(cmd *cobra.Command) {
 		"open all groups of a `SCOPE`, as layer1/layer1.0; all opens every group (repeatable)")
 	flagSet.IntVar(&f.depth, "depth", -1, "open `N` levels of groups; 0 folds all")
 	flagSet.Lookup("depth").DefValue = "as many as are readable"
-	flagSet.StringVar(&f.around, "around", "", "draw the neighbourhood of a `VALUE`")
+	flagSet.StringVar(&f.around, "around", "", "draw only the boxes near a `VALUE`: see --hops")
 	flagSet.IntVar(&f.hops, "hops", 2, "with --around: draw boxes within `N` lines of the value")
 	flagSet.StringVar(&f.direction, "direction", vertical,
 		"draw from operands to results in a `DIRECTION`: vertical or horizontal")
@@ -41,7 +41,7 @@ func (f *flags) checkDrawing(cmd *cobra.Command) error {
 	case f.hops < 0:
 		return exit.UsageErrorf("--hops %d: want 0 or more", f.hops)
 	case cmd.Flags().Changed("hops") && f.around == "":
-		return exit.UsageErrorf("--hops is the size of a neighbourhood: add --around VALUE")
+		return exit.UsageErrorf("--hops has no effect without --around: add --around VALUE")
 	}
 	return nil
 }
@@ -78,7 +78,7 @@ func (f *flags) groupTree(p *picture) (*item, error) {
 	return root, nil
 }
 
-// flat returns a root whose items are all boxes of the picture.
+// flat returns the root of a tree without groups: its items are all boxes of the picture.
 func (p *picture) flat() *item {
 	root := &item{box: -1, label: p.title, upTo: len(p.boxes), open: true}
 	for i := range p.boxes {

@@ -102,7 +102,7 @@ type pageDrawing struct {
 	Lines  []pageLine   `json:"lines"`
 }
 
-// pageLine is a line of a drawing, with the coordinates of its route (package graphdraw).
+// pageLine is a line of a drawing. Leave, Cross and Arrive are the coordinates of its route: see graphdraw.Route.
 type pageLine struct {
 	Values []int     `json:"values"` // indices of pageData.Values
 	Layout int       `json:"layout"` // index in the legend; -1 for none or several

@@ -60,9 +60,9 @@ func (p *picture) newScene(root *item, horizontal, all bool) (*scene, error) {
 	return s, err
 }
 
-// level computes the drawing of a group, and of the groups in it. scope is the scope around the group. values has the
-// indices in picture.values of the values that the boxes of the group compute or read. outerLine maps a value that
-// enters or leaves the group to its line outside the group. all is as for newScene.
+// level computes the drawing of a group, and of the groups in it. scope is the scope around the group. values are the
+// indices (in picture.values) of the values that the boxes of the group compute or read. outerLine maps a value that
+// enters or leaves the group to its line outside the group. The parameter all has the same meaning as in newScene.
 func (s *scene) level(it *item, scope string, values []int, outerLine map[int]int, all bool) (*level, error) {
 	l := &level{}
 	if it.scope != "" {
@@ -139,7 +139,7 @@ func (s *scene) itemOfBox(it *item) map[int]int {
 
 // connect adds the lines and ports of a group to its level l. Values between the same items share a line, unless all
 // these items are boxes. within has, for each item that is a group, the values that its boxes compute or read. lineOf
-// maps a value to its line. The other parameters are as for level.
+// maps a value to its line. The other parameters have the same meaning as in level.
 func (s *scene) connect(it *item, l *level, values []int, outerLine map[int]int) (within [][]int, lineOf map[int]int) {
 	within, lineOf = make([][]int, len(it.items)), map[int]int{}
 	itemOf, lines, ports := s.itemOfBox(it), map[string]int{}, map[port]int{}
@@ -277,12 +277,12 @@ func (s *scene) names(it *item, scope string) []string {
 	return distinct(list, boxColumns)
 }
 
-// eachBox calls f with the boxes of an item.
-func (s *scene) eachBox(it *item, f func(*pictureBox)) {
+// eachBox calls visit with each box of an item.
+func (s *scene) eachBox(it *item, visit func(*pictureBox)) {
 	if it.box >= 0 {
-		f(&s.boxes[it.box])
+		visit(&s.boxes[it.box])
 	}
 	for _, y := range it.items {
-		s.eachBox(y, f)
+		s.eachBox(y, visit)
 	}
 }

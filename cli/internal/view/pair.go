@@ -22,10 +22,11 @@ func (f *flags) checkPair() error {
 		return nil
 	}
 	if f.profile != "" {
-		return exit.UsageErrorf("--profile has the times of one plan: draw it with --strategy")
+		return exit.UsageErrorf("--profile has the times of one plan: draw one plan with --strategy instead of two with " +
+			"--strategies")
 	}
 	if f.strategy != "" || len(f.strategies) != 2 {
-		return exit.UsageErrorf("--strategies %s: want two strategies A,B, without --strategy",
+		return exit.UsageErrorf("--strategies %s: the value must be two strategies A,B, and --strategy must be omitted",
 			strings.Join(f.strategies, ","))
 	}
 	for _, s := range f.strategies {

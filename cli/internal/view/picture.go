@@ -43,7 +43,7 @@ type pictureBox struct {
 	kind  boxKind
 	name  string   // name of the node, input or output
 	scope []string // the scopes of the name, outermost first
-	code  string   // equal for boxes with equal ops, attributes, implementations, types and layouts
+	code  string   // a text that is the same for boxes with equal ops, attributes, implementations, types and layouts
 	head  string   // the text in bold: the op, or the name of an input or output
 	lines []string // the text below the head
 	why   string   // the reason for a copy
@@ -55,12 +55,13 @@ type pictureBox struct {
 	predicted, measured, measuredBar float64
 	layout                           int // layout of the first result, as an index of the legend; -1 for none
 	facts                            []fact
-	explained                        []string // names of nodes and inputs of the graph as written that the box stands for
-	values                           []string // names of the results
-	omitted                          int      // for an omittedBox: the number of omitted lines
-	marks                            []string // differences from the other plan
-	side                             int      // 0 for the first plan of a picture of two plans, 1 for the second plan
-	peer                             int      // index of the box for the same node in the other plan; -1 for none
+	// names of the nodes and inputs of the graph as written that the box represents
+	explained []string
+	values    []string // names of the results
+	omitted   int      // for an omittedBox: the number of omitted lines
+	marks     []string // differences from the other plan
+	side      int      // 0 for the first plan of a picture of two plans, 1 for the second plan
+	peer      int      // index of the box for the same node in the other plan; -1 for none
 }
 
 // fact is a line in the details of a box.
@@ -412,7 +413,7 @@ func (p *painter) addValues(g *graph.Graph) {
 	link := func(v *graph.Value, to int) {
 		from, hasBox := p.boxOf[v]
 		if !hasBox {
-			return // a constant
+			return // a constant has no box
 		}
 		i, known := indexOf[v]
 		if !known {

@@ -14,7 +14,8 @@ const minRepeated = 6
 
 var blockSeed = maphash.MakeSeed()
 
-// tandem is a tandem repeat: a sequence of count equal blocks of period items each. It begins at item from.
+// tandem is a tandem repeat: a sequence of `count` equal blocks, each of `period` items. Its first item has the index
+// `from`.
 type tandem struct{ from, period, count int }
 
 // upTo is the index of the item after the last block.
@@ -86,8 +87,9 @@ func (builder *groupBuilder) code(it *item) uint64 {
 	return h.Sum64()
 }
 
-// tandems returns disjoint sequences of equal blocks in increasing order. It prefers sequences of more items, and among
-// sequences of the same length shorter blocks. codes has the hash of each item.
+// tandems returns disjoint sequences of equal blocks, sorted by position. Sequences with more items have priority
+// and, among sequences of the same length, sequences of shorter blocks. codes has the hash of each item. Only
+// sequences for which worthwhile returns true are considered.
 func tandems(codes []uint64, worthwhile func(tandem) bool) []tandem {
 	var found []tandem
 	for period := 1; period <= min(len(codes)/2, maxPeriod); period++ {
@@ -108,7 +110,8 @@ func tandems(codes []uint64, worthwhile func(tandem) bool) []tandem {
 	var list []tandem
 	used := make([]bool, len(codes))
 	for _, candidate := range found {
-		// Earlier sequences are not shorter, so that a sequence that overlaps one of them overlaps it at one of its own ends.
+		// Sequences before this one are not shorter. If the candidate overlaps one of them, the overlap therefore contains
+		// the first or the last item of the candidate.
 		if used[candidate.from] || used[candidate.upTo()-1] {
 			continue
 		}

@@ -28,7 +28,8 @@ const (
 // Readers with red-green blindness can distinguish consecutive colors.
 var layoutColors = []string{"#3b7dd8", "#e08214", "#1f9e77", "#7a8794", "#a05fc4", "#d6488d", "#17a2b8", "#94851c"}
 
-// usualLayouts have the same colors in all pictures. Other layouts get the next colors in order.
+// usualLayouts have the same colors in all pictures: the first of layoutColors. Other layouts get the next colors in
+// order.
 var usualLayouts = []string{"row-major", "channels-last", "row-major and channels-last", notDense}
 
 // layoutDashes are the dash patterns of layouts. Consecutive layouts have different patterns, so that they can be
@@ -220,8 +221,8 @@ func (s *scene) point(command string, p graphdraw.Point) string {
 }
 
 // connectPorts connects the ports of item i, an open group, with the lines of level l outside the group. items is the
-// number of items of the group, and inner its drawing. origin and within are the upper left corners of the drawings l
-// and inner.
+// number of items of the group, and inner is the drawing of the group. origin is the upper left corner of the drawing
+// l, and within that of the drawing inner.
 func (w *svgWriter) connectPorts(l *level, i, items int, inner *level, origin, within graphdraw.Point) {
 	for k, p := range inner.ports {
 		corner, n, route := inner.Corners[items+k], &l.lines[p.line], l.Routes[p.line]
@@ -234,7 +235,8 @@ func (w *svgWriter) connectPorts(l *level, i, items int, inner *level, origin, w
 	}
 }
 
-// lineClass returns the style class of a line: class, followed by the class of its layout if the layout is not -1.
+// lineClass returns the style classes of a line: class and, unless layout is -1, the class of the layout (letter and
+// number).
 func lineClass(class, letter string, layout int) string {
 	if layout < 0 {
 		return class

@@ -43,7 +43,7 @@ func readTimes(path string) (doc *measuredTimes, times map[string]float64, err e
 	doc = new(measuredTimes)
 	if err := files.DecodePartOfJSON(text, doc); err != nil {
 		return nil, nil, exit.UsageErrorf("--profile: %w",
-			files.WithPath(path, fmt.Errorf("not the output of bench --profile --json: %w", err)))
+			files.WithPath(path, fmt.Errorf("the file is not the output of bench --profile --json: %w", err)))
 	}
 	times = map[string]float64{}
 	for _, s := range doc.ByStep {
@@ -58,8 +58,8 @@ func readTimes(path string) (doc *measuredTimes, times map[string]float64, err e
 		}
 	}
 	if len(times) == 0 {
-		return nil, nil, exit.UsageErrorf("--profile: %s: it has no step times: want the output of bench --profile "+
-			"--json, or of plan --measure --json", path)
+		return nil, nil, exit.UsageErrorf("--profile: %s: the file has no step times: it must be the output of bench "+
+			"--profile --json, or of plan --measure --json", path)
 	}
 	return doc, times, nil
 }
@@ -79,7 +79,7 @@ func (f *flags) addTimes(plan *report.Plan, sizes map[string]int) (string, error
 		if len(doc.Dims) > 0 {
 			advice = "add --dim " + strings.ReplaceAll(format.Sizes(doc.Dims), ", ", " --dim ")
 		}
-		return "", exit.UsageErrorf("--profile: %s was measured with %s, and the plan has %s: %s", f.profile,
+		return "", exit.UsageErrorf("--profile: %s was measured with %s, but the plan has %s: %s", f.profile,
 			cmp.Or(format.Sizes(doc.Dims), "no symbolic sizes"), cmp.Or(format.Sizes(sizes), "no symbolic sizes"), advice)
 	}
 	count := 0
@@ -94,7 +94,7 @@ func (f *flags) addTimes(plan *report.Plan, sizes map[string]int) (string, error
 	}
 	switch {
 	case doc.Strategy != plan.Strategy:
-		return "", exit.UsageErrorf("--profile: %s was measured with strategy %s, and the plan has strategy %s", f.profile,
+		return "", exit.UsageErrorf("--profile: %s was measured with strategy %s, but the plan has strategy %s", f.profile,
 			doc.Strategy, plan.Strategy)
 	case count == 0:
 		return "", exit.UsageErrorf("--profile: %s has no time for any of the plan's %s", f.profile,

@@ -108,7 +108,7 @@ func (f *flags) check(cmd *cobra.Command) (*machine.Profile, error) {
 	case f.out == "" || ext == "":
 		return nil, exit.UsageErrorf("view wants -o OUT.svg, OUT.html or OUT.dot")
 	case !slices.Contains([]string{".svg", ".html", ".dot"}, ext):
-		return nil, exit.UsageErrorf("-o %s: want a file .svg, .html or .dot", f.out)
+		return nil, exit.UsageErrorf("-o %s: the extension of the file must be .svg, .html or .dot", f.out)
 	}
 	if err := f.checkDrawing(cmd); err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func (f *flags) check(cmd *cobra.Command) (*machine.Profile, error) {
 	if f.strategy == "" && len(f.strategies) == 0 {
 		for _, flag := range []string{"costs", "exact", "no-fusion", "profile", "slack"} {
 			if cmd.Flags().Changed(flag) {
-				return nil, exit.UsageErrorf("--%s concerns plans, and without --strategy the graph is drawn as written: "+
+				return nil, exit.UsageErrorf("--%s concerns plans, but without --strategy the graph is drawn as written: "+
 					"add --strategy", flag)
 			}
 		}
@@ -250,7 +250,8 @@ func (f *flags) neighbourhood(p *picture) (*picture, error) {
 	return part, nil
 }
 
-// encode returns a picture in the format of the output file. sides is for HTML: an explainer for each side.
+// encode returns a picture in the format of the output file. The HTML format has explanations from sides, an
+// explainer for each plan of the picture.
 func (f *flags) encode(ctx context.Context, p *picture, root *item, sides ...*explainer) ([]byte, error) {
 	ext := filepath.Ext(f.out)
 	if ext == ".dot" {
@@ -261,8 +262,8 @@ func (f *flags) encode(ctx context.Context, p *picture, root *item, sides ...*ex
 	}
 	scene, err := p.newScene(root, f.direction == horizontal, ext == ".html")
 	if errors.Is(err, graphdraw.ErrTooLarge) {
-		return nil, fmt.Errorf("the graph is %w: --depth or --around draws a part, and graphrun view -o OUT.dot leaves "+
-			"the drawing to Graphviz", err)
+		return nil, fmt.Errorf("the graph is %w: draw a part with --depth or --around, or let Graphviz draw "+
+			"the file of graphrun view -o OUT.dot", err)
 	}
 	if err != nil {
 		return nil, err

@@ -236,7 +236,7 @@ func arctan(y, x float64) float64 {
 	}
 	e := &eighths[(k+m+n)&7]
 	d := math.Float64bits(float64(x*e.x) + float64(y*e.y))
-	if d == 0 { // both are 0: the rotated point is 0
+	if d == 0 { // x and y are 0, and so is the rotated point
 		d = 1 << 62
 	}
 	if d-smallBits >= infinityBits-smallBits {
@@ -258,7 +258,7 @@ func arcRest(t float64) float64 {
 
 const (
 	infinityBits = 0x7ff << 52
-	smallBits    = (1023 - 1000) << 52 // for smaller operands, bounds may be subnormal
+	smallBits    = (1023 - 1000) << 52 // bits of 2^-1000; with smaller operands, intermediate results may be subnormal
 )
 
 // arctanSpecial is arctan for NaN, infinite and large operands, and for two small operands.

@@ -61,7 +61,8 @@ func erfc(x float64) float64 {
 	return 1 - erf(x)
 }
 
-// erfcTail is exp(-a^2) * ErfcPoly / (1+2a), as erfc of package expand. Products and quotients are sums of two numbers.
+// erfcTail is exp(-a^2) * ErfcPoly / (1+2a), the formula of erfc in package expand. Products and quotients are sums
+// of two numbers.
 func erfcTail(a float64) float64 {
 	z := a * a
 	t := -z * math.Log2E

@@ -19,7 +19,8 @@ const (
 
 // expPower describes 2^(k/128) for k below 128.
 type expPower struct {
-	bits uint64  // the bits of the power, minus k<<expStepsShift; for any k, adding k<<expStepsShift gives 2^(k/128)
+	// the bits of the power minus k<<expStepsShift, so that adding n<<expStepsShift gives 2^(n/128) if n%128 is k
+	bits uint64
 	rest float64 // the relative rounding error of the power
 }
 
