@@ -36,7 +36,7 @@ func TestGiven(t *testing.T) {
 		require.Equal(t, best.Cost, a.Solution.Cost)
 	}
 	for file, want := range map[string]string{
-		`{"labels": [` + list(names[1:]) + `]}`:       "the given solution cannot be applied: the solution does not fit this problem: wcsp: Cost: the assignment has 1 labels, but the problem has 7 variables",
+		`{"labels": [` + list(names[1:]) + `]}`:       "6 labels, but the problem has",
 		`{"labels": {` + list(byName[1:]) + `}}`:      "variable 0",
 		`{"labels": {` + list(wrongName) + `}}`:       `has no label "no such label"`,
 		`{"labels": {"z": "", ` + list(byName) + `}}`: `the problem has no variable "z"`,
