@@ -21,9 +21,9 @@ func (p *Program) unwrap() *program.Program { return (*program.Program)(p) }
 // Run runs the program on inputs by name and returns the outputs by name.
 //
 // An input must have the declared dtype and shape. If its layout differs from the declared layout, Run copies it first.
-// An output that is a view of an input shares its storage, and outputs may share storage with each other. If nodes
-// fail, the error names the first failed node in the order of the graph. If ctx ends, Run returns its cause. No
-// goroutine of the run outlives the call.
+// An output shares the storage of an input if it is a view of the input in the graph as written. Outputs may share
+// storage with each other. If nodes fail, the error names the first failed node in the order of the graph. If ctx ends,
+// Run returns its cause. No goroutine of the run outlives the call.
 //
 // The memory of an output belongs to the caller while the output, or a slice of its bytes, is in use.
 // [tensor.Tensor.Release] returns the memory to the program for later runs. [Program.RunInto] writes to memory of the

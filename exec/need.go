@@ -234,7 +234,7 @@ func (p *Program) computeNeed() {
 		}
 	}
 	for _, output := range p.outputs {
-		if p.storages[p.storageOf(output.Value)].kind == inConst {
+		if p.storages[p.storageOf(output.Value)].kind == inConst || output.OwnStorage {
 			n.Outputs = sum(n.Outputs, output.Value.Meta.Bytes()) // the output gets a copy of the value
 		}
 	}

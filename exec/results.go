@@ -160,8 +160,11 @@ func (s *Session) deliver(ctx context.Context, i int, in, out []*tensor.Tensor) 
 			}
 			shift = 0
 		}
-		meta.Offset += shift / meta.DType.Size()
-		t, err = x.View(meta)
+		view := meta
+		view.Offset += shift / meta.DType.Size()
+		if t, err = x.View(view); err == nil && output.OwnStorage && out[i] == nil {
+			t, err = s.copyOf(ctx, t, meta)
+		}
 	default: // inConst
 		if t, err = storage.data.View(meta); err == nil && out[i] == nil {
 			t, err = s.copyOf(ctx, t, meta)

@@ -111,11 +111,13 @@ type Node struct {
 }
 
 // Output names a value as a result of the graph. Pin is the required layout. If Pin is zero, the result has the
-// inferred layout.
+// inferred layout. OwnStorage is set by passes: the value is a view of an input only because a copy was removed, so a
+// run returns a copy.
 type Output struct {
-	Name  string
-	Value *Value
-	Pin   Pin
+	Name       string
+	Value      *Value
+	Pin        Pin
+	OwnStorage bool
 }
 
 // New returns an empty graph whose ops are found by lookup (kernels.Lookup).

@@ -294,3 +294,15 @@ func liveValues(g *graph.Graph) graph.ByValue[bool] {
 	}
 	return live
 }
+
+// separateOutputs marks the outputs that are views of inputs only because passes removed a copy.
+func (p *Plan) separateOutputs(written *graph.Graph) {
+	isView := map[string]bool{}
+	for _, output := range written.Outputs {
+		isView[output.Name] = output.Value.Root().Node == nil
+	}
+	for i := range p.Graph.Outputs {
+		output := &p.Graph.Outputs[i]
+		output.OwnStorage = output.Value.Root().Node == nil && !isView[output.Name]
+	}
+}

@@ -329,7 +329,6 @@ func Run(g *graph.Graph, o Options) (_ *Plan, err error) {
 			return nil, err
 		}
 		props = props&^pass.Breaks | pass.Makes
-		var err error
 		switch {
 		case o.Check:
 			err = check.checkAfter(p.Graph, props, pass)
@@ -343,6 +342,7 @@ func Run(g *graph.Graph, o Options) (_ *Plan, err error) {
 			return nil, fmt.Errorf("after pass %s: %w", pass.Name, err)
 		}
 	}
+	p.separateOutputs(g)
 	if o.Follow == nil || o.Price {
 		p.summarize()
 	}
