@@ -4,7 +4,7 @@
     scripts/plans.py BASE NEW MODELS [NETWORK ...]
 
 BASE and NEW are binaries. MODELS has a folder for each network, with its model.onnx (scripts/networks/zoo.py). Each
-network is planned under every strategy, and under the default strategy with --exact. Steps (names, implementations,
+network is planned under every strategy of both binaries, and under the default strategy with --exact. Steps (names, implementations,
 strides), copies and the estimated cost must be equal. Prints the differences of each network, and exits with 1 if there
 are any."""
 import json
@@ -12,7 +12,12 @@ import os
 import subprocess
 import sys
 
-STRATEGIES = ("propagate", "contiguous", "channels_last", "greedy", "favourite", "push", "optimal")
+
+def strategies(binary):
+    """The names of all strategies, as the shell completes them."""
+    out = subprocess.run([binary, "__complete", "plan", "--strategy", ""], stdout=subprocess.PIPE,
+                         stderr=subprocess.DEVNULL, check=True)
+    return [line for line in out.stdout.decode().splitlines() if not line.startswith(":")]
 
 
 def plan(binary, model, options):
@@ -48,7 +53,8 @@ def main():
         raise SystemExit(__doc__)
     base, new, models = sys.argv[1:4]
     names = sys.argv[4:] or sorted(n for n in os.listdir(models) if os.path.exists(f"{models}/{n}/model.onnx"))
-    choices = [("--strategy", s) for s in STRATEGIES] + [("--exact",)]
+    known = strategies(new)
+    choices = [("--strategy", s) for s in strategies(base) if s in known] + [("--exact",)]
     failed = False
     for name in names:
         model, equal = f"{models}/{name}/model.onnx", 0
