@@ -105,8 +105,8 @@ func TestPointwise(t *testing.T) {
 			}
 			for _, what := range got {
 				if !slices.Contains(allowed[op.Name], what) {
-					t.Errorf("rejects %s, which testdata/%s does not list; run with -update-rejected if PyTorch rejects it too", what,
-						rejectedFile)
+					t.Errorf("rejects %s, which testdata/%s does not list; run with -update-rejected if PyTorch rejects it too "+
+						"or, for an op that aten lacks, if the nearest aten op rejects it", what, rejectedFile)
 				}
 			}
 		})

@@ -38,13 +38,15 @@ func ExampleSolve() {
 		fmt.Println("copy", c.Value.Name, c.Order, c.Why)
 	}
 	for i, c := range a.Nodes {
-		fmt.Println(g.Nodes[i].Op.Name, c.Walk.Out)
+		n := g.Nodes[i]
+		written, _ := tensor.OrderOf(c.Walk.ResultLayout(0, n.Out[0].Meta))
+		fmt.Println(n.Op.Name, "writes", written)
 	}
 	fmt.Println("output copied:", a.Outputs[0] != nil)
 	// Output:
 	// the image may lie [contiguous channels_last]
 	// copy x channels_last photos are wanted so
-	// conv2d [channels_last]
-	// relu [contiguous]
+	// conv2d writes channels_last
+	// relu writes contiguous
 	// output copied: false
 }
