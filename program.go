@@ -42,8 +42,8 @@ func (p *Program) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[st
 // bytes between its elements are not written. If the tensor has the strides of [Program.Run]'s output, a kernel
 // writes it directly; otherwise RunInto copies the output. RunInto fails before it writes if a tensor shares memory
 // with a constant or with another tensor of out. It also fails if a tensor shares memory with an input, except in the
-// way that the next paragraph permits. After any other error the contents of the tensors are undefined. After an
-// [*Incomplete], only the tensors of the outputs that it lists are undefined.
+// way that the next paragraph permits. After an [*Incomplete], only the contents of the tensors of the outputs that it
+// lists are undefined. After any other error during the run the contents of all tensors are undefined.
 //
 // A tensor of out may be the tensor of an input, if no output is a view of this input and no shapes depend on data.
 // The run then overwrites the input. If the last reader of the input is a scatter or an elementwise op, it writes its

@@ -7,8 +7,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Device is a processor with its own memory that runs implementations of nodes. A program uses the host and at most
-// one device, whose memory is [tensor.Device]. Its methods may be called concurrently.
+// Device is a processor with its own memory that runs implementations of nodes. A program uses the host and at most one
+// device. Values in the device's memory have the place [tensor.Device]. The methods of a Device may be called
+// concurrently.
 type Device interface {
 	// Name is the name of the device's driver: "vulkan".
 	Name() string
@@ -20,7 +21,8 @@ type Device interface {
 	// text; "" if it rounds all operations correctly.
 	Inexact() string
 	// Impl returns the implementation of an op on the device. For one op, Impl always returns the same
-	// pointer. If the device has no kernel for a call, Walks of the implementation returns no walk.
+	// pointer. If the device has no kernel for a call, the method Walks of the implementation returns an empty
+	// list (a walk is a loop order with its result layout).
 	Impl(op *Op) *Impl
 	// Upload and Download are the implementations of copies between the host and the device. Layouts must be equal.
 	Upload() *Impl
@@ -49,7 +51,7 @@ type DeviceAddress struct {
 // before the device has executed a queued step. When a download ends, the device has run all earlier steps.
 // After a step fails, Wait and downloads return its error until Reset. A Queue may be used concurrently.
 type Queue interface {
-	// Upload copies bytes to the device. They may change when Upload returns.
+	// Upload copies bytes to the device. The caller may change them after Upload returns.
 	Upload(to DeviceAddress, from []byte) error
 	// Wait waits until the device has run all steps.
 	Wait() error

@@ -80,7 +80,7 @@ func TestExpressionsStaySymbolic(t *testing.T) {
 
 func TestBadExpressions(t *testing.T) {
 	for wrong, want := range map[string]string{
-		`"N*"`:           `2:56: input "x": shape: expression "N*", column 3: want a number, a symbol or (, got the end`,
+		`"N*"`:           `2:56: input "x": shape: expression "N*", column 3: the text ends where a number, a symbol or "(" is expected`,
 		`"N + (M"`:       `2:56: input "x": shape: expression "N + (M", column 6: there is no symbol "M"`,
 		`"Max(N, )"`:     `2:56: input "x": shape: expression "Max(N, )", column 8: ")" is unexpected; want integers, symbols`,
 		`"N / 2"`:        `2:56: input "x": shape: expression "N / 2", column 3: "/" is unexpected`,

@@ -31,14 +31,14 @@ func (it *Iterator) checkFold(f *Fold) error {
 	}
 	in := &it.ops[it.outCount]
 	if !widens(in.Target, f.inDType) {
-		return fmt.Errorf("iter: the fold takes %v, but in the iteration input 0, %v, is read as %v", f.inDType,
-			in.Meta, in.Target)
+		return fmt.Errorf("iter: the fold takes %v, but the iteration reads input 0 (%v) as %v", f.inDType, in.Meta,
+			in.Target)
 	}
 	for i, d := range f.outDTypes {
 		o := &it.ops[i]
 		if o.RuleChoosesLayout() {
-			return fmt.Errorf("iter: output %d of a reduction is undefined or has another shape; it must be given with the "+
-				"shape of the result, and ResizeOutputs(false)", i)
+			return fmt.Errorf("iter: output %d of the reduction is undefined, or its shape is not the shape of the result; "+
+				"pass a tensor of that shape and set ResizeOutputs(false)", i)
 		}
 		if o.Meta.DType != d && !canStore(d, o.Meta.DType) {
 			return fmt.Errorf("result type %s can't be cast to the desired output type %s (output %d, %v)", d.TorchName(),

@@ -132,14 +132,14 @@ func TestReduceRefusals(t *testing.T) {
 			"iteration has 2": two.Output(out).Inputs(in, in),
 		"iter: the fold has 1 results, but the iteration " +
 			"has 2 outputs": two.Output(out).Output(out).Input(in),
-		"iter: the fold takes float32, but in the iteration input 0, " +
-			"float64[2,3]@(3,1), is read as float64": iter.Reduction(out, iter.OfMeta(tensor.New(tensor.Float64, 2, 3))),
-		"iter: the fold takes float32, but in the iteration input 0, " +
-			"int32[2,3]@(3,1), is read as int32": iter.Reduction(out, iter.OfMeta(tensor.New(tensor.Int32, 2, 3))),
+		"iter: the fold takes float32, but the iteration reads input 0 " +
+			"(float64[2,3]@(3,1)) as float64": iter.Reduction(out, iter.OfMeta(tensor.New(tensor.Float64, 2, 3))),
+		"iter: the fold takes float32, but the iteration reads input 0 " +
+			"(int32[2,3]@(3,1)) as int32": iter.Reduction(out, iter.OfMeta(tensor.New(tensor.Int32, 2, 3))),
 		"result type Float can't be cast to the desired output type Int (output 0, " +
 			"int32[2,1]@(1,1))": iter.Reduction(iter.OfMeta(tensor.New(tensor.Int32, 2, 1)), in),
-		"iter: output 0 of a reduction is undefined or has another shape; it must be given with the " +
-			"shape of the result, and " +
+		"iter: output 0 of the reduction is undefined, or its shape is not the shape of the result; " +
+			"pass a tensor of that shape and set " +
 			"ResizeOutputs(false)": iter.Reduction(out, in).ResizeOutputs(true),
 	} {
 		_, err := build(t, c).Reducer(sumFold)
@@ -205,7 +205,7 @@ func TestCastInputs(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 1.25+0x1p-9, out.At(0).Float())
 	_, err = build(t, c.CastInputs(tensor.BFloat16).CastInputs(tensor.Int64)).RunReduce(context.Background(), 1, sumFold)
-	assert.ErrorContains(t, err, "but in the iteration input 0, float64[3]@(1), is read as int64")
+	assert.ErrorContains(t, err, "but the iteration reads input 0 (float64[3]@(1)) as int64")
 
 	sum := build(t, iter.Binary(iter.Undefined(), iter.OfTensor(x),
 		iter.Number(tensor.IntScalar(2))).CastInputs(tensor.Int64))

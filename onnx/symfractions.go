@@ -33,8 +33,8 @@ type exactInt struct {
 }
 
 // withExact returns x with the additional condition that dtype represents the integer size exactly. It returns false if
-// size depends on data, or if the condition would exclude realistic sizes. The conditions accumulate in fractions. When
-// a fraction becomes an integer or a bool, applyLimits applies them.
+// size depends on data, or if the condition would exclude realistic sizes. A fraction (symElement) collects the
+// conditions of the operations that computed it. When it becomes an integer or a bool, applyLimits applies them.
 func (x symElement) withExact(n *node, size sym.Int, dtype tensor.DType) (symElement, bool) {
 	if _, ok := n.limitsFor(size, exactBits(dtype)); !ok {
 		return x, false
@@ -194,9 +194,10 @@ func (e *evaluation) withExact(x symElement, size sym.Int, dtype tensor.DType) s
 }
 
 // quotient divides fraction a by number b. If the denominator y of the result x/y is not a power of 2, floating-point
-// division rounds the result. The rounded quotient never reaches the next integer k, so that its floor is exact. Proof:
-// x/y is at least 1/y below k, and only numbers within k/2^digits of k are rounded to k. The condition x+y <= 2^digits
-// implies k*y < 2^digits, so k/2^digits is less than 1/y.
+// division rounds the result. The rounded quotient never reaches the next integer k, so that its floor is exact. Proof,
+// with digits = exactBits(dtype): x/y is at least 1/y below k, and only numbers within k/2^digits of k are rounded to
+// k. The condition of the result is x+y <= 2^digits. If x/y is not an integer, (k-1)*y < x. Therefore k*y < 2^digits,
+// so k/2^digits is less than 1/y.
 func (e *evaluation) quotient(dtype tensor.DType, a, b symElement) symElement {
 	divisor, isNumber := b.numerator.Known()
 	if !isNumber || divisor <= 0 || divisor > maxDenominator {

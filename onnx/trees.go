@@ -48,7 +48,7 @@ type leafWeight struct {
 	weight float64
 }
 
-// treeEnsemble has trees in the form of the model.
+// treeEnsemble holds the trees as the ONNX model describes them.
 type treeEnsemble struct {
 	branches []treeBranch
 	leaves   [][]leafWeight
@@ -57,8 +57,8 @@ type treeEnsemble struct {
 	describe func(r treeRef) string
 }
 
-// operands returns the operands of tree_ensemble after self, for elements of the given dtype. columns is the
-// number of columns of self, or -1 if it is unknown. targets is the number of targets.
+// operands returns the operands of tree_ensemble that follow self. dtype is the dtype of self. columns is the number of
+// columns of self, or -1 if it is unknown. targets is the number of targets.
 func (e *treeEnsemble) operands(n *node, dtype tensor.DType, columns, targets int) []any {
 	flat := flatTrees{n: n, ensemble: e, single: dtype == tensor.Float32, positions: make([]int32, len(e.branches)),
 		leafPositions: make([]int32, len(e.leaves))}
@@ -103,13 +103,16 @@ func (e *treeEnsemble) operands(n *node, dtype tensor.DType, columns, targets in
 	return out
 }
 
-// flatTrees builds the operands of tree_ensemble.
+// flatTrees builds the operands of tree_ensemble. A branch becomes one or more nodes, each with a comparison
+// x <= threshold.
 type flatTrees struct {
-	n                        *node
-	ensemble                 *treeEnsemble
-	single                   bool    // whether elements are float32
-	count                    int     // number of nodes
-	positions, leafPositions []int32 // the position of the first node of each branch and of each leaf, plus 1
+	n        *node
+	ensemble *treeEnsemble
+	single   bool // whether elements are float32
+	count    int  // number of nodes
+	// positions and leafPositions have, for each branch and leaf, 1 + the index of the first of its nodes; 0 if it has
+	// none yet.
+	positions, leafPositions []int32
 
 	features, children, missing, offsets, targets []int32
 	thresholds, weights                           []float64
@@ -252,7 +255,7 @@ func (f *flatTrees) addMember(i int32, b *treeBranch, yes, no, nan int32) {
 	first, free := i, i+1
 	type search struct {
 		at        int32
-		low, high int // the element is at most members[high], and greater than members[low-1]
+		low, high int // only members[low] to members[high] can equal the element
 	}
 	for stack := []search{{i, 0, len(b.members) - 1}}; len(stack) > 0; {
 		interval := stack[len(stack)-1]

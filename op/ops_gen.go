@@ -3155,7 +3155,7 @@ type HardshrinkAttrs struct {
 
 // Hardshrink is the op hardshrink.
 //
-// Replaces elements of absolute value up to lambd by 0; NaN propagates. Supports floats only.
+// Sets elements of absolute value up to lambd to 0; NaN propagates. Supports floats only.
 func Hardshrink(self *graph.Value, attrs ...HardshrinkAttrs) *graph.Value {
 	return node("hardshrink", 1, nonzeroAttrs(attrs), self)[0]
 }
@@ -4635,14 +4635,14 @@ func LuUnpack(lUData, lUPivots *graph.Value, attrs ...LuUnpackAttrs) (p, l, u *g
 
 // MH is the op mH.
 //
-// Transposes real matrices, the last two dimensions.
+// Transposes real matrices: swaps the last two dimensions.
 func MH(self *graph.Value) *graph.Value {
 	return node("mH", 1, nil, self)[0]
 }
 
 // MT is the op mT.
 //
-// Transposes matrices, the last two dimensions.
+// Transposes matrices: swaps the last two dimensions.
 func MT(self *graph.Value) *graph.Value {
 	return node("mT", 1, nil, self)[0]
 }
@@ -5869,7 +5869,7 @@ func Pdist(self *graph.Value, attrs ...PdistAttrs) *graph.Value {
 //
 // Attributes:
 //
-//   - dims: dimension of self that becomes each dimension of the result
+//   - dims: for each dimension of the result, the dimension of self that it comes from
 func Permute[A Ints](self *graph.Value, dims A) *graph.Value {
 	return node("permute", 1, withRequired(nil, "dims", dims), self)[0]
 }
@@ -7584,7 +7584,7 @@ func TfidfVectorizer[A, B, C Int, D, E, F Ints](self *graph.Value, maxGramLength
 
 // Threshold is the op threshold.
 //
-// Replaces elements that are at most threshold by value; NaN propagates.
+// Sets elements that do not exceed threshold to value; NaN propagates.
 //
 // Attributes:
 //

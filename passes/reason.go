@@ -266,7 +266,7 @@ func (r Reader) text() string {
 
 // layoutOf names the layout of a value; see [Explainer].
 func (e *Explainer) layoutOf(v *graph.Value) string {
-	image := e.images.Image
+	image := e.problem.Image
 	copied := v.Node != nil && v.Node.Op.Identity && v.Node.In[0].Value != nil && image(v.Node.In[0].Value)
 	place := ""
 	if v.Place() != tensor.Host && e.plan.device != nil {

@@ -19,18 +19,21 @@ type Sides struct {
 	CostNS                       float64
 	Share                        float64 // the cost of the copy as a share of the cost of the plan, from 0 to 1
 	Advice                       string  // a change by the caller that avoids the copy; empty if none is known
-	Strategy                     string  // the reason of the strategy, if the sides do not state it
+	// Strategy states why the strategy inserted the copy. It is empty if an output, a pin or the reader's implementation
+	// requires the layout.
+	Strategy string
 }
 
 // Producer is the side of a copy's source. Kind is "input", "constant", "pin", "viewed" or "node".
 type Producer struct {
 	Kind         string
 	Name         string // the value that is copied
-	Impl         string // the implementation of a node that chooses its layout
+	Impl         string // for a node whose layout depends on its implementation: the implementation; else empty
 	LayoutSource string // the value whose layout it views or follows
 	Layout       string // see [Explainer]
 	Padded       bool   // the rows of the value are separated by gaps
-	Pinned       string // for the result of a pinned node: the name of the copy that has the pinned layout
+	// Pinned is set if the node has a pin but writes another layout: the name of the copy that has the pinned layout.
+	Pinned string
 }
 
 // Reader is the side of a copy's reader. Kind is "output", "pin", "viewed" or "node", and empty if nothing
@@ -38,7 +41,7 @@ type Producer struct {
 type Reader struct {
 	Kind         string
 	Name         string // the output, the pinned value, or the node
-	Impl         string // the implementation of a node that chooses its layouts
+	Impl         string // for a node whose layouts depend on its implementation: the implementation; else empty
 	DecidedBy    string // the later node, output or pin that determines the layout, if the reader does not
 	Pin          string // the pin of the node, if it has one
 	OtherReaders int    // the number of further readers of the copy
@@ -48,11 +51,11 @@ type Reader struct {
 
 // Explainer explains copies of a plan. It names layouts by dimensions, slowest first: "(N,H,W,C)" for images;
 // "row-major order", "column-major order", "channels_last order" or "dimension order (0,2,1)" for other values.
-// Strides that a dense value does not have are added: "(N,H,W,C) with stride 116 along W".
+// If a value is not dense, the name also states the stride that differs: "(N,H,W,C) with stride 116 along W".
 type Explainer struct {
-	plan   *Plan
-	uses   *uses
-	images *layout.Problem
+	plan    *Plan
+	uses    *uses
+	problem *layout.Problem
 }
 
 // Explainer returns an explainer of the plan's copies.

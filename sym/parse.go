@@ -35,8 +35,8 @@ type parser struct {
 	tokenEnd int // end of the token
 	token    string
 	depth    int
-	// inWhere is the number of enclosing operands of Where. These are not evaluated for all sizes, so a division inside
-	// does not record the guard that its divisor is not 0.
+	// inWhere is the number of enclosing operands of Where. An operand of Where is evaluated only for the sizes that
+	// select it. A divisor inside may therefore be 0 for other sizes, and no guard excludes that.
 	inWhere int
 }
 
@@ -93,7 +93,7 @@ func (p *parser) sum() (Int, error) {
 	return left, err
 }
 
-// sumFits reports whether all numbers in a sum or a difference fit an int.
+// sumFits reports whether the constant and all coefficients of left+right (of left-right if minus is set) fit an int.
 func sumFits(left, right Int, minus bool) bool {
 	a, aKnown := left.Known()
 	b, bKnown := right.Known()
@@ -114,7 +114,7 @@ const maxTerms = 1 << 12
 // termsFit reports whether a product of two sums, once expanded, has at most maxTerms terms.
 func termsFit(left, right Int) bool { return left.terms()*right.terms() <= maxTerms }
 
-// productFits reports whether all numbers in a product fit an int.
+// productFits reports whether the constant and all coefficients of left*right fit an int.
 func productFits(left, right Int) bool {
 	a, aKnown := left.Known()
 	b, bKnown := right.Known()
@@ -228,7 +228,7 @@ func (p *parser) power() (Int, error) {
 func (p *parser) primary() (Int, error) {
 	switch token := p.token; {
 	case token == "":
-		return Int{}, p.fail("want a number, a symbol or (, got the end")
+		return Int{}, p.fail("the text ends where a number, a symbol or \"(\" is expected")
 	case token == "(":
 		p.next()
 		value, err := p.sum()

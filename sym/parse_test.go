@@ -56,8 +56,8 @@ func TestParse(t *testing.T) {
 		assert.Equal(t, want, got.String(), text)
 	}
 	for text, want := range map[string]string{
-		"":                     `expression "", column 1: want a number, a symbol or (, got the end`,
-		"N+":                   `expression "N+", column 3: want a number, a symbol or (, got the end`,
+		"":                     `expression "", column 1: the text ends where a number, a symbol or "(" is expected`,
+		"N+":                   `expression "N+", column 3: the text ends where a number, a symbol or "(" is expected`,
 		"N M":                  `expression "N M", column 3: "M" is unexpected`,
 		"N/2":                  `expression "N/2", column 2: "/" is unexpected`,
 		"2*M":                  `expression "2*M", column 3: there is no symbol "M"`,
@@ -98,12 +98,12 @@ func TestParseBool(t *testing.T) {
 		assert.Equal(t, want, got.String(), text)
 	}
 	for text, want := range map[string]string{
-		"":                  `expression "", column 1: want a condition, got the end`,
+		"":                  `expression "", column 1: the text ends where a condition is expected`,
 		"N":                 `expression "N", column 1: "N" is unexpected; want Eq, Ge, Gt, Le, Lt, Ne of two expressions, True, False, ~ or (`,
 		"Eq(N)":             `expression "Eq(N)", column 5: ")" is unexpected; want ","`,
 		"Eq N":              `expression "Eq N", column 4: "N" is unexpected; want "("`,
 		"Eq(N, 1) Eq(N, 2)": `expression "Eq(N, 1) Eq(N, 2)", column 10: "Eq" is unexpected`,
-		"Eq(N, 1) &":        `expression "Eq(N, 1) &", column 11: want a condition, got the end`,
+		"Eq(N, 1) &":        `expression "Eq(N, 1) &", column 11: the text ends where a condition is expected`,
 		"Eq(N, K)":          `expression "Eq(N, K)", column 7: there is no symbol "K"`,
 		"(True":             `expression "(True", column 6: ")" is missing at the end`,
 	} {

@@ -61,7 +61,7 @@ func (p *parser) condition() (b Bool, err error) {
 		p.next()
 		return Truth(token == "True"), nil
 	case token == "":
-		return b, p.fail("want a condition, got the end")
+		return b, p.fail("the text ends where a condition is expected")
 	case relation == nil:
 		return b, p.fail("%q is unexpected; want %s of two expressions, True, False, ~ or (", token,
 			strings.Join(sorted.Keys(relations), ", "))

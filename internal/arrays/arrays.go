@@ -1,4 +1,4 @@
-// Package arrays converts arrays of files to inputs of graphs, and outputs of graphs to arrays.
+// Package arrays converts arrays read from files (.npz) to the inputs of a graph, and the outputs of a graph to arrays.
 package arrays
 
 import (
@@ -20,10 +20,10 @@ func IsText(array tensor.Meta, v *graph.Value) bool {
 		(array.DType == tensor.Uint32 || array.DType == tensor.Uint8)
 }
 
-// IsCompatible reports whether an array of dtype array can be given for an input of dtype input. The dtypes must be
+// IsCompatible reports whether an array of dtype given may be passed to an input of dtype want. The dtypes must be
 // equal, except that uint16 may hold the bits of bfloat16, which numpy lacks.
-func IsCompatible(array, input tensor.DType) bool {
-	return array == input || array == tensor.Uint16 && input == tensor.BFloat16
+func IsCompatible(given, want tensor.DType) bool {
+	return given == want || given == tensor.Uint16 && want == tensor.BFloat16
 }
 
 // Encode returns the codes of strings that an array holds, in a tensor of the given shape.
@@ -46,7 +46,8 @@ func Entries(g *graph.Graph, out map[string]*tensor.Tensor) []npz.Entry {
 	return list
 }
 
-// Decode sets the strings of outputs of strings. The error names the output.
+// Decode sets Strings of each entry whose output has labels: it decodes the codes in the tensor. The error names the
+// output.
 func Decode(g *graph.Graph, list []npz.Entry) (err error) {
 	for i, e := range list {
 		if labels := g.Labels[e.Name]; labels.Strings != nil {

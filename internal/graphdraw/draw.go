@@ -118,7 +118,7 @@ type layeredLayout struct {
 	nets   []Net
 	cells  []cell  // boxes first
 	layers [][]int // the cells of each layer, from left to right
-	trunks [][]int // the crossings of each net, from top to bottom
+	trunks [][]int // the cells in which each net crosses a layer, from top to bottom
 }
 
 // cellsOf returns a layout with connected cells, without positions. ranks are the layers of boxes.

@@ -72,7 +72,8 @@ func (l *layeredLayout) relative(index int) float64 {
 	return (float64(l.cells[index].position) + 0.5) / float64(len(l.layers[l.cells[index].layer]))
 }
 
-// crossings returns the number of crossings of net segments between layers. It counts them with a Fenwick tree.
+// crossings returns the number of crossings of net segments between adjacent layers. It counts them with a Fenwick
+// tree.
 func (l *layeredLayout) crossings() int {
 	total := 0
 	for k := 1; k < len(l.layers); k++ {

@@ -9,7 +9,7 @@ import (
 )
 
 // straightenLines makes lines vertical where neighbouring cells leave enough space, because placement layer by layer
-// leaves lines slightly bent. A line is the trunk of a net or a chain of boxes.
+// leaves lines slightly bent. A line is a chain of boxes or the trunk (vertical part) of a net.
 func (l *layeredLayout) straightenLines() {
 	lines := slices.Concat(l.trunks, l.boxChains())
 	lines = slices.DeleteFunc(lines, func(line []int) bool { return len(line) < 2 })
@@ -21,7 +21,7 @@ func (l *layeredLayout) straightenLines() {
 	}
 }
 
-// boxChains returns the longest chains of boxes. In a chain, each box is the only successor of the previous box, and
+// boxChains divides the boxes into maximal chains. In a chain, each box is the only successor of the previous box, and
 // has no other predecessor.
 func (l *layeredLayout) boxChains() [][]int {
 	next := func(box int) int {

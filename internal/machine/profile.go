@@ -19,7 +19,7 @@ const ProfileVersion = 2
 // may affect the bits of a result. Parameters that affect bits, such as the cuts of reductions and the depth of a
 // product's blocks, depend only on shapes.
 type Profile struct {
-	Version int `json:"version" doc:"The version of the terms; other versions are rejected."`
+	Version int `json:"version" doc:"The version of the set of prices; profiles of other versions are rejected."`
 	// CPU and Instructions identify the measured machine. Measured is the time of the measurement (RFC 3339); it is empty
 	// for a shipped default.
 	CPU          string `json:"cpu" doc:"The measured processor; of a default, the kind of processor."`
@@ -28,8 +28,9 @@ type Profile struct {
 	Estimated    bool   `json:"estimated,omitzero" doc:"Whether the prices are estimates, not measurements."`
 	// StepPS is the cost of starting a step, in picoseconds.
 	StepPS float64 `json:"step_ps" doc:"The cost of starting a step, in picoseconds."`
-	// Memory holds the cost per byte by access and by the bytes that a step touches.
-	Memory Rates `json:"memory" doc:"The cost of a byte, by access."`
+	// Memory holds the cost of a byte. It depends on the access pattern and on the number of bytes that the step
+	// touches.
+	Memory Rates `json:"memory" doc:"The cost of a byte, by access pattern."`
 	// Kernels holds the cost of inner kernels per unit of work, in picoseconds.
 	Kernels map[string]float64 `json:"kernels" doc:"The cost of a unit of work of inner kernels, in picoseconds."`
 	// Devices holds the prices of devices by the names of their drivers.
@@ -37,7 +38,7 @@ type Profile struct {
 	// ChunkNS is the cost of handing a chunk of a step to a worker.
 	ChunkNS float64 `json:"chunk_ns,omitzero" doc:"The cost of handing a chunk to a worker, in nanoseconds; left out or 0: 425."`
 	// ShareNS is the minimum work, in nanoseconds, that is handed to an awake worker. WakeNS is the minimum saved time
-	// for which workers are woken. 0 is the default.
+	// for which workers are woken. 0 stands for the default.
 	ShareNS float64 `json:"share_ns,omitzero" doc:"The least work worth handing to an awake worker, in nanoseconds; left out or 0: 5000."`
 	WakeNS  float64 `json:"wake_ns,omitzero" doc:"The least saved time worth waking workers, in nanoseconds; left out or 0: 50000."`
 
@@ -46,14 +47,14 @@ type Profile struct {
 	constantBytes float64
 }
 
-// Rates holds the cost per byte by access.
+// Rates holds the cost of a byte by access pattern.
 type Rates struct {
-	Dense          Curve `json:"dense" doc:"Sequential, of operands and results."`
-	DenseConstants Curve `json:"kept" doc:"Sequential, of constants; by the size of all constants."`
-	Panels         Curve `json:"panels" doc:"Constants that products read in panels; by the size of all constants."`
-	Copied         Curve `json:"copied" doc:"Sequential, by copies."`
-	Tiled          Curve `json:"tiled" doc:"Transposed, tile by tile, of elements of 4 bytes."`
-	Strided        Curve `json:"strided" doc:"With strides."`
+	Dense          Curve `json:"dense" doc:"Sequential access to operands and results."`
+	DenseConstants Curve `json:"kept" doc:"Sequential access to constants; here bytes is the size of all constants of the graph."`
+	Panels         Curve `json:"panels" doc:"Access to constants that products read in panels; here too bytes is the size of all constants."`
+	Copied         Curve `json:"copied" doc:"Sequential access by copies."`
+	Tiled          Curve `json:"tiled" doc:"Transposed access, tile by tile, to elements of 4 bytes."`
+	Strided        Curve `json:"strided" doc:"Access with strides."`
 	Gathered       Curve `json:"gathered" doc:"Random access."`
 }
 
@@ -199,7 +200,7 @@ func (p *Profile) NS(w Work) float64 {
 }
 
 // UnboundedPS returns the price of work in picoseconds, without the bounds 0 and maxPS of [Profile.PS]. The price is
-// negative if w is the difference of two works and saves time.
+// negative if w is a difference of two Work values and saves time.
 func (p *Profile) UnboundedPS(w Work) float64 { return p.price(&w) }
 
 // maxPS bounds a price by an hour, so that sums of a thousand such steps do not overflow.

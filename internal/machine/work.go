@@ -14,7 +14,7 @@ const (
 	// Panels is access to packed constants of products. A panel is the block of columns that a product reads at a time.
 	// The first tile of each panel waits for memory, because hardware prefetching does not reach the next panel.
 	Panels
-	// Copied is sequential access by copies, in runs of some length.
+	// Copied is access by copies whose reads and writes both proceed in sequential runs, for example whole rows.
 	Copied
 	// Tiled is transposed access, read in order and written with strides, tile by tile.
 	Tiled
@@ -44,7 +44,7 @@ type Part struct {
 // Work is an amount of work in the terms of a profile: bytes by access, units of inner kernels, and started
 // steps.
 type Work struct {
-	// Bytes counts bytes by access. In a difference of two works a count may be negative.
+	// Bytes counts bytes by access. In a difference of two Work values a count may be negative.
 	Bytes [numAccesses]float64
 	// Parts are added by Do and DoUnoverlapped. Unused parts have no kernel.
 	Parts [MaxParts]Part

@@ -20,7 +20,8 @@ func (p *Program) AssumedSizes() []int { return p.assumed }
 // Hints returns Options.Hints as lists of sizes of the open symbols. A symbol that a hint lacks has its assumed size.
 func (p *Program) Hints() [][]int { return p.hints }
 
-// Source returns the graph with the pins of the options. It is nil for a program without open symbols.
+// Source returns the graph that is planned: the given graph with the layouts and implementations that the options
+// prescribe (pins). It is nil for a program without open symbols.
 func (p *Program) Source() *graph.Graph { return p.graph }
 
 // SizesByName returns sizes of the open symbols by name.
@@ -49,8 +50,8 @@ func distance(a, b []int) (sum float64) {
 	return sum
 }
 
-// Symbolic infers the graph for unknown sizes. At each branch it takes the direction that inference takes at the given
-// sizes.
+// Symbolic infers the graph for unknown sizes. Where inference branches on a condition that the bounds of the symbols
+// do not decide, it takes the outcome for the given sizes and records it as a guard.
 func (p *Program) Symbolic(ctx context.Context, sizes []int) (*graph.Symbolic, error) {
 	g := p.graph.Clone()
 	if err := p.bind(g, nil); err != nil {
@@ -68,21 +69,22 @@ func (p *Program) Symbolic(ctx context.Context, sizes []int) (*graph.Symbolic, e
 func (p *Program) Evaluator(s *graph.Symbolic, sizes []sym.Int, conds []sym.Bool) (*sym.Evaluator, error) {
 	names := make([]string, len(p.openSymbols))
 	for i, name := range p.openSymbols {
-		names[i] = s.Name(name)
+		names[i] = s.Name(name) // the symbol's name in the environment of s
 	}
 	return sym.NewEvaluator(names, sizes, conds)
 }
 
-// SymbolicPlan is a specialization for unknown sizes. Planned is the planned graph, whose types are expressions. Guards
-// are the conditions under which these types hold.
+// SymbolicPlan is the plan of a graph in which sizes are symbols instead of numbers. Planned is the planned graph,
+// whose types are expressions. Guards are the conditions under which these types hold.
 type SymbolicPlan struct {
 	*graph.Symbolic
 	Planned *graph.Graph
 	Guards  []graph.Guard
 }
 
-// SymbolicPlanOf plans the graph for unknown sizes by the decisions of a specialization. If the expressions do not
-// decide a branch, SymbolicPlanOf takes the direction that planning takes at the given sizes.
+// SymbolicPlanOf plans the graph for unknown sizes. It repeats the decisions of spec. Where planning branches on a
+// condition that the bounds of the symbols do not decide, it takes the outcome for the given sizes and records it as a
+// guard.
 func (p *Program) SymbolicPlanOf(ctx context.Context, spec *Specialization, sizes []int) (*SymbolicPlan, error) {
 	symbolic, err := p.Symbolic(ctx, sizes)
 	if err != nil {

@@ -94,10 +94,10 @@ func (m *Model) cheapestAt(factor float64) (*line, error) {
 	return cheapestLine, err
 }
 
-// withScaledCopies returns the problem with the cost of copies multiplied by a factor. For factor 1 it returns the
-// problem that strategy Optimal solves. To keep costs integers, it multiplies costs of copies by copyMultiplier and all
-// other costs by otherMultiplier. The quotient of the multipliers approximates the factor as closely as the range of
-// costs permits.
+// withScaledCopies returns the problem with the cost of copies multiplied by a factor. For factor 1 it returns
+// Weighted, the problem that strategy Optimal solves; otherwise it scales the prices of WCSP. To keep costs integers,
+// it multiplies costs of copies by copyMultiplier and all other costs by otherMultiplier. The quotient of the
+// multipliers approximates the factor as closely as the range of costs permits.
 func (m *Model) withScaledCopies(factor float64) (*wcsp.Problem, error) {
 	if factor == 1 {
 		return m.Weighted, nil
@@ -112,6 +112,7 @@ func (m *Model) withScaledCopies(factor float64) (*wcsp.Problem, error) {
 		}
 		sumOfLargest += float64(largest)
 	}
+	// A quarter of Forbidden leaves room for rounding: sums of multiplied costs stay below Forbidden.
 	headroom := float64(wcsp.Forbidden) / 4 / (sumOfLargest + 1) / max(1, factor)
 	otherMultiplier := int64(min(headroom, 1<<24))
 	copyMultiplier := int64(float64(float64(otherMultiplier)*factor) + 0.5)

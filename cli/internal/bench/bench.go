@@ -257,8 +257,9 @@ func (r *runner) doc(g *graph.Graph, f flags, interrupted bool) (*Document, erro
 		return nil, err
 	}
 	doc := &Document{Dims: sizes, Strategy: f.strategy, Threads: f.workers(), Interrupted: interrupted,
-		Spread: experiment.SpreadOf(r.times[byRun]), Samples: document.NotNil(r.times[byRun]), Call: byRun.String(),
-		RunReleased: callReportOf(r.times[byRelease]), Into: callReportOf(r.times[byRunInto]), Notes: report.NotesOf(g)}
+		Spread: experiment.SpreadOf(r.times[callRun]), Samples: document.NotNil(r.times[callRun]),
+		Call: callRun.String(), RunReleased: callReportOf(r.times[callRunRelease]),
+		Into: callReportOf(r.times[callRunInto]), Notes: report.NotesOf(g)}
 	if report := r.program.Report(); report.Segments == nil {
 		costs := report.Costs()
 		doc.Costs = &costs

@@ -17,9 +17,9 @@ const warmUps = 2
 type callWay int
 
 const (
-	byRun     callWay = iota // Program.Run; the garbage collector frees the results
-	byRelease                // Program.Run; the results are released
-	byRunInto                // Program.RunInto with existing tensors
+	callRun        callWay = iota // Program.Run; the garbage collector frees the results
+	callRunRelease                // Program.Run; the results are released
+	callRunInto                   // Program.RunInto with existing tensors
 	numWays
 )
 
@@ -42,7 +42,7 @@ func (r *runner) runOnce(ctx context.Context, way callWay, measured bool) error 
 	start := time.Now()
 	var out map[string]*tensor.Tensor
 	var err error
-	if way == byRunInto {
+	if way == callRunInto {
 		err = r.program.RunInto(ctx, r.in, r.out)
 	} else {
 		out, err = r.program.Run(ctx, r.in)
@@ -50,7 +50,7 @@ func (r *runner) runOnce(ctx context.Context, way callWay, measured bool) error 
 	if err != nil {
 		return err
 	}
-	if way == byRelease {
+	if way == callRunRelease {
 		for _, t := range out {
 			if t.Storage().Releasable() {
 				_ = t.Release()
@@ -127,14 +127,14 @@ func (c stopCondition) block() time.Duration {
 // times so far.
 func (r *runner) measure(ctx context.Context, stop stopCondition, report func(done, total int)) error {
 	for range warmUps - 1 {
-		if err := r.runWarmup(ctx, byRun); err != nil || ctx.Err() != nil {
+		if err := r.runWarmup(ctx, callRun); err != nil || ctx.Err() != nil {
 			return err
 		}
 	}
 	start, done := time.Now(), 0
 	for {
 		for way := range numWays {
-			if way > byRun {
+			if way > callRun {
 				// Free the results of Run now. Otherwise Go's runtime frees them during the runs of another way, and a
 				// garbage collection limits short runs to one worker for 20 ms.
 				debug.FreeOSMemory()
@@ -156,7 +156,7 @@ func (r *runner) measure(ctx context.Context, stop stopCondition, report func(do
 				done++
 			}
 		}
-		if stop.isOver(len(r.times[byRunInto]), time.Since(start)) {
+		if stop.isOver(len(r.times[callRunInto]), time.Since(start)) {
 			return nil
 		}
 	}
@@ -174,7 +174,7 @@ func (r *runner) runWarmup(ctx context.Context, way callWay) error {
 // nil.
 func (r *runner) measureOne(ctx context.Context, way callWay) error {
 	err := r.runOnce(ctx, way, true)
-	if err == nil && way == byRunInto && r.isProfileDue(len(r.times[way])-1) {
+	if err == nil && way == callRunInto && r.isProfileDue(len(r.times[way])-1) {
 		err = r.runTraced(ctx, way, r.profile)
 	}
 	if ctx.Err() != nil {

@@ -102,7 +102,8 @@ const (
 	// traceHead has no key displayTimeUnit, because Perfetto before 2023 interprets displayTimeUnit as the unit of the
 	// times.
 	traceHead = "{\"traceEvents\": [\n"
-	// traceTail has no final newline, because Perfetto rejects a newline that it reads in a block after the brace.
+	// traceTail has no final newline, because Perfetto reads the file in blocks and rejects a block that begins with the
+	// newline after the last brace.
 	traceTail = "\n]}"
 )
 
@@ -345,7 +346,7 @@ func (r *runner) traceRun(ctx context.Context) error {
 	if r.trace == nil || ctx.Err() != nil {
 		return nil
 	}
-	return r.runTraced(ctx, byRun, r.trace)
+	return r.runTraced(ctx, callRun, r.trace)
 }
 
 // checkTrace returns an error if the file of --trace cannot be written.

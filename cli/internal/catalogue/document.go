@@ -7,17 +7,17 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// Document is the output of ops.
+// Document is the output of "graphrun ops --json".
 type Document struct {
 	Ops document.Stream[OpDoc] `json:"ops" doc:"The selected ops."`
 }
 
-// OpDoc describes an op.
+// OpDoc describes an op. For the tag of, see [document.Schema].
 type OpDoc struct {
 	Name            string        `json:"name" doc:"The name, as in PyTorch."`
 	Doc             string        `json:"doc" doc:"The effect of the op."`
 	Kind            string        `json:"kind" of:"kind" doc:"The layout rule of the op."`
-	DTypes          []string      `json:"dtypes" of:"dtype" doc:"The dtypes of the most general operand."`
+	DTypes          []string      `json:"dtypes" of:"dtype" doc:"The dtypes of the operand that accepts the most dtypes."`
 	Operands        []operandDoc  `json:"operands" doc:"The operands, in order."`
 	Attributes      []attrDoc     `json:"attributes" doc:"The attributes."`
 	OtherAttributes string        `json:"others,omitzero" doc:"The meaning of attributes with any other name; absent if the op rejects other names."`
@@ -25,14 +25,14 @@ type OpDoc struct {
 	Results         *int          `json:"results" doc:"The number of results; null if the number depends on attributes and shapes."`
 	Dynamic         bool          `json:"dynamic" doc:"Whether the shapes of the results depend on data."`
 	Formulas        []FormulaDoc  `json:"formulas,omitempty" doc:"The formulas of one element; absent if there are none."`
-	Functions       []FunctionDoc `json:"functions,omitempty" doc:"The functions that a formula may call; absent if the op has no formula as attribute."`
+	Functions       []FunctionDoc `json:"functions,omitempty" doc:"The functions that a formula may call; absent if no attribute of the op is a formula."`
 	Implementations []implDoc     `json:"implementations" doc:"The implementations; among implementations of equal cost the planner chooses the first."`
 	AnyOrder        bool          `json:"any_order" doc:"Whether results can be written in any order of dimensions."`
 	AsInferred      string        `json:"as_inferred,omitzero" doc:"The reason why results always have the inferred layout; absent if an implementation writes other layouts."`
 }
 
 type implDoc struct {
-	Name string `json:"name" doc:"The name, which pins use."`
+	Name string `json:"name" doc:"The name, by which a graph or an option prescribes (pins) the implementation."`
 	Doc  string `json:"doc" doc:"The algorithm, and the calls that it supports."`
 }
 
@@ -42,8 +42,8 @@ type operandDoc struct {
 	Number    bool                        `json:"number" doc:"Whether the operand may be a number."`
 	Variadic  bool                        `json:"variadic" doc:"Whether the operand is a list of tensors; the op then has no other inputs."`
 	Attribute string                      `json:"attribute,omitzero" doc:"The attribute that gives a number in place of the operand."`
-	Overload  string                      `json:"overload,omitzero" doc:"The overload that a number in place of the operand selects."`
-	Index     bool                        `json:"index" doc:"Whether the integers of the operand are indices into another operand, or its lengths."`
+	Overload  string                      `json:"overload,omitzero" doc:"The overload that is selected if a number takes the place of the operand."`
+	Index     bool                        `json:"index" doc:"Whether the integers of the operand are indices, for example into another operand, or lengths."`
 	DTypes    document.ListOrNull[string] `json:"dtypes" of:"dtype" doc:"The accepted dtypes; null if no example of the op contains the operand."`
 }
 
@@ -83,7 +83,7 @@ func docOf(op *graph.Op) OpDoc {
 	}
 	for _, f := range op.Schema.Fields {
 		doc := attrDoc{Name: f.Name, Type: f.Type, Required: f.Required, Doc: f.Doc,
-			Choices: slices.Concat(f.OneOf, f.Words)}
+			Choices: slices.Concat(f.OneOf, f.Words)} // OneOf of a string, or Words of an IntsOrWord
 		doc.Default, _ = f.DefaultValue()
 		d.Attributes = append(d.Attributes, doc)
 	}

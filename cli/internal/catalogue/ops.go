@@ -187,7 +187,8 @@ func unknownOp(ext *command.Extensions, name string) error {
 	if graph.SuggestOp(name, ext.Lookup) != "" {
 		return graph.UnknownOp(name, ext.Lookup)
 	}
-	if hint := format.DidYouMean(name, opNamesOf(ext.Ops())); hint != "" { // an op with this prefix
+	// SuggestOp knows no similar name, but name may be the beginning of an op's name.
+	if hint := format.DidYouMean(name, opNamesOf(ext.Ops())); hint != "" {
 		return fmt.Errorf("there is no op %q%s", name, hint)
 	}
 	return fmt.Errorf("there is no op %q; graphrun ops lists them", name)

@@ -11,7 +11,7 @@ func (g *gen) integerTerm(run *Run, inOffset int) {
 		if g.rowMask(run)>>i&1 == 0 {
 			continue
 		}
-		element := g.nextElement()
+		element := g.nextElementReg()
 		g.amd64.BroadcastInteger(g.rowAddr(i, inOffset), element)
 		for vector := range g.spec.Vectors {
 			if g.spec.Int8 {
@@ -20,7 +20,7 @@ func (g *gen) integerTerm(run *Run, inOffset int) {
 			}
 			product := element // free after the last vector
 			for vector < last && product == element {
-				product = g.nextElement()
+				product = g.nextElementReg()
 			}
 			g.amd64.DotWords(g.vectorReg(vector), element, g.sumReg(i, vector), product)
 		}

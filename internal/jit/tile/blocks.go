@@ -41,9 +41,9 @@ func (g *gen) endIteration(loop *Loop, iterationsLeft target.Word) {
 	}
 }
 
-// blockSum returns the address of the sum of all previous blocks of accumulator i.
-func (g *gen) blockSum(i int) target.Addr {
-	return target.Addr{Base: blockSumsReg, Disp: i * g.vectorBytes}
+// blockTotal returns the address of the running total of accumulator i over the previous blocks.
+func (g *gen) blockTotal(i int) target.Addr {
+	return target.Addr{Base: blockTotalsReg, Disp: i * g.vectorBytes}
 }
 
 // startBlocks stores the start (the initial value of the accumulators) as a separate block. It is not added to the
@@ -54,7 +54,7 @@ func (g *gen) startBlocks() {
 	}
 	for i := range g.sumCount {
 		sum := target.VReg(i)
-		g.Copy(sum, g.blockSum(i))
+		g.Copy(sum, g.blockTotal(i))
 		if g.spec.Start != Zero {
 			g.Clear(sum)
 		}
@@ -69,8 +69,8 @@ func (g *gen) endBlock() {
 	}
 	for i := range g.sumCount {
 		sum := target.VReg(i)
-		g.Op(target.Add, g.blockSum(i), sum, sum)
-		g.Copy(sum, g.blockSum(i))
+		g.Op(target.Add, g.blockTotal(i), sum, sum)
+		g.Copy(sum, g.blockTotal(i))
 		g.Clear(sum)
 	}
 }
@@ -81,6 +81,6 @@ func (g *gen) joinBlocks() {
 		return
 	}
 	for i := range g.sumCount {
-		g.Op(target.Add, g.blockSum(i), target.VReg(i), target.VReg(i))
+		g.Op(target.Add, g.blockTotal(i), target.VReg(i), target.VReg(i))
 	}
 }

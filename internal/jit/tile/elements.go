@@ -30,15 +30,15 @@ func elementRegisters(cpu machine.Features) int {
 // elementsFromMemory reports whether no register is left for elements, so that multiplications read them from memory.
 func (g *gen) elementsFromMemory() bool { return g.elements.registers <= 0 }
 
-// nextElement returns the register for the next load, in rotation.
-func (g *gen) nextElement() target.VReg {
+// nextElementReg returns the register for the next load, in rotation.
+func (g *gen) nextElementReg() target.VReg {
 	reg := target.VReg(g.sumCount + g.spec.termVectors() + g.spec.zeroPointVectors() + g.elements.nextRegister)
 	g.elements.nextRegister = (g.elements.nextRegister + 1) % g.elements.registers
 	return reg
 }
 
 // beginTerm is called before each term. It loads the elements of several terms at once under three conditions: they
-// are adjacent in memory, each row has a register, and at least two terms are left.
+// are adjacent in memory, each row has a register, and at least two terms are left. termsLeft counts this term too.
 func (g *gen) beginTerm(run *Run, inOffset, termsLeft int) {
 	state, mask := &g.elements, g.rowMask(run)
 	if state.termsAhead > 0 {
@@ -58,7 +58,7 @@ func (g *gen) beginTerm(run *Run, inOffset, termsLeft int) {
 	}
 	for i := range g.spec.Rows {
 		if mask>>i&1 != 0 {
-			state.byRow[i] = target.Element{Reg: g.nextElement()}
+			state.byRow[i] = target.Element{Reg: g.nextElementReg()}
 			g.Elements(g.rowAddr(i, inOffset), count, state.byRow[i].Reg)
 		}
 	}
@@ -73,7 +73,7 @@ func (g *gen) element(run *Run, i, inOffset int) target.Element {
 		for count > 1 && !g.areAdjacent(g.rowMask(run), i, count) {
 			count /= 2
 		}
-		reg := g.nextElement()
+		reg := g.nextElementReg()
 		g.Elements(g.rowAddr(i, inOffset), count, reg)
 		for k := range count {
 			state.byRow[i+k] = target.Element{Reg: reg, Lane: k}

@@ -27,8 +27,8 @@ const (
 	vecStepReg                         // distance between terms in the vector operand, if dynamic
 	inStepReg                          // distance between terms in the broadcast operand, if dynamic
 
-	packedReg    = vecTileReg // address of the operand Packed: with PackStep a call has one tile, so vecTileReg is free
-	blockSumsReg = strideReg  // sums of blocks, which require rows at constant offsets
+	packedReg      = vecTileReg // address of the operand Packed: with PackStep a call has one tile, so vecTileReg is free
+	blockTotalsReg = strideReg  // running totals over blocks, which require rows at constant offsets
 )
 
 // Indices of 8-byte words of jit.Args.Spill, which hold values that have no register.
@@ -49,8 +49,8 @@ const (
 // maxPrefetches is the maximum length of Spec.Prefetch: each operand needs a register for its address.
 const maxPrefetches = 2
 
-// prefetchRegs are the registers with the addresses of Spec.Prefetch.
-var prefetchRegs = [maxPrefetches]target.GReg{inTileReg, prefetchedReg}
+// prefetchListRegs are the registers with the addresses of Spec.Prefetch.
+var prefetchListRegs = [maxPrefetches]target.GReg{inTileReg, prefetchedReg}
 
 // DefaultUnroll is the number of terms of an iteration of the k-loop if Spec.Unroll is 0.
 const DefaultUnroll = 4
@@ -138,7 +138,7 @@ func (g *gen) declare() {
 		g.Declare("the address of a tile", inTileReg)
 	}
 	for i := range g.spec.Prefetch {
-		g.Declare("a prefetched address", prefetchRegs[i])
+		g.Declare("a prefetched address", prefetchListRegs[i])
 	}
 	if g.spec.PrefetchedLines > 0 {
 		g.Declare("a prefetched address", prefetchedReg)
@@ -147,7 +147,7 @@ func (g *gen) declare() {
 		g.Declare("a distance between rows", strideReg, strideTimes3Reg)
 	}
 	if g.spec.hasBlocks() {
-		g.Declare("the address of the sums of blocks", blockSumsReg)
+		g.Declare("the address of the totals over blocks", blockTotalsReg)
 	}
 	for i := range g.sumCount {
 		g.Declare("a sum", target.VReg(i))
@@ -159,7 +159,7 @@ func (g *gen) declare() {
 		g.Declare("zero points", g.zeroPointReg(vector))
 	}
 	for range g.elements.registers {
-		g.Declare("an element", g.nextElement())
+		g.Declare("an element", g.nextElementReg())
 	}
 	if g.spec.masksTerms(g.cpu) {
 		g.Declare("the mask", g.mask)
@@ -179,7 +179,7 @@ func (g *gen) begin() {
 		g.loadAddress(Prefetched, prefetchedReg)
 	}
 	for i := range g.spec.Prefetch {
-		g.loadAddress(PrefetchOperands+i, prefetchRegs[i])
+		g.loadAddress(PrefetchOperands+i, prefetchListRegs[i])
 	}
 	for _, operand := range g.tileOperands() {
 		g.loadAddress(EpilogueOperands+operand, inReg)
@@ -200,8 +200,8 @@ func (g *gen) begin() {
 		}
 	}
 	if g.spec.hasBlocks() {
-		g.Lea(target.Addr{Base: target.Args, Disp: int(spillWord(spillWords)) + lineBytes - 8}, blockSumsReg)
-		g.AlignDown(lineBytes, blockSumsReg)
+		g.Lea(target.Addr{Base: target.Args, Disp: int(spillWord(spillWords)) + lineBytes - 8}, blockTotalsReg)
+		g.AlignDown(lineBytes, blockTotalsReg)
 	}
 	g.setTermMask()
 	g.beginQuantized()

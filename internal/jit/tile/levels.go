@@ -17,7 +17,8 @@ type Levels struct {
 }
 
 // Operands of a tile with Levels: indices into Ptr and Row of [jit.Args]. LevelScales has a float32, and LevelZeros an
-// int8, for each lane of each block. Each tile of a call reads both operands from the first block on.
+// int8, for each lane of each block. All tiles of a call start at the first block: the addresses of both operands do
+// not advance from one tile to the next.
 //
 // Levels of 8 bits are int8. Levels of 4 bits are signed, too, and share bytes: if a tile has 2n lanes, the low bits of
 // byte i of a term are the level of lane i, and the high bits are the level of lane n+i.
@@ -33,7 +34,7 @@ const (
 	levelZeros  = inStepReg
 )
 
-// hasLevels reports whether the vector operand has quantized elements.
+// hasLevels reports whether the vector operand has levels, the integers of quantized elements (see [Levels]).
 func (s *Spec) hasLevels() bool { return s.Levels.Bits != 0 }
 
 // checkLevels checks the requirements of Spec.Levels.
@@ -48,8 +49,8 @@ func (s *Spec) checkLevels() error {
 		len(s.Runs) != 1 || s.Runs[0].Terms == Dynamic || s.Runs[0].InStep == Dynamic ||
 		s.Runs[0].VecStep == Dynamic ||
 		s.Runs[0].Block != 0 || s.Runs[0].Rows != 0:
-		return fmt.Errorf("tile: Levels require float32 elements, one loop whose iterations are blocks (Block 1), one run " +
-			"with constant steps and all rows, and neither Masked nor PackStep")
+		return fmt.Errorf("tile: Levels require Size 4 with float sums, a single loop with Block 1, a single run without " +
+			"Dynamic fields and with Block 0 and Rows 0, and neither Masked nor PackStep")
 	}
 	return nil
 }
@@ -90,8 +91,8 @@ func (g *gen) loadZeros() {
 	g.advance(levelZeros, g.spec.Vectors*lanes)
 }
 
-// loadLevels loads the levels of a term from the vector operand, and computes the vectors that the accumulators
-// multiply: levels minus zero points, as float32.
+// loadLevels loads the levels of a term and converts them to factors for the multiply-adds: level minus zero point, as
+// float32.
 func (g *gen) loadLevels(offset int) {
 	lanes, half := g.vectorBytes/g.spec.Size, g.spec.Vectors/2
 	if g.spec.Levels.Bits == 8 {
@@ -122,10 +123,10 @@ func (g *gen) endLevels() {
 		scale := g.vectorReg(vector)
 		g.Load(target.Addr{Base: levelScales, Disp: vector * g.vectorBytes}, scale, false)
 		for i := range g.spec.Rows {
-			sum, total := g.sumReg(i, vector), g.nextElement()
-			g.Copy(g.blockSum(int(sum)), total)
+			sum, total := g.sumReg(i, vector), g.nextElementReg()
+			g.Copy(g.blockTotal(int(sum)), total)
 			g.MulAdd(scale, sum, total)
-			g.Copy(total, g.blockSum(int(sum)))
+			g.Copy(total, g.blockTotal(int(sum)))
 			g.Clear(sum)
 		}
 	}

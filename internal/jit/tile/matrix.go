@@ -7,7 +7,7 @@ package tile
 // matrixTerm emits the products of a term.
 func (g *gen) matrixTerm(inOffset int) {
 	for i := 0; i < g.spec.Rows; i += 2 {
-		pair := g.nextElement()
+		pair := g.nextElementReg()
 		if i+1 < g.spec.Rows {
 			g.neon.LoadPair(g.rowAddr(i, inOffset), g.rowAddr(i+1, inOffset), pair)
 		} else {

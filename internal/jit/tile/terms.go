@@ -5,8 +5,8 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/target"
 )
 
-// rowMask returns a bit mask: the rows of the tile that receive the terms of a run (a sequence of terms with constant
-// steps; see [Run]).
+// rowMask returns the bit mask of the tile's rows to which a run adds its terms. A term is one product added to each
+// accumulator (one index k of a matrix product). A run is a sequence of terms with constant steps (see [Run]).
 func (g *gen) rowMask(run *Run) uint32 {
 	if run.Rows != 0 {
 		return run.Rows
@@ -59,7 +59,8 @@ func (g *gen) dynamicRun(run *Run) {
 	g.Bind(end)
 }
 
-// iteration emits one iteration of the k-loop: its prefetches and n terms.
+// iteration emits one iteration of the k-loop: its prefetches into L2 (Spec.PrefetchedLines and Spec.Prefetch) and n
+// terms.
 func (g *gen) iteration(run *Run, n int) {
 	for i := range g.spec.PrefetchedLines {
 		g.Prefetch(2, target.Addr{Base: prefetchedReg, Disp: i * lineBytes})
@@ -72,17 +73,18 @@ func (g *gen) iteration(run *Run, n int) {
 }
 
 // prefetch emits the prefetches of Spec.Prefetch[i]. The prefetches execute only if countReg & (Every-DefaultUnroll) is
-// 0. countReg is the number of remaining terms. Every and DefaultUnroll are powers of two, so the condition holds in
-// one iteration per Every terms.
+// 0. countReg is the number of remaining terms. An iteration has DefaultUnroll terms, and both numbers are powers of
+// two. The mask therefore selects the bits that count iterations within Every terms, and they are all 0 in one
+// iteration per Every terms.
 func (g *gen) prefetch(i int, prefetch Prefetch) {
 	skip := g.NewLabel()
 	if prefetch.Every > DefaultUnroll {
 		g.JumpIfBits(int64(prefetch.Every-DefaultUnroll), countReg, skip)
 	}
 	for line := range prefetch.Lines {
-		g.Prefetch(2, target.Addr{Base: prefetchRegs[i], Disp: line * lineBytes})
+		g.Prefetch(2, target.Addr{Base: prefetchListRegs[i], Disp: line * lineBytes})
 	}
-	g.Add(stepOf(PrefetchStep+i), prefetchRegs[i])
+	g.Add(stepOf(PrefetchStep+i), prefetchListRegs[i])
 	g.Bind(skip)
 }
 

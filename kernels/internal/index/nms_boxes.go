@@ -92,7 +92,7 @@ type keptBoxes struct {
 
 const maxStrips = 1024
 
-// newKeptBoxes returns an empty set for a selection from boxes.
+// newKeptBoxes returns a keptBoxes without kept boxes, with strips that divide the range of the given boxes.
 func newKeptBoxes(boxes []Box, iou float64) *keptBoxes {
 	kept := &keptBoxes{iou: iou}
 	// A negative iou also drops boxes that do not touch, so one strip has all boxes. A NaN drops no box.

@@ -99,7 +99,7 @@ func orderStatistic[A any](semantics graph.Semantics, statisticOf func(a *A) sta
 	}
 	return kit.Define[A](graph.Op{
 		Semantics: semantics,
-		Facts:     graph.Facts{AnyOrder: true, Each: graph.Each{Function: 7}},
+		Facts:     graph.Facts{AnyOrder: true, Each: orderingEach},
 		Lowerings: graph.Lowerings{Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			return statisticOf(kit.Attrs[A](c)).compile(c)
 		}},

@@ -14,6 +14,10 @@ import (
 
 var valuesAndIndices = []string{"values", "indices"}
 
+// orderingEach estimates the cost per element of sorting a line or selecting from it: the comparisons and moves count
+// as functions such as exp.
+var orderingEach = graph.Each{Function: 7}
+
 // ranking describes a call of sort or topk, which sorts the lines along dim and keeps the first k elements of each
 // line.
 type ranking struct {

@@ -36,15 +36,15 @@ var (
 			Params: []graph.Param{kit.Self}, Outputs: valuesAndIndices,
 			Infer: inferTopk,
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-				return topkRank(c).reference(in[0])
+				return topkRanking(c).reference(in[0])
 			},
 			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 5)}, Attrs: graph.Attrs{"k": 2}},
 				{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"k": 2, "dim": 1, "largest": false}}},
 		},
 		Facts: graph.Facts{Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return []int{kit.Attrs[topkAttrs](c).Dim} }),
-			AnyOrder: true, Each: graph.Each{Function: 7}},
+			AnyOrder: true, Each: orderingEach},
 		Lowerings: graph.Lowerings{
-			Compile: func(c *graph.Call) (*graph.Kernel, error) { return topkRank(c).compile(c) },
+			Compile: func(c *graph.Call) (*graph.Kernel, error) { return topkRanking(c).compile(c) },
 		},
 	})
 )
@@ -66,17 +66,17 @@ func sortOp(name, doc string, outputs int) *graph.Op {
 				return kit.WithIndices(c, rule.PreserveType(t))[2-outputs:], nil
 			},
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-				out, err := sortRank(c).reference(in[0])
+				out, err := sortRanking(c).reference(in[0])
 				return out[2-outputs:], err
 			},
 			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 5)}},
 				{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"dim": 1, "descending": true}}},
 		},
 		Facts: graph.Facts{Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return []int{kit.Attrs[sortAttrs](c).Dim} }),
-			AnyOrder: true, Each: graph.Each{Function: 7}},
+			AnyOrder: true, Each: orderingEach},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) {
-				return sortRank(c).compile(c)
+				return sortRanking(c).compile(c)
 			},
 		},
 	}
@@ -86,13 +86,13 @@ func sortOp(name, doc string, outputs int) *graph.Op {
 	return kit.Define[sortAttrs](op)
 }
 
-func sortRank(c *graph.Call) *ranking {
+func sortRanking(c *graph.Call) *ranking {
 	a, m := kit.Attrs[sortAttrs](c), c.Meta(0)
 	dim := max(0, (a.Dim+m.Rank())%max(1, m.Rank()))
 	return &ranking{dim, sizeAt(m, dim), a.Descending}
 }
 
-func topkRank(c *graph.Call) *ranking {
+func topkRanking(c *graph.Call) *ranking {
 	a, m := kit.Attrs[topkAttrs](c), c.Meta(0)
 	k := kit.KnownSize(a.K)
 	if m.Rank() == 0 {

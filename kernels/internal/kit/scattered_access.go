@@ -6,8 +6,8 @@ import (
 )
 
 // AddScatteredAccess adds the cost of results that are not written consecutively: in such a result, the innermost
-// dimension of the iteration order does not have the least stride. Their bytes are moved from dense to strided accesses
-// in work. The walk gives the layouts of the results.
+// dimension of the iteration order does not have the least stride. In work, the bytes of such results count as strided
+// instead of dense accesses. The walk gives the layouts of the results.
 func AddScatteredAccess(work *graph.Work, c *graph.Call, walk graph.Walk, order tensor.Order) {
 	for i, m := range c.Out {
 		if laidOut := walk.ResultLayout(i, m); order != "" && order.Rank() == m.Rank() &&

@@ -95,10 +95,9 @@ type thresholdAttrs struct {
 	Value     tensor.Scalar `attr:"value" doc:"number that replaces these elements"`
 }
 
-// Threshold replaces elements that do not exceed a threshold.
+// Threshold sets elements that do not exceed a threshold to a value.
 var Threshold = elementwise(graph.SchemaOf[thresholdAttrs](), "threshold",
-	"Replaces elements that are at most threshold by "+
-		"value; NaN propagates.", unaryParams,
+	"Sets elements that do not exceed threshold to value; NaN propagates.", unaryParams,
 	&graph.Pointwise{
 		Config: withCheck(unary, func(c *graph.Call) error {
 			attrs, d := kit.Attrs[thresholdAttrs](c), c.Type(0).DType
@@ -142,10 +141,9 @@ type shrinkAttrs struct {
 	Lambd tensor.Scalar `attr:"lambd" default:"0.5" doc:"absolute value up to which elements become 0"`
 }
 
-// Hardshrink replaces small elements by 0.
-var Hardshrink = attrCurve("hardshrink", "hardshrink_cpu", "Replaces elements of absolute value up to lambd by 0; "+
-	"NaN propagates. "+
-	"Supports floats only.", "where(abs(x) <= l, 0, x)", defaultGrain,
+// Hardshrink sets small elements to 0.
+var Hardshrink = attrCurve("hardshrink", "hardshrink_cpu", "Sets elements of absolute value up to lambd to 0; "+
+	"NaN propagates. Supports floats only.", "where(abs(x) <= l, 0, x)", defaultGrain,
 	func(attrs *shrinkAttrs) numbers { return numbers{"l": tensor.FloatScalar(attrs.Lambd.Float())} },
 	func(attrs *shrinkAttrs) func(float64) float64 {
 		return func(x float64) float64 {

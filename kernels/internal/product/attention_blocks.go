@@ -125,8 +125,8 @@ func (sizes attentionSizes) packedElements(i int) float64 {
 		keys * float64(sizes.valueSize)}[i]
 }
 
-// attentionPackRates returns the names of the rates of packing query, key and value. A name is empty if products read
-// the operand in place.
+// attentionPackRates returns, for query, key and value, the name of the rate in the cost profile that prices the
+// packing of the operand. A name is empty if products read the operand in place.
 func attentionPackRates(spec *graph.Attention) (rates [3]string) {
 	sizes := attentionSizesOf(spec)
 	scores, values := sizes.specs(spec, sizes.rows)
@@ -180,7 +180,7 @@ type attention struct {
 	entryOffsets           [4][]int           // offsets of the entries of query, key, value and result, in elements
 	queryStride, outStride int                // row strides of query and result, in elements
 	blocks                 []attentionBlock   // for whole blocks, and for a shorter last block
-	transposed             *transposedOperand // the operand that blocks of several entries transpose, or nil
+	transposed             *transposedOperand // the operand that blocks of several entries transpose; nil if there is none
 	// Sizes in bytes of the parts of worker memory: scores, scratch memory of the products, panels of the products,
 	// memory of the loops, and the transposed operand.
 	scoresBytes, productBytes, panelBytes, loopBytes, transposedBytes int
@@ -190,7 +190,7 @@ type attention struct {
 // attentionRun is the state of a worker that computes an attention.
 type attentionRun struct {
 	args           gemm.Args
-	scores, values gemm.Replay
+	scores, values gemm.Replay // recorded calls of the two products
 }
 
 // compileAttention returns the kernel of an attention.

@@ -86,10 +86,10 @@ func (sizes attentionSizes) transposesKey(spec *graph.Attention) bool {
 
 // transposedOperand is the operand of the product of queries and keys that blocks of several entries transpose. Its
 // copy has a row for each index of the depth. A row has the elements of all entries; those of one entry are called
-// lanes.
+// lanes: the queries, or the keys.
 type transposedOperand struct {
 	operand int // 0 is the query, 1 the key
-	lanes   int // lanes of an entry
+	lanes   int // number of lanes of an entry
 	bytes   int // size of the copy
 	copy    *strided.Copy
 }

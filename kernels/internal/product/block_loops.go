@@ -39,7 +39,7 @@ func lowerBlockLoops(call *graph.Call) (*graph.Kernel, error) {
 				row := unsafe.Add(mem.Ptrs[1+blocksWeight], column*weight.row)
 				kit.Blocks(mem.Context, depth, func(begin, end int) {
 					for i := begin; i < end; i++ {
-						zeroPoint := weight.mean
+						zeroPoint := weight.defaultZero
 						if zero != nil {
 							zeroPoint = weight.zeroPoint(*(*uint8)(unsafe.Add(zero, i/weight.block)))
 						}

@@ -28,10 +28,10 @@ func linearBlocksFlops(call *graph.Call) float64 {
 
 // blockWeight reads the integers of a weight that is quantized by blocks.
 type blockWeight struct {
-	bits     int // bits of an integer: 2, 4 or 8
-	block    int // elements of a block
-	mean     int // default zero point, 2^(bits-1)
-	row, col int // strides of rows and of the bytes of a row
+	bits        int // bits of an integer: 2, 4 or 8
+	block       int // elements of a block
+	defaultZero int // default zero point, 2^(bits-1)
+	row, col    int // strides of rows and of the bytes of a row
 }
 
 func newBlockWeight(call *graph.Call) blockWeight {
@@ -46,5 +46,5 @@ func (w *blockWeight) integer(bytes unsafe.Pointer, k int) int {
 	return int(packed>>(bit%8)) & (1<<w.bits - 1)
 }
 
-// zeroPoint returns the value of an element of operand zero_point, whose lowest bits are read.
+// zeroPoint returns the zero point in the lowest bits of an element of operand zero_point.
 func (w *blockWeight) zeroPoint(element uint8) int { return int(element) & (1<<w.bits - 1) }

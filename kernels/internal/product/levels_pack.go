@@ -128,7 +128,8 @@ func (shape *levelShape) pack(i, panel int, to, from unsafe.Pointer, m tensor.Me
 			}
 		default:
 			for b := range shape.blocks {
-				*(*int8)(unsafe.Add(to, b*width+j)) = int8(w.zeroPoint(*(*uint8)(unsafe.Add(from, n*w.row+b*w.col))) - w.mean)
+				zero := w.zeroPoint(*(*uint8)(unsafe.Add(from, n*w.row+b*w.col)))
+				*(*int8)(unsafe.Add(to, b*width+j)) = int8(zero - w.defaultZero)
 			}
 		}
 	}
@@ -142,7 +143,7 @@ func (shape *levelShape) packColumn(panel, row unsafe.Pointer, w blockWeight, j 
 	}
 	mask := 1<<shape.levelBits() - 1
 	for k := range shape.k {
-		*(*uint8)(unsafe.Add(panel, k*step+j)) |= uint8((w.integer(row, k) - w.mean) & mask << shift)
+		*(*uint8)(unsafe.Add(panel, k*step+j)) |= uint8((w.integer(row, k) - w.defaultZero) & mask << shift)
 	}
 }
 
@@ -169,7 +170,7 @@ func (shape *levelShape) unpack(i int, dst *tensor.Tensor, panels unsafe.Pointer
 			for b := range dst.Shape[1] {
 				packed := 0
 				for e := range per {
-					packed |= (shape.level(panel, b*per+e, j) + shape.mean) << (e * shape.bits)
+					packed |= (shape.level(panel, b*per+e, j) + shape.defaultZero) << (e * shape.bits)
 				}
 				dst.Set(tensor.IntScalar(int64(packed)), n, b)
 			}
@@ -179,7 +180,7 @@ func (shape *levelShape) unpack(i int, dst *tensor.Tensor, panels unsafe.Pointer
 			}
 		default:
 			for b := range shape.blocks {
-				dst.Set(tensor.IntScalar(int64(int(*(*int8)(unsafe.Add(panel, b*width+j)))+shape.mean)), n, b)
+				dst.Set(tensor.IntScalar(int64(int(*(*int8)(unsafe.Add(panel, b*width+j)))+shape.defaultZero)), n, b)
 			}
 		}
 	}

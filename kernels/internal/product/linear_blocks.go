@@ -101,7 +101,7 @@ func linearBlocksRef(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, e
 		sum := kit.Accumulator{DType: tensor.Float32}
 		for k := range x.Shape[rank-1] {
 			at[rank-1] = k
-			zero := float64(w.mean)
+			zero := float64(w.defaultZero)
 			if len(in) > blocksZero && in[blocksZero] != nil {
 				zero = float64(w.zeroPoint(uint8(in[blocksZero].At(n, k/w.block).Float())))
 			}

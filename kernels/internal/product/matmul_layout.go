@@ -145,15 +145,15 @@ func matmulType(a, b tensor.Type) (tensor.Type, error) {
 	return batchedType(a, b)
 }
 
-// foldsBatch mirrors PyTorch's should_fold. It reports whether the product of a batch of matrices a and a matrix or
-// vector of the given rank becomes one matrix product. A batch of transposed matrices is not folded, because bmm reads
-// such matrices without a copy.
-func foldsBatch(a tensor.Type, rank int) bool {
-	if a.Rank() < 3 || rank != 1 && rank != 2 {
+// foldsBatch mirrors PyTorch's should_fold. It reports whether PyTorch computes the product of batch, a batch of
+// matrices, and an operand of the given rank as one matrix product. A batch of transposed matrices is not folded,
+// because bmm reads such matrices without a copy.
+func foldsBatch(batch tensor.Type, rank int) bool {
+	if batch.Rank() < 3 || rank != 1 && rank != 2 {
 		return false
 	}
-	return !(a.Rank() == 3 && rank == 2 && a.Strides[2].Ne(sym.Of(1)).Holds() &&
-		a.Strides[0].Eq(a.Shape[1].Mul(a.Shape[2])).Holds())
+	return !(batch.Rank() == 3 && rank == 2 && batch.Strides[2].Ne(sym.Of(1)).Holds() &&
+		batch.Strides[0].Eq(batch.Shape[1].Mul(batch.Shape[2])).Holds())
 }
 
 // foldedType returns the type of a product that is computed as one matrix product. The batch of the larger operand is
@@ -259,7 +259,7 @@ func checkAddmm(self, a, b tensor.Type) error {
 	return checkProductDTypes("addmm_impl_cpu_", a.DType, b.DType, m, k, n)
 }
 
-// flattensInput reports whether linear with a bias flattens the input x to a matrix.
+// flattensInput reports whether the op linear, if it has a bias, flattens its input x to a matrix.
 func flattensInput(x tensor.Type) bool { return x.Rank() == 3 && x.IsContiguous() }
 
 // productContraction describes a call as a contraction. The op is matmul or one of its special cases, such as mm.

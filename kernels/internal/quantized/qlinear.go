@@ -162,7 +162,7 @@ func (builder quantBuilder) bytesProduct(q *quantMatmul, scaled bool) graph.Arg 
 		}
 		return builder.Call.In[i]
 	}
-	zeroPoint := func(i int) graph.Arg { // operand i, or no operand if it is 0
+	zeroPoint := func(i int) graph.Arg { // operand i; no operand if it is absent or all its zero points are 0
 		if !builder.Call.Has(i) || magnitudesAtMost(builder.Call.Const(i), 0) {
 			return graph.Arg{}
 		}

@@ -28,7 +28,7 @@ func permuteOp(attrs *graph.Schema, op graph.Op, viewType viewTypeFunc) *graph.O
 }
 
 type permuteAttrs struct {
-	Dims []int `attr:"dims" doc:"dimension of self that becomes each dimension of the result"`
+	Dims []int `attr:"dims" doc:"for each dimension of the result, the dimension of self that it comes from"`
 }
 
 // Permute is Tensor.permute.
@@ -125,8 +125,8 @@ var (
 		}
 		return t.Permute(dims)
 	})
-	MT      = matrixTransposeOp("mT", "Transposes matrices, the last two dimensions.", checkMatrices)
-	MH      = matrixTransposeOp("mH", "Transposes real matrices, the last two dimensions.", checkAdjoint)
+	MT      = matrixTransposeOp("mT", "Transposes matrices: swaps the last two dimensions.", checkMatrices)
+	MH      = matrixTransposeOp("mH", "Transposes real matrices: swaps the last two dimensions.", checkAdjoint)
 	MatrixH = matrixTransposeOp("matrix_H", "Transposes a real matrix.", checkAdjoint)
 )
 
@@ -153,7 +153,8 @@ func checkMatrices(name string, t tensor.Type) error {
 func checkAdjoint(name string, t tensor.Type) error {
 	switch {
 	case t.DType.IsComplex():
-		return fmt.Errorf("%s of complex values is no view; conj_physical of the transposed value computes it", name)
+		return fmt.Errorf("%s does not support complex values, because the result cannot be a view; use conj_physical of "+
+			"the transposed value instead", name)
 	case name == "matrix_H" && t.Rank() != 0 && t.Rank() != 2:
 		return fmt.Errorf("tensor.H is only supported on matrices (2-D tensors). Got %d-D tensor.%s", t.Rank(),
 			[...]string{"", " For batches of matrices, consider using tensor.mH"}[min(1, t.Rank()/3)])
