@@ -48,10 +48,10 @@ func (p *Program) findPipelines() {
 
 // pipelinePhase returns the phase of a step that can be in a group, or nil. Such a step has one phase, which reports
 // how far its chunks progress.
-func (s *step) pipelinePhase() *graph.Phase {
-	kernel := s.kernel
-	if len(kernel.Phases) != 1 || kernel.Scratch > 0 || len(kernel.InPlace) > 0 || len(s.node.Out) != 1 ||
-		s.node.Out[0].Within != nil {
+func (st *step) pipelinePhase() *graph.Phase {
+	kernel := st.kernel
+	if len(kernel.Phases) != 1 || kernel.Scratch > 0 || len(kernel.InPlace) > 0 || len(st.node.Out) != 1 ||
+		st.node.Out[0].Within != nil {
 		return nil
 	}
 	if ph := &kernel.Phases[0]; ph.Flow != nil && ph.Chunks > 1 {

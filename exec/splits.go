@@ -103,8 +103,8 @@ func (p *Program) transfers(line float64) []transfer {
 }
 
 // hasChunks reports whether a step has any chunks.
-func (s *step) hasChunks() bool {
-	for _, ph := range s.kernel.Phases {
+func (st *step) hasChunks() bool {
+	for _, ph := range st.kernel.Phases {
 		if ph.Chunks > 0 {
 			return true
 		}
