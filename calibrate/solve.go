@@ -16,7 +16,8 @@ const minPS = 1e-2
 // solve fits the rates to the measured times. It minimizes the sum of the squared relative errors by coordinate
 // descent: it fits one rate at a time, while all other rates are fixed.
 func (m *measurer) solve() {
-	// A probe fits either a rate, or the point of a curve at the number of bytes that the probe accesses.
+	// A probe fits either a rate, or one point of a memory curve (the price of a byte by footprint): the
+	// point at the footprint of the probe.
 	byRate, curves := map[string][]*probe{}, map[graph.Access]machine.Curve{}
 	for _, p := range m.probes {
 		if p.rate != "" {

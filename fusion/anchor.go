@@ -214,9 +214,9 @@ func (a anchorImpl) read(call *graph.Call, walk graph.Walk, i int, meta tensor.M
 	return work, ok
 }
 
-// writes reports whether result i can have layout meta. For the host, the anchor's implementation decides. The epilogue
-// can write other results with any strides, but writes accepts only layouts with contiguous runs, because layouts
-// without them are slow.
+// writes reports whether result i can have layout meta. The epilogue can write a result other than the host
+// with any strides, but this method accepts only layouts with contiguous runs, because layouts without them
+// are slow. For the host, the anchor's implementation must also support the layout.
 func (a anchorImpl) writes(call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) bool {
 	f, anchor, err := anchorOf(call)
 	if err != nil || longestRun(meta) < 2 {

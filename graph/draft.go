@@ -180,12 +180,12 @@ func (d *Draft) Op(name string) (*Op, error) {
 // NodeAttrs are the attributes of one or more nodes. They are decoded once for all nodes that share them.
 type NodeAttrs struct {
 	attrs   *attributes
-	numbers []any // attributes that set operands, indexed by operand: see splitNumbers
+	numbers []any // numbers given as attributes in place of operands, indexed by operand: see splitNumbers
 	decoded any   // nil if inference must decode them
 }
 
-// Attributes prepares attributes for nodes of an op. In given, an attribute that is a value of the graph is a [Ref],
-// and a symbol is a string.
+// Attributes prepares attributes for nodes of an op. The map given has a [Ref] for an attribute that refers
+// to a value of the graph, and a string for a symbol.
 func (d *Draft) Attributes(op *Op, given Attrs) *NodeAttrs {
 	if op == nil || op.Schema == nil {
 		return &NodeAttrs{}
@@ -202,8 +202,8 @@ func (d *Draft) Attributes(op *Op, given Attrs) *NodeAttrs {
 }
 
 // Complete sets the op, operands and attributes of a node; a may be nil. If an operand or attribute is
-// invalid, inference will reject the node, and [Draft.Refused] returns the reason. The node keeps the slice
-// in.
+// invalid, inference will reject the node, and [Draft.Refused] returns the reason. The node keeps the operand
+// slice, so the caller must not reuse it.
 func (d *Draft) Complete(n *Node, op *Op, in []Arg, a *NodeAttrs) {
 	if n == nil || op == nil {
 		return

@@ -84,7 +84,7 @@ func (e Errors) Sort() {
 	})
 }
 
-// maxErrors is the maximum number of errors that Sort or Verify collects for one graph.
+// maxErrors is the maximum number of errors that [Graph.Sort] or [Verify] collects for one graph.
 const maxErrors = 100
 
 // RootErrors returns the errors of [Graph.InferAll], sorted by place. It omits nodes that were rejected only because

@@ -23,7 +23,7 @@ type Symbolic struct {
 	Env *sym.Env
 	// Guards are the conditions under which the types are valid, in the order in which inference needed them.
 	Guards []Guard
-	// Hints are the sizes of the open symbols for which branches were decided.
+	// Hints has a size for each open symbol. Branches were decided for these sizes.
 	Hints sym.Binding
 
 	// IncompleteReason is the reason why [Graph.SymbolicForked] did not infer the graph for all sizes; nil if it did.
@@ -31,7 +31,7 @@ type Symbolic struct {
 
 	bound             map[string]bool // open symbols that guards restrict to one size
 	symbolicAttrNodes []*Node         // nodes whose attributes depend on symbols
-	inferringForked   bool            // new guards belong to a class of sizes of SymbolicForked
+	inferringForked   bool            // set while SymbolicForked infers its classes: record adds no guards
 
 	unbacked *unbacked // state of [Graph.Unbacked]; nil for a Symbolic of other functions
 }
@@ -43,7 +43,8 @@ type Guard struct {
 	Node *Node
 	// Value is the input that needs the condition; nil for a guard of a node.
 	Value *Value
-	// Binds lists the symbols that this guard and all earlier guards restrict to a single size, the hint.
+	// Binds lists the symbols that this guard, together with the earlier guards, newly restricts to a single
+	// size: the hint.
 	Binds []string
 	// Refusal is the error of inference for sizes that do not satisfy the guard. It is set only by
 	// [Graph.SymbolicForked].
@@ -361,7 +362,7 @@ func (c *classResult) sameUpToLayout(o *classResult) error {
 }
 
 // merge sets the types of the values. The first class contains the hints. The types hold for the first class and for
-// the classes that differ from it in layouts only. Guards exclude all other classes.
+// the classes that differ from it only in sizes, strides and offsets. Guards exclude all other classes.
 func (s *Symbolic) merge(cases []sym.Case[classResult]) {
 	first := &cases[0].Value
 	accepted := cases[:1]

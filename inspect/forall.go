@@ -104,8 +104,10 @@ func (p property) violation(plan *passes.Plan) string {
 // cases cover all tried sizes. Two facts prove the property: package sym decides that the cases cover all sizes
 // within bounds, and each plan that may serve such sizes has the property without further guards.
 //
-// The proof has one assumption: an implementation that supports a call at the hint of a specialization supports it at
-// all sizes that the specialization serves. Sizes at which it does not support the call have a separate plan.
+// A specialization is a plan with conditions on the sizes that it serves; it is planned at one set of sizes,
+// its hint. The proof has one assumption: an implementation that supports a call at the hint of a
+// specialization supports it at all sizes that the specialization serves. Sizes at which it does not support
+// the call get a plan of their own.
 func ForAll(p *graphrun.Program, text string) (*Proof, error) {
 	internal, _, err := internals(p)
 	if err != nil {
@@ -193,10 +195,10 @@ func (prover *prover) tryCase(spec *program.Specialization, sizes []int) {
 	}
 }
 
-// firstUnproved returns a specialization without a proof of the property for all sizes that it may serve, or nil if
-// every specialization has a proof. It adds cases at the hints of specializations that serve none of the tried sizes.
-// No further specializations need to be searched for, because adding a case plans all specializations that serve its
-// sizes.
+// firstUnproved returns a specialization without a proof of the property for all sizes that it may serve, or
+// nil if every specialization has a proof. It adds cases at the hints of specializations that serve none of
+// the tried sizes. The list of specializations is complete: all hints are among the tried sizes, and
+// SearchConditions, which tryCase calls, plans every other specialization that may serve sizes of the case.
 func (prover *prover) firstUnproved() *program.Specialization {
 	for {
 		spec := prover.nextUnproved()
@@ -302,8 +304,9 @@ func (prover *prover) conclude() error {
 	return nil
 }
 
-// samples returns the sets of sizes to try. The hints, the assumed sizes and the generic sizes come first, then
-// combinations of small sizes, bounds, and sizes of the hints.
+// samples returns the sets of sizes to try. The hints, the assumed sizes and the generic sizes come first. At
+// the generic sizes, every size that depends on an open symbol is at least 2: see
+// [program.Program.GenericSizes]. Then come combinations of small sizes, bounds, and these first sizes.
 func (prover *prover) samples() [][]int {
 	p := prover.program
 	list := append(slices.Clone(p.Hints()), p.AssumedSizes())

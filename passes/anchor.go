@@ -81,7 +81,9 @@ func (g *grouper) whyNoAnchor(group *nodeGroup, n *graph.Node) string {
 	case v.Meta.Numel() == 0:
 		return n.Name + " has no elements"
 	}
-	results, reads := group.resultCount, len(group.operands) // the anchor's result is read, and may be stored
+	// The operands of the group include the anchor's result. If it is read outside of the group, it is also a
+	// result.
+	results, reads := group.resultCount, len(group.operands)
 	if g.isReadOutside(v, group, n) {
 		results++
 	} else if !g.hasRoomFor(group, v) {

@@ -132,9 +132,10 @@ type placementTrial struct {
 	views     []*graph.Node
 }
 
-// place sets the layout of v to meta, a slice of another value. All affected nodes must support that layout. The cost
-// must decrease, unless the strategy or the decisions of another plan chose this placement. If inPlace is set, the
-// operands of v are already in that memory, and must be at the positions that v needs.
+// place sets the layout of v to meta, a slice of another value. All affected nodes must support that layout.
+// The cost must decrease, unless the strategy chose this placement, or the pass replays the decisions of an
+// earlier plan (Plan.decisionsToFollow). If inPlace is set, the operands of v are already in that memory, and
+// must be at the positions that v needs.
 func (placer *placer) place(v, within *graph.Value, meta tensor.Meta, inPlace bool) {
 	p := placer.plan
 	if v.Within != nil || v.Alias != nil || v.Node == nil || v.Const != nil || v.Node.Impl == nil ||
@@ -209,8 +210,10 @@ func (t *placementTrial) addReaders(v *graph.Value) {
 // costByPart is the cost of a node, in parts that are independent of each other ([graph.Impl.Read]). A trial changes
 // the layout of one value, so that only some parts of a node with many operands must be estimated again.
 type costByPart struct {
-	parts []float64 // cost of the node's own work, then of reading each operand, in ns; nil if the op states no work
-	ns    float64   // sum of the parts
+	// parts has the cost of the node's own work, then of reading each operand, in ns; nil if there is no cost
+	// profile or the node has no work.
+	parts []float64
+	ns    float64 // sum of the parts
 }
 
 // nodeCost returns the cost of a node at the current layouts. It computes the parts of operands for which moved returns

@@ -12,7 +12,7 @@ type Document struct {
 	Ops document.Stream[OpDoc] `json:"ops" doc:"The selected ops."`
 }
 
-// OpDoc describes an op. For the tag of, see [document.Schema].
+// OpDoc describes an op. [document.Schema] explains the struct tag "of".
 type OpDoc struct {
 	Name            string        `json:"name" doc:"The name, as in PyTorch."`
 	Doc             string        `json:"doc" doc:"The effect of the op."`

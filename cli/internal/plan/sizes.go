@@ -148,9 +148,10 @@ func (f *flags) printSizes(cmd *cobra.Command, doc *SizesDocument) error {
 	return out.Flush()
 }
 
-// bindSize binds a symbol in a copy of the graph to a size, infers the copy and applies --pin. If the graph lacks the
-// symbol, the file is loaded again with --dim SYMBOL=SIZE. In a file without symbols, this option changes the number of
-// rows of the inputs: see [graphrun.Loader].
+// bindSize binds a symbol in a copy of the graph to a size, infers the copy and applies --pin. If the graph
+// lacks the symbol, the file is loaded again with --dim SYMBOL=SIZE. SYMBOL may then stand for the rows of
+// inputs whose sizes are numbers: it is INPUT.DIM or, in a file without symbols, N. See the field Sizes of
+// [graphrun.Loader].
 func (f *flags) bindSize(ctx context.Context, path string, g *graph.Graph, symbol string, size int) (bound *graph.Graph,
 	err error) {
 	if _, ok := g.SymbolNamed(symbol); ok {
@@ -168,7 +169,7 @@ func (f *flags) bindSize(ctx context.Context, path string, g *graph.Graph, symbo
 	return bound, err
 }
 
-// answers returns the sizes at which the plan changes, and the changes at the first of them.
+// answers returns the sizes at which the plan changes, and the changes at the first maxAnswers of them.
 func (doc *SizesDocument) answers() []string {
 	first, last := doc.Ranges[0], doc.Ranges[len(doc.Ranges)-1]
 	span := fmt.Sprintf("from %[1]s=%[2]d to %[1]s=%[3]d", doc.Symbol, first.From, last.To)

@@ -7,10 +7,11 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// elements tracks the elements of the broadcast operand that are in registers. On some targets, a load reads several
-// elements: consecutive terms of a row, or one term of several rows that are adjacent in memory.
+// elements tracks the elements of the broadcast operand that are in registers. On some targets, a load reads
+// several elements: consecutive terms of a row, or one term of several rows that are adjacent in memory. A
+// term is one step of the sum over the inner dimension (k): see spec.go.
 type elements struct {
-	registers    int // number of registers for elements; their numbers follow those of the vectors and zero points
+	registers    int // count of registers for elements, after those for sums, vectors and zero points
 	nextRegister int // index, among the registers for elements, of the register for the next load
 
 	byRow      [32]target.Element // by row: the element of the current term

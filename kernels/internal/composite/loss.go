@@ -92,7 +92,8 @@ func (s steps) distance(x, y graph.Arg, p, eps float64) graph.Arg {
 	return s.Apply(reduce.Norm, graph.Attrs{"p": p, "dim": []int{-1}}, s.plus(s.sub(x, y), eps))
 }
 
-// loss defines a loss by its steps. Each element of in is the shape of an operand of the example.
+// loss defines a loss by its steps. The function losses gets the operands, with empty Args for missing
+// optional operands. It returns the loss of each element, and the reduction.
 func loss[A any](name, doc string, params []graph.Param, examples []graph.Example,
 	losses func(s steps, a *A, in []graph.Arg) (loss graph.Arg, reduction int)) *graph.Op {
 	return compose.Define[A](graph.Op{

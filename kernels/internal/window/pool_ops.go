@@ -243,9 +243,9 @@ func lpPool(c *graph.Call) *pooling {
 		args: func(*graph.Call) poolArgs { return a.args() }}
 }
 
-// InIntegers returns the attributes of a max_pool2d call on integers with the windows of call, a call on floats. dtype
-// is the dtype of the integers. The padding has ONNX's form, which integers require. InIntegers returns false if the
-// windows would differ.
+// InIntegers returns, for a call of max_pool2d on floats, the attributes with which max_pool2d on integers
+// has the same windows. dtype is the dtype of the integers. The padding has ONNX's form, which integers
+// require. InIntegers returns false if the windows would differ.
 func InIntegers(call *graph.Call, dtype tensor.DType) (graph.Attrs, bool) {
 	if call == nil || len(call.Out) != 1 || call.Type(0).Rank() != 4 {
 		return nil, false

@@ -335,9 +335,10 @@ func cubicWeights(t, a float64) [4]float64 {
 	return [4]float64{outer(t + 1), inner(t), inner(1 - t), outer(2 - t)}
 }
 
-// nearestIndex returns the function from indices of the output to indices of the input. As in PyTorch, the arithmetic
-// is float32 except for float64 images. If the output is twice as large as the input, PyTorch's kernel for
-// channels-last images halves the index and ignores the factor. Here, the layout does not matter.
+// nearestIndex returns the function from indices of the output to indices of the input. As in PyTorch, the
+// arithmetic is float32 except for float64 images. If the output is twice as large as the input, PyTorch's
+// kernel for channels-last images halves the index and ignores the factor. This function uses the factor for
+// every layout. factor is the scale that the caller gave; 0 or less if none.
 func nearestIndex(dtype tensor.DType, in, out int, factor float64) func(i int) int {
 	scale := float64(in) / float64(out)
 	if factor > 0 {

@@ -40,14 +40,15 @@ const (
 	// more work.
 	searchTable = 1 << 8
 	boundTable  = 1 << 16
-	relaxedWork = 1 << 25 // approximate number of entries of all messages of one bound
+	relaxedWork = 1 << 25 // approximate limit on entries of all messages (eliminate.go) for one lower bound
 	branchTable = 1 << 16 // maximum table size for eliminating all variables of a node below the root
 	// Before a search, all variables are eliminated if the work is at most lightWork plus lightVariableWork per variable.
 	// Otherwise only the variables whose tables have at most lightTable entries are eliminated.
 	lightWork         = 1 << 18
 	lightVariableWork = 1 << 8
 	lightTable        = 1 << 6
-	// If fewer than 1/minCutShare of the labels can be cut, the problem is split instead.
+	// If a lower bound cuts fewer than 1/minCutShare of the labels, the search uses larger tables,
+	// or it branches, instead of starting again with the remaining labels.
 	minCutShare = 16
 	// A search with a proof ends when its tables have this many entries in total.
 	proofTables = 1 << 26

@@ -52,7 +52,8 @@ func reg(g target.GReg) asm.Reg {
 	return asm.X(int(g) + 1)
 }
 
-// word returns the address of a word.
+// word returns the memory operand of a [target.Word], which is 64 bits of [jit.Args]. X0 has the address of
+// the Args.
 func word(x target.Word) asm.Mem { return asm.Mem{Base: asm.X(0), Offset: int(x)} }
 
 // vec returns a vector register.
@@ -176,7 +177,8 @@ func (w *Writer) mem(at target.Addr, bytes int) asm.Mem {
 	return w.baseOnly(at)
 }
 
-// baseOnly returns an address without an index and a distance.
+// baseOnly returns an address that is a base register alone. It writes code that adds the index and the
+// displacement.
 func (w *Writer) baseOnly(at target.Addr) asm.Mem {
 	base := w.addIndex(at, addressTemp)
 	if at.Disp != 0 {
@@ -260,8 +262,9 @@ func (w *Writer) SetLanes(lanes target.Int, _ target.VReg, _ [2]target.GReg) {
 	w.lanes = int(n)
 }
 
-// accessPieces loads or stores n bytes of a vector in pieces of 16, 8, 4, 2 or 1 bytes. name is the instruction for a
-// piece of at least 4 bytes at the start of the register, and laneName the one for other pieces.
+// accessPieces loads or stores the first count bytes of a vector: 16 bytes at once, fewer bytes in pieces of
+// 8, 4, 2 and 1 bytes. name is the instruction for a piece of at least 4 bytes at the start of the register,
+// and laneName the instruction for other pieces.
 func (w *Writer) accessPieces(name, laneName string, reg target.VReg, at target.Addr, count int) {
 	for size, done := 16, 0; done < count; size /= 2 {
 		if count&size == 0 {
