@@ -53,8 +53,8 @@ EXTREMESEED ?= 1
 # Tests of kernels' results that take seconds. Without machine code they test the interpreter.
 VALUES = ^(TestCatalogue|TestSpecialNumbers|Test.*Oracle)$$
 
-.PHONY: check thorough gpu lint paths narrow nounit portable noasm loops extreme arm64 builds beam fused format vet staticcheck \
-	test race regenerate fuzz bench false-alarms release releases
+.PHONY: check thorough gpu lint paths narrow nounit portable noasm loops extreme arm64 builds beam fused format vet \
+	staticcheck test race regenerate fuzz bench false-alarms release releases
 
 check: test
 	$(MAKE) -j2 --output-sync=target lint paths beam

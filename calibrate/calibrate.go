@@ -74,7 +74,7 @@ type probe struct {
 	access         graph.Access   // for a point of a memory curve: the kind of access
 	footprintBytes float64        // for a point of a memory curve: the number of bytes accessed
 	call           graph.RateCall // the measured call
-	// chainedCalls is the number of further calls, each of which reads the result of the previous call, as consecutive
+	// chainedCalls is the number of further calls. Each call reads the result of the previous call, as consecutive
 	// steps of a graph do. The operand of such a call is in the caches, and the call may overwrite it.
 	chainedCalls int
 	works        []graph.Work // the work of the timed steps

@@ -41,7 +41,7 @@ type calibrateReport struct {
 // calibratePoint is a measured call.
 type calibratePoint struct {
 	Subject   string  `json:"of" doc:"The inner kernel (the innermost loop of an implementation) or the kind of memory access of the call."`
-	Unit      string  `json:"unit" doc:"The unit of work of which the rate is the time."`
+	Unit      string  `json:"unit" doc:"The unit of work; the rate is the time of one unit."`
 	Bytes     float64 `json:"bytes" doc:"The bytes that the call accesses."`
 	NS        float64 `json:"ns" doc:"The median of the measured times, in nanoseconds."`
 	Predicted float64 `json:"predicted_ns" doc:"The time that the profile predicts, in nanoseconds."`

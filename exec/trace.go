@@ -20,7 +20,7 @@ import (
 //     worker that finishes the step passes done to EndStep. Other workers may leave the step before or after that.
 //   - A chunk begins after the end of all chunks of the previous phase. The first chunk of a step begins after the
 //     EndStep with done of each step for which it waits. No other order is guaranteed. In a pipelined group, one worker
-//     alternates between steps, each of which reads the result of the previous one. A chunk then begins after the end
+//     alternates between steps. Each step reads the result of the previous step. A chunk then begins after the end
 //     of the chunks that it needs. Whenever the worker changes to another step, it calls EndStep and BeginStep.
 //
 // A run without an error reports a BeginStep and an EndStep with done for each step, and each chunk of each phase

@@ -4201,8 +4201,8 @@ type LinalgTensorinvAttrs struct {
 
 // LinalgTensorinv is the op linalg_tensorinv.
 //
-// Returns the inverse of the linear map that tensordot with self is: the first ind dimensions of self are the
-// rows of a matrix, the others its columns.
+// Inverts self as a linear map, x -> tensordot(self, x). The first ind dimensions of self are the rows of its
+// matrix, the others the columns.
 func LinalgTensorinv(self *graph.Value, attrs ...LinalgTensorinvAttrs) *graph.Value {
 	return node("linalg_tensorinv", 1, nonzeroAttrs(attrs), self)[0]
 }
@@ -4217,8 +4217,8 @@ type LinalgTensorsolveAttrs struct {
 
 // LinalgTensorsolve is the op linalg_tensorsolve.
 //
-// Returns the tensor whose tensordot with self is other: the first dimensions of self, as many as other has, are
-// the rows of a matrix, the others its columns.
+// Solves tensordot(self, x) = other for x. The first dimensions of self, as many as other has, are the rows of
+// its matrix, the others the columns.
 func LinalgTensorsolve(self, other *graph.Value, attrs ...LinalgTensorsolveAttrs) *graph.Value {
 	return node("linalg_tensorsolve", 1, nonzeroAttrs(attrs), self, other)[0]
 }
@@ -4493,7 +4493,7 @@ type LogspaceAttrs struct {
 
 // Logspace is the op logspace.
 //
-// Makes powers of base whose exponents are steps equally spaced numbers from start to end, inclusive.
+// Makes powers of base. The exponents are equally spaced numbers from start to end, inclusive.
 //
 // Attributes:
 //
@@ -6012,8 +6012,8 @@ type PutAttrs struct {
 
 // Put is the op put.
 //
-// Copies self and replaces, or increases, its elements at row-major positions by source. Among elements with the
-// same position, the last replaces it.
+// Copies self, then replaces its elements at row-major positions by source, or adds source to them. If a
+// position occurs several times, the last element of source remains.
 func Put(self, index, source *graph.Value, attrs ...PutAttrs) *graph.Value {
 	return node("put", 1, nonzeroAttrs(attrs), self, index, source)[0]
 }

@@ -297,12 +297,13 @@ func liveValues(g *graph.Graph) graph.ByValue[bool] {
 
 // separateOutputs marks the outputs that are views of inputs only because passes removed a copy.
 func (p *Plan) separateOutputs(written *graph.Graph) {
-	isView := map[string]bool{}
+	viewsInput := func(output *graph.Output) bool { return slices.Contains(p.Graph.Inputs, output.Value.Root()) }
+	isWrittenView := map[string]bool{}
 	for _, output := range written.Outputs {
-		isView[output.Name] = output.Value.Root().Node == nil
+		isWrittenView[output.Name] = output.Value.Root().Node == nil
 	}
 	for i := range p.Graph.Outputs {
 		output := &p.Graph.Outputs[i]
-		output.OwnStorage = output.Value.Root().Node == nil && !isView[output.Name]
+		output.OwnStorage = viewsInput(output) && !isWrittenView[output.Name]
 	}
 }

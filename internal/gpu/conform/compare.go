@@ -52,7 +52,7 @@ func Iterate(code *expr.Code, walk string, shape ...int) (*iter.Iterator, error)
 	return config.Build()
 }
 
-// strides returns strides of which the smallest is step. The fastest dimension is the last one, or the first one if
+// strides returns strides; the smallest is step. The fastest dimension is the last one, or the first one if
 // reversed is true.
 func strides(shape []int, step int, reversed bool) []int {
 	list := make([]int, len(shape))

@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// key returns the cache key of a spec's code: all fields as text. Binding a plan to sizes looks up tens of tiles, most
-// of which are already in the cache, so the key must be cheap. Package fmt would take microseconds for each key.
+// key returns the cache key of a spec's code: all fields as text. Binding a plan to sizes looks up tens of tiles, and
+// most tiles are already in the cache, so the key must be cheap. Package fmt would take microseconds for each key.
 func (s *Spec) key(cpu machine.Features) string {
 	builder := keyBuilder{text: append(make([]byte, 0, 256), "tile "...)}
 	builder.text = append(builder.text, cpu.String()...)

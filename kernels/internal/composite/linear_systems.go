@@ -27,13 +27,13 @@ type vanderAttrs struct {
 // Equations with tensors in place of matrices, and Vandermonde matrices.
 var (
 	LinalgTensorinv = defineOne(graph.Semantics{
-		Name: "linalg_tensorinv", Doc: "Returns the inverse of the linear map that tensordot with self is: the first ind " +
-			"dimensions of self are the rows of a matrix, the others its columns.", Params: selfOnly,
+		Name: "linalg_tensorinv", Doc: "Inverts self as a linear map, x -> tensordot(self, x). The first ind dimensions of " +
+			"self are the rows of its matrix, the others the columns.", Params: selfOnly,
 		Examples: []graph.Example{kit.Example(graph.Attrs{"ind": 1}, kit.F32(6, 2, 3))},
 	}, tensorinv)
 	LinalgTensorsolve = defineOne(graph.Semantics{
-		Name: "linalg_tensorsolve", Doc: "Returns the tensor whose tensordot with self is other: the first dimensions of " +
-			"self, as many as other has, are the rows of a matrix, the others its columns.", Params: pair,
+		Name: "linalg_tensorsolve", Doc: "Solves tensordot(self, x) = other for x. The first dimensions of self, as many " +
+			"as other has, are the rows of its matrix, the others the columns.", Params: pair,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 3, 6), kit.F32(2, 3))},
 	}, tensorsolve)
 	LinalgVander = defineOne(graph.Semantics{
@@ -46,14 +46,13 @@ var (
 func tensorinv(s steps, a *tensorinvAttrs, in []graph.Arg) graph.Arg {
 	shape := s.shape(in[0])
 	s.Reject(a.Ind <= 0, "Expected a strictly positive integer for 'ind', but got %d", a.Ind)
-	ind := a.Ind
-	s.Reject(ind > len(shape), "linalg.tensorinv: expected self to have at least ind = %d dimensions, but got %d", ind,
+	s.Reject(a.Ind > len(shape), "linalg.tensorinv: expected self to have at least ind = %d dimensions, but got %d", a.Ind,
 		len(shape))
-	rows, columns := tensor.Product(shape[:ind]), tensor.Product(shape[ind:])
+	rows, columns := tensor.Product(shape[:a.Ind]), tensor.Product(shape[a.Ind:])
 	s.Reject(rows.Ne(columns).Holds(), "Expected self to satisfy the requirement prod(self.shape[ind:]) == "+
 		"prod(self.shape[:ind]), but got %v != %v", columns, rows)
 	inverse := s.Apply(linalg.Inv, nil, s.reshape(in[0], rows, columns))
-	return s.reshape(inverse, slices.Concat(shape[ind:], shape[:ind])...)
+	return s.reshape(inverse, slices.Concat(shape[a.Ind:], shape[:a.Ind])...)
 }
 
 func tensorsolve(s steps, a *tensorsolveAttrs, in []graph.Arg) graph.Arg {

@@ -25,8 +25,8 @@ type indexReduceAttrs struct {
 // Writes at positions in a copy of self.
 var (
 	Put = defineOne(graph.Semantics{
-		Name: "put", Doc: "Copies self and replaces, or increases, its elements at row-major positions by source. Among " +
-			"elements with the same position, the last replaces it.",
+		Name: "put", Doc: "Copies self, then replaces its elements at row-major positions by source, or adds source to " +
+			"them. If a position occurs several times, the last element of source remains.",
 		Params: []graph.Param{kit.Self, {Name: "index", Below: func(c *graph.Call) int { return c.Meta(0).Numel() }},
 			{Name: "source"}},
 		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.I64(2), kit.F32(2)),

@@ -112,7 +112,7 @@ func fftNOp[A any](name, doc, where string, attrs func(*A) *fftNAttrs, last, oth
 }
 
 // transformNone returns the result of a transform along no dimension: a complex row-major copy of self. It fails if
-// hasHalf is set, because such an op needs a dimension of which only half of the frequencies are stored.
+// hasHalf is set, because such an op needs a dimension that stores only half of its frequencies.
 func transformNone(s *compose.Steps, name string, hasHalf bool) graph.Arg {
 	x := s.Call.In[0]
 	dtype := x.Type().DType
