@@ -23,5 +23,5 @@
 // # Organization
 //
 // The ops are in families under kernels/internal: pointwise, view, reduce, index, product, conv, quantized, window,
-// sequence and composite. Each op, or group of similar ops, has one file with its complete definition.
+// sequence, linalg and composite. Each op, or group of similar ops, has one file with its definition.
 package kernels

@@ -14,9 +14,9 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/window"
 )
 
-// Rates lists the rates of all families, with the calls that package calibrate measures. A rate is the time that an
-// inner kernel takes for one unit of work. Implementations state their work in these units. The slice belongs to the
-// caller.
+// Rates lists the rates of all families that have some, with the calls by which package calibrate measures them. A rate
+// is the time that an inner kernel takes for one unit of work. Implementations state their work in these units. The
+// slice belongs to the caller.
 func Rates() []graph.Rate {
 	return slices.Concat(pointwise.Rates(), view.Rates(), reduce.Rates(), index.Rates(), product.Rates(), conv.Rates(),
 		window.Rates(), sequence.Rates())

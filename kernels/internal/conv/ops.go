@@ -2,7 +2,7 @@ package conv
 
 import "github.com/graphrun/graphrun/graph"
 
-// Ops returns the ops of this package, in the order of their files.
+// Ops returns the ops of this package.
 func Ops() []*graph.Op {
 	return []*graph.Op{
 		Conv2d, Conv1d, Conv3d,

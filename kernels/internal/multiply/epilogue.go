@@ -79,17 +79,17 @@ func tileStep(step fusion.EpilogueStep, columns int) (out tile.EpilogueStep, ok 
 	return out, true
 }
 
-// SetOperands sets the addresses of the operands for a chunk. copies is memory of the worker, or nil if the epilogue
+// SetOperands sets the addresses of the operands for a chunk. lanes is memory of the worker, or nil if the epilogue
 // was made without lane memory.
-func (d *TileEpilogue) SetOperands(args *jit.Args, m *graph.Mem, copies *EpilogueLanes) {
+func (d *TileEpilogue) SetOperands(args *jit.Args, m *graph.Mem, lanes *EpilogueLanes) {
 	for i, s := range d.operandSteps {
 		args.Ptr[d.slot+i] = m.Ptrs[s.AddressIndex]
 		if s.IsScalar {
 			element := *(*float32)(m.Ptrs[s.AddressIndex])
-			for k := range copies[i] {
-				copies[i][k] = element
+			for k := range lanes[i] {
+				lanes[i][k] = element
 			}
-			args.Ptr[d.slot+i] = unsafe.Pointer(&copies[i])
+			args.Ptr[d.slot+i] = unsafe.Pointer(&lanes[i])
 		}
 	}
 }

@@ -90,7 +90,8 @@ func evenSteps(offsets []int) (n, spacing int) {
 // elementsPerCheck is the number of elements that are packed between two checks of the context.
 const elementsPerCheck = 1 << 17
 
-// fill packs the matrix at src into dst.
+// fill packs the matrix at src into dst. It checks the context after about elementsPerCheck elements: several panels,
+// or a part of a panel.
 func (p *Panels) fill(ctx context.Context, dst []byte, src unsafe.Pointer) {
 	var terms []int
 	if p.Terms != nil {

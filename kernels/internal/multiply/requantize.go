@@ -46,30 +46,30 @@ type SumConversion struct {
 // Loop compiles the loop.
 func (f SumConversion) Loop() (*loops.Loop, error) {
 	const i32 = tensor.Int32
-	text, out := "s = sum", i32
+	formula, out := "s = sum", i32
 	names, types, scalar := []string{"sum"}, []tensor.DType{i32}, []bool{false}
 	operand := func(name string, d tensor.DType, perRow bool) { // perRow: the operand has one element for each row
 		names, types, scalar = append(names, name), append(types, d), append(scalar, perRow)
 	}
 	if f.AddsProduct {
-		text += " + row * column"
+		formula += " + row * column"
 		operand("row", i32, true)
 		operand("column", i32, false)
 	}
 	if f.SubtractsProduct {
-		text += " - point * total"
+		formula += " - point * total"
 		operand("point", i32, true)
 		operand("total", i32, false)
 	}
 	if f.Scaled {
 		lowest, highest := byteBounds(f.DType)
 		out = f.DType
-		text += fmt.Sprintf("; v = rint(float32(s) * scale) + float32(zero); "+
+		formula += fmt.Sprintf("; v = rint(float32(s) * scale) + float32(zero); "+
 			"%v(where(v == v, minimum(maximum(v, %v), %v), 0))", f.DType, lowest, highest)
 		operand("scale", tensor.Float32, f.OneScale)
 		operand("zero", f.DType, true)
 	} else {
-		text += "; s"
+		formula += "; s"
 	}
-	return kit.FormulaLoop(text, names, types, scalar, out)
+	return kit.FormulaLoop(formula, names, types, scalar, out)
 }

@@ -45,19 +45,20 @@ func NewRequantizer(d tensor.DType) (*Requantizer, error) {
 // zeroPoint is the address of the zero point, a single element in the dtype of the results.
 func (r *Requantizer) ConvertRows(m *graph.Mem, out, sums, scales, zeroPoint unsafe.Pointer, pitch, sumsPitch, columns,
 	rows int) error {
-	w := r.run.Of(m)
+	worker := r.run.Of(m)
 	if r.loop != nil {
-		r.loop.Run(&w.state, []unsafe.Pointer{out, sums, scales, zeroPoint}, []int{pitch, sumsPitch, 0, 0}, columns, rows)
-		w.state.Release()
+		r.loop.Run(&worker.state, []unsafe.Pointer{out, sums, scales, zeroPoint}, []int{pitch, sumsPitch, 0, 0},
+			columns, rows)
+		worker.state.Release()
 		return nil
 	}
-	w.zeroPoint = int32(*(*uint8)(zeroPoint))
+	worker.zeroPoint = int32(*(*uint8)(zeroPoint))
 	if r.dtype == tensor.Int8 {
-		w.zeroPoint = int32(*(*int8)(zeroPoint))
+		worker.zeroPoint = int32(*(*int8)(zeroPoint))
 	}
-	args := &w.args
+	args := &worker.args
 	defer clear(args.Ptr[:])
-	args.Ptr[requantize.ZeroPoint] = unsafe.Pointer(&w.zeroPoint)
+	args.Ptr[requantize.ZeroPoint] = unsafe.Pointer(&worker.zeroPoint)
 	args.Step[requantize.NextOut], args.Step[requantize.NextSums] = pitch, sumsPitch
 	for first := 0; first < columns; first += requantize.Columns {
 		args.Step[requantize.ColumnMask] = int(^uint64(0) >> max(0, requantize.Columns-(columns-first)))

@@ -28,19 +28,19 @@ func (order *StripOrder) Chunks() int { return order.cut.Chunks }
 
 // Completed returns the progress after the given chunk and all earlier chunks. images is the number of complete images.
 // strips is the number of strips of the next image that are complete in all blocks. These are the strips of complete
-// bands, and the strips of the current band that its last block has computed.
+// bands, and the strips of the current band that are computed for the last block.
 func (order *StripOrder) Completed(chunk int) (images, strips int) {
 	_, end := order.cut.ChunkRange(chunk)
 	images, band, unit, bandStrips := order.locate(end)
 	return images, band*order.BandStrips + max(0, unit-(order.Blocks-1)*bandStrips)
 }
 
-// Started returns the image in which the given chunk ends, and the number of strips of this image that this chunk and
-// all earlier chunks have started.
-func (order *StripOrder) Started(chunk int) (images, strips int) {
+// Started returns the index of the image in which the given chunk ends. strips is the number of strips of this image
+// that are computed for at least one block by this chunk and all earlier chunks.
+func (order *StripOrder) Started(chunk int) (image, strips int) {
 	_, end := order.cut.ChunkRange(chunk)
-	images, band, unit, bandStrips := order.locate(end - 1)
-	return images, band*order.BandStrips + min(bandStrips, unit+1)
+	image, band, unit, bandStrips := order.locate(end - 1)
+	return image, band*order.BandStrips + min(bandStrips, unit+1)
 }
 
 // locate returns the position of unit u: its image, its band in the image, and its index in the band. It also returns

@@ -6,10 +6,12 @@ import "github.com/graphrun/graphrun/internal/jit/tile"
 // multiply-add. Multiply-adds of the padding of tiles are counted.
 const RateUnitBytes = "matrix.bytes"
 
-// UnitByteMACs returns the multiply-adds of m rows by n columns on the matrix unit, including padding. chunks is the
-// depth in tiles. Columns are padded to whole tiles. Rows are padded to half tiles, because a partial last tile takes
-// at least half the time of a full tile.
-func UnitByteMACs(m, n, chunks int) float64 {
-	up := func(n, to int) int { return (n + to - 1) / to * to }
-	return float64(up(m, tile.UnitRows/2)) * float64(up(n, tile.UnitRows)) * float64(chunks*4*tile.UnitTerms)
+// UnitByteMACs returns the multiply-adds of m rows by n columns on the matrix unit, including padding. depthTiles is
+// the depth in tiles. Columns are padded to whole tiles. Rows are padded to half tiles, because a partial last tile
+// takes at least half the time of a full tile.
+func UnitByteMACs(m, n, depthTiles int) float64 {
+	const termBytes = 4 // the unit multiplies four bytes of a row by four bytes of a column as one term
+	roundUp := func(n, to int) int { return (n + to - 1) / to * to }
+	return float64(roundUp(m, tile.UnitRows/2)) * float64(roundUp(n, tile.UnitRows)) *
+		float64(depthTiles*termBytes*tile.UnitTerms)
 }

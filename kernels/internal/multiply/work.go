@@ -81,7 +81,7 @@ func ReclassifyPanels(w *graph.Work, c *graph.Call, i, rows int) {
 // AddThinProduct adds the cost of products with few rows or columns, for which gemm reads the larger matrix in place.
 // macs is the number of multiplications per entry.
 func AddThinProduct(w *graph.Work, d tensor.DType, entries, macs float64) {
-	costFactor := 1.0
+	costFactor := 1.0 // relative to float32
 	switch tileRate(d) {
 	case RateTile64:
 		costFactor = 2

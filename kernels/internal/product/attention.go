@@ -201,7 +201,7 @@ func attentionReference(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor
 	attrs, query, key := kit.Attrs[attentionAttrs](call), in[0], in[1]
 	out := tensor.Zeros(result.DType, result.Shape...)
 	scale, group := attrs.scaleOf(query.Shape[query.Rank()-1]), attrs.groupOf(query.Meta, key.Meta)
-	read := func(t *tensor.Tensor, batch []int, i, j, group int) float64 {
+	element := func(t *tensor.Tensor, batch []int, i, j, group int) float64 {
 		index := append(slices.Clone(batch), i, j)
 		if group > 1 {
 			index[len(batch)-1] /= group
@@ -213,16 +213,16 @@ func attentionReference(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor
 		weights, maxScore := make([]float64, key.Shape[key.Rank()-2]), math.Inf(-1)
 		for i := range weights {
 			for e := range query.Shape[query.Rank()-1] {
-				weights[i] += float64(read(query, batch, row, e, 1) * read(key, batch, i, e, group))
+				weights[i] += float64(element(query, batch, row, e, 1) * element(key, batch, i, e, group))
 			}
 			weights[i] *= scale
 			switch {
 			case len(in) > 3 && in[3] != nil && in[3].DType == tensor.Bool:
-				if read(in[3], batch, row, i, 1) == 0 {
+				if element(in[3], batch, row, i, 1) == 0 {
 					weights[i] = math.Inf(-1)
 				}
 			case len(in) > 3 && in[3] != nil:
-				weights[i] += read(in[3], batch, row, i, 1)
+				weights[i] += element(in[3], batch, row, i, 1)
 			case attrs.IsCausal && i > row:
 				weights[i] = math.Inf(-1)
 			}
@@ -239,7 +239,7 @@ func attentionReference(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor
 			y := 0.0
 			for i, w := range weights {
 				if w != 0 {
-					y += float64(w / sum * read(in[2], batch, i, v, group))
+					y += float64(w / sum * element(in[2], batch, i, v, group))
 				}
 			}
 			out.Set(tensor.FloatScalar(y), append(slices.Clone(index), v)...)
@@ -259,7 +259,7 @@ func attentionLoops(call *graph.Call) []graph.Parallel {
 	var loops []graph.Parallel
 	for d := range batch {
 		loop := kit.WholeLoop(call)
-		loop.Out[0], loop.Repeats = d, []bool{false, false, false, true}[:len(call.In)]
+		loop.Out[0], loop.Repeats = d, []bool{false, false, false, true}[:len(call.In)] // the mask may be broadcast
 		for i := range call.In {
 			m := call.Meta(i)
 			dim := d - (out.Rank() - m.Rank())

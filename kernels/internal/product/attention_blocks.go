@@ -51,6 +51,7 @@ func attentionSizesOf(spec *graph.Attention) (sizes attentionSizes) {
 	aligned := func(n int) int { return kit.AlignUp(n*size) / size }
 	sizes.rows = kit.DivUp(sizes.queries, kit.DivUp(sizes.queries, max(minScoreRows, scoreBytes/(sizes.keys*size))))
 	sizes.blocks = kit.DivUp(sizes.queries, sizes.rows)
+	// entriesPerBlock needs the strides of a block of one entry.
 	if sizes.group, sizes.rowStride, sizes.colStride = 1, aligned(sizes.keys), 1; spec.ByColumns() {
 		sizes.rowStride, sizes.colStride = 1, aligned(sizes.rows)
 	}
@@ -179,7 +180,7 @@ type attention struct {
 	elemBytes              int                // number of bytes of an element
 	entryOffsets           [4][]int           // offsets of the entries of query, key, value and result, in elements
 	queryStride, outStride int                // row strides of query and result, in elements
-	blocks                 []attentionBlock   // for whole blocks, and for a shorter last block
+	compiled               []attentionBlock   // code for whole blocks, and for a shorter last block
 	transposed             *transposedOperand // the operand that blocks of several entries transpose; nil if there is none
 	// Sizes in bytes of the parts of worker memory: scores, scratch memory of the products, panels of the products,
 	// memory of the loops, and the transposed operand.
@@ -218,7 +219,7 @@ func compileAttention(spec *graph.Attention) (*graph.Kernel, error) {
 		if block.loops, err = fusion.NewScoreRows(spec, attn.group, n, attn.rowStride, attn.colStride); err != nil {
 			return nil, err
 		}
-		attn.blocks = append(attn.blocks, block)
+		attn.compiled = append(attn.compiled, block)
 		for _, plan := range []*gemm.Plan{block.scores, block.values} {
 			attn.productBytes = max(attn.productBytes, kit.AlignUp(plan.WorkerBytes()))
 			attn.panelBytes = max(attn.panelBytes, kit.AlignUp(plan.SharedBytes()))
@@ -227,7 +228,7 @@ func compileAttention(spec *graph.Attention) (*graph.Kernel, error) {
 	}
 	attn.scoresBytes = kit.AlignUp(attn.scoreElements * attn.elemBytes)
 	attn.transposeOperand(spec)
-	perEntry := attn.attentionSizes.blocks
+	perEntry := attn.blocks
 	count := attn.entries / attn.group * perEntry
 	perChunk := max(1, machine.MACGrain/max(1, attn.group*attn.rows*attn.keys*(attn.keySize+attn.valueSize)))
 	return &graph.Kernel{
@@ -245,7 +246,7 @@ func compileAttention(spec *graph.Attention) (*graph.Kernel, error) {
 
 // listings returns the code of the products and loops of whole blocks.
 func (attn *attention) listings() (list []expr.Listing) {
-	block := attn.blocks[0]
+	block := attn.compiled[0]
 	add := func(name string, assembly func() string) {
 		list = append(list, expr.Listing{Name: name, Assembly: assembly})
 	}
@@ -257,9 +258,9 @@ func (attn *attention) listings() (list []expr.Listing) {
 
 // computeBlock computes the block that starts at the given row of the given entry.
 func (attn *attention) computeBlock(mem *graph.Mem, entry, row int) error {
-	block := attn.blocks[0]
+	block := attn.compiled[0]
 	if attn.queries-row < block.rows {
-		block = attn.blocks[1]
+		block = attn.compiled[1]
 	}
 	memory := mem.Worker[attn.scoresBytes:]
 	work, panels := memory[:attn.productBytes], memory[attn.productBytes:][:attn.panelBytes]

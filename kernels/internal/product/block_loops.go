@@ -29,7 +29,7 @@ func lowerBlockLoops(call *graph.Call) (*graph.Kernel, error) {
 	blocks := kit.DivUp(depth, weight.block)
 	return &graph.Kernel{Worker: 4 * depth, Phases: []graph.Phase{{Chunks: kit.DivUp(columns, columnsPerChunk),
 		Run: func(mem *graph.Mem, chunk int) error {
-			numbers := kit.SliceOf[float32](mem.Worker, 0, depth)
+			weightRow := kit.SliceOf[float32](mem.Worker, 0, depth) // a row of weight, converted to float32
 			for column := chunk * columnsPerChunk; column < min(columns, (chunk+1)*columnsPerChunk); column++ {
 				scale := kit.ElementsOf[float32](kit.AddressOf[float32](scales(mem), column*blocks), blocks)
 				zero := zeros(mem)
@@ -43,7 +43,7 @@ func lowerBlockLoops(call *graph.Call) (*graph.Kernel, error) {
 						if zero != nil {
 							zeroPoint = weight.zeroPoint(*(*uint8)(unsafe.Add(zero, i/weight.block)))
 						}
-						numbers[i] = float32(weight.integer(row, i)-zeroPoint) * scale[i/weight.block]
+						weightRow[i] = float32(weight.integer(row, i)-zeroPoint) * scale[i/weight.block]
 					}
 				})
 				for inputRow := range rows {
@@ -54,7 +54,7 @@ func lowerBlockLoops(call *graph.Call) (*graph.Kernel, error) {
 					elements := kit.ElementsOf[float32](kit.AddressOf[float32](mem.Ptrs[1+blocksInput], inputRow*depth), depth)
 					kit.Blocks(mem.Context, depth, func(begin, end int) {
 						for i := begin; i < end; i++ {
-							sum += float32(elements[i] * numbers[i])
+							sum += float32(elements[i] * weightRow[i])
 						}
 					})
 					*(*float32)(kit.AddressOf[float32](mem.Ptrs[0], inputRow*columns+column)) = sum

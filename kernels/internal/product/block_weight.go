@@ -36,7 +36,8 @@ type blockWeight struct {
 
 func newBlockWeight(call *graph.Call) blockWeight {
 	attrs, m := kit.Attrs[linearBlocksAttrs](call), call.Meta(blocksWeight)
-	return blockWeight{attrs.Bits, attrs.BlockSize, 1 << (attrs.Bits - 1), m.Strides[0], m.Strides[1]}
+	return blockWeight{bits: attrs.Bits, block: attrs.BlockSize, defaultZero: 1 << (attrs.Bits - 1),
+		row: m.Strides[0], col: m.Strides[1]}
 }
 
 // integer returns element k of a row. bytes is the address of the row.

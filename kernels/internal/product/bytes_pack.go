@@ -86,12 +86,12 @@ func (shape *byteShape) joinLoop(signed bool) (*loops.Loop, error) {
 		}
 		parts = append(parts, "("+part+")")
 	}
-	text := strings.Join(parts, " | ")
+	formula := strings.Join(parts, " | ")
 	if !shape.usesWords() && !signed {
-		signBits := int64(-0x7f7f7f7f7f7f7f80) >> (64 - 8*shape.groupBytes)
-		text = fmt.Sprintf("(%s) ^ %v(%d)", text, group, signBits)
+		signBits := int64(-0x7f7f7f7f7f7f7f80) >> (64 - 8*shape.groupBytes) // 0x80 in each byte of a group
+		formula = fmt.Sprintf("(%s) ^ %v(%d)", formula, group, signBits)
 	}
-	return kit.FormulaLoop(text, names, types, nil, group)
+	return kit.FormulaLoop(formula, names, types, nil, group)
 }
 
 // transposeBytes returns the size in bytes of the worker memory in which a block of columns is transposed.

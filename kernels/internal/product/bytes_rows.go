@@ -38,20 +38,20 @@ func newByteRows(shape byteShape, product *contraction, signed, summed bool) (*b
 		rowsPerChunk: max(1, machine.MoveGrain/shape.k)}
 	flipsSign := signed != copier.readSigned
 	copier.copiesRows = flipsSign || shape.usesWords() || shape.k%shape.groupElements > 0 || product.a.col != 1 ||
-		shape.usesUnit && product.a.row > maxUnitRowStep
-	text, out := "", tensor.Uint8
+		shape.usesUnit && product.a.row > maxUnitRowStep // tiles on the matrix unit cannot read such distant rows
+	formula, out := "", tensor.Uint8
 	switch {
 	case shape.usesWords() && signed:
-		text, out = fmt.Sprintf("int16(x ^ %d)", signBit), tensor.Int16
+		formula, out = fmt.Sprintf("int16(x ^ %d)", signBit), tensor.Int16
 	case shape.usesWords():
-		text, out = "int16(x)", tensor.Int16
+		formula, out = "int16(x)", tensor.Int16
 	case flipsSign:
-		text = fmt.Sprintf("x ^ %d", signBit)
+		formula = fmt.Sprintf("x ^ %d", signBit)
 	default:
 		return copier, nil
 	}
 	var err error
-	copier.loop, err = kit.FormulaLoop(text, []string{"x"}, []tensor.DType{tensor.Uint8}, nil, out)
+	copier.loop, err = kit.FormulaLoop(formula, []string{"x"}, []tensor.DType{tensor.Uint8}, nil, out)
 	return copier, err
 }
 
@@ -81,15 +81,15 @@ func (r *byteRows) step() int {
 }
 
 // copyRows copies rows [first, end) of a matrix if r.copiesRows is set. If sum is not nil, copyRows calls sum with the
-// total of each row.
+// total of the elements of each row, after 128 is added to or subtracted from them (see [byteShape]).
 func (r *byteRows) copyRows(state *loops.State, to, from unsafe.Pointer, first, end int, scratch unsafe.Pointer,
 	sum func(row int, total int32)) {
-	// bytesAt and bytesStep are the address and the stride of the rows before conversion. A strided copy moves the rows
-	// and makes them contiguous.
+	// bytesAt and bytesStep are the address and the stride of the rows before conversion. If elements are not
+	// contiguous, a strided copy makes them so; from then on, bytesAt and bytesStep describe this copy.
 	n, bytesAt, bytesStep := end-first, unsafe.Add(from, first*r.rowStride), r.rowStride
 	if r.copiesRows {
 		dst, step := unsafe.Add(to, first*r.rowBytes()), r.rowBytes()
-		bytes := r.k * (r.groupBytes / r.groupElements)
+		usedBytes := r.k * (r.groupBytes / r.groupElements) // size of a row without padding
 		if r.colStride != 1 || r.loop == nil {
 			at, rowStep := dst, step
 			if r.loop != nil {
@@ -104,9 +104,9 @@ func (r *byteRows) copyRows(state *loops.State, to, from unsafe.Pointer, first, 
 			ptrs := [2]unsafe.Pointer{dst, bytesAt}
 			r.loop.Run(state, ptrs[:], []int{step, bytesStep}, r.k, n)
 		}
-		if bytes < step {
+		if usedBytes < step {
 			for i := range n {
-				clear(kit.ElementsOf[byte](unsafe.Add(dst, i*step+bytes), step-bytes))
+				clear(kit.ElementsOf[byte](unsafe.Add(dst, i*step+usedBytes), step-usedBytes))
 			}
 		}
 	}
@@ -163,10 +163,10 @@ func newByteZeroPoints(call *graph.Call) (points byteZeroPoints) {
 	for i, zero := range [2]int{bytesAZero, bytesBZero} {
 		points.dtype[i], points.step[i] = call.Meta(i).DType, vectorStride(call, zero)
 		points.signed[i] = points.dtype[i] == tensor.Int8
-		switch read := i == bytesB || tile.ReadsSigned(machine.Host(), points.signed[i]); {
-		case points.signed[i] && !read:
+		switch readSigned := i == bytesB || tile.ReadsSigned(machine.Host(), points.signed[i]); {
+		case points.signed[i] && !readSigned:
 			points.offset[i] = signBit
-		case !points.signed[i] && read:
+		case !points.signed[i] && readSigned:
 			points.offset[i] = -signBit
 		}
 		points.nonzero[i] = !allAre(call, zero, float64(-points.offset[i]))

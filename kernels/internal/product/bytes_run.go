@@ -151,7 +151,7 @@ func (t *byteTiles) multiply(c *graph.Call) graph.Phase {
 					zero(mem), t.outRowStride*t.resultDType.Size(), step, min(t.width(), t.n-column), rows)
 			}
 			if t.conversionLoop != nil {
-				t.finishStrip(mem, worker, entry, block, first, rows, to, step, scale(mem), zero(mem))
+				t.convertStrip(mem, worker, entry, block, first, rows, to, step, scale(mem), zero(mem))
 			}
 			return nil
 		})
@@ -182,12 +182,12 @@ func (t *byteTiles) setUnitArgs(mem *graph.Mem, worker *byteRun, scale, zero fun
 	if !t.usesUnit {
 		return
 	}
-	at := 0
+	scratchOffset := 0
 	if t.storesSums() {
-		at = t.stripRows * t.width() * sumBytes
+		scratchOffset = t.stripRows * t.width() * sumBytes
 	}
 	args := &worker.args
-	args.Ptr[tile.Scratch] = unsafe.Add(unsafe.Pointer(unsafe.SliceData(mem.Worker)), at)
+	args.Ptr[tile.Scratch] = unsafe.Add(unsafe.Pointer(unsafe.SliceData(mem.Worker)), scratchOffset)
 	if t.tileConversion != tile.NotQuantized {
 		worker.zeroPoint = byteAt(zero(mem), t.resultDType, 0)
 		args.Ptr[tile.Scales], args.Ptr[tile.ZeroPoint] = scale(mem), unsafe.Pointer(&worker.zeroPoint)
@@ -254,8 +254,9 @@ func (t *byteTiles) computeStrip(mem *graph.Mem, worker *byteRun, entry, block, 
 	return nil
 }
 
-// finishStrip converts the sums of a strip to results. The sums are at `from`, with `step` bytes between rows.
-func (t *byteTiles) finishStrip(mem *graph.Mem, worker *byteRun, entry, block, first, rows int,
+// convertStrip converts the sums of a strip to results. The sums are at `from`, with `step` bytes between rows. The
+// operands are in the order of [multiply.SumConversion].
+func (t *byteTiles) convertStrip(mem *graph.Mem, worker *byteRun, entry, block, first, rows int,
 	from unsafe.Pointer, step int, scale, zero unsafe.Pointer) {
 	var ptrs [8]unsafe.Pointer
 	var strides [8]int

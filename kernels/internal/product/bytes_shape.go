@@ -36,15 +36,15 @@ type byteShape struct {
 const (
 	// sumBytes is the number of bytes of a sum of products.
 	sumBytes = 4
-	// matrixShare is the time of a multiply-add in products of byte matrices, relative to a multiply-add in dot products.
-	// It is llvm-mca's estimate for Neoverse V1: 109 multiply-adds per cycle instead of 64.
+	// matrixShare is the time of a multiply-add in products of byte matrices, relative to a multiply-add in dot
+	// products. It is llvm-mca's estimate for Neoverse V1: 109 multiply-adds per cycle instead of 64.
 	matrixShare = 0.59
 	// maxGroupBytes is the maximum number of bytes of a group.
 	maxGroupBytes = 8
 	// minUnitRows is the minimum number of rows for which the matrix unit is faster than vector instructions.
 	minUnitRows = 8
-	// maxUnitRowStep bounds the bytes between rows that the matrix unit reads or writes. The code of a tile contains the
-	// offsets of its 32 rows, which must be below 2^30 bytes (see package tile).
+	// maxUnitRowStep bounds the bytes between rows that the matrix unit reads or writes. The code of a tile contains
+	// the offsets of its 32 rows, which must be below 2^30 bytes (see package tile).
 	maxUnitRowStep = 1 << 25
 )
 
@@ -81,7 +81,7 @@ func newByteShape(m, n, k, rows int) byteShape {
 		return shape
 	case tile.ElementsPerLoad(machine.Host(), shape.groupBytes) > 1:
 		maxVectors, perRow, otherRegisters = 4, 1, 0
-	case registers < 32:
+	case registers < 32: // 2 vectors
 	case rows <= 6: // 4 vectors of 6 rows fit in 32 registers
 		maxVectors = 4
 	case rows <= 9: // 3 vectors of 9 rows
@@ -177,8 +177,7 @@ func readBytes(call *graph.Call, _ graph.Walk, operand int, m tensor.Meta) (work
 func bytesWork(call *graph.Call, _ graph.Walk) graph.Work {
 	work := graph.Work{Steps: 1}
 	call.AddStreamed(&work)
-	rows := rowMajor(call)
-	product, shape, err := bytesContraction(rows)
+	product, shape, err := bytesContraction(rowMajor(call))
 	if err != nil {
 		return work
 	}

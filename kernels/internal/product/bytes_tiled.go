@@ -17,7 +17,7 @@ import (
 
 // byteTiles is the kernel of products of byte matrices. Its first phase (prepare) packs the operands and sums their
 // rows and columns. Its second phase (multiply) computes the results strip by strip. A strip is a sequence of rows in
-// one block of columns. Its sums stay in cache until they are converted to results.
+// one block of columns. Its sums stay in cache until they are converted to results. An entry is one product of a batch.
 //
 // Let a and b be elements of a row and a column of k elements, and za and zb their zero points. The result is
 //
@@ -232,6 +232,7 @@ func (t *byteTiles) compile() error {
 					if stack.tiles == 0 || !last && t.blocks() == 1 {
 						continue
 					}
+					// Groups of all calls but the last, and groups of the last call.
 					for _, groups := range []int{min(t.groups, callGroups), (t.groups-1)%callGroups + 1} {
 						code := t.code(stack.height, last, start, groups)
 						var err error

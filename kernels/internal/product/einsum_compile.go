@@ -161,7 +161,7 @@ func (plan *einsumPlan) makeMergeable(t einsumTerm, batch, rows, cols []int) ein
 // contract multiplies two terms and sums over common labels that are not kept. The last product writes the output
 // directly if its dimensions permit.
 func (plan *einsumPlan) contract(a, b einsumTerm, kept []int, last bool) (einsumTerm, error) {
-	var batch, rows, cols, inner []int
+	var batch, rows, cols, summed []int
 	order := slices.Clone(plan.einsum.out)
 	for _, l := range slices.Concat(a.labels, b.labels) {
 		if !slices.Contains(order, l) {
@@ -178,14 +178,14 @@ func (plan *einsumPlan) contract(a, b einsumTerm, kept []int, last bool) (einsum
 		case keep && inB:
 			cols = append(cols, l)
 		case inA || inB:
-			inner = append(inner, l)
+			summed = append(summed, l)
 		}
 	}
-	a = plan.makeMergeable(a, batch, rows, inner)
-	if !b.buffer.IsData() {
-		b = plan.makeMergeable(b, batch, inner, cols)
+	a = plan.makeMergeable(a, batch, rows, summed)
+	if !b.buffer.IsData() { // not the number 1 that sum multiplies by
+		b = plan.makeMergeable(b, batch, summed, cols)
 	}
-	before := plan.kernel.Scratch
+	scratchBefore := plan.kernel.Scratch // newTerm allocates scratch memory, which a direct result does not need
 	to := plan.newTerm(slices.Concat(batch, rows, cols))
 	if last && len(to.labels) == len(plan.einsum.out) {
 		out := plan.call.Out[0]
@@ -193,26 +193,27 @@ func (plan *einsumPlan) contract(a, b einsumTerm, kept []int, last bool) (einsum
 		_, okRows := plan.mergedStride(&direct, rows)
 		_, okCols := plan.mergedStride(&direct, cols)
 		if okRows && okCols {
-			plan.kernel.Scratch = before
+			plan.kernel.Scratch = scratchBefore
 			to = direct
 		}
 	}
-	return to, plan.gemm(&a, &b, &to, batch, rows, cols, inner)
+	return to, plan.gemm(&a, &b, &to, batch, rows, cols, summed)
 }
 
-// gemm adds the phases of a batch of matrix products.
-func (plan *einsumPlan) gemm(a, b, out *einsumTerm, batch, rows, cols, inner []int) error {
+// gemm adds the phases of a batch of matrix products. It merges the labels in rows, cols and summed into the dimensions
+// m, n and k.
+func (plan *einsumPlan) gemm(a, b, out *einsumTerm, batch, rows, cols, summed []int) error {
 	product := &contraction{batch: plan.einsum.shape(batch), aOperand: 0, bOperand: 1, alpha: tensor.IntScalar(1),
 		m: tensor.Numel(plan.einsum.shape(rows)), n: tensor.Numel(plan.einsum.shape(cols)),
-		k: tensor.Numel(plan.einsum.shape(inner))}
+		k: tensor.Numel(plan.einsum.shape(summed))}
 	for _, l := range batch {
 		product.a.batch = append(product.a.batch, a.stride(l))
 		product.b.batch = append(product.b.batch, b.stride(l))
 		product.c.batch = append(product.c.batch, out.stride(l))
 	}
 	product.a.row, _ = plan.mergedStride(a, rows)
-	product.a.col, _ = plan.mergedStride(a, inner)
-	product.b.row, _ = plan.mergedStride(b, inner)
+	product.a.col, _ = plan.mergedStride(a, summed)
+	product.b.row, _ = plan.mergedStride(b, summed)
 	product.b.col, _ = plan.mergedStride(b, cols)
 	product.c.row, _ = plan.mergedStride(out, rows)
 	product.c.col, _ = plan.mergedStride(out, cols)

@@ -24,7 +24,7 @@ type einsumTypes struct {
 // align returns the type of a term with a dimension for each label in types.order. It takes the diagonal of dimensions
 // with the same label.
 func (types *einsumTypes) align(term tensor.Type, labels []int) (tensor.Type, error) {
-	var onStack [8]int
+	var onStack [8]int  // usually holds all labels, so that dims takes no allocation
 	dims := onStack[:0] // the dimension of each label in the term; -1 if the term does not have the label
 	for range types.order {
 		dims = append(dims, -1)

@@ -41,7 +41,7 @@ func rewriteEinsum(into *graph.Parts, call *graph.Call, _ graph.RewriteContext) 
 	last := len(labels.rows) - 1
 	a := addPermute(builder, in[0], equation.operandLabels[0], slices.Concat(labels.batch, labels.rows, []int{labels.sum}))
 	b := addPermute(builder, in[1], equation.operandLabels[1], slices.Concat(labels.batch, []int{labels.sum, labels.col}))
-	// b broadcasts over all labels in rows except the last label.
+	// b broadcasts over all labels in rows except the last label. Without batch labels, matmul adds these dimensions.
 	for range labels.rows[:min(last, last*len(labels.batch))] {
 		b = builder.Add(view.Unsqueeze, graph.Attrs{"dim": len(labels.batch)}, b)
 	}

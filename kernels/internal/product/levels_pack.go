@@ -135,7 +135,8 @@ func (shape *levelShape) pack(i, panel int, to, from unsafe.Pointer, m tensor.Me
 	}
 }
 
-// packColumn packs the levels of column j of a panel that is cleared.
+// packColumn packs the levels of column j of a panel that is cleared. row is the address of the weight's row, which has
+// the integers of this column. A byte of a 4-bit panel has the levels of columns j and j + width/2.
 func (shape *levelShape) packColumn(panel, row unsafe.Pointer, w blockWeight, j int) {
 	step, shift := shape.termBytes(), 0
 	if shape.levelBits() == 4 && j >= step {
@@ -166,11 +167,11 @@ func (shape *levelShape) unpack(i int, dst *tensor.Tensor, panels unsafe.Pointer
 		panel, j := unsafe.Add(panels, n/width*shape.panelBytes(i)), n%width
 		switch i {
 		case blocksWeight:
-			per := 8 / shape.bits
+			perByte := 8 / shape.bits
 			for b := range dst.Shape[1] {
 				packed := 0
-				for e := range per {
-					packed |= (shape.level(panel, b*per+e, j) + shape.defaultZero) << (e * shape.bits)
+				for e := range perByte {
+					packed |= (shape.level(panel, b*perByte+e, j) + shape.defaultZero) << (e * shape.bits)
 				}
 				dst.Set(tensor.IntScalar(int64(packed)), n, b)
 			}

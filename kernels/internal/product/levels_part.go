@@ -9,7 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// levelPart is the part of the result in a band of rows and in the columns of one panel.
+// levelPart is the part of the result in a band of rows and in the columns of one panel. A level is a packed integer of
+// the weight (see [levelShape]), a term an index of the depth k, and a block a range of terms with the same scale.
 type levelPart struct {
 	*levelProduct
 	panel     int            // index of the panel
@@ -169,7 +170,8 @@ func (part *levelPart) convertTerms(mem *graph.Mem, worker *levelRun, k, n int) 
 	if part.levelBits() == 4 {
 		columns /= 2
 	}
-	// A panel of 4-bit levels has two columns per byte, which are converted by two loops: one for each half of the panel.
+	// A panel of 4-bit levels has two columns per byte, which are converted by two loops: one for each half of the
+	// panel.
 	for at := k; at < k+n; {
 		block := at / part.block
 		terms := min(k+n, (block+1)*part.block) - at

@@ -101,6 +101,7 @@ func newLevelProduct(call *graph.Call, algorithm levelAlgorithm) (*levelProduct,
 		}
 	}
 	epilogue := fusion.EpilogueOf(call)
+	// Tiles of a panel that extends beyond the last column do not write to the result, and so apply no epilogue.
 	if p.inTiles = p.n%p.width() == 0; p.inTiles {
 		p.epilogue, p.inTiles = multiply.NewTileEpilogue(epilogue, p.n, tile.EpilogueOperands, true)
 	}
@@ -130,7 +131,7 @@ func (shape *levelShape) levelRows(algorithm levelAlgorithm) int {
 	case tile.ElementsPerLoad(machine.Host(), 4) > 1: // rows have a register for elements
 		return (registers - levelVectors) / (levelVectors + 1)
 	}
-	return min(tile.DynamicRows, (registers-3)/2)
+	return min(tile.DynamicRows, (registers-3)/2) // tiles of two vectors; see tileVectors
 }
 
 // tileVectors returns the number of vectors of a tile.
@@ -218,24 +219,24 @@ func (p *levelProduct) spec(code levelCode) *tile.Spec {
 // compileConversions compiles the loops that convert levels. An element is (level - zero point) * scale. A byte of a
 // 4-bit panel has two levels: the first loop converts the low half of each byte, the second the high half.
 func (p *levelProduct) compileConversions() (err error) {
-	texts := []string{"float32(int32(q) << 28 >> 28)", "float32(int32(q) >> 4)"}
+	formulas := []string{"float32(int32(q) << 28 >> 28)", "float32(int32(q) >> 4)"}
 	if p.levelBits() == 8 {
-		texts = []string{"float32(q)"}
+		formulas = []string{"float32(q)"}
 	}
 	names, types := p.conversionOperands()
-	for i, text := range texts {
+	for i, formula := range formulas {
 		if p.hasZeros {
-			text = fmt.Sprintf("(%s - float32(zero))", text)
+			formula = fmt.Sprintf("(%s - float32(zero))", formula)
 		}
-		if p.convert[i], err = kit.FormulaLoop(text+" * scale", names, types, nil, types[1]); err != nil {
+		if p.convert[i], err = kit.FormulaLoop(formula+" * scale", names, types, nil, types[1]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// workerBytes returns the size of worker memory: converted levels, the bias of a panel, and the results of a panel that
-// extends beyond the last column.
+// workerBytes returns the size of worker memory: the bias and the results of a panel that extends beyond the last
+// column, and converted levels.
 func (p *levelProduct) workerBytes() int {
 	size := p.bandRows*p.width()*4 + kit.AlignUp(p.width()*4)
 	if p.algorithm == tiledLevels {

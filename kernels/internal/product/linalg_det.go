@@ -96,7 +96,7 @@ func determinant(ctx context.Context, a []complex128, n int) complex128 {
 			}
 		}
 		for i := k + 1; i < n; i++ {
-			if i*n%kit.CheckEvery < n {
+			if i*n%kit.CheckEvery < n { // about once for each CheckEvery elements
 				interrupt.Check(ctx)
 			}
 			factor := kit.DivComplex(a[i*n+k], pivot)

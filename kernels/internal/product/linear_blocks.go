@@ -88,7 +88,7 @@ func inferLinearBlocks(call *graph.Call) ([]graph.Result, error) {
 	return call.One(tensor.NewType(tensor.Float32, shape...)), nil
 }
 
-// linearBlocksRef is the reference implementation.
+// linearBlocksRef is the reference implementation. It rounds sums as [kit.Accumulator] does for float32.
 func linearBlocksRef(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, w := in[blocksInput], newBlockWeight(call)
 	weight, rank := in[blocksWeight].CopyTo(tensor.New(tensor.Uint8, in[blocksWeight].Shape...)), x.Rank()

@@ -53,6 +53,7 @@ func bytesRef(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Omitted last operands become nil.
 	in = append(append([]*tensor.Tensor{}, in...), make([]*tensor.Tensor, 1+bytesZero-len(in))...)
 	elementOrZero := func(k int, index []int, dim int) float64 {
 		if in[k] == nil {

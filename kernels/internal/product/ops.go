@@ -10,7 +10,7 @@ package product
 
 import "github.com/graphrun/graphrun/graph"
 
-// Ops returns the ops of the package, in the order of their files.
+// Ops returns the ops of this package.
 func Ops() []*graph.Op {
 	return []*graph.Op{
 		Addmm, Baddbmm,

@@ -28,8 +28,7 @@ func productImpls(describe func(c *graph.Call) (*contraction, error)) []graph.Im
 	for i, entry := range algorithms {
 		list[i] = graph.Impl{Name: entry.name, Doc: entry.doc, Epilogues: true,
 			Walks: func(call *graph.Call, candidates []tensor.Order) []graph.Walk {
-				rows := rowMajor(call)
-				x, err := describe(rows)
+				x, err := describe(rowMajor(call))
 				if err != nil || !x.supports(call, entry.algorithm) {
 					return nil
 				}
@@ -143,13 +142,13 @@ func readProduct(call *graph.Call, algorithm gemm.Algorithm, describe func(c *gr
 	if m.IsContiguous() || call.Constant(k) && algorithm == gemm.Tiled { // constants are packed when the graph is planned
 		return work, true
 	}
-	rows := rowMajor(call)
-	rowMajorProduct, err := describe(rows)
+	laidOut := rowMajor(call)
+	rowMajorProduct, err := describe(laidOut)
 	if err != nil {
 		return work, true
 	}
-	rows.In[k] = graph.Of(withLayout(call.In[k].Value, m))
-	product, err := describe(rows)
+	laidOut.In[k] = graph.Of(withLayout(call.In[k].Value, m))
+	product, err := describe(laidOut)
 	switch {
 	case err != nil:
 		return work, true
@@ -226,7 +225,7 @@ func (product *contraction) work(call *graph.Call, algorithm gemm.Algorithm, wor
 		multiply.ReclassifyPanels(work, call, merged.bOperand, merged.m)
 		work.Do(multiply.RateStartProduct, entries)
 		multiply.AddProduct(work, dtype, entries, merged.m, merged.n, merged.k)
-		// gemm computes the transposed product.
+		// If the columns of the result are contiguous, gemm computes the transposed product.
 		transposed := merged.c.row == 1 && !call.Constant(merged.aOperand) && !call.Constant(merged.bOperand)
 		if merged.n > 1 && merged.c.col != 1 && !transposed {
 			multiply.AddScatter(work, int(entries)*merged.m*merged.n, merged.k)

@@ -21,7 +21,7 @@ func broadcastAt(t *tensor.Tensor, index []int) tensor.Scalar {
 func productRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	t, err := matmulType(in[0].Meta.Type(), in[1].Meta.Type())
 	m, _ := t.Meta()
-	if c.Out != nil {
+	if c.Out != nil { // bytesRef calls productRef without result types
 		m, err = c.Out[0], nil
 	}
 	if err != nil {

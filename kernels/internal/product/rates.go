@@ -16,6 +16,7 @@ import (
 // registers, for one block of the depth K at a time. They read packed panels, in which the elements of a tile's rows or
 // columns (its lanes) are adjacent.
 func Rates() []graph.Rate {
+	// mm returns a product of m x k by k x n elements. constant lists the constant operands.
 	mm := func(impl string, d tensor.DType, m, k, n int, constant ...int) graph.RateCall {
 		return graph.RateCall{Op: "mm", In: []tensor.Meta{tensor.New(d, m, k), tensor.New(d, k, n)}, Constant: constant,
 			Impl: impl}

@@ -96,8 +96,8 @@ func (r repeatedSlices) joinsRows(x graph.Arg) bool {
 }
 
 // operands adds views of both operands for a product by each distinct matrix. The view `matrices` has the distinct
-// matrices. The view `groups` is x with an additional dimension for the matrices that are multiplied by the same
-// matrix.
+// matrices. The view `groups` is x with an additional dimension, of size times: the matrices of x that are multiplied
+// by the same matrix.
 func (r repeatedSlices) operands(builder *compose.Builder, x graph.Arg) (groups, matrices graph.Arg) {
 	groups, matrices = x, r.matrices(builder)
 	if r.joinsRows(x) {
@@ -173,11 +173,11 @@ func findRepetition(v *graph.Value, depth int) (r repeatedSlices, ok bool) {
 // permute changes the description for a permutation of the value's dimensions.
 func (r *repeatedSlices) permute(dims []int) {
 	var order []int
-	at := 0
+	repeatedDim := 0 // the repeated dimension after the permutation
 	for i, d := range dims {
 		switch {
 		case d == r.dim:
-			at = i
+			repeatedDim = i
 			order = append(order, d, d+1)
 		case d > r.dim:
 			order = append(order, d+1)
@@ -190,7 +190,7 @@ func (r *repeatedSlices) permute(dims []int) {
 			order[i] = before[d]
 		}
 	}
-	r.dim, r.order = at, order
+	r.dim, r.order = repeatedDim, order
 }
 
 // repetitionByBroadcast recognizes a value in which a broadcast dimension is merged with the dimension before it. It

@@ -8,7 +8,7 @@ package quantized
 
 import "github.com/graphrun/graphrun/graph"
 
-// Ops returns the ops of this package, in the order of their files.
+// Ops returns the ops of this package.
 func Ops() []*graph.Op {
 	return []*graph.Op{
 		MatmulInteger, QLinearMatmul,

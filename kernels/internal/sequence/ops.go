@@ -7,7 +7,7 @@ package sequence
 
 import "github.com/graphrun/graphrun/graph"
 
-// Ops returns the ops of this package, in the order of their files.
+// Ops returns the ops of this package.
 func Ops() []*graph.Op {
 	return []*graph.Op{
 		If, IfSizes, Loop, Scan, Raise,

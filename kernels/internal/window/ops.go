@@ -2,7 +2,7 @@ package window
 
 import "github.com/graphrun/graphrun/graph"
 
-// Ops returns the ops of the package.
+// Ops returns the ops of this package.
 func Ops() []*graph.Op {
 	return []*graph.Op{
 		AdaptiveAvgPool2d, AdaptiveMaxPool2d,
