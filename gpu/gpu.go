@@ -28,8 +28,8 @@ func Open() (list []device.Device, err error) {
 		return nil, errors.New("gpu: there are no drivers for this platform")
 	}
 	for _, open := range drivers {
-		devices, e := open()
-		list, err = append(list, devices...), errors.Join(err, e)
+		opened, e := open()
+		list, err = append(list, opened...), errors.Join(err, e)
 	}
 	return list, err
 }

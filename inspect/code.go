@@ -68,7 +68,7 @@ func Code(p *graphrun.Program, step string) (*StepCode, error) {
 				}
 			}
 		}
-		return nil, fmt.Errorf("there is no step %q%s", step, suggest.Known(step, "steps", names))
+		return nil, fmt.Errorf("there is no step %q%s", step, suggest.ForUnknown(step, "steps", names))
 	}
 	s := steps[i]
 	r := &StepCode{Step: s.Name, Ops: notNil(s.Ops), Loops: []LoopCode{}}

@@ -53,9 +53,9 @@ type registerTileSizes struct {
 
 // tileSizesByFeatures are the sets of features with machine code, best first.
 var tileSizesByFeatures = []registerTileSizes{
-	{machine.AVX512, 12, 4, [...]int{0, 14, 12, 8, 6}},
-	{machine.AVX2, 12, 2, [...]int{0, 12, 6, 0, 0}},
-	{machine.NEON, 8, 4, [...]int{0, 12, 9, 7, 5}},
+	{cpu: machine.AVX512, panelRows: 12, vectors: 4, maxHeights: [...]int{0, 14, 12, 8, 6}},
+	{cpu: machine.AVX2, panelRows: 12, vectors: 2, maxHeights: [...]int{0, 12, 6, 0, 0}},
+	{cpu: machine.NEON, panelRows: 8, vectors: 4, maxHeights: [...]int{0, 12, 9, 7, 5}},
 }
 
 // machineCodeSets lists the kernel sets with machine code for a dtype on this processor, best first.
@@ -116,7 +116,7 @@ func (p *Plan) stacks(rows, vectors int) (list [4]tileStack, stackCount int) {
 	heightLimit := p.set.maxHeights[vectors]
 	add := func(row, height, count, rowStep int) {
 		if count > 0 {
-			list[stackCount] = tileStack{row, height, count, rowStep}
+			list[stackCount] = tileStack{row: row, height: height, count: count, rowStep: rowStep}
 			stackCount++
 		}
 	}
@@ -393,8 +393,9 @@ func (t *tileState) computeStrip(args *jit.Args, a, b *operandView, blockStart, 
 	t.setPrefetch(args, b, j)
 	if plan.severalPanels {
 		args.Step[tile.VecTile] = b.at(plan.b.panelWidth) * t.set.elemBytes
-		t.computeTiles(args, a, tileStack{0, blockEnd - blockStart, 1 + morePanels, 0}, store, readDirect, blockStart,
-			1+morePanels, j, cols)
+		// The stack has one register tile for each panel, so its tiles have the same rows.
+		stack := tileStack{height: blockEnd - blockStart, count: 1 + morePanels}
+		t.computeTiles(args, a, stack, store, readDirect, blockStart, 1+morePanels, j, cols)
 		return
 	}
 	// Calls for different stacks alternate, so that all tiles of a panel of A are computed while it is in the cache.

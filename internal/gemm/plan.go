@@ -10,10 +10,11 @@ import (
 )
 
 // This file defines the specification of a product ([Spec]) and its schedule ([Plan]). C is divided into tiles, the
-// units of work of a worker. K is divided into super-blocks, and these into blocks. One pass over a tile adds the
-// products of one block to C. Args.Shared holds the packed panels of one super-block at a time. A panel is a group
-// of adjacent rows of A or columns of B, stored contiguously. Rows of A and columns of B are both called lanes. A
-// phase is a set of independent tiles, or of packing tasks.
+// units of work of a worker. A term is the product A[i,k]·B[k,j] for one k, so each element of C is a sum of K terms.
+// K is divided into super-blocks, and these into blocks. One pass over a tile adds the terms of one block to C.
+// Args.Shared holds the packed panels of one super-block at a time. A panel is a group of adjacent rows of A or columns
+// of B, stored contiguously. Rows of A and columns of B are both called lanes. A phase is a set of independent tiles,
+// or of packing tasks.
 
 // Source is the way in which a plan gets the elements of an operand.
 type Source uint8
@@ -52,7 +53,7 @@ const (
 	// Any selects an algorithm: Loops for tiny products, Thin for products with few rows or columns whose strides
 	// allow it, and otherwise Tiled.
 	Any Algorithm = iota
-	// Loops are nested loops over strided operands.
+	// Loops is nested loops over strided operands.
 	Loops
 	// Thin reads the larger operand once, in place. It needs strided operands and a product with few rows or columns.
 	Thin
@@ -81,11 +82,11 @@ func Supports(spec Spec, algorithm Algorithm) bool {
 // elements.
 type Spec struct {
 	DType      tensor.DType // dtype of A, B, C and the bias
-	M, N, K    int
+	M, N, K    int          // A is M×K, B is K×N, and C is M×N
 	A, B       Operand
 	CRowStride int
 	CColStride int
-	Accumulate bool
+	Accumulate bool // adds to the old C instead of overwriting it
 	Bias       Bias
 	BiasStride int
 	Algorithm  Algorithm

@@ -86,18 +86,15 @@ func (p *Plan) PrepareReplay(r *Replay, args *Args) bool {
 	}
 	if r.calls != recorded {
 		r.calls, callArgs.N = recorded, recorded.terms
-		callArgs.Step[tile.InRow], callArgs.Step[tile.InTerm], callArgs.Step[tile.VecTerm] = recorded.inRow,
-			recorded.inTerm,
-			recorded.vecTerm
-		callArgs.Step[tile.OutRow] = recorded.outRow
+		callArgs.Step[tile.InRow], callArgs.Step[tile.InTerm] = recorded.inRow, recorded.inTerm
+		callArgs.Step[tile.VecTerm], callArgs.Step[tile.OutRow] = recorded.vecTerm, recorded.outRow
 	}
-	pa, pb := args.A, args.B
+	a, b := args.A, args.B
 	if p.swapped {
-		pa, pb = pb, pa
+		a, b = b, a
 	}
-	callArgs.Ptr[tile.In], callArgs.Ptr[tile.Vec], callArgs.Ptr[tile.Out], callArgs.Ptr[tile.Prefetched] = pa, pb,
-		args.C,
-		pb
+	callArgs.Ptr[tile.In], callArgs.Ptr[tile.Vec], callArgs.Ptr[tile.Out] = a, b, args.C
+	callArgs.Ptr[tile.Prefetched] = b
 	if recorded.hasBias {
 		callArgs.Ptr[tile.EpilogueOperands] = args.Bias
 	}

@@ -9,7 +9,7 @@
 //
 // The code is unknown to the Go runtime and follows these rules. The runtime does not preempt a goroutine in such
 // code, so no stack is unwound through it. Stopping the world waits for the code, so a call must take less than 50
-// us. The code makes no calls, writes no Go pointers, and accesses no byte outside of its operands, because a fault
+// us. The code makes no calls and writes no Go pointers. It accesses no byte outside of its operands, because a fault
 // there ends the process. The rules for registers are:
 //
 //   - amd64: DI has the address of the Args. The code uses no stack except its return address, and preserves SP, BP and
@@ -93,7 +93,7 @@ type Work struct {
 	IterationElements, TailElements int
 }
 
-// RowInstructions returns the instructions for a row of n elements.
+// RowInstructions returns the number of instructions for a row of n elements. w must not be zero.
 func (w Work) RowInstructions(n int) int {
 	left := n % w.IterationElements
 	return w.Row + n/w.IterationElements*w.Iteration + (left+w.TailElements-1)/w.TailElements*w.TailIteration
@@ -109,7 +109,7 @@ type Func struct {
 	mapping  *mapping       // keeps the mapping alive
 }
 
-// newFunc returns a function with the given code. The function takes ownership of the slice.
+// newFunc returns a function with the given code, which the next [Link] maps. The function owns the slice.
 func newFunc(name string, code []byte) *Func {
 	f := &Func{name: name, code: code}
 	enqueue(f)
@@ -157,14 +157,14 @@ func (f *Func) link() error {
 	return nil
 }
 
+// Fence orders the non-temporal stores that code has executed on this processor before all later stores.
+func Fence() { fence() }
+
 // cache holds the functions in use, by key, with weak pointers.
 var cache struct {
 	sync.Mutex
 	funcs map[string]weak.Pointer[Func]
 }
-
-// Fence orders earlier non-temporal stores of code before all later stores.
-func Fence() { fence() }
 
 // Lookup returns the function for a key, which must describe everything that the code depends on. If no such function
 // is in use, generate generates its code. Errors of generate are returned unchanged. Concurrent callers may both

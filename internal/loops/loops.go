@@ -150,6 +150,7 @@ func (l *Loop) Listing(name string) expr.Listing {
 	return listing
 }
 
+// prepareInterpreter makes l.runner when it is needed for the first time.
 func (l *Loop) prepareInterpreter() {
 	l.once.Do(func() { l.runner, l.interpError = interp.New(l.loop) })
 }
@@ -160,9 +161,11 @@ const (
 	callElements = 1 << 15 / machine.CallDivisor // elements, for memory-bound loops
 )
 
-// setMaxPerCall computes the maximum number of elements in a call.
+// setMaxPerCall computes the maximum number of elements in a call: a multiple of expr.Lanes, so that element k of a row
+// is folded into the same accumulator as without a division.
 func (l *Loop) setMaxPerCall() {
 	work := l.code.Work()
+	// A row of IterationElements-1 elements has the most instructions outside of full iterations.
 	iterations := (callWork - work.RowInstructions(work.IterationElements-1)) / work.Iteration
 	l.maxElementsPerCall = max(expr.Lanes, min(callElements, iterations*work.IterationElements)&^(expr.Lanes-1))
 }
@@ -217,7 +220,8 @@ func (l *Loop) runCode(s *State, ptrs []unsafe.Pointer, strides []int, rowLen, r
 	}
 }
 
-// runPieces runs rows that are too long for one call, in several calls per row.
+// runPieces runs rows that are too long for one call, in several calls per row. If the code cannot be mapped into
+// memory, runPieces does nothing and returns false.
 func (l *Loop) runPieces(s *State, ptrs []unsafe.Pointer, strides []int, rowLen, rowCount int) bool {
 	var buf [expr.MaxOperands + expr.MaxOperands]unsafe.Pointer
 	for {

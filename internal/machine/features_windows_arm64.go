@@ -4,15 +4,22 @@ package machine
 
 import "golang.org/x/sys/windows"
 
-// systemFeatures returns the features that golang.org/x/sys/cpu does not report. Windows has no number for FEAT_FHM.
+// Arguments of IsProcessorFeaturePresent (winnt.h). There is none for FEAT_FHM, so Float16Products is never reported.
+const (
+	i8mmAvailable = 66 // PF_ARM_V82_I8MM_INSTRUCTIONS_AVAILABLE
+	fp16Available = 67 // PF_ARM_V82_FP16_INSTRUCTIONS_AVAILABLE
+	bf16Available = 68 // PF_ARM_V86_BF16_INSTRUCTIONS_AVAILABLE
+)
+
+// systemFeatures returns the features that golang.org/x/sys/cpu does not report. MatrixBytes requires DotBytes128.
 func systemFeatures() (f Features) {
 	present := windows.NewLazySystemDLL("kernel32.dll").NewProc("IsProcessorFeaturePresent")
 	for _, x := range []struct {
-		number  uintptr // PF_ARM_... of winnt.h
-		feature Features
-	}{{66, MatrixBytes | DotBytes128}, {67, Float16Arithmetic}, {68, BFloat16}} {
-		if has, _, _ := present.Call(x.number); has != 0 {
-			f |= x.feature
+		argument uintptr
+		features Features
+	}{{i8mmAvailable, MatrixBytes | DotBytes128}, {fp16Available, Float16Arithmetic}, {bf16Available, BFloat16}} {
+		if has, _, _ := present.Call(x.argument); has != 0 {
+			f |= x.features
 		}
 	}
 	return f

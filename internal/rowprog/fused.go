@@ -113,16 +113,16 @@ func (b *builder) fuse() error {
 	}
 	for _, list := range [][]expr.Place{out, in} {
 		for _, place := range list {
-			fused.slots = append(fused.slots, fusedSlot{b.objectAt(place, false, true), place.Element / group,
-				place.Element % group})
+			fused.slots = append(fused.slots, fusedSlot{object: b.objectAt(place, false, true),
+				pass: place.Element / group, rowInGroup: place.Element % group})
 		}
 	}
-	for e := range group * len(b.passes) {
+	for e := range group * len(b.passes) { // the folds follow, by pass and then by row of the group
 		for _, fold := range b.passes[e/group].folds {
 			if fold.laneAccs >= 0 {
 				return nil // the fused loop needs totals (expr.Loop.Totals), not accumulators in memory
 			}
-			fused.slots = append(fused.slots, fusedSlot{fold.result, e / group, e % group})
+			fused.slots = append(fused.slots, fusedSlot{object: fold.result, pass: e / group, rowInGroup: e % group})
 		}
 	}
 	b.fused = fused

@@ -335,7 +335,7 @@ func (b *builder) compileLoop(k int, pass *compiledPass) (err error) {
 		}
 		if b.partsPerRow > 1 {
 			size := (b.tileLen*dtype.Size() + 63) &^ 63
-			b.partials = append(b.partials, partial{b.scratchBytes, size})
+			b.partials = append(b.partials, partial{offset: b.scratchBytes, size: size})
 			b.scratchBytes += size * b.partsPerRow * b.tiles
 		}
 		pass.folds = append(pass.folds, rowFold)
@@ -387,7 +387,8 @@ func (b *builder) compileUnrolled(k int, pass *compiledPass) error {
 		pass.unrolled, pass.unrollCount = loop, count
 		for i, index := range b.objectsAt(out, in) {
 			element := append(slices.Clone(out), in...)[i].Element
-			pass.unrolledSlots = append(pass.unrolledSlots, elementSlot{slices.Index(pass.slots, index), element})
+			pass.unrolledSlots = append(pass.unrolledSlots,
+				elementSlot{slot: slices.Index(pass.slots, index), element: element})
 		}
 		return nil
 	}
@@ -413,7 +414,7 @@ func (b *builder) options(nonTemporal bool, prefetch loops.Prefetch) loops.Optio
 	return loops.Options{NonTemporal: nonTemporal, Unfenced: nonTemporal, Prefetch: prefetch}
 }
 
-// fillBits fills memory with copies of an element.
+// fillBits fills memory with copies of an element that has the given bits and size in bytes.
 func fillBits(to []byte, bits uint64, size int) {
 	for k := range to {
 		to[k] = byte(bits >> (8 * (k % size)))

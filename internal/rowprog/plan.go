@@ -1,6 +1,8 @@
 // Package rowprog runs row programs ([expr.RowProgram]) over tensors. A row program computes expressions that fold
-// rows, in one or several passes over each row. Dimensions are kept or reduced. A row consists of all positions along
-// the reduced dimensions, and there is one row for each position along the kept dimensions.
+// rows, in one or several passes over each row: a softmax folds the maximum, then the sum, and then divides. For later
+// passes, a pass can store rows of elements (RowProgram.Rows) and numbers, one for each row (RowProgram.Numbers).
+// Dimensions are kept or reduced. A row consists of all positions along the reduced dimensions, and there is one row
+// for each position along the kept dimensions.
 //
 // Loops run along rows or along columns. Along rows, the inner loop follows a reduced dimension and folds into the
 // lanes of an accumulator. Along columns, the inner loop follows a kept dimension, and the accumulators of adjacent

@@ -270,8 +270,7 @@ func (p *Plan) runPass(state *State, t tile, pass *compiledPass) {
 		return
 	}
 	p.eachPosition(state, t, pass.slots, func(innerLen, outerLen int) {
-		pass.loop.Run(&state.loops, state.ptrs, state.strides, innerLen,
-			outerLen)
+		pass.loop.Run(&state.loops, state.ptrs, state.strides, innerLen, outerLen)
 	})
 	for k := range pass.folds {
 		rowFold := &pass.folds[k]

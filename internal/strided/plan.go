@@ -148,7 +148,7 @@ func (p *Copy) scratchStride() int { return (p.a.tileLen*p.elem.SrcSize+63)/64*6
 // chooseTiles selects a and b from coalesced axes and cuts them into tiles. It returns the other axes. The result uses
 // the memory of rest.
 func (p *Copy) chooseTiles(rest []Axis) []Axis {
-	unit := axis{Axis{N: 1}, 1, 1}
+	unit := axis{Axis: Axis{N: 1}, tileLen: 1, tileCount: 1}
 	p.a, p.b, p.elementCount = unit, unit, 1
 	for _, x := range rest {
 		p.elementCount *= x.N
@@ -341,8 +341,7 @@ func (p *Copy) copyPlane(scratch []byte, dst, src unsafe.Pointer, lenB, from, to
 	for ; from < to; from++ {
 		startA, startB := tileA*a.tileLen, tileB*b.tileLen
 		p.copyTile(scratch, unsafe.Add(dst, startA*a.Dst+startB*b.Dst), unsafe.Add(src, startA*a.Src+startB*b.Src),
-			min(a.tileLen, a.N-startA),
-			min(b.tileLen, lenB-startB))
+			min(a.tileLen, a.N-startA), min(b.tileLen, lenB-startB))
 		if tileA++; tileA == a.tileCount {
 			tileA, tileB = 0, tileB+1
 		}

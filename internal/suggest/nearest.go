@@ -15,15 +15,15 @@ const maxNames = 1 << 16
 // ignored.
 //
 // It prefers names with a small edit distance (insertion, deletion, replacement, transposition). The greatest accepted
-// distance is 1 for a name of up to four letters, and grows by 1 for every three further letters. At least half of the
-// name must match. Among names with equal distance, it prefers a name with the same first letter, and then the first
-// name in alphabetical order. If no name is within the distance, Nearest returns the shortest name that contains the
-// given name, and otherwise the longest name that the given name contains. The contained name must have at least three
-// letters.
+// distance is 1 for a name of up to four bytes, 2 for five to seven, 3 for eight to ten, and so on. It is also at most
+// half of the length of the longer of the two names. Among names with equal distance, Nearest prefers a name with the
+// same first letter, and then the first name in alphabetical order. If no name is within the distance, Nearest returns
+// the shortest name that contains the given name, and otherwise the longest name that the given name contains. The
+// contained name must have at least three bytes.
 func Nearest(name string, names iter.Seq[string]) string {
 	lowerName := strings.ToLower(name)
 	best, limit, seen := "", max(1, (len(name)+1)/3), 0
-	bestScore := 2*limit + 2
+	bestScore := 2*limit + 2 // worse than the score of every accepted name
 	var byContainment containment
 	for other := range names {
 		if seen++; seen > maxNames {
@@ -31,18 +31,18 @@ func Nearest(name string, names iter.Seq[string]) string {
 		}
 		lowerOther := strings.ToLower(other)
 		byContainment.consider(lowerName, lowerOther, other)
-		if difference := len(other) - len(name); difference > limit || -difference > limit {
+		if lengthDifference := len(other) - len(name); lengthDifference > limit || -lengthDifference > limit {
 			continue
 		}
-		difference := distance(lowerName, lowerOther)
-		score := 2 * difference
+		edits := distance(lowerName, lowerOther)
+		score := 2 * edits
 		if lowerName == "" || lowerOther == "" || lowerName[0] != lowerOther[0] {
 			score++ // the first letter is seldom wrong
 		}
-		if difference > limit || score > bestScore || score == bestScore && (best == "" || best <= other) {
+		if edits > limit || score > bestScore || score == bestScore && (best == "" || best <= other) {
 			continue
 		}
-		if 2*difference <= max(len(name), len(other)) {
+		if 2*edits <= max(len(name), len(other)) {
 			best, bestScore = other, score
 		}
 	}
@@ -90,9 +90,9 @@ func DidYouMean(meant string) string {
 	return "; did you mean " + meant + "?"
 }
 
-// Known returns the end of a message about an unknown name: the nearest known name or, if none is near, the first known
-// names. plural is the noun for the names, such as "ops".
-func Known(name, plural string, known iter.Seq[string]) string {
+// ForUnknown returns the end of a message about an unknown name: a question with the nearest known name or, if none is
+// near, a list of the first five known names. plural is the noun for the names, such as "ops".
+func ForUnknown(name, plural string, known iter.Seq[string]) string {
 	if meant := Nearest(name, known); meant != "" {
 		return DidYouMean(meant)
 	}

@@ -18,19 +18,19 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-func TestKnown(t *testing.T) {
+func TestForUnknown(t *testing.T) {
 	names := []string{"relu", "", "add", "relu", "mul"}
 	for _, c := range []struct{ name, want string }{{"rlu", "; did you mean relu?"},
 		{"nothing", "; ops: relu, add, mul"}} {
-		if got := Known(c.name, "ops", slices.Values(names)); got != c.want {
+		if got := ForUnknown(c.name, "ops", slices.Values(names)); got != c.want {
 			t.Errorf("%q: got %q, want %q", c.name, got, c.want)
 		}
 	}
-	if got := Known("zz", "ops", slices.Values([]string{"a1", "b1", "c1", "d1", "e1", "f1", "g1"})); got !=
+	if got := ForUnknown("zz", "ops", slices.Values([]string{"a1", "b1", "c1", "d1", "e1", "f1", "g1"})); got !=
 		"; ops: a1, b1, c1, d1, e1, ..." {
 		t.Error(got)
 	}
-	if got := Known("zz", "ops", slices.Values([]string(nil))); got != "" {
+	if got := ForUnknown("zz", "ops", slices.Values([]string(nil))); got != "" {
 		t.Error(got)
 	}
 }

@@ -245,7 +245,7 @@ func (f *flags) neighbourhood(p *picture) (*picture, error) {
 	part, found := p.around(f.around, f.hops)
 	if !found {
 		return nil, exit.UsageErrorf("--around %s: no box of the picture has this value%s", f.around,
-			suggest.Known(f.around, "values", p.valueNames))
+			suggest.ForUnknown(f.around, "values", p.valueNames))
 	}
 	return part, nil
 }

@@ -59,6 +59,7 @@ graphs on a device with --device.`,
 	return cmd
 }
 
+// listDevices opens all devices and describes them. It returns an error if there are none.
 func listDevices() (*report, error) {
 	list, err := gpu.Open()
 	r := &report{Devices: []deviceReport{}}
@@ -81,10 +82,11 @@ func listDevices() (*report, error) {
 	return r, nil
 }
 
-func describe(i device.Info) deviceReport {
-	r := deviceReport{Name: i.Name, Driver: i.Driver, Kind: i.Kind, Memory: i.Memory, Promises: []string{"int64"},
-		Lacks: []string{}}
-	p := i.Promise
+// describe returns the report of a device, without its bandwidth.
+func describe(info device.Info) deviceReport {
+	r := deviceReport{Name: info.Name, Driver: info.Driver, Kind: info.Kind, Memory: info.Memory,
+		Promises: []string{"int64"}, Lacks: []string{}} // every opened device has int64
+	p := info.Promise
 	for _, f := range []struct {
 		name string
 		has  bool
@@ -92,7 +94,7 @@ func describe(i device.Info) deviceReport {
 		{"float32 sums and products with subnormal numbers", p.Exact32}, {"float32 division", p.Div32},
 		{"float32 square root", p.Sqrt32}, {"float32 fused multiply-add", p.FMA32}, {"float64", p.Float64},
 		{"float64 sums and products with subnormal numbers", p.Exact64}, {"float64 division", p.Div64},
-		{"float64 square root", p.Sqrt64}, {"float64 fused multiply-add", p.FMA64}, {"float16", i.Float16},
+		{"float64 square root", p.Sqrt64}, {"float64 fused multiply-add", p.FMA64}, {"float16", info.Float16},
 	} {
 		if f.has {
 			r.Promises = append(r.Promises, f.name)

@@ -121,7 +121,7 @@ func (d *dev) open(k int32) error {
 	name := make([]byte, 256)
 	var major, minor, integrated int32
 	var memory uint64
-	const attributeIntegrated, attributeMajor, attributeMinor = 18, 75, 76
+	const attributeIntegrated, attributeMajor, attributeMinor = 18, 75, 76 // values of CUdevice_attribute
 	ordinal := uintptr(d.ordinal)
 	if err := errors.Join(call(d.api.DeviceGetName, uintptr(ptr(&name[0])), uintptr(len(name)), ordinal),
 		call(d.api.DeviceGetAttribute, uintptr(ptr(&major)), attributeMajor, ordinal),
@@ -173,20 +173,20 @@ func (d *dev) Close() {
 	d.context = 0
 }
 
-// Alloc implements device.Device. If host is true, it allocates memory of the host, which the device accesses at the
-// same address.
-func (d *dev) Alloc(bytes int, host bool) (*device.Buffer, error) {
+// Alloc implements device.Device. If hostAccess is true, it allocates memory of the host, which the device accesses at
+// the same address.
+func (d *dev) Alloc(bytes int, hostAccess bool) (*device.Buffer, error) {
 	if bytes < 1 {
-		return nil, fmt.Errorf("cuda: a buffer of %d bytes", bytes)
+		return nil, fmt.Errorf("cuda: a buffer has %d bytes: want at least 1", bytes)
 	}
 	b := &device.Buffer{Size: bytes}
 	return b, d.do(func() error {
-		if !host {
+		if !hostAccess {
 			b.Free = func() { _ = d.do(func() error { return call(d.api.MemFree, uintptr(b.Address)) }) }
 			return call(d.api.MemAlloc, uintptr(ptr(&b.Address)), uintptr(bytes))
 		}
 		var at unsafe.Pointer
-		const portableAndMapped = 3
+		const portableAndMapped = 3 // CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP
 		if err := call(d.api.MemHostAlloc, uintptr(ptr(&at)), uintptr(bytes), portableAndMapped); err != nil {
 			return err
 		}
@@ -215,7 +215,7 @@ func (d *dev) Compile(kir *ir.Kernel) (device.Kernel, error) {
 	k := &kernel{d: d, params: kir.Params, threads: kir.GroupSize}
 	return k, d.do(func() error {
 		image, name, log := append([]byte(text), 0), []byte("main\x00"), make([]byte, 1<<13)
-		const errorLog, errorLogSize = 5, 6
+		const errorLog, errorLogSize = 5, 6 // values of CUjit_option
 		options := [2]int32{errorLog, errorLogSize}
 		values := struct {
 			log  *byte

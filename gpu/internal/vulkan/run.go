@@ -50,9 +50,9 @@ func (d *dev) Close() {
 }
 
 // Alloc implements device.Device.
-func (d *dev) Alloc(bytes int, host bool) (_ *device.Buffer, err error) {
+func (d *dev) Alloc(bytes int, hostAccess bool) (_ *device.Buffer, err error) {
 	if bytes < 1 {
-		return nil, fmt.Errorf("vulkan: a buffer of %d bytes", bytes)
+		return nil, fmt.Errorf("vulkan: a buffer has %d bytes: want at least 1", bytes)
 	}
 	var buffer, memory uint64
 	free := func() {
@@ -74,7 +74,7 @@ func (d *dev) Alloc(bytes int, host bool) (_ *device.Buffer, err error) {
 	purego.SyscallN(d.api.GetBufferMemoryRequirements, d.handle, uintptr(buffer), uintptr(ptr(&need)))
 	flags := memoryAllocateFlagsInfo{SType: sMemoryAllocateFlagsInfo, Flags: allocateAddress}
 	allocate := memoryAllocateInfo{SType: sMemoryAllocateInfo, PNext: chain(&flags), AllocationSize: need.Size}
-	if allocate.MemoryTypeIndex, err = d.memoryType(need.MemoryTypeBits, host); err != nil {
+	if allocate.MemoryTypeIndex, err = d.memoryType(need.MemoryTypeBits, hostAccess); err != nil {
 		return nil, err
 	}
 	if err := call(d.api.AllocateMemory, d.handle, uintptr(ptr(&allocate)), 0, uintptr(ptr(&memory))); err != nil {
@@ -86,7 +86,7 @@ func (d *dev) Alloc(bytes int, host bool) (_ *device.Buffer, err error) {
 	address := bufferDeviceAddressInfo{SType: sBufferDeviceAddressInfo, Buffer: buffer}
 	at, _, _ := purego.SyscallN(d.api.GetBufferDeviceAddress, d.handle, uintptr(ptr(&address)))
 	b := &device.Buffer{Address: uint64(at), Size: bytes, Free: free}
-	if host {
+	if hostAccess {
 		var mapped unsafe.Pointer
 		err := call(d.api.MapMemory, d.handle, uintptr(memory), 0, uintptr(bytes), 0, uintptr(ptr(&mapped)))
 		if err != nil {
@@ -98,11 +98,11 @@ func (d *dev) Alloc(bytes int, host bool) (_ *device.Buffer, err error) {
 	return b, nil
 }
 
-// memoryType returns the first allowed type of memory that is local to the device or, if host is true, that the host
-// can access. allowed has a bit for each type.
-func (d *dev) memoryType(allowed uint32, host bool) (uint32, error) {
+// memoryType returns the index of the first allowed type of memory that is local to the device or, if hostAccess is
+// true, that the host can access. allowed has a bit for each type.
+func (d *dev) memoryType(allowed uint32, hostAccess bool) (uint32, error) {
 	want := uint32(memoryDeviceLocal)
-	if host {
+	if hostAccess {
 		want = memoryHostVisible | memoryHostCoherent
 	}
 	for k, t := range d.types {
@@ -110,7 +110,8 @@ func (d *dev) memoryType(allowed uint32, host bool) (uint32, error) {
 			return uint32(k), nil
 		}
 	}
-	return 0, errors.New("vulkan: the device has no such memory")
+	return 0, fmt.Errorf("vulkan: the device has no memory of the allowed types (bits %#x) with the properties %#x",
+		allowed, want)
 }
 
 // kernel is a compiled kernel: a pipeline of Vulkan.

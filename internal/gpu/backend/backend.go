@@ -22,8 +22,8 @@ type Device struct {
 	driver           device.Device
 	info             device.Info
 	rates            machine.DeviceRates
-	prices           *machine.Profile
-	upload, download graph.Impl
+	prices           *machine.Profile // the rates as a cost profile
+	upload, download graph.Impl       // the implementations of transfers between host and device
 
 	mu      sync.Mutex // guards driver and kernels
 	kernels map[[sha256.Size]byte]*sharedKernel
@@ -115,10 +115,11 @@ func (d *Device) Alloc(bytes int) (graph.DeviceMemory, error) {
 	return &memory{d, buffer}, nil
 }
 
-func (d *Device) alloc(bytes int, host bool) (*device.Buffer, error) {
+// alloc returns a buffer of the driver. If hostAccess is true, the host can access it too.
+func (d *Device) alloc(bytes int, hostAccess bool) (*device.Buffer, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	buffer, err := d.driver.Alloc(max(bytes, 1), host)
+	buffer, err := d.driver.Alloc(max(bytes, 1), hostAccess)
 	if err != nil {
 		return nil, fmt.Errorf("%s of memory on %s: %w", machine.Bytes(bytes), d.Describe(), err)
 	}

@@ -56,8 +56,7 @@ func (q *queue) Upload(to graph.DeviceAddress, from []byte) error {
 		}
 		copy(staged.Bytes[offset:], piece)
 		q.steps = append(q.steps, device.Step{To: target.buffer, ToAt: to.Offset + start, From: staged,
-			FromAt: offset,
-			Bytes:  len(piece)})
+			FromAt: offset, Bytes: len(piece)})
 	}
 	return nil
 }
@@ -77,8 +76,7 @@ func (q *queue) download(to []byte, from graph.DeviceAddress) error {
 			return err
 		}
 		q.steps = append(q.steps, device.Step{To: staged, ToAt: offset, From: source.buffer,
-			FromAt: from.Offset + start,
-			Bytes:  len(piece)})
+			FromAt: from.Offset + start, Bytes: len(piece)})
 		if err := q.flush(); err != nil {
 			return err
 		}
@@ -178,6 +176,7 @@ func (q *queue) flush() error {
 	return q.err
 }
 
+// clear drops the collected steps, and frees their staged memory.
 func (q *queue) clear() {
 	clear(q.steps)
 	clear(q.faults)

@@ -41,6 +41,7 @@ func Call(op *graph.Op, call *graph.Call, align []int, target lower.Target) (*lo
 	return all, nil
 }
 
+// compileForm returns the program of one form of a call. Its buffers are the results and operands of the call.
 func compileForm(f graph.Form, call *graph.Call, align []int, target lower.Target) (*lower.Program, error) {
 	switch f := f.(type) {
 	case *graph.Elements:

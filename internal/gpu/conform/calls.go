@@ -86,7 +86,9 @@ type Shape struct {
 func Shapes() (list []Shape) {
 	f32 := func(shape ...int) tensor.Meta { return tensor.New(tensor.Float32, shape...) }
 	reversed := func(meta tensor.Meta) tensor.Meta { return meta.WithStrides(strides(meta.Shape, 1, true)) }
-	add := func(op string, attrs graph.Attrs, in ...tensor.Meta) { list = append(list, Shape{op, attrs, in}) }
+	add := func(op string, attrs graph.Attrs, in ...tensor.Meta) {
+		list = append(list, Shape{Op: op, Attrs: attrs, In: in})
+	}
 	for _, meta := range []tensor.Meta{f32(3, 1030), f32(300, 3), f32(70, 8), f32(1, 1), f32(2, 1<<14+6),
 		reversed(f32(40, 50)), reversed(f32(5, 600))} {
 		add("sum", graph.Attrs{"dim": []int{1}}, meta)
@@ -178,14 +180,14 @@ func (n *Counts) Check(call *Call, target lower.Target, run Run) error {
 	var results []*tensor.Tensor
 	var mem [][]byte
 	for _, meta := range call.Out {
-		target := tensor.Empty(meta)
-		results, mem = append(results, target), append(mem, target.Storage().Bytes())
+		result := tensor.Empty(meta)
+		results, mem = append(results, result), append(mem, result.Storage().Bytes())
 	}
-	for _, target := range call.Operands {
-		if target == nil {
+	for _, operand := range call.Operands {
+		if operand == nil {
 			mem = append(mem, nil)
 		} else {
-			mem = append(mem, target.Storage().Bytes())
+			mem = append(mem, operand.Storage().Bytes())
 		}
 	}
 	if err := run(program, mem); err != nil {
@@ -195,7 +197,7 @@ func (n *Counts) Check(call *Call, target lower.Target, run Run) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", call.Op.Name, err)
 	}
-	worst := 0.0
+	worst := 0.0 // the greatest distance of a result, divided by its tolerance
 	for output, expected := range want {
 		n.Results += expected.Numel()
 		worst = max(worst, distance(expected, results[output])/max(tolerance[call.Out[output].DType],

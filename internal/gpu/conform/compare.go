@@ -52,8 +52,8 @@ func Iterate(code *expr.Code, walk string, shape ...int) (*iter.Iterator, error)
 	return config.Build()
 }
 
-// strides returns strides; the smallest is step. The fastest dimension is the last one, or the first one if
-// reversed is true.
+// strides returns the strides of a shape, in elements. The smallest is step. The fastest dimension is the last one, or
+// the first one if reversed is true.
 func strides(shape []int, step int, reversed bool) []int {
 	list := make([]int, len(shape))
 	for k := range shape {
@@ -209,9 +209,9 @@ func compareElement(code *expr.Code, it *iter.Iterator, mem [][]byte, index []in
 		in = append(in, number(i))
 	}
 	for output, want := range code.Eval(in...) {
-		dim := code.Out[output].DType.ToReal()
+		part := code.Out[output].DType.ToReal()
 		diff.Results++
-		if got := number(output); !sameBits(dim, got.Re, want.Re) || !sameBits(dim, got.Im, want.Im) {
+		if got := number(output); !sameBits(part, got.Re, want.Re) || !sameBits(part, got.Im, want.Im) {
 			if diff.Differ++; diff.Differ == 1 {
 				diff.First = fmt.Sprintf("element %v of output %d: %x instead of %x for %x", index, output,
 					got, want, in)
@@ -220,7 +220,7 @@ func compareElement(code *expr.Code, it *iter.Iterator, mem [][]byte, index []in
 	}
 }
 
-// bitsAt returns the little-endian number of size bytes at offset at.
+// bitsAt returns the little-endian number of size bytes at an offset.
 func bitsAt(mem []byte, offset, size int) uint64 {
 	var word [8]byte
 	copy(word[:], mem[offset:offset+size])
@@ -232,6 +232,7 @@ func sameBits(dtype tensor.DType, a, b uint64) bool {
 	return a == b || isNaN(dtype, a) && isNaN(dtype, b)
 }
 
+// isNaN reports whether an element with the given bits is a NaN.
 func isNaN(dtype tensor.DType, bits uint64) bool {
 	if !dtype.IsFloat() {
 		return false

@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Promise lists the operations that a device computes exactly, according to [Probe].
+// Promise lists the operations that a device computes exactly, as far as the tests of [Probe] show.
 type Promise struct {
 	lower.Target
 	// Exact32 and Exact64 mean that sums and products of float32 and float64 round to nearest even, and that subnormal
@@ -56,7 +56,7 @@ func Probe(float64s bool, maxParams int, run Run) (Promise, error) {
 }
 
 // withZero returns an expression with operations on the constant 0. Some drivers replace them by operations that differ
-// for NaN and in the sign of 0: see lower.Target.ConstantZeros.
+// for NaN and in the sign of 0: see lower.Target.KeepsConstantZeros.
 func withZero(dtype tensor.DType) *expr.Code {
 	b := expr.NewBuilder(dtype)
 	x, zero := b.Load(0), b.Const(dtype, 0)

@@ -26,7 +26,7 @@ type Buffer struct {
 	Address uint64 // the address for kernels
 	Bytes   []byte // the same memory for the host; nil if the host cannot access it
 	Size    int    // in bytes
-	Free    func()
+	Free    func() // releases the memory
 }
 
 // Kernel is a kernel that is compiled for a device.
@@ -53,16 +53,16 @@ func (s *Step) CopyFits() bool {
 // Device is an open device. Its methods must not be called concurrently.
 type Device interface {
 	Info() Info
-	// Alloc returns a buffer. Its address is a multiple of 16. If host is true, the host can access it too.
-	Alloc(bytes int, host bool) (*Buffer, error)
+	// Alloc returns a buffer. Its address is a multiple of 16. If hostAccess is true, the host can access it too.
+	Alloc(bytes int, hostAccess bool) (*Buffer, error)
 	Compile(k *ir.Kernel) (Kernel, error)
 	// Run runs steps in order, and waits until they have finished. The host then sees the bytes that they wrote.
 	Run(steps []Step) error
 	Close()
 }
 
-// RunOn returns a function that runs programs on a device. It copies operands to buffers that the host can access, and
-// results back.
+// RunOn returns a function that runs programs on a device. It copies operands to buffers that the host can access, runs
+// the launches, and copies the contents of all buffers back.
 func RunOn(device Device) conform.Run {
 	return func(program *lower.Program, operands [][]byte) (err error) {
 		var free []func()

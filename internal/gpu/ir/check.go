@@ -32,8 +32,7 @@ type checker struct {
 func (k *Kernel) Check() error {
 	c := &checker{Kernel: k, visible: make([]bool, len(k.Insts))}
 	if k.GroupSize < 1 || k.Params < 0 {
-		return fmt.Errorf("ir: a kernel needs a positive group size and no negative number of parameters, not %d and %d",
-			k.GroupSize, k.Params)
+		return fmt.Errorf("ir: GroupSize is %d and Params is %d: want at least 1 and at least 0", k.GroupSize, k.Params)
 	}
 	for v := range k.Insts {
 		if err := c.inst(v, &k.Insts[v]); err != nil {

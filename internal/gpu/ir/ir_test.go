@@ -99,7 +99,7 @@ func TestErrors(t *testing.T) {
 			k.DoImm(ir.LoadShared, u32, a, k.Do(ir.Op(lane.Xor), u32, thread, k.c(1)))
 		},
 		"no thread has written": func(k kernel, thread ir.Value) { k.DoImm(ir.LoadShared, u32, k.Array(u32, 4), thread) },
-		"element 4 of an array of 4": func(k kernel, thread ir.Value) {
+		"the index is 4, but the array has 4 elements": func(k kernel, thread ir.Value) {
 			k.DoImm(ir.StoreShared, none, k.Array(u32, 4), k.c(4), thread)
 		},
 		"only some threads reach": func(k kernel, thread ir.Value) {

@@ -31,7 +31,7 @@ func (k *Kernel) Run(groups int, operands []Operand) error {
 		return err
 	}
 	if len(operands) != k.Params {
-		return fmt.Errorf("ir: %d operands, the kernel has %d", len(operands), k.Params)
+		return fmt.Errorf("ir: there are %d operands: want %d, one for each parameter", len(operands), k.Params)
 	}
 	state := &run{Kernel: k, operands: operands, values: make([][]uint64, len(k.Insts)), ends: k.ends(),
 		words: map[Value][][MaxWords]uint64{}}
@@ -236,7 +236,7 @@ var errRace = errors.New("another thread accesses the element without a barrier 
 // accessShared executes a LoadShared or a StoreShared in one thread, and reports races.
 func (r *run) accessShared(result *uint64, inst *Inst, thread int, args [3]uint64) error {
 	if args[0] >= uint64(len(r.shared[inst.Imm])) {
-		return fmt.Errorf("element %d of an array of %d", args[0], len(r.shared[inst.Imm]))
+		return fmt.Errorf("the index is %d, but the array has %d elements", args[0], len(r.shared[inst.Imm]))
 	}
 	element := &r.shared[inst.Imm][args[0]]
 	if element.writeEpoch == r.epoch && element.writer != thread+1 {

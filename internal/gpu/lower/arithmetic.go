@@ -124,6 +124,7 @@ func (s *scalars) mod(dtype tensor.DType, a, b ir.Value) ir.Value {
 	return s.choose(dtype, isDefined, result, s.float(dtype, math.NaN()))
 }
 
+// remainder returns a modulo b, of uint64.
 func (s *scalars) remainder(a, b ir.Value) ir.Value {
 	const u64 = tensor.Uint64
 	return s.do(lane.Sub, u64, a, s.do(lane.Mul, u64, s.do(lane.Div, u64, a, b), b))
@@ -132,8 +133,9 @@ func (s *scalars) remainder(a, b ir.Value) ir.Value {
 // modulus has the format of the floats of a mod.
 type modulus struct {
 	*scalars
-	dtype                 tensor.DType
-	mantissa, maxExponent int
+	dtype       tensor.DType
+	mantissa    int // number of explicit bits of a mantissa
+	maxExponent int // the exponent field of infinity
 }
 
 // split returns the mantissa, with its leading 1, and the exponent field, at least 1, of a float that is not negative.

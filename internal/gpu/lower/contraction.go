@@ -73,6 +73,7 @@ type contraction struct {
 	rowsFirst              bool  // adjacent threads compute adjacent rows instead of columns
 }
 
+// size returns the number of iterations of nested loops.
 func size(list []graph.ContractionLoop) int {
 	product := 1
 	for _, loop := range list {
@@ -177,12 +178,14 @@ func (c *contraction) splitLoops(index ir.Value, list []graph.ContractionLoop) [
 	return c.split(index, shape)
 }
 
+// Operations on uint32: a + b, the constant x modulo 2^32, and a < n.
 func (s *scalars) add32(a, b ir.Value) ir.Value { return s.do(lane.Add, tensor.Uint32, a, b) }
 
 func (s *scalars) u32(x int) ir.Value { return s.Const(tensor.Uint32, uint64(uint32(x))) }
 
 func (s *scalars) less(a ir.Value, n int) ir.Value { return s.do(lane.Lt, tensor.Bool, a, s.u32(n)) }
 
+// and returns the conjunction of bools.
 func (s *scalars) and(list ...ir.Value) ir.Value {
 	all := list[0]
 	for _, v := range list[1:] {
@@ -263,7 +266,7 @@ func (c *contraction) finish(acc []ir.Value, firstRow, firstCol ir.Value, batch 
 		bytes := c.do(lane.Mul, u64, c.do(lane.Convert, u64, offset), c.Const(u64, uint64(dtype.Size())))
 		return c.do(lane.Add, u64, c.DoImm(ir.Param, u64, uint64(param)), bytes)
 	}
-	one := access{dtype, 0, 1, dtype.Size()}
+	one := oneElement(dtype)
 	outBatch := c.offsets(c.batch, batch, strideOut)
 	var cols, valid, outCols, addCols []ir.Value
 	addBatch := c.offsets(c.batch, batch, strideAdd)
@@ -309,14 +312,16 @@ type loader struct {
 	isA        bool
 	array      uint64       // index of the array in the memory of the group
 	alongTerms bool         // whether adjacent threads copy adjacent terms
-	positions  []ir.Value   // by copy of a thread: the row or column in the tile
-	terms      []ir.Value   // the term in the part
-	starts     []ir.Value   // the offset of the row or column
-	valid      []ir.Value   // the row or column exists
-	index      [][]ir.Value // the index of the row in each loop
-	base       ir.Value
+	base       ir.Value     // offset in elements of the entry of the batch, and of the first window
+	positions  []ir.Value   // by element that a thread copies: the row or column in the tile
+	terms      []ir.Value   // likewise: the term in the part
+	starts     []ir.Value   // likewise: the offset of the row or column in elements
+	valid      []ir.Value   // likewise: whether the row or column exists
+	index      [][]ir.Value // likewise: the index of the row or column in each loop
 }
 
+// newLoader returns the loader of A or B for a thread. first is the first row or column of the tile, and batch the
+// offset of the entry of the batch.
 func (c *contraction) newLoader(thread, first ir.Value, array uint64, isA bool, batch ir.Value) *loader {
 	const u32 = tensor.Uint32
 	created := &loader{contraction: c, isA: isA, array: array, base: batch}
@@ -372,7 +377,7 @@ func (l *loader) load(first ir.Value) (values []ir.Value) {
 		offset = l.choose(tensor.Uint32, valid, offset, l.u32(0))
 		bytes := l.do(lane.Mul, u64, l.do(lane.Convert, u64, offset), l.Const(u64, uint64(dtype.Size())))
 		start := l.do(lane.Add, u64, l.DoImm(ir.Param, u64, uint64(param)), bytes)
-		value := l.convert(l.acc, dtype, l.scalars.load(access{dtype, 0, 1, dtype.Size()}, start)[0])
+		value := l.convert(l.acc, dtype, l.scalars.load(oneElement(dtype), start)[0])
 		values = append(values, l.choose(l.acc, valid, value, zero))
 	}
 	return values

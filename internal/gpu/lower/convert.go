@@ -97,6 +97,7 @@ func (s *scalars) fromHalf(half ir.Value) ir.Value {
 func (s *scalars) toHalf(x ir.Value) ir.Value {
 	const f32, u32 = tensor.Float32, tensor.Uint32
 	word := func(x uint64) ir.Value { return s.Const(u32, x) }
+	// The sum of rebias and the bit odd rounds 13 bits away, half to even, and changes the bias of the exponent.
 	const rebias = 0xfff - (127-15)<<23 + 1<<32 // modulo 2^32
 	bits := s.bits(u32, x)
 	magnitude := s.do(lane.And, u32, bits, word(0x7fffffff))
@@ -108,8 +109,8 @@ func (s *scalars) toHalf(x ir.Value) ir.Value {
 	small := s.do(lane.Sub, u32, sum, s.bits(u32, half))
 	isNaN := s.do(lane.Lt, tensor.Bool, word(0x7f800000), magnitude)
 	large := s.choose(u32, isNaN, word(0x7e00), word(0x7c00))
-	result := s.choose(u32, s.do(lane.Lt, tensor.Bool, magnitude, word(0x47800000)), normal, large)
-	result = s.choose(u32, s.do(lane.Lt, tensor.Bool, magnitude, word(0x38800000)), small, result)
+	result := s.choose(u32, s.do(lane.Lt, tensor.Bool, magnitude, word(0x47800000)), normal, large) // 2^16
+	result = s.choose(u32, s.do(lane.Lt, tensor.Bool, magnitude, word(0x38800000)), small, result)  // 2^-14
 	sign := s.do(lane.And, u32, s.do(lane.Shr, u32, bits, word(16)), word(0x8000))
 	return s.do(lane.Or, u32, result, sign)
 }

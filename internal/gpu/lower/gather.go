@@ -56,22 +56,23 @@ func Gather(source *graph.Gather, align []int, target Target) (*Program, error) 
 	}
 	launch := Launch{Kernel: &made.Kernel, Groups: made.Groups(threads)}
 	for i, operand := range source.Operands {
-		launch.Args = append(launch.Args, Arg{i, operand.Offset})
+		launch.Args = append(launch.Args, Arg{Buffer: i, Offset: operand.Offset})
 	}
 	launch.Args = append(launch.Args, Arg{Buffer: FaultWord})
 	return &Program{Launches: []Launch{launch}, Fault: "an index is out of bounds"}, nil
 }
 
-// gather generates the kernel of a gather.
+// gather generates the kernel of a gather. Operand 0 is the output and operand 1 the table; the others are indices.
 type gather struct {
 	scalars
 	*graph.Gather
 	shape   []int   // the fastest loop first
-	strides [][]int // by operand
+	strides [][]int // by operand, in bytes
 	vector  int     // number of elements of a thread
 }
 
-// setLoops reverses the loops.
+// setLoops sets the shape and the strides, which have the loops in reverse order. It returns an error if an offset does
+// not fit into 31 bits.
 func (g *gather) setLoops() error {
 	for dim := len(g.Shape) - 1; dim >= 0; dim-- {
 		g.shape = append(g.shape, g.Shape[dim])
@@ -124,7 +125,8 @@ func (g *gather) access(i int, align []int) access {
 			base |= lookup.Step
 		}
 	}
-	result := access{dtype, g.strides[i][0], g.vector, alignOf(dtype, base, g.shape, g.strides[i], g.vector)}
+	result := access{dtype: dtype, stride: g.strides[i][0], vector: g.vector,
+		align: alignOf(dtype, base, g.shape, g.strides[i], g.vector)}
 	if result.stride == 0 {
 		result.vector = 1
 	}
@@ -136,7 +138,8 @@ func (g *gather) address(i int, index []ir.Value) ir.Value {
 	return g.advance(g.DoImm(ir.Param, tensor.Uint64, uint64(i)), g.offset(index, g.shape, g.strides[i]))
 }
 
-// lookUp reads the indices of a thread. It returns the sum of their steps, and whether all are in bounds.
+// lookUp reads the indices of a thread. It returns the offset in the table that they select, and whether all are in
+// bounds. A negative index counts from the end.
 func (g *gather) lookUp(indexOfThread []ir.Value) (offset, isValid ir.Value) {
 	const i64, u64 = tensor.Int64, tensor.Uint64
 	offset, isValid = g.Const(u64, 0), g.Const(tensor.Bool, 1)
@@ -146,7 +149,7 @@ func (g *gather) lookUp(indexOfThread []ir.Value) (offset, isValid ir.Value) {
 			dtype = i64
 		}
 		from := g.plus(g.address(lookup.Operand, indexOfThread), lookup.Offset)
-		index := g.resize(i64, g.load(access{dtype, 0, 1, dtype.Size()}, from)[0])
+		index := g.resize(i64, g.load(oneElement(dtype), from)[0])
 		size := g.Const(i64, uint64(lookup.Size))
 		isNegative := g.do(lane.Lt, tensor.Bool, index, g.Const(i64, 0))
 		index = g.choose(i64, isNegative, g.do(lane.Add, i64, index, size), index)

@@ -21,6 +21,11 @@ type access struct {
 	align  int // a power of 2 that divides the address of the first element
 }
 
+// oneElement returns the access to a single element.
+func oneElement(dtype tensor.DType) access {
+	return access{dtype: dtype, vector: 1, align: dtype.ToReal().Size()}
+}
+
 // runs returns the sequences of an access, and the bytes between them.
 func (a access) runs() (sequence run, count, stride int) {
 	sequence = run{dtype: a.dtype.ToReal(), count: 1, align: a.align}
@@ -47,6 +52,7 @@ func (s *scalars) load(shape access, address ir.Value) []ir.Value {
 	return list
 }
 
+// store stores the numbers of all elements, or those of the last element if the stride is 0.
 func (s *scalars) store(shape access, address ir.Value, values []ir.Value) {
 	sequence, count, stride := shape.runs()
 	if shape.stride == 0 {
@@ -57,6 +63,7 @@ func (s *scalars) store(shape access, address ir.Value, values []ir.Value) {
 	}
 }
 
+// plus returns an address plus a constant number of bytes.
 func (s *scalars) plus(address ir.Value, bytes int) ir.Value {
 	if bytes == 0 {
 		return address
@@ -74,6 +81,7 @@ func (r run) words() (d tensor.DType, n, accesses int) {
 	return d, max(bytes/word, 1), total / max(bytes, word)
 }
 
+// loadRun returns the numbers of a sequence. It loads words of up to 32 bits, and takes shorter numbers out of them.
 func (s *scalars) loadRun(sequence run, address ir.Value) []ir.Value {
 	word, count, accesses := sequence.words()
 	var list []ir.Value
@@ -95,11 +103,12 @@ func (s *scalars) loadRun(sequence run, address ir.Value) []ir.Value {
 	return list
 }
 
+// storeRun stores the numbers of a sequence. It joins short numbers to words of 32 bits if the alignment permits it.
 func (s *scalars) storeRun(sequence run, address ir.Value, values []ir.Value) {
-	unit, count, accesses := sequence.words()
-	perWord := unit.Size() / sequence.dtype.Size()
+	wordType, count, accesses := sequence.words()
+	perWord := wordType.Size() / sequence.dtype.Size()
 	for k := range accesses {
-		args := []ir.Value{s.plus(address, k*count*unit.Size())}
+		args := []ir.Value{s.plus(address, k*count*wordType.Size())}
 		for range count {
 			word := s.raw(sequence.dtype, values[0])
 			for part := 1; part < perWord; part++ {
@@ -109,6 +118,6 @@ func (s *scalars) storeRun(sequence run, address ir.Value, values []ir.Value) {
 			}
 			args, values = append(args, word), values[perWord:]
 		}
-		s.Do(ir.Store, unit, args...)
+		s.Do(ir.Store, wordType, args...)
 	}
 }

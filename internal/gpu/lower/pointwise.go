@@ -58,6 +58,8 @@ func expanded(source *expr.Code, target Target) (*expr.Code, error) {
 // vector are computed by a launch of their own.
 const minSplitTail = 1 << 14
 
+// pointwisePart returns the launches for an iteration with 32-bit offsets: one or, if the last elements do not fill a
+// vector, two.
 func pointwisePart(code *expr.Code, iteration *iter.Iterator, align []int, target Target) ([]Launch, error) {
 	kernel := newPointwise(code, iteration, align, target)
 	if elements := iteration.Numel(); len(kernel.shape) == 1 && elements >= minSplitTail &&
@@ -85,13 +87,13 @@ func pointwisePart(code *expr.Code, iteration *iter.Iterator, align []int, targe
 type pointwise struct {
 	scalars
 	code    *expr.Code
-	shape   []int // fastest dimension first
-	strides [][]int
-	dtypes  []tensor.DType
-	align   []int // by operand: a power of 2 that divides the addresses which a thread accesses
-	offsets []int
-	vector  int // consecutive elements that a thread computes
-	loaded  [][]ir.Value
+	shape   []int          // fastest dimension first
+	strides [][]int        // by operand (outputs first) and dimension, in bytes
+	dtypes  []tensor.DType // by operand
+	align   []int          // by operand: a power of 2 that divides the addresses which a thread accesses
+	offsets []int          // by operand: bytes from the address of the operand to the first element
+	vector  int            // consecutive elements that a thread computes
+	loaded  [][]ir.Value   // by operand: the numbers that the thread has loaded
 }
 
 func newPointwise(code *expr.Code, iteration *iter.Iterator, align []int, target Target) *pointwise {
@@ -124,24 +126,24 @@ func newPointwise(code *expr.Code, iteration *iter.Iterator, align []int, target
 }
 
 // alignOf returns a power of 2 that divides the addresses of accesses to an operand: vectors of consecutive elements
-// along the fastest dimension if that is contiguous, else elements. base is a multiple of a divisor of the first
-// address.
+// along the fastest dimension if that is contiguous, else elements. The lowest set bit of base divides the first
+// address. The result is at most 16 bytes, the size of the largest access.
 func alignOf(dtype tensor.DType, base int, shape, strides []int, vector int) int {
-	address := base | 16
+	bits := base | 16 // its lowest set bit divides all addresses
 	for k, stride := range strides {
 		if k == 0 && stride == dtype.Size() {
 			stride *= vector
 		}
 		if shape[k] > 1 {
-			address |= stride
+			bits |= stride
 		}
 	}
-	return max(address&-address, dtype.ToReal().Size())
+	return max(bits&-bits, dtype.ToReal().Size())
 }
 
 // access returns how a thread accesses an operand.
 func (p *pointwise) access(i int) access {
-	return access{p.dtypes[i], p.strides[i][0], p.vector, p.align[i]}
+	return access{dtype: p.dtypes[i], stride: p.strides[i][0], vector: p.vector, align: p.align[i]}
 }
 
 // isUnit reports whether an operand is contiguous along the fastest dimension.
@@ -169,6 +171,7 @@ func (p *pointwise) maxVector() int {
 	return elements
 }
 
+// launch builds the kernel and returns its launch.
 func (p *pointwise) launch() ([]Launch, error) {
 	const u32 = tensor.Uint32
 	threads := tensor.Numel(p.shape) / p.vector
@@ -184,7 +187,7 @@ func (p *pointwise) launch() ([]Launch, error) {
 	kernel := &p.Kernel
 	made := Launch{Kernel: kernel, Groups: kernel.Groups(threads)}
 	for i, offset := range p.offsets {
-		made.Args = append(made.Args, Arg{i, offset})
+		made.Args = append(made.Args, Arg{Buffer: i, Offset: offset})
 	}
 	return []Launch{made}, nil
 }

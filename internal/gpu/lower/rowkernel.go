@@ -20,13 +20,13 @@ type rowKernel struct {
 	laneStride int      // difference between the thread indices of two adjacent lanes
 	lane       ir.Value // index of the thread in its unit
 	thread     ir.Value
-	isValid    ir.Value // whether the unit exists
-	row        ir.Value
-	piece      ir.Value   // ir.None if rows are not cut, or are joined
-	base       []ir.Value // by output and operand: the address of the first element of the row
-	numbers    map[int]ir.Value
-	uniforms   map[int][]ir.Value
-	joins      bool // the kernel combines pieces
+	isValid    ir.Value           // whether the unit exists
+	row        ir.Value           // index of the row
+	piece      ir.Value           // index of the piece in the row; ir.None if rows are not cut, or if joins is set
+	base       []ir.Value         // by output and operand: the address of the first element of the row
+	numbers    map[int]ir.Value   // by index in RowProgram.Numbers: the number of the row
+	uniforms   map[int][]ir.Value // by operand with one element for each row: the element, in one or two parts
+	joins      bool               // the kernel combines the results of pieces; its units are rows
 }
 
 // add adds a launch to the program. body adds the code of a thread to the kernel.
@@ -106,6 +106,7 @@ func (k *rowKernel) setThread() {
 	}
 }
 
+// stridesOf returns the strides of output or operand i along axes.
 func stridesOf(list []axis, i int) (strides []int) {
 	for _, dim := range list {
 		strides = append(strides, dim.strides[i])
@@ -130,7 +131,7 @@ func (k *rowKernel) number(n int) ir.Value {
 	value, ok := k.numbers[n]
 	if !ok { // computed by an earlier launch
 		address := k.scratchAt(k.numbersAt+8*n*k.count, 8, k.row, ir.None, 0)
-		value = k.loadRun(run{k.program.Numbers[n], 1, 8}, address)[0]
+		value = k.loadRun(run{dtype: k.program.Numbers[n], count: 1, align: 8}, address)[0]
 		k.numbers[n] = value
 	}
 	return value
@@ -145,7 +146,7 @@ func (k *rowKernel) uniform(operand int) []ir.Value {
 		values = []ir.Value{k.Const(tensor.Int32, 0)}
 	default:
 		dtype := k.metas[i].DType
-		values = k.load(access{dtype, 0, 1, dtype.ToReal().Size()}, k.base[i])
+		values = k.load(oneElement(dtype), k.base[i])
 		k.uniforms[operand] = values
 	}
 	return values
@@ -231,7 +232,8 @@ func (k *rowKernel) combine(pass *expr.RowPass, accumulators []ir.Value, i int) 
 	k.If(k.isFirst(), func() {
 		for index, result := range results {
 			address := k.scratchAt(k.partialsAt+8*index*k.count*k.pieces, 8, k.piece, k.row, k.pieces)
-			k.storeRun(run{pass.Code.Insts[pass.Folds[index].V].DType, 1, 8}, address, []ir.Value{result})
+			dtype := pass.Code.Insts[pass.Folds[index].V].DType
+			k.storeRun(run{dtype: dtype, count: 1, align: 8}, address, []ir.Value{result})
 		}
 	})
 }
@@ -286,7 +288,7 @@ func (k *rowKernel) joinPieces(i int) {
 		dtype := pass.Code.Insts[fold.V].DType
 		partial := func(piece ir.Value) ir.Value {
 			address := k.scratchAt(k.partialsAt+8*index*k.count*k.pieces, 8, piece, k.row, k.pieces)
-			return k.loadRun(run{dtype, 1, 8}, address)[0]
+			return k.loadRun(run{dtype: dtype, count: 1, align: 8}, address)[0]
 		}
 		accumulator := k.Do(ir.Var, register(dtype), partial(k.lane))
 		if second := k.do(lane.Add, u32, k.lane, k.Const(u32, uint64(k.lanes))); k.lanes < k.pieces { // < 2*k.lanes
@@ -306,9 +308,10 @@ func (k *rowKernel) joinPieces(i int) {
 	}
 }
 
+// storeNumber stores number n of the row for later launches.
 func (k *rowKernel) storeNumber(n int) {
 	address := k.scratchAt(k.numbersAt+8*n*k.count, 8, k.row, ir.None, 0)
-	k.storeRun(run{k.program.Numbers[n], 1, 8}, address, []ir.Value{k.numbers[n]})
+	k.storeRun(run{dtype: k.program.Numbers[n], count: 1, align: 8}, address, []ir.Value{k.numbers[n]})
 }
 
 // after adds the code that a pass runs once per row, after its loop.
@@ -338,8 +341,7 @@ func (k *rowKernel) after(i int) {
 				if out.Im != expr.None {
 					list = append(list, values[out.Im])
 				}
-				dtype := k.metas[place.N].DType
-				k.store(access{dtype, 0, 1, dtype.ToReal().Size()}, k.base[place.N], list)
+				k.store(oneElement(k.metas[place.N].DType), k.base[place.N], list)
 			case place.Kind == expr.AtNumber && k.joins:
 				k.storeNumber(place.N)
 			}
@@ -347,7 +349,8 @@ func (k *rowKernel) after(i int) {
 	})
 }
 
-// addressOf returns how a thread accesses an output or operand at an index of the row.
+// addressOf returns how a thread accesses an output or operand, and the address of its first element. index is the
+// index of that element along each reduced axis.
 func (k *rowKernel) addressOf(i int, index []ir.Value) (access, ir.Value) {
 	var shape []int
 	for _, dim := range k.reduced {
@@ -359,19 +362,21 @@ func (k *rowKernel) addressOf(i int, index []ir.Value) (access, ir.Value) {
 		all, sizes = append(all, dim.strides[i]), append(sizes, dim.size)
 	}
 	dtype := k.metas[i].DType
-	dim := access{dtype, strides[0], k.vector, alignOf(dtype, k.align[i], sizes, all, k.vector)}
-	return dim, k.advance(k.base[i], k.offset(index, shape, strides))
+	elementAccess := access{dtype: dtype, stride: strides[0], vector: k.vector,
+		align: alignOf(dtype, k.align[i], sizes, all, k.vector)}
+	return elementAccess, k.advance(k.base[i], k.offset(index, shape, strides))
 }
 
-// storedRow returns how a thread accesses a stored row at an element.
+// storedRow returns how a thread accesses a stored row, and the address of the given element.
 func (k *rowKernel) storedRow(stored int, element ir.Value) (access, ir.Value) {
 	dtype := k.program.Rows[stored].DType
 	align := 16 | k.vector*dtype.Size()
 	if k.count > 1 {
 		align |= k.rowLen * dtype.Size()
 	}
-	return access{dtype, dtype.Size(), k.vector, max(align&-align, dtype.ToReal().Size())},
-		k.scratchAt(k.scratchRows[stored], dtype.Size(), element, k.row, k.rowLen)
+	elementAccess := access{dtype: dtype, stride: dtype.Size(), vector: k.vector,
+		align: max(align&-align, dtype.ToReal().Size())}
+	return elementAccess, k.scratchAt(k.scratchRows[stored], dtype.Size(), element, k.row, k.rowLen)
 }
 
 // loadElements returns the numbers of each operand of a pass, for the elements of a thread. element is the index
@@ -435,11 +440,11 @@ func (k *rowKernel) elements(pass *expr.RowPass, element ir.Value, accumulators 
 		for output, place := range pass.Out {
 			switch place.Kind {
 			case expr.AtOutput:
-				dim, address := k.addressOf(place.N, index)
-				k.store(dim, address, stored[output])
+				elementAccess, address := k.addressOf(place.N, index)
+				k.store(elementAccess, address, stored[output])
 			case expr.AtRow:
-				dim, address := k.storedRow(place.N, element)
-				k.store(dim, address, stored[output])
+				elementAccess, address := k.storedRow(place.N, element)
+				k.store(elementAccess, address, stored[output])
 			}
 		}
 	})

@@ -95,7 +95,8 @@ type axis struct {
 	strides []int // by output and operand, in bytes
 }
 
-// rows is a row program for fixed layouts.
+// rows is a row program for fixed layouts. A pass can store rows of elements for later passes (RowProgram.Rows), and
+// numbers, one for each row (RowProgram.Numbers).
 type rows struct {
 	target       Target
 	program      *expr.RowProgram
@@ -150,14 +151,14 @@ func (r *rows) setAxes(mask []bool) error {
 		}
 		r.reduced = merge(r.reduced, merged)
 	}
-	lead := min(r.outs, len(r.metas)-1)
-	slices.SortStableFunc(r.kept, func(merged, b axis) int { return merged.strides[lead] - b.strides[lead] })
+	lead := min(r.outs, len(r.metas)-1) // the first operand, whose strides determine the order of the kept axes
+	slices.SortStableFunc(r.kept, func(a, b axis) int { return a.strides[lead] - b.strides[lead] })
 	kept := r.kept
 	r.kept = nil
 	for _, merged := range kept {
 		r.kept = merge(r.kept, merged)
 	}
-	none := axis{1, make([]int, len(r.metas))}
+	none := axis{size: 1, strides: make([]int, len(r.metas))}
 	if len(r.kept) == 0 {
 		r.kept = append(r.kept, none)
 	}
@@ -227,7 +228,7 @@ func (r *rows) expandPasses() error {
 	return nil
 }
 
-// divide decides the elements of a thread and the pieces of a row.
+// divide chooses the number of consecutive elements of a thread, and the number of pieces of a row.
 func (r *rows) divide(code *expr.Code) {
 	if r.vector*len(code.Insts) > maxInstructions {
 		r.vector = 1

@@ -164,7 +164,8 @@ func (s *scalars) inst(source expr.Inst, from tensor.DType, operands []ir.Value)
 	}
 }
 
-// eval adds the instructions of an expression without functions, and returns their values.
+// eval adds the instructions of an expression without functions, and returns their values. load returns a number of an
+// operand: part 0 is the element or its real part, and part 1 is its imaginary part.
 func (s *scalars) eval(code *expr.Code, load func(operand, part int) ir.Value) []ir.Value {
 	tables := map[uint64]*[32]float32{}
 	values := make([]ir.Value, len(code.Insts))
@@ -225,16 +226,17 @@ func (s *scalars) compare(op lane.Op, from tensor.DType, operands []ir.Value) ir
 	return s.do(lane.Or, boolean, s.do(lane.Not, boolean, operands[0]), operands[1])
 }
 
+// extreme adds Min or Max. It returns the first operand if it is less (greater), or a NaN, and otherwise the second.
 func (s *scalars) extreme(op lane.Op, dtype tensor.DType, operands []ir.Value) ir.Value {
 	lesser, greater := operands[0], operands[1]
 	if op == lane.Max {
 		lesser, greater = greater, lesser
 	}
-	first := s.do(lane.Lt, tensor.Bool, lesser, greater)
+	selectsFirst := s.do(lane.Lt, tensor.Bool, lesser, greater)
 	if dtype.IsFloat() {
-		first = s.do(lane.Or, tensor.Bool, first, s.do(lane.Ne, tensor.Bool, operands[0], operands[0]))
+		selectsFirst = s.do(lane.Or, tensor.Bool, selectsFirst, s.do(lane.Ne, tensor.Bool, operands[0], operands[0]))
 	}
-	return s.choose(dtype, first, operands[0], operands[1])
+	return s.choose(dtype, selectsFirst, operands[0], operands[1])
 }
 
 // sign adds Neg or Abs. Those of floats change bits, so that no device changes a NaN or a subnormal number.

@@ -38,12 +38,12 @@ func Module(kernel *ir.Kernel, target string) (string, error) {
 	}
 	fmt.Fprintf(&text, ")\n.maxntid %d, 1, 1\n{\n", kernel.GroupSize)
 	for class, name := range []string{"pred", "b32", "b64", "f32", "f64"} {
-		if param := out.registers[class]; param > 0 {
-			fmt.Fprintf(&text, "\t.reg .%s %%%s<%d>;\n", name, registerPrefixes[class], param)
+		if count := out.registers[class]; count > 0 {
+			fmt.Fprintf(&text, "\t.reg .%s %%%s<%d>;\n", name, registerPrefixes[class], count)
 		}
 	}
-	for param, array := range kernel.Shared {
-		fmt.Fprintf(&text, "\t.shared .align 8 .b8 s%d[%d];\n", param, array.Length*array.DType.Size())
+	for index, array := range kernel.Shared {
+		fmt.Fprintf(&text, "\t.shared .align 8 .b8 s%d[%d];\n", index, array.Length*array.DType.Size())
 	}
 	return text.String() + out.body.String() + "\tret;\n}\n", nil
 }
@@ -165,7 +165,7 @@ func (p *printer) scalar(inst *ir.Inst, result string, args []string) error {
 	ofBits := op == lane.Shl || op == lane.Select || op != lane.Shr && lane.And <= op && op <= lane.Not
 	suffix := "." + typeSuffix(from, ofBits)
 	switch {
-	case op.Rounds():
+	case op.Rounds(): // a conversion cvt, which names both types
 		suffix += suffix
 	case op == lane.Select:
 		args = []string{args[1], args[2], args[0]}

@@ -1,5 +1,5 @@
-// Package software is a device that interprets kernels (package internal/gpu/ir). It needs no driver: tests use it. The
-// interpreter reports accesses outside of memory and races.
+// Package software is a device that interprets kernels (package internal/gpu/ir). It needs no driver, so tests can use
+// it. The interpreter reports races, and accesses outside of memory.
 package software
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/graphrun/graphrun/internal/gpu/lower"
 )
 
-// Open returns a device that promises all operations.
+// Open returns a device whose [conform.Promise] has all operations: it computes all of them exactly.
 func Open() device.Device {
 	return &dev{buffers: map[uint64]*buffer{}, next: pageBytes}
 }
@@ -20,12 +20,13 @@ func Open() device.Device {
 // pageBytes is the alignment of buffers.
 const pageBytes = 1 << 12
 
+// dev implements device.Device.
 type dev struct {
 	buffers map[uint64]*buffer // by address
 	next    uint64             // address of the next buffer
 }
 
-// buffer is a Buffer with its memory, which Bytes hides if the host does not see it.
+// buffer is a device.Buffer with its memory. Its field Bytes is nil if the host has no access.
 type buffer struct {
 	device.Buffer
 	mem []byte
@@ -42,16 +43,17 @@ func (d *dev) Info() device.Info {
 }
 
 // Alloc implements device.Device.
-func (d *dev) Alloc(bytes int, host bool) (*device.Buffer, error) {
+func (d *dev) Alloc(bytes int, hostAccess bool) (*device.Buffer, error) {
 	if bytes < 1 {
-		return nil, fmt.Errorf("software: a buffer of %d bytes", bytes)
+		return nil, fmt.Errorf("software: a buffer has %d bytes: want at least 1", bytes)
 	}
 	created := &buffer{mem: make([]byte, bytes)}
 	created.Buffer = device.Buffer{Address: d.next, Size: bytes, Free: func() { delete(d.buffers, created.Address) }}
-	if host {
+	if hostAccess {
 		created.Bytes = created.mem
 	}
 	d.buffers[created.Address] = created
+	// At least one byte after each buffer stays free, so that an address past its end is in no buffer.
 	d.next += (uint64(bytes) + pageBytes) &^ (pageBytes - 1)
 	return &created.Buffer, nil
 }
@@ -65,16 +67,21 @@ func (d *dev) Run(steps []device.Step) error {
 		step := &steps[i]
 		if step.Kernel == nil {
 			if !step.CopyFits() || d.buffers[step.From.Address] == nil || d.buffers[step.To.Address] == nil {
-				return errors.New("software: a copy of other buffers, or of more bytes than these have")
+				return errors.New("software: a copy uses a buffer that is not of this device, or exceeds a buffer")
 			}
 			copy(d.buffers[step.To.Address].mem[step.ToAt:],
 				d.buffers[step.From.Address].mem[step.FromAt:][:step.Bytes])
 			continue
 		}
 		launched, ok := step.Kernel.(kernel)
-		if !ok || len(step.Addresses) != launched.Params {
-			return errors.New("software: a launch of another device's kernel, or with other addresses")
+		if !ok {
+			return errors.New("software: the kernel of a launch was compiled for another device")
 		}
+		if len(step.Addresses) != launched.Params {
+			return fmt.Errorf("software: a launch has %d addresses: want %d, one for each parameter of the kernel",
+				len(step.Addresses), launched.Params)
+		}
+		// An address in no buffer becomes an operand without memory, whose use Run reports.
 		operands := make([]ir.Operand, len(step.Addresses))
 		for i, address := range step.Addresses {
 			if operand := d.bufferAt(address); operand != nil {

@@ -62,7 +62,7 @@ func (p *printer) sharedElement(inst *ir.Inst, index uint32) uint32 {
 	return p.emitResult(opAccessChain, pointer, p.shared[inst.Imm], index)
 }
 
-// words returns the type of n words of memory: a scalar or a vector.
+// words returns the id of the type of n words of memory: a scalar or a vector.
 func (p *printer) words(d tensor.DType, n int) uint32 {
 	if n == 1 {
 		return p.typeOf(d)

@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Floats are the rules that a module demands for floats of one size. Only a device that supports them accepts the
+// Floats has the rules that a module demands for floats of one size. Only a device that supports them accepts the
 // module.
 type Floats struct {
 	DenormPreserve      bool // subnormal operands and results are kept
@@ -123,10 +123,11 @@ func (p *printer) assemble() []uint32 {
 	void := p.declare(opTypeVoid)
 	function, label := p.declare(opTypeFunction, void), p.id()
 	modes := p.modes()
+	// The header has the bound of all ids, and 0 for the generator and for the reserved word.
 	words := append([]uint32{magic, version, 0, p.lastID + 1, 0}, p.capabilities...)
 	emit(&words, opExtInstImport, append([]uint32{p.glslSet}, text("GLSL.std.450")...)...)
-	emit(&words, opMemoryModel, 5348, 1) // PhysicalStorageBuffer64, GLSL450
-	entry := append([]uint32{5, p.main}, text("main")...)
+	emit(&words, opMemoryModel, 5348, 1)                  // PhysicalStorageBuffer64, GLSL450
+	entry := append([]uint32{5, p.main}, text("main")...) // 5 is GLCompute
 	emit(&words, opEntryPoint, append(entry, p.global...)...)
 	words = slices.Concat(words, modes, p.decorations, p.declarations)
 	emit(&words, opFunction, void, p.main, 0, function)

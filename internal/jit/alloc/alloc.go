@@ -181,6 +181,7 @@ func (a *allocator) load(reload *Reload, dst Operand, position int32) {
 	a.emit(Out{Kind: Load, Name: reload.Name, From: position}, Operand{Kind: Memory, Mem: &reload.Mem}, dst)
 }
 
+// save adds a store of a value from its register to a slot.
 func (a *allocator) save(virt Virt, reg int8, slot int16) {
 	a.emit(Out{Kind: Save, From: -1}, a.register(virt, reg, 0), Operand{Kind: Memory,
 		Mem: &a.slotReload(Vectors, slot).Mem})
@@ -221,6 +222,7 @@ func (a *allocator) currentRegister(virt Virt) int8 {
 	return a.registerOf[virt]
 }
 
+// pin keeps the register of a value for the current instruction.
 func (a *allocator) pin(virt Virt) {
 	if reg := a.registerOf[virt]; reg >= 0 {
 		a.pinned[a.values[virt].Class] |= 1 << reg
@@ -245,7 +247,7 @@ func (a *allocator) reloadOf(virt Virt) *Reload {
 	return a.slotReload(value.Class, slot)
 }
 
-// Errors of lists.
+// Errors of lists that cannot be allocated.
 var (
 	errRegisters   = errors.New("the instruction needs more registers than there are")
 	errLocation    = errors.New("a value is used before an instruction or a load defines it")

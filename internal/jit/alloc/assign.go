@@ -24,6 +24,7 @@ func (a *allocator) allocateInst(in *Inst) {
 	}
 }
 
+// allocateMove adds a move as a load, if its source is only in memory, or else as a copy.
 func (a *allocator) allocateMove(in *Inst) {
 	virt := in.Src[0].Virt
 	absent := a.currentRegister(virt) < 0 && a.values[virt].Acc == nil
@@ -43,6 +44,7 @@ func (a *allocator) allocateMove(in *Inst) {
 	a.releaseDead(in)
 }
 
+// allocatePlain adds an instruction without Forms.
 func (a *allocator) allocatePlain(in *Inst) {
 	var slot Operand
 	if in.TempSlot {

@@ -11,7 +11,8 @@ type Builder struct {
 	Body   []Inst  // instructions that run once per iteration
 }
 
-// New adds a virtual register with the given description.
+// New adds a virtual register with the given description. It is not inlined, because many places call it and no inner
+// loop does.
 //
 //go:noinline
 func (b *Builder) New(v Value) Virt {

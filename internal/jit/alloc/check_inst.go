@@ -157,7 +157,7 @@ func (c *checker) checkResults(out *Out) error {
 		return errors.New("the destination is not the accumulator of the list's instruction")
 	}
 	for reg, virt := range c.registers[c.values[in.Dst].Class] {
-		if virt == c.canonical[in.Dst] { // holds the accumulator's old value, which the instruction replaces
+		if virt == c.canonical[in.Dst] { // a copy of the old value, which is stale after the instruction
 			c.registers[c.values[in.Dst].Class][reg] = 0
 		}
 	}

@@ -21,9 +21,9 @@ func ByteChannels(cpu machine.Features) int {
 }
 
 // ByteSpec specifies code that computes rows of depthwise convolutions with quantized values: the input elements are
-// bytes, the weights are int8, and the sums are int32, which wrap around. With Sums, the sums are the result.
-// Otherwise they are scaled and rounded to bytes. In pairs, rows precede columns. A ByteSpec must not be modified
-// after it was compiled.
+// bytes, the weights are int8, and the sums are int32, which wrap around. A result is one output position, with
+// [ByteChannels] channels. With Sums, the sums are stored. Otherwise they are scaled and rounded to bytes. In pairs,
+// rows precede columns. A ByteSpec must not be modified after it was compiled.
 //
 // The instructions VPDPBUSD, SDOT and USDOT multiply and add up the four bytes of a 32-bit lane. The code therefore
 // gathers, for each channel, the bytes of four consecutive window rows of a column into a lane. On amd64 without
@@ -43,7 +43,7 @@ type ByteSpec struct {
 	// must equal the result of [tile.ReadsSigned]. Signed selects signed bytes as results.
 	FlipSigns, SignedIn, Signed bool
 
-	// Sums selects the int32 sums as results, without scales and zero point.
+	// Sums selects the int32 sums as elements of the results, without scales and zero point.
 	Sums bool
 	// Words selects products of pairs of words, with int16 weights, for AVX2 without VPDPBUSD.
 	Words bool
@@ -52,7 +52,7 @@ type ByteSpec struct {
 	Channels int
 }
 
-// MaxByteTile is the maximum number of results that fit into the registers.
+// MaxByteTile returns the maximum number of results whose sums fit into the registers.
 func MaxByteTile(cpu machine.Features) int {
 	if cpu.Has(machine.NEON) {
 		return arm64.MaxByteResults
@@ -60,7 +60,7 @@ func MaxByteTile(cpu machine.Features) int {
 	return amd64.MaxByteResults(cpu)
 }
 
-// Rows returns the number of window rows that one instruction multiplies and adds up.
+// Rows returns the number of window rows that one instruction multiplies and adds up: a group of rows.
 func (s *ByteSpec) Rows() int {
 	if s.Words {
 		return 2
@@ -77,16 +77,16 @@ const (
 	ZeroPoint
 )
 
-// Channels is the index in Step of a bit mask of the existing channels, at most 64, for AVX-512.
+// Channels is the index in Step of a bit mask of the channels that AVX-512 code reads and writes, at most 64.
 const Channels = 0
 
-// ByteChannel returns the channel at an index of the intermediate order, see [ByteSpec].
+// ByteChannel returns the channel at a position of the intermediate order, see [ByteSpec].
 func ByteChannel(cpu machine.Features, position int) int {
 	quarter := ByteChannels(cpu) / 4
 	return position%quarter/4*16 + position/quarter*4 + position%4
 }
 
-// Groups returns the number of groups of window rows; see [ByteSpec.Rows].
+// Groups returns the number of groups of window rows; the last one may have fewer rows. See [ByteSpec.Rows].
 func (s *ByteSpec) Groups() int { return (s.Window[0] + s.Rows() - 1) / s.Rows() }
 
 // InstructionCount returns the approximate number of instructions for a tile.
@@ -119,7 +119,7 @@ func (s *ByteSpec) check(cpu machine.Features) error {
 }
 
 // CompileBytes compiles a spec, or returns the existing code of an equal spec, as [Compile] does. Calls compute rows of
-// results for [ByteChannels] channels, or fewer as specified. The processor must support the instructions.
+// results for [ByteChannels] channels, or for fewer (ByteSpec.Channels, Channels).
 func CompileBytes(spec *ByteSpec, cpu machine.Features) (*jit.Func, error) {
 	if err := spec.check(cpu); err != nil {
 		return nil, err

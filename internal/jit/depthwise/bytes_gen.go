@@ -8,7 +8,8 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// byteGen generates the code of a [ByteSpec]. The first registers hold the sums, four registers for each result.
+// byteGen generates the code of a [ByteSpec]. The first registers hold the sums: for each result four registers, one
+// for each quarter of the channels.
 type byteGen struct {
 	target.Writer
 	spec    *ByteSpec
@@ -37,12 +38,12 @@ const scaleReg = rowsLeft
 
 func newByteGen(spec *ByteSpec, cpu machine.Features, withListing bool) *byteGen {
 	g := &byteGen{spec: spec, width: ByteChannels(cpu)}
-	windows := target.ByteWindows{Flip: spec.FlipSigns, SignedIn: spec.SignedIn, Signed: spec.Signed, Sums: spec.Sums,
+	windows := target.ByteDepthwise{Flip: spec.FlipSigns, SignedIn: spec.SignedIn, Signed: spec.Signed, Sums: spec.Sums,
 		Words: spec.Words, Channels: spec.Channels, ChannelMask: stepOf(Channels), Spill: spillWord(0), Temporary: scratch}
 	if cpu.Has(machine.NEON) {
-		g.vectors = arm64.NewByteWindows(windows, withListing)
+		g.vectors = arm64.NewByteDepthwise(windows, withListing)
 	} else {
-		g.vectors = amd64.NewByteWindows(windows, cpu, withListing)
+		g.vectors = amd64.NewByteDepthwise(windows, cpu, withListing)
 	}
 	g.Writer = g.vectors
 	return g

@@ -13,7 +13,7 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// General registers.
+// General registers. Unless stated otherwise, they hold addresses.
 const (
 	inRow     target.GReg = iota // input at a row of the window
 	weights                      // weights of the current channels
@@ -50,7 +50,7 @@ type gen struct {
 	inputRegs  int // number of registers with inputs, after the weights; the permutation of grouped convolutions follows
 	nextInput  int // next input register
 
-	clear          func(target.VReg) // sets a register below 16 to 0
+	clear          func(target.VReg) // sets a register to 0; on amd64, the register must be below 16
 	memoryOperands bool              // multiplications can read memory, so that a vector with one use needs no register
 }
 
@@ -289,7 +289,8 @@ func (g *gen) inputRows() {
 	}
 }
 
-// windowRow adds row k of the windows, for the results whose input row of this window row is in [first, end).
+// windowRow adds the products of one row of the windows, to the results for which the corresponding row of the input is
+// in [first, end). in and weights have the addresses of the first of these input rows and of the window's weights.
 func (g *gen) windowRow(windowRow int, in, weights target.GReg, first, end int) {
 	spec := g.spec
 	loaded := false
@@ -337,7 +338,7 @@ func (g *gen) usesOfColumn(uses []weightUse, row, col, rowStart int) []weightUse
 // weight returns the address of a weight; it is not called if the weights are in registers.
 func (g *gen) useElement(uses []weightUse, at target.Addr, weight func(col int) target.Addr) {
 	if len(uses) == 1 && g.weightRegs > 0 && g.spec.Group == 1 && g.memoryOperands {
-		g.MulAdd(at, g.weight(uses[0].weight), uses[0].sum)
+		g.FMA(at, g.weight(uses[0].weight), uses[0].sum)
 		return
 	}
 	if len(uses) == 0 {
@@ -348,16 +349,16 @@ func (g *gen) useElement(uses []weightUse, at target.Addr, weight func(col int) 
 	for _, use := range uses {
 		switch {
 		case g.weightRegs > 0:
-			g.MulAdd(loaded, g.weight(use.weight), use.sum)
+			g.FMA(loaded, g.weight(use.weight), use.sum)
 		case g.memoryOperands:
-			g.MulAdd(weight(use.weight), loaded, use.sum)
+			g.FMA(weight(use.weight), loaded, use.sum)
 		default:
 			weightReg := g.input()
 			if weightReg == loaded {
 				weightReg = g.input()
 			}
 			g.Copy(weight(use.weight), weightReg)
-			g.MulAdd(weightReg, loaded, use.sum)
+			g.FMA(weightReg, loaded, use.sum)
 		}
 	}
 }

@@ -48,7 +48,7 @@ func Compile(signed bool, cpu machine.Features) (*jit.Func, error) {
 	})
 }
 
-// General registers. The third register is unused.
+// General registers. The third one, CX, is unused.
 const (
 	zeroPoint target.GReg = iota
 	scales

@@ -39,18 +39,18 @@ type Writer interface {
 	ShiftRight(n int, x, to VReg)                     // shifts int32, and repeats the sign bit
 	Store(from VReg, at Addr, partial bool)           // lanes beyond a partial vector are not written
 	Broadcast(at Addr, to VReg)                       // loads an element into all lanes
-	Number(x float64, to VReg)                        // sets all lanes to a constant
+	BroadcastNumber(x float64, to VReg)               // sets all lanes to a constant
 	Clear(to VReg)                                    // sets all lanes to 0
 	Copy(from, to Source)                             // copies a whole vector; from or to is a register
 	Op(op Op, x Source, y, to VReg)                   // computes an operation
 	Inst(name string, operands ...Source)             // writes an instruction by its name, for this processor only
-	Elements(at Addr, n int, to VReg)                 // loads n adjacent elements as operands of FMA
-	FMA(x Element, y, sum VReg)                       // sum += x * y
-	FMAMemory(at Addr, y, sum VReg)                   // sum += y * the element in memory; for 512-bit vectors
+	LoadElements(at Addr, n int, to VReg)             // loads n adjacent elements, for FMAElement and Dot
+	FMAElement(x Element, y, sum VReg)                // sum += x * y; x is broadcast
+	FMABroadcast(at Addr, y, sum VReg)                // sum += y * the broadcast element in memory; for 512-bit vectors
 	Dot(x Element, y, sum VReg, signed bool)          // sum += the dot product of four bytes of x and of each lane of y
 	ToFloats(v VReg)                                  // converts int32 to float32
-	MulAdd(x Source, y, sum VReg)                     // sum += x * y, rounded once, in each lane
-	Permutation(words []int, to VReg)                 // sets the indices of words of 32 bits for Permute
+	FMA(x Source, y, sum VReg)                        // sum += x * y, rounded once, in each lane
+	Permutation(indices []int, to VReg)               // sets the permutation of Permute: indices of 32-bit words
 	AddToIndices(n int, permutation VReg)             // adds n to all indices of a permutation
 	Permute(at Addr, permutation, to VReg)            // loads the words of a vector that the permutation selects
 	Return()                                          // ends the function
@@ -94,7 +94,7 @@ type Source interface{ isSource() }
 // Constant has the bytes of a constant vector, or of one element that is broadcast to all lanes.
 type Constant string
 
-// Element is a lane of a register that [Writer.Elements] has loaded.
+// Element is a lane of a register that [Writer.LoadElements] has loaded.
 type Element struct {
 	Reg  VReg
 	Lane int
@@ -129,7 +129,7 @@ const (
 )
 
 // Vectors returns the number of vector registers for generators, and their size in bytes. On arm64, writers use the
-// last register as a temporary.
+// last register as a temporary. It is not inlined, because many places call it and no inner loop does.
 //
 //go:noinline
 func Vectors(cpu machine.Features) (count, bytes int) {
@@ -142,7 +142,7 @@ func Vectors(cpu machine.Features) (count, bytes int) {
 	return 16, 32
 }
 
-// ElementsPerVector returns the maximum number of elements that [Writer.Elements] loads.
+// ElementsPerVector returns the maximum number of elements that [Writer.LoadElements] loads.
 func ElementsPerVector(cpu machine.Features, size int) int {
 	if cpu.Has(machine.NEON) {
 		return 16 / size

@@ -22,7 +22,7 @@ func peak(b *testing.B, cpu machine.Features) *jit.Func {
 	top := g.NewLabel()
 	g.Bind(top)
 	for i := range target.VReg(12) {
-		g.FMA(target.Element{Reg: 14}, 15, i)
+		g.FMAElement(target.Element{Reg: 14}, 15, i)
 	}
 	g.CountDown(countReg, target.NE, top)
 	g.Return()

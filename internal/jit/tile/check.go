@@ -19,9 +19,9 @@ func Supports(cpu machine.Features) bool { return cpu.Has(machine.AVX2) || cpu.H
 func SupportsIntegers(cpu machine.Features) bool { return cpu.Has(machine.AVX2) || cpu.DotsBytes() }
 
 // ReadsSigned reports whether tiles with Spec.Int8 read the broadcast operand as signed bytes. The argument signed
-// is true if the dtype of the operand is signed. If the result differs from it, the caller must flip the sign bits
-// of the operand, which adds or subtracts 128. VPDPBUSD multiplies unsigned by signed bytes, SDOT signed bytes, and
-// SUDOT (I8MM) signed by unsigned bytes.
+// is true if the dtype of the operand is signed. If the result differs from it, the caller must flip the sign bit of
+// each byte of the operand, which adds or subtracts 128. VPDPBUSD multiplies unsigned by signed bytes, SDOT signed
+// bytes, and SUDOT (I8MM) signed by unsigned bytes.
 func ReadsSigned(cpu machine.Features, signed bool) bool {
 	return cpu.Has(machine.NEON) && (signed || !cpu.Has(machine.MatrixBytes))
 }
@@ -29,9 +29,9 @@ func ReadsSigned(cpu machine.Features, signed bool) bool {
 // Registers returns the number of vector registers of a tile, and their size in bytes.
 func Registers(cpu machine.Features) (count, bytes int) { return target.Vectors(cpu) }
 
-// ElementsPerLoad returns the maximum number of elements that one load reads from the broadcast operand. If each row
-// has a free register, a load reads consecutive terms of one row. Otherwise it reads one term of several rows, if
-// these elements are adjacent in memory.
+// ElementsPerLoad returns the maximum number of elements that one load reads from the broadcast operand. If there is a
+// free register for each row, a load reads consecutive terms of one row. Otherwise it reads one term of as many rows as
+// are adjacent in memory.
 func ElementsPerLoad(cpu machine.Features, size int) int { return target.ElementsPerVector(cpu, size) }
 
 // DynamicLanes reports whether the number of lanes of the last vector may be [Dynamic].
@@ -49,7 +49,9 @@ func (s *Spec) check(cpu machine.Features) error {
 		return fmt.Errorf("tile: Size is %d: want 4 or 8", s.Size)
 	case s.MatrixUnit && !cpu.Has(machine.Vector512):
 		return fmt.Errorf("tile: MatrixUnit requires AVX-512, and the processor has %v", cpu)
-	case s.Rows < 1 || s.Vectors < 1 || !s.MatrixUnit && s.minRegisters(cpu) > registerCount:
+	case s.Rows < 1 || s.Vectors < 1:
+		return fmt.Errorf("tile: Rows is %d and Vectors is %d: want at least 1", s.Rows, s.Vectors)
+	case !s.MatrixUnit && s.minRegisters(cpu) > registerCount:
 		return fmt.Errorf("tile: %d rows of %d vectors do not fit into %d registers", s.Rows, s.Vectors, registerCount)
 	case s.Lanes != Dynamic && (s.Lanes < 0 || s.Lanes > bytes/s.Size):
 		return fmt.Errorf("tile: Lanes is %d: want 0 to %d", s.Lanes, bytes/s.Size)
@@ -74,13 +76,15 @@ func (s *Spec) check(cpu machine.Features) error {
 	for index, loop := range s.Loops {
 		if loop.In == Dynamic || loop.Vec == Dynamic || loop.Out != 0 || loop.Trips < 1 && loop.Trips != Dynamic ||
 			loop.Block < 0 {
-			return fmt.Errorf("tile: loop %d is invalid: %+v", index, loop)
+			return fmt.Errorf("tile: loop %d is %+v: want constant In and Vec, Out 0, Trips at least 1 or Dynamic, and Block "+
+				"at least 0", index, loop)
 		}
 	}
 	for index, step := range s.Epilogue {
 		if step.Op > Scale || step.Op == AddResult && s.hasIntSums() || step.Operand < 0 ||
 			step.Operand >= jit.MaxOperands-EpilogueOperands {
-			return fmt.Errorf("tile: epilogue step %d is invalid: %+v", index, step)
+			return fmt.Errorf("tile: epilogue step %d is %+v: want Op 0 to %d (not AddResult with Int8 or Int16) and Operand 0 "+
+				"to %d", index, step, Scale, jit.MaxOperands-EpilogueOperands-1)
 		}
 	}
 	if err := s.checkRuns(); err != nil {
@@ -89,7 +93,7 @@ func (s *Spec) check(cpu machine.Features) error {
 	if err := s.checkDistances(); err != nil || !s.MatrixUnit {
 		return err
 	}
-	return s.checkUnit()
+	return s.checkMatrixUnit()
 }
 
 // checkIntegers checks the fields of integer products.
@@ -100,8 +104,8 @@ func (s *Spec) checkIntegers(cpu machine.Features) error {
 	case s.Int16 && cpu.Has(machine.NEON):
 		return fmt.Errorf("tile: there is no code for products of 16-bit words on %v", cpu)
 	case s.SignedIn && !s.Int8, s.Int8 && ReadsSigned(cpu, s.SignedIn) != s.SignedIn:
-		return fmt.Errorf("tile: SignedIn is %v: it must equal ReadsSigned for %v, and be false without Int8", s.SignedIn,
-			cpu)
+		return fmt.Errorf("tile: SignedIn is %v: want false without Int8 and, with Int8, the value of ReadsSigned for %v",
+			s.SignedIn, cpu)
 	case s.Int8Matrix && (!s.Int8 || !cpu.Has(machine.MatrixBytes) || s.Masked || s.PackStep != 0 ||
 		slices.ContainsFunc(s.Runs, func(run Run) bool { return run.Rows != 0 && run.Rows != uint32(1<<s.Rows-1) })):
 		return fmt.Errorf("tile: Int8Matrix requires the feature i8mm, Int8, whole vectors, all rows in every run, and no "+
@@ -154,14 +158,16 @@ func (s *Spec) checkRuns() error {
 			return fmt.Errorf("tile: run %d has Dynamic fields, so it must be the only run: there are %d", i, len(s.Runs))
 		case run.Terms < 1 && run.Terms != Dynamic || run.In == Dynamic || run.Vec == Dynamic || run.Rows>>s.Rows != 0,
 			run.Block < 0, run.Block > 0 && run.Terms == Dynamic:
-			return fmt.Errorf("tile: run %d is invalid: %+v", i, run)
+			return fmt.Errorf("tile: run %d is %+v: want Terms at least 1 or (with Block 0) Dynamic, constant In and Vec, "+
+				"Block at least 0, and Rows within %d rows", i, run, s.Rows)
 		}
 	}
 	return nil
 }
 
-// minRegisters returns the minimum number of vector registers for a tile: the accumulators, the vectors of a term, a
-// broadcast element (unless multiplications read it from memory), and the mask (unless it is in a mask register).
+// minRegisters returns the minimum number of vector registers for a tile: the accumulators, the vectors of a term, the
+// zero points, a broadcast element (unless multiplications read it from memory), a temporary register (for some specs
+// with Int16), and the mask (unless it is in a mask register). Quantization reuses the registers of the k-loop.
 func (s *Spec) minRegisters(cpu machine.Features) int {
 	count := s.sumCount() + s.termVectors() + s.zeroPointVectors()
 	if s.Quantized != NotQuantized {
@@ -169,12 +175,12 @@ func (s *Spec) minRegisters(cpu machine.Features) int {
 	}
 	switch {
 	case cpu.Has(machine.Vector512) && !s.hasIntSums() && !s.hasLevels():
-		return max(count, s.sumCount()+1)
+		return count // multiplications read the element from memory, and the mask is in a mask register
 	case s.Int16 && s.Vectors > 1: // the product is computed in a temporary register
 		count++
 	}
 	count++
-	if s.masksTerms(cpu) {
+	if s.needsVectorMask(cpu) {
 		count++
 	}
 	return count
@@ -189,7 +195,8 @@ func (s *Spec) sumCount() int {
 	return s.Rows * s.Vectors
 }
 
-// termVectors returns the number of vectors of a term in the vector operand.
+// termVectors returns the number of vectors that the vector operand has for one term. With Int8Matrix, an element has
+// eight bytes instead of four, so the same number of lanes takes twice as many vectors.
 func (s *Spec) termVectors() int {
 	if s.Int8Matrix {
 		return 2 * s.Vectors
@@ -212,7 +219,7 @@ func (s *Spec) mayBePartial(cpu machine.Features) bool {
 	return s.Lanes != 0 && s.Lanes != bytes/s.Size
 }
 
-// masksTerms reports whether the k-loop needs a mask in a vector register.
-func (s *Spec) masksTerms(cpu machine.Features) bool {
+// needsVectorMask reports whether the k-loop needs a mask in a vector register.
+func (s *Spec) needsVectorMask(cpu machine.Features) bool {
 	return target.MasksInVectors(cpu) && s.Masked && s.mayBePartial(cpu)
 }

@@ -26,13 +26,13 @@ func TestInvalid(t *testing.T) {
 		"Start is 4":                     func(s *tile.Spec) { s.Start = 4 },
 		"Unroll is -1":                   func(s *tile.Spec) { s.Unroll = -1 },
 		"there are 4 Loops":              func(s *tile.Spec) { s.Loops = make([]tile.Loop, 4) },
-		"loop 0 is invalid":              func(s *tile.Spec) { s.Loops = []tile.Loop{{}} },
-		"epilogue step 0 is invalid":     func(s *tile.Spec) { s.Epilogue = []tile.EpilogueStep{{Operand: -1}} },
+		"loop 0 is {In:0 Vec:0":          func(s *tile.Spec) { s.Loops = []tile.Loop{{}} },
+		"epilogue step 0 is {Op:0":       func(s *tile.Spec) { s.Epilogue = []tile.EpilogueStep{{Operand: -1}} },
 		"run 0 has Dynamic fields": func(s *tile.Spec) {
 			s.Runs = []tile.Run{{Terms: tile.Dynamic},
 				{Terms: 1}}
 		},
-		"run 0 is invalid: {In:0 Vec:0":     func(s *tile.Spec) { s.Runs[0].Rows = 64 },
+		"run 0 is {In:0 Vec:0":              func(s *tile.Spec) { s.Runs[0].Rows = 64 },
 		"Int8 requires elements of 4 bytes": func(s *tile.Spec) { s.Rows, s.Int8, s.Size = 5, true, 8 },
 		"Quantized is 1":                    func(s *tile.Spec) { s.Quantized = tile.Unsigned },
 		"excludes Int8: Size is 8":          func(s *tile.Spec) { s.Rows, s.Int16, s.Size = 5, true, 8 },
@@ -42,7 +42,7 @@ func TestInvalid(t *testing.T) {
 		},
 		"1 runs and 1 loops":       func(s *tile.Spec) { s.PackStep, s.Loops = 64, []tile.Loop{{Trips: 2}} },
 		"blocks of terms":          func(s *tile.Spec) { s.Runs[0].Block = 3 },
-		"loop 0 is invalid: {In:0": func(s *tile.Spec) { s.Loops = []tile.Loop{{Trips: 1, Block: -1}} },
+		"Block:-1}: want constant": func(s *tile.Spec) { s.Loops = []tile.Loop{{Trips: 1, Block: -1}} },
 		"rows of the broadcast operand: the distance is 1073741824": func(s *tile.Spec) {
 			s.In = []int{0, 1 << 30, 0, 0, 0, 0}
 		},
@@ -62,9 +62,9 @@ func TestInvalid(t *testing.T) {
 		"run 1 has a distance or a count that is too large: {In:-1": func(s *tile.Spec) {
 			s.Runs = []tile.Run{{In: 1 << 29, InStep: 1 << 28, Terms: 3}, {In: 1<<16 - 1<<30, Terms: 1}}
 		},
-		"of 16-bit words on arm64+dotprod":                               func(s *tile.Spec) { s.Rows, s.Int16 = 5, true },
-		"SignedIn is false: it must equal ReadsSigned for arm64+dotprod": func(s *tile.Spec) { s.Rows, s.Int8 = 5, true },
-		"it must equal ReadsSigned for avx2": func(s *tile.Spec) {
+		"of 16-bit words on arm64+dotprod":                      func(s *tile.Spec) { s.Rows, s.Int16 = 5, true },
+		"with Int8, the value of ReadsSigned for arm64+dotprod": func(s *tile.Spec) { s.Rows, s.Int8 = 5, true },
+		"the value of ReadsSigned for avx2": func(s *tile.Spec) {
 			s.Rows, s.Int8, s.SignedIn = 5, true, true
 		},
 		"packing; features: arm64+dotprod": func(s *tile.Spec) {

@@ -60,7 +60,7 @@ func (g *gen) beginTerm(run *Run, inOffset, termsLeft int) {
 	for i := range g.spec.Rows {
 		if mask>>i&1 != 0 {
 			state.byRow[i] = target.Element{Reg: g.nextElementReg()}
-			g.Elements(g.rowAddr(i, inOffset), count, state.byRow[i].Reg)
+			g.LoadElements(g.rowAddr(i, inOffset), count, state.byRow[i].Reg)
 		}
 	}
 	state.loaded, state.termsAhead = mask, count-1
@@ -75,7 +75,7 @@ func (g *gen) element(run *Run, i, inOffset int) target.Element {
 			count /= 2
 		}
 		reg := g.nextElementReg()
-		g.Elements(g.rowAddr(i, inOffset), count, reg)
+		g.LoadElements(g.rowAddr(i, inOffset), count, reg)
 		for k := range count {
 			state.byRow[i+k] = target.Element{Reg: reg, Lane: k}
 			state.loaded |= 1 << (i + k)

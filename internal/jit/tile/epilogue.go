@@ -6,7 +6,7 @@ import (
 
 // setTermMask emits the load of the last vector's mask before the k-loop, if the mask has a register there.
 func (g *gen) setTermMask() {
-	if g.spec.mayBePartial(g.cpu) && (!target.MasksInVectors(g.cpu) || g.spec.masksTerms(g.cpu)) {
+	if g.spec.mayBePartial(g.cpu) && (!target.MasksInVectors(g.cpu) || g.spec.needsVectorMask(g.cpu)) {
 		g.setLanes()
 	}
 }
@@ -23,7 +23,7 @@ func (g *gen) setLanes() {
 // loadEpilogueMask emits the load of the mask outside the k-loop, unless setTermMask has already set it. The result is
 // a free register.
 func (g *gen) loadEpilogueMask() (scratch target.VReg) {
-	if target.MasksInVectors(g.cpu) && g.spec.mayBePartial(g.cpu) && !g.spec.masksTerms(g.cpu) {
+	if target.MasksInVectors(g.cpu) && g.spec.mayBePartial(g.cpu) && !g.spec.needsVectorMask(g.cpu) {
 		g.mask = g.freeRegister(1)
 		g.setLanes()
 	}
@@ -168,7 +168,7 @@ func (g *gen) epilogueStep(step EpilogueStep, scratch target.VReg) {
 			}
 		}
 	default:
-		g.Number(step.Number(), scratch)
+		g.BroadcastNumber(step.Number(), scratch)
 		for i := range g.sumCount { // operand order: Max and Min must propagate a NaN of the sum
 			g.Op(op, target.VReg(i), scratch, target.VReg(i))
 		}

@@ -88,7 +88,7 @@ func newGen(spec *Spec, cpu machine.Features, withListing bool) *gen {
 		g.amd64 = amd64.New(cpu, spec.Size, withListing)
 		g.Writer = g.amd64
 	}
-	if spec.masksTerms(cpu) {
+	if spec.needsVectorMask(cpu) {
 		registerCount--
 		g.mask = target.VReg(registerCount)
 	}
@@ -100,7 +100,7 @@ func newGen(spec *Spec, cpu machine.Features, withListing bool) *gen {
 func (g *gen) sumReg(row, vector int) target.VReg { return target.VReg(row*g.spec.Vectors + vector) }
 func (g *gen) vectorReg(vector int) target.VReg   { return target.VReg(g.sumCount + vector) }
 
-// freeRegister returns the i-th register that is free outside the k-loop.
+// freeRegister returns the i-th register, from 0, that is free outside the k-loop.
 func (g *gen) freeRegister(i int) target.VReg { return target.VReg(g.sumCount + i) }
 
 // ptrOf, offsetOf and stepOf return the elements of jit.Args.Ptr, Row and Step that have the index slot. spillWord
@@ -161,7 +161,7 @@ func (g *gen) declare() {
 	for range g.elements.registers {
 		g.Declare("an element", g.nextElementReg())
 	}
-	if g.spec.masksTerms(g.cpu) {
+	if g.spec.needsVectorMask(g.cpu) {
 		g.Declare("the mask", g.mask)
 	}
 }
@@ -200,6 +200,7 @@ func (g *gen) begin() {
 		}
 	}
 	if g.spec.hasBlocks() {
+		// The totals start at the first cache line after the spill words. Addresses are multiples of 8.
 		g.Lea(target.Addr{Base: target.Args, Disp: int(spillWord(spillWords)) + lineBytes - 8}, blockTotalsReg)
 		g.AlignDown(lineBytes, blockTotalsReg)
 	}

@@ -68,7 +68,7 @@ func (g *gen) zeroPointReg(vector int) target.VReg {
 	return target.VReg(g.sumCount + g.spec.termVectors() + vector)
 }
 
-// beginLevels sets the addresses of the scales and zero points of the first block.
+// beginLevels loads the addresses of the scales and zero points of the first block.
 func (g *gen) beginLevels() {
 	if g.spec.hasLevels() {
 		g.loadAddress(LevelScales, levelScales)
@@ -100,6 +100,7 @@ func (g *gen) loadLevels(offset int) {
 			g.LoadBytes(target.Addr{Base: vecReg, Disp: offset + vector*lanes}, g.vectorReg(vector))
 		}
 	} else {
+		// The low 4 bits of a byte become the sign-extended low level, and an arithmetic shift leaves the high level.
 		for vector := range half {
 			low, high := g.vectorReg(vector), g.vectorReg(half+vector)
 			g.LoadBytes(target.Addr{Base: vecReg, Disp: offset + vector*lanes}, high)
@@ -125,7 +126,7 @@ func (g *gen) endLevels() {
 		for i := range g.spec.Rows {
 			sum, total := g.sumReg(i, vector), g.nextElementReg()
 			g.Copy(g.blockTotal(int(sum)), total)
-			g.MulAdd(scale, sum, total)
+			g.FMA(scale, sum, total)
 			g.Copy(total, g.blockTotal(int(sum)))
 			g.Clear(sum)
 		}

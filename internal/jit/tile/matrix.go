@@ -11,7 +11,7 @@ func (g *gen) matrixTerm(inOffset int) {
 		if i+1 < g.spec.Rows {
 			g.neon.LoadPair(g.rowAddr(i, inOffset), g.rowAddr(i+1, inOffset), pair)
 		} else {
-			g.Elements(g.rowAddr(i, inOffset), 2, pair)
+			g.LoadElements(g.rowAddr(i, inOffset), 2, pair)
 		}
 		for vector := range g.spec.Vectors {
 			for half := range 2 {

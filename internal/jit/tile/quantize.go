@@ -49,8 +49,8 @@ func (g *gen) beginQuantized() {
 	g.quantizer().SetLastBytes(n, wholeBytes, [2]target.GReg{inReg, countReg})
 }
 
-// quantizer returns the writer of the conversion to bytes on amd64. NotNaN is a mask register. With AVX-512, the
-// register Temp is free after the conversion.
+// quantizer returns the writer of the conversion to bytes on amd64. NotNaN is a mask register. With AVX-512, there is
+// no Temp, but its register, which is that of MaxLevel, is free after the conversion.
 func (g *gen) quantizer() *amd64.Quantizer {
 	quantizer := &amd64.Quantizer{Writer: g.amd64, Signed: g.spec.Quantized == Signed, MaxLevel: g.freeRegister(1),
 		ZeroPoint: g.freeRegister(2), NotNaN: 3, ZeroPointWord: spillWord(zeroPointWord), Temp: g.freeRegister(1)}
@@ -85,7 +85,7 @@ func (g *gen) storeQuantized() {
 		}
 	}
 	for vector := 0; vector < g.spec.Vectors; vector += packedVectors {
-		vectors, end := min(packedVectors, g.spec.Vectors-vector), target.Int(nil)
+		vectors, end := min(packedVectors, g.spec.Vectors-vector), target.Int(nil) // end: see StoreParts
 		if g.isPartial(vector + vectors - 1) {
 			end = last
 		}

@@ -143,7 +143,7 @@ func (g *gen) term(run *Run, inOffset, vecOffset, packedOffset, termsLeft int) {
 		}
 		if g.elementsFromMemory() {
 			for vector := range g.spec.Vectors {
-				g.FMAMemory(g.rowAddr(i, inOffset), g.vectorReg(vector), g.sumReg(i, vector))
+				g.FMABroadcast(g.rowAddr(i, inOffset), g.vectorReg(vector), g.sumReg(i, vector))
 			}
 			continue
 		}
@@ -152,7 +152,7 @@ func (g *gen) term(run *Run, inOffset, vecOffset, packedOffset, termsLeft int) {
 			if g.spec.Int8 {
 				g.Dot(element, g.vectorReg(vector), g.sumReg(i, vector), g.spec.SignedIn)
 			} else {
-				g.FMA(element, g.vectorReg(vector), g.sumReg(i, vector))
+				g.FMAElement(element, g.vectorReg(vector), g.sumReg(i, vector))
 			}
 		}
 	}

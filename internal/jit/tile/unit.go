@@ -136,8 +136,8 @@ func (u *unitSplit) chunks(spec *Spec) error {
 	return nil
 }
 
-// checkUnit returns an error if the matrix unit does not support a spec.
-func (s *Spec) checkUnit() error {
+// checkMatrixUnit returns an error if the matrix unit does not support a spec.
+func (s *Spec) checkMatrixUnit() error {
 	allRows := func(run Run) bool { return run.Terms != Dynamic && (run.Rows == 0 || run.Rows == uint32(1<<s.Rows-1)) }
 	byRows := func(step EpilogueStep) bool { return step.Op == AddRows || step.Op == MulRows }
 	switch {
@@ -162,8 +162,8 @@ func (s *Spec) checkUnit() error {
 // General registers of the matrix unit. scratchReg has the address of the sums after the loop over terms, when vecReg
 // is free.
 const (
-	unitStep    = strideReg
-	unitVecStep = strideTimes3Reg
+	unitStep    = strideReg       // distance between rows of the broadcast operand
+	unitVecStep = strideTimes3Reg // distance between terms of the vector operand
 	scratchReg  = vecReg
 )
 
@@ -171,7 +171,8 @@ const (
 type unitGen struct {
 	*gen
 	split unitSplit
-	// tile registers for the broadcast and the vector operand of a chunk, and of a shorter last chunk
+	// Tile registers for the broadcast operand (rowTiles) and the vector operand (vecTiles) of a chunk. A run's last chunk
+	// has its own registers if it is shorter, because the shape of a register is fixed for the call.
 	rowTiles, vecTiles, restRowTiles, restVecTiles []amd64.Tile
 }
 
@@ -180,9 +181,9 @@ func (g *gen) newUnitGen() *unitGen {
 	split, _ := g.spec.splitForUnit()
 	x := &unitGen{gen: g, split: split}
 	sums := len(split.firstRows) * g.spec.Vectors
-	list := make([]amd64.Tile, 0, amd64.Tiles)
+	free := make([]amd64.Tile, 0, amd64.Tiles)
 	for i := sums; i < amd64.Tiles; i++ {
-		list = append(list, amd64.Tile(i))
+		free = append(free, amd64.Tile(i))
 	}
 	// share divides tile registers between the broadcast operand and the vector operand.
 	share := func(list []amd64.Tile) (rowTiles, vecTiles []amd64.Tile) {
@@ -193,10 +194,10 @@ func (g *gen) newUnitGen() *unitGen {
 		return list[:n], list[n:]
 	}
 	if split.lastTerms > 0 {
-		x.restRowTiles, x.restVecTiles = share(list[len(list)/2:])
-		list = list[:len(list)/2]
+		x.restRowTiles, x.restVecTiles = share(free[len(free)/2:])
+		free = free[:len(free)/2]
 	}
-	x.rowTiles, x.vecTiles = share(list)
+	x.rowTiles, x.vecTiles = share(free)
 	return x
 }
 
@@ -343,7 +344,7 @@ func (x *unitGen) storeSumTiles() {
 		x.amd64.StoreTile(t, target.Addr{Base: scratchReg, Index: countReg, Scale: 1,
 			Disp: row*scratchRowBytes + vector*lineBytes})
 	})
-	step := unitSumRegs / spec.Vectors &^ 1
+	step := unitSumRegs / spec.Vectors &^ 1 // number of rows, even
 	for row := 0; row < spec.Rows; row += step {
 		x.storeRows(row, min(step, spec.Rows-row))
 	}

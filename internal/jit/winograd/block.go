@@ -6,7 +6,7 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/tile"
 )
 
-// valueID is a vector that a block computes: the index of its operation in block.list.
+// valueID is a vector that a block computes: the index of its operation in block.operations.
 type valueID int
 
 // zero stands for the pixels outside the image, whose value is 0. Operations on zero are omitted or simplified.
@@ -42,7 +42,7 @@ type operation struct {
 	operand    int     // index of an epilogue operand
 }
 
-// block is a straight-line sequence of vector operations.
+// block is a straight-line sequence of vector operations. A lane of a vector is a channel.
 type block struct {
 	operations []operation
 	constants  map[float32]valueID

@@ -26,13 +26,13 @@ const (
 // the operand, and Row to the offset in bytes of the operand's element for the first element of the result.
 const EpilogueOperands = 4
 
-// General registers.
+// General registers. "Points" are transforms of input pixels to points, and "results" those of points to output pixels.
 const (
 	regEpilogue target.GReg = iota // results: address of an epilogue operand; points: distance between rows
 	regChannel                     // offset of the current channels in bytes
 	inputCursor                    // this and the following registers: see tileAddresser
 	outputCursor
-	regBias // results: address of the bias; points: 5 times the distance between columns
+	regBias // results: address of the bias; points: 5 times outputMinor
 	inputBase
 	outputBase
 	inputMinor
@@ -44,11 +44,12 @@ const (
 )
 
 // tileAddresser computes the addresses of a tile's elements with few instructions. One coordinate of an element (major)
-// moves a cursor register. The other coordinate (minor) selects an index register.
+// moves a cursor register. The other coordinate (minor, 0 to 5) selects an index register and its scale. The input is
+// read column by column, so its major coordinate is the column; the output is written row by row.
 type tileAddresser struct {
-	byRows  bool // rows are the major coordinate
-	base    target.GReg
-	cursor  target.GReg    // the address for the current major coordinate
+	byRows  bool           // the major coordinate is the row, otherwise the column
+	base    target.GReg    // the address of the tile's first element in the first channel
+	cursor  target.GReg    // the address for the current major coordinate and channels
 	minor   [3]target.GReg // 1, 3 and 5 times the distance between minor coordinates
 	major   target.Int     // the distance between major coordinates
 	current int            // the current major coordinate, or -1
@@ -87,7 +88,7 @@ type codeGen struct {
 	registers     int                            // number of vector registers for values
 	input, output tileAddresser
 	partChannels  int  // channels in the last, partial vector; 0 if all vectors are whole
-	toPixels      bool // the output is pixels. Points are padded to whole vectors, pixels are not
+	toPixels      bool // the output has pixels, whose channels are not padded to whole vectors; points are padded
 }
 
 // newCodeGen chooses the writer and the registers of addresses.
@@ -114,7 +115,7 @@ func newCodeGen(cpu machine.Features, partChannels int, toPixels, withListing bo
 	return gen, nil
 }
 
-// Lanes is the number of channels in a vector.
+// Lanes returns the number of channels in a vector.
 func Lanes(cpu machine.Features) int {
 	_, bytes := target.Vectors(cpu)
 	return bytes / 4
@@ -192,7 +193,7 @@ func (c *codeGen) loops(b *block) error {
 	c.CompareJump(regChannel, limit, target.LT, vectors)
 	c.Bind(partial)
 	if c.partChannels > 0 {
-		if target.MasksInVectors(c.cpu) {
+		if target.MasksInVectors(c.cpu) { // the mask takes one of the registers of values
 			c.registers--
 			c.setLanes()
 		}
@@ -207,7 +208,8 @@ func (c *codeGen) loops(b *block) error {
 	return nil
 }
 
-// setLanes sets the mask of the partial vector, in the register after those of values.
+// setLanes sets the mask of the partial vector, in the register after those of values. For a constant number of lanes,
+// one temporary register suffices.
 func (c *codeGen) setLanes() {
 	c.SetLanes(target.Imm(c.partChannels), target.VReg(c.registers), [2]target.GReg{inputCursor})
 }

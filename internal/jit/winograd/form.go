@@ -20,8 +20,8 @@ func (f Form) N() int { return f.M + 2 }
 // Points is the number of points of a tile.
 func (f Form) Points() int { return f.N() * f.N() }
 
-// inputTransform is the one-dimensional input transform, from n pixels to n points. The matrices of
-// inputTransform, weights and outputTransform together satisfy the identity of the Winograd convolution.
+// inputTransform is the one-dimensional input transform, from N pixels to N points. The matrices of
+// inputTransform, [Weights] and outputTransform together satisfy the identity of the Winograd convolution.
 func (f Form) inputTransform(b *block, pixels []valueID) []valueID {
 	if f.M == 2 {
 		return []valueID{b.sub(pixels[2], pixels[0]), b.add(pixels[2], pixels[1]), b.sub(pixels[2], pixels[1]),
@@ -48,8 +48,8 @@ func (f Form) pointsZeroInfinity(b *block, pixels []valueID) (zero, infinite val
 		b.fma(-sum, pixels[3], pixels[5]))
 }
 
-// outputTransform is the one-dimensional output transform, from n points to m results. The caller must multiply each
-// result by its scale.
+// outputTransform is the one-dimensional output transform, from N points to M results. The caller must multiply result
+// i by scale(i).
 func (f Form) outputTransform(b *block, points []valueID) []valueID {
 	if f.M == 2 {
 		return []valueID{b.add(b.add(points[1], points[2]), points[0]), b.add(b.sub(points[1], points[2]), points[3])}

@@ -12,7 +12,7 @@ import (
 )
 
 // binaryNames has the names of instructions for operations with two sources, and operations maps these names to the
-// operations of package target. Max and Min have the value as the first source, so that they keep a NaN.
+// operations of package target.
 var (
 	binaryNames = map[opcode]string{opAdd: "add", opSub: "sub", opTimes: "mul", opMul: "mul", opMax: "max",
 		opMin: "min"}
@@ -20,7 +20,8 @@ var (
 		"min": target.Min}
 )
 
-// lower selects the instructions of a block, on virtual registers.
+// lower selects the instructions of a block, on virtual registers. Loads and constants become virtual registers with a
+// Reload, and need no instruction.
 func (c *codeGen) lower(b *block) *alloc.Builder {
 	builder := &alloc.Builder{Values: make([]alloc.Value, 1, len(b.operations)+1),
 		Body: make([]alloc.Inst, 0, len(b.operations))}
@@ -49,7 +50,7 @@ func (c *codeGen) lower(b *block) *alloc.Builder {
 			inst.Src, inst.Commutative = sources(operation.y, operation.x), operation.opcode == opAdd
 		case opMul:
 			inst.Src = sources(operation.k, operation.x)
-		case opMax, opMin:
+		case opMax, opMin: // x is the first source, so that a NaN is kept
 			inst.Src = sources(operation.x, operation.k)
 		case opFMA, opFNMA:
 			inst.Src, inst.Forms = sources(operation.k, operation.x, operation.y), c.fmaForms(operation.opcode == opFNMA)
@@ -85,8 +86,8 @@ func (c *codeGen) reload(operation *operation) *alloc.Reload {
 	return reload
 }
 
-// write emits a block. The argument tail is set for the last, partial vector of channels. write returns the number of
-// slots for spilled values.
+// write allocates registers for a block and emits its instructions. The argument tail is set for the last, partial
+// vector of channels. write returns the number of slots for spilled values.
 func (c *codeGen) write(b *block, tail bool) (slots int, err error) {
 	builder := c.lower(b)
 	valueCount := len(builder.Values)

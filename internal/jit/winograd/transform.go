@@ -18,8 +18,8 @@ type Transform struct {
 	operands     int // number of epilogue operands
 }
 
-// Operands compiles the transform of input tiles to points. The pixels outside p are zero. partChannels is the
-// number of channels modulo [Lanes].
+// Operands compiles the transform of input tiles to points. The pixels of a tile outside the part are zero.
+// partChannels is the number of channels modulo [Lanes].
 func (f Form) Operands(cpu machine.Features, part Part, partChannels int) (*Transform, error) {
 	key := "winograd " + cpu.String() + " F" + strconv.Itoa(f.M) + " operands " + strconv.Itoa(part.Row) + ":" +
 		strconv.Itoa(part.RowEnd) + " by " + strconv.Itoa(part.Col) + ":" + strconv.Itoa(part.ColEnd) + " over " +
@@ -94,7 +94,7 @@ func (t *Transform) Run(args *jit.Args, to, from TileArray, bias unsafe.Pointer,
 	if channels%lanes != t.partChannels {
 		panic("winograd: the number of channels does not match the code")
 	}
-	args.N = channels / lanes * lanes * 4
+	args.N = channels / lanes * lanes * 4 // bytes of the whole vectors
 	args.Row[outputIndex], args.Step[outputIndex], args.Step[tileStep+outputIndex] = to.Row, to.Col, to.Tile
 	args.Row[inputIndex], args.Step[inputIndex], args.Step[tileStep+inputIndex] = from.Row, from.Col, from.Tile
 	for i := EpilogueOperands; i < EpilogueOperands+t.operands; i++ {

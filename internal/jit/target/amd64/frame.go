@@ -57,9 +57,9 @@ type frame struct {
 	firstAccSet       int  // number of the accumulator set that the current iteration uses
 }
 
-// Bounds on the number of instructions of a body (one iteration over the elements of a row). A body of at most
-// shortBody instructions counts as memory-bound. A body of more than mediumBody instructions is not unrolled, and a
-// body of more than longBody instructions is not interleaved.
+// Bounds on the number of instructions of a body, which computes the g.lanes elements of one iteration. A body of at
+// most shortBody instructions counts as memory-bound. A body of more than mediumBody instructions is not unrolled, and
+// a body of more than longBody instructions is not interleaved.
 const (
 	shortBody  = 12
 	mediumBody = 40
@@ -115,10 +115,9 @@ func (g *gen) searchAllocation(rowConstants []alloc.Virt, slots int) (bestCost f
 	bestCost = math.Inf(1)
 	bestFrame := g.frame
 	worse := 0
-	for permanentCount := len(rowConstants); permanentCount >= 0 && bestCost > 0 && worse < 3; permanentCount -= 1 +
-		permanentCount/8 {
+	for count := len(rowConstants); count >= 0 && bestCost > 0 && worse < 3; count -= 1 + count/8 {
 		g.rowCode, g.bodyCode, g.tailCode, g.accLoads, g.accStores = nil, nil, nil, nil, nil
-		cost, allocated := g.tryAllocation(rowConstants[:permanentCount], rowConstants, slots, bestCost)
+		cost, allocated := g.tryAllocation(rowConstants[:count], rowConstants, slots, bestCost)
 		switch {
 		case !allocated:
 			g.frame.free()
@@ -200,7 +199,7 @@ func (g *gen) tryAllocation(permanent, rowConstants []alloc.Virt, slots int, lim
 	if g.options.Registers > 0 {
 		numRegs = g.options.Registers
 	}
-	used, lastMask := 0, 7
+	used, lastMask := 0, 7 // row constants take vector registers from 0 on, and mask registers from K7 down
 	for _, v := range permanent {
 		if g.Values[v].Class == alloc.Masks {
 			if lastMask > 5 { // at most two row constants
@@ -228,7 +227,7 @@ func (g *gen) tryAllocation(permanent, rowConstants []alloc.Virt, slots int, lim
 	}
 	g.bodyRegisters = registers
 	g.bodyRegisters.Pool[alloc.Vectors] = 1<<numRegs - 1<<used
-	g.bodyRegisters.Pool[alloc.Masks] = 1<<(lastMask+1) - 2
+	g.bodyRegisters.Pool[alloc.Masks] = 1<<(lastMask+1) - 2 // without K0, which cannot mask an instruction
 	g.tailRegisters.Pool = g.bodyRegisters.Pool
 	if g.accsInRegisters {
 		g.reserveAccs(used)

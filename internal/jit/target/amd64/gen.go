@@ -155,7 +155,8 @@ func (g *gen) boolVal() alloc.Value {
 	return alloc.Value{Bytes: g.width(g.maskLane())}
 }
 
-// newVector adds a virtual register for a vector of the given width in bytes.
+// newVector adds a virtual register for a vector of the given width in bytes. It is not inlined, because many places
+// call it and no inner loop does.
 //
 //go:noinline
 func (g *gen) newVector(width uint8) alloc.Virt { return g.New(alloc.Value{Bytes: width}) }

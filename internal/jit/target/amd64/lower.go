@@ -77,7 +77,7 @@ func (g *gen) foldInMemory(k int) {
 	}
 }
 
-// newAcc adds an accumulator with the description x and returns its number.
+// newAcc adds an accumulator that has the given description, apart from Acc, and returns its virtual register.
 func (g *gen) newAcc(value alloc.Value) alloc.Virt {
 	value.Acc = &alloc.Acc{Index: len(g.accs)}
 	v := g.New(value)
@@ -127,8 +127,8 @@ func (g *gen) mayLoseNaN(op expr.Op, d tensor.DType) bool {
 	return g.avx512 && d.IsFloat() && (op == expr.Min || op == expr.Max)
 }
 
-// foldInto folds value v into the register of acc. noNaN is the mask of lanes without NaN, or 0. The comparison for
-// this mask is masked by the old mask, so a cleared lane stays cleared.
+// foldInto folds a value into the accumulator acc. noNaN is 0 or an accumulator with the mask of the lanes that have
+// seen no NaN. The comparison for this mask is masked by the old mask, so a cleared lane stays cleared.
 func (g *gen) foldInto(op expr.Op, acc, noNaN alloc.Virt, value *laneValue) {
 	if noNaN != 0 {
 		laneBytes := laneSize(value.dtype)

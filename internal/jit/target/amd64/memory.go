@@ -227,9 +227,9 @@ func (g *gen) lookup(table []float32, indices alloc.Virt) alloc.Virt {
 }
 
 // float32Vector returns a constant vector.
-func (g *gen) float32Vector(x []float32) alloc.Virt {
+func (g *gen) float32Vector(lanes []float32) alloc.Virt {
 	var data []byte
-	for _, x := range x {
+	for _, x := range lanes {
 		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(x))
 	}
 	return g.vector(data)
@@ -329,10 +329,10 @@ func (g *gen) storePacked512(mem alloc.Mem, size int, v alloc.Virt) alloc.Inst {
 }
 
 // storePacked256 returns the store of lanes as elements of 1 or 2 bytes, without AVX-512.
-func (g *gen) storePacked256(mem alloc.Mem, l *laneValue) alloc.Inst {
-	size := l.dtype.Size()
-	x := g.widenHalves(l)
-	if l.dtype == tensor.Bool {
+func (g *gen) storePacked256(mem alloc.Mem, value *laneValue) alloc.Inst {
+	size := value.dtype.Size()
+	x := g.widenHalves(value)
+	if value.dtype == tensor.Bool {
 		x = g.immediateOp("VPSRLD", 31, g.narrowMask(x))
 	}
 	byteOrder := []byte("\x00\x04\x08\x0c\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80")
@@ -353,9 +353,8 @@ func (g *gen) storePacked256(mem alloc.Mem, l *laneValue) alloc.Inst {
 		src := []alloc.Arg{{Virt: hi}, {Virt: x, Bytes: 16}}
 		x = g.Add(alloc.Inst{Name: unpack, Src: src, Dst: g.newVector(16), Fold: -1})
 	}
-	return g.newStore(map[int]string{4: "VMOVD", 8: "VMOVQ", 16: "VMOVDQU"}[g.lanes*size], g.nonTemporalName(size),
-		mem,
-		x)
+	name := map[int]string{4: "VMOVD", 8: "VMOVQ", 16: "VMOVDQU"}[g.lanes*size]
+	return g.newStore(name, g.nonTemporalName(size), mem, x)
 }
 
 // storeComplex returns the stores of complex numbers with parts re and im.

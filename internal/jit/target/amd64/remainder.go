@@ -32,11 +32,11 @@ func (g *gen) fmod(laneBytes int, x, y alloc.Virt) alloc.Virt {
 	if g.avx512 {
 		temps = [2]uint8{alloc.Vectors: 3, alloc.Masks: 2}
 	}
+
 	remainder := g.Add(alloc.Inst{Name: completeRemainder,
 		Src:  append(sources(dividend, divisor), alloc.Arg{Imm: int64(laneBytes)}),
 		Tied: g.multiplyAdd("VFNMADD", laneBytes, quotient, divisor, dividend), Dst: g.newVector(width), Fold: -1,
-		Temps:            temps,
-		InstructionCount: 1})
+		Temps: temps, InstructionCount: 1})
 	// If the quotient was rounded up, the remainder is negative.
 	negative := g.compareFloats(laneBytes, cmpLess, remainder, g.constLanes(laneBytes, 0))
 	if g.avx512 {

@@ -65,6 +65,7 @@ func foldPairwise(values []alloc.Virt, join func(a, b alloc.Virt) alloc.Virt) al
 }
 
 // combine combines the registers of an accumulator into one register, and the lanes of that register into the first.
+// noNaN is as in foldInto: if a lane of acc has seen a NaN, the result is NaN.
 func (g *gen) combine(op expr.Op, d tensor.DType, acc, noNaN alloc.Virt) alloc.Virt {
 	accs := g.accCopies(acc)
 	join := func(a, b alloc.Virt) alloc.Virt {
@@ -75,15 +76,14 @@ func (g *gen) combine(op expr.Op, d tensor.DType, acc, noNaN alloc.Virt) alloc.V
 	case noNaN != 0:
 		laneBytes := laneSize(d)
 		result = foldPairwise(accs, func(a, b alloc.Virt) alloc.Virt {
-			return g.binaryOp(extremumName(op, laneBytes), laneBytes, b,
-				a)
+			return g.binaryOp(extremumName(op, laneBytes), laneBytes, b, a)
 		})
 		both := func(a, b alloc.Virt) alloc.Virt { return g.maskOp([2]string{"KANDW"}, a, b) }
 		withoutNaN := foldPairwise(g.accCopies(noNaN), both)
 		result = g.blend(laneBytes, withoutNaN, result, g.floatConst(laneBytes, math.NaN()))
-	case d == tensor.Bool:
+	case d == tensor.Bool: // the lanes of a mask cannot be shifted, so they become numbers
 		result = foldPairwise(accs, join)
-		d = tensor.Int32
+		d = tensor.Int32 // also the dtype of join
 		result = g.boolToNumber(d, result).reg
 	default:
 		result = foldPairwise(accs, join)

@@ -39,7 +39,7 @@ var elementOfArrangement = map[string]asm.Elem{"16b": asm.B, "8h": asm.H, "4s": 
 // divide writes the division of two vectors of integers, lane by lane, because NEON has no integer division.
 func (w *writer) divide(name string, elem asm.Elem, args []alloc.Operand) {
 	x, y, quotient := w.vector(args[0], elem), w.vector(args[1], elem), w.vector(args[2], elem)
-	move, reg := "umov", asm.W
+	move, reg := "umov", asm.W // quotients of narrow lanes are computed in 32 bits
 	if elem == asm.D {
 		reg = asm.X
 	} else if name == "sdiv" && elem < asm.S {
@@ -70,7 +70,8 @@ func (w *writer) roundLong(name string, args []alloc.Operand) {
 	}
 }
 
-// tableRow writes the load of the row whose offset is in a lane.
+// tableRow writes the load of a row of a table to a register. args are a vector with the offsets of rows in bytes, the
+// lane that has the offset, and the destination. The row has the size of an element `elem` (0 to 4 for 1 to 16 bytes).
 func (w *writer) tableRow(elem int, table string, args []alloc.Operand) {
 	to := w.vector(args[2], asm.Elem(elem))
 	w.asm.Emit("umov", asm.W(16), w.vector(args[0], asm.S).Lane(int(args[1].Imm)))
@@ -106,7 +107,8 @@ func newRemainderLoop(w *writer, elem asm.Elem, args []alloc.Operand) *remainder
 	for k := range vecs {
 		vecs[k] = w.vector(args[k], elem)
 	}
-	return &remainderLoop{w, elem, vecs[0], vecs[1], vecs[2], vecs[3], vecs[4], vecs[5], vecs[6], vecs[7]}
+	return &remainderLoop{writer: w, elem: elem, dividend: vecs[0], divisor: vecs[1], absRemainder: vecs[2],
+		multiple: vecs[3], quotient: vecs[4], overflowMask: vecs[5], mask: vecs[6], remainder: vecs[7]}
 }
 
 // write writes the instructions.

@@ -1,5 +1,11 @@
 package arm64
 
+// This file selects the instructions of folds. A fold combines the elements of a row into lane.FoldLanes accumulators:
+// element k is combined with accumulator k modulo lane.FoldLanes. In a loop with totals (lane.Loop.Totals), the
+// accumulators start at the neutral element in each row and are combined into one element, the total, after the row.
+// In other loops, the accumulators are operands in memory. A pass computes a fixed number of adjacent elements, its
+// lanes; its values occupy one vector register for each part of 16 bytes (see [Lists]).
+
 import (
 	"slices"
 
@@ -7,19 +13,22 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/lane"
 )
 
-// pass has the instructions of a pass (see Compile) with its folds and stores, in two forms: with accumulators in
-// memory and in registers.
+// pass has the instructions that compute lanes adjacent elements of a row, with folds and stores. There are two
+// variants: with accumulators in memory, and in registers.
 type pass struct {
 	lanes         int
 	length        int          // number of instructions without folds and stores
 	memoryInsts   []alloc.Inst // accumulators are in memory
 	registerInsts []alloc.Inst // accumulators are in registers; nil without folds
-	accLoads      []alloc.Inst // loads of accumulator registers, or their initial values in a loop with totals
-	accStores     []alloc.Inst // stores of accumulator registers
-	accCount      int          // number of accumulators of registerInsts; each has one register per set
+	accLoads      []alloc.Inst // set accumulator registers: from memory or, with totals, to the neutral element
+	accStores     []alloc.Inst // store accumulator registers
+
+	// accCount is the number of registers that the accumulators of one pass occupy. An iteration of the main loop has
+	// several passes, each with its own set of these registers (see accSetsOf).
+	accCount int
 }
 
-// selectPass selects instructions for passes of the given number of elements.
+// selectPass selects the instructions of a pass with the given number of elements.
 func (g *generator) selectPass(lanes int) (*pass, error) {
 	g.Builder.Body = nil
 	lists, err := g.selectLists(lanes)
@@ -39,7 +48,7 @@ func (g *generator) selectPass(lanes int) (*pass, error) {
 	return selected, nil
 }
 
-// accMemory returns the memory of the accumulators of fold k for passes of the given number of elements. In a loop with
+// accMemory returns the memory of the accumulators of fold k for a pass of the given number of elements. In a loop with
 // totals, the accumulators are in the spill area.
 func (g *generator) accMemory(k, lanes int) alloc.Mem {
 	fold := g.loop.Folds[k]
@@ -59,8 +68,8 @@ func (g *generator) foldInMemory(lists *Lists, k int) {
 	lists.Store(mem, laneType, lists.Select(fold.Op, laneType, lists.Load(mem, laneType, len(folded)), folded))
 }
 
-// foldedParts returns the parts of the value that a fold folds. A uniform value (see [Lists]) has the same register in
-// all parts.
+// foldedParts returns the registers of the value that a fold combines with its accumulators, one for each part. A
+// uniform value (see [Lists]) has the same register in all parts.
 func (g *generator) foldedParts(lists *Lists, fold lane.Fold) []alloc.Virt {
 	parts := lists.Parts[fold.Value]
 	if len(parts) == 1 {
@@ -104,8 +113,8 @@ func (g *generator) moveTo(accs, values []alloc.Virt) {
 	}
 }
 
-// writeTo makes accumulator acc the result of an instruction, and reports whether this is possible: the instruction
-// must not overwrite the register of another value.
+// writeTo makes accumulator acc the result of an instruction, and reports whether this is possible. It is not if the
+// instruction must overwrite the register of another value, or if it is a move or another pseudo-instruction.
 func writeTo(inst *alloc.Inst, acc alloc.Virt) bool {
 	for _, form := range inst.Forms {
 		if inst.Src[form.Tied].Virt == acc {
@@ -125,7 +134,7 @@ func writeTo(inst *alloc.Inst, acc alloc.Virt) bool {
 func (g *generator) neutral(op lane.Op, laneType lane.Type) alloc.Virt {
 	bits := lane.Neutral(op, laneType.DType)
 	if laneType.Mask != 0 {
-		bits = -bits
+		bits = -bits // 1 becomes all ones, the true lane of a mask
 	}
 	return g.constant(laneType.Size(), bits)
 }
@@ -133,6 +142,8 @@ func (g *generator) neutral(op lane.Op, laneType lane.Type) alloc.Virt {
 // selectTotals selects instructions for a loop with totals whose accumulators are in memory. The list initialize sets
 // the accumulators to neutral elements. The list finish combines them after the row and stores the totals.
 func (g *generator) selectTotals() (initialize, finish []alloc.Inst) {
+	// The instructions access all accumulators at once, like a pass of FoldLanes elements. selectPass replaces g.Lists
+	// when it is called again.
 	lists := *g.Lists
 	lists.Lanes = lane.FoldLanes
 	g.Lists = &lists
@@ -150,8 +161,8 @@ func (g *generator) selectTotals() (initialize, finish []alloc.Inst) {
 	return initialize, finish
 }
 
-// combine repeatedly combines the second half of the accumulators with the first half, until one element remains in the
-// lowest lane of the result.
+// combine repeatedly combines the second half of the accumulators with the first half, until one element remains. The
+// result has one register, with this element in the lowest lane.
 func (g *generator) combine(lists *Lists, op lane.Op, laneType lane.Type, accs []alloc.Virt) []alloc.Virt {
 	for len(accs) > 1 {
 		half := len(accs) / 2

@@ -45,8 +45,8 @@ const spillSlots = jit.SpillBytes / vectorBytes
 // minPool is the minimum number of vector registers that remain for the values of a pass.
 const minPool = 4
 
-// Bounds of a pass of the main loop. If a value has several registers, the latencies of instructions on its parts
-// overlap.
+// Bounds of a pass, the code that computes a fixed number of elements (see Compile), in the main loop. If a value has
+// several registers, the latencies of instructions on its parts overlap.
 const (
 	passParts  = 4   // maximum number of registers of a value
 	passLength = 400 // maximum number of instructions
@@ -104,9 +104,9 @@ func (g *generator) chooseLanes() {
 	g.frame = chosen
 }
 
-// searchAllocation allocates registers several times and returns the cheapest frame. Each attempt puts fewer row
-// constants in permanent registers; the first attempt puts all there. The search ends after three attempts that found
-// nothing cheaper. The field mainCode of the frame is nil if every attempt failed.
+// searchAllocation allocates registers several times and returns the cheapest frame. The first attempt puts all row
+// constants in permanent registers, and each further attempt about an eighth fewer. The search ends after three
+// attempts that found nothing cheaper. The field mainCode of the frame is nil if every attempt failed.
 func (g *generator) searchAllocation(mainPass *pass) (best frame) {
 	best.cost = math.Inf(1)
 	lists := [][]alloc.Inst{mainPass.memoryInsts, g.restPass.memoryInsts, mainPass.registerInsts, mainPass.accLoads,
@@ -117,10 +117,9 @@ func (g *generator) searchAllocation(mainPass *pass) (best frame) {
 	g.Prune(lists...)
 	rowConstants := g.RowConstants(lists...)
 	worse := 0
-	for permanentCount := len(rowConstants); permanentCount >= 0 && best.cost > 0 && worse < 3; permanentCount -= 1 +
-		permanentCount/8 {
+	for count := len(rowConstants); count >= 0 && best.cost > 0 && worse < 3; count -= 1 + count/8 {
 		layout := frame{mainPass: mainPass}
-		switch ok := g.tryAllocation(&layout, rowConstants[:permanentCount], rowConstants, best.cost); {
+		switch ok := g.tryAllocation(&layout, rowConstants[:count], rowConstants, best.cost); {
 		case ok:
 			best, worse = layout, 0
 		case best.mainCode != nil:

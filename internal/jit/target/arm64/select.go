@@ -87,7 +87,8 @@ func (s *selector) part(v lane.Value, p int) alloc.Virt {
 	return parts[min(p, len(parts)-1)]
 }
 
-// makeParts returns parts for lanes of the given size.
+// makeParts returns the parts of the current result, whose lanes have the given size in bytes. It calls part for each.
+// Like bitwise, it is not inlined, because many places call it and no inner loop does.
 //
 //go:noinline
 func (s *selector) makeParts(size int, part func(p int) alloc.Virt) []alloc.Virt {
@@ -200,7 +201,7 @@ func (s *selector) constantBytes(data string) alloc.Virt {
 func (s *selector) selectInst(v lane.Value, inst *lane.Inst) []alloc.Virt {
 	switch inst.Op {
 	case lane.Const:
-		if inst.Type.Mask != 0 {
+		if inst.Type.Mask != 0 { // true is 1 in Imm, and all ones in a mask
 			return []alloc.Virt{s.constant(inst.Type.Size(), -inst.Imm)}
 		}
 		return []alloc.Virt{s.constant(inst.Type.Size(), inst.Imm)}

@@ -25,12 +25,13 @@ func (s *selector) convert(inst *lane.Inst) []alloc.Virt {
 // isBounded reports whether float32 v is NaN or between -2^31 and 2^31 because of Min and Max with constants.
 func (s *selector) isBounded(v lane.Value) bool {
 	bounds := map[lane.Op]bool{}
-	for inst := &s.loop.Insts[v]; (inst.Op == lane.Min ||
-		inst.Op == lane.Max) && len(bounds) < 2; inst = &s.loop.Insts[inst.A] {
+	inst := &s.loop.Insts[v]
+	for (inst.Op == lane.Min || inst.Op == lane.Max) && len(bounds) < 2 {
 		if bound, ok := s.constantFloat(s.Parts[inst.B][0], 4); !ok || math.Abs(bound) >= 1<<31 {
 			return false
 		}
 		bounds[inst.Op] = true
+		inst = &s.loop.Insts[inst.A]
 	}
 	return len(bounds) == 2
 }

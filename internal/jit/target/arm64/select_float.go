@@ -79,7 +79,7 @@ func (s *selector) fma(inst *lane.Inst, p int) alloc.Virt {
 	}
 	a, b := factor(inst.A), factor(inst.B)
 	name := "fmla"
-	if negative {
+	if negative { // one of the two factors is negated
 		name = "fmls"
 	}
 	return s.tiedOp(name, arrangement(inst.Type.Size()), s.part(inst.C, p), a, b)
@@ -94,7 +94,7 @@ func (s *selector) fmod(size int, x, y alloc.Virt) alloc.Virt {
 	dividend, divisor := s.op("fabs", shape, x), s.op("fabs", shape, y)
 	first := s.tiedOp("fmls", shape, dividend, s.op("frintz", shape, s.op("fdiv", shape, dividend, divisor)), divisor)
 	remainder := s.add(alloc.Inst{Name: completeRemainder + " " + shape, Src: sources(dividend, divisor), Tied: first,
-		Temps: [2]uint8{alloc.Vectors: 5}, InstructionCount: 29})
+		Temps: [2]uint8{alloc.Vectors: 5}, InstructionCount: 29}) // see remainderLoop.write
 	// If the quotient was rounded up, the remainder is negative.
 	negative := s.add(alloc.Inst{Name: "fcmlt " + shape + " " + shape + " #0.0", Src: sources(remainder)})
 	remainder = s.op("fadd", shape, remainder, s.bitwise("and", negative, divisor))

@@ -119,6 +119,7 @@ func (s *selector) lookupRows(tables []*[32]float32, indices lane.Value) {
 	}
 	columns := make([][]alloc.Virt, len(tables))
 	for p := range s.partCount(4) {
+		// The two shifts compute (index modulo 32) times the bytes of a row.
 		shifted := s.immediateOp("shl", "4s", s.part(indices, p), 27)
 		offsets := s.immediateOp("ushr", "4s", shifted, int64(27-bits.TrailingZeros(uint(4*width))))
 		var rows [4]alloc.Virt

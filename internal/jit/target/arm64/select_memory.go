@@ -44,7 +44,7 @@ func (s *selector) load(inst *lane.Inst) []alloc.Virt {
 	return pair[inst.Imm]
 }
 
-// loadParts returns n vectors of elements in memory. Bools become masks of bytes.
+// loadParts returns count vectors of adjacent elements in memory. Bools become masks of bytes.
 func (s *selector) loadParts(mem alloc.Mem, laneType lane.Type, count int) []alloc.Virt {
 	parts := make([]alloc.Virt, count)
 	for k := range parts {

@@ -18,7 +18,7 @@ func (q *Quantizer) SetLastBytes(n target.Int, extra int64, temporary [2]target.
 	if constant, ok := n.(target.Imm); ok {
 		q.Emit("MOVL", asm.Imm(int64(constant)+extra), count)
 	} else {
-		q.Emit("MOVQ", operand(n), count)
+		q.Emit("MOVQ", intOperand(n), count)
 		q.Emit("ADDQ", asm.Imm(extra), count)
 	}
 	q.Emit("MOVQ", asm.Imm(-1), mask)
@@ -125,7 +125,7 @@ func (q *Quantizer) storeBytes(from asm.Reg, at asm.Mem, count target.Int, tempo
 			continue
 		}
 		skip := q.Assembler.NewLabel()
-		q.Emit("TESTL", asm.Imm(size), operand(count))
+		q.Emit("TESTL", asm.Imm(size), intOperand(count))
 		q.Emit("JEQ", skip)
 		q.Emit(name, from, at)
 		q.Emit("ADDQ", asm.Imm(size), temporary)

@@ -60,7 +60,7 @@ func (q *Quantizer) Begin(zeroPoint target.Addr) {
 // ToLevels also adds the zero point; for unsigned bytes, Pack adds it.
 func (q *Quantizer) ToLevels(sums target.VReg, scale target.Source) {
 	levels := q.Vec(sums)
-	q.Emit("VMULPS", q.source(scale), levels, levels)
+	q.Emit("VMULPS", q.vectorOperand(scale), levels, levels)
 	switch {
 	case q.NoEVEX:
 		q.toLevels256(levels)

@@ -1,9 +1,15 @@
 // Package writer implements [target.Writer] for AVX2 and AVX-512. The generators with fixed registers use it: packages
 // tile, depthwise, winograd and requantize.
 //
-// writer.go has the methods of the interface, windows.go depthwise convolutions of bytes by VPDPBUSD, quantize.go and
-// parts.go the conversion of int32 sums to bytes, and unit.go the instructions of the matrix unit (AMX). Partial
-// vectors use a mask: a mask register with AVX-512, a vector of signs with AVX2.
+// The files are:
+//
+//   - writer.go: the methods of the interface;
+//   - depthwise.go: depthwise convolutions of bytes, with VPDPBUSD or VPMADDWD;
+//   - quantize.go, parts.go: the conversion of int32 sums to bytes, and stores of the bytes;
+//   - unit.go: the instructions of the matrix unit (AMX).
+//
+// Partial vectors use a mask: with AVX-512, a mask register; with AVX2, a vector register in which the lanes that are
+// loaded or stored have the sign bit set, as VMASKMOVPS requires.
 package writer
 
 import (
@@ -52,7 +58,8 @@ func Reg(g target.GReg) asm.Reg {
 	return generalRegisters[g]
 }
 
-// Mem returns an address.
+// Mem returns the memory operand for an address. Like [Writer.Vec], it is not inlined, because many places call it and
+// no inner loop does.
 //
 //go:noinline
 func Mem(at target.Addr) asm.Mem {
@@ -63,7 +70,7 @@ func Mem(at target.Addr) asm.Mem {
 	return mem
 }
 
-// Word returns the address of a word.
+// Word returns the memory operand for a word of the arguments, to which DI points.
 func Word(w target.Word) asm.Mem { return asm.Mem{Base: asm.DI, Disp: int32(w)} }
 
 // Vec returns a vector register of full width.
@@ -79,8 +86,9 @@ func (w *Writer) Vec(v target.VReg) asm.Vec {
 	return asm.X(int(v))
 }
 
-// source returns a whole vector as an operand.
-func (w *Writer) source(x target.Source) asm.Arg {
+// vectorOperand returns x as an operand of a vector instruction: a register, a memory operand, or a constant, which is
+// broadcast if it has the size of one element.
+func (w *Writer) vectorOperand(x target.Source) asm.Arg {
 	switch x := x.(type) {
 	case target.Addr:
 		return Mem(x)
@@ -92,8 +100,8 @@ func (w *Writer) source(x target.Source) asm.Arg {
 	return w.Vec(x.(target.VReg))
 }
 
-// operand returns the operand of an integer instruction.
-func operand(x target.Int) asm.Arg {
+// intOperand returns x as an operand of an integer instruction.
+func intOperand(x target.Int) asm.Arg {
 	switch x := x.(type) {
 	case target.GReg:
 		return Reg(x)
@@ -103,7 +111,7 @@ func operand(x target.Int) asm.Arg {
 	return asm.Imm(x.(target.Imm))
 }
 
-// withSizeLetter appends the letter for the size of elements to the name of an instruction.
+// withSizeLetter appends the letter for the size of elements to the name of an instruction: S for 4 bytes, D for 8.
 func (w *Writer) withSizeLetter(name string) string {
 	if w.elemBytes == 8 {
 		return name + "D"
@@ -111,7 +119,8 @@ func (w *Writer) withSizeLetter(name string) string {
 	return name + "S"
 }
 
-// Move implements [target.Writer].
+// Move implements [target.Writer]. A constant is not negative if it is moved to a register: MOVL zero-extends it to 64
+// bits.
 func (w *Writer) Move(from, to target.Int) {
 	name := "MOVQ"
 	constant, isImm := from.(target.Imm)
@@ -122,14 +131,14 @@ func (w *Writer) Move(from, to target.Int) {
 		}
 		name = "MOVL"
 	}
-	w.Emit(name, operand(from), operand(to))
+	w.Emit(name, intOperand(from), intOperand(to))
 }
 
 // Add implements [target.Writer].
-func (w *Writer) Add(from, to target.Int) { w.Emit("ADDQ", operand(from), operand(to)) }
+func (w *Writer) Add(from, to target.Int) { w.Emit("ADDQ", intOperand(from), intOperand(to)) }
 
 // Sub implements [target.Writer].
-func (w *Writer) Sub(from target.Int, to target.GReg) { w.Emit("SUBQ", operand(from), Reg(to)) }
+func (w *Writer) Sub(from target.Int, to target.GReg) { w.Emit("SUBQ", intOperand(from), Reg(to)) }
 
 // Lea implements [target.Writer].
 func (w *Writer) Lea(at target.Addr, to target.GReg) { w.Emit("LEAQ", Mem(at), Reg(to)) }
@@ -150,7 +159,9 @@ func (w *Writer) Bind(label target.Label) { w.Assembler.Bind(asm.Label(label)) }
 
 // jump writes a conditional jump.
 func (w *Writer) jump(cond target.Cond, label target.Label) {
-	w.Emit([...]string{"JNE", "JLT", "JLE", "JGT", "JGE", "JEQ"}[cond], asm.Label(label))
+	name := [...]string{target.NE: "JNE", target.LT: "JLT", target.LE: "JLE", target.GT: "JGT", target.GE: "JGE",
+		target.EQ: "JEQ"}[cond]
+	w.Emit(name, asm.Label(label))
 }
 
 // Jump implements [target.Writer].
@@ -158,26 +169,26 @@ func (w *Writer) Jump(label target.Label) { w.Emit("JMP", asm.Label(label)) }
 
 // CompareJump implements [target.Writer].
 func (w *Writer) CompareJump(x target.GReg, y target.Int, cond target.Cond, label target.Label) {
-	w.Emit("CMPQ", Reg(x), operand(y))
+	w.Emit("CMPQ", Reg(x), intOperand(y))
 	w.jump(cond, label)
 }
 
 // AddJump implements [target.Writer].
 func (w *Writer) AddJump(n int64, to target.Int, cond target.Cond, label target.Label) {
-	switch x := operand(to); {
+	switch counter := intOperand(to); {
 	case n == 0:
-		w.Emit("TESTQ", x, x)
+		w.Emit("TESTQ", counter, counter)
 	case n < 0:
-		w.Emit("SUBQ", asm.Imm(-n), x)
+		w.Emit("SUBQ", asm.Imm(-n), counter)
 	default:
-		w.Emit("ADDQ", asm.Imm(n), x)
+		w.Emit("ADDQ", asm.Imm(n), counter)
 	}
 	w.jump(cond, label)
 }
 
 // CountDown implements [target.Writer].
 func (w *Writer) CountDown(counter target.Int, cond target.Cond, label target.Label) {
-	w.Emit("DECQ", operand(counter))
+	w.Emit("DECQ", intOperand(counter))
 	w.jump(cond, label)
 }
 
@@ -191,13 +202,13 @@ func (w *Writer) JumpIfBits(mask int64, value target.GReg, label target.Label) {
 // lanes determines the offset of the part.
 func (w *Writer) SetLanes(lanes target.Int, mask target.VReg, temporary [2]target.GReg) {
 	bits, laneCount := Reg(temporary[0]), Reg(temporary[1])
-	count, constant := lanes.(target.Imm)
+	count, isConstant := lanes.(target.Imm)
 	if !w.NoEVEX {
-		if constant {
+		if isConstant {
 			w.Emit("MOVL", asm.Imm(1<<count-1), bits)
 		} else {
 			w.Emit("MOVL", asm.Imm(-1), bits)
-			w.Emit("MOVQ", operand(lanes), laneCount)
+			w.Emit("MOVQ", intOperand(lanes), laneCount)
 			w.Emit("BZHIL", laneCount, bits, bits)
 		}
 		w.Emit("KMOVW", bits, asm.K1)
@@ -208,12 +219,12 @@ func (w *Writer) SetLanes(lanes target.Int, mask target.VReg, temporary [2]targe
 	for i := range w.vectorBytes {
 		ones[i] = 0xFF
 	}
-	if constant {
+	if isConstant {
 		w.Emit("VMOVUPS", w.Constant(ones[w.vectorBytes-int(count)*w.elemBytes:][:w.vectorBytes]), w.mask)
 		return
 	}
 	w.Emit("LEAQ", w.Constant(ones), bits)
-	w.Emit("MOVQ", operand(lanes), laneCount)
+	w.Emit("MOVQ", intOperand(lanes), laneCount)
 	w.Emit("NEGQ", laneCount)
 	w.Emit("VMOVUPS", asm.Mem{Base: bits, Index: laneCount, Scale: uint8(w.elemBytes), Disp: int32(w.vectorBytes)},
 		w.mask)
@@ -261,8 +272,8 @@ func (w *Writer) Broadcast(at target.Addr, to target.VReg) {
 	w.Emit(w.withSizeLetter("VBROADCASTS"), Mem(at), w.Vec(to))
 }
 
-// Number implements [target.Writer].
-func (w *Writer) Number(x float64, to target.VReg) {
+// BroadcastNumber implements [target.Writer].
+func (w *Writer) BroadcastNumber(x float64, to target.VReg) {
 	data := binary.LittleEndian.AppendUint32(nil, math.Float32bits(float32(x)))
 	if w.elemBytes == 8 {
 		data = binary.LittleEndian.AppendUint64(nil, math.Float64bits(x))
@@ -288,7 +299,7 @@ func (w *Writer) ClearShort(to target.VReg) {
 // Copy implements [target.Writer].
 func (w *Writer) Copy(from, to target.Source) {
 	if c, ok := from.(target.Constant); ok && len(c) == w.elemBytes {
-		w.Emit(w.withSizeLetter("VBROADCASTS"), w.Constant([]byte(c)), w.source(to))
+		w.Emit(w.withSizeLetter("VBROADCASTS"), w.Constant([]byte(c)), w.vectorOperand(to))
 		return
 	}
 	name := "VMOVUPS"
@@ -296,14 +307,14 @@ func (w *Writer) Copy(from, to target.Source) {
 	if _, toReg := to.(target.VReg); fromReg && toReg {
 		name = "VMOVAPS"
 	}
-	w.Emit(name, w.source(from), w.source(to))
+	w.Emit(name, w.vectorOperand(from), w.vectorOperand(to))
 }
 
-// Op implements [target.Writer]. If an operand is NaN, VMAXPS and VMINPS return the first operand.
+// Op implements [target.Writer]. If x or y is NaN, VMAXPS and VMINPS return x, the second source in Intel's notation.
 func (w *Writer) Op(op target.Op, x target.Source, y, to target.VReg) {
 	name := [...]string{target.Add: "VADDP", target.Sub: "VSUBP", target.Mul: "VMULP", target.Max: "VMAXP",
 		target.Min: "VMINP"}[op]
-	w.Emit(w.withSizeLetter(name), w.source(x), w.Vec(y), w.Vec(to))
+	w.Emit(w.withSizeLetter(name), w.vectorOperand(x), w.Vec(y), w.Vec(to))
 }
 
 // Inst implements [target.Writer]. The operands are in the order of Go's assembler.
@@ -311,16 +322,16 @@ func (w *Writer) Inst(name string, operands ...target.Source) {
 	var buf [3]asm.Arg
 	args := buf[:0]
 	for _, x := range operands {
-		args = append(args, w.source(x))
+		args = append(args, w.vectorOperand(x))
 	}
 	w.Emit(name, args...)
 }
 
-// Elements implements [target.Writer] for one element.
-func (w *Writer) Elements(at target.Addr, _ int, to target.VReg) { w.Broadcast(at, to) }
+// LoadElements implements [target.Writer]. It loads one element, the maximum on amd64 (see [target.ElementsPerVector]).
+func (w *Writer) LoadElements(at target.Addr, _ int, to target.VReg) { w.Broadcast(at, to) }
 
-// FMA implements [target.Writer].
-func (w *Writer) FMA(x target.Element, y, sum target.VReg) {
+// FMAElement implements [target.Writer].
+func (w *Writer) FMAElement(x target.Element, y, sum target.VReg) {
 	w.Emit(w.withSizeLetter("VFMADD231P"), w.Vec(x.Reg), w.Vec(y), w.Vec(sum))
 }
 
@@ -337,10 +348,10 @@ func (w *Writer) BroadcastInteger(at target.Addr, to target.VReg) {
 	w.Emit("VPBROADCASTD", Mem(at), w.Vec(to))
 }
 
-// DotWords adds to each lane of sum the dot product of two 16-bit words of the lanes of x and y. It changes a temporary
-// register, which may be y.
+// DotWords adds to each 32-bit lane of sum the dot product of the two 16-bit words in that lane of x with those of y.
+// It changes a temporary register, which may be y.
 func (w *Writer) DotWords(x target.Source, y, sum, temporary target.VReg) {
-	w.Emit("VPMADDWD", w.source(x), w.Vec(y), w.Vec(temporary))
+	w.Emit("VPMADDWD", w.vectorOperand(x), w.Vec(y), w.Vec(temporary))
 	w.AddIntegers(temporary, sum)
 }
 
@@ -350,14 +361,15 @@ func (w *Writer) AddIntegers(x, sum target.VReg) { w.Emit("VPADDD", w.Vec(x), w.
 // ToFloats implements [target.Writer].
 func (w *Writer) ToFloats(v target.VReg) { w.Emit("VCVTDQ2PS", w.Vec(v), w.Vec(v)) }
 
-// FMAMemory implements [target.Writer].
-func (w *Writer) FMAMemory(at target.Addr, y, sum target.VReg) {
+// FMABroadcast implements [target.Writer].
+func (w *Writer) FMABroadcast(at target.Addr, y, sum target.VReg) {
 	m := Mem(at)
 	m.Broadcast = true
 	w.Emit(w.withSizeLetter("VFMADD231P"), m, w.Vec(y), w.Vec(sum))
 }
 
-// FMAForms returns the forms of sum + x*y, or of sum - x*y, with the sources x, y and sum, in float32.
+// FMAForms returns the encodings of sum + x*y (or of sum - x*y if negate is set) in float32, for the register
+// allocator. They differ in the source that the result overwrites (Tied). Source 0 is x, 1 is y, and 2 is sum.
 func FMAForms(negate bool) []alloc.Form {
 	name := "VFMADD"
 	if negate {
@@ -368,15 +380,15 @@ func FMAForms(negate bool) []alloc.Form {
 		{Name: name + "132PS", Tied: 1, Order: [2]int8{0, 2}}}
 }
 
-// MulAdd implements [target.Writer].
-func (w *Writer) MulAdd(x target.Source, y, sum target.VReg) {
-	w.Emit(w.withSizeLetter("VFMADD231P"), w.source(x), w.Vec(y), w.Vec(sum))
+// FMA implements [target.Writer].
+func (w *Writer) FMA(x target.Source, y, sum target.VReg) {
+	w.Emit(w.withSizeLetter("VFMADD231P"), w.vectorOperand(x), w.Vec(y), w.Vec(sum))
 }
 
 // Permutation implements [target.Writer].
-func (w *Writer) Permutation(words []int, to target.VReg) {
+func (w *Writer) Permutation(indices []int, to target.VReg) {
 	var data []byte
-	for _, index := range words {
+	for _, index := range indices {
 		data = binary.LittleEndian.AppendUint32(data, uint32(index))
 	}
 	w.Emit("VMOVUPS", w.Constant(data), w.Vec(to))

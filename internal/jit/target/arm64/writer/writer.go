@@ -1,9 +1,15 @@
 // Package writer implements [target.Writer] for NEON. The generators with fixed registers use it: packages tile,
 // depthwise, winograd and requantize.
 //
-// writer.go has the methods of the interface, matrix.go products of bytes by SMMLA and USMMLA (I8MM), windows.go
-// depthwise convolutions of bytes by SDOT and USDOT, and quantize.go the conversion of int32 sums to bytes. X16, X17
-// and V31 are temporaries of the methods. Partial vectors are loaded and stored in pieces of 8, 4, 2 and 1 bytes.
+// The files are:
+//
+//   - writer.go: the methods of the interface;
+//   - depthwise.go: depthwise convolutions of bytes, with SDOT or USDOT;
+//   - matrix.go: products of byte matrices, with SMMLA or USMMLA (I8MM);
+//   - quantize.go: the conversion of int32 sums to bytes.
+//
+// X16, X17 and V31 are temporaries of the methods. Partial vectors are loaded and stored in pieces of 8, 4, 2 and 1
+// bytes.
 package writer
 
 import (
@@ -23,8 +29,8 @@ import (
 type Writer struct {
 	asm.Assembler
 	target.Roles
-	elem  asm.Elem
-	lanes int // number of lanes of partial vectors
+	elem  asm.Elem // size of an element: asm.S or asm.D
+	lanes int      // number of lanes of partial vectors
 }
 
 // Registers for the Writer's own use: an address, an integer, and a vector.
@@ -65,7 +71,8 @@ func lowBytes(v target.VReg, bytes int) asm.Scalar {
 	return asm.Scalar{Num: int(v), Elem: elem}
 }
 
-// setConstant sets a register to a constant.
+// setConstant sets a register to a constant, 16 bits at a time. MOVZ sets the other bits to 0 and MOVN to 1, so that
+// MOVK is needed only for the 16 bits that differ from this.
 func (w *Writer) setConstant(to asm.Reg, constant int64) {
 	name, rest := "movz", uint64(constant)
 	if constant < 0 {
@@ -323,8 +330,8 @@ func (w *Writer) Broadcast(at target.Addr, to target.VReg) {
 	w.Emit("ld1r", asm.Regs(w.vec(to), 1), w.baseOnly(at))
 }
 
-// Number implements [target.Writer].
-func (w *Writer) Number(x float64, to target.VReg) {
+// BroadcastNumber implements [target.Writer].
+func (w *Writer) BroadcastNumber(x float64, to target.VReg) {
 	data := binary.LittleEndian.AppendUint64(nil, math.Float64bits(x))
 	if w.elem == asm.S {
 		data = binary.LittleEndian.AppendUint32(nil, math.Float32bits(float32(x)))
@@ -370,6 +377,8 @@ func (w *Writer) vectorRegister(x target.Source) target.VReg {
 }
 
 // Op implements [target.Writer]. FMAX and FMIN are not used, because their results differ for zeros of unlike signs.
+// Instead, a comparison and one of the instructions BIT, BIF and BSL select y if it is greater (Max) or less (Min), and
+// otherwise x. The instruction depends on the operand whose register is the destination.
 func (w *Writer) Op(op target.Op, x target.Source, y, to target.VReg) {
 	a := w.vectorRegister(x)
 	if name, ok := arithmeticNames[op]; ok {
@@ -378,7 +387,7 @@ func (w *Writer) Op(op target.Op, x target.Source, y, to target.VReg) {
 	}
 	mask, name, first, second := vectorTemp, "bit", y, vectorTemp
 	switch to {
-	case a:
+	case a: // bit inserts y where the mask is set
 	case y:
 		name, first = "bif", a
 	default:
@@ -407,14 +416,14 @@ func (w *Writer) Inst(name string, operands ...target.Source) {
 	w.Emit(name, args...)
 }
 
-// Elements implements [target.Writer].
-func (w *Writer) Elements(at target.Addr, n int, to target.VReg) {
+// LoadElements implements [target.Writer].
+func (w *Writer) LoadElements(at target.Addr, n int, to target.VReg) {
 	bytes := n * w.elem.Bytes()
 	w.Emit("ldr", lowBytes(to, bytes), w.mem(at, bytes))
 }
 
-// FMA implements [target.Writer].
-func (w *Writer) FMA(x target.Element, y, sum target.VReg) {
+// FMAElement implements [target.Writer].
+func (w *Writer) FMAElement(x target.Element, y, sum target.VReg) {
 	w.Emit("fmla", w.vec(sum), w.vec(y), w.vec(x.Reg).Lane(x.Lane))
 }
 
@@ -430,12 +439,13 @@ func (w *Writer) Dot(x target.Element, y, sum target.VReg, signed bool) {
 // ToFloats implements [target.Writer].
 func (w *Writer) ToFloats(v target.VReg) { w.Emit("scvtf", w.vec(v), w.vec(v)) }
 
-// FMAMemory implements [target.Writer].
-func (w *Writer) FMAMemory(target.Addr, target.VReg, target.VReg) {
-	w.Fail(errors.New("arm64: FMAMemory is not supported: fmla has no operand in memory"))
+// FMABroadcast implements [target.Writer].
+func (w *Writer) FMABroadcast(target.Addr, target.VReg, target.VReg) {
+	w.Fail(errors.New("arm64: FMABroadcast is not supported: fmla has no operand in memory"))
 }
 
-// FMAForms returns the form of sum + x*y, or of sum - x*y, with the sources x, y and sum.
+// FMAForms returns the encoding of sum + x*y (or of sum - x*y if negate is set) for the register allocator. The result
+// overwrites sum. Source 0 is x, 1 is y, and 2 is sum.
 func FMAForms(negate bool) []alloc.Form {
 	name := "fmla"
 	if negate {
@@ -444,18 +454,18 @@ func FMAForms(negate bool) []alloc.Form {
 	return []alloc.Form{{Name: name, Tied: 2, Order: [2]int8{0, 1}}}
 }
 
-// MulAdd implements [target.Writer].
-func (w *Writer) MulAdd(x target.Source, y, sum target.VReg) {
+// FMA implements [target.Writer].
+func (w *Writer) FMA(x target.Source, y, sum target.VReg) {
 	w.Emit("fmla", w.vec(sum), w.vec(y), w.vec(w.vectorRegister(x)))
 }
 
 // Permutation implements [target.Writer]. The instruction tbl selects bytes, so each word has the indices of four
 // bytes.
-func (w *Writer) Permutation(words []int, to target.VReg) {
+func (w *Writer) Permutation(indices []int, to target.VReg) {
 	var data []byte
-	for _, n := range words {
+	for _, index := range indices {
 		for k := range 4 {
-			data = append(data, byte(4*n+k))
+			data = append(data, byte(4*index+k))
 		}
 	}
 	w.loadSource(target.Constant(data), to)
@@ -463,9 +473,9 @@ func (w *Writer) Permutation(words []int, to target.VReg) {
 
 // AddToIndices implements [target.Writer].
 func (w *Writer) AddToIndices(n int, permutation target.VReg) {
-	x, t := asm.V(int(permutation), asm.B), asm.V(int(vectorTemp), asm.B)
-	w.Emit("movi", t, asm.Imm(4*n))
-	w.Emit("add", x, x, t)
+	byteIndices, difference := asm.V(int(permutation), asm.B), asm.V(int(vectorTemp), asm.B)
+	w.Emit("movi", difference, asm.Imm(4*n))
+	w.Emit("add", byteIndices, byteIndices, difference)
 }
 
 // Permute implements [target.Writer].

@@ -7,14 +7,17 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/target/arm64/asm"
 )
 
-// MaxByteResults is the maximum number of results of [ByteWindows] that fit into the registers.
+// MaxByteResults is the maximum number of results (output positions) whose sums [ByteDepthwise] keeps in registers at
+// the same time. The sums of a result occupy four registers.
 const MaxByteResults = 4
 
-// ByteWindows writes the vector instructions of depthwise convolutions of bytes, for package depthwise.
-type ByteWindows struct {
+// ByteDepthwise writes the vector instructions of depthwise convolutions of bytes, for package depthwise. A result is
+// one output position with 16 channels. Its int32 sums occupy four registers: register q has channels 4q to 4q+3, a
+// quarter of the channels.
+type ByteDepthwise struct {
 	*Writer
-	spec       target.ByteWindows
-	nextWeight int // number of the next weight that is loaded; selects one of the weight registers in rotation
+	spec       target.ByteDepthwise
+	nextWeight int // number of weights loaded so far; selects one of the weight registers in rotation
 }
 
 // Vector registers. The registers below firstTemp hold the sums.
@@ -28,16 +31,16 @@ const (
 	weightRegs = 4 // several registers let loads overlap with multiplications
 )
 
-// NewByteWindows returns a ByteWindows for a spec.
-func NewByteWindows(spec target.ByteWindows, withListing bool) *ByteWindows {
-	return &ByteWindows{Writer: New(4, withListing), spec: spec}
+// NewByteDepthwise returns a ByteDepthwise for a spec.
+func NewByteDepthwise(spec target.ByteDepthwise, withListing bool) *ByteDepthwise {
+	return &ByteDepthwise{Writer: New(4, withListing), spec: spec}
 }
 
 // byteVec returns a vector register with elements of one byte.
 func byteVec(v target.VReg) asm.Vec { return asm.V(int(v), asm.B) }
 
 // Begin loads constants. zeroPointAddr is the address of the zero point.
-func (g *ByteWindows) Begin(zeroPointAddr target.Addr) {
+func (g *ByteDepthwise) Begin(zeroPointAddr target.Addr) {
 	if !g.spec.Sums {
 		g.Broadcast(zeroPointAddr, zeroPoint)
 	}
@@ -47,8 +50,8 @@ func (g *ByteWindows) Begin(zeroPointAddr target.Addr) {
 	}
 }
 
-// loadRow loads a row and, if spec.Flip is set, flips the sign bits of its bytes. Rows that do not exist are zero.
-func (g *ByteWindows) loadRow(rows []target.Addr, row int, to target.VReg) asm.Vec {
+// loadRow loads a row and, if spec.Flip is set, flips the sign bits of its bytes. Rows beyond the list are zero.
+func (g *ByteDepthwise) loadRow(rows []target.Addr, row int, to target.VReg) asm.Vec {
 	if row >= len(rows) {
 		return byteVec(zeroRow)
 	}
@@ -59,9 +62,9 @@ func (g *ByteWindows) loadRow(rows []target.Addr, row int, to target.VReg) asm.V
 	return byteVec(to)
 }
 
-// Interleave loads rows and interleaves their bytes by channel. Each of the four registers has a quarter of the
-// channels.
-func (g *ByteWindows) Interleave(rows []target.Addr) [4]target.VReg {
+// Interleave loads up to four rows and interleaves their bytes by channel. Each of the four registers has a quarter of
+// the channels, with four bytes for each channel: one of each row.
+func (g *ByteDepthwise) Interleave(rows []target.Addr) [4]target.VReg {
 	temp := func(i int) target.VReg { return firstTemp + target.VReg(i) }
 	var pixels [4]asm.Vec
 	for i := range pixels {
@@ -80,19 +83,19 @@ func (g *ByteWindows) Interleave(rows []target.Addr) [4]target.VReg {
 }
 
 // Multiply adds the products of x and the weights to a sum.
-func (g *ByteWindows) Multiply(weights target.Addr, x, sum target.VReg) {
-	w := firstWeight + target.VReg(g.nextWeight%weightRegs)
+func (g *ByteDepthwise) Multiply(weights target.Addr, x, sum target.VReg) {
+	weightReg := firstWeight + target.VReg(g.nextWeight%weightRegs)
 	g.nextWeight++
-	g.Load(weights, w, false)
+	g.Load(weights, weightReg, false)
 	name := "usdot"
 	if g.spec.SignedIn {
 		name = "sdot"
 	}
-	g.Emit(name, asm.V(int(sum), asm.S), byteVec(x), byteVec(w))
+	g.Emit(name, asm.V(int(sum), asm.S), byteVec(x), byteVec(weightReg))
 }
 
 // LoadScales loads the scales of StoreResult.
-func (g *ByteWindows) LoadScales(at target.Addr) {
+func (g *ByteDepthwise) LoadScales(at target.Addr) {
 	for q := range target.VReg(4) {
 		g.Load(at, firstTemp+q, false)
 		at.Disp += 16
@@ -100,7 +103,7 @@ func (g *ByteWindows) LoadScales(at target.Addr) {
 }
 
 // StoreResult writes a result: the sums, or bytes after scaling, rounding and saturation.
-func (g *ByteWindows) StoreResult(sums [4]target.VReg, at target.Addr) {
+func (g *ByteDepthwise) StoreResult(sums [4]target.VReg, at target.Addr) {
 	channels := 16
 	if g.spec.Channels > 0 {
 		channels = g.spec.Channels

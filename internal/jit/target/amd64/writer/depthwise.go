@@ -8,7 +8,8 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// MaxByteResults returns the maximum number of results of [ByteWindows] that fit into the registers.
+// MaxByteResults returns the maximum number of results (output positions) whose sums [ByteDepthwise] keeps in registers
+// at the same time. The sums of a result occupy four registers.
 func MaxByteResults(cpu machine.Features) int {
 	if cpu.Has(machine.Vector512) {
 		return 6
@@ -16,25 +17,28 @@ func MaxByteResults(cpu machine.Features) int {
 	return 2
 }
 
-// ByteWindows writes the vector instructions of depthwise convolutions of bytes, for package depthwise.
-type ByteWindows struct {
+// ByteDepthwise writes the vector instructions of depthwise convolutions of bytes, for package depthwise.
+//
+// A result is one output position, with as many channels as a vector has bytes. Its int32 sums occupy four registers.
+// Register q has quarter q of the channels: those that are 4q to 4q+3 in each group of 16. Lane j of 128 bits has the
+// quarter's channels of group j. If the image has fewer channels, the last ones are padding.
+type ByteDepthwise struct {
 	Quantizer
-	spec   target.ByteWindows
-	temps  [5]target.VReg   // scratch registers; the registers below them hold the sums
+	spec   target.ByteDepthwise
+	temps  [5]target.VReg   // scratch registers; the sums are in 0 to 23 with AVX-512, and in 0 to 7 with AVX2
 	zero   target.VReg      // a register of zeros
 	scales [4]target.Source // the scales of each quarter of the channels
 }
 
-// Mask registers.
+// Mask registers, with AVX-512.
 const (
-	channelMask = asm.K1 // one bit for each existing channel
-
-	quarterMasks = asm.K3 // first of four masks of 16 channels each, for storing sums
+	channelMask  = asm.K1 // a bit for each channel of a vector of bytes; 0 for padding
+	quarterMasks = asm.K3 // the first of four masks of 16 channels each, for storing sums
 )
 
-// NewByteWindows returns a ByteWindows for a spec.
-func NewByteWindows(spec target.ByteWindows, cpu machine.Features, withListing bool) *ByteWindows {
-	g := &ByteWindows{Quantizer: Quantizer{Writer: New(cpu, 4, withListing), Signed: spec.Signed}, spec: spec}
+// NewByteDepthwise returns a ByteDepthwise for a spec.
+func NewByteDepthwise(spec target.ByteDepthwise, cpu machine.Features, withListing bool) *ByteDepthwise {
+	g := &ByteDepthwise{Quantizer: Quantizer{Writer: New(cpu, 4, withListing), Signed: spec.Signed}, spec: spec}
 	if cpu.Has(machine.Vector512) {
 		g.temps, g.zero = [5]target.VReg{28, 29, 24, 30, 25}, 31
 		g.ZeroPoint, g.MaxLevel, g.NotNaN = 26, 27, asm.K2
@@ -46,7 +50,7 @@ func NewByteWindows(spec target.ByteWindows, cpu machine.Features, withListing b
 }
 
 // xor emits an exclusive or.
-func (g *ByteWindows) xor(x asm.Arg, y, to asm.Vec) {
+func (g *ByteDepthwise) xor(x asm.Arg, y, to asm.Vec) {
 	if !g.NoEVEX {
 		g.Emit("VPXORD", x, y, to)
 	} else {
@@ -55,7 +59,7 @@ func (g *ByteWindows) xor(x asm.Arg, y, to asm.Vec) {
 }
 
 // Begin loads constants. zeroPoint is the address of the zero point.
-func (g *ByteWindows) Begin(zeroPoint target.Addr) {
+func (g *ByteDepthwise) Begin(zeroPoint target.Addr) {
 	if !g.spec.Sums {
 		g.Quantizer.Begin(zeroPoint)
 	}
@@ -70,7 +74,7 @@ func (g *ByteWindows) Begin(zeroPoint target.Addr) {
 }
 
 // Multiply adds the products of x and the weights to a sum.
-func (g *ByteWindows) Multiply(weights target.Addr, x, sum target.VReg) {
+func (g *ByteDepthwise) Multiply(weights target.Addr, x, sum target.VReg) {
 	if g.spec.Words {
 		g.DotWords(weights, x, sum, g.temps[4])
 		return
@@ -78,9 +82,9 @@ func (g *ByteWindows) Multiply(weights target.Addr, x, sum target.VReg) {
 	g.Emit("VPDPBUSD", Mem(weights), g.Vec(x), g.Vec(sum))
 }
 
-// loadRow loads a row and, if spec.Flip is set, converts its bytes from signed to unsigned. Rows that do not exist are
+// loadRow loads a row and, if spec.Flip is set, converts its bytes from signed to unsigned. Rows beyond the list are
 // zero.
-func (g *ByteWindows) loadRow(rows []target.Addr, row int, to asm.Vec) asm.Vec {
+func (g *ByteDepthwise) loadRow(rows []target.Addr, row int, to asm.Vec) asm.Vec {
 	if row >= len(rows) {
 		return g.Vec(g.zero)
 	}
@@ -96,8 +100,8 @@ func (g *ByteWindows) loadRow(rows []target.Addr, row int, to asm.Vec) asm.Vec {
 }
 
 // interleaveRows interleaves the bytes of two rows: lo has the first eight of every 16 channels, and hi has the last
-// eight.
-func (g *ByteWindows) interleaveRows(a, b, lo, hi asm.Vec) (asm.Vec, asm.Vec) {
+// eight. If both rows are zero, it returns the register of zeros twice.
+func (g *ByteDepthwise) interleaveRows(a, b, lo, hi asm.Vec) (asm.Vec, asm.Vec) {
 	if zero := g.Vec(g.zero); a == zero && b == zero {
 		return a, a
 	}
@@ -112,21 +116,22 @@ func (g *ByteWindows) interleaveRows(a, b, lo, hi asm.Vec) (asm.Vec, asm.Vec) {
 //	a0 b0 a1 b1 ... a7 b7     and     c0 d0 c1 d1 ... c7 d7     (bytes; likewise for channels 8 to 15)
 //	a0 b0 c0 d0  a1 b1 c1 d1  a2 b2 c2 d2  a3 b3 c3 d3          (words; likewise for channels 4 to 15)
 //
-// For 16-bit products (spec.Words), bytes are interleaved with zeros in the second step. Registers of temps are reused
-// as soon as their contents were read.
-func (g *ByteWindows) Interleave(rows []target.Addr) [4]target.VReg {
+// For 16-bit products (spec.Words), there are only rows a and b, and the second step interleaves bytes with zeros.
+// Registers of temps are reused as soon as their contents were read.
+func (g *ByteDepthwise) Interleave(rows []target.Addr) [4]target.VReg {
 	registers := func(vecs ...asm.Vec) (list [4]target.VReg) {
-		for i, x := range vecs {
-			list[i] = target.VReg(x.Num())
+		for i, vec := range vecs {
+			list[i] = target.VReg(vec.Num())
 		}
 		return list
 	}
 	var temps [len(g.temps)]asm.Vec
-	for i, vecs := range g.temps {
-		temps[i] = g.Vec(vecs)
+	for i, reg := range g.temps {
+		temps[i] = g.Vec(reg)
 	}
 	lo01, hi01 := g.interleaveRows(g.loadRow(rows, 0, temps[0]), g.loadRow(rows, 1, temps[1]), temps[2], temps[0])
-	if zero := g.Vec(g.zero); g.spec.Words {
+	if g.spec.Words {
+		zero := g.Vec(g.zero)
 		g.Emit("VPUNPCKLBW", zero, lo01, temps[1])
 		g.Emit("VPUNPCKHBW", zero, lo01, temps[2])
 		g.Emit("VPUNPCKLBW", zero, hi01, temps[3])
@@ -141,10 +146,13 @@ func (g *ByteWindows) Interleave(rows []target.Addr) [4]target.VReg {
 	return registers(temps[3], temps[2], temps[4], temps[0])
 }
 
-// LoadScales prepares the scales of StoreResult: in registers with AVX-512, and in memory with AVX2.
-func (g *ByteWindows) LoadScales(at target.Addr) {
+// LoadScales prepares the scales of StoreResult: in registers with AVX-512, and in memory with AVX2. The registers are
+// those of Interleave, which are free while results are stored.
+func (g *ByteDepthwise) LoadScales(at target.Addr) {
 	for q, temp := range []target.VReg{g.temps[2], g.temps[4], g.temps[0], g.temps[1]} {
-		if g.scales[q] = at; !g.NoEVEX {
+		if g.NoEVEX {
+			g.scales[q] = at
+		} else {
 			g.scales[q] = temp
 			g.Load(at, temp, false)
 		}
@@ -153,7 +161,7 @@ func (g *ByteWindows) LoadScales(at target.Addr) {
 }
 
 // StoreResult writes a result: the sums, or bytes after scaling, rounding and saturation.
-func (g *ByteWindows) StoreResult(sums [4]target.VReg, to target.Addr) {
+func (g *ByteDepthwise) StoreResult(sums [4]target.VReg, to target.Addr) {
 	if g.spec.Sums {
 		g.storeSums(sums, Mem(to))
 		return
@@ -167,16 +175,16 @@ func (g *ByteWindows) StoreResult(sums [4]target.VReg, to target.Addr) {
 	switch {
 	case !g.NoEVEX:
 		g.Emit("VMOVDQU8", from, channelMask, at)
-	case g.spec.Channels == 0:
+	case g.spec.Channels == 0: // no padding
 		g.Emit("VMOVDQU", from, at)
 	default:
 		g.storePartial(from, at)
 	}
 }
 
-// storeSums writes the sums of a result in the order of the channels. Each of the four registers has a quarter of the
-// channels, in lanes of 128 bits with four sums each. The lanes are permuted.
-func (g *ByteWindows) storeSums(sums [4]target.VReg, at asm.Mem) {
+// storeSums writes the sums of a result in the order of the channels: 128-bit lane j of quarters 0 to 3 has channels
+// 16j to 16j+15. With AVX-512, store i has lane i of all quarters. With AVX2, store i has lane i/2 of two quarters.
+func (g *ByteDepthwise) storeSums(sums [4]target.VReg, at asm.Mem) {
 	var quarters, temps [4]asm.Vec
 	for i, sum := range sums {
 		quarters[i], temps[i] = g.Vec(sum), g.Vec(g.temps[i])
@@ -186,7 +194,7 @@ func (g *ByteWindows) storeSums(sums [4]target.VReg, at asm.Mem) {
 			g.Emit("VSHUFI32X4", asm.Imm(0x44), pair[1], pair[0], temps[2*i])
 			g.Emit("VSHUFI32X4", asm.Imm(0xEE), pair[1], pair[0], temps[2*i+1])
 		}
-		for i := range 4 { // first the lower halves, then the upper halves: of each, the even lanes, then the odd lanes
+		for i := range 4 { // selects lanes 0 and 2 (0x88) or 1 and 3 (0xDD) of two registers
 			g.Emit("VSHUFI32X4", asm.Imm(0x88+0x55*(i%2)), temps[2+i/2], temps[i/2], quarters[0])
 			g.Emit("VMOVDQU32", quarters[0], quarterMasks+asm.Mask(i), at)
 			at.Disp += 64
@@ -194,17 +202,18 @@ func (g *ByteWindows) storeSums(sums [4]target.VReg, at asm.Mem) {
 		return
 	}
 	for i := range 4 {
-		half := i % 2 * 2
-		g.Emit("VPERM2I128", asm.Imm(0x20+0x11*(i/2)), quarters[half+1], quarters[half], temps[0])
-		lanes := 8
+		first := i % 2 * 2 // the first of two quarters
+		// 0x20 selects lane 0 of both quarters, and 0x31 selects lane 1.
+		g.Emit("VPERM2I128", asm.Imm(0x20+0x11*(i/2)), quarters[first+1], quarters[first], temps[0])
+		channels := 8
 		if g.spec.Channels > 0 {
-			lanes = min(8, g.spec.Channels-8*i)
+			channels = min(8, g.spec.Channels-8*i)
 		}
 		switch {
-		case lanes == 8:
+		case channels == 8:
 			g.Emit("VMOVDQU", temps[0], at)
-		case lanes > 0:
-			mask := append(bytes.Repeat([]byte{0xFF}, 4*lanes), make([]byte, 32-4*lanes)...)
+		case channels > 0:
+			mask := append(bytes.Repeat([]byte{0xFF}, 4*channels), make([]byte, 32-4*channels)...)
 			g.Emit("VMOVDQU", g.Constant(mask), temps[1])
 			g.Emit("VPMASKMOVD", temps[0], temps[1], at)
 		}
@@ -212,8 +221,8 @@ func (g *ByteWindows) storeSums(sums [4]target.VReg, at asm.Mem) {
 	}
 }
 
-// storePartial writes the existing channels of an AVX2 register of bytes.
-func (g *ByteWindows) storePartial(from asm.Vec, at asm.Mem) {
+// storePartial writes the first spec.Channels bytes of an AVX2 register.
+func (g *ByteDepthwise) storePartial(from asm.Vec, at asm.Mem) {
 	count, half, scratch := g.spec.Channels, from.X(), Reg(g.spec.Temporary)
 	if count >= 16 {
 		g.Emit("VMOVDQU", half, at)
@@ -232,7 +241,8 @@ func (g *ByteWindows) storePartial(from asm.Vec, at asm.Mem) {
 			continue
 		}
 		g.Emit(map[int]string{4: "MOVL", 2: "MOVW", 1: "MOVB"}[size], scratch, at)
-		if at.Disp += int32(size); size > 1 {
+		at.Disp += int32(size)
+		if size > 1 {
 			g.Emit("SHRQ", asm.Imm(8*size), scratch)
 		}
 	}
