@@ -62,7 +62,7 @@ func readBytes(_ *graph.Call, _ graph.Walk, operand int, m tensor.Meta) (work gr
 	return work, true
 }
 
-// bytesExample returns the operands of an example with a square image and window.
+// bytesExample returns the operands of an example with a square image and window. d is the dtype of the result.
 func bytesExample(size, channels, window, out int, d tensor.DType) []tensor.Meta {
 	return []tensor.Meta{tensor.New(tensor.Uint8, 2, channels, size, size),
 		tensor.New(tensor.Int8, out, channels, window, window), tensor.New(tensor.Int32, out), kit.F32(out),

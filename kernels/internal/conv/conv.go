@@ -70,11 +70,11 @@ var Conv1d = kit.Define[conv1dAttrs](graph.Op{
 })
 
 var (
-	conv2d = convolution{"conv2d", 2, func(c *graph.Call) convParams {
+	conv2d = convolution{name: "conv2d", dims: 2, params: func(c *graph.Call) convParams {
 		a := kit.Attrs[conv2dAttrs](c)
 		return newConvParams(c, 2, a.Stride, a.Padding, a.Dilation, a.Groups)
 	}}
-	conv1d = convolution{"conv1d", 1, func(c *graph.Call) convParams {
+	conv1d = convolution{name: "conv1d", dims: 1, params: func(c *graph.Call) convParams {
 		a := kit.Attrs[conv1dAttrs](c)
 		return newConvParams(c, 1, a.Stride, a.Padding, a.Dilation, a.Groups)
 	}}
@@ -87,7 +87,7 @@ type conv3dAttrs struct {
 	Groups   int              `attr:"groups" default:"1" doc:"number of groups into which channels are divided; each group is convolved separately"`
 }
 
-var conv3d = convolution{"conv3d", 3, func(c *graph.Call) convParams {
+var conv3d = convolution{name: "conv3d", dims: 3, params: func(c *graph.Call) convParams {
 	a := kit.Attrs[conv3dAttrs](c)
 	return newConvParams(c, 3, a.Stride, a.Padding, a.Dilation, a.Groups)
 }}

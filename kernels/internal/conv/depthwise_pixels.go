@@ -134,7 +134,7 @@ func (t *depthwiseWindow) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.
 			if err := t.computeStrip(worker, image, block, strip); err != nil {
 				return err
 			}
-			t.finish(worker, image, block, strip)
+			t.applyEpilogue(worker, image, block, strip)
 			return nil
 		})
 		clear(args.Ptr[:])
@@ -180,9 +180,9 @@ func (t *depthwiseWindow) computeStrip(worker *windowRun, image, block, strip in
 	return nil
 }
 
-// finish applies the epilogue to one strip of an image. block is its block of channels. It does nothing if the code has
-// applied the epilogue in registers.
-func (t *depthwiseWindow) finish(worker *windowRun, image, block, strip int) {
+// applyEpilogue applies the epilogue to one strip of an image. block is its block of channels. It does nothing if the
+// code has applied the epilogue in registers.
+func (t *depthwiseWindow) applyEpilogue(worker *windowRun, image, block, strip int) {
 	if t.epilogue.strips == nil {
 		return
 	}

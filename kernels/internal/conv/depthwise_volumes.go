@@ -145,7 +145,7 @@ func (t *volumeTaps) computeChannel(mem *graph.Mem, worker *tapRun, image, o int
 
 // tapsImpl is the depthwise implementation for volumes.
 func (op convolution) tapsImpl() graph.Impl {
-	usable := func(c *graph.Call) *volumeTaps {
+	tapsOf := func(c *graph.Call) *volumeTaps { // nil if the implementation does not support the call
 		if c.Out[0].Numel() == 0 {
 			return nil
 		}
@@ -154,7 +154,7 @@ func (op convolution) tapsImpl() graph.Impl {
 	return graph.Impl{Name: "taps",
 		Doc: "Sums the elements of windows channel by channel, in compiled loops over planes.",
 		Walks: func(c *graph.Call, _ []tensor.Order) []graph.Walk {
-			if usable(c) == nil {
+			if tapsOf(c) == nil {
 				return nil
 			}
 			return []graph.Walk{{}}
@@ -162,7 +162,7 @@ func (op convolution) tapsImpl() graph.Impl {
 		Work: func(c *graph.Call, _ graph.Walk) graph.Work {
 			work := graph.Work{Steps: 1}
 			c.AddStreamed(&work)
-			if t := usable(c); t != nil {
+			if t := tapsOf(c); t != nil {
 				planes := float64(t.n * t.groups * t.d.Size)
 				work.Do(ratePlanesMAC, float64(c.Out[0].Numel()*t.taps()))
 				work.Do(ratePlanesElement, planes*float64(t.h.Size*t.w.Size))

@@ -20,7 +20,7 @@ import (
 // the image are skipped: tiles at the left and at the right border have separate code, and the number of rows of the
 // window that are inside the image is an argument of the code.
 //
-// newDirect divides the results of an image into tiles and strips (cut), chooses their order (chooseOrder), and
+// newDirect divides the results of an image into tiles and strips (makeTiles), chooses their order (chooseOrder), and
 // generates code for each kind of tile (compile). When a strip is computed, appendCalls lists the calls of the code.
 type directConv struct {
 	conv               *convShape
@@ -46,9 +46,9 @@ type directConv struct {
 	signedElements     bool             // whether bytes of the input are signed
 	wordElements       bool             // whether operands are 16-bit words; an element is then a pair of words
 	order              multiply.StripOrder
-	prefetchLines      int  // cache lines that each step of the code prefetches
+	prefetchLines      int  // cache lines that each iteration of the loop over terms prefetches
 	stripPrefetchBytes int  // bytes of the next block's weight that each strip prefetches
-	prefetchesImage    bool // whether steps prefetch pixels of the next tile instead of weights
+	prefetchesImage    bool // whether the code prefetches pixels of the next tile instead of weights
 	epilogue           codeEpilogue
 	run                graph.PerWorker[directRun]
 }
@@ -150,7 +150,7 @@ func (t *directConv) phase(bind func(args *jit.Args, m *graph.Mem)) graph.Phase 
 			if err := t.computeStrip(worker, image, block, strip); err != nil {
 				return err
 			}
-			t.finish(worker, image, block, strip)
+			t.applyEpilogue(worker, image, block, strip)
 			return nil
 		})
 		clear(args.Ptr[:])
@@ -249,9 +249,9 @@ func convDirect(conv *convShape, algorithm convAlgorithm) (*graph.Kernel, error)
 		Worker: conv.denseBiasBytes(t.elemBytes), Code: t.listings}, nil
 }
 
-// finish applies the epilogue to a strip of an image and the channels of a block. It does nothing if the code has
-// applied the epilogue in registers.
-func (t *directConv) finish(worker *directRun, image, block, strip int) {
+// applyEpilogue applies the epilogue to a strip of an image and the channels of a block. It does nothing if the code
+// has applied the epilogue in registers.
+func (t *directConv) applyEpilogue(worker *directRun, image, block, strip int) {
 	if t.epilogue.strips == nil {
 		return
 	}

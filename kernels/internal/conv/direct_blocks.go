@@ -2,9 +2,9 @@ package conv
 
 import "github.com/graphrun/graphrun/kernels/internal/kit"
 
-// sumBlocks divides the terms of a result into blocks, which are summed separately. A sum of thousands of terms in one
-// block would have several times the rounding error of blocks of hundreds. A field is 0 if blocks do not have that
-// limit.
+// sumBlocks divides the terms of a result into blocks of terms, which are summed separately. A sum of thousands of
+// terms in one block would have several times the rounding error of blocks of hundreds. A field is 0 if blocks do not
+// have that limit.
 type sumBlocks struct {
 	terms    int // terms per block; a block has terms of one tap only
 	taps     int // taps per block; a block has taps of one row of the window only

@@ -8,17 +8,18 @@ import (
 )
 
 const (
-	// smallWeightBytes is the maximum size, in bytes, of a small weight: it stays in the L2 cache, together with the input
-	// of a strip, while all blocks of the strip are computed.
+	// smallWeightBytes is the maximum size, in bytes, of a small weight: it stays in the L2 cache, together with the
+	// input of a strip, while all blocks of the strip are computed.
 	smallWeightBytes = 1 << 16
-	// bandInputBytes is the maximum size, in bytes, of the input of a band. It stays in the L2 cache while all blocks of a
-	// large weight are computed. A larger weight does not stay there from one image to the next.
+	// bandInputBytes is the maximum size, in bytes, of the input of a band. It stays in the L2 cache while all blocks of
+	// a large weight are computed. A larger weight does not stay there from one image to the next.
 	bandInputBytes = 1 << 20
 	// prefetchDistance is how far ahead of their use weights are prefetched, in bytes.
 	prefetchDistance = 8 << 10
-	// minStripPixels is the minimum number of pixels per strip for which multiplying takes longer than loading the weight.
+	// minStripPixels is the minimum number of pixels per strip for which multiplying takes longer than loading the
+	// weight.
 	minStripPixels = 16
-	// maxPrefetch bounds the cache lines that are prefetched per step.
+	// maxPrefetch bounds the cache lines that each iteration of the loop over terms prefetches.
 	maxPrefetch = 4
 )
 
@@ -61,8 +62,8 @@ func (t *directConv) chooseOrder() {
 		if t.bandsOfImages = t.images > 1 && t.blocks()*t.panelBytes() > bandInputBytes; t.bandsOfImages {
 			t.order.Images, t.order.Strips = 1, t.images*strips
 		}
-		pixels := conv.n / t.order.Images * t.inElemBytes
-		read, written := pixels*conv.inChannels*conv.pixelsIn(), pixels*conv.outChannels*conv.pixelsOut()
+		batchBytes := conv.n / t.order.Images * t.inElemBytes // bytes of one element of each image
+		read, written := batchBytes*conv.inChannels*conv.pixelsIn(), batchBytes*conv.outChannels*conv.pixelsOut()
 		bands := kit.DivUp(read, bandInputBytes)
 		if t.blocks()*t.panelBytes() <= read+written {
 			bands = max(2, bands)

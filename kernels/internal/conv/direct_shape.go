@@ -134,7 +134,7 @@ func (shape *directShape) fewestInstructions(groupVectors, pixels, registers, pa
 	for v := min(2, groupVectors); v <= min(groupVectors, maxVectors) && (v <= 2 || v*panel <= cachedPanelBytes); v++ {
 		instructions := 0
 		for _, kind := range splitEvenly(pixels, shape.maxRows(v, registers)).kinds() {
-			rows := kind.n / kind.count
+			rows := kind.n / kind.count         // output pixels of a tile
 			tileCost := func(vectors int) int { // instructions for elemsPerLoad terms
 				return kind.count * max((rows*vectors+vectors)*shape.elemsPerLoad+rows, 2*sumLatency*shape.elemsPerLoad)
 			}
@@ -236,8 +236,8 @@ func (s *convShape) tileWork(work *graph.Work, rate string, dtype tensor.DType, 
 	case rowTiling:
 		add(splitEvenly(s.w.Results, shape.rows), groups*float64(images*s.rowsOut()), s.meanTaps())
 	}
-	page := float64(min(s.pixelsIn()*dtype.Size(), pageBytes)) / pageBytes
-	if planes && float64(s.inPerGroup)*page > tlbPages {
+	pagesPerPlane := float64(min(s.pixelsIn()*dtype.Size(), pageBytes)) / pageBytes // a tile reads one page of a plane
+	if planes && float64(s.inPerGroup)*pagesPerPlane > tlbPages {
 		cycles += float64(tiles * float64(s.inPerGroup) * pageMissCycles)
 	}
 	work.Do(rate, 2*cycles*float64(shape.lanes*dtype.Size()/4))

@@ -7,8 +7,9 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// makeTiles divides an image into tiles and strips, and makes the spec of each kind of tile. The calls of a strip are
-// listed when the strip is computed (see appendCalls), so that memory does not grow with the image.
+// makeTiles divides an image into tiles and strips, and makes the spec of each kind of tile. A spec describes code for
+// package tile. The rows of a tile are output pixels, and its columns are the channels of a block. The calls of a strip
+// are listed when the strip is computed (see appendCalls), so that memory does not grow with the image.
 func (t *directConv) makeTiles() {
 	switch t.shape.tiling {
 	case pointwiseTiling:
@@ -93,8 +94,8 @@ func (t *directConv) maxTileRows() int {
 	return min(t.shape.rows, max(1, t.maxCallMACs()/(t.shape.blockChannels()*t.conv.termsPerOutput())))
 }
 
-// makePointwiseTiles makes strips of consecutive pixels. If the input is by pixels, a stripMACs may continue in the
-// next image.
+// makePointwiseTiles makes strips of consecutive pixels. If the input is by pixels, a strip may continue in the next
+// image.
 func (t *directConv) makePointwiseTiles() {
 	conv := t.conv
 	pixels := conv.pixelsOut()
@@ -122,11 +123,12 @@ func (t *directConv) appendPointwiseCalls(calls []directCall, strip int) []direc
 		longer = t.tiles.count
 	}
 	maxTiles := t.maxCallTiles()
-	for code, part := range [2][2]int{{first, min(end, longer)}, {max(first, longer), end}} {
-		for i := part[0]; i < part[1]; i += maxTiles {
-			at := t.tiles.start(i)
-			calls = append(calls, directCall{code: code, tiles: min(maxTiles, part[1]-i),
-				in: at * t.pixelBytes(), out: at * t.outPixelBytes()})
+	// Tiles with an index below `longer` have code 0, the others code 1.
+	for code, tiles := range [2][2]int{{first, min(end, longer)}, {max(first, longer), end}} {
+		for i := tiles[0]; i < tiles[1]; i += maxTiles {
+			pixel := t.tiles.start(i)
+			calls = append(calls, directCall{code: code, tiles: min(maxTiles, tiles[1]-i),
+				in: pixel * t.pixelBytes(), out: pixel * t.outPixelBytes()})
 		}
 	}
 	return calls
@@ -158,7 +160,7 @@ func (t *directConv) makeRowTiles() {
 	for i := range t.tiles.count {
 		ow, n := t.tiles.start(i), t.tiles.size(i)
 		start, width := conv.w.Begin(ow), conv.w.Extent(n)
-		kind := rowTile{n, min(max(0, -start), width), min(max(0, start+width-conv.w.Size), width)}
+		kind := rowTile{pixels: n, left: min(max(0, -start), width), right: min(max(0, start+width-conv.w.Size), width)}
 		code, known := codes[kind]
 		if !known {
 			code = len(t.specs)

@@ -147,11 +147,11 @@ func (t *directConv) bandSpec(rows, n int) *tile.Spec {
 // unitWork adds the cost of a convolution on the matrix unit.
 func (s *convShape) unitWork(work *graph.Work, shape *directShape) {
 	t := &directConv{conv: s, shape: *shape, elemBytes: intBytes, inElemBytes: dotChannels}
-	pixels, parts := s.n*s.h.Results*s.w.Results, 0
+	pixels, halfTiles := s.n*s.h.Results*s.w.Results, 0 // a tile has 2*UnitRows pixels
 	if shape.tiling == pointwiseTiling {
-		parts = splitEvenly(pixels, tile.UnitRows).count
+		halfTiles = splitEvenly(pixels, tile.UnitRows).count
 	} else {
-		parts = s.n * s.h.Results * splitEvenly(s.w.Results, tile.UnitRows).count
+		halfTiles = s.n * s.h.Results * splitEvenly(s.w.Results, tile.UnitRows).count
 	}
 	multiply.ReclassifyStores(work, s.call)
 	multiply.ReclassifyPanels(work, s.call, 1, s.n*s.pixelsOut())
@@ -159,8 +159,8 @@ func (s *convShape) unitWork(work *graph.Work, shape *directShape) {
 	if !s.call.Constant(1) {
 		work.Do(multiply.RatePackRow, float64(s.outChannels*s.termsPerOutput()))
 	}
-	macs := multiply.UnitByteMACs(kit.DivUp(pixels, parts), s.outPerGroup(), s.unitChunks())
-	work.Do(multiply.RateUnitBytes, float64(parts*s.groups)*macs)
-	work.Do(rateDirectTiles, float64(kit.DivUp(parts, 2)*t.blocks()))
+	macs := multiply.UnitByteMACs(kit.DivUp(pixels, halfTiles), s.outPerGroup(), s.unitChunks())
+	work.Do(multiply.RateUnitBytes, float64(halfTiles*s.groups)*macs)
+	work.Do(rateDirectTiles, float64(kit.DivUp(halfTiles, 2)*t.blocks()))
 	work.Flops = 2 * float64(pixels*s.outChannels) * float64(s.termsPerOutput())
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// convAlgorithm identifies an implementation of convolutions; see the package comment.
+// convAlgorithm identifies an implementation of convolutions; see implNames and the package comment.
 type convAlgorithm uint8
 
 const (
@@ -17,7 +17,7 @@ const (
 	depthwiseByPlanes
 	directByPixels
 	directFromPlanes
-	convByPixels
+	convByPixels // product of matrices, as is convByPlanes
 	convByPlanes
 )
 

@@ -284,7 +284,7 @@ func (op convolution) forms(call *graph.Call) ([]graph.Form, error) {
 		{Size: s.w.Taps, A: s.w.Dilation * in.w, B: w.w, Summed: true}}
 	form.Before = s.d.Before*in.d + s.h.Before*in.h + s.w.Before*in.w
 	for k, axis := range []geometry.Axis{s.d, s.h, s.w} {
-		if axis.ReadsPadding() {
+		if axis.ReadsPadding() { // loops 3 to 5 are over results, and loops 7 to 9 over taps
 			form.Windows = append(form.Windows, graph.ContractionWindow{Result: 3 + k, Tap: 7 + k, Stride: axis.Stride,
 				Dilation: axis.Dilation, Before: axis.Before, Size: axis.Size})
 		}

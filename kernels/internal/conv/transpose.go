@@ -40,7 +40,7 @@ var (
 // convTransposeOp defines a transposed convolution. in, weightShape, out and size are parts of the documentation: the
 // shapes of input, weight and result, and the formula of a result size.
 func convTransposeOp(name string, dims int, in, weightShape, out, size string) *graph.Op {
-	op := transposedConv{name, dims}
+	op := transposedConv{name: name, dims: dims}
 	inputShape, weightDims := []int{2, 4, 3, 4, 5}[:2+dims], []int{4, 3, 2, 3, 1}[:2+dims]
 	return kit.Define[convTransposeAttrs](graph.Op{
 		Semantics: graph.Semantics{
@@ -261,12 +261,13 @@ func (op transposedConv) pack(c *graph.Call, i int) (p graph.Packing, ok bool) {
 }
 
 // lower makes a kernel that computes a few images at a time. It multiplies the transposed weight by the input, which
-// gives a product for each input element, output channel and tap. It then sums the overlapping windowBytes in the
-// result. dtype is the dtype of sums.
+// gives a product for each input element, output channel and tap. It then sums the overlapping windows in the result.
+// dtype is the dtype of sums.
 func (op transposedConv) lower(c *graph.Call, dtype tensor.DType) (*graph.Kernel, error) {
 	conv, builder := op.windows(c), copies.NewKernelBuilder(c)
 	operands := builder.Operands(dtype)
 	out := builder.Result(0, dtype)
+	// In transposedWindows, pixelsOut returns the number of pixels of the input.
 	points, inPerGroup, rows := conv.pixelsOut(), conv.inChannels/conv.groups, conv.rows()
 	panels := transposedPanels(conv, dtype)
 	packed, err := multiply.InPanels(c, 1, panels)

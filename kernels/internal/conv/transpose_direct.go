@@ -107,6 +107,7 @@ func (op transposedConv) phaseShape(call *graph.Call, windows *transposedWindows
 	_, conv.inStride = spatial(call.Meta(0), op.dims)
 	_, conv.weightStride = spatial(call.Meta(1), op.dims)
 	_, conv.outStride = spatial(call.Out[0], op.dims)
+	// The weight of a transposed convolution is [input channel, output channel, taps].
 	conv.weightStride.n, conv.weightStride.c = conv.weightStride.c, conv.weightStride.n
 	setAxis := func(to, from *geometry.Axis, remainder int, weightStride, outStride *int) {
 		axis, first, step := phaseAxis(from, remainder)

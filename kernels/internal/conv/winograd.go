@@ -111,9 +111,9 @@ const (
 	// blockSchedule: all workers share the points of a section, which stay in cache. The weights stream from memory once
 	// per section, one block of output channels after another.
 	blockSchedule
-	// pointSchedule: neither points nor weights stay in cache. Weights, points and products stream from memory once, point
-	// by point. This schedule is also used for weights in cache if there is a single section, because workers can share
-	// the points of that section.
+	// pointSchedule: neither points nor weights stay in cache. Weights, points and products stream from memory once,
+	// point by point. This schedule is also used for weights in cache if there is a single section, because workers can
+	// share the points of that section.
 	pointSchedule
 )
 
@@ -136,7 +136,7 @@ func (w *winogradConv) schedule() winogradSchedule {
 
 // memoryTraffic returns the bytes of points and of products that are written to memory and read back.
 func (w *winogradConv) memoryTraffic() (points, products int) {
-	perChannel := 2 * 4 * w.form.Points() * w.tiles()
+	perChannel := 2 * 4 * w.form.Points() * w.tiles() // a write and a read of four bytes each
 	return perChannel * w.tileStride, perChannel * w.blocks * w.blockChannels
 }
 

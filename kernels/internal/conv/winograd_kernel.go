@@ -197,13 +197,13 @@ func (r *winogradRun) insideImage(i, pad, size int) (first, end int) {
 
 // compileTile generates the transforms that tile (tileRow, tileCol) needs.
 func (r *winogradRun) compileTile(tileRow, tileCol int) error {
-	part := r.tilePart(tileRow, tileCol)
-	if err := generateOnce(r.inputTransforms, part, func() (*winograd.Transform, error) {
-		return r.form.Operands(r.cpu, part, r.conv.inChannels%winograd.Lanes(r.cpu))
+	inside := r.tilePart(tileRow, tileCol)
+	if err := generateOnce(r.inputTransforms, inside, func() (*winograd.Transform, error) {
+		return r.form.Operands(r.cpu, inside, r.conv.inChannels%winograd.Lanes(r.cpu))
 	}); err != nil {
 		return err
 	}
-	for _, block := range []int{0, r.blocks - 1} {
+	for _, block := range []int{0, r.blocks - 1} { // the last block may have fewer channels
 		code := r.resultCode(tileRow, tileCol, block)
 		if err := generateOnce(r.inverseTransforms, code, func() (*winograd.Transform, error) {
 			return r.form.Results(r.cpu, code.rows, code.cols, r.conv.hasBias, r.epilogue.Steps, code.lastLanes)
@@ -237,20 +237,20 @@ func (r *winogradRun) product(rows int) (*jit.Func, error) {
 
 // tilePart returns the part of tile (tileRow, tileCol) that is inside the image.
 func (r *winogradRun) tilePart(tileRow, tileCol int) winograd.Part {
-	var part winograd.Part
-	part.Row, part.RowEnd = r.insideImage(tileRow, r.conv.h.Before, r.conv.h.Size)
-	part.Col, part.ColEnd = r.insideImage(tileCol, r.conv.w.Before, r.conv.w.Size)
-	if part.Row >= part.RowEnd || part.Col >= part.ColEnd {
+	var inside winograd.Part
+	inside.Row, inside.RowEnd = r.insideImage(tileRow, r.conv.h.Before, r.conv.h.Size)
+	inside.Col, inside.ColEnd = r.insideImage(tileCol, r.conv.w.Before, r.conv.w.Size)
+	if inside.Row >= inside.RowEnd || inside.Col >= inside.ColEnd {
 		return winograd.Part{}
 	}
-	return part
+	return inside
 }
 
 // resultCode returns the key of the inverse transform for tile (tileRow, tileCol) and a block of output channels.
 func (r *winogradRun) resultCode(tileRow, tileCol, block int) resultCode {
 	conv, m := r.conv, r.form.M
-	return resultCode{min(m, conv.h.Results-tileRow*m), min(m, conv.w.Results-tileCol*m),
-		r.channels(block) % winograd.Lanes(r.cpu)}
+	return resultCode{rows: min(m, conv.h.Results-tileRow*m), cols: min(m, conv.w.Results-tileCol*m),
+		lastLanes: r.channels(block) % winograd.Lanes(r.cpu)}
 }
 
 // channels returns the number of output channels of a block.

@@ -42,7 +42,8 @@ type tileRun struct {
 func (r *winogradRun) eachRun(span tileSpan, visit func(tileRun) error) error {
 	for span.n > 0 {
 		row := span.first / r.tilesAcross
-		run := tileRun{tileSpan{span.first, 1}, row / r.tilesDown, row % r.tilesDown, span.first % r.tilesAcross}
+		run := tileRun{tileSpan: tileSpan{first: span.first, n: 1}, image: row / r.tilesDown, tileRow: row % r.tilesDown,
+			tileCol: span.first % r.tilesAcross}
 		inside, result := r.tilePart(run.tileRow, run.tileCol), r.resultCode(run.tileRow, run.tileCol, 0)
 		for run.n < span.n && run.tileCol+run.n < r.tilesAcross && r.tilePart(run.tileRow, run.tileCol+run.n) == inside &&
 			r.resultCode(run.tileRow, run.tileCol+run.n, 0) == result {
@@ -59,17 +60,17 @@ func (r *winogradRun) eachRun(span tileSpan, visit func(tileRun) error) error {
 
 // transform transforms a run of tiles. The first tile has the given index in its section.
 func (r *winogradRun) transform(m *graph.Mem, args *jit.Args, tiles tileRun, index int) error {
-	conv, part := r.conv, r.tilePart(tiles.tileRow, tiles.tileCol)
+	conv, inside := r.conv, r.tilePart(tiles.tileRow, tiles.tileCol)
 	first := tiles.image * conv.inStride.n
-	if part.RowEnd > 0 {
-		row := tiles.tileRow*r.form.M - conv.h.Before + part.Row
-		col := tiles.tileCol*r.form.M - conv.w.Before + part.Col
+	if inside.RowEnd > 0 {
+		row := tiles.tileRow*r.form.M - conv.h.Before + inside.Row
+		col := tiles.tileCol*r.form.M - conv.w.Before + inside.Col
 		first += row*conv.inStride.h + col*conv.inStride.w
 	}
 	from := r.pixels(m.Ptrs[1], first, conv.inStride)
 	to := winograd.TileArray{Ptr: unsafe.Add(r.pointsAt(m), 4*index*r.tileStride), Row: r.form.N() * r.pointStride,
 		Col: r.pointStride, Tile: 4 * r.tileStride}
-	return r.inputTransforms[part].Run(args, to, from, nil, conv.inChannels, tiles.n)
+	return r.inputTransforms[inside].Run(args, to, from, nil, conv.inChannels, tiles.n)
 }
 
 // pixels describes a row of tiles of an image. The first pixel of the first tile has the given offset, in elements.
@@ -146,7 +147,7 @@ func (r *winogradRun) computePart(m *graph.Mem, args *winogradArgs, section, par
 	if err := r.multiply(m, &args.product, part, part.first-section.first, block, share); err != nil {
 		return err
 	}
-	return r.eachRun(part, func(t tileRun) error { return r.finish(m, args, t, t.first-part.first, block) })
+	return r.eachRun(part, func(t tileRun) error { return r.transformBack(m, args, t, t.first-part.first, block) })
 }
 
 // multiply multiplies the tiles of a part by a block of weights. The first tile has the given index in its section. The
@@ -231,7 +232,7 @@ func (r *winogradRun) inversePhase(section tileSpan) graph.Phase {
 		first, end := division.ChunkRange(chunk)
 		return r.eachRun(tileSpan{section.first + first, end - first}, func(t tileRun) error {
 			for block := range r.blocks {
-				if err := r.finish(m, args, t, t.first-section.first, block); err != nil {
+				if err := r.transformBack(m, args, t, t.first-section.first, block); err != nil {
 					return err
 				}
 			}
@@ -248,9 +249,9 @@ func (r *winogradRun) productsAt(m *graph.Mem) unsafe.Pointer {
 	return unsafe.Pointer(unsafe.SliceData(m.Worker))
 }
 
-// finish transforms the products of a run of tiles back to pixels and applies the epilogue. The first tile has the
-// given index in the stored products.
-func (r *winogradRun) finish(m *graph.Mem, args *winogradArgs, tiles tileRun, index, block int) error {
+// transformBack transforms the products of a run of tiles back to pixels and applies the epilogue. The first tile has
+// the given index in the stored products.
+func (r *winogradRun) transformBack(m *graph.Mem, args *winogradArgs, tiles tileRun, index, block int) error {
 	conv, channel := r.conv, block*r.blockChannels
 	row, col := tiles.tileRow*r.form.M, tiles.tileCol*r.form.M
 	first := tiles.image*conv.outStride.n + row*conv.outStride.h + col*conv.outStride.w + channel
