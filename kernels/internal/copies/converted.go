@@ -69,10 +69,10 @@ func InDType(call *graph.Call, d tensor.DType) *graph.Call {
 		if a.Kind == graph.TensorArg && (a.Value.Packed != nil || convert(a.Value.Meta).DType != a.Value.Meta.DType) {
 			v := *a.Value
 			if p := v.Packed; p != nil {
-				q := *p
-				q.Meta = convert(p.Meta)
-				q.Type = q.Meta.Type()
-				v.Packed = &q
+				converted := *p
+				converted.Meta = convert(p.Meta)
+				converted.Type = converted.Meta.Type()
+				v.Packed = &converted
 			} else {
 				v.SetMeta(convert(v.Meta))
 				v.Const = nil // the kernel reads the copy

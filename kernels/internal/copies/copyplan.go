@@ -25,7 +25,8 @@ type Job struct {
 	Fill *tensor.Tensor
 }
 
-// copyPlan is a prepared Job. Its units of work are the tiles of [strided.Copy].
+// copyPlan is a prepared Job. Its units of work are the tiles of [strided.Copy]: parts of the copy with equal numbers
+// of elements.
 type copyPlan struct {
 	*strided.Copy
 	dst, src kit.Buffer

@@ -83,8 +83,8 @@ func (builder *KernelBuilder) Operands(d tensor.DType) []kit.Buffer {
 
 // AddCopies adds a phase of copies.
 func (builder *KernelBuilder) AddCopies(jobs ...Job) {
-	ph, worker := Phase(jobs...)
-	builder.phases = append(builder.phases, ph)
+	phase, worker := Phase(jobs...)
+	builder.phases = append(builder.phases, phase)
 	builder.workerBytes = max(builder.workerBytes, worker)
 }
 
@@ -112,13 +112,14 @@ func (builder *KernelBuilder) StridedResult(i int, d tensor.DType) kit.Buffer {
 }
 
 // AddPhases adds phases of the op. In the phases, Mem.Ptrs has the addresses of the buffers. scratch and worker are the
-// sizes in bytes of the scratch memory and of the worker memory that the phases use.
+// sizes in bytes of the scratch memory and of the worker memory that the phases use. AddPhases is not inlined: its many
+// callers are not hot, and one copy of the code keeps the program small.
 //
 //go:noinline
 func (builder *KernelBuilder) AddPhases(scratch, worker int, buffers []kit.Buffer, phases ...graph.Phase) {
 	builder.partScratch, builder.workerBytes = max(builder.partScratch, scratch), max(builder.workerBytes, worker)
-	for _, ph := range phases {
-		builder.phases = append(builder.phases, builder.inner.Phase(ph, buffers))
+	for _, phase := range phases {
+		builder.phases = append(builder.phases, builder.inner.Phase(phase, buffers))
 	}
 }
 

@@ -44,7 +44,7 @@ func SpanKernel(dst, src kit.Buffer, spans [][]Span) (*graph.Kernel, error) {
 func IdentitySpans(shape []int) [][]Span {
 	out := make([][]Span, len(shape))
 	for d, n := range shape {
-		out[d] = []Span{{0, n, 0, 1}}
+		out[d] = []Span{{Count: n, InStep: 1}}
 	}
 	return out
 }

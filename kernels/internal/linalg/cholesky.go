@@ -22,10 +22,10 @@ type choleskyExAttrs struct {
 var (
 	LinalgCholesky = choleskyOp(graph.SchemaOf[upperAttrs](), "linalg_cholesky", nil,
 		matrixCheck{name: "linalg.cholesky", kernel: "cholesky", rejectsIntegers: true},
-		func(c *graph.Call) choleskyExAttrs { return choleskyExAttrs{kit.Attrs[upperAttrs](c).Upper, true} })
+		alwaysChecked)
 	Cholesky = choleskyOp(graph.SchemaOf[upperAttrs](), "cholesky", nil,
 		matrixCheck{name: "cholesky", kernel: "cholesky"},
-		func(c *graph.Call) choleskyExAttrs { return choleskyExAttrs{kit.Attrs[upperAttrs](c).Upper, true} })
+		alwaysChecked)
 	CholeskyEx = choleskyOp(graph.SchemaOf[choleskyExAttrs](), "linalg_cholesky_ex", []string{"L", "info"},
 		matrixCheck{name: "linalg.cholesky", kernel: "cholesky", rejectsIntegers: true},
 		func(c *graph.Call) choleskyExAttrs { return *kit.Attrs[choleskyExAttrs](c) })
@@ -50,6 +50,12 @@ var (
 	}, algorithm{float: solveByCholesky[float64], complex: solveByCholesky[complex128], memory: copies(2),
 		ranks: matrices(1)})
 )
+
+// alwaysChecked returns the attributes of an op without check_errors, which always returns an error if a matrix is not
+// positive definite.
+func alwaysChecked(c *graph.Call) choleskyExAttrs {
+	return choleskyExAttrs{Upper: kit.Attrs[upperAttrs](c).Upper, CheckErrors: true}
+}
 
 // choleskyOp defines an op that returns Cholesky factors. check has the names in the op's errors. spec returns the
 // attributes of a call.
@@ -95,7 +101,7 @@ func factorCholesky[T number](t *task[T], name string, spec choleskyExAttrs) err
 	info := t.cholesky(a)
 	if info > 0 && spec.CheckErrors {
 		return fmt.Errorf("%s: %sThe factorization could not be completed because the input is not positive-definite (the "+
-			"leading minor of order %d is not positive-definite).", name, t.element(), info)
+			"leading minor of order %d is not positive-definite).", name, t.errorPrefix(), info)
 	}
 	if spec.Upper {
 		t.adjoint(a, t.out[0])
@@ -127,7 +133,7 @@ func invertByCholesky[T number](t *task[T]) error {
 	for i := range l.cols {
 		if l.at(i, i) == 0 {
 			return fmt.Errorf("cholesky_inverse: %sThe diagonal element %d is zero, the inversion could not be completed "+
-				"because the input matrix is singular.", t.element(), i+1)
+				"because the input matrix is singular.", t.errorPrefix(), i+1)
 		}
 		x.set(i, i, t.of(1, 0))
 	}
@@ -158,7 +164,7 @@ func inferCholeskySolve(c *graph.Call) ([]graph.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err := columnMajor(a.DType, with(batch, b.Shape[bRank-2:]...)...)
+	out, err := columnMajor(a.DType, withBatch(batch, b.Shape[bRank-2:]...)...)
 	return c.One(out), err
 }
 

@@ -22,8 +22,8 @@ type task[T number] struct {
 	isBatch bool // whether operands have dimensions of a batch
 }
 
-// element returns the prefix of error messages that names the index in the batch. It returns "" without a batch.
-func (t *task[T]) element() string {
+// errorPrefix returns the prefix of error messages that names the index in the batch. It returns "" without a batch.
+func (t *task[T]) errorPrefix() string {
 	if !t.isBatch {
 		return ""
 	}
@@ -193,7 +193,7 @@ func runTask[T number](s *solver[T], compute func(*task[T]) error, c *graph.Call
 			if p.rows > 0 {
 				load(unsafe.Pointer(unsafe.SliceData(m.column(j))), p.column(ptrs, batch, chunk, j), size, p.rowStep, p.rows)
 			}
-			s.did(p.rows)
+			s.countWork(p.rows)
 		}
 		t.in = append(t.in, m)
 	}
@@ -211,7 +211,7 @@ func runTask[T number](s *solver[T], compute func(*task[T]) error, c *graph.Call
 				store(p.column(ptrs, batch, chunk, j), unsafe.Pointer(unsafe.SliceData(t.out[i].column(j))), p.rowStep, size,
 					p.rows)
 			}
-			s.did(p.rows)
+			s.countWork(p.rows)
 		}
 	}
 	return nil
@@ -346,8 +346,8 @@ func (m matrixCheck) checkDType(d tensor.DType) error {
 // lead returns the sizes of the batch of a type.
 func lead(t tensor.Type) []sym.Int { return t.Shape[:t.Rank()-2] }
 
-// with returns a shape: the sizes of a batch, followed by the given sizes.
-func with(batch []sym.Int, sizes ...sym.Int) []sym.Int {
+// withBatch returns a shape: the sizes of a batch, followed by the given sizes.
+func withBatch(batch []sym.Int, sizes ...sym.Int) []sym.Int {
 	return append(append([]sym.Int{}, batch...), sizes...)
 }
 
@@ -396,5 +396,5 @@ func equationShape(name string, a, b []sym.Int, left bool) ([]sym.Int, error) {
 			a[aRank-2], a[aRank-1], b[bRank-2], b[bRank-1])
 	}
 	batch, err := tensor.BroadcastSizes(b[:bRank-2], a[:aRank-2])
-	return with(batch, b[bRank-2:]...), err
+	return withBatch(batch, b[bRank-2:]...), err
 }

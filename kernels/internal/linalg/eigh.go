@@ -58,11 +58,11 @@ func eigen[T number](t *task[T]) error {
 			}
 		}
 		a.set(j, j, t.of(t.re(a.at(j, j)), 0))
-		t.did(a.rows)
+		t.countWork(a.rows)
 	}
 	if !t.isFinite(a) {
 		return fmt.Errorf("linalg.eigh: %sThe algorithm failed to converge because the input matrix is ill-conditioned or "+
-			"has too many repeated eigenvalues.", t.element())
+			"has too many repeated eigenvalues.", t.errorPrefix())
 	}
 	vectors := t.make(a.rows, a.cols)
 	for i, v := range t.eigh(a, vectors) {

@@ -42,7 +42,7 @@ func hypot(a, b float64) float64 { return kit.AbsComplex(complex(a, b)) }
 // the columns of v in the same way, and updates the norms of the two columns. It reports whether it rotated the
 // columns.
 func (s *solver[T]) rotate(a, v matrix[T], norms []float64, i, j int, tolerance float64) bool {
-	s.did(4 * a.rows)
+	s.countWork(4 * a.rows)
 	x, y := a.column(i), a.column(j)
 	if norms[i] == 0 || norms[j] == 0 {
 		return false
@@ -65,15 +65,15 @@ func (s *solver[T]) rotate(a, v matrix[T], norms []float64, i, j int, tolerance 
 	}
 	cosine := 1 / hypot(1, tangent)
 	phase := s.of(s.re(product)/size, s.im(product)/size)
-	s.turn(x, y, cosine, cosine*tangent, phase)
-	s.turn(v.column(i), v.column(j), cosine, cosine*tangent, phase)
+	s.rotateColumns(x, y, cosine, cosine*tangent, phase)
+	s.rotateColumns(v.column(i), v.column(j), cosine, cosine*tangent, phase)
 	norms[i], norms[j] = s.norm(x), s.norm(y)
-	s.did(12 * (a.rows + v.rows))
+	s.countWork(12 * (a.rows + v.rows))
 	return true
 }
 
-// turn sets x to cosine x - sine conj(phase) y, and y to sine phase x + cosine y.
-func (s *solver[T]) turn(x, y []T, cosine, sine float64, phase T) {
+// rotateColumns sets x to cosine x - sine conj(phase) y, and y to sine phase x + cosine y.
+func (s *solver[T]) rotateColumns(x, y []T, cosine, sine float64, phase T) {
 	down, up := s.mul(s.of(-sine, 0), s.conj(phase)), s.mul(s.of(sine, 0), phase)
 	for i, xValue := range x {
 		yValue := y[i]
@@ -150,7 +150,7 @@ func (s *solver[T]) eigh(a, v matrix[T]) []float64 {
 		clear(product)
 		for k, factor := range x {
 			s.addScaled(factor, a.column(k), product)
-			s.did(n)
+			s.countWork(n)
 		}
 		values[j] = s.re(s.dot(x, product))
 	}

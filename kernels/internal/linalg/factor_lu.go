@@ -9,7 +9,7 @@ import "math"
 func (s *solver[T]) lu(a matrix[T], pivots []int) (info int) {
 	size := func(v T) float64 { return math.Abs(s.re(v)) + math.Abs(s.im(v)) }
 	for k := range min(a.rows, a.cols) {
-		s.did(a.rows + a.cols)
+		s.countWork(a.rows + a.cols)
 		column := a.column(k)
 		pivot := k
 		for i := k + 1; i < a.rows; i++ {
@@ -25,33 +25,33 @@ func (s *solver[T]) lu(a matrix[T], pivots []int) (info int) {
 			continue
 		}
 		for j := range a.cols {
-			c := a.column(j)
-			c[k], c[pivot] = c[pivot], c[k]
+			other := a.column(j)
+			other[k], other[pivot] = other[pivot], other[k]
 		}
 		for i := k + 1; i < a.rows; i++ {
 			column[i] = s.div(column[i], column[k])
 		}
 		for j := k + 1; j < a.cols; j++ {
-			c := a.column(j)
-			s.addScaled(-c[k], column[k+1:], c[k+1:])
-			s.did(a.rows - k)
+			other := a.column(j)
+			s.addScaled(-other[k], column[k+1:], other[k+1:])
+			s.countWork(a.rows - k)
 		}
 	}
 	return info
 }
 
-// exchange exchanges rows of b as pivots say. If reverse is set, it starts with the last exchange and thus undoes all
-// exchanges.
+// exchange exchanges row k of b with row pivots[k]-1, for each k in ascending order. If reverse is set, it starts with
+// the last exchange and thus undoes all exchanges.
 func (s *solver[T]) exchange(b matrix[T], pivots []int, reverse bool) {
 	for k := range pivots {
 		if reverse {
 			k = len(pivots) - 1 - k
 		}
 		for j, i := 0, pivots[k]-1; j < b.cols; j++ {
-			c := b.column(j)
-			c[k], c[i] = c[i], c[k]
+			column := b.column(j)
+			column[k], column[i] = column[i], column[k]
 		}
-		s.did(b.cols)
+		s.countWork(b.cols)
 	}
 }
 
@@ -75,7 +75,7 @@ func (s *solver[T]) solveTriangular(a, b matrix[T], upper, unit bool) {
 			} else {
 				s.addScaled(-x[k], column[k+1:], x[k+1:])
 			}
-			s.did(n)
+			s.countWork(n)
 		}
 	}
 }
@@ -115,7 +115,7 @@ func (s *solver[T]) cholesky(a matrix[T]) (info int) {
 		}
 		for j := k + 1; j < a.cols; j++ {
 			s.addScaled(-s.conj(column[j]), column[j:], a.column(j)[j:])
-			s.did(a.rows - j)
+			s.countWork(a.rows - j)
 		}
 	}
 	return info

@@ -35,7 +35,7 @@ func (s *solver[T]) reflection(x []T) (tau T) {
 		x[1+i] = s.div(v, divisor)
 	}
 	x[0] = s.of(beta, 0)
-	s.did(4 * len(x))
+	s.countWork(4 * len(x))
 	return tau
 }
 
@@ -44,7 +44,7 @@ func (s *solver[T]) reflect(tau T, v, y []T) {
 	if tau != 0 {
 		s.addScaled(-s.mul(tau, s.dot(v, y)), v, y)
 	}
-	s.did(4 * len(v))
+	s.countWork(4 * len(v))
 }
 
 // multiplyQ overwrites c with Q c or, if adjoint is set, with Q^H c. Q is the product of the reflections that qr stored

@@ -100,8 +100,8 @@ type solver[T number] struct {
 	work   int // number of elements computed since the last check of the context
 }
 
-// did counts n computed elements, and checks after many elements whether the context was cancelled.
-func (s *solver[T]) did(n int) {
+// countWork counts n computed elements, and checks after many elements whether the context was cancelled.
+func (s *solver[T]) countWork(n int) {
 	if s.work += n; s.work >= kit.CheckEvery {
 		s.work = 0
 		interrupt.Check(s.ctx)
@@ -134,7 +134,7 @@ func (s *solver[T]) make(rows, cols int) matrix[T] {
 	m := matrix[T]{s.memory[:n:n], rows, cols}
 	s.memory = s.memory[n:]
 	m.clear()
-	s.did(n)
+	s.countWork(n)
 	return m
 }
 
@@ -156,7 +156,7 @@ func (s *solver[T]) adjoint(a, c matrix[T]) {
 		for i, v := range a.column(j) {
 			c.set(j, i, s.conj(v))
 		}
-		s.did(a.rows)
+		s.countWork(a.rows)
 	}
 }
 
@@ -167,7 +167,7 @@ func (s *solver[T]) transposed(a matrix[T]) matrix[T] {
 		for i, v := range a.column(j) {
 			c.set(j, i, v)
 		}
-		s.did(a.rows)
+		s.countWork(a.rows)
 	}
 	return c
 }
@@ -191,7 +191,7 @@ func (s *solver[T]) norm(x []T) float64 {
 		return greatest
 	}
 	scale, sum := 1.0, 0.0
-	if greatest > 0x1p500 || greatest < 0x1p-500 {
+	if greatest > 0x1p500 || greatest < 0x1p-500 { // squares might overflow or underflow
 		scale = math.Ldexp(1, min(-math.Ilogb(greatest), 1023)) // of subnormal numbers, 2^1074 would be infinite
 	}
 	for _, v := range x {
@@ -208,6 +208,6 @@ func (s *solver[T]) isFinite(a matrix[T]) bool {
 			return false
 		}
 	}
-	s.did(len(a.elements))
+	s.countWork(len(a.elements))
 	return true
 }

@@ -55,7 +55,7 @@ func invert[T number](t *task[T]) error {
 	withInfo := len(t.out) > 1
 	if info > 0 && (!withInfo || kit.Attrs[checkErrorsAttrs](t.call).CheckErrors) {
 		return fmt.Errorf("linalg.inv: %sThe diagonal element %d is zero, the inversion could not be completed because the "+
-			"input matrix is singular.", t.element(), info)
+			"input matrix is singular.", t.errorPrefix(), info)
 	}
 	for i := range x.cols {
 		x.set(i, i, t.of(1, 0))
@@ -79,7 +79,7 @@ type solveExAttrs struct {
 // Ops that solve linear equations.
 var (
 	Solve = solveOp(graph.SchemaOf[solveAttrs](), "linalg_solve", nil, func(c *graph.Call) solveExAttrs {
-		return solveExAttrs{kit.Attrs[solveAttrs](c).Left, true}
+		return solveExAttrs{Left: kit.Attrs[solveAttrs](c).Left, CheckErrors: true}
 	})
 	SolveEx = solveOp(graph.SchemaOf[solveExAttrs](), "linalg_solve_ex", []string{"result", "info"},
 		func(c *graph.Call) solveExAttrs { return *kit.Attrs[solveExAttrs](c) })
@@ -170,7 +170,7 @@ func solve[T number](t *task[T], spec solveExAttrs) error {
 	pivots := make([]int, a.rows)
 	info := t.lu(a, pivots)
 	if info > 0 && spec.CheckErrors {
-		return fmt.Errorf("torch.linalg.solve: %sThe solver failed because the input matrix is singular.", t.element())
+		return fmt.Errorf("torch.linalg.solve: %sThe solver failed because the input matrix is singular.", t.errorPrefix())
 	}
 	t.solveLU(a, pivots, b, false)
 	if !spec.Left {

@@ -122,7 +122,7 @@ func luFactorOp(attrs *graph.Schema, name string, outputs []string) *graph.Op {
 		if withInfo {
 			return *kit.Attrs[luExAttrs](c)
 		}
-		return luExAttrs{kit.Attrs[luAttrs](c).Pivot, true}
+		return luExAttrs{Pivot: kit.Attrs[luAttrs](c).Pivot, CheckErrors: true}
 	}
 	doc := "Factors each matrix as P L U. LU stores U and, below the diagonal, L without its ones on the diagonal. P " +
 		"follows from pivots: in order, row i is exchanged with row pivots[i]; rows are numbered from 1."
@@ -137,7 +137,7 @@ func luFactorOp(attrs *graph.Schema, name string, outputs []string) *graph.Op {
 			}
 			n := t.Rank()
 			out, err := columnMajor(t.DType, t.Shape...)
-			pivots := tensor.NewType(tensor.Int32, with(lead(t), t.Shape[n-2].Min(t.Shape[n-1]))...)
+			pivots := tensor.NewType(tensor.Int32, withBatch(lead(t), t.Shape[n-2].Min(t.Shape[n-1]))...)
 			return c.All([]tensor.Type{out, pivots, infoType(lead(t))}[:len(outputs)]...), err
 		},
 		Examples: examples(nil, tallExample, wideExample, complexExample),
@@ -155,7 +155,7 @@ func factorWithPivots[T number](t *task[T], spec luExAttrs) error {
 	if info > 0 && spec.CheckErrors {
 		return fmt.Errorf("torch.linalg.lu_factor: %sU[%d,%d] is zero and using it on lu_solve would result in a division "+
 			"by zero. If you still want to perform the factorization, consider calling linalg.lu(A, pivot) or "+
-			"linalg.lu_factor_ex(A, pivot)", t.element(), info, info)
+			"linalg.lu_factor_ex(A, pivot)", t.errorPrefix(), info, info)
 	}
 	copy(t.out[0].elements, a.elements)
 	for i, p := range pivots {
@@ -176,7 +176,7 @@ func unpackedTypes(c *graph.Call, t tensor.Type, data, pivots bool) ([]graph.Res
 	var err error
 	set := func(i int, sizes ...sym.Int) {
 		if err == nil {
-			types[i], err = kit.FreshType(t.DType, with(lead(t), sizes...))
+			types[i], err = kit.FreshType(t.DType, withBatch(lead(t), sizes...))
 		}
 	}
 	if pivots {
@@ -231,7 +231,7 @@ func inferUnpack(c *graph.Call) ([]graph.Result, error) {
 		return nil, errors.New("torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype.")
 	}
 	n := t.Rank()
-	if sizes := with(lead(t), t.Shape[n-2].Min(t.Shape[n-1])); !tensor.SameSizes(sizes, pivots.Shape) {
+	if sizes := withBatch(lead(t), t.Shape[n-2].Min(t.Shape[n-1])); !tensor.SameSizes(sizes, pivots.Shape) {
 		return nil, fmt.Errorf("torch.lu_unpack: Expected LU_pivots of shape %s, got %s", tensor.Sizes(sizes),
 			tensor.Sizes(pivots.Shape))
 	}
@@ -244,7 +244,7 @@ func pivotsOf[T number](t *task[T], operand matrix[T], rows int) ([]int, error) 
 	for i, v := range operand.elements {
 		p := int(t.re(v))
 		if p < 1 || p > rows {
-			return nil, fmt.Errorf("%spivots must be between 1 and %d, got %d", t.element(), rows, p)
+			return nil, fmt.Errorf("%spivots must be between 1 and %d, got %d", t.errorPrefix(), rows, p)
 		}
 		pivots[i] = p
 	}

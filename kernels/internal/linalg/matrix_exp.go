@@ -50,9 +50,9 @@ func exponentialType(t tensor.Type) (tensor.Type, error) {
 	return rule.PreserveType(flat).View(t.Shape)
 }
 
-// exponential computes the Taylor polynomial of degree 18 of a matrix whose 1-norm is at most 1, so that the error of
-// the polynomial is below the rounding error: the operand divided by a power of 2. Squares of the result undo the
-// division.
+// exponential computes exp(a) by scaling and squaring. It divides a by 2^squarings, so that the 1-norm is at most 1.
+// The error of the Taylor polynomial of degree 18 is then below the rounding error. Squaring the polynomial `squarings`
+// times undoes the division.
 func exponential[T number](t *task[T]) error {
 	a, x := t.in[0], t.out[0]
 	norm := 0.0
@@ -101,7 +101,7 @@ func (s *solver[T]) scale(a matrix[T], by float64) {
 	for i, v := range a.elements {
 		a.elements[i] = s.of(s.re(v)*by, s.im(v)*by)
 	}
-	s.did(len(a.elements))
+	s.countWork(len(a.elements))
 }
 
 // multiply sets c to the product of a and b.
@@ -110,7 +110,7 @@ func (s *solver[T]) multiply(a, b, c matrix[T]) {
 	for j := range c.cols {
 		for k, f := range b.column(j) {
 			s.addScaled(f, a.column(k), c.column(j))
-			s.did(a.rows)
+			s.countWork(a.rows)
 		}
 	}
 }

@@ -46,7 +46,7 @@ var (
 				return nil, err
 			}
 			out, err := columnMajor(t.DType, t.Shape...)
-			return c.All(out, tensor.NewType(t.DType, with(lead(t), t.Shape[n-2].Min(t.Shape[n-1]))...)), err
+			return c.All(out, tensor.NewType(t.DType, withBatch(lead(t), t.Shape[n-2].Min(t.Shape[n-1]))...)), err
 		},
 		Examples: examples(nil, tallExample, wideExample, complexExample),
 	}, algorithm{
@@ -81,11 +81,11 @@ func qrOp(attrs *graph.Schema, name string, operand graph.Param, mode func(*grap
 			if mode(c) == "complete" {
 				k = rows
 			}
-			r, err := columnMajor(t.DType, with(lead(t), k, cols)...)
+			r, err := columnMajor(t.DType, withBatch(lead(t), k, cols)...)
 			if err != nil || mode(c) == "r" {
 				return c.All(emptyVector(t.DType), r), err
 			}
-			q, err := columnMajor(t.DType, with(lead(t), rows, k)...)
+			q, err := columnMajor(t.DType, withBatch(lead(t), rows, k)...)
 			return c.All(q, r), err
 		},
 		Examples: examples(nil, tallExample, wideExample, complexExample),

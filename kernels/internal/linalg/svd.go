@@ -70,9 +70,9 @@ func svdTypes(c *graph.Call, sizes func(rows, cols, least sym.Int) (sym.Int, sym
 	rows, cols := t.Shape[n-2], t.Shape[n-1]
 	least := rows.Min(cols)
 	left, right := sizes(rows, cols, least)
-	s = tensor.NewType(t.DType.ToReal(), with(lead(t), least)...)
-	if u, err = columnMajor(t.DType, with(lead(t), rows, left)...); err == nil {
-		v, err = columnMajor(t.DType, with(lead(t), right, cols)...)
+	s = tensor.NewType(t.DType.ToReal(), withBatch(lead(t), least)...)
+	if u, err = columnMajor(t.DType, withBatch(lead(t), rows, left)...); err == nil {
+		v, err = columnMajor(t.DType, withBatch(lead(t), right, cols)...)
 	}
 	return u, s, v, err
 }
@@ -102,7 +102,7 @@ func factorSVD[T number](t *task[T], left, right int) (u matrix[T], values []flo
 	a := t.in[0]
 	if !t.isFinite(a) {
 		return u, nil, v, fmt.Errorf("linalg.svd: %sThe algorithm failed to converge because the input matrix contained "+
-			"non-finite values.", t.element())
+			"non-finite values.", t.errorPrefix())
 	}
 	u, v = t.make(a.rows, left), t.make(a.cols, right)
 	if a.rows < a.cols {

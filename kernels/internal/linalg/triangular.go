@@ -93,7 +93,7 @@ func inferTriangularSolve(c *graph.Call) ([]graph.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	copied, err := columnMajor(a.DType, with(shape[:len(shape)-2], a.Shape[a.Rank()-2:]...)...)
+	copied, err := columnMajor(a.DType, withBatch(shape[:len(shape)-2], a.Shape[a.Rank()-2:]...)...)
 	return c.All(out, copied), err
 }
 

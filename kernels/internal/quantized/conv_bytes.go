@@ -153,16 +153,16 @@ func (builder quantBuilder) correctedSums(q *quantConv, bias graph.Arg,
 	ones := builder.Add(view.Full, graph.Attrs{"size": append([]int{groups}, meta.Shape[1:]...), "fill_value": 1,
 		"dtype": tensor.Int8})
 	none := builder.Add(view.Full, graph.Attrs{"size": []int{groups}, "fill_value": 0, "dtype": i32})
-	var sums, windows graph.Arg
+	var sums, inputSums graph.Arg // inputSums: the sums of the inputs in the windows
 	if groups > 1 {
-		sums, windows = convolve(weight, bias), convolve(ones, none)
+		sums, inputSums = convolve(weight, bias), convolve(ones, none)
 	} else {
 		join := graph.Attrs{"dim": 0}
 		all := convolve(builder.Add(view.Cat, join, weight, ones), builder.Add(view.Cat, join, bias, none))
 		part := func(start, length int) graph.Arg {
 			return builder.Add(view.Narrow, graph.Attrs{"dim": 1, "start": start, "length": length}, all)
 		}
-		sums, windows = part(0, outputs), part(outputs, 1)
+		sums, inputSums = part(0, outputs), part(outputs, 1)
 	}
-	return builder.Add(pointwise.Sub, nil, sums, builder.Add(pointwise.Mul, nil, windows, zero))
+	return builder.Add(pointwise.Sub, nil, sums, builder.Add(pointwise.Mul, nil, inputSums, zero))
 }

@@ -84,7 +84,8 @@ func normalScales(t *tensor.Tensor) bool {
 	return normal
 }
 
-// firstElement returns the first element of scales or zero points. It returns 0 if t is nil.
+// firstElement returns the first element of scales or zero points. It returns 0 if t is nil. Its many callers are not
+// hot: one copy of the code keeps the program small.
 //
 //go:noinline
 func firstElement(t *tensor.Tensor) float64 {
@@ -127,7 +128,8 @@ func rewriteQuantize(into *graph.Parts, call *graph.Call, context graph.RewriteC
 	if !ok || call.In[0].Kind != graph.TensorArg {
 		return rewrite, nil
 	}
-	q := &quantizeRewriter{quantBuilder{compose.NewBuilder(into, call)}, context, into, to}
+	q := &quantizeRewriter{quantBuilder: quantBuilder{compose.NewBuilder(into, call)}, RewriteContext: context,
+		into: into, result: to}
 	n := call.In[0].Value.Node
 	if n == nil {
 		return q.rewriteAsLoop()
@@ -227,7 +229,8 @@ func (q *quantizeRewriter) skipClamps() (v *graph.Value, lower, upper float64) {
 }
 
 // rewriteProduct rewrites a convolution or a matrix product of dequantized numbers as a product of bytes. Clamping ops
-// between the product and the quantization become a clamp of the quantized values.
+// between the product and the quantization become a clamp of the quantized values. If such a product cannot be
+// rewritten, Why is the reason, and Results is nil.
 func (q *quantizeRewriter) rewriteProduct() (rewrite graph.Rewrite, err error) {
 	v, lower, upper := q.skipClamps()
 	node := v.Node
@@ -315,7 +318,7 @@ func (q *quantizeRewriter) linear(node *graph.Node, axis int) *byteForm {
 		if axis == 0 {
 			bytes = q.Add(view.Transpose, graph.Attrs{"dim0": 0, "dim1": 1}, bytes)
 		}
-		sums := q.Add(pointwise.Mul, nil, q.asVector(x.scaleArg), q.asVector(w.scaleArg))
+		sumScale := q.Add(pointwise.Mul, nil, q.asVector(x.scaleArg), q.asVector(w.scaleArg))
 		zeros := func(values quantizedValues) graph.Arg {
 			if values.zero == nil || magnitudesAtMost(values.zero, 0) {
 				return graph.Arg{}
@@ -324,10 +327,10 @@ func (q *quantizeRewriter) linear(node *graph.Node, axis int) *byteForm {
 		}
 		added := graph.Arg{}
 		if b.operand.Kind != graph.Null {
-			added = q.biasOf(b, sums, node.In[1].Meta().Shape[axis])
+			added = q.biasOf(b, sumScale, node.In[1].Meta().Shape[axis])
 		}
 		return q.Add(product.MatmulBytes, nil, x.bytes, bytes, zeros(x), zeros(w), added,
-			q.Add(pointwise.Div, nil, sums, q.asVector(q.result.scaleArg)),
+			q.Add(pointwise.Div, nil, sumScale, q.asVector(q.result.scaleArg)),
 			q.asVector(q.zeroPointArg(q.result.zeroArg, q.Call.Out[0].DType)))
 	}}
 }
@@ -344,11 +347,11 @@ func (q *quantizeRewriter) zeroPointArg(zero graph.Arg, dtype tensor.DType) grap
 // result.
 func (q *quantizeRewriter) addConvolution(n *graph.Node, attrs graph.Attrs, x, w quantizedValues, b bias) graph.Arg {
 	outputs := n.In[1].Meta().Shape[0]
-	sums := q.Add(pointwise.Mul, nil, q.asVector(x.scaleArg), q.asVector(w.scaleArg))
-	scale := q.Add(pointwise.Div, nil, sums, q.asVector(q.result.scaleArg))
+	sumScale := q.Add(pointwise.Mul, nil, q.asVector(x.scaleArg), q.asVector(w.scaleArg))
+	scale := q.Add(pointwise.Div, nil, sumScale, q.asVector(q.result.scaleArg))
 	scale = q.Add(view.Expand, graph.Attrs{"size": []int{outputs}}, scale)
 	zero := func(a graph.Arg, d tensor.DType) graph.Arg { return q.BroadcastAlong(q.zeroPointArg(a, d), 0, 0) }
-	return q.Add(conv.ConvBytes, attrs, x.bytes, q.int8Weight(w), q.biasOf(b, sums, outputs), scale,
+	return q.Add(conv.ConvBytes, attrs, x.bytes, q.int8Weight(w), q.biasOf(b, sumScale, outputs), scale,
 		zero(x.zeroArg, x.bytes.Type().DType), zero(q.result.zeroArg, q.Call.Out[0].DType))
 }
 
@@ -424,13 +427,14 @@ type bias struct {
 	hasSumScale bool
 }
 
-// isInt32Constant reports whether a bias is omitted, or is a constant that fits half of int32 in units of the sums. The
-// unit of the sums is the scale of x times the scale of w. isInt32Constant also sets b.values and b.hasSumScale.
+// isInt32Constant reports whether a bias is omitted, or is a constant whose quotients by the scale of the sums fit half
+// of int32. The scale of the sums is the scale of x times the scale of w. isInt32Constant also sets b.values and
+// b.hasSumScale.
 func (b *bias) isInt32Constant(x, w quantizedValues) bool {
 	if b.operand.Kind == graph.Null {
 		return true
 	}
-	step := func(channel int) float64 { return firstElement(x.scale) * kit.ElementAlong(w.scale, []int{channel}, 0) }
+	sumScale := func(channel int) float64 { return firstElement(x.scale) * kit.ElementAlong(w.scale, []int{channel}, 0) }
 	data, scaleOf := b.operand.Value.Const, func(int) float64 { return 1 }
 	if values, ok := dequantized(b.operand); ok && values.bytes.Type().DType == tensor.Int32 && (values.zero == nil ||
 		magnitudesAtMost(values.zero, 0)) {
@@ -443,15 +447,15 @@ func (b *bias) isInt32Constant(x, w quantizedValues) bool {
 	fits := true
 	for channel := range data.Shape[0] {
 		scale := scaleOf(channel)
-		b.hasSumScale = b.hasSumScale && math.Abs(scale-float64(step(channel))) <= 1e-6*step(channel)
-		fits = fits && math.Abs(data.At(channel).Float()*scale) <= step(channel)*(math.MaxInt32/2)
+		b.hasSumScale = b.hasSumScale && math.Abs(scale-float64(sumScale(channel))) <= 1e-6*sumScale(channel)
+		fits = fits && math.Abs(data.At(channel).Float()*scale) <= sumScale(channel)*(math.MaxInt32/2)
 	}
 	return fits
 }
 
-// biasOf returns an int32 bias for the given number of output channels, in units of the sums and rounded half to even.
-// step has the unit of the sums of each output channel, or one unit for all channels.
-func (q *quantizeRewriter) biasOf(b bias, step graph.Arg, channels int) graph.Arg {
+// biasOf returns an int32 bias for the given number of output channels: the bias divided by the scale of the sums,
+// rounded half to even. sumScale has the scale for each output channel, or one scale for all channels.
+func (q *quantizeRewriter) biasOf(b bias, sumScale graph.Arg, channels int) graph.Arg {
 	switch {
 	case b.operand.Kind == graph.Null:
 		return q.Add(view.Full, graph.Attrs{"size": []int{channels}, "fill_value": 0, "dtype": tensor.Int32})
@@ -465,5 +469,5 @@ func (q *quantizeRewriter) biasOf(b bias, step graph.Arg, channels int) graph.Ar
 			q.Convert(computed, q.asVector(b.values.scaleArg)))
 	}
 	return q.Convert(tensor.Int32, q.Add(pointwise.Round, nil, q.Add(pointwise.Div, nil, numbers,
-		q.Convert(computed, step))))
+		q.Convert(computed, sumScale))))
 }

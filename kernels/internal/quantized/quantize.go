@@ -62,13 +62,14 @@ var QuantizeLinear = kit.Define[quantizeAttrs](graph.Op{
 	},
 	Lowerings: graph.Lowerings{
 		Decompose: func(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
-			p, a, d := quantBuilder{compose.NewBuilder(into, c)}, kit.Attrs[quantizeAttrs](c), c.Out[0].DType
-			scale, zero := p.Convert(tensor.Float32, p.broadcastParam(1, a.Axis, a.BlockSize)), graph.Arg{}
+			builder, attrs := quantBuilder{compose.NewBuilder(into, c)}, kit.Attrs[quantizeAttrs](c)
+			scale := builder.Convert(tensor.Float32, builder.broadcastParam(1, attrs.Axis, attrs.BlockSize))
+			zero := graph.Arg{}
 			if c.Has(2) {
-				zero = p.broadcastParam(2, a.Axis, a.BlockSize)
+				zero = builder.broadcastParam(2, attrs.Axis, attrs.BlockSize)
 			}
-			x := p.Add(pointwise.Div, nil, p.Convert(tensor.Float32, c.In[0]), scale)
-			return p.Result(p.quantize(x, zero, d))
+			x := builder.Add(pointwise.Div, nil, builder.Convert(tensor.Float32, c.In[0]), scale)
+			return builder.Result(builder.quantize(x, zero, c.Out[0].DType))
 		},
 		Rewrite: rewriteQuantize,
 	},
@@ -108,16 +109,17 @@ var DequantizeLinear = kit.Define[dequantizeAttrs](graph.Op{
 	},
 	Lowerings: graph.Lowerings{
 		Decompose: func(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
-			p, a, x := quantBuilder{compose.NewBuilder(into, c)}, kit.Attrs[dequantizeAttrs](c), c.In[0]
-			const f = tensor.Float32
-			d := f // differences of 16-bit integers are exact in float32
+			builder, attrs, x := quantBuilder{compose.NewBuilder(into, c)}, kit.Attrs[dequantizeAttrs](c), c.In[0]
+			dtype := tensor.Float32 // differences of 16-bit integers are exact in float32
 			if x.Type().DType.Size() > 2 {
-				d = tensor.Int64
+				dtype = tensor.Int64
 			}
 			if c.Has(2) {
-				x = p.Add(pointwise.Sub, nil, p.Convert(d, x), p.Convert(d, p.broadcastParam(2, a.Axis, a.BlockSize)))
+				x = builder.Add(pointwise.Sub, nil, builder.Convert(dtype, x),
+					builder.Convert(dtype, builder.broadcastParam(2, attrs.Axis, attrs.BlockSize)))
 			}
-			return p.Result(p.Add(pointwise.Mul, nil, p.Convert(f, x), p.Convert(f, p.broadcastParam(1, a.Axis, a.BlockSize))))
+			return builder.Result(builder.Add(pointwise.Mul, nil, builder.Convert(tensor.Float32, x),
+				builder.Convert(tensor.Float32, builder.broadcastParam(1, attrs.Axis, attrs.BlockSize))))
 		},
 	},
 })
