@@ -153,7 +153,7 @@ func TestCompiledLoops(t *testing.T) {
 	sets := jittest.InstructionSets(t, machine.Portable)
 	var compiled sync.Map
 	all, seen := 0, map[string]bool{}
-	step := testsize.Of(10, 1)
+	step := testsize.Of(20, 1)
 	t.Run("ops", func(t *testing.T) {
 		for _, op := range kernels.All() {
 			loops := loopsByOp()[op.Name]
@@ -205,7 +205,7 @@ func TestCompiledLoops(t *testing.T) {
 func TestEmittedForms(t *testing.T) {
 	var forms jittest.Forms
 	seen := map[string]bool{}
-	step := testsize.Of(5, 1)
+	step := testsize.Of(12, 1)
 	for _, op := range kernels.All() {
 		for k, l := range loopsByOp()[op.Name] {
 			if k%step > 0 {
@@ -231,7 +231,7 @@ func TestEmittedForms(t *testing.T) {
 			}
 		}
 	}
-	if n := forms.Check(t); n < testsize.Of(1000, 2000) {
+	if n := forms.Check(t); n < testsize.Of(800, 2000) {
 		t.Errorf("only %d forms were compared", n)
 	}
 }
