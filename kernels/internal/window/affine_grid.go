@@ -83,7 +83,7 @@ func affineKernel[T kit.WidestNumber](call *graph.Call) (*graph.Kernel, error) {
 	return &graph.Kernel{Phases: []graph.Phase{{Chunks: chunks, Run: func(mem *graph.Mem, chunk int) error {
 		for i := chunk * positionsPerChunk; i < min(positions.Count, (chunk+1)*positionsPerChunk); i++ {
 			var coordinate [3]T
-			rest := i
+			rest := i // after the loop: the index in the batch
 			for k := range n {
 				extent := out.Shape[n-k]
 				coordinate[k] = coordinates[k][rest%extent]

@@ -59,7 +59,7 @@ func (f *poolFold) area(windows [maxDims]geometry.Range) float64 {
 // divisorOf returns the number by which the sum over a window is divided. area is the area of the window. Integer areas
 // are exact up to 2^53. Areas above 2^62 give the divisor 2^62, so integer averages over these areas are 0.
 func divisorOf[A int64 | float64](fold *poolFold, area float64) A {
-	isInteger := A(3)/2 == 1
+	isInteger := A(3)/2 == 1 // not for float64: 3/2 is 1.5
 	switch {
 	case fold.divisor != 0:
 		return A(fold.divisor)

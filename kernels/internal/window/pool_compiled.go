@@ -50,9 +50,10 @@ func newTapLoops(p *pool) (*tapLoops, error) {
 		isFirst, isLast bool
 		isNeeded        bool
 	}{
-		{&compiled.firstLoop, compiled.perLoop, true, compiled.isSingle || p.kind == poolMax, true},
-		{&compiled.nextLoop, compiled.perLoop, false, p.kind == poolMax, !compiled.isSingle},
-		{&compiled.divideLoop, 0, false, true, !compiled.isSingle && p.kind == poolAvg},
+		{loop: &compiled.firstLoop, taps: compiled.perLoop, isFirst: true, isLast: compiled.isSingle || p.kind == poolMax,
+			isNeeded: true},
+		{loop: &compiled.nextLoop, taps: compiled.perLoop, isLast: p.kind == poolMax, isNeeded: !compiled.isSingle},
+		{loop: &compiled.divideLoop, isLast: true, isNeeded: !compiled.isSingle && p.kind == poolAvg},
 	} {
 		if !spec.isNeeded {
 			continue

@@ -115,7 +115,8 @@ func (p *compiledPixels) computeRow(mem *graph.Mem, worker *poolRun, image, dept
 	columns := &p.axes[2]
 	resultAddress := func(i, w int) unsafe.Pointer {
 		strides := &p.outStrides[i]
-		return unsafe.Add(mem.Ptrs[i], image*strides[0]+depth*strides[2]+row*strides[3]+w*strides[4])
+		return unsafe.Add(mem.Ptrs[i], image*strides[batchDim]+depth*strides[depthDim]+row*strides[rowDim]+
+			w*strides[columnDim])
 	}
 	for next := 0; next < columns.Results; {
 		run := columns.RunAt(next, p.maxRunResults, p.countPadding)

@@ -158,7 +158,7 @@ func (p *compiledPlanes) computeBlock(mem *graph.Mem, worker *poolRun, batch, de
 	planes, rows := min(p.batchPlanes, p.planes-first), min(p.blockRows, p.axes[1].Results-firstRow)
 	in := unsafe.Add(mem.Ptrs[1], first*p.planeElements*p.elemBytes)
 	folded := unsafe.Pointer(&mem.Worker[kit.AlignUp(p.width*p.elemBytes)])
-	at := func(plane, h int) unsafe.Pointer {
+	foldedRow := func(plane, h int) unsafe.Pointer { // address of the folded row of result row h
 		return unsafe.Add(folded, ((plane*rows+h-firstRow)*p.rowStride+p.paddingBefore)*p.sumDType.Size())
 	}
 	rowBytes := p.rowStride * p.sumDType.Size()
@@ -167,19 +167,20 @@ func (p *compiledPlanes) computeBlock(mem *graph.Mem, worker *poolRun, batch, de
 		end := from + run.Results
 		if planes > end-from { // a call of the loop folds one row in all planes
 			for h := from; h < end; h++ {
-				p.foldRows(mem, worker, in, depth, h, rowStream{at(0, h), rows * rowBytes}, p.planeElements*p.elemBytes, planes)
+				p.foldRows(mem, worker, in, depth, h, rowStream{foldedRow(0, h), rows * rowBytes},
+					p.planeElements*p.elemBytes, planes)
 			}
 		} else { // a call folds all rows in one plane
 			for i := range planes {
 				p.foldRows(mem, worker, unsafe.Add(in, i*p.planeElements*p.elemBytes), depth, from,
-					rowStream{at(i, from), rowBytes}, run.Step*p.width*p.elemBytes, end-from)
+					rowStream{foldedRow(i, from), rowBytes}, run.Step*p.width*p.elemBytes, end-from)
 			}
 		}
 		from = end
 	}
 	results := p.axes[1].Results * p.columns.results
 	out := unsafe.Add(mem.Ptrs[0], ((first*p.axes[0].Results+depth)*results+firstRow*p.columns.results)*p.elemBytes)
-	begin := unsafe.Add(at(0, firstRow), p.columns.first*p.sumDType.Size())
+	begin := unsafe.Add(foldedRow(0, firstRow), p.columns.first*p.sumDType.Size())
 	if p.hasOneDivisor && (planes == 1 || p.axes[0].Results == 1) { // results of all planes are adjacent
 		p.foldColumns(worker, out, begin, 0, depth, planes*rows)
 		return

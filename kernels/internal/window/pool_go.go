@@ -31,8 +31,8 @@ type goPool struct {
 	maxResults int                   // maximum number of results of a vector
 }
 
-// poolInGo returns the pooled with vectors along dimension vectorDim. A unit of work is all results along vectorDim at
-// one index of the other dimensions. The five dimensions are batch, channel, depth, row and column.
+// poolInGo returns the kernel of a pooling in Go, with vectors along dimension vectorDim. A unit of work is all results
+// along vectorDim at one index of the other dimensions. The five dimensions are batch, channel, depth, row and column.
 func poolInGo(p *pool, vectorDim int) *graph.Kernel {
 	sizes := [...]int{p.batch, p.channels, p.axes[0].Results, p.axes[1].Results, p.axes[2].Results}
 	length := sizes[vectorDim]
@@ -131,7 +131,7 @@ func (f *resultVector) compute(mem *graph.Mem, at *[2 + maxDims]int) {
 		for d, stride := range f.pool.outStrides[i] {
 			offset += at[d] * stride
 		}
-		f.finish(i, unsafe.Add(mem.Ptrs[i], offset))
+		f.writeOutput(i, unsafe.Add(mem.Ptrs[i], offset))
 	}
 }
 
@@ -175,9 +175,9 @@ func (f *resultVector) foldRow(row unsafe.Pointer, index int) {
 	}
 }
 
-// finish writes output i to address to. If the output has another dtype, or its elements are not contiguous, the
-// results are first written to worker memory.
-func (f *resultVector) finish(i int, to unsafe.Pointer) {
+// writeOutput writes output i, the values or the indices, to address to. If the output has another dtype, or its
+// elements are not contiguous, the results are first written to worker memory.
+func (f *resultVector) writeOutput(i int, to unsafe.Pointer) {
 	step, size := f.pool.outStrides[i][f.vectorDim], tensor.Int64.Size()
 	if i == 0 {
 		size = f.load.Size

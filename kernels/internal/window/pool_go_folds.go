@@ -48,19 +48,19 @@ func newWindowFold(dtype tensor.DType, fold *poolFold) windowFold {
 func newMaxFold(dtype tensor.DType, indices bool) windowFold {
 	switch dtype {
 	case tensor.Uint8:
-		return maxFold[uint8]{0, indices}
+		return maxFold[uint8]{tracksIndex: indices}
 	case tensor.Int8:
-		return maxFold[int8]{math.MinInt8, indices}
+		return maxFold[int8]{least: math.MinInt8, tracksIndex: indices}
 	case tensor.Int16:
-		return maxFold[int16]{math.MinInt16, indices}
+		return maxFold[int16]{least: math.MinInt16, tracksIndex: indices}
 	case tensor.Int32:
-		return maxFold[int32]{math.MinInt32, indices}
+		return maxFold[int32]{least: math.MinInt32, tracksIndex: indices}
 	case tensor.Int64:
-		return maxFold[int64]{math.MinInt64, indices}
+		return maxFold[int64]{least: math.MinInt64, tracksIndex: indices}
 	case tensor.Float32:
-		return maxFold[float32]{float32(math.Inf(-1)), indices}
+		return maxFold[float32]{least: float32(math.Inf(-1)), tracksIndex: indices}
 	}
-	return maxFold[float64]{math.Inf(-1), indices}
+	return maxFold[float64]{least: math.Inf(-1), tracksIndex: indices}
 }
 
 // maxFold computes maxima and, if tracksIndex is set, their indices. As in PyTorch, of several equal maxima the first

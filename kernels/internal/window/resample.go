@@ -325,8 +325,8 @@ func resampled[T float32 | float64](r *resampling, self *tensor.Tensor) *tensor.
 	return input.CopyTo(tensor.New(self.DType, input.Shape...))
 }
 
-// cubicWeights returns the weights of the four elements around a position. The position is between the second and the
-// third element, at distance t from the second. a is the coefficient of cubic convolution.
+// cubicWeights returns the weights of the four elements around a position, by Keys's cubic convolution with the
+// coefficient a. The position is between the second and the third element, at distance t from the second.
 func cubicWeights(t, a float64) [4]float64 {
 	inner := func(x float64) float64 { return float64((float64((a+2)*x)-(a+3))*x*x) + 1 }
 	outer := func(x float64) float64 {

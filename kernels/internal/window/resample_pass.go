@@ -44,7 +44,7 @@ type resamplePass[T float32 | float64] struct {
 	knownTaps        tapTable[T]                // the table of taps if axisTaps.hasStaticTable
 	tableOffset      int                        // offset in scratch memory of a table that is computed in runs, in bytes
 	outsideValue     T                          // result at indices without taps
-	sums             [2][maxSumTaps]*loops.Loop // sums[0][k] sums k+1 taps; sums[1][k] adds k+1 taps to the result
+	sums             [2][maxSumTaps]*loops.Loop // sums[0][k]: sum of k+1 weighted taps; sums[1][k]: added to the result
 	state            graph.PerWorker[resampleRun]
 }
 
@@ -165,8 +165,8 @@ func (r *resampling) passes(shape, order []int) (list []axisPass) {
 	}
 	for _, d := range r.passOrder(byDim) {
 		position := slices.Index(order, d)
-		list = append(list, axisPass{tensor.Numel(storedShape[:position]), storedShape[position],
-			tensor.Numel(storedShape[position+1:]), r.taps[d]})
+		list = append(list, axisPass{outer: tensor.Numel(storedShape[:position]), in: storedShape[position],
+			inner: tensor.Numel(storedShape[position+1:]), taps: r.taps[d]})
 		storedShape[position] = r.taps[d].out
 	}
 	return list
