@@ -151,7 +151,7 @@ func (spec *fourierSpec) longKernel(c *graph.Call) *graph.Kernel {
 	kernel := &graph.Kernel{Worker: 16 * f.workLen(), Scratch: size * buffers * f.groupLines}
 	if f.chirp != nil {
 		kernel.Scratch += size
-		kernel.Phases = f.kernelPhases()
+		kernel.Phases = f.filterPhases()
 	}
 	for f.firstLine = 0; f.firstLine < f.lines.Count; f.firstLine += f.groupLines {
 		group := f
@@ -167,11 +167,11 @@ func (f *longFourier) matrix(m *graph.Mem, i int) []complex128 {
 	return kit.SliceOf[complex128](m.Scratch, 16*n*i, n)
 }
 
-// phase returns a phase that calls do for each unit (a row or a column) of each line. The work of a unit is the
-// transform of work elements. The argument scratch of do is memory of the worker.
-func (f *longFourier) phase(lines, units, work int,
+// phase returns a phase that calls do for each unit (a row or a column) of each line. A unit has the given number of
+// elements. The argument scratch of do is memory of the worker.
+func (f *longFourier) phase(lines, units, elements int,
 	do func(m *graph.Mem, scratch []complex128, line, unit int)) graph.Phase {
-	return copies.ChunkedPhase(lines*units, 32*work, func(m *graph.Mem, begin, end int) error {
+	return copies.ChunkedPhase(lines*units, transformMoves*elements, func(m *graph.Mem, begin, end int) error {
 		scratch := kit.SliceOf[complex128](m.Worker, 0, f.workLen())
 		for u := begin; u < end; u++ {
 			do(m, scratch, u/units, u%units)
@@ -205,14 +205,14 @@ func (f *longFourier) phases(maxLines int) []graph.Phase {
 	scale := complex(1/float64(f.matrixFourier.n), 0)
 	return []graph.Phase{columns,
 		f.phase(f.groupLines, f.rows, f.cols, func(m *graph.Mem, scratch []complex128, i, k int) {
-			product, kernel := f.matrix(m, maxLines+i), f.matrix(m, 2*maxLines)
+			product, filter := f.matrix(m, maxLines+i), f.matrix(m, 2*maxLines)
 			for column, v := range f.transformRow(f.matrix(m, i), scratch, k) {
 				if column%columnCheckEvery == 0 {
 					m.CheckContext()
 				}
 				at := k + column*f.rows
 				// conj(forward(conj(v))) is the inverse transform of v, without its scale.
-				product[at] = conj(kit.MulComplex(v, kernel[at]))
+				product[at] = conj(kit.MulComplex(v, filter[at]))
 			}
 		}),
 		f.phase(f.groupLines, f.cols, f.rows, func(m *graph.Mem, scratch []complex128, i, col int) {
@@ -230,9 +230,9 @@ func (f *longFourier) phases(maxLines int) []graph.Phase {
 		})}
 }
 
-// kernelPhases returns the phases that transform the kernel of the convolution, which is the conjugate chirp. They
+// filterPhases returns the phases that transform the filter of the convolution, which is the conjugate chirp. They
 // write the transform to the matrix after the matrices of the lines, and use the first matrix as temporary memory.
-func (f *longFourier) kernelPhases() []graph.Phase {
+func (f *longFourier) filterPhases() []graph.Phase {
 	n, m, at := f.fourierSpec.points, f.matrixFourier.n, 2*f.groupLines
 	return []graph.Phase{
 		f.phase(1, f.cols, f.rows, func(mem *graph.Mem, scratch []complex128, _, col int) {
@@ -247,12 +247,12 @@ func (f *longFourier) kernelPhases() []graph.Phase {
 			})
 		}),
 		f.phase(1, f.rows, f.cols, func(mem *graph.Mem, scratch []complex128, _, k int) {
-			kernel := f.matrix(mem, at)
+			filter := f.matrix(mem, at)
 			for column, v := range f.transformRow(f.matrix(mem, 0), scratch, k) {
 				if column%columnCheckEvery == 0 {
 					mem.CheckContext()
 				}
-				kernel[k+column*f.rows] = v
+				filter[k+column*f.rows] = v
 			}
 		})}
 }
@@ -290,16 +290,16 @@ func (f *longFourier) lineValue(line unsafe.Pointer, j int) (v complex128) {
 // writeFrequencies scales the frequencies k, k+rows, k+2*rows and so on of a line, and writes them to the result. It
 // drops frequencies that the result does not have.
 func (f *longFourier) writeFrequencies(line unsafe.Pointer, x []complex128, k int) {
-	sign := f.scale
+	imagScale := f.scale // for an inverse transform, the result is the conjugate of x
 	if f.inverse {
-		sign = -sign
+		imagScale = -imagScale
 	}
 	if k >= f.outLen {
 		return
 	}
 	x = x[:min(len(x), (f.outLen-k+f.rows-1)/f.rows)]
 	for column, v := range x {
-		x[column] = complex(real(v)*f.scale, imag(v)*sign)
+		x[column] = complex(real(v)*f.scale, imag(v)*imagScale)
 	}
 	f.put(line, x, k, f.rows)
 }

@@ -21,7 +21,7 @@ type fourier struct {
 	// The fields of Bluestein's algorithm.
 	inner           *fourier     // transform of the convolution's length, a power of two
 	chirp           []complex128 // element k is exp(-pi i k*k / n)
-	kernelTransform []complex128 // transform of the conjugate chirp
+	filterTransform []complex128 // transform of the filter, the conjugate chirp
 }
 
 // maxRadix is the greatest prime factor whose transforms are computed by summation. Lengths with greater prime factors
@@ -71,19 +71,19 @@ func newFourier(n int) *fourier {
 func (f *fourier) makeBluesteinTables() {
 	length := 1 << bits.Len(uint(2*f.n-1))
 	f.inner = newFourier(length)
-	f.chirp, f.kernelTransform = zeroTable(f.n), zeroTable(length)
+	f.chirp, f.filterTransform = zeroTable(f.n), zeroTable(length)
 	for k := range f.n {
 		// k*k is reduced modulo 2n, because the sine of a large number is less accurate.
 		f.chirp[k] = unitRoot(k*k%(2*f.n), 2*f.n)
 	}
 	for k, c := range f.chirp {
 		v := complex(real(c), -imag(c))
-		f.kernelTransform[k] = v
+		f.filterTransform[k] = v
 		if k > 0 {
-			f.kernelTransform[length-k] = v
+			f.filterTransform[length-k] = v
 		}
 	}
-	f.inner.forward(f.kernelTransform, zeroTable(f.inner.workLen()))
+	f.inner.forward(f.filterTransform, zeroTable(f.inner.workLen()))
 }
 
 // workLen returns the number of elements of memory that forward needs.
@@ -157,7 +157,7 @@ func (f *fourier) convolve(x, scratch []complex128) {
 	}
 	f.inner.forward(a, rest)
 	for k := range a {
-		v := kit.MulComplex(a[k], f.kernelTransform[k])
+		v := kit.MulComplex(a[k], f.filterTransform[k])
 		a[k] = complex(real(v), -imag(v)) // conj(forward(conj(v))) is the inverse transform of v, without its scale
 	}
 	f.inner.forward(a, rest)

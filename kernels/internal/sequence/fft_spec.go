@@ -93,6 +93,9 @@ func (spec *fourierSpec) lengths(self tensor.Type, n *sym.Int) ([]sym.Int, error
 // maxFourier is the greatest length of a transform.
 const maxFourier = 1 << 26
 
+// transformMoves is the approximate cost of transforming an element, in copied elements.
+const transformMoves = 32
+
 // load fills x with a line of the operand. It cuts or extends the line to the length of the transform. get returns
 // element i of the line.
 func (spec *fourierSpec) load(x []complex128, get func(i int) complex128) {
@@ -128,7 +131,7 @@ func (spec *fourierSpec) kernel(c *graph.Call) *graph.Kernel {
 	f := newFourier(spec.points)
 	lines, get, put := spec.access(c)
 	return &graph.Kernel{Worker: 16 * (spec.points + f.workLen()),
-		Phases: []graph.Phase{lines.Phase(32*spec.points, func(mem *graph.Mem, off [4]int) error {
+		Phases: []graph.Phase{lines.Phase(transformMoves*spec.points, func(mem *graph.Mem, off [4]int) error {
 			all := unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(mem.Worker))), spec.points+f.workLen())
 			x, scratch := all[:spec.points], all[spec.points:]
 			src := unsafe.Add(mem.Ptrs[1], off[0])
@@ -194,12 +197,12 @@ func (spec *fourierSpec) transform(f *fourier, x, scratch []complex128) {
 		}
 	}
 	f.forward(x, scratch)
-	sign := spec.scale
+	imagScale := spec.scale
 	if spec.inverse {
-		sign = -sign
+		imagScale = -imagScale
 	}
 	for i, v := range x {
-		x[i] = complex(real(v)*spec.scale, imag(v)*sign)
+		x[i] = complex(real(v)*spec.scale, imag(v)*imagScale)
 	}
 }
 

@@ -28,9 +28,10 @@ var cells = [...]struct {
 	torchOrder  [4]int   // for each gate, the index of its block of rows in PyTorch's weights
 	activations []string // the default activation functions, which ONNX calls f, g and h
 }{
-	cellRNN:  {1, 2, [4]int{0}, []string{"Tanh"}},
-	cellGRU:  {3, 2, [4]int{1, 0, 2}, []string{"Sigmoid", "Tanh"}},
-	cellLSTM: {4, 3, [4]int{0, 3, 1, 2}, []string{"Sigmoid", "Tanh", "Tanh"}},
+	cellRNN: {gates: 1, results: 2, activations: []string{"Tanh"}},
+	cellGRU: {gates: 3, results: 2, torchOrder: [4]int{1, 0, 2}, activations: []string{"Sigmoid", "Tanh"}},
+	cellLSTM: {gates: 4, results: 3, torchOrder: [4]int{0, 3, 1, 2},
+		activations: []string{"Sigmoid", "Tanh", "Tanh"}},
 }
 
 func (k cellKind) gates() int { return cells[k].gates }

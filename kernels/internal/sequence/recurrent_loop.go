@@ -195,10 +195,12 @@ func numeral(v float64) string {
 func (s *stepper) bind(worker *cellRun, loop *cellLoop, step, i int) (ptrs []unsafe.Pointer, strides []int) {
 	inputs, y := s.stepAddresses(worker, step, i)
 	row := func(v []byte, width int) unsafe.Pointer { return unsafe.Pointer(&v[i*width*s.elemBytes]) }
-	addresses := [cellBufferCount]unsafe.Pointer{inputs, row(worker.gates, s.rows), row(worker.h, s.hidden),
-		row(worker.c, s.hidden),
-		row(worker.resetState, s.hidden), y, worker.mem.Ptrs[stepBias+worker.dir], worker.mem.Ptrs[stepPeepholes+worker.dir]}
-	steps := [cellBufferCount]int{s.xBatch * s.rows, s.rows, s.hidden, s.hidden, s.hidden, s.yBatch, 0, 0}
+	addresses := [cellBufferCount]unsafe.Pointer{inputsBuffer: inputs, gatesBuffer: row(worker.gates, s.rows),
+		stateBuffer: row(worker.h, s.hidden), cellStateBuffer: row(worker.c, s.hidden),
+		resetBuffer: row(worker.resetState, s.hidden), yBuffer: y, biasBuffer: worker.mem.Ptrs[stepBias+worker.dir],
+		peepholesBuffer: worker.mem.Ptrs[stepPeepholes+worker.dir]}
+	steps := [cellBufferCount]int{inputsBuffer: s.xBatch * s.rows, gatesBuffer: s.rows, stateBuffer: s.hidden,
+		cellStateBuffer: s.hidden, resetBuffer: s.hidden, yBuffer: s.yBatch}
 	for k, o := range loop.operands {
 		worker.ptrs[k] = unsafe.Add(addresses[o.buffer], o.first*s.elemBytes)
 		worker.strides[k] = steps[o.buffer] * s.elemBytes

@@ -31,7 +31,7 @@ func onnxCellOp(name string, kind cellKind, doc string) *graph.Op {
 	if kind == cellLSTM {
 		params, outputs = append(params, opt("initial_c"), opt("P")), append(outputs, "Y_c")
 	}
-	cell := onnxCell{name, kind}
+	cell := onnxCell{name: name, kind: kind}
 	gates := kind.gates()
 	f := func(shape ...int) tensor.Meta { return tensor.New(tensor.Float32, shape...) }
 	return kit.Define[onnxCellAttrs](graph.Op{

@@ -137,7 +137,7 @@ func (cell onnxCell) activations(attrs *onnxCellAttrs, layer *recurrentLayer) er
 		if !ok {
 			return fmt.Errorf("%s: unknown activation %q", cell.name, name)
 		}
-		withParams := activation{name, function.alpha, function.beta}
+		withParams := activation{name: name, alpha: function.alpha, beta: function.beta}
 		if function.params > 0 && len(alpha) > 0 {
 			withParams.alpha, alpha = alpha[0], alpha[1:]
 		}
@@ -164,7 +164,9 @@ func (cell onnxCell) compile(call *graph.Call) (*graph.Kernel, error) {
 		operands = append(operands, kit.Buffer{})
 	}
 	rows := layer.hidden * cell.kind.gates()
-	part := func(i, dir, per, at int, shape ...int) kit.Buffer {
+	// part returns a part of operand i for a direction. The operand has dirElements elements for each direction, and the
+	// part starts at element `first` of these.
+	part := func(i, dir, dirElements, first int, shape ...int) kit.Buffer {
 		s := operands[i]
 		if !s.IsGiven() {
 			return s
@@ -172,7 +174,8 @@ func (cell onnxCell) compile(call *graph.Call) (*graph.Kernel, error) {
 		if s.Packed { // directions are contiguous
 			return s.Shifted(dir*call.In[i].Value.Meta.Bytes()/layer.dirs, s.Meta)
 		}
-		return s.View(tensor.Meta{DType: dtype, Shape: shape, Strides: tensor.ContiguousStrides(shape), Offset: dir*per + at})
+		return s.View(tensor.Meta{DType: dtype, Shape: shape, Strides: tensor.ContiguousStrides(shape),
+			Offset: dir*dirElements + first})
 	}
 	layer.x, layer.lengths, layer.h0, layer.c0 = operands[onnxX], operands[onnxLengths], operands[onnxH0], operands[onnxC0]
 	for dir := range layer.dirs {

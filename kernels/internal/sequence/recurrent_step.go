@@ -81,7 +81,7 @@ func (s *stepper) begin(worker *cellRun) {
 	for i := range worker.n {
 		for part, to := range [2][]byte{worker.h, worker.c} {
 			row := s.row(to, i)
-			if from := worker.mem.Ptrs[stepH0+part]; from != nil {
+			if from := worker.mem.Ptrs[stepH0+part]; from != nil { // stepH0 or stepC0
 				copy(row, s.stateRow(from, worker, i))
 			} else {
 				clear(row)
@@ -157,7 +157,7 @@ func (s *stepper) stepAddresses(worker *cellRun, step, i int) (in, y unsafe.Poin
 func (s *stepper) finish(worker *cellRun) {
 	for i := range worker.n {
 		for part, from := range [2][]byte{worker.h, worker.c} {
-			if p := worker.mem.Ptrs[stepHN+part]; p != nil {
+			if p := worker.mem.Ptrs[stepHN+part]; p != nil { // stepHN or stepCN
 				copy(s.stateRow(p, worker, i), s.row(from, i))
 			}
 		}

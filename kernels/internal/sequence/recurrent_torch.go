@@ -49,7 +49,7 @@ type torchCell struct {
 // recurrentOp defines an op of recurrent layers. kind is the kind of their cells, and activation the activation
 // function of the state.
 func recurrentOp(name string, kind cellKind, activation, doc string) *graph.Op {
-	cell := torchCell{name, kind, activation}
+	cell := torchCell{name: name, kind: kind, activation: activation}
 	outputs := []string{"output", "h_n"}
 	if kind == cellLSTM {
 		outputs = append(outputs, "c_n")
