@@ -12,7 +12,8 @@ import (
 type builtin struct {
 	minOperands, maxOperands int
 	apply                    func(t *typer, x []value) value
-	// the result has a dtype even if all operands are plain numbers (numbers without a dtype)
+	// typed means that the result has a dtype even if all operands are plain numbers. A plain number has no dtype, as
+	// a number of Python.
 	typed bool
 }
 
@@ -45,7 +46,7 @@ func init() {
 		"finfo_max": {1, 1, finiteLimit(true), false}, "finfo_min": {1, 1, finiteLimit(false), false},
 	}
 	for o := Sqrt; o < Call; o++ {
-		if o == Sqrt || o >= Exp && o != Pow {
+		if o == Sqrt || o >= Exp && o != Pow { // pow has an entry above
 			builtins[o.String()] = builtin{o.Args(), o.Args(), elementaryFunction(o), false}
 		}
 	}
@@ -90,7 +91,9 @@ func (t *typer) eachPart(o Op, d tensor.DType, x ...value) value {
 	return v
 }
 
-//go:noinline
+// reject reports an error if rejected is true: the operation, which what describes, is undefined for dtype d.
+//
+//go:noinline // many callers, none hot: they compile faster
 func (t *typer) reject(d tensor.DType, rejected bool, what string) {
 	if rejected {
 		t.fail("%s of %v is undefined", what, d)
@@ -212,6 +215,7 @@ func compare(o Op, swapOperands bool) func(t *typer, x []value) value {
 func where(t *typer, x []value) value {
 	c := t.toBool(x[0])
 	d, x := t.promote(x[1:]...)
+	// Two 16-bit floats are selected before they are converted to float32: this saves a conversion.
 	if u, v := t.unwidened(x[0].re, d), t.unwidened(x[1].re, d); u != None && v != None {
 		return value{dtype: d, re: t.b.Convert(tensor.Float32, t.b.Do(Select, c.re, u, v)), im: None}
 	}

@@ -405,9 +405,9 @@ func (c *Code) checkLoad(inst Inst) error {
 	return checkSame(inst.DType, d)
 }
 
-func checkSame(a, b tensor.DType) error {
-	if a != b {
-		return fmt.Errorf("the dtype is %v, want %v", b, a)
+func checkSame(want, got tensor.DType) error {
+	if got != want {
+		return fmt.Errorf("the dtype is %v, want %v", got, want)
 	}
 	return nil
 }

@@ -144,6 +144,7 @@ var library = map[string][]definition{
 		"imag(w) / 0.693147180559945309417)", 0}},
 	"complex log10": {{"z", "", rejected, "w = log(z); complex(real(w) / 2.302585092994045684018, " +
 		"imag(w) / 2.302585092994045684018)", 0}},
+	// Smith's method gives p and q. If both are NaN, u and v replace them: the result for a divisor 0 or an infinite operand.
 	"complex /": {{"x y", "", rejected, "a = float64(real(x)); b = float64(imag(x)); c = float64(real(y)); " +
 		"d = float64(imag(y)); big = abs(c) >= abs(d); " +
 		"m = where(big, c, d); n = where(big, d, c); g = where(big, a, b); h = where(big, b, a); " +
@@ -159,6 +160,7 @@ var library = map[string][]definition{
 		"where(below, 0 * (b * c1 - a * d1), q))); " +
 		"r = where(isnan(q), u, p); s = where(isnan(q), v, q); " +
 		"type_as(complex(where(isnan(p), r, p), where(isnan(p), s, q)), x)", 0}},
+	// |x|^a * exp(-b*g) * (cos s + i*sin s) with y = a + i*b, g = angle(x) and s = a*g + b*log|x|.
 	"complex **": {{"x y", "", rejected, "w = complex128(x); a = float64(real(y)); b = float64(imag(y)); " +
 		"m = abs(w); g = angle(w); h = a * g; turns = b != 0; " +
 		"r = m ** a * where(turns, exp(-b * g), 1); s = where(turns, h + b * log(m), h); " +
@@ -185,16 +187,16 @@ func (d definition) formula(text string) *Formula {
 	return f
 }
 
-// textFor returns the definition for dtype k. `floats` is true if integers are converted to floats first.
-func (d definition) textFor(k tensor.DType) (text string, floats bool) {
+// textFor returns the definition for a dtype, or rejected. `floats` is true if integers are converted to floats first.
+func (d definition) textFor(dtype tensor.DType) (text string, floats bool) {
 	text = d.text
 	kind := text
 	switch {
-	case k.IsComplex():
+	case dtype.IsComplex():
 		kind = d.complex
-	case k == tensor.Bool && d.flags&acceptsBools == 0:
+	case dtype == tensor.Bool && d.flags&acceptsBools == 0:
 		kind = rejected
-	case k.IsIntegral(true):
+	case dtype.IsIntegral(true):
 		kind = d.integers
 	}
 	switch kind {

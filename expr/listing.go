@@ -2,7 +2,7 @@ package expr
 
 // Listing shows the code that was generated for a [Loop].
 type Listing struct {
-	Name string // the name of the loop in its step; empty if there is only one
+	Name string // distinguishes the loops of one node of a plan; empty if it has one loop
 	Loop *Loop  // nil for machine code without an expression, such as the code of matrix products
 	// Staged has an entry for each output, then for each operand. An entry is true if the loop accesses a copy of the
 	// output or operand in a buffer of the worker.

@@ -17,7 +17,7 @@ func (c *Code) WithOperand(d tensor.DType) *Code {
 // Exchanged returns the code with operands i and j exchanged. It panics if i or j is out of range.
 func (c *Code) Exchanged(i, j int) *Code {
 	if min(i, j) < 0 || max(i, j) >= len(c.In) {
-		panic(fmt.Sprintf("expr: operands %d and %d of a code with %d", i, j, len(c.In)))
+		panic(fmt.Sprintf("expr: cannot exchange operands %d and %d: the code has %d operands", i, j, len(c.In)))
 	}
 	out := *c
 	out.In, out.Insts = slices.Clone(c.In), slices.Clone(c.Insts)

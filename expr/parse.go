@@ -16,10 +16,10 @@ import (
 
 // Bounds on the time and the memory of parsing.
 const (
-	maxText  = 1 << 16 // bytes of text
-	maxNodes = 4096    // nodes of the syntax tree
-	maxDepth = 200     // nesting depth of parentheses and prefix operators
-	maxChain = 1000    // depth of the syntax tree; a sum of many terms is deep even without parentheses
+	maxText   = 1 << 16 // bytes of text
+	maxNodes  = 4096    // nodes of the syntax tree
+	maxDepth  = 200     // nesting depth of parentheses and prefix operators
+	maxHeight = 1000    // height of the syntax tree; a sum of many terms is deep even without parentheses
 )
 
 // The precedences of operators, as in Python.
@@ -202,8 +202,8 @@ func (p *parser) node(n node) *node {
 	for _, a := range n.args {
 		n.height = max(n.height, a.height+1)
 	}
-	if n.height > maxChain {
-		p.fail(n.pos, "operators are nested more than %d deep; give names to parts of the formula: t = ...;", maxChain)
+	if n.height > maxHeight {
+		p.fail(n.pos, "operators are nested more than %d deep; give names to parts of the formula: t = ...;", maxHeight)
 	}
 	return &n
 }
@@ -363,6 +363,7 @@ func (p *parser) number(tok string, pos int) tensor.Scalar {
 			return tensor.ComplexScalar(complex(0, x))
 		}
 	}
+	// ParseInt would read 012 as octal; Python rejects it.
 	if x, err := strconv.ParseInt(tok, 0, 64); err == nil && (len(tok) == 1 || tok[0] != '0' || !isDigit(tok[1])) {
 		return tensor.IntScalar(x)
 	}

@@ -105,7 +105,7 @@ func TestTypingMistakes(t *testing.T) {
 		{"x + y", "column 3: Promotion for uint16, uint32, uint64 types is not supported, attempted to promote " +
 			"UInt16 and Int", []tensor.DType{tensor.Uint16, tensor.Int32}},
 		{"2 * gelu(x)", "column 5: gelu of int64 is undefined", []tensor.DType{tensor.Int64}},
-		{"x", "column 1: 2 dtypes for 1 operands", []tensor.DType{tensor.Int64, tensor.Int8}},
+		{"x", "column 1: 2 dtypes were given for 1 operands", []tensor.DType{tensor.Int64, tensor.Int8}},
 	} {
 		f, err := expr.Parse(tc.text)
 		if err != nil {

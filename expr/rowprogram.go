@@ -94,6 +94,7 @@ func (c *Code) RowProgram(uniform, whole []bool) (*RowProgram, error) {
 	}
 	s.Passes = make([]RowPass, s.countPasses())
 	s.after = make([][]Value, len(s.Passes))
+	// From last to first, because a pass adds the numbers and stored rows that it needs to the outputs of earlier passes.
 	for k := len(s.Passes) - 1; k >= 0; k-- {
 		if err := s.buildAfter(k); err != nil {
 			return nil, err
@@ -122,6 +123,8 @@ type splitter struct {
 	after          [][]Value // indexed by pass: the numbers that are computed after it
 }
 
+// setLevels sets variesInRow and level of each value. A [Scan] is available one pass after the pass that computes its
+// operand, because the row is scanned between passes.
 func (s *splitter) setLevels() {
 	n := len(s.code.Insts)
 	s.variesInRow, s.level, s.numberIndex, s.rowIndex = make([]bool, n), make([]int, n), make([]int, n), make([]int, n)

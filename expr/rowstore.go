@@ -132,11 +132,14 @@ func opCost(o Op) int {
 // accumulators of folds are the last operands and the last outputs, in the same memory. Elements are folded in order.
 func (program *RowProgram) Columns(k, elements int) (code *Code, in, out []Place, err error) {
 	if k < 0 || k >= len(program.Passes) {
-		return nil, nil, nil, fmt.Errorf("expr: pass %d of %d", k, len(program.Passes))
+		return nil, nil, nil, fmt.Errorf("expr: pass %d does not exist: the program has %d passes", k, len(program.Passes))
 	}
 	pass := &program.Passes[k]
-	if pass.Code == nil || elements < 1 || elements > MaxOperands {
+	if pass.Code == nil {
 		return nil, nil, nil, errors.New("expr: the pass has no loop")
+	}
+	if elements < 1 || elements > MaxOperands {
+		return nil, nil, nil, fmt.Errorf("expr: elements is %d: want 1 to %d", elements, MaxOperands)
 	}
 	builder := NewBuilder()
 	operand := func(p Place, d tensor.DType) int {

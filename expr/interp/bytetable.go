@@ -35,17 +35,17 @@ func (runner *Runner) tabulate(l *expr.Loop) {
 	}
 	var bytes [2][256]uint8
 	for k := range 256 {
-		if bytes[0][k] = uint8(k); len(loaded) == 2 {
+		if bytes[0][k] = uint8(k); len(loaded) == 2 { // result x|y<<1 is for the bools x and y
 			bytes[0][k], bytes[1][k] = uint8(k&1), uint8(k>>1&1)
 		}
 	}
 	size, results := code.Out[0].DType.Size(), unsafe.Pointer(new([256]uint64))
 	operands := make([]unsafe.Pointer, len(runner.elementSize))
 	operands[0] = results
-	lookUp := step{dst: place{0, 0, size}}
+	lookUp := step{dst: place{slot: 0, stride: size}}
 	for n, k := range loaded {
 		operands[1+k] = unsafe.Pointer(&bytes[n])
-		*[]*place{&lookUp.a, &lookUp.b}[n] = place{1 + k, 0, 1}
+		*[]*place{&lookUp.a, &lookUp.b}[n] = place{slot: 1 + k, stride: 1}
 	}
 	runner.Run(runner.NewScratch(), operands, make([]int, len(operands)), nil, len(bytes[0]), 1)
 	loops := [2][4]func(unsafe.Pointer) loop{{lookUpOf[uint8], lookUpOf[uint16], lookUpOf[uint32], lookUpOf[uint64]},

@@ -57,6 +57,7 @@ func moveOf[U word](o operands) {
 	size, d, a := int(unsafe.Sizeof(U(0))), o.dst, o.a
 	if d.stride == size && (a.stride == size || a.stride == 0) {
 		dst := unsafe.Slice((*U)(unsafe.Add(d.ptr, d.offset)), o.n)
+		// The source is one element if its stride is 0, else n elements.
 		done := copy(dst, unsafe.Slice((*U)(unsafe.Add(a.ptr, a.offset)), max(1, o.n*min(a.stride, 1))))
 		for done < o.n {
 			done += copy(dst[done:], dst[:done])
@@ -94,7 +95,7 @@ func selectOf[U word](o operands) {
 	}
 }
 
-// joinOf stores pairs of elements of the size of U.
+// joinOf stores elements of a and b, of the size of U, as pairs: the real and the imaginary parts of complex numbers.
 func joinOf[U word](o operands) {
 	dst, a, b := o.dst, o.a, o.b
 	for range o.n {

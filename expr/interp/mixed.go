@@ -9,8 +9,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Operations of mixed dtypes: products of complex64, for example, are computed in float64, and sums of bfloat16 in
-// float32. A single loop that converts and computes takes a third of the time of separate loops.
+// An operation of mixed dtypes computes in a wider dtype than that of its operands or result: products of complex64, for
+// example, in float64, and sums of bfloat16 in float32. A single loop that converts and computes takes a third of the
+// time of separate loops.
 
 // mixedOp is an operation that computes in dtype `in`. Its operands are converted from dtype `from`, and its result is
 // converted to dtype `to`.
@@ -143,13 +144,15 @@ func (prep *preparer) joinConversions() error {
 	for v, inst := range slices.Clone(prep.code.Insts) {
 		prep.operands[v], narrow[v] = inst.Uses(), prep.narrowOperands(inst)
 		if inst.Op == expr.Convert && readers[inst.A] == 1 {
-			j, x := prep.code.Insts[inst.A], narrow[inst.A]
-			if prep.loops[v] = mixedLoops[mixedOp{j.Op, x.dtype, j.DType, inst.DType}]; prep.loops[v] != nil {
-				prep.operands[v] = x.values
+			converted, from := prep.code.Insts[inst.A], narrow[inst.A]
+			operation := mixedOp{op: converted.Op, from: from.dtype, in: converted.DType, to: inst.DType}
+			if prep.loops[v] = mixedLoops[operation]; prep.loops[v] != nil {
+				prep.operands[v] = from.values
 				continue
 			}
-			if prep.loops[v] = mixedLoops[mixedOp{j.Op, j.DType, j.DType, inst.DType}]; prep.loops[v] != nil {
-				prep.operands[v] = j.Uses()
+			operation.from = converted.DType // only the result is converted
+			if prep.loops[v] = mixedLoops[operation]; prep.loops[v] != nil {
+				prep.operands[v] = converted.Uses()
 				continue
 			}
 		}

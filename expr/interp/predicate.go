@@ -162,6 +162,7 @@ func (finder *blockFinder) order() (*expr.Code, []expr.Value, []predicatedBlock)
 		for _, v := range finder.branches[b].values {
 			inst := finder.code.Insts[v]
 			for _, k := range finder.sides[v] {
+				// The second selection of a pair has the same sides as the first, whose blocks are emitted already.
 				if k > 0 && blockOf[k] == k && (v == 0 || finder.sides[v-1] != finder.sides[v]) {
 					n := len(blocks)
 					blocks = append(blocks, predicatedBlock{first: expr.Value(len(code.Insts)), mask: newValue[inst.A],

@@ -64,7 +64,7 @@ type preparer struct {
 	folded     []expr.Fold    // the folds of the loop, with values of code
 	loops      []loop         // indexed by value
 	operands   [][]expr.Value // indexed by value: the values that its loop reads
-	isRead     []bool         // indexed by value: whether it has a step, unless it is a constant or a load
+	isRead     []bool         // indexed by value: whether a step, an output or a fold reads it
 	uniform    []bool         // indexed by value: whether it is constant within a row
 	places     []place        // indexed by value
 	lastReader []int          // indexed by value: its last reader, or the number of instructions for an output
@@ -123,7 +123,7 @@ func New(loop *expr.Loop) (*Runner, error) {
 // and last readers.
 func newPreparer(p *Runner, loop *expr.Loop) (*preparer, error) {
 	c := loop.Code
-	if len(loop.Folds) == 0 {
+	if len(loop.Folds) == 0 { // folds refer to values, which Simplify renumbers
 		if simple, err := c.Simplify(); err == nil {
 			c = simple
 		}
@@ -275,7 +275,7 @@ func (prep *preparer) release(u, v expr.Value) {
 // addStores adds the steps that store outputs which the last instruction does not write. Both parts of a complex number
 // are stored by one step.
 func (prep *preparer) addStores() {
-	var parts []step // of the output whose parts are visited
+	var parts []step // the stores of the parts of the current output
 	prep.eachOutput(func(v expr.Value, to place) {
 		size := prep.code.Insts[v].DType.Size()
 		if to.offset == 0 {

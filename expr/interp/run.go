@@ -12,7 +12,7 @@ type Scratch struct {
 	mem    []uint64             // cells, then temporary blocks
 	totals [][expr.Lanes]uint64 // indexed by fold: the accumulators of a row, if the loop has Totals
 	accs   []unsafe.Pointer     // indexed by fold: the address in totals
-	runner *Runner
+	runner *Runner              // the Runner that made it
 }
 
 // NewScratch returns temporary memory for the loop. It can be used for any number of runs, one after another.
@@ -71,7 +71,7 @@ func (runner *Runner) Run(scratch *Scratch, ptrs []unsafe.Pointer, strides []int
 		scratch = runner.scratch.Get().(*Scratch)
 	}
 	copy(scratch.slots[len(ptrs):], accs[:runner.folds])
-	copy(scratch.slots[len(ptrs):], scratch.accs)
+	copy(scratch.slots[len(ptrs):], scratch.accs) // with Totals, rows are folded into memory of scratch
 	for j := range n1 {
 		for k := range runner.totals {
 			t := &runner.totals[k]
@@ -84,7 +84,7 @@ func (runner *Runner) Run(scratch *Scratch, ptrs []unsafe.Pointer, strides []int
 		}
 	}
 	if pooled {
-		clear(scratch.slots[:len(ptrs)+runner.folds])
+		clear(scratch.slots[:len(ptrs)+runner.folds]) // the pool does not keep the caller's memory alive
 		runner.scratch.Put(scratch)
 	}
 }
