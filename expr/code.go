@@ -17,9 +17,8 @@ type Op uint8
 
 // The operations. The operations before Exp are primitive: compiled code and Go give the same bits. The operations
 // from Exp to Atan2 are elementary functions. Compiled code uses their expansions into primitives (package expand).
-// An expansion gives the same bits on all processors with the same optional instructions (expand.Target). Go computes
-// them in float64, by package math or, if package math has an error of more than 2 ulp, by functions of this module.
-// Code with a Call runs in Go only.
+// An expansion gives the same bits on all processors. Go computes elementary functions in float64, by package math or,
+// if package math has an error of more than 2 ulp, by functions of this module. Code with a Call runs in Go only.
 const (
 	Invalid Op = iota
 	Const      // the number whose bits are Imm, zero-extended

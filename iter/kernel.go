@@ -11,15 +11,16 @@ import (
 // nilFunctionKernel is a kernel of a nil function. Every use of it fails.
 var nilFunctionKernel = rule.NewKernel(0, nil)
 
-// newKernel makes a Kernel with the given number of results.
-func newKernel(results int, isNil bool, body rule.Block, types ...tensor.DType) Kernel {
-	if isNil {
+// newKernel makes a Kernel with the given number of results. types are the dtypes of the results, then of the operands.
+// functionIsNil is set if the caller's function, which body calls, is nil.
+func newKernel(results int, functionIsNil bool, body rule.Block, types ...tensor.DType) Kernel {
+	if functionIsNil {
 		return nilFunctionKernel
 	}
 	return rule.NewKernel(results, body, types...)
 }
 
-// WithCheck returns the kernel with a check of operand i (results are not counted). Before a block is computed, f
+// WithCheck returns the kernel with a check of operand i, where results are not counted. Before a block is computed, f
 // checks the block's elements of the operand. If f returns an error, such as for a division by zero, the run ends
 // with this error. The results of other blocks may have been written by then. T must be the element type of the
 // operand.

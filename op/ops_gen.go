@@ -26,9 +26,9 @@ type Unique2Attrs struct {
 
 // Unique2 is the op _unique2.
 //
-// Returns three results. output: the distinct elements. inverse: for each element of self, the index of its
-// equal in output. counts: the number of occurrences of each distinct element. NaN differs from every element,
-// including itself.
+// Returns three results. `output`: the distinct elements. `inverse`: for each element of self, the index of the
+// equal element in `output`. `counts`: the number of occurrences of each distinct element. NaN differs from
+// every element, including itself.
 func Unique2(self *graph.Value, attrs ...Unique2Attrs) (output, inverse, counts *graph.Value) {
 	made := node("_unique2", 3, nonzeroAttrs(attrs), self)
 	return made[0], made[1], made[2]
@@ -50,7 +50,7 @@ type UpsampleNearestExact1dAttrs struct {
 	ScalesW *float64 `attr:"scales_w"`
 	// factor that maps the only spatial dimension; default: the quotient of the sizes
 	Scales *float64 `attr:"scales"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -77,7 +77,7 @@ type UpsampleNearestExact2dAttrs struct {
 	ScalesW *float64 `attr:"scales_w"`
 	// factor that maps the only spatial dimension; default: the quotient of the sizes
 	Scales *float64 `attr:"scales"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -105,7 +105,7 @@ type UpsampleNearestExact3dAttrs struct {
 	ScalesW *float64 `attr:"scales_w"`
 	// factor that maps the only spatial dimension; default: the quotient of the sizes
 	Scales *float64 `attr:"scales"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -213,15 +213,15 @@ func AdaptiveMaxPool3d[A Ints](self *graph.Value, outputSize A) (out, indices *g
 
 // AddAttrs are the optional attributes of [Add].
 type AddAttrs struct {
-	// factor of other (default 1)
+	// factor of the second term (default 1)
 	Alpha tensor.Scalar `attr:"alpha"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // Add is the op add.
 //
-// Adds alpha times other to self, with broadcasting. For bools it is the logical or, or self if alpha is false.
+// Returns self + alpha * other, with broadcasting. For bools it is the logical or, or self if `alpha` is false.
 func Add[A, B Operand](self A, other B, attrs ...AddAttrs) *graph.Value {
 	return node("add", 1, nonzeroAttrs(attrs), self, other)[0]
 }
@@ -232,13 +232,14 @@ type AddbmmAttrs struct {
 	Beta tensor.Scalar `attr:"beta"`
 	// factor of the product (default 1)
 	Alpha tensor.Scalar `attr:"alpha"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // Addbmm is the op addbmm.
 //
-// Adds the sum of the products of a batch of pairs of matrices to self.
+// Returns beta * self + alpha * (sum over the batch of batch1 times batch2): [b, m, k] and [b, k, n] give [m,
+// n].
 func Addbmm(self, batch1, batch2 *graph.Value, attrs ...AddbmmAttrs) *graph.Value {
 	return node("addbmm", 1, nonzeroAttrs(attrs), self, batch1, batch2)[0]
 }
@@ -247,13 +248,13 @@ func Addbmm(self, batch1, batch2 *graph.Value, attrs ...AddbmmAttrs) *graph.Valu
 type AddcdivAttrs struct {
 	// factor of the product or quotient (default 1)
 	Value tensor.Scalar `attr:"value"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // Addcdiv is the op addcdiv.
 //
-// Adds value times tensor1 divided by tensor2 to self, with broadcasting. Two integer tensors are not supported.
+// Returns self + value * tensor1 / tensor2, with broadcasting. Two integer tensors are not supported.
 func Addcdiv(self, tensor1, tensor2 *graph.Value, attrs ...AddcdivAttrs) *graph.Value {
 	return node("addcdiv", 1, nonzeroAttrs(attrs), self, tensor1, tensor2)[0]
 }
@@ -262,13 +263,13 @@ func Addcdiv(self, tensor1, tensor2 *graph.Value, attrs ...AddcdivAttrs) *graph.
 type AddcmulAttrs struct {
 	// factor of the product or quotient (default 1)
 	Value tensor.Scalar `attr:"value"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // Addcmul is the op addcmul.
 //
-// Adds value times tensor1 times tensor2 to self, with broadcasting.
+// Returns self + value * tensor1 * tensor2, with broadcasting.
 func Addcmul(self, tensor1, tensor2 *graph.Value, attrs ...AddcmulAttrs) *graph.Value {
 	return node("addcmul", 1, nonzeroAttrs(attrs), self, tensor1, tensor2)[0]
 }
@@ -277,10 +278,10 @@ func Addcmul(self, tensor1, tensor2 *graph.Value, attrs ...AddcmulAttrs) *graph.
 type AddmmAttrs struct {
 	// factor of self; if it is 0, self is not read (default 1)
 	Beta tensor.Scalar `attr:"beta"`
-	// factor of the product; if it is 0, float32, float64 and complex matrices are not read, in batches only if
-	// m*k*n >= 400 (default 1)
+	// factor of the product; if it is 0, matrices of float32, float64 and complex numbers are not read, so their NaN
+	// does not propagate; a batch with m*k*n < 400 is read (default 1)
 	Alpha tensor.Scalar `attr:"alpha"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -297,13 +298,13 @@ type AddmvAttrs struct {
 	Beta tensor.Scalar `attr:"beta"`
 	// factor of the product (default 1)
 	Alpha tensor.Scalar `attr:"alpha"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // Addmv is the op addmv.
 //
-// Multiplies a matrix by a vector and adds self.
+// Returns beta * self + alpha * (mat times vec), for a matrix and a vector.
 func Addmv(self, mat, vec *graph.Value, attrs ...AddmvAttrs) *graph.Value {
 	return node("addmv", 1, nonzeroAttrs(attrs), self, mat, vec)[0]
 }
@@ -314,13 +315,13 @@ type AddrAttrs struct {
 	Beta tensor.Scalar `attr:"beta"`
 	// factor of the product (default 1)
 	Alpha tensor.Scalar `attr:"alpha"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // Addr is the op addr.
 //
-// Adds the outer product of two vectors to self.
+// Returns beta * self + alpha * (outer product of vec1 and vec2).
 func Addr(self, vec1, vec2 *graph.Value, attrs ...AddrAttrs) *graph.Value {
 	return node("addr", 1, nonzeroAttrs(attrs), self, vec1, vec2)[0]
 }
@@ -355,7 +356,7 @@ type AllAttrs struct {
 	Dim []int `attr:"dim"`
 	// keep reduced dimensions with size 1
 	Keepdim bool `attr:"keepdim"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -374,7 +375,7 @@ type AllcloseAttrs struct {
 	Atol *float64 `attr:"atol"`
 	// NaN is close to NaN
 	EqualNan bool `attr:"equal_nan"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -391,7 +392,7 @@ type AmaxAttrs struct {
 	Dim []int `attr:"dim"`
 	// keep reduced dimensions with size 1
 	Keepdim bool `attr:"keepdim"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -408,7 +409,7 @@ type AminAttrs struct {
 	Dim []int `attr:"dim"`
 	// keep reduced dimensions with size 1
 	Keepdim bool `attr:"keepdim"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -425,7 +426,7 @@ type AminmaxAttrs struct {
 	Dim *int `attr:"dim"`
 	// keep the dimension with size 1
 	Keepdim bool `attr:"keepdim"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -450,7 +451,7 @@ type AnyAttrs struct {
 	Dim []int `attr:"dim"`
 	// keep reduced dimensions with size 1
 	Keepdim bool `attr:"keepdim"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -469,13 +470,13 @@ type ArangeAttrs struct {
 	Step tensor.Scalar `attr:"step"`
 	// dtype of the result; default: int64, or float32 if any number is a float
 	DType tensor.DType `attr:"dtype"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // Arange is the op arange.
 //
-// Creates the numbers from start to end, exclusive, by step.
+// Creates the numbers from `start` to `end`, exclusive, at distances of `step`.
 //
 // Attributes:
 //
@@ -490,7 +491,7 @@ type ArgmaxAttrs struct {
 	Dim *int `attr:"dim"`
 	// keep reduced dimensions with size 1
 	Keepdim bool `attr:"keepdim"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -508,7 +509,7 @@ type ArgminAttrs struct {
 	Dim *int `attr:"dim"`
 	// keep reduced dimensions with size 1
 	Keepdim bool `attr:"keepdim"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -526,9 +527,9 @@ type ArgsortAttrs struct {
 	Dim *int `attr:"dim"`
 	// sort in descending order
 	Descending bool `attr:"descending"`
-	// keep the order of equal elements; always kept here
+	// has no effect: equal elements always keep their order
 	Stable bool `attr:"stable"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -544,7 +545,7 @@ func Argsort(self *graph.Value, attrs ...ArgsortAttrs) *graph.Value {
 type AsStridedAttrs struct {
 	// offset in the storage, in elements; default: self's offset
 	StorageOffset *int `attr:"storage_offset"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -584,7 +585,7 @@ func Atan(self *graph.Value) *graph.Value {
 
 // Atan2 is the op atan2.
 //
-// Returns the angle of the point (other, self) in radians.
+// Returns the angle in radians of the point with x = `other` and y = self.
 func Atan2(self, other *graph.Value) *graph.Value {
 	return node("atan2", 1, nil, self, other)[0]
 }
@@ -629,7 +630,7 @@ type AvgPool1dAttrs struct {
 	CeilMode bool `attr:"ceil_mode"`
 	// count the padding in the divisor (default true)
 	CountIncludePad *bool `attr:"count_include_pad"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -659,7 +660,7 @@ type AvgPool2dAttrs struct {
 	CountIncludePad *bool `attr:"count_include_pad"`
 	// divisor to use instead of the size of the window
 	DivisorOverride *int `attr:"divisor_override"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -690,7 +691,7 @@ type AvgPool3dAttrs struct {
 	CountIncludePad *bool `attr:"count_include_pad"`
 	// divisor to use instead of the size of the window
 	DivisorOverride *int `attr:"divisor_override"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -710,10 +711,10 @@ func AvgPool3d[A Ints](self *graph.Value, kernelSize A, attrs ...AvgPool3dAttrs)
 type BaddbmmAttrs struct {
 	// factor of self; if it is 0, self is not read (default 1)
 	Beta tensor.Scalar `attr:"beta"`
-	// factor of the product; if it is 0, float32, float64 and complex matrices are not read, in batches only if
-	// m*k*n >= 400 (default 1)
+	// factor of the product; if it is 0, matrices of float32, float64 and complex numbers are not read, so their NaN
+	// does not propagate; a batch with m*k*n < 400 is read (default 1)
 	Alpha tensor.Scalar `attr:"alpha"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -734,15 +735,15 @@ type BatchNormAttrs struct {
 	Eps *float64 `attr:"eps"`
 	// has no effect (default true)
 	CudnnEnabled *bool `attr:"cudnn_enabled"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // BatchNorm is the op batch_norm.
 //
-// Normalizes each channel (dimension 1) by running or batch statistics, then scales by weight and adds bias.
-// Graphs are pure: running statistics are not updated. The result has the memory format that the strides of the
-// input suggest; it is row-major if they fit both row-major and channels-last.
+// Normalizes each channel (dimension 1) by running or batch statistics, then multiplies by `weight` and adds
+// `bias`. Graphs are pure: running statistics are not updated. The result is channels-last if the strides of
+// `input` are, and row-major if they fit both formats or neither.
 //
 // May be nil: weight, bias, runningMean, runningVar.
 func BatchNorm(input, weight, bias, runningMean, runningVar *graph.Value, attrs ...BatchNormAttrs) *graph.Value {
@@ -753,7 +754,7 @@ func BatchNorm(input, weight, bias, runningMean, runningVar *graph.Value, attrs 
 type BernoulliAttrs struct {
 	// seed; the same seed gives the same numbers
 	Seed int `attr:"seed"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -766,8 +767,8 @@ func Bernoulli(self *graph.Value, attrs ...BernoulliAttrs) *graph.Value {
 
 // Bilinear is the op bilinear.
 //
-// Returns the sums of the products of elements of input1 and input2 with each matrix of weight, and adds bias:
-// input1^T weight[k] input2 + bias[k].
+// Returns input1^T weight[k] input2 + bias[k] for each k and each pair of vectors along the last dimensions of
+// `input1` and `input2`.
 //
 // May be nil: bias.
 func Bilinear(input1, input2, weight, bias *graph.Value) *graph.Value {
@@ -778,14 +779,14 @@ func Bilinear(input1, input2, weight, bias *graph.Value) *graph.Value {
 type BinaryCrossEntropyAttrs struct {
 	// 0: the loss of each element; 1: their mean; 2: their sum (default 1)
 	Reduction *int `attr:"reduction"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // BinaryCrossEntropy is the op binary_cross_entropy.
 //
-// Returns the cross entropy of probabilities self and target, times weight. Logarithms are at least -100.
-// PyTorch rejects elements of self outside [0, 1], for which the result is unspecified.
+// Returns the cross entropy of the probabilities self and `target`, times `weight`. Logarithms are at least
+// -100. PyTorch rejects elements of self outside [0, 1], for which the result is unspecified.
 //
 // May be nil: weight.
 func BinaryCrossEntropy(self, target, weight *graph.Value, attrs ...BinaryCrossEntropyAttrs) *graph.Value {
@@ -796,14 +797,14 @@ func BinaryCrossEntropy(self, target, weight *graph.Value, attrs ...BinaryCrossE
 type BinaryCrossEntropyWithLogitsAttrs struct {
 	// 0: the loss of each element; 1: their mean; 2: their sum (default 1)
 	Reduction *int `attr:"reduction"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // BinaryCrossEntropyWithLogits is the op binary_cross_entropy_with_logits.
 //
-// Returns the cross entropy of sigmoid(self) and target, times weight. pos_weight multiplies the part of
-// positive targets.
+// Returns the cross entropy of sigmoid(self) and `target`, times `weight`. `pos_weight` multiplies the term
+// target * log(sigmoid(self)).
 //
 // May be nil: weight, posWeight.
 func BinaryCrossEntropyWithLogits(self, target, weight, posWeight *graph.Value, attrs ...BinaryCrossEntropyWithLogitsAttrs) *graph.Value {
@@ -814,14 +815,14 @@ func BinaryCrossEntropyWithLogits(self, target, weight, posWeight *graph.Value, 
 type BincountAttrs struct {
 	// least number of elements of the result
 	Minlength int `attr:"minlength"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // Bincount is the op bincount.
 //
-// Counts the occurrences of each number from 0 to the greatest element of self, or adds their weights in float64
-// or in the dtype of weights, if it is float32.
+// Counts the occurrences of each number from 0 to the greatest element of self. With `weights`, it adds the
+// weights of the occurrences instead: in float32 if the weights are float32, else in float64.
 //
 // May be nil: weights.
 func Bincount(self, weights *graph.Value, attrs ...BincountAttrs) *graph.Value {
@@ -913,7 +914,7 @@ func BroadcastTensors(tensors []*graph.Value) []*graph.Value {
 
 // BroadcastTo is the op broadcast_to.
 //
-// Expands dimensions of size 1 and adds leading dimensions, as expand does.
+// Expands dimensions of size 1 and adds leading dimensions, as `expand` does.
 //
 // Attributes:
 //
@@ -926,13 +927,14 @@ func BroadcastTo[A Ints](self *graph.Value, size A) *graph.Value {
 type BucketizeAttrs struct {
 	// return int32, else int64
 	OutInt32 bool `attr:"out_int32"`
-	// return the position after equal elements, else before them
+	// return the position after equal elements; false: before them
 	Right bool `attr:"right"`
 }
 
 // Bucketize is the op bucketize.
 //
-// Returns the index of the bucket of each element of self. boundaries is a sorted vector.
+// Returns the index of the bucket of each element of self. `boundaries` is a sorted vector. Bucket i ends at
+// boundary i.
 func Bucketize[A Operand](self A, boundaries *graph.Value, attrs ...BucketizeAttrs) *graph.Value {
 	return node("bucketize", 1, nonzeroAttrs(attrs), self, boundaries)[0]
 }
@@ -948,7 +950,7 @@ func CartesianProd(tensors []*graph.Value) *graph.Value {
 type CatAttrs struct {
 	// dimension along which to concatenate
 	Dim int `attr:"dim"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -966,13 +968,14 @@ type CdistAttrs struct {
 	P *float64 `attr:"p"`
 	// has no effect: differences are never computed by a matrix product
 	ComputeMode *int `attr:"compute_mode"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // Cdist is the op cdist.
 //
-// Returns the distances of each row of x1 and each row of x2, by batches.
+// Returns the `p`-norms of the differences of each row of `x1` and each row of `x2`: [..., n, k] and [..., m, k]
+// give [..., n, m].
 func Cdist(x1, x2 *graph.Value, attrs ...CdistAttrs) *graph.Value {
 	return node("cdist", 1, nonzeroAttrs(attrs), x1, x2)[0]
 }
@@ -988,7 +991,7 @@ func Ceil(self *graph.Value) *graph.Value {
 type CeluAttrs struct {
 	// scale and width of the exponential below 0 (default 1)
 	Alpha *float64 `attr:"alpha"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -1012,21 +1015,21 @@ func ChannelShuffle[A Int](self *graph.Value, groups A) *graph.Value {
 
 // CholeskyAttrs are the optional attributes of [Cholesky].
 type CholeskyAttrs struct {
-	// the factor is the upper triangle
+	// the factors are upper triangles, the adjoints of L
 	Upper bool `attr:"upper"`
 }
 
 // Cholesky is the op cholesky.
 //
-// Returns the Cholesky factors of positive definite matrices, and reads only one triangle: L of L L^H, or its
-// adjoint. Dimensions before the last two are a batch.
+// Returns the Cholesky factor L of each positive definite matrix A = L L^H, or the adjoint of L if `upper` is
+// set. Only the triangle of A where the result is not 0 is read. Dimensions before the last two are a batch.
 func Cholesky(self *graph.Value, attrs ...CholeskyAttrs) *graph.Value {
 	return node("cholesky", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // CholeskyInverseAttrs are the optional attributes of [CholeskyInverse].
 type CholeskyInverseAttrs struct {
-	// the factor is the upper triangle
+	// the factors are upper triangles, the adjoints of L
 	Upper bool `attr:"upper"`
 }
 
@@ -1040,7 +1043,7 @@ func CholeskyInverse(self *graph.Value, attrs ...CholeskyInverseAttrs) *graph.Va
 
 // CholeskySolveAttrs are the optional attributes of [CholeskySolve].
 type CholeskySolveAttrs struct {
-	// the factor is the upper triangle
+	// the factors are upper triangles, the adjoints of L
 	Upper bool `attr:"upper"`
 }
 
@@ -1056,13 +1059,13 @@ func CholeskySolve(self, input2 *graph.Value, attrs ...CholeskySolveAttrs) *grap
 type ChunkAttrs struct {
 	// dimension to split
 	Dim int `attr:"dim"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // Chunk is the op chunk.
 //
-// Splits a dimension into parts of equal size, at most as many as the attribute chunks; the last may be smaller.
+// Splits a dimension into parts of equal size, at most `chunks`; the last may be smaller.
 //
 // Attributes:
 //
@@ -1073,22 +1076,22 @@ func Chunk[A Int](self *graph.Value, chunks A, attrs ...ChunkAttrs) []*graph.Val
 
 // Clamp is the op clamp.
 //
-// Clamps self to at least min and at most max; one of them may be omitted. If min is above max the result is
-// max. A bound of a higher dtype category (integer, float) promotes self.
+// Clamps self to at least `min` and at most `max`; one of them may be omitted. If `min` is above `max` the
+// result is max. A bound of a higher dtype category (integer, float) promotes self.
 func Clamp[A, B Optional](self *graph.Value, min A, max B) *graph.Value {
 	return overloaded("clamp", nil, []string{"min", "max"}, self, min, max)[0]
 }
 
 // ClampMax is the op clamp_max.
 //
-// Clamps self to at most max.
+// Clamps self to at most `max`.
 func ClampMax[A Optional](self *graph.Value, max A) *graph.Value {
 	return overloaded("clamp_max", nil, []string{"max"}, self, max)[0]
 }
 
 // ClampMin is the op clamp_min.
 //
-// Clamps self to at least min.
+// Clamps self to at least `min`.
 func ClampMin[A Optional](self *graph.Value, min A) *graph.Value {
 	return overloaded("clamp_min", nil, []string{"min"}, self, min)[0]
 }
@@ -1101,7 +1104,7 @@ type CloneAttrs struct {
 
 // Clone is the op clone.
 //
-// Copies self. The format preserve keeps the strides of a dense operand.
+// Copies self. The memory format `preserve` keeps the strides of a dense operand.
 func Clone(self *graph.Value, attrs ...CloneAttrs) *graph.Value {
 	return node("clone", 1, nonzeroAttrs(attrs), self)[0]
 }
@@ -1124,14 +1127,14 @@ func Complex(real, imag *graph.Value) *graph.Value {
 type CompressAttrs struct {
 	// dimension whose slices are taken; default: self is flattened
 	Dim *int `attr:"dim"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // Compress is the op compress.
 //
-// Takes the slices of self along a dimension where a one-dimensional condition is true. A condition that is too
-// short is false for the rest.
+// Takes the slices of self along a dimension where the one-dimensional `condition` is true. A condition that is
+// too short is false for the rest.
 func Compress(self, condition *graph.Value, attrs ...CompressAttrs) *graph.Value {
 	return node("compress", 1, nonzeroAttrs(attrs), self, condition)[0]
 }
@@ -1140,7 +1143,7 @@ func Compress(self, condition *graph.Value, attrs ...CompressAttrs) *graph.Value
 type ConcatAttrs struct {
 	// dimension along which to concatenate
 	Dim int `attr:"dim"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -1156,7 +1159,7 @@ func Concat(tensors []*graph.Value, attrs ...ConcatAttrs) *graph.Value {
 type ConcatenateAttrs struct {
 	// dimension along which to concatenate
 	Dim int `attr:"dim"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -1179,17 +1182,18 @@ func ConjPhysical(self *graph.Value) *graph.Value {
 type ConstantPadNdAttrs struct {
 	// number to fill with (default 0)
 	Value tensor.Scalar `attr:"value"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // ConstantPadNd is the op constant_pad_nd.
 //
-// Pads self with a number, as pad does in mode constant.
+// Pads self with a number, as `pad` does in mode `constant`.
 //
 // Attributes:
 //
-//   - pad: elements to add before and after, from the last dimension on; negative numbers remove elements
+//   - pad: numbers of elements to add: before and after the last dimension, before and after the dimension in
+//     front of it, and so on; negative numbers remove elements
 func ConstantPadNd[A Ints](self *graph.Value, pad A, attrs ...ConstantPadNdAttrs) *graph.Value {
 	return node("constant_pad_nd", 1, withRequired(nonzeroAttrs(attrs), "pad", pad), self)[0]
 }
@@ -1228,7 +1232,7 @@ type Conv1dAttrs struct {
 	Dilation []int `attr:"dilation"`
 	// number of groups into which channels are divided; each group is convolved separately (default 1)
 	Groups *int `attr:"groups"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -1264,7 +1268,7 @@ type Conv2dAttrs struct {
 	Dilation []int `attr:"dilation"`
 	// number of groups into which channels are divided; each group is convolved separately (default 1)
 	Groups *int `attr:"groups"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -1289,7 +1293,7 @@ type Conv2dBytesAttrs struct {
 	Dilation []int `attr:"dilation"`
 	// number of groups into which channels are divided; each group is convolved separately (default 1)
 	Groups *int `attr:"groups"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -1328,7 +1332,7 @@ type Conv3dAttrs struct {
 	Dilation []int `attr:"dilation"`
 	// number of groups into which channels are divided; each group is convolved separately (default 1)
 	Groups *int `attr:"groups"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -1353,7 +1357,7 @@ type ConvIntegerAttrs struct {
 	Dilation []int `attr:"dilation"`
 	// number of groups of channels that are convolved separately (default 1)
 	Groups *int `attr:"groups"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -1379,7 +1383,7 @@ type ConvTranspose1dAttrs struct {
 	Groups *int `attr:"groups"`
 	// distance between the elements of the window (default 1)
 	Dilation []int `attr:"dilation"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -1406,7 +1410,7 @@ type ConvTranspose2dAttrs struct {
 	Groups *int `attr:"groups"`
 	// distance between the elements of the window (default 1)
 	Dilation []int `attr:"dilation"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -1433,7 +1437,7 @@ type ConvTranspose3dAttrs struct {
 	Groups *int `attr:"groups"`
 	// distance between the elements of the window (default 1)
 	Dilation []int `attr:"dilation"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -1456,8 +1460,9 @@ type CopyAttrs struct {
 
 // Copy is the op copy.
 //
-// Returns the elements of src in the shape and dtype of self. The strides are those of src after the ops to,
-// expand and clone, not those of self. If src already has the shape and dtype, src itself is returned.
+// Returns the elements of `src` in the shape and dtype of self. The strides are those of `src` after the ops
+// `to`, `expand` and `clone`, not those of self. If `src` already has the shape and dtype, `src` itself is
+// returned.
 func Copy(self, src *graph.Value, attrs ...CopyAttrs) *graph.Value {
 	return node("copy", 1, nonzeroAttrs(attrs), self, src)[0]
 }
@@ -1496,14 +1501,14 @@ type CosineEmbeddingLossAttrs struct {
 	Margin float64 `attr:"margin"`
 	// 0: the loss of each element; 1: their mean; 2: their sum (default 1)
 	Reduction *int `attr:"reduction"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // CosineEmbeddingLoss is the op cosine_embedding_loss.
 //
-// Returns 1 - cos for pairs of vectors whose target is 1, and the positive part of cos - margin for pairs whose
-// target is -1, where cos is the cosine of their angle.
+// Returns 1 - cos for pairs of vectors whose `target` is 1, and max(0, cos - margin) for pairs whose `target` is
+// -1, where cos is the cosine of their angle.
 func CosineEmbeddingLoss(input1, input2, target *graph.Value, attrs ...CosineEmbeddingLossAttrs) *graph.Value {
 	return node("cosine_embedding_loss", 1, nonzeroAttrs(attrs), input1, input2, target)[0]
 }
@@ -1514,7 +1519,7 @@ type CosineSimilarityAttrs struct {
 	Dim *int `attr:"dim"`
 	// least norm (default 1e-8)
 	Eps *float64 `attr:"eps"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -1529,7 +1534,7 @@ func CosineSimilarity(x1, x2 *graph.Value, attrs ...CosineSimilarityAttrs) *grap
 type CountNonzeroAttrs struct {
 	// dimensions to reduce; none: all
 	Dim []int `attr:"dim"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -1544,14 +1549,14 @@ func CountNonzero(self *graph.Value, attrs ...CountNonzeroAttrs) *graph.Value {
 type CovAttrs struct {
 	// number subtracted from the number of observations to give the divisor (default 1)
 	Correction *int `attr:"correction"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // Cov is the op cov.
 //
-// Returns the covariances of variables, the rows of self; columns are observations with the weights fweights,
-// which are integers, and aweights.
+// Returns the covariances of variables, the rows of self; columns are observations with the weights `fweights`,
+// which are integers, and `aweights`.
 //
 // May be nil: fweights, aweights.
 func Cov(self, fweights, aweights *graph.Value, attrs ...CovAttrs) *graph.Value {
@@ -1562,7 +1567,7 @@ func Cov(self, fweights, aweights *graph.Value, attrs ...CovAttrs) *graph.Value 
 type CrossAttrs struct {
 	// dimension of the vectors; default: the first of size 3
 	Dim *int `attr:"dim"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -1577,19 +1582,19 @@ func Cross(self, other *graph.Value, attrs ...CrossAttrs) *graph.Value {
 type CrossEntropyLossAttrs struct {
 	// 0: the loss of each target; 1: their weighted mean; 2: their sum (default 1)
 	Reduction *int `attr:"reduction"`
-	// target that does not count (default -100)
+	// target class that does not count (default -100)
 	IgnoreIndex *int `attr:"ignore_index"`
 	// share of the targets that is spread evenly over all classes, 0 to 1
 	LabelSmoothing float64 `attr:"label_smoothing"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // CrossEntropyLoss is the op cross_entropy_loss.
 //
-// Returns minus the logarithm of the softmax at the target class, times its weight: self [n, c, ...] or [c],
-// target int64 [n, ...] and weight [c]. A target of self's shape holds the probability of each class instead;
-// its mean is over all targets, whatever the weights.
+// Returns minus the logarithm of the softmax at the target class, times the weight of the class: `self` [n, c,
+// ...] or [c], `target` int64 [n, ...] and `weight` [c]. A `target` of self's shape has the probability of each
+// class instead; the mean is then over the number of targets, not over their weights.
 //
 // May be nil: weight.
 func CrossEntropyLoss(self, target, weight *graph.Value, attrs ...CrossEntropyLossAttrs) *graph.Value {
@@ -1662,13 +1667,13 @@ type CumulativeTrapezoidAttrs struct {
 	Dx tensor.Scalar `attr:"dx"`
 	// dimension of the samples (default -1)
 	Dim *int `attr:"dim"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // CumulativeTrapezoid is the op cumulative_trapezoid.
 //
-// Returns the running integrals of samples y at the positions x along a dimension by the trapezoidal rule.
+// Returns the running integrals of samples `y` at the positions `x` along a dimension by the trapezoidal rule.
 func CumulativeTrapezoid(y *graph.Value, attrs ...CumulativeTrapezoidAttrs) *graph.Value {
 	return node("cumulative_trapezoid", 1, nonzeroAttrs(attrs), y)[0]
 }
@@ -1690,7 +1695,7 @@ type DeformConv2dAttrs struct {
 	Groups *int `attr:"groups"`
 	// number of groups of input channels with their own offsets and masks (default 1)
 	OffsetGroups *int `attr:"offset_groups"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -1745,7 +1750,7 @@ type DequantizeLinearAttrs struct {
 	Axis *int `attr:"axis"`
 	// number of adjacent elements along axis that share a scale; 0: one scale for each index, or one for all
 	BlockSize int `attr:"block_size"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -1783,7 +1788,7 @@ type DftAttrs struct {
 	Inverse bool `attr:"inverse"`
 	// return only the first half of the frequencies; the other half is its mirror if the operand is real
 	Onesided bool `attr:"onesided"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -1799,7 +1804,7 @@ func Dft(input *graph.Value, attrs ...DftAttrs) *graph.Value {
 type DiagAttrs struct {
 	// diagonal: 0 is the main one, positive ones are above it
 	Diagonal int `attr:"diagonal"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -1818,7 +1823,7 @@ type DiagEmbedAttrs struct {
 	Dim1 *int `attr:"dim1"`
 	// second new dimension (default -1)
 	Dim2 *int `attr:"dim2"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -1833,7 +1838,7 @@ func DiagEmbed(self *graph.Value, attrs ...DiagEmbedAttrs) *graph.Value {
 type DiagflatAttrs struct {
 	// diagonal: 0 is the main one, positive ones are above it
 	Offset int `attr:"offset"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -1852,13 +1857,13 @@ type DiagonalAttrs struct {
 	Dim1 int `attr:"dim1"`
 	// second dimension (default 1)
 	Dim2 *int `attr:"dim2"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // Diagonal is the op diagonal.
 //
-// Takes the elements where the indices of two dimensions differ by offset, as a new last dimension.
+// Takes the elements where the indices of two dimensions differ by `offset`, as a new last dimension.
 func Diagonal(self *graph.Value, attrs ...DiagonalAttrs) *graph.Value {
 	return node("diagonal", 1, nonzeroAttrs(attrs), self)[0]
 }
@@ -1871,7 +1876,7 @@ type DiagonalScatterAttrs struct {
 	Dim1 int `attr:"dim1"`
 	// dimension of columns (default 1)
 	Dim2 *int `attr:"dim2"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -1888,13 +1893,13 @@ type DiffAttrs struct {
 	N *int `attr:"n"`
 	// dimension along which differences are taken (default -1)
 	Dim *int `attr:"dim"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // Diff is the op diff.
 //
-// Returns the differences of consecutive elements along a dimension, n times. First, prepend and append are
+// Returns the `n`-th differences of consecutive elements along a dimension. First, `prepend` and `append` are
 // concatenated with self.
 //
 // May be nil: prepend, append.
@@ -1914,13 +1919,13 @@ func Digamma(self *graph.Value) *graph.Value {
 type DistAttrs struct {
 	// order of the norm (default 2)
 	P tensor.Scalar `attr:"p"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // Dist is the op dist.
 //
-// Returns the norm of self - other.
+// Returns the `p`-norm of self - other.
 func Dist(self, other *graph.Value, attrs ...DistAttrs) *graph.Value {
 	return node("dist", 1, nonzeroAttrs(attrs), self, other)[0]
 }
@@ -1954,7 +1959,7 @@ type DropoutAttrs struct {
 	Train bool `attr:"train"`
 	// seed of the random numbers
 	Seed int `attr:"seed"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -1971,7 +1976,7 @@ type DsplitAttrs struct {
 	Sections *int `attr:"sections"`
 	// positions at which to split
 	Indices []int `attr:"indices"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -2020,7 +2025,7 @@ type EluAttrs struct {
 	Scale *float64 `attr:"scale"`
 	// factor of self below 0 (default 1)
 	InputScale *float64 `attr:"input_scale"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -2040,7 +2045,7 @@ type EmbeddingAttrs struct {
 	ScaleGradByFreq bool `attr:"scale_grad_by_freq"`
 	// affects gradients only; ignored
 	Sparse bool `attr:"sparse"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -2154,7 +2159,7 @@ func Expand[A Ints](self *graph.Value, size A, attrs ...ExpandAttrs) *graph.Valu
 
 // ExpandAs is the op expand_as.
 //
-// Expands self to the shape of other.
+// Expands self to the shape of `other`.
 func ExpandAs(self, other *graph.Value) *graph.Value {
 	return node("expand_as", 1, nil, self, other)[0]
 }
@@ -2172,7 +2177,7 @@ type EyeAttrs struct {
 	M *int `attr:"m"`
 	// dtype of the result (default float32)
 	DType tensor.DType `attr:"dtype"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -2205,7 +2210,7 @@ type FftFftAttrs struct {
 	Dim *int `attr:"dim"`
 	// direction that is scaled by 1/n; ortho: both directions are scaled by the root of 1/n (default backward)
 	Norm FftFftNormWord `attr:"norm"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -2234,7 +2239,7 @@ type FftFft2Attrs struct {
 	Dim []int `attr:"dim"`
 	// direction that is scaled by 1/n; ortho: both directions are scaled by the root of 1/n (default backward)
 	Norm FftFft2NormWord `attr:"norm"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -2263,7 +2268,7 @@ type FftFftnAttrs struct {
 	Dim []int `attr:"dim"`
 	// direction that is scaled by 1/n; ortho: both directions are scaled by the root of 1/n (default backward)
 	Norm FftFftnNormWord `attr:"norm"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -2278,7 +2283,7 @@ func FftFftn(self *graph.Value, attrs ...FftFftnAttrs) *graph.Value {
 type FftFftshiftAttrs struct {
 	// dimensions to shift; none: all
 	Dim []int `attr:"dim"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -2307,7 +2312,7 @@ type FftHfftAttrs struct {
 	Dim *int `attr:"dim"`
 	// direction that is scaled by 1/n; ortho: both directions are scaled by the root of 1/n (default backward)
 	Norm FftHfftNormWord `attr:"norm"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -2336,7 +2341,7 @@ type FftHfft2Attrs struct {
 	Dim []int `attr:"dim"`
 	// direction that is scaled by 1/n; ortho: both directions are scaled by the root of 1/n (default backward)
 	Norm FftHfft2NormWord `attr:"norm"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -2366,7 +2371,7 @@ type FftHfftnAttrs struct {
 	Dim []int `attr:"dim"`
 	// direction that is scaled by 1/n; ortho: both directions are scaled by the root of 1/n (default backward)
 	Norm FftHfftnNormWord `attr:"norm"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -2396,7 +2401,7 @@ type FftIfftAttrs struct {
 	Dim *int `attr:"dim"`
 	// direction that is scaled by 1/n; ortho: both directions are scaled by the root of 1/n (default backward)
 	Norm FftIfftNormWord `attr:"norm"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -2425,7 +2430,7 @@ type FftIfft2Attrs struct {
 	Dim []int `attr:"dim"`
 	// direction that is scaled by 1/n; ortho: both directions are scaled by the root of 1/n (default backward)
 	Norm FftIfft2NormWord `attr:"norm"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -2454,7 +2459,7 @@ type FftIfftnAttrs struct {
 	Dim []int `attr:"dim"`
 	// direction that is scaled by 1/n; ortho: both directions are scaled by the root of 1/n (default backward)
 	Norm FftIfftnNormWord `attr:"norm"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -2469,7 +2474,7 @@ func FftIfftn(self *graph.Value, attrs ...FftIfftnAttrs) *graph.Value {
 type FftIfftshiftAttrs struct {
 	// dimensions to shift; none: all
 	Dim []int `attr:"dim"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -2498,7 +2503,7 @@ type FftIhfftAttrs struct {
 	Dim *int `attr:"dim"`
 	// direction that is scaled by 1/n; ortho: both directions are scaled by the root of 1/n (default backward)
 	Norm FftIhfftNormWord `attr:"norm"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -2527,7 +2532,7 @@ type FftIhfft2Attrs struct {
 	Dim []int `attr:"dim"`
 	// direction that is scaled by 1/n; ortho: both directions are scaled by the root of 1/n (default backward)
 	Norm FftIhfft2NormWord `attr:"norm"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -2556,7 +2561,7 @@ type FftIhfftnAttrs struct {
 	Dim []int `attr:"dim"`
 	// direction that is scaled by 1/n; ortho: both directions are scaled by the root of 1/n (default backward)
 	Norm FftIhfftnNormWord `attr:"norm"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -2585,7 +2590,7 @@ type FftIrfftAttrs struct {
 	Dim *int `attr:"dim"`
 	// direction that is scaled by 1/n; ortho: both directions are scaled by the root of 1/n (default backward)
 	Norm FftIrfftNormWord `attr:"norm"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -2615,7 +2620,7 @@ type FftIrfft2Attrs struct {
 	Dim []int `attr:"dim"`
 	// direction that is scaled by 1/n; ortho: both directions are scaled by the root of 1/n (default backward)
 	Norm FftIrfft2NormWord `attr:"norm"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -2645,7 +2650,7 @@ type FftIrfftnAttrs struct {
 	Dim []int `attr:"dim"`
 	// direction that is scaled by 1/n; ortho: both directions are scaled by the root of 1/n (default backward)
 	Norm FftIrfftnNormWord `attr:"norm"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -2675,7 +2680,7 @@ type FftRfftAttrs struct {
 	Dim *int `attr:"dim"`
 	// direction that is scaled by 1/n; ortho: both directions are scaled by the root of 1/n (default backward)
 	Norm FftRfftNormWord `attr:"norm"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -2705,7 +2710,7 @@ type FftRfft2Attrs struct {
 	Dim []int `attr:"dim"`
 	// direction that is scaled by 1/n; ortho: both directions are scaled by the root of 1/n (default backward)
 	Norm FftRfft2NormWord `attr:"norm"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -2735,7 +2740,7 @@ type FftRfftnAttrs struct {
 	Dim []int `attr:"dim"`
 	// direction that is scaled by 1/n; ortho: both directions are scaled by the root of 1/n (default backward)
 	Norm FftRfftnNormWord `attr:"norm"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -2753,7 +2758,7 @@ type FlattenAttrs struct {
 	StartDim int `attr:"start_dim"`
 	// last dimension to merge (default -1)
 	EndDim *int `attr:"end_dim"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -2791,7 +2796,7 @@ func Flipud(self *graph.Value) *graph.Value {
 
 // FloatPower is the op float_power.
 //
-// Raises self to the power exponent in float64 or complex128.
+// Raises self to the power `exponent` in float64 or complex128.
 func FloatPower[A, B Operand](self A, exponent B) *graph.Value {
 	return node("float_power", 1, nil, self, exponent)[0]
 }
@@ -2884,7 +2889,7 @@ type GatherAttrs struct {
 
 // Gather is the op gather.
 //
-// Takes elements of self at positions given by index along dim. For dim 0 of matrices, result[i][j] is
+// Takes elements of self at the positions `index` along `dim`. For dim 0 of matrices, result[i][j] is
 // self[index[i][j]][j]. A negative index counts from the end.
 //
 // Attributes:
@@ -2898,35 +2903,36 @@ func Gather[A Int](self, index *graph.Value, dim A, attrs ...GatherAttrs) *graph
 type GatherNdAttrs struct {
 	// number of leading dimensions that self and indices share
 	BatchDims int `attr:"batch_dims"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // GatherNd is the op gather_nd.
 //
 // Takes elements or slices of self by tuples of indices: indices [..., k] give [..., rest], where a tuple
-// indexes the first k dimensions of self after the batch dimensions. A negative index counts from the end.
+// indexes the first k dimensions of self after the batch dimensions, and rest are the sizes of its other
+// dimensions. A negative index counts from the end.
 func GatherNd(self, indices *graph.Value, attrs ...GatherNdAttrs) *graph.Value {
 	return node("gather_nd", 1, nonzeroAttrs(attrs), self, indices)[0]
 }
 
 // GaussianNllLossAttrs are the optional attributes of [GaussianNllLoss].
 type GaussianNllLossAttrs struct {
-	// add the constant term log(2 pi) / 2
+	// add the constant log(2*pi) / 2, which does not depend on the operands
 	Full bool `attr:"full"`
 	// least variance (default 1e-6)
 	Eps *float64 `attr:"eps"`
 	// 0: the loss of each element; 1: their mean; 2: their sum (default 1)
 	Reduction *int `attr:"reduction"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // GaussianNllLoss is the op gaussian_nll_loss.
 //
-// Returns the negative logarithm of the likelihood of target under normal distributions with the expectations
-// self and the variances var. var has self's shape, but its last dimension may have size 1 or be missing.
-// Negative variances, which PyTorch rejects, are replaced by eps.
+// Returns the negative logarithm of the likelihood of `target` under normal distributions with the expectations
+// self and the variances `var`. `var` has self's shape, but its last dimension may have size 1 or be missing.
+// Negative variances, which PyTorch rejects, are replaced by `eps`.
 func GaussianNllLoss(self, target, var_ *graph.Value, attrs ...GaussianNllLossAttrs) *graph.Value {
 	return node("gaussian_nll_loss", 1, nonzeroAttrs(attrs), self, target, var_)[0]
 }
@@ -2974,7 +2980,7 @@ func Geqrf(self *graph.Value) (a, tau *graph.Value) {
 type GluAttrs struct {
 	// dimension to split into halves (default -1)
 	Dim *int `attr:"dim"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -2993,7 +2999,7 @@ type GradientAttrs struct {
 	Dim []int `attr:"dim"`
 	// order of the differences at the edges: 1 or 2 (default 1)
 	EdgeOrder *int `attr:"edge_order"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -3012,7 +3018,7 @@ type GridSamplerAttrs struct {
 	PaddingMode int `attr:"padding_mode"`
 	// -1 and 1 are the centres of the outermost elements, not their edges
 	AlignCorners bool `attr:"align_corners"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -3030,14 +3036,14 @@ type GroupNormAttrs struct {
 	Eps *float64 `attr:"eps"`
 	// has no effect (default true)
 	CudnnEnabled *bool `attr:"cudnn_enabled"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // GroupNorm is the op group_norm.
 //
-// Normalizes each group of channels of each sample, then scales each channel by weight and adds bias. The result
-// has the memory format that the input suggests.
+// Normalizes each group of channels of each sample, then multiplies each channel by `weight` and adds `bias`.
+// The result is channels-last if the strides of `input` are, else row-major.
 //
 // May be nil: weight, bias.
 //
@@ -3062,7 +3068,7 @@ type GruAttrs struct {
 	Bidirectional bool `attr:"bidirectional"`
 	// sequences are [n, t, i], not [t, n, i]
 	BatchFirst bool `attr:"batch_first"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -3094,7 +3100,7 @@ type HammingWindowAttrs struct {
 	Beta *float64 `attr:"beta"`
 	// dtype of the result (default float32)
 	DType tensor.DType `attr:"dtype"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -3133,7 +3139,7 @@ func HannWindow[A Int](g *graph.Graph, windowLength A, attrs ...HannWindowAttrs)
 type HardmaxAttrs struct {
 	// dimension along which one element is 1 (default -1)
 	Dim *int `attr:"dim"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -3149,7 +3155,7 @@ func Hardmax(self *graph.Value, attrs ...HardmaxAttrs) *graph.Value {
 type HardshrinkAttrs struct {
 	// absolute value up to which elements become 0 (default 0.5)
 	Lambd tensor.Scalar `attr:"lambd"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -3180,7 +3186,7 @@ type HardtanhAttrs struct {
 	MinVal tensor.Scalar `attr:"min_val"`
 	// upper bound (default 1)
 	MaxVal tensor.Scalar `attr:"max_val"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -3193,8 +3199,8 @@ func Hardtanh(self *graph.Value, attrs ...HardtanhAttrs) *graph.Value {
 
 // Heaviside is the op heaviside.
 //
-// Returns 0 for negative elements and NaN, 1 for positive elements, and the corresponding element of operand
-// values for 0. Both operands must have the same dtype.
+// Returns 0 for negative elements and NaN, 1 for positive elements, and the corresponding element of `values`
+// for 0. Both operands must have the same dtype.
 func Heaviside(self, values *graph.Value) *graph.Value {
 	return node("heaviside", 1, nil, self, values)[0]
 }
@@ -3205,13 +3211,13 @@ type HingeEmbeddingLossAttrs struct {
 	Margin *float64 `attr:"margin"`
 	// 0: the loss of each element; 1: their mean; 2: their sum (default 1)
 	Reduction *int `attr:"reduction"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // HingeEmbeddingLoss is the op hinge_embedding_loss.
 //
-// Returns self where target is 1, and margin - self or 0 where target is -1.
+// Returns self where `target` is 1, and max(0, margin - self) where it is -1.
 func HingeEmbeddingLoss(self, target *graph.Value, attrs ...HingeEmbeddingLossAttrs) *graph.Value {
 	return node("hinge_embedding_loss", 1, nonzeroAttrs(attrs), self, target)[0]
 }
@@ -3220,18 +3226,18 @@ func HingeEmbeddingLoss(self, target *graph.Value, attrs ...HingeEmbeddingLossAt
 type HistcAttrs struct {
 	// number of bins (default 100)
 	Bins *int `attr:"bins"`
-	// lower end of the bins; if it equals max, the bins cover all elements (default 0)
+	// lower end of the first bin (default 0)
 	Min tensor.Scalar `attr:"min"`
-	// upper end of the bins (default 0)
+	// upper end of the last bin (default 0)
 	Max tensor.Scalar `attr:"max"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // Histc is the op histc.
 //
-// Counts the elements in bins of equal width from min to max. NaN is in no bin. Without min and max all elements
-// must be finite.
+// Counts the elements in `bins` intervals of equal width from `min` to `max`. Other elements and NaN are not
+// counted. If `min` equals `max`, the range is that of the elements, which must all be finite.
 func Histc(self *graph.Value, attrs ...HistcAttrs) *graph.Value {
 	return node("histc", 1, nonzeroAttrs(attrs), self)[0]
 }
@@ -3242,7 +3248,7 @@ type HsplitAttrs struct {
 	Sections *int `attr:"sections"`
 	// positions at which to split
 	Indices []int `attr:"indices"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -3264,16 +3270,15 @@ func Hstack(tensors []*graph.Value) *graph.Value {
 type HuberLossAttrs struct {
 	// 0: the loss of each element; 1: their mean; 2: their sum (default 1)
 	Reduction *int `attr:"reduction"`
-	// difference at which the loss becomes linear (default 1)
+	// difference above which the loss is linear; greater than 0 (default 1)
 	Delta *float64 `attr:"delta"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // HuberLoss is the op huber_loss.
 //
-// Returns half of the squares of the differences of self and target, and beyond delta a linear function of the
-// magnitudes.
+// Returns d^2 / 2 if d <= delta, else delta * (d - delta/2), with d = abs(self - target).
 func HuberLoss(self, target *graph.Value, attrs ...HuberLossAttrs) *graph.Value {
 	return node("huber_loss", 1, nonzeroAttrs(attrs), self, target)[0]
 }
@@ -3342,14 +3347,14 @@ func Index(self, index0, index1, index2, index3, index4, index5, index6, index7 
 type IndexAddAttrs struct {
 	// factor of source (default 1)
 	Alpha tensor.Scalar `attr:"alpha"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // IndexAdd is the op index_add.
 //
-// Copies self and adds the slices of source to its slices along dim, at the positions in a one-dimensional
-// index. A negative index counts from the end.
+// Copies self and adds the slices of `source` to its slices along `dim`, at the positions in a one-dimensional
+// `index`. A negative index counts from the end.
 //
 // Attributes:
 //
@@ -3360,8 +3365,8 @@ func IndexAdd[A Int](self, index, source *graph.Value, dim A, attrs ...IndexAddA
 
 // IndexCopy is the op index_copy.
 //
-// Copies self and replaces its slices along dim, at the positions in a one-dimensional index, by the slices of
-// source. A negative index counts from the end.
+// Copies self and replaces its slices along `dim`, at the positions in a one-dimensional `index`, by the slices
+// of `source`. A negative index counts from the end.
 //
 // Attributes:
 //
@@ -3372,7 +3377,7 @@ func IndexCopy[A Int](self, index, source *graph.Value, dim A) *graph.Value {
 
 // IndexFill is the op index_fill.
 //
-// Copies self and fills its slices along dim, at the positions in a one-dimensional index, with a number or
+// Copies self and fills its slices along `dim`, at the positions in a one-dimensional `index`, with a number or
 // 0-dim value. A negative index counts from the end.
 //
 // Attributes:
@@ -3390,9 +3395,9 @@ type IndexPutAttrs struct {
 
 // IndexPut is the op index_put.
 //
-// Copies self, then replaces the elements self[index0, index1, ...] by values, or adds values to them. These are
-// the elements that the op index selects. values is broadcast to their shape. Among values for the same element,
-// the last replaces it.
+// Copies self, then replaces the elements self[index0, index1, ...] by `values`, or adds `values` to them. These
+// are the elements that the op `index` selects. `values` is broadcast to their shape. An element that is
+// selected several times gets the last of its values, or the sum of all.
 //
 // May be nil: index0, index1, index2, index3, index4, index5, index6, index7.
 func IndexPut(self, values, index0, index1, index2, index3, index4, index5, index6, index7 *graph.Value, attrs ...IndexPutAttrs) *graph.Value {
@@ -3418,8 +3423,8 @@ type IndexReduceAttrs struct {
 
 // IndexReduce is the op index_reduce.
 //
-// Copies self and reduces the slices of source into its slices along dim, at the positions in a one-dimensional
-// index.
+// Copies self and reduces the slices of `source` into its slices along `dim`, at the positions in a
+// one-dimensional `index`.
 //
 // Attributes:
 //
@@ -3431,7 +3436,7 @@ func IndexReduce[A Int](self, index, source *graph.Value, dim A, reduce IndexRed
 
 // IndexSelect is the op index_select.
 //
-// Takes slices of self along a dimension, one for each element of a one-dimensional index. A negative index
+// Takes slices of self along a dimension, one for each element of a one-dimensional `index`. A negative index
 // counts from the end.
 //
 // Attributes:
@@ -3458,13 +3463,14 @@ type InstanceNormAttrs struct {
 	Eps *float64 `attr:"eps"`
 	// has no effect (default true)
 	CudnnEnabled *bool `attr:"cudnn_enabled"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // InstanceNorm is the op instance_norm.
 //
-// Normalizes each channel of each sample, then scales by weight and adds bias. The result is row-major.
+// Normalizes each channel of each sample, then multiplies it by `weight` and adds `bias`. The result is
+// row-major.
 //
 // May be nil: weight, bias, runningMean, runningVar.
 func InstanceNorm(input, weight, bias, runningMean, runningVar *graph.Value, attrs ...InstanceNormAttrs) *graph.Value {
@@ -3486,7 +3492,7 @@ type IscloseAttrs struct {
 	Atol *float64 `attr:"atol"`
 	// NaN is close to NaN
 	EqualNan bool `attr:"equal_nan"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -3514,7 +3520,7 @@ type IsinAttrs struct {
 
 // Isin is the op isin.
 //
-// Returns whether each element of elements equals an element of test_elements.
+// Returns whether each element of `elements` equals an element of `test_elements`.
 func Isin[A, B Operand](elements A, testElements B, attrs ...IsinAttrs) *graph.Value {
 	return node("isin", 1, nonzeroAttrs(attrs), elements, testElements)[0]
 }
@@ -3570,7 +3576,7 @@ type IstftAttrs struct {
 	Length *int `attr:"length"`
 	// return complex numbers
 	ReturnComplex bool `attr:"return_complex"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -3592,15 +3598,15 @@ func Istft[A Int](self, window *graph.Value, nFft A, attrs ...IstftAttrs) *graph
 type KlDivAttrs struct {
 	// 0: the loss of each element; 1: their mean; 2: their sum (default 1)
 	Reduction *int `attr:"reduction"`
-	// target has logarithms of probabilities
+	// target has logarithms of probabilities, too
 	LogTarget bool `attr:"log_target"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // KlDiv is the op kl_div.
 //
-// Returns the Kullback-Leibler divergence of target from self, which has logarithms of probabilities.
+// Returns the Kullback-Leibler divergence of `target` from self, which has logarithms of probabilities.
 func KlDiv(self, target *graph.Value, attrs ...KlDivAttrs) *graph.Value {
 	return node("kl_div", 1, nonzeroAttrs(attrs), self, target)[0]
 }
@@ -3618,13 +3624,13 @@ type KthvalueAttrs struct {
 	Dim *int `attr:"dim"`
 	// keep the dimension with size 1
 	Keepdim bool `attr:"keepdim"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // Kthvalue is the op kthvalue.
 //
-// Returns the k-th smallest element along a dimension and its index; equal elements keep the order of their
+// Returns the `k`-th smallest element along a dimension and its index; equal elements keep the order of their
 // indices.
 //
 // Attributes:
@@ -3639,13 +3645,13 @@ func Kthvalue[A Int](self *graph.Value, k A, attrs ...KthvalueAttrs) (values, in
 type L1LossAttrs struct {
 	// 0: the loss of each element; 1: their mean; 2: their sum (default 1)
 	Reduction *int `attr:"reduction"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // L1Loss is the op l1_loss.
 //
-// Returns the magnitudes of the differences of self and target.
+// Returns abs(self - target).
 func L1Loss(self, target *graph.Value, attrs ...L1LossAttrs) *graph.Value {
 	return node("l1_loss", 1, nonzeroAttrs(attrs), self, target)[0]
 }
@@ -3656,27 +3662,27 @@ type LayerNormAttrs struct {
 	Eps *float64 `attr:"eps"`
 	// has no effect (default true)
 	CudnnEnable *bool `attr:"cudnn_enable"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // LayerNorm is the op layer_norm.
 //
-// Normalizes over the last dimensions, then scales by weight and adds bias, both of normalized_shape. The result
-// is row-major.
+// Normalizes over the last dimensions, then multiplies by `weight` and adds `bias`, both of shape
+// `normalized_shape`. The result is row-major.
 //
 // May be nil: weight, bias.
 //
 // Attributes:
 //
-//   - normalizedShape: the last sizes of the input, over which it is normalized
+//   - normalizedShape: sizes of the last dimensions of input, over which it is normalized
 func LayerNorm[A Ints](input, weight, bias *graph.Value, normalizedShape A, attrs ...LayerNormAttrs) *graph.Value {
 	return node("layer_norm", 1, withRequired(nonzeroAttrs(attrs), "normalized_shape", normalizedShape), input, weight, bias)[0]
 }
 
 // Ldexp is the op ldexp.
 //
-// Multiplies self by 2 to the power other.
+// Returns self * 2^other.
 func Ldexp(self, other *graph.Value) *graph.Value {
 	return node("ldexp", 1, nil, self, other)[0]
 }
@@ -3692,7 +3698,7 @@ func Le[A, B Operand](self A, other B) *graph.Value {
 type LeakyReluAttrs struct {
 	// factor of negative elements (default 0.01)
 	NegativeSlope *float64 `attr:"negative_slope"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -3705,7 +3711,8 @@ func LeakyRelu(self *graph.Value, attrs ...LeakyReluAttrs) *graph.Value {
 
 // Lerp is the op lerp.
 //
-// Interpolates from self to end by weight, a tensor or a plain number. All tensors must have the same dtype.
+// Interpolates linearly between self (weight 0) and `end` (weight 1). `weight` is a tensor or a plain number.
+// All tensors must have the same dtype.
 func Lerp[A Optional](self, end *graph.Value, weight A) *graph.Value {
 	return overloaded("lerp", nil, []string{"weight"}, self, end, weight)[0]
 }
@@ -3719,21 +3726,21 @@ func Lgamma(self *graph.Value) *graph.Value {
 
 // LinalgCholeskyAttrs are the optional attributes of [LinalgCholesky].
 type LinalgCholeskyAttrs struct {
-	// the factor is the upper triangle
+	// the factors are upper triangles, the adjoints of L
 	Upper bool `attr:"upper"`
 }
 
 // LinalgCholesky is the op linalg_cholesky.
 //
-// Returns the Cholesky factors of positive definite matrices, and reads only one triangle: L of L L^H, or its
-// adjoint. Dimensions before the last two are a batch.
+// Returns the Cholesky factor L of each positive definite matrix A = L L^H, or the adjoint of L if `upper` is
+// set. Only the triangle of A where the result is not 0 is read. Dimensions before the last two are a batch.
 func LinalgCholesky(self *graph.Value, attrs ...LinalgCholeskyAttrs) *graph.Value {
 	return node("linalg_cholesky", 1, nonzeroAttrs(attrs), self)[0]
 }
 
 // LinalgCholeskyExAttrs are the optional attributes of [LinalgCholeskyEx].
 type LinalgCholeskyExAttrs struct {
-	// the factor is the upper triangle
+	// the factors are upper triangles, the adjoints of L
 	Upper bool `attr:"upper"`
 	// return an error if a matrix is not positive definite; else report it in info
 	CheckErrors bool `attr:"check_errors"`
@@ -3741,9 +3748,10 @@ type LinalgCholeskyExAttrs struct {
 
 // LinalgCholeskyEx is the op linalg_cholesky_ex.
 //
-// Returns the Cholesky factors of positive definite matrices, and reads only one triangle: L of L L^H, or its
-// adjoint. info is 0, or the order of the first leading minor that is not positive; the columns of L from this
-// order on are then not computed. Dimensions before the last two are a batch.
+// Returns the Cholesky factor L of each positive definite matrix A = L L^H, or the adjoint of L if `upper` is
+// set. Only the triangle of A where the result is not 0 is read. `info` is 0, or the order of the first leading
+// minor that is not positive; the columns of L from this order on are then not computed. Dimensions before the
+// last two are a batch.
 func LinalgCholeskyEx(self *graph.Value, attrs ...LinalgCholeskyExAttrs) (l, info *graph.Value) {
 	made := node("linalg_cholesky_ex", 2, nonzeroAttrs(attrs), self)
 	return made[0], made[1]
@@ -3766,7 +3774,7 @@ type LinalgCondAttrs struct {
 	P []int `attr:"p"`
 	// PWord takes the place of P.
 	PWord LinalgCondPWord `attr:"p"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -3782,7 +3790,7 @@ func LinalgCond(self *graph.Value, attrs ...LinalgCondAttrs) *graph.Value {
 type LinalgCrossAttrs struct {
 	// dimension of the vectors (default -1)
 	Dim *int `attr:"dim"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -3974,7 +3982,7 @@ type LinalgMatrixNormAttrs struct {
 	Keepdim bool `attr:"keepdim"`
 	// dtype to which self is converted first
 	DType tensor.DType `attr:"dtype"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -3987,7 +3995,7 @@ func LinalgMatrixNorm(self *graph.Value, attrs ...LinalgMatrixNormAttrs) *graph.
 
 // LinalgMatrixPower is the op linalg_matrix_power.
 //
-// Returns the n-th powers of square matrices, the last two dimensions.
+// Returns the `n`-th powers of square matrices, the last two dimensions.
 //
 // Attributes:
 //
@@ -4007,7 +4015,7 @@ type LinalgMatrixRankAttrs struct {
 	Rtol *float64 `attr:"rtol"`
 	// the matrices are Hermitian: use the magnitudes of eigenvalues, and read only the lower triangle
 	Hermitian bool `attr:"hermitian"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -4049,7 +4057,7 @@ type LinalgNormAttrs struct {
 	Keepdim bool `attr:"keepdim"`
 	// dtype to which self is converted first
 	DType tensor.DType `attr:"dtype"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -4071,7 +4079,7 @@ type LinalgPinvAttrs struct {
 	Rtol *float64 `attr:"rtol"`
 	// use eigenvalues, for which only the lower triangle is read
 	Hermitian bool `attr:"hermitian"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -4195,7 +4203,7 @@ func LinalgSvdvals(a *graph.Value) *graph.Value {
 type LinalgTensorinvAttrs struct {
 	// number of dimensions that are the rows of the matrix (default 2)
 	Ind *int `attr:"ind"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -4211,7 +4219,7 @@ func LinalgTensorinv(self *graph.Value, attrs ...LinalgTensorinvAttrs) *graph.Va
 type LinalgTensorsolveAttrs struct {
 	// dimensions of self that are moved to the end first
 	Dims []int `attr:"dims"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -4227,7 +4235,7 @@ func LinalgTensorsolve(self, other *graph.Value, attrs ...LinalgTensorsolveAttrs
 type LinalgVanderAttrs struct {
 	// number of columns; default: the number of elements of a vector
 	N *int `attr:"N"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -4242,7 +4250,7 @@ func LinalgVander(x *graph.Value, attrs ...LinalgVanderAttrs) *graph.Value {
 type LinalgVecdotAttrs struct {
 	// dimension of the vectors (default -1)
 	Dim *int `attr:"dim"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -4263,7 +4271,7 @@ type LinalgVectorNormAttrs struct {
 	Keepdim bool `attr:"keepdim"`
 	// dtype to which self is converted first
 	DType tensor.DType `attr:"dtype"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -4289,7 +4297,7 @@ func Linear(input, weight, bias *graph.Value) *graph.Value {
 type LinearBlocksAttrs struct {
 	// bits of an element of weight: 2, 4 or 8 (default 4)
 	Bits *int `attr:"bits"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -4318,7 +4326,7 @@ type LinspaceAttrs struct {
 
 // Linspace is the op linspace.
 //
-// Makes steps equally spaced numbers from start to end, inclusive.
+// Creates `steps` equally spaced numbers from `start` to `end`, inclusive.
 //
 // Attributes:
 //
@@ -4337,14 +4345,14 @@ type LocalResponseNormAttrs struct {
 	Beta *float64 `attr:"beta"`
 	// number added to the mean (default 1)
 	K *float64 `attr:"k"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // LocalResponseNorm is the op local_response_norm.
 //
-// Divides the input [n, c, ...] by (k + alpha * m)^beta, where m is the sum of squares of size neighbouring
-// channels, divided by size. size/2 of these channels come before the channel, as in PyTorch. In ONNX,
+// Divides `input` [n, c, ...] by (k + alpha * m)^beta, where m is the sum of squares of `size` neighbouring
+// channels, divided by `size`. size/2 of these channels come before the channel, as in PyTorch. In ONNX,
 // (size-1)/2 channels come before it, which differs for even sizes. The result is row-major.
 //
 // Attributes:
@@ -4470,7 +4478,7 @@ func LogicalXor(self, other *graph.Value) *graph.Value {
 type LogitAttrs struct {
 	// clamp self to [eps, 1-eps] first; null: do not clamp
 	Eps *float64 `attr:"eps"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -4487,13 +4495,13 @@ type LogspaceAttrs struct {
 	Base *float64 `attr:"base"`
 	// dtype of the result; default: float32, or complex64 if a number is complex
 	DType tensor.DType `attr:"dtype"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // Logspace is the op logspace.
 //
-// Makes powers of base. The exponents are equally spaced numbers from start to end, inclusive.
+// Creates `steps` powers of `base`. The exponents are equally spaced from `start` to `end`, inclusive.
 //
 // Attributes:
 //
@@ -4528,7 +4536,7 @@ type LoopAttrs struct {
 	// number of iterations as an expression over sizes, only for a loop whose condition stays true; when the sizes
 	// are known, the loop is unrolled, unless that makes too many nodes; none: the number depends on data
 	Trips *int `attr:"trips"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -4558,7 +4566,7 @@ type LpPoolAttrs struct {
 	CeilMode bool `attr:"ceil_mode"`
 	// the p of the p-norm (default 2)
 	NormType *float64 `attr:"norm_type"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -4587,7 +4595,7 @@ type LstmAttrs struct {
 	Bidirectional bool `attr:"bidirectional"`
 	// sequences are [n, t, i], not [t, n, i]
 	BatchFirst bool `attr:"batch_first"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -4653,34 +4661,35 @@ type MarginRankingLossAttrs struct {
 	Margin float64 `attr:"margin"`
 	// 0: the loss of each element; 1: their mean; 2: their sum (default 1)
 	Reduction *int `attr:"reduction"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // MarginRankingLoss is the op margin_ranking_loss.
 //
-// Returns the positive part of -target * (input1 - input2) + margin.
+// Returns max(0, margin - target * (input1 - input2)).
 func MarginRankingLoss(input1, input2, target *graph.Value, attrs ...MarginRankingLossAttrs) *graph.Value {
 	return node("margin_ranking_loss", 1, nonzeroAttrs(attrs), input1, input2, target)[0]
 }
 
 // MaskedFill is the op masked_fill.
 //
-// Replaces the elements of self where mask is true by a number or 0-dim value; self and mask are broadcast.
+// Replaces the elements of self where `mask` is true by `value`, a number or 0-dim. self and `mask` are
+// broadcast.
 func MaskedFill[A Operand](self, mask *graph.Value, value A) *graph.Value {
 	return node("masked_fill", 1, nil, self, mask, value)[0]
 }
 
 // MaskedScatter is the op masked_scatter.
 //
-// Replaces the elements of self for which mask is true by the first elements of source, in row-major order.
+// Replaces the elements of self for which `mask` is true by the first elements of `source`, in row-major order.
 func MaskedScatter(self, mask, source *graph.Value) *graph.Value {
 	return node("masked_scatter", 1, nil, self, mask, source)[0]
 }
 
 // MaskedSelect is the op masked_select.
 //
-// Takes the elements of self where mask is true, in row-major order, after both are broadcast together.
+// Takes the elements of self where `mask` is true, in row-major order, after both are broadcast together.
 func MaskedSelect(self, mask *graph.Value) *graph.Value {
 	return node("masked_select", 1, nil, self, mask)[0]
 }
@@ -4732,7 +4741,7 @@ func MatrixExp(self *graph.Value) *graph.Value {
 
 // MatrixPower is the op matrix_power.
 //
-// Returns the n-th powers of square matrices, the last two dimensions.
+// Returns the `n`-th powers of square matrices, the last two dimensions.
 //
 // Attributes:
 //
@@ -4747,7 +4756,7 @@ type MaxAttrs struct {
 	Dim *int `attr:"dim"`
 	// keep reduced dimensions with size 1
 	Keepdim bool `attr:"keepdim"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -4774,7 +4783,7 @@ type MaxPool1dAttrs struct {
 	Dilation []int `attr:"dilation"`
 	// round the output size up, so that windows may reach past the end
 	CeilMode bool `attr:"ceil_mode"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -4800,7 +4809,7 @@ type MaxPool1dWithIndicesAttrs struct {
 	Dilation []int `attr:"dilation"`
 	// round the output size up, so that windows may reach past the end
 	CeilMode bool `attr:"ceil_mode"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -4827,7 +4836,7 @@ type MaxPool2dAttrs struct {
 	Dilation []int `attr:"dilation"`
 	// round the output size up, so that windows may reach past the end
 	CeilMode bool `attr:"ceil_mode"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -4854,7 +4863,7 @@ type MaxPool2dWithIndicesAttrs struct {
 	Dilation []int `attr:"dilation"`
 	// round the output size up, so that windows may reach past the end
 	CeilMode bool `attr:"ceil_mode"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -4882,7 +4891,7 @@ type MaxPool3dAttrs struct {
 	Dilation []int `attr:"dilation"`
 	// round the output size up, so that windows may reach past the end
 	CeilMode bool `attr:"ceil_mode"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -4908,7 +4917,7 @@ type MaxPool3dWithIndicesAttrs struct {
 	Dilation []int `attr:"dilation"`
 	// round the output size up, so that windows may reach past the end
 	CeilMode bool `attr:"ceil_mode"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -4954,7 +4963,7 @@ type MaxUnpool3dAttrs struct {
 	Stride []int `attr:"stride"`
 	// has no effect; PyTorch only checks sizes with it (default 0)
 	Padding []int `attr:"padding"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -4985,7 +4994,7 @@ type MeanAttrs struct {
 	Keepdim bool `attr:"keepdim"`
 	// dtype to which self is converted first
 	DType tensor.DType `attr:"dtype"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -5002,14 +5011,14 @@ type MedianAttrs struct {
 	Dim *int `attr:"dim"`
 	// keep the dimension with size 1
 	Keepdim bool `attr:"keepdim"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // Median is the op median.
 //
-// Returns the median, the lower of two, of all elements, or along a dimension with its index. NaN is the median
-// of elements that include a NaN.
+// Returns the median of all elements, or the medians along a dimension and their indices. The median of an even
+// number of elements is the lower of the two in the middle. If an element is NaN, the median is NaN.
 func Median(self *graph.Value, attrs ...MedianAttrs) []*graph.Value {
 	return node("median", 0, nonzeroAttrs(attrs), self)
 }
@@ -5055,7 +5064,7 @@ type MinAttrs struct {
 	Dim *int `attr:"dim"`
 	// keep reduced dimensions with size 1
 	Keepdim bool `attr:"keepdim"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -5099,14 +5108,14 @@ type ModeAttrs struct {
 	Dim *int `attr:"dim"`
 	// keep the dimension with size 1
 	Keepdim bool `attr:"keepdim"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // Mode is the op mode.
 //
-// Returns the most frequent element along a dimension, the least of several, and the index of its last
-// occurrence. NaN differs from every element, including itself.
+// Returns the most frequent element along a dimension and the index of its last occurrence. Of several most
+// frequent elements, it is the least. NaN differs from every element, including itself.
 func Mode(self *graph.Value, attrs ...ModeAttrs) (values, indices *graph.Value) {
 	made := node("mode", 2, nonzeroAttrs(attrs), self)
 	return made[0], made[1]
@@ -5140,13 +5149,13 @@ func Movedim[A, B Ints](self *graph.Value, source A, destination B) *graph.Value
 type MseLossAttrs struct {
 	// 0: the loss of each element; 1: their mean; 2: their sum (default 1)
 	Reduction *int `attr:"reduction"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // MseLoss is the op mse_loss.
 //
-// Returns the squares of the differences of self and target.
+// Returns (self - target)^2.
 func MseLoss(self, target *graph.Value, attrs ...MseLossAttrs) *graph.Value {
 	return node("mse_loss", 1, nonzeroAttrs(attrs), self, target)[0]
 }
@@ -5169,13 +5178,13 @@ func Mul[A, B Operand](self A, other B) *graph.Value {
 type MultilabelSoftMarginLossAttrs struct {
 	// 0: the loss of each element; 1: their mean; 2: their sum (default 1)
 	Reduction *int `attr:"reduction"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // MultilabelSoftMarginLoss is the op multilabel_soft_margin_loss.
 //
-// Returns the mean over the last dimension of the cross entropies of sigmoid(self) and target, times weight.
+// Returns the mean over the last dimension of the cross entropies of sigmoid(self) and `target`, times `weight`.
 //
 // May be nil: weight.
 func MultilabelSoftMarginLoss(self, target, weight *graph.Value, attrs ...MultilabelSoftMarginLossAttrs) *graph.Value {
@@ -5188,7 +5197,7 @@ type MultinomialAttrs struct {
 	Replacement bool `attr:"replacement"`
 	// seed of the random numbers
 	Seed int `attr:"seed"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -5229,7 +5238,7 @@ type NanToNumAttrs struct {
 	Posinf *float64 `attr:"posinf"`
 	// replacement of negative infinity; null: the least finite number
 	Neginf *float64 `attr:"neginf"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -5248,7 +5257,7 @@ type NanmeanAttrs struct {
 	Keepdim bool `attr:"keepdim"`
 	// dtype of the result
 	DType tensor.DType `attr:"dtype"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -5265,14 +5274,14 @@ type NanmedianAttrs struct {
 	Dim *int `attr:"dim"`
 	// keep the dimension with size 1
 	Keepdim bool `attr:"keepdim"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // Nanmedian is the op nanmedian.
 //
-// Returns the median, the lower of two, of the elements that are not NaN: of all, or along a dimension with its
-// index.
+// Returns the median of all elements that are not NaN, or the medians along a dimension and their indices. The
+// median of an even number of elements is the lower of the two in the middle.
 func Nanmedian(self *graph.Value, attrs ...NanmedianAttrs) []*graph.Value {
 	return node("nanmedian", 0, nonzeroAttrs(attrs), self)
 }
@@ -5297,7 +5306,7 @@ type NanquantileAttrs struct {
 	Keepdim bool `attr:"keepdim"`
 	// value between two elements (default linear)
 	Interpolation NanquantileInterpolationWord `attr:"interpolation"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -5317,7 +5326,7 @@ type NansumAttrs struct {
 	Keepdim bool `attr:"keepdim"`
 	// dtype of the result
 	DType tensor.DType `attr:"dtype"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -5330,7 +5339,7 @@ func Nansum(self *graph.Value, attrs ...NansumAttrs) *graph.Value {
 
 // Narrow is the op narrow.
 //
-// Takes length indices of a dimension from start on. Unlike slice, it does not clamp.
+// Takes `length` indices of a dimension, from `start` on. Unlike `slice`, it does not clamp them.
 //
 // Attributes:
 //
@@ -5362,7 +5371,7 @@ func NarrowCopy[A, B, C Int](self *graph.Value, dim A, start B, length C) *graph
 //
 // Attributes:
 //
-//   - normalizedShape: the last sizes of the input, over which it is normalized
+//   - normalizedShape: sizes of the last dimensions of input, over which it is normalized
 //   - eps: number added to the variance
 func NativeLayerNorm[A Ints](input, weight, bias *graph.Value, normalizedShape A, eps float64) (out, mean, rstd *graph.Value) {
 	made := node("native_layer_norm", 3, withRequired(nil, "normalized_shape", normalizedShape, "eps", eps), input, weight, bias)
@@ -5456,16 +5465,16 @@ func NewZeros[A Ints](self *graph.Value, size A, attrs ...NewZerosAttrs) *graph.
 type NllLossAttrs struct {
 	// 0: the loss of each target; 1: their weighted mean; 2: their sum (default 1)
 	Reduction *int `attr:"reduction"`
-	// target that does not count (default -100)
+	// target class that does not count (default -100)
 	IgnoreIndex *int `attr:"ignore_index"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // NllLoss is the op nll_loss.
 //
-// Returns minus the element of the target class, times its weight: self [n, c, ...] or [c], target int64 [n,
-// ...] and weight [c].
+// Returns minus the element of the target class, times the weight of the class: `self` [n, c, ...] or [c],
+// `target` int64 [n, ...] and `weight` [c].
 //
 // May be nil: weight.
 func NllLoss(self, target, weight *graph.Value, attrs ...NllLossAttrs) *graph.Value {
@@ -5486,7 +5495,7 @@ func Nms(boxes, scores *graph.Value, iouThreshold float64) *graph.Value {
 
 // NonMaxSuppressionAttrs are the optional attributes of [NonMaxSuppression].
 type NonMaxSuppressionAttrs struct {
-	// maximum number of boxes to keep per class and image
+	// maximum number of boxes to keep per class and image; 0: none
 	MaxOutputBoxesPerClass int `attr:"max_output_boxes_per_class"`
 	// intersection over union above which the box with the lower score is dropped
 	IouThreshold float64 `attr:"iou_threshold"`
@@ -5494,7 +5503,7 @@ type NonMaxSuppressionAttrs struct {
 	ScoreThreshold *float64 `attr:"score_threshold"`
 	// 0: boxes are y1, x1, y2, x2, corners in any order; 1: x, y of the centre, width, height
 	CenterPointBox int `attr:"center_point_box"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -5523,7 +5532,7 @@ type NormAttrs struct {
 	Keepdim bool `attr:"keepdim"`
 	// dtype to which self is converted first
 	DType tensor.DType `attr:"dtype"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -5543,7 +5552,7 @@ type NormalizeAttrs struct {
 	Dim *int `attr:"dim"`
 	// least divisor (default 1e-12)
 	Eps *float64 `attr:"eps"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -5574,16 +5583,16 @@ type OneHotAttrs struct {
 	NumClasses *int `attr:"num_classes"`
 	// position of the new dimension in the result (default -1)
 	Dim *int `attr:"dim"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // OneHot is the op one_hot.
 //
-// Adds a dimension of num_classes in which the element at self's index is on and the others are off.
-// values holds the off value and the on value. Without values, they are 0 and 1 of int64, and indices outside 0
-// to num_classes-1 are errors. With values, negative indices count from the end, and indices outside the range
-// turn no element on.
+// Adds a dimension of size `num_classes` in which the element at self's index is on and the others are off.
+// `values` has two elements: the off value and the on value. Without `values`, they are 0 and 1 of int64, and
+// indices outside 0 to num_classes-1 are errors. With `values`, negative indices count from the end, and indices
+// outside the range turn no element on.
 //
 // May be nil: values.
 func OneHot(self, values *graph.Value, attrs ...OneHotAttrs) *graph.Value {
@@ -5652,7 +5661,7 @@ type OnnxGruAttrs struct {
 	LinearBeforeReset int `attr:"linear_before_reset"`
 	// LSTM: the forget gate is 1 minus the input gate
 	InputForget int `attr:"input_forget"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -5698,7 +5707,7 @@ type OnnxLstmAttrs struct {
 	LinearBeforeReset int `attr:"linear_before_reset"`
 	// LSTM: the forget gate is 1 minus the input gate
 	InputForget int `attr:"input_forget"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -5744,7 +5753,7 @@ type OnnxRnnAttrs struct {
 	LinearBeforeReset int `attr:"linear_before_reset"`
 	// LSTM: the forget gate is 1 minus the input gate
 	InputForget int `attr:"input_forget"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -5797,20 +5806,22 @@ type PadAttrs struct {
 	Mode string `attr:"mode"`
 	// fill value for mode constant; default: 0
 	Value tensor.Scalar `attr:"value"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // Pad is the op pad.
 //
 // Adds elements around self.
-// Mode constant pads any dimensions and keeps the memory format that self suggests. The other modes pad the last
+// Mode `constant` pads any dimensions and keeps the memory format that self suggests. The other modes pad the
+// last
 // 1 to 3 dimensions of a value, which must have one or two other dimensions, and return a row-major result:
-// reflect mirrors self without its edge, replicate repeats the edge, circular repeats self.
+// `reflect` mirrors self without its edge, `replicate` repeats the edge, `circular` repeats self.
 //
 // Attributes:
 //
-//   - pad: elements to add before and after, from the last dimension on; negative numbers remove elements
+//   - pad: numbers of elements to add: before and after the last dimension, before and after the dimension in
+//     front of it, and so on; negative numbers remove elements
 func Pad[A Ints](self *graph.Value, pad A, attrs ...PadAttrs) *graph.Value {
 	return node("pad", 1, withRequired(nonzeroAttrs(attrs), "pad", pad), self)[0]
 }
@@ -5823,7 +5834,7 @@ type PairwiseDistanceAttrs struct {
 	Eps *float64 `attr:"eps"`
 	// keep the last dimension with size 1
 	Keepdim bool `attr:"keepdim"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -5852,13 +5863,13 @@ func PairwiseProbabilities[A Int](self *graph.Value, classes A) *graph.Value {
 type PdistAttrs struct {
 	// order of the norm (default 2)
 	P *float64 `attr:"p"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // Pdist is the op pdist.
 //
-// Returns the distances of each pair of rows: (0, 1), (0, 2), ..., (1, 2), ...
+// Returns the `p`-norms of the differences of each pair of rows, in the order (0, 1), (0, 2), ..., (1, 2), ...
 func Pdist(self *graph.Value, attrs ...PdistAttrs) *graph.Value {
 	return node("pdist", 1, nonzeroAttrs(attrs), self)[0]
 }
@@ -5878,7 +5889,7 @@ func Permute[A Ints](self *graph.Value, dims A) *graph.Value {
 type PinverseAttrs struct {
 	// singular values up to this part of the greatest one are 0 (default 1e-15)
 	Rcond *float64 `attr:"rcond"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -5937,19 +5948,19 @@ func Pointwise(operands []*graph.Value, expr string, attrs ...PointwiseAttrs) []
 type PoissonNllLossAttrs struct {
 	// self has logarithms of expectations (default true)
 	LogInput *bool `attr:"log_input"`
-	// add Stirling's approximation of the logarithm of the factorial of target
+	// add Stirling's approximation of log(target!) where target is above 1
 	Full bool `attr:"full"`
 	// number added to self before the logarithm is taken (default 1e-8)
 	Eps *float64 `attr:"eps"`
 	// 0: the loss of each element; 1: their mean; 2: their sum (default 1)
 	Reduction *int `attr:"reduction"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // PoissonNllLoss is the op poisson_nll_loss.
 //
-// Returns the negative logarithm of the likelihood of target under Poisson distributions with the expectations
+// Returns the negative logarithm of the likelihood of `target` under Poisson distributions with the expectations
 // self.
 func PoissonNllLoss(self, target *graph.Value, attrs ...PoissonNllLossAttrs) *graph.Value {
 	return node("poisson_nll_loss", 1, nonzeroAttrs(attrs), self, target)[0]
@@ -5957,7 +5968,7 @@ func PoissonNllLoss(self, target *graph.Value, attrs ...PoissonNllLossAttrs) *gr
 
 // Polar is the op polar.
 //
-// Creates complex numbers of the magnitudes abs and the angles angle.
+// Creates complex numbers of the magnitudes `abs` and the angles `angle`.
 func Polar(abs, angle *graph.Value) *graph.Value {
 	return node("polar", 1, nil, abs, angle)[0]
 }
@@ -5971,16 +5982,16 @@ func Positive(self *graph.Value) *graph.Value {
 
 // Pow is the op pow.
 //
-// Raises self to the power of exponent, with broadcasting. Integers stay integers: a negative plain exponent is
-// an error, and a negative exponent in a tensor gives 0 except for bases 1 and -1.
+// Raises self to the power of `exponent`, with broadcasting. Integers stay integers: a negative plain exponent
+// is an error, and a negative exponent in a tensor gives 0 except for bases 1 and -1.
 func Pow[A, B Operand](self A, exponent B) *graph.Value {
 	return node("pow", 1, nil, self, exponent)[0]
 }
 
 // Prelu is the op prelu.
 //
-// Multiplies elements that are not positive by weight: one for all, or one per channel (dimension 1). The result
-// has the memory format that self suggests.
+// Multiplies each element that is not positive by a weight. `weight` has one element, or one per channel
+// (dimension 1). The result is channels-last if the strides of self are, else row-major.
 func Prelu(self, weight *graph.Value) *graph.Value {
 	return node("prelu", 1, nil, self, weight)[0]
 }
@@ -5993,7 +6004,7 @@ type ProdAttrs struct {
 	Keepdim bool `attr:"keepdim"`
 	// dtype to which self is converted first
 	DType tensor.DType `attr:"dtype"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -6012,8 +6023,8 @@ type PutAttrs struct {
 
 // Put is the op put.
 //
-// Copies self, then replaces its elements at row-major positions by source, or adds source to them. If a
-// position occurs several times, the last element of source remains.
+// Copies self, then replaces its elements at the row-major positions `index` by `source`, or adds `source` to
+// them. If a position occurs several times, the last of its elements remains, or all are added.
 func Put(self, index, source *graph.Value, attrs ...PutAttrs) *graph.Value {
 	return node("put", 1, nonzeroAttrs(attrs), self, index, source)[0]
 }
@@ -6029,7 +6040,7 @@ type QlinearConvAttrs struct {
 	Dilation []int `attr:"dilation"`
 	// number of groups of channels that are convolved separately (default 1)
 	Groups *int `attr:"groups"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -6089,7 +6100,7 @@ type QuantileAttrs struct {
 	Keepdim bool `attr:"keepdim"`
 	// value between two elements (default linear)
 	Interpolation QuantileInterpolationWord `attr:"interpolation"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -6109,7 +6120,7 @@ type QuantizeLinearAttrs struct {
 	BlockSize int `attr:"block_size"`
 	// dtype of the result without a zero_point; none: uint8
 	DType tensor.DType `attr:"dtype"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -6134,7 +6145,7 @@ func Rad2deg(self *graph.Value) *graph.Value {
 type RaiseAttrs struct {
 	// number of results (default 1)
 	Results *int `attr:"results"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -6156,7 +6167,7 @@ type RandAttrs struct {
 	DType tensor.DType `attr:"dtype"`
 	// seed; the same seed gives the same numbers
 	Seed int `attr:"seed"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -6177,7 +6188,7 @@ type RandLikeAttrs struct {
 	DType tensor.DType `attr:"dtype"`
 	// seed; the same seed gives the same numbers
 	Seed int `attr:"seed"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -6196,7 +6207,7 @@ type RandintAttrs struct {
 	DType tensor.DType `attr:"dtype"`
 	// seed; the same seed gives the same numbers
 	Seed int `attr:"seed"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -6218,7 +6229,7 @@ type RandnAttrs struct {
 	DType tensor.DType `attr:"dtype"`
 	// seed; the same seed gives the same numbers
 	Seed int `attr:"seed"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -6239,7 +6250,7 @@ type RandnLikeAttrs struct {
 	DType tensor.DType `attr:"dtype"`
 	// seed; the same seed gives the same numbers
 	Seed int `attr:"seed"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -6296,7 +6307,7 @@ func Remainder[A, B Operand](self A, other B) *graph.Value {
 
 // Renorm is the op renorm.
 //
-// Scales the slices along a dimension whose norms exceed maxnorm to this norm.
+// Scales the slices along a dimension whose norms exceed `maxnorm` to the norm `maxnorm`.
 //
 // Attributes:
 //
@@ -6326,15 +6337,15 @@ type RepeatInterleaveAttrs struct {
 	Dim *int `attr:"dim"`
 	// size of the repeated dimension in the result; makes the shape known before the run
 	OutputSize *int `attr:"output_size"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // RepeatInterleave is the op repeat_interleave.
 //
-// Repeats every element, or every slice along a dimension. The attribute repeats is the number of repetitions of
-// all; the operand repeats has a number for each.
-// Without repeats, self has the numbers, and the result repeats indices: [2, 0, 1] gives [0, 0, 2].
+// Repeats every element, or every slice along a dimension. The attribute `repeats` is the number of repetitions
+// of all; the operand `repeats` has a number for each.
+// Without `repeats`, self has the numbers, and the result repeats indices: [2, 0, 1] gives [0, 0, 2].
 func RepeatInterleave(self *graph.Value, attrs ...RepeatInterleaveAttrs) *graph.Value {
 	return node("repeat_interleave", 1, nonzeroAttrs(attrs), self)[0]
 }
@@ -6357,7 +6368,7 @@ func Reshape[A Ints](self *graph.Value, shape A) *graph.Value {
 
 // ReshapeAs is the op reshape_as.
 //
-// Reshapes self to the shape of other.
+// Reshapes self to the shape of `other`.
 func ReshapeAs(self, other *graph.Value) *graph.Value {
 	return node("reshape_as", 1, nil, self, other)[0]
 }
@@ -6433,7 +6444,7 @@ type ResizeAttrs struct {
 	Antialias bool `attr:"antialias"`
 	// for sizes: use the smallest or largest factor of all axes for each axis (default stretch)
 	KeepAspectRatioPolicy ResizeKeepAspectRatioPolicyWord `attr:"keep_aspect_ratio_policy"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -6448,20 +6459,20 @@ func Resize(input *graph.Value, attrs ...ResizeAttrs) *graph.Value {
 type RmsNormAttrs struct {
 	// number added to the mean of squares; none: the dtype's least step above 1
 	Eps *float64 `attr:"eps"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // RmsNorm is the op rms_norm.
 //
-// Divides the input by the root of the mean of squares over its last dimensions, and scales by weight. The
+// Divides `input` by the root of the mean of squares over its last dimensions, and multiplies by `weight`. The
 // result is row-major.
 //
 // May be nil: weight.
 //
 // Attributes:
 //
-//   - normalizedShape: the last sizes of the input, over which it is normalized
+//   - normalizedShape: sizes of the last dimensions of input, over which it is normalized
 func RmsNorm[A Ints](input, weight *graph.Value, normalizedShape A, attrs ...RmsNormAttrs) *graph.Value {
 	return node("rms_norm", 1, withRequired(nonzeroAttrs(attrs), "normalized_shape", normalizedShape), input, weight)[0]
 }
@@ -6480,7 +6491,7 @@ type RnnReluAttrs struct {
 	Bidirectional bool `attr:"bidirectional"`
 	// sequences are [n, t, i], not [t, n, i]
 	BatchFirst bool `attr:"batch_first"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -6508,7 +6519,7 @@ type RnnTanhAttrs struct {
 	Bidirectional bool `attr:"bidirectional"`
 	// sequences are [n, t, i], not [t, n, i]
 	BatchFirst bool `attr:"batch_first"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -6541,7 +6552,7 @@ type RoiAlignAttrs struct {
 	Aligned bool `attr:"aligned"`
 	// reduction of the samples of a bin (default avg)
 	Mode RoiAlignModeWord `attr:"mode"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -6562,7 +6573,7 @@ func RoiAlign[A, B Int](input, rois *graph.Value, pooledHeight A, pooledWidth B,
 type RollAttrs struct {
 	// dimensions to shift along; default: the flattened self
 	Dims []int `attr:"dims"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -6583,7 +6594,7 @@ type Rot90Attrs struct {
 	K *int `attr:"k"`
 	// the two dimensions of the plane (default 0,1)
 	Dims []int `attr:"dims"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -6598,7 +6609,7 @@ func Rot90(self *graph.Value, attrs ...Rot90Attrs) *graph.Value {
 type RoundAttrs struct {
 	// number of decimal places; negative numbers round to tens, hundreds and so on
 	Decimals int `attr:"decimals"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -6618,15 +6629,15 @@ func Rsqrt(self *graph.Value) *graph.Value {
 
 // RsubAttrs are the optional attributes of [Rsub].
 type RsubAttrs struct {
-	// factor of other (default 1)
+	// factor of the second term (default 1)
 	Alpha tensor.Scalar `attr:"alpha"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // Rsub is the op rsub.
 //
-// Subtracts alpha times self from other, with broadcasting. Bools are not supported.
+// Returns other - alpha * self, with broadcasting. Bools are not supported.
 func Rsub[A Operand](self *graph.Value, other A, attrs ...RsubAttrs) *graph.Value {
 	return node("rsub", 1, nonzeroAttrs(attrs), self, other)[0]
 }
@@ -6641,7 +6652,7 @@ type ScaledDotProductAttentionAttrs struct {
 	Scale *float64 `attr:"scale"`
 	// groups of query heads share a head of keys and values
 	EnableGqa bool `attr:"enable_gqa"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -6668,7 +6679,7 @@ type ScanAttrs struct {
 	ScanOutputAxes []int `attr:"scan_output_axes"`
 	// by collected value: whether the values are stacked in reverse order
 	ScanOutputDirections []bool `attr:"scan_output_directions"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -6698,15 +6709,15 @@ const (
 
 // ScatterAttrs are the optional attributes of [Scatter].
 type ScatterAttrs struct {
-	// reduction of src with self's elements; none: replace them (default none)
+	// reduction of src with self's elements; none: replace the elements (default none)
 	Reduce ScatterReduceWord `attr:"reduce"`
 }
 
 // Scatter is the op scatter.
 //
-// Copies self and writes src's elements into it, each at its own indices except in dimension dim, where index
-// gives the position. src may be a number. Among elements with the same position, the last wins. A negative
-// index counts from the end.
+// Copies self and writes the elements of `src` into it, each at its own indices except in dimension `dim`, where
+// `index` gives the position. `src` may be a number. Among elements with the same position, the last wins. A
+// negative index counts from the end.
 //
 // Attributes:
 //
@@ -6717,8 +6728,8 @@ func Scatter[A Operand, B Int](self, index *graph.Value, src A, dim B, attrs ...
 
 // ScatterAdd is the op scatter_add.
 //
-// Copies self and adds src's elements to it, each at its own indices except in dimension dim, where index gives
-// the position. A negative index counts from the end.
+// Copies self and adds the elements of `src` to it, each at its own indices except in dimension `dim`, where
+// `index` gives the position. A negative index counts from the end.
 //
 // Attributes:
 //
@@ -6741,14 +6752,14 @@ const (
 
 // ScatterNdAttrs are the optional attributes of [ScatterNd].
 type ScatterNdAttrs struct {
-	// reduction of updates with self's elements; none: replace them (default none)
+	// reduction of updates with self's elements; none: replace the elements (default none)
 	Reduce ScatterNdReduceWord `attr:"reduce"`
 }
 
 // ScatterNd is the op scatter_nd.
 //
-// Copies self and writes updates into it at tuples of indices: indices [..., k] and updates [..., rest], where a
-// tuple indexes the first k dimensions of self. Among updates with the same tuple, the last wins. A negative
+// Copies self and writes `updates` into it at tuples of indices: indices [..., k] and updates [..., rest], where
+// a tuple indexes the first k dimensions of self. Among updates with the same tuple, the last wins. A negative
 // index counts from the end.
 func ScatterNd(self, indices, updates *graph.Value, attrs ...ScatterNdAttrs) *graph.Value {
 	return node("scatter_nd", 1, nonzeroAttrs(attrs), self, indices, updates)[0]
@@ -6774,8 +6785,8 @@ type ScatterReduceAttrs struct {
 
 // ScatterReduce is the op scatter_reduce.
 //
-// Copies self and reduces src's elements into it, each at its own indices except in dimension dim, where index
-// gives the position. A negative index counts from the end.
+// Copies self and reduces the elements of `src` into it, each at its own indices except in dimension `dim`,
+// where `index` gives the position. A negative index counts from the end.
 //
 // Attributes:
 //
@@ -6799,16 +6810,17 @@ const (
 type SearchsortedAttrs struct {
 	// return int32, else int64
 	OutInt32 bool `attr:"out_int32"`
-	// return the position after equal elements, else before them
+	// return the position after equal elements; false: before them
 	Right bool `attr:"right"`
-	// right: as the attribute right (default none)
+	// left: before equal elements; right: after them; none: as right says (default none)
 	Side SearchsortedSideWord `attr:"side"`
 }
 
 // Searchsorted is the op searchsorted.
 //
-// Returns the positions at which elements of self would keep sorted_sequence sorted. The sequence is a vector,
-// or has a sorted row for each row of self. sorter, if given, has the indices that sort the sequence.
+// Returns the positions at which elements of self can be inserted so that `sorted_sequence` stays sorted. The
+// sequence is a vector, or has a sorted row for each row of self. `sorter`, if given, has the indices that sort
+// the sequence.
 //
 // May be nil: sorter.
 func Searchsorted[A Operand](sortedSequence *graph.Value, self A, sorter *graph.Value, attrs ...SearchsortedAttrs) *graph.Value {
@@ -6859,7 +6871,7 @@ type ShrinkAttrs struct {
 	Lambd *float64 `attr:"lambd"`
 	// amount by which the absolute values of other elements shrink
 	Bias float64 `attr:"bias"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -6930,13 +6942,13 @@ type SliceAttrs struct {
 	End *int `attr:"end"`
 	// step between indices, positive (default 1)
 	Step *int `attr:"step"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // Slice is the op slice.
 //
-// Takes every step-th index from start to end, exclusive, of one dimension. Bounds are clamped.
+// Takes every `step`-th index of a dimension, from `start` to `end`, exclusive. Bounds are clamped.
 func Slice(self *graph.Value, attrs ...SliceAttrs) *graph.Value {
 	return node("slice", 1, nonzeroAttrs(attrs), self)[0]
 }
@@ -6951,7 +6963,7 @@ type SliceScatterAttrs struct {
 	End *int `attr:"end"`
 	// step between indices, positive (default 1)
 	Step *int `attr:"step"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -6976,16 +6988,15 @@ func Slogdet(self *graph.Value) (sign, logabsdet *graph.Value) {
 type SmoothL1LossAttrs struct {
 	// 0: the loss of each element; 1: their mean; 2: their sum (default 1)
 	Reduction *int `attr:"reduction"`
-	// difference at which the loss becomes linear (default 1)
+	// difference from which on the loss is linear; 0: everywhere, as in l1_loss (default 1)
 	Beta *float64 `attr:"beta"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // SmoothL1Loss is the op smooth_l1_loss.
 //
-// Returns half of the squares of the differences of self and target, divided by beta, and from beta on a linear
-// function of the magnitudes.
+// Returns d^2 / (2 * beta) if d < beta, else d - beta/2, with d = abs(self - target).
 func SmoothL1Loss(self, target *graph.Value, attrs ...SmoothL1LossAttrs) *graph.Value {
 	return node("smooth_l1_loss", 1, nonzeroAttrs(attrs), self, target)[0]
 }
@@ -6994,7 +7005,7 @@ func SmoothL1Loss(self, target *graph.Value, attrs ...SmoothL1LossAttrs) *graph.
 type SoftMarginLossAttrs struct {
 	// 0: the loss of each element; 1: their mean; 2: their sum (default 1)
 	Reduction *int `attr:"reduction"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -7030,7 +7041,7 @@ type SoftminAttrs struct {
 
 // Softmin is the op softmin.
 //
-// Returns softmax of -self.
+// Returns the softmax of -self.
 //
 // Attributes:
 //
@@ -7045,7 +7056,7 @@ type SoftplusAttrs struct {
 	Beta *float64 `attr:"beta"`
 	// value of beta * x above which the function is linear (default 20)
 	Threshold *float64 `attr:"threshold"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -7061,7 +7072,7 @@ func Softplus(self *graph.Value, attrs ...SoftplusAttrs) *graph.Value {
 type SoftshrinkAttrs struct {
 	// amount by which absolute values shrink (default 0.5)
 	Lambd *float64 `attr:"lambd"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -7085,9 +7096,9 @@ type SortAttrs struct {
 	Dim *int `attr:"dim"`
 	// sort in descending order
 	Descending bool `attr:"descending"`
-	// keep the order of equal elements; always kept here
+	// has no effect: equal elements always keep their order
 	Stable bool `attr:"stable"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -7211,14 +7222,14 @@ func SpecialXlog1py[A, B Operand](self A, other B) *graph.Value {
 type SplitAttrs struct {
 	// dimension to split
 	Dim int `attr:"dim"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // Split is the op split.
 //
-// Splits a dimension into parts of split_size, of which the last may be smaller, or into parts of the listed
-// sizes.
+// Splits a dimension into parts of size `split_size`, of which the last may be smaller, or into parts of the
+// listed sizes.
 //
 // Attributes:
 //
@@ -7231,7 +7242,7 @@ func Split[A IntOrInts](self *graph.Value, splitSize A, attrs ...SplitAttrs) []*
 type SplitWithSizesAttrs struct {
 	// dimension to split
 	Dim int `attr:"dim"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -7262,9 +7273,9 @@ func Square(self *graph.Value) *graph.Value {
 
 // SqueezeAttrs are the optional attributes of [Squeeze].
 type SqueezeAttrs struct {
-	// dimensions to remove if their size is 1; default: all of size 1
+	// dimensions to remove if their size is 1; none: all of size 1
 	Dim []int `attr:"dim"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -7279,7 +7290,7 @@ func Squeeze(self *graph.Value, attrs ...SqueezeAttrs) *graph.Value {
 type StackAttrs struct {
 	// position of the new dimension, from -rank-1 to rank
 	Dim int `attr:"dim"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -7296,11 +7307,11 @@ type StdAttrs struct {
 	Dim []int `attr:"dim"`
 	// number subtracted from the number of elements to give the divisor; none: 1
 	Correction *float64 `attr:"correction"`
-	// false stands for correction 0, true for 1
+	// false stands for correction 0, true for 1; ignored if correction is given
 	Unbiased *bool `attr:"unbiased"`
 	// keep reduced dimensions with size 1
 	Keepdim bool `attr:"keepdim"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -7317,11 +7328,11 @@ type StdMeanAttrs struct {
 	Dim []int `attr:"dim"`
 	// number subtracted from the number of elements to give the divisor; none: 1
 	Correction *float64 `attr:"correction"`
-	// false stands for correction 0, true for 1
+	// false stands for correction 0, true for 1; ignored if correction is given
 	Unbiased *bool `attr:"unbiased"`
 	// keep reduced dimensions with size 1
 	Keepdim bool `attr:"keepdim"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -7360,7 +7371,7 @@ type StftAttrs struct {
 	Onesided *bool `attr:"onesided"`
 	// return complex numbers, not pairs; default: only if an operand is complex
 	ReturnComplex *bool `attr:"return_complex"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -7380,15 +7391,15 @@ func Stft[A Int](self, window *graph.Value, nFft A, attrs ...StftAttrs) *graph.V
 
 // SubAttrs are the optional attributes of [Sub].
 type SubAttrs struct {
-	// factor of other (default 1)
+	// factor of the second term (default 1)
 	Alpha tensor.Scalar `attr:"alpha"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // Sub is the op sub.
 //
-// Subtracts alpha times other from self, with broadcasting. Bools are not supported.
+// Returns self - alpha * other, with broadcasting. Bools are not supported.
 func Sub[A, B Operand](self A, other B, attrs ...SubAttrs) *graph.Value {
 	return node("sub", 1, nonzeroAttrs(attrs), self, other)[0]
 }
@@ -7401,7 +7412,7 @@ type SumAttrs struct {
 	Keepdim bool `attr:"keepdim"`
 	// dtype to which self is converted first
 	DType tensor.DType `attr:"dtype"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -7414,7 +7425,7 @@ func Sum(self *graph.Value, attrs ...SumAttrs) *graph.Value {
 
 // SumToSize is the op sum_to_size.
 //
-// Adds over dimensions to give the result the sizes size, which broadcast to self's shape.
+// Sums over dimensions so that the result has the sizes `size`, which must broadcast to self's shape.
 //
 // Attributes:
 //
@@ -7482,7 +7493,7 @@ func Take(self, index *graph.Value) *graph.Value {
 type TakeAlongDimAttrs struct {
 	// dimension to index; default: self and indices are flattened
 	Dim *int `attr:"dim"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -7523,14 +7534,14 @@ type TensorSplitAttrs struct {
 	Indices []int `attr:"indices"`
 	// dimension to split
 	Dim int `attr:"dim"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // TensorSplit is the op tensor_split.
 //
-// Splits a dimension into a number of sections. The first sections are larger by 1 if the size is not a
-// multiple, or at indices.
+// Splits a dimension into `sections` parts, or before each index in `indices`. If the size is not a multiple of
+// `sections`, the first parts are larger by 1.
 func TensorSplit(self *graph.Value, attrs ...TensorSplitAttrs) []*graph.Value {
 	return node("tensor_split", 0, nonzeroAttrs(attrs), self)
 }
@@ -7561,7 +7572,7 @@ const (
 type TfidfVectorizerAttrs struct {
 	// weight of each n-gram of the pool; default: 1
 	Weights []float64 `attr:"weights"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -7619,7 +7630,8 @@ type ToAttrs struct {
 
 // To is the op to.
 //
-// Converts self to a dtype, or that of other, and to a memory format; returns self if it has both already.
+// Converts self to `dtype`, or to the dtype of `other`, and to a memory format. Returns self if it has both
+// already.
 func To(self *graph.Value, attrs ...ToAttrs) *graph.Value {
 	return node("to", 1, nonzeroAttrs(attrs), self)[0]
 }
@@ -7635,16 +7647,16 @@ type TopkAttrs struct {
 	Dim *int `attr:"dim"`
 	// take the largest elements, else the smallest (default true)
 	Largest *bool `attr:"largest"`
-	// sort the result; always sorted here (default true)
+	// has no effect: the result is always sorted (default true)
 	Sorted *bool `attr:"sorted"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // Topk is the op topk.
 //
-// Takes the k largest or smallest elements along a dimension and their indices. Equal elements keep the order of
-// their indices; NaN is greater than all numbers.
+// Takes the `k` largest or smallest elements along a dimension and their indices. Equal elements keep the order
+// of their indices; NaN is greater than all numbers.
 //
 // Attributes:
 //
@@ -7679,13 +7691,13 @@ type TrapezoidAttrs struct {
 	Dx tensor.Scalar `attr:"dx"`
 	// dimension of the samples (default -1)
 	Dim *int `attr:"dim"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // Trapezoid is the op trapezoid.
 //
-// Integrates samples y at the positions x along a dimension by the trapezoidal rule.
+// Integrates samples `y` at the positions `x` along a dimension by the trapezoidal rule.
 func Trapezoid(y *graph.Value, attrs ...TrapezoidAttrs) *graph.Value {
 	return node("trapezoid", 1, nonzeroAttrs(attrs), y)[0]
 }
@@ -7701,13 +7713,13 @@ type TrapzAttrs struct {
 	Dx tensor.Scalar `attr:"dx"`
 	// dimension of the samples (default -1)
 	Dim *int `attr:"dim"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // Trapz is the op trapz.
 //
-// Integrates samples y at the positions x along a dimension, as trapezoid does.
+// Integrates samples `y` at the positions `x` along a dimension, as `trapezoid` does.
 func Trapz(y *graph.Value, attrs ...TrapzAttrs) *graph.Value {
 	return node("trapz", 1, nonzeroAttrs(attrs), y)[0]
 }
@@ -7738,10 +7750,10 @@ type TreeEnsembleAttrs struct {
 //
 // Combines the weights of the nodes at which rows of self [rows, columns] leave decision trees; the result is
 // [rows, outputs].
-// The nodes of all trees are in one list. A row starts at each of the roots [trees]. At node i it continues at
+// The nodes of all trees are in one list. A row starts at each of `roots` [trees]. At node i it continues at
 // children[i, 1] if its element in column features[i] is at most thresholds[i], and at children[i, 0] otherwise.
-// If the element is NaN, it continues at missing[i]; without missing, at children[i, 0]. It leaves the tree at a
-// node whose next node does not come later in the list. The weights of node i are weights[k], for column
+// If the element is NaN, it continues at missing[i], or without `missing` at children[i, 0]. It leaves the tree
+// at a node whose next node does not come later in the list. The weights of node i are weights[k], for column
 // targets[k], for k from offsets[i] to offsets[i+1]-1. A column of the result without weights is 0. Sums are
 // computed in float64.
 //
@@ -7777,7 +7789,7 @@ func TriangularSolve(self, a *graph.Value, attrs ...TriangularSolveAttrs) (solut
 type TrilAttrs struct {
 	// last diagonal to keep: 0 is the main one, positive ones are above it
 	Diagonal int `attr:"diagonal"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -7796,18 +7808,18 @@ type TripletMarginLossAttrs struct {
 	P *float64 `attr:"p"`
 	// number added to each difference (default 1e-6)
 	Eps *float64 `attr:"eps"`
-	// use the distance of positive and negative where it is less
+	// use |positive - negative| in place of |anchor - negative| where it is less
 	Swap bool `attr:"swap"`
 	// 0: the loss of each sample; 1: their mean; 2: their sum (default 1)
 	Reduction *int `attr:"reduction"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // TripletMarginLoss is the op triplet_margin_loss.
 //
-// Returns the positive part of margin plus the distance of anchor and positive minus the distance of anchor and
-// negative.
+// Returns max(0, margin + |anchor - positive| - |anchor - negative|). |v| is the `p`-norm of v + eps over the
+// last dimension.
 func TripletMarginLoss(anchor, positive, negative *graph.Value, attrs ...TripletMarginLossAttrs) *graph.Value {
 	return node("triplet_margin_loss", 1, nonzeroAttrs(attrs), anchor, positive, negative)[0]
 }
@@ -7816,7 +7828,7 @@ func TripletMarginLoss(anchor, positive, negative *graph.Value, attrs ...Triplet
 type TriuAttrs struct {
 	// first diagonal to keep: 0 is the main one, positive ones are above it
 	Diagonal int `attr:"diagonal"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -7836,7 +7848,7 @@ func Trunc(self *graph.Value) *graph.Value {
 
 // TypeAs is the op type_as.
 //
-// Converts self to the dtype of other; returns self if it has that dtype.
+// Converts self to the dtype of `other`; returns self if it has that dtype.
 func TypeAs(self, other *graph.Value) *graph.Value {
 	return node("type_as", 1, nil, self, other)[0]
 }
@@ -7845,7 +7857,7 @@ func TypeAs(self, other *graph.Value) *graph.Value {
 type UnbindAttrs struct {
 	// dimension to remove
 	Dim int `attr:"dim"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -7887,15 +7899,16 @@ type UniqueAttrs struct {
 	Dim *int `attr:"dim"`
 	// sort the result; else keep the order of first occurrences (default true)
 	Sorted *bool `attr:"sorted"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // Unique is the op unique.
 //
-// Returns four results. output: the distinct elements, or the distinct slices along a dimension. first: the
-// index of the first occurrence of each. inverse: for each element or slice of self, the index of its equal in
-// output. counts: the number of occurrences of each. NaN differs from every element, including itself.
+// Returns four results. `output`: the distinct elements, or the distinct slices along a dimension. `first`: the
+// index of the first occurrence of each. `inverse`: for each element or slice of self, the index of the equal
+// one in `output`. `counts`: the number of occurrences of each. NaN differs from every element, including
+// itself.
 func Unique(self *graph.Value, attrs ...UniqueAttrs) (output, first, inverse, counts *graph.Value) {
 	made := node("unique", 4, nonzeroAttrs(attrs), self)
 	return made[0], made[1], made[2], made[3]
@@ -7909,15 +7922,15 @@ type UniqueConsecutiveAttrs struct {
 	ReturnCounts bool `attr:"return_counts"`
 	// dimension whose slices are compared; default: elements are compared
 	Dim *int `attr:"dim"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // UniqueConsecutive is the op unique_consecutive.
 //
 // Returns three results. A run is a sequence of equal consecutive elements, or of equal slices along a
-// dimension. output: one element or slice of each run. inverse: for each element or slice of self, the index of
-// its run. counts: the length of each run. NaN differs from every element, including itself.
+// dimension. `output`: one element or slice of each run. `inverse`: for each element or slice of self, the index
+// of its run. `counts`: the length of each run. NaN differs from every element, including itself.
 func UniqueConsecutive(self *graph.Value, attrs ...UniqueConsecutiveAttrs) (output, inverse, counts *graph.Value) {
 	made := node("unique_consecutive", 3, nonzeroAttrs(attrs), self)
 	return made[0], made[1], made[2]
@@ -7935,9 +7948,9 @@ type UniqueDimAttrs struct {
 
 // UniqueDim is the op unique_dim.
 //
-// Returns three results. output: the distinct slices along a dimension. inverse: for each slice of self, the
-// index of its equal in output. counts: the number of occurrences of each distinct slice. NaN differs from every
-// element, including itself.
+// Returns three results. `output`: the distinct slices along a dimension. `inverse`: for each slice of self, the
+// index of the equal slice in `output`. `counts`: the number of occurrences of each distinct slice. NaN differs
+// from every element, including itself.
 //
 // Attributes:
 //
@@ -7974,7 +7987,7 @@ type UpsampleBicubic2dAttrs struct {
 	ScalesW *float64 `attr:"scales_w"`
 	// factor that maps the only spatial dimension; default: the quotient of the sizes
 	Scales *float64 `attr:"scales"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -8001,7 +8014,7 @@ type UpsampleBilinear2dAttrs struct {
 	ScalesW *float64 `attr:"scales_w"`
 	// factor that maps the only spatial dimension; default: the quotient of the sizes
 	Scales *float64 `attr:"scales"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -8028,7 +8041,7 @@ type UpsampleLinear1dAttrs struct {
 	ScalesW *float64 `attr:"scales_w"`
 	// factor that maps the only spatial dimension; default: the quotient of the sizes
 	Scales *float64 `attr:"scales"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -8055,7 +8068,7 @@ type UpsampleNearest1dAttrs struct {
 	ScalesW *float64 `attr:"scales_w"`
 	// factor that maps the only spatial dimension; default: the quotient of the sizes
 	Scales *float64 `attr:"scales"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -8076,7 +8089,7 @@ type UpsampleNearest2dAttrs struct {
 	ScalesH *float64 `attr:"scales_h"`
 	// factor that maps columns; default: the quotient of the sizes
 	ScalesW *float64 `attr:"scales_w"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -8104,7 +8117,7 @@ type UpsampleNearest3dAttrs struct {
 	ScalesW *float64 `attr:"scales_w"`
 	// factor that maps the only spatial dimension; default: the quotient of the sizes
 	Scales *float64 `attr:"scales"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -8132,7 +8145,7 @@ type UpsampleTrilinear3dAttrs struct {
 	ScalesW *float64 `attr:"scales_w"`
 	// factor that maps the only spatial dimension; default: the quotient of the sizes
 	Scales *float64 `attr:"scales"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -8149,11 +8162,11 @@ type VarAttrs struct {
 	Dim []int `attr:"dim"`
 	// number subtracted from the number of elements to give the divisor; none: 1
 	Correction *float64 `attr:"correction"`
-	// false stands for correction 0, true for 1
+	// false stands for correction 0, true for 1; ignored if correction is given
 	Unbiased *bool `attr:"unbiased"`
 	// keep reduced dimensions with size 1
 	Keepdim bool `attr:"keepdim"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -8171,11 +8184,11 @@ type VarMeanAttrs struct {
 	Dim []int `attr:"dim"`
 	// number subtracted from the number of elements to give the divisor; none: 1
 	Correction *float64 `attr:"correction"`
-	// false stands for correction 0, true for 1
+	// false stands for correction 0, true for 1; ignored if correction is given
 	Unbiased *bool `attr:"unbiased"`
 	// keep reduced dimensions with size 1
 	Keepdim bool `attr:"keepdim"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -8198,16 +8211,16 @@ func Vdot(self, other *graph.Value) *graph.Value {
 type ViewAttrs struct {
 	// sizes of the result; one of them may be -1
 	Size []int `attr:"size"`
-	// dtype as which to interpret the bytes, instead of size
+	// dtype as which to interpret the bytes; excludes size
 	DType tensor.DType `attr:"dtype"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
 // View is the op view.
 //
-// Views self in another shape with the same number of elements. It fails if a copy is needed; reshape copies.
-// With dtype it interprets self's bytes as elements of that dtype; the last size changes with the size of
+// Views self in another shape with the same number of elements. It fails if a copy is needed; `reshape` copies.
+// With `dtype` it interprets self's bytes as elements of that dtype; the last size changes with the size of
 // elements.
 func View(self *graph.Value, attrs ...ViewAttrs) *graph.Value {
 	return node("view", 1, nonzeroAttrs(attrs), self)[0]
@@ -8215,7 +8228,7 @@ func View(self *graph.Value, attrs ...ViewAttrs) *graph.Value {
 
 // ViewAs is the op view_as.
 //
-// Views self in the shape of other.
+// Views self in the shape of `other`.
 func ViewAs(self, other *graph.Value) *graph.Value {
 	return node("view_as", 1, nil, self, other)[0]
 }
@@ -8240,7 +8253,7 @@ type VsplitAttrs struct {
 	Sections *int `attr:"sections"`
 	// positions at which to split
 	Indices []int `attr:"indices"`
-	// Values holds attributes that are values of the graph, by aten's names.
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
 
@@ -8260,8 +8273,8 @@ func Vstack(tensors []*graph.Value) *graph.Value {
 
 // Where is the op where.
 //
-// Takes self where condition is true and other elsewhere, with broadcasting. The condition is bool, or uint8 for
-// compatibility; self and other are promoted.
+// Takes self where `condition` is true and `other` elsewhere, with broadcasting. The condition is bool, or uint8
+// for compatibility; self and other are promoted.
 func Where[A, B Operand](condition *graph.Value, self A, other B) *graph.Value {
 	return node("where", 1, nil, condition, self, other)[0]
 }

@@ -14,9 +14,10 @@ import (
 // and the remainder r + low. If a is infinite or NaN, the remainder is NaN.
 func (e *expander) angle(a expr.Value) (q, r, low expr.Value) {
 	isSmall := e.lt(a, e.constant(0x1p25))
-	nq, nr, nl := e.smallAngle(a)
-	fq, fr, fl := e.largeAngle(a)
-	return e.int(e.choose(isSmall, nq, fq)), e.choose(isSmall, nr, fr), e.choose(isSmall, nl, fl)
+	smallQ, smallR, smallLow := e.smallAngle(a)
+	largeQ, largeR, largeLow := e.largeAngle(a)
+	q = e.int(e.choose(isSmall, smallQ, largeQ))
+	return q, e.choose(isSmall, smallR, largeR), e.choose(isSmall, smallLow, largeLow)
 }
 
 // roundingNumber returns a constant c such that c+n has the integer n in its lowest bits.

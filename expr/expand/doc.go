@@ -2,7 +2,7 @@
 // [Functions] is its only function.
 //
 // The results are within 2 units in the last place (ulp) for all operands, including subnormal numbers, with the
-// special values of C99. They have the same bits on all processors of a [Target]. Expansions have no branches. Rare
+// special values of C99. They have the same bits for every [Target]. Expansions have no branches. Rare
 // operands (subnormal numbers, angles beyond 2^25) take the same operations as all other operands, and selections
 // choose the result.
 //

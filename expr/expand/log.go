@@ -44,6 +44,7 @@ func (e *expander) frexp(x expr.Value) (n, m expr.Value) {
 		e.originOf(elementary.TwoThirds)))
 }
 
+// split is frexp for a normal x. origin is originOf(2/3), times the power of 2 by which x was multiplied.
 func (e *expander) split(x, origin expr.Value) (n, m expr.Value) {
 	i := e.Do(expr.Sub, e.int(x), origin)
 	m = e.Do(expr.And, i, e.mask(1<<e.mantissa()-1))

@@ -16,8 +16,8 @@ import (
 
 type histcAttrs struct {
 	Bins int           `attr:"bins" default:"100" doc:"number of bins"`
-	Min  tensor.Scalar `attr:"min" default:"0" doc:"lower end of the bins; if it equals max, the bins cover all elements"`
-	Max  tensor.Scalar `attr:"max" default:"0" doc:"upper end of the bins"`
+	Min  tensor.Scalar `attr:"min" default:"0" doc:"lower end of the first bin"`
+	Max  tensor.Scalar `attr:"max" default:"0" doc:"upper end of the last bin"`
 }
 
 type renormAttrs struct {
@@ -33,13 +33,13 @@ type logcumsumexpAttrs struct {
 // Histograms, bounded norms and running sums.
 var (
 	Histc = defineOne(graph.Semantics{
-		Name: "histc", Doc: "Counts the elements in bins of equal width from min to max. NaN is in no bin. " +
-			"Without min and max all elements must be finite.",
+		Name: "histc", Doc: "Counts the elements in `bins` intervals of equal width from `min` to `max`. Other elements " +
+			"and NaN are not counted. If `min` equals `max`, the range is that of the elements, which must all be finite.",
 		Params: selfOnly, Examples: []graph.Example{kit.Example(graph.Attrs{"bins": 4}, kit.ExTransposed),
 			kit.Example(graph.Attrs{"bins": 3, "min": -1, "max": 1}, kit.ExMatrix)},
 	}, histc)
 	Renorm = defineOne(graph.Semantics{
-		Name: "renorm", Doc: "Scales the slices along a dimension whose norms exceed maxnorm to this norm.",
+		Name: "renorm", Doc: "Scales the slices along a dimension whose norms exceed `maxnorm` to the norm `maxnorm`.",
 		Params: selfOnly, Examples: []graph.Example{
 			kit.Example(graph.Attrs{"p": 2, "dim": 0, "maxnorm": 1}, kit.ExTransposed)},
 	}, renorm)

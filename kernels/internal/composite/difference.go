@@ -33,24 +33,22 @@ var (
 // Differences and integrals along a dimension.
 var (
 	Diff = defineOne(graph.Semantics{
-		Name: "diff", Doc: "Returns the differences of consecutive elements along a dimension, n times. First, " +
-			"prepend and " +
-			"append are concatenated with self.",
+		Name: "diff", Doc: "Returns the `n`-th differences of consecutive elements along a dimension. First, `prepend` " +
+			"and `append` are concatenated with self.",
 		Params:   []graph.Param{kit.Self, {Name: "prepend", Optional: true}, {Name: "append", Optional: true}},
 		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed), kit.Example(nil, kit.ExMatrix, kit.F32(2, 1))},
 	}, diff)
 	Trapezoid = defineOne(graph.Semantics{
-		Name: "trapezoid", Doc: "Integrates samples y at the positions x along a dimension by the trapezoidal rule.",
+		Name: "trapezoid", Doc: "Integrates samples `y` at the positions `x` along a dimension by the trapezoidal rule.",
 		Params: samples, Examples: trapezoidExamples,
 	}, trapezoid)
 	Trapz = defineOne(graph.Semantics{
-		Name: "trapz", Doc: "Integrates samples y at the positions x along a dimension, as trapezoid does.",
+		Name: "trapz", Doc: "Integrates samples `y` at the positions `x` along a dimension, as `trapezoid` does.",
 		Params: samples, Examples: trapezoidExamples,
 	}, trapezoid)
 	CumulativeTrapezoid = defineOne(graph.Semantics{
-		Name: "cumulative_trapezoid", Doc: "Returns the running integrals of samples y at the positions x along a " +
-			"dimension " +
-			"by the trapezoidal rule.",
+		Name: "cumulative_trapezoid", Doc: "Returns the running integrals of samples `y` at the positions `x` along a " +
+			"dimension by the trapezoidal rule.",
 		Params: samples, Examples: trapezoidExamples,
 	}, cumulativeTrapezoid)
 )

@@ -94,19 +94,21 @@ var (
 		return s.norm(s.plus(s.sub(in[0], in[1]), a.Eps), a.P, rank-1, a.Keepdim)
 	})
 	Dist = defineOne(graph.Semantics{
-		Name: "dist", Doc: "Returns the norm of self - other.", Params: pair,
+		Name: "dist", Doc: "Returns the `p`-norm of self - other.", Params: pair,
 		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExMatrix)},
 	}, func(s steps, a *distAttrs, in []graph.Arg) graph.Arg {
 		return s.Apply(reduce.Norm, graph.Attrs{"p": a.P}, s.sub(in[0], in[1]))
 	})
 	Cdist = defineOne(graph.Semantics{
-		Name: "cdist", Doc: "Returns the distances of each row of x1 and each row of x2, by batches.",
+		Name: "cdist", Doc: "Returns the `p`-norms of the differences of each row of `x1` and each row of `x2`: [..., n, " +
+			"k] and [..., m, k] give [..., n, m].",
 		Params: []graph.Param{x1, x2},
 		Examples: []graph.Example{kit.Example(nil, kit.F32(4, 3), kit.F32(2, 3)), kit.Example(graph.Attrs{"p": 1},
 			kit.F32(2, 4, 3), kit.F32(2, 3))},
 	}, cdist)
 	Pdist = compose.Define[pdistAttrs](graph.Op{Semantics: graph.Semantics{
-		Name: "pdist", Doc: "Returns the distances of each pair of rows: (0, 1), (0, 2), ..., (1, 2), ...",
+		Name: "pdist", Doc: "Returns the `p`-norms of the differences of each pair of rows, in the order (0, 1), (0, 2), " +
+			"..., (1, 2), ...",
 		Params:   selfOnly,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(4, 3)), kit.Example(graph.Attrs{"p": 1}, kit.ExTransposed)},
 	}, Facts: graph.Facts{Parallel: noLoops}}, func(s *compose.Steps) []graph.Arg {

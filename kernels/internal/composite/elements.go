@@ -47,7 +47,7 @@ var (
 		return s.sub(in[0], s.Apply(pointwise.Tanh, nil, in[0]))
 	})
 	Softmin = defineOne(graph.Semantics{
-		Name: "softmin", Doc: "Returns softmax of -self.", Params: []graph.Param{kit.Input},
+		Name: "softmin", Doc: "Returns the softmax of -self.", Params: []graph.Param{kit.Input},
 		Examples: kit.OneExample(kit.ExTransposed, graph.Attrs{"dim": 1}),
 	}, func(s steps, a *softminAttrs, in []graph.Arg) graph.Arg {
 		return s.Apply(reduce.Softmax, graph.Attrs{"dim": a.Dim, "dtype": a.DType}, s.neg(in[0]))
@@ -59,7 +59,7 @@ var (
 	Deg2rad    = scaled("deg2rad", "Converts degrees to radians.", math.Pi/180)
 	Rad2deg    = scaled("rad2deg", "Converts radians to degrees.", 180/math.Pi)
 	FloatPower = defineOne(graph.Semantics{
-		Name: "float_power", Doc: "Raises self to the power exponent in float64 or complex128.",
+		Name: "float_power", Doc: "Raises self to the power `exponent` in float64 or complex128.",
 		Params:   []graph.Param{kit.SelfOrNumber, {Name: "exponent", Number: true}},
 		Examples: []graph.Example{kit.ExBinary},
 	}, func(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
@@ -78,13 +78,13 @@ var (
 		return s.to(s.Apply(pointwise.Pow, nil, x...), d)
 	})
 	Ldexp = defineOne(graph.Semantics{
-		Name: "ldexp", Doc: "Multiplies self by 2 to the power other.", Params: pair,
+		Name: "ldexp", Doc: "Returns self * 2^other.", Params: pair,
 		Examples: []graph.Example{kit.ExBinary},
 	}, func(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
 		return s.mul(in[0], s.Apply(pointwise.Pow, nil, compose.Number(2), in[1]))
 	})
 	Polar = defineOne(graph.Semantics{
-		Name: "polar", Doc: "Creates complex numbers of the magnitudes abs and the angles angle.",
+		Name: "polar", Doc: "Creates complex numbers of the magnitudes `abs` and the angles `angle`.",
 		Params:   []graph.Param{{Name: "abs"}, {Name: "angle"}},
 		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExMatrix)},
 	}, func(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
@@ -149,7 +149,7 @@ var (
 		return s.Apply(pointwise.Eq, nil, s.Apply(pointwise.Imag, nil, in[0]), integer(0))
 	})
 	Isin = defineOne(graph.Semantics{
-		Name: "isin", Doc: "Returns whether each element of elements equals an element of test_elements.",
+		Name: "isin", Doc: "Returns whether each element of `elements` equals an element of `test_elements`.",
 		Params: []graph.Param{{Name: "elements", Number: true, Attr: "element"}, {Name: "test_elements",
 			Number: true, Attr: "test_element"}},
 		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExRow)},

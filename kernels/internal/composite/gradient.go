@@ -74,8 +74,8 @@ func (s steps) gradientAlong(x graph.Arg, dim int, step graph.Arg, edgeOrder int
 
 // MaskedScatter is torch.masked_scatter.
 var MaskedScatter = defineOne(graph.Semantics{
-	Name: "masked_scatter", Doc: "Replaces the elements of self for which mask is true by the first elements of " +
-		"source, in row-major order.",
+	Name: "masked_scatter", Doc: "Replaces the elements of self for which `mask` is true by the first elements of " +
+		"`source`, in row-major order.",
 	Params:   []graph.Param{kit.Self, {Name: "mask"}, {Name: "source"}},
 	Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, tensor.New(tensor.Bool, 2, 3), kit.F32(6))},
 }, func(s steps, _ *kit.None, in []graph.Arg) graph.Arg {

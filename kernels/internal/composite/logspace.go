@@ -23,7 +23,8 @@ type logspaceAttrs struct {
 
 // Logspace is torch.logspace.
 var Logspace = defineOne(graph.Semantics{
-	Name: "logspace", Doc: "Makes powers of base. The exponents are equally spaced numbers from start to end, inclusive.",
+	Name: "logspace", Doc: "Creates `steps` powers of `base`. The exponents are equally spaced from `start` to `end`, " +
+		"inclusive.",
 	Examples: []graph.Example{{Attrs: graph.Attrs{"start": -1, "end": 1, "steps": 5}}},
 }, func(s steps, a *logspaceAttrs, _ []graph.Arg) graph.Arg {
 	attrs := graph.Attrs{"start": a.Start, "end": a.End, "steps": a.Steps, "dtype": a.DType}

@@ -21,28 +21,28 @@ type lossAttrs struct {
 
 type smoothL1LossAttrs struct {
 	Reduction int     `attr:"reduction" default:"1" doc:"0: the loss of each element; 1: their mean; 2: their sum"`
-	Beta      float64 `attr:"beta" default:"1" doc:"difference at which the loss becomes linear"`
+	Beta      float64 `attr:"beta" default:"1" doc:"difference from which on the loss is linear; 0: everywhere, as in l1_loss"`
 }
 
 type huberLossAttrs struct {
 	Reduction int     `attr:"reduction" default:"1" doc:"0: the loss of each element; 1: their mean; 2: their sum"`
-	Delta     float64 `attr:"delta" default:"1" doc:"difference at which the loss becomes linear"`
+	Delta     float64 `attr:"delta" default:"1" doc:"difference above which the loss is linear; greater than 0"`
 }
 
 type klDivAttrs struct {
 	Reduction int  `attr:"reduction" default:"1" doc:"0: the loss of each element; 1: their mean; 2: their sum"`
-	LogTarget bool `attr:"log_target" default:"false" doc:"target has logarithms of probabilities"`
+	LogTarget bool `attr:"log_target" default:"false" doc:"target has logarithms of probabilities, too"`
 }
 
 type poissonNllLossAttrs struct {
 	LogInput  bool    `attr:"log_input" default:"true" doc:"self has logarithms of expectations"`
-	Full      bool    `attr:"full" default:"false" doc:"add Stirling's approximation of the logarithm of the factorial of target"`
+	Full      bool    `attr:"full" default:"false" doc:"add Stirling's approximation of log(target!) where target is above 1"`
 	Eps       float64 `attr:"eps" default:"1e-8" doc:"number added to self before the logarithm is taken"`
 	Reduction int     `attr:"reduction" default:"1" doc:"0: the loss of each element; 1: their mean; 2: their sum"`
 }
 
 type gaussianNllLossAttrs struct {
-	Full      bool    `attr:"full" default:"false" doc:"add the constant term log(2 pi) / 2"`
+	Full      bool    `attr:"full" default:"false" doc:"add the constant log(2*pi) / 2, which does not depend on the operands"`
 	Eps       float64 `attr:"eps" default:"1e-6" doc:"least variance"`
 	Reduction int     `attr:"reduction" default:"1" doc:"0: the loss of each element; 1: their mean; 2: their sum"`
 }
@@ -61,7 +61,7 @@ type tripletLossAttrs struct {
 	Margin    float64 `attr:"margin" default:"1" doc:"margin"`
 	P         float64 `attr:"p" default:"2" doc:"order of the norm of differences"`
 	Eps       float64 `attr:"eps" default:"1e-6" doc:"number added to each difference"`
-	Swap      bool    `attr:"swap" default:"false" doc:"use the distance of positive and negative where it is less"`
+	Swap      bool    `attr:"swap" default:"false" doc:"use |positive - negative| in place of |anchor - negative| where it is less"`
 	Reduction int     `attr:"reduction" default:"1" doc:"0: the loss of each sample; 1: their mean; 2: their sum"`
 }
 
@@ -118,24 +118,22 @@ var (
 
 // The losses of a value and a target.
 var (
-	MseLoss = loss("mse_loss", "Returns the squares of the differences of self and target.", lossParams, lossExamples,
+	MseLoss = loss("mse_loss", "Returns (self - target)^2.", lossParams, lossExamples,
 		func(s steps, a *lossAttrs, in []graph.Arg) (graph.Arg, int) {
 			return s.Apply(compose.MseElements, nil, in...), a.Reduction
 		})
-	L1Loss = loss("l1_loss", "Returns the magnitudes of the differences of self and target.", lossParams, lossExamples,
+	L1Loss = loss("l1_loss", "Returns abs(self - target).", lossParams, lossExamples,
 		func(s steps, a *lossAttrs, in []graph.Arg) (graph.Arg, int) {
 			return s.Apply(pointwise.Abs, nil, s.sub(in[0], in[1])), a.Reduction
 		})
-	SmoothL1Loss = loss("smooth_l1_loss", "Returns half of the squares of the differences of self and target, "+
-		"divided by "+
-		"beta, and from beta on a linear function of the magnitudes.", lossParams, lossExamples,
+	SmoothL1Loss = loss("smooth_l1_loss", "Returns d^2 / (2 * beta) if d < beta, else d - beta/2, with d = abs(self - "+
+		"target).", lossParams, lossExamples,
 		func(s steps, a *smoothL1LossAttrs, in []graph.Arg) (graph.Arg, int) {
 			s.Reject(a.Beta < 0, "smooth_l1_loss does not support negative values for beta.")
 			return s.Apply(compose.SmoothL1Elements, graph.Attrs{"beta": a.Beta}, in...), a.Reduction
 		})
-	HuberLoss = loss("huber_loss", "Returns half of the squares of the differences of self and target, and beyond "+
-		"delta "+
-		"a linear function of the magnitudes.", lossParams, lossExamples,
+	HuberLoss = loss("huber_loss", "Returns d^2 / 2 if d <= delta, else delta * (d - delta/2), with d = abs(self - "+
+		"target).", lossParams, lossExamples,
 		func(s steps, a *huberLossAttrs, in []graph.Arg) (graph.Arg, int) {
 			s.Reject(!(a.Delta > 0), "huber_loss does not support non-positive values for delta.")
 			losses := s.Apply(compose.HuberElements, graph.Attrs{"delta": a.Delta}, in...)
@@ -151,8 +149,8 @@ var (
 			}
 			return s.Apply(pointwise.Log1p, nil, x), a.Reduction
 		})
-	HingeEmbeddingLoss = loss("hinge_embedding_loss", "Returns self where target is 1, and margin - self or 0 where "+
-		"target is -1.", lossParams, lossExamples,
+	HingeEmbeddingLoss = loss("hinge_embedding_loss", "Returns self where `target` is 1, and max(0, margin - self) "+
+		"where it is -1.", lossParams, lossExamples,
 		func(s steps, a *hingeLossAttrs, in []graph.Arg) (graph.Arg, int) {
 			margin := s.Apply(view.FullLike, graph.Attrs{"fill_value": a.Margin}, in[0])
 			below := s.atLeastZero(s.inPlace(margin, s.sub(margin, in[0])))
@@ -160,7 +158,7 @@ var (
 			notMinusOne := s.Apply(pointwise.Ne, nil, in[1], compose.Number(-1))
 			return s.add(s.keepOnly(notOne, below), s.keepOnly(notMinusOne, in[0])), a.Reduction
 		})
-	KlDiv = loss("kl_div", "Returns the Kullback-Leibler divergence of target from self, which has logarithms of "+
+	KlDiv = loss("kl_div", "Returns the Kullback-Leibler divergence of `target` from self, which has logarithms of "+
 		"probabilities.", lossParams,
 		append(lossExamples, kit.Example(graph.Attrs{"log_target": true}, kit.ExTransposed, kit.ExMatrix)),
 		func(s steps, a *klDivAttrs, in []graph.Arg) (graph.Arg, int) {
@@ -173,9 +171,8 @@ var (
 			}
 			return s.sub(s.Apply(pointwise.Xlogy, nil, in[1], in[1]), s.mul(in[1], in[0])), a.Reduction
 		})
-	PoissonNllLoss = loss("poisson_nll_loss", "Returns the negative logarithm of the likelihood of target under "+
-		"Poisson "+
-		"distributions with the expectations self.", lossParams, append(lossExamples,
+	PoissonNllLoss = loss("poisson_nll_loss", "Returns the negative logarithm of the likelihood of `target` under "+
+		"Poisson distributions with the expectations self.", lossParams, append(lossExamples,
 		kit.Example(graph.Attrs{"log_input": false, "full": true}, kit.ExTransposed, kit.ExMatrix)),
 		func(s steps, a *poissonNllLossAttrs, in []graph.Arg) (graph.Arg, int) {
 			x, target := in[0], in[1]
@@ -193,10 +190,9 @@ var (
 			}
 			return losses, a.Reduction
 		})
-	BinaryCrossEntropy = loss("binary_cross_entropy", "Returns the cross entropy of probabilities self and "+
-		"target, times "+
-		"weight. Logarithms are at least -100. PyTorch rejects elements of self outside [0, 1], for which the result is "+
-		"unspecified.", []graph.Param{kit.Self, target, kit.OptWeight}, lossExamples,
+	BinaryCrossEntropy = loss("binary_cross_entropy", "Returns the cross entropy of the probabilities self and "+
+		"`target`, times `weight`. Logarithms are at least -100. PyTorch rejects elements of self outside [0, 1], for "+
+		"which the result is unspecified.", []graph.Param{kit.Self, target, kit.OptWeight}, lossExamples,
 		func(s steps, a *lossAttrs, in []graph.Arg) (graph.Arg, int) {
 			x, y := in[0].Type().Shape, in[1].Type().Shape
 			s.Reject(!tensor.SameSizes(x, y), "Using a target size (%s) that is different to the input size (%s) is "+
@@ -208,8 +204,8 @@ var (
 			return losses, a.Reduction
 		})
 	BinaryCrossEntropyWithLogits = loss("binary_cross_entropy_with_logits",
-		"Returns the cross entropy of sigmoid(self) "+
-			"and target, times weight. pos_weight multiplies the part of positive targets.",
+		"Returns the cross entropy of sigmoid(self) and `target`, times `weight`. `pos_weight` multiplies the term "+
+			"target * log(sigmoid(self)).",
 		[]graph.Param{kit.Self, target, kit.OptWeight, {Name: "pos_weight", Optional: true}},
 		append(lossExamples, kit.Example(nil, kit.ExMatrix, kit.ExMatrix, kit.ExRow, kit.ExRow)),
 		func(s steps, a *lossAttrs, in []graph.Arg) (graph.Arg, int) {
@@ -236,10 +232,9 @@ var (
 
 // The losses of several values.
 var (
-	GaussianNllLoss = loss("gaussian_nll_loss", "Returns the negative logarithm of the likelihood of target under "+
-		"normal "+
-		"distributions with the expectations self and the variances var. var has self's shape, but its last dimension may "+
-		"have size 1 or be missing. Negative variances, which PyTorch rejects, are replaced by eps.",
+	GaussianNllLoss = loss("gaussian_nll_loss", "Returns the negative logarithm of the likelihood of `target` under "+
+		"normal distributions with the expectations self and the variances `var`. `var` has self's shape, but its last "+
+		"dimension may have size 1 or be missing. Negative variances, which PyTorch rejects, are replaced by `eps`.",
 		[]graph.Param{kit.Self, target, {Name: "var"}},
 		[]graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExTransposed, kit.ExTransposed),
 			kit.Example(graph.Attrs{"reduction": 0, "full": true}, kit.ExMatrix, kit.ExMatrix, kit.F32(2))},
@@ -262,7 +257,7 @@ var (
 			}
 			return losses, a.Reduction
 		})
-	MarginRankingLoss = loss("margin_ranking_loss", "Returns the positive part of -target * (input1 - input2) + margin.",
+	MarginRankingLoss = loss("margin_ranking_loss", "Returns max(0, margin - target * (input1 - input2)).",
 		[]graph.Param{{Name: "input1"}, {Name: "input2"}, target},
 		[]graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExTransposed, kit.ExTransposed),
 			kit.Example(graph.Attrs{"reduction": 0, "margin": 0.5}, kit.ExRow, kit.ExRow, kit.ExRow)},
@@ -271,8 +266,8 @@ var (
 			return s.inPlace(x, s.atLeastZero(x)), a.Reduction
 		})
 	CosineEmbeddingLoss = loss("cosine_embedding_loss",
-		"Returns 1 - cos for pairs of vectors whose target is 1, and the "+
-			"positive part of cos - margin for pairs whose target is -1, where cos is the cosine of their angle.",
+		"Returns 1 - cos for pairs of vectors whose `target` is 1, and max(0, cos - margin) for pairs whose `target` is "+
+			"-1, where cos is the cosine of their angle.",
 		[]graph.Param{{Name: "input1"}, {Name: "input2"}, target},
 		[]graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExTransposed, kit.F32(2)),
 			kit.Example(graph.Attrs{"reduction": 0, "margin": 0.5}, kit.ExRow, kit.ExRow, kit.F32())},
@@ -291,9 +286,8 @@ var (
 			return s.add(s.keepOnly(equals(1), s.oneMinus(cos)),
 				s.keepOnly(equals(-1), s.atLeastZero(s.plus(cos, -a.Margin)))), a.Reduction
 		})
-	TripletMarginLoss = loss("triplet_margin_loss", "Returns the positive part of margin plus the distance of "+
-		"anchor and "+
-		"positive minus the distance of anchor and negative.",
+	TripletMarginLoss = loss("triplet_margin_loss", "Returns max(0, margin + |anchor - positive| - |anchor - "+
+		"negative|). |v| is the `p`-norm of v + eps over the last dimension.",
 		[]graph.Param{{Name: "anchor"}, {Name: "positive"}, {Name: "negative"}},
 		[]graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExTransposed, kit.ExTransposed),
 			kit.Example(graph.Attrs{"reduction": 0, "swap": true, "p": 1}, kit.ExMatrix, kit.ExMatrix, kit.ExMatrix)},
@@ -307,7 +301,7 @@ var (
 			return s.atLeastZero(s.sub(s.plus(near, a.Margin), far)), a.Reduction
 		})
 	MultilabelSoftMarginLoss = loss("multilabel_soft_margin_loss", "Returns the mean over the last dimension of the "+
-		"cross entropies of sigmoid(self) and target, times weight.", []graph.Param{kit.Self, target, kit.OptWeight},
+		"cross entropies of sigmoid(self) and `target`, times `weight`.", []graph.Param{kit.Self, target, kit.OptWeight},
 		append(lossExamples, kit.Example(nil, kit.ExMatrix, kit.ExMatrix, kit.ExRow)),
 		func(s steps, a *lossAttrs, in []graph.Arg) (graph.Arg, int) {
 			x, target := in[0], in[1]

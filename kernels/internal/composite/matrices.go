@@ -113,7 +113,7 @@ var (
 
 func matrixPowerOp(name string) *graph.Op {
 	return defineOne(graph.Semantics{
-		Name: name, Doc: "Returns the n-th powers of square matrices, the last two dimensions.", Params: selfOnly,
+		Name: name, Doc: "Returns the `n`-th powers of square matrices, the last two dimensions.", Params: selfOnly,
 		Examples: selfMatrix,
 	}, matrixPower)
 }

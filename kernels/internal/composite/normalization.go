@@ -10,7 +10,7 @@ import (
 )
 
 type nativeLayerNormAttrs struct {
-	NormalizedShape []sym.Int `attr:"normalized_shape" doc:"the last sizes of the input, over which it is normalized"`
+	NormalizedShape []sym.Int `attr:"normalized_shape" doc:"sizes of the last dimensions of input, over which it is normalized"`
 	Eps             float64   `attr:"eps" doc:"number added to the variance"`
 }
 

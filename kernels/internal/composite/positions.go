@@ -25,16 +25,16 @@ type indexReduceAttrs struct {
 // Writes at positions in a copy of self.
 var (
 	Put = defineOne(graph.Semantics{
-		Name: "put", Doc: "Copies self, then replaces its elements at row-major positions by source, or adds source to " +
-			"them. If a position occurs several times, the last element of source remains.",
+		Name: "put", Doc: "Copies self, then replaces its elements at the row-major positions `index` by `source`, or " +
+			"adds `source` to them. If a position occurs several times, the last of its elements remains, or all are added.",
 		Params: []graph.Param{kit.Self, {Name: "index", Below: func(c *graph.Call) int { return c.Meta(0).Numel() }},
 			{Name: "source"}},
 		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.I64(2), kit.F32(2)),
 			kit.Example(graph.Attrs{"accumulate": true}, kit.ExMatrix, kit.I64(2, 1), kit.F32(1, 2))},
 	}, put)
 	IndexReduce = defineOne(graph.Semantics{
-		Name: "index_reduce", Doc: "Copies self and reduces the slices of source into its slices along dim, at the " +
-			"positions in a one-dimensional index.",
+		Name: "index_reduce", Doc: "Copies self and reduces the slices of `source` into its slices along `dim`, at the " +
+			"positions in a one-dimensional `index`.",
 		Params: []graph.Param{kit.Self, {Name: "index", Below: func(c *graph.Call) int {
 			return kit.SizeOf(c.Meta(0), kit.Attrs[indexReduceAttrs](c).Dim)
 		}}, {Name: "source"}},

@@ -59,9 +59,8 @@ var (
 		return s.div(s.nansum(in[0], a), count)
 	})
 	Cov = defineOne(graph.Semantics{
-		Name: "cov", Doc: "Returns the covariances of variables, the rows of self; columns are observations with " +
-			"the weights " +
-			"fweights, which are integers, and aweights.",
+		Name: "cov", Doc: "Returns the covariances of variables, the rows of self; columns are observations with the " +
+			"weights `fweights`, which are integers, and `aweights`.",
 		Params: []graph.Param{kit.Self, {Name: "fweights", Optional: true}, {Name: "aweights", Optional: true}},
 		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed), kit.Example(nil, kit.ExMatrix, kit.I64(3),
 			kit.F32(3))},
@@ -71,7 +70,8 @@ var (
 		Examples: kit.OneExample(kit.ExTransposed, nil),
 	}, corrcoef)
 	SumToSize = compose.Define[sizeAttrs](graph.Op{Semantics: graph.Semantics{
-		Name: "sum_to_size", Doc: "Adds over dimensions to give the result the sizes size, which broadcast to self's shape.",
+		Name: "sum_to_size", Doc: "Sums over dimensions so that the result has the sizes `size`, which must broadcast to " +
+			"self's shape.",
 		Params: selfOnly, Examples: kit.OneExample(kit.ExTransposed, graph.Attrs{"size": []int{3}}),
 	}, Facts: graph.Facts{Parallel: noLoops}}, func(s *compose.Steps) []graph.Arg {
 		return []graph.Arg{sumToSize(steps{s}, kit.Attrs[sizeAttrs](s.Call), s.Call.In)}

@@ -70,7 +70,7 @@ var (
 		return s.reshape(s.mul(s.reshape(in[0], left...), s.reshape(in[1], right...)), whole...)
 	})
 	Addmv = defineOne(graph.Semantics{
-		Name: "addmv", Doc: "Multiplies a matrix by a vector and adds self.",
+		Name: "addmv", Doc: "Returns beta * self + alpha * (mat times vec), for a matrix and a vector.",
 		Params:   []graph.Param{kit.Self, {Name: "mat"}, {Name: "vec"}},
 		Examples: []graph.Example{kit.Example(graph.Attrs{"beta": 0.5}, kit.F32(2), kit.ExTransposed, kit.F32(3))},
 	}, func(s steps, a *addScaledAttrs, in []graph.Arg) graph.Arg {
@@ -87,18 +87,19 @@ var (
 		return s.take(sums, 1, 0)
 	})
 	Addr = defineOne(graph.Semantics{
-		Name: "addr", Doc: "Adds the outer product of two vectors to self.",
+		Name: "addr", Doc: "Returns beta * self + alpha * (outer product of vec1 and vec2).",
 		Params:   []graph.Param{kit.Self, {Name: "vec1"}, {Name: "vec2"}},
 		Examples: []graph.Example{kit.Example(graph.Attrs{"beta": 0.5}, kit.ExTransposed, kit.F32(2), kit.F32(3))},
 	}, addr)
 	Addbmm = defineOne(graph.Semantics{
-		Name: "addbmm", Doc: "Adds the sum of the products of a batch of pairs of matrices to self.",
+		Name: "addbmm", Doc: "Returns beta * self + alpha * (sum over the batch of batch1 times batch2): [b, m, k] and " +
+			"[b, k, n] give [m, n].",
 		Params:   []graph.Param{kit.Self, {Name: "batch1"}, {Name: "batch2"}},
 		Examples: []graph.Example{kit.Example(nil, kit.F32(3, 5), kit.F32(2, 3, 4), kit.F32(2, 4, 5))},
 	}, addbmm)
 	Bilinear = defineOne(graph.Semantics{
-		Name: "bilinear", Doc: "Returns the sums of the products of elements of input1 and input2 with each matrix of " +
-			"weight, and adds bias: input1^T weight[k] input2 + bias[k].",
+		Name: "bilinear", Doc: "Returns input1^T weight[k] input2 + bias[k] for each k and each pair of vectors along " +
+			"the last dimensions of `input1` and `input2`.",
 		Params: []graph.Param{{Name: "input1"}, {Name: "input2"}, {Name: "weight"}, kit.OptBias},
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 5, 3), kit.F32(2, 5, 4), kit.F32(6, 3, 4), kit.F32(6)),
 			kit.Example(nil, kit.F32(3), kit.F32(4), kit.F32(6, 3, 4))},

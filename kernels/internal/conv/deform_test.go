@@ -60,7 +60,7 @@ func TestDeformConvPlain(t *testing.T) {
 		tensor.Zeros(tensor.Float32, 5, 18, 70, 70)}
 	results := [2]*tensor.Tensor{}
 	for i, name := range []string{"deform_conv2d", "conv2d"} {
-		op, c, err := kerneltest.InferCall(name, graph.Attrs{"groups": 2, "padding": 1},
+		op, c, err := kerneltest.NewCall(name, graph.Attrs{"groups": 2, "padding": 1},
 			append([]*tensor.Tensor{in[0].Contiguous(), in[1]}, in[2:3-i]...))
 		if err != nil {
 			t.Fatal(err)
@@ -89,7 +89,7 @@ func TestDeformConvFarOffsets(t *testing.T) {
 		offset.Set(tensor.FloatScalar(v), 0, i%2, i/2, i%2)
 	}
 	kerneltest.CheckKernel(t, "deform_conv2d", nil, []*tensor.Tensor{x, w, offset})
-	_, c, err := kerneltest.InferCall("deform_conv2d", nil, []*tensor.Tensor{x, w, offset})
+	_, c, err := kerneltest.NewCall("deform_conv2d", nil, []*tensor.Tensor{x, w, offset})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func TestDeformConvRefusals(t *testing.T) {
 	} {
 		ops := in()
 		ops[c.at] = c.to
-		if _, _, err := kerneltest.InferCall("deform_conv2d", c.a, ops); err == nil || err.Error() != want {
+		if _, _, err := kerneltest.NewCall("deform_conv2d", c.a, ops); err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}

@@ -149,7 +149,7 @@ func (f *function) writeStruct(out *bytes.Buffer) {
 		out.WriteString("\tNumbers map[string]tensor.Scalar `attr:\"*\"`\n")
 	}
 	if slices.ContainsFunc(f.optional, computable) {
-		out.WriteString("\t// Values holds attributes that are values of the graph, by aten's names.\n" +
+		out.WriteString("\t// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.\n" +
 			"\tValues map[string]*graph.Value\n")
 	}
 	out.WriteString("}\n")

@@ -22,7 +22,7 @@ type gatherGradAttrs struct {
 var Gather = kit.Define[gatherGradAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "gather",
-		Doc: "Takes elements of self at positions given by index along dim. For dim 0 of matrices, result[i][j] is " +
+		Doc: "Takes elements of self at the positions `index` along `dim`. For dim 0 of matrices, result[i][j] is " +
 			"self[index[i][j]][j]. A negative index counts from the end.",
 		Params: []graph.Param{kit.Self, indexParam},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {

@@ -19,9 +19,9 @@ type indexPutAttrs struct {
 var IndexPut = kit.Define[indexPutAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "index_put",
-		Doc: "Copies self, then replaces the elements self[index0, index1, ...] by values, or adds values to them. These " +
-			"are the elements that the op index selects. values is broadcast to their shape. Among values for the same " +
-			"element, the last replaces it.",
+		Doc: "Copies self, then replaces the elements self[index0, index1, ...] by `values`, or adds `values` to them. " +
+			"These are the elements that the op `index` selects. `values` is broadcast to their shape. An element that is " +
+			"selected several times gets the last of its values, or the sum of all.",
 		Params: append([]graph.Param{kit.Self, {Name: "values"}}, indexParams()[1:]...),
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			self, values := c.Type(0), c.Type(1)

@@ -16,7 +16,7 @@ import (
 var IndexSelect = kit.Define[gatherAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "index_select",
-		Doc: "Takes slices of self along a dimension, one for each element of a one-dimensional index. A negative " +
+		Doc: "Takes slices of self along a dimension, one for each element of a one-dimensional `index`. A negative " +
 			"index counts from the end.",
 		Params: []graph.Param{kit.Self, indexParam},
 		Infer: func(call *graph.Call) ([]graph.Result, error) {

@@ -32,8 +32,9 @@ var maskFills = func() (t [tensor.Complex128 + 1]rule.Kernel) {
 // MaskedFill is torch.masked_fill.
 var MaskedFill = kit.Define[kit.None](graph.Op{
 	Semantics: graph.Semantics{
-		Name:     "masked_fill",
-		Doc:      "Replaces the elements of self where mask is true by a number or 0-dim value; self and mask are broadcast.",
+		Name: "masked_fill",
+		Doc: "Replaces the elements of self where `mask` is true by `value`, a number or 0-dim. self and `mask` are " +
+			"broadcast.",
 		Params:   []graph.Param{kit.Self, {Name: "mask"}, {Name: "value", Number: true}},
 		Infer:    kit.InferWithLayout(&maskFilling, rowMajorResult),
 		Ref:      refMaskedFill,

@@ -36,9 +36,8 @@ func indicesType(shape []sym.Int) (tensor.Type, error) {
 
 // MaskedSelect is torch.masked_select.
 var MaskedSelect = dynamicOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
-	Name: "masked_select",
-	Doc: "Takes the elements of self where mask is true, in row-major order, after both are " +
-		"broadcast together.",
+	Name:     "masked_select",
+	Doc:      "Takes the elements of self where `mask` is true, in row-major order, after both are broadcast together.",
 	Params:   []graph.Param{kit.Self, {Name: "mask"}},
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3).WithStrides([]int{1, 2}), tensor.New(tensor.Bool, 3)}}},
 }}, func(c *graph.Call) ([]graph.Outline, error) {
@@ -87,8 +86,8 @@ type compressAttrs struct {
 // Compress is ONNX's Compress and numpy.compress; PyTorch has no equivalent.
 var Compress = dynamicOp(graph.SchemaOf[compressAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name: "compress",
-	Doc: "Takes the slices of self along a dimension where a one-dimensional condition is true. A " +
-		"condition that is too short is false for the rest.",
+	Doc: "Takes the slices of self along a dimension where the one-dimensional `condition` is true. A condition that " +
+		"is too short is false for the rest.",
 	Params: []graph.Param{kit.Self, {Name: "condition"}},
 	Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), tensor.New(tensor.Bool, 2)},
 		Attrs: graph.Attrs{"dim": 1}}, {In: []tensor.Meta{kit.F32(2, 3), tensor.New(tensor.Bool, 5)}}},

@@ -21,10 +21,10 @@ type oneHotAttrs struct {
 var OneHot = kit.Define[oneHotAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "one_hot",
-		Doc: "Adds a dimension of num_classes in which the element at self's index is on and the others are off.\n" +
-			"values holds the off value and the on value. Without values, they are 0 and 1 of int64, and indices outside 0 to " +
-			"num_classes-1 are errors. With values, negative indices count from the end, and indices outside the range turn " +
-			"no element on.",
+		Doc: "Adds a dimension of size `num_classes` in which the element at self's index is on and the others are " +
+			"off.\n`values` has two elements: the off value and the on value. Without `values`, they are 0 and 1 of int64, " +
+			"and indices outside 0 to num_classes-1 are errors. With `values`, negative indices count from the end, and " +
+			"indices outside the range turn no element on.",
 		Params: []graph.Param{{Name: "self", Below: sizeOfClasses}, {Name: "values", Optional: true}},
 		Infer:  inferOneHot,
 		Ref:    refOneHot,

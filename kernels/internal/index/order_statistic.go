@@ -34,28 +34,28 @@ type modeAttrs struct {
 var (
 	Kthvalue = orderStatistic[kthAttrs](graph.Semantics{
 		Name: "kthvalue",
-		Doc: "Returns the k-th smallest element along a dimension and its index; equal elements " +
-			"keep the order of their indices.",
+		Doc: "Returns the `k`-th smallest element along a dimension and its index; equal elements keep the order of " +
+			"their indices.",
 		Outputs: valuesAndIndices, Examples: kit.OneExample(kit.F32(3, 5), graph.Attrs{"k": 2}),
 	}, func(a *kthAttrs) statistic {
 		return statistic{kind: kthOf, k: a.K, dim: a.Dim, keepdim: a.Keepdim}
 	})
 	Median = orderStatistic[medianAttrs](graph.Semantics{
 		Name: "median",
-		Doc: "Returns the median, the lower of two, of all elements, or along a dimension with its index. NaN is the " +
-			"median of elements that include a NaN.",
+		Doc: "Returns the median of all elements, or the medians along a dimension and their indices. The median of an " +
+			"even number of elements is the lower of the two in the middle. If an element is NaN, the median is NaN.",
 		Many: true, Examples: medianExamples,
 	}, func(a *medianAttrs) statistic { return a.statistic(medianOf) })
 	Nanmedian = orderStatistic[medianAttrs](graph.Semantics{
 		Name: "nanmedian",
-		Doc: "Returns the median, the lower of two, of the elements that are not NaN: of all, or along a dimension with " +
-			"its index.",
+		Doc: "Returns the median of all elements that are not NaN, or the medians along a dimension and their indices. " +
+			"The median of an even number of elements is the lower of the two in the middle.",
 		Many: true, Examples: medianExamples,
 	}, func(a *medianAttrs) statistic { return a.statistic(nanmedianOf) })
 	Mode = orderStatistic[modeAttrs](graph.Semantics{
 		Name: "mode",
-		Doc: "Returns the most frequent element along a dimension, the least of several, and the index of its last " +
-			"occurrence. NaN differs from every element, including itself.",
+		Doc: "Returns the most frequent element along a dimension and the index of its last occurrence. Of several most " +
+			"frequent elements, it is the least. NaN differs from every element, including itself.",
 		Outputs: valuesAndIndices, Examples: kit.OneExample(kit.F32(3, 5), nil),
 	}, func(a *modeAttrs) statistic { return statistic{kind: modeOf, dim: a.Dim, keepdim: a.Keepdim} })
 )

@@ -26,9 +26,9 @@ type repeatInterleaveAttrs struct {
 var RepeatInterleave = kit.Define[repeatInterleaveAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "repeat_interleave",
-		Doc: "Repeats every element, or every slice along a dimension. The attribute repeats is the number of repetitions " +
-			"of all; the operand repeats has a number for each.\n" +
-			"Without repeats, self has the numbers, and the result repeats indices: [2, 0, 1] gives [0, 0, 2].",
+		Doc: "Repeats every element, or every slice along a dimension. The attribute `repeats` is the number of " +
+			"repetitions of all; the operand `repeats` has a number for each.\nWithout `repeats`, self has the numbers, and " +
+			"the result repeats indices: [2, 0, 1] gives [0, 0, 2].",
 		Params: []graph.Param{kit.Self, {Name: "repeats", Optional: true, Overload: "tensor"}},
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
 			r, err := newRepeatCall(call)

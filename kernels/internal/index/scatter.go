@@ -16,7 +16,7 @@ import (
 
 type scatterAttrs struct {
 	Dim    int    `attr:"dim" doc:"dimension to index"`
-	Reduce string `attr:"reduce" default:"none" oneof:"none|add|multiply" doc:"reduction of src with self's elements; none: replace them"`
+	Reduce string `attr:"reduce" default:"none" oneof:"none|add|multiply" doc:"reduction of src with self's elements; none: replace the elements"`
 }
 
 type scatterReduceAttrs struct {
@@ -38,22 +38,21 @@ func (s *scatterCall) mode() combineMode { return combineModeByName[s.reduce] }
 // Scatter, ScatterAdd and ScatterReduce write or reduce elements at indexed positions.
 var (
 	Scatter = scatterOp(graph.SchemaOf[scatterAttrs](), "scatter",
-		"Copies self and writes src's elements into it, each at its own indices "+
-			"except in dimension dim, where index gives the position. "+
-			"src may be a number. Among elements with the same position, the last wins.",
+		"Copies self and writes the elements of `src` into it, each at its own indices except in dimension `dim`, where "+
+			"`index` gives the position. `src` may be a number. Among elements with the same position, the last wins.",
 		graph.Attrs{"dim": 1}, func(c *graph.Call) scatterCall {
 			a := kit.Attrs[scatterAttrs](c)
 			return scatterCall{a.Dim, a.Reduce, true}
 		})
 	ScatterAdd = scatterOp(graph.SchemaOf[gatherAttrs](), "scatter_add",
-		"Copies self and adds src's elements to it, each at its own "+
-			"indices except in dimension dim, where index gives the position.",
+		"Copies self and adds the elements of `src` to it, each at its own indices except in dimension `dim`, where "+
+			"`index` gives the position.",
 		graph.Attrs{"dim": 0}, func(c *graph.Call) scatterCall {
 			return scatterCall{kit.Attrs[gatherAttrs](c).Dim, "add", true}
 		})
 	ScatterReduce = scatterOp(graph.SchemaOf[scatterReduceAttrs](), "scatter_reduce",
-		"Copies self and reduces src's elements into it, each "+
-			"at its own indices except in dimension dim, where index gives the position.",
+		"Copies self and reduces the elements of `src` into it, each at its own indices except in dimension `dim`, where "+
+			"`index` gives the position.",
 		graph.Attrs{"dim": 1, "reduce": "mean", "include_self": false}, func(c *graph.Call) scatterCall {
 			a := kit.Attrs[scatterReduceAttrs](c)
 			return scatterCall{a.Dim, a.Reduce, a.IncludeSelf}

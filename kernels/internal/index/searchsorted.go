@@ -13,13 +13,13 @@ import (
 
 type searchsortedAttrs struct {
 	OutInt32 bool   `attr:"out_int32" default:"false" doc:"return int32, else int64"`
-	Right    bool   `attr:"right" default:"false" doc:"return the position after equal elements, else before them"`
-	Side     string `attr:"side" default:"none" oneof:"none|left|right" doc:"right: as the attribute right"`
+	Right    bool   `attr:"right" default:"false" doc:"return the position after equal elements; false: before them"`
+	Side     string `attr:"side" default:"none" oneof:"none|left|right" doc:"left: before equal elements; right: after them; none: as right says"`
 }
 
 type bucketizeAttrs struct {
 	OutInt32 bool `attr:"out_int32" default:"false" doc:"return int32, else int64"`
-	Right    bool `attr:"right" default:"false" doc:"return the position after equal elements, else before them"`
+	Right    bool `attr:"right" default:"false" doc:"return the position after equal elements; false: before them"`
 }
 
 // Searchsorted and Bucketize find positions by binary search. In comparisons with NaN, the search continues after the
@@ -28,8 +28,9 @@ var (
 	Searchsorted = kit.Define[searchsortedAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: "searchsorted",
-			Doc: "Returns the positions at which elements of self would keep sorted_sequence sorted. The sequence is a " +
-				"vector, or has a sorted row for each row of self. sorter, if given, has the indices that sort the sequence.",
+			Doc: "Returns the positions at which elements of self can be inserted so that `sorted_sequence` stays sorted. " +
+				"The sequence is a vector, or has a sorted row for each row of self. `sorter`, if given, has the indices that " +
+				"sort the sequence.",
 			Params: []graph.Param{{Name: "sorted_sequence"}, {Name: "self", Number: true}, {Name: "sorter", Optional: true}},
 			Infer:  inferSearchsorted,
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -50,8 +51,9 @@ var (
 	})
 	Bucketize = kit.Define[bucketizeAttrs](graph.Op{
 		Semantics: graph.Semantics{
-			Name:   "bucketize",
-			Doc:    "Returns the index of the bucket of each element of self. boundaries is a sorted vector.",
+			Name: "bucketize",
+			Doc: "Returns the index of the bucket of each element of self. `boundaries` is a sorted vector. Bucket i " +
+				"ends at boundary i.",
 			Params: []graph.Param{{Name: "self", Number: true}, {Name: "boundaries"}},
 			Infer:  inferBucketize,
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

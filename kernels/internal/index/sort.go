@@ -13,14 +13,14 @@ import (
 type sortAttrs struct {
 	Dim        int  `attr:"dim" default:"-1" doc:"dimension to sort along"`
 	Descending bool `attr:"descending" default:"false" doc:"sort in descending order"`
-	Stable     bool `attr:"stable" default:"false" doc:"keep the order of equal elements; always kept here"`
+	Stable     bool `attr:"stable" default:"false" doc:"has no effect: equal elements always keep their order"`
 }
 
 type topkAttrs struct {
 	K       sym.Int `attr:"k" doc:"number of elements to take"`
 	Dim     int     `attr:"dim" default:"-1" doc:"dimension along which to take elements"`
 	Largest bool    `attr:"largest" default:"true" doc:"take the largest elements, else the smallest"`
-	Sorted  bool    `attr:"sorted" default:"true" doc:"sort the result; always sorted here"`
+	Sorted  bool    `attr:"sorted" default:"true" doc:"has no effect: the result is always sorted"`
 }
 
 // Sort, Argsort and Topk order the elements along a dimension. Equal elements keep the order of their indices. NaN is
@@ -31,8 +31,8 @@ var (
 	Topk    = kit.Define[topkAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: "topk",
-			Doc: "Takes the k largest or smallest elements along a dimension and their indices. Equal elements " +
-				"keep the order of their indices; NaN is greater than all numbers.",
+			Doc: "Takes the `k` largest or smallest elements along a dimension and their indices. Equal elements keep the " +
+				"order of their indices; NaN is greater than all numbers.",
 			Params: []graph.Param{kit.Self}, Outputs: valuesAndIndices,
 			Infer: inferTopk,
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

@@ -15,14 +15,13 @@ import (
 var TreeEnsemble = kit.Define[treeEnsembleAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "tree_ensemble",
-		Doc: "Combines the weights of the nodes at which rows of self [rows, columns] leave decision trees; the result is " +
-			"[rows, outputs].\n" +
-			"The nodes of all trees are in one list. A row starts at each of the roots [trees]. At node i it continues at " +
-			"children[i, 1] if its element in column features[i] is at most thresholds[i], and at children[i, 0] otherwise. " +
-			"If the element is NaN, it continues at missing[i]; without missing, at children[i, 0]. It leaves the tree at a " +
-			"node whose next node does not come later in the list. The weights of node i are weights[k], for column " +
-			"targets[k], for k from offsets[i] to offsets[i+1]-1. A column of the result without weights is 0. " +
-			"Sums are computed in float64.",
+		Doc: "Combines the weights of the nodes at which rows of self [rows, columns] leave decision trees; the result " +
+			"is [rows, outputs].\nThe nodes of all trees are in one list. A row starts at each of `roots` [trees]. At node " +
+			"i it continues at children[i, 1] if its element in column features[i] is at most thresholds[i], and at " +
+			"children[i, 0] otherwise. If the element is NaN, it continues at missing[i], or without `missing` at " +
+			"children[i, 0]. It leaves the tree at a node whose next node does not come later in the list. The weights of " +
+			"node i are weights[k], for column targets[k], for k from offsets[i] to offsets[i+1]-1. A column of the result " +
+			"without weights is 0. Sums are computed in float64.",
 		Params: []graph.Param{kit.Self,
 			{Name: "roots", Below: func(c *graph.Call) int { return kit.SizeOf(c.Meta(treeFeatures), 0) }},
 			{Name: "features", Below: func(c *graph.Call) int { return kit.SizeOf(c.Meta(treeSelf), 1) }},

@@ -40,8 +40,8 @@ type uniqueConsecutiveAttrs struct {
 // also returns the index of the first occurrence.
 var (
 	Unique2 = uniqueOp(graph.SchemaOf[unique2Attrs](), "_unique2",
-		"Returns three results. output: the distinct elements. inverse: for each element of self, the index of its "+
-			"equal in output. counts: the number of occurrences of each distinct element.",
+		"Returns three results. `output`: the distinct elements. `inverse`: for each element of self, the index of the "+
+			"equal element in `output`. `counts`: the number of occurrences of each distinct element.",
 		[]string{"output", "inverse", "counts"}, nil, func(c *graph.Call, outlines []graph.Outline) {
 			a := kit.Attrs[unique2Attrs](c)
 			outlines[1].Sizes = outlineSizes(c.Type(0).Shape)
@@ -55,8 +55,8 @@ var (
 			return u.atenResults(in.Shape, a.ReturnInverse, a.ReturnCounts), nil
 		})
 	UniqueDim = uniqueOp(graph.SchemaOf[uniqueDimAttrs](), "unique_dim",
-		"Returns three results. output: the distinct slices along a dimension. inverse: for each slice of self, the "+
-			"index of its equal in output. counts: the number of occurrences of each distinct slice.",
+		"Returns three results. `output`: the distinct slices along a dimension. `inverse`: for each slice of self, the "+
+			"index of the equal slice in `output`. `counts`: the number of occurrences of each distinct slice.",
 		[]string{"output", "inverse", "counts"}, graph.Attrs{"dim": 1}, func(c *graph.Call, outlines []graph.Outline) {
 			a := kit.Attrs[uniqueDimAttrs](c)
 			outlines[0] = distinctSlices(c.Type(0), &a.Dim)
@@ -70,9 +70,9 @@ var (
 			return u.atenResults([]int{len(u.inverse)}, a.ReturnInverse, a.ReturnCounts), nil
 		})
 	Unique = uniqueOp(graph.SchemaOf[uniqueAttrs](), "unique",
-		"Returns four results. output: the distinct elements, or the distinct slices along a dimension. first: the "+
-			"index of the first occurrence of each. inverse: for each element or slice of self, the index of its equal "+
-			"in output. counts: the number of occurrences of each.",
+		"Returns four results. `output`: the distinct elements, or the distinct slices along a dimension. `first`: the "+
+			"index of the first occurrence of each. `inverse`: for each element or slice of self, the index of the equal "+
+			"one in `output`. `counts`: the number of occurrences of each.",
 		[]string{"output", "first", "inverse", "counts"}, nil, func(c *graph.Call, outlines []graph.Outline) {
 			outlines[0] = distinctSlices(c.Type(0), kit.Attrs[uniqueAttrs](c).Dim)
 		}, func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -88,8 +88,8 @@ var (
 // UniqueConsecutive is torch.unique_consecutive.
 var UniqueConsecutive = uniqueOp(graph.SchemaOf[uniqueConsecutiveAttrs](), "unique_consecutive",
 	"Returns three results. A run is a sequence of equal consecutive elements, or of equal slices along a dimension. "+
-		"output: one element or slice of each run. inverse: for each element or slice of self, the index of its run. "+
-		"counts: the length of each run.",
+		"`output`: one element or slice of each run. `inverse`: for each element or slice of self, the index of its run. "+
+		"`counts`: the length of each run.",
 	[]string{"output", "inverse", "counts"}, graph.Attrs{"dim": 1, "return_inverse": true, "return_counts": true},
 	func(c *graph.Call, outlines []graph.Outline) {
 		a := kit.Attrs[uniqueConsecutiveAttrs](c)

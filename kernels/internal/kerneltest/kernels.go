@@ -32,9 +32,9 @@ func KernelAllocs(t *testing.T, op *graph.Op, call *graph.Call, in []*tensor.Ten
 	})
 }
 
-// InferCall infers a call of the named op on tensors. constants has the indices of the operands that are constants of
-// the graph.
-func InferCall(name string, a graph.Attrs, in []*tensor.Tensor, constants ...int) (*graph.Op, *graph.Call, error) {
+// NewCall returns a call of the named op with the operands in (nil for an absent one), whose results are inferred.
+// constants has the indices of the operands that are constants of the graph.
+func NewCall(name string, a graph.Attrs, in []*tensor.Tensor, constants ...int) (*graph.Op, *graph.Call, error) {
 	op := kernels.Lookup(name)
 	attrs, err := op.Schema.Decode(a, nil)
 	if err != nil {
@@ -57,7 +57,8 @@ func InferCall(name string, a graph.Attrs, in []*tensor.Tensor, constants ...int
 }
 
 // RunInFilledMemory runs the call. Scratch memory is first filled with the byte fill. The chunks run in ascending
-// order, or in descending order if backward is set.
+// order, or in descending order if backward is set. An op with Decompose is run part by part instead, without fill and
+// backward.
 func RunInFilledMemory(op *graph.Op, call *graph.Call, in []*tensor.Tensor, fill byte, backward bool) ([]*tensor.Tensor,
 	error) {
 	if op.Decompose != nil {
@@ -90,15 +91,16 @@ func RunInFilledMemory(op *graph.Op, call *graph.Call, in []*tensor.Tensor, fill
 	return outs, nil
 }
 
-// CheckKernel compares the results of a call's kernel with the reference. It also checks that the order of chunks does
-// not change bits of the results.
+// CheckKernel compares the results of a call's kernel with the reference. It also checks that neither the order of
+// chunks nor the initial bytes of scratch memory change bits of the results. An op with Decompose has no kernel: see
+// [CheckParts].
 func CheckKernel(t *testing.T, name string, attrs graph.Attrs, in []*tensor.Tensor, constants ...int) {
 	t.Helper()
 	if kernels.Lookup(name).Decompose != nil {
 		CheckParts(t, name, attrs, in)
 		return
 	}
-	op, call, err := InferCall(name, attrs, in, constants...)
+	op, call, err := NewCall(name, attrs, in, constants...)
 	if err != nil {
 		t.Errorf("%s %v %v: %v", name, attrs, MetasOf(in), err)
 		return
@@ -116,7 +118,7 @@ func CheckKernel(t *testing.T, name string, attrs graph.Attrs, in []*tensor.Tens
 	}
 	for i := range got {
 		if !bytes.Equal(got[i].Contiguous().Storage().Bytes(), again[i].Contiguous().Storage().Bytes()) {
-			t.Errorf("%s %v %v: output %d depends on the order of chunks", name, attrs, MetasOf(in), i)
+			t.Errorf("%s %v %v: output %d depends on the order of chunks or on initial bytes of scratch memory", name, attrs, MetasOf(in), i)
 		}
 		if err := CompareTensors(got[i], want[i]); err != nil {
 			t.Errorf("%s %v %v: output %d: %v", name, attrs, MetasOf(in), i, err)
@@ -127,7 +129,7 @@ func CheckKernel(t *testing.T, name string, attrs graph.Attrs, in []*tensor.Tens
 // CheckParts compares the decomposition of a composite call with its reference.
 func CheckParts(t *testing.T, name string, attrs graph.Attrs, in []*tensor.Tensor) {
 	t.Helper()
-	op, call, err := InferCall(name, attrs, in)
+	op, call, err := NewCall(name, attrs, in)
 	if err != nil {
 		t.Errorf("%s %v %v: %v", name, attrs, MetasOf(in), err)
 		return

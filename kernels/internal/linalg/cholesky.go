@@ -10,11 +10,11 @@ import (
 )
 
 type upperAttrs struct {
-	Upper bool `attr:"upper" default:"false" doc:"the factor is the upper triangle"`
+	Upper bool `attr:"upper" default:"false" doc:"the factors are upper triangles, the adjoints of L"`
 }
 
 type choleskyExAttrs struct {
-	Upper       bool `attr:"upper" default:"false" doc:"the factor is the upper triangle"`
+	Upper       bool `attr:"upper" default:"false" doc:"the factors are upper triangles, the adjoints of L"`
 	CheckErrors bool `attr:"check_errors" default:"false" doc:"return an error if a matrix is not positive definite; else report it in info"`
 }
 
@@ -61,13 +61,13 @@ func alwaysChecked(c *graph.Call) choleskyExAttrs {
 // attributes of a call.
 func choleskyOp(attrs *graph.Schema, name string, outputs []string, check matrixCheck,
 	spec func(*graph.Call) choleskyExAttrs) *graph.Op {
-	doc := "Returns the Cholesky factors of positive definite matrices, and reads only one triangle: L of L L^H, " +
-		"or its adjoint."
+	doc := "Returns the Cholesky factor L of each positive definite matrix A = L L^H, or the adjoint of L if `upper` " +
+		"is set. Only the triangle of A where the result is not 0 is read."
 	withInfo := outputs != nil
 	ranks, exampleOf := matrices(1), []tensor.Meta{kit.F32(2, 0, 0)}
 	if withInfo {
-		doc += " info is 0, or the order of the first leading minor that is not positive; the columns of L from this order " +
-			"on are then not computed."
+		doc += " `info` is 0, or the order of the first leading minor that is not positive; the columns of L from this " +
+			"order on are then not computed."
 		ranks, exampleOf = ranksOf([]int{2}, []int{2, 0}), []tensor.Meta{squareExample, complexExample}
 	}
 	return matrixOp(attrs, graph.Semantics{Name: name, Doc: doc, Params: selfOnly, Outputs: outputs,

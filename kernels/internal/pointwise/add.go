@@ -10,15 +10,15 @@ import (
 )
 
 type addAttrs struct {
-	Alpha tensor.Scalar `attr:"alpha" default:"1" doc:"factor of other"`
+	Alpha tensor.Scalar `attr:"alpha" default:"1" doc:"factor of the second term"`
 }
 
 // Add is self + alpha*other.
 var Add = kit.Define[addAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "add",
-		Doc: "Adds alpha times other to self, with broadcasting. For bools it is the logical or, or self if " +
-			"alpha is false.",
+		Doc: "Returns self + alpha * other, with broadcasting. For bools it is the logical or, or self if `alpha` is " +
+			"false.",
 		Params: []graph.Param{kit.SelfOrNumber, kit.OtherOrNumber},
 		Ref:    kit.PointwiseRef(&addition, addRef(1)),
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 3)},
@@ -40,7 +40,7 @@ func IsPlainAdd(n *graph.Node) bool {
 var Sub = kit.Define[addAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:     "sub",
-		Doc:      "Subtracts alpha times other from self, with broadcasting. Bools are not supported.",
+		Doc:      "Returns self - alpha * other, with broadcasting. Bools are not supported.",
 		Params:   []graph.Param{kit.SelfOrNumber, kit.OtherOrNumber},
 		Ref:      kit.PointwiseRef(&subtraction, addRef(-1)),
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 3)}}},
@@ -52,7 +52,7 @@ var Sub = kit.Define[addAttrs](graph.Op{
 var Rsub = kit.Define[addAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:   "rsub",
-		Doc:    "Subtracts alpha times self from other, with broadcasting. Bools are not supported.",
+		Doc:    "Returns other - alpha * self, with broadcasting. Bools are not supported.",
 		Params: []graph.Param{kit.Self, kit.OtherOrNumber},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			// aten calls sub with exchanged operands, so the layout of other has precedence.

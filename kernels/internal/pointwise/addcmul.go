@@ -18,8 +18,7 @@ var addcParams = []graph.Param{kit.Self, {Name: "tensor1"}, {Name: "tensor2"}}
 
 // Addcmul is self + value * tensor1 * tensor2.
 var Addcmul = elementwise(graph.SchemaOf[valueAttrs](), "addcmul",
-	"Adds value times tensor1 times tensor2 to self, "+
-		"with broadcasting.", addcParams,
+	"Returns self + value * tensor1 * tensor2, with broadcasting.", addcParams,
 	&graph.Pointwise{Config: ternary,
 		Body: scaledTernary("addcmul_cpu_out", "x + type_as(value, x) * y * z", integers, floats, complexes)},
 	func(c *graph.Call) kit.ScalarFunc {
@@ -42,8 +41,7 @@ var Addcmul = elementwise(graph.SchemaOf[valueAttrs](), "addcmul",
 
 // Addcdiv is self + value * tensor1 / tensor2.
 var Addcdiv = elementwise(graph.SchemaOf[valueAttrs](), "addcdiv",
-	"Adds value times tensor1 divided by tensor2 to self, with "+
-		"broadcasting. Two integer tensors are not supported.", addcParams,
+	"Returns self + value * tensor1 / tensor2, with broadcasting. Two integer tensors are not supported.", addcParams,
 	&graph.Pointwise{Config: withCheck(ternary, addcdivCheck),
 		Body: scaledTernary("addcdiv_cpu_out", "x + type_as(value, x) * y / z", floats, complexes)},
 	func(c *graph.Call) kit.ScalarFunc {

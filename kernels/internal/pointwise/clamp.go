@@ -17,8 +17,8 @@ var (
 // Clamp limits self to at least min and at most max. ClampMin has only the bound min, ClampMax only max.
 var (
 	Clamp = clampOp(graph.SchemaOf[clampAttrs](), "clamp",
-		"Clamps self to at least min and at most max; one of them may be omitted. If min is above max the result is "+
-			"max. A bound of a higher dtype category (integer, float) promotes self.",
+		"Clamps self to at least `min` and at most `max`; one of them may be omitted. If `min` is above `max` the result "+
+			"is max. A bound of a higher dtype category (integer, float) promotes self.",
 		[]graph.Param{kit.Self, minParam, maxParam},
 		func(c *graph.Call) clampBounds {
 			a := *kit.Attrs[clampAttrs](c)
@@ -33,13 +33,13 @@ var (
 		kit.Example(nil, kit.ExTransposed, kit.ExRow, kit.ExMatrix),
 		kit.Example(nil, kit.ExTransposed, tensor.Meta{}, kit.ExRow))
 	ClampMin = clampOp(graph.SchemaOf[clampMinAttrs](), "clamp_min",
-		"Clamps self to at least min.", []graph.Param{kit.Self, minParam},
+		"Clamps self to at least `min`.", []graph.Param{kit.Self, minParam},
 		func(c *graph.Call) clampBounds {
 			return clampBounds{min: kit.Attrs[clampMinAttrs](c).Min, hasLower: c.Has(1)}
 		},
 		kit.Example(graph.Attrs{"min": 0.5}, kit.ExTransposed), kit.Example(nil, kit.ExTransposed, kit.ExRow))
 	ClampMax = clampOp(graph.SchemaOf[clampMaxAttrs](), "clamp_max",
-		"Clamps self to at most max.", []graph.Param{kit.Self, maxParam},
+		"Clamps self to at most `max`.", []graph.Param{kit.Self, maxParam},
 		func(c *graph.Call) clampBounds {
 			return clampBounds{max: kit.Attrs[clampMaxAttrs](c).Max, hasUpper: c.Has(1)}
 		},

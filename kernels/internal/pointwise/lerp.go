@@ -19,8 +19,8 @@ type lerpAttrs struct {
 var Lerp = kit.Define[lerpAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "lerp",
-		Doc: "Interpolates from self to end by weight, a tensor or a plain number. All tensors must have the same " +
-			"dtype.",
+		Doc: "Interpolates linearly between self (weight 0) and `end` (weight 1). `weight` is a tensor or a plain " +
+			"number. All tensors must have the same dtype.",
 		Params: []graph.Param{kit.Self, {Name: "end"}, {Name: "weight", Optional: true, Number: true}},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			res, err := interpolation.Infer(c)

@@ -15,8 +15,8 @@ import (
 var Pow = kit.Define[kit.None](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "pow",
-		Doc: "Raises self to the power of exponent, with broadcasting. Integers stay integers: a negative plain exponent " +
-			"is an error, and a negative exponent in a tensor gives 0 except for bases 1 and -1.",
+		Doc: "Raises self to the power of `exponent`, with broadcasting. Integers stay integers: a negative plain " +
+			"exponent is an error, and a negative exponent in a tensor gives 0 except for bases 1 and -1.",
 		Params:   []graph.Param{kit.SelfOrNumber, {Name: "exponent", Number: true}},
 		Infer:    powInfer,
 		Ref:      kit.PointwiseRef(&power, kit.ForAnyCall(powRef)),

@@ -11,16 +11,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-type gluAttrs struct {
-	Dim int `attr:"dim" default:"-1" doc:"dimension to split into halves"`
-}
-
-// Prelu multiplies negative elements by a weight. There is one weight for all elements or one weight per channel.
+// Prelu multiplies elements that are not positive by a weight. There is one weight for all elements or one weight per channel.
 var Prelu = kit.Define[kit.None](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "prelu",
-		Doc: "Multiplies elements that are not positive by weight: one for all, or one per channel (dimension 1). " +
-			"The result has the memory format that self suggests.",
+		Doc: "Multiplies each element that is not positive by a weight. `weight` has one element, or one per channel " +
+			"(dimension 1). The result is channels-last if the strides of self are, else row-major.",
 		Params: []graph.Param{kit.Self, kit.Weight},
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
 			self, weight := call.Type(0), call.Type(1)
@@ -61,11 +57,16 @@ var Prelu = kit.Define[kit.None](graph.Op{
 	Lowerings: graph.Lowerings{
 		Decompose: func(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
 			p, x, rank := compose.NewBuilder(into, c), c.In[0], c.Meta(0).Rank()
-			w := p.BroadcastAlong(c.In[1], min(1, max(rank-1, 0)), rank)
+			channelDim := min(1, max(rank-1, 0)) // dimension 0 of a vector, whose weight has one element
+			w := p.BroadcastAlong(c.In[1], channelDim, rank)
 			return p.Result(p.Add(Where, nil, p.Add(Gt, nil, x, compose.Number(0)), x, p.Add(Mul, nil, x, w)))
 		},
 	},
 })
+
+type gluAttrs struct {
+	Dim int `attr:"dim" default:"-1" doc:"dimension to split into halves"`
+}
 
 // Glu multiplies the first half of a dimension by the sigmoid of the second half.
 var Glu = kit.Define[gluAttrs](graph.Op{

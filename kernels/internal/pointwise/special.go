@@ -13,7 +13,7 @@ import (
 
 // Functions of two real numbers.
 var (
-	Atan2 = binaryFunction("atan2", "Returns the angle of the point (other, self) in radians.",
+	Atan2 = binaryFunction("atan2", "Returns the angle in radians of the point with x = `other` and y = self.",
 		"atan2(x, y)", binaryParams, binaryFloat, angle64, kit.ExIntegers)
 	Hypot = elementwise(kit.NoAttrs, "hypot", "Returns the length of the hypotenuse of the legs self and other. Supports "+
 		"floats only.", binaryParams,
@@ -68,8 +68,8 @@ func xlogy(x, y float64) float64 {
 
 // Heaviside is the step function.
 var Heaviside = elementwise(kit.NoAttrs, "heaviside",
-	"Returns 0 for negative elements and NaN, 1 for positive elements, and the corresponding element of operand values "+
-		"for 0. Both operands must have the same dtype.",
+	"Returns 0 for negative elements and NaN, 1 for positive elements, and the corresponding element of `values` for "+
+		"0. Both operands must have the same dtype.",
 	[]graph.Param{kit.Self, {Name: "values"}},
 	&graph.Pointwise{
 		Config: withCheck(rejectComplex(binary, "heaviside is not yet implemented for complex tensors."),

@@ -12,7 +12,7 @@ import (
 
 type addmmAttrs struct {
 	Beta  tensor.Scalar `attr:"beta" default:"1" doc:"factor of self; if it is 0, self is not read"`
-	Alpha tensor.Scalar `attr:"alpha" default:"1" doc:"factor of the product; if it is 0, float32, float64 and complex matrices are not read, in batches only if m*k*n >= 400"`
+	Alpha tensor.Scalar `attr:"alpha" default:"1" doc:"factor of the product; if it is 0, matrices of float32, float64 and complex numbers are not read, so their NaN does not propagate; a batch with m*k*n < 400 is read"`
 }
 
 // Addmm is beta*self + alpha*(mat1 @ mat2).

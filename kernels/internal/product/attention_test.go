@@ -74,7 +74,7 @@ func TestAttentionDoesNotAllocate(t *testing.T) {
 	for _, shape := range [][]int{{2, 70, 16}, {24, 8, 7}, {24, 18, 7}} {
 		x := func() *tensor.Tensor { return kerneltest.RandomOperand(r, tensor.Float32, shape...) }
 		in := []*tensor.Tensor{x(), x(), x()}
-		op, c, err := kerneltest.InferCall("scaled_dot_product_attention", nil, in)
+		op, c, err := kerneltest.NewCall("scaled_dot_product_attention", nil, in)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,7 +124,7 @@ func TestChannelwise(t *testing.T) {
 		kerneltest.CheckKernel(t, name, graph.Attrs{"lambd": 0.2}, []*tensor.Tensor{x})
 	}
 	target := tensor.Must(tensor.FromSlice([]int64{0, 1, 4}, 3))
-	op, c, err := kerneltest.InferCall("nll_loss", nil, []*tensor.Tensor{x, target})
+	op, c, err := kerneltest.NewCall("nll_loss", nil, []*tensor.Tensor{x, target})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,9 +23,9 @@ type batchNormAttrs struct {
 var BatchNorm = kit.Define[batchNormAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "batch_norm",
-		Doc: "Normalizes each channel (dimension 1) by running or batch statistics, then scales by weight and adds bias. " +
-			"Graphs are pure: running statistics are not updated. The result has the memory format that the strides of the " +
-			"input suggest; it is row-major if they fit both row-major and channels-last.",
+		Doc: "Normalizes each channel (dimension 1) by running or batch statistics, then multiplies by `weight` and adds " +
+			"`bias`. Graphs are pure: running statistics are not updated. The result is channels-last if the strides of " +
+			"`input` are, and row-major if they fit both formats or neither.",
 		Params: []graph.Param{kit.Input, kit.OptWeight, kit.OptBias, {Name: "running_mean", Optional: true},
 			{Name: "running_var", Optional: true}},
 		Infer: inferBatchNorm,

@@ -21,8 +21,8 @@ type groupNormAttrs struct {
 var GroupNorm = kit.Define[groupNormAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "group_norm",
-		Doc: "Normalizes each group of channels of each sample, then scales each channel by weight and adds bias. " +
-			"The result has the memory format that the input suggests.",
+		Doc: "Normalizes each group of channels of each sample, then multiplies each channel by `weight` and adds " +
+			"`bias`. The result is channels-last if the strides of `input` are, else row-major.",
 		Params: []graph.Param{kit.Input, kit.OptWeight, kit.OptBias},
 		Infer:  inferGroupNorm,
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -141,7 +141,8 @@ type instanceNormAttrs struct {
 var InstanceNorm = kit.Define[instanceNormAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "instance_norm",
-		Doc:  "Normalizes each channel of each sample, then scales by weight and adds bias. The result is row-major.",
+		Doc: "Normalizes each channel of each sample, then multiplies it by `weight` and adds `bias`. The result is " +
+			"row-major.",
 		Params: []graph.Param{kit.Input, kit.OptWeight, kit.OptBias, {Name: "running_mean", Optional: true},
 			{Name: "running_var", Optional: true}},
 		Infer: inferInstanceNorm,

@@ -12,7 +12,7 @@ import (
 )
 
 type layerNormAttrs struct {
-	NormalizedShape []sym.Int `attr:"normalized_shape" doc:"the last sizes of the input, over which it is normalized"`
+	NormalizedShape []sym.Int `attr:"normalized_shape" doc:"sizes of the last dimensions of input, over which it is normalized"`
 	Eps             float64   `attr:"eps" default:"1e-5" doc:"number added to the variance"`
 	CuDNN           bool      `attr:"cudnn_enable" default:"true" doc:"has no effect"`
 }
@@ -21,8 +21,8 @@ type layerNormAttrs struct {
 var LayerNorm = kit.Define[layerNormAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "layer_norm",
-		Doc: "Normalizes over the last dimensions, then scales by weight and adds bias, both of normalized_shape. The " +
-			"result is row-major.",
+		Doc: "Normalizes over the last dimensions, then multiplies by `weight` and adds `bias`, both of shape " +
+			"`normalized_shape`. The result is row-major.",
 		Params: []graph.Param{kit.Input, kit.OptWeight, kit.OptBias},
 		Infer:  inferLayerNorm,
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

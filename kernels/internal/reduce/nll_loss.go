@@ -16,28 +16,28 @@ import (
 
 type nllLossAttrs struct {
 	Reduction   int `attr:"reduction" default:"1" doc:"0: the loss of each target; 1: their weighted mean; 2: their sum"`
-	IgnoreIndex int `attr:"ignore_index" default:"-100" range:"int64" doc:"target that does not count"`
+	IgnoreIndex int `attr:"ignore_index" default:"-100" range:"int64" doc:"target class that does not count"`
 }
 
 type crossEntropyAttrs struct {
 	Reduction   int     `attr:"reduction" default:"1" doc:"0: the loss of each target; 1: their weighted mean; 2: their sum"`
-	IgnoreIndex int     `attr:"ignore_index" default:"-100" range:"int64" doc:"target that does not count"`
+	IgnoreIndex int     `attr:"ignore_index" default:"-100" range:"int64" doc:"target class that does not count"`
 	Smoothing   float64 `attr:"label_smoothing" default:"0" doc:"share of the targets that is spread evenly over all classes, 0 to 1"`
 }
 
 // NllLoss is the negated element of the target class. CrossEntropyLoss is the negated log-softmax at the target class.
 var (
 	NllLoss = nllLossOp(graph.SchemaOf[nllLossAttrs](), "nll_loss",
-		"Returns minus the element of the target class, times its weight: self [n, c, ...] or "+
-			"[c], target int64 [n, ...] and weight [c].", false, func(c *graph.Call) (int, int, float64) {
+		"Returns minus the element of the target class, times the weight of the class: `self` [n, c, ...] or [c], "+
+			"`target` int64 [n, ...] and `weight` [c].", false, func(c *graph.Call) (int, int, float64) {
 			a := kit.Attrs[nllLossAttrs](c)
 			return a.Reduction, a.IgnoreIndex, 0
 		})
 	CrossEntropyLoss = nllLossOp(graph.SchemaOf[crossEntropyAttrs](), "cross_entropy_loss",
-		"Returns minus the logarithm of the softmax at the target class, "+
-			"times its weight: self [n, c, ...] or [c], target int64 [n, ...] and weight [c]. "+
-			"A target of self's shape holds the probability of each class instead; its mean is over all targets, whatever "+
-			"the weights.", true, func(c *graph.Call) (int, int, float64) {
+		"Returns minus the logarithm of the softmax at the target class, times the weight of the class: `self` [n, c, "+
+			"...] or [c], `target` int64 [n, ...] and `weight` [c]. A `target` of self's shape has the probability of each "+
+			"class instead; the mean is then over the number of targets, "+
+			"not over their weights.", true, func(c *graph.Call) (int, int, float64) {
 			a := kit.Attrs[crossEntropyAttrs](c)
 			return a.Reduction, a.IgnoreIndex, a.Smoothing
 		})

@@ -16,7 +16,7 @@ import (
 )
 
 type rmsNormAttrs struct {
-	NormalizedShape []sym.Int `attr:"normalized_shape" doc:"the last sizes of the input, over which it is normalized"`
+	NormalizedShape []sym.Int `attr:"normalized_shape" doc:"sizes of the last dimensions of input, over which it is normalized"`
 	Eps             *float64  `attr:"eps" default:"none" doc:"number added to the mean of squares; none: the dtype's least step above 1"`
 }
 
@@ -31,8 +31,8 @@ type localResponseAttrs struct {
 var RmsNorm = kit.Define[rmsNormAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "rms_norm",
-		Doc: "Divides the input by the root of the mean of squares over its last dimensions, and scales by weight. The " +
-			"result is row-major.",
+		Doc: "Divides `input` by the root of the mean of squares over its last dimensions, and multiplies by `weight`. " +
+			"The result is row-major.",
 		Params: []graph.Param{kit.Input, kit.OptWeight},
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
 			shape, m := kit.Attrs[rmsNormAttrs](call).NormalizedShape, call.Type(0)
@@ -111,10 +111,9 @@ func (a *rmsNormAttrs) eps(d tensor.DType) float64 {
 var LocalResponseNorm = kit.Define[localResponseAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "local_response_norm",
-		Doc: "Divides the input [n, c, ...] by (k + alpha * m)^beta, where m is the sum of squares of size neighbouring " +
-			"channels, divided by size. size/2 of these channels come before the channel, as in PyTorch. In ONNX, (size-1)/2 " +
-			"channels come before it, which differs for even sizes. " +
-			"The result is row-major.",
+		Doc: "Divides `input` [n, c, ...] by (k + alpha * m)^beta, where m is the sum of squares of `size` neighbouring " +
+			"channels, divided by `size`. size/2 of these channels come before the channel, as in PyTorch. In ONNX, " +
+			"(size-1)/2 channels come before it, which differs for even sizes. The result is row-major.",
 		Params: []graph.Param{kit.Input},
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
 			m := call.Type(0)

@@ -13,7 +13,7 @@ import (
 type varAttrs struct {
 	Dim        []int    `attr:"dim" default:"none" doc:"dimensions to reduce; none: all"`
 	Correction *float64 `attr:"correction" default:"none" doc:"number subtracted from the number of elements to give the divisor; none: 1"`
-	Unbiased   *bool    `attr:"unbiased" default:"none" doc:"false stands for correction 0, true for 1"`
+	Unbiased   *bool    `attr:"unbiased" default:"none" doc:"false stands for correction 0, true for 1; ignored if correction is given"`
 	Keepdim    bool     `attr:"keepdim" default:"false" doc:"keep reduced dimensions with size 1"`
 }
 
@@ -46,7 +46,7 @@ func varOp(name, doc string, returnsStd, returnsMean bool) *graph.Op {
 		Facts: graph.Facts{Each: graph.Each{Simple: 2}},
 	}
 	if returnsMean {
-		op.Outputs = []string{name[:3], "mean"}
+		op.Outputs = []string{name[:3], "mean"} // var or std
 	}
 	return folds.Define(graph.SchemaOf[varAttrs](), op, func(c *graph.Call) (folds.Spec, error) {
 		a, t := kit.Attrs[varAttrs](c), c.Type(0)

@@ -15,7 +15,7 @@ func BenchmarkLSTM(b *testing.B) {
 	in := []*tensor.Tensor{kerneltest.Filled(tensor.New(d, 100, 8, 128), kerneltest.MixedValues(r)),
 		kerneltest.Filled(tensor.New(d, 1, 1024, 128), kerneltest.MixedValues(r)),
 		kerneltest.Filled(tensor.New(d, 1, 1024, 256), kerneltest.MixedValues(r))}
-	op, c, err := kerneltest.InferCall("onnx_lstm", nil, in, 1, 2)
+	op, c, err := kerneltest.NewCall("onnx_lstm", nil, in, 1, 2)
 	if err != nil {
 		b.Fatal(err)
 	}

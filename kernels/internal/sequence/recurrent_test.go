@@ -116,7 +116,7 @@ func TestCellsDoNotAllocate(t *testing.T) {
 	}{{"onnx_lstm", 4, 20}, {"onnx_lstm", 4, 1}, {"onnx_gru", 3, 20}, {"onnx_gru", 3, 2}, {"onnx_rnn", 1, 1}} {
 		in := []*tensor.Tensor{kerneltest.RandomOperand(r, d, 5, c.batch, 8),
 			kerneltest.RandomOperand(r, d, 2, 16*c.gates, 8), kerneltest.RandomOperand(r, d, 2, 16*c.gates, 16)}
-		op, call, err := kerneltest.InferCall(c.op, graph.Attrs{"direction": "bidirectional"}, in, 1, 2)
+		op, call, err := kerneltest.NewCall(c.op, graph.Attrs{"direction": "bidirectional"}, in, 1, 2)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,7 +131,7 @@ func TestCellsAreListed(t *testing.T) {
 	r := rand.New(rand.NewPCG(55, 1))
 	in := []*tensor.Tensor{kerneltest.RandomOperand(r, tensor.Float32, 5, 1, 8),
 		kerneltest.RandomOperand(r, tensor.Float32, 1, 48, 8), kerneltest.RandomOperand(r, tensor.Float32, 1, 48, 16)}
-	op, c, err := kerneltest.InferCall("onnx_gru", nil, in, 1, 2)
+	op, c, err := kerneltest.NewCall("onnx_gru", nil, in, 1, 2)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -293,7 +293,7 @@ func TestOnnxCellsByTheText(t *testing.T) {
 	r := rand.New(rand.NewPCG(57, 1))
 	for i := range 300 {
 		c := drawText(r)
-		op, call, err := kerneltest.InferCall(c.kind, c.attrs, c.in, kerneltest.RandomConstants(r, c.in)...)
+		op, call, err := kerneltest.NewCall(c.kind, c.attrs, c.in, kerneltest.RandomConstants(r, c.in)...)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,7 +22,7 @@ type arangeAttrs struct {
 var Arange = kit.Define[arangeAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:  "arange",
-		Doc:   "Creates the numbers from start to end, exclusive, by step.",
+		Doc:   "Creates the numbers from `start` to `end`, exclusive, at distances of `step`.",
 		Infer: inferArange,
 		Ref:   sequenceRef(inferArange, arangeAt),
 		Examples: []graph.Example{{Attrs: graph.Attrs{"start": 1, "end": 7, "step": 2}},

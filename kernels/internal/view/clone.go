@@ -17,7 +17,7 @@ type cloneAttrs struct {
 var Clone = kit.Define[cloneAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:     "clone",
-		Doc:      "Copies self. The format preserve keeps the strides of a dense operand.",
+		Doc:      "Copies self. The memory format `preserve` keeps the strides of a dense operand.",
 		Params:   []graph.Param{kit.Self},
 		Infer:    inferClone,
 		Ref:      copies.Ref(inferClone),

@@ -15,9 +15,9 @@ type copyAttrs struct {
 var CopyOp = kit.Define[copyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "copy",
-		Doc: "Returns the elements of src in the shape and dtype of self. The strides are those of src after the " +
-			"ops to, expand and clone, not those of self. If src already has the shape and dtype, src itself " +
-			"is returned.",
+		Doc: "Returns the elements of `src` in the shape and dtype of self. The strides are those of `src` after the ops " +
+			"`to`, `expand` and `clone`, not those of self. If `src` already has the shape and dtype, `src` itself is " +
+			"returned.",
 		Params: []graph.Param{kit.Self, {Name: "src"}},
 		Infer:  inferCopy,
 		Ref: func(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

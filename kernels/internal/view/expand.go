@@ -28,7 +28,7 @@ type broadcastToAttrs struct {
 // BroadcastTo is torch.broadcast_to.
 var BroadcastTo = viewOp(graph.SchemaOf[broadcastToAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "broadcast_to",
-	Doc:      "Expands dimensions of size 1 and adds leading dimensions, as expand does.",
+	Doc:      "Expands dimensions of size 1 and adds leading dimensions, as `expand` does.",
 	Examples: kit.OneExample(kit.F32(3, 1), graph.Attrs{"size": []int{2, 3, 4}}),
 }, Facts: graph.Facts{Sizes: "size"}}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
 	return t.Expand(kit.Attrs[broadcastToAttrs](c).Size)
@@ -37,7 +37,7 @@ var BroadcastTo = viewOp(graph.SchemaOf[broadcastToAttrs](), graph.Op{Semantics:
 // ExpandAs is Tensor.expand_as.
 var ExpandAs = viewOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 	Name:     "expand_as",
-	Doc:      "Expands self to the shape of other.",
+	Doc:      "Expands self to the shape of `other`.",
 	Params:   []graph.Param{kit.Self, kit.Other},
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 1), kit.F32(2, 3, 4)}}},
 }}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) { return t.Expand(c.Type(1).Shape) })

@@ -21,7 +21,7 @@ type linspaceAttrs struct {
 var Linspace = kit.Define[linspaceAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:     "linspace",
-		Doc:      "Makes steps equally spaced numbers from start to end, inclusive.",
+		Doc:      "Creates `steps` equally spaced numbers from `start` to `end`, inclusive.",
 		Infer:    inferLinspace,
 		Ref:      sequenceRef(inferLinspace, linspaceAt),
 		Examples: []graph.Example{{Attrs: graph.Attrs{"start": 0, "end": 1, "steps": 5}}},

@@ -2,7 +2,7 @@ package view
 
 import "github.com/graphrun/graphrun/graph"
 
-// Ops returns the family's ops in the order of their files.
+// Ops returns the ops of this package. Each line has the ops of one file.
 func Ops() []*graph.Op {
 	return []*graph.Op{
 		Arange,
@@ -19,7 +19,8 @@ func Ops() []*graph.Op {
 		NewZeros, NewOnes, NewFull,
 		Pad, ConstantPadNd,
 		Permute, Transpose, Swapdims, Swapaxes, T, Movedim, Moveaxis, NumpyT, MT, MH, MatrixH,
-		Rand, Randn, RandLike, RandnLike, Randint, Bernoulli, Dropout, Multinomial,
+		Rand, Randn, RandLike, RandnLike, Randint, Bernoulli, Dropout,
+		Multinomial,
 		Repeat, Tile,
 		Reshape, ReshapeAs, Flatten, Ravel, Unflatten,
 		Roll,

@@ -16,10 +16,10 @@ import (
 var Pad = kit.Define[padAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "pad",
-		Doc: "Adds elements around self.\n" +
-			"Mode constant pads any dimensions and keeps the memory format that self suggests. The other modes pad the last\n" +
-			"1 to 3 dimensions of a value, which must have one or two other dimensions, and return a row-major result:\n" +
-			"reflect mirrors self without its edge, replicate repeats the edge, circular repeats self.",
+		Doc: "Adds elements around self.\nMode `constant` pads any dimensions and keeps the memory format that self " +
+			"suggests. The other modes pad the last\n1 to 3 dimensions of a value, which must have one or two other " +
+			"dimensions, and return a row-major result:\n`reflect` mirrors self without its edge, `replicate` repeats the " +
+			"edge, `circular` repeats self.",
 		Params: []graph.Param{kit.Self},
 		Infer:  inferPad,
 		Ref:    refPad,
@@ -36,7 +36,7 @@ var Pad = kit.Define[padAttrs](graph.Op{
 })
 
 type constantPadAttrs struct {
-	Pad   []sym.Int     `attr:"pad" doc:"elements to add before and after, from the last dimension on; negative numbers remove elements"`
+	Pad   []sym.Int     `attr:"pad" doc:"numbers of elements to add: before and after the last dimension, before and after the dimension in front of it, and so on; negative numbers remove elements"`
 	Value tensor.Scalar `attr:"value" default:"0" doc:"number to fill with"`
 }
 
@@ -44,7 +44,7 @@ type constantPadAttrs struct {
 var ConstantPadNd = kit.Define[constantPadAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:   "constant_pad_nd",
-		Doc:    "Pads self with a number, as pad does in mode constant.",
+		Doc:    "Pads self with a number, as `pad` does in mode `constant`.",
 		Params: []graph.Param{kit.Self},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			a := kit.Attrs[constantPadAttrs](c)

@@ -227,7 +227,7 @@ func BorderTable(mode string, n, before, after int) []int {
 }
 
 type padAttrs struct {
-	Pad   []sym.Int     `attr:"pad" doc:"elements to add before and after, from the last dimension on; negative numbers remove elements"`
+	Pad   []sym.Int     `attr:"pad" doc:"numbers of elements to add: before and after the last dimension, before and after the dimension in front of it, and so on; negative numbers remove elements"`
 	Mode  string        `attr:"mode" default:"constant" doc:"constant, reflect, replicate or circular"`
 	Value tensor.Scalar `attr:"value" default:"none" doc:"fill value for mode constant; default: 0"`
 }

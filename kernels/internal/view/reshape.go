@@ -81,7 +81,7 @@ var Reshape = shapeOp(graph.SchemaOf[reshapeAttrs](), graph.Op{Semantics: graph.
 // ReshapeAs is Tensor.reshape_as.
 var ReshapeAs = shapeOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 	Name:     "reshape_as",
-	Doc:      "Reshapes self to the shape of other.",
+	Doc:      "Reshapes self to the shape of `other`.",
 	Params:   []graph.Param{kit.Self, kit.Other},
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(4, 6), kit.F32(2, 12)}}},
 }}, func(c *graph.Call, _ tensor.Type) ([]sym.Int, error) { return c.Type(1).Shape, nil })

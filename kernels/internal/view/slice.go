@@ -18,7 +18,7 @@ type sliceAttrs struct {
 var Slice = viewOp(graph.SchemaOf[sliceAttrs](), graph.Op{
 	Semantics: graph.Semantics{
 		Name:     "slice",
-		Doc:      "Takes every step-th index from start to end, exclusive, of one dimension. Bounds are clamped.",
+		Doc:      "Takes every `step`-th index of a dimension, from `start` to `end`, exclusive. Bounds are clamped.",
 		Examples: kit.OneExample(kit.F32(4, 6), graph.Attrs{"dim": 1, "start": 1, "end": -1, "step": 2}),
 	},
 	Facts: graph.Facts{ImageRole: graph.ImagePreserving},
@@ -52,7 +52,7 @@ type narrowAttrs struct {
 var Narrow = viewOp(graph.SchemaOf[narrowAttrs](), graph.Op{
 	Semantics: graph.Semantics{
 		Name:     "narrow",
-		Doc:      "Takes length indices of a dimension from start on. Unlike slice, it does not clamp.",
+		Doc:      "Takes `length` indices of a dimension, from `start` on. Unlike `slice`, it does not clamp them.",
 		Examples: kit.OneExample(kit.F32(4, 6), graph.Attrs{"dim": 1, "start": 2, "length": 3}),
 	},
 	Facts: graph.Facts{ImageRole: graph.ImagePreserving},

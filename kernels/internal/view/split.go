@@ -19,7 +19,7 @@ type splitAttrs struct {
 var Split = multiViewOp(graph.SchemaOf[splitAttrs](), graph.Op{
 	Semantics: graph.Semantics{
 		Name: "split",
-		Doc: "Splits a dimension into parts of split_size, of which the last may be smaller, or into parts of the " +
+		Doc: "Splits a dimension into parts of size `split_size`, of which the last may be smaller, or into parts of the " +
 			"listed sizes.",
 		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(5, 2)}, Attrs: graph.Attrs{"split_size": 2}},
 			{In: []tensor.Meta{kit.F32(5, 2)}, Attrs: graph.Attrs{"split_size": []int{1, 4}}}},
@@ -56,9 +56,8 @@ type chunkAttrs struct {
 // Chunk is Tensor.chunk.
 var Chunk = multiViewOp(graph.SchemaOf[chunkAttrs](), graph.Op{
 	Semantics: graph.Semantics{
-		Name: "chunk",
-		Doc: "Splits a dimension into parts of equal size, at most as many as the attribute chunks; the last may be " +
-			"smaller.",
+		Name:     "chunk",
+		Doc:      "Splits a dimension into parts of equal size, at most `chunks`; the last may be smaller.",
 		Examples: kit.OneExample(kit.F32(5, 2), graph.Attrs{"chunks": 3}),
 	},
 	Facts: graph.Facts{ImageRole: graph.ImagePreserving},

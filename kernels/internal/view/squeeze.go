@@ -8,7 +8,7 @@ import (
 )
 
 type squeezeAttrs struct {
-	Dim []int `attr:"dim" default:"none" doc:"dimensions to remove if their size is 1; default: all of size 1"`
+	Dim []int `attr:"dim" default:"none" doc:"dimensions to remove if their size is 1; none: all of size 1"`
 }
 
 // Squeeze is Tensor.squeeze.

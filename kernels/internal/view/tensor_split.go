@@ -23,8 +23,8 @@ type splitAlongAttrs struct {
 // TensorSplit is torch.tensor_split.
 var TensorSplit = multiViewOp(graph.SchemaOf[tensorSplitAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name: "tensor_split",
-	Doc: "Splits a dimension into a number of sections. The first sections are larger by 1 if the size is not a " +
-		"multiple, or at indices.",
+	Doc: "Splits a dimension into `sections` parts, or before each index in `indices`. If the size is not a multiple " +
+		"of `sections`, the first parts are larger by 1.",
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(5, 2)}, Attrs: graph.Attrs{"sections": 3}},
 		{In: []tensor.Meta{kit.F32(5, 2)}, Attrs: graph.Attrs{"indices": []int{1, 3}}}},
 }}, func(c *graph.Call, t tensor.Type) ([]tensor.Type, error) {

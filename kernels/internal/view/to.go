@@ -21,8 +21,8 @@ type toAttrs struct {
 var To = kit.Define[toAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "to",
-		Doc: "Converts self to a dtype, or that of other, and to a memory format; returns self if it has " +
-			"both already.",
+		Doc: "Converts self to `dtype`, or to the dtype of `other`, and to a memory format. Returns self if it has both " +
+			"already.",
 		Params: []graph.Param{kit.Self, {Name: "other", Optional: true, Overload: "other"}},
 		Kind:   graph.View,
 		Infer:  inferTo,
@@ -76,7 +76,7 @@ func convertedResult(c *graph.Call, t tensor.Type, d tensor.DType, f tensor.Memo
 var TypeAs = kit.Define[kit.None](graph.Op{
 	Semantics: graph.Semantics{
 		Name:     "type_as",
-		Doc:      "Converts self to the dtype of other; returns self if it has that dtype.",
+		Doc:      "Converts self to the dtype of `other`; returns self if it has that dtype.",
 		Params:   []graph.Param{kit.Self, kit.Other},
 		Kind:     graph.View,
 		Infer:    inferTypeAs,

@@ -32,7 +32,7 @@ type diagonalAttrs struct {
 // Diagonal is Tensor.diagonal.
 var Diagonal = viewOp(graph.SchemaOf[diagonalAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "diagonal",
-	Doc:      "Takes the elements where the indices of two dimensions differ by offset, as a new last dimension.",
+	Doc:      "Takes the elements where the indices of two dimensions differ by `offset`, as a new last dimension.",
 	Examples: kit.OneExample(kit.F32(4, 5), graph.Attrs{"offset": 1}),
 }}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
 	a := kit.Attrs[diagonalAttrs](c)

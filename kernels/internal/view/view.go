@@ -13,15 +13,15 @@ import (
 
 type viewAttrs struct {
 	Size  []sym.Int    `attr:"size" default:"none" doc:"sizes of the result; one of them may be -1"`
-	DType tensor.DType `attr:"dtype" default:"none" doc:"dtype as which to interpret the bytes, instead of size"`
+	DType tensor.DType `attr:"dtype" default:"none" doc:"dtype as which to interpret the bytes; excludes size"`
 }
 
 // View is Tensor.view. It takes either sizes or a dtype.
 var View = viewOp(graph.SchemaOf[viewAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name: "view",
-	Doc: "Views self in another shape with the same number of elements. It fails if a copy is needed; reshape copies.\n" +
-		"With dtype it interprets self's bytes as elements of that dtype; the last size changes with the size of " +
-		"elements.",
+	Doc: "Views self in another shape with the same number of elements. It fails if a copy is needed; `reshape` " +
+		"copies.\nWith `dtype` it interprets self's bytes as elements of that dtype; the last size changes with the size " +
+		"of elements.",
 	Examples: append(kit.OneExample(kit.F32(4, 6), graph.Attrs{"size": []int{2, -1, 3}}),
 		kit.OneExample(kit.F32(4, 6), graph.Attrs{"dtype": "int16"})...),
 }, Facts: graph.Facts{Reshapes: true, Sizes: "size"}}, func(c *graph.Call, t tensor.Type,
@@ -87,7 +87,7 @@ func viewDType(self tensor.Type, dtype tensor.DType) (tensor.Type, error) {
 // ViewAs is Tensor.view_as.
 var ViewAs = viewOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 	Name:     "view_as",
-	Doc:      "Views self in the shape of other.",
+	Doc:      "Views self in the shape of `other`.",
 	Params:   []graph.Param{kit.Self, kit.Other},
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(4, 6), kit.F32(2, 12)}}},
 }, Facts: graph.Facts{Reshapes: true}}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {

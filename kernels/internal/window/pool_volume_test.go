@@ -100,7 +100,7 @@ func TestMaxUnpool(t *testing.T) {
 		kit.EachIndex(shape, func(at []int) { index.Set(tensor.IntScalar(int64(r.IntN(tensor.Numel(size)))), at...) })
 		kerneltest.CheckKernel(t, name, graph.Attrs{"output_size": size}, []*tensor.Tensor{x, index})
 		index.Set(tensor.IntScalar(int64(tensor.Numel(size))), make([]int, len(shape))...)
-		op, c, err := kerneltest.InferCall(name, graph.Attrs{"output_size": size}, []*tensor.Tensor{x, index})
+		op, c, err := kerneltest.NewCall(name, graph.Attrs{"output_size": size}, []*tensor.Tensor{x, index})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -146,7 +146,7 @@ func TestVolumeRefusals(t *testing.T) {
 		{"adaptive_max_pool1d", []int{2, 3, 0}, graph.Attrs{"output_size": 2}, "adaptive_max_pool2d(): Expected input to " +
 			"have non-zero size for non-batch dimensions, but input has sizes [2, 3, 1, 0] with dimension 3 being empty"},
 	} {
-		if _, _, err := kerneltest.InferCall(c.name, c.a,
+		if _, _, err := kerneltest.NewCall(c.name, c.a,
 			[]*tensor.Tensor{tensor.Zeros(tensor.Float32, c.shape...)}); err == nil || err.Error() != c.want {
 			t.Errorf("%s %v: %v, want %s", c.name, c.a, err, c.want)
 		}

@@ -41,7 +41,7 @@ func TestVolumesAgainstTorch(t *testing.T) {
 		for k, shape := range c.Shapes {
 			in = append(in, torchOperand(k, shape, slices.Contains(c.Ints, k)))
 		}
-		op, call, err := kerneltest.InferCall(c.Op, graph.Attrs(c.Attrs), in)
+		op, call, err := kerneltest.NewCall(c.Op, graph.Attrs(c.Attrs), in)
 		if err != nil {
 			t.Errorf("%s %v: %v", c.Op, c.Attrs, err)
 			continue
