@@ -163,9 +163,9 @@ func Resumes[R tensor.Element, A any](f *Fold, load func(a []A, from []R)) *Fold
 var errNilFoldFunction = errors.New("iter: a function of the fold is nil")
 
 // withAccumulators returns a copy of the Fold to which the caller adds a function of accumulators. acc is a nil
-// pointer to the accumulators of that function, and isNil reports that the function is nil. If the function does not
+// pointer to the accumulators of that function, and functionIsNil is set if the function is nil. If the function does not
 // fit the Fold, the copy has an error.
-func (f *Fold) withAccumulators(acc any, isNil bool) *Fold {
+func (f *Fold) withAccumulators(acc any, functionIsNil bool) *Fold {
 	if f == nil {
 		return &Fold{acc: acc, err: errNilFold}
 	}
@@ -175,7 +175,7 @@ func (f *Fold) withAccumulators(acc any, isNil bool) *Fold {
 	case acc != f.acc:
 		c.err = fmt.Errorf("iter: the function takes accumulators of type %s, but the fold has accumulators of type %s",
 			typeName(acc), typeName(f.acc))
-	case isNil:
+	case functionIsNil:
 		c.err = errNilFoldFunction
 	}
 	c.outDTypes, c.finish, c.resume = clipCap(f.outDTypes), clipCap(f.finish), clipCap(f.resume)

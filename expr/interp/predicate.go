@@ -130,7 +130,8 @@ func workOfOp(o expr.Op) int {
 	return 10
 }
 
-// order builds the new code, in which branches with enough work are predicated blocks.
+// order builds the new code, in which branches with enough work are predicated blocks. The two selections of a pair
+// ([blockFinder.sharesBranches]) have the same branches, whose blocks are emitted before the first one.
 func (finder *blockFinder) order() (*expr.Code, []expr.Value, []predicatedBlock) {
 	// blockOf[b] is the branch b if it has enough work, otherwise the innermost enclosing branch that has.
 	blockOf := make([]int, len(finder.branches))
@@ -162,7 +163,6 @@ func (finder *blockFinder) order() (*expr.Code, []expr.Value, []predicatedBlock)
 		for _, v := range finder.branches[b].values {
 			inst := finder.code.Insts[v]
 			for _, k := range finder.sides[v] {
-				// The second selection of a pair has the same sides as the first, whose blocks are emitted already.
 				if k > 0 && blockOf[k] == k && (v == 0 || finder.sides[v-1] != finder.sides[v]) {
 					n := len(blocks)
 					blocks = append(blocks, predicatedBlock{first: expr.Value(len(code.Insts)), mask: newValue[inst.A],
