@@ -144,7 +144,8 @@ var library = map[string][]definition{
 		"imag(w) / 0.693147180559945309417)", 0}},
 	"complex log10": {{"z", "", rejected, "w = log(z); complex(real(w) / 2.302585092994045684018, " +
 		"imag(w) / 2.302585092994045684018)", 0}},
-	// Smith's method gives p and q. If both are NaN, u and v replace them: the result for a divisor 0 or an infinite operand.
+	// Smith's method gives p and q. If both are NaN, u and v replace them: the result for a
+	// divisor 0 or an infinite operand.
 	"complex /": {{"x y", "", rejected, "a = float64(real(x)); b = float64(imag(x)); c = float64(real(y)); " +
 		"d = float64(imag(y)); big = abs(c) >= abs(d); " +
 		"m = where(big, c, d); n = where(big, d, c); g = where(big, a, b); h = where(big, b, a); " +

@@ -47,8 +47,8 @@ func (f *Formula) Code(in []tensor.DType, typing Typing) (code *Code, err error)
 	t.require(1, len(in) == len(f.params), "%d dtypes were given for %d operands", len(in), len(f.params))
 	t.require(1, typing.ZeroDim == nil || len(typing.ZeroDim) == len(in), "ZeroDim has %d entries for %d operands",
 		len(typing.ZeroDim), len(in))
-	t.require(1, typing.Out == nil || len(typing.Out) == len(f.results), "Out has %d dtypes for %d results", len(typing.Out),
-		len(f.results))
+	t.require(1, typing.Out == nil || len(typing.Out) == len(f.results), "Out has %d dtypes for %d results",
+		len(typing.Out), len(f.results))
 	env := scope{}
 	for name, number := range typing.Attrs {
 		if number.IsSet() {

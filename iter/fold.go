@@ -163,8 +163,8 @@ func Resumes[R tensor.Element, A any](f *Fold, load func(a []A, from []R)) *Fold
 var errNilFoldFunction = errors.New("iter: a function of the fold is nil")
 
 // withAccumulators returns a copy of the Fold to which the caller adds a function of accumulators. acc is a nil
-// pointer to the accumulators of that function, and functionIsNil is set if the function is nil. If the function does not
-// fit the Fold, the copy has an error.
+// pointer to the accumulators of that function, and functionIsNil is set if the function is nil. If the function does
+// not fit the Fold, the copy has an error.
 func (f *Fold) withAccumulators(acc any, functionIsNil bool) *Fold {
 	if f == nil {
 		return &Fold{acc: acc, err: errNilFold}

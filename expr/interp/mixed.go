@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// An operation of mixed dtypes computes in a wider dtype than that of its operands or result: products of complex64, for
-// example, in float64, and sums of bfloat16 in float32. A single loop that converts and computes takes a third of the
+// An operation of mixed dtypes computes in a wider dtype than that of its operands or result: products of complex64 are
+// computed in float64, and sums of bfloat16 in float32. A single loop that converts and computes takes a third of the
 // time of separate loops.
 
 // mixedOp is an operation that computes in dtype `in`. Its operands are converted from dtype `from`, and its result is

@@ -149,7 +149,8 @@ func (f *function) writeStruct(out *bytes.Buffer) {
 		out.WriteString("\tNumbers map[string]tensor.Scalar `attr:\"*\"`\n")
 	}
 	if slices.ContainsFunc(f.optional, computable) {
-		out.WriteString("\t// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.\n" +
+		out.WriteString("\t// Values maps names of attributes, as in aten, to values of the graph. A run computes these " +
+			"attributes.\n" +
 			"\tValues map[string]*graph.Value\n")
 	}
 	out.WriteString("}\n")

@@ -118,7 +118,8 @@ func CheckKernel(t *testing.T, name string, attrs graph.Attrs, in []*tensor.Tens
 	}
 	for i := range got {
 		if !bytes.Equal(got[i].Contiguous().Storage().Bytes(), again[i].Contiguous().Storage().Bytes()) {
-			t.Errorf("%s %v %v: output %d depends on the order of chunks or on initial bytes of scratch memory", name, attrs, MetasOf(in), i)
+			t.Errorf("%s %v %v: output %d depends on the order of chunks or on initial bytes of scratch memory", name,
+				attrs, MetasOf(in), i)
 		}
 		if err := CompareTensors(got[i], want[i]); err != nil {
 			t.Errorf("%s %v %v: output %d: %v", name, attrs, MetasOf(in), i, err)

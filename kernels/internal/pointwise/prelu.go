@@ -11,7 +11,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Prelu multiplies elements that are not positive by a weight. There is one weight for all elements or one weight per channel.
+// Prelu multiplies elements that are not positive by a weight. There is one weight for all elements or one per channel.
 var Prelu = kit.Define[kit.None](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "prelu",
