@@ -29,11 +29,12 @@ type Axis struct {
 // dimensions. Dims panics for more than MaxOutputs outputs, and for metas of different ranks.
 func Dims(in tensor.Meta, outs ...tensor.Meta) []Axis {
 	if len(outs) > MaxOutputs {
-		panic(fmt.Sprintf("axes: %d outputs; the limit is %d", len(outs), MaxOutputs))
+		panic(fmt.Sprintf("axes: there are %d outputs: want at most %d", len(outs), MaxOutputs))
 	}
 	for _, meta := range append([]tensor.Meta{in}, outs...) {
 		if len(meta.Strides) != len(in.Shape) {
-			panic(fmt.Sprintf("axes: %v beside an operand of rank %d", meta, len(in.Shape)))
+			panic(fmt.Sprintf("axes: %v has rank %d: want %d, the rank of the operand", meta, len(meta.Strides),
+				len(in.Shape)))
 		}
 	}
 	dims := make([]Axis, len(in.Shape))
@@ -52,7 +53,8 @@ func Dims(in tensor.Meta, outs ...tensor.Meta) []Axis {
 // at least one axis, of size 1 if necessary. Split panics if reducedDims and dims differ in length.
 func Split(dims []Axis, reducedDims []bool, inOrder bool) (kept, reduced []Axis) {
 	if len(reducedDims) != len(dims) {
-		panic(fmt.Sprintf("axes: %d marks for %d dimensions", len(reducedDims), len(dims)))
+		panic(fmt.Sprintf("axes: reducedDims has %d elements: want %d, one for each dimension", len(reducedDims),
+			len(dims)))
 	}
 	for dim, axis := range slices.Backward(dims) {
 		if reducedDims[dim] {
@@ -61,7 +63,7 @@ func Split(dims []Axis, reducedDims []bool, inOrder bool) (kept, reduced []Axis)
 			kept = append(kept, axis)
 		}
 	}
-	byStride := func(axis, b Axis) int { return axis.In - b.In }
+	byStride := func(a, b Axis) int { return a.In - b.In }
 	sorted.Func(kept, byStride)
 	if !inOrder {
 		sorted.Func(reduced, byStride)

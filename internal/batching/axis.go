@@ -18,8 +18,8 @@ import (
 // Axis is the batch dimension of a program: dimension 0 of all inputs. A row is an index of this dimension. Runs are
 // joined along the batch dimension.
 type Axis struct {
-	maxRows   int
-	exact     bool
+	maxRows   int             // maximum number of rows of a batch
+	exact     bool            // runs are joined only if the batch has the plan of each run: see Prove
 	outputs   map[string]bool // whether dimension 0 of an output has the rows; other outputs are the same for all runs
 	program   *program.Program
 	openIndex int // index of the batch size's symbol in program.OpenSymbols
@@ -42,7 +42,7 @@ func Symbol(g *graph.Graph) (string, error) {
 		return "", errors.New("the model has no inputs")
 	}
 	if bounds := g.Symbols[symbol]; bounds.Max > 0 && bounds.Max < 2 {
-		return "", fmt.Errorf("%s is at most %d", symbol, bounds.Max)
+		return "", fmt.Errorf("the batch size %s is at most %d: want at least 2", symbol, bounds.Max)
 	}
 	return symbol, nil
 }
@@ -60,7 +60,7 @@ func Prove(ctx context.Context, p *program.Program, g *graph.Graph, symbol strin
 	error) {
 	axis := &Axis{maxRows: maxRows, exact: exact, program: p, openIndex: slices.Index(p.OpenSymbols(), symbol)}
 	if axis.openIndex < 0 {
-		return nil, fmt.Errorf("%s is fixed", symbol)
+		return nil, fmt.Errorf("the batch size %s is fixed: want an open symbol", symbol)
 	}
 	if !p.Specializes() {
 		return nil, errors.New("shapes depend on data")

@@ -10,9 +10,9 @@ import (
 // Run has the inputs of a run that may be joined with others.
 type Run struct {
 	In    map[string]*tensor.Tensor
-	Rows  int   // 0 if the run cannot be joined
-	sizes []int // values of the symbols other than the batch size; nil if the run cannot be joined
-	plan  *program.Specialization
+	Rows  int                     // 0 if the run cannot be joined
+	sizes []int                   // values of program.OpenSymbols, the batch size included; nil if Rows is 0
+	plan  *program.Specialization // the plan of the run alone, if Axis.exact is set
 }
 
 // NewRun returns a run. The inputs must be contiguous. The run cannot be joined if its inputs are invalid or the

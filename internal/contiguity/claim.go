@@ -35,12 +35,14 @@ func ParseClaim(text string) (Claim, error) {
 	return claim, err
 }
 
+// claimParser is a recursive-descent parser. It has a method for each level of precedence.
 type claimParser struct {
 	text                 string
 	tokenStart, tokenEnd int // byte offsets of the current token
 	token                string
 }
 
+// failf returns an error at the column of the current token.
 func (p *claimParser) failf(format string, args ...any) error {
 	return fmt.Errorf("column %d: %s", p.tokenStart+1, fmt.Sprintf(format, args...))
 }
@@ -53,6 +55,7 @@ func (p *claimParser) currentToken() string {
 	return strconv.Quote(p.token)
 }
 
+// next reads the next token: a name, the operator =>, or another character. At the end, the token is empty.
 func (p *claimParser) next() {
 	for p.tokenEnd < len(p.text) && strings.IndexByte(" \t\n", p.text[p.tokenEnd]) >= 0 {
 		p.tokenEnd++
@@ -73,6 +76,7 @@ func (p *claimParser) next() {
 	p.token, p.tokenEnd = rest[:n], p.tokenEnd+n
 }
 
+// accept reports whether the current token is the given one, and then reads the next token.
 func (p *claimParser) accept(token string) bool {
 	if p.token != token {
 		return false
@@ -81,6 +85,7 @@ func (p *claimParser) accept(token string) bool {
 	return true
 }
 
+// implication parses operands of =>.
 func (p *claimParser) implication() (Claim, error) {
 	premise, err := p.chain("|", func() (Claim, error) { return p.chain("&", p.unary, sym.Bool.And) }, sym.Bool.Or)
 	if err != nil || !p.accept("=>") {
@@ -90,6 +95,7 @@ func (p *claimParser) implication() (Claim, error) {
 	return combineClaims(premise, "=>", conclusion, func(x, y sym.Bool) sym.Bool { return x.Not().Or(y) }), err
 }
 
+// chain parses operands of a left-associative operator, and joins their conditions.
 func (p *claimParser) chain(op string, operand func() (Claim, error), join func(a, b sym.Bool) sym.Bool) (Claim,
 	error) {
 	joined, err := operand()
@@ -101,6 +107,7 @@ func (p *claimParser) chain(op string, operand func() (Claim, error), join func(
 	return joined, err
 }
 
+// unary parses a negation, a claim in parentheses, or the name of a predicate.
 func (p *claimParser) unary() (Claim, error) {
 	switch {
 	case p.accept("~"):
@@ -132,6 +139,7 @@ func (p *claimParser) unary() (Claim, error) {
 	return Claim{predicate.Name, []Predicate{predicate}, predicate.Condition}, nil
 }
 
+// combineClaims returns the claim "a op b". join combines the conditions.
 func combineClaims(a Claim, op string, b Claim, join func(x, y sym.Bool) sym.Bool) Claim {
 	combined := Claim{Text: a.Text + " " + op + " " + b.Text, Predicates: slices.Clone(a.Predicates)}
 	for _, predicate := range b.Predicates {
@@ -168,13 +176,14 @@ type ClaimReport struct {
 func ProveClaim(claim Claim, rank int) (*ClaimReport, error) {
 	switch {
 	case claim.Condition == nil:
-		return nil, errors.New("contiguity: the claim says nothing")
+		return nil, errors.New("contiguity: the claim has no Condition: want a result of ParseClaim")
 	case rank < 0 || rank > 6:
 		return nil, fmt.Errorf("contiguity: rank %d: want 0 to 6", rank)
 	}
 	report := &Report{Rank: rank, env: sym.NewEnv()}
 	report.shape, report.strides = values(report.env, rank)
 	report.Formula = claim.Condition(report.shape, report.strides)
+	// refute then finds sizes and strides for which the formula is false.
 	report.Predicate.Branches = func(shape, strides []sym.Int) bool { return true }
 	result := &ClaimReport{Claim: claim, Rank: rank, Formula: report.Formula, Proved: true, env: report.env}
 	cases, err := sym.Fork(report.env, maxPaths, func() (bool, error) { return report.Formula.Holds(), nil })

@@ -89,6 +89,7 @@ var Predicates = []Predicate{
 		5, exactFormula(Order3d), exact(Order3d), []Step{orderedStep, orderedFirstStep, exactStep}, nil},
 }
 
+// one returns the number 1, and is1 the condition that a size is 1.
 func one() sym.Int { return sym.Of(1) }
 
 func is1(s sym.Int) sym.Bool { return s.Eq(one()) }
@@ -137,6 +138,7 @@ func denseLoop(order []int, shape, strides []sym.Int, step sym.Int) (all bool, n
 	return true, step
 }
 
+// denseFormula returns the Condition of a predicate: the value has the rank of order, and is dense in this order.
 func denseFormula(order []int) func(shape, strides []sym.Int) sym.Bool {
 	return func(shape, strides []sym.Int) sym.Bool {
 		if len(shape) != len(order) {
@@ -147,6 +149,7 @@ func denseFormula(order []int) func(shape, strides []sym.Int) sym.Bool {
 	}
 }
 
+// dense returns the branching form of denseFormula.
 func dense(order []int) func(shape, strides []sym.Int) bool {
 	return func(shape, strides []sym.Int) bool {
 		if len(shape) != len(order) {
@@ -209,6 +212,8 @@ func orderedLoop(order []int, shape, strides []sym.Int, minStride, channels sym.
 	return true, minStride
 }
 
+// orderedFormula returns the Condition of a predicate: the value has the rank of order, the stride of its channels is
+// not 0, and orderedFormulaFrom holds.
 func orderedFormula(order []int) func(shape, strides []sym.Int) sym.Bool {
 	return func(shape, strides []sym.Int) sym.Bool {
 		if len(shape) != len(order) {
@@ -219,6 +224,7 @@ func orderedFormula(order []int) func(shape, strides []sym.Int) sym.Bool {
 	}
 }
 
+// ordered returns the branching form of orderedFormula.
 func ordered(order []int) func(shape, strides []sym.Int) bool {
 	return func(shape, strides []sym.Int) bool {
 		if len(shape) != len(order) || strides[1].Eq(sym.Int{}).Holds() {
@@ -264,6 +270,7 @@ func exactFormula(order []int) func(shape, strides []sym.Int) sym.Bool {
 	}
 }
 
+// exact returns the branching form of exactFormula.
 func exact(order []int) func(shape, strides []sym.Int) bool {
 	return func(shape, strides []sym.Int) bool {
 		if !ordered(order)(shape, strides) {

@@ -56,6 +56,7 @@ var anyStep = Step{
 	},
 }
 
+// orderedStep and orderedFirstStep are the induction steps of orderedLoop and orderedFormulaFrom.
 var orderedStep = Step{
 	Claim: "Suppose both forms hold for some dimensions, with the lower bound z for the next stride. With one " +
 		"more dimension that is not dimension 0, both hold or neither does; if they hold, the next bound is " +
@@ -68,6 +69,7 @@ var orderedFirstStep = Step{
 	Check: func(symbol func(string) sym.Int) bool { return orderedAt(symbol, 0) },
 }
 
+// orderedAt checks the induction step for dimension d.
 func orderedAt(symbol func(string) sym.Int, d int) bool {
 	shape, strides := []sym.Int{symbol("s"), symbol("s")}, []sym.Int{symbol("t"), symbol("t")}
 	z, channels := symbol("z"), symbol("c")
@@ -76,6 +78,7 @@ func orderedAt(symbol func(string) sym.Int, d int) bool {
 	return path == all.Holds() && (!path || isCertain(next.Eq(after)))
 }
 
+// exactStep is the induction step of exactLoop and exactFormulaFrom.
 var exactStep = Step{
 	Claim: "Suppose both forms hold for some dimensions, whose next stride is z. With one more dimension both " +
 		"hold or neither does; if they hold, the next stride is the same. For no dimensions both hold, with z " +
@@ -88,6 +91,7 @@ var exactStep = Step{
 	},
 }
 
+// disjointStep is the induction step of disjointLoop and disjointFormula.
 var disjointStep = Step{
 	Claim: "Suppose both forms hold for some sorted dimensions, which reach the offset z. With one more " +
 		"dimension, which is skipped if its size is 1, both hold or neither does; if they hold, the reach is " +
@@ -123,6 +127,7 @@ func forOrderedPair(check func(shape, strides []sym.Int, e, m int) bool) func(fu
 	}
 }
 
+// lastStep is the lemma for the order of sorted.
 var lastStep = Step{
 	Claim: "Of any two dimensions one precedes the other. The sort drops dimensions of size 1, and puts the " +
 		"dimension that all others precede last.",
@@ -146,6 +151,7 @@ var lastStep = Step{
 	}),
 }
 
+// sizesStep is the induction step of sortedFormula.
 var sizesStep = Step{
 	Claim: "Let m be the dimension that all others precede. The product that the formula compares with the " +
 		"stride of m has the size of every other dimension as a factor. The product for another dimension has 1 " +
@@ -156,6 +162,7 @@ var sizesStep = Step{
 	}),
 }
 
+// reachStep is the induction step of disjointFormula.
 var reachStep = Step{
 	Claim: "For the dimension m that all others precede, the sum that the formula compares with its stride has " +
 		"the reach of every other dimension as a term; the sum of another dimension has 0 in place of m's " +

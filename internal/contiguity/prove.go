@@ -1,7 +1,6 @@
 package contiguity
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -77,7 +76,7 @@ const minRankByParts = 5
 func Prove(predicate Predicate, rank int) (*Report, error) {
 	switch {
 	case predicate.Condition == nil || predicate.Branches == nil:
-		return nil, errors.New("contiguity: a predicate needs both of its forms")
+		return nil, fmt.Errorf("contiguity: predicate %q lacks Condition or Branches", predicate.Name)
 	case rank < 0 || rank > 6:
 		return nil, fmt.Errorf("contiguity: rank %d: want 0 to 6; the induction covers greater ranks", rank)
 	case predicate.Rank != 0 && rank != predicate.Rank:
@@ -165,6 +164,7 @@ func values(env *sym.Env, rank int) (shape, strides []sym.Int) {
 	return shape, strides
 }
 
+// atoms returns the comparisons in the formula and in the conditions of the paths, each once.
 func (report *Report) atoms() []sym.Bool {
 	seen := map[string]bool{}
 	var out []sym.Bool
@@ -201,24 +201,24 @@ func (report *Report) refute(path Path) *Counterexample {
 		return 0, nil
 	})
 	rng := rand.New(rand.NewPCG(1, 2))
-	sizes, steps := make([]int, len(shape)), make([]int, len(shape))
+	sizes, strideValues := make([]int, len(shape)), make([]int, len(shape))
 	for range maxAttempts {
 		binding := sym.Binding{}
 		for d := range shape {
 			// The strides are the products of two sizes from 0 to 3. Stride 5 is no such product.
-			sizes[d], steps[d] = rng.IntN(4), []int{0, 1, 1, 2, 3, 4, 5, 6, 9}[rng.IntN(9)]
-			binding[shape[d].String()], binding[strides[d].String()] = sizes[d], steps[d]
+			sizes[d], strideValues[d] = rng.IntN(4), []int{0, 1, 1, 2, 3, 4, 5, 6, 9}[rng.IntN(9)]
+			binding[shape[d].String()], binding[strides[d].String()] = sizes[d], strideValues[d]
 		}
 		for d := range strides {
 			// Most attempts use the strides that the condition of the path implies.
 			if n, err := implied[d].At(binding); err == nil && rng.IntN(8) > 0 {
-				steps[d] = n
+				strideValues[d] = n
 				binding[strides[d].String()] = n
 			}
 		}
 		formula, err := report.Formula.At(binding)
-		if err == nil && formula != report.Predicate.Branches(sym.Ints(sizes...), sym.Ints(steps...)) {
-			counterexample.Sizes, counterexample.Strides = sizes, steps
+		if err == nil && formula != report.Predicate.Branches(sym.Ints(sizes...), sym.Ints(strideValues...)) {
+			counterexample.Sizes, counterexample.Strides = sizes, strideValues
 			counterexample.Path.Formula, counterexample.Path.Branching = formula, !formula
 			return counterexample
 		}
@@ -264,6 +264,7 @@ func (report *Report) Differ() sym.Bool {
 	return any
 }
 
+// partDiffers returns the condition that a part's branching form, expressed by its paths, differs from its formula.
 func (report *Report) partDiffers(part string, formula sym.Bool) sym.Bool {
 	holds := sym.Truth(false)
 	for _, path := range report.Paths {

@@ -113,7 +113,7 @@ func TestProveRefusals(t *testing.T) {
 	_, err = Prove(Predicates[1], 3)
 	assert.EqualError(t, err, "contiguity: channels_last exists for rank 4 only, not for rank 3")
 	_, err = Prove(Predicate{}, 3)
-	assert.EqualError(t, err, "contiguity: a predicate needs both of its forms")
+	assert.EqualError(t, err, `contiguity: predicate "" lacks Condition or Branches`)
 }
 
 func TestSMT(t *testing.T) {

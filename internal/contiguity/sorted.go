@@ -22,6 +22,7 @@ func sortedFormula(shape, strides []sym.Int) sym.Bool {
 	return all
 }
 
+// sizesBefore returns the product of the sizes of the dimensions that precede d.
 func sizesBefore(shape, strides []sym.Int, d int) sym.Int {
 	step := one()
 	for e := range shape {
@@ -53,9 +54,8 @@ func sorted(shape, strides []sym.Int) []int {
 // nonOverlappingAndDenseFormula is the condition of TensorImpl::is_non_overlapping_and_dense. The contiguous predicates
 // come first, so it holds for every value without elements.
 func nonOverlappingAndDenseFormula(shape, strides []sym.Int) sym.Bool {
-	return contiguousFormula(shape, strides).Or(denseFormula(Order2d)(shape, strides)).Or(denseFormula(Order3d)(shape,
-		strides)).
-		Or(sortedFormula(shape, strides))
+	return contiguousFormula(shape, strides).Or(denseFormula(Order2d)(shape, strides)).
+		Or(denseFormula(Order3d)(shape, strides)).Or(sortedFormula(shape, strides))
 }
 
 // nonOverlappingAndDense is the value cached by TensorImpl::refresh_contiguous, which calls
@@ -89,6 +89,7 @@ func disjointFormula(shape, strides []sym.Int) sym.Bool {
 	return all
 }
 
+// reachBefore returns the greatest offset that the dimensions that precede d reach together.
 func reachBefore(shape, strides []sym.Int, d int) sym.Int {
 	reach := sym.Int{}
 	for e := range shape {
@@ -105,6 +106,7 @@ func noOverlap(shape, strides []sym.Int) bool {
 	return numel(shape).Eq(sym.Int{}).Holds() || sortedDisjoint(shape, strides)
 }
 
+// sortedDisjoint is noOverlap for values with elements.
 func sortedDisjoint(shape, strides []sym.Int) bool {
 	disjoint, _ := disjointLoop(sorted(shape, strides), shape, strides, sym.Int{})
 	return disjoint

@@ -37,6 +37,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 var errDamaged = errors.New("the entry is damaged")
 
+// headerOf returns the header of an entry.
 func headerOf(k Key, data []byte) []byte {
 	b := append(make([]byte, 0, headerSize), magic...)
 	b = append(b, k[:]...)

@@ -46,6 +46,7 @@ func determinesCode(info *debug.BuildInfo) bool {
 	return true
 }
 
+// digestOfExecutable returns a text with the sha256 of the executable file.
 func digestOfExecutable() (string, error) {
 	file, err := os.Open("/proc/self/exe") // also if the file was replaced
 	if err != nil {

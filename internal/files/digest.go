@@ -57,6 +57,7 @@ func (r *Recorder) Digest(name string) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
+// digestOf returns the sha256 of a file, in hexadecimal digits.
 func (r *Recorder) digestOf(name string) (string, error) {
 	file, err := OpenFS(r.fsys, name)
 	if err != nil {

@@ -40,6 +40,7 @@ func ReadPipe(ctx context.Context, path string) (data []byte, pipe bool, err err
 	}
 }
 
+// readPipe reads all bytes of a named pipe, at most maxPipe.
 func readPipe(ctx context.Context, path string) ([]byte, error) {
 	file, _, err := Open(path)
 	if err != nil {
@@ -51,7 +52,7 @@ func readPipe(ctx context.Context, path string) ([]byte, error) {
 	case err != nil:
 		return nil, WithPath(path, err)
 	case len(data) > maxPipe:
-		return nil, &fileError{path, "more than 1 GiB in a pipe", nil}
+		return nil, &fileError{path, "the pipe has more than 1 GiB, the maximum", nil}
 	}
 	return data, nil
 }

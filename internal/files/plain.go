@@ -11,7 +11,7 @@ import (
 // fileError is an error of a file. Its text is for users: it has no name of a system call.
 type fileError struct {
 	path, text string
-	err        error
+	err        error // the system's error, or nil
 }
 
 // Error returns "PATH: text".

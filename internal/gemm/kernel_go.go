@@ -85,6 +85,7 @@ func goMicroHalf[T number](kc int, a unsafe.Pointer, astep int, b, c unsafe.Poin
 	}
 }
 
+// goAxpy4 is an axpyFunc.
 func goAxpy4[T number](n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer) {
 	xs := *(*[4]T)(x)
 	ys := unsafe.Slice((*T)(y), n)
@@ -97,6 +98,7 @@ func goAxpy4[T number](n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer) {
 	}
 }
 
+// goDot is a dotFunc. Four independent sums hide the latency of additions.
 func goDot[T number](n int, x, y, out unsafe.Pointer) {
 	xs, ys := unsafe.Slice((*T)(x), n), unsafe.Slice((*T)(y), n)
 	var s0, s1, s2, s3 T
@@ -113,6 +115,7 @@ func goDot[T number](n int, x, y, out unsafe.Pointer) {
 	*(*T)(out) = (s0 + s1) + (s2 + s3)
 }
 
+// goAxpys is an axpysFunc.
 func goAxpys[T number](n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer, k int) {
 	ys := unsafe.Slice((*T)(y), n)
 	for q, v := range unsafe.Slice((*T)(x), k) {
@@ -122,12 +125,14 @@ func goAxpys[T number](n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer, k 
 	}
 }
 
+// goDots is a dotsFunc.
 func goDots[T number](n int, x, y unsafe.Pointer, ldy int, out unsafe.Pointer, quads int) {
 	for j := range 4 * quads {
 		goDot[T](n, x, unsafe.Add(y, j*ldy), unsafe.Pointer(at[T](out, j)))
 	}
 }
 
+// goProduct is a productFunc.
 func goProduct[T number](m, n, k int, a, b, c, bias matrix, add bool) {
 	for i := range m {
 		row := unsafe.Pointer(at[T](a.ptr, i*a.row))
@@ -156,6 +161,7 @@ func goProduct[T number](m, n, k int, a, b, c, bias matrix, add bool) {
 	}
 }
 
+// goStore is a storeFunc.
 func goStore[T number](m, n int, sums, c, bias matrix, add bool) {
 	for i := range m {
 		for j := range n {
@@ -164,7 +170,7 @@ func goStore[T number](m, n int, sums, c, bias matrix, add bool) {
 	}
 }
 
-// finish stores the sum v plus its bias in C, or adds both to C if add is true.
+// finish stores a sum plus its bias in element (i, j) of C, or adds both to the element if add is true.
 func finish[T number](sum T, i, j int, c, bias matrix, add bool) {
 	if bias.ptr != nil {
 		sum += *at[T](bias.ptr, i*bias.row+j*bias.col)

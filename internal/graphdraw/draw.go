@@ -85,7 +85,7 @@ func Draw(boxes []Box, nets []Net) (*Drawing, error) {
 	for i, n := range nets {
 		for _, box := range append([]int{n.From}, n.To...) {
 			if box < 0 || box >= len(boxes) {
-				return nil, fmt.Errorf("graphdraw: net %d joins box %d of %d", i, box, len(boxes))
+				return nil, fmt.Errorf("graphdraw: net %d joins box %d: want 0 to %d", i, box, len(boxes)-1)
 			}
 		}
 	}
@@ -154,9 +154,9 @@ func cellsOf(boxes []Box, nets []Net, ranks []int) (*layeredLayout, error) {
 	}
 	layout.layers = make([][]int, lastRank+1)
 	for i := range layout.cells {
-		crossing := &layout.cells[i]
-		crossing.position = len(layout.layers[crossing.layer])
-		layout.layers[crossing.layer] = append(layout.layers[crossing.layer], i)
+		placed := &layout.cells[i]
+		placed.position = len(layout.layers[placed.layer])
+		layout.layers[placed.layer] = append(layout.layers[placed.layer], i)
 	}
 	return layout, nil
 }
@@ -169,6 +169,7 @@ func (l *layeredLayout) cellAbove(net, k int) int {
 	return l.trunks[net][k-1]
 }
 
+// connect connects two cells of adjacent layers.
 func (l *layeredLayout) connect(upper, lower int) {
 	l.cells[upper].down = append(l.cells[upper].down, lower)
 	l.cells[lower].up = append(l.cells[lower].up, upper)

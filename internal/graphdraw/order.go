@@ -32,6 +32,7 @@ func (l *layeredLayout) order() {
 	}
 }
 
+// copyLayers returns a copy of l.layers.
 func (l *layeredLayout) copyLayers() [][]int {
 	list := make([][]int, len(l.layers))
 	for k, layer := range l.layers {

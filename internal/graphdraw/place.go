@@ -21,7 +21,7 @@ func (l *layeredLayout) assignX() {
 		}
 	}
 	up, down := func(c *cell) [][]int { return [][]int{c.up} }, func(c *cell) [][]int { return [][]int{c.down} }
-	both := func(index *cell) [][]int { return [][]int{index.up, index.down} }
+	both := func(c *cell) [][]int { return [][]int{c.up, c.down} }
 	for range placementRounds {
 		for k := range l.layers {
 			l.placeLayer(k, up)
@@ -56,8 +56,9 @@ type block struct {
 	cells    int // number of cells
 }
 
-// placeLayer places one layer. The desired position of a cell minus the minimum distance from the first cell must not
-// decrease from left to right. Cells whose positions decrease are joined to a block (pool adjacent violators).
+// placeLayer places one layer. The function sides returns lists of the connected cells that attract a cell. The desired
+// position of a cell minus the minimum distance from the first cell must not decrease from left to right. Cells whose
+// positions decrease are joined to a block (pool adjacent violators).
 func (l *layeredLayout) placeLayer(layer int, sides func(*cell) [][]int) {
 	var blocks []block
 	offset := 0.0
@@ -77,13 +78,13 @@ func (l *layeredLayout) placeLayer(layer int, sides func(*cell) [][]int) {
 			weight = 0.01 // an unconnected cell hardly affects the position of its block
 			sum = weight * l.cells[index].x
 		}
-		merged := block{sum/weight - offset, weight, 1}
+		merged := block{position: sum/weight - offset, weight: weight, cells: 1}
 		for len(blocks) > 0 && blocks[len(blocks)-1].position >= merged.position {
 			last := blocks[len(blocks)-1]
 			blocks = blocks[:len(blocks)-1]
 			sum := last.weight + merged.weight
-			merged = block{(last.position*last.weight + merged.position*merged.weight) / sum, sum,
-				last.cells + merged.cells}
+			merged = block{position: (last.position*last.weight + merged.position*merged.weight) / sum, weight: sum,
+				cells: last.cells + merged.cells}
 		}
 		blocks = append(blocks, merged)
 	}
@@ -109,8 +110,8 @@ func (l *layeredLayout) drawing() *Drawing {
 	}
 	left, right := math.Inf(1), math.Inf(-1)
 	for i := range l.cells {
-		index := &l.cells[i]
-		left, right = min(left, index.x-index.width/2), max(right, index.x+index.width/2)
+		c := &l.cells[i]
+		left, right = min(left, c.x-c.width/2), max(right, c.x+c.width/2)
 	}
 	for i := range l.cells {
 		l.cells[i].x = roundTenth(l.cells[i].x - left + margin)

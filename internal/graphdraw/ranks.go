@@ -11,8 +11,9 @@ var errCycle = errors.New("graphdraw: the nets have a cycle")
 // boxNets has the indices of the nets that go to a box and of the nets that leave the box.
 type boxNets struct{ incoming, outgoing []int }
 
-// assignLayers assigns each box to a layer below the layers of its predecessors. It starts with the highest possible
-// layers, and then moves boxes down while that does not increase the total length of nets.
+// assignLayers assigns each box to a layer below the layers of its predecessors. It returns the ranks of the boxes: the
+// indices of their layers, from the top. It starts with the highest possible layers, and then moves boxes down while
+// that does not increase the total length of nets.
 func assignLayers(boxes []Box, nets []Net) ([]int, error) {
 	netsOf := make([]boxNets, len(boxes))
 	for i, net := range nets {

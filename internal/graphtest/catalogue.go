@@ -62,10 +62,12 @@ type bodyAttrs struct {
 	Int  int          `attr:"int" default:"1"`
 }
 
+// inferBody returns the type of the first output of the attribute body.
 func inferBody(call *graph.Call) ([]graph.Result, error) {
 	return call.One(call.Attrs.(*bodyAttrs).Body.Outputs[0].Value.Type), nil
 }
 
+// binary is the iteration of an op of two operands.
 func binary(call *graph.Call, outs []rule.Operand) (rule.Config, error) {
 	return rule.Binary(outs[0], call.In[0].Operand(), call.In[1].Operand()), nil
 }
@@ -78,6 +80,7 @@ func Unary(call *graph.Call, outs []rule.Operand) (rule.Config, error) {
 // NoBody is a kernel that does nothing.
 func NoBody(*graph.Call, *rule.Rule) (rule.Kernel, error) { return rule.Kernel{}, nil }
 
+// pointwise returns a pointwise op without a body.
 func pointwise(name string, s *graph.Schema, p *graph.Pointwise, params ...graph.Param) *graph.Op {
 	p.Body = NoBody
 	return &graph.Op{Semantics: graph.Semantics{Name: name, Doc: name, Params: params, Schema: s},
@@ -147,6 +150,7 @@ func init() {
 	}
 }
 
+// define completes an op. It panics if the op is invalid.
 func define(op graph.Op) *graph.Op {
 	d, err := fusion.Define(op)
 	if err != nil {
@@ -169,13 +173,13 @@ func inferExpand(call *graph.Call) ([]graph.Result, error) {
 }
 
 func inferChunk(call *graph.Call) ([]graph.Result, error) {
-	a := call.Attrs.(*chunkAttrs)
-	ms, err := call.Meta(0).Chunk(a.Chunks, a.Dim)
-	var res []graph.Result
-	for _, meta := range ms {
-		res = append(res, graph.Result{Type: meta.Type(), Alias: 0})
+	attrs := call.Attrs.(*chunkAttrs)
+	chunks, err := call.Meta(0).Chunk(attrs.Chunks, attrs.Dim)
+	var results []graph.Result
+	for _, meta := range chunks {
+		results = append(results, graph.Result{Type: meta.Type(), Alias: 0})
 	}
-	return res, err
+	return results, err
 }
 
 // InferLikeFirst infers a row-major result with the dtype and the shape of operand 0. It ignores the other operands.
@@ -184,6 +188,7 @@ func InferLikeFirst(call *graph.Call) ([]graph.Result, error) {
 	return call.One(tensor.New(meta.DType, meta.Shape...).Type()), nil
 }
 
+// inferConv infers a result of the size of the image, in the memory format that the image suggests.
 func inferConv(call *graph.Call) ([]graph.Result, error) {
 	x, weight := call.Meta(0), call.Meta(1)
 	if x.Rank() != 4 || weight.Rank() != 4 {
@@ -209,6 +214,7 @@ func ConvImpls() []graph.Impl {
 	return []graph.Impl{impl("nchw", tensor.Contiguous), impl("nhwc", tensor.ChannelsLast)}
 }
 
+// inferVarMean infers two numbers.
 func inferVarMean(call *graph.Call) ([]graph.Result, error) {
 	meta := tensor.New(call.Meta(0).DType)
 	return []graph.Result{{Type: meta.Type(), Alias: graph.Fresh}, {Type: meta.Type(), Alias: graph.Fresh}}, nil

@@ -24,8 +24,8 @@ func Err(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// Check panics with an [*Ended] if the context has ended. The caller's call tree must have a deferred [Catch], in the
-// same goroutine.
+// Check panics with an [*Ended] if the context has ended. A caller on the stack of the goroutine must have deferred
+// [Catch]. Check is not inlined, because many places call it and no inner loop does.
 //
 //go:noinline
 func Check(ctx context.Context) {

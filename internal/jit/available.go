@@ -13,6 +13,7 @@ import (
 // GRAPHRUN_JIT=off disables machine code. The result does not change while the process runs.
 func Available() error { return availability() }
 
+// availability computes the result of Available once.
 var availability = sync.OnceValue(func() error {
 	mode := os.Getenv("GRAPHRUN_JIT")
 	switch {

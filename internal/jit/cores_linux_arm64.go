@@ -27,6 +27,7 @@ func synchronizeCores() error {
 	return membarrier(syncCore)
 }
 
+// membarrier calls membarrier(2), which has no wrapper in package unix.
 func membarrier(command uintptr) error {
 	if _, _, errno := unix.Syscall(unix.SYS_MEMBARRIER, command, 0, 0); errno != 0 {
 		return os.NewSyscallError("membarrier", errno)

@@ -12,6 +12,8 @@ var (
 	returnCode     []byte
 )
 
+// The following functions have the docs of the other builds.
+
 func generatorError() error { return errUnsupported }
 
 func mapExecutable(int, func([]byte)) ([]byte, error) { return nil, errUnsupported }

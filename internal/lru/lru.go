@@ -40,6 +40,7 @@ func NewWithIdle[K, V comparable](maxValues, maxBytes, recent int, idle func(V))
 		elements: map[K]*list.Element{}}
 }
 
+// cache implements Cache. The fields before mu are the parameters of NewWithIdle.
 type cache[K, V comparable] struct {
 	maxValues int
 	maxBytes  int // 0 until it is known
@@ -52,6 +53,7 @@ type cache[K, V comparable] struct {
 	bytes    int                 // sum of the sizes of all values
 }
 
+// entry is a value in the cache.
 type entry[K, V comparable] struct {
 	key   K
 	value V

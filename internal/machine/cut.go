@@ -25,7 +25,7 @@ func DivideUnits(units, work, grain int) Division {
 	if chunks > 1 && chunks%2 == 1 {
 		chunks++
 	}
-	return Division{units, min(max(1, chunks), units)}
+	return Division{Units: units, Chunks: min(max(1, chunks), units)}
 }
 
 // ChunkRange returns the units [first, end) of a chunk.

@@ -50,6 +50,7 @@ const (
 	AVX512 = AVX2 | Vector512          // x86-64-v4
 )
 
+// namedFeature is an additional feature: see namedFeatures.
 type namedFeature struct {
 	feature, requires Features
 	name              string
@@ -117,6 +118,7 @@ func Host() Features { return host &^ MatrixUnit }
 // TargetError returns why GRAPHRUN_TARGET is invalid, or nil. [Host] is [Portable] then.
 func TargetError() error { return errTarget }
 
+// host is the result of Host, with MatrixUnit unless GRAPHRUN_TARGET excludes it.
 var host, errTarget = parseTarget(os.Getenv(targetVariable))
 
 const targetVariable = "GRAPHRUN_TARGET"

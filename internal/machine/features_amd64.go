@@ -4,6 +4,7 @@ package machine
 
 import "golang.org/x/sys/cpu"
 
+// detected has the features of this processor, without the matrix unit.
 var detected = func() (f Features) {
 	x := &cpu.X86
 	if !x.HasAVX2 || !x.HasFMA || !x.HasF16C || !x.HasBMI2 {

@@ -4,6 +4,7 @@ package machine
 
 import "golang.org/x/sys/cpu"
 
+// detected has the features of this processor.
 var detected = func() (f Features) {
 	x := &cpu.ARM64
 	if !x.HasASIMD {
@@ -27,4 +28,5 @@ var detected = func() (f Features) {
 	return f
 }()
 
+// matrixUnit is false: only amd64 has a matrix unit.
 func matrixUnit() bool { return false }

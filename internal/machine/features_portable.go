@@ -2,6 +2,7 @@
 
 package machine
 
+// detected has no features: this build has no machine code.
 const detected = Portable
 
 func matrixUnit() bool { return false }

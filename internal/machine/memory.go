@@ -31,11 +31,12 @@ type Limit struct {
 const maxRequest = min(1<<46, math.MaxInt/2)
 
 // unknownLimit is the limit if no other limit is known.
-var unknownLimit = Limit{maxRequest, maxRequest, "what a process can address"}
+var unknownLimit = Limit{Left: maxRequest, Total: maxRequest, Name: "what a process can address"}
 
 // Memory returns the tightest current limit.
 func Memory() Limit { return currentLimit(false) }
 
+// currentLimit reads the limits and returns the tightest one. block is as in readLimits.
 func currentLimit(block bool) Limit {
 	return tightest(readLimits(os.DirFS("/"), readIdleHeap(), block))
 }
@@ -57,6 +58,7 @@ type idleHeap struct {
 	released int // address space only
 }
 
+// readIdleHeap reads the unused part of the heap from Go's runtime.
 func readIdleHeap() idleHeap {
 	samples := []metrics.Sample{
 		{Name: "/memory/classes/heap/free:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
@@ -70,7 +72,8 @@ func readLimits(fsys fs.FS, heap idleHeap, block bool) []Limit {
 	m := meminfo(fsys)
 	limits := groupLimits(fsys, m)
 	if total := m["MemTotal"]; total > 0 {
-		limits = append(limits, Limit{m.available() + m["SwapFree"], total + m["SwapTotal"], "the memory of this machine"})
+		limits = append(limits, Limit{Left: m.available() + m["SwapFree"], Total: total + m["SwapTotal"],
+			Name: "the memory of this machine"})
 	}
 	for i := range limits {
 		// A 64th of the memory is reserved for page tables and the collector's metadata. Free memory of the heap is
@@ -78,7 +81,7 @@ func readLimits(fsys fs.FS, heap idleHeap, block bool) []Limit {
 		limits[i].Left -= limits[i].Left/64 - heap.free
 	}
 	for _, limit := range ownLimits(fsys) {
-		// Go reserves address space in pieces of 64 MiB. Two pieces are kept in reserve.
+		// Go reserves address space in pieces of 64 MiB (1<<26 bytes). Two pieces are kept in reserve.
 		limit.Left -= 2 << 26
 		if held := heap.free + heap.released; block {
 			// A block needs adjacent addresses: either new addresses or free addresses.
@@ -110,7 +113,9 @@ func Fits(bytes int) (Limit, bool) { return fits(bytes, false) }
 // FitsBlock is [Fits] for a single allocation.
 func FitsBlock(bytes int) (Limit, bool) { return fits(bytes, true) }
 
+// fits is Fits or, if block is set, FitsBlock.
 func fits(bytes int, block bool) (Limit, bool) {
+	// A request for less than an eighth of the memory that was left within the last quarter of a second needs no reading.
 	last := lastReading.Load()
 	if last != nil && int64(bytes) < last.bytesLeft.Load()/8 && time.Since(last.time) < time.Second/4 {
 		last.bytesLeft.Add(-int64(bytes))
@@ -133,7 +138,8 @@ func (l Limit) String() string {
 	return fmt.Sprintf("%s is %s, of which %s is left", l.Name, Bytes(l.Total), Bytes(l.Left))
 }
 
-// Nanoseconds formats a time: "812.3µs".
+// Nanoseconds formats a time with four significant digits: "812.3µs". It is not inlined, because many places call it
+// and no inner loop does.
 //
 //go:noinline
 func Nanoseconds(ns float64) string { return NanosecondsTo(ns, 4) }

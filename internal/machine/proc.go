@@ -14,6 +14,7 @@ type fields map[string]int
 
 func meminfo(fsys fs.FS) fields { return readFields(fsys, "proc/meminfo") }
 
+// readFields reads the fields of a file whose unit is kB.
 func readFields(fsys fs.FS, name string) fields {
 	f := fields{}
 	eachLine(fsys, name, func(line string) {
@@ -55,7 +56,7 @@ func ownLimits(fsys fs.FS) []Limit {
 			if status == nil {
 				status = readFields(fsys, "proc/self/status")
 			}
-			limits = append(limits, Limit{total - status[kind.usageKey], total, kind.name})
+			limits = append(limits, Limit{Left: total - status[kind.usageKey], Total: total, Name: kind.name})
 		}
 	})
 	return limits
@@ -130,7 +131,7 @@ func mounts(fsys fs.FS) map[string]mount {
 			return
 		}
 		if _, known := found[kind]; !known {
-			found[kind] = mount{unescape(before[3]), strings.Trim(unescape(before[4]), "/")}
+			found[kind] = mount{root: unescape(before[3]), dir: strings.Trim(unescape(before[4]), "/")}
 		}
 	})
 	return found
@@ -141,6 +142,7 @@ func unescape(s string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }
 
+// listContains reports whether a list of words, separated by commas, contains a word.
 func listContains(list, word string) bool {
 	for w := range strings.SplitSeq(list, ",") {
 		if w == word {
@@ -167,8 +169,8 @@ var (
 		swapLimit: "memory.swap.max", swapUsage: "memory.swap.current"}
 )
 
-// limit reads the limit of one group, in the folder dir. Cached files count as used, but the kernel can evict them.
-// Swap adds memory.
+// limit reads the limit of one group, in the folder dir. It returns false if the group has none. Cached files count as
+// used, but the kernel can evict them. Swap adds memory.
 func (g groupFiles) limit(fsys fs.FS, dir string, memory fields) (Limit, bool) {
 	total, ok := readNumber(fsys, path.Join(dir, g.limitFile))
 	used, known := readNumber(fsys, path.Join(dir, g.usageFile))

@@ -150,6 +150,7 @@ func (p *Profile) ScaleCopies(factor float64) *Profile {
 	return p
 }
 
+// clone returns a copy that shares no maps and curves with p.
 func (p *Profile) clone() *Profile {
 	copied := *p
 	copied.Kernels, copied.Devices = maps.Clone(p.Kernels), maps.Clone(p.Devices)
@@ -206,11 +207,12 @@ func (p *Profile) UnboundedPS(w Work) float64 { return p.price(&w) }
 // maxPS bounds a price by an hour, so that sums of a thousand such steps do not overflow.
 const maxPS = 3600e12
 
+// price returns the price of work in picoseconds; see PS.
 func (p *Profile) price(w *Work) float64 {
 	ps := w.Steps * p.StepPS
 	for access := DenseConstants; access < numAccesses; access++ {
 		touched := w.Footprint
-		if access <= Panels {
+		if access <= Panels { // constants, which are in the cache of all constants of a run
 			touched = max(w.Footprint, p.constantBytes)
 		}
 		if w.Bytes[access] != 0 {
@@ -243,5 +245,5 @@ const peakKernel = "gemm.f32"
 // GBs returns the memory bandwidth of a core beyond all caches, in GB/s.
 func (p *Profile) GBs() float64 { return 1e3 / p.Memory.Dense.At(math.Inf(1)) }
 
-// GFLOPs returns the peak performance of a core, in GFLOP/s.
+// GFLOPs returns the peak performance of a core, in GFLOP/s. A multiply-add counts as two operations.
 func (p *Profile) GFLOPs() float64 { return 2e3 / p.Kernels[peakKernel] }

@@ -81,7 +81,7 @@ func (p *Profile) Check() error {
 	}{{"step_ps", p.StepPS}, {"chunk_ns", p.ChunkNS}, {"share_ns", p.ShareNS},
 		{"wake_ns", p.WakeNS}} {
 		if !isRate(field.rate) {
-			return fmt.Errorf("%s: %v is not a valid cost", field.name, field.rate)
+			return fmt.Errorf("%s: the cost is %v: want 0 to %g", field.name, field.rate, maxProfileRate)
 		}
 	}
 	for access := range numAccesses {
@@ -92,7 +92,7 @@ func (p *Profile) Check() error {
 		for i, level := range curve {
 			switch {
 			case !isRate(level.PS):
-				return fmt.Errorf("memory.%v[%d]: ps: %v is not a valid cost", access, i, level.PS)
+				return fmt.Errorf("memory.%v[%d]: ps: the cost is %v: want 0 to %g", access, i, level.PS, maxProfileRate)
 			case !(level.Bytes > 0) || math.IsInf(level.Bytes, 0) || i > 0 && level.Bytes <= curve[i-1].Bytes:
 				return fmt.Errorf("memory.%v[%d]: bytes: %v: want more than 0 and than the level before", access,
 					i, level.Bytes)
@@ -101,7 +101,7 @@ func (p *Profile) Check() error {
 	}
 	for _, name := range sorted.Keys(p.Kernels) {
 		if !isRate(p.Kernels[name]) {
-			return fmt.Errorf("kernels: %q: %v is not a valid cost", name, p.Kernels[name])
+			return fmt.Errorf("kernels: %q: the cost is %v: want 0 to %g", name, p.Kernels[name], maxProfileRate)
 		}
 	}
 	for _, name := range sorted.Keys(p.Devices) {
@@ -113,6 +113,7 @@ func (p *Profile) Check() error {
 	return nil
 }
 
+// isRate reports whether a number can be a cost. NaN cannot.
 func isRate(x float64) bool { return x >= 0 && x <= maxProfileRate }
 
 // Complete adds the default rates of kernels that the profile lacks, and returns their number.
@@ -187,8 +188,8 @@ func ReadProfile(path string) (*Profile, error) {
 	return profile, nil
 }
 
-// ProfilePath returns the file of this machine's profile in the user's cache folder, by processor,
-// instruction set and version.
+// ProfilePath returns the path of this machine's profile in the user's cache folder. The file name has the processor,
+// the instruction set and ProfileVersion.
 func ProfilePath() (string, error) {
 	dir, err := os.UserCacheDir()
 	if err != nil {

@@ -48,7 +48,7 @@ type Work struct {
 	Bytes [numAccesses]float64
 	// Parts are added by Do and DoUnoverlapped. Unused parts have no kernel.
 	Parts [MaxParts]Part
-	Steps float64
+	Steps float64 // started steps
 	// Footprint is the number of bytes that the step touches. It determines the cache that holds these bytes.
 	Footprint float64
 	// Flops counts arithmetic operations. A function such as exp counts as one operation. Flops is for display and has
@@ -56,7 +56,8 @@ type Work struct {
 	Flops float64
 }
 
-// Do adds units of an inner kernel that overlap with memory access. It panics beyond [MaxParts] kernels.
+// Do adds units of an inner kernel that overlap with memory access. It panics beyond [MaxParts] kernels. It is not
+// inlined, because many places call it and no inner loop does.
 //
 //go:noinline
 func (w *Work) Do(kernel string, units float64) { w.add(Part{kernel, units, false}) }
@@ -66,6 +67,7 @@ func (w *Work) Do(kernel string, units float64) { w.add(Part{kernel, units, fals
 //go:noinline
 func (w *Work) DoUnoverlapped(kernel string, units float64) { w.add(Part{kernel, units, true}) }
 
+// add adds units to the part of the same kernel, or to an unused part.
 func (w *Work) add(part Part) {
 	for i := range w.Parts {
 		entry := &w.Parts[i]
@@ -103,7 +105,7 @@ func (w *Work) TotalBytes() (bytes float64) {
 	return bytes
 }
 
-// Minus returns the difference w - other. Its parts may be negative.
+// Minus returns the difference w - other, with the footprint of w. Its parts may be negative.
 func (w Work) Minus(other Work) Work {
 	for i := range other.Bytes {
 		w.Bytes[i] -= other.Bytes[i]

@@ -40,6 +40,7 @@ var setters = map[tensor.DType]func(dst, text []byte) error{
 	tensor.Float64: float(64, func(dst []byte, x float64) { binary.NativeEndian.PutUint64(dst, math.Float64bits(x)) }),
 }
 
+// putInteger stores the low bits of an integer, in the byte order of the machine.
 func putInteger(dst []byte, bits int, x uint64) {
 	switch bits {
 	case 8:
@@ -53,6 +54,7 @@ func putInteger(dst []byte, bits int, x uint64) {
 	}
 }
 
+// unsigned and signed return setters of integers of the given number of bits.
 func unsigned(bits int) func(dst, text []byte) error {
 	return func(dst, text []byte) error {
 		x, err := strconv.ParseUint(string(text), 10, bits)

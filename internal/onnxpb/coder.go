@@ -33,6 +33,7 @@ func Marshal(m Message) []byte {
 // m, a message is merged into it, and repeated fields are appended. After ErrInvalid, m may have a part of the fields.
 func Unmarshal(data []byte, m Message) error { return decode(data, m, 0) }
 
+// decode is Unmarshal for a message inside of depth other messages.
 func decode(data []byte, m Message, depth int) error {
 	if depth > maxDepth {
 		return ErrInvalid
@@ -103,6 +104,7 @@ func message[M any, P interface {
 	return true
 }
 
+// messages codes a list of messages.
 func messages[M any, P interface {
 	*M
 	Message
@@ -132,6 +134,7 @@ func (c *coder) text(n protowire.Number, to *string) bool {
 	return true
 }
 
+// texts codes a list of strings.
 func (c *coder) texts(n protowire.Number, to *[]string) {
 	if c.encodes {
 		for _, text := range *to {
@@ -146,6 +149,7 @@ func (c *coder) texts(n protowire.Number, to *[]string) {
 	}
 }
 
+// bytes codes a byte string, which is omitted if it is empty.
 func (c *coder) bytes(n protowire.Number, to *[]byte) {
 	if c.writes(n, protowire.BytesType, len(*to) > 0) {
 		c.out = protowire.AppendBytes(c.out, *to)
@@ -155,6 +159,7 @@ func (c *coder) bytes(n protowire.Number, to *[]byte) {
 	}
 }
 
+// byteStrings codes a list of byte strings.
 func (c *coder) byteStrings(n protowire.Number, to *[][]byte) {
 	if c.encodes {
 		for _, b := range *to {
@@ -233,6 +238,7 @@ func numbers[T any](c *coder, n protowire.Number, f format[T], to *[]T) {
 	}
 }
 
+// appendWord appends a number in the encoding of a wire type.
 func appendWord(out []byte, kind protowire.Type, word uint64) []byte {
 	switch kind {
 	case protowire.Fixed32Type:

@@ -75,6 +75,7 @@ func (c *containment) consider(name, lower, other string) {
 	}
 }
 
+// best returns the best known name, or "" if there is none.
 func (c *containment) best() string {
 	if c.shortestAround != "" {
 		return c.shortestAround

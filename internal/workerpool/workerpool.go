@@ -115,6 +115,7 @@ func startWorkers(start int) {
 	}
 }
 
+// noop is the dummy goroutine of startWorkers.
 func noop() {}
 
 // Ready reports whether a call of RequestWorkers with this policy would get workers: some are awake, or would be

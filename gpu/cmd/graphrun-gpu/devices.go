@@ -30,6 +30,7 @@ type deviceReport struct {
 	CopyGBs  float64  `json:"copy_gb_per_s"` // 10^9 bytes per second, read and written bytes
 }
 
+// devicesCommand returns the command devices.
 func devicesCommand() *cobra.Command {
 	asJSON := false
 	cmd := &cobra.Command{
@@ -105,6 +106,7 @@ func describe(info device.Info) deviceReport {
 	return r
 }
 
+// print writes the report as text.
 func (r *report) print(w io.Writer) error {
 	var b strings.Builder
 	for _, d := range r.Devices {

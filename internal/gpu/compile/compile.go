@@ -71,6 +71,7 @@ func compileForm(f graph.Form, call *graph.Call, align []int, target lower.Targe
 	return nil, fmt.Errorf("gpu: a %T is %w", f, lower.ErrUnsupported)
 }
 
+// compileElements compiles an elementwise expression.
 func compileElements(elements *graph.Elements, align []int, target lower.Target) (*lower.Program, error) {
 	config := iter.New().CheckAllSameDType(false).ResizeOutputs(false)
 	for i, operand := range elements.Operands {
@@ -91,6 +92,7 @@ func compileElements(elements *graph.Elements, align []int, target lower.Target)
 	return program, err
 }
 
+// compileRows compiles a row program.
 func compileRows(rows *graph.Rows, call *graph.Call, align []int, target lower.Target) (*lower.Program, error) {
 	outs, ins, err := fusion.RowMetas(rows, call)
 	if err != nil {

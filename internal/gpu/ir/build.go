@@ -81,6 +81,7 @@ func (o Op) pure() bool {
 	return o.IsLaneOp() || o == Param || o == Thread || o == Group || o == MulHigh || o == Part
 }
 
+// add appends an instruction, unless it is pure and an equal one is visible.
 func (b *Builder) add(inst Inst, args []Value) Value {
 	for k := range inst.Args {
 		if inst.Args[k] = None; k < len(args) {

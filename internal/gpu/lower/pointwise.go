@@ -96,6 +96,7 @@ type pointwise struct {
 	loaded  [][]ir.Value   // by operand: the numbers that the thread has loaded
 }
 
+// newPointwise chooses the number of elements of a thread, and computes the alignment of accesses.
 func newPointwise(code *expr.Code, iteration *iter.Iterator, align []int, target Target) *pointwise {
 	created := &pointwise{code: code, shape: iteration.WalkShape()}
 	for _, output := range code.Out {

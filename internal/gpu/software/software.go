@@ -32,9 +32,10 @@ type buffer struct {
 	mem []byte
 }
 
+// kernel implements device.Kernel.
 type kernel struct{ *ir.Kernel }
 
-func (kernel) Free() {}
+func (kernel) Free() {} // there is nothing to free
 
 // Info implements device.Device.
 func (d *dev) Info() device.Info {

@@ -254,6 +254,7 @@ var (
 	errAccumulator = errors.New("an accumulator is overwritten before its last read")
 )
 
+// fail records the first error.
 func (a *allocator) fail(err error) {
 	if a.Err == nil {
 		a.Err = err
@@ -293,6 +294,7 @@ func (a *allocator) allocateRegister(class Class) int8 {
 	return evicted
 }
 
+// newSlot returns a free slot, or adds one.
 func (a *allocator) newSlot() int16 {
 	if count := len(a.freeSlots); count > 0 {
 		slot := a.freeSlots[count-1]
@@ -303,6 +305,7 @@ func (a *allocator) newSlot() int16 {
 	return int16(a.Slots - 1)
 }
 
+// setOwner records that a value is in a register, and pins the register for the current instruction.
 func (a *allocator) setOwner(virt Virt, reg int8) {
 	class := a.values[virt].Class
 	a.registerOf[virt], a.owner[class][reg] = reg, virt

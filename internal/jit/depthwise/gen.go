@@ -54,6 +54,8 @@ type gen struct {
 	memoryOperands bool              // multiplications can read memory, so that a vector with one use needs no register
 }
 
+// newGen divides the vector registers among sums, weights, inputs and the permutation. It prefers to keep all weights
+// of a window in registers, then those of a row of the window.
 func newGen(spec *Spec, cpu machine.Features, withListing bool) *gen {
 	g := &gen{spec: spec, memoryOperands: !cpu.Has(machine.NEON), sumRegs: spec.Tile[0] * spec.Tile[1]}
 	if cpu.Has(machine.NEON) {

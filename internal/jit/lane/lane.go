@@ -69,8 +69,8 @@ type Block struct {
 	Insts []Inst
 	Ptrs  []Ptr
 
-	uniform []bool // indexed by value: whether all lanes of all iterations of a row are equal
-	values  map[Inst]Value
+	uniform []bool         // indexed by value: whether all lanes of all iterations of a row are equal
+	values  map[Inst]Value // the value of each instruction, to find equal ones
 }
 
 // Fold folds a value over a row. Op is Add, Mul, Min, Max, And or Or. Ptr is the index in Block.Ptrs of an Accumulator.

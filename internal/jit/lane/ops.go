@@ -44,7 +44,7 @@ const (
 	Select // B if A is true, else C; the mask A has lanes as wide as those of B and C
 	Mod    // the C function fmod: exact, with the sign of A
 	Scale  // A*2^floor(B) of floats, rounded once; unspecified if B is infinite and A is 0 or NaN
-	Limit  // for floats: A if |A| <= |B|, else |B| with the sign of A; for a NaN A, |B| with any sign
+	Limit  // for floats: A if |A| < |B|, else |B| with the sign of A; for a NaN A, |B| with any sign
 	Lookup // for float32: entry (bits of A) mod 32 of Table
 	Store  // A, or the complex numbers with the parts A and B, to pointer Ptr; no result
 	Remask // mask A with lanes of another width
@@ -54,6 +54,7 @@ const (
 // DTypes is a set of dtypes.
 type DTypes uint32
 
+// dtypes returns the set of the given dtypes.
 func dtypes(list ...tensor.DType) (s DTypes) {
 	for _, dtype := range list {
 		s |= 1 << dtype

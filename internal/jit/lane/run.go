@@ -8,10 +8,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Emulate computes a row of the given number of elements with [Eval], in the passes of a target: first passes of
-// mainLanes lanes, then passes of restLanes lanes. Partial passes compute the remaining elements, fewer than
-// restLanes. They also have restLanes lanes but access only restLanes/2, restLanes/4, ..., 1 elements. Both numbers
-// are powers of two that divide FoldLanes, and restLanes is at most mainLanes.
+// Emulate computes a row of the given number of elements with [Eval], as the code of a target does: a pass computes the
+// elements of one vector width. First come passes of mainLanes lanes, then passes of restLanes lanes. Partial passes
+// compute the remaining elements, fewer than restLanes. They also have restLanes lanes but access only restLanes/2,
+// restLanes/4, ..., 1 elements. Both numbers are powers of two that divide FoldLanes, and restLanes is at most
+// mainLanes.
 //
 // mem[k] is the memory of pointer k: the elements of the row for an Operand or an Output, and one element for a
 // RowOperand. For an Accumulator it is one total if l.Totals is set, and FoldLanes accumulators otherwise. The memory

@@ -46,6 +46,7 @@ func (s *Spec) checkDistances() error {
 	return nil
 }
 
+// fitsDistance reports whether a constant distance is within maxDistance.
 func fitsDistance(distance int) bool {
 	return distance <= maxDistance && distance >= -maxDistance
 }

@@ -42,6 +42,7 @@ func (s *Spec) key(cpu machine.Features) string {
 // letter that names it.
 type keyBuilder struct{ text []byte }
 
+// numbers appends numbers. Dynamic is written as *.
 func (k *keyBuilder) numbers(list ...int) {
 	for _, n := range list {
 		k.text = append(k.text, ' ')

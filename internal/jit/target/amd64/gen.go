@@ -294,9 +294,11 @@ func (g *gen) logicOp(name string, laneBytes int, a, b alloc.Virt) alloc.Virt {
 func (g *gen) and(laneBytes int, a, b alloc.Virt) alloc.Virt {
 	return g.logicOp("VPAND", laneBytes, a, b)
 }
+
 func (g *gen) or(laneBytes int, a, b alloc.Virt) alloc.Virt {
 	return g.logicOp("VPOR", laneBytes, a, b)
 }
+
 func (g *gen) xor(laneBytes int, a, b alloc.Virt) alloc.Virt {
 	return g.logicOp("VPXOR", laneBytes, a, b)
 }

@@ -132,7 +132,7 @@ func (s *selector) op(mnemonic, arrangement string, src ...alloc.Virt) alloc.Vir
 	return s.add(alloc.Inst{Name: mnemonic + " " + arrangement, Src: sources(src...)})
 }
 
-// bitwise adds a bitwise operation.
+// bitwise adds a bitwise operation on whole registers.
 //
 //go:noinline
 func (s *selector) bitwise(mnemonic string, src ...alloc.Virt) alloc.Virt {
