@@ -39,7 +39,7 @@ func tooDeep() *pb.GraphProto {
 }
 
 func TestBranchThatCannotBeTypedFailsWhenItIsTaken(t *testing.T) {
-	g, err := convert(model(11, tooDeep()), Options{})
+	g, err := toGraph(model(11, tooDeep()), Options{})
 	require.NoError(t, err)
 	x := f32([]int{1, 1, 4}, 4, 1, 2, 0)
 	out := runGraph(t, g, map[string]*tensor.Tensor{"x": x, "cond": flag(true)})
@@ -51,7 +51,7 @@ func TestBranchThatCannotBeTypedFailsWhenItIsTaken(t *testing.T) {
 
 // TestRefusedBranchIsKeptInFiles checks that a converted file fails in the same branch only.
 func TestRefusedBranchIsKeptInFiles(t *testing.T) {
-	g, err := convert(model(11, tooDeep()), Options{})
+	g, err := toGraph(model(11, tooDeep()), Options{})
 	require.NoError(t, err)
 	path := filepath.Join(t.TempDir(), "model.json")
 	require.NoError(t, graphfile.SaveFile(path, g))
@@ -67,7 +67,7 @@ func TestRefusedBranchIsKeptInFiles(t *testing.T) {
 func TestBranchesThatBothFailAreAMistake(t *testing.T) {
 	g := tooDeep()
 	g.Node[0] = choose("rate", g.Node[0].Attribute[1].G, g.Node[0].Attribute[1].G)
-	_, err := convert(model(11, g), Options{})
+	_, err := toGraph(model(11, g), Options{})
 	require.ErrorContains(t, err, "neither branch can be run: then_branch: ")
 }
 
@@ -135,7 +135,7 @@ func TestNestedBranchesStopAtTheLimit(t *testing.T) {
 		OpsetImport: []*pb.OperatorSetIDProto{{Version: 13}, {Domain: "mine", Version: 1}}}
 	g := &pb.GraphProto{Node: []*pb.NodeProto{call}, Input: infos(info("x", tFloat, 2), info("cond", tBool)),
 		Output: infos(info("z", tFloat))}
-	_, err := convert(model(13, g, f), Options{})
+	_, err := toGraph(model(13, g, f), Options{})
 	require.ErrorContains(t, err, "nested too deep")
 }
 
@@ -169,7 +169,7 @@ func TestBranchOnSizesIsJudgedWhereItIsTaken(t *testing.T) {
 		for _, n := range []int{1, 2, 3, 6, 30} {
 			forSizes(t, uneven(later), map[string]*tensor.Tensor{"x": ramp(n)}, map[string]int{"N": n})
 		}
-		g, err := convert(uneven(later), Options{})
+		g, err := toGraph(uneven(later), Options{})
 		require.NoError(t, err)
 		require.NoError(t, g.BindOnly(map[string]int{"N": 4}))
 		_, err = execute(g, map[string]*tensor.Tensor{"x": ramp(4)})

@@ -86,8 +86,8 @@ func rawFloats(data ...float32) []byte {
 	return out
 }
 
-// convert reads a model as from a file.
-func convert(m *pb.ModelProto, o Options) (*graph.Graph, error) {
+// toGraph reads a model as from a file.
+func toGraph(m *pb.ModelProto, o Options) (*graph.Graph, error) {
 	data := pb.Marshal(m)
 	p, err := Parse(data, "")
 	if err != nil {
@@ -103,7 +103,7 @@ func run(t *testing.T, m *pb.ModelProto, in map[string]*tensor.Tensor) map[strin
 	for name, x := range in {
 		shapes[name] = x.Shape
 	}
-	g, err := convert(m, Options{Shapes: shapes})
+	g, err := toGraph(m, Options{Shapes: shapes})
 	require.NoError(t, err)
 	return runGraph(t, g, in)
 }

@@ -35,7 +35,7 @@ func TestIf(t *testing.T) {
 func TestIfOfAConstantIsInlined(t *testing.T) {
 	p := choice()
 	p.Initializer = []*pb.TensorProto{{Name: "cond", DataType: int32(tBool), Int32Data: []int32{1}}}
-	g, err := convert(model(13, p), Options{})
+	g, err := toGraph(model(13, p), Options{})
 	require.NoError(t, err)
 	require.Len(t, g.Nodes, 1)
 	require.Equal(t, "add", g.Nodes[0].Op.Name)
@@ -91,7 +91,7 @@ func TestLoopOfGrowingValue(t *testing.T) {
 
 	// A loop with a known number of iterations is unrolled.
 	g.Initializer = []*pb.TensorProto{int64s("trips", nil, 2)}
-	converted, err := convert(model(13, g), Options{})
+	converted, err := toGraph(model(13, g), Options{})
 	require.NoError(t, err)
 	require.False(t, converted.Dynamic())
 	require.Equal(t, []float32{1, 7, 7}, floatsOf(t, runGraph(t, converted, map[string]*tensor.Tensor{"x": x})["y"]))
@@ -122,7 +122,7 @@ func TestScan(t *testing.T) {
 	}
 	check(run(t, model(13, runningSum(3)), in))
 	// A scan of symbolic length becomes a node.
-	g, err := convert(model(13, runningSum("T")), Options{})
+	g, err := toGraph(model(13, runningSum("T")), Options{})
 	require.NoError(t, err)
 	require.NoError(t, g.Bind(map[string]int{"T": 3}))
 	check(runGraph(t, g, in))

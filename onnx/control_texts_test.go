@@ -36,7 +36,7 @@ func textChoice() *pb.GraphProto {
 // TestIfOfTexts runs both branches of an If whose results are strings.
 func TestIfOfTexts(t *testing.T) {
 	m := model(13, textChoice())
-	g, err := convert(m, Options{})
+	g, err := toGraph(m, Options{})
 	require.NoError(t, err)
 	x, err := g.Labels["x"].Encode([]string{"c", "b"}, 2)
 	require.NoError(t, err)
@@ -55,7 +55,7 @@ func TestIfOfTextsAndNumbers(t *testing.T) {
 	yes := p.Node[0].Attribute[0].G
 	yes.Node = []*pb.NodeProto{node1("Shape", names("x"), names("s")), node1("Concat", names("s", "s"), names("a"),
 		attrInt("axis", 0))}
-	_, err := convert(model(13, p), Options{})
+	_, err := toGraph(model(13, p), Options{})
 	require.ErrorContains(t, err, "result 0 has strings in only one branch")
 }
 
@@ -84,7 +84,7 @@ func TestLoopOfTexts(t *testing.T) {
 			p.Input, in["trips"] = append(p.Input, info("trips", tInt64)), trips
 		}
 		m := model(13, p)
-		g, err := convert(m, Options{})
+		g, err := toGraph(m, Options{})
 		require.NoError(t, err)
 		in["x"], err = g.Labels["x"].Encode([]string{"a", "c"}, 2)
 		require.NoError(t, err)

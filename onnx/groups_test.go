@@ -76,7 +76,7 @@ func TestGroupsNormedAsExported(t *testing.T) {
 			for i, v := range floatsOf(t, x) {
 				x.Set(tensor.FloatScalar(float64(int(v)*7919%31)), i/120, i/20%6, i/5%4, i%5)
 			}
-			g, err := convert(groupsModel(c.batch, 6, c.there, c.back, c.weight, c.bias), Options{})
+			g, err := toGraph(groupsModel(c.batch, 6, c.there, c.back, c.weight, c.bias), Options{})
 			require.NoError(t, err)
 			normed := slices.IndexFunc(g.Nodes, func(n *graph.Node) bool { return n.Op.Name == "group_norm" })
 			require.Equal(t, c.operands > 0, normed >= 0)

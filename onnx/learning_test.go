@@ -1,7 +1,6 @@
 package onnx
 
 import (
-	"math"
 	"slices"
 	"testing"
 
@@ -132,7 +131,7 @@ func TestRejectedEstimators(t *testing.T) {
 func TestTextsAreRejected(t *testing.T) {
 	p := &pb.GraphProto{Input: infos(info("x", pb.String, 2)), Output: infos(info("y", tFloat)),
 		Node: []*pb.NodeProto{node1("Neg", names("x"), names("y"))}}
-	_, err := convert(model(17, p), Options{})
+	_, err := toGraph(model(17, p), Options{})
 	require.ErrorContains(t, err, `node "y" (Neg): strings are not supported as operands`)
 }
 
@@ -141,7 +140,7 @@ func TestUnknownCategory(t *testing.T) {
 	n := mlNode("OneHotEncoder", attrTexts("cats_strings", "a", "b"), attrInt("zeros", 0))
 	n.Input = names("x")
 	p := &pb.GraphProto{Input: infos(info("x", pb.String, 2)), Output: infos(info("y", tFloat)), Node: []*pb.NodeProto{n}}
-	g, err := convert(model(17, p), Options{})
+	g, err := toGraph(model(17, p), Options{})
 	require.NoError(t, err)
 	x, err := g.Labels["x"].Encode([]string{"b", "c"}, 2)
 	require.NoError(t, err)
@@ -154,7 +153,7 @@ func TestMapResults(t *testing.T) {
 	n := mlNode("ZipMap", attrInts("classlabels_int64s", 3, -1))
 	n.Input = names("x")
 	p := &pb.GraphProto{Input: infos(info("x", tFloat, 2, 2)), Output: infos(info("y", tFloat)), Node: []*pb.NodeProto{n}}
-	g, err := convert(model(17, p), Options{})
+	g, err := toGraph(model(17, p), Options{})
 	require.NoError(t, err)
 	out, err := execute(g, map[string]*tensor.Tensor{"x": f32([]int{2, 2}, 0.25, 0.75, 1, 0)})
 	require.NoError(t, err)
@@ -168,17 +167,4 @@ func TestMapResults(t *testing.T) {
 	require.Error(t, err)
 	_, err = g.Labels["y"].Decode(i64([]int{1}, 0))
 	require.ErrorContains(t, err, "element 0 is 0, which stands for no string")
-}
-
-// TestThresholds checks the comparisons at the thresholds: zeros of both signs, infinities, NaN, and doubles that are
-// no float32.
-func TestThresholds(t *testing.T) {
-	inf := math.Inf(1)
-	f := flatTrees{single: true}
-	require.Equal(t, float64(math.Nextafter32(0.1, 0)), f.atMost(0.1)) // float32(0.1) is greater than 0.1
-	require.Equal(t, f.atMost(0.1), f.below(0.1))
-	require.Equal(t, -math.SmallestNonzeroFloat32, f.below(0))
-	require.Equal(t, float64(math.MaxFloat32), f.below(inf))
-	require.True(t, math.IsNaN(f.below(-inf)))
-	require.Equal(t, math.Nextafter(0.1, 0), (&flatTrees{}).below(0.1))
 }

@@ -8,37 +8,16 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
-	"strings"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/files"
-	"github.com/graphrun/graphrun/internal/interrupt"
-	pb "github.com/graphrun/graphrun/internal/onnxpb"
-	"github.com/graphrun/graphrun/internal/suggest"
-	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/onnx/internal/convert"
+	"github.com/graphrun/graphrun/onnx/internal/modelfile"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// maxOpset is the newest supported operator set.
-const maxOpset = 28
-
 // Model is an ONNX model before its conversion. It is not safe for concurrent use.
-type Model struct {
-	ctx       context.Context // the context of the current conversion; may be nil
-	proto     *pb.ModelProto
-	name      string
-	folder    files.Folder // the folder of external data
-	functions map[functionKey]*pb.FunctionProto
-	files     map[string]string                   // the path of each file of external data, by its location in the model
-	storage   storageFunc                         // see [ReadOptions.Storage]
-	raw       map[*pb.TensorProto]*tensor.Storage // the raw data of initializers, which their messages lack
-	weights   map[*pb.TensorProto]*tensor.Tensor  // decoded tensors
-	texts     texts                               // the strings of the model
-	symbols   map[string]string                   // the symbol of each dim_param that is no identifier; see dimnames.go
-}
-
-// functionKey identifies a function of a model.
-type functionKey struct{ domain, name, overload string }
+type Model struct{ model *convert.Model }
 
 // Options configure a conversion. Sizes given in the options become numbers in the graph.
 type Options struct {
@@ -62,9 +41,6 @@ type Options struct {
 
 	// Context, if not nil, cancels the conversion. The error of a cancelled conversion is the context's cause.
 	Context context.Context
-
-	skipErrors bool                   // whether mistakes are skipped: see skipped.go
-	table      map[operator]converter // all converters, set by [Options.complete]
 }
 
 // Load reads a model and converts it to a graph. With the zero Options, symbols of the model stay symbolic, and the ops
@@ -119,9 +95,6 @@ type ReadOptions struct {
 	Storage func(src io.ReaderAt, offset int64, n int) (*tensor.Storage, error)
 }
 
-// minStorage is the minimum size in bytes of a large weight: see [ReadOptions.Storage].
-const minStorage = 16 << 10
-
 // Read reads a model from a reader. External data is in folder dir of the file system fsys, or of the operating system
 // if fsys is nil. The folder "." is the root of fsys. If dir is empty, a model with external data is rejected. A reader
 // with [io.ReaderAt] and [io.Seeker] is not copied into memory. When ctx ends, the error is its cause.
@@ -138,72 +111,20 @@ func ReadWith(ctx context.Context, r io.Reader, o ReadOptions) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	return parse(ctx, contents, int(contents.Size()), folderOf(o.FS, o.Dir), o.Storage)
-}
-
-func folderOf(fsys fs.FS, dir string) files.Folder { return files.FolderOf(fsys, dir, "the model") }
-
-// parse reads a model of size bytes. folder has the external data. storage is [ReadOptions.Storage].
-func parse(ctx context.Context, src io.ReaderAt, size int, folder files.Folder, storage storageFunc) (*Model, error) {
-	if size == 0 {
-		return nil, errors.New("not an ONNX model: the file is empty")
-	}
-	proto, raw, err := readModel(ctx, src, size, storage)
+	folder := files.FolderOf(o.FS, o.Dir, "the model")
+	file, err := modelfile.Read(ctx, contents, int(contents.Size()), folder, o.Storage)
 	if err != nil {
 		return nil, err
 	}
-	if proto.Graph == nil {
-		return nil, errors.New("not an ONNX model: it has no graph")
-	}
-	model := &Model{proto: proto, name: proto.Graph.Name, folder: folder,
-		functions: map[functionKey]*pb.FunctionProto{},
-		files:     map[string]string{}, raw: raw, storage: storage, weights: map[*pb.TensorProto]*tensor.Tensor{},
-		symbols: map[string]string{}}
-	for _, f := range proto.Functions {
-		model.functions[functionKey{domainOf(f.Domain), f.Name, f.Overload}] = f
-	}
-	model.nameSymbols()
-	return model, nil
+	return &Model{convert.NewModel(file)}, nil
 }
 
 // checkOpened returns an error if the model was not made by [Open], [Read] or [Parse].
 func (m *Model) checkOpened() error {
-	if m == nil || m.proto == nil {
+	if m == nil || m.model == nil {
 		return errors.New("the model is empty: Open, Read or Parse returns a model")
 	}
 	return nil
-}
-
-// notModel replaces protobuf's error by an error that names the kind of the file.
-func notModel(data []byte, err error) error {
-	if err == nil {
-		return nil
-	}
-	if kind := files.Kind(data); kind != "" {
-		return errors.New("not an ONNX model: " + kind)
-	}
-	return errors.New("not an ONNX model: the file is truncated, or has another format")
-}
-
-// domainOf returns the canonical name of a domain. The default domain has the names "" and "ai.onnx"; "" is canonical.
-func domainOf(d string) string {
-	if d == "ai.onnx" {
-		return ""
-	}
-	return d
-}
-
-// opsetsOf returns the operator-set version of each domain.
-func opsetsOf(imports []*pb.OperatorSetIDProto) (map[string]int, error) {
-	sets := map[string]int{}
-	for _, i := range imports {
-		d := domainOf(i.Domain)
-		if d == "" && (i.Version < 1 || i.Version > maxOpset) {
-			return nil, fmt.Errorf("operator set %d is not supported: want 1 to %d", i.Version, maxOpset)
-		}
-		sets[d] = int(i.Version)
-	}
-	return sets, nil
 }
 
 // Signature returns a graph with the model's inputs and no nodes. It omits inputs of unknown rank and unsupported
@@ -212,144 +133,70 @@ func (m *Model) Signature() (*graph.Graph, error) {
 	if err := m.checkOpened(); err != nil {
 		return nil, err
 	}
-	im := m.importer(Options{})
-	im.graph.Symbols = map[string]graph.Bounds{}
-	weights := map[string]bool{}
-	for _, proto := range m.proto.Graph.Initializer {
-		weights[proto.Name] = true
+	return m.model.Signature(), nil
+}
+
+// Symbol returns the symbol of the graph for a dim_param such as "batch-size", or for a generated name such as x_dim0.
+// Any other name is returned unchanged.
+func (m *Model) Symbol(name string) string {
+	if m == nil || m.model == nil {
+		return name
 	}
-	for _, in := range m.proto.Graph.Input {
-		if weights[in.Name] || in.TensorType() != nil && in.TensorType().Shape == nil {
-			continue
-		}
-		_, _ = im.addModelInput(in)
-		_ = im.graph.TakeErr()
+	return m.model.Symbol(name)
+}
+
+// Sizes returns a new map from symbols to sizes. The keys of `given` are symbols or dim_params: see [Model.Symbol]. It
+// is an error to give both names of a symbol.
+func (m *Model) Sizes(given map[string]int) (map[string]int, error) {
+	if m == nil {
+		m = &Model{}
 	}
-	return im.graph, nil
+	return m.model.Sizes(given)
 }
 
 // Graph converts the model. The graph is valid for all sizes of the symbols.
 func (m *Model) Graph(o Options) (*graph.Graph, error) {
-	o.skipErrors = false
-	r, err := m.tryHints(o)
+	r, err := m.convert(o, false)
 	if err != nil {
 		return nil, err
 	}
-	return r.graph, nil
+	return r.Graph, nil
 }
 
-// conversion is the result of a conversion.
-type conversion struct {
-	graph      *graph.Graph
-	skipped    graph.Errors // skipped mistakes: see skipped.go
-	errorCount int          // number of skipped mistakes, rejected nodes included
+// LoadSome loads a model as [Load] does, but skips mistakes: see [Model.GraphSome].
+func LoadSome(path string, o Options) (*graph.Graph, graph.Errors, error) {
+	m, err := Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	return m.GraphSome(o)
 }
 
-// tryHints converts the model. It tries several sets of example sizes of the symbols ([hints]) until a conversion
-// succeeds. If mistakes are skipped, it returns the conversion with the fewest mistakes.
-func (m *Model) tryHints(o Options) (_ *conversion, err error) {
-	defer tensor.CatchMemory(&err)
+// GraphSome converts the model as [Model.Graph] does, but skips mistakes. For a node that cannot be converted, or that
+// reads an unavailable value, the graph has a node with the same name and operator, which inference rejects
+// ([graph.Graph.InferAll]). Unavailable initializers, inputs and outputs are not in the graph; the second result has
+// their errors. The last result is an error if no part of the model can be converted.
+func (m *Model) GraphSome(o Options) (*graph.Graph, graph.Errors, error) {
+	r, err := m.convert(o, true)
+	if err != nil {
+		return nil, nil, err
+	}
+	return r.Graph, r.Skipped, nil
+}
+
+// ErrUnavailableOperand matches ([errors.Is]) the error of a node that reads an unavailable value. The value has an
+// error of its own.
+var ErrUnavailableOperand = convert.ErrUnavailableOperand
+
+// convert converts the model. If skipErrors is true, it skips mistakes.
+func (m *Model) convert(o Options, skipErrors bool) (*convert.Conversion, error) {
 	if err := m.checkOpened(); err != nil {
 		return nil, err
 	}
-	defer interrupt.Catch(&err)
-	m.ctx = o.Context
-	defer func() { m.ctx = nil }()
-	if err := o.complete(); err != nil {
-		return nil, err
-	}
-	if o.Dims, err = m.Sizes(o.Dims); err != nil {
-		return nil, err
-	}
-	sets, err := opsetsOf(m.proto.OpsetImport)
+	full, err := o.complete()
 	if err != nil {
 		return nil, err
 	}
-	if _, ok := sets[""]; !ok {
-		sets[""] = 1 // models older than operator sets
-	}
-	if !o.skipErrors {
-		if err := m.checkSupported(o); err != nil {
-			return nil, err
-		}
-	}
-	var best *conversion
-	var first error
-	for _, h := range hints {
-		interrupt.Check(o.Context)
-		attempt := m.importer(o)
-		if err := attempt.bindHints(h.first, h.step); err != nil {
-			return nil, err
-		}
-		symbols := len(attempt.graph.Symbols)
-		result, err := attempt.convertAtHints(&frame{opsets: sets, unrollBudget: maxUnrolled,
-			skipErrors: o.skipErrors})
-		switch {
-		case err != nil && first == nil:
-			first = err
-		case err == nil && (best == nil || result.errorCount < best.errorCount):
-			best = result
-		}
-		if symbols == 0 || best != nil && best.errorCount == 0 {
-			break
-		}
-	}
-	switch {
-	case best == nil:
-		return nil, first
-	case interrupt.Err(o.Context) != nil:
-		return nil, interrupt.Err(o.Context)
-	case o.skipErrors:
-		defer best.graph.SetContext(context.Background())
-		return best, rebindSome(best.graph, best.graph.Bound())
-	}
-	defer best.graph.SetContext(context.Background())
-	return best, rebind(best.graph, best.graph.Bound())
-}
-
-// importer returns an importer for the model's main graph.
-func (m *Model) importer(o Options) *importer {
-	g := graph.New(m.name, o.Lookup)
-	g.SetContext(o.Context)
-	return &importer{model: m, opts: o, graph: g, hasModelName: map[*graph.Value]bool{},
-		env: sym.NewEnv(), symbols: map[string]sym.Int{}, hints: map[string]int{}, limits: map[string]int{},
-		unknownCount: new(int), expressionTexts: map[string]bool{}, usedSymbols: map[string]bool{},
-		symbolInputs: map[string]*val{}, shapes: map[*graph.Value][]sym.Int{}, referenced: map[*graph.Value]*val{}}
-}
-
-// convertAtHints converts the model's graph at the hints of the importer.
-func (im *importer) convertAtHints(f *frame) (*conversion, error) {
-	g, err := im.convert(f)
-	for name, limit := range im.limits {
-		b := im.graph.Symbols[name]
-		b.Max = limit
-		im.graph.Symbols[name] = b
-	}
-	return &conversion{graph: g, skipped: im.skipped, errorCount: len(im.skipped) + im.rejectedCount}, err
-}
-
-// rebind gives symbols their default sizes, which apply until a caller binds the symbols. If the graph rejects the
-// defaults, the sizes for which the graph was built become the defaults.
-func rebind(g *graph.Graph, sizes map[string]int) error {
-	if len(g.Symbols) == 0 || g.Bind(nil) == nil {
-		return nil
-	}
-	err := g.Bind(sizes)
-	for name, n := range sizes {
-		g.Assume(name, n) // default sizes, which a caller may replace
-	}
-	return err
-}
-
-// checkSupported returns one error that lists all operators of the model without a converter.
-func (m *Model) checkSupported(o Options) error {
-	var list []string
-	for _, op := range m.missingOperators(o) {
-		list = append(list, fmt.Sprintf("%s (%d%s)", operator{op.Domain, op.Name}, len(op.Nodes),
-			suggest.DidYouMean(op.Suggestion)))
-	}
-	if list == nil {
-		return nil
-	}
-	return fmt.Errorf("the model needs operators that are not supported: %s", strings.Join(list, ", "))
+	full.SkipErrors = skipErrors
+	return m.model.Convert(full)
 }

@@ -1,7 +1,6 @@
 package onnx
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -45,14 +44,14 @@ func TestUnservedOperatorsAreNamedTogether(t *testing.T) {
 		Input:  infos(info("x", tFloat, 1)),
 		Output: infos(info("y", tFloat)),
 	}
-	_, err := convert(model(13, g), Options{})
+	_, err := toGraph(model(13, g), Options{})
 	require.EqualError(t, err, "the model needs operators that are not supported: Frobnicate (2), com.example.Bias (1)")
 }
 
 func TestSimilarOperatorsAreSuggested(t *testing.T) {
 	g := &pb.GraphProto{Node: []*pb.NodeProto{node1("Relux", names("x"), names("y"))}, Input: infos(info("x", tFloat, 1)),
 		Output: infos(info("y", tFloat))}
-	_, err := convert(model(13, g), Options{})
+	_, err := toGraph(model(13, g), Options{})
 	require.EqualError(t, err, "the model needs operators that are not supported: Relux (1; did you mean Relu?)")
 }
 
@@ -63,7 +62,7 @@ func TestTooManyAxesAreRefused(t *testing.T) {
 	}
 	g := &pb.GraphProto{Node: []*pb.NodeProto{node1("Unsqueeze", names("x"), names("y"), attrInts("axes", axes...))},
 		Input: infos(info("x", tFloat, 1)), Output: infos(info("y", tFloat))}
-	_, err := convert(model(11, g), Options{})
+	_, err := toGraph(model(11, g), Options{})
 	require.ErrorContains(t, err, "5001 dimensions are not supported")
 }
 
@@ -73,14 +72,14 @@ func TestErrorsNameTheNode(t *testing.T) {
 		Input:  infos(info("x", tFloat, 2, 3)),
 		Output: infos(info("y", tFloat)),
 	}
-	_, err := convert(model(13, g), Options{})
+	_, err := toGraph(model(13, g), Options{})
 	require.ErrorContains(t, err, `node "product" (MatMul): `)
 	require.ErrorContains(t, err, "mat1 and mat2 shapes cannot be multiplied (2x3 and 2x3)")
 }
 
 func TestOperatorSetsOutOfRange(t *testing.T) {
 	for _, v := range []int64{0, -1, 29} {
-		_, err := convert(model(v, &pb.GraphProto{}), Options{})
+		_, err := toGraph(model(v, &pb.GraphProto{}), Options{})
 		require.ErrorContains(t, err, "is not supported: want 1 to 28")
 	}
 }
@@ -100,14 +99,14 @@ func flattening(batch any) *pb.GraphProto {
 }
 
 func TestShapeComputationsFold(t *testing.T) {
-	g, err := convert(model(11, flattening(4)), Options{})
+	g, err := toGraph(model(11, flattening(4)), Options{})
 	require.NoError(t, err)
 	require.Len(t, g.Nodes, 1)
 	require.Equal(t, []int{4, 6}, g.Outputs[0].Value.Meta.Shape)
 }
 
 func TestSymbolsStay(t *testing.T) {
-	g, err := convert(model(11, flattening("N")), Options{})
+	g, err := toGraph(model(11, flattening("N")), Options{})
 	require.NoError(t, err)
 	require.Contains(t, g.Symbols, "N")
 	require.Len(t, g.Nodes, 1)
@@ -119,7 +118,7 @@ func TestSymbolsStay(t *testing.T) {
 func TestSymbolsCanBeFixed(t *testing.T) {
 	for name, o := range map[string]Options{"dims": {Dims: map[string]int{"N": 7}},
 		"shapes": {Shapes: map[string][]int{"x": {7, 2, 3}}}} {
-		g, err := convert(model(11, flattening("N")), o)
+		g, err := toGraph(model(11, flattening("N")), o)
 		require.NoError(t, err, name)
 		require.Empty(t, g.Symbols, name)
 		require.Equal(t, []int{7, 6}, g.Outputs[0].Value.Meta.Shape, name)
@@ -127,7 +126,7 @@ func TestSymbolsCanBeFixed(t *testing.T) {
 }
 
 func TestAnonymousSizesAreSymbols(t *testing.T) {
-	g, err := convert(model(11, flattening(nil)), Options{})
+	g, err := toGraph(model(11, flattening(nil)), Options{})
 	require.NoError(t, err)
 	require.Contains(t, g.Symbols, "x_dim0")
 }
@@ -145,7 +144,7 @@ func TestReshapeOfTwoSymbols(t *testing.T) {
 	g := &pb.GraphProto{Node: nodes, Input: infos(info("x", tFloat, "N", "T", 12)), Output: infos(info("y", tFloat)),
 		Initializer: []*pb.TensorProto{int64s("i0", []int64{1}, 0), int64s("i1", []int64{1}, 1),
 			int64s("heads", []int64{2}, 3, 4)}}
-	converted, err := convert(model(13, g), Options{})
+	converted, err := toGraph(model(13, g), Options{})
 	require.NoError(t, err)
 	require.False(t, converted.Dynamic())
 	require.NoError(t, converted.Bind(map[string]int{"N": 2, "T": 5}))
@@ -182,62 +181,8 @@ func TestFunctionsThatCallThemselves(t *testing.T) {
 		Node:        []*pb.NodeProto{call},
 		OpsetImport: []*pb.OperatorSetIDProto{{Version: 13}, {Domain: "mine", Version: 1}}}
 	g := &pb.GraphProto{Node: []*pb.NodeProto{call}, Input: infos(info("a", tFloat, 2)), Output: infos(info("b", tFloat))}
-	_, err := convert(model(13, g, f), Options{})
+	_, err := toGraph(model(13, g, f), Options{})
 	require.ErrorContains(t, err, "nested too deep")
-}
-
-func TestAllElementTypes(t *testing.T) {
-	cases := []struct {
-		d    pb.DataType
-		fill func(p *pb.TensorProto)
-		want string
-	}{
-		{pb.Float, func(p *pb.TensorProto) { p.FloatData = []float32{1.5} }, "1.5"},
-		{pb.Double, func(p *pb.TensorProto) { p.DoubleData = []float64{1.5} }, "1.5"},
-		{pb.Float16, func(p *pb.TensorProto) { p.Int32Data = []int32{0x3e00} }, "1.5"},
-		{pb.BFloat16, func(p *pb.TensorProto) { p.RawData = []byte{0xc0, 0x3f} }, "1.5"},
-		{pb.Int8, func(p *pb.TensorProto) { p.Int32Data = []int32{-3} }, "-3"},
-		{pb.Int16, func(p *pb.TensorProto) { p.Int32Data = []int32{-3} }, "-3"},
-		{pb.Int32, func(p *pb.TensorProto) { p.Int32Data = []int32{-3} }, "-3"},
-		{pb.Int64, func(p *pb.TensorProto) { p.Int64Data = []int64{-3} }, "-3"},
-		{pb.Uint8, func(p *pb.TensorProto) { p.Int32Data = []int32{200} }, "200"},
-		{pb.Uint16, func(p *pb.TensorProto) { p.Int32Data = []int32{60000} }, "60000"},
-		{pb.Uint32, func(p *pb.TensorProto) { p.Uint64Data = []uint64{4e9} }, "4000000000"},
-		{pb.Uint64, func(p *pb.TensorProto) { p.Uint64Data = []uint64{5e9} }, "5000000000"},
-		{pb.Bool, func(p *pb.TensorProto) { p.RawData = []byte{7} }, "1"},
-		{pb.Complex64, func(p *pb.TensorProto) { p.FloatData = []float32{1, 2} }, "(1+2i)"},
-		{pb.Complex128, func(p *pb.TensorProto) { p.DoubleData = []float64{1, 2} }, "(1+2i)"},
-	}
-	m := &Model{weights: map[*pb.TensorProto]*tensor.Tensor{}}
-	for _, c := range cases {
-		p := &pb.TensorProto{DataType: int32(c.d), Dims: []int64{1}}
-		c.fill(p)
-		x, err := m.weight(p)
-		require.NoError(t, err, c.d)
-		s := x.At(0)
-		got := s.String()
-		if x.DType == tensor.Bool {
-			got = strconv.Itoa(int(s.Int()))
-		}
-		require.Equal(t, c.want, got, c.d)
-	}
-	_, err := m.weight(&pb.TensorProto{DataType: 23, Dims: []int64{1}})
-	require.ErrorContains(t, err, fmt.Sprintf("element type %s is not supported", pb.DataType(23)))
-	_, err = m.weight(&pb.TensorProto{DataType: int32(pb.String), Dims: []int64{1}})
-	require.ErrorContains(t, err, "0 strings of data, but the shape needs 1")
-}
-
-func TestLyingTensors(t *testing.T) {
-	m := &Model{weights: map[*pb.TensorProto]*tensor.Tensor{}}
-	for _, p := range []*pb.TensorProto{
-		floats("short", []int64{3}, 1, 2),
-		floats("huge", []int64{1 << 40, 1 << 40}, 1),
-		floats("negative", []int64{-1}, 1),
-		{DataType: int32(tFloat), Dims: []int64{1 << 30}, RawData: []byte{1, 2, 3}},
-	} {
-		_, err := m.weight(p)
-		require.Error(t, err, p.Name)
-	}
 }
 
 func externalModel(location, offset, length string) *pb.ModelProto {

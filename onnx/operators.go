@@ -5,13 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/graphrun/graphrun/graph"
-	pb "github.com/graphrun/graphrun/internal/onnxpb"
 	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/onnx/internal/convert"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -40,10 +39,13 @@ func As(op string) Converter {
 }
 
 // Node is a node of a model, the argument of a [Converter]. It is valid until the Converter returns.
-type Node struct{ node *node }
+type Node struct {
+	node     *convert.Node
+	returned *bool // whether the Converter has returned
+}
 
 // Value is a value of a model during its conversion. The zero Value is an omitted operand.
-type Value struct{ val *val }
+type Value struct{ val *convert.Value }
 
 var errNoNode = errors.New("onnx: a Node is an argument of a Converter: it cannot be constructed")
 
@@ -52,7 +54,7 @@ func (n Node) Name() string {
 	if n.node == nil {
 		return ""
 	}
-	return nameOf(n.node.proto)
+	return n.node.Name()
 }
 
 // Operator returns the domain, the operator's name, and the version of the domain's operator set. The default domain is
@@ -61,7 +63,8 @@ func (n Node) Operator() (domain, name string, version int) {
 	if n.node == nil {
 		return "", "", 0
 	}
-	return domainOf(n.node.proto.Domain), n.node.proto.OpType, n.node.opset
+	op := n.node.Operator()
+	return op.Domain, op.Name, n.node.Opset
 }
 
 // Inputs returns the operands.
@@ -69,8 +72,8 @@ func (n Node) Inputs() []Value {
 	if n.node == nil {
 		return nil
 	}
-	list := make([]Value, len(n.node.in))
-	for i, v := range n.node.in {
+	list := make([]Value, len(n.node.In))
+	for i, v := range n.node.In {
 		list[i] = Value{v}
 	}
 	return list
@@ -81,7 +84,7 @@ func (n Node) Outputs() int {
 	if n.node == nil {
 		return 0
 	}
-	return len(n.node.proto.Output)
+	return n.node.Outputs()
 }
 
 // Attrs returns the attributes in the form of op attributes: int, float64, string, lists of these types, and
@@ -90,46 +93,7 @@ func (n Node) Attrs() (graph.Attrs, error) {
 	if n.node == nil {
 		return nil, errNoNode
 	}
-	attrs := graph.Attrs{}
-	for name, a := range n.node.attrs {
-		v, err := n.node.attrValue(a)
-		if err != nil {
-			return nil, fmt.Errorf("attribute %q: %w", name, err)
-		}
-		attrs[name] = v
-	}
-	return attrs, nil
-}
-
-func (n *node) attrValue(attribute *pb.AttributeProto) (any, error) {
-	switch attribute.Type {
-	case pb.AttributeInt:
-		return int(attribute.I), nil
-	case pb.AttributeFloat:
-		return shortestDecimal(attribute.F), nil
-	case pb.AttributeString:
-		return string(attribute.S), nil
-	case pb.AttributeInts:
-		return mapSlice(attribute.Ints, func(i int64) int { return int(i) }), nil
-	case pb.AttributeFloats:
-		return mapSlice(attribute.Floats, shortestDecimal), nil
-	case pb.AttributeStrings:
-		return mapSlice(attribute.Strings, func(s []byte) string { return string(s) }), nil
-	case pb.AttributeTensor:
-		if attribute.T == nil {
-			return nil, errors.New("it has no tensor")
-		}
-		return n.model.weight(attribute.T)
-	}
-	return nil, fmt.Errorf("attributes of type %s are not supported", strings.ToLower(attribute.Type.String()))
-}
-
-func mapSlice[A, B any](list []A, f func(A) B) []B {
-	out := make([]B, len(list))
-	for i, a := range list {
-		out[i] = f(a)
-	}
-	return out
+	return n.node.AllAttrs()
 }
 
 // Apply applies an op of the graph's catalogue and returns its results. An operand is a [Value], a number, a bool, a
@@ -139,15 +103,15 @@ func (n Node) Apply(op string, attrs graph.Attrs, operands ...any) (out []Value,
 	if n.node == nil {
 		return nil, errNoNode
 	}
-	if n.node.converterReturned {
+	if *n.returned {
 		return nil, errors.New("the node is no longer valid: its converter has returned")
 	}
-	defer recoverFailure(&err)
+	defer convert.Recover(&err)
 	args := make([]any, len(operands))
 	for i, operand := range operands {
 		switch x := operand.(type) {
 		case Value:
-			if x.val != nil && x.val.kind != tensorKind {
+			if x.val != nil && !x.val.IsTensor() {
 				return nil, fmt.Errorf("operand %d of %s must be a tensor", i, op)
 			}
 			args[i] = x.val
@@ -158,7 +122,7 @@ func (n Node) Apply(op string, attrs graph.Attrs, operands ...any) (out []Value,
 			if err := x.Check(); err != nil {
 				return nil, fmt.Errorf("operand %d of %s: %w", i, op, err)
 			}
-			args[i] = constValue(x)
+			args[i] = convert.Constant(x)
 		default:
 			if _, number := tensor.ScalarOf(operand); operand != nil && !number {
 				return nil, fmt.Errorf("operand %d of %s is a %T: want a Value, a tensor or a number", i, op, operand)
@@ -166,7 +130,7 @@ func (n Node) Apply(op string, attrs graph.Attrs, operands ...any) (out []Value,
 			args[i] = operand
 		}
 	}
-	for _, v := range n.node.ops(op, maps.Clone(attrs), args...) {
+	for _, v := range n.node.Ops(op, maps.Clone(attrs), args...) {
 		out = append(out, Value{v})
 	}
 	return out, nil
@@ -178,10 +142,10 @@ func (v Value) IsPresent() bool { return v.val != nil }
 // DType returns the dtype. It returns [tensor.Invalid] if the dtype is not known before the graph runs, or if the value
 // is not a tensor.
 func (v Value) DType() tensor.DType {
-	if v.val == nil || v.val.kind != tensorKind {
+	if v.val == nil || !v.val.IsTensor() {
 		return tensor.Invalid
 	}
-	return v.val.dtype()
+	return v.val.DType()
 }
 
 // Data returns the elements of a constant, which is a weight or a value computed from constants. The caller must not
@@ -190,102 +154,78 @@ func (v Value) Data() *tensor.Tensor {
 	if v.val == nil {
 		return nil
 	}
-	return v.val.data
+	return v.val.Data()
 }
 
 // Shape returns the sizes of an operand. Sizes that depend on symbols or data are -1. ok is false if the rank is
 // unknown.
 func (n Node) Shape(v Value) (sizes []int, ok bool) {
-	if n.node == nil || v.val == nil || v.val.kind != tensorKind {
+	if n.node == nil || v.val == nil || !v.val.IsTensor() {
 		return nil, false
 	}
-	if v.val.isDynamic() {
-		return slices.Clone(v.val.outline.Sizes), v.val.outline.Sizes != nil
-	}
-	return append([]int{}, n.node.sizes(v.val)...), true
+	sizes, ok = n.node.TrySizes(v.val)
+	return slices.Clone(sizes), ok
 }
 
-// operator is a key of the table of converters.
-type operator struct{ domain, name string }
-
-// complete sets the default lookup, and builds the table of converters.
-func (o *Options) complete() error {
-	if o.Lookup == nil {
-		o.Lookup = kernels.Lookup
+// complete returns the options of the conversion, with the table of converters and the default lookup.
+func (o *Options) complete() (convert.Options, error) {
+	full := convert.Options{Dims: o.Dims, Shapes: o.Shapes, Lookup: o.Lookup, UnavailableInputs: o.UnavailableInputs,
+		Context: o.Context}
+	if full.Lookup == nil {
+		full.Lookup = kernels.Lookup
 	}
-	if o.table != nil {
-		return nil
-	}
-	table := make(map[operator]converter, len(standard))
+	t := &convert.Table{Converters: map[convert.Operator]convert.Converter{}, Custom: map[convert.Operator]bool{},
+		Strings: stringOperators, Domains: sorted.Keys(domains)}
 	for domain, list := range domains {
 		for name, c := range list {
-			table[operator{domain, name}] = c
+			t.Converters[convert.Operator{Domain: domain, Name: name}] = c
 		}
 	}
-	if err := o.Replaced.addConverters(table, true); err != nil {
-		return fmt.Errorf("Options.Replaced: %w", err)
+	if err := o.Replaced.addConverters(t, true); err != nil {
+		return full, fmt.Errorf("Options.Replaced: %w", err)
 	}
-	if err := o.Operators.addConverters(table, false); err != nil {
-		return fmt.Errorf("Options.Operators: %w", err)
+	if err := o.Operators.addConverters(t, false); err != nil {
+		return full, fmt.Errorf("Options.Operators: %w", err)
 	}
-	o.table = table
-	return nil
+	full.Table = t
+	return full, nil
 }
 
 // addConverters adds converters to a table. If replace is true, each operator must already have a converter in the
-// table. Otherwise no operator may have a converter.
-func (o Operators) addConverters(table map[operator]converter, replace bool) error {
+// table. Otherwise no operator may have a converter, and the converters take precedence over functions of the model.
+func (o Operators) addConverters(t *convert.Table, replace bool) error {
 	for _, domain := range sorted.Keys(o) {
 		for _, name := range sorted.Keys(o[domain]) {
-			key := operator{domainOf(domain), name}
+			key := convert.Operator{Domain: convert.CanonicalDomain(domain), Name: name}
 			added := o[domain][name]
-			switch old := table[key]; {
+			switch old := t.Converters[key]; {
 			case added == nil:
 				return fmt.Errorf("the converter of %s is nil", key)
 			case old == nil && replace:
-				return fmt.Errorf("%s has no converter to replace%s", key, suggest.DidYouMean(nearest(key, table)))
+				return fmt.Errorf("%s has no converter to replace%s", key, suggest.DidYouMean(t.Nearest(key)))
 			case old != nil && !replace:
 				return fmt.Errorf("%s has a converter: Options.Replaced replaces it", key)
 			}
-			table[key] = added.convert
+			t.Converters[key], t.Custom[key] = added.convert, !replace
 		}
 	}
 	return nil
 }
 
-// String returns domain and name.
-func (o operator) String() string {
-	if o.domain == "" {
-		return o.name
-	}
-	return o.domain + "." + o.name
-}
-
 // convert adapts c to the importer.
-func (c Converter) convert(n *node) []*val {
-	defer func() { n.converterReturned = true }()
-	values, err := c(Node{n})
+func (c Converter) convert(n *convert.Node) []*convert.Value {
+	returned := false
+	defer func() { returned = true }()
+	values, err := c(Node{n, &returned})
 	if err != nil {
-		n.failf("%w", err)
+		n.Failf("%w", err)
 	}
-	if len(values) > len(n.proto.Output) {
-		n.failf("its converter returns %d values, but the node has %d outputs", len(values), len(n.proto.Output))
+	if len(values) > n.Outputs() {
+		n.Failf("its converter returns %d values, but the node has %d outputs", len(values), n.Outputs())
 	}
-	out := make([]*val, len(values))
+	out := make([]*convert.Value, len(values))
 	for i, v := range values {
 		out[i] = v.val
 	}
 	return out
-}
-
-// function returns the function of the model that a node calls. It returns nil for an operator, and for a function that
-// a converter in Options.Operators replaces.
-func (m *Model) function(n *pb.NodeProto, o Options) *pb.FunctionProto {
-	domain := domainOf(n.Domain)
-	for d, list := range o.Operators {
-		if domainOf(d) == domain && list[n.OpType] != nil {
-			return nil
-		}
-	}
-	return m.functions[functionKey{domain, n.OpType, n.Overload}]
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/onnx/internal/modelfile"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -61,9 +62,9 @@ func containsRune(s, r string) bool {
 func protoOf(t *testing.T, name string, x *tensor.Tensor) *pb.TensorProto {
 	t.Helper()
 	p := &pb.TensorProto{Name: name, RawData: x.Contiguous().Storage().Bytes()}
-	for code, d := range dtypes {
-		if d == x.DType {
-			p.DataType = int32(code)
+	for code := int32(1); code <= int32(pb.Float8E5M2FNUZ); code++ {
+		if d, err := modelfile.DTypeOf(code); err == nil && d == x.DType {
+			p.DataType = code
 		}
 	}
 	for _, s := range x.Shape {

@@ -212,9 +212,3 @@ func TestUnevenPadding(t *testing.T) {
 		assert.Equal(t, []int{1, 1, 3 + int(c.pads[0]+c.pads[2]), 3 + int(c.pads[1]+c.pads[3])}, g.Value("y").Meta.Shape)
 	}
 }
-
-// joined keeps all converters, and panics for an operator in two tables.
-func TestTablesAreDisjoint(t *testing.T) {
-	assert.Panics(t, func() { mergeTables(control, map[string]converter{"If": ifOp}) })
-	assert.Len(t, mergeTables(map[string]converter{"A": ifOp}, map[string]converter{"B": ifOp}), 2)
-}

@@ -105,7 +105,7 @@ func checkRejected(t *testing.T, n *pb.NodeProto, shapes [][]any, want string) {
 	m := model(28, p)
 	m.OpsetImport = append(m.OpsetImport, &pb.OperatorSetIDProto{Domain: "com.microsoft", Version: 1},
 		&pb.OperatorSetIDProto{Domain: mlDomain, Version: 5})
-	_, err := convert(m, Options{})
+	_, err := toGraph(m, Options{})
 	require.ErrorContains(t, err, `node "y" (`+n.OpType+`): `, want)
 	require.ErrorContains(t, err, want)
 }

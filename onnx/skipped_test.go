@@ -95,9 +95,11 @@ func TestGraphSome(t *testing.T) {
 		`node "far" (Add): depends on initializer "elsewhere"`, `node "gone" (Add): depends on input "s"`)
 	out := runGraph(t, g, map[string]*tensor.Tensor{"x": f32([]int{2, 2}, 1, -2, 3, 4)})
 	require.Equal(t, []float32{1, 0, 3, 8}, floatsOf(t, out["tail"]))
-	_, err := convert(model(13, troubledModel()), Options{})
+	_, err := toGraph(model(13, troubledModel()), Options{})
 	require.ErrorContains(t, err, "NoSuch (1)")
-	_, _, err = (&Model{proto: model(99, troubledModel())}).GraphSome(Options{})
+	newer, err := Parse(pb.Marshal(model(99, troubledModel())), "")
+	require.NoError(t, err)
+	_, _, err = newer.GraphSome(Options{})
 	require.ErrorContains(t, err, "operator set 99 is not supported")
 }
 
@@ -151,7 +153,7 @@ func TestGraphSomeWithoutInputs(t *testing.T) {
 	require.Equal(t, []string{"n"}, outputNames(g))
 	requireTold(t, told, `input "x": torn`, `node "shape" (Shape): depends on input "x", which cannot be read`)
 	require.Len(t, g.Inputs, 1)
-	full, err := convert(model(13, p), lost) // it does not ask
+	full, err := toGraph(model(13, p), lost) // it does not ask
 	require.NoError(t, err)
 	require.Len(t, full.Outputs, 2)
 }
@@ -180,7 +182,7 @@ func TestGraphSomeWithSymbols(t *testing.T) {
 // Without mistakes the graph equals that of Graph.
 func TestGraphSomeOfWhatIsRight(t *testing.T) {
 	p := model(11, tooDeep())
-	want, err := convert(p, Options{})
+	want, err := toGraph(p, Options{})
 	require.NoError(t, err)
 	g, told := some(t, p, Options{})
 	require.Empty(t, told)

@@ -2,13 +2,10 @@ package onnx
 
 import (
 	"cmp"
-	"errors"
-	"slices"
 	"strings"
 
-	pb "github.com/graphrun/graphrun/internal/onnxpb"
 	"github.com/graphrun/graphrun/internal/sorted"
-	"github.com/graphrun/graphrun/internal/suggest"
+	"github.com/graphrun/graphrun/onnx/internal/convert"
 )
 
 // SupportedOperator is an operator that can be imported.
@@ -21,7 +18,8 @@ type SupportedOperator struct {
 // SupportedOperators lists the operators of this package and of o, sorted by domain and name. [SupportedOperator.Since]
 // of an operator outside the default domain is 1, except for TreeEnsemble of ai.onnx.ml.
 func SupportedOperators(o Options) ([]SupportedOperator, error) {
-	if err := o.complete(); err != nil {
+	full, err := o.complete()
+	if err != nil {
 		return nil, err
 	}
 	since := map[string]int{}
@@ -31,12 +29,12 @@ func SupportedOperators(o Options) ([]SupportedOperator, error) {
 		}
 	}
 	var list []SupportedOperator
-	for key := range o.table {
-		supported := SupportedOperator{Domain: key.domain, Name: key.name, Since: 1, Restrictions: restrictions[key]}
-		switch first := since[key.name]; {
-		case key.domain == "" && first > 0:
+	for key := range full.Table.Converters {
+		supported := SupportedOperator{Domain: key.Domain, Name: key.Name, Since: 1, Restrictions: restrictions[key.String()]}
+		switch first := since[key.Name]; {
+		case key.Domain == "" && first > 0:
 			supported.Since = first
-		case key == operator{mlDomain, "TreeEnsemble"}:
+		case key.String() == "ai.onnx.ml.TreeEnsemble":
 			supported.Since = 5
 		}
 		list = append(list, supported)
@@ -83,43 +81,43 @@ var operatorsSince = map[int]string{
 	28: "SwiGLU",
 }
 
-// restrictions lists, for each operator, the calls that are rejected.
-var restrictions = map[operator][]string{
-	{"", "Constant"}:         {"no sparse tensors"},
-	{"", "DeformConv"}:       {"two spatial dimensions, padded alike on both sides"},
-	{"", "MaxRoiPool"}:       {"regions and sizes of images must be known before the graph runs"},
-	{"", "QuantizeLinear"}:   {"quantized elements of 4, 8 and 16 bits"},
-	{"", "RMSNormalization"}: {"stash_type 1"},
-	{"", "Scan"}:             {"operator set 8: no lengths of sequences"},
-	{"", "SequenceMap"}:      {"sequences of known length"},
-	{"", "TfIdfVectorizer"}:  {"no strings"},
-	{microsoftDomain, "Attention"}: {"no do_rotary", "no past_present_share_buffer",
+// restrictions lists the calls that are rejected, by domain and name of the operator.
+var restrictions = map[string][]string{
+	"Constant":         {"no sparse tensors"},
+	"DeformConv":       {"two spatial dimensions, padded alike on both sides"},
+	"MaxRoiPool":       {"regions and sizes of images must be known before the graph runs"},
+	"QuantizeLinear":   {"quantized elements of 4, 8 and 16 bits"},
+	"RMSNormalization": {"stash_type 1"},
+	"Scan":             {"operator set 8: no lengths of sequences"},
+	"SequenceMap":      {"sequences of known length"},
+	"TfIdfVectorizer":  {"no strings"},
+	"com.microsoft.Attention": {"no do_rotary", "no past_present_share_buffer",
 		"masks of at most three dimensions"},
-	{microsoftDomain, "DynamicQuantizeLSTM"}: {"only weights are quantized: other operands are not rounded to bytes"},
-	{microsoftDomain, "FusedConv"}:           {fusedActivations},
-	{microsoftDomain, "FusedGemm"}:           {fusedActivations},
-	{microsoftDomain, "GatherBlockQuantized"}: {"gather_axis must differ from quantize_axis",
+	"com.microsoft.DynamicQuantizeLSTM": {"only weights are quantized: other operands are not rounded to bytes"},
+	"com.microsoft.FusedConv":           {fusedActivations},
+	"com.microsoft.FusedGemm":           {fusedActivations},
+	"com.microsoft.GatherBlockQuantized": {"gather_axis must differ from quantize_axis",
 		"elements of 2, 4 and 8 bits"},
-	{microsoftDomain, "GroupQueryAttention"}: {"no position_ids, attention_bias, head_sink or quantized cache",
+	"com.microsoft.GroupQueryAttention": {"no position_ids, attention_bias, head_sink or quantized cache",
 		"no smooth_softmax", "total_sequence_length must be known before the graph runs"},
-	{microsoftDomain, "MatMulNBits"}: {"elements of 2, 4 and 8 bits", "no g_idx"},
-	{microsoftDomain, "GroupNorm"}:   {"four dimensions"},
-	{microsoftDomain, "MultiHeadAttention"}: {"no past_sequence_length", "no cache_indirection",
+	"com.microsoft.MatMulNBits": {"elements of 2, 4 and 8 bits", "no g_idx"},
+	"com.microsoft.GroupNorm":   {"four dimensions"},
+	"com.microsoft.MultiHeadAttention": {"no past_sequence_length", "no cache_indirection",
 		"masks of at most three dimensions"},
-	{microsoftDomain, "QAttention"}: {"no do_rotary", "no past_present_share_buffer",
+	"com.microsoft.QAttention": {"no do_rotary", "no past_present_share_buffer",
 		"masks of at most three dimensions"},
-	{microsoftDomain, "QuantizeLinear"}:                   {"quantized elements of 4, 8 and 16 bits"},
-	{mlDomain, "CastMap"}:                                 {mapRestriction, "max_map at most 65536"},
-	{mlDomain, "DictVectorizer"}:                          {mapRestriction, "no values that are strings"},
-	{mlDomain, "FeatureVectorizer"}:                       {"inputdimensions equal to the sizes of the operands"},
-	{mlDomain, "LabelEncoder"}:                            {"integer keys in a small range or below 2^53"},
-	{mlDomain, "LinearClassifier"}:                        {singleProbit},
-	{mlDomain, "SVMClassifier"}:                           {singleProbit},
-	{mlDomain, "TreeEnsembleClassifier"}:                  {singleProbit, "base_values: one for each class with weights"},
-	{mlDomain, "ZipMap"}:                                  {"the maps must be results of the model"},
-	{microsoftDomain, "RotaryEmbedding"}:                  {"no is_packed_batching", "scale 1"},
-	{microsoftDomain, "SkipLayerNormalization"}:           {"outputs 1 and 2 must be unused"},
-	{microsoftDomain, "SkipSimplifiedLayerNormalization"}: {"outputs 1 and 2 must be unused"},
+	"com.microsoft.QuantizeLinear":                   {"quantized elements of 4, 8 and 16 bits"},
+	"ai.onnx.ml.CastMap":                             {mapRestriction, "max_map at most 65536"},
+	"ai.onnx.ml.DictVectorizer":                      {mapRestriction, "no values that are strings"},
+	"ai.onnx.ml.FeatureVectorizer":                   {"inputdimensions equal to the sizes of the operands"},
+	"ai.onnx.ml.LabelEncoder":                        {"integer keys in a small range or below 2^53"},
+	"ai.onnx.ml.LinearClassifier":                    {singleProbit},
+	"ai.onnx.ml.SVMClassifier":                       {singleProbit},
+	"ai.onnx.ml.TreeEnsembleClassifier":              {singleProbit, "base_values: one for each class with weights"},
+	"ai.onnx.ml.ZipMap":                              {"the maps must be results of the model"},
+	"com.microsoft.RotaryEmbedding":                  {"no is_packed_batching", "scale 1"},
+	"com.microsoft.SkipLayerNormalization":           {"outputs 1 and 2 must be unused"},
+	"com.microsoft.SkipSimplifiedLayerNormalization": {"outputs 1 and 2 must be unused"},
 }
 
 const (
@@ -131,7 +129,7 @@ const fusedActivations = "activations Relu, Sigmoid, Tanh, Silu, LeakyRelu, Elu,
 	"ThresholdedRelu, HardSigmoid and Clip"
 
 // ErrNoConverter is wrapped by the error of a node whose operator has no converter.
-var ErrNoConverter = errors.New("the operator is not supported")
+var ErrNoConverter = convert.ErrNoConverter
 
 // MissingOperator is an operator of a model without a converter.
 type MissingOperator struct {
@@ -146,64 +144,13 @@ func (m *Model) MissingOperators(o Options) ([]MissingOperator, error) {
 	if err := m.checkOpened(); err != nil {
 		return nil, err
 	}
-	if err := o.complete(); err != nil {
+	full, err := o.complete()
+	if err != nil {
 		return nil, err
 	}
-	return m.missingOperators(o), nil
-}
-
-func (m *Model) missingOperators(o Options) []MissingOperator {
-	found := map[operator][]string{}
-	m.collectMissing(m.proto.Graph.Node, o, found, map[*pb.FunctionProto]bool{}, 0)
 	var list []MissingOperator
-	for key, nodes := range found {
-		list = append(list, MissingOperator{key.domain, key.name, nodes, nearest(key, o.table)})
+	for _, op := range m.model.MissingOperators(full.Table) {
+		list = append(list, MissingOperator{op.Operator.Domain, op.Operator.Name, op.Nodes, op.Suggestion})
 	}
-	sorted.Func(list, func(a, b MissingOperator) int {
-		return strings.Compare(operator{a.Domain, a.Name}.String(), operator{b.Domain, b.Name}.String())
-	})
-	return list
-}
-
-// collectMissing adds the names of nodes without a converter to found. seen has the functions that were visited.
-func (m *Model) collectMissing(nodes []*pb.NodeProto, o Options, found map[operator][]string,
-	seen map[*pb.FunctionProto]bool, depth int) {
-	if depth > maxDepth {
-		return // the conversion reports the mistake
-	}
-	for _, n := range nodes {
-		key := operator{domainOf(n.Domain), n.OpType}
-		if f := m.function(n, o); f != nil {
-			if !seen[f] {
-				seen[f] = true
-				m.collectMissing(f.Node, o, found, seen, depth+1)
-			}
-		} else if o.table[key] == nil {
-			found[key] = append(found[key], nameOf(n))
-		}
-		for _, a := range n.Attribute {
-			for _, g := range append(slices.Clone(a.Graphs), a.G) {
-				if g != nil {
-					m.collectMissing(g.Node, o, found, seen, depth+1)
-				}
-			}
-		}
-	}
-}
-
-// nearest suggests an operator for a key without a converter. It returns "" if no operator is similar. An operator of
-// this name in another domain is preferred to a similar name of the same domain.
-func nearest(key operator, table map[operator]converter) string {
-	for _, other := range sorted.Keys(domains) {
-		if k := (operator{other, key.name}); other != key.domain && table[k] != nil {
-			return k.String()
-		}
-	}
-	return suggest.Nearest(key.name, func(yield func(string) bool) {
-		for k := range table {
-			if k.domain == key.domain && !yield(k.name) {
-				return
-			}
-		}
-	})
+	return list, nil
 }

@@ -7,6 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/onnx/internal/convert"
+	"github.com/graphrun/graphrun/onnx/internal/operators"
 )
 
 // TestSupportedOperators checks that the list is the table, that every operator of the default domain has a version,
@@ -14,9 +16,9 @@ import (
 func TestSupportedOperators(t *testing.T) {
 	list, err := SupportedOperators(Options{Operators: Operators{"com.example": {"Own": As("relu")}}})
 	require.NoError(t, err)
-	found := map[operator]SupportedOperator{}
+	found := map[convert.Operator]SupportedOperator{}
 	for i, o := range list {
-		found[operator{o.Domain, o.Name}] = o
+		found[convert.Operator{Domain: o.Domain, Name: o.Name}] = o
 		require.Positive(t, o.Since)
 		if i > 0 {
 			require.Less(t, list[i-1].Domain+" "+list[i-1].Name, o.Domain+" "+o.Name)
@@ -26,7 +28,7 @@ func TestSupportedOperators(t *testing.T) {
 	for domain, table := range domains {
 		count += len(table)
 		for name := range table {
-			require.Contains(t, found, operator{domain, name})
+			require.Contains(t, found, convert.Operator{Domain: domain, Name: name})
 		}
 	}
 	require.Len(t, list, count)
@@ -34,15 +36,22 @@ func TestSupportedOperators(t *testing.T) {
 	for version, names := range operatorsSince {
 		for _, name := range strings.Fields(names) {
 			versions++
-			require.Equal(t, version, found[operator{"", name}].Since, name)
+			require.Equal(t, version, found[convert.Operator{Domain: "", Name: name}].Since, name)
 		}
 	}
-	require.Equal(t, len(standard), versions)
-	for key := range restrictions {
-		require.Contains(t, found, key)
+	require.Equal(t, len(operators.Standard), versions)
+	names := map[string]bool{}
+	for key := range found {
+		names[key.String()] = true
 	}
-	require.Equal(t, 24, found[operator{"", "Swish"}].Since)
-	require.Equal(t, 1, found[operator{"com.example", "Own"}].Since)
+	for name := range restrictions {
+		require.Contains(t, names, name)
+	}
+	for name := range stringOperators {
+		require.Contains(t, names, name)
+	}
+	require.Equal(t, 24, found[convert.Operator{Domain: "", Name: "Swish"}].Since)
+	require.Equal(t, 1, found[convert.Operator{Domain: "com.example", Name: "Own"}].Since)
 }
 
 // TestMissingOperators lists operators of the graph, of a branch and of a function, each with its nodes.

@@ -22,9 +22,9 @@ func TestSizesThatLeaveAnInt(t *testing.T) {
 				node1("Expand", names("one", "z0"), names("z"))},
 			Input: infos(info("x", tFloat, "N", 4)), Output: infos(info("z", tFloat))})
 	}
-	_, err := convert(scaled(1, 1<<62), Options{})
+	_, err := toGraph(scaled(1, 1<<62), Options{})
 	require.ErrorContains(t, err, "4 * 4611686018427387904 does not fit 64 bits")
-	_, err = convert(scaled(1<<62, 1), Options{})
+	_, err = toGraph(scaled(1<<62, 1), Options{})
 	require.ErrorContains(t, err, `expression "4611686018427387904*N"`)
 }
 
@@ -141,7 +141,7 @@ func TestSizeArithmetic(t *testing.T) {
 				n.Input, n.Attribute = n.Input[:1], []*pb.AttributeProto{attrInts("axes", 0)}
 			}
 		}
-		g, err := convert(m, Options{})
+		g, err := toGraph(m, Options{})
 		require.NoError(t, err, seed)
 		if !g.Dynamic() {
 			expressions++
@@ -149,7 +149,7 @@ func TestSizeArithmetic(t *testing.T) {
 		again := kept(t, g)
 		for _, s := range [][2]int{{2, 2}, {1, 5}, {6, 1}, {0, 3}, {17, 9}} {
 			in := map[string]*tensor.Tensor{"x": ramp(s[0], s[1], 3)}
-			fixed, err := convert(m, Options{Shapes: map[string][]int{"x": in["x"].Shape}})
+			fixed, err := toGraph(m, Options{Shapes: map[string][]int{"x": in["x"].Shape}})
 			require.NoError(t, err, seed)
 			want, err := execute(fixed, in)
 			require.NoError(t, err, seed)

@@ -11,6 +11,7 @@ import (
 	"github.com/graphrun/graphrun/graphfile"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
 	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/onnx/internal/convert"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -51,7 +52,7 @@ func kept(t *testing.T, g *graph.Graph) *graph.Graph {
 func forSizes(t *testing.T, m *pb.ModelProto, in map[string]*tensor.Tensor, bound map[string]int) *tensor.Tensor {
 	t.Helper()
 	want := run(t, m, in)["z"]
-	g, err := convert(m, Options{})
+	g, err := toGraph(m, Options{})
 	require.NoError(t, err)
 	for _, g := range []*graph.Graph{g, kept(t, g)} {
 		require.NoError(t, g.Bind(bound))
@@ -84,7 +85,7 @@ func atMost() *pb.ModelProto {
 }
 
 func TestExpandToTheLeastOfASize(t *testing.T) {
-	g, err := convert(atMost(), Options{})
+	g, err := toGraph(atMost(), Options{})
 	require.NoError(t, err)
 	require.Equal(t, []any{"Min(10, N)"}, attrOf(t, g, "y", "size"))
 	require.False(t, g.Dynamic())
@@ -106,11 +107,11 @@ func TestExpandOfAConstantStays(t *testing.T) {
 			Output: infos(info("y", tFloat, nil)),
 		}
 		p.Initializer = append(p.Initializer, int64s("first", []int64{1}, 0), int64s("last", []int64{1}, 2))
-		g, err := convert(model(13, p), Options{})
+		g, err := toGraph(model(13, p), Options{})
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, len(g.Nodes), nodes)
 		for _, v := range g.Constants {
-			require.LessOrEqual(t, v.Meta.Numel(), foldLimit, v.Name)
+			require.LessOrEqual(t, v.Meta.Numel(), convert.FoldLimit, v.Name)
 		}
 	}
 }
@@ -128,7 +129,7 @@ func larger(bound int64) *pb.ModelProto {
 }
 
 func TestIfOnASize(t *testing.T) {
-	g, err := convert(larger(100), Options{})
+	g, err := toGraph(larger(100), Options{})
 	require.NoError(t, err)
 	require.Equal(t, "Lt(100, N)", attrOf(t, g, "chosen", "condition"))
 	require.Empty(t, g.Warnings())
@@ -136,7 +137,7 @@ func TestIfOnASize(t *testing.T) {
 		z := forSizes(t, larger(100), map[string]*tensor.Tensor{"x": ramp(n, 2)}, map[string]int{"N": n, "M": 2})
 		require.Equal(t, first, floatsOf(t, z)[0], n)
 	}
-	g, err = convert(larger(-1), Options{})
+	g, err = toGraph(larger(-1), Options{})
 	require.NoError(t, err)
 	require.Len(t, g.Nodes, 2, "a condition that holds for all sizes is decided")
 }
@@ -144,7 +145,7 @@ func TestIfOnASize(t *testing.T) {
 // TestIfOnASizeIsSettled checks that the nodes of the branch replace the If once sizes are known, and that the
 // condition is a guard of symbolic inference.
 func TestIfOnASizeIsSettled(t *testing.T) {
-	g, err := convert(larger(100), Options{})
+	g, err := toGraph(larger(100), Options{})
 	require.NoError(t, err)
 	for n, op := range map[int]string{7: "neg", 700: "add"} {
 		c := g.Clone()
@@ -222,7 +223,7 @@ func TestLoopOverASize(t *testing.T) {
 
 // Once sizes are known, the iterations replace the loop. For unknown sizes, their number is a guard.
 func TestLoopOverASizeIsWrittenOut(t *testing.T) {
-	g, err := convert(looped(), Options{})
+	g, err := toGraph(looped(), Options{})
 	require.NoError(t, err)
 	require.True(t, g.Dynamic(), "the graph itself stays open")
 	loops := func(g *graph.Graph) (n int) {
@@ -279,7 +280,7 @@ func TestSizesScaledInFloatingPoint(t *testing.T) {
 		most   int
 	}{{2, "Mul", "2*N", 1 << 20}, {0.5, "Mul", "N//2", 1 << 24}, {1.5, "Mul", "N + N//2", 1 << 20},
 		{3, "Div", "N//3", 1 << 20}, {4, "Div", "N//4", 1 << 24}} {
-		g, err := convert(scaled(c.factor, c.op), Options{})
+		g, err := toGraph(scaled(c.factor, c.op), Options{})
 		require.NoError(t, err)
 		require.Equal(t, []any{c.want}, attrOf(t, g, "z", "size"))
 		require.Equal(t, graph.Bounds{Max: c.most}, g.Symbols["N"])
@@ -289,7 +290,7 @@ func TestSizesScaledInFloatingPoint(t *testing.T) {
 		}
 	}
 	// The product with the float 1/3 is rounded before it is rounded down. No expression describes that.
-	g, err := convert(scaled(1.0/3, "Mul"), Options{})
+	g, err := toGraph(scaled(1.0/3, "Mul"), Options{})
 	require.NoError(t, err)
 	require.True(t, g.Dynamic())
 	require.Equal(t, graph.Bounds{}, g.Symbols["N"])
@@ -306,8 +307,8 @@ func TestMistakesOfSizesAreTold(t *testing.T) {
 		Input:       infos(info("x", tFloat, "N")),
 		Output:      infos(info("y", tFloat, 5)),
 	}
-	_, err := convert(model(13, p), Options{Dims: map[string]int{"N": 4}})
+	_, err := toGraph(model(13, p), Options{Dims: map[string]int{"N": 4}})
 	require.ErrorContains(t, err, "shape '[5]' is invalid for input of size 4")
-	_, err = convert(model(13, p), Options{Dims: map[string]int{"N": 5}})
+	_, err = toGraph(model(13, p), Options{Dims: map[string]int{"N": 5}})
 	require.NoError(t, err)
 }

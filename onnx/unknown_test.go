@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/graphrun/graphrun/graph"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/internal/testsize"
+	"github.com/graphrun/graphrun/onnx/internal/convert"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -26,12 +27,12 @@ var needSizes = map[string]string{
 
 // withHints converts models for other hints.
 func withHints(t *testing.T, sizes ...int) {
-	old := hints
-	hints = nil
+	old := convert.Hints
+	convert.Hints = nil
 	for _, n := range sizes {
-		hints = append(hints, struct{ first, step int }{n, 0})
+		convert.Hints = append(convert.Hints, convert.HintSet{First: n})
 	}
-	t.Cleanup(func() { hints = old })
+	t.Cleanup(func() { convert.Hints = old })
 }
 
 // TestVectorsOfUnknownSizes makes each dimension of each input of each case symbolic, converts the model for other
@@ -44,7 +45,9 @@ func TestVectorsOfUnknownSizes(t *testing.T) {
 		if g, err := m.Graph(Options{}); err != nil || len(g.Symbols) > 0 {
 			continue // what TestVectors binds
 		}
-		for i, in := range m.proto.Graph.Input {
+		var proto pb.ModelProto
+		require.NoError(t, pb.Unmarshal(v.model, &proto), v.name)
+		for _, in := range proto.Graph.Input {
 			for d, dim := range in.Shape().Dim {
 				if dim.DimValue == nil || *dim.DimValue < 2 {
 					continue
@@ -55,8 +58,11 @@ func TestVectorsOfUnknownSizes(t *testing.T) {
 				if needSizes[name] == "" && opened%step > 0 {
 					continue
 				}
-				open := m.clone()
-				*open.proto.Graph.Input[i].Shape().Dim[d] = pb.Dimension{DimParam: "S"}
+				dims := in.Shape().Dim
+				dims[d] = &pb.Dimension{DimParam: "S"}
+				open, err := Parse(pb.Marshal(&proto), "")
+				require.NoError(t, err, name)
+				dims[d] = dim
 				withHints(t, n+1, 2*n, 3*n, n)
 				switch err, want := v.checkOpen(open), needSizes[name]; {
 				case want == "":
@@ -81,7 +87,7 @@ func TestResizeByAFactorOfUnknownSizes(t *testing.T) {
 				node1("Relu", names("y"), names("z"))},
 			Input: infos(info("x", tFloat, "N", 2, "H", "W")), Output: infos(info("z", tFloat, nil))}
 		m := model(13, p)
-		g, err := convert(m, Options{})
+		g, err := toGraph(m, Options{})
 		require.NoError(t, err)
 		require.False(t, g.Dynamic())
 		require.Equal(t, graph.Bounds{Max: most}, g.Symbols["H"])
@@ -92,19 +98,4 @@ func TestResizeByAFactorOfUnknownSizes(t *testing.T) {
 		}
 		forSizes(t, m, map[string]*tensor.Tensor{"x": ramp(1, 2, 5, 10)}, map[string]int{"N": 1, "H": 5, "W": 10})
 	}
-}
-
-// clone returns a copy of the model whose messages can be changed.
-func (m *Model) clone() *Model {
-	c := *m
-	c.proto, c.raw = &pb.ModelProto{}, map[*pb.TensorProto]*tensor.Storage{}
-	if err := pb.Unmarshal(pb.Marshal(m.proto), c.proto); err != nil {
-		panic(err)
-	}
-	for i, t := range m.proto.Graph.Initializer {
-		if s := m.raw[t]; s != nil {
-			c.raw[c.proto.Graph.Initializer[i]] = s
-		}
-	}
-	return &c
 }

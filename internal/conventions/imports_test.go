@@ -104,6 +104,15 @@ func TestLayers(t *testing.T) {
 			"internal/interrupt"},
 		// Its converters look their ops up in kernels, unless a user passes other ops.
 		"onnx": {"graph", "fusion", "expr", "iter", "tensor", "sym", "internal", "kernels"},
+		// Conversion depends on no converter, and no converter on the catalogue: ops are looked up by name.
+		"onnx/internal/modelfile": {"tensor", "sym", "internal"},
+		"onnx/internal/symbolic":  {"graph", "expr", "iter/rule", "tensor", "sym", "internal"},
+		"onnx/internal/convert": {"onnx/internal/modelfile", "onnx/internal/symbolic", "graph", "expr", "iter/rule", "tensor",
+			"sym", "internal"},
+		"onnx/internal/operators": {"onnx/internal/convert", "onnx/internal/modelfile", "onnx/internal/symbolic", "graph",
+			"expr", "iter/rule", "tensor", "sym", "internal"},
+		"onnx/internal/ml": {"onnx/internal/convert", "onnx/internal/modelfile", "onnx/internal/symbolic", "graph", "expr",
+			"iter/rule", "tensor", "sym", "internal"},
 	}
 	never := map[string][]string{
 		// Package op is generated from these packages.

@@ -1,0 +1,281 @@
+package convert
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/onnx/internal/modelfile"
+	"github.com/graphrun/graphrun/onnx/internal/symbolic"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// FoldLimit is the maximum number of elements of operands and results together for which an op on constants is
+// evaluated during the import. For views of constants there is no limit, unless they repeat elements.
+const FoldLimit = 1 << 16
+
+// Op adds an op with one result. An operand is a *Value, a number, or nil.
+//
+//go:noinline
+func (n *Node) Op(name string, attrs graph.Attrs, operands ...any) *Value {
+	return n.Ops(name, attrs, operands...)[0]
+}
+
+// Ops adds an op with any number of results. If all operands are constant, the results are constants too.
+func (n *Node) Ops(name string, attrs graph.Attrs, operands ...any) []*Value {
+	op := n.opts.Lookup(name)
+	if op == nil {
+		n.Failf("the op %q is not in the catalogue", name)
+	}
+	if out := n.foldConstants(op, attrs, operands); out != nil {
+		return out
+	}
+	if out := n.applySymbolic(op, attrs, operands); out != nil {
+		return out
+	}
+	return n.Emit(name, attrs, operands...)
+}
+
+// Emit adds an op to the graph, without constant folding.
+func (n *Node) Emit(name string, attrs graph.Attrs, operands ...any) []*Value {
+	count := 0
+	if op := n.opts.Lookup(name); op != nil && op.Many {
+		count = len(n.proto.Output)
+	}
+	return n.emitN(name, count, attrs, operands...)
+}
+
+// emitN is [Node.Emit] with the number of results, for an op whose schema does not determine it.
+func (n *Node) emitN(name string, count int, attrs graph.Attrs, operands ...any) []*Value {
+	args := make([]any, len(operands))
+	for i, o := range operands {
+		x, ok := o.(*Value)
+		switch {
+		case !ok:
+			args[i] = o
+		case x == nil:
+		default:
+			if args[i] = n.asNumber(name, i, x, operands); args[i] == nil {
+				args[i] = n.value(x)
+			}
+		}
+	}
+	vals := n.graph.ApplyN(name, count, attrs, args...)
+	if err := n.graph.Err(); err != nil {
+		n.Failf("%w", err)
+	}
+	out := make([]*Value, len(vals))
+	for i, v := range vals {
+		out[i] = &Value{graphValue: v}
+	}
+	if slices.ContainsFunc(vals, func(v *graph.Value) bool { return v.Dynamic }) {
+		n.outline(out, vals[0].Node.Op, attrs, operands)
+	}
+	n.inferShapes(vals, attrs)
+	return out
+}
+
+// asNumber returns x, a constant operand of one element, as a number, because numbers make graphs readable. It returns
+// nil if the op does not accept a number, or if the number could change the dtype or rank of the result. The number
+// changes neither if another operand has the same dtype as x and at least its rank.
+func (n *Node) asNumber(op string, i int, x *Value, operands []any) any {
+	o := n.opts.Lookup(op)
+	dtype := x.DType()
+	if o == nil || x.data == nil || x.graphValue != nil || x.data.Numel() != 1 || i >= len(o.Params) ||
+		!o.Params[i].Number || dtype == tensor.Bool || dtype.IsComplex() || dtype.IsBareUnsigned() {
+		return nil
+	}
+	for k, other := range operands {
+		y, ok := other.(*Value)
+		if k == i || !ok || y == nil || y.data != nil || y.DType() != dtype || y.IsDynamic() ||
+			y.Meta().Rank() < x.data.Rank() {
+			continue
+		}
+		number, _ := scalarOf(x.data) // x has one element
+		switch {
+		case !dtype.IsFloat():
+			return number.Int()
+		case dtype == tensor.Float32:
+			return ShortestDecimal(float32(number.Float()))
+		}
+		return number.Float()
+	}
+	return nil
+}
+
+// foldConstants evaluates an op on constant operands. It returns nil if an operand is not constant, or the op is too
+// large.
+func (n *Node) foldConstants(op *graph.Op, attrs graph.Attrs, operands []any) []*Value {
+	var args []graph.Arg
+	var in []*tensor.Tensor
+	size := 0
+	for _, operand := range operands {
+		arg, t, ok := inferenceArg(operand)
+		if !ok {
+			return nil
+		}
+		args, in = append(args, arg), append(in, t)
+		if t != nil {
+			size += t.Numel()
+		}
+	}
+	call, res := n.inferCall(op, attrs, args)
+	if res == nil {
+		return nil
+	}
+	return n.compute(op, call, in[:len(call.In)], res, size)
+}
+
+// inferCall returns a call of an op and its inferred results. It returns nil if an attribute refers to a value or
+// depends on symbols. It also returns nil if the call is invalid; the graph's builder reports that error.
+func (n *Node) inferCall(op *graph.Op, attrs graph.Attrs, args []graph.Arg) (*graph.Call, []graph.Result) {
+	for len(args) > 0 && args[len(args)-1].Kind == graph.Null {
+		args = args[:len(args)-1]
+	}
+	for _, a := range attrs {
+		if _, ok := a.(graph.Ref); ok {
+			return nil, nil
+		}
+	}
+	if n.symbols.HasExpressions(attrs) || len(args) < minOperands(op) {
+		return nil, nil
+	}
+	decoded, err := op.Schema.Decode(attrs, nil)
+	if err != nil {
+		return nil, nil
+	}
+	call := &graph.Call{In: args, Attrs: decoded}
+	res, err := op.Infer(call)
+	if err != nil {
+		n.Failf("%s: %w", op.Name, err)
+	}
+	return call, res
+}
+
+// minOperands returns the minimum number of operands of an op.
+func minOperands(op *graph.Op) int {
+	count := 0
+	for i, p := range op.Params {
+		if !p.Optional {
+			count = i + 1
+		}
+	}
+	return count
+}
+
+// inferenceArg returns an operand as an argument of inference, and its data. Both are empty for an omitted operand. It
+// returns false if the data are unknown.
+func inferenceArg(operand any) (graph.Arg, *tensor.Tensor, bool) {
+	x, isVal := operand.(*Value)
+	switch {
+	case operand == nil || isVal && x == nil:
+		return graph.Arg{}, nil, true
+	case isVal:
+		if x.kind != tensorKind || x.data == nil {
+			return graph.Arg{}, nil, false
+		}
+		return graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Name: x.name, Meta: x.data.Meta, Const: x.data}},
+			x.data, true
+	}
+	s, ok := tensor.ScalarOf(operand)
+	return graph.Arg{Kind: graph.NumberArg, Number: s}, s.Tensor(s.DType()), ok
+}
+
+// compute returns the results of a folded op as constants: views of the operands, or new data from the op's reference.
+// It returns nil if there are too many elements to fold (foldLimit). size is the number of elements of the operands.
+func (n *Node) compute(op *graph.Op, call *graph.Call, operands []*tensor.Tensor, results []graph.Result,
+	size int) []*Value {
+	out := make([]*Value, len(results))
+	views := 0
+	for i, inferred := range results {
+		if inferred.Dynamic {
+			return nil
+		}
+		call.Out = append(call.Out, inferred.Meta())
+		if inferred.Alias >= 0 && operands[inferred.Alias].DType == inferred.Meta().DType {
+			view, err := operands[inferred.Alias].View(inferred.Meta())
+			if err != nil || view.Numel() > max(FoldLimit, operands[inferred.Alias].Numel()) {
+				return nil
+			}
+			out[i] = Constant(view)
+			views++
+		}
+		size += inferred.Meta().Numel()
+	}
+	if views == len(results) {
+		return out
+	}
+	if size > FoldLimit || op.Ref == nil {
+		return nil
+	}
+	cost := float64(size)
+	if op.Flops != nil {
+		cost += op.Flops(call)
+	}
+	if n.evaluated += cost; n.evaluated > maxWork {
+		return nil
+	}
+	ts, err := op.Ref(call, operands)
+	if err != nil {
+		n.Failf("%s: %w", op.Name, err)
+	}
+	for i, view := range ts {
+		out[i] = Constant(view)
+	}
+	return out
+}
+
+// ShortestDecimal returns a float64 with the decimal form of a float32, such as 0.1 in place of 0.10000000149011612.
+// The result makes graphs readable, and converts to the same float32.
+func ShortestDecimal(f float32) float64 {
+	x, err := strconv.ParseFloat(strconv.FormatFloat(float64(f), 'g', -1, 32), 64)
+	if err != nil {
+		return float64(f)
+	}
+	return x
+}
+
+// Cast converts x to a dtype.
+func (n *Node) Cast(x *Value, dtype tensor.DType) *Value {
+	if x.DType() == dtype {
+		return x
+	}
+	return n.Op("to", graph.Attrs{"dtype": dtype}, x)
+}
+
+// Reshape reshapes x to sizes that are numbers. One size may be -1: it follows from the others.
+func (n *Node) Reshape(x *Value, shape ...int) *Value {
+	if len(shape) > modelfile.MaxRank {
+		n.Failf("%d dimensions are not supported", len(shape))
+	}
+	return n.Op("reshape", graph.Attrs{"shape": shape}, x).WithRank(len(shape))
+}
+
+// ReshapeBy reshapes x. Each size is a number or the text of an expression.
+func (n *Node) ReshapeBy(x *Value, sizes []any) *Value {
+	if len(sizes) > modelfile.MaxRank {
+		n.Failf("%d dimensions are not supported", len(sizes))
+	}
+	return n.Op("reshape", graph.Attrs{"shape": sizes}, x).WithRank(len(sizes))
+}
+
+// ReshapeSym reshapes x to symbolic sizes. At most one size may depend on data.
+func (n *Node) ReshapeSym(x *Value, sizes ...sym.Int) *Value {
+	if numbers, ok := symbolic.Known(sizes); ok {
+		return n.Reshape(x, numbers...)
+	}
+	attr := n.ShapeAttr(sizes)
+	if attr == nil {
+		n.Failf("the shape %s of %q must be known before the graph runs, and it depends on data", tensor.Sizes(sizes), x.name)
+	}
+	return n.ReshapeBy(x, attr)
+}
+
+// IndexVector returns the vector 0, 1 ... size-1.
+func (n *Node) IndexVector(size sym.Int) *Value {
+	return n.Op("arange", graph.Attrs{"end": n.SizeAttr(size), "dtype": tensor.Int64})
+}
+
+// one returns the list of outputs of a node with a single output.
+func one(x *Value) []*Value { return []*Value{x} }

@@ -1,0 +1,190 @@
+package convert
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/graphrun/graphrun/graph"
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/onnx/internal/modelfile"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// HasAttr reports whether an attribute is present.
+func (n *Node) HasAttr(name string) bool { return n.attrs[name] != nil }
+
+// RawAttr returns an attribute of any type, or nil if the attribute is omitted.
+func (n *Node) RawAttr(name string) *pb.AttributeProto { return n.attrs[name] }
+
+// Attr returns an attribute, which must have type t, or nil if the attribute is omitted.
+func (n *Node) Attr(name string, t pb.AttributeType) *pb.AttributeProto {
+	a := n.attrs[name]
+	if a != nil && a.Type != t && a.Type != pb.AttributeUndefined {
+		n.Failf("attribute %q is of type %s, want %s", name, strings.ToLower(a.Type.String()), strings.ToLower(t.String()))
+	}
+	return a
+}
+
+// Int returns an attribute, or def if the attribute is omitted.
+//
+//go:noinline
+func (n *Node) Int(name string, def int) int {
+	if a := n.Attr(name, pb.AttributeInt); a != nil {
+		return int(a.I)
+	}
+	return def
+}
+
+// Flag is [Node.Int] for an attribute that is 0 or 1.
+//
+//go:noinline
+func (n *Node) Flag(name string, def bool) bool {
+	if a := n.Attr(name, pb.AttributeInt); a != nil {
+		return a.I != 0
+	}
+	return def
+}
+
+// Float is [Node.Int] for a floating-point attribute.
+func (n *Node) Float(name string, def float64) float64 {
+	if a := n.Attr(name, pb.AttributeFloat); a != nil {
+		return ShortestDecimal(a.F)
+	}
+	return def
+}
+
+// Text is [Node.Int] for a string attribute.
+//
+//go:noinline
+func (n *Node) Text(name, def string) string {
+	if a := n.Attr(name, pb.AttributeString); a != nil {
+		return string(a.S)
+	}
+	return def
+}
+
+// Ints returns a list attribute. ok is false if the attribute is omitted.
+func (n *Node) Ints(name string) ([]int, bool) {
+	attribute := n.Attr(name, pb.AttributeInts)
+	if attribute == nil {
+		return nil, false
+	}
+	out := make([]int, len(attribute.Ints))
+	for i, x := range attribute.Ints {
+		out[i] = int(x)
+	}
+	return out, true
+}
+
+// Floats is [Node.Ints] for floating-point numbers.
+func (n *Node) Floats(name string) ([]float64, bool) {
+	attribute := n.Attr(name, pb.AttributeFloats)
+	if attribute == nil {
+		return nil, false
+	}
+	out := make([]float64, len(attribute.Floats))
+	for i, x := range attribute.Floats {
+		out[i] = ShortestDecimal(x)
+	}
+	return out, true
+}
+
+// DTypeAttr returns a dtype attribute. It returns Invalid if the attribute is omitted or 0.
+func (n *Node) DTypeAttr(name string) tensor.DType {
+	a := n.Attr(name, pb.AttributeInt)
+	if a == nil || a.I == 0 {
+		return tensor.Invalid
+	}
+	dtype, err := modelfile.DTypeOf(int32(a.I))
+	if err != nil {
+		n.Failf("attribute %q: %v", name, err)
+	}
+	return dtype
+}
+
+// Strings returns a list attribute.
+func (n *Node) Strings(name string) ([]string, bool) {
+	a := n.Attr(name, pb.AttributeStrings)
+	if a == nil {
+		return nil, false
+	}
+	out := make([]string, len(a.Strings))
+	for i, s := range a.Strings {
+		out[i] = string(s)
+	}
+	return out, true
+}
+
+// PerDim reads a list attribute that must have the given length. If the attribute is omitted, all elements are def.
+func (n *Node) PerDim(name string, length, def int) []int {
+	list, ok := n.Ints(name)
+	if !ok {
+		list = make([]int, length)
+		for i := range list {
+			list[i] = def
+		}
+	}
+	if len(list) != length {
+		n.Failf("attribute %q has %d numbers, want %d", name, len(list), length)
+	}
+	return list
+}
+
+// TensorAttr returns a tensor attribute, or nil if the attribute is omitted.
+func (n *Node) TensorAttr(name string) *tensor.Tensor {
+	a := n.Attr(name, pb.AttributeTensor)
+	if a == nil || a.T == nil {
+		return nil
+	}
+	t, err := n.Weight(a.T)
+	if err != nil {
+		n.Failf("attribute %q: %w", name, err)
+	}
+	return t
+}
+
+// AllAttrs returns the attributes in the form of op attributes: int, float64, string, lists of these types, and
+// *tensor.Tensor. It returns an error if an attribute is a graph.
+func (n *Node) AllAttrs() (graph.Attrs, error) {
+	attrs := graph.Attrs{}
+	for name, a := range n.attrs {
+		v, err := n.attrValue(a)
+		if err != nil {
+			return nil, fmt.Errorf("attribute %q: %w", name, err)
+		}
+		attrs[name] = v
+	}
+	return attrs, nil
+}
+
+func (n *Node) attrValue(attribute *pb.AttributeProto) (any, error) {
+	switch attribute.Type {
+	case pb.AttributeInt:
+		return int(attribute.I), nil
+	case pb.AttributeFloat:
+		return ShortestDecimal(attribute.F), nil
+	case pb.AttributeString:
+		return string(attribute.S), nil
+	case pb.AttributeInts:
+		return mapSlice(attribute.Ints, func(i int64) int { return int(i) }), nil
+	case pb.AttributeFloats:
+		return mapSlice(attribute.Floats, ShortestDecimal), nil
+	case pb.AttributeStrings:
+		return mapSlice(attribute.Strings, func(s []byte) string { return string(s) }), nil
+	case pb.AttributeTensor:
+		if attribute.T == nil {
+			return nil, errors.New("it has no tensor")
+		}
+		return n.model.file.Tensor(attribute.T)
+	}
+	return nil, fmt.Errorf("attributes of type %s are not supported", strings.ToLower(attribute.Type.String()))
+}
+
+func mapSlice[A, B any](list []A, f func(A) B) []B {
+	out := make([]B, len(list))
+	for i, a := range list {
+		out[i] = f(a)
+	}
+	return out
+}

@@ -1,0 +1,308 @@
+package convert
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/graphrun/graphrun/graph"
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/sym"
+)
+
+// This file converts If. If the condition is constant, the chosen branch is converted in place of the If. Otherwise the
+// If becomes a node with two graphs, one for each branch. A branch that cannot be converted becomes a graph that raises
+// the error when it runs. If the results of the branches differ in rank, the nodes after the If cannot be converted for
+// both ranks at once. Each branch then contains a separate copy of these nodes.
+
+// continuation is the part of the model that follows a node: graph.Node[next] and the nodes after it. If the graph is
+// itself converted in place of a node, the continuation of that node (frame.continuation) comes next.
+type continuation struct {
+	graph       *pb.GraphProto
+	next        int
+	scope       *scope
+	frame       *frame
+	resultNames []string // the names of the node's results in the scope
+}
+
+// branch is a branch of an If: a nested graph, whose conversion may have failed.
+type branch struct {
+	*nestedGraph
+	err error
+}
+
+func ifOp(n *Node) []*Value {
+	cond := n.Operand(0)
+	thenProto, elseProto := n.body("then_branch"), n.body("else_branch")
+	if cond.data != nil {
+		if n.Number(cond).Int() != 0 {
+			return n.convertInline(thenProto)
+		}
+		return n.convertInline(elseProto)
+	}
+	thenBranch, elseBranch := n.branch(thenProto, n.hints), n.branch(elseProto, n.hints)
+	taken, hasCondition := sizeCondition(cond)
+	if hasCondition {
+		n.retryBranch(thenBranch, thenProto, taken, false)
+		n.retryBranch(elseBranch, elseProto, taken.Not(), false)
+	}
+	if n.continuationDiffers(thenBranch, elseBranch) {
+		thenBranch.convertContinuation(n)
+		elseBranch.convertContinuation(n)
+		if hasCondition {
+			n.retryBranch(thenBranch, thenProto, taken, true)
+			n.retryBranch(elseBranch, elseProto, taken.Not(), true)
+		}
+		n.finalOutputs = n.ifNode(cond, thenBranch, elseBranch)
+		return nil
+	}
+	return n.ifNode(cond, thenBranch, elseBranch)
+}
+
+// maxRetries bounds the number of sizes at which the conversion of a branch is retried.
+const maxRetries = 32
+
+// retryBranch converts a branch again if its conversion at the hints failed. It tries other sizes for which the
+// condition `taken` holds. If withContinuation is true, the branch includes the continuation. If all conversions fail,
+// the error remains.
+func (n *Node) retryBranch(b *branch, proto *pb.GraphProto, taken sym.Bool, withContinuation bool) {
+	if b.err == nil {
+		return
+	}
+	count := n.nodeCount
+	for _, hints := range n.sizesWhere(taken) {
+		n.nodeCount = count
+		other := n.branch(proto, hints)
+		if withContinuation {
+			other.convertContinuation(n)
+		}
+		if other.err == nil {
+			*b = *other
+			return
+		}
+	}
+	n.nodeCount = count
+}
+
+// sizesWhere returns sizes of the symbols for which a condition holds. Each element of the list gives all symbols the
+// same size. Small sizes come first. The list is empty if the condition depends on data.
+func (n *Node) sizesWhere(cond sym.Bool) (list []map[string]int) {
+	sizes := make([]int, 0, maxRetries+len(Hints))
+	for size := range maxRetries {
+		sizes = append(sizes, size+1)
+	}
+	for _, h := range Hints {
+		sizes = append(sizes, h.First)
+	}
+	for _, size := range append(sizes, 0) {
+		binding := map[string]int{}
+		for name := range n.hints {
+			binding[name] = size
+		}
+		if holds, err := cond.At(binding); err == nil && holds {
+			list = append(list, binding)
+		}
+	}
+	return list
+}
+
+// sizeCondition returns x as a condition on integers, which may depend on data. ok is false if x has no such form.
+func sizeCondition(x *Value) (cond sym.Bool, ok bool) {
+	return x.elements.Bool()
+}
+
+// sizeOnlyCondition returns x as a condition on sizes. ok is false if x depends on data.
+func (n *Node) sizeOnlyCondition(x *Value) (cond sym.Bool, ok bool) {
+	if cond, ok = sizeCondition(x); !ok {
+		return cond, false
+	}
+	return cond, n.useSymbols(cond.String())
+}
+
+// branch converts a graph as a branch, at the given hints (example sizes).
+func (n *Node) branch(proto *pb.GraphProto, hints map[string]int) *branch {
+	created := &branch{nestedGraph: n.nestedGraphAt(proto.Name, hints)}
+	created.convertPart(n, func() (err error) {
+		inner := &scope{importer: created.importer, outerScope: n.scope, values: map[string]*Value{}}
+		if len(proto.Input) > 0 {
+			return fmt.Errorf("a graph of %d inputs cannot take 0 values", len(proto.Input))
+		}
+		branchFrame := *n.frame
+		branchFrame.depth++
+		branchFrame.continuation, branchFrame.skipErrors = nil, false
+		if err := created.importer.addInitializers(proto, inner, &branchFrame); err != nil {
+			return err
+		}
+		created.out, err = created.importer.convertResults(proto, inner, &branchFrame)
+		return err
+	})
+	return created
+}
+
+// convertPart calls convert, which converts a part of the branch, and stores its error in b.err. An error that concerns
+// more than the branch, such as an exceeded limit, ends the conversion of node n. After an error, convertPart does
+// nothing.
+func (b *branch) convertPart(n *Node, convert func() error) {
+	if b.err != nil {
+		return
+	}
+	b.importer.nodeCount = n.nodeCount
+	b.err = func() (err error) {
+		defer Recover(&err)
+		return convert()
+	}()
+	n.nodeCount = b.importer.nodeCount
+	if l, m := (limitError{}), (*memberRankError)(nil); errors.As(b.err, &l) || errors.As(b.err, &m) {
+		n.Failf("%w", b.err)
+	}
+}
+
+// continuationDiffers reports whether the continuation must be converted for each branch separately. This is necessary
+// if a result has different dtypes or ranks in the two branches, or is not a tensor in at least one of them.
+func (n *Node) continuationDiffers(thenBranch, elseBranch *branch) bool {
+	if thenBranch.err != nil || elseBranch.err != nil || len(thenBranch.out) != len(elseBranch.out) {
+		return false
+	}
+	for i := range thenBranch.out {
+		if !n.IsOutputUsed(i) {
+			continue
+		}
+		if thenBranch.out[i].kind == sequenceKind && elseBranch.out[i].kind == sequenceKind &&
+			(thenBranch.out[i].packed != nil || elseBranch.out[i].packed != nil) {
+			continue
+		}
+		if thenBranch.out[i].kind != tensorKind || elseBranch.out[i].kind != tensorKind {
+			return true
+		}
+		o := thenBranch.outline(i).Join(elseBranch.outline(i))
+		if o.Sizes == nil || !o.DType.Valid() {
+			return true
+		}
+	}
+	return false
+}
+
+// convertContinuation converts the continuation of the node as a part of the branch. The outputs of the outermost graph
+// become the results of the branch.
+func (b *branch) convertContinuation(n *Node) {
+	for next := n.continuation; next != nil; next = next.frame.continuation {
+		done := false
+		b.convertPart(n, func() error {
+			inner := &scope{importer: b.importer, outerScope: next.scope, values: map[string]*Value{}}
+			for i, name := range next.resultNames {
+				if name != "" && i < len(b.out) {
+					inner.values[name] = b.out[i]
+				}
+			}
+			f := *next.frame
+			f.depth++
+			f.skipErrors = false
+			final, err := b.importer.convertNodes(next.graph, next.next, inner, &f)
+			if b.out = final; final != nil || err != nil {
+				done = true
+				return err
+			}
+			for _, o := range next.graph.Output {
+				x := inner.lookup(o.Name)
+				if x == nil {
+					return fmt.Errorf("output %q is not made by any node", o.Name)
+				}
+				b.out = append(b.out, x)
+			}
+			return nil
+		})
+		if done || b.err != nil {
+			return
+		}
+	}
+}
+
+// ifNode adds the node for an If with the given branches.
+func (n *Node) ifNode(cond *Value, thenBranch, elseBranch *branch) []*Value {
+	sequences := n.sequencesOf(thenBranch, elseBranch)
+	for _, branch := range []*branch{thenBranch, elseBranch} {
+		branch.convertPart(n, branch.close)
+	}
+	switch {
+	case thenBranch.err != nil && elseBranch.err != nil:
+		n.Failf("neither branch can be run: then_branch: %w; else_branch: %w", thenBranch.err, elseBranch.err)
+	case thenBranch.err != nil:
+		n.raiseBranch(thenBranch, "then_branch", len(elseBranch.out))
+	case elseBranch.err != nil:
+		n.raiseBranch(elseBranch, "else_branch", len(thenBranch.out))
+	}
+	if len(thenBranch.importer.graph.Outputs) != len(elseBranch.importer.graph.Outputs) {
+		n.Failf("then_branch gives %d values, else_branch %d", len(thenBranch.importer.graph.Outputs),
+			len(elseBranch.importer.graph.Outputs))
+	}
+	attrs := graph.Attrs{"then_branch": thenBranch.importer.graph, "else_branch": elseBranch.importer.graph}
+	operands := n.operandsOf(thenBranch.importer.captured, elseBranch.importer.captured)
+	takesFirst, dependsOnSizes := n.sizeOnlyCondition(cond)
+	var out []*Value
+	if dependsOnSizes {
+		attrs["condition"] = takesFirst.String()
+		out = n.emitN("if_sizes", len(thenBranch.importer.graph.Outputs), attrs, operands...)
+	} else {
+		out = n.emitN("if", len(thenBranch.importer.graph.Outputs), attrs, append([]any{cond}, operands...)...)
+	}
+	for i, result := range out {
+		switch {
+		case thenBranch.err != nil:
+			result.outline = elseBranch.outline(i)
+		case elseBranch.err != nil:
+			result.outline = thenBranch.outline(i)
+		default:
+			result.outline = thenBranch.outline(i).Join(elseBranch.outline(i))
+		}
+		result.isText = n.ifText(thenBranch, elseBranch, i)
+		if dependsOnSizes && result.outline.Sizes != nil {
+			n.shapes[result.graphValue] = n.ifShape(takesFirst, thenBranch, elseBranch, i)
+		}
+	}
+	return asSequences(out, sequences)
+}
+
+// ifText reports whether result i is a tensor of strings.
+func (n *Node) ifText(thenBranch, elseBranch *branch, i int) bool {
+	switch {
+	case thenBranch.err != nil:
+		return elseBranch.out[i].isText
+	case elseBranch.err == nil && thenBranch.out[i].isText != elseBranch.out[i].isText:
+		n.Failf("result %d has strings in only one branch", i)
+	}
+	return thenBranch.out[i].isText
+}
+
+// ifShape returns the symbolic shape of result i of an If whose condition depends on sizes. A branch that raises an
+// error has no shape.
+func (n *Node) ifShape(takesFirst sym.Bool, thenBranch, elseBranch *branch, i int) []sym.Int {
+	switch {
+	case thenBranch.err != nil:
+		return elseBranch.importer.ShapeOf(elseBranch.out[i])
+	case elseBranch.err != nil:
+		return thenBranch.importer.ShapeOf(thenBranch.out[i])
+	}
+	yes, no := thenBranch.importer.ShapeOf(thenBranch.out[i]), elseBranch.importer.ShapeOf(elseBranch.out[i])
+	shape := make([]sym.Int, len(yes))
+	for k := range shape {
+		shape[k] = sym.Where(takesFirst, yes[k], no[k])
+	}
+	return shape
+}
+
+// raiseBranch replaces the branch by a graph that raises the branch's error. name is the attribute of the branch.
+func (n *Node) raiseBranch(b *branch, name string, results int) {
+	err := b.err
+	b.nestedGraph = n.nestedGraph(name)
+	message := fmt.Sprintf("%s of %s cannot be run: %v", name, n.title(), err)
+	for i, v := range b.importer.graph.ApplyN("raise", results, graph.Attrs{"message": message, "results": results}) {
+		b.importer.graph.Output(fmt.Sprintf("none.%d", i), v)
+	}
+	if err := b.importer.graph.Err(); err != nil {
+		n.Failf("%w", err)
+	}
+}
+
+// outline returns the known dtype and sizes of result i.
+func (nested *nestedGraph) outline(i int) graph.Outline {
+	return (&Node{importer: nested.importer}).outlineOf(nested.out[i])
+}

@@ -1,0 +1,456 @@
+package convert
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/interrupt"
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/onnx/internal/modelfile"
+	"github.com/graphrun/graphrun/onnx/internal/symbolic"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Limits that protect against small files that expand to large graphs.
+const (
+	maxDepth = 64      // nesting depth of graphs and functions
+	maxNodes = 1 << 18 // converted nodes; the nodes of a function count at each call
+	maxWork  = 1 << 25 // elements evaluated during the import
+)
+
+// importer converts one graph of a model to a graph.Graph: the main graph, or the body of a loop or branch.
+type importer struct {
+	model        *Model
+	opts         Options
+	graph        *graph.Graph          // the graph that the importer builds
+	hasModelName map[*graph.Value]bool // the values of graph that already have a name of the model
+
+	// Symbolic sizes: see shapes.go.
+	symbols      *symbolic.Symbols          // shared by the importers of a model
+	hints        map[string]int             // the example sizes of symbols at which the graph is built
+	usedSymbols  map[string]bool            // the symbols that occur in attributes
+	symbolInputs map[string]*Value          // for each symbol, an input that has the symbol as a size
+	shapes       map[*graph.Value][]sym.Int // the symbolic shapes of values
+
+	referenced map[*graph.Value]*Value // the values to which attributes refer
+	nodeCount  int                     // number of converted nodes, including the nodes of nested graphs
+	evaluated  float64                 // number of elements evaluated during the import
+
+	// For conversions that skip mistakes: see skipped.go.
+	skipped       graph.Errors // the errors of skipped initializers, inputs and outputs
+	rejectedCount int          // number of nodes that are rejected for a reason other than a rejected operand
+
+	// For the body of a loop or branch.
+	outer    *importer         // the importer of the enclosing graph; nil for the main graph
+	captured []*Value          // the values of the enclosing graph that became additional inputs of this graph
+	captures map[*Value]*Value // for each used value of the enclosing graph, the value in this graph
+}
+
+// frame is the context in which nodes are converted: the main graph, a function call, or a nested graph.
+type frame struct {
+	opsets       map[string]int                // the operator-set version of each domain
+	attrs        map[string]*pb.AttributeProto // the attributes of the function call
+	depth        int                           // nesting depth of graphs and functions
+	unrollBudget int                           // the number of nodes into which a loop may be unrolled
+	// If this graph is converted in place of a node, continuation is the part of the model after that node. The
+	// converter of the last node of this graph may also convert the continuation. If continuation is nil, the results
+	// of this graph always become the outputs of that node.
+	continuation *continuation
+	// skipErrors means that a node with a mistake is skipped instead of ending the import: see skipped.go.
+	skipErrors bool
+}
+
+// scope holds the values of a graph by name.
+type scope struct {
+	importer   *importer
+	parent     *scope // an enclosing scope of the same importer, whose values nodes use directly; or nil
+	outerScope *scope // a scope of the outer importer, whose values become additional inputs; or nil
+	values     map[string]*Value
+}
+
+// lookup returns the value with a name in the scope or its enclosing scopes. It returns nil if there is no such value.
+func (s *scope) lookup(name string) *Value {
+	var beyond *scope
+	for inner := s; inner != nil; inner = inner.parent {
+		if found := inner.values[name]; found != nil {
+			return found
+		}
+		beyond = inner.outerScope
+	}
+	if beyond == nil {
+		return nil
+	}
+	found := beyond.lookup(name)
+	if found == nil {
+		return nil
+	}
+	captured, err := s.importer.capture(found)
+	if err != nil {
+		panic(failure{fmt.Errorf("%q: %w", name, err)})
+	}
+	s.values[name] = captured
+	return captured
+}
+
+// capture makes a value of the enclosing graph available in this graph. A constant is shared. Any other value becomes
+// an input.
+func (im *importer) capture(v *Value) (*Value, error) {
+	if known := im.captures[v]; known != nil {
+		return known, nil
+	}
+	if v.kind == unavailableKind {
+		return nil, &unavailableError{v}
+	}
+	known := &Value{name: v.name, data: v.data, kind: v.kind, outline: v.outline, isText: v.isText}
+	im.captures[v] = known
+	switch {
+	case v.packed != nil:
+		data, err := im.capture(v.packed.data)
+		if err != nil {
+			return nil, err
+		}
+		shapes, err := im.capture(v.packed.shapes)
+		if err != nil {
+			return nil, err
+		}
+		known.packed = &packedSequence{dtype: v.packed.dtype, rank: v.packed.rank, data: data, shapes: shapes,
+			outer: v.packed.outer}
+	case v.kind == sequenceKind || v.kind == mapKind:
+		known.memberDType = v.memberDType
+		for _, m := range v.members {
+			captured, err := im.capture(m)
+			if err != nil {
+				return nil, err
+			}
+			known.members = append(known.members, captured)
+		}
+	case v.elements != nil:
+		known.elements = v.elements
+		known.addToGraph = func() *Value {
+			captured, err := im.addCaptured(&Value{graphValue: im.outer.materialise(v)})
+			if err != nil {
+				panic(failure{fmt.Errorf("%q: %w", v.name, err)})
+			}
+			return captured
+		}
+	case v.data == nil && v.graphValue != nil:
+		var err error
+		if known, err = im.addCaptured(v); err != nil {
+			return nil, err
+		}
+		known.isText = v.isText
+		im.captures[v] = known
+	}
+	return known, nil
+}
+
+// addCaptured adds an input for a value of the enclosing graph, and records the value in captured.
+func (im *importer) addCaptured(v *Value) (*Value, error) {
+	c, err := im.addInput("outer."+v.graphValue.Name, v, im.outer.ShapeOf(v))
+	if err == nil {
+		im.captured = append(im.captured, v)
+	}
+	return c, err
+}
+
+// convert converts the main graph.
+func (im *importer) convert(f *frame) (*graph.Graph, error) {
+	proto := im.model.file.Proto.Graph
+	mainScope := &scope{importer: im, values: map[string]*Value{}}
+	if err := im.addInitializers(proto, mainScope, f); err != nil {
+		return nil, err
+	}
+	for _, declared := range proto.Input {
+		if mainScope.values[declared.Name] != nil {
+			continue // an initializer replaces the input
+		}
+		if why := im.opts.UnavailableInputs[declared.Name]; f.skipErrors && why != nil {
+			im.skipValue(mainScope, "input", declared.Name, why)
+			continue
+		}
+		v, err := im.addModelInput(declared)
+		if err == nil {
+			mainScope.values[declared.Name], err = v, im.graph.Err()
+		}
+		switch {
+		case err == nil:
+		case f.skipErrors:
+			im.skipValue(mainScope, "input", declared.Name, err)
+		default:
+			return nil, withSubject("input", declared.Name, err)
+		}
+	}
+	results, err := im.convertResults(proto, mainScope, f)
+	if err != nil {
+		return nil, err
+	}
+	for i, out := range proto.Output {
+		err := im.addOutput(out.Name, results[i])
+		if err == nil && f.skipErrors && im.graph.Err() != nil {
+			err = im.graph.Err() // a duplicate name
+		}
+		switch {
+		case err == nil:
+		case f.skipErrors:
+			im.skipOutput(out.Name, err)
+		default:
+			return nil, fmt.Errorf("output %q: %w", out.Name, err)
+		}
+	}
+	if err := im.graph.Err(); err != nil {
+		return nil, err
+	}
+	im.labelTexts()
+	return im.graph, nil
+}
+
+func (im *importer) addOutput(name string, v *Value) error {
+	switch {
+	case v == nil:
+		return errors.New("it is not made by any node")
+	case v.kind == unavailableKind && v.graphValue == nil:
+		return &unavailableError{v}
+	case v.kind == unavailableKind:
+		im.graph.Output(name, v.graphValue)
+		return nil
+	case v.kind == mapsKind:
+		im.label(name, v.labels)
+		v = v.members[0]
+	case v.kind != tensorKind:
+		return fmt.Errorf("%v is not supported as a result", v.kind)
+	case v.isText && im.outer == nil:
+		im.label(name, graph.Labels{Strings: []string{}})
+	}
+	im.graph.Output(name, im.materialise(v))
+	return nil
+}
+
+// addInitializers adds the weights of a graph to its scope as constants.
+func (im *importer) addInitializers(proto *pb.GraphProto, s *scope, f *frame) error {
+	for _, t := range proto.SparseInitializer {
+		name := ""
+		if t.Values != nil {
+			name = t.Values.Name
+		}
+		err := errors.New("sparse tensors are not supported")
+		if !f.skipErrors {
+			return fmt.Errorf("sparse initializer %q: %w", name, err)
+		}
+		im.skipValue(s, "sparse initializer", name, err)
+	}
+	for _, proto := range proto.Initializer {
+		interrupt.Check(im.opts.Context)
+		data, err := im.weightOf(proto, f)
+		switch {
+		case err == nil:
+			s.values[proto.Name] = WeightValue(proto, data)
+			s.values[proto.Name].name = proto.Name
+		case f.skipErrors:
+			im.skipValue(s, "initializer", proto.Name, err)
+		default:
+			return fmt.Errorf("initializer %q: %w", proto.Name, err)
+		}
+	}
+	return nil
+}
+
+// addModelInput adds an input of the graph.
+func (im *importer) addModelInput(declared *pb.ValueInfoProto) (*Value, error) {
+	if declared.Name == "" {
+		return nil, errors.New("it has no name")
+	}
+	if declared.Type != nil && declared.Type.MapType != nil {
+		return im.addMapInput(declared, declared.Type.MapType)
+	}
+	tensorType := declared.TensorType()
+	if tensorType == nil {
+		return nil, errors.New("only tensors and maps are supported as inputs")
+	}
+	dtype, err := modelfile.DTypeOf(tensorType.ElemType)
+	isText := pb.DataType(tensorType.ElemType) == pb.String
+	if isText {
+		dtype, err = tensor.Int64, nil
+		im.label(declared.Name, graph.Labels{Strings: []string{}})
+	}
+	if err != nil {
+		return nil, err
+	}
+	dims, err := im.dims(declared.Name, tensorType.Shape)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range dims {
+		for _, symbol := range symbolsOf(d) {
+			if _, ok := im.graph.Symbols[symbol]; !ok {
+				im.graph.Symbols[symbol] = im.model.bounds(symbol)
+			}
+		}
+	}
+	v := im.graph.InputDims(declared.Name, dtype, tensor.NoFormat, dims...)
+	im.hasModelName[v] = true
+	input := &Value{name: declared.Name, graphValue: v, isText: isText}
+	if v.Dims != nil && len(im.symbols.Inputs()) > 0 { // not for a signature
+		if im.shapes[v], err = im.sizesOf(dims); err != nil {
+			return nil, err
+		}
+		im.addSymbolInputs(input, dims)
+	}
+	return input, nil
+}
+
+// sizesOf returns the declared sizes of an input as expressions over symbols.
+func (im *importer) sizesOf(dims []graph.Dim) ([]sym.Int, error) {
+	shape := make([]sym.Int, len(dims))
+	for i, d := range dims {
+		var err error
+		if shape[i], err = d.In(im.symbols.Inputs()); err != nil {
+			return nil, fmt.Errorf("size %d: %w", i, err)
+		}
+	}
+	return shape, nil
+}
+
+// addSymbolInputs adds the symbols that are sizes of input x to symbolInputs.
+func (im *importer) addSymbolInputs(x *Value, dims []graph.Dim) {
+	for _, d := range dims {
+		if d.Symbol != "" && im.symbolInputs[d.Symbol] == nil {
+			im.symbolInputs[d.Symbol] = x
+		}
+	}
+}
+
+// dims returns the sizes of an input. A size that is neither declared nor given in the options is a symbol.
+func (im *importer) dims(name string, shape *pb.TensorShapeProto) ([]graph.Dim, error) {
+	given, ok := im.opts.Shapes[name]
+	switch {
+	case shape != nil && len(shape.Dim) > modelfile.MaxRank:
+		return nil, fmt.Errorf("%d dimensions are not supported", len(shape.Dim))
+	case shape == nil && !ok:
+		return nil, errors.New("its rank is unknown: a shape must be given")
+	case shape != nil && ok && len(given) != len(shape.Dim):
+		return nil, fmt.Errorf("the model declares %d dimensions, the given shape is %s", len(shape.Dim),
+			tensor.ListString(given))
+	case shape == nil:
+		dims := make([]graph.Dim, len(given))
+		for i, n := range given {
+			dims[i].Size = n
+		}
+		return dims, nil
+	}
+	dims := make([]graph.Dim, len(shape.Dim))
+	for i, dim := range shape.Dim {
+		switch {
+		case dim.DimValue != nil && *dim.DimValue >= 0:
+			dims[i].Size = int(*dim.DimValue)
+		case ok:
+			dims[i].Size = given[i]
+		default:
+			var err error
+			if dims[i], err = im.model.dim(name, i, dim.DimParam, im.opts.Dims); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return dims, nil
+}
+
+// limitError reports that a model exceeds a limit. It ends the import even if mistakes are skipped.
+type limitError struct{ error }
+
+// convertResults converts the nodes of a graph and returns the values of its outputs. If the last converted node also
+// converted its continuation, convertResults returns [Node.finalOutputs] of this node instead.
+func (im *importer) convertResults(proto *pb.GraphProto, s *scope, f *frame) ([]*Value, error) {
+	final, err := im.convertNodes(proto, 0, s, f)
+	if final != nil || err != nil {
+		return final, err
+	}
+	out := make([]*Value, len(proto.Output))
+	for i, o := range proto.Output {
+		if out[i] = s.lookup(o.Name); out[i] == nil && !f.skipErrors {
+			return nil, fmt.Errorf("output %q is not made by any node", o.Name)
+		}
+	}
+	return out, nil
+}
+
+// convertNodes converts proto.Node[first:], except nodes that the outputs do not depend on. It stops after a node that
+// converted its continuation, and returns [Node.finalOutputs] of this node; otherwise it returns nil.
+func (im *importer) convertNodes(proto *pb.GraphProto, first int, s *scope, f *frame) ([]*Value, error) {
+	if f.depth > maxDepth {
+		return nil, limitError{errors.New("graphs or functions are nested too deep")}
+	}
+	live := liveNodes(proto)
+	for i, n := range proto.Node {
+		if i < first || !live[i] {
+			continue
+		}
+		interrupt.Check(im.opts.Context)
+		final, err := im.convertNode(n, s, f, &continuation{graph: proto, next: i + 1, scope: s, frame: f,
+			resultNames: n.Output})
+		if final != nil || err != nil {
+			return final, err
+		}
+	}
+	return nil, nil
+}
+
+// liveNodes reports, for each node, whether an output of the graph depends on the node. The names that a node's nested
+// graphs use count as operands of the node.
+func liveNodes(proto *pb.GraphProto) []bool {
+	needed := map[string]bool{}
+	for _, output := range proto.Output {
+		needed[output.Name] = true
+	}
+	live := make([]bool, len(proto.Node))
+	for i := len(proto.Node) - 1; i >= 0; i-- {
+		n := proto.Node[i]
+		live[i] = slices.ContainsFunc(n.Output, func(output string) bool { return output != "" && needed[output] })
+		if live[i] {
+			markNeeded(n, needed, 0)
+		}
+	}
+	return live
+}
+
+// markNeeded adds the names that a node and its nested graphs use to needed.
+func markNeeded(n *pb.NodeProto, needed map[string]bool, depth int) {
+	for _, in := range n.Input {
+		needed[in] = true
+	}
+	if depth > maxDepth {
+		return
+	}
+	for _, a := range n.Attribute {
+		for _, nested := range append(slices.Clone(a.Graphs), a.G) {
+			if nested == nil {
+				continue
+			}
+			for _, o := range nested.Output {
+				needed[o.Name] = true
+			}
+			for _, m := range nested.Node {
+				markNeeded(m, needed, depth+1)
+			}
+		}
+	}
+}
+
+// materialise returns x as a value of the graph. If x is not yet in the graph, it adds a constant or the computation.
+func (im *importer) materialise(x *Value) *graph.Value {
+	switch {
+	case x.graphValue != nil:
+	case x.elements != nil:
+		x.graphValue = im.materialise(x.addToGraph())
+	default:
+		name := x.name
+		if name == "" {
+			name = "const"
+		}
+		x.graphValue = im.graph.Constant(im.graph.Fresh(name), x.data.Contiguous())
+		im.hasModelName[x.graphValue] = true
+	}
+	return x.graphValue
+}

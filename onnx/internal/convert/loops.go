@@ -1,0 +1,317 @@
+package convert
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// maxUnrolled is the maximum number of nodes into which a loop is unrolled. A larger loop becomes a node with its body
+// as attribute.
+const maxUnrolled = 1 << 12
+
+func loop(n *Node) []*Value {
+	proto := n.body("body")
+	if len(n.In) < 2 {
+		n.Failf("operands are missing")
+	}
+	carried := n.In[2:]
+	if len(proto.Input) != 2+len(carried) || len(proto.Output) < 1+len(carried) {
+		n.Failf("a body with %d inputs and %d outputs cannot carry %d values", len(proto.Input), len(proto.Output),
+			len(carried))
+	}
+	trips, cond := n.OperandOrNil(0), n.OperandOrNil(1)
+	if out := n.unroll(proto, trips, cond, carried); out != nil {
+		return out
+	}
+	body, carried, sequences := n.loopBody(proto, carried)
+	operands := append([]any{trips, cond}, n.operandsOf(carried, body.importer.captured)...)
+	attrs := graph.Attrs{"body": body.importer.graph, "carried": len(carried)}
+	if count, ok := n.tripCount(proto, trips, cond); ok {
+		attrs["trips"] = count.String()
+	}
+	out := n.emitN("loop", len(body.out)-1, attrs, operands...)
+	for i, result := range out {
+		result.outline, result.isText = body.outline(1+i), body.out[1+i].isText
+		if i < len(carried) && carried[i] != nil && carried[i].isText != result.isText {
+			n.Failf("carried value %d has strings only before or only after an iteration", i)
+		}
+		if i >= len(carried) {
+			result.outline = result.outline.Stacked(0)
+			continue
+		}
+		// Without iterations, the result is the initial value.
+		if carried[i] != nil {
+			result.outline = result.outline.Join(n.outlineOf(carried[i]))
+		}
+	}
+	return asSequences(out, sequences)
+}
+
+// tripCount returns the number of iterations of a loop as an expression over sizes. ok is false if the number depends
+// on data, or if the loop's condition may become false.
+func (n *Node) tripCount(proto *pb.GraphProto, trips, cond *Value) (count sym.Int, ok bool) {
+	if trips == nil || cond != nil && (cond.data == nil || n.Number(cond).Int() == 0) || !n.passesCondition(proto) {
+		return count, false
+	}
+	if count, ok = trips.elements.Int(); !ok {
+		return count, false
+	}
+	return count, n.useSymbols(count.String())
+}
+
+// passesCondition reports whether the body of a loop returns the loop's condition unchanged.
+func (n *Node) passesCondition(proto *pb.GraphProto) bool {
+	if len(proto.Output) == 0 || len(proto.Input) < 2 {
+		return false
+	}
+	name := proto.Output[0].Name
+	for range min(len(proto.Node)+1, maxDepth) {
+		if name == proto.Input[1].Name {
+			return true
+		}
+		i := slices.IndexFunc(proto.Node, func(m *pb.NodeProto) bool { return slices.Contains(m.Output, name) })
+		if i < 0 || proto.Node[i].OpType != "Identity" || len(proto.Node[i].Input) != 1 {
+			return false
+		}
+		name = proto.Node[i].Input[0]
+	}
+	return false
+}
+
+// unroll converts each iteration of a loop to nodes. It returns nil if the number of iterations is unknown or large.
+func (n *Node) unroll(proto *pb.GraphProto, trips, cond *Value, carried []*Value) []*Value {
+	if trips == nil || trips.data == nil || cond != nil && cond.data == nil || !n.knownCondition(proto) {
+		return nil
+	}
+	count := n.Number(trips).Int()
+	if cond != nil && n.Number(cond).Int() == 0 {
+		count = 0
+	}
+	nodes := int64(max(len(proto.Node), 1))
+	sequences := slices.ContainsFunc(carried, func(v *Value) bool { return v != nil && v.kind == sequenceKind })
+	if count > int64(n.frame.unrollBudget)/nodes && !sequences || count > maxNodes/nodes || count < 1 {
+		if count < 1 && len(proto.Output) == 1+len(carried) {
+			return slices.Clone(carried)
+		}
+		return nil
+	}
+	condition := Constant(tensor.BoolScalar(true).Tensor(tensor.Bool))
+	values := slices.Clone(carried)
+	collected := make([][]any, len(proto.Output)-1-len(carried))
+	for i := range count {
+		iteration := Constant(tensor.IntScalar(i).Tensor(tensor.Int64))
+		out := n.convertIteration(proto, append([]*Value{iteration, condition}, values...), int(count))
+		if out[0].data == nil {
+			n.Failf("the loop's condition depends on data")
+		}
+		copy(values, out[1:1+len(carried)])
+		for k, v := range out[1+len(carried):] {
+			collected[k] = append(collected[k], v)
+		}
+		if n.Number(out[0]).Int() == 0 {
+			break
+		}
+	}
+	for _, list := range collected {
+		isText := slices.ContainsFunc(list, func(x any) bool { return x.(*Value).isText })
+		values = append(values, n.MarkStrings(n.Op("stack", graph.Attrs{"dim": 0}, list...), isText))
+	}
+	return values
+}
+
+// knownCondition reports whether a loop's condition is known in each iteration, because the body returns the condition
+// unchanged or returns a constant.
+func (n *Node) knownCondition(proto *pb.GraphProto) bool {
+	if len(proto.Output) == 0 || len(proto.Input) < 2 {
+		return false
+	}
+	name := proto.Output[0].Name
+	for range min(len(proto.Node)+1, maxDepth) {
+		if name == proto.Input[1].Name {
+			return true
+		}
+		if slices.ContainsFunc(proto.Initializer, func(proto *pb.TensorProto) bool { return proto.Name == name }) {
+			return true
+		}
+		i := slices.IndexFunc(proto.Node, func(m *pb.NodeProto) bool { return slices.Contains(m.Output, name) })
+		switch {
+		case i < 0:
+			outside := n.scope.lookup(name)
+			return outside != nil && outside.data != nil
+		case proto.Node[i].OpType == "Constant":
+			return true
+		case proto.Node[i].OpType != "Identity" && proto.Node[i].OpType != "Cast" || len(proto.Node[i].Input) != 1:
+			return false
+		}
+		name = proto.Node[i].Input[0]
+	}
+	return false
+}
+
+// loopBody converts the body of a loop that becomes a node. It returns the body, and the carried values as tensors
+// ([asTensors]).
+func (n *Node) loopBody(proto *pb.GraphProto, carried []*Value) (*nestedGraph, []*Value, map[int]*packedSequence) {
+	carried = slices.Clone(carried)
+	for i, x := range carried {
+		if x != nil && x.kind == sequenceKind {
+			carried[i] = n.packedOf(x, declaredRank(proto.Input[2+i])).val()
+		}
+	}
+	for count := n.nodeCount; ; n.nodeCount = count {
+		start := []*Value{Constant(tensor.Zeros(tensor.Int64)), Constant(tensor.Zeros(tensor.Bool))}
+		body, err := n.trySubgraph(proto, append(start, carried...), func(i int) bool { return i >= 2 })
+		if err == nil {
+			tensors, sequences := asTensors(carried)
+			return body, tensors, sequences
+		}
+		var rankErr *memberRankError
+		i := -1
+		if errors.As(err, &rankErr) {
+			i = slices.IndexFunc(carried, func(x *Value) bool {
+				return x != nil && x.packed != nil && x.packed == rankErr.sequence.outer
+			})
+		}
+		switch {
+		case i < 0:
+			n.Failf("%w", err)
+		case carried[i].packed.outer != nil:
+			// The enclosing loop carries the same sequence.
+			panic(failure{&memberRankError{carried[i].packed, rankErr.rank, rankErr.dtype}})
+		}
+		carried[i] = (&packedSequence{dtype: rankErr.dtype, rank: rankErr.rank,
+			data:   Constant(tensor.Zeros(rankErr.dtype, 0)),
+			shapes: Constant(tensor.Zeros(tensor.Int64, 0, rankErr.rank))}).val()
+	}
+}
+
+// declaredRank returns the declared rank of a sequence's members, or -1 if the rank is not declared.
+func declaredRank(v *pb.ValueInfoProto) int {
+	if v.Type == nil || v.Type.SequenceType == nil {
+		return -1
+	}
+	member := pb.ValueInfoProto{Type: v.Type.SequenceType.ElemType}
+	if s := member.Shape(); s != nil {
+		return len(s.Dim)
+	}
+	return -1
+}
+
+// asTensors replaces each packed sequence in a list of values by its two tensors. sequences maps the index of the first
+// tensor in out to the sequence.
+func asTensors(list []*Value) (out []*Value, sequences map[int]*packedSequence) {
+	sequences = map[int]*packedSequence{}
+	for _, x := range list {
+		if x != nil && x.packed != nil {
+			sequences[len(out)] = x.packed
+			out = append(out, x.packed.data, x.packed.shapes)
+			continue
+		}
+		out = append(out, x)
+	}
+	return out, sequences
+}
+
+// asSequences is the inverse of asTensors.
+func asSequences(list []*Value, sequences map[int]*packedSequence) (out []*Value) {
+	for i := 0; i < len(list); i++ {
+		packed := sequences[i]
+		if packed == nil {
+			out = append(out, list[i])
+			continue
+		}
+		i++
+		out = append(out, (&packedSequence{dtype: packed.dtype, rank: packed.rank, data: list[i-1],
+			shapes: list[i].WithSizes(tensor.Int64, -1, max(packed.rank, 0))}).val())
+	}
+	return out
+}
+
+// addSequence adds the two inputs of a body for a packed sequence p, which is an operand of node n.
+func (im *importer) addSequence(name string, n *Node, p *packedSequence) (*Value, error) {
+	data, err := im.addOperandInput(name+".data", n, p.data, true)
+	if err != nil {
+		return nil, err
+	}
+	shapes, err := im.addInput(name+".shapes", p.shapes, []sym.Int{im.symbols.NewUnknown(0), sym.Of(max(p.rank, 0))})
+	if err != nil {
+		return nil, err
+	}
+	inner := &packedSequence{dtype: p.dtype, rank: p.rank, data: data, shapes: shapes}
+	if p.rank < 0 {
+		inner.outer = p
+	}
+	return inner.val(), nil
+}
+
+// splitSequences replaces each sequence among the results of a loop's body by two tensors. operands are the body's
+// inputs in the first iteration.
+func (n *Node) splitSequences(nested *nestedGraph, operands []*Value) (err error) {
+	defer Recover(&err)
+	for i, x := range operands[2:] {
+		index := 1 + i
+		switch {
+		case index >= len(nested.out) || (x == nil || x.packed == nil) && nested.out[index].kind != sequenceKind:
+			continue
+		case x == nil || x.packed == nil || nested.out[index].kind != sequenceKind:
+			return fmt.Errorf("carried value %d is a sequence in one iteration and not a sequence in another", i)
+		}
+		packed := n.packedOf(nested.out[index], x.packed.rank)
+		switch {
+		case x.packed.rank < 0 && packed.rank >= 0:
+			return &memberRankError{&packedSequence{outer: x.packed}, packed.rank, packed.dtype}
+		case packed.rank >= 0 && packed.rank != x.packed.rank:
+			return fmt.Errorf("a sequence has members of %d dimensions in one iteration and of %d dimensions in another",
+				x.packed.rank, packed.rank)
+		}
+		nested.out[index] = packed.val()
+	}
+	nested.out, _ = asTensors(nested.out)
+	return nil
+}
+
+// sequencesOf replaces each sequence among the results of two branches by two tensors. It returns the map of
+// [asTensors].
+func (n *Node) sequencesOf(thenBranch, elseBranch *branch) (sequences map[int]*packedSequence) {
+	both := []*branch{thenBranch, elseBranch}
+	ranks := make([]int, max(len(thenBranch.out), len(elseBranch.out)))
+	for i := range ranks {
+		ranks[i] = -1
+		for _, side := range both {
+			if side.err != nil || i >= len(side.out) || side.out[i] == nil || side.out[i].kind != sequenceKind {
+				continue
+			}
+			if packed := side.out[i].packed; packed != nil {
+				ranks[i] = max(ranks[i], packed.rank)
+			} else if list := side.out[i].members; len(list) > 0 {
+				ranks[i] = (&Node{importer: side.importer}).Rank(list[0])
+			}
+		}
+	}
+	for _, side := range both {
+		side.convertPart(n, func() error {
+			inner := &Node{importer: side.importer, scope: n.scope, frame: n.frame, proto: n.proto}
+			for i, y := range side.out {
+				if y == nil || y.kind != sequenceKind {
+					continue
+				}
+				packed := inner.packedOf(y, ranks[i])
+				if packed.rank < 0 && ranks[i] >= 0 {
+					packed = &packedSequence{dtype: packed.dtype, rank: ranks[i], data: packed.data,
+						shapes: Constant(tensor.Zeros(tensor.Int64, 0, ranks[i]))}
+				}
+				side.out[i] = packed.val()
+			}
+			return nil
+		})
+		if side.err == nil {
+			side.out, sequences = asTensors(side.out)
+		}
+	}
+	return sequences
+}

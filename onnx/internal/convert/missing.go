@@ -1,0 +1,71 @@
+package convert
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/internal/sorted"
+	"github.com/graphrun/graphrun/internal/suggest"
+)
+
+// MissingOperator is an operator of a model without a converter.
+type MissingOperator struct {
+	Operator   Operator
+	Nodes      []string // the names of its nodes, in the order of the model
+	Suggestion string   // a similar operator with a converter, or ""
+}
+
+// MissingOperators lists the operators of the model without a converter, sorted by domain and name. It also searches
+// nested graphs, and functions that nodes call.
+func (m *Model) MissingOperators(t *Table) []MissingOperator {
+	found := map[Operator][]string{}
+	m.collectMissing(m.file.Proto.Graph.Node, t, found, map[*pb.FunctionProto]bool{}, 0)
+	var list []MissingOperator
+	for key, nodes := range found {
+		list = append(list, MissingOperator{key, nodes, t.Nearest(key)})
+	}
+	sorted.Func(list, func(a, b MissingOperator) int {
+		return strings.Compare(a.Operator.String(), b.Operator.String())
+	})
+	return list
+}
+
+// collectMissing adds the names of nodes without a converter to found. seen has the functions that were visited.
+func (m *Model) collectMissing(nodes []*pb.NodeProto, t *Table, found map[Operator][]string,
+	seen map[*pb.FunctionProto]bool, depth int) {
+	if depth > maxDepth {
+		return // the conversion reports the mistake
+	}
+	for _, n := range nodes {
+		key := Operator{CanonicalDomain(n.Domain), n.OpType}
+		if f := m.function(n, t); f != nil {
+			if !seen[f] {
+				seen[f] = true
+				m.collectMissing(f.Node, t, found, seen, depth+1)
+			}
+		} else if t.Converters[key] == nil {
+			found[key] = append(found[key], nameOf(n))
+		}
+		for _, a := range n.Attribute {
+			for _, g := range append(slices.Clone(a.Graphs), a.G) {
+				if g != nil {
+					m.collectMissing(g.Node, t, found, seen, depth+1)
+				}
+			}
+		}
+	}
+}
+
+// checkSupported returns one error that lists all operators of the model without a converter.
+func (m *Model) checkSupported(t *Table) error {
+	var list []string
+	for _, op := range m.MissingOperators(t) {
+		list = append(list, fmt.Sprintf("%s (%d%s)", op.Operator, len(op.Nodes), suggest.DidYouMean(op.Suggestion)))
+	}
+	if list == nil {
+		return nil
+	}
+	return fmt.Errorf("the model needs operators that are not supported: %s", strings.Join(list, ", "))
+}

@@ -1,0 +1,197 @@
+package convert
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/interrupt"
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/onnx/internal/modelfile"
+	"github.com/graphrun/graphrun/onnx/internal/symbolic"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// maxOpset is the newest supported operator set.
+const maxOpset = 28
+
+// Model is an ONNX model before its conversion. It is not safe for concurrent use.
+type Model struct {
+	file      *modelfile.File
+	functions map[functionKey]*pb.FunctionProto
+	symbols   map[string]string // the symbol of each dim_param that is no identifier; see dimnames.go
+}
+
+// functionKey identifies a function of a model.
+type functionKey struct{ domain, name, overload string }
+
+// NewModel returns the model in a file.
+func NewModel(file *modelfile.File) *Model {
+	m := &Model{file: file, functions: map[functionKey]*pb.FunctionProto{}, symbols: map[string]string{}}
+	for _, f := range file.Proto.Functions {
+		m.functions[functionKey{CanonicalDomain(f.Domain), f.Name, f.Overload}] = f
+	}
+	m.nameSymbols()
+	return m
+}
+
+// function returns the function of the model that a node calls. It returns nil for an operator, and for a function that
+// a custom converter replaces.
+func (m *Model) function(n *pb.NodeProto, t *Table) *pb.FunctionProto {
+	domain := CanonicalDomain(n.Domain)
+	if t.Custom[Operator{domain, n.OpType}] {
+		return nil
+	}
+	return m.functions[functionKey{domain, n.OpType, n.Overload}]
+}
+
+// Options configure a conversion. Lookup and Table are required.
+type Options struct {
+	Dims   map[string]int   // sizes of symbols, by their names or by the model's dim_params
+	Shapes map[string][]int // shapes of inputs by name
+
+	Lookup graph.Lookup
+	Table  *Table
+
+	UnavailableInputs map[string]error // the reasons why inputs are not available, by input; used if SkipErrors is set
+	Context           context.Context  // cancels the conversion; may be nil
+	SkipErrors        bool             // whether mistakes are skipped: see skipped.go
+}
+
+// CanonicalDomain returns the canonical name of a domain. The default domain has the names "" and "ai.onnx"; "" is
+// canonical.
+func CanonicalDomain(d string) string {
+	if d == "ai.onnx" {
+		return ""
+	}
+	return d
+}
+
+// opsetsOf returns the operator-set version of each domain.
+func opsetsOf(imports []*pb.OperatorSetIDProto) (map[string]int, error) {
+	sets := map[string]int{}
+	for _, i := range imports {
+		d := CanonicalDomain(i.Domain)
+		if d == "" && (i.Version < 1 || i.Version > maxOpset) {
+			return nil, fmt.Errorf("operator set %d is not supported: want 1 to %d", i.Version, maxOpset)
+		}
+		sets[d] = int(i.Version)
+	}
+	return sets, nil
+}
+
+// Signature returns a graph with the model's inputs and no nodes. It omits inputs of unknown rank and unsupported
+// inputs.
+func (m *Model) Signature() *graph.Graph {
+	im := m.importer(Options{})
+	im.graph.Symbols = map[string]graph.Bounds{}
+	weights := map[string]bool{}
+	for _, proto := range m.file.Proto.Graph.Initializer {
+		weights[proto.Name] = true
+	}
+	for _, in := range m.file.Proto.Graph.Input {
+		if weights[in.Name] || in.TensorType() != nil && in.TensorType().Shape == nil {
+			continue
+		}
+		_, _ = im.addModelInput(in)
+		_ = im.graph.TakeErr()
+	}
+	return im.graph
+}
+
+// Conversion is the result of a conversion.
+type Conversion struct {
+	Graph      *graph.Graph
+	Skipped    graph.Errors // skipped mistakes: see skipped.go
+	errorCount int          // number of skipped mistakes, rejected nodes included
+}
+
+// Convert converts the model. It tries several sets of example sizes of the symbols ([Hints]) until a conversion
+// succeeds. If mistakes are skipped, it returns the conversion with the fewest mistakes.
+func (m *Model) Convert(o Options) (_ *Conversion, err error) {
+	defer tensor.CatchMemory(&err)
+	defer interrupt.Catch(&err)
+	m.file.SetContext(o.Context)
+	defer m.file.SetContext(context.Background())
+	if o.Dims, err = m.Sizes(o.Dims); err != nil {
+		return nil, err
+	}
+	sets, err := opsetsOf(m.file.Proto.OpsetImport)
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := sets[""]; !ok {
+		sets[""] = 1 // models older than operator sets
+	}
+	if !o.SkipErrors {
+		if err := m.checkSupported(o.Table); err != nil {
+			return nil, err
+		}
+	}
+	var best *Conversion
+	var first error
+	for _, h := range Hints {
+		interrupt.Check(o.Context)
+		attempt := m.importer(o)
+		if err := attempt.bindHints(h.First, h.Step); err != nil {
+			return nil, err
+		}
+		symbols := len(attempt.graph.Symbols)
+		result, err := attempt.convertAtHints(&frame{opsets: sets, unrollBudget: maxUnrolled,
+			skipErrors: o.SkipErrors})
+		switch {
+		case err != nil && first == nil:
+			first = err
+		case err == nil && (best == nil || result.errorCount < best.errorCount):
+			best = result
+		}
+		if symbols == 0 || best != nil && best.errorCount == 0 {
+			break
+		}
+	}
+	switch {
+	case best == nil:
+		return nil, first
+	case interrupt.Err(o.Context) != nil:
+		return nil, interrupt.Err(o.Context)
+	case o.SkipErrors:
+		defer best.Graph.SetContext(context.Background())
+		return best, rebindSome(best.Graph, best.Graph.Bound())
+	}
+	defer best.Graph.SetContext(context.Background())
+	return best, rebind(best.Graph, best.Graph.Bound())
+}
+
+// importer returns an importer for the model's main graph.
+func (m *Model) importer(o Options) *importer {
+	g := graph.New(m.file.Proto.Graph.Name, o.Lookup)
+	g.SetContext(o.Context)
+	return &importer{model: m, opts: o, graph: g, hasModelName: map[*graph.Value]bool{},
+		symbols: symbolic.NewSymbols(), hints: map[string]int{}, usedSymbols: map[string]bool{},
+		symbolInputs: map[string]*Value{}, shapes: map[*graph.Value][]sym.Int{}, referenced: map[*graph.Value]*Value{}}
+}
+
+// convertAtHints converts the model's graph at the hints of the importer.
+func (im *importer) convertAtHints(f *frame) (*Conversion, error) {
+	g, err := im.convert(f)
+	for name, limit := range im.symbols.Limits() {
+		b := im.graph.Symbols[name]
+		b.Max = limit
+		im.graph.Symbols[name] = b
+	}
+	return &Conversion{Graph: g, Skipped: im.skipped, errorCount: len(im.skipped) + im.rejectedCount}, err
+}
+
+// rebind gives symbols their default sizes, which apply until a caller binds the symbols. If the graph rejects the
+// defaults, the sizes for which the graph was built become the defaults.
+func rebind(g *graph.Graph, sizes map[string]int) error {
+	if len(g.Symbols) == 0 || g.Bind(nil) == nil {
+		return nil
+	}
+	err := g.Bind(sizes)
+	for name, n := range sizes {
+		g.Assume(name, n) // default sizes, which a caller may replace
+	}
+	return err
+}

@@ -1,0 +1,281 @@
+package convert
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/internal/sorted"
+	"github.com/graphrun/graphrun/onnx/internal/symbolic"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// body returns a graph attribute, which must be present.
+func (n *Node) body(name string) *pb.GraphProto {
+	a := n.Attr(name, pb.AttributeGraph)
+	if a == nil || a.G == nil {
+		n.Failf("attribute %q is missing", name)
+	}
+	return a.G
+}
+
+// convertInline converts a graph without inputs in place of the node. The conversion may include the node's
+// continuation: see [Node.finalOutputs].
+func (n *Node) convertInline(proto *pb.GraphProto) []*Value {
+	inlineFrame := *n.frame
+	inlineFrame.depth++
+	inlineFrame.continuation = n.continuation
+	inner := n.innerScope(proto, nil, &inlineFrame)
+	var err error
+	if n.finalOutputs, err = n.convertNodes(proto, 0, inner, &inlineFrame); err != nil {
+		n.Failf("%w", err)
+	}
+	if n.finalOutputs != nil {
+		return nil
+	}
+	return n.outputs(proto, inner)
+}
+
+// convertIteration converts the body of a loop of `times` iterations in place of the node. operands are the values of
+// the body's inputs.
+func (n *Node) convertIteration(proto *pb.GraphProto, operands []*Value, times int) []*Value {
+	iterationFrame := *n.frame
+	iterationFrame.depth++
+	iterationFrame.unrollBudget /= times
+	iterationFrame.continuation, iterationFrame.skipErrors = nil, false
+	out, err := n.convertResults(proto, n.innerScope(proto, operands, &iterationFrame), &iterationFrame)
+	if err != nil {
+		n.Failf("%w", err)
+	}
+	return out
+}
+
+// innerScope makes the scope of a graph that is converted in place, with the values of its inputs.
+func (n *Node) innerScope(proto *pb.GraphProto, operands []*Value, f *frame) *scope {
+	if len(operands) != len(proto.Input) {
+		n.Failf("a graph of %d inputs cannot take %d values", len(proto.Input), len(operands))
+	}
+	inner := &scope{importer: n.importer, parent: n.scope, values: map[string]*Value{}}
+	if err := n.addInitializers(proto, inner, f); err != nil {
+		n.Failf("%w", err)
+	}
+	for i, v := range proto.Input {
+		inner.values[v.Name] = operands[i]
+	}
+	return inner
+}
+
+// outputs returns the values of a graph's outputs.
+func (n *Node) outputs(proto *pb.GraphProto, inner *scope) []*Value {
+	out := make([]*Value, len(proto.Output))
+	for i, output := range proto.Output {
+		if out[i] = inner.lookup(output.Name); out[i] == nil {
+			n.Failf("output %q is not made by any node", output.Name)
+		}
+	}
+	return out
+}
+
+// nestedGraph is a graph that is an attribute of a node, such as the body of a loop. Values of the enclosing graphs
+// that its nodes use become additional inputs: see importer.captured.
+type nestedGraph struct {
+	importer *importer
+	out      []*Value // the results
+}
+
+// nestedGraph returns an empty nested graph, which is built at the hints of the enclosing graph.
+func (n *Node) nestedGraph(name string) *nestedGraph { return n.nestedGraphAt(name, n.hints) }
+
+// nestedGraphAt returns an empty nested graph, which is built at the given hints.
+func (n *Node) nestedGraphAt(name string, hints map[string]int) *nestedGraph {
+	if name == "" {
+		name = "body"
+	}
+	inner := &importer{model: n.model, opts: n.opts, graph: graph.New(name, n.opts.Lookup),
+		hasModelName: map[*graph.Value]bool{}, symbols: n.symbols, hints: hints, usedSymbols: map[string]bool{},
+		symbolInputs: map[string]*Value{}, shapes: map[*graph.Value][]sym.Int{}, referenced: map[*graph.Value]*Value{},
+		outer: n.importer, nodeCount: n.nodeCount, captures: map[*Value]*Value{}}
+	inner.graph.Symbols = map[string]graph.Bounds{}
+	for name := range n.symbols.Inputs() {
+		inner.graph.Symbols[name] = graph.Bounds{}
+	}
+	_ = inner.graph.BindOnly(hints) // hints has a size for each symbol
+	return &nestedGraph{importer: inner}
+}
+
+// subgraph converts the body of a loop. operands are the initial values of the body's inputs. If varies(i) is true, the
+// shape of input i may change between iterations.
+func (n *Node) subgraph(proto *pb.GraphProto, operands []*Value, varies func(i int) bool) *nestedGraph {
+	nested, err := n.trySubgraph(proto, operands, varies)
+	if err != nil {
+		n.Failf("%w", err)
+	}
+	return nested
+}
+
+// trySubgraph is [Node.subgraph], but returns the error of the conversion.
+func (n *Node) trySubgraph(proto *pb.GraphProto, operands []*Value, varies func(i int) bool) (*nestedGraph, error) {
+	nested := n.nestedGraph(proto.Name)
+	bodyScope := &scope{importer: nested.importer, outerScope: n.scope, values: map[string]*Value{}}
+	if len(operands) != len(proto.Input) {
+		n.Failf("a graph of %d inputs cannot take %d values", len(proto.Input), len(operands))
+	}
+	for i, declared := range proto.Input {
+		var x *Value
+		var err error
+		if operands[i] != nil && operands[i].packed != nil {
+			x, err = nested.importer.addSequence(declared.Name, n, operands[i].packed)
+		} else {
+			x, err = nested.importer.addOperandInput(declared.Name, n, operands[i], varies(i))
+		}
+		if err != nil {
+			n.Failf("input %q of the body: %w", declared.Name, err)
+		}
+		bodyScope.values[declared.Name] = x
+	}
+	bodyFrame := *n.frame
+	bodyFrame.depth++
+	bodyFrame.continuation, bodyFrame.skipErrors = nil, false
+	err := nested.importer.addInitializers(proto, bodyScope, &bodyFrame)
+	if err == nil {
+		nested.out, err = nested.importer.convertResults(proto, bodyScope, &bodyFrame)
+	}
+	if err == nil && slices.ContainsFunc(operands, func(x *Value) bool { return x != nil && x.packed != nil }) {
+		inner := &Node{importer: nested.importer, scope: bodyScope, frame: &bodyFrame, proto: n.proto}
+		err = inner.splitSequences(nested, operands)
+	}
+	n.nodeCount = nested.importer.nodeCount
+	if err == nil {
+		err = nested.close()
+	}
+	return nested, err
+}
+
+// addOperandInput adds an input for an operand x of node n. If varies is true, the sizes of the input are unknown.
+func (im *importer) addOperandInput(name string, n *Node, x *Value, varies bool) (*Value, error) {
+	if x == nil {
+		return nil, errors.New("its operand is missing")
+	}
+	shape := slices.Clone(n.ShapeOf(x))
+	if varies {
+		for i := range shape {
+			shape[i] = im.symbols.NewUnknown(0)
+		}
+	}
+	return im.addInput(name, x, shape)
+}
+
+// close names the graph's results. It also ensures that each used symbol is a size of an input, so that the shapes of
+// the inputs determine the symbols.
+func (nested *nestedGraph) close() error {
+	for i, x := range nested.out {
+		name := x.name
+		if name == "" {
+			name = "result"
+		}
+		if err := nested.importer.addOutput(fmt.Sprintf("%s.%d", name, i), x); err != nil {
+			return fmt.Errorf("result %d: %w", i, err)
+		}
+	}
+	g := nested.importer.graph
+	for _, name := range sorted.Keys(nested.importer.symbols.Inputs()) {
+		if nested.importer.usedSymbols[name] {
+			if _, err := nested.importer.symbolInput(name); err != nil {
+				return err
+			}
+		}
+		if nested.importer.symbolInputs[name] == nil {
+			delete(g.Symbols, name)
+		}
+	}
+	return g.Err()
+}
+
+// addInput adds an input for value x of the enclosing graph, with the given symbolic shape.
+func (im *importer) addInput(name string, x *Value, shape []sym.Int) (*Value, error) {
+	if x.kind != tensorKind {
+		return nil, errors.New("sequences and optionals are not supported here")
+	}
+	name = im.graph.Fresh(name)
+	dtype := x.DType()
+	switch {
+	case !dtype.Valid():
+		return nil, errors.New("its dtype depends on data")
+	case shape == nil:
+		return nil, errors.New("its number of dimensions depends on data")
+	}
+	dims, open := make([]graph.Dim, len(shape)), false
+	for i, size := range shape {
+		n, known := size.Known()
+		switch {
+		case known:
+			dims[i].Size = n
+			continue
+		case im.symbols.Inputs()[size.String()].Same(size):
+			dims[i].Symbol = size.String()
+		default:
+			dims[i].Symbol = fmt.Sprintf("%s_dim%d", name, i)
+		}
+		open = true
+	}
+	input := &Value{name: name, isText: x.isText}
+	if input.graphValue = im.graph.InputDims(name, dtype, tensor.NoFormat, dims...); open {
+		im.shapes[input.graphValue] = shape
+		im.addSymbolInputs(input, dims)
+	}
+	switch {
+	case x.IsDynamic():
+		input.graphValue.Dynamic = true // the sizes are known only when the graph runs
+		input.outline = graph.Outline{DType: dtype, Sizes: symbolic.KnownOrMinusOne(shape)}
+	case open:
+		sizes, err := im.atHints(shape, x.Meta().Shape)
+		if err != nil {
+			return nil, err
+		}
+		input.graphValue.SetMeta(tensor.New(dtype, sizes...))
+	}
+	im.hasModelName[input.graphValue] = true
+	return input, nil
+}
+
+// atHints evaluates a symbolic shape at the hints. Sizes that depend on data are taken from known.
+func (im *importer) atHints(shape []sym.Int, known []int) ([]int, error) {
+	sizes := slices.Clone(known)
+	for i, size := range shape {
+		number, err := size.At(im.hints)
+		switch {
+		case err != nil:
+			continue
+		case number < 0:
+			return nil, fmt.Errorf("the size %v is negative at %v", size, im.hints)
+		}
+		sizes[i] = number
+	}
+	return sizes, nil
+}
+
+// symbolInput returns an input that has the symbol as a size. It adds an input if the graph has none.
+func (im *importer) symbolInput(symbol string) (*Value, error) {
+	if im.symbolInputs[symbol] != nil || im.outer == nil {
+		return im.symbolInputs[symbol], nil
+	}
+	v, err := im.outer.symbolInput(symbol)
+	if err != nil || v == nil {
+		return nil, err
+	}
+	return im.capture(v)
+}
+
+// operandsOf joins lists of operands.
+func (n *Node) operandsOf(lists ...[]*Value) []any {
+	var out []any
+	for _, l := range lists {
+		for _, v := range l {
+			out = append(out, v)
+		}
+	}
+	return out
+}

@@ -1,0 +1,288 @@
+package convert
+
+import (
+	"fmt"
+
+	"github.com/graphrun/graphrun/graph"
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Node is a node of the model during its conversion. Converters call its methods, which panic with a [failure] if the
+// node has a mistake. [Node.convert] recovers the panic and returns the error.
+type Node struct {
+	In    []*Value // operands; nil for an omitted operand
+	Opset int      // version of the operator set
+
+	*importer
+	scope        *scope
+	frame        *frame
+	proto        *pb.NodeProto
+	attrs        map[string]*pb.AttributeProto
+	unavailable  *Value        // the first operand without a value: its node could not be converted; nil for none
+	continuation *continuation // the nodes of the model that follow this node
+	// finalOutputs are the outputs of the outermost graph, if the converter also converted the continuation, else nil.
+	finalOutputs []*Value
+}
+
+// Converter converts a node and returns its outputs; nil for an output that is not supported. The converter of If may
+// set [Node.finalOutputs] instead.
+type Converter func(n *Node) []*Value
+
+// failure is the panic value that ends a converter.
+type failure struct{ err error }
+
+// Failf ends the converter with an error.
+func (n *Node) Failf(format string, args ...any) { panic(failure{fmt.Errorf(format, args...)}) }
+
+// convertNode converts one node and adds its outputs to the scope. It returns [Node.finalOutputs].
+func (im *importer) convertNode(p *pb.NodeProto, s *scope, f *frame, following *continuation) ([]*Value, error) {
+	if im.nodeCount++; im.nodeCount > maxNodes {
+		return nil, limitError{fmt.Errorf("the model has more than %d nodes", maxNodes)}
+	}
+	n := &Node{importer: im, scope: s, frame: f, proto: p, attrs: map[string]*pb.AttributeProto{}, continuation: following}
+	domain := CanonicalDomain(p.Domain)
+	n.Opset = f.opsets[domain]
+	out, err := n.convertCatchingMemory(domain)
+	if err == nil && n.finalOutputs == nil {
+		err = n.bindOutputs(out)
+	}
+	switch {
+	case err == nil:
+		return n.finalOutputs, nil
+	case f.canSkip(err):
+		n.skipNode(err, p.Output)
+		return nil, nil
+	}
+	return nil, fmt.Errorf("%s: %w", n.title(), err)
+}
+
+// title identifies the node in errors.
+func (n *Node) title() string {
+	return fmt.Sprintf("node %q (%s)", nameOf(n.proto), n.proto.OpType)
+}
+
+// nameOf returns the name of a node. A node without a name has the name of its first output.
+func nameOf(p *pb.NodeProto) string {
+	for _, o := range p.Output {
+		if p.Name == "" && o != "" {
+			return o
+		}
+	}
+	return p.Name
+}
+
+// setName gives a value the name that the model uses, if the value has no name yet.
+func (im *importer) setName(x *Value, name string) {
+	if x.name == "" {
+		x.name = name
+	}
+	if x.graphValue == nil || im.hasModelName[x.graphValue] || x.graphValue.Node == nil {
+		return
+	}
+	im.hasModelName[x.graphValue] = true
+	x.graphValue.Named(im.graph.Fresh(name))
+}
+
+// operands sets the fields in, attrs and unavailable.
+func (n *Node) operands() error {
+	for _, name := range n.proto.Input {
+		var operand *Value
+		if name != "" {
+			if operand = n.scope.lookup(name); operand == nil {
+				return fmt.Errorf("operand %q is not defined before the node", name)
+			}
+			if operand.kind == unavailableKind && n.unavailable == nil {
+				n.unavailable = operand
+			}
+			if operand.kind == emptyOptionalKind && n.proto.OpType != "OptionalHasElement" {
+				operand = nil
+			}
+		}
+		n.In = append(n.In, operand)
+	}
+	for _, attribute := range n.proto.Attribute {
+		if attribute.RefAttrName != "" {
+			if attribute = n.frame.attrs[attribute.RefAttrName]; attribute == nil {
+				continue // the function call omits the attribute
+			}
+			n.attrs[attrName(n.proto, attribute)] = attribute
+			continue
+		}
+		n.attrs[attribute.Name] = attribute
+	}
+	return nil
+}
+
+// attrName returns the name that node p gives to attribute a of the enclosing function.
+func attrName(p *pb.NodeProto, a *pb.AttributeProto) string {
+	for _, b := range p.Attribute {
+		if b.RefAttrName == a.Name {
+			return b.Name
+		}
+	}
+	return a.Name
+}
+
+// convert calls the converter of the node's operator.
+func (n *Node) convert(domain string) (out []*Value, err error) {
+	defer Recover(&err)
+	if err := n.operands(); err != nil {
+		return nil, err
+	}
+	if f := n.model.function(n.proto, n.opts.Table); f != nil {
+		return n.call(f)
+	}
+	if n.unavailable != nil {
+		return nil, &unavailableError{n.unavailable}
+	}
+	convertOperator := n.opts.Table.Converters[Operator{domain, n.proto.OpType}]
+	if convertOperator == nil {
+		return nil, ErrNoConverter
+	}
+	if n.hasTexts() {
+		return n.convertTexts(convertOperator, Operator{domain, n.proto.OpType}), nil
+	}
+	return convertOperator(n), nil
+}
+
+// Recover turns a failure panic into an error.
+func Recover(err *error) {
+	defer sym.Catch(err)
+	switch r := recover().(type) {
+	case nil:
+	case failure:
+		*err = r.err
+	default:
+		panic(r)
+	}
+}
+
+// call converts the body of a function in place of the node.
+func (n *Node) call(f *pb.FunctionProto) ([]*Value, error) {
+	sets, err := opsetsOf(f.OpsetImport)
+	if err != nil {
+		return nil, err
+	}
+	inner := &frame{opsets: sets, attrs: map[string]*pb.AttributeProto{}, depth: n.frame.depth + 1,
+		unrollBudget: n.frame.unrollBudget, continuation: n.continuation, skipErrors: n.frame.skipErrors}
+	for _, attribute := range f.AttributeProto {
+		inner.attrs[attribute.Name] = attribute
+	}
+	for name, attribute := range n.attrs {
+		inner.attrs[name] = &pb.AttributeProto{Name: name, Type: attribute.Type, F: attribute.F,
+			I: attribute.I, S: attribute.S, T: attribute.T, G: attribute.G,
+			Floats: attribute.Floats, Ints: attribute.Ints, Strings: attribute.Strings, Graphs: attribute.Graphs}
+	}
+	bodyScope := &scope{importer: n.importer, values: map[string]*Value{}}
+	for i, name := range f.Input {
+		if i < len(n.In) && n.In[i] != nil {
+			bodyScope.values[name] = n.In[i]
+		} else {
+			bodyScope.values[name] = &Value{kind: emptyOptionalKind}
+		}
+	}
+	body := &pb.GraphProto{Node: f.Node}
+	for _, o := range f.Output {
+		body.Output = append(body.Output, &pb.ValueInfoProto{Name: o})
+	}
+	if n.finalOutputs, err = n.convertNodes(body, 0, bodyScope, inner); err != nil {
+		return nil, fmt.Errorf("function: %w", err)
+	}
+	out := make([]*Value, len(f.Output))
+	for i, name := range f.Output {
+		out[i] = bodyScope.values[name]
+	}
+	return out, nil
+}
+
+// Name returns the name of the node. A node without a name has the name of its first output.
+func (n *Node) Name() string { return nameOf(n.proto) }
+
+// Operator returns the operator of the node.
+func (n *Node) Operator() Operator { return Operator{CanonicalDomain(n.proto.Domain), n.proto.OpType} }
+
+// Outputs returns the number of outputs of the node.
+func (n *Node) Outputs() int { return len(n.proto.Output) }
+
+// NodeCount returns the number of nodes that were converted so far, which differs for each node of the model.
+func (n *Node) NodeCount() int { return n.nodeCount }
+
+// Lookup returns an op of the catalogue, or nil.
+func (n *Node) Lookup(op string) *graph.Op { return n.opts.Lookup(op) }
+
+// Weight returns the tensor of a message.
+func (n *Node) Weight(t *pb.TensorProto) (*tensor.Tensor, error) { return n.model.file.Tensor(t) }
+
+// HasOperand reports whether operand i is present.
+func (n *Node) HasOperand(i int) bool { return i >= 0 && i < len(n.In) && n.In[i] != nil }
+
+// Operand returns operand i, which must be a tensor.
+func (n *Node) Operand(i int) *Value {
+	if !n.HasOperand(i) {
+		n.Failf("operand %d is missing", i)
+	}
+	if n.In[i].kind != tensorKind {
+		n.Failf("operand %d must be a tensor", i)
+	}
+	return n.In[i]
+}
+
+// OperandOrNil returns operand i, which must be a tensor, or nil if the operand is omitted.
+func (n *Node) OperandOrNil(i int) *Value {
+	if !n.HasOperand(i) {
+		return nil
+	}
+	return n.Operand(i)
+}
+
+// IsOutputUsed reports whether output i is used.
+func (n *Node) IsOutputUsed(i int) bool { return i < len(n.proto.Output) && n.proto.Output[i] != "" }
+
+// Rank returns the rank of x, which must be known.
+func (n *Node) Rank(x *Value) int {
+	if !x.IsDynamic() {
+		return len(x.Meta().Shape)
+	}
+	if x.outline.Sizes == nil {
+		n.Failf("the number of dimensions of %q must be known before the graph runs, and it depends on data", x.name)
+	}
+	return len(x.outline.Sizes)
+}
+
+// Axis adds rank to a negative dimension. It fails if the dimension is out of range.
+func (n *Node) Axis(d, rank int) int {
+	if d < -rank || d >= max(rank, 1) {
+		n.Failf("axis %d is out of range: the operand has %d dimensions", d, rank)
+	}
+	if d < 0 {
+		d += rank
+	}
+	return d
+}
+
+// Axes applies [Node.Axis] to each dimension. It fails if a dimension occurs twice.
+func (n *Node) Axes(list []int, rank int) []int {
+	out := make([]int, len(list))
+	seen := map[int]bool{}
+	for i, d := range list {
+		out[i] = n.Axis(d, rank)
+		if seen[out[i]] {
+			n.Failf("axis %d occurs twice", d)
+		}
+		seen[out[i]] = true
+	}
+	return out
+}
+
+// value returns x, which must be a tensor or nil, as a value of the graph.
+func (n *Node) value(x *Value) *graph.Value {
+	if x == nil {
+		return nil
+	}
+	if x.kind != tensorKind {
+		n.Failf("want a tensor, got %v", x.kind)
+	}
+	return n.materialise(x)
+}

@@ -1,0 +1,305 @@
+package convert
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/graphrun/graphrun/graph"
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// This file converts operators on sequences whose members are not known during the import. Such a sequence becomes a
+// pair of tensors: the concatenated elements of all members, and a table of the members' shapes. Sequence operators
+// become ops on the two tensors. All members have the same dtype and the same rank; their sizes may differ.
+
+// packedSequence is a sequence that is represented by a pair of tensors.
+type packedSequence struct {
+	dtype  tensor.DType
+	rank   int    // rank of the members; -1 if no member was inserted yet
+	data   *Value // the elements of all members, a vector
+	shapes *Value // the shapes of the members, [members, rank], int64
+	// outer is set in the body of a loop that carries a sequence of unknown rank (-1). It is the sequence outside the
+	// body. The first member that the body inserts determines the rank: see [memberRankError].
+	outer *packedSequence
+}
+
+// memberRankError is the error of converting a loop body that inserts the first member into a carried sequence of
+// unknown rank. loopBody then converts the body again, with the rank and dtype of the member.
+type memberRankError struct {
+	sequence *packedSequence // the sequence in the body
+	rank     int
+	dtype    tensor.DType
+}
+
+func (m *memberRankError) Error() string {
+	return fmt.Sprintf("a sequence that a loop carries gets members of %d dimensions", m.rank)
+}
+
+// packedOpset is the operator set of the ONNX operators that [Node.ONNXOp] converts.
+const packedOpset = 18
+
+// ONNXOp applies an ONNX operator to operands, as a part of the conversion of n.
+func (n *Node) ONNXOp(op string, attrs []*pb.AttributeProto, operands ...*Value) *Value {
+	f := *n.frame
+	f.opsets, f.continuation, f.skipErrors = map[string]int{"": packedOpset}, nil, false
+	inner := &Node{importer: n.importer, scope: n.scope, frame: &f, Opset: packedOpset, In: operands,
+		proto: &pb.NodeProto{OpType: op, Name: n.proto.Name, Output: []string{""}}, attrs: map[string]*pb.AttributeProto{}}
+	for _, a := range attrs {
+		inner.attrs[a.Name] = a
+	}
+	c := n.opts.Table.Converters[Operator{"", op}]
+	if c == nil {
+		n.Failf("the operator %s, which sequences need, is not supported", op)
+	}
+	return c(inner)[0]
+}
+
+// IntAttribute returns a list with one integer attribute, for [Node.ONNXOp].
+func IntAttribute(name string, v int) []*pb.AttributeProto {
+	return []*pb.AttributeProto{{Name: name, Type: pb.AttributeInt, I: int64(v)}}
+}
+
+// scalarInt returns an integer as a 0-dim value.
+func scalarInt(i int) *Value { return Constant(tensor.IntScalar(int64(i)).Tensor(tensor.Int64)) }
+
+// concatenated joins values along their first dimension.
+func (n *Node) concatenated(parts ...*Value) *Value {
+	return n.ONNXOp("Concat", IntAttribute("axis", 0), parts...)
+}
+
+// rowRange returns the rows of x with indices from `from` to `to`-1. from and to are vectors of one element.
+func (n *Node) rowRange(x, from, to *Value) *Value {
+	return n.ONNXOp("Slice", nil, x, from, to, IntVector(0))
+}
+
+func (n *Node) sumAlong(x *Value, axis int) *Value {
+	return n.ONNXOp("ReduceSum", IntAttribute("keepdims", 0), x, IntVector(axis))
+}
+
+// rowProducts returns the product of each row of a table of shapes, which is the number of elements of the member.
+func (n *Node) rowProducts(shapes *Value) *Value {
+	return n.ONNXOp("ReduceProd", IntAttribute("keepdims", 0), shapes, IntVector(1))
+}
+
+// vector reshapes a value of one element to a vector.
+func (n *Node) vector(x *Value) *Value { return n.ONNXOp("Reshape", nil, x, IntVector(1)) }
+
+func (n *Node) add(x, y *Value) *Value { return n.ONNXOp("Add", nil, x, y) }
+
+// toEnd, as the end of a Slice, includes the last element.
+const toEnd = math.MaxInt32
+
+// packedOf returns sequence x as a pair of tensors. rank is the rank of the members if the sequence is empty.
+func (n *Node) packedOf(x *Value, rank int) *packedSequence {
+	if x.packed != nil {
+		return x.packed
+	}
+	packed := &packedSequence{dtype: x.memberDType, rank: rank}
+	if len(x.members) > 0 {
+		packed.dtype, packed.rank = x.members[0].DType(), n.Rank(x.members[0])
+	}
+	if !packed.dtype.Valid() {
+		packed.dtype = tensor.Float32
+	}
+	packed.data, packed.shapes = Constant(tensor.Zeros(packed.dtype, 0)),
+		Constant(tensor.Zeros(tensor.Int64, 0, max(packed.rank, 0)))
+	for _, m := range x.members {
+		packed = n.appended(packed, m)
+	}
+	return packed
+}
+
+// checkMember fails if x cannot become a member of the sequence.
+func (n *Node) checkMember(p *packedSequence, x *Value) {
+	rank := n.Rank(x)
+	switch {
+	case p.outer != nil:
+		panic(failure{&memberRankError{p, rank, x.DType()}})
+	case p.rank >= 0 && p.rank != rank:
+		n.Failf("a sequence of unknown length with members of %d and of %d dimensions is not supported", p.rank, rank)
+	case p.dtype != x.DType() && p.rank >= 0:
+		n.Failf("a sequence of %v cannot have a member of %v", p.dtype, x.DType())
+	}
+}
+
+// packMember returns the elements and the shape of member x in the form of packedSequence.data and
+// packedSequence.shapes.
+func (n *Node) packMember(x *Value) (data, shape *Value) {
+	rank := n.Rank(x)
+	data = n.ONNXOp("Reshape", nil, x, IntVector(-1))
+	shape = n.ONNXOp("Reshape", IntAttribute("allowzero", 1), n.ONNXOp("Shape", nil, x), IntVector(1, rank))
+	return data, shape
+}
+
+// appended returns the sequence with one more member.
+func (n *Node) appended(p *packedSequence, x *Value) *packedSequence {
+	n.checkMember(p, x)
+	data, shape := n.packMember(x)
+	if p.rank < 0 {
+		return &packedSequence{dtype: x.DType(), rank: n.Rank(x), data: data, shapes: shape}
+	}
+	return &packedSequence{dtype: p.dtype, rank: p.rank, data: n.concatenated(p.data, data).WithRank(1),
+		shapes: n.concatenated(p.shapes, shape).WithSizes(tensor.Int64, -1, p.rank)}
+}
+
+func (p *packedSequence) val() *Value { return &Value{kind: sequenceKind, packed: p} }
+
+// length returns the number of members as a 0-dim value.
+func (n *Node) length(p *packedSequence) *Value {
+	return n.ONNXOp("Gather", nil, n.ONNXOp("Shape", nil, p.shapes), scalarInt(0))
+}
+
+// checkedPosition returns an index of a list of count elements, as a vector of one element. A negative index counts
+// from the end. The run fails if the index is out of range.
+func (n *Node) checkedPosition(index, count *Value) *Value {
+	negative := n.ONNXOp("Less", nil, index, scalarInt(0))
+	index = n.ONNXOp("Where", nil, negative, n.add(index, count), index)
+	// An index that is still negative is out of range. It becomes count, for which Gather fails.
+	index = n.ONNXOp("Where", nil, n.ONNXOp("Less", nil, index, scalarInt(0)), count, index)
+	all := n.ONNXOp("Range", nil, scalarInt(0), count, scalarInt(1))
+	return n.vector(n.ONNXOp("Gather", nil, all, index))
+}
+
+// scalarOperand returns operand i as a 0-dim value of int64.
+func (n *Node) scalarOperand(i int) *Value {
+	return n.ONNXOp("Reshape", nil, n.Cast(n.Operand(i), tensor.Int64), Constant(tensor.Zeros(tensor.Int64, 0)))
+}
+
+// splitMembers divides the members into three ranges: the members before a position, the next width members, and the
+// later members. It returns the shapes and the elements of each range. width is 0 or 1.
+func (n *Node) splitMembers(p *packedSequence, position *Value, width int) (before, middle, after [2]*Value) {
+	next := position
+	if width > 0 {
+		next = n.add(position, IntVector(width))
+	}
+	shapes := [3]*Value{n.rowRange(p.shapes, IntVector(0), position), nil, n.rowRange(p.shapes, next, IntVector(toEnd))}
+	start := n.vector(n.sumAlong(n.rowProducts(shapes[0].WithSizes(tensor.Int64, -1, p.rank)), 0))
+	end := start
+	if width > 0 {
+		shapes[1] = n.rowRange(p.shapes, position, next).WithSizes(tensor.Int64, 1, p.rank)
+		end = n.add(start, n.rowProducts(shapes[1]))
+		middle = [2]*Value{shapes[1], n.rowRange(p.data, start, end)}
+	}
+	before = [2]*Value{shapes[0], n.rowRange(p.data, IntVector(0), start)}
+	after = [2]*Value{shapes[2].WithSizes(tensor.Int64, -1, p.rank), n.rowRange(p.data, end, IntVector(math.MaxInt))}
+	return before, middle, after
+}
+
+// packedMember returns the member at a position.
+func (n *Node) packedMember(p *packedSequence, position *Value) *Value {
+	if p.rank < 0 {
+		n.Failf("the sequence is empty, or its members' number of dimensions is unknown")
+	}
+	_, member, _ := n.splitMembers(p, n.checkedPosition(position, n.length(p)), 1)
+	shape := n.ONNXOp("Reshape", nil, member[0], IntVector(p.rank)).WithSizes(tensor.Int64, p.rank)
+	return n.ONNXOp("Reshape", IntAttribute("allowzero", 1), member[1], shape).WithType(p.dtype, p.rank)
+}
+
+// packedInsert inserts x at the position of operand 2, or at the end.
+func (n *Node) packedInsert(p *packedSequence, x *Value) *packedSequence {
+	if !n.HasOperand(2) || p.rank < 0 {
+		return n.appended(p, x)
+	}
+	n.checkMember(p, x)
+	count := n.length(p)
+	position := n.checkedPosition(n.insertionIndex(n.scalarOperand(2), count), n.add(count, scalarInt(1)))
+	before, _, after := n.splitMembers(p, position, 0)
+	data, shape := n.packMember(x)
+	return &packedSequence{dtype: p.dtype, rank: p.rank, data: n.concatenated(before[1], data, after[1]).WithRank(1),
+		shapes: n.concatenated(before[0], shape, after[0]).WithSizes(tensor.Int64, -1, p.rank)}
+}
+
+// insertionIndex adds count to a negative index of an insertion. Index -1 inserts before the last of count members.
+// Index count inserts after the last member.
+func (n *Node) insertionIndex(index, count *Value) *Value {
+	fromEnd := n.add(index, count)
+	// An index that is still negative stays out of range.
+	fromEnd = n.ONNXOp("Where", nil, n.ONNXOp("Less", nil, fromEnd, scalarInt(0)), scalarInt(math.MinInt32), fromEnd)
+	return n.ONNXOp("Where", nil, n.ONNXOp("Less", nil, index, scalarInt(0)), fromEnd, index)
+}
+
+// packedErase removes the member at the position of operand 1, or the last member.
+func (n *Node) packedErase(p *packedSequence) *packedSequence {
+	if p.rank < 0 {
+		n.Failf("the sequence is empty")
+	}
+	position := scalarInt(-1)
+	if n.HasOperand(1) {
+		position = n.scalarOperand(1)
+	}
+	before, _, after := n.splitMembers(p, n.checkedPosition(position, n.length(p)), 1)
+	return &packedSequence{dtype: p.dtype, rank: p.rank, data: n.concatenated(before[1], after[1]).WithRank(1),
+		shapes: n.concatenated(before[0], after[0]).WithSizes(tensor.Int64, -1, p.rank)}
+}
+
+// packedConcat concatenates the members along an axis. If stack is true, the axis is a new dimension.
+func (n *Node) packedConcat(p *packedSequence, axis int, stack bool) *Value {
+	if p.rank < 0 {
+		n.Failf("the sequence is empty")
+	}
+	if stack {
+		axis = n.Axis(axis, p.rank+1)
+	} else if axis = n.Axis(axis, p.rank); axis > 0 {
+		return n.concatenatedAlong(p, axis)
+	}
+	first := n.ONNXOp("Gather", nil, p.shapes, scalarInt(0)).WithSizes(tensor.Int64, p.rank)
+	differ := n.ONNXOp("Abs", nil, n.ONNXOp("Sub", nil, p.shapes, first))
+	shape := n.concatenated(n.vector(n.length(p)), first)
+	if !stack {
+		differ = n.ONNXOp("Slice", nil, differ, IntVector(1), IntVector(toEnd), IntVector(1))
+		rows := n.ONNXOp("Gather", IntAttribute("axis", 1), p.shapes, scalarInt(0))
+		shape = n.concatenated(n.vector(n.sumAlong(rows, 0)), n.rowRange(first, IntVector(1), IntVector(toEnd)))
+	}
+	rank := p.rank
+	if stack {
+		rank++
+	}
+	// If the members' sizes differ, the index of this Gather is out of range, and the run fails.
+	differences := n.ONNXOp("Reshape", nil, differ, IntVector(-1)).WithRank(1)
+	equal := n.ONNXOp("Gather", nil, IntVector(0), n.sumAlong(differences, 0))
+	shape = n.add(shape, equal).WithSizes(tensor.Int64, rank)
+	out := n.ONNXOp("Reshape", IntAttribute("allowzero", 1), p.data, shape).WithType(p.dtype, rank)
+	if axis > 0 {
+		out = n.Op("movedim", graph.Attrs{"source": []int{0}, "destination": []int{axis}}, out).WithType(p.dtype, rank)
+	}
+	return out
+}
+
+// concatenatedAlong concatenates the members along an axis other than the first, by a loop.
+func (n *Node) concatenatedAlong(p *packedSequence, axis int) *Value {
+	start := n.packedMember(p, scalarInt(0))
+	start = n.ONNXOp("Slice", nil, start, IntVector(0), IntVector(0), IntVector(axis)).WithType(p.dtype, p.rank)
+	body := &pb.GraphProto{Name: "concat",
+		Node: []*pb.NodeProto{{OpType: "SequenceAt", Input: []string{"members", "i"}, Output: []string{"member"}},
+			{OpType: "Concat", Input: []string{"so far", "member"}, Output: []string{"joined"},
+				Attribute: IntAttribute("axis", axis)}},
+		Input:  []*pb.ValueInfoProto{{Name: "i"}, {Name: "go"}, {Name: "so far"}, {Name: "members"}},
+		Output: []*pb.ValueInfoProto{{Name: "go"}, {Name: "joined"}, {Name: "members"}}}
+	return n.ONNXOp("Loop", []*pb.AttributeProto{{Name: "body", Type: pb.AttributeGraph, G: body}}, n.length(p),
+		Constant(tensor.BoolScalar(true).Tensor(tensor.Bool)), start, p.val()).WithType(p.dtype, p.rank)
+}
+
+// packedSplit returns the slices of x along an axis of unknown size as a sequence. If keep is true, the slices keep the
+// axis, with size 1.
+func (n *Node) packedSplit(x *Value, axis int, keep bool) *packedSequence {
+	rank := n.Rank(x)
+	shape := n.ONNXOp("Shape", nil, x)
+	count := n.rowRange(shape, IntVector(axis), IntVector(axis+1))
+	before := n.rowRange(shape, IntVector(0), IntVector(axis))
+	after := n.rowRange(shape, IntVector(axis+1), IntVector(toEnd))
+	if axis > 0 {
+		x = n.Op("movedim", graph.Attrs{"source": []int{axis}, "destination": []int{0}}, x).WithType(x.DType(), rank)
+	}
+	packed := &packedSequence{dtype: x.DType(), rank: rank - 1,
+		data: n.ONNXOp("Reshape", nil, x, IntVector(-1)).WithRank(1)}
+	memberShape := n.concatenated(before, after)
+	if keep {
+		memberShape = n.concatenated(before, IntVector(1), after)
+		packed.rank++
+	}
+	memberShape = n.ONNXOp("Reshape", IntAttribute("allowzero", 1), memberShape, IntVector(1, packed.rank))
+	shapes := n.ONNXOp("Expand", nil, memberShape, n.concatenated(count, IntVector(packed.rank)))
+	packed.shapes = shapes.WithSizes(tensor.Int64, -1, packed.rank)
+	return packed
+}

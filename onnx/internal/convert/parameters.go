@@ -1,0 +1,158 @@
+package convert
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/onnx/internal/symbolic"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// This file converts values and symbolic sizes to attributes and operands of ops.
+
+// SizesAttr returns integers in the form of attributes: []int, or a list with expressions. It fails if an integer
+// depends on data.
+func (n *Node) SizesAttr(list ...sym.Int) any {
+	if numbers, ok := symbolic.Known(list); ok {
+		return numbers
+	}
+	out := make([]any, len(list))
+	for i, s := range list {
+		var ok bool
+		if out[i], ok = n.IntAttr(s); !ok {
+			n.Failf("a size must be known before the graph runs, and it depends on data")
+		}
+	}
+	return out
+}
+
+// SizeAttr returns a single integer in the form of an attribute. It fails if the integer depends on data.
+func (n *Node) SizeAttr(s sym.Int) any {
+	switch list := n.SizesAttr(s).(type) {
+	case []int:
+		return list[0]
+	case []any:
+		return list[0]
+	}
+	return nil
+}
+
+// KnownNumbers returns integers as numbers. It fails if an integer is symbolic. The error uses `name` for the integers.
+func (n *Node) KnownNumbers(name string, list []sym.Int) []int {
+	out, ok := symbolic.Known(list)
+	if !ok {
+		n.Failf("%s must be known before the graph runs: give the model's symbolic sizes (%s)", name, n.symbolNames())
+	}
+	return out
+}
+
+// SizeOperand returns an integer as an operand of [Node.Op]: a number, or a 0-dim value that the graph computes from
+// sizes.
+func (n *Node) SizeOperand(s sym.Int) any {
+	if k, known := s.Known(); known {
+		return k
+	}
+	return computedValue(symbolic.Ints([]int{}, s), func() *Value {
+		attrs := graph.Attrs{"start": n.SizeAttr(s), "end": n.SizeAttr(s.Add(sym.Of(1))), "dtype": tensor.Int64}
+		return n.Emit("select", graph.Attrs{"dim": 0, "index": 0}, n.Emit("arange", attrs)[0])[0]
+	})
+}
+
+// ShapeAttr returns a shape as an attribute of reshape. A size that depends on data becomes -1. If several sizes
+// depend on data, or if a -1 would be ambiguous because another size may be 0, the result is nil.
+func (n *Node) ShapeAttr(list []sym.Int) []any {
+	attr, unknownCount := make([]any, len(list)), 0
+	for i, size := range list {
+		var ok bool
+		if attr[i], ok = n.IntAttr(size); !ok {
+			attr[i] = -1
+		}
+		if attr[i] == -1 {
+			unknownCount++
+		}
+	}
+	for i, size := range list {
+		if unknownCount > 1 || unknownCount == 1 && attr[i] != -1 && !symbolic.Positive(size) &&
+			!slices.ContainsFunc(list, symbolic.IsMinusOne) {
+			return nil
+		}
+	}
+	return attr
+}
+
+// Number returns the only element of a constant.
+func (n *Node) Number(x *Value) tensor.Scalar {
+	if x.data == nil {
+		n.Failf("%q must be known before the graph runs", x.name)
+	}
+	s, ok := scalarOf(x.data)
+	if !ok {
+		n.Failf("%q must have one element, it has shape %s", x.name, tensor.ListString(x.data.Shape))
+	}
+	return s
+}
+
+// VectorAttr returns a vector of integers as an attribute: a list of numbers and expressions, or a reference to the
+// value.
+func (n *Node) VectorAttr(x *Value) any {
+	if x.data != nil {
+		return IntsOf(x.data)
+	}
+	if list := n.Expressions(x); list != nil {
+		return list
+	}
+	return n.Reference(x)
+}
+
+// Expressions returns integers in the form of attributes: numbers and expressions. It returns nil if an integer depends
+// on data.
+func (n *Node) Expressions(x *Value) []any {
+	integers := x.elements.Integers()
+	if integers == nil {
+		return nil
+	}
+	list := make([]any, len(integers))
+	for i, integer := range integers {
+		var ok bool
+		if list[i], ok = n.IntAttr(integer); !ok {
+			return nil
+		}
+	}
+	return list
+}
+
+// ScalarAttr returns a single integer as an attribute: a number, an expression, or a reference to the value.
+func (n *Node) ScalarAttr(x *Value) any {
+	if x.data != nil {
+		return int(n.Number(x).Int())
+	}
+	if list := n.Expressions(x); len(list) == 1 {
+		return list[0]
+	}
+	return n.Reference(x)
+}
+
+// NumberAttr returns a single number of any dtype as an attribute: a number, an expression, or a reference to the
+// value.
+func (n *Node) NumberAttr(x *Value) any {
+	if x.data != nil && x.DType().IsFloat() {
+		return n.Number(x).Float()
+	}
+	return n.ScalarAttr(x)
+}
+
+// ConstantInts returns the integers of operand i, which must be constant.
+func (n *Node) ConstantInts(i int) []int {
+	x := n.Operand(i)
+	if x.data == nil {
+		n.Failf("operand %d (%q) must be known before the graph runs", i, x.name)
+	}
+	if !x.DType().IsIntegral(true) {
+		n.Failf("operand %d (%q) holds %v, want integers", i, x.name, x.DType())
+	}
+	if x.data.Numel() > FoldLimit {
+		n.Failf("operand %d (%q) has %d elements", i, x.name, x.data.Numel())
+	}
+	return IntsOf(x.data)
+}

@@ -1,0 +1,179 @@
+package convert
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+)
+
+// scan converts Scan. In operator set 8, Scan had a batch dimension and sequence lengths.
+func scan(n *Node) []*Value {
+	if n.Opset >= 9 {
+		return n.scanOnce(n.In)
+	}
+	if n.HasOperand(0) {
+		n.Failf("lengths of sequences are not supported")
+	}
+	operands := n.In[min(1, len(n.In)):]
+	if len(operands) == 0 || operands[0] == nil || n.Rank(operands[0]) == 0 {
+		n.Failf("operands are missing")
+	}
+	batch := n.knownSize(operands[0], 0)
+	if batch < 1 || batch > maxUnrolled {
+		n.Failf("a batch of %d is not supported", batch)
+	}
+	var lists [][]any
+	for index := range batch {
+		part := make([]*Value, len(operands))
+		for i, v := range operands {
+			if v == nil {
+				n.Failf("operands are missing")
+			}
+			part[i] = n.Op("select", graph.Attrs{"dim": 0, "index": index}, v)
+		}
+		for i, o := range n.scanOnce(part) {
+			if index == 0 {
+				lists = append(lists, nil)
+			}
+			lists[i] = append(lists[i], o)
+		}
+	}
+	out := make([]*Value, len(lists))
+	for i, l := range lists {
+		out[i] = n.Op("stack", graph.Attrs{"dim": 0}, l...)
+	}
+	return out
+}
+
+// directionsOf reads an attribute with the directions of count values. True means backwards.
+func (n *Node) directionsOf(name string, count int) []bool {
+	out := make([]bool, count)
+	for i, d := range n.PerDim(name, count, 0) {
+		out[i] = d != 0
+	}
+	return out
+}
+
+func (n *Node) scanOnce(operands []*Value) []*Value {
+	proto := n.body("body")
+	scanned := n.Int("num_scan_inputs", 0)
+	states := len(operands) - scanned
+	if scanned < 1 || states < 0 || len(proto.Input) != len(operands) || len(proto.Output) < states ||
+		slices.Contains(operands, nil) {
+		n.Failf("a body with %d inputs and %d outputs does not suit %d operands, %d of them scanned", len(proto.Input),
+			len(proto.Output), len(operands), scanned)
+	}
+	inBackward, outBackward := n.directionsOf("scan_input_directions", scanned),
+		n.directionsOf("scan_output_directions", len(proto.Output)-states)
+	if n.Opset < 9 {
+		inBackward = n.directionsOf("directions", scanned)
+	}
+	inAxes, outAxes := n.PerDim("scan_input_axes", scanned, 0), n.PerDim("scan_output_axes", len(proto.Output)-states, 0)
+	length, known := -1, true
+	for k := range scanned {
+		x := operands[states+k]
+		inAxes[k] = n.Axis(inAxes[k], n.Rank(x))
+		known = known && n.IsStatic(x)
+		if known && n.Rank(x) > 0 {
+			length = n.Shape(x)[inAxes[k]]
+		}
+	}
+	slicesAt := func(i int) []*Value {
+		part := slices.Clone(operands[:states])
+		for k := range scanned {
+			index := i
+			if inBackward[k] {
+				index = length - 1 - i
+			}
+			part = append(part, n.Op("select", graph.Attrs{"dim": inAxes[k], "index": index},
+				operands[states+k]).WithRank(n.Rank(operands[states+k])-1))
+		}
+		return part
+	}
+	if known && length >= 1 && length <= n.frame.unrollBudget/max(len(proto.Node), 1) {
+		return n.unrolledScan(proto, length, states, slicesAt, outAxes, outBackward)
+	}
+	body := n.subgraph(proto, slicesAt(0), func(int) bool { return false })
+	attrs := graph.Attrs{"body": body.importer.graph, "states": states, "num_scan_inputs": scanned,
+		"scan_input_axes":       inAxes,
+		"scan_input_directions": inBackward, "scan_output_axes": outAxes, "scan_output_directions": outBackward}
+	out := n.emitN("scan", len(body.out), attrs, n.operandsOf(operands, body.importer.captured)...)
+	for i, o := range out {
+		if o.outline = body.outline(i); i >= states {
+			o.outline = o.outline.Stacked(outAxes[i-states])
+		}
+	}
+	return out
+}
+
+func (n *Node) unrolledScan(proto *pb.GraphProto, length, states int, slicesAt func(int) []*Value, axes []int,
+	backward []bool) []*Value {
+	var values []*Value
+	collected := make([][]any, len(proto.Output)-states)
+	for i := range length {
+		operands := slicesAt(i)
+		if i > 0 {
+			copy(operands, values)
+		}
+		out := n.convertIteration(proto, operands, length)
+		values = out[:states:states]
+		for k, v := range out[states:] {
+			collected[k] = append(collected[k], v)
+		}
+	}
+	for k, list := range collected {
+		if backward[k] {
+			slices.Reverse(list)
+		}
+		values = append(values, n.Op("stack", graph.Attrs{"dim": axes[k]}, list...))
+	}
+	return values
+}
+
+// ScanRows applies step to each index of dimension 1 of rows. It returns the last state, and the results stacked along
+// dimension 1.
+func (n *Node) ScanRows(state *Value, rows []*Value,
+	step func(n *Node, state *Value, rows []*Value) (*Value, *Value)) []*Value {
+	rowsAt := func(i int) (list []*Value) {
+		for _, x := range rows {
+			list = append(list, n.Op("select", graph.Attrs{"dim": 1, "index": i}, x))
+		}
+		return list
+	}
+	const stepNodes = 16 // upper bound on the number of nodes of a step
+	if length, known := n.SymShape(rows[0])[1].Known(); known && length >= 1 && length <= n.frame.unrollBudget/stepNodes {
+		results := make([]any, length)
+		for i := range results {
+			state, results[i] = step(n, state, rowsAt(i))
+		}
+		return []*Value{state, n.Op("stack", graph.Attrs{"dim": 1}, results...)}
+	}
+	nested := n.nestedGraph("step")
+	f := *n.frame
+	f.depth++
+	inner := &Node{importer: nested.importer, scope: &scope{importer: nested.importer, outerScope: n.scope,
+		values: map[string]*Value{}}, frame: &f, proto: n.proto, attrs: n.attrs}
+	var operands []*Value
+	for i, x := range append([]*Value{state}, rowsAt(0)...) {
+		v, err := nested.importer.addOperandInput(string(rune('a'+i)), n, x, false)
+		if err != nil {
+			n.Failf("%w", err)
+		}
+		operands = append(operands, v)
+	}
+	last, result := step(inner, operands[0], operands[1:])
+	nested.out = []*Value{last, result}
+	if err := nested.close(); err != nil {
+		n.Failf("%w", err)
+	}
+	axes, count := make([]int, len(rows)), len(rows)
+	for i := range axes {
+		axes[i] = 1
+	}
+	attrs := graph.Attrs{"body": nested.importer.graph, "states": 1, "num_scan_inputs": count, "scan_input_axes": axes,
+		"scan_input_directions": make([]bool, count), "scan_output_axes": []int{1}, "scan_output_directions": []bool{false}}
+	out := n.emitN("scan", 2, attrs, n.operandsOf(append([]*Value{state}, rows...), nested.importer.captured)...)
+	out[0].outline, out[1].outline = nested.outline(0), nested.outline(1).Stacked(1)
+	return out
+}

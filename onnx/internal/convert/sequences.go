@@ -1,0 +1,229 @@
+package convert
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// members returns the members of the sequence operand i, which must be known during the import.
+func (n *Node) members(i int) []*Value {
+	if n.sequence(i).packed != nil {
+		n.Failf("a sequence of unknown length is not supported")
+	}
+	return n.In[i].members
+}
+
+// sequence returns operand i, which must be a sequence.
+func (n *Node) sequence(i int) *Value {
+	if !n.HasOperand(i) {
+		n.Failf("operand %d is missing", i)
+	}
+	if n.In[i].kind != sequenceKind {
+		n.Failf("operand %d must be a sequence", i)
+	}
+	return n.In[i]
+}
+
+// packedOperand returns the sequence operand i as a pair of tensors if its members are unknown during the import, or if
+// a position in the sequence is unknown. It returns nil if both are known. position is the index of the operand that
+// has the position.
+func (n *Node) packedOperand(i, position int) *packedSequence {
+	x := n.sequence(i)
+	if x.packed == nil && (position < 0 || !n.HasOperand(position) || n.Operand(position).data != nil) {
+		return nil
+	}
+	return n.packedOf(x, -1)
+}
+
+// sequencePosition returns operand i, a position in a sequence with `length` members. A negative position counts from
+// the end. If pastEnd is true, the position after the last member is allowed.
+func (n *Node) sequencePosition(i, length int, pastEnd bool) int {
+	position := int(n.Number(n.Operand(i)).Int())
+	last := length - 1
+	if pastEnd {
+		last++
+	}
+	if position < 0 {
+		position += length
+	}
+	if position < 0 || position > last {
+		n.Failf("position %d is outside a sequence of %d members", position, length)
+	}
+	return position
+}
+
+func sequenceConstruct(n *Node) []*Value {
+	var list []*Value
+	for i := range n.In {
+		list = append(list, n.Operand(i))
+	}
+	return one(sequence(list))
+}
+
+func sequenceEmpty(n *Node) []*Value {
+	x := sequence(nil)
+	x.memberDType = n.DTypeAttr("dtype")
+	return one(x)
+}
+
+func sequenceAt(n *Node) []*Value {
+	if p := n.packedOperand(0, 1); p != nil {
+		return one(n.packedMember(p, n.scalarOperand(1)))
+	}
+	list := n.members(0)
+	return one(list[n.sequencePosition(1, len(list), false)])
+}
+
+func sequenceInsert(n *Node) []*Value {
+	if p := n.packedOperand(0, 2); p != nil {
+		return one(n.packedInsert(p, n.Operand(1)).val())
+	}
+	list := n.members(0)
+	position := len(list)
+	if n.HasOperand(2) {
+		position = n.sequencePosition(2, len(list), true)
+	}
+	return one(sequence(slices.Insert(slices.Clone(list), position, n.Operand(1))))
+}
+
+func sequenceErase(n *Node) []*Value {
+	if p := n.packedOperand(0, 1); p != nil {
+		return one(n.packedErase(p).val())
+	}
+	list := n.members(0)
+	position := len(list) - 1
+	if n.HasOperand(1) {
+		position = n.sequencePosition(1, len(list), false)
+	}
+	if position < 0 {
+		n.Failf("the sequence is empty")
+	}
+	return one(sequence(slices.Delete(slices.Clone(list), position, position+1)))
+}
+
+func sequenceLength(n *Node) []*Value {
+	if p := n.sequence(0).packed; p != nil {
+		return one(n.length(p))
+	}
+	return one(Constant(tensor.Must(tensor.FromSlice([]int64{int64(len(n.members(0)))}))))
+}
+
+func splitToSequence(n *Node) []*Value {
+	x := n.Operand(0)
+	shape := n.SymShape(x)
+	axis := n.Axis(n.Int("axis", 0), len(shape))
+	if len(shape) == 0 {
+		n.Failf("a value without dimensions cannot be split")
+	}
+	var sizes []int
+	drop := false
+	switch parts := n.OperandOrNil(1); {
+	case parts == nil:
+		if length := n.Sizes(x)[axis]; length < 0 || length > maxUnrolled {
+			return one(n.packedSplit(x, axis, n.Flag("keepdims", true)).val())
+		}
+		length := n.knownSize(x, axis)
+		sizes = slices.Repeat([]int{1}, length)
+		drop = !n.Flag("keepdims", true)
+	case parts.data != nil && parts.data.Rank() == 0:
+		size, length := n.ConstantInts(1)[0], n.knownSize(x, axis)
+		if size < 1 || length/size > maxUnrolled {
+			n.Failf("parts of %d elements are not supported", size)
+		}
+		for remaining := length; remaining > 0; remaining -= size {
+			sizes = append(sizes, min(size, remaining))
+		}
+	case parts.data == nil && n.LengthOf(parts) >= 0 && parts.Meta().Rank() == 1:
+		return one(sequence(n.SplitComputed(x, parts, axis, n.LengthOf(parts))))
+	default:
+		sizes = n.ConstantInts(1)
+	}
+	list := n.Ops("split_with_sizes", graph.Attrs{"split_sizes": sizes, "dim": axis}, x)
+	if drop {
+		for i := range list {
+			list[i] = n.Op("squeeze", graph.Attrs{"dim": axis}, list[i])
+		}
+	}
+	return one(sequence(list))
+}
+
+func concatFromSequence(n *Node) []*Value {
+	if p := n.sequence(0).packed; p != nil {
+		return one(n.packedConcat(p, n.Int("axis", 0), n.Flag("new_axis", false)))
+	}
+	var list []any
+	for _, m := range n.members(0) {
+		list = append(list, m)
+	}
+	if len(list) == 0 {
+		n.Failf("the sequence is empty")
+	}
+	op := "cat"
+	if n.Flag("new_axis", false) {
+		op = "stack"
+	}
+	return one(n.Op(op, graph.Attrs{"dim": n.Int("axis", 0)}, list...))
+}
+
+func optional(n *Node) []*Value {
+	if n.HasOperand(0) {
+		return one(n.In[0])
+	}
+	return one(&Value{kind: emptyOptionalKind})
+}
+
+func optionalHasElement(n *Node) []*Value {
+	has := n.HasOperand(0) && n.In[0].kind != emptyOptionalKind
+	return one(Constant(tensor.Must(tensor.FromSlice([]bool{has}))))
+}
+
+func optionalGetElement(n *Node) []*Value {
+	if !n.HasOperand(0) || n.In[0].kind == emptyOptionalKind {
+		n.Failf("the optional has no element")
+	}
+	return one(n.In[0])
+}
+
+// SplitComputed splits x into parts of computed sizes.
+func (n *Node) SplitComputed(x, sizes *Value, axis, parts int) []*Value {
+	if c := n.LengthOf(sizes); c >= 0 && c != parts {
+		n.Failf("%d sizes do not suit %d outputs", c, parts)
+	}
+	sizes = n.Cast(sizes, tensor.Int64)
+	starts := n.Op("sub", nil, n.Op("cumsum", graph.Attrs{"dim": 0}, sizes), sizes)
+	out := make([]*Value, parts)
+	for i := range out {
+		out[i] = n.Op("narrow", graph.Attrs{"dim": axis, "start": n.ScalarAttr(n.Element(starts, i)),
+			"length": n.ScalarAttr(n.Element(sizes, i))}, x).WithType(x.DType(), n.Rank(x))
+	}
+	return out
+}
+
+// sequenceMap applies a graph to each member of a sequence.
+func sequenceMap(n *Node) []*Value {
+	proto := n.body("body")
+	count := len(n.members(0))
+	lists := make([][]*Value, len(proto.Output))
+	for i := range count {
+		operands := make([]*Value, len(n.In))
+		for k, operand := range n.In {
+			operands[k] = operand
+			if operand != nil && operand.kind == sequenceKind {
+				if len(operand.members) != count {
+					n.Failf("sequences differ in length")
+				}
+				operands[k] = operand.members[i]
+			}
+		}
+		for k, o := range n.convertIteration(proto, operands, 1) {
+			lists[k] = append(lists[k], o)
+		}
+	}
+	out := make([]*Value, len(lists))
+	for k, l := range lists {
+		out[k] = sequence(l)
+	}
+	return out
+}

@@ -1,0 +1,285 @@
+package convert
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/sorted"
+	"github.com/graphrun/graphrun/onnx/internal/symbolic"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// This file computes symbolic shapes. Sizes that are unknown during the import are symbols: the symbols of the model's
+// inputs, and new symbols for sizes that depend on data. The graph is built at hints, which are example sizes of the
+// inputs' symbols. Converters use symbolic shapes, so that no decision depends on the hints. If inference branches on
+// sizes, a size of the result is an expression with a case for each branch, or a new symbol.
+
+// HintSet is a set of example sizes: the i-th symbol has the size first+i*step.
+type HintSet struct{ First, Step int }
+
+// Hints are sets of example sizes. [Model.Convert] tries them in order until a conversion succeeds. Several sets are
+// needed, because networks may require large images, short texts, or equal symbols.
+var Hints = []HintSet{{2, 0}, {16, 0}, {224, 0}, {16, 1}, {224, 32}}
+
+// bindHints adds the symbols of the model's inputs to the graph and to im.symbols, and binds them to hints.
+func (im *importer) bindHints(first, step int) error {
+	im.graph.Symbols = map[string]graph.Bounds{}
+	im.hints = map[string]int{}
+	for _, declared := range im.model.file.Proto.Graph.Input {
+		shape := declared.Shape()
+		if shape == nil {
+			continue
+		}
+		dims, err := im.dims(declared.Name, shape)
+		if err != nil {
+			return fmt.Errorf("input %q: %w", declared.Name, err)
+		}
+		for _, d := range dims {
+			for _, symbol := range symbolsOf(d) {
+				if _, ok := im.hints[symbol]; ok {
+					continue
+				}
+				n := first + len(im.hints)*step
+				im.graph.Symbols[symbol], im.hints[symbol] = im.model.bounds(symbol), n
+				if err := im.symbols.AddInput(symbol, n); err != nil {
+					return fmt.Errorf("input %q: %w", declared.Name, err)
+				}
+			}
+		}
+	}
+	return im.graph.BindOnly(im.hints)
+}
+
+// IntAttr returns an integer in the form of an attribute: a number, or the text of an expression over the symbols of
+// the graph. ok is false if the integer depends on data.
+func (im *importer) IntAttr(a sym.Int) (attr any, ok bool) {
+	attr = im.symbols.Attr(a)
+	text, isText := attr.(string)
+	return attr, !isText || im.useSymbols(text)
+}
+
+// useSymbols adds the symbols in the text of an expression or condition to im.usedSymbols. It returns false if a symbol
+// depends on data.
+func (im *importer) useSymbols(text string) bool {
+	names, ok := im.symbols.NamesIn(text)
+	for _, name := range names {
+		im.usedSymbols[name] = true
+	}
+	return ok
+}
+
+// ShapeOf returns the symbolic shape of x, or nil if its rank is unknown.
+func (im *importer) ShapeOf(x *Value) []sym.Int {
+	if x.graphValue == nil || x.data != nil || x.elements != nil {
+		return sym.Ints(x.Meta().Shape...)
+	}
+	if sizes := im.shapes[x.graphValue]; sizes != nil {
+		return sizes
+	}
+	if !x.IsDynamic() {
+		return sym.Ints(x.Meta().Shape...)
+	}
+	if x.outline.Sizes == nil {
+		return nil
+	}
+	sizes := make([]sym.Int, len(x.outline.Sizes))
+	for i, n := range x.outline.Sizes {
+		if sizes[i] = sym.Of(n); n < 0 {
+			sizes[i] = im.symbols.NewUnknown(0)
+		}
+	}
+	im.shapes[x.graphValue] = sizes
+	return sizes
+}
+
+// SymShape returns the symbolic shape of x. It fails if the rank is unknown. Sizes that depend on data are symbols.
+func (n *Node) SymShape(x *Value) []sym.Int {
+	n.Rank(x)
+	return n.ShapeOf(x)
+}
+
+// Sizes returns the shape of x, with -1 for symbolic sizes.
+func (n *Node) Sizes(x *Value) []int {
+	n.Rank(x)
+	return symbolic.KnownOrMinusOne(n.ShapeOf(x))
+}
+
+// TrySizes returns the shape of x, with -1 for sizes that depend on symbols or data. ok is false if the rank is
+// unknown.
+func (n *Node) TrySizes(x *Value) (sizes []int, ok bool) {
+	sizes = n.outlineOf(x).Sizes
+	return sizes, sizes != nil
+}
+
+// LengthOf returns the number of elements of x, or -1 if the number is unknown.
+func (n *Node) LengthOf(x *Value) int {
+	s, ok := n.TrySizes(x)
+	if !ok || slices.Contains(s, -1) {
+		return -1
+	}
+	return tensor.Numel(s)
+}
+
+// Element returns one element of a vector as a 0-dim value.
+func (n *Node) Element(x *Value, i int) *Value {
+	if n.IsStatic(x) && x.Meta().Rank() == 0 {
+		return x
+	}
+	return n.Op("select", graph.Attrs{"dim": 0, "index": i}, x).WithRank(0)
+}
+
+// Shape returns the shape of x as numbers. It fails if a size is symbolic.
+func (n *Node) Shape(x *Value) []int {
+	sizes := n.Sizes(x)
+	if slices.Contains(sizes, -1) {
+		n.Failf("the shape of %q must be known before the graph runs: give the model's symbolic sizes (%s)", x.name,
+			n.symbolNames())
+	}
+	return sizes
+}
+
+// symbolNames lists the symbols of the graph for errors.
+func (n *Node) symbolNames() string { return strings.Join(sorted.Keys(n.graph.Symbols), ", ") }
+
+// knownSize returns one size of x as a number. It fails if the size is symbolic.
+func (n *Node) knownSize(x *Value, i int) int {
+	sizes := n.Sizes(x)
+	if i >= len(sizes) || sizes[i] < 0 {
+		n.Failf("size %d of %q must be known before the graph runs: give the model's symbolic sizes (%s)", i, x.name,
+			n.symbolNames())
+	}
+	return sizes[i]
+}
+
+// IsStatic reports whether all sizes of x are numbers, independent of symbols and data.
+func (im *importer) IsStatic(x *Value) bool {
+	return !x.IsDynamic() && !slices.ContainsFunc(im.ShapeOf(x), func(s sym.Int) bool { _, ok := s.Known(); return !ok })
+}
+
+// ShapeVector returns the shape of x as a vector of int64.
+func (n *Node) ShapeVector(x *Value) *Value {
+	computed := func() *Value { return n.Emit("_shape_as_tensor", nil, x)[0].WithType(tensor.Int64, 1) }
+	sizes := n.ShapeOf(x)
+	if sizes == nil {
+		return computed()
+	}
+	return computedValue(symbolic.Ints([]int{len(sizes)}, sizes...), computed)
+}
+
+// inferShapes records the symbolic shapes of a node's results.
+func (im *importer) inferShapes(vals []*graph.Value, attrs graph.Attrs) {
+	node := vals[0].Node
+	if node == nil || vals[0].Dynamic {
+		return
+	}
+	types := make([]tensor.Type, len(node.In))
+	isSymbolic := im.symbols.HasExpressions(attrs)
+	for i, arg := range node.In {
+		types[i] = arg.Type()
+		if shape := im.shapes[arg.Value]; arg.Kind == graph.TensorArg && shape != nil {
+			// Inference of shapes does not depend on strides, so strides may be row-major.
+			isSymbolic, types[i] = true, tensor.NewType(types[i].DType, shape...)
+		}
+	}
+	if !isSymbolic {
+		return
+	}
+	for i, shape := range im.symbols.ResultShapes(node, types, vals) {
+		if !slices.Equal(symbolic.KnownOrMinusOne(shape), vals[i].Meta.Shape) {
+			im.shapes[vals[i]] = shape
+		}
+	}
+}
+
+// outline records the outlines of an op's results whose shapes depend on data. The outline of a value has its dtype and
+// known sizes.
+func (n *Node) outline(out []*Value, op *graph.Op, attrs graph.Attrs, operands []any) {
+	found := n.outlines(op, attrs, operands)
+	for i, x := range out {
+		if len(found) == len(out) {
+			x.outline = found[i]
+		} else {
+			x.outline.DType = n.fallbackDType(attrs, operands)
+		}
+	}
+}
+
+func (n *Node) outlines(op *graph.Op, attrs graph.Attrs, operands []any) []graph.Outline {
+	args := make([]graph.OutlinedArg, len(operands))
+	for i, operand := range operands {
+		x, ok := operand.(*Value)
+		switch {
+		case !ok && operand == nil || ok && x == nil:
+		case !ok:
+			args[i].Arg, _, _ = inferenceArg(operand)
+		default:
+			args[i] = n.outlined(x)
+		}
+	}
+	return op.Outline(args, attrs, n.refElements, n.symbols.Inputs())
+}
+
+// outlined returns the properties of an operand that are known for all sizes.
+func (n *Node) outlined(x *Value) graph.OutlinedArg {
+	if x.data != nil || x.elements == nil && n.IsStatic(x) {
+		arg := graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Name: x.name, Meta: x.Meta(), Const: x.data}}
+		return graph.OutlinedArg{Arg: arg}
+	}
+	return graph.OutlinedArg{Arg: graph.Arg{Kind: graph.TensorArg}, Outline: n.outlineOf(x)}
+}
+
+// outlineOf returns the dtype and the sizes of a tensor. Sizes that depend on symbols or data are -1.
+func (n *Node) outlineOf(x *Value) graph.Outline {
+	if x.IsDynamic() {
+		return graph.Outline{DType: x.DType(), Sizes: x.outline.Sizes}
+	}
+	return graph.Outline{DType: x.DType(), Sizes: append([]int{}, symbolic.KnownOrMinusOne(n.ShapeOf(x))...)}
+}
+
+// Reference returns an attribute that refers to x. Its value is known when the graph runs.
+func (n *Node) Reference(x *Value) graph.Ref {
+	v := n.value(x)
+	n.referenced[v] = x
+	return graph.Ref{Value: v}
+}
+
+// refElements returns the shape and the elements of a value to which an attribute refers. An unknown element is nil. ok
+// is false if the shape is unknown or the value is large.
+func (n *Node) refElements(v *graph.Value) (shape []int, elements []any, ok bool) {
+	x := n.referenced[v]
+	if x == nil {
+		return nil, nil, false
+	}
+	shape = n.outlineOf(x).Sizes
+	if shape == nil || slices.Contains(shape, -1) || tensor.Numel(shape) > FoldLimit {
+		return nil, nil, false
+	}
+	elements = make([]any, tensor.Numel(shape))
+	if e := n.elementsOf(x, false); e != nil && e.DType == tensor.Int64 {
+		for i, x := range e.Integers() {
+			if k, known := x.Known(); known {
+				elements[i] = int64(k)
+			}
+		}
+	}
+	return shape, elements, true
+}
+
+// fallbackDType returns the dtype of a result without an outline: the attribute dtype if it is given, otherwise the
+// dtype of the first operand if an attribute is computed, otherwise [tensor.Invalid].
+func (n *Node) fallbackDType(attrs graph.Attrs, operands []any) tensor.DType {
+	if dtype, ok := attrs["dtype"].(tensor.DType); ok {
+		return dtype
+	}
+	for _, a := range attrs {
+		if _, ok := a.(graph.Ref); ok && len(operands) > 0 {
+			if x, ok := operands[0].(*Value); ok && x != nil {
+				return x.DType()
+			}
+		}
+	}
+	return tensor.Invalid
+}

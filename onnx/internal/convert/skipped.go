@@ -1,0 +1,139 @@
+package convert
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/graphrun/graphrun/graph"
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// This file imports models with mistakes. A node that cannot be converted, or that depends on such a node, becomes a
+// node that inference rejects. The caller may drop the rejected nodes and run the other nodes, as with
+// graphfile.ParseSome. A nested graph and an unrolled loop are converted completely or not at all.
+
+// ErrUnavailableOperand matches ([errors.Is]) the error of a node that reads an unavailable value. The value has an
+// error of its own.
+var ErrUnavailableOperand = errors.New("an operand is unavailable")
+
+// unavailableError is the error of a node that reads an unavailable value.
+type unavailableError struct{ value *Value }
+
+// Error names the value.
+func (e *unavailableError) Error() string {
+	if e.value.graphValue != nil {
+		return fmt.Sprintf("depends on %q, which was rejected", e.value.graphValue.Name)
+	}
+	return fmt.Sprintf("depends on %s %q, which cannot be read", e.value.source, e.value.name)
+}
+
+// Is reports whether target is [ErrUnavailableOperand].
+func (e *unavailableError) Is(target error) bool { return target == ErrUnavailableOperand }
+
+// skipValue records that an initializer or an input is unavailable. source is "initializer" or "input".
+func (im *importer) skipValue(s *scope, source, name string, err error) {
+	_ = im.graph.TakeErr()
+	im.skipped = append(im.skipped, &graph.Error{Err: withSubject(source, name, err)})
+	s.values[name] = &Value{name: name, kind: unavailableKind, source: source}
+}
+
+// withSubject prefixes an error with its subject, unless the error already begins with the subject.
+func withSubject(kind, name string, err error) error {
+	if title := fmt.Sprintf("%s %q: ", kind, name); !strings.HasPrefix(err.Error(), title) {
+		return fmt.Errorf("%s%w", title, err)
+	}
+	return err
+}
+
+// skipOutput records that an output of the graph is unavailable.
+func (im *importer) skipOutput(name string, err error) {
+	_ = im.graph.TakeErr()
+	im.skipped = append(im.skipped, im.graph.FailOutput(graph.Output{Name: name}, err))
+}
+
+// skipNode replaces the node by a node that inference rejects with err. The results get the names in outputs.
+func (n *Node) skipNode(err error, outputs []string) {
+	_ = n.graph.TakeErr() // errors of its converter
+	var operands []*graph.Value
+	var unavailable *unavailableError
+	if errors.As(err, &unavailable) && unavailable.value.graphValue != nil {
+		operands = []*graph.Value{unavailable.value.graphValue}
+	} else {
+		n.rejectedCount++
+	}
+	for i, v := range n.graph.Refuse(nameOf(n.proto), n.proto.OpType, outputs, err, operands...) {
+		if i >= len(outputs) || outputs[i] == "" || n.scope.values[outputs[i]] != nil {
+			continue
+		}
+		n.hasModelName[v] = true
+		n.scope.values[outputs[i]] = &Value{name: outputs[i], graphValue: v, kind: unavailableKind}
+	}
+}
+
+// canSkip reports whether the import may continue without the node that failed with err. It may not after a
+// [limitError], which concerns the whole model.
+func (f *frame) canSkip(err error) bool { return f.skipErrors && !errors.As(err, new(limitError)) }
+
+// convertCatchingMemory is [Node.convert] that returns a panic for lack of memory as an error of the node if mistakes
+// are skipped.
+func (n *Node) convertCatchingMemory(domain string) (out []*Value, err error) {
+	if n.frame.skipErrors {
+		defer tensor.CatchMemory(&err)
+	}
+	return n.convert(domain)
+}
+
+// bindOutputs adds the outputs of the node to the scope, and names them.
+func (n *Node) bindOutputs(out []*Value) error {
+	for i, name := range n.proto.Output {
+		var err error
+		switch {
+		case name == "":
+		case i >= len(out) || out[i] == nil:
+			err = fmt.Errorf("output %d (%q) is not supported", i, name)
+		case n.scope.values[name] != nil:
+			err = fmt.Errorf("two values are named %q", name)
+		default:
+			n.scope.values[name] = out[i]
+			n.importer.setName(out[i], name)
+		}
+		switch {
+		case err == nil:
+		case n.frame.skipErrors:
+			n.skipNode(err, []string{name})
+		default:
+			return err
+		}
+	}
+	return nil
+}
+
+// weightOf is [modelfile.File.Tensor] that returns a panic for lack of memory as an error of the tensor if mistakes are
+// skipped.
+func (im *importer) weightOf(proto *pb.TensorProto, f *frame) (_ *tensor.Tensor, err error) {
+	if f.skipErrors {
+		defer tensor.CatchMemory(&err)
+	}
+	return im.model.file.Tensor(proto)
+}
+
+// rebindSome is [rebind] for a graph with nodes that inference rejects.
+func rebindSome(g *graph.Graph, sizes map[string]int) error {
+	if len(g.Symbols) == 0 {
+		return nil
+	}
+	rejected := len(g.InferAll())
+	if err := g.BindOnly(nil); err == nil && len(g.InferAll()) <= rejected {
+		return nil
+	}
+	if err := g.BindOnly(sizes); err != nil {
+		return err
+	}
+	g.InferAll()
+	for name, n := range sizes {
+		g.Assume(name, n) // default sizes, which a caller may replace
+	}
+	return nil
+}

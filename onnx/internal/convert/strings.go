@@ -1,0 +1,98 @@
+package convert
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// This file reads tensors of strings. A string is a code: its index in the list of all strings of the model. A tensor
+// of strings is an int64 tensor of codes ([Value.isText]), so operators that move elements need no special code for
+// strings. Callers convert strings and codes with [graph.Labels]. A string of the caller that is not in the list has
+// the code -1, because the model only compares it with its own strings.
+
+// StringCodes returns strings as a constant vector.
+func (n *Node) StringCodes(list ...string) *Value {
+	data := make([]int, len(list))
+	for i, s := range list {
+		data[i] = n.model.file.StringCode(s)
+	}
+	return n.MarkStrings(IntVector(data...), true)
+}
+
+// MarkStrings records whether x is a tensor of strings, and returns x.
+func (n *Node) MarkStrings(x *Value, isText bool) *Value {
+	x.isText = isText
+	return x
+}
+
+// convertTexts calls the converter of a node, some operands of which are strings.
+func (n *Node) convertTexts(c Converter, key Operator) []*Value {
+	moves, ok := n.opts.Table.Strings[key.String()]
+	if !ok {
+		n.Failf("strings are not supported as operands")
+	}
+	out := c(n)
+	for _, x := range out {
+		if moves && x != nil && x.kind == tensorKind && x.DType() == tensor.Int64 {
+			x.isText = true
+		}
+	}
+	return out
+}
+
+// hasTexts reports whether any operand is a tensor of strings.
+func (n *Node) hasTexts() bool {
+	return slices.ContainsFunc(n.In, func(x *Value) bool { return x != nil && (x.isText || x.kind == mapKind) })
+}
+
+// labelTexts adds the strings of the model to the labels of inputs and outputs.
+func (im *importer) labelTexts() {
+	for name, l := range im.graph.Labels {
+		if l.Strings != nil {
+			l.Strings = slices.Clip(im.model.file.Strings())
+			im.graph.Labels[name] = l
+		}
+	}
+}
+
+// label records that an input or output is a tensor of strings, or that its rows are maps.
+func (im *importer) label(name string, l graph.Labels) {
+	if im.graph.Labels == nil {
+		im.graph.Labels = map[string]graph.Labels{}
+	}
+	im.graph.Labels[name] = l
+}
+
+// addMapInput adds an input that is a map as two inputs: the keys and the values, vectors of the same unknown size.
+func (im *importer) addMapInput(declared *pb.ValueInfoProto, mapType *pb.MapType) (*Value, error) {
+	part := func(suffix string, kind int32) (*Value, error) {
+		size := fmt.Sprintf("%s_size", declared.Name)
+		dim := &pb.Dimension{DimParam: size}
+		p := &pb.TypeProto{TensorType: &pb.TensorType{ElemType: kind, Shape: &pb.TensorShapeProto{Dim: []*pb.Dimension{dim}}}}
+		return im.addModelInput(&pb.ValueInfoProto{Name: declared.Name + suffix, Type: p})
+	}
+	if mapType.ValueType == nil || mapType.ValueType.TensorType == nil {
+		return nil, fmt.Errorf("a map without a type of its values is not supported")
+	}
+	keys, err := part(".keys", mapType.KeyType)
+	if err != nil {
+		return nil, err
+	}
+	values, err := part(".values", mapType.ValueType.TensorType.ElemType)
+	if err != nil {
+		return nil, err
+	}
+	return &Value{name: declared.Name, kind: mapKind, members: []*Value{keys, values}}, nil
+}
+
+// MapOperand returns the keys and the values of operand 0, which must be a map.
+func (n *Node) MapOperand() (keys, values *Value) {
+	if !n.HasOperand(0) || n.In[0].kind != mapKind {
+		n.Failf("operand 0 must be a map")
+	}
+	return n.In[0].members[0], n.In[0].members[1]
+}

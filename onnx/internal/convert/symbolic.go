@@ -1,0 +1,203 @@
+package convert
+
+import (
+	"math"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/onnx/internal/symbolic"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// This file applies an op to tensors with symbolic elements. An op that only selects elements is evaluated on the
+// positions of the elements ([computation.evalSelection]). For any other op, the op's expression is evaluated on the
+// elements ([symbolic.Symbols.Evaluate]).
+
+// computation is one application of an op to symbolic elements.
+type computation struct {
+	node     *Node
+	op       *graph.Op
+	attrs    graph.Attrs
+	operands []any              // as for [Node.Op]
+	in       []*symbolic.Tensor // the elements of each operand; nil for an omitted operand
+	call     *graph.Call
+	out      []graph.Result // the inferred results
+}
+
+// applySymbolic applies an op to symbolic elements. It returns nil if an element of the results has no symbolic form.
+func (n *Node) applySymbolic(op *graph.Op, attrs graph.Attrs, operands []any) []*Value {
+	if !slices.ContainsFunc(operands, isComputed) {
+		return nil
+	}
+	computed := &computation{node: n, op: op, attrs: attrs, operands: operands,
+		in: make([]*symbolic.Tensor, len(operands))}
+	args := make([]graph.Arg, len(operands))
+	for i, operand := range operands {
+		if x, ok := operand.(*Value); operand == nil || ok && x == nil {
+			continue
+		}
+		if computed.in[i] = n.operandElements(op, i, operand); computed.in[i] == nil {
+			return nil
+		}
+		meta := tensor.New(computed.in[i].DType, computed.in[i].Shape...)
+		args[i] = graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Name: "operand", Meta: meta, Type: meta.Type()}}
+		if s, ok := tensor.ScalarOf(operand); ok {
+			args[i] = graph.Arg{Kind: graph.NumberArg, Number: s}
+		}
+	}
+	var res []graph.Result
+	if computed.call, res = n.inferCall(op, attrs, args); res == nil {
+		return nil
+	}
+	for _, r := range res {
+		if r.Dynamic || r.Meta().Numel() > symbolic.MaxElements {
+			return nil
+		}
+	}
+	computed.out = slices.Clone(res)
+	if computed.isSelection() {
+		return computed.results(computed.evalSelection())
+	}
+	return computed.results(n.symbols.Evaluate(op, computed.call, computed.in, computed.out))
+}
+
+// isComputed reports whether an operand has symbolic elements.
+func isComputed(a any) bool {
+	x, ok := a.(*Value)
+	return ok && x != nil && x.elements != nil
+}
+
+// operandElements returns the elements of operand a with index i, or nil if the elements are unknown. Indices must be
+// constant. Elements may depend on data if the op only selects elements.
+func (n *Node) operandElements(op *graph.Op, i int, a any) *symbolic.Tensor {
+	x, ok := a.(*Value)
+	switch {
+	case !ok:
+		s, number := tensor.ScalarOf(a)
+		if !number {
+			return nil
+		}
+		return symbolic.FromData(s.Tensor(s.DType()))
+	case isIndex(op, i) && x.data == nil:
+		return nil
+	}
+	return n.elementsOf(x, op.SelectsElements || op.Fills || op.Kind == graph.View)
+}
+
+// isIndex reports whether the elements of operand i of an op are indices.
+func isIndex(op *graph.Op, i int) bool {
+	return len(op.Params) > 0 && op.Params[min(i, len(op.Params)-1)].Below != nil
+}
+
+// results returns the results of the op as values: lists has the elements of each result. The op is added to the graph
+// only if the graph needs a value.
+func (c *computation) results(lists [][]symbolic.Element) []*Value {
+	if len(lists) != len(c.out) {
+		return nil
+	}
+	var emitted []*Value
+	out := make([]*Value, len(lists))
+	for i, list := range lists {
+		meta := c.out[i].Meta()
+		elements := &symbolic.Tensor{DType: meta.DType, Shape: meta.Shape, Elements: list}
+		out[i] = computedValue(elements, func() *Value {
+			if emitted == nil {
+				emitted = c.node.Emit(c.op.Name, c.attrs, c.operands...)
+			}
+			return emitted[i].WithSizes(meta.DType, meta.Shape...)
+		})
+	}
+	return out
+}
+
+// isSelection reports whether each element of the results is an element of an operand or a constant.
+func (c *computation) isSelection() bool {
+	computes := func(r graph.Result) bool {
+		return r.Alias < 0 && !c.op.Identity || r.Type.DType != c.call.Type(0).DType
+	}
+	return c.op.SelectsElements || c.op.Fills || !c.op.ReadsStorage && !slices.ContainsFunc(c.out, computes)
+}
+
+// evalSelection evaluates an op that selects elements. It runs the op twice on tensors of positions. In the first run,
+// each element of the operands is replaced by its position. In the second run, it is replaced by its position plus
+// shift. A result that differs by shift is a position, and selects the element there. A result that is the same in both
+// runs is a constant of the op.
+func (c *computation) evalSelection() [][]symbolic.Element {
+	const shift = min(1<<40, math.MaxInt/2)
+	var all []symbolic.Element
+	dtype := tensor.Invalid
+	positions, shiftedPositions := make([]any, len(c.in)), make([]any, len(c.in))
+	for i, elements := range c.in {
+		switch {
+		case elements == nil:
+		case isIndex(c.op, i):
+			positions[i], shiftedPositions[i] = c.operands[i], c.operands[i]
+		case dtype != tensor.Invalid && dtype != elements.DType:
+			return nil // the op converts elements
+		default:
+			dtype = elements.DType
+			positions[i], shiftedPositions[i] = countFrom(len(all), elements.Shape),
+				countFrom(len(all)+shift, elements.Shape)
+			all = append(all, elements.Elements...)
+		}
+	}
+	results := c.node.foldConstants(c.op, c.attrs, positions)
+	shiftedResults := c.node.foldConstants(c.op, c.attrs, shiftedPositions)
+	if results == nil || shiftedResults == nil {
+		return nil
+	}
+	lists := make([][]symbolic.Element, len(c.out))
+	for i := range c.out {
+		elementType, data := c.out[i].Type.DType, results[i].data
+		constants := symbolic.FromData(data)
+		for k := range data.Numel() {
+			index := symbolic.IndexAt(data.Shape, k)
+			p, q := data.At(index...).Int(), shiftedResults[i].data.At(index...).Int()
+			switch {
+			case q == p+shift && elementType == dtype:
+				lists[i] = append(lists[i], all[p])
+			case q == p && elementType == data.DType && constants != nil:
+				lists[i] = append(lists[i], constants.Elements[k])
+			default:
+				return nil
+			}
+		}
+	}
+	return lists
+}
+
+// countFrom returns a constant with the numbers first, first+1, ... in row-major order.
+func countFrom(first int, shape []int) *Value {
+	t := tensor.Zeros(tensor.Int64, shape...)
+	for k := range t.Numel() {
+		t.SetFlat(k, tensor.IntScalar(int64(first+k)))
+	}
+	return Constant(t)
+}
+
+// elementsOf returns the elements of a tensor as expressions, or nil if an element has no expression. If newSymbols is
+// true, each integer that depends on data becomes a new symbol.
+func (n *Node) elementsOf(x *Value, newSymbols bool) *symbolic.Tensor {
+	switch {
+	case x.elements != nil:
+		return x.elements
+	case x.kind != tensorKind || !x.DType().IsIntegral(true) && x.DType() != tensor.Float32 && x.DType() != tensor.Float64:
+		return nil
+	case x.data != nil:
+		return symbolic.FromData(x.data)
+	case !newSymbols || x.DType() != tensor.Int64 || !n.IsStatic(x) || x.Meta().Numel() > symbolic.MaxElements:
+		return nil
+	}
+	list := make([]sym.Int, x.Meta().Numel())
+	for i := range list {
+		list[i] = n.symbols.NewUnknown(math.MinInt)
+	}
+	x.elements, x.addToGraph = symbolic.Ints(x.Meta().Shape, list...), func() *Value { return x }
+	return x.elements
+}
+
+// Integers returns the elements of an integer tensor as expressions. It returns nil if an element has no expression.
+func (n *Node) Integers(x *Value) []sym.Int {
+	return n.elementsOf(x, false).Integers()
+}

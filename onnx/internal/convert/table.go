@@ -1,0 +1,57 @@
+package convert
+
+import (
+	"errors"
+
+	"github.com/graphrun/graphrun/internal/suggest"
+)
+
+// Operator identifies an operator. The default domain is "".
+type Operator struct{ Domain, Name string }
+
+// String returns domain and name.
+func (o Operator) String() string {
+	if o.Domain == "" {
+		return o.Name
+	}
+	return o.Domain + "." + o.Name
+}
+
+// Table has the converters of the operators.
+type Table struct {
+	Converters map[Operator]Converter
+	Custom     map[Operator]bool // operators whose converters take precedence over functions of the model
+	// Strings has the operators that accept strings, by [Operator.String]. The value is true if all int64 results are
+	// strings, and false if the converter itself marks the results that are strings.
+	Strings map[string]bool
+	Domains []string // the domains that suggestions come from, in the order of preference
+}
+
+// ErrNoConverter is wrapped by the error of a node whose operator has no converter.
+var ErrNoConverter = errors.New("the operator is not supported")
+
+// Nearest suggests an operator for a key without a converter. It returns "" if no operator is similar. An operator of
+// this name in another domain is preferred to a similar name of the same domain.
+func (t *Table) Nearest(key Operator) string {
+	for _, other := range t.Domains {
+		if k := (Operator{other, key.Name}); other != key.Domain && t.Converters[k] != nil {
+			return k.String()
+		}
+	}
+	return suggest.Nearest(key.Name, func(yield func(string) bool) {
+		for k := range t.Converters {
+			if k.Domain == key.Domain && !yield(k.Name) {
+				return
+			}
+		}
+	})
+}
+
+// Control has the converters of operators on sequences, of optionals and of control flow, by operator name.
+var Control = map[string]Converter{
+	"SequenceConstruct": sequenceConstruct, "SequenceEmpty": sequenceEmpty, "SequenceAt": sequenceAt,
+	"SequenceInsert": sequenceInsert, "SequenceErase": sequenceErase, "SequenceLength": sequenceLength,
+	"SplitToSequence": splitToSequence, "ConcatFromSequence": concatFromSequence, "SequenceMap": sequenceMap,
+	"Optional": optional, "OptionalHasElement": optionalHasElement, "OptionalGetElement": optionalGetElement,
+	"If": ifOp, "Loop": loop, "Scan": scan,
+}

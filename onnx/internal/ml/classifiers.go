@@ -1,0 +1,168 @@
+package ml
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// This file converts the classifiers and regressors of ai.onnx.ml other than support vector machines. Where the
+// standard defines no result, the result is that of ONNX Runtime.
+
+// classes has the labels of a classifier.
+type classes struct {
+	labels *value // int64 [count]
+	count  int
+}
+
+// readClasses reads the labels from one of two attributes.
+func readClasses(n *node, strings, integers string) classes {
+	labels, count := vocabulary(n, strings, integers)
+	return classes{labels, count}
+}
+
+// at returns the labels at the given positions in the list of classes.
+func (c classes) at(n *node, position *value) *value {
+	return n.MarkStrings(n.Op("index_select", graph.Attrs{"dim": 0}, c.labels, position), c.labels.HasStrings())
+}
+
+// top returns the label of the greatest score of each row.
+func (c classes) top(n *node, scores *value) *value {
+	return c.at(n, n.Op("argmax", graph.Attrs{"dim": -1}, scores))
+}
+
+// binary returns, for two classes, the second label where a condition holds and the first label elsewhere. If there are
+// not two classes, it returns 1 and 0 instead of labels, as ONNX Runtime does.
+func (c classes) binary(n *node, isSecond *value) *value {
+	position := n.Cast(isSecond, tensor.Int64)
+	if c.count != 2 {
+		if c.labels.HasStrings() {
+			n.Failf("a single score needs 2 labels, but there are %d", c.count)
+		}
+		return position
+	}
+	return c.at(n, position)
+}
+
+// bothScores returns the scores of two classes, [rows, 2]. second has the scores of the second class, [rows, 1]. The
+// score of the first class is scoreSum - second or, after post_transform LOGISTIC, sigmoid(-second).
+func bothScores(n *node, second *value, scoreSum float64, post string) *value {
+	first := n.Op("rsub", nil, second, scoreSum)
+	switch post {
+	case "LOGISTIC":
+		first, second = n.Op("sigmoid", nil, n.Op("neg", nil, second)), n.Op("sigmoid", nil, second)
+	case "PROBIT":
+		n.Failf("post_transform PROBIT of a single score is not supported")
+	}
+	return n.Op("cat", graph.Attrs{"dim": 1}, first, second)
+}
+
+// column returns column i of a matrix as a vector.
+func column(n *node, x *value, i int) *value {
+	return n.Op("select", graph.Attrs{"dim": 1, "index": i}, x)
+}
+
+// rows returns operand 0 as a matrix of floats. A vector is a single row.
+func rows(n *node) *value {
+	x := n.Operand(0)
+	switch n.Rank(x) {
+	case 1:
+		x = n.Reshape(x, 1, -1)
+	case 2:
+	default:
+		n.Failf("operand 0 has %d dimensions, want 1 or 2", n.Rank(x))
+	}
+	if x.DType() == tensor.Float64 {
+		return x
+	}
+	return n.Cast(x, tensor.Float32)
+}
+
+// matrixLike returns a list as a constant [rows, columns of x], of x's dtype.
+func matrixLike(n *node, name string, list []float64, rows int, x *value) *value {
+	if rows < 1 || len(list)%rows != 0 {
+		n.Failf("the %d numbers of attribute %q cannot form %d rows", len(list), name, rows)
+	}
+	if have := n.Sizes(x)[1]; have >= 0 && have*rows != len(list) {
+		n.Failf("attribute %q has %d numbers, want %d for %d rows of %d columns", name, len(list), have*rows, rows, have)
+	}
+	return n.Reshape(floatsLike(n, list, x), rows, len(list)/rows)
+}
+
+// linearScores returns the products of the rows of operand 0 with `count` lists of coefficients, plus intercepts.
+func linearScores(n *node, count int) *value {
+	x, intercepts := rows(n), floatsOrTensor(n, "intercepts")
+	weights := matrixLike(n, "coefficients", floatsOrTensor(n, "coefficients"), count, x)
+	if len(intercepts) == 0 {
+		return n.Op("linear", nil, x, weights)
+	}
+	checkLength(n, "intercepts", len(intercepts), count)
+	return n.Op("linear", nil, x, weights, floatsLike(n, intercepts, x))
+}
+
+func linearRegressor(n *node) []*value {
+	y := linearScores(n, n.Int("targets", 1))
+	return one(n.Cast(postTransform(n, y, n.Text("post_transform", "NONE")), tensor.Float32))
+}
+
+func linearClassifier(n *node) []*value {
+	classes, post := readClasses(n, "classlabels_strings", "classlabels_ints"), n.Text("post_transform", "NONE")
+	count := len(floatsOrTensor(n, "intercepts"))
+	if count == 0 {
+		count = classes.count
+	}
+	if count != 1 && count != classes.count {
+		n.Failf("%d intercepts do not suit %d labels", count, classes.count)
+	}
+	scores := linearScores(n, count)
+	if count > 1 {
+		return []*value{classes.top(n, scores), n.Cast(postTransform(n, scores, post), tensor.Float32)}
+	}
+	labels := classes.binary(n, n.Op("gt", nil, column(n, scores, 0), 0.0))
+	if classes.count == 2 {
+		scores = bothScores(n, scores, 1, post)
+	} else {
+		scores = postTransform(n, scores, post)
+	}
+	return []*value{labels, n.Cast(scores, tensor.Float32)}
+}
+
+// treeEnsembleClassifier converts TreeEnsembleClassifier. If there are at most two classes and only one of them has
+// weights, the trees give a single score: the score of the second class.
+func treeEnsembleClassifier(n *node) []*value {
+	lists, classes := readNodeLists(n), readClasses(n, "classlabels_strings", "classlabels_int64s")
+	trees, post, base := lists.ensemble(), n.Text("post_transform", "NONE"), floatsOrTensor(n, "base_values")
+	weightedClasses, nonNegative := lists.addWeights(trees, "class", "class_ids")
+	scores := evaluate(n, trees, max(classes.count, 1), "sum")
+	isSingle := classes.count <= 2 && len(weightedClasses) == 1
+	if len(base) > 0 {
+		want := classes.count
+		if isSingle {
+			want = 1
+		}
+		checkLength(n, "base_values", len(base), want)
+		if isSingle && !weightedClasses[0] {
+			n.Failf("base_values are not supported if only class 1 has weights")
+		}
+		if isSingle && classes.count == 2 {
+			base = append(slices.Clone(base), 0)
+		}
+		scores = n.Op("add", nil, scores, floatsLike(n, base, scores))
+	}
+	if !isSingle {
+		return []*value{classes.top(n, scores), n.Cast(postTransform(n, scores, post), tensor.Float32)}
+	}
+	// Scores that are not negative are probabilities of the second class. Other scores are positive for this class.
+	limit, scoreSum := 0.0, 0.0
+	if nonNegative {
+		limit, scoreSum = 0.5, 1
+	}
+	if weightedClasses[0] {
+		scores = n.Op("narrow", graph.Attrs{"dim": 1, "start": 0, "length": 1}, scores)
+		labels := classes.binary(n, n.Op("gt", nil, column(n, scores, 0), limit))
+		return []*value{labels, n.Cast(bothScores(n, scores, scoreSum, post), tensor.Float32)}
+	}
+	labels := classes.binary(n, n.Op("gt", nil, column(n, scores, 1), limit))
+	return []*value{labels, n.Cast(postTransform(n, scores, post), tensor.Float32)}
+}

@@ -1,0 +1,435 @@
+package ml
+
+import (
+	"math"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/onnx/internal/convert"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// This file converts the operators of ai.onnx.ml that prepare data: encoders, scalers, and operators on maps.
+
+// vocabulary reads a list of strings or integers from one of two attributes, as a constant int64 vector.
+func vocabulary(n *node, strings, integers string) (list *value, count int) {
+	texts, _ := n.Strings(strings)
+	numbers, _ := n.Ints(integers)
+	switch {
+	case len(texts) > 0 && len(numbers) > 0:
+		n.Failf("attributes %q and %q exclude each other", strings, integers)
+	case len(texts) > 0:
+		return n.StringCodes(texts...), len(texts)
+	case len(numbers) > 0:
+		return convert.IntVector(numbers...), len(numbers)
+	}
+	n.Failf("attribute %q or %q must have elements", strings, integers)
+	return nil, 0
+}
+
+// checkText fails if only one of x and keys has strings.
+func checkText(n *node, x, keys *value) {
+	if x.HasStrings() != keys.HasStrings() {
+		kinds := map[bool]string{true: "strings", false: "numbers"}
+		n.Failf("the operand has %s, but the keys are %s", kinds[x.HasStrings()], kinds[keys.HasStrings()])
+	}
+}
+
+// maxSpread limits the size of lookup tables: the range of the keys is at most maxSpread times their number.
+const maxSpread = 16
+
+// positionOf returns the position of each element of x in a list of keys. For an element that is not a key, the result
+// is the number of keys. If keys are equal, the result is the position of the last. NaN equals NaN.
+func positionOf(n *node, x, keys *value) *value {
+	checkText(n, x, keys)
+	if keys.DType().IsIntegral(false) {
+		if !x.DType().IsIntegral(false) {
+			n.Failf("the operand is %v, but the keys are integers", x.DType())
+		}
+		if y := positionInTable(n, n.Cast(x, tensor.Int64), convert.IntsOf(keys.Data())); y != nil {
+			return y
+		}
+	}
+	list := floatsOf(n, keys.Data())
+	tree, last := &treeEnsemble{roots: []treeRef{0}}, map[float64]int{}
+	nanPosition := len(list)
+	for i, k := range list {
+		switch {
+		case k != k:
+			nanPosition = i
+		case keys.DType().IsIntegral(false) && math.Abs(k) >= 1<<53:
+			n.Failf("key %d is not supported: want less than 2^53 in absolute value", int(k))
+		default:
+			last[k] = i
+		}
+	}
+	tree.branches, tree.leaves = searchTree(last, len(list), nanPosition)
+	tree.describe = func(treeRef) string { return "the list of keys" }
+	column := n.Op("reshape", graph.Attrs{"shape": []int{-1, 1}}, n.Cast(x, tensor.Float64))
+	operands := append([]any{column}, tree.operands(n, tensor.Float64, 1, 1)...)
+	found := n.Op("tree_ensemble", graph.Attrs{"outputs": 1}, operands...)
+	return n.Cast(n.ReshapeBy(found, sizeAttrs(n, x)), tensor.Int64)
+}
+
+// sizeAttrs returns the shape of x as a list of attributes.
+func sizeAttrs(n *node, x *value) []any {
+	switch list := n.SizesAttr(n.SymShape(x)...).(type) {
+	case []int:
+		out := make([]any, len(list))
+		for i, s := range list {
+			out[i] = s
+		}
+		return out
+	case []any:
+		return list
+	}
+	return nil
+}
+
+// positionInTable is [positionOf] for int64 elements and keys in a small range. It returns nil for other keys.
+func positionInTable(n *node, x *value, keys []int) *value {
+	least, most := slices.Min(keys), slices.Max(keys)
+	if least == math.MinInt || most == math.MaxInt || uint(most-least) > uint(maxSpread*(len(keys)+64)) {
+		return nil
+	}
+	table := slices.Repeat([]int{len(keys)}, most-least+3)
+	for i, k := range keys {
+		table[k-least+1] = i
+	}
+	x = n.Op("clamp", graph.Attrs{"min": least - 1, "max": most + 1}, x)
+	return n.Op("take", nil, convert.IntVector(table...), n.Op("sub", nil, x, least-1))
+}
+
+// searchTree returns a decision tree that searches for an element among keys. keys maps each key to its position. The
+// weight of a leaf is the position of the element, `missing` if the element is not a key, or `nan` if it is NaN.
+func searchTree(keys map[float64]int, missing, nan int) (branches []treeBranch, leaves [][]leafWeight) {
+	leaf := func(position int) treeRef {
+		leaves = append(leaves, []leafWeight{{0, float64(position)}})
+		return ^treeRef(len(leaves) - 1)
+	}
+	sorted := make([]float64, 0, len(keys))
+	for k := range keys {
+		sorted = append(sorted, k)
+	}
+	slices.Sort(sorted)
+	var search func(low, high int) treeRef
+	search = func(low, high int) treeRef {
+		i := treeRef(len(branches))
+		branches = append(branches, treeBranch{})
+		if low == high {
+			branches[i] = treeBranch{mode: branchEQ, value: sorted[low], yes: leaf(keys[sorted[low]]), no: leaf(missing)}
+			return i
+		}
+		middle := (low + high) / 2
+		branches[i] = treeBranch{mode: branchLEQ, value: sorted[middle], yes: search(low, middle), no: search(middle+1, high)}
+		return i
+	}
+	branches = append(branches, treeBranch{})
+	// The comparison x <= infinity is false only for NaN.
+	isNumber := treeBranch{mode: branchLEQ, value: math.Inf(1), no: leaf(nan)}
+	if len(sorted) > 0 {
+		isNumber.yes = search(0, len(sorted)-1)
+	} else {
+		isNumber.yes = leaf(missing)
+	}
+	branches[0] = isNumber
+	return branches, leaves
+}
+
+// valuesAt returns elements of a constant vector, with the shape of positions.
+func valuesAt(n *node, values, positions *value) *value {
+	return n.MarkStrings(n.Op("take", nil, values, positions), values.HasStrings())
+}
+
+// translated maps each element of x from keys to values, and other elements to def.
+func translated(n *node, x, keys, values, def *value) *value {
+	if k, v := keys.Data().Numel(), values.Data().Numel(); k != v || k == 0 {
+		n.Failf("%d keys do not suit %d values", k, v)
+	}
+	if def.DType() != values.DType() || def.HasStrings() != values.HasStrings() || def.Data().Numel() != 1 {
+		n.Failf("the default does not suit the values")
+	}
+	all := n.Op("cat", graph.Attrs{"dim": 0}, values, n.Reshape(def, 1))
+	return valuesAt(n, n.MarkStrings(all, values.HasStrings()), positionOf(n, x, keys))
+}
+
+// labelList reads keys or values of LabelEncoder from one of four attributes. kind is the suffix of the attribute.
+func labelList(n *node, prefix string) (list *value, kind string) {
+	for _, suffix := range []string{"_strings", "_int64s", "_floats", "_tensor"} {
+		a := n.RawAttr(prefix + suffix)
+		if a == nil {
+			continue
+		}
+		if list != nil {
+			n.Failf("attributes %q and %q exclude each other", prefix+kind, prefix+suffix)
+		}
+		switch kind = suffix; suffix {
+		case "_strings":
+			texts, _ := n.Strings(prefix + suffix)
+			list = n.StringCodes(texts...)
+		case "_int64s":
+			numbers, _ := n.Ints(prefix + suffix)
+			list = convert.IntVector(numbers...)
+		case "_floats":
+			floats := n.Attr(prefix+suffix, pb.AttributeFloats).Floats
+			list = convert.Constant(tensor.Must(tensor.FromSlice(slices.Clone(floats), len(floats))))
+		default:
+			list = tensorValue(n, prefix+suffix)
+			list = n.MarkStrings(n.Reshape(list, list.Data().Numel()), list.HasStrings())
+		}
+	}
+	if list == nil {
+		n.Failf("the attributes %s_* are missing", prefix)
+	}
+	return list, kind
+}
+
+// tensorValue returns a tensor attribute as a constant.
+func tensorValue(n *node, name string) *value {
+	t := n.TensorAttr(name)
+	if t == nil {
+		n.Failf("attribute %q has no tensor", name)
+	}
+	return convert.WeightValue(n.RawAttr(name).T, t)
+}
+
+func labelEncoder(n *node) []*value {
+	x := n.Operand(0)
+	if n.Opset < 2 {
+		texts, _ := n.Strings("classes_strings")
+		list, positions := n.StringCodes(texts...), make([]int, len(texts))
+		for i := range positions {
+			positions[i] = i
+		}
+		return one(textsAndInts(n, x, list, convert.IntVector(positions...)))
+	}
+	keys, _ := labelList(n, "keys")
+	values, kind := labelList(n, "values")
+	def := values
+	switch {
+	case n.HasAttr("default_tensor"):
+		def = tensorValue(n, "default_tensor")
+	case values.HasStrings():
+		def = n.StringCodes(n.Text("default_string", "_Unused"))
+	case values.DType().IsFloat():
+		def = n.Cast(convert.FloatVector(n.Float("default_float", math.Copysign(0, -1))), values.DType())
+	case kind == "_int64s" || values.DType().IsIntegral(false):
+		def = n.Cast(convert.IntVector(n.Int("default_int64", -1)), values.DType())
+	}
+	return one(translated(n, x, keys, values, def))
+}
+
+// textsAndInts maps strings to integers or integers to strings, as the operand requires.
+func textsAndInts(n *node, x, texts, integers *value) *value {
+	if x.HasStrings() {
+		return translated(n, x, texts, integers, convert.IntVector(n.Int("default_int64", -1)))
+	}
+	return translated(n, x, integers, texts, n.StringCodes(n.Text("default_string", "_Unused")))
+}
+
+func categoryMapper(n *node) []*value {
+	texts, _ := n.Strings("cats_strings")
+	integers, _ := n.Ints("cats_int64s")
+	return one(textsAndInts(n, n.Operand(0), n.StringCodes(texts...), convert.IntVector(integers...)))
+}
+
+// oneHotEncoder adds a dimension with 1 at the position of the category. If the attribute zeros is 0, an unknown
+// category is an error of one_hot.
+func oneHotEncoder(n *node) []*value {
+	x := n.Operand(0)
+	list, count := vocabulary(n, "cats_strings", "cats_int64s")
+	if !x.HasStrings() {
+		x = n.Cast(x, tensor.Int64)
+	}
+	position := positionOf(n, x, list)
+	if !n.Flag("zeros", true) {
+		return one(n.Cast(n.Op("one_hot", graph.Attrs{"num_classes": count}, position), tensor.Float32))
+	}
+	column := n.Op("unsqueeze", graph.Attrs{"dim": -1}, position)
+	return one(n.Cast(n.Op("eq", nil, column, n.IndexVector(sym.Of(count))), tensor.Float32))
+}
+
+func scaler(n *node) []*value {
+	x := n.Cast(n.Operand(0), tensor.Float32)
+	for _, step := range []struct{ attr, op string }{{"offset", "sub"}, {"scale", "mul"}} {
+		if list := floatsOrTensor(n, step.attr); len(list) > 0 {
+			x = n.Op(step.op, nil, x, perColumn(n, step.attr, list, x))
+		}
+	}
+	return one(x)
+}
+
+// perColumn returns a constant with one number, or with a number for each column of x.
+func perColumn(n *node, name string, list []float64, x *value) *value {
+	sizes := n.Sizes(x)
+	if len(sizes) == 0 {
+		n.Failf("operand 0 has no dimensions")
+	}
+	if last := sizes[len(sizes)-1]; len(list) != 1 && last >= 0 {
+		checkLength(n, name, len(list), last)
+	}
+	return floatsLike(n, list, x)
+}
+
+func normalizer(n *node) []*value {
+	x := n.Cast(n.Operand(0), tensor.Float32)
+	attrs := graph.Attrs{"dim": []int{-1}, "keepdim": true}
+	var size *value
+	switch norm := n.Text("norm", "MAX"); norm {
+	case "MAX":
+		size = n.Op("amax", attrs, x)
+	case "L1":
+		size = n.Op("sum", attrs, n.Op("abs", nil, x))
+	case "L2":
+		size = n.Op("sqrt", nil, n.Op("sum", attrs, n.Op("mul", nil, x, x)))
+	default:
+		n.Failf("norm %q is not supported", norm)
+	}
+	isZero := n.Op("eq", nil, size, 0.0)
+	return one(n.Op("div", nil, x, n.Op("where", nil, isZero, floatsLike(n, []float64{1}, x), size)))
+}
+
+func imputer(n *node) []*value {
+	x := n.Operand(0)
+	var list []float64
+	var old *value
+	if x.DType().IsFloat() {
+		list = floatsOrTensor(n, "imputed_value_floats")
+		if a := n.Attr("replaced_value_float", pb.AttributeFloat); a != nil && a.F != a.F {
+			old = n.Op("isnan", nil, x)
+		} else {
+			old = n.Op("eq", nil, x, n.Float("replaced_value_float", 0))
+		}
+	} else {
+		integers, _ := n.Ints("imputed_value_int64s")
+		for _, v := range integers {
+			list = append(list, float64(v))
+		}
+		old = n.Op("eq", nil, x, n.Int("replaced_value_int64", 0))
+	}
+	if len(list) == 0 {
+		n.Failf("the imputed values for %v are missing", x.DType())
+	}
+	return one(n.Op("where", nil, old, perColumn(n, "imputed_value", list, x), x))
+}
+
+func binarizer(n *node) []*value {
+	x := n.Operand(0)
+	return one(n.Cast(n.Op("gt", nil, x, n.Float("threshold", 0)), x.DType()))
+}
+
+func featureVectorizer(n *node) []*value {
+	sizes, given := n.Ints("inputdimensions")
+	if given {
+		checkLength(n, "inputdimensions", len(sizes), len(n.In))
+	}
+	var parts []any
+	for i := range n.In {
+		x := n.Operand(i)
+		switch n.Rank(x) {
+		case 1:
+			x = n.Reshape(x, 1, -1)
+		case 2:
+		default:
+			n.Failf("operand %d has %d dimensions, want 1 or 2", i, n.Rank(x))
+		}
+		if have := n.Sizes(x)[1]; given && have >= 0 && have != sizes[i] {
+			n.Failf("operand %d has %d columns, attribute \"inputdimensions\" has %d", i, have, sizes[i])
+		}
+		parts = append(parts, n.Cast(x, tensor.Float32))
+	}
+	if len(parts) == 0 {
+		n.Failf("operand 0 is missing")
+	}
+	return one(n.Op("cat", graph.Attrs{"dim": 1}, parts...))
+}
+
+// arrayFeatureExtractor selects columns. A vector is a single row.
+func arrayFeatureExtractor(n *node) []*value {
+	x, index := n.Operand(0), n.Operand(1)
+	switch n.Rank(x) {
+	case 0:
+		n.Failf("operand 0 has no dimensions")
+	case 1:
+		x = n.Reshape(x, 1, -1)
+	}
+	return one(n.Op("index_select", graph.Attrs{"dim": -1}, x, n.Reshape(index, -1)))
+}
+
+// mapValues returns a row with the values of a map for a list of keys. A value without a key in the map is 0.
+func mapValues(n *node, keys, values, list *value, count int) *value {
+	checkText(n, keys, list)
+	if values.HasStrings() {
+		n.Failf("maps with values that are strings are not supported")
+	}
+	column := n.Reshape(list, count, 1)
+	isKey := n.Op("eq", nil, column, n.Reshape(keys, 1, -1))
+	zero := n.Cast(convert.IntVector(0), values.DType())
+	found := n.Op("where", nil, isKey, n.Reshape(values, 1, -1), zero)
+	return n.Reshape(n.Op("sum", graph.Attrs{"dim": []int{1}, "dtype": values.DType()}, found), 1, count)
+}
+
+func dictVectorizer(n *node) []*value {
+	keys, values := n.MapOperand()
+	list, count := vocabulary(n, "string_vocabulary", "int64_vocabulary")
+	return one(mapValues(n, keys, values, list, count))
+}
+
+func castMap(n *node) []*value {
+	keys, values := n.MapOperand()
+	var converted *value
+	switch form := n.Text("map_form", "DENSE"); form {
+	case "DENSE":
+		order := n.Op("argsort", nil, keys)
+		converted = n.Reshape(n.MarkStrings(n.Op("index_select", graph.Attrs{"dim": 0}, values, order),
+			values.HasStrings()), 1, -1)
+		n.MarkStrings(converted, values.HasStrings())
+	case "SPARSE":
+		count := n.Int("max_map", 1)
+		if count < 1 || count > convert.FoldLimit {
+			n.Failf("max_map %d is not supported", count)
+		}
+		converted = mapValues(n, keys, values, n.IndexVector(sym.Of(count)), count)
+	default:
+		n.Failf("map_form %q is not supported", form)
+	}
+	to := n.Text("cast_to", "TO_FLOAT")
+	switch {
+	case (to == "TO_STRING") != converted.HasStrings():
+		n.Failf("cast_to %q is not supported for these values", to)
+	case to == "TO_FLOAT":
+		converted = n.Cast(converted, tensor.Float32)
+	case to == "TO_INT64":
+		converted = n.Cast(converted, tensor.Int64)
+	case to != "TO_STRING":
+		n.Failf("cast_to %q is not supported", to)
+	}
+	return one(converted)
+}
+
+// zipMap makes each row a map. The maps are a result only: see [convert.Maps].
+func zipMap(n *node) []*value {
+	x := n.Operand(0)
+	if n.Rank(x) == 1 {
+		x = n.Reshape(x, 1, -1)
+	}
+	if n.Rank(x) != 2 {
+		n.Failf("operand 0 has %d dimensions, want 1 or 2", n.Rank(x))
+	}
+	var labels graph.Labels
+	labels.StringKeys, _ = n.Strings("classlabels_strings")
+	integers, _ := n.Ints("classlabels_int64s")
+	for _, k := range integers {
+		labels.IntKeys = append(labels.IntKeys, int64(k))
+	}
+	count := len(labels.Keys())
+	if count == 0 || len(integers) > 0 && len(labels.StringKeys) > 0 {
+		n.Failf("one of the attributes classlabels_strings and classlabels_int64s must have elements")
+	}
+	if have := n.Sizes(x)[1]; have >= 0 && have != count {
+		n.Failf("operand 0 has %d columns, but there are %d labels", have, count)
+	}
+	return one(convert.Maps(x, labels))
+}

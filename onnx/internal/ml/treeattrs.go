@@ -1,0 +1,277 @@
+package ml
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/graphrun/graphrun/onnx/internal/convert"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// nodeKey identifies a node of TreeEnsembleClassifier and TreeEnsembleRegressor.
+type nodeKey struct{ tree, node int }
+
+func (k nodeKey) String() string { return fmt.Sprintf("node %d of tree %d", k.node, k.tree) }
+
+// nodeLists has the attributes of TreeEnsembleClassifier and TreeEnsembleRegressor, with an element for each node.
+type nodeLists struct {
+	n        *node
+	keys     []nodeKey
+	index    map[nodeKey]int // position of each node in the lists
+	yes, no  []int           // the identifiers of children
+	features []int
+	nanIsYes []int
+	values   []float64
+	modes    []string
+	refs     []treeRef // the nodes in the treeEnsemble
+}
+
+// listOf returns a list attribute that must have `count` elements.
+func listOf(n *node, name string, count int) []int {
+	list, _ := n.Ints(name)
+	checkLength(n, name, len(list), count)
+	return list
+}
+
+func checkLength(n *node, name string, length, want int) {
+	if length != want {
+		n.Failf("attribute %q has %d elements, want %d", name, length, want)
+	}
+}
+
+// readNodeLists reads the attributes that describe nodes.
+func readNodeLists(n *node) *nodeLists {
+	trees, _ := n.Ints("nodes_treeids")
+	count := len(trees)
+	lists := &nodeLists{n: n, keys: make([]nodeKey, count), index: make(map[nodeKey]int, count),
+		yes: listOf(n, "nodes_truenodeids", count), no: listOf(n, "nodes_falsenodeids", count),
+		features: listOf(n, "nodes_featureids", count), values: floatsOrTensor(n, "nodes_values"),
+		refs: make([]treeRef, count)}
+	lists.modes, _ = n.Strings("nodes_modes")
+	checkLength(n, "nodes_values", len(lists.values), count)
+	checkLength(n, "nodes_modes", len(lists.modes), count)
+	if lists.nanIsYes, _ = n.Ints("nodes_missing_value_tracks_true"); len(lists.nanIsYes) > 0 {
+		checkLength(n, "nodes_missing_value_tracks_true", len(lists.nanIsYes), count)
+	}
+	for i, id := range listOf(n, "nodes_nodeids", count) {
+		lists.keys[i] = nodeKey{trees[i], id}
+		if _, twice := lists.index[lists.keys[i]]; twice {
+			n.Failf("%v is defined twice", lists.keys[i])
+		}
+		lists.index[lists.keys[i]] = i
+	}
+	return lists
+}
+
+// ensemble returns the trees, without weights.
+func (l *nodeLists) ensemble() *treeEnsemble {
+	trees, keys := &treeEnsemble{}, map[treeRef]nodeKey{}
+	for i, mode := range l.modes {
+		if mode == "LEAF" {
+			l.refs[i] = ^treeRef(len(trees.leaves))
+			trees.leaves = append(trees.leaves, nil)
+		} else {
+			l.refs[i] = treeRef(len(trees.branches))
+			trees.branches = append(trees.branches, treeBranch{})
+		}
+	}
+	isChild := make([]bool, len(l.keys))
+	for i, name := range l.modes {
+		if name == "LEAF" {
+			continue
+		}
+		mode, ok := treeModes[name]
+		if !ok {
+			l.n.Failf("%v has the unknown mode %q", l.keys[i], name)
+		}
+		trees.branches[l.refs[i]] = treeBranch{feature: l.features[i], mode: mode, value: l.values[i],
+			nanIsYes: len(l.nanIsYes) > 0 && l.nanIsYes[i] != 0, yes: l.child(i, l.yes[i], isChild),
+			no: l.child(i, l.no[i], isChild)}
+	}
+	rootOf, previous := map[int]int{}, math.MinInt
+	for i, k := range l.keys {
+		if isChild[i] {
+			continue
+		}
+		if first, twice := rootOf[k.tree]; twice {
+			l.n.Failf("%v and %v are both roots", l.keys[first], k)
+		}
+		rootOf[k.tree] = i
+		trees.roots = append(trees.roots, l.refs[i])
+	}
+	for _, k := range l.keys {
+		if _, ok := rootOf[k.tree]; !ok && k.tree != previous {
+			l.n.Failf("tree %d has no root: each of its nodes is a child", k.tree)
+		}
+		previous = k.tree
+	}
+	trees.describe = func(current treeRef) string {
+		if len(keys) == 0 {
+			for i, ref := range l.refs {
+				keys[ref] = l.keys[i]
+			}
+		}
+		return keys[current].String()
+	}
+	return trees
+}
+
+// child returns a child of node i, and marks it in isChild.
+func (l *nodeLists) child(i, id int, isChild []bool) treeRef {
+	key := nodeKey{l.keys[i].tree, id}
+	k, ok := l.index[key]
+	if !ok {
+		l.n.Failf("%v has the child %d, which does not exist", l.keys[i], id)
+	}
+	isChild[k] = true
+	return l.refs[k]
+}
+
+// addWeights adds the weights of the attributes with a prefix, "class" or "target". It returns the set of targets that
+// have weights, and whether no weight is negative.
+func (l *nodeLists) addWeights(e *treeEnsemble, prefix, idName string) (weighted map[int]bool, nonNegative bool) {
+	weights := floatsOrTensor(l.n, prefix+"_weights")
+	trees, nodes := listOf(l.n, prefix+"_treeids", len(weights)), listOf(l.n, prefix+"_nodeids", len(weights))
+	weighted, nonNegative = map[int]bool{}, true
+	for k, id := range listOf(l.n, idName, len(weights)) {
+		key := nodeKey{trees[k], nodes[k]}
+		i, ok := l.index[key]
+		if !ok {
+			l.n.Failf("weight %d belongs to %v, which does not exist", k, key)
+		}
+		weighted[id], nonNegative = true, nonNegative && weights[k] >= 0
+		if r := l.refs[i]; r < 0 {
+			e.leaves[^r] = append(e.leaves[^r], leafWeight{id, weights[k]})
+		}
+	}
+	return weighted, nonNegative
+}
+
+// aggregates maps the values of the attribute aggregate_function to the values of tree_ensemble's attribute aggregate.
+var aggregates = map[string]string{"SUM": "sum", "AVERAGE": "mean", "MIN": "amin", "MAX": "amax"}
+
+func treeEnsembleRegressor(n *node) []*value {
+	aggregate, ok := aggregates[n.Text("aggregate_function", "SUM")]
+	if !ok {
+		n.Failf("aggregate_function %q is not supported", n.Text("aggregate_function", ""))
+	}
+	l, targets := readNodeLists(n), n.Int("n_targets", 1)
+	e := l.ensemble()
+	l.addWeights(e, "target", "target_ids")
+	scores := evaluate(n, e, targets, aggregate)
+	if base := floatsOrTensor(n, "base_values"); len(base) > 0 {
+		if len(base) != 1 {
+			checkLength(n, "base_values", len(base), targets)
+		}
+		scores = n.Op("add", nil, scores, floatsLike(n, base, scores))
+	}
+	return one(n.Cast(postTransform(n, scores, n.Text("post_transform", "NONE")), tensor.Float32))
+}
+
+// postTransforms has the values of TreeEnsemble's attribute post_transform.
+var postTransforms = []string{"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"}
+
+// treeEnsemble5 converts TreeEnsemble of operator set 5.
+func treeEnsemble5(n *node) []*value {
+	aggregate, post := n.Int("aggregate_function", 1), n.Int("post_transform", 0)
+	names := []string{"mean", "sum", "amin", "amax"}
+	if aggregate < 0 || aggregate >= len(names) || post < 0 || post >= len(postTransforms) {
+		n.Failf("aggregate_function %d or post_transform %d is unknown", aggregate, post)
+	}
+	y := evaluate(n, readSplitLists(n).ensemble(), n.Int("n_targets", 1), names[aggregate])
+	return one(n.Cast(postTransform(n, y, postTransforms[post]), n.Operand(0).DType()))
+}
+
+// splitLists has the attributes of TreeEnsemble, which has separate lists for branches and leaves.
+type splitLists struct {
+	n                         *node
+	yes, no                   []int
+	yesIsLeaf, noIsLeaf       []int
+	nanIsYes, modes, features []int
+	values, weights, members  []float64
+}
+
+func readSplitLists(n *node) *splitLists {
+	lists := &splitLists{n: n}
+	lists.features, _ = n.Ints("nodes_featureids")
+	count := len(lists.features)
+	lists.yes, lists.no = listOf(n, "nodes_truenodeids", count), listOf(n, "nodes_falsenodeids", count)
+	lists.yesIsLeaf, lists.noIsLeaf = listOf(n, "nodes_trueleafs", count), listOf(n, "nodes_falseleafs", count)
+	if lists.nanIsYes, _ = n.Ints("nodes_missing_value_tracks_true"); len(lists.nanIsYes) > 0 {
+		checkLength(n, "nodes_missing_value_tracks_true", len(lists.nanIsYes), count)
+	}
+	for name, list := range map[string]*[]float64{"nodes_splits": &lists.values, "leaf_weights": &lists.weights,
+		"membership_values": &lists.members} {
+		if values := n.TensorAttr(name); values != nil {
+			*list = floatsOf(n, values)
+		}
+	}
+	if values := n.TensorAttr("nodes_modes"); values != nil && values.DType.IsIntegral(false) {
+		lists.modes = convert.IntsOf(values)
+	}
+	checkLength(n, "nodes_splits", len(lists.values), count)
+	checkLength(n, "nodes_modes", len(lists.modes), count)
+	return lists
+}
+
+// child returns a child of node i.
+func (l *splitLists) child(i, child, isLeaf int) treeRef {
+	limit := len(l.features)
+	if isLeaf != 0 {
+		limit = len(l.weights)
+	}
+	if child < 0 || child >= limit {
+		l.n.Failf("node %d has the child %d, want 0 to %d", i, child, limit-1)
+	}
+	if isLeaf != 0 {
+		return ^treeRef(child)
+	}
+	return treeRef(child)
+}
+
+func (l *splitLists) ensemble() *treeEnsemble {
+	trees := &treeEnsemble{branches: make([]treeBranch, len(l.features)),
+		leaves: make([][]leafWeight, len(l.weights))}
+	trees.describe = func(ref treeRef) string {
+		if ref < 0 {
+			return fmt.Sprintf("leaf %d", ^ref)
+		}
+		return fmt.Sprintf("node %d", ref)
+	}
+	for i, target := range listOf(l.n, "leaf_targetids", len(l.weights)) {
+		trees.leaves[i] = []leafWeight{{target, l.weights[i]}}
+	}
+	for i, mode := range l.modes {
+		if mode < 0 || mode > int(branchMember) {
+			l.n.Failf("node %d has the unknown mode %d", i, mode)
+		}
+		branch := &trees.branches[i]
+		*branch = treeBranch{feature: l.features[i], mode: treeMode(mode), value: l.values[i],
+			nanIsYes: len(l.nanIsYes) > 0 && l.nanIsYes[i] != 0, yes: l.child(i, l.yes[i], l.yesIsLeaf[i]),
+			no: l.child(i, l.no[i], l.noIsLeaf[i])}
+		if branch.mode == branchMember {
+			branch.members, l.members = cutMembers(l.members)
+		}
+	}
+	roots, _ := l.n.Ints("tree_roots")
+	for _, ref := range roots {
+		if ref < 0 || ref >= len(l.features) {
+			l.n.Failf("tree_roots has %d, want 0 to %d", ref, len(l.features)-1)
+		}
+		trees.roots = append(trees.roots, treeRef(ref))
+	}
+	return trees
+}
+
+// cutMembers splits a list in which a NaN ends the members of each branch. It returns the members of the first branch
+// in ascending order, and the rest of the list after the NaN.
+func cutMembers(list []float64) (members, rest []float64) {
+	end := slices.IndexFunc(list, math.IsNaN)
+	if end < 0 {
+		end = len(list)
+	}
+	members = slices.Clone(list[:end])
+	slices.Sort(members)
+	return slices.Compact(members), list[min(len(list), end+1):]
+}

@@ -1,0 +1,347 @@
+package ml
+
+import (
+	"math"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/onnx/internal/convert"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// This file reads the trees of TreeEnsemble, TreeEnsembleClassifier and TreeEnsembleRegressor into the operands of the
+// op tree_ensemble. All comparisons become x <= threshold.
+
+// treeMode is the comparison of a node. The values are those of the attribute nodes_modes of TreeEnsemble.
+type treeMode uint8
+
+const (
+	branchLEQ treeMode = iota
+	branchLT
+	branchGTE
+	branchGT
+	branchEQ
+	branchNEQ
+	branchMember
+)
+
+// treeModes has the comparisons by their names in TreeEnsembleClassifier and TreeEnsembleRegressor.
+var treeModes = map[string]treeMode{"BRANCH_LEQ": branchLEQ, "BRANCH_LT": branchLT, "BRANCH_GTE": branchGTE,
+	"BRANCH_GT": branchGT, "BRANCH_EQ": branchEQ, "BRANCH_NEQ": branchNEQ}
+
+// treeRef identifies a node of a tree: i for branches[i], and ^i for leaves[i].
+type treeRef int
+
+// treeBranch is a node with two children.
+type treeBranch struct {
+	feature  int
+	mode     treeMode
+	value    float64
+	members  []float64 // the values of branchMember, in ascending order
+	yes, no  treeRef   // the children
+	nanIsYes bool      // whether NaN continues at yes
+}
+
+// leafWeight is a weight of a leaf.
+type leafWeight struct {
+	target int
+	weight float64
+}
+
+// treeEnsemble holds the trees as the ONNX model describes them.
+type treeEnsemble struct {
+	branches []treeBranch
+	leaves   [][]leafWeight
+	roots    []treeRef
+	// describe returns the name of a node in errors.
+	describe func(r treeRef) string
+}
+
+// operands returns the operands of tree_ensemble that follow self. dtype is the dtype of self. columns is the number of
+// columns of self, or -1 if it is unknown. targets is the number of targets.
+func (e *treeEnsemble) operands(n *node, dtype tensor.DType, columns, targets int) []any {
+	flat := flatTrees{n: n, ensemble: e, single: dtype == tensor.Float32, positions: make([]int32, len(e.branches)),
+		leafPositions: make([]int32, len(e.leaves))}
+	order := flat.place()
+	flat.features, flat.thresholds = make([]int32, flat.count), make([]float64, flat.count)
+	flat.children, flat.missing, flat.offsets = make([]int32, 2*flat.count), make([]int32, flat.count),
+		make([]int32, flat.count+1)
+	hasMissing := false
+	for _, ref := range order {
+		if ref < 0 {
+			flat.addLeaf(ref, targets)
+			continue
+		}
+		if branch := &e.branches[ref]; branch.feature < 0 || branch.feature > math.MaxInt32 ||
+			columns >= 0 && branch.feature >= columns {
+			n.Failf("%s compares feature %d, but operand 0 has %d columns", e.describe(ref), branch.feature, columns)
+		}
+		flat.addBranch(ref)
+	}
+	for i, next := range flat.missing {
+		hasMissing = hasMissing || next != flat.children[2*i]
+	}
+	for i := range flat.count {
+		flat.offsets[i+1] = max(flat.offsets[i+1], flat.offsets[i])
+	}
+	roots := make([]int32, len(e.roots))
+	for i, ref := range e.roots {
+		roots[i] = flat.position(ref)
+	}
+	vector := func(list []int32, shape ...int) *value {
+		return convert.Constant(tensor.Must(tensor.FromSlice(list, shape...)))
+	}
+	floats := func(list []float64) *value {
+		return n.Cast(convert.Constant(tensor.Must(tensor.FromSlice(list, len(list)))), dtype)
+	}
+	out := []any{vector(roots, len(roots)), vector(flat.features, flat.count), floats(flat.thresholds),
+		vector(flat.children, flat.count, 2), vector(flat.offsets, flat.count+1),
+		vector(flat.targets, len(flat.targets)), floats(flat.weights)}
+	if hasMissing {
+		out = append(out, vector(flat.missing, flat.count))
+	}
+	return out
+}
+
+// flatTrees builds the operands of tree_ensemble. A branch becomes one or more nodes, each with a comparison
+// x <= threshold.
+type flatTrees struct {
+	n        *node
+	ensemble *treeEnsemble
+	single   bool // whether elements are float32
+	count    int  // number of nodes
+	// positions and leafPositions have, for each branch and leaf, 1 + the index of the first of its nodes; 0 if it has
+	// none yet.
+	positions, leafPositions []int32
+
+	features, children, missing, offsets, targets []int32
+	thresholds, weights                           []float64
+}
+
+// position returns the position of the first node of a branch or leaf.
+func (f *flatTrees) position(r treeRef) int32 {
+	if r < 0 {
+		return f.leafPositions[^r] - 1
+	}
+	return f.positions[r] - 1
+}
+
+// place sets the positions of all branches and leaves that are reachable from the roots. It returns them in the order
+// of their positions, in which a node precedes its children.
+func (f *flatTrees) place() (order []treeRef) {
+	stack := slices.Clone(f.ensemble.roots)
+	slices.Reverse(stack)
+	for len(stack) > 0 {
+		ref := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		if f.position(ref) >= 0 {
+			f.n.Failf("%s is reached twice: the nodes do not form trees", f.ensemble.describe(ref))
+		}
+		if f.count > math.MaxInt32/4 {
+			f.n.Failf("the trees have too many nodes")
+		}
+		order = append(order, ref)
+		if ref < 0 {
+			f.leafPositions[^ref] = int32(f.count) + 1
+			f.count++
+			continue
+		}
+		f.positions[ref] = int32(f.count) + 1
+		b := &f.ensemble.branches[ref]
+		f.count += b.nodeCount()
+		stack = append(stack, b.no)
+		if b.yes != b.no {
+			stack = append(stack, b.yes)
+		}
+	}
+	f.checkReached()
+	return order
+}
+
+// checkReached fails if a branch or leaf has no position.
+func (f *flatTrees) checkReached() {
+	missing := make([]treeRef, 0, 2)
+	if i := slices.Index(f.positions, 0); i >= 0 {
+		missing = append(missing, treeRef(i))
+	}
+	if i := slices.Index(f.leafPositions, 0); i >= 0 {
+		missing = append(missing, ^treeRef(i))
+	}
+	if len(missing) > 0 {
+		f.n.Failf("%s cannot be reached from a root", f.ensemble.describe(missing[0]))
+	}
+}
+
+// nodeCount returns the number of comparisons x <= threshold that a branch needs.
+func (b *treeBranch) nodeCount() int {
+	switch {
+	case b.isNaN():
+		return 1
+	case b.mode == branchEQ || b.mode == branchNEQ:
+		return 2
+	case b.mode == branchMember:
+		return max(1, 3*len(b.members)-1)
+	}
+	return 1
+}
+
+// isNaN reports whether an operand is compared with NaN.
+func (b *treeBranch) isNaN() bool { return b.mode != branchMember && b.value != b.value }
+
+// addLeaf adds a leaf as a node whose children are the node itself, so that further steps stay there.
+func (f *flatTrees) addLeaf(ref treeRef, targets int) {
+	i := f.position(ref)
+	f.set(i, 0, math.NaN(), i, i, i)
+	for _, w := range f.ensemble.leaves[^ref] {
+		if w.target < 0 || w.target >= targets {
+			f.n.Failf("%s has a weight for target %d, want 0 to %d", f.ensemble.describe(ref), w.target, targets-1)
+		}
+		f.targets, f.weights = append(f.targets, int32(w.target)), append(f.weights, w.weight)
+	}
+	f.offsets[i+1] = int32(len(f.weights))
+}
+
+// set sets node i. no, yes and nan are the next nodes for the results of the comparison, and for NaN.
+func (f *flatTrees) set(i int32, feature int, threshold float64, no, yes, nan int32) {
+	f.features[i], f.thresholds[i], f.missing[i] = int32(feature), threshold, nan
+	f.children[2*i], f.children[2*i+1] = no, yes
+}
+
+// addBranch adds the comparisons of a branch.
+func (f *flatTrees) addBranch(r treeRef) {
+	branch, i := &f.ensemble.branches[r], f.position(r)
+	yes, no := f.position(branch.yes), f.position(branch.no)
+	nan := no
+	if branch.nanIsYes {
+		nan = yes
+	}
+	if branch.isNaN() {
+		if branch.mode == branchNEQ {
+			no, nan = yes, yes
+		}
+		f.set(i, branch.feature, branch.value, no, no, nan)
+		return
+	}
+	switch branch.mode {
+	case branchLEQ:
+		f.set(i, branch.feature, f.atMost(branch.value), no, yes, nan)
+	case branchLT:
+		f.set(i, branch.feature, f.below(branch.value), no, yes, nan)
+	case branchGT:
+		f.set(i, branch.feature, f.atMost(branch.value), yes, no, nan)
+	case branchGTE:
+		f.set(i, branch.feature, f.below(branch.value), yes, no, nan)
+	case branchEQ:
+		f.addEqual(i, branch, branch.value, yes, no, nan)
+	case branchNEQ:
+		f.addEqual(i, branch, branch.value, no, yes, yes)
+	case branchMember:
+		f.addMember(i, branch, yes, no, nan)
+	}
+}
+
+// addEqual adds two nodes that test whether an element equals a value.
+func (f *flatTrees) addEqual(i int32, b *treeBranch, value float64, yes, no, nan int32) {
+	f.set(i, b.feature, f.atMost(value), no, i+1, nan)
+	f.set(i+1, b.feature, f.below(value), yes, no, no)
+}
+
+// addMember adds a binary search for an element among the members.
+func (f *flatTrees) addMember(i int32, b *treeBranch, yes, no, nan int32) {
+	if len(b.members) == 0 {
+		f.set(i, b.feature, math.NaN(), no, no, nan)
+		return
+	}
+	first, free := i, i+1
+	type search struct {
+		at        int32
+		low, high int // only members[low] to members[high] can equal the element
+	}
+	for stack := []search{{i, 0, len(b.members) - 1}}; len(stack) > 0; {
+		interval := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		toNaN := no
+		if interval.at == first {
+			toNaN = nan
+		}
+		if interval.low == interval.high {
+			f.set(interval.at, b.feature, f.atMost(b.members[interval.low]), no, free, toNaN)
+			f.set(free, b.feature, f.below(b.members[interval.low]), yes, no, no)
+			free++
+			continue
+		}
+		middle := (interval.low + interval.high) / 2
+		f.set(interval.at, b.feature, f.atMost(b.members[middle]), free+1, free, toNaN)
+		stack = append(stack, search{free + 1, middle + 1, interval.high}, search{free, interval.low, middle})
+		free += 2
+	}
+}
+
+// atMost returns the greatest number of the elements' dtype that is not greater than v.
+func (f *flatTrees) atMost(v float64) float64 {
+	if !f.single {
+		return v
+	}
+	t := float32(v)
+	if float64(t) > v {
+		t = math.Nextafter32(t, float32(math.Inf(-1)))
+	}
+	return float64(t)
+}
+
+// below returns the greatest number of the elements' dtype that is less than v. If there is none, it returns NaN, for
+// which each comparison is false.
+func (f *flatTrees) below(v float64) float64 {
+	t := f.atMost(v)
+	switch {
+	case t < v:
+		return t
+	case math.IsInf(v, -1):
+		return math.NaN()
+	case f.single:
+		return float64(math.Nextafter32(float32(v), float32(math.Inf(-1))))
+	}
+	return math.Nextafter(v, math.Inf(-1))
+}
+
+// floatsOrTensor returns an attribute that is a list of floats or, with the suffix _as_tensor, a tensor.
+func floatsOrTensor(n *node, name string) []float64 {
+	if t := n.TensorAttr(name + "_as_tensor"); t != nil {
+		return floatsOf(n, t)
+	}
+	a := n.Attr(name, pb.AttributeFloats)
+	if a == nil {
+		return nil
+	}
+	out := make([]float64, len(a.Floats))
+	for i, x := range a.Floats {
+		out[i] = float64(x)
+	}
+	return out
+}
+
+// floatsOf returns the elements of a tensor of numbers.
+func floatsOf(n *node, t *tensor.Tensor) []float64 {
+	if t.DType.IsComplex() {
+		n.Failf("a tensor of %v is not supported", t.DType)
+	}
+	list, _ := tensor.ToSlice[float64](t.CopyTo(tensor.New(tensor.Float64, t.Shape...))) // the dtype matches
+	return list
+}
+
+// evaluate adds the op tree_ensemble on operand 0, which must be a matrix.
+func evaluate(n *node, e *treeEnsemble, targets int, aggregate string) *value {
+	x := n.Operand(0)
+	if n.Rank(x) != 2 {
+		n.Failf("operand 0 has %d dimensions, want 2", n.Rank(x))
+	}
+	if x.DType() != tensor.Float64 {
+		x = n.Cast(x, tensor.Float32)
+	}
+	if targets < 1 || targets > math.MaxInt32 {
+		n.Failf("%d targets are not supported", targets)
+	}
+	operands := append([]any{x}, e.operands(n, x.DType(), n.Sizes(x)[1], targets)...)
+	return n.Op("tree_ensemble", graph.Attrs{"outputs": targets, "aggregate": aggregate}, operands...)
+}

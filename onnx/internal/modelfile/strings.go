@@ -1,0 +1,44 @@
+package modelfile
+
+import (
+	"fmt"
+
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// stringList is the list of the strings of a model, in the order in which they were first read. The code of a string is
+// its index.
+type stringList struct {
+	list  []string
+	codes map[string]int
+}
+
+// StringCode returns the code of a string: its index in the list of all strings of the model. It adds the string to the
+// list if necessary.
+func (f *File) StringCode(s string) int {
+	if known, ok := f.strings.codes[s]; ok {
+		return known
+	}
+	if f.strings.codes == nil {
+		f.strings.codes = map[string]int{}
+	}
+	known := len(f.strings.list)
+	f.strings.codes[s], f.strings.list = known, append(f.strings.list, s)
+	return known
+}
+
+// Strings returns the list of all strings of the model that were read. The caller must not change it.
+func (f *File) Strings() []string { return f.strings.list }
+
+// decodeStrings returns a tensor of strings as codes.
+func (f *File) decodeStrings(t *pb.TensorProto, shape []int) (*tensor.Tensor, error) {
+	if len(t.StringData) != tensor.Numel(shape) {
+		return nil, fmt.Errorf("%d strings of data, but the shape needs %d", len(t.StringData), tensor.Numel(shape))
+	}
+	data := make([]int64, len(t.StringData))
+	for i, s := range t.StringData {
+		data[i] = int64(f.StringCode(string(s)))
+	}
+	return tensor.FromSlice(data, shape...)
+}

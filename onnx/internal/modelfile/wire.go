@@ -1,0 +1,291 @@
+package modelfile
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/graphrun/graphrun/internal/interrupt"
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/internal/sorted"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Field numbers of protobuf messages on the path from the model to the data of a weight.
+const (
+	modelGraph       protowire.Number = 7
+	graphInitializer protowire.Number = 5
+	tensorRawData    protowire.Number = 9
+)
+
+// errUnexpected is the error for a message that is truncated or has unexpected fields. On this error, readModel reads
+// the whole file and reports the mistake.
+var errUnexpected = errors.New("not the fields of a model")
+
+// readAhead is the number of bytes that are read at a time outside the data of weights.
+const readAhead = 1 << 16
+
+// wire reads a model file field by field, in protobuf's wire format. Each weight is read directly into its own aligned
+// memory. Decoding the whole file would copy weights twice, to unaligned addresses.
+type wire struct {
+	ctx       context.Context // may be nil
+	src       io.ReaderAt
+	size      int                      // size of the file
+	storage   StorageFunc              // may be nil
+	buf       []byte                   // the part of the file that was read last
+	bufOffset int                      // offset of buf in the file
+	data      map[*pb.TensorProto]span // the raw data of each weight
+}
+
+// span is a range of bytes in the file.
+type span struct{ begin, end int }
+
+func (s span) len() int { return s.end - s.begin }
+
+// readModel reads a model of size bytes. It returns the raw data of initializers separately from their messages.
+func readModel(ctx context.Context, src io.ReaderAt, size int, storage StorageFunc) (_ *pb.ModelProto,
+	_ map[*pb.TensorProto]*tensor.Storage, err error) {
+	defer tensor.CatchMemory(&err)
+	defer interrupt.Catch(&err)
+	reader := wire{ctx: ctx, src: src, size: size, storage: storage, data: map[*pb.TensorProto]span{}}
+	model, err := reader.model()
+	if errors.Is(err, errUnexpected) {
+		model, err = &pb.ModelProto{}, nil
+		clear(reader.data)
+		var all []byte
+		if all, err = reader.bytes(span{0, size}); err == nil {
+			err = notModel(all, pb.Unmarshal(all, model))
+		}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	data, err := reader.weights()
+	return model, data, err
+}
+
+// bytes returns the bytes of a span. The slice is valid until the next call of bytes.
+func (w *wire) bytes(s span) ([]byte, error) {
+	if s.begin < w.bufOffset || s.end > w.bufOffset+len(w.buf) {
+		n := min(max(s.len(), readAhead), w.size-s.begin)
+		if cap(w.buf) < n {
+			w.buf = make([]byte, n)
+		}
+		w.buf, w.bufOffset = w.buf[:n], s.begin
+		if err := readFull(w.src, w.buf, s.begin); err != nil {
+			w.buf = w.buf[:0]
+			return nil, err
+		}
+	}
+	return w.buf[s.begin-w.bufOffset : s.end-w.bufOffset], nil
+}
+
+// readFull fills b with the bytes of src that begin at offset.
+func readFull(src io.ReaderAt, b []byte, offset int) error {
+	n, err := src.ReadAt(b, int64(offset))
+	switch {
+	case n == len(b):
+		return nil
+	case err == nil || errors.Is(err, io.EOF):
+		return errors.New("the file was truncated while it was read")
+	}
+	return err
+}
+
+// fields reads the fields of the message in span s. It calls take for each field of wire type BytesType; take reports
+// whether it has processed the field. rest has the encoding of all other fields.
+func (w *wire) fields(s span, take func(n protowire.Number, value span) (bool, error)) (rest []byte, err error) {
+	const longest = 20 // maximum size of a tag and a number after it
+	for offset := s.begin; offset < s.end; {
+		interrupt.Check(w.ctx)
+		head, err := w.bytes(span{offset, min(offset+longest, s.end)})
+		if err != nil {
+			return nil, err
+		}
+		number, kind, tag := protowire.ConsumeTag(head)
+		if tag < 0 {
+			return nil, errUnexpected
+		}
+		end := offset
+		if kind == protowire.BytesType {
+			n, length := protowire.ConsumeVarint(head[tag:])
+			if length < 0 || n > uint64(s.end-offset-tag-length) {
+				return nil, errUnexpected
+			}
+			value := span{offset + tag + length, offset + tag + length + int(n)}
+			end = value.end
+			taken, err := take(number, value)
+			if err != nil {
+				return nil, err
+			}
+			if taken {
+				offset = end
+				continue
+			}
+		} else {
+			n := protowire.ConsumeFieldValue(number, kind, head[tag:])
+			if kind == protowire.StartGroupType || n < 0 {
+				return nil, errUnexpected
+			}
+			end += tag + n
+		}
+		field, err := w.bytes(span{offset, end})
+		if err != nil {
+			return nil, err
+		}
+		rest, offset = append(rest, field...), end
+	}
+	return rest, nil
+}
+
+// model reads the model without the raw data of its initializers.
+func (w *wire) model() (*pb.ModelProto, error) {
+	proto := &pb.ModelProto{}
+	rest, err := w.fields(span{0, w.size}, func(n protowire.Number, value span) (bool, error) {
+		if n != modelGraph {
+			return false, nil
+		}
+		if proto.Graph == nil {
+			proto.Graph = &pb.GraphProto{}
+		}
+		return true, w.graph(proto.Graph, value)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return proto, mergeFields(rest, proto)
+}
+
+// graph reads the main graph into g. If the model has several graph fields, they are merged, as protobuf requires.
+func (w *wire) graph(g *pb.GraphProto, s span) error {
+	rest, err := w.fields(s, func(n protowire.Number, value span) (bool, error) {
+		if n != graphInitializer {
+			return false, nil
+		}
+		proto := &pb.TensorProto{}
+		g.Initializer = append(g.Initializer, proto)
+		return true, w.tensor(proto, value)
+	})
+	if err != nil {
+		return err
+	}
+	return mergeFields(rest, g)
+}
+
+// tensor reads a weight without its raw data, and records the span of the raw data. If there are several raw data
+// fields, the last one is used, as protobuf requires.
+func (w *wire) tensor(proto *pb.TensorProto, s span) error {
+	rest, err := w.fields(s, func(n protowire.Number, value span) (bool, error) {
+		if n != tensorRawData {
+			return false, nil
+		}
+		w.data[proto] = value
+		return true, nil
+	})
+	if err != nil {
+		return err
+	}
+	return mergeFields(rest, proto)
+}
+
+// mergeFields decodes fields into a message that may already have other fields.
+func mergeFields(fields []byte, m pb.Message) error {
+	if pb.Unmarshal(fields, m) != nil {
+		return errUnexpected
+	}
+	return nil
+}
+
+// StorageFunc returns the data of a large weight: n bytes of src that begin at offset. It is called from several
+// goroutines. The data must not be written.
+type StorageFunc = func(src io.ReaderAt, offset int64, n int) (*tensor.Storage, error)
+
+// minStorage is the minimum size in bytes of a large weight, which a StorageFunc may read.
+const minStorage = 16 << 10
+
+// weights reads the raw data of the initializers, each into its own memory, or into that of w.storage.
+func (w *wire) weights() (map[*pb.TensorProto]*tensor.Storage, error) {
+	var list []piece
+	data := make(map[*pb.TensorProto]*tensor.Storage, len(w.data))
+	var lock sync.Mutex
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for proto, extent := range w.data {
+		interrupt.Check(w.ctx)
+		if w.storage != nil && extent.len() >= minStorage {
+			group.Go(func() error {
+				storage, err := readStorage(w.ctx, w.storage, w.src, extent.begin, extent.len())
+				lock.Lock()
+				defer lock.Unlock()
+				data[proto] = storage
+				return err
+			})
+			continue
+		}
+		storage := tensor.NewStorage(extent.len())
+		lock.Lock()
+		data[proto] = storage
+		lock.Unlock()
+		list = pieces(list, storage.Bytes(), extent.begin)
+	}
+	sorted.Func(list, func(a, b piece) int { return cmp.Compare(a.offset, b.offset) }) // for the system's read-ahead
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	return data, readPieces(w.ctx, w.src, list)
+}
+
+// readStorage calls a StorageFunc, and checks its result.
+func readStorage(ctx context.Context, f StorageFunc, src io.ReaderAt, offset, n int) (*tensor.Storage, error) {
+	if err := interrupt.Err(ctx); err != nil {
+		return nil, err
+	}
+	s, err := f(src, int64(offset), n)
+	if err == nil && s.Len() != n {
+		err = fmt.Errorf("a weight has %d bytes, and its storage %d", n, s.Len())
+	}
+	return s, err
+}
+
+// piece is a range of the file that a worker reads in one call.
+type piece struct {
+	buffer []byte // where the bytes are stored
+	offset int    // offset in the file
+}
+
+// longestPiece is the maximum number of bytes of a piece. It is small enough to occupy all workers, and large enough to
+// need few calls.
+const longestPiece = 4 << 20
+
+// pieces divides the range of the file that begins at offset and has the length of b. It appends the pieces, which will
+// be read into b, to list.
+func pieces(list []piece, b []byte, offset int) []piece {
+	for len(b) > 0 {
+		n := min(len(b), longestPiece)
+		list = append(list, piece{b[:n], offset})
+		b, offset = b[n:], offset+n
+	}
+	return list
+}
+
+// readPieces reads pieces of a file concurrently, because page faults in fresh memory take most of the time.
+func readPieces(ctx context.Context, src io.ReaderAt, list []piece) error {
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for _, part := range list {
+		group.Go(func() error {
+			if err := interrupt.Err(ctx); err != nil {
+				return err
+			}
+			return readFull(src, part.buffer, part.offset)
+		})
+	}
+	return group.Wait()
+}

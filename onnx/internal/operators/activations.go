@@ -1,0 +1,222 @@
+package operators
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/onnx/internal/convert"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+func leakyRelu(n *node) []*value {
+	return one(n.Op("leaky_relu", graph.Attrs{"negative_slope": n.Float("alpha", 0.01)}, n.Operand(0)))
+}
+
+func prelu(n *node) []*value {
+	x, slope := n.Operand(0), n.Operand(1)
+	if n.Opset < 7 && n.Rank(slope) == 1 && n.Rank(x) > 1 && n.Sizes(slope)[0] != 1 {
+		slope = alignedAt(n, slope, 1, n.Rank(x))
+	}
+	return one(widened(n, "where", nil, n.Op("lt", nil, signedForm(n, x), 0), widened(n, "mul", nil, x, slope), x))
+}
+
+// signedForm returns x, converted to int64 if comparisons do not support its dtype.
+func signedForm(n *node, x *value) *value {
+	if x.DType().IsBareUnsigned() {
+		return n.Cast(orderedInt64(n, x), tensor.Int64)
+	}
+	return x
+}
+
+func elu(n *node) []*value {
+	return one(n.Op("elu", graph.Attrs{"alpha": n.Float("alpha", 1)}, n.Operand(0)))
+}
+
+func celu(n *node) []*value {
+	return one(n.Op("celu", graph.Attrs{"alpha": n.Float("alpha", 1)}, n.Operand(0)))
+}
+
+// selu converts Selu to the op elu with the constants of the ONNX standard. aten's selu has slightly different
+// constants.
+func selu(n *node) []*value {
+	alpha, gamma := 1.67326319217681884765625, 1.05070102214813232421875
+	if n.Opset < 6 {
+		alpha, gamma = 1.6732, 1.0507
+	}
+	return one(n.Op("elu", graph.Attrs{"alpha": n.Float("alpha", alpha), "scale": n.Float("gamma", gamma)}, n.Operand(0)))
+}
+
+func gelu(n *node) []*value {
+	return one(n.Op("gelu", graph.Attrs{"approximate": n.Text("approximate", "none")}, n.Operand(0)))
+}
+
+// swish returns the converter of x * sigmoid(alpha * x), where alpha is an attribute with the given default.
+func swish(alpha float64) converter {
+	return func(n *node) []*value { return one(swishOf(n, n.Operand(0), alpha)) }
+}
+
+func swishOf(n *node, x *value, def float64) *value {
+	alpha := n.Float("alpha", def)
+	if alpha == 1 {
+		return n.Op("silu", nil, x)
+	}
+	converted := x
+	if x.DType().IsReducedFloat() {
+		converted = n.Cast(x, tensor.Float32)
+	}
+	gate := n.Op("sigmoid", nil, n.Op("mul", nil, converted, alpha))
+	return n.Cast(n.Op("mul", nil, converted, gate), x.DType())
+}
+
+func swiGLU(n *node) []*value {
+	return one(n.Op("mul", nil, swishOf(n, n.Operand(0), 1), n.Operand(1)))
+}
+
+func hardSigmoid(n *node) []*value {
+	return one(hardSigmoidOf(n, n.Operand(0), n.Float("alpha", 0.2), n.Float("beta", 0.5)))
+}
+
+func hardSigmoidOf(n *node, x *value, alpha, beta float64) *value {
+	y := n.Op("add", nil, n.Op("mul", nil, x, alpha), beta)
+	return n.Op("clamp", graph.Attrs{"min": 0.0, "max": 1.0}, y)
+}
+
+func hardSwish(n *node) []*value { return one(n.Op("hardswish", nil, n.Operand(0))) }
+
+func mish(n *node) []*value { return one(n.Op("mish", nil, n.Operand(0))) }
+
+// softplus converts Softplus. aten's softplus returns x if x exceeds a threshold; ONNX has no threshold. With threshold
+// 40 the results are the same, because log(1+exp(x)) rounds to x above 40 in float64, and above 20 in float32.
+func softplus(n *node) []*value {
+	return one(n.Op("softplus", graph.Attrs{"threshold": 40}, n.Operand(0)))
+}
+
+func softsign(n *node) []*value { return one(softsignOf(n, n.Operand(0))) }
+
+func softsignOf(n *node, x *value) *value {
+	return n.Op("div", nil, x, n.Op("add", nil, n.Op("abs", nil, x), 1.0))
+}
+
+func shrink(n *node) []*value {
+	x := n.Operand(0)
+	bias, lambd := n.Float("bias", 0), n.Float("lambd", 0.5)
+	dtype := x.DType()
+	low := n.Cast(n.Op("add", nil, x, bias), dtype)
+	high := n.Cast(n.Op("sub", nil, x, bias), dtype)
+	zero := n.Op("zeros_like", nil, x)
+	y := n.Op("where", nil, n.Op("lt", nil, x, -lambd), low, zero)
+	return one(n.Op("where", nil, n.Op("gt", nil, x, lambd), high, y))
+}
+
+func thresholdedRelu(n *node) []*value {
+	return one(n.Op("threshold", graph.Attrs{"threshold": n.Float("alpha", 1), "value": 0}, n.Operand(0)))
+}
+
+// softmax converts Softmax and LogSoftmax, which normalize along one axis. Before operator set 13, they normalize over
+// the axis and all later dimensions together.
+func softmax(op string) converter {
+	return func(n *node) []*value {
+		x := n.Operand(0)
+		if n.Opset >= 13 {
+			return one(n.Op(op, graph.Attrs{"dim": n.Int("axis", -1)}, x))
+		}
+		axis := n.Int("axis", 1)
+		rank := n.Rank(x)
+		if axis == rank-1 || axis == -1 {
+			return one(n.Op(op, graph.Attrs{"dim": -1}, x))
+		}
+		y := n.Op(op, graph.Attrs{"dim": -1}, matrix(n, x, axis))
+		return one(n.Op("reshape", graph.Attrs{"shape": n.VectorAttr(n.ShapeVector(x))}, y).WithRank(rank))
+	}
+}
+
+// matrix reshapes x to two dimensions: the first merges the dimensions before the axis, the second all others.
+func matrix(n *node, x *value, axis int) *value {
+	rank := n.Rank(x)
+	if axis < -rank || axis > rank {
+		n.Failf("axis %d is out of range: the operand has %d dimensions", axis, rank)
+	}
+	if axis < 0 {
+		axis += rank
+	}
+	if n.IsStatic(x) {
+		s := n.Shape(x)
+		return n.Reshape(x, tensor.Numel(s[:axis]), tensor.Numel(s[axis:]))
+	}
+	switch {
+	case axis == 0:
+		return n.Reshape(x, 1, -1)
+	case axis == rank:
+		return n.Reshape(x, -1, 1)
+	}
+	tail := n.Op("flatten", graph.Attrs{"start_dim": axis, "end_dim": -1}, x).WithRank(axis + 1)
+	return n.Op("flatten", graph.Attrs{"start_dim": 0, "end_dim": axis - 1}, tail).WithRank(2)
+}
+
+func hardmax(n *node) []*value {
+	x := n.Operand(0)
+	axis, rank := n.Int("axis", -1), n.Rank(x)
+	in := x
+	if n.Opset < 13 {
+		in, axis = matrix(n, x, n.Int("axis", 1)), -1
+	}
+	axis = n.Axis(axis, n.Rank(in))
+	best := n.Op("argmax", graph.Attrs{"dim": axis, "keepdim": true}, in)
+	positions := n.Op("cumsum", graph.Attrs{"dim": axis}, n.Op("ones_like", graph.Attrs{"dtype": tensor.Int64}, in))
+	y := n.Cast(n.Op("eq", nil, n.Op("sub", nil, positions, 1), best), x.DType())
+	if n.Opset < 13 {
+		y = n.Op("reshape", graph.Attrs{"shape": n.VectorAttr(n.ShapeVector(x))}, y).WithRank(rank)
+	}
+	return one(y)
+}
+
+// dropout is the identity except in training mode, which an operand may enable.
+func dropout(n *node) []*value {
+	x := n.Operand(0)
+	maskType := tensor.Bool
+	if n.Opset < 10 {
+		maskType = x.DType()
+	}
+	ratio := convert.Constant(tensor.FloatScalar(n.Float("ratio", 0.5)).Tensor(tensor.Float32))
+	training := convert.Constant(tensor.BoolScalar(n.Opset < 7 && n.HasAttr("is_test") &&
+		!n.Flag("is_test", true)).Tensor(tensor.Bool))
+	if n.Opset >= 12 {
+		if r := n.OperandOrNil(1); r != nil {
+			ratio = r
+		}
+		if t := n.OperandOrNil(2); t != nil {
+			training = t
+		}
+	}
+	off := training.Data() != nil && n.Number(training).Int() == 0 || ratio.Data() != nil && n.Number(ratio).Float() == 0
+	if off {
+		out := []*value{x}
+		if n.IsOutputUsed(1) {
+			out = append(out, n.Op("ones_like", graph.Attrs{"dtype": maskType}, x))
+		}
+		return out
+	}
+	dtype := x.DType()
+	draw := n.Emit("rand_like", graph.Attrs{"dtype": tensor.Float32, "seed": seed(n)}, x)[0]
+	keep := n.Op("logical_or", nil, n.Op("ge", nil, draw, n.Cast(ratio, tensor.Float32)),
+		n.Op("logical_not", nil, training))
+	kept := n.Op("reciprocal", nil, n.Op("rsub", nil, n.Cast(ratio, dtype), 1.0))
+	y := n.Op("mul", nil, n.Op("mul", nil, x, n.Cast(keep, dtype)), kept)
+	return []*value{n.Op("where", nil, training, y, x), n.Cast(keep, maskType)}
+}
+
+// affine, scale, scaledTanh and parametricSoftplus are experimental operators of old models.
+func affine(n *node) []*value {
+	y := n.Op("mul", nil, n.Operand(0), n.Float("alpha", 1))
+	return one(n.Op("add", nil, y, n.Float("beta", 0)))
+}
+
+func scale(n *node) []*value { return one(n.Op("mul", nil, n.Operand(0), n.Float("scale", 1))) }
+
+func scaledTanh(n *node) []*value {
+	y := n.Op("tanh", nil, n.Op("mul", nil, n.Operand(0), n.Float("beta", 1)))
+	return one(n.Op("mul", nil, y, n.Float("alpha", 1)))
+}
+
+func parametricSoftplus(n *node) []*value {
+	y := n.Op("softplus", graph.Attrs{"threshold": 40}, n.Op("mul", nil, n.Operand(0), n.Float("beta", 1)))
+	return one(n.Op("mul", nil, y, n.Float("alpha", 1)))
+}

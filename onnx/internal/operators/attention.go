@@ -1,0 +1,228 @@
+package operators
+
+import (
+	"math"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/onnx/internal/symbolic"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// attentionNode has the operands of an Attention node during its conversion.
+type attentionNode struct {
+	*node
+	q, k, v *value  // [batch, heads, positions, elements]; k and v start with the past keys and values
+	past    sym.Int // number of past keys
+	flat    bool    // whether the node's operands and result are [batch, positions, heads*elements]
+}
+
+// attention converts Attention: softmax(softcap(q @ kᵀ * scale) + mask) @ v. The attribute qk_matmul_output_mode
+// selects an intermediate result as the last output: 0 is the products, 1 the scores after softcap, 2 the scores after
+// the mask, 3 the weights. In the first version of the standard, softcap followed the mask; the meanings of modes 1 and
+// 2 were then exchanged.
+func attention(n *node) []*value {
+	a := attentionOperands(n)
+	scores := a.scores(n.HasAttr("scale"))
+	intermediate, mode := []*value{scores, nil, nil, nil}, n.Int("qk_matmul_output_mode", 0)
+	if c := n.Float("softcap", 0); c > 0 {
+		scores = n.Op("mul", nil, n.Op("tanh", nil, n.Op("div", nil, scores, c)), c)
+	}
+	intermediate[1] = scores
+	scores = a.masked(scores)
+	intermediate[2] = scores
+	precision := n.DTypeAttr("softmax_precision")
+	if precision == tensor.Invalid {
+		precision = scores.DType()
+	}
+	if !precision.IsFloat() || mode < 0 || mode >= len(intermediate) {
+		n.Failf("softmax_precision %s and qk_matmul_output_mode %d are not supported", precision, mode)
+	}
+	weights := n.Op("softmax", graph.Attrs{"dim": -1}, n.Cast(scores, precision))
+	weights = n.Cast(weights, a.q.DType())
+	intermediate[3] = weights
+	y := n.Op("matmul", nil, weights, a.repeatHeads(a.v))
+	if a.flat {
+		y = joinHeads(n, y)
+	}
+	return []*value{y, a.k, a.v, intermediate[mode]}
+}
+
+// joinHeads converts [batch, heads, positions, elements] to [batch, positions, heads*elements].
+func joinHeads(n *node, x *value) *value {
+	x = n.Op("transpose", graph.Attrs{"dim0": 1, "dim1": 2}, x)
+	sizes := n.SymShape(x)
+	return n.ReshapeSym(x, sizes[0], sizes[1], sizes[2].Mul(sizes[3]))
+}
+
+// attentionOperands converts the operands of an Attention node to the form of [attentionNode].
+func attentionOperands(n *node) *attentionNode {
+	a := &attentionNode{node: n, flat: n.Rank(n.Operand(0)) == 3}
+	heads := []int{n.Int("q_num_heads", 0), n.Int("kv_num_heads", 0), n.Int("kv_num_heads", 0)}
+	for i, dst := range []**value{&a.q, &a.k, &a.v} {
+		x := n.Operand(i)
+		if rank := n.Rank(x); rank != 4 && rank != 3 || (rank == 3) != a.flat {
+			n.Failf("operand %d has %d dimensions", i, rank)
+		}
+		if a.flat {
+			x = splitHeads(n, x, heads[i])
+			x = n.Op("transpose", graph.Attrs{"dim0": 1, "dim1": 2}, x)
+		}
+		*dst = x
+	}
+	if n.OperandOrNil(4) == nil && n.OperandOrNil(5) == nil {
+		return a
+	}
+	a.past = n.SymShape(n.Operand(4))[2]
+	a.k = n.Op("cat", graph.Attrs{"dim": 2}, n.Operand(4), a.k)
+	a.v = n.Op("cat", graph.Attrs{"dim": 2}, n.Operand(5), a.v)
+	return a
+}
+
+// splitHeads reshapes [batch, positions, heads*elements] to [batch, positions, heads, elements].
+func splitHeads(n *node, x *value, heads int) *value {
+	sizes := n.SymShape(x)
+	if size, known := sizes[2].Known(); heads < 1 || known && size%heads != 0 {
+		n.Failf("%s elements cannot form %d heads", sizes[2], heads)
+	}
+	return n.ReshapeSym(x, sizes[0], sizes[1], sym.Of(heads), sizes[2].Div(sym.Of(heads)))
+}
+
+// repeatHeads repeats each head of keys or values for all query heads that share it.
+func (a *attentionNode) repeatHeads(x *value) *value {
+	sizes, q := a.SymShape(x), a.SymShape(a.q)
+	if sizes[1].Same(q[1]) {
+		return x
+	}
+	heads, known := symbolic.Known([]sym.Int{q[1], sizes[1]})
+	if known && (heads[1] < 1 || heads[0]%heads[1] != 0) {
+		a.Failf("%d heads of queries cannot share %d heads of keys and values", heads[0], heads[1])
+	}
+	times := q[1].Div(sizes[1])
+	repeated := a.Op("unsqueeze", graph.Attrs{"dim": 2}, x)
+	repeated = a.Op("expand", graph.Attrs{"size": a.SizesAttr(sizes[0], sizes[1], times, sizes[2], sizes[3])}, repeated)
+	return a.ReshapeSym(repeated, sizes[0], sizes[1].Mul(times), sizes[2], sizes[3])
+}
+
+// scores returns the products of queries and keys, scaled by the attribute scale if scaled is true, and otherwise by
+// the root of the number of elements.
+func (a *attentionNode) scores(scaled bool) *value {
+	products := a.Op("matmul", nil, a.q, a.Op("transpose", graph.Attrs{"dim0": 2, "dim1": 3}, a.repeatHeads(a.k)))
+	if scaled {
+		return a.Op("mul", nil, products, a.Float("scale", 1))
+	}
+	for _, x := range []*value{a.q, a.k} {
+		if e, known := a.SymShape(x)[3].Known(); known {
+			return a.Op("mul", nil, products, 1/math.Sqrt(float64(e)))
+		}
+	}
+	return a.Op("div", nil, products, a.Op("sqrt", nil, a.Op("to", graph.Attrs{"dtype": products.DType()},
+		a.SizeOperand(a.SymShape(a.q)[3]))))
+}
+
+// masked applies the mask, the number of valid keys and causality to the scores. A score that is masked becomes -Inf.
+func (a *attentionNode) masked(scores *value) *value {
+	keys, negInf := a.SymShape(a.k)[2], math.Inf(-1)
+	keepWhere := func(keep *value) { scores = a.Op("masked_fill", nil, scores, a.Op("logical_not", nil, keep), negInf) }
+	if mask := a.OperandOrNil(3); mask != nil {
+		rank, isBool := a.Rank(mask), mask.DType() == tensor.Bool
+		if rank < 1 {
+			a.Failf("the mask has no dimensions")
+		}
+		after := make([]sym.Int, rank)
+		if size := a.SymShape(mask)[rank-1]; !size.Same(keys) {
+			after[rank-1] = keys.Sub(size)
+		}
+		if before := make([]sym.Int, rank); isBool {
+			keepWhere(padded(a.node, mask, before, after, false))
+		} else {
+			scores = a.Op("add", nil, scores, padded(a.node, mask, before, after, negInf))
+		}
+	}
+	count := a.OperandOrNil(6)
+	if count != nil {
+		count = a.Reshape(a.Cast(count, tensor.Int64), -1, 1, 1, 1)
+		keepWhere(a.Op("lt", nil, a.IndexVector(keys), count))
+	}
+	if a.Flag("is_causal", false) {
+		queries := a.SymShape(a.q)[2]
+		last := a.Op("unsqueeze", graph.Attrs{"dim": 1}, a.IndexVector(queries))
+		if count != nil && a.OperandOrNil(4) == nil {
+			last = a.Op("sub", nil, a.Op("add", nil, last, count), a.SizeOperand(queries))
+		} else {
+			last = a.Op("add", nil, last, a.SizeOperand(a.past))
+		}
+		keepWhere(a.Op("le", nil, a.IndexVector(keys), last))
+	}
+	return scores
+}
+
+// rotaryEmbedding converts RotaryEmbedding.
+func rotaryEmbedding(n *node) []*value {
+	x, headsDim := rotaryOperand(n, n.Int("num_heads", 0), nil)
+	angles := func(i int) *value {
+		t := n.Operand(i)
+		if ids := n.OperandOrNil(3); ids != nil {
+			t = n.Op("index", nil, t, n.Cast(ids, tensor.Int64))
+		}
+		return n.Op("unsqueeze", graph.Attrs{"dim": headsDim}, t)
+	}
+	return one(rotatedOperand(n, x, angles(1), angles(2)))
+}
+
+// rotaryOperand returns operand 0 with four dimensions, and the dimension of heads. An operand of three dimensions is
+// split into `count` heads. If count is 0, the size of a head is twice the number of angles in a row of table cos.
+func rotaryOperand(n *node, count int, cos *value) (x *value, headsDim int) {
+	x = n.Operand(0)
+	switch sizes := n.SymShape(x); {
+	case len(sizes) == 3 && count == 0 && cos != nil && n.Rank(cos) == 2:
+		size := n.SymShape(cos)[1].Mul(sym.Of(2))
+		return n.ReshapeSym(x, sizes[0], sizes[1], sizes[2].Div(size), size), 2
+	case len(sizes) == 3:
+		return splitHeads(n, x, count), 2
+	case len(sizes) == 4:
+		return x, 1
+	}
+	n.Failf("operand 0 has %d dimensions", n.Rank(x))
+	return nil, 0
+}
+
+// rotatedOperand rotates x, which is operand 0 with four dimensions, according to the attributes rotary_embedding_dim
+// and interleaved. The result has the shape of operand 0.
+func rotatedOperand(n *node, x, cos, sin *value) *value {
+	rotated := n.Int("rotary_embedding_dim", 0)
+	if rotated == 0 {
+		last := []sym.Int{n.SymShape(x)[3]}
+		if pairs := n.SymShape(cos); !n.IsStatic(x) {
+			last[0] = pairs[len(pairs)-1].Mul(sym.Of(2))
+		}
+		rotated = n.KnownNumbers("the elements of a head", last)[0]
+	}
+	y := rotate(n, x, cos, sin, rotated, n.Flag("interleaved", false))
+	return n.ReshapeSym(y, n.SymShape(n.Operand(0))...)
+}
+
+// rotate rotates pairs of elements in the last dimension of x by angles. The first `rotated` elements form pairs:
+// adjacent elements if interleaved is true, otherwise elements of the two halves.
+func rotate(n *node, x, cos, sin *value, rotated int, interleaved bool) *value {
+	if rotated < 0 || rotated%2 != 0 {
+		n.Failf("%d elements are not pairs", rotated)
+	}
+	part := func(start int, end any, step int) *value {
+		return n.Op("slice", graph.Attrs{"dim": 3, "start": start, "end": end, "step": step}, x)
+	}
+	a, b := part(0, rotated/2, 1), part(rotated/2, rotated, 1)
+	if interleaved {
+		a, b = part(0, rotated, 2), part(1, rotated, 2)
+	}
+	mul := func(a, b *value) *value { return n.Op("mul", nil, a, b) }
+	a, b = n.Op("sub", nil, mul(cos, a), mul(sin, b)), n.Op("add", nil, mul(sin, a), mul(cos, b))
+	sizes, list := n.SymShape(x), []any{a, b}
+	if interleaved {
+		list = []any{n.ReshapeSym(n.Op("stack", graph.Attrs{"dim": 4}, a, b), sizes[0], sizes[1], sizes[2], sym.Of(rotated))}
+	}
+	if !sizes[3].Same(sym.Of(rotated)) {
+		list = append(list, part(rotated, n.SizeAttr(sizes[3]), 1))
+	}
+	return n.Op("cat", graph.Attrs{"dim": 3}, list...)
+}

@@ -1,0 +1,235 @@
+package operators
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/onnx/internal/convert"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// constant converts Constant. The attribute with the value depends on the type of the value.
+func constant(n *node) []*value {
+	switch {
+	case n.HasAttr("value"):
+		attribute := n.Attr("value", pb.AttributeTensor)
+		if attribute.T == nil {
+			n.Failf("attribute \"value\" has no tensor")
+		}
+		t, err := n.Weight(attribute.T)
+		if err != nil {
+			n.Failf("%w", err)
+		}
+		return one(convert.WeightValue(attribute.T, t))
+	case n.HasAttr("value_float"):
+		attribute := n.Attr("value_float", pb.AttributeFloat)
+		return one(convert.Constant(tensor.Must(tensor.FromSlice([]float32{attribute.F}))))
+	case n.HasAttr("value_int"):
+		return one(convert.Constant(tensor.Must(tensor.FromSlice([]int64{int64(n.Int("value_int", 0))}))))
+	case n.HasAttr("value_floats"):
+		attribute := n.Attr("value_floats", pb.AttributeFloats)
+		return one(convert.Constant(tensor.Must(tensor.FromSlice(slices.Clone(attribute.Floats), len(attribute.Floats)))))
+	case n.HasAttr("value_ints"):
+		list, _ := n.Ints("value_ints")
+		return one(convert.IntVector(list...))
+	case n.HasAttr("sparse_value"):
+		n.Failf("sparse tensors are not supported")
+	case n.HasAttr("value_string") || n.HasAttr("value_strings"):
+		return one(constantTexts(n))
+	}
+	n.Failf("the value is missing")
+	return nil
+}
+
+func constantOfShape(n *node) []*value {
+	attrs := graph.Attrs{"fill_value": 0.0, "dtype": tensor.Float32}
+	if a := n.Attr("value", pb.AttributeTensor); a != nil && a.T != nil {
+		t, err := n.Weight(a.T)
+		if err != nil {
+			n.Failf("%w", err)
+		}
+		attrs["fill_value"], attrs["dtype"] = n.NumberAttr(convert.Constant(t)), t.DType
+	}
+	shape := n.Operand(0)
+	attrs["size"] = n.VectorAttr(shape)
+	y := n.Op("full", attrs)
+	if sizes := knownSizes(n, shape); sizes != nil {
+		y.WithSizes(attrs["dtype"].(tensor.DType), sizes...)
+	}
+	return one(y)
+}
+
+// rangeOp converts Range, which counts from start to end. The result is empty if the step leads away from the end.
+func rangeOp(n *node) []*value {
+	start, end, step := n.Operand(0), n.Operand(1), n.Operand(2)
+	if by := n.Integers(step); n.Integers(start) != nil && n.Integers(end) != nil && len(by) == 1 {
+		if k, _ := by[0].Known(); k > 0 {
+			end = n.Op("maximum", nil, start, end)
+		} else if k < 0 {
+			end = n.Op("minimum", nil, start, end)
+		}
+	}
+	attrs := graph.Attrs{"start": n.NumberAttr(start), "end": n.NumberAttr(end), "dtype": start.DType()}
+	if attrs["step"] = n.NumberAttr(step); step.Data() == nil {
+		attrs["step"] = n.Reference(step)
+	}
+	return one(n.Op("arange", attrs).WithType(start.DType(), 1))
+}
+
+func eyeLike(n *node) []*value {
+	x := n.Operand(0)
+	dtype := n.DTypeAttr("dtype")
+	if dtype == tensor.Invalid {
+		dtype = x.DType()
+	}
+	k := n.Int("k", 0)
+	ones := n.Op("ones_like", graph.Attrs{"dtype": tensor.Float32}, x)
+	y := n.Op("tril", graph.Attrs{"diagonal": k}, n.Op("triu", graph.Attrs{"diagonal": k}, ones))
+	return one(n.Cast(y, dtype))
+}
+
+func trilu(n *node) []*value {
+	op := "tril"
+	if n.Flag("upper", true) {
+		op = "triu"
+	}
+	attrs := graph.Attrs{}
+	if k := n.OperandOrNil(1); k != nil {
+		attrs["diagonal"] = n.ScalarAttr(k)
+	}
+	return one(n.Op(op, attrs, n.Operand(0)))
+}
+
+// maxBlock is the maximum block size of DepthToSpace and SpaceToDepth. Its square does not overflow.
+const maxBlock = 1 << 15
+
+// blocks returns the image operand [N, C, H, W] of DepthToSpace or SpaceToDepth, its sizes and the block size.
+func blocks(n *node) (x *value, dims []sym.Int, block int) {
+	x = n.Operand(0)
+	block = n.Int("blocksize", 0)
+	dims = n.SymShape(x)
+	if len(dims) != 4 || block < 1 || block > maxBlock {
+		n.Failf("want 4 dimensions and a block size from 1 to %d, got %d and %d", maxBlock, len(dims), block)
+	}
+	return x, dims, block
+}
+
+func depthToSpace(n *node) []*value {
+	x, sizes, block := blocks(n)
+	if channels, known := sizes[1].Known(); known && channels%(block*block) != 0 {
+		n.Failf("%d channels are no multiple of %d", channels, block*block)
+	}
+	factor := sym.Of(block)
+	channels := sizes[1].Div(sym.Of(block * block))
+	split, order := []sym.Int{sizes[0], factor, factor, channels, sizes[2], sizes[3]}, []int{0, 3, 4, 1, 5, 2}
+	if n.Text("mode", "DCR") == "CRD" {
+		split, order = []sym.Int{sizes[0], channels, factor, factor, sizes[2], sizes[3]}, []int{0, 1, 4, 2, 5, 3}
+	}
+	y := n.Op("permute", graph.Attrs{"dims": order}, n.ReshapeSym(x, split...))
+	return one(n.ReshapeSym(y, sizes[0], channels, sizes[2].Mul(factor), sizes[3].Mul(factor)))
+}
+
+func spaceToDepth(n *node) []*value {
+	x, sizes, block := blocks(n)
+	for _, size := range sizes[2:] {
+		if k, known := size.Known(); known && k%block != 0 {
+			n.Failf("size %d is no multiple of %d", k, block)
+		}
+	}
+	b := sym.Of(block)
+	h, w := sizes[2].Div(b), sizes[3].Div(b)
+	y := n.ReshapeSym(x, sizes[0], sizes[1], h, b, w, b)
+	y = n.Op("permute", graph.Attrs{"dims": []int{0, 3, 5, 1, 2, 4}}, y)
+	return one(n.ReshapeSym(y, sizes[0], sizes[1].Mul(b).Mul(b), h, w))
+}
+
+// reverseSequence converts ReverseSequence, which reverses the first lens[b] elements of sequence b, where lens is
+// operand 1.
+func reverseSequence(n *node) []*value {
+	x, lens := n.Operand(0), n.Cast(n.Operand(1), tensor.Int64)
+	time, batch := n.Int("time_axis", 0), n.Int("batch_axis", 1)
+	shape := n.SymShape(x)
+	rank := len(shape)
+	if rank < 2 || time == batch || min(time, batch) != 0 || max(time, batch) != 1 {
+		n.Failf("time and batch axes must be 0 and 1")
+	}
+	alongAxis := func(x *value, axis int) *value { // reshapes a vector for broadcasting
+		s := slices.Repeat([]int{1}, rank)
+		s[axis] = -1
+		return n.Reshape(x, s...)
+	}
+	position := alongAxis(n.Op("arange", graph.Attrs{"end": n.SizeAttr(shape[time]), "dtype": tensor.Int64}), time)
+	length := alongAxis(lens, batch)
+	mirrored := n.Op("sub", nil, n.Op("sub", nil, length, 1), position)
+	index := n.Op("where", nil, n.Op("lt", nil, position, length), mirrored, position)
+	index = n.Op("expand", graph.Attrs{"size": n.SizesAttr(shape...)}, index)
+	return one(n.Op("gather", graph.Attrs{"dim": time}, x, index))
+}
+
+// crop converts Crop, which removes the border of images. The attribute border has the left, top, right and bottom
+// width.
+func crop(n *node) []*value {
+	x := n.Operand(0)
+	border, _ := n.Ints("border")
+	sizes := n.SymShape(x)
+	if len(border) != 4 || len(sizes) != 4 {
+		n.Failf("want 4 borders and 4 dimensions")
+	}
+	bottom, right := sizes[2].Sub(sym.Of(border[3])), sizes[3].Sub(sym.Of(border[2]))
+	if scale, ok := n.Ints("scale"); ok && len(scale) == 2 {
+		bottom, right = sym.Of(border[1]+scale[0]), sym.Of(border[0]+scale[1])
+	}
+	y := n.Op("slice", graph.Attrs{"dim": 2, "start": border[1], "end": n.SizeAttr(bottom)}, x)
+	return one(n.Op("slice", graph.Attrs{"dim": 3, "start": border[0], "end": n.SizeAttr(right)}, y))
+}
+
+func centerCropPad(n *node) []*value {
+	x, want := n.Operand(0), n.Integers(n.Operand(1))
+	sizes := n.SymShape(x)
+	axes, ok := n.Ints("axes")
+	if !ok {
+		for i := range want {
+			axes = append(axes, i)
+		}
+	}
+	axes = n.Axes(axes, len(sizes))
+	if want == nil {
+		n.Failf("%q must be known before the graph runs", n.Operand(1).Name())
+	}
+	if len(axes) != len(want) {
+		n.Failf("got %d sizes for %d axes", len(want), len(axes))
+	}
+	before, after := make([]sym.Int, len(sizes)), make([]sym.Int, len(sizes))
+	for i, a := range axes {
+		growth, two := want[i].Sub(sizes[a]), sym.Of(2)
+		front := sym.Where(growth.Lt(sym.Int{}), growth.Neg().Div(two).Neg(), growth.Div(two))
+		before[a], after[a] = front, growth.Sub(front)
+	}
+	return one(padded(n, x, before, after, 0))
+}
+
+// imageScaler converts ImageScaler, which scales images and adds a bias to each channel.
+func imageScaler(n *node) []*value {
+	x := n.Operand(0)
+	scaled := n.Op("mul", nil, x, n.Float("scale", 1))
+	bias, _ := n.Floats("bias")
+	if len(bias) == 0 {
+		return one(scaled)
+	}
+	data := make([]float32, len(bias))
+	for i, b := range bias {
+		data[i] = float32(b)
+	}
+	b := n.Cast(convert.Constant(tensor.Must(tensor.FromSlice(data, len(data), 1, 1))), x.DType())
+	return one(n.Op("add", nil, scaled, b))
+}
+
+// constantTexts returns the value of a Constant of strings.
+func constantTexts(n *node) *value {
+	if list, ok := n.Strings("value_strings"); ok {
+		return n.StringCodes(list...)
+	}
+	return n.MarkStrings(n.Reshape(n.StringCodes(n.Text("value_string", ""))), true)
+}

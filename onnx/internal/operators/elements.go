@@ -1,0 +1,275 @@
+package operators
+
+import (
+	"math"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/onnx/internal/modelfile"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// same converts an operator of one operand to an op with the same meaning.
+func same(op string) converter {
+	return func(n *node) []*value { return one(widened(n, op, nil, n.Operand(0))) }
+}
+
+func identity(n *node) []*value {
+	if !n.HasOperand(0) {
+		n.Failf("operand 0 is missing")
+	}
+	return one(n.In[0])
+}
+
+// widened adds a pointwise op. Most ops do not support uint16, uint32 and uint64. For operands of these dtypes, widened
+// computes in int64 and converts the result back. The lowest bits of sums, products and bitwise results are the same in
+// both dtypes.
+func widened(n *node, op string, attrs graph.Attrs, operands ...any) *value {
+	resultDType := tensor.Invalid
+	cast := make([]any, len(operands))
+	for i, o := range operands {
+		cast[i] = o
+		if x, ok := o.(*value); ok && x != nil && x.DType().IsBareUnsigned() {
+			resultDType = x.DType()
+			cast[i] = n.Cast(x, tensor.Int64)
+		}
+	}
+	y := n.Op(op, attrs, cast...)
+	if resultDType != tensor.Invalid && y.DType() == tensor.Int64 {
+		return n.Cast(y, resultDType)
+	}
+	return y
+}
+
+// binary converts an operator of two operands with broadcasting.
+func binary(op string) converter {
+	return func(n *node) []*value {
+		x, y := pair(n)
+		var attrs graph.Attrs
+		if op == "div" && x.DType().IsIntegral(true) {
+			attrs = graph.Attrs{"rounding_mode": "trunc"}
+		}
+		switch op {
+		case "lt", "le", "gt", "ge":
+			x, y = orderedInt64(n, x), orderedInt64(n, y)
+		}
+		return one(widened(n, op, attrs, x, y))
+	}
+}
+
+// pair returns the two operands. Before operator set 7, the attributes broadcast and axis align the second operand with
+// an axis of the first.
+func pair(n *node) (x, y *value) {
+	x, y = n.Operand(0), n.Operand(1)
+	if n.Opset >= 7 || !n.Flag("broadcast", false) || !n.HasAttr("axis") {
+		return x, y
+	}
+	rank := n.Rank(x)
+	axis := n.Axis(n.Int("axis", 0), rank)
+	return x, alignedAt(n, y, axis, rank)
+}
+
+// alignedAt appends dimensions of size 1 to x. Broadcasting with a value of the given rank then aligns the first
+// dimension of x with dimension axis of the value.
+func alignedAt(n *node, x *value, axis, rank int) *value {
+	shape := slices.Clone(n.SymShape(x))
+	if axis+len(shape) > rank {
+		n.Failf("%d dimensions that begin at axis %d do not fit into %d dimensions", len(shape), axis, rank)
+	}
+	for axis+len(shape) < rank {
+		shape = append(shape, sym.Of(1))
+	}
+	return n.ReshapeSym(x, shape...)
+}
+
+// orderedInt64 maps uint64 to int64 by flipping the top bit, which preserves the order.
+func orderedInt64(n *node, x *value) *value {
+	if x.DType() != tensor.Uint64 {
+		return x
+	}
+	return n.Op("bitwise_xor", nil, n.Cast(x, tensor.Int64), int64(math.MinInt64))
+}
+
+func isInf(n *node) []*value {
+	neg, pos := n.Flag("detect_negative", true), n.Flag("detect_positive", true)
+	x := n.Operand(0)
+	switch {
+	case neg && pos:
+		return one(n.Op("isinf", nil, x))
+	case pos:
+		return one(n.Op("isposinf", nil, x))
+	case neg:
+		return one(n.Op("isneginf", nil, x))
+	}
+	return one(n.Op("zeros_like", graph.Attrs{"dtype": tensor.Bool}, x))
+}
+
+// castOp converts Cast. Before operator set 6, the target dtype is a name.
+func castOp(n *node) []*value {
+	if a := n.RawAttr("to"); a != nil && a.Type == pb.AttributeString {
+		code, ok := pb.DataTypeOf(string(a.S))
+		if !ok {
+			n.Failf("there is no element type %q", a.S)
+		}
+		dtype, err := modelfile.DTypeOf(int32(code))
+		if err != nil {
+			n.Failf("%w", err)
+		}
+		return one(n.Cast(n.Operand(0), dtype))
+	}
+	if kind := pb.DataType(n.Int("to", 0)); modelfile.IsNarrow(kind) {
+		return one(castToNarrow(n, n.Operand(0), kind))
+	}
+	dtype := n.DTypeAttr("to")
+	if dtype == tensor.Invalid {
+		n.Failf("attribute \"to\" is missing")
+	}
+	return one(n.Cast(n.Operand(0), dtype))
+}
+
+// bitCast converts BitCast, which reinterprets the bits of elements as a dtype of the same size.
+func bitCast(n *node) []*value {
+	x, dtype := n.Operand(0), n.DTypeAttr("to")
+	switch {
+	case dtype == tensor.Invalid:
+		n.Failf("attribute \"to\" is missing")
+	case dtype.Size() != x.DType().Size():
+		n.Failf("elements of %s have %d bytes, those of %s %d", x.DType(), x.DType().Size(), dtype, dtype.Size())
+	case dtype == tensor.Bool:
+		return one(n.Op("ne", nil, n.Op("view", graph.Attrs{"dtype": tensor.Uint8}, x), 0)) // a bool is 0 or 1
+	}
+	return one(n.Op("view", graph.Attrs{"dtype": dtype}, x).WithRank(n.Rank(x)))
+}
+
+func castLike(n *node) []*value {
+	if kind := n.Operand(1).ElementType(); kind != pb.Undefined {
+		return one(castToNarrow(n, n.Operand(0), kind))
+	}
+	return one(n.Cast(n.Operand(0), n.Operand(1).DType()))
+}
+
+func pow(n *node) []*value {
+	x, y := pair(n)
+	dtype := x.DType()
+	if x.DType() == y.DType() {
+		return one(widened(n, "pow", nil, x, y))
+	}
+	// The result has the base's dtype. The exponent may have any dtype.
+	switch {
+	case !dtype.IsFloat() && y.DType().IsFloat():
+		return one(n.Cast(n.Op("pow", nil, n.Cast(x, tensor.Float64), n.Cast(y, tensor.Float64)), dtype))
+	case dtype.IsFloat():
+		return one(n.Op("pow", nil, x, n.Cast(y, dtype)))
+	}
+	return one(n.Cast(n.Op("pow", nil, n.Cast(x, tensor.Int64), n.Cast(y, tensor.Int64)), dtype))
+}
+
+func mod(n *node) []*value {
+	if n.Flag("fmod", false) {
+		return one(widened(n, "fmod", nil, n.Operand(0), n.Operand(1)))
+	}
+	return one(widened(n, "remainder", nil, n.Operand(0), n.Operand(1)))
+}
+
+func bitShift(n *node) []*value {
+	x, y := n.Operand(0), n.Operand(1)
+	if n.Text("direction", "") == "LEFT" {
+		return one(widened(n, "bitwise_left_shift", nil, x, y))
+	}
+	if x.DType() != tensor.Uint64 {
+		return one(widened(n, "bitwise_right_shift", nil, x, y))
+	}
+	// A right shift of int64 copies the sign bit. The mask clears the copies.
+	x, y = n.Cast(x, tensor.Int64), n.Cast(y, tensor.Int64)
+	shifted := n.Op("bitwise_right_shift", nil, x, y)
+	mask := n.Op("bitwise_right_shift", nil, n.Op("full_like", graph.Attrs{"fill_value": int64(math.MaxInt64)}, y),
+		n.Op("sub", nil, y, 1))
+	masked := n.Op("bitwise_and", nil, shifted, mask)
+	return one(n.Cast(n.Op("where", nil, n.Op("eq", nil, y, 0), shifted, masked), tensor.Uint64))
+}
+
+// extremum converts Max and Min of any number of operands.
+func extremum(op string) converter {
+	return func(n *node) []*value {
+		out := n.Operand(0)
+		dtype := out.DType()
+		if len(n.In) == 1 {
+			return one(n.Op("alias", nil, out))
+		}
+		out = orderedInt64(n, out)
+		for i := 1; i < len(n.In); i++ {
+			out = widened(n, op, nil, out, orderedInt64(n, n.Operand(i)))
+		}
+		if dtype == tensor.Uint64 {
+			out = n.Cast(n.Op("bitwise_xor", nil, out, int64(math.MinInt64)), dtype)
+		}
+		return one(out)
+	}
+}
+
+func sumOf(n *node) []*value {
+	out := n.Operand(0)
+	for i := 1; i < len(n.In); i++ {
+		out = n.Op("add", nil, out, n.Operand(i))
+	}
+	return one(out)
+}
+
+func meanOf(n *node) []*value {
+	sum := sumOf(n)[0]
+	if len(n.In) == 1 {
+		return one(sum)
+	}
+	return one(n.Op("div", nil, sum, float64(len(n.In))))
+}
+
+func where(n *node) []*value {
+	x, y := n.Operand(1), n.Operand(2)
+	return one(widened(n, "where", nil, n.Cast(n.Operand(0), tensor.Bool), x, y))
+}
+
+// clip converts Clip. The bounds are attributes before operator set 11, and operands from set 11 on.
+func clip(n *node) []*value {
+	x := n.Operand(0)
+	attrs := graph.Attrs{}
+	if n.Opset < 11 {
+		for _, name := range []string{"min", "max"} {
+			if n.HasAttr(name) {
+				attrs[name] = n.Float(name, 0)
+			}
+		}
+		if len(attrs) == 0 {
+			return one(x)
+		}
+		return one(n.Op("clamp", attrs, x))
+	}
+	dtype := x.DType()
+	lo, hi := n.OperandOrNil(1), n.OperandOrNil(2)
+	if lo == nil && hi == nil {
+		return one(x)
+	}
+	if isKnownOrNil(lo) && isKnownOrNil(hi) && !dtype.IsBareUnsigned() {
+		if lo != nil {
+			attrs["min"] = n.NumberAttr(lo)
+		}
+		if hi != nil {
+			attrs["max"] = n.NumberAttr(hi)
+		}
+		return one(n.Op("clamp", attrs, x))
+	}
+	x = orderedInt64(n, x)
+	if lo != nil {
+		x = widened(n, "maximum", nil, x, orderedInt64(n, lo))
+	}
+	if hi != nil {
+		x = widened(n, "minimum", nil, x, orderedInt64(n, hi))
+	}
+	if dtype == tensor.Uint64 {
+		x = n.Cast(n.Op("bitwise_xor", nil, x, int64(math.MinInt64)), dtype)
+	}
+	return one(x)
+}
+
+func isKnownOrNil(x *value) bool { return x == nil || x.Data() != nil }

@@ -1,0 +1,111 @@
+package operators
+
+import (
+	"github.com/graphrun/graphrun/graph"
+)
+
+// This file converts operators of ONNX Runtime that each fuse several operators of the standard.
+
+// biasGelu returns the converter of gelu of the sum of an operand and an optional bias.
+func biasGelu(approximate string) converter {
+	return func(n *node) []*value {
+		x := n.Operand(0)
+		if b := n.OperandOrNil(1); b != nil {
+			x = n.Op("add", nil, x, b)
+		}
+		return one(n.Op("gelu", graph.Attrs{"approximate": approximate}, x))
+	}
+}
+
+// biasSplitGelu adds a bias, and multiplies the first half of each row by gelu of the second half.
+func biasSplitGelu(n *node) []*value {
+	x := n.Op("add", nil, n.Operand(0), n.Operand(1))
+	last := n.Rank(x) - 1
+	if last < 0 {
+		n.Failf("operand 0 has no dimensions")
+	}
+	halves := n.Ops("chunk", graph.Attrs{"chunks": 2, "dim": last}, x)
+	if len(halves) != 2 {
+		n.Failf("the last dimension of operand 0 has no two halves")
+	}
+	return one(n.Op("mul", nil, halves[0], n.Op("gelu", nil, halves[1])))
+}
+
+// fusedMatMul multiplies matrices that may be transposed. The attributes transBatchA and transBatchB move the first
+// dimension of an operand behind its other batch dimensions. One-dimensional operands are not transposed.
+func fusedMatMul(n *node) []*value {
+	operand := func(i int, transpose, batch string) *value {
+		x := n.Operand(i)
+		rank := n.Rank(x)
+		if rank > 2 && n.Flag(batch, false) {
+			x = n.Op("movedim", graph.Attrs{"source": []int{0}, "destination": []int{rank - 2}}, x)
+		}
+		if rank > 1 && n.Flag(transpose, false) {
+			x = n.Op("transpose", graph.Attrs{"dim0": rank - 2, "dim1": rank - 1}, x)
+		}
+		return x
+	}
+	y := n.Op("matmul", nil, operand(0, "transA", "transBatchA"), operand(1, "transB", "transBatchB"))
+	if alpha := n.Float("alpha", 1); alpha != 1 {
+		y = n.Op("mul", nil, y, alpha)
+	}
+	return one(y)
+}
+
+// fusedGemm converts FusedGemm: Gemm and an activation.
+func fusedGemm(n *node) []*value {
+	param := func(i int, def float64) float64 {
+		return n.Float([]string{"activation_alpha", "activation_beta"}[i], def)
+	}
+	return one(activate(n, gemm(n)[0], param))
+}
+
+// fusedConv converts FusedConv: a convolution, the addition of operand 3, and an activation.
+func fusedConv(n *node) []*value {
+	result := conv(n)[0]
+	if z := n.OperandOrNil(3); z != nil {
+		result = n.Op("add", nil, result, z)
+	}
+	list, _ := n.Floats("activation_params")
+	param := func(i int, def float64) float64 {
+		if i < len(list) {
+			return list[i]
+		}
+		return def
+	}
+	return one(activate(n, result, param))
+}
+
+// activate applies the function that the attribute activation names. param returns a parameter of the function, or a
+// default.
+func activate(n *node, x *value, param func(i int, def float64) float64) *value {
+	switch name := n.Text("activation", ""); name {
+	case "":
+		return x
+	case "Relu":
+		return n.Op("relu", nil, x)
+	case "Silu":
+		return n.Op("silu", nil, x)
+	case "Sigmoid":
+		return n.Op("sigmoid", nil, x)
+	case "Tanh":
+		return n.Op("tanh", nil, x)
+	case "LeakyRelu":
+		return n.Op("leaky_relu", graph.Attrs{"negative_slope": param(0, 0.01)}, x)
+	case "Elu":
+		return n.Op("elu", graph.Attrs{"alpha": param(0, 1)}, x)
+	case "Softplus":
+		return n.Op("softplus", graph.Attrs{"threshold": 40}, x)
+	case "Softsign":
+		return softsignOf(n, x)
+	case "ThresholdedRelu":
+		return n.Op("threshold", graph.Attrs{"threshold": param(0, 1), "value": 0}, x)
+	case "HardSigmoid":
+		return hardSigmoidOf(n, x, param(0, 0.2), param(1, 0.5))
+	case "Clip":
+		return n.Op("clamp", graph.Attrs{"min": param(0, 0), "max": param(1, 6)}, x)
+	default:
+		n.Failf("activation %q is not supported", name)
+		return nil
+	}
+}

@@ -1,0 +1,107 @@
+package operators
+
+import (
+	"math"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// groupQueryAttention converts GroupQueryAttention: causal attention whose queries share heads of keys and values. New
+// keys and values are written to the cache after its valid positions. For each row of the batch, operand 5 is the
+// number of valid positions, including the new ones, minus one. The cache is enlarged if operand 6 exceeds its number
+// of positions.
+func groupQueryAttention(n *node) []*value {
+	for i := 9; i < len(n.In); i++ {
+		if n.OperandOrNil(i) != nil {
+			n.Failf("operand %d is not supported", i)
+		}
+	}
+	if n.Flag("smooth_softmax", false) {
+		n.Failf("attribute smooth_softmax is not supported")
+	}
+	a := &attentionNode{node: n}
+	a.unpackGroups()
+	news := n.SymShape(a.q)[2]
+	ends := n.Op("add", nil, n.Reshape(n.Cast(n.Operand(5), tensor.Int64), -1, 1), 1)
+	first := n.Op("clamp", graph.Attrs{"min": 0}, n.Op("sub", nil, ends, n.SizeOperand(news)))
+	positions := n.Op("add", nil, first, n.IndexVector(news))
+	if n.Flag("do_rotary", false) {
+		a.q, a.k = a.rotated(a.q, positions), a.rotated(a.k, positions)
+	}
+	a.k, a.v = a.written(3, a.k, positions), a.written(4, a.v, positions)
+	scores := a.scores(n.Float("scale", 0) != 0)
+	if c := n.Float("softcap", 0); c > 0 {
+		scores = n.Op("mul", nil, n.Op("tanh", nil, n.Op("div", nil, scores, c)), c)
+	}
+	// A query attends to keys up to its own position. Queries in the padding attend to keys up to the last valid key.
+	limit := n.Op("minimum", nil, n.Op("add", nil, positions, 1), ends)
+	limit = n.ReshapeSym(limit, n.SymShape(a.q)[0], sym.Of(1), news, sym.Of(1))
+	index := n.IndexVector(n.SymShape(a.k)[2])
+	hidden := n.Op("ge", nil, index, limit)
+	if window := n.Int("local_window_size", -1); window > 0 {
+		hidden = n.Op("logical_or", nil, hidden, n.Op("lt", nil, index, n.Op("sub", nil, limit, window)))
+	}
+	scores = n.Op("masked_fill", nil, scores, hidden, math.Inf(-1))
+	y := n.Op("matmul", nil, n.Op("softmax", graph.Attrs{"dim": -1}, scores), a.repeatHeads(a.v))
+	return []*value{joinHeads(n, y), a.k, a.v}
+}
+
+// unpackGroups sets q, k and v from operands 0 to 2, or from operand 0 alone.
+func (a *attentionNode) unpackGroups() {
+	heads, shared := a.Int("num_heads", 0), a.Int("kv_num_heads", 0)
+	if heads < 1 || shared < 1 || heads%shared != 0 || a.Rank(a.Operand(0)) != 3 {
+		a.Failf("an operand of %d dimensions with %d heads of queries and %d of keys is not supported",
+			a.Rank(a.Operand(0)), heads, shared)
+	}
+	split := func(x *value, count int) *value {
+		return a.Op("transpose", graph.Attrs{"dim0": 1, "dim1": 2}, splitHeads(a.node, x, count))
+	}
+	if a.OperandOrNil(1) != nil {
+		a.q, a.k, a.v = split(a.Operand(0), heads), split(a.Operand(1), shared), split(a.Operand(2), shared)
+		return
+	}
+	x, start := split(a.Operand(0), heads+2*shared), 0
+	for i, to := range []**value{&a.q, &a.k, &a.v} {
+		end := start + []int{heads, shared, shared}[i]
+		*to = a.Op("slice", graph.Attrs{"dim": 1, "start": start, "end": end}, x)
+		start = end
+	}
+}
+
+// rotated rotates the heads of x by the angles of positions, [batch, positions], in tables 7 and 8.
+func (a *attentionNode) rotated(x, positions *value) *value {
+	angles := func(table *value) *value {
+		return a.Op("unsqueeze", graph.Attrs{"dim": 1}, a.Op("embedding", nil, table, positions))
+	}
+	cos := a.Operand(7)
+	if a.Rank(cos) != 2 {
+		a.Failf("operand 7 has %d dimensions, want 2", a.Rank(cos))
+	}
+	count := 2 * a.KnownNumbers("the number of angles", a.SymShape(cos)[1:])[0]
+	return rotate(a.node, x, angles(cos), angles(a.Operand(8)), count, a.Flag("rotary_interleaved", false))
+}
+
+// written writes x, [batch, heads, positions, elements], into the cache of operand i, or into a new cache of zeros.
+func (a *attentionNode) written(i int, x, positions *value) *value {
+	sizes, total := a.SymShape(x), a.Integers(a.Operand(6))
+	if len(total) != 1 {
+		a.Failf("total_sequence_length (operand 6) must be one number that is known before the graph runs")
+	}
+	cache := a.OperandOrNil(i)
+	if cache == nil {
+		cache = a.Op("slice", graph.Attrs{"dim": 2, "start": 0, "end": 0}, x)
+	}
+	if a.Rank(cache) != 4 {
+		a.Failf("operand %d has %d dimensions, want 4", i, a.Rank(cache))
+	}
+	past := a.SymShape(cache)[2]
+	if past.Same(sym.Int{}) && total[0].Same(sizes[2]) {
+		return x
+	}
+	cache = padded(a.node, cache, make([]sym.Int, 4), []sym.Int{{}, {}, total[0].Max(past).Sub(past), {}}, 0)
+	index := a.ReshapeSym(positions, sizes[0], sym.Of(1), sizes[2], sym.Of(1))
+	index = a.Op("expand", graph.Attrs{"size": a.SizesAttr(sizes...)}, index)
+	return a.Op("scatter", graph.Attrs{"dim": 2}, cache, index, x)
+}

@@ -1,0 +1,86 @@
+package operators
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/onnx/internal/convert"
+	"github.com/graphrun/graphrun/onnx/internal/symbolic"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// This file recognizes group normalization, which exporters write as an instance normalization between two reshapes.
+// The three nodes become the op group_norm, which fuses with later ops and accepts any order of dimensions. The
+// instance normalization is recorded ([recordGroups]) and replaced at the second reshape ([asGroupNorm]).
+
+// groupedNorm is an instance normalization over [n, groups, ...]. Its operand is a reshape of x, which has shape
+// [n, channels, ...].
+type groupedNorm struct {
+	x            *value
+	groups       int
+	eps          float64
+	weight, bias *value // one element for each group
+}
+
+// recordGroups records y = instance_norm(x) in y, if x is a reshape of another value that groups its
+// channels.
+func recordGroups(n *node, x, y, weight, bias *value, eps float64) {
+	lookup := n.Lookup
+	if y.GraphValue() == nil || y.IsDynamic() || x.GraphValue() == nil || x.GraphValue().Node == nil ||
+		x.GraphValue().Node.Op != lookup("reshape") || lookup("group_norm") == nil {
+		return
+	}
+	base := convert.FromGraph(x.GraphValue().Node.In[0].Value)
+	if base.IsDynamic() {
+		return
+	}
+	ungrouped, grouped := n.ShapeOf(base), n.ShapeOf(x)
+	if len(ungrouped) < 2 || len(grouped) < 3 || !ungrouped[0].Same(grouped[0]) {
+		return
+	}
+	groups, known := grouped[1].Known()
+	if !known || groups < 1 || !ungrouped[1].Mod(sym.Of(groups)).Same(sym.Int{}) {
+		return
+	}
+	y.Note = groupedNorm{base, groups, eps, weight, bias}
+}
+
+// asGroupNorm returns the group normalization that equals a reshape of x to the given shape. It returns nil unless
+// recordGroups has recorded x and `shape` is the shape before the first reshape. One size of shape may be -1.
+func asGroupNorm(n *node, x *value, shape []sym.Int) *value {
+	norm, ok := x.Note.(groupedNorm)
+	if !ok {
+		return nil
+	}
+	sizes, inferredSizes := n.ShapeOf(norm.x), 0
+	if !slices.EqualFunc(sizes, shape, func(a, b sym.Int) bool {
+		if symbolic.IsMinusOne(b) {
+			inferredSizes++
+		}
+		return symbolic.IsMinusOne(b) || a.Same(b)
+	}) || inferredSizes > 1 {
+		return nil
+	}
+	var w, b *value
+	if !allEqual(norm.weight, 1) || !allEqual(norm.bias, 0) {
+		w, b = repeatGroups(n, norm.weight, norm.groups, sizes[1]), repeatGroups(n, norm.bias, norm.groups, sizes[1])
+	}
+	return n.Op("group_norm", graph.Attrs{"num_groups": norm.groups, "eps": norm.eps}, norm.x, convertLike(n, w, norm.x),
+		convertLike(n, b, norm.x))
+}
+
+// repeatGroups repeats each group's parameter for its channels.
+func repeatGroups(n *node, p *value, groups int, channels sym.Int) *value {
+	size := n.SizesAttr(sym.Of(groups), channels.Div(sym.Of(groups)))
+	return n.Reshape(n.Op("expand", graph.Attrs{"size": size}, n.Reshape(p, groups, 1)), -1)
+}
+
+// allEqual reports whether x is a constant whose elements all equal a number.
+func allEqual(x *value, number float64) bool {
+	if x.Data() == nil || x.Data().DType.IsComplex() {
+		return false
+	}
+	list, err := tensor.ToSlice[float64](x.Data().CopyTo(tensor.New(tensor.Float64, x.Data().Shape...)))
+	return err == nil && !slices.ContainsFunc(list, func(v float64) bool { return v != number })
+}

@@ -1,0 +1,197 @@
+package operators
+
+import (
+	"math"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/onnx/internal/symbolic"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// This file converts the attention operators of ONNX Runtime: softmax(q @ kᵀ * scale + bias + mask) @ v. The mask adds
+// mask_filter_value to scores.
+
+// projectedAttention converts Attention of ONNX Runtime: queries, keys and values are products of the operand and a
+// matrix.
+func projectedAttention(n *node) []*value {
+	x := n.Op("matmul", nil, n.Operand(0), n.Operand(1))
+	if b := n.OperandOrNil(2); b != nil {
+		x = n.Op("add", nil, x, b)
+	}
+	sizes, ok := n.Ints("qkv_hidden_sizes")
+	if ok && len(sizes) != 3 {
+		n.Failf("qkv_hidden_sizes has %d numbers, want 3", len(sizes))
+	}
+	return joinedAttention(n, x, sizes, 3, 4, 5)
+}
+
+// quantizedAttention converts QAttention: [projectedAttention] with a product of quantized values.
+func quantizedAttention(n *node) []*value {
+	x := n.Op("matmul_integer", nil, n.Operand(0), n.Operand(1), n.OperandOrNil(6), n.OperandOrNil(7))
+	x = scaledSums(n, x, n.Operand(3), n.Operand(4), n.OperandOrNil(2))
+	return joinedAttention(n, x, nil, 5, 8, -1)
+}
+
+// joinedAttention computes attention. Queries, keys and values are concatenated in the last dimension of x, with the
+// given sizes or, if sizes is nil, equal sizes. mask, past and bias are indexes of optional operands.
+func joinedAttention(n *node, x *value, sizes []int, mask, past, bias int) []*value {
+	if n.Rank(x) != 3 {
+		n.Failf("operand 0 has %d dimensions, want 3", n.Rank(n.Operand(0)))
+	}
+	if n.Flag("do_rotary", false) {
+		n.Failf("attribute do_rotary is not supported")
+	}
+	if n.Flag("past_present_share_buffer", false) || n.OperandOrNil(6) != nil && bias >= 0 {
+		n.Failf("past_present_share_buffer and past_sequence_length are not supported")
+	}
+	a := &attentionNode{node: n, past: sym.Int{}}
+	third, end := n.SymShape(x)[2].Div(sym.Of(3)), sym.Int{}
+	for i, target := range []**value{&a.q, &a.k, &a.v} {
+		start := end
+		if end = start.Add(third); sizes != nil {
+			end = start.Add(sym.Of(sizes[i]))
+		}
+		attrs := graph.Attrs{"dim": 2, "start": n.SizeAttr(start), "end": n.SizeAttr(end)}
+		*target = a.headsFirst(n.Op("slice", attrs, x))
+	}
+	out := []*value{nil, nil}
+	if p := n.OperandOrNil(past); p != nil {
+		if n.Rank(p) != 5 {
+			n.Failf("operand %d (past) has %d dimensions, want 5", past, n.Rank(p))
+		}
+		part := func(i int) *value { return n.Op("select", graph.Attrs{"dim": 0, "index": i}, p) }
+		a.append(part(0), part(1))
+	}
+	if n.IsOutputUsed(1) {
+		out[1] = n.Op("stack", graph.Attrs{"dim": 0}, a.k, a.v)
+	}
+	out[0], _ = a.result(n.OperandOrNil(mask), n.OperandOrNil(bias))
+	return out
+}
+
+// multiHeadAttention converts MultiHeadAttention, whose queries, keys and values are separate operands, or packed in
+// one or two operands.
+func multiHeadAttention(n *node) []*value {
+	if n.OperandOrNil(8) != nil || n.OperandOrNil(9) != nil {
+		n.Failf("past_sequence_length (operand 8) and cache_indirection (operand 9) are not supported")
+	}
+	a := &attentionNode{node: n, past: sym.Int{}}
+	a.unpack()
+	if pastKey, pastValue := n.OperandOrNil(6), n.OperandOrNil(7); pastKey != nil || pastValue != nil {
+		a.append(n.Operand(6), n.Operand(7))
+	}
+	y, scores := a.result(n.OperandOrNil(4), n.OperandOrNil(5))
+	return []*value{y, a.k, a.v, scores}
+}
+
+// unpack sets q, k and v from operands 0 to 2, and adds operand 3, the bias.
+func (a *attentionNode) unpack() {
+	q, k, v := a.Operand(0), a.OperandOrNil(1), a.OperandOrNil(2)
+	selected := func(x *value, i int) *value {
+		return a.Op("transpose", graph.Attrs{"dim0": 1, "dim1": 2},
+			a.Op("select", graph.Attrs{"dim": 3, "index": i}, x))
+	}
+	switch {
+	case a.Rank(q) == 5 && k == nil && v == nil:
+		a.q, a.k, a.v = selected(q, 0), selected(q, 1), selected(q, 2)
+	case k != nil && v == nil && a.Rank(q) == 3 && a.Rank(k) == 5:
+		a.q, a.k, a.v = a.headsFirst(q), selected(k, 0), selected(k, 1)
+	case k != nil && v != nil && a.Rank(q) == 3 && a.Rank(k) == 4 && a.Rank(v) == 4:
+		a.q, a.k, a.v = a.headsFirst(q), k, v
+	case k != nil && v != nil && a.Rank(q) == 3 && a.Rank(k) == 3 && a.Rank(v) == 3:
+		a.q, a.k, a.v = a.headsFirst(q), a.headsFirst(k), a.headsFirst(v)
+	default:
+		a.Failf("the numbers of dimensions of query, key and value are not supported")
+	}
+	bias := a.OperandOrNil(3)
+	if bias == nil {
+		return
+	}
+	start := sym.Int{}
+	for i, target := range []**value{&a.q, &a.k, &a.v} {
+		sizes := a.SymShape(*target)
+		size := sizes[1].Mul(sizes[3])
+		if i > 0 && k != nil && a.Rank(k) == 4 {
+			break // keys and values of earlier steps already include the bias
+		}
+		part := a.Op("slice", graph.Attrs{"dim": 0, "start": a.SizeAttr(start), "end": a.SizeAttr(start.Add(size))}, bias)
+		*target = a.Op("add", nil, *target, a.ReshapeSym(part, sizes[1], sym.Of(1), sizes[3]))
+		start = start.Add(size)
+	}
+}
+
+// headsFirst converts [batch, positions, heads*elements] to [batch, heads, positions, elements].
+func (a *attentionNode) headsFirst(x *value) *value {
+	return a.Op("transpose", graph.Attrs{"dim0": 1, "dim1": 2}, splitHeads(a.node, x, a.Int("num_heads", 0)))
+}
+
+// append inserts earlier keys and values before the keys and values of the node.
+func (a *attentionNode) append(keys, values *value) {
+	if a.Rank(keys) != 4 || a.Rank(values) != 4 {
+		a.Failf("earlier keys and values have %d and %d dimensions, want 4", a.Rank(keys), a.Rank(values))
+	}
+	a.past = a.SymShape(keys)[2]
+	a.k = a.Op("cat", graph.Attrs{"dim": 2}, keys, a.k)
+	a.v = a.Op("cat", graph.Attrs{"dim": 2}, values, a.v)
+}
+
+// result returns the result of an attention, and the scores before softmax. mask and bias may be nil.
+func (a *attentionNode) result(mask, bias *value) (y, scores *value) {
+	scores = a.scores(a.Float("scale", 0) != 0)
+	if bias != nil {
+		scores = a.Op("add", nil, scores, bias)
+	}
+	if mask != nil {
+		scores = a.Op("add", nil, scores, a.filter(mask))
+	}
+	queries, keys := a.SymShape(a.q)[2], a.SymShape(a.k)[2]
+	if a.Flag("unidirectional", false) && !queries.Same(sym.Of(1)) {
+		last := a.Op("add", nil, a.Op("unsqueeze", graph.Attrs{"dim": 1}, a.IndexVector(queries)), a.SizeOperand(a.past))
+		hidden := a.Op("gt", nil, a.IndexVector(keys), last)
+		scores = a.Op("masked_fill", nil, scores, hidden, math.Inf(-1))
+	}
+	weights := a.Op("softmax", graph.Attrs{"dim": -1}, scores)
+	return joinHeads(a.node, a.Op("matmul", nil, weights, a.v)), scores
+}
+
+// filter returns the numbers that a mask adds to the scores: mask_filter_value where the mask is 0, and 0 elsewhere.
+// [attentionNode.outside] defines a mask of one dimension.
+func (a *attentionNode) filter(mask *value) *value {
+	batch, keys := a.SymShape(a.q)[0], a.SymShape(a.k)[2]
+	sizes := a.SymShape(mask)
+	var hidden *value
+	switch {
+	case len(sizes) == 1:
+		hidden = a.outside(mask, sizes[0], batch, keys)
+	case len(sizes) == 2:
+		hidden = a.Op("le", nil, a.ReshapeSym(mask, sizes[0], sym.Of(1), sym.Of(1), sizes[1]), 0)
+	case len(sizes) == 3:
+		hidden = a.Op("le", nil, a.Op("unsqueeze", graph.Attrs{"dim": 1}, mask), 0)
+	default:
+		a.Failf("a mask of shape %s is not supported", tensor.Sizes(sizes))
+	}
+	return a.Op("mul", nil, a.Cast(hidden, a.q.DType()), a.Float("mask_filter_value", -10000))
+}
+
+// outside reports which keys are outside the range of valid keys of their row of the batch. mask has the end of the
+// range for each row. If mask has twice as many numbers, the second half has the start of each range.
+func (a *attentionNode) outside(mask *value, length, batch, keys sym.Int) *value {
+	if list, known := symbolic.Known([]sym.Int{length, batch}); known && list[0] != list[1] && list[0] != 2*list[1] {
+		a.Failf("a mask of %d numbers for a batch of %d is not supported", list[0], list[1])
+	}
+	part := func(start, end sym.Int) *value {
+		x := a.Op("slice", graph.Attrs{"dim": 0, "start": a.SizeAttr(start), "end": a.SizeAttr(end)}, mask)
+		return a.ReshapeSym(x, batch, sym.Of(1), sym.Of(1), sym.Of(1))
+	}
+	index := a.IndexVector(keys)
+	hidden := a.Op("ge", nil, index, part(sym.Int{}, batch))
+	if length.Same(batch) {
+		return hidden
+	}
+	before := a.Op("lt", nil, index, part(length.Sub(batch), length))
+	if !length.Same(batch.Mul(sym.Of(2))) {
+		before = a.Op("logical_and", nil, before, a.Op("gt", nil, a.SizeOperand(length.Sub(batch)), 0))
+	}
+	return a.Op("logical_or", nil, hidden, before)
+}

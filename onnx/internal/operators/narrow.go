@@ -1,0 +1,94 @@
+package operators
+
+import (
+	"math"
+
+	"github.com/graphrun/graphrun/graph"
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/onnx/internal/modelfile"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// This file converts values to the element types that have no dtype ([modelfile.IsNarrow]).
+
+// castToFloat8 rounds x to floats of eight bits, ties to even, and stores them as float16. If saturate is true, numbers
+// out of range become the nearest finite number. Otherwise they become infinite, or NaN if the type has no infinities.
+func castToFloat8(n *node, x *value, kind pb.DataType, saturate bool) *value {
+	mantissaBits, bias, greatest, noNegativeZero := modelfile.Float8Format(kind)
+	x = n.Cast(x, tensor.Float32)
+	rank := n.Rank(x)
+	bits := n.Op("view", graph.Attrs{"dtype": tensor.Int32}, x).WithRank(rank)
+	power := n.Op("bitwise_and", nil, bits, 0x7F800000) // the bits of 2^floor(log2 |x|)
+	power = n.Op("view", graph.Attrs{"dtype": tensor.Float32}, power).WithRank(rank)
+	step := n.Op("clamp", graph.Attrs{"min": math.Ldexp(1, 1-bias-mantissaBits), "max": greatest},
+		n.Op("mul", nil, power, math.Ldexp(1, -mantissaBits)))
+	rounded := n.Op("mul", nil, n.Op("round", nil, n.Op("div", nil, x, step)), step)
+	if noNegativeZero {
+		rounded = n.Op("add", nil, rounded, 0.0)
+	}
+	if saturate {
+		rounded = n.Op("clamp", graph.Attrs{"min": -greatest, "max": greatest}, rounded)
+	} else {
+		over := math.NaN()
+		if kind == pb.Float8E5M2 {
+			over = math.Inf(1)
+		}
+		rounded = n.Op("where", nil, n.Op("gt", nil, n.Op("abs", nil, rounded), greatest),
+			n.Op("mul", nil, rounded, over), rounded)
+	}
+	return n.Cast(rounded, tensor.Float16).WithElementType(kind)
+}
+
+// castToNarrow converts x to an element type for which [modelfile.IsNarrow] is true.
+func castToNarrow(n *node, x *value, kind pb.DataType) *value {
+	if modelfile.IsFloat8(kind) {
+		return castToFloat8(n, x, kind, n.Flag("saturate", true))
+	}
+	return castToFourBits(n, x, kind)
+}
+
+// fourBitRange returns the dtype and the range of integers of four bits.
+func fourBitRange(kind pb.DataType) (dtype tensor.DType, least, most int) {
+	if kind == pb.Int4 {
+		return tensor.Int8, -8, 7
+	}
+	return tensor.Uint8, 0, 15
+}
+
+// castToFourBits converts x to integers of four bits, which are stored as int8 or uint8. Higher bits are discarded.
+func castToFourBits(n *node, x *value, kind pb.DataType) *value {
+	dtype, _, _ := fourBitRange(kind)
+	low := n.Op("bitwise_and", nil, n.Cast(x, dtype), 15)
+	if kind == pb.Uint4 {
+		return low
+	}
+	return n.Op("sub", nil, n.Op("bitwise_xor", nil, low, 8), 8)
+}
+
+// quantizedElementType returns the element type of the result of QuantizeLinear if no dtype corresponds to this type,
+// otherwise Undefined.
+func quantizedElementType(n *node) pb.DataType {
+	kind := pb.DataType(n.Int("output_dtype", 0))
+	if zero := n.OperandOrNil(2); zero != nil && zero.ElementType() != pb.Undefined {
+		kind = zero.ElementType()
+	}
+	if modelfile.IsNarrow(kind) {
+		return kind
+	}
+	return pb.Undefined
+}
+
+// quantizeToNarrow quantizes x to an element type for which [modelfile.IsNarrow] is true. The zero points of floats of
+// eight bits are 0.
+func quantizeToNarrow(n *node, x, scale, zero *value, kind pb.DataType) *value {
+	scaled := n.Op("div", nil, n.Cast(x, tensor.Float32), n.Cast(perAxis(n, scale, x), tensor.Float32))
+	if modelfile.IsFloat8(kind) {
+		return castToFloat8(n, scaled, kind, n.Flag("saturate", true))
+	}
+	dtype, least, most := fourBitRange(kind)
+	scaled = n.Op("round", nil, scaled)
+	if zero != nil {
+		scaled = n.Op("add", nil, scaled, n.Cast(perAxis(n, zero, x), tensor.Float32))
+	}
+	return n.Cast(n.Op("clamp", graph.Attrs{"min": least, "max": most}, scaled), dtype)
+}

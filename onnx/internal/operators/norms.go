@@ -1,0 +1,242 @@
+package operators
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+func batchNormalization(n *node) []*value {
+	x, weight, bias, mean, variance := n.Operand(0), n.Operand(1), n.Operand(2), n.Operand(3), n.Operand(4)
+	eps := n.Float("epsilon", 1e-5)
+	if n.Opset >= 14 && n.Flag("training_mode", false) {
+		return batchTraining(n, x, weight, bias, mean, variance, eps)
+	}
+	if n.Opset < 9 && !n.Flag("spatial", true) {
+		// The parameters have a number for each element of a sample, not for each channel.
+		normalized := n.Op("mul", nil, n.Op("sub", nil, x, mean), n.Op("rsqrt", nil, n.Op("add", nil, variance, eps)))
+		return one(n.Op("add", nil, n.Op("mul", nil, normalized, weight), bias))
+	}
+	normalized := n.Op("batch_norm", graph.Attrs{"training": false, "eps": eps}, x,
+		convertLike(n, weight, x), convertLike(n, bias, x),
+		convertLike(n, mean, x), convertLike(n, variance, x))
+	return []*value{normalized, mean, variance}
+}
+
+// convertLike converts a parameter to the operand's dtype.
+func convertLike(n *node, p, x *value) *value {
+	if p == nil {
+		return nil
+	}
+	return n.Cast(p, x.DType())
+}
+
+// batchTraining normalizes by the statistics of the batch, and updates the running statistics.
+func batchTraining(n *node, x, weight, bias, mean, variance *value, eps float64) []*value {
+	var dims []int
+	for i := range n.Rank(x) {
+		if i != 1 {
+			dims = append(dims, i)
+		}
+	}
+	y := n.Op("batch_norm", graph.Attrs{"training": true, "eps": eps}, x, convertLike(n, weight, x),
+		convertLike(n, bias, x))
+	out := []*value{y}
+	keep := n.Float("momentum", 0.9)
+	stats := n.Ops("var_mean", graph.Attrs{"dim": dims, "correction": 0}, x)
+	for i, old := range []*value{mean, variance} {
+		dtype := old.DType()
+		update := n.Op("mul", nil, n.Cast(stats[1-i], dtype), 1-keep)
+		out = append(out, n.Op("add", nil, n.Op("mul", nil, old, keep), update))
+	}
+	return out
+}
+
+func instanceNormalization(n *node) []*value {
+	x, w, b, eps := n.Operand(0), n.Operand(1), n.Operand(2), n.Float("epsilon", 1e-5)
+	y := n.Op("instance_norm", graph.Attrs{"eps": eps}, x, w, b)
+	recordGroups(n, x, y, w, b, eps)
+	return one(y)
+}
+
+func layerNormalization(n *node) []*value {
+	x := n.Operand(0)
+	axis := n.Axis(n.Int("axis", -1), n.Rank(x))
+	eps := n.Float("epsilon", 1e-5)
+	normalized := layerNorm(n, x, n.Operand(1), n.OperandOrNil(2), axis, eps)
+	if !n.IsOutputUsed(1) && !n.IsOutputUsed(2) {
+		return one(normalized)
+	}
+	converted := x
+	if x.DType().IsReducedFloat() {
+		converted = n.Cast(x, tensor.Float32)
+	}
+	stats := n.Ops("var_mean", graph.Attrs{"dim": dimsFrom(axis, n.Rank(x)), "correction": 0, "keepdim": true}, converted)
+	return []*value{normalized, stats[1], n.Op("rsqrt", nil, n.Op("add", nil, stats[0], eps))}
+}
+
+// layerNorm normalizes x over the dimensions from axis on, scales by weight and adds bias.
+// Both may be nil.
+func layerNorm(n *node, x, weight, bias *value, axis int, eps float64) *value {
+	attrs := normalizedFrom(n, x, axis, eps)
+	if hasSizesFrom(n, weight, x, axis) && hasSizesFrom(n, bias, x, axis) {
+		return n.Op("layer_norm", attrs, x, convertLike(n, weight, x), convertLike(n, bias, x))
+	}
+	normalized := n.Op("layer_norm", attrs, x)
+	if weight != nil {
+		normalized = n.Op("mul", nil, normalized, convertLike(n, weight, x))
+	}
+	if bias != nil {
+		normalized = n.Op("add", nil, normalized, convertLike(n, bias, x))
+	}
+	return normalized
+}
+
+// normalizedFrom returns the attributes of a normalization of x over the dimensions from axis on.
+func normalizedFrom(n *node, x *value, axis int, eps float64) graph.Attrs {
+	last := n.Op("slice", graph.Attrs{"dim": 0, "start": axis}, n.ShapeVector(x)).WithType(tensor.Int64, 1)
+	return graph.Attrs{"normalized_shape": n.VectorAttr(last), "eps": eps}
+}
+
+// hasSizesFrom reports whether parameter p is nil or has the sizes of x from axis on.
+func hasSizesFrom(n *node, p, x *value, axis int) bool {
+	return p == nil || slices.EqualFunc(n.SymShape(p), n.SymShape(x)[axis:],
+		func(a, b sym.Int) bool { return a.Same(b) })
+}
+
+// dimsFrom returns the dimensions from axis on.
+func dimsFrom(axis, rank int) (dims []int) {
+	for i := axis; i < rank; i++ {
+		dims = append(dims, i)
+	}
+	return dims
+}
+
+// rmsNormalization converts RMSNormalization, and SimplifiedLayerNormalization of ONNX Runtime, which also returns the
+// reciprocal of the root mean square. The result has the dtype of the scale.
+func rmsNormalization(n *node) []*value {
+	x, eps := n.Operand(0), n.Float("epsilon", 1e-5)
+	if d := n.DTypeAttr("stash_type"); d != tensor.Invalid && d != tensor.Float32 {
+		n.Failf("stash_type %s is not supported", d)
+	}
+	axis := n.Axis(n.Int("axis", -1), n.Rank(x))
+	out := one(rmsNorm(n, x, n.Operand(1), axis, eps))
+	if n.IsOutputUsed(1) {
+		converted := x
+		if x.DType().IsReducedFloat() {
+			converted = n.Cast(x, tensor.Float32)
+		}
+		attrs := graph.Attrs{"dim": dimsFrom(axis, n.Rank(x)), "keepdim": true}
+		square := n.Op("mean", attrs, n.Op("mul", nil, converted, converted))
+		out = append(out, n.Op("rsqrt", nil, n.Op("add", nil, square, eps)))
+	}
+	return out
+}
+
+// rmsNorm divides x by its root mean square over the dimensions from axis on, and scales the result.
+func rmsNorm(n *node, x, scale *value, axis int, eps float64) *value {
+	attrs := normalizedFrom(n, x, axis, eps)
+	if hasSizesFrom(n, scale, x, axis) && scale.DType() == x.DType() {
+		return n.Op("rms_norm", attrs, x, scale)
+	}
+	return n.Op("mul", nil, n.Cast(n.Op("rms_norm", attrs, x), scale.DType()), scale)
+}
+
+// groupNormalization converts GroupNormalization. Scale and bias have an element for each group before operator set 21,
+// and an element for each channel from set 21 on.
+func groupNormalization(n *node) []*value {
+	x, weight, bias := n.Operand(0), n.Operand(1), n.Operand(2)
+	groups := checkedGroups(n, x, n.Int("num_groups", 0))
+	if channels := n.SymShape(x)[1]; n.Opset < 21 {
+		weight, bias = repeatGroups(n, weight, groups, channels), repeatGroups(n, bias, groups, channels)
+	}
+	attrs := graph.Attrs{"num_groups": groups, "eps": n.Float("epsilon", 1e-5)}
+	return one(n.Op("group_norm", attrs, x, convertLike(n, weight, x), convertLike(n, bias, x)))
+}
+
+// lrn converts LRN, which divides each element by a power of the mean square over neighbouring channels.
+func lrn(n *node) []*value {
+	x := n.Operand(0)
+	size := n.Int("size", 1)
+	rank := n.Rank(x)
+	if size < 1 || size > 1<<20 || rank < 2 {
+		n.Failf("size %d of an operand with %d dimensions is not supported", size, rank)
+	}
+	before, after := make([]sym.Int, rank), make([]sym.Int, rank)
+	before[1], after[1] = sym.Of((size-1)/2), sym.Of(size/2)
+	squares := padded(n, n.Op("mul", nil, x, x), before, after, 0)
+	sum := n.Op("sum", graph.Attrs{"dim": []int{rank}},
+		n.Op("unfold", graph.Attrs{"dimension": 1, "size": size, "step": 1}, squares).WithRank(rank+1)).WithRank(rank)
+	base := n.Op("add", nil, n.Op("mul", nil, sum, n.Float("alpha", 1e-4)/float64(size)), n.Float("bias", 1))
+	return one(n.Op("div", nil, x, n.Op("pow", nil, base, n.Float("beta", 0.75))))
+}
+
+func meanVarianceNormalization(n *node) []*value {
+	x := n.Operand(0)
+	axes, ok := n.Ints("axes")
+	if !ok {
+		axes = []int{0, 2, 3}
+		if n.Opset < 9 && n.Flag("across_channels", false) {
+			axes = []int{0, 1, 2, 3}
+		}
+	}
+	centred := n.Op("sub", nil, x, n.Op("mean", graph.Attrs{"dim": axes, "keepdim": true}, x))
+	if n.Opset < 9 && !n.Flag("normalize_variance", true) {
+		return one(centred)
+	}
+	spread := n.Op("sqrt", nil, n.Op("var", graph.Attrs{"dim": axes, "correction": 0, "keepdim": true}, x))
+	return one(n.Op("div", nil, centred, n.Op("add", nil, spread, 1e-9)))
+}
+
+func nllLoss(n *node) []*value {
+	return one(nllOf(n, n.Operand(0), n.Operand(1), n.OperandOrNil(2)))
+}
+
+func crossEntropyLoss(n *node) []*value {
+	logs := n.Op("log_softmax", graph.Attrs{"dim": 1}, n.Operand(0))
+	return []*value{nllOf(n, logs, n.Operand(1), n.OperandOrNil(2)), logs}
+}
+
+// nllOf returns the negative log-likelihood loss. x has the log-probabilities, with the classes in dimension 1; target
+// selects the class, and weight has a factor for each class.
+func nllOf(n *node, x, target, weight *value) *value {
+	ignored := n.HasAttr("ignore_index")
+	target = n.Cast(target, tensor.Int64)
+	var keep *value
+	dtype := x.DType()
+	if ignored {
+		keep = n.Op("ne", nil, target, n.Int("ignore_index", 0))
+		target = n.Op("where", nil, keep, target, n.Op("zeros_like", nil, target))
+	}
+	rank := n.Rank(x)
+	picked := n.Op("gather", graph.Attrs{"dim": 1}, x, n.Op("unsqueeze", graph.Attrs{"dim": 1}, target).WithRank(rank))
+	loss := n.Op("neg", nil, n.Op("squeeze", graph.Attrs{"dim": 1}, picked).WithRank(rank-1))
+	var classWeight *value
+	if weight != nil {
+		classWeight = n.Op("index", nil, n.Cast(weight, dtype), target).WithRank(rank - 1)
+		if ignored {
+			classWeight = n.Op("mul", nil, classWeight, n.Cast(keep, dtype))
+		}
+	} else if ignored {
+		classWeight = n.Cast(keep, dtype)
+	}
+	if classWeight != nil {
+		loss = n.Op("mul", nil, loss, classWeight)
+	}
+	switch reduction := n.Text("reduction", "mean"); reduction {
+	case "none":
+		return loss
+	case "sum":
+		return n.Op("sum", nil, loss).WithRank(0)
+	case "mean":
+		if classWeight == nil {
+			return n.Op("mean", nil, loss).WithRank(0)
+		}
+		return n.Op("div", nil, n.Op("sum", nil, loss), n.Op("sum", nil, classWeight)).WithRank(0)
+	default:
+		n.Failf("reduction %q is not supported", reduction)
+		return nil
+	}
+}

@@ -1,0 +1,156 @@
+package operators
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/onnx/internal/convert"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// pad converts Pad. Widths and value are attributes before operator set 11, and operands from set 11 on.
+func pad(n *node) []*value {
+	x := n.Operand(0)
+	mode := n.Text("mode", "constant")
+	rank := n.Rank(x)
+	var value any = n.Float("value", 0)
+	if n.Opset >= 11 {
+		value = 0
+		if v := n.OperandOrNil(2); v != nil {
+			value = n.NumberAttr(v)
+		}
+	}
+	var widths []int
+	switch {
+	case n.Opset < 2:
+		widths, _ = n.Ints("paddings")
+	case n.Opset < 11:
+		widths, _ = n.Ints("pads")
+	case n.Operand(1).Data() == nil || n.HasOperand(3) && n.Operand(3).Data() == nil:
+		return one(padBy(n, x, n.Operand(1), mode, value))
+	default:
+		widths = n.ConstantInts(1)
+	}
+	axes := make([]int, rank)
+	for i := range axes {
+		axes[i] = i
+	}
+	if n.HasOperand(3) {
+		axes = n.Axes(n.ConstantInts(3), rank)
+	}
+	if len(widths) != 2*len(axes) {
+		n.Failf("got %d widths for %d axes, want two for each", len(widths), len(axes))
+	}
+	before, after := make([]int, rank), make([]int, rank)
+	for i, a := range axes {
+		before[a], after[a] = widths[i], widths[len(axes)+i]
+	}
+	if mode == "constant" {
+		return one(padded(n, x, sym.Ints(before...), sym.Ints(after...), value))
+	}
+	return one(padMirrored(n, x, mode, before, after))
+}
+
+// padded adds before[i] and after[i] elements with a value at the ends of dimension i. Negative widths crop.
+func padded(n *node, x *value, before, after []sym.Int, value any) *value {
+	rank := len(before)
+	list := make([]sym.Int, 2*rank)
+	pads := false
+	for i := range before {
+		list[2*(rank-1-i)], list[2*(rank-1-i)+1] = before[i], after[i]
+		pads = pads || !before[i].Same(sym.Int{}) || !after[i].Same(sym.Int{})
+	}
+	if !pads {
+		return x
+	}
+	return n.Op("constant_pad_nd", graph.Attrs{"pad": n.SizesAttr(list...), "value": value}, x)
+}
+
+// padBy pads by computed widths. ONNX lists the widths before all dimensions, then the widths after all dimensions. The
+// op constant_pad_nd takes pairs, the last dimension first.
+func padBy(n *node, x, widths *value, mode string, value any) *value {
+	rank := n.Rank(x)
+	count := n.LengthOf(widths)
+	if n.HasOperand(3) {
+		axes := n.Cast(n.Operand(3), tensor.Int64)
+		if c := n.LengthOf(axes); c >= 0 && count >= 0 && count != 2*c {
+			n.Failf("%d widths do not suit %d axes", count, c)
+		}
+		axes = n.Op("where", nil, n.Op("lt", nil, axes, 0), n.Op("add", nil, axes, rank), axes)
+		positions := n.Op("cat", nil, axes, n.Op("add", nil, axes, rank))
+		all := convert.IntVector(make([]int, 2*rank)...)
+		widths = n.Op("scatter", graph.Attrs{"dim": 0}, all, positions,
+			n.Cast(widths, tensor.Int64)).WithType(tensor.Int64, 1)
+	} else if count != 2*rank && count >= 0 {
+		n.Failf("%d widths do not suit %d dimensions", count, rank)
+	}
+	if mode != "constant" {
+		return padMirroredComputed(n, x, n.Cast(widths, tensor.Int64), mode)
+	}
+	pairs := n.Op("flip", graph.Attrs{"dims": []int{1}}, n.Reshape(n.Cast(widths, tensor.Int64), 2, rank))
+	pairs = n.Reshape(n.Op("permute", graph.Attrs{"dims": []int{1, 0}}, pairs), 2*rank)
+	return n.Op("constant_pad_nd", graph.Attrs{"pad": n.VectorAttr(pairs), "value": value}, x)
+}
+
+// padMirrored pads x with its own elements. It uses the op pad for all dimensions except the first two of a value of
+// rank 3 to 5. In all other cases it selects elements by an index.
+func padMirrored(n *node, x *value, mode string, before, after []int) *value {
+	opMode, ok := map[string]string{"reflect": "reflect", "edge": "replicate", "wrap": "circular"}[mode]
+	if !ok {
+		n.Failf("mode %q is not supported", mode)
+	}
+	shape := n.Sizes(x)
+	rank := len(shape)
+	direct := rank >= 3 && rank <= 5 && x.DType().IsFloat() && before[0] == 0 && after[0] == 0 && before[1] == 0 &&
+		after[1] == 0
+	for i := range before {
+		direct = direct && before[i] >= 0 && after[i] >= 0
+	}
+	if direct && opMode != "circular" {
+		var list []int
+		for i := rank - 1; i >= 2; i-- {
+			list = append(list, before[i], after[i])
+		}
+		return n.Op("pad", graph.Attrs{"pad": list, "mode": opMode}, x)
+	}
+	for dim := range shape {
+		size := before[dim] + shape[dim] + after[dim]
+		if before[dim] == 0 && after[dim] == 0 {
+			continue
+		}
+		if shape[dim] < 0 {
+			widths := make([]int, 2*rank)
+			widths[dim], widths[rank+dim] = before[dim], after[dim]
+			x = padMirroredComputed(n, x, convert.IntVector(widths...), mode)
+			continue
+		}
+		if shape[dim] == 0 || size < 0 || before[dim] < -maxPadding || before[dim] > maxPadding ||
+			after[dim] > maxPadding {
+			n.Failf("dimension %d of size %d cannot be padded by %d and %d", dim, shape[dim], before[dim], after[dim])
+		}
+		if size > convert.FoldLimit {
+			return padMirroredComputed(n, x, convert.IntVector(append(before, after...)...), mode)
+		}
+		index := make([]int, size)
+		for i := range index {
+			index[i] = mirror(i-before[dim], shape[dim], mode)
+		}
+		x = n.Op("index_select", graph.Attrs{"dim": dim}, x, convert.IntVector(index...))
+	}
+	return x
+}
+
+// mirror maps an index i of a padded dimension to an index of the unpadded dimension. An i below 0, or of at least
+// size, is in the padding. Other indices are mapped to themselves.
+func mirror(i, size int, mode string) int {
+	switch {
+	case mode == "edge":
+		return min(max(i, 0), size-1)
+	case mode == "wrap":
+		return ((i % size) + size) % size
+	case size == 1:
+		return 0
+	}
+	period := 2 * (size - 1)
+	i = ((i % period) + period) % period
+	return min(i, period-i)
+}

@@ -1,0 +1,113 @@
+package operators
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+func matMul(n *node) []*value {
+	x, y := n.Operand(0), n.Operand(1)
+	out := n.Op("matmul", nil, x, y)
+	if out.IsDynamic() && (n.Rank(x) == 1 || n.Rank(y) == 1) {
+		out.WithRank(max(n.Rank(x), n.Rank(y)) - 1)
+	}
+	return one(out)
+}
+
+// gemm converts Gemm to the op linear if possible, and otherwise to a matrix product and separate ops.
+func gemm(n *node) []*value {
+	a, b := n.Operand(0), n.Operand(1)
+	alpha, beta := n.Float("alpha", 1), n.Float("beta", 1)
+	c := n.OperandOrNil(2)
+	if n.Flag("transA", false) {
+		a = n.Op("t", nil, a)
+	}
+	transposeB := n.Flag("transB", false)
+	if transposeB && alpha == 1 && (c == nil || beta == 1 && n.Rank(c) == 1 && n.IsStatic(c) && !b.IsDynamic() &&
+		c.Meta().Shape[0] == n.Sizes(b)[0]) && a.DType().IsFloat() {
+		return one(n.Op("linear", nil, a, b, c))
+	}
+	if transposeB {
+		b = n.Op("t", nil, b)
+	}
+	if c == nil {
+		y := n.Op("matmul", nil, a, b)
+		if alpha != 1 {
+			y = n.Cast(n.Op("mul", nil, y, alpha), a.DType())
+		}
+		return one(y)
+	}
+	attrs := graph.Attrs{}
+	if alpha != 1 {
+		attrs["alpha"] = alpha
+	}
+	if beta != 1 {
+		attrs["beta"] = beta
+	}
+	return one(n.Op("addmm", attrs, c, a, b))
+}
+
+// einsum converts Einsum. It computes integers in int64 and converts the result to the operands' dtype, because the op,
+// as in PyTorch, returns int64 for small integers in some equations. The lowest bits are the same in both dtypes.
+func einsum(n *node) []*value {
+	dtype, list := n.Operand(0).DType(), make([]any, len(n.In))
+	for i := range n.In {
+		x := n.Operand(i)
+		if dtype.IsIntegral(true) {
+			x = n.Cast(x, tensor.Int64)
+		}
+		list[i] = x
+	}
+	return one(n.Cast(n.Op("einsum", graph.Attrs{"equation": n.Text("equation", "")}, list...), dtype))
+}
+
+func det(n *node) []*value {
+	x := n.Operand(0)
+	return one(n.Op("linalg_det", nil, x).WithRank(n.Rank(x) - 2))
+}
+
+// recurrent returns the converter of RNN, GRU or LSTM to an op with the same attributes and number of operands.
+func recurrent(op string, operands int) converter {
+	return func(n *node) []*value {
+		in := []any{n.Operand(0), n.Operand(1), n.Operand(2)}
+		for i := 3; i < operands; i++ {
+			in = append(in, n.OperandOrNil(i))
+		}
+		return recurrence(n, op, in)
+	}
+}
+
+// recurrence adds a recurrent op with the attributes of the node.
+func recurrence(n *node, op string, operands []any) []*value {
+	attrs := graph.Attrs{"direction": n.Text("direction", "forward"), "clip": n.Float("clip", 0),
+		"layout": n.Int("layout", 0)}
+	if n.HasAttr("hidden_size") {
+		attrs["hidden_size"] = n.Int("hidden_size", 0)
+	}
+	if a := n.Attr("activations", pb.AttributeStrings); a != nil {
+		names := make([]string, len(a.Strings))
+		for i, s := range a.Strings {
+			names[i] = string(s)
+		}
+		attrs["activations"] = names
+	}
+	for _, name := range []string{"activation_alpha", "activation_beta"} {
+		if list, ok := n.Floats(name); ok {
+			attrs[name] = list
+		}
+	}
+	for _, name := range []string{"linear_before_reset", "input_forget"} {
+		if n.HasAttr(name) {
+			attrs[name] = n.Int(name, 0)
+		}
+	}
+	out := n.Ops(op, attrs, operands...)
+	for i, o := range out {
+		o.WithRank(3)
+		if i == 0 {
+			o.WithRank(4)
+		}
+	}
+	return out
+}

@@ -1,0 +1,187 @@
+package operators
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// This file converts operators of ONNX Runtime on quantized values with one scale and zero point. They become ops on
+// floats between dequantize_linear and quantize_linear, which fuse.
+
+// dequantize converts the quantized operand with index x to floats. Operands x+1 and x+2 are its scale and its optional
+// zero point.
+func dequantize(n *node, x int) *value {
+	quantized, scale, zero := n.Operand(x), asScalar(n, n.Operand(x+1)), n.OperandOrNil(x+2)
+	if zero != nil {
+		zero = asScalar(n, zero)
+	}
+	if _, ok := linearAttrs(n, quantized, scale, zero); ok {
+		return n.Emit("dequantize_linear", nil, quantized, scale, zero)[0]
+	}
+	y := n.Cast(quantized, tensor.Float32)
+	if zero != nil {
+		y = n.Op("sub", nil, y, n.Cast(zero, tensor.Float32))
+	}
+	return n.Op("mul", nil, y, scale)
+}
+
+// quantize converts floats to the given dtype. The operand with index `scale` is the scale, and the next operand is the
+// optional zero point.
+func quantize(n *node, x *value, scale int, dtype tensor.DType) []*value {
+	scaleValue, zero := asScalar(n, n.Operand(scale)), n.OperandOrNil(scale+1)
+	if zero != nil {
+		zero, dtype = asScalar(n, zero), zero.DType()
+	}
+	if _, ok := linearAttrs(n, x, scaleValue, zero); !ok {
+		return one(quantizeTo(n, n.Op("div", nil, x, scaleValue), zero, dtype))
+	}
+	if zero == nil {
+		return one(n.Op("quantize_linear", graph.Attrs{"dtype": dtype}, x, scaleValue))
+	}
+	return one(n.Op("quantize_linear", nil, x, scaleValue, zero))
+}
+
+// qlinearBinary returns the converter of QLinearAdd or QLinearMul.
+func qlinearBinary(op string) converter {
+	return func(n *node) []*value {
+		return quantize(n, n.Op(op, nil, dequantize(n, 0), dequantize(n, 3)), 6, n.Operand(0).DType())
+	}
+}
+
+// qlinearUnary returns the converter of an operator with quantized operand 0, and the scale of the result as operand 3.
+func qlinearUnary(f func(n *node, x *value) *value) converter {
+	return func(n *node) []*value { return quantize(n, f(n, dequantize(n, 0)), 3, n.Operand(0).DType()) }
+}
+
+func sigmoidOf(n *node, x *value) *value { return n.Op("sigmoid", nil, x) }
+
+func leakyReluOf(n *node, x *value) *value {
+	return n.Op("leaky_relu", graph.Attrs{"negative_slope": n.Float("alpha", 0.01)}, x)
+}
+
+// softmaxOf normalizes along an axis, or over an axis and all later dimensions if the attribute opset is below 13.
+func softmaxOf(n *node, x *value) *value {
+	axis := n.Axis(n.Int("axis", -1), n.Rank(x))
+	if opset := n.Int("opset", 0); opset >= 13 || axis == n.Rank(x)-1 {
+		return n.Op("softmax", graph.Attrs{"dim": axis}, x)
+	}
+	y := n.Op("softmax", graph.Attrs{"dim": -1}, matrix(n, x, axis))
+	return n.ReshapeSym(y, n.SymShape(x)...)
+}
+
+// channelsFirst wraps f, which requires channels in dimension 1. If the attribute channels_last is set, it moves the
+// channels of the operand to dimension 1, and the channels of the result back to the last dimension.
+func channelsFirst(f func(n *node, x *value) *value) func(n *node, x *value) *value {
+	return func(n *node, x *value) *value {
+		last := n.Rank(x) - 1
+		if !n.Flag("channels_last", false) || last < 2 {
+			return f(n, x)
+		}
+		y := f(n, n.Op("movedim", graph.Attrs{"source": []int{last}, "destination": []int{1}}, x))
+		return n.Op("movedim", graph.Attrs{"source": []int{1}, "destination": []int{last}}, y)
+	}
+}
+
+func globalAverage(n *node, x *value) *value {
+	spatialSizes(n, x)
+	return n.Op("mean", graph.Attrs{"dim": dimsFrom(2, n.Rank(x)), "keepdim": true}, x)
+}
+
+// qlinearConcat converts QLinearConcat. Operands 0 and 1 are the scale and the zero point of the result; then each part
+// has three operands.
+func qlinearConcat(n *node) []*value {
+	if len(n.In) < 5 || len(n.In)%3 != 2 {
+		n.Failf("%d operands are not parts with scale and zero point", len(n.In))
+	}
+	var parts []any
+	for i := 2; i < len(n.In); i += 3 {
+		parts = append(parts, dequantize(n, i))
+	}
+	axis := n.Axis(n.Int("axis", 0), n.Rank(n.Operand(2)))
+	return quantize(n, n.Op("cat", graph.Attrs{"dim": axis}, parts...), 0, n.Operand(2).DType())
+}
+
+// scaledSums converts sums of products of quantized values to floats. a and b are the scales of the factors. bias may
+// be nil.
+func scaledSums(n *node, sums, a, b, bias *value) *value {
+	scale := n.Op("mul", nil, asScalar(n, a), oneOrVector(n, b))
+	y := n.Op("mul", nil, n.Cast(sums, a.DType()), scale)
+	if bias != nil {
+		y = n.Op("add", nil, y, bias)
+	}
+	return y
+}
+
+// oneOrVector returns p. If p has one element, the result has no dimensions.
+func oneOrVector(n *node, p *value) *value {
+	if n.Rank(p) == 1 && n.Sizes(p)[0] == 1 {
+		return n.Reshape(p)
+	}
+	return p
+}
+
+// integerToFloat converts MatMulIntegerToFloat.
+func integerToFloat(n *node) []*value {
+	sums := n.Op("matmul_integer", nil, n.Operand(0), n.Operand(1), n.OperandOrNil(4), n.OperandOrNil(5))
+	return one(scaledSums(n, sums, n.Operand(2), n.Operand(3), n.OperandOrNil(6)))
+}
+
+// dynamicQuantizeMatMul converts DynamicQuantizeMatMul, which quantizes the first operand by its range.
+func dynamicQuantizeMatMul(n *node) []*value {
+	q := n.Ops("dynamic_quantize_linear", nil, n.Operand(0))
+	sums := n.Op("matmul_integer", nil, q[0], n.Operand(1), q[2], n.OperandOrNil(3))
+	return one(scaledSums(n, sums, q[1], n.Operand(2), n.OperandOrNil(4)))
+}
+
+// qGemm converts QGemm: a product of quantized matrices plus int32 operand 6. The result is quantized if operand 7 is
+// present.
+func qGemm(n *node) []*value {
+	a, b := n.Operand(0), n.Operand(3)
+	if n.Flag("transA", false) {
+		a = n.Op("t", nil, a)
+	}
+	if n.Flag("transB", false) {
+		b = n.Op("t", nil, b)
+	}
+	scale, bias := asScalar(n, n.Operand(1)), n.OperandOrNil(6)
+	if alpha := n.Float("alpha", 1); alpha != 1 {
+		scale = n.Op("mul", nil, scale, alpha)
+	}
+	scaleB, zeroB := oneOrVector(n, n.Operand(4)), oneOrVector(n, n.Operand(5))
+	if n.HasOperand(7) && n.HasOperand(8) && (bias == nil || n.Rank(bias) == 1) {
+		return one(n.Op("qlinear_matmul", nil, a, scale, asScalar(n, n.Operand(2)), b, scaleB, zeroB,
+			asScalar(n, n.Operand(7)), asScalar(n, n.Operand(8)), bias))
+	}
+	sums := n.Op("matmul_integer", nil, a, b, asScalar(n, n.Operand(2)), zeroB)
+	if bias != nil {
+		sums = n.Op("add", nil, sums, bias)
+	}
+	y := scaledSums(n, sums, scale, scaleB, nil)
+	if !n.HasOperand(7) {
+		return one(y)
+	}
+	return quantize(n, y, 7, a.DType())
+}
+
+// dynamicQuantizeLSTM converts DynamicQuantizeLSTM to an LSTM whose weights are dequantized. The operator also rounds
+// its operands to 8 bits, which only adds errors, so the conversion omits it.
+func dynamicQuantizeLSTM(n *node) []*value {
+	weight := func(i, scale int) *value {
+		weights := n.Operand(i)
+		perGate := func(p *value) *value {
+			sizes := n.SymShape(p)
+			if len(sizes) == 1 {
+				return alignedAt(n, p, 0, 3)
+			}
+			return n.Op("unsqueeze", graph.Attrs{"dim": 1}, p)
+		}
+		y := n.Op("sub", nil, n.Cast(weights, tensor.Float32), n.Cast(perGate(n.Operand(scale+1)), tensor.Float32))
+		y = n.Op("mul", nil, y, perGate(n.Operand(scale)))
+		return n.Op("transpose", graph.Attrs{"dim0": 1, "dim1": 2}, y)
+	}
+	operands := []any{n.Operand(0), weight(1, 8), weight(2, 10)}
+	for i := 3; i < 8; i++ {
+		operands = append(operands, n.OperandOrNil(i))
+	}
+	return recurrence(n, "onnx_lstm", operands)
+}

@@ -1,0 +1,218 @@
+package operators
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// perAxis reshapes scales or zero points p for broadcasting with x. A vector is aligned with the attribute axis. If
+// p has one element for each block of x, this element is repeated for each element of the block.
+func perAxis(n *node, p, x *value) *value {
+	if p == nil {
+		return nil
+	}
+	rank, prank := n.Rank(x), n.Rank(p)
+	axis := n.Int("axis", 1)
+	switch {
+	case prank == 0 || prank == 1 && n.Sizes(p)[0] == 1:
+		return n.Reshape(p)
+	case prank == 1:
+		return alignedAt(n, p, n.Axis(axis, rank), rank)
+	}
+	block := n.Int("block_size", 0)
+	if block < 1 {
+		return p
+	}
+	axis = n.Axis(axis, rank)
+	p = n.Op("unsqueeze", graph.Attrs{"dim": axis + 1}, p).WithRank(prank + 1)
+	sizes := slices.Clone(n.SymShape(p))
+	sizes[axis+1] = sym.Of(block)
+	p = n.Op("expand", graph.Attrs{"size": n.SizesAttr(sizes...)}, p)
+	p = n.Op("flatten", graph.Attrs{"start_dim": axis, "end_dim": axis + 1}, p)
+	return n.Op("slice", graph.Attrs{"dim": axis, "start": 0, "end": n.SizeAttr(n.SymShape(x)[axis])}, p)
+}
+
+// quantizeTo rounds x, adds the zero point, and clamps the result to the range of the dtype.
+func quantizeTo(n *node, x, zero *value, dtype tensor.DType) *value {
+	if !dtype.IsIntegral(false) || dtype.Size() > 2 {
+		n.Failf("quantization to %v is not supported", dtype)
+	}
+	y := n.Op("round", nil, x)
+	if zero != nil {
+		y = n.Op("add", nil, y, n.Cast(zero, x.DType()))
+	}
+	y = n.Op("clamp", graph.Attrs{"min": extremeNumber(dtype, false), "max": extremeNumber(dtype, true)}, y)
+	return n.Cast(y, dtype)
+}
+
+// linearAttrs returns the attributes of the ops quantize_linear and dequantize_linear for x. It returns false if the
+// ops do not support the operands: a dtype is float64, or a shape depends on data.
+func linearAttrs(n *node, x, scale, zero *value) (graph.Attrs, bool) {
+	isFloat := func(dtype tensor.DType) bool { return dtype.IsFloat() && dtype != tensor.Float64 }
+	if x.IsDynamic() || scale.IsDynamic() || zero != nil && (zero.IsDynamic() || !isQuantized(zero.DType())) ||
+		!isFloat(scale.DType()) || !isFloat(x.DType()) && !isQuantized(x.DType()) {
+		return nil, false
+	}
+	return graph.Attrs{"axis": n.Int("axis", 1), "block_size": n.Int("block_size", 0)}, true
+}
+
+// isQuantized reports whether the quantization ops support a dtype of quantized elements.
+func isQuantized(dtype tensor.DType) bool {
+	switch dtype {
+	case tensor.Int8, tensor.Uint8, tensor.Int16, tensor.Uint16, tensor.Int32:
+		return true
+	}
+	return false
+}
+
+func quantizeLinear(n *node) []*value {
+	x, scale, zero := n.Operand(0), n.Operand(1), n.OperandOrNil(2)
+	if kind := quantizedElementType(n); kind != pb.Undefined {
+		return one(quantizeToNarrow(n, x, scale, zero, kind))
+	}
+	dtype := n.DTypeAttr("output_dtype")
+	precision := n.DTypeAttr("precision")
+	keepsDType := precision == tensor.Invalid || precision == x.DType()
+	if attrs, ok := linearAttrs(n, x, scale, zero); ok && keepsDType && (dtype == tensor.Invalid || isQuantized(dtype)) {
+		if zero == nil && dtype != tensor.Invalid {
+			attrs["dtype"] = dtype
+		}
+		return one(n.Op("quantize_linear", attrs, x, scale, zero))
+	}
+	switch {
+	case zero != nil:
+		dtype = zero.DType()
+	case dtype == tensor.Invalid:
+		dtype = tensor.Uint8
+	}
+	if keepsDType {
+		precision = x.DType()
+	}
+	if !precision.IsFloat() || keepsDType && precision.IsReducedFloat() {
+		precision = tensor.Float32
+	}
+	scaled := n.Op("div", nil, n.Cast(x, precision), n.Cast(perAxis(n, scale, x), precision))
+	return one(quantizeTo(n, scaled, perAxis(n, zero, x), dtype))
+}
+
+func dequantizeLinear(n *node) []*value {
+	x, scale, zero := n.Operand(0), n.Operand(1), n.OperandOrNil(2)
+	dtype := n.DTypeAttr("output_dtype")
+	if dtype == tensor.Invalid {
+		dtype = scale.DType()
+	}
+	if attrs, ok := linearAttrs(n, x, scale, zero); ok && isQuantized(x.DType()) && dtype == scale.DType() {
+		return n.Emit("dequantize_linear", attrs, x, scale, zero) // without folding, so that weights may stay bytes
+	}
+	y := n.Cast(x, tensor.Float32)
+	if zero != nil {
+		y = n.Op("sub", nil, y, n.Cast(perAxis(n, zero, x), tensor.Float32))
+	}
+	y = n.Op("mul", nil, y, n.Cast(perAxis(n, scale, x), tensor.Float32))
+	return one(n.Cast(y, dtype))
+}
+
+func dynamicQuantizeLinear(n *node) []*value {
+	return n.Ops("dynamic_quantize_linear", nil, n.Operand(0))
+}
+
+// centred returns an 8-bit operand minus its zero point in float64. Sums of products of such differences are exact in
+// float64.
+func centred(n *node, x, zero *value, axis int) *value {
+	y := n.Cast(x, tensor.Float64)
+	if zero == nil {
+		return y
+	}
+	return n.Op("sub", nil, y, n.Cast(alongAxis(n, zero, x, axis), tensor.Float64))
+}
+
+// alongAxis reshapes a vector for broadcasting along an axis of x.
+func alongAxis(n *node, p, x *value, axis int) *value {
+	if n.Rank(p) != 1 || n.Sizes(p)[0] == 1 && n.Rank(x) > 0 {
+		if n.Rank(p) == 1 {
+			return n.Reshape(p)
+		}
+		return p
+	}
+	rank := n.Rank(x)
+	if axis < 0 {
+		axis += rank
+	}
+	if axis < 0 {
+		return p
+	}
+	return alignedAt(n, p, axis, rank)
+}
+
+func matMulInteger(n *node) []*value {
+	a, b, azero, bzero := n.Operand(0), n.Operand(1), n.OperandOrNil(2), n.OperandOrNil(3)
+	if atMostVectors(n, azero, bzero) {
+		return one(n.Op("matmul_integer", nil, a, b, azero, bzero))
+	}
+	y := n.Op("matmul", nil, centred(n, a, azero, -2), centred(n, b, bzero, -1))
+	return one(n.Cast(y, tensor.Int32))
+}
+
+// atMostVectors reports whether scales and zero points have at most one dimension.
+func atMostVectors(n *node, list ...*value) bool {
+	return !slices.ContainsFunc(list, func(p *value) bool { return p != nil && n.Rank(p) > 1 })
+}
+
+func qlinearMatMul(n *node) []*value {
+	a, b := n.Operand(0), n.Operand(3)
+	if atMostVectors(n, n.Operand(1), n.Operand(2), n.Operand(4), n.Operand(5), n.Operand(6), n.Operand(7)) {
+		return one(n.Op("qlinear_matmul", nil, a, n.Operand(1), n.Operand(2), b, n.Operand(4), n.Operand(5), n.Operand(6),
+			n.Operand(7)))
+	}
+	y := n.Op("matmul", nil, centred(n, a, n.Operand(2), -2), centred(n, b, n.Operand(5), -1))
+	scaleAlong := func(p, x *value, axis int) *value { return n.Cast(alongAxis(n, p, x, axis), tensor.Float64) }
+	y = n.Op("mul", nil, n.Op("mul", nil, y, scaleAlong(n.Operand(1), a, -2)), scaleAlong(n.Operand(4), b, -1))
+	y = n.Op("div", nil, y, n.Cast(alongAxis(n, n.Operand(6), y, -2), tensor.Float64))
+	return one(quantizeTo(n, y, alongAxis(n, n.Operand(7), y, -2), n.Operand(7).DType()))
+}
+
+// integerConv convolves operands minus their zero points. Padding has the value of the zero point, so that it is 0
+// after the subtraction.
+func integerConv(n *node, x, weight, zero, weightZero, bias *value) *value {
+	if n.Rank(x) < 3 {
+		n.Failf("the operand has %d dimensions, want at least 3", n.Rank(x))
+	}
+	return convolve(n, centred(n, x, zero, 1), centred(n, weight, weightZero, 0), bias)
+}
+
+func convInteger(n *node) []*value {
+	if r := n.Rank(n.Operand(0)); r >= 3 && r <= 5 {
+		if _, attrs, hasPadding := convAttrs(n, n.Operand(0), n.Operand(1)); hasPadding {
+			return one(n.Op("conv_integer", attrs, n.Operand(0), n.Operand(1), n.OperandOrNil(2), n.OperandOrNil(3)))
+		}
+	}
+	return one(n.Cast(integerConv(n, n.Operand(0), n.Operand(1), n.OperandOrNil(2), n.OperandOrNil(3), nil), tensor.Int32))
+}
+
+func qlinearConv(n *node) []*value {
+	x, weight := n.Operand(0), n.Operand(3)
+	if r := n.Rank(x); r >= 3 && r <= 5 {
+		if _, attrs, hasPadding := convAttrs(n, x, weight); hasPadding {
+			return one(n.Op("qlinear_conv", attrs, x, n.Operand(1), n.Operand(2), weight, n.Operand(4),
+				n.Operand(5), n.Operand(6),
+				n.Operand(7), n.OperandOrNil(8)))
+		}
+	}
+	var bias *value
+	if b := n.OperandOrNil(8); b != nil {
+		bias = n.Cast(b, tensor.Float64)
+	}
+	y := integerConv(n, x, weight, n.Operand(2), n.Operand(5), bias)
+	scale := n.Op("mul", nil, n.Cast(asScalar(n, n.Operand(1)), tensor.Float64),
+		n.Cast(alongChannel(n, n.Operand(4), y), tensor.Float64))
+	scale = n.Op("div", nil, scale, n.Cast(asScalar(n, n.Operand(6)), tensor.Float64))
+	return one(quantizeTo(n, n.Op("mul", nil, y, scale), asScalar(n, n.Operand(7)), n.Operand(7).DType()))
+}
+
+func asScalar(n *node, p *value) *value { return n.Reshape(p) }
+
+func alongChannel(n *node, p, y *value) *value { return alongAxis(n, p, y, 1) }

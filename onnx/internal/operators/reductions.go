@@ -1,0 +1,290 @@
+package operators
+
+import (
+	"math"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/sorted"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// reduction has the parameters of a Reduce operator.
+type reduction struct {
+	axes     any  // the reduced dimensions: a sorted []int, or a graph.Ref to computed dimensions; nil for all dimensions
+	keepDims bool // whether the result keeps the reduced dimensions, with size 1
+	rank     int  // rank of the result; -1 if unknown
+}
+
+// reductionOf returns the parameters of a Reduce operator on x. The axes are an attribute before operator set
+// operandSince, and an operand since then. pointwiseOnly is true if no dimension is reduced.
+func reductionOf(n *node, x *value, operandSince int) (r reduction, pointwiseOnly bool) {
+	r.keepDims = n.Flag("keepdims", true)
+	list, hasAxes := n.Ints("axes")
+	if n.Opset >= operandSince {
+		list, hasAxes = nil, false
+		if a := n.OperandOrNil(1); a != nil && a.Data() == nil && n.IsStatic(a) && a.Meta().Numel() > 0 {
+			r.axes = n.VectorAttr(a)
+			r.rank = n.Rank(x)
+			if !r.keepDims {
+				r.rank -= a.Meta().Numel()
+			}
+			return r, false
+		} else if a != nil && (a.Data() != nil || !n.IsStatic(a) || a.Meta().Numel() > 0) {
+			list, hasAxes = n.ConstantInts(1), true
+		}
+	}
+	if !hasAxes || len(list) == 0 {
+		if n.Flag("noop_with_empty_axes", false) {
+			return r, true
+		}
+		if !x.HasRank() && !r.keepDims {
+			return r, false
+		}
+		list = make([]int, n.Rank(x))
+		for i := range list {
+			list[i] = i
+		}
+	}
+	list = n.Axes(list, n.Rank(x))
+	sorted.Ints(list)
+	r.axes, r.rank = list, n.Rank(x)
+	if !r.keepDims {
+		r.rank -= len(list)
+	}
+	return r, false
+}
+
+func (r reduction) attrs() graph.Attrs {
+	a := graph.Attrs{"keepdim": r.keepDims}
+	if r.axes != nil {
+		a["dim"] = r.axes
+	}
+	return a
+}
+
+// reduce returns the converter of a Reduce operator. kind names the reduction, as in [reduceBy].
+func reduce(kind string) converter {
+	return func(n *node) []*value {
+		operandSince := 18
+		if kind == "sum" {
+			operandSince = 13
+		}
+		x := n.Operand(0)
+		r, pointwiseOnly := reductionOf(n, x, operandSince)
+		y := reduceBy(n, kind, x, r, pointwiseOnly)
+		if y.IsDynamic() {
+			y.WithRank(r.rank)
+		}
+		return one(y)
+	}
+}
+
+// reduceBy applies a reduction and the pointwise ops of the operator. If pointwiseOnly is true, it applies the
+// pointwise ops alone.
+func reduceBy(n *node, kind string, x *value, r reduction, pointwiseOnly bool) *value {
+	over := func(op string, x *value) *value {
+		switch {
+		case pointwiseOnly:
+			return x
+		case op == "prod":
+			return product(n, x, r)
+		}
+		return reduceOp(n, op, x, r)
+	}
+	switch kind {
+	case "l1":
+		return over("sum", n.Op("abs", nil, x))
+	case "l2":
+		return n.Cast(n.Op("sqrt", nil, over("sum", n.Op("mul", nil, x, x))), x.DType())
+	case "sumsquare":
+		return over("sum", n.Op("mul", nil, x, x))
+	case "logsum":
+		return n.Cast(n.Op("log", nil, over("sum", x)), x.DType())
+	case "logsumexp":
+		if pointwiseOnly {
+			return x
+		}
+		dtype := x.DType()
+		if !dtype.IsFloat() {
+			x = n.Cast(x, tensor.Float64)
+		}
+		return n.Cast(over("logsumexp", x), dtype)
+	}
+	return over(kind, x)
+}
+
+func reduceOp(n *node, op string, x *value, r reduction) *value {
+	dtype := x.DType()
+	if list, ok := r.axes.([]int); ok && len(list) == 0 {
+		return x // a 0-dim value
+	}
+	attrs := r.attrs()
+	switch {
+	case op == "sum" && dtype.IsIntegral(true):
+		attrs["dtype"] = dtype
+	case op == "mean" && !dtype.IsFloat() && !dtype.IsComplex():
+		return n.Cast(n.Op("mean", attrs, n.Cast(x, tensor.Float64)), dtype)
+	case op == "amax" || op == "amin":
+		if n.IsStatic(x) && x.Meta().Numel() == 0 {
+			return emptyExtremum(n, op, x, r)
+		}
+		if dtype.IsBareUnsigned() {
+			y := n.Op(op, attrs, n.Cast(orderedInt64(n, x), tensor.Int64))
+			if dtype == tensor.Uint64 {
+				y = n.Op("bitwise_xor", nil, y, int64(math.MinInt64))
+			}
+			return n.Cast(y, dtype)
+		}
+	}
+	return n.Op(op, attrs, x)
+}
+
+// emptyExtremum returns the extremum over no elements: the least number of the dtype for amax, the greatest for amin.
+func emptyExtremum(n *node, op string, x *value, r reduction) *value {
+	list, ok := r.axes.([]int)
+	if !ok {
+		n.Failf("axes of a value without elements must be known")
+	}
+	var shape []int
+	for i, s := range x.Meta().Shape {
+		switch {
+		case !slices.Contains(list, i):
+			shape = append(shape, s)
+		case r.keepDims:
+			shape = append(shape, 1)
+		}
+	}
+	return n.Op("full", graph.Attrs{"size": shape, "fill_value": extremeNumber(x.DType(), op == "amin"),
+		"dtype": x.DType()})
+}
+
+// extremeNumber returns the greatest or the least number of a dtype.
+func extremeNumber(dtype tensor.DType, greatest bool) any {
+	if dtype.IsFloat() {
+		if greatest {
+			return math.Inf(1)
+		}
+		return math.Inf(-1)
+	}
+	bits := 8 * dtype.Size()
+	switch {
+	case dtype == tensor.Bool && greatest:
+		return 1
+	case !dtype.IsSigned() && !greatest || dtype == tensor.Bool:
+		return 0
+	case dtype == tensor.Uint64:
+		return -1 // all bits set
+	case !dtype.IsSigned():
+		return 1<<bits - 1
+	case greatest:
+		return 1<<(bits-1) - 1
+	}
+	return -1 << (bits - 1)
+}
+
+// product multiplies over one dimension after another, from the last dimension to the first.
+func product(n *node, x *value, r reduction) *value {
+	list, ok := r.axes.([]int)
+	if !ok {
+		n.Failf("axes of ReduceProd must be known before the graph runs")
+	}
+	dtype := x.DType()
+	for _, a := range slices.Backward(list) {
+		attrs := graph.Attrs{"dim": a, "keepdim": r.keepDims}
+		if dtype.IsIntegral(true) {
+			attrs["dtype"] = dtype
+		}
+		x = n.Op("prod", attrs, x)
+	}
+	return x
+}
+
+func argExtremum(op string) converter {
+	return func(n *node) []*value {
+		x := n.Operand(0)
+		keep := n.Flag("keepdims", true)
+		rank := n.Rank(x)
+		axis := n.Axis(n.Int("axis", 0), rank)
+		attrs := graph.Attrs{"dim": axis, "keepdim": keep}
+		if x.DType().IsBareUnsigned() {
+			x = n.Cast(orderedInt64(n, x), tensor.Int64)
+		}
+		if !keep {
+			rank--
+		}
+		if !n.Flag("select_last_index", false) {
+			return one(n.Op(op, attrs, x).WithRank(rank))
+		}
+		y := n.Op(op, attrs, n.Op("flip", graph.Attrs{"dims": []int{axis}}, x)).WithRank(rank)
+		size := n.Op("select", graph.Attrs{"dim": 0, "index": axis}, n.ShapeVector(x)).WithRank(0)
+		return one(n.Op("sub", nil, n.Op("sub", nil, size, 1), y))
+	}
+}
+
+// cumulative returns the converter of CumSum or CumProd. neutral is the neutral element, which an exclusive result
+// starts with.
+func cumulative(op string, neutral int) converter {
+	return func(n *node) []*value {
+		x, axisOperand := n.Operand(0), n.Operand(1)
+		if n.LengthOf(axisOperand) != 1 {
+			n.Failf("want one axis")
+		}
+		axis := n.ScalarAttr(axisOperand)
+		attrs := graph.Attrs{"dim": axis}
+		if x.DType().IsIntegral(true) {
+			attrs["dtype"] = x.DType()
+		}
+		reverse := n.Flag("reverse", false)
+		flip := func(x *value) *value {
+			if !reverse {
+				return x
+			}
+			return n.Op("flip", graph.Attrs{"dims": axis}, x)
+		}
+		y := flip(x)
+		if n.Flag("exclusive", false) {
+			y = shiftedBy1(n, y, axis, neutral)
+		}
+		return one(flip(n.Op(op, attrs, y)))
+	}
+}
+
+// shiftedBy1 moves elements to the next index of an axis. The first element becomes a number.
+func shiftedBy1(n *node, x *value, axis any, first int) *value {
+	if a, ok := axis.(int); ok {
+		a = n.Axis(a, n.Rank(x))
+		widths := make([]int, 2*(n.Rank(x)-a))
+		widths[len(widths)-2], widths[len(widths)-1] = 1, -1
+		return n.Op("constant_pad_nd", graph.Attrs{"pad": widths, "value": first}, x)
+	}
+	y := n.Op("roll", graph.Attrs{"shifts": 1, "dims": axis}, x)
+	ones := n.Op("ones_like", graph.Attrs{"dtype": tensor.Int64}, x)
+	isFirst := n.Op("eq", nil, n.Op("cumsum", graph.Attrs{"dim": axis}, ones), 1)
+	return n.Op("masked_fill", nil, y, isFirst, first)
+}
+
+func topK(n *node) []*value {
+	x := n.Operand(0)
+	attrs := graph.Attrs{"dim": n.Int("axis", -1), "largest": n.Flag("largest", true), "sorted": true}
+	if n.Opset < 10 {
+		attrs["k"] = n.Int("k", 0)
+	} else {
+		attrs["k"] = n.ScalarAttr(n.Operand(1))
+	}
+	if !x.DType().IsBareUnsigned() {
+		return n.Ops("topk", attrs, x)
+	}
+	out := n.Ops("topk", attrs, n.Cast(orderedInt64(n, x), tensor.Int64))
+	if x.DType() == tensor.Uint64 {
+		out[0] = n.Op("bitwise_xor", nil, out[0], int64(math.MinInt64))
+	}
+	out[0] = n.Cast(out[0], x.DType())
+	return out
+}
+
+func lpNormalization(n *node) []*value {
+	x := n.Operand(0)
+	attrs := graph.Attrs{"ord": float64(n.Int("p", 2)), "dim": []int{n.Int("axis", -1)}, "keepdim": true}
+	return one(n.Op("div", nil, x, n.Op("linalg_vector_norm", attrs, x)))
+}

@@ -1,0 +1,159 @@
+package operators
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/onnx/internal/convert"
+	"github.com/graphrun/graphrun/onnx/internal/modelfile"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// reshape converts Reshape. Unless allowzero is set, a 0 in the shape means the operand's size.
+func reshape(n *node) []*value {
+	x := n.Operand(0)
+	keepZero := n.Flag("allowzero", false)
+	if n.Opset < 5 {
+		list, _ := n.Ints("shape")
+		return one(reshapeTo(n, x, convert.IntVector(list...), keepZero))
+	}
+	return one(reshapeTo(n, x, n.Operand(1), keepZero))
+}
+
+// reshapeTo reshapes x to a shape. If keepZero is true, a 0 in the shape is the size 0; otherwise it means the
+// operand's size. This decision is made during the import. If a symbolic size of the shape is 0 in a run, it is the
+// size 0, and the reshape fails if the operand has elements. In the standard, such a 0 means the operand's size.
+func reshapeTo(n *node, x, shape *value, keepZero bool) *value {
+	if list := n.Integers(shape); list != nil {
+		if !keepZero {
+			keepZeros(n, x, list)
+		}
+		if normalized := asGroupNorm(n, x, list); normalized != nil {
+			return normalized
+		}
+		if attr := n.ShapeAttr(list); attr != nil {
+			return n.ReshapeBy(x, attr)
+		}
+	}
+	length, sizes := n.LengthOf(shape), knownSizes(n, shape)
+	if !keepZero {
+		xShape := resizeVector(n, n.ShapeVector(x), n.Rank(x), length, true, 0)
+		shape = n.Op("where", nil, n.Op("eq", nil, shape, 0), xShape, shape)
+	}
+	normalized := n.Op("reshape", graph.Attrs{"shape": n.VectorAttr(shape)}, x).WithRank(length)
+	if sizes != nil {
+		normalized.SetSizes(sizes)
+	}
+	return normalized
+}
+
+// keepZeros replaces zeros of a shape by the operand's sizes.
+func keepZeros(n *node, x *value, list []sym.Int) {
+	for i, s := range list {
+		if !s.Same(sym.Int{}) {
+			continue
+		}
+		if i >= n.Rank(x) {
+			n.Failf("the shape keeps size %d of an operand that has %d dimensions", i, n.Rank(x))
+		}
+		list[i] = n.ShapeOf(x)[i]
+	}
+}
+
+// knownSizes returns the elements of a computed shape that are known numbers, and -1 for other elements and for 0,
+// which may stand for the operand's size. The result is nil if the rank is unknown.
+func knownSizes(n *node, shape *value) []int {
+	length := n.LengthOf(shape)
+	if length < 0 {
+		return nil
+	}
+	sizes := slices.Repeat([]int{-1}, length)
+	for i, s := range n.Integers(shape) {
+		if k, known := s.Known(); known && k > 0 {
+			sizes[i] = k
+		}
+	}
+	return sizes
+}
+
+// expand converts Expand, which broadcasts the operand and the shape with each other.
+func expand(n *node) []*value {
+	x, shape := n.Operand(0), n.Operand(1)
+	if size := broadcastTo(n, x, shape); size != nil {
+		return one(n.Op("expand", graph.Attrs{"size": size}, x).WithRank(len(size)))
+	}
+	length, rank := n.LengthOf(shape), n.Rank(x)
+	if length < 0 {
+		return one(expandComputed(n, x, shape))
+	}
+	full := max(length, rank)
+	want := resizeVector(n, shape, length, full, false, 1)
+	xShape := resizeVector(n, n.ShapeVector(x), rank, full, false, 1)
+	want = n.Op("where", nil, n.Op("eq", nil, want, 1), xShape, want)
+	y := n.Op("expand", graph.Attrs{"size": n.VectorAttr(want)}, x).WithRank(full)
+	for i, s := range knownSizes(n, shape) {
+		if s > 1 {
+			y.SetSize(full-length+i, s)
+		}
+	}
+	return one(y)
+}
+
+// expandComputed is [expand] for a shape of unknown length.
+func expandComputed(n *node, x, shape *value) *value {
+	if n.Rank(shape) != 1 {
+		n.Failf("the shape must be a vector")
+	}
+	missing := n.Op("sub", nil, n.Rank(x), n.Element(n.ShapeVector(shape), 0))
+	prependOnes := func(v, count *value) *value {
+		count = n.Op("clamp", graph.Attrs{"min": 0}, count)
+		pad := n.Op("cat", nil, n.Reshape(count, 1), convert.IntVector(0))
+		return n.Op("constant_pad_nd", graph.Attrs{"pad": n.VectorAttr(pad), "value": 1}, v).WithType(tensor.Int64, 1)
+	}
+	want, xShape := prependOnes(shape, missing), prependOnes(n.ShapeVector(x), n.Op("neg", nil, missing))
+	want = n.Op("where", nil, n.Op("eq", nil, want, 1), xShape, want)
+	return n.Op("expand", graph.Attrs{"size": n.VectorAttr(want)}, x)
+}
+
+// broadcastTo returns the common shape of x and a shape, as an attribute of expand. It returns nil if the common shape
+// depends on data.
+func broadcastTo(n *node, x, shape *value) []any {
+	list := n.Integers(shape)
+	if list == nil || n.Rank(x) > modelfile.MaxRank {
+		return nil
+	}
+	xShape := n.ShapeOf(x)
+	size := make([]any, max(len(xShape), len(list)))
+	for i := range size {
+		xDim, listDim := i-(len(size)-len(xShape)), i-(len(size)-len(list))
+		if xDim < 0 {
+			xDim = -1
+		}
+		want, ok := sym.Of(1), true
+		if listDim >= 0 {
+			want = list[listDim]
+		}
+		switch {
+		case xDim >= 0 && (want.Same(sym.Of(1)) || want.Same(xShape[xDim])):
+			size[i] = -1 // the operand's own size
+			continue
+		case xDim >= 0 && !xShape[xDim].Same(sym.Of(1)):
+			want = broadcast(n, want, xShape[xDim])
+		}
+		if size[i], ok = n.IntAttr(want); !ok {
+			return nil
+		}
+	}
+	return size
+}
+
+// broadcast returns the size that results from broadcasting sizes a and b.
+func broadcast(n *node, a, b sym.Int) sym.Int {
+	i, known := a.Known()
+	k, too := b.Known()
+	if known && too && i != k && k != 1 {
+		n.Failf("sizes %d and %d cannot be broadcast together", i, k)
+	}
+	return sym.Where(a.Eq(sym.Of(1)), b, a)
+}

@@ -1,0 +1,408 @@
+package operators
+
+import (
+	"math"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/sorted"
+	"github.com/graphrun/graphrun/onnx/internal/convert"
+	"github.com/graphrun/graphrun/onnx/internal/modelfile"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+func shapeOp(n *node) []*value {
+	x := n.Operand(0)
+	sizes := n.ShapeVector(x)
+	start, end := n.Int("start", 0), any(nil)
+	if n.HasAttr("end") {
+		end = n.Int("end", 0)
+	}
+	if start == 0 && end == nil {
+		return one(sizes)
+	}
+	return one(n.Op("slice", graph.Attrs{"dim": 0, "start": start, "end": end}, sizes).WithRank(1))
+}
+
+func size(n *node) []*value {
+	return one(n.Op("prod", nil, n.ShapeVector(n.Operand(0))).WithRank(0))
+}
+
+// resizeVector extends or truncates a vector of sizes from length to wantedLength elements. It changes the end of the
+// vector if atEnd is true, otherwise the start. Each new element is `fill`.
+func resizeVector(n *node, sizes *value, length, wantedLength int, atEnd bool, fill int) *value {
+	switch {
+	case wantedLength < 0:
+		n.Failf("the number of dimensions must be known before the graph runs")
+	case wantedLength < length && atEnd:
+		return n.Op("slice", graph.Attrs{"dim": 0, "start": 0, "end": wantedLength}, sizes)
+	case wantedLength < length:
+		n.Failf("%d dimensions do not fit into %d", length, wantedLength)
+	case wantedLength > length && atEnd:
+		return n.Op("constant_pad_nd", graph.Attrs{"pad": []int{0, wantedLength - length}, "value": fill}, sizes)
+	case wantedLength > length:
+		return n.Op("constant_pad_nd", graph.Attrs{"pad": []int{wantedLength - length, 0}, "value": fill}, sizes)
+	}
+	return sizes
+}
+
+func flatten(n *node) []*value { return one(matrix(n, n.Operand(0), n.Int("axis", 1))) }
+
+func squeeze(n *node) []*value {
+	x := n.Operand(0)
+	list, hasAxes := n.Ints("axes")
+	if n.Opset >= 13 && n.HasOperand(1) {
+		if axes := n.Operand(1); axes.Data() == nil {
+			return one(squeezeComputed(n, x, axes))
+		}
+		list, hasAxes = n.ConstantInts(1), true
+	}
+	if !hasAxes {
+		return one(n.Op("squeeze", nil, x))
+	}
+	rank := n.Rank(x)
+	list = n.Axes(list, rank)
+	if !x.IsDynamic() {
+		for _, axes := range list {
+			if s := n.Sizes(x)[axes]; s != 1 && s >= 0 {
+				n.Failf("dimension %d has size %d, not 1", axes, s)
+			}
+		}
+	}
+	return one(n.Op("squeeze", graph.Attrs{"dim": list}, x).WithRank(rank - len(list)))
+}
+
+func unsqueeze(n *node) []*value {
+	x := n.Operand(0)
+	list, _ := n.Ints("axes")
+	if n.Opset >= 13 {
+		if axes := n.Operand(1); axes.Data() == nil {
+			return one(unsqueezeComputed(n, x, axes))
+		}
+		list = n.ConstantInts(1)
+	}
+	rank := n.Rank(x) + len(list)
+	if rank > modelfile.MaxRank {
+		n.Failf("%d dimensions are not supported", rank)
+	}
+	list = n.Axes(list, rank)
+	sorted.Ints(list)
+	for i, axes := range list {
+		x = n.Op("unsqueeze", graph.Attrs{"dim": axes}, x).WithRank(rank - len(list) + i + 1)
+	}
+	return one(x)
+}
+
+func transpose(n *node) []*value {
+	x := n.Operand(0)
+	perm, ok := n.Ints("perm")
+	if !ok {
+		for i := n.Rank(x) - 1; i >= 0; i-- {
+			perm = append(perm, i)
+		}
+	}
+	return one(n.Op("permute", graph.Attrs{"dims": perm}, x).WithRank(len(perm)))
+}
+
+func tile(n *node) []*value {
+	x := n.Operand(0)
+	if n.Opset < 6 {
+		repeats := make([]int, n.Rank(x))
+		for i := range repeats {
+			repeats[i] = 1
+		}
+		repeats[n.Axis(n.ConstantInts(2)[0], n.Rank(x))] = n.ConstantInts(1)[0]
+		return one(n.Op("tile", graph.Attrs{"dims": repeats}, x))
+	}
+	return one(n.Op("tile", graph.Attrs{"dims": n.VectorAttr(n.Operand(1))}, x))
+}
+
+func concat(n *node) []*value {
+	if len(n.In) == 0 {
+		n.Failf("operands are missing")
+	}
+	axis := n.Int("axis", 1)
+	if n.Opset >= 4 && !n.HasAttr("axis") {
+		n.Failf("attribute \"axis\" is missing")
+	}
+	list := make([]any, len(n.In))
+	for i := range n.In {
+		list[i] = n.Operand(i)
+	}
+	return one(n.Op("cat", graph.Attrs{"dim": axis}, list...))
+}
+
+// split converts Split: it splits x into parts of given sizes, or into equal parts, one for each output.
+func split(n *node) []*value {
+	x := n.Operand(0)
+	axis := n.Int("axis", 0)
+	sizes, hasSizes := n.Ints("split")
+	if n.Opset >= 13 && n.HasOperand(1) {
+		if p := n.Operand(1); p.Data() == nil {
+			if list := n.Expressions(p); len(list) == n.Outputs() {
+				return n.Ops("split_with_sizes", graph.Attrs{"split_sizes": list, "dim": axis}, x)
+			}
+			return n.SplitComputed(x, p, axis, n.Outputs())
+		}
+		sizes, hasSizes = n.ConstantInts(1), true
+	}
+	if !hasSizes {
+		parts := n.Int("num_outputs", n.Outputs())
+		if parts < 1 || parts > n.Outputs() {
+			n.Failf("%d parts do not suit %d outputs", parts, n.Outputs())
+		}
+		return splitEvenly(n, x, n.Axis(axis, n.Rank(x)), parts)
+	}
+	if len(sizes) != n.Outputs() {
+		n.Failf("%d sizes do not suit %d outputs", len(sizes), n.Outputs())
+	}
+	return n.Ops("split_with_sizes", graph.Attrs{"split_sizes": sizes, "dim": axis}, x)
+}
+
+// splitEvenly splits x along an axis into parts of equal size. The last part may be smaller.
+func splitEvenly(n *node, x *value, axis, parts int) []*value {
+	remaining := n.ShapeOf(x)[axis]
+	each := remaining.Add(sym.Of(parts - 1)).Div(sym.Of(parts))
+	sizes := make([]any, parts)
+	for i := range sizes {
+		size, ok := each.Min(remaining), false
+		remaining = remaining.Sub(size)
+		if sizes[i], ok = n.IntAttr(size); !ok {
+			return n.SplitComputed(x, evenSizes(n, n.Element(n.ShapeVector(x), axis), parts), axis, parts)
+		}
+	}
+	return n.Ops("split_with_sizes", graph.Attrs{"split_sizes": sizes, "dim": axis}, x)
+}
+
+// evenSizes returns the sizes of parts as in [splitEvenly], as a vector. It is for an axis of a computed size.
+func evenSizes(n *node, size *value, parts int) *value {
+	each := n.Op("div", graph.Attrs{"rounding_mode": "floor"}, n.Op("add", nil, size, parts-1), parts)
+	index := make([]int, parts)
+	for i := range index {
+		index[i] = i
+	}
+	starts := n.Op("mul", nil, convert.IntVector(index...), each)
+	partSizes := n.Op("minimum", nil, n.Op("sub", nil, size, starts), each)
+	return n.Op("clamp", graph.Attrs{"min": 0}, partSizes).WithType(tensor.Int64, 1)
+}
+
+// slice converts Slice. Starts, ends and axes are attributes before operator set 10, and operands from set 10 on.
+func slice(n *node) []*value {
+	x := n.Operand(0)
+	var starts, ends, axes, steps *value
+	if n.Opset < 10 {
+		read := func(name string) *value {
+			list, ok := n.Ints(name)
+			if !ok {
+				return nil
+			}
+			return convert.IntVector(list...)
+		}
+		starts, ends, axes = read("starts"), read("ends"), read("axes")
+	} else {
+		starts, ends, axes, steps = n.Operand(1), n.Operand(2), n.OperandOrNil(3), n.OperandOrNil(4)
+	}
+	if starts == nil || ends == nil {
+		n.Failf("starts or ends are missing")
+	}
+	count := -1
+	for _, p := range []*value{starts, ends, axes, steps} {
+		if p == nil {
+			continue
+		}
+		length := n.LengthOf(p)
+		if length >= 0 && count >= 0 && length != count {
+			n.Failf("starts, ends, axes and steps differ in length")
+		}
+		count = max(count, length)
+	}
+	if count < 0 {
+		n.Failf("the number of axes must be known before the graph runs")
+	}
+	if axes == nil {
+		list := make([]int, count)
+		for i := range list {
+			list[i] = i
+		}
+		axes = convert.IntVector(list...)
+	}
+	if steps == nil {
+		steps = convert.IntVector(slices.Repeat([]int{1}, count)...)
+	}
+	for i := range count {
+		x = sliceAxis(n, x, n.Element(axes, i), n.Element(steps, i), n.Element(starts, i), n.Element(ends, i))
+	}
+	return one(x)
+}
+
+// sliceAxis slices x along one axis. For a negative step, it slices in ascending order and flips the result.
+func sliceAxis(n *node, x, axisOperand, stepOperand, start, end *value) *value {
+	if stepOperand.Data() != nil && n.Number(stepOperand).Int() > 0 {
+		return n.Op("slice", graph.Attrs{"dim": n.ScalarAttr(axisOperand), "start": n.ScalarAttr(start),
+			"end": n.ScalarAttr(end), "step": n.ScalarAttr(stepOperand)}, x)
+	}
+	if stepOperand.Data() == nil || axisOperand.Data() == nil || start.Data() == nil || end.Data() == nil ||
+		!n.IsStatic(x) {
+		return sliceComputed(n, x, axisOperand, start, end, stepOperand)
+	}
+	axis, step := int(n.Number(axisOperand).Int()), int(n.Number(stepOperand).Int())
+	if step == 0 || step < math.MinInt/2 {
+		n.Failf("step %d is not supported", step)
+	}
+	axis = n.Axis(axis, n.Rank(x))
+	size := n.Shape(x)[axis]
+	startIndex, endIndex := int(n.Number(start).Int()), int(n.Number(end).Int())
+	clampTo := func(i int) int {
+		if i < 0 {
+			i += size
+		}
+		return min(max(i, -1), size-1)
+	}
+	first, last := clampTo(startIndex), clampTo(endIndex)
+	count := max(0, (first-last-step-1)/-step)
+	if startIndex < -size {
+		count = 0
+	}
+	lowest := max(0, first+(count-1)*step)
+	sliced := n.Op("slice", graph.Attrs{"dim": axis, "start": lowest,
+		"end": lowest + max(0, (count-1)*-step+1), "step": -step},
+		x)
+	if count == 0 {
+		sliced = n.Op("slice", graph.Attrs{"dim": axis, "start": 0, "end": 0}, x)
+	}
+	return n.Op("flip", graph.Attrs{"dims": []int{axis}}, sliced)
+}
+
+// gather selects slices by an index of any shape.
+func gather(n *node) []*value {
+	x, index := n.Operand(0), n.Operand(1)
+	axis := n.Int("axis", 0)
+	rank, irank := n.Rank(x), n.Rank(index)
+	axis = n.Axis(axis, rank)
+	index = n.Cast(index, tensor.Int64)
+	if irank == 0 && index.Data() != nil {
+		return one(n.Op("select", graph.Attrs{"dim": axis, "index": n.ScalarAttr(index)}, x).WithRank(rank - 1))
+	}
+	if irank == 1 {
+		return one(n.Op("index_select", graph.Attrs{"dim": axis}, x, index).WithRank(rank))
+	}
+	operands := []any{x}
+	for range axis {
+		operands = append(operands, nil)
+	}
+	return one(n.Op("index", nil, append(operands, index)...).WithRank(rank + irank - 1))
+}
+
+func gatherElements(n *node) []*value {
+	index := n.Cast(n.Operand(1), tensor.Int64)
+	return one(n.Op("gather", graph.Attrs{"dim": n.Int("axis", 0)}, n.Operand(0), index))
+}
+
+func gatherND(n *node) []*value {
+	x, index := n.Operand(0), n.Cast(n.Operand(1), tensor.Int64)
+	batch := n.Int("batch_dims", 0)
+	return one(n.Op("gather_nd", graph.Attrs{"batch_dims": batch}, x, index))
+}
+
+func scatterElements(n *node) []*value {
+	x, index, src := n.Operand(0), n.Cast(n.Operand(1), tensor.Int64), n.Operand(2)
+	attrs := graph.Attrs{"dim": n.Int("axis", 0)}
+	reduceOp, ok := map[string]string{"none": "", "add": "sum", "mul": "prod", "max": "amax",
+		"min": "amin"}[n.Text("reduction", "none")]
+	if !ok {
+		n.Failf("reduction %q is not supported", n.Text("reduction", ""))
+	}
+	if reduceOp == "" {
+		return one(n.Op("scatter", attrs, x, index, src))
+	}
+	attrs["reduce"] = reduceOp
+	return one(n.Op("scatter_reduce", attrs, x, index, src))
+}
+
+func scatterND(n *node) []*value {
+	reduceOp, ok := map[string]string{"none": "none", "add": "add", "mul": "mul", "max": "amax",
+		"min": "amin"}[n.Text("reduction", "none")]
+	if !ok {
+		n.Failf("reduction %q is not supported", n.Text("reduction", ""))
+	}
+	return one(n.Op("scatter_nd", graph.Attrs{"reduce": reduceOp}, n.Operand(0), n.Cast(n.Operand(1), tensor.Int64),
+		n.Operand(2)))
+}
+
+func compress(n *node) []*value {
+	x := n.Operand(0)
+	attrs, sizes := graph.Attrs{}, []int{-1}
+	if n.HasAttr("axis") {
+		axis := n.Axis(n.Int("axis", 0), n.Rank(x))
+		sizes = n.Sizes(x)
+		attrs["dim"], sizes[axis] = axis, -1
+	}
+	return one(n.Op("compress", attrs, x, n.Operand(1)).WithSizes(x.DType(), sizes...))
+}
+
+func nonZero(n *node) []*value {
+	x := n.Operand(0)
+	rank := -1
+	if sizes, ok := n.TrySizes(x); ok {
+		rank = len(sizes)
+	}
+	y := n.Op("nonzero", nil, x).WithSizes(tensor.Int64, -1, rank)
+	return one(n.Op("transpose", graph.Attrs{"dim0": 0, "dim1": 1}, y))
+}
+
+// unique converts Unique. Unlike the op unique_dim, Unique also returns the position of the first occurrence of each
+// value. With sorted=0, values are in the order of their first occurrence.
+func unique(n *node) []*value {
+	x := n.Operand(0)
+	dim := 0
+	if n.HasAttr("axis") {
+		dim = n.Axis(n.Int("axis", 0), n.Rank(x))
+	} else {
+		x = n.Reshape(x, -1)
+	}
+	sizes := n.Sizes(x)
+	sizes[dim] = -1
+	out := n.Ops("unique_dim", graph.Attrs{"dim": dim, "sorted": true, "return_inverse": true, "return_counts": true}, x)
+	values, inverse, counts := out[0].WithSizes(x.DType(), sizes...), out[1].WithType(tensor.Int64, 1),
+		out[2].WithType(tensor.Int64, 1)
+	// The first occurrence of a value is the least position with the same inverse index.
+	length := n.Op("select", graph.Attrs{"dim": 0, "index": dim}, n.ShapeVector(x)).WithRank(0)
+	positions := n.Op("arange", graph.Attrs{"end": n.ScalarAttr(length), "dtype": tensor.Int64}).WithType(tensor.Int64, 1)
+	beyond := n.Op("add", nil, n.Op("zeros_like", nil, counts), length)
+	first := n.Op("scatter_reduce", graph.Attrs{"dim": 0, "reduce": "amin"}, beyond, inverse,
+		positions).WithType(tensor.Int64, 1)
+	if n.Flag("sorted", true) {
+		return []*value{values, first, inverse, counts}
+	}
+	order := n.Op("argsort", graph.Attrs{"dim": 0}, first).WithType(tensor.Int64, 1)
+	inverseOrder := n.Op("argsort", graph.Attrs{"dim": 0}, order).WithType(tensor.Int64, 1)
+	reordered := func(x, permutation *value, dim int) *value {
+		return n.Op("index_select", graph.Attrs{"dim": dim}, x, permutation).WithType(x.DType(), n.Rank(x))
+	}
+	return []*value{reordered(values, order, dim), reordered(first, order, 0), reordered(inverseOrder, inverse, 0),
+		reordered(counts, order, 0)}
+}
+
+func oneHot(n *node) []*value {
+	index, depth, values := n.Operand(0), n.Operand(1), n.Operand(2)
+	rank := n.Rank(index) + 1
+	axis := n.Axis(n.Int("axis", -1), rank)
+	if depth.Data() != nil && depth.DType() != tensor.Int64 {
+		depth = n.Cast(depth, tensor.Int64)
+	}
+	if depth.Meta().Rank() == 1 && !depth.IsDynamic() {
+		depth = n.Reshape(depth)
+	}
+	index = n.Cast(n.Op("remainder", nil, n.Cast(index, tensor.Int64), n.Cast(depth, tensor.Int64)), tensor.Int64)
+	index = n.Op("unsqueeze", graph.Attrs{"dim": axis}, index).WithRank(rank)
+	positions := n.Op("arange", graph.Attrs{"end": n.ScalarAttr(depth), "dtype": tensor.Int64}).WithType(tensor.Int64, 1)
+	shape := make([]int, rank-axis)
+	for i := range shape {
+		shape[i] = 1
+	}
+	shape[0] = -1
+	positions = n.Reshape(positions, shape...)
+	hot := n.Op("eq", nil, index, positions)
+	return one(widened(n, "where", nil, hot, n.Element(values, 1), n.Element(values, 0)))
+}

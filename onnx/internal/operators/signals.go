@@ -1,0 +1,218 @@
+package operators
+
+import (
+	"math"
+
+	"github.com/graphrun/graphrun/graph"
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// cosineWindow returns the converter of a cosine window: a - b cos(x) + c cos(2x), where x runs over one period.
+func cosineWindow(a, b, c float64) converter {
+	return func(n *node) []*value {
+		dtype := n.DTypeAttr("output_datatype")
+		if dtype == tensor.Invalid {
+			dtype = tensor.Float32
+		}
+		size := n.Operand(0)
+		position := n.Op("arange", graph.Attrs{"end": n.ScalarAttr(size), "dtype": tensor.Float64})
+		position.WithType(tensor.Float64, 1)
+		period := n.Cast(size, tensor.Float64)
+		if period.IsDynamic() || period.Meta().Rank() > 0 {
+			period = n.Reshape(period)
+		}
+		if !n.Flag("periodic", true) {
+			period = n.Op("clamp", graph.Attrs{"min": 1}, n.Op("sub", nil, period, 1))
+		}
+		angle := n.Op("div", nil, n.Op("mul", nil, position, tau), period)
+		y := n.Op("add", nil, n.Op("mul", nil, n.Op("cos", nil, angle), -b), a)
+		if c != 0 {
+			y = n.Op("add", nil, y, n.Op("mul", nil, n.Op("cos", nil, n.Op("mul", nil, angle, 2.0)), c))
+		}
+		return one(n.Cast(y, dtype))
+	}
+}
+
+const tau = 6.283185307179586476925286766559
+
+// dft converts DFT. The axis is an attribute before operator set 20, and an operand from set 20 on.
+func dft(n *node) []*value {
+	x := n.Operand(0)
+	rank := n.Rank(x)
+	axis := n.Int("axis", 1)
+	if n.Opset >= 20 {
+		axis = -2
+		if n.HasOperand(2) {
+			axis = int(n.Number(n.Operand(2)).Int())
+		}
+	}
+	attrs := graph.Attrs{"dim": n.Axis(axis, rank), "inverse": n.Flag("inverse", false),
+		"onesided": n.Flag("onesided", false)}
+	if l := n.OperandOrNil(1); l != nil {
+		attrs["dft_length"] = n.ScalarAttr(l)
+	}
+	return one(n.Op("dft", attrs, x))
+}
+
+// stft converts STFT, which transforms frames of a signal, each multiplied by a window.
+func stft(n *node) []*value {
+	x, win := n.Operand(0), n.OperandOrNil(2)
+	rank := n.Rank(x)
+	var length any
+	switch {
+	case n.HasOperand(3):
+		length = n.ScalarAttr(n.Operand(3))
+	case win != nil:
+		length = n.SizeAttr(n.SymShape(win)[0])
+	default:
+		n.Failf("it has neither a window nor a frame length")
+	}
+	if rank == 2 {
+		x, rank = n.Op("unsqueeze", graph.Attrs{"dim": 2}, x), 3
+	}
+	// [batch, frames, parts, length]
+	frames := n.Op("unfold", graph.Attrs{"dimension": 1, "size": length, "step": n.ScalarAttr(n.Operand(1))},
+		x).WithRank(rank + 1)
+	frames = n.Op("transpose", graph.Attrs{"dim0": 2, "dim1": 3}, frames)
+	if win != nil {
+		frames = n.Op("mul", nil, frames, n.Reshape(convertLike(n, win, x), -1, 1)).WithRank(rank + 1)
+	}
+	return one(n.Op("dft", graph.Attrs{"dim": 2, "onesided": n.Flag("onesided", true)}, frames).WithRank(rank + 1))
+}
+
+// melWeightMatrix converts MelWeightMatrix. Each mel band is a triangle over the bins of a spectrum: the weight rises
+// from the left edge to the centre, and falls to the right edge.
+func melWeightMatrix(n *node) []*value {
+	dtype := n.DTypeAttr("output_datatype")
+	if dtype == tensor.Invalid {
+		dtype = tensor.Float32
+	}
+	param := func(i int) *value {
+		x := n.Operand(i)
+		if n.Rank(x) > 0 {
+			x = n.Reshape(x)
+		}
+		return n.Cast(x, tensor.Float64)
+	}
+	apply := func(op string, x, y any) *value { return n.Op(op, nil, x, y).WithType(tensor.Float64, 1) }
+	bands, length, rate := n.Operand(0), n.Operand(1), param(2)
+	mel := func(f *value) *value {
+		return apply("mul", n.Op("log10", nil, apply("add", apply("div", f, 700.0), 1.0)), 2595.0)
+	}
+	low := mel(param(3))
+	step := apply("div", apply("sub", mel(param(4)), low), apply("add", param(0), 2.0))
+	edges := n.Op("arange", graph.Attrs{"end": n.ScalarAttr(n.Op("add", nil, bands, 2)),
+		"dtype": tensor.Float64}).WithType(tensor.Float64, 1)
+	edges = apply("div", apply("add", apply("mul", edges, step), low), 2595.0)
+	hertz := apply("mul", apply("sub", n.Op("pow", nil, 10.0, edges).WithType(tensor.Float64, 1), 1.0), 700.0)
+	edges = n.Op("floor", nil, apply("div", apply("mul", hertz, apply("add", param(1), 1.0)), rate))
+	side := func(start int, end any) *value {
+		return n.Op("slice", graph.Attrs{"dim": 0, "start": start, "end": end}, edges).WithType(tensor.Float64, 1)
+	}
+	left, centre, right := side(0, -2), side(1, -1), side(2, nil)
+	half := n.Op("div", graph.Attrs{"rounding_mode": "floor"}, length, 2)
+	bins := n.Op("arange", graph.Attrs{"end": n.ScalarAttr(n.Op("add", nil, half, 1)), "dtype": tensor.Float64}).WithType(
+		tensor.Float64, 1)
+	bin := n.Reshape(bins, -1, 1)
+	and := func(a, b *value) *value { return n.Op("logical_and", nil, a, b) }
+	rising := apply("div", apply("sub", bin, left), apply("sub", centre, left))
+	falling := apply("div", apply("sub", right, bin), apply("sub", right, centre))
+	zero := n.Op("zeros_like", nil, rising)
+	y := n.Op("where", nil, and(n.Op("ge", nil, bin, left), n.Op("lt", nil, bin, centre)), rising, zero)
+	y = n.Op("where", nil, n.Op("eq", nil, bin, centre), n.Op("ones_like", nil, rising), y)
+	y = n.Op("where", nil, and(n.Op("gt", nil, bin, centre), n.Op("lt", nil, bin, right)), falling, y)
+	return one(n.Cast(y.WithType(tensor.Float64, 2), dtype))
+}
+
+// seed returns the attribute seed, a float or an integer, as an integer. Without the attribute, each node has a
+// different seed.
+func seed(n *node) int {
+	switch a := n.RawAttr("seed"); {
+	case a == nil:
+		return n.NodeCount()
+	case a.Type == pb.AttributeInt:
+		return n.Int("seed", 0)
+	}
+	return int(math.Float32bits(float32(n.Float("seed", 0))))
+}
+
+// random draws numbers of a given shape.
+func random(op string) converter {
+	return func(n *node) []*value {
+		dtype := n.DTypeAttr("dtype")
+		if dtype == tensor.Invalid {
+			dtype = tensor.Float32
+		}
+		shape, _ := n.Ints("shape")
+		return one(rescaled(n, op, n.Emit(op, graph.Attrs{"size": shape, "dtype": dtype, "seed": seed(n)})[0]))
+	}
+}
+
+// randomLike draws numbers in the shape of the operand.
+func randomLike(op string) converter {
+	return func(n *node) []*value {
+		x := n.Operand(0)
+		dtype := n.DTypeAttr("dtype")
+		if dtype == tensor.Invalid {
+			dtype = x.DType()
+		}
+		return one(rescaled(n, op, n.Emit(op+"_like", graph.Attrs{"dtype": dtype, "seed": seed(n)}, x)[0]))
+	}
+}
+
+// rescaled scales and shifts standard random numbers x by the attributes of the node.
+func rescaled(n *node, op string, x *value) *value {
+	scale, shift := n.Float("scale", 1), n.Float("mean", 0)
+	if op == "rand" {
+		shift = n.Float("low", 0)
+		scale = n.Float("high", 1) - shift
+	}
+	if scale != 1 {
+		x = n.Op("mul", nil, x, scale)
+	}
+	if shift != 0 {
+		x = n.Op("add", nil, x, shift)
+	}
+	return x
+}
+
+func bernoulli(n *node) []*value {
+	x := n.Operand(0)
+	dtype := n.DTypeAttr("dtype")
+	if dtype == tensor.Invalid {
+		dtype = x.DType()
+	}
+	draw := n.Emit("rand_like", graph.Attrs{"dtype": x.DType(), "seed": seed(n)}, x)[0]
+	return one(n.Cast(n.Op("lt", nil, draw, x), dtype))
+}
+
+// multinomial converts Multinomial, which samples classes from unnormalized log-probabilities. It compares uniform
+// random numbers with the cumulative sums of the probabilities.
+func multinomial(n *node) []*value {
+	x := n.Operand(0)
+	dtype := n.DTypeAttr("dtype")
+	if dtype == tensor.Invalid {
+		dtype = tensor.Int32
+	}
+	sizes := n.SymShape(x)
+	count := n.Int("sample_size", 1)
+	if len(sizes) != 2 || sizes[1].Same(sym.Int{}) || count < 0 {
+		n.Failf("want [batch, classes] and a number of samples, got %s and %d", tensor.Sizes(sizes), count)
+	}
+	sums := n.Op("cumsum", graph.Attrs{"dim": 1}, n.Op("softmax", graph.Attrs{"dim": 1}, x))
+	draw := n.Emit("rand", graph.Attrs{"size": n.SizesAttr(sizes[0], sym.Of(count), sym.Of(1)), "dtype": x.DType(),
+		"seed": seed(n)})[0]
+	below := n.Op("le", nil, n.Op("unsqueeze", graph.Attrs{"dim": 1}, sums), draw)
+	class := n.Op("sum", graph.Attrs{"dim": []int{2}}, below)
+	return one(n.Cast(atMost(n, class, sizes[1].Sub(sym.Of(1))), dtype))
+}
+
+// atMost returns the minimum of x and an integer.
+func atMost(n *node, x *value, limit sym.Int) *value {
+	if k, known := limit.Known(); known {
+		return n.Op("clamp", graph.Attrs{"max": k}, x)
+	}
+	return n.Op("minimum", nil, x, n.SizeOperand(limit))
+}

@@ -1,0 +1,124 @@
+package operators
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// This file converts normalizations of ONNX Runtime that include additions or lookups.
+
+// skipEpsilon is the default epsilon of operators that normalize a sum.
+const skipEpsilon = 1e-12
+
+// skipNorm returns the converter of SkipLayerNormalization or SkipSimplifiedLayerNormalization: it normalizes the sum
+// of the operand, a skip and a bias. Operand `bias` is the bias. The last output is the sum.
+func skipNorm(bias int, normalize func(n *node, sum *value, eps float64) *value) converter {
+	return func(n *node) []*value {
+		sum := n.Op("add", nil, n.Operand(0), n.Operand(1))
+		if b := n.OperandOrNil(bias); b != nil {
+			sum = n.Op("add", nil, sum, b)
+		}
+		return []*value{normalize(n, sum, n.Float("epsilon", skipEpsilon)), nil, nil, sum}
+	}
+}
+
+func normalizedSkip(n *node, sum *value, eps float64) *value {
+	return layerNorm(n, sum, n.Operand(2), n.OperandOrNil(3), n.Rank(sum)-1, eps)
+}
+
+func simplifiedSkip(n *node, sum *value, eps float64) *value {
+	return rmsNorm(n, sum, n.Operand(2), n.Rank(sum)-1, eps)
+}
+
+// embedLayerNormalization converts EmbedLayerNormalization: it adds embeddings of words, positions and segments, and
+// normalizes the sum. The second output is the number of words that the mask keeps in each row, or 0 without a mask.
+func embedLayerNormalization(n *node) []*value {
+	ids := n.Operand(0)
+	if n.Rank(ids) != 2 {
+		n.Failf("operand 0 has %d dimensions, want 2", n.Rank(ids))
+	}
+	segments, table := n.OperandOrNil(1), n.OperandOrNil(4)
+	if (segments == nil) != (table == nil) {
+		n.Failf("segment_ids (operand 1) and segment_embedding (operand 4) must be used together")
+	}
+	sizes := n.SymShape(ids)
+	embed := func(table, ids *value) *value { return n.Op("embedding", nil, table, ids) }
+	sum := embed(n.Operand(2), ids)
+	positions := n.OperandOrNil(8)
+	if positions == nil {
+		positions = n.Op("unsqueeze", graph.Attrs{"dim": 0}, n.IndexVector(sizes[1]))
+	}
+	sum = n.Op("add", nil, sum, embed(n.Operand(3), positions))
+	if segments != nil {
+		sum = n.Op("add", nil, sum, embed(table, segments))
+	}
+	out := []*value{layerNorm(n, sum, n.Operand(5), n.Operand(6), 2, n.Float("epsilon", skipEpsilon)), nil, sum}
+	switch mask := n.OperandOrNil(7); {
+	case !n.IsOutputUsed(1):
+	case mask != nil:
+		kept := n.Cast(n.Op("eq", nil, mask, 1), tensor.Int32)
+		out[1] = n.Op("sum", graph.Attrs{"dim": []int{1}, "dtype": tensor.Int32}, kept)
+	default:
+		out[1] = n.Op("zeros", graph.Attrs{"size": n.SizesAttr(sizes[0]), "dtype": tensor.Int32})
+	}
+	return out
+}
+
+// groupNorm converts GroupNorm, whose operand has the channels last unless the attribute channels_last is 0.
+func groupNorm(n *node) []*value {
+	x := n.Operand(0)
+	if n.Rank(x) != 4 {
+		n.Failf("operand 0 has %d dimensions, want 4", n.Rank(x))
+	}
+	last := n.Flag("channels_last", true)
+	if last {
+		x = n.Op("permute", graph.Attrs{"dims": []int{0, 3, 1, 2}}, x)
+	}
+	groups := checkedGroups(n, x, n.Int("groups", 0))
+	normalized := n.Op("group_norm", graph.Attrs{"num_groups": groups, "eps": n.Float("epsilon", 1e-5)}, x,
+		convertLike(n, n.Operand(1), x), convertLike(n, n.Operand(2), x))
+	switch activation := n.Int("activation", 0); activation {
+	case 0:
+	case 1:
+		normalized = n.Op("silu", nil, normalized)
+	default:
+		n.Failf("activation %d is not supported", activation)
+	}
+	if last {
+		normalized = n.Op("permute", graph.Attrs{"dims": []int{0, 2, 3, 1}}, normalized)
+	}
+	return one(normalized)
+}
+
+// checkedGroups returns the number of groups of channels of x. It fails if the channels cannot form the groups.
+func checkedGroups(n *node, x *value, groups int) int {
+	if n.Rank(x) < 2 || groups < 1 {
+		n.Failf("%d dimensions cannot form %d groups of channels", n.Rank(x), groups)
+	}
+	if c, known := n.SymShape(x)[1].Known(); known && c%groups != 0 {
+		n.Failf("%d channels cannot form %d groups", c, groups)
+	}
+	return groups
+}
+
+// microsoftRotaryEmbedding converts RotaryEmbedding of ONNX Runtime. Its angles are rows of tables, selected by
+// positions. Operand 1 has all positions, or only the first.
+func microsoftRotaryEmbedding(n *node) []*value {
+	if n.Flag("is_packed_batching", false) {
+		n.Failf("attribute is_packed_batching is not supported")
+	}
+	if scale := n.Float("scale", 1); scale != 1 {
+		n.Failf("scale %v is not supported", scale)
+	}
+	cos := n.Operand(2)
+	x, headsDim := rotaryOperand(n, n.Int("num_heads", 0), cos)
+	ids := n.Cast(n.Operand(1), tensor.Int64)
+	if n.Rank(ids) == 1 || n.Rank(ids) == 0 {
+		ids = n.Op("add", nil, n.IndexVector(n.SymShape(x)[3-headsDim]), n.Reshape(ids, 1))
+		ids = n.Op("unsqueeze", graph.Attrs{"dim": 0}, ids)
+	}
+	angles := func(table *value) *value {
+		return n.Op("unsqueeze", graph.Attrs{"dim": headsDim}, n.Op("embedding", nil, table, ids))
+	}
+	return one(rotatedOperand(n, x, angles(cos), angles(n.Operand(3))))
+}

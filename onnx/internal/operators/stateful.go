@@ -1,0 +1,159 @@
+package operators
+
+import (
+	"math"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// This file converts operators that process a sequence in parts. Their operands include the state after the earlier
+// positions.
+
+// tensorScatter converts TensorScatter, which writes an update into a cache along an axis. The update of a row of the
+// batch starts at the row's position in operand 2, or at 0 without this operand.
+func tensorScatter(n *node) []*value {
+	cache, update := n.Operand(0), n.Operand(1)
+	rank := n.Rank(cache)
+	axis := n.Axis(n.Int("axis", -2), rank)
+	if axis == 0 || n.Rank(update) != rank {
+		n.Failf("axis %d of operands with %d and %d dimensions is not supported", axis, rank, n.Rank(update))
+	}
+	mode, updateSizes := n.Text("mode", "linear"), n.SymShape(update)
+	if mode != "linear" && mode != "circular" {
+		n.Failf("mode %q is not supported", mode)
+	}
+	positions := n.IndexVector(updateSizes[axis])
+	if first := n.OperandOrNil(2); first != nil {
+		positions = n.Op("add", nil, n.Op("unsqueeze", graph.Attrs{"dim": 1}, n.Cast(first, tensor.Int64)), positions)
+	} else {
+		positions = n.Op("unsqueeze", graph.Attrs{"dim": 0}, positions)
+	}
+	if mode == "circular" {
+		positions = n.Op("remainder", nil, positions, n.SizeOperand(n.SymShape(cache)[axis].Max(sym.Of(1))))
+	}
+	sizes := make([]sym.Int, rank)
+	for i := range sizes {
+		sizes[i] = sym.Of(1)
+	}
+	sizes[0], sizes[axis] = n.SymShape(positions)[0], updateSizes[axis]
+	index := n.Op("expand", graph.Attrs{"size": n.SizesAttr(updateSizes...)}, n.ReshapeSym(positions, sizes...))
+	return one(n.Op("scatter", graph.Attrs{"dim": axis}, cache, index, update))
+}
+
+// causalConv converts CausalConvWithState: a depthwise convolution over each position and the elements before it. The
+// second output has the last elements of the operand, for the next call.
+func causalConv(n *node) []*value {
+	x, weight, past := n.Operand(0), n.Operand(1), n.OperandOrNil(3)
+	if n.Rank(x) != 3 || n.Rank(weight) != 3 {
+		n.Failf("operands 0 and 1 have %d and %d dimensions, want 3", n.Rank(x), n.Rank(weight))
+	}
+	state := n.SymShape(weight)[2].Sub(sym.Of(1))
+	if past != nil {
+		x = n.Op("cat", graph.Attrs{"dim": 2}, past, x)
+	} else {
+		x = padded(n, x, []sym.Int{{}, {}, state}, make([]sym.Int, 3), 0)
+	}
+	channels := n.SymShape(weight)[:1]
+	if _, known := channels[0].Known(); !known {
+		channels = n.SymShape(x)[1:2]
+	}
+	groups := n.KnownNumbers("the number of channels", channels)[0]
+	out := []*value{n.Op("conv1d", graph.Attrs{"groups": groups}, x, weight, n.OperandOrNil(2)), nil}
+	switch activation := n.Text("activation", "none"); activation {
+	case "none":
+	case "silu", "swish":
+		out[0] = n.Op("silu", nil, out[0])
+	default:
+		n.Failf("activation %q is not supported", activation)
+	}
+	if n.IsOutputUsed(1) {
+		end := n.SymShape(x)[2]
+		attrs := graph.Attrs{"dim": 2, "start": n.SizeAttr(end.Sub(state)), "end": n.SizeAttr(end)}
+		out[1] = n.Op("slice", attrs, x)
+	}
+	return out
+}
+
+// linearRule is the recurrence of a LinearAttention node.
+type linearRule struct {
+	decays, corrects bool
+	groups           int // query heads for each head of keys
+	scale            float64
+}
+
+// linearAttention converts LinearAttention to a scan over positions. The state of a head is a matrix, to which each
+// position adds the product of its key and its value.
+func linearAttention(n *node) []*value {
+	q, k, v := n.Operand(0), n.Operand(1), n.Operand(2)
+	for i, x := range []*value{q, k, v} {
+		if n.Rank(x) != 3 {
+			n.Failf("operand %d has %d dimensions, want 3", i, n.Rank(x))
+		}
+	}
+	heads, kvHeads := n.Int("q_num_heads", 0), n.Int("kv_num_heads", 0)
+	if heads < 1 || kvHeads < 1 || heads%kvHeads != 0 {
+		n.Failf("%d heads of queries cannot share %d heads of keys and values", heads, kvHeads)
+	}
+	rule := linearRule{groups: heads / kvHeads, scale: n.Float("scale", 0)}
+	switch name := n.Text("update_rule", "gated_delta"); name {
+	case "linear":
+	case "gated", "delta", "gated_delta":
+		rule.decays, rule.corrects = name != "delta", name != "gated"
+	default:
+		n.Failf("update_rule %q is not supported", name)
+	}
+	if rule.decays != n.HasOperand(4) || rule.corrects != n.HasOperand(5) {
+		n.Failf("operands 4 (decay) and 5 (beta) do not suit the update_rule")
+	}
+	wide := func(x *value, heads int) *value { return n.Cast(splitHeads(n, x, heads), tensor.Float32) }
+	rows := []*value{wide(q, heads), wide(k, kvHeads), wide(v, kvHeads)}
+	if rule.scale == 0 {
+		size := n.SymShape(rows[0])[3:]
+		if _, known := size[0].Known(); !known {
+			size = n.SymShape(rows[1])[3:]
+		}
+		rule.scale = 1 / math.Sqrt(float64(max(n.KnownNumbers("the size of a head", size)[0], 1)))
+	}
+	if rule.decays {
+		rows = append(rows, wide(n.Operand(4), kvHeads))
+	}
+	if rule.corrects {
+		beta := n.Cast(n.Operand(5), tensor.Float32)
+		rows = append(rows, n.Op("unsqueeze", graph.Attrs{"dim": 3}, beta))
+	}
+	dtype, state := q.DType(), n.OperandOrNil(3)
+	if state == nil {
+		sizes, e := n.SymShape(rows[1]), n.SymShape(rows[2])[3]
+		size := n.SizesAttr(sizes[0], sizes[2], sizes[3], e)
+		state = n.Op("zeros", graph.Attrs{"size": size, "dtype": tensor.Float32})
+	} else {
+		dtype, state = state.DType(), n.Cast(state, tensor.Float32)
+	}
+	out := n.ScanRows(state, rows, rule.step)
+	y := n.Op("mul", nil, out[1], rule.scale)
+	sizes, size := n.SymShape(q), n.SymShape(v)[2].Mul(sym.Of(rule.groups))
+	return []*value{n.Cast(n.ReshapeSym(y, sizes[0], sizes[1], size), q.DType()), n.Cast(out[0], dtype)}
+}
+
+// step returns the state after a position, and the result of the position. rows are tensors [batch, heads, elements]:
+// queries, keys, values and, if the rule uses them, decay and beta.
+func (rule linearRule) step(n *node, state *value, rows []*value) (*value, *value) {
+	column := func(x *value) *value { return n.Op("unsqueeze", graph.Attrs{"dim": 3}, x) }
+	row := func(x *value) *value { return n.Op("unsqueeze", graph.Attrs{"dim": 2}, x) }
+	q, k, v, rest := rows[0], rows[1], rows[2], rows[3:]
+	if rule.decays {
+		state = n.Op("mul", nil, state, column(n.Op("exp", nil, rest[0])))
+		rest = rest[1:]
+	}
+	v = row(v)
+	if rule.corrects {
+		v = n.Op("mul", nil, n.Op("sub", nil, v, n.Op("matmul", nil, row(k), state)), column(rest[0]))
+	}
+	state = n.Op("add", nil, state, n.Op("mul", nil, column(k), v))
+	sizes, e := n.SymShape(state), n.SymShape(v)[3]
+	q = n.ReshapeSym(q, sizes[0], sizes[1], sym.Of(rule.groups), sizes[2])
+	y := n.Op("matmul", nil, q, state)
+	return state, n.ReshapeSym(y, sizes[0], sizes[1].Mul(sym.Of(rule.groups)), e)
+}

@@ -1,0 +1,183 @@
+package operators
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/onnx/internal/convert"
+	"github.com/graphrun/graphrun/onnx/internal/symbolic"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// resize converts Resize. The operands after the image are scales in operator set 10, and roi, scales and sizes since
+// set 11.
+func resize(n *node) []*value {
+	x := n.Operand(0)
+	attrs := graph.Attrs{"mode": n.Text("mode", "nearest"),
+		"coordinate_transformation_mode": n.Text("coordinate_transformation_mode", "half_pixel"),
+		"nearest_mode":                   n.Text("nearest_mode", "round_prefer_floor"),
+		"cubic_coeff_a":                  n.Float("cubic_coeff_a", -0.75),
+		"exclude_outside":                n.Flag("exclude_outside", false),
+		"extrapolation_value":            n.Float("extrapolation_value", 0),
+		"antialias":                      n.Flag("antialias", false),
+		"keep_aspect_ratio_policy":       n.Text("keep_aspect_ratio_policy", "stretch")}
+	if axes, ok := n.Ints("axes"); ok {
+		attrs["axes"] = n.Axes(axes, n.Rank(x))
+	}
+	if n.Opset < 11 {
+		return one(resizeByScales(n, x, setOldModes(n, attrs), n.Operand(1)))
+	}
+	if roi := n.OperandOrNil(1); roi != nil && attrs["coordinate_transformation_mode"] == "tf_crop_and_resize" {
+		attrs["roi"] = floatsAttr(n, roi)
+	}
+	scales := n.OperandOrNil(2)
+	if scales != nil && !scales.IsDynamic() && scales.Meta().Numel() > 0 {
+		return one(resizeByScales(n, x, attrs, scales))
+	}
+	sizes := n.Operand(3)
+	attrs["sizes"] = n.VectorAttr(sizes)
+	if y := upsampleOp(n, x, attrs, n.Integers(sizes), nil); y != nil {
+		return one(y)
+	}
+	return one(n.Op("resize", attrs, x).WithRank(n.Rank(x)))
+}
+
+// setOldModes sets the modes that Upsample, and Resize in operator set 10, always use.
+func setOldModes(n *node, attrs graph.Attrs) graph.Attrs {
+	attrs["coordinate_transformation_mode"], attrs["nearest_mode"] = "asymmetric", "floor"
+	return attrs
+}
+
+// resizeByScales resizes by scales.
+func resizeByScales(n *node, x *value, attrs graph.Attrs, scales *value) *value {
+	attrs["scales"] = floatsAttr(n, scales)
+	if list, ok := attrs["scales"].([]float64); ok {
+		if y := upsampleOp(n, x, attrs, nil, list); y != nil {
+			return y
+		}
+	}
+	return n.Op("resize", attrs, x).WithRank(n.Rank(x))
+}
+
+// floatsAttr returns a vector of floating-point numbers as an attribute: a list, or a reference to the value.
+func floatsAttr(n *node, x *value) any {
+	if x.Data() == nil {
+		return n.Reference(x)
+	}
+	if x.Data().Numel() > convert.FoldLimit {
+		n.Failf("%q has %d elements", x.Name(), x.Data().Numel())
+	}
+	out := make([]float64, 0, x.Data().Numel())
+	list, _ := tensor.ToSlice[float32](x.Data().CopyTo(tensor.New(tensor.Float32, x.Data().Shape...))) // the dtype matches
+	for _, f := range list {
+		out = append(out, convert.ShortestDecimal(f))
+	}
+	return out
+}
+
+// upsampleOp applies an upsampling op of aten. It returns nil if no such op is equivalent. scales is nil if sizes are
+// given; sizes is nil if the sizes depend on data.
+func upsampleOp(n *node, x *value, attrs graph.Attrs, sizes []sym.Int, scales []float64) *value {
+	inputSizes := n.ShapeOf(x)
+	if len(inputSizes) != 4 || attrs["axes"] != nil || !x.DType().IsFloat() || attrs["antialias"] == true ||
+		attrs["keep_aspect_ratio_policy"] != "stretch" {
+		return nil
+	}
+	upAttrs := graph.Attrs{}
+	if scales != nil {
+		if len(scales) != 4 || scales[0] != 1 || scales[1] != 1 {
+			return nil
+		}
+		upAttrs["scale_factors"] = scales[2:]
+	} else {
+		if len(sizes) != 4 || !sizes[0].Same(inputSizes[0]) || !sizes[1].Same(inputSizes[1]) ||
+			!symbolic.Positive(sizes[2].Sub(sym.Of(1))) || !symbolic.Positive(sizes[3].Sub(sym.Of(1))) {
+			return nil
+		}
+		upAttrs["output_size"] = n.SizesAttr(sizes[2:]...)
+	}
+	coordinates := attrs["coordinate_transformation_mode"]
+	switch mode := attrs["mode"]; {
+	case mode == "nearest" && coordinates == "asymmetric" && attrs["nearest_mode"] == "floor":
+		return n.Op("upsample_nearest2d", upAttrs, x)
+	case coordinates != "half_pixel" && coordinates != "align_corners":
+		return nil
+	case mode == "linear":
+		upAttrs["align_corners"] = coordinates == "align_corners"
+		return n.Op("upsample_bilinear2d", upAttrs, x)
+	case mode == "cubic" && attrs["cubic_coeff_a"] == -0.75 && attrs["exclude_outside"] == false:
+		upAttrs["align_corners"] = coordinates == "align_corners"
+		return n.Op("upsample_bicubic2d", upAttrs, x)
+	}
+	return nil
+}
+
+// upsample converts Upsample, the predecessor of Resize. Its scales are attributes before operator set 9.
+func upsample(n *node) []*value {
+	x := n.Operand(0)
+	attrs := setOldModes(n, graph.Attrs{"mode": n.Text("mode", "nearest"), "antialias": false,
+		"keep_aspect_ratio_policy": "stretch"})
+	if attrs["mode"] == "bilinear" {
+		attrs["mode"] = "linear"
+	}
+	switch {
+	case n.Opset >= 9:
+		return one(resizeByScales(n, x, attrs, n.Operand(1)))
+	case n.Opset >= 7:
+		scales, _ := n.Floats("scales")
+		return one(resizeByScales(n, x, attrs, convert.FloatVector(scales...)))
+	}
+	scales := convert.FloatVector(1, 1, n.Float("height_scale", 1), n.Float("width_scale", 1))
+	return one(resizeByScales(n, x, attrs, scales))
+}
+
+func gridSample(n *node) []*value {
+	mode, ok := map[string]int{"bilinear": 0, "linear": 0, "nearest": 1, "bicubic": 2,
+		"cubic": 2}[n.Text("mode", "linear")]
+	if !ok {
+		n.Failf("mode %q is not supported", n.Text("mode", ""))
+	}
+	padding, ok := map[string]int{"zeros": 0, "border": 1, "reflection": 2}[n.Text("padding_mode", "zeros")]
+	if !ok {
+		n.Failf("padding mode %q is not supported", n.Text("padding_mode", ""))
+	}
+	attrs := graph.Attrs{"interpolation_mode": mode, "padding_mode": padding,
+		"align_corners": n.Flag("align_corners", false)}
+	return one(n.Op("grid_sampler", attrs, n.Operand(0), convertLike(n, n.Operand(1), n.Operand(0))))
+}
+
+func affineGrid(n *node) []*value {
+	theta, size := n.Operand(0), n.Operand(1)
+	attrs := graph.Attrs{"size": n.VectorAttr(size), "align_corners": n.Flag("align_corners", false)}
+	return one(n.Op("affine_grid_generator", attrs, theta).WithRank(n.LengthOf(size)))
+}
+
+// roiAlign converts RoiAlign. In the op, the first element of each region is the index of its image. Before operator
+// set 16, coordinates are not shifted by half a pixel.
+func roiAlign(n *node) []*value {
+	x, rois, batch := n.Operand(0), n.Operand(1), n.Operand(2)
+	column := n.Op("unsqueeze", graph.Attrs{"dim": 1}, n.Cast(batch, rois.DType())).WithRank(2)
+	rois = convertLike(n, n.Op("cat", graph.Attrs{"dim": 1}, column, rois).WithRank(2), x)
+	mode := "half_pixel"
+	if n.Opset < 16 {
+		mode = "output_half_pixel"
+	}
+	attrs := graph.Attrs{"spatial_scale": n.Float("spatial_scale", 1), "pooled_height": n.Int("output_height", 1),
+		"pooled_width": n.Int("output_width", 1), "sampling_ratio": n.Int("sampling_ratio", 0),
+		"mode": n.Text("mode", "avg"), "aligned": n.Text("coordinate_transformation_mode", mode) == "half_pixel"}
+	return one(n.Op("roi_align", attrs, x, rois).WithRank(4))
+}
+
+func nonMaxSuppression(n *node) []*value {
+	attrs := graph.Attrs{"center_point_box": n.Int("center_point_box", 0)}
+	for i, name := range []string{"max_output_boxes_per_class", "iou_threshold", "score_threshold"} {
+		parameter := n.OperandOrNil(2 + i)
+		switch {
+		case parameter == nil:
+		case i == 0:
+			attrs[name] = n.ScalarAttr(parameter)
+		default:
+			attrs[name] = n.NumberAttr(parameter)
+		}
+	}
+	return one(n.Op("non_max_suppression", attrs, n.Operand(0), n.Operand(1)).WithSizes(tensor.Int64, -1, 3))
+}

@@ -1,0 +1,313 @@
+package operators
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/onnx/internal/convert"
+	"github.com/graphrun/graphrun/onnx/internal/modelfile"
+	"github.com/graphrun/graphrun/onnx/internal/symbolic"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// geometry describes the windows of a convolution or a pool, with one number for each spatial dimension.
+type geometry struct {
+	stride, dilation    []int
+	kernel              []sym.Int // sizes of a window
+	padBefore, padAfter []sym.Int // padding before and after each dimension
+	roundsUp            bool      // whether the number of windows is rounded up
+}
+
+// geometryOf reads the attributes of windows. inputSizes are the spatial sizes of the operand, kernel the sizes of a
+// window.
+func geometryOf(n *node, inputSizes, kernel []sym.Int) geometry {
+	rank := len(inputSizes)
+	windows := geometry{kernel: kernel, stride: n.PerDim("strides", rank, 1),
+		dilation:  n.PerDim("dilations", rank, 1),
+		padBefore: make([]sym.Int, rank), padAfter: make([]sym.Int, rank), roundsUp: n.Flag("ceil_mode", false)}
+	if len(kernel) != rank {
+		n.Failf("a window of %d dimensions does not suit %d spatial dimensions", len(kernel), rank)
+	}
+	checkSteps(n, kernel, windows.stride, windows.dilation)
+	switch auto := n.Text("auto_pad", "NOTSET"); auto {
+	case "NOTSET", "":
+		pads := sym.Ints(checkedPads(n, rank)...)
+		windows.padBefore, windows.padAfter = pads[:rank], pads[rank:]
+	case "VALID":
+	case "SAME_UPPER", "SAME_LOWER":
+		for i := range kernel {
+			step := sym.Of(windows.stride[i])
+			out := inputSizes[i].Add(step).Sub(sym.Of(1)).Div(step)
+			total := out.Sub(sym.Of(1)).Mul(step).Add(windows.windowExtent(i)).Sub(inputSizes[i]).Max(sym.Int{})
+			half := total.Div(sym.Of(2))
+			windows.padBefore[i], windows.padAfter[i] = half, total.Sub(half)
+			if auto == "SAME_LOWER" {
+				windows.padBefore[i], windows.padAfter[i] = windows.padAfter[i], windows.padBefore[i]
+			}
+		}
+	default:
+		n.Failf("auto_pad %q is not supported", auto)
+	}
+	return windows
+}
+
+// checkSteps rejects windows whose size, stride or dilation is so large that their extent could overflow.
+func checkSteps(n *node, kernel []sym.Int, stride, dilation []int) {
+	for i, size := range kernel {
+		k, known := size.Known()
+		if known && (k < 1 || k > 1<<30) || stride[i] < 1 || dilation[i] < 1 || dilation[i] > 1<<30 || stride[i] > 1<<30 {
+			n.Failf("window of size %v, stride %d and dilation %d is not supported", size, stride[i], dilation[i])
+		}
+	}
+}
+
+// maxPadding bounds padding, so that sums of a size and several paddings do not overflow.
+const maxPadding = min(1<<40, math.MaxInt/8)
+
+// checkedPads returns the attribute pads: the padding before all dimensions, then the padding after all dimensions.
+func checkedPads(n *node, rank int) []int {
+	pads := n.PerDim("pads", 2*rank, 0)
+	for _, p := range pads {
+		if p > maxPadding || p < -maxPadding {
+			n.Failf("padding %d is not supported", p)
+		}
+	}
+	return pads
+}
+
+// windowExtent returns the extent of a window in dimension i: the number of elements from its first to its last
+// element.
+func (g geometry) windowExtent(i int) sym.Int {
+	return g.kernel[i].Sub(sym.Of(1)).Mul(sym.Of(g.dilation[i])).Add(sym.Of(1))
+}
+
+// isSymmetric reports whether the padding before and after each dimension is equal and not negative.
+func (g geometry) isSymmetric() bool {
+	for i := range g.padBefore {
+		if !g.padBefore[i].Same(g.padAfter[i]) || !symbolic.NotNegative(g.padBefore[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// padSpatial pads the spatial dimensions of x with a value, for padding that an op does not support.
+func padSpatial(n *node, x *value, before, after []sym.Int, value any) *value {
+	noPadding := make([]sym.Int, 2)
+	return padded(n, x, slices.Concat(noPadding, before), slices.Concat(noPadding, after), value)
+}
+
+// spatialSizes returns the spatial sizes of images [N, C, ...].
+func spatialSizes(n *node, x *value) []sym.Int {
+	sizes := n.SymShape(x)
+	if len(sizes) < 3 || len(sizes) > 5 {
+		n.Failf("want 1 to 3 spatial dimensions, the operand has %d dimensions", len(sizes))
+	}
+	return sizes[2:]
+}
+
+func conv(n *node) []*value {
+	return one(convolve(n, n.Operand(0), n.Operand(1), n.OperandOrNil(2)))
+}
+
+// weightSizes returns the spatial sizes of a weight. rank is the number of spatial dimensions.
+func weightSizes(n *node, weight *value, rank int) []sym.Int {
+	if n.Rank(weight) != rank+2 {
+		n.Failf("weight has %d dimensions, want %d", n.Rank(weight), rank+2)
+	}
+	return n.SymShape(weight)[2:]
+}
+
+// convolve adds a convolution with the attributes of the node.
+func convolve(n *node, x, weight, bias *value) *value {
+	g, attrs, hasPadding := convAttrs(n, x, weight)
+	if !hasPadding {
+		x = padSpatial(n, x, g.padBefore, g.padAfter, 0)
+	}
+	return n.Op(fmt.Sprintf("conv%dd", len(g.padBefore)), attrs, x, weight, bias)
+}
+
+// convAttrs returns the geometry and the attributes of a convolution. If hasPadding is false, some padding is negative,
+// and the attributes have no padding: the caller must first pad and crop x.
+func convAttrs(n *node, x, weight *value) (g geometry, attrs graph.Attrs, hasPadding bool) {
+	inputSizes := spatialSizes(n, x)
+	g = geometryOf(n, inputSizes, weightSizes(n, weight, len(inputSizes)))
+	attrs = graph.Attrs{"stride": g.stride, "dilation": g.dilation, "groups": n.Int("group", 1)}
+	pads := slices.Concat(g.padBefore, g.padAfter)
+	switch {
+	case g.isSymmetric():
+		attrs["padding"] = n.SizesAttr(g.padBefore...)
+	case !slices.ContainsFunc(pads, func(s sym.Int) bool { return !symbolic.NotNegative(s) }):
+		attrs["padding"] = n.SizesAttr(pads...)
+	default:
+		return g, attrs, false
+	}
+	return g, attrs, true
+}
+
+// convTranspose converts ConvTranspose. If the op does not support the padding, it computes the result without padding,
+// and then crops or extends the result.
+func convTranspose(n *node) []*value {
+	x, weight, bias := n.Operand(0), n.Operand(1), n.OperandOrNil(2)
+	inputSizes := spatialSizes(n, x)
+	rank := len(inputSizes)
+	windows := geometry{kernel: weightSizes(n, weight, rank), stride: n.PerDim("strides", rank, 1),
+		dilation: n.PerDim("dilations", rank, 1)}
+	auto := n.Text("auto_pad", "NOTSET")
+	output, hasOutputShape := n.Ints("output_shape")
+	if len(output) == rank+2 {
+		output = output[2:]
+	}
+	if hasOutputShape && len(output) != rank {
+		n.Failf("output_shape has %d numbers, want %d", len(output), rank)
+	}
+	extra := n.PerDim("output_padding", rank, 0)
+	checkSteps(n, windows.kernel, windows.stride, windows.dilation)
+	pads := sym.Ints(checkedPads(n, rank)...)
+	windows.padBefore, windows.padAfter = pads[:rank], pads[rank:]
+	for i := range inputSizes {
+		step := sym.Of(windows.stride[i])
+		want := inputSizes[i].Mul(step)
+		if hasOutputShape {
+			want = sym.Of(output[i])
+		} else if auto != "SAME_UPPER" && auto != "SAME_LOWER" {
+			break
+		}
+		total := step.Mul(inputSizes[i].Sub(sym.Of(1))).Add(sym.Of(extra[i])).Add(windows.windowExtent(i)).Sub(want)
+		// A negative total padding extends the result. Half of it is also rounded down.
+		half := total.Div(sym.Of(2))
+		windows.padBefore[i], windows.padAfter[i] = total.Sub(half), half
+		if auto == "SAME_UPPER" {
+			windows.padBefore[i], windows.padAfter[i] = half, total.Sub(half)
+		}
+	}
+	attrs := graph.Attrs{"stride": windows.stride, "dilation": windows.dilation, "groups": n.Int("group", 1)}
+	return one(convTransposed(n, x, weight, bias, windows, extra, attrs))
+}
+
+// convTransposed adds a transposed convolution. extra is the output padding.
+func convTransposed(n *node, x, weight, bias *value, windows geometry, extra []int, attrs graph.Attrs) *value {
+	rank := len(extra)
+	op := fmt.Sprintf("conv_transpose%dd", rank)
+	padding, isSupported := symbolic.Known(windows.padBefore)
+	isSupported = isSupported && windows.isSymmetric()
+	for i, e := range extra {
+		if e < 0 || e > 1<<30 {
+			n.Failf("output padding %d is not supported", e)
+		}
+		isSupported = isSupported && (e == 0 || e < max(windows.stride[i], windows.dilation[i]))
+	}
+	if isSupported {
+		attrs["padding"], attrs["output_padding"] = padding, extra
+		return n.Op(op, attrs, x, weight, bias)
+	}
+	result := n.Op(op, attrs, x, weight)
+	before, after := make([]sym.Int, rank), make([]sym.Int, rank)
+	for i := range extra {
+		before[i], after[i] = windows.padBefore[i].Neg(), sym.Of(extra[i]).Sub(windows.padAfter[i])
+	}
+	result = padSpatial(n, result, before, after, 0)
+	if bias == nil {
+		return result
+	}
+	return n.Op("add", nil, result, alignedAt(n, bias, 1, rank+2))
+}
+
+func deformConv(n *node) []*value {
+	x, weight := n.Operand(0), n.Operand(1)
+	inputSizes := spatialSizes(n, x)
+	g := geometryOf(n, inputSizes, weightSizes(n, weight, len(inputSizes)))
+	if len(inputSizes) != 2 || !g.isSymmetric() {
+		n.Failf("only two spatial dimensions, padded alike on both sides, are supported")
+	}
+	attrs := graph.Attrs{"stride": g.stride, "padding": n.KnownNumbers("the padding", g.padBefore), "dilation": g.dilation,
+		"groups": n.Int("group", 1), "offset_groups": n.Int("offset_group", 1)}
+	return one(n.Op("deform_conv2d", attrs, x, weight, n.Operand(2), n.OperandOrNil(4), n.OperandOrNil(3)))
+}
+
+// col2Im converts Col2Im, which sums blocks at their positions in an image.
+func col2Im(n *node) []*value {
+	x, image, block := n.Operand(0), n.ConstantInts(1), n.ConstantInts(2)
+	rank := len(image)
+	sizes := n.SymShape(x)
+	if len(block) != rank || len(sizes) != 3 || rank == 0 || rank > modelfile.MaxRank {
+		n.Failf("want [N, C, L] and as many block sizes as image sizes")
+	}
+	for _, size := range image {
+		if size < 1 || size > math.MaxInt32 {
+			n.Failf("an image of size %d is not supported", size)
+		}
+	}
+	grid := blockGridOf(n, image, block)
+	count, windows := tensor.Numel(block), tensor.Numel(grid.counts)
+	if count > 1<<24 || windows > math.MaxInt32 {
+		n.Failf("%d blocks of %d elements are not supported", windows, count)
+	}
+	width, widthKnown := sizes[1].Known()
+	if l, known := sizes[2].Known(); widthKnown && width%count != 0 || known && windows != l ||
+		count > 1<<24/max(windows, 1) {
+		n.Failf("operand 0 of shape %s does not hold %d blocks of %d elements", tensor.Sizes(sizes), windows, count)
+	}
+	index := grid.imageIndices()
+	channels := sizes[1].Div(sym.Of(count))
+	flat := n.ReshapeSym(x, sizes[0], channels, sym.Of(count*windows))
+	positions := n.Op("expand", graph.Attrs{"size": n.SizesAttr(sizes[0], channels, sym.Of(len(index)))},
+		convert.IntVector(index...))
+	paddedShape := n.SizesAttr(sizes[0], channels, sym.Of(tensor.Numel(grid.padded)))
+	zeros := n.Op("full", graph.Attrs{"size": paddedShape, "fill_value": 0, "dtype": x.DType()})
+	sums := n.Op("scatter_reduce", graph.Attrs{"dim": 2, "reduce": "sum"}, zeros, positions, flat)
+	before, after := make([]sym.Int, rank), make([]sym.Int, rank)
+	for i := range image {
+		before[i], after[i] = grid.padBefore[i].Neg(), grid.padAfter[i].Neg()
+	}
+	sums = n.ReshapeSym(sums, append([]sym.Int{sizes[0], channels}, sym.Ints(grid.padded...)...)...)
+	return one(padSpatial(n, sums, before, after, 0))
+}
+
+// blockGrid describes the positions of blocks in an image of known size.
+type blockGrid struct {
+	geometry
+	block  []int // sizes of a block
+	padded []int // sizes of the padded image
+	counts []int // number of blocks along each dimension
+}
+
+// blockGridOf returns the positions of blocks, from the attributes of Col2Im.
+func blockGridOf(n *node, image, block []int) blockGrid {
+	grid := blockGrid{geometry: geometryOf(n, sym.Ints(image...), sym.Ints(block...)), block: block}
+	for i, size := range image {
+		numbers := n.KnownNumbers("the padding", []sym.Int{grid.padBefore[i].Add(grid.padAfter[i]), grid.windowExtent(i)})
+		size += numbers[0]
+		room := size - numbers[1]
+		if room < 0 {
+			room = -grid.stride[i]
+		}
+		grid.padded, grid.counts = append(grid.padded, size), append(grid.counts, room/grid.stride[i]+1)
+	}
+	return grid
+}
+
+// imageIndices returns the index in the padded image of each element of each block. The first elements of all blocks
+// come first, then the second elements of all blocks, and so on.
+func (b blockGrid) imageIndices() []int {
+	index := []int{0}
+	extend := func(counts, steps []int) {
+		unit := tensor.Numel(b.padded)
+		for i, c := range counts {
+			unit /= max(1, b.padded[i])
+			next := make([]int, 0, len(index)*c)
+			for _, offset := range index {
+				for k := range c {
+					next = append(next, offset+k*steps[i]*unit)
+				}
+			}
+			index = next
+		}
+	}
+	extend(b.block, b.dilation)
+	extend(b.counts, b.stride)
+	return index
+}

@@ -1,0 +1,271 @@
+package symbolic
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// evaluation evaluates the expression of an op on symbolic elements, for one row. It computes only the values that a
+// result needs, because other values may have no symbolic form.
+type evaluation struct {
+	symbols   *Symbols
+	code      *expr.Code
+	rowLength int                          // length of the row
+	load      func(operand, k int) Element // returns the element of an operand at position k of the row
+	computed  map[rowValue]Element         // the computed values
+	failed    bool                         // whether a needed value has no symbolic form
+}
+
+// rowValue is a value of the expression at a position of the row.
+type rowValue struct {
+	value    expr.Value
+	position int
+}
+
+// result returns result i at position k of the row. It returns false if the result has no symbolic form.
+func (e *evaluation) result(i, k int) (Element, bool) {
+	output := e.code.Out[i]
+	x := e.at(output.Re, k)
+	if dtype := e.code.Insts[output.Re].DType; output.Im != expr.None {
+		e.failed = true
+	} else if dtype != output.DType {
+		x = e.convert(dtype, output.DType, x)
+	}
+	return x, !e.failed
+}
+
+// fail records that a needed value has no symbolic form.
+func (e *evaluation) fail() Element {
+	e.failed = true
+	return Element{}
+}
+
+// at returns a value at position k of the row.
+func (e *evaluation) at(v expr.Value, k int) Element {
+	x, ok := e.computed[rowValue{v, k}]
+	if !ok && !e.failed {
+		x = e.compute(v, k)
+		e.computed[rowValue{v, k}] = x
+	}
+	return x
+}
+
+func (e *evaluation) compute(v expr.Value, k int) Element {
+	inst := e.code.Insts[v]
+	switch inst.Op {
+	case expr.Const:
+		return e.constant(inst)
+	case expr.Load:
+		return e.load(int(inst.A), k)
+	case expr.Reduce:
+		return e.foldRow(inst, e.rowLength)
+	case expr.Scan:
+		return e.foldRow(inst, k+1)
+	case expr.Select:
+		if q, ok := e.division(v, k); ok {
+			return q
+		}
+	}
+	args := make([]Element, 0, 3)
+	for _, u := range inst.Uses() {
+		args = append(args, e.at(u, k))
+	}
+	if e.failed || len(args) == 0 {
+		return e.fail()
+	}
+	if inst.Op == expr.Convert {
+		return e.convert(e.code.Insts[inst.A].DType, inst.DType, args[0])
+	}
+	last := inst.Uses()[len(args)-1]
+	return e.apply(inst.Op, e.code.Insts[last].DType, args...)
+}
+
+func (e *evaluation) constant(inst expr.Inst) Element {
+	t := tensor.Zeros(inst.DType)
+	for b := range t.Storage().Bytes() {
+		t.Storage().Bytes()[b] = byte(inst.Imm >> (8 * b))
+	}
+	if c := FromData(t); c != nil && (inst.DType.IsIntegral(true) || inst.DType.IsFloat()) {
+		return c.Elements[0]
+	}
+	return e.fail()
+}
+
+// foldRow folds the first count elements of the row.
+func (e *evaluation) foldRow(inst expr.Inst, count int) Element {
+	op := expr.Op(inst.Imm)
+	if count == 0 {
+		neutral := map[expr.Op]int{expr.Add: 0, expr.Or: 0, expr.Mul: 1, expr.And: 1}
+		n, ok := neutral[op]
+		if !ok {
+			return e.fail()
+		}
+		return Element{Numerator: sym.Of(n), Condition: sym.Truth(n != 0), denominator: 1}
+	}
+	x := e.at(inst.A, 0)
+	for k := 1; k < count && !e.failed; k++ {
+		x = e.apply(op, inst.DType, x, e.at(inst.A, k))
+	}
+	return x
+}
+
+// apply applies an operation to elements. dtype is the dtype of the last element.
+func (e *evaluation) apply(op expr.Op, dtype tensor.DType, x ...Element) Element {
+	switch {
+	case e.failed:
+		return Element{}
+	case op == expr.Select:
+		return e.choose(dtype, x[0].Condition, x[1], x[2])
+	case dtype == tensor.Bool:
+		return e.logic(op, x)
+	case dtype == tensor.Int64 || dtype == tensor.Int32:
+		return e.integer(op, x)
+	case dtype.IsFloat():
+		return e.float(op, dtype, x)
+	}
+	return e.fail()
+}
+
+func (e *evaluation) logic(op expr.Op, x []Element) Element {
+	a, b := x[0].Condition, x[len(x)-1].Condition
+	differ := a.And(b.Not()).Or(a.Not().And(b))
+	switch op {
+	case expr.And:
+		return Element{Condition: a.And(b)}
+	case expr.Or:
+		return Element{Condition: a.Or(b)}
+	case expr.Xor, expr.Ne:
+		return Element{Condition: differ}
+	case expr.Eq:
+		return Element{Condition: differ.Not()}
+	case expr.Not:
+		return Element{Condition: a.Not()}
+	}
+	return e.fail()
+}
+
+func (e *evaluation) integer(op expr.Op, x []Element) Element {
+	a, b := x[0].Numerator, x[len(x)-1].Numerator
+	switch op {
+	case expr.Add:
+		return Element{Numerator: a.Add(b)}
+	case expr.Sub:
+		return Element{Numerator: a.Sub(b)}
+	case expr.Mul:
+		return Element{Numerator: a.Mul(b)}
+	case expr.Div:
+		if q, ok := truncated(a, b); ok {
+			return Element{Numerator: q}
+		}
+	case expr.Neg:
+		return Element{Numerator: a.Neg()}
+	case expr.Abs:
+		return Element{Numerator: a.Max(a.Neg())}
+	case expr.Min:
+		return Element{Numerator: a.Min(b)}
+	case expr.Max:
+		return Element{Numerator: a.Max(b)}
+	case expr.Eq, expr.Ne, expr.Lt, expr.Le:
+		return Element{Condition: compareInts(op, a, b)}
+	}
+	return e.fail()
+}
+
+func compareInts(op expr.Op, a, b sym.Int) sym.Bool {
+	switch op {
+	case expr.Eq:
+		return a.Eq(b)
+	case expr.Ne:
+		return a.Ne(b)
+	case expr.Lt:
+		return a.Lt(b)
+	}
+	return a.Le(b)
+}
+
+// choose returns a if the condition holds, else b.
+func (e *evaluation) choose(dtype tensor.DType, cond sym.Bool, a, b Element) Element {
+	switch {
+	case dtype == tensor.Bool:
+		return Element{Condition: cond.And(a.Condition).Or(cond.Not().And(b.Condition))}
+	case dtype.IsFloat() && (a.denominator != b.denominator || a.rounded || b.rounded):
+		return e.fail()
+	}
+	return Element{Numerator: sym.Where(cond, a.Numerator, b.Numerator), denominator: a.denominator,
+		exact: slices.Concat(a.exact, b.exact)}
+}
+
+// truncated divides with truncation toward zero, as C does. The divisor must be positive.
+func truncated(a, b sym.Int) (sym.Int, bool) {
+	switch {
+	case !Positive(b):
+		return sym.Int{}, false
+	case NotNegative(a):
+		return a.Div(b), true
+	}
+	return sym.Where(a.Ge(sym.Int{}), a.Div(b), a.Neg().Div(b).Neg()), true
+}
+
+// floorQuotient and floorRemainder are the expressions of an int64 division that rounds down, and of its remainder.
+// These expressions combine a truncating division with several other operations. Package sym has a single operation for
+// each of the two: see [evaluation.division].
+var floorQuotient, floorRemainder = division("x // y"), division("x % y")
+
+// division returns the expression of a formula on int64, the dtype of sizes.
+func division(text string) *expr.Code {
+	f, err := expr.Parse(text, "x", "y")
+	if err != nil {
+		panic(err) // the text is constant
+	}
+	dtype := tensor.Int64
+	code, err := f.Code([]tensor.DType{dtype, dtype}, expr.Typing{})
+	if err != nil {
+		panic(err)
+	}
+	return code
+}
+
+// division computes value v by a single operation if its formula is floorQuotient or floorRemainder. ok is false for
+// any other formula.
+func (e *evaluation) division(v expr.Value, k int) (x Element, ok bool) {
+	for _, pattern := range []*expr.Code{floorQuotient, floorRemainder} {
+		operands := []expr.Value{expr.None, expr.None}
+		if !matches(pattern, e.code, pattern.Out[0].Re, v, operands) {
+			continue
+		}
+		a, b := e.at(operands[0], k).Numerator, e.at(operands[1], k).Numerator
+		switch {
+		case e.failed || !Positive(b):
+			return e.fail(), true
+		case pattern == floorQuotient:
+			return Element{Numerator: a.Div(b)}, true
+		}
+		return Element{Numerator: a.Mod(b)}, true
+	}
+	return x, false
+}
+
+// matches reports whether value v of c is computed as value p of pattern, with a value of c in place of each operand of
+// pattern. It stores these values of c in operands.
+func matches(pattern, c *expr.Code, p, v expr.Value, operands []expr.Value) bool {
+	want, inst := pattern.Insts[p], c.Insts[v]
+	if want.Op == expr.Load {
+		if operands[want.A] == expr.None {
+			operands[want.A] = v
+		}
+		return operands[want.A] == v
+	}
+	if want.Op != inst.Op || want.DType != inst.DType || want.Imm != inst.Imm {
+		return false
+	}
+	uses := inst.Uses()
+	for k, u := range want.Uses() {
+		if !matches(pattern, c, u, uses[k], operands) {
+			return false
+		}
+	}
+	return true
+}

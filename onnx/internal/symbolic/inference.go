@@ -1,0 +1,112 @@
+package symbolic
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// maxSize bounds the length of size expressions (sym.Int.Size). The broadcast of two unknown sizes contains both
+// expressions, so that expressions would otherwise grow with the number of nodes.
+const maxSize = 24
+
+// maxPaths is the maximum number of paths through a node's inference that are explored.
+const maxPaths = 16
+
+// ResultShapes infers the symbolic shapes of the results vals of a node. types are the types of its operands. The
+// shapes are valid for all sizes that the op accepts. If inference branches on sizes, a size is an expression with a
+// case for each branch. A size whose expression is unknown or too long becomes a new symbol.
+func (s *Symbols) ResultShapes(node *graph.Node, types []tensor.Type, vals []*graph.Value) (shapes [][]sym.Int) {
+	paths := &pathSizes{sizes: make([][]sym.Int, 0, 8)}
+	cases, err := sym.Fork(s.env, maxPaths, func() ([]int, error) {
+		res, err := node.InferFor(types, s.inputs)
+		if err != nil {
+			return nil, err
+		}
+		return paths.addPath(vals, res)
+	})
+	needsNumber := func(path inferencePath) bool {
+		return errors.Is(path.Err, sym.ErrNumber) && !s.excludeUnrealistic(path.If)
+	}
+	if slices.ContainsFunc(cases, needsNumber) {
+		err = sym.ErrNumber
+	}
+	isRejected := func(path inferencePath) bool { return path.Err != nil } // at these sizes, the op is invalid
+	cases = slices.DeleteFunc(cases, isRejected)
+	sizeIndex := 0
+	shapes = make([][]sym.Int, len(vals))
+	for i, value := range vals {
+		shape := make([]sym.Int, value.Meta.Rank())
+		for k := range shape {
+			if shape[k] = sym.Of(-1); err == nil && len(cases) > 0 {
+				shape[k] = paths.mergedSize(cases, sizeIndex)
+			}
+			if shape[k].Same(sym.Of(-1)) {
+				shape[k] = s.NewUnknown(0)
+			}
+			sizeIndex++
+		}
+		shapes[i] = shape
+	}
+	return shapes
+}
+
+// pathSizes holds, for each size of a node's results, the expressions of the different inference paths.
+type pathSizes struct{ sizes [][]sym.Int }
+
+// inferencePath is one path through inference. For each size, it has the index of its expression in pathSizes.sizes.
+type inferencePath = sym.Case[[]int]
+
+var errRank = errors.New("the number of dimensions depends on sizes")
+
+// addPath adds the sizes of the results on the current path to paths.sizes, and returns the index of each size there.
+// Sizes that are equal under the conditions of the path share an index. For example, N and 1 share an index on a path
+// on which N is 1.
+func (paths *pathSizes) addPath(vals []*graph.Value, res []graph.Result) ([]int, error) {
+	var indices []int
+	for i, v := range vals {
+		if len(res) != len(vals) || len(res[i].Type.Shape) != v.Meta.Rank() {
+			return nil, errRank
+		}
+		for _, size := range res[i].Type.Shape {
+			sizeIndex := len(indices)
+			if sizeIndex == len(paths.sizes) {
+				paths.sizes = append(paths.sizes, nil)
+			}
+			pathIndex := slices.IndexFunc(paths.sizes[sizeIndex], func(o sym.Int) bool {
+				same, known := o.Eq(size).Known()
+				return same && known
+			})
+			if pathIndex < 0 {
+				pathIndex = len(paths.sizes[sizeIndex])
+				paths.sizes[sizeIndex] = append(paths.sizes[sizeIndex], size)
+			}
+			indices = append(indices, pathIndex)
+		}
+	}
+	return indices, nil
+}
+
+// mergedSize merges the expressions paths.sizes[sizeIndex] of one size on all paths into one expression. It returns -1
+// if the result would be too long.
+func (paths *pathSizes) mergedSize(cases []inferencePath, sizeIndex int) sym.Int {
+	last := cases[len(cases)-1].Value[sizeIndex]
+	size, distinct := paths.sizes[sizeIndex][last], 0
+	for _, path := range slices.Backward(cases[:len(cases)-1]) {
+		if path.Value[sizeIndex] == last {
+			continue
+		}
+		last = path.Value[sizeIndex]
+		if distinct++; distinct > 2 {
+			return sym.Of(-1)
+		}
+		size = sym.Where(path.If, paths.sizes[sizeIndex][last], size)
+	}
+	if size.Size() > maxSize {
+		return sym.Of(-1)
+	}
+	return size
+}

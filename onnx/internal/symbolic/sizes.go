@@ -1,0 +1,44 @@
+package symbolic
+
+import "github.com/graphrun/graphrun/sym"
+
+// Known returns sizes as numbers. ok is false if a size is symbolic.
+func Known(sizes []sym.Int) (numbers []int, ok bool) {
+	numbers = make([]int, len(sizes))
+	for i, s := range sizes {
+		if numbers[i], ok = s.Known(); !ok {
+			return nil, false
+		}
+	}
+	return numbers, true
+}
+
+// KnownOrMinusOne returns sizes as numbers. Symbolic sizes are -1.
+func KnownOrMinusOne(sizes []sym.Int) []int {
+	numbers := make([]int, len(sizes))
+	for i, s := range sizes {
+		var ok bool
+		if numbers[i], ok = s.Known(); !ok {
+			numbers[i] = -1
+		}
+	}
+	return numbers
+}
+
+// Product returns the number of elements of a shape.
+func Product(sizes []sym.Int) sym.Int {
+	p := sym.Of(1)
+	for _, s := range sizes {
+		p = p.Mul(s)
+	}
+	return p
+}
+
+// Positive reports whether a is at least 1 for all sizes.
+func Positive(a sym.Int) bool { lo, _ := a.Bounds(); return lo >= 1 }
+
+// NotNegative reports whether a is at least 0 for all sizes.
+func NotNegative(a sym.Int) bool { lo, _ := a.Bounds(); return lo >= 0 }
+
+// IsMinusOne reports whether a size in a shape is -1, which reshape computes from the other sizes.
+func IsMinusOne(s sym.Int) bool { return s.Same(sym.Of(-1)) }
