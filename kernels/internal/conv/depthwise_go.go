@@ -13,7 +13,7 @@ import (
 
 // This file has depthwise convolutions in Go, for dtypes and processors that the machine code (planeTiles,
 // depthwiseWindow) does not support. They read the input in place: each output channel has only one input channel, so
-// packing windows would not be faster.
+// packing windows would not be faster. A tap is an element of the window.
 
 // number lists the element types of convolutions in Go.
 type number interface {
@@ -97,7 +97,8 @@ func planeRow[T number](conv *convShape, m *graph.Mem, row int) {
 	}
 }
 
-// addWindowRow adds one row of the window to an output row.
+// addWindowRow adds the products of one row of the window to an output row. in is an input row, and weights the row of
+// the window.
 func addWindowRow[T number](conv *convShape, out, in, weights unsafe.Pointer) {
 	weight := func(k int) T { return *(*T)(kit.AddressOf[T](weights, k*conv.weightStride.w)) }
 	if conv.w.Taps == 3 && conv.w.Dilation == 1 && conv.outStride.w == 1 && conv.inStride.w == 1 {
@@ -122,7 +123,7 @@ func addWindowRow[T number](conv *convShape, out, in, weights unsafe.Pointer) {
 	}
 }
 
-// addThreeTaps adds three neighbouring taps to each output.
+// addThreeTaps adds the products of three neighbouring taps to each output.
 func addThreeTaps[T number](out []T, in unsafe.Pointer, step int, w0, w1, w2 T) {
 	x := unsafe.Slice((*T)(in), (len(out)-1)*step+3)
 	if step == 1 {
@@ -192,7 +193,7 @@ func fillBias[T number](out []T, bias unsafe.Pointer, stride int) {
 	}
 }
 
-// depthwisePixel adds the taps of the window of one output pixel.
+// depthwisePixel adds the products of all taps to one output pixel, in all channels.
 func depthwisePixel[T number](conv *convShape, out []T, image unsafe.Pointer, weights []T, oh, ow int) {
 	iw := conv.w.Begin(ow)
 	first, end := conv.w.TapsOf(ow)

@@ -21,11 +21,11 @@ const planeTileBytes = 28 << 10
 // minTileCols is the minimum width of a tile, in elements: one vector.
 const minTileCols = 16
 
-// planeTiles convolves planes by compiled loops. A tile is a rectangle of the output. The input of a tile is copied to
-// worker memory with zero padding. The copy is divided into parts by the strides of the window: with strides of 2, the
-// four parts are the even or odd rows with even or odd columns. Within a part, the elements that a tap multiplies are
-// adjacent in each row. The compiled loop treats all rows of a plane's tile as one long row, and so also computes some
-// unused pixels between rows.
+// planeTiles convolves planes (channels of row-major images) by compiled loops. A tile is a rectangle of the output,
+// and a tap is an element of the window. The input of a tile is copied to worker memory with zero padding. The copy is
+// divided into parts by the strides of the window: with strides of 2, the four parts are the even or odd rows with even
+// or odd columns. Within a part, the elements that a tap multiplies are adjacent in each row. The compiled loop treats
+// all rows of a plane's tile as one long row, and so also computes some unused pixels between rows.
 type planeTiles struct {
 	conv                   *convShape
 	elemBytes              int          // bytes of an element
@@ -332,7 +332,7 @@ func mergeAxes(rows, calls strided.Axis) (strided.Axis, strided.Axis) {
 	return rows, calls
 }
 
-// copy copies the rows of several planes.
+// copy copies the rows of several planes. An axis has the number of elements, rows or planes, and their strides.
 func (t *planeTiles) copy(worker *tapRun, dst, src unsafe.Pointer, cols, rows, planes strided.Axis) {
 	rows, planes = mergeAxes(rows, planes)
 	for i := range planes.N {

@@ -13,10 +13,10 @@ import (
 // and the initial value are two more.
 const maxTaps = (expr.MaxOperands - 2) / 2
 
-// tapSum computes rows of a depthwise convolution by compiled loops. A result is bias + x0*w0 + x1*w1 + ..., summed by
-// fused multiply-adds in the order of the taps. If there are more taps than a loop has operands, several loops run one
-// after another, and each loop adds to the result of the previous loop. The order of additions does not depend on the
-// division of rows into tiles.
+// tapSum computes rows of a depthwise convolution by compiled loops. A tap is an element of the window. A result is
+// bias + x0*w0 + x1*w1 + ..., summed by fused multiply-adds in the order of the taps. If there are more taps than a
+// loop has operands, several loops run one after another, and each loop adds to the result of the previous loop. The
+// order of additions does not depend on the division of rows into tiles.
 type tapSum struct {
 	parts   []tapPart
 	hasBias bool

@@ -13,7 +13,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// volumeTaps is the kernel that convolves each channel of a volume separately by compiled loops. A channel is copied to
+// volumeTaps is the kernel that convolves each channel of a volume separately by compiled loops, which sum the products
+// of all taps (the elements of the window). A channel is copied to
 // worker memory with its zero padding. In the copy, columns with the same remainder modulo the column stride are
 // adjacent. For each tap, the input is then a sequence of rows with a constant stride. One run of the loop computes a
 // plane of the result.

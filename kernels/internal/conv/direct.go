@@ -14,11 +14,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// directConv is the kernel of a convolution in register tiles. doc.go defines tiles, blocks, panels and strips. A tile
-// computes some output pixels for a block of output channels. The channels of a block are contiguous in the result and
-// in the packed weight. Pixels of the input are read in place, from channels-last images or from planes. Taps outside
-// the image are skipped: tiles at the left and at the right border have separate code, and the number of rows of the
-// window that are inside the image is an argument of the code.
+// directConv is the kernel of a convolution in register tiles. A tile is the set of results that the registers hold at
+// once: some output pixels for a block of output channels. A panel is the packed weight of a block. A strip is a
+// sequence of tiles in one block. The channels of a block are contiguous in the result and in its panel. Pixels of the
+// input are read in place, from channels-last images or from planes. Taps outside the image are skipped: tiles at the
+// left and at the right border have separate code, and the number of rows of the window that are inside the image is an
+// argument of the code.
 //
 // newDirect divides the results of an image into tiles and strips (makeTiles), chooses their order (chooseOrder), and
 // generates code for each kind of tile (compile). When a strip is computed, appendCalls lists the calls of the code.

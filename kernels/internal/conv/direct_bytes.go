@@ -17,6 +17,7 @@ import (
 
 // An element is a group of channels that one instruction multiplies and sums: eight bytes if the processor multiplies
 // matrices of bytes (i8mm), four bytes if it has dot products of bytes, else two 16-bit words. Sums are int32.
+// Requantization scales a sum, rounds it, adds a zero point and saturates to a byte.
 const (
 	matrixChannels = 8
 	dotChannels    = 4
@@ -205,8 +206,8 @@ func newDirectBytes(call *graph.Call) *directBytes {
 	return t
 }
 
-// weight describes the packed weight, which has blocks of output channels. In a block, the input channels of an element
-// are adjacent.
+// weight describes the packed weight, which has blocks of output channels that are computed together. In a block, the
+// input channels of an element are adjacent.
 func (t *directBytes) weight() *byteWeight {
 	order := "kh,kw,c"
 	if t.image.spansPixels(t.elementChannels) {

@@ -7,6 +7,10 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
 )
 
+// This file orders the work of a direct convolution. A block is a group of output channels that are computed together,
+// and a panel is the packed weight of a block. A tile is the set of results that the registers hold at once, and a
+// strip is a sequence of tiles in one block.
+
 const (
 	// smallWeightBytes is the maximum size, in bytes, of a small weight: it stays in the L2 cache, together with the
 	// input of a strip, while all blocks of the strip are computed.

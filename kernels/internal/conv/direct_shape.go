@@ -11,9 +11,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// directShape describes the register tiles of a direct convolution.
+// directShape describes the register tiles of a direct convolution. A tile is the set of results that the registers
+// hold at once: some output pixels (its rows) for a block of output channels (its columns, in vectors). A panel is the
+// packed weight of a block, and a term is the product of one element of the window and one input channel.
 type directShape struct {
-	byPlanes     bool // whether the input has the layout by planes
+	byPlanes     bool // whether the input is row-major, plane by plane, and not channels-last
 	volumes      bool // whether the code has a loop over the planes of the window
 	lanes        int  // number of output channels of a vector
 	vectors      int  // number of vectors of a block

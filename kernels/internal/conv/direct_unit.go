@@ -10,6 +10,11 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
 )
 
+// This file chooses the tiles of direct convolutions of bytes, in particular for the matrix unit of x86 (AMX). A tile
+// is the set of results that the registers hold at once. The rows of a tile are output pixels, and its columns are the
+// channels of a block, a group of output channels that are computed together. An element is a group of adjacent
+// channels that one instruction multiplies and sums.
+
 // unitPixels is the minimum number of pixels for which the matrix unit is used. Fewer pixels do not amortize the loads
 // of the weight.
 const unitPixels = 8

@@ -92,8 +92,9 @@ func imagesPerEntry(conv *convShape) int {
 	return 1
 }
 
-// pixelPacker fills panels with the windows of channels-last images. The depth of the product is divided into runs,
-// which are contiguous in the image. A run is the channels of one pixel or, if there are few channels, a row of the
+// pixelPacker fills panels with the windows of channels-last images. A panel has some output pixels (its lanes); for
+// each term of the depth, the elements of all lanes are adjacent. The depth is divided into runs, which are contiguous
+// in the image. A run is the channels of one pixel or, if there are few channels, a row of the
 // window.
 type pixelPacker struct {
 	conv        *convShape

@@ -7,6 +7,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file bounds the memory that machine code addresses, and the scratch memory of kernels. A tile is the set of
+// results that the registers hold at once.
+
 // maxReach bounds the distances, in bytes, between elements that one call of machine code accesses. Displacements in
 // machine code have 32 bits, and a displacement may be the sum of two distances.
 const maxReach = math.MaxInt32 / 4

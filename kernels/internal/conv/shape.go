@@ -15,7 +15,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// convShape describes a call of a convolution with known sizes. Unbatched inputs have n = 1. Strides are in elements.
+// convShape describes a call of a convolution with known sizes. Unbatched inputs have n = 1. Strides are in elements. A
+// tap is an element of the window. A term is the product of one tap and one input channel; a result is the sum of its
+// terms. A panel is a part of the weight, packed for the machine code: the terms of some output channels.
 type convShape struct {
 	window
 	n, inChannels, outChannels int // numbers of images, input channels and output channels
@@ -36,7 +38,8 @@ func (s *convShape) outPerGroup() int { return s.outChannels / s.groups }
 // termsPerOutput returns the number of terms of a result.
 func (s *convShape) termsPerOutput() int { return s.inPerGroup * s.taps() }
 
-// outStart returns the offset of the first result in memory, in elements.
+// outStart returns the offset of the first result from the start of the output, in elements. It is not 0 for most
+// phases of a transposed convolution.
 func (s *convShape) outStart() int {
 	if s.phase != nil {
 		return s.phase.outStart
@@ -216,7 +219,8 @@ func (s *convShape) denseBiasBytes(size int) int {
 	return kit.AlignUp(s.outChannels * size)
 }
 
-// entryOffsets returns the offset of each group of each image.
+// entryOffsets returns the offset of each group of each image, image by image. The strides are the distances between
+// images and between groups.
 func entryOffsets(images, imageStride, groups, groupStride int) []int {
 	out := make([]int, 0, images*groups)
 	for i := range images {

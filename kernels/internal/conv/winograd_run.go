@@ -11,6 +11,11 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
+// This file runs a Winograd convolution: it transforms tiles of pixels to points, multiplies at each point, and
+// transforms the products back (see [winogradConv]). A section is a sequence of the batch's tiles whose points are in
+// memory together. A section is divided into parts, and a part into strips. The products of a strip fit in one register
+// tile.
+
 // packPhase returns the phase that transforms the weight.
 func (r *winogradRun) packPhase() graph.Phase {
 	return graph.Phase{Chunks: r.blocks, Run: func(m *graph.Mem, block int) error {

@@ -17,8 +17,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// packing describes the packed form of the weight: the transformed weight. There is no Unpack function, because the
-// transform cannot be inverted exactly.
+// packing describes the packed form of the weight: the weight at each point of the transform, block by block (a block
+// is a group of output channels). There is no Unpack function, because the transform cannot be inverted exactly.
 func (w *winogradConv) packing() graph.Packing {
 	return graph.Packing{
 		Form:  fmt.Sprintf("float32 at the points of F(%dx%d,3x3) by %d", w.form.M, w.form.M, w.blockChannels),

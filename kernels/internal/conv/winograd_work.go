@@ -8,6 +8,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file estimates the cost of a Winograd convolution, which transforms tiles of pixels to points and multiplies at
+// each point (see [winogradConv]). A section is a sequence of the batch's tiles whose points are in memory together. A
+// strip is a sequence of tiles whose products fit in one register tile.
+
 // The rates of Winograd convolutions, by their names in machine profiles.
 const (
 	rateWinogradOperand  = "winograd.operand" // an element of a transformed tile

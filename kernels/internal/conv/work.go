@@ -7,6 +7,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file estimates costs. "By pixels" means channels-last images, and "by planes" row-major images. A tap is an
+// element of the window.
+
 // The rates of convolutions, by their names in machine profiles. Package multiply has the rates of products.
 const (
 	ratePlanesMAC        = "depthwise.planes" // a multiply-add, by planes

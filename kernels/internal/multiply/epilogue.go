@@ -10,8 +10,9 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/tile"
 )
 
-// TileEpilogue is an epilogue that the machine code of tiles applies to sums in registers: a chain of additions,
-// multiplications, minima and maxima. The zero TileEpilogue has no steps.
+// TileEpilogue is an epilogue, an element-wise computation that fusion has joined to a product, in the form that the
+// machine code of tiles applies to sums in registers: a chain of additions, multiplications, minima and maxima. The
+// zero TileEpilogue has no steps.
 type TileEpilogue struct {
 	Steps        []tile.EpilogueStep
 	operandSteps []fusion.EpilogueStep // by operand: the step that reads it

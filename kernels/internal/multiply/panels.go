@@ -17,8 +17,8 @@ import (
 )
 
 // Panels is the packed form of the constant operand of a product. The operand holds one or more matrices. Each matrix
-// is divided into panels of Width lanes (rows of A, columns of B). In a panel, the elements of one term are contiguous.
-// All offsets and strides are in elements.
+// is divided into panels of Width lanes (rows of A, columns of B). A term is an index along a lane, the dimension that
+// the product sums. In a panel, the elements of one term are contiguous. All offsets and strides are in elements.
 type Panels struct {
 	Form       string       // the name of the form, as in [graph.Packing]
 	DType      tensor.DType // the dtype of the computation

@@ -7,6 +7,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file states the costs of products. A product is computed in register tiles: a few rows and columns of the result
+// in registers, for one block of the depth at a time (the depth is the dimension that is summed). The tiles read packed
+// panels, in which the elements of a tile's rows or columns (its lanes) are adjacent. A tap is an element of the window
+// of a convolution.
+
 // The rates of products, by their names in machine profiles. A rate is the time of one unit of work.
 const (
 	RateTile32        = "gemm.f32"     // a multiply-add of float32 in register tiles

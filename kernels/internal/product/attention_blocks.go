@@ -87,7 +87,7 @@ func (sizes attentionSizes) specs(spec *graph.Attention, n int) (scores, values 
 	return scores, values
 }
 
-// attentionWork returns the cost of the products.
+// attentionWork returns the cost of the two products, including the packing of their operands.
 func attentionWork(spec *graph.Attention) (work graph.Work) {
 	sizes, dtype := attentionSizesOf(spec), spec.Out.DType
 	n := float64(sizes.entries * sizes.blocks)
@@ -174,7 +174,7 @@ type attentionBlock struct {
 	loops          *fusion.ScoreRows
 }
 
-// attention is a compiled attention.
+// attention has the code of an attention, and the sizes and offsets that a run needs.
 type attention struct {
 	attentionSizes
 	elemBytes              int                // number of bytes of an element
@@ -274,7 +274,7 @@ func (attn *attention) computeBlock(mem *graph.Mem, entry, row int) error {
 		args.A = attn.element(mem.Ptrs[1], attn.entryOffsets[0][entry+i]+row*attn.queryStride)
 		args.B = attn.element(mem.Ptrs[2], attn.entryOffsets[1][entry+i])
 		if transposed := attn.transposed; transposed != nil {
-			*transposed.of(args) = unsafe.Add(copied, i*transposed.lanes*attn.elemBytes)
+			*transposed.addressIn(args) = unsafe.Add(copied, i*transposed.lanes*attn.elemBytes)
 		}
 		args.C = attn.element(scores, i*block.rows*attn.rowStride)
 		multiplySmall(block.scores, &worker.scores, args, work)

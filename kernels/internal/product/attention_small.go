@@ -11,9 +11,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file computes attentions with small entries, such as 8 queries and 8 keys of 7 elements. A block then has
-// several entries: the row program runs once for all of them, and the operand that register tiles cannot read in place
-// is transposed once for all of them.
+// This file computes attentions with small entries, such as 8 queries and 8 keys of 7 elements. An entry is the
+// attention at one index of the batch. A block is the scores that a worker computes at once. It has several small
+// entries: the row program, which computes weights from scores, runs once for all of them, and the operand that
+// register tiles cannot read in place is transposed once for all of them.
 
 const (
 	// smallEntryMACs is the maximum number of multiplications of a small entry.
@@ -94,8 +95,8 @@ type transposedOperand struct {
 	copy    *strided.Copy
 }
 
-// of returns the address of the operand in args.
-func (t *transposedOperand) of(args *gemm.Args) *unsafe.Pointer {
+// addressIn returns the field of args that has the address of the operand.
+func (t *transposedOperand) addressIn(args *gemm.Args) *unsafe.Pointer {
 	if t.operand == 0 {
 		return &args.A
 	}

@@ -9,6 +9,10 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
+// This file runs the phases of a product of byte matrices. A block is the columns of one register tile, and a panel is
+// a packed block of operand b. A group is the four or eight bytes along the depth that one instruction multiplies. A
+// strip is a sequence of rows in one block. An entry is one product of a batch.
+
 // operandAddress returns a function that returns the address of operand k, or nil if the operand is omitted.
 func operandAddress(c *graph.Call, k int) func(m *graph.Mem) unsafe.Pointer {
 	if !c.Has(k) {
@@ -17,7 +21,7 @@ func operandAddress(c *graph.Call, k int) func(m *graph.Mem) unsafe.Pointer {
 	return func(m *graph.Mem) unsafe.Pointer { return m.Ptrs[1+k] }
 }
 
-// scratch returns an address in scratch memory.
+// scratch returns the address at an offset in scratch memory, in bytes.
 func scratch(m *graph.Mem, offset int) unsafe.Pointer {
 	return unsafe.Add(unsafe.Pointer(unsafe.SliceData(m.Scratch)), offset)
 }
@@ -71,7 +75,7 @@ func (t *byteTiles) prepare(c *graph.Call) graph.Phase {
 	}}
 }
 
-// panels returns the address of the panels of a matrix.
+// panels returns the address of the panels of a distinct matrix of operand b.
 func (t *byteTiles) panels(m *graph.Mem, matrix int) unsafe.Pointer {
 	at := matrix * t.matrixBytes()
 	if t.packed {

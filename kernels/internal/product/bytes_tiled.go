@@ -15,9 +15,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// byteTiles is the kernel of products of byte matrices. Its first phase (prepare) packs the operands and sums their
-// rows and columns. Its second phase (multiply) computes the results strip by strip. A strip is a sequence of rows in
-// one block of columns. Its sums stay in cache until they are converted to results. An entry is one product of a batch.
+// byteTiles is the kernel of products of byte matrices. A block is the columns of one register tile, and a panel is a
+// packed block. A group is the four or eight bytes along the depth that one instruction multiplies. The first phase
+// (prepare) packs the operands and sums their rows and columns. The second phase (multiply) computes the results strip
+// by strip. A strip is a sequence of rows in one block of columns. Its sums stay in cache until they are converted to
+// results. An entry is one product of a batch.
 //
 // Let a and b be elements of a row and a column of k elements, and za and zb their zero points. The result is
 //

@@ -23,9 +23,10 @@ const (
 	tiledLevels                       // for many rows: levels are first converted to float32, in the cache
 )
 
-// levelProduct is the kernel of a product by a quantized weight. Its first phase packs the operands that were not
-// packed when the graph was planned. Its second phase computes the result, divided into bands of rows and panels of
-// columns.
+// levelProduct is the kernel of a product by a quantized weight. A level is a packed integer of the weight (see
+// [levelShape]), and a term is an index of the depth. A panel has the levels of some columns of the result. The first
+// phase packs the operands that were not packed when the graph was planned. The second phase computes the result,
+// divided into bands of rows and panels of columns.
 type levelProduct struct {
 	levelShape
 	algorithm levelAlgorithm
@@ -53,7 +54,7 @@ type levelCode struct {
 	isLast      bool       // whether the tile computes the last terms
 }
 
-// levelRun is the state of a worker.
+// levelRun is the state of a worker that runs a levelProduct.
 type levelRun struct {
 	state loops.State
 	args  jit.Args

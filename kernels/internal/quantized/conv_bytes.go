@@ -19,7 +19,9 @@ type quantConvAttrs struct {
 	Groups   int   `attr:"groups" default:"1" doc:"number of groups of channels that are convolved separately"`
 }
 
-// quantConv describes a quantized convolution op. Its methods check calls of the op and decompose them.
+// quantConv describes a quantized convolution op. Its methods check calls of the op and decompose them. A quantized
+// value is an integer q that stands for the number (q - zero point) * scale. "Bytes" are quantized values of dtype int8
+// or uint8; "sums" are the int32 sums of their products.
 type quantConv struct {
 	name         string
 	weight       int  // index of the weight

@@ -11,6 +11,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file rewrites quantizations as loops over elements. A quantized value is an integer q that stands for the number
+// (q - zero point) * scale.
+
 // QuotientText is an expression that computes v = x / scale in float32 from the reciprocal of the scale, which is
 // several times faster than a division. The error of the product q is below two units in the last place. After the
 // first correction, the error of p is below one unit. After the second correction, v is the correctly rounded quotient

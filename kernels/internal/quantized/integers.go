@@ -16,7 +16,8 @@ import (
 )
 
 // This file rewrites quantized networks that compute with floats: values are dequantized, convolved, clamped and
-// quantized again. The rewritten network computes with bytes:
+// quantized again. The rewritten network computes with bytes, which are quantized values of dtype int8 or uint8.
+// "Numbers" are the floats for which quantized values stand.
 //
 //   - Ops that only move elements are applied to bytes. The bits of results do not change.
 //   - Products and convolutions multiply bytes. Sums of products of bytes are exact, whereas sums of floats are

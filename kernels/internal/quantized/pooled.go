@@ -8,8 +8,8 @@ import (
 )
 
 // rewriteMaxPool rewrites a quantization whose operand is the result of node, a max_pool2d of dequantized numbers. The
-// rewritten graph computes a max_pool2d of bytes. The results are the same, because quantization is monotonic and
-// dequantized numbers are not NaN.
+// rewritten graph computes a max_pool2d of bytes (quantized values of dtype int8 or uint8). The results are the same,
+// because quantization is monotonic and dequantized numbers are not NaN.
 func (q *quantizeRewriter) rewriteMaxPool(node *graph.Node) (rewrite graph.Rewrite, err error) {
 	if node.Op != window.MaxPool2d || !q.UsedOnlyHere(node.Out[0]) {
 		return rewrite, nil

@@ -10,6 +10,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file has checks and helpers of several ops. A quantized value is an integer q that stands for the number (q -
+// zero point) * scale. "Bytes" are quantized values of dtype int8 or uint8.
+
 // checkByteDTypes checks that the operands with the given indices are bytes. name is the name of the op in the error.
 func checkByteDTypes(name string, c *graph.Call, operands ...int) error {
 	for _, i := range operands {

@@ -18,7 +18,8 @@ const (
 	maxBlockChannels = 256
 )
 
-// gridKernel samples groups of positions: it lists the taps of a group, and then sums them for each channel.
+// gridKernel samples groups of positions. A tap is an element that a sample reads, with its weight. The kernel lists
+// the taps of a group, and then computes the weighted sums for each channel.
 type gridKernel struct {
 	*gridSampling
 	rows                     *kit.LineSet       // rows of positions, with offsets in grid, result and operand

@@ -29,7 +29,7 @@ const (
 	poolNorm
 )
 
-// poolFold is the reduction of a pooling with its attributes.
+// poolFold is the reduction of a pooling with its attributes. A tap is an element of a window.
 type poolFold struct {
 	kind         poolKind
 	indices      bool    // whether the second result is the index of each maximum in its plane

@@ -18,8 +18,8 @@ const (
 	tapsPerLoop = 16
 )
 
-// tapLoops folds windows by compiled loops. Taps are folded in row-major order for every number of loops.
-// Taps outside the operand read the neutral element.
+// tapLoops folds (reduces) windows by compiled loops. A tap is an element of a window. Taps are folded in row-major
+// order, whether one loop or several loops fold them. Taps outside the operand read the neutral element.
 type tapLoops struct {
 	*pool
 	dtype, sumDType tensor.DType // dtypes of elements and sums

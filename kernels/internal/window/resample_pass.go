@@ -35,7 +35,8 @@ const (
 )
 
 // resamplePass resamples one dimension of a dense array [outer, in, inner] into an array [outer, n, inner], where n is
-// the size of the output dimension. A row has `inner` contiguous elements.
+// the size of the output dimension. A row has `inner` contiguous elements. Each result is a weighted sum of taps, which
+// are elements along the resampled dimension.
 type resamplePass[T float32 | float64] struct {
 	from, to         kit.Buffer
 	outer, in, inner int                        // sizes of the array; in is the size of the resampled dimension
