@@ -28,11 +28,12 @@ type Images struct {
 	// Resize is the height and the width to which images are scaled; one number is the length of the shorter side, and
 	// the longer side keeps the proportion. If Resize is empty, images keep their size.
 	Resize []int
-	// Crop is the height and the width of the central part that is used; one number is both. If this part exceeds the
-	// image, it is filled with zeros. If Crop is empty, the whole image is used.
+	// Crop is the height and the width of the central part that is used; one number is both. Pixels of this part that
+	// are outside of the image have the value 0 in all channels. If Crop is empty, the whole image is used.
 	Crop []int
-	// Mean is subtracted from the values between 0 and 1 of each channel, or of all channels if it is one number. The
-	// difference is divided by Deviation. Inputs of dtype uint8 have values from 0 to 255 and can have neither.
+	// Mean has one number for each channel, or one for all. It is subtracted from the values of the channel, which are
+	// between 0 and 1. The difference is divided by Deviation. Inputs of dtype uint8 have values from 0 to 255 and can
+	// have neither.
 	Mean, Deviation []float64
 }
 
@@ -54,7 +55,7 @@ func (m *Images) Check() error {
 	}
 	for name, list := range map[string][]float64{"mean": m.Mean, "deviation": m.Deviation} {
 		if len(list) == 2 || len(list) > 3 {
-			return fmt.Errorf("%s has %d numbers: want one for each channel, 3 or 1", name, len(list))
+			return fmt.Errorf("%s has %d numbers: want 3, one for each channel, or 1 for all channels", name, len(list))
 		}
 		for _, x := range list {
 			if math.IsNaN(x) || math.IsInf(x, 0) || name == "deviation" && x == 0 {
@@ -65,7 +66,7 @@ func (m *Images) Check() error {
 	return nil
 }
 
-// imageInput is the shape of an input of images.
+// imageInput describes the input of a model that takes images.
 type imageInput struct {
 	value         *graph.Value
 	height, width int // -1 if the model accepts any size
@@ -74,7 +75,7 @@ type imageInput struct {
 	floating      bool
 }
 
-// imageInputOf returns the shape of the input of a model of images.
+// imageInputOf describes the input of a model. It returns an error if the input cannot be images.
 func imageInputOf(g *graph.Graph) (imageInput, error) {
 	if len(g.Inputs) != 1 {
 		return imageInput{}, fmt.Errorf("the model has %d inputs, but images need a model with one input", len(g.Inputs))
@@ -85,15 +86,15 @@ func imageInputOf(g *graph.Graph) (imageInput, error) {
 	if !in.floating && v.Meta.DType != tensor.Uint8 {
 		return in, fmt.Errorf("input %q has dtype %v, but images need float32 or uint8", v.Name, v.Meta.DType)
 	}
-	isCount := func(n int) bool { return n == 1 || n == 3 }
+	isChannelCount := func(n int) bool { return n == 1 || n == 3 }
 	switch {
 	case len(shape) != 4 || shape[0] > 1:
 		return in, fmt.Errorf("input %q has the shape %v, but images need [N, C, H, W] or [N, H, W, C]", v.Name, shape)
-	case isCount(shape[1]):
+	case isChannelCount(shape[1]): // also if shape[3] could be a number of channels
 		in.channels, in.height, in.width = shape[1], shape[2], shape[3]
-	case isCount(shape[3]):
+	case isChannelCount(shape[3]):
 		in.channels, in.height, in.width, in.channelsLast = shape[3], shape[1], shape[2], true
-	case shape[1] < 0:
+	case shape[1] < 0: // a symbol: assume channels first, and RGB
 		in.channels, in.height, in.width = 3, shape[2], shape[3]
 	default:
 		return in, fmt.Errorf("input %q has the shape %v, but images have 1 or 3 channels", v.Name, shape)
@@ -146,8 +147,7 @@ func (m *Images) decode(data []byte, in imageInput) (*tensor.Tensor, error) {
 	}
 	if in.height >= 0 && height != in.height || in.width >= 0 && width != in.width {
 		return nil, fmt.Errorf("the image has %d x %d pixels (height x width) after resizing and cropping, but the model "+
-			"needs "+
-			"%s x %s", height, width, sizeText(in.height), sizeText(in.width))
+			"needs %s x %s", height, width, sizeText(in.height), sizeText(in.width))
 	}
 	return m.normalize(scaled, height, width, in)
 }
@@ -177,7 +177,7 @@ func opaque(source image.Image) image.Image {
 }
 
 // scaledSize returns the size of an image after Resize.
-func (m *Images) scaledSize(height, width int) (int, int) {
+func (m *Images) scaledSize(height, width int) (scaledHeight, scaledWidth int) {
 	switch len(m.Resize) {
 	case 1: // torchvision truncates the longer side
 		n := m.Resize[0]
@@ -215,7 +215,7 @@ func (m *Images) normalize(source *image.RGBA, height, width int, in imageInput)
 		channelStride, pixelStride = 1, in.channels
 	}
 	t = tensor.Empty(tensor.New(in.value.Meta.DType, shape...))
-	values := m.values(in.channels)
+	valueOf := m.normalizedValues(in.channels)
 	data := t.Storage().Bytes()
 	top, left := cropStart(source.Rect.Dy(), height), cropStart(source.Rect.Dx(), width)
 	for y := range height {
@@ -231,7 +231,7 @@ func (m *Images) normalize(source *image.RGBA, height, width int, in imageInput)
 			for c := range in.channels {
 				i := c*channelStride + (y*width+x)*pixelStride
 				if in.floating {
-					binary.NativeEndian.PutUint32(data[4*i:], math.Float32bits(values[c][rgb[c]]))
+					binary.NativeEndian.PutUint32(data[4*i:], math.Float32bits(valueOf[c][rgb[c]]))
 				} else {
 					data[i] = rgb[c]
 				}
@@ -242,7 +242,7 @@ func (m *Images) normalize(source *image.RGBA, height, width int, in imageInput)
 }
 
 // cropStart returns the first row (or column) of a central crop; it is negative if the crop exceeds the image. As in
-// torchvision, half of an odd difference is rounded to even.
+// torchvision, half of an odd difference is rounded to even, or towards 0 if the crop exceeds the image.
 func cropStart(size, cropped int) int {
 	if cropped > size {
 		return -((cropped - size) / 2)
@@ -255,8 +255,8 @@ func gray(c color.RGBA) byte {
 	return byte((uint32(c.R)*19595 + uint32(c.G)*38470 + uint32(c.B)*7471 + 1<<15) >> 16)
 }
 
-// values returns, for each channel, a table from the 256 possible bytes to normalized values.
-func (m *Images) values(channels int) [][256]float32 {
+// normalizedValues returns, for each channel, a table from the 256 possible bytes to normalized values.
+func (m *Images) normalizedValues(channels int) [][256]float32 {
 	at := func(list []float64, c int, otherwise float32) float32 {
 		if len(list) == 0 {
 			return otherwise

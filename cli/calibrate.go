@@ -32,16 +32,16 @@ type calibrateFlags struct {
 // calibrateReport is the document of calibrate.
 type calibrateReport struct {
 	File    string           `json:"file" doc:"The file of the profile; empty if it was not stored."`
-	Digest  string           `json:"digest" doc:"The sha256 of the profile's canonical JSON, which plans state as the digest of their prices."`
+	Digest  string           `json:"digest" doc:"The sha256 of the profile's canonical JSON. Plans show it as the digest of their prices."`
 	TookS   float64          `json:"took_s" doc:"The duration in seconds."`
-	Profile *machine.Profile `json:"profile" doc:"The measured profile, which all later estimates use."`
+	Profile *machine.Profile `json:"profile" doc:"The measured profile."`
 	Points  []calibratePoint `json:"points" doc:"The measured calls."`
 }
 
 // calibratePoint is a measured call.
 type calibratePoint struct {
 	Subject   string  `json:"of" doc:"The inner kernel (the innermost loop of an implementation) or the kind of memory access of the call."`
-	Unit      string  `json:"unit" doc:"The unit of work; the rate is the time of one unit."`
+	Unit      string  `json:"unit" doc:"The unit of work: the profile has the time of one unit."`
 	Bytes     float64 `json:"bytes" doc:"The bytes that the call accesses."`
 	NS        float64 `json:"ns" doc:"The median of the measured times, in nanoseconds."`
 	Predicted float64 `json:"predicted_ns" doc:"The time that the profile predicts, in nanoseconds."`
@@ -53,10 +53,10 @@ func calibrateCommand() *cobra.Command {
 		Use:   "calibrate",
 		Short: "Measure this machine for cost estimates",
 		Long: `Measures memory bandwidth by cache and kind of access, the inner kernels, and the overhead of a
-step, on one core, in less than a minute. Calls run as in networks: earlier calls have evicted
-constants from the near caches. The results are medians of many runs; run no other program meanwhile.
+step, on one core, in less than a minute. As in a network, earlier calls have evicted the constants
+of a call from the near caches. The results are medians of many runs; run no other program meanwhile.
 
-The profile is stored in the user's cache folder, by processor, instruction set and version. All commands
+The profile is stored in the user's cache folder, in a file for this processor and instruction set. All commands
 that estimate costs, such as plan, use it. Without a stored profile, they use a built-in one for the
 instruction set. "graphrun plan" shows the profile in use. --out writes the profile to another file, for
 --costs.`,
@@ -91,7 +91,7 @@ func runCalibrate(cmd *cobra.Command, f calibrateFlags) error {
 		return err
 	}
 	job := progress.Begin(cmd, "calibrate")
-	defer job.End()
+	defer job.End() // if Do panics
 	start := time.Now()
 	var r *calibrate.Result
 	err := job.Do(progress.Running, func() (err error) {
@@ -142,7 +142,7 @@ func storeProfile(cmd *cobra.Command, path string, p *machine.Profile) (string, 
 		})
 	}
 	if err != nil && !hasPath {
-		fmt.Fprintf(cmd.ErrOrStderr(), "the profile was not stored: %v; --out FILE writes it\n", outfile.Cause(err))
+		fmt.Fprintf(cmd.ErrOrStderr(), "the profile was not stored: %v; use --out FILE\n", outfile.Cause(err))
 		return "", nil
 	}
 	return path, err
@@ -151,21 +151,21 @@ func storeProfile(cmd *cobra.Command, path string, p *machine.Profile) (string, 
 // write prints the measured rates.
 func (d *calibrateReport) write(w *bufio.Writer, show term.Display) {
 	profile := d.Profile
-	fmt.Fprintf(w, "%s, %s: a step takes %s; measured in %.0f s\n", profile.CPU, profile.Instructions,
+	fmt.Fprintf(w, "%s, %s: overhead of a step %s; measured in %.0f s\n", profile.CPU, profile.Instructions,
 		format.Nanoseconds(profile.StepPS/1e3), d.TookS)
 	if d.File != "" {
 		fmt.Fprintf(w, "stored in %s (%s)\n", d.File, d.Digest[:min(len(d.Digest), sections.ShortDigest)])
 	}
 	columns := []term.Column{term.WholeCol("bytes")}
-	for _, access := range []string{"dense", "kept", "panels", "copied", "tiled", "strided", "gathered"} {
-		columns = append(columns, term.WholeCol(access))
+	for _, c := range memoryCurves(&profile.Memory) {
+		columns = append(columns, term.WholeCol(c.column))
 	}
 	term.WriteList(w, show, "Memory, by the bytes of a call", memoryRows(profile), columns,
 		func(row []any) []any { return row })
 	units, kernels := map[string]string{}, []string{}
 	for _, point := range d.Points {
 		if _, known := units[point.Subject]; !known {
-			if _, kernel := profile.Kernels[point.Subject]; kernel {
+			if _, isKernel := profile.Kernels[point.Subject]; isKernel {
 				kernels = append(kernels, point.Subject)
 			}
 			units[point.Subject] = point.Unit
@@ -183,17 +183,26 @@ func (d *calibrateReport) write(w *bufio.Writer, show term.Display) {
 	})
 }
 
+// memoryCurve is the measured speed of one kind of memory access, and its column in the table.
+type memoryCurve struct {
+	column string
+	curve  machine.Curve
+}
+
+func memoryCurves(m *machine.Rates) []memoryCurve {
+	return []memoryCurve{{"dense", m.Dense}, {"constants", m.DenseConstants}, {"panels", m.Panels},
+		{"copied", m.Copied}, {"tiled", m.Tiled}, {"strided", m.Strided}, {"gathered", m.Gathered}}
+}
+
 // memoryRows returns the rows of a table of memory rates in GB/s: one row for each number of bytes that a call
 // accesses, and one column for each kind of access.
 func memoryRows(p *machine.Profile) [][]any {
 	var rows [][]any
-	memory := &p.Memory
-	for _, point := range memory.Dense {
+	for _, point := range p.Memory.Dense {
 		row := []any{format.Bytes(int(point.Bytes))}
-		for _, curve := range []machine.Curve{memory.Dense, memory.DenseConstants, memory.Panels, memory.Copied,
-			memory.Tiled, memory.Strided, memory.Gathered} {
+		for _, c := range memoryCurves(&p.Memory) {
 			rate := "-"
-			if ps := curve.At(point.Bytes); ps > 0 {
+			if ps := c.curve.At(point.Bytes); ps > 0 {
 				rate = fmt.Sprintf("%.3g GB/s", 1e3/ps)
 			}
 			row = append(row, rate)

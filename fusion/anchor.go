@@ -85,6 +85,7 @@ func (a anchorImpl) forms(call *graph.Call) ([]graph.Form, error) {
 	if !ok {
 		return nil, nil
 	}
+	// Indices of operands of forms count the results first. The anchor has one result; the whole may have more.
 	product, host := *given, f.hostResult()
 	for _, o := range []*graph.ContractionOperand{&product.A, &product.B, &product.Add} {
 		o.Index += len(call.Out) - 1
@@ -102,19 +103,19 @@ func (a anchorImpl) forms(call *graph.Call) ([]graph.Form, error) {
 	return []graph.Form{&product, epilogue}, nil
 }
 
-// anchorOf returns the call of the anchor within a call of the whole. The anchor's result has the layout of the result
-// whose memory it shares.
+// anchorOf returns the call of the anchor within a call of the whole. The anchor's result has the shape and the layout
+// of the host.
 func anchorOf(call *graph.Call) (*Fusion, *graph.Call, error) {
 	f, ok := call.Attrs.(*Fusion)
 	if !ok || f.Anchor == 0 || f.Anchor > len(call.In) || len(call.Out) == 0 {
-		return nil, nil, errors.New("only passes can make fused nodes")
+		return nil, nil, errors.New("the attributes of the fused node are invalid: only passes can make fused nodes")
 	}
 	host := f.hostResult()
 	if host < 0 || host >= len(call.Out) {
 		return nil, nil, errNoRoom
 	}
 	anchorResult := call.Out[host]
-	anchorResult.DType = f.code.In[0] // has the size of the host's dtype: see HasRoom
+	anchorResult.DType = f.code.In[0] // this dtype has the size of the host's dtype: see HasRoom
 	return f, &graph.Call{Attrs: f.Parts[0].Attrs, In: call.In[:f.Anchor:f.Anchor], Out: []tensor.Meta{anchorResult}}, nil
 }
 
@@ -137,7 +138,8 @@ func (f *Fusion) anchorWalk(whole graph.Walk) graph.Walk {
 }
 
 // walks returns the walks of the anchor. In each walk, all results of the whole have the layout of the anchor's result.
-// The default layout is the inferred one, or row-major if the anchor cannot write it.
+// A walk of the anchor that sets no layout stands for the inferred layout, or for row-major if the anchor cannot write
+// the inferred layout.
 func (a anchorImpl) walks(call *graph.Call, candidates []tensor.Order) []graph.Walk {
 	f, anchor, err := anchorOf(call)
 	if err != nil {
@@ -184,7 +186,8 @@ func (a anchorImpl) work(call *graph.Call, walk graph.Walk) (w graph.Work) {
 	epilogue.AddStreamed(&epilogueWork)
 	f.effort().AddTo(&epilogueWork, float64(call.Out[host].Numel()), 0)
 	if !a.Epilogues {
-		// The second pass reads and writes the anchor's result again.
+		// The second pass reads and writes the anchor's result again. All its accesses have the speed of a copy, because it
+		// both reads and writes long sequential runs.
 		epilogueWork.Bytes[graph.Copied] = epilogueWork.Bytes[graph.Dense] + 2*float64(call.Out[host].Bytes())
 		epilogueWork.Bytes[graph.Dense] = 0
 		epilogue.AddRuns(&epilogueWork, walk.ResultLayout(host, call.Out[host]))
@@ -194,6 +197,8 @@ func (a anchorImpl) work(call *graph.Call, walk graph.Walk) (w graph.Work) {
 	return w
 }
 
+// read implements [graph.Impl.Read]. The anchor's implementation decides for the operands of the anchor. The epilogue
+// reads its operands in any layout.
 func (a anchorImpl) read(call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) (work graph.Work, ok bool) {
 	if f, isFusion := call.Attrs.(*Fusion); isFusion && i >= f.Anchor {
 		host := f.hostResult()
@@ -238,6 +243,7 @@ func longestRun(meta tensor.Meta) (n int) {
 	return n
 }
 
+// packAnchorOperand implements [graph.Impl.Pack]: only operands of the anchor are packed.
 func (a anchorImpl) packAnchorOperand(call *graph.Call, i int) (graph.Packing, bool) {
 	f, anchor, err := anchorOf(call)
 	if err != nil || i >= f.Anchor || a.Pack == nil {
@@ -247,6 +253,11 @@ func (a anchorImpl) packAnchorOperand(call *graph.Call, i int) (graph.Packing, b
 	return a.Pack(anchor, i)
 }
 
+// lower makes the kernel of the anchor and extends it to the whole. There are three cases:
+//   - The kernel absorbs the epilogue: it computes the expression in registers.
+//   - The kernel applies the compiled loop of the epilogue to each final part of its result.
+//   - The implementation has no Epilogues, or its kernel defers the epilogue. A phase after those of the kernel then
+//     applies the loop to the whole result.
 func (a anchorImpl) lower(call *graph.Call) (*graph.Kernel, error) {
 	f, anchor, err := anchorOf(call)
 	if err != nil {
@@ -270,7 +281,7 @@ func (a anchorImpl) lower(call *graph.Call) (*graph.Kernel, error) {
 		}
 	}
 	whole := *kernel
-	whole.InPlace, whole.Loop = nil, nil
+	whole.InPlace, whole.Loop = nil, nil // they describe the anchor alone
 	if !a.Epilogues || epilogue.deferred {
 		whole.Phases = append(slices.Clone(kernel.Phases), epilogue.phase())
 		whole.Arithmetic += float64(epilogue.loop.ElementNS() * float64(epilogue.numel))
@@ -307,7 +318,8 @@ func (e *Epilogue) phase() graph.Phase {
 			if !e.dense {
 				n = min(n, e.sizes[0]-i%e.sizes[0])
 			}
-			e.Apply(r, e.offset(i), 1, 0, n, 1)
+			rows, rowStride, colStride := 1, 0, 1
+			e.Apply(r, e.offset(i), rows, rowStride, n, colStride)
 			i += n
 		}
 		r.Release()
@@ -338,9 +350,9 @@ func withReorderedAddresses(phases []graph.Phase, host, resultCount int) []graph
 	return reordered
 }
 
-// Anchors returns nil if a node can be the anchor of an epilogue, otherwise an error with the reason. The result
-// depends only on the op, shapes and dtypes.
-func (f *Fuser) Anchors(n *graph.Node) error {
+// CheckAnchor returns nil if a node can be the anchor of an epilogue, otherwise an error with the reason. The outcome
+// depends only on the op, shapes and dtypes. The error continues a sentence that starts with the name of the node.
+func (f *Fuser) CheckAnchor(n *graph.Node) error {
 	switch {
 	case f == nil || n == nil || withEpilogue(n.Op) == nil || len(n.Out) != 1:
 		return errNoEpilogue

@@ -150,10 +150,10 @@ func (attention attentionImpl) attentionOf(call *graph.Call) (*graph.Attention, 
 	a := &graph.Attention{Query: metas[0], Key: metas[1], Value: metas[2], Out: metas[last], Others: metas[3:last],
 		Code: f.code}
 	a.Batch = a.Out.Shape[:a.Out.Rank()-2]
-	l, s, _, _ := a.Sizes()
+	queries, keys, _, _ := a.Sizes()
 	for i, meta := range a.Others {
 		var err error
-		if a.Others[i], err = meta.Expand(append(slices.Clone(a.Batch), l, s)); err != nil {
+		if a.Others[i], err = meta.Expand(append(slices.Clone(a.Batch), queries, keys)); err != nil {
 			return nil, err
 		}
 	}
@@ -177,6 +177,7 @@ func denseCall(call *graph.Call) *graph.Call {
 	return &r
 }
 
+// walks returns the default walk and a walk for each candidate order of the result.
 func (attention attentionImpl) walks(call *graph.Call, candidates []tensor.Order) []graph.Walk {
 	dense := denseCall(call)
 	if len(call.Out) != 1 {
@@ -208,9 +209,9 @@ func (attention attentionImpl) work(call *graph.Call, walk graph.Walk) (w graph.
 	w.Steps = 1
 	var streamed graph.Work
 	call.AddStreamed(&streamed)
-	l, s, _, _ := a.Sizes()
-	rows := float64(tensor.Numel(a.Batch) * l)
-	n := rows * float64(s)
+	queries, keys, _, _ := a.Sizes()
+	rows := float64(tensor.Numel(a.Batch) * queries)
+	n := rows * float64(keys)
 	if a.ByColumns() {
 		rows = 0
 	}
@@ -220,6 +221,8 @@ func (attention attentionImpl) work(call *graph.Call, walk graph.Walk) (w graph.
 	return w
 }
 
+// read implements [graph.Impl.Read]. The layouts of query, key and value are priced by the implementation of the
+// products. An operand of the row program is read in the order of the scores.
 func (attention attentionImpl) read(call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) (work graph.Work,
 	ok bool) {
 	if i < 3 && meta.IsContiguous() {
@@ -230,14 +233,14 @@ func (attention attentionImpl) read(call *graph.Call, walk graph.Walk, i int, me
 	dense.In[i] = graph.Of(&graph.Value{Meta: meta, Type: meta.Type()})
 	a, err := attention.attentionOf(dense)
 	switch {
-	case err != nil: // the operand has no view in the shape of Seen
+	case err != nil: // the operand has no view with its shape in ViewShapes
 		return work, false
 	case i < 3:
 		work = attention.Read(a, i)
 	case call.Constant(i) && a.ByColumns() && variesInBothDimensions(a.Others[i-3]): // the constant is packed
 	default:
-		l, s, _, _ := a.Sizes()
-		scores := tensor.New(meta.DType, append(slices.Clone(a.Batch), l, s)...)
+		queries, keys, _, _ := a.Sizes()
+		scores := tensor.New(meta.DType, append(slices.Clone(a.Batch), queries, keys)...)
 		if a.ByColumns() {
 			scores = transposed(scores)
 		}
@@ -257,10 +260,10 @@ func (attention attentionImpl) lower(call *graph.Call) (*graph.Kernel, error) {
 	return attention.Lower(a)
 }
 
-// Attends returns nil if nodes can be fused to one attention, otherwise an error with the reason. The nodes must be in
-// a valid order. The first and the last node must multiply matrices. The nodes between them must compute or reshape the
-// rows of the first product. Attends depends only on ops, shapes and dtypes.
-func (f *Fuser) Attends(nodes []*graph.Node) error {
+// CheckAttention returns nil if nodes can be fused to one attention, otherwise an error with the reason. The nodes must
+// be in a valid order. The first and the last node must multiply matrices. The nodes between them must compute or
+// reshape the rows of the first product. The outcome depends only on ops, shapes and dtypes.
+func (f *Fuser) CheckAttention(nodes []*graph.Node) error {
 	if f == nil || f.graph == nil || len(nodes) < 3 {
 		return errors.New("an attention has two products and nodes between them")
 	}

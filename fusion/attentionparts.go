@@ -14,8 +14,8 @@ import (
 // This file checks the nodes of a candidate attention and collects them as parts of one node. The batch of a matrix
 // product is its dimensions before the last two.
 
-// addAttention adds the parts of an attention: see [Fuser.Attends]. The batch may have different shapes in different
-// parts, such as [b*h] and [b, h]. The attention uses the finest of these shapes; the others are views of it.
+// addAttention adds the parts of an attention: see [Fuser.CheckAttention]. The batch may have different shapes in
+// different parts, such as [b*h] and [b, h]. The attention uses the finest of these shapes; the others are views of it.
 func (builder *nodeBuilder) addAttention(f *Fuser, parts []*graph.Node, keep func(*graph.Value) bool) error {
 	first, last := parts[0], parts[len(parts)-1]
 	if err := betweenProducts(parts); err != nil {
@@ -102,7 +102,8 @@ func checkProductOperands(values []graph.Arg) error {
 		case meta.Numel() == 0:
 			return errors.New("a matrix in it has no elements")
 		case meta.DType != dtype || dtype != tensor.Float32 && dtype != tensor.Float64:
-			return fmt.Errorf("products of %v are computed in another dtype", meta.DType)
+			return fmt.Errorf("operands of its products have dtype %v: want float32 or float64, the same for all",
+				meta.DType)
 		case i < 3 && a.Value.Const != nil:
 			return fmt.Errorf("%q is a constant, which another implementation packs once", a.Value.Name)
 		}
@@ -209,10 +210,10 @@ func fineBatch(parts []*graph.Node) ([]int, error) {
 		shape := m.Out[0].Meta.Shape
 		leading := shape[:max(0, len(shape)-1)]
 		if tensor.Numel(leading) != numRows {
-			return nil, fmt.Errorf("%q has another number of rows", m.Name)
+			return nil, fmt.Errorf("%q has another number of rows than the scores", m.Name)
 		}
 		if i == len(parts)-1 && (len(leading) == 0 || leading[len(leading)-1] != rows) {
-			return nil, fmt.Errorf("%q multiplies matrices with another number of rows", m.Name)
+			return nil, fmt.Errorf("the matrices of %q have another number of rows than the scores", m.Name)
 		}
 		n := 1
 		for _, size := range slices.Backward(leading) {

@@ -32,10 +32,10 @@ func NewFuser(g *graph.Graph) *Fuser {
 type Group struct {
 	// Nodes are at least two nodes in a valid order, each with a [Fuser.Expression] or, if Mask is set, a [Fuser.Rows].
 	Nodes []*graph.Node
-	// Anchor means that the first node is an anchor, and the other nodes are its epilogue: see [Fuser.Anchors]. Mask is
-	// then nil.
+	// Anchor means that the first node is an anchor, and the other nodes are its epilogue: see [Fuser.CheckAnchor]. Mask
+	// is then nil.
 	Anchor bool
-	// Attention means that the nodes are an attention: see [Fuser.Attends]. Mask is then ignored.
+	// Attention means that the nodes are an attention: see [Fuser.CheckAttention]. Mask is then ignored.
 	Attention bool
 	// Mask marks the dimensions that nodes fold, in the shape to which all operands of the group are broadcast. It is
 	// nil if no node folds.
@@ -169,6 +169,7 @@ func (f *Fuser) fusedNode(group Group, keep func(*graph.Value) bool) (*graph.Nod
 		return nil, err
 	}
 	n, last := builder.node, parts[len(parts)-1]
+	// The loop reads the operands after those of the anchor and, if there is an anchor, the anchor's result.
 	streams := len(n.In) - builder.fusion.Anchor + min(1, builder.fusion.Anchor) + len(n.Out)
 	switch {
 	case len(n.Out) == 0:
@@ -284,7 +285,7 @@ func (builder *nodeBuilder) addPart(i int, m *graph.Node, isChannelVector func(k
 	return nil
 }
 
-// inline inlines the expressions of the parts into one.
+// inline inlines the expressions of the parts into one. A complex value has two components: 0 is real, 1 imaginary.
 func (builder *nodeBuilder) inline(f *Fuser, parts []*graph.Node) error {
 	var dtypes []tensor.DType
 	anchor, shift := builder.fusion.Anchor, 0 // operand i of the node is operand i+shift of the expression
@@ -310,16 +311,16 @@ func (builder *nodeBuilder) inline(f *Fuser, parts []*graph.Node) error {
 			return fmt.Errorf("%q: %w", m.Name, err)
 		}
 		in := builder.fusion.Parts[i].In
-		outputs[i] = b.Inline(code, func(operand, part int) expr.Value {
+		outputs[i] = b.Inline(code, func(operand, component int) expr.Value {
 			a := in[operandOf(operand)]
 			switch {
 			case a.Number.IsSet(): // an op such as where or masked_fill takes a number as an element
-				return b.Number(code.In[operand], a.Number, part)
-			case a.Part >= 0 && part == 0:
+				return b.Number(code.In[operand], a.Number, component)
+			case a.Part >= 0 && component == 0:
 				return outputs[a.Part][a.Index].Re
 			case a.Part >= 0:
 				return outputs[a.Part][a.Index].Im
-			case part == 0:
+			case component == 0:
 				return b.Load(a.Index + shift)
 			}
 			return b.LoadImag(a.Index + shift)

@@ -11,11 +11,11 @@ import (
 )
 
 // Schema returns a JSON Schema (2020-12) of graph files, version 1, with the given ops, so that editors
-// complete ops and attributes and show their documentation. It does not check names of values, cycles and
+// complete ops and attributes and show their documentation. The schema does not check names of values, cycles or
 // inference.
 //
-// The schema of a node depends on its op: operands have aten's names and number, attributes their types,
-// defaults and permitted values. Any attribute may be a [graph.Ref].
+// The schema of a node depends on its op. It has the names and the number of the operands, and the type, the default
+// and the permitted values of each attribute. Any attribute may be a [graph.Ref].
 func Schema(ops []*graph.Op) ([]byte, error) {
 	for _, op := range ops {
 		if op == nil || op.Schema == nil {
@@ -33,7 +33,7 @@ func Schema(ops []*graph.Op) ([]byte, error) {
 		"number":   numberSchema,
 		"scalar":   anyOf(object{"type": []string{"number", "boolean"}}, specialNumber, pairSchema, complexTextSchema),
 		"data":     anyOf(object{"type": []string{"number", "boolean"}}, specialNumber, arrayOf(ref("data"))),
-		"value":    closedObject(object{"value": withDoc(ref("name"), "the value that the attribute is read from")}, "value"),
+		"value":    closedObject(object{"value": withDoc(ref("name"), "the value whose content is the attribute")}, "value"),
 		"input":    inputSchema(),
 		"constant": constantSchema(),
 		"node":     nodeSchema(ops),
@@ -107,12 +107,12 @@ func dtypeNames() []string {
 	return names
 }
 
-// layoutMembers are the common members of inputs and constants.
-func layoutMembers() object {
+// tensorMembers are the common members of inputs and constants.
+func tensorMembers() object {
 	return object{
 		"name":  ref("name"),
 		"dtype": ref("dtype"),
-		"strides": withDoc(arrayOf(symbolic),
+		"strides": withDoc(arrayOf(sizeSchema),
 			"in elements; if absent, the layout is row-major, or that of memory_format or order"),
 		"offset":        withDoc(anyOf(object{"type": "integer", "minimum": 0}, ref("name")), "in elements"),
 		"memory_format": ref("memory_format"),
@@ -127,7 +127,7 @@ var conflictingLayouts = anyOf(object{"required": []string{"strides", "memory_fo
 var formatAndOrder = object{"required": []string{"memory_format", "order"}}
 
 func inputSchema() object {
-	m := layoutMembers()
+	m := tensorMembers()
 	m["shape"] = arrayOf(ref("dim"))
 	s := closedObject(m, "name", "dtype", "shape")
 	s["not"] = conflictingLayouts
@@ -135,7 +135,7 @@ func inputSchema() object {
 }
 
 func constantSchema() object {
-	m := layoutMembers()
+	m := tensorMembers()
 	m["shape"] = arrayOf(object{"type": "integer", "minimum": 0})
 	m["data"] = withDoc(ref("data"), "elements in row-major order, nested or flat")
 	m["file"] = object{"type": "string", "minLength": 1, "pattern": `\.(npy|npz|safetensors|NPY|NPZ|SAFETENSORS)$`,
@@ -235,40 +235,44 @@ func opSchema(op *graph.Op) object {
 	return node
 }
 
-// numberCombinations returns the schemas of an op with operands that may be given as numbers. Each such operand is
-// either in the list of inputs or an attribute, and each combination of these choices has a schema. minInputs is the
-// number of required operands that cannot be numbers.
+// numberCombinations returns the alternatives (anyOf) of an op with required operands that may be given as numbers, or
+// nil for other ops. Each such operand is either in the list of inputs or an attribute, and each combination of these
+// choices is an alternative. minInputs is the number of required operands that cannot be numbers.
 func numberCombinations(op *graph.Op, minInputs int) []object {
-	combinations := []object{{"inputs": minInputs, "attrs": []string{}}}
+	type combination struct {
+		minInputs int
+		attrs     []string
+	}
+	combinations := []combination{{minInputs: minInputs}}
 	for _, p := range op.Params {
 		name := op.NumberAttr(p)
 		if p.Optional || name == "" {
 			continue
 		}
-		for _, w := range combinations {
-			names := append(slices.Clone(w["attrs"].([]string)), name)
-			combinations = append(combinations, object{"inputs": w["inputs"], "attrs": names})
-			w["inputs"] = w["inputs"].(int) + 1
+		for i, c := range combinations {
+			combinations = append(combinations, combination{c.minInputs, append(slices.Clone(c.attrs), name)})
+			combinations[i].minInputs++
 		}
 	}
 	if len(combinations) == 1 {
 		return nil
 	}
 	var all []object
-	for _, w := range combinations {
-		combined, members, required := object{}, object{}, []string{}
-		if n := w["inputs"].(int); n > 0 {
-			members["inputs"] = object{"minItems": n}
+	for _, c := range combinations {
+		members, required := object{}, []string{}
+		if c.minInputs > 0 {
+			members["inputs"] = object{"minItems": c.minInputs}
 			required = append(required, "inputs")
 		}
-		if names := w["attrs"].([]string); len(names) > 0 {
-			members["attrs"] = object{"type": "object", "required": names}
+		if len(c.attrs) > 0 {
+			members["attrs"] = object{"type": "object", "required": c.attrs}
 			required = append(required, "attrs")
 		}
-		if combined["properties"] = members; len(required) > 0 {
-			combined["required"] = required
+		alternative := object{"properties": members}
+		if len(required) > 0 {
+			alternative["required"] = required
 		}
-		all = append(all, combined)
+		all = append(all, alternative)
 	}
 	return all
 }
@@ -321,12 +325,12 @@ func attrSchema(f graph.Field) object {
 	if f.Type == "graph" {
 		return object{"$ref": "#", "description": f.Doc}
 	}
-	names := strings.Split(strings.TrimSuffix(f.Type, "?"), "|")
+	typeNames := strings.Split(strings.TrimSuffix(f.Type, "?"), "|")
 	if f.Words != nil {
-		names = names[:1]
+		typeNames = typeNames[:1] // the rest are the words, which are added below
 	}
 	var alternatives []object
-	for _, name := range names {
+	for _, name := range typeNames {
 		s := typeSchema(f, name)
 		if all, ok := s["anyOf"].([]object); ok {
 			alternatives = append(alternatives, all...)
@@ -351,8 +355,8 @@ func attrSchema(f graph.Field) object {
 // symbolText is a symbol, or an expression over symbols, in place of a number.
 var symbolText = object{"$ref": "#/$defs/name", "description": "a symbol, or an expression over symbols"}
 
-// symbolic describes a size: an integer, a symbol or an expression.
-var symbolic = anyOf(object{"type": "integer"}, symbolText)
+// sizeSchema describes a size: an integer, a symbol or an expression.
+var sizeSchema = anyOf(object{"type": "integer"}, symbolText)
 
 // typeSchema describes the values of a type by its name in [graph.Field.Type].
 func typeSchema(f graph.Field, name string) object {
@@ -360,6 +364,7 @@ func typeSchema(f graph.Field, name string) object {
 		single := typeSchema(f, item)
 		list := arrayOf(single)
 		if f.Len > 0 {
+			// As in PyTorch, a list of one number stands for f.Len equal numbers.
 			lengths := []object{{"minItems": f.Len, "maxItems": f.Len}, {"minItems": 1, "maxItems": 1}}
 			if f.Default == "none" {
 				lengths = append(lengths, object{"maxItems": 0})
@@ -371,7 +376,7 @@ func typeSchema(f graph.Field, name string) object {
 	switch name {
 	case "int":
 		if f.AnyInt {
-			return symbolic
+			return sizeSchema
 		}
 		return anyOf(object{"type": "integer", "minimum": -tensor.MaxBytes, "maximum": tensor.MaxBytes}, symbolText)
 	case "float":

@@ -73,10 +73,10 @@ func (g *grouper) epilogueOf(n *graph.Node) (*nodeGroup, string) {
 // whyNoAnchor returns the reason why a node cannot be the anchor of a group; "" if it can.
 func (g *grouper) whyNoAnchor(group *nodeGroup, n *graph.Node) string {
 	v := n.Out[0]
-	switch err := g.fuser.Anchors(n); {
+	switch err := g.fuser.CheckAnchor(n); {
 	case err != nil:
 		return n.Name + " " + err.Error()
-	case n.Pin != (graph.Pin{Impl: n.Pin.Impl}): // a pinned implementation also accepts an epilogue
+	case n.Pin != (graph.Pin{Impl: n.Pin.Impl}): // a pin of the implementation alone is no obstacle
 		return n.Name + " is pinned, so it is a separate step"
 	case v.Meta.Numel() == 0:
 		return n.Name + " has no elements"
@@ -115,7 +115,7 @@ func (g *grouper) checkAnchor(group *nodeGroup) error {
 	if len(n.Out) != 1 || !slices.Equal(n.Out[0].Meta.Shape, group.space.shape) {
 		return misfit("the result of %s does not have the shape of its epilogue", n.Name)
 	}
-	if err := g.fuser.Anchors(n); err != nil {
+	if err := g.fuser.CheckAnchor(n); err != nil {
 		return misfit("%s %v", n.Name, err)
 	}
 	return nil

@@ -37,7 +37,7 @@ func (g *grouper) splitPrefix(group *nodeGroup, n *graph.Node) (*nodeGroup, stri
 			return nil, fmt.Sprintf("%s also reads it, and comes earlier", reader.Name)
 		}
 	}
-	if err := g.fuser.Anchors(n); err != nil {
+	if err := g.fuser.CheckAnchor(n); err != nil {
 		return nil, n.Name + " " + err.Error()
 	}
 	group.nodes = slices.DeleteFunc(group.nodes, func(member *graph.Node) bool {

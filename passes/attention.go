@@ -28,7 +28,7 @@ func (g *grouper) joinAttentions() {
 		}
 		why := g.whyNoAttention(nodes)
 		if why == "" {
-			if err := g.fuser.Attends(nodes); err != nil {
+			if err := g.fuser.CheckAttention(nodes); err != nil {
 				why = err.Error()
 			}
 		}
@@ -128,7 +128,7 @@ func (g *grouper) whyNoAttention(nodes []*graph.Node) string {
 // If sizes are unknown, it records guards: Holds records its condition.
 func (g *grouper) checkAttention(nodes []*graph.Node) error {
 	last := nodes[len(nodes)-1]
-	if err := g.fuser.Attends(nodes); err != nil {
+	if err := g.fuser.CheckAttention(nodes); err != nil {
 		return misfit("%s: %v", last.Name, err)
 	}
 	for _, member := range nodes {

@@ -54,10 +54,10 @@ func (m *Model) findDeviceNodes() {
 		}
 		m.deviceWalks[i] = impl.Walks(n.Call(), []tensor.Order{tensor.RowMajorOrder(n.Out[0].Meta.Rank())})
 		if len(m.deviceWalks[i]) > 0 {
-			m.touch(n, m.mayBeOnDevice)
+			m.markOperandsAndResults(n, m.mayBeOnDevice)
 		}
 	}
-	m.touchViews(m.mayBeOnDevice)
+	m.spreadMarksOverViews(m.mayBeOnDevice)
 	for _, variable := range m.variableList {
 		if m.mayBeOnDevice.At(variable.value) {
 			variable.hostForms = maxForms / 2
@@ -100,29 +100,29 @@ func (m *Model) addDeviceForms() {
 	}
 }
 
-// touch marks the operands and results of a node.
-func (m *Model) touch(n *graph.Node, touched graph.ByValue[bool]) {
+// markOperandsAndResults marks the operands and results of a node.
+func (m *Model) markOperandsAndResults(n *graph.Node, marked graph.ByValue[bool]) {
 	for _, a := range n.In {
 		if a.Kind == graph.TensorArg {
-			touched.Set(a.Value, true)
+			marked.Set(a.Value, true)
 		}
 	}
 	for _, v := range n.Out {
-		touched.Set(v, true)
+		marked.Set(v, true)
 	}
 }
 
-// touchViews marks the result of a view if its operand is marked, and the operand if the result is marked.
-func (m *Model) touchViews(touched graph.ByValue[bool]) {
+// spreadMarksOverViews marks the result of a view if its operand is marked, and the operand if the result is marked.
+func (m *Model) spreadMarksOverViews(marked graph.ByValue[bool]) {
 	spread := func(view *viewNode) {
 		if view == nil {
 			return
 		}
 		in := view.node.In[view.operand].Value
-		if touched.At(in) || slices.ContainsFunc(view.node.Out, touched.At) {
-			touched.Set(in, true)
+		if marked.At(in) || slices.ContainsFunc(view.node.Out, marked.At) {
+			marked.Set(in, true)
 			for _, v := range view.node.Out {
-				touched.Set(v, true)
+				marked.Set(v, true)
 			}
 		}
 	}

@@ -44,11 +44,12 @@ func newEdgeModel(m *Model, follows func(*graph.Node) bool) *edgeModel {
 	for _, v := range g.Constants {
 		variable := m.variables.At(v)
 		if row := make([]int64, len(variable.forms)); isFreeConstant(v) {
-			edges.sources.Set(v, source{-1, [][]int64{row}})
+			edges.sources.Set(v, source{variable: -1, rows: [][]int64{row}})
 		}
 	}
 	for variable := range m.inputVariables() {
-		edges.sources.Set(variable.value, source{-1, [][]int64{edges.costsFromWritten(variable, m.inputForm(variable))}})
+		row := edges.costsFromWritten(variable, m.inputForm(variable))
+		edges.sources.Set(variable.value, source{variable: -1, rows: [][]int64{row}})
 	}
 	for i, n := range g.Nodes {
 		interrupt.Check(g.Context())

@@ -33,11 +33,11 @@ func (m *Model) findLabels(i int, n *graph.Node) error {
 		for _, walk := range distinctWalks(impl.Walks(call, orders), n.Out) {
 			supported = true
 			for _, candidate := range m.walkLabels(n, call, impl, walk) {
-				switch k := slices.IndexFunc(computed.labels, candidate.equivalent); {
-				case k < 0:
+				switch other := slices.IndexFunc(computed.labels, candidate.equivalent); {
+				case other < 0:
 					computed.labels = append(computed.labels, candidate)
-				case computed.labels[k].walk.HasInferredLayouts(): // a walk with explicit orders is kept: writeSlot needs it
-					computed.labels[k] = candidate
+				case computed.labels[other].walk.HasInferredLayouts(): // prefer explicit orders: writeSlot needs them
+					computed.labels[other] = candidate
 				}
 			}
 		}
@@ -243,13 +243,13 @@ func (m *Model) inferredLabels(n *graph.Node, call *graph.Call, impl *graph.Impl
 	seen := map[string]bool{}
 	// try adds the label for an order of the operands.
 	try := func(order tensor.Order, base func(*variable) int) {
-		in, requiredForms := m.operandsInOrder(n, layoutDependent, order, base)
+		inferenceCall, requiredForms := m.operandsInOrder(n, layoutDependent, order, base)
 		key := fmt.Sprint(requiredForms)
-		if in == nil || seen[key] {
+		if inferenceCall == nil || seen[key] {
 			return
 		}
 		seen[key] = true
-		if l, ok := m.inferredLabel(n, call, impl, walk, in, requiredForms); ok {
+		if l, ok := m.inferredLabel(n, call, impl, walk, inferenceCall, requiredForms); ok {
 			list = append(list, l)
 		}
 	}

@@ -64,7 +64,7 @@ func (m *Model) CheapestWithin(ctx context.Context, limit, knownPS int64,
 		}
 	}
 	for i, computed := range m.computedNodes {
-		if search.bytes[i] != nil && computed.id < 0 {
+		if search.bytes[i] != nil && computed.id < 0 { // a node with a single label
 			search.availableBytes -= float64(search.bytes[i][0])
 			search.bytes[i] = nil
 		}

@@ -136,7 +136,8 @@ func (m *Model) addOperandSlots(i int, n *graph.Node, k int, result *variable) {
 			continue
 		}
 		place := keepStrides(layouts[operand], result.forms[ownBufferForm].meta)
-		slotForm := result.addSlotForm(place, ownBufferForm, &slot{concat, operand, order, concatResult.value.Name})
+		slotForm := result.addSlotForm(place, ownBufferForm, &slot{concat: concat, operand: operand,
+			order: order, concatName: concatResult.value.Name})
 		if slotForm >= 0 {
 			m.writeSlot(i, n, k, slotForm)
 		}
@@ -162,20 +163,20 @@ func (m *Model) isConcat(i int) bool {
 // operandSlots returns the layouts of a concatenation's operands inside its result, which is dense and has the given
 // order.
 func (m *Model) operandSlots(concat int, concatResult *variable, order tensor.Order) []tensor.Meta {
-	known, ok := m.slots.operandLayouts[concat][order]
-	if ok {
-		return known
+	layouts, cached := m.slots.operandLayouts[concat][order]
+	if cached {
+		return layouts
 	}
 	form := concatResult.formWithOrder(order)
 	for _, t := range m.Problem.Graph.Nodes[concat].PlacesIn(concatResult.forms[form].meta.Type()) {
 		place, _ := t.Meta()
-		known = append(known, place)
+		layouts = append(layouts, place)
 	}
 	if m.slots.operandLayouts[concat] == nil {
 		m.slots.operandLayouts[concat] = map[tensor.Order][]tensor.Meta{}
 	}
-	m.slots.operandLayouts[concat][order] = known
-	return known
+	m.slots.operandLayouts[concat][order] = layouts
+	return layouts
 }
 
 // addSlotForm adds a form in slot s and returns its index, or -1 if the value has maxForms forms already.
@@ -244,7 +245,8 @@ func (m *Model) addAdjacentSlots(i int, n *graph.Node, result *variable) {
 		if in == nil {
 			continue
 		}
-		slotForm := result.addSlotForm(slotMeta, ownBufferForm, &slot{f.slot.concat, -1, f.slot.order, f.slot.concatName})
+		slotForm := result.addSlotForm(slotMeta, ownBufferForm, &slot{concat: f.slot.concat, operand: -1,
+			order: f.slot.order, concatName: f.slot.concatName})
 		if slotForm < 0 {
 			return
 		}

@@ -30,15 +30,15 @@ type profile struct {
 	start         time.Time // start of the current run; all times are relative to it
 	byGraph       map[*graph.Graph]*profiledGraph
 	graphs        []*profiledGraph // the values of byGraph, in the order of their first runs
-	busy          []time.Duration  // the time in steps of each worker, in the current run
+	busy          []time.Duration  // the time that each worker has spent in steps of the current run
 	samples       []profiledRun
 	stepTimesLeft int              // number of step times that may still be stored: see maxStepTimes
 	costProfile   *machine.Profile // nil for the built-in profile
-	clockCost     time.Duration    // the time of reading the clock, which each measured time of a step includes
+	clockCost     time.Duration    // the time of reading the clock; EndStep subtracts it
 }
 
-// maxStepTimes is the approximate maximum number of step times that a profile stores: the last run is stored
-// completely. maxProfiledRuns is the maximum number of profiled runs.
+// A profile is complete after the run in which it has stored maxStepTimes step times, so it may store a few more.
+// maxProfiledRuns is the maximum number of profiled runs.
 const (
 	maxStepTimes    = 1 << 22
 	maxProfiledRuns = 500
@@ -47,7 +47,7 @@ const (
 // profiledRun has the time of a run, including its nested runs.
 type profiledRun struct {
 	took time.Duration
-	busy []time.Duration // the time in steps of each worker
+	busy []time.Duration // the time that each worker spent in steps
 }
 
 // profiledGraph has the times of the steps of a graph. The graph may run several times as a nested run.
@@ -84,7 +84,7 @@ type workerRecord struct {
 type stepRecord struct {
 	first, last  time.Duration // first start and last end
 	busy, nested time.Duration // time in the step, and time of nested runs
-	calls        int           // number of executions that the worker ended
+	calls        int           // number of executions that EndStep reported as done on this worker
 }
 
 func newProfile() *profile {
@@ -124,7 +124,7 @@ func (p *profile) BeginRun(r *exec.Run) bool {
 	}
 	r.Data = g.newRecord(r)
 	if r.Parent == nil {
-		p.start = time.Now()
+		p.start = time.Now() // again, so that the run does not include the allocations above
 	}
 	r.Data.(*runRecord).began = time.Since(p.start)
 	return true
@@ -145,21 +145,21 @@ func (g *profiledGraph) newRecord(r *exec.Run) *runRecord {
 }
 
 // BeginStep records the start of a step on a worker.
-func (p *profile) BeginStep(w exec.Position) {
-	worker := &w.Run.Data.(*runRecord).workers[w.Worker]
+func (p *profile) BeginStep(at exec.Position) {
+	worker := &at.Run.Data.(*runRecord).workers[at.Worker]
 	worker.nested = 0
 	worker.began = time.Since(p.start)
 }
 
 // EndStep records the time of a worker in a step.
-func (p *profile) EndStep(w exec.Position, done bool) {
+func (p *profile) EndStep(at exec.Position, done bool) {
 	now := time.Since(p.start) - p.clockCost
-	worker := &w.Run.Data.(*runRecord).workers[w.Worker]
-	s := &worker.steps[w.Step]
+	worker := &at.Run.Data.(*runRecord).workers[at.Worker]
+	s := &worker.steps[at.Step]
 	if s.last == 0 {
 		s.first = worker.began
 	}
-	now = max(now, worker.began+worker.nested+1)
+	now = max(now, worker.began+worker.nested+1) // at least 1 ns, so that s.last is not 0
 	s.last = now
 	s.busy += now - worker.began - worker.nested
 	s.nested += worker.nested

@@ -71,31 +71,33 @@ func missingNames(ops []string) []MissingDoc {
 // reasonFor returns the first reason of [reasons] whose patterns match a name.
 func reasonFor(name string) string {
 	for _, r := range reasons {
-		if r.matches(name) {
+		if matchesAny(strings.Fields(r.patterns), name) {
 			return r.why
 		}
 	}
 	return "not implemented"
 }
 
-// matches reports whether one of the patterns matches a name.
-func (r missingReason) matches(name string) bool {
-	return slices.ContainsFunc(strings.Fields(r.patterns), func(p string) bool {
+// matchesAny reports whether one of the patterns (see [path.Match]) matches a name.
+func matchesAny(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
 		ok, err := path.Match(p, name)
 		return ok && err == nil
 	})
 }
 
-// showMissing prints the names of PyTorch's operator suite that no op has, restricted to names that match one of the
-// patterns.
+// showMissing prints the names of PyTorch's operator suite that no op has. If there are patterns, it prints only names
+// that match one of them. With --match, it prints only names that contain f.match, or whose reason contains it.
 func (f flags) showMissing(cmd *cobra.Command, patterns []string) error {
 	if f.kind != "" || f.dtype != "" || f.onnx {
 		return exit.UsageErrorf("--missing cannot be combined with --kind, --dtype or --onnx")
 	}
 	d := MissingDocument{Names: len(suite()), Missing: missingNames(opNamesOf(f.ext.Ops()))}
 	d.Missing = slices.DeleteFunc(d.Missing, func(m MissingDoc) bool {
-		return len(patterns) > 0 && !missingReason{patterns: strings.Join(patterns, " ")}.matches(m.Name) ||
-			!strings.Contains(strings.ToLower(m.Name+" "+m.Reason), strings.ToLower(f.match))
+		if len(patterns) > 0 && !matchesAny(patterns, m.Name) {
+			return true
+		}
+		return !strings.Contains(strings.ToLower(m.Name+" "+m.Reason), strings.ToLower(f.match))
 	})
 	if len(d.Missing) == 0 {
 		return exit.UsageErrorf("no missing name matches; graphrun ops --missing lists all of them")

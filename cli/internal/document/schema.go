@@ -8,10 +8,10 @@ import (
 )
 
 // Schema returns the JSON Schema (2020-12) of a document. t is the struct type of the document. If a field has the
-// tag of:"NAME", words[NAME] returns the strings that the field may contain. If a document has another version than
-// [Version], its field Version has this version in the tag const.
-func Schema(t reflect.Type, title string, words map[string]func() []string) map[string]any {
-	b := schemaBuilder{defs: map[string]any{}, words: words}
+// struct tag `of:"NAME"`, allowedStrings[NAME] returns the strings that the field may contain. The version of the
+// document is N if t has a field Version with the struct tag `const:"N"`, and otherwise [Version].
+func Schema(t reflect.Type, title string, allowedStrings map[string]func() []string) map[string]any {
+	b := schemaBuilder{defs: map[string]any{}, allowedStrings: allowedStrings}
 	root := b.object(t)
 	version := Version
 	if f, ok := t.FieldByName("Version"); ok && f.Tag.Get("const") != "" {
@@ -29,8 +29,8 @@ func Schema(t reflect.Type, title string, words map[string]func() []string) map[
 
 // schemaBuilder collects the definitions of the structs in a document.
 type schemaBuilder struct {
-	defs  map[string]any
-	words map[string]func() []string
+	defs           map[string]any
+	allowedStrings map[string]func() []string // by the name in the struct tag `of`
 }
 
 // object returns the schema of a struct, which allows no other keys. If a struct is embedded by a pointer, its keys are
@@ -59,13 +59,13 @@ func (b schemaBuilder) object(t reflect.Type) map[string]any {
 	}
 	s := map[string]any{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
 	if len(keysByPointer) > 0 {
-		others := map[string]any{}
+		dependentRequired := map[string]any{} // each key requires all keys of its struct
 		for _, keys := range keysByPointer {
 			for _, key := range keys {
-				others[key] = keys
+				dependentRequired[key] = keys
 			}
 		}
-		s["dependentRequired"] = others
+		s["dependentRequired"] = dependentRequired
 	}
 	return s
 }
@@ -88,7 +88,7 @@ func (b schemaBuilder) property(m member) map[string]any {
 	t := m.field.Type
 	_, nullable := reflect.Zero(t).Interface().(interface{ mayBeNull() })
 	if t.Kind() == reflect.Pointer {
-		t, nullable = t.Elem(), !m.optional
+		t, nullable = t.Elem(), !m.optional // an optional key with a nil pointer is absent
 	}
 	s := b.value(t, m.field.Tag.Get("of"))
 	if nullable {
@@ -97,8 +97,8 @@ func (b schemaBuilder) property(m member) map[string]any {
 	return s
 }
 
-// definitionOf returns the name of a struct type in schemas. For example, stepDoc and StepReport are both named step.
-func definitionOf(t reflect.Type) string {
+// definitionName returns the name of a struct type in schemas. For example, stepDoc and StepReport are both named step.
+func definitionName(t reflect.Type) string {
 	name := strings.TrimSuffix(strings.TrimSuffix(t.Name(), "Doc"), "Report")
 	return strings.ToLower(name[:1]) + name[1:]
 }
@@ -107,32 +107,32 @@ func orNull(schema map[string]any) map[string]any {
 	return map[string]any{"anyOf": []any{schema, map[string]any{"type": "null"}}}
 }
 
-// value returns the schema of a type. If only some strings are allowed, `allowed` names the set of these strings;
+// value returns the schema of a type. If only some strings are allowed, setName is their key in allowedStrings;
 // otherwise it is empty.
-func (b schemaBuilder) value(t reflect.Type, allowed string) map[string]any {
+func (b schemaBuilder) value(t reflect.Type, setName string) map[string]any {
 	if l, ok := reflect.Zero(t).Interface().(anyStream); ok {
-		return map[string]any{"type": "array", "items": b.value(reflect.TypeOf(l.Item()).Elem(), allowed)}
+		return map[string]any{"type": "array", "items": b.value(reflect.TypeOf(l.Item()).Elem(), setName)}
 	}
 	if custom, ok := reflect.Zero(t).Interface().(interface{ JSONSchema() map[string]any }); ok {
 		return custom.JSONSchema()
 	}
 	switch t.Kind() {
 	case reflect.Struct:
-		name := definitionOf(t)
+		name := definitionName(t)
 		if b.defs[name] == nil {
 			b.defs[name] = map[string]any{} // set before the fields are visited, because the struct may be recursive
 			b.defs[name] = b.object(t)
 		}
 		return map[string]any{"$ref": "#/$defs/" + name}
 	case reflect.Pointer:
-		return orNull(b.value(t.Elem(), allowed))
+		return orNull(b.value(t.Elem(), setName))
 	case reflect.Slice:
-		return map[string]any{"type": "array", "items": b.value(t.Elem(), allowed)}
+		return map[string]any{"type": "array", "items": b.value(t.Elem(), setName)}
 	case reflect.Map:
-		return map[string]any{"type": "object", "additionalProperties": b.value(t.Elem(), allowed)}
+		return map[string]any{"type": "object", "additionalProperties": b.value(t.Elem(), setName)}
 	case reflect.String:
-		if allowed != "" {
-			return map[string]any{"enum": b.words[allowed]()}
+		if setName != "" {
+			return map[string]any{"enum": b.allowedStrings[setName]()}
 		}
 		return map[string]any{"type": "string"}
 	case reflect.Bool:
@@ -144,5 +144,5 @@ func (b schemaBuilder) value(t reflect.Type, allowed string) map[string]any {
 	case reflect.Interface:
 		return map[string]any{} // anything
 	}
-	panic("graphrun: a document has a " + t.String())
+	panic("graphrun: a document has a field of type " + t.String() + ", which has no JSON schema")
 }

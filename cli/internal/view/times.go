@@ -43,10 +43,11 @@ func readTimes(path string) (doc *measuredTimes, times map[string]float64, err e
 	doc = new(measuredTimes)
 	if err := files.DecodePartOfJSON(text, doc); err != nil {
 		return nil, nil, exit.UsageErrorf("--profile: %w",
-			files.WithPath(path, fmt.Errorf("the file is not the output of bench --profile --json: %w", err)))
+			files.WithPath(path, fmt.Errorf("the file is not the output of bench --profile --json or of plan --measure "+
+				"--json: %w", err)))
 	}
 	times = map[string]float64{}
-	for _, s := range doc.ByStep {
+	for _, s := range doc.ByStep { // graphs of nested runs may have steps of equal names
 		times[s.Name] += s.Time
 	}
 	var steps []report.Step
@@ -64,8 +65,8 @@ func readTimes(path string) (doc *measuredTimes, times map[string]float64, err e
 	return doc, times, nil
 }
 
-// addTimes sets the measured times of the steps of a plan, and returns a remark with their sum. sizes are the sizes of
-// the plan's symbols.
+// addTimes sets the measured times of the steps of a plan. It returns a remark with the measured and the predicted sum.
+// sizes are the sizes of the plan's symbols.
 func (f *flags) addTimes(plan *report.Plan, sizes map[string]int) (string, error) {
 	if f.profile == "" {
 		return "", nil

@@ -181,7 +181,8 @@ func decode(sizes []int, steps []step, labels []int) {
 	}
 }
 
-// cost returns the sum of the step's functions for label l of its variable.
+// cost returns the sum of the step's functions if its variable has the given label and the other variables have theirs
+// in labels.
 func (s *step) cost(sizes, labels []int, label int) int64 {
 	var sum int64
 	before := labels[s.variable]

@@ -24,7 +24,7 @@ func (g *guess) cost() int64 {
 	return sum
 }
 
-// localCost returns the cost of the functions of v with label l.
+// localCost returns the sum of the functions of v if v has the given label and the other variables keep theirs.
 func (g *guess) localCost(v, label int) int64 {
 	before := g.labels[v]
 	g.labels[v] = label

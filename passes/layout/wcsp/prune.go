@@ -47,9 +47,12 @@ func prune(in *instance) ([][]int, []Pruning) {
 			pruner.unary[f.scope[0]] = f.table
 			continue
 		}
-		label, b := f.scope[0], f.scope[1]
-		pruner.edges[label] = append(pruner.edges[label], edge{f.table, b, in.sizes[b], 1})
-		pruner.edges[b] = append(pruner.edges[b], edge{f.table, label, 1, in.sizes[b]})
+		first, second := f.scope[0], f.scope[1] // rows and columns of the table
+		columns := in.sizes[second]
+		pruner.edges[first] = append(pruner.edges[first],
+			edge{table: f.table, other: second, stride: columns, otherStride: 1})
+		pruner.edges[second] = append(pruner.edges[second],
+			edge{table: f.table, other: first, stride: 1, otherStride: columns})
 	}
 	queue, queued := make([]int, len(in.problemVariables)), make([]bool, len(in.problemVariables))
 	for v := range queue {
@@ -82,7 +85,7 @@ func (p *pruner) pruneVariable(v int) bool {
 	for i := len(labels) - 1; i >= 0 && p.work < pruneWork; i-- {
 		for _, dominator := range labels {
 			if label := labels[i]; dominator != label && p.dominates(v, dominator, label) {
-				p.list = append(p.list, Pruning{v, label, dominator})
+				p.list = append(p.list, Pruning{Variable: v, Label: label, By: dominator})
 				labels = slices.Delete(labels, i, i+1)
 				break
 			}

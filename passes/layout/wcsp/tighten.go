@@ -108,7 +108,8 @@ func (in *instance) newTightening() *tightening {
 			v := f.scope[k]
 			moved.received[k] = make([]int64, in.sizes[v])
 			tightening.positionsOf[v] = append(tightening.positionsOf[v],
-				position{len(tightening.functions), stride, k, k == 0, k == len(f.scope)-1})
+				position{function: len(tightening.functions), stride: stride, scopeIndex: k, first: k == 0,
+					last: k == len(f.scope)-1})
 			stride *= in.sizes[v]
 		}
 		tightening.functions = append(tightening.functions, moved)

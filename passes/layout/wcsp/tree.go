@@ -38,9 +38,9 @@ func (t *tree) node(target int64) (Node, int64) {
 			proofNode.Branches = append(proofNode.Branches, Branch{branch.label, child})
 			bound = min(bound, childBound)
 		}
-		sorted.Func(proofNode.Branches, func(a, branch Branch) int { return a.Label - branch.Label })
+		sorted.Func(proofNode.Branches, func(a, b Branch) int { return a.Label - b.Label })
 	case len(t.parts) > 0:
-		spare := t.constant - target
+		spare := t.constant - target // by this much the sum of the parts' bounds may fall
 		for i := range t.parts {
 			spare = add(spare, t.parts[i].bound)
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
-// factorsOf returns the factors of v by their other variable. A factor over v alone has the key v. The index is built
-// at the first call.
+// factorsOf returns the indices in problem.Factors of the factors over v, keyed by the other variable of each factor. A
+// factor over v alone has the key v. The index is built at the first call.
 func (c *checker) factorsOf(v int) map[int][]int {
 	if c.factorsByPair == nil {
 		c.factorsByPair = make([]map[int][]int, len(c.problem.Variables))
@@ -26,9 +26,10 @@ func (c *checker) factorsOf(v int) map[int][]int {
 	return c.factorsByPair[v]
 }
 
-// prune checks that the pruned label costs at least as much as By for all labels of the neighbours, and removes it.
-// Factors over the same two variables are added up. The least differences over the labels of each neighbour must then
-// add up to at least 0.
+// prune checks that the pruned label costs at least as much as By for all labels of the neighbours, and removes it
+// (Goldstein's criterion). Factors over the same two variables are added up. For each neighbour, take the least value
+// of cost(Label) - cost(By) over the neighbour's labels. The sum of these values must be at least 0. The factors over
+// the variable alone count as one more neighbour, which has a single label.
 func (c *checker) prune(pruning wcsp.Pruning) error {
 	v := pruning.Variable
 	if v < 0 || v >= len(c.remainingLabels) {
@@ -39,15 +40,15 @@ func (c *checker) prune(pruning wcsp.Pruning) error {
 		return fmt.Errorf("labels %d and %d of variable %d are not two remaining labels", pruning.Label, pruning.By, v)
 	}
 	var sum int64
-	// isForbidden: for some neighbour, Label is forbidden with every label of the neighbour. byIsWorse: for some label
-	// of a neighbour, By is forbidden and Label is allowed.
-	isForbidden, byIsWorse := false, false
+	// labelIsForbidden: for some neighbour, Label is forbidden with every label of the neighbour. byIsWorse: for some
+	// label of a neighbour, By is forbidden and Label is allowed.
+	labelIsForbidden, byIsWorse := false, false
 	others := c.factorsOf(v)
 	for _, other := range slices.Sorted(maps.Keys(others)) {
 		least := wcsp.Forbidden
 		labels := c.remainingLabels[other]
 		if other == v {
-			labels = []int{0}
+			labels = []int{0} // factors over v alone: pairCost ignores this label
 		}
 		c.countSteps(2 * len(labels) * len(others[other]))
 		for _, otherLabel := range labels {
@@ -56,25 +57,26 @@ func (c *checker) prune(pruning wcsp.Pruning) error {
 			switch {
 			case cost == wcsp.Forbidden:
 			case byCost == wcsp.Forbidden:
-				least, byIsWorse = min(least, 0), true
+				least, byIsWorse = min(least, 0), true // any number that is not Forbidden
 			default:
 				least = min(least, cost-byCost)
 			}
 		}
 		if least == wcsp.Forbidden {
-			isForbidden = true
+			labelIsForbidden = true
 		} else {
 			sum += least // sums are exact: checkProblem has checked their range
 		}
 	}
-	if !isForbidden && (byIsWorse || sum < 0) {
+	if !labelIsForbidden && (byIsWorse || sum < 0) {
 		return fmt.Errorf("variable %d: label %d can cost less than label %d", v, pruning.Label, pruning.By)
 	}
 	c.remainingLabels[v] = slices.Delete(slices.Clone(c.remainingLabels[v]), index, index+1)
 	return nil
 }
 
-// pairCost returns a sum of factors over v alone, or over v and one other variable, for a label of each.
+// pairCost returns the sum of the costs of factors if v has label and the other variable has otherLabel. factors are
+// indices in problem.Factors. Factors over v alone ignore otherLabel.
 func (c *checker) pairCost(factors []int, v, label, otherLabel int) int64 {
 	var sum int64
 	for _, i := range factors {

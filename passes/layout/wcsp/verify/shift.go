@@ -62,15 +62,17 @@ func (c *checker) shift(s *wcsp.Shift, functionsOf functionsByVariable, received
 			scope = variables
 		}
 		if len(variables) < 2 || !slices.Equal(variables, scope) || !slices.Contains(functionsOf[scope[0]], f) {
-			return fmt.Errorf("function %d was used before, or has other variables, or fewer than two", f)
+			return fmt.Errorf("function %d was used before, has fewer than two variables, or has other variables than the "+
+				"first function of the shift", f)
 		}
 	}
 	if len(s.By) != len(scope) {
-		return fmt.Errorf("the shift moves costs to %d of %d variables", len(s.By), len(scope))
+		return fmt.Errorf("the shift moves costs to %d variables, but its functions have %d", len(s.By), len(scope))
 	}
 	for k, v := range scope {
 		if len(s.By[k]) != len(c.remainingLabels[v]) {
-			return fmt.Errorf("%d costs do not match the remaining labels of variable %d", len(s.By[k]), v)
+			return fmt.Errorf("the shift moves %d costs to variable %d, which has %d remaining labels", len(s.By[k]), v,
+				len(c.remainingLabels[v]))
 		}
 		if received[v] == nil {
 			received[v] = make([]int64, len(c.remainingLabels[v]))

@@ -115,7 +115,7 @@ func checkCost(p *wcsp.Problem, s *wcsp.Solution) error {
 		sum = add(sum, f.Costs[index])
 	}
 	if sum != s.Cost || sum == wcsp.Forbidden {
-		return fmt.Errorf("the solution states a cost of %d, but its labels cost %d", s.Cost, sum)
+		return fmt.Errorf("the cost of the solution is %d, but its labels cost %d", s.Cost, sum)
 	}
 	return nil
 }
