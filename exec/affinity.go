@@ -81,7 +81,7 @@ func (a *affinity) record(start, size int) {
 			replacement = append(replacement, u)
 		}
 	}
-	replacement = append(replacement, lastUse{start, end, start, size})
+	replacement = append(replacement, lastUse{begin: start, end: end, storageStart: start, storageBytes: size})
 	if first < limit {
 		if u := a.lastUses[limit-1]; u.end > end {
 			u.begin = end

@@ -104,8 +104,8 @@ func TestExpected(t *testing.T) {
 	p.addSerial([]float64{wakeAheadNS, wakeAheadNS, wakeAheadNS / 2, wakeAheadNS / 2, 0}, 1, 4, 1)
 	require.Len(t, p.sections, 2)
 	assert.Equal(t, section{first: 1, end: 2}, p.sections[0])
-	assert.Equal(t, section{first: 2, end: 4, nextWorth: 1}, p.sections[1])
+	assert.Equal(t, section{first: 2, end: 4, nextPolicy: 1}, p.sections[1])
 	p.sections = nil
 	p.addSerial([]float64{1, 1}, 0, 2, 2)
-	assert.Equal(t, []section{{first: 0, end: 2, nextWorth: 2}}, p.sections)
+	assert.Equal(t, []section{{first: 0, end: 2, nextPolicy: 2}}, p.sections)
 }

@@ -236,7 +236,7 @@ func (p *Program) addMissingOutputs(whole *graph.Graph, omissions graph.Errors) 
 		}
 	}
 	p.completeGraph = whole
-	p.findInPlace()
+	p.findDirectOutputs()
 }
 
 // Failed returns the errors of the nodes that were omitted at compilation.

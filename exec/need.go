@@ -49,7 +49,7 @@ func (n *Need) add(kind string, v *graph.Value, bytes int) {
 	if bytes == 0 || len(n.Largest) == maxHoldings && n.Largest[maxHoldings-1].Bytes >= bytes {
 		return
 	}
-	n.Largest = append(n.Largest, Holding{kind, v.Name, v.Meta, bytes})
+	n.Largest = append(n.Largest, Holding{Kind: kind, Name: v.Name, Meta: v.Meta, Bytes: bytes})
 	n.sortLargest()
 }
 
@@ -181,12 +181,13 @@ func (n Need) Check(limit, held int) error {
 		return nil
 	case limit > 0:
 		if total > limit {
-			return &MemoryError{n, held, max(limit-held, 0), limit, "the memory limit of the program's options"}
+			return &MemoryError{Need: n, Held: held, Left: max(limit-held, 0), Limit: limit,
+				From: "the memory limit of the program's options"}
 		}
 		return nil
 	}
 	if l, ok := machine.Fits(total - held); !ok {
-		return &MemoryError{n, held, l.Left, l.Total, l.Name}
+		return &MemoryError{Need: n, Held: held, Left: l.Left, Limit: l.Total, From: l.Name}
 	}
 	return nil
 }

@@ -76,11 +76,11 @@ type Program struct {
 	graph        *graph.Graph
 	need         Need
 
-	pool         *tensor.Pool
-	inPlace      []bool         // indexed by output: see findInPlace
-	overwrites   []int          // indexed by storage: 1 + the input that it may overwrite, or 0; see overwriteInputs
-	constants    []addressRange // address ranges of constants, sorted
-	readsStorage bool           // an op depends on the layout of its operand in memory: [graph.Facts.ReadsStorage]
+	pool          *tensor.Pool
+	directOutputs []bool         // indexed by output: see findDirectOutputs
+	overwrites    []int          // indexed by storage: 1 + the input that it may overwrite, or 0; see overwriteInputs
+	constants     []addressRange // address ranges of constants, sorted
+	readsStorage  bool           // an op depends on the layout of its operand in memory: [graph.Facts.ReadsStorage]
 
 	// The following fields are nil without KeepGoing.
 	failed        graph.Errors          // errors of nodes that were omitted at compilation
@@ -224,7 +224,7 @@ func compileWith(g *graph.Graph, o Options, pipelined bool) (_ *Program, err err
 	p.plan(o.Context)
 	p.cutSections(o.Costs)
 	p.findConstants()
-	p.findInPlace()
+	p.findDirectOutputs()
 	p.computeNeed()
 	interrupt.Check(o.Context)
 	if err := o.check(p.need); err != nil {

@@ -10,14 +10,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// findInPlace finds the outputs that a step can write directly into the caller's tensor. Such an output has memory of
-// its own in each run (inNewMemory). The output covers all bytes of its root value, so that the step writes no bytes
+// findDirectOutputs finds the outputs that a step can write directly into the caller's tensor. Such an output has memory
+// of its own in each run (inNewMemory). The output covers all bytes of its root value, so that the step writes no bytes
 // of the tensor except its elements.
-func (p *Program) findInPlace() {
-	p.inPlace = make([]bool, len(p.outputs))
+func (p *Program) findDirectOutputs() {
+	p.directOutputs = make([]bool, len(p.outputs))
 	for i, output := range p.outputs {
 		meta, root := output.Value.Meta, output.Value.Root().Meta
-		p.inPlace[i] = !p.omittedValues[output.Value] && meta.Numel() > 0 &&
+		p.directOutputs[i] = !p.omittedValues[output.Value] && meta.Numel() > 0 &&
 			p.storages[p.storageOf(output.Value)].kind == inNewMemory &&
 			meta.Bytes() == root.Bytes() && meta.Offset*meta.DType.Size() == root.Offset*root.DType.Size() &&
 			root.IsNonOverlappingAndDense() && !meta.OverlapsItself()
@@ -43,7 +43,7 @@ func (s *Session) allocate(in, out []*tensor.Tensor) error {
 		}
 		memory := &s.outputMemories[p.storageOf(output.Value)]
 		// directOutput has 1 + the index of the output; 0 means that no tensor was given.
-		if direct && p.inPlace[i] && memory.storage == nil && t.SameAddresses(meta) && t.Offset >= meta.Offset &&
+		if direct && p.directOutputs[i] && memory.storage == nil && t.SameAddresses(meta) && t.Offset >= meta.Offset &&
 			isAligned(t) {
 			*memory = outputMemory{storage: t.Storage(), shift: (t.Offset - meta.Offset) * meta.DType.Size(),
 				directOutput: i + 1}

@@ -13,11 +13,11 @@ func (s *Session) execute(ctx context.Context) error {
 	for i := range s.program.sections {
 		sec := &s.program.sections[i]
 		var err error
-		if sec.nextWorth != workerpool.StartNone {
-			workerpool.Expect(len(s.workers)-1, sec.nextWorth)
+		if sec.nextPolicy != workerpool.StartNone {
+			workerpool.Expect(len(s.workers)-1, sec.nextPolicy)
 		}
 		switch {
-		case sec.shared != nil && workerpool.Ready(sec.shared.maxWorth):
+		case sec.shared != nil && workerpool.Ready(sec.shared.maxPolicy):
 			err = s.runShared(ctx, sec)
 		case s.stepFailures != nil || s.tracedRun != nil:
 			err = s.runSerialObserved(ctx, sec)

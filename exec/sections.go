@@ -15,15 +15,15 @@ import (
 type section struct {
 	first, end int                    // steps [first, end)
 	shared     *sharing               // nil for a serial section
-	nextWorth  workerpool.StartPolicy // for a serial section: whether its end starts workers for the next section
+	nextPolicy workerpool.StartPolicy // for a serial section: whether its end starts workers for the next section
 }
 
 // sharing describes a shared section. All costs are estimates.
 type sharing struct {
 	waitCounts []int32                  // indexed by step: number of steps in the section that the step waits for
 	costs      []float64                // indexed by step: time on one worker, in nanoseconds
-	worth      []workerpool.StartPolicy // indexed by step: whether the steps from this one on justify starting workers
-	maxWorth   workerpool.StartPolicy   // the maximum of worth
+	policies   []workerpool.StartPolicy // indexed by step: whether the steps from this one on justify starting workers
+	maxPolicy  workerpool.StartPolicy   // the maximum of policies
 	minShared  float64                  // minimum work, in nanoseconds, that is given to another awake worker
 }
 
@@ -57,7 +57,7 @@ func (p *Program) cutSections(profile *machine.Profile) {
 	s.costs = p.stepCosts(profile, s.minShared)
 	split := p.chooseSplits(s.costs, s.minShared)
 	saved := p.savings(s.costs, split, s.minShared)
-	s.worth = wakeWorths(s.costs, saved, cmp.Or(profile.WakeNS, machine.DefaultWakeNS))
+	s.policies = wakePolicies(s.costs, saved, cmp.Or(profile.WakeNS, machine.DefaultWakeNS))
 	covered := 0 // end of the last section so far
 	for i := 0; i < n; i++ {
 		if saved[i] == 0 {
@@ -70,7 +70,7 @@ func (p *Program) cutSections(profile *machine.Profile) {
 			}
 		}
 		if i > covered {
-			p.addSerial(s.costs, covered, i, s.worth[i])
+			p.addSerial(s.costs, covered, i, s.policies[i])
 		}
 		p.sections = append(p.sections, section{first: i, end: end, shared: p.sectionSharing(s, i, end)})
 		covered, i = end, end-1
@@ -83,9 +83,9 @@ func (p *Program) cutSections(profile *machine.Profile) {
 	}
 }
 
-// addSerial adds the serial steps from first to end, which precede a section with the given worth. Workers are woken
+// addSerial adds the serial steps from first to end, which precede a section with the given policy. Workers are woken
 // about wakeAheadNS before the last of these steps ends. At this point, the steps are divided into two sections.
-func (p *Program) addSerial(costs []float64, first, end int, worth workerpool.StartPolicy) {
+func (p *Program) addSerial(costs []float64, first, end int, policy workerpool.StartPolicy) {
 	remainingNS, split := 0.0, end
 	for split > first && remainingNS < wakeAheadNS {
 		split--
@@ -94,7 +94,7 @@ func (p *Program) addSerial(costs []float64, first, end int, worth workerpool.St
 	if split > first {
 		p.sections = append(p.sections, section{first: first, end: split})
 	}
-	p.sections = append(p.sections, section{first: split, end: end, nextWorth: worth})
+	p.sections = append(p.sections, section{first: split, end: end, nextPolicy: policy})
 }
 
 // setParts sets the number of parts of each phase. A part is the group of chunks that one worker takes. The phases of
@@ -118,8 +118,9 @@ func (p *Program) setParts(split []bool) {
 
 // sectionSharing returns the part of `all`, the sharing of the whole program, that describes the steps [first, end).
 func (p *Program) sectionSharing(all sharing, first, end int) *sharing {
-	worth := all.worth[first:end]
-	s := sharing{make([]int32, end-first), all.costs[first:end], worth, slices.Max(worth), all.minShared}
+	policies := all.policies[first:end]
+	s := sharing{waitCounts: make([]int32, end-first), costs: all.costs[first:end], policies: policies,
+		maxPolicy: slices.Max(policies), minShared: all.minShared}
 	for i := first; i < end; i++ {
 		for _, k := range p.steps[i].waitingSteps {
 			if int(k) < end {
@@ -155,7 +156,7 @@ func (st *step) cost(costs *machine.Profile, minShared float64) (ns float64) {
 	ns = max(st.kernel.Arithmetic, 0)
 	compiled := ns > 0
 	if !compiled {
-		// A chunk is assumed to take ten times its overhead.
+		// Without a stated time, a chunk is assumed to take ten times its overhead.
 		chunkNS := 10 * cmp.Or(costs.ChunkNS, machine.DefaultChunkNS)
 		for _, ph := range st.kernel.Phases {
 			ns += float64(float64(max(ph.Chunks-1, 0)) * chunkNS)
@@ -228,12 +229,12 @@ func (p *Program) savings(costs []float64, split []bool, minShared float64) []fl
 	return saved
 }
 
-// wakeWorths returns, for each step, whether the time that workers save in the period after its start (see
-// wakeWindow) justifies waking them.
-func wakeWorths(costs, saved []float64, wake float64) []workerpool.StartPolicy {
+// wakePolicies returns, for each step, whether the time that workers save in the period after its start (see
+// wakeWindow) justifies waking them. wakeNS is the minimum saving in nanoseconds.
+func wakePolicies(costs, saved []float64, wakeNS float64) []workerpool.StartPolicy {
 	list := make([]workerpool.StartPolicy, len(costs))
-	for w, minSaving := range map[workerpool.StartPolicy]float64{workerpool.StartIfUsedRecently: wake / trialDivisor,
-		workerpool.StartAlways: wake} {
+	for policy, minSaving := range map[workerpool.StartPolicy]float64{
+		workerpool.StartIfUsedRecently: wakeNS / trialDivisor, workerpool.StartAlways: wakeNS} {
 		sum, span, end := 0.0, 0.0, 0
 		for i := range costs {
 			for end < len(costs) && (end <= i || span+costs[end] <= wakeWindow*minSaving) {
@@ -241,7 +242,7 @@ func wakeWorths(costs, saved []float64, wake float64) []workerpool.StartPolicy {
 				end++
 			}
 			if sum >= minSaving {
-				list[i] = max(list[i], w)
+				list[i] = max(list[i], policy)
 			}
 			sum, span = sum-saved[i], span-costs[i]
 		}

@@ -110,7 +110,7 @@ func (s *Session) runLeader() {
 		}
 	}
 	if shareable > 1 {
-		r.requestHelpers(min(shareable, len(s.workers))-1, r.wakeWorth(r.section.first))
+		r.requestHelpers(min(shareable, len(s.workers))-1, r.wakePolicy(r.section.first))
 	}
 	for {
 		seen := r.job.EventCount()
@@ -201,8 +201,8 @@ func (s *Session) runHelper() {
 }
 
 // requestHelpers requests up to count helpers. Idle helpers of this section are woken first.
-func (r *sectionRun) requestHelpers(count int, worth workerpool.StartPolicy) {
-	r.job.RequestWorkers(max(0, count-int(r.waitingHelpers.Load())), worth)
+func (r *sectionRun) requestHelpers(count int, policy workerpool.StartPolicy) {
+	r.job.RequestWorkers(max(0, count-int(r.waitingHelpers.Load())), policy)
 }
 
 // runWorker works until there is nothing to take.
@@ -253,9 +253,9 @@ func (r *sectionRun) isWorthSharing(step int) bool {
 	return r.section.shared.costs[step-r.section.first] >= r.section.shared.minShared
 }
 
-// wakeWorth returns whether it is worth waking workers to share the steps from the given step on.
-func (r *sectionRun) wakeWorth(step int) workerpool.StartPolicy {
-	return r.section.shared.worth[step-r.section.first]
+// wakePolicy returns whether to wake workers to share the steps from the given step on.
+func (r *sectionRun) wakePolicy(step int) workerpool.StartPolicy {
+	return r.section.shared.policies[step-r.section.first]
 }
 
 // runPhase starts a phase of a step, and works on the phase until all chunks are taken. It returns the step and phase
@@ -361,7 +361,7 @@ func (s *Session) publishPhase(o openPhase, chunks int) {
 	r.openPhases = append(r.openPhases, o)
 	r.mu.Unlock()
 	// Workers that are about to leave also receive the request.
-	r.requestHelpers(min(chunks, len(s.workers))-1, r.wakeWorth(o.step))
+	r.requestHelpers(min(chunks, len(s.workers))-1, r.wakePolicy(o.step))
 }
 
 // stealChunk takes a chunk from the part of another worker, and moves further chunks of that part to the worker's own
@@ -395,7 +395,7 @@ func (r *sectionRun) removePhase(o openPhase) {
 func (s *Session) finishStep(w *workerState, step int) int {
 	r, sec := &s.sectionRun, s.sectionRun.section
 	s.endStep(w, true)
-	next, newShareable, worth := -1, 0, workerpool.StartNone
+	next, newShareable, policy := -1, 0, workerpool.StartNone
 	for _, n := range s.program.steps[step].waitingSteps {
 		waiting := int(n) - sec.first
 		if int(n) >= sec.end || sec.shared.waitCounts[waiting] > 1 && atomic.AddInt32(&r.waitCounts[waiting], -1) != 0 {
@@ -409,14 +409,14 @@ func (s *Session) finishStep(w *workerState, step int) int {
 		r.readySteps = append(r.readySteps, n)
 		r.mu.Unlock()
 		if r.isWorthSharing(int(n)) {
-			newShareable, worth = newShareable+1, max(worth, r.wakeWorth(int(n)))
+			newShareable, policy = newShareable+1, max(policy, r.wakePolicy(int(n)))
 		}
 	}
 	if r.unfinishedSteps.Add(-1) == 0 || r.stop.Load() {
 		return -1
 	}
 	if newShareable > 0 {
-		r.requestHelpers(newShareable, worth)
+		r.requestHelpers(newShareable, policy)
 	}
 	return next
 }

@@ -84,6 +84,8 @@ func (l *loader) parse() {
 	}
 }
 
+// failAt records a mistake at an offset of the file. Not inlined: its many callers are not hot, and compile faster.
+//
 //go:noinline
 func (l *loader) failAt(offset int, format string, args ...any) {
 	l.addError(l.source.fail(offset, format, args...))

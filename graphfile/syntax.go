@@ -68,6 +68,8 @@ func wrongEncoding(data []byte) *syntaxMistake {
 	return nil
 }
 
+// fail panics with the mistake at an offset of the file. Not inlined: its many callers are not hot, and compile faster.
+//
 //go:noinline
 func (s *syntaxChecker) fail(offset int, format string, args ...any) {
 	panic(&syntaxMistake{offset, "invalid JSON: " + fmt.Sprintf(format, args...)})

@@ -16,6 +16,7 @@ type uses struct {
 	isOutput map[*graph.Value]bool
 }
 
+// usesOf finds the readers of all values of a graph.
 func usesOf(g *graph.Graph) *uses {
 	result := &uses{graph.NewByValue[[]*graph.Node](g), make(map[*graph.Value]bool, len(g.Outputs))}
 	count, total := graph.NewByValue[int](g), 0
@@ -86,6 +87,8 @@ type elider struct {
 	removed map[*graph.Node]bool
 }
 
+// elideCopies removes the copies that are not needed. If the strategy has not decided about the copies of the graph, it
+// also makes the reader of a copy of a copy read the original.
 func elideCopies(p *Plan) error {
 	e := &elider{plan: p, removed: map[*graph.Node]bool{}}
 	for _, n := range p.Graph.Nodes {
@@ -107,6 +110,7 @@ func elideCopies(p *Plan) error {
 	return nil
 }
 
+// drop marks a node for removal, and records the reason.
 func (e *elider) drop(n *graph.Node, why string) {
 	e.plan.Elided = append(e.plan.Elided, Elision{n.Name, why})
 	e.removed[n] = true
@@ -240,7 +244,7 @@ func cancelPermutes(p *Plan) error {
 	return nil
 }
 
-// areInverse reports whether permutation a followed by b is the identity.
+// areInverse reports whether permutation first followed by permutation second is the identity.
 func areInverse(first, second []int) bool {
 	for i, dim := range second {
 		if first[dim] != i {

@@ -112,7 +112,7 @@ func (g *grouper) spaceOf(n *graph.Node) (s space, why string) {
 func (g *grouper) expressionSpace(n *graph.Node) (s space, why string) {
 	if rows := g.fuser.Rows(n); rows != nil && rows.Code.Compilable() {
 		shape := n.In[0].Meta().Shape
-		return space{shape, rows.Mask, rows.Split, rows.Cut(shape)}, ""
+		return space{shape: shape, mask: rows.Mask, split: rows.Split, inPieces: rows.Cut(shape)}, ""
 	}
 	for _, v := range n.Out[1:] {
 		if !slices.Equal(v.Meta.Shape, n.Out[0].Meta.Shape) {

@@ -120,6 +120,7 @@ type viewKey struct {
 	operand *graph.Value
 }
 
+// apply rebuilds the graph with the choices and the copies of an assignment.
 func (l *layouter) apply(a *layout.Assignment) error {
 	nodes := l.graph.Nodes
 	l.nodes = make([]*graph.Node, 0, len(nodes)+len(nodes)/8)
@@ -383,6 +384,7 @@ func (l *layouter) copy(c *layout.Copy) (*graph.Value, error) {
 	return v, nil
 }
 
+// insert is [layouter.copy] without the cache.
 func (l *layouter) insert(c *layout.Copy) (*graph.Value, error) {
 	if c.Original {
 		return c.Value, nil

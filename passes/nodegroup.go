@@ -40,6 +40,7 @@ func (group *nodeGroup) addNode(g *grouper, n *graph.Node) {
 }
 
 // group returns the group of a node, or nil.
+// Not inlined: its many callers are not hot, and compile faster.
 //
 //go:noinline
 func (g *grouper) group(n *graph.Node) *nodeGroup {

@@ -53,8 +53,7 @@ func checkStoragePins(g *graph.Graph) error {
 			}
 			if v := a.Value.Root(); conflicts(v, false) {
 				return g.Fail(n, pinError(v.Name, v.Demand(), "the node reads the storage of %q, %v, which is not dense from "+
-					"the start "+
-					"of its memory: no copy can have the same storage", v.Name, v.Meta))
+					"the start of its memory: no copy can have the same storage", v.Name, v.Meta))
 			}
 		}
 	}

@@ -52,6 +52,7 @@ type placer struct {
 	costs          map[*graph.Node]costByPart // costs at the current layouts, filled on demand
 }
 
+// newPlacer finds the readers of all values, and the values that need buffers of their own.
 func newPlacer(p *Plan) *placer {
 	created := &placer{plan: p, profile: p.profile, readers: graph.NewByValue[[]*graph.Node](p.Graph),
 		needsOwnBuffer: graph.NewByValue[bool](p.Graph), costs: map[*graph.Node]costByPart{}}
@@ -175,7 +176,7 @@ func (placer *placer) place(v, within *graph.Value, meta tensor.Meta, inPlace bo
 	if !chosen {
 		p.SavedNS += savedNS
 	}
-	p.Placed = append(p.Placed, Placed{v.Name, within.Name, v.Meta.Bytes(), savedNS})
+	p.Placed = append(p.Placed, Placed{Value: v.Name, Within: within.Name, Bytes: v.Meta.Bytes(), SavedNS: savedNS})
 }
 
 // allInPlace reports whether all nonempty operands of n are at their positions in its result.
@@ -189,7 +190,9 @@ func allInPlace(n *graph.Node) bool {
 	return true
 }
 
-func stateOf(v *graph.Value) savedLayout { return savedLayout{v, v.Type, v.Meta, v.Alias, v.Within} }
+func stateOf(v *graph.Value) savedLayout {
+	return savedLayout{value: v, typ: v.Type, meta: v.Meta, alias: v.Alias, within: v.Within}
+}
 
 // addReaders adds the readers of v to the trial, through views.
 func (t *placementTrial) addReaders(v *graph.Value) {

@@ -38,10 +38,12 @@ type value struct {
 func snapshotOf(g *graph.Graph) *snapshot {
 	s := &snapshot{outputs: slices.Clone(g.Outputs)}
 	for _, n := range g.Nodes {
-		s.nodes = append(s.nodes, node{n, n.Op, slices.Clone(n.In), slices.Clone(n.Out), n.Attrs})
+		s.nodes = append(s.nodes, node{node: n, op: n.Op, operands: slices.Clone(n.In),
+			results: slices.Clone(n.Out), attrs: n.Attrs})
 	}
 	g.Values(func(v *graph.Value) {
-		s.values = append(s.values, value{v, v.Meta, v.Alias, v.Within, v.Const, v.Packed})
+		s.values = append(s.values, value{value: v, meta: v.Meta, alias: v.Alias, within: v.Within,
+			data: v.Const, packed: v.Packed})
 	})
 	return s
 }

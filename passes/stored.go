@@ -64,7 +64,8 @@ func (d *Decisions) Encode() ([]byte, error) {
 		s.Folded = append(s.Folded, sortedMembers(folded))
 	}
 	for _, g := range d.groups {
-		s.Groups = append(s.Groups, storedGroup{g.nodes, g.anchor, g.isAttention, g.mask, g.split})
+		s.Groups = append(s.Groups, storedGroup{Nodes: g.nodes, Anchor: g.anchor,
+			Attention: g.isAttention, Mask: g.mask, Split: g.split})
 	}
 	return json.Marshal(s)
 }
@@ -84,7 +85,8 @@ func DecodeDecisions(data []byte) (*Decisions, error) {
 		d.foldedNodes = append(d.foldedNodes, setOf(folded))
 	}
 	for _, g := range s.Groups {
-		d.groups = append(d.groups, groupDecision{g.Nodes, g.Anchor, g.Attention, nonempty(g.Mask), g.Split})
+		d.groups = append(d.groups, groupDecision{nodes: g.Nodes, anchor: g.Anchor,
+			isAttention: g.Attention, mask: nonempty(g.Mask), split: g.Split})
 	}
 	return d, nil
 }
@@ -116,6 +118,7 @@ func setOf(list []int) map[int]bool {
 	return set
 }
 
+// encodeLayout encodes an assignment: see storedLayout.
 func encodeLayout(a *layout.Assignment) storedLayout {
 	encoder := layoutEncoder{indices: map[*layout.Copy]int{}}
 	encoded := storedLayout{Inputs: encoder.copies(a.Inputs), Outputs: encoder.copies(a.Outputs), Final: a.Final}

@@ -42,7 +42,7 @@ func (g *grouper) reportUnfused() {
 	}
 }
 
-// whyUnfused returns why n is not in the group of its reader r.
+// whyUnfused returns why n is not in the group of its reader, or "" if no reason is known.
 func (g *grouper) whyUnfused(n, reader *graph.Node) string {
 	for _, node := range []*graph.Node{n, reader} {
 		if why := g.unfusable[node]; why != "" && (isCandidate(node) || g.unfused[node] == "") {

@@ -116,7 +116,8 @@ func (m *Model) trials() []trial {
 		variable := m.variables.At(v)
 		for i := range variable.forms {
 			if form := &variable.forms[i]; i != currentForm && form.dense {
-				list = append(list, trial{v, outputIndex, name, form.order, form.text()})
+				list = append(list, trial{value: v, outputIndex: outputIndex, name: name,
+					order: form.order, text: form.text()})
 			}
 		}
 	}

@@ -105,6 +105,7 @@ func (g givenLabels) Solve(p *wcsp.Problem, _ wcsp.Options) (*wcsp.Solution, err
 	return s, nil
 }
 
+// solve is [givenLabels.Solve] without the wrapping of errors.
 func (g givenLabels) solve(p *wcsp.Problem) (*wcsp.Solution, error) {
 	if g.solution == nil {
 		return nil, errors.New("the solution is nil")
@@ -127,7 +128,7 @@ func (g givenLabels) solve(p *wcsp.Problem) (*wcsp.Solution, error) {
 		return nil, fmt.Errorf("the solution is infeasible: %s", firstForbidden(p, s.Labels))
 	}
 	if c := g.solution.Cost; c != 0 && c != s.Cost {
-		return nil, fmt.Errorf("the solution states a cost of %d picoseconds, but its labels cost %d", c, s.Cost)
+		return nil, fmt.Errorf("the cost of the solution is %d picoseconds, but its labels cost %d", c, s.Cost)
 	}
 	if g.solution.Proof != nil {
 		s.Bound, s.Proof = g.solution.Bound, g.solution.Proof

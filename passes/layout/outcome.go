@@ -204,7 +204,8 @@ func (o *Outcome) Since(earlier *Outcome) Change {
 	}
 	for _, n := range o.Nodes {
 		if before := earlierNodes[n.Node]; before != n {
-			change.Nodes = append(change.Nodes, Recomputed{n.Node, before.Impl, before.Order, n.Impl, n.Order})
+			change.Nodes = append(change.Nodes, Recomputed{Node: n.Node, WasImpl: before.Impl,
+				WasOrder: before.Order, Impl: n.Impl, Order: n.Order})
 		}
 	}
 	change.Gone = append(change.Gone, missing(earlier.Copies, o.Copies)...)

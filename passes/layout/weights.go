@@ -193,8 +193,7 @@ func (m *Model) WithWeights(w Weights) (_ *Model, err error) {
 	}
 	if w.Time < 1 || w.Copy < 0 || w.UnitBytes < 0 || !m.weightsFit(float64(w.Time), float64(w.Copy), w.UnitBytes) {
 		return nil, fmt.Errorf("the weights are out of range: %d for a picosecond, %d for a copy, and units of %d bytes",
-			w.Time,
-			w.Copy, w.UnitBytes)
+			w.Time, w.Copy, w.UnitBytes)
 	}
 	other := *m
 	other.Weights = w

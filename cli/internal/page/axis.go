@@ -131,6 +131,7 @@ func (a *Axis) format(v float64) string {
 type drawing struct{ strings.Builder }
 
 // add writes an element. The caller must escape string arguments with [Escape].
+// Not inlined: its many callers are not hot, and compile faster.
 //
 //go:noinline
 func (d *drawing) add(format string, args ...any) { fmt.Fprintf(d, format+"\n", args...) }

@@ -20,14 +20,12 @@ import (
 func Classes(p *Problem, k int, options Options, classes [][]int) (list []*Solution, limited bool, err error) {
 	if p == nil || k < 1 || len(classes) != len(p.Variables) {
 		return nil, false, fmt.Errorf("wcsp: Classes: k is %d and classes has %d elements: want k of at least 1, and a "+
-			"list of "+
-			"classes for each variable", k, len(classes))
+			"list of classes for each variable", k, len(classes))
 	}
 	for v, list := range classes {
 		if list != nil && len(list) != len(p.Variables[v].Labels) {
 			return nil, false, fmt.Errorf("wcsp: variable %d has %d labels, but a list of %d classes", v,
-				len(p.Variables[v].Labels),
-				len(list))
+				len(p.Variables[v].Labels), len(list))
 		}
 	}
 	options.Proof = false

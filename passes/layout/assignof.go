@@ -12,7 +12,7 @@ func (a *Assignment) Of(g *graph.Graph) *Assignment {
 	if a == nil || g == nil {
 		return nil
 	}
-	t := &transfer{mapped: map[*Copy]*Copy{}}
+	t := &copyMapper{mapped: map[*Copy]*Copy{}}
 	g.Values(func(v *graph.Value) {
 		if i := v.Number(); i >= 0 {
 			t.values = append(t.values, make([]*graph.Value, max(0, i+1-len(t.values)))...)
@@ -28,14 +28,14 @@ func (a *Assignment) Of(g *graph.Graph) *Assignment {
 	return moved
 }
 
-// transfer maps copies in one graph to the corresponding copies in another graph.
-type transfer struct {
+// copyMapper maps copies in one graph to the corresponding copies in another graph.
+type copyMapper struct {
 	values []*graph.Value // by number
 	mapped map[*Copy]*Copy
 }
 
 // copies maps each Copy of a list.
-func (t *transfer) copies(list []*Copy) []*Copy {
+func (t *copyMapper) copies(list []*Copy) []*Copy {
 	if list == nil {
 		return nil
 	}
@@ -47,7 +47,7 @@ func (t *transfer) copies(list []*Copy) []*Copy {
 }
 
 // copy maps one Copy.
-func (t *transfer) copy(c *Copy) *Copy {
+func (t *copyMapper) copy(c *Copy) *Copy {
 	if c == nil {
 		return nil
 	}
