@@ -37,5 +37,5 @@ func TestSizesByTheNamesOfTheModel(t *testing.T) {
 	require.ErrorContains(t, g.Clone().Bind(map[string]int{"batch-size": 3, "batch_size": 3}),
 		"batch-size is another name")
 	_, err = graphrun.Compile(g, graphrun.Options{Sizes: map[string]int{"L": 3}})
-	require.EqualError(t, err, `Options.Sizes: there is no symbolic dimension "L"; it has batch_size (batch-size)`)
+	require.EqualError(t, err, `Options.Sizes: the graph has no symbolic dimension "L"; it has batch_size (batch-size)`)
 }

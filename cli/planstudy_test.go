@@ -170,7 +170,7 @@ func TestSolverTimeLimit(t *testing.T) {
 	succeed(t, "compare", file, "--runs", "1", "--solver-time-limit", "0s")
 	for _, args := range [][]string{{"compare", file}, {"explain", file, "y"}} {
 		if r := call(t, append(args, "--solver-time-limit", "-1ms")...); r.code != exit.CodeUsage ||
-			!strings.Contains(r.errors, "--solver-time-limit -1ms: want 0s or more") {
+			!strings.Contains(r.errors, "--solver-time-limit -1ms: want at least 0s") {
 			t.Errorf("%v: exit %d, %s", args, r.code, r.errors)
 		}
 	}

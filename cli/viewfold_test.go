@@ -50,8 +50,8 @@ func TestViewFolds(t *testing.T) {
 		{"--around", "nothing", "--around nothing: no box of the picture has this value"},
 		{"--around", "/net/layer1/layer1.2/negg_1", "this value; did you mean /net/layer1/layer1.2/neg_1?"},
 		{"--hops", "3", "--hops has no effect without --around"},
-		{"--hops=-1", "--around", "x", "--hops -1: want 0 or more"},
-		{"--depth=-2", "--depth -2: want 0 or more"},
+		{"--hops=-1", "--around", "x", "--hops -1: want at least 0"},
+		{"--depth=-2", "--depth -2: want at least 0"},
 		{"--direction", "up", "--direction up: want vertical or horizontal"},
 	} {
 		last := len(c) - 1

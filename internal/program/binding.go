@@ -232,7 +232,7 @@ func (p *Program) bindingForInputs(ctx context.Context, in map[string]*tensor.Te
 	if ctx == nil {
 		return nil, ErrNoContext
 	}
-	if len(p.openSymbols) == 0 && p.first != nil && len(p.symbolic) == 0 {
+	if len(p.openSymbols) == 0 && p.first != nil && len(p.symbolicIndex) == 0 {
 		return p.first, nil
 	}
 	if len(p.openSymbols) <= maxInlineSymbols {
@@ -278,8 +278,8 @@ func (p *Program) bindingForInputs(ctx context.Context, in map[string]*tensor.Te
 // symbolicInputs returns the inputs that have symbols.
 func (p *Program) symbolicInputs() []*graph.Value {
 	g := p.source()
-	list := make([]*graph.Value, len(p.symbolic))
-	for i, input := range p.symbolic {
+	list := make([]*graph.Value, len(p.symbolicIndex))
+	for i, input := range p.symbolicIndex {
 		list[i] = g.Inputs[input]
 	}
 	return list

@@ -42,7 +42,7 @@ func (p *Program) findSymbolInputs() {
 	for i, name := range p.openSymbols {
 		indexOf[name] = i
 	}
-	for _, i := range p.symbolic {
+	for _, i := range p.symbolicIndex {
 		v := p.graph.Inputs[i]
 		symbols := inputSymbols{input: v.Name}
 		for _, d := range v.Dims {

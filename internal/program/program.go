@@ -72,7 +72,7 @@ type Program struct {
 	openSymbols    []string       // symbols whose sizes come from the inputs of runs, sorted
 	assumed        []int          // sizes of the open symbols where no input gives one
 	hints          [][]int        // Options.Hints, by open symbol
-	symbolic       []int          // indices of the inputs that have symbols
+	symbolicIndex  []int          // indices of the inputs that have symbols
 	symbolInputs   []inputSymbols // their dimensions, for runs
 	refused        []report.RefusedHint
 	first          *Binding // of the first hint, or of the assumed sizes
@@ -246,7 +246,7 @@ func (p *Program) findOpenSymbols() {
 			}
 		}
 		if symbolic {
-			p.symbolic = append(p.symbolic, i)
+			p.symbolicIndex = append(p.symbolicIndex, i)
 		}
 	}
 	sorted.Strings(p.openSymbols)

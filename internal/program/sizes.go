@@ -23,7 +23,7 @@ func UnknownSymbol(name string, g *graph.Graph) error {
 		}
 		hint = "; it has " + strings.Join(all, ", ")
 	}
-	return fmt.Errorf("there is no symbolic dimension %q%s", name, hint)
+	return fmt.Errorf("the graph has no symbolic dimension %q%s", name, hint)
 }
 
 // sizesByName returns sizes by the names of the graph's symbols. The keys of sizes are these names or the names in the

@@ -42,7 +42,7 @@ func (p *Program) Clamp(i, n int) int {
 	return n
 }
 
-// distance measures the difference between two lists of sizes: the sum of the absolute logarithms of their ratios.
+// distance measures the difference between two lists of sizes: the sum of |log(a[i]/b[i])|. Size 0 counts as 1.
 func distance(a, b []int) (sum float64) {
 	for i := range a {
 		sum += math.Abs(math.Log(float64(max(a[i], 1)) / float64(max(b[i], 1))))
@@ -88,7 +88,7 @@ type SymbolicPlan struct {
 func (p *Program) SymbolicPlanOf(ctx context.Context, spec *Specialization, sizes []int) (*SymbolicPlan, error) {
 	symbolic, err := p.Symbolic(ctx, sizes)
 	if err != nil {
-		return nil, fmt.Errorf("for unknown sizes: %w", err)
+		return nil, fmt.Errorf("inferring the graph for unknown sizes: %w", err)
 	}
 	// Planning appends guards, which belong to no node, to the environment.
 	inferenceGuards := slices.Clone(symbolic.Guards)
@@ -96,7 +96,7 @@ func (p *Program) SymbolicPlanOf(ctx context.Context, spec *Specialization, size
 	options.Follow, options.Check, options.MemoryLimit = spec.Decisions, false, -1
 	plan, err := passes.Run(symbolic.Graph, options)
 	if err != nil {
-		return nil, fmt.Errorf("planning for unknown sizes: %w", err)
+		return nil, fmt.Errorf("planning the graph for unknown sizes: %w", err)
 	}
 	symbolicPlan := &SymbolicPlan{Symbolic: symbolic, Planned: plan.Graph, Guards: inferenceGuards}
 	for _, cond := range symbolic.Env.Guards()[len(inferenceGuards):] {

@@ -98,9 +98,9 @@ func (f *flags) check(cmd *cobra.Command) error {
 	case f.outputs == "":
 		return command.UsageError(cmd, "batch wants --outputs")
 	case f.maxRows < 1:
-		return exit.UsageErrorf("--max-batch-size %d: want 1 or more", f.maxRows)
+		return exit.UsageErrorf("--max-batch-size %d: want at least 1", f.maxRows)
 	case f.part < 1:
-		return exit.UsageErrorf("--part-size %d: want 1 or more", f.part)
+		return exit.UsageErrorf("--part-size %d: want at least 1", f.part)
 	}
 	return f.shard.Parse()
 }

@@ -27,7 +27,7 @@ func (c *Cache) AddFlags(cmd *cobra.Command) {
 func (c *Cache) Check(cmd *cobra.Command) error {
 	switch {
 	case c.size < 1:
-		return exit.UsageErrorf("--cache-size %d: want 1 or more", c.size)
+		return exit.UsageErrorf("--cache-size %d: want at least 1", c.size)
 	case c.dir == "" && cmd.Flags().Changed("cache-size"):
 		return exit.UsageErrorf("--cache-size has no effect without --cache")
 	case c.dir == "":

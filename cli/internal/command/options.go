@@ -45,7 +45,7 @@ func (l *SolveLimit) AddFlag(cmd *cobra.Command) {
 // Check rejects a negative time.
 func (l *SolveLimit) Check() error {
 	if l.limit < 0 {
-		return exit.UsageErrorf("--solver-time-limit %v: want 0s or more", l.limit)
+		return exit.UsageErrorf("--solver-time-limit %v: want at least 0s", l.limit)
 	}
 	return nil
 }

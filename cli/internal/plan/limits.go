@@ -38,7 +38,7 @@ func (l *limits) add(cmd *cobra.Command) {
 
 func (l *limits) check(cmd *cobra.Command) (err error) {
 	if l.hasMaxCopies = cmd.Flags().Changed("max-copies"); l.copies < 0 {
-		return exit.UsageErrorf("--max-copies %d: want 0 or more", l.copies)
+		return exit.UsageErrorf("--max-copies %d: want at least 0", l.copies)
 	}
 	if l.memory == "" {
 		return nil

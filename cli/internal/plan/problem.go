@@ -46,7 +46,7 @@ func (flags *problemFlags) check(cmd *cobra.Command, strategy string) error {
 	strategyGiven := cmd.Flags().Changed("strategy")
 	switch {
 	case cmd.Flags().Changed("k-best") && flags.best < 1:
-		return exit.UsageErrorf("--k-best %d: want 1 or more", flags.best)
+		return exit.UsageErrorf("--k-best %d: want at least 1", flags.best)
 	case flags.solution != "" && strategyGiven:
 		return exit.UsageErrorf("--solution replaces the strategy: omit --strategy %s", strategy)
 	case flags.certificate != "" && flags.solution == "" && strategy != layout.Optimal.Name():

@@ -40,7 +40,7 @@ type SizesDocument struct {
 // interval is a symbol and a range of its sizes.
 type interval struct {
 	symbol   string
-	from, to int
+	from, to int // both inclusive
 }
 
 // parseInterval parses an interval such as N=1..256. The values of --dim must not name its symbol.
@@ -82,10 +82,10 @@ func (f *flags) runSweep(cmd *cobra.Command, path string, costProfile *machine.P
 	if err != nil {
 		return err
 	}
-	boundTo := func(ctx context.Context, size int) (*graph.Graph, error) {
+	graphAt := func(ctx context.Context, size int) (*graph.Graph, error) {
 		return f.bindSize(ctx, path, g, swept.symbol, size)
 	}
-	first, err := boundTo(job.Context, swept.from)
+	first, err := graphAt(job.Context, swept.from)
 	if unknown := (*command.UnknownDim)(nil); errors.As(err, &unknown) && unknown.Name == swept.symbol {
 		return exit.UsageErrorf("--sweep %s: %s", f.sweep, unknown.Why)
 	}
@@ -100,11 +100,11 @@ func (f *flags) runSweep(cmd *cobra.Command, path string, costProfile *machine.P
 	err = job.Do(progress.Planning, func() error {
 		ranges, err := experiment.PlansBySize(job.Context, swept.from, swept.to, maxPlans,
 			func(ctx context.Context, size int) (*graphrun.Program, error) {
-				bound, err := boundTo(ctx, size)
+				g, err := graphAt(ctx, size)
 				if err != nil {
 					return nil, err
 				}
-				return f.ext.Compile(ctx, bound, options)
+				return f.ext.Compile(ctx, g, options)
 			})
 		if ranges != nil {
 			doc.SizeRanges = *ranges
@@ -135,7 +135,7 @@ func (v interval) checkBounds(g *graph.Graph) error {
 	if b.Max > 0 {
 		bounds = fmt.Sprintf("%d..%d", b.Min, b.Max)
 	}
-	return exit.UsageErrorf("--sweep %s=%d..%d: %s has the bounds %s", v.symbol, v.from, v.to, v.symbol, bounds)
+	return exit.UsageErrorf("--sweep %s=%d..%d: the bounds of %s are %s", v.symbol, v.from, v.to, v.symbol, bounds)
 }
 
 func (f *flags) printSizes(cmd *cobra.Command, doc *SizesDocument) error {

@@ -10,13 +10,17 @@ import (
 	"github.com/graphrun/graphrun/inspect"
 )
 
+// A class of sizes is served by one plan, an [inspect.Specialization]. A guard is a condition on sizes; the plan serves
+// all sizes that satisfy its guards. The regret of the plan at some sizes is its additional cost, relative to the plan
+// made for these sizes.
+
 // writeClasses prints the plans for symbolic sizes: for each plan its guards, and its costs at other sizes.
 func writeClasses(w io.Writer, show term.Display, classes []inspect.Specialization) {
 	for _, class := range classes {
 		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Plan for "+format.Sizes(class.Hint)+" and sizes like these"))
 		switch {
 		case class.Unknown != "":
-			fmt.Fprintf(w, "the sizes for which it holds are unknown: %s\n", class.Unknown)
+			fmt.Fprintf(w, "the guards are unknown: %s\n", class.Unknown)
 		case len(class.Holds) == 0:
 			fmt.Fprintln(w, "holds for all sizes: there is no guard")
 		default:

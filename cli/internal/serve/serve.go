@@ -102,11 +102,11 @@ func (f *flags) check(cmd *cobra.Command) error {
 	case !slices.Contains(batchings, f.batching):
 		return exit.UsageErrorf("--batching: unknown mode %q: %s", f.batching, format.WantOneOf(f.batching, batchings))
 	case f.maxRows < 1:
-		return exit.UsageErrorf("--max-batch-size %d: want 1 or more", f.maxRows)
+		return exit.UsageErrorf("--max-batch-size %d: want at least 1", f.maxRows)
 	case f.queue < 1:
-		return exit.UsageErrorf("--queue %d: want 1 or more", f.queue)
+		return exit.UsageErrorf("--queue %d: want at least 1", f.queue)
 	case f.maxBody < 1:
-		return exit.UsageErrorf("--max-body %d: want 1 or more", f.maxBody)
+		return exit.UsageErrorf("--max-body %d: want at least 1", f.maxBody)
 	case f.timeout <= 0:
 		return exit.UsageErrorf("--timeout %v: want a positive time", f.timeout)
 	case f.maxDelay < 0 || f.reload < 0 || f.drain < 0:

@@ -162,7 +162,7 @@ func (s *Study) checkModels() error {
 		for k, dims := range m.Dims {
 			for name, n := range dims {
 				if n < 0 {
-					return fmt.Errorf("models[%d]: dims[%d]: %s: %d: want 0 or more", i, k, name, n)
+					return fmt.Errorf("models[%d]: dims[%d]: %s: %d: want at least 0", i, k, name, n)
 				}
 			}
 		}

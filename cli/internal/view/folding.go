@@ -37,9 +37,9 @@ func (f *flags) checkDrawing(cmd *cobra.Command) error {
 	case f.direction != vertical && f.direction != horizontal:
 		return exit.UsageErrorf("--direction %s: want vertical or horizontal", f.direction)
 	case cmd.Flags().Changed("depth") && f.depth < 0:
-		return exit.UsageErrorf("--depth %d: want 0 or more", f.depth)
+		return exit.UsageErrorf("--depth %d: want at least 0", f.depth)
 	case f.hops < 0:
-		return exit.UsageErrorf("--hops %d: want 0 or more", f.hops)
+		return exit.UsageErrorf("--hops %d: want at least 0", f.hops)
 	case cmd.Flags().Changed("hops") && f.around == "":
 		return exit.UsageErrorf("--hops has no effect without --around: add --around VALUE")
 	}
