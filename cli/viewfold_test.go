@@ -140,7 +140,7 @@ func TestViewTimes(t *testing.T) {
 		{write(t, "none.json", "{}"), "", "propagate", "the file has no step times"},
 		{write(t, "other.json", `{"strategy": "propagate", "dims": {"N": 2}, "by_step": [{"name": "x", "time_ns": 1}]}`),
 			"", "propagate", "has no time for any of the plan's 4 steps"},
-		{write(t, "text.json", "PK"), "", "propagate", "not the output of bench --profile --json: the text is not JSON"},
+		{write(t, "text.json", "PK"), "", "propagate", "not the output of bench --profile --json or of plan --measure --json: the text is not JSON"},
 		{write(t, "list.json", "[]"), "", "propagate", "line 1, column 1: found a list, want an object"},
 		{write(t, "sizes.json", `{"strategy": "propagate", "dims": {"N": 4}, "by_step": [{"name": "conv1", "time_ns": 1}]}`),
 			"", "propagate", "was measured with N=4, but the plan has N=2: add --dim N=4"},
