@@ -154,7 +154,7 @@ func TestLoaderSizes(t *testing.T) {
 	}
 	differ := map[string][]int{"image": {5, 8, 16, 16}, "skip": {4, 8, 16, 16}}
 	for want, l := range map[string]graphrun.Loader{
-		`the graph has no symbolic dimension "M"; it has N`:                                     {Sizes: map[string]int{"M": 5}},
+		`the graph has no symbolic dimension "M"; it has N`:                                {Sizes: map[string]int{"M": 5}},
 		`N is 5 in input "image", but 4 in input "skip"`:                                   {Shapes: differ},
 		`a shape is given for "imag", but the file has no such input; did you mean image?`: {Shapes: map[string][]int{"imag": {5}}},
 		`N=65 is outside its bounds: min 1, max 64`:                                        {Sizes: map[string]int{"N": 65}},

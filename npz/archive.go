@@ -50,7 +50,7 @@ func Open(path string) (*Archive, error) {
 	return a, nil
 }
 
-// NewArchive reads the directory of an .npz archive of size bytes. name identifies the file in errors. r must stay
+// NewArchive reads the directory of an .npz archive of size bytes. name identifies the file in errors. source must stay
 // readable while the archive is in use. NewArchive rejects overlapping entries, because a small file could otherwise
 // contain many large arrays.
 func NewArchive(name string, source io.ReaderAt, size int64) (*Archive, error) {

@@ -142,7 +142,7 @@ func (d *drawing) picture(height float64, title string) string {
 		Escape(title), d.String())
 }
 
-// xAxis draws grid lines for x and their labels below bottom.
+// xAxis draws grid lines for x from top to bottom, and their labels below the lines.
 func (d *drawing) xAxis(x *scale, top, bottom float64) {
 	labelEnd := math.Inf(-1)
 	for _, v := range x.ticks(7) {
@@ -157,7 +157,7 @@ func (d *drawing) xAxis(x *scale, top, bottom float64) {
 	d.add(`<text text-anchor="middle" x="%.1f" y="%.1f">%s</text>`, (x.from+x.to)/2, bottom+36, Escape(x.axis.Title))
 }
 
-// yAxis draws grid lines for y and their labels left of x.
+// yAxis draws grid lines for y from left to right, and their labels left of the lines.
 func (d *drawing) yAxis(y *scale, left, right float64) {
 	for _, v := range y.ticks(6) {
 		lineY, _ := y.coordinate(v)
