@@ -32,7 +32,7 @@ type calibrateFlags struct {
 // calibrateReport is the document of calibrate.
 type calibrateReport struct {
 	File    string           `json:"file" doc:"The file of the profile; empty if it was not stored."`
-	Digest  string           `json:"digest" doc:"The sha256 of the profile's canonical JSON. Plans show it as the digest of their prices."`
+	Digest  string           `json:"digest" doc:"The sha256 of the profile's canonical JSON; plans show it as the digest of their prices."`
 	TookS   float64          `json:"took_s" doc:"The duration in seconds."`
 	Profile *machine.Profile `json:"profile" doc:"The measured profile."`
 	Points  []calibratePoint `json:"points" doc:"The measured calls."`
