@@ -11,8 +11,8 @@ import (
 )
 
 // findDirectOutputs finds the outputs that a step can write directly into the caller's tensor. Such an output has
-// memory of its own in each run (inNewMemory). The output covers all bytes of its root value, so that the step writes no
-// bytes of the tensor except its elements.
+// memory of its own in each run (inNewMemory). The output covers all bytes of its root value, so that the step writes
+// no bytes of the tensor except its elements.
 func (p *Program) findDirectOutputs() {
 	p.directOutputs = make([]bool, len(p.outputs))
 	for i, output := range p.outputs {

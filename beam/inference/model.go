@@ -117,7 +117,7 @@ func acquire(ctx context.Context, key string, o Options) (*model, error) {
 // release ends the use of the model of a key. The last user drops it.
 func release(key string) { releaseLoading(key, nil) }
 
-// releaseLoading ends one use of the entry l, or of the present entry of key if l is nil. It drops an entry without
+// releaseLoading ends one use of an entry, or of the present entry of key if entry is nil. It drops an entry without
 // users, and an entry that failed, so that the next acquire loads the model again.
 func releaseLoading(key string, entry *loading) {
 	modelsLock.Lock()
