@@ -13,6 +13,7 @@ import (
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/loops"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
@@ -93,7 +94,10 @@ func TestNormsAreRows(t *testing.T) {
 	for _, c := range normChains {
 		for i, m := range []tensor.Meta{image, image.WithStrides([]int{432, 1, 144, 12}),
 			image.WithStrides([]int{1, 200, 40, 3}), tensor.New(f32, 1, 12, 1, 12), tensor.New(f32, 1, 12, 9, 12)} {
-			for _, d := range []tensor.DType{f32, tensor.BFloat16} {
+			for k, d := range []tensor.DType{f32, tensor.BFloat16} {
+				if k > 0 && i > 0 && !testsize.All() {
+					continue
+				}
 				t.Run(fmt.Sprint(c.name, i, d), func(t *testing.T) { c.check(t, rng, m.WithDType(d)) })
 			}
 		}
