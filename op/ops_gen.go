@@ -1882,7 +1882,7 @@ type DiagonalScatterAttrs struct {
 
 // DiagonalScatter is the op diagonal_scatter.
 //
-// Copies self and replaces a diagonal of two dimensions by src, converted to the dtype of self.
+// Copies self and replaces a diagonal of two dimensions by `src`, converted to the dtype of self.
 func DiagonalScatter(self, src *graph.Value, attrs ...DiagonalScatterAttrs) *graph.Value {
 	return node("diagonal_scatter", 1, nonzeroAttrs(attrs), self, src)[0]
 }
@@ -1965,7 +1965,8 @@ type DropoutAttrs struct {
 
 // Dropout is the op dropout.
 //
-// Returns self; in training, sets random elements to 0 and divides the others by 1 - p.
+// Returns self. If `train` is set, it sets each element to 0 with probability `p` and divides the other elements
+// by 1 - p.
 func Dropout(input *graph.Value, attrs ...DropoutAttrs) *graph.Value {
 	return node("dropout", 1, nonzeroAttrs(attrs), input)[0]
 }
@@ -2961,8 +2962,8 @@ type GeluAttrs struct {
 
 // Gelu is the op gelu.
 //
-// Multiplies each element by its normal distribution function, or by the tanh approximation of it. Supports
-// floats only.
+// Multiplies each element x by the probability that a standard normal number is less than x, or by an
+// approximation of it with tanh. Supports floats only.
 func Gelu(self *graph.Value, attrs ...GeluAttrs) *graph.Value {
 	return node("gelu", 1, nonzeroAttrs(attrs), self)[0]
 }
@@ -4762,8 +4763,8 @@ type MaxAttrs struct {
 
 // Max is the op max.
 //
-// Returns the greatest element of all; with dim, the greatest elements and their indices; with other, the
-// greater of self and other at each position, as maximum does.
+// Returns the greatest of all elements. With `dim`, it returns the greatest elements along a dimension and their
+// indices; with `other`, the greater of self and `other` at each position, as `maximum` does.
 func Max(self *graph.Value, attrs ...MaxAttrs) []*graph.Value {
 	return node("max", 0, nonzeroAttrs(attrs), self)
 }
@@ -5070,8 +5071,8 @@ type MinAttrs struct {
 
 // Min is the op min.
 //
-// Returns the least element of all; with dim, the least elements and their indices; with other, the lesser of
-// self and other at each position, as minimum does.
+// Returns the least of all elements. With `dim`, it returns the least elements along a dimension and their
+// indices; with `other`, the lesser of self and `other` at each position, as `minimum` does.
 func Min(self *graph.Value, attrs ...MinAttrs) []*graph.Value {
 	return node("min", 0, nonzeroAttrs(attrs), self)
 }
@@ -5312,8 +5313,8 @@ type NanquantileAttrs struct {
 
 // Nanquantile is the op nanquantile.
 //
-// Returns the elements of ranks q (0 to 1) along a dimension. If q is a vector, the first dimension of the
-// result is that of q. Elements that are NaN are ignored.
+// Returns the elements of ranks `q` along a dimension: 0 is the least, 1 the greatest. If `q` is a vector, the
+// first dimension of the result is that of `q`. Elements that are NaN are ignored.
 func Nanquantile[A Operand](self *graph.Value, q A, attrs ...NanquantileAttrs) *graph.Value {
 	return node("nanquantile", 1, nonzeroAttrs(attrs), self, q)[0]
 }
@@ -6106,8 +6107,8 @@ type QuantileAttrs struct {
 
 // Quantile is the op quantile.
 //
-// Returns the elements of ranks q (0 to 1) along a dimension. If q is a vector, the first dimension of the
-// result is that of q. NaN among the elements gives NaN.
+// Returns the elements of ranks `q` along a dimension: 0 is the least, 1 the greatest. If `q` is a vector, the
+// first dimension of the result is that of `q`. NaN among the elements gives NaN.
 func Quantile[A Operand](self *graph.Value, q A, attrs ...QuantileAttrs) *graph.Value {
 	return node("quantile", 1, nonzeroAttrs(attrs), self, q)[0]
 }
@@ -6457,7 +6458,7 @@ func Resize(input *graph.Value, attrs ...ResizeAttrs) *graph.Value {
 
 // RmsNormAttrs are the optional attributes of [RmsNorm].
 type RmsNormAttrs struct {
-	// number added to the mean of squares; none: the dtype's least step above 1
+	// number added to the mean of squares; none: the difference between 1 and the next greater number of the dtype
 	Eps *float64 `attr:"eps"`
 	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
@@ -6615,7 +6616,7 @@ type RoundAttrs struct {
 
 // Round is the op round.
 //
-// Rounds each element to the nearest integer, or to decimals places; halves are rounded to even.
+// Rounds each element to the nearest integer, or to `decimals` places; halves are rounded to even.
 func Round(self *graph.Value, attrs ...RoundAttrs) *graph.Value {
 	return node("round", 1, nonzeroAttrs(attrs), self)[0]
 }
@@ -6841,7 +6842,7 @@ func Select[A, B Int](self *graph.Value, dim A, index B) *graph.Value {
 
 // SelectScatter is the op select_scatter.
 //
-// Copies self and replaces one index of a dimension by src, converted to the dtype of self.
+// Copies self and replaces one index of a dimension by `src`, converted to the dtype of self.
 //
 // Attributes:
 //
@@ -6969,8 +6970,8 @@ type SliceScatterAttrs struct {
 
 // SliceScatter is the op slice_scatter.
 //
-// Copies self and replaces every step-th index from start to end, exclusive, of one dimension by src, converted
-// to the dtype of self.
+// Copies self and replaces every `step`-th index of a dimension, from `start` to `end`, exclusive, by `src`,
+// converted to the dtype of self.
 func SliceScatter(self, src *graph.Value, attrs ...SliceScatterAttrs) *graph.Value {
 	return node("slice_scatter", 1, nonzeroAttrs(attrs), self, src)[0]
 }
@@ -7024,7 +7025,7 @@ type SoftmaxAttrs struct {
 
 // Softmax is the op softmax.
 //
-// Computes exp(x) over the sum of exp(x) along a dimension.
+// Computes exp(x) divided by the sum of exp(x) along a dimension.
 //
 // Attributes:
 //
@@ -7198,8 +7199,8 @@ func SpecialNdtr(self *graph.Value) *graph.Value {
 
 // SpecialNdtri is the op special_ndtri.
 //
-// Returns the number below which a standard normal number is with the probability of the element: NaN outside 0
-// to 1.
+// Returns the number x for which a standard normal number is less than x with the probability of the element;
+// NaN outside [0, 1].
 func SpecialNdtri(self *graph.Value) *graph.Value {
 	return node("special_ndtri", 1, nil, self)[0]
 }
@@ -8281,7 +8282,7 @@ func Where[A, B Operand](condition *graph.Value, self A, other B) *graph.Value {
 
 // Xlogy is the op xlogy.
 //
-// Multiplies self by the logarithm of other; a self of 0 gives 0 unless other is NaN.
+// Multiplies self by the logarithm of other; a self of 0 gives 0 unless `other` is NaN.
 func Xlogy[A, B Operand](self A, other B) *graph.Value {
 	return node("xlogy", 1, nil, self, other)[0]
 }

@@ -170,10 +170,10 @@ func (e *expr) single() *atom {
 	return nil
 }
 
-//go:noinline
+//go:noinline // many callers, none hot: they compile faster
 func maxOf(a, b Int) Int { return extreme(kindMax, a, b) }
 
-//go:noinline
+//go:noinline // many callers, none hot: they compile faster
 func minOf(a, b Int) Int { return extreme(kindMin, a, b) }
 
 // extreme returns the maximum or the minimum of two operands. If bounds show that an operand is the result, it returns

@@ -43,7 +43,7 @@ type cond struct {
 // The slow paths of comparisons are separate functions, so that the compiler can inline the fast paths, which call
 // them.
 
-//go:noinline
+//go:noinline // many callers, none hot: they compile faster
 func eq(a, b Int) Bool {
 	env := envOf(a, b)
 	x, y := env.exprOf(a), env.exprOf(b)
@@ -53,10 +53,10 @@ func eq(a, b Int) Bool {
 	return env.equal(x, y)
 }
 
-//go:noinline
+//go:noinline // many callers, none hot: they compile faster
 func ne(a, b Int) Bool { return eq(a, b).Not() }
 
-//go:noinline
+//go:noinline // many callers, none hot: they compile faster
 func lt(a, b Int) Bool {
 	env := envOf(a, b)
 	x, y := env.exprOf(a), env.exprOf(b)
@@ -68,17 +68,17 @@ func (env *Env) strictDifference(x, y *expr) *expr {
 	return env.addMultiple(env.addMultiple(y, x, -1), env.constant(1), -1)
 }
 
-//go:noinline
+//go:noinline // many callers, none hot: they compile faster
 func le(a, b Int) Bool {
 	env := envOf(a, b)
 	x, y := env.exprOf(a), env.exprOf(b)
 	return env.atLeast(env.addMultiple(y, x, -1), x, y, "Le")
 }
 
-//go:noinline
+//go:noinline // many callers, none hot: they compile faster
 func and(a, b Bool) Bool { return junction(condAnd, a, b) }
 
-//go:noinline
+//go:noinline // many callers, none hot: they compile faster
 func or(a, b Bool) Bool { return junction(condOr, a, b) }
 
 // cachedTruth is 1 for true, -1 for false, and 0 for unknown.

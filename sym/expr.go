@@ -137,7 +137,7 @@ func (env *Env) memoized(op byte, a, b *expr, compute func() *expr) *expr {
 
 // exprOf returns an Int of this Env as an expression. It panics for an expression of another Env.
 //
-//go:noinline
+//go:noinline // many callers, none hot: they compile faster
 func (env *Env) exprOf(a Int) *expr {
 	switch {
 	case a.e == nil:

@@ -125,7 +125,7 @@ func (r *Rule) panicNoOperand(i int) {
 
 // DType returns the dtype in which loops see operand i. It panics if i is out of range.
 //
-//go:noinline
+//go:noinline // many callers, none hot: they compile faster
 func (r *Rule) DType(i int) tensor.DType { return r.Operand(i).Target }
 
 // Sizes returns the broadcast shape in the operands' order of dimensions.

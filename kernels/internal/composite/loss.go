@@ -65,7 +65,7 @@ type tripletLossAttrs struct {
 	Reduction int     `attr:"reduction" default:"1" doc:"0: the loss of each sample; 1: their mean; 2: their sum"`
 }
 
-// atLeastZero returns the positive part of x.
+// atLeastZero returns max(x, 0).
 func (s steps) atLeastZero(x graph.Arg) graph.Arg {
 	return s.Apply(pointwise.ClampMin, graph.Attrs{"min": 0}, x)
 }

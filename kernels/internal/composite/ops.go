@@ -4,7 +4,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// Ops returns the family's ops, file by file.
+// Ops returns the ops of this package, in the order of their files.
 func Ops() []*graph.Op {
 	return []*graph.Op{
 		Fliplr, Flipud, Rot90, NarrowCopy, Msort, DiagEmbed, Diag, Diagflat,

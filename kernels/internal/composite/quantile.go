@@ -18,10 +18,12 @@ type quantileAttrs struct {
 
 // Quantiles.
 var (
-	Quantile = quantileOp("quantile", "Returns the elements of ranks q (0 to 1) along a dimension. If q is a vector, the "+
-		"first dimension of the result is that of q. NaN among the elements gives NaN.", false)
-	Nanquantile = quantileOp("nanquantile", "Returns the elements of ranks q (0 to 1) along a dimension. If q is a "+
-		"vector, the first dimension of the result is that of q. Elements that are NaN are ignored.", true)
+	Quantile = quantileOp("quantile", "Returns the elements of ranks `q` along a dimension: 0 is the least, 1 the " +
+		"greatest. If `q` is a vector, the first dimension of the result is that of `q`. NaN among the elements gives " +
+		"NaN.", false)
+	Nanquantile = quantileOp("nanquantile", "Returns the elements of ranks `q` along a dimension: 0 is the least, 1 " +
+		"the greatest. If `q` is a vector, the first dimension of the result is that of `q`. Elements that are NaN are " +
+		"ignored.", true)
 )
 
 func quantileOp(name, doc string, ignoreNaN bool) *graph.Op {

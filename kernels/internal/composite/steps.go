@@ -120,7 +120,7 @@ func (s steps) shape(x graph.Arg) []sym.Int {
 	return x.Type().Shape
 }
 
-// dim returns a dimension as a non-negative number. It records PyTorch's error of a dimension out of range.
+// dim returns a dimension as a non-negative number. A dimension out of range ends the sequence with PyTorch's error.
 func (s steps) dim(x graph.Arg, dim int) int {
 	d, err := tensor.WrapDim(dim, x.Type().Rank())
 	s.Check(err)

@@ -79,7 +79,7 @@ func scatterOps(dtype tensor.DType, mode combineMode, alpha tensor.Scalar) kit.R
 // combineOps returns the loops over a row that call f for each pair of elements. f combines the element at the address
 // plain into the element at the address table.
 //
-//go:noinline
+//go:noinline // many callers, none hot: they compile faster
 func combineOps(f func(table, plain unsafe.Pointer)) kit.RowOps {
 	return kit.RowOps{
 		Strided: func(plain, table unsafe.Pointer, plainStep, tableStep, n int) {

@@ -34,7 +34,8 @@ var (
 	SelectScatter = viewScatterOp("select_scatter", "one index of a dimension", graph.Attrs{"dim": 1, "index": -1},
 		[]tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.F32(2, 4, 5)},
 		func(t tensor.Type, a *selectScatterAttrs) (tensor.Type, error) { return t.Select(a.Dim, a.Index) })
-	SliceScatter = viewScatterOp("slice_scatter", "every step-th index from start to end, exclusive, of one dimension",
+	SliceScatter = viewScatterOp("slice_scatter", "every `step`-th index of a dimension, from `start` to `end`, "+
+		"exclusive,",
 		graph.Attrs{"dim": 1, "start": 1, "end": 4, "step": 2}, []tensor.Meta{kit.F32(3, 4), kit.F32(3, 2)},
 		func(t tensor.Type, a *sliceScatterAttrs) (tensor.Type, error) {
 			return t.Slice(a.Dim, a.Start, a.End, a.Step)
@@ -52,7 +53,7 @@ func viewScatterOp[A any](name, part string, example graph.Attrs, operands []ten
 	viewOf func(t tensor.Type, a *A) (tensor.Type, error)) *graph.Op {
 	return kit.Define[A](graph.Op{
 		Semantics: graph.Semantics{
-			Name: name, Doc: "Copies self and replaces " + part + " by src, converted to the dtype of self.",
+			Name: name, Doc: "Copies self and replaces " + part + " by `src`, converted to the dtype of self.",
 			Params: []graph.Param{kit.Self, {Name: "src"}},
 			Infer: func(c *graph.Call) ([]graph.Result, error) {
 				out := rule.PreserveType(c.Type(0))

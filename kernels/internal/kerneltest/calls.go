@@ -1,4 +1,4 @@
-// Package kerneltest has functions that tests of several families share. They call ops by name on random operands, and
+// Package kerneltest has functions for the tests of several packages of ops. They call ops by name on random operands, and
 // compare kernels with references in every layout.
 package kerneltest
 

@@ -14,7 +14,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// NewReduceCall infers a call of the named op on tensors. in has nil for an omitted operand.
+// NewReduceCall returns a call of the named op on tensors, whose results are inferred. in has nil for an omitted
+// operand.
 func NewReduceCall(name string, a graph.Attrs, in []*tensor.Tensor) (*graph.Op, *graph.Call, error) {
 	op := kernels.Lookup(name)
 	dec, err := op.Schema.Decode(a, nil)

@@ -1,4 +1,4 @@
-// Package kit has code that ops of several families share: definitions of ops and operands, PyTorch's error messages,
+// Package kit has code that several packages of ops share: definitions of ops and operands, PyTorch's error messages,
 // types of results, references, and access to elements and lines (the elements along one dimension) in memory. Each
 // file has one subject.
 package kit

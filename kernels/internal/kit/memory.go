@@ -64,7 +64,7 @@ func CopyElement(dst, src unsafe.Pointer, size int) {
 
 // ByteStrides returns a value's strides in bytes.
 //
-//go:noinline
+//go:noinline // many callers, none hot: they compile faster
 func ByteStrides(m tensor.Meta) []int {
 	out := make([]int, len(m.Strides))
 	for d, s := range m.Strides {

@@ -14,7 +14,7 @@ type ScalarFunc func(d tensor.DType, x []tensor.Scalar) tensor.Scalar
 // and converted to the dtype of the computation, and the result is converted to the dtype of the output. f returns the
 // function that computes one element, for the attributes of a call. Omitted operands are not passed to this function.
 //
-//go:noinline
+//go:noinline // many callers, none hot: they compile faster
 func PointwiseRef(p *graph.Pointwise, f func(c *graph.Call) ScalarFunc) func(*graph.Call,
 	[]*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) { return pointwiseRef(p, f, c, in) }
@@ -101,7 +101,7 @@ func EachIndex(shape []int, f func(index []int)) {
 // ForAnyCall returns a function that returns f for every call. It is an argument of [PointwiseRef] for an op without
 // attributes.
 //
-//go:noinline
+//go:noinline // many callers, none hot: they compile faster
 func ForAnyCall(f ScalarFunc) func(*graph.Call) ScalarFunc {
 	return func(*graph.Call) ScalarFunc { return f }
 }
@@ -109,7 +109,7 @@ func ForAnyCall(f ScalarFunc) func(*graph.Call) ScalarFunc {
 // ByKind makes a ScalarFunc from functions for integers, floats and complex numbers. The function of an unsupported
 // kind may be nil.
 //
-//go:noinline
+//go:noinline // many callers, none hot: they compile faster
 func ByKind(integers func(x []int64) int64, floats func(x []float64) float64,
 	complexes func(x []complex128) complex128) ScalarFunc {
 	return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {

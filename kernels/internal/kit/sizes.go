@@ -27,7 +27,7 @@ func IsEmpty(t tensor.Type) bool { return SizeIs(t.Numel(), 0) }
 
 // KnownSize returns a known size as an int. It is for kernels and references, which run with known sizes.
 //
-//go:noinline
+//go:noinline // many callers, none hot: they compile faster
 func KnownSize(s sym.Int) int {
 	n, _ := s.Known()
 	return n
@@ -35,7 +35,7 @@ func KnownSize(s sym.Int) int {
 
 // KnownSizes returns known sizes as ints.
 //
-//go:noinline
+//go:noinline // many callers, none hot: they compile faster
 func KnownSizes(s []sym.Int) []int {
 	out := make([]int, len(s))
 	for i := range s {
@@ -46,7 +46,7 @@ func KnownSizes(s []sym.Int) []int {
 
 // KnownMeta returns a type with known sizes as a meta.
 //
-//go:noinline
+//go:noinline // many callers, none hot: they compile faster
 func KnownMeta(t tensor.Type) tensor.Meta {
 	m, _ := t.Meta()
 	return m
@@ -114,7 +114,7 @@ const MaxProduct = min(1<<59, math.MaxInt/4)
 
 // BoundedProduct returns the product of nonnegative numbers, or MaxProduct if the product exceeds it.
 //
-//go:noinline
+//go:noinline // many callers, none hot: they compile faster
 func BoundedProduct(list ...int) int {
 	product := uint64(1)
 	for _, n := range list {

@@ -61,8 +61,8 @@ type geluAttrs struct {
 
 // Gelu multiplies self by the normal distribution function of self.
 var Gelu = elementwise(graph.SchemaOf[geluAttrs](), "gelu",
-	"Multiplies each element by its normal distribution function, or by "+
-		"the tanh approximation of it. Supports floats only.", unaryParams,
+	"Multiplies each element x by the probability that a standard normal number is less than x, or by an "+
+		"approximation of it with tanh. Supports floats only.", unaryParams,
 	&graph.Pointwise{Grain: machine.FunctionGrain, Config: unary,
 		Body: func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 			if kit.Attrs[geluAttrs](c).Approximate == "tanh" {

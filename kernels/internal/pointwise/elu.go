@@ -50,6 +50,7 @@ func init() {
 	})
 }
 
+// elu returns the reference function of the attributes.
 func elu(a *eluAttrs) func(float64) float64 {
 	below, above := a.Alpha*a.Scale, a.Scale
 	return func(x float64) float64 {

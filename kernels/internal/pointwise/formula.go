@@ -12,7 +12,7 @@ import (
 
 // formula parses the formula that computes one element of an op's result. Package expr describes the syntax.
 //
-//go:noinline
+//go:noinline // many callers, none hot: they compile faster
 func formula(text string, params ...string) *expr.Formula { return kit.Formula(text, params...) }
 
 // The dtypes in which ops compute. 16-bit floats are computed as float32, except in ops that round intermediate steps.

@@ -18,7 +18,8 @@ var (
 			"type_as(where(v < -30, tail, where(v < -1, log(0.5 * erfc(-t)), log1p(-0.5 * erfc(t)))), x)",
 		unaryFloat, logNdtr, nil, kit.ExUnary, kit.Example(nil, kit.ExInts))
 	Ndtri = formulaOp("special_ndtri", "ndtri_cpu",
-		"Returns the number below which a standard normal number is with the probability of the element: NaN outside 0 to 1.",
+		"Returns the number x for which a standard normal number is less than x with the probability of the element; NaN "+
+			"outside [0, 1].",
 		ndtriText(), unaryFloat, ndtri, nil, kit.ExUnary, kit.Example(nil, kit.ExInts))
 )
 

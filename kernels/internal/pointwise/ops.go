@@ -2,7 +2,7 @@ package pointwise
 
 import "github.com/graphrun/graphrun/graph"
 
-// Ops returns the family's ops in the order of their files.
+// Ops returns the ops of this package, in the order of their files.
 func Ops() []*graph.Op {
 	return []*graph.Op{
 		Abs,

@@ -32,8 +32,7 @@ type roundAttrs struct {
 
 // Round rounds to the nearest integer or decimal fraction. Halves are rounded to even.
 var Round = elementwise(graph.SchemaOf[roundAttrs](), "round",
-	"Rounds each element to the nearest integer, or to decimals "+
-		"places; halves are rounded to even.", unaryParams,
+	"Rounds each element to the nearest integer, or to `decimals` places; halves are rounded to even.", unaryParams,
 	&graph.Pointwise{Config: roundConfig, Body: roundBody},
 	func(c *graph.Call) kit.ScalarFunc {
 		decimals := kit.Attrs[roundAttrs](c).Decimals

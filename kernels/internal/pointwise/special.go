@@ -31,7 +31,8 @@ var (
 		"Supports floats only.",
 		"where(x == y and isinf(x), x, maximum(x, y) + log1p(exp2(-abs(x - y))) / 0.6931471805599453)", binaryParams, binary,
 		func(x, y float64) float64 { return logaddexp(x*math.Ln2, y*math.Ln2) / math.Ln2 })
-	Xlogy = binaryFunction("xlogy", "Multiplies self by the logarithm of other; a self of 0 gives 0 unless other is NaN.",
+	Xlogy = binaryFunction("xlogy", "Multiplies self by the logarithm of other; a self of 0 gives 0 unless `other` is "+
+		"NaN.",
 		"where(y != y, y, where(x == 0, 0, x * log(y)))", numberParams, binaryFloat, xlogy, kit.ExIntegers)
 )
 

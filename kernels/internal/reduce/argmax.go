@@ -30,10 +30,12 @@ var (
 // Max and Min give the extreme of all elements. With a dim, they give the extremes along this dimension and their
 // indices. With a second tensor, they are the pointwise maximum and minimum.
 var (
-	Max = withPairwise(bestOp("max", "Returns the greatest element of all; with dim, the greatest elements and their "+
-		"indices; with other, the greater of self and other at each position, as maximum does.", true), pointwise.Maximum)
-	Min = withPairwise(bestOp("min", "Returns the least element of all; with dim, the least elements and their indices; "+
-		"with other, the lesser of self and other at each position, as minimum does.", false), pointwise.Minimum)
+	Max = withPairwise(bestOp("max", "Returns the greatest of all elements. With `dim`, it returns the greatest "+
+		"elements along a dimension and their indices; with `other`, the greater of self and `other` at each position, "+
+		"as `maximum` does.", true), pointwise.Maximum)
+	Min = withPairwise(bestOp("min", "Returns the least of all elements. With `dim`, it returns the least elements "+
+		"along a dimension and their indices; with `other`, the lesser of self and `other` at each position, as "+
+		"`minimum` does.", false), pointwise.Minimum)
 )
 
 func argOp(name, doc string, greatest bool) *graph.Op {

@@ -32,7 +32,7 @@ package reduce
 
 import "github.com/graphrun/graphrun/graph"
 
-// Ops returns the family's ops, file by file.
+// Ops returns the ops of this package, in the order of their files.
 func Ops() []*graph.Op {
 	return []*graph.Op{
 		Any, Every,

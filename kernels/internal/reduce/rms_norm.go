@@ -17,7 +17,7 @@ import (
 
 type rmsNormAttrs struct {
 	NormalizedShape []sym.Int `attr:"normalized_shape" doc:"sizes of the last dimensions of input, over which it is normalized"`
-	Eps             *float64  `attr:"eps" default:"none" doc:"number added to the mean of squares; none: the dtype's least step above 1"`
+	Eps             *float64  `attr:"eps" default:"none" doc:"number added to the mean of squares; none: the difference between 1 and the next greater number of the dtype"`
 }
 
 type localResponseAttrs struct {

@@ -15,7 +15,7 @@ type softmaxAttrs struct {
 // Softmax and LogSoftmax compute exponentials in the dtype of the computation, float32 or float64, and sums of many
 // exponentials in float64.
 var (
-	Softmax    = softmaxOp("softmax", "Computes exp(x) over the sum of exp(x) along a dimension.", false)
+	Softmax    = softmaxOp("softmax", "Computes exp(x) divided by the sum of exp(x) along a dimension.", false)
 	LogSoftmax = softmaxOp("log_softmax", "Computes the logarithm of softmax along a dimension.", true)
 )
 

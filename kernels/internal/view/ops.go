@@ -2,7 +2,7 @@ package view
 
 import "github.com/graphrun/graphrun/graph"
 
-// Ops returns the ops of this package. Each line has the ops of one file.
+// Ops returns the ops of this package, in the order of their files.
 func Ops() []*graph.Op {
 	return []*graph.Op{
 		Arange,

@@ -206,8 +206,9 @@ type dropoutAttrs struct {
 // Dropout is aten::dropout.
 var Dropout = kit.Define[dropoutAttrs](graph.Op{
 	Semantics: graph.Semantics{
-		Name:   "dropout",
-		Doc:    "Returns self; in training, sets random elements to 0 and divides the others by 1 - p.",
+		Name: "dropout",
+		Doc: "Returns self. If `train` is set, it sets each element to 0 with probability `p` and divides the other " +
+			"elements by 1 - p.",
 		Params: []graph.Param{kit.Input}, Kind: graph.View,
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
 			a, t := kit.Attrs[dropoutAttrs](call), call.Type(0)
