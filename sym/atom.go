@@ -29,8 +29,8 @@ type atom struct {
 	cond   *cond  // the condition of a Where
 	args   []*expr
 	id     int
-	lo, hi int
-	hint   int
+	lo, hi int   // bounds that follow from the bounds of the symbols, without facts
+	hint   int   // value at the hints of the symbols
 	size   int   // number of symbols and numbers in the printed form
 	asExpr *expr // the atom as an expression
 
@@ -42,7 +42,7 @@ type atom struct {
 	// residueState identifies the facts for which residue is valid: 0 for none, 1 for bounds only, else 1 plus the
 	// generation of facts.
 	residueState int
-	residue      [2]int
+	residue      [2]int // m and r: the atom equals r modulo m (see Env.residue)
 }
 
 // atom returns the unique atom with the given parts, as an expression.

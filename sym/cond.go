@@ -25,7 +25,7 @@ const (
 type cond struct {
 	env        *Env
 	kind       condKind
-	difference *expr
+	difference *expr   // the d of a relation
 	args       []*cond // the operands of condAnd and condOr, sorted
 	id         int
 	hint       bool // the truth at the hints of symbols

@@ -9,8 +9,8 @@ import (
 )
 
 // Steps applies the sequence of ops that defines a composite op. The function that [Define] gets is called for
-// inference, for the reference, and for the decomposition. Each op that it applies is then inferred, evaluated, or added
-// as a node. The first error ends the sequence.
+// inference, for the reference, and for the decomposition. Each op that it applies is then inferred, evaluated, or
+// added as a node. The first error ends the sequence.
 type Steps struct {
 	Call  *graph.Call
 	apply func(op *graph.Op, a graph.Attrs, in []graph.Arg) ([]graph.Arg, error)

@@ -18,11 +18,11 @@ type quantileAttrs struct {
 
 // Quantiles.
 var (
-	Quantile = quantileOp("quantile", "Returns the elements of ranks `q` along a dimension: 0 is the least, 1 the " +
-		"greatest. If `q` is a vector, the first dimension of the result is that of `q`. NaN among the elements gives " +
+	Quantile = quantileOp("quantile", "Returns the elements of ranks `q` along a dimension: 0 is the least, 1 the "+
+		"greatest. If `q` is a vector, the first dimension of the result is that of `q`. NaN among the elements gives "+
 		"NaN.", false)
-	Nanquantile = quantileOp("nanquantile", "Returns the elements of ranks `q` along a dimension: 0 is the least, 1 " +
-		"the greatest. If `q` is a vector, the first dimension of the result is that of `q`. Elements that are NaN are " +
+	Nanquantile = quantileOp("nanquantile", "Returns the elements of ranks `q` along a dimension: 0 is the least, 1 "+
+		"the greatest. If `q` is a vector, the first dimension of the result is that of `q`. Elements that are NaN are "+
 		"ignored.", true)
 )
 

@@ -192,7 +192,8 @@ func (walk *indexedWalk) kernel(ops kit.RowOps) *graph.Kernel {
 	return k
 }
 
-// form returns the description from which kernels for devices, such as GPUs, are generated. It returns nil if the walk writes the table or has flat indices.
+// form returns the description from which kernels for devices, such as GPUs, are generated. It returns nil if the walk
+// writes the table or has flat indices.
 func (walk *indexedWalk) form() *graph.Gather {
 	if walk.writesTable {
 		return nil

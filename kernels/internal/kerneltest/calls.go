@@ -1,5 +1,5 @@
-// Package kerneltest has functions for the tests of several packages of ops. They call ops by name on random operands, and
-// compare kernels with references in every layout.
+// Package kerneltest has functions for the tests of several packages of ops. They call ops by name on random operands,
+// and compare kernels with references in every layout.
 package kerneltest
 
 import (

@@ -154,8 +154,8 @@ type ProductCall struct {
 	want *tensor.Tensor // the result of the reference, computed once
 }
 
-// NewProductCall returns a call of the named op, whose results are inferred. constants are the indices of the operands that are constants of the
-// graph.
+// NewProductCall returns a call of the named op, whose results are inferred. constants are the indices of the operands
+// that are constants of the graph.
 func NewProductCall(name string, attrs graph.Attrs, in []*tensor.Tensor, constants ...int) (*ProductCall, error) {
 	call := &ProductCall{Op: kernels.Lookup(name), in: in}
 	a, err := call.Op.Schema.Decode(attrs, nil)
