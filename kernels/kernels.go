@@ -39,11 +39,11 @@ var catalogue = func() map[string]*graph.Op {
 func catalogueOf(families [][]*graph.Op) (map[string]*graph.Op, error) {
 	byName := map[string]*graph.Op{}
 	for _, ops := range families {
-		for _, o := range ops {
-			if byName[o.Name] != nil {
-				return nil, fmt.Errorf("op %s is listed twice", o.Name)
+		for _, op := range ops {
+			if byName[op.Name] != nil {
+				return nil, fmt.Errorf("op %s is listed twice", op.Name)
 			}
-			byName[o.Name] = o
+			byName[op.Name] = op
 		}
 	}
 	return byName, nil
@@ -55,8 +55,8 @@ func Lookup(name string) *graph.Op { return catalogue[name] }
 // All returns all ops, sorted by name.
 func All() []*graph.Op {
 	ops := make([]*graph.Op, 0, len(catalogue))
-	for _, o := range catalogue {
-		ops = append(ops, o)
+	for _, op := range catalogue {
+		ops = append(ops, op)
 	}
 	sorted.Func(ops, func(a, b *graph.Op) int { return strings.Compare(a.Name, b.Name) })
 	return ops

@@ -178,8 +178,7 @@ func pixelRow[T number](conv *convShape, m *graph.Mem, weight unsafe.Pointer, ro
 		out := unsafe.Slice((*T)(kit.AddressOf[T](m.Ptrs[0], (row*conv.w.Results+ow)*conv.outChannels)), conv.outChannels)
 		fillBias(out, conv.biasAt(m), conv.biasStride)
 		depthwisePixel(conv, out, kit.AddressOf[T](m.Ptrs[1], row/conv.h.Results*conv.h.Size*conv.w.Size*conv.inChannels),
-			weights,
-			row%conv.h.Results, ow)
+			weights, row%conv.h.Results, ow)
 	}
 }
 

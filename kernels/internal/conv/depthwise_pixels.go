@@ -72,8 +72,7 @@ func (shape *windowShape) maxKinds(conv *convShape) int {
 func (s *convShape) windowPanels(dtype tensor.DType) *multiply.Panels {
 	shape, _ := newWindowShape(s, dtype.Size())
 	panels := &multiply.Panels{DType: dtype, Form: fmt.Sprintf("%v vectors of %d of %d by kh,kw", dtype, shape.lanes,
-		s.outChannels),
-		Width: shape.lanes,
+		s.outChannels), Width: shape.lanes,
 		Lanes: shape.lanes, LaneStride: s.weightStride.n, Depth: s.termsPerOutput(),
 		Terms: s.channelsFirstTerms, Starts: shape.starts()}
 	if s.inPerGroup > 1 {

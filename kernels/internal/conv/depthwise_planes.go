@@ -228,8 +228,7 @@ func (t *planeTiles) computeTile(mem *graph.Mem, worker *tapRun, batch, tile int
 	rows, cols := min(t.rows, conv.h.Results-row), min(t.cols, conv.w.Results-col)
 	memory := unsafe.Pointer(unsafe.SliceData(mem.Worker))
 	t.fill(worker, memory, unsafe.Add(mem.Ptrs[1], (image*conv.inStride.n+group*conv.inStride.c)*t.elemBytes), planes,
-		row, col,
-		rows, cols)
+		row, col, rows, cols)
 	for k, at := range t.tapOffsets {
 		worker.x[k] = rowStream{unsafe.Add(memory, at), t.planeStride}
 	}

@@ -78,7 +78,8 @@ func (s *convShape) packedShape(channels int) *convShape {
 	if s.spansPixels(channels) {
 		packed.inPerGroup, packed.w.Taps = kit.DivUp(s.w.Taps*s.inPerGroup, channels), 1
 	}
-	packed.h.Before, packed.w.Before, packed.hasBias = 0, 0, true
+	packed.h.Before, packed.w.Before = 0, 0
+	packed.hasBias = true // the initial values of sums, see prepare
 	packed.inChannels = s.groups * kit.DivUp(s.inPerGroup, channels)
 	packed.inStride = ncdhw{n: kit.BoundedProduct(packed.h.Size, packed.w.Size, packed.inChannels), c: 1,
 		h: kit.BoundedProduct(packed.w.Size, packed.inChannels), w: packed.inChannels}
@@ -182,7 +183,7 @@ func newDirectBytes(call *graph.Call) *directBytes {
 	signed := call.Meta(bytesInput).DType == tensor.Int8
 	t.copied, t.signed = conv.needsCopy(t.elementChannels) || t.signMask != 0, tile.ReadsSigned(machine.Host(), signed)
 	if t.elementChannels == wordChannels {
-		t.copied, t.signed, t.signMask = true, signed, 0
+		t.copied, t.signed, t.signMask = true, signed, 0 // the conversion to words keeps the sign
 	}
 	packed := conv.packedShape(t.elementChannels)
 	shape := packed.elementShape(t.elementChannels)
@@ -255,12 +256,12 @@ func lowerBytes(call *graph.Call) (*graph.Kernel, error) {
 	weight := direct.weight()
 	direct.scratchOffsets.sums = weight.scratchBytes()
 	direct.scratchOffsets.zeroPoint = direct.scratchOffsets.sums + direct.conv.outChannels*intBytes
-	// The bias is read in whole vectors.
+	// Code reads the sums in whole vectors, up to machine.LineBytes beyond the last sum. The zero point is in this space.
 	direct.scratchOffsets.images = direct.scratchOffsets.sums +
 		kit.AlignUp(direct.conv.outChannels*intBytes+machine.LineBytes)
 	kernel := &graph.Kernel{Scratch: direct.scratchOffsets.images, Code: direct.listings}
 	if direct.copied {
-		// Reads extend beyond the last pixel.
+		// Code reads up to one element beyond the last pixel.
 		pixels := direct.conv.n * direct.conv.h.Size * direct.conv.w.Size
 		kernel.Scratch += kit.AlignUp(pixels*direct.pixelBytes() + direct.inElemBytes)
 	}
@@ -314,8 +315,7 @@ func (t *directBytes) prepare(weight *byteWeight) graph.Phase {
 			image, row := i/packed.h.Size, i%packed.h.Size-conv.h.Before
 			if t.widen == nil {
 				conv.copyPaddedRow(kit.SliceOf[uint8](mem.Scratch, t.scratchOffsets.images+i*rowBytes, rowBytes), packed.w.Size,
-					mem,
-					image, row, zero, t.copyPixels)
+					mem, image, row, zero, t.copyPixels)
 				continue
 			}
 			from := kit.AddressOf[uint8](mem.Ptrs[1+bytesInput], i*rowBytes) // without padding, bytes are only widened

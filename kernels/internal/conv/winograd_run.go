@@ -190,12 +190,12 @@ func (r *winogradRun) pointsPhase(section tileSpan) graph.Phase {
 	return graph.Phase{Chunks: division.Chunks, Run: func(m *graph.Mem, chunk int) error {
 		args := r.args.Of(m)
 		defer args.release()
-		a := &args.product
-		a.Ptr[tile.In], a.Ptr[tile.Vec], a.Ptr[tile.Out] = r.pointsAt(m), r.weightsAt(m), r.productsAt(m)
-		a.Ptr[tile.Prefetched] = a.Ptr[tile.Vec]
-		a.Rows = 1
+		call := &args.product
+		call.Ptr[tile.In], call.Ptr[tile.Vec], call.Ptr[tile.Out] = r.pointsAt(m), r.weightsAt(m), r.productsAt(m)
+		call.Ptr[tile.Prefetched] = call.Ptr[tile.Vec]
+		call.Rows = 1
 		for point, end := division.ChunkRange(chunk); point < end; point++ {
-			if err := r.multiplyPoint(a, section, point); err != nil {
+			if err := r.multiplyPoint(call, section, point); err != nil {
 				return err
 			}
 		}

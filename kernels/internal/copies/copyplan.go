@@ -42,15 +42,16 @@ func (j Job) plan() *copyPlan {
 		plan.src = kit.DataBuffer(j.Fill)
 		plan.src.Meta = tensor.Meta{DType: j.Fill.DType, Shape: j.Dst.Meta.Shape, Strides: make([]int, j.Dst.Meta.Rank())}
 	}
-	e := kit.ElemOf(plan.dst.Meta.DType, plan.src.Meta.DType)
+	elem := kit.ElemOf(plan.dst.Meta.DType, plan.src.Meta.DType)
 	axes := make([]strided.Axis, plan.dst.Meta.Rank())
 	for d, n := range plan.dst.Meta.Shape {
-		axes[d] = strided.Axis{N: n, Dst: plan.dst.Meta.Strides[d] * e.DstSize, Src: plan.src.Meta.Strides[d] * e.SrcSize}
+		axes[d] = strided.Axis{N: n, Dst: plan.dst.Meta.Strides[d] * elem.DstSize,
+			Src: plan.src.Meta.Strides[d] * elem.SrcSize}
 	}
 	for _, d := range j.reversedDims {
 		axes[d].Src = -axes[d].Src
 	}
-	plan.Copy = strided.New(e, axes)
+	plan.Copy = strided.New(elem, axes)
 	return plan
 }
 

@@ -76,6 +76,7 @@ func newByteShape(m, n, k, rows int) byteShape {
 			maxVectors = 4
 		}
 		shape.vectors = min(maxVectors, kit.DivUp(n, shape.lanes))
+		// The sums of two rows and one vector of columns take two registers, and the weights of the vector two more.
 		pairs := (registers - 2*shape.vectors - otherRegisters) / shape.vectors / 2
 		shape.height = 2 * min(tile.DynamicRows/2, pairs)
 		return shape

@@ -164,8 +164,7 @@ func (e *equation) recordSizes(labels []int, shape []sym.Int, operand int) error
 		if first := slices.Index(labels, label); first < d {
 			if known := shape[first]; known.Ne(n).Holds() {
 				return fmt.Errorf("einsum(): subscript %c is repeated for operand %d but the sizes don't match, %v != %v",
-					rune(label),
-					operand, n, known)
+					rune(label), operand, n, known)
 			}
 			continue
 		}

@@ -58,8 +58,7 @@ func (layer *recurrentLayer) packing(dtype tensor.DType, ofState bool, dirs, dir
 	for i := range dirs {
 		if !ofState {
 			list = append(list, multiply.MatrixPanels(dtype, width, layer.kind.gates()*layer.hidden, rowStride, layer.inputs,
-				colStride,
-				[]int{i * dirStride}))
+				colStride, []int{i * dirStride}))
 			continue
 		}
 		for product, rows := range layer.products() {

@@ -245,8 +245,7 @@ func (cell torchCell) checkWeights(call *graph.Call, attrs *recurrentAttrs, item
 					t.Shape[0])
 			default:
 				return fmt.Errorf("%s: expected parameter %d to have size %s, got %s", cell.name, at-cell.firstWeight(),
-					tensor.Sizes(want),
-					tensor.Sizes(t.Shape))
+					tensor.Sizes(want), tensor.Sizes(t.Shape))
 			}
 			at++
 		}

@@ -187,8 +187,7 @@ func (p *compiledPlanes) computeBlock(mem *graph.Mem, worker *poolRun, batch, de
 	}
 	for i := range planes {
 		p.foldColumns(worker, unsafe.Add(out, i*p.axes[0].Results*results*p.elemBytes), unsafe.Add(begin, i*rows*rowBytes),
-			firstRow, depth,
-			rows)
+			firstRow, depth, rows)
 	}
 }
 

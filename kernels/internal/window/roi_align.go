@@ -178,8 +178,7 @@ func compileRoiAlign(c *graph.Call) (*graph.Kernel, error) {
 			return v
 		})
 		write(unsafe.Add(mem.Ptrs[0], roiIndex*outStrides[0]+channel*outStrides[1]+binRow*outStrides[2]+binCol*outStrides[3]),
-			unsafe.Pointer(&v),
-			0, 0, 1)
+			unsafe.Pointer(&v), 0, 0, 1)
 	}
 	cost := roiSampleMoves * attrs.samples(input, out)
 	phase := copies.ChunkedPhase(out.Numel(), cost, func(mem *graph.Mem, begin, end int) error {
