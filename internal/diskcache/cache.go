@@ -54,9 +54,9 @@ type Cache struct {
 	options Options
 
 	mu     sync.Mutex
-	mapped map[Key]weak.Pointer[tensor.Storage]
+	mapped map[Key]weak.Pointer[tensor.Storage] // the entries in memory
 	keys   map[weak.Pointer[tensor.Storage]]Key // of mapped entries, and of contents that were hashed
-	most   int                                  // above this number of keys, those of collected storages are removed
+	purge  int                                  // above this number of keys, those of collected storages are removed
 	frozen bool                                 // a write failed, so nothing more is written
 
 	evicting sync.Mutex // held by evict
@@ -120,6 +120,7 @@ func (c *Cache) Add(k Key, data []byte) *tensor.Storage {
 	return s
 }
 
+// isFrozen reports whether a write failed, so that nothing more is written.
 func (c *Cache) isFrozen() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -192,7 +193,7 @@ type onlyReader struct{ io.Reader }
 
 // setKey records the key of a storage. The caller has the lock.
 func (c *Cache) setKey(mapped *tensor.Storage, k Key) {
-	if len(c.keys) > c.most {
+	if len(c.keys) > c.purge {
 		for storage := range c.keys {
 			if storage.Value() == nil {
 				delete(c.keys, storage)
@@ -203,7 +204,7 @@ func (c *Cache) setKey(mapped *tensor.Storage, k Key) {
 				delete(c.mapped, k)
 			}
 		}
-		c.most = 2*len(c.keys) + 64
+		c.purge = 2*len(c.keys) + 64
 	}
 	c.keys[weak.Make(mapped)] = k
 }

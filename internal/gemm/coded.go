@@ -193,9 +193,8 @@ func (c *codeTable) at(store storeMode, mode readMode, partial bool, vectors, he
 // tileSpec describes the code of one kind of register tile to package tile.
 func (p *Plan) tileSpec(store storeMode, mode readMode, partial bool, vectors, height int) *tile.Spec {
 	spec := &tile.Spec{Size: p.set.elemBytes, Rows: height, Vectors: vectors,
-		Masked: p.b.inPlace || mode == readAndCopy,
-		Tiles:  tile.Loop{In: tile.Dynamic, Out: tile.Dynamic},
-		Runs:   []tile.Run{{InStep: p.set.elemBytes, VecStep: tile.Dynamic, Terms: tile.Dynamic}}}
+		Masked: p.b.inPlace || mode == readAndCopy, Tiles: tile.Loop{In: tile.Dynamic, Out: tile.Dynamic},
+		Runs: []tile.Run{{InStep: p.set.elemBytes, VecStep: tile.Dynamic, Terms: tile.Dynamic}}}
 	switch {
 	case partial && tile.DynamicLanes(p.set.cpu):
 		spec.Lanes = tile.Dynamic

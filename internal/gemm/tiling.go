@@ -99,8 +99,7 @@ func chooseGrid(a, b operandPlan, k, kc, maxTiles int) grid {
 			}
 			lastWidth = width
 			candidate := grid{tileRows: height * a.panelWidth, tileCols: width * b.panelWidth,
-				mTiles: ceilDiv(aPanels, height),
-				nTiles: ceilDiv(bPanels, width)}
+				mTiles: ceilDiv(aPanels, height), nTiles: ceilDiv(bPanels, width)}
 			candidate.shareA = a.createsPanels() && (candidate.nTiles > 1 || height > a.localPanels(kc))
 			candidate.shareB = b.createsPanels() && (candidate.mTiles > 1 || width > b.localPanels(kc))
 			if candidate.mTiles*candidate.nTiles > maxTiles {

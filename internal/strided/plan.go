@@ -367,8 +367,7 @@ func (p *Copy) copyTile(scratch []byte, dst, src unsafe.Pointer, lenA, lenB int)
 // matrix returns a tile as a matrix to transpose.
 func (p *Copy) matrix(scratch []byte, dst, src unsafe.Pointer, rows, cols int) matrix {
 	tile := matrix{dst: dst, src: src, dstStep: p.b.Dst, srcStep: p.a.Src, rows: rows, cols: cols,
-		elemBytes:   p.elem.DstSize,
-		nonTemporal: p.nonTemporal}
+		elemBytes: p.elem.DstSize, nonTemporal: p.nonTemporal}
 	if p.usesSquares() {
 		tile.scratch = unsafe.Pointer(unsafe.SliceData(scratch))
 	}

@@ -24,6 +24,7 @@ var hasThreeChannelTranspose = machine.Host().Has(machine.Vector512)
 // tileRoutinesOf returns the routines of an instruction set by element size. Routines with more rows come first. Among
 // routines with equal numbers of rows, those with more columns come first.
 func tileRoutinesOf(cpu machine.Features) (routines [17][]tileRoutine) {
+	// In the order of the fields: rows, cols, minCols, normal, stream, closeRows.
 	if cpu.Has(machine.Vector512) {
 		routines[1] = append(routines[1], tileRoutine{64, 16, 16, tile1x64, stream1x64, close1x64})
 		routines[2] = append(routines[2], tileRoutine{32, 16, 8, tile2x64, stream2x64, close2x64},

@@ -37,8 +37,7 @@ func New(driver device.Device) *Device {
 	created.upload = graph.Impl{Name: "upload", Doc: "Copies from the host to the device.", Place: tensor.Device,
 		Walks: transferWalks, Read: readsSameLayout, Work: transferWork(machine.DeviceUpload), Lower: lowerUpload}
 	created.download = graph.Impl{Name: "download", Doc: "Copies from the device to the host.",
-		Source: tensor.Device,
-		Walks:  transferWalks, Read: readsSameLayout, Work: transferWork(machine.DeviceDownload),
+		Source: tensor.Device, Walks: transferWalks, Read: readsSameLayout, Work: transferWork(machine.DeviceDownload),
 		Lower: lowerDownload}
 	return created
 }

@@ -97,7 +97,7 @@ func CheckCallsFor(t *testing.T, cpu machine.Features, operands, size int, seeds
 		}
 	}
 	if called < seeds*3/4 {
-		t.Errorf("%v: only %d of %d calls fit into the memory", cpu, called, seeds)
+		t.Errorf("%v: %d of %d calls fit into the memory: want at least three quarters", cpu, called, seeds)
 	}
 }
 
@@ -167,6 +167,6 @@ func CheckListings(t *testing.T, seeds uint64, minForms int,
 		}
 	}
 	if n := forms.Check(t); n < minForms {
-		t.Errorf("only %d forms were compared", n)
+		t.Errorf("the listings have %d forms of instructions: want at least %d", n, minForms)
 	}
 }

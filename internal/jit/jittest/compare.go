@@ -105,8 +105,7 @@ func (b *Comparison) Check(loop *expr.Loop, cpu machine.Features) error {
 	err = errors.Join(b.checkEdgeCases(), b.checkAddresses(), b.checkSharedMemory(), b.checkLongRows(cpu))
 	if err != nil {
 		return fmt.Errorf("%v: %w\nscalar %v, folds %v, totals %v\n%v%s", cpu, err, loop.Scalar, loop.Folds, loop.Totals,
-			loop.Code,
-			code.Listing())
+			loop.Code, code.Listing())
 	}
 	return nil
 }
@@ -266,8 +265,7 @@ func (b *Comparison) difference(k int, dtype tensor.DType, offset, n, rows int) 
 		interpreted[elemBytes:] {
 		if !Same(dtype, compiled[:elemBytes], interpreted[:elemBytes]) {
 			return fmt.Sprintf("pointer %d (%v), element %d: compiled % x, interpreted % x", k, dtype,
-				(size-len(compiled))/elemBytes, compiled[:elemBytes],
-				interpreted[:elemBytes])
+				(size-len(compiled))/elemBytes, compiled[:elemBytes], interpreted[:elemBytes])
 		}
 		copy(compiled, interpreted[:elemBytes])
 	}
@@ -352,16 +350,16 @@ func (b *Comparison) checkSharedMemory() error {
 func (b *Comparison) checkLongRows(cpu machine.Features) error {
 	var err error
 	for _, n := range []int{1000, 1023} {
-		err = errors.Join(err, b.run(b.guardOffsets(n, 1, false), n, 1, 0, -1), b.run(b.guardOffsets(n, 2, true), n, 2, 0,
-			-1))
+		err = errors.Join(err, b.run(b.guardOffsets(n, 1, false), n, 1, 0, -1),
+			b.run(b.guardOffsets(n, 2, true), n, 2, 0, -1))
 	}
 	code, options := b.code, vector.Options{NonTemporal: true}
 	if b.code, err = vector.Compile(b.loop, cpu, options); err != nil {
 		return err
 	}
 	for _, n := range []int{500, 505} {
-		err = errors.Join(err, b.run(b.guardOffsets(n, 1, true), n, 1, 0, -1), b.run(b.guardOffsets(n, 3, false), n, 3, 0,
-			-1))
+		err = errors.Join(err, b.run(b.guardOffsets(n, 1, true), n, 1, 0, -1),
+			b.run(b.guardOffsets(n, 3, false), n, 3, 0, -1))
 	}
 	b.code = code
 	return err

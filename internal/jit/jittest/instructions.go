@@ -27,9 +27,10 @@ type syntax struct {
 var (
 	counted     = regexp.MustCompile(`^\tMOVL\t\$(\d+), AX$`)
 	piece       = regexp.MustCompile(`^\ttbz\tx25, #(\d+), (L\d+)$`)
-	amd64Syntax = syntax{"DATA ", regexp.MustCompile(`^\tJ\w+\t(L\d+)$`), [2]string{"\tADDQ\t$", ", CX"}, "CX\n"}
-	arm64Syntax = syntax{"constants:", regexp.MustCompile(`^\t(?:b|cb|tb).*\b(L\d+)$`),
-		[2]string{"\tsubs\tx25, x25, #", ""}, "x25"}
+	amd64Syntax = syntax{data: "DATA ", jump: regexp.MustCompile(`^\tJ\w+\t(L\d+)$`),
+		advances: [2]string{"\tADDQ\t$", ", CX"}, index: "CX\n"}
+	arm64Syntax = syntax{data: "constants:", jump: regexp.MustCompile(`^\t(?:b|cb|tb).*\b(L\d+)$`),
+		advances: [2]string{"\tsubs\tx25, x25, #", ""}, index: "x25"}
 )
 
 // rowPiece is arm64 code that computes a number of elements, a power of two, at the end of a row. It is executed if

@@ -17,14 +17,24 @@ type rules struct {
 	registers    []string // registers that the code must not use
 	data         string   // the text with which the constants begin
 	end          string   // the last instructions
-	returns      string
+	returns      string   // the instruction that returns, which the code must have once
 }
 
 var (
-	amd64Rules = rules{strings.Fields("CALL PUSH POP INT SYSCALL LDMXCSR VLDMXCSR STD CLI XCHG LOCK"),
-		[]string{"SP", "BP"}, "DATA ", "\tVZEROUPPER\n\tRET\n", "RET"}
-	arm64Rules = rules{[]string{"bl\t", "blr\t", "br\t", "svc\t", "msr\t", "mrs\t", "hlt\t", "brk\t", "dc\t", "ic\t"},
-		strings.Fields("x18 w18 x28 w28 x29 w29 x30 w30 sp wsp"), "constants:\n", "\tret\n", "\tret\n"}
+	amd64Rules = rules{
+		instructions: strings.Fields("CALL PUSH POP INT SYSCALL LDMXCSR VLDMXCSR STD CLI XCHG LOCK"),
+		registers:    []string{"SP", "BP"},
+		data:         "DATA ",
+		end:          "\tVZEROUPPER\n\tRET\n",
+		returns:      "RET",
+	}
+	arm64Rules = rules{
+		instructions: []string{"bl\t", "blr\t", "br\t", "svc\t", "msr\t", "mrs\t", "hlt\t", "brk\t", "dc\t", "ic\t"},
+		registers:    strings.Fields("x18 w18 x28 w28 x29 w29 x30 w30 sp wsp"),
+		data:         "constants:\n",
+		end:          "\tret\n",
+		returns:      "\tret\n",
+	}
 )
 
 // forbidden returns an instruction or a register that the listing must not have, or "".

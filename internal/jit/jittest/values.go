@@ -122,8 +122,7 @@ func (b *Comparison) compareOn(ins, copies []unsafe.Pointer, strides []int, n, r
 			if !Same(dtype, compiled[:elemBytes], interpreted[:elemBytes]) {
 				element := (len(buffers[0][k-1]) - len(compiled)) / elemBytes
 				return fmt.Errorf("%d rows of %d: pointer %d (%v), element %d: compiled % x, interpreted % x of %s", rows, n, i,
-					dtype,
-					element, compiled[:elemBytes], interpreted[:elemBytes], b.operandsAt(copies, strides, element, n))
+					dtype, element, compiled[:elemBytes], interpreted[:elemBytes], b.operandsAt(copies, strides, element, n))
 			}
 		}
 	}

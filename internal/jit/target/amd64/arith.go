@@ -56,9 +56,10 @@ func (g *gen) constOf(d tensor.DType, imm uint64) *laneValue {
 	case d == tensor.Bool && g.avx512:
 		// A mask constant is a comparison of two constants, which is executed once per row.
 		a, b := g.constLanes(4, 0), g.constLanes(4, imm)
-		value.reg = g.Add(alloc.Inst{Name: "VPCMPD", Src: immediate(4, a, b), Dst: g.New(g.boolVal()), Fold: -1})
+		value.reg = g.Add(alloc.Inst{Name: "VPCMPD", Src: immediate(intNotEqual, a, b), Dst: g.New(g.boolVal()),
+			Fold: -1})
 	case d == tensor.Bool:
-		value.reg = g.constLanes(g.maskLane(), -imm)
+		value.reg = g.constLanes(g.maskLane(), -imm) // all bits are 1 for true
 	case d.IsSigned() && !d.IsFloat() && d.Size() < 4:
 		shift := 64 - 8*d.Size()
 		value.reg = g.constLanes(4, uint64(int64(imm<<shift)>>shift))
@@ -110,7 +111,8 @@ func (g *gen) floatOp(op expr.Op, laneBytes int, a, b alloc.Virt) alloc.Virt {
 		if !g.avx512 {
 			g.fail("%v requires AVX-512", op)
 		}
-		return g.shuffle("VRANGE"+suffix, 2, b, a)
+		const minMagnitude = 2 // the smaller magnitude, with the sign of the first operand
+		return g.shuffle("VRANGE"+suffix, minMagnitude, b, a)
 	case expr.Mod:
 		return g.fmod(laneBytes, a, b)
 	case expr.Min, expr.Max:
@@ -188,6 +190,14 @@ func (g *gen) constantFloat(v alloc.Virt, laneBytes int) (float64, bool) {
 	}
 	return float64(math.Float32frombits(uint32(bits))), true
 }
+
+// Predicates of VPCMPD, with Intel's numbers.
+const (
+	intEqual     = 0
+	intLess      = 1
+	intLessEqual = 2
+	intNotEqual  = 4
+)
 
 // Predicates of VCMPPS, with Intel's numbers. If an operand is NaN, only cmpUnordered, cmpNotEqual and cmpNotLess
 // hold.
@@ -300,8 +310,7 @@ func (g *gen) boolOp(op expr.Op, a alloc.Virt, b *laneValue) alloc.Virt {
 		return g.xor(4, a, g.constLanes(g.maskLane(), math.MaxUint64))
 	}
 	names := map[expr.Op][2]string{expr.And: {"KANDW", "VPAND"}, expr.Or: {"KORW", "VPOR"},
-		expr.Xor: {"KXORW", "VPXOR"},
-		expr.Ne:  {"KXORW", "VPXOR"}}
+		expr.Xor: {"KXORW", "VPXOR"}, expr.Ne: {"KXORW", "VPXOR"}}
 	instNames, ok := names[op]
 	if !ok {
 		g.fail("there is no instruction for %v of bools", op)
@@ -337,9 +346,10 @@ func (g *gen) compare(op expr.Op, x, y *laneValue) alloc.Virt {
 		if unsigned {
 			name += "U"
 		}
-		imm := map[expr.Op]int64{expr.Eq: 0, expr.Lt: 1, expr.Le: 2, expr.Ne: 4}[op]
-		return g.Add(alloc.Inst{Name: name + intSuffix(laneBytes), Src: immediate(imm, b, a), Dst: g.New(g.boolVal()),
-			Fold: 1, BroadcastBytes: uint8(laneBytes)})
+		predicate := map[expr.Op]int64{expr.Eq: intEqual, expr.Ne: intNotEqual, expr.Lt: intLess,
+			expr.Le: intLessEqual}[op]
+		return g.Add(alloc.Inst{Name: name + intSuffix(laneBytes), Src: immediate(predicate, b, a),
+			Dst: g.New(g.boolVal()), Fold: 1, BroadcastBytes: uint8(laneBytes)})
 	}
 	var mask alloc.Virt
 	switch op {

@@ -24,7 +24,8 @@ func (g *gen) convert(d tensor.DType, x *laneValue) *laneValue {
 		single := g.convert(tensor.Float32, x).reg
 		if d == tensor.Float16 {
 			halfBytes := max(g.width(4)/2, 16)
-			half := g.Add(alloc.Inst{Name: "VCVTPS2PH", Src: []alloc.Arg{{}, {Virt: single}}, Dst: g.newVector(halfBytes),
+			const toNearest = 0
+			half := g.Add(alloc.Inst{Name: "VCVTPS2PH", Src: immediate(toNearest, single), Dst: g.newVector(halfBytes),
 				Fold: -1})
 			return &laneValue{half: half, dtype: d}
 		}
@@ -60,8 +61,7 @@ func (g *gen) boolToNumber(d tensor.DType, m alloc.Virt) *laneValue {
 	v := g.constLanes(laneBytes, one)
 	if g.avx512 {
 		v = g.Add(alloc.Inst{Name: "VMOVU" + floatSuffix(laneBytes), Src: sources(v), Mask: m, Zero: true,
-			Dst:  g.newLike(v),
-			Fold: 0})
+			Dst: g.newLike(v), Fold: 0})
 	} else {
 		v = g.and(laneBytes, g.laneMask(m, laneBytes), v)
 	}
@@ -128,20 +128,22 @@ func (g *gen) intToFloat(d tensor.DType, x *laneValue) alloc.Virt {
 	extended := g.extended(x)
 	width := g.width(laneSize(d))
 	unsigned := source == tensor.Uint32 || source == tensor.Uint64
-	to := "PS"
+	name, to := "VCVT", "PS"
+	if unsigned {
+		name = "VCVTU"
+	}
 	if d == tensor.Float64 {
 		to = "PD"
 	}
-	switch from := map[bool]string{true: "UDQ2", false: "DQ2"}; {
+	switch {
 	case source.Size() < 8 && (!unsigned || g.avx512):
-		return g.convertWidth("VCVT"+from[unsigned]+to, 4, width, extended)
+		return g.convertWidth(name+"DQ2"+to, 4, width, extended)
 	case source.Size() == 8 && g.avx512:
-		return g.convertWidth("VCVT"+map[bool]string{true: "UQQ2", false: "QQ2"}[unsigned]+to, 8, width, extended)
+		return g.convertWidth(name+"QQ2"+to, 8, width, extended)
 	case source == tensor.Uint32 && d == tensor.Float32:
 		// float32 represents both 16-bit halves and the product exactly, so only the addition rounds.
-		upper, lower := g.unaryOp("VCVTDQ2PS", 4, g.immediateOp("VPSRLD", 16, extended)),
-			g.unaryOp("VCVTDQ2PS", 4, g.and(4, extended,
-				g.constLanes(4, 0xffff)))
+		upper := g.unaryOp("VCVTDQ2PS", 4, g.immediateOp("VPSRLD", 16, extended))
+		lower := g.unaryOp("VCVTDQ2PS", 4, g.and(4, extended, g.constLanes(4, 0xffff)))
 		return g.multiplyAdd("VFMADD", 4, upper, g.constLanes(4, uint64(math.Float32bits(1<<16))), lower)
 	case source == tensor.Uint32:
 		return g.smallIntToFloat64(g.convertOp("VPMOVZXDQ", g.width(8), 0, extended))
@@ -164,6 +166,8 @@ func (g *gen) smallIntToFloat64(v alloc.Virt) alloc.Virt {
 // the significand of a number with a large exponent, and the large powers of 2 are subtracted again. Only the last
 // addition rounds.
 func (g *gen) int64ToFloat64(v alloc.Virt, unsigned bool) alloc.Virt {
+	// The upper half n of an unsigned integer becomes 2^84 + n*2^32. That of a signed one becomes 2^84 + 2^63 + n*2^32,
+	// which also represents a negative n.
 	bias, biasSum := uint64(0x4530000080000000), 0x1p84+0x1p63+0x1p52
 	if unsigned {
 		bias, biasSum = 0x4530000000000000, 0x1p84+0x1p52

@@ -61,7 +61,8 @@ func (g *gen) orConjunction(laneBytes int, a, b alloc.Virt) alloc.Virt {
 	name := "VPAND" + intSuffix(laneBytes)
 	for k := len(g.Body) - 1; g.avx512 && k >= max(0, len(g.Body)-8); k-- {
 		if inst := g.Body[k]; inst.Dst == b && inst.Name == name {
-			src := []alloc.Arg{{Imm: 0xF8}, inst.Src[0], inst.Src[1]}
+			const orAnd = 0xF8 // the truth table of a | b0 & b1
+			src := []alloc.Arg{{Imm: orAnd}, inst.Src[0], inst.Src[1]}
 			return g.Add(alloc.Inst{Name: "VPTERNLOG" + intSuffix(laneBytes), Src: src, Tied: a, Dst: g.newLike(a), Fold: 1,
 				Commutative: true, BroadcastBytes: uint8(laneBytes)})
 		}

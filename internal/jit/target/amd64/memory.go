@@ -202,8 +202,7 @@ func (g *gen) permute2(a, b alloc.Virt, laneBytes int, indices []int) alloc.Virt
 // permute2By selects elements of the vectors a and b. The lowest bits of the lanes of `indices` are the indices.
 func (g *gen) permute2By(a, b, indices alloc.Virt, laneBytes int) alloc.Virt {
 	return g.Add(alloc.Inst{Name: "VPERMT2" + floatSuffix(laneBytes), Src: sources(b, indices), Tied: a,
-		Dst:  g.newLike(a),
-		Fold: 0})
+		Dst: g.newLike(a), Fold: 0})
 }
 
 // lookup selects instructions that look up elements of a table. The lowest bits of the lanes of `indices` are the
@@ -242,8 +241,7 @@ func (g *gen) bitMask(indices alloc.Virt, bit int) alloc.Virt {
 	if !ok {
 		if g.avx512 {
 			mask = g.Add(alloc.Inst{Name: "VPTESTMD", Src: sources(g.constLanes(4, uint64(bit)), indices),
-				Dst:  g.New(g.boolVal()),
-				Fold: -1})
+				Dst: g.New(g.boolVal()), Fold: -1})
 		} else {
 			mask = g.immediateOp("VPSLLD", int64(bits.LeadingZeros32(uint32(bit))), indices)
 		}

@@ -110,15 +110,19 @@ func (g *gen) storeFirstLane(mem alloc.Mem, d tensor.DType, v alloc.Virt) alloc.
 
 // shiftDown moves the lane of v at the given byte offset to the front. The other lanes of the result are undefined.
 func (g *gen) shiftDown(bytes int, v alloc.Virt) alloc.Virt {
+	const (
+		swapPairs     = 0x4e // quarters 2, 3, 0, 1
+		swapNeighbors = 0xb1 // quarters 1, 0, 3, 2
+	)
 	switch {
 	case bytes == 32:
-		return g.shuffle("VSHUFF64X2", 0x4e, v, v)
+		return g.shuffle("VSHUFF64X2", swapPairs, v, v)
 	case bytes == 16 && g.avx512:
-		return g.shuffle("VSHUFF64X2", 0xb1, v, v)
-	case bytes == 16:
+		return g.shuffle("VSHUFF64X2", swapNeighbors, v, v)
+	case bytes == 16: // 1 selects the upper half
 		return g.shuffle("VPERM2F128", 1, v, v)
 	case bytes == 8:
-		return g.immediateOp("VPSHUFD", 0x4e, v)
+		return g.immediateOp("VPSHUFD", swapPairs, v)
 	}
-	return g.immediateOp("VPSHUFD", 0xb1, v)
+	return g.immediateOp("VPSHUFD", swapNeighbors, v)
 }

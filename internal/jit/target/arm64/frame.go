@@ -110,8 +110,7 @@ func (g *generator) chooseLanes() {
 func (g *generator) searchAllocation(mainPass *pass) (best frame) {
 	best.cost = math.Inf(1)
 	lists := [][]alloc.Inst{mainPass.memoryInsts, g.restPass.memoryInsts, mainPass.registerInsts, mainPass.accLoads,
-		mainPass.accStores, g.accInit,
-		g.accFinish}
+		mainPass.accStores, g.accInit, g.accFinish}
 	row := g.Row
 	g.Builder.Body = nil
 	g.Prune(lists...)

@@ -223,8 +223,7 @@ func (w *Writer) NewLabel() target.Label { return target.Label(w.Assembler.NewLa
 func (w *Writer) Bind(label target.Label) { w.Assembler.Bind(asm.Label(label)) }
 
 var branchNames = [...]string{target.NE: "b.ne", target.LT: "b.lt", target.LE: "b.le", target.GT: "b.gt",
-	target.GE: "b.ge",
-	target.EQ: "b.eq"}
+	target.GE: "b.ge", target.EQ: "b.eq"}
 
 // Jump implements [target.Writer].
 func (w *Writer) Jump(label target.Label) { w.Emit("b", asm.Label(label)) }
