@@ -140,4 +140,4 @@ func (p *probe) interveningBytes() float64 {
 }
 
 // priceOf returns the price of work in a probe, in picoseconds.
-func (m *measurer) priceOf(p *probe, w graph.Work) float64 { return m.profileFor(p).UnboundedPS(w) }
+func (m *measurer) priceOf(p *probe, w graph.Work) float64 { return m.profileFor(p).UnclampedPS(w) }

@@ -156,9 +156,9 @@ func (d *calibrateReport) write(w *bufio.Writer, show term.Display) {
 	if d.File != "" {
 		fmt.Fprintf(w, "stored in %s (%s)\n", d.File, d.Digest[:min(len(d.Digest), sections.ShortDigest)])
 	}
-	columns := []term.Column{term.WholeCol("bytes")}
+	columns := []term.Column{term.UncutCol("bytes")}
 	for _, c := range memoryCurves(&profile.Memory) {
-		columns = append(columns, term.WholeCol(c.column))
+		columns = append(columns, term.UncutCol(c.column))
 	}
 	term.WriteList(w, show, "Memory, by the bytes of a call", memoryRows(profile), columns,
 		func(row []any) []any { return row })
@@ -171,7 +171,7 @@ func (d *calibrateReport) write(w *bufio.Writer, show term.Display) {
 			units[point.Subject] = point.Unit
 		}
 	}
-	kernelColumns := []term.Column{term.NameCol("kernel"), term.WholeCol("a unit takes"), term.WholeCol("units/ns"),
+	kernelColumns := []term.Column{term.NameCol("kernel"), term.UncutCol("a unit takes"), term.UncutCol("units/ns"),
 		term.ProseCol("unit")}
 	term.WriteList(w, show, "Inner kernels", kernels, kernelColumns, func(name string) []any {
 		ps := profile.Kernels[name]

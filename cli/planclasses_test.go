@@ -25,7 +25,7 @@ func TestPlanHints(t *testing.T) {
 				assert.Equal(t, (r.Sizes["N"] == 1) == (c.Hint["N"] == 1), r.Fits, "%v at %v", c.Hint, r.Sizes)
 				assert.GreaterOrEqual(t, r.CostNS, r.BestNS)
 			}
-			assert.Equal(t, "greatest", c.Regret[len(c.Regret)-1].Which)
+			assert.Equal(t, "greatest", c.Regret[len(c.Regret)-1].Choice)
 		}
 	}
 	if assert.Len(t, doc.ForAll, 1) {
@@ -54,8 +54,8 @@ func TestPlanBeyond(t *testing.T) {
 	require.NotEmpty(t, doc.Classes)
 	last := doc.Classes[0].Regret[len(doc.Classes[0].Regret)-1]
 	assert.Equal(t, map[string]int{"N": 512}, last.Sizes)
-	assert.Equal(t, "64 times the hint of N, which has no upper bound", last.Which)
-	assert.Contains(t, succeed(t, "plan", path, "--dim", "N=2,8"), last.Which)
+	assert.Equal(t, "64 times the hint of N, which has no upper bound", last.Choice)
+	assert.Contains(t, succeed(t, "plan", path, "--dim", "N=2,8"), last.Choice)
 
 	path = write(t, "g.json", small)
 	for _, command := range []string{"plan", "run"} {

@@ -327,7 +327,7 @@ func (p *Program) addStep(n *graph.Node, kernel *graph.Kernel) (err error) {
 	if s.hasDeviceScratch() {
 		p.pointerCount++
 	}
-	p.workerBytes = max(p.workerBytes, kernel.Worker)
+	p.workerBytes = max(p.workerBytes, kernel.WorkerScratch)
 	p.steps = append(p.steps, s)
 	return nil
 }

@@ -45,7 +45,7 @@ func NewRunner(g *graph.Graph, plan Planner, o Options) (*Runner, error) {
 	if err := g.Err(); err != nil {
 		return nil, err
 	}
-	g, err := g.Settled()
+	g, err := g.WithInlinedControlFlow()
 	if err != nil {
 		return nil, err
 	}

@@ -67,7 +67,7 @@ func (p *Program) NewSession() *Session {
 	}
 	for i := range s.workers {
 		w := &s.workers[i]
-		w.mem.Worker = p.pool.Take(p.workerBytes, false).Bytes()
+		w.mem.WorkerScratch = p.pool.Take(p.workerBytes, false).Bytes()
 		w.mem.State = &w.state
 		w.index = i
 	}

@@ -44,7 +44,7 @@ func makeWithEpilogue(o *graph.Op) *graph.Op {
 			Params: []graph.Param{{Name: "operands", Variadic: true, Optional: true, Number: true}},
 			Infer:  inferFused, NoRef: o.NoRef,
 		},
-		Facts: graph.Facts{AnyOrder: o.AnyOrder, FixedLayoutReason: o.FixedLayoutReason, ImageRole: o.ImageRole},
+		Facts: graph.Facts{WritesAnyOrder: o.WritesAnyOrder, FixedLayoutReason: o.FixedLayoutReason, ImageRole: o.ImageRole},
 	}
 	if o.Ref != nil {
 		definition.Ref = fusedRef
@@ -145,7 +145,7 @@ func (a anchorImpl) walks(call *graph.Call, candidates []tensor.Order) []graph.W
 	if err != nil {
 		return nil
 	}
-	writesInferred := f.Parts[0].Op.AnyOrder || isStandard(anchor.Out[0])
+	writesInferred := f.Parts[0].Op.WritesAnyOrder || isStandard(anchor.Out[0])
 	if meta := anchor.Out[0]; !writesInferred {
 		anchor.Out = []tensor.Meta{tensor.New(meta.DType, meta.Shape...)}
 	}
@@ -190,7 +190,7 @@ func (a anchorImpl) work(call *graph.Call, walk graph.Walk) (w graph.Work) {
 		// both reads and writes long sequential runs.
 		epilogueWork.Bytes[graph.Copied] = epilogueWork.Bytes[graph.Dense] + 2*float64(call.Out[host].Bytes())
 		epilogueWork.Bytes[graph.Dense] = 0
-		epilogue.AddRuns(&epilogueWork, walk.ResultLayout(host, call.Out[host]))
+		epilogue.AddRunStartWork(&epilogueWork, walk.ResultLayout(host, call.Out[host]))
 	}
 	w = w.Plus(epilogueWork)
 	w.Footprint = call.Footprint()
@@ -275,7 +275,7 @@ func (a anchorImpl) lower(call *graph.Call) (*graph.Kernel, error) {
 	if err != nil || kernel == nil {
 		return nil, err
 	}
-	if !epilogue.absorbed {
+	if !epilogue.inRegisters {
 		if err := epilogue.compile(); err != nil {
 			return nil, err
 		}
@@ -293,7 +293,7 @@ func (a anchorImpl) lower(call *graph.Call) (*graph.Kernel, error) {
 		if kernel.Code != nil {
 			list = kernel.Code()
 		}
-		if epilogue.absorbed {
+		if epilogue.inRegisters {
 			return list
 		}
 		return append(list, epilogue.loop.Listing("epilogue"))

@@ -95,7 +95,7 @@ func makeAttentionOp(o *graph.Op) *graph.Op {
 			Params: []graph.Param{{Name: "operands", Variadic: true}},
 			Infer:  inferFused, Ref: fusedRef,
 		},
-		Facts: graph.Facts{AnyOrder: true, Flops: func(call *graph.Call) float64 {
+		Facts: graph.Facts{WritesAnyOrder: true, Flops: func(call *graph.Call) float64 {
 			return attentionImpl{o.Attend, false}.work(call, graph.Walk{}).Flops
 		}},
 		Lowerings: graph.Lowerings{

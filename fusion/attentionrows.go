@@ -75,7 +75,7 @@ func (r *ScoreRows) Bytes() int {
 	if r == nil || r.plan == nil {
 		return 0
 	}
-	return align(r.plan.Worker()) + align(r.plan.Scratch()) + align(r.weightBytes)
+	return align(r.plan.WorkerScratch()) + align(r.plan.Scratch()) + align(r.weightBytes)
 }
 
 // align rounds bytes up to whole cache lines.
@@ -103,7 +103,7 @@ func (r *ScoreRows) Weigh(m *graph.Mem, scores unsafe.Pointer, matrix, row int, 
 	for i, o := range r.operands {
 		state.ptrs = append(state.ptrs, unsafe.Add(m.Ptrs[4+i], o.matrixOffsets[matrix]+row*o.rowStride))
 	}
-	worker, scratch := memory, memory[align(r.plan.Worker()):]
+	worker, scratch := memory, memory[align(r.plan.WorkerScratch()):]
 	for phase := range r.plan.Phases() {
 		for chunk := range r.plan.Chunks(phase) {
 			state.Context = m.Context

@@ -49,7 +49,7 @@ func (p *pricing) Work(call *graph.Call, walk graph.Walk) (work graph.Work, ok b
 		return work, true
 	}
 	e.AddTo(&work, call.Elements(), 0)
-	call.AddRuns(&work, walk.ResultLayout(0, call.Out[0]))
+	call.AddRunStartWork(&work, walk.ResultLayout(0, call.Out[0]))
 	return work, true
 }
 

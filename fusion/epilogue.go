@@ -27,8 +27,8 @@ type Epilogue struct {
 	numel   int         // number of elements of the anchor's result
 	dense   bool        // the anchor's result is dense
 
-	absorbed bool // the kernel applies the chain in registers: see Absorb
-	deferred bool // the kernel does not apply the epilogue: see Defer
+	inRegisters bool // the kernel applies the chain in registers: see SetInRegisters
+	deferred    bool // the kernel does not apply the epilogue: see Defer
 }
 
 // stream describes the memory of an operand or a result of an epilogue.
@@ -55,11 +55,11 @@ func (e *Epilogue) Code() *expr.Code {
 	return e.code
 }
 
-// Absorb records that the kernel applies [Epilogue.Chain] in registers. It must be called while the kernel is made.
-// Listings of code then have no loop for the epilogue.
-func (e *Epilogue) Absorb() {
+// SetInRegisters records that the kernel applies [Epilogue.Chain] in registers. It must be called while the kernel is
+// made. Listings of code then have no loop for the epilogue.
+func (e *Epilogue) SetInRegisters() {
 	if e != nil {
-		e.absorbed = true
+		e.inRegisters = true
 	}
 }
 
@@ -98,7 +98,7 @@ func newEpilogue(f *Fusion, call *graph.Call) (*Epilogue, error) {
 	return e, nil
 }
 
-// compile compiles the loop of an epilogue that no kernel has absorbed.
+// compile compiles the loop of an epilogue that no kernel applies in registers.
 func (e *Epilogue) compile() (err error) {
 	results := len(e.code.Out)
 	l := &expr.Loop{Code: e.code, Scalar: make([]bool, len(e.code.In))}

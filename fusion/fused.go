@@ -286,7 +286,7 @@ func fusedWork(call *graph.Call, walk graph.Walk) (work graph.Work) {
 	call.AddStreamed(&work)
 	if f.Mask == nil {
 		f.effort().AddTo(&work, float64(call.Out[0].Numel()), 0)
-		call.AddRuns(&work, walk.ResultLayout(0, call.Out[0]))
+		call.AddRunStartWork(&work, walk.ResultLayout(0, call.Out[0]))
 		return work
 	}
 	if fold, ok := f.foldingOf(call); ok {

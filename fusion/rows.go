@@ -30,7 +30,7 @@ func LowerRows(r *graph.Rows, call *graph.Call) (*graph.Kernel, error) {
 // code, or if a worker would need more than 4 MiB for stored rows. The op then uses its other kernel.
 func CompileRows(r *graph.Rows, call *graph.Call) (*graph.Kernel, error) {
 	p, err := planRows(r, call)
-	if err != nil || !p.Compiled() || p.Worker() > rowWorkerBytes {
+	if err != nil || !p.Compiled() || p.WorkerScratch() > rowWorkerBytes {
 		return nil, err
 	}
 	return rowKernel(r, call, p), nil
@@ -45,7 +45,7 @@ type rowPlan interface {
 	Phases() int
 	Chunks(phase int) int
 	Scratch() int
-	Worker() int
+	WorkerScratch() int
 	Compiled() bool
 	ElementNS() float64
 	InPlace() [][2]int
@@ -56,7 +56,7 @@ type rowPlan interface {
 // rowKernel returns the kernel of a plan.
 func rowKernel(r *graph.Rows, call *graph.Call, p rowPlan) *graph.Kernel {
 	w := &rowWork{plan: p, operands: r.In, numOuts: len(call.Out), numAddresses: len(call.Out) + len(call.In)}
-	kernel := &graph.Kernel{Scratch: p.Scratch(), Worker: p.Worker(), Code: p.Listings}
+	kernel := &graph.Kernel{Scratch: p.Scratch(), WorkerScratch: p.WorkerScratch(), Code: p.Listings}
 	kernel.Arithmetic = p.ElementNS() * float64(tensor.Numel(rowShapeOf(r, call)))
 	for phase := range p.Phases() {
 		kernel.Phases = append(kernel.Phases, graph.Phase{Chunks: p.Chunks(phase), Run: func(m *graph.Mem, chunk int) error {
@@ -189,7 +189,7 @@ func (w *rowWork) run(m *graph.Mem, phase, chunk int) error {
 		s.ptrs = append(s.ptrs, m.Ptrs[w.numOuts+i])
 	}
 	s.Context = m.Context
-	err := w.plan.Run(&s.State, phase, chunk, s.ptrs, m.Scratch, m.Worker)
+	err := w.plan.Run(&s.State, phase, chunk, s.ptrs, m.Scratch, m.WorkerScratch)
 	clear(s.ptrs)
 	return err
 }

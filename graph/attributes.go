@@ -1,18 +1,15 @@
 package graph
 
 import (
-	"errors"
 	"fmt"
 	"iter"
 	"maps"
+	"math"
 	"reflect"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/graphrun/graphrun/internal/numerals"
 	"github.com/graphrun/graphrun/internal/sorted"
-	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -205,106 +202,6 @@ func attrFromTensor(t *tensor.Tensor) (any, error) {
 	return list, nil
 }
 
-// AttrError is a mistake in an attribute. An [Error] that wraps it has the place of the attribute in the file.
-type AttrError struct {
-	Attr string
-	Err  error
-}
-
-// Error is the cause's message, which names the attribute.
-func (e *AttrError) Error() string {
-	if e.Err == nil {
-		return fmt.Sprintf("attribute %q: no cause was given", e.Attr)
-	}
-	return e.Err.Error()
-}
-
-// Unwrap returns the cause.
-func (e *AttrError) Unwrap() error { return e.Err }
-
-// mismatchError reports a value that does not have the type of its attribute. [Field.withExpectedType] adds the
-// expected type to the message.
-type mismatchError struct {
-	got  any
-	hint string
-}
-
-// Error returns the value and the hint.
-func (e *mismatchError) Error() string { return "got " + valueText(e.got) + e.hint }
-
-// withExpectedType adds the expected type to a mismatchError. It returns other errors unchanged.
-func (f Field) withExpectedType(err error) error {
-	var m *mismatchError
-	if !errors.As(err, &m) {
-		return err
-	}
-	return fmt.Errorf("want %s, %w", f.acceptedValues(), m)
-}
-
-// acceptedValues describes the values that the attribute accepts.
-func (f Field) acceptedValues() string {
-	name, _, _ := strings.Cut(f.Type, "|")
-	name, optional := strings.CutSuffix(name, "?")
-	var list []string
-	if item, isList := strings.CutSuffix(name, "[]"); isList {
-		list = []string{typeTexts[item],
-			"a list of " + strings.TrimPrefix(strings.TrimPrefix(typeTexts[item], "an "), "a ") + "s"}
-		if item == "bool" {
-			list[1] = "a list of these"
-		}
-	} else {
-		list = []string{typeTexts[name]}
-	}
-	list = append(list, f.Words...)
-	if optional || f.Default == "none" {
-		list = append(list, "null")
-	}
-	if len(list) == 1 {
-		return list[0]
-	}
-	return strings.Join(list[:len(list)-1], ", ") + " or " + list[len(list)-1]
-}
-
-// typeTexts describes the types of attributes in messages.
-var typeTexts = map[string]string{"int": "an integer", "float": "a number", "number": "a number",
-	"bool": "true or false", "string": "a string", "dtype": "the name of a dtype",
-	"memory_format": "the name of a memory format", "graph": "a graph"}
-
-// valueText is a short description of a value in a file.
-func valueText(v any) string {
-	switch x := v.(type) {
-	case nil:
-		return "null"
-	case string:
-		return strconv.Quote(x)
-	case bool, int, int64, float64:
-		return fmt.Sprint(x)
-	case []any:
-		return "a list"
-	case elements:
-		return fmt.Sprintf("a value of %d elements", len(x))
-	case map[string]any:
-		return "an object"
-	}
-	if s, ok := tensor.ScalarOf(v); ok {
-		return s.String()
-	}
-	return fmt.Sprintf("a value of type %T", v)
-}
-
-// notANumber is the error of a value that should be a number.
-func notANumber(v any) error {
-	m := &mismatchError{got: v}
-	if text, ok := v.(string); ok {
-		if meant := numerals.IntendedLiteral(text); meant != "" {
-			m.hint = suggest.DidYouMean(strconv.Quote(meant))
-		} else if _, err := strconv.ParseFloat(text, 64); err == nil && strings.Trim(text, "+-.0123456789eE") == "" {
-			m.hint = suggest.DidYouMean(text)
-		}
-	}
-	return m
-}
-
 // In aten's schemas, an argument that is a plain number is an attribute: masked_fill(self, mask, value=0),
 // pow(self=2, exponent). In a graph such an argument is an operand, so that one op accepts both numbers and
 // tensors. If the user gives the number as an attribute, the attribute is moved to the operands when the
@@ -431,12 +328,59 @@ func (n *Node) SetAttr(name string, value any) {
 	n.attrs, n.Attrs = attributesOf(given), nil
 }
 
-// setWord sets p to v if v is one of the given words. It reports whether v is one of them.
-func (p *IntsOrWord) setWord(v any, words []string) bool {
-	word, isText := v.(string)
-	if !isText || !slices.Contains(words, word) {
-		return false
+// identical compares two values as [reflect.DeepEqual] does, with two exceptions. Floating-point numbers are compared
+// by their bits: 0 differs from -0, and a NaN equals itself. Graphs are compared by their addresses.
+func identical(a, b reflect.Value) bool {
+	if !a.IsValid() || !b.IsValid() || a.Type() != b.Type() {
+		return a.IsValid() == b.IsValid() && !a.IsValid()
 	}
-	*p = IntsOrWord{Word: word}
-	return true
+	if a.Type() == reflect.TypeFor[sym.Int]() && a.CanInterface() && b.CanInterface() {
+		return a.Interface().(sym.Int).Same(b.Interface().(sym.Int)) // DeepEqual would compare the whole Env
+	}
+	switch a.Kind() {
+	case reflect.Float32, reflect.Float64:
+		return sameBits(a.Float(), b.Float())
+	case reflect.Complex64, reflect.Complex128:
+		x, y := a.Complex(), b.Complex()
+		return sameBits(real(x), real(y)) && sameBits(imag(x), imag(y))
+	case reflect.Struct:
+		for i := range a.NumField() {
+			if !identical(a.Field(i), b.Field(i)) {
+				return false
+			}
+		}
+		return true
+	case reflect.Slice, reflect.Array:
+		if a.Len() != b.Len() || a.Kind() == reflect.Slice && a.IsNil() != b.IsNil() {
+			return false
+		}
+		for i := range a.Len() {
+			if !identical(a.Index(i), b.Index(i)) {
+				return false
+			}
+		}
+		return true
+	case reflect.Interface:
+		return identical(a.Elem(), b.Elem())
+	case reflect.Pointer:
+		if a.Pointer() == b.Pointer() || a.Type() == reflect.TypeFor[*Graph]() {
+			return a.Pointer() == b.Pointer()
+		}
+		return identical(a.Elem(), b.Elem())
+	case reflect.Map:
+		if a.Len() != b.Len() || a.IsNil() != b.IsNil() {
+			return false
+		}
+		for k, v := range a.Seq2() {
+			if !identical(v, b.MapIndex(k)) {
+				return false
+			}
+		}
+		return true
+	case reflect.Func, reflect.Chan:
+		return a.IsNil() && b.IsNil()
+	}
+	return a.Equal(b)
 }
+
+func sameBits(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }

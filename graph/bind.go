@@ -7,6 +7,7 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // Bind sets the sizes of symbolic dimensions, decodes attributes that depend on them, and infers the graph. A symbol
@@ -130,32 +131,6 @@ func (a *attributes) dependOn(symbols map[string]sym.Int) bool {
 	return false
 }
 
-// Drop returns a copy of the graph without the rejected nodes and the nodes that depend on rejected nodes.
-// The copy also lacks the outputs that these nodes compute.
-func (g *Graph) Drop(rejected map[*Node]*Error) *Graph {
-	d := g.Clone()
-	d.Nodes, d.Outputs = nil, nil
-	rejected = maps.Clone(rejected)
-	for _, n := range g.Nodes {
-		m := d.nameIndex().node(n.Name)
-		if err := n.dependsOn(rejected); err != nil && rejected[n] == nil {
-			rejected[n] = g.Fail(n, err)
-		}
-		if rejected[n] == nil {
-			d.Nodes = append(d.Nodes, m)
-			continue
-		}
-		d.nameIndex().dropNode(m)
-	}
-	for _, output := range g.Outputs {
-		if output.Value.Node == nil || rejected[output.Value.Node] == nil {
-			output.Value = d.nameIndex().values[output.Value.Name]
-			d.Outputs = append(d.Outputs, output)
-		}
-	}
-	return d
-}
-
 // assumed returns the size that an unbound symbol gets in [Graph.Bind].
 func (b Bounds) assumed() int {
 	if b.Hint != nil {
@@ -166,4 +141,44 @@ func (b Bounds) assumed() int {
 		n = min(n, b.Max)
 	}
 	return n
+}
+
+// withInputs returns an inferred copy of the graph whose inputs have the given metas, in order.
+func (g *Graph) withInputs(metas []tensor.Meta) (*Graph, error) {
+	if len(metas) != len(g.Inputs) {
+		return nil, fmt.Errorf("want %d inputs, got %d", len(g.Inputs), len(metas))
+	}
+	c := g.Clone()
+	for i, v := range c.Inputs {
+		if err := metas[i].Check(); err != nil {
+			return nil, fmt.Errorf("input %q: %w", v.Name, err)
+		}
+		c.sizes = v.bindTo(metas[i].Shape, c.sizes)
+		v.SetMeta(metas[i])
+		v.Dims, v.Dynamic = nil, false
+	}
+	if !maps.EqualFunc(c.sizes, g.sizes, sym.Int.Same) {
+		c.decodeAll()
+	}
+	return c, c.inlineAndInfer()
+}
+
+// bindTo returns a copy of bound in which the symbols of input v have the sizes in shape.
+func (v *Value) bindTo(shape []int, bound map[string]sym.Int) map[string]sym.Int {
+	if len(shape) != len(v.Dims) {
+		return bound
+	}
+	copied := false
+	for i, d := range v.Dims {
+		if d.Symbol == "" || bound[d.Symbol].Same(sym.Of(shape[i])) {
+			continue
+		}
+		if !copied {
+			if bound, copied = maps.Clone(bound), true; bound == nil {
+				bound = map[string]sym.Int{}
+			}
+		}
+		bound[d.Symbol] = sym.Of(shape[i])
+	}
+	return bound
 }

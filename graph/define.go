@@ -188,8 +188,8 @@ func (check *definer) checkFunctions() {
 		check.fail("Impls", "an op of kind %v needs implementations, because it reads only some layouts", op.Kind)
 	}
 	check.checkImpls()
-	if op.Copies && (!op.Identity || !op.AnyOrder || op.Kind != OwnLayout) {
-		check.fail("Copies", "the op must have kind %v, Identity and AnyOrder", OwnLayout)
+	if op.Copies && (!op.Identity || !op.WritesAnyOrder || op.Kind != OwnLayout) {
+		check.fail("Copies", "the op must have kind %v, Identity and WritesAnyOrder", OwnLayout)
 	}
 	if op.Permutes != nil && op.Kind != View {
 		check.fail("Permutes", "only a view can permute dimensions, but the kind is %v", op.Kind)
@@ -201,9 +201,9 @@ func (check *definer) checkFunctions() {
 	case op.Decompose != nil && (op.Compile != nil || len(op.Impls) > 0 || op.RunDynamic != nil):
 		check.fail("Decompose", "an op with Decompose must not have a kernel")
 	case op.Compile == nil && len(op.Impls) == 0 && op.RunDynamic == nil && op.Kind != View && op.Decompose == nil &&
-		op.Chooses == nil:
-		check.fail("Compile", "the function is missing: only views and ops with Decompose, RunDynamic or Chooses need no "+
-			"kernel")
+		op.TakenBranch == nil:
+		check.fail("Compile", "the function is missing: only views and ops with Decompose, RunDynamic or TakenBranch need "+
+			"no kernel")
 	}
 	switch {
 	case op.Ref == nil && op.NoRef == "":

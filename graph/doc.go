@@ -6,7 +6,7 @@
 // The functions of package op, or [Graph.Apply] with the name of an op, add nodes; their types are inferred at once.
 // [Graph.Output] names results. Mistakes are collected with their positions in the source: see [Graph.Err]. [Evaluate]
 // computes a graph by the reference implementations of its ops; package graphrun compiles it. [Verify] checks a graph,
-// and [Graph.DOT] draws it.
+// and package graph/dot draws it.
 //
 // Sizes may be symbols. [Graph.Bind] replaces symbols by numbers, and [Graph.Symbolic] infers for all sizes at once.
 //

@@ -230,9 +230,10 @@ func (d *Draft) Refuse(n *Node, err error) {
 	}
 }
 
-// Without removes the unavailable inputs and constants, which could not be read. It rejects the nodes that read
-// unavailable values. It removes the outputs that are unavailable values, and returns an error for each removed output.
-func (d *Draft) Without(unavailable map[*Value]bool) Errors {
+// RemoveUnavailable removes the unavailable inputs and constants, which could not be read. It rejects the nodes that
+// read unavailable values. It removes the outputs that are unavailable values, and returns an error for each removed
+// output.
+func (d *Draft) RemoveUnavailable(unavailable map[*Value]bool) Errors {
 	g := d.graph()
 	if len(unavailable) == 0 {
 		return nil

@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"github.com/graphrun/graphrun/internal/sorted"
+	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -347,3 +348,19 @@ type nodePlaces struct{ Places }
 
 // Value returns no place.
 func (nodePlaces) Value(int) (Place, bool) { return Place{}, false }
+
+// UnknownOp returns the error for an op that does not exist. The error suggests a similar name: see [SuggestOp].
+func UnknownOp(name string, lookup Lookup) error {
+	return fmt.Errorf("there is no op %q%s", name, suggest.DidYouMean(SuggestOp(name, lookup)))
+}
+
+// SuggestOp suggests an op for a name that is not in a catalogue. The name may be another spelling ("ReLU",
+// "aten::relu_", "torch.nn.functional.softmax", "BatchNorm"), the name in another library ("Conv" in ONNX, "multiply"
+// and "astype" in numpy, "reduce_sum" in TensorFlow), or a misspelling ("rlu"). It returns an empty name if no op is
+// similar.
+func SuggestOp(name string, lookup Lookup) string {
+	if lookup == nil {
+		return ""
+	}
+	return suggest.Op(name, func(name string) bool { return lookup(name) != nil })
+}

@@ -232,6 +232,39 @@ func (n *Node) Call() *Call {
 	return call
 }
 
+// dependencyCount returns the number of values on which a node depends: see dependency.
+func (n *Node) dependencyCount() int { return len(n.In) + len(n.refs()) }
+
+// dependency returns value i on which the node depends. Indices below len(n.In) are operands; the result is nil for a
+// number or an absent operand. Higher indices are values of attributes.
+func (n *Node) dependency(i int) *Value {
+	if i < len(n.In) {
+		return n.In[i].Value
+	}
+	return n.attrs.refs[i-len(n.In)].value
+}
+
+// needsData reports whether the node can be inferred only after a part of the graph has run.
+func (n *Node) needsData() bool {
+	for i := range n.dependencyCount() {
+		v := n.dependency(i)
+		if v != nil && (v.Dynamic || i >= len(n.In) && v.Const == nil) {
+			return true
+		}
+	}
+	return false
+}
+
+// Dynamic reports whether the shape of some value is known only when the graph runs.
+func (g *Graph) Dynamic() bool {
+	for _, n := range g.Nodes {
+		if len(n.Out) > 0 && n.Out[0].Dynamic {
+			return true
+		}
+	}
+	return false
+}
+
 // Clone returns a copy of the graph that has its own nodes and values. It shares ops, attributes, metas and the data of
 // constants with g.
 func (g *Graph) Clone() *Graph {

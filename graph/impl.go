@@ -383,6 +383,20 @@ func (op *Op) completeImpls() {
 	}
 }
 
+// defaultWalks is the default of [Impl.Walks].
+func (op *Op) defaultWalks(call *Call, candidates []tensor.Order) []Walk {
+	list := []Walk{{}}
+	if op.Kind != FollowsOperands && !op.WritesAnyOrder || len(call.Out) == 0 {
+		return list
+	}
+	for _, order := range candidates {
+		if order.Rank() == call.Out[0].Rank() && order != "" {
+			list = append(list, call.InOrder(order))
+		}
+	}
+	return list
+}
+
 // withFootprint returns a function that calls work and, if the result has no footprint, sets it to the footprint of
 // the call.
 func withFootprint(work func(*Call, Walk) Work) func(*Call, Walk) Work {

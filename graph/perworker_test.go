@@ -13,7 +13,7 @@ func TestPerWorker(t *testing.T) {
 	made := 0
 	p := graph.PerWorker[list]{Make: func() *list { made++; return &list{make([]*int, 0, 8)} }}
 	var q graph.PerWorker[list]
-	k := &graph.Kernel{Scratch: 32, Worker: 16}
+	k := &graph.Kernel{Scratch: 32, WorkerScratch: 16}
 	a, b := k.NewMem(), new(graph.Mem)
 	pa, pb, qa := p.Of(a), p.Of(b), q.Of(a)
 	if pa == pb || pa == qa || made != 2 || cap(pa.of) != 8 || qa.of != nil {
@@ -29,21 +29,22 @@ func TestPerWorker(t *testing.T) {
 
 // TestWithin lends memory to a kernel within a kernel.
 func TestWithin(t *testing.T) {
-	k := &graph.Kernel{Scratch: 32, Worker: 16}
+	k := &graph.Kernel{Scratch: 32, WorkerScratch: 16}
 	m, in := k.NewMem(), new(graph.Mem)
 	m.Walk = new(int)
 	var p graph.PerWorker[int]
 	own := p.Of(m)
 	m.Within(in, 8)
 	in.Ptrs = append(in.Ptrs, unsafe.Pointer(own))
-	if len(in.Scratch) != 24 || &in.Scratch[0] != &m.Scratch[8] || &in.Worker[0] != &m.Worker[0] || in.Walk != m.Walk {
+	if len(in.Scratch) != 24 || &in.Scratch[0] != &m.Scratch[8] || &in.WorkerScratch[0] != &m.WorkerScratch[0] ||
+		in.Walk != m.Walk {
 		t.Error("it is not the worker's memory that was lent")
 	}
 	if p.Of(in) != own {
 		t.Error("the kernel within has a state of its own")
 	}
 	in.Release()
-	if len(in.Ptrs) != 0 || in.Ptrs[:1][0] != nil || in.Scratch != nil || in.Worker != nil || in.Walk != nil ||
+	if len(in.Ptrs) != 0 || in.Ptrs[:1][0] != nil || in.Scratch != nil || in.WorkerScratch != nil || in.Walk != nil ||
 		in.State != nil {
 		t.Errorf("released memory holds on to %+v", *in)
 	}

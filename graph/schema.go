@@ -1,7 +1,6 @@
 package graph
 
 import (
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -9,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/internal/numerals"
-	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -202,66 +200,6 @@ func attrsType(s *Schema) reflect.Type { return reflect.TypeOf(s.empty) }
 
 // has reports whether the op has an attribute of the name.
 func (s *Schema) has(name string) bool { _, ok := s.byName[name]; return ok }
-
-// Decode returns a pointer to the attribute struct, filled from the given attributes. An expression over symbols is
-// permitted in place of every integer; symbols has the values of the symbols. A field of type sym.Int keeps an
-// expression over unknown sizes. For a field of type int, a guard binds the expression to its hint. Decode fails if an
-// attribute is unknown, missing, or of the wrong type; the error names the attribute.
-func (s *Schema) Decode(given Attrs, symbols map[string]sym.Int) (any, error) {
-	if s.empty == nil {
-		return nil, errors.New("the schema was not made by SchemaOf")
-	}
-	if len(given) == 0 && s.zero != nil {
-		return s.zero, nil
-	}
-	out := reflect.New(attrsType(s))
-	for _, name := range sorted.Keys(given) {
-		if _, ok := s.byName[name]; ok {
-			continue
-		}
-		if s.Others == nil {
-			return nil, &AttrError{name, fmt.Errorf("unknown attribute %q%s", name, s.suggest(name))}
-		}
-		if err := setOther(s, out.Elem(), name, given[name], symbols); err != nil {
-			return nil, &AttrError{name, fmt.Errorf("attribute %q: %w", name, err)}
-		}
-	}
-	for _, f := range s.Fields {
-		v, ok := given[f.Name]
-		if !ok {
-			if f.Required {
-				return nil, fmt.Errorf("attribute %q (%s) is missing", f.Name, f.Type)
-			}
-			if f.Default == "none" {
-				continue
-			}
-			v = f.defaultValue()
-		}
-		if err := setField(f, out.Elem().Field(f.index), v, symbols); err != nil {
-			return nil, &AttrError{f.Name, fmt.Errorf("attribute %q: %w", f.Name, f.withExpectedType(err))}
-		}
-	}
-	if c, ok := out.Interface().(interface{ Check() error }); ok {
-		if err := c.Check(); err != nil {
-			return nil, err
-		}
-	}
-	return out.Interface(), nil
-}
-
-// setOther stores an attribute without a field of its own.
-func setOther(s *Schema, attrs reflect.Value, name string, v any, symbols map[string]sym.Int) error {
-	var x tensor.Scalar
-	if err := setField(*s.Others, reflect.ValueOf(&x).Elem(), v, symbols); err != nil {
-		return s.Others.withExpectedType(err)
-	}
-	m := attrs.Field(s.Others.index).Addr().Interface().(*map[string]tensor.Scalar)
-	if *m == nil {
-		*m = map[string]tensor.Scalar{}
-	}
-	(*m)[name] = x
-	return nil
-}
 
 // suggest returns the end of the message about an unknown attribute. It lists the op's attributes and suggests the name
 // that was probably meant.

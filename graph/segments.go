@@ -428,7 +428,7 @@ func (g *Graph) segmentGraph(ctx context.Context, seg *Segment, meta func(*Value
 	if err := s.Err(); err != nil {
 		return nil, err
 	}
-	return s, s.settleAndInfer()
+	return s, s.inlineAndInfer()
 }
 
 // copyOf returns a copy of node n for g, the graph of a segment. The copy has no outputs yet. importValue returns the

@@ -67,7 +67,7 @@ func (g *Graph) Symbolic(hints map[string]int) (*Symbolic, error) {
 	if err := s.setInputs(); err != nil {
 		return s, err
 	}
-	return s, s.Graph.settleAndInfer()
+	return s, s.Graph.inlineAndInfer()
 }
 
 // symbolic returns a copy of the graph with open symbols, before inference.
@@ -282,7 +282,7 @@ const maxCases = 16
 // value has another rank, dtype or alias than for the hints. If there are more classes, the graph is inferred only for
 // the class of the hints, and [Symbolic.IncompleteReason] has the reason.
 func (g *Graph) SymbolicForked(hints map[string]int) (*Symbolic, error) {
-	if i := slices.IndexFunc(g.Nodes, (*Node).replacedBySettle); i >= 0 {
+	if i := slices.IndexFunc(g.Nodes, (*Node).mustInline); i >= 0 {
 		s, err := g.Symbolic(hints)
 		if s != nil {
 			s.IncompleteReason = fmt.Errorf("sizes decide which branch of node %q runs, or how often its body runs",

@@ -2,7 +2,6 @@ package graph
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/graphrun/graphrun/sym"
@@ -145,76 +144,3 @@ func (u *unbacked) shape(sizes []int) []sym.Int {
 
 // unbackedHint is the hint of unbacked symbols. The first case of the inference contains the hints.
 const unbackedHint = 3
-
-// dependencyCount returns the number of values on which a node depends: see dependency.
-func (n *Node) dependencyCount() int { return len(n.In) + len(n.refs()) }
-
-// dependency returns value i on which the node depends. Indices below len(n.In) are operands; the result is nil for a
-// number or an absent operand. Higher indices are values of attributes.
-func (n *Node) dependency(i int) *Value {
-	if i < len(n.In) {
-		return n.In[i].Value
-	}
-	return n.attrs.refs[i-len(n.In)].value
-}
-
-// needsData reports whether the node can be inferred only after a part of the graph has run.
-func (n *Node) needsData() bool {
-	for i := range n.dependencyCount() {
-		v := n.dependency(i)
-		if v != nil && (v.Dynamic || i >= len(n.In) && v.Const == nil) {
-			return true
-		}
-	}
-	return false
-}
-
-// Dynamic reports whether the shape of some value is known only when the graph runs.
-func (g *Graph) Dynamic() bool {
-	for _, n := range g.Nodes {
-		if len(n.Out) > 0 && n.Out[0].Dynamic {
-			return true
-		}
-	}
-	return false
-}
-
-// withInputs returns an inferred copy of the graph whose inputs have the given metas, in order.
-func (g *Graph) withInputs(metas []tensor.Meta) (*Graph, error) {
-	if len(metas) != len(g.Inputs) {
-		return nil, fmt.Errorf("want %d inputs, got %d", len(g.Inputs), len(metas))
-	}
-	c := g.Clone()
-	for i, v := range c.Inputs {
-		if err := metas[i].Check(); err != nil {
-			return nil, fmt.Errorf("input %q: %w", v.Name, err)
-		}
-		c.sizes = v.bindTo(metas[i].Shape, c.sizes)
-		v.SetMeta(metas[i])
-		v.Dims, v.Dynamic = nil, false
-	}
-	if !maps.EqualFunc(c.sizes, g.sizes, sym.Int.Same) {
-		c.decodeAll()
-	}
-	return c, c.settleAndInfer()
-}
-
-// bindTo returns a copy of bound in which the symbols of input v have the sizes in shape.
-func (v *Value) bindTo(shape []int, bound map[string]sym.Int) map[string]sym.Int {
-	if len(shape) != len(v.Dims) {
-		return bound
-	}
-	copied := false
-	for i, d := range v.Dims {
-		if d.Symbol == "" || bound[d.Symbol].Same(sym.Of(shape[i])) {
-			continue
-		}
-		if !copied {
-			if bound, copied = maps.Clone(bound), true; bound == nil {
-				bound = map[string]sym.Int{}
-			}
-		}
-		bound[d.Symbol] = sym.Of(shape[i])
-	}
-	return bound
-}

@@ -40,9 +40,9 @@ const (
 	GoLoop     = "go.loop"     // an instruction of an interpreted loop
 )
 
-// AddRuns adds the work of starting the runs of a loop that writes a result of layout meta, if there are several runs.
-// A run is a sequence of elements in which each broadcast operand is constant ([LoopRun]).
-func (c *Call) AddRuns(work *Work, meta tensor.Meta) {
+// AddRunStartWork adds the work of starting the runs of a loop that writes a result of layout meta, if there are
+// several runs. A run is a sequence of elements in which each broadcast operand is constant ([LoopRun]).
+func (c *Call) AddRunStartWork(work *Work, meta tensor.Meta) {
 	if work == nil || len(meta.Strides) != len(meta.Shape) {
 		return
 	}

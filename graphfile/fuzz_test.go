@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graph/dot"
 	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -52,7 +53,7 @@ func FuzzLoad(f *testing.F) {
 		if again := save(t, h); again != first {
 			t.Fatalf("got\n%s\nthen\n%s", first, again)
 		}
-		if _, err := g.DOT(); err != nil {
+		if _, err := dot.Marshal(g); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -116,7 +116,7 @@ func parse(r io.Reader, lookup graph.Lookup, o Options, unavailable map[*graph.V
 	if len(l.graph.Outputs) == 0 {
 		l.draft.Warn(l.source.fail(l.outputsOffset, "%w", graph.ErrNoOutputs))
 	}
-	return l.graph, append(l.skipped, l.draft.Without(l.unavailable)...), nil
+	return l.graph, append(l.skipped, l.draft.RemoveUnavailable(l.unavailable)...), nil
 }
 
 // maxErrors is the maximum number of mistakes that are collected from one file.

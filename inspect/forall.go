@@ -190,7 +190,7 @@ func (prover *prover) tryCase(spec *program.Specialization, sizes []int) {
 		}
 	}
 	prover.isProved[spec] = len(form.Env.Guards()) == guards
-	if more, ok := prover.program.SearchConditions(context.Background(), spec, sizes); ok {
+	if more, ok := prover.program.PathConditions(context.Background(), spec, sizes); ok {
 		prover.addCase(form.Symbolic, more, sizes, false)
 	}
 }
@@ -198,7 +198,7 @@ func (prover *prover) tryCase(spec *program.Specialization, sizes []int) {
 // firstUnproved returns a specialization without a proof of the property for all sizes that it may serve, or
 // nil if every specialization has a proof. It adds cases at the hints of specializations that serve none of
 // the tried sizes. The list of specializations is complete: all hints are among the tried sizes, and
-// SearchConditions, which tryCase calls, plans every other specialization that may serve sizes of the case.
+// PathConditions, which tryCase calls, plans every other specialization that may serve sizes of the case.
 func (prover *prover) firstUnproved() *program.Specialization {
 	for {
 		spec := prover.nextUnproved()
@@ -225,7 +225,7 @@ func (prover *prover) nextUnproved() *program.Specialization {
 	p := prover.program
 	for _, spec := range p.Specializations() {
 		hintOnly := len(p.Hints()) == 0 && slices.Equal(spec.Hint, p.AssumedSizes()) &&
-			!slices.Equal(spec.Hint, p.GenericSizes(context.Background()))
+			!slices.Equal(spec.Hint, p.NondegenerateSizes(context.Background()))
 		isProved, reached := prover.isProved[spec]
 		if !isProved && (reached || !hintOnly) {
 			return spec
@@ -304,13 +304,13 @@ func (prover *prover) conclude() error {
 	return nil
 }
 
-// samples returns the sets of sizes to try. The hints, the assumed sizes and the generic sizes come first. At
-// the generic sizes, every size that depends on an open symbol is at least 2: see
-// [program.Program.GenericSizes]. Then come combinations of small sizes, bounds, and these first sizes.
+// samples returns the sets of sizes to try. The hints, the assumed sizes and the nondegenerate sizes come first. At
+// the nondegenerate sizes, every size that depends on an open symbol is at least 2: see
+// [program.Program.NondegenerateSizes]. Then come combinations of small sizes, bounds, and these first sizes.
 func (prover *prover) samples() [][]int {
 	p := prover.program
 	list := append(slices.Clone(p.Hints()), p.AssumedSizes())
-	if g := p.GenericSizes(context.Background()); g != nil {
+	if g := p.NondegenerateSizes(context.Background()); g != nil {
 		list = append(list, g)
 	}
 	candidates := make([][]int, len(p.OpenSymbols()))

@@ -15,7 +15,7 @@ import (
 func TestMemoryFormulas(t *testing.T) {
 	p, err := program.Compile(t.Context(), networks.Bottlenecks(4, 1, 2), program.Options{})
 	require.NoError(t, err)
-	k := p.SpecializationAt(t.Context(), p.GenericSizes(t.Context()))
+	k := p.SpecializationAt(t.Context(), p.NondegenerateSizes(t.Context()))
 	var r Specialization
 	memory := addMemory(&r, p, k)
 	require.NotNil(t, memory)

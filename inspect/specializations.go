@@ -35,7 +35,7 @@ type Guard struct {
 // Regret compares a specialization at sizes other than its hint with the plan made for these sizes.
 type Regret struct {
 	Sizes  map[string]int `json:"sizes" doc:"The sizes, by symbol."`
-	Which  string         `json:"which" doc:"The choice of these sizes: least, hint, greatest, or a multiple of the hint for a symbol without an upper bound."`
+	Choice string         `json:"which" doc:"The choice of these sizes: least, hint, greatest, or a multiple of the hint for a symbol without an upper bound."`
 	Fits   bool           `json:"fits" doc:"Whether these sizes satisfy the guards: otherwise another plan serves them."`
 	CostNS float64        `json:"cost_ns" doc:"The estimated cost of the specialization at these sizes, in nanoseconds."`
 	BestNS float64        `json:"best_ns" doc:"The estimated cost of a plan for these sizes, in nanoseconds."`
@@ -63,8 +63,8 @@ func Specializations(p *graphrun.Program) ([]Specialization, error) {
 func mainSpecializations(p *program.Program) (list []*program.Specialization) {
 	ctx := context.Background()
 	hints := slices.Clone(p.Hints())
-	if generic := p.GenericSizes(ctx); len(hints) == 0 && generic != nil {
-		hints = append(hints, generic)
+	if sizes := p.NondegenerateSizes(ctx); len(hints) == 0 && sizes != nil {
+		hints = append(hints, sizes)
 	}
 	if len(hints) == 0 {
 		hints = append(hints, p.AssumedSizes())
@@ -129,8 +129,8 @@ func addMemory(described *Specialization, p *program.Program, spec *program.Spec
 
 // pricedSizes is a set of sizes at which specializations are priced.
 type pricedSizes struct {
-	sizes []int
-	which string // the reason for the choice: see Regret.Which
+	sizes  []int
+	choice string // the reason for the choice: see Regret.Choice
 }
 
 // unboundedFactor is the multiple of its largest hint at which a symbol without an upper bound is priced.
@@ -141,9 +141,9 @@ const unboundedFactor = 64
 func sizesToPrice(p *program.Program) (list []pricedSizes) {
 	assumed, symbols := p.AssumedSizes(), p.Source().Symbols
 	least, greatest, bounded := slices.Clone(assumed), slices.Clone(assumed), true
-	add := func(sizes []int, which string) {
+	add := func(sizes []int, choice string) {
 		if !slices.ContainsFunc(list, func(c pricedSizes) bool { return slices.Equal(c.sizes, sizes) }) {
-			list = append(list, pricedSizes{sizes, which})
+			list = append(list, pricedSizes{sizes, choice})
 		}
 	}
 	hints := p.Hints()
@@ -185,7 +185,7 @@ func regret(p *program.Program, spec *program.Specialization, priced pricedSizes
 	if err != nil {
 		return r, err
 	}
-	r.Sizes, r.Which = p.SizesByName(priced.sizes), priced.which
+	r.Sizes, r.Choice = p.SizesByName(priced.sizes), priced.choice
 	if !spec.Serves(ctx, p, priced.sizes) {
 		return r, nil
 	}

@@ -187,7 +187,7 @@ func TestReducerRunChecksWhatItCan(t *testing.T) {
 	require.NoError(t, err)
 	ptrs, err := it.Bind(out, x)
 	require.NoError(t, err)
-	scratch, worker := make([]byte, r.Scratch()), tensor.NewStorage(r.Worker()).Bytes()
+	scratch, worker := make([]byte, r.Scratch()), tensor.NewStorage(r.WorkerScratch()).Bytes()
 	assert.NoError(t, r.Run(0, 0, ptrs, scratch, worker))
 	assert.Equal(t, 12.0, out.At(1, 0).Float())
 	for _, err := range []error{

@@ -156,8 +156,8 @@ func (r *Reducer) runAll(ctx context.Context, ptrs []unsafe.Pointer, workers int
 	scratch := tensor.NewStorage(r.Scratch()).Bytes()
 	for phase := range r.Phases() {
 		err := forTasks(ctx, r.Chunks(phase), workers, func(c *Cursor, chunk int) error {
-			if len(c.blockMemory) < r.Worker() {
-				c.blockMemory = tensor.NewStorage(r.Worker()).Bytes()
+			if len(c.blockMemory) < r.WorkerScratch() {
+				c.blockMemory = tensor.NewStorage(r.WorkerScratch()).Bytes()
 			}
 			return r.Run(phase, chunk, ptrs, scratch, c.blockMemory)
 		})

@@ -105,8 +105,8 @@ func (r *Reducer) Scratch() int {
 	return alignUp(r.pieces * r.results * r.fold.accBytes)
 }
 
-// Worker returns the size in bytes of the memory that a worker needs while it runs a chunk.
-func (r *Reducer) Worker() int {
+// WorkerScratch returns the size in bytes of the memory that a worker needs while it runs a chunk.
+func (r *Reducer) WorkerScratch() int {
 	return 2*alignUp(r.unitLen*r.fold.accBytes) + 2*axes.BlockBytes + alignUp(8*len(r.keptAxes)) +
 		alignUp(8*len(r.reducedAxes))
 }
@@ -127,8 +127,8 @@ func (r *Reducer) Chunks(phase int) int {
 }
 
 // Run runs a chunk of a phase. ptrs are the addresses of the operands' first elements, outputs first, as from
-// [Iterator.Bind]. scratch and worker are memory of the sizes [Reducer.Scratch] and [Reducer.Worker], 64-byte aligned,
-// and need not be initialized. Run does not allocate.
+// [Iterator.Bind]. scratch and worker are memory of the sizes [Reducer.Scratch] and [Reducer.WorkerScratch], 64-byte
+// aligned, and need not be initialized. Run does not allocate.
 //
 // Run is unsafe: addresses are not checked against the operands. It fails if phase, chunk or the number of addresses is
 // wrong, if an address is nil, or if scratch or worker is too small.
@@ -170,9 +170,9 @@ func (r *Reducer) checkRun(phase, chunk int, ptrs []unsafe.Pointer, scratch, wor
 	case len(ptrs) != len(r.outs)+1:
 		return fmt.Errorf("iter: %d addresses were given for a reduction with %d outputs and one input", len(ptrs),
 			len(r.outs))
-	case len(scratch) < r.Scratch() || len(worker) < r.Worker():
+	case len(scratch) < r.Scratch() || len(worker) < r.WorkerScratch():
 		return fmt.Errorf("iter: scratch has %d bytes and worker %d: the reduction needs %d and %d",
-			len(scratch), len(worker), r.Scratch(), r.Worker())
+			len(scratch), len(worker), r.Scratch(), r.WorkerScratch())
 	}
 	for i, p := range ptrs {
 		if p == nil && (i < len(r.outs) || r.reducedLen > 0) {

@@ -64,7 +64,7 @@ func checkContract(t *testing.T, op *graph.Op) {
 	if op.Schema == nil || op.Infer == nil || op.Ref == nil || len(op.Examples) == 0 && !runsGraphs && op.Name != "raise" {
 		t.Fatal("lacks a schema, Infer, Ref or examples")
 	}
-	if op.Compile == nil && op.Decompose == nil && op.RunDynamic == nil && op.Chooses == nil && op.Kind != graph.View {
+	if op.Compile == nil && op.Decompose == nil && op.RunDynamic == nil && op.TakenBranch == nil && op.Kind != graph.View {
 		t.Error("lacks Compile")
 	}
 	if op.Pointwise != nil && op.Kind != graph.FollowsOperands {

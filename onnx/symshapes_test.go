@@ -150,7 +150,7 @@ func TestIfOnASizeIsSettled(t *testing.T) {
 	for n, op := range map[int]string{7: "neg", 700: "add"} {
 		c := g.Clone()
 		require.NoError(t, c.BindOnly(map[string]int{"N": n, "M": 3}))
-		require.NoError(t, c.Settle())
+		require.NoError(t, c.InlineControlFlow())
 		require.NoError(t, c.Infer())
 		require.NoError(t, graph.Verify(c, graph.Sorted))
 		require.Len(t, c.Nodes, 2)
@@ -237,7 +237,7 @@ func TestLoopOverASizeIsWrittenOut(t *testing.T) {
 	for n, want := range map[int]int{0: 1, 1: 0, 4: 0, 5000: 1} { // 5000 iterations are too many nodes
 		c := g.Clone()
 		require.NoError(t, c.BindOnly(map[string]int{"N": n}))
-		require.NoError(t, c.Settle())
+		require.NoError(t, c.InlineControlFlow())
 		require.Equal(t, want, loops(c), "N=%d", n)
 		require.NoError(t, c.Infer())
 		require.Equal(t, want > 0, c.Dynamic(), "N=%d", n)

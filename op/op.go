@@ -31,7 +31,7 @@
 // function here.
 package op
 
-//go:generate go run ../kernels/internal/genbuilder -functions ops_gen.go -list list_gen_test.go -names ../graph/names_gen.go
+//go:generate go run ../kernels/internal/genbuilder -functions ops_gen.go -list list_gen_test.go -names ../internal/suggest/opnames_gen.go
 
 import (
 	"reflect"

@@ -65,7 +65,7 @@ func (g *grouper) epilogueOf(n *graph.Node) (*nodeGroup, string) {
 	case group.anchor != nil:
 		return nil, fmt.Sprintf("the step of %s already has the anchor %s", first.Name, group.anchor.Name)
 	case !slices.Equal(group.space.shape, v.Meta.Shape):
-		return nil, otherRows
+		return nil, reasonRowsDiffer
 	}
 	return group, ""
 }

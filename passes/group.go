@@ -206,9 +206,9 @@ func (g *grouper) whyMisaligned(shared space, nodes ...*graph.Node) string {
 			switch v := a.Value; {
 			case a.Kind != graph.TensorArg || !computed[v]:
 			case !g.isAligned(v, n):
-				return otherDims
+				return reasonDimsDiffer
 			case shared.inPieces && g.iteratesOverAll(n, shared) && !slices.Equal(v.Meta.Shape, shared.shape):
-				return secondPass
+				return reasonSecondPass
 			}
 		}
 	}
@@ -265,7 +265,7 @@ func (g *grouper) groupFor(n *graph.Node, s space) *nodeGroup {
 	}
 	merged := mergedSpace(s, first, ofNode)
 	if merged.shape == nil {
-		g.unfused[n] = otherRows
+		g.unfused[n] = reasonRowsDiffer
 		return nil
 	}
 	if why := g.whyTooLarge(first, n); why != "" {

@@ -101,12 +101,13 @@ func overLimit(nodes, results, reads int) string {
 
 // Reasons why a node is not in the group of its readers.
 const (
-	// otherRows: the groups reduce different dimensions or iterate over different shapes.
-	otherRows = "its readers iterate over different rows"
-	// otherDims: a reader broadcasts a reduced value along other dimensions than the reduced dimensions.
-	otherDims = "its readers broadcast its reduced values along other dimensions"
-	// secondPass: rows are processed in pieces, so that reduced values are known only after the pass over all pieces.
-	secondPass = "its rows are processed in pieces: readers of its results run in a later step"
+	// reasonRowsDiffer: the groups reduce different dimensions or iterate over different shapes.
+	reasonRowsDiffer = "its readers iterate over different rows"
+	// reasonDimsDiffer: a reader broadcasts a reduced value along other dimensions than the reduced dimensions.
+	reasonDimsDiffer = "its readers broadcast its reduced values along other dimensions"
+	// reasonSecondPass: rows are processed in pieces, so that reduced values are known only after the pass over all
+	// pieces.
+	reasonSecondPass = "its rows are processed in pieces: readers of its results run in a later step"
 )
 
 // recordUnfused records why a node is not in a group of its readers. It ignores a nil node.
@@ -126,7 +127,7 @@ func (g *grouper) merge(earlier, later *nodeGroup, n *graph.Node) *nodeGroup {
 		earlier, later = later, earlier
 	}
 	merged := mergedSpace(earlier.space, later, func(v *graph.Value) bool { return g.group(v.Node) == earlier })
-	why := otherRows
+	why := reasonRowsDiffer
 	if merged.shape != nil {
 		why = g.whyMisaligned(merged, slices.Concat(earlier.nodes, later.nodes)...)
 	}

@@ -306,7 +306,7 @@ func Run(g *graph.Graph, o Options) (_ *Plan, err error) {
 	if err := g.Err(); err != nil {
 		return nil, err
 	}
-	if g, err = g.Settled(); err != nil {
+	if g, err = g.WithInlinedControlFlow(); err != nil {
 		return nil, err
 	}
 	if g.Dynamic() {

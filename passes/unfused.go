@@ -52,7 +52,7 @@ func (g *grouper) whyUnfused(n, reader *graph.Node) string {
 	a, b := n.Out[0].Meta.Shape, reader.Out[0].Meta.Shape
 	why := g.unfused[n]
 	switch {
-	case !isCandidate(n) || slices.Equal(a, b) || why == otherDims || why == secondPass:
+	case !isCandidate(n) || slices.Equal(a, b) || why == reasonDimsDiffer || why == reasonSecondPass:
 	case why == "" || commonSpace(space{shape: a}, g.group(reader).space).shape == nil:
 		return fmt.Sprintf("%s iterates over %s, %s over %s", n.Name, tensor.ListString(a), reader.Name, tensor.ListString(b))
 	}

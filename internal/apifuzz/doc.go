@@ -7,4 +7,4 @@
 // that no function is missing. Methods are found by reflection.
 package apifuzz
 
-//go:generate go run ./genlists list_gen_test.go . report inspect experiment sym internal/contiguity tensor expr expr/expand expr/interp iter iter/rule internal/axes graph fusion graphfile kernels passes passes/layout passes/layout/wcsp passes/layout/wcsp/verify exec npz safetensors onnx
+//go:generate go run ./genlists list_gen_test.go . report inspect experiment sym internal/contiguity tensor expr expr/expand expr/interp iter iter/rule internal/axes graph graph/dot graph/indices fusion graphfile kernels passes passes/layout passes/layout/wcsp passes/layout/wcsp/verify exec npz safetensors onnx

@@ -13,6 +13,8 @@ import (
 	"github.com/graphrun/graphrun/expr/interp"
 	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graph/dot"
+	"github.com/graphrun/graphrun/graph/indices"
 	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/inspect"
 	"github.com/graphrun/graphrun/internal/axes"
@@ -48,6 +50,8 @@ var packages = []string{
 	"iter/rule",
 	"internal/axes",
 	"graph",
+	"graph/dot",
+	"graph/indices",
 	"fusion",
 	"graphfile",
 	"kernels",
@@ -272,6 +276,8 @@ var listedFunctions = map[string]any{
 	"graph.SuggestOp":            graph.SuggestOp,
 	"graph.UnknownOp":            graph.UnknownOp,
 	"graph.Verify":               graph.Verify,
+	"dot.Marshal":                dot.Marshal,
+	"indices.Valid":              indices.Valid,
 	"fusion.Attends":             fusion.Attends,
 	"fusion.CompileLoop":         fusion.CompileLoop,
 	"fusion.CompileRows":         fusion.CompileRows,

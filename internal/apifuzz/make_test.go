@@ -93,7 +93,7 @@ var makers = map[reflect.Type]func(w *world) any{
 		return pick(w, append(kernels.All(), &graph.Op{Semantics: graph.Semantics{Schema: new(graph.Schema)}})).Schema
 	},
 	reflect.TypeFor[*graph.Kernel](): func(w *world) any {
-		return &graph.Kernel{Scratch: w.rng.IntN(99), Worker: w.rng.IntN(99)}
+		return &graph.Kernel{Scratch: w.rng.IntN(99), WorkerScratch: w.rng.IntN(99)}
 	},
 	reflect.TypeFor[*graph.Mem]():   func(w *world) any { return new(graph.Mem) },
 	reflect.TypeFor[*graph.Call]():  func(w *world) any { return w.call() },

@@ -15,6 +15,9 @@ import (
 const (
 	maxFileLines     = 500
 	maxFunctionLines = 59
+	// maxFolderFiles limits the Go files of a folder, tests excluded. Families of ops, with a file for each op, are
+	// exempt.
+	maxFolderFiles = 40
 )
 
 var (
@@ -44,6 +47,27 @@ func TestSizes(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestFolders checks that folders are small enough to be read as a list: a larger package should be split.
+func TestFolders(t *testing.T) {
+	files := map[string]int{}
+	walkGo(t, "", func(path string) error {
+		if !isTest(path) {
+			folder, err := filepath.Rel(root, filepath.Dir(path))
+			files[filepath.ToSlash(folder)]++
+			return err
+		}
+		return nil
+	})
+	if len(files) < 20 {
+		t.Fatalf("only %d folders were counted", len(files))
+	}
+	for folder, n := range files {
+		if n > maxFolderFiles && !within(folder, "kernels/internal") {
+			t.Errorf("%s has %d Go files, the limit is %d: split the package", folder, n, maxFolderFiles)
+		}
 	}
 }
 

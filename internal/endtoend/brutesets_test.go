@@ -261,7 +261,7 @@ func (b *brute) remade(n *graph.Node, c *graph.Call, inferred tensor.Meta, y *gr
 	}
 	at, w := &graph.Call{In: c.In, Attrs: c.Attrs, Out: []tensor.Meta{to}}, graph.Walk{}
 	if !to.SameAddresses(inferred) {
-		if !n.Op.AnyOrder {
+		if !n.Op.WritesAnyOrder {
 			return 0, false
 		}
 		w = at.InOrder(o)

@@ -204,7 +204,7 @@ func (p *Plan) tileSpec(store storeMode, mode readMode, partial bool, vectors, h
 	spec.Prefetch = p.prefetchSpec(mode, vectors, height)
 	spec.PrefetchedLines = p.prefetchLines[mode]
 	if mode == readAndCopy {
-		spec.PackStep = p.b.panelWidth * p.set.elemBytes
+		spec.PackedStep = p.b.panelWidth * p.set.elemBytes
 	}
 	if p.severalPanels {
 		spec.Tiles = tile.Loop{Vec: tile.Dynamic, Out: tile.Dynamic}

@@ -200,9 +200,9 @@ func (p *Profile) NS(w Work) float64 {
 	return min(ps, maxPS) / 1e3
 }
 
-// UnboundedPS returns the price of work in picoseconds, without the bounds 0 and maxPS of [Profile.PS]. The price is
+// UnclampedPS returns the price of work in picoseconds, without the bounds 0 and maxPS of [Profile.PS]. The price is
 // negative if w is a difference of two Work values and saves time.
-func (p *Profile) UnboundedPS(w Work) float64 { return p.price(&w) }
+func (p *Profile) UnclampedPS(w Work) float64 { return p.price(&w) }
 
 // maxPS bounds a price by an hour, so that sums of a thousand such steps do not overflow.
 const maxPS = 3600e12

@@ -151,7 +151,7 @@ func (b *Binding) infer(ctx context.Context, p *Program) error {
 	if err := p.bind(b.Graph, b.sizes); err != nil {
 		return err
 	}
-	if err := b.Graph.Settle(); err != nil {
+	if err := b.Graph.InlineControlFlow(); err != nil {
 		return err
 	}
 	b.Runnable = b.Graph

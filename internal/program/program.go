@@ -85,9 +85,9 @@ type Program struct {
 	specializations []*Specialization
 	regions         []*region
 
-	genericLock  interrupt.Mutex // guards the fields below: see GenericSizes
-	genericFound bool
-	genericSizes []int
+	nondegenerateLock  interrupt.Mutex // guards the fields below: see NondegenerateSizes
+	nondegenerateFound bool
+	nondegenerateSizes []int
 
 	copyPricesOnce sync.Once
 	copyPrices     *copyPrices // see WithoutCopy

@@ -20,7 +20,7 @@ const (
 )
 
 // SpecializationFor returns the specialization that serves sizes. It tries the specializations of the hints, the
-// nearest hint first, and then the specialization of the generic sizes. It returns the first specialization whose
+// nearest hint first, and then the specialization of the nondegenerate sizes. It returns the first specialization whose
 // guards hold. If none holds, it plans a specialization for the region of the sizes. It returns nil if this fails.
 func (p *Program) SpecializationFor(ctx context.Context, sizes []int) *Specialization {
 	hints := slices.Clone(p.hints)
@@ -28,8 +28,8 @@ func (p *Program) SpecializationFor(ctx context.Context, sizes []int) *Specializ
 		hints = [][]int{p.assumed} // Compile planned it; its binding may have been dropped
 	}
 	sorted.Func(hints, func(a, b []int) int { return cmp.Compare(distance(a, sizes), distance(b, sizes)) })
-	if generic := p.GenericSizes(ctx); generic != nil {
-		hints = append(hints, generic)
+	if nondegenerate := p.NondegenerateSizes(ctx); nondegenerate != nil {
+		hints = append(hints, nondegenerate)
 	}
 	for _, hint := range hints {
 		if spec := p.SpecializationAt(ctx, hint); spec.Serves(ctx, p, sizes) {
@@ -51,7 +51,7 @@ const maxRegions = 32
 
 // regionOf returns the region of sizes, or nil if inference for unknown sizes fails.
 func (p *Program) regionOf(ctx context.Context, sizes []int) *region {
-	generic := p.GenericSizes(ctx) // before the lock, which GenericSizes takes too
+	nondegenerate := p.NondegenerateSizes(ctx) // before the lock, which NondegenerateSizes takes too
 	defer p.lock(ctx)()
 	for _, found := range p.regions {
 		if found.guards.Hold(sizes) {
@@ -70,7 +70,7 @@ func (p *Program) regionOf(ctx context.Context, sizes []int) *region {
 	if len(p.regions) == maxRegions {
 		p.regions = slices.Delete(p.regions, 0, 1)
 	}
-	found := &region{guards, p.points(symbolic, generic, sizes)}
+	found := &region{guards, p.points(symbolic, nondegenerate, sizes)}
 	p.regions = append(p.regions, found)
 	return found
 }
@@ -102,11 +102,11 @@ func (p *Program) specializeRegion(ctx context.Context, sizes []int) *Specializa
 	return nil
 }
 
-// SearchConditions returns the conditions on sizes under which the search of [Program.SpecializationFor] tries the same
+// PathConditions returns the conditions on sizes under which the search of [Program.SpecializationFor] tries the same
 // specializations before spec as for the given sizes. ok is false if the search for the given sizes does not reach
 // spec.
-func (p *Program) SearchConditions(ctx context.Context, spec *Specialization, sizes []int) (conds []sym.Bool, ok bool) {
-	if slices.Equal(spec.Hint, p.GenericSizes(ctx)) ||
+func (p *Program) PathConditions(ctx context.Context, spec *Specialization, sizes []int) (conds []sym.Bool, ok bool) {
+	if slices.Equal(spec.Hint, p.NondegenerateSizes(ctx)) ||
 		slices.ContainsFunc(p.hints, func(hint []int) bool { return slices.Equal(hint, spec.Hint) }) {
 		return nil, true // specializations of hints are tried first, for all sizes
 	}

@@ -33,7 +33,7 @@ func TestFewSpecializations(t *testing.T) {
 				used[c.decisionsFrom] = true
 				assert.True(t, c.decisionsFrom.guardEvaluator.Hold([]int{size, n, size + 1}))
 				if n > 0 && size > 7 {
-					assert.Equal(t, p.GenericSizes(t.Context()), c.decisionsFrom.Hint)
+					assert.Equal(t, p.NondegenerateSizes(t.Context()), c.decisionsFrom.Hint)
 				}
 				assert.Equal(t, []int{n, 1000}, c.Plan.Graph.Outputs[0].Value.Meta.Shape)
 			}
@@ -98,7 +98,7 @@ func TestSpecializationsOfOwnPasses(t *testing.T) {
 			c, err := p.bindingForSizes(t.Context(), sizes, false)
 			require.NoError(t, err)
 			require.NotNil(t, c.decisionsFrom)
-			assert.Equal(t, p.GenericSizes(t.Context()), c.decisionsFrom.Hint)
+			assert.Equal(t, p.NondegenerateSizes(t.Context()), c.decisionsFrom.Hint)
 			other, err := plain.bindingForSizes(t.Context(), sizes, false)
 			require.NoError(t, err)
 			assert.Len(t, c.Plan.Graph.Nodes, len(other.Plan.Graph.Nodes))

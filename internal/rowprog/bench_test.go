@@ -110,7 +110,7 @@ func benchCode(b *testing.B, c *expr.Code, full []int, mask []bool, one bool) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	worker, scratch := tensor.NewStorage(p.Worker()).Bytes(), tensor.NewStorage(p.Scratch()).Bytes()
+	worker, scratch := tensor.NewStorage(p.WorkerScratch()).Bytes(), tensor.NewStorage(p.Scratch()).Bytes()
 	var s rowprog.State
 	b.SetBytes(int64(x.Bytes() + k.outs[0].Bytes()))
 	b.ReportAllocs()

@@ -23,7 +23,7 @@ func ExampleNew() {
 		fmt.Println(err)
 		return
 	}
-	worker, scratch := tensor.NewStorage(plan.Worker()).Bytes(), tensor.NewStorage(plan.Scratch()).Bytes()
+	worker, scratch := tensor.NewStorage(plan.WorkerScratch()).Bytes(), tensor.NewStorage(plan.Scratch()).Bytes()
 	var s rowprog.State
 	for phase := range plan.Phases() {
 		for chunk := range plan.Chunks(phase) {

@@ -42,7 +42,7 @@ func TestFlushExp(t *testing.T) {
 		require.NoError(t, err)
 		in, out := []float32{0, x}, make([]float32, 2)
 		var state rowprog.State
-		scratch, worker := make([]byte, s.Scratch()), make([]byte, s.Worker())
+		scratch, worker := make([]byte, s.Scratch()), make([]byte, s.WorkerScratch())
 		ptrs := []unsafe.Pointer{unsafe.Pointer(&out[0]), unsafe.Pointer(&in[0])}
 		for phase := range s.Phases() {
 			for chunk := range s.Chunks(phase) {

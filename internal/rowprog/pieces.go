@@ -269,11 +269,11 @@ func (p *Pieces) Scratch() int {
 	return n
 }
 
-// Worker returns the size in bytes of the memory of each worker, as [Plan.Worker] does.
-func (p *Pieces) Worker() int {
-	n := max(p.equalPieces.Worker(), p.join.Worker())
+// WorkerScratch returns the size in bytes of the memory of each worker, as [Plan.WorkerScratch] does.
+func (p *Pieces) WorkerScratch() int {
+	n := max(p.equalPieces.WorkerScratch(), p.join.WorkerScratch())
 	if p.lastPieces != nil {
-		n = max(n, p.lastPieces.Worker())
+		n = max(n, p.lastPieces.WorkerScratch())
 	}
 	return n
 }

@@ -106,7 +106,7 @@ func ExampleNewPieces() {
 		fmt.Println(err)
 		return
 	}
-	worker, scratch := tensor.NewStorage(p.Worker()).Bytes(), tensor.NewStorage(p.Scratch()).Bytes()
+	worker, scratch := tensor.NewStorage(p.WorkerScratch()).Bytes(), tensor.NewStorage(p.Scratch()).Bytes()
 	var s rowprog.State
 	for phase := range p.Phases() {
 		for chunk := range p.Chunks(phase) {

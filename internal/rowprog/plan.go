@@ -362,8 +362,8 @@ func (p *Plan) Chunks(phase int) int {
 // not be initialized.
 func (p *Plan) Scratch() int { return p.scratchBytes }
 
-// Worker returns the size in bytes of the memory of each worker. The conditions of [Plan.Scratch] apply.
-func (p *Plan) Worker() int { return p.workerBytes }
+// WorkerScratch returns the size in bytes of the memory of each worker. The conditions of [Plan.Scratch] apply.
+func (p *Plan) WorkerScratch() int { return p.workerBytes }
 
 // Program returns the row program that the plan runs.
 func (p *Plan) Program() *expr.RowProgram { return p.program }

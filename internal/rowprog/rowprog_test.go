@@ -142,14 +142,14 @@ type chunked interface {
 	Phases() int
 	Chunks(phase int) int
 	Scratch() int
-	Worker() int
+	WorkerScratch() int
 	Run(s *rowprog.State, phase, chunk int, ptrs []unsafe.Pointer, scratch, worker []byte) error
 }
 
 // runChunks runs the chunks in random order on memory of arbitrary content, and returns the shared memory.
 func runChunks(t *testing.T, rng *rand.Rand, p chunked, ptrs []unsafe.Pointer) (scratch []byte) {
 	t.Helper()
-	worker := tensor.NewStorage(p.Worker()).Bytes()
+	worker := tensor.NewStorage(p.WorkerScratch()).Bytes()
 	scratch = tensor.NewStorage(p.Scratch()).Bytes()
 	for _, b := range [][]byte{worker, scratch} {
 		for i := range b {

@@ -38,8 +38,8 @@ type tile struct {
 }
 
 // Run runs a chunk of a phase. ptrs are the addresses of the first elements of outputs and operands, which are not
-// checked. scratch and worker must have at least [Plan.Scratch] and [Plan.Worker] bytes. Run fails if the context ends
-// or an argument is invalid.
+// checked. scratch and worker must have at least [Plan.Scratch] and [Plan.WorkerScratch] bytes. Run fails if the
+// context ends or an argument is invalid.
 func (p *Plan) Run(state *State, phase, chunk int, ptrs []unsafe.Pointer, scratch, worker []byte) (err error) {
 	switch {
 	case phase < 0 || phase >= p.Phases() || chunk < 0 || chunk >= p.Chunks(phase):

@@ -32,6 +32,6 @@ func TestWayOfTransposedOutputs(t *testing.T) {
 		p, err := rowprog.New(c, []tensor.Meta{x.out}, []tensor.Meta{x.in}, []bool{false, true}, rowprog.AnyDirection)
 		require.NoError(t, err)
 		require.Equal(t, x.columns, p.ByColumns(), "%v of %v", x.out, x.in)
-		require.LessOrEqual(t, p.Worker(), 1<<22, "%v of %v", x.out, x.in)
+		require.LessOrEqual(t, p.WorkerScratch(), 1<<22, "%v of %v", x.out, x.in)
 	}
 }

@@ -269,7 +269,7 @@ func (finder *formFinder) addInferred(n *graph.Node, operand int, meta tensor.Me
 
 // followsOperands reports whether a node writes its results in the order of its operands, for any order.
 func followsOperands(n *graph.Node) bool {
-	return n.Op.Kind == graph.FollowsOperands || n.Op.AnyOrder || n.Op.ImageRole == graph.ImagePreserving
+	return n.Op.Kind == graph.FollowsOperands || n.Op.WritesAnyOrder || n.Op.ImageRole == graph.ImagePreserving
 }
 
 // addOperandForms adds the forms of a node's operands from which the node makes the given form of a result.

@@ -475,7 +475,7 @@ func (m *Model) reshapeCosts(view *viewNode, call *graph.Call, result *variable,
 	costs, impl := make([]int64, len(result.forms)), &view.node.Op.Impls[0]
 	for j, f := range result.forms {
 		costs[j] = wcsp.Forbidden
-		if !f.dense || result.firstIsView && j == 0 || !f.meta.SameAddresses(inferred) && !view.node.Op.AnyOrder ||
+		if !f.dense || result.firstIsView && j == 0 || !f.meta.SameAddresses(inferred) && !view.node.Op.WritesAnyOrder ||
 			f.place != tensor.Host || from.place != tensor.Host {
 			continue
 		}

@@ -257,9 +257,9 @@ func (r *runner) doc(g *graph.Graph, f flags, interrupted bool) (*Document, erro
 		return nil, err
 	}
 	doc := &Document{Dims: sizes, Strategy: f.strategy, Threads: f.workers(), Interrupted: interrupted,
-		Spread: experiment.SpreadOf(r.times[callRun]), Samples: document.NotNil(r.times[callRun]),
-		Call: callRun.String(), RunReleased: callReportOf(r.times[callRunRelease]),
-		Into: callReportOf(r.times[callRunInto]), Notes: report.NotesOf(g)}
+		Spread: experiment.SpreadOf(r.times[methodRun]), Samples: document.NotNil(r.times[methodRun]),
+		Call: methodRun.String(), RunReleased: callReportOf(r.times[methodRunRelease]),
+		Into: callReportOf(r.times[methodRunInto]), Notes: report.NotesOf(g)}
 	if report := r.program.Report(); report.Segments == nil {
 		costs := report.Costs()
 		doc.Costs = &costs
@@ -305,22 +305,22 @@ func (r *runner) printMeasurements(cmd *cobra.Command, doc *Document, f flags) e
 
 // writeTimes prints a row for each way to call the program.
 func (d *Document) writeTimes(w io.Writer, display term.Display) {
-	columns := []term.Column{term.NameCol("strategy"), term.NameCol("call"), term.WholeCol("runs")}
+	columns := []term.Column{term.NameCol("strategy"), term.NameCol("call"), term.UncutCol("runs")}
 	symbols := sorted.Keys(d.Dims)
 	for _, name := range symbols {
-		columns = append(columns, term.WholeCol(name))
+		columns = append(columns, term.UncutCol(name))
 	}
 	for _, head := range []string{"threads", "median", "min", "p10", "p90", "max", "peak memory"} {
-		columns = append(columns, term.WholeCol(head))
+		columns = append(columns, term.UncutCol(head))
 	}
 	t := term.NewTable(columns...)
 	peak := "?"
 	if d.Costs != nil {
 		peak = format.Bytes(d.PeakBytes)
 	}
-	for way, s := range [numWays]experiment.Spread{d.Spread, d.RunReleased.Spread, d.Into.Spread} {
+	for way, s := range [numMethods]experiment.Spread{d.Spread, d.RunReleased.Spread, d.Into.Spread} {
 		if s.Runs > 0 {
-			cells := []any{d.Strategy, callWay(way).String(), s.Runs}
+			cells := []any{d.Strategy, callMethod(way).String(), s.Runs}
 			for _, name := range symbols {
 				cells = append(cells, d.Dims[name])
 			}

@@ -276,9 +276,9 @@ func (d *ProfileDoc) write(w *bufio.Writer, show term.Display, median float64) {
 	fmt.Fprintf(w, "\n%s median %s (%+.1f%%); a core of the machine: %.4g GB/s, %.4g GFLOP/s\n",
 		"profile of "+format.Count(profiled.Runs, "run")+", made between the measured runs:",
 		format.Nanoseconds(profiled.Median), 100*(profiled.Median/median-1), profiled.GBs, profiled.GFLOPs)
-	rates := []term.Column{term.WholeCol("calls"), term.WholeCol("time"), term.WholeCol("predicted").OmitFirst(),
-		term.WholeCol("busy%"), term.WholeCol("workers").OmitFirst(),
-		term.WholeCol("GB/s"), term.WholeCol("GFLOP/s"), term.WholeCol("of a core's peak")}
+	rates := []term.Column{term.UncutCol("calls"), term.UncutCol("time"), term.UncutCol("predicted").OmitFirst(),
+		term.UncutCol("busy%"), term.UncutCol("workers").OmitFirst(),
+		term.UncutCol("GB/s"), term.UncutCol("GFLOP/s"), term.UncutCol("of a core's peak")}
 	term.WriteList(w, show, "By op", d.ByOp, append([]term.Column{term.NameCol("op")}, rates...), func(t timeDoc) []any {
 		return append([]any{t.Op}, t.cells(profiled)...)
 	})
@@ -294,8 +294,8 @@ func (d *ProfileDoc) write(w *bufio.Writer, show term.Display, median float64) {
 	if more := len(d.ByStep) - maxSteps; more > 0 {
 		fmt.Fprintf(w, "and %s with a smaller share; --json lists them\n", format.Count(more, "step"))
 	}
-	workerColumns := []term.Column{term.WholeCol("worker"), term.WholeCol("at steps"), term.WholeCol("idle"),
-		term.WholeCol("idle share")}
+	workerColumns := []term.Column{term.UncutCol("worker"), term.UncutCol("at steps"), term.UncutCol("idle"),
+		term.UncutCol("idle share")}
 	term.WriteList(w, show, "Workers", d.ByWorker, workerColumns, func(x workerDoc) []any {
 		idle := format.Percent(x.Idle / max(1, profiled.Run))
 		return []any{x.Worker, format.Nanoseconds(x.Busy), format.Nanoseconds(x.Idle), idle}

@@ -13,36 +13,36 @@ import (
 // warmUps is the number of runs before the measured runs.
 const warmUps = 2
 
-// callWay is a way to call a program. The ways differ in the allocation of results.
-type callWay int
+// callMethod is a way to call a program. The ways differ in the allocation of results.
+type callMethod int
 
 const (
-	callRun        callWay = iota // Program.Run; the garbage collector frees the results
-	callRunRelease                // Program.Run; the results are released
-	callRunInto                   // Program.RunInto with existing tensors
-	numWays
+	methodRun        callMethod = iota // Program.Run; the garbage collector frees the results
+	methodRunRelease                   // Program.Run; the results are released
+	methodRunInto                      // Program.RunInto with existing tensors
+	numMethods
 )
 
 // String returns the name of the way in tables.
-func (w callWay) String() string { return [...]string{"Run", "Run, Release", "RunInto"}[w] }
+func (w callMethod) String() string { return [...]string{"Run", "Run, Release", "RunInto"}[w] }
 
 // runner runs a program repeatedly and records the times.
 type runner struct {
 	strategy string
 	program  *graphrun.Program
 	in, out  map[string]*tensor.Tensor // the inputs, and the tensors that RunInto writes
-	times    [numWays][]float64        // times of the measured runs in nanoseconds
+	times    [numMethods][]float64     // times of the measured runs in nanoseconds
 	observer observer                  // the tracer of the program
 	profile  *profile                  // nil without --profile and --report
 	trace    *chromeTrace              // nil without --trace and --report
 }
 
 // runOnce runs the program. It records the time if measured is true.
-func (r *runner) runOnce(ctx context.Context, way callWay, measured bool) error {
+func (r *runner) runOnce(ctx context.Context, way callMethod, measured bool) error {
 	start := time.Now()
 	var out map[string]*tensor.Tensor
 	var err error
-	if way == callRunInto {
+	if way == methodRunInto {
 		err = r.program.RunInto(ctx, r.in, r.out)
 	} else {
 		out, err = r.program.Run(ctx, r.in)
@@ -50,7 +50,7 @@ func (r *runner) runOnce(ctx context.Context, way callWay, measured bool) error 
 	if err != nil {
 		return err
 	}
-	if way == callRunRelease {
+	if way == methodRunRelease {
 		for _, t := range out {
 			if t.Storage().Releasable() {
 				_ = t.Release()
@@ -74,7 +74,7 @@ func (r *runner) runOnce(ctx context.Context, way callWay, measured bool) error 
 }
 
 // runTraced makes an unmeasured run with a tracer. If ctx ends, it returns nil.
-func (r *runner) runTraced(ctx context.Context, way callWay, tracer exec.Tracer) error {
+func (r *runner) runTraced(ctx context.Context, way callMethod, tracer exec.Tracer) error {
 	r.observer.Tracer = tracer
 	err := r.runOnce(ctx, way, false)
 	r.observer.Tracer = nil
@@ -84,13 +84,13 @@ func (r *runner) runTraced(ctx context.Context, way callWay, tracer exec.Tracer)
 	return err
 }
 
-// stopCondition is the condition that ends a measurement: a number of runs of each callWay, or a time.
+// stopCondition is the condition that ends a measurement: a number of runs of each callMethod, or a time.
 type stopCondition struct {
 	runs     int           // ignored if duration is not 0
 	duration time.Duration // 0 means that the number of runs ends the measurement
 }
 
-// isOver reports whether the measurement ends after the given number of runs of each callWay and the given time.
+// isOver reports whether the measurement ends after the given number of runs of each callMethod and the given time.
 func (c stopCondition) isOver(runs int, took time.Duration) bool {
 	if c.duration > 0 {
 		return runs > 0 && took >= c.duration
@@ -103,7 +103,7 @@ func (c stopCondition) total() int {
 	if c.duration > 0 {
 		return 0
 	}
-	return int(numWays) * c.runs
+	return int(numMethods) * c.runs
 }
 
 // Each way to call the program is measured in blocks of consecutive runs. A block has at least blockRuns runs and
@@ -118,7 +118,7 @@ const (
 // way gets at least two blocks.
 func (c stopCondition) block() time.Duration {
 	if c.duration > 0 {
-		return min(blockTime, c.duration/(2*time.Duration(numWays)))
+		return min(blockTime, c.duration/(2*time.Duration(numMethods)))
 	}
 	return blockTime
 }
@@ -127,14 +127,14 @@ func (c stopCondition) block() time.Duration {
 // times so far.
 func (r *runner) measure(ctx context.Context, stop stopCondition, report func(done, total int)) error {
 	for range warmUps - 1 {
-		if err := r.runWarmup(ctx, callRun); err != nil || ctx.Err() != nil {
+		if err := r.runWarmup(ctx, methodRun); err != nil || ctx.Err() != nil {
 			return err
 		}
 	}
 	start, done := time.Now(), 0
 	for {
-		for way := range numWays {
-			if way > callRun {
+		for way := range numMethods {
+			if way > methodRun {
 				// Free the results of Run now. Otherwise Go's runtime frees them during the runs of another way, and a
 				// garbage collection limits short runs to one worker for 20 ms.
 				debug.FreeOSMemory()
@@ -156,14 +156,14 @@ func (r *runner) measure(ctx context.Context, stop stopCondition, report func(do
 				done++
 			}
 		}
-		if stop.isOver(len(r.times[callRunInto]), time.Since(start)) {
+		if stop.isOver(len(r.times[methodRunInto]), time.Since(start)) {
 			return nil
 		}
 	}
 }
 
 // runWarmup makes an unmeasured run. If ctx ends, it returns nil.
-func (r *runner) runWarmup(ctx context.Context, way callWay) error {
+func (r *runner) runWarmup(ctx context.Context, way callMethod) error {
 	if err := r.runOnce(ctx, way, false); err != nil && ctx.Err() == nil {
 		return err
 	}
@@ -172,9 +172,9 @@ func (r *runner) runWarmup(ctx context.Context, way callWay) error {
 
 // measureOne makes a measured run. If isProfileDue returns true, it also makes a profiled run. If ctx ends, it returns
 // nil.
-func (r *runner) measureOne(ctx context.Context, way callWay) error {
+func (r *runner) measureOne(ctx context.Context, way callMethod) error {
 	err := r.runOnce(ctx, way, true)
-	if err == nil && way == callRunInto && r.isProfileDue(len(r.times[way])-1) {
+	if err == nil && way == methodRunInto && r.isProfileDue(len(r.times[way])-1) {
 		err = r.runTraced(ctx, way, r.profile)
 	}
 	if ctx.Err() != nil {

@@ -63,19 +63,19 @@ func (d *Document) callsSection() page.Section {
 		chart.Reference, chart.ReferenceName = d.CostNS, "predicted on one core"
 	}
 	data := &page.Table{Name: "runs", Heads: []string{"call", "run", "ns"}}
-	samples := [numWays][]float64{d.Samples, d.RunReleased.Samples, d.Into.Samples}
-	for way, s := range [numWays]experiment.Spread{d.Spread, d.RunReleased.Spread, d.Into.Spread} {
+	samples := [numMethods][]float64{d.Samples, d.RunReleased.Samples, d.Into.Samples}
+	for way, s := range [numMethods]experiment.Spread{d.Spread, d.RunReleased.Spread, d.Into.Spread} {
 		if s.Median == nil {
 			continue
 		}
-		row := page.Interval{Label: callWay(way).String(), Value: *s.Median, Low: page.Missing(), High: page.Missing(),
+		row := page.Interval{Label: callMethod(way).String(), Value: *s.Median, Low: page.Missing(), High: page.Missing(),
 			Text: format.Nanoseconds(*s.Median)}
 		if s.Low != nil {
 			row.Low, row.High = *s.Low, *s.High
 		}
 		chart.Rows = append(chart.Rows, row)
 		for i, ns := range samples[way] {
-			data.Rows = append(data.Rows, []string{callWay(way).String(), fmt.Sprint(i), fmt.Sprintf("%.0f", ns)})
+			data.Rows = append(data.Rows, []string{callMethod(way).String(), fmt.Sprint(i), fmt.Sprintf("%.0f", ns)})
 		}
 	}
 	return page.Section{Title: "Time of a run", Chart: chart, Data: data,

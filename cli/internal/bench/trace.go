@@ -346,7 +346,7 @@ func (r *runner) traceRun(ctx context.Context) error {
 	if r.trace == nil || ctx.Err() != nil {
 		return nil
 	}
-	return r.runTraced(ctx, callRun, r.trace)
+	return r.runTraced(ctx, methodRun, r.trace)
 }
 
 // checkTrace returns an error if the file of --trace cannot be written.

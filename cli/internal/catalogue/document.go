@@ -69,7 +69,7 @@ func docOf(op *graph.Op) OpDoc {
 		d.OtherAttributes = op.Schema.Others.Doc
 	}
 	d.Formulas, d.Functions = formulasOf(op), functionsOf(op)
-	d.Implementations, d.AnyOrder = []implDoc{}, op.AnyOrder || op.Kind == graph.FollowsOperands
+	d.Implementations, d.AnyOrder = []implDoc{}, op.WritesAnyOrder || op.Kind == graph.FollowsOperands
 	for _, impl := range op.Impls {
 		d.Implementations = append(d.Implementations, implDoc{impl.Name, impl.Doc})
 	}

@@ -222,7 +222,7 @@ func showOps(cmd *cobra.Command, list []*graph.Op, pages, asJSON bool) error {
 }
 
 func listOps(w io.Writer, show term.Display, list []*graph.Op) {
-	t := term.NewTable(term.NameCol("name"), term.WholeCol("kind"), term.PhraseCol("dtypes", 10),
+	t := term.NewTable(term.NameCol("name"), term.UncutCol("kind"), term.PhraseCol("dtypes", 10),
 		term.PhraseCol("takes", 20).OmitFirst(),
 		term.PhraseCol("does", 30))
 	for _, op := range list {

@@ -50,7 +50,7 @@ func describeOp(w io.Writer, show term.Display, op *graph.Op) {
 	fmt.Fprintf(w, "\n%s\n", format.Wrap("Layout: "+layoutText(op), width))
 	if len(op.Params) > 0 {
 		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Inputs"))
-		t := term.NewTable(term.WholeCol(""), term.PhraseCol("", 24), term.ProseCol(""))
+		t := term.NewTable(term.UncutCol(""), term.PhraseCol("", 24), term.ProseCol(""))
 		for i, p := range op.Params {
 			t.Add("  "+p.Name, paramText(op, p), dtypes.operand(i))
 		}
@@ -58,7 +58,7 @@ func describeOp(w io.Writer, show term.Display, op *graph.Op) {
 	}
 	if len(op.Schema.Fields) > 0 {
 		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Attributes"))
-		t := term.NewTable(term.WholeCol(""), term.WholeCol(""), term.PhraseCol("", 24), term.ProseCol(""))
+		t := term.NewTable(term.UncutCol(""), term.UncutCol(""), term.PhraseCol("", 24), term.ProseCol(""))
 		for _, f := range op.Schema.Fields {
 			t.Add("  "+f.Name, f.Type, attrText(f), attrNote(f, dtypes))
 		}
@@ -70,7 +70,7 @@ func describeOp(w io.Writer, show term.Display, op *graph.Op) {
 	describeFormulas(w, show, op)
 	if len(op.Impls) > 1 {
 		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Implementations"))
-		t := term.NewTable(term.WholeCol(""), term.ProseCol(""))
+		t := term.NewTable(term.UncutCol(""), term.ProseCol(""))
 		for _, impl := range op.Impls {
 			t.Add("  "+impl.Name, impl.Doc)
 		}
@@ -93,7 +93,7 @@ func layoutText(op *graph.Op) string {
 	case graph.RequiresLayout:
 		return "requires: reads some layouts; others are copied first"
 	}
-	if op.AnyOrder {
+	if op.WritesAnyOrder {
 		return "own: reads any layout; the result has a layout of its own, or any requested order"
 	}
 	if op.FixedLayoutReason != "" {

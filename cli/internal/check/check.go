@@ -143,7 +143,7 @@ func (d *Document) write(w io.Writer, show term.Display, path string) {
 		return
 	}
 	if len(d.Missing) > 0 {
-		t := term.NewTable(term.NameCol("operator"), term.WholeCol("domain").OmitIfAll(""), term.NumberCol("nodes"),
+		t := term.NewTable(term.NameCol("operator"), term.UncutCol("domain").OmitIfAll(""), term.NumberCol("nodes"),
 			term.PhraseCol("names", 10), term.NameCol("did you mean").OmitIfAll(""))
 		for _, m := range d.Missing {
 			names := strings.Join(m.Nodes[:min(maxListed, len(m.Nodes))], ", ")

@@ -301,7 +301,7 @@ func writeDifference(w io.Writer, show term.Display, doc *Document, first, secon
 	}{{first, doc.OnlyFirst}, {second, doc.OnlySecond}} {
 		sections.WriteCopies(w, show, "Copies that only "+side.plan+" makes", side.copies)
 	}
-	stepColumns := []term.Column{term.WholeCol("differs"), term.NameCol("step"), term.PhraseCol(first, 14),
+	stepColumns := []term.Column{term.UncutCol("differs"), term.NameCol("step"), term.PhraseCol(first, 14),
 		term.PhraseCol(second, 14), term.NumberCol("first cost"), term.NumberCol("second cost"),
 		term.NumberCol("difference")}
 	term.WriteList(w, show, "Steps that differ", doc.Steps, stepColumns, func(d experiment.StepDifference) []any {

@@ -301,8 +301,8 @@ func WriteLayout(w io.Writer, show term.Display, doc *Document) {
 	term.WriteList(w, show, "Operands of the permutation rule", doc.Layout.Operands,
 		[]term.Column{term.NameCol("operand"), term.ListCol("effective strides")},
 		func(o inspect.Operand) []any { return []any{o.Name, o.Strides.String()} })
-	columns := []term.Column{term.WholeCol("faster"), term.WholeCol("slower"), term.NameCol("decided by"),
-		term.ProseCol("why"), term.WholeCol("outcome")}
+	columns := []term.Column{term.UncutCol("faster"), term.UncutCol("slower"), term.NameCol("decided by"),
+		term.ProseCol("why"), term.UncutCol("outcome")}
 	term.WriteList(w, show, "Comparisons of dimensions", doc.Layout.Sort, columns, func(c inspect.Comparison) []any {
 		outcome := "stay"
 		if c.Exchanged {

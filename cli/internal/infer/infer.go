@@ -265,10 +265,10 @@ func inferReportOf(g *graph.Graph, s *graph.Symbolic, errs []*graph.Error) *Docu
 func writeInferTable(w io.Writer, show term.Display, doc *Document) {
 	flags := term.PhraseCol("flags", 10)
 	flags.Cut = term.CutFlags
-	t := term.NewTable(term.NameCol("name"), term.NameCol("op"), term.WholeCol("dtype"), term.ListCol("shape"),
-		term.ListCol("strides"), term.WholeCol("offset").OmitIfAll("0"), flags, term.NameCol("alias of"))
+	t := term.NewTable(term.NameCol("name"), term.NameCol("op"), term.UncutCol("dtype"), term.ListCol("shape"),
+		term.ListCol("strides"), term.UncutCol("offset").OmitIfAll("0"), flags, term.NameCol("alias of"))
 	if doc.segments {
-		t.Columns = append(t.Columns, term.WholeCol("segment"))
+		t.Columns = append(t.Columns, term.UncutCol("segment"))
 	}
 	for v := range doc.Values {
 		row := []any{v.Name, v.Op, cmp.Or(v.DType, "?"), v.Shape.String(), "?", "?", "", ""}

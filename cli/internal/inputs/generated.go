@@ -11,6 +11,7 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/exit"
 	"github.com/graphrun/graphrun/cli/internal/term"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graph/indices"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -33,9 +34,9 @@ func newSet(seed uint64) *Set {
 // generatedIntegers that the graph accepts. For an input of strings, the integers must also be codes of strings. If
 // the graph accepts no element, the function returns all of generatedIntegers, and the run will probably fail.
 func integersFor(g *graph.Graph) func(*graph.Value) []int64 {
-	admitted := g.Admitted(generatedIntegers)
+	valid := indices.Valid(g, generatedIntegers)
 	return func(v *graph.Value) []int64 {
-		list := admitted[v]
+		list := valid[v]
 		if len(list) == 0 {
 			list = generatedIntegers
 		}

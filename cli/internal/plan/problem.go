@@ -135,7 +135,7 @@ func writeProblemResults(w io.Writer, show term.Display, doc *Document) {
 		costs = append(costs, b.CostNS)
 	}
 	costTexts, row := format.DistinctNanoseconds(costs), -1
-	term.WriteList(w, show, "Cheapest plans", doc.Best, []term.Column{term.WholeCol("cost"), term.WholeCol("more"),
+	term.WriteList(w, show, "Cheapest plans", doc.Best, []term.Column{term.UncutCol("cost"), term.UncutCol("more"),
 		term.ProseCol("differences")}, func(b experiment.Choice) []any {
 		row++
 		return []any{costTexts[row], "+" + format.Nanoseconds(b.MoreNS), cmp.Or(b.Change.String(), "-")}

@@ -230,8 +230,8 @@ func (doc *SizesDocument) changeText(i int) string {
 
 // writeSizes prints the ranges of sizes and the changes between them.
 func writeSizes(w io.Writer, show term.Display, doc *SizesDocument) {
-	t := term.NewTable(term.NameCol(doc.Symbol), term.WholeCol("copies"), term.WholeCol("cost"),
-		term.WholeCol("cost/"+doc.Symbol), term.ProseCol("changes"))
+	t := term.NewTable(term.NameCol(doc.Symbol), term.UncutCol("copies"), term.UncutCol("cost"),
+		term.UncutCol("cost/"+doc.Symbol), term.ProseCol("changes"))
 	for _, c := range doc.Ranges {
 		if c.Rejected != "" {
 			t.Add(sizeRange(c.From, c.To), "-", "-", "-", c.Rejected)
@@ -247,7 +247,7 @@ func writeSizes(w io.Writer, show term.Display, doc *SizesDocument) {
 		"have the same plan, the sizes between them are assumed to have it too", show.ProseWidth()))
 	for i, c := range doc.Ranges[1:] {
 		title := fmt.Sprintf("From %s=%d to %s=%d", doc.Symbol, doc.Ranges[i].To, doc.Symbol, c.From)
-		term.WriteList(w, show, title, c.Changes, []term.Column{term.WholeCol("differs"), term.NameCol("value or nodes"),
+		term.WriteList(w, show, title, c.Changes, []term.Column{term.UncutCol("differs"), term.NameCol("value or nodes"),
 			term.PhraseCol("before", 14), term.PhraseCol("after", 14)}, func(c experiment.PlanChange) []any {
 			return []any{c.What, c.Name, orDash(c.Before), orDash(c.After)}
 		})

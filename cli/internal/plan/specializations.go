@@ -33,12 +33,12 @@ func writeClasses(w io.Writer, show term.Display, classes []inspect.Specializati
 		if m := class.Memory; m != nil {
 			fmt.Fprintf(w, "outputs: %s bytes\nother values: at most %s bytes at the same time\n", m.Outputs, m.AtOnce)
 		}
-		t := term.NewTable(term.NameCol("at"), term.WholeCol("cost"), term.WholeCol("cost of its own plan"),
-			term.WholeCol("regret"), term.WholeCol("memory"), term.ProseCol("remark"))
+		t := term.NewTable(term.NameCol("at"), term.UncutCol("cost"), term.UncutCol("cost of its own plan"),
+			term.UncutCol("regret"), term.UncutCol("memory"), term.ProseCol("remark"))
 		for _, regret := range class.Regret {
 			if !regret.Fits {
 				t.Add(format.Sizes(regret.Sizes), "-", "-", "-", "-",
-					regret.Which+"; its guards do not hold: another plan serves these sizes")
+					regret.Choice+"; its guards do not hold: another plan serves these sizes")
 				continue
 			}
 			memory := "-"
@@ -46,7 +46,7 @@ func writeClasses(w io.Writer, show term.Display, classes []inspect.Specializati
 				memory = format.Bytes(*regret.Bytes)
 			}
 			t.Add(format.Sizes(regret.Sizes), format.Nanoseconds(regret.CostNS), format.Nanoseconds(regret.BestNS),
-				fmt.Sprintf("%.1f%%", 100*regret.Regret), memory, regret.Which)
+				fmt.Sprintf("%.1f%%", 100*regret.Regret), memory, regret.Choice)
 		}
 		if len(class.Regret) > 0 {
 			t.Write(w, show)

@@ -211,7 +211,7 @@ func (d *StrategiesDocument) write(w io.Writer, show term.Display) {
 		}
 	}
 	show.WriteAnswer(w, answers...)
-	t := term.NewTable(term.WholeCol("strategy"), term.NumberCol("cost"), term.NumberCol("gap"), term.NumberCol("steps"),
+	t := term.NewTable(term.UncutCol("strategy"), term.NumberCol("cost"), term.NumberCol("gap"), term.NumberCol("steps"),
 		term.NumberCol("copies"), term.NumberCol("copied"), term.NumberCol("cost of copies"))
 	for _, p := range d.Plans {
 		gap := "-"

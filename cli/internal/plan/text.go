@@ -31,8 +31,8 @@ func writePlan(w io.Writer, show term.Display, answers []string, doc *Document, 
 	writeForAll(w, show, doc.ForAll)
 	sections.WriteSegments(w, show, doc.Segments)
 	sections.WriteCopies(w, show, "Inserted copies", doc.Copies)
-	term.WriteList(w, show, "Passes", doc.Passes, []term.Column{term.NameCol("pass"), term.WholeCol("nodes"),
-		term.WholeCol("took"), term.ProseCol("did")},
+	term.WriteList(w, show, "Passes", doc.Passes, []term.Column{term.NameCol("pass"), term.UncutCol("nodes"),
+		term.UncutCol("took"), term.ProseCol("did")},
 		func(p report.Pass) []any {
 			return []any{p.Pass, p.Nodes, format.Nanoseconds(p.MS * 1e6), cmp.Or(p.Did, "nothing")}
 		})
@@ -42,7 +42,7 @@ func writePlan(w io.Writer, show term.Display, answers []string, doc *Document, 
 	term.WriteList(w, show, "Elided nodes", doc.Elided, []term.Column{term.NameCol("node"), term.ProseCol("why")},
 		func(e report.Elision) []any { return []any{e.Node, e.Why} })
 	term.WriteList(w, show, "Written in place", doc.Placed, []term.Column{term.NameCol("value"), term.NameCol("within"),
-		term.WholeCol("bytes"), term.WholeCol("saved")},
+		term.UncutCol("bytes"), term.UncutCol("saved")},
 		func(v report.Placed) []any {
 			return []any{v.Value, v.Within, format.Bytes(v.Bytes), format.Nanoseconds(v.SavedNS)}
 		})
@@ -81,8 +81,8 @@ func writeFolded(w io.Writer, show term.Display, doc *Document) {
 		}
 		rows[i].bytes, rows[i].nodes = rows[i].bytes+f.Bytes, append(rows[i].nodes, f.Node)
 	}
-	term.WriteList(w, show, "Folded nodes", rows, []term.Column{term.NameCol("op"), term.WholeCol("nodes"),
-		term.WholeCol("bytes"), term.NameCol("names"), term.ProseCol("why")}, func(r *row) []any {
+	term.WriteList(w, show, "Folded nodes", rows, []term.Column{term.NameCol("op"), term.UncutCol("nodes"),
+		term.UncutCol("bytes"), term.NameCol("names"), term.ProseCol("why")}, func(r *row) []any {
 		return []any{r.op, len(r.nodes), format.Bytes(r.bytes), format.JoinFirst(r.nodes), r.why}
 	})
 	if len(packed) > 0 {
@@ -93,9 +93,9 @@ func writeFolded(w io.Writer, show term.Display, doc *Document) {
 
 func writeSteps(w io.Writer, show term.Display, steps []report.Step) {
 	fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Steps"))
-	columns := []term.Column{term.NameCol("name"), term.NameCol("ops"), term.WholeCol("impl").OmitFirst(),
-		term.ListCol("strides"), term.WholeCol("buffer").OmitFirst(), term.WholeCol("cost"), term.WholeCol("measured"),
-		term.WholeCol("fast set-up").OmitIfAll("none").OmitFirst(), term.PhraseCol("loop", 24)}
+	columns := []term.Column{term.NameCol("name"), term.NameCol("ops"), term.UncutCol("impl").OmitFirst(),
+		term.ListCol("strides"), term.UncutCol("buffer").OmitFirst(), term.UncutCol("cost"), term.UncutCol("measured"),
+		term.UncutCol("fast set-up").OmitIfAll("none").OmitFirst(), term.PhraseCol("loop", 24)}
 	const measuredColumn = 6 // index of the measured time
 	measured := slices.ContainsFunc(steps, func(step report.Step) bool { return step.MeasuredNS != nil })
 	if !measured {

@@ -135,7 +135,7 @@ func listPredicates(cmd *cobra.Command, f flags) error {
 		document.Write(out, doc)
 		return out.Flush()
 	}
-	t := term.NewTable(term.NameCol("predicate"), term.WholeCol("rank"), term.ProseCol("holds where"))
+	t := term.NewTable(term.NameCol("predicate"), term.UncutCol("rank"), term.ProseCol("holds where"))
 	for _, p := range doc.Predicates {
 		rank := "any"
 		if p.Rank != nil {
@@ -218,7 +218,7 @@ func writeWays(w io.Writer, show term.Display, p *ProofDoc) {
 	}
 	fmt.Fprintln(w, show.Paint(term.Strong, fmt.Sprintf("The branching form: %s, %s through both forms",
 		format.Count(len(rows), "way"), format.Count(len(p.Ways), "way"))))
-	columns := []term.Column{term.WholeCol("gives"), term.WholeCol("formula"), term.NumberCol("ways"),
+	columns := []term.Column{term.UncutCol("gives"), term.UncutCol("formula"), term.NumberCol("ways"),
 		term.ProseCol("where it decided")}
 	if p.ByParts {
 		columns = append([]term.Column{term.NameCol("part")}, columns...)

@@ -260,8 +260,8 @@ func printOutputs(w io.Writer, show term.Display, g *graph.Graph, out map[string
 		document.Write(buf, doc)
 		return buf.Flush()
 	}
-	t := term.NewTable(term.NameCol(""), term.WholeCol(""), term.ListCol(""), term.ListCol(""), term.WholeCol(""),
-		term.WholeCol(""), term.WholeCol(""))
+	t := term.NewTable(term.NameCol(""), term.UncutCol(""), term.ListCol(""), term.ListCol(""), term.UncutCol(""),
+		term.UncutCol(""), term.UncutCol(""))
 	for o := range doc.Outputs {
 		cells := []any{o.Name, o.DType, format.Ints(o.Shape), "strides " + format.Ints(o.Strides)}
 		switch {

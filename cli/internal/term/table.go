@@ -31,8 +31,8 @@ const rounds = 4
 // unshrinkable is the least width of a column that does not shrink in a round.
 const unshrinkable = 1 << 30
 
-// WholeCol returns a column whose cells are not shortened, such as a dtype.
-func WholeCol(head string) Column { return Column{Head: head} }
+// UncutCol returns a column whose cells are not shortened, such as a dtype.
+func UncutCol(head string) Column { return Column{Head: head} }
 
 // NumberCol returns a column of numbers. They are aligned to the right and not shortened.
 func NumberCol(head string) Column { return Column{Head: head, Right: true} }

@@ -24,6 +24,7 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/progress"
 	"github.com/graphrun/graphrun/cli/internal/term"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graph/dot"
 	"github.com/graphrun/graphrun/internal/graphdraw"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/sorted"
@@ -256,7 +257,7 @@ func (f *flags) encode(ctx context.Context, p *picture, root *item, sides ...*ex
 	ext := filepath.Ext(f.out)
 	if ext == ".dot" {
 		if f.around == "" && f.direction != horizontal && p.graph != nil && root.isUnfolded() {
-			return p.graph.DOT()
+			return dot.Marshal(p.graph)
 		}
 		return p.dot(root, f.direction == horizontal), nil
 	}

@@ -46,7 +46,7 @@ func (g *gen) blockTotal(i int) target.Addr {
 	return target.Addr{Base: blockTotalsReg, Disp: i * g.vectorBytes}
 }
 
-// startBlocks stores the start (the initial value of the accumulators) as a separate block. It is not added to the
+// startBlocks stores the initial sum as a separate block. It is not added to the
 // first block of terms, because the terms of that block differ between tiles.
 func (g *gen) startBlocks() {
 	if !g.spec.hasBlocks() {
@@ -55,7 +55,7 @@ func (g *gen) startBlocks() {
 	for i := range g.sumCount {
 		sum := target.VReg(i)
 		g.Copy(sum, g.blockTotal(i))
-		if g.spec.Start != Zero {
+		if g.spec.InitialSum != Zero {
 			g.Clear(sum)
 		}
 	}

@@ -60,8 +60,8 @@ func (s *Spec) check(cpu machine.Features) error {
 			len(s.Out), s.Rows)
 	case s.In == nil && s.Rows > DynamicRows:
 		return fmt.Errorf("tile: Rows is %d: want at most %d if In is nil", s.Rows, DynamicRows)
-	case s.Start > FromResult:
-		return fmt.Errorf("tile: Start is %d: want 0 to %d", s.Start, FromResult)
+	case s.InitialSum > FromResult:
+		return fmt.Errorf("tile: InitialSum is %d: want 0 to %d", s.InitialSum, FromResult)
 	case s.Unroll < 0 || s.PrefetchedLines < 0:
 		return fmt.Errorf("tile: Unroll is %d and PrefetchedLines is %d: neither may be negative", s.Unroll,
 			s.PrefetchedLines)
@@ -106,7 +106,7 @@ func (s *Spec) checkIntegers(cpu machine.Features) error {
 	case s.SignedIn && !s.Int8, s.Int8 && ReadsSigned(cpu, s.SignedIn) != s.SignedIn:
 		return fmt.Errorf("tile: SignedIn is %v: want false without Int8 and, with Int8, the value of ReadsSigned for %v",
 			s.SignedIn, cpu)
-	case s.Int8Matrix && (!s.Int8 || !cpu.Has(machine.MatrixBytes) || s.Masked || s.PackStep != 0 ||
+	case s.Int8Matrix && (!s.Int8 || !cpu.Has(machine.MatrixBytes) || s.Masked || s.PackedStep != 0 ||
 		slices.ContainsFunc(s.Runs, func(run Run) bool { return run.Rows != 0 && run.Rows != uint32(1<<s.Rows-1) })):
 		return fmt.Errorf("tile: Int8Matrix requires the feature i8mm, Int8, whole vectors, all rows in every run, and no "+
 			"packing; features: %v", cpu)
@@ -117,18 +117,18 @@ func (s *Spec) checkIntegers(cpu machine.Features) error {
 			s.Size, s.Int8)
 	// The requirements of [Spec.Quantized].
 	case s.Quantized > Signed,
-		s.Quantized != NotQuantized && (!s.hasIntSums() || s.Out == nil || s.Start == FromResult ||
+		s.Quantized != NotQuantized && (!s.hasIntSums() || s.Out == nil || s.InitialSum == FromResult ||
 			len(s.Epilogue) > 0):
 		return fmt.Errorf("tile: Quantized is %d: want 0 to %d; a quantized result requires Int8 or Int16, Out, no "+
-			"Epilogue, and a Start other than FromResult", s.Quantized, Signed)
+			"Epilogue, and an InitialSum other than FromResult", s.Quantized, Signed)
 	}
 	return nil
 }
 
 // checkPrefetch checks the fields of prefetches and of packing.
 func (s *Spec) checkPrefetch() error {
-	if s.PackStep != 0 && (len(s.Runs) != 1 || len(s.Loops) > 0) {
-		return fmt.Errorf("tile: PackStep requires one run and no loops: there are %d runs and %d loops", len(s.Runs),
+	if s.PackedStep != 0 && (len(s.Runs) != 1 || len(s.Loops) > 0) {
+		return fmt.Errorf("tile: PackedStep requires one run and no loops: there are %d runs and %d loops", len(s.Runs),
 			len(s.Loops))
 	}
 	dynamic := len(s.Runs) == 1 && s.Runs[0].Terms == Dynamic && len(s.Loops) == 0 && s.Unroll == 0

@@ -23,7 +23,7 @@ func TestInvalid(t *testing.T) {
 		"Lanes is 9":                     func(s *tile.Spec) { s.Lanes = 9 },
 		"In has 5 offsets and Out has 0": func(s *tile.Spec) { s.In = make([]int, 5) },
 		"Rows is 16: want at most 15":    func(s *tile.Spec) { s.Rows = 16; s.Vectors = 1 },
-		"Start is 4":                     func(s *tile.Spec) { s.Start = 4 },
+		"InitialSum is 4":                func(s *tile.Spec) { s.InitialSum = 4 },
 		"Unroll is -1":                   func(s *tile.Spec) { s.Unroll = -1 },
 		"there are 4 Loops":              func(s *tile.Spec) { s.Loops = make([]tile.Loop, 4) },
 		"loop 0 is {In:0 Vec:0":          func(s *tile.Spec) { s.Loops = []tile.Loop{{}} },
@@ -40,7 +40,7 @@ func TestInvalid(t *testing.T) {
 		"Prefetch[0] is {Lines:1 Every:12}": func(s *tile.Spec) {
 			s.Runs[0].Terms, s.Prefetch = tile.Dynamic, []tile.Prefetch{{Lines: 1, Every: 12}}
 		},
-		"1 runs and 1 loops":       func(s *tile.Spec) { s.PackStep, s.Loops = 64, []tile.Loop{{Trips: 2}} },
+		"1 runs and 1 loops":       func(s *tile.Spec) { s.PackedStep, s.Loops = 64, []tile.Loop{{Trips: 2}} },
 		"blocks of terms":          func(s *tile.Spec) { s.Runs[0].Block = 3 },
 		"Block:-1}: want constant": func(s *tile.Spec) { s.Loops = []tile.Loop{{Trips: 1, Block: -1}} },
 		"rows of the broadcast operand: the distance is 1073741824": func(s *tile.Spec) {

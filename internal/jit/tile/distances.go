@@ -17,7 +17,7 @@ func (s *Spec) checkDistances() error {
 	}{{"rows of the broadcast operand", s.In}, {"rows of the result", s.Out},
 		{"tiles", []int{constantOr0(s.Tiles.In), constantOr0(s.Tiles.Vec), constantOr0(s.Tiles.Out)}},
 		{"prefetched lines", []int{s.PrefetchDistance, s.PrefetchedLines * lineBytes}},
-		{"packed terms", []int{s.unroll() * s.PackStep}}} {
+		{"packed terms", []int{s.unroll() * s.PackedStep}}} {
 		for _, distance := range group.list {
 			if !fitsDistance(distance) {
 				return fmt.Errorf("tile: %s: the distance is %d bytes: want at most %d", group.name, distance, maxDistance)

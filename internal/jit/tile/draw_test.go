@@ -17,7 +17,7 @@ func random[T number](rng *rand.Rand, cpu machine.Features) *call[T] {
 	size := int(unsafe.Sizeof(T(0)))
 	regs, bytes := target.Vectors(cpu)
 	c := &call[T]{lanes: bytes / size, tiles: 1 + rng.IntN(3), step: map[tile.Slot]int{}}
-	s := &tile.Spec{Size: size, Vectors: 1 + rng.IntN(4), Start: tile.Start(rng.IntN(4)),
+	s := &tile.Spec{Size: size, Vectors: 1 + rng.IntN(4), InitialSum: tile.InitialSum(rng.IntN(4)),
 		PrefetchResult: rng.IntN(3) == 0}
 	c.spec = s
 	s.Int8, s.Int16 = integers[T]()
@@ -49,7 +49,7 @@ func randomMatrix(rng *rand.Rand, cpu machine.Features) *call[int32] {
 	c := random[int32](rng, cpu)
 	s := c.spec
 	regs, _ := target.Vectors(cpu)
-	s.Int8Matrix, s.Masked, s.PackStep = true, false, 0
+	s.Int8Matrix, s.Masked, s.PackedStep = true, false, 0
 	if maxRows := (regs - 1 - 2*s.Vectors) / s.Vectors &^ 1; s.Rows > maxRows {
 		s.Rows = maxRows
 		s.In, s.Out = s.In[:min(len(s.In), maxRows)], s.Out[:min(len(s.Out), maxRows)]
@@ -67,7 +67,7 @@ func (c *call[T]) drawPacking(rng *rand.Rand) {
 		return
 	}
 	if rng.IntN(2) == 0 {
-		c.tiles, s.PackStep = 1, int(unsafe.Sizeof(T(0)))*(s.Vectors*c.lanes+rng.IntN(9))
+		c.tiles, s.PackedStep = 1, int(unsafe.Sizeof(T(0)))*(s.Vectors*c.lanes+rng.IntN(9))
 	}
 	if s.Runs[0].Terms == tile.Dynamic && s.Unroll == 0 {
 		for range rng.IntN(3 - min(1, s.PrefetchedLines)) {
@@ -79,7 +79,7 @@ func (c *call[T]) drawPacking(rng *rand.Rand) {
 
 // eachPacked visits the packed terms: their offsets in the vector operand and in the packed one.
 func (c *call[T]) eachPacked(visit func(vec, packed int)) {
-	if c.spec.PackStep == 0 {
+	if c.spec.PackedStep == 0 {
 		return
 	}
 	r := &c.spec.Runs[0]
@@ -88,7 +88,7 @@ func (c *call[T]) eachPacked(visit func(vec, packed int)) {
 		n = c.terms
 	}
 	for k := range n {
-		visit(int(r.Vec)+k*c.value(r.VecStep, tile.VecTerm), k*int(c.spec.PackStep))
+		visit(int(r.Vec)+k*c.value(r.VecStep, tile.VecTerm), k*int(c.spec.PackedStep))
 	}
 }
 

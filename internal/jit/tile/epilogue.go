@@ -80,7 +80,7 @@ func (g *gen) initSums() {
 			}
 		})
 	}
-	switch g.spec.Start {
+	switch g.spec.InitialSum {
 	case Zero:
 		for i := range g.sumCount {
 			g.Clear(target.VReg(i))
@@ -98,7 +98,7 @@ func (g *gen) initSums() {
 	case FromResult:
 		g.eachResult(outTileReg, func(i, vector int, at target.Addr) { g.Load(at, g.sumReg(i, vector), g.isPartial(vector)) })
 	}
-	if g.spec.Int8Matrix && g.spec.Start != Zero {
+	if g.spec.Int8Matrix && g.spec.InitialSum != Zero {
 		g.exchangeHalves()
 	}
 	g.startBlocks()

@@ -27,7 +27,7 @@ const (
 	vecStepReg                         // distance between terms in the vector operand, if dynamic
 	inStepReg                          // distance between terms in the broadcast operand, if dynamic
 
-	packedReg      = vecTileReg // address of the operand Packed: with PackStep a call has one tile, so vecTileReg is free
+	packedReg      = vecTileReg // address of the operand Packed: with PackedStep a call has one tile: vecTileReg is free
 	blockTotalsReg = strideReg  // running totals over blocks, which require rows at constant offsets
 )
 
@@ -235,7 +235,7 @@ func (g *gen) tileOperands() []int {
 
 // nextTile advances the addresses to the next tile, and jumps to the label tile if a tile is left.
 func (g *gen) nextTile(tile target.Label) {
-	if g.spec.PackStep != 0 { // a call has one tile
+	if g.spec.PackedStep != 0 { // a call has one tile
 		return
 	}
 	advance := func(distance int, slot Slot, to target.Int) {
@@ -305,7 +305,7 @@ func (g *gen) loops(depth int) {
 func (g *gen) setAddresses(fromIn, fromVec target.Int) {
 	g.Move(fromIn, inReg)
 	g.Move(fromVec, vecReg)
-	if g.spec.PackStep != 0 {
+	if g.spec.PackedStep != 0 {
 		g.loadAddress(Packed, packedReg)
 	}
 	g.setRowBases()

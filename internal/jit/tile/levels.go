@@ -6,19 +6,19 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/target"
 )
 
-// Levels describes a vector operand of quantized elements. An element is stored as an integer, its level, which stands
-// for the number (level - zero point) * scale. The innermost loop has one iteration for each block of terms. In a
-// block, each lane of the tile has a scale and a zero point. The code multiplies the broadcast operand by level - zero
-// point in float32, and multiplies the sum of a block by the scale.
-type Levels struct {
+// VecQuantization describes a vector operand of quantized elements. An element is stored as an integer, its level,
+// which stands for the number (level - zero point) * scale. The innermost loop has one iteration for each block of
+// terms. In a block, each lane of the tile has a scale and a zero point. The code multiplies the broadcast operand by
+// level - zero point in float32, and multiplies the sum of a block by the scale.
+type VecQuantization struct {
 	Bits int // bits of a level: 4 or 8; 0 if the operand has floats
 	// Zeros is set if the zero points are in the operand LevelZeros. Otherwise all zero points are 0.
 	Zeros bool
 }
 
-// Operands of a tile with Levels: indices into Ptr and Row of [jit.Args]. LevelScales has a float32, and LevelZeros an
-// int8, for each lane of each block. All tiles of a call start at the first block: the addresses of both operands do
-// not advance from one tile to the next.
+// Operands of a tile with VecQuantization: indices into Ptr and Row of [jit.Args]. LevelScales has a float32, and
+// LevelZeros an int8, for each lane of each block. All tiles of a call start at the first block: the addresses of both
+// operands do not advance from one tile to the next.
 //
 // Levels of 8 bits are int8. Levels of 4 bits are signed, too, and share bytes: if a tile has 2n lanes, the low bits of
 // byte i of a term are the level of lane i, and the high bits are the level of lane n+i.
@@ -27,37 +27,37 @@ const (
 	LevelZeros  = Scratch
 )
 
-// Registers of the addresses of scales and zero points. A tile with Levels has no dynamic steps, so vecStepReg and
-// inStepReg are free.
+// Registers of the addresses of scales and zero points. A tile with VecQuantization has no dynamic steps, so vecStepReg
+// and inStepReg are free.
 const (
 	levelScales = vecStepReg
 	levelZeros  = inStepReg
 )
 
-// hasLevels reports whether the vector operand has levels, the integers of quantized elements (see [Levels]).
-func (s *Spec) hasLevels() bool { return s.Levels.Bits != 0 }
+// hasLevels reports whether the vector operand has levels, the integers of quantized elements (see [VecQuantization]).
+func (s *Spec) hasLevels() bool { return s.VecQuantization.Bits != 0 }
 
-// checkLevels checks the requirements of Spec.Levels.
+// checkLevels checks the requirements of Spec.VecQuantization.
 func (s *Spec) checkLevels() error {
 	switch {
-	case !s.hasLevels() && !s.Levels.Zeros:
+	case !s.hasLevels() && !s.VecQuantization.Zeros:
 		return nil
-	case s.Levels.Bits != 8 && (s.Levels.Bits != 4 || s.Vectors%2 != 0):
-		return fmt.Errorf("tile: Levels.Bits is %d and Vectors is %d: want 8 bits, or 4 bits and an even number of vectors",
-			s.Levels.Bits, s.Vectors)
-	case s.Size != 4 || s.hasIntSums() || s.Masked || s.PackStep != 0 || len(s.Loops) != 1 || s.Loops[0].Block != 1 ||
+	case s.VecQuantization.Bits != 8 && (s.VecQuantization.Bits != 4 || s.Vectors%2 != 0):
+		return fmt.Errorf("tile: VecQuantization.Bits is %d and Vectors is %d: want 8 bits, or 4 bits and an even number of "+
+			"vectors", s.VecQuantization.Bits, s.Vectors)
+	case s.Size != 4 || s.hasIntSums() || s.Masked || s.PackedStep != 0 || len(s.Loops) != 1 || s.Loops[0].Block != 1 ||
 		len(s.Runs) != 1 || s.Runs[0].Terms == Dynamic || s.Runs[0].InStep == Dynamic ||
 		s.Runs[0].VecStep == Dynamic ||
 		s.Runs[0].Block != 0 || s.Runs[0].Rows != 0:
-		return fmt.Errorf("tile: Levels require Size 4 with float sums, a single loop with Block 1, a single run without " +
-			"Dynamic fields and with Block 0 and Rows 0, and neither Masked nor PackStep")
+		return fmt.Errorf("tile: VecQuantization requires Size 4 with float sums, a single loop with Block 1, a single run " +
+			"without Dynamic fields and with Block 0 and Rows 0, and neither Masked nor PackedStep")
 	}
 	return nil
 }
 
 // zeroPointVectors returns the number of registers that hold the zero points of a block.
 func (s *Spec) zeroPointVectors() int {
-	if s.Levels.Zeros {
+	if s.VecQuantization.Zeros {
 		return s.Vectors
 	}
 	return 0
@@ -73,14 +73,14 @@ func (g *gen) beginLevels() {
 	if g.spec.hasLevels() {
 		g.loadAddress(LevelScales, levelScales)
 	}
-	if g.spec.Levels.Zeros {
+	if g.spec.VecQuantization.Zeros {
 		g.loadAddress(LevelZeros, levelZeros)
 	}
 }
 
 // loadZeros loads the zero points of a block, and advances their address to the next block.
 func (g *gen) loadZeros() {
-	if !g.spec.Levels.Zeros {
+	if !g.spec.VecQuantization.Zeros {
 		return
 	}
 	lanes := g.vectorBytes / g.spec.Size
@@ -95,7 +95,7 @@ func (g *gen) loadZeros() {
 // float32.
 func (g *gen) loadLevels(offset int) {
 	lanes, half := g.vectorBytes/g.spec.Size, g.spec.Vectors/2
-	if g.spec.Levels.Bits == 8 {
+	if g.spec.VecQuantization.Bits == 8 {
 		for vector := range g.spec.Vectors {
 			g.LoadBytes(target.Addr{Base: vecReg, Disp: offset + vector*lanes}, g.vectorReg(vector))
 		}
@@ -111,7 +111,7 @@ func (g *gen) loadLevels(offset int) {
 	}
 	for vector := range g.spec.Vectors {
 		g.ToFloats(g.vectorReg(vector))
-		if g.spec.Levels.Zeros {
+		if g.spec.VecQuantization.Zeros {
 			g.Op(target.Sub, g.zeroPointReg(vector), g.vectorReg(vector), g.vectorReg(vector))
 		}
 	}

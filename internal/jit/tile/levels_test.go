@@ -28,16 +28,16 @@ func randomLevels(rng *rand.Rand, cpu machine.Features) *levelsCall {
 	regs, bytes := target.Vectors(cpu)
 	c := &levelsCall{call: call[float32]{lanes: bytes / 4, tiles: 1 + rng.IntN(2), step: map[tile.Slot]int{}},
 		blocks: 1 + rng.IntN(4)}
-	s := &tile.Spec{Size: 4, Levels: tile.Levels{Bits: 4 + 4*rng.IntN(2), Zeros: rng.IntN(2) == 0},
-		Vectors: 2 + 2*rng.IntN(2), Start: tile.Start(rng.IntN(4))}
+	s := &tile.Spec{Size: 4, VecQuantization: tile.VecQuantization{Bits: 4 + 4*rng.IntN(2), Zeros: rng.IntN(2) == 0},
+		Vectors: 2 + 2*rng.IntN(2), InitialSum: tile.InitialSum(rng.IntN(4))}
 	c.spec = s
 	vectors := s.Vectors
-	if s.Levels.Zeros {
+	if s.VecQuantization.Zeros {
 		vectors *= 2
 	}
 	s.Rows = 1 + rng.IntN(min(4, (regs-1-vectors)/s.Vectors))
 	terms := 1 + rng.IntN(40)
-	step := s.Vectors * c.lanes * s.Levels.Bits / 8
+	step := s.Vectors * c.lanes * s.VecQuantization.Bits / 8
 	s.Runs = []tile.Run{{InStep: 4, VecStep: step, Terms: terms}}
 	s.Loops = []tile.Loop{{In: 4 * terms, Vec: step * terms, Block: 1, Trips: c.or(rng, c.blocks, tile.LoopTrips)}}
 	for i := range s.Rows {
@@ -85,14 +85,14 @@ func (c *levelsCall) number(mem [][]byte, term, lane int) float32 {
 	at := c.at[tile.Vec] + term*s.Runs[0].VecStep
 	var level int8
 	switch {
-	case s.Levels.Bits == 8:
+	case s.VecQuantization.Bits == 8:
 		level = int8(mem[tile.Vec][at+lane])
 	case lane < wide/2:
 		level = int8(mem[tile.Vec][at+lane]<<4) >> 4
 	default:
 		level = int8(mem[tile.Vec][at+lane-wide/2]) >> 4
 	}
-	if !s.Levels.Zeros {
+	if !s.VecQuantization.Zeros {
 		return float32(level)
 	}
 	return float32(level) - float32(int8(mem[tile.LevelZeros][c.at[tile.LevelZeros]+term/s.Runs[0].Terms*wide+lane]))
@@ -107,7 +107,7 @@ func (c *levelsCall) Reference(mem [][]byte) {
 			for lane := range wide {
 				out := t*s.Tiles.Out + row*c.step[tile.OutRow] + 4*lane
 				var total float32
-				switch s.Start {
+				switch s.InitialSum {
 				case tile.FromLanes:
 					total = *c.elem(mem, tile.Bias, 4*lane)
 				case tile.FromRows:
@@ -164,9 +164,9 @@ func TestLevelsForms(t *testing.T) {
 // TestLevelsRequirements breaks each requirement of tiles with quantized elements.
 func TestLevelsRequirements(t *testing.T) {
 	for i, change := range []func(s *tile.Spec){
-		func(s *tile.Spec) { s.Levels.Bits = 3 },
-		func(s *tile.Spec) { s.Levels = tile.Levels{Bits: 4}; s.Vectors = 1 },
-		func(s *tile.Spec) { s.Levels = tile.Levels{Zeros: true} },
+		func(s *tile.Spec) { s.VecQuantization.Bits = 3 },
+		func(s *tile.Spec) { s.VecQuantization = tile.VecQuantization{Bits: 4}; s.Vectors = 1 },
+		func(s *tile.Spec) { s.VecQuantization = tile.VecQuantization{Zeros: true} },
 		func(s *tile.Spec) { s.Size = 8 },
 		func(s *tile.Spec) { s.Loops = nil },
 		func(s *tile.Spec) { s.Loops[0].Block = 2 },

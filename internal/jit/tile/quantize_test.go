@@ -13,7 +13,7 @@ import (
 // drawQuantized draws the dtype of the result, if the spec supports quantized results.
 func (c *call[T]) drawQuantized(rng *rand.Rand) {
 	s := c.spec
-	if !s.Int8 && !s.Int16 || s.Out == nil || s.Start == tile.FromResult {
+	if !s.Int8 && !s.Int16 || s.Out == nil || s.InitialSum == tile.FromResult {
 		return
 	}
 	s.Quantized = tile.Quantized(rng.IntN(int(tile.Signed) + 1))

@@ -16,7 +16,7 @@
 //	run       terms with constant steps between them in both operands (Run)
 //	loop      a loop around the runs, such as those over the rows of a convolution's window (Loop)
 //	block     consecutive terms that are summed separately (Run.Block, Loop.Block)
-//	start     the initial value of the accumulators: zero, a bias or the result's previous value (Start)
+//	initial   the value of the accumulators before the k-loop: zero, a bias or the result's previous value (InitialSum)
 //	epilogue  element-wise operations on the accumulators before they are stored (EpilogueStep)
 //
 // The offsets of rows and terms are constants of the code, or [Dynamic]: arguments of the call, so that several sizes
@@ -25,7 +25,7 @@
 // The terms of an element are added in a fixed order (loops, runs, terms), with one fused multiply-add each. A
 // result therefore has the same bits for every division into tiles and on all instruction sets. Blocks reduce
 // rounding errors, which grow with the length of a chain of additions. Each block is summed separately, and the sum of
-// the block is added to the start and the sums of the blocks before it.
+// the block is added to the initial sum and the sums of the blocks before it.
 package tile
 
 import "math"
@@ -46,15 +46,15 @@ type Spec struct {
 	Size int // bytes of an element: 4 for float32, 8 for float64
 
 	// Int8 selects int8 products: an element is a group of four bytes, unsigned in the broadcast operand and signed
-	// in the vector operand. The product of two groups is the sum of four products. Accumulators, starts and results
-	// are int32. If there is an epilogue, the accumulators are converted to float32 first. Size is 4. The processor
-	// must have a byte dot product for these vectors: VPDPBUSD, or SDOT and SUDOT.
+	// in the vector operand. The product of two groups is the sum of four products. Accumulators, initial sums and
+	// results are int32. If there is an epilogue, the accumulators are converted to float32 first. Size is 4. The
+	// processor must have a byte dot product for these vectors: VPDPBUSD, or SDOT and SUDOT.
 	Int8 bool
 	// SignedIn selects signed bytes in the broadcast operand. It must equal the result of [ReadsSigned].
 	SignedIn bool
 	// Int8Matrix executes Int8 by products of 2 by 8 and 8 by 2 bytes (SMMLA, USMMLA). An element of the operands is
 	// then a group of eight bytes. It requires machine.MatrixBytes, all rows in every run, and neither Masked nor
-	// PackStep.
+	// PackedStep.
 	Int8Matrix bool
 	// MatrixUnit executes Int8 with the processor's matrix unit (AMX). It requires AVX-512, In, Out, constant
 	// numbers of terms, InStep equal to Size, equal VecSteps, all rows in every run, and rows at constant distances
@@ -64,10 +64,10 @@ type Spec struct {
 	// apply. Every instruction set of amd64 has these products.
 	Int16 bool
 	// Quantized selects the dtype of the result for Int8 and Int16. Unless it is NotQuantized, elements of the result
-	// have one byte, and the spec must have Out, a Start other than FromResult, and no Epilogue.
+	// have one byte, and the spec must have Out, an InitialSum other than FromResult, and no Epilogue.
 	Quantized Quantized
 
-	Levels Levels // the quantization of the vector operand; zero if its elements are not quantized
+	VecQuantization VecQuantization // the quantization of the vector operand; zero if its elements are not quantized
 
 	Rows    int // rows of the tile, at least 1
 	Vectors int // vectors of a row, at least 1
@@ -85,11 +85,11 @@ type Spec struct {
 	Loops []Loop // loops around the runs, outermost first; at most MaxLoops
 	Tiles Loop   // distances between the tiles of a call; Trips is ignored, because Args.Rows is the number of tiles
 
-	Start    Start
-	Epilogue []EpilogueStep // applied in order
+	InitialSum InitialSum
+	Epilogue   []EpilogueStep // applied in order
 
 	// PrefetchResult prefetches the tile's cache lines of the result into L1 before the k-loop. The prefetches save time
-	// if the start or the epilogue reads the result.
+	// if the initial sum or the epilogue reads the result.
 	PrefetchResult bool
 	// PrefetchDistance is the distance at which the vector operand is prefetched into L1, ahead of its loads. 0
 	// disables the prefetching.
@@ -101,10 +101,10 @@ type Spec struct {
 	// Prefetch lists further operands to prefetch into L2: at most two, or one with PrefetchedLines. It requires a
 	// single run with Dynamic Terms, no loops, and no Unroll.
 	Prefetch []Prefetch
-	// PackStep, if not 0, packs the vector operand while it is read: the vectors of every term are also stored to the
-	// operand [Packed], PackStep bytes after the vectors of the previous term. Whole vectors are stored, and the lanes
-	// that a Masked operand lacks are 0. PackStep requires a single run without loops, and one tile per call.
-	PackStep int
+	// PackedStep, if not 0, packs the vector operand while it is read: the vectors of every term are also stored to the
+	// operand [Packed], PackedStep bytes after the vectors of the previous term. Whole vectors are stored, and the lanes
+	// that a Masked operand lacks are 0. PackedStep requires a single run without loops, and one tile per call.
+	PackedStep int
 	// Unroll is the number of terms of an iteration of the k-loop; 0 selects DefaultUnroll, or full unrolling for
 	// short runs.
 	Unroll int
@@ -134,15 +134,15 @@ type Loop struct {
 	Block        int // number of iterations of a block; 0 for none. The requirements are those of Run.Block.
 }
 
-// Start is the initial value of the accumulators.
-type Start uint8
+// InitialSum is the value of the accumulators before the k-loop.
+type InitialSum uint8
 
 // The initial values.
 const (
-	Zero       Start = iota
-	FromLanes        // an element of the operand [Bias] for each lane
-	FromRows         // an element of the operand [Bias] for each row
-	FromResult       // the previous value of the result
+	Zero       InitialSum = iota
+	FromLanes             // an element of the operand [Bias] for each lane
+	FromRows              // an element of the operand [Bias] for each row
+	FromResult            // the previous value of the result
 )
 
 // EpilogueStep is an element-wise operation on the accumulators.

@@ -92,7 +92,7 @@ func (g *gen) prefetch(i int, prefetch Prefetch) {
 func (g *gen) terms(run *Run, n int) {
 	inOffset, vecOffset := 0, 0
 	for i := range n {
-		g.term(run, inOffset, vecOffset, i*g.spec.PackStep, n-i)
+		g.term(run, inOffset, vecOffset, i*g.spec.PackedStep, n-i)
 		if run.InStep == Dynamic {
 			for _, base := range g.rowBases() {
 				g.Add(inStepReg, base)
@@ -110,7 +110,7 @@ func (g *gen) terms(run *Run, n int) {
 		g.advance(base, inOffset)
 	}
 	g.advance(vecReg, vecOffset)
-	g.advance(packedReg, n*g.spec.PackStep)
+	g.advance(packedReg, n*g.spec.PackedStep)
 }
 
 // term emits one term: it loads the vectors and updates the accumulators of the rows that have the term. The run has
@@ -163,7 +163,7 @@ func (g *gen) loadVectors(offset, packedOffset int) {
 	for vector := range g.spec.termVectors() {
 		g.Load(target.Addr{Base: vecReg, Disp: offset + vector*g.vectorBytes}, g.vectorReg(vector), g.spec.Masked &&
 			g.isPartial(vector))
-		if g.spec.PackStep != 0 {
+		if g.spec.PackedStep != 0 {
 			g.Store(g.vectorReg(vector), target.Addr{Base: packedReg, Disp: packedOffset + vector*g.vectorBytes}, false)
 		}
 	}

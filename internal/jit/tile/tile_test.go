@@ -196,7 +196,7 @@ func (c *call[T]) extents() (from, to []int) {
 		}
 	}
 	touch(tile.Bias, 0, max(wide, c.spec.Rows)*size)
-	if c.spec.Start == tile.FromLanes {
+	if c.spec.InitialSum == tile.FromLanes {
 		from[tile.Bias], to[tile.Bias] = 0, wide*size
 		if c.spec.MatrixUnit {
 			to[tile.Bias] = c.spec.Vectors * c.lanes * size
@@ -263,7 +263,7 @@ func (c *call[T]) Reference(mem [][]byte) {
 			for lane := range wide {
 				at := out + c.out(row) + lane*c.outSize()
 				var sum T
-				switch s.Start {
+				switch s.InitialSum {
 				case tile.FromLanes:
 					sum = *c.elem(mem, tile.Bias, lane*size)
 				case tile.FromRows:

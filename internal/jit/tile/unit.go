@@ -141,7 +141,7 @@ func (s *Spec) checkMatrixUnit() error {
 	allRows := func(run Run) bool { return run.Terms != Dynamic && (run.Rows == 0 || run.Rows == uint32(1<<s.Rows-1)) }
 	byRows := func(step EpilogueStep) bool { return step.Op == AddRows || step.Op == MulRows }
 	switch {
-	case !s.Int8 || s.In == nil || s.Out == nil || s.Start == FromRows || s.Masked || s.PackStep != 0 ||
+	case !s.Int8 || s.In == nil || s.Out == nil || s.InitialSum == FromRows || s.Masked || s.PackedStep != 0 ||
 		len(s.Prefetch) > 0:
 		return fmt.Errorf("tile: the matrix unit requires bytes at constant offsets")
 	case s.Vectors > UnitVectors || s.Rows > 2*UnitRows:
@@ -253,7 +253,7 @@ func (g *gen) emitUnit() {
 // initSumTiles emits the initialization of the accumulators. A bias is equal for all rows: each row is loaded from the
 // same address. Its memory must have whole vectors.
 func (x *unitGen) initSumTiles() {
-	if x.spec.Start != FromLanes {
+	if x.spec.InitialSum != FromLanes {
 		x.eachSum(func(t amd64.Tile, _, _ int) { x.amd64.ClearTile(t) })
 		return
 	}
@@ -328,7 +328,8 @@ func (x *unitGen) prefetch(terms int) {
 // them.
 func (x *unitGen) storeSumTiles() {
 	spec := x.spec
-	if spec.Quantized == NotQuantized && len(spec.Epilogue) == 0 && spec.Start != FromResult && x.split.outRowStep != 0 &&
+	if spec.Quantized == NotQuantized && len(spec.Epilogue) == 0 && spec.InitialSum != FromResult &&
+		x.split.outRowStep != 0 &&
 		!spec.mayBePartial(x.cpu) {
 		x.amd64.MoveDistance(x.split.outRowStep, countReg)
 		x.eachSum(func(t amd64.Tile, row, vector int) {
@@ -362,7 +363,7 @@ func (x *unitGen) storeRows(row, rows int) {
 			x.Load(target.Addr{Base: scratchReg, Disp: ((row+i)*part.Vectors + vector) * lineBytes}, x.sumReg(i, vector), false)
 		}
 	}
-	if part.Start == FromResult {
+	if part.InitialSum == FromResult {
 		x.eachResult(outTileReg, func(i, vector int, at target.Addr) {
 			x.Load(at, x.freeRegister(0), x.isPartial(vector))
 			x.amd64.AddIntegers(x.freeRegister(0), x.sumReg(i, vector))

@@ -15,7 +15,8 @@ import (
 func randomUnit(rng *rand.Rand) *call[int32] {
 	c := &call[int32]{lanes: 16, tiles: 1 + rng.IntN(3), step: map[tile.Slot]int{}}
 	s := &tile.Spec{Size: 4, Int8: true, MatrixUnit: true, Vectors: 1 + rng.IntN(tile.UnitVectors),
-		PrefetchResult: rng.IntN(3) == 0, Start: []tile.Start{tile.Zero, tile.FromLanes, tile.FromResult}[rng.IntN(3)]}
+		PrefetchResult: rng.IntN(3) == 0,
+		InitialSum:     []tile.InitialSum{tile.Zero, tile.FromLanes, tile.FromResult}[rng.IntN(3)]}
 	c.spec = s
 	if rng.IntN(2) == 0 {
 		s.Lanes = int(c.or(rng, 1+rng.IntN(c.lanes), tile.LastLanes))
@@ -76,7 +77,7 @@ func TestUnitInvalid(t *testing.T) {
 		"rows without terms":          func(s *tile.Spec) { s.Runs[0].Rows = 1 },
 		"floats":                      func(s *tile.Spec) { s.Int8 = false },
 		"vectors":                     func(s *tile.Spec) { s.Vectors = 3 },
-		"a start by rows":             func(s *tile.Spec) { s.Start = tile.FromRows },
+		"a start by rows":             func(s *tile.Spec) { s.InitialSum = tile.FromRows },
 	} {
 		s := &tile.Spec{Size: 4, Int8: true, MatrixUnit: true, Rows: 4, Vectors: 1, In: []int{0, 8, 16, 24},
 			Out: []int{0, 64, 128, 192}, Runs: []tile.Run{{Terms: 3, InStep: 4, VecStep: 64}}}

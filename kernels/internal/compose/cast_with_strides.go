@@ -28,7 +28,7 @@ var castWithStrides = kit.Define[castWithStridesAttrs](graph.Op{
 		Ref:      copies.Ref(inferCastWithStrides),
 		Examples: kit.OneExample(kit.F32(2, 3), graph.Attrs{"dtype": "float32", "strides": []int{1, 2}}),
 	},
-	Facts: graph.Facts{AnyOrder: true},
+	Facts: graph.Facts{WritesAnyOrder: true},
 	Lowerings: graph.Lowerings{
 		Compile: copies.CompileCopy,
 		Expression: func(c *graph.Call) (*expr.Code, error) {

@@ -109,7 +109,7 @@ func scaled(name, doc string, factor float64) *graph.Op {
 		Name: name, Doc: doc, Params: selfOnly, Examples: append(kit.OneExample(kit.ExInts, nil), unaryExamples...),
 	}, func(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
 		s.Reject(in[0].Type().DType.IsComplex(), "%s is not supported for complex tensors.", name)
-		return s.likeSelf(s.mul(in[0], compose.Number(factor)), in[0])
+		return s.preserveFormat(s.mul(in[0], compose.Number(factor)), in[0])
 	})
 }
 

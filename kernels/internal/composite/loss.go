@@ -137,7 +137,7 @@ var (
 		func(s steps, a *huberLossAttrs, in []graph.Arg) (graph.Arg, int) {
 			s.Reject(!(a.Delta > 0), "huber_loss does not support non-positive values for delta.")
 			losses := s.Apply(compose.HuberElements, graph.Attrs{"delta": a.Delta}, in...)
-			return s.likeSelf(losses, in[0]), a.Reduction
+			return s.preserveFormat(losses, in[0]), a.Reduction
 		})
 	SoftMarginLoss = loss("soft_margin_loss", "Returns log(1 + exp(-self * target)).", lossParams, lossExamples,
 		func(s steps, a *lossAttrs, in []graph.Arg) (graph.Arg, int) {
@@ -183,8 +183,8 @@ var (
 				losses = s.sub(x, s.mul(target, s.log(s.plus(x, a.Eps))))
 			}
 			if a.Full {
-				doubled := s.log(s.mul(compose.Number(2*math.Pi), target))
-				stirling := s.add(s.sub(s.mul(target, s.log(target)), target), s.mul(compose.Number(0.5), doubled))
+				logTwoPi := s.log(s.mul(compose.Number(2*math.Pi), target))
+				stirling := s.add(s.sub(s.mul(target, s.log(target)), target), s.mul(compose.Number(0.5), logTwoPi))
 				above := s.Apply(pointwise.Gt, nil, target, compose.Number(1))
 				losses = s.inPlace(losses, s.add(losses, s.keepOnly(above, stirling)))
 			}
@@ -197,7 +197,7 @@ var (
 			x, y := in[0].Type().Shape, in[1].Type().Shape
 			s.Reject(!tensor.SameSizes(x, y), "Using a target size (%s) that is different to the input size (%s) is "+
 				"deprecated. Please ensure they have the same size.", tensor.Sizes(y), tensor.Sizes(x))
-			losses := s.likeSelf(s.Apply(compose.BinaryCrossEntropyElements, nil, in[:2]...), in[0])
+			losses := s.preserveFormat(s.Apply(compose.BinaryCrossEntropyElements, nil, in[:2]...), in[0])
 			if in[2].Kind != graph.Null {
 				losses = s.inPlace(losses, s.mul(losses, in[2]))
 			}

@@ -167,8 +167,8 @@ func (s steps) inPlace(x, result graph.Arg) graph.Arg {
 	return s.WithLayout(result, rule.PreserveType(to))
 }
 
-// likeSelf returns losses in the layout of empty_like(self) if they have self's shape.
-func (s steps) likeSelf(losses, self graph.Arg) graph.Arg {
+// preserveFormat returns losses in the layout of empty_like(self) if they have self's shape.
+func (s steps) preserveFormat(losses, self graph.Arg) graph.Arg {
 	if !tensor.SameSizes(losses.Type().Shape, self.Type().Shape) {
 		return losses
 	}

@@ -34,7 +34,8 @@ var ConvBytes = kit.Define[bytesAttrs](graph.Op{
 				tensor.New(tensor.Int32, 9), {}, tensor.New(tensor.Uint8)}},
 		},
 	},
-	Facts: graph.Facts{Parallel: kit.BatchLoop(4, 0), ImageRole: graph.ImageOp, AnyOrder: true, Flops: byteConv.flops},
+	Facts: graph.Facts{Parallel: kit.BatchLoop(4, 0), ImageRole: graph.ImageOp, WritesAnyOrder: true,
+		Flops: byteConv.flops},
 	Lowerings: graph.Lowerings{
 		Impls: []graph.Impl{
 			{Name: "direct_nhwc", Doc: "Multiplies bytes of pixels by the packed weight, up to eight at a time, in machine " +

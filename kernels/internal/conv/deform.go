@@ -307,7 +307,7 @@ func sampleColumns[T float32 | float64](conv *deform, firstImage, images int) (p
 	size := kit.AlignUp(sampleBlock * int(unsafe.Sizeof(pointSample[T]{})))
 	return copies.ChunkedPhase(images*conv.offsetGroups*conv.taps()*blocks, sampleBlock*(8+4*channels),
 		func(mem *graph.Mem, begin, end int) error {
-			samples := kit.SliceOf[pointSample[T]](mem.Worker, 0, sampleBlock)
+			samples := kit.SliceOf[pointSample[T]](mem.WorkerScratch, 0, sampleBlock)
 			for unit := begin; unit < end; unit++ {
 				firstPoint, tap := unit%blocks*sampleBlock, unit/blocks%conv.taps()
 				image, offsetGroup := unit/blocks/conv.taps()/conv.offsetGroups, unit/blocks/conv.taps()%conv.offsetGroups

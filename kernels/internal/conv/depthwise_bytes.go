@@ -189,7 +189,8 @@ func lowerDepthwiseBytes(call *graph.Call) (*graph.Kernel, error) {
 	kernel := &graph.Kernel{Scratch: t.scratchOffsets.zeroPoint + kit.AlignUp(4),
 		Code: func() []expr.Listing { return []expr.Listing{{Name: "rows", Assembly: t.code.Listing}} }}
 	if t.copied {
-		kernel.Worker = t.inRows*t.inCols*conv.inChannels + t.blockChannels() // the last vector extends beyond the last pixel
+		// The last vector extends beyond the last pixel.
+		kernel.WorkerScratch = t.inRows*t.inCols*conv.inChannels + t.blockChannels()
 	}
 	kernel.Phases = append(weight.phases(), t.prepare(weight), t.convolve(weight))
 	return kernel, nil
@@ -237,7 +238,7 @@ func (t *depthwiseBytes) convolve(weight *byteWeight) graph.Phase {
 			(image*conv.h.Size+first*conv.h.Stride)*conv.w.Size*conv.inChannels
 		if t.copied {
 			t.copyPadded(mem, image, first, rows)
-			args.Ptr[depthwise.In], args.Row[depthwise.In] = unsafe.Pointer(unsafe.SliceData(mem.Worker)), 0
+			args.Ptr[depthwise.In], args.Row[depthwise.In] = unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch)), 0
 		}
 		args.Ptr[depthwise.Weights], args.Ptr[depthwise.Out] = weight.address(mem), mem.Ptrs[0]
 		at := (image*conv.h.Results + first) * conv.w.Results * conv.inChannels
@@ -284,7 +285,7 @@ func (t *depthwiseBytes) copyPadded(m *graph.Mem, image, first, rows int) {
 	conv, line := t.conv, t.inCols*t.conv.inChannels
 	zero := *(*uint8)(m.Ptrs[1+bytesInputZero])
 	for i := range conv.h.Extent(rows) {
-		to := kit.SliceOf[uint8](m.Worker, i*line, line)
+		to := kit.SliceOf[uint8](m.WorkerScratch, i*line, line)
 		conv.copyPaddedRow(to, t.inCols, m, image, conv.h.Begin(first)+i, zero, func(to, from []uint8) { copy(to, from) })
 	}
 }

@@ -59,5 +59,5 @@ func depthwiseWindows(conv *convShape, dtype tensor.DType) (*graph.Kernel, error
 		return nil, err
 	}
 	return &graph.Kernel{Phases: append(weight.phases(), t.phase(weight.address)), Scratch: weight.Scratch,
-		Worker: conv.denseBiasBytes(t.elemBytes), Code: t.listings}, nil
+		WorkerScratch: conv.denseBiasBytes(t.elemBytes), Code: t.listings}, nil
 }

@@ -202,7 +202,7 @@ func (t *planeTiles) kernel() *graph.Kernel {
 	units := conv.n * t.batches * tiles
 	division := machine.DivideUnits(units, kit.BoundedProduct(t.planes, t.rows, t.cols, conv.outPerGroup(), conv.h.Taps,
 		conv.w.Taps), machine.DirectMACGrain)
-	return &graph.Kernel{Worker: t.workerBytes, Phases: []graph.Phase{{Chunks: division.Chunks,
+	return &graph.Kernel{WorkerScratch: t.workerBytes, Phases: []graph.Phase{{Chunks: division.Chunks,
 		Run: func(mem *graph.Mem, chunk int) error {
 			worker := t.tapRuns.Of(mem)
 			worker.reserve(len(t.tapOffsets))
@@ -210,7 +210,7 @@ func (t *planeTiles) kernel() *graph.Kernel {
 			for unit := first; unit < end; unit++ {
 				// With one tile per plane, the zeros written for the previous batch are still valid.
 				if tiles > 1 || unit == first {
-					clear(mem.Worker[:t.outOffset])
+					clear(mem.WorkerScratch[:t.outOffset])
 				}
 				t.computeTile(mem, worker, unit/tiles, unit%tiles)
 			}
@@ -226,7 +226,7 @@ func (t *planeTiles) computeTile(mem *graph.Mem, worker *tapRun, batch, tile int
 	planes := min(t.planes, conv.groups-group)
 	row, col := tile/t.tilesAcross*t.rows, tile%t.tilesAcross*t.cols
 	rows, cols := min(t.rows, conv.h.Results-row), min(t.cols, conv.w.Results-col)
-	memory := unsafe.Pointer(unsafe.SliceData(mem.Worker))
+	memory := unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
 	t.fill(worker, memory, unsafe.Add(mem.Ptrs[1], (image*conv.inStride.n+group*conv.inStride.c)*t.elemBytes), planes,
 		row, col, rows, cols)
 	for k, at := range t.tapOffsets {

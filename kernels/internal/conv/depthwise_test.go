@@ -112,7 +112,7 @@ func TestDepthwiseCompiles(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if kernel.Worker == 0 && kernel.Code == nil {
+				if kernel.WorkerScratch == 0 && kernel.Code == nil {
 					t.Errorf("%v %v, a window of %d: no machine code", d, f, k)
 				}
 			}

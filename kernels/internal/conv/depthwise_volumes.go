@@ -71,11 +71,11 @@ func (op convolution) lowerTaps(c *graph.Call) (*graph.Kernel, error) {
 		}
 		units := conv.n * conv.outChannels
 		channelsPerChunk := max(1, machine.MACGrain/(conv.pixelsOut()*conv.taps()))
-		return &graph.Kernel{Worker: t.channelBytes(), Code: t.listings, Phases: []graph.Phase{{
+		return &graph.Kernel{WorkerScratch: t.channelBytes(), Code: t.listings, Phases: []graph.Phase{{
 			Chunks: kit.DivUp(units, channelsPerChunk),
 			Run: func(mem *graph.Mem, chunk int) error {
 				worker := t.run.Of(mem)
-				clear(mem.Worker[:t.channelBytes()])
+				clear(mem.WorkerScratch[:t.channelBytes()])
 				copied := -1
 				for unit := chunk * channelsPerChunk; unit < min(units, (chunk+1)*channelsPerChunk); unit++ {
 					image, outChannel := unit/conv.outChannels, unit%conv.outChannels
@@ -101,7 +101,7 @@ func (t *volumeTaps) listings() (list []expr.Listing) {
 
 // copyChannel copies a channel into worker memory, where the padding is already zero.
 func (t *volumeTaps) copyChannel(m *graph.Mem, from unsafe.Pointer) {
-	size, memory := t.dtype.Size(), unsafe.Pointer(unsafe.SliceData(m.Worker))
+	size, memory := t.dtype.Size(), unsafe.Pointer(unsafe.SliceData(m.WorkerScratch))
 	rows := min(t.h.Size, t.paddedRows-t.h.Before)
 	step := t.w.Stride
 	for d := range min(t.d.Size, t.d.Extent(t.d.Results)-t.d.Before) {
@@ -122,7 +122,7 @@ func (t *volumeTaps) copyChannel(m *graph.Mem, from unsafe.Pointer) {
 
 // computeChannel computes a channel of the result, plane by plane.
 func (t *volumeTaps) computeChannel(mem *graph.Mem, worker *tapRun, image, o int) {
-	size, memory := t.dtype.Size(), unsafe.Pointer(unsafe.SliceData(mem.Worker))
+	size, memory := t.dtype.Size(), unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
 	worker.reserve(t.taps())
 	var bias rowStream
 	if t.hasBias {

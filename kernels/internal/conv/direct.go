@@ -123,7 +123,7 @@ func (t *directConv) compile() error {
 			spec.Int8, spec.Int16, spec.MatrixUnit = t.byteElements, t.wordElements, t.shape.usesUnit
 			spec.SignedIn, spec.Int8Matrix = t.signedElements, t.byteElements && t.inElemBytes == matrixChannels
 			if t.conv.hasBias {
-				spec.Start = tile.FromLanes
+				spec.InitialSum = tile.FromLanes
 			}
 			code, err := tile.Compile(&spec, machine.Host())
 			if err != nil {
@@ -247,7 +247,7 @@ func convDirect(conv *convShape, algorithm convAlgorithm) (*graph.Kernel, error)
 	})
 	compute.Flow = conv.flow(&t.order, t.orderStripStart, t.shape.byPlanes)
 	return &graph.Kernel{Phases: append(weight.phases(), compute), Scratch: weight.Scratch,
-		Worker: conv.denseBiasBytes(t.elemBytes), Code: t.listings}, nil
+		WorkerScratch: conv.denseBiasBytes(t.elemBytes), Code: t.listings}, nil
 }
 
 // applyEpilogue applies the epilogue to a strip of an image and the channels of a block. It does nothing if the code

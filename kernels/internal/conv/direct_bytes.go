@@ -266,10 +266,10 @@ func lowerBytes(call *graph.Call) (*graph.Kernel, error) {
 		kernel.Scratch += kit.AlignUp(pixels*direct.pixelBytes() + direct.inElemBytes)
 	}
 	if direct.widen != nil {
-		kernel.Worker = direct.conv.w.Size * direct.paddedChannels()
+		kernel.WorkerScratch = direct.conv.w.Size * direct.paddedChannels()
 	}
 	if direct.shape.usesUnit {
-		kernel.Worker = tile.UnitScratchBytes
+		kernel.WorkerScratch = tile.UnitScratchBytes
 	}
 	kernel.Phases = append(weight.phases(), direct.prepare(weight), direct.phase(func(args *jit.Args, mem *graph.Mem) {
 		args.Ptr[tile.In], args.Ptr[tile.Vec] = mem.Ptrs[1+bytesInput], weight.address(mem)
@@ -282,7 +282,7 @@ func lowerBytes(call *graph.Call) (*graph.Kernel, error) {
 			args.Ptr[tile.ZeroPoint] = unsafe.Pointer(&mem.Scratch[direct.scratchOffsets.zeroPoint])
 		}
 		if direct.shape.usesUnit {
-			args.Ptr[tile.Scratch] = unsafe.Pointer(unsafe.SliceData(mem.Worker))
+			args.Ptr[tile.Scratch] = unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
 		}
 	}))
 	return kernel, nil
@@ -320,8 +320,9 @@ func (t *directBytes) prepare(weight *byteWeight) graph.Phase {
 			}
 			from := kit.AddressOf[uint8](mem.Ptrs[1+bytesInput], i*rowBytes) // without padding, bytes are only widened
 			if conv.needsCopy(t.elementChannels) {
-				conv.copyPaddedRow(kit.SliceOf[uint8](mem.Worker, 0, rowBytes), packed.w.Size, mem, image, row, zero, t.copyPixels)
-				from = unsafe.Pointer(unsafe.SliceData(mem.Worker))
+				conv.copyPaddedRow(kit.SliceOf[uint8](mem.WorkerScratch, 0, rowBytes), packed.w.Size, mem, image, row, zero,
+					t.copyPixels)
+				from = unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
 			}
 			to := unsafe.Pointer(&mem.Scratch[t.scratchOffsets.images+2*i*rowBytes])
 			t.widen.Run(t.state.Of(mem), []unsafe.Pointer{to, from}, []int{0, 0}, rowBytes, 1)

@@ -22,7 +22,7 @@ func newCodeEpilogue(epilogue *fusion.Epilogue, channels, firstArg int) codeEpil
 	if !ok {
 		return codeEpilogue{strips: epilogue}
 	}
-	epilogue.Absorb()
+	epilogue.SetInRegisters()
 	return codeEpilogue{TileEpilogue: inTiles}
 }
 

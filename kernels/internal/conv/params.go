@@ -67,7 +67,7 @@ type tapPair struct{ element, tap int }
 // addProducts adds the products of one element of the result to a sum. pairs[d][i] lists the products along dimension d
 // for index i of the result. inputAt and weightAt are the storage indices of the first element of a channel of the
 // input and of the first tap of a window. pairs covers the last dimensions of the input and of the weight.
-func addProducts(sum *kit.Accumulator, input, weight *kit.Factors, inputAt, weightAt int, pairs [][][]tapPair,
+func addProducts(sum *kit.Accumulator, input, weight *kit.ProductOperand, inputAt, weightAt int, pairs [][][]tapPair,
 	result []int) {
 	n := len(pairs)
 	inputStep, weightStep := input.Strides[input.Rank()-n], weight.Strides[weight.Rank()-n]
@@ -96,7 +96,7 @@ func reference(meta tensor.Meta, in []*tensor.Tensor, inPerGroup int, axes []geo
 	for d := range axes {
 		pairs[d] = pairsOf(&axes[d])
 	}
-	input, weight := kit.FactorsOf(meta.DType, in[0]), kit.FactorsOf(meta.DType, in[1])
+	input, weight := kit.ProductOperandOf(meta.DType, in[0]), kit.ProductOperandOf(meta.DType, in[1])
 	lead := input.Rank() - len(axes) - 1 // 1 with a batch
 	kit.EachIndex(meta.Shape, func(index []int) {
 		sum := kit.Accumulator{DType: meta.DType}

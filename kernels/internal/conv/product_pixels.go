@@ -192,6 +192,6 @@ func (w packedWeight) kernel(multiplier *multiply.Multiplier) *graph.Kernel {
 	kernel := &graph.Kernel{Phases: w.phases()}
 	phases, scratch, worker := multiplier.Phases(w.Scratch)
 	kernel.Phases = append(kernel.Phases, phases...)
-	kernel.Scratch, kernel.Worker = w.Scratch+scratch, worker
+	kernel.Scratch, kernel.WorkerScratch = w.Scratch+scratch, worker
 	return kernel
 }

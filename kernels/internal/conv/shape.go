@@ -206,9 +206,9 @@ func (s *convShape) denseBias(m *graph.Mem, size int) unsafe.Pointer {
 		return s.biasAt(m)
 	}
 	for i := range s.outChannels {
-		copy(m.Worker[i*size:][:size], unsafe.Slice((*byte)(unsafe.Add(m.Ptrs[3], i*s.biasStride*size)), size))
+		copy(m.WorkerScratch[i*size:][:size], unsafe.Slice((*byte)(unsafe.Add(m.Ptrs[3], i*s.biasStride*size)), size))
 	}
-	return unsafe.Pointer(unsafe.SliceData(m.Worker))
+	return unsafe.Pointer(unsafe.SliceData(m.WorkerScratch))
 }
 
 // denseBiasBytes returns the bytes of worker memory that denseBias uses.

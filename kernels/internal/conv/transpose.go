@@ -351,7 +351,8 @@ func addChannels[T int64 | float32 | float64 | complex64 | complex128](windows *
 		}
 		if adder != nil {
 			adder.sumChannel(mem, kit.AddressOf[T](mem.Ptrs[0], (first+channel)*channelElements),
-				kit.AddressOf[T](mem.Ptrs[1], channel*windowElements), unsafe.Pointer(unsafe.SliceData(mem.Worker)), realOf(bias))
+				kit.AddressOf[T](mem.Ptrs[1], channel*windowElements), unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch)),
+				realOf(bias))
 			continue
 		}
 		addWindows(mem, windows, kit.PlaneOf[T](mem.Ptrs[0], first+channel, channelElements),

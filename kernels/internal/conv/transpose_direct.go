@@ -244,7 +244,7 @@ func (op transposedConv) lowerDirect(c *graph.Call, planes bool) (*graph.Kernel,
 	}
 	compute := joinChunks(parts)
 	return &graph.Kernel{Phases: append(weight.phases(), compute), Scratch: weight.Scratch,
-		Worker: conv.denseBiasBytes(dtype.Size()), Code: func() (all []expr.Listing) {
+		WorkerScratch: conv.denseBiasBytes(dtype.Size()), Code: func() (all []expr.Listing) {
 			for i, direct := range codes {
 				for _, listing := range direct.listings() {
 					listing.Name = fmt.Sprintf("phase %d, %s", i, listing.Name)

@@ -96,9 +96,9 @@ func (w *winogradConv) kernel() (*graph.Kernel, error) {
 	kernel := &graph.Kernel{Scratch: r.weightBytes, Code: r.listings}
 	switch r.schedule {
 	case chunkSchedule:
-		kernel.Worker = kit.AlignUp(points*r.productStride) + points*r.pointStride
+		kernel.WorkerScratch = kit.AlignUp(points*r.productStride) + points*r.pointStride
 	case blockSchedule:
-		kernel.Worker = points * r.productStride
+		kernel.WorkerScratch = points * r.productStride
 		kernel.Scratch += points * r.pointStride
 	case pointSchedule:
 		r.blockStride = sectionTiles * w.blockChannels * 4

@@ -87,7 +87,7 @@ func (r *winogradRun) pixels(p unsafe.Pointer, offset int, strides ncdhw) winogr
 // pointsAt returns the address of the points of a section.
 func (r *winogradRun) pointsAt(m *graph.Mem) unsafe.Pointer {
 	if r.schedule == chunkSchedule {
-		return unsafe.Pointer(unsafe.SliceData(m.Worker[kit.AlignUp(r.form.Points()*r.productStride):]))
+		return unsafe.Pointer(unsafe.SliceData(m.WorkerScratch[kit.AlignUp(r.form.Points()*r.productStride):]))
 	}
 	return unsafe.Pointer(unsafe.SliceData(m.Scratch[r.weightBytes:]))
 }
@@ -251,7 +251,7 @@ func (r *winogradRun) productsAt(m *graph.Mem) unsafe.Pointer {
 	if r.schedule == pointSchedule {
 		return unsafe.Pointer(unsafe.SliceData(m.Scratch[r.weightBytes+r.form.Points()*r.pointStride:]))
 	}
-	return unsafe.Pointer(unsafe.SliceData(m.Worker))
+	return unsafe.Pointer(unsafe.SliceData(m.WorkerScratch))
 }
 
 // transformBack transforms the products of a run of tiles back to pixels and applies the epilogue. The first tile has

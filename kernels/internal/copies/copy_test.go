@@ -76,7 +76,7 @@ func TestCopyAllocatesNothing(t *testing.T) {
 	dst := tensor.New(tensor.Float32, 300, 300)
 	k := copies.Kernel(copies.Job{Dst: kit.PtrBuffer(0, dst), Src: kit.PtrBuffer(1, src)})
 	m := &graph.Mem{Ptrs: []unsafe.Pointer{tensor.Empty(dst).Pointer(), tensor.Empty(src).Pointer()},
-		Worker: kerneltest.PatternBytes(k.Worker)}
+		WorkerScratch: kerneltest.PatternBytes(k.WorkerScratch)}
 	if n := testing.AllocsPerRun(5, func() {
 		for i := range k.Phases[0].Chunks {
 			if err := k.Phases[0].Run(m, i); err != nil {

@@ -57,7 +57,7 @@ func (j Job) plan() *copyPlan {
 
 // run copies tiles [from, to).
 func (p *copyPlan) run(m *graph.Mem, from, to int) {
-	p.Run(p.dst.Address(m), p.src.Address(m), m.Worker, from, to)
+	p.Run(p.dst.Address(m), p.src.Address(m), m.WorkerScratch, from, to)
 }
 
 // Phase returns the jobs as one phase, and the bytes of worker memory that the phase needs. Destinations must not
@@ -149,7 +149,7 @@ func cutCopies(plans []*copyPlan, division machine.Division) []tilePosition {
 // Kernel returns a kernel of jobs whose destinations do not overlap.
 func Kernel(jobs ...Job) *graph.Kernel {
 	phase, worker := Phase(jobs...)
-	return &graph.Kernel{Phases: []graph.Phase{phase}, Worker: worker, Code: func() (list []expr.Listing) {
+	return &graph.Kernel{Phases: []graph.Phase{phase}, WorkerScratch: worker, Code: func() (list []expr.Listing) {
 		for _, j := range jobs {
 			if code, ok := kit.ConversionListing(j.Dst.Meta.DType, j.Src.Meta.DType); ok && j.Fill == nil {
 				list = append(list, code)
@@ -173,7 +173,7 @@ func RowMajorKernel(dst, src kit.Buffer) *graph.Kernel {
 	in, w0 := Phase(Job{Dst: mid, Src: src})
 	mid.Meta = tensor.New(src.Meta.DType, dst.Meta.Shape...)
 	out, w1 := Phase(Job{Dst: dst, Src: mid})
-	return &graph.Kernel{Phases: []graph.Phase{in, out}, Worker: max(w0, w1), Scratch: mid.Meta.Bytes()}
+	return &graph.Kernel{Phases: []graph.Phase{in, out}, WorkerScratch: max(w0, w1), Scratch: mid.Meta.Bytes()}
 }
 
 // Reversed returns the job with src reversed in the given distinct dimensions.

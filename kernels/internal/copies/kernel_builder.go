@@ -177,7 +177,7 @@ func (builder *KernelBuilder) addCompiled(kernel *graph.Kernel, outs int, buffer
 			buffers[outs+i] = kit.DataBuffer(t)
 		}
 	}
-	builder.AddPhases(kernel.Scratch, kernel.Worker, buffers, kernel.Phases...)
+	builder.AddPhases(kernel.Scratch, kernel.WorkerScratch, buffers, kernel.Phases...)
 	if kernel.Code != nil {
 		builder.AddListings(kernel.Code)
 	}
@@ -190,7 +190,7 @@ func (builder *KernelBuilder) Kernel() (*graph.Kernel, error) {
 	}
 	builder.inner.Scratch = builder.scratchBytes
 	kernel := &graph.Kernel{Phases: builder.phases, Scratch: builder.scratchBytes + builder.partScratch,
-		Worker: builder.workerBytes}
+		WorkerScratch: builder.workerBytes}
 	if list := builder.listings; len(list) > 0 {
 		kernel.Code = func() (all []expr.Listing) {
 			for _, code := range list {

@@ -14,7 +14,8 @@ import (
 func benchCopy(b *testing.B, dst, src tensor.Meta) {
 	k := copies.Kernel(copies.Job{Dst: kit.PtrBuffer(0, dst), Src: kit.PtrBuffer(1, src)})
 	d, s := tensor.Empty(dst), tensor.Empty(src)
-	m := &graph.Mem{Ptrs: []unsafe.Pointer{d.Pointer(), s.Pointer()}, Worker: tensor.NewStorage(k.Worker).Bytes()}
+	m := &graph.Mem{Ptrs: []unsafe.Pointer{d.Pointer(), s.Pointer()},
+		WorkerScratch: tensor.NewStorage(k.WorkerScratch).Bytes()}
 	b.SetBytes(int64(dst.Bytes()))
 	b.ReportAllocs()
 	for b.Loop() {

@@ -205,9 +205,9 @@ func (r *rooms) lowered(t testing.TB, c *call, n *graph.Node, impl *graph.Impl, 
 	if err != nil {
 		return nil, nil, fmt.Errorf("lower: %w", err)
 	}
-	if k.Scratch < 0 || k.Worker < 0 || k.Scratch > scratchBytes || k.Worker > scratchBytes {
+	if k.Scratch < 0 || k.WorkerScratch < 0 || k.Scratch > scratchBytes || k.WorkerScratch > scratchBytes {
 		return nil, nil, fmt.Errorf("the kernel wants %d bytes of scratch memory, and %d for each worker", k.Scratch,
-			k.Worker)
+			k.WorkerScratch)
 	}
 	if err := r.run(t, k, call, read, outs); err != nil {
 		return nil, err, nil
@@ -262,7 +262,7 @@ func pack(c *call, call *graph.Call, in []*tensor.Tensor) error {
 // run runs a kernel, the chunks of a phase from the last to the first.
 func (r *rooms) run(t testing.TB, k *graph.Kernel, call *graph.Call, in, outs []*tensor.Tensor) error {
 	m := k.NewMem()
-	for i, bytes := range []*[]byte{&m.Scratch, &m.Worker} {
+	for i, bytes := range []*[]byte{&m.Scratch, &m.WorkerScratch} {
 		if n := (len(*bytes) + tensor.Align - 1) &^ (tensor.Align - 1); n <= room && n == len(*bytes) {
 			*bytes = r.place(t, 2*len(in)+len(outs)+i, n, false)
 		}

@@ -44,7 +44,7 @@ type Computation struct {
 // Define defines an op of one operand by its spec.
 func Define(attrs *graph.Schema, op graph.Op, spec func(c *graph.Call) (Spec, error)) *graph.Op {
 	op.Params = []graph.Param{kit.Self}
-	op.AnyOrder = true
+	op.WritesAnyOrder = true
 	op.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		s, err := spec(c)
 		if err != nil {
@@ -88,10 +88,10 @@ func (s *Spec) Compile(c *graph.Call) (*graph.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &graph.Kernel{Scratch: r.Scratch(), Worker: r.Worker()}
+	k := &graph.Kernel{Scratch: r.Scratch(), WorkerScratch: r.WorkerScratch()}
 	for phase := range r.Phases() {
 		k.Phases = append(k.Phases, graph.Phase{Chunks: r.Chunks(phase), Run: func(m *graph.Mem, chunk int) error {
-			return r.Run(phase, chunk, m.Ptrs, m.Scratch, m.Worker)
+			return r.Run(phase, chunk, m.Ptrs, m.Scratch, m.WorkerScratch)
 		}})
 	}
 	return k, nil

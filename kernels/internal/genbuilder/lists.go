@@ -53,10 +53,10 @@ func instance(name string, types []string) string {
 }
 
 // opNamesFile returns the text of the file that lists the names of all ops. The file assigns the list in an init
-// function, so that package graph compiles without the file.
+// function, so that package suggest compiles without the file.
 func opNamesFile(ops []*graph.Op, _ map[string]bool) ([]byte, error) {
 	var b bytes.Buffer
-	b.WriteString(header + "package graph\n\nfunc init() {\n\topNames = []string{\n")
+	b.WriteString(header + "package suggest\n\nfunc init() {\n\topNames = []string{\n")
 	for _, o := range ops {
 		fmt.Fprintf(&b, "\t\t%q,\n", o.Name)
 	}

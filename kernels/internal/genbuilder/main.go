@@ -1,7 +1,7 @@
 // Genbuilder generates the functions of package op, one function for each op of the catalogue. The parameters of a
 // function are the operands and attributes of the op. Genbuilder also generates two lists: the functions, for the tests
-// of package op, and the names of the ops, for the spelling suggestions of package graph. Run it by "go generate ./op"
-// after an op was added or changed.
+// of package op, and the names of the ops, for the spelling suggestions of package suggest. Run it by "go generate
+// ./op" after an op was added or changed.
 //
 // Genbuilder compiles and runs even if its output files were deleted, because no package under kernels uses the
 // generated functions.
@@ -28,7 +28,8 @@ func main() {
 	}{
 		{flag.String("functions", "ops_gen.go", "the functions, in the folder of package op"), functionsFile},
 		{flag.String("list", "list_gen_test.go", "the list of functions, in the same folder"), testListFile},
-		{flag.String("names", "../graph/names_gen.go", "the names, in the folder of package graph"), opNamesFile},
+		{flag.String("names", "../internal/suggest/opnames_gen.go", "the names, in the folder of package suggest"),
+			opNamesFile},
 	}
 	check := flag.Bool("check", false, "write nothing; fail if a file is not up to date")
 	flag.Parse()

@@ -46,7 +46,7 @@ var Gather = kit.Define[gatherGradAttrs](graph.Op{
 			{In: []tensor.Meta{kit.F32(3, 4).WithStrides([]int{1, 3}), kit.I64(2, 4)}, Attrs: graph.Attrs{"dim": 0}},
 			{In: []tensor.Meta{kit.F32(3, 4), kit.I64(3, 2)}, Attrs: graph.Attrs{"dim": 1}}},
 	},
-	Facts: graph.Facts{AnyOrder: true, SelectsElements: true,
+	Facts: graph.Facts{WritesAnyOrder: true, SelectsElements: true,
 		Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return []int{kit.Attrs[gatherGradAttrs](c).Dim} })},
 	Lowerings: graph.Lowerings{
 		Impls: gatherImpls(false, func(c *graph.Call) (*graph.Kernel, error) {
@@ -158,7 +158,7 @@ var TakeAlongDim = kit.Define[takeAlongAttrs](graph.Op{
 		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 1, 4), kit.I64(1, 2, 2)}, Attrs: graph.Attrs{"dim": -1}},
 			{In: []tensor.Meta{kit.F32(3, 4).WithStrides([]int{1, 3}), kit.I64(5)}}},
 	},
-	Facts: graph.Facts{Parallel: takeAlongLoops, AnyOrder: true, SelectsElements: true},
+	Facts: graph.Facts{Parallel: takeAlongLoops, WritesAnyOrder: true, SelectsElements: true},
 	Lowerings: graph.Lowerings{
 		Compile: func(call *graph.Call) (*graph.Kernel, error) {
 			self, index, dim, err := takeAlong(call)
@@ -241,7 +241,7 @@ var Take = kit.Define[kit.None](graph.Op{
 		},
 		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 4).WithStrides([]int{1, 3}), kit.I64(2, 2)}}},
 	},
-	Facts: graph.Facts{AnyOrder: true, SelectsElements: true},
+	Facts: graph.Facts{WritesAnyOrder: true, SelectsElements: true},
 	Lowerings: graph.Lowerings{
 		Impls: gatherImpls(false, func(c *graph.Call) (*graph.Kernel, error) { return takeKernel(c, c.Meta(1)), nil }),
 	},

@@ -120,7 +120,7 @@ var GatherND = kit.Define[gatherNDAttrs](graph.Op{
 		Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.I64(6, 2)}},
 			{In: []tensor.Meta{kit.F32(2, 3, 4), kit.I64(2, 1)}, Attrs: graph.Attrs{"batch_dims": 1}}},
 	},
-	Facts: graph.Facts{AnyOrder: true, SelectsElements: true},
+	Facts: graph.Facts{WritesAnyOrder: true, SelectsElements: true},
 	Lowerings: graph.Lowerings{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			t, err := newTupleWalk("gather_nd", c.Meta(0), c.Meta(1), kit.Attrs[gatherNDAttrs](c).BatchDims)
@@ -183,7 +183,7 @@ var ScatterND = kit.Define[scatterNDAttrs](graph.Op{
 			Attrs: graph.Attrs{"reduce": "add"}},
 			{In: []tensor.Meta{kit.F32(3, 4), kit.I64(5, 2), kit.F32(5)}}},
 	},
-	Facts: graph.Facts{AnyOrder: true},
+	Facts: graph.Facts{WritesAnyOrder: true},
 	Lowerings: graph.Lowerings{
 		Compile: func(call *graph.Call) (*graph.Kernel, error) {
 			t, err := newTupleWalk("scatter_nd", call.Out[0], call.Meta(1), 0)

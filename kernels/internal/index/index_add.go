@@ -77,7 +77,7 @@ func indexWriteOp(attrs *graph.Schema, name, doc string,
 			},
 			Examples: []graph.Example{{In: example, Attrs: graph.Attrs{"dim": 1}}},
 		},
-		Facts: graph.Facts{AnyOrder: true, Parallel: kit.LoopsExcept(func(c *graph.Call) []int {
+		Facts: graph.Facts{WritesAnyOrder: true, Parallel: kit.LoopsExcept(func(c *graph.Call) []int {
 			dim, _, _ := spec(c)
 			return []int{dim}
 		})},

@@ -50,7 +50,7 @@ var IndexSelect = kit.Define[gatherAttrs](graph.Op{
 		Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.I64(3)}, Attrs: graph.Attrs{"dim": 1}},
 			{In: []tensor.Meta{kit.F32(3, 4), kit.I64(2)}, Attrs: graph.Attrs{"dim": -1}}},
 	},
-	Facts: graph.Facts{Parallel: indexSelectLoops, AnyOrder: true, SelectsElements: true},
+	Facts: graph.Facts{Parallel: indexSelectLoops, WritesAnyOrder: true, SelectsElements: true},
 	Lowerings: graph.Lowerings{
 		Impls: gatherImpls(true, func(c *graph.Call) (*graph.Kernel, error) {
 			m := c.Meta(0)
@@ -126,7 +126,7 @@ var Embedding = kit.Define[embeddingAttrs](graph.Op{
 		},
 		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(4, 6), kit.I64(2, 3)}}},
 	},
-	Facts: graph.Facts{Parallel: embeddingLoops, AnyOrder: true, SelectsElements: true},
+	Facts: graph.Facts{Parallel: embeddingLoops, WritesAnyOrder: true, SelectsElements: true},
 	Lowerings: graph.Lowerings{
 		Impls: gatherImpls(true, func(c *graph.Call) (*graph.Kernel, error) {
 			return selectKernel(c, kit.InBuffer(c, 1), 0), nil

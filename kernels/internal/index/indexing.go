@@ -160,7 +160,7 @@ func (p *indexCall) resultType() (tensor.Type, error) {
 // copySelf returns a kernel that copies operand 0 to the output. The op adds phases that modify the output.
 func copySelf(c *graph.Call) *graph.Kernel {
 	kernel := copies.Kernel(copies.Job{Dst: kit.OutBuffer(c, 0), Src: kit.InBuffer(c, 0)})
-	kernel.Worker = max(kernel.Worker, positionBlock*8)
+	kernel.WorkerScratch = max(kernel.WorkerScratch, positionBlock*8)
 	if c.Out[0].SameAddresses(c.Meta(0)) && selfIsUnshared(c) {
 		kernel.InPlace = []graph.InPlace{{Out: 0, In: 0}}
 		for i := range kernel.Phases {

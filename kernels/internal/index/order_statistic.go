@@ -99,7 +99,7 @@ func orderStatistic[A any](semantics graph.Semantics, statisticOf func(a *A) sta
 	}
 	return kit.Define[A](graph.Op{
 		Semantics: semantics,
-		Facts:     graph.Facts{AnyOrder: true, Each: orderingEach},
+		Facts:     graph.Facts{WritesAnyOrder: true, Each: orderingEach},
 		Lowerings: graph.Lowerings{Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			return statisticOf(kit.Attrs[A](c)).compile(c)
 		}},
@@ -201,7 +201,7 @@ func statisticKernel[T kit.Sortable](stat statistic, call *graph.Call) (*graph.K
 			kit.CopyElement(dst, nan.Pointer(), size)
 			return nil
 		}
-		both := unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(mem.Worker))), 2*n)
+		both := unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))), 2*n)
 		line := both[:n]
 		kit.Blocks(mem.Context, n, func(begin, end int) {
 			load(unsafe.Pointer(&line[begin]), unsafe.Add(src, begin*step), int(unsafe.Sizeof(line[0])), step, end-begin)

@@ -83,9 +83,9 @@ func rankKernel[T kit.Sortable](rank *ranking, call *graph.Call, d tensor.DType)
 		log2++
 	}
 	sortCost := 4 * n * log2
-	return &graph.Kernel{Worker: n * int(unsafe.Sizeof(rankedElement[T]{})),
+	return &graph.Kernel{WorkerScratch: n * int(unsafe.Sizeof(rankedElement[T]{})),
 		Phases: []graph.Phase{lines.Phase(sortCost, func(mem *graph.Mem, offsets [4]int) error {
-			line := unsafe.Slice((*rankedElement[T])(unsafe.Pointer(unsafe.SliceData(mem.Worker))), n)
+			line := unsafe.Slice((*rankedElement[T])(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))), n)
 			src := unsafe.Add(mem.Ptrs[len(call.Out)], offsets[0])
 			loadRanked(mem.Context, line, load, src, inStep, unsigned)
 			line = takeBest(mem.Context, line, rank.k, rank.descending)

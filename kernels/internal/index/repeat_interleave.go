@@ -281,7 +281,7 @@ func (r *repeatCall) positionsKernel(call *graph.Call) (*graph.Kernel, error) {
 	default:
 		last = selectKernel(call, index, r.dim)
 	}
-	kernel.Phases, kernel.Worker = append(kernel.Phases, last.Phases...), last.Worker
+	kernel.Phases, kernel.WorkerScratch = append(kernel.Phases, last.Phases...), last.WorkerScratch
 	return kernel, nil
 }
 

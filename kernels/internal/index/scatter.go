@@ -90,7 +90,7 @@ func scatterOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
 			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 4), kit.I64(2, 3), kit.F32(3, 3).WithStrides([]int{1, 3})},
 				Attrs: example}},
 		},
-		Facts: graph.Facts{AnyOrder: true,
+		Facts: graph.Facts{WritesAnyOrder: true,
 			Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return []int{spec(c).dim} })},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) {

@@ -44,7 +44,7 @@ var (
 			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(5), kit.F32(2, 3)}},
 				{In: []tensor.Meta{kit.F32(2, 5), kit.F32(2, 3)}, Attrs: graph.Attrs{"right": true}}},
 		},
-		Facts: graph.Facts{AnyOrder: true, Each: graph.Each{Function: 2}},
+		Facts: graph.Facts{WritesAnyOrder: true, Each: graph.Each{Function: 2}},
 		Lowerings: graph.Lowerings{Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			return compileSearch(c, 0, 1, kit.Attrs[searchsortedAttrs](c).right())
 		}},
@@ -61,7 +61,7 @@ var (
 			},
 			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3), kit.F32(5)}}},
 		},
-		Facts: graph.Facts{AnyOrder: true, Each: graph.Each{Function: 2}},
+		Facts: graph.Facts{WritesAnyOrder: true, Each: graph.Each{Function: 2}},
 		Lowerings: graph.Lowerings{Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			return compileSearch(c, 1, 0, kit.Attrs[bucketizeAttrs](c).Right)
 		}},

@@ -80,7 +80,7 @@ var TfidfVectorizer = kit.Define[tfidfAttrs](graph.Op{
 			"ngram_counts": []int{0, 2}, "ngram_indexes": []int{0, 1, 2, 3}, "pool_int64s": []int{0, 1, 1, 0, 1, 1},
 			"weights": []float64{1, 2, 3, 4}}),
 	},
-	Facts: graph.Facts{AnyOrder: true},
+	Facts: graph.Facts{WritesAnyOrder: true},
 	Lowerings: graph.Lowerings{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			t, err := newTfidf(kit.Attrs[tfidfAttrs](c))

@@ -41,8 +41,8 @@ var TreeEnsemble = kit.Define[treeEnsembleAttrs](graph.Op{
 			{In: treeExample(tensor.Float64, true), Attrs: graph.Attrs{"outputs": 2, "aggregate": "amin"}}},
 	},
 	Facts: graph.Facts{
-		AnyOrder: true,
-		Parallel: kit.BatchLoop(2, treeSelf),
+		WritesAnyOrder: true,
+		Parallel:       kit.BatchLoop(2, treeSelf),
 		Flops: func(c *graph.Call) float64 {
 			nodes, trees := c.Meta(treeFeatures).Numel(), max(1, c.Meta(treeRoots).Numel())
 			depth := math.Log2(float64(max(2, nodes/trees)))

@@ -268,7 +268,7 @@ func (w *treeWalk[T]) prepare(m *graph.Mem, _ int) error {
 
 // computeBlock computes rows [begin, end) of the result.
 func (w *treeWalk[T]) computeBlock(m *graph.Mem, t *trees[T], begin, end int) {
-	sums := kit.SliceOf[float64](m.Worker, 0, (end-begin)*w.outputs)
+	sums := kit.SliceOf[float64](m.WorkerScratch, 0, (end-begin)*w.outputs)
 	w.aggregate.clear(sums)
 	var hasNaN [treeBlock / treeGroup]bool // of each group
 	for g := range kit.DivUp(end-begin, treeGroup) {

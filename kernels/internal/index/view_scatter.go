@@ -79,7 +79,7 @@ func viewScatterOp[A any](name, part string, example graph.Attrs, operands []ten
 			},
 			Examples: []graph.Example{{In: operands, Attrs: example}},
 		},
-		Facts: graph.Facts{AnyOrder: true},
+		Facts: graph.Facts{WritesAnyOrder: true},
 		Lowerings: graph.Lowerings{Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			part, err := viewOf(c.Out[0].Type(), kit.Attrs[A](c))
 			if err != nil {
@@ -90,7 +90,8 @@ func viewScatterOp[A any](name, part string, example graph.Attrs, operands []ten
 			m := kit.KnownMeta(part)
 			write := copies.Kernel(copies.Job{Dst: out.View(m), Src: kit.InBuffer(c, 1)})
 			kernel.Phases = append(kernel.Phases, write.Phases...)
-			kernel.Worker, kernel.Scratch = max(kernel.Worker, write.Worker), max(kernel.Scratch, write.Scratch)
+			kernel.WorkerScratch = max(kernel.WorkerScratch, write.WorkerScratch)
+			kernel.Scratch = max(kernel.Scratch, write.Scratch)
 			return kernel, nil
 		}},
 	})

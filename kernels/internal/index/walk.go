@@ -173,7 +173,7 @@ func (walk *indexedWalk) divideWork() {
 func (walk *indexedWalk) phase(ops kit.RowOps) graph.Phase {
 	walk.divideWork()
 	return graph.Phase{Chunks: kit.DivUp(walk.units, walk.unitsPerChunk), Run: func(m *graph.Mem, chunk int) error {
-		positions := unsafe.Slice((*int)(unsafe.Pointer(unsafe.SliceData(m.Worker))), positionBlock)
+		positions := unsafe.Slice((*int)(unsafe.Pointer(unsafe.SliceData(m.WorkerScratch))), positionBlock)
 		for unit := chunk * walk.unitsPerChunk; unit < min(walk.units, (chunk+1)*walk.unitsPerChunk); unit++ {
 			if err := walk.runUnit(m, ops, unit, positions); err != nil {
 				return err
@@ -185,7 +185,7 @@ func (walk *indexedWalk) phase(ops kit.RowOps) graph.Phase {
 
 // kernel returns a kernel whose only phase is the walk.
 func (walk *indexedWalk) kernel(ops kit.RowOps) *graph.Kernel {
-	k := &graph.Kernel{Phases: []graph.Phase{walk.phase(ops)}, Worker: positionBlock * 8}
+	k := &graph.Kernel{Phases: []graph.Phase{walk.phase(ops)}, WorkerScratch: positionBlock * 8}
 	if f := walk.form(); f != nil {
 		k.Forms = []graph.Form{f}
 	}

@@ -217,7 +217,7 @@ func DataOf(c *graph.Call, i int, in []*tensor.Tensor) unsafe.Pointer {
 // MemOf returns the memory of a run of a kernel on the given operands and outputs.
 func MemOf(kernel *graph.Kernel, c *graph.Call, in, outs []*tensor.Tensor) *graph.Mem {
 	mem := &graph.Mem{Scratch: tensor.NewStorage(kernel.Scratch).Bytes(),
-		Worker: tensor.NewStorage(kernel.Worker).Bytes()}
+		WorkerScratch: tensor.NewStorage(kernel.WorkerScratch).Bytes()}
 	for _, t := range outs {
 		mem.Ptrs = append(mem.Ptrs, t.Pointer())
 	}

@@ -73,7 +73,7 @@ func RunInFilledMemory(op *graph.Op, call *graph.Call, in []*tensor.Tensor, fill
 		outs = append(outs, tensor.Empty(m))
 	}
 	mem := MemOf(kernel, call, in, outs)
-	for _, b := range [][]byte{mem.Scratch, mem.Worker} {
+	for _, b := range [][]byte{mem.Scratch, mem.WorkerScratch} {
 		for i := range b {
 			b[i] = fill
 		}

@@ -202,7 +202,7 @@ func (p *ProductCall) Compile(t testing.TB) *productRun {
 func (p *ProductCall) memory(k *graph.Kernel) *productRun {
 	r := &productRun{k: k, Out: tensor.Empty(p.Call.Out[0])}
 	r.mem = graph.Mem{Ptrs: []unsafe.Pointer{r.Out.Pointer()},
-		Scratch: tensor.NewStorage(k.Scratch).Bytes(), Worker: tensor.NewStorage(k.Worker).Bytes()}
+		Scratch: tensor.NewStorage(k.Scratch).Bytes(), WorkerScratch: tensor.NewStorage(k.WorkerScratch).Bytes()}
 	for i := range p.in {
 		r.mem.Ptrs = append(r.mem.Ptrs, DataOf(p.Call, i, p.in))
 	}
@@ -225,7 +225,7 @@ func (r *productRun) Run(t testing.TB, reverse bool) {
 
 // poison fills the output and the scratch memory with byte b. A kernel must not rely on their contents.
 func (r *productRun) poison(b byte) {
-	for _, m := range [][]byte{r.mem.Scratch, r.mem.Worker, r.Out.Storage().Bytes()} {
+	for _, m := range [][]byte{r.mem.Scratch, r.mem.WorkerScratch, r.Out.Storage().Bytes()} {
 		for i := range m {
 			m[i] = b
 		}

@@ -70,8 +70,8 @@ func RunReduce(op *graph.Op, call *graph.Call, in []*tensor.Tensor, backwards bo
 // runPhases runs the phases of a kernel in scratch memory that is filled with a pattern.
 func runPhases(k *graph.Kernel, ptrs []unsafe.Pointer, backwards bool) error {
 	mem := &graph.Mem{Ptrs: ptrs, Scratch: tensor.NewStorage(k.Scratch).Bytes(),
-		Worker: tensor.NewStorage(k.Worker).Bytes()}
-	for _, b := range [][]byte{mem.Scratch, mem.Worker} {
+		WorkerScratch: tensor.NewStorage(k.WorkerScratch).Bytes()}
+	for _, b := range [][]byte{mem.Scratch, mem.WorkerScratch} {
 		for i := range b {
 			b[i] = 0xff
 		}

@@ -74,7 +74,7 @@ func RunViewNode(t *testing.T, node *graph.Node, in []*tensor.Tensor) []*tensor.
 // RunViewKernel runs a kernel. Outputs and scratch memory are first filled with patterns.
 func RunViewKernel(t *testing.T, kernel *graph.Kernel, out, in []*tensor.Tensor) {
 	t.Helper()
-	mem := &graph.Mem{Scratch: PatternBytes(kernel.Scratch), Worker: PatternBytes(kernel.Worker)}
+	mem := &graph.Mem{Scratch: PatternBytes(kernel.Scratch), WorkerScratch: PatternBytes(kernel.WorkerScratch)}
 	for _, o := range out {
 		b := o.Storage().Bytes()
 		for i := range b {

@@ -26,7 +26,7 @@ func (s *Accumulator) Mul(a, b tensor.Scalar) {
 }
 
 // AddProductAt adds the product of element i of a and element k of b.
-func (s *Accumulator) AddProductAt(a *Factors, i int, b *Factors, k int) {
+func (s *Accumulator) AddProductAt(a *ProductOperand, i int, b *ProductOperand, k int) {
 	switch {
 	case a.floats != nil:
 		s.floatSum += float64(a.floats[i] * b.floats[k])
@@ -37,17 +37,17 @@ func (s *Accumulator) AddProductAt(a *Factors, i int, b *Factors, k int) {
 	}
 }
 
-// Factors has the elements of an operand in row-major order, converted to the type of an [Accumulator]'s sum.
-type Factors struct {
+// ProductOperand has the elements of an operand in row-major order, converted to the type of an [Accumulator]'s sum.
+type ProductOperand struct {
 	tensor.Meta
 	ints      []int64
 	floats    []float64
 	complexes []complex128
 }
 
-// FactorsOf converts the elements of an operand for an [Accumulator] of dtype d.
-func FactorsOf(d tensor.DType, t *tensor.Tensor) *Factors {
-	f := &Factors{Meta: tensor.New(t.DType, t.Shape...)}
+// ProductOperandOf converts the elements of an operand for an [Accumulator] of dtype d.
+func ProductOperandOf(d tensor.DType, t *tensor.Tensor) *ProductOperand {
+	f := &ProductOperand{Meta: tensor.New(t.DType, t.Shape...)}
 	switch {
 	case d.IsComplex():
 		f.complexes = sliceOf[complex128](t)

@@ -20,7 +20,7 @@ func ElementOp[A any](o graph.Op, infer func(c *graph.Call) (tensor.Type, error)
 func ElementOpWith(attrs *graph.Schema, op graph.Op, infer func(c *graph.Call) (tensor.Type, error),
 	formula func(c *graph.Call) func(i int, _ []*tensor.Tensor) tensor.Scalar) *graph.Op {
 	const grain = machine.CallGrain
-	op.AnyOrder = true
+	op.WritesAnyOrder = true
 	op.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		t, err := infer(c)
 		return c.One(t), err

@@ -159,16 +159,16 @@ func (a *algorithm) compile(c *graph.Call) (*graph.Kernel, error) {
 	values, memory := a.elements(in, out)
 	elements := values + memory
 	isComplex := slices.ContainsFunc(slices.Concat(in, out), func(p part) bool { return p.meta.DType.IsComplex() })
-	k := &graph.Kernel{Worker: 8 * elements}
+	k := &graph.Kernel{WorkerScratch: 8 * elements}
 	run := func(m *graph.Mem, chunk int) error {
-		memory := unsafe.Slice((*float64)(unsafe.Pointer(unsafe.SliceData(m.Worker))), elements)
+		memory := unsafe.Slice((*float64)(unsafe.Pointer(unsafe.SliceData(m.WorkerScratch))), elements)
 		s := &solver[float64]{field: reals, ctx: m.Context, memory: memory}
 		return runTask(s, a.float, c, m.Ptrs, in, out, batch, chunk, tensor.Float64)
 	}
 	if isComplex {
-		k.Worker *= 2
+		k.WorkerScratch *= 2
 		run = func(m *graph.Mem, chunk int) error {
-			memory := unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(m.Worker))), elements)
+			memory := unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(m.WorkerScratch))), elements)
 			s := &solver[complex128]{field: complexes, ctx: m.Context, memory: memory}
 			return runTask(s, a.complex, c, m.Ptrs, in, out, batch, chunk, tensor.Complex128)
 		}

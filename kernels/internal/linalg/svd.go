@@ -26,11 +26,11 @@ var (
 		Params: []graph.Param{operandA}, Outputs: []string{"U", "S", "Vh"},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			full := kit.Attrs[linalgSVDAttrs](c).FullMatrices
-			u, s, v, err := svdTypes(c, func(rows, cols, least sym.Int) (sym.Int, sym.Int) {
+			u, s, v, err := svdTypes(c, func(rows, cols, minSize sym.Int) (sym.Int, sym.Int) {
 				if full {
 					return rows, cols
 				}
-				return least, least
+				return minSize, minSize
 			})
 			return c.All(u, s, v), err
 		},
@@ -40,7 +40,7 @@ var (
 	Svdvals = matrixOp(kit.NoAttrs, graph.Semantics{Name: "linalg_svdvals",
 		Doc: "Returns the singular values of matrices, in descending order.", Params: []graph.Param{operandA},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			_, s, _, err := svdTypes(c, func(_, _, least sym.Int) (sym.Int, sym.Int) { return least, least })
+			_, s, _, err := svdTypes(c, func(_, _, minSize sym.Int) (sym.Int, sym.Int) { return minSize, minSize })
 			return c.One(s), err
 		},
 		Examples: examples(nil, tallExample, wideExample, complexExample),
@@ -60,7 +60,7 @@ func svdMemory(in, out int) int { return 4*in + max(2*in, out) }
 
 // svdTypes returns the types of U, S and Vh. sizes returns the number of columns of U and the number of rows of Vh. Its
 // arguments are the numbers of rows and columns of the operand, and the smaller one of the two numbers.
-func svdTypes(c *graph.Call, sizes func(rows, cols, least sym.Int) (sym.Int, sym.Int)) (u, s, v tensor.Type,
+func svdTypes(c *graph.Call, sizes func(rows, cols, minSize sym.Int) (sym.Int, sym.Int)) (u, s, v tensor.Type,
 	err error) {
 	t := c.Type(0)
 	if err = (matrixCheck{name: "linalg.svd", kernel: "linalg_svd", rejectsIntegers: true}).check(t, false); err != nil {
@@ -68,9 +68,9 @@ func svdTypes(c *graph.Call, sizes func(rows, cols, least sym.Int) (sym.Int, sym
 	}
 	n := t.Rank()
 	rows, cols := t.Shape[n-2], t.Shape[n-1]
-	least := rows.Min(cols)
-	left, right := sizes(rows, cols, least)
-	s = tensor.NewType(t.DType.ToReal(), withBatch(lead(t), least)...)
+	minSize := rows.Min(cols)
+	left, right := sizes(rows, cols, minSize)
+	s = tensor.NewType(t.DType.ToReal(), withBatch(lead(t), minSize)...)
 	if u, err = columnMajor(t.DType, withBatch(lead(t), rows, left)...); err == nil {
 		v, err = columnMajor(t.DType, withBatch(lead(t), right, cols)...)
 	}
@@ -79,9 +79,9 @@ func svdTypes(c *graph.Call, sizes func(rows, cols, least sym.Int) (sym.Int, sym
 
 func inferSVD(c *graph.Call) ([]graph.Result, error) {
 	attrs := kit.Attrs[svdAttrs](c)
-	u, s, v, err := svdTypes(c, func(rows, cols, least sym.Int) (sym.Int, sym.Int) {
+	u, s, v, err := svdTypes(c, func(rows, cols, minSize sym.Int) (sym.Int, sym.Int) {
 		if attrs.Some && attrs.ComputeUV {
-			return least, least
+			return minSize, minSize
 		}
 		return rows, cols
 	})
@@ -134,8 +134,8 @@ func linalgSVD[T number](t *task[T]) error {
 
 // singularValues computes the result of linalg_svdvals.
 func singularValues[T number](t *task[T]) error {
-	least := t.out[0].rows
-	_, values, _, err := factorSVD(t, least, least)
+	minSize := t.out[0].rows
+	_, values, _, err := factorSVD(t, minSize, minSize)
 	if err != nil {
 		return err
 	}
@@ -146,8 +146,8 @@ func singularValues[T number](t *task[T]) error {
 // svdWithV computes the results of svd, which returns V in place of its adjoint.
 func svdWithV[T number](t *task[T]) error {
 	if !kit.Attrs[svdAttrs](t.call).ComputeUV {
-		least := t.out[1].rows
-		_, values, _, err := factorSVD(t, least, least)
+		minSize := t.out[1].rows
+		_, values, _, err := factorSVD(t, minSize, minSize)
 		t.setReals(1, values)
 		return err
 	}

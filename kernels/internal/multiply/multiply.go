@@ -145,7 +145,7 @@ func (multiplier *Multiplier) wavePhase(firstEntry, n, p, scratchOffset, sharedB
 				multiplier.Plan.RunReplay(&j.repeated, chunk%tiles, &j.Args)
 			} else {
 				j.Args.Shared = mem.Scratch[scratchOffset+e*sharedBytes:][:multiplier.Plan.SharedBytes()]
-				multiplier.Plan.Run(p, chunk%tiles, &j.Args, mem.Worker)
+				multiplier.Plan.Run(p, chunk%tiles, &j.Args, mem.WorkerScratch)
 			}
 			return nil
 		},
@@ -157,7 +157,7 @@ func (multiplier *Multiplier) wavePhase(firstEntry, n, p, scratchOffset, sharedB
 func (multiplier *Multiplier) runEntries(mem *graph.Mem, e0, e1, panelsAt int) {
 	job := multiplier.prepareJob(mem)
 	defer job.release()
-	job.Args.Shared = mem.Worker[panelsAt:][:multiplier.Plan.SharedBytes()]
+	job.Args.Shared = mem.WorkerScratch[panelsAt:][:multiplier.Plan.SharedBytes()]
 	for e := e0; e < e1; e++ {
 		if (e-e0)%entriesPerCheck == entriesPerCheck-1 {
 			mem.CheckContext()
@@ -168,7 +168,7 @@ func (multiplier *Multiplier) runEntries(mem *graph.Mem, e0, e1, panelsAt int) {
 				multiplier.Plan.RunReplay(&job.repeated, tile, &job.Args)
 			}
 		} else {
-			multiplier.Plan.RunAll(&job.Args, mem.Worker)
+			multiplier.Plan.RunAll(&job.Args, mem.WorkerScratch)
 		}
 	}
 }

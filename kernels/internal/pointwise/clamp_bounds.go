@@ -156,10 +156,10 @@ func (bounds clampBounds) ref(dtype tensor.DType, operands []tensor.Scalar) tens
 	}
 	v := operands[0].Float()
 	if lo.IsSet() {
-		v = greatest(v, lo.Float())
+		v = maxPropagatingNaN(v, lo.Float())
 	}
 	if hi.IsSet() {
-		v = least(v, hi.Float())
+		v = minPropagatingNaN(v, hi.Float())
 	}
 	return tensor.FloatScalar(v)
 }

@@ -82,7 +82,7 @@ var ConjPhysical = kit.Define[kit.None](graph.Op{
 			})),
 		Examples: []graph.Example{kit.Example(nil, kit.ExComplex), kit.ExUnary},
 	},
-	Facts: graph.Facts{AnyOrder: true},
+	Facts: graph.Facts{WritesAnyOrder: true},
 	Lowerings: graph.Lowerings{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) { return fusion.CompileLoop(conjugation, c) },
 	},

@@ -29,16 +29,16 @@ var (
 	minimumBodies = mergeTables(bodiesOf(formula("minimum(x, y)"), integers, floats), bodiesOf(formula("x & y"), bools))
 )
 
-// greatest returns a if a is NaN or a > b, else b ([expr.Max]). least returns a if a is NaN or a < b, else b
-// ([expr.Min]). If both numbers are zeros, the result is b.
-func greatest[T int64 | uint64 | float64](a, b T) T {
+// maxPropagatingNaN returns a if a is NaN or a > b, else b ([expr.Max]). minPropagatingNaN returns a if a is NaN or a <
+// b, else b ([expr.Min]). If both numbers are zeros, the result is b.
+func maxPropagatingNaN[T int64 | uint64 | float64](a, b T) T {
 	if a != a || a > b {
 		return a
 	}
 	return b
 }
 
-func least[T int64 | uint64 | float64](a, b T) T {
+func minPropagatingNaN[T int64 | uint64 | float64](a, b T) T {
 	if a != a || a < b {
 		return a
 	}

@@ -10,13 +10,13 @@ import (
 var (
 	Maximum = extremumOp("maximum", "Returns the greater of self and other. NaN propagates.",
 		maximumBodies,
-		greatest[int64], greatest[uint64], greatest[float64])
+		maxPropagatingNaN[int64], maxPropagatingNaN[uint64], maxPropagatingNaN[float64])
 	Minimum = extremumOp("minimum", "Returns the lesser of self and other. NaN propagates.",
 		minimumBodies,
-		least[int64], least[uint64], least[float64])
+		minPropagatingNaN[int64], minPropagatingNaN[uint64], minPropagatingNaN[float64])
 	Fmax = extremumOp("fmax", "Returns the greater of self and other. NaN is ignored if the other is a number.",
 		mergeTables(maximumBodies, bodiesOf(formula("where(y > x or x != x, y, x)"), floats)),
-		greatest[int64], greatest[uint64], func(a, b float64) float64 {
+		maxPropagatingNaN[int64], maxPropagatingNaN[uint64], func(a, b float64) float64 {
 			if b > a || a != a {
 				return b
 			}
@@ -24,7 +24,7 @@ var (
 		})
 	Fmin = extremumOp("fmin", "Returns the lesser of self and other. NaN is ignored if the other is a number.",
 		mergeTables(minimumBodies, bodiesOf(formula("where(y < x or x != x, y, x)"), floats)),
-		least[int64], least[uint64], func(a, b float64) float64 {
+		minPropagatingNaN[int64], minPropagatingNaN[uint64], func(a, b float64) float64 {
 			if b < a || a != a {
 				return b
 			}

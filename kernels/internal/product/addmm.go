@@ -31,7 +31,7 @@ var Addmm = kit.Define[addmmAttrs](graph.Op{
 				Attrs: graph.Attrs{"beta": 0.5, "alpha": 2.0}},
 		},
 	},
-	Facts:     graph.Facts{Parallel: addmmLoops, AnyOrder: true, Flops: addmmFlops},
+	Facts:     graph.Facts{Parallel: addmmLoops, WritesAnyOrder: true, Flops: addmmFlops},
 	Lowerings: graph.Lowerings{Impls: productImpls(addmmWithSkip), Rewrite: compose.WidenToFloat32},
 })
 
@@ -47,7 +47,7 @@ var Baddbmm = kit.Define[addmmAttrs](graph.Op{
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 1, 5),
 			tensor.New(tensor.Float32, 2, 3, 4), tensor.New(tensor.Float32, 2, 4, 5)}, Attrs: graph.Attrs{"beta": 2}}},
 	},
-	Facts:     graph.Facts{Parallel: addmmLoops, AnyOrder: true, Flops: addmmFlops},
+	Facts:     graph.Facts{Parallel: addmmLoops, WritesAnyOrder: true, Flops: addmmFlops},
 	Lowerings: graph.Lowerings{Impls: productImpls(addmmWithSkip), Rewrite: compose.WidenToFloat32},
 })
 
@@ -171,7 +171,7 @@ func addmmRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	// PyTorch converts the factors to the dtype of the computation before it multiplies.
 	alpha, beta := attrs.Alpha.Tensor(dtype.OpMath()).At(), attrs.Beta.Tensor(dtype.OpMath()).At()
 	skips := skipsProduct(c)
-	x, y := kit.FactorsOf(dtype, in[1]), kit.FactorsOf(dtype, in[2])
+	x, y := kit.ProductOperandOf(dtype, in[1]), kit.ProductOperandOf(dtype, in[2])
 	kit.EachIndex(shape, func(index []int) {
 		product, sum := kit.Accumulator{DType: dtype}, kit.Accumulator{DType: dtype}
 		if !skips {

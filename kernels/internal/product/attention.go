@@ -47,8 +47,8 @@ var ScaledDotProductAttention = kit.Define[attentionAttrs](graph.Op{
 		},
 	},
 	Facts: graph.Facts{
-		Parallel: attentionLoops,
-		AnyOrder: true,
+		Parallel:       attentionLoops,
+		WritesAnyOrder: true,
 		Flops: func(c *graph.Call) float64 {
 			q, v := c.Meta(0), c.Meta(2)
 			lead := tensor.Numel(c.Out[0].Shape[:c.Out[0].Rank()-1])
@@ -186,7 +186,7 @@ func lowerAttention(call *graph.Call) (*graph.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	builder.AddPhases(blocks.Scratch, blocks.Worker, buffers, blocks.Phases...)
+	builder.AddPhases(blocks.Scratch, blocks.WorkerScratch, buffers, blocks.Phases...)
 	builder.AddListings(blocks.Code)
 	return builder.Kernel()
 }

@@ -232,8 +232,8 @@ func compileAttention(spec *graph.Attention) (*graph.Kernel, error) {
 	count := attn.entries / attn.group * perEntry
 	perChunk := max(1, machine.MACGrain/max(1, attn.group*attn.rows*attn.keys*(attn.keySize+attn.valueSize)))
 	return &graph.Kernel{
-		Worker: attn.scoresBytes + attn.productBytes + attn.panelBytes + attn.loopBytes + attn.transposedBytes,
-		Code:   attn.listings,
+		WorkerScratch: attn.scoresBytes + attn.productBytes + attn.panelBytes + attn.loopBytes + attn.transposedBytes,
+		Code:          attn.listings,
 		Phases: []graph.Phase{{Chunks: kit.DivUp(count, perChunk), Run: func(mem *graph.Mem, chunk int) error {
 			for i := chunk * perChunk; i < min(count, (chunk+1)*perChunk); i++ {
 				if err := attn.computeBlock(mem, i/perEntry*attn.group, i%perEntry*attn.rows); err != nil {
@@ -262,12 +262,12 @@ func (attn *attention) computeBlock(mem *graph.Mem, entry, row int) error {
 	if attn.queries-row < block.rows {
 		block = attn.compiled[1]
 	}
-	memory := mem.Worker[attn.scoresBytes:]
+	memory := mem.WorkerScratch[attn.scoresBytes:]
 	work, panels := memory[:attn.productBytes], memory[attn.productBytes:][:attn.panelBytes]
 	memory = memory[attn.productBytes+attn.panelBytes:]
 	worker := attn.run.Of(mem)
 	args := &worker.args
-	scores := unsafe.Pointer(unsafe.SliceData(mem.Worker))
+	scores := unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
 	*args = gemm.Args{Shared: panels}
 	copied := attn.transpose(mem, entry, memory[attn.loopBytes:])
 	for i := range attn.group {

@@ -27,9 +27,9 @@ func lowerBlockLoops(call *graph.Call) (*graph.Kernel, error) {
 	scales, zeros := operandAddress(call, blocksScale), operandAddress(call, blocksZero)
 	bias := operandAddress(call, blocksBias)
 	blocks := kit.DivUp(depth, weight.block)
-	return &graph.Kernel{Worker: 4 * depth, Phases: []graph.Phase{{Chunks: kit.DivUp(columns, columnsPerChunk),
+	return &graph.Kernel{WorkerScratch: 4 * depth, Phases: []graph.Phase{{Chunks: kit.DivUp(columns, columnsPerChunk),
 		Run: func(mem *graph.Mem, chunk int) error {
-			weightRow := kit.SliceOf[float32](mem.Worker, 0, depth) // a row of weight, converted to float32
+			weightRow := kit.SliceOf[float32](mem.WorkerScratch, 0, depth) // a row of weight, converted to float32
 			for column := chunk * columnsPerChunk; column < min(columns, (chunk+1)*columnsPerChunk); column++ {
 				scale := kit.ElementsOf[float32](kit.AddressOf[float32](scales(mem), column*blocks), blocks)
 				zero := zeros(mem)

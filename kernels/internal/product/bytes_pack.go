@@ -49,7 +49,7 @@ func newBytePacker(shape byteShape, signed bool) (*bytePacker, error) {
 		return nil, err
 	}
 	spec := shape.tileSpec(tile.ReadsSigned(machine.Host(), true))
-	spec.Rows, spec.Vectors, spec.Start = 1, shape.vectors, tile.FromResult
+	spec.Rows, spec.Vectors, spec.InitialSum = 1, shape.vectors, tile.FromResult
 	packer.columnSumCode, err = tile.Compile(spec, machine.Host())
 	return packer, err
 }

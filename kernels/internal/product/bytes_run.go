@@ -66,7 +66,7 @@ func (t *byteTiles) prepare(c *graph.Call) graph.Phase {
 			for block := from; block < min(t.blocks(), from+group); block++ {
 				if !t.packed {
 					t.packer.packBlock(worker, at, unsafe.Add(mem.Ptrs[1+bytesB], t.bOffsets[matrix]), bRow, bCol, block,
-						unsafe.Pointer(unsafe.SliceData(mem.Worker)))
+						unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch)))
 				}
 				t.prepareColumns(mem, matrix, block, at, aZero(mem), bZero(mem), bias(mem), biasStep)
 			}
@@ -95,7 +95,7 @@ func (t *byteTiles) prepareRows(mem *graph.Mem, worker *byteRun, matrix, chunk i
 	from := chunk * t.rowCopier.rowsPerChunk
 	t.rowCopier.copyRows(&worker.state, scratch(mem, t.scratchOffsets.packedRows+matrix*t.m*t.rowBytes()),
 		unsafe.Add(mem.Ptrs[1+bytesA], t.aOffsets[matrix]),
-		from, min(t.m, from+t.rowCopier.rowsPerChunk), unsafe.Pointer(unsafe.SliceData(mem.Worker)), sum)
+		from, min(t.m, from+t.rowCopier.rowsPerChunk), unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch)), sum)
 }
 
 // prepareColumns prepares the columns of a block: it computes the initial values of their sums, and stores their zero
@@ -143,7 +143,7 @@ func (t *byteTiles) multiply(c *graph.Call) graph.Phase {
 			rows := min(t.m, first+t.stripRows) - first
 			to, step := unsafe.Add(mem.Ptrs[0], t.resultByteOffset(entry, first, block)), t.outStep()
 			if t.storesSums() {
-				to = unsafe.Pointer(unsafe.SliceData(mem.Worker))
+				to = unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
 			}
 			if err := t.computeStrip(mem, worker, entry, block, first, rows, to, step); err != nil {
 				return err
@@ -191,7 +191,7 @@ func (t *byteTiles) setUnitArgs(mem *graph.Mem, worker *byteRun, scale, zero fun
 		scratchOffset = t.stripRows * t.width() * sumBytes
 	}
 	args := &worker.args
-	args.Ptr[tile.Scratch] = unsafe.Add(unsafe.Pointer(unsafe.SliceData(mem.Worker)), scratchOffset)
+	args.Ptr[tile.Scratch] = unsafe.Add(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch)), scratchOffset)
 	if t.tileConversion != tile.NotQuantized {
 		worker.zeroPoint = byteAt(zero(mem), t.resultDType, 0)
 		args.Ptr[tile.Scales], args.Ptr[tile.ZeroPoint] = scale(mem), unsafe.Pointer(&worker.zeroPoint)

@@ -63,10 +63,10 @@ type byteScratch struct {
 
 // byteCode identifies the machine code of a tile.
 type byteCode struct {
-	height      int        // rows of a tile
-	isLastBlock bool       // whether the tile is in the last block of columns
-	start       tile.Start // initial values of sums
-	groups      int        // number of groups, a constant in code for the matrix unit; 0 for other code
+	height      int             // rows of a tile
+	isLastBlock bool            // whether the tile is in the last block of columns
+	start       tile.InitialSum // initial values of sums
+	groups      int             // number of groups, a constant in code for the matrix unit; 0 for other code
 }
 
 const (
@@ -141,7 +141,7 @@ func (t *byteTiles) chooseEpilogue(epilogue *fusion.Epilogue) {
 		t.epilogue, inTiles = multiply.NewTileEpilogue(epilogue, t.n, tile.EpilogueOperands, true)
 	}
 	if inTiles {
-		epilogue.Absorb()
+		epilogue.SetInRegisters()
 	} else {
 		epilogue.Defer()
 	}
@@ -220,7 +220,7 @@ func (t *byteTiles) layOutScratch() {
 // compile generates the code of all tiles.
 func (t *byteTiles) compile() error {
 	strips := kit.DivUp(t.m, t.stripRows)
-	starts := []tile.Start{tile.Zero}
+	starts := []tile.InitialSum{tile.Zero}
 	if t.hasInitialSums {
 		starts[0] = tile.FromLanes
 	}
@@ -250,7 +250,7 @@ func (t *byteTiles) compile() error {
 }
 
 // code identifies the machine code of tiles that multiply the given number of groups.
-func (t *byteTiles) code(height int, last bool, start tile.Start, groups int) byteCode {
+func (t *byteTiles) code(height int, last bool, start tile.InitialSum, groups int) byteCode {
 	if !t.usesUnit {
 		groups = 0
 	}
@@ -260,7 +260,7 @@ func (t *byteTiles) code(height int, last bool, start tile.Start, groups int) by
 // spec describes the code of a tile.
 func (t *byteTiles) spec(code byteCode) *tile.Spec {
 	spec := t.tileSpec(t.rowCopier.readSigned)
-	spec.Rows, spec.Epilogue, spec.Vectors, spec.Start = code.height, t.epilogue.Steps, t.vectors, code.start
+	spec.Rows, spec.Epilogue, spec.Vectors, spec.InitialSum = code.height, t.epilogue.Steps, t.vectors, code.start
 	if t.usesUnit {
 		spec.MatrixUnit, spec.Quantized, spec.PrefetchedLines = true, t.tileConversion, t.prefetchLines
 		spec.Runs[0].Terms = code.groups
@@ -297,14 +297,14 @@ func lowerBytes(call *graph.Call) (*graph.Kernel, error) {
 	}
 	kernel := &graph.Kernel{Scratch: t.scratchOffsets.size, Code: t.listings}
 	if t.usesUnit {
-		kernel.Worker = tile.UnitScratchBytes
+		kernel.WorkerScratch = tile.UnitScratchBytes
 	}
 	if t.storesSums() {
-		kernel.Worker += t.stripRows * t.width() * sumBytes
+		kernel.WorkerScratch += t.stripRows * t.width() * sumBytes
 	}
-	kernel.Worker = max(kernel.Worker, t.rowCopier.workerBytes())
+	kernel.WorkerScratch = max(kernel.WorkerScratch, t.rowCopier.workerBytes())
 	if !t.packed {
-		kernel.Worker = max(kernel.Worker, t.packer.transposeBytes())
+		kernel.WorkerScratch = max(kernel.WorkerScratch, t.packer.transposeBytes())
 	}
 	if prepare := t.prepare(call); prepare.Chunks > 0 {
 		kernel.Phases = append(kernel.Phases, prepare)
@@ -317,7 +317,7 @@ func lowerBytes(call *graph.Call) (*graph.Kernel, error) {
 func (t *byteTiles) listings() (list []expr.Listing) {
 	for h := t.height; h > 0; h-- {
 		for _, last := range []bool{false, true} {
-			for _, start := range []tile.Start{tile.Zero, tile.FromLanes, tile.FromResult} {
+			for _, start := range []tile.InitialSum{tile.Zero, tile.FromLanes, tile.FromResult} {
 				if code := t.codes[t.code(h, last, start, min(t.groups, callGroups))]; code != nil {
 					name := fmt.Sprintf("tiles of %d rows%s%s", h, map[bool]string{true: ", last columns"}[last],
 						map[bool]string{true: ", later terms"}[start == tile.FromResult])

@@ -196,7 +196,7 @@ func (product *contraction) compile(call *graph.Call) (*graph.Kernel, error) {
 	}
 	multiplier.SetEpilogue(fusion.EpilogueOf(call), spec)
 	kernel := &graph.Kernel{Code: multiplier.Listings}
-	kernel.Phases, kernel.Scratch, kernel.Worker = multiplier.Phases(0)
+	kernel.Phases, kernel.Scratch, kernel.WorkerScratch = multiplier.Phases(0)
 	return kernel, nil
 }
 

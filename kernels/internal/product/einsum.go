@@ -30,7 +30,7 @@ var Einsum = kit.Define[einsumAttrs](graph.Op{
 				Attrs: graph.Attrs{"equation": "ij,jk,k...->..."}}},
 	},
 	Facts: graph.Facts{
-		AnyOrder: true,
+		WritesAnyOrder: true,
 		Flops: func(c *graph.Call) float64 {
 			e, err := newEinsum(c)
 			if err != nil {

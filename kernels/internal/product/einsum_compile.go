@@ -85,7 +85,8 @@ func (plan *einsumPlan) keptLabels(i int) []int {
 // copy adds a phase that copies src to dst.
 func (plan *einsumPlan) copy(dst, src kit.Buffer) {
 	phase, worker := copies.Phase(copies.Job{Dst: dst, Src: src})
-	plan.kernel.Phases, plan.kernel.Worker = append(plan.kernel.Phases, phase), max(plan.kernel.Worker, worker)
+	plan.kernel.Phases = append(plan.kernel.Phases, phase)
+	plan.kernel.WorkerScratch = max(plan.kernel.WorkerScratch, worker)
 }
 
 // newTerm returns a new row-major term in scratch memory.
@@ -231,7 +232,7 @@ func (plan *einsumPlan) gemm(a, b, out *einsumTerm, batch, rows, cols, summed []
 		return err
 	}
 	plan.productScratch = max(plan.productScratch, kernel.Scratch)
-	plan.kernel.Worker = max(plan.kernel.Worker, kernel.Worker)
+	plan.kernel.WorkerScratch = max(plan.kernel.WorkerScratch, kernel.WorkerScratch)
 	for _, phase := range kernel.Phases {
 		plan.kernel.Phases = append(plan.kernel.Phases, plan.inner.Phase(phase, []kit.Buffer{out.buffer, a.buffer, b.buffer}))
 	}

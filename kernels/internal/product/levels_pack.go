@@ -16,8 +16,8 @@ import (
 
 // levelShape is the division of a product by a weight that is quantized by blocks (see [LinearBlocks]). A level is an
 // integer of the weight minus the default zero point. A panel has the levels of some columns of the result, in the form
-// of [tile.Levels]: for each index of the depth k, the levels of all these columns. The panels of scales and of zero
-// points have, for each block of the depth, the values of all these columns.
+// of [tile.VecQuantization]: for each index of the depth k, the levels of all these columns. The panels of scales and
+// of zero points have, for each block of the depth, the values of all these columns.
 type levelShape struct {
 	blockWeight
 	m, n, k        int  // rows of the result, columns of the result, depth

@@ -31,7 +31,7 @@ func (p *levelProduct) newPart(mem *graph.Mem, panel, row int, bias unsafe.Point
 	if bias != nil {
 		part.bias = kit.AddressOf[float32](bias, first)
 	}
-	memory := unsafe.Pointer(unsafe.SliceData(mem.Worker))
+	memory := unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
 	biasBytes := kit.AlignUp(4 * p.width())
 	part.converted = unsafe.Add(memory, biasBytes+4*p.bandRows*p.width())
 	if part.columns < p.width() {
@@ -59,7 +59,7 @@ func (part *levelPart) copyResult(mem *graph.Mem) {
 }
 
 // start returns the initial values of the sums for a tile that multiplies terms from index k of the depth on.
-func (part *levelPart) start(k int) tile.Start {
+func (part *levelPart) start(k int) tile.InitialSum {
 	switch {
 	case k > 0:
 		return tile.FromResult

@@ -49,9 +49,9 @@ type levelProduct struct {
 
 // levelCode identifies the machine code of a tile.
 type levelCode struct {
-	rows, terms int        // rows of a tile; terms of a block for thinLevels, else 0
-	start       tile.Start // initial values of sums
-	isLast      bool       // whether the tile computes the last terms
+	rows, terms int             // rows of a tile; terms of a block for thinLevels, else 0
+	start       tile.InitialSum // initial values of sums
+	isLast      bool            // whether the tile computes the last terms
 }
 
 // levelRun is the state of a worker that runs a levelProduct.
@@ -77,7 +77,7 @@ func lowerLevels(algorithm levelAlgorithm) func(*graph.Call) (*graph.Kernel, err
 		if err != nil {
 			return nil, err
 		}
-		kernel := &graph.Kernel{Scratch: p.scratch, Worker: p.workerBytes(), Code: p.listings}
+		kernel := &graph.Kernel{Scratch: p.scratch, WorkerScratch: p.workerBytes(), Code: p.listings}
 		if len(p.unpacked) > 0 {
 			kernel.Phases = append(kernel.Phases, p.packPhase(call))
 		}
@@ -107,7 +107,7 @@ func newLevelProduct(call *graph.Call, algorithm levelAlgorithm) (*levelProduct,
 		p.epilogue, p.inTiles = multiply.NewTileEpilogue(epilogue, p.n, tile.EpilogueOperands, true)
 	}
 	if p.inTiles {
-		epilogue.Absorb()
+		epilogue.SetInRegisters()
 	} else {
 		epilogue.Defer()
 	}
@@ -178,7 +178,7 @@ func (p *levelProduct) compileTiles() error {
 				continue
 			}
 			for _, blockTerms := range terms {
-				for _, start := range []tile.Start{first, tile.FromResult} {
+				for _, start := range []tile.InitialSum{first, tile.FromResult} {
 					for _, last := range []bool{false, true} {
 						code := levelCode{height, blockTerms, start, last}
 						var err error
@@ -195,9 +195,9 @@ func (p *levelProduct) compileTiles() error {
 
 // spec describes the code of a tile.
 func (p *levelProduct) spec(code levelCode) *tile.Spec {
-	spec := &tile.Spec{Size: 4, Rows: code.rows, Vectors: p.tileVectors(), Start: code.start}
+	spec := &tile.Spec{Size: 4, Rows: code.rows, Vectors: p.tileVectors(), InitialSum: code.start}
 	if p.algorithm == thinLevels {
-		spec.Levels = tile.Levels{Bits: p.levelBits(), Zeros: p.hasZeros}
+		spec.VecQuantization = tile.VecQuantization{Bits: p.levelBits(), Zeros: p.hasZeros}
 		for i := range code.rows {
 			spec.In = append(spec.In, 4*i*p.k)
 		}
@@ -206,7 +206,7 @@ func (p *levelProduct) spec(code levelCode) *tile.Spec {
 		spec.Loops = []tile.Loop{{In: 4 * code.terms, Vec: step * code.terms, Block: 1, Trips: tile.Dynamic}}
 	} else {
 		if code.start == tile.FromResult { // sum these terms first, and then add the sum of earlier terms
-			spec.Start, spec.Epilogue = tile.Zero, []tile.EpilogueStep{{Op: tile.AddResult}}
+			spec.InitialSum, spec.Epilogue = tile.Zero, []tile.EpilogueStep{{Op: tile.AddResult}}
 		}
 		spec.Runs = []tile.Run{{InStep: 4, VecStep: 4 * p.width(), Terms: tile.Dynamic}}
 		spec.Tiles = tile.Loop{In: tile.Dynamic, Out: tile.Dynamic}

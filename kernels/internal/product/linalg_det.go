@@ -57,9 +57,9 @@ func detOp(name string) *graph.Op {
 				lines := kit.NewLineSet(append(append([]int{}, self.Shape[:batchRank]...), 1), batchRank)
 				lines.Strides = [][]int{kit.ByteStrides(out), kit.ByteStrides(lead)}
 				load, store := tensor.Converter(tensor.Complex128, self.DType), tensor.Converter(self.DType, tensor.Complex128)
-				return &graph.Kernel{Worker: 16 * n * n,
+				return &graph.Kernel{WorkerScratch: 16 * n * n,
 					Phases: []graph.Phase{lines.Phase(n*n*n, func(mem *graph.Mem, off [4]int) error {
-						matrix := unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(mem.Worker))), n*n)
+						matrix := unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))), n*n)
 						for i := range n {
 							mem.CheckContext()
 							load(unsafe.Pointer(&matrix[i*n]), unsafe.Add(mem.Ptrs[1], off[1]+i*rowStep), 16, colStep, n)

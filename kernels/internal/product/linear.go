@@ -28,7 +28,7 @@ var Linear = kit.Define[kit.None](graph.Op{
 				tensor.New(tensor.Float32, 4, 3)}},
 		},
 	},
-	Facts:     graph.Facts{Parallel: linearLoops, AnyOrder: true, Flops: linearFlops},
+	Facts:     graph.Facts{Parallel: linearLoops, WritesAnyOrder: true, Flops: linearFlops},
 	Lowerings: graph.Lowerings{Impls: productImpls(linearContraction), Rewrite: compose.WidenToFloat32},
 })
 
@@ -158,7 +158,7 @@ func linearRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	}
 	out := tensor.Zeros(input.DType, shape...)
 	flat := flattensInput(input.Meta.Type())
-	inputFactors, weightFactors := kit.FactorsOf(input.DType, input), kit.FactorsOf(input.DType, weight)
+	inputFactors, weightFactors := kit.ProductOperandOf(input.DType, input), kit.ProductOperandOf(input.DType, weight)
 	kit.EachIndex(shape, func(index []int) {
 		sum := kit.Accumulator{DType: input.DType}
 		inputAt, weightAt := 0, 0

@@ -23,7 +23,7 @@ var Matmul = kit.Define[kit.None](graph.Op{
 			{In: []tensor.Meta{tensor.New(tensor.Int64, 1, 4), tensor.New(tensor.Int64, 2, 4, 3)}},
 		},
 	},
-	Facts:     graph.Facts{Parallel: productLoops, AnyOrder: true, Flops: productFlops},
+	Facts:     graph.Facts{Parallel: productLoops, WritesAnyOrder: true, Flops: productFlops},
 	Lowerings: graph.Lowerings{Impls: productImpls(matmulContraction), Rewrite: rewriteMatmul, Attend: blockedAttention},
 })
 
@@ -40,7 +40,7 @@ var Mm = kit.Define[kit.None](graph.Op{
 			{In: []tensor.Meta{tensor.New(tensor.BFloat16, 2, 3), tensor.New(tensor.BFloat16, 3, 4)}},
 		},
 	},
-	Facts: graph.Facts{Parallel: productLoops, AnyOrder: true, Flops: productFlops},
+	Facts: graph.Facts{Parallel: productLoops, WritesAnyOrder: true, Flops: productFlops},
 	Lowerings: graph.Lowerings{Impls: productImpls(matmulContraction), Rewrite: compose.WidenToFloat32,
 		Attend: blockedAttention},
 })
@@ -56,7 +56,7 @@ var Bmm = kit.Define[kit.None](graph.Op{
 		Examples: []graph.Example{{In: []tensor.Meta{
 			tensor.New(tensor.Float32, 2, 3, 4).WithStrides([]int{4, 8, 1}), tensor.New(tensor.Float32, 2, 4, 5)}}},
 	},
-	Facts: graph.Facts{Parallel: productLoops, AnyOrder: true, Flops: productFlops},
+	Facts: graph.Facts{Parallel: productLoops, WritesAnyOrder: true, Flops: productFlops},
 	Lowerings: graph.Lowerings{Impls: productImpls(matmulContraction), Rewrite: compose.WidenToFloat32,
 		Attend: blockedAttention},
 })

@@ -35,7 +35,7 @@ var MatmulBytes = kit.Define[kit.None](graph.Op{
 			{In: []tensor.Meta{tensor.New(tensor.Uint8, 9, 20), tensor.New(tensor.Int8, 20)}},
 		},
 	},
-	Facts: graph.Facts{AnyOrder: true, Flops: productFlops},
+	Facts: graph.Facts{WritesAnyOrder: true, Flops: productFlops},
 	Lowerings: graph.Lowerings{
 		Impls: []graph.Impl{
 			{Name: "tiled", Doc: "Packs other into panels, once if it is constant. Multiplies groups of four or eight " +

@@ -31,7 +31,7 @@ func productRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if out.Numel() == 0 {
 		return []*tensor.Tensor{out}, nil
 	}
-	x, y := kit.FactorsOf(m.DType, in[0]), kit.FactorsOf(m.DType, in[1])
+	x, y := kit.ProductOperandOf(m.DType, in[0]), kit.ProductOperandOf(m.DType, in[1])
 	kit.EachIndex(m.Shape, func(index []int) {
 		sum := kit.Accumulator{DType: m.DType}
 		productTerms(x, y, index, &sum)
@@ -41,7 +41,7 @@ func productRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 }
 
 // productTerms adds the terms of one element of a matmul to sum.
-func productTerms(a, b *kit.Factors, index []int, sum *kit.Accumulator) {
+func productTerms(a, b *kit.ProductOperand, index []int, sum *kit.Accumulator) {
 	lead, row, col := index, -1, -1
 	if b.Rank() > 1 {
 		lead, col = lead[:len(lead)-1], lead[len(lead)-1]
@@ -64,7 +64,7 @@ func productTerms(a, b *kit.Factors, index []int, sum *kit.Accumulator) {
 
 // matrixAt returns the storage index of the matrix at an index of the batch, to which the batch dimensions of t
 // broadcast. The matrix has the last dims dimensions of t.
-func matrixAt(t *kit.Factors, index []int, dims int) int {
+func matrixAt(t *kit.ProductOperand, index []int, dims int) int {
 	at, batch := t.Offset, t.Rank()-dims
 	for d := range batch {
 		if t.Shape[d] != 1 {

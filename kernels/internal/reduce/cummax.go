@@ -41,7 +41,7 @@ func runningExtreme(name, extreme string, greatest bool) *graph.Op {
 			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3)}, Attrs: graph.Attrs{"dim": 1}},
 				{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"dim": 1}}},
 		},
-		Facts: graph.Facts{AnyOrder: true, Each: graph.Each{Simple: 4}},
+		Facts: graph.Facts{WritesAnyOrder: true, Each: graph.Each{Simple: 4}},
 		Lowerings: graph.Lowerings{Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			if c.Out[0].Numel() == 0 {
 				return &graph.Kernel{}, nil

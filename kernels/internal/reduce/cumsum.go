@@ -98,7 +98,7 @@ func scanOp(name, doc string, op expr.Op, loops [2]scanLoops, combine func(a, b 
 			Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
 		},
 		Facts: graph.Facts{
-			AnyOrder:        true,
+			WritesAnyOrder:  true,
 			UnfusableReason: "carries a running value from element to element in its own kernel",
 		},
 		Lowerings: graph.Lowerings{
@@ -187,7 +187,7 @@ func withDimLast(b kit.Buffer, dim int) kit.Buffer {
 
 // scan scans adjacent lines of n elements. The elements of a line are step bytes apart.
 func (l *scanLoops) scan(mem *graph.Mem, out, in unsafe.Pointer, n, step, lines int) {
-	carry := unsafe.Pointer(&mem.Worker[0])
+	carry := unsafe.Pointer(&mem.WorkerScratch[0])
 	l.Begin(carry, lines)
 	if lines == 1 && step == l.dtype.Size() {
 		kit.Blocks(mem.Context, n, func(begin, end int) {

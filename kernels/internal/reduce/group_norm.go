@@ -37,7 +37,7 @@ var GroupNorm = kit.Define[groupNormAttrs](graph.Op{
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 4, 3, 3).WithStrides([]int{36, 1, 12, 4}),
 			tensor.New(tensor.Float32, 4), tensor.New(tensor.Float32, 4)}, Attrs: graph.Attrs{"num_groups": 2}}},
 	},
-	Facts: graph.Facts{AnyOrder: true, Each: graph.Each{Simple: 2.5}},
+	Facts: graph.Facts{WritesAnyOrder: true, Each: graph.Each{Simple: 2.5}},
 	Lowerings: graph.Lowerings{
 		Rows: groupNormRows,
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
@@ -159,7 +159,7 @@ var InstanceNorm = kit.Define[instanceNormAttrs](graph.Op{
 		},
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4, 4)}}},
 	},
-	Facts: graph.Facts{AnyOrder: true, Each: graph.Each{Simple: 2.5}},
+	Facts: graph.Facts{WritesAnyOrder: true, Each: graph.Each{Simple: 2.5}},
 	Lowerings: graph.Lowerings{
 		Rows: instanceNormRows,
 		Compile: func(call *graph.Call) (*graph.Kernel, error) {

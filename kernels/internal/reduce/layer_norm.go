@@ -44,7 +44,7 @@ var LayerNorm = kit.Define[layerNormAttrs](graph.Op{
 			tensor.New(tensor.Float32, 4)},
 			Attrs: graph.Attrs{"normalized_shape": []int{4}}}},
 	},
-	Facts: graph.Facts{AnyOrder: true, Each: graph.Each{Simple: 3}},
+	Facts: graph.Facts{WritesAnyOrder: true, Each: graph.Each{Simple: 3}},
 	Lowerings: graph.Lowerings{
 		Rows: layerNormRows,
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {

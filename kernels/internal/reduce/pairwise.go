@@ -56,7 +56,7 @@ var PairwiseProbabilities = kit.Define[pairwiseAttrs](graph.Op{
 			{In: []tensor.Meta{tensor.New(tensor.Float64, 3, 6).WithStrides([]int{1, 3})}, Attrs: graph.Attrs{"classes": 4}}},
 	},
 	Facts: graph.Facts{
-		AnyOrder:        true,
+		WritesAnyOrder:  true,
 		Parallel:        kit.LoopsExceptDims(1),
 		UnfusableReason: "iterates over a whole row, in its own kernel",
 		Flops: func(c *graph.Call) float64 {

@@ -76,7 +76,7 @@ func benchReduce(b *testing.B, name string, a graph.Attrs, metas []tensor.Meta) 
 	scratch := tensor.NewStorage(k.Scratch).Bytes()
 	var mems [workers]*graph.Mem
 	for w := range mems {
-		mems[w] = &graph.Mem{Ptrs: ptrs, Scratch: scratch, Worker: tensor.NewStorage(k.Worker).Bytes()}
+		mems[w] = &graph.Mem{Ptrs: ptrs, Scratch: scratch, WorkerScratch: tensor.NewStorage(k.WorkerScratch).Bytes()}
 	}
 	b.SetBytes(int64(bytes))
 	for b.Loop() {

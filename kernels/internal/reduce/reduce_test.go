@@ -256,7 +256,7 @@ func TestReduceSteadyState(t *testing.T) {
 			ptrs = append(ptrs, x.Pointer())
 		}
 		m := &graph.Mem{Ptrs: ptrs, Scratch: tensor.NewStorage(k.Scratch).Bytes(),
-			Worker: tensor.NewStorage(k.Worker).Bytes()}
+			WorkerScratch: tensor.NewStorage(k.WorkerScratch).Bytes()}
 		if n := testing.AllocsPerRun(10, func() {
 			for _, p := range k.Phases {
 				for i := range p.Chunks {

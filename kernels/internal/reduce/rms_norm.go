@@ -85,7 +85,7 @@ var RmsNorm = kit.Define[rmsNormAttrs](graph.Op{
 			Attrs: graph.Attrs{"normalized_shape": []int{3, 4}}},
 			{In: []tensor.Meta{kit.ExTransposed}, Attrs: graph.Attrs{"normalized_shape": 3, "eps": 0.1}}},
 	},
-	Facts: graph.Facts{AnyOrder: true, Each: graph.Each{Simple: 2}},
+	Facts: graph.Facts{WritesAnyOrder: true, Each: graph.Each{Simple: 2}},
 	Lowerings: graph.Lowerings{
 		Rows: rmsNormRows,
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
@@ -181,7 +181,7 @@ func compileLocalResponse[T float32 | float64](c *graph.Call) (*graph.Kernel, er
 				channel, first := unit%channels, unit/channels%blocks*localBlock
 				sample := unit / channels / blocks * channels
 				n := min(localBlock, inner-first)
-				sums := kit.SliceOf[float64](mem.Worker, 0, n)
+				sums := kit.SliceOf[float64](mem.WorkerScratch, 0, n)
 				clear(sums)
 				for k := max(0, channel-a.Size/2); k < min(channels, channel-a.Size/2+a.Size); k++ {
 					for i, e := range v[(sample+k)*inner+first:][:n] {

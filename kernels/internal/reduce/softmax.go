@@ -40,7 +40,7 @@ func softmaxOp(name, doc string, isLog bool) *graph.Op {
 			},
 			Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
 		},
-		Facts: graph.Facts{AnyOrder: true},
+		Facts: graph.Facts{WritesAnyOrder: true},
 		Lowerings: graph.Lowerings{
 			Rows: rows,
 			Impls: lineOp{

@@ -51,7 +51,7 @@ var (
 			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 6, 1)}, Attrs: graph.Attrs{"onesided": true}},
 				{In: []tensor.Meta{kit.F32(2, 67, 2)}, Attrs: graph.Attrs{"inverse": true, "dft_length": 71}}},
 		},
-		Facts: graph.Facts{AnyOrder: true,
+		Facts: graph.Facts{WritesAnyOrder: true,
 			Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return []int{kit.Attrs[dftAttrs](c).Dim, -1} })},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) {
@@ -91,7 +91,7 @@ func fftOp(name, doc string, dtype tensor.DType, spec fourierSpec) *graph.Op {
 				{In: []tensor.Meta{tensor.New(dtype, 6, 3)}, Attrs: graph.Attrs{"dim": 0, "n": 8, "norm": "ortho"}}},
 		},
 		Facts: graph.Facts{Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return []int{kit.Attrs[fftAttrs](c).Dim} }),
-			AnyOrder: true},
+			WritesAnyOrder: true},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) {
 				s, _, err := specOf(c)

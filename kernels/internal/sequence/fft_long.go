@@ -148,7 +148,7 @@ func (spec *fourierSpec) longKernel(c *graph.Call) *graph.Kernel {
 		buffers = 2
 	}
 	f.groupLines = min(f.lines.Count, max(1, longScratchBytes/(size*buffers)))
-	kernel := &graph.Kernel{Worker: 16 * f.workLen(), Scratch: size * buffers * f.groupLines}
+	kernel := &graph.Kernel{WorkerScratch: 16 * f.workLen(), Scratch: size * buffers * f.groupLines}
 	if f.chirp != nil {
 		kernel.Scratch += size
 		kernel.Phases = f.filterPhases()
@@ -172,7 +172,7 @@ func (f *longFourier) matrix(m *graph.Mem, i int) []complex128 {
 func (f *longFourier) phase(lines, units, elements int,
 	do func(m *graph.Mem, scratch []complex128, line, unit int)) graph.Phase {
 	return copies.ChunkedPhase(lines*units, transformMoves*elements, func(m *graph.Mem, begin, end int) error {
-		scratch := kit.SliceOf[complex128](m.Worker, 0, f.workLen())
+		scratch := kit.SliceOf[complex128](m.WorkerScratch, 0, f.workLen())
 		for u := begin; u < end; u++ {
 			do(m, scratch, u/units, u%units)
 		}

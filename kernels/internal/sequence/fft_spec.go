@@ -130,9 +130,9 @@ func (spec *fourierSpec) kernel(c *graph.Call) *graph.Kernel {
 	}
 	f := newFourier(spec.points)
 	lines, get, put := spec.access(c)
-	return &graph.Kernel{Worker: 16 * (spec.points + f.workLen()),
+	return &graph.Kernel{WorkerScratch: 16 * (spec.points + f.workLen()),
 		Phases: []graph.Phase{lines.Phase(transformMoves*spec.points, func(mem *graph.Mem, off [4]int) error {
-			all := unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(mem.Worker))), spec.points+f.workLen())
+			all := unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))), spec.points+f.workLen())
 			x, scratch := all[:spec.points], all[spec.points:]
 			src := unsafe.Add(mem.Ptrs[1], off[0])
 			spec.load(x, func(i int) complex128 { return get(src, i) })

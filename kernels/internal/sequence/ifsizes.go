@@ -31,7 +31,7 @@ var IfSizes = kit.Define[ifSizesAttrs](graph.Op{
 			return graph.Reference{}.Run(body, in[:len(body.Inputs)])
 		},
 	},
-	Lowerings: graph.Lowerings{Chooses: chooseBranch},
+	Lowerings: graph.Lowerings{TakenBranch: chooseBranch},
 })
 
 // chooseBranch returns the branch that the sizes select, and the operands of the branch.

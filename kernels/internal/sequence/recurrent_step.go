@@ -30,7 +30,7 @@ type cellRun struct {
 // run runs the block that starts at sequence firstSequence through all steps of direction dir.
 func (s *stepper) run(mem *graph.Mem, dir, firstSequence int) {
 	n, rowBytes := min(s.blockSequences, s.batch-firstSequence), s.hidden*s.elemBytes
-	buffers := mem.Worker[:s.bufferBytes]
+	buffers := mem.WorkerScratch[:s.bufferBytes]
 	worker := s.runs.Of(mem)
 	if worker.repeated == nil {
 		worker.repeated, worker.check = new([2]gemm.Replay), func() { worker.mem.CheckContext() }
@@ -42,8 +42,8 @@ func (s *stepper) run(mem *graph.Mem, dir, firstSequence int) {
 		resetState: buffers[2*s.blockSequences*rowBytes:][:n*rowBytes], gates: buffers[3*s.blockSequences*rowBytes:],
 		lengths: kit.ElementsOf[int32](mem.Ptrs[stepLengths], s.batch)}
 	worker.loopState.Context = mem.Context
-	worker.work = mem.Worker[s.bufferBytes:][:s.productBytes]
-	worker.args.Shared = mem.Worker[s.bufferBytes+s.productBytes:][:s.panelBytes]
+	worker.work = mem.WorkerScratch[s.bufferBytes:][:s.productBytes]
+	worker.args.Shared = mem.WorkerScratch[s.bufferBytes+s.productBytes:][:s.panelBytes]
 	s.begin(worker)
 	s.record(worker, 0, worker.h)
 	s.record(worker, 1, worker.resetState)

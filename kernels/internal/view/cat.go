@@ -28,7 +28,7 @@ func defineJoin(attrs *graph.Schema, name, doc string, j joinOp, examples []grap
 			Name: name, Doc: doc, Params: []graph.Param{kit.Tensors},
 			Infer: j.infer, Ref: j.ref, Examples: examples,
 		},
-		Facts: graph.Facts{AnyOrder: true, ImageRole: graph.ImagePreserving, SelectsElements: true,
+		Facts: graph.Facts{WritesAnyOrder: true, ImageRole: graph.ImagePreserving, SelectsElements: true,
 			ConcatDim: j.concatDim},
 		Lowerings: graph.Lowerings{Impls: []graph.Impl{copies.JoinImpl(j.compile, j.forms)}},
 	})

@@ -23,7 +23,7 @@ var Clone = kit.Define[cloneAttrs](graph.Op{
 		Ref:      copies.Ref(inferClone),
 		Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), graph.Attrs{"memory_format": "contiguous"}),
 	},
-	Facts:     graph.Facts{Identity: true, AnyOrder: true, Copies: true},
+	Facts:     graph.Facts{Identity: true, WritesAnyOrder: true, Copies: true},
 	Lowerings: graph.Lowerings{Impls: []graph.Impl{copies.Impl(copies.CompileCopy)}},
 })
 

@@ -25,7 +25,7 @@ var Eye = kit.Define[eyeAttrs](graph.Op{
 		Ref:      refEye,
 		Examples: []graph.Example{{Attrs: graph.Attrs{"n": 3, "m": 4}}},
 	},
-	Facts:     graph.Facts{AnyOrder: true},
+	Facts:     graph.Facts{WritesAnyOrder: true},
 	Lowerings: graph.Lowerings{Compile: compileEye},
 })
 
@@ -60,7 +60,7 @@ func compileEye(c *graph.Call) (*graph.Kernel, error) {
 		return nil, err
 	}
 	ones, _ := copies.Phase(copies.Job{Dst: out.View(m), Fill: tensor.IntScalar(1).Tensor(out.Meta.DType)})
-	return &graph.Kernel{Phases: []graph.Phase{zeros, ones}, Worker: w}, nil
+	return &graph.Kernel{Phases: []graph.Phase{zeros, ones}, WorkerScratch: w}, nil
 }
 
 func refEye(c *graph.Call, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {

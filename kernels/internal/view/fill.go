@@ -11,7 +11,7 @@ import (
 // returns the number.
 func fillOp(attrs *graph.Schema, op graph.Op, resultType func(c *graph.Call) (tensor.Type, error),
 	value func(c *graph.Call) graph.NumberOrSize) *graph.Op {
-	op.AnyOrder, op.Fills = true, true
+	op.WritesAnyOrder, op.Fills = true, true
 	op.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		t, err := resultType(c)
 		if err == nil {

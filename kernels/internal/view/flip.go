@@ -32,7 +32,7 @@ var Flip = kit.Define[flipAttrs](graph.Op{
 	},
 	Facts: graph.Facts{
 		Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return slices.Clone(kit.Attrs[flipAttrs](c).Dims) }),
-		Each:     copyEach, AnyOrder: true, ImageRole: graph.ImagePreserving,
+		Each:     copyEach, WritesAnyOrder: true, ImageRole: graph.ImagePreserving,
 		SelectsElements: true},
 	Lowerings: graph.Lowerings{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {

@@ -72,7 +72,7 @@ var Multinomial = kit.Define[multinomialAttrs](graph.Op{
 		},
 		Examples: kit.OneExample(kit.F32(0, 3), graph.Attrs{"num_samples": 3, "replacement": true}),
 	},
-	Facts: graph.Facts{AnyOrder: true},
+	Facts: graph.Facts{WritesAnyOrder: true},
 	Lowerings: graph.Lowerings{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			if c.Out[0].Numel() == 0 {
@@ -181,9 +181,9 @@ func newMultinomial(c *graph.Call) *multinomial {
 func (p *multinomial) kernel() *graph.Kernel {
 	rows, blocks := p.lines.Count, kit.DivUp(p.draws, drawBlock)
 	if blocks == 1 {
-		return &graph.Kernel{Worker: p.treeBytes, Phases: []graph.Phase{{Chunks: rows, Run: func(m *graph.Mem,
+		return &graph.Kernel{WorkerScratch: p.treeBytes, Phases: []graph.Phase{{Chunks: rows, Run: func(m *graph.Mem,
 			row int) error {
-			t := weightTree(kit.SliceOf[float64](m.Worker, 0, p.treeBytes/8))
+			t := weightTree(kit.SliceOf[float64](m.WorkerScratch, 0, p.treeBytes/8))
 			if err := p.load(m, t, row); err != nil {
 				return err
 			}

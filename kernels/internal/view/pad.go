@@ -27,7 +27,7 @@ var Pad = kit.Define[padAttrs](graph.Op{
 			Attrs: graph.Attrs{"pad": []int{1, 0, 2, -1}, "value": 0.5}},
 			{In: []tensor.Meta{kit.F32(1, 2, 3, 4)}, Attrs: graph.Attrs{"pad": []int{2, 1, 1, 2}, "mode": "reflect"}}},
 	},
-	Facts: graph.Facts{Parallel: padLoops, AnyOrder: true, ImageRole: graph.ImagePreserving},
+	Facts: graph.Facts{Parallel: padLoops, WritesAnyOrder: true, ImageRole: graph.ImagePreserving},
 	Lowerings: graph.Lowerings{
 		Impls: []graph.Impl{copies.BorderImpl(compilePad, func(c *graph.Call) []int {
 			return padsBefore(kit.Attrs[padAttrs](c).Pad, c.Meta(0).Rank())
@@ -56,7 +56,7 @@ var ConstantPadNd = kit.Define[constantPadAttrs](graph.Op{
 		},
 		Examples: kit.OneExample(kit.F32(2, 3), graph.Attrs{"pad": []int{1, 2}, "value": 7}),
 	},
-	Facts: graph.Facts{Parallel: constantPadLoops, AnyOrder: true, ImageRole: graph.ImagePreserving, Fills: true},
+	Facts: graph.Facts{Parallel: constantPadLoops, WritesAnyOrder: true, ImageRole: graph.ImagePreserving, Fills: true},
 	Lowerings: graph.Lowerings{
 		Impls: []graph.Impl{copies.BorderImpl(func(c *graph.Call) (*graph.Kernel, error) {
 			a := kit.Attrs[constantPadAttrs](c)

@@ -149,7 +149,7 @@ var Bernoulli = kit.Define[seedAttrs](graph.Op{
 		},
 		Examples: kit.OneExample(kit.F32(0, 3), nil),
 	},
-	Facts: graph.Facts{AnyOrder: true},
+	Facts: graph.Facts{WritesAnyOrder: true},
 	Lowerings: graph.Lowerings{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			seed := uint64(kit.Attrs[seedAttrs](c).Seed)
@@ -239,7 +239,7 @@ var Dropout = kit.Define[dropoutAttrs](graph.Op{
 		Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}},
 			{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"train": true, "p": 0.3}}},
 	},
-	Facts: graph.Facts{AnyOrder: true},
+	Facts: graph.Facts{WritesAnyOrder: true},
 	Lowerings: graph.Lowerings{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			a := kit.Attrs[dropoutAttrs](c)

@@ -63,7 +63,7 @@ func repeatOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
 			},
 			Examples: kit.OneExample(kit.F32(2, 3), example),
 		},
-		Facts: graph.Facts{Parallel: repeatLoops, AnyOrder: true},
+		Facts: graph.Facts{Parallel: repeatLoops, WritesAnyOrder: true},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) { return compileRepeat(c, kit.KnownSizes(repeats(c))) },
 		},

@@ -30,7 +30,7 @@ func shapeOp(attrs *graph.Schema, op graph.Op, shape func(c *graph.Call, t tenso
 			return reshaped(c, t, size)
 		}
 	}
-	op.AnyOrder, op.Reshapes = true, true
+	op.WritesAnyOrder, op.Reshapes = true, true
 	op.Impls = []graph.Impl{copies.Impl(func(c *graph.Call) (*graph.Kernel, error) {
 		return copies.RowMajorKernel(kit.OutBuffer(c, 0), kit.InBuffer(c, 0)), nil
 	})}

@@ -28,7 +28,7 @@ var Roll = kit.Define[rollAttrs](graph.Op{
 		Ref:      refRoll,
 		Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), graph.Attrs{"shifts": []int{1, -2}, "dims": []int{1, 3}}),
 	},
-	Facts: graph.Facts{Parallel: rollLoops, Each: copyEach, AnyOrder: true,
+	Facts: graph.Facts{Parallel: rollLoops, Each: copyEach, WritesAnyOrder: true,
 		ImageRole: graph.ImagePreserving},
 	Lowerings: graph.Lowerings{Compile: compileRoll},
 })
@@ -156,7 +156,8 @@ func compileFlatRoll(dst, src kit.Buffer, shifts []int) (*graph.Kernel, error) {
 	in, inWorker := copies.Phase(jobs...)
 	shifted := kit.ScratchBuffer(start*size, tensor.New(dtype, dst.Meta.Shape...))
 	out, outWorker := copies.Phase(copies.Job{Dst: dst, Src: shifted})
-	return &graph.Kernel{Phases: []graph.Phase{in, out}, Worker: max(inWorker, outWorker), Scratch: 2 * n * size}, nil
+	return &graph.Kernel{Phases: []graph.Phase{in, out}, WorkerScratch: max(inWorker, outWorker),
+		Scratch: 2 * n * size}, nil
 }
 
 func refRoll(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

@@ -110,7 +110,7 @@ func shuffleOp(attrs *graph.Schema, name, doc string, exampleAttrs graph.Attrs, 
 			},
 			Examples: kit.OneExample(exampleOperand, exampleAttrs),
 		},
-		Facts: graph.Facts{Parallel: shuffleLoops, AnyOrder: true, ImageRole: graph.ImagePreserving},
+		Facts: graph.Facts{Parallel: shuffleLoops, WritesAnyOrder: true, ImageRole: graph.ImagePreserving},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) {
 				s, err := spec(c)

@@ -25,7 +25,7 @@ var Stack = kit.Define[stackAttrs](graph.Op{
 		Ref:      refStack,
 		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3), kit.F32(2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
 	},
-	Facts:     graph.Facts{Parallel: stackLoops, Each: copyEach, AnyOrder: true, SelectsElements: true},
+	Facts:     graph.Facts{Parallel: stackLoops, Each: copyEach, WritesAnyOrder: true, SelectsElements: true},
 	Lowerings: graph.Lowerings{Compile: compileStack},
 })
 

@@ -31,7 +31,7 @@ var To = kit.Define[toAttrs](graph.Op{
 			{In: []tensor.Meta{kit.F32(2, 3, 4, 5)}, Attrs: graph.Attrs{"memory_format": "channels_last"}},
 			{In: []tensor.Meta{kit.F32(2, 3), tensor.New(tensor.Float16)}}},
 	},
-	Facts: graph.Facts{AnyOrder: true, Identity: true},
+	Facts: graph.Facts{WritesAnyOrder: true, Identity: true},
 	Lowerings: graph.Lowerings{
 		Impls: []graph.Impl{copies.Impl(copies.CompileCopy)},
 		// As an expression, a conversion can be fused with other loops, so that its result is not stored in memory.
@@ -83,7 +83,7 @@ var TypeAs = kit.Define[kit.None](graph.Op{
 		Ref:      copies.Ref(inferTypeAs),
 		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3), tensor.New(tensor.Int32)}}},
 	},
-	Facts:     graph.Facts{AnyOrder: true, Identity: true},
+	Facts:     graph.Facts{WritesAnyOrder: true, Identity: true},
 	Lowerings: graph.Lowerings{Impls: []graph.Impl{copies.Impl(copies.CompileCopy)}},
 })
 

@@ -70,7 +70,7 @@ func triangleOp(attrs *graph.Schema, name, doc string, keep func(c *graph.Call, 
 			},
 			Examples: kit.OneExample(kit.F32(3, 4), graph.Attrs{"diagonal": 1}),
 		},
-		Facts: graph.Facts{Parallel: kit.LoopsExceptDims(-1, -2), AnyOrder: true},
+		Facts: graph.Facts{Parallel: kit.LoopsExceptDims(-1, -2), WritesAnyOrder: true},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) { return compileTriangle(c, keep), nil },
 		},

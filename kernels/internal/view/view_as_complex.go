@@ -144,7 +144,7 @@ var Complex = kit.Define[kit.None](graph.Op{
 		},
 		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3).WithStrides([]int{1, 2}), kit.F32(3)}}},
 	},
-	Facts: graph.Facts{Parallel: graph.BroadcastLoops, AnyOrder: true},
+	Facts: graph.Facts{Parallel: graph.BroadcastLoops, WritesAnyOrder: true},
 	Lowerings: graph.Lowerings{
 		Compile: func(call *graph.Call) (*graph.Kernel, error) {
 			out := kit.KnownMeta(asReal(call.Out[0].Type()))

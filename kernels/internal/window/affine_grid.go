@@ -50,7 +50,7 @@ var AffineGridGenerator = kit.Define[affineGridAttrs](graph.Op{
 		},
 		Examples: kit.OneExample(kit.F32(2, 2, 3), graph.Attrs{"size": []int{2, 1, 3, 4}}),
 	},
-	Facts: graph.Facts{AnyOrder: true},
+	Facts: graph.Facts{WritesAnyOrder: true},
 	Lowerings: graph.Lowerings{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			switch d := c.Meta(0).DType; {

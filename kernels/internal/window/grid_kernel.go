@@ -100,7 +100,7 @@ func (k *gridKernel) phase() (worker int, phase graph.Phase) {
 	cost := min(k.groupSize, k.rowPositions) * tapCost * k.maxTaps
 	units := k.rows.Count * k.rowGroups * k.channelBlocks
 	return int(unsafe.Sizeof(gridGroup{})), copies.ChunkedPhase(units, cost, func(mem *graph.Mem, begin, end int) error {
-		group := (*gridGroup)(unsafe.Pointer(unsafe.SliceData(mem.Worker)))
+		group := (*gridGroup)(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch)))
 		for unit := begin; unit < end; unit++ {
 			k.computeUnit(mem, group, unit, unit == begin)
 		}

@@ -41,7 +41,7 @@ var GridSampler = kit.Define[gridSamplerAttrs](graph.Op{
 			{In: []tensor.Meta{kit.F32(1, 2, 3, 4, 5), kit.F32(1, 2, 3, 2, 3)},
 				Attrs: graph.Attrs{"padding_mode": 1, "align_corners": true}}},
 	},
-	Facts: graph.Facts{AnyOrder: true, Flops: gridOperations, FlopKernel: graph.GoSimple,
+	Facts: graph.Facts{WritesAnyOrder: true, Flops: gridOperations, FlopKernel: graph.GoSimple,
 		Parallel: func(c *graph.Call) []graph.Parallel { return kit.BatchLoop(c.Meta(0).Rank(), 0, 1)(c) }},
 	Lowerings: graph.Lowerings{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {

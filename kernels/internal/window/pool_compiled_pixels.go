@@ -91,14 +91,14 @@ func (p *compiledPixels) kernel() *graph.Kernel {
 	rows := p.batch * depths * heights
 	division := machine.DivideUnits(rows, kit.BoundedProduct(p.axes[2].Results, p.channels, p.taps), machine.ReduceGrain)
 	neutralBytes := kit.AlignUp(p.channels * p.elemBytes)
-	kernel := &graph.Kernel{Worker: neutralBytes, Code: p.listings}
+	kernel := &graph.Kernel{WorkerScratch: neutralBytes, Code: p.listings}
 	if !p.isSingle && p.kind == poolAvg {
-		kernel.Worker += max(carriedBytes, p.channels*p.sumDType.Size())
+		kernel.WorkerScratch += max(carriedBytes, p.channels*p.sumDType.Size())
 	}
 	kernel.Phases = []graph.Phase{{Chunks: division.Chunks, Run: func(m *graph.Mem, chunk int) error {
 		worker := p.state.Of(m)
 		worker.begin(m)
-		p.fillNeutral(p.dtype, m.Worker[:p.channels*p.elemBytes])
+		p.fillNeutral(p.dtype, m.WorkerScratch[:p.channels*p.elemBytes])
 		for row, end := division.ChunkRange(chunk); row < end; row++ {
 			p.computeRow(m, worker, row/heights/depths, row/heights%depths, row%heights)
 		}
@@ -136,7 +136,7 @@ func (p *compiledPixels) computeRow(mem *graph.Mem, worker *poolRun, image, dept
 			continue
 		}
 		allInside := p.listTaps(worker, first, windows, run.Step*p.inStrides[columnDim],
-			unsafe.Pointer(unsafe.SliceData(mem.Worker)))
+			unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch)))
 		if p.indices {
 			worker.index = int64(p.planeIndex(firstPlane, firstRow, firstCol))
 			p.runIndices(mem, worker, to, resultAddress(1, run.First), run)
@@ -221,7 +221,7 @@ func (p *compiledPixels) runLoops(mem *graph.Mem, worker *poolRun, to unsafe.Poi
 	from unsafe.Pointer, window [maxDims]geometry.Range) {
 	carried, step := to, p.outStrides[0][columnDim]
 	if p.kind == poolAvg {
-		carried, step = unsafe.Pointer(&mem.Worker[kit.AlignUp(p.channels*p.elemBytes)]), p.channels*p.sumDType.Size()
+		carried, step = unsafe.Pointer(&mem.WorkerScratch[kit.AlignUp(p.channels*p.elemBytes)]), p.channels*p.sumDType.Size()
 	}
 	rowTaps, columnTaps := window[1].Count(), window[2].Count()
 	tapCount := window[0].Count() * rowTaps * columnTaps
@@ -234,7 +234,7 @@ func (p *compiledPixels) runLoops(mem *graph.Mem, worker *poolRun, to unsafe.Poi
 		}
 		for tap := first; tap < first+tapsPerLoop; tap++ {
 			if tap >= tapCount {
-				worker.add(unsafe.Pointer(unsafe.SliceData(mem.Worker)), 0)
+				worker.add(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch)), 0)
 				continue
 			}
 			worker.add(unsafe.Add(from, p.tapAt(window, tap/columnTaps/rowTaps, tap/columnTaps%rowTaps, tap%columnTaps)),

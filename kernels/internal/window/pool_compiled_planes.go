@@ -136,12 +136,13 @@ func (p *compiledPlanes) kernel() *graph.Kernel {
 	work := p.batchPlanes * p.blockRows * (p.width*p.maxTaps[0]*p.maxTaps[1] + p.columns.results*p.columns.taps)
 	division := machine.DivideUnits(units, work, machine.ReduceGrain)
 	neutralBytes := kit.AlignUp(p.width * p.elemBytes)
-	return &graph.Kernel{Worker: neutralBytes + p.batchPlanes*p.blockRows*p.rowStride*p.sumDType.Size(), Code: p.listings,
+	return &graph.Kernel{WorkerScratch: neutralBytes + p.batchPlanes*p.blockRows*p.rowStride*p.sumDType.Size(),
+		Code: p.listings,
 		Phases: []graph.Phase{{Chunks: division.Chunks, Run: func(m *graph.Mem, chunk int) error {
 			worker := p.state.Of(m)
 			worker.begin(m)
-			p.fillNeutral(p.dtype, m.Worker[:p.width*p.elemBytes])
-			p.fillNeutral(p.sumDType, m.Worker[neutralBytes:][:p.batchPlanes*p.blockRows*p.rowStride*p.sumDType.Size()])
+			p.fillNeutral(p.dtype, m.WorkerScratch[:p.width*p.elemBytes])
+			p.fillNeutral(p.sumDType, m.WorkerScratch[neutralBytes:][:p.batchPlanes*p.blockRows*p.rowStride*p.sumDType.Size()])
 			for unit, end := division.ChunkRange(chunk); unit < end; unit++ {
 				p.computeBlock(m, worker, unit/blocks/depths, unit/blocks%depths, unit%blocks*p.blockRows)
 			}
@@ -157,7 +158,7 @@ func (p *compiledPlanes) computeBlock(mem *graph.Mem, worker *poolRun, batch, de
 	first := batch * p.batchPlanes
 	planes, rows := min(p.batchPlanes, p.planes-first), min(p.blockRows, p.axes[1].Results-firstRow)
 	in := unsafe.Add(mem.Ptrs[1], first*p.planeElements*p.elemBytes)
-	folded := unsafe.Pointer(&mem.Worker[kit.AlignUp(p.width*p.elemBytes)])
+	folded := unsafe.Pointer(&mem.WorkerScratch[kit.AlignUp(p.width*p.elemBytes)])
 	foldedRow := func(plane, h int) unsafe.Pointer { // address of the folded row of result row h
 		return unsafe.Add(folded, ((plane*rows+h-firstRow)*p.rowStride+p.paddingBefore)*p.sumDType.Size())
 	}
@@ -201,7 +202,7 @@ type rowStream struct {
 func (p *compiledPlanes) foldRows(m *graph.Mem, worker *poolRun, in unsafe.Pointer, depth, row int, to rowStream,
 	step, n int) {
 	depthRange, rowRange := p.axes[0].WindowAt(depth), p.axes[1].WindowAt(row)
-	neutral := unsafe.Pointer(unsafe.SliceData(m.Worker))
+	neutral := unsafe.Pointer(unsafe.SliceData(m.WorkerScratch))
 	m.Count(loopCallCost + p.width*n)
 	worker.add(to.ptr, to.rowStride)
 	for d := range p.maxTaps[0] {

@@ -171,8 +171,8 @@ func runPool(t *testing.T, impl *graph.Impl, c *graph.Call, x *tensor.Tensor) (o
 		m.Ptrs = append(m.Ptrs, outs[len(outs)-1].Pointer())
 	}
 	m.Ptrs = append(m.Ptrs, x.Pointer())
-	for i := range m.Worker {
-		m.Worker[i] = 0xff
+	for i := range m.WorkerScratch {
+		m.WorkerScratch[i] = 0xff
 	}
 	for _, ph := range k.Phases {
 		for i := range ph.Chunks {

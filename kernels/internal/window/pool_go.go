@@ -43,7 +43,7 @@ func poolInGo(p *pool, vectorDim int) *graph.Kernel {
 	pooled.store = [...]tensor.ConvertFunc{tensor.Converter(p.meta.DType, d), tensor.Converter(tensor.Int64, tensor.Int64)}
 	division := machine.DivideUnits(tensor.Numel(sizes[:]), kit.BoundedProduct(length, max(1, p.taps)), goGrain)
 	return &graph.Kernel{
-		Worker: kit.AlignUp(pooled.fold.size(pooled.maxResults)) + 2*kit.AlignUp(axes.BlockBytes) +
+		WorkerScratch: kit.AlignUp(pooled.fold.size(pooled.maxResults)) + 2*kit.AlignUp(axes.BlockBytes) +
 			kit.AlignUp(pooled.maxResults*8),
 		Phases: []graph.Phase{{Chunks: division.Chunks, Run: func(mem *graph.Mem, chunk int) error {
 			first, end := division.ChunkRange(chunk)
@@ -92,7 +92,7 @@ type resultVector struct {
 
 // vectorAt returns the vector that starts at index first of the dimension of vectors.
 func (g *goPool) vectorAt(m *graph.Mem, first int) resultVector {
-	region := kit.RegionOf(m.Worker)
+	region := kit.RegionOf(m.WorkerScratch)
 	vector := resultVector{goPool: g, partials: region.Take(g.fold.size(g.maxResults)),
 		block:   region.Take(axes.BlockBytes),
 		loading: region.Take(axes.BlockBytes), out: region.Take(g.maxResults * 8)}

@@ -50,24 +50,24 @@ func newMaxFold(dtype tensor.DType, indices bool) windowFold {
 	case tensor.Uint8:
 		return maxFold[uint8]{tracksIndex: indices}
 	case tensor.Int8:
-		return maxFold[int8]{least: math.MinInt8, tracksIndex: indices}
+		return maxFold[int8]{lowest: math.MinInt8, tracksIndex: indices}
 	case tensor.Int16:
-		return maxFold[int16]{least: math.MinInt16, tracksIndex: indices}
+		return maxFold[int16]{lowest: math.MinInt16, tracksIndex: indices}
 	case tensor.Int32:
-		return maxFold[int32]{least: math.MinInt32, tracksIndex: indices}
+		return maxFold[int32]{lowest: math.MinInt32, tracksIndex: indices}
 	case tensor.Int64:
-		return maxFold[int64]{least: math.MinInt64, tracksIndex: indices}
+		return maxFold[int64]{lowest: math.MinInt64, tracksIndex: indices}
 	case tensor.Float32:
-		return maxFold[float32]{least: float32(math.Inf(-1)), tracksIndex: indices}
+		return maxFold[float32]{lowest: float32(math.Inf(-1)), tracksIndex: indices}
 	}
-	return maxFold[float64]{least: math.Inf(-1), tracksIndex: indices}
+	return maxFold[float64]{lowest: math.Inf(-1), tracksIndex: indices}
 }
 
 // maxFold computes maxima and, if tracksIndex is set, their indices. As in PyTorch, of several equal maxima the first
-// counts, NaN is greater than all numbers, and of several NaNs the last counts. An empty window has the least value and
-// the index at which it begins.
+// counts, NaN is greater than all numbers, and of several NaNs the last counts. An empty window has the lowest value
+// and the index at which it begins.
 type maxFold[T uint8 | int8 | int16 | int32 | int64 | float32 | float64] struct {
-	least       T
+	lowest      T
 	tracksIndex bool
 }
 
@@ -75,17 +75,17 @@ type maxFold[T uint8 | int8 | int16 | int32 | int64 | float32 | float64] struct 
 func (f maxFold[T]) split(partials unsafe.Pointer, n int) (best []T, bestIndex []int64) {
 	best = unsafe.Slice((*T)(partials), n)
 	if f.tracksIndex {
-		bestIndex = unsafe.Slice((*int64)(unsafe.Add(partials, kit.AlignUp(n*int(unsafe.Sizeof(f.least))))), n)
+		bestIndex = unsafe.Slice((*int64)(unsafe.Add(partials, kit.AlignUp(n*int(unsafe.Sizeof(f.lowest))))), n)
 	}
 	return best, bestIndex
 }
 
-func (f maxFold[T]) size(n int) int { return kit.AlignUp(n*int(unsafe.Sizeof(f.least))) + n*8 }
+func (f maxFold[T]) size(n int) int { return kit.AlignUp(n*int(unsafe.Sizeof(f.lowest))) + n*8 }
 
 func (f maxFold[T]) begin(partials unsafe.Pointer, n, index, indexStep int) {
 	best, bestIndex := f.split(partials, n)
 	for i := range best {
-		best[i] = f.least
+		best[i] = f.lowest
 	}
 	for i := range bestIndex {
 		bestIndex[i] = int64(index + i*indexStep)

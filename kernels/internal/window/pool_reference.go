@@ -55,11 +55,11 @@ func newFoldedWindow(d tensor.DType, start int) *foldedWindow {
 	if !d.IsIntegral(true) {
 		return &foldedWindow{best: tensor.FloatScalar(math.Inf(-1)), sum: tensor.FloatScalar(0), index: start}
 	}
-	least := int64(0)
+	lowest := int64(0)
 	if d != tensor.Uint8 {
-		least = -1 << (8*d.Size() - 1)
+		lowest = -1 << (8*d.Size() - 1)
 	}
-	return &foldedWindow{integers: true, best: tensor.IntScalar(least), sum: tensor.IntScalar(0), index: start}
+	return &foldedWindow{integers: true, best: tensor.IntScalar(lowest), sum: tensor.IntScalar(0), index: start}
 }
 
 // add folds an element with its index in the plane.

@@ -81,7 +81,7 @@ func resampleKernel[T float32 | float64](resample *resampling, call *graph.Call)
 	}
 	move := func(dst, src kit.Buffer) {
 		phase, worker := copies.Phase(copies.Job{Dst: dst, Src: src})
-		kernel.Phases, kernel.Worker = append(kernel.Phases, phase), max(kernel.Worker, worker)
+		kernel.Phases, kernel.WorkerScratch = append(kernel.Phases, phase), max(kernel.WorkerScratch, worker)
 	}
 	current, err := transposed(kit.InBuffer(call, 0))
 	if err != nil {

@@ -50,7 +50,7 @@ var Resize = kit.Define[resizeAttrs](graph.Op{
 			{In: []tensor.Meta{kit.NHWC(1, 2, 4, 4)}, Attrs: graph.Attrs{"sizes": []int{7, 8}, "axes": []int{2, 3},
 				"keep_aspect_ratio_policy": "not_larger"}}},
 	},
-	Facts:     graph.Facts{Parallel: resizeLoops, AnyOrder: true, ImageRole: graph.ImageOp},
+	Facts:     graph.Facts{Parallel: resizeLoops, WritesAnyOrder: true, ImageRole: graph.ImageOp},
 	Lowerings: graph.Lowerings{Impls: resampleImpls(newResize)},
 })
 

@@ -94,7 +94,7 @@ func upsampleOp(name, doc string, spatial int, mode string) *graph.Op {
 			},
 			Examples: kit.OneExample(kit.F32(shapes[spatial]...), graph.Attrs{"output_size": results[spatial]}),
 		},
-		Facts:     graph.Facts{Parallel: kit.LoopsExceptLast(spatial), AnyOrder: true, ImageRole: graph.ImageOp},
+		Facts:     graph.Facts{Parallel: kit.LoopsExceptLast(spatial), WritesAnyOrder: true, ImageRole: graph.ImageOp},
 		Lowerings: graph.Lowerings{Impls: resampleImpls(describe)},
 	})
 }

@@ -31,7 +31,7 @@ var UpsampleNearest2d = kit.Define[upsampleNearestAttrs](graph.Op{
 		Ref:      refUpsampleNearest,
 		Examples: kit.OneExample(kit.NHWC(1, 2, 3, 4), graph.Attrs{"scale_factors": []float64{2, 1.5}}),
 	},
-	Facts: graph.Facts{Parallel: kit.LoopsExceptLast(2), AnyOrder: true, ImageRole: graph.ImageOp},
+	Facts: graph.Facts{Parallel: kit.LoopsExceptLast(2), WritesAnyOrder: true, ImageRole: graph.ImageOp},
 	Lowerings: graph.Lowerings{
 		Impls: []graph.Impl{{Name: "plain", Doc: "Copies pixels with contiguous channels, else element by element.",
 			Lower: compileUpsampleNearest, Work: nearestWork, Read: nearestRead}},

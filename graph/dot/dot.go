@@ -1,18 +1,24 @@
-package graph
+// Package dot draws graphs in DOT, the language of Graphviz.
+package dot
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strings"
 	"unicode"
+
+	"github.com/graphrun/graphrun/graph"
 )
 
-// DOT returns the graph in Graphviz's language. Inputs, constants, nodes and outputs are boxes with name, op, dtype,
-// shape and strides. Each operand is an arrow. A node that a pass inserted has a dashed box with the reason of the
-// insertion.
-func (g *Graph) DOT() ([]byte, error) {
-	d := drawing{boxOf: map[*Value]int{}}
-	fmt.Fprintf(&d.text, "digraph %s {\n  node [shape=box, fontname=Helvetica];\n", quoteDOT(g.Name))
+// Marshal returns the graph in DOT. Inputs, constants, nodes and outputs are boxes with name, op, dtype, shape and
+// strides. Each operand is an arrow. A node that a pass inserted has a dashed box with the reason of the insertion.
+func Marshal(g *graph.Graph) ([]byte, error) {
+	if g == nil {
+		return nil, errors.New("the graph is nil")
+	}
+	d := drawing{boxOf: map[*graph.Value]int{}}
+	fmt.Fprintf(&d.text, "digraph %s {\n  node [shape=box, fontname=Helvetica];\n", quote(g.Name))
 	d.text.WriteString("  edge [fontname=Helvetica, fontsize=10];\n")
 	for _, v := range g.Inputs {
 		d.boxOf[v] = d.addBox(inputStyle, v.Name, "input", v.Meta.String())
@@ -25,17 +31,17 @@ func (g *Graph) DOT() ([]byte, error) {
 		if n.Why != "" {
 			style = insertedStyle
 		}
-		box := d.addBox(style, n.label()...)
+		box := d.addBox(style, labelOf(n)...)
 		for _, v := range n.Out {
 			d.boxOf[v] = box
 		}
 	}
 	for _, n := range g.Nodes {
 		for i, a := range n.In {
-			if a.Kind != TensorArg {
+			if a.Kind != graph.TensorArg {
 				continue
 			}
-			if err := d.addArrow(a.Value, d.boxOf[n.Out[0]], n.operandLabel(i)); err != nil {
+			if err := d.addArrow(a.Value, d.boxOf[n.Out[0]], operandLabel(n, i)); err != nil {
 				return nil, g.Fail(n, err)
 			}
 		}
@@ -61,10 +67,10 @@ const (
 	insertedStyle = `, style="filled,dashed", fillcolor="#fde2d2", color="#c0392b"`
 )
 
-// drawing is a text in Graphviz's language.
+// drawing is a text in DOT.
 type drawing struct {
 	text     bytes.Buffer
-	boxOf    map[*Value]int // index of the box of the node, input or constant that gives the value
+	boxOf    map[*graph.Value]int // index of the box of the node, input or constant that gives the value
 	boxCount int
 }
 
@@ -72,12 +78,12 @@ type drawing struct {
 func (d *drawing) addBox(style string, label ...string) int {
 	box := d.boxCount
 	d.boxCount++
-	fmt.Fprintf(&d.text, "  %d [label=%s%s];\n", box, quoteDOT(label...), style)
+	fmt.Fprintf(&d.text, "  %d [label=%s%s];\n", box, quote(label...), style)
 	return box
 }
 
 // addArrow writes an arrow from the producer of a value to a box.
-func (d *drawing) addArrow(v *Value, to int, label string) error {
+func (d *drawing) addArrow(v *graph.Value, to int, label string) error {
 	from, ok := d.boxOf[v]
 	if !ok || from == to {
 		return fmt.Errorf("value %q is not in the graph, or depends on itself", v.Name)
@@ -87,14 +93,14 @@ func (d *drawing) addArrow(v *Value, to int, label string) error {
 	}
 	fmt.Fprintf(&d.text, "  %d -> %d", from, to)
 	if label != "" {
-		fmt.Fprintf(&d.text, " [label=%s]", quoteDOT(label))
+		fmt.Fprintf(&d.text, " [label=%s]", quote(label))
 	}
 	d.text.WriteString(";\n")
 	return nil
 }
 
-// quoteDOT returns lines as a string of Graphviz's language.
-func quoteDOT(lines ...string) string {
+// quote returns lines as a string in DOT.
+func quote(lines ...string) string {
 	text := strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' {
 			return unicode.ReplacementChar
@@ -105,7 +111,7 @@ func quoteDOT(lines ...string) string {
 }
 
 // operandLabel returns the name of an operand; empty if the node has only one.
-func (n *Node) operandLabel(i int) string {
+func operandLabel(n *graph.Node, i int) string {
 	ps := n.Op.Params
 	switch {
 	case len(n.In) < 2 || len(ps) == 0:
@@ -116,10 +122,10 @@ func (n *Node) operandLabel(i int) string {
 	return fmt.Sprintf("%s[%d]", ps[len(ps)-1].Name, i-len(ps)+1)
 }
 
-// label returns the lines of the node's box.
-func (n *Node) label() []string {
+// labelOf returns the lines of a node's box.
+func labelOf(n *graph.Node) []string {
 	op := n.Op.Name
-	if numbers := n.numbers(); numbers != "" {
+	if numbers := numbersText(n); numbers != "" {
 		op += " " + numbers
 	}
 	lines := []string{n.Name, op}
@@ -130,7 +136,7 @@ func (n *Node) label() []string {
 		}
 		lines = append(lines, text)
 	}
-	if n.Pin != (Pin{}) {
+	if n.Pin != (graph.Pin{}) {
 		lines = append(lines, "pinned to "+n.Pin.String())
 	}
 	if n.Why != "" {
@@ -139,12 +145,12 @@ func (n *Node) label() []string {
 	return lines
 }
 
-// numbers lists the operands that are plain numbers, which have no arrow: "other=0.5".
-func (n *Node) numbers() string {
+// numbersText lists the operands that are plain numbers, which have no arrow: "other=0.5".
+func numbersText(n *graph.Node) string {
 	var list []string
 	for i, a := range n.In {
-		if a.Kind == NumberArg {
-			name := n.operandLabel(i)
+		if a.Kind == graph.NumberArg {
+			name := operandLabel(n, i)
 			if name == "" && len(n.Op.Params) > 0 {
 				name = n.Op.Params[0].Name
 			}

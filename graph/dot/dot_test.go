@@ -1,4 +1,4 @@
-package graph_test
+package dot_test
 
 import (
 	"bytes"
@@ -7,7 +7,10 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graph/dot"
 	"github.com/graphrun/graphrun/internal/graphtest"
 	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/tensor"
@@ -15,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-func TestDOT(t *testing.T) {
+func TestMarshal(t *testing.T) {
 	g := graph.New("two copies", graphtest.Lookup)
 	x := g.Input("x", tensor.Float32, 2, 4, 5, 5)
 	k := g.Constant("say \"k\"", tensor.Zeros(tensor.Float32, 5))
@@ -23,27 +26,27 @@ func TestDOT(t *testing.T) {
 	half := g.Apply("mul", nil, twice, 0.5)[0].Named("half").Pinned(tensor.ChannelsLast)
 	parts := g.Apply("chunk", graph.Attrs{"chunks": 2, "dim": 1}, half)
 	joined := g.Apply("cat", nil, parts[1], parts[0], parts[1])[0]
-	must(t, g.Err())
+	require.NoError(t, g.Err())
 	n, err := g.Insert("joined.copy", "clone", []graph.Arg{{Kind: graph.TensorArg, Value: joined}}, nil,
 		"conv2d wants channels_last")
-	must(t, err)
+	require.NoError(t, err)
 	g.Nodes = append(g.Nodes, n)
 	g.OutputFormat("y", n.Out[0], tensor.Contiguous).Output("k", k)
-	must(t, g.Err())
+	require.NoError(t, g.Err())
 
-	got, err := g.DOT()
-	must(t, err)
+	got, err := dot.Marshal(g)
+	require.NoError(t, err)
 	golden := filepath.Join("testdata", "copies.dot")
 	if *update {
-		must(t, os.MkdirAll("testdata", 0o755))
-		must(t, os.WriteFile(golden, got, 0o644))
+		require.NoError(t, os.MkdirAll("testdata", 0o755))
+		require.NoError(t, os.WriteFile(golden, got, 0o644))
 	}
 	want, err := os.ReadFile(golden)
-	must(t, err)
+	require.NoError(t, err)
 	if !bytes.Equal(got, want) {
 		t.Errorf("got\n%s\nrun with -update if that is right", got)
 	}
-	if again, _ := g.DOT(); !bytes.Equal(again, got) {
+	if again, _ := dot.Marshal(g); !bytes.Equal(again, got) {
 		t.Error("the same graph gave two texts")
 	}
 }

@@ -8,13 +8,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Settle replaces each node that runs one of several graphs ([Op.Chooses]) by the nodes of the graph that sizes choose.
-// It also replaces each node that runs a graph repeatedly, if sizes determine the number of iterations ([Op.Repeats]),
-// by the nodes of all iterations. Symbols must be bound. In a graph of [Graph.Symbolic] the choice becomes a guard. The
-// results of replaced nodes are removed, or become results of the new nodes. After Settle the graph must be inferred.
-// Settle does not change a graph without such nodes.
-func (g *Graph) Settle() error {
-	first := slices.IndexFunc(g.Nodes, (*Node).replacedBySettle)
+// InlineControlFlow replaces each node that runs one of several graphs, if sizes determine the graph
+// ([Op.TakenBranch]), by the nodes of that graph. It replaces each node that runs a graph repeatedly, if sizes
+// determine the number of iterations ([Op.Repeats]), by the nodes of all iterations. Symbols must be bound. In a graph
+// of [Graph.Symbolic] the choice becomes a guard. The results of replaced nodes are removed, or become results of the
+// new nodes. Afterwards the graph must be inferred. InlineControlFlow does not change a graph without such nodes.
+func (g *Graph) InlineControlFlow() error {
+	first := slices.IndexFunc(g.Nodes, (*Node).mustInline)
 	if first < 0 {
 		return nil
 	}
@@ -23,7 +23,7 @@ func (g *Graph) Settle() error {
 	g.Nodes = slices.Clone(g.Nodes[:first])
 	for i, n := range nodes {
 		inlining.redirect(n)
-		if !n.replacedBySettle() {
+		if !n.mustInline() {
 			g.Nodes = append(g.Nodes, n)
 			continue
 		}
@@ -38,23 +38,24 @@ func (g *Graph) Settle() error {
 	return nil
 }
 
-// Settled returns the graph if Settle would not change it, otherwise a settled and inferred copy.
-func (g *Graph) Settled() (*Graph, error) {
-	if !slices.ContainsFunc(g.Nodes, (*Node).replacedBySettle) {
+// WithInlinedControlFlow returns the graph if InlineControlFlow would not change it, otherwise an inferred copy with
+// inlined control flow.
+func (g *Graph) WithInlinedControlFlow() (*Graph, error) {
+	if !slices.ContainsFunc(g.Nodes, (*Node).mustInline) {
 		return g, nil
 	}
 	c := g.Clone()
-	return c, c.settleAndInfer()
+	return c, c.inlineAndInfer()
 }
 
-func (g *Graph) settleAndInfer() error {
-	if err := g.Settle(); err != nil {
+func (g *Graph) inlineAndInfer() error {
+	if err := g.InlineControlFlow(); err != nil {
 		return err
 	}
 	return g.Infer()
 }
 
-// inlining is the state of Settle.
+// inlining is the state of InlineControlFlow.
 type inlining struct {
 	graph        *Graph
 	replacements map[*Value]*Value // indexed by the results of replaced nodes
@@ -76,12 +77,12 @@ func (inlining *inlining) redirect(n *Node) {
 	n.attrs = n.attrs.withReplacements(inlining.replacementOf)
 }
 
-// replacedBySettle reports whether Settle replaces the node.
-func (n *Node) replacedBySettle() bool {
-	if n.Op == nil || n.Op.Chooses == nil && n.Op.Repeats == nil {
+// mustInline reports whether InlineControlFlow replaces the node.
+func (n *Node) mustInline() bool {
+	if n.Op == nil || n.Op.TakenBranch == nil && n.Op.Repeats == nil {
 		return false
 	}
-	if n.Op.Chooses != nil {
+	if n.Op.TakenBranch != nil {
 		return true
 	}
 	if n.decodeAttrs() != nil {
@@ -108,10 +109,10 @@ func (inlining *inlining) inlineNode(n *Node) error {
 	if err := n.decodeAttrs(); err != nil {
 		return err
 	}
-	if n.Op.Chooses == nil {
+	if n.Op.TakenBranch == nil {
 		return inlining.unroll(n)
 	}
-	body, in := n.Op.Chooses(n.Call())
+	body, in := n.Op.TakenBranch(n.Call())
 	if g.symbolicState != nil {
 		g.symbolicState.record(Guard{Node: n})
 	}
@@ -158,7 +159,7 @@ func (inlining *inlining) inlineGraph(n *Node, body *Graph, values []*Value) ([]
 			copies[v] = inlining.addResult(c, i, n.Name+"."+v.Name)
 		}
 		inlining.addNode(c)
-		if !c.replacedBySettle() {
+		if !c.mustInline() {
 			g.Nodes = append(g.Nodes, c)
 			continue
 		}

@@ -1,13 +1,6 @@
 package graph
 
-import (
-	"fmt"
-	"slices"
-	"strings"
-	"sync"
-
-	"github.com/graphrun/graphrun/internal/suggest"
-)
+import "sync"
 
 // nameIndex finds a graph's values and nodes by name. For a copy of a graph, the index is built at the first look-up,
 // because indexing takes longer than copying and few passes use names.
@@ -127,81 +120,64 @@ func (names *nameIndex) isTaken(name string) bool {
 	return names.values[name] != nil || names.nodes[name] != nil
 }
 
-// UnknownOp returns the error for an op that does not exist. The error suggests a similar name: see [SuggestOp].
-func UnknownOp(name string, lookup Lookup) error {
-	return fmt.Errorf("there is no op %q%s", name, suggest.DidYouMean(SuggestOp(name, lookup)))
+// ByValue maps the values of a graph to elements of type T. It is a slice indexed by the numbers of the
+// values ([Value.Number]). A slice is faster than a map, and passes look up several values for every node.
+// The zero ByValue is empty. All values must belong to one graph or to its clones, which number their
+// values alike. A ByValue is not safe for concurrent changes.
+type ByValue[T any] struct{ elements []T }
+
+// NewByValue returns an empty ByValue with memory for all values of a graph.
+func NewByValue[T any](g *Graph) ByValue[T] {
+	if g == nil {
+		return ByValue[T]{}
+	}
+	return ByValue[T]{make([]T, g.valueCount)}
 }
 
-// SuggestOp suggests an op for a name that is not in a catalogue. The name may be another spelling ("ReLU",
-// "aten::relu_", "torch.nn.functional.softmax", "BatchNorm"), the name in another library ("Conv" in ONNX, "multiply"
-// and "astype" in numpy, "reduce_sum" in TensorFlow), or a misspelling ("rlu"). It returns an empty name if no op is
-// similar.
-func SuggestOp(name string, lookup Lookup) string {
-	if lookup == nil {
-		return ""
+// At returns the element that was set for a value, or the zero T if none was set.
+func (b *ByValue[T]) At(v *Value) (x T) {
+	if v == nil || uint(v.number) >= uint(len(b.elements)) {
+		return x
 	}
-	short := stripLibrary(name)
-	alias := suggest.OpAliases[withoutUnderscores(short)]
-	for _, guess := range []string{short, snakeCase(short), strings.TrimSuffix(short, "_"), alias} {
-		if guess != "" && guess != name && lookup(guess) != nil {
-			return guess
-		}
-	}
-	known := func(yield func(string) bool) {
-		for _, n := range opNames {
-			if lookup(n) != nil && !yield(n) {
-				return
-			}
-		}
-	}
-	for n := range known {
-		if withoutUnderscores(n) == withoutUnderscores(short) {
-			return n
-		}
-	}
-	return suggest.Nearest(short, known)
+	return b.elements[v.number]
 }
 
-// opNames are the names of the ops of package kernels; names_gen.go sets them. SuggestOp compares a misspelled name
-// with the names that are also in the graph's catalogue.
-var opNames []string
-
-// stripLibrary removes the library and the overload from the name of an op. It returns "relu" for "aten::relu.out" and
-// for "torch.nn.functional.relu".
-func stripLibrary(name string) string {
-	if i := strings.LastIndex(name, "::"); i >= 0 {
-		name, _, _ = strings.Cut(name[i+2:], ".")
-		return name
+// Set sets the element of a value. It does nothing for nil and for the placeholder of a rejected value.
+//
+//go:noinline
+func (b *ByValue[T]) Set(v *Value, x T) {
+	if v == nil || v.number < 0 {
+		return
 	}
-	parts := strings.Split(name, ".")
-	libraries := []string{"torch", "nn", "functional", "F", "np", "numpy", "tf", "jnp", "jax", "aten", "ops",
-		"math", "tensor",
-		"Tensor", "special", "keras", "layers", "onnx", "ai", "com", "microsoft"}
-	for len(parts) > 1 && slices.Contains(libraries, parts[0]) {
-		parts = parts[1:]
+	for int(v.number) >= len(b.elements) {
+		var none T
+		b.elements = append(b.elements, none)
 	}
-	return parts[0]
+	b.elements[v.number] = x
 }
 
-// snakeCase converts "BatchNorm" to "batch_norm". Digits belong to the word before them.
-func snakeCase(name string) string {
-	var b strings.Builder
-	for i := range len(name) {
-		c := name[i]
-		isUpper := c >= 'A' && c <= 'Z'
-		startsWord := i > 0 && !(name[i-1] >= 'A' && name[i-1] <= 'Z') && name[i-1] != '_'
-		if isUpper && startsWord {
-			b.WriteByte('_')
-		}
-		if isUpper {
-			c += 'a' - 'A'
-		}
-		b.WriteByte(c)
-	}
-	return b.String()
+// assignNumber assigns the next free number to a value of the graph.
+func (g *Graph) assignNumber(v *Value) {
+	v.number = int32(g.valueCount)
+	g.valueCount++
 }
 
-// withoutUnderscores returns a form that all spellings of a name share: in lower case and without underscores.
-func withoutUnderscores(name string) string {
-	return strings.ToLower(strings.ReplaceAll(name, "_", ""))
+// assignNodeNumber assigns the next free number to a node of the graph.
+func (g *Graph) assignNodeNumber(n *Node) {
+	n.number = int32(g.nodeCount)
+	g.nodeCount++
 }
+
+// Graph returns the graph in which the value was made. It panics for a value that was not made by a graph.
+func (v *Value) Graph() *Graph { return v.ownerGraph() }
+
+// Number returns the value's number in its graph and in copies of it. Values are numbered from 0 in the order in which
+// they are made. The placeholder of a rejected value has a negative number.
+func (v *Value) Number() int { return int(v.number) }
+
+// Number returns the node's number in its graph and in copies and segments of it. Nodes are numbered from 0 in the
+// order in which they are made.
+func (n *Node) Number() int { return int(n.number) }
+
+// rejected reports whether the value is the placeholder of a rejected value.
+func (v *Value) rejected() bool { return v.number < 0 }

@@ -8,30 +8,30 @@ import (
 	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
-// Bounds on the search for generic sizes, which infers the graph after each doubling.
+// Bounds on the search for nondegenerate sizes, which infers the graph after each doubling.
 const (
 	maxDoublings = 10      // maximum number of doublings
 	maxElements  = 1 << 26 // maximum number of elements of an input
 )
 
-// GenericSizes returns sizes of the open symbols at which every size that depends on them is at least 2. A size of 0 or
-// 1 makes the layout of a value ambiguous, so that a plan for it may be poor for other sizes. The search starts at the
-// first hint or the assumed sizes. It doubles sizes until no size is 0 or 1 because of them. GenericSizes returns nil
-// if the search fails.
-func (p *Program) GenericSizes(ctx context.Context) []int {
-	if p.genericLock.Lock(ctx) != nil {
+// NondegenerateSizes returns sizes of the open symbols at which every size that depends on them is at least 2. A size
+// of 0 or 1 makes the layout of a value ambiguous, so that a plan for it may be poor for other sizes. The search starts
+// at the first hint or the assumed sizes. It doubles sizes until no size is 0 or 1 because of them. NondegenerateSizes
+// returns nil if the search fails.
+func (p *Program) NondegenerateSizes(ctx context.Context) []int {
+	if p.nondegenerateLock.Lock(ctx) != nil {
 		interrupt.Check(ctx)
 	}
-	defer p.genericLock.Unlock()
-	if !p.genericFound {
-		p.genericSizes = p.findGenericSizes(ctx)
-		p.genericFound = true
+	defer p.nondegenerateLock.Unlock()
+	if !p.nondegenerateFound {
+		p.nondegenerateSizes = p.findNondegenerateSizes(ctx)
+		p.nondegenerateFound = true
 	}
-	return p.genericSizes
+	return p.nondegenerateSizes
 }
 
-// findGenericSizes is the search of [Program.GenericSizes].
-func (p *Program) findGenericSizes(ctx context.Context) []int {
+// findNondegenerateSizes is the search of [Program.NondegenerateSizes].
+func (p *Program) findNondegenerateSizes(ctx context.Context) []int {
 	sizes := slices.Clone(p.assumed)
 	if len(p.hints) > 0 {
 		sizes = slices.Clone(p.hints[0])

@@ -1,18 +1,19 @@
-package endtoend_test
+package indices_test
 
 import (
 	"slices"
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graph/indices"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// TestAdmitted holds what may be made up for indices to what their ops take: for candidates
-// from -2 to 9 and tables of 3, 5 and 8 rows.
-func TestAdmitted(t *testing.T) {
+// TestValid compares valid indices with the bounds of their ops, for candidates from -2 to 9 and tables of 3, 5 and 8
+// rows.
+func TestValid(t *testing.T) {
 	var candidates []int64
 	for c := range int64(12) {
 		candidates = append(candidates, c-2)
@@ -20,7 +21,7 @@ func TestAdmitted(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		build func(g *graph.Graph, ids, other, t3, t5, t8 *graph.Value) *graph.Value
-		want  []int64 // nil: nothing is said of ids
+		want  []int64 // nil: ids is omitted
 	}{
 		{"an index", func(g *graph.Graph, ids, _, t3, _, _ *graph.Value) *graph.Value {
 			return op.Embedding(t3, ids)
@@ -60,9 +61,9 @@ func TestAdmitted(t *testing.T) {
 		if err := g.Err(); err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
-		got, said := g.Admitted(candidates)[ids]
-		if said != (c.want != nil) || !slices.Equal(got, c.want) {
-			t.Errorf("%s: got %v, %v, want %v", c.name, got, said, c.want)
+		got, found := indices.Valid(g, candidates)[ids]
+		if found != (c.want != nil) || !slices.Equal(got, c.want) {
+			t.Errorf("%s: got %v, %v, want %v", c.name, got, found, c.want)
 		}
 	}
 }

@@ -4,11 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 )
 
-// This file has functions for importers that continue after an input, a constant or a node that they cannot
-// read.
+// This file has functions for callers that continue after inputs, constants or nodes that cannot be read, and after
+// nodes that inference rejects.
 
 // errNoCause replaces a nil error as the reason of a rejection.
 var errNoCause = errors.New("no cause was given")
@@ -16,6 +17,32 @@ var errNoCause = errors.New("no cause was given")
 // unavailableError is the error of a node or an output that reads an unavailable input or constant.
 func unavailableError(v *Value) error {
 	return fmt.Errorf("depends on %s %q, which cannot be read", v.Kind(), v.Name)
+}
+
+// Drop returns a copy of the graph without the rejected nodes and the nodes that depend on rejected nodes.
+// The copy also lacks the outputs that these nodes compute.
+func (g *Graph) Drop(rejected map[*Node]*Error) *Graph {
+	d := g.Clone()
+	d.Nodes, d.Outputs = nil, nil
+	rejected = maps.Clone(rejected)
+	for _, n := range g.Nodes {
+		m := d.nameIndex().node(n.Name)
+		if err := n.dependsOn(rejected); err != nil && rejected[n] == nil {
+			rejected[n] = g.Fail(n, err)
+		}
+		if rejected[n] == nil {
+			d.Nodes = append(d.Nodes, m)
+			continue
+		}
+		d.nameIndex().dropNode(m)
+	}
+	for _, output := range g.Outputs {
+		if output.Value.Node == nil || rejected[output.Value.Node] == nil {
+			output.Value = d.nameIndex().values[output.Value.Name]
+			d.Outputs = append(d.Outputs, output)
+		}
+	}
+	return d
 }
 
 // DropValues returns a copy of the graph without unavailable values, and without the nodes and outputs that depend on

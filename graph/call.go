@@ -1,0 +1,239 @@
+package graph
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/iter/rule"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Call is one application of an op: the argument of Infer, Compile and the other functions of an Op.
+type Call struct {
+	In    []Arg
+	Attrs any // the decoded attributes, of the op's own type
+	Out   []tensor.Meta
+	// Impl is the chosen implementation of the op, and Walk the chosen walk. Impl is nil before the choice.
+	Impl *Impl
+	Walk Walk
+	// InPlace marks the operands of a concatenation that are already stored in their slices of the result. Nil marks none.
+	InPlace []bool
+	// Epilogue is the expression that the kernel applies to each element of its result; nil for none. It is set only for
+	// Lower of implementations with Epilogues. The addresses of the epilogue's operands follow the addresses of the call.
+	// If the inner loop of the kernel cannot apply the epilogue, a separate phase of the kernel applies it.
+	Epilogue Epilogue
+
+	fixesSizesToHints bool // Meta adds guards that unknown sizes equal their hints; set while a [Symbolic] is inferred
+
+	oneResult  [1]Result // buffer of One and Shared
+	allResults []Result  // buffer of All and AllShared
+}
+
+// Epilogue is an expression that the kernel of a product or a convolution, called the anchor, applies to each element
+// of its result. Operand 0 of the expression is the anchor's result. Package fusion implements this interface.
+type Epilogue interface {
+	Code() *expr.Code
+}
+
+// ArgKind is the kind of an operand.
+type ArgKind uint8
+
+// The kinds of operands.
+const (
+	Null ArgKind = iota
+	TensorArg
+	NumberArg
+)
+
+// Arg is an operand: a value, a plain number, or nothing.
+type Arg struct {
+	Kind   ArgKind
+	Value  *Value
+	Number tensor.Scalar
+}
+
+// Type returns the type of the operand's value, a 0-dim type for a number, and the zero Type for an absent operand.
+func (a Arg) Type() tensor.Type {
+	switch {
+	case a.Kind == NumberArg:
+		return tensor.Type{DType: a.Number.DType()}
+	case a.Kind == Null || a.Value == nil:
+		return tensor.Type{}
+	case a.Value.Packed != nil:
+		return a.Value.Packed.Type
+	case a.Value.Type.DType == tensor.Invalid:
+		return a.Value.Meta.Type() // a Value that no graph made has no Type
+	}
+	return a.Value.Type
+}
+
+// IsInPlace reports whether operand i is already in its slice of the result: see [Call.InPlace].
+func (c *Call) IsInPlace(i int) bool { return i >= 0 && i < len(c.InPlace) && c.InPlace[i] }
+
+// Meta returns the meta of the operand's value, a 0-dim meta for a number, and the zero Meta for an absent operand.
+func (a Arg) Meta() tensor.Meta {
+	switch a.Kind {
+	case TensorArg:
+		if a.Value == nil {
+			return tensor.Meta{}
+		}
+		if p := a.Value.Packed; p != nil {
+			return p.Meta
+		}
+		return a.Value.Meta
+	case NumberArg:
+		return tensor.New(a.Number.DType())
+	}
+	return tensor.Meta{}
+}
+
+// Operand returns the operand in the form of package iter/rule.
+func (a Arg) Operand() rule.Operand {
+	if a.Kind == NumberArg {
+		return rule.Number(a.Number)
+	}
+	return rule.OfType(a.Type())
+}
+
+// Has reports whether operand i is present.
+func (c *Call) Has(i int) bool { return i >= 0 && i < len(c.In) && c.In[i].Kind != Null }
+
+// Type returns the type of operand i, or the zero Type if it is absent. Infer uses it.
+func (c *Call) Type(i int) tensor.Type {
+	if i < 0 || i >= len(c.In) {
+		return tensor.Type{}
+	}
+	if v := c.In[i].Value; c.In[i].Kind == TensorArg && v != nil && v.Packed == nil && v.Type.DType != tensor.Invalid {
+		return v.Type // the usual case is fast: the Arg is not copied
+	}
+	return c.In[i].Type()
+}
+
+// Meta returns the meta of operand i, or the zero Meta if it is absent. It is for kernels, and for inference that needs
+// sizes as numbers. In the latter case, Meta adds guards that unknown sizes equal their hints.
+func (c *Call) Meta(i int) tensor.Meta {
+	if i < 0 || i >= len(c.In) {
+		return tensor.Meta{}
+	}
+	if c.fixesSizesToHints {
+		c.In[i].Type().Specialize()
+	}
+	return c.In[i].Meta()
+}
+
+// Const returns the data of operand i if it is a constant that is not packed, otherwise nil.
+func (c *Call) Const(i int) *tensor.Tensor {
+	if i < 0 || i >= len(c.In) || c.In[i].Kind != TensorArg || c.In[i].Value == nil || c.In[i].Value.Packed != nil {
+		return nil
+	}
+	return c.In[i].Value.Const
+}
+
+// Constant reports whether operand i is a constant, packed or not. Prices use it, so that a node costs the same before
+// and after its constants are packed. It returns false for a pinned constant, because every run reads such a constant
+// in its layout.
+func (c *Call) Constant(i int) bool {
+	return c.Packed(i) != nil || c.Const(i) != nil && !c.In[i].Value.Pin.SetsLayout()
+}
+
+// Result is the inferred type of one output. Alias is the index of the operand whose storage the output shares, or
+// Fresh. If the output shares storage, the offset of Type counts from the start of that storage.
+type Result struct {
+	Type  tensor.Type
+	Alias int
+	// Dynamic means that the shape is known only after the op has run. Sizes and TypeFor then describe the known part of
+	// the type: see the fields of [Outline] with these names.
+	Dynamic bool
+	Sizes   []int
+	TypeFor func(shape []sym.Int) (tensor.Type, error)
+}
+
+// Meta returns the result in numbers.
+func (r Result) Meta() tensor.Meta {
+	meta, _ := r.Type.Meta()
+	return meta
+}
+
+// Fresh is the [Result.Alias] of a result with storage of its own.
+const Fresh = -1
+
+// One returns a single result with storage of its own. To avoid allocations, the returned slice is a buffer of the
+// Call. The next call of One or Shared overwrites this buffer.
+func (c *Call) One(t tensor.Type) []Result { return c.Shared(t, Fresh) }
+
+// Shared is [Call.One] for a result that shares the storage of operand i ([Result].Alias).
+func (c *Call) Shared(t tensor.Type, i int) []Result {
+	c.oneResult[0].set(&t, i)
+	return c.oneResult[:]
+}
+
+// set assigns the fields one by one, because an assignment of the struct is slower during a garbage collection.
+func (r *Result) set(t *tensor.Type, alias int) {
+	setFields(&r.Type, t)
+	r.Alias, r.Dynamic, r.Sizes = alias, false, nil
+}
+
+// setFields copies a type field by field: see [Result.set].
+func setFields(dst, src *tensor.Type) {
+	dst.DType, dst.Shape, dst.Strides, dst.Offset = src.DType, src.Shape, src.Strides, src.Offset
+}
+
+// All is [Call.One] for several results.
+func (c *Call) All(types ...tensor.Type) []Result { return c.AllShared(Fresh, types...) }
+
+// AllShared is [Call.Shared] for several results.
+func (c *Call) AllShared(i int, types ...tensor.Type) []Result {
+	if len(c.allResults) < len(types) {
+		c.allResults = make([]Result, len(types))
+	}
+	for k := range types {
+		c.allResults[k].set(&types[k], i)
+	}
+	return c.allResults[:len(types)]
+}
+
+// Walk has the order of the loops of a call, and the layouts of its results. With the zero Walk the results have the
+// inferred layouts.
+type Walk struct {
+	// Order is the order in which loops nest the dimensions of the first result. An empty Order follows the layouts of
+	// the operands.
+	Order tensor.Order
+	// Out has the order of each result. An empty or missing order means the inferred layout.
+	Out []tensor.Order
+}
+
+// InOrder returns the walk with loops in the given order, and with results of the same rank in that order.
+func (c *Call) InOrder(order tensor.Order) Walk {
+	walk := Walk{Order: order, Out: make([]tensor.Order, len(c.Out))}
+	for i, meta := range c.Out {
+		if meta.Rank() == order.Rank() {
+			walk.Out[i] = order
+		}
+	}
+	return walk
+}
+
+// HasInferredLayouts reports whether all results have their inferred layouts.
+func (walk Walk) HasInferredLayouts() bool {
+	return !slices.ContainsFunc(walk.Out, func(order tensor.Order) bool { return order != "" })
+}
+
+// ResultLayout returns the layout of result i under the walk. meta is the inferred layout. If meta is already dense in
+// the walk's order, ResultLayout returns meta with its strides of dimensions of size 1.
+func (walk Walk) ResultLayout(i int, meta tensor.Meta) tensor.Meta {
+	if i < 0 || i >= len(walk.Out) || walk.Out[i] == "" || walk.Out[i].Rank() != meta.Rank() || walk.Out[i].Holds(meta) {
+		return meta
+	}
+	return meta.WithStrides(walk.Out[i].Strides(meta.Shape))
+}
+
+// producesLayouts reports whether the results in call.Out have the layouts of the walk.
+func (walk Walk) producesLayouts(call *Call) bool {
+	for i, order := range walk.Out {
+		if i < len(call.Out) && order != "" && !order.Holds(call.Out[i]) {
+			return false
+		}
+	}
+	return true
+}

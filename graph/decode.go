@@ -1,0 +1,363 @@
+package graph
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/graphrun/graphrun/internal/numerals"
+	"github.com/graphrun/graphrun/internal/sorted"
+	"github.com/graphrun/graphrun/internal/suggest"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Decode returns a pointer to the attribute struct, filled from the given attributes. An expression over symbols is
+// permitted in place of every integer; symbols has the values of the symbols. A field of type sym.Int keeps an
+// expression over unknown sizes. For a field of type int, a guard binds the expression to its hint. Decode fails if an
+// attribute is unknown, missing, or of the wrong type; the error names the attribute.
+func (s *Schema) Decode(given Attrs, symbols map[string]sym.Int) (any, error) {
+	if s.empty == nil {
+		return nil, errors.New("the schema was not made by SchemaOf")
+	}
+	if len(given) == 0 && s.zero != nil {
+		return s.zero, nil
+	}
+	out := reflect.New(attrsType(s))
+	for _, name := range sorted.Keys(given) {
+		if _, ok := s.byName[name]; ok {
+			continue
+		}
+		if s.Others == nil {
+			return nil, &AttrError{name, fmt.Errorf("unknown attribute %q%s", name, s.suggest(name))}
+		}
+		if err := setOther(s, out.Elem(), name, given[name], symbols); err != nil {
+			return nil, &AttrError{name, fmt.Errorf("attribute %q: %w", name, err)}
+		}
+	}
+	for _, f := range s.Fields {
+		v, ok := given[f.Name]
+		if !ok {
+			if f.Required {
+				return nil, fmt.Errorf("attribute %q (%s) is missing", f.Name, f.Type)
+			}
+			if f.Default == "none" {
+				continue
+			}
+			v = f.defaultValue()
+		}
+		if err := setField(f, out.Elem().Field(f.index), v, symbols); err != nil {
+			return nil, &AttrError{f.Name, fmt.Errorf("attribute %q: %w", f.Name, f.withExpectedType(err))}
+		}
+	}
+	if c, ok := out.Interface().(interface{ Check() error }); ok {
+		if err := c.Check(); err != nil {
+			return nil, err
+		}
+	}
+	return out.Interface(), nil
+}
+
+// setOther stores an attribute without a field of its own.
+func setOther(s *Schema, attrs reflect.Value, name string, v any, symbols map[string]sym.Int) error {
+	var x tensor.Scalar
+	if err := setField(*s.Others, reflect.ValueOf(&x).Elem(), v, symbols); err != nil {
+		return s.Others.withExpectedType(err)
+	}
+	m := attrs.Field(s.Others.index).Addr().Interface().(*map[string]tensor.Scalar)
+	if *m == nil {
+		*m = map[string]tensor.Scalar{}
+	}
+	(*m)[name] = x
+	return nil
+}
+
+// setField checks attribute f and stores it in dst, its field of the struct.
+func setField(f Field, dst reflect.Value, v any, symbols map[string]sym.Int) error {
+	if dst.Type() == reflect.TypeFor[*Graph]() {
+		g, ok := v.(*Graph)
+		if !ok || g == nil {
+			return &mismatchError{got: v}
+		}
+		dst.Set(reflect.ValueOf(g))
+		return nil
+	}
+	if p := reflect.ValueOf(v); p.Kind() == reflect.Pointer {
+		// v may be a pointer: a decomposition passes an optional attribute from another op's struct.
+		if v = nil; !p.IsNil() {
+			v = p.Elem().Interface()
+		}
+	}
+	if v == nil {
+		if f.Default == "none" || dst.Kind() == reflect.Pointer {
+			return nil
+		}
+		return fmt.Errorf("the value must not be null")
+	}
+	if p, ok := dst.Addr().Interface().(*IntsOrWord); ok && p.setWord(v, f.Words) {
+		return nil
+	}
+	if err := setValue(dst, v, symbols); err != nil {
+		return err
+	}
+	if n, found := findTooLarge(dst); found && !f.AnyInt {
+		return fmt.Errorf("%d is out of range: integers from -2^47 to 2^47 are accepted", n)
+	}
+	if w, ok := dst.Addr().Interface().(*IntsOrWord); ok && w.Word != "" && !slices.Contains(f.Words, w.Word) {
+		return f.unknownWord(w.Word, symbols)
+	}
+	if f.Len > 0 {
+		if dst.Len() == 1 {
+			for dst.Len() < f.Len {
+				dst.Set(reflect.Append(dst, dst.Index(0)))
+			}
+		}
+		if dst.Len() != f.Len && !(dst.Len() == 0 && f.Default == "none") {
+			return fmt.Errorf("want %d numbers, got %d", f.Len, dst.Len())
+		}
+	}
+	if f.OneOf != nil && !slices.Contains(f.OneOf, dst.String()) {
+		similar := suggest.Nearest(dst.String(), slices.Values(f.OneOf))
+		return fmt.Errorf("%q is not one of %s%s", dst.String(), strings.Join(f.OneOf, ", "), suggest.DidYouMean(similar))
+	}
+	return nil
+}
+
+// unknownWord is the error of a word that is not in Words.
+func (f Field) unknownWord(word string, symbols map[string]sym.Int) error {
+	if similar := suggest.Nearest(word, slices.Values(f.Words)); similar != "" {
+		return &mismatchError{word, suggest.DidYouMean(similar)}
+	}
+	return notAnInteger(word, symbols)
+}
+
+// setValue stores a JSON or Go value in a field of a matching type.
+func setValue(dst reflect.Value, v any, symbols map[string]sym.Int) error {
+	if list, ok := v.(elements); ok && len(list) == 1 && dst.Kind() != reflect.Slice &&
+		dst.Type() != reflect.TypeFor[IntOrInts]() {
+		v = list[0]
+	}
+	switch p := dst.Addr().Interface().(type) {
+	case *bool:
+		b, ok := v.(bool)
+		if !ok {
+			return &mismatchError{got: v}
+		}
+		*p = b
+	case *int:
+		i, err := toInt(v, symbols)
+		*p = i
+		return err
+	case *sym.Int:
+		i, err := toSize(v, symbols)
+		*p = i
+		return err
+	case *sym.Bool:
+		c, err := toCondition(v, symbols)
+		*p = c
+		return err
+	case *float64:
+		x, ok := numerals.Float(v)
+		if !ok {
+			return notANumber(v)
+		}
+		*p = x
+	case *string:
+		s, ok := v.(string)
+		if !ok {
+			return &mismatchError{got: v}
+		}
+		*p = s
+	case *tensor.Scalar:
+		n, err := toNumber(v, symbols)
+		if *p = n.Number; err == nil && n.Number.DType() == tensor.Invalid {
+			*p = tensor.IntScalar(int64(n.Size.Specialize()))
+		}
+		return err
+	case *NumberOrSize:
+		n, err := toNumber(v, symbols)
+		*p = n
+		return err
+	case *tensor.DType:
+		return setNamed(p, v, tensor.ParseDType)
+	case *tensor.MemoryFormat:
+		return setNamed(p, v, tensor.ParseMemoryFormat)
+	case *IntsOrWord:
+		return p.set(v, symbols)
+	case *IntOrInts:
+		return p.set(v, symbols)
+	default:
+		return setCompound(dst, v, symbols)
+	}
+	return nil
+}
+
+// setWord sets p to v if v is one of the given words. It reports whether v is one of them.
+func (p *IntsOrWord) setWord(v any, words []string) bool {
+	word, isText := v.(string)
+	if !isText || !slices.Contains(words, word) {
+		return false
+	}
+	*p = IntsOrWord{Word: word}
+	return true
+}
+
+func (p *IntsOrWord) set(v any, symbols map[string]sym.Int) error {
+	if s, ok := v.(string); ok {
+		if _, err := expressionIn(s, symbols); err != nil && !isExpression(s) {
+			p.Word = s
+			return nil
+		}
+	}
+	return setValue(reflect.ValueOf(&p.Ints).Elem(), v, symbols)
+}
+
+func (p *IntOrInts) set(v any, symbols map[string]sym.Int) error {
+	switch v.(type) {
+	case []int, []any, elements:
+		p.List = []sym.Int{}
+		return setValue(reflect.ValueOf(&p.List).Elem(), v, symbols)
+	}
+	return setValue(reflect.ValueOf(&p.One).Elem(), v, symbols)
+}
+
+func setNamed[T any](p *T, v any, parse func(string) (T, error)) error {
+	if t, ok := v.(T); ok {
+		*p = t
+		return nil
+	}
+	s, ok := v.(string)
+	if !ok {
+		return &mismatchError{got: v}
+	}
+	t, err := parse(s)
+	*p = t
+	return err
+}
+
+func setCompound(dst reflect.Value, v any, symbols map[string]sym.Int) error {
+	if dst.Kind() == reflect.Pointer {
+		e := reflect.New(dst.Type().Elem())
+		if err := setValue(e.Elem(), v, symbols); err != nil {
+			return err
+		}
+		dst.Set(e)
+		return nil
+	}
+	src := reflect.ValueOf(v)
+	if src.Kind() != reflect.Slice {
+		// A single number is a list of length 1.
+		src = reflect.ValueOf([]any{v})
+	}
+	list := reflect.MakeSlice(dst.Type(), src.Len(), src.Len())
+	for i := range src.Len() {
+		if err := setValue(list.Index(i), src.Index(i).Interface(), symbols); err != nil {
+			return err
+		}
+	}
+	dst.Set(list)
+	return nil
+}
+
+// AttrError is a mistake in an attribute. An [Error] that wraps it has the place of the attribute in the file.
+type AttrError struct {
+	Attr string
+	Err  error
+}
+
+// Error is the cause's message, which names the attribute.
+func (e *AttrError) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("attribute %q: no cause was given", e.Attr)
+	}
+	return e.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *AttrError) Unwrap() error { return e.Err }
+
+// mismatchError reports a value that does not have the type of its attribute. [Field.withExpectedType] adds the
+// expected type to the message.
+type mismatchError struct {
+	got  any
+	hint string
+}
+
+// Error returns the value and the hint.
+func (e *mismatchError) Error() string { return "got " + valueText(e.got) + e.hint }
+
+// withExpectedType adds the expected type to a mismatchError. It returns other errors unchanged.
+func (f Field) withExpectedType(err error) error {
+	var m *mismatchError
+	if !errors.As(err, &m) {
+		return err
+	}
+	return fmt.Errorf("want %s, %w", f.acceptedValues(), m)
+}
+
+// acceptedValues describes the values that the attribute accepts.
+func (f Field) acceptedValues() string {
+	name, _, _ := strings.Cut(f.Type, "|")
+	name, optional := strings.CutSuffix(name, "?")
+	var list []string
+	if item, isList := strings.CutSuffix(name, "[]"); isList {
+		list = []string{typeTexts[item],
+			"a list of " + strings.TrimPrefix(strings.TrimPrefix(typeTexts[item], "an "), "a ") + "s"}
+		if item == "bool" {
+			list[1] = "a list of these"
+		}
+	} else {
+		list = []string{typeTexts[name]}
+	}
+	list = append(list, f.Words...)
+	if optional || f.Default == "none" {
+		list = append(list, "null")
+	}
+	if len(list) == 1 {
+		return list[0]
+	}
+	return strings.Join(list[:len(list)-1], ", ") + " or " + list[len(list)-1]
+}
+
+// typeTexts describes the types of attributes in messages.
+var typeTexts = map[string]string{"int": "an integer", "float": "a number", "number": "a number",
+	"bool": "true or false", "string": "a string", "dtype": "the name of a dtype",
+	"memory_format": "the name of a memory format", "graph": "a graph"}
+
+// valueText is a short description of a value in a file.
+func valueText(v any) string {
+	switch x := v.(type) {
+	case nil:
+		return "null"
+	case string:
+		return strconv.Quote(x)
+	case bool, int, int64, float64:
+		return fmt.Sprint(x)
+	case []any:
+		return "a list"
+	case elements:
+		return fmt.Sprintf("a value of %d elements", len(x))
+	case map[string]any:
+		return "an object"
+	}
+	if s, ok := tensor.ScalarOf(v); ok {
+		return s.String()
+	}
+	return fmt.Sprintf("a value of type %T", v)
+}
+
+// notANumber is the error of a value that should be a number.
+func notANumber(v any) error {
+	m := &mismatchError{got: v}
+	if text, ok := v.(string); ok {
+		if meant := numerals.IntendedLiteral(text); meant != "" {
+			m.hint = suggest.DidYouMean(strconv.Quote(meant))
+		} else if _, err := strconv.ParseFloat(text, 64); err == nil && strings.Trim(text, "+-.0123456789eE") == "" {
+			m.hint = suggest.DidYouMean(text)
+		}
+	}
+	return m
+}

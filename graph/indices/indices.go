@@ -1,0 +1,205 @@
+// Package indices finds the integers that are valid indices in a graph, so that input data can be generated.
+//
+// It computes the graph for all candidate integers at once, with each candidate as one element of a tensor. The nodes
+// are computed by the reference functions of their ops ([graph.Semantics.Ref]).
+package indices
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Valid returns the valid candidates for each integer input whose elements are used as indices. A candidate is valid if
+// it is within the bounds ([graph.Param.Below]) of all operands that use the input as indices. Valid omits inputs that
+// are not used as indices, and inputs whose valid candidates it cannot determine. The graph must be inferred.
+//
+// An input is followed to its uses through element-wise ops (pointwise ops, copies, conversions) and through views, but
+// not through ops that combine two inputs or move elements.
+func Valid(g *graph.Graph, candidates []int64) map[*graph.Value][]int64 {
+	if g == nil {
+		return nil
+	}
+	a := search{candidates: candidates, outcomes: map[*graph.Value]*outcome{}, valid: map[*graph.Value][]int64{}}
+	sources := indexSources(g)
+	for _, v := range g.Inputs {
+		if sources[v] && v.Meta.DType.IsIntegral(false) && !v.Dynamic {
+			a.addInput(v)
+		}
+	}
+	for _, n := range g.Nodes {
+		a.dropRejected(n)
+		if slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return sources[v] }) {
+			a.addNode(n)
+		}
+	}
+	return a.valid
+}
+
+// indexSources returns the values that are used as indices, and all values from which the indices are computed.
+func indexSources(g *graph.Graph) map[*graph.Value]bool {
+	sources := map[*graph.Value]bool{}
+	for _, n := range slices.Backward(g.Nodes) {
+		all := slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return sources[v] })
+		for i, a := range n.In {
+			if a.Kind == graph.TensorArg && (all || i < len(n.Op.Params) && n.Op.Params[i].Below != nil) {
+				sources[a.Value] = true
+			}
+		}
+	}
+	return sources
+}
+
+// outcome describes a value whose every element is a function of exactly one element of an input.
+type outcome struct {
+	input   *graph.Value
+	results *tensor.Tensor // the function's result for each candidate
+	// mapping is the input or view whose positions the value has. If two values have the same mapping, their elements
+	// at the same position depend on the same element of the input.
+	mapping *graph.Value
+}
+
+// search is the state of [Valid].
+type search struct {
+	candidates []int64
+	outcomes   map[*graph.Value]*outcome
+	valid      map[*graph.Value][]int64
+}
+
+// addInput sets the outcome of an input.
+func (s *search) addInput(v *graph.Value) {
+	t := tensor.Zeros(v.Meta.DType, len(s.candidates))
+	for i, c := range s.candidates {
+		t.SetFlat(i, tensor.IntScalar(c))
+	}
+	s.outcomes[v] = &outcome{input: v, results: t, mapping: v}
+}
+
+// dropRejected removes from valid the candidates that the node would reject as an index.
+func (s *search) dropRejected(n *graph.Node) {
+	dynamic := func(a graph.Arg) bool { return a.Kind == graph.TensorArg && a.Value.Dynamic }
+	if len(n.Refs()) > 0 || slices.ContainsFunc(n.In, dynamic) {
+		return
+	}
+	for i, p := range n.Op.Params {
+		if p.Below == nil || i >= len(n.In) || n.In[i].Kind != graph.TensorArg {
+			continue
+		}
+		source := s.outcomes[n.In[i].Value]
+		if source == nil || !source.results.DType.IsIntegral(false) {
+			continue
+		}
+		limit := p.Below(n.Call())
+		if limit < 0 {
+			continue
+		}
+		remaining, ok := s.valid[source.input]
+		if !ok {
+			remaining = s.candidates
+		}
+		s.valid[source.input] = slices.DeleteFunc(slices.Clone(remaining), func(c int64) bool {
+			x := source.results.At(slices.Index(s.candidates, c)).Int()
+			return x < 0 || x >= int64(limit)
+		})
+	}
+}
+
+// addNode computes the outcomes of a node's results.
+func (s *search) addNode(n *graph.Node) {
+	if n.Op.Kind == graph.View && !n.Op.ReadsStorage && !n.Op.Identity {
+		for _, v := range n.Out {
+			if source := s.outcomeOf(n, 0); source != nil && !v.Dynamic && v.Meta.DType == source.results.DType {
+				s.outcomes[v] = &outcome{source.input, source.results, v}
+			}
+		}
+		return
+	}
+	source := s.outcomeOf(n, 0)
+	if n.Op.Identity && source != nil && len(n.Out) == 1 && n.Out[0].Meta.DType == source.results.DType {
+		s.outcomes[n.Out[0]] = source
+		return
+	}
+	elementwise := n.Op.Pointwise != nil || n.Op.Identity
+	if !elementwise || len(n.Out) != 1 || n.Out[0].Dynamic || n.Op.Ref == nil || len(n.Refs()) > 0 {
+		return
+	}
+	var from *outcome
+	operands := make([]*tensor.Tensor, len(n.In))
+	for i, a := range n.In {
+		switch {
+		case a.Kind == graph.NumberArg:
+			operands[i] = a.Number.Tensor(a.Number.DType())
+		case a.Kind == graph.TensorArg && a.Value.Const != nil && a.Value.Meta.Numel() == 1:
+			operands[i] = broadcastable(a.Value.Const)
+		case a.Kind == graph.TensorArg:
+			source := s.outcomeOf(n, i)
+			if source == nil || from != nil && source.mapping != from.mapping {
+				return
+			}
+			from, operands[i] = source, source.results
+		}
+	}
+	if from == nil {
+		return
+	}
+	s.apply(n, from, operands)
+}
+
+// broadcastable returns a constant of one element in a shape that broadcasts with a list of candidates. The shape has
+// one dimension, of size 1, or no dimension if the constant has none.
+func broadcastable(t *tensor.Tensor) *tensor.Tensor {
+	shape := []int{1}
+	if t.Rank() == 0 {
+		shape = nil
+	}
+	out := tensor.Zeros(t.DType, shape...)
+	out.SetFlat(0, t.At(make([]int, t.Rank())...))
+	return out
+}
+
+// apply computes a node for all candidates by the reference of the node's op, and sets the outcome of the
+// result.
+func (s *search) apply(n *graph.Node, from *outcome, in []*tensor.Tensor) {
+	call := &graph.Call{Attrs: n.Attrs}
+	for i, a := range n.In {
+		if a.Kind == graph.TensorArg {
+			a.Value = &graph.Value{Name: a.Value.Name, Meta: in[i].Meta}
+		}
+		call.In = append(call.In, a)
+	}
+	res, err := n.Op.Infer(call)
+	if err != nil || len(res) != 1 || res[0].Dynamic {
+		return
+	}
+	call.Out = []tensor.Meta{res[0].Meta()}
+	out := evaluateReference(n.Op, call, in)
+	if len(out) != 1 || out[0].DType != n.Out[0].Meta.DType || !slices.Equal(out[0].Shape,
+		[]int{len(s.candidates)}) {
+		return
+	}
+	s.outcomes[n.Out[0]] = &outcome{from.input, out[0], from.mapping}
+}
+
+// evaluateReference computes an op by its reference. It returns nil if the reference rejects the operands or panics:
+// candidates may be invalid operands, such as a divisor of 0.
+func evaluateReference(op *graph.Op, call *graph.Call, in []*tensor.Tensor) (out []*tensor.Tensor) {
+	defer func() {
+		if recover() != nil {
+			out = nil
+		}
+	}()
+	out, err := op.Ref(call, in)
+	if err != nil {
+		return nil
+	}
+	return out
+}
+
+// outcomeOf returns the outcome of operand i; nil if there is none.
+func (s *search) outcomeOf(n *graph.Node, i int) *outcome {
+	if i >= len(n.In) || n.In[i].Kind != graph.TensorArg {
+		return nil
+	}
+	return s.outcomes[n.In[i].Value]
+}

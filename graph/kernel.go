@@ -1,0 +1,170 @@
+package graph
+
+import (
+	"context"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/iter/rule"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Kernel is the executable form of a call with fixed metas. It has no state of a run, so that several runs may use it
+// at the same time.
+type Kernel struct {
+	// Place is the processor that runs the kernel, and the memory that it accesses.
+	Place  tensor.Place
+	Phases []Phase // they run one after another
+	// Scratch is the size in bytes of the memory that all chunks of a run share. WorkerScratch is the size in bytes of the
+	// memory of each worker. Both memories are 64-byte aligned and not cleared.
+	Scratch, WorkerScratch int
+	// InPlace lists pairs of an output and an operand. The output may use the memory of the operand if the operand is not
+	// needed afterwards.
+	InPlace []InPlace
+	// Bound is indexed by operand. It has the tensors of operands that are part of the kernel, such as plain numbers.
+	// Its element is nil for an operand that the run supplies.
+	Bound []*tensor.Tensor
+	// Loop describes the iteration of a pointwise kernel; nil for other kernels.
+	Loop Loop
+	// Code lists the expressions of the kernel's loops, and the generated code; nil for a kernel that has none.
+	Code func() []expr.Listing
+	// Arithmetic is the estimated time of the kernel's machine code on one worker, in nanoseconds and without memory
+	// accesses. It is 0 if the operations of Work are the best estimate.
+	Arithmetic float64
+	Forms      []Form // the computation as data; nil if it is not described
+}
+
+// InPlace means that output Out may use the memory of operand In.
+type InPlace struct{ Out, In int }
+
+// Loop describes the iteration of a pointwise kernel, for reports and prices.
+type Loop interface {
+	Len() int                      // number of operands, outputs included
+	Numel() int                    // number of elements
+	WalkShape() []int              // sizes of the coalesced dimensions
+	WalkStrides(operand int) []int // strides of an operand in bytes; outputs are the first operands
+	FastSetup() rule.FastSetup
+}
+
+// Phase is work divided into chunks that may run in any order and at the same time. The division, and thus the bits of
+// the result, depends only on shapes and strides.
+type Phase struct {
+	Chunks int
+	Run    func(m *Mem, chunk int) error
+	Flow   *Flow // nil if the progress of chunks is not described
+}
+
+// Flow is for a phase whose chunks, in order of their numbers, go through memory from its beginning to its end. The
+// executor uses the Flow to start a chunk before the step that computes the first operand has finished. Chunks are
+// numbered from 0. The results of both functions never decrease as chunk grows.
+type Flow struct {
+	// FinalElements returns n: after chunks 0 to chunk have run, the first n elements of the first output, in memory
+	// order, are final.
+	FinalElements func(chunk int) int
+	// NeededElements returns n: chunks 0 to chunk read only the first n elements, in memory order, of the first operand.
+	NeededElements func(chunk int) int
+}
+
+// Mem is the memory of one execution of a kernel in one worker.
+type Mem struct {
+	Place tensor.Place     // place of all addresses
+	Ptrs  []unsafe.Pointer // first elements of the outputs, then of all operands; nil for an absent operand
+	// Queue and Addresses are set in programs that use a device. Queue executes the kernels of the device.
+	// Addresses has an address for each element of Ptrs; an operand on the device has a nil pointer in
+	// Ptrs. The last address is that of the scratch memory, if a kernel on the device needs scratch memory.
+	Queue         Queue
+	Addresses     []DeviceAddress
+	Scratch       []byte          // shared by all workers
+	WorkerScratch []byte          // memory of this worker
+	Walk          any             // iteration state of this worker, for package fusion
+	State         *WorkerState    // objects of this worker, one for each [PerWorker]; may be nil
+	Context       context.Context // context of the run; nil is a context that never ends
+
+	steps int // simple steps since Count checked the context
+}
+
+// CheckContext ends the chunk (see [Phase]) by a panic if the context of the run has ended. The executor
+// recovers the panic. A chunk of unbounded size, such as a whole row, must call CheckContext at least every
+// 10 ms.
+func (m *Mem) CheckContext() {
+	if m != nil {
+		interrupt.Check(m.Context)
+	}
+}
+
+// checkSteps is the number of simple steps between two checks of the context.
+const checkSteps = 1 << 16
+
+// Count counts n simple steps of a long chunk. A simple step takes a few nanoseconds. Count checks the context after
+// every checkSteps steps: see [Mem.CheckContext].
+//
+//go:noinline
+func (m *Mem) Count(n int) {
+	if m == nil {
+		return
+	}
+	if m.steps += n; m.steps >= checkSteps {
+		m.steps = 0
+		interrupt.Check(m.Context)
+	}
+}
+
+// NewMem returns memory for the kernel in one worker, without addresses.
+func (kernel *Kernel) NewMem() *Mem {
+	return &Mem{Place: kernel.Place, Scratch: tensor.NewStorage(kernel.Scratch).Bytes(),
+		WorkerScratch: tensor.NewStorage(kernel.WorkerScratch).Bytes(), State: new(WorkerState)}
+}
+
+// Within sets *in to the memory for an inner kernel, which the kernel of m runs as a part of itself. The
+// inner kernel gets the memory of m without the addresses. Scratch of the inner kernel begins at byte
+// `offset` of m.Scratch.
+func (m *Mem) Within(in *Mem, offset int) {
+	in.Place, in.Ptrs = m.Place, in.Ptrs[:0]
+	in.Scratch, in.WorkerScratch, in.Walk, in.State = m.Scratch[offset:], m.WorkerScratch, m.Walk, m.State
+	in.Context = m.Context
+}
+
+// Release clears the fields that Within set, so that they keep no memory alive.
+func (m *Mem) Release() {
+	clear(m.Ptrs)
+	*m = Mem{Ptrs: m.Ptrs[:0]}
+}
+
+// PerWorker gives each worker an object of type T. Unlike [Mem.WorkerScratch], the object may contain pointers: growing
+// lists, closures, the [Mem] of an inner kernel. A worker makes its object at the first use and keeps it between chunks
+// and, in a session, between runs.
+//
+// A kernel has a PerWorker for each kind of object. A PerWorker is identified by its address and must not
+// be copied. Before a chunk ends, it must clear addresses and other references to the run in the object;
+// otherwise the session would retain the run's tensors. The contents of the object depend on the chunks
+// that the worker ran before, so results must not depend on these contents.
+type PerWorker[T any] struct {
+	// Make returns a new object; nil means new(T).
+	Make func() *T
+}
+
+// Of returns the object of the worker that owns the Mem.
+func (p *PerWorker[T]) Of(m *Mem) *T {
+	if m.State == nil {
+		m.State = new(WorkerState)
+	}
+	if v, ok := m.State.objects[p]; ok {
+		return v.(*T)
+	}
+	var v *T
+	if p.Make != nil {
+		v = p.Make()
+	} else {
+		v = new(T)
+	}
+	if m.State.objects == nil {
+		m.State.objects = map[any]any{}
+	}
+	m.State.objects[p] = v
+	return v
+}
+
+// WorkerState has the objects of one worker, one for every [PerWorker] of the kernels that the worker runs. The zero
+// value is ready for use. It is not safe for concurrent use.
+type WorkerState struct{ objects map[any]any }
