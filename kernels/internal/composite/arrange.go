@@ -145,6 +145,7 @@ func (s steps) diagEmbed(x graph.Arg, offset, dim1, dim2 int) graph.Arg {
 	y := s.unsqueeze(x, -1)
 	y = s.pad(y, sym.Of(0), size) // [..., n, size+1]
 	y = s.reshape(y, append(slices.Clone(shape[:rank-2]), n.Mul(size.Add(sym.Of(1))))...)
+	// before is the index, in row-major order, of the first element of the diagonal.
 	before := sym.Of(max(offset, 0)).Add(size.Mul(sym.Of(max(-offset, 0))))
 	y = s.pad(y, before, size.Mul(size).Sub(n.Mul(size.Add(sym.Of(1)))).Sub(before))
 	y = s.reshape(y, append(slices.Clone(shape[:rank-2]), size, size)...)

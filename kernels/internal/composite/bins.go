@@ -50,6 +50,7 @@ var (
 	}, logcumsumexp)
 )
 
+// histc adds 1 to the bin of each element. An element outside the range adds 0 to bin 0.
 func histc(s steps, a *histcAttrs, in []graph.Arg) graph.Arg {
 	d := in[0].Type().DType
 	if d != tensor.Float32 && d != tensor.Float64 && d != tensor.BFloat16 {
@@ -61,6 +62,7 @@ func histc(s steps, a *histcAttrs, in []graph.Arg) graph.Arg {
 	s.Reject(low > high, "max must be larger than min")
 	x := s.reshape(in[0], sym.Of(-1))
 	from, to := compose.Number(low), compose.Number(high)
+	// Without a range, it is that of the elements. A range of a single number is extended by 1 on both sides.
 	switch empty := kit.IsEmpty(x.Type()); {
 	case low == high && empty:
 		from, to = compose.Number(low-1), compose.Number(high+1)
@@ -74,7 +76,9 @@ func histc(s steps, a *histcAttrs, in []graph.Arg) graph.Arg {
 	if low == high {
 		width = s.sub(to, from)
 	}
-	if from.Kind == graph.TensorArg { // PyTorch rejects ranges that are not finite, scatter_add the index a.Bins
+	// PyTorch rejects ranges that are not finite. Here all elements then have the index a.Bins, which scatter_add
+	// rejects.
+	if from.Kind == graph.TensorArg {
 		finite := s.and(s.Apply(pointwise.Isfinite, nil, from), s.Apply(pointwise.Isfinite, nil, to))
 		inside, outside = s.and(inside, finite), s.mul(s.to(s.not(finite), tensor.Int64), integer(int64(a.Bins)))
 	}
@@ -85,6 +89,7 @@ func histc(s steps, a *histcAttrs, in []graph.Arg) graph.Arg {
 	return s.Apply(index.ScatterAdd, graph.Attrs{"dim": 0}, counts, bin, s.to(inside, d))
 }
 
+// renorm multiplies each slice whose norm exceeds maxnorm by maxnorm / norm.
 func renorm(s steps, a *renormAttrs, in []graph.Arg) graph.Arg {
 	x := in[0]
 	d := x.Type().DType
@@ -106,7 +111,7 @@ func renorm(s steps, a *renormAttrs, in []graph.Arg) graph.Arg {
 		attrs["dtype"] = d.OpMath()
 	}
 	norms := s.Apply(reduce.VectorNorm, attrs, x)
-	factor := s.div(number(a.Maxnorm), s.plus(norms, 1e-7))
+	factor := s.div(number(a.Maxnorm), s.plus(norms, 1e-7)) // 1e-7 as in PyTorch
 	factor = s.where(s.Apply(pointwise.Gt, nil, norms, number(a.Maxnorm)), factor, compose.Number(1))
 	return s.WithLayout(s.mul(x, s.to(factor, d.ToReal())), x.Type().RowMajor())
 }

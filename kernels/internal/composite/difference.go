@@ -79,7 +79,7 @@ func diff(s steps, a *diffAttrs, in []graph.Arg) graph.Arg {
 			x = s.Apply(view.Cat, graph.Attrs{"dim": dim}, x, extra)
 		}
 	}
-	if a.N == 0 {
+	if a.N == 0 { // as in PyTorch, without prepend and append
 		return s.Apply(view.Clone, nil, in[0])
 	}
 	if kit.SizeIs(x.Type().Shape[dim], 0) {
@@ -118,6 +118,8 @@ func (s steps) widths(name string, y, x graph.Arg, dim int) graph.Arg {
 	return s.sub(right, left)
 }
 
+// trapezoid adds the products of (y[i] + y[i+1])/2 and x[i+1] - x[i]. For samples at equal distances dx, this is dx
+// times the sum of y without half of the first and the last sample.
 func trapezoid(s steps, a *trapezoidAttrs, in []graph.Arg) graph.Arg {
 	y := in[0]
 	dim := s.dim(y, a.Dim)
@@ -150,6 +152,7 @@ func (s steps) zerosWithout(x graph.Arg, dim int) graph.Arg {
 	return s.Apply(view.NewZeros, graph.Attrs{"size": shape}, x)
 }
 
+// cumulativeTrapezoid is trapezoid with running sums.
 func cumulativeTrapezoid(s steps, a *trapezoidAttrs, in []graph.Arg) graph.Arg {
 	y := in[0]
 	dim := s.dim(y, a.Dim)

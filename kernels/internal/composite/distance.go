@@ -116,8 +116,8 @@ var (
 	})
 )
 
-// pdist computes the rows i < j of each pair k as a function of k. Counted from the last pair, i is the root of a
-// quadratic equation, rounded down. Float64 computes it exactly.
+// pdist computes the rows i < j of each pair k as a function of k. With r = n(n-1)/2 - 1 - k, the number of later
+// pairs, i is n - 2 - floor((sqrt(8r + 1) - 1)/2). float64 computes it exactly.
 func (s steps) pdist(x graph.Arg, p float64) graph.Arg {
 	t := x.Type()
 	s.Reject(t.Rank() != 2, "pdist only supports 2D tensors, got: %dD", t.Rank())

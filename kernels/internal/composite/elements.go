@@ -183,6 +183,7 @@ func (s steps) isclose(x, y graph.Arg, a *iscloseAttrs) graph.Arg {
 // maxMvlgammaP limits the memory, which is proportional to p.
 const maxMvlgammaP = 1 << 16
 
+// mvlgamma returns log(pi) * p(p-1)/4 plus the sum of lgamma(x + shift) for the shifts (1-p)/2, ..., -1/2, 0.
 func mvlgamma(s steps, a *mvlgammaAttrs, in []graph.Arg) graph.Arg {
 	d := in[0].Type().DType
 	s.Reject(d == tensor.Bool, "The input tensor may not be a boolean tensor.")
@@ -198,6 +199,7 @@ func mvlgamma(s steps, a *mvlgammaAttrs, in []graph.Arg) graph.Arg {
 	return s.inPlace(sum, s.plus(sum, p*(p-1)*math.Log(math.Pi)/4))
 }
 
+// isin compares each element with all test elements.
 func isin(s steps, a *isinAttrs, in []graph.Arg) graph.Arg {
 	x, list := in[0], in[1]
 	d := s.commonDType(in...)

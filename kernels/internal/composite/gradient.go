@@ -57,7 +57,8 @@ func gradient(s steps, a *gradientAttrs, in []graph.Arg) []graph.Arg {
 	return out
 }
 
-// gradientAlong returns the differences of samples along a dimension divided by their distance step.
+// gradientAlong returns (x[i+1] - x[i-1]) / (2*step) along a dimension. At the ends, it returns the difference of two
+// samples divided by step for edge order 1, and the derivative of the parabola through three samples for edge order 2.
 func (s steps) gradientAlong(x graph.Arg, dim int, step graph.Arg, edgeOrder int) graph.Arg {
 	at := func(from, to any) graph.Arg { return s.slice(x, dim, from, to) }
 	times := func(x graph.Arg, by float64) graph.Arg { return s.mul(x, compose.Number(by)) }
@@ -85,6 +86,7 @@ var MaskedScatter = defineOne(graph.Semantics{
 	s.Reject(in[1].Type().DType != tensor.Bool && in[1].Type().DType != tensor.Uint8,
 		"masked_scatter: expected BoolTensor or ByteTensor for mask")
 	x, mask := s.broadcast(x, s.to(in[1], tensor.Bool))
+	// The number of earlier true elements of the mask is the index in source.
 	flat := s.reshape(mask, sym.Of(-1))
 	position := s.sub(s.Apply(reduce.Cumsum, graph.Attrs{"dim": 0}, flat), integer(1))
 	position = s.where(flat, position, integer(0))

@@ -90,6 +90,7 @@ func vander(s steps, a *vanderAttrs, in []graph.Arg) graph.Arg {
 	s.Reject(n.Le(sym.Of(1)).Holds(), "N must be greater than 1.")
 	sizes := func(last sym.Int) graph.Attrs { return graph.Attrs{"size": append(slices.Clone(shape), last)} }
 	expanded := s.Apply(view.Expand, sizes(n.Sub(sym.Of(1))), s.unsqueeze(x, -1))
+	// Running products of equal elements are powers, from the first power on.
 	powers := s.Apply(reduce.Cumprod, graph.Attrs{"dim": -1}, expanded)
 	ones := s.Apply(view.NewOnes, sizes(sym.Of(1)), powers)
 	return s.Apply(view.Cat, graph.Attrs{"dim": -1}, ones, powers)

@@ -38,7 +38,7 @@ var Logspace = defineOne(graph.Semantics{
 		return s.Apply(view.Full, graph.Attrs{"size": []sym.Int{a.Steps}, "fill_value": power, "dtype": d})
 	}
 	d := s.TypeOf(view.Linspace, attrs).DType
-	attrs["start"], attrs["end"] = a.Start.Tensor(d).At(), a.End.Tensor(d).At()
+	attrs["start"], attrs["end"] = a.Start.Tensor(d).At(), a.End.Tensor(d).At() // rounded to the dtype of the result
 	attrs["dtype"] = tensor.Float64
 	if d.IsComplex() {
 		attrs["dtype"] = tensor.Complex128

@@ -118,6 +118,7 @@ func matrixPowerOp(name string) *graph.Op {
 	}, matrixPower)
 }
 
+// matrixPower multiplies by repeated squaring, in the order of PyTorch's products.
 func matrixPower(s steps, a *matrixPowerAttrs, in []graph.Arg) graph.Arg {
 	x, n := in[0], a.N
 	shape := s.shape(x)
@@ -139,7 +140,7 @@ func matrixPower(s steps, a *matrixPowerAttrs, in []graph.Arg) graph.Arg {
 	switch n {
 	case 1:
 		return x
-	case 3:
+	case 3: // the loop would multiply x by the square
 		return matmul(matmul(x, x), x)
 	}
 	var result graph.Arg
@@ -157,6 +158,8 @@ func matrixPower(s steps, a *matrixPowerAttrs, in []graph.Arg) graph.Arg {
 	}
 }
 
+// multiDot multiplies matrices in the order that takes the fewest products of elements. A vector is a row if it is the
+// first operand, and a column if it is the last.
 func multiDot(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
 	const name = "multi_dot"
 	n := len(in)
@@ -196,8 +199,8 @@ func multiDot(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
 	return s.reshape(s.chain(in, s.splits(in), 0, n-1), result...)
 }
 
-// splits returns for operands i to j the operand after which their product is divided, so that the number of products
-// of elements is least.
+// splits returns, for i < j, the k at which the product of operands i to j is divided: operands i to k times operands
+// k+1 to j. The number of products of elements is then least. It is computed for ever longer products (cost).
 func (s steps) splits(in []graph.Arg) [][]int {
 	n := len(in)
 	sizes := []sym.Int{s.shape(in[0])[0]}
@@ -223,7 +226,7 @@ func (s steps) splits(in []graph.Arg) [][]int {
 	return split
 }
 
-// chain multiplies operands i to j.
+// chain multiplies operands i to j, divided as splits says.
 func (s steps) chain(in []graph.Arg, splits [][]int, i, j int) graph.Arg {
 	if i == j {
 		return in[i]
@@ -269,7 +272,9 @@ func (s steps) adjoint(x graph.Arg) graph.Arg {
 	return x
 }
 
-// tolerance returns the greater of atol and rtol times the greatest of the singular values of x.
+// tolerance returns the number up to which singular values of the matrices x count as 0: the greater of atol and rtol
+// times the greatest of values, the singular values. If rtol is omitted and atol is omitted or 0, rtol is the greater
+// size of the matrices times the precision of the dtype.
 func (s steps) tolerance(x, values graph.Arg, atol, rtol *float64) graph.Arg {
 	absolute, relative := 0.0, 0.0
 	if atol != nil {
@@ -306,7 +311,7 @@ func matrixRank(s steps, a *matrixRankAttrs, in []graph.Arg) graph.Arg {
 	}
 	atol, rtol := a.Atol, a.Rtol
 	if a.Tol != nil {
-		atol, rtol = a.Tol, new(0.0)
+		atol, rtol = a.Tol, new(0.0) // tol is absolute
 	}
 	values := graph.Arg{}
 	if a.Hermitian {
@@ -331,6 +336,7 @@ func (s steps) order(ord graph.IntsOrWord) (p float64, word string) {
 	return float64(ord.Ints[0].Specialize()), ""
 }
 
+// linalgNorm returns norms of vectors if no order is given or one dimension is reduced, otherwise norms of matrices.
 func linalgNorm(s steps, a *linalgNormAttrs, in []graph.Arg) graph.Arg {
 	x := in[0]
 	rank := x.Type().Rank()
@@ -355,11 +361,14 @@ func linalgNorm(s steps, a *linalgNormAttrs, in []graph.Arg) graph.Arg {
 	}
 	ofMatrix := matrixNormAttrs(*a)
 	if a.Dim == nil {
-		ofMatrix.Dim = []int{0, 1}[:min(rank, 2)]
+		ofMatrix.Dim = []int{0, 1}[:min(rank, 2)] // matrixNorm rejects vectors
 	}
 	return s.matrixNorm(x, &ofMatrix)
 }
 
+// matrixNorm returns the norms of the matrices x: fro is the root of the sum of squares, nuc the sum of the singular
+// values. 2 and -2 are the greatest and the least singular value, 1 and -1 the greatest and the least sum of magnitudes
+// of a column, and Infinity and -Infinity those of a row.
 func (s steps) matrixNorm(x graph.Arg, a *matrixNormAttrs) graph.Arg {
 	const name = "linalg.matrix_norm: "
 	t := x.Type()
@@ -368,25 +377,25 @@ func (s steps) matrixNorm(x graph.Arg, a *matrixNormAttrs) graph.Arg {
 	s.Reject(!d.IsFloat() && !d.IsComplex(), name+"Expected a floating point or complex tensor as input. Got %s",
 		d.TorchName())
 	p, word := s.order(a.Ord)
-	singular := word == "nuc" || math.Abs(p) == 2
-	s.Reject(d.IsReducedFloat() && singular, name+"Low precision dtypes not supported. Got %s", d.TorchName())
-	s.Reject(word == "" && !singular && math.Abs(p) != 1 && !math.IsInf(p, 0), name+"Order %v not supported.", p)
+	bySingularValues := word == "nuc" || math.Abs(p) == 2
+	s.Reject(d.IsReducedFloat() && bySingularValues, name+"Low precision dtypes not supported. Got %s", d.TorchName())
+	s.Reject(word == "" && !bySingularValues && math.Abs(p) != 1 && !math.IsInf(p, 0), name+"Order %v not supported.", p)
 	s.Reject(len(a.Dim) != 2, name+"dim must be a 2-tuple. Got %v", a.Dim)
 	rows, cols := s.dim(x, a.Dim[0]), s.dim(x, a.Dim[1])
 	s.Reject(rows == cols, name+"dims must be different. Got (%d, %d)", a.Dim[0], a.Dim[1])
-	sums := func(ord float64, dims []int, keepdim bool) graph.Arg {
+	vectorNorm := func(ord float64, dims []int, keepdim bool) graph.Arg {
 		return s.Apply(reduce.VectorNorm, graph.Attrs{"ord": ord, "dim": dims, "keepdim": keepdim, "dtype": a.DType}, x)
 	}
 	switch {
 	case word == "fro":
-		return sums(2, []int{rows, cols}, a.Keepdim)
-	case !singular:
-		over := rows
+		return vectorNorm(2, []int{rows, cols}, a.Keepdim)
+	case !bySingularValues:
+		over := rows // the dimension along which magnitudes are added
 		if math.IsInf(p, 0) {
 			over = cols
 		}
 		return s.Apply(extremum(p > 0), graph.Attrs{"dim": []int{rows, cols}, "keepdim": a.Keepdim},
-			sums(1, []int{over}, true))
+			vectorNorm(1, []int{over}, true))
 	}
 	if a.DType != tensor.Invalid {
 		x = s.to(x, a.DType)
@@ -412,6 +421,8 @@ func extremum(greatest bool) *graph.Op {
 	return reduce.Amin
 }
 
+// linalgCond returns condition numbers: from the singular values for nuc and orders 2 and -2, otherwise from the norms
+// of the matrices and their inverses.
 func linalgCond(s steps, a *condAttrs, in []graph.Arg) graph.Arg {
 	const name = "linalg.cond"
 	x := in[0]

@@ -34,6 +34,8 @@ func quantileOp(name, doc string, ignoreNaN bool) *graph.Op {
 	}, func(s steps, a *quantileAttrs, in []graph.Arg) graph.Arg { return s.quantile(name, a, in, ignoreNaN) })
 }
 
+// quantile moves the elements to reduce to the last dimension. atRanks replaces this dimension by one with an element
+// for each rank. If q is a vector, this dimension is then moved to the front, otherwise it is dropped.
 func (s steps) quantile(name string, a *quantileAttrs, in []graph.Arg, ignoreNaN bool) graph.Arg {
 	x, q := in[0], in[1]
 	d := x.Type().DType
@@ -69,12 +71,13 @@ func (s steps) quantile(name string, a *quantileAttrs, in []graph.Arg, ignoreNaN
 	return s.Apply(view.Squeeze, graph.Attrs{"dim": []int{-1}}, out)
 }
 
-// atRanks returns the elements of ranks q along the last dimension of sorted values.
+// atRanks returns the elements of ranks q, from 0 to 1, along the last dimension of sorted values. Between two elements
+// it interpolates.
 func (s steps) atRanks(interpolation string, sorted, q graph.Arg, ignoreNaN bool) graph.Arg {
 	last := len(s.shape(sorted)) - 1
 	numbers := s.not(s.Apply(pointwise.Isnan, nil, sorted))
 	count := s.shape(sorted)[last]
-	rank := func(n sym.Int) graph.Arg {
+	constant := func(n sym.Int) graph.Arg {
 		return s.Apply(view.Full, graph.Attrs{"size": []int{}, "fill_value": n, "dtype": tensor.Int64})
 	}
 	var ranks graph.Arg
@@ -82,12 +85,13 @@ func (s steps) atRanks(interpolation string, sorted, q graph.Arg, ignoreNaN bool
 		ranks = s.mul(q, s.sub(s.sum(numbers, true, []int{last}), integer(1)))
 		ranks = s.Apply(pointwise.ClampMin, graph.Attrs{"min": 0}, ranks)
 	} else {
-		highest := rank(count.Sub(sym.Of(1)))
-		complete := s.unsqueeze(s.take(numbers, last, -1), -1) // NaN is last
+		highest := constant(count.Sub(sym.Of(1)))
+		// NaN is last, so a line with a NaN has rank highest, and thus the result NaN.
+		complete := s.unsqueeze(s.take(numbers, last, -1), -1)
 		ranks = s.where(complete, s.mul(q, highest), highest)
 	}
 	valid := s.and(s.Apply(pointwise.Ge, nil, q, integer(0)), s.Apply(pointwise.Le, nil, q, integer(1)))
-	ranks = s.where(valid, s.to(ranks, q.Type().DType), rank(count)) // gather rejects count
+	ranks = s.where(valid, s.to(ranks, q.Type().DType), constant(count)) // gather rejects the index count
 	gather := func(at graph.Arg) graph.Arg {
 		return s.Apply(index.Gather, graph.Attrs{"dim": last}, sorted, s.to(at, tensor.Int64))
 	}

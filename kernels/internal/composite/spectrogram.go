@@ -52,7 +52,8 @@ var (
 	}, istft)
 )
 
-// frames returns the hop, and the window extended to n_fft, or no operand without one.
+// frames checks the attributes of frames. It returns hop, the distance between frames, and the window extended to n_fft
+// elements. The window is null if all its elements would be 1.
 func (s steps) frames(name string, nFFT int, hopLength, winLength *int, window graph.Arg) (int, graph.Arg) {
 	hop, length := nFFT/4, nFFT
 	if hopLength != nil {
@@ -72,7 +73,8 @@ func (s steps) frames(name string, nFFT int, hopLength, winLength *int, window g
 	return hop, s.widened(window, nFFT, length)
 }
 
-// widened extends a window of the given length to n elements. If there is no window, it stands for ones.
+// widened extends a window of the given length to n elements by zeros on both sides. A null window stands for ones; it
+// stays null if its length is n.
 func (s steps) widened(window graph.Arg, n, length int) graph.Arg {
 	if length == n {
 		return window
@@ -87,6 +89,7 @@ func (s steps) widened(window graph.Arg, n, length int) graph.Arg {
 // frameDType is the dtype of a window of ones: the real dtype of self.
 func (s steps) frameDType() tensor.DType { return s.Call.Type(0).DType.ToReal() }
 
+// stft returns [batch, frequencies, frames] for signals [batch, n], and [frequencies, frames] for one signal [n].
 func stft(s steps, a *stftAttrs, in []graph.Arg) graph.Arg {
 	x := in[0]
 	t := x.Type()
@@ -98,7 +101,7 @@ func stft(s steps, a *stftAttrs, in []graph.Arg) graph.Arg {
 		x = s.unsqueeze(x, 0)
 	}
 	if a.Center {
-		x = s.unsqueeze(x, 0)
+		x = s.unsqueeze(x, 0) // as in PyTorch, pad gets [1, batch, n]
 		x = s.Apply(view.Pad, graph.Attrs{"pad": []int{n / 2, n / 2}, "mode": a.PadMode}, x)
 		x = s.take(x, 0, 0)
 	}
@@ -130,6 +133,7 @@ func stft(s steps, a *stftAttrs, in []graph.Arg) graph.Arg {
 	return s.WithLayout(s.rowMajor(pairs), pairs.Type()) // a new value: pairs is a view of complex numbers
 }
 
+// normOf returns the attribute norm of a transform. ortho divides by the root of its length.
 func normOf(normalized bool) string {
 	if normalized {
 		return "ortho"
@@ -137,6 +141,8 @@ func normOf(normalized bool) string {
 	return "backward"
 }
 
+// istft is the inverse of stft. It adds the inverse transforms of the frames, times the window, and divides by the
+// envelope: the sum of the squares of all windows at each element.
 func istft(s steps, a *istftAttrs, in []graph.Arg) graph.Arg {
 	x, n := in[0], a.NFFT
 	if !x.Type().DType.IsComplex() {

@@ -112,6 +112,7 @@ type sizeAttrs struct {
 	Size []sym.Int `attr:"size" doc:"sizes of the result"`
 }
 
+// sumToSize sums over the leading dimensions that the result lacks, and over the dimensions in which it has size 1.
 func sumToSize(s steps, a *sizeAttrs, in []graph.Arg) graph.Arg {
 	shape := s.shape(in[0])
 	lead := len(shape) - len(a.Size)
@@ -149,8 +150,7 @@ func (s steps) cov(correction int, in []graph.Arg) graph.Arg {
 	if rank < 2 {
 		x = s.reshape(x, sym.Of(1), sym.Of(-1))
 	}
-	observations := s.shape(x)
-	n := observations[1]
+	n := s.shape(x)[1] // number of observations
 	weights := s.weights(n, in[1], in[2])
 	var sum, mean graph.Arg
 	if weights.Kind == graph.Null {
@@ -163,28 +163,29 @@ func (s steps) cov(correction int, in []graph.Arg) graph.Arg {
 	return s.centredProducts(x, mean, weights, sum, correction, in)
 }
 
-// centredProducts divides the weighted products of differences from the mean by the sum of weights less the
-// correction.
+// centredProducts returns x diag(weights) x^H / divisor for the differences x from the mean. The divisor is sum, the
+// sum of the weights, minus the correction. With aweights, the correction is first multiplied by the sum of
+// weights*aweights / sum.
 func (s steps) centredProducts(x, mean, weights, sum graph.Arg, correction int, in []graph.Arg) graph.Arg {
-	norm := graph.Arg{}
+	divisor := graph.Arg{}
 	switch {
 	case weights.Kind == graph.Null:
-		norm = compose.Number(max(0, float64(sum.Number.Int())-float64(correction)))
+		divisor = compose.Number(max(0, float64(sum.Number.Int())-float64(correction)))
 	case in[2].Kind == graph.Null:
-		norm = s.sub(sum, integer(int64(correction)))
+		divisor = s.sub(sum, integer(int64(correction)))
 	default:
 		squares := s.sum(s.mul(weights, in[2]), false, nil)
-		norm = s.sub(sum, s.div(s.mul(integer(int64(correction)), squares), sum))
+		divisor = s.sub(sum, s.div(s.mul(integer(int64(correction)), squares), sum))
 	}
 	if weights.Kind != graph.Null {
-		norm = s.Apply(pointwise.ClampMin, graph.Attrs{"min": 0}, norm)
+		divisor = s.Apply(pointwise.ClampMin, graph.Attrs{"min": 0}, divisor)
 	}
 	x = s.sub(x, mean)
 	right := x
 	if weights.Kind != graph.Null {
 		right = s.mul(x, weights)
 	}
-	return s.Apply(view.Squeeze, nil, s.div(s.Apply(product.Mm, nil, x, s.adjoint(right)), norm))
+	return s.Apply(view.Squeeze, nil, s.div(s.Apply(product.Mm, nil, x, s.adjoint(right)), divisor))
 }
 
 // weights returns the product of both weights of n observations, or no operand without weights.

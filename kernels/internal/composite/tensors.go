@@ -111,26 +111,28 @@ func addr(s steps, a *addScaledAttrs, in []graph.Arg) graph.Arg {
 		rank := len(s.shape(x))
 		s.Reject(rank != 1, "addr: Expected 1-D argument vec%d, but got %d-D", i+1, rank)
 	}
-	scaled := func(v tensor.Scalar, what string) {
+	checkFactor := func(v tensor.Scalar, name string) {
 		d := s.commonDType(in...)
 		s.Reject(d.IsIntegral(true) && v.DType().IsFloat(), "For integral input tensors, argument %s must not be a "+
-			"floating point number.", what)
+			"floating point number.", name)
 	}
-	scaled(a.Beta, "beta")
-	scaled(a.Alpha, "alpha")
+	checkFactor(a.Beta, "beta")
+	checkFactor(a.Alpha, "alpha")
 	d := s.commonDType(in...)
 	x, column, row := s.to(in[0], d), s.unsqueeze(s.to(in[1], d), 1), s.to(in[2], d)
+	// PyTorch computes the result in one iteration over three operands, as where does.
 	layout := s.TypeOf(pointwise.Where, nil, s.to(x, tensor.Bool), column, row)
 	outer := s.mul(s.mul(number(a.Alpha), column), row)
 	if a.Beta.Complex() != 0 {
 		outer = s.add(s.mul(number(a.Beta), x), outer)
-	} else {
+	} else { // self is not read, but must have a valid shape
 		_, err := tensor.BroadcastSizes(x.Type().Shape, outer.Type().Shape)
 		s.Check(err)
 	}
 	return s.WithLayout(s.to(outer, d), layout)
 }
 
+// addbmm multiplies [b, m, k] and [b, k, n], and adds up the batch, in one product of [m, b*k] and [b*k, n].
 func addbmm(s steps, a *addScaledAttrs, in []graph.Arg) graph.Arg {
 	x, y := s.shape(in[1]), s.shape(in[2])
 	s.Reject(len(x) != 3, "batch1 must be a 3D tensor")
@@ -142,6 +144,8 @@ func addbmm(s steps, a *addScaledAttrs, in []graph.Arg) graph.Arg {
 	return s.Apply(product.Addmm, graph.Attrs{"beta": a.Beta, "alpha": a.Alpha}, in[0], left, right)
 }
 
+// bilinear multiplies the outer products of input1 [..., n1] and input2 [..., n2], as a matrix [batch, n1*n2], by the
+// transpose of weight [out, n1*n2].
 func bilinear(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
 	const name = "bilinear(): "
 	x, y, weight := s.shape(in[0]), s.shape(in[1]), s.shape(in[2])
@@ -178,7 +182,8 @@ func bilinear(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
 	return out
 }
 
-// tensordot multiplies x and y and adds the products over pairs of dimensions.
+// tensordot multiplies x and y and adds the products over pairs of dimensions. In a pair, a size 1 is broadcast, so the
+// other operand is first summed over the dimension.
 func (s steps) tensordot(x, y graph.Arg, dimsX, dimsY []int) graph.Arg {
 	s.Reject(len(dimsX) != len(dimsY), "both dimension lists should have same length")
 	var pairs [2][]int
@@ -200,6 +205,7 @@ func (s steps) tensordot(x, y graph.Arg, dimsX, dimsY []int) graph.Arg {
 		}
 		pairs[0], pairs[1] = append(pairs[0], a), append(pairs[1], b)
 	}
+	// The product of matrices [rows, terms] and [terms, columns], where the terms are the pairs of dimensions.
 	freeX, freeY := remaining(len(s.shape(x)), pairs[0]), remaining(len(s.shape(y)), pairs[1])
 	var productShape []sym.Int
 	rows, terms, columns := sym.Of(1), sym.Of(1), sym.Of(1)
