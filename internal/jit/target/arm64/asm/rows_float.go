@@ -48,11 +48,11 @@ var floatRows = []row{
 	{"fcvtas", encodeUnaryFloat, 0x0E21C800, hsd},
 	{"scvtf", encodeUnaryFloat, 0x0E21D800, hsd},
 	{"ucvtf", encodeUnaryFloat, 0x2E21D800, hsd},
-	{"fcmeq", encodeVersusZeroFloat, 0x0EA0D800, hsd},
-	{"fcmge", encodeVersusZeroFloat, 0x2EA0C800, hsd},
-	{"fcmgt", encodeVersusZeroFloat, 0x0EA0C800, hsd},
-	{"fcmle", encodeVersusZeroFloat, 0x2EA0D800, hsd},
-	{"fcmlt", encodeVersusZeroFloat, 0x0EA0E800, hsd},
+	{"fcmeq", encodeCompareZeroFloat, 0x0EA0D800, hsd},
+	{"fcmge", encodeCompareZeroFloat, 0x2EA0C800, hsd},
+	{"fcmgt", encodeCompareZeroFloat, 0x0EA0C800, hsd},
+	{"fcmle", encodeCompareZeroFloat, 0x2EA0D800, hsd},
+	{"fcmlt", encodeCompareZeroFloat, 0x0EA0E800, hsd},
 	{"fmul", encodeByLane, 0x0F809000, hsd},
 	{"fmla", encodeByLane, 0x0F801000, hsd},
 	{"fmls", encodeByLane, 0x0F805000, hsd},
@@ -92,8 +92,8 @@ func encodeUnaryFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	return code, v[0].valid() && r.elems.has(v[0].Elem)
 }
 
-// encodeVersusZeroFloat encodes comparisons with zero, which the third operand is.
-func encodeVersusZeroFloat(a *Assembler, r *row, args []Arg) (uint32, bool) {
+// encodeCompareZeroFloat encodes comparisons with zero, which the third operand is.
+func encodeCompareZeroFloat(a *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 3 || args[2] != Float(0) {
 		return 0, false
 	}

@@ -33,7 +33,7 @@ var generalRows = []row{
 	{"lsl", encodeShiftImmediateLeft, 0x53000000, 0},
 	{"lsr", encodeShiftImmediateRight, 0x53000000, 0},
 	{"asr", encodeShiftImmediateRight, 0x13000000, 0},
-	{"csel", encodeChoose, 0x1A800000, 0}, {"csinc", encodeChoose, 0x1A800400, 0},
+	{"csel", encodeConditional, 0x1A800000, 0}, {"csinc", encodeConditional, 0x1A800400, 0},
 	{"adr", encodeAddressOf, 0x10000000, 0},
 	{"b", encodeJump, 0x14000000, 0},
 	{"b.eq", encodeJump, 0x54000000, 0}, {"b.ne", encodeJump, 0x54000001, 0}, {"b.hs", encodeJump, 0x54000002, 0},
@@ -48,8 +48,8 @@ var generalRows = []row{
 // encodePlain encodes instructions without operands.
 func encodePlain(_ *Assembler, r *row, args []Arg) (uint32, bool) { return r.code, len(args) == 0 }
 
-// immediate12 returns the fields of an unsigned constant of 12 bits, or of such a constant times 4096.
-func immediate12(arg Arg) (uint32, bool) {
+// immediate12Field returns the fields of an unsigned constant of 12 bits, or of such a constant times 4096.
+func immediate12Field(arg Arg) (uint32, bool) {
 	n, ok := arg.(Imm)
 	switch {
 	case !ok || n < 0:
@@ -69,7 +69,7 @@ func encodeAddImmediate(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 		return 0, false
 	}
 	g, sf, ok := registers(args[:2], 2)
-	n, okImm := immediate12(args[2])
+	n, okImm := immediate12Field(args[2])
 	return r.code | sf | n | g[1]<<5 | g[0], ok && okImm
 }
 
@@ -79,7 +79,7 @@ func encodeCompareImmediate(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 		return 0, false
 	}
 	g, sf, ok := registers(args[:1], 1)
-	n, okImm := immediate12(args[1])
+	n, okImm := immediate12Field(args[1])
 	return r.code | sf | n | g[0]<<5, ok && okImm
 }
 
@@ -223,8 +223,8 @@ func encodeShiftImmediateRight(_ *Assembler, r *row, args []Arg) (uint32, bool) 
 	return r.code | field | uint32(n)<<16 | uint32(width-1)<<10, ok
 }
 
-// encodeChoose encodes sf 0011010100 Rm cond op Rn Rd.
-func encodeChoose(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+// encodeConditional encodes selections between two registers: sf 0011010100 Rm cond op Rn Rd.
+func encodeConditional(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 4 {
 		return 0, false
 	}

@@ -55,11 +55,11 @@ var integerRows = []row{
 	{"rev64", encodeUnary, 0x0E200800, bhs},
 	{"rev32", encodeUnary, 0x2E200800, onlyB | onlyH},
 	{"rev16", encodeUnary, 0x0E201800, onlyB},
-	{"cmeq", encodeVersusZero, 0x0E209800, bhsd},
-	{"cmge", encodeVersusZero, 0x2E208800, bhsd},
-	{"cmgt", encodeVersusZero, 0x0E208800, bhsd},
-	{"cmle", encodeVersusZero, 0x2E209800, bhsd},
-	{"cmlt", encodeVersusZero, 0x0E20A800, bhsd},
+	{"cmeq", encodeCompareZero, 0x0E209800, bhsd},
+	{"cmge", encodeCompareZero, 0x2E208800, bhsd},
+	{"cmgt", encodeCompareZero, 0x0E208800, bhsd},
+	{"cmle", encodeCompareZero, 0x2E209800, bhsd},
+	{"cmlt", encodeCompareZero, 0x0E20A800, bhsd},
 }
 
 // encodeSameArrangement encodes "three registers of the same type": 0 Q U 01110 size 1 Rm opcode 1 Rn Rd. In bitwise
@@ -82,8 +82,8 @@ func encodeUnary(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	return r.code | v[0].qBit() | uint32(v[0].Elem)<<22 | v[1].rn() | v[0].rd(), v[0].valid() && r.elems.has(v[0].Elem)
 }
 
-// encodeVersusZero encodes comparisons of the second operand with the third, which is zero.
-func encodeVersusZero(a *Assembler, r *row, args []Arg) (uint32, bool) {
+// encodeCompareZero encodes comparisons of the second operand with the third, which is zero.
+func encodeCompareZero(a *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 3 || args[2] != Imm(0) {
 		return 0, false
 	}

@@ -12,8 +12,8 @@ var memoryRows = []row{
 	{"ldrsh", encodeSignedAccess, 0x79800000, onlyH},
 	{"ldrsw", encodeSignedAccess, 0xB9800000, onlyS},
 	{"ldr", encodeLiteral, 0x18000000, onlyS | onlyD | onlyQ},
-	{"ldp", encodeAccessPair, 0x28400000, onlyS | onlyD | onlyQ}, {"stp", encodeAccessPair, 0x28000000,
-		onlyS | onlyD | onlyQ},
+	{"ldp", encodeAccessPair, 0x28400000, onlyS | onlyD | onlyQ},
+	{"stp", encodeAccessPair, 0x28000000, onlyS | onlyD | onlyQ},
 	{"ld1", encodeAccessList, 0x0C407000, bhsd}, {"st1", encodeAccessList, 0x0C007000, bhsd},
 	{"ld2", encodeInterleaved, 0x0C408000, bhsd}, {"st2", encodeInterleaved, 0x0C008000, bhsd},
 	{"ld3", encodeInterleaved, 0x0C404000, bhsd}, {"st3", encodeInterleaved, 0x0C004000, bhsd},
@@ -34,8 +34,9 @@ func (m Mem) overwrites(r Reg) bool {
 	return m.Mode != Offset && m.Base.num() == r.num() && r.num() != 31
 }
 
-// addressFields returns the fields of the address of a single access of the given size: an offset counted in elements,
-// an unscaled offset of nine bits with or without update of the base, or an index.
+// addressFields returns code with the fields of the address of an access to one element of kind e: an offset counted in
+// elements, an offset in bytes of nine bits with or without update of the base, or an index. Bit 24, which is set in
+// code, selects the first kind.
 func (m Mem) addressFields(code uint32, e Elem) (uint32, bool) {
 	base, ok := m.baseField()
 	size := e.Bytes()
@@ -196,9 +197,9 @@ func encodeAccessPair(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	return code | mode<<23 | uint32(n)&0x7F<<15 | base, m.Offset%size == 0 && n >= -64 && n < 64
 }
 
-// listed returns the list and the fields of the address of an access to several registers. After the access, the base
-// may be advanced by a general register or by the number of bytes.
-func listed(args []Arg, bytes int) (l List, field uint32, ok bool) {
+// listAccess returns the list and the fields of the address of an access to several registers. After the access, the
+// base may be advanced by a general register or by the number of bytes.
+func listAccess(args []Arg, bytes int) (l List, field uint32, ok bool) {
 	m, ok := memoryOperand(args)
 	if !ok {
 		return l, 0, false
@@ -237,7 +238,7 @@ func listBytes(args []Arg) int {
 // encodeAccessList encodes accesses to whole registers, one after another in memory: 0 Q 001100 x L x Rm opcode size Rn
 // Rt.
 func encodeAccessList(_ *Assembler, r *row, args []Arg) (uint32, bool) {
-	l, field, ok := listed(args, listBytes(args))
+	l, field, ok := listAccess(args, listBytes(args))
 	if !ok || l.Lane >= 0 {
 		return 0, false
 	}
@@ -247,7 +248,7 @@ func encodeAccessList(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 
 // encodeInterleaved encodes accesses to structures of two to four elements.
 func encodeInterleaved(_ *Assembler, r *row, args []Arg) (uint32, bool) {
-	l, field, ok := listed(args, listBytes(args))
+	l, field, ok := listAccess(args, listBytes(args))
 	count := [...]int{8: 2, 4: 3, 0: 4}[r.code>>12&0xF]
 	return r.code | l.First.qBit() | uint32(l.First.Elem)<<10 | field | l.First.rd(),
 		ok && l.Lane < 0 && l.Count == count && l.First.valid()
@@ -256,14 +257,14 @@ func encodeInterleaved(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 // encodeAccessLane encodes accesses to one element of a register: 0 Q 001101 x L x Rm opcode S size Rn Rt. Q, S and
 // size have the number of the element.
 func encodeAccessLane(_ *Assembler, r *row, args []Arg) (uint32, bool) {
-	l, field, ok := listed(args, listBytes(args))
+	l, field, ok := listAccess(args, listBytes(args))
 	e := l.First.Elem
 	if !ok || l.Lane < 0 || l.Count != 1 || l.Lane >= 16/e.Bytes() {
 		return 0, false
 	}
 	position := uint32(l.Lane << e) // in bytes: Q, S, size
 	word := r.code | field | l.First.rd() | position>>3<<30 | position&7<<10
-	switch e {
+	switch e { // the element size, in bits 15:14 and 10
 	case H:
 		word |= 0x4000
 	case S:
@@ -281,7 +282,7 @@ func encodeBroadcast(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 		l, _ := args[0].(List)
 		bytes = l.First.Elem.Bytes()
 	}
-	l, field, ok := listed(args, bytes)
+	l, field, ok := listAccess(args, bytes)
 	return r.code | l.First.qBit() | uint32(l.First.Elem)<<10 | field | l.First.rd(), ok && l.Lane < 0 && l.Count == 1
 }
 

@@ -11,7 +11,7 @@ var moveRows = []row{
 	{"mvni", encodeImmediateShifted, 0x2F000400, hs},
 	{"movi", encodeImmediateMask, 0x6F00E400, onlyD},
 	{"fmov", encodeImmediateFloat, 0x0F00F400, hsd},
-	{"fmov", encodeCrossing, 0x1E260000, hsd},
+	{"fmov", encodeMoveBits, 0x1E260000, hsd},
 	{"fcvt", encodePrecision, 0x1E224000, hsd},
 	{"fmov", encodeScalarFloat1, 0x1E204000, hsd},
 	{"fabs", encodeScalarFloat1, 0x1E20C000, hsd},
@@ -27,10 +27,10 @@ var moveRows = []row{
 	{"fcvtzu", encodeToInteger, 0x1E390000, hsd},
 }
 
-// byteField puts a byte into the fields a:b:c and d:e:f:g:h.
-func byteField(b uint8) uint32 { return uint32(b>>5)<<16 | uint32(b&31)<<5 }
+// immediateByte puts a byte into the fields a:b:c and d:e:f:g:h.
+func immediateByte(b uint8) uint32 { return uint32(b>>5)<<16 | uint32(b&31)<<5 }
 
-// constantOf returns the vector and the constant of an instruction with two operands.
+// constantOf returns the first two operands, and reports whether they are a vector and an integer constant.
 func constantOf(args []Arg) (Vec, Imm, bool) {
 	if len(args) < 2 {
 		return Vec{}, 0, false
@@ -43,7 +43,7 @@ func constantOf(args []Arg) (Vec, Imm, bool) {
 // encodeImmediateBytes encodes 0 Q 00111100000 abc 111001 defgh Rd.
 func encodeImmediateBytes(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	v, n, ok := constantOf(args)
-	return r.code | v.qBit() | byteField(uint8(n)) | v.rd(), ok && len(args) == 2 && v.Elem == B && n == Imm(uint8(n))
+	return r.code | v.qBit() | immediateByte(uint8(n)) | v.rd(), ok && len(args) == 2 && v.Elem == B && n == Imm(uint8(n))
 }
 
 // encodeImmediateShifted encodes 0 Q op 0111100000 abc cmode 01 defgh Rd. cmode has the shift in bytes.
@@ -58,7 +58,7 @@ func encodeImmediateShifted(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 		int(shift) >= 8*v.Elem.Bytes() {
 		return 0, false
 	}
-	code := r.code | v.qBit() | byteField(uint8(n)) | v.rd() | uint32(shift/8)<<13
+	code := r.code | v.qBit() | immediateByte(uint8(n)) | v.rd() | uint32(shift/8)<<13
 	if v.Elem == H {
 		code |= 1 << 15
 	}
@@ -78,7 +78,7 @@ func encodeImmediateMask(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 			return 0, false
 		}
 	}
-	return r.code | byteField(field) | v.rd(), ok && len(args) == 2 && v.Elem == D && !v.Half
+	return r.code | immediateByte(field) | v.rd(), ok && len(args) == 2 && v.Elem == D && !v.Half
 }
 
 // encodeImmediateFloat encodes 0 Q op 0111100000 abc 1111 o2 1 defgh Rd. The byte has the sign, three bits of the
@@ -99,7 +99,7 @@ func encodeImmediateFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if f < 0 {
 		field |= 0x80
 	}
-	code := r.code | v.qBit() | byteField(field) | v.rd()
+	code := r.code | v.qBit() | immediateByte(field) | v.rd()
 	switch v.Elem {
 	case H:
 		code |= 1 << 11
@@ -112,29 +112,30 @@ func encodeImmediateFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 // typeField returns the field ftype: 32, 64 and 16 bits are 0, 1 and 3.
 func typeField(e Elem) uint32 { return [...]uint32{H: 3, S: 0, D: 1}[e] << 22 }
 
-// float reports whether a scalar is a floating-point register.
-func (s Scalar) float() bool { return s.Elem >= H && s.Elem <= D && s.Num&^31 == 0 }
+// isFloat reports whether a scalar is a floating-point register.
+func (s Scalar) isFloat() bool { return s.Elem >= H && s.Elem <= D && s.Num&^31 == 0 }
 
-// encodeCrossing encodes moves of bits between a general register and the lowest element of a vector.
-func encodeCrossing(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+// encodeMoveBits encodes moves of bits between a general register and the lowest element of a vector.
+func encodeMoveBits(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
 	}
 	if s, ok := args[1].(Scalar); ok {
 		g, isReg := args[0].(Reg)
-		return r.code | gpField(g, s) | uint32(s.Num)<<5 | g.num(), isReg && s.float() && g.is64() == (s.Elem == D)
+		return r.code | widthFields(g, s) | uint32(s.Num)<<5 | g.num(), isReg && s.isFloat() && g.is64() == (s.Elem == D)
 	}
 	s, ok := args[0].(Scalar)
 	g, isReg := args[1].(Reg)
-	if !ok || !isReg || !s.float() {
+	if !ok || !isReg || !s.isFloat() {
 		return 0, false
 	}
-	return r.code | 1<<16 | gpField(g, s) | g.num()<<5 | uint32(s.Num), g.is64() == (s.Elem == D)
+	return r.code | 1<<16 | widthFields(g, s) | g.num()<<5 | uint32(s.Num), g.is64() == (s.Elem == D)
 }
 
-// gpField returns the fields sf and ftype.
-func gpField(g Reg, s Scalar) uint32 {
-	if !s.float() {
+// widthFields returns the fields sf and ftype, for the widths of g and s. It returns 0 if s is not a floating-point
+// register.
+func widthFields(g Reg, s Scalar) uint32 {
+	if !s.isFloat() {
 		return 0
 	}
 	if g.is64() {
@@ -149,14 +150,15 @@ func scalars(args []Arg, n int) (s [3]Scalar, ok bool) {
 		return s, false
 	}
 	for i, arg := range args {
-		if s[i], ok = arg.(Scalar); !ok || !s[i].float() {
+		if s[i], ok = arg.(Scalar); !ok || !s[i].isFloat() {
 			return s, false
 		}
 	}
 	return s, true
 }
 
-// encodePrecision encodes conversions between floating-point types of different widths.
+// encodePrecision encodes conversions between floating-point types of different widths. Bits 16:15 have the type of the
+// result.
 func encodePrecision(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	s, ok := scalars(args, 2)
 	if !ok || s[0].Elem == s[1].Elem {
@@ -190,7 +192,7 @@ func encodeFromInteger(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	}
 	s, ok0 := args[0].(Scalar)
 	g, ok1 := args[1].(Reg)
-	return r.code | gpField(g, s) | g.num()<<5 | uint32(s.Num), ok0 && ok1 && s.float()
+	return r.code | widthFields(g, s) | g.num()<<5 | uint32(s.Num), ok0 && ok1 && s.isFloat()
 }
 
 // encodeToInteger encodes conversions of a scalar to a general register.
@@ -200,5 +202,5 @@ func encodeToInteger(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	}
 	g, ok0 := args[0].(Reg)
 	s, ok1 := args[1].(Scalar)
-	return r.code | gpField(g, s) | uint32(s.Num)<<5 | g.num(), ok0 && ok1 && s.float()
+	return r.code | widthFields(g, s) | uint32(s.Num)<<5 | g.num(), ok0 && ok1 && s.isFloat()
 }
