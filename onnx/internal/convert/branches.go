@@ -277,11 +277,11 @@ func (n *Node) ifText(thenBranch, elseBranch *branch, i int) bool {
 func (n *Node) ifShape(takesFirst sym.Bool, thenBranch, elseBranch *branch, i int) []sym.Int {
 	switch {
 	case thenBranch.err != nil:
-		return elseBranch.importer.ShapeOf(elseBranch.out[i])
+		return elseBranch.importer.TrySymShape(elseBranch.out[i])
 	case elseBranch.err != nil:
-		return thenBranch.importer.ShapeOf(thenBranch.out[i])
+		return thenBranch.importer.TrySymShape(thenBranch.out[i])
 	}
-	yes, no := thenBranch.importer.ShapeOf(thenBranch.out[i]), elseBranch.importer.ShapeOf(elseBranch.out[i])
+	yes, no := thenBranch.importer.TrySymShape(thenBranch.out[i]), elseBranch.importer.TrySymShape(elseBranch.out[i])
 	shape := make([]sym.Int, len(yes))
 	for k := range shape {
 		shape[k] = sym.Where(takesFirst, yes[k], no[k])

@@ -149,7 +149,7 @@ func (im *importer) capture(v *Value) (*Value, error) {
 
 // addCaptured adds an input for a value of the enclosing graph, and records the value in captured.
 func (im *importer) addCaptured(v *Value) (*Value, error) {
-	c, err := im.addInput("outer."+v.graphValue.Name, v, im.outer.ShapeOf(v))
+	c, err := im.addInput("outer."+v.graphValue.Name, v, im.outer.TrySymShape(v))
 	if err == nil {
 		im.captured = append(im.captured, v)
 	}

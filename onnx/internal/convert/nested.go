@@ -159,7 +159,7 @@ func (im *importer) addOperandInput(name string, n *Node, x *Value, varies bool)
 	if x == nil {
 		return nil, errors.New("its operand is missing")
 	}
-	shape := slices.Clone(n.ShapeOf(x))
+	shape := slices.Clone(n.TrySymShape(x))
 	if varies {
 		for i := range shape {
 			shape[i] = im.symbols.NewUnknown(0)

@@ -20,7 +20,7 @@ func (n *Node) SizesAttr(list ...sym.Int) any {
 	out := make([]any, len(list))
 	for i, s := range list {
 		var ok bool
-		if out[i], ok = n.IntAttr(s); !ok {
+		if out[i], ok = n.TrySizeAttr(s); !ok {
 			n.Failf("a size must be known before the graph runs, and it depends on data")
 		}
 	}
@@ -65,7 +65,7 @@ func (n *Node) ShapeAttr(list []sym.Int) []any {
 	attr, unknownCount := make([]any, len(list)), 0
 	for i, size := range list {
 		var ok bool
-		if attr[i], ok = n.IntAttr(size); !ok {
+		if attr[i], ok = n.TrySizeAttr(size); !ok {
 			attr[i] = -1
 		}
 		if attr[i] == -1 {
@@ -115,7 +115,7 @@ func (n *Node) Expressions(x *Value) []any {
 	list := make([]any, len(integers))
 	for i, integer := range integers {
 		var ok bool
-		if list[i], ok = n.IntAttr(integer); !ok {
+		if list[i], ok = n.TrySizeAttr(integer); !ok {
 			return nil
 		}
 	}

@@ -53,9 +53,9 @@ func (im *importer) bindHints(first, step int) error {
 	return im.graph.BindOnly(im.hints)
 }
 
-// IntAttr returns an integer in the form of an attribute: a number, or the text of an expression over the symbols of
-// the graph. ok is false if the integer depends on data.
-func (im *importer) IntAttr(a sym.Int) (attr any, ok bool) {
+// TrySizeAttr returns an integer in the form of an attribute: a number, or the text of an expression over the symbols
+// of the graph. ok is false if the integer depends on data.
+func (im *importer) TrySizeAttr(a sym.Int) (attr any, ok bool) {
 	attr = im.symbols.Attr(a)
 	text, isText := attr.(string)
 	return attr, !isText || im.useSymbols(text)
@@ -71,8 +71,8 @@ func (im *importer) useSymbols(text string) bool {
 	return ok
 }
 
-// ShapeOf returns the symbolic shape of x, or nil if its rank is unknown.
-func (im *importer) ShapeOf(x *Value) []sym.Int {
+// TrySymShape returns the symbolic shape of x, or nil if its rank is unknown.
+func (im *importer) TrySymShape(x *Value) []sym.Int {
 	if x.graphValue == nil || x.data != nil || x.elements != nil {
 		return sym.Ints(x.Meta().Shape...)
 	}
@@ -98,13 +98,13 @@ func (im *importer) ShapeOf(x *Value) []sym.Int {
 // SymShape returns the symbolic shape of x. It fails if the rank is unknown. Sizes that depend on data are symbols.
 func (n *Node) SymShape(x *Value) []sym.Int {
 	n.Rank(x)
-	return n.ShapeOf(x)
+	return n.TrySymShape(x)
 }
 
 // Sizes returns the shape of x, with -1 for symbolic sizes.
 func (n *Node) Sizes(x *Value) []int {
 	n.Rank(x)
-	return symbolic.KnownOrMinusOne(n.ShapeOf(x))
+	return symbolic.KnownOrMinusOne(n.TrySymShape(x))
 }
 
 // TrySizes returns the shape of x, with -1 for sizes that depend on symbols or data. ok is false if the rank is
@@ -156,13 +156,14 @@ func (n *Node) knownSize(x *Value, i int) int {
 
 // IsStatic reports whether all sizes of x are numbers, independent of symbols and data.
 func (im *importer) IsStatic(x *Value) bool {
-	return !x.IsDynamic() && !slices.ContainsFunc(im.ShapeOf(x), func(s sym.Int) bool { _, ok := s.Known(); return !ok })
+	isSymbolic := func(s sym.Int) bool { _, known := s.Known(); return !known }
+	return !x.IsDynamic() && !slices.ContainsFunc(im.TrySymShape(x), isSymbolic)
 }
 
 // ShapeVector returns the shape of x as a vector of int64.
 func (n *Node) ShapeVector(x *Value) *Value {
 	computed := func() *Value { return n.Emit("_shape_as_tensor", nil, x)[0].WithType(tensor.Int64, 1) }
-	sizes := n.ShapeOf(x)
+	sizes := n.TrySymShape(x)
 	if sizes == nil {
 		return computed()
 	}
@@ -236,7 +237,7 @@ func (n *Node) outlineOf(x *Value) graph.Outline {
 	if x.IsDynamic() {
 		return graph.Outline{DType: x.DType(), Sizes: x.outline.Sizes}
 	}
-	return graph.Outline{DType: x.DType(), Sizes: append([]int{}, symbolic.KnownOrMinusOne(n.ShapeOf(x))...)}
+	return graph.Outline{DType: x.DType(), Sizes: append([]int{}, symbolic.KnownOrMinusOne(n.TrySymShape(x))...)}
 }
 
 // Reference returns an attribute that refers to x. Its value is known when the graph runs.

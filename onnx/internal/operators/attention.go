@@ -82,6 +82,9 @@ func attentionOperands(n *node) *attentionNode {
 // splitHeads reshapes [batch, positions, heads*elements] to [batch, positions, heads, elements].
 func splitHeads(n *node, x *value, heads int) *value {
 	sizes := n.SymShape(x)
+	if len(sizes) != 3 {
+		n.Failf("a value with %d dimensions cannot be split into heads, want 3", len(sizes))
+	}
 	if size, known := sizes[2].Known(); heads < 1 || known && size%heads != 0 {
 		n.Failf("%s elements cannot form %d heads", sizes[2], heads)
 	}

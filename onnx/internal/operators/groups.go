@@ -23,8 +23,7 @@ type groupedNorm struct {
 	weight, bias *value // one element for each group
 }
 
-// recordGroups records y = instance_norm(x) in y, if x is a reshape of another value that groups its
-// channels.
+// recordGroups records y = instance_norm(x) in y, if x is a reshape of another value that groups its channels.
 func recordGroups(n *node, x, y, weight, bias *value, eps float64) {
 	lookup := n.Lookup
 	if y.GraphValue() == nil || y.IsDynamic() || x.GraphValue() == nil || x.GraphValue().Node == nil ||
@@ -35,7 +34,7 @@ func recordGroups(n *node, x, y, weight, bias *value, eps float64) {
 	if base.IsDynamic() {
 		return
 	}
-	ungrouped, grouped := n.ShapeOf(base), n.ShapeOf(x)
+	ungrouped, grouped := n.TrySymShape(base), n.TrySymShape(x)
 	if len(ungrouped) < 2 || len(grouped) < 3 || !ungrouped[0].Same(grouped[0]) {
 		return
 	}
@@ -53,7 +52,7 @@ func asGroupNorm(n *node, x *value, shape []sym.Int) *value {
 	if !ok {
 		return nil
 	}
-	sizes, inferredSizes := n.ShapeOf(norm.x), 0
+	sizes, inferredSizes := n.TrySymShape(norm.x), 0
 	if !slices.EqualFunc(sizes, shape, func(a, b sym.Int) bool {
 		if symbolic.IsMinusOne(b) {
 			inferredSizes++

@@ -57,7 +57,7 @@ func keepZeros(n *node, x *value, list []sym.Int) {
 		if i >= n.Rank(x) {
 			n.Failf("the shape keeps size %d of an operand that has %d dimensions", i, n.Rank(x))
 		}
-		list[i] = n.ShapeOf(x)[i]
+		list[i] = n.TrySymShape(x)[i]
 	}
 }
 
@@ -123,7 +123,7 @@ func broadcastTo(n *node, x, shape *value) []any {
 	if list == nil || n.Rank(x) > modelfile.MaxRank {
 		return nil
 	}
-	xShape := n.ShapeOf(x)
+	xShape := n.TrySymShape(x)
 	size := make([]any, max(len(xShape), len(list)))
 	for i := range size {
 		xDim, listDim := i-(len(size)-len(xShape)), i-(len(size)-len(list))
@@ -141,7 +141,7 @@ func broadcastTo(n *node, x, shape *value) []any {
 		case xDim >= 0 && !xShape[xDim].Same(sym.Of(1)):
 			want = broadcast(n, want, xShape[xDim])
 		}
-		if size[i], ok = n.IntAttr(want); !ok {
+		if size[i], ok = n.TrySizeAttr(want); !ok {
 			return nil
 		}
 	}

@@ -162,17 +162,21 @@ func split(n *node) []*value {
 
 // splitEvenly splits x along an axis into parts of equal size. The last part may be smaller.
 func splitEvenly(n *node, x *value, axis, parts int) []*value {
-	remaining := n.ShapeOf(x)[axis]
+	sizes := n.SymShape(x)
+	if len(sizes) == 0 {
+		n.Failf("a value without dimensions cannot be split")
+	}
+	remaining := sizes[axis]
 	each := remaining.Add(sym.Of(parts - 1)).Div(sym.Of(parts))
-	sizes := make([]any, parts)
-	for i := range sizes {
+	partSizes := make([]any, parts)
+	for i := range partSizes {
 		size, ok := each.Min(remaining), false
 		remaining = remaining.Sub(size)
-		if sizes[i], ok = n.IntAttr(size); !ok {
+		if partSizes[i], ok = n.TrySizeAttr(size); !ok {
 			return n.SplitComputed(x, evenSizes(n, n.Element(n.ShapeVector(x), axis), parts), axis, parts)
 		}
 	}
-	return n.Ops("split_with_sizes", graph.Attrs{"split_sizes": sizes, "dim": axis}, x)
+	return n.Ops("split_with_sizes", graph.Attrs{"split_sizes": partSizes, "dim": axis}, x)
 }
 
 // evenSizes returns the sizes of parts as in [splitEvenly], as a vector. It is for an axis of a computed size.

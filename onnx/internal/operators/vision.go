@@ -77,7 +77,7 @@ func floatsAttr(n *node, x *value) any {
 // upsampleOp applies an upsampling op of aten. It returns nil if no such op is equivalent. scales is nil if sizes are
 // given; sizes is nil if the sizes depend on data.
 func upsampleOp(n *node, x *value, attrs graph.Attrs, sizes []sym.Int, scales []float64) *value {
-	inputSizes := n.ShapeOf(x)
+	inputSizes := n.TrySymShape(x)
 	if len(inputSizes) != 4 || attrs["axes"] != nil || !x.DType().IsFloat() || attrs["antialias"] == true ||
 		attrs["keep_aspect_ratio_policy"] != "stretch" {
 		return nil
