@@ -57,6 +57,7 @@ func (disk) makeDirectory(path string) error {
 	return err
 }
 
+// syncDirectory makes the names of the files in a directory durable, where the system supports this.
 func (disk) syncDirectory(path string) error {
 	if runtime.GOOS == "windows" {
 		return nil // directories cannot be synced

@@ -66,6 +66,8 @@ func (l layout) readManifests(wanted map[string]bool) (map[string][]record, erro
 	return byName, nil
 }
 
+// readManifest adds the records of the wanted names to byName. It ignores lines that are no records, such as a part of
+// a line that an interrupted run wrote.
 func readManifest(path string, wanted map[string]bool, byName map[string][]record) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -142,6 +144,7 @@ func openManifest(fsys fileSystem, path string) (outputFile, error) {
 	return f, err
 }
 
+// endsWithinLine reports whether the file exists and its last line has no newline.
 func endsWithinLine(path string) (bool, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {

@@ -233,6 +233,8 @@ func (d *decoder) jsonLines(data []byte) (map[string]*tensor.Tensor, error) {
 	return tensorsOf(columns)
 }
 
+// addLine adds a line of JSON to the columns. The line is an object with a member for each input. If there is only one
+// input, the line may also be its value.
 func addLine(columns []*column, text []byte) error {
 	r := jsontext.NewDecoder(bytes.NewReader(text))
 	if r.PeekKind() != '{' {

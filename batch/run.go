@@ -70,6 +70,7 @@ type job struct {
 	summary Summary
 }
 
+// newJob loads the model, checks the names of the inputs, and reads the records of earlier runs.
 func newJob(ctx context.Context, path string, inputs []Input, dir string, o *Options) (*job, error) {
 	if err := o.complete(); err != nil {
 		return nil, err

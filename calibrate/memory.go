@@ -52,24 +52,16 @@ var accessCalls = [...]func(bytes int) graph.RateCall{
 	graph.Dense: func(bytes int) graph.RateCall {
 		return graph.RateCall{Op: "relu", In: []tensor.Meta{tensor.New(tensor.Float32, bytes/8)}}
 	},
-	graph.DenseConstants: func(bytes int) graph.RateCall {
-		bytes = min(bytes, layerBytes)
-		k := min(1024, bytes/64)
-		return graph.RateCall{Op: "linear", Constant: []int{1}, Impl: "thin",
-			In: []tensor.Meta{tensor.New(tensor.Float32, 1, k), tensor.New(tensor.Float32, bytes/4/k, k)}}
-	},
+	graph.DenseConstants: func(bytes int) graph.RateCall { return linearCall("thin", 1, min(bytes, layerBytes)) },
 	graph.Panels: func(bytes int) graph.RateCall {
-		bytes = min(bytes, panelsBytes)
-		k := min(1024, bytes/64)
-		return graph.RateCall{Op: "linear", Constant: []int{1}, Impl: "tiled",
-			In: []tensor.Meta{tensor.New(tensor.Float32, panelRows, k), tensor.New(tensor.Float32, bytes/4/k, k)}}
+		return linearCall("tiled", panelRows, min(bytes, panelsBytes))
 	},
 	graph.Copied: func(bytes int) graph.RateCall {
 		return graph.RateCall{Op: "cat", In: []tensor.Meta{tensor.New(tensor.Float32, bytes/16),
 			tensor.New(tensor.Float32, bytes/16)}}
 	},
 	graph.Tiled: func(bytes int) graph.RateCall {
-		side := 7 // as in networks
+		side := 7 // images in networks have sides of 7, 14, 28, 56 and 112
 		for side < 112 && side*side*tiledChannels*8 < bytes {
 			side *= 2
 		}
@@ -91,6 +83,14 @@ var accessCalls = [...]func(bytes int) graph.RateCall{
 		return graph.RateCall{Op: "gather", Attrs: graph.Attrs{"dim": 0}, Impl: "elements",
 			In: []tensor.Meta{tensor.New(tensor.Float32, rows, columns), tensor.New(tensor.Int64, rows, columns)}}
 	},
+}
+
+// linearCall returns a call that multiplies a matrix of the given number of rows by constants of about the given number
+// of bytes. The matrix of the constants has up to 1024 columns, as in networks, and at least 16 rows.
+func linearCall(impl string, rows, bytes int) graph.RateCall {
+	columns := min(1024, bytes/(4*16))
+	return graph.RateCall{Op: "linear", Constant: []int{1}, Impl: impl,
+		In: []tensor.Meta{tensor.New(tensor.Float32, rows, columns), tensor.New(tensor.Float32, bytes/4/columns, columns)}}
 }
 
 // channelsLast returns the meta of a channels-last image.

@@ -92,7 +92,9 @@ func (a *affinity) record(start, size int) {
 }
 
 // chooseAddress returns the index of a free block, and an address in the block, with the fewest foreign bytes. Among
-// blocks with equally few foreign bytes it prefers the smallest block. It returns -1 if no block is large enough.
+// blocks with equally few foreign bytes it prefers the smallest block. It returns -1 if no block is large enough. The
+// candidates are the two ends of each block, and the address at which the new storage has the same middle as an earlier
+// storage, so that the parts of the workers overlap.
 func (a *affinity) chooseAddress(blocks []block, size int) (best, address int) {
 	best, minForeign := -1, 0
 	consider := func(k, candidate int) {

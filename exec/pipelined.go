@@ -92,7 +92,7 @@ func (p *Program) bufferedBytes(i int) int {
 // readsFrom reports whether step i reads a result of the steps from first to i-1 by an operand other than its first
 // operand.
 func (p *Program) readsFrom(i, first int) bool {
-	for _, r := range p.steps[i].refs[2:] {
+	for _, r := range p.steps[i].refs[2:] { // refs 0 and 1 are the only output and the first operand
 		for k := first; k < i && r.storage >= 0; k++ {
 			if p.steps[k].refs[0].storage == r.storage {
 				return true

@@ -14,7 +14,7 @@ import (
 type Session struct {
 	program        *Program
 	arena          *tensor.Storage
-	ptrs           []unsafe.Pointer
+	ptrs           []unsafe.Pointer // addresses of the operands of all steps: see step.firstPtr
 	patches        []patch
 	outputMemories []outputMemory    // for each storage, during a run
 	copies         []*tensor.Storage // copies of inputs with other layouts, during a run

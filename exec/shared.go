@@ -61,7 +61,7 @@ type sectionRun struct {
 	job             workerpool.Job
 	ctx             context.Context
 	section         *section
-	unfinishedSteps atomic.Int32 // unfinished steps
+	unfinishedSteps atomic.Int32 // number of steps of the section that are not finished
 	waitingHelpers  atomic.Int32 // number of idle helpers that wait for more work
 	stop            atomic.Bool
 
@@ -131,6 +131,7 @@ func (s *Session) reset(ctx context.Context, sec *section) {
 	r, p := &s.sectionRun, s.program
 	r.ctx, r.section, r.err, r.failedStep = ctx, sec, nil, -1
 	r.readySteps, r.openPhases, r.idleStates = r.readySteps[:0], r.openPhases[:0], r.idleStates[:0]
+	// Lists are in reverse order, because workers take the last element. Worker 0 is the leader.
 	for i := len(s.workers) - 1; i > 0; i-- {
 		r.idleStates = append(r.idleStates, &s.workers[i])
 	}
@@ -220,7 +221,7 @@ func (s *Session) runWorker(w *workerState) {
 				step, phase = s.runPhase(w, step, phase)
 			}
 			join = false
-			if w.tracedStep != step+1 {
+			if w.tracedStep != step+1 { // the worker leaves the step before it is finished
 				s.endStep(w, false)
 			}
 		}
@@ -398,6 +399,7 @@ func (s *Session) finishStep(w *workerState, step int) int {
 	next, newShareable, policy := -1, 0, workerpool.StartNone
 	for _, n := range s.program.steps[step].waitingSteps {
 		waiting := int(n) - sec.first
+		// A step that waits for one step only is ready now, without a counter.
 		if int(n) >= sec.end || sec.shared.waitCounts[waiting] > 1 && atomic.AddInt32(&r.waitCounts[waiting], -1) != 0 {
 			continue
 		}

@@ -27,7 +27,8 @@ type transfer struct {
 // all steps that have enough work. It then adds steps while the transfers that this saves outweigh the costs, and
 // finally removes steps while this saves time.
 func (p *Program) chooseSplits(costs []float64, minShared float64) []bool {
-	split, gains := make([]bool, len(p.steps)), make([]float64, len(p.steps))
+	split := make([]bool, len(p.steps))
+	gains := make([]float64, len(p.steps)) // gains[i] is the time that sharing step i saves, without transfers
 	hasSeveralChunks := make([]bool, len(p.steps))
 	for i := range p.steps {
 		chunks, phases := 1, 0
@@ -54,7 +55,8 @@ func (p *Program) chooseSplits(costs []float64, minShared float64) []bool {
 			}
 			unchanged = true
 			for i := range split {
-				if split[i] != shared && hasSeveralChunks[i] && (gains[i] < losses[i]) != shared {
+				saves := (gains[i] >= losses[i]) == shared // whether the given state is at least as fast as the other
+				if split[i] != shared && hasSeveralChunks[i] && saves {
 					split[i], unchanged = shared, false
 				}
 			}
@@ -90,7 +92,7 @@ func (p *Program) transfers(line float64) []transfer {
 			if a := &s.node.In[k]; r.storage >= 0 && a.Kind == graph.TensorArg && writer[r.storage] > 0 {
 				from := writer[r.storage] - 1
 				bytes := min(a.Meta().Bytes(), p.steps[from].node.Out[0].Meta.Bytes())
-				list = append(list, transfer{from, int32(i), float64(bytes/2/machine.LineBytes) * line})
+				list = append(list, transfer{from: from, to: int32(i), ns: float64(bytes/2/machine.LineBytes) * line})
 			}
 		}
 		for _, r := range s.refs[:outs] {

@@ -97,6 +97,7 @@ func Diff(a, b *graphrun.Program) (*Difference, error) { return diff(a, b, false
 // element. A step that differs only in cost is not a difference, because the cost follows from the sizes.
 func DiffSizes(a, b *graphrun.Program) (*Difference, error) { return diff(a, b, true) }
 
+// diff implements [Diff], and with resized [DiffSizes].
 func diff(a, b *graphrun.Program, resized bool) (*Difference, error) {
 	for i, p := range []*graphrun.Program{a, b} {
 		switch _, binding, err := internals(p); {

@@ -24,6 +24,7 @@ type identity struct {
 	cachedDigest  string // digest of the graph; empty until graphDigest computes it
 }
 
+// identityOf computes the digests of a program, except the digest of the graph.
 func identityOf(p *program.Program, plan *report.Plan) identity {
 	id, o, b := identity{program: p}, p.Options(), p.First()
 	if b.Segmented() || o.KeepGoing {

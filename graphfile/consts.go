@@ -68,6 +68,7 @@ func (l *loader) prefixErrors(firstErr int, kind, name string) {
 	}
 }
 
+// declarationKey reads the value of one key of a declaration.
 func (l *loader) declarationKey(decl *valueDecl, key string, offset int, isConstant bool) error {
 	switch {
 	case key == "name":

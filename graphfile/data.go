@@ -76,6 +76,7 @@ func (r *dataReader) readList(depth int) (n int, err error) {
 	return n, err
 }
 
+// readNumber reads a number of the data and appends it to the floats or ints.
 func (r *dataReader) readNumber(offset int) error {
 	token, err := r.scan.dec.ReadToken()
 	if err != nil {

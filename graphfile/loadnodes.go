@@ -166,6 +166,8 @@ func (l *loader) readOperands(raw *rawNode) error {
 // argBlock is the number of operands that are allocated at once, to save allocations.
 const argBlock = 512
 
+// readOperand reads an operand of a node: the name of a value, a number or null. If the value is declared later in the
+// file, it adds the operand to l.pending.
 func (l *loader) readOperand(offset int) (graph.Arg, error) {
 	if l.scan.nextIsString() {
 		raw, err := l.scan.quoted()

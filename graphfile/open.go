@@ -63,6 +63,7 @@ func (c *constFiles) open(path, key string) (tensor.Meta, ReadConst, error) {
 	return tensor.Meta{}, nil, err
 }
 
+// findInArchive finds an array of an .npz archive. It opens each archive once.
 func (c *constFiles) findInArchive(path, key string) (tensor.Meta, ReadConst, error) {
 	a := c.archives[path]
 	if a == nil {
@@ -80,6 +81,7 @@ func (c *constFiles) findInArchive(path, key string) (tensor.Meta, ReadConst, er
 	return meta, func() (*tensor.Tensor, error) { return a.ReadAs(key, meta) }, err
 }
 
+// findInSafetensors finds a tensor of a .safetensors file. It opens each file once.
 func (c *constFiles) findInSafetensors(path, key string) (tensor.Meta, ReadConst, error) {
 	f := c.tensors[path]
 	if f == nil {

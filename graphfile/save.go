@@ -104,6 +104,7 @@ type saver struct {
 	wouldOverwrite bool // constants were read from the file that would become the side file
 }
 
+// save writes the graph to w, section by section.
 func (s *saver) save(w io.Writer) error {
 	if w == nil {
 		return errors.New("the writer is nil")
@@ -284,6 +285,7 @@ func (s *saver) input(v *graph.Value) error {
 	return nil
 }
 
+// constant writes the declaration of a constant, with its data or a reference to the file that has the data.
 func (s *saver) constant(v *graph.Value) error {
 	if v.Packed != nil { // files hold the unpacked data
 		unpacked := *v
@@ -346,6 +348,7 @@ func (s *saver) pathLeadsToFile(path string) bool {
 	return leadsToFile(path)
 }
 
+// node writes a node on one line.
 func (s *saver) node(n *graph.Node) error {
 	if n.Packing() != nil {
 		return fmt.Errorf("node %q packs a constant for an implementation, which files cannot hold: fold it first", n.Name)

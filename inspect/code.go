@@ -85,6 +85,7 @@ func Code(p *graphrun.Program, step string) (*StepCode, error) {
 	return r, nil
 }
 
+// loopCodeOf returns the expression of a loop, the accesses of its results and operands, and its machine code.
 func loopCodeOf(listing expr.Listing) LoopCode {
 	loop := LoopCode{Name: listing.Name, Results: []Access{}, Operands: []Access{}, Why: listing.Why}
 	if listing.Assembly != nil {

@@ -77,6 +77,7 @@ func mainSpecializations(p *program.Program) (list []*program.Specialization) {
 	return list
 }
 
+// describe returns the report of one specialization, with its regret at each size that is priced.
 func describe(p *program.Program, spec *program.Specialization) Specialization {
 	described := Specialization{Hint: p.SizesByName(spec.Hint), Holds: []string{}, Guards: []Guard{},
 		Copies: len(spec.Plan.Copies), Regret: []Regret{}}

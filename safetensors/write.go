@@ -146,6 +146,7 @@ func WriteFile(path string, entries []Entry, metadata map[string]string) error {
 	return nil
 }
 
+// writeFile writes a temporary file and renames it to path. Pipes and devices are written in place.
 func writeFile(path string, write func(w io.Writer) error) error {
 	st, err := os.Stat(path)
 	if err == nil && !st.Mode().IsRegular() {

@@ -131,6 +131,7 @@ func releaseLoading(key string, entry *loading) {
 	}
 }
 
+// load loads and compiles a model, and finds the axis along which elements can be joined.
 func load(ctx context.Context, o Options) (*model, error) {
 	start := time.Now()
 	if err := o.complete(); err != nil {
@@ -199,6 +200,8 @@ func (m *model) inputs(e Element) (in map[string]*tensor.Tensor, err error) {
 	return in, nil
 }
 
+// input converts the tensor t of an element to the dtype of input v: strings to codes, and uint16 to bfloat16. The
+// result is contiguous.
 func (m *model) input(v *graph.Value, t *tensor.Tensor) (*tensor.Tensor, error) {
 	if err := t.Check(); err != nil {
 		return nil, err

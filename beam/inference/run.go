@@ -119,6 +119,8 @@ func (f *runFn) clear() {
 	f.pending, f.pendingRows, f.pendingBytes = nil, 0, 0
 }
 
+// ProcessElement runs the element alone, or collects it for a batch. It runs the batch if enough elements are
+// collected.
 func (f *runFn) ProcessElement(ctx context.Context, w beam.Window, t beam.EventTime, e Element,
 	emit func(beam.EventTime, Element), fail func(beam.EventTime, Failure)) error {
 	in, err := f.model.inputs(e)

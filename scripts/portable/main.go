@@ -76,6 +76,7 @@ func main() {
 	}
 }
 
+// serve runs the requested graph for the requested time, and returns the lower quartile of the times of a run.
 func serve(current *loadedGraph, q request) (float64, error) {
 	if current.file != q.File {
 		next, err := prepare(q)
@@ -96,6 +97,7 @@ func serve(current *loadedGraph, q request) (float64, error) {
 	return times[len(times)/4], nil
 }
 
+// prepare loads and compiles the requested graph, and generates its inputs.
 func prepare(q request) (loadedGraph, error) {
 	g, err := load(q.File)
 	if err != nil {

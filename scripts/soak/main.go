@@ -74,6 +74,7 @@ func graphs() (list []*graph.Graph, shapes [][][]int) {
 	return list, shapes
 }
 
+// subjects compiles the graphs and computes the wanted results for each shape.
 func subjects(ctx context.Context, threads int) ([]*subject, error) {
 	list, shapes := graphs()
 	var all []*subject

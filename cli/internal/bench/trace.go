@@ -173,6 +173,7 @@ func (d *stepDescriptions) args(s span) *stepArgs {
 	return list[s.step]
 }
 
+// describe returns the arguments that Perfetto shows for step i.
 func (d *stepDescriptions) describe(s exec.Step, i int) *stepArgs {
 	args := &stepArgs{Op: opLabel(s, d.ops), Step: i}
 	if len(s.Ops) > 1 {
@@ -244,6 +245,7 @@ func (c *chromeTrace) write(w io.Writer, title string, ops map[string]string) er
 	return err
 }
 
+// writeTrack writes the name of a worker's track and its spans.
 func (c *chromeTrace) writeTrack(worker int, steps *stepDescriptions, writeEvent func(traceEvent) error) error {
 	name := traceEvent{Name: "thread_name", Phase: "M", PID: tracePID, TID: firstTID + worker,
 		Args: nameArgs{fmt.Sprint("worker ", worker)}}

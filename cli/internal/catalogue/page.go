@@ -84,6 +84,7 @@ func describeOp(w io.Writer, show term.Display, op *graph.Op) {
 	}
 }
 
+// layoutText describes which layouts the op reads and writes.
 func layoutText(op *graph.Op) string {
 	switch op.Kind {
 	case graph.FollowsOperands:
@@ -102,6 +103,7 @@ func layoutText(op *graph.Op) string {
 	return "own: reads any layout; the result has a layout of its own"
 }
 
+// paramText says whether an operand is a tensor or a number, and whether it is optional or repeated.
 func paramText(op *graph.Op, param graph.Param) string {
 	text := "tensor"
 	switch {

@@ -73,6 +73,8 @@ graphrun ops --onnx lists the supported operators.`,
 	return cmd
 }
 
+// documentOf reports the operators of the file at path that are missing, and the nodes that are rejected for other
+// reasons.
 func documentOf(ctx context.Context, ext *command.Extensions, path string) (*Document, error) {
 	f, err := ext.Open(ctx, path, nil, true, nil)
 	if err != nil {

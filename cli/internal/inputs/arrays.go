@@ -79,6 +79,7 @@ func (s Sources) read(inputs []*graph.Value) (*Arrays, error) {
 	return out, nil
 }
 
+// findInArchive adds the arrays of the archive that are inputs of the graph to out, without reading their data.
 func (s Sources) findInArchive(inputs []*graph.Value, out *Arrays) error {
 	if s.archive == "" {
 		return nil

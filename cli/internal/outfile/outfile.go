@@ -35,6 +35,8 @@ func CheckWritable(flag, path string, extensions ...string) error {
 	return nil
 }
 
+// tryWriting returns an error if the file at path cannot be written. It changes no existing file, and leaves no new
+// file.
 func tryWriting(path string) error {
 	path = followLink(path)
 	info, err := os.Stat(path)
@@ -118,6 +120,8 @@ func Write(ctx context.Context, path string, write func(io.Writer) error) error 
 	return fmt.Errorf("%s: %w", path, Cause(err))
 }
 
+// replaceFile writes a temporary file in the same folder and renames it to path, or writes the file at path in place if
+// that is not possible.
 func replaceFile(ctx context.Context, path string, write func(io.Writer) error) error {
 	path = followLink(path)
 	old, err := os.Stat(path)

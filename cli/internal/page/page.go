@@ -126,6 +126,7 @@ func (b *body) line(parts ...string) {
 // maxRows is the maximum number of rows of CSV data in a section, some megabytes.
 const maxRows = 20000
 
+// section writes a section: its title, note, chart and table.
 func (b *body) section(s *Section) {
 	class := ""
 	if s.Table != nil && s.Chart == nil {

@@ -91,6 +91,7 @@ func writeFolded(w io.Writer, show term.Display, doc *Document) {
 	}
 }
 
+// writeSteps prints the table of steps. It has a column of measured times if times were measured.
 func writeSteps(w io.Writer, show term.Display, steps []report.Step) {
 	fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Steps"))
 	columns := []term.Column{term.NameCol("name"), term.NameCol("ops"), term.UncutCol("impl").OmitFirst(),
