@@ -30,7 +30,7 @@ type directConv struct {
 	inElemBytes        int              // bytes of an element of the input and of the weight
 	termBytes          int              // stride of terms in a panel, in bytes; a term is a tap and an input channel
 	codes              [2][]*jit.Func   // code for each spec: codes[0] for whole blocks, codes[1] for a shorter last block
-	specs              []*tile.Spec     // kinds of tiles, with the channels of a whole block
+	specs              []*tile.Spec     // by kind of tile: the description of its code, for a whole block of channels
 	tiles              pieces           // tiles of an image's pixels, or of a row
 	rowTemplate        []directCall     // if strips are rows: the calls of a row, relative to the row
 	strips             int              // number of strips of an image
@@ -56,7 +56,7 @@ type directConv struct {
 
 // directCall is a call of machine code for adjacent tiles of one image and one block.
 type directCall struct {
-	code            int // index of the spec
+	code            int // kind of tile: index in specs
 	in, out, weight int // byte offsets in the image, in its result, and in the block's panel
 	planes, rows    int // numbers of planes and rows of the window, if the code takes them as arguments
 	tiles           int // number of adjacent tiles

@@ -10,7 +10,8 @@ import (
 // flow describes how much of the result is complete after each chunk, and how much of the input each chunk needs, so
 // that consecutive steps can overlap. flow returns nil if the result or the input is not dense and channels-last. If
 // planes is set, the input has the layout by planes, and every chunk needs the whole input. stripStart returns the
-// first output pixel of a strip of an image. If order has one image, its strips span the whole batch.
+// first output pixel of a strip, which is a sequence of output pixels of an image. If order has one image, its strips
+// span the whole batch.
 func (s *convShape) flow(order *multiply.StripOrder, stripStart func(strip int) int, planes bool) *graph.Flow {
 	if s.outPixelStride() != s.outChannels || s.inPixelStride(planes) == 0 {
 		return nil

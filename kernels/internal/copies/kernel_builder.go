@@ -112,10 +112,9 @@ func (builder *KernelBuilder) StridedResult(i int, d tensor.DType) kit.Buffer {
 }
 
 // AddPhases adds phases of the op. In the phases, Mem.Ptrs has the addresses of the buffers. scratch and worker are the
-// sizes in bytes of the scratch memory and of the worker memory that the phases use. AddPhases is not inlined: its many
-// callers are not hot, and one copy of the code keeps the program small.
+// sizes in bytes of the scratch memory and of the worker memory that the phases use.
 //
-//go:noinline
+//go:noinline // many callers, none hot: they compile faster
 func (builder *KernelBuilder) AddPhases(scratch, worker int, buffers []kit.Buffer, phases ...graph.Phase) {
 	builder.partScratch, builder.workerBytes = max(builder.partScratch, scratch), max(builder.workerBytes, worker)
 	for _, phase := range phases {

@@ -93,7 +93,8 @@ func addTransposeCost(w *graph.Work, t strided.Transposition, n float64) {
 	}
 }
 
-// Impl returns the implementation of an op whose result has the elements of operand 0 in any layout.
+// Impl returns the implementation of an op whose result has the elements of operand 0 in any layout. The walk of a call
+// gives the layout of the result.
 func Impl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
 	return graph.Impl{Name: "plain", Doc: "Copies rows of elements, or transposes tiles.",
 		Lower: lower, Writes: anyStrides, Forms: forms,

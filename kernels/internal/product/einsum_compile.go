@@ -9,8 +9,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// einsumPlan builds the kernel of an einsum. It multiplies the terms of the equation as matrices, from left to right.
-// Dimensions that must be merged for a product are first made adjacent in memory by a copy.
+// einsumPlan builds the kernel of an einsum. A term is an operand or an intermediate product, and a label names one of
+// its dimensions. The plan multiplies the terms of the equation as matrices, from left to right. Dimensions that must
+// be merged for a product are first made adjacent in memory by a copy.
 type einsumPlan struct {
 	einsum         *einsum
 	call           *graph.Call

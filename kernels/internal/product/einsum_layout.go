@@ -14,7 +14,8 @@ import (
 )
 
 // einsumTypes infers the result of an einsum. It performs the steps of at::einsum on types instead of tensors. These
-// steps determine the dtype and the layout of the result, and whether the result is a view.
+// steps determine the dtype and the layout of the result, and whether the result is a view. A term is an operand or an
+// intermediate product, and a label names one of its dimensions.
 type einsumTypes struct {
 	equation *equation
 	order    []int // labels of all terms, first those of the result; the dimensions of aligned terms

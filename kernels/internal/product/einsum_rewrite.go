@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// einsumMatrices classifies the labels of an equation that multiplies batches of matrices.
+// einsumMatrices classifies the labels (names of dimensions) of an equation that multiplies batches of matrices.
 type einsumMatrices struct {
 	batch []int // labels of both operands and the result, in the order of the result
 	rows  []int // labels of the first operand and the result; the last label is the rows of a matrix

@@ -108,7 +108,7 @@ func composite[A any](op graph.Op, base *graph.Op, views func(c *graph.Call) ([]
 	return kit.Define[A](op)
 }
 
-// Numel is torch.numel as a value.
+// Numel is torch.numel: the number of elements, as a tensor.
 var Numel = kit.ElementOp[kit.None](graph.Op{Semantics: graph.Semantics{
 	Name: "numel", Doc: "Returns the number of self's elements, a 0-dim int64.", Params: []graph.Param{kit.Self},
 	Examples: kit.OneExample(kit.F32(2, 3), nil),

@@ -22,7 +22,7 @@ var algorithms = []struct {
 }
 
 // productImpls returns the implementations of an op whose calls are contractions. describe describes a call as a
-// contraction. Results may have any order of dimensions.
+// contraction. A walk is a loop order with a layout of the result. Results may have any order of dimensions.
 func productImpls(describe func(c *graph.Call) (*contraction, error)) []graph.Impl {
 	list := make([]graph.Impl, len(algorithms))
 	for i, entry := range algorithms {

@@ -85,10 +85,9 @@ func normalScales(t *tensor.Tensor) bool {
 	return normal
 }
 
-// firstElement returns the first element of scales or zero points. It returns 0 if t is nil. Its many callers are not
-// hot: one copy of the code keeps the program small.
+// firstElement returns the first element of scales or zero points. It returns 0 if t is nil.
 //
-//go:noinline
+//go:noinline // many callers, none hot: they compile faster
 func firstElement(t *tensor.Tensor) float64 {
 	if t == nil {
 		return 0
