@@ -44,7 +44,7 @@ func (s *stepper) run(mem *graph.Mem, dir, firstSequence int) {
 	worker.loopState.Context = mem.Context
 	worker.work = mem.WorkerScratch[s.bufferBytes:][:s.productBytes]
 	worker.args.Shared = mem.WorkerScratch[s.bufferBytes+s.productBytes:][:s.panelBytes]
-	s.begin(worker)
+	s.setInitialStates(worker)
 	s.record(worker, 0, worker.h)
 	s.record(worker, 1, worker.resetState)
 	longest := 0
@@ -60,7 +60,7 @@ func (s *stepper) run(mem *graph.Mem, dir, firstSequence int) {
 			s.runCellLoop(worker, 1, step)
 		}
 	}
-	s.finish(worker)
+	s.writeLastStates(worker)
 	worker.loopState.Release()
 	for product := range worker.repeated {
 		worker.repeated[product].Release()
@@ -76,8 +76,8 @@ func (s *stepper) length(worker *cellRun, i int) int {
 	return min(max(int(worker.lengths[worker.firstSequence+i]), 0), s.steps)
 }
 
-// begin sets the initial states of a block.
-func (s *stepper) begin(worker *cellRun) {
+// setInitialStates sets the initial states of a block.
+func (s *stepper) setInitialStates(worker *cellRun) {
 	for i := range worker.n {
 		for part, to := range [2][]byte{worker.h, worker.c} {
 			row := s.row(to, i)
@@ -153,8 +153,9 @@ func (s *stepper) stepAddresses(worker *cellRun, step, i int) (in, y unsafe.Poin
 		unsafe.Add(worker.mem.Ptrs[stepY], (t*s.yStep+(worker.firstSequence+i)*s.yBatch+worker.dir*s.yDir)*s.elemBytes)
 }
 
-// finish writes the last states. It also writes zeros to the results of steps after the end of shorter sequences.
-func (s *stepper) finish(worker *cellRun) {
+// writeLastStates writes the last states. It also writes zeros to the results of steps after the end of shorter
+// sequences.
+func (s *stepper) writeLastStates(worker *cellRun) {
 	for i := range worker.n {
 		for part, from := range [2][]byte{worker.h, worker.c} {
 			if p := worker.mem.Ptrs[stepHN+part]; p != nil { // stepHN or stepCN
