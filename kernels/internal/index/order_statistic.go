@@ -249,7 +249,9 @@ func indexOf[T kit.Sortable](ctx context.Context, s statistic, line, work []T) i
 		})
 		return last
 	case numbers == 0 || s.kind == medianOf && firstNaN >= 0:
-		return firstNaN + max(0, min(rank, len(line)-1)) // NaNs are in the order of their indices
+		// Without numbers, kthOf takes NaN number rank, in the order of indices. The other statistics take the first NaN:
+		// their rank is -1.
+		return firstNaN + max(0, min(rank, len(line)-1))
 	case s.kind != kthOf:
 		rank = (numbers - 1) / 2
 	case rank >= numbers:
@@ -321,8 +323,8 @@ const maxPivots = 64
 // selectRank reorders a line without NaN. It returns the element of the given rank, from 0, and the number of lesser
 // elements.
 func selectRank[T kit.Sortable](ctx context.Context, line []T, rank int) (v T, less int) {
-	before := 0 // elements that precede line
-	for pivots := 0; len(line) > 32 && pivots < maxPivots; pivots++ {
+	before := 0                                                       // elements that precede line
+	for pivots := 0; len(line) > 32 && pivots < maxPivots; pivots++ { // shorter lines are sorted
 		pivot := pivotFor(line, rank-before)
 		smaller := partition(ctx, line, func(x T) bool { return x < pivot })
 		if rank-before < smaller {
@@ -338,6 +340,7 @@ func selectRank[T kit.Sortable](ctx context.Context, line []T, rank int) (v T, l
 	}
 	kit.Sort(ctx, line, compareNumbers[T])
 	v = line[rank-before]
+	// The first element that equals v has as many lesser elements as elements before it.
 	for i := rank - before; i >= 0 && line[i] == v; i-- {
 		less = before + i
 	}

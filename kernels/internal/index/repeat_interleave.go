@@ -320,7 +320,7 @@ func (r *repeatCall) listingPhases(repeatsMeta tensor.Meta, n, size, listLen int
 	listPositions := graph.Phase{Chunks: kit.DivUp(listLen, positionsGrain), Run: func(mem *graph.Mem, chunk int) error {
 		positions, sums := lists(mem)
 		at, end := chunk*positionsGrain, min((chunk+1)*positionsGrain, listLen)
-		i, _ := slices.BinarySearch(sums, at+1)
+		i, _ := slices.BinarySearch(sums, at+1) // the first index whose sum exceeds at
 		for ; at < end; i++ {
 			for ; at < min(sums[i], end); at++ {
 				positions[at] = i

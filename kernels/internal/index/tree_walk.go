@@ -284,6 +284,7 @@ func (w *treeWalk[T]) computeBlock(m *graph.Mem, t *trees[T], begin, end int) {
 			var rows [treeGroup]unsafe.Pointer
 			first := begin + g*treeGroup
 			for k := range rows {
+				// The last group may have fewer rows: it then has the last row several times.
 				rows[k] = kit.AddressOf[T](m.Ptrs[1], min(first+k, end-1)*w.columns)
 			}
 			var leaves [treeGroup]int

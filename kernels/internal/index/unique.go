@@ -315,7 +315,7 @@ func (u *uniques) find(ctx context.Context, n int, mode uniqueMode, compare func
 		u.inverse[i] = int64(distinct - 1)
 	}
 	u.first, u.counts = kit.NewInts[int64](distinct), kit.NewInts[int64](distinct)
-	for i := n - 1; i >= 0; i-- {
+	for i := n - 1; i >= 0; i-- { // descending, so that the first occurrence is written last
 		if i%kit.CheckEvery == 0 {
 			interrupt.Check(ctx)
 		}

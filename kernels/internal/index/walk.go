@@ -250,22 +250,23 @@ func (walk *indexedWalk) runUnit(mem *graph.Mem, ops kit.RowOps, unit int, posit
 	return nil
 }
 
-// runRow moves n elements along the innermost dimension. addresses are the addresses of the operands.
+// runRow moves n elements along the innermost dimension. addresses are the addresses of the operands. If the indices do
+// not vary along the dimension, they are read once. Otherwise the offsets in the table are computed block by block.
 func (walk *indexedWalk) runRow(mem *graph.Mem, ops kit.RowOps, addresses *[maxOperands]unsafe.Pointer, n int,
 	positions []int) error {
 	plain, table := walk.operands[0].steps[walk.innerDim], walk.operands[1].steps[walk.innerDim]
 	if !walk.positionsVary {
-		off := 0
+		tableOffset := 0
 		for i := range walk.lookups {
 			at, err := walk.lookups[i].offset(addresses[walk.lookups[i].operand])
 			if err != nil {
 				return err
 			}
-			off += at
+			tableOffset += at
 		}
 		kit.Blocks(mem.Context, n, func(begin, end int) {
-			ops.Strided(unsafe.Add(addresses[0], begin*plain), unsafe.Add(addresses[1], off+begin*table), plain, table,
-				end-begin)
+			ops.Strided(unsafe.Add(addresses[0], begin*plain), unsafe.Add(addresses[1], tableOffset+begin*table), plain,
+				table, end-begin)
 		})
 		mem.Count(n)
 		return nil

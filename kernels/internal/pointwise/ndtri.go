@@ -24,7 +24,7 @@ var (
 )
 
 // ndtriText returns the formula of ndtri, the rational approximations of Cephes: one for probabilities from exp(-2) to
-// 1-exp(-2), and two for the tails, in z = 1/sqrt(-2 log p).
+// 1-exp(-2), and two for the tails, in z = 1/sqrt(-2 log p). The constants are 1-exp(-2), sqrt(2*pi) and exp(-2).
 func ndtriText() string {
 	quotient := func(at string, k int) string {
 		return fmt.Sprintf("(%s) / (%s)", polynomial(at, ndtriOver[k]), polynomial(at, ndtriUnder[k]))

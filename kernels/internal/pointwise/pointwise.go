@@ -111,6 +111,8 @@ func compileWithOmitted(pointwise *graph.Pointwise, call *graph.Call) (*graph.Ke
 	if len(positions) == len(call.In) {
 		return fusion.CompileLoop(pointwise, call)
 	}
+	// CompileLoop gets the operands that are present. Config and Body of the op get the whole call, in which they find the
+	// omitted operands.
 	inner := graph.Pointwise{
 		Config: func(_ *graph.Call, outs []rule.Operand) (rule.Config, error) { return pointwise.Config(call, outs) },
 		Body:   func(_ *graph.Call, iterator *rule.Rule) (rule.Kernel, error) { return pointwise.Body(call, iterator) },
@@ -130,7 +132,7 @@ func compileWithOmitted(pointwise *graph.Pointwise, call *graph.Call) (*graph.Ke
 	}
 	out := *kernel
 	out.Phases = []graph.Phase{{Chunks: loop.Chunks(iter.GrainSize), Run: func(m *graph.Mem, chunk int) error {
-		var ptrs [8]unsafe.Pointer
+		var ptrs [8]unsafe.Pointer // more than an op with omitted operands has
 		n := copy(ptrs[:], m.Ptrs[:iterator.NumOutputs()])
 		for _, i := range positions {
 			ptrs[n] = m.Ptrs[iterator.NumOutputs()+i]
@@ -139,8 +141,8 @@ func compileWithOmitted(pointwise *graph.Pointwise, call *graph.Call) (*graph.Ke
 		return fusion.RunChunk(loop, m, ptrs[:n], chunk, iter.GrainSize)
 	}}}
 	out.InPlace = nil
-	for _, pointwise := range kernel.InPlace {
-		out.InPlace = append(out.InPlace, graph.InPlace{Out: pointwise.Out, In: positions[pointwise.In]})
+	for _, pair := range kernel.InPlace {
+		out.InPlace = append(out.InPlace, graph.InPlace{Out: pair.Out, In: positions[pair.In]})
 	}
 	if kernel.Bound != nil {
 		out.Bound = make([]*tensor.Tensor, len(call.In))

@@ -121,6 +121,8 @@ type channelValues struct {
 // setGroup computes the coefficients of a group: the n channels from first on. loopDType is the dtype of the loop that
 // uses the coefficients.
 func (values *channelValues) setGroup(first, n int, eps float64, loopDType tensor.DType) {
+	// The variance of the group is the mean of squares: of the variance of each channel plus the squared difference of
+	// its mean from the mean of the group.
 	mean, squares := 0.0, 0.0
 	for _, e := range values.mean[first : first+n] {
 		mean += e

@@ -103,8 +103,8 @@ func (a *rmsNormAttrs) eps(d tensor.DType) float64 {
 	if a.Eps != nil {
 		return *a.Eps
 	}
-	bits := map[tensor.DType]int{tensor.Float16: 10, tensor.BFloat16: 7, tensor.Float32: 23, tensor.Float64: 52}
-	return math.Ldexp(1, -bits[d])
+	mantissaBits := map[tensor.DType]int{tensor.Float16: 10, tensor.BFloat16: 7, tensor.Float32: 23, tensor.Float64: 52}
+	return math.Ldexp(1, -mantissaBits[d])
 }
 
 // LocalResponseNorm divides each element by a power of the mean square of its neighbours along the channels.
@@ -167,6 +167,8 @@ var LocalResponseNorm = kit.Define[localResponseAttrs](graph.Op{
 // localBlock is the number of adjacent positions of a channel that are normalized together.
 const localBlock = 256
 
+// compileLocalResponse returns the kernel for a computation in T. A unit of work is a block of one channel of one
+// sample.
 func compileLocalResponse[T float32 | float64](c *graph.Call) (*graph.Kernel, error) {
 	a, d, m := kit.Attrs[localResponseAttrs](c), tensor.DTypeOf[T](), c.Meta(0)
 	channels, inner, total := m.Shape[1], tensor.Numel(m.Shape[2:]), m.Numel()
@@ -179,16 +181,16 @@ func compileLocalResponse[T float32 | float64](c *graph.Call) (*graph.Kernel, er
 			y, v := kit.ElementsOf[T](mem.Ptrs[0], total), kit.ElementsOf[T](mem.Ptrs[1], total)
 			for unit := begin; unit < end; unit++ {
 				channel, first := unit%channels, unit/channels%blocks*localBlock
-				sample := unit / channels / blocks * channels
+				firstPlane := unit / channels / blocks * channels // of the sample; a plane is a channel of a sample
 				n := min(localBlock, inner-first)
 				sums := kit.SliceOf[float64](mem.WorkerScratch, 0, n)
 				clear(sums)
 				for k := max(0, channel-a.Size/2); k < min(channels, channel-a.Size/2+a.Size); k++ {
-					for i, e := range v[(sample+k)*inner+first:][:n] {
+					for i, e := range v[(firstPlane+k)*inner+first:][:n] {
 						sums[i] += float64(float64(e) * float64(e))
 					}
 				}
-				at := (sample+channel)*inner + first
+				at := (firstPlane+channel)*inner + first
 				for i, s := range sums {
 					y[at+i] = T(float64(v[at+i]) / power(a.K+a.Alpha*s/float64(a.Size)))
 				}

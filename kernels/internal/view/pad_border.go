@@ -131,8 +131,9 @@ func checkCircular(pad, in, out []sym.Int) error {
 	return nil
 }
 
-// BorderSpans returns the spans ([copies.Span]) that fill a padded dimension. The operand has n elements along this
-// dimension. In modes replicate and reflect, there are at most three spans.
+// BorderSpans returns the spans ([copies.Span]) that fill a padded dimension: the table of [BorderTable] as ranges of
+// equidistant indices. The operand has n elements along this dimension. In modes replicate and reflect, there are at
+// most three spans: before the operand's elements, these elements, and after them.
 func BorderSpans(mode string, n, before, after int) (list []copies.Span) {
 	size := n + before + after
 	add := func(at, end, from, step int) {

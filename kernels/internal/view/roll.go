@@ -47,7 +47,7 @@ func inferRoll(call *graph.Call) ([]graph.Result, error) {
 	case len(attrs.Dims) != len(attrs.Shifts):
 		return nil, fmt.Errorf("shifts and dimensions must align. shifts: %d, dims:%d", len(attrs.Shifts), len(attrs.Dims))
 	}
-	self = self.WithStrides(self.Strides)
+	self = self.WithStrides(self.Strides) // at offset 0
 	for i, d := range attrs.Dims {
 		if kit.IsEmpty(self) {
 			self = rule.PreserveType(self)
@@ -74,7 +74,7 @@ func RolledType(self tensor.Type, d int, start sym.Int) (tensor.Type, error) {
 	if err != nil {
 		return self, err
 	}
-	// The shape is unchanged.
+	// The concatenation has the shape of self.
 	return tensor.NewTypeFormat(self.DType, self.Shape, joinFormat([]tensor.Type{first, second}))
 }
 
