@@ -11,6 +11,7 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/index"
 	"github.com/graphrun/graphrun/kernels/internal/linalg"
 	"github.com/graphrun/graphrun/kernels/internal/pointwise"
+	"github.com/graphrun/graphrun/kernels/internal/pool"
 	"github.com/graphrun/graphrun/kernels/internal/product"
 	"github.com/graphrun/graphrun/kernels/internal/quantized"
 	"github.com/graphrun/graphrun/kernels/internal/reduce"
@@ -23,7 +24,7 @@ import (
 func families() [][]*graph.Op {
 	return [][]*graph.Op{
 		pointwise.Ops(), view.Ops(), reduce.Ops(), index.Ops(), product.Ops(), conv.Ops(), quantized.Ops(),
-		window.Ops(), sequence.Ops(), linalg.Ops(), composite.Ops(),
+		pool.Ops(), window.Ops(), sequence.Ops(), linalg.Ops(), composite.Ops(),
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/conv"
 	"github.com/graphrun/graphrun/kernels/internal/index"
 	"github.com/graphrun/graphrun/kernels/internal/pointwise"
+	"github.com/graphrun/graphrun/kernels/internal/pool"
 	"github.com/graphrun/graphrun/kernels/internal/product"
 	"github.com/graphrun/graphrun/kernels/internal/reduce"
 	"github.com/graphrun/graphrun/kernels/internal/sequence"
@@ -19,5 +20,5 @@ import (
 // slice belongs to the caller.
 func Rates() []graph.Rate {
 	return slices.Concat(pointwise.Rates(), view.Rates(), reduce.Rates(), index.Rates(), product.Rates(), conv.Rates(),
-		window.Rates(), sequence.Rates())
+		pool.Rates(), window.Rates(), sequence.Rates())
 }

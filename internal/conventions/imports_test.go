@@ -218,13 +218,14 @@ var familyImports = map[string][]string{
 	"kernels/internal/linalg":    {"kit"},
 	"kernels/internal/multiply":  {"copies", "kit"},
 	"kernels/internal/pointwise": {"compose", "kit", "view"},
+	"kernels/internal/pool":      {"copies", "folds", "geometry", "kit"},
 	"kernels/internal/product": {"index", "compose", "copies", "folds", "kit", "multiply", "pointwise", "reduce",
 		"view"},
-	"kernels/internal/quantized": {"conv", "compose", "kit", "pointwise", "product", "reduce", "view", "window"},
+	"kernels/internal/quantized": {"conv", "compose", "kit", "pointwise", "pool", "product", "reduce", "view"},
 	"kernels/internal/reduce":    {"compose", "copies", "folds", "kit", "pointwise", "view"},
 	"kernels/internal/sequence":  {"compose", "copies", "kit", "multiply", "pointwise", "view"},
 	"kernels/internal/view":      {"copies", "kit"},
-	"kernels/internal/window":    {"copies", "folds", "geometry", "kit"},
+	"kernels/internal/window":    {"copies", "kit"},
 }
 
 // TestFamilyImports compares the imports between packages under kernels with the list.

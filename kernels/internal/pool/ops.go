@@ -1,4 +1,4 @@
-package window
+package pool
 
 import (
 	"fmt"
@@ -9,6 +9,19 @@ import (
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
+
+// Ops returns the ops of this package.
+func Ops() []*graph.Op {
+	return []*graph.Op{
+		AdaptiveAvgPool2d, AdaptiveMaxPool2d,
+		AdaptiveAvgPool3d, AdaptiveMaxPool3d, AdaptiveMaxPool1d,
+		AvgPool2d,
+		MaxPool2d, MaxPool2dWithIndices,
+		MaxUnpool1d, MaxUnpool2d, MaxUnpool3d,
+		MaxPool1d, AvgPool1d, AdaptiveAvgPool1d,
+		MaxPool3d, MaxPool3dWithIndices, MaxPool1dWithIndices, AvgPool3d, LpPool,
+	}
+}
 
 type maxPoolAttrs struct {
 	KernelSize []int `attr:"kernel_size" doc:"sizes of the window"`

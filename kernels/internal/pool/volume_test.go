@@ -1,4 +1,4 @@
-package window_test
+package pool_test
 
 import (
 	"math"

@@ -1,4 +1,4 @@
-package window
+package pool
 
 import (
 	"github.com/graphrun/graphrun/graph"
