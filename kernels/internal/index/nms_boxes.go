@@ -112,7 +112,7 @@ func newKeptBoxes(boxes []Box, iou float64) *keptBoxes {
 		seen = true
 		kept.widest = max(kept.widest, b.X1-b.X0)
 	}
-	n := min(maxStrips, len(boxes)/4+1)
+	n := min(maxStrips, len(boxes)/4+1) // about four boxes for each strip
 	// A single strip needs no scale. It is used if all left edges are equal, or if positions could overflow.
 	const large = 1e300
 	if kept.scale = float64(n) / (end - kept.begin); !(kept.scale > 0 && kept.scale < large && kept.widest < large) {

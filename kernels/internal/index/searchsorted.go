@@ -177,6 +177,7 @@ func searchKernel[T kit.Sortable](c *graph.Call, sequence, values int, dtype ten
 	if a := c.In[values]; a.Kind == graph.NumberArg {
 		v = kit.DataBuffer(a.Number.Tensor(dtype))
 	}
+	// Operands are rounded to dtype before they are converted to the dtype of the loop.
 	dense := func(x kit.Buffer) kit.Buffer { return builder.Dense(builder.Dense(x, dtype), kit.LoopDType(dtype)) }
 	s, v := dense(builder.In(sequence)), dense(v)
 	buffers := []kit.Buffer{builder.Result(0, c.Out[0].DType), s, v}
@@ -191,7 +192,7 @@ func searchKernel[T kit.Sortable](c *graph.Call, sequence, values int, dtype ten
 		rows = tensor.Numel(s.Meta.Shape[:s.Meta.Rank()-1])
 	}
 	perRow := v.Meta.Numel() / max(1, rows)
-	steps := 1
+	steps := 1 // of a binary search
 	for 1<<steps < n {
 		steps++
 	}

@@ -112,7 +112,7 @@ const maxTfidfPosition = 1 << 24
 // newTfidf checks the attributes and divides the pool into n-grams.
 func newTfidf(attrs *tfidfAttrs) (*tfidf, error) {
 	vectorizer := &tfidf{attrs: attrs}
-	for n, from := range attrs.NgramCounts {
+	for n, from := range attrs.NgramCounts { // n-grams of length n+1
 		to := len(attrs.Pool)
 		if n+1 < len(attrs.NgramCounts) {
 			to = attrs.NgramCounts[n+1]
@@ -127,8 +127,7 @@ func newTfidf(attrs *tfidfAttrs) (*tfidf, error) {
 			}
 			k := len(vectorizer.grams)
 			if k >= len(attrs.NgramIndexes) || attrs.NgramIndexes[k] < 0 || attrs.NgramIndexes[k] > maxTfidfPosition ||
-				attrs.Weights != nil &&
-					k >= len(attrs.Weights) {
+				attrs.Weights != nil && k >= len(attrs.Weights) {
 				return nil, errors.New("tfidf_vectorizer: ngram_indexes or weights do not fit the pool")
 			}
 			gram.position = attrs.NgramIndexes[k]

@@ -126,7 +126,8 @@ func rowVariance(builder *expr.Builder, x, mean, roundedMean, deviations expr.Va
 		sum := folds.InFloat64(builder, folds.Total(builder, builder.Do(expr.Mul, x, x)))
 		return builder.Do(expr.Div, sum, builder.Const(f64, n))
 	}
-	// square is the mean square of x minus some number, and offset is the mean minus this number.
+	// square is the mean square of x minus some number, and offset is the mean minus this number. The variance is square
+	// minus the square of offset.
 	var square, offset expr.Value
 	switch {
 	case n <= maxFloat32Squares:

@@ -110,8 +110,8 @@ func (j joinOp) parts(call *graph.Call) (list []joinedPart, err error) {
 			return nil, err
 		}
 		offset += p.Shape[dim]
-		if !call.IsInPlace(i) {
-			list = append(list, joinedPart{i, p, part})
+		if !call.IsInPlace(i) { // else another node has written the operand into the output
+			list = append(list, joinedPart{operand: i, from: p, part: part})
 		}
 	}
 	return list, nil

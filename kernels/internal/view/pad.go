@@ -195,7 +195,7 @@ func compileConstantPad(c *graph.Call, pad []int, value tensor.Scalar) (*graph.K
 	inner := kit.KnownMeta(part)
 	var jobs []copies.Job
 	number := value.Tensor(dst.Meta.DType)
-	remaining := dst.Meta
+	remaining := dst.Meta // the output without the slabs of the previous dimensions
 	for d := range remaining.Shape {
 		before, _ := padCounts(pad, remaining.Rank(), d)
 		before = min(max(before, 0), remaining.Shape[d])

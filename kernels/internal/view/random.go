@@ -18,6 +18,7 @@ import (
 
 // normal converts random words to a normally distributed number, by the Box-Muller transform.
 func normal(w [4]uint32) float64 {
+	// u is in (0, 1], so that its logarithm is finite. v is in [0, 1). Both have 53 random bits.
 	u := (float64((uint64(w[0])<<32|uint64(w[1]))>>11) + 1) * 0x1p-53
 	v := float64((uint64(w[2])<<32|uint64(w[3]))>>11) * 0x1p-53
 	return math.Sqrt(-2*math.Log(u)) * math.Cos(2*math.Pi*v)

@@ -189,6 +189,7 @@ func toBlocks(op string, self tensor.Type, factor int, blocksFirst bool) (s shuf
 	for d := range s.perm {
 		s.perm[d] = d
 	}
+	// In both orders, the split dimensions are reordered to [..., c, h, side, w, side].
 	s.split = append(slices.Clone(lead), c, side, side, h, w)
 	s.perm = append(s.perm, leadRank, leadRank+3, leadRank+1, leadRank+4, leadRank+2)
 	if blocksFirst {
@@ -224,7 +225,7 @@ func fromBlocks(op string, self tensor.Type, factor int, blocksFirst bool) (s sh
 		s.perm[d] = d
 	}
 	s.split = append(slices.Clone(lead), c, h, side, w, side)
-	if blocksFirst {
+	if blocksFirst { // [..., side, side, c, h, w], else [..., c, side, side, h, w]
 		s.perm = append(s.perm, leadRank+2, leadRank+4, leadRank, leadRank+1, leadRank+3)
 	} else {
 		s.perm = append(s.perm, leadRank, leadRank+2, leadRank+4, leadRank+1, leadRank+3)
@@ -233,7 +234,7 @@ func fromBlocks(op string, self tensor.Type, factor int, blocksFirst bool) (s sh
 	return s, nil
 }
 
-// channelShuffle returns the shuffle of channel_shuffle.
+// channelShuffle returns the shuffle of channel_shuffle. It transposes the channels, split into [groups, c/groups].
 func channelShuffle(c *graph.Call) (s shuffle, err error) {
 	t, g := c.Type(0), kit.Attrs[channelShuffleAttrs](c).Groups
 	switch {
