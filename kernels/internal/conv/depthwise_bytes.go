@@ -16,9 +16,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// depthwiseBytes is the kernel of a depthwise convolution of channels-last images of bytes. It requantizes sums in
-// registers. A chunk computes some rows of the result. If windows reach outside the image, the chunk first copies its
-// input rows, with padding, to worker memory.
+// depthwiseBytes is the kernel of a depthwise convolution of channels-last images of bytes. In registers, it
+// requantizes sums: it scales an int32 sum, rounds it, adds a zero point and saturates to a byte. A chunk computes some
+// rows of the result. If windows reach outside the image, the chunk first copies its input rows, with padding, to
+// worker memory.
 type depthwiseBytes struct {
 	conv           *convShape
 	cpu            machine.Features

@@ -8,7 +8,7 @@ import "github.com/graphrun/graphrun/kernels/internal/kit"
 type sumBlocks struct {
 	terms    int // terms per block; a block has terms of one tap only
 	taps     int // taps per block; a block has taps of one row of the window only
-	channels int // channels per block, with all taps of each channel; only if the input is by planes
+	channels int // channels per block, with all taps of each channel; only if the input is row-major (by planes)
 }
 
 // blockTerms bounds the terms of a block. Adding the sum of a block takes 3 instructions, a small cost compared to 512

@@ -9,7 +9,8 @@ import (
 
 // makeTiles divides an image into tiles and strips, and makes the spec of each kind of tile. A spec describes code for
 // package tile. The rows of a tile are output pixels, and its columns are the channels of a block. The calls of a strip
-// are listed when the strip is computed (see appendCalls), so that memory does not grow with the image.
+// are listed when the strip is computed (see appendCalls), so that memory does not grow with the image. In this file,
+// an input "by planes" is row-major, and other inputs are channels-last.
 func (t *directConv) makeTiles() {
 	switch t.shape.tiling {
 	case pointwiseTiling:

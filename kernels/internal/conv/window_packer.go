@@ -8,8 +8,9 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
 )
 
-// windowPacker packs the windows of an input whose channels are planes (NCHW) into panels. A panel has a row for each
-// channel and tap: the input elements that the tap multiplies, one for each output of the panel.
+// windowPacker packs the windows of an input whose channels are planes (NCHW) into panels. A tap is an element of the
+// window. A panel has a row for each channel and tap: the input elements that the tap multiplies, one for each output
+// of the panel. A lane is a column of a panel, which belongs to one output.
 type windowPacker struct {
 	window
 	inStride ncdhw // strides of the input, in elements

@@ -21,7 +21,8 @@ const maxRunElements = 1 << 24
 // loopCallCost is the cost of a call of a loop, in simple operations.
 const loopCallCost = 64
 
-// compiledPixels is a pooling by compiled loops over channels, which are contiguous in operand and results. A run of
+// compiledPixels is a pooling by compiled loops over channels, which are contiguous in operand and results. The loops
+// fold (reduce) windows; a tap is an element of a window. A run of
 // neighbouring results along the last dimension ([geometry.Run]) takes one call of a loop. A row of the loop has the
 // channels of one result. If the results of the run are contiguous, a single row has the channels of all of them.
 type compiledPixels struct {

@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// windowFold reduces the windows of n results in Go. partials is memory for the partial results. Steps are in bytes.
-// Index steps are differences of indices in the plane.
+// windowFold reduces the windows of n results in Go. A tap is an element of a window. partials is memory for the
+// partial results. Steps are in bytes. Index steps are differences of indices in the plane.
 type windowFold interface {
 	// size returns the number of bytes of partials for n results.
 	size(n int) int

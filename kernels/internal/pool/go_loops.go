@@ -19,9 +19,9 @@ const goGrain = machine.ReduceGrain / 2
 // windows are folded one by one, because a call for each tap would cost more than it saves.
 const minRunResults = 4
 
-// goPool is a pooling in Go, for all windows, dtypes and layouts. It folds the windows of a vector of results at once,
-// tap by tap. In a pooling by pixels, a vector is a sequence of neighbouring channels. In a pooling by planes, a vector
-// is a run of neighbouring results of a row.
+// goPool is a pooling in Go, for all windows, dtypes and layouts. It folds (reduces) the windows of a vector of results
+// at once, tap by tap. A tap is an element of a window. In a pooling by pixels, a vector is a sequence of neighbouring
+// channels. In a pooling by planes, a vector is a run of neighbouring results of a row.
 type goPool struct {
 	*pool
 	vectorDim  int                   // dimension of the vectors: channelDim by pixels, columnDim by planes
@@ -159,7 +159,8 @@ func (f *resultVector) foldRow(row unsafe.Pointer, index int) {
 		}
 		return
 	}
-	// In a pooling by planes, all elements from the first window to the last are converted at once if they fit in a block.
+	// In a pooling by planes, all elements from the first window to the last are converted at once if they fit in a
+	// block.
 	span := (f.n-1)*f.indexStep + columnRange.End - columnRange.Start
 	if f.vectorDim == columnDim && span > 0 && span <= axes.BlockLen {
 		f.load.Load(f.block, f.loading, unsafe.Add(row, columnRange.Start*columnStride), columnStride, span)

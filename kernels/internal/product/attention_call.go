@@ -25,9 +25,9 @@ func queryAndKey(builder *copies.KernelBuilder, queries, keys int) (list [2]kit.
 	return [2]kit.Buffer{indexes.View(tensor.New(dtype, queries, 1)), indexes.View(tensor.New(dtype, 1, keys))}
 }
 
-// describeWeights sets the row program that computes weights from scores. It also expands spec.Others, the operands
-// besides query, key and value, to the shape of the scores. spec.Others is empty, a mask, or the result of
-// [queryAndKey]. In the last case, query i sees the keys 0 to i only.
+// describeWeights sets the row program, an expression over rows, that computes weights from scores. It also expands
+// spec.Others, the operands besides query, key and value, to the shape of the scores. spec.Others is empty, a mask, or
+// the result of [queryAndKey]. In the last case, query i sees the keys 0 to i only.
 func describeWeights(spec *graph.Attention, scale float64) (err error) {
 	queries, keys, _, _ := spec.Sizes()
 	dtype := spec.Out.DType

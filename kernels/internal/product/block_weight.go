@@ -26,7 +26,8 @@ func linearBlocksFlops(call *graph.Call) float64 {
 	return 2 * float64(call.Out[0].Numel()) * float64(x.Shape[x.Rank()-1])
 }
 
-// blockWeight reads the integers of a weight that is quantized by blocks.
+// blockWeight reads the integers of a weight that is quantized by blocks. A block is a number of adjacent elements of a
+// row that have the same scale and zero point.
 type blockWeight struct {
 	bits        int // bits of an integer: 2, 4 or 8
 	block       int // elements of a block

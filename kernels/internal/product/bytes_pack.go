@@ -21,8 +21,9 @@ import (
 // signBit is the offset of 128 that converts between int8 and uint8.
 const signBit = 0x80
 
-// bytePacker packs operand b into panels (see [byteShape]). A panel has the columns of a block. For each group along
-// the depth, the elements of all columns of the block are contiguous.
+// bytePacker packs operand b into panels (see [byteShape]). A panel has the columns of a block, which are the columns
+// of a register tile. A group is the elements along the depth that one instruction multiplies. In a panel, the groups
+// of all columns at the same depth are contiguous.
 type bytePacker struct {
 	byteShape
 	signed        bool        // whether elements are int8

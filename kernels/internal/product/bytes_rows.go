@@ -15,9 +15,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// byteRows copies the rows of operand a as bytes or 16-bit words, and pads them to whole groups (see [byteShape]). It
-// copies nothing if tiles can read the operand in place. It also sums each row: the sum is needed if the zero point of
-// a column is not 0 (see [byteTiles]).
+// byteRows copies the rows of operand a as bytes or 16-bit words, and pads them to whole groups. A group is the
+// elements along the depth that one instruction multiplies (see [byteShape]). byteRows copies nothing if tiles can read
+// the operand in place. It also sums each row: the sum is needed if the zero point of a column is not 0 (see
+// [byteTiles]).
 type byteRows struct {
 	byteShape
 	signed       bool        // whether elements are int8

@@ -42,7 +42,8 @@ func (t *rootTable) power(k int) complex128 {
 	return kit.MulComplex(t.high[k>>rootBits], t.low[k&(1<<rootBits-1)])
 }
 
-// matrixFourier transforms a line of n = rows*cols elements as a matrix (Bailey's four-step method). It transforms the
+// matrixFourier transforms a line, the elements along the transformed dimension at one index of the others. It treats
+// the n = rows*cols elements of the line as a matrix (Bailey's four-step method). It transforms the
 // columns, multiplies them by twiddle factors, and then transforms the rows. Element j*cols+i of the line is at row j
 // and column i of the matrix. After the transform, row k has the frequencies k, k+rows, k+2*rows and so on.
 type matrixFourier struct {

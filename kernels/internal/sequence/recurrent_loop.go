@@ -14,7 +14,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// cellBuffer is a buffer that the loops of a step access. Each sequence of a block has a row in the buffer.
+// cellBuffer is a buffer that the loops of a step access. A block is some sequences that a worker runs together through
+// all steps. Each sequence of a block has a row in the buffer.
 type cellBuffer uint8
 
 const (

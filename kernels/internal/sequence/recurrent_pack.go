@@ -11,7 +11,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// blockSize returns the number of sequences of a block.
+// blockSize returns the number of sequences of a block. A worker runs the sequences of a block together through all
+// steps.
 func (layer *recurrentLayer) blockSize() int {
 	if layer.batch > maxBlockSequences/2 {
 		return min(maxBlockSequences, kit.DivUp(layer.batch, 2))

@@ -197,7 +197,7 @@ func (attrs *resizeAttrs) planAspect(shape []sym.Int, axes []int) (sizes []sym.I
 	return sizes, scales, nil
 }
 
-// resizeAxis computes the taps of one dimension.
+// resizeAxis computes the taps of one dimension. A tap is an element of the input with a weight.
 type resizeAxis struct {
 	attrs   *resizeAttrs
 	in, out int        // sizes of input and output

@@ -152,8 +152,8 @@ func checkUpsample(name string, self tensor.Type, size []sym.Int, copies bool) e
 	return err
 }
 
-// upsampleTaps returns the taps of a dimension. The arithmetic follows aten's UpSample.h: float32, or float64 for
-// float64 images. A factor of 0 stands for out/in.
+// upsampleTaps returns the taps of a dimension: for each index of the result, elements with weights. The arithmetic
+// follows aten's UpSample.h: float32, or float64 for float64 images. A factor of 0 stands for out/in.
 func upsampleTaps(mode string, dtype tensor.DType, in, out int, factor float64, alignCorners bool) *axisTaps {
 	round := func(x float64) float64 { return float64(float32(x)) }
 	if dtype == tensor.Float64 {
