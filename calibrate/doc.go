@@ -6,6 +6,6 @@
 //
 // Each op family lists its inner kernels with calls that execute them ([graph.Rate]). A call runs on one worker under
 // the conditions of a network: other steps have evicted its constants and code from the private caches, and have just
-// written its operands. The rates are fitted to the median times. The fit minimizes the squared relative errors of
-// the predicted times by coordinate descent: it changes one rate at a time.
+// written its operands. The prices are fitted to the median times of the calls. The fit minimizes the squared relative
+// errors of the predicted times by coordinate descent: it changes one price at a time.
 package calibrate

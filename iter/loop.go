@@ -18,8 +18,8 @@ func newLoop(l *expr.Loop, bytes int) (*loops.Loop, error) {
 	return loops.New(l, loops.Options{NonTemporal: bytes >= machine.NonTemporalMinBytes})
 }
 
-// prefetchBytes is the prefetch distance in bytes of compute-bound loops, for operands read in order. For such loops,
-// the hardware prefetcher is not far enough ahead. On Zen 5, for 16 Mi elements, prefetching reduces the time of exp
+// prefetchBytes is the prefetch distance, in bytes, for operands that compute-bound loops read in order. Their loads are
+// far apart in time, so that the hardware prefetcher does not run far enough ahead. On Zen 5, for 16 Mi elements, prefetching reduces the time of exp
 // from 3.1 to 2.3 ms, of tanh from 3.2 to 2.5 ms, and of a bfloat16 sum from 1.9 to 1.5 ms. For a float32 sum, which
 // is not compute-bound, prefetching would increase the time from 3.4 to 3.6 ms.
 const prefetchBytes = 8192
@@ -36,8 +36,8 @@ func isComputeBound(c *expr.Code) bool {
 // prefetchBytes.
 func (it *Iterator) prefetchInOrder() (p loops.Prefetch) {
 	for i := it.outCount; i < len(it.ops) && len(it.walkShape) > 0; i++ {
-		size := it.walkStrides[i]
-		if size == it.ops[i].MemoryDType.Size() && size*it.walkShape[0] >= 8*prefetchBytes {
+		stride := it.walkStrides[i]
+		if stride == it.ops[i].MemoryDType.Size() && stride*it.walkShape[0] >= 8*prefetchBytes {
 			p.Operands |= 1 << (i - it.outCount)
 		}
 	}
@@ -50,7 +50,8 @@ func (it *Iterator) prefetchInOrder() (p loops.Prefetch) {
 // blockState holds loop states for kernels that are called as functions, without a [Cursor].
 var blockState = sync.Pool{New: func() any { return new(loops.State) }}
 
-// blockFunction returns a function over blocks that runs a loop over one row. The first call compiles the loop.
+// blockFunction returns a function that runs a loop on a block, as one row of n elements. The first call compiles the
+// loop.
 func blockFunction(operands int, compile func() (*loops.Loop, error)) rule.Block {
 	rowSteps, loop := make([]int, operands), sync.OnceValues(compile)
 	return func(p []unsafe.Pointer, n int) error {

@@ -14,7 +14,7 @@ import (
 const maxParts = 1 << 20
 
 // Split cuts a dimension into parts of the given size; the last part may be smaller (Tensor.split). A dimension of size
-// 0 gives one part. If sizes are symbolic, a guard fixes the number of parts.
+// 0 gives one part. If sizes are symbolic, the number of parts is fixed by a guard (a recorded condition on symbols).
 func (t Type) Split(size sym.Int, dim int) (_ []Type, err error) {
 	defer sym.Catch(&err)
 	if err := t.Check(); err != nil {

@@ -51,7 +51,7 @@ func (l *layeredLayout) boxChains() [][]int {
 }
 
 // align moves consecutive cells of a line to a common x coordinate. It uses as few coordinates as the neighbours of the
-// cells permit. A coordinate is close to the mean of the cells that get it.
+// cells permit. A coordinate is the mean x of the cells that get it, clamped to the range that all of them permit.
 func (l *layeredLayout) align(line []int) {
 	for len(line) > 0 {
 		low, high := math.Inf(-1), math.Inf(1)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// The time for which an idle goroutine spins before it ends or sleeps. It is about the time to wake a goroutine, so
-// that spinning wastes at most as much as waking. spinBusy applies while a job is open, because the job may begin
+// The time for which an idle goroutine spins before it ends or sleeps. spinIdle is about the time to wake a goroutine,
+// so that spinning wastes at most as much as waking. spinBusy applies while a job is open, because the job may begin
 // another phase. spinContended applies while other goroutines or processes use the cores.
 const (
 	spinIdle      = 50 * time.Microsecond
@@ -65,7 +65,7 @@ func (l *spinner) spin() bool {
 	return now-l.start < limit
 }
 
-// coresContended reports whether other goroutines or processes had a core recently.
+// coresContended reports whether a spinning goroutine lost its core in the last contentionTime: see contentionGap.
 func coresContended() bool { return int64(time.Since(timeOrigin)) < contendedUntil.Load() }
 
 // Lock is a spin lock for a few instructions. The zero value is unlocked.

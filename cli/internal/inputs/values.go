@@ -28,8 +28,8 @@ type Sources struct {
 	Cache     *graphrun.Cache // stores the weights of the model; nil for none
 }
 
-// ReadValues returns a tensor for every input of a bound graph, in the input's declared layout. It reads the arrays of
-// given and generates the other inputs. Before it reads data, it checks that all inputs fit into memory. It closes
+// ReadValues returns a tensor for every input of a bound graph, in the input's declared layout. It reads the inputs
+// whose arrays are given, and generates the others. Before it reads data, it checks that all inputs fit into memory. It closes
 // given. With --keep-going it adds unavailable inputs to given.Unavailable.
 func (s Sources) ReadValues(g *graph.Graph, given *Arrays) (*Set, error) {
 	defer given.Close()
@@ -143,8 +143,8 @@ func withMeta(t *tensor.Tensor, meta tensor.Meta) (_ *tensor.Tensor, err error) 
 	return out, nil
 }
 
-// generate returns a tensor of random elements. An element depends on the seed, the name of the input and its logical
-// index, but not on the layout. Real numbers and the parts of complex numbers are uniform in [-1, 1). Bools are
+// generate returns a tensor of random elements. An element depends on the seed, the name of the input and the element's
+// row-major index, but not on the layout unless elements share memory. Real numbers and the parts of complex numbers are uniform in [-1, 1). Bools are
 // uniform. An integer is chosen uniformly from the given integers.
 func generate(meta tensor.Meta, seed uint64, name string, integers []int64) *tensor.Tensor {
 	hash := fnv.New64a()

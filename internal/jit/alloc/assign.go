@@ -11,6 +11,7 @@ const memoryCost = 0.3
 
 // allocateInst assigns registers to an instruction and adds it.
 func (a *allocator) allocateInst(in *Inst) {
+	// A slot of the previous instruction is free only now: its own result must not be placed there.
 	a.freeSlots = append(a.freeSlots, a.slotsToFree...)
 	a.slotsToFree = a.slotsToFree[:0]
 	in.eachUse(a.pin)
@@ -92,7 +93,8 @@ func (a *allocator) allocatePlain(in *Inst) {
 }
 
 // fold tries to make source in.Fold of an instruction a memory operand. It returns the sources, which it may exchange
-// if the instruction is commutative, and the memory operand. The operand has kind Register if none is possible.
+// if the instruction is commutative, and the memory operand. If the source must be in a register, the operand has kind
+// Register.
 func (a *allocator) fold(in *Inst) ([]Arg, Operand) {
 	folded, src := int(in.Fold), in.Src
 	if folded < 0 || !a.registerFile.FoldLoads {
@@ -129,7 +131,7 @@ func (a *allocator) foldable(source Arg, broadcastBytes uint8) (Operand, bool) {
 	switch {
 	case space.advancesPerIteration() && a.Masked: // a memory operand would be read without a mask
 		return Operand{}, false
-	// A register is free: the value is loaded once for both uses.
+	// A register is free: one load serves this use and later uses.
 	case usedLater && a.PreferComputed && a.hasFree(a.values[source.Virt].Class):
 		return Operand{}, false
 	case usedLater && !a.PreferComputed && (space.advancesPerIteration() || space == Slot &&
@@ -170,16 +172,17 @@ func (a *allocator) allocateForm(in *Inst) {
 	a.releaseDead(in)
 }
 
-// chooseForm chooses the form of an instruction, which determines the source that the result overwrites. It prefers a
-// source without further uses, then a source that is not in a register. Among the forms that overwrite this source, it
-// prefers one that can read Order[0] from memory. It returns Order[0] as a memory operand, or an operand of kind
-// Register if Order[0] must be in a register.
+// chooseForm chooses the form of an instruction, which determines the source that the result overwrites. It prefers the
+// destination itself (an accumulator), then a source without further uses, then a source that is not in a register.
+// Among the forms that overwrite this source, it prefers one that can read its first operand, source Order[0], from
+// memory. It returns this source as a memory operand, or an operand of kind Register if the source must be in a
+// register.
 func (a *allocator) chooseForm(in *Inst) (Form, Operand) {
 	isLastUse := func(virt Virt) bool {
 		return a.registerOf[virt] >= 0 && a.nextUseOf(virt) == math.MaxInt32 && a.registerFile.Permanent[in.Dst] < 0
 	}
 	absent := func(virt Virt) bool { return a.currentRegister(virt) < 0 && a.values[virt].Acc == nil }
-	isDst := func(virt Virt) bool { return virt == in.Dst } // an accumulator
+	isDst := func(virt Virt) bool { return virt == in.Dst } // true only for accumulators
 	tied := in.Forms[0].Tied
 	if !a.chooseTied(in, &tied, isDst) && !a.chooseTied(in, &tied, isLastUse) {
 		a.chooseTied(in, &tied, absent)
@@ -218,9 +221,10 @@ func (a *allocator) chooseTied(in *Inst, tied *int8, suitable func(Virt) bool) b
 	return false
 }
 
-// destination returns the destination of an instruction. If tied is not 0, the instruction overwrites this source, and
-// its value is first copied to the destination. If tied is 0 and the instruction reads all sources before it writes,
-// the destination may be the register of a source without further uses.
+// destination returns the destination of an instruction. If tied is not 0, the instruction overwrites the register of
+// this source. The destination is this register if the old value has no further uses, or else a register into which the
+// value is copied or loaded first. If tied is 0 and the instruction reads all sources before it writes, the destination
+// may be the register of a source without further uses.
 func (a *allocator) destination(in *Inst, tied Virt) Operand {
 	early := in.Early || in.Temps != [numClasses]uint8{}
 	if a.values[in.Dst].Acc != nil {
@@ -260,8 +264,9 @@ func (a *allocator) destination(in *Inst, tied Virt) Operand {
 	return dst
 }
 
-// accumulatorDestination is destination for an accumulator, whose register is fixed. early is [Inst].Early. It fails
-// if the register would be written before a later read of its old value.
+// accumulatorDestination is destination for an accumulator, whose register is fixed. early means that the instruction
+// may write the destination before it has read all sources. accumulatorDestination fails if the register would be
+// written before a later read of its old value.
 func (a *allocator) accumulatorDestination(in *Inst, tied Virt, early bool) Operand {
 	dst, move := a.accumulator(in.Dst, 0), tied != 0 && tied != in.Dst
 	for _, source := range in.Src {
@@ -285,8 +290,8 @@ func (a *allocator) newRegister(virt Virt) Operand {
 	return a.register(virt, reg, 0)
 }
 
-// releaseDead frees the registers of values without further uses. If the list runs once per row and the result has a
-// permanent slot, releaseDead saves the result there.
+// releaseDead frees the registers of values without further uses. If the instruction list runs once per row
+// (OncePerRow) and the result has a permanent slot, releaseDead saves the result there.
 func (a *allocator) releaseDead(in *Inst) {
 	in.eachUse(a.release)
 	if in.Dst == 0 || a.values[in.Dst].Acc != nil {

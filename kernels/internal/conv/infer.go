@@ -109,7 +109,7 @@ func (op convolution) result(call *graph.Call) (tensor.Type, error) {
 			return input, err
 		}
 	}
-	if err := params.checkWord(input, weight); err != nil {
+	if err := params.checkPaddingWord(input, weight); err != nil {
 		return input, err
 	}
 	if err := op.checkBias(call, input); err != nil && params.paddingWord == "" {

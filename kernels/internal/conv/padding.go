@@ -10,15 +10,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// The words for padding in aten's overloads `.padding`.
+// The strings that aten's convolutions accept as padding (overloads such as conv2d.padding).
 const (
 	paddingSame  = "same"
 	paddingValid = "valid"
 )
 
 // wordPadding returns the padding for a word: the padding before each dimension, followed by the padding after each
-// dimension. If the total of a dimension is odd, the padding after it is larger by 1. The padding is 0 for calls that
-// checkWord rejects.
+// dimension. The total for "same" is dilation*(size-1); if it is odd, the padding after the dimension is larger by 1.
+// The padding is 0 for "valid", and for calls that checkPaddingWord rejects.
 func wordPadding(word string, weight tensor.Type, dilation []int, dims int) []sym.Int {
 	padding := make([]sym.Int, 2*dims)
 	if word != paddingSame || weight.Rank() != dims+2 || len(dilation) != dims {
@@ -35,9 +35,9 @@ func wordPadding(word string, weight tensor.Type, dilation []int, dims int) []sy
 	return padding
 }
 
-// checkWord makes the checks of aten's _convolution_mode and _convolution_same. PyTorch makes them before it computes
+// checkPaddingWord makes the checks of aten's _convolution_mode and _convolution_same. PyTorch makes them before it computes
 // the padding.
-func (params convParams) checkWord(input, weight tensor.Type) error {
+func (params convParams) checkPaddingWord(input, weight tensor.Type) error {
 	if params.paddingWord != paddingSame {
 		return nil
 	}

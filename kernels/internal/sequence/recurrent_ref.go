@@ -66,7 +66,7 @@ func (c *cellReference[T]) runSequence(dir, sequence int) {
 	}
 }
 
-// gateParts returns the two summands of a gate's argument for element k of the state in step t. in is the product of
+// gateParts returns the two parts of the argument of a gate, for element k of the state in step t. in is the product of
 // the weights and the input, and state is the product of the recurrent weights and the state h, both with their biases.
 func (c *cellReference[T]) gateParts(gate, k, t int, h []T) (in, state T) {
 	row := c.order[gate]*c.hidden + k
@@ -93,7 +93,8 @@ func (c *cellReference[T]) gateParts(gate, k, t int, h []T) (in, state T) {
 	return in, state
 }
 
-// activate clips a sum and applies the activation function with the given index to it.
+// activate clips a sum to the layer's bound, and applies the activation function with the given index to it. Only ONNX's
+// ops have a bound, and their reference computes in float64.
 func (c *cellReference[T]) activate(function int, sum T) T {
 	if v, ok := any(&sum).(*float64); ok && c.clip > 0 {
 		*v = min(max(*v, -c.clip), c.clip)
@@ -101,7 +102,8 @@ func (c *cellReference[T]) activate(function int, sum T) T {
 	return c.functions[function](sum)
 }
 
-// gate applies the activation function with index function to the argument of a gate. summand is added to the argument.
+// gate returns the value of a gate: activation function number function of the gate's argument plus summand. Functions
+// and gates are numbered in ONNX's order: f, g, h; i (RNN), z, r, h (GRU), or i, o, f, c (LSTM).
 func (c *cellReference[T]) gate(function, gate, k, t int, h []T, summand T) T {
 	in, state := c.gateParts(gate, k, t, h)
 	return c.activate(function, in+state+summand)

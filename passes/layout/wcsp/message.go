@@ -7,10 +7,11 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// checkWork is the number of table entries processed between two checks of the context.
-const checkWork = 1 << 20
+// entriesPerCheck is the number of table entries processed between two checks of the context.
+const entriesPerCheck = 1 << 20
 
-// operand is a function in a sum, as prepared for an iteration over its table.
+// operand is one of the functions that a message sums, with the strides of its table along the variables of the
+// message.
 type operand struct {
 	table            []int64
 	index            int   // current index into table
@@ -39,8 +40,9 @@ func (e *elimination) operands(v int, scope []int, functions []*function) []oper
 	return list
 }
 
-// message returns the minimum of the sum of functions over the labels of v. It works row by row along the last variable
-// of the scope. Functions that do not depend on this variable are added once per row.
+// message eliminates v from a sum of functions. For each combination of labels of the other variables, the entry of the
+// message is the minimum of the sum over the labels of v. message works row by row along the last variable of its
+// scope. Functions that do not depend on this variable are added once per row.
 func (e *elimination) message(v int, functions []*function) *function {
 	scope := e.otherVariables(v, functions)
 	message := &function{scope: scope, table: make([]int64, e.tableEntries(scope))}
@@ -57,7 +59,7 @@ func (e *elimination) message(v int, functions []*function) *function {
 	labels, sums := make([]int, len(scope)), make([]int64, e.sizes[v])
 	work := 0
 	for row := message.table; len(row) > 0; row = row[rowLength:] {
-		if work += rowLength * len(sums) * len(operands); work >= checkWork {
+		if work += rowLength * len(sums) * len(operands); work >= entriesPerCheck {
 			interrupt.Check(e.ctx)
 			work = 0
 		}
@@ -68,7 +70,7 @@ func (e *elimination) message(v int, functions []*function) *function {
 			}
 		}
 		rowMinima(row[:rowLength], sums, varying, last)
-		for k := last - 1; k >= 0; k-- {
+		for k := last - 1; k >= 0; k-- { // advance to the labels of the next row
 			labels[k]++
 			size, steps := e.sizes[scope[k]], 1
 			if labels[k] == size {
