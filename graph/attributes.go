@@ -328,8 +328,9 @@ func (n *Node) SetAttr(name string, value any) {
 	n.attrs, n.Attrs = attributesOf(given), nil
 }
 
-// identical compares two values as [reflect.DeepEqual] does, with two exceptions. Floating-point numbers are compared
-// by their bits: 0 differs from -0, and a NaN equals itself. Graphs are compared by their addresses.
+// identical compares two values as [reflect.DeepEqual] does, with three exceptions. Floating-point numbers are compared
+// by their bits: 0 differs from -0, and a NaN equals itself. Graphs are compared by their addresses. Values of sym.Int
+// are compared by Same.
 func identical(a, b reflect.Value) bool {
 	if !a.IsValid() || !b.IsValid() || a.Type() != b.Type() {
 		return a.IsValid() == b.IsValid() && !a.IsValid()

@@ -30,13 +30,14 @@ func SideFile(name string, selects func(*graph.Value) bool,
 	return func(s *saver) { s.sideFile, s.inSideFile, s.write = name, selects, write }
 }
 
-// Save writes the graph as a file, version 1, one node per line. [Parse] of the file returns the same graph: names,
-// order, operands, attributes (without default values), layouts of inputs and constants, symbols, pins and outputs.
-// Saving the same graph twice gives the same bytes.
+// Save writes the graph in version 1 of the file format, one node per line. [Parse] of the file returns the same graph:
+// names, order, operands, attributes (without default values), layouts of inputs and constants, symbols, pins and
+// outputs. Saving the same graph twice gives the same bytes.
 //
 // A constant that was read from a file is written as a reference to that file. The data of all other constants are
-// written exactly, except for the payloads of NaNs. Decisions of passes, such as implementations, are not part of the
-// format. A graph that was rewritten by passes is written with its present nodes, and reading the file infers it again.
+// written exactly, except for the payloads of NaNs. Implementations that passes choose are not part of the format;
+// those of pins are. A graph that was rewritten by passes is written with its present nodes, and reading the file
+// infers the types of its values again.
 func Save(w io.Writer, g *graph.Graph) error {
 	s := &saver{graph: g}
 	return s.save(w)
@@ -76,7 +77,7 @@ func SaveFile(path string, g *graph.Graph, opts ...SaveOption) error {
 	switch {
 	case err != nil || s.data == nil:
 	case s.wouldOverwrite:
-		err = fmt.Errorf("constants were read from %q: other weights would overwrite it", s.sideFile)
+		err = fmt.Errorf("cannot write the side file %q: constants of this graph were read from it", s.sideFile)
 	default:
 		err = s.write(filepath.Join(s.dir, filepath.FromSlash(s.sideFile)), s.names, s.data)
 	}
@@ -94,7 +95,7 @@ type saver struct {
 	indent, keyPrefix string
 
 	dir        string // the folder of the new file
-	dirDiffers bool   // whether dir may differ from the folder of the constants' files
+	dirDiffers bool   // whether dir may differ from the folder of the constants' files (SaveFile)
 
 	sideFile       string
 	inSideFile     func(*graph.Value) bool
@@ -301,7 +302,7 @@ func (s *saver) constant(v *graph.Value) error {
 	ref := constFileOf(s.graph, v)
 	file, key := ref.path, ref.key
 	switch {
-	case s.pathLeadsToFile(ref.path):
+	case s.pathLeadsToFile(ref.path): // the reference stays as it is
 	case s.sideFile != "" && s.inSideFile(v):
 		file, key = s.sideFile, s.keyPrefix+v.Name
 		s.names, s.data = append(s.names, key), append(s.data, v.Const)
@@ -330,7 +331,8 @@ func constFileOf(g *graph.Graph, v *graph.Value) constRef {
 }
 
 // pathLeadsToFile reports whether a constant's file path, relative to the new folder, refers to the file from which the
-// constant was read. It sets s.wouldOverwrite if the side file is that file.
+// constant was read. It returns true for any path if the folder is the same. It sets s.wouldOverwrite if the side file
+// is that file.
 func (s *saver) pathLeadsToFile(path string) bool {
 	if path == "" || !s.dirDiffers {
 		return path != ""

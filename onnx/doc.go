@@ -20,7 +20,8 @@
 // attribute is a reference to the value, a graph.Ref.
 //
 // Symbolic sizes of a model become symbols of the graph. Sizes that the model computes from symbols become expressions.
-// An If on a size becomes a node that chooses its branch when the sizes are known. The graph is valid for all sizes.
+// An If on a size becomes a node that chooses its branch when the sizes are known. The graph is valid for
+// all sizes within the bounds of its symbols.
 // [Options.Dims] replaces symbols by numbers before the conversion, so that shape computations are folded.
 //
 // A tensor of strings is an int64 tensor of codes: indices in the list of all strings of the model. [graph.Labels] has

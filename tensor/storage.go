@@ -57,7 +57,7 @@ func aligned(b []byte) []byte {
 // tensors use it.
 func StorageOf(b []byte) *Storage { return StorageAt(Host, b) }
 
-// Bytes returns the storage itself, not a copy, or nil for nil storage. It panics after [Storage.Release].
+// Bytes returns the bytes of the storage, not a copy, or nil for nil storage. It panics after [Storage.Release].
 //
 //go:noinline // many callers, none hot: they compile faster
 func (s *Storage) Bytes() []byte {
@@ -234,8 +234,8 @@ func (t *Tensor) Contiguous() *Tensor {
 }
 
 // Stats returns the minimum, maximum and mean of the values, or of the real parts of complex values. All three are NaN
-// if a value is NaN, or if there are no elements. If elements of t share memory, the cost depends on the number of
-// addresses, not on the number of elements.
+// if a value is NaN, or if there are no elements. If many elements of t share memory, the cost depends on the size
+// of the memory from the first to the last element, not on the number of elements.
 func (t *Tensor) Stats() (least, most, mean float64) {
 	t.mustCheck()
 	if t.Numel() == 0 {
@@ -293,7 +293,8 @@ func (t *Tensor) multiplicities() []float64 {
 	counts := make([]float64, n)
 	counts[0] = 1
 	for dim, step := range t.Strides {
-		sums := make([]float64, n) // counts for the dimensions 0 to dim
+		// sums has the counts for the dimensions 0 to dim: the running sum of counts at p, p-step, ..., for Shape[dim] terms.
+		sums := make([]float64, n)
 		for position := range sums {
 			sums[position] = counts[position]
 			if position >= step {
@@ -308,8 +309,8 @@ func (t *Tensor) multiplicities() []float64 {
 	return counts
 }
 
-// float64s calls f with blocks of consecutive elements in logical order, converted to float64. A float64 copy of the
-// whole tensor would take up to eight times the memory of t.
+// float64s calls f with blocks of consecutive elements in logical order, converted to float64. It
+// converts in blocks, because a float64 copy of the whole tensor would take up to eight times the memory of t.
 func (t *Tensor) float64s(f func(block []float64)) {
 	var block [1024]float64
 	meta := t.Meta

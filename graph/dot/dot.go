@@ -12,7 +12,8 @@ import (
 )
 
 // Marshal returns the graph in DOT. Inputs, constants, nodes and outputs are boxes with name, op, dtype, shape and
-// strides. Each operand is an arrow. A node that a pass inserted has a dashed box with the reason of the insertion.
+// strides. Each tensor operand is an arrow. A node that a pass inserted has a dashed box with the reason of the
+// insertion.
 func Marshal(g *graph.Graph) ([]byte, error) {
 	if g == nil {
 		return nil, errors.New("the graph is nil")

@@ -14,20 +14,21 @@ import (
 const (
 	// touchInterval is the precision of the time of the last use of an entry.
 	touchInterval = time.Minute
-	// abandonedAfter is the age of a temporary file that no process still writes.
+	// A temporary file older than abandonedAfter counts as abandoned: no process still writes it.
 	abandonedAfter = time.Hour
 )
 
-// touch records in the time of a file that it was used. It fails silently in a directory that cannot be written.
+// touch sets the modification time of a file to now, if it is older than touchInterval. This time is the time of the
+// entry's last use. touch fails silently in a directory that cannot be written.
 func touch(path string, info fs.FileInfo) {
 	if now := time.Now(); now.Sub(info.ModTime()) > touchInterval {
 		_ = os.Chtimes(path, now, now)
 	}
 }
 
-// evict removes the entries that were not used for the longest time while the total size of all entries in the
-// directory exceeds the limit. Processes that have mapped a removed entry keep it. evict lists the directory, because
-// other processes also write entries; a listing takes less time than the sync of an entry.
+// evict removes entries, the least recently used first, until the total size of the entries in the directory is within
+// the limit. Processes that have mapped a removed entry keep it. evict lists the directory, because other processes
+// also write entries; a listing takes less time than the sync of an entry.
 func (c *Cache) evict() {
 	c.evicting.Lock()
 	defer c.evicting.Unlock()
@@ -46,14 +47,13 @@ func (c *Cache) evict() {
 	}
 }
 
-// list returns the entries and their total size, and removes abandoned temporary files. It ignores files that are not
-// of a cache.
+// list returns the entries and their total size, and removes abandoned temporary files. It ignores other files.
 func (c *Cache) list() (size int64, entries []fs.FileInfo) {
 	files, _ := os.ReadDir(c.dir)
 	for _, file := range files {
 		info, err := file.Info()
 		if err != nil || !info.Mode().IsRegular() {
-			continue // another process removed it
+			continue // removed by another process, or not a regular file
 		}
 		if isEntry(file.Name()) {
 			size, entries = size+info.Size(), append(entries, info)

@@ -1,5 +1,5 @@
-// Package strided copies elements between two layouts of one shape: tensors, blocks in which loops stage operands,
-// panels of matrix products, and operands of copy ops.
+// Package strided copies elements between two layouts of one shape: tensors, temporary blocks of loops, panels of
+// matrix products, and operands of copy ops.
 //
 // It works on addresses and strides in bytes, without tensors. An [Elem] describes how an element is copied: it is
 // moved unchanged, or converted by a row loop. The ways to use the package are:
@@ -11,8 +11,8 @@
 //   - [Elem.Run] copies once, in this goroutine. [Elem.InOrder] copies element by element in the order of the
 //     dimensions, for a destination that overlaps itself.
 //
-// Source strides may be 0 or negative. Unless stated otherwise, source and destination must not overlap, or must be the
-// same elements of the same size. Moved elements are copied bit for bit.
+// Source strides may be 0 or negative. Unless stated otherwise, source and destination must either not overlap, or have
+// the same addresses and element size. Moved elements are copied bit for bit.
 package strided
 
 import "unsafe"
@@ -40,7 +40,7 @@ type Axis struct{ N, Dst, Src int }
 // Swapped returns the axis of the copy in the other direction, from the destination to the source.
 func (x Axis) Swapped() Axis { return Axis{x.N, x.Src, x.Dst} }
 
-// bits are the types of moved elements.
+// bits lists one type for each size of a moved element.
 type bits interface {
 	uint8 | uint16 | uint32 | uint64 | [2]uint64
 }

@@ -101,7 +101,8 @@ func subjects(ctx context.Context, threads int) ([]*subject, error) {
 	return all, nil
 }
 
-// resultUses names the ways to use results.
+// resultUses names the uses of results by a worker: it drops them, releases them, drops them but keeps bytes of them,
+// or runs again into other tensors.
 var resultUses = []string{"dropped", "released", "held", "into"}
 
 // worker runs programs until the context ends. It retains the bytes of some results after it has dropped their tensors,
@@ -218,7 +219,8 @@ func sampleMemory(ctx context.Context, every time.Duration, runs []atomic.Int64)
 
 func mib(n int) float64 { return float64(n) / (1 << 20) }
 
-// checkGrowth returns an error if the peak of the last third exceeds the peak of the second third considerably.
+// checkGrowth returns an error if the peak of the last third exceeds the peak of the second third by more than a
+// quarter plus 64 MiB. It does not judge fewer than 6 samples.
 func checkGrowth(rss []int) error {
 	if len(rss) < 6 {
 		return nil
@@ -237,10 +239,10 @@ func soak() error {
 	every := flag.Duration("every", 0, "how often to print; 0: a sixtieth of the time")
 	goroutines := flag.Int("goroutines", 4, "number of goroutines that run programs")
 	threads := flag.Int("threads", 2, "threads of a run")
-	first := flag.Uint64("seed", 1, "seed for the order of runs")
+	seed := flag.Uint64("seed", 1, "seed for the order of runs")
 	flag.Parse()
 	if *span <= 0 || *goroutines <= 0 || *threads <= 0 || *every < 0 {
-		return fmt.Errorf("-for, -goroutines and -threads must be positive")
+		return fmt.Errorf("-for, -goroutines and -threads must be positive, and -every not negative")
 	}
 	if *every == 0 {
 		*every = max(*span/60, time.Second/10)
@@ -257,7 +259,7 @@ func soak() error {
 	var wait sync.WaitGroup
 	for i := range *goroutines {
 		wait.Go(func() {
-			w := &worker{rng: rand.New(rand.NewPCG(*first, uint64(i))), runs: runs}
+			w := &worker{rng: rand.New(rand.NewPCG(*seed, uint64(i))), runs: runs}
 			if err := w.run(ctx, all); err != nil {
 				fail(err)
 			}

@@ -29,8 +29,8 @@ type Sources struct {
 }
 
 // ReadValues returns a tensor for every input of a bound graph, in the input's declared layout. It reads the inputs
-// whose arrays are given, and generates the others. Before it reads data, it checks that all inputs fit into memory. It closes
-// given. With --keep-going it adds unavailable inputs to given.Unavailable.
+// whose arrays are given, and generates the others. Before it reads data, it checks that all inputs fit into memory. It
+// closes given. With --keep-going it adds unavailable inputs to given.Unavailable.
 func (s Sources) ReadValues(g *graph.Graph, given *Arrays) (*Set, error) {
 	defer given.Close()
 	if err := checkMemory(g, given); err != nil {
@@ -144,8 +144,8 @@ func withMeta(t *tensor.Tensor, meta tensor.Meta) (_ *tensor.Tensor, err error) 
 }
 
 // generate returns a tensor of random elements. An element depends on the seed, the name of the input and the element's
-// row-major index, but not on the layout unless elements share memory. Real numbers and the parts of complex numbers are uniform in [-1, 1). Bools are
-// uniform. An integer is chosen uniformly from the given integers.
+// row-major index, but not on the layout unless elements share memory. Real numbers and the parts of complex numbers
+// are uniform in [-1, 1). Bools are uniform. An integer is chosen uniformly from the given integers.
 func generate(meta tensor.Meta, seed uint64, name string, integers []int64) *tensor.Tensor {
 	hash := fnv.New64a()
 	hash.Write([]byte(name))

@@ -35,8 +35,8 @@ func WriteCopies(w io.Writer, show term.Display, title string, copies []report.C
 // maxUnfused is the maximum number of pairs of nodes that are printed for one reason.
 const maxUnfused = 5
 
-// WriteUnfused prints the pairs of nodes that were not fused, sorted by reason. For a frequent reason it prints only
-// the first pairs and the number of further pairs.
+// WriteUnfused prints the pairs of nodes that were not fused, grouped by reason, rare reasons first. For a frequent
+// reason it prints only the first pairs and the number of further pairs.
 func WriteUnfused(w io.Writer, show term.Display, list []report.Unfused) {
 	seen, shown := map[string]int{}, []report.Unfused{}
 	for _, a := range list {
@@ -44,7 +44,9 @@ func WriteUnfused(w io.Writer, show term.Display, list []report.Unfused) {
 			shown = append(shown, a)
 		}
 	}
-	sorted.Func(shown, func(a, b report.Unfused) int { return cmp.Compare(seen[a.Why], seen[b.Why]) })
+	sorted.Func(shown, func(a, b report.Unfused) int {
+		return cmp.Or(cmp.Compare(seen[a.Why], seen[b.Why]), cmp.Compare(a.Why, b.Why))
+	})
 	for i := range shown {
 		why := shown[i].Why
 		if last := i+1 == len(shown) || shown[i+1].Why != why; last && seen[why] > maxUnfused {
@@ -140,7 +142,7 @@ func WriteSegments(w io.Writer, show term.Display, segments []report.Segment) {
 	}
 	fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Segments"))
 	fmt.Fprintln(w, "each is planned when the layouts and sizes of its inputs are known; "+
-		"sizes that depend on data have no hint")
+		"a size that depends on data has no assumed value")
 	t := term.NewTable(term.UncutCol("segment"), term.PhraseCol("nodes", 20), term.UncutCol("planned"),
 		term.UncutCol("after"), term.PhraseCol("waits for", 16), term.PhraseCol("gives", 16))
 	for _, segment := range segments {

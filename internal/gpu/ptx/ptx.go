@@ -1,9 +1,9 @@
 // Package ptx prints kernels as PTX, the virtual instruction set of NVIDIA's GPUs.
 //
 // The entry point is main. Its parameters are the addresses of the kernel. A launch has a grid of two dimensions, in
-// which the index of a group is y*(number of groups in x) + x. The grid may have more groups than the kernel needs, so
-// the code of a group with a greater index must have no effect; kernels of package lower satisfy this. All operations
-// on floats round to nearest even and keep subnormal numbers.
+// which the index of a group (a thread block) is y*(number of groups in x) + x. The grid may have more groups than the
+// kernel needs. In the groups beyond that number, the code must have no effect; kernels of package lower satisfy this.
+// Arithmetic on floats rounds to nearest even and keeps subnormal numbers. A conversion to an integer rounds towards 0.
 package ptx
 
 import (
@@ -134,6 +134,8 @@ var opcodes = map[lane.Op][3]string{
 
 // scalar adds an operation of package lane.
 func (p *printer) scalar(inst *ir.Inst, result string, args []string) error {
+	// The last operand has the type of the operation: a comparison has a Bool result, and a Select a Bool first
+	// operand.
 	op, from := lane.Op(inst.Op), inst.DType
 	if uses := inst.Uses(); len(uses) > 0 {
 		from = p.Type(uses[len(uses)-1])
@@ -162,6 +164,7 @@ func (p *printer) scalar(inst *ir.Inst, result string, args []string) error {
 	if opcode == "" {
 		return fmt.Errorf("%v of %v has no instruction", op, from)
 	}
+	// These operations do not depend on the sign; Shr does: it is arithmetic for signed integers.
 	ofBits := op == lane.Shl || op == lane.Select || op != lane.Shr && lane.And <= op && op <= lane.Not
 	suffix := "." + typeSuffix(from, ofBits)
 	switch {
@@ -169,7 +172,7 @@ func (p *printer) scalar(inst *ir.Inst, result string, args []string) error {
 		suffix += suffix
 	case op == lane.Select:
 		args = []string{args[1], args[2], args[0]}
-	case op == lane.Shl, op == lane.Shr: // by a number of 32 bits
+	case op == lane.Shl, op == lane.Shr: // PTX takes the count as 32 bits
 		if from.Size() == 8 {
 			count := p.register(tensor.Uint32)
 			p.emit("cvt.u32.u64", count, args[1])
@@ -217,18 +220,18 @@ func (p *printer) lookup(table *[32]float32, to, operand string) {
 		}
 		fmt.Fprintf(&p.constants, ".const .align 4 .b32 %s[32] = {%s};\n\n", name, strings.Join(entries, ", "))
 	}
-	index, offset := p.register(tensor.Uint32), p.register(tensor.Uint64)
+	index, address := p.register(tensor.Uint32), p.register(tensor.Uint64)
 	p.emit("mov.b32", index, operand)
 	p.emit("and.b32", index, index, "31")
-	p.element(offset, name, index, 4)
-	p.emit("ld.const.f32", to, "["+offset+"]")
+	p.element(address, name, index, 4)
+	p.emit("ld.const.f32", to, "["+address+"]")
 }
 
-// element adds instructions that set the register offset to the address of an element of an array. size is the number
-// of bytes of an element.
-func (p *printer) element(offset, array, index string, size int) {
+// element adds instructions that compute the address of element index of an array into the register address. size is
+// the number of bytes of an element.
+func (p *printer) element(address, array, index string, size int) {
 	base := p.register(tensor.Uint64)
 	p.emit("mov.u64", base, array)
-	p.emit("mul.wide.u32", offset, index, fmt.Sprint(size))
-	p.emit("add.s64", offset, offset, base)
+	p.emit("mul.wide.u32", address, index, fmt.Sprint(size))
+	p.emit("add.s64", address, address, base)
 }

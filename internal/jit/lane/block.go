@@ -8,7 +8,7 @@ func (i *Inst) Uses() []Value {
 	if i.Op == Store && i.B != None {
 		n = 2
 	}
-	return []Value{i.A, i.B, i.C}[:n] // inlining avoids an allocation
+	return []Value{i.A, i.B, i.C}[:n] // the slice needs no allocation where Uses is inlined
 }
 
 // Type returns the type of a value.
@@ -67,24 +67,26 @@ func (b *Block) Remask(value Value, width uint8) Value {
 	return b.add(Inst{Op: Remask, Type: maskType, A: value, B: None, C: None})
 }
 
-// Const adds a constant. A bool has a mask of 1 byte.
+// Const adds a constant. A Bool becomes a mask with lanes of 1 byte.
 func (b *Block) Const(dtype tensor.DType, bits uint64) Value {
 	return b.add(Inst{Op: Const, Type: memoryType(dtype), A: None, B: None, C: None, Imm: bits})
 }
 
-// Load adds a load of the elements at a pointer, or of their imaginary parts if part is 1. A bool has a mask of 1 byte.
+// Load adds a load of the elements at a pointer, or of their imaginary parts if part is 1. Bools become a mask with
+// lanes of 1 byte.
 func (b *Block) Load(ptr, part int) Value {
 	return b.add(Inst{Op: Load, Type: memoryType(b.Ptrs[ptr].DType.ToReal()), Ptr: int16(ptr), A: None, B: None, C: None,
 		Imm: uint64(part)})
 }
 
-// Lookup adds a lookup in a table. Equal tables should have the same address.
+// Lookup adds a lookup in a table. Equal tables should have the same address, because instructions are compared by the
+// address of the table.
 func (b *Block) Lookup(table *[32]float32, value Value) Value {
 	return b.add(Inst{Op: Lookup, Type: Type{DType: tensor.Float32}, A: value, B: None, C: None, Table: table})
 }
 
-// Store adds a store of a value, or of complex numbers with the parts re and im. im is None for other numbers. A bool
-// must have a mask of 1 byte.
+// Store adds a store of a value, or of complex numbers with the parts re and im. im is None for other numbers. A
+// mask must have lanes of 1 byte.
 func (b *Block) Store(ptr int, re, im Value) {
 	b.add(Inst{Op: Store, Type: memoryType(b.Ptrs[ptr].DType), Ptr: int16(ptr), A: re, B: im, C: None})
 }

@@ -34,7 +34,8 @@ func WidenToFloat32(into *graph.Parts, c *graph.Call, a graph.RewriteContext) (r
 	return rewrite, err
 }
 
-// reuseConversion converts x to dtype d. If another node has already converted x to d, it returns that result.
+// reuseConversion converts x to dtype d. If another `to` node has already converted x to d in the same layout,
+// reuseConversion returns the result of that node.
 func (p *Builder) reuseConversion(d tensor.DType, x graph.Arg, a graph.RewriteContext) graph.Arg {
 	if a.ComputedFrom != nil {
 		for _, v := range a.ComputedFrom(x.Value) {

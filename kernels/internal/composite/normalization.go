@@ -14,7 +14,7 @@ type nativeLayerNormAttrs struct {
 	Eps             float64   `attr:"eps" doc:"number added to the variance"`
 }
 
-// NativeLayerNorm is layer_norm with the statistics as results.
+// NativeLayerNorm is layer_norm that also returns the means and the reciprocal standard deviations.
 var NativeLayerNorm = define(graph.Semantics{
 	Name: "native_layer_norm", Doc: "Normalizes as layer_norm does, and also returns the means and the reciprocal " +
 		"standard deviations.",

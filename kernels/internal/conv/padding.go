@@ -35,8 +35,8 @@ func wordPadding(word string, weight tensor.Type, dilation []int, dims int) []sy
 	return padding
 }
 
-// checkPaddingWord makes the checks of aten's _convolution_mode and _convolution_same. PyTorch makes them before it computes
-// the padding.
+// checkPaddingWord makes the checks of aten's _convolution_mode and _convolution_same. PyTorch makes them before it
+// computes the padding.
 func (params convParams) checkPaddingWord(input, weight tensor.Type) error {
 	if params.paddingWord != paddingSame {
 		return nil

@@ -9,8 +9,9 @@ import (
 )
 
 // convNCHW makes the kernel that multiplies the weight by the windows of planes or volumes. The product is A*B. A is
-// the weight. The columns of B are the windows of output pixels, gathered while B is packed (implicit im2col). Each
-// group of each image is a separate product. The input may have any strides.
+// the weight. The columns of B are the windows of output pixels, gathered while B is packed (implicit im2col). If
+// windows are single pixels at a constant stride, B is the input itself. Each group of each image is a separate
+// product. The input may have any strides.
 func convNCHW(conv *convShape) (*graph.Kernel, error) {
 	outPixelStride, ok := conv.pixelStride()
 	if !ok {
@@ -21,8 +22,8 @@ func convNCHW(conv *convShape) (*graph.Kernel, error) {
 		A:          gemm.Operand{Source: gemm.Prepacked},
 		B:          gemm.Operand{Source: gemm.Custom},
 		CRowStride: conv.outStride.c, CColStride: outPixelStride}
-	inPixelStride, constant := pixelStride(conv.inSize(), conv.inStride)
-	inPlace := conv.isPointwise() && constant
+	inPixelStride, hasOneStride := pixelStride(conv.inSize(), conv.inStride)
+	inPlace := conv.isPointwise() && hasOneStride
 	if inPlace {
 		spec.B = gemm.Operand{RowStride: conv.inStride.c, ColStride: inPixelStride}
 	}

@@ -49,9 +49,10 @@ func attentionSizesOf(spec *graph.Attention) (sizes attentionSizes) {
 	sizes.entries = tensor.Numel(spec.Batch)
 	sizes.queries, sizes.keys, sizes.keySize, sizes.valueSize = spec.Sizes()
 	aligned := func(n int) int { return kit.AlignUp(n*size) / size }
+	// As few blocks as possible, with nearly equal numbers of rows.
 	sizes.rows = kit.DivUp(sizes.queries, kit.DivUp(sizes.queries, max(minScoreRows, scoreBytes/(sizes.keys*size))))
 	sizes.blocks = kit.DivUp(sizes.queries, sizes.rows)
-	// entriesPerBlock needs the strides of a block of one entry.
+	// entriesPerBlock reads the strides: they are first set for a block of one entry.
 	if sizes.group, sizes.rowStride, sizes.colStride = 1, aligned(sizes.keys), 1; spec.ByColumns() {
 		sizes.rowStride, sizes.colStride = 1, aligned(sizes.rows)
 	}

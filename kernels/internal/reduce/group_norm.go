@@ -70,8 +70,9 @@ func groupNormRows(c *graph.Call) (*graph.Rows, error) {
 	return sampleNormRows(c, a.NumGroups, a.NumGroups, a.Eps)
 }
 
-// sampleNormRows returns the normalization as an expression over all dimensions except the first two. If split is not
-// 0, the channels are first divided into split groups, and dimension 1 is the group.
+// sampleNormRows returns the normalization as an expression over all dimensions except the first two. groups is the
+// number of groups of channels. split is groups if the operand is viewed with the group as dimension 1, or 0 if
+// dimension 1 already is the group.
 func sampleNormRows(c *graph.Call, split, groups int, eps float64) (*graph.Rows, error) {
 	b, v, in, mask := normOperands(c, c.Meta(0).Rank()-2, 2)
 	if split != 0 {
@@ -117,7 +118,8 @@ func inferGroupNorm(call *graph.Call) ([]graph.Result, error) {
 	if err := normDTypes(call, 1, 2); err != nil {
 		return nil, err
 	}
-	// PyTorch copies the operand to its suggested format. The result has the format that the copy suggests.
+	// PyTorch makes the operand contiguous in the format that its strides suggest. The result has the format that the
+	// strides of this copy suggest.
 	f := input.SuggestMemoryFormat(false)
 	if !input.Is(f) {
 		st, err := f.SymbolicStrides(input.Shape)
@@ -176,8 +178,8 @@ var InstanceNorm = kit.Define[instanceNormAttrs](graph.Op{
 	},
 })
 
-// instanceNormRows returns the expression over rows. It returns nil if the statistics are given, because nothing is
-// folded.
+// instanceNormRows returns the expression over rows. It returns nil if the statistics are given, because then no row is
+// reduced.
 func instanceNormRows(c *graph.Call) (*graph.Rows, error) {
 	a := kit.Attrs[instanceNormAttrs](c)
 	if !a.UseInputStats {

@@ -181,10 +181,11 @@ func (f *longFourier) phase(lines, units, elements int,
 	})
 }
 
-// phases returns the phases that transform the group. maxLines is the maximum number of lines of a group, for which
-// scratch memory has room.
+// phases returns the phases that transform the group. Scratch memory has room for maxLines lines, of which the last
+// group may have fewer: one matrix for each line and, with a chirp, one for the product of each line, then the filter.
 func (f *longFourier) phases(maxLines int) []graph.Phase {
 	line := func(i int) [4]int { return f.lines.Offsets(f.firstLine + i) }
+	// Columns of the line, which is first multiplied by the chirp, if there is one.
 	columns := f.phase(f.groupLines, f.cols, f.rows, func(m *graph.Mem, scratch []complex128, i, col int) {
 		src := unsafe.Add(m.Ptrs[1], line(i)[0])
 		f.transformColumn(m, f.matrix(m, i), scratch, col, func(j int) complex128 {
@@ -205,6 +206,7 @@ func (f *longFourier) phases(maxLines int) []graph.Phase {
 	}
 	scale := complex(1/float64(f.matrixFourier.n), 0)
 	return []graph.Phase{columns,
+		// Rows, and the product with the transformed filter.
 		f.phase(f.groupLines, f.rows, f.cols, func(m *graph.Mem, scratch []complex128, i, k int) {
 			product, filter := f.matrix(m, maxLines+i), f.matrix(m, 2*maxLines)
 			for column, v := range f.transformRow(f.matrix(m, i), scratch, k) {
@@ -212,14 +214,16 @@ func (f *longFourier) phases(maxLines int) []graph.Phase {
 					m.CheckContext()
 				}
 				at := k + column*f.rows
-				// conj(forward(conj(v))) is the inverse transform of v, without its scale.
+				// conj(forward(conj(v)))/n is the inverse transform of v. This is the inner conj.
 				product[at] = conj(kit.MulComplex(v, filter[at]))
 			}
 		}),
+		// Columns of the inverse transform.
 		f.phase(f.groupLines, f.cols, f.rows, func(m *graph.Mem, scratch []complex128, i, col int) {
 			product := f.matrix(m, maxLines+i)
 			f.transformColumn(m, f.matrix(m, i), scratch, col, func(j int) complex128 { return product[j] })
 		}),
+		// Rows of the inverse transform, the outer conj, the scale and the final chirp.
 		f.phase(f.groupLines, f.rows, f.cols, func(m *graph.Mem, scratch []complex128, i, k int) {
 			x := f.transformRow(f.matrix(m, i), scratch, k)
 			for column, v := range x {
@@ -231,24 +235,24 @@ func (f *longFourier) phases(maxLines int) []graph.Phase {
 		})}
 }
 
-// filterPhases returns the phases that transform the filter of the convolution, which is the conjugate chirp. They
-// write the transform to the matrix after the matrices of the lines, and use the first matrix as temporary memory.
+// filterPhases returns the phases that transform the filter of the convolution, which is the conjugate chirp, extended
+// periodically. They write the transform to the last matrix, and use the first matrix as temporary memory.
 func (f *longFourier) filterPhases() []graph.Phase {
-	n, m, at := f.fourierSpec.points, f.matrixFourier.n, 2*f.groupLines
+	n, paddedLength, filterIndex := f.fourierSpec.points, f.matrixFourier.n, 2*f.groupLines
 	return []graph.Phase{
 		f.phase(1, f.cols, f.rows, func(mem *graph.Mem, scratch []complex128, _, col int) {
 			f.transformColumn(mem, f.matrix(mem, 0), scratch, col, func(j int) complex128 {
 				switch {
 				case j < n:
 					return conj(f.chirpAt(j))
-				case j > m-n:
-					return conj(f.chirpAt(m - j))
+				case j > paddedLength-n:
+					return conj(f.chirpAt(paddedLength - j))
 				}
 				return 0
 			})
 		}),
 		f.phase(1, f.rows, f.cols, func(mem *graph.Mem, scratch []complex128, _, k int) {
-			filter := f.matrix(mem, at)
+			filter := f.matrix(mem, filterIndex)
 			for column, v := range f.transformRow(f.matrix(mem, 0), scratch, k) {
 				if column%columnCheckEvery == 0 {
 					mem.CheckContext()

@@ -93,8 +93,8 @@ func (c *cellReference[T]) gateParts(gate, k, t int, h []T) (in, state T) {
 	return in, state
 }
 
-// activate clips a sum to the layer's bound, and applies the activation function with the given index to it. Only ONNX's
-// ops have a bound, and their reference computes in float64.
+// activate clips a sum to the layer's bound, and applies the activation function with the given index to it. Only
+// ONNX's ops have a bound, and their reference computes in float64.
 func (c *cellReference[T]) activate(function int, sum T) T {
 	if v, ok := any(&sum).(*float64); ok && c.clip > 0 {
 		*v = min(max(*v, -c.clip), c.clip)

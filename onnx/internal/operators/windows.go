@@ -38,7 +38,7 @@ func geometryOf(n *node, inputSizes, kernel []sym.Int) geometry {
 		windows.padBefore, windows.padAfter = pads[:rank], pads[rank:]
 	case "VALID":
 	case "SAME_UPPER", "SAME_LOWER":
-		for i := range kernel {
+		for i := range kernel { // out = ceil(in/stride), total padding = max(0, (out-1)*stride + extent - in)
 			step := sym.Of(windows.stride[i])
 			out := inputSizes[i].Add(step).Sub(sym.Of(1)).Div(step)
 			total := out.Sub(sym.Of(1)).Mul(step).Add(windows.windowExtent(i)).Sub(inputSizes[i]).Max(sym.Int{})
@@ -54,7 +54,8 @@ func geometryOf(n *node, inputSizes, kernel []sym.Int) geometry {
 	return windows
 }
 
-// checkSteps rejects windows whose size, stride or dilation is so large that their extent could overflow.
+// checkSteps rejects sizes, strides and dilations of windows that are not positive, or so large that the extent of a
+// window could overflow.
 func checkSteps(n *node, kernel []sym.Int, stride, dilation []int) {
 	for i, size := range kernel {
 		k, known := size.Known()
@@ -130,8 +131,8 @@ func convolve(n *node, x, weight, bias *value) *value {
 	return n.Op(fmt.Sprintf("conv%dd", len(g.padBefore)), attrs, x, weight, bias)
 }
 
-// convAttrs returns the geometry and the attributes of a convolution. If hasPadding is false, some padding is negative,
-// and the attributes have no padding: the caller must first pad and crop x.
+// convAttrs returns the geometry and the attributes of a convolution. If hasPadding is false, some padding is or may be
+// negative, and the attributes have no padding: the caller must first pad and crop x.
 func convAttrs(n *node, x, weight *value) (g geometry, attrs graph.Attrs, hasPadding bool) {
 	inputSizes := spatialSizes(n, x)
 	g = geometryOf(n, inputSizes, weightSizes(n, weight, len(inputSizes)))
@@ -177,7 +178,7 @@ func convTranspose(n *node) []*value {
 			break
 		}
 		total := step.Mul(inputSizes[i].Sub(sym.Of(1))).Add(sym.Of(extra[i])).Add(windows.windowExtent(i)).Sub(want)
-		// A negative total padding extends the result. Half of it is also rounded down.
+		// If total is negative, the result is extended. Div rounds half of it down in this case too.
 		half := total.Div(sym.Of(2))
 		windows.padBefore[i], windows.padAfter[i] = total.Sub(half), half
 		if auto == "SAME_UPPER" {
@@ -204,7 +205,7 @@ func convTransposed(n *node, x, weight, bias *value, windows geometry, extra []i
 		attrs["padding"], attrs["output_padding"] = padding, extra
 		return n.Op(op, attrs, x, weight, bias)
 	}
-	result := n.Op(op, attrs, x, weight)
+	result := n.Op(op, attrs, x, weight) // without the bias, which is also added where the result is extended
 	before, after := make([]sym.Int, rank), make([]sym.Int, rank)
 	for i := range extra {
 		before[i], after[i] = windows.padBefore[i].Neg(), sym.Of(extra[i]).Sub(windows.padAfter[i])
@@ -234,7 +235,7 @@ func col2Im(n *node) []*value {
 	rank := len(image)
 	sizes := n.SymShape(x)
 	if len(block) != rank || len(sizes) != 3 || rank == 0 || rank > modelfile.MaxRank {
-		n.Failf("want [N, C, L] and as many block sizes as image sizes")
+		n.Failf("want an operand [N, C, L] and one block size for each image size")
 	}
 	for _, size := range image {
 		if size < 1 || size > math.MaxInt32 {
@@ -243,12 +244,11 @@ func col2Im(n *node) []*value {
 	}
 	grid := blockGridOf(n, image, block)
 	count, windows := tensor.Numel(block), tensor.Numel(grid.counts)
-	if count > 1<<24 || windows > math.MaxInt32 {
+	if windows > math.MaxInt32 || count > 1<<24/max(windows, 1) {
 		n.Failf("%d blocks of %d elements are not supported", windows, count)
 	}
 	width, widthKnown := sizes[1].Known()
-	if l, known := sizes[2].Known(); widthKnown && width%count != 0 || known && windows != l ||
-		count > 1<<24/max(windows, 1) {
+	if l, known := sizes[2].Known(); widthKnown && width%count != 0 || known && windows != l {
 		n.Failf("operand 0 of shape %s does not hold %d blocks of %d elements", tensor.Sizes(sizes), windows, count)
 	}
 	index := grid.imageIndices()
@@ -283,7 +283,7 @@ func blockGridOf(n *node, image, block []int) blockGrid {
 		size += numbers[0]
 		room := size - numbers[1]
 		if room < 0 {
-			room = -grid.stride[i]
+			room = -grid.stride[i] // no block fits: the count is 0
 		}
 		grid.padded, grid.counts = append(grid.padded, size), append(grid.counts, room/grid.stride[i]+1)
 	}

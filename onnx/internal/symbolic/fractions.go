@@ -115,10 +115,10 @@ func (e *evaluation) withExact(x Element, size sym.Int, dtype tensor.DType) Elem
 }
 
 // quotient divides fraction a by number b. If the denominator y of the result x/y is not a power of 2, floating-point
-// division rounds the result. The rounded quotient never reaches the next integer k, so that its floor is exact. Proof,
-// with digits = exactBits(dtype): x/y is at least 1/y below k, and only numbers within k/2^digits of k are rounded to
-// k. The condition of the result is x+y <= 2^digits. If x/y is not an integer, (k-1)*y < x. Therefore k*y < 2^digits,
-// so k/2^digits is less than 1/y.
+// division rounds the result. The rounded quotient stays below the next integer k, so the floor of the rounded quotient
+// is the floor of x/y. Proof, with digits = exactBits(dtype): let x+y <= 2^digits, which is the condition of the
+// result, and let x/y be no integer. Then (k-1)*y < x, so k*y < x+y <= 2^digits and k/2^digits < 1/y. Only numbers
+// within k/2^digits of k are rounded to k, but x/y is at least 1/y below k.
 func (e *evaluation) quotient(dtype tensor.DType, a, b Element) Element {
 	divisor, isNumber := b.Numerator.Known()
 	if !isNumber || divisor <= 0 || divisor > maxDenominator {
@@ -158,7 +158,7 @@ func (e *evaluation) convert(from, to tensor.DType, x Element) Element {
 	case from == tensor.Bool:
 		return Element{Numerator: sym.Where(x.Condition, sym.Of(1), sym.Int{}), denominator: 1}
 	case to.IsFloat():
-		x.denominator = max(x.denominator, 1) // an integer has no denominator
+		x.denominator = max(x.denominator, 1) // 0 stands for 1
 		return e.withExact(x, x.Numerator, to)
 	case to != tensor.Int64 && to != tensor.Int32:
 		return e.fail() // the size may overflow

@@ -12,7 +12,8 @@ type instruction struct {
 }
 
 // match returns the instruction for the given operands, and reports whether the row accepts them. It does not modify
-// ops; buf is memory for the operands without the mask. If noEVEX is set, only VEX and older encodings are allowed.
+// ops. A mask stands before the last operand; buf is memory for the other operands. If noEVEX is set, only VEX and
+// older encodings are allowed.
 func (r *row) match(ops, buf []operand, noEVEX bool) (in instruction, ok bool) {
 	in = instruction{row: r, args: ops}
 	operandCount := r.operandCount()
@@ -56,8 +57,8 @@ func (in *instruction) setLength() {
 	}
 }
 
-// accepts reports whether an operand matches spec, which is two letters of row.args. length is the vector length of the
-// instruction, as in instruction.length.
+// accepts reports whether an operand matches spec, two letters of row.args, which [row] explains. length is the vector
+// length of the instruction, as in instruction.length.
 func (r *row) accepts(spec string, arg *operand, length uint8) bool {
 	switch spec[0] {
 	case 'i':
@@ -171,7 +172,8 @@ func (in *instruction) repeatsRegister() bool {
 	return false
 }
 
-// fields are the operands of an instruction, named by the fields of the encoding that hold them.
+// fields has the operands of an instruction by the field of the encoding that holds them: ModRM.reg, VEX.vvvv, ModRM.rm
+// and the immediate.
 type fields struct {
 	reg, vvvv uint8
 	rm        *operand // nil if the instruction has no such operand
@@ -286,7 +288,7 @@ func (a *Assembler) vex(in *instruction, encoded *fields, extX, extB uint8) {
 	w := form.vex & w1 >> 3
 	last := ^encoded.vvvv&15<<3 | in.length&1<<2 | form.prefix()
 	notR := ^encoded.reg >> 3 & 1 << 7
-	if extX|extB|w == 0 && form.opcodeMap() == m0F>>10 {
+	if extX|extB|w == 0 && form.opcodeMap() == m0F>>10 { // the short form, of two bytes
 		a.code = append(a.code, 0xC5, notR|last, form.opcode())
 		return
 	}
