@@ -134,7 +134,7 @@ func joinDims(dims []int) string {
 // mustHaveRank panics unless the order has rank dimensions.
 func (o Order) mustHaveRank(rank int) {
 	if len(o) != rank {
-		panic(fmt.Sprintf("tensor: order %s for %d dimensions", joinDims(o.Dims()), rank))
+		panic(fmt.Sprintf("tensor: order %s has %d dimensions, but the value has %d", joinDims(o.Dims()), len(o), rank))
 	}
 }
 

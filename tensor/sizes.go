@@ -48,7 +48,7 @@ func rowMajor(strides, shape []sym.Int) {
 // rank.
 func (t Type) Reduced(mask []bool, keepdim bool) Type {
 	if len(mask) != len(t.Shape) {
-		panic(fmt.Sprintf("tensor: Reduced of %d dimensions with %d marks", len(t.Shape), len(mask)))
+		panic(fmt.Sprintf("tensor: the mask of Reduced has %d entries for %d dimensions", len(mask), len(t.Shape)))
 	}
 	n := len(mask)
 	for _, reduced := range mask {

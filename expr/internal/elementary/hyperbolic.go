@@ -48,6 +48,7 @@ func cosh(x float64) float64 {
 	}
 }
 
+// tanh is t/(2+t) with t = expm1(2|x|), or 1 - 2/(exp(2|x|)+1) if |x| is at least 1/2.
 func tanh(x float64) float64 {
 	a := math.Abs(x)
 	y := 1.0
@@ -61,6 +62,8 @@ func tanh(x float64) float64 {
 	return math.Copysign(y, x)
 }
 
+// asinh is log1p(a + a^2/(1+sqrt(a^2+1))) with a = |x|. For a > 2 it is log(2a + 1/(sqrt(a^2+1)+a)), and for large a
+// log(a) + log(2).
 func asinh(x float64) float64 {
 	a := math.Abs(x)
 	y := 0.0
@@ -75,6 +78,8 @@ func asinh(x float64) float64 {
 	return math.Copysign(y, x)
 }
 
+// acosh is log1p(t + sqrt(2t+t^2)) with t = x-1. For x > 2 it is log(2x - 1/(x+sqrt(x^2-1))), and for large x log(x) +
+// log(2).
 func acosh(x float64) float64 {
 	switch {
 	case x < 1:
@@ -88,6 +93,8 @@ func acosh(x float64) float64 {
 	return log1p(t + math.Sqrt(2*t+float64(t*t)))
 }
 
+// atanh is log1p(2a/(1-a))/2 with a = |x|. For a < 1/2, the operand is computed as 2a + 2a*a/(1-a), which has a smaller
+// rounding error.
 func atanh(x float64) float64 {
 	a := math.Abs(x)
 	y := 0.0

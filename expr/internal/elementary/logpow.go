@@ -79,6 +79,7 @@ func Log(x float64) float64 {
 	return float64(n*ln2First) - ((half - (float64(s*(half+p)) + float64(n*ln2Rest))) - f)
 }
 
+// log1p is Log(u) + lost/u with u = 1+x, rounded, and its rounding error lost.
 func log1p(x float64) float64 {
 	switch a := math.Abs(x); {
 	case !(x > -1 && x <= math.MaxFloat64):
@@ -107,6 +108,7 @@ func log1p(x float64) float64 {
 	return float64(n*ln2First) - ((half - (float64(s*(half+p)) + (float64(n*ln2Rest) + lost/u))) - f)
 }
 
+// log2 is n + log(m)*log2(e). Both factors are sums of two numbers.
 func log2(x float64) float64 {
 	if !(x > 0 && x <= math.MaxFloat64) {
 		return logSpecial(x)
