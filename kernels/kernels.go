@@ -7,15 +7,17 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/kernels/internal/composite"
+	"github.com/graphrun/graphrun/kernels/internal/control"
 	"github.com/graphrun/graphrun/kernels/internal/conv"
+	"github.com/graphrun/graphrun/kernels/internal/fourier"
 	"github.com/graphrun/graphrun/kernels/internal/index"
 	"github.com/graphrun/graphrun/kernels/internal/linalg"
 	"github.com/graphrun/graphrun/kernels/internal/pointwise"
 	"github.com/graphrun/graphrun/kernels/internal/pool"
 	"github.com/graphrun/graphrun/kernels/internal/product"
 	"github.com/graphrun/graphrun/kernels/internal/quantized"
+	"github.com/graphrun/graphrun/kernels/internal/recurrent"
 	"github.com/graphrun/graphrun/kernels/internal/reduce"
-	"github.com/graphrun/graphrun/kernels/internal/sequence"
 	"github.com/graphrun/graphrun/kernels/internal/view"
 	"github.com/graphrun/graphrun/kernels/internal/window"
 )
@@ -24,7 +26,7 @@ import (
 func families() [][]*graph.Op {
 	return [][]*graph.Op{
 		pointwise.Ops(), view.Ops(), reduce.Ops(), index.Ops(), product.Ops(), conv.Ops(), quantized.Ops(),
-		pool.Ops(), window.Ops(), sequence.Ops(), linalg.Ops(), composite.Ops(),
+		pool.Ops(), window.Ops(), recurrent.Ops(), fourier.Ops(), control.Ops(), linalg.Ops(), composite.Ops(),
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/product"
-	"github.com/graphrun/graphrun/kernels/internal/sequence"
+	"github.com/graphrun/graphrun/kernels/internal/recurrent"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -45,12 +45,12 @@ var packingCalls = []struct {
 	{conv.Conv2d, []tensor.Meta{tensor.New(tensor.BFloat16, 1, 3, 6, 5), tensor.New(tensor.BFloat16, 5, 3, 3, 3)}, nil},
 	{conv.Conv1d, []tensor.Meta{kit.F32(2, 8, 20), kit.F32(34, 8, 3)}, nil},
 	{conv.Conv3d, []tensor.Meta{kit.F32(2, 8, 4, 6, 5), kit.F32(34, 4, 2, 3, 3)}, graph.Attrs{"groups": 2}},
-	{sequence.LSTM, []tensor.Meta{kit.F32(7, 9, 20), kit.F32(1, 9, 30), kit.F32(1, 9, 30), kit.F32(120, 20),
+	{recurrent.LSTM, []tensor.Meta{kit.F32(7, 9, 20), kit.F32(1, 9, 30), kit.F32(1, 9, 30), kit.F32(120, 20),
 		kit.F32(120, 30).WithStrides([]int{1, 120}), kit.F32(120), kit.F32(120)}, nil},
-	{sequence.OnnxGRU, []tensor.Meta{tensor.New(tensor.BFloat16, 7, 9, 20), tensor.New(tensor.BFloat16, 2, 90, 20),
+	{recurrent.OnnxGRU, []tensor.Meta{tensor.New(tensor.BFloat16, 7, 9, 20), tensor.New(tensor.BFloat16, 2, 90, 20),
 		tensor.New(tensor.BFloat16, 2, 90, 30)},
 		graph.Attrs{"direction": "bidirectional"}},
-	{sequence.OnnxGRU, []tensor.Meta{kit.F32(7, 9, 20), kit.F32(2, 90, 20), kit.F32(2, 90, 30)},
+	{recurrent.OnnxGRU, []tensor.Meta{kit.F32(7, 9, 20), kit.F32(2, 90, 20), kit.F32(2, 90, 30)},
 		graph.Attrs{"direction": "bidirectional", "linear_before_reset": 1}},
 	{product.Einsum, []tensor.Meta{tensor.New(tensor.Float16, 4, 5), tensor.New(tensor.Float16, 5, 6)},
 		graph.Attrs{"equation": "ij,jk->ik"}},

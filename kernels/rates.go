@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/pointwise"
 	"github.com/graphrun/graphrun/kernels/internal/pool"
 	"github.com/graphrun/graphrun/kernels/internal/product"
+	"github.com/graphrun/graphrun/kernels/internal/recurrent"
 	"github.com/graphrun/graphrun/kernels/internal/reduce"
-	"github.com/graphrun/graphrun/kernels/internal/sequence"
 	"github.com/graphrun/graphrun/kernels/internal/view"
 	"github.com/graphrun/graphrun/kernels/internal/window"
 )
@@ -20,5 +20,5 @@ import (
 // slice belongs to the caller.
 func Rates() []graph.Rate {
 	return slices.Concat(pointwise.Rates(), view.Rates(), reduce.Rates(), index.Rates(), product.Rates(), conv.Rates(),
-		pool.Rates(), window.Rates(), sequence.Rates())
+		pool.Rates(), window.Rates(), recurrent.Rates())
 }

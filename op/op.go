@@ -24,8 +24,8 @@
 // The list below has one line for each op and one for its struct. "go doc op.Conv2d" and "go doc op.Conv2dAttrs" show
 // their documentation, and "graphrun ops conv2d" also shows dtypes and examples. The packages under kernels list the
 // ops by family: pointwise (element-wise), view (shapes, copies, joins, new values), reduce (sums, norms, losses),
-// index (gathers and scatters), product, conv, pool, window (resizing), sequence (recurrent layers, transforms,
-// control flow) and quantized.
+// index (gathers and scatters), product, conv, pool, window (resizing), recurrent, fourier, control (branches and
+// loops) and quantized.
 //
 // The functions find their ops by name in the graph's own catalogue. [graph.Graph.Apply] adds nodes of ops that have no
 // function here.

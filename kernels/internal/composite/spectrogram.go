@@ -2,10 +2,10 @@ package composite
 
 import (
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/fourier"
 	"github.com/graphrun/graphrun/kernels/internal/index"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/pointwise"
-	"github.com/graphrun/graphrun/kernels/internal/sequence"
 	"github.com/graphrun/graphrun/kernels/internal/view"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -118,9 +118,9 @@ func stft(s steps, a *stftAttrs, in []graph.Arg) graph.Arg {
 		onesided = *a.Onesided
 	}
 	s.Reject(isComplex && onesided, "Cannot have onesided output if window or input is complex")
-	transform := sequence.FftFft
+	transform := fourier.FftFft
 	if onesided {
-		transform = sequence.FftRfft
+		transform = fourier.FftRfft
 	}
 	out := s.transpose(s.Apply(transform, graph.Attrs{"norm": normOf(a.Normalized)}, x), 1, 2)
 	if t.Rank() == 1 {
@@ -171,9 +171,9 @@ func istft(s steps, a *istftAttrs, in []graph.Arg) graph.Arg {
 	x = s.transpose(x, 1, 2)
 	attrs := graph.Attrs{"n": n, "norm": normOf(a.Normalized)}
 	if a.ReturnComplex {
-		x = s.Apply(sequence.FftIfft, attrs, x)
+		x = s.Apply(fourier.FftIfft, attrs, x)
 	} else {
-		x = s.Apply(sequence.FftIrfft, attrs, s.slice(x, 2, 0, n/2+1))
+		x = s.Apply(fourier.FftIrfft, attrs, s.slice(x, 2, 0, n/2+1))
 	}
 	y := s.overlapAdd(s.mul(x, window), batch, count, n, hop)
 	length := s.shape(y)[1]

@@ -1,6 +1,6 @@
 //go:build !race
 
-package sequence_test
+package recurrent_test
 
 // raceEnabled says that the race detector is built in.
 const raceEnabled = false

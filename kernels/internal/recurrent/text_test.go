@@ -1,4 +1,4 @@
-package sequence_test
+package recurrent_test
 
 import (
 	"math"

@@ -1,4 +1,4 @@
-package sequence
+package control
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package sequence
+package recurrent
 
 import (
 	"errors"
@@ -22,7 +22,7 @@ type recurrentAttrs struct {
 	BatchFirst    bool    `attr:"batch_first" default:"false" doc:"sequences are [n, t, i], not [t, n, i]"`
 }
 
-// LSTM, GRU, RNNTanh and RNNRelu are recurrent layers with the operands and gates of PyTorch's ops. recurrent_onnx.go
+// LSTM, GRU, RNNTanh and RNNRelu are recurrent layers with the operands and gates of PyTorch's ops. onnx.go
 // has ONNX's layers.
 var (
 	LSTM = recurrentOp("lstm", cellLSTM, "Tanh", "Runs sequences through layers of LSTM cells. Operands are input "+

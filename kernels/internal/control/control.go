@@ -1,4 +1,9 @@
-package sequence
+// Package control has the ops of control flow: branches ([If], [IfSizes]), loops ([Loop], [Scan]) and errors ([Raise]).
+//
+// They run graphs that are attributes (bodies and branches). A body may use values of the graph that contains the node.
+// Such values are the last operands of the node and the last inputs of the body. An iteration passes its carried values
+// (the states of a scan) to the next iteration. The collected values of all iterations are stacked in the results.
+package control
 
 import (
 	"errors"
@@ -11,11 +16,6 @@ import (
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
-
-// This file has the control-flow ops. They run graphs that are attributes (bodies and branches). A body may use values
-// of the graph that contains the node. Such values are the last operands of the node and the last inputs of the body.
-// An iteration passes its carried values (the states of a scan) to the next iteration. The collected values of all
-// iterations are stacked in the results.
 
 type ifAttrs struct {
 	Then *graph.Graph `attr:"then_branch" doc:"graph to run if condition holds; its inputs are the first operands after condition"`

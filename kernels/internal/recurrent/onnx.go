@@ -1,4 +1,4 @@
-package sequence
+package recurrent
 
 import (
 	"github.com/graphrun/graphrun/graph"
@@ -6,7 +6,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// OnnxLSTM, OnnxGRU and OnnxRNN are recurrent layers as ONNX defines them. recurrent_torch.go has PyTorch's layers.
+// OnnxLSTM, OnnxGRU and OnnxRNN are recurrent layers as ONNX defines them. torch.go has PyTorch's layers.
 var (
 	OnnxLSTM = onnxCellOp("onnx_lstm", cellLSTM, "Runs sequences X through a layer of LSTM cells as ONNX's LSTM does: X "+
 		"[t, n, i], W [d, 4h, i] and R [d, 4h, h] (gates i, o, f, c), "+

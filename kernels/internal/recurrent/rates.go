@@ -1,4 +1,4 @@
-package sequence
+package recurrent
 
 import (
 	"github.com/graphrun/graphrun/graph"
