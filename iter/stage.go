@@ -179,8 +179,9 @@ func (s stager) eachPiece(p []unsafe.Pointer, rowLen, rowCount int, f func(piece
 		bottom := min(top+panel, rowCount)
 		for firstElem := 0; firstElem < rowLen; firstElem += pieceElems {
 			for j := top; j < bottom; j += rows {
-				if err := s.runPiece(p, piece{firstElem, j, min(pieceElems, rowLen-firstElem), min(rows, rowCount-j), rowLen},
-					f); err != nil {
+				q := piece{firstElem: firstElem, firstRow: j, elems: min(pieceElems, rowLen-firstElem),
+					rows: min(rows, rowCount-j), rowLen: rowLen}
+				if err := s.runPiece(p, q, f); err != nil {
 					return err
 				}
 			}

@@ -224,10 +224,10 @@ func (t *tiles) placeBlocks(it *Iterator, staged []bool) {
 	t.blockOffset = make([]int, len(it.ops))
 	for i := range it.ops {
 		if staged[i] {
-			const lines = 3
+			const paddingLines = 3
 			t.blockOffset[i] = t.totalBlockBytes
 			bytes := elems * it.ops[i].MemoryDType.Size()
-			t.totalBlockBytes += ((bytes+machine.LineBytes-1)/machine.LineBytes + lines) * machine.LineBytes
+			t.totalBlockBytes += ((bytes+machine.LineBytes-1)/machine.LineBytes + paddingLines) * machine.LineBytes
 		}
 	}
 }
@@ -244,6 +244,7 @@ func (t *tiles) appendTaskSize(it *Iterator, grain int, span []int) []int {
 	}
 	minTasks := max(1, min(it.numel/grain, max(maxTasks, it.numel/maxTaskElems)))
 	span = append(span, t.fullTileSize...)
+	// Halve the tiles while there are fewer than minTasks.
 	for k := len(t.tileDims) - 1; k >= 0 && countBoxes(it.walkShape, span) < minTasks; {
 		if d := t.tileDims[k]; span[d] > machine.LineBytes {
 			span[d] = pieceLength(span[d], max(machine.LineBytes, span[d]/2))
@@ -251,6 +252,7 @@ func (t *tiles) appendTaskSize(it *Iterator, grain int, span []int) []int {
 			k--
 		}
 	}
+	// Extend the tasks along the first dimensions while at least minTasks remain.
 	for _, d := range t.loopOrder {
 		tasks := (it.walkShape[d]-1)/span[d] + 1
 		otherTasks := countBoxes(it.walkShape, span) / tasks
