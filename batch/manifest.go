@@ -66,8 +66,7 @@ func (l layout) readManifests(wanted map[string]bool) (map[string][]record, erro
 	return byName, nil
 }
 
-// readManifest adds the records of the wanted names to byName. It ignores lines that are no records, such as a part of
-// a line that an interrupted run wrote.
+// readManifest adds the records of one manifest to byName.
 func readManifest(path string, wanted map[string]bool, byName map[string][]record) error {
 	f, err := os.Open(path)
 	if err != nil {

@@ -17,7 +17,8 @@ const (
 	untilTime   = time.Minute // maximum time with Options.Until
 )
 
-// session measures contenders in rounds.
+// session measures contenders in rounds. In each round, every contender has one turn: several runs in succession. The
+// first round only warms up.
 type session struct {
 	Options
 	contenders []*contender // the contenders to measure
@@ -43,7 +44,7 @@ func (s *session) measure(ctx context.Context) (interrupted bool, err error) {
 		s.load.sample()
 		unmeasured, runs := warmUps, warmUps
 		if i > 0 {
-			unmeasured = s.Turn - runsPerTurn
+			unmeasured = s.Turn - runsPerTurn // the first run of a turn, unless it is the only one
 			runs = unmeasured + min(runsPerTurn, s.maxRuns()-s.runs)
 			s.runs += runs - unmeasured
 		}

@@ -36,9 +36,10 @@ func NewScoreRows(a *graph.Attention, matrices, rows, rowStride, colStride int) 
 	if a == nil || a.Code == nil || matrices <= 0 || rows <= 0 || rowStride != 1 && colStride != 1 {
 		return nil, errors.New("an attention needs code, rows, and scores that are contiguous along rows or columns")
 	}
-	_, s, _, _ := a.Sizes()
+	_, keys, _, _ := a.Sizes() // a row has a score for each key
 	block := func(dtype tensor.DType, matrixStride, rowStride, colStride int) tensor.Meta {
-		return tensor.Meta{DType: dtype, Shape: []int{matrices, rows, s}, Strides: []int{matrixStride, rowStride, colStride}}
+		return tensor.Meta{DType: dtype, Shape: []int{matrices, rows, keys},
+			Strides: []int{matrixStride, rowStride, colStride}}
 	}
 	r, rank := &ScoreRows{}, len(a.Batch)
 	outs := []tensor.Meta{block(a.Code.Out[0].DType, rows*rowStride, rowStride, colStride)}
@@ -59,8 +60,9 @@ func NewScoreRows(a *graph.Attention, matrices, rows, rowStride, colStride int) 
 			offsets[i] *= size
 		}
 	}
+	reduced := []bool{false, false, true} // folds are over the keys
 	var err error
-	if r.plan, err = rowprog.New(a.Code, outs, ins, []bool{false, false, true}, direction); err != nil {
+	if r.plan, err = rowprog.New(a.Code, outs, ins, reduced, direction); err != nil {
 		return nil, err
 	}
 	r.inPlace = slices.Contains(r.plan.InPlace(), [2]int{0, 0})
@@ -70,7 +72,7 @@ func NewScoreRows(a *graph.Attention, matrices, rows, rowStride, colStride int) 
 	return r, nil
 }
 
-// Bytes returns the size of the memory that [ScoreRows.Do] needs.
+// Bytes returns the size of the memory that [ScoreRows.Weigh] needs.
 func (r *ScoreRows) Bytes() int {
 	if r == nil || r.plan == nil {
 		return 0
@@ -100,8 +102,9 @@ func (r *ScoreRows) Weigh(m *graph.Mem, scores unsafe.Pointer, matrix, row int, 
 	}
 	state := r.state.Of(m)
 	state.ptrs = append(state.ptrs[:0], weights, scores)
+	others := m.Ptrs[4:] // after the result, query, key and value
 	for i, o := range r.operands {
-		state.ptrs = append(state.ptrs, unsafe.Add(m.Ptrs[4+i], o.matrixOffsets[matrix]+row*o.rowStride))
+		state.ptrs = append(state.ptrs, unsafe.Add(others[i], o.matrixOffsets[matrix]+row*o.rowStride))
 	}
 	worker, scratch := memory, memory[align(r.plan.WorkerScratch()):]
 	for phase := range r.plan.Phases() {

@@ -11,6 +11,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// Nodes are read in two steps. readNode reads a node and adds it to the draft of the graph, with its results. After the
+// whole file was read, complete adds the op, the operands and the attributes.
+
 // rawNode is a node as read. Operands that are declared later in the file are in loader.pending.
 type rawNode struct {
 	node        *graph.Node // nil if it has no name
@@ -264,11 +267,11 @@ func (l *loader) resolve() {
 	}
 }
 
-// complete finds the node's op and the operands that are declared later in the file.
-func (l *loader) complete(raw *rawNode, waiting []pendingArg) {
+// complete finds the node's op and the pending operands, decodes the attributes, and completes the node in the draft.
+func (l *loader) complete(raw *rawNode, pending []pendingArg) {
 	op, err := l.draft.Op(raw.opName)
 	l.draft.Refuse(raw.node, err)
-	for _, p := range waiting {
+	for _, p := range pending {
 		v := l.graph.Value(p.name)
 		if x, ok := numerals.Special(p.name); v == nil && ok {
 			raw.operands[p.index] = graph.Arg{Kind: graph.NumberArg, Number: tensor.FloatScalar(x)}

@@ -50,7 +50,7 @@ func (w wishList) mostWanted(v *graph.Value) int {
 		count[f]++
 	}
 	for _, f := range list {
-		if count[f] >= most {
+		if count[f] >= most { // on a tie the later form, because the first reader is last in the list
 			best, most = f, count[f]
 		}
 	}
@@ -144,8 +144,8 @@ func (w wishList) addOperands(m *Model, computed *computedNode, chosen int) {
 	}
 }
 
-// preferred returns, by operand, the form that label l reads at the least cost. The form is -1 for a constant, and if
-// all forms with their own buffers cost the same.
+// preferred returns, by operand, the form that label l reads at the least cost. The form is -1 for a constant. It is
+// also -1 if there are several forms, and those with their own buffers cost the same.
 func (m *Model) preferred(computed *computedNode, l *label) []int {
 	forms := make([]int, len(l.readCosts))
 	for k, costs := range l.readCosts {

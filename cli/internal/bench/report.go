@@ -64,18 +64,19 @@ func (d *Document) callsSection() page.Section {
 	}
 	data := &page.Table{Name: "runs", Heads: []string{"call", "run", "ns"}}
 	samples := [numMethods][]float64{d.Samples, d.RunReleased.Samples, d.Into.Samples}
-	for way, s := range [numMethods]experiment.Spread{d.Spread, d.RunReleased.Spread, d.Into.Spread} {
+	for method, s := range [numMethods]experiment.Spread{d.Spread, d.RunReleased.Spread, d.Into.Spread} {
 		if s.Median == nil {
 			continue
 		}
-		row := page.Interval{Label: callMethod(way).String(), Value: *s.Median, Low: page.Missing(), High: page.Missing(),
+		label := callMethod(method).String()
+		row := page.Interval{Label: label, Value: *s.Median, Low: page.Missing(), High: page.Missing(),
 			Text: format.Nanoseconds(*s.Median)}
 		if s.Low != nil {
 			row.Low, row.High = *s.Low, *s.High
 		}
 		chart.Rows = append(chart.Rows, row)
-		for i, ns := range samples[way] {
-			data.Rows = append(data.Rows, []string{callMethod(way).String(), fmt.Sprint(i), fmt.Sprintf("%.0f", ns)})
+		for i, ns := range samples[method] {
+			data.Rows = append(data.Rows, []string{label, fmt.Sprint(i), fmt.Sprintf("%.0f", ns)})
 		}
 	}
 	return page.Section{Title: "Time of a run", Chart: chart, Data: data,
@@ -160,13 +161,13 @@ func (d *Document) rooflineSection(costProfile *machine.Profile) page.Section {
 	}
 	workers := float64(d.Threads)
 	top := workers * costProfile.GFLOPs()
-	roof := func(name string, gbs float64) page.Line {
-		gbs *= workers
+	roof := func(name string, coreGBs float64) page.Line {
+		gbs := coreGBs * workers
 		left, ridge := min(cmp.Or(least, 1), top/gbs), top/gbs
 		return page.Line{Label: name, Points: [][2]float64{{left, left * gbs}, {ridge, top}, {max(most, ridge), top}}}
 	}
-	dense := costProfile.Memory.Dense
-	chart.Lines = []page.Line{roof("caches", 1000/dense.At(machine.L1Bytes)), roof("memory", costProfile.GBs())}
+	l1GBs := 1000 / costProfile.Memory.Dense.At(machine.L1Bytes) // the curve is in picoseconds per byte
+	chart.Lines = []page.Line{roof("caches", l1GBs), roof("memory", costProfile.GBs())}
 	note := fmt.Sprintf("Each point is a step; numbers are those of the table of steps. The dashed lines are the limits "+
 		"of %s in the cost profile: arithmetic (%.4g GFLOP/s, measured with products of matrices), memory (%.4g GB/s) and "+
 		"caches.", format.Count(d.Threads, "core"), top, workers*costProfile.GBs())

@@ -76,8 +76,8 @@ func (w *Workload) DropConstants() {
 		v.Const = &tensor.Tensor{Meta: v.Const.Meta}
 	}
 	for i, v := range w.Inputs.Generated { // replace the old values, which would keep the old graph in memory
-		at := slices.IndexFunc(w.Graph.Inputs, func(x *graph.Value) bool { return x.Name == v.Name })
-		w.Inputs.Generated[i] = w.Graph.Inputs[at]
+		index := slices.IndexFunc(w.Graph.Inputs, func(x *graph.Value) bool { return x.Name == v.Name })
+		w.Inputs.Generated[i] = w.Graph.Inputs[index]
 	}
 	debug.FreeOSMemory()
 }

@@ -21,7 +21,7 @@ const (
 type eliminationPlan struct {
 	order         []int
 	work          int64 // approximate number of costs read
-	tooLargeCount int   // variables whose message would be too large
+	tooLargeCount int   // number of variables that are not in order, because their messages would be too large
 }
 
 // entriesPerVariable limits the total number of message entries of a plan: see [instance.plan].
@@ -128,14 +128,14 @@ func (o *ordering) run(p *eliminationPlan) {
 		if o.keys[v] != next.key {
 			continue // stale entry
 		}
-		table := o.table(v)
-		if entries += table; entries > 4*o.limit+entriesPerVariable*int64(len(o.problemVariables)) {
+		entryCount := o.messageEntries(v)
+		if entries += entryCount; entries > 4*o.limit+entriesPerVariable*int64(len(o.problemVariables)) {
 			return
 		}
 		o.keys[v] = -1
 		p.order = append(p.order, v)
 		p.tooLargeCount--
-		p.work = min(p.work+product(table, o.sizes[v]), math.MaxInt64/4)
+		p.work = min(p.work+product(entryCount, o.sizes[v]), math.MaxInt64/4)
 		for _, neighbour := range o.eliminate(v) {
 			if o.keys[neighbour] >= 0 {
 				before := o.keys[neighbour]
@@ -154,8 +154,9 @@ func (o *ordering) enqueue(v int) {
 	}
 }
 
-// table returns the number of entries of the message of v. If the number exceeds the limit, it returns limit + 1.
-func (o *ordering) table(v int) int64 {
+// messageEntries returns the number of entries of the message of v. If the number exceeds the limit, it returns
+// limit + 1.
+func (o *ordering) messageEntries(v int) int64 {
 	size := int64(1)
 	for _, neighbour := range o.neighbours[v] {
 		if size = product(size, o.sizes[neighbour]); size > o.limit {
@@ -165,7 +166,7 @@ func (o *ordering) table(v int) int64 {
 	return size
 }
 
-// product returns a*b, saturated.
+// product returns a*b, or 1<<55 if this is less.
 func product(a int64, b int) int64 {
 	const maxProduct = 1 << 55
 	if a > maxProduct/int64(b) {
@@ -176,11 +177,11 @@ func product(a int64, b int) int64 {
 
 // key returns the priority of a variable; the least comes first.
 func (o *ordering) key(v int) int64 {
-	table := o.table(v)
-	if table > o.limit {
+	entryCount := o.messageEntries(v)
+	if entryCount > o.limit {
 		return tooLarge
 	}
-	work := product(table, o.sizes[v])
+	work := product(entryCount, o.sizes[v])
 	if o.rule == leastWork {
 		return work
 	}
