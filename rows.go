@@ -43,8 +43,7 @@ func (f *File) extractRowCount() error {
 		switch {
 		case n < 1:
 			return fmt.Errorf("%s=%d: the number of rows must be at least 1 (the file has no symbol %s, so %s sets a number "+
-				"of rows)", name, n,
-				name, name)
+				"of rows)", name, n, name, name)
 		case f.rows == nil:
 			f.rows = &rowCount{name, n, map[string]int{}}
 		case f.rows.count != n:

@@ -28,11 +28,13 @@ func (r *record) valid() bool {
 	return r.Name != "" && r.Run != "" && (r.Output == "") != (r.Error == "")
 }
 
-// layout returns the paths of the files in an output directory.
+// layout has methods that return the paths of the files in an output directory.
 type layout struct{ dir string }
 
 // state returns the directory of manifests, locks and temporary files.
 func (l layout) state() string { return filepath.Join(l.dir, ".graphrun") }
+
+// output returns the path of the output of an input.
 func (l layout) output(name string) string {
 	return filepath.Join(l.dir, filepath.FromSlash(name)+".npz")
 }

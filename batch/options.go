@@ -175,6 +175,5 @@ func (o *Options) digest(model string) string {
 		Sizes                                 []map[string]int
 		Images                                Images
 	}{model, strategy, prices, o.Key, environment.Version(), o.Compile.Device, o.Compile.Exact, o.Compile.NoFusion,
-		o.Compile.Slack,
-		[]map[string]int{o.Loader.Sizes, o.Compile.Sizes}, o.Images})
+		o.Compile.Slack, []map[string]int{o.Loader.Sizes, o.Compile.Sizes}, o.Images})
 }

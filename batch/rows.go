@@ -103,8 +103,7 @@ func (d *decoder) csv(data []byte) (map[string]*tensor.Tensor, error) {
 		for _, n := range c.shape {
 			if n < 0 {
 				return nil, fmt.Errorf("input %q: the shape of a row is %v, but CSV files need a model with known sizes",
-					c.value.Name,
-					c.shape)
+					c.value.Name, c.shape)
 			}
 			if c.size *= n; c.size > len(data) {
 				return nil, fmt.Errorf("input %q: the record has fewer fields than a row has elements", c.value.Name)

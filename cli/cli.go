@@ -28,7 +28,7 @@ import (
 )
 
 // Main runs the command line of the process, os.Args, and exits. The exit code is 0 for success, 1 for a failure, 2 for
-// invalid arguments or an invalid file, and 130 after an interruption.
+// invalid arguments or an invalid file, and 128 plus the number of the signal after an interruption: 130 after Ctrl-C.
 func Main(options ...Option) {
 	ext, err := extensionsOf(options)
 	if err != nil {

@@ -78,6 +78,5 @@ func commandSchema(name string) map[string]any {
 			document.Version), allowedWords)
 	}
 	return document.Schema(documents[name], fmt.Sprintf("What graphrun %s --json prints, version %d", name,
-		document.Version),
-		allowedWords)
+		document.Version), allowedWords)
 }

@@ -72,10 +72,8 @@ func verify(cmd *cobra.Command, ext *command.Extensions, path, certificate strin
 	var unknown *command.UnknownDim
 	if errors.As(err, &unknown) {
 		return exit.Failed(fmt.Errorf("%s does not hold for %s: the graph differs from the certified graph: the "+
-			"certificate is for "+
-			"%s, but the file has no symbolic dimension %q; verify the file that was planned, or make a certificate of this "+
-			"file",
-			certificate, path, format.Sizes(c.Graph.Sizes), unknown.Name))
+			"certificate is for %s, but the file has no symbolic dimension %q; verify the file that was planned, or make a "+
+			"certificate of this file", certificate, path, format.Sizes(c.Graph.Sizes), unknown.Name))
 	}
 	if err != nil {
 		return err
@@ -138,8 +136,7 @@ func writeVerdict(w io.Writer, v *experiment.Verdict) {
 		fmt.Fprintf(w, "optimal: cost = bound = %s (%.3f ns)\n", format.Nanoseconds(v.CostNS), v.CostNS)
 	} else {
 		fmt.Fprintf(w, "cost %s, bound %s: a gap of %s (%.2g%%)\n", format.Nanoseconds(v.CostNS),
-			format.Nanoseconds(v.BoundNS),
-			format.Nanoseconds(v.CostNS-v.BoundNS), 100*(v.CostNS/max(v.BoundNS, 1)-1))
+			format.Nanoseconds(v.BoundNS), format.Nanoseconds(v.CostNS-v.BoundNS), 100*(v.CostNS/max(v.BoundNS, 1)-1))
 	}
 	if c := v.Copies; c != nil && (c.Copies > 0 || c.Slack > 0) {
 		writeCopiesVerdict(w, c)

@@ -72,8 +72,7 @@ func checkOutputTensor(name string, dtype tensor.DType, shape []int, t *tensor.T
 		return fmt.Errorf("the tensor given for output %q: %w", name, err)
 	case t.Storage().Place() != tensor.Host:
 		return fmt.Errorf("the tensor given for output %q is in the memory of %v, but the program runs on the %v",
-			name,
-			t.Storage().Place(), tensor.Host)
+			name, t.Storage().Place(), tensor.Host)
 	case t.DType != dtype:
 		return fmt.Errorf("output %q is %v, but the tensor given for it is %v", name, dtype, t.DType)
 	case !slices.Equal(t.Shape, shape):

@@ -229,8 +229,7 @@ func checkInput(v *graph.Value, t *tensor.Tensor) error {
 		return fmt.Errorf("input %q: %w", v.Name, t.Check())
 	case t.Storage().Place() != tensor.Host:
 		return fmt.Errorf("input %q is in the memory of %v, but the program runs on the %v", v.Name,
-			t.Storage().Place(),
-			tensor.Host)
+			t.Storage().Place(), tensor.Host)
 	case t.DType != v.Meta.DType:
 		return fmt.Errorf("input %q is %v, the graph wants %v", v.Name, t.DType, v.Meta.DType)
 	case !slices.Equal(t.Shape, v.Meta.Shape):

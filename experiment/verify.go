@@ -207,8 +207,7 @@ func (c *Certificate) rebuild(ctx context.Context, g *graph.Graph) (*layout.Mode
 func sameProblem(rebuilt, certified *wcsp.Problem) error {
 	if len(rebuilt.Variables) != len(certified.Variables) || len(rebuilt.Factors) != len(certified.Factors) {
 		return fmt.Errorf("the problem of the graph has %d variables and %d factors, not %d and %d", len(rebuilt.Variables),
-			len(rebuilt.Factors),
-			len(certified.Variables), len(certified.Factors))
+			len(rebuilt.Factors), len(certified.Variables), len(certified.Factors))
 	}
 	for i, v := range rebuilt.Variables {
 		w := certified.Variables[i]

@@ -115,8 +115,7 @@ func ForAll(p *graphrun.Program, text string) (*Proof, error) {
 	}
 	if !internal.Specializes() {
 		return nil, errors.New("there is nothing to prove for all sizes: each plan of this graph serves one set of sizes, " +
-			"because " +
-			"all sizes are fixed or shapes depend on data")
+			"because all sizes are fixed or shapes depend on data")
 	}
 	parsed, err := propertyOf(internal.Source(), text)
 	if err != nil {

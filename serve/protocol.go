@@ -96,8 +96,7 @@ func (m *model) decodeRequest(header http.Header, body []byte) (*request, error)
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 0 || n > len(body) {
 			return nil, fmt.Errorf("%s is %q, but must be a number of bytes up to %d, the length of the body", headerLength,
-				text,
-				len(body))
+				text, len(body))
 		}
 		body, rest = body[:n], body[n:]
 	}

@@ -55,8 +55,7 @@ func info(name string, dims ...int64) *pb.ValueInfoProto {
 		t.Shape = &pb.TensorShapeProto{}
 	}
 	for _, n := range dims {
-		t.Shape.Dim = append(t.Shape.Dim,
-			&pb.Dimension{DimValue: new(n)})
+		t.Shape.Dim = append(t.Shape.Dim, &pb.Dimension{DimValue: new(n)})
 	}
 	return &pb.ValueInfoProto{Name: name, Type: &pb.TypeProto{TensorType: t}}
 }

@@ -48,8 +48,7 @@ func (p *Program) ProblemOf(ctx context.Context, b *Binding) (*layout.Problem, e
 		var recorder observer
 		_, err := passes.Run(whole, passes.Options{Context: ctx, Strategy: &recorder, Profile: p.options.Costs,
 			Passes: p.options.Passes, MemoryLimit: p.options.MemoryLimit, KeepGoing: p.options.KeepGoing,
-			Exact: p.options.Exact, SolveLimit: p.options.SolveLimit, Slack: p.options.Slack,
-			Device: p.device})
+			Exact: p.options.Exact, SolveLimit: p.options.SolveLimit, Slack: p.options.Slack, Device: p.device})
 		switch {
 		case recorder.problem != nil:
 			b.problem = recorder.problem

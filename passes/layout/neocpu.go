@@ -27,16 +27,16 @@ var NeoCPU Strategy = &perNode{name: "neocpu",
 		"other nodes follow their first operand, as in NeoCPU, ATC 2019",
 	labels: func(m *Model) ([]int, error) {
 		e := newEdgeModel(m, notComputeBound)
-		list, err := e.solve(wcsp.InOrder(e.lastReaders()))
+		list, err := e.solve(wcsp.InOrder(e.lastReaderOrder()))
 		if errors.Is(err, wcsp.ErrTooLarge) {
 			return e.solve(wcsp.PBQP)
 		}
 		return list, err
 	}}
 
-// lastReaders returns an elimination order of the variables: by the last variable that shares a factor with the
+// lastReaderOrder returns an elimination order of the variables: by the last variable that shares a factor with the
 // variable.
-func (e *edgeModel) lastReaders() []int {
+func (e *edgeModel) lastReaderOrder() []int {
 	last, order := make([]int, len(e.problem.Variables)), make([]int, len(e.problem.Variables))
 	for v := range last {
 		last[v], order[v] = v, v

@@ -142,8 +142,7 @@ func Command(ext *command.Extensions) *cobra.Command {
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
 	cmd.Flags().DurationVar(&f.measureTime, "for", 0, "measure for some `TIME`, such as 3s, after warm-up")
 	cmd.Flags().BoolVar(&f.profile, "profile", false, "show the time by op, step and worker")
-	cmd.Flags().StringVar(&f.trace, "trace", "",
-		"write a trace of one run to `OUT.json`, for Perfetto")
+	cmd.Flags().StringVar(&f.trace, "trace", "", "write a trace of one run to `OUT.json`, for Perfetto")
 	_ = cmd.MarkFlagFilename("trace", "json")
 	cmd.Flags().StringVar(&f.report, "report", "", "also write the measurements and a profile to `OUT.html`")
 	_ = cmd.MarkFlagFilename("report", "html")

@@ -266,8 +266,7 @@ func (f *flags) checkOneSize(cmd *cobra.Command) error {
 	for _, name := range []string{"certificate", "problem", "solution"} {
 		if len(f.hints) > 1 && cmd.Flags().Changed(name) {
 			return exit.UsageErrorf("--%s requires one combination of sizes, but --dim gives %d: give each symbol one size, "+
-				"and "+
-				"plan each size by a separate command", name, len(f.hints))
+				"and plan each size by a separate command", name, len(f.hints))
 		}
 	}
 	return nil

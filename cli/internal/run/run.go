@@ -135,9 +135,8 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	err = job.Do(progress.Planning, func() (err error) {
 		compiled, err = f.ext.Compile(job.Context, w.runGraph, graphrun.Options{Strategy: f.ext.Strategy(f.strategy),
 			Threads: f.threads, Tracer: job, InputsInMemory: true, Costs: costProfile, KeepGoing: f.keepGoing,
-			NoFusion: f.noFusion, Exact: f.exact,
-			Device: f.device, Progress: job.Enter, Hints: f.hints, Slack: f.slack.Option(),
-			Cache: f.cache.Option()})
+			NoFusion: f.noFusion, Exact: f.exact, Device: f.device, Progress: job.Enter, Hints: f.hints,
+			Slack: f.slack.Option(), Cache: f.cache.Option()})
 		return err
 	})
 	if err != nil {

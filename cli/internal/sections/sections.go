@@ -124,8 +124,7 @@ func WriteMemory(w io.Writer, show term.Display, need graphrun.Need, plan *repor
 	t.Write(w, show)
 	if need.Originals > 0 {
 		fmt.Fprintln(w, format.Wrap(fmt.Sprintf("%s of the constants are original weights that no run reads. They are "+
-			"kept because they cannot "+
-			"be restored from their packed form.", format.Bytes(need.Originals)),
+			"kept because they cannot be restored from their packed form.", format.Bytes(need.Originals)),
 			show.ProseWidth()))
 	}
 	var short *graphrun.MemoryError
