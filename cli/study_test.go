@@ -358,7 +358,7 @@ func TestBadStudies(t *testing.T) {
 		head + models1 + `"conditions": [{"profile": "avx2"}]}`:                                  "conditions[0]: name",
 		head + models1 + `"conditions": [{"name": "a"}, {"name": "a"}]}`:                         "two conditions",
 		head + models1 + `"conditions": [{"name": "a", "copies": -1}]}`:                          "copies: -1: want a positive number, or 0 for 1",
-		head + models1 + `"conditions": [{"name": "a", "copies": 1e30}]}`:                        "not a valid cost",
+		head + models1 + `"conditions": [{"name": "a", "copies": 1e30}]}`:                        "want 0 to 1e+12",
 		head + models1 + `"conditions": [{"name": "a", "threads": [0]}]}`:                        "threads[0]: 0",
 		head + models1 + `"conditions": [{"name": "a", "profile": "/x.json"}]}`:                  "want one of " + profiles,
 		head + models1 + `"conditions": [{"name": "a", "profile": "none.json"}]}`:                `"none.json": there is no such file: want ` + profiles + `, or a file in the folder`,
