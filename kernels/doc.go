@@ -22,6 +22,7 @@
 //
 // # Organization
 //
-// The ops are in families under kernels/internal: pointwise, view, reduce, index, product, conv, quantized, window,
-// sequence, linalg and composite. Each op, or group of similar ops, has one file with its definition.
+// The ops are in families under kernels/internal: pointwise, view, reduce, index, product, conv, quantized, pool,
+// window, recurrent, fourier, control, linalg and composite. Each op, or group of similar ops, has one file with its
+// definition.
 package kernels

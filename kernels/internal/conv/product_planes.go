@@ -42,7 +42,7 @@ func convNCHW(conv *convShape) (*graph.Kernel, error) {
 		MACs: kit.BoundedProduct(conv.outPerGroup(), conv.pixelsOut(),
 			conv.termsPerOutput())}
 	multiplier.SetEpilogue(conv.epilogue, spec)
-	planeEntries(multiplier, conv, weight)
+	setPlaneEntries(multiplier, conv, weight)
 	if !inPlace {
 		packer := &windowPacker{window: conv.window, inStride: conv.inStride, width: plan.PackCols(),
 			elem: strided.Move(dtype.Size())}

@@ -231,9 +231,9 @@ func entryOffsets(images, imageStride, groups, groupStride int) []int {
 	return out
 }
 
-// planeEntries sets the entries of a product. Operand A is the weight, and operand B the channels of an image. There is
-// one entry for each group of each image.
-func planeEntries(multiplier *multiply.Multiplier, conv *convShape, w packedWeight) {
+// setPlaneEntries sets the entries of a product. Operand A is the weight, and operand B the channels of an image. There
+// is one entry for each group of each image.
+func setPlaneEntries(multiplier *multiply.Multiplier, conv *convShape, w packedWeight) {
 	if multiplier.Entries > 1 {
 		multiplier.A = entryOffsets(conv.n, 0, conv.groups, w.MatrixLen())
 		multiplier.B = entryOffsets(conv.n, conv.inStride.n, conv.groups, conv.inPerGroup*conv.inStride.c)

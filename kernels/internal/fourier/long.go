@@ -64,7 +64,7 @@ func newMatrixFourier(n, rows int) *matrixFourier {
 // rows. It returns 0 if n has a prime factor above maxLongRadix.
 func matrixRows(n int) int {
 	rows, cols := 1, 1
-	for p := maxLongRadix; p > 1; p-- {
+	for p := maxLongRadix; p > 1; p-- { // composite p are harmless: their prime factors divide n too
 		for n%p == 0 {
 			if n /= p; rows < cols {
 				rows *= p
@@ -84,10 +84,9 @@ func (f *matrixFourier) workLen() int {
 	return max(f.rows+f.columnTransform.workLen(), f.cols+f.rowTransform.workLen())
 }
 
-// columnCheckEvery is the number of elements of a column after which a worker checks whether the call was cancelled.
-// The number is small because each write may be the first access to a large page, which the operating system must
-// clear.
-const columnCheckEvery = 64
+// checkEvery is the number of elements of a column after which a worker checks whether the call was cancelled. The
+// number is small because each write may be the first access to a large page, which the operating system must clear.
+const checkEvery = 64
 
 // transformColumn transforms column i of a matrix and writes it to column i of matrix y. get(j) returns element j of
 // the line, which is the matrix in row-major order. scratch is memory of the worker.
@@ -98,7 +97,7 @@ func (f *matrixFourier) transformColumn(m *graph.Mem, y, scratch []complex128, i
 	}
 	f.columnTransform.forward(x, scratch)
 	for k, v := range x {
-		if k%columnCheckEvery == 0 {
+		if k%checkEvery == 0 {
 			m.CheckContext()
 		}
 		y[k*f.cols+i] = kit.MulComplex(v, f.twiddles.power(i*k))
@@ -117,15 +116,18 @@ func (f *matrixFourier) transformRow(y, scratch []complex128, k int) []complex12
 // longFourier transforms a group of long lines in phases that all workers share. If the prime factors of the length are
 // small, a line is transformed as a matrix. Otherwise a line is transformed by Bluestein's convolution, and the
 // transforms of the convolution are computed as matrices.
+//
+// Scratch memory has one matrix for each line of the group. For a convolution, it then has one matrix for the product
+// of each line and the filter, and after these one matrix for the transform of the filter.
 type longFourier struct {
-	*fourierSpec
-	*matrixFourier
-	chirp      *rootTable // powers of exp(-pi i / n), if the lines are transformed by a convolution; otherwise nil
-	lines      *kit.LineSet
-	get        func(line unsafe.Pointer, i int) complex128                // reads an element of the operand
-	put        func(line unsafe.Pointer, x []complex128, first, step int) // writes x at indices first, first+step, ...
-	firstLine  int                                                        // index of the first line of the group
-	groupLines int                                                        // number of lines of the group
+	*fourierSpec              // the transform that the call computes
+	*matrixFourier            // the transform of a line, or the transforms of the convolution
+	chirp          *rootTable // powers of exp(-pi i / n), if the lines are transformed by a convolution; otherwise nil
+	lines          *kit.LineSet
+	get            func(line unsafe.Pointer, i int) complex128                // reads an element of the operand
+	put            func(line unsafe.Pointer, x []complex128, first, step int) // writes x at indices first, first+step, ...
+	firstLine      int                                                        // index of the first line of the group
+	groupLines     int                                                        // number of lines of the group
 }
 
 // longKernel returns the kernel of a call with lines longer than maxChunkLine.
@@ -181,13 +183,18 @@ func (f *longFourier) phase(lines, units, elements int,
 	})
 }
 
-// phases returns the phases that transform the group. Scratch memory has room for maxLines lines, of which the last
-// group may have fewer: one matrix for each line and, with a chirp, one for the product of each line, then the filter.
+// phases returns the phases that transform the group. Scratch memory has room for maxLines lines. The last group may
+// have fewer.
 func (f *longFourier) phases(maxLines int) []graph.Phase {
-	line := func(i int) [4]int { return f.lines.Offsets(f.firstLine + i) }
-	// Columns of the line, which is first multiplied by the chirp, if there is one.
+	operandLine := func(m *graph.Mem, i int) unsafe.Pointer {
+		return unsafe.Add(m.Ptrs[1], f.lines.Offsets(f.firstLine + i)[0])
+	}
+	resultLine := func(m *graph.Mem, i int) unsafe.Pointer {
+		return unsafe.Add(m.Ptrs[0], f.lines.Offsets(f.firstLine + i)[1])
+	}
+	// Transforms the columns of the line, or of the line times the chirp.
 	columns := f.phase(f.groupLines, f.cols, f.rows, func(m *graph.Mem, scratch []complex128, i, col int) {
-		src := unsafe.Add(m.Ptrs[1], line(i)[0])
+		src := operandLine(m, i)
 		f.transformColumn(m, f.matrix(m, i), scratch, col, func(j int) complex128 {
 			if f.chirp == nil {
 				return f.lineValue(src, j)
@@ -201,42 +208,43 @@ func (f *longFourier) phases(maxLines int) []graph.Phase {
 	if f.chirp == nil {
 		return []graph.Phase{columns,
 			f.phase(f.groupLines, f.rows, f.cols, func(m *graph.Mem, scratch []complex128, i, k int) {
-				f.writeFrequencies(unsafe.Add(m.Ptrs[0], line(i)[1]), f.transformRow(f.matrix(m, i), scratch, k), k)
+				f.writeFrequencies(resultLine(m, i), f.transformRow(f.matrix(m, i), scratch, k), k)
 			})}
 	}
+	// The inverse transform of v is conj(forward(conj(v))) * scale.
 	scale := complex(1/float64(f.matrixFourier.n), 0)
 	return []graph.Phase{columns,
-		// Rows, and the product with the transformed filter.
+		// Transforms the rows, multiplies the transform v by the filter, and computes the inner conj.
 		f.phase(f.groupLines, f.rows, f.cols, func(m *graph.Mem, scratch []complex128, i, k int) {
 			product, filter := f.matrix(m, maxLines+i), f.matrix(m, 2*maxLines)
 			for column, v := range f.transformRow(f.matrix(m, i), scratch, k) {
-				if column%columnCheckEvery == 0 {
+				if column%checkEvery == 0 {
 					m.CheckContext()
 				}
-				at := k + column*f.rows
-				// conj(forward(conj(v)))/n is the inverse transform of v. This is the inner conj.
-				product[at] = conj(kit.MulComplex(v, filter[at]))
+				frequency := k + column*f.rows
+				product[frequency] = conj(kit.MulComplex(v, filter[frequency]))
 			}
 		}),
-		// Columns of the inverse transform.
+		// Transforms the columns of the product.
 		f.phase(f.groupLines, f.cols, f.rows, func(m *graph.Mem, scratch []complex128, i, col int) {
 			product := f.matrix(m, maxLines+i)
 			f.transformColumn(m, f.matrix(m, i), scratch, col, func(j int) complex128 { return product[j] })
 		}),
-		// Rows of the inverse transform, the outer conj, the scale and the final chirp.
+		// Transforms the rows of the product, computes the outer conj, and multiplies by the scale and by the chirp.
 		f.phase(f.groupLines, f.rows, f.cols, func(m *graph.Mem, scratch []complex128, i, k int) {
 			x := f.transformRow(f.matrix(m, i), scratch, k)
 			for column, v := range x {
-				if at := k + column*f.rows; at < f.fourierSpec.points {
-					x[column] = kit.MulComplex(kit.MulComplex(conj(v), scale), f.chirpAt(at))
+				if frequency := k + column*f.rows; frequency < f.fourierSpec.points {
+					x[column] = kit.MulComplex(kit.MulComplex(conj(v), scale), f.chirpAt(frequency))
 				}
 			}
-			f.writeFrequencies(unsafe.Add(m.Ptrs[0], line(i)[1]), x, k)
+			f.writeFrequencies(resultLine(m, i), x, k)
 		})}
 }
 
-// filterPhases returns the phases that transform the filter of the convolution, which is the conjugate chirp, extended
-// periodically. They write the transform to the last matrix, and use the first matrix as temporary memory.
+// filterPhases returns the phases that transform the filter of the convolution, which is the conjugate chirp,
+// extended periodically. They write the transform to the last matrix of scratch memory, and use the first matrix as
+// temporary memory.
 func (f *longFourier) filterPhases() []graph.Phase {
 	n, paddedLength, filterIndex := f.fourierSpec.points, f.matrixFourier.n, 2*f.groupLines
 	return []graph.Phase{
@@ -254,7 +262,7 @@ func (f *longFourier) filterPhases() []graph.Phase {
 		f.phase(1, f.rows, f.cols, func(mem *graph.Mem, scratch []complex128, _, k int) {
 			filter := f.matrix(mem, filterIndex)
 			for column, v := range f.transformRow(f.matrix(mem, 0), scratch, k) {
-				if column%columnCheckEvery == 0 {
+				if column%checkEvery == 0 {
 					mem.CheckContext()
 				}
 				filter[k+column*f.rows] = v

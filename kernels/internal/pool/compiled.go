@@ -21,7 +21,7 @@ const (
 // tapLoops folds (reduces) windows by compiled loops. A tap is an element of a window. Taps are folded in row-major
 // order, whether one loop or several loops fold them. Taps outside the operand read the neutral element.
 type tapLoops struct {
-	*pool
+	*poolCall
 	dtype, sumDType tensor.DType // dtypes of elements and sums
 	perLoop         int          // number of taps that firstLoop and nextLoop fold
 	isSingle        bool         // whether firstLoop folds all taps
@@ -31,9 +31,9 @@ type tapLoops struct {
 }
 
 // newTapLoops compiles the loops of a pooling. It returns nil if it cannot compile them.
-func newTapLoops(p *pool) (*tapLoops, error) {
+func newTapLoops(p *poolCall) (*tapLoops, error) {
 	dtype := p.meta.DType
-	compiled := &tapLoops{pool: p, dtype: dtype, sumDType: dtype.OpMath(), perLoop: p.taps,
+	compiled := &tapLoops{poolCall: p, dtype: dtype, sumDType: dtype.OpMath(), perLoop: p.taps,
 		isSingle: p.taps <= maxLoopTaps}
 	if !loops.CodeAvailable() || p.kind == poolNorm || p.indices && !compiled.isSingle {
 		return nil, nil

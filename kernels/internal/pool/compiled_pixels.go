@@ -58,7 +58,7 @@ func (r *poolRun) add(first unsafe.Pointer, step int) {
 
 // compilePixels makes the kernel of a [compiledPixels]. It returns nil if there is no machine code, or if channels are
 // not contiguous.
-func compilePixels(p *pool) (*graph.Kernel, error) {
+func compilePixels(p *poolCall) (*graph.Kernel, error) {
 	pixels := &compiledPixels{elemBytes: p.meta.DType.Size()}
 	isStrided := p.channels > 1 && p.inStrides[channelDim] != pixels.elemBytes
 	for i, result := range p.results {
@@ -81,7 +81,7 @@ func compilePixels(p *pool) (*graph.Kernel, error) {
 }
 
 // tapIndex returns the index of tap k of a window in the plane, minus the index of the window's first element.
-func (p *pool) tapIndex(k int) int {
+func (p *poolCall) tapIndex(k int) int {
 	step := func(d int) int { return max(1, p.axes[d].WindowAt(0).Step) }
 	return p.planeIndex(k/(p.maxTaps[1]*p.maxTaps[2])*step(0), k/p.maxTaps[2]%p.maxTaps[1]*step(1), k%p.maxTaps[2]*step(2))
 }

@@ -33,7 +33,7 @@ type compiledPlanes struct {
 
 // compilePlanes makes the kernel of a [compiledPlanes]. It returns nil if there is no machine code, or if the windows
 // are not supported.
-func compilePlanes(p *pool) (*graph.Kernel, error) {
+func compilePlanes(p *poolCall) (*graph.Kernel, error) {
 	if p.indices || !p.meta.IsContiguous() || !p.results[0].IsContiguous() {
 		return nil, nil
 	}
@@ -104,7 +104,7 @@ const maxDivisors = 1 << 22
 
 // setDivisors sets the divisors of averages: one number for all results, or one number for each result of a plane. It
 // returns false if there would be more than maxDivisors numbers. sumDType is the dtype of sums.
-func (p *compiledPlanes) setDivisors(pooled *pool, sumDType tensor.DType) bool {
+func (p *compiledPlanes) setDivisors(pooled *poolCall, sumDType tensor.DType) bool {
 	if p.hasOneDivisor = pooled.kind != poolAvg; p.hasOneDivisor {
 		return true
 	}
@@ -239,7 +239,7 @@ func (p *compiledPlanes) foldColumns(worker *poolRun, to, from unsafe.Pointer, r
 // rowLoops has the loops of a pooling by planes. rowsLoop folds the rows of windows into one row, and columnsLoop folds
 // columns of this row.
 type rowLoops struct {
-	*pool
+	*poolCall
 	dtype, sumDType       tensor.DType // dtypes of elements and sums
 	columns               columns
 	rowsLoop, columnsLoop *loops.Loop
@@ -259,8 +259,8 @@ func (c *columns) operands() (list []int) {
 
 // newRowLoops compiles the loops of a pooling by planes. It returns nil if it cannot compile them. hasOneDivisor is set
 // if all averages have the same divisor.
-func newRowLoops(p *pool, sumDType tensor.DType, windowRows int, cols columns, hasOneDivisor bool) (*rowLoops, error) {
-	compiled := &rowLoops{pool: p, dtype: p.meta.DType, sumDType: sumDType, columns: cols}
+func newRowLoops(p *poolCall, sumDType tensor.DType, windowRows int, cols columns, hasOneDivisor bool) (*rowLoops, error) {
+	compiled := &rowLoops{poolCall: p, dtype: p.meta.DType, sumDType: sumDType, columns: cols}
 	if !loops.CodeAvailable() || p.kind == poolNorm || max(windowRows, len(cols.operands())) > maxLoopTaps ||
 		cols.step > 1 && !sumDType.IsFloat() {
 		return nil, nil

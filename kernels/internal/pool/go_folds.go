@@ -213,4 +213,4 @@ func (f *sumFold[T, A]) end(to, partials unsafe.Pointer, n int, area float64) {
 	}
 }
 
-func (f *sumFold[T, A]) indices(_, _ unsafe.Pointer, _ int) { panic("window: sums have no indices") }
+func (f *sumFold[T, A]) indices(_, _ unsafe.Pointer, _ int) { panic("pool: sums have no indices") }

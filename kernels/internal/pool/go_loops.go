@@ -23,7 +23,7 @@ const minRunResults = 4
 // at once, tap by tap. A tap is an element of a window. In a pooling by pixels, a vector is a sequence of neighbouring
 // channels. In a pooling by planes, a vector is a run of neighbouring results of a row.
 type goPool struct {
-	*pool
+	*poolCall
 	vectorDim  int                   // dimension of the vectors: channelDim by pixels, columnDim by planes
 	load       axes.Loader           // converts elements to the dtype of the loops
 	store      [2]tensor.ConvertFunc // by output: converts from the dtype of the loops, or copies
@@ -33,12 +33,12 @@ type goPool struct {
 
 // poolInGo returns the kernel of a pooling in Go, with vectors along dimension vectorDim. A unit of work is all results
 // along vectorDim at one index of the other dimensions. The five dimensions are batch, channel, depth, row and column.
-func poolInGo(p *pool, vectorDim int) *graph.Kernel {
+func poolInGo(p *poolCall, vectorDim int) *graph.Kernel {
 	sizes := [...]int{p.batch, p.channels, p.axes[0].Results, p.axes[1].Results, p.axes[2].Results}
 	length := sizes[vectorDim]
 	sizes[vectorDim] = 1
 	d := p.meta.DType.OpMath()
-	pooled := &goPool{pool: p, vectorDim: vectorDim, load: axes.NewLoader(p.meta.DType, p.meta.DType, d),
+	pooled := &goPool{poolCall: p, vectorDim: vectorDim, load: axes.NewLoader(p.meta.DType, p.meta.DType, d),
 		fold: newWindowFold(d, &p.poolFold), maxResults: min(length, axes.BlockLen)}
 	pooled.store = [...]tensor.ConvertFunc{tensor.Converter(p.meta.DType, d), tensor.Converter(tensor.Int64, tensor.Int64)}
 	division := machine.DivideUnits(tensor.Numel(sizes[:]), kit.BoundedProduct(length, max(1, p.taps)), goGrain)
@@ -111,7 +111,7 @@ func (g *goPool) vectorAt(m *graph.Mem, first int) resultVector {
 // compute computes the results of the vector. at is the index of the first result: batch, channel and spatial
 // dimensions.
 func (f *resultVector) compute(mem *graph.Mem, at *[2 + maxDims]int) {
-	f.windows = f.pool.windows(at[depthDim], at[rowDim], at[columnDim])
+	f.windows = f.poolCall.windows(at[depthDim], at[rowDim], at[columnDim])
 	depthRange, rowRange := &f.windows[0], &f.windows[1]
 	f.fold.begin(f.partials, f.n, f.planeIndex(depthRange.Start, rowRange.Start, f.windows[2].Start), f.indexStep)
 	channel := unsafe.Add(mem.Ptrs[len(f.results)],
@@ -128,7 +128,7 @@ func (f *resultVector) compute(mem *graph.Mem, at *[2 + maxDims]int) {
 	mem.Count(2 * f.n * f.taps)
 	for i := range f.results {
 		offset := 0
-		for d, stride := range f.pool.outStrides[i] {
+		for d, stride := range f.poolCall.outStrides[i] {
 			offset += at[d] * stride
 		}
 		f.writeOutput(i, unsafe.Add(mem.Ptrs[i], offset))
@@ -179,7 +179,7 @@ func (f *resultVector) foldRow(row unsafe.Pointer, index int) {
 // writeOutput writes output i, the values or the indices, to address to. If the output has another dtype, or its
 // elements are not contiguous, the results are first written to worker memory.
 func (f *resultVector) writeOutput(i int, to unsafe.Pointer) {
-	step, size := f.pool.outStrides[i][f.vectorDim], tensor.Int64.Size()
+	step, size := f.poolCall.outStrides[i][f.vectorDim], tensor.Int64.Size()
 	if i == 0 {
 		size = f.load.Size
 	}

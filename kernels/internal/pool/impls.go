@@ -158,7 +158,7 @@ func channelsLastOrder(rank int) tensor.Order {
 	}
 	o, err := tensor.NewOrder(append(dims, 1)...)
 	if err != nil {
-		panic("window: invalid channels-last order: " + err.Error())
+		panic("pool: invalid channels-last order: " + err.Error())
 	}
 	return o
 }

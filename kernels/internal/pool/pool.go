@@ -69,9 +69,10 @@ func divisorOf[A int64 | float64](fold *poolFold, area float64) A {
 	return A(area)
 }
 
-// pool describes a pooling of a call with known sizes and layouts. Strides are in bytes, in the order batch, channel,
-// spatial dimensions. Missing dimensions have stride 0. A plane has all elements of one channel in one batch element.
-type pool struct {
+// poolCall describes a pooling of a call with known sizes and layouts. Strides are in bytes, in the order batch,
+// channel, spatial dimensions. Missing dimensions have stride 0. A plane has all elements of one channel in one batch
+// element.
+type poolCall struct {
 	poolFold
 	meta            tensor.Meta   // layout of the operand
 	results         []tensor.Meta // layouts of the results
@@ -84,10 +85,10 @@ type pool struct {
 	planeElements   int                 // elements per plane of the operand
 }
 
-// newPool describes the pooling of the last len(axes) dimensions of the first operand.
-func newPool(c *graph.Call, fold poolFold, axes []geometry.Axis) *pool {
+// newPoolCall describes the pooling of the last len(axes) dimensions of the first operand.
+func newPoolCall(c *graph.Call, fold poolFold, axes []geometry.Axis) *poolCall {
 	operand, dims := c.Meta(0), len(axes)
-	pooled := &pool{poolFold: fold, meta: operand, results: c.Out, batch: 1,
+	pooled := &poolCall{poolFold: fold, meta: operand, results: c.Out, batch: 1,
 		channels:  operand.Shape[operand.Rank()-dims-1],
 		inStrides: poolStrides(operand, dims), planeElements: 1}
 	if operand.Rank() == dims+2 {
@@ -124,19 +125,19 @@ func poolStrides(m tensor.Meta, dims int) (strides [2 + maxDims]int) {
 }
 
 // windows returns the window of a result along each spatial dimension.
-func (p *pool) windows(d, h, w int) [maxDims]geometry.Range {
+func (p *poolCall) windows(d, h, w int) [maxDims]geometry.Range {
 	return [...]geometry.Range{p.axes[0].WindowAt(d), p.axes[1].WindowAt(h), p.axes[2].WindowAt(w)}
 }
 
 // planeIndex returns the index of an element in its plane.
-func (p *pool) planeIndex(d, h, w int) int { return (d*p.axes[1].Size+h)*p.axes[2].Size + w }
+func (p *poolCall) planeIndex(d, h, w int) int { return (d*p.axes[1].Size+h)*p.axes[2].Size + w }
 
 // poolKernel makes the kernel of a pooling. It uses loops in Go if compiled loops do not support the call.
 func poolKernel(c *graph.Call, order poolOrder, fold poolFold, axes []geometry.Axis) (*graph.Kernel, error) {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	pooled := newPool(c, fold, axes)
+	pooled := newPoolCall(c, fold, axes)
 	compile, vectorDim := compilePlanes, columnDim
 	if order == poolPixels {
 		compile, vectorDim = compilePixels, channelDim

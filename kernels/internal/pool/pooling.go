@@ -146,7 +146,7 @@ func (p *pooling) reference(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 func (p *pooling) area(c *graph.Call) float64 {
 	axes, err := p.callAxes(c)
 	if err != nil {
-		panic("window: inference accepted a pooling with invalid attributes: " + err.Error())
+		panic("pool: inference accepted a pooling with invalid attributes: " + err.Error())
 	}
 	area := 1.0
 	for i := range axes {

@@ -19,17 +19,18 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// blockedAttention is the implementation of the attentions that package fusion finds.
+// blockedAttention is the implementation of the attentions that package fusion finds. Calls of
+// scaled_dot_product_attention use compileAttention directly.
 var blockedAttention = &graph.Attend{
 	Doc:  "Computes blocks of rows of scores, which stay in the cache until they are multiplied by the values.",
 	Work: attentionWork, Read: attentionRead, Lower: compileAttention,
 }
 
-// scoreBytes is the maximum size, in bytes, of a block of scores. Such a block stays in the L2 cache together with
+// maxScoreBytes is the maximum size, in bytes, of a block of scores. Such a block stays in the L2 cache together with
 // keys and values.
-const scoreBytes = 256 << 10
+const maxScoreBytes = 256 << 10
 
-// minScoreRows is the minimum number of rows of a block. The scores of such a block may exceed scoreBytes.
+// minScoreRows is the minimum number of rows of a block. The scores of such a block may exceed maxScoreBytes.
 const minScoreRows = 16
 
 // attentionSizes has the sizes of an attention and of its blocks. All sizes depend on shapes only.
@@ -50,10 +51,11 @@ func attentionSizesOf(spec *graph.Attention) (sizes attentionSizes) {
 	sizes.queries, sizes.keys, sizes.keySize, sizes.valueSize = spec.Sizes()
 	aligned := func(n int) int { return kit.AlignUp(n*size) / size }
 	// As few blocks as possible, with nearly equal numbers of rows.
-	sizes.rows = kit.DivUp(sizes.queries, kit.DivUp(sizes.queries, max(minScoreRows, scoreBytes/(sizes.keys*size))))
+	sizes.rows = kit.DivUp(sizes.queries, kit.DivUp(sizes.queries, max(minScoreRows, maxScoreBytes/(sizes.keys*size))))
 	sizes.blocks = kit.DivUp(sizes.queries, sizes.rows)
-	// entriesPerBlock reads the strides: they are first set for a block of one entry.
-	if sizes.group, sizes.rowStride, sizes.colStride = 1, aligned(sizes.keys), 1; spec.ByColumns() {
+	// The strides of a block of one entry, which entriesPerBlock needs to compute the number of entries.
+	sizes.group, sizes.rowStride, sizes.colStride = 1, aligned(sizes.keys), 1
+	if spec.ByColumns() {
 		sizes.rowStride, sizes.colStride = 1, aligned(sizes.rows)
 	}
 	if sizes.group = sizes.entriesPerBlock(spec); spec.ByColumns() {
@@ -91,15 +93,15 @@ func (sizes attentionSizes) specs(spec *graph.Attention, n int) (scores, values 
 // attentionWork returns the cost of the two products, including the packing of their operands.
 func attentionWork(spec *graph.Attention) (work graph.Work) {
 	sizes, dtype := attentionSizesOf(spec), spec.Out.DType
-	n := float64(sizes.entries * sizes.blocks)
+	blockCount := float64(sizes.entries * sizes.blocks)
 	work.Do(multiply.RateStartStep, 1)
-	work.Do(multiply.RateStartProduct, 2*n/float64(sizes.group))
+	work.Do(multiply.RateStartProduct, 2*blockCount/float64(sizes.group))
 	isThin := sizes.areThin(spec)
 	for i, mnk := range [2][3]int{{sizes.rows, sizes.keys, sizes.keySize}, {sizes.rows, sizes.valueSize, sizes.keys}} {
 		if isThin[i] {
-			multiply.AddThinProduct(&work, dtype, n, float64(mnk[0])*float64(mnk[1])*float64(mnk[2]))
+			multiply.AddThinProduct(&work, dtype, blockCount, float64(mnk[0])*float64(mnk[1])*float64(mnk[2]))
 		} else {
-			multiply.AddProduct(&work, dtype, n, mnk[0], mnk[1], mnk[2])
+			multiply.AddProduct(&work, dtype, blockCount, mnk[0], mnk[1], mnk[2])
 		}
 	}
 	for i, rate := range attentionPackRates(spec) {
@@ -138,6 +140,7 @@ func attentionPackRates(spec *graph.Attention) (rates [3]string) {
 	if packsQuery && !isThin[0] {
 		rates[0] = packingRate(scores.A.ColStride, scores.A.RowStride)
 	}
+	// gemm reads a transposed copy in place, so an operand is either packed or transposed.
 	rank := len(spec.Batch)
 	if sizes.transposesQuery(spec) {
 		rates[0] = packingRate(spec.Query.Strides[rank+1], spec.Query.Strides[rank])
@@ -172,7 +175,7 @@ func attentionRead(spec *graph.Attention, i int) (work graph.Work) {
 type attentionBlock struct {
 	rows           int
 	scores, values *gemm.Plan
-	loops          *fusion.ScoreRows
+	rowProgram     *fusion.ScoreRows
 }
 
 // attention has the code of an attention, and the sizes and offsets that a run needs.
@@ -183,16 +186,17 @@ type attention struct {
 	queryStride, outStride int                // row strides of query and result, in elements
 	compiled               []attentionBlock   // code for whole blocks, and for a shorter last block
 	transposed             *transposedOperand // the operand that blocks of several entries transpose; nil if there is none
-	// Sizes in bytes of the parts of worker memory: scores, scratch memory of the products, panels of the products,
-	// memory of the loops, and the transposed operand.
-	scoresBytes, productBytes, panelBytes, loopBytes, transposedBytes int
-	run                                                               graph.PerWorker[attentionRun]
+	// Sizes in bytes of the parts of worker memory, in their order: the scores; gemm's memory for a worker; the operands
+	// that gemm packs, which gemm calls shared, but here each worker packs its own; memory of the row program; and the
+	// transposed operand.
+	scoresBytes, productBytes, panelBytes, programBytes, transposedBytes int
+	workers                                                              graph.PerWorker[attentionRun]
 }
 
 // attentionRun is the state of a worker that computes an attention.
 type attentionRun struct {
 	args           gemm.Args
-	scores, values gemm.Replay // recorded calls of the two products
+	scores, values gemm.Replay // machine-code calls of the two products, recorded for one entry and replayed for others
 }
 
 // compileAttention returns the kernel of an attention.
@@ -217,7 +221,7 @@ func compileAttention(spec *graph.Attention) (*graph.Kernel, error) {
 		if block.values, err = gemm.NewPlan(values); err != nil {
 			return nil, err
 		}
-		if block.loops, err = fusion.NewScoreRows(spec, attn.group, n, attn.rowStride, attn.colStride); err != nil {
+		if block.rowProgram, err = fusion.NewScoreRows(spec, attn.group, n, attn.rowStride, attn.colStride); err != nil {
 			return nil, err
 		}
 		attn.compiled = append(attn.compiled, block)
@@ -225,7 +229,7 @@ func compileAttention(spec *graph.Attention) (*graph.Kernel, error) {
 			attn.productBytes = max(attn.productBytes, kit.AlignUp(plan.WorkerBytes()))
 			attn.panelBytes = max(attn.panelBytes, kit.AlignUp(plan.SharedBytes()))
 		}
-		attn.loopBytes = max(attn.loopBytes, block.loops.Bytes())
+		attn.programBytes = max(attn.programBytes, block.rowProgram.Bytes())
 	}
 	attn.scoresBytes = kit.AlignUp(attn.scoreElements * attn.elemBytes)
 	attn.transposeOperand(spec)
@@ -233,7 +237,7 @@ func compileAttention(spec *graph.Attention) (*graph.Kernel, error) {
 	count := attn.entries / attn.group * perEntry
 	perChunk := max(1, machine.MACGrain/max(1, attn.group*attn.rows*attn.keys*(attn.keySize+attn.valueSize)))
 	return &graph.Kernel{
-		WorkerScratch: attn.scoresBytes + attn.productBytes + attn.panelBytes + attn.loopBytes + attn.transposedBytes,
+		WorkerScratch: attn.scoresBytes + attn.productBytes + attn.panelBytes + attn.programBytes + attn.transposedBytes,
 		Code:          attn.listings,
 		Phases: []graph.Phase{{Chunks: kit.DivUp(count, perChunk), Run: func(mem *graph.Mem, chunk int) error {
 			for i := chunk * perChunk; i < min(count, (chunk+1)*perChunk); i++ {
@@ -245,14 +249,14 @@ func compileAttention(spec *graph.Attention) (*graph.Kernel, error) {
 		}}}}, nil
 }
 
-// listings returns the code of the products and loops of whole blocks.
+// listings returns the code of the products and the row program of whole blocks.
 func (attn *attention) listings() (list []expr.Listing) {
 	block := attn.compiled[0]
 	add := func(name string, assembly func() string) {
 		list = append(list, expr.Listing{Name: name, Assembly: assembly})
 	}
 	block.scores.Listings(add)
-	list = append(list, block.loops.Listings()...)
+	list = append(list, block.rowProgram.Listings()...)
 	block.values.Listings(add)
 	return list
 }
@@ -264,23 +268,23 @@ func (attn *attention) computeBlock(mem *graph.Mem, entry, row int) error {
 		block = attn.compiled[1]
 	}
 	memory := mem.WorkerScratch[attn.scoresBytes:]
-	work, panels := memory[:attn.productBytes], memory[attn.productBytes:][:attn.panelBytes]
+	scratch, panels := memory[:attn.productBytes], memory[attn.productBytes:][:attn.panelBytes]
 	memory = memory[attn.productBytes+attn.panelBytes:]
-	worker := attn.run.Of(mem)
+	worker := attn.workers.Of(mem)
 	args := &worker.args
 	scores := unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
 	*args = gemm.Args{Shared: panels}
-	copied := attn.transpose(mem, entry, memory[attn.loopBytes:])
+	transposedCopy := attn.transpose(mem, entry, memory[attn.programBytes:])
 	for i := range attn.group {
 		args.A = attn.element(mem.Ptrs[1], attn.entryOffsets[0][entry+i]+row*attn.queryStride)
 		args.B = attn.element(mem.Ptrs[2], attn.entryOffsets[1][entry+i])
 		if transposed := attn.transposed; transposed != nil {
-			*transposed.addressIn(args) = unsafe.Add(copied, i*transposed.lanes*attn.elemBytes)
+			*transposed.addressIn(args) = unsafe.Add(transposedCopy, i*transposed.lanes*attn.elemBytes)
 		}
 		args.C = attn.element(scores, i*block.rows*attn.rowStride)
-		multiplySmall(block.scores, &worker.scores, args, work)
+		multiplySmall(block.scores, &worker.scores, args, scratch)
 	}
-	weights, err := block.loops.Weigh(mem, scores, entry, row, memory)
+	weights, err := block.rowProgram.Weigh(mem, scores, entry, row, memory)
 	if err != nil {
 		return err
 	}
@@ -288,8 +292,9 @@ func (attn *attention) computeBlock(mem *graph.Mem, entry, row int) error {
 		args.A = attn.element(weights, i*block.rows*attn.rowStride)
 		args.B = attn.element(mem.Ptrs[3], attn.entryOffsets[2][entry+i])
 		args.C = attn.element(mem.Ptrs[0], attn.entryOffsets[3][entry+i]+row*attn.outStride)
-		multiplySmall(block.values, &worker.values, args, work)
+		multiplySmall(block.values, &worker.values, args, scratch)
 	}
+	// A worker must not keep operands of the call alive.
 	worker.scores.Release()
 	worker.values.Release()
 	*args = gemm.Args{}

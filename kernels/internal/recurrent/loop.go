@@ -102,15 +102,15 @@ func (cell *cellFormula) gate(name string, function int, sum string) string {
 // formula names the gates i, f, n and o, the old cell c, the new cell d and the new state h.
 func (cell *cellFormula) lstm() (string, []cellOperand) {
 	cellState := cell.operand("c", cellStateBuffer, 0)
-	in := cell.gate("i", 0, cell.sum(0)+cell.peephole(0, cellState))
+	in := cell.gate("i", functionF, cell.sum(lstmInput)+cell.peephole(lstmInput, cellState))
 	forget := "(1 - i)"
 	if !cell.coupledGates {
-		forget = cell.gate("f", 0, cell.sum(2)+cell.peephole(2, cellState))
+		forget = cell.gate("f", functionF, cell.sum(lstmForget)+cell.peephole(lstmForget, cellState))
 	}
-	candidate := cell.gate("n", 1, cell.sum(3))
+	candidate := cell.gate("n", functionG, cell.sum(lstmCandidate))
 	newCell := cell.define("d", forget+" * c + "+in+" * "+candidate)
-	out := cell.gate("o", 0, cell.sum(1)+cell.peephole(1, newCell))
-	state := cell.define("h", out+" * "+"("+cell.activations[cell.dir][2].formula(newCell)+")")
+	out := cell.gate("o", functionF, cell.sum(lstmOutput)+cell.peephole(lstmOutput, newCell))
+	state := cell.define("h", out+" * "+"("+cell.activations[cell.dir][functionH].formula(newCell)+")")
 	return fmt.Sprintf("(%s, %s, %s)", newCell, state, state), []cellOperand{{buffer: cellStateBuffer},
 		{buffer: stateBuffer},
 		{buffer: yBuffer}}
@@ -122,17 +122,17 @@ func (cell *cellFormula) gru() (string, []cellOperand) {
 	state := cell.operand("h", stateBuffer, 0)
 	var update, sum string
 	if cell.resetAfter {
-		update = cell.gate("z", 0, cell.sum(0))
-		reset := cell.gate("r", 0, cell.sum(1))
-		input, product := cell.part(2)
+		update = cell.gate("z", functionF, cell.sum(gruUpdate))
+		reset := cell.gate("r", functionF, cell.sum(gruReset))
+		input, product := cell.part(gruCandidate)
 		if cell.stateBias[cell.dir].IsGiven() {
-			product = "(" + product + " + " + cell.operand("b", biasBuffer, cell.order[2]*cell.hidden) + ")"
+			product = "(" + product + " + " + cell.operand("b", biasBuffer, cell.order[gruCandidate]*cell.hidden) + ")"
 		}
 		sum = input + " + " + reset + " * " + product
 	} else {
-		update, sum = cell.operand("z", gatesBuffer, cell.order[0]*cell.hidden), cell.sum(2)
+		update, sum = cell.operand("z", gatesBuffer, cell.order[gruUpdate]*cell.hidden), cell.sum(gruCandidate)
 	}
-	candidate := cell.gate("n", 1, sum)
+	candidate := cell.gate("n", functionG, sum)
 	newState := cell.define("y", fmt.Sprintf("(1 - %s) * %s + %s * %s", update, candidate, update, state))
 	return fmt.Sprintf("(%s, %s)", newState, newState), []cellOperand{{buffer: stateBuffer}, {buffer: yBuffer}}
 }
@@ -141,14 +141,14 @@ func (cell *cellFormula) gru() (string, []cellOperand) {
 // applies before a second product.
 func (cell *cellFormula) resetLoop() (string, []cellOperand) {
 	state := cell.operand("h", stateBuffer, 0)
-	update, reset := cell.gate("z", 0, cell.sum(0)), cell.gate("r", 0, cell.sum(1))
-	return fmt.Sprintf("(%s, %s * %s)", update, reset, state), []cellOperand{{gatesBuffer, cell.order[0] * cell.hidden},
-		{buffer: resetBuffer}}
+	update, reset := cell.gate("z", functionF, cell.sum(gruUpdate)), cell.gate("r", functionF, cell.sum(gruReset))
+	return fmt.Sprintf("(%s, %s * %s)", update, reset, state), []cellOperand{
+		{gatesBuffer, cell.order[gruUpdate] * cell.hidden}, {buffer: resetBuffer}}
 }
 
 // rnn returns the formula and the buffers for the loop of a layer of simple recurrent cells.
 func (cell *cellFormula) rnn() (string, []cellOperand) {
-	state := cell.gate("h", 0, cell.sum(0))
+	state := cell.gate("h", functionF, cell.sum(rnnState))
 	return fmt.Sprintf("(%s, %s)", state, state), []cellOperand{{buffer: stateBuffer}, {buffer: yBuffer}}
 }
 

@@ -36,6 +36,21 @@ var cells = [...]struct {
 
 func (k cellKind) gates() int { return cells[k].gates }
 
+// Numbers of the gates of a GRU, which ONNX calls z, r and h, and of an LSTM, which ONNX calls i, o, f and c. The
+// candidate is the new value that the cell or state moves towards. A simple recurrent cell has the one gate rnnState.
+const (
+	gruUpdate, gruReset, gruCandidate                = 0, 1, 2
+	lstmInput, lstmOutput, lstmForget, lstmCandidate = 0, 1, 2, 3
+	rnnState                                         = 0
+)
+
+// Numbers of the activation functions.
+const (
+	functionF = iota // computes gates other than candidates, and the state of a simple recurrent cell
+	functionG        // computes candidates
+	functionH        // applied to the cell of an LSTM before the output gate
+)
+
 // recurrentLayer describes a recurrent layer in one or two directions. x has the inputs, y the outputs of all steps, h0
 // and c0 the initial states and cells, and hn and cn the last states and cells. w are the weights of the inputs, and r
 // the weights of the states. The input for step t of sequence b is row t*xStep + b*xBatch of x, which may thus be
@@ -149,7 +164,7 @@ func addBiases[T float32 | float64](layer *recurrentLayer, to, in, state unsafe.
 	clear(out)
 	copy(out, kit.ElementsOf[T](in, n))
 	for i, v := range kit.ElementsOf[T](state, n) {
-		if layer.kind == cellGRU && layer.resetAfter && i/layer.hidden == layer.order[2] {
+		if layer.kind == cellGRU && layer.resetAfter && i/layer.hidden == layer.order[gruCandidate] {
 			continue
 		}
 		out[i] += v

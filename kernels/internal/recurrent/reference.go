@@ -41,12 +41,12 @@ func (c *cellReference[T]) runSequence(dir, sequence int) {
 	}
 	c.direction, c.sequence = dir, sequence
 	h, cell := make([]T, c.hidden), make([]T, c.hidden)
-	at := dir*c.stateDir + sequence*c.stateBatch
+	stateOffset := dir*c.stateDir + sequence*c.stateBatch
 	if c.h0 != nil {
-		copy(h, c.h0[at:])
+		copy(h, c.h0[stateOffset:])
 	}
 	if c.c0 != nil {
-		copy(cell, c.c0[at:])
+		copy(cell, c.c0[stateOffset:])
 	}
 	n := c.steps
 	if c.sequenceLengths != nil {
@@ -60,14 +60,15 @@ func (c *cellReference[T]) runSequence(dir, sequence int) {
 		h, cell = c.step(step, h, cell)
 		copy(c.y[step*c.yStep+sequence*c.yBatch+dir*c.yDir:], h)
 	}
-	copy(c.hn[at:], h)
+	copy(c.hn[stateOffset:], h)
 	if c.cn != nil {
-		copy(c.cn[at:], cell)
+		copy(c.cn[stateOffset:], cell)
 	}
 }
 
 // gateParts returns the two parts of the argument of a gate, for element k of the state in step t. in is the product of
 // the weights and the input, and state is the product of the recurrent weights and the state h, both with their biases.
+// The conversions to T keep Go from fusing a product and a sum, which would round once instead of twice.
 func (c *cellReference[T]) gateParts(gate, k, t int, h []T) (in, state T) {
 	row := c.order[gate]*c.hidden + k
 	w, x := c.w[c.direction][row*c.inputs:], c.x[(t*c.xStep+c.sequence*c.xBatch)*c.inputs:]
@@ -82,6 +83,7 @@ func (c *cellReference[T]) gateParts(gate, k, t int, h []T) (in, state T) {
 			state += T(r[i] * h[i])
 		}
 	})
+	// Blocks checks the context within long vectors only. For short vectors, the products of many calls are counted.
 	if c.productsSinceCheck += c.inputs + len(h); c.productsSinceCheck >= kit.CheckEvery {
 		c.productsSinceCheck = 0
 		interrupt.Check(c.ctx)
@@ -102,8 +104,7 @@ func (c *cellReference[T]) activate(function int, sum T) T {
 	return c.functions[function](sum)
 }
 
-// gate returns the value of a gate: activation function number function of the gate's argument plus summand. Functions
-// and gates are numbered in ONNX's order: f, g, h; i (RNN), z, r, h (GRU), or i, o, f, c (LSTM).
+// gate returns the value of a gate: the activation function of the gate's argument plus summand.
 func (c *cellReference[T]) gate(function, gate, k, t int, h []T, summand T) T {
 	in, state := c.gateParts(gate, k, t, h)
 	return c.activate(function, in+state+summand)
@@ -115,41 +116,41 @@ func (c *cellReference[T]) step(t int, h, cell []T) (newH, newC []T) {
 	switch c.kind {
 	case cellRNN:
 		for k := range h {
-			newH[k] = c.gate(0, 0, k, t, h, 0)
+			newH[k] = c.gate(functionF, rnnState, k, t, h, 0)
 		}
 	case cellGRU:
 		reset := make([]T, len(h))
 		for k := range h {
-			reset[k] = c.gate(0, 1, k, t, h, 0)
+			reset[k] = c.gate(functionF, gruReset, k, t, h, 0)
 		}
 		resetState := make([]T, len(h))
 		for k, v := range h {
 			resetState[k] = reset[k] * v
 		}
 		for k := range h {
-			z := c.gate(0, 0, k, t, h, 0)
-			in, state := c.gateParts(2, k, t, resetState)
+			update := c.gate(functionF, gruUpdate, k, t, h, 0)
+			in, state := c.gateParts(gruCandidate, k, t, resetState)
 			if c.resetAfter {
-				in, state = c.gateParts(2, k, t, h)
+				in, state = c.gateParts(gruCandidate, k, t, h)
 				state *= reset[k]
 			}
-			newH[k] = T((1-z)*c.activate(1, in+state)) + T(z*h[k])
+			newH[k] = T((1-update)*c.activate(functionG, in+state)) + T(update*h[k])
 		}
 	default:
 		for k := range h {
-			peephole := func(i int) T {
+			peephole := func(gate int) T {
 				if c.peepholeWeights[c.direction] == nil {
 					return 0
 				}
-				return c.peepholeWeights[c.direction][i*len(h)+k]
+				return c.peepholeWeights[c.direction][gate*len(h)+k]
 			}
-			in := c.gate(0, 0, k, t, h, peephole(0)*cell[k])
-			forget := c.gate(0, 2, k, t, h, peephole(2)*cell[k])
+			in := c.gate(functionF, lstmInput, k, t, h, peephole(lstmInput)*cell[k])
+			forget := c.gate(functionF, lstmForget, k, t, h, peephole(lstmForget)*cell[k])
 			if c.coupledGates {
 				forget = 1 - in
 			}
-			newC[k] = T(forget*cell[k]) + T(in*c.gate(1, 3, k, t, h, 0))
-			newH[k] = c.gate(0, 1, k, t, h, peephole(1)*newC[k]) * c.functions[2](newC[k])
+			newC[k] = T(forget*cell[k]) + T(in*c.gate(functionG, lstmCandidate, k, t, h, 0))
+			newH[k] = c.gate(functionF, lstmOutput, k, t, h, peephole(lstmOutput)*newC[k]) * c.functions[functionH](newC[k])
 		}
 	}
 	return newH, newC
@@ -190,23 +191,23 @@ func (cell onnxCell) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, 
 	for i, t := range in {
 		all[i] = widestElements[float64](t)
 	}
-	r := &cellReference[float64]{recurrentLayer: layer, x: all[onnxX], h0: all[onnxH0], c0: all[onnxC0]}
+	ref := &cellReference[float64]{recurrentLayer: layer, x: all[onnxX], h0: all[onnxH0], c0: all[onnxC0]}
 	if len(in) > onnxLengths && in[onnxLengths] != nil {
 		lens := in[onnxLengths].CopyTo(tensor.New(tensor.Int32, layer.batch))
-		r.sequenceLengths = kit.ElementsOf[int32](lens.Pointer(), layer.batch)
+		ref.sequenceLengths = kit.ElementsOf[int32](lens.Pointer(), layer.batch)
 	}
 	for dir := range layer.dirs {
-		r.w[dir], r.r[dir] = equalPart(all[onnxW], dir, layer.dirs), equalPart(all[onnxR], dir, layer.dirs)
-		r.peepholeWeights[dir] = equalPart(all[onnxPeepholes], dir, layer.dirs)
-		r.inBias[dir], r.stateBias[dir] = equalPart(all[onnxB], 2*dir, 2*layer.dirs), equalPart(all[onnxB], 2*dir+1,
+		ref.w[dir], ref.r[dir] = equalPart(all[onnxW], dir, layer.dirs), equalPart(all[onnxR], dir, layer.dirs)
+		ref.peepholeWeights[dir] = equalPart(all[onnxPeepholes], dir, layer.dirs)
+		ref.inBias[dir], ref.stateBias[dir] = equalPart(all[onnxB], 2*dir, 2*layer.dirs), equalPart(all[onnxB], 2*dir+1,
 			2*layer.dirs)
 	}
 	results := make([]*tensor.Tensor, len(res))
-	for i, to := range []*[]float64{&r.y, &r.hn, &r.cn}[:len(res)] {
+	for i, to := range []*[]float64{&ref.y, &ref.hn, &ref.cn}[:len(res)] {
 		*to = make([]float64, tensor.Numel(res[i].Meta().Shape))
 	}
-	r.run()
-	for i, list := range [][]float64{r.y, r.hn, r.cn}[:len(res)] {
+	ref.run()
+	for i, list := range [][]float64{ref.y, ref.hn, ref.cn}[:len(res)] {
 		results[i] = resultTensor(list, res[i])
 	}
 	return results, nil
