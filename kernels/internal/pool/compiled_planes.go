@@ -259,7 +259,8 @@ func (c *columns) operands() (list []int) {
 
 // newRowLoops compiles the loops of a pooling by planes. It returns nil if it cannot compile them. hasOneDivisor is set
 // if all averages have the same divisor.
-func newRowLoops(p *poolCall, sumDType tensor.DType, windowRows int, cols columns, hasOneDivisor bool) (*rowLoops, error) {
+func newRowLoops(p *poolCall, sumDType tensor.DType, windowRows int, cols columns,
+	hasOneDivisor bool) (*rowLoops, error) {
 	compiled := &rowLoops{poolCall: p, dtype: p.meta.DType, sumDType: sumDType, columns: cols}
 	if !loops.CodeAvailable() || p.kind == poolNorm || max(windowRows, len(cols.operands())) > maxLoopTaps ||
 		cols.step > 1 && !sumDType.IsFloat() {
