@@ -209,23 +209,23 @@ func (bisection *bisection) ranges() *SizeRanges {
 func (d *Difference) changes() []PlanChange {
 	list := []PlanChange{}
 	for _, v := range d.Values {
-		list = append(list, PlanChange{diffCost, v.Value, v.First.Layout, v.Second.Layout})
+		list = append(list, PlanChange{What: diffCost, Name: v.Value, Before: v.First.Layout, After: v.Second.Layout})
 	}
 	copied := func(c report.Copy) string {
 		return "copy " + tensor.ListString(c.From) + " to " + tensor.ListString(c.To)
 	}
 	for _, c := range d.OnlyFirst {
-		list = append(list, PlanChange{diffCopy, c.Value, copied(c), ""})
+		list = append(list, PlanChange{What: diffCopy, Name: c.Value, Before: copied(c)})
 	}
 	for _, c := range d.OnlySecond {
-		list = append(list, PlanChange{diffCopy, c.Value, "", copied(c)})
+		list = append(list, PlanChange{What: diffCopy, Name: c.Value, After: copied(c)})
 	}
 	for _, s := range d.Steps {
 		if s.What == diffCopy {
 			continue
 		}
-		first, second := stepsText(s.First), stepsText(s.Second)
-		list = append(list, PlanChange{s.What, cmp.Or(nodesOf(s.First), nodesOf(s.Second)), first, second})
+		list = append(list, PlanChange{What: s.What, Name: cmp.Or(nodesOf(s.First), nodesOf(s.Second)),
+			Before: stepsText(s.First), After: stepsText(s.Second)})
 	}
 	return list
 }

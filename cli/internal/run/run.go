@@ -243,8 +243,8 @@ func checkWriteMemory(out map[string]*tensor.Tensor) error {
 		}
 		if l, ok := machine.Fits(t.Bytes()); !ok {
 			return exit.Failed(fmt.Errorf("--outputs: output %q needs %s to write all its elements (it takes %s in memory), "+
-				"but only "+
-				"%s are available", name, format.Bytes(t.Bytes()), format.Bytes(t.Storage().Len()), format.Bytes(l.Left)))
+				"but only %s are available", name, format.Bytes(t.Bytes()), format.Bytes(t.Storage().Len()),
+				format.Bytes(l.Left)))
 		}
 	}
 	return nil

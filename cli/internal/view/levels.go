@@ -183,15 +183,16 @@ func (s *scene) connect(it *item, l *level, values []int, outerLine map[int]int)
 	return within, lineOf
 }
 
-// addLine adds a line to a level, or adds its values to an existing line between the same items. It returns the index
-// of the line. lines maps the ends of lines to their indices.
+// addLine adds a line to a level. If a line between the same items exists, and one of the items is a group or a port,
+// it adds the values to that line instead. It returns the index of the line. lines maps the ends of lines to their
+// indices.
 func (s *scene) addLine(it *item, l *level, lines map[string]int, added line) int {
 	key := fmt.Sprint(added.from, added.to)
-	single := !slices.ContainsFunc(append([]int{added.from}, added.to...), func(i int) bool {
+	joinsBoxes := !slices.ContainsFunc(append([]int{added.from}, added.to...), func(i int) bool {
 		return i >= len(it.items) || it.items[i].box < 0
 	})
 	index, exists := lines[key]
-	if !exists || single {
+	if !exists || joinsBoxes {
 		lines[key] = len(l.lines)
 		l.lines = append(l.lines, added)
 		return lines[key]
