@@ -210,20 +210,21 @@ func sameProblem(rebuilt, certified *wcsp.Problem) error {
 			len(rebuilt.Factors), len(certified.Variables), len(certified.Factors))
 	}
 	for i, v := range rebuilt.Variables {
-		w := certified.Variables[i]
-		if v.Name != w.Name || !slices.Equal(v.Labels, w.Labels) {
-			return fmt.Errorf("variable %d is %q with labels %q, not %q with %q", i, v.Name, v.Labels, w.Name, w.Labels)
+		want := certified.Variables[i]
+		if v.Name != want.Name || !slices.Equal(v.Labels, want.Labels) {
+			return fmt.Errorf("variable %d is %q with labels %q, not %q with %q", i, v.Name, v.Labels, want.Name,
+				want.Labels)
 		}
 	}
 	for i, f := range rebuilt.Factors {
-		h := certified.Factors[i]
-		if !slices.Equal(f.Scope, h.Scope) || len(f.Costs) != len(h.Costs) {
-			return fmt.Errorf("factor %d is over variables %v, not %v", i, f.Scope, h.Scope)
+		want := certified.Factors[i]
+		if !slices.Equal(f.Scope, want.Scope) || len(f.Costs) != len(want.Costs) {
+			return fmt.Errorf("factor %d is over variables %v, not %v", i, f.Scope, want.Scope)
 		}
 		for k, cost := range f.Costs {
-			if cost != h.Costs[k] {
+			if cost != want.Costs[k] {
 				return fmt.Errorf("factor %d%s: cost %d is %d picoseconds, not %d", i, scopeText(rebuilt, f.Scope), k, cost,
-					h.Costs[k])
+					want.Costs[k])
 			}
 		}
 	}

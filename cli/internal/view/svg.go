@@ -176,7 +176,8 @@ func (w *svgWriter) group(it *item, origin graphdraw.Point) {
 		corner = graphdraw.Point{X: corner.X + origin.X, Y: corner.Y + origin.Y}
 		oriented := w.orientPoint(corner)
 		if !it.open {
-			fmt.Fprintf(w, `<g class="node %s" transform="translate(%s %s)">`, t.kind, formatTenth(oriented.X), formatTenth(oriented.Y))
+			fmt.Fprintf(w, `<g class="node %s" transform="translate(%s %s)">`, t.kind, formatTenth(oriented.X),
+				formatTenth(oriented.Y))
 			if tip := t.tip(); tip != "" {
 				fmt.Fprintf(w, "<title>%s</title>", escapeXML(tip))
 			}
@@ -185,8 +186,8 @@ func (w *svgWriter) group(it *item, origin graphdraw.Point) {
 		}
 		inner, size := w.levels[it], w.orientBox(l.sizes[i])
 		fmt.Fprintf(w, `<g class="frame" transform="translate(%s %s)"><rect class="box" width="%s" height="%s" rx="6"/>`+
-			`<text class="head" x="10" y="18">%s</text></g>`+"\n", formatTenth(oriented.X), formatTenth(oriented.Y), formatTenth(size.Width), formatTenth(size.Height),
-			escapeXML(t.frameLabel))
+			`<text class="head" x="10" y="18">%s</text></g>`+"\n", formatTenth(oriented.X), formatTenth(oriented.Y),
+			formatTenth(size.Width), formatTenth(size.Height), escapeXML(t.frameLabel))
 		innerSize := w.orientBox(graphdraw.Box{Width: inner.Width, Height: inner.Height})
 		shift := w.orientPoint(graphdraw.Point{X: (size.Width - innerSize.Width) / 2, Y: frameHead})
 		within := graphdraw.Point{X: corner.X + shift.X, Y: corner.Y + shift.Y}
@@ -231,7 +232,8 @@ func (w *svgWriter) connectPorts(l *level, i, items int, inner *level, origin, w
 		if !p.out {
 			from, to = graphdraw.Point{X: origin.X + route.ArriveX[slices.Index(n.to, i)], Y: origin.Y + l.Corners[i].Y}, from
 		}
-		fmt.Fprintf(w, `<path class="%s" d="%s%s"/>`+"\n", lineClass("net", "l", n.layout), w.point("M", from), w.curve(from, to))
+		fmt.Fprintf(w, `<path class="%s" d="%s%s"/>`+"\n", lineClass("net", "l", n.layout), w.point("M", from),
+			w.curve(from, to))
 	}
 }
 
@@ -269,8 +271,9 @@ func (w *svgWriter) line(it *item, l *level, i int, origin graphdraw.Point) {
 			continue // the line continues inside an open group, or outside this group
 		}
 		x, y := l.Routes[i].ArriveX[k]+origin.X, l.Corners[to].Y+origin.Y
-		fmt.Fprintf(w, `<path class="%s" d="%s%s%sz"/>`, lineClass("tip", "f", n.layout), w.point("M", graphdraw.Point{X: x, Y: y}),
-			w.point("L", graphdraw.Point{X: x - 4, Y: y - 7}), w.point("L", graphdraw.Point{X: x + 4, Y: y - 7}))
+		fmt.Fprintf(w, `<path class="%s" d="%s%s%sz"/>`, lineClass("tip", "f", n.layout),
+			w.point("M", graphdraw.Point{X: x, Y: y}), w.point("L", graphdraw.Point{X: x - 4, Y: y - 7}),
+			w.point("L", graphdraw.Point{X: x + 4, Y: y - 7}))
 	}
 	w.WriteString("</g>\n")
 }
