@@ -107,6 +107,8 @@ func TestComputedParameters(t *testing.T) {
 		{"Pad", []*tensor.Tensor{x, i64([]int{6}, 0, 1, 2, 1, 3, 4)}, []*pb.AttributeProto{attrText("mode", "reflect")}},
 		{"Pad", []*tensor.Tensor{x, i64([]int{6}, 1, 1, 2, 1, 3, 4)}, []*pb.AttributeProto{attrText("mode", "edge")}},
 		{"Pad", []*tensor.Tensor{x, i64([]int{6}, 1, 1, 2, 1, 3, 4)}, []*pb.AttributeProto{attrText("mode", "wrap")}},
+		// The index of the last dimension is too long for a constant; the index of the first is not.
+		{"Pad", []*tensor.Tensor{x, i64([]int{6}, 1, 0, 70000, 0, 0, 0)}, []*pb.AttributeProto{attrText("mode", "wrap")}},
 		{"ReduceSum", []*tensor.Tensor{x, i64([]int{2}, 0, -1)}, []*pb.AttributeProto{attrInt("keepdims", 0)}},
 		{"ReduceMax", []*tensor.Tensor{x, i64([]int{1}, 1)}, nil},
 		{"CumSum", []*tensor.Tensor{x, i64(nil, 1)}, []*pb.AttributeProto{attrInt("exclusive", 1), attrInt("reverse", 1)}},

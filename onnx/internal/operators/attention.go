@@ -14,7 +14,7 @@ type attentionNode struct {
 	*node
 	q, k, v *value  // [batch, heads, positions, elements]; k and v start with the past keys and values
 	past    sym.Int // number of past keys
-	flat    bool    // whether the node's operands and result are [batch, positions, heads*elements]
+	flat    bool    // whether the operands and the result of [attention] are [batch, positions, heads*elements]
 }
 
 // attention converts Attention: softmax(softcap(q @ kᵀ * scale) + mask) @ v. The attribute qk_matmul_output_mode
@@ -25,6 +25,7 @@ func attention(n *node) []*value {
 	a := attentionOperands(n)
 	scores := a.scores(n.HasAttr("scale"))
 	intermediate, mode := []*value{scores, nil, nil, nil}, n.Int("qk_matmul_output_mode", 0)
+	// softcap(x) = c * tanh(x/c)
 	if c := n.Float("softcap", 0); c > 0 {
 		scores = n.Op("mul", nil, n.Op("tanh", nil, n.Op("div", nil, scores, c)), c)
 	}
@@ -55,14 +56,15 @@ func joinHeads(n *node, x *value) *value {
 	return n.ReshapeSym(x, sizes[0], sizes[1], sizes[2].Mul(sizes[3]))
 }
 
-// attentionOperands converts the operands of an Attention node to the form of [attentionNode].
+// attentionOperands sets the fields of an [attentionNode] from operands 0 to 2 (queries, keys and values) and from the
+// optional operands 4 and 5 (past keys and values).
 func attentionOperands(n *node) *attentionNode {
 	a := &attentionNode{node: n, flat: n.Rank(n.Operand(0)) == 3}
 	heads := []int{n.Int("q_num_heads", 0), n.Int("kv_num_heads", 0), n.Int("kv_num_heads", 0)}
 	for i, dst := range []**value{&a.q, &a.k, &a.v} {
 		x := n.Operand(i)
 		if rank := n.Rank(x); rank != 4 && rank != 3 || (rank == 3) != a.flat {
-			n.Failf("operand %d has %d dimensions", i, rank)
+			n.Failf("operand %d has %d dimensions: want 3 or 4 dimensions in each of operands 0 to 2", i, rank)
 		}
 		if a.flat {
 			x = splitHeads(n, x, heads[i])
@@ -107,23 +109,24 @@ func (a *attentionNode) repeatHeads(x *value) *value {
 	return a.ReshapeSym(repeated, sizes[0], sizes[1].Mul(times), sizes[2], sizes[3])
 }
 
-// scores returns the products of queries and keys, scaled by the attribute scale if scaled is true, and otherwise by
-// the root of the number of elements.
-func (a *attentionNode) scores(scaled bool) *value {
+// scores returns the products of queries and keys, multiplied by the attribute scale if hasScale is true, and otherwise
+// divided by the root of the number of elements.
+func (a *attentionNode) scores(hasScale bool) *value {
 	products := a.Op("matmul", nil, a.q, a.Op("transpose", graph.Attrs{"dim0": 2, "dim1": 3}, a.repeatHeads(a.k)))
-	if scaled {
+	if hasScale {
 		return a.Op("mul", nil, products, a.Float("scale", 1))
 	}
-	for _, x := range []*value{a.q, a.k} {
-		if e, known := a.SymShape(x)[3].Known(); known {
-			return a.Op("mul", nil, products, 1/math.Sqrt(float64(e)))
+	for _, x := range []*value{a.q, a.k} { // both have the same number of elements; it may be known of one only
+		if elements, known := a.SymShape(x)[3].Known(); known {
+			return a.Op("mul", nil, products, 1/math.Sqrt(float64(elements)))
 		}
 	}
 	return a.Op("div", nil, products, a.Op("sqrt", nil, a.Op("to", graph.Attrs{"dtype": products.DType()},
 		a.SizeOperand(a.SymShape(a.q)[3]))))
 }
 
-// masked applies the mask, the number of valid keys and causality to the scores. A score that is masked becomes -Inf.
+// masked applies the mask (operand 3), the number of valid keys (operand 6) and causality to the scores. A mask of bools
+// tells which scores to keep, a mask of numbers is added. A score that is not kept becomes -Inf.
 func (a *attentionNode) masked(scores *value) *value {
 	keys, negInf := a.SymShape(a.k)[2], math.Inf(-1)
 	keepWhere := func(keep *value) { scores = a.Op("masked_fill", nil, scores, a.Op("logical_not", nil, keep), negInf) }
@@ -132,6 +135,7 @@ func (a *attentionNode) masked(scores *value) *value {
 		if rank < 1 {
 			a.Failf("the mask has no dimensions")
 		}
+		// A mask for fewer keys is extended by hidden ones.
 		after := make([]sym.Int, rank)
 		if size := a.SymShape(mask)[rank-1]; !size.Same(keys) {
 			after[rank-1] = keys.Sub(size)
@@ -147,6 +151,8 @@ func (a *attentionNode) masked(scores *value) *value {
 		count = a.Reshape(a.Cast(count, tensor.Int64), -1, 1, 1, 1)
 		keepWhere(a.Op("lt", nil, a.IndexVector(keys), count))
 	}
+	// Query i attends to keys 0 to last[i] = i + past. If the keys include unused positions (a count without past keys),
+	// the last query attends to the last valid key: last[i] = i + count - queries.
 	if a.Flag("is_causal", false) {
 		queries := a.SymShape(a.q)[2]
 		last := a.Op("unsqueeze", graph.Attrs{"dim": 1}, a.IndexVector(queries))
@@ -160,21 +166,23 @@ func (a *attentionNode) masked(scores *value) *value {
 	return scores
 }
 
-// rotaryEmbedding converts RotaryEmbedding.
+// rotaryEmbedding converts RotaryEmbedding: operands x, cos, sin and optional positions, the rows of the tables cos and
+// sin. Without positions, cos and sin have a row for each position of x.
 func rotaryEmbedding(n *node) []*value {
 	x, headsDim := rotaryOperand(n, n.Int("num_heads", 0), nil)
 	angles := func(i int) *value {
-		t := n.Operand(i)
-		if ids := n.OperandOrNil(3); ids != nil {
-			t = n.Op("index", nil, t, n.Cast(ids, tensor.Int64))
+		table := n.Operand(i)
+		if positions := n.OperandOrNil(3); positions != nil {
+			table = n.Op("index", nil, table, n.Cast(positions, tensor.Int64))
 		}
-		return n.Op("unsqueeze", graph.Attrs{"dim": headsDim}, t)
+		return n.Op("unsqueeze", graph.Attrs{"dim": headsDim}, table)
 	}
 	return one(rotatedOperand(n, x, angles(1), angles(2)))
 }
 
 // rotaryOperand returns operand 0 with four dimensions, and the dimension of heads. An operand of three dimensions is
-// split into `count` heads. If count is 0, the size of a head is twice the number of angles in a row of table cos.
+// split into `count` heads. If count is 0 and cos is a table of two dimensions, the size of a head is twice the number
+// of angles in a row of cos.
 func rotaryOperand(n *node, count int, cos *value) (x *value, headsDim int) {
 	x = n.Operand(0)
 	switch sizes := n.SymShape(x); {
@@ -186,17 +194,17 @@ func rotaryOperand(n *node, count int, cos *value) (x *value, headsDim int) {
 	case len(sizes) == 4:
 		return x, 1
 	}
-	n.Failf("operand 0 has %d dimensions", n.Rank(x))
+	n.Failf("operand 0 has %d dimensions, want 3 or 4", n.Rank(x))
 	return nil, 0
 }
 
 // rotatedOperand rotates x, which is operand 0 with four dimensions, according to the attributes rotary_embedding_dim
-// and interleaved. The result has the shape of operand 0.
+// (the number of rotated elements of a head, or 0 for all) and interleaved. The result has the shape of operand 0.
 func rotatedOperand(n *node, x, cos, sin *value) *value {
 	rotated := n.Int("rotary_embedding_dim", 0)
 	if rotated == 0 {
 		last := []sym.Int{n.SymShape(x)[3]}
-		if pairs := n.SymShape(cos); !n.IsStatic(x) {
+		if pairs := n.SymShape(cos); !n.IsStatic(x) { // cos has one angle for each pair of elements
 			last[0] = pairs[len(pairs)-1].Mul(sym.Of(2))
 		}
 		rotated = n.KnownNumbers("the elements of a head", last)[0]
@@ -205,8 +213,9 @@ func rotatedOperand(n *node, x, cos, sin *value) *value {
 	return n.ReshapeSym(y, n.SymShape(n.Operand(0))...)
 }
 
-// rotate rotates pairs of elements in the last dimension of x by angles. The first `rotated` elements form pairs:
-// adjacent elements if interleaved is true, otherwise elements of the two halves.
+// rotate rotates pairs of elements in the last dimension of x by angles: (a, b) becomes
+// (a*cos - b*sin, a*sin + b*cos). The first `rotated` elements form pairs: adjacent elements if interleaved is true,
+// otherwise elements of the two halves. The other elements do not change.
 func rotate(n *node, x, cos, sin *value, rotated int, interleaved bool) *value {
 	if rotated < 0 || rotated%2 != 0 {
 		n.Failf("%d elements are not pairs", rotated)

@@ -9,7 +9,8 @@ import (
 // This file converts operators whose computed parameters cannot be expressed by a single reference in an attribute
 // ([graph.Ref]): several axes, several sizes, or steps of unknown sign.
 
-// computedAxes splits x, a vector of axes of known length, into non-negative 0-dim values in ascending order.
+// computedAxes splits x, a vector of axes of known length, into non-negative 0-dim values in ascending order. rank is
+// added to negative axes.
 func computedAxes(n *node, x *value, rank int) []*value {
 	count := n.LengthOf(x)
 	if count < 0 {
@@ -30,6 +31,7 @@ func computedAxes(n *node, x *value, rank int) []*value {
 	return axes
 }
 
+// unsqueezeComputed inserts dimensions of size 1 at computed axes of the result.
 func unsqueezeComputed(n *node, x, axes *value) *value {
 	rank := n.Rank(x)
 	list := computedAxes(n, axes, rank+n.LengthOf(axes))
@@ -39,6 +41,7 @@ func unsqueezeComputed(n *node, x, axes *value) *value {
 	return x
 }
 
+// squeezeComputed removes computed axes, which must have size 1.
 func squeezeComputed(n *node, x, axes *value) *value {
 	rank := n.Rank(x) - n.LengthOf(axes)
 	return n.Op("squeeze", graph.Attrs{"dim": n.VectorAttr(axes)}, x).WithRank(rank)
@@ -47,7 +50,7 @@ func squeezeComputed(n *node, x, axes *value) *value {
 // sliceComputed slices x along a computed axis with computed bounds. It computes the indices of the selected elements
 // by Python's rules of slices.
 func sliceComputed(n *node, x, axis, start, end, step *value) *value {
-	scalar := func(v *value) *value { // v as a 0-dim int64
+	scalar := func(v *value) *value { // v, one integer of any rank, as a 0-dim int64
 		v = n.Cast(v, tensor.Int64)
 		if !v.IsDynamic() && v.Meta().Rank() > 0 {
 			v = n.Reshape(v)
@@ -56,6 +59,7 @@ func sliceComputed(n *node, x, axis, start, end, step *value) *value {
 	}
 	axis, start, end, step = scalar(axis), scalar(start), scalar(end), scalar(step)
 	size := n.Op("index", nil, n.ShapeVector(x), axis).WithType(tensor.Int64, 0)
+	// Bounds are clamped to [0, size], or to [-1, size-1] for a negative step: an exclusive end may be before index 0.
 	isBackward := n.Op("lt", nil, step, 0)
 	low := n.Op("where", nil, isBackward, convert.Constant(tensor.IntScalar(-1).Tensor(tensor.Int64)),
 		convert.Constant(tensor.IntScalar(0).Tensor(tensor.Int64)))
@@ -74,7 +78,7 @@ func sliceComputed(n *node, x, axis, start, end, step *value) *value {
 }
 
 // padMirroredComputed pads x with its own elements. widths is a vector: first the width before each dimension, then the
-// width after each dimension.
+// width after each dimension. The index of each dimension is computed as in [mirror].
 func padMirroredComputed(n *node, x, widths *value, mode string) *value {
 	rank := n.Rank(x)
 	sizes := n.ShapeVector(x)

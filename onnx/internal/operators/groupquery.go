@@ -9,9 +9,9 @@ import (
 )
 
 // groupQueryAttention converts GroupQueryAttention: causal attention whose queries share heads of keys and values. New
-// keys and values are written to the cache after its valid positions. For each row of the batch, operand 5 is the
-// number of valid positions, including the new ones, minus one. The cache is enlarged if operand 6 exceeds its number
-// of positions.
+// keys and values are written to the cache (operands 3 and 4) after its valid positions. For each row of the batch,
+// operand 5 is the number of valid positions, including the new ones, minus one. The cache is enlarged if operand 6
+// exceeds its number of positions. Operands 7 and 8 are the tables cos and sin of a rotary embedding.
 func groupQueryAttention(n *node) []*value {
 	for i := 9; i < len(n.In); i++ {
 		if n.OperandOrNil(i) != nil {
@@ -23,21 +23,24 @@ func groupQueryAttention(n *node) []*value {
 	}
 	a := &attentionNode{node: n}
 	a.unpackGroups()
-	news := n.SymShape(a.q)[2]
+	// The new positions of a row are first, first+1 ...; ends is the number of valid positions:
+	// first = max(ends - newCount, 0).
+	newCount := n.SymShape(a.q)[2]
 	ends := n.Op("add", nil, n.Reshape(n.Cast(n.Operand(5), tensor.Int64), -1, 1), 1)
-	first := n.Op("clamp", graph.Attrs{"min": 0}, n.Op("sub", nil, ends, n.SizeOperand(news)))
-	positions := n.Op("add", nil, first, n.IndexVector(news))
+	first := n.Op("clamp", graph.Attrs{"min": 0}, n.Op("sub", nil, ends, n.SizeOperand(newCount)))
+	positions := n.Op("add", nil, first, n.IndexVector(newCount))
 	if n.Flag("do_rotary", false) {
 		a.q, a.k = a.rotated(a.q, positions), a.rotated(a.k, positions)
 	}
 	a.k, a.v = a.written(3, a.k, positions), a.written(4, a.v, positions)
 	scores := a.scores(n.Float("scale", 0) != 0)
-	if c := n.Float("softcap", 0); c > 0 {
+	if c := n.Float("softcap", 0); c > 0 { // c * tanh(scores/c)
 		scores = n.Op("mul", nil, n.Op("tanh", nil, n.Op("div", nil, scores, c)), c)
 	}
-	// A query attends to keys up to its own position. Queries in the padding attend to keys up to the last valid key.
+	// A query attends to keys up to its own position. Queries in the padding attend to keys up to the last valid key. The
+	// limit is exclusive. A local window hides the keys below limit - window.
 	limit := n.Op("minimum", nil, n.Op("add", nil, positions, 1), ends)
-	limit = n.ReshapeSym(limit, n.SymShape(a.q)[0], sym.Of(1), news, sym.Of(1))
+	limit = n.ReshapeSym(limit, n.SymShape(a.q)[0], sym.Of(1), newCount, sym.Of(1))
 	index := n.IndexVector(n.SymShape(a.k)[2])
 	hidden := n.Op("ge", nil, index, limit)
 	if window := n.Int("local_window_size", -1); window > 0 {
@@ -48,7 +51,8 @@ func groupQueryAttention(n *node) []*value {
 	return []*value{joinHeads(n, y), a.k, a.v}
 }
 
-// unpackGroups sets q, k and v from operands 0 to 2, or from operand 0 alone.
+// unpackGroups sets q, k and v from operands 0 to 2, or from operand 0 alone, which then has the heads of queries, keys
+// and values one after another.
 func (a *attentionNode) unpackGroups() {
 	heads, shared := a.Int("num_heads", 0), a.Int("kv_num_heads", 0)
 	if heads < 1 || shared < 1 || heads%shared != 0 || a.Rank(a.Operand(0)) != 3 {
@@ -63,9 +67,9 @@ func (a *attentionNode) unpackGroups() {
 		return
 	}
 	x, start := split(a.Operand(0), heads+2*shared), 0
-	for i, to := range []**value{&a.q, &a.k, &a.v} {
+	for i, target := range []**value{&a.q, &a.k, &a.v} {
 		end := start + []int{heads, shared, shared}[i]
-		*to = a.Op("slice", graph.Attrs{"dim": 1, "start": start, "end": end}, x)
+		*target = a.Op("slice", graph.Attrs{"dim": 1, "start": start, "end": end}, x)
 		start = end
 	}
 }
@@ -83,7 +87,8 @@ func (a *attentionNode) rotated(x, positions *value) *value {
 	return rotate(a.node, x, angles(cos), angles(a.Operand(8)), count, a.Flag("rotary_interleaved", false))
 }
 
-// written writes x, [batch, heads, positions, elements], into the cache of operand i, or into a new cache of zeros.
+// written returns the cache of operand i, or a new cache of zeros, with x, [batch, heads, positions, elements], written
+// at the given positions, [batch, positions]. The result has at least as many positions as operand 6 states.
 func (a *attentionNode) written(i int, x, positions *value) *value {
 	sizes, total := a.SymShape(x), a.Integers(a.Operand(6))
 	if len(total) != 1 {
@@ -98,8 +103,9 @@ func (a *attentionNode) written(i int, x, positions *value) *value {
 	}
 	past := a.SymShape(cache)[2]
 	if past.Same(sym.Int{}) && total[0].Same(sizes[2]) {
-		return x
+		return x // the new positions fill an empty cache
 	}
+	// The cache grows by max(total - past, 0) zeros.
 	cache = padded(a.node, cache, make([]sym.Int, 4), []sym.Int{{}, {}, total[0].Max(past).Sub(past), {}}, 0)
 	index := a.ReshapeSym(positions, sizes[0], sym.Of(1), sizes[2], sym.Of(1))
 	index = a.Op("expand", graph.Attrs{"size": a.SizesAttr(sizes...)}, index)

@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file converts the attention operators of ONNX Runtime: softmax(q @ kᵀ * scale + bias + mask) @ v. The mask adds
-// mask_filter_value to scores.
+// This file converts the attention operators of ONNX Runtime: softmax(q @ kᵀ * scale + bias + mask) @ v. Scores are the
+// operand of softmax. The mask adds mask_filter_value to the scores of keys that it hides.
 
 // projectedAttention converts Attention of ONNX Runtime: queries, keys and values are products of the operand and a
 // matrix.
@@ -34,7 +34,8 @@ func quantizedAttention(n *node) []*value {
 }
 
 // joinedAttention computes attention. Queries, keys and values are concatenated in the last dimension of x, with the
-// given sizes or, if sizes is nil, equal sizes. mask, past and bias are indexes of optional operands.
+// given sizes or, if sizes is nil, equal sizes. mask, past and bias are indices of optional operands; bias -1 means that
+// the operator has no bias. The outputs are the result and, if it is used, the keys and values with the past ones.
 func joinedAttention(n *node, x *value, sizes []int, mask, past, bias int) []*value {
 	if n.Rank(x) != 3 {
 		n.Failf("operand 0 has %d dimensions, want 3", n.Rank(n.Operand(0)))
@@ -42,6 +43,7 @@ func joinedAttention(n *node, x *value, sizes []int, mask, past, bias int) []*va
 	if n.Flag("do_rotary", false) {
 		n.Failf("attribute do_rotary is not supported")
 	}
+	// Operand 6 is past_sequence_length of Attention; in QAttention, which has no bias, it is a zero point.
 	if n.Flag("past_present_share_buffer", false) || n.OperandOrNil(6) != nil && bias >= 0 {
 		n.Failf("past_present_share_buffer and past_sequence_length are not supported")
 	}
@@ -56,7 +58,7 @@ func joinedAttention(n *node, x *value, sizes []int, mask, past, bias int) []*va
 		*target = a.headsFirst(n.Op("slice", attrs, x))
 	}
 	out := []*value{nil, nil}
-	if p := n.OperandOrNil(past); p != nil {
+	if p := n.OperandOrNil(past); p != nil { // [2, batch, heads, positions, elements]: keys, values
 		if n.Rank(p) != 5 {
 			n.Failf("operand %d (past) has %d dimensions, want 5", past, n.Rank(p))
 		}
@@ -71,7 +73,7 @@ func joinedAttention(n *node, x *value, sizes []int, mask, past, bias int) []*va
 }
 
 // multiHeadAttention converts MultiHeadAttention, whose queries, keys and values are separate operands, or packed in
-// one or two operands.
+// one or two operands. The outputs are the result, the keys and values with the past ones, and the scores.
 func multiHeadAttention(n *node) []*value {
 	if n.OperandOrNil(8) != nil || n.OperandOrNil(9) != nil {
 		n.Failf("past_sequence_length (operand 8) and cache_indirection (operand 9) are not supported")
@@ -85,7 +87,10 @@ func multiHeadAttention(n *node) []*value {
 	return []*value{y, a.k, a.v, scores}
 }
 
-// unpack sets q, k and v from operands 0 to 2, and adds operand 3, the bias.
+// unpack sets q, k and v from operands 0 to 2, and adds operand 3, the bias. The cases are: all three packed in the
+// query, [batch, positions, heads, 3, elements]; keys and values packed in the key, [batch, positions, heads, 2,
+// elements]; keys and values of an earlier step, [batch, heads, positions, elements]; and three separate operands,
+// [batch, positions, heads*elements].
 func (a *attentionNode) unpack() {
 	q, k, v := a.Operand(0), a.OperandOrNil(1), a.OperandOrNil(2)
 	selected := func(x *value, i int) *value {
@@ -108,6 +113,7 @@ func (a *attentionNode) unpack() {
 	if bias == nil {
 		return
 	}
+	// The bias is a vector: heads*elements numbers for the queries, then for the keys, then for the values.
 	start := sym.Int{}
 	for i, target := range []**value{&a.q, &a.k, &a.v} {
 		sizes := a.SymShape(*target)
@@ -126,7 +132,7 @@ func (a *attentionNode) headsFirst(x *value) *value {
 	return a.Op("transpose", graph.Attrs{"dim0": 1, "dim1": 2}, splitHeads(a.node, x, a.Int("num_heads", 0)))
 }
 
-// append inserts earlier keys and values before the keys and values of the node.
+// append inserts earlier keys and values before the keys and values of the node, and sets past to their number.
 func (a *attentionNode) append(keys, values *value) {
 	if a.Rank(keys) != 4 || a.Rank(values) != 4 {
 		a.Failf("earlier keys and values have %d and %d dimensions, want 4", a.Rank(keys), a.Rank(values))
@@ -136,7 +142,8 @@ func (a *attentionNode) append(keys, values *value) {
 	a.v = a.Op("cat", graph.Attrs{"dim": 2}, values, a.v)
 }
 
-// result returns the result of an attention, and the scores before softmax. mask and bias may be nil.
+// result returns the result of an attention, and the scores before softmax. mask and bias may be nil. With the attribute
+// unidirectional, query i attends to keys 0 to past+i; a single query attends to all keys.
 func (a *attentionNode) result(mask, bias *value) (y, scores *value) {
 	scores = a.scores(a.Float("scale", 0) != 0)
 	if bias != nil {
@@ -155,8 +162,9 @@ func (a *attentionNode) result(mask, bias *value) (y, scores *value) {
 	return joinHeads(a.node, a.Op("matmul", nil, weights, a.v)), scores
 }
 
-// filter returns the numbers that a mask adds to the scores: mask_filter_value where the mask is 0, and 0 elsewhere.
-// [attentionNode.outside] defines a mask of one dimension.
+// filter returns the numbers that a mask adds to the scores: mask_filter_value where a mask of 2 or 3 dimensions,
+// [batch, keys] or [batch, queries, keys], is at most 0, and 0 elsewhere. [attentionNode.outside] defines a mask of one
+// dimension.
 func (a *attentionNode) filter(mask *value) *value {
 	batch, keys := a.SymShape(a.q)[0], a.SymShape(a.k)[2]
 	sizes := a.SymShape(mask)
@@ -174,13 +182,14 @@ func (a *attentionNode) filter(mask *value) *value {
 	return a.Op("mul", nil, a.Cast(hidden, a.q.DType()), a.Float("mask_filter_value", -10000))
 }
 
-// outside reports which keys are outside the range of valid keys of their row of the batch. mask has the end of the
-// range for each row. If mask has twice as many numbers, the second half has the start of each range.
+// outside reports which keys are outside the range of valid keys of their row of the batch. mask has the (exclusive)
+// end of the range for each row. If mask has twice as many numbers, the second half has the start of each range. length
+// is the number of elements of mask.
 func (a *attentionNode) outside(mask *value, length, batch, keys sym.Int) *value {
 	if list, known := symbolic.Known([]sym.Int{length, batch}); known && list[0] != list[1] && list[0] != 2*list[1] {
 		a.Failf("a mask of %d numbers for a batch of %d is not supported", list[0], list[1])
 	}
-	part := func(start, end sym.Int) *value {
+	part := func(start, end sym.Int) *value { // of mask, as [batch, 1, 1, 1]
 		x := a.Op("slice", graph.Attrs{"dim": 0, "start": a.SizeAttr(start), "end": a.SizeAttr(end)}, mask)
 		return a.ReshapeSym(x, batch, sym.Of(1), sym.Of(1), sym.Of(1))
 	}
@@ -190,7 +199,7 @@ func (a *attentionNode) outside(mask *value, length, batch, keys sym.Int) *value
 		return hidden
 	}
 	before := a.Op("lt", nil, index, part(length.Sub(batch), length))
-	if !length.Same(batch.Mul(sym.Of(2))) {
+	if !length.Same(batch.Mul(sym.Of(2))) { // symbolic: there are starts only if length exceeds batch
 		before = a.Op("logical_and", nil, before, a.Op("gt", nil, a.SizeOperand(length.Sub(batch)), 0))
 	}
 	return a.Op("logical_or", nil, hidden, before)

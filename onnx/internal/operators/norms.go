@@ -8,6 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// batchNormalization converts BatchNormalization. Without training, outputs 1 and 2 are the unchanged running
+// statistics.
 func batchNormalization(n *node) []*value {
 	x, weight, bias, mean, variance := n.Operand(0), n.Operand(1), n.Operand(2), n.Operand(3), n.Operand(4)
 	eps := n.Float("epsilon", 1e-5)
@@ -35,7 +37,7 @@ func convertLike(n *node, p, x *value) *value {
 
 // batchTraining normalizes by the statistics of the batch, and updates the running statistics.
 func batchTraining(n *node, x, weight, bias, mean, variance *value, eps float64) []*value {
-	var dims []int
+	var dims []int // all except the channels
 	for i := range n.Rank(x) {
 		if i != 1 {
 			dims = append(dims, i)
@@ -46,6 +48,7 @@ func batchTraining(n *node, x, weight, bias, mean, variance *value, eps float64)
 	out := []*value{y}
 	keep := n.Float("momentum", 0.9)
 	stats := n.Ops("var_mean", graph.Attrs{"dim": dims, "correction": 0}, x)
+	// running = running*momentum + batch*(1-momentum); var_mean returns the variance first.
 	for i, old := range []*value{mean, variance} {
 		dtype := old.DType()
 		update := n.Op("mul", nil, n.Cast(stats[1-i], dtype), 1-keep)
@@ -54,13 +57,16 @@ func batchTraining(n *node, x, weight, bias, mean, variance *value, eps float64)
 	return out
 }
 
+// instanceNormalization converts InstanceNormalization, and records it for [asGroupNorm].
 func instanceNormalization(n *node) []*value {
-	x, w, b, eps := n.Operand(0), n.Operand(1), n.Operand(2), n.Float("epsilon", 1e-5)
-	y := n.Op("instance_norm", graph.Attrs{"eps": eps}, x, w, b)
-	recordGroups(n, x, y, w, b, eps)
+	x, weight, bias, eps := n.Operand(0), n.Operand(1), n.Operand(2), n.Float("epsilon", 1e-5)
+	y := n.Op("instance_norm", graph.Attrs{"eps": eps}, x, weight, bias)
+	recordGroups(n, x, y, weight, bias, eps)
 	return one(y)
 }
 
+// layerNormalization converts LayerNormalization. The outputs are the result, the mean, and 1/sqrt(variance + eps);
+// the statistics of 16-bit floats are float32.
 func layerNormalization(n *node) []*value {
 	x := n.Operand(0)
 	axis := n.Axis(n.Int("axis", -1), n.Rank(x))
@@ -77,8 +83,8 @@ func layerNormalization(n *node) []*value {
 	return []*value{normalized, stats[1], n.Op("rsqrt", nil, n.Op("add", nil, stats[0], eps))}
 }
 
-// layerNorm normalizes x over the dimensions from axis on, scales by weight and adds bias.
-// Both may be nil.
+// layerNorm normalizes x over the dimensions from axis on, scales by weight and adds bias. Both may be nil. The op
+// layer_norm accepts parameters with the sizes of the normalized dimensions only; others are broadcast by separate ops.
 func layerNorm(n *node, x, weight, bias *value, axis int, eps float64) *value {
 	attrs := normalizedFrom(n, x, axis, eps)
 	if hasSizesFrom(n, weight, x, axis) && hasSizesFrom(n, bias, x, axis) {
@@ -114,12 +120,12 @@ func dimsFrom(axis, rank int) (dims []int) {
 	return dims
 }
 
-// rmsNormalization converts RMSNormalization, and SimplifiedLayerNormalization of ONNX Runtime, which also returns the
-// reciprocal of the root mean square. The result has the dtype of the scale.
+// rmsNormalization converts RMSNormalization, and SimplifiedLayerNormalization of ONNX Runtime, whose second output is
+// 1/sqrt(mean(x²) + eps). The result has the dtype of the scale.
 func rmsNormalization(n *node) []*value {
 	x, eps := n.Operand(0), n.Float("epsilon", 1e-5)
-	if d := n.DTypeAttr("stash_type"); d != tensor.Invalid && d != tensor.Float32 {
-		n.Failf("stash_type %s is not supported", d)
+	if dtype := n.DTypeAttr("stash_type"); dtype != tensor.Invalid && dtype != tensor.Float32 {
+		n.Failf("stash_type %s is not supported: want float32", dtype)
 	}
 	axis := n.Axis(n.Int("axis", -1), n.Rank(x))
 	out := one(rmsNorm(n, x, n.Operand(1), axis, eps))
@@ -156,7 +162,8 @@ func groupNormalization(n *node) []*value {
 	return one(n.Op("group_norm", attrs, x, convertLike(n, weight, x), convertLike(n, bias, x)))
 }
 
-// lrn converts LRN, which divides each element by a power of the mean square over neighbouring channels.
+// lrn converts LRN, which divides each element by (bias + alpha/size * s)^beta, where s is the sum of the squares of
+// `size` channels: its own, (size-1)/2 before and size/2 after it.
 func lrn(n *node) []*value {
 	x := n.Operand(0)
 	size := n.Int("size", 1)
@@ -166,6 +173,7 @@ func lrn(n *node) []*value {
 	}
 	before, after := make([]sym.Int, rank), make([]sym.Int, rank)
 	before[1], after[1] = sym.Of((size-1)/2), sym.Of(size/2)
+	// unfold appends a dimension with the `size` neighbours of each channel.
 	squares := padded(n, n.Op("mul", nil, x, x), before, after, 0)
 	sum := n.Op("sum", graph.Attrs{"dim": []int{rank}},
 		n.Op("unfold", graph.Attrs{"dimension": 1, "size": size, "step": 1}, squares).WithRank(rank+1)).WithRank(rank)
@@ -173,6 +181,9 @@ func lrn(n *node) []*value {
 	return one(n.Op("div", nil, x, n.Op("pow", nil, base, n.Float("beta", 0.75))))
 }
 
+// meanVarianceNormalization converts MeanVarianceNormalization: (x - mean) / (standard deviation + 1e-9), over all
+// dimensions except the channels by default. Before operator set 9, the attributes were across_channels and
+// normalize_variance.
 func meanVarianceNormalization(n *node) []*value {
 	x := n.Operand(0)
 	axes, ok := n.Ints("axes")
@@ -190,17 +201,20 @@ func meanVarianceNormalization(n *node) []*value {
 	return one(n.Op("div", nil, centred, n.Op("add", nil, spread, 1e-9)))
 }
 
+// nllLoss converts NegativeLogLikelihoodLoss.
 func nllLoss(n *node) []*value {
 	return one(nllOf(n, n.Operand(0), n.Operand(1), n.OperandOrNil(2)))
 }
 
+// crossEntropyLoss converts SoftmaxCrossEntropyLoss. The second output is the logarithm of the softmax.
 func crossEntropyLoss(n *node) []*value {
 	logs := n.Op("log_softmax", graph.Attrs{"dim": 1}, n.Operand(0))
 	return []*value{nllOf(n, logs, n.Operand(1), n.OperandOrNil(2)), logs}
 }
 
-// nllOf returns the negative log-likelihood loss. x has the log-probabilities, with the classes in dimension 1; target
-// selects the class, and weight has a factor for each class.
+// nllOf returns the negative log-likelihood loss: -x[class] * weight[class], reduced by the attribute reduction. x has
+// the log-probabilities, with the classes in dimension 1; target selects the class, and weight, which may be nil, has a
+// factor for each class. The mean is divided by the sum of the weights. Targets equal to ignore_index have weight 0.
 func nllOf(n *node, x, target, weight *value) *value {
 	ignored := n.HasAttr("ignore_index")
 	target = n.Cast(target, tensor.Int64)
@@ -208,6 +222,7 @@ func nllOf(n *node, x, target, weight *value) *value {
 	dtype := x.DType()
 	if ignored {
 		keep = n.Op("ne", nil, target, n.Int("ignore_index", 0))
+		// An ignored target need not be a class: select class 0 in its place.
 		target = n.Op("where", nil, keep, target, n.Op("zeros_like", nil, target))
 	}
 	rank := n.Rank(x)

@@ -50,23 +50,25 @@ func pad(n *node) []*value {
 	return one(padMirrored(n, x, mode, before, after))
 }
 
-// padded adds before[i] and after[i] elements with a value at the ends of dimension i. Negative widths crop.
+// padded adds before[i] and after[i] elements with a value at the ends of dimension i. Negative widths crop. It returns
+// x if all widths are 0.
 func padded(n *node, x *value, before, after []sym.Int, value any) *value {
 	rank := len(before)
-	list := make([]sym.Int, 2*rank)
-	pads := false
+	pairs := make([]sym.Int, 2*rank) // a pair for each dimension, the last dimension first
+	changes := false
 	for i := range before {
-		list[2*(rank-1-i)], list[2*(rank-1-i)+1] = before[i], after[i]
-		pads = pads || !before[i].Same(sym.Int{}) || !after[i].Same(sym.Int{})
+		pairs[2*(rank-1-i)], pairs[2*(rank-1-i)+1] = before[i], after[i]
+		changes = changes || !before[i].Same(sym.Int{}) || !after[i].Same(sym.Int{})
 	}
-	if !pads {
+	if !changes {
 		return x
 	}
-	return n.Op("constant_pad_nd", graph.Attrs{"pad": n.SizesAttr(list...), "value": value}, x)
+	return n.Op("constant_pad_nd", graph.Attrs{"pad": n.SizesAttr(pairs...), "value": value}, x)
 }
 
-// padBy pads by computed widths. ONNX lists the widths before all dimensions, then the widths after all dimensions. The
-// op constant_pad_nd takes pairs, the last dimension first.
+// padBy pads by computed widths. ONNX lists the widths before all dimensions, then the widths after all dimensions;
+// with axes (operand 3), it lists only the widths of these. The op constant_pad_nd takes pairs, the last dimension
+// first.
 func padBy(n *node, x, widths *value, mode string, value any) *value {
 	rank := n.Rank(x)
 	count := n.LengthOf(widths)
@@ -75,6 +77,7 @@ func padBy(n *node, x, widths *value, mode string, value any) *value {
 		if c := n.LengthOf(axes); c >= 0 && count >= 0 && count != 2*c {
 			n.Failf("%d widths do not suit %d axes", count, c)
 		}
+		// Scatter the widths to positions axis and rank+axis of a vector of 2*rank zeros.
 		axes = n.Op("where", nil, n.Op("lt", nil, axes, 0), n.Op("add", nil, axes, rank), axes)
 		positions := n.Op("cat", nil, axes, n.Op("add", nil, axes, rank))
 		all := convert.IntVector(make([]int, 2*rank)...)
@@ -86,13 +89,16 @@ func padBy(n *node, x, widths *value, mode string, value any) *value {
 	if mode != "constant" {
 		return padMirroredComputed(n, x, n.Cast(widths, tensor.Int64), mode)
 	}
+	// [2, rank] with reversed dimensions, transposed: [rank, 2]
 	pairs := n.Op("flip", graph.Attrs{"dims": []int{1}}, n.Reshape(n.Cast(widths, tensor.Int64), 2, rank))
 	pairs = n.Reshape(n.Op("permute", graph.Attrs{"dims": []int{1, 0}}, pairs), 2*rank)
 	return n.Op("constant_pad_nd", graph.Attrs{"pad": n.VectorAttr(pairs), "value": value}, x)
 }
 
-// padMirrored pads x with its own elements. It uses the op pad for all dimensions except the first two of a value of
-// rank 3 to 5. In all other cases it selects elements by an index.
+// padMirrored pads x with its own elements. It uses the op pad for modes reflect and edge if x is a float of rank 3 to
+// 5 and only dimensions from the third on are padded, and not cropped. In all other cases it selects elements by an
+// index, for one dimension after another; if a size is not known, or the index is too long for a constant, the index is
+// computed when the graph runs ([padMirroredComputed]).
 func padMirrored(n *node, x *value, mode string, before, after []int) *value {
 	opMode, ok := map[string]string{"reflect": "reflect", "edge": "replicate", "wrap": "circular"}[mode]
 	if !ok {
@@ -113,22 +119,19 @@ func padMirrored(n *node, x *value, mode string, before, after []int) *value {
 		return n.Op("pad", graph.Attrs{"pad": list, "mode": opMode}, x)
 	}
 	for dim := range shape {
-		size := before[dim] + shape[dim] + after[dim]
 		if before[dim] == 0 && after[dim] == 0 {
 			continue
 		}
-		if shape[dim] < 0 {
+		size, isKnown := before[dim]+shape[dim]+after[dim], shape[dim] >= 0
+		if isKnown && (shape[dim] == 0 || size < 0 || before[dim] < -maxPadding || before[dim] > maxPadding ||
+			after[dim] > maxPadding) {
+			n.Failf("dimension %d of size %d cannot be padded by %d and %d", dim, shape[dim], before[dim], after[dim])
+		}
+		if !isKnown || size > convert.FoldLimit {
 			widths := make([]int, 2*rank)
 			widths[dim], widths[rank+dim] = before[dim], after[dim]
 			x = padMirroredComputed(n, x, convert.IntVector(widths...), mode)
 			continue
-		}
-		if shape[dim] == 0 || size < 0 || before[dim] < -maxPadding || before[dim] > maxPadding ||
-			after[dim] > maxPadding {
-			n.Failf("dimension %d of size %d cannot be padded by %d and %d", dim, shape[dim], before[dim], after[dim])
-		}
-		if size > convert.FoldLimit {
-			return padMirroredComputed(n, x, convert.IntVector(append(before, after...)...), mode)
 		}
 		index := make([]int, size)
 		for i := range index {
@@ -139,8 +142,9 @@ func padMirrored(n *node, x *value, mode string, before, after []int) *value {
 	return x
 }
 
-// mirror maps an index i of a padded dimension to an index of the unpadded dimension. An i below 0, or of at least
-// size, is in the padding. Other indices are mapped to themselves.
+// mirror maps an index i of a padded dimension, counted from the first unpadded element, to an index of the unpadded
+// dimension. An i below 0, or of at least size, is in the padding. Other indices are mapped to themselves. Mode reflect
+// is the default: it does not repeat the first and the last element, so its period is 2*(size-1).
 func mirror(i, size int, mode string) int {
 	switch {
 	case mode == "edge":

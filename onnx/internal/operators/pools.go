@@ -11,7 +11,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// poolOf returns the spatial sizes, the kernel and the geometry of a pool.
+// poolOf returns the spatial sizes of x, the attribute kernel_shape, and the geometry of a pool.
 func poolOf(n *node, x *value) (inputSizes []sym.Int, kernel []int, g geometry) {
 	inputSizes = spatialSizes(n, x)
 	kernel = n.PerDim("kernel_shape", len(inputSizes), 0)
@@ -34,61 +34,67 @@ func (g geometry) poolAttrs(kernel []int) graph.Attrs {
 }
 
 // paddingAfter returns the padding after each dimension of an operand with the spatial sizes inputSizes. If the number
-// of windows is rounded up, the padding includes the missing elements of the last window. There is no window that
-// starts after the operand.
+// of windows is rounded up, the padding includes the missing elements of the last window.
 func (g geometry) paddingAfter(inputSizes []sym.Int) (after []sym.Int) {
 	for i, s := range inputSizes {
-		step, front := sym.Of(g.stride[i]), s.Add(g.padBefore[i])
-		room := front.Add(g.padAfter[i]).Sub(g.windowExtent(i))
-		count := room.Div(step).Add(sym.Of(1)).Max(sym.Int{})
+		stride, front := sym.Of(g.stride[i]), s.Add(g.padBefore[i])  // front is padBefore + in
+		lastStart := front.Add(g.padAfter[i]).Sub(g.windowExtent(i)) // the last start at which a window fits
+		count := lastStart.Div(stride).Add(sym.Of(1)).Max(sym.Int{})
 		if g.roundsUp {
-			addsWindow := room.Ge(sym.Int{}).And(room.Mod(step).Gt(sym.Int{})).And(count.Mul(step).Lt(front))
+			// One more window, at count*stride, covers the remaining elements, unless it starts in the padding after the
+			// operand.
+			addsWindow := lastStart.Ge(sym.Int{}).And(lastStart.Mod(stride).Gt(sym.Int{})).And(count.Mul(stride).Lt(front))
 			count = sym.Where(addsWindow, count.Add(sym.Of(1)), count)
 		}
-		end := count.Sub(sym.Of(1)).Mul(step).Add(g.windowExtent(i))
+		end := count.Sub(sym.Of(1)).Mul(stride).Add(g.windowExtent(i)) // of the last window
 		after = append(after, g.padAfter[i].Max(end.Sub(front)))
 	}
 	return after
 }
 
+// maxPool converts MaxPool. If the op does not support the padding, the operand is first padded with the least number,
+// and the positions of the maxima, the second output, are then converted to positions in the unpadded operand.
 func maxPool(n *node) []*value {
 	x := n.Operand(0)
 	dtype := x.DType()
-	inputSizes, kernel, windows := poolOf(n, x)
+	inputSizes, kernel, g := poolOf(n, x)
 	if !dtype.IsFloat() {
 		x = n.Cast(x, tensor.Float32) // ONNX allows 8-bit integers, which float32 represents exactly
 	}
-	attrs, padded := windows.poolAttrs(kernel), inputSizes
+	attrs, padded := g.poolAttrs(kernel), inputSizes
 	if attrs == nil {
-		after := windows.paddingAfter(inputSizes)
-		x = padSpatial(n, x, windows.padBefore, after, extremeNumber(tensor.Float32, false))
-		attrs = graph.Attrs{"kernel_size": kernel, "stride": windows.stride}
+		after := g.paddingAfter(inputSizes)
+		x = padSpatial(n, x, g.padBefore, after, extremeNumber(tensor.Float32, false))
+		attrs = graph.Attrs{"kernel_size": kernel, "stride": g.stride}
 		padded = make([]sym.Int, len(inputSizes))
 		for i := range inputSizes {
-			padded[i] = inputSizes[i].Add(windows.padBefore[i]).Add(after[i])
+			padded[i] = inputSizes[i].Add(g.padBefore[i]).Add(after[i])
 		}
 	}
-	attrs["dilation"] = windows.dilation
+	attrs["dilation"] = g.dilation
 	op := fmt.Sprintf("max_pool%dd", len(inputSizes))
 	if !n.IsOutputUsed(1) {
 		return one(n.Cast(n.Op(op, attrs, x), dtype))
 	}
 	out := n.Ops(op+"_with_indices", attrs, x)
 	if attrs["padding"] == nil {
-		out[1] = unpaddedPositions(n, out[1], padded, inputSizes, windows)
+		out[1] = unpaddedPositions(n, out[1], padded, inputSizes, g)
 	}
 	out[1] = tensorPositions(n, out[1], inputSizes)
 	return []*value{n.Cast(out[0], dtype), out[1]}
 }
 
-// coordinate returns the i-th coordinate of each element of index. The elements are row-major positions in a plane.
+// coordinate returns the i-th coordinate of each element of index. The elements are row-major positions in a plane of
+// the given sizes. The coordinate is index / (plane[i+1] * plane[i+2] ...) mod plane[i].
 func coordinate(n *node, index *value, plane []sym.Int, i int) *value {
+	// Planes may be empty: Max avoids a division by 0.
 	divisor := n.SizeOperand(symbolic.Product(plane[i+1:]).Max(sym.Of(1)))
 	quotient := n.Op("div", graph.Attrs{"rounding_mode": "floor"}, index, divisor)
 	return n.Op("remainder", nil, quotient, n.SizeOperand(plane[i].Max(sym.Of(1))))
 }
 
-// unpaddedPositions converts positions in a padded plane to positions in the plane without padding.
+// unpaddedPositions converts positions in a padded plane to positions in the plane without padding: the sum of
+// (coordinate i - padBefore[i]) * inputSizes[i+1] * inputSizes[i+2] ... over all i.
 func unpaddedPositions(n *node, index *value, padded, inputSizes []sym.Int, g geometry) *value {
 	var sum *value
 	for i := range inputSizes {
@@ -103,8 +109,8 @@ func unpaddedPositions(n *node, index *value, padded, inputSizes []sym.Int, g ge
 	return sum
 }
 
-// tensorPositions converts positions in a plane to positions in the whole tensor. If the attribute storage_order is
-// set, positions within a plane are column-major.
+// tensorPositions converts positions in a plane to positions in the whole tensor [N, C, ...]. If the attribute
+// storage_order is set, positions within a plane become column-major.
 func tensorPositions(n *node, index *value, inputSizes []sym.Int) *value {
 	if n.Flag("storage_order", false) && len(inputSizes) > 1 {
 		var sum *value
@@ -118,6 +124,7 @@ func tensorPositions(n *node, index *value, inputSizes []sym.Int) *value {
 		}
 		index = sum
 	}
+	// Plane c of image b starts at (b*C + c) * (number of elements of a plane).
 	sizes := n.SymShape(index)
 	planes := n.Op("arange", graph.Attrs{"end": n.SizeAttr(sizes[0].Mul(sizes[1])), "dtype": tensor.Int64})
 	planes = n.Op("mul", nil, planes, n.SizeOperand(symbolic.Product(inputSizes)))
@@ -127,65 +134,69 @@ func tensorPositions(n *node, index *value, inputSizes []sym.Int) *value {
 
 func averagePool(n *node) []*value { return one(averagePoolOf(n, n.Operand(0))) }
 
+// averagePoolOf adds the average pool of x with the attributes of the node. If the op does not support the padding or
+// the dilation, the result is the quotient of [windowSums].
 func averagePoolOf(n *node, x *value) *value {
-	inputSizes, kernel, windows := poolOf(n, x)
+	inputSizes, kernel, g := poolOf(n, x)
 	include := n.Flag("count_include_pad", false)
-	dilated := slices.ContainsFunc(windows.dilation, func(d int) bool { return d != 1 })
-	if attrs := windows.poolAttrs(kernel); attrs != nil && !dilated {
+	dilated := slices.ContainsFunc(g.dilation, func(d int) bool { return d != 1 })
+	if attrs := g.poolAttrs(kernel); attrs != nil && !dilated {
 		attrs["count_include_pad"] = include
 		return n.Op(fmt.Sprintf("avg_pool%dd", len(inputSizes)), attrs, x)
 	}
-	sum, count := windowSums(n, x, inputSizes, windows, include)
+	sum, count := windowSums(n, x, inputSizes, g, include)
 	return n.Op("div", nil, sum, count)
 }
 
 // windowSums returns the sum of each window and the number of its elements. It computes both by a convolution with
 // ones. If include is true, the number includes explicit padding, but not the padding that rounding up adds. Otherwise
 // it excludes all padding.
-func windowSums(n *node, x *value, inputSizes []sym.Int, windows geometry, include bool) (sum, count *value) {
-	after, shape, dtype := windows.paddingAfter(inputSizes), n.SymShape(x), x.DType()
+func windowSums(n *node, x *value, inputSizes []sym.Int, g geometry, include bool) (sum, count *value) {
+	after, shape, dtype := g.paddingAfter(inputSizes), n.SymShape(x), x.DType()
 	channels, known := shape[1].Known()
 	if !known { // each channel becomes an image with one channel
 		channels, x = 1, n.ReshapeSym(x, append([]sym.Int{shape[0].Mul(shape[1]), sym.Of(1)}, inputSizes...)...)
 	}
-	full := func(a, b sym.Int, sizes []sym.Int) *value {
-		size := n.SizesAttr(append([]sym.Int{a, b}, sizes...)...)
+	ones := func(size0, size1 sym.Int, spatial []sym.Int) *value {
+		size := n.SizesAttr(append([]sym.Int{size0, size1}, spatial...)...)
 		return n.Op("full", graph.Attrs{"size": size, "fill_value": 1, "dtype": dtype})
 	}
 	one := sym.Of(1)
-	attrs := graph.Attrs{"stride": windows.stride, "dilation": windows.dilation, "groups": channels}
+	attrs := graph.Attrs{"stride": g.stride, "dilation": g.dilation, "groups": channels}
 	op := fmt.Sprintf("conv%dd", len(inputSizes))
-	sum = n.Op(op, attrs, padSpatial(n, x, windows.padBefore, after, 0), full(sym.Of(channels), one, windows.kernel))
+	sum = n.Op(op, attrs, padSpatial(n, x, g.padBefore, after, 0), ones(sym.Of(channels), one, g.kernel))
 	if !known {
 		sum = n.ReshapeSym(sum, append([]sym.Int{shape[0], shape[1]}, n.SymShape(sum)[2:]...)...)
 	}
-	inside, before, rest := slices.Clone(inputSizes), slices.Clone(windows.padBefore), slices.Clone(after)
+	// Counted elements are ones, padded with zeros. With include, the explicit padding is among the ones.
+	counted, before, rest := slices.Clone(inputSizes), slices.Clone(g.padBefore), slices.Clone(after)
 	if include {
 		for i := range inputSizes {
-			inside[i] = inputSizes[i].Add(windows.padBefore[i]).Add(windows.padAfter[i])
-			before[i], rest[i] = sym.Int{}, after[i].Sub(windows.padAfter[i])
+			counted[i] = inputSizes[i].Add(g.padBefore[i]).Add(g.padAfter[i])
+			before[i], rest[i] = sym.Int{}, after[i].Sub(g.padAfter[i])
 		}
 	}
-	count = n.Op(op, graph.Attrs{"stride": windows.stride, "dilation": windows.dilation},
-		padSpatial(n, full(one, one, inside), before, rest, 0), full(one, one, windows.kernel))
+	count = n.Op(op, graph.Attrs{"stride": g.stride, "dilation": g.dilation},
+		padSpatial(n, ones(one, one, counted), before, rest, 0), ones(one, one, g.kernel))
 	return sum, count
 }
 
-// lpPool takes the p-norm of each window.
+// lpPool converts LpPool, the p-norm of each window. p is an integer from operator set 2 on, and a float before.
 func lpPool(n *node) []*value {
 	x := n.Operand(0)
-	inputSizes, _, windows := poolOf(n, x)
+	inputSizes, _, g := poolOf(n, x)
 	power := float64(n.Int("p", 2))
 	if n.Opset < 2 {
 		power = n.Float("p", 2)
 	}
 	powers := n.Op("pow", nil, n.Op("abs", nil, x), power)
-	sum, _ := windowSums(n, powers, inputSizes, windows, true)
+	sum, _ := windowSums(n, powers, inputSizes, g, true)
 	return one(n.Op("pow", nil, sum, 1/power))
 }
 
-// maxUnpool converts MaxUnpool, which writes elements to given positions. Positions refer to a result whose size
-// follows from the windows. An output_shape extends this result afterwards.
+// maxUnpool converts MaxUnpool, which writes elements to given positions, and 0 elsewhere. Positions refer to a result
+// whose size follows from the windows: (in-1)*stride - padBefore - padAfter + kernel. An output_shape then extends or
+// crops this result.
 func maxUnpool(n *node) []*value {
 	x, index := n.Operand(0), n.Operand(1)
 	inputSizes := spatialSizes(n, x)
@@ -221,7 +232,8 @@ func unpooled(n *node, x, index *value, sizes []sym.Int) *value {
 	return n.Op("scatter", graph.Attrs{"dim": 0}, zeros, n.Reshape(index, -1), n.Reshape(x, -1))
 }
 
-// unpoolInto extends the result of maxUnpool to a computed output_shape.
+// unpoolInto extends y, the result of maxUnpool, to a computed output_shape. constant_pad_nd takes a pair of widths for
+// each dimension, the last dimension first: 0 before the dimension, and its growth after it.
 func unpoolInto(n *node, y, wantedShape *value) *value {
 	rank := n.Rank(y)
 	zeros := convert.IntVector(make([]int, rank)...)
@@ -231,7 +243,7 @@ func unpoolInto(n *node, y, wantedShape *value) *value {
 	return n.Op("constant_pad_nd", graph.Attrs{"pad": n.VectorAttr(widths), "value": 0}, y).WithType(y.DType(), rank)
 }
 
-// spatialDims returns the dimensions from the third on.
+// spatialDims returns the indices of the dimensions from the third on: 2, 3 ... rank-1.
 func spatialDims(n *node, x *value) []int {
 	var dims []int
 	for i := 2; i < n.Rank(x); i++ {
@@ -256,13 +268,17 @@ func globalLpPool(n *node) []*value {
 	return one(n.Op("linalg_vector_norm", graph.Attrs{"ord": p, "dim": spatialDims(n, x), "keepdim": true}, x))
 }
 
-// maxRoiPool converts MaxRoiPool with constant regions: it takes the maximum over each cell of a region.
+// maxRoiPool converts MaxRoiPool with constant regions: it takes the maximum over each cell of a region. A region is a
+// row [image, x1, y1, x2, y2] of operand 1.
 func maxRoiPool(n *node) []*value {
 	x, rois := n.Operand(0), n.Operand(1)
 	size, _ := n.Ints("pooled_shape")
 	sizes := n.SymShape(x)
-	if rois.Data() == nil || len(size) != 2 || len(sizes) != 4 || rois.Data().Rank() != 2 || rois.Data().Shape[1] != 5 {
+	if rois.Data() == nil {
 		n.Failf("only regions that are known before the graph runs are supported")
+	}
+	if len(size) != 2 || len(sizes) != 4 || rois.Data().Rank() != 2 || rois.Data().Shape[1] != 5 {
+		n.Failf("want two numbers in pooled_shape, an operand of 4 dimensions, and regions of shape [n, 5]")
 	}
 	scale := n.Float("spatial_scale", 1)
 	var list []any
@@ -282,19 +298,22 @@ func maxRoiPool(n *node) []*value {
 	return one(n.Op("cat", nil, list...))
 }
 
+// roundHalf truncates f + 0.5: the nearest integer if f is not below -0.5, and half up.
 func roundHalf(f float64) int { return int(float64(f) + 0.5) }
 
-// roiCells divides the region of image x between the corners `from` and `end` into h by w cells. It returns the
-// maximum of each cell and channel, [1, C, h, w]. size is [h, w], imageSize is [height, width].
+// roiCells divides the region of image x between the corners `from` and `end` (row and column, inclusive) into h by w
+// cells, which may overlap. It returns the maximum of each cell and channel, [1, C, h, w], or 0 for a cell outside the
+// image. size is [h, w], imageSize is [height, width].
 func roiCells(n *node, x *value, from, end [2]int, size, imageSize []int) *value {
 	if size[0] < 1 || size[1] < 1 || size[0]*size[1] > 1<<12 {
-		n.Failf("pooled_shape %s is not supported", tensor.ListString(size))
+		n.Failf("pooled_shape %s is not supported: want 1 to 4096 cells", tensor.ListString(size))
 	}
-	bounds := func(d, cell int) (lo, hi int) {
-		span := max(end[d]-from[d]+1, 1)
-		lo = from[d] + cell*span/size[d]
-		hi = from[d] + ((cell+1)*span+size[d]-1)/size[d]
-		return min(max(lo, 0), imageSize[d]), min(max(hi, 0), imageSize[d])
+	// bounds returns floor(cell*span/size) and ceil((cell+1)*span/size), from the start of the region, in the image.
+	bounds := func(dim, cell int) (low, high int) {
+		span := max(end[dim]-from[dim]+1, 1)
+		low = from[dim] + cell*span/size[dim]
+		high = from[dim] + ((cell+1)*span+size[dim]-1)/size[dim]
+		return min(max(low, 0), imageSize[dim]), min(max(high, 0), imageSize[dim])
 	}
 	var cells []any
 	for i := range size[0] {

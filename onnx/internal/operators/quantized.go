@@ -9,37 +9,40 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// perAxis reshapes scales or zero points p for broadcasting with x. A vector is aligned with the attribute axis. If
-// p has one element for each block of x, this element is repeated for each element of the block.
-func perAxis(n *node, p, x *value) *value {
-	if p == nil {
+// perAxis reshapes params, scales or zero points, for broadcasting with x. One element becomes a 0-dim value. A longer
+// vector is aligned with the attribute axis. If the attribute block_size is set, params of more dimensions have one
+// element for each block along the axis, which is repeated for each element of the block. params may be nil.
+func perAxis(n *node, params, x *value) *value {
+	if params == nil {
 		return nil
 	}
-	rank, prank := n.Rank(x), n.Rank(p)
+	rank, paramRank := n.Rank(x), n.Rank(params)
 	axis := n.Int("axis", 1)
 	switch {
-	case prank == 0 || prank == 1 && n.Sizes(p)[0] == 1:
-		return n.Reshape(p)
-	case prank == 1:
-		return alignedAt(n, p, n.Axis(axis, rank), rank)
+	case paramRank == 0 || paramRank == 1 && n.Sizes(params)[0] == 1:
+		return n.Reshape(params)
+	case paramRank == 1:
+		return alignedAt(n, params, n.Axis(axis, rank), rank)
 	}
 	block := n.Int("block_size", 0)
 	if block < 1 {
-		return p
+		return params
 	}
+	// [..., blocks, ...] -> [..., blocks, 1, ...] -> [..., blocks, block, ...] -> [..., blocks*block, ...], of which the
+	// first elements are used, because the last block may be incomplete.
 	axis = n.Axis(axis, rank)
-	p = n.Op("unsqueeze", graph.Attrs{"dim": axis + 1}, p).WithRank(prank + 1)
-	sizes := slices.Clone(n.SymShape(p))
+	params = n.Op("unsqueeze", graph.Attrs{"dim": axis + 1}, params).WithRank(paramRank + 1)
+	sizes := slices.Clone(n.SymShape(params))
 	sizes[axis+1] = sym.Of(block)
-	p = n.Op("expand", graph.Attrs{"size": n.SizesAttr(sizes...)}, p)
-	p = n.Op("flatten", graph.Attrs{"start_dim": axis, "end_dim": axis + 1}, p)
-	return n.Op("slice", graph.Attrs{"dim": axis, "start": 0, "end": n.SizeAttr(n.SymShape(x)[axis])}, p)
+	params = n.Op("expand", graph.Attrs{"size": n.SizesAttr(sizes...)}, params)
+	params = n.Op("flatten", graph.Attrs{"start_dim": axis, "end_dim": axis + 1}, params)
+	return n.Op("slice", graph.Attrs{"dim": axis, "start": 0, "end": n.SizeAttr(n.SymShape(x)[axis])}, params)
 }
 
-// quantizeTo rounds x, adds the zero point, and clamps the result to the range of the dtype.
+// quantizeTo rounds x, adds the zero point (or nil), clamps the result to the range of the dtype, and converts it.
 func quantizeTo(n *node, x, zero *value, dtype tensor.DType) *value {
 	if !dtype.IsIntegral(false) || dtype.Size() > 2 {
-		n.Failf("quantization to %v is not supported", dtype)
+		n.Failf("quantization to %v is not supported: want an integer of at most 16 bits", dtype)
 	}
 	y := n.Op("round", nil, x)
 	if zero != nil {
@@ -50,7 +53,8 @@ func quantizeTo(n *node, x, zero *value, dtype tensor.DType) *value {
 }
 
 // linearAttrs returns the attributes of the ops quantize_linear and dequantize_linear for x. It returns false if the
-// ops do not support the operands: a dtype is float64, or a shape depends on data.
+// ops do not support the operands: a shape depends on data, the dtype of the scale is no float or is float64, or the
+// dtype of x or of the zero point is not a quantized one (for x, also a float except float64).
 func linearAttrs(n *node, x, scale, zero *value) (graph.Attrs, bool) {
 	isFloat := func(dtype tensor.DType) bool { return dtype.IsFloat() && dtype != tensor.Float64 }
 	if x.IsDynamic() || scale.IsDynamic() || zero != nil && (zero.IsDynamic() || !isQuantized(zero.DType())) ||
@@ -69,6 +73,9 @@ func isQuantized(dtype tensor.DType) bool {
 	return false
 }
 
+// quantizeLinear converts QuantizeLinear: round(x/scale) + zero, clamped to the result's dtype, which is that of the
+// zero point, or output_dtype, or uint8. It uses the op quantize_linear if possible, and otherwise separate ops in the
+// dtype that the attribute precision states; without it, in the dtype of x, but at least float32.
 func quantizeLinear(n *node) []*value {
 	x, scale, zero := n.Operand(0), n.Operand(1), n.OperandOrNil(2)
 	if kind := quantizedElementType(n); kind != pb.Undefined {
@@ -76,7 +83,7 @@ func quantizeLinear(n *node) []*value {
 	}
 	dtype := n.DTypeAttr("output_dtype")
 	precision := n.DTypeAttr("precision")
-	keepsDType := precision == tensor.Invalid || precision == x.DType()
+	keepsDType := precision == tensor.Invalid || precision == x.DType() // the division is in the dtype of x
 	if attrs, ok := linearAttrs(n, x, scale, zero); ok && keepsDType && (dtype == tensor.Invalid || isQuantized(dtype)) {
 		if zero == nil && dtype != tensor.Invalid {
 			attrs["dtype"] = dtype
@@ -99,6 +106,8 @@ func quantizeLinear(n *node) []*value {
 	return one(quantizeTo(n, scaled, perAxis(n, zero, x), dtype))
 }
 
+// dequantizeLinear converts DequantizeLinear: (x - zero) * scale, in the dtype of the scale or in output_dtype. It uses
+// the op dequantize_linear if possible, and otherwise separate ops in float32.
 func dequantizeLinear(n *node) []*value {
 	x, scale, zero := n.Operand(0), n.Operand(1), n.OperandOrNil(2)
 	dtype := n.DTypeAttr("output_dtype")
@@ -120,8 +129,8 @@ func dynamicQuantizeLinear(n *node) []*value {
 	return n.Ops("dynamic_quantize_linear", nil, n.Operand(0))
 }
 
-// centred returns an 8-bit operand minus its zero point in float64. Sums of products of such differences are exact in
-// float64.
+// centred returns an 8-bit operand minus its zero point, aligned with axis, in float64. zero may be nil. Sums of
+// products of such differences are exact in float64.
 func centred(n *node, x, zero *value, axis int) *value {
 	y := n.Cast(x, tensor.Float64)
 	if zero == nil {
@@ -130,38 +139,43 @@ func centred(n *node, x, zero *value, axis int) *value {
 	return n.Op("sub", nil, y, n.Cast(alongAxis(n, zero, x, axis), tensor.Float64))
 }
 
-// alongAxis reshapes a vector for broadcasting along an axis of x.
-func alongAxis(n *node, p, x *value, axis int) *value {
-	if n.Rank(p) != 1 || n.Sizes(p)[0] == 1 && n.Rank(x) > 0 {
-		if n.Rank(p) == 1 {
-			return n.Reshape(p)
-		}
-		return p
+// alongAxis reshapes params, a vector, for broadcasting along an axis of x. A vector of one element becomes a 0-dim
+// value. It returns params itself if they are no vector, or x has no such axis.
+func alongAxis(n *node, params, x *value, axis int) *value {
+	if n.Rank(params) != 1 {
+		return params
 	}
 	rank := n.Rank(x)
+	if n.Sizes(params)[0] == 1 && rank > 0 {
+		return n.Reshape(params)
+	}
 	if axis < 0 {
 		axis += rank
 	}
 	if axis < 0 {
-		return p
+		return params
 	}
-	return alignedAt(n, p, axis, rank)
+	return alignedAt(n, params, axis, rank)
 }
 
+// matMulInteger converts MatMulInteger. The op supports zero points that are scalars or vectors.
 func matMulInteger(n *node) []*value {
-	a, b, azero, bzero := n.Operand(0), n.Operand(1), n.OperandOrNil(2), n.OperandOrNil(3)
-	if atMostVectors(n, azero, bzero) {
-		return one(n.Op("matmul_integer", nil, a, b, azero, bzero))
+	a, b, zeroA, zeroB := n.Operand(0), n.Operand(1), n.OperandOrNil(2), n.OperandOrNil(3)
+	if atMostVectors(n, zeroA, zeroB) {
+		return one(n.Op("matmul_integer", nil, a, b, zeroA, zeroB))
 	}
-	y := n.Op("matmul", nil, centred(n, a, azero, -2), centred(n, b, bzero, -1))
+	y := n.Op("matmul", nil, centred(n, a, zeroA, -2), centred(n, b, zeroB, -1))
 	return one(n.Cast(y, tensor.Int32))
 }
 
-// atMostVectors reports whether scales and zero points have at most one dimension.
-func atMostVectors(n *node, list ...*value) bool {
-	return !slices.ContainsFunc(list, func(p *value) bool { return p != nil && n.Rank(p) > 1 })
+// atMostVectors reports whether scales and zero points have at most one dimension. They may be nil.
+func atMostVectors(n *node, params ...*value) bool {
+	return !slices.ContainsFunc(params, func(p *value) bool { return p != nil && n.Rank(p) > 1 })
 }
 
+// qlinearMatMul converts QLinearMatMul: a and b are followed by their scales and zero points; operands 6 and 7 are the
+// scale and the zero point of the result. With parameters of more than one dimension, it computes
+// (a - zero) @ (b - zero) * scaleA * scaleB / scale in float64.
 func qlinearMatMul(n *node) []*value {
 	a, b := n.Operand(0), n.Operand(3)
 	if atMostVectors(n, n.Operand(1), n.Operand(2), n.Operand(4), n.Operand(5), n.Operand(6), n.Operand(7)) {
@@ -175,8 +189,8 @@ func qlinearMatMul(n *node) []*value {
 	return one(quantizeTo(n, y, alongAxis(n, n.Operand(7), y, -2), n.Operand(7).DType()))
 }
 
-// integerConv convolves operands minus their zero points. Padding has the value of the zero point, so that it is 0
-// after the subtraction.
+// integerConv convolves operands minus their zero points, in float64. zero, weightZero and bias may be nil. The padding
+// of the differences is 0, that is, the padding of x is its zero point.
 func integerConv(n *node, x, weight, zero, weightZero, bias *value) *value {
 	if n.Rank(x) < 3 {
 		n.Failf("the operand has %d dimensions, want at least 3", n.Rank(x))
@@ -184,6 +198,8 @@ func integerConv(n *node, x, weight, zero, weightZero, bias *value) *value {
 	return convolve(n, centred(n, x, zero, 1), centred(n, weight, weightZero, 0), bias)
 }
 
+// convInteger converts ConvInteger to the op conv_integer. If the op does not support the padding, the convolution is
+// computed in float64.
 func convInteger(n *node) []*value {
 	if r := n.Rank(n.Operand(0)); r >= 3 && r <= 5 {
 		if _, attrs, hasPadding := convAttrs(n, n.Operand(0), n.Operand(1)); hasPadding {
@@ -193,6 +209,8 @@ func convInteger(n *node) []*value {
 	return one(n.Cast(integerConv(n, n.Operand(0), n.Operand(1), n.OperandOrNil(2), n.OperandOrNil(3), nil), tensor.Int32))
 }
 
+// qlinearConv converts QLinearConv to the op qlinear_conv. If the op does not support the padding, the sums are
+// computed in float64 and multiplied by scaleX * scaleWeight / scale of the result.
 func qlinearConv(n *node) []*value {
 	x, weight := n.Operand(0), n.Operand(3)
 	if r := n.Rank(x); r >= 3 && r <= 5 {
@@ -208,11 +226,10 @@ func qlinearConv(n *node) []*value {
 	}
 	y := integerConv(n, x, weight, n.Operand(2), n.Operand(5), bias)
 	scale := n.Op("mul", nil, n.Cast(asScalar(n, n.Operand(1)), tensor.Float64),
-		n.Cast(alongChannel(n, n.Operand(4), y), tensor.Float64))
+		n.Cast(alongAxis(n, n.Operand(4), y, 1), tensor.Float64))
 	scale = n.Op("div", nil, scale, n.Cast(asScalar(n, n.Operand(6)), tensor.Float64))
 	return one(quantizeTo(n, n.Op("mul", nil, y, scale), asScalar(n, n.Operand(7)), n.Operand(7).DType()))
 }
 
-func asScalar(n *node, p *value) *value { return n.Reshape(p) }
-
-func alongChannel(n *node, p, y *value) *value { return alongAxis(n, p, y, 1) }
+// asScalar reshapes a scale or zero point of one element to a 0-dim value.
+func asScalar(n *node, param *value) *value { return n.Reshape(param) }

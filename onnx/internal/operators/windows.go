@@ -13,7 +13,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// geometry describes the windows of a convolution or a pool, with one number for each spatial dimension.
+// geometry describes the windows of a convolution or a pool, with one number for each spatial dimension. In a dimension
+// of size in, a window has the extent (kernel-1)*dilation + 1, and there are
+// (padBefore + in + padAfter - extent)/stride + 1 windows, rounded down or up.
 type geometry struct {
 	stride, dilation    []int
 	kernel              []sym.Int // sizes of a window
@@ -25,37 +27,39 @@ type geometry struct {
 // window.
 func geometryOf(n *node, inputSizes, kernel []sym.Int) geometry {
 	rank := len(inputSizes)
-	windows := geometry{kernel: kernel, stride: n.PerDim("strides", rank, 1),
+	g := geometry{kernel: kernel, stride: n.PerDim("strides", rank, 1),
 		dilation:  n.PerDim("dilations", rank, 1),
 		padBefore: make([]sym.Int, rank), padAfter: make([]sym.Int, rank), roundsUp: n.Flag("ceil_mode", false)}
 	if len(kernel) != rank {
 		n.Failf("a window of %d dimensions does not suit %d spatial dimensions", len(kernel), rank)
 	}
-	checkSteps(n, kernel, windows.stride, windows.dilation)
+	checkSteps(n, kernel, g.stride, g.dilation)
 	switch auto := n.Text("auto_pad", "NOTSET"); auto {
 	case "NOTSET", "":
 		pads := sym.Ints(checkedPads(n, rank)...)
-		windows.padBefore, windows.padAfter = pads[:rank], pads[rank:]
-	case "VALID":
+		g.padBefore, g.padAfter = pads[:rank], pads[rank:]
+	case "VALID": // no padding
 	case "SAME_UPPER", "SAME_LOWER":
-		for i := range kernel { // out = ceil(in/stride), total padding = max(0, (out-1)*stride + extent - in)
-			step := sym.Of(windows.stride[i])
-			out := inputSizes[i].Add(step).Sub(sym.Of(1)).Div(step)
-			total := out.Sub(sym.Of(1)).Mul(step).Add(windows.windowExtent(i)).Sub(inputSizes[i]).Max(sym.Int{})
+		for i := range kernel {
+			// out = ceil(in/stride), total padding = max(0, (out-1)*stride + extent - in)
+			stride := sym.Of(g.stride[i])
+			out := inputSizes[i].Add(stride).Sub(sym.Of(1)).Div(stride)
+			total := out.Sub(sym.Of(1)).Mul(stride).Add(g.windowExtent(i)).Sub(inputSizes[i]).Max(sym.Int{})
+			// SAME_UPPER puts the odd element after the dimension, SAME_LOWER before it.
 			half := total.Div(sym.Of(2))
-			windows.padBefore[i], windows.padAfter[i] = half, total.Sub(half)
+			g.padBefore[i], g.padAfter[i] = half, total.Sub(half)
 			if auto == "SAME_LOWER" {
-				windows.padBefore[i], windows.padAfter[i] = windows.padAfter[i], windows.padBefore[i]
+				g.padBefore[i], g.padAfter[i] = g.padAfter[i], g.padBefore[i]
 			}
 		}
 	default:
 		n.Failf("auto_pad %q is not supported", auto)
 	}
-	return windows
+	return g
 }
 
-// checkSteps rejects sizes, strides and dilations of windows that are not positive, or so large that the extent of a
-// window could overflow.
+// checkSteps rejects sizes, strides and dilations of windows outside [1, 2^30], so that the extent of a window does not
+// overflow. Symbolic sizes are not checked.
 func checkSteps(n *node, kernel []sym.Int, stride, dilation []int) {
 	for i, size := range kernel {
 		k, known := size.Known()
@@ -95,9 +99,10 @@ func (g geometry) isSymmetric() bool {
 	return true
 }
 
-// padSpatial pads the spatial dimensions of x with a value, for padding that an op does not support.
+// padSpatial pads the spatial dimensions of x with a value, for padding that an op does not support. Negative padding
+// crops.
 func padSpatial(n *node, x *value, before, after []sym.Int, value any) *value {
-	noPadding := make([]sym.Int, 2)
+	noPadding := make([]sym.Int, 2) // of the batch and the channels
 	return padded(n, x, slices.Concat(noPadding, before), slices.Concat(noPadding, after), value)
 }
 
@@ -110,11 +115,13 @@ func spatialSizes(n *node, x *value) []sym.Int {
 	return sizes[2:]
 }
 
+// conv converts Conv.
 func conv(n *node) []*value {
 	return one(convolve(n, n.Operand(0), n.Operand(1), n.OperandOrNil(2)))
 }
 
-// weightSizes returns the spatial sizes of a weight. rank is the number of spatial dimensions.
+// weightSizes returns the spatial sizes of a weight: the sizes of its dimensions from the third on. rank is the number
+// of spatial dimensions.
 func weightSizes(n *node, weight *value, rank int) []sym.Int {
 	if n.Rank(weight) != rank+2 {
 		n.Failf("weight has %d dimensions, want %d", n.Rank(weight), rank+2)
@@ -122,7 +129,7 @@ func weightSizes(n *node, weight *value, rank int) []sym.Int {
 	return n.SymShape(weight)[2:]
 }
 
-// convolve adds a convolution with the attributes of the node.
+// convolve adds a convolution with the attributes of the node. bias may be nil.
 func convolve(n *node, x, weight, bias *value) *value {
 	g, attrs, hasPadding := convAttrs(n, x, weight)
 	if !hasPadding {
@@ -155,60 +162,63 @@ func convTranspose(n *node) []*value {
 	x, weight, bias := n.Operand(0), n.Operand(1), n.OperandOrNil(2)
 	inputSizes := spatialSizes(n, x)
 	rank := len(inputSizes)
-	windows := geometry{kernel: weightSizes(n, weight, rank), stride: n.PerDim("strides", rank, 1),
+	g := geometry{kernel: weightSizes(n, weight, rank), stride: n.PerDim("strides", rank, 1),
 		dilation: n.PerDim("dilations", rank, 1)}
 	auto := n.Text("auto_pad", "NOTSET")
 	output, hasOutputShape := n.Ints("output_shape")
 	if len(output) == rank+2 {
-		output = output[2:]
+		output = output[2:] // the batch and the channels may be given too
 	}
 	if hasOutputShape && len(output) != rank {
 		n.Failf("output_shape has %d numbers, want %d", len(output), rank)
 	}
-	extra := n.PerDim("output_padding", rank, 0)
-	checkSteps(n, windows.kernel, windows.stride, windows.dilation)
+	outputPadding := n.PerDim("output_padding", rank, 0)
+	checkSteps(n, g.kernel, g.stride, g.dilation)
 	pads := sym.Ints(checkedPads(n, rank)...)
-	windows.padBefore, windows.padAfter = pads[:rank], pads[rank:]
+	g.padBefore, g.padAfter = pads[:rank], pads[rank:]
 	for i := range inputSizes {
-		step := sym.Of(windows.stride[i])
-		want := inputSizes[i].Mul(step)
+		stride := sym.Of(g.stride[i])
+		out := inputSizes[i].Mul(stride) // the size for SAME_UPPER and SAME_LOWER
 		if hasOutputShape {
-			want = sym.Of(output[i])
+			out = sym.Of(output[i])
 		} else if auto != "SAME_UPPER" && auto != "SAME_LOWER" {
-			break
+			break // the attribute pads holds
 		}
-		total := step.Mul(inputSizes[i].Sub(sym.Of(1))).Add(sym.Of(extra[i])).Add(windows.windowExtent(i)).Sub(want)
-		// If total is negative, the result is extended. Div rounds half of it down in this case too.
+		// total padding = (in-1)*stride + output_padding + extent - out. A negative total extends the result; Div rounds
+		// half of it down in this case too.
+		total := stride.Mul(inputSizes[i].Sub(sym.Of(1))).Add(sym.Of(outputPadding[i])).Add(g.windowExtent(i)).Sub(out)
 		half := total.Div(sym.Of(2))
-		windows.padBefore[i], windows.padAfter[i] = total.Sub(half), half
+		g.padBefore[i], g.padAfter[i] = total.Sub(half), half
 		if auto == "SAME_UPPER" {
-			windows.padBefore[i], windows.padAfter[i] = half, total.Sub(half)
+			g.padBefore[i], g.padAfter[i] = half, total.Sub(half)
 		}
 	}
-	attrs := graph.Attrs{"stride": windows.stride, "dilation": windows.dilation, "groups": n.Int("group", 1)}
-	return one(convTransposed(n, x, weight, bias, windows, extra, attrs))
+	attrs := graph.Attrs{"stride": g.stride, "dilation": g.dilation, "groups": n.Int("group", 1)}
+	return one(addConvTranspose(n, x, weight, bias, g, outputPadding, attrs))
 }
 
-// convTransposed adds a transposed convolution. extra is the output padding.
-func convTransposed(n *node, x, weight, bias *value, windows geometry, extra []int, attrs graph.Attrs) *value {
-	rank := len(extra)
+// addConvTranspose adds a transposed convolution, which crops the padding from its result and adds outputPadding
+// elements after each dimension. bias may be nil.
+func addConvTranspose(n *node, x, weight, bias *value, g geometry, outputPadding []int, attrs graph.Attrs) *value {
+	rank := len(outputPadding)
 	op := fmt.Sprintf("conv_transpose%dd", rank)
-	padding, isSupported := symbolic.Known(windows.padBefore)
-	isSupported = isSupported && windows.isSymmetric()
-	for i, e := range extra {
-		if e < 0 || e > 1<<30 {
-			n.Failf("output padding %d is not supported", e)
+	padding, isSupported := symbolic.Known(g.padBefore)
+	isSupported = isSupported && g.isSymmetric()
+	for i, size := range outputPadding {
+		if size < 0 || size > 1<<30 {
+			n.Failf("output padding %d is not supported: want 0 to 2^30", size)
 		}
-		isSupported = isSupported && (e == 0 || e < max(windows.stride[i], windows.dilation[i]))
+		// The op rejects an output padding that is neither below the stride nor below the dilation.
+		isSupported = isSupported && (size == 0 || size < max(g.stride[i], g.dilation[i]))
 	}
 	if isSupported {
-		attrs["padding"], attrs["output_padding"] = padding, extra
+		attrs["padding"], attrs["output_padding"] = padding, outputPadding
 		return n.Op(op, attrs, x, weight, bias)
 	}
-	result := n.Op(op, attrs, x, weight) // without the bias, which is also added where the result is extended
+	result := n.Op(op, attrs, x, weight) // without the bias, which must also be added where the result is extended
 	before, after := make([]sym.Int, rank), make([]sym.Int, rank)
-	for i := range extra {
-		before[i], after[i] = windows.padBefore[i].Neg(), sym.Of(extra[i]).Sub(windows.padAfter[i])
+	for i := range outputPadding {
+		before[i], after[i] = g.padBefore[i].Neg(), sym.Of(outputPadding[i]).Sub(g.padAfter[i])
 	}
 	result = padSpatial(n, result, before, after, 0)
 	if bias == nil {
@@ -217,19 +227,23 @@ func convTransposed(n *node, x, weight, bias *value, windows geometry, extra []i
 	return n.Op("add", nil, result, alignedAt(n, bias, 1, rank+2))
 }
 
+// deformConv converts DeformConv: operands x, weight, offset, and optional bias and mask. The op takes the mask before
+// the bias.
 func deformConv(n *node) []*value {
 	x, weight := n.Operand(0), n.Operand(1)
 	inputSizes := spatialSizes(n, x)
 	g := geometryOf(n, inputSizes, weightSizes(n, weight, len(inputSizes)))
 	if len(inputSizes) != 2 || !g.isSymmetric() {
-		n.Failf("only two spatial dimensions, padded alike on both sides, are supported")
+		n.Failf("want two spatial dimensions with equal padding, not negative, on both sides")
 	}
 	attrs := graph.Attrs{"stride": g.stride, "padding": n.KnownNumbers("the padding", g.padBefore), "dilation": g.dilation,
 		"groups": n.Int("group", 1), "offset_groups": n.Int("offset_group", 1)}
 	return one(n.Op("deform_conv2d", attrs, x, weight, n.Operand(2), n.OperandOrNil(4), n.OperandOrNil(3)))
 }
 
-// col2Im converts Col2Im, which sums blocks at their positions in an image.
+// col2Im converts Col2Im, which sums blocks at their positions in an image. The operand is
+// [N, C*blockElements, blockCount]: each column has the elements of one block of C channels. The blocks are added to a
+// padded image of zeros, from which the padding is then cropped.
 func col2Im(n *node) []*value {
 	x, image, block := n.Operand(0), n.ConstantInts(1), n.ConstantInts(2)
 	rank := len(image)
@@ -243,17 +257,20 @@ func col2Im(n *node) []*value {
 		}
 	}
 	grid := blockGridOf(n, image, block)
-	count, windows := tensor.Numel(block), tensor.Numel(grid.counts)
-	if windows > math.MaxInt32 || count > 1<<24/max(windows, 1) {
-		n.Failf("%d blocks of %d elements are not supported", windows, count)
+	blockElements, blockCount := tensor.Numel(block), tensor.Numel(grid.counts)
+	// The graph gets a constant with one index for each element of each block: at most 2^24.
+	if blockCount > math.MaxInt32 || blockElements > 1<<24/max(blockCount, 1) {
+		n.Failf("%d blocks of %d elements are not supported: want at most 2^24 elements", blockCount, blockElements)
 	}
-	width, widthKnown := sizes[1].Known()
-	if l, known := sizes[2].Known(); widthKnown && width%count != 0 || known && windows != l {
-		n.Failf("operand 0 of shape %s does not hold %d blocks of %d elements", tensor.Sizes(sizes), windows, count)
+	rows, rowsKnown := sizes[1].Known()
+	columns, columnsKnown := sizes[2].Known()
+	if rowsKnown && rows%blockElements != 0 || columnsKnown && columns != blockCount {
+		n.Failf("operand 0 of shape %s does not hold %d blocks of %d elements", tensor.Sizes(sizes), blockCount,
+			blockElements)
 	}
 	index := grid.imageIndices()
-	channels := sizes[1].Div(sym.Of(count))
-	flat := n.ReshapeSym(x, sizes[0], channels, sym.Of(count*windows))
+	channels := sizes[1].Div(sym.Of(blockElements))
+	flat := n.ReshapeSym(x, sizes[0], channels, sym.Of(blockElements*blockCount))
 	positions := n.Op("expand", graph.Attrs{"size": n.SizesAttr(sizes[0], channels, sym.Of(len(index)))},
 		convert.IntVector(index...))
 	paddedShape := n.SizesAttr(sizes[0], channels, sym.Of(tensor.Numel(grid.padded)))
@@ -280,12 +297,12 @@ func blockGridOf(n *node, image, block []int) blockGrid {
 	grid := blockGrid{geometry: geometryOf(n, sym.Ints(image...), sym.Ints(block...)), block: block}
 	for i, size := range image {
 		numbers := n.KnownNumbers("the padding", []sym.Int{grid.padBefore[i].Add(grid.padAfter[i]), grid.windowExtent(i)})
-		size += numbers[0]
-		room := size - numbers[1]
-		if room < 0 {
-			room = -grid.stride[i] // no block fits: the count is 0
+		padding, extent := numbers[0], numbers[1]
+		padded, count := size+padding, 0
+		if padded >= extent {
+			count = (padded-extent)/grid.stride[i] + 1
 		}
-		grid.padded, grid.counts = append(grid.padded, size), append(grid.counts, room/grid.stride[i]+1)
+		grid.padded, grid.counts = append(grid.padded, padded), append(grid.counts, count)
 	}
 	return grid
 }
@@ -294,14 +311,16 @@ func blockGridOf(n *node, image, block []int) blockGrid {
 // come first, then the second elements of all blocks, and so on.
 func (b blockGrid) imageIndices() []int {
 	index := []int{0}
+	// extend replaces each index by its sums with the positions (k0*steps[0], k1*steps[1] ...), k_i < counts[i]. The
+	// last dimension changes fastest.
 	extend := func(counts, steps []int) {
-		unit := tensor.Numel(b.padded)
-		for i, c := range counts {
-			unit /= max(1, b.padded[i])
-			next := make([]int, 0, len(index)*c)
+		stride := tensor.Numel(b.padded)
+		for i, count := range counts {
+			stride /= max(1, b.padded[i]) // the product of the padded sizes after dimension i
+			next := make([]int, 0, len(index)*count)
 			for _, offset := range index {
-				for k := range c {
-					next = append(next, offset+k*steps[i]*unit)
+				for k := range count {
+					next = append(next, offset+k*steps[i]*stride)
 				}
 			}
 			index = next
