@@ -125,8 +125,8 @@ func (a *attentionNode) scores(hasScale bool) *value {
 		a.SizeOperand(a.SymShape(a.q)[3]))))
 }
 
-// masked applies the mask (operand 3), the number of valid keys (operand 6) and causality to the scores. A mask of bools
-// tells which scores to keep, a mask of numbers is added. A score that is not kept becomes -Inf.
+// masked applies the mask (operand 3), the number of valid keys (operand 6) and causality to the scores. A mask of
+// bools selects the scores to keep, a mask of numbers is added. A score that is not kept becomes -Inf.
 func (a *attentionNode) masked(scores *value) *value {
 	keys, negInf := a.SymShape(a.k)[2], math.Inf(-1)
 	keepWhere := func(keep *value) { scores = a.Op("masked_fill", nil, scores, a.Op("logical_not", nil, keep), negInf) }

@@ -39,10 +39,12 @@ func constant(n *node) []*value {
 	case n.HasAttr("value_string") || n.HasAttr("value_strings"):
 		return one(constantTexts(n))
 	}
-	n.Failf("the value is missing")
+	n.Failf("it has none of the attributes for the value, such as \"value\" or \"value_ints\"")
 	return nil
 }
 
+// constantOfShape converts ConstantOfShape: a tensor of the shape in operand 0, filled with the element of the
+// attribute value, or with float32 0.
 func constantOfShape(n *node) []*value {
 	attrs := graph.Attrs{"fill_value": 0.0, "dtype": tensor.Float32}
 	if a := n.Attr("value", pb.AttributeTensor); a != nil && a.T != nil {
@@ -61,9 +63,11 @@ func constantOfShape(n *node) []*value {
 	return one(y)
 }
 
-// rangeOp converts Range, which counts from start to end. The result is empty if the step leads away from the end.
+// rangeOp converts Range, which counts from start to end. The result is empty if the step leads away from the end. The
+// op arange rejects such an end, so that it is replaced by start.
 func rangeOp(n *node) []*value {
 	start, end, step := n.Operand(0), n.Operand(1), n.Operand(2)
+	// This is possible for integer expressions only; step must be a number.
 	if by := n.Integers(step); n.Integers(start) != nil && n.Integers(end) != nil && len(by) == 1 {
 		if k, _ := by[0].Known(); k > 0 {
 			end = n.Op("maximum", nil, start, end)
@@ -78,6 +82,8 @@ func rangeOp(n *node) []*value {
 	return one(n.Op("arange", attrs).WithType(start.DType(), 1))
 }
 
+// eyeLike converts EyeLike: ones on the diagonal k of zeros in the shape of the operand. The ones are what remains of a
+// matrix of ones without the elements below and above the diagonal.
 func eyeLike(n *node) []*value {
 	x := n.Operand(0)
 	dtype := n.DTypeAttr("dtype")
@@ -90,6 +96,7 @@ func eyeLike(n *node) []*value {
 	return one(n.Cast(y, dtype))
 }
 
+// trilu converts Trilu, the upper or lower triangle of matrices. Operand 1 is the diagonal.
 func trilu(n *node) []*value {
 	op := "tril"
 	if n.Flag("upper", true) {
@@ -116,6 +123,8 @@ func blocks(n *node) (x *value, dims []sym.Int, block int) {
 	return x, dims, block
 }
 
+// depthToSpace converts DepthToSpace: [N, C*block², H, W] becomes [N, C, H*block, W*block]. The channels are ordered as
+// [block, block, C] in mode DCR (depth, column, row), and as [C, block, block] in mode CRD.
 func depthToSpace(n *node) []*value {
 	x, sizes, block := blocks(n)
 	if channels, known := sizes[1].Known(); known && channels%(block*block) != 0 {
@@ -123,6 +132,7 @@ func depthToSpace(n *node) []*value {
 	}
 	factor := sym.Of(block)
 	channels := sizes[1].Div(sym.Of(block * block))
+	// The permuted dimensions are N, C, H, block, W, block.
 	split, order := []sym.Int{sizes[0], factor, factor, channels, sizes[2], sizes[3]}, []int{0, 3, 4, 1, 5, 2}
 	if n.Text("mode", "DCR") == "CRD" {
 		split, order = []sym.Int{sizes[0], channels, factor, factor, sizes[2], sizes[3]}, []int{0, 1, 4, 2, 5, 3}
@@ -131,6 +141,7 @@ func depthToSpace(n *node) []*value {
 	return one(n.ReshapeSym(y, sizes[0], channels, sizes[2].Mul(factor), sizes[3].Mul(factor)))
 }
 
+// spaceToDepth converts SpaceToDepth: [N, C, H, W] becomes [N, block*block*C, H/block, W/block].
 func spaceToDepth(n *node) []*value {
 	x, sizes, block := blocks(n)
 	for _, size := range sizes[2:] {
@@ -141,19 +152,20 @@ func spaceToDepth(n *node) []*value {
 	b := sym.Of(block)
 	h, w := sizes[2].Div(b), sizes[3].Div(b)
 	y := n.ReshapeSym(x, sizes[0], sizes[1], h, b, w, b)
-	y = n.Op("permute", graph.Attrs{"dims": []int{0, 3, 5, 1, 2, 4}}, y)
+	y = n.Op("permute", graph.Attrs{"dims": []int{0, 3, 5, 1, 2, 4}}, y) // N, block, block, C, H/block, W/block
 	return one(n.ReshapeSym(y, sizes[0], sizes[1].Mul(b).Mul(b), h, w))
 }
 
 // reverseSequence converts ReverseSequence, which reverses the first lens[b] elements of sequence b, where lens is
-// operand 1.
+// operand 1: element t of the result is element lens[b]-1-t of the operand if t < lens[b], and otherwise element t.
 func reverseSequence(n *node) []*value {
 	x, lens := n.Operand(0), n.Cast(n.Operand(1), tensor.Int64)
 	time, batch := n.Int("time_axis", 0), n.Int("batch_axis", 1)
 	shape := n.SymShape(x)
 	rank := len(shape)
 	if rank < 2 || time == batch || min(time, batch) != 0 || max(time, batch) != 1 {
-		n.Failf("time and batch axes must be 0 and 1")
+		n.Failf("want time_axis and batch_axis 0 and 1, in any order, of at least 2 dimensions: got %d and %d of %d",
+			time, batch, rank)
 	}
 	alongAxis := func(x *value, axis int) *value { // reshapes a vector for broadcasting
 		s := slices.Repeat([]int{1}, rank)
@@ -169,7 +181,8 @@ func reverseSequence(n *node) []*value {
 }
 
 // crop converts Crop, which removes the border of images. The attribute border has the left, top, right and bottom
-// width.
+// width. If the attribute scale is given, it is the height and width of the result, and the right and bottom widths are
+// ignored.
 func crop(n *node) []*value {
 	x := n.Operand(0)
 	border, _ := n.Ints("border")
@@ -185,6 +198,8 @@ func crop(n *node) []*value {
 	return one(n.Op("slice", graph.Attrs{"dim": 3, "start": border[0], "end": n.SizeAttr(right)}, y))
 }
 
+// centerCropPad converts CenterCropPad: it crops or pads axes to the sizes in operand 1. If the change of a size is
+// odd, the odd element is cropped from, or added to, the end.
 func centerCropPad(n *node) []*value {
 	x, want := n.Operand(0), n.Integers(n.Operand(1))
 	sizes := n.SymShape(x)
@@ -203,6 +218,7 @@ func centerCropPad(n *node) []*value {
 	}
 	before, after := make([]sym.Int, len(sizes)), make([]sym.Int, len(sizes))
 	for i, a := range axes {
+		// front = growth/2, rounded towards 0: Div rounds down, so a negative growth is negated before and after.
 		growth, two := want[i].Sub(sizes[a]), sym.Of(2)
 		front := sym.Where(growth.Lt(sym.Int{}), growth.Neg().Div(two).Neg(), growth.Div(two))
 		before[a], after[a] = front, growth.Sub(front)

@@ -34,8 +34,8 @@ func quantizedAttention(n *node) []*value {
 }
 
 // joinedAttention computes attention. Queries, keys and values are concatenated in the last dimension of x, with the
-// given sizes or, if sizes is nil, equal sizes. mask, past and bias are indices of optional operands; bias -1 means that
-// the operator has no bias. The outputs are the result and, if it is used, the keys and values with the past ones.
+// given sizes or, if sizes is nil, equal sizes. mask, past and bias are indices of optional operands; bias -1 means
+// that the operator has no bias. The outputs are the result and, if used, the keys and values with the past ones.
 func joinedAttention(n *node, x *value, sizes []int, mask, past, bias int) []*value {
 	if n.Rank(x) != 3 {
 		n.Failf("operand 0 has %d dimensions, want 3", n.Rank(n.Operand(0)))
@@ -142,8 +142,8 @@ func (a *attentionNode) append(keys, values *value) {
 	a.v = a.Op("cat", graph.Attrs{"dim": 2}, values, a.v)
 }
 
-// result returns the result of an attention, and the scores before softmax. mask and bias may be nil. With the attribute
-// unidirectional, query i attends to keys 0 to past+i; a single query attends to all keys.
+// result returns the result of an attention, and the scores before softmax. mask and bias may be nil. With the
+// attribute unidirectional, query i attends to keys 0 to past+i; a single query attends to all keys.
 func (a *attentionNode) result(mask, bias *value) (y, scores *value) {
 	scores = a.scores(a.Float("scale", 0) != 0)
 	if bias != nil {

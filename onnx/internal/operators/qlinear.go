@@ -5,8 +5,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file converts operators of ONNX Runtime on quantized values with one scale and zero point. They become ops on
-// floats between dequantize_linear and quantize_linear, which fuse.
+// This file converts operators of ONNX Runtime on quantized values with one scale and zero point. Most become ops on
+// floats between dequantize_linear and quantize_linear, which fuse; products keep their quantized factors.
 
 // dequantize converts the quantized operand with index x to floats. Operands x+1 and x+2 are its scale and its optional
 // zero point.
@@ -25,8 +25,8 @@ func dequantize(n *node, x int) *value {
 	return n.Op("mul", nil, y, scale)
 }
 
-// quantize converts floats to the given dtype. The operand with index `scale` is the scale, and the next operand is the
-// optional zero point.
+// quantize converts the floats x to the dtype of the zero point or, without a zero point, to the given dtype. The
+// operand with index `scale` is the scale, and the next operand is the optional zero point.
 func quantize(n *node, x *value, scale int, dtype tensor.DType) []*value {
 	scaleValue, zero := asScalar(n, n.Operand(scale)), n.OperandOrNil(scale+1)
 	if zero != nil {
@@ -41,7 +41,8 @@ func quantize(n *node, x *value, scale int, dtype tensor.DType) []*value {
 	return one(n.Op("quantize_linear", nil, x, scaleValue, zero))
 }
 
-// qlinearBinary returns the converter of QLinearAdd or QLinearMul.
+// qlinearBinary returns the converter of QLinearAdd or QLinearMul. Operands 0, 3 and 6 are the first factor or summand,
+// the second one, and the scale of the result.
 func qlinearBinary(op string) converter {
 	return func(n *node) []*value {
 		return quantize(n, n.Op(op, nil, dequantize(n, 0), dequantize(n, 3)), 6, n.Operand(0).DType())
@@ -94,47 +95,51 @@ func qlinearConcat(n *node) []*value {
 		n.Failf("%d operands are not parts with scale and zero point", len(n.In))
 	}
 	var parts []any
-	for i := 2; i < len(n.In); i += 3 {
+	for i := 2; i < len(n.In); i += 3 { // a part, its scale and its zero point
 		parts = append(parts, dequantize(n, i))
 	}
 	axis := n.Axis(n.Int("axis", 0), n.Rank(n.Operand(2)))
 	return quantize(n, n.Op("cat", graph.Attrs{"dim": axis}, parts...), 0, n.Operand(2).DType())
 }
 
-// scaledSums converts sums of products of quantized values to floats. a and b are the scales of the factors. bias may
-// be nil.
-func scaledSums(n *node, sums, a, b, bias *value) *value {
-	scale := n.Op("mul", nil, asScalar(n, a), oneOrVector(n, b))
-	y := n.Op("mul", nil, n.Cast(sums, a.DType()), scale)
+// scaledSums converts sums of products of quantized values to floats: sums * scaleA * scaleB + bias. scaleA has one
+// element, scaleB one or one for each column. bias may be nil.
+func scaledSums(n *node, sums, scaleA, scaleB, bias *value) *value {
+	scale := n.Op("mul", nil, asScalar(n, scaleA), oneOrVector(n, scaleB))
+	y := n.Op("mul", nil, n.Cast(sums, scaleA.DType()), scale)
 	if bias != nil {
 		y = n.Op("add", nil, y, bias)
 	}
 	return y
 }
 
-// oneOrVector returns p. If p has one element, the result has no dimensions.
-func oneOrVector(n *node, p *value) *value {
-	if n.Rank(p) == 1 && n.Sizes(p)[0] == 1 {
-		return n.Reshape(p)
+// oneOrVector returns params, a scalar or a vector. A vector of one element becomes a 0-dim value.
+func oneOrVector(n *node, params *value) *value {
+	if n.Rank(params) == 1 && n.Sizes(params)[0] == 1 {
+		return n.Reshape(params)
 	}
-	return p
+	return params
 }
 
-// integerToFloat converts MatMulIntegerToFloat.
+// integerToFloat converts MatMulIntegerToFloat. The operands are the factors, their scales, their zero points and a
+// bias.
 func integerToFloat(n *node) []*value {
 	sums := n.Op("matmul_integer", nil, n.Operand(0), n.Operand(1), n.OperandOrNil(4), n.OperandOrNil(5))
 	return one(scaledSums(n, sums, n.Operand(2), n.Operand(3), n.OperandOrNil(6)))
 }
 
-// dynamicQuantizeMatMul converts DynamicQuantizeMatMul, which quantizes the first operand by its range.
+// dynamicQuantizeMatMul converts DynamicQuantizeMatMul, which quantizes the first operand by its range. Operands 2 to 4
+// are the scale and the zero point of the second operand, and a bias.
 func dynamicQuantizeMatMul(n *node) []*value {
-	q := n.Ops("dynamic_quantize_linear", nil, n.Operand(0))
-	sums := n.Op("matmul_integer", nil, q[0], n.Operand(1), q[2], n.OperandOrNil(3))
-	return one(scaledSums(n, sums, q[1], n.Operand(2), n.OperandOrNil(4)))
+	quantized := n.Ops("dynamic_quantize_linear", nil, n.Operand(0)) // with its scale and zero point
+	x, scale, zero := quantized[0], quantized[1], quantized[2]
+	sums := n.Op("matmul_integer", nil, x, n.Operand(1), zero, n.OperandOrNil(3))
+	return one(scaledSums(n, sums, scale, n.Operand(2), n.OperandOrNil(4)))
 }
 
-// qGemm converts QGemm: a product of quantized matrices plus int32 operand 6. The result is quantized if operand 7 is
-// present.
+// qGemm converts QGemm: a product of quantized matrices plus int32 operand 6. Operands 1, 2, 4 and 5 are the scales and
+// zero points of the factors. The result is quantized if operand 7, its scale, is present. The op qlinear_matmul
+// requires operand 8, its zero point, and a bias that is a vector.
 func qGemm(n *node) []*value {
 	a, b := n.Operand(0), n.Operand(3)
 	if n.Flag("transA", false) {
@@ -166,21 +171,22 @@ func qGemm(n *node) []*value {
 // dynamicQuantizeLSTM converts DynamicQuantizeLSTM to an LSTM whose weights are dequantized. The operator also rounds
 // its operands to 8 bits, which only adds errors, so the conversion omits it.
 func dynamicQuantizeLSTM(n *node) []*value {
+	// weight returns operand i, [directions, inputs, 4*hidden], as floats [directions, 4*hidden, inputs]. The operand with
+	// index `scale` is its scale, the next one its zero point: [directions] or [directions, 4*hidden].
 	weight := func(i, scale int) *value {
 		weights := n.Operand(i)
-		perGate := func(p *value) *value {
-			sizes := n.SymShape(p)
-			if len(sizes) == 1 {
-				return alignedAt(n, p, 0, 3)
+		aligned := func(params *value) *value {
+			if n.Rank(params) == 1 {
+				return alignedAt(n, params, 0, 3)
 			}
-			return n.Op("unsqueeze", graph.Attrs{"dim": 1}, p)
+			return n.Op("unsqueeze", graph.Attrs{"dim": 1}, params)
 		}
-		y := n.Op("sub", nil, n.Cast(weights, tensor.Float32), n.Cast(perGate(n.Operand(scale+1)), tensor.Float32))
-		y = n.Op("mul", nil, y, perGate(n.Operand(scale)))
+		y := n.Op("sub", nil, n.Cast(weights, tensor.Float32), n.Cast(aligned(n.Operand(scale+1)), tensor.Float32))
+		y = n.Op("mul", nil, y, aligned(n.Operand(scale)))
 		return n.Op("transpose", graph.Attrs{"dim0": 1, "dim1": 2}, y)
 	}
 	operands := []any{n.Operand(0), weight(1, 8), weight(2, 10)}
-	for i := 3; i < 8; i++ {
+	for i := 3; i < 8; i++ { // bias, sequence lengths, initial states, peepholes
 		operands = append(operands, n.OperandOrNil(i))
 	}
 	return recurrence(n, "onnx_lstm", operands)

@@ -8,11 +8,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file converts operators that process a sequence in parts. Their operands include the state after the earlier
-// positions.
+// This file converts operators that process a sequence in several calls. Their operands include the state after the
+// positions of the earlier calls.
 
 // tensorScatter converts TensorScatter, which writes an update into a cache along an axis. The update of a row of the
-// batch starts at the row's position in operand 2, or at 0 without this operand.
+// batch starts at the row's position in operand 2, or at 0 without this operand. In mode circular, positions are taken
+// modulo the size of the cache.
 func tensorScatter(n *node) []*value {
 	cache, update := n.Operand(0), n.Operand(1)
 	rank := n.Rank(cache)
@@ -33,6 +34,7 @@ func tensorScatter(n *node) []*value {
 	if mode == "circular" {
 		positions = n.Op("remainder", nil, positions, n.SizeOperand(n.SymShape(cache)[axis].Max(sym.Of(1))))
 	}
+	// positions, [batch or 1, update positions], is broadcast to the shape of the update.
 	sizes := make([]sym.Int, rank)
 	for i := range sizes {
 		sizes[i] = sym.Of(1)
@@ -42,18 +44,19 @@ func tensorScatter(n *node) []*value {
 	return one(n.Op("scatter", graph.Attrs{"dim": axis}, cache, index, update))
 }
 
-// causalConv converts CausalConvWithState: a depthwise convolution over each position and the elements before it. The
-// second output has the last elements of the operand, for the next call.
+// causalConv converts CausalConvWithState: a depthwise convolution of [batch, channels, positions] over each position
+// and the kernel-1 positions before it. These come from operand 3, the state, and are 0 without it. The second output
+// is the next state: the last kernel-1 positions of the operand, with the state before it.
 func causalConv(n *node) []*value {
 	x, weight, past := n.Operand(0), n.Operand(1), n.OperandOrNil(3)
 	if n.Rank(x) != 3 || n.Rank(weight) != 3 {
 		n.Failf("operands 0 and 1 have %d and %d dimensions, want 3", n.Rank(x), n.Rank(weight))
 	}
-	state := n.SymShape(weight)[2].Sub(sym.Of(1))
+	stateLength := n.SymShape(weight)[2].Sub(sym.Of(1))
 	if past != nil {
 		x = n.Op("cat", graph.Attrs{"dim": 2}, past, x)
 	} else {
-		x = padded(n, x, []sym.Int{{}, {}, state}, make([]sym.Int, 3), 0)
+		x = padded(n, x, []sym.Int{{}, {}, stateLength}, make([]sym.Int, 3), 0)
 	}
 	channels := n.SymShape(weight)[:1]
 	if _, known := channels[0].Known(); !known {
@@ -70,21 +73,24 @@ func causalConv(n *node) []*value {
 	}
 	if n.IsOutputUsed(1) {
 		end := n.SymShape(x)[2]
-		attrs := graph.Attrs{"dim": 2, "start": n.SizeAttr(end.Sub(state)), "end": n.SizeAttr(end)}
+		attrs := graph.Attrs{"dim": 2, "start": n.SizeAttr(end.Sub(stateLength)), "end": n.SizeAttr(end)}
 		out[1] = n.Op("slice", attrs, x)
 	}
 	return out
 }
 
-// linearRule is the recurrence of a LinearAttention node.
+// linearRule is the recurrence of a LinearAttention node: see [linearRule.step].
 type linearRule struct {
-	decays, corrects bool
-	groups           int // query heads for each head of keys
-	scale            float64
+	decays   bool    // the state is multiplied by exp(decay) before each position (update rules gated, gated_delta)
+	corrects bool    // the value that the state gives for the key is subtracted (update rules delta, gated_delta)
+	groups   int     // query heads for each head of keys
+	scale    float64 // of the result
 }
 
 // linearAttention converts LinearAttention to a scan over positions. The state of a head is a matrix, to which each
-// position adds the product of its key and its value.
+// position adds the outer product of its key and its value. Operands 0 to 5 are queries, keys, values, and optionally
+// the state, decay and beta. The outputs are the results of all positions and the last state. All is computed in
+// float32.
 func linearAttention(n *node) []*value {
 	q, k, v := n.Operand(0), n.Operand(1), n.Operand(2)
 	for i, x := range []*value{q, k, v} {
@@ -107,9 +113,9 @@ func linearAttention(n *node) []*value {
 	if rule.decays != n.HasOperand(4) || rule.corrects != n.HasOperand(5) {
 		n.Failf("operands 4 (decay) and 5 (beta) do not suit the update_rule")
 	}
-	wide := func(x *value, heads int) *value { return n.Cast(splitHeads(n, x, heads), tensor.Float32) }
-	rows := []*value{wide(q, heads), wide(k, kvHeads), wide(v, kvHeads)}
-	if rule.scale == 0 {
+	split := func(x *value, heads int) *value { return n.Cast(splitHeads(n, x, heads), tensor.Float32) }
+	rows := []*value{split(q, heads), split(k, kvHeads), split(v, kvHeads)}
+	if rule.scale == 0 { // the default: 1/sqrt(size of a head)
 		size := n.SymShape(rows[0])[3:]
 		if _, known := size[0].Known(); !known {
 			size = n.SymShape(rows[1])[3:]
@@ -117,7 +123,7 @@ func linearAttention(n *node) []*value {
 		rule.scale = 1 / math.Sqrt(float64(max(n.KnownNumbers("the size of a head", size)[0], 1)))
 	}
 	if rule.decays {
-		rows = append(rows, wide(n.Operand(4), kvHeads))
+		rows = append(rows, split(n.Operand(4), kvHeads))
 	}
 	if rule.corrects {
 		beta := n.Cast(n.Operand(5), tensor.Float32)
@@ -125,8 +131,9 @@ func linearAttention(n *node) []*value {
 	}
 	dtype, state := q.DType(), n.OperandOrNil(3)
 	if state == nil {
-		sizes, e := n.SymShape(rows[1]), n.SymShape(rows[2])[3]
-		size := n.SizesAttr(sizes[0], sizes[2], sizes[3], e)
+		// [batch, heads, elements of a key, elements of a value]
+		sizes, valueSize := n.SymShape(rows[1]), n.SymShape(rows[2])[3]
+		size := n.SizesAttr(sizes[0], sizes[2], sizes[3], valueSize)
 		state = n.Op("zeros", graph.Attrs{"size": size, "dtype": tensor.Float32})
 	} else {
 		dtype, state = state.DType(), n.Cast(state, tensor.Float32)
@@ -138,7 +145,12 @@ func linearAttention(n *node) []*value {
 }
 
 // step returns the state after a position, and the result of the position. rows are tensors [batch, heads, elements]:
-// queries, keys, values and, if the rule uses them, decay and beta.
+// query q, key k, value v and, if the rule uses them, decay and beta. With k and v as row vectors:
+//
+//	state = state * exp(decay)ᵀ           // if the rule decays; one factor for each row, or one for the head
+//	v     = (v - k @ state) * beta        // if the rule corrects
+//	state = state + kᵀ @ v
+//	y     = q @ state                     // for each query head of the group
 func (rule linearRule) step(n *node, state *value, rows []*value) (*value, *value) {
 	column := func(x *value) *value { return n.Op("unsqueeze", graph.Attrs{"dim": 3}, x) }
 	row := func(x *value) *value { return n.Op("unsqueeze", graph.Attrs{"dim": 2}, x) }
@@ -152,8 +164,8 @@ func (rule linearRule) step(n *node, state *value, rows []*value) (*value, *valu
 		v = n.Op("mul", nil, n.Op("sub", nil, v, n.Op("matmul", nil, row(k), state)), column(rest[0]))
 	}
 	state = n.Op("add", nil, state, n.Op("mul", nil, column(k), v))
-	sizes, e := n.SymShape(state), n.SymShape(v)[3]
+	sizes, valueSize := n.SymShape(state), n.SymShape(v)[3]
 	q = n.ReshapeSym(q, sizes[0], sizes[1], sym.Of(rule.groups), sizes[2])
 	y := n.Op("matmul", nil, q, state)
-	return state, n.ReshapeSym(y, sizes[0], sizes[1].Mul(sym.Of(rule.groups)), e)
+	return state, n.ReshapeSym(y, sizes[0], sizes[1].Mul(sym.Of(rule.groups)), valueSize)
 }
