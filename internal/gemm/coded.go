@@ -79,8 +79,7 @@ func machineCodeSet(dtype tensor.DType, set registerTileSizes) *kernelSet {
 		routines = portable[dtype].thinKernels
 	}
 	kernels := &kernelSet{name: set.cpu.String() + " code", cpu: set.cpu, mr: set.panelRows, kc: maxBlockDepth,
-		elemBytes:  dtype.Size(),
-		maxHeights: set.maxHeights, thinKernels: routines, sharedLoops: portable[dtype].sharedLoops}
+		elemBytes: dtype.Size(), maxHeights: set.maxHeights, thinKernels: routines, sharedLoops: portable[dtype].sharedLoops}
 	_, bytes := tile.Registers(set.cpu)
 	kernels.lanes = bytes / kernels.elemBytes
 	kernels.nr, kernels.narrowPanel = set.vectors*kernels.lanes, narrow*kernels.lanes
@@ -126,6 +125,7 @@ func (p *Plan) stacks(rows, vectors int) (list [4]tileStack, stackCount int) {
 		add(count*size, size-1, smallerCount, size-1)
 		return list, stackCount
 	}
+	// A stack has the tiles at one position in all whole panels, or a tile of the last panel if that has fewer rows.
 	panelWidth := p.a.panelWidth
 	for _, part := range [2]struct{ row, rows, count int }{{0, panelWidth, rows / panelWidth},
 		{rows / panelWidth * panelWidth, rows % panelWidth, 1}} {
@@ -231,9 +231,10 @@ func (p *Plan) tileSpec(store storeMode, mode readMode, partial bool, vectors, h
 }
 
 // linesToPrefetch returns the number of cache lines of B that a register tile prefetches per loop iteration
-// (tile.DefaultUnroll terms). It is 0 if B is in the caches. If several tiles read a panel, each prefetches lines of
-// the next panel; otherwise the tile prefetches its own panel, prefetchBytes ahead. B is often a constant that has
-// left the caches since the previous run, and the hardware prefetcher stops at page boundaries.
+// (tile.DefaultUnroll terms). It is 0 if B is in the caches, in place, just packed by the tile, or has one panel. If
+// several tiles read a panel, each prefetches lines of the next panel; otherwise the tile prefetches its own panel,
+// prefetchBytes ahead. B is often a constant that has left the caches since the previous run, and the hardware
+// prefetcher stops at page boundaries.
 func (p *Plan) linesToPrefetch(mode readMode) int {
 	if p.spec.BInCache || p.b.inPlace || p.b.packsPerTile() && mode == readDirect || p.spec.N <= p.b.panelWidth {
 		return 0
@@ -388,7 +389,7 @@ func (t *tileState) computePanels(args *jit.Args, a, b *operandView, i0, i1, j0,
 func (t *tileState) computeStrip(args *jit.Args, a, b *operandView, blockStart, blockEnd, j, cols, morePanels int) {
 	plan, vectors := t.Plan, t.set.vectors(cols)
 	t.setOperands(args, a, b, j, cols)
-	store, tilesPerCall := t.setStoreMode(args, j)
+	store, rowsPerCall := t.setStoreMode(args, j)
 	t.setPrefetch(args, b, j)
 	if plan.severalPanels {
 		args.Step[tile.VecTile] = b.at(plan.b.panelWidth) * t.set.elemBytes
@@ -407,7 +408,7 @@ func (t *tileState) computeStrip(args *jit.Args, a, b *operandView, blockStart, 
 		mode, tilesDone[0] = readCopied, 1
 		t.computeAndCopyPanel(args, a, t.stacks[0], store, blockStart, j, cols)
 	}
-	tilesPerCall = max(1, tilesPerCall/t.stacks[0].height)
+	tilesPerCall := max(1, rowsPerCall/t.stacks[0].height)
 	for unfinished := true; unfinished; {
 		unfinished = false
 		for i := range t.stackCount {
@@ -422,10 +423,10 @@ func (t *tileState) computeStrip(args *jit.Args, a, b *operandView, blockStart, 
 	}
 }
 
-// setStoreMode returns the storeMode of the block of K, and the maximum number of register tiles of a call. It sets
-// the address of the temporary tile or of the bias, if the mode uses one.
-func (t *tileState) setStoreMode(args *jit.Args, j int) (store storeMode, tilesPerCall int) {
-	store, tilesPerCall = addLaterBlock, max(1, callMACs/(t.Plan.b.panelWidth*t.kc))
+// setStoreMode returns the storeMode of the block of K, and the maximum number of rows that a call computes; 1 stands
+// for the rows of one register tile. It sets the address of the temporary tile or of the bias, if the mode uses one.
+func (t *tileState) setStoreMode(args *jit.Args, j int) (store storeMode, rowsPerCall int) {
+	store, rowsPerCall = addLaterBlock, max(1, callMACs/(t.Plan.b.panelWidth*t.kc))
 	switch {
 	case t.spec.CColStride != 1:
 		args.Ptr[tile.Out], args.Row[tile.Out], args.Step[tile.OutRow] = t.temporary(), 0, t.set.nr*t.set.elemBytes
@@ -434,13 +435,13 @@ func (t *tileState) setStoreMode(args *jit.Args, j int) (store storeMode, tilesP
 		store = storeFirstBlock
 		switch t.spec.Bias {
 		case BiasRows:
-			tilesPerCall = 1 // a call has only one address of a bias
+			rowsPerCall = 1 // a call has only one address of a bias
 			args.Ptr[tile.EpilogueOperands] = t.biasRows()
 		case BiasCols:
 			args.Ptr[tile.EpilogueOperands], args.Row[tile.EpilogueOperands] = t.biasCols(), (j-t.j0)*t.set.elemBytes
 		}
 	}
-	return store, tilesPerCall
+	return store, rowsPerCall
 }
 
 // setOperands sets the addresses of the operands and of the result, for the panel of B at column j.

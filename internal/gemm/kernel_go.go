@@ -49,7 +49,8 @@ func goMicro[T number](kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer,
 	}
 }
 
-// goMicroHalf computes at most two columns of goMicro.
+// goMicroHalf computes at most two columns of goMicro: C = the product + the bias of the row + init. The conversion to
+// T rounds a product, here and below. Without it, the compiler may fuse the product with the addition.
 func goMicroHalf[T number](kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int,
 	init unsafe.Pointer, ldinit int, rowBias unsafe.Pointer, rows, cols int) {
 	var c00, c01, c10, c11, c20, c21, c30, c31 T

@@ -242,7 +242,7 @@ func (p *Plan) chooseOperandAccess() {
 	if p.set.hasMachineCode() && (spec.A.Source == Custom || spec.B.Source == Custom) {
 		depth = maxPackedDepth
 	}
-	p.kc = ceilDiv(spec.K, ceilDiv(spec.K, depth))
+	p.kc = ceilDiv(spec.K, ceilDiv(spec.K, depth)) // the fewest blocks of at most depth terms, of nearly equal size
 	p.a = operandPlan{source: spec.A.Source, elemBytes: size, panelWidth: p.set.mr, extent: spec.M,
 		laneStride: spec.A.RowStride, termStride: spec.A.ColStride}
 	p.b = operandPlan{source: spec.B.Source, elemBytes: size, panelWidth: p.set.nr, extent: spec.N,
@@ -279,7 +279,7 @@ func (p *Plan) planTiled(maxShared int) {
 	p.tileRows, p.tileCols, p.mTiles, p.nTiles = tiling.tileRows, tiling.tileCols, tiling.mTiles, tiling.nTiles
 	p.a.packedOnce, p.b.packedOnce = tiling.shareA, tiling.shareB
 
-	lanes := 0
+	lanes := 0 // lanes of all shared panels
 	for _, operand := range []operandPlan{p.a, p.b} {
 		if operand.packedOnce {
 			lanes += roundUp(operand.extent, operand.panelWidth)
@@ -291,7 +291,7 @@ func (p *Plan) planTiled(maxShared int) {
 	p.firstRowCols = min(p.tileCols, p.b.panelWidth*max(1, machine.MACGrain/(p.tileRows*p.b.panelWidth*min(spec.K,
 		p.kc))))
 	p.maxSuperDepth = spec.K
-	if lanes*spec.K > maxShared {
+	if lanes*spec.K > maxShared { // super-blocks of as many whole blocks of K as fit, at least one
 		p.maxSuperDepth = min(spec.K, max(p.kc, maxShared/lanes/p.kc*p.kc))
 	}
 	if lanes > 0 {
@@ -386,7 +386,8 @@ const (
 	computeOtherRows                  // the other rows of tiles
 )
 
-// phasesPerBlock returns the number of phases of a super-block of K.
+// phasesPerBlock returns the number of phases of a super-block of K, in a plan that shares panels. There is one if the
+// first row of tiles, which packs B, is the only row.
 func (p *Plan) phasesPerBlock() int {
 	if p.b.packedByFirstRow && p.mTiles == 1 {
 		return 1
@@ -436,7 +437,8 @@ func (p *Plan) Tiles(phase int) int {
 	return p.mTiles * p.nTiles
 }
 
-// tile returns the rows [i0, i1) and columns [j0, j1) of a tile, in a phase that computes.
+// tile returns the rows [i0, i1) and columns [j0, j1) of a tile, in a phase that computes. The tiles of a column of
+// tiles are consecutive.
 func (p *Plan) tile(work phaseWork, tile int) (i0, i1, j0, j1 int) {
 	rows, skippedRows, cols := p.mTiles, 0, p.tileCols
 	switch work {

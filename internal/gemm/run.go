@@ -65,7 +65,7 @@ func (p *Plan) Run(phase, tile int, args *Args, worker []byte) {
 		x.superTerms = p.superDepth(block)
 		x.sharedA = aligned(args.Shared[:p.sharedBytes])
 		x.sharedB = x.sharedA
-		if p.a.packedOnce {
+		if p.a.packedOnce { // the panels of B follow those of A
 			x.sharedB = p.elem(x.sharedA, roundUp(p.a.extent, p.a.panelWidth)*p.maxSuperDepth)
 		}
 		if work == packOnly {
@@ -137,6 +137,8 @@ func (x *execution) runPack(tile int) {
 func (x *execution) packShared(tile int, operand operandPlan, src unsafe.Pointer, pack PackFunc, to unsafe.Pointer) {
 	panels, depth := operand.packChunk(x.superTerms)
 	panelGroups := ceilDiv(ceilDiv(operand.extent, operand.panelWidth), panels)
+	// A tile is a group of panels and a range of terms, the groups fastest. Panels follow one another: lane l0, the
+	// first of a panel, and term k0 of the super-block are at element l0*superTerms + k0*panelWidth.
 	l0 := tile % panelGroups * panels * operand.panelWidth
 	l1 := min(l0+panels*operand.panelWidth, operand.extent)
 	k0 := tile / panelGroups * depth
@@ -231,7 +233,7 @@ func (x *execution) runTile(i0, i1, j0, j1 int) {
 		x.locate(&a, &plan.a, x.ptrA, x.sharedA, x.worker, x.packA, k0, k1, i0, i1)
 		x.locate(&b, &plan.b, x.ptrB, x.sharedB, localB, x.packB, k0, k1, j0, j1)
 		t.k0, t.kc, t.first, t.last = k0, k1-k0, k0 == 0, k1 == spec.K
-		x.countMACs(packCost * (i1 - i0 + j1 - j0) * t.kc)
+		x.countMACs(packCost * (i1 - i0 + j1 - j0) * t.kc) // locate may have packed these rows and columns
 		if args != nil {
 			t.computePanels(args, &a, &b, i0, i1, j0, j1)
 			continue

@@ -63,7 +63,7 @@ func (d operandPlan) localPanels(kc int) int { return max(1, blockBytes/(d.panel
 
 // maxTiles returns the greatest useful number of tiles of a product. Usually the number of multiplications
 // determines it. With few rows or columns, the size of the larger operand does, because reading that operand takes
-// most of the time.
+// most of the time. It is the greatest of 2*m*n*k/grain, max(m, n)*k/ReduceGrain and 1.
 func (s *kernelSet) maxTiles(m, n, k int) int {
 	grain := machine.PortableMACGrain
 	if s.hasMachineCode() {
@@ -113,7 +113,12 @@ func chooseGrid(a, b operandPlan, k, kc, maxTiles int) grid {
 	return best
 }
 
-// cost returns the estimated core time in nanoseconds, summed over gridWorkers; see chooseGrid.
+// cost returns the estimated core time in nanoseconds, summed over gridWorkers; see chooseGrid. For w workers it is
+//
+//	shared + w*(barrier + ceil(tiles/w)*tile)
+//
+// where shared is the time to pack shared panels, and tile the time of a tile. Products are converted to float64, so
+// that the compiler does not fuse them with additions on some architectures: all choose the same grid.
 func (g grid) cost(a, b operandPlan, k, kc int) float64 {
 	depth := float64(k)
 	blocks := float64(ceilDiv(k, kc))

@@ -27,9 +27,11 @@ func (p *Plan) chooseDirection(direction Direction) {
 	case direction != AnyDirection:
 		p.alongColumns = direction == ByColumns
 	case reducedAxis.strides[lead] <= keptAxis.strides[lead] || keptAxis.length == 1:
+		// The lead operand is closer along rows. Loops run along columns for many short rows, for transposed outputs,
+		// and for rows of short runs (see splitRows).
 		p.alongColumns = reducedAxis.length < shortRow && keptAxis.length >= reducedAxis.length && keptAxis.length > 1 ||
 			p.transposesOutputs(keptAxis) || p.hasColumnRuns()
-	default:
+	default: // the lead operand is closer along columns
 		p.alongColumns = keptAxis.length >= minLoopColumns || keptAxis.length > reducedAxis.length
 	}
 	if p.rowLen == 0 {

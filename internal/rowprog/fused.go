@@ -168,7 +168,7 @@ func (p *Plan) canPipeline(group int) bool {
 // runAsPipeline runs all passes over the tiles begin to end-1 as a pipeline of rows: each pass lags behind the previous
 // pass by one group of rows (see rowsPerGroup).
 func (p *Plan) runAsPipeline(state *State, begin, end int, ptrs []unsafe.Pointer, worker []byte) {
-	for next := begin; next < end; {
+	for next := begin; next < end; { // each iteration: the tiles at one position along the kept axes after kept[0]
 		position := next / p.tilesPerKept0
 		last := min(end, (position+1)*p.tilesPerKept0) - 1
 		lastTile := p.setTile(state, last, ptrs, worker)
@@ -189,7 +189,7 @@ func (p *Plan) runAsPipeline(state *State, begin, end int, ptrs []unsafe.Pointer
 func (p *Plan) runPipelinedRows(state *State, rows int) {
 	lag, groups, step := p.passesAtOnce-1, rows/p.rowsPerGroup, 0
 	if groups > lag {
-		for ; step < lag; step++ {
+		for ; step < lag; step++ { // until all passes have begun
 			p.runPipelineStep(state, step, groups)
 		}
 		p.runFusedRows(state, groups-lag)
@@ -203,7 +203,7 @@ func (p *Plan) runPipelinedRows(state *State, rows int) {
 		}
 		step = groups
 	}
-	for ; step < groups+lag; step++ {
+	for ; step < groups+lag; step++ { // until all passes have ended; all steps, if there are too few groups
 		p.runPipelineStep(state, step, groups)
 	}
 	for row := groups * p.rowsPerGroup; row < rows; row++ {
@@ -263,7 +263,8 @@ func (p *Plan) runFusedTiles(state *State, begin, end int, ptrs []unsafe.Pointer
 		state.passBases = append(state.passBases, nil)
 		state.tiles = append(state.tiles, tile{})
 	}
-	for first := begin; first < end+p.passesAtOnce-1; first++ { // the tile of the first pass
+	// first is the tile of the first pass; pass k processes tile first-k. Tile i has its state at index i%passesAtOnce.
+	for first := begin; first < end+p.passesAtOnce-1; first++ {
 		if first < end {
 			state.tileBase = state.passBases[first%p.passesAtOnce]
 			state.tiles[first%p.passesAtOnce] = p.setTile(state, first, ptrs, worker)

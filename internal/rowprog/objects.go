@@ -150,7 +150,9 @@ func (b *builder) allocate(bytes int, obj object) int {
 	return len(b.objects) - 1
 }
 
-// tileMemory allocates an object with all elements of a tile, with the given number of copies.
+// tileMemory allocates an object with all elements of a tile, with the given number of copies. Along columns, kept[0]
+// is the fastest axis, then follow the reduced axes. Along rows, the reduced axes are the fastest, and rows are padded
+// to 64 bytes.
 func (b *builder) tileMemory(size, copies int) int {
 	obj := object{size: size, copies: copies, reducedStrides: make([]int, len(b.reduced))}
 	stride := size
@@ -369,7 +371,8 @@ func (b *builder) newLoop(code *expr.Code, in []expr.Place) *expr.Loop {
 }
 
 // compileUnrolled compiles a loop that processes several elements of each column at once, so that an accumulator is
-// read and written once for all these elements. It compiles nothing if there are too many pointers for registers.
+// read and written once for all these elements: 4, or 2 if 4 have more than maxPointers pointers. It compiles nothing
+// if 2 have too many as well, or without machine code.
 func (b *builder) compileUnrolled(k int, pass *compiledPass) error {
 	for count := 4; count > 1; count /= 2 {
 		code, in, out, err := b.program.Columns(k, count)

@@ -32,8 +32,9 @@ type Pieces struct {
 }
 
 // NewPieces plans an expression whose rows are cut into pieces. It has the arguments of [New]. It returns nil and no
-// error if the results of pieces do not determine the result, or if no fold depends on another fold, so that [New] can
-// divide the rows into parts.
+// error in four cases: the results of pieces do not determine the result; an output varies within a row; there are no
+// elements, or more than expr.MaxCutLen in a row; or no fold depends on another fold, so that [New] can divide the rows
+// into parts.
 func NewPieces(c *expr.Code, outs, ins []tensor.Meta, mask []bool, direction Direction) (*Pieces, error) {
 	metas := append(slices.Clone(outs), ins...)
 	if err := checkOperands(c, len(outs), metas, mask); err != nil {
@@ -65,7 +66,8 @@ func NewPieces(c *expr.Code, outs, ins []tensor.Meta, mask []bool, direction Dir
 	return p, p.build(metas, kept, reduced, direction)
 }
 
-// build cuts the reduced axes and makes the plans. The first axis has the smallest strides.
+// build cuts the reduced axes and makes the plans. The first axis has the smallest strides. A piece has all positions
+// along the axes before cutIndex, `length` positions along the axis at cutIndex, and one position along the others.
 func (p *Pieces) build(metas []tensor.Meta, kept, reduced []axis, direction Direction) (err error) {
 	innerElements, cutIndex := 1, 0
 	for cutIndex < len(reduced)-1 && innerElements*reduced[cutIndex].length <= maxPieceElements {
@@ -75,12 +77,12 @@ func (p *Pieces) build(metas []tensor.Meta, kept, reduced []axis, direction Dire
 	cutAxis, outer := reduced[cutIndex], reduced[cutIndex+1:]
 	length := min(max(1, maxPieceElements/innerElements), cutAxis.length)
 	if innerElements >= minColumnElements && p.isCloserAlong(cutAxis, reduced[0]) {
-		length = 1
+		length = 1 // adjacent pieces are columns, along which loops read adjacent memory
 	}
 	wholePieces, remainder := cutAxis.length/length, cutAxis.length%length
 	piecesAlong := (cutAxis.length + length - 1) / length
 	pieces := piecesAlong * elementsOf(outer)
-	for k := range pieces {
+	for k := range pieces { // piece k%piecesAlong of the cut axis, at position k/piecesAlong of the outer axes
 		p.firstIndex = append(p.firstIndex, int32((k/piecesAlong*cutAxis.length+k%piecesAlong*length)*innerElements))
 	}
 	rows := elementsOf(kept)
@@ -89,6 +91,8 @@ func (p *Pieces) build(metas []tensor.Meta, kept, reduced []axis, direction Dire
 		p.partialBytes += (rows*pieces*output.DType.Size() + tensor.Align - 1) &^ (tensor.Align - 1)
 	}
 	layout := pieceLayout{pieces: p, metas: metas, kept: kept, piecesPerRow: pieces}
+	// planPieces plans pieces with cutLength positions along the cut axis, `blocks` of them for each position along the
+	// outer axes. Pieces are rows of this plan: the outer axes and the index of a piece are kept dimensions.
 	planPieces := func(blocks, cutLength int) (*Plan, error) {
 		layout.reset()
 		for i := len(outer) - 1; i >= 0; i-- {
@@ -151,7 +155,7 @@ func (l *pieceLayout) reset() {
 	l.ins = append(l.ins, tensor.Meta{DType: tensor.Int32})
 	for d, keptAxis := range slices.Backward(l.kept) {
 		l.addAxis(keptAxis.length, keptAxis.strides, 1, l.piecesPerRow*elementsOf(l.kept[:d]), false)
-		l.ins[len(l.ins)-1].Strides[len(l.mask)-1] = 0
+		l.ins[len(l.ins)-1].Strides[len(l.mask)-1] = 0 // all rows have the same first indices
 	}
 }
 
@@ -201,8 +205,8 @@ func (l *pieceLayout) planJoin(direction Direction) (*Plan, error) {
 		ins = append(ins, tensor.Meta{DType: dtype})
 	}
 	folds := len(code.PieceCode.Out)
-	// add adds a dimension. partialStride is the stride of the results of pieces, in elements. strideOf returns the stride
-	// of an output or operand of the expression, in bytes.
+	// add adds a dimension. partialStride is the stride of the results of pieces, in elements. strideOf returns the
+	// stride of an output or operand of the expression, in bytes.
 	add := func(length, partialStride int, strideOf func(i int) int) {
 		for i := range outs {
 			addDim(&outs[i], length, strideOf(i)/outs[i].DType.Size())
@@ -260,7 +264,9 @@ func (p *Plan) chunksOrZero(phase int) int {
 	return p.Chunks(phase)
 }
 
-// Scratch returns the size in bytes of the memory that all chunks share, as [Plan.Scratch] does.
+// Scratch returns the size in bytes of the memory that all chunks share, as [Plan.Scratch] does. The results of pieces
+// come first. Then follows the scratch memory of the plans: equalPieces and lastPieces run at the same time, join
+// later.
 func (p *Pieces) Scratch() int {
 	n := p.partialBytes + max(p.equalPieces.Scratch(), p.join.Scratch())
 	if p.lastPieces != nil {

@@ -101,6 +101,7 @@ func New(c *expr.Code, outs, ins []tensor.Meta, mask []bool, direction Direction
 	if p.rowLen == 1 {
 		c = c.Unscanned()
 	}
+	// uniform marks operands that do not vary within a row, and whole marks outputs that do.
 	uniform, whole := make([]bool, len(c.In)), make([]bool, len(outs))
 	for i := range p.metas {
 		varies := slices.ContainsFunc(p.reduced, func(a axis) bool { return a.strides[i] != 0 })
@@ -146,7 +147,7 @@ func (p *Plan) axes(mask []bool) (shape []int, err error) {
 		if s := a.strides[lead]; s != 0 {
 			return max(s, -s)
 		}
-		return math.MaxInt
+		return math.MaxInt // axes along which the lead operand is broadcast are last
 	}
 	byStep := func(a, b axis) int {
 		switch x, y := key(a), key(b); {
@@ -198,15 +199,18 @@ func (p *Plan) cutTiles() {
 	}
 	grain := machine.ReduceGrain / p.elementCost
 	axis := p.kept[0]
+	// The columns of a row stay in one tile.
 	p.tileLen = max(p.columnsPerRow, min(p.maxTileLen(grain), axis.length)/p.columnsPerRow*p.columnsPerRow)
 	p.tilesPerKept0 = (axis.length + p.tileLen - 1) / p.tileLen
-	p.tiles = p.tilesPerKept0 * p.numRows() / max(1, axis.length)
-	work := p.tileLen * max(p.rowLen, 1)
+	p.tiles = p.tilesPerKept0 * p.numRows() / max(1, axis.length) // numRows/length positions along the other kept axes
+	work := p.tileLen * max(p.rowLen, 1)                          // elements of a tile
 	p.tilesPerChunk = max(1, grain/work)
-	if p.severalRowsPerCall && !p.hasStaged() && len(p.program.Passes) > 1 { // fused passes need many tiles per chunk
+	if p.severalRowsPerCall && !p.hasStaged() && len(p.program.Passes) > 1 {
+		// Fused passes need many tiles per chunk: 24, or a 64th of all tiles if that is more, but at most a quarter of
+		// all tiles and 2^19 elements.
 		p.tilesPerChunk = max(p.tilesPerChunk, min(max(24, p.tiles/64), p.tiles/4, 1<<19/work))
 	}
-	parts, minWork := (work+grain-1)/grain, 2*grain
+	parts, minWork := (work+grain-1)/grain, 2*grain // parts of grain elements; a smaller tile is not cut
 	if p.alongColumns {
 		// Along columns, the number of parts is even: each of two workers then reduces the half of an image that it
 		// computed in the preceding convolution, which is still in its cache. The minimum size is smaller than along
@@ -254,6 +258,7 @@ func (p *Plan) cutRows(parts int) {
 	length := p.reduced[p.cutAxis].length
 	p.partsPerRow = min(parts, (maxParts+p.tiles-1)/p.tiles, length)
 	p.partLen = (length + p.partsPerRow - 1) / p.partsPerRow
+	// Along rows, a part of the inner axis has a multiple of expr.Lanes elements. Rounding may leave fewer parts.
 	if !p.alongColumns && p.cutAxis == 0 && p.partLen > expr.Lanes {
 		p.partLen = (p.partLen + expr.Lanes - 1) / expr.Lanes * expr.Lanes
 	}
@@ -262,8 +267,8 @@ func (p *Plan) cutRows(parts int) {
 	}
 }
 
-// isDirect reports whether loops use output or operand i in place. An output must be contiguous along the inner axis.
-// An operand must be contiguous or constant along that axis. Other outputs and operands are staged.
+// isDirect reports whether loops use output or operand i in place. An output must be contiguous along the inner axis,
+// and an operand contiguous or constant, unless the axis has length 1. Other outputs and operands are staged.
 func (p *Plan) isDirect(i int) bool {
 	inner := p.reduced[0]
 	if p.alongColumns {
@@ -280,9 +285,9 @@ func (p *Plan) variesInRow(i int) bool {
 	return !p.program.Uniform[i-p.outCount]
 }
 
-// hasNonTemporalStores reports whether an output exceeds the caches and is written with non-temporal stores. Each
-// element of such an output must be written only once, so stored rows are then in the worker's memory instead of the
-// output.
+// hasNonTemporalStores reports whether an output is written with non-temporal stores: it varies within a row, is
+// written in place, and exceeds the caches. Each element of such an output must be written only once, so stored rows
+// are then in the worker's memory instead of the output, unless they are scanned.
 func (p *Plan) hasNonTemporalStores(output int) bool {
 	meta := p.metas[output]
 	return p.program.Whole[output] && p.isDirect(output) && meta.Numel()*meta.DType.Size() >= machine.NonTemporalMinBytes
@@ -396,7 +401,9 @@ func (p *Plan) Compiled() bool {
 // ByColumns reports whether inner loops run along a kept dimension.
 func (p *Plan) ByColumns() bool { return p.alongColumns }
 
-// InPlace returns pairs of an output and an operand that may have the same memory.
+// InPlace returns pairs of an output and an operand that may have the same memory. Their elements have the same
+// addresses, and no pass reads the operand after the first pass that writes the output: a loop reads an element before
+// it writes it.
 func (p *Plan) InPlace() [][2]int {
 	var pairs [][2]int
 	for output := range p.outCount {
@@ -415,6 +422,7 @@ func (p *Plan) InPlace() [][2]int {
 }
 
 // firstWrite returns the index of the first pass that writes to an output, or to a stored row in the output's memory.
+// It returns 0 if no pass does.
 func (p *Plan) firstWrite(output int) int {
 	for k := range p.program.Passes {
 		for _, place := range p.program.Passes[k].Out {
@@ -428,7 +436,8 @@ func (p *Plan) firstWrite(output int) int {
 }
 
 // lastRead returns the index of the last pass that reads an operand with the layout of the output. It considers all
-// operands with this layout, because any of them may share the output's memory.
+// operands with this layout, because any of them may share the output's memory. A read after the loop of pass k
+// (AfterIn) counts as a read by pass k+1, because the loop has already written its outputs.
 func (p *Plan) lastRead(output int) int {
 	last := 0
 	for k, pass := range p.program.Passes {

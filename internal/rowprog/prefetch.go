@@ -33,6 +33,7 @@ func (b *builder) prefetch(in []expr.Place, selected func(place expr.Place) bool
 		rows = b.maxLength(outer)
 	}
 	for n, place := range in {
+		// Only an operand that is read in place and exceeds L2 is prefetched.
 		i := b.outCount + place.N
 		if place.Kind != expr.AtOperand || !selected(place) || b.inObjects[place.N] != i ||
 			b.elements(i)*b.objects[i].size < machine.L2Bytes {
@@ -40,7 +41,7 @@ func (b *builder) prefetch(in []expr.Place, selected func(place expr.Place) bool
 		}
 		rowBytes, step := b.maxLength(b.innerAxis())*b.objects[i].size, b.objects[i].stride(b.outerAxis())
 		distance, isLong := bytes, rowBytes*rows >= minPrefetchRatio*bytes
-		if rowBytes < 2*bytes && rowBytes != step && step != 0 {
+		if rowBytes < 2*bytes && rowBytes != step && step != 0 { // short rows that are not consecutive
 			rowsAhead := group * max(1, bytes/rowBytes/group)
 			distance, isLong = rowsAhead*step, rows >= minPrefetchRatio*rowsAhead
 		}
@@ -55,8 +56,10 @@ func (b *builder) prefetch(in []expr.Place, selected func(place expr.Place) bool
 // allOperands selects all operands for prefetching.
 func allOperands(expr.Place) bool { return true }
 
-// passPrefetch returns the prefetching of pass k. If there are several passes, the second pass, whose operands are in
-// the cache, prefetches the operands of the next tile, so that reading memory overlaps with computation.
+// passPrefetch returns the prefetching of pass k. A single pass prefetches its operands. If fused passes would evict
+// shared operands, only the first pass prefetches, into L1. Otherwise the second of several passes, whose operands are
+// in the cache, prefetches the operands of the first pass for the next tile, so that reading memory overlaps with
+// computation.
 func (b *builder) passPrefetch(k int, in []expr.Place) (result loops.Prefetch) {
 	switch {
 	case len(b.program.Passes) == 1:

@@ -32,8 +32,8 @@ type State struct {
 type tile struct {
 	index     int // number of the tile
 	positions int // number of positions
-	// If rows are cut: the first position along the cut axis of the part that the chunk processes, and the number of its
-	// positions. Otherwise 0.
+	// If rows are cut: the first position along the cut axis of the part that the chunk processes, and the number of
+	// its positions. Otherwise 0.
 	partBegin, partLen int
 }
 
@@ -157,9 +157,11 @@ func (p *Plan) setTile(state *State, index int, ptrs []unsafe.Pointer, worker []
 	for i := range p.objects {
 		obj := &p.objects[i]
 		if obj.argument < 0 {
+			// Consecutive tiles use the copies in turn.
 			state.tileBase = append(state.tileBase, unsafe.Pointer(&worker[obj.offset+index%obj.copies*obj.copyStride]))
 			continue
 		}
+		// rest is the position along the kept axes after kept[0], the first of them fastest.
 		offset, rest := first*obj.keptStride, index/p.tilesPerKept0
 		for d := range p.kept[1:] {
 			dim := &p.kept[1+d]
@@ -215,7 +217,7 @@ func (p *Plan) eachPosition(state *State, t tile, slots []int, visit func(innerL
 			state.ptrs = append(state.ptrs, unsafe.Add(state.tileBase[object], offset))
 		}
 		visit(innerLen, outerLen)
-		d := firstOther
+		d := firstOther // increment the index, the first of these axes fastest
 		for ; d < len(p.reduced); d++ {
 			if state.index[d]++; state.index[d] < p.length(t, d) {
 				break
@@ -306,7 +308,7 @@ func (p *Plan) foldColumns(state *State, t tile, pass *compiledPass) {
 			p.runColumns(state, pass, innerLen, n)
 			elementsInBlock += n
 			if outerLen -= n; outerLen == 0 {
-				return // pointers must not leave the memory
+				return // do not advance the pointers beyond the memory
 			}
 			for k := range state.ptrs {
 				if state.ptrs[k] != nil {
@@ -333,6 +335,7 @@ func (p *Plan) runColumns(state *State, pass *compiledPass, innerLen, outerLen i
 	if pass.unrolled != nil {
 		if unrolledEnd = outerLen - outerLen%pass.unrollCount; unrolledEnd > 0 {
 			state.callPtrs, state.callStrides = state.callPtrs[:0], state.callStrides[:0]
+			// A pointer starts at its element of the column, and its step is unrollCount elements.
 			for _, slot := range pass.unrolledSlots {
 				state.callPtrs = append(state.callPtrs, unsafe.Add(state.ptrs[slot.slot], slot.element*state.strides[slot.slot]))
 				state.callStrides = append(state.callStrides, pass.unrollCount*state.strides[slot.slot])

@@ -96,7 +96,7 @@ func Coalesce(axes []Axis) []Axis {
 		if x.N == 1 {
 			continue
 		}
-		position := len(sorted)
+		position := len(sorted) // insertion sort
 		sorted = append(sorted, x)
 		for ; position > 0 && hasSmallerStride(x, sorted[position-1]); position-- {
 			sorted[position] = sorted[position-1]
@@ -116,7 +116,7 @@ func Coalesce(axes []Axis) []Axis {
 	return sorted[:merged]
 }
 
-// hasSmallerStride reports whether x precedes y in the order of Coalesce.
+// hasSmallerStride reports whether x precedes y in the order of Coalesce. Strides of 0 in dst are last.
 func hasSmallerStride(x, y Axis) bool {
 	if x.Dst != y.Dst {
 		return y.Dst == 0 || x.Dst != 0 && x.Dst < y.Dst
@@ -247,6 +247,7 @@ func (p *Copy) rowsAlong(rest []Axis) int {
 func (p *Copy) cutTransposed(hasRowsBetween bool) {
 	e := &p.elem
 	panel, elems := panelBytes/e.DstSize, p.tileElems()
+	// a has as many panels as fit with all of b, at least one. Tiles start at cache lines, if rows of dst do.
 	p.a.cutEvenly(max(1, elems/max(1, p.b.N)/panel)*panel, machine.LineBytes/e.DstSize)
 	if p.b.cut(elems / p.a.tileLen); hasRowsBetween {
 		part := max(minTileElems/p.a.tileLen, (p.b.N+targetBTiles-1)/targetBTiles)
@@ -316,6 +317,7 @@ func (p *Copy) copyRange(outer int, scratch []byte, dst, src unsafe.Pointer, len
 		p.copyPlane(scratch, dst, src, lenB, from, to)
 		return
 	}
+	// from and to become relative to the first tile of an index of the axis.
 	axis, index := &p.outer[outer-1], 0
 	if from >= axis.tilesPerIndex {
 		index = from / axis.tilesPerIndex

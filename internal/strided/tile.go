@@ -96,6 +96,7 @@ func (m matrix) transposeTiles(routine *tileRoutine) {
 	} else {
 		m.transposePanels(transposeFunc, routine, wholeRows, wholeCols)
 	}
+	// The rest is widened to the size of a tile, and then overlaps the whole tiles.
 	if rest := m.cols - wholeCols; rest > 0 {
 		m.submatrix(0, m.cols-max(rest, routine.minCols), wholeRows, max(rest, routine.minCols)).transpose()
 	}

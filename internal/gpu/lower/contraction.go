@@ -28,7 +28,8 @@ func Contraction(source *graph.Contraction, target Target) (*Program, error) {
 	if made.acc != tensor.Float32 && made.acc != tensor.Float64 || source.A.DType != source.Out.DType ||
 		source.B.DType != source.Out.DType ||
 		source.HasAdd && source.Add.DType != source.Out.DType || params > target.MaxParams {
-		return nil, fmt.Errorf("gpu: a product of %v is %w", source.Out.DType, ErrUnsupported)
+		return nil, fmt.Errorf("gpu: a product of %v and %v with a result of %v and %d buffers is %w", source.A.DType,
+			source.B.DType, source.Out.DType, params, ErrUnsupported)
 	}
 	if err := made.setLoops(); err != nil {
 		return nil, err
@@ -44,6 +45,7 @@ func Contraction(source *graph.Contraction, target Target) (*Program, error) {
 	if groups > math.MaxInt32 {
 		return nil, fmt.Errorf("gpu: a product of %d tiles is %w", groups, ErrUnsupported)
 	}
+	// A group's index is (entry of the batch, row of tiles, column of tiles), the columns fastest.
 	tile := made.split(made.Do(ir.Group, tensor.Uint32), []int{tilesN, tilesM, batch})
 	made.build(tile[1], tile[0], tile[2])
 	if made.err != nil {
@@ -92,7 +94,7 @@ func (c *contraction) setLoops() error {
 	add := func(list *[]graph.ContractionLoop, indices *[]int, i int) {
 		loop := c.Loops[i]
 		if count := len(*list) - 1; count >= 0 && !inWindow[i] && !inWindow[(*indices)[count]] {
-			last := (*list)[count]
+			last := (*list)[count] // the next faster loop; one loop replaces both if this loop continues its strides
 			if loop.Out == last.Size*last.Out && loop.A == last.Size*last.A && loop.B == last.Size*last.B &&
 				loop.Add == last.Size*last.Add {
 				(*list)[count].Size *= loop.Size
@@ -102,15 +104,16 @@ func (c *contraction) setLoops() error {
 		*list, *indices = append(*list, loop), append(*indices, i)
 	}
 	var colLoops, batchLoops []int
-	var spans [4]int
+	var spans [4]int // the greatest offset of an element in the result, A, B and the addend
 	for i, loop := range slices.Backward(c.Loops) {
 		for count, stride := range []int{loop.Out, loop.A, loop.B, loop.Add} {
 			if spans[count] += (loop.Size - 1) * stride; stride < 0 || spans[count] >= 1<<28 {
-				return fmt.Errorf("gpu: a product with operands of more than 2^28 elements is %w", ErrUnsupported)
+				return fmt.Errorf("gpu: a product with a negative stride, or with an operand that spans more than "+
+					"2^28 elements, is %w", ErrUnsupported)
 			}
 		}
 		switch {
-		case loop.Size == 1 && !inWindow[i]:
+		case loop.Size == 1 && !inWindow[i]: // its index is always 0
 		case loop.Summed:
 			add(&c.sum, &c.sumLoops, i)
 		case inWindow[i] || loop.B == 0 && loop.A != 0:
@@ -124,7 +127,8 @@ func (c *contraction) setLoops() error {
 	return nil
 }
 
-// setTile chooses the largest tile with enough groups for all processors of a device.
+// setTile chooses the largest tile with enough groups for all processors of a device, if the product fills more than
+// half of its height and width. Otherwise it chooses the smallest tile.
 func (c *contraction) setTile(height, width, batch int) {
 	const processors = 128
 	c.tile, c.perThread, c.depth = 32, 2, 16
@@ -136,12 +140,12 @@ func (c *contraction) setTile(height, width, batch int) {
 		}
 	}
 	c.across = c.tile / c.perThread
-	rows, cols := c.fastest(c.rows), c.fastest(c.cols)
-	c.rowsFirst = rows < cols
+	// Adjacent threads store elements that are close in memory.
+	c.rowsFirst = c.leastOutStride(c.rows) < c.leastOutStride(c.cols)
 }
 
-// fastest returns the least stride of the result along loops.
-func (c *contraction) fastest(list []graph.ContractionLoop) int {
+// leastOutStride returns the least stride of the result along loops, or math.MaxInt without loops.
+func (c *contraction) leastOutStride(list []graph.ContractionLoop) int {
 	least := math.MaxInt
 	for _, loop := range list {
 		if loop.Size > 1 {
@@ -198,6 +202,8 @@ func (s *scalars) and(list ...ir.Value) ir.Value {
 func (c *contraction) build(tileRow, tileCol, entry ir.Value) {
 	const u32 = tensor.Uint32
 	thread := c.Do(ir.Thread, u32)
+	// The threads form a square of across*across. Each computes the elements (rowLane + i*across, colLane + j*across)
+	// of the tile, for i and j below perThread. across is a power of two.
 	slow := c.quotient(thread, c.across)
 	fast := c.do(lane.And, u32, thread, c.u32(c.across-1))
 	rowLane, colLane := slow, fast
@@ -219,20 +225,21 @@ func (c *contraction) build(tileRow, tileCol, entry ir.Value) {
 		c.While(func() ir.Value {
 			first := c.Do(ir.Get, u32, part)
 			valuesA, valuesB := loadA.load(first), loadB.load(first)
-			c.Do(ir.Barrier, tensor.Invalid)
+			c.Do(ir.Barrier, tensor.Invalid) // all threads have multiplied the previous part
 			loadA.store(valuesA)
 			loadB.store(valuesB)
-			c.Do(ir.Barrier, tensor.Invalid)
+			c.Do(ir.Barrier, tensor.Invalid) // all threads have stored this part
 			c.multiply(acc, rowLane, colLane, arrayA, arrayB)
 			next := c.add32(first, c.u32(c.depth))
 			c.Do(ir.Set, tensor.Invalid, part, next)
-			return c.do(lane.Le, tensor.Bool, c.u32(terms), next)
+			return c.do(lane.Le, tensor.Bool, c.u32(terms), next) // done
 		})
 	}
 	c.finish(acc, c.add32(firstRow, rowLane), c.add32(firstCol, colLane), batch)
 }
 
-// multiply adds the products of a part of the sum to the accumulators.
+// multiply adds the products of a part of the sum to the accumulators. Both arrays have the element of term t and row
+// or column i of the tile at t*tile + i.
 func (c *contraction) multiply(acc []ir.Value, rowLane, colLane ir.Value, arrayA, arrayB uint64) {
 	load := func(array uint64, term, i int, first ir.Value) ir.Value {
 		return c.DoImm(ir.LoadShared, c.acc, array, c.add32(first, c.u32(term*c.tile+i*c.across)))
@@ -258,7 +265,8 @@ func (c *contraction) multiply(acc []ir.Value, rowLane, colLane ir.Value, arrayA
 	}
 }
 
-// finish stores the results of a thread.
+// finish stores the results of a thread: alpha*sum + beta*addend. The result is parameter 0, and the addend parameter
+// 3. firstRow and firstCol are the thread's first row and column. Rows and columns beyond the product are skipped.
 func (c *contraction) finish(acc []ir.Value, firstRow, firstCol ir.Value, batch []ir.Value) {
 	const u64 = tensor.Uint64
 	dtype := c.Out.DType
@@ -328,13 +336,15 @@ func (c *contraction) newLoader(thread, first ir.Value, array uint64, isA bool, 
 	loops, stride := c.cols, strideB
 	if isA {
 		loops, stride = c.rows, strideA
-		created.base = c.add32(batch, c.u32(-c.Before))
+		created.base = c.add32(batch, c.u32(-c.Before)) // modulo 2^32: offsets of existing elements are not negative
 	}
 	created.alongTerms = len(c.sum) > 0 && stride(c.sum[0]) == 1 && (len(loops) == 0 || stride(loops[0]) != 1)
 	fastSize := c.tile
 	if created.alongTerms {
 		fastSize = c.depth
 	}
+	// The group copies tile*depth elements, groupSize at a time. Element j of a thread has the fast index
+	// thread%fastSize and the slow index thread/fastSize + j*groupSize/fastSize.
 	fast, slow := c.do(lane.And, u32, thread, c.u32(fastSize-1)), c.quotient(thread, fastSize)
 	for j := range c.tile * c.depth / groupSize {
 		position, term := fast, c.add32(slow, c.u32(j*(groupSize/fastSize)))
@@ -364,17 +374,18 @@ func (l *loader) load(first ir.Value) (values []ir.Value) {
 		index := l.splitLoops(term, l.sum)
 		valid := l.and(l.valid[j], l.less(term, size(l.sum)))
 		if l.isA {
-			for _, window := range l.Windows {
+			for _, window := range l.Windows { // position = result*stride + tap*dilation - before
 				start := l.do(lane.Mul, tensor.Uint32, l.index[j][slices.Index(l.rowLoops, window.Result)],
 					l.u32(window.Stride))
 				tap := l.do(lane.Mul, tensor.Uint32, index[slices.Index(l.sumLoops, window.Tap)],
 					l.u32(window.Dilation))
 				position := l.add32(l.add32(start, tap), l.u32(-window.Before))
+				// A negative position is a large number modulo 2^32, so it is invalid as well.
 				valid = l.and(valid, l.less(position, window.Size))
 			}
 		}
 		offset := l.add32(l.starts[j], l.contraction.offsets(l.sum, index, stride))
-		offset = l.choose(tensor.Uint32, valid, offset, l.u32(0))
+		offset = l.choose(tensor.Uint32, valid, offset, l.u32(0)) // element 0 can always be loaded
 		bytes := l.do(lane.Mul, u64, l.do(lane.Convert, u64, offset), l.Const(u64, uint64(dtype.Size())))
 		start := l.do(lane.Add, u64, l.DoImm(ir.Param, u64, uint64(param)), bytes)
 		value := l.convert(l.acc, dtype, l.scalars.load(oneElement(dtype), start)[0])

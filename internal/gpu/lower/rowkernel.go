@@ -80,6 +80,8 @@ func (k *rowKernel) setThread() {
 	}
 	perGroup := groupSize / k.lanes
 	k.thread = k.Do(ir.Thread, u32)
+	// thread = unit*lanes + lane or, if adjacent threads compute adjacent rows, thread = lane*perGroup + unit. Both
+	// numbers are powers of two.
 	slow, fast := k.quotient(k.thread, k.lanes), k.do(lane.And, u32, k.thread, k.Const(u32, uint64(k.lanes-1)))
 	unit := slow
 	k.lane, k.laneStride = fast, 1
@@ -91,7 +93,7 @@ func (k *rowKernel) setThread() {
 	k.isValid = k.do(lane.Lt, tensor.Bool, unit, k.Const(u32, uint64(units)))
 	unit = k.choose(u32, k.isValid, unit, k.Const(u32, uint64(units-1)))
 	k.row, k.piece = unit, ir.None
-	if units != rows.count {
+	if units != rows.count { // unit = row*pieces + piece
 		k.row = k.quotient(unit, rows.pieces)
 		k.piece = k.do(lane.Sub, u32, unit, k.do(lane.Mul, u32, k.row, k.Const(u32, uint64(rows.pieces))))
 	}
@@ -100,7 +102,7 @@ func (k *rowKernel) setThread() {
 		shape = append(shape, dim.size)
 	}
 	index := k.split(k.row, shape)
-	for i := range k.Params - 1 {
+	for i := range k.Params - 1 { // the last parameter is the scratch memory
 		param := k.DoImm(ir.Param, tensor.Uint64, uint64(i))
 		k.base = append(k.base, k.advance(param, k.offset(index, shape, stridesOf(rows.kept, i))))
 	}
@@ -178,6 +180,7 @@ func (k *rowKernel) pass(i int) {
 		neutral := expr.Neutral(fold.Op, dtype)
 		accumulators = append(accumulators, k.Do(ir.Var, register(dtype), k.elementBits(dtype, neutral)))
 	}
+	// A thread computes the elements first, first+step, ... below last, vector elements each.
 	first := k.do(lane.Mul, u32, k.lane, k.Const(u32, uint64(k.vector)))
 	last := k.Const(u32, uint64(k.rowLen))
 	if k.piece != ir.None {
@@ -197,6 +200,8 @@ func (k *rowKernel) pass(i int) {
 			return k.do(lane.Le, tensor.Bool, last, next)
 		})
 	}
+	// The loop has at least one iteration. The threads of a row have one, because lanes*vector is at most rowLen. In a
+	// shorter last piece, some threads may have none.
 	switch {
 	case k.piece != ir.None:
 		k.If(k.do(lane.Lt, tensor.Bool, first, last), loop)
@@ -216,7 +221,8 @@ func (k *rowKernel) elementBits(dtype tensor.DType, bits uint64) ir.Value {
 	return k.constant(dtype, bits)
 }
 
-// combine combines the accumulators of the threads of a unit, and keeps the results.
+// combine combines the accumulators of the threads of a unit. It keeps the results of rows in k.numbers, and stores
+// those of pieces in scratch memory.
 func (k *rowKernel) combine(pass *expr.RowPass, accumulators []ir.Value, i int) {
 	var results []ir.Value
 	for index, fold := range pass.Folds {
@@ -291,7 +297,8 @@ func (k *rowKernel) joinPieces(i int) {
 			return k.loadRun(run{dtype: dtype, count: 1, align: 8}, address)[0]
 		}
 		accumulator := k.Do(ir.Var, register(dtype), partial(k.lane))
-		if second := k.do(lane.Add, u32, k.lane, k.Const(u32, uint64(k.lanes))); k.lanes < k.pieces { // < 2*k.lanes
+		// Lane l combines pieces l and l+lanes, if there is such a piece: there are fewer than 2*lanes pieces.
+		if second := k.do(lane.Add, u32, k.lane, k.Const(u32, uint64(k.lanes))); k.lanes < k.pieces {
 			k.If(k.do(lane.Lt, tensor.Bool, second, k.Const(u32, uint64(k.pieces))), func() {
 				sum := k.fold(fold.Op, dtype, k.Do(ir.Get, register(dtype), accumulator), partial(second))
 				k.Do(ir.Set, tensor.Invalid, accumulator, sum)
@@ -370,6 +377,8 @@ func (k *rowKernel) addressOf(i int, index []ir.Value) (access, ir.Value) {
 // storedRow returns how a thread accesses a stored row, and the address of the given element.
 func (k *rowKernel) storedRow(stored int, element ir.Value) (access, ir.Value) {
 	dtype := k.program.Rows[stored].DType
+	// The lowest bit set in any of three numbers divides the address: the alignment of the stored rows, the distance
+	// between the elements of threads, and the distance between rows.
 	align := 16 | k.vector*dtype.Size()
 	if k.count > 1 {
 		align |= k.rowLen * dtype.Size()
@@ -418,6 +427,7 @@ func (k *rowKernel) elements(pass *expr.RowPass, element ir.Value, accumulators 
 			if pass.Code.In[operand].IsComplex() {
 				parts = 2
 			}
+			// An operand with one element for each row has only the parts of this element: hence the remainder.
 			return loaded[operand][(offset*parts+part)%len(loaded[operand])]
 		})
 		for output, place := range pass.Out {

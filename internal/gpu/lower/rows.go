@@ -123,10 +123,11 @@ func (r *rows) setAxes(mask []bool) error {
 	if max(r.rowLen, 1)*max(r.count, 1) > math.MaxInt32 {
 		return fmt.Errorf("gpu: a fold over %d elements is %w", r.rowLen*r.count, ErrUnsupported)
 	}
-	for i, meta := range r.metas {
+	for _, meta := range r.metas {
 		if bytes := meta.Extent() * meta.DType.Size(); bytes > math.MaxInt32 ||
 			slices.Min(append([]int{0}, meta.Strides...)) < 0 {
-			return fmt.Errorf("gpu: a fold of operand %d over %d bytes is %w", i, bytes, ErrUnsupported)
+			return fmt.Errorf("gpu: a fold is %w: %v has a negative stride or spans more than %d bytes", ErrUnsupported,
+				meta, math.MaxInt32)
 		}
 	}
 	r.vector = 1
@@ -146,7 +147,7 @@ func (r *rows) setAxes(mask []bool) error {
 			r.kept = append(r.kept, merged)
 			continue
 		}
-		if len(r.reduced) == 0 {
+		if len(r.reduced) == 0 { // the last reduced dimension: the greatest power of two up to 4 that divides its size
 			r.vector = min(4, size&-size)
 		}
 		r.reduced = merge(r.reduced, merged)
@@ -235,7 +236,7 @@ func (r *rows) divide(code *expr.Code) {
 	}
 	r.pieces, r.pieceLen = 1, r.rowLen
 	if r.rowLen >= minCutRow && r.count <= maxCutRows {
-		block := groupSize * r.vector
+		block := groupSize * r.vector // elements that a group computes in an iteration; a piece has whole blocks
 		r.pieceLen = max(minPiece, (r.rowLen+maxPieces-1)/maxPieces)
 		r.pieceLen = (r.pieceLen + block - 1) / block * block
 		r.pieces = (r.rowLen + r.pieceLen - 1) / r.pieceLen
@@ -260,7 +261,8 @@ func (r *rows) layOutScratch() (bytes int) {
 	return bytes
 }
 
-// lanesOf returns the number of threads that fold n elements: a power of 2.
+// lanesOf returns the number of threads that fold n elements: the greatest power of 2 that is at most n/vector and
+// groupSize, or 1.
 func lanesOf(n, vector int) int {
 	return min(groupSize, 1<<(bits.Len(uint(max(1, n/vector)))-1))
 }

@@ -46,8 +46,8 @@ func (g *gen) blockTotal(i int) target.Addr {
 	return target.Addr{Base: blockTotalsReg, Disp: i * g.vectorBytes}
 }
 
-// startBlocks stores the initial sum as a separate block. It is not added to the
-// first block of terms, because the terms of that block differ between tiles.
+// startBlocks stores the initial sum as the total before the first block, and resets the accumulators to 0. The initial
+// sum is not added to the first block of terms, because the terms of that block differ between tiles.
 func (g *gen) startBlocks() {
 	if !g.spec.hasBlocks() {
 		return

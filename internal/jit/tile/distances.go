@@ -20,7 +20,8 @@ func (s *Spec) checkDistances() error {
 		{"packed terms", []int{s.unroll() * s.PackedStep}}} {
 		for _, distance := range group.list {
 			if !fitsDistance(distance) {
-				return fmt.Errorf("tile: %s: the distance is %d bytes: want at most %d", group.name, distance, maxDistance)
+				return fmt.Errorf("tile: %s: the distance is %d bytes: want %d to %d", group.name, distance,
+					-maxDistance, maxDistance)
 			}
 		}
 	}
@@ -33,7 +34,7 @@ func (s *Spec) checkDistances() error {
 	inEnd, vecEnd := 0, 0 // the ends of the previous run's terms
 	for i, run := range s.Runs {
 		terms := run.Terms
-		if terms == Dynamic {
+		if terms == Dynamic { // the addresses advance after each iteration, so displacements span one iteration
 			terms = s.unroll()
 		}
 		if !fitsDistance(run.In) || !fitsDistance(run.Vec) || !endFits(run.InStep, terms) ||
@@ -61,7 +62,8 @@ func constantOr0(distance int) int {
 
 func fitsInt32(distance int) bool { return distance == int(int32(distance)) }
 
-// endFits reports whether step*terms is at most maxDistance.
+// endFits reports whether terms fits an immediate, and step and step*terms are within maxDistance. A Dynamic step
+// counts as 0.
 func endFits(step, terms int) bool {
 	return terms <= math.MaxInt32 && fitsDistance(constantOr0(step)) && fitsDistance(constantOr0(step)*terms)
 }

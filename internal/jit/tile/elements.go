@@ -38,8 +38,9 @@ func (g *gen) nextElementReg() target.VReg {
 	return reg
 }
 
-// beginTerm is called before each term. It loads the elements of several terms at once under three conditions: they
-// are adjacent in memory, each row has a register, and at least two terms are left. termsLeft counts this term too.
+// beginTerm is called before each term. If an earlier load has the elements of the term, beginTerm selects their lanes.
+// Otherwise it loads the elements of several terms at once under three conditions: they are adjacent in memory, each
+// row has a register, and at least two terms are left. termsLeft counts this term too.
 func (g *gen) beginTerm(run *Run, inOffset, termsLeft int) {
 	state, mask := &g.elements, g.rowMask(run)
 	if state.termsAhead > 0 {

@@ -38,7 +38,7 @@ func (g *gen) isPartial(vector int) bool {
 // eachResult visits the vectors of the result, or of another operand with the same layout. base has the address of the
 // operand at the tile.
 func (g *gen) eachResult(base target.GReg, visit func(row, vector int, at target.Addr)) {
-	if g.spec.Out == nil {
+	if g.spec.Out == nil { // inRow5Reg is the address of the current row, inRow10Reg the distance between rows
 		g.Move(base, inRow5Reg)
 		g.Move(stepOf(OutRow), inRow10Reg)
 		base = inRow5Reg
@@ -175,7 +175,8 @@ func (g *gen) epilogueStep(step EpilogueStep, scratch target.VReg) {
 	}
 }
 
-// tileStep applies an operation with an operand that has the offsets of the result.
+// tileStep applies an operation with an operand that has the offsets of the result. A partial vector is loaded under
+// the mask first, because a memory operand of the operation would read the whole vector.
 func (g *gen) tileStep(op target.Op, base target.GReg, scratch target.VReg) {
 	g.eachResult(base, func(i, vector int, at target.Addr) {
 		if !g.isPartial(vector) {

@@ -181,6 +181,7 @@ func (g *gen) begin() {
 	for i := range g.spec.Prefetch {
 		g.loadAddress(PrefetchOperands+i, prefetchListRegs[i])
 	}
+	// inReg is scratch from here on, because setAddresses reads the address from inTile.
 	for _, operand := range g.tileOperands() {
 		g.loadAddress(EpilogueOperands+operand, inReg)
 		g.Move(inReg, spillWord(epilogueWords+operand))
@@ -200,7 +201,8 @@ func (g *gen) begin() {
 		}
 	}
 	if g.spec.hasBlocks() {
-		// The totals start at the first cache line after the spill words. Addresses are multiples of 8.
+		// The totals start at the end of the spill words, rounded up to a cache line: (end + lineBytes - 8), rounded
+		// down, because the end is a multiple of 8.
 		g.Lea(target.Addr{Base: target.Args, Disp: int(spillWord(spillWords)) + lineBytes - 8}, blockTotalsReg)
 		g.AlignDown(lineBytes, blockTotalsReg)
 	}
@@ -275,7 +277,7 @@ func (g *gen) loops(depth int) {
 	end := g.NewLabel()
 	if loop.Trips == Dynamic {
 		g.Move(stepOf(LoopTrips+depth), countReg)
-		g.AddJump(0, countReg, target.LE, end)
+		g.AddJump(0, countReg, target.LE, end) // no iterations
 	} else {
 		g.Move(target.Imm(loop.Trips), countReg)
 	}
@@ -290,6 +292,7 @@ func (g *gen) loops(depth int) {
 	g.Bind(top)
 	g.loops(depth + 1)
 	g.endIteration(loop, blockTripsLeft)
+	// The inner loops have advanced the addresses. The next iteration starts at a distance from the start of this one.
 	g.Move(inWord, inReg)
 	g.Move(vecWord, vecReg)
 	g.advance(inReg, loop.In)
@@ -316,7 +319,7 @@ func (g *gen) setRowBases() {
 	if g.spec.In != nil {
 		return
 	}
-	for i, reg := range g.rowBases()[1:] {
+	for i, reg := range g.rowBases()[1:] { // next base = base + 4*stride + stride
 		from := [...]target.GReg{inReg, inRow5Reg}[i]
 		g.Lea(target.Addr{Base: from, Index: strideReg, Scale: 4}, reg)
 		g.Add(strideReg, reg)
@@ -333,7 +336,8 @@ func (g *gen) rowBases() []target.GReg {
 	return bases[:(g.spec.Rows+4)/5]
 }
 
-// rowAddr returns the address of a row's element, disp bytes after the current term.
+// rowAddr returns the address of row i in the broadcast operand, disp bytes after the current term. Rows at a dynamic
+// distance have the address of row 5*(i/5), plus i%5 times the distance. Addresses cannot scale an index by 3.
 func (g *gen) rowAddr(i, disp int) target.Addr {
 	if g.spec.In != nil {
 		return target.Addr{Base: inReg, Disp: g.spec.In[i] + disp}
@@ -358,7 +362,7 @@ func (g *gen) advance(reg target.GReg, distance int) {
 // runs emits the runs of an iteration of the innermost loop.
 func (g *gen) runs() {
 	isUnrolled := g.unitCode == nil && g.isFullyUnrolled()
-	inOffset, vecOffset := 0, 0
+	inOffset, vecOffset := 0, 0 // the distance of the addresses from the start of the iteration
 	for i := range g.spec.Runs {
 		run := &g.spec.Runs[i]
 		for _, base := range g.rowBases() {
@@ -367,7 +371,7 @@ func (g *gen) runs() {
 		g.advance(vecReg, run.Vec-vecOffset)
 		if run.Terms == Dynamic {
 			g.dynamicRun(run)
-			return
+			return // a run with Dynamic fields is the only one
 		}
 		switch {
 		case g.unitCode != nil:
@@ -381,13 +385,15 @@ func (g *gen) runs() {
 	}
 }
 
-// isFullyUnrolled reports whether all terms are unrolled.
+// isFullyUnrolled reports whether all terms are unrolled: the numbers of terms are constants, there are at most
+// maxUnrolled instructions, and neither blocks, Unroll nor PrefetchedLines require a loop.
 func (g *gen) isFullyUnrolled() bool {
 	instructions := 0
 	for _, run := range g.spec.Runs {
 		if run.Terms == Dynamic || run.Block > 0 {
 			return false
 		}
+		// A term loads its vectors. Each row broadcasts an element and has a multiplication for each vector.
 		instructions += run.Terms * (g.spec.Vectors + bits.OnesCount32(g.rowMask(&run))*(1+g.spec.Vectors))
 	}
 	return instructions <= maxUnrolled && g.spec.Unroll == 0 && g.spec.PrefetchedLines == 0

@@ -100,7 +100,8 @@ func (g *gen) loadLevels(offset int) {
 			g.LoadBytes(target.Addr{Base: vecReg, Disp: offset + vector*lanes}, g.vectorReg(vector))
 		}
 	} else {
-		// The low 4 bits of a byte become the sign-extended low level, and an arithmetic shift leaves the high level.
+		// A byte is loaded into a lane of 32 bits, with its sign. Shifts by 28, left and then right, extend the sign of
+		// the low level (bits 0 to 3). A shift by 4 to the right leaves the high level (bits 4 to 7), with its sign.
 		for vector := range half {
 			low, high := g.vectorReg(vector), g.vectorReg(half+vector)
 			g.LoadBytes(target.Addr{Base: vecReg, Disp: offset + vector*lanes}, high)
@@ -124,7 +125,7 @@ func (g *gen) endLevels() {
 		scale := g.vectorReg(vector)
 		g.Load(target.Addr{Base: levelScales, Disp: vector * g.vectorBytes}, scale, false)
 		for i := range g.spec.Rows {
-			sum, total := g.sumReg(i, vector), g.nextElementReg()
+			sum, total := g.sumReg(i, vector), g.nextElementReg() // total += scale*sum
 			g.Copy(g.blockTotal(int(sum)), total)
 			g.FMA(scale, sum, total)
 			g.Copy(total, g.blockTotal(int(sum)))

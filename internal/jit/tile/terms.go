@@ -50,7 +50,7 @@ func (g *gen) dynamicRun(run *Run) {
 	g.Bind(unrolled)
 	g.iteration(run, int(perIteration))
 	g.AddJump(-perIteration, countReg, target.GE, unrolled)
-	g.Bind(rest)
+	g.Bind(rest) // undo the last subtraction: countReg is the number of remaining terms again
 	g.AddJump(perIteration, countReg, target.LE, end)
 	g.Align(16)
 	g.Bind(single)

@@ -23,8 +23,8 @@ const (
 	// UnitCallGroups is the maximum number of products of groups in a call. It bounds the time of a call, which
 	// cannot be preempted, to 25 us at a third of the peak rate.
 	UnitCallGroups = 5 << 20
-	// UnitMinCallGroups is the desired minimum number of products of groups in a call. Starting a call takes 0.1 us, the
-	// time of 1<<16 products, which is 6% of the time of UnitMinCallGroups products.
+	// UnitMinCallGroups is the desired minimum number of products of groups in a call. Starting a call takes 0.1 us,
+	// the time of 1<<16 products, which is 6% of the time of UnitMinCallGroups products.
 	UnitMinCallGroups = 1 << 20
 	// UnitGrain is the ratio of the speeds of the matrix unit and of vectors. A unit of parallel work for the matrix
 	// unit has at least UnitGrain times as many multiplications as one for vectors.
@@ -46,8 +46,8 @@ type unitSplit struct {
 // splitForUnit divides a tile for the matrix unit. The spec must have passed all other checks.
 func (s *Spec) splitForUnit() (split unitSplit, err error) {
 	segments := split.segments(s.In)
-	maxRows, minRows := 0, s.Rows
-	for _, n := range segments {
+	maxRows, minRows := 0, s.Rows // rows of the largest part, and of the smallest segment
+	for _, n := range segments {  // each segment is divided evenly into the fewest parts
 		parts := (n + UnitRows - 1) / UnitRows
 		maxRows, minRows = max(maxRows, (n+parts-1)/parts), min(minRows, n)
 	}
@@ -77,7 +77,7 @@ func (u *unitSplit) segments(in []int) (list []int) {
 		u.inRowStep = in[1] - in[0]
 	}
 	for i := range in {
-		if i == 0 || in[i]-in[i-1] != u.inRowStep {
+		if i == 0 || in[i]-in[i-1] != u.inRowStep { // a segment begins
 			list = append(list, 0)
 		}
 		list[len(list)-1]++
@@ -104,7 +104,8 @@ func (u *unitSplit) setOutStep(out []int) {
 	}
 }
 
-// chunks divides the terms of all runs into the fewest chunks, and prefers a size of chunks that divides all runs.
+// chunks chooses the greatest number of terms of a chunk that divides all runs into the fewest possible chunks. If
+// there is none, chunks have UnitTerms terms, and the last chunk of a run may be shorter.
 func (u *unitSplit) chunks(spec *Spec) error {
 	fewest := 0
 	for _, run := range spec.Runs {
@@ -114,7 +115,7 @@ func (u *unitSplit) chunks(spec *Spec) error {
 	for u.terms = UnitTerms; u.terms > 0; u.terms-- {
 		count := 0
 		for _, run := range spec.Runs {
-			if run.Terms%u.terms > 0 {
+			if run.Terms%u.terms > 0 { // the size does not divide the run: reject it
 				count = fewest + 1
 			}
 			count += run.Terms / u.terms
@@ -129,7 +130,9 @@ func (u *unitSplit) chunks(spec *Spec) error {
 	for _, run := range spec.Runs {
 		rest := run.Terms % u.terms
 		if run.VecStep != u.vecStep || run.InStep != spec.Size || rest > 0 && u.lastTerms > 0 && rest != u.lastTerms {
-			return fmt.Errorf("tile: the matrix unit does not support the terms of %+v", run)
+			return fmt.Errorf("tile: the matrix unit requires VecStep %d and InStep %d, and a common length of "+
+				"the runs' last chunks if they are shorter than %d terms: the run is %+v", u.vecStep, spec.Size, u.terms,
+				run)
 		}
 		u.lastTerms = max(u.lastTerms, rest)
 	}
@@ -143,7 +146,8 @@ func (s *Spec) checkMatrixUnit() error {
 	switch {
 	case !s.Int8 || s.In == nil || s.Out == nil || s.InitialSum == FromRows || s.Masked || s.PackedStep != 0 ||
 		len(s.Prefetch) > 0:
-		return fmt.Errorf("tile: the matrix unit requires bytes at constant offsets")
+		return fmt.Errorf("tile: the matrix unit requires Int8, In and Out, and supports neither InitialSum FromRows " +
+			"nor Masked, PackedStep or Prefetch")
 	case s.Vectors > UnitVectors || s.Rows > 2*UnitRows:
 		return fmt.Errorf("tile: %d rows of %d vectors: the matrix unit supports at most %d rows of %d vectors", s.Rows,
 			s.Vectors, 2*UnitRows, UnitVectors)
@@ -152,7 +156,8 @@ func (s *Spec) checkMatrixUnit() error {
 	}
 	for _, run := range s.Runs {
 		if !allRows(run) {
-			return fmt.Errorf("tile: the matrix unit does not support the rows of %+v", run)
+			return fmt.Errorf("tile: the matrix unit requires a constant number of terms and all rows in each run: the run "+
+				"is %+v", run)
 		}
 	}
 	_, err := s.splitForUnit()
@@ -171,8 +176,8 @@ const (
 type unitGen struct {
 	*gen
 	split unitSplit
-	// Tile registers for the broadcast operand (rowTiles) and the vector operand (vecTiles) of a chunk. A run's last chunk
-	// has its own registers if it is shorter, because the shape of a register is fixed for the call.
+	// Tile registers for the broadcast operand (rowTiles) and the vector operand (vecTiles) of a chunk. A run's last
+	// chunk has its own registers if it is shorter, because the shape of a register is fixed for the call.
 	rowTiles, vecTiles, restRowTiles, restVecTiles []amd64.Tile
 }
 
@@ -185,7 +190,8 @@ func (g *gen) newUnitGen() *unitGen {
 	for i := sums; i < amd64.Tiles; i++ {
 		free = append(free, amd64.Tile(i))
 	}
-	// share divides tile registers between the broadcast operand and the vector operand.
+	// share divides tile registers between the broadcast operand and the vector operand. Each vector has a register if
+	// possible, and then each part. Both operands have at least one.
 	share := func(list []amd64.Tile) (rowTiles, vecTiles []amd64.Tile) {
 		n := 1
 		if g.spec.Vectors < len(list) {
@@ -284,7 +290,7 @@ func (x *unitGen) run(run *Run) {
 // reuse the operand that is in a register.
 func (x *unitGen) chunk(rowTiles, vecTiles []amd64.Tile, terms int) {
 	x.prefetch(terms)
-	loadedRow, loadedVec := [amd64.Tiles]int{}, [amd64.Tiles]int{}
+	loadedRow, loadedVec := [amd64.Tiles]int{}, [amd64.Tiles]int{} // by register: 1 + the part or vector in it, or 0
 	for part, row := range x.split.firstRows {
 		rowTile := rowTiles[part%len(rowTiles)]
 		for i := range x.spec.Vectors {
@@ -308,7 +314,8 @@ func (x *unitGen) chunk(rowTiles, vecTiles []amd64.Tile, terms int) {
 	x.advance(vecReg, terms*x.split.vecStep)
 }
 
-// prefetch emits the prefetches of a chunk.
+// prefetch emits the prefetches of a chunk: PrefetchedLines for every DefaultUnroll terms into L2, and the vectors that
+// are PrefetchDistance ahead into L1.
 func (x *unitGen) prefetch(terms int) {
 	for i := range x.spec.PrefetchedLines * terms / DefaultUnroll {
 		x.Prefetch(2, target.Addr{Base: prefetchedReg, Disp: i * lineBytes})
