@@ -180,7 +180,7 @@ func ReadCertificate(r io.Reader) (*Certificate, error) {
 	}
 	c := new(Certificate)
 	if err := files.DecodeJSON(text, c); err != nil {
-		return nil, fmt.Errorf("this is no certificate: %w", err)
+		return nil, fmt.Errorf("the file is not a certificate: %w", err)
 	}
 	return c, c.check()
 }
@@ -201,11 +201,11 @@ func (c *Certificate) check() error {
 		return fmt.Errorf("the file is not a certificate: the profile is invalid: %w", err)
 	}
 	if err := c.Problem.Validate(); err != nil {
-		return fmt.Errorf("this is no certificate: %w", err)
+		return fmt.Errorf("the file is not a certificate: %w", err)
 	}
 	if c.Copies != nil {
 		if err := layout.CheckSlack(c.Copies.Slack); err != nil {
-			return fmt.Errorf("this is no certificate: %w", err)
+			return fmt.Errorf("the file is not a certificate: %w", err)
 		}
 	}
 	return nil

@@ -74,17 +74,17 @@ type StepSummary struct {
 
 // The values of [StepDifference.What].
 const (
-	diffImpl  = "implementation"
-	diffCost  = "layout"
-	diffCopy  = "copy"
-	diffGroup = "grouping"
-	diffOnly  = "nodes"
+	diffImpl   = "implementation"
+	diffLayout = "layout"
+	diffCopy   = "copy"
+	diffGroup  = "grouping"
+	diffOnly   = "nodes"
 )
 
 // StepDifferences lists the values of [StepDifference.What]. They mean, in order: implementations differ; only costs
 // differ, because layouts of operands or results differ; only one plan has the copy; nodes are grouped differently;
 // only one graph has the nodes.
-func StepDifferences() []string { return []string{diffImpl, diffCost, diffCopy, diffGroup, diffOnly} }
+func StepDifferences() []string { return []string{diffImpl, diffLayout, diffCopy, diffGroup, diffOnly} }
 
 // Diff compares the plans of two programs. The programs have the same graph, or two versions of a graph. The costs of
 // each program are computed with its own profile. If graphs, sizes, pins, options and prices are equal, a lower bound
@@ -382,7 +382,7 @@ func (g *stepGroup) kind(a, b *side) string {
 	case stepsA[0].Impl != stepsB[0].Impl:
 		return diffImpl
 	case stepsA[0].CostNS != stepsB[0].CostNS && a.shapes == nil:
-		return diffCost
+		return diffLayout
 	}
 	return ""
 }

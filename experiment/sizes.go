@@ -209,7 +209,7 @@ func (bisection *bisection) ranges() *SizeRanges {
 func (d *Difference) changes() []PlanChange {
 	list := []PlanChange{}
 	for _, v := range d.Values {
-		list = append(list, PlanChange{What: diffCost, Name: v.Value, Before: v.First.Layout, After: v.Second.Layout})
+		list = append(list, PlanChange{What: diffLayout, Name: v.Value, Before: v.First.Layout, After: v.Second.Layout})
 	}
 	copied := func(c report.Copy) string {
 		return "copy " + tensor.ListString(c.From) + " to " + tensor.ListString(c.To)

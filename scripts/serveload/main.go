@@ -38,22 +38,22 @@ func main() {
 	url := flag.String("url", "http://127.0.0.1:8000/v2/models/model", "the URL of the model")
 	clients := flag.Int("clients", 64, "the number of clients")
 	duration := flag.Duration("for", time.Minute, "the time of the measurement")
-	dims := flag.String("dims", "1,3,224,224", "the shape of the first input; all inputs are float32")
+	dims := flag.String("dims", "1,3,224,224", "the shape of the model's only input, which is float32")
 	flag.Parse()
 	transport := &http.Transport{MaxIdleConnsPerHost: *clients}
 	http.DefaultClient.Transport = transport
-	bodies, headers, err := requests(*url, *dims)
+	bodies, headerLength, err := requests(*url, *dims)
 	if err != nil {
 		log.Fatal(err)
 	}
 	want := make([][]byte, len(bodies))
 	for i := range bodies {
-		if want[i], err = infer(*url, bodies[i], headers); err != nil {
+		if want[i], err = infer(*url, bodies[i], headerLength); err != nil {
 			log.Fatal(err)
 		}
 	}
 	log.Print("measuring") // scripts/serve_soak.py waits for this line
-	r := measure(*url, bodies, headers, want, *clients, *duration)
+	r := measure(*url, bodies, headerLength, want, *clients, *duration)
 	rows, _, _ := strings.Cut(*dims, ",")
 	n, _ := strconv.Atoi(rows)
 	r.RowsPerSecond *= float64(n)
@@ -63,7 +63,7 @@ func main() {
 }
 
 // requests returns bodies with random data for the only input of a model, and the length of their JSON headers.
-func requests(url, dims string) (bodies [][]byte, header int, err error) {
+func requests(url, dims string) (bodies [][]byte, headerLength int, err error) {
 	r, err := http.Get(url)
 	if err != nil {
 		return nil, 0, err
@@ -98,13 +98,13 @@ func requests(url, dims string) (bodies [][]byte, header int, err error) {
 	return bodies, len(text), nil
 }
 
-// infer sends one request and returns the body of the response.
-func infer(url string, body []byte, header int) ([]byte, error) {
+// infer sends one request and returns the body of the response. headerLength is the length of the JSON header in body.
+func infer(url string, body []byte, headerLength int) ([]byte, error) {
 	request, err := http.NewRequest("POST", url+"/infer", bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
-	request.Header.Set("Inference-Header-Content-Length", strconv.Itoa(header))
+	request.Header.Set("Inference-Header-Content-Length", strconv.Itoa(headerLength))
 	r, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return nil, err
@@ -118,7 +118,8 @@ func infer(url string, body []byte, header int) ([]byte, error) {
 }
 
 // measure sends requests until the time is over.
-func measure(url string, bodies [][]byte, header int, want [][]byte, clients int, limit time.Duration) report {
+func measure(url string, bodies [][]byte, headerLength int, want [][]byte, clients int,
+	limit time.Duration) report {
 	r := report{Clients: clients}
 	var lock sync.Mutex
 	var times []time.Duration
@@ -128,7 +129,7 @@ func measure(url string, bodies [][]byte, header int, want [][]byte, clients int
 		group.Go(func() {
 			for i := c; time.Since(start) < limit; i++ {
 				began, k := time.Now(), i%len(bodies)
-				got, err := infer(url, bodies[k], header)
+				got, err := infer(url, bodies[k], headerLength)
 				took := time.Since(began)
 				lock.Lock()
 				switch {

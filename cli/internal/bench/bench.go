@@ -317,9 +317,9 @@ func (d *Document) writeTimes(w io.Writer, display term.Display) {
 	if d.Costs != nil {
 		peak = format.Bytes(d.PeakBytes)
 	}
-	for way, s := range [numMethods]experiment.Spread{d.Spread, d.RunReleased.Spread, d.Into.Spread} {
+	for method, s := range [numMethods]experiment.Spread{d.Spread, d.RunReleased.Spread, d.Into.Spread} {
 		if s.Runs > 0 {
-			cells := []any{d.Strategy, callMethod(way).String(), s.Runs}
+			cells := []any{d.Strategy, callMethod(method).String(), s.Runs}
 			for _, name := range symbols {
 				cells = append(cells, d.Dims[name])
 			}
@@ -339,9 +339,8 @@ func benchRunner(workload *inputs.Workload, f flags, job *progress.Job) (*runner
 	r := &runner{strategy: f.strategy, in: workload.Inputs.Values}
 	// The inputs are in memory before the graph is compiled.
 	options := graphrun.Options{Strategy: f.ext.Strategy(f.strategy), Threads: f.threads, InputsInMemory: true,
-		NoFusion: f.noFusion, Exact: f.exact,
-		Device: f.device, Costs: f.costProfile, Hints: f.hints, Slack: f.slack.Option(),
-		Progress: job.EnterUntilRun, Cache: f.cache.Option()}
+		NoFusion: f.noFusion, Exact: f.exact, Device: f.device, Costs: f.costProfile, Hints: f.hints,
+		Slack: f.slack.Option(), Progress: job.EnterUntilRun, Cache: f.cache.Option()}
 	if f.trace != "" || f.report != "" {
 		r.trace = &chromeTrace{}
 	}

@@ -2,8 +2,6 @@ package catalogue
 
 import (
 	"bufio"
-	"path"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -27,7 +25,8 @@ type OperatorDoc struct {
 	Restrictions []string `json:"restrictions" doc:"The calls that are rejected; calls with element types that are no dtype of graphrun are always rejected and not listed."`
 }
 
-// showOperators prints the operators of ONNX models whose names match one of the patterns, or all operators.
+// showOperators prints the operators of ONNX models. If there are patterns, it prints only operators whose names match
+// one of them. With --match, it prints only operators whose domain and name contain f.match.
 func (f flags) showOperators(cmd *cobra.Command, patterns []string) error {
 	if f.kind != "" || f.dtype != "" {
 		return exit.UsageErrorf("--onnx lists operators of models, which have no --kind and no --dtype")
@@ -38,10 +37,7 @@ func (f flags) showOperators(cmd *cobra.Command, patterns []string) error {
 	}
 	d := OperatorsDocument{Operators: []OperatorDoc{}}
 	for _, o := range list {
-		chosen := len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool {
-			ok, err := path.Match(p, o.Name)
-			return ok && err == nil
-		})
+		chosen := len(patterns) == 0 || matchesAny(patterns, o.Name)
 		if chosen && strings.Contains(strings.ToLower(o.Domain+" "+o.Name), strings.ToLower(f.match)) {
 			d.Operators = append(d.Operators, OperatorDoc{o.Domain, o.Name, o.Since, document.NotNil(o.Restrictions)})
 		}

@@ -42,6 +42,7 @@ func attrDefault(f graph.Field) string {
 	return f.Default
 }
 
+// describeOp prints the page of an op.
 func describeOp(w io.Writer, show term.Display, op *graph.Op) {
 	dtypes := dtypesOf(op)
 	width := show.ProseWidth()
