@@ -161,7 +161,7 @@ func TestVerifyRefuses(t *testing.T) {
 	for name, text := range map[string]string{"empty": "", "cut": string(text[:len(text)/2]), "graph": small,
 		"more": string(text) + "1", "version": strings.Replace(string(text), `"version":1`, `"version":2`, 1)} {
 		if r := call(t, "verify", file, write(t, "c.json", text)); r.code != exit.CodeUsage || !strings.Contains(r.errors,
-			"no certificate") {
+			"not a certificate") {
 			t.Errorf("%s: exit %d, %s", name, r.code, r.errors)
 		}
 	}
