@@ -16,7 +16,7 @@ import (
 func elementBits(n *node) int {
 	bits := n.Int("bits", 4)
 	if bits != 2 && bits != 4 && bits != 8 {
-		n.Failf("elements of %d bits are not supported", bits)
+		n.Failf("elements of %d bits are not supported: want 2, 4 or 8", bits)
 	}
 	return bits
 }
@@ -25,11 +25,13 @@ func elementBits(n *node) int {
 // elements of each row.
 func unpacked(n *node, x *value, bits int, count sym.Int) *value {
 	if x.DType() != tensor.Uint8 {
-		n.Failf("elements of %d bits in %v are not supported", bits, x.DType())
+		n.Failf("elements of %d bits in %v are not supported: want uint8", bits, x.DType())
 	}
 	rank := n.Rank(x)
 	sizes := append([]sym.Int{}, n.SymShape(x)...)
 	if bits < 8 {
+		// Element i of a byte is (byte >> i*bits) & (2^bits - 1). Stacking the elements in a new last dimension, and merging
+		// it with the last one, puts the elements of a byte side by side.
 		var parts []any
 		for shift := 0; shift < 8; shift += bits {
 			part := x
@@ -74,17 +76,19 @@ func repeatedBlocks(n *node, params *value, dim, block int, count sym.Int) *valu
 	return firstOf(n, params, dim, count)
 }
 
-// blockSize returns the attribute block_size, limited to count, the number of elements of a row.
+// blockSize returns the attribute block_size (def by default), limited to count, the number of elements of a row.
 func blockSize(n *node, def, count int) int {
 	block := n.Int("block_size", def)
 	if block < 1 {
-		n.Failf("block_size %d is not supported", block)
+		n.Failf("block_size %d is not supported: want at least 1", block)
 	}
 	return min(block, max(count, 1))
 }
 
-// matMulNBits converts MatMulNBits: the product of the operand and the transpose of a matrix that is quantized by
-// blocks. Operand 5 is a bias.
+// matMulNBits converts MatMulNBits: the product of the operand and the transpose of a matrix [N, K] that is quantized
+// by blocks. Operands 1 to 3 are the matrix, its scales and its zero points, operand 5 is a bias. The op linear_blocks
+// unpacks elements while it multiplies, and supports only zero points that are packed like the elements. With other
+// zero points, the matrix is dequantized first.
 func matMulNBits(n *node) []*value {
 	if n.OperandOrNil(4) != nil {
 		n.Failf("g_idx (operand 4) is not supported")
@@ -94,7 +98,7 @@ func matMulNBits(n *node) []*value {
 		n.Failf("a matrix of shape [%d, %d] is not supported", rows, columns)
 	}
 	block := blockSize(n, 0, columns)
-	count := (columns-1)/block + 1
+	count := (columns-1)/block + 1 // blocks of a row
 	if n.Operand(1).DType() != tensor.Uint8 {
 		n.Failf("elements of %d bits in %v are not supported", bits, n.Operand(1).DType())
 	}
@@ -113,14 +117,16 @@ func matMulNBits(n *node) []*value {
 		product = n.Op("linear_blocks", graph.Attrs{"bits": bits, "block_size": block}, input, quantized,
 			scale, zero, bias)
 	} else {
-		w := dequantizedBlocks(n, unpacked(n, quantized, bits, sym.Of(columns)), scale,
+		weight := dequantizedBlocks(n, unpacked(n, quantized, bits, sym.Of(columns)), scale,
 			n.Reshape(zero, rows, count), 1, block)
-		product = n.Op("linear", nil, input, w, bias)
+		product = n.Op("linear", nil, input, weight, bias)
 	}
 	return one(n.Cast(product, x.DType()))
 }
 
-// gatherBlockQuantized converts GatherBlockQuantized, which selects slices of a tensor that is quantized by blocks.
+// gatherBlockQuantized converts GatherBlockQuantized, which selects slices along gather_axis of a tensor that is
+// quantized by blocks along quantize_axis, and dequantizes them. Bytes hold several elements of 2 or 4 bits, unless the
+// elements have a type of four bits. Packed elements without zero points have the zero point 2^(bits-1).
 func gatherBlockQuantized(n *node) []*value {
 	quantized, index, scale, zero := n.Operand(0), n.Operand(1), n.Operand(2), n.OperandOrNil(3)
 	rank := n.Rank(quantized)
@@ -152,7 +158,7 @@ func gatherBlockQuantized(n *node) []*value {
 		}
 	}
 	if axis < dim {
-		dim += n.Rank(index) - 1
+		dim += n.Rank(index) - 1 // the index's dimensions have replaced the gathered one
 	}
 	return one(dequantizedBlocks(n, quantized, scale, zero, dim, block))
 }

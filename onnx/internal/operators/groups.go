@@ -42,7 +42,7 @@ func recordGroups(n *node, x, y, weight, bias *value, eps float64) {
 	if !known || groups < 1 || !ungrouped[1].Mod(sym.Of(groups)).Same(sym.Int{}) {
 		return
 	}
-	y.Note = groupedNorm{base, groups, eps, weight, bias}
+	y.Note = groupedNorm{x: base, groups: groups, eps: eps, weight: weight, bias: bias}
 }
 
 // asGroupNorm returns the group normalization that equals a reshape of x to the given shape. It returns nil unless
@@ -52,6 +52,7 @@ func asGroupNorm(n *node, x *value, shape []sym.Int) *value {
 	if !ok {
 		return nil
 	}
+	// A -1 in shape stands for the size that follows from the others. Two would leave the sizes open.
 	sizes, inferredSizes := n.TrySymShape(norm.x), 0
 	if !slices.EqualFunc(sizes, shape, func(a, b sym.Int) bool {
 		if symbolic.IsMinusOne(b) {
@@ -61,18 +62,19 @@ func asGroupNorm(n *node, x *value, shape []sym.Int) *value {
 	}) || inferredSizes > 1 {
 		return nil
 	}
-	var w, b *value
+	var weight, bias *value
 	if !allEqual(norm.weight, 1) || !allEqual(norm.bias, 0) {
-		w, b = repeatGroups(n, norm.weight, norm.groups, sizes[1]), repeatGroups(n, norm.bias, norm.groups, sizes[1])
+		weight = repeatGroups(n, norm.weight, norm.groups, sizes[1])
+		bias = repeatGroups(n, norm.bias, norm.groups, sizes[1])
 	}
-	return n.Op("group_norm", graph.Attrs{"num_groups": norm.groups, "eps": norm.eps}, norm.x, convertLike(n, w, norm.x),
-		convertLike(n, b, norm.x))
+	return n.Op("group_norm", graph.Attrs{"num_groups": norm.groups, "eps": norm.eps}, norm.x,
+		convertLike(n, weight, norm.x), convertLike(n, bias, norm.x))
 }
 
-// repeatGroups repeats each group's parameter for its channels.
-func repeatGroups(n *node, p *value, groups int, channels sym.Int) *value {
+// repeatGroups repeats each group's parameter for its channels: [groups] becomes [channels].
+func repeatGroups(n *node, params *value, groups int, channels sym.Int) *value {
 	size := n.SizesAttr(sym.Of(groups), channels.Div(sym.Of(groups)))
-	return n.Reshape(n.Op("expand", graph.Attrs{"size": size}, n.Reshape(p, groups, 1)), -1)
+	return n.Reshape(n.Op("expand", graph.Attrs{"size": size}, n.Reshape(params, groups, 1)), -1)
 }
 
 // allEqual reports whether x is a constant whose elements all equal a number.
@@ -81,5 +83,5 @@ func allEqual(x *value, number float64) bool {
 		return false
 	}
 	list, err := tensor.ToSlice[float64](x.Data().CopyTo(tensor.New(tensor.Float64, x.Data().Shape...)))
-	return err == nil && !slices.ContainsFunc(list, func(v float64) bool { return v != number })
+	return err == nil && !slices.ContainsFunc(list, func(element float64) bool { return element != number })
 }

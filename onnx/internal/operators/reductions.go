@@ -13,24 +13,28 @@ import (
 type reduction struct {
 	axes     any  // the reduced dimensions: a sorted []int, or a graph.Ref to computed dimensions; nil for all dimensions
 	keepDims bool // whether the result keeps the reduced dimensions, with size 1
-	rank     int  // rank of the result; -1 if unknown
+	rank     int  // rank of the result, if it is known
 }
 
 // reductionOf returns the parameters of a Reduce operator on x. The axes are an attribute before operator set
-// operandSince, and an operand since then. pointwiseOnly is true if no dimension is reduced.
+// operandSince, and operand 1 since then. No axes, or an empty list, mean all dimensions; with the attribute
+// noop_with_empty_axes, they mean that no dimension is reduced, and pointwiseOnly is true.
 func reductionOf(n *node, x *value, operandSince int) (r reduction, pointwiseOnly bool) {
 	r.keepDims = n.Flag("keepdims", true)
 	list, hasAxes := n.Ints("axes")
 	if n.Opset >= operandSince {
 		list, hasAxes = nil, false
-		if a := n.OperandOrNil(1); a != nil && a.Data() == nil && n.IsStatic(a) && a.Meta().Numel() > 0 {
-			r.axes = n.VectorAttr(a)
-			r.rank = n.Rank(x)
+		axes := n.OperandOrNil(1)
+		isEmpty := axes != nil && n.IsStatic(axes) && axes.Meta().Numel() == 0
+		switch {
+		case axes == nil || axes.Data() == nil && isEmpty:
+		case axes.Data() == nil && n.IsStatic(axes): // computed axes of known number
+			r.axes, r.rank = n.VectorAttr(axes), n.Rank(x)
 			if !r.keepDims {
-				r.rank -= a.Meta().Numel()
+				r.rank -= axes.Meta().Numel()
 			}
 			return r, false
-		} else if a != nil && (a.Data() != nil || !n.IsStatic(a) || a.Meta().Numel() > 0) {
+		default:
 			list, hasAxes = n.ConstantInts(1), true
 		}
 	}
@@ -39,7 +43,7 @@ func reductionOf(n *node, x *value, operandSince int) (r reduction, pointwiseOnl
 			return r, true
 		}
 		if !x.HasRank() && !r.keepDims {
-			return r, false
+			return r, false // all dimensions, to a result of rank 0
 		}
 		list = make([]int, n.Rank(x))
 		for i := range list {
@@ -55,6 +59,7 @@ func reductionOf(n *node, x *value, operandSince int) (r reduction, pointwiseOnl
 	return r, false
 }
 
+// attrs returns the attributes keepdim and dim of a reducing op.
 func (r reduction) attrs() graph.Attrs {
 	a := graph.Attrs{"keepdim": r.keepDims}
 	if r.axes != nil {
@@ -63,7 +68,8 @@ func (r reduction) attrs() graph.Attrs {
 	return a
 }
 
-// reduce returns the converter of a Reduce operator. kind names the reduction, as in [reduceBy].
+// reduce returns the converter of a Reduce operator. kind names the reduction, as in [reduceBy]. The axes of ReduceSum
+// are an operand since set 13, of the other operators since set 18.
 func reduce(kind string) converter {
 	return func(n *node) []*value {
 		operandSince := 18
@@ -80,8 +86,9 @@ func reduce(kind string) converter {
 	}
 }
 
-// reduceBy applies a reduction and the pointwise ops of the operator. If pointwiseOnly is true, it applies the
-// pointwise ops alone.
+// reduceBy applies a reduction and the pointwise ops of the operator: l1 is sum(|x|), l2 is sqrt(sum(x²)), sumsquare is
+// sum(x²), logsum is log(sum(x)), logsumexp is log(sum(exp(x))); any other kind is a reducing op. If pointwiseOnly is
+// true, it applies the pointwise ops alone.
 func reduceBy(n *node, kind string, x *value, r reduction, pointwiseOnly bool) *value {
 	over := func(op string, x *value) *value {
 		switch {
@@ -103,7 +110,7 @@ func reduceBy(n *node, kind string, x *value, r reduction, pointwiseOnly bool) *
 		return n.Cast(n.Op("log", nil, over("sum", x)), x.DType())
 	case "logsumexp":
 		if pointwiseOnly {
-			return x
+			return x // log(exp(x))
 		}
 		dtype := x.DType()
 		if !dtype.IsFloat() {
@@ -114,6 +121,7 @@ func reduceBy(n *node, kind string, x *value, r reduction, pointwiseOnly bool) *
 	return over(kind, x)
 }
 
+// reduceOp applies a reducing op. The result has the dtype of x. Dtypes that the op does not support are converted.
 func reduceOp(n *node, op string, x *value, r reduction) *value {
 	dtype := x.DType()
 	if list, ok := r.axes.([]int); ok && len(list) == 0 {
@@ -132,7 +140,7 @@ func reduceOp(n *node, op string, x *value, r reduction) *value {
 		if dtype.IsBareUnsigned() {
 			y := n.Op(op, attrs, n.Cast(orderedInt64(n, x), tensor.Int64))
 			if dtype == tensor.Uint64 {
-				y = n.Op("bitwise_xor", nil, y, int64(math.MinInt64))
+				y = n.Op("bitwise_xor", nil, y, int64(math.MinInt64)) // undoes orderedInt64
 			}
 			return n.Cast(y, dtype)
 		}
@@ -144,7 +152,7 @@ func reduceOp(n *node, op string, x *value, r reduction) *value {
 func emptyExtremum(n *node, op string, x *value, r reduction) *value {
 	list, ok := r.axes.([]int)
 	if !ok {
-		n.Failf("axes of a value without elements must be known")
+		n.Failf("axes of a value without elements must be known before the graph runs")
 	}
 	var shape []int
 	for i, s := range x.Meta().Shape {
@@ -159,7 +167,8 @@ func emptyExtremum(n *node, op string, x *value, r reduction) *value {
 		"dtype": x.DType()})
 }
 
-// extremeNumber returns the greatest or the least number of a dtype.
+// extremeNumber returns the greatest or the least number of a dtype, for an attribute: an infinite float, or an int
+// with the bits of the number.
 func extremeNumber(dtype tensor.DType, greatest bool) any {
 	if dtype.IsFloat() {
 		if greatest {
@@ -183,7 +192,8 @@ func extremeNumber(dtype tensor.DType, greatest bool) any {
 	return -1 << (bits - 1)
 }
 
-// product multiplies over one dimension after another, from the last dimension to the first.
+// product multiplies over one dimension after another, because the op prod has only one dimension. It starts with the
+// last dimension, so that the indices of the others stay valid.
 func product(n *node, x *value, r reduction) *value {
 	list, ok := r.axes.([]int)
 	if !ok {
@@ -200,6 +210,8 @@ func product(n *node, x *value, r reduction) *value {
 	return x
 }
 
+// argExtremum returns the converter of ArgMax or ArgMin. With select_last_index, it searches the flipped operand: the
+// index is size-1 minus the index found there.
 func argExtremum(op string) converter {
 	return func(n *node) []*value {
 		x := n.Operand(0)
@@ -250,20 +262,24 @@ func cumulative(op string, neutral int) converter {
 	}
 }
 
-// shiftedBy1 moves elements to the next index of an axis. The first element becomes a number.
+// shiftedBy1 moves elements to the next index of an axis, an int or a reference to a computed axis. The last element is
+// dropped, and the first becomes the number `first`.
 func shiftedBy1(n *node, x *value, axis any, first int) *value {
 	if a, ok := axis.(int); ok {
 		a = n.Axis(a, n.Rank(x))
+		// constant_pad_nd takes pairs from the last dimension to the axis: add one element before it, crop one after it.
 		widths := make([]int, 2*(n.Rank(x)-a))
 		widths[len(widths)-2], widths[len(widths)-1] = 1, -1
 		return n.Op("constant_pad_nd", graph.Attrs{"pad": widths, "value": first}, x)
 	}
+	// The index along a computed axis is the cumulative sum of ones, minus one.
 	y := n.Op("roll", graph.Attrs{"shifts": 1, "dims": axis}, x)
 	ones := n.Op("ones_like", graph.Attrs{"dtype": tensor.Int64}, x)
 	isFirst := n.Op("eq", nil, n.Op("cumsum", graph.Attrs{"dim": axis}, ones), 1)
 	return n.Op("masked_fill", nil, y, isFirst, first)
 }
 
+// topK converts TopK. Unsigned integers are compared as int64.
 func topK(n *node) []*value {
 	x := n.Operand(0)
 	attrs := graph.Attrs{"dim": n.Int("axis", -1), "largest": n.Flag("largest", true), "sorted": true}
@@ -283,6 +299,7 @@ func topK(n *node) []*value {
 	return out
 }
 
+// lpNormalization converts LpNormalization: x divided by its p-norm along an axis.
 func lpNormalization(n *node) []*value {
 	x := n.Operand(0)
 	attrs := graph.Attrs{"ord": float64(n.Int("p", 2)), "dim": []int{n.Int("axis", -1)}, "keepdim": true}

@@ -12,6 +12,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// shapeOp converts Shape. The attributes start and end select a part of the sizes.
 func shapeOp(n *node) []*value {
 	x := n.Operand(0)
 	sizes := n.ShapeVector(x)
@@ -25,12 +26,13 @@ func shapeOp(n *node) []*value {
 	return one(n.Op("slice", graph.Attrs{"dim": 0, "start": start, "end": end}, sizes).WithRank(1))
 }
 
+// size converts Size, the number of elements.
 func size(n *node) []*value {
 	return one(n.Op("prod", nil, n.ShapeVector(n.Operand(0))).WithRank(0))
 }
 
-// resizeVector extends or truncates a vector of sizes from length to wantedLength elements. It changes the end of the
-// vector if atEnd is true, otherwise the start. Each new element is `fill`.
+// resizeVector changes the length of a vector of sizes from length to wantedLength. It extends the end of the vector if
+// atEnd is true, otherwise the start; each new element is `fill`. It truncates only the end.
 func resizeVector(n *node, sizes *value, length, wantedLength int, atEnd bool, fill int) *value {
 	switch {
 	case wantedLength < 0:
@@ -49,6 +51,8 @@ func resizeVector(n *node, sizes *value, length, wantedLength int, atEnd bool, f
 
 func flatten(n *node) []*value { return one(matrix(n, n.Operand(0), n.Int("axis", 1))) }
 
+// squeeze converts Squeeze, which removes dimensions of size 1: the given axes, or all such dimensions. The axes are an
+// attribute before operator set 13, and an operand from set 13 on.
 func squeeze(n *node) []*value {
 	x := n.Operand(0)
 	list, hasAxes := n.Ints("axes")
@@ -64,15 +68,17 @@ func squeeze(n *node) []*value {
 	rank := n.Rank(x)
 	list = n.Axes(list, rank)
 	if !x.IsDynamic() {
-		for _, axes := range list {
-			if s := n.Sizes(x)[axes]; s != 1 && s >= 0 {
-				n.Failf("dimension %d has size %d, not 1", axes, s)
+		for _, axis := range list {
+			if size := n.Sizes(x)[axis]; size != 1 && size >= 0 { // -1 is an unknown size
+				n.Failf("dimension %d has size %d, not 1", axis, size)
 			}
 		}
 	}
 	return one(n.Op("squeeze", graph.Attrs{"dim": list}, x).WithRank(rank - len(list)))
 }
 
+// unsqueeze converts Unsqueeze, which inserts dimensions of size 1 at the given axes of the result. The axes are an
+// attribute before operator set 13, and an operand from set 13 on.
 func unsqueeze(n *node) []*value {
 	x := n.Operand(0)
 	list, _ := n.Ints("axes")
@@ -88,12 +94,14 @@ func unsqueeze(n *node) []*value {
 	}
 	list = n.Axes(list, rank)
 	sorted.Ints(list)
-	for i, axes := range list {
-		x = n.Op("unsqueeze", graph.Attrs{"dim": axes}, x).WithRank(rank - len(list) + i + 1)
+	// In ascending order, each axis is inserted at its index in the result.
+	for i, axis := range list {
+		x = n.Op("unsqueeze", graph.Attrs{"dim": axis}, x).WithRank(rank - len(list) + i + 1)
 	}
 	return one(x)
 }
 
+// transpose converts Transpose. Without the attribute perm, it reverses the dimensions.
 func transpose(n *node) []*value {
 	x := n.Operand(0)
 	perm, ok := n.Ints("perm")
@@ -105,6 +113,7 @@ func transpose(n *node) []*value {
 	return one(n.Op("permute", graph.Attrs{"dims": perm}, x).WithRank(len(perm)))
 }
 
+// tile converts Tile. Before operator set 6, operand 1 has the number of repetitions along one axis, operand 2.
 func tile(n *node) []*value {
 	x := n.Operand(0)
 	if n.Opset < 6 {
@@ -118,6 +127,7 @@ func tile(n *node) []*value {
 	return one(n.Op("tile", graph.Attrs{"dims": n.VectorAttr(n.Operand(1))}, x))
 }
 
+// concat converts Concat. The attribute axis is required from operator set 4 on.
 func concat(n *node) []*value {
 	if len(n.In) == 0 {
 		n.Failf("operands are missing")
@@ -133,14 +143,15 @@ func concat(n *node) []*value {
 	return one(n.Op("cat", graph.Attrs{"dim": axis}, list...))
 }
 
-// split converts Split: it splits x into parts of given sizes, or into equal parts, one for each output.
+// split converts Split: it splits x into parts of given sizes, or into equal parts, one for each output. The sizes are
+// an attribute before operator set 13, and an operand from set 13 on.
 func split(n *node) []*value {
 	x := n.Operand(0)
 	axis := n.Int("axis", 0)
 	sizes, hasSizes := n.Ints("split")
 	if n.Opset >= 13 && n.HasOperand(1) {
 		if p := n.Operand(1); p.Data() == nil {
-			if list := n.Expressions(p); len(list) == n.Outputs() {
+			if list := n.Expressions(p); len(list) == n.Outputs() { // sizes that follow from symbols
 				return n.Ops("split_with_sizes", graph.Attrs{"split_sizes": list, "dim": axis}, x)
 			}
 			return n.SplitComputed(x, p, axis, n.Outputs())
@@ -160,7 +171,7 @@ func split(n *node) []*value {
 	return n.Ops("split_with_sizes", graph.Attrs{"split_sizes": sizes, "dim": axis}, x)
 }
 
-// splitEvenly splits x along an axis into parts of equal size. The last part may be smaller.
+// splitEvenly splits x along an axis into parts of size ceil(size/parts). Later parts may be smaller or empty.
 func splitEvenly(n *node, x *value, axis, parts int) []*value {
 	sizes := n.SymShape(x)
 	if len(sizes) == 0 {
@@ -170,6 +181,7 @@ func splitEvenly(n *node, x *value, axis, parts int) []*value {
 	each := remaining.Add(sym.Of(parts - 1)).Div(sym.Of(parts))
 	partSizes := make([]any, parts)
 	for i := range partSizes {
+		// A part has min(each, remaining) elements. If an attribute cannot hold this expression, the graph computes it.
 		size, ok := each.Min(remaining), false
 		remaining = remaining.Sub(size)
 		if partSizes[i], ok = n.TrySizeAttr(size); !ok {
@@ -179,7 +191,8 @@ func splitEvenly(n *node, x *value, axis, parts int) []*value {
 	return n.Ops("split_with_sizes", graph.Attrs{"split_sizes": partSizes, "dim": axis}, x)
 }
 
-// evenSizes returns the sizes of parts as in [splitEvenly], as a vector. It is for an axis of a computed size.
+// evenSizes returns the sizes of parts as in [splitEvenly], as a vector, for an axis of a computed size: part i has
+// clamp(size - i*each, 0, each) elements, each = ceil(size/parts).
 func evenSizes(n *node, size *value, parts int) *value {
 	each := n.Op("div", graph.Attrs{"rounding_mode": "floor"}, n.Op("add", nil, size, parts-1), parts)
 	index := make([]int, parts)
@@ -210,7 +223,7 @@ func slice(n *node) []*value {
 	if starts == nil || ends == nil {
 		n.Failf("starts or ends are missing")
 	}
-	count := -1
+	count := -1 // the number of sliced axes, known from any of the vectors
 	for _, p := range []*value{starts, ends, axes, steps} {
 		if p == nil {
 			continue
@@ -240,7 +253,9 @@ func slice(n *node) []*value {
 	return one(x)
 }
 
-// sliceAxis slices x along one axis. For a negative step, it slices in ascending order and flips the result.
+// sliceAxis slices x along one axis. The op slice has positive steps only. For a negative step, it slices the same
+// elements in ascending order and flips the result. If the step is unknown, or if it is negative and the axis, a bound
+// or the size is unknown, the graph computes the indices ([sliceComputed]).
 func sliceAxis(n *node, x, axisOperand, stepOperand, start, end *value) *value {
 	if stepOperand.Data() != nil && n.Number(stepOperand).Int() > 0 {
 		return n.Op("slice", graph.Attrs{"dim": n.ScalarAttr(axisOperand), "start": n.ScalarAttr(start),
@@ -257,17 +272,15 @@ func sliceAxis(n *node, x, axisOperand, stepOperand, start, end *value) *value {
 	axis = n.Axis(axis, n.Rank(x))
 	size := n.Shape(x)[axis]
 	startIndex, endIndex := int(n.Number(start).Int()), int(n.Number(end).Int())
-	clampTo := func(i int) int {
+	clampIndex := func(i int) int { // from -1, before the first element
 		if i < 0 {
 			i += size
 		}
 		return min(max(i, -1), size-1)
 	}
-	first, last := clampTo(startIndex), clampTo(endIndex)
-	count := max(0, (first-last-step-1)/-step)
-	if startIndex < -size {
-		count = 0
-	}
+	first, stop := clampIndex(startIndex), clampIndex(endIndex)
+	count := max(0, (first-stop-step-1)/-step) // ceil((first-stop)/-step)
+	// Ascending: count elements from first+(count-1)*step to first.
 	lowest := max(0, first+(count-1)*step)
 	sliced := n.Op("slice", graph.Attrs{"dim": axis, "start": lowest,
 		"end": lowest + max(0, (count-1)*-step+1), "step": -step},
@@ -278,24 +291,26 @@ func sliceAxis(n *node, x, axisOperand, stepOperand, start, end *value) *value {
 	return n.Op("flip", graph.Attrs{"dims": []int{axis}}, sliced)
 }
 
-// gather selects slices by an index of any shape.
+// gather converts Gather, which selects slices along an axis by an index of any shape: by the op select if the index is
+// a known number, index_select if it is a vector, and otherwise the op index, with an omitted index for each dimension
+// before the axis.
 func gather(n *node) []*value {
 	x, index := n.Operand(0), n.Operand(1)
 	axis := n.Int("axis", 0)
-	rank, irank := n.Rank(x), n.Rank(index)
+	rank, indexRank := n.Rank(x), n.Rank(index)
 	axis = n.Axis(axis, rank)
 	index = n.Cast(index, tensor.Int64)
-	if irank == 0 && index.Data() != nil {
+	if indexRank == 0 && index.Data() != nil {
 		return one(n.Op("select", graph.Attrs{"dim": axis, "index": n.ScalarAttr(index)}, x).WithRank(rank - 1))
 	}
-	if irank == 1 {
+	if indexRank == 1 {
 		return one(n.Op("index_select", graph.Attrs{"dim": axis}, x, index).WithRank(rank))
 	}
 	operands := []any{x}
 	for range axis {
 		operands = append(operands, nil)
 	}
-	return one(n.Op("index", nil, append(operands, index)...).WithRank(rank + irank - 1))
+	return one(n.Op("index", nil, append(operands, index)...).WithRank(rank + indexRank - 1))
 }
 
 func gatherElements(n *node) []*value {
@@ -334,6 +349,8 @@ func scatterND(n *node) []*value {
 		n.Operand(2)))
 }
 
+// compress converts Compress, which keeps the slices along an axis for which operand 1 is true, or without an axis, the
+// elements of x. Their number depends on data.
 func compress(n *node) []*value {
 	x := n.Operand(0)
 	attrs, sizes := graph.Attrs{}, []int{-1}
@@ -345,6 +362,7 @@ func compress(n *node) []*value {
 	return one(n.Op("compress", attrs, x, n.Operand(1)).WithSizes(x.DType(), sizes...))
 }
 
+// nonZero converts NonZero. The op returns [count, rank], the operator [rank, count].
 func nonZero(n *node) []*value {
 	x := n.Operand(0)
 	rank := -1
@@ -355,8 +373,9 @@ func nonZero(n *node) []*value {
 	return one(n.Op("transpose", graph.Attrs{"dim0": 0, "dim1": 1}, y))
 }
 
-// unique converts Unique. Unlike the op unique_dim, Unique also returns the position of the first occurrence of each
-// value. With sorted=0, values are in the order of their first occurrence.
+// unique converts Unique. Its outputs are the distinct values (slices along the axis, or elements), the position of the
+// first occurrence of each, the index of the value at each position (inverse), and the counts. The op unique_dim has no
+// first occurrences. With sorted=0, values are in the order of their first occurrence.
 func unique(n *node) []*value {
 	x := n.Operand(0)
 	dim := 0
@@ -370,7 +389,8 @@ func unique(n *node) []*value {
 	out := n.Ops("unique_dim", graph.Attrs{"dim": dim, "sorted": true, "return_inverse": true, "return_counts": true}, x)
 	values, inverse, counts := out[0].WithSizes(x.DType(), sizes...), out[1].WithType(tensor.Int64, 1),
 		out[2].WithType(tensor.Int64, 1)
-	// The first occurrence of a value is the least position with the same inverse index.
+	// The first occurrence of a value is the least position with its index: the scatter takes the minimum of length, which
+	// is beyond all positions, and these positions.
 	length := n.Op("select", graph.Attrs{"dim": 0, "index": dim}, n.ShapeVector(x)).WithRank(0)
 	positions := n.Op("arange", graph.Attrs{"end": n.ScalarAttr(length), "dtype": tensor.Int64}).WithType(tensor.Int64, 1)
 	beyond := n.Op("add", nil, n.Op("zeros_like", nil, counts), length)
@@ -379,6 +399,7 @@ func unique(n *node) []*value {
 	if n.Flag("sorted", true) {
 		return []*value{values, first, inverse, counts}
 	}
+	// Value order[i] is the i-th value of the result; inverseOrder maps an old index to the new one.
 	order := n.Op("argsort", graph.Attrs{"dim": 0}, first).WithType(tensor.Int64, 1)
 	inverseOrder := n.Op("argsort", graph.Attrs{"dim": 0}, order).WithType(tensor.Int64, 1)
 	reordered := func(x, permutation *value, dim int) *value {
@@ -388,6 +409,8 @@ func unique(n *node) []*value {
 		reordered(counts, order, 0)}
 }
 
+// oneHot converts OneHot: along a new axis of size depth, the element at the index (modulo depth) is values[1], and all
+// others are values[0].
 func oneHot(n *node) []*value {
 	index, depth, values := n.Operand(0), n.Operand(1), n.Operand(2)
 	rank := n.Rank(index) + 1
@@ -406,7 +429,7 @@ func oneHot(n *node) []*value {
 		shape[i] = 1
 	}
 	shape[0] = -1
-	positions = n.Reshape(positions, shape...)
+	positions = n.Reshape(positions, shape...) // aligned with the new axis
 	hot := n.Op("eq", nil, index, positions)
 	return one(widened(n, "where", nil, hot, n.Element(values, 1), n.Element(values, 0)))
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// cosineWindow returns the converter of a cosine window: a - b cos(x) + c cos(2x), where x runs over one period.
+// cosineWindow returns the converter of a cosine window: a - b cos(x) + c cos(2x), where x = 2π * position / period.
+// The period is the size of the window or, with periodic=0, size-1 (at least 1).
 func cosineWindow(a, b, c float64) converter {
 	return func(n *node) []*value {
 		dtype := n.DTypeAttr("output_datatype")
@@ -37,7 +38,8 @@ func cosineWindow(a, b, c float64) converter {
 
 const tau = 6.283185307179586476925286766559
 
-// dft converts DFT. The axis is an attribute before operator set 20, and an operand from set 20 on.
+// dft converts DFT. The axis is an attribute (1 by default) before operator set 20, and an operand (-2 by default) from
+// set 20 on.
 func dft(n *node) []*value {
 	x := n.Operand(0)
 	rank := n.Rank(x)
@@ -56,34 +58,36 @@ func dft(n *node) []*value {
 	return one(n.Op("dft", attrs, x))
 }
 
-// stft converts STFT, which transforms frames of a signal, each multiplied by a window.
+// stft converts STFT, which transforms frames of a signal, [batch, length] or [batch, length, 1 or 2], each multiplied
+// by a window. Frames start at multiples of operand 1.
 func stft(n *node) []*value {
-	x, win := n.Operand(0), n.OperandOrNil(2)
+	x, window := n.Operand(0), n.OperandOrNil(2)
 	rank := n.Rank(x)
 	var length any
 	switch {
 	case n.HasOperand(3):
 		length = n.ScalarAttr(n.Operand(3))
-	case win != nil:
-		length = n.SizeAttr(n.SymShape(win)[0])
+	case window != nil:
+		length = n.SizeAttr(n.SymShape(window)[0])
 	default:
 		n.Failf("it has neither a window nor a frame length")
 	}
 	if rank == 2 {
 		x, rank = n.Op("unsqueeze", graph.Attrs{"dim": 2}, x), 3
 	}
-	// [batch, frames, parts, length]
+	// unfold returns [batch, frames, parts, frame length]; a part is the real or the imaginary part.
 	frames := n.Op("unfold", graph.Attrs{"dimension": 1, "size": length, "step": n.ScalarAttr(n.Operand(1))},
 		x).WithRank(rank + 1)
 	frames = n.Op("transpose", graph.Attrs{"dim0": 2, "dim1": 3}, frames)
-	if win != nil {
-		frames = n.Op("mul", nil, frames, n.Reshape(convertLike(n, win, x), -1, 1)).WithRank(rank + 1)
+	if window != nil {
+		frames = n.Op("mul", nil, frames, n.Reshape(convertLike(n, window, x), -1, 1)).WithRank(rank + 1)
 	}
 	return one(n.Op("dft", graph.Attrs{"dim": 2, "onesided": n.Flag("onesided", true)}, frames).WithRank(rank + 1))
 }
 
 // melWeightMatrix converts MelWeightMatrix. Each mel band is a triangle over the bins of a spectrum: the weight rises
-// from the left edge to the centre, and falls to the right edge.
+// from 0 at the left edge to 1 at the centre, and falls to 0 at the right edge. The operands are the number of bands,
+// the length of the transform, the sample rate, and the lowest and the highest frequency.
 func melWeightMatrix(n *node) []*value {
 	dtype := n.DTypeAttr("output_datatype")
 	if dtype == tensor.Invalid {
@@ -98,9 +102,11 @@ func melWeightMatrix(n *node) []*value {
 	}
 	apply := func(op string, x, y any) *value { return n.Op(op, nil, x, y).WithType(tensor.Float64, 1) }
 	bands, length, rate := n.Operand(0), n.Operand(1), param(2)
-	mel := func(f *value) *value {
-		return apply("mul", n.Op("log10", nil, apply("add", apply("div", f, 700.0), 1.0)), 2595.0)
+	mel := func(hertz *value) *value { // 2595 * log10(hertz/700 + 1)
+		return apply("mul", n.Op("log10", nil, apply("add", apply("div", hertz, 700.0), 1.0)), 2595.0)
 	}
+	// There are bands+2 edges at equal distances on the mel scale: mel = low + i*(high-low)/(bands+2). In hertz, they are
+	// 700 * (10^(mel/2595) - 1), and as bins floor(hertz * (length+1) / rate). Band i has the edges i, i+1 and i+2.
 	low := mel(param(3))
 	step := apply("div", apply("sub", mel(param(4)), low), apply("add", param(0), 2.0))
 	edges := n.Op("arange", graph.Attrs{"end": n.ScalarAttr(n.Op("add", nil, bands, 2)),
@@ -108,14 +114,14 @@ func melWeightMatrix(n *node) []*value {
 	edges = apply("div", apply("add", apply("mul", edges, step), low), 2595.0)
 	hertz := apply("mul", apply("sub", n.Op("pow", nil, 10.0, edges).WithType(tensor.Float64, 1), 1.0), 700.0)
 	edges = n.Op("floor", nil, apply("div", apply("mul", hertz, apply("add", param(1), 1.0)), rate))
-	side := func(start int, end any) *value {
+	edgesOf := func(start int, end any) *value {
 		return n.Op("slice", graph.Attrs{"dim": 0, "start": start, "end": end}, edges).WithType(tensor.Float64, 1)
 	}
-	left, centre, right := side(0, -2), side(1, -1), side(2, nil)
+	left, centre, right := edgesOf(0, -2), edgesOf(1, -1), edgesOf(2, nil)
 	half := n.Op("div", graph.Attrs{"rounding_mode": "floor"}, length, 2)
 	bins := n.Op("arange", graph.Attrs{"end": n.ScalarAttr(n.Op("add", nil, half, 1)), "dtype": tensor.Float64}).WithType(
 		tensor.Float64, 1)
-	bin := n.Reshape(bins, -1, 1)
+	bin := n.Reshape(bins, -1, 1) // broadcasts to [bins, bands]
 	and := func(a, b *value) *value { return n.Op("logical_and", nil, a, b) }
 	rising := apply("div", apply("sub", bin, left), apply("sub", centre, left))
 	falling := apply("div", apply("sub", right, bin), apply("sub", right, centre))
@@ -126,8 +132,8 @@ func melWeightMatrix(n *node) []*value {
 	return one(n.Cast(y.WithType(tensor.Float64, 2), dtype))
 }
 
-// seed returns the attribute seed, a float or an integer, as an integer. Without the attribute, each node has a
-// different seed.
+// seed returns the attribute seed, an integer or the bits of a float, as an integer. Without the attribute, each node
+// has a different seed.
 func seed(n *node) int {
 	switch a := n.RawAttr("seed"); {
 	case a == nil:
@@ -138,7 +144,8 @@ func seed(n *node) int {
 	return int(math.Float32bits(float32(n.Float("seed", 0))))
 }
 
-// random draws numbers of a given shape.
+// random returns the converter of RandomNormal (op randn) or RandomUniform (op rand). It uses Emit, because an op
+// without operands would be folded to a constant.
 func random(op string) converter {
 	return func(n *node) []*value {
 		dtype := n.DTypeAttr("dtype")
@@ -150,7 +157,7 @@ func random(op string) converter {
 	}
 }
 
-// randomLike draws numbers in the shape of the operand.
+// randomLike returns the converter of RandomNormalLike or RandomUniformLike: [random] in the shape of the operand.
 func randomLike(op string) converter {
 	return func(n *node) []*value {
 		x := n.Operand(0)
@@ -162,7 +169,8 @@ func randomLike(op string) converter {
 	}
 }
 
-// rescaled scales and shifts standard random numbers x by the attributes of the node.
+// rescaled scales and shifts the standard random numbers x: from [0, 1) to [low, high) if op is rand, and otherwise to
+// the attributes mean and scale.
 func rescaled(n *node, op string, x *value) *value {
 	scale, shift := n.Float("scale", 1), n.Float("mean", 0)
 	if op == "rand" {
@@ -178,6 +186,7 @@ func rescaled(n *node, op string, x *value) *value {
 	return x
 }
 
+// bernoulli converts Bernoulli: 1 with the probability x, otherwise 0.
 func bernoulli(n *node) []*value {
 	x := n.Operand(0)
 	dtype := n.DTypeAttr("dtype")
@@ -204,6 +213,8 @@ func multinomial(n *node) []*value {
 	sums := n.Op("cumsum", graph.Attrs{"dim": 1}, n.Op("softmax", graph.Attrs{"dim": 1}, x))
 	draw := n.Emit("rand", graph.Attrs{"size": n.SizesAttr(sizes[0], sym.Of(count), sym.Of(1)), "dtype": x.DType(),
 		"seed": seed(n)})[0]
+	// The class is the number of cumulative sums that are at most the random number, limited to the last class, because
+	// rounding may leave the last sum below 1.
 	below := n.Op("le", nil, n.Op("unsqueeze", graph.Attrs{"dim": 1}, sums), draw)
 	class := n.Op("sum", graph.Attrs{"dim": []int{2}}, below)
 	return one(n.Cast(atMost(n, class, sizes[1].Sub(sym.Of(1))), dtype))

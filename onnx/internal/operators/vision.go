@@ -47,7 +47,8 @@ func setOldModes(n *node, attrs graph.Attrs) graph.Attrs {
 	return attrs
 }
 
-// resizeByScales resizes by scales.
+// resizeByScales resizes x by scales, one for each dimension or each of the attribute axes: by an upsampling op if one
+// is equivalent, and otherwise by the op resize.
 func resizeByScales(n *node, x *value, attrs graph.Attrs, scales *value) *value {
 	attrs["scales"] = floatsAttr(n, scales)
 	if list, ok := attrs["scales"].([]float64); ok {
@@ -64,7 +65,7 @@ func floatsAttr(n *node, x *value) any {
 		return n.Reference(x)
 	}
 	if x.Data().Numel() > convert.FoldLimit {
-		n.Failf("%q has %d elements", x.Name(), x.Data().Numel())
+		n.Failf("%q has %d elements, want at most %d", x.Name(), x.Data().Numel(), convert.FoldLimit)
 	}
 	out := make([]float64, 0, x.Data().Numel())
 	list, _ := tensor.ToSlice[float32](x.Data().CopyTo(tensor.New(tensor.Float32, x.Data().Shape...))) // the dtype matches
@@ -74,8 +75,9 @@ func floatsAttr(n *node, x *value) any {
 	return out
 }
 
-// upsampleOp applies an upsampling op of aten. It returns nil if no such op is equivalent. scales is nil if sizes are
-// given; sizes is nil if the sizes depend on data.
+// upsampleOp applies an upsampling op of aten, which resizes the last two dimensions of [N, C, H, W]. It returns nil if
+// no such op is equivalent, or a given size of the result is or may be below 2. scales is nil if sizes are given; sizes
+// is nil if scales are given or the sizes depend on data.
 func upsampleOp(n *node, x *value, attrs graph.Attrs, sizes []sym.Int, scales []float64) *value {
 	inputSizes := n.TrySymShape(x)
 	if len(inputSizes) != 4 || attrs["axes"] != nil || !x.DType().IsFloat() || attrs["antialias"] == true ||
@@ -130,6 +132,7 @@ func upsample(n *node) []*value {
 	return one(resizeByScales(n, x, attrs, scales))
 }
 
+// gridSample converts GridSample to the op grid_sampler, whose modes are numbers.
 func gridSample(n *node) []*value {
 	mode, ok := map[string]int{"bilinear": 0, "linear": 0, "nearest": 1, "bicubic": 2,
 		"cubic": 2}[n.Text("mode", "linear")]
@@ -145,14 +148,15 @@ func gridSample(n *node) []*value {
 	return one(n.Op("grid_sampler", attrs, n.Operand(0), convertLike(n, n.Operand(1), n.Operand(0))))
 }
 
+// affineGrid converts AffineGrid.
 func affineGrid(n *node) []*value {
 	theta, size := n.Operand(0), n.Operand(1)
 	attrs := graph.Attrs{"size": n.VectorAttr(size), "align_corners": n.Flag("align_corners", false)}
 	return one(n.Op("affine_grid_generator", attrs, theta).WithRank(n.LengthOf(size)))
 }
 
-// roiAlign converts RoiAlign. In the op, the first element of each region is the index of its image. Before operator
-// set 16, coordinates are not shifted by half a pixel.
+// roiAlign converts RoiAlign. In the op, the first element of each region is the index of its image (operand 2). By
+// default, coordinates are shifted by half a pixel from operator set 16 on, and not before.
 func roiAlign(n *node) []*value {
 	x, rois, batch := n.Operand(0), n.Operand(1), n.Operand(2)
 	column := n.Op("unsqueeze", graph.Attrs{"dim": 1}, n.Cast(batch, rois.DType())).WithRank(2)
@@ -167,6 +171,8 @@ func roiAlign(n *node) []*value {
 	return one(n.Op("roi_align", attrs, x, rois).WithRank(4))
 }
 
+// nonMaxSuppression converts NonMaxSuppression. The optional operands 2 to 4 become attributes: the first is an
+// integer, the thresholds are floats. The number of rows of the result, which has 3 columns, depends on data.
 func nonMaxSuppression(n *node) []*value {
 	attrs := graph.Attrs{"center_point_box": n.Int("center_point_box", 0)}
 	for i, name := range []string{"max_output_boxes_per_class", "iou_threshold", "score_threshold"} {
