@@ -361,12 +361,12 @@ func runScan(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 	collected := make([][]*tensor.Tensor, len(attrs.Body.Outputs)-attrs.States)
 	for i := range length {
 		for k, axis := range axes {
-			at := i
+			item := i
 			if k < len(attrs.Backwards) && attrs.Backwards[k] {
-				at = length - 1 - i
+				item = length - 1 - i
 			}
 			t := in[attrs.States+k]
-			m, err := t.Select(axis, at)
+			m, err := t.Select(axis, item)
 			if err != nil {
 				return nil, err
 			}

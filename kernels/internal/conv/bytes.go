@@ -140,12 +140,12 @@ func lowerBytesLoops(call *graph.Call) (*graph.Kernel, error) {
 			for i := range conv.h.Results * conv.w.Results {
 				oh, ow := i/conv.w.Results, i%conv.w.Results
 				sum := initial + conv.bytesSum(mem, input, weight, signMask, zeroPoint, oh, ow)
-				at := image*conv.outStride.n + outChannel*conv.outStride.c + oh*conv.outStride.h + ow*conv.outStride.w
+				resultOffset := image*conv.outStride.n + outChannel*conv.outStride.c + oh*conv.outStride.h + ow*conv.outStride.w
 				if dtype == tensor.Int32 {
-					*(*int32)(kit.AddressOf[int32](mem.Ptrs[0], at)) = sum
+					*(*int32)(kit.AddressOf[int32](mem.Ptrs[0], resultOffset)) = sum
 					continue
 				}
-				*(*uint8)(kit.AddressOf[uint8](mem.Ptrs[0], at)) = uint8(multiply.Requantize(dtype, sum, scale, zero))
+				*(*uint8)(kit.AddressOf[uint8](mem.Ptrs[0], resultOffset)) = uint8(multiply.Requantize(dtype, sum, scale, zero))
 			}
 			return nil
 		}}}}, nil
@@ -165,8 +165,8 @@ func (s *convShape) bytesSum(m *graph.Mem, input, weight unsafe.Pointer, signMas
 			}
 			for k := range s.inPerGroup {
 				element := *(*uint8)(kit.AddressOf[uint8](input, k*s.inStride.c+ih*s.inStride.h+iw*s.inStride.w))
-				at := k*s.weightStride.c + kh*s.weightStride.h + kw*s.weightStride.w
-				sum += (int32(element^signMask) - zeroPoint) * int32(*(*int8)(kit.AddressOf[int8](weight, at)))
+				tapOffset := k*s.weightStride.c + kh*s.weightStride.h + kw*s.weightStride.w
+				sum += (int32(element^signMask) - zeroPoint) * int32(*(*int8)(kit.AddressOf[int8](weight, tapOffset)))
 			}
 		}
 	}

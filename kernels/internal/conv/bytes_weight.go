@@ -148,8 +148,8 @@ func (s *convShape) copyPaddedRow(dst []uint8, pixels int, mem *graph.Mem, image
 	}
 	fillBytes(dst[:first*pixelBytes], zero)
 	fillBytes(dst[end*pixelBytes:], zero)
-	at := ((image*s.h.Size+h)*s.w.Size + first - s.w.Before) * s.inChannels
-	inside := kit.ElementsOf[uint8](kit.AddressOf[uint8](mem.Ptrs[1+bytesInput], at), (end-first)*s.inChannels)
+	inputOffset := ((image*s.h.Size+h)*s.w.Size + first - s.w.Before) * s.inChannels
+	inside := kit.ElementsOf[uint8](kit.AddressOf[uint8](mem.Ptrs[1+bytesInput], inputOffset), (end-first)*s.inChannels)
 	copyPixels(dst[first*pixelBytes:end*pixelBytes], inside)
 }
 

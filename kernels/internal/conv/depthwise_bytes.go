@@ -242,8 +242,8 @@ func (t *depthwiseBytes) convolve(weight *byteWeight) graph.Phase {
 			args.Ptr[depthwise.In], args.Row[depthwise.In] = unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch)), 0
 		}
 		args.Ptr[depthwise.Weights], args.Ptr[depthwise.Out] = weight.address(mem), mem.Ptrs[0]
-		at := (image*conv.h.Results + first) * conv.w.Results * conv.inChannels
-		args.Row[depthwise.Out] = at * t.outElemBytes
+		resultIndex := (image*conv.h.Results + first) * conv.w.Results * conv.inChannels
+		args.Row[depthwise.Out] = resultIndex * t.outElemBytes
 		args.Ptr[depthwise.Bias] = unsafe.Pointer(&mem.Scratch[t.scratchOffsets.sums])
 		args.Ptr[depthwise.Scales] = unsafe.Pointer(&mem.Scratch[t.scratchOffsets.scales])
 		args.Ptr[depthwise.ZeroPoint] = unsafe.Pointer(&mem.Scratch[t.scratchOffsets.zeroPoint])
@@ -251,7 +251,7 @@ func (t *depthwiseBytes) convolve(weight *byteWeight) graph.Phase {
 		clear(args.Ptr[:])
 		if t.epilogue != nil && err == nil {
 			t.epilogue.Bind(&worker.epilogue, mem)
-			t.epilogue.Apply(&worker.epilogue, at, rows*conv.w.Results, conv.inChannels, conv.inChannels, 1)
+			t.epilogue.Apply(&worker.epilogue, resultIndex, rows*conv.w.Results, conv.inChannels, conv.inChannels, 1)
 			worker.epilogue.Release()
 		}
 		return err

@@ -189,8 +189,8 @@ func (t *depthwiseWindow) applyEpilogue(worker *windowRun, image, block, strip i
 	first, end := t.rowOf(strip), t.rowOf(strip+1)
 	channel := block * t.blockVectors * t.lanes
 	channels := min(t.blockVectors*t.lanes, conv.inChannels-channel)
-	at := (image*conv.h.Results+first)*conv.w.Results*t.outPixelStride + channel
-	t.epilogue.strips.Apply(&worker.epilogue, at, (end-first)*conv.w.Results, t.outPixelStride, channels, 1)
+	resultOffset := (image*conv.h.Results+first)*conv.w.Results*t.outPixelStride + channel
+	t.epilogue.strips.Apply(&worker.epilogue, resultOffset, (end-first)*conv.w.Results, t.outPixelStride, channels, 1)
 }
 
 // rowOf returns the first output row of a strip.

@@ -236,8 +236,9 @@ func (t *planeTiles) computeTile(mem *graph.Mem, worker *tapRun, batch, tile int
 	for channel := group * conv.outPerGroup(); channel < (group+1)*conv.outPerGroup(); channel++ {
 		weights := unsafe.Add(mem.Ptrs[2], channel*conv.weightStride.n*t.elemBytes)
 		for k := range t.tapOffsets {
-			at := k/conv.w.Taps*conv.weightStride.h + k%conv.w.Taps*conv.weightStride.w
-			worker.w[k] = rowStream{unsafe.Add(weights, at*t.elemBytes), conv.outPerGroup() * conv.weightStride.n * t.elemBytes}
+			tapOffset := k/conv.w.Taps*conv.weightStride.h + k%conv.w.Taps*conv.weightStride.w
+			worker.w[k] = rowStream{unsafe.Add(weights, tapOffset*t.elemBytes),
+				conv.outPerGroup() * conv.weightStride.n * t.elemBytes}
 		}
 		var bias rowStream
 		if conv.hasBias {
@@ -245,8 +246,9 @@ func (t *planeTiles) computeTile(mem *graph.Mem, worker *tapRun, batch, tile int
 				conv.outPerGroup() * conv.biasStride * t.elemBytes}
 		}
 		loopRow := (rows-1)*t.rowStride + cols // length of the long row, with the unused elements between rows
-		at := image*conv.outStride.n + channel*conv.outStride.c + row*conv.outStride.h + col*conv.outStride.w
-		out := rowStream{unsafe.Add(mem.Ptrs[0], at*t.elemBytes), conv.outPerGroup() * conv.outStride.c * t.elemBytes}
+		resultOffset := image*conv.outStride.n + channel*conv.outStride.c + row*conv.outStride.h + col*conv.outStride.w
+		out := rowStream{unsafe.Add(mem.Ptrs[0], resultOffset*t.elemBytes),
+			conv.outPerGroup() * conv.outStride.c * t.elemBytes}
 		if conv.outStride.w == 1 && (rows == 1 || conv.outStride.h == t.rowStride && cols == t.rowStride) {
 			t.sum.run(worker, out, bias, loopRow, planes)
 			continue

@@ -65,11 +65,11 @@ var errPixelStride = errors.New("convolution: the pixels of the result have no c
 // tapAt returns the offset of a tap in the weight.
 func (s *convShape) tapAt(tap int) int {
 	kd, kh, kw := s.tap(tap)
-	at := kd*s.weightStride.d + kh*s.weightStride.h + kw*s.weightStride.w
+	tapOffset := kd*s.weightStride.d + kh*s.weightStride.h + kw*s.weightStride.w
 	if s.phase != nil {
-		at += s.phase.firstTap
+		tapOffset += s.phase.firstTap
 	}
-	return at
+	return tapOffset
 }
 
 // channelsLastTerms returns the weight offsets of an output channel's terms, ordered by tap and then by channel.

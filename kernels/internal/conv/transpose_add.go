@@ -105,10 +105,10 @@ type tapTarget struct{ phase, shift, first, end int }
 
 // targetOf returns the target of tap k.
 func targetOf(a *geometry.Axis, k int) tapTarget {
-	at := a.Position(0, k)
-	phase := (at%a.Stride + a.Stride) % a.Stride
+	position := a.Position(0, k)
+	phase := (position%a.Stride + a.Stride) % a.Stride
 	first, end := a.ResultsOf(k)
-	return tapTarget{phase, (at - phase) / a.Stride, first, max(first, end)}
+	return tapTarget{phase, (position - phase) / a.Stride, first, max(first, end)}
 }
 
 // count returns the number of products.
@@ -151,9 +151,9 @@ func (a *windowAdder) addTap(mem *graph.Mem, worker *adderRun, to, cols unsafe.P
 	worker.strides = [3]int{phaseRow, phaseRow, productRow}
 	for plane := d.first; plane < d.end; plane++ {
 		row := (plane+d.shift)*a.phaseSize[1] + h.first + h.shift
-		at := unsafe.Add(phase, row*phaseRow+(w.first+w.shift)*a.elemBytes)
+		address := unsafe.Add(phase, row*phaseRow+(w.first+w.shift)*a.elemBytes)
 		from := unsafe.Add(cols, (plane*a.h.Results+h.first)*productRow+w.first*a.elemBytes)
-		worker.ptrs = [3]unsafe.Pointer{at, at, from}
+		worker.ptrs = [3]unsafe.Pointer{address, address, from}
 		mem.Count(w.count() * h.count())
 		a.add.Run(&worker.state, worker.ptrs[:], worker.strides[:], w.count(), h.count())
 	}
@@ -167,10 +167,10 @@ func (a *windowAdder) join(m *graph.Mem, worker *adderRun, out, from unsafe.Poin
 		m.Count(a.w.Size)
 		d, h := row/a.h.Size, row%a.h.Size
 		phase := (d%a.d.Stride*a.phases[1] + h%a.h.Stride) * columns
-		at := (d/a.d.Stride*a.phaseSize[1] + h/a.h.Stride) * a.phaseSize[2] * a.elemBytes
+		rowOffset := (d/a.d.Stride*a.phaseSize[1] + h/a.h.Stride) * a.phaseSize[2] * a.elemBytes
 		worker.runs = worker.runs[:0]
 		for w := range columns {
-			worker.runs = append(worker.runs, unsafe.Add(from, (phase+w)*phaseBytes+at))
+			worker.runs = append(worker.runs, unsafe.Add(from, (phase+w)*phaseBytes+rowOffset))
 		}
 		to := unsafe.Add(out, row*a.w.Size*a.elemBytes)
 		if columns == 2 && a.elemBytes == 4 {

@@ -215,9 +215,9 @@ func (r *winogradRun) multiplyPoint(args *jit.Args, section tileSpan, point int)
 		}
 		for i := range strips.n {
 			strip := strips.at(i)
-			at := strip.first - section.first
-			args.Row[tile.In] = point*r.pointStride + 4*at*r.tileStride
-			args.Row[tile.Out] = point*r.productStride + block*r.blockStride + 4*at*r.blockChannels
+			indexInSection := strip.first - section.first
+			args.Row[tile.In] = point*r.pointStride + 4*indexInSection*r.tileStride
+			args.Row[tile.Out] = point*r.productStride + block*r.blockStride + 4*indexInSection*r.blockChannels
 			args.Row[tile.Prefetched] = next + matrixBytes*i/strips.n
 			if err := r.products[strip.n].Call(args); err != nil {
 				return err

@@ -125,8 +125,8 @@ func (w *winogradConv) fillPart(to []float32, from unsafe.Pointer, strides []int
 	for _, loop := range weightLoopsOf[w.form.M]() {
 		n := 0
 		for point := range loop.points {
-			at := (loop.first+point)*w.pointWeights() + channel*w.blockChannels
-			ptrs[n], rows[n] = unsafe.Pointer(&to[at]), w.blockChannels*size
+			offset := (loop.first+point)*w.pointWeights() + channel*w.blockChannels
+			ptrs[n], rows[n] = unsafe.Pointer(&to[offset]), w.blockChannels*size
 			n++
 		}
 		for k := range 9 {

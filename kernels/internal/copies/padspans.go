@@ -54,13 +54,13 @@ func IdentitySpans(shape []int) [][]Span {
 func SpanRef(in *tensor.Tensor, tables [][]int, shape []int) *tensor.Tensor {
 	out := tensor.Zeros(in.DType, shape...)
 	kit.EachIndex(shape, func(index []int) {
-		at := slices.Clone(index)
+		source := slices.Clone(index)
 		for d, t := range tables {
 			if t != nil {
-				at[d] = t[index[d]]
+				source[d] = t[index[d]]
 			}
 		}
-		out.Set(in.At(at...), index...)
+		out.Set(in.At(source...), index...)
 	})
 	return out
 }

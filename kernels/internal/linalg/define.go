@@ -248,15 +248,15 @@ func (a *algorithm) reference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Ten
 		out[i] = tensor.Zeros(m.DType, m.Shape...)
 	}
 	index := func(t *tensor.Tensor, rank int, lead []int, i, j int) []int {
-		at := make([]int, 0, t.Rank())
+		elementIndex := make([]int, 0, t.Rank())
 		for d := range t.Rank() - rank {
 			k := lead[len(lead)-(t.Rank()-rank)+d]
 			if t.Shape[d] == 1 {
 				k = 0
 			}
-			at = append(at, k)
+			elementIndex = append(elementIndex, k)
 		}
-		return append(at, []int{i, j}[:rank]...)
+		return append(elementIndex, []int{i, j}[:rank]...)
 	}
 	if !slices.ContainsFunc(out, func(t *tensor.Tensor) bool { return t.Numel() > 0 }) {
 		return out, nil

@@ -320,9 +320,9 @@ func (t *rowLoops) newColumnsLoop(hasOneDivisor bool) (*expr.Loop, error) {
 	}
 	builder := expr.NewBuilder(in...)
 	tap := func(k int) expr.Value {
-		at := k * t.columns.dilation
-		i, _ := slices.BinarySearch(offsets, at/t.columns.step*t.columns.step)
-		if t.columns.step == 2 && at%2 == 1 {
+		column := k * t.columns.dilation
+		i, _ := slices.BinarySearch(offsets, column/t.columns.step*t.columns.step)
+		if t.columns.step == 2 && column%2 == 1 {
 			return builder.LoadImag(i)
 		}
 		return builder.Load(i)

@@ -63,12 +63,12 @@ func maxUnpoolOp(attrs *graph.Schema, name, doc string, dims int, size func(c *g
 				}
 				lead := m.Rank() - dims
 				kit.EachIndex(in[0].Shape, func(index []int) {
-					at := int(in[1].At(index...).Int())
-					if n := tensor.Numel(m.Shape[lead:]); at < 0 || at >= n {
-						err = maxUnpoolRangeError(at, m.Shape[lead:])
+					target := int(in[1].At(index...).Int())
+					if n := tensor.Numel(m.Shape[lead:]); target < 0 || target >= n {
+						err = maxUnpoolRangeError(target, m.Shape[lead:])
 						return
 					}
-					out.Set(in[0].At(index...), append(append([]int{}, index[:lead]...), kit.Unravel(at, m.Shape[lead:])...)...)
+					out.Set(in[0].At(index...), append(append([]int{}, index[:lead]...), kit.Unravel(target, m.Shape[lead:])...)...)
 				})
 				return []*tensor.Tensor{out}, err
 			},

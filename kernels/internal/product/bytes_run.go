@@ -62,13 +62,13 @@ func (t *byteTiles) prepare(c *graph.Call) graph.Phase {
 		default:
 			columnChunk := chunk - firstColumnChunk
 			matrix, from := columnChunk/blockChunks, columnChunk%blockChunks*group
-			at := t.panels(mem, matrix)
+			panels := t.panels(mem, matrix)
 			for block := from; block < min(t.blocks(), from+group); block++ {
 				if !t.packed {
-					t.packer.packBlock(worker, at, unsafe.Add(mem.Ptrs[1+bytesB], t.bOffsets[matrix]), bRow, bCol, block,
+					t.packer.packBlock(worker, panels, unsafe.Add(mem.Ptrs[1+bytesB], t.bOffsets[matrix]), bRow, bCol, block,
 						unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch)))
 				}
-				t.prepareColumns(mem, matrix, block, at, aZero(mem), bZero(mem), bias(mem), biasStep)
+				t.prepareColumns(mem, matrix, block, panels, aZero(mem), bZero(mem), bias(mem), biasStep)
 			}
 		}
 		return nil
@@ -77,11 +77,11 @@ func (t *byteTiles) prepare(c *graph.Call) graph.Phase {
 
 // panels returns the address of the panels of a distinct matrix of operand b.
 func (t *byteTiles) panels(m *graph.Mem, matrix int) unsafe.Pointer {
-	at := matrix * t.matrixBytes()
+	offset := matrix * t.matrixBytes()
 	if t.packed {
-		return unsafe.Add(m.Ptrs[1+bytesB], at)
+		return unsafe.Add(m.Ptrs[1+bytesB], offset)
 	}
-	return scratch(m, t.scratchOffsets.panels+at)
+	return scratch(m, t.scratchOffsets.panels+offset)
 }
 
 // prepareRows copies and sums a chunk of the rows of a matrix, if necessary. zero is the address of operand a's zero

@@ -33,10 +33,10 @@ func (types *einsumTypes) align(term tensor.Type, labels []int) (tensor.Type, er
 	dim := 0
 	var err error
 	for _, label := range labels {
-		at := slices.Index(types.order, label)
-		if dims[at] >= 0 {
-			if term, err = term.Diagonal(0, dims[at], dim); err == nil {
-				term, err = term.MoveDim([]int{-1}, []int{dims[at]})
+		axis := slices.Index(types.order, label)
+		if dims[axis] >= 0 {
+			if term, err = term.Diagonal(0, dims[axis], dim); err == nil {
+				term, err = term.MoveDim([]int{-1}, []int{dims[axis]})
 			}
 			if err != nil {
 				return term, err
@@ -44,9 +44,9 @@ func (types *einsumTypes) align(term tensor.Type, labels []int) (tensor.Type, er
 			continue
 		}
 		if term.Shape[dim].Ne(sym.Of(1)).Holds() {
-			types.counts[at]++
+			types.counts[axis]++
 		}
-		dims[at] = dim
+		dims[axis] = dim
 		dim++
 	}
 	shape, strides := make([]sym.Int, len(dims)), make([]sym.Int, len(dims))

@@ -168,15 +168,15 @@ func (e *equation) recordSizes(labels []int, shape []sym.Int, operand int) error
 			}
 			continue
 		}
-		at := slices.Index(e.labels, label)
-		if at < 0 {
+		axis := slices.Index(e.labels, label)
+		if axis < 0 {
 			e.labels, e.sizes = append(e.labels, label), append(e.sizes, n)
 			continue
 		}
-		switch known := e.sizes[at]; {
+		switch known := e.sizes[axis]; {
 		case n.Eq(known).Holds():
 		case known.Eq(sym.Of(1)).Holds():
-			e.sizes[at] = n
+			e.sizes[axis] = n
 		case n.Ne(sym.Of(1)).Holds():
 			return fmt.Errorf("einsum(): operands do not broadcast with remapped shapes [original->remapped]: subscript %c "+
 				"has size %v for operand %d which does not broadcast with previously seen size %v", rune(label), n, operand, known)

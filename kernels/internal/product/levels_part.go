@@ -172,13 +172,13 @@ func (part *levelPart) convertTerms(mem *graph.Mem, worker *levelRun, k, n int) 
 	}
 	// A panel of 4-bit levels has two columns per byte, which are converted by two loops: one for each half of the
 	// panel.
-	for at := k; at < k+n; {
-		block := at / part.block
-		terms := min(k+n, (block+1)*part.block) - at
+	for term := k; term < k+n; {
+		block := term / part.block
+		terms := min(k+n, (block+1)*part.block) - term
 		for half := range part.width() / columns {
 			first := half * columns
-			ptrs := [4]unsafe.Pointer{kit.AddressOf[float32](part.converted, (at-k)*width+first),
-				unsafe.Add(levels, at*part.termBytes()), kit.AddressOf[float32](scales, block*width+first)}
+			ptrs := [4]unsafe.Pointer{kit.AddressOf[float32](part.converted, (term-k)*width+first),
+				unsafe.Add(levels, term*part.termBytes()), kit.AddressOf[float32](scales, block*width+first)}
 			strides := [4]int{4 * width, part.termBytes()}
 			count := 3
 			if part.hasZeros {
@@ -186,6 +186,6 @@ func (part *levelPart) convertTerms(mem *graph.Mem, worker *levelRun, k, n int) 
 			}
 			part.convert[half].Run(&worker.state, ptrs[:count], strides[:count], columns, terms)
 		}
-		at += terms
+		term += terms
 	}
 }

@@ -172,11 +172,11 @@ func linearRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			sum.AddProductAt(inputFactors, inputAt+k, weightFactors, weightAt+k)
 		}
 		if len(in) > linearBias && in[linearBias] != nil {
-			at := index
+			biasIndex := index
 			if flat && in[linearBias].Rank() == 2 {
-				at = []int{index[0]*shape[1] + index[1], index[2]}
+				biasIndex = []int{index[0]*shape[1] + index[1], index[2]}
 			}
-			sum.Add(broadcastAt(in[linearBias], at))
+			sum.Add(broadcastAt(in[linearBias], biasIndex))
 		}
 		out.Set(sum.Value(), index...)
 	})

@@ -97,17 +97,17 @@ func linearBlocksRef(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, e
 	out := tensor.Zeros(tensor.Float32, shape...)
 	kit.EachIndex(shape, func(index []int) {
 		n := index[rank-1]
-		at := append([]int{}, index...)
+		operandIndex := append([]int{}, index...)
 		sum := kit.Accumulator{DType: tensor.Float32}
 		for k := range x.Shape[rank-1] {
-			at[rank-1] = k
+			operandIndex[rank-1] = k
 			zero := float64(w.defaultZero)
 			if len(in) > blocksZero && in[blocksZero] != nil {
 				zero = float64(w.zeroPoint(uint8(in[blocksZero].At(n, k/w.block).Float())))
 			}
 			level := float64(w.integer(unsafe.Add(weight.Pointer(), n*w.row), k)) - zero
 			number := float32(level) * float32(in[blocksScale].At(n, k/w.block).Float())
-			sum.Mul(x.At(at...), tensor.FloatScalar(float64(number)))
+			sum.Mul(x.At(operandIndex...), tensor.FloatScalar(float64(number)))
 		}
 		if len(in) > blocksBias && in[blocksBias] != nil {
 			sum.Add(in[blocksBias].At(n))

@@ -136,13 +136,13 @@ func lowerBytesLoops(call *graph.Call) (*graph.Kernel, error) {
 						}
 					})
 					mem.Count(2 * product.k)
-					at := offset(2, entry) + i*product.c.row + j*product.c.col
+					resultOffset := offset(2, entry) + i*product.c.row + j*product.c.col
 					if p := address(mem, bytesScale); p != nil {
 						scale := *(*float32)(kit.AddressOf[float32](p, j*step[bytesScale]))
 						v := multiply.Requantize(dtype, sum, scale, float64(byteAt(address(mem, bytesZero), dtype, 0)))
-						*(*uint8)(unsafe.Add(mem.Ptrs[0], at)) = uint8(v)
+						*(*uint8)(unsafe.Add(mem.Ptrs[0], resultOffset)) = uint8(v)
 					} else {
-						*(*int32)(kit.AddressOf[int32](mem.Ptrs[0], at)) = sum
+						*(*int32)(kit.AddressOf[int32](mem.Ptrs[0], resultOffset)) = sum
 					}
 				}
 			}

@@ -8,13 +8,13 @@ import (
 
 // broadcastAt returns the element of t at an index of the shape to which t is broadcast.
 func broadcastAt(t *tensor.Tensor, index []int) tensor.Scalar {
-	at := make([]int, t.Rank())
-	for d := range at {
+	elementIndex := make([]int, t.Rank())
+	for d := range elementIndex {
 		if t.Shape[d] > 1 {
-			at[d] = index[len(index)-len(at)+d]
+			elementIndex[d] = index[len(index)-len(elementIndex)+d]
 		}
 	}
-	return t.At(at...)
+	return t.At(elementIndex...)
 }
 
 // productRef is the reference implementation of matmul and its special cases.
@@ -65,11 +65,11 @@ func productTerms(a, b *kit.ProductOperand, index []int, sum *kit.Accumulator) {
 // matrixAt returns the storage index of the matrix at an index of the batch, to which the batch dimensions of t
 // broadcast. The matrix has the last dims dimensions of t.
 func matrixAt(t *kit.ProductOperand, index []int, dims int) int {
-	at, batch := t.Offset, t.Rank()-dims
+	offset, batch := t.Offset, t.Rank()-dims
 	for d := range batch {
 		if t.Shape[d] != 1 {
-			at += index[len(index)-batch+d] * t.Strides[d]
+			offset += index[len(index)-batch+d] * t.Strides[d]
 		}
 	}
-	return at
+	return offset
 }

@@ -230,24 +230,24 @@ func cellDType(dtype tensor.DType) tensor.DType {
 // checkWeights checks the shapes of the parameters. items is the number of vectors in the input.
 func (cell torchCell) checkWeights(call *graph.Call, attrs *recurrentAttrs, items sym.Int) error {
 	hidden := call.Type(1).Shape[2]
-	rows, at := hidden.Mul(sym.Of(cell.kind.gates())), cell.firstWeight()
+	rows, operandIndex := hidden.Mul(sym.Of(cell.kind.gates())), cell.firstWeight()
 	for i := range attrs.NumLayers * attrs.dirs() {
 		inputs := call.Type(0).Shape[2]
 		if i >= attrs.dirs() {
 			inputs = hidden.Mul(sym.Of(attrs.dirs()))
 		}
 		for k, want := range [][]sym.Int{{rows, inputs}, {rows, hidden}, {rows}, {rows}}[:attrs.paramsPerLayer()] {
-			t := call.Type(at)
+			t := call.Type(operandIndex)
 			switch {
 			case tensor.SameSizes(t.Shape, want):
 			case t.Rank() == 2 && k == 0 && t.Shape[1].Ne(inputs).Holds():
 				return fmt.Errorf("mat1 and mat2 shapes cannot be multiplied (%vx%v and %vx%v)", items, inputs, t.Shape[1],
 					t.Shape[0])
 			default:
-				return fmt.Errorf("%s: expected parameter %d to have size %s, got %s", cell.name, at-cell.firstWeight(),
+				return fmt.Errorf("%s: expected parameter %d to have size %s, got %s", cell.name, operandIndex-cell.firstWeight(),
 					tensor.Sizes(want), tensor.Sizes(t.Shape))
 			}
-			at++
+			operandIndex++
 		}
 	}
 	return nil

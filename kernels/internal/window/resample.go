@@ -237,9 +237,9 @@ func (r *resampling) selectionKernel(c *graph.Call) *graph.Kernel {
 				for d := last - 1; d >= 0; d-- {
 					i := rest % dst.Shape[d]
 					rest /= dst.Shape[d]
-					at := tables[d].indicesOf(mem)[i]
-					missing = missing || at < 0
-					to, from = to+i*dstStrides[d], from+at
+					sourceOffset := tables[d].indicesOf(mem)[i]
+					missing = missing || sourceOffset < 0
+					to, from = to+i*dstStrides[d], from+sourceOffset
 				}
 				first := unit % pieces * maxPieceElements
 				row := offsets[first:min(cols, first+maxPieceElements)]

@@ -208,30 +208,30 @@ type resizeAxis struct {
 // position returns the position of index i in the input, in elements.
 func (axis *resizeAxis) position(i int) float64 {
 	in, out := float64(axis.in), float64(axis.scale*float64(axis.in))
-	at := float64(i)
+	index := float64(i)
 	switch axis.attrs.Coordinates {
 	case "align_corners":
 		if out == 1 {
 			return 0
 		}
-		return at * (in - 1) / (out - 1)
+		return index * (in - 1) / (out - 1)
 	case "asymmetric":
-		return at / axis.scale
+		return index / axis.scale
 	case "tf_crop_and_resize":
 		if out == 1 {
 			return float64((axis.roi[1]-axis.roi[0])*(in-1)/2) + float64(axis.roi[0]*(in-1))
 		}
-		return float64(at*(axis.roi[1]-axis.roi[0])*(in-1)/(out-1)) + float64(axis.roi[0]*(in-1))
+		return float64(index*(axis.roi[1]-axis.roi[0])*(in-1)/(out-1)) + float64(axis.roi[0]*(in-1))
 	case "tf_half_pixel_for_nn":
-		return (at + 0.5) / axis.scale
+		return (index + 0.5) / axis.scale
 	case "pytorch_half_pixel":
 		if out == 1 {
 			return -0.5
 		}
 	case "half_pixel_symmetric":
-		return float64(in/2*(1-float64(axis.out)/out)) + (at+0.5)/axis.scale - 0.5
+		return float64(in/2*(1-float64(axis.out)/out)) + (index+0.5)/axis.scale - 0.5
 	}
-	return (at+0.5)/axis.scale - 0.5
+	return (index+0.5)/axis.scale - 0.5
 }
 
 // maxTaps returns an upper bound for the number of taps per index.
@@ -261,13 +261,13 @@ func (axis *resizeAxis) firstStretchedTap(radius float64) int {
 
 // taps implements [axisTaps.eachTap] for the axis.
 func (axis *resizeAxis) taps(i int, add func(at int, w float64)) {
-	at := axis.position(i)
-	if axis.attrs.Coordinates == "tf_crop_and_resize" && (at < 0 || at > float64(axis.in-1)) {
+	position := axis.position(i)
+	if axis.attrs.Coordinates == "tf_crop_and_resize" && (position < 0 || position > float64(axis.in-1)) {
 		return
 	}
 	// The position is in (base, base+1]: a position on an element belongs to the gap before it.
-	base := math.Ceil(at) - 1
-	first, weights := axis.weights(at - base)
+	base := math.Ceil(position) - 1
+	first, weights := axis.weights(position - base)
 	low := int(max(min(base, float64(axis.in)+4), -4)) + first
 	inside := func(k int) bool { return low+k >= 0 && low+k < axis.in }
 	sum := 1.0

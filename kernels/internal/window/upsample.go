@@ -160,8 +160,8 @@ func upsampleTaps(mode string, dtype tensor.DType, in, out int, factor float64, 
 		round = func(x float64) float64 { return x }
 	}
 	if mode == "nearest" {
-		at := nearestIndex(dtype, in, out, factor)
-		eachTap := func(i int, add func(int, float64)) { add(at(i), 1) }
+		sourceOf := nearestIndex(dtype, in, out, factor)
+		eachTap := func(i int, add func(int, float64)) { add(sourceOf(i), 1) }
 		return &axisTaps{out: out, maxTaps: 1, isNearest: true, eachTap: eachTap}
 	}
 	scale := round(float64(in) / float64(out))
@@ -190,10 +190,10 @@ func upsampleTaps(mode string, dtype tensor.DType, in, out int, factor float64, 
 		}
 		if mode == "linear" {
 			x = max(x, 0)
-			at := clampIndex(x, in)
-			weight := min(max(round(x-float64(at)), 0), 1)
-			add(at, 1-weight)
-			add(min(at+1, in-1), weight)
+			source := clampIndex(x, in)
+			weight := min(max(round(x-float64(source)), 0), 1)
+			add(source, 1-weight)
+			add(min(source+1, in-1), weight)
 			return
 		}
 		floor := math.Floor(x)
