@@ -16,7 +16,7 @@ func Gather(source *graph.Gather, align []int, target Target) (*Program, error) 
 	const u32, u64 = tensor.Uint32, tensor.Uint64
 	params := len(source.Operands) + 1
 	if params > target.MaxParams {
-		return nil, fmt.Errorf("gpu: a gather with %d operands is %w", params, ErrUnsupported)
+		return nil, fmt.Errorf("gpu: a gather with %d operands is %w", len(source.Operands), ErrUnsupported)
 	}
 	threads := tensor.Numel(source.Shape)
 	if threads == 0 {
@@ -38,7 +38,7 @@ func Gather(source *graph.Gather, align []int, target Target) (*Program, error) 
 		position[0] = made.do(lane.Mul, u32, position[0], made.Const(u32, uint64(made.vector)))
 		offset, isValid := made.lookUp(position)
 		invalid := made.do(lane.Not, tensor.Bool, isValid)
-		made.If(invalid, func() {
+		made.If(invalid, func() { // the last parameter is the fault word
 			made.Do(ir.Store, u32, made.DoImm(ir.Param, u64, uint64(params-1)),
 				made.Const(u32, 1))
 		})
@@ -71,8 +71,8 @@ type gather struct {
 	vector  int     // number of elements of a thread
 }
 
-// setLoops sets the shape and the strides, which have the loops in reverse order. It returns an error if an offset does
-// not fit into 31 bits.
+// setLoops sets the shape and the strides, which have the loops in reverse order. It returns an error if a stride is
+// negative, or if an offset or the number of elements does not fit into 31 bits.
 func (g *gather) setLoops() error {
 	for dim := len(g.Shape) - 1; dim >= 0; dim-- {
 		g.shape = append(g.shape, g.Shape[dim])
@@ -91,7 +91,8 @@ func (g *gather) setLoops() error {
 		g.strides, span = append(g.strides, strides), max(span, bytes)
 	}
 	if span > math.MaxInt32 {
-		return fmt.Errorf("gpu: a gather over %d bytes is %w", span, ErrUnsupported)
+		return fmt.Errorf("gpu: a gather of more than %d elements, or with an operand that spans more bytes, is %w",
+			math.MaxInt32, ErrUnsupported)
 	}
 	if len(g.shape) == 0 {
 		g.shape = []int{1}
@@ -153,7 +154,7 @@ func (g *gather) lookUp(indexOfThread []ir.Value) (offset, isValid ir.Value) {
 		size := g.Const(i64, uint64(lookup.Size))
 		isNegative := g.do(lane.Lt, tensor.Bool, index, g.Const(i64, 0))
 		index = g.choose(i64, isNegative, g.do(lane.Add, i64, index, size), index)
-		position := g.bits(u64, index)
+		position := g.bits(u64, index) // an index that is still negative is out of bounds as an unsigned number
 		isValid = g.do(lane.And, tensor.Bool, isValid, g.do(lane.Lt, tensor.Bool, position, g.bits(u64, size)))
 		offset = g.do(lane.Add, u64, offset, g.do(lane.Mul, u64, position, g.Const(u64, uint64(lookup.Step))))
 	}

@@ -38,7 +38,7 @@ func (r *rows) add(program *Program, units int, body func(kernel *rowKernel)) er
 	kernel := &rowKernel{rows: r, units: units, numbers: map[int]ir.Value{}, uniforms: map[int][]ir.Value{}}
 	kernel.scalars = scalars{Builder: ir.NewBuilder(params+1, groupSize), target: r.target}
 	if params+1 > r.target.MaxParams {
-		return fmt.Errorf("gpu: a kernel with %d operands is %w", params, ErrUnsupported)
+		return fmt.Errorf("gpu: a kernel with %d outputs and operands is %w", params, ErrUnsupported)
 	}
 	kernel.setThread()
 	body(kernel)

@@ -51,6 +51,7 @@ func (s *scalars) constant(dtype tensor.DType, bits uint64) ir.Value {
 	if dtype == tensor.Float64 && !s.target.Float64 {
 		s.unsupported("float64")
 	}
+	// A short signed integer is sign-extended to 32 bits.
 	if bitsOfType := 8 * dtype.Size(); dtype.IsSigned() && !dtype.IsFloat() && bitsOfType < 32 {
 		bits = uint64(uint32(int32(bits<<(32-bitsOfType)) >> (32 - bitsOfType)))
 	}
@@ -107,7 +108,7 @@ func (s *scalars) wrap(dtype tensor.DType, value ir.Value) ir.Value {
 
 // choose returns yes where condition is true, else no.
 func (s *scalars) choose(dtype tensor.DType, condition, yes, no ir.Value) ir.Value {
-	if dtype == tensor.Bool {
+	if dtype == tensor.Bool { // condition && yes || !condition && no
 		return s.do(lane.Or, dtype, s.do(lane.And, dtype, condition, yes),
 			s.do(lane.And, dtype, s.do(lane.Not, dtype, condition), no))
 	}
@@ -267,8 +268,8 @@ func (s *scalars) withSign(dtype tensor.DType, magnitude, signed ir.Value) ir.Va
 	return s.bits(dtype, s.do(lane.Or, bitType, s.bits(bitType, magnitude), signBit))
 }
 
-// divide divides integers. Devices leave a division by 0 and the overflow of a division by -1 undefined. A quotient by
-// 0 is 0.
+// divide divides integers. Devices leave a division by 0 and the overflow of a division by -1 undefined, so the device
+// divides by 1 instead. A quotient by 0 is 0, because the dividend is replaced by 0. A quotient by -1 is 0 - dividend.
 func (s *scalars) divide(dtype tensor.DType, operands []ir.Value) ir.Value {
 	zero, one := s.Const(dtype, 0), s.Const(dtype, 1)
 	isZero := s.do(lane.Eq, tensor.Bool, operands[1], zero)

@@ -55,7 +55,7 @@ type gen struct {
 }
 
 // newGen divides the vector registers among sums, weights, inputs and the permutation. It prefers to keep all weights
-// of a window in registers, then those of a row of the window.
+// of a window in registers, with minInputRegs inputs, then those of a row of the window, with one input.
 func newGen(spec *Spec, cpu machine.Features, withListing bool) *gen {
 	g := &gen{spec: spec, memoryOperands: !cpu.Has(machine.NEON), sumRegs: spec.Tile[0] * spec.Tile[1]}
 	if cpu.Has(machine.NEON) {
@@ -145,6 +145,7 @@ func (g *gen) emit() {
 	for _, reg := range []target.GReg{in, out, channel} {
 		g.Add(target.Imm(g.spec.VectorBytes), reg)
 	}
+	// The last vector starts overlap bytes earlier, so that it ends at the last channel.
 	g.CountDown(vectors, target.EQ, tileDone)
 	g.CompareJump(vectors, target.Imm(1), target.NE, eachVector)
 	for _, reg := range []target.GReg{in, out, channel} {
@@ -208,10 +209,10 @@ func (g *gen) groupLoop() {
 	g.Move(target.Imm(spec.Group), rowsLeft)
 	g.Align(16)
 	g.Bind(top)
-	g.Move(rowsLeft, spillWord(channelsLeft))
+	g.Move(rowsLeft, spillWord(channelsLeft)) // windows uses the register for rows
 	g.windows()
 	advanceWeights()
-	g.AddToIndices(spec.Size/4, g.permutation())
+	g.AddToIndices(spec.Size/4, g.permutation()) // the next channel, in words of 4 bytes
 	g.Move(spillWord(channelsLeft), rowsLeft)
 	g.CountDown(rowsLeft, target.NE, top)
 }
@@ -224,7 +225,7 @@ func (g *gen) permutation() target.VReg { return target.VReg(g.sumRegs + g.weigh
 func (g *gen) firstChannels() (list []int) {
 	words := g.spec.Size / 4
 	for i := range g.spec.VectorBytes / 4 {
-		first := i / words / g.spec.Group * g.spec.Group
+		first := i / words / g.spec.Group * g.spec.Group // first lane of the group that contains word i
 		list = append(list, first*words+i%words)
 	}
 	return list
@@ -262,7 +263,7 @@ func (g *gen) windows() {
 	g.Move(weights, weightRow)
 	g.Align(16)
 	g.Bind(top)
-	g.windowRow(0, inRow, weightRow, 0, math.MaxInt32)
+	g.windowRow(0, inRow, weightRow, 0, math.MaxInt32) // all rows exist: the call passes only existing rows
 	g.Add(target.Imm(spec.In[0]*spec.Dilation[0]), inRow)
 	g.Add(target.Imm(spec.Window[1]*spec.VectorBytes), weightRow)
 	g.CountDown(rowsLeft, target.NE, top)
@@ -279,7 +280,7 @@ func (g *gen) inputRows() {
 	for inputRow := spec.First[0]; inputRow < spec.End[0]; inputRow++ {
 		for col := spec.First[1]; col < spec.End[1]; col++ {
 			var uses []weightUse
-			for row := range spec.Tile[0] {
+			for row := range spec.Tile[0] { // row of the window: (inputRow - row*stride)/dilation, if that exists
 				if offset := inputRow - row*spec.Stride[0]; offset >= 0 && offset%spec.Dilation[0] == 0 &&
 					offset/spec.Dilation[0] < spec.Window[0] {
 					uses = g.usesOfColumn(uses, row, col, offset/spec.Dilation[0]*spec.Window[1])
@@ -339,7 +340,7 @@ func (g *gen) usesOfColumn(uses []weightUse, row, col, rowStart int) []weightUse
 // useElement adds the products of the input element at an address to all results whose windows contain the element.
 // weight returns the address of a weight; it is not called if the weights are in registers.
 func (g *gen) useElement(uses []weightUse, at target.Addr, weight func(col int) target.Addr) {
-	if len(uses) == 1 && g.weightRegs > 0 && g.spec.Group == 1 && g.memoryOperands {
+	if len(uses) == 1 && g.weightRegs > 0 && g.spec.Group == 1 && g.memoryOperands { // needs no register
 		g.FMA(at, g.weight(uses[0].weight), uses[0].sum)
 		return
 	}

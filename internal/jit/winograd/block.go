@@ -216,7 +216,7 @@ func (f Form) resultBlock(rows, cols int, bias bool, epilogue []tile.EpilogueSte
 	lanes := map[int]valueID{}
 	for row := range rows {
 		for col, value := range f.outputTransform(out, transformed[row]) {
-			if col < cols {
+			if col < cols { // operations for other columns are pruned
 				value = out.addScaled(f.scale(row)*f.scale(col), value, biasValue)
 				for _, step := range epilogue {
 					value = out.epilogueStep(step, value, row, col, lanes)

@@ -68,7 +68,7 @@ func (a *tileAddresser) addr(c *codeGen, row, col int) target.Addr {
 	for ; a.current < major; a.current++ {
 		c.Add(a.major, a.cursor)
 	}
-	at := target.Addr{Base: a.cursor, Index: a.minor[0], Scale: uint8(minor)}
+	at := target.Addr{Base: a.cursor, Index: a.minor[0], Scale: uint8(minor)} // minor is 1, 2 or 4
 	switch minor {
 	case 0:
 		at = target.Addr{Base: a.cursor}

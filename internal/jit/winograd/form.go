@@ -33,7 +33,8 @@ func (f Form) inputTransform(b *block, pixels []valueID) []valueID {
 	return points
 }
 
-// pointsAB computes the values at +-pointA and +-pointB.
+// pointsAB computes the values at +-pointA and +-pointB. With pixels x[0] to x[5], the values at +-A are
+// x[4] - B^2*x[2] +- A*(x[3] - B^2*x[1]). Those at +-B have A and B exchanged.
 func (f Form) pointsAB(b *block, pixels []valueID) []valueID {
 	even, odd := b.fma(-pointB*pointB, pixels[2], pixels[4]), b.fma(-pointB*pointB, pixels[1], pixels[3])
 	positive, negative := b.fma(pointA, odd, even), b.fma(-pointA, odd, even)
@@ -41,15 +42,17 @@ func (f Form) pointsAB(b *block, pixels []valueID) []valueID {
 	return []valueID{positive, negative, b.fma(pointB, odd, even), b.fma(-pointB, odd, even)}
 }
 
-// pointsZeroInfinity computes the values at 0 and infinity.
+// pointsZeroInfinity computes the values at 0 and infinity: x[4] - (A^2+B^2)*x[2] + A^2*B^2*x[0], and the same formula
+// for x[5], x[3] and x[1].
 func (f Form) pointsZeroInfinity(b *block, pixels []valueID) (zero, infinite valueID) {
 	const sum, product = pointA*pointA + pointB*pointB, pointA * pointA * pointB * pointB
 	return b.fma(product, pixels[0], b.fma(-sum, pixels[2], pixels[4])), b.fma(product, pixels[1],
 		b.fma(-sum, pixels[3], pixels[5]))
 }
 
-// outputTransform is the one-dimensional output transform, from N points to M results. The caller must multiply result
-// i by scale(i).
+// outputTransform is the one-dimensional output transform, from N points to M results. Result i is the sum of
+// p^i * (the product at p) over the finite points p, divided by scale(i). The last result also has the product at
+// infinity. The caller must multiply result i by scale(i).
 func (f Form) outputTransform(b *block, points []valueID) []valueID {
 	if f.M == 2 {
 		return []valueID{b.add(b.add(points[1], points[2]), points[0]), b.add(b.sub(points[1], points[2]), points[3])}

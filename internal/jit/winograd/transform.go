@@ -97,7 +97,7 @@ func (t *Transform) Run(args *jit.Args, to, from TileArray, bias unsafe.Pointer,
 	args.N = channels / lanes * lanes * 4 // bytes of the whole vectors
 	args.Row[outputIndex], args.Step[outputIndex], args.Step[tileStep+outputIndex] = to.Row, to.Col, to.Tile
 	args.Row[inputIndex], args.Step[inputIndex], args.Step[tileStep+inputIndex] = from.Row, from.Col, from.Tile
-	for i := EpilogueOperands; i < EpilogueOperands+t.operands; i++ {
+	for i := EpilogueOperands; i < EpilogueOperands+t.operands; i++ { // distance from the result: see tileOperand
 		args.Step[i] = int(uintptr(args.Ptr[i]) + uintptr(args.Row[i]) - uintptr(to.Ptr))
 	}
 	tilesPerCall := max(1, callVectors*lanes/max(1, channels))

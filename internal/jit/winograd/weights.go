@@ -22,7 +22,9 @@ func Weights[V any](f Form, ops Arithmetic[V], g [9]V, first, end int) []V {
 	return out
 }
 
-// transformThree multiplies G by the three weights a, b and c. The points +p and -p share their even and odd parts.
+// transformThree multiplies G by the three weights a, b and c. The value at a point p is the polynomial a + b*p +
+// c*p^2, divided by the product of p-q over the other finite points q; the value at infinity is c. The points +p and -p
+// share the even part a + c*p^2 and the odd part b*p.
 func transformThree[V any](f Form, ops Arithmetic[V], a, b, c V) []V {
 	if f.M == 2 {
 		even, odd := ops.Mul(0.5, ops.Add(a, c)), ops.Mul(0.5, b)

@@ -54,7 +54,7 @@ func (g *gen) constOf(d tensor.DType, imm uint64) *laneValue {
 	value := &laneValue{dtype: d}
 	switch {
 	case d == tensor.Bool && g.avx512:
-		// A mask constant is a comparison of two constants, which is executed once per row.
+		// A mask constant is the comparison 0 != imm of two constants, which is executed once per row.
 		a, b := g.constLanes(4, 0), g.constLanes(4, imm)
 		value.reg = g.Add(alloc.Inst{Name: "VPCMPD", Src: immediate(intNotEqual, a, b), Dst: g.New(g.boolVal()),
 			Fold: -1})

@@ -91,14 +91,15 @@ func (g *gen) packHalves(x alloc.Virt) alloc.Virt {
 	}
 	packed := g.commutativeOp("VPACKUSDW", 0, x, x)
 	if width == 32 { // each 128-bit half was packed separately
-		packed = g.immediateOp("VPERMQ", 0x08, packed)
+		packed = g.immediateOp("VPERMQ", 0x08, packed) // 64-bit quarters 0 and 2 become the first half
 		packed = g.Add(alloc.Inst{Name: "VMOVDQA", Src: []alloc.Arg{{Virt: packed, Bytes: 16}}, Dst: g.newVector(16),
 			Fold: -1})
 	}
 	return packed
 }
 
-// roundToBFloat16 rounds to nearest, ties to even. The hardware instruction flushes subnormal numbers to 0.
+// roundToBFloat16 rounds to nearest, ties to even: (x + 0x7fff + bit 16 of x) >> 16, or the quiet NaN 0x7fc0 for a NaN.
+// The hardware instruction flushes subnormal numbers to 0.
 func (g *gen) roundToBFloat16(x alloc.Virt) alloc.Virt {
 	odd := g.and(4, g.immediateOp("VPSRLD", 16, x), g.constLanes(4, 1))
 	sum := g.commutativeOp("VPADDD", 4, g.commutativeOp("VPADDD", 4, x, g.constLanes(4, 0x7fff)), odd)
@@ -255,7 +256,8 @@ func (g *gen) floatToUint32(x alloc.Virt, laneBytes int) alloc.Virt {
 	return g.unaryOp("VCVTTPS2DQ", 4, remainder)
 }
 
-// floatToInt64 converts floats in lanes of the given size in bytes to int64.
+// floatToInt64 converts floats in lanes of the given size in bytes to int64. Without AVX-512, it splits the truncated
+// number into upper*2^32 + lo, converts both parts, and joins them. Numbers out of range, and NaN, give -2^63.
 func (g *gen) floatToInt64(x alloc.Virt, laneBytes int) alloc.Virt {
 	if g.avx512 {
 		return g.convertOp("VCVTT"+floatSuffix(laneBytes)+"2QQ", g.width(8), laneBytes, x)
@@ -267,7 +269,7 @@ func (g *gen) floatToInt64(x alloc.Virt, laneBytes int) alloc.Virt {
 	upper := g.round(expr.Floor, 8, g.commutativeOp("VMULPD", 8, truncated, g.float64Const(1./(1<<32))))
 	lo := g.multiplyAdd("VFNMADD", 8, upper, g.float64Const(1<<32), truncated) // 0 to 2^32
 	exponent := g.constLanes(8, exponent52)
-	lo = g.xor(8, g.commutativeOp("VADDPD", 8, lo, exponent), exponent)
+	lo = g.xor(8, g.commutativeOp("VADDPD", 8, lo, exponent), exponent) // the significand of 2^52 + lo is lo
 	hi := g.convertOp("VPMOVSXDQ", g.width(8), 0, g.convertWidth("VCVTTPD2DQ", 8, g.width(4), upper))
 	result := g.or(8, g.immediateOp("VPSLLQ", 32, hi), lo)
 	return g.blend(8, g.inInt64Range(x, 8), result, g.constLanes(8, signBit(8)))

@@ -16,6 +16,7 @@ func (g *gen) emit() error {
 	}
 	emit, assembler := g.asm.Emit, g.asm
 	done, rowStart := assembler.NewLabel(), assembler.NewLabel()
+	// The spill area starts at the next multiple of 64.
 	emit("LEAQ", asm.Mem{Base: regArgs, Disp: jit.OffsetSpill + 63}, regSpill)
 	emit("ANDQ", asm.Imm(-64), regSpill)
 	for k := range g.baseOf[:g.rowCounter] {
@@ -139,8 +140,8 @@ func (g *gen) fullIterations() {
 	assembler.Bind(end)
 }
 
-// checkAlignment writes a check that jumps to the label `otherwise` unless all non-temporal stores are aligned to
-// vectors.
+// checkAlignment writes a check that jumps to the label `otherwise` unless the addresses of all outputs with
+// non-temporal stores are multiples of 64: the low bits of all addresses, combined by OR, must be 0.
 func (g *gen) checkAlignment(otherwise asm.Label) {
 	first := true
 	for k := range g.outputs {
@@ -242,7 +243,9 @@ func (g *gen) tailLoop() {
 	g.work.Row += 3 - executed // three instructions detect an empty tail
 }
 
-// tailMasks sets the tail masks for min(regLimit, g.lanes) elements, with AVX-512.
+// tailMasks sets the tail masks for min(regLimit, g.lanes) elements, with AVX-512. If there are complex elements, their
+// 2*regLimit parts fill two vectors: the masks after tailMask have the first g.lanes bits and the next g.lanes bits of
+// 2*regLimit ones.
 func (g *gen) tailMasks() {
 	emit := g.asm.Emit
 	emit("MOVQ", asm.Imm(-1), regTemp)
@@ -263,7 +266,7 @@ func (g *gen) tailMasks() {
 	emit(move, regTemp, tailMask+2)
 }
 
-// tailVectors sets the tail masks without AVX-512, in vector registers.
+// tailVectors sets the tail masks without AVX-512, in vector registers: lane k is all ones if k < regLimit, else 0.
 func (g *gen) tailVectors() {
 	emit := g.asm.Emit
 	mask4 := vectorRegister(wideTailMask, g.width(4))

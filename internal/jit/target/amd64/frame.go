@@ -175,7 +175,7 @@ func (g *gen) layOutPointers() {
 	}
 	for k, base := range g.baseOf {
 		if base < 0 {
-			g.pointerSlots = k/8 + 1
+			g.pointerSlots = k/8 + 1 // pointer k is word k of the spill area; a vector has eight words
 		}
 	}
 	for k, dtype := range g.dtypes() {
@@ -226,8 +226,8 @@ func (g *gen) tryAllocation(permanent, rowConstants []alloc.Virt, slots int, lim
 		return 0, false
 	}
 	g.bodyRegisters = registers
-	g.bodyRegisters.Pool[alloc.Vectors] = 1<<numRegs - 1<<used
-	g.bodyRegisters.Pool[alloc.Masks] = 1<<(lastMask+1) - 2 // without K0, which cannot mask an instruction
+	g.bodyRegisters.Pool[alloc.Vectors] = 1<<numRegs - 1<<used // registers used to numRegs-1
+	g.bodyRegisters.Pool[alloc.Masks] = 1<<(lastMask+1) - 2    // without K0, which cannot mask an instruction
 	g.tailRegisters.Pool = g.bodyRegisters.Pool
 	if g.accsInRegisters {
 		g.reserveAccs(used)
@@ -240,7 +240,8 @@ func (g *gen) tryAllocation(permanent, rowConstants []alloc.Virt, slots int, lim
 }
 
 // placeAccs decides whether accumulators stay in registers in the body. Enough registers must remain for the other
-// values of the body. Row constants occupy `used` of numRegs vector registers. lastMask is the last free mask register.
+// values of the body: half of the vector registers, minPool vector registers without row constants, and three mask
+// registers. Row constants occupy `used` of numRegs vector registers. lastMask is the last free mask register.
 func (g *gen) placeAccs(used, numRegs, lastMask int) {
 	numAccRegs, needMasks := 0, 0
 	for _, acc := range g.accs {
@@ -258,7 +259,7 @@ func (g *gen) placeAccs(used, numRegs, lastMask int) {
 // occupy the vector registers below number `used`.
 func (g *gen) reserveAccs(used int) {
 	g.accRegisters = make([]int, len(g.accs))
-	lastMask := 0
+	lastMask := 0 // the last mask register of the pool; accumulators take mask registers from there down
 	for g.bodyRegisters.Pool[alloc.Masks]>>(lastMask+1) != 0 {
 		lastMask++
 	}
@@ -272,7 +273,7 @@ func (g *gen) reserveAccs(used int) {
 		g.accRegisters[index] = used
 		used += g.accSets
 	}
-	g.bodyRegisters.Pool[alloc.Vectors] = g.bodyRegisters.Pool[alloc.Vectors] >> used << used
+	g.bodyRegisters.Pool[alloc.Vectors] = g.bodyRegisters.Pool[alloc.Vectors] >> used << used // clears bits below used
 }
 
 // reserveTailMasks removes the registers of tail masks from the pool for tails.

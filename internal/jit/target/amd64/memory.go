@@ -156,13 +156,14 @@ func (g *gen) loadComplex(pointer, size int) [2]alloc.Virt {
 		return [2]alloc.Virt{g.permute2(halves[0], halves[1], size, evenOdd(g.lanes, 0)),
 			g.permute2(halves[0], halves[1], size, evenOdd(g.lanes, 1))}
 	}
+	// The instructions work within 128 bits. VPERMPD with 0xD8 then exchanges the middle two of four 64-bit quarters.
 	if size == 8 {
 		lo := g.binaryOp("VUNPCKLPD", 0, halves[1], halves[0])
 		hi := g.binaryOp("VUNPCKHPD", 0, halves[1], halves[0])
 		return [2]alloc.Virt{g.immediateOp("VPERMPD", 0xD8, lo), g.immediateOp("VPERMPD", 0xD8, hi)}
 	}
 	var parts [2]alloc.Virt
-	for k, imm := range []int64{0x88, 0xDD} {
+	for k, imm := range []int64{0x88, 0xDD} { // the even elements, then the odd elements
 		parts[k] = g.shuffle("VSHUFPS", imm, halves[1], halves[0])
 		if width == 32 {
 			parts[k] = g.immediateOp("VPERMPD", 0xD8, parts[k])
@@ -194,7 +195,7 @@ func (g *gen) permute2(a, b alloc.Virt, laneBytes int, indices []int) alloc.Virt
 	var data []byte
 	for _, x := range indices {
 		data = binary.LittleEndian.AppendUint64(data, uint64(x))
-		data = data[:len(data)-8+laneBytes]
+		data = data[:len(data)-8+laneBytes] // keep the low bytes of the index
 	}
 	return g.permute2By(a, b, g.vector(data), laneBytes)
 }
@@ -243,6 +244,7 @@ func (g *gen) bitMask(indices alloc.Virt, bit int) alloc.Virt {
 			mask = g.Add(alloc.Inst{Name: "VPTESTMD", Src: sources(g.constLanes(4, uint64(bit)), indices),
 				Dst: g.New(g.boolVal()), Fold: -1})
 		} else {
+			// The bit becomes the sign bit, which blend reads.
 			mask = g.immediateOp("VPSLLD", int64(bits.LeadingZeros32(uint32(bit))), indices)
 		}
 		g.bitMasks[key] = mask
@@ -333,6 +335,7 @@ func (g *gen) storePacked256(mem alloc.Mem, value *laneValue) alloc.Inst {
 	if value.dtype == tensor.Bool {
 		x = g.immediateOp("VPSRLD", 31, g.narrowMask(x))
 	}
+	// The low bytes of the lanes move to the start of each 128 bits. An index of 0x80 gives 0.
 	byteOrder := []byte("\x00\x04\x08\x0c\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80")
 	if size == 2 {
 		byteOrder = []byte("\x00\x01\x04\x05\x08\x09\x0c\x0d\x80\x80\x80\x80\x80\x80\x80\x80")
@@ -342,7 +345,7 @@ func (g *gen) storePacked256(mem alloc.Mem, value *laneValue) alloc.Inst {
 		byteOrder = append(byteOrder, byteOrder...)
 	}
 	x = g.binaryOp("VPSHUFB", 0, g.vector(byteOrder), x)
-	if width == 32 {
+	if width == 32 { // join the first bytes of both halves
 		hi := g.Add(alloc.Inst{Name: "VEXTRACTI128", Src: immediate(1, x), Dst: g.newVector(16), Fold: -1})
 		unpack := "VPUNPCKLDQ"
 		if size == 2 {
@@ -362,7 +365,7 @@ func (g *gen) storeComplex(pointer int, d tensor.DType, re, im alloc.Virt) []all
 	switch width := g.Values[re].Bytes; {
 	case g.avx512:
 		lo, hi := make([]int, g.lanes), make([]int, g.lanes)
-		for k := range g.lanes {
+		for k := range g.lanes { // element k is part k/2 of re if k is even, or of im, whose indices start at g.lanes
 			lo[k] = k/2 + k%2*g.lanes
 			hi[k] = lo[k] + g.lanes/2
 		}
@@ -371,7 +374,7 @@ func (g *gen) storeComplex(pointer int, d tensor.DType, re, im alloc.Virt) []all
 		a := g.binaryOp("VUNPCKL"+floatSuffix(size), 0, im, re)
 		b := g.binaryOp("VUNPCKH"+floatSuffix(size), 0, im, re)
 		halves = [2]alloc.Virt{a, b}
-		if width == 32 {
+		if width == 32 { // 0x20 joins the low halves of a and b, and 0x31 the high halves
 			halves = [2]alloc.Virt{g.shuffle("VPERM2F128", 0x20, b, a), g.shuffle("VPERM2F128", 0x31, b, a)}
 		}
 	}

@@ -178,6 +178,7 @@ func (w *Writer) mem(at target.Addr, bytes int) asm.Mem {
 	if at.Scale == 1 && at.Disp == 0 {
 		return asm.Indexed(reg(at.Base), reg(at.Index))
 	}
+	// A displacement is a signed number of 9 bits, or an unsigned multiple of the access size of 12 bits.
 	if at.Disp >= -256 && at.Disp < 256 || at.Disp >= 0 && at.Disp%bytes == 0 && at.Disp/bytes < 1<<12 {
 		return asm.Mem{Base: w.addIndex(at, addressTemp), Offset: at.Disp}
 	}
@@ -209,11 +210,11 @@ func (w *Writer) AlignDown(bytes int, to target.GReg) {
 
 // Prefetch implements [target.Writer].
 func (w *Writer) Prefetch(level int, at target.Addr) {
-	mem := w.mem(at, 8)
+	mem := w.mem(at, 8) // prfm has only displacements that are multiples of 8
 	if mem.HasIndex || mem.Offset%8 != 0 || mem.Offset < 0 {
 		mem = w.baseOnly(at)
 	}
-	w.Emit("prfm", asm.Imm(2*(level-1)), mem)
+	w.Emit("prfm", asm.Imm(2*(level-1)), mem) // 0 is PLDL1KEEP, and 2 is PLDL2KEEP
 }
 
 // NewLabel implements [target.Writer].
@@ -387,9 +388,9 @@ func (w *Writer) Op(op target.Op, x target.Source, y, to target.VReg) {
 	mask, name, first, second := vectorTemp, "bit", y, vectorTemp
 	switch to {
 	case a: // bit inserts y where the mask is set
-	case y:
+	case y: // bif inserts x where the mask is clear
 		name, first = "bif", a
-	default:
+	default: // bsl selects y where the mask, in the destination, is set, and otherwise x
 		mask, name, second = to, "bsl", a
 	}
 	if mask == a {
