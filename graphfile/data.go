@@ -56,7 +56,7 @@ func (r *dataReader) readList(depth int) (n int, err error) {
 	if r.scan.dec.PeekKind() != '[' {
 		return -1, r.readNumber(offset)
 	}
-	firstLen := -2
+	firstLen := -2 // what readList returns for the first member; -2 if there is none
 	err = r.scan.array(func(int) error {
 		k, err := r.readList(depth + 1)
 		if n++; n == 1 {

@@ -99,8 +99,8 @@ func (p *picture) addExcerptLines(whole *picture, distance, indexIn []int) {
 			case distance[to] >= 0 && distance[value.from] >= 0:
 				excerptValue.to = append(excerptValue.to, indexIn[to])
 			case distance[to] >= 0:
-				excerptValue.from = omittedBoxOf(indexIn[to], 0, "operand")
-				p.addValue(pictureValue{excerptValue.from, []int{indexIn[to]}, value.layout, value.tip})
+				p.addValue(pictureValue{from: omittedBoxOf(indexIn[to], 0, "operand"), to: []int{indexIn[to]},
+					layout: value.layout, tip: value.tip})
 			case distance[value.from] >= 0:
 				omitted = omittedBoxOf(indexIn[value.from], 1, "reader")
 			}
