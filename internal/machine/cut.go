@@ -12,9 +12,9 @@ const (
 )
 
 // DivideUnits cuts units into chunks of about one grain. work is the amount of work of one unit. The number of chunks
-// is 1 or even. For every grain, the first half of the chunks is therefore the first half of the units, to within one
-// unit. In consecutive steps over the same rows, each of two workers then reads the rows that it wrote in the previous
-// step.
+// is 1, even, or the number of units. For every grain, the first half of the chunks is therefore the first half of the
+// units, to within one unit. In consecutive steps over the same rows, each of two workers then reads the rows that it
+// wrote in the previous step.
 func DivideUnits(units, work, grain int) Division {
 	all := float64(units) * float64(max(1, work))
 	grains := all / float64(max(1, grain))
@@ -28,7 +28,7 @@ func DivideUnits(units, work, grain int) Division {
 	return Division{Units: units, Chunks: min(max(1, chunks), units)}
 }
 
-// ChunkRange returns the units [first, end) of a chunk.
+// ChunkRange returns the units [first, end) of a chunk: first is floor(Units*chunk/Chunks), computed without overflow.
 func (d Division) ChunkRange(chunk int) (first, end int) {
 	size, rest := d.Units/d.Chunks, d.Units%d.Chunks
 	return size*chunk + rest*chunk/d.Chunks, size*(chunk+1) + rest*(chunk+1)/d.Chunks

@@ -191,7 +191,7 @@ func (g groupFiles) limit(fsys fs.FS, dir string, memory fields) (Limit, bool) {
 	if swapLimit, ok := readNumber(fsys, path.Join(dir, g.swapLimit)); ok && swapLimit <= maxRequest {
 		usage, _ := readNumber(fsys, path.Join(dir, g.swapUsage))
 		free := swapLimit - usage
-		if g.swapTogether { // the limit and the usage include memory
+		if g.swapTogether { // the limit and the usage include memory, so the memory that is left is subtracted
 			free = swapLimit - max(usage-cache, 0) - leftMemory
 		}
 		swap = min(swap, max(free, 0))

@@ -48,6 +48,7 @@ var blocksBySize = [17]func(dst, src unsafe.Pointer, a, b Axis){
 // block moves a.N by b.N elements. Both axes have at least two elements.
 func block[T bits](dst, src unsafe.Pointer, a, b Axis) {
 	size := int(unsafe.Sizeof(*(*T)(nil)))
+	// Make a the axis along which dst is dense or, if dst is dense along both, along which src is dense.
 	if b.Dst == size && (a.Dst != size || b.Src == size) {
 		a, b = b, a
 	}

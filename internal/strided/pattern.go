@@ -57,7 +57,7 @@ const (
 func (p *Copy) Transposition() Transposition {
 	transposition := Transposition{Method: p.transposeMethod(), Tiles: p.tileCount}
 	if transposition.Method == Elementwise && p.b.Dst > machine.LineBytes && p.b.tileLen > l1Lines {
-		transposition.LineRewrites = p.elementCount / p.a.tileLen
+		transposition.LineRewrites = p.elementCount / p.a.tileLen // the rows of all tiles
 	}
 	return transposition
 }

@@ -80,7 +80,7 @@ func streamBlock(dst, src unsafe.Pointer, n int, b Axis) bool {
 // streamRow copies one row. The parts before the first and after the last whole cache line use normal stores.
 func streamRow(dst, src unsafe.Pointer, n int) {
 	const line, ahead = machine.LineBytes, 1024
-	head := int(-uintptr(dst) % line)
+	head := int(-uintptr(dst) % line) // bytes before the first whole cache line
 	body := (n - head) / line * line
 	copy(unsafe.Slice((*byte)(dst), head), unsafe.Slice((*byte)(src), head))
 	streamRows(1, unsafe.Add(dst, head), 0, unsafe.Add(src, head), 0, body, ahead)

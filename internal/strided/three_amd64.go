@@ -21,7 +21,7 @@ func (p *permutations) set(vector, lane, from, index int) {
 
 // splitTable gathers every third element into a vector. weaveTable is its inverse: it interleaves three vectors.
 var splitTable, weaveTable = func() (split, weave permutations) {
-	for i := range 48 {
+	for i := range 48 { // 16 triples: element i is channel i%3 of triple i/3
 		split.set(i%3, i/3, i/16, i%16)
 		weave.set(i/16, i%16, i%3, i/3)
 	}

@@ -92,8 +92,9 @@ func Expect(n int, policy StartPolicy) {
 	startWorkers(start)
 }
 
-// workersToStart returns the number of workers to start so that n workers are awake. It adds this number to the workers
-// of the pool. The lock must be held.
+// workersToStart returns the number of workers to start so that n workers are awake, if the policy allows it. The pool
+// grows to at most GOMAXPROCS-1 workers, or n if that is more. workersToStart adds the number to the workers of the
+// pool. The lock must be held.
 func workersToStart(n int, policy StartPolicy) (start int) {
 	if awake := int(idleWorkers.Load()); n > awake && policy.startsWorkers() {
 		start = max(min(n-awake, max(runtime.GOMAXPROCS(0)-1, n)-workers), 0)
@@ -286,7 +287,8 @@ func (j *Job) help() {
 	returned = true
 }
 
-// leave ends the worker, unless a job requests a worker.
+// leave ends the worker, unless a job requests a worker. If the worker has joined no job, the next calls with
+// StartIfUsedRecently are skipped: after each further futile start, about twice as many.
 func leave(joined bool) bool {
 	poolLock.Lock()
 	defer poolLock.Unlock()

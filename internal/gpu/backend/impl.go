@@ -88,7 +88,7 @@ func (d *Device) program(op *graph.Op, call *graph.Call) (*lower.Program, error)
 	align := make([]int, 0, len(call.Out)+len(call.In))
 	alignOf := func(meta tensor.Meta) int {
 		address := meta.Offset*meta.DType.Size() | bufferAlign
-		return address & -address
+		return address & -address // the lowest set bit divides the address
 	}
 	for _, meta := range call.Out {
 		align = append(align, alignOf(meta))

@@ -113,6 +113,7 @@ func (p *printer) inputs() {
 		input(vector, builtInNumWorkgroups)
 	p.thread = p.emitResult(opLoad, u32, local)
 	id, n := p.emitResult(opLoad, vector, group), p.emitResult(opLoad, vector, count)
+	// The index of the group is y*(number of groups in x) + x.
 	y := p.emitResult(opCompositeExtract, u32, id, 1)
 	row := p.emitResult(opIMul, u32, y, p.emitResult(opCompositeExtract, u32, n, 0))
 	p.group = p.emitResult(opIAdd, u32, row, p.emitResult(opCompositeExtract, u32, id, 0))
@@ -211,6 +212,8 @@ func opcodeColumn(d tensor.DType) int {
 
 // scalar adds an operation of package lane.
 func (p *printer) scalar(v ir.Value, inst *ir.Inst, args []uint32) error {
+	// The last operand has the type of the operation: a comparison has a Bool result, and a Select a Bool first
+	// operand.
 	op := lane.Op(inst.Op)
 	from := inst.DType
 	if uses := inst.Uses(); len(uses) > 0 {
@@ -241,7 +244,7 @@ func (p *printer) scalar(v ir.Value, inst *ir.Inst, args []uint32) error {
 			return nil
 		}
 		p.resultIDs[v] = p.emitResult(code, p.typeOf(inst.DType), args...)
-		if from.IsFloat() && !op.Compares() && op != lane.Select {
+		if from.IsFloat() && !op.Compares() && op != lane.Select { // no fusion of a product and a sum
 			emit(&p.decorations, opDecorate, p.resultIDs[v], decorationNoContraction)
 		}
 	}

@@ -108,6 +108,7 @@ func (a *allocator) findUses(list []Inst) {
 	for k := range list {
 		list[k].eachUse(func(virt Virt) { a.usesEnd[virt]++ })
 	}
+	// A counting sort: usesEnd has the number of uses, then the begin of the group, and finally its end.
 	total := int32(0)
 	for v := range a.usesEnd {
 		a.nextUse[v] = total

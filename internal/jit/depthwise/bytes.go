@@ -80,7 +80,8 @@ const (
 // Channels is the index in Step of a bit mask of the channels that AVX-512 code reads and writes, at most 64.
 const Channels = 0
 
-// ByteChannel returns the channel at a position of the intermediate order, see [ByteSpec].
+// ByteChannel returns the channel at a position of the intermediate order, see [ByteSpec]. Quarter q of the positions
+// has channels 4q to 4q+3 of each group of 16 channels, in the order of the groups.
 func ByteChannel(cpu machine.Features, position int) int {
 	quarter := ByteChannels(cpu) / 4
 	return position%quarter/4*16 + position/quarter*4 + position%4
@@ -89,7 +90,8 @@ func ByteChannel(cpu machine.Features, position int) int {
 // Groups returns the number of groups of window rows; the last one may have fewer rows. See [ByteSpec.Rows].
 func (s *ByteSpec) Groups() int { return (s.Window[0] + s.Rows() - 1) / s.Rows() }
 
-// InstructionCount returns the approximate number of instructions for a tile.
+// InstructionCount returns the approximate number of instructions for a tile: those that load and interleave each group
+// of rows of the input columns, those of the products, and 24 that store each result.
 func (s *ByteSpec) InstructionCount() int {
 	span := (s.Tile-1)*s.Stride[1] + (s.Window[1]-1)*s.Dilation[1] + 1
 	columns := min(span, s.Tile*s.Window[1]) // input columns in at least one window

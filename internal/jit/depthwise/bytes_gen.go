@@ -77,6 +77,7 @@ func (g *byteGen) emit() {
 	g.storeResults()
 	g.Add(target.Imm(spec.Tile*spec.Stride[1]*spec.In[1]), in)
 	g.Add(target.Imm(spec.Tile*spec.Out[1]), out)
+	// The last tile starts spec.Overlap results earlier, so that it ends at the last result.
 	g.CountDown(vectors, target.EQ, rowDone)
 	g.CompareJump(vectors, target.Imm(1), target.NE, tile)
 	g.Sub(target.Imm(spec.Overlap*spec.Stride[1]*spec.In[1]), in)

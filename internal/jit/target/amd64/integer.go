@@ -78,7 +78,8 @@ func (g *gen) multiply(laneBytes int, a, b alloc.Virt) alloc.Virt {
 	case g.avx512:
 		return g.commutativeOp("VPMULLQ", 8, a, b)
 	}
-	// The products of 32-bit halves are added. The product of the upper halves does not affect the result.
+	// VPMULUDQ multiplies the low halves of 64-bit lanes. Modulo 2^64, a*b is (aHigh*bLow + bHigh*aLow)<<32 +
+	// aLow*bLow.
 	cross := g.commutativeOp("VPADDQ", 8, g.commutativeOp("VPMULUDQ", 8, g.immediateOp("VPSRLQ", 32, a), b),
 		g.commutativeOp("VPMULUDQ", 8, g.immediateOp("VPSRLQ", 32, b), a))
 	return g.commutativeOp("VPADDQ", 8, g.immediateOp("VPSLLQ", 32, cross), g.commutativeOp("VPMULUDQ", 8, a, b))
@@ -89,7 +90,7 @@ func (g *gen) abs(laneBytes int, a alloc.Virt) alloc.Virt {
 	if g.avx512 || laneBytes == 4 {
 		return g.unaryOp("VPABS"+intSuffix(laneBytes), laneBytes, a)
 	}
-	sign := g.binaryOp("VPCMPGTQ", 8, a, g.constLanes(8, 0))
+	sign := g.binaryOp("VPCMPGTQ", 8, a, g.constLanes(8, 0)) // -1 if a is negative, else 0; |a| is (a^sign) - sign
 	return g.binaryOp("VPSUBQ", 8, sign, g.xor(8, a, sign))
 }
 
@@ -138,7 +139,8 @@ func (g *gen) shiftSigned(d tensor.DType, a alloc.Virt, b *laneValue) alloc.Virt
 	if laneBytes := laneSize(d); g.avx512 || laneBytes == 4 {
 		return g.shift("VPSRA", d, a, b)
 	}
-	// After a logical shift, the sign bit is inverted and subtracted, which extends it.
+	// (a>>n ^ sign>>n) - sign>>n, with logical shifts: the shifted sign bit is inverted and subtracted, which extends
+	// it.
 	sign := g.shift("VPSRL", d, g.constLanes(8, signBit(8)), b)
 	return g.binaryOp("VPSUBQ", 8, sign, g.xor(8, g.shift("VPSRL", d, a, b), sign))
 }

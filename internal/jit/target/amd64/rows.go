@@ -46,7 +46,7 @@ func (g *gen) lookupOf(inst expr.Inst) alloc.Virt {
 }
 
 // combinedLookups returns inst and the lookups with the same indices that are combined with inst. It returns nil if
-// inst is not combined.
+// inst is not combined: without eight 32-bit lanes, and for a table of two equal halves, which has a short lookup.
 func (g *gen) combinedLookups(inst expr.Inst) []expr.Inst {
 	if g.avx512 || g.has64Bits || g.width(4) != 32 {
 		return nil
@@ -82,6 +82,9 @@ func (g *gen) lookupRows(group []expr.Inst, indices alloc.Virt) {
 		rows[k] = g.Add(alloc.Inst{Name: tableRows, Src: []alloc.Arg{{Virt: offsets}, {Imm: int64(k)}, {Imm: int64(table)}},
 			Dst: g.newVector(32), Fold: -1, TempSlot: true, InstructionCount: 6})
 	}
+	// rows[k] has the row of lane k in its lower half, and that of lane k+4 in its upper half. In each half, the four
+	// rows are transposed: the unpack instructions pair the entries of two tables, and VSHUFPS joins the pairs of one
+	// table.
 	for k, unpack := range []string{"VUNPCKLPS", "VUNPCKHPS"} {
 		if 2*k >= len(group) {
 			break

@@ -34,6 +34,7 @@ func (g *gen) foldTotal(k int) {
 	})...)
 	g.accLoadInsts = append(g.accLoadInsts, alloc.Inst{Name: alloc.Move, Src: sources(neutral.reg), Dst: acc})
 	if noNaN != 0 {
+		// KXNORW of a register with itself sets all bits: no lane has seen a NaN.
 		g.accLoadInsts = append(g.accLoadInsts, alloc.Inst{Name: "KXNORW", Src: sources(noNaN, noNaN), Dst: noNaN,
 			Fold: -1})
 	}

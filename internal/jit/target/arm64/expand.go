@@ -55,7 +55,8 @@ func (w *writer) divide(name string, elem asm.Elem, args []alloc.Operand) {
 }
 
 // roundLong writes the conversion of 64-bit integers to float32, lane by lane, because NEON has no such conversion of
-// vectors. The instruction `name` converts one lane.
+// vectors. The instruction `name` converts one lane. args are one or two vectors of integers, a temporary, and the
+// destination.
 func (w *writer) roundLong(name string, args []alloc.Operand) {
 	last := len(args) - 1
 	to, temp := w.vector(args[last], asm.S), w.vector(args[last-1], asm.S)
@@ -117,7 +118,7 @@ func (r *remainderLoop) write() {
 	loop, end, done := assembler.NewLabel(), assembler.NewLabel(), assembler.NewLabel()
 	assembler.Emit("fabs", r.absRemainder, r.remainder)
 	assembler.Emit("fcmgt", r.mask, r.divisor, r.absRemainder)
-	r.jumpIfMask("uminv", "cbnz", done) // all remainders are less than their divisors
+	r.jumpIfMask("uminv", "cbnz", done) // all remainders are less than their divisors; a NaN is not
 	r.copy(r.remainder, r.dividend)
 	assembler.Bind(loop)
 	before := assembler.Instructions()
@@ -153,7 +154,7 @@ func (r *remainderLoop) subtractMultiple() {
 	scale := assembler.Constant(power)
 	r.copy(r.multiple, r.divisor)
 	scaled := r.quotient
-	for k := range 2 {
+	for k := range 2 { // multiple = divisor*power, then divisor*power^2, in lanes where it is at most |remainder|
 		assembler.Emit("ldr", r.overflowMask.As(asm.Q).Scalar(), scale)
 		assembler.Emit("fmul", scaled, []asm.Vec{r.divisor, scaled}[k], r.overflowMask)
 		assembler.Emit("fcmge", r.overflowMask, r.absRemainder, scaled)

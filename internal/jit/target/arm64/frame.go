@@ -154,6 +154,7 @@ func (g *generator) tryAllocation(layout *frame, permanent, rowConstants []alloc
 	accRegs := layout.mainPass.accCount * g.accSetsOf(layout.mainPass)
 	layout.accsInRegisters = accRegs > 0 && accRegs <= g.registers/2 &&
 		layout.firstAccRegister+accRegs <= g.registers-minPool
+	// The pool has the registers from firstAccRegister on, or those after the accumulators.
 	registerFile.Pool[alloc.Vectors] = uint32(1<<g.registers - 1<<layout.firstAccRegister)
 	restFile := registerFile
 	list := layout.mainPass.memoryInsts
@@ -213,7 +214,7 @@ func (g *generator) layOutPointers() {
 				g.out.baseOf[k] = int8(next)
 				next++
 			} else {
-				g.slots = max(g.slots, (8*k+8+vectorBytes-1)/vectorBytes)
+				g.slots = max(g.slots, (8*k+8+vectorBytes-1)/vectorBytes) // pointer k is word k of the spill area
 			}
 		}
 	}

@@ -12,8 +12,8 @@ import (
 func (s *selector) convert(inst *lane.Inst) []alloc.Virt {
 	parts, from, to := s.Parts[inst.A], s.loop.Type(inst.A).DType, inst.Type.DType
 	if operand := &s.loop.Insts[inst.A]; operand.Op == lane.Rint && to.IsIntegral(false) && to != tensor.Uint64 {
-		// A value out of range converts to the same integer whether or not it is rounded first, so Rint and the conversion
-		// become one instruction.
+		// A value out of range converts to the same integer whether or not it is rounded first, so Rint and the
+		// conversion become one instruction.
 		return s.floatToInteger(s.Parts[operand.A], from, to, "fcvtns")
 	}
 	if from == tensor.Float32 && to.IsIntegral(false) && to.Size() < 4 && s.isBounded(inst.A) {
@@ -86,6 +86,7 @@ func (s *selector) maskToNumber(x []alloc.Virt, d tensor.DType) []alloc.Virt {
 		if d.IsFloat() {
 			return s.bitwise("and", x[p], s.constant(d.Size(), one))
 		}
+		// A true lane is all ones, -1.
 		return s.op("neg", arrangement(d.Size()), x[p])
 	})
 }
@@ -173,7 +174,7 @@ func (s *selector) widenHalves(x []alloc.Virt, d tensor.DType) []alloc.Virt {
 	if d == tensor.Float16 {
 		return s.widenFloats(x, 2)
 	}
-	zero := s.constant(4, 0)
+	zero := s.constant(4, 0) // a bfloat16 is the upper half of a float32
 	return s.fromHalves(x, 2, func(h alloc.Virt, upper bool) alloc.Virt {
 		if upper {
 			return s.op("zip2", "8h", zero, h)
@@ -182,8 +183,8 @@ func (s *selector) widenHalves(x []alloc.Virt, d tensor.DType) []alloc.Virt {
 	})
 }
 
-// roundToBFloat16 rounds to nearest, ties to even. The addition can overflow for a NaN, so in the lanes of NaNs all
-// bits of the sum are set afterwards: that is a NaN too.
+// roundToBFloat16 rounds to nearest, ties to even: (x + 0x7fff + bit 16 of x) >> 16. The addition can overflow for a
+// NaN, so in the lanes of NaNs all bits of the sum are set afterwards: that is a NaN too.
 func (s *selector) roundToBFloat16(x []alloc.Virt) []alloc.Virt {
 	rounded := s.makeParts(4, func(p int) alloc.Virt {
 		odd := s.op("cmtst", "4s", x[p], s.constant(4, 1<<16)) // -1 if odd
@@ -249,7 +250,8 @@ func (s *selector) floatToInteger(x []alloc.Virt, from, to tensor.DType, name st
 	return s.truncate(integers, size, to.Size())
 }
 
-// floatToUint64 converts float64 to uint64 as Go does: from 2^63 on, and for NaN, the highest bit is set.
+// floatToUint64 converts float64 to uint64 as Go does. A magnitude below 2^63 is converted to int64. Otherwise, and for
+// NaN, the highest bit is set, and the other bits are those of the conversion to uint64, or 0 from 2^64 on.
 func (s *selector) floatToUint64(x []alloc.Virt) []alloc.Virt {
 	return s.makeParts(8, func(p int) alloc.Virt {
 		below := func(limit float64) alloc.Virt { return s.op("facgt", "2d", s.floatConstant(8, limit), x[p]) }

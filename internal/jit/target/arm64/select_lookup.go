@@ -83,6 +83,7 @@ func (s *selector) tableIndices(n int, indices lane.Value) []alloc.Virt {
 	if s.byteIndices[key] == nil {
 		s.byteIndices[key] = s.makeParts(4, func(p int) alloc.Virt {
 			entry := s.bitwise("and", s.part(indices, p), s.constant(4, uint64(n-1)))
+			// Byte k of a lane is 4*entry + k.
 			return s.tiedOp("mla", "4s", s.constant(4, 0x03020100), entry, s.constant(4, 0x04040404))
 		})
 	}
@@ -127,6 +128,7 @@ func (s *selector) lookupRows(tables []*[32]float32, indices lane.Value) {
 			rows[k] = s.add(alloc.Inst{Name: tableRow + " " + registerLetter[4*width] + " " + tableBytes(table),
 				InstructionCount: 3, Src: []alloc.Arg{{Virt: offsets}, {Imm: int64(k)}}})
 		}
+		// Transpose the four rows: column k has entry k of each row.
 		for k, zip := range []string{"zip1", "zip2"} {
 			if 2*k >= len(tables) {
 				break
