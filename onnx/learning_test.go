@@ -115,7 +115,7 @@ func TestRejectedEstimators(t *testing.T) {
 		{mlNode("Normalizer", attrText("norm", "L3")), `norm "L3" is not supported`},
 		{mlNode("Imputer"), "the imputed values for float32 are missing"},
 		{mlNode("LabelEncoder", attrFloats("keys_floats", 1, 2), attrInts("values_int64s", 1)),
-			"2 keys do not suit 1 values"},
+			"got 2 keys and 1 values"},
 		{mlNode("LabelEncoder", attrTexts("keys_strings", "a"), attrInts("values_int64s", 1)),
 			"the operand has numbers, but the keys are strings"},
 		{mlNode("OneHotEncoder", attrTexts("cats_strings", "a")), "the operand has numbers, but the keys are strings"},

@@ -12,14 +12,14 @@ import (
 
 // classes has the labels of a classifier.
 type classes struct {
-	labels *value // int64 [count]
+	labels *value // constant [count]: int64, or codes of strings
 	count  int
 }
 
 // readClasses reads the labels from one of two attributes.
 func readClasses(n *node, strings, integers string) classes {
 	labels, count := vocabulary(n, strings, integers)
-	return classes{labels, count}
+	return classes{labels: labels, count: count}
 }
 
 // at returns the labels at the given positions in the list of classes.
@@ -46,7 +46,8 @@ func (c classes) binary(n *node, isSecond *value) *value {
 }
 
 // bothScores returns the scores of two classes, [rows, 2]. second has the scores of the second class, [rows, 1]. The
-// score of the first class is scoreSum - second or, after post_transform LOGISTIC, sigmoid(-second).
+// score of the first class is scoreSum - second. With post_transform LOGISTIC, the scores are sigmoid(-second) and
+// sigmoid(second). Other transforms are not applied to a single score; PROBIT is an error.
 func bothScores(n *node, second *value, scoreSum float64, post string) *value {
 	first := n.Op("rsub", nil, second, scoreSum)
 	switch post {
@@ -84,8 +85,9 @@ func matrixLike(n *node, name string, list []float64, rows int, x *value) *value
 	if rows < 1 || len(list)%rows != 0 {
 		n.Failf("the %d numbers of attribute %q cannot form %d rows", len(list), name, rows)
 	}
-	if have := n.Sizes(x)[1]; have >= 0 && have*rows != len(list) {
-		n.Failf("attribute %q has %d numbers, want %d for %d rows of %d columns", name, len(list), have*rows, rows, have)
+	if columns := n.Sizes(x)[1]; columns >= 0 && columns*rows != len(list) {
+		n.Failf("attribute %q has %d numbers, want %d for %d rows of %d columns", name, len(list), columns*rows, rows,
+			columns)
 	}
 	return n.Reshape(floatsLike(n, list, x), rows, len(list)/rows)
 }
@@ -101,11 +103,14 @@ func linearScores(n *node, count int) *value {
 	return n.Op("linear", nil, x, weights, floatsLike(n, intercepts, x))
 }
 
+// linearRegressor converts LinearRegressor.
 func linearRegressor(n *node) []*value {
 	y := linearScores(n, n.Int("targets", 1))
 	return one(n.Cast(postTransform(n, y, n.Text("post_transform", "NONE")), tensor.Float32))
 }
 
+// linearClassifier converts LinearClassifier. A single score belongs to the second class, which it selects if it is
+// positive; the number of scores is that of the intercepts or, without these, of the labels.
 func linearClassifier(n *node) []*value {
 	classes, post := readClasses(n, "classlabels_strings", "classlabels_ints"), n.Text("post_transform", "NONE")
 	count := len(floatsOrTensor(n, "intercepts"))
@@ -153,7 +158,8 @@ func treeEnsembleClassifier(n *node) []*value {
 	if !isSingle {
 		return []*value{classes.top(n, scores), n.Cast(postTransform(n, scores, post), tensor.Float32)}
 	}
-	// Scores that are not negative are probabilities of the second class. Other scores are positive for this class.
+	// Without negative weights, the single score is a probability of the second class. Otherwise its sign decides. It is
+	// in the column of the class with weights.
 	limit, scoreSum := 0.0, 0.0
 	if nonNegative {
 		limit, scoreSum = 0.5, 1

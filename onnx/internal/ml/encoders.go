@@ -11,7 +11,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file converts the operators of ai.onnx.ml that prepare data: encoders, scalers, and operators on maps.
+// This file converts the operators of ai.onnx.ml that prepare data: encoders, scalers, and operators on maps. A string
+// is its int64 code: see strings.go of package convert.
 
 // vocabulary reads a list of strings or integers from one of two attributes, as a constant int64 vector.
 func vocabulary(n *node, strings, integers string) (list *value, count int) {
@@ -41,7 +42,8 @@ func checkText(n *node, x, keys *value) {
 const maxSpread = 16
 
 // positionOf returns the position of each element of x in a list of keys. For an element that is not a key, the result
-// is the number of keys. If keys are equal, the result is the position of the last. NaN equals NaN.
+// is the number of keys. If keys are equal, the result is the position of the last. NaN equals NaN. It looks up
+// integers in a table if their range is small, and otherwise searches by a decision tree on float64.
 func positionOf(n *node, x, keys *value) *value {
 	checkText(n, x, keys)
 	if keys.DType().IsIntegral(false) {
@@ -53,19 +55,19 @@ func positionOf(n *node, x, keys *value) *value {
 		}
 	}
 	list := floatsOf(n, keys.Data())
-	tree, last := &treeEnsemble{roots: []treeRef{0}}, map[float64]int{}
+	tree, positions := &treeEnsemble{roots: []treeRef{0}}, map[float64]int{}
 	nanPosition := len(list)
-	for i, k := range list {
+	for i, key := range list {
 		switch {
-		case k != k:
+		case key != key:
 			nanPosition = i
-		case keys.DType().IsIntegral(false) && math.Abs(k) >= 1<<53:
-			n.Failf("key %d is not supported: want less than 2^53 in absolute value", int(k))
+		case keys.DType().IsIntegral(false) && math.Abs(key) >= 1<<53: // float64 does not represent all integers
+			n.Failf("key %d is not supported: want less than 2^53 in absolute value", int(key))
 		default:
-			last[k] = i
+			positions[key] = i
 		}
 	}
-	tree.branches, tree.leaves = searchTree(last, len(list), nanPosition)
+	tree.branches, tree.leaves = searchTree(positions, len(list), nanPosition)
 	tree.describe = func(treeRef) string { return "the list of keys" }
 	column := n.Op("reshape", graph.Attrs{"shape": []int{-1, 1}}, n.Cast(x, tensor.Float64))
 	operands := append([]any{column}, tree.operands(n, tensor.Float64, 1, 1)...)
@@ -73,7 +75,7 @@ func positionOf(n *node, x, keys *value) *value {
 	return n.Cast(n.ReshapeBy(found, sizeAttrs(n, x)), tensor.Int64)
 }
 
-// sizeAttrs returns the shape of x as a list of attributes.
+// sizeAttrs returns the shape of x as a list of ints and texts of expressions.
 func sizeAttrs(n *node, x *value) []any {
 	switch list := n.SizesAttr(n.SymShape(x)...).(type) {
 	case []int:
@@ -88,7 +90,9 @@ func sizeAttrs(n *node, x *value) []any {
 	return nil
 }
 
-// positionInTable is [positionOf] for int64 elements and keys in a small range. It returns nil for other keys.
+// positionInTable is [positionOf] for int64 elements and keys in a small range. It returns nil for other keys. The
+// table has the position of each integer from least-1 to most+1; the first and the last entry, of no key, serve all
+// integers beyond.
 func positionInTable(n *node, x *value, keys []int) *value {
 	least, most := slices.Min(keys), slices.Max(keys)
 	if least == math.MinInt || most == math.MaxInt || uint(most-least) > uint(maxSpread*(len(keys)+64)) {
@@ -127,7 +131,7 @@ func searchTree(keys map[float64]int, missing, nan int) (branches []treeBranch, 
 		return i
 	}
 	branches = append(branches, treeBranch{})
-	// The comparison x <= infinity is false only for NaN.
+	// The root separates NaN: x <= infinity is false only for NaN.
 	isNumber := treeBranch{mode: branchLEQ, value: math.Inf(1), no: leaf(nan)}
 	if len(sorted) > 0 {
 		isNumber.yes = search(0, len(sorted)-1)
@@ -143,13 +147,14 @@ func valuesAt(n *node, values, positions *value) *value {
 	return n.MarkStrings(n.Op("take", nil, values, positions), values.HasStrings())
 }
 
-// translated maps each element of x from keys to values, and other elements to def.
+// translated maps each element of x that equals keys[i] to values[i], and other elements to def.
 func translated(n *node, x, keys, values, def *value) *value {
 	if k, v := keys.Data().Numel(), values.Data().Numel(); k != v || k == 0 {
-		n.Failf("%d keys do not suit %d values", k, v)
+		n.Failf("got %d keys and %d values, want equal numbers, at least 1", k, v)
 	}
 	if def.DType() != values.DType() || def.HasStrings() != values.HasStrings() || def.Data().Numel() != 1 {
-		n.Failf("the default does not suit the values")
+		n.Failf("want one default of the values' type %v: got %d of type %v", values.DType(), def.Data().Numel(),
+			def.DType())
 	}
 	all := n.Op("cat", graph.Attrs{"dim": 0}, values, n.Reshape(def, 1))
 	return valuesAt(n, n.MarkStrings(all, values.HasStrings()), positionOf(n, x, keys))
@@ -195,6 +200,8 @@ func tensorValue(n *node, name string) *value {
 	return convert.WeightValue(n.RawAttr(name).T, t)
 }
 
+// labelEncoder converts LabelEncoder, which maps keys to values. Before operator set 2, it maps strings to their
+// positions in classes_strings, or positions to strings.
 func labelEncoder(n *node) []*value {
 	x := n.Operand(0)
 	if n.Opset < 2 {
@@ -207,21 +214,21 @@ func labelEncoder(n *node) []*value {
 	}
 	keys, _ := labelList(n, "keys")
 	values, kind := labelList(n, "values")
-	def := values
+	def := values // for values of another type, which translated rejects unless there is a single one
 	switch {
 	case n.HasAttr("default_tensor"):
 		def = tensorValue(n, "default_tensor")
 	case values.HasStrings():
 		def = n.StringCodes(n.Text("default_string", "_Unused"))
 	case values.DType().IsFloat():
-		def = n.Cast(convert.FloatVector(n.Float("default_float", math.Copysign(0, -1))), values.DType())
+		def = n.Cast(convert.FloatVector(n.Float("default_float", math.Copysign(0, -1))), values.DType()) // -0
 	case kind == "_int64s" || values.DType().IsIntegral(false):
 		def = n.Cast(convert.IntVector(n.Int("default_int64", -1)), values.DType())
 	}
 	return one(translated(n, x, keys, values, def))
 }
 
-// textsAndInts maps strings to integers or integers to strings, as the operand requires.
+// textsAndInts maps texts[i] to integers[i] if the operand x has strings, and otherwise integers[i] to texts[i].
 func textsAndInts(n *node, x, texts, integers *value) *value {
 	if x.HasStrings() {
 		return translated(n, x, texts, integers, convert.IntVector(n.Int("default_int64", -1)))
@@ -229,14 +236,15 @@ func textsAndInts(n *node, x, texts, integers *value) *value {
 	return translated(n, x, integers, texts, n.StringCodes(n.Text("default_string", "_Unused")))
 }
 
+// categoryMapper converts CategoryMapper.
 func categoryMapper(n *node) []*value {
 	texts, _ := n.Strings("cats_strings")
 	integers, _ := n.Ints("cats_int64s")
 	return one(textsAndInts(n, n.Operand(0), n.StringCodes(texts...), convert.IntVector(integers...)))
 }
 
-// oneHotEncoder adds a dimension with 1 at the position of the category. If the attribute zeros is 0, an unknown
-// category is an error of one_hot.
+// oneHotEncoder adds a dimension with 1 at the position of the category, and 0 elsewhere. An unknown category gives
+// zeros only or, if the attribute zeros is 0, an error of one_hot.
 func oneHotEncoder(n *node) []*value {
 	x := n.Operand(0)
 	list, count := vocabulary(n, "cats_strings", "cats_int64s")
@@ -251,6 +259,7 @@ func oneHotEncoder(n *node) []*value {
 	return one(n.Cast(n.Op("eq", nil, column, n.IndexVector(sym.Of(count))), tensor.Float32))
 }
 
+// scaler converts Scaler: (x - offset) * scale, with one number or a number for each column.
 func scaler(n *node) []*value {
 	x := n.Cast(n.Operand(0), tensor.Float32)
 	for _, step := range []struct{ attr, op string }{{"offset", "sub"}, {"scale", "mul"}} {
@@ -273,53 +282,59 @@ func perColumn(n *node, name string, list []float64, x *value) *value {
 	return floatsLike(n, list, x)
 }
 
+// normalizer converts Normalizer: x divided by the maximum (not of absolute values), the 1-norm or the 2-norm of its
+// row. Rows with norm 0 are not divided.
 func normalizer(n *node) []*value {
 	x := n.Cast(n.Operand(0), tensor.Float32)
 	attrs := graph.Attrs{"dim": []int{-1}, "keepdim": true}
-	var size *value
+	var norms *value
 	switch norm := n.Text("norm", "MAX"); norm {
 	case "MAX":
-		size = n.Op("amax", attrs, x)
+		norms = n.Op("amax", attrs, x)
 	case "L1":
-		size = n.Op("sum", attrs, n.Op("abs", nil, x))
+		norms = n.Op("sum", attrs, n.Op("abs", nil, x))
 	case "L2":
-		size = n.Op("sqrt", nil, n.Op("sum", attrs, n.Op("mul", nil, x, x)))
+		norms = n.Op("sqrt", nil, n.Op("sum", attrs, n.Op("mul", nil, x, x)))
 	default:
 		n.Failf("norm %q is not supported", norm)
 	}
-	isZero := n.Op("eq", nil, size, 0.0)
-	return one(n.Op("div", nil, x, n.Op("where", nil, isZero, floatsLike(n, []float64{1}, x), size)))
+	isZero := n.Op("eq", nil, norms, 0.0)
+	return one(n.Op("div", nil, x, n.Op("where", nil, isZero, floatsLike(n, []float64{1}, x), norms)))
 }
 
+// imputer converts Imputer, which replaces elements that equal a value (which may be NaN) by one number, or by the
+// number of their column.
 func imputer(n *node) []*value {
 	x := n.Operand(0)
-	var list []float64
-	var old *value
+	var imputed []float64
+	var isReplaced *value
 	if x.DType().IsFloat() {
-		list = floatsOrTensor(n, "imputed_value_floats")
+		imputed = floatsOrTensor(n, "imputed_value_floats")
 		if a := n.Attr("replaced_value_float", pb.AttributeFloat); a != nil && a.F != a.F {
-			old = n.Op("isnan", nil, x)
+			isReplaced = n.Op("isnan", nil, x)
 		} else {
-			old = n.Op("eq", nil, x, n.Float("replaced_value_float", 0))
+			isReplaced = n.Op("eq", nil, x, n.Float("replaced_value_float", 0))
 		}
 	} else {
 		integers, _ := n.Ints("imputed_value_int64s")
-		for _, v := range integers {
-			list = append(list, float64(v))
+		for _, number := range integers {
+			imputed = append(imputed, float64(number))
 		}
-		old = n.Op("eq", nil, x, n.Int("replaced_value_int64", 0))
+		isReplaced = n.Op("eq", nil, x, n.Int("replaced_value_int64", 0))
 	}
-	if len(list) == 0 {
+	if len(imputed) == 0 {
 		n.Failf("the imputed values for %v are missing", x.DType())
 	}
-	return one(n.Op("where", nil, old, perColumn(n, "imputed_value", list, x), x))
+	return one(n.Op("where", nil, isReplaced, perColumn(n, "imputed_value", imputed, x), x))
 }
 
+// binarizer converts Binarizer: 1 where x exceeds the threshold, and otherwise 0.
 func binarizer(n *node) []*value {
 	x := n.Operand(0)
 	return one(n.Cast(n.Op("gt", nil, x, n.Float("threshold", 0)), x.DType()))
 }
 
+// featureVectorizer converts FeatureVectorizer: the concatenation of the operands' columns. A vector is a single row.
 func featureVectorizer(n *node) []*value {
 	sizes, given := n.Ints("inputdimensions")
 	if given {
@@ -335,8 +350,8 @@ func featureVectorizer(n *node) []*value {
 		default:
 			n.Failf("operand %d has %d dimensions, want 1 or 2", i, n.Rank(x))
 		}
-		if have := n.Sizes(x)[1]; given && have >= 0 && have != sizes[i] {
-			n.Failf("operand %d has %d columns, attribute \"inputdimensions\" has %d", i, have, sizes[i])
+		if columns := n.Sizes(x)[1]; given && columns >= 0 && columns != sizes[i] {
+			n.Failf("operand %d has %d columns, attribute \"inputdimensions\" has %d", i, columns, sizes[i])
 		}
 		parts = append(parts, n.Cast(x, tensor.Float32))
 	}
@@ -358,7 +373,8 @@ func arrayFeatureExtractor(n *node) []*value {
 	return one(n.Op("index_select", graph.Attrs{"dim": -1}, x, n.Reshape(index, -1)))
 }
 
-// mapValues returns a row with the values of a map for a list of keys. A value without a key in the map is 0.
+// mapValues returns a row [1, count] with the values of a map for a list of `count` keys. The map is two vectors, its
+// keys and their values. Entry i of the row is the sum of the values whose keys equal list[i], or 0 without such a key.
 func mapValues(n *node, keys, values, list *value, count int) *value {
 	checkText(n, keys, list)
 	if values.HasStrings() {
@@ -371,12 +387,15 @@ func mapValues(n *node, keys, values, list *value, count int) *value {
 	return n.Reshape(n.Op("sum", graph.Attrs{"dim": []int{1}, "dtype": values.DType()}, found), 1, count)
 }
 
+// dictVectorizer converts DictVectorizer: a row with the values of a map for the keys of a vocabulary.
 func dictVectorizer(n *node) []*value {
 	keys, values := n.MapOperand()
 	list, count := vocabulary(n, "string_vocabulary", "int64_vocabulary")
 	return one(mapValues(n, keys, values, list, count))
 }
 
+// castMap converts CastMap: a row with the values of a map. A dense row has them in the order of their keys. A sparse
+// row has max_map elements: at index k, the value of key k, or 0.
 func castMap(n *node) []*value {
 	keys, values := n.MapOperand()
 	var converted *value
@@ -389,7 +408,7 @@ func castMap(n *node) []*value {
 	case "SPARSE":
 		count := n.Int("max_map", 1)
 		if count < 1 || count > convert.FoldLimit {
-			n.Failf("max_map %d is not supported", count)
+			n.Failf("max_map %d is not supported: want 1 to %d", count, convert.FoldLimit)
 		}
 		converted = mapValues(n, keys, values, n.IndexVector(sym.Of(count)), count)
 	default:
@@ -428,8 +447,8 @@ func zipMap(n *node) []*value {
 	if count == 0 || len(integers) > 0 && len(labels.StringKeys) > 0 {
 		n.Failf("one of the attributes classlabels_strings and classlabels_int64s must have elements")
 	}
-	if have := n.Sizes(x)[1]; have >= 0 && have != count {
-		n.Failf("operand 0 has %d columns, but there are %d labels", have, count)
+	if columns := n.Sizes(x)[1]; columns >= 0 && columns != count {
+		n.Failf("operand 0 has %d columns, but there are %d labels", columns, count)
 	}
 	return one(convert.Maps(x, labels))
 }

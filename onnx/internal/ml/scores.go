@@ -31,7 +31,8 @@ func postTransform(n *node, x *value, name string) *value {
 	return nil
 }
 
-// softmaxZero is a softmax that maps zeros to 0. Zeros do not contribute to the sum of exponentials.
+// softmaxZero is a softmax over the elements of each row that are not 0 (within 1e-7). An element x near 0 becomes
+// x*exp(-max)/sum.
 func softmaxZero(n *node, x *value) *value {
 	most := n.Op("amax", graph.Attrs{"dim": []int{-1}, "keepdim": true}, x)
 	power := n.Op("exp", nil, n.Op("sub", nil, x, most))
@@ -45,9 +46,10 @@ func softmaxZero(n *node, x *value) *value {
 // probit is the inverse of the normal distribution function, sqrt(2) erfinv(y) with y = 2x - 1. As ONNX defines it,
 // erfinv is approximated (S. Winitzki, A handy approximation for the error function and its inverse, 2008).
 func probit(n *node, x *value) *value {
+	// erfinv(y) = sign(y) sqrt(sqrt(v² - log/a) - v), with log = ln(1 - y²) and v = 2/(πa) + log/2. In float64, because
+	// sqrt(v² - log/a) - v loses digits by cancellation for y near 0.
 	const a = 0.147
 	dtype := x.DType()
-	// In float64, because root - v (below) loses digits by cancellation for y near 0.
 	y := n.Op("sub", nil, n.Op("mul", nil, n.Cast(x, tensor.Float64), 2.0), 1.0)
 	log := n.Op("log", nil, n.Op("mul", nil, n.Op("rsub", nil, y, 1.0), n.Op("add", nil, y, 1.0)))
 	v := n.Op("add", nil, n.Op("mul", nil, log, 0.5), 2/(3.14159*a))

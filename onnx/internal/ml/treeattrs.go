@@ -19,12 +19,12 @@ type nodeLists struct {
 	n        *node
 	keys     []nodeKey
 	index    map[nodeKey]int // position of each node in the lists
-	yes, no  []int           // the identifiers of children
+	yes, no  []int           // the identifiers of the children, in the same tree
 	features []int
 	nanIsYes []int
 	values   []float64
 	modes    []string
-	refs     []treeRef // the nodes in the treeEnsemble
+	refs     []treeRef // the nodes in the treeEnsemble, set by ensemble
 }
 
 // listOf returns a list attribute that must have `count` elements.
@@ -34,6 +34,7 @@ func listOf(n *node, name string, count int) []int {
 	return list
 }
 
+// checkLength fails unless an attribute has the wanted number of elements.
 func checkLength(n *node, name string, length, want int) {
 	if length != want {
 		n.Failf("attribute %q has %d elements, want %d", name, length, want)
@@ -64,7 +65,7 @@ func readNodeLists(n *node) *nodeLists {
 	return lists
 }
 
-// ensemble returns the trees, without weights.
+// ensemble returns the trees, without weights. The root of a tree is its only node that is no child.
 func (l *nodeLists) ensemble() *treeEnsemble {
 	trees, keys := &treeEnsemble{}, map[treeRef]nodeKey{}
 	for i, mode := range l.modes {
@@ -89,7 +90,7 @@ func (l *nodeLists) ensemble() *treeEnsemble {
 			nanIsYes: len(l.nanIsYes) > 0 && l.nanIsYes[i] != 0, yes: l.child(i, l.yes[i], isChild),
 			no: l.child(i, l.no[i], isChild)}
 	}
-	rootOf, previous := map[int]int{}, math.MinInt
+	rootOf, previous := map[int]int{}, math.MinInt // by tree; nodes of a tree are usually adjacent
 	for i, k := range l.keys {
 		if isChild[i] {
 			continue
@@ -107,7 +108,7 @@ func (l *nodeLists) ensemble() *treeEnsemble {
 		previous = k.tree
 	}
 	trees.describe = func(current treeRef) string {
-		if len(keys) == 0 {
+		if len(keys) == 0 { // filled at the first error only
 			for i, ref := range l.refs {
 				keys[ref] = l.keys[i]
 			}
@@ -128,8 +129,9 @@ func (l *nodeLists) child(i, id int, isChild []bool) treeRef {
 	return l.refs[k]
 }
 
-// addWeights adds the weights of the attributes with a prefix, "class" or "target". It returns the set of targets that
-// have weights, and whether no weight is negative.
+// addWeights adds the weights of the attributes with a prefix, "class" or "target". idName is the attribute with the
+// target of each weight. Weights of branches are ignored. It returns the set of targets that have weights, and whether
+// no weight is negative.
 func (l *nodeLists) addWeights(e *treeEnsemble, prefix, idName string) (weighted map[int]bool, nonNegative bool) {
 	weights := floatsOrTensor(l.n, prefix+"_weights")
 	trees, nodes := listOf(l.n, prefix+"_treeids", len(weights)), listOf(l.n, prefix+"_nodeids", len(weights))
@@ -151,6 +153,7 @@ func (l *nodeLists) addWeights(e *treeEnsemble, prefix, idName string) (weighted
 // aggregates maps the values of the attribute aggregate_function to the values of tree_ensemble's attribute aggregate.
 var aggregates = map[string]string{"SUM": "sum", "AVERAGE": "mean", "MIN": "amin", "MAX": "amax"}
 
+// treeEnsembleRegressor converts TreeEnsembleRegressor. base_values are added to the aggregated weights.
 func treeEnsembleRegressor(n *node) []*value {
 	aggregate, ok := aggregates[n.Text("aggregate_function", "SUM")]
 	if !ok {
@@ -177,7 +180,8 @@ func treeEnsemble5(n *node) []*value {
 	aggregate, post := n.Int("aggregate_function", 1), n.Int("post_transform", 0)
 	names := []string{"mean", "sum", "amin", "amax"}
 	if aggregate < 0 || aggregate >= len(names) || post < 0 || post >= len(postTransforms) {
-		n.Failf("aggregate_function %d or post_transform %d is unknown", aggregate, post)
+		n.Failf("aggregate_function %d or post_transform %d is unknown: want 0 to %d and 0 to %d", aggregate, post,
+			len(names)-1, len(postTransforms)-1)
 	}
 	y := evaluate(n, readSplitLists(n).ensemble(), n.Int("n_targets", 1), names[aggregate])
 	return one(n.Cast(postTransform(n, y, postTransforms[post]), n.Operand(0).DType()))
@@ -186,12 +190,15 @@ func treeEnsemble5(n *node) []*value {
 // splitLists has the attributes of TreeEnsemble, which has separate lists for branches and leaves.
 type splitLists struct {
 	n                         *node
-	yes, no                   []int
-	yesIsLeaf, noIsLeaf       []int
+	yes, no                   []int // the indices of the children, in the list of branches or of leaves
+	yesIsLeaf, noIsLeaf       []int // whether the children are leaves
 	nanIsYes, modes, features []int
-	values, weights, members  []float64
+	values                    []float64
+	weights                   []float64 // for each leaf
+	members                   []float64 // the members of all branches with branchMember: see cutMembers
 }
 
+// readSplitLists reads the attributes of TreeEnsemble, except those of targets and roots.
 func readSplitLists(n *node) *splitLists {
 	lists := &splitLists{n: n}
 	lists.features, _ = n.Ints("nodes_featureids")
@@ -230,6 +237,7 @@ func (l *splitLists) child(i, child, isLeaf int) treeRef {
 	return treeRef(child)
 }
 
+// ensemble returns the trees with their weights.
 func (l *splitLists) ensemble() *treeEnsemble {
 	trees := &treeEnsemble{branches: make([]treeBranch, len(l.features)),
 		leaves: make([][]leafWeight, len(l.weights))}

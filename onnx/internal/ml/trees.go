@@ -10,8 +10,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file reads the trees of TreeEnsemble, TreeEnsembleClassifier and TreeEnsembleRegressor into the operands of the
-// op tree_ensemble. All comparisons become x <= threshold.
+// This file converts the trees of TreeEnsemble, TreeEnsembleClassifier and TreeEnsembleRegressor to the operands of the
+// op tree_ensemble. All comparisons become x <= threshold. An element that is NaN takes its own way: it is missing.
 
 // treeMode is the comparison of a node. The values are those of the attribute nodes_modes of TreeEnsemble.
 type treeMode uint8
@@ -35,11 +35,11 @@ type treeRef int
 
 // treeBranch is a node with two children.
 type treeBranch struct {
-	feature  int
-	mode     treeMode
-	value    float64
-	members  []float64 // the values of branchMember, in ascending order
-	yes, no  treeRef   // the children
+	feature  int       // the column of the operand that is compared
+	mode     treeMode  // the comparison of the element with value
+	value    float64   // not used by branchMember
+	members  []float64 // the values of branchMember, distinct and in ascending order
+	yes, no  treeRef   // the children if the comparison is true or false
 	nanIsYes bool      // whether NaN continues at yes
 }
 
@@ -52,16 +52,18 @@ type leafWeight struct {
 // treeEnsemble holds the trees as the ONNX model describes them.
 type treeEnsemble struct {
 	branches []treeBranch
-	leaves   [][]leafWeight
+	leaves   [][]leafWeight // the weights of each leaf
 	roots    []treeRef
 	// describe returns the name of a node in errors.
 	describe func(r treeRef) string
 }
 
-// operands returns the operands of tree_ensemble that follow self. dtype is the dtype of self. columns is the number of
-// columns of self, or -1 if it is unknown. targets is the number of targets.
+// operands returns the operands of tree_ensemble that follow self, the matrix of elements: roots, features, thresholds,
+// children, offsets of the nodes' weights, targets, weights and, if some NaN does not continue like a false comparison,
+// the next nodes for NaN. dtype is the dtype of self. columns is the number of columns of self, or -1 if it is unknown.
+// targets is the number of targets.
 func (e *treeEnsemble) operands(n *node, dtype tensor.DType, columns, targets int) []any {
-	flat := flatTrees{n: n, ensemble: e, single: dtype == tensor.Float32, positions: make([]int32, len(e.branches)),
+	flat := flatTrees{n: n, ensemble: e, isSingle: dtype == tensor.Float32, positions: make([]int32, len(e.branches)),
 		leafPositions: make([]int32, len(e.leaves))}
 	order := flat.place()
 	flat.features, flat.thresholds = make([]int32, flat.count), make([]float64, flat.count)
@@ -82,6 +84,7 @@ func (e *treeEnsemble) operands(n *node, dtype tensor.DType, columns, targets in
 	for i, next := range flat.missing {
 		hasMissing = hasMissing || next != flat.children[2*i]
 	}
+	// addLeaf has set the ends of the leaves' weights. The weights of branches are empty: they end where they start.
 	for i := range flat.count {
 		flat.offsets[i+1] = max(flat.offsets[i+1], flat.offsets[i])
 	}
@@ -109,17 +112,21 @@ func (e *treeEnsemble) operands(n *node, dtype tensor.DType, columns, targets in
 type flatTrees struct {
 	n        *node
 	ensemble *treeEnsemble
-	single   bool // whether elements are float32
+	isSingle bool // whether elements are float32
 	count    int  // number of nodes
 	// positions and leafPositions have, for each branch and leaf, 1 + the index of the first of its nodes; 0 if it has
 	// none yet.
 	positions, leafPositions []int32
 
-	features, children, missing, offsets, targets []int32
-	thresholds, weights                           []float64
+	// Node i compares column features[i] with thresholds[i]. It continues at children[2*i] if the comparison is false,
+	// children[2*i+1] if it is true, and missing[i] for NaN. It has the weights from offsets[i] to offsets[i+1].
+	features, children, missing, offsets []int32
+	thresholds                           []float64
+	targets                              []int32 // for each weight
+	weights                              []float64
 }
 
-// position returns the position of the first node of a branch or leaf.
+// position returns the index of the first node of a branch or leaf, or -1 if it has none yet.
 func (f *flatTrees) position(r treeRef) int32 {
 	if r < 0 {
 		return f.leafPositions[^r] - 1
@@ -148,11 +155,11 @@ func (f *flatTrees) place() (order []treeRef) {
 			continue
 		}
 		f.positions[ref] = int32(f.count) + 1
-		b := &f.ensemble.branches[ref]
-		f.count += b.nodeCount()
-		stack = append(stack, b.no)
-		if b.yes != b.no {
-			stack = append(stack, b.yes)
+		branch := &f.ensemble.branches[ref]
+		f.count += branch.nodeCount()
+		stack = append(stack, branch.no)
+		if branch.yes != branch.no { // both may be the same child
+			stack = append(stack, branch.yes)
 		}
 	}
 	f.checkReached()
@@ -161,19 +168,20 @@ func (f *flatTrees) place() (order []treeRef) {
 
 // checkReached fails if a branch or leaf has no position.
 func (f *flatTrees) checkReached() {
-	missing := make([]treeRef, 0, 2)
+	unreached := make([]treeRef, 0, 2)
 	if i := slices.Index(f.positions, 0); i >= 0 {
-		missing = append(missing, treeRef(i))
+		unreached = append(unreached, treeRef(i))
 	}
 	if i := slices.Index(f.leafPositions, 0); i >= 0 {
-		missing = append(missing, ^treeRef(i))
+		unreached = append(unreached, ^treeRef(i))
 	}
-	if len(missing) > 0 {
-		f.n.Failf("%s cannot be reached from a root", f.ensemble.describe(missing[0]))
+	if len(unreached) > 0 {
+		f.n.Failf("%s cannot be reached from a root", f.ensemble.describe(unreached[0]))
 	}
 }
 
-// nodeCount returns the number of comparisons x <= threshold that a branch needs.
+// nodeCount returns the number of comparisons x <= threshold that a branch needs. A search among m members has m-1
+// comparisons that halve the members, and two for the equality with each.
 func (b *treeBranch) nodeCount() int {
 	switch {
 	case b.isNaN():
@@ -186,23 +194,23 @@ func (b *treeBranch) nodeCount() int {
 	return 1
 }
 
-// isNaN reports whether an operand is compared with NaN.
+// isNaN reports whether the element is compared with NaN.
 func (b *treeBranch) isNaN() bool { return b.mode != branchMember && b.value != b.value }
 
 // addLeaf adds a leaf as a node whose children are the node itself, so that further steps stay there.
 func (f *flatTrees) addLeaf(ref treeRef, targets int) {
 	i := f.position(ref)
 	f.set(i, 0, math.NaN(), i, i, i)
-	for _, w := range f.ensemble.leaves[^ref] {
-		if w.target < 0 || w.target >= targets {
-			f.n.Failf("%s has a weight for target %d, want 0 to %d", f.ensemble.describe(ref), w.target, targets-1)
+	for _, leaf := range f.ensemble.leaves[^ref] {
+		if leaf.target < 0 || leaf.target >= targets {
+			f.n.Failf("%s has a weight for target %d, want 0 to %d", f.ensemble.describe(ref), leaf.target, targets-1)
 		}
-		f.targets, f.weights = append(f.targets, int32(w.target)), append(f.weights, w.weight)
+		f.targets, f.weights = append(f.targets, int32(leaf.target)), append(f.weights, leaf.weight)
 	}
 	f.offsets[i+1] = int32(len(f.weights))
 }
 
-// set sets node i. no, yes and nan are the next nodes for the results of the comparison, and for NaN.
+// set sets node i. no, yes and nan are the next nodes if the comparison is false, if it is true, and for NaN.
 func (f *flatTrees) set(i int32, feature int, threshold float64, no, yes, nan int32) {
 	f.features[i], f.thresholds[i], f.missing[i] = int32(feature), threshold, nan
 	f.children[2*i], f.children[2*i+1] = no, yes
@@ -216,13 +224,15 @@ func (f *flatTrees) addBranch(r treeRef) {
 	if branch.nanIsYes {
 		nan = yes
 	}
-	if branch.isNaN() {
+	if branch.isNaN() { // x != NaN is true for each x, NaN included; all other comparisons with NaN are false
 		if branch.mode == branchNEQ {
 			no, nan = yes, yes
 		}
 		f.set(i, branch.feature, branch.value, no, no, nan)
 		return
 	}
+	// x < value is x <= below(value); x > value and x >= value are the opposites of x <= value and x < value. NaN differs
+	// from each value, so for branchNEQ it continues at yes.
 	switch branch.mode {
 	case branchLEQ:
 		f.set(i, branch.feature, f.atMost(branch.value), no, yes, nan)
@@ -241,65 +251,67 @@ func (f *flatTrees) addBranch(r treeRef) {
 	}
 }
 
-// addEqual adds two nodes that test whether an element equals a value.
+// addEqual adds two nodes, i and i+1, that test whether an element equals a value: x <= value and not x < value.
 func (f *flatTrees) addEqual(i int32, b *treeBranch, value float64, yes, no, nan int32) {
 	f.set(i, b.feature, f.atMost(value), no, i+1, nan)
 	f.set(i+1, b.feature, f.below(value), yes, no, no)
 }
 
-// addMember adds a binary search for an element among the members.
+// addMember adds a binary search for an element among the members. A NaN is found at the first node, so the others have
+// any next node for it.
 func (f *flatTrees) addMember(i int32, b *treeBranch, yes, no, nan int32) {
 	if len(b.members) == 0 {
 		f.set(i, b.feature, math.NaN(), no, no, nan)
 		return
 	}
-	first, free := i, i+1
+	first, free := i, i+1 // free is the next unused node
 	type search struct {
-		at        int32
-		low, high int // only members[low] to members[high] can equal the element
+		node      int32 // the node of the search's first comparison
+		low, high int   // only members[low] to members[high] can equal the element
 	}
-	for stack := []search{{i, 0, len(b.members) - 1}}; len(stack) > 0; {
+	for stack := []search{{node: i, high: len(b.members) - 1}}; len(stack) > 0; {
 		interval := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
 		toNaN := no
-		if interval.at == first {
+		if interval.node == first {
 			toNaN = nan
 		}
-		if interval.low == interval.high {
-			f.set(interval.at, b.feature, f.atMost(b.members[interval.low]), no, free, toNaN)
+		if interval.low == interval.high { // equality, as in addEqual
+			f.set(interval.node, b.feature, f.atMost(b.members[interval.low]), no, free, toNaN)
 			f.set(free, b.feature, f.below(b.members[interval.low]), yes, no, no)
 			free++
 			continue
 		}
 		middle := (interval.low + interval.high) / 2
-		f.set(interval.at, b.feature, f.atMost(b.members[middle]), free+1, free, toNaN)
-		stack = append(stack, search{free + 1, middle + 1, interval.high}, search{free, interval.low, middle})
+		f.set(interval.node, b.feature, f.atMost(b.members[middle]), free+1, free, toNaN)
+		stack = append(stack, search{node: free + 1, low: middle + 1, high: interval.high},
+			search{node: free, low: interval.low, high: middle})
 		free += 2
 	}
 }
 
 // atMost returns the greatest number of the elements' dtype that is not greater than v.
 func (f *flatTrees) atMost(v float64) float64 {
-	if !f.single {
+	if !f.isSingle {
 		return v
 	}
-	t := float32(v)
-	if float64(t) > v {
-		t = math.Nextafter32(t, float32(math.Inf(-1)))
+	rounded := float32(v)
+	if float64(rounded) > v {
+		rounded = math.Nextafter32(rounded, float32(math.Inf(-1)))
 	}
-	return float64(t)
+	return float64(rounded)
 }
 
 // below returns the greatest number of the elements' dtype that is less than v. If there is none, it returns NaN, for
 // which each comparison is false.
 func (f *flatTrees) below(v float64) float64 {
-	t := f.atMost(v)
+	rounded := f.atMost(v)
 	switch {
-	case t < v:
-		return t
+	case rounded < v:
+		return rounded
 	case math.IsInf(v, -1):
 		return math.NaN()
-	case f.single:
+	case f.isSingle:
 		return float64(math.Nextafter32(float32(v), float32(math.Inf(-1))))
 	}
 	return math.Nextafter(v, math.Inf(-1))
@@ -330,7 +342,8 @@ func floatsOf(n *node, t *tensor.Tensor) []float64 {
 	return list
 }
 
-// evaluate adds the op tree_ensemble on operand 0, which must be a matrix.
+// evaluate adds the op tree_ensemble on operand 0, which must be a matrix. Elements other than float64 are converted to
+// float32. The result is [rows, targets].
 func evaluate(n *node, e *treeEnsemble, targets int, aggregate string) *value {
 	x := n.Operand(0)
 	if n.Rank(x) != 2 {

@@ -7,11 +7,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file converts support vector machines. Kernels are computed in float64, because the squared distance of two
-// vectors is a difference of large products and cancels.
+// This file converts support vector machines. A kernel is a function of two vectors, such as their product. Kernels are
+// computed in float64, because the squared distance of two vectors is a difference of large products and cancels.
 
-// kernelProducts applies a kernel (a function of two vectors) to each row of operand 0 and each of `count` vectors. The
-// attribute kernel_params has the kernel's parameters. name is the attribute with the vectors. The result is float64
+// kernelProducts applies a kernel to each row x of operand 0 and each of `count` vectors v: x·v (LINEAR),
+// (gamma*x·v + coef0)^degree (POLY), tanh(gamma*x·v + coef0) (SIGMOID) or exp(-gamma*|x-v|²) (RBF). The attribute
+// kernel_params has gamma, coef0 and degree. name is the attribute with the vectors. The result is float64
 // [rows, count].
 func kernelProducts(n *node, name string, vectors []float64, count int, kind string) *value {
 	x := n.Cast(rows(n), tensor.Float64)
@@ -35,6 +36,7 @@ func kernelProducts(n *node, name string, vectors []float64, count int, kind str
 		squares := func(x *value, keep bool) *value {
 			return n.Op("sum", graph.Attrs{"dim": []int{1}, "keepdim": keep}, n.Op("mul", nil, x, x))
 		}
+		// |x-v|² = |x|² + |v|² - 2 x·v, at least 0 in spite of rounding
 		distance := n.Op("sub", nil, n.Op("add", nil, squares(x, true), squares(matrix, false)),
 			n.Op("mul", nil, dot, 2.0))
 		return n.Op("exp", nil, n.Op("mul", nil, n.Op("clamp", graph.Attrs{"min": 0.0}, distance), -gamma))
@@ -43,14 +45,16 @@ func kernelProducts(n *node, name string, vectors []float64, count int, kind str
 	return nil
 }
 
+// svmRegressor converts SVMRegressor: the sum of coefficients[i] * kernel(x, vector i), plus rho. Without support
+// vectors, the coefficients themselves are multiplied with x. With one_class, positive scores become 1, others -1.
 func svmRegressor(n *node) []*value {
 	coefficients, rho, kind := floatsOrTensor(n, "coefficients"), floatsOrTensor(n, "rho"), n.Text("kernel_type", "LINEAR")
 	checkLength(n, "rho", len(rho), 1)
 	var scores *value
 	if count := n.Int("n_supports", 0); count > 0 {
 		checkLength(n, "coefficients", len(coefficients), count)
-		k := kernelProducts(n, "support_vectors", floatsOrTensor(n, "support_vectors"), count, kind)
-		scores = n.Op("linear", nil, k, n.Reshape(floatsLike(n, coefficients, k), 1, count))
+		products := kernelProducts(n, "support_vectors", floatsOrTensor(n, "support_vectors"), count, kind)
+		scores = n.Op("linear", nil, products, n.Reshape(floatsLike(n, coefficients, products), 1, count))
 	} else {
 		scores = kernelProducts(n, "coefficients", coefficients, 1, "LINEAR")
 	}
@@ -62,6 +66,11 @@ func svmRegressor(n *node) []*value {
 	return one(n.Cast(postTransform(n, scores, n.Text("post_transform", "NONE")), tensor.Float32))
 }
 
+// svmClassifier converts SVMClassifier. Each pair of classes (0,1), (0,2) ... (1,2) ... has a decision: the weighted
+// sum of the kernels with the support vectors of both classes, plus rho; if it is positive, it is a vote for the first
+// class, otherwise for the second. The label is the class with most votes. The scores are the decisions or, with prob_a
+// and prob_b, the probabilities of the classes that fit the probabilities 1/(1 + exp(prob_a*decision + prob_b)) of the
+// pairs.
 func svmClassifier(n *node) []*value {
 	classes, post := readClasses(n, "classlabels_strings", "classlabels_ints"), n.Text("post_transform", "NONE")
 	coefficients, rho := floatsOrTensor(n, "coefficients"), floatsOrTensor(n, "rho")
@@ -72,39 +81,48 @@ func svmClassifier(n *node) []*value {
 	checkLength(n, "vectors_per_class", len(counts), classes.count)
 	pairs := classes.count * (classes.count - 1) / 2
 	if classes.count < 2 || classes.count > 1<<10 {
-		n.Failf("%d classes are not supported", classes.count)
+		n.Failf("%d classes are not supported: want 2 to 1024", classes.count)
 	}
-	total := 0
-	for _, k := range counts {
-		if total += k; k < 0 || total > math.MaxInt32 {
-			n.Failf("vectors_per_class has %d", k)
+	total := 0 // the number of support vectors
+	for _, count := range counts {
+		if total += count; count < 0 || total > math.MaxInt32 {
+			n.Failf("vectors_per_class has %d: want numbers from 0, with a sum below 2^31", count)
 		}
 	}
 	checkLength(n, "coefficients", len(coefficients), total*(classes.count-1))
 	checkLength(n, "rho", len(rho), pairs)
-	k := kernelProducts(n, "support_vectors", floatsOrTensor(n, "support_vectors"), total, n.Text("kernel_type", "LINEAR"))
-	decisions := n.Op("add", nil, n.Op("matmul", nil, k, pairWeights(n, k, coefficients, counts, pairs)),
-		floatsLike(n, rho, k))
+	vectors, kernel := floatsOrTensor(n, "support_vectors"), n.Text("kernel_type", "LINEAR")
+	products := kernelProducts(n, "support_vectors", vectors, total, kernel)
+	weights := pairWeights(n, products, coefficients, counts, pairs)
+	decisions := n.Op("add", nil, n.Op("matmul", nil, products, weights), floatsLike(n, rho, products))
 	labels := classes.top(n, votes(n, decisions, classes.count))
+	return []*value{labels, n.Cast(svmScores(n, decisions, classes.count, pairs), tensor.Float32)}
+}
+
+// svmScores returns the scores of SVMClassifier: see [svmClassifier]. Two classes without probabilities have the scores
+// of [bothScores].
+func svmScores(n *node, decisions *value, count, pairs int) *value {
+	post := n.Text("post_transform", "NONE")
 	a, b := floatsOrTensor(n, "prob_a"), floatsOrTensor(n, "prob_b")
 	checkLength(n, "prob_b", len(b), len(a))
 	switch {
 	case len(a) > 0:
 		checkLength(n, "prob_a", len(a), pairs)
-		z := n.Op("add", nil, n.Op("mul", nil, decisions, floatsLike(n, a, decisions)), floatsLike(n, b, decisions))
-		p := n.Op("clamp", graph.Attrs{"min": 1e-7, "max": 1 - 1e-7}, n.Op("sigmoid", nil, n.Op("neg", nil, z)))
-		decisions = postTransform(n, n.Op("pairwise_probabilities", graph.Attrs{"classes": classes.count}, p), post)
-	case classes.count > 2:
-		decisions = postTransform(n, decisions, post)
+		logits := n.Op("add", nil, n.Op("mul", nil, decisions, floatsLike(n, a, decisions)), floatsLike(n, b, decisions))
+		probabilities := n.Op("sigmoid", nil, n.Op("neg", nil, logits))
+		probabilities = n.Op("clamp", graph.Attrs{"min": 1e-7, "max": 1 - 1e-7}, probabilities)
+		return postTransform(n, n.Op("pairwise_probabilities", graph.Attrs{"classes": count}, probabilities), post)
+	case count > 2:
+		return postTransform(n, decisions, post)
 	case post == "NONE":
-		decisions = bothScores(n, decisions, 0, post)
-	default:
-		decisions = bothScores(n, decisions, 1, post)
+		return bothScores(n, decisions, 0, post)
 	}
-	return []*value{labels, n.Cast(decisions, tensor.Float32)}
+	return bothScores(n, decisions, 1, post)
 }
 
-// linearMachine converts SVMClassifier without support vectors: a score for each class.
+// linearMachine converts SVMClassifier without support vectors: a score for each class, the product with its
+// coefficients plus rho. The label is the class of the greatest score. Of two classes, it is the second also if the
+// greatest score is above 0 or, without negative coefficients, at least 0.5, as ONNX Runtime does.
 func linearMachine(n *node, c classes, coefficients, rho []float64, post string) []*value {
 	if len(rho) == 0 {
 		n.Failf("attribute \"rho\" is missing")
@@ -113,8 +131,8 @@ func linearMachine(n *node, c classes, coefficients, rho []float64, post string)
 	labels := c.top(n, scores)
 	if c.count == 2 {
 		nonNegative := true
-		for _, w := range coefficients {
-			nonNegative = nonNegative && w >= 0
+		for _, coefficient := range coefficients {
+			nonNegative = nonNegative && coefficient >= 0
 		}
 		most := n.Op("amax", graph.Attrs{"dim": []int{1}}, scores)
 		isSecond := n.Op("gt", nil, most, 0.0)
@@ -128,13 +146,13 @@ func linearMachine(n *node, c classes, coefficients, rho []float64, post string)
 }
 
 // pairWeights returns the weights of the support vectors in the decision between each pair of classes, as a matrix
-// [vectors, pairs]. The vectors are sorted by class. Row r of the coefficients, [classes-1, vectors], has the weights
-// of the vectors of a class in its decision against the r-th other class.
+// [vectors, pairs] of like's dtype. The vectors are sorted by class. Row r of the coefficients, [classes-1, vectors],
+// has the weights of the vectors of a class in its decision against the r-th other class.
 func pairWeights(n *node, like *value, coefficients []float64, counts []int, pairs int) *value {
 	starts, total := make([]int, len(counts)), 0
-	for i, k := range counts {
+	for i, count := range counts {
 		starts[i] = total
-		total += k
+		total += count
 	}
 	if total > 0 && pairs > (1<<28)/total {
 		n.Failf("%d classes and %d support vectors are not supported", len(counts), total)
@@ -142,11 +160,12 @@ func pairWeights(n *node, like *value, coefficients []float64, counts []int, pai
 	weights, pair := make([]float64, total*pairs), 0
 	for i := range counts {
 		for j := i + 1; j < len(counts); j++ {
-			for m := starts[i]; m < starts[i]+counts[i]; m++ {
-				weights[m*pairs+pair] = coefficients[(j-1)*total+m]
+			// Without class i, class j > i is number j-1; without class j, class i is number i.
+			for v := starts[i]; v < starts[i]+counts[i]; v++ {
+				weights[v*pairs+pair] = coefficients[(j-1)*total+v]
 			}
-			for m := starts[j]; m < starts[j]+counts[j]; m++ {
-				weights[m*pairs+pair] = coefficients[i*total+m]
+			for v := starts[j]; v < starts[j]+counts[j]; v++ {
+				weights[v*pairs+pair] = coefficients[i*total+v]
 			}
 			pair++
 		}
@@ -154,7 +173,8 @@ func pairWeights(n *node, like *value, coefficients []float64, counts []int, pai
 	return n.Reshape(floatsLike(n, weights, like), total, pairs)
 }
 
-// votes returns the number of decisions in favour of each class, [rows, classes].
+// votes returns the number of decisions in favour of each of `count` classes, [rows, classes]: a positive decision of a
+// pair (i, j), i < j, favours i, another one j.
 func votes(n *node, decisions *value, count int) *value {
 	pairs := count * (count - 1) / 2
 	first, second, pair := make([]float64, pairs*count), make([]float64, pairs*count), 0
@@ -164,6 +184,7 @@ func votes(n *node, decisions *value, count int) *value {
 			pair++
 		}
 	}
+	// votes = isFirst @ first + (1 - isFirst) @ second; first[pair, i] and second[pair, j] are 1.
 	isFirst := n.Cast(n.Op("gt", nil, decisions, 0.0), tensor.Float32)
 	matrix := func(list []float64) *value { return n.Reshape(floatsLike(n, list, isFirst), pairs, count) }
 	return n.Op("add", nil, n.Op("matmul", nil, isFirst, matrix(first)),

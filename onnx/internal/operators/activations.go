@@ -6,20 +6,23 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// leakyRelu converts LeakyRelu.
 func leakyRelu(n *node) []*value {
 	return one(n.Op("leaky_relu", graph.Attrs{"negative_slope": n.Float("alpha", 0.01)}, n.Operand(0)))
 }
 
+// prelu converts PRelu: x where x >= 0, and otherwise slope*x. Before operator set 7, a slope for each channel is
+// aligned with dimension 1.
 func prelu(n *node) []*value {
 	x, slope := n.Operand(0), n.Operand(1)
 	if n.Opset < 7 && n.Rank(slope) == 1 && n.Rank(x) > 1 && n.Sizes(slope)[0] != 1 {
 		slope = alignedAt(n, slope, 1, n.Rank(x))
 	}
-	return one(widened(n, "where", nil, n.Op("lt", nil, signedForm(n, x), 0), widened(n, "mul", nil, x, slope), x))
+	return one(widened(n, "where", nil, n.Op("lt", nil, signedOperand(n, x), 0), widened(n, "mul", nil, x, slope), x))
 }
 
-// signedForm returns x, converted to int64 if comparisons do not support its dtype.
-func signedForm(n *node, x *value) *value {
+// signedOperand returns x, converted to int64 if comparisons do not support its dtype.
+func signedOperand(n *node, x *value) *value {
 	if x.DType().IsBareUnsigned() {
 		return n.Cast(orderedInt64(n, x), tensor.Int64)
 	}
@@ -53,6 +56,7 @@ func swish(alpha float64) converter {
 	return func(n *node) []*value { return one(swishOf(n, n.Operand(0), alpha)) }
 }
 
+// swishOf returns x * sigmoid(alpha*x). 16-bit floats are computed in float32.
 func swishOf(n *node, x *value, def float64) *value {
 	alpha := n.Float("alpha", def)
 	if alpha == 1 {
@@ -66,6 +70,7 @@ func swishOf(n *node, x *value, def float64) *value {
 	return n.Cast(n.Op("mul", nil, converted, gate), x.DType())
 }
 
+// swiGLU converts SwiGLU: x * sigmoid(alpha*x) * operand 1.
 func swiGLU(n *node) []*value {
 	return one(n.Op("mul", nil, swishOf(n, n.Operand(0), 1), n.Operand(1)))
 }
@@ -74,6 +79,7 @@ func hardSigmoid(n *node) []*value {
 	return one(hardSigmoidOf(n, n.Operand(0), n.Float("alpha", 0.2), n.Float("beta", 0.5)))
 }
 
+// hardSigmoidOf returns min(max(alpha*x + beta, 0), 1).
 func hardSigmoidOf(n *node, x *value, alpha, beta float64) *value {
 	y := n.Op("add", nil, n.Op("mul", nil, x, alpha), beta)
 	return n.Op("clamp", graph.Attrs{"min": 0.0, "max": 1.0}, y)
@@ -91,10 +97,12 @@ func softplus(n *node) []*value {
 
 func softsign(n *node) []*value { return one(softsignOf(n, n.Operand(0))) }
 
+// softsignOf returns x / (1 + |x|).
 func softsignOf(n *node, x *value) *value {
 	return n.Op("div", nil, x, n.Op("add", nil, n.Op("abs", nil, x), 1.0))
 }
 
+// shrink converts Shrink: x + bias where x < -lambd, x - bias where x > lambd, and otherwise 0.
 func shrink(n *node) []*value {
 	x := n.Operand(0)
 	bias, lambd := n.Float("bias", 0), n.Float("lambd", 0.5)
@@ -106,6 +114,7 @@ func shrink(n *node) []*value {
 	return one(n.Op("where", nil, n.Op("gt", nil, x, lambd), high, y))
 }
 
+// thresholdedRelu converts ThresholdedRelu: x where x > alpha, and otherwise 0.
 func thresholdedRelu(n *node) []*value {
 	return one(n.Op("threshold", graph.Attrs{"threshold": n.Float("alpha", 1), "value": 0}, n.Operand(0)))
 }
@@ -120,7 +129,7 @@ func softmax(op string) converter {
 		}
 		axis := n.Int("axis", 1)
 		rank := n.Rank(x)
-		if axis == rank-1 || axis == -1 {
+		if axis == rank-1 || axis == -1 { // there are no later dimensions
 			return one(n.Op(op, graph.Attrs{"dim": -1}, x))
 		}
 		y := n.Op(op, graph.Attrs{"dim": -1}, matrix(n, x, axis))
@@ -141,6 +150,7 @@ func matrix(n *node, x *value, axis int) *value {
 		s := n.Shape(x)
 		return n.Reshape(x, tensor.Numel(s[:axis]), tensor.Numel(s[axis:]))
 	}
+	// flatten requires a dimension to merge, so an axis at either end is a reshape.
 	switch {
 	case axis == 0:
 		return n.Reshape(x, 1, -1)
@@ -151,16 +161,19 @@ func matrix(n *node, x *value, axis int) *value {
 	return n.Op("flatten", graph.Attrs{"start_dim": 0, "end_dim": axis - 1}, tail).WithRank(2)
 }
 
+// hardmax converts Hardmax: 1 at the first maximum along the axis, and 0 elsewhere. Before operator set 13, the maximum
+// is taken over the axis and all later dimensions together.
 func hardmax(n *node) []*value {
 	x := n.Operand(0)
 	axis, rank := n.Int("axis", -1), n.Rank(x)
-	in := x
+	operand := x
 	if n.Opset < 13 {
-		in, axis = matrix(n, x, n.Int("axis", 1)), -1
+		operand, axis = matrix(n, x, n.Int("axis", 1)), -1
 	}
-	axis = n.Axis(axis, n.Rank(in))
-	best := n.Op("argmax", graph.Attrs{"dim": axis, "keepdim": true}, in)
-	positions := n.Op("cumsum", graph.Attrs{"dim": axis}, n.Op("ones_like", graph.Attrs{"dtype": tensor.Int64}, in))
+	axis = n.Axis(axis, n.Rank(operand))
+	best := n.Op("argmax", graph.Attrs{"dim": axis, "keepdim": true}, operand)
+	ones := n.Op("ones_like", graph.Attrs{"dtype": tensor.Int64}, operand)
+	positions := n.Op("cumsum", graph.Attrs{"dim": axis}, ones) // the index of each element, plus 1
 	y := n.Cast(n.Op("eq", nil, n.Op("sub", nil, positions, 1), best), x.DType())
 	if n.Opset < 13 {
 		y = n.Op("reshape", graph.Attrs{"shape": n.VectorAttr(n.ShapeVector(x))}, y).WithRank(rank)
@@ -168,7 +181,9 @@ func hardmax(n *node) []*value {
 	return one(y)
 }
 
-// dropout is the identity except in training mode, which an operand may enable.
+// dropout converts Dropout: the identity, except in training mode with a ratio other than 0. Then it keeps an element
+// with probability 1-ratio, and divides kept elements by 1-ratio. Training mode is operand 2 from operator set 12 on,
+// and the attribute is_test=0 before set 7. The second output is the mask of kept elements.
 func dropout(n *node) []*value {
 	x := n.Operand(0)
 	maskType := tensor.Bool
@@ -195,15 +210,16 @@ func dropout(n *node) []*value {
 		return out
 	}
 	dtype := x.DType()
+	// If training is known only when the graph runs, all elements are kept without it.
 	draw := n.Emit("rand_like", graph.Attrs{"dtype": tensor.Float32, "seed": seed(n)}, x)[0]
 	keep := n.Op("logical_or", nil, n.Op("ge", nil, draw, n.Cast(ratio, tensor.Float32)),
 		n.Op("logical_not", nil, training))
-	kept := n.Op("reciprocal", nil, n.Op("rsub", nil, n.Cast(ratio, dtype), 1.0))
-	y := n.Op("mul", nil, n.Op("mul", nil, x, n.Cast(keep, dtype)), kept)
+	factor := n.Op("reciprocal", nil, n.Op("rsub", nil, n.Cast(ratio, dtype), 1.0)) // 1/(1-ratio)
+	y := n.Op("mul", nil, n.Op("mul", nil, x, n.Cast(keep, dtype)), factor)
 	return []*value{n.Op("where", nil, training, y, x), n.Cast(keep, maskType)}
 }
 
-// affine, scale, scaledTanh and parametricSoftplus are experimental operators of old models.
+// Experimental operators of old models follow. affine converts Affine: alpha*x + beta.
 func affine(n *node) []*value {
 	y := n.Op("mul", nil, n.Operand(0), n.Float("alpha", 1))
 	return one(n.Op("add", nil, y, n.Float("beta", 0)))
@@ -211,11 +227,13 @@ func affine(n *node) []*value {
 
 func scale(n *node) []*value { return one(n.Op("mul", nil, n.Operand(0), n.Float("scale", 1))) }
 
+// scaledTanh converts ScaledTanh: alpha * tanh(beta*x).
 func scaledTanh(n *node) []*value {
 	y := n.Op("tanh", nil, n.Op("mul", nil, n.Operand(0), n.Float("beta", 1)))
 	return one(n.Op("mul", nil, y, n.Float("alpha", 1)))
 }
 
+// parametricSoftplus converts ParametricSoftplus: alpha * log(1 + exp(beta*x)).
 func parametricSoftplus(n *node) []*value {
 	y := n.Op("softplus", graph.Attrs{"threshold": 40}, n.Op("mul", nil, n.Operand(0), n.Float("beta", 1)))
 	return one(n.Op("mul", nil, y, n.Float("alpha", 1)))

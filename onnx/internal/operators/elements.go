@@ -11,7 +11,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// same converts an operator of one operand to an op with the same meaning.
+// same returns the converter of an operator of one operand to an op with the same meaning.
 func same(op string) converter {
 	return func(n *node) []*value { return one(widened(n, op, nil, n.Operand(0))) }
 }
@@ -24,8 +24,8 @@ func identity(n *node) []*value {
 }
 
 // widened adds a pointwise op. Most ops do not support uint16, uint32 and uint64. For operands of these dtypes, widened
-// computes in int64 and converts the result back. The lowest bits of sums, products and bitwise results are the same in
-// both dtypes.
+// computes in int64 and converts a result in int64 back. The lowest bits of sums, products and bitwise results are the
+// same in both dtypes. (Comparisons of uint64 need [orderedInt64].)
 func widened(n *node, op string, attrs graph.Attrs, operands ...any) *value {
 	resultDType := tensor.Invalid
 	cast := make([]any, len(operands))
@@ -43,7 +43,7 @@ func widened(n *node, op string, attrs graph.Attrs, operands ...any) *value {
 	return y
 }
 
-// binary converts an operator of two operands with broadcasting.
+// binary returns the converter of an operator of two operands with broadcasting. Div of integers rounds towards 0.
 func binary(op string) converter {
 	return func(n *node) []*value {
 		x, y := pair(n)
@@ -92,15 +92,16 @@ func orderedInt64(n *node, x *value) *value {
 	return n.Op("bitwise_xor", nil, n.Cast(x, tensor.Int64), int64(math.MinInt64))
 }
 
+// isInf converts IsInf. Attributes select which infinities it detects.
 func isInf(n *node) []*value {
-	neg, pos := n.Flag("detect_negative", true), n.Flag("detect_positive", true)
+	negative, positive := n.Flag("detect_negative", true), n.Flag("detect_positive", true)
 	x := n.Operand(0)
 	switch {
-	case neg && pos:
+	case negative && positive:
 		return one(n.Op("isinf", nil, x))
-	case pos:
+	case positive:
 		return one(n.Op("isposinf", nil, x))
-	case neg:
+	case negative:
 		return one(n.Op("isneginf", nil, x))
 	}
 	return one(n.Op("zeros_like", graph.Attrs{"dtype": tensor.Bool}, x))
@@ -143,6 +144,7 @@ func bitCast(n *node) []*value {
 	return one(n.Op("view", graph.Attrs{"dtype": dtype}, x).WithRank(n.Rank(x)))
 }
 
+// castLike converts CastLike: operand 0 in the element type of operand 1.
 func castLike(n *node) []*value {
 	if kind := n.Operand(1).ElementType(); kind != pb.Undefined {
 		return one(castToNarrow(n, n.Operand(0), kind))
@@ -150,13 +152,14 @@ func castLike(n *node) []*value {
 	return one(n.Cast(n.Operand(0), n.Operand(1).DType()))
 }
 
+// pow converts Pow. The result has the base's dtype; the exponent may have any dtype. An integer base with a float
+// exponent is computed in float64, integers of different dtypes in int64.
 func pow(n *node) []*value {
 	x, y := pair(n)
 	dtype := x.DType()
 	if x.DType() == y.DType() {
 		return one(widened(n, "pow", nil, x, y))
 	}
-	// The result has the base's dtype. The exponent may have any dtype.
 	switch {
 	case !dtype.IsFloat() && y.DType().IsFloat():
 		return one(n.Cast(n.Op("pow", nil, n.Cast(x, tensor.Float64), n.Cast(y, tensor.Float64)), dtype))
@@ -166,6 +169,7 @@ func pow(n *node) []*value {
 	return one(n.Cast(n.Op("pow", nil, n.Cast(x, tensor.Int64), n.Cast(y, tensor.Int64)), dtype))
 }
 
+// mod converts Mod. The result has the sign of the dividend with fmod=1, and otherwise that of the divisor.
 func mod(n *node) []*value {
 	if n.Flag("fmod", false) {
 		return one(widened(n, "fmod", nil, n.Operand(0), n.Operand(1)))
@@ -173,6 +177,7 @@ func mod(n *node) []*value {
 	return one(widened(n, "remainder", nil, n.Operand(0), n.Operand(1)))
 }
 
+// bitShift converts BitShift, on unsigned integers.
 func bitShift(n *node) []*value {
 	x, y := n.Operand(0), n.Operand(1)
 	if n.Text("direction", "") == "LEFT" {
@@ -181,7 +186,8 @@ func bitShift(n *node) []*value {
 	if x.DType() != tensor.Uint64 {
 		return one(widened(n, "bitwise_right_shift", nil, x, y))
 	}
-	// A right shift of int64 copies the sign bit. The mask clears the copies.
+	// A right shift of int64 by y copies the sign bit to the y highest bits. The mask, MaxInt64 >> (y-1), clears them. For
+	// y = 0, there are no copies, and the shift by -1 is undefined.
 	x, y = n.Cast(x, tensor.Int64), n.Cast(y, tensor.Int64)
 	shifted := n.Op("bitwise_right_shift", nil, x, y)
 	mask := n.Op("bitwise_right_shift", nil, n.Op("full_like", graph.Attrs{"fill_value": int64(math.MaxInt64)}, y),
@@ -190,7 +196,8 @@ func bitShift(n *node) []*value {
 	return one(n.Cast(n.Op("where", nil, n.Op("eq", nil, y, 0), shifted, masked), tensor.Uint64))
 }
 
-// extremum converts Max and Min of any number of operands.
+// extremum returns the converter of Max (op maximum) or Min (op minimum) of any number of operands. uint64 is compared
+// as [orderedInt64], which the second xor undoes.
 func extremum(op string) converter {
 	return func(n *node) []*value {
 		out := n.Operand(0)
@@ -209,6 +216,7 @@ func extremum(op string) converter {
 	}
 }
 
+// sumOf converts Sum of any number of operands.
 func sumOf(n *node) []*value {
 	out := n.Operand(0)
 	for i := 1; i < len(n.In); i++ {
@@ -217,6 +225,7 @@ func sumOf(n *node) []*value {
 	return one(out)
 }
 
+// meanOf converts Mean of any number of operands.
 func meanOf(n *node) []*value {
 	sum := sumOf(n)[0]
 	if len(n.In) == 1 {
@@ -230,7 +239,9 @@ func where(n *node) []*value {
 	return one(widened(n, "where", nil, n.Cast(n.Operand(0), tensor.Bool), x, y))
 }
 
-// clip converts Clip. The bounds are attributes before operator set 11, and operands from set 11 on.
+// clip converts Clip. The bounds are attributes before operator set 11, and optional operands from set 11 on. Known
+// bounds become attributes of the op clamp; others, and bounds of wide unsigned integers, are applied by maximum and
+// minimum.
 func clip(n *node) []*value {
 	x := n.Operand(0)
 	attrs := graph.Attrs{}
@@ -246,25 +257,25 @@ func clip(n *node) []*value {
 		return one(n.Op("clamp", attrs, x))
 	}
 	dtype := x.DType()
-	lo, hi := n.OperandOrNil(1), n.OperandOrNil(2)
-	if lo == nil && hi == nil {
+	least, greatest := n.OperandOrNil(1), n.OperandOrNil(2)
+	if least == nil && greatest == nil {
 		return one(x)
 	}
-	if isKnownOrNil(lo) && isKnownOrNil(hi) && !dtype.IsBareUnsigned() {
-		if lo != nil {
-			attrs["min"] = n.NumberAttr(lo)
+	if isKnownOrNil(least) && isKnownOrNil(greatest) && !dtype.IsBareUnsigned() {
+		if least != nil {
+			attrs["min"] = n.NumberAttr(least)
 		}
-		if hi != nil {
-			attrs["max"] = n.NumberAttr(hi)
+		if greatest != nil {
+			attrs["max"] = n.NumberAttr(greatest)
 		}
 		return one(n.Op("clamp", attrs, x))
 	}
 	x = orderedInt64(n, x)
-	if lo != nil {
-		x = widened(n, "maximum", nil, x, orderedInt64(n, lo))
+	if least != nil {
+		x = widened(n, "maximum", nil, x, orderedInt64(n, least))
 	}
-	if hi != nil {
-		x = widened(n, "minimum", nil, x, orderedInt64(n, hi))
+	if greatest != nil {
+		x = widened(n, "minimum", nil, x, orderedInt64(n, greatest))
 	}
 	if dtype == tensor.Uint64 {
 		x = n.Cast(n.Op("bitwise_xor", nil, x, int64(math.MinInt64)), dtype)

@@ -13,6 +13,7 @@ import (
 
 // castToFloat8 rounds x to floats of eight bits, ties to even, and stores them as float16. If saturate is true, numbers
 // out of range become the nearest finite number. Otherwise they become infinite, or NaN if the type has no infinities.
+// x is rounded to multiples of step, the distance of the numbers of the type near x.
 func castToFloat8(n *node, x *value, kind pb.DataType, saturate bool) *value {
 	mantissaBits, bias, greatest, noNegativeZero := modelfile.Float8Format(kind)
 	x = n.Cast(x, tensor.Float32)
@@ -20,11 +21,12 @@ func castToFloat8(n *node, x *value, kind pb.DataType, saturate bool) *value {
 	bits := n.Op("view", graph.Attrs{"dtype": tensor.Int32}, x).WithRank(rank)
 	power := n.Op("bitwise_and", nil, bits, 0x7F800000) // the bits of 2^floor(log2 |x|)
 	power = n.Op("view", graph.Attrs{"dtype": tensor.Float32}, power).WithRank(rank)
+	// step = 2^(floor(log2 |x|) - mantissaBits), at least that of subnormal numbers. The maximum avoids an infinite step.
 	step := n.Op("clamp", graph.Attrs{"min": math.Ldexp(1, 1-bias-mantissaBits), "max": greatest},
 		n.Op("mul", nil, power, math.Ldexp(1, -mantissaBits)))
 	rounded := n.Op("mul", nil, n.Op("round", nil, n.Op("div", nil, x, step)), step)
 	if noNegativeZero {
-		rounded = n.Op("add", nil, rounded, 0.0)
+		rounded = n.Op("add", nil, rounded, 0.0) // -0 + 0 is 0
 	}
 	if saturate {
 		rounded = n.Op("clamp", graph.Attrs{"min": -greatest, "max": greatest}, rounded)
@@ -62,11 +64,11 @@ func castToFourBits(n *node, x *value, kind pb.DataType) *value {
 	if kind == pb.Uint4 {
 		return low
 	}
-	return n.Op("sub", nil, n.Op("bitwise_xor", nil, low, 8), 8)
+	return n.Op("sub", nil, n.Op("bitwise_xor", nil, low, 8), 8) // extends the sign: 0 to 7 stay, 8 to 15 become -8 to -1
 }
 
 // quantizedElementType returns the element type of the result of QuantizeLinear if no dtype corresponds to this type,
-// otherwise Undefined.
+// otherwise Undefined. It is the type of the zero point if that has no dtype, and otherwise the attribute output_dtype.
 func quantizedElementType(n *node) pb.DataType {
 	kind := pb.DataType(n.Int("output_dtype", 0))
 	if zero := n.OperandOrNil(2); zero != nil && zero.ElementType() != pb.Undefined {
@@ -78,8 +80,8 @@ func quantizedElementType(n *node) pb.DataType {
 	return pb.Undefined
 }
 
-// quantizeToNarrow quantizes x to an element type for which [modelfile.IsNarrow] is true. The zero points of floats of
-// eight bits are 0.
+// quantizeToNarrow quantizes x to an element type for which [modelfile.IsNarrow] is true. It ignores the zero points of
+// floats of eight bits, which are always 0. zero may be nil.
 func quantizeToNarrow(n *node, x, scale, zero *value, kind pb.DataType) *value {
 	scaled := n.Op("div", nil, n.Cast(x, tensor.Float32), n.Cast(perAxis(n, scale, x), tensor.Float32))
 	if modelfile.IsFloat8(kind) {

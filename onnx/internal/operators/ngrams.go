@@ -9,7 +9,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// tfIdf converts TfIdfVectorizer, which counts the n-grams of a pool in each row.
+// tfIdf converts TfIdfVectorizer, which counts the n-grams of a pool in each row. An n-gram is a sequence of n words,
+// and a word is an integer. In mode TF the result is the counts, in TFIDF counts*weights, and in IDF the weights of the
+// n-grams that occur.
 func tfIdf(n *node) []*value {
 	x := n.Operand(0)
 	grams := readGramTable(n)
@@ -22,12 +24,12 @@ func tfIdf(n *node) []*value {
 		rows = n.Reshape(x, 1, -1)
 	}
 	var counts *value // [rows, n-grams of the pool]
-	for _, g := range grams.groups {
-		c := countGrams(n, rows, g.length, g.words, grams.skips)
+	for _, group := range grams.groups {
+		groupCounts := countGrams(n, rows, group.length, group.words, grams.skips)
 		if counts == nil {
-			counts = c
+			counts = groupCounts
 		} else {
-			counts = n.Op("cat", graph.Attrs{"dim": 1}, counts, c)
+			counts = n.Op("cat", graph.Attrs{"dim": 1}, counts, groupCounts)
 		}
 	}
 	if counts == nil {
@@ -43,6 +45,7 @@ func tfIdf(n *node) []*value {
 	default:
 		n.Failf("mode %q is not supported", mode)
 	}
+	// Counts of several n-grams with the same position are added.
 	total := slices.Max(grams.positions) + 1
 	sizes := n.SymShape(counts)
 	zeros := n.Op("full", graph.Attrs{"size": n.SizesAttr(sizes[0], sym.Of(total)), "fill_value": 0,
@@ -69,7 +72,9 @@ type gramTable struct {
 	skips     int       // the maximum number of skipped words between two words of an n-gram
 }
 
-// readGramTable reads the attributes of TfIdfVectorizer.
+// readGramTable reads the attributes of TfIdfVectorizer. The pool has all words of the n-grams of length 1, then of
+// length 2, and so on; ngram_counts[i] is the position in the pool of the first n-gram of length i+1. The table has
+// only the n-grams of min_gram_length to max_gram_length words.
 func readGramTable(n *node) gramTable {
 	pool, ok := n.Ints("pool_int64s")
 	if !ok {
@@ -82,9 +87,11 @@ func readGramTable(n *node) gramTable {
 	minLength, maxLength := n.Int("min_gram_length", 1), n.Int("max_gram_length", 1)
 	if table.skips < 0 || table.skips > 1<<16 || minLength < 1 || maxLength > len(starts) ||
 		len(pool) > convert.FoldLimit {
-		n.Failf("the pool does not consist of n-grams of the given lengths")
+		n.Failf("want max_skip_count from 0 to 2^16, min_gram_length from 1, max_gram_length to %d (the number of "+
+			"ngram_counts), and a pool of at most %d words: got %d, %d, %d and %d", len(starts), convert.FoldLimit,
+			table.skips, minLength, maxLength, len(pool))
 	}
-	gram := 0
+	gram := 0 // the index of an n-gram among those of all lengths
 	for i, start := range starts {
 		end := len(pool)
 		if i+1 < len(starts) {
@@ -99,14 +106,14 @@ func readGramTable(n *node) gramTable {
 			table.groups = append(table.groups, gramGroup{length, pool[start:end]})
 			for k := gram; k < gram+count; k++ {
 				if k >= len(positions) || positions[k] < 0 || positions[k] > 1<<24 || hasWeights && k >= len(weights) {
-					n.Failf("ngram_indexes or weights do not suit the pool")
+					n.Failf("want a number from 0 to 2^24 in ngram_indexes, and in weights if given, for each n-gram")
 				}
 				table.positions = append(table.positions, positions[k])
-				w := 1.0
+				weight := 1.0
 				if hasWeights {
-					w = weights[k]
+					weight = weights[k]
 				}
-				table.weights = append(table.weights, w)
+				table.weights = append(table.weights, weight)
 			}
 		}
 		gram += count
@@ -114,8 +121,8 @@ func readGramTable(n *node) gramTable {
 	return table
 }
 
-// countGrams counts n-grams of one length in each row. words is gramGroup.words. Between two adjacent words of an
-// n-gram, a row may have `skip` other words. countGrams adds the counts for each skip from 0 to skips.
+// countGrams counts n-grams of one length in each row: [rows, n-grams]. words is gramGroup.words. Between two adjacent
+// words of an n-gram, a row may have `skip` other words. countGrams adds the counts for each skip from 0 to skips.
 func countGrams(n *node, rows *value, length int, words []int, skips int) *value {
 	sizes := n.SymShape(rows)
 	grams := len(words) / length
@@ -125,16 +132,18 @@ func countGrams(n *node, rows *value, length int, words []int, skips int) *value
 		"dtype": tensor.Float32})
 	for skip := range skips + 1 {
 		step := skip + 1
+		// the number of positions at which an n-gram may start
 		count := sizes[1].Sub(sym.Of((length - 1) * step)).Max(sym.Int{})
 		if length == 1 && skip > 0 || count.Same(sym.Int{}) {
-			break
+			break // a single word has no gaps
 		}
-		var cols []any
+		// Word k of the n-gram at each start. found is [rows, starts, 1, length], the pool [1, 1, n-grams, length].
+		var columns []any
 		for k := range length {
 			end := n.SizeAttr(count.Add(sym.Of(k * step)))
-			cols = append(cols, n.Op("slice", graph.Attrs{"dim": 1, "start": k * step, "end": end}, rows))
+			columns = append(columns, n.Op("slice", graph.Attrs{"dim": 1, "start": k * step, "end": end}, rows))
 		}
-		found := n.Op("unsqueeze", graph.Attrs{"dim": 2}, n.Op("stack", graph.Attrs{"dim": 2}, cols...))
+		found := n.Op("unsqueeze", graph.Attrs{"dim": 2}, n.Op("stack", graph.Attrs{"dim": 2}, columns...))
 		matches := n.Op("all", graph.Attrs{"dim": []int{3}}, n.Op("eq", nil, found, pool))
 		sum = n.Op("add", nil, sum, n.Op("sum", graph.Attrs{"dim": []int{1}, "dtype": tensor.Float32}, matches))
 	}

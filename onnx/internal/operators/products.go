@@ -6,16 +6,20 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// matMul converts MatMul.
 func matMul(n *node) []*value {
 	x, y := n.Operand(0), n.Operand(1)
 	out := n.Op("matmul", nil, x, y)
+	// A product with a vector has one dimension less. The rank of other products is inferred.
 	if out.IsDynamic() && (n.Rank(x) == 1 || n.Rank(y) == 1) {
 		out.WithRank(max(n.Rank(x), n.Rank(y)) - 1)
 	}
 	return one(out)
 }
 
-// gemm converts Gemm to the op linear if possible, and otherwise to a matrix product and separate ops.
+// gemm converts Gemm: alpha * a @ b + beta * c. It uses the op linear if b is transposed, alpha is 1, and c is absent
+// or, with beta 1, a vector with an element for each column of the result. Otherwise it uses addmm, or matmul if c is
+// absent.
 func gemm(n *node) []*value {
 	a, b := n.Operand(0), n.Operand(1)
 	alpha, beta := n.Float("alpha", 1), n.Float("beta", 1)
@@ -62,6 +66,7 @@ func einsum(n *node) []*value {
 	return one(n.Cast(n.Op("einsum", graph.Attrs{"equation": n.Text("equation", "")}, list...), dtype))
 }
 
+// det converts Det, the determinants of matrices in the last two dimensions.
 func det(n *node) []*value {
 	x := n.Operand(0)
 	return one(n.Op("linalg_det", nil, x).WithRank(n.Rank(x) - 2))
@@ -103,6 +108,7 @@ func recurrence(n *node, op string, operands []any) []*value {
 		}
 	}
 	out := n.Ops(op, attrs, operands...)
+	// Output 0 has the hidden states of all positions, the others the last states without a dimension of positions.
 	for i, o := range out {
 		o.WithRank(3)
 		if i == 0 {

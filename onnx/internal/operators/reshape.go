@@ -87,6 +87,7 @@ func expand(n *node) []*value {
 	if length < 0 {
 		return one(expandComputed(n, x, shape))
 	}
+	// Both shapes are extended by leading ones to the same length. The result has x's size where the shape has 1.
 	full := max(length, rank)
 	want := resizeVector(n, shape, length, full, false, 1)
 	xShape := resizeVector(n, n.ShapeVector(x), rank, full, false, 1)
@@ -103,21 +104,23 @@ func expand(n *node) []*value {
 // expandComputed is [expand] for a shape of unknown length.
 func expandComputed(n *node, x, shape *value) *value {
 	if n.Rank(shape) != 1 {
-		n.Failf("the shape must be a vector")
+		n.Failf("the shape has %d dimensions, want 1", n.Rank(shape))
 	}
+	// The shape or x's shape gets leading ones: missing is the difference of their lengths.
 	missing := n.Op("sub", nil, n.Rank(x), n.Element(n.ShapeVector(shape), 0))
-	prependOnes := func(v, count *value) *value {
+	prependOnes := func(vector, count *value) *value {
 		count = n.Op("clamp", graph.Attrs{"min": 0}, count)
-		pad := n.Op("cat", nil, n.Reshape(count, 1), convert.IntVector(0))
-		return n.Op("constant_pad_nd", graph.Attrs{"pad": n.VectorAttr(pad), "value": 1}, v).WithType(tensor.Int64, 1)
+		widths := n.Op("cat", nil, n.Reshape(count, 1), convert.IntVector(0)) // before and after
+		attrs := graph.Attrs{"pad": n.VectorAttr(widths), "value": 1}
+		return n.Op("constant_pad_nd", attrs, vector).WithType(tensor.Int64, 1)
 	}
 	want, xShape := prependOnes(shape, missing), prependOnes(n.ShapeVector(x), n.Op("neg", nil, missing))
 	want = n.Op("where", nil, n.Op("eq", nil, want, 1), xShape, want)
 	return n.Op("expand", graph.Attrs{"size": n.VectorAttr(want)}, x)
 }
 
-// broadcastTo returns the common shape of x and a shape, as an attribute of expand. It returns nil if the common shape
-// depends on data.
+// broadcastTo returns the common shape of x and a shape, as an attribute of expand, in which -1 stands for x's own
+// size. It returns nil if the common shape depends on data.
 func broadcastTo(n *node, x, shape *value) []any {
 	list := n.Integers(shape)
 	if list == nil || n.Rank(x) > modelfile.MaxRank {
@@ -125,11 +128,8 @@ func broadcastTo(n *node, x, shape *value) []any {
 	}
 	xShape := n.TrySymShape(x)
 	size := make([]any, max(len(xShape), len(list)))
-	for i := range size {
+	for i := range size { // shapes are aligned at their last dimension; a negative index means that there is none
 		xDim, listDim := i-(len(size)-len(xShape)), i-(len(size)-len(list))
-		if xDim < 0 {
-			xDim = -1
-		}
 		want, ok := sym.Of(1), true
 		if listDim >= 0 {
 			want = list[listDim]
@@ -148,12 +148,12 @@ func broadcastTo(n *node, x, shape *value) []any {
 	return size
 }
 
-// broadcast returns the size that results from broadcasting sizes a and b.
+// broadcast returns the size that results from broadcasting sizes a and b, of which none is known to be 1.
 func broadcast(n *node, a, b sym.Int) sym.Int {
-	i, known := a.Known()
-	k, too := b.Known()
-	if known && too && i != k && k != 1 {
-		n.Failf("sizes %d and %d cannot be broadcast together", i, k)
+	sizeA, knowsA := a.Known()
+	sizeB, knowsB := b.Known()
+	if knowsA && knowsB && sizeA != sizeB {
+		n.Failf("sizes %d and %d cannot be broadcast together", sizeA, sizeB)
 	}
 	return sym.Where(a.Eq(sym.Of(1)), b, a)
 }

@@ -11,7 +11,8 @@ import (
 const skipEpsilon = 1e-12
 
 // skipNorm returns the converter of SkipLayerNormalization or SkipSimplifiedLayerNormalization: it normalizes the sum
-// of the operand, a skip and a bias. Operand `bias` is the bias. The last output is the sum.
+// of operand 0, operand 1 (the skip connection), and an optional bias, the operand with index `bias`. The last output
+// is the sum. Outputs 1 and 2, statistics for training, are not supported.
 func skipNorm(bias int, normalize func(n *node, sum *value, eps float64) *value) converter {
 	return func(n *node) []*value {
 		sum := n.Op("add", nil, n.Operand(0), n.Operand(1))
@@ -22,16 +23,19 @@ func skipNorm(bias int, normalize func(n *node, sum *value, eps float64) *value)
 	}
 }
 
+// normalizedSkip is a layer normalization over the last dimension, with operands 2 and 3 as weight and bias.
 func normalizedSkip(n *node, sum *value, eps float64) *value {
 	return layerNorm(n, sum, n.Operand(2), n.OperandOrNil(3), n.Rank(sum)-1, eps)
 }
 
+// simplifiedSkip divides by the root mean square of the last dimension, and multiplies by operand 2.
 func simplifiedSkip(n *node, sum *value, eps float64) *value {
 	return rmsNorm(n, sum, n.Operand(2), n.Rank(sum)-1, eps)
 }
 
-// embedLayerNormalization converts EmbedLayerNormalization: it adds embeddings of words, positions and segments, and
-// normalizes the sum. The second output is the number of words that the mask keeps in each row, or 0 without a mask.
+// embedLayerNormalization converts EmbedLayerNormalization: it adds embeddings of words, positions and (optionally)
+// segments, and normalizes the sum. Operands 0, 1 and 8 are the indices in the tables, operands 2 to 4. The second
+// output is the number of words that the mask (operand 7) keeps in each row, or 0 without a mask; the third is the sum.
 func embedLayerNormalization(n *node) []*value {
 	ids := n.Operand(0)
 	if n.Rank(ids) != 2 {
@@ -64,7 +68,8 @@ func embedLayerNormalization(n *node) []*value {
 	return out
 }
 
-// groupNorm converts GroupNorm, whose operand has the channels last unless the attribute channels_last is 0.
+// groupNorm converts GroupNorm, whose operand and result have the channels last unless the attribute channels_last is
+// 0. activation 1 applies x*sigmoid(x) to the result.
 func groupNorm(n *node) []*value {
 	x := n.Operand(0)
 	if n.Rank(x) != 4 {
@@ -113,7 +118,7 @@ func microsoftRotaryEmbedding(n *node) []*value {
 	cos := n.Operand(2)
 	x, headsDim := rotaryOperand(n, n.Int("num_heads", 0), cos)
 	ids := n.Cast(n.Operand(1), tensor.Int64)
-	if n.Rank(ids) == 1 || n.Rank(ids) == 0 {
+	if n.Rank(ids) == 1 || n.Rank(ids) == 0 { // the first position; Reshape fails for more than one
 		ids = n.Op("add", nil, n.IndexVector(n.SymShape(x)[3-headsDim]), n.Reshape(ids, 1))
 		ids = n.Op("unsqueeze", graph.Attrs{"dim": 0}, ids)
 	}
