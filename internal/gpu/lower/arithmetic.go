@@ -48,6 +48,8 @@ func (s *scalars) fma(a, b, c ir.Value) ir.Value {
 		s.do(lane.Sub, f64, addend, part))
 	bits, zero, one := s.bits(u64, sum), s.float(f64, 0), s.Const(u64, 1)
 	isOdd := s.do(lane.Ne, tensor.Bool, s.do(lane.And, u64, bits, one), s.Const(u64, 0))
+	// If lost and sum have the same sign, the magnitude of the sum was rounded down. An even sum that is not exact
+	// moves to the neighbour on the side of the exact sum: the bits of its magnitude plus or minus 1.
 	direction := s.do(lane.Mul, f64, lost, sum)
 	up := s.choose(u64, s.do(lane.Lt, tensor.Bool, zero, direction), one, s.Const(u64, 0))
 	step := s.choose(u64, s.do(lane.Lt, tensor.Bool, direction, zero), s.Const(u64, math.MaxUint64), up)
@@ -56,7 +58,8 @@ func (s *scalars) fma(a, b, c ir.Value) ir.Value {
 }
 
 // scale computes x*2^floor(power) by up to five products. Only the last product rounds: if the result is subnormal, the
-// earlier products are normal numbers.
+// earlier products are normal numbers. Two products by 2^bias reduce a large power, two by 2^-up a small one, and the
+// last factor is 2^remaining. A power that is NaN is the result.
 func (s *scalars) scale(dtype tensor.DType, x, power ir.Value) ir.Value {
 	const i32 = tensor.Int32
 	bias, mantissa := 127, 23
@@ -81,6 +84,7 @@ func (s *scalars) scale(dtype tensor.DType, x, power ir.Value) ir.Value {
 		x = s.choose(dtype, isSmall, s.do(lane.Mul, dtype, x, s.float(dtype, math.Ldexp(1, -up))), x)
 		remaining = s.choose(i32, isSmall, s.do(lane.Add, i32, remaining, constant(up)), remaining)
 	}
+	// The factor has the exponent field remaining + bias, which must be that of a normal number.
 	remaining = s.extreme(lane.Max, i32, []ir.Value{s.extreme(lane.Min, i32, []ir.Value{remaining, constant(bias)}),
 		constant(least)})
 	u := unsigned(dtype)
@@ -108,6 +112,8 @@ func (s *scalars) mod(dtype tensor.DType, a, b ir.Value) ir.Value {
 	divisor := s.choose(u64, needsSteps, mantissaB, s.Const(u64, 1))
 	rest := s.Do(ir.Var, u64, s.remainder(mantissaA, divisor))
 	steps := s.Do(ir.Var, u64, s.choose(u64, needsSteps, s.do(lane.Sub, u64, exponentA, exponentB), zero))
+	// rest = mantissaA*2^(exponentA-exponentB) modulo mantissaB, at most `most` powers of 2 in an iteration: rest has
+	// mantissa+1 bits, so the shifted number fits into 64.
 	most := s.Const(u64, uint64(63-format.mantissa))
 	s.While(func() ir.Value {
 		left := s.Do(ir.Get, u64, steps)
@@ -159,6 +165,7 @@ func (m *modulus) join(mantissa, exponent ir.Value) ir.Value {
 	offset := constant(m.maxExponent/2 + m.mantissa)
 	field := m.do(lane.Add, u64, m.do(lane.Shr, u64, converted, constant(m.mantissa)), exponent)
 	isNormal := m.do(lane.Lt, tensor.Bool, offset, field)
+	// A subnormal result has the mantissa at exponent 1; a normal one has the exponent of converted, moved by delta.
 	shift := m.do(lane.Sub, u64, exponent, constant(1))
 	small := m.do(lane.Shl, u64, mantissa, m.extreme(lane.Min, u64, []ir.Value{shift, constant(63)}))
 	delta := m.do(lane.Shl, u64, m.do(lane.Sub, u64, exponent, offset), constant(m.mantissa))

@@ -58,6 +58,7 @@ func (s *scalars) truncate(to, from tensor.DType, v ir.Value) ir.Value {
 		return s.resize(to, s.toInt(tensor.Int32, from, v))
 	case tensor.Uint64:
 		const u64, limit = tensor.Uint64, 1 << 63
+		// From 2^63 to 2^64, 2^63 is subtracted before the conversion, and the highest bit is set afterwards.
 		low := s.float(from, limit)
 		isHigh := s.do(lane.And, tensor.Bool, s.do(lane.Le, tensor.Bool, low, v),
 			s.do(lane.Lt, tensor.Bool, v, s.float(from, 2*limit)))
@@ -68,7 +69,8 @@ func (s *scalars) truncate(to, from tensor.DType, v ir.Value) ir.Value {
 	return s.resize(to, s.toInt(tensor.Int64, from, v))
 }
 
-// toInt converts a float to int32 or int64. Devices differ for numbers out of range.
+// toInt converts a float to int32 or int64. Devices differ for numbers out of range, so 0 is converted in their place,
+// and the result is the least integer.
 func (s *scalars) toInt(to, from tensor.DType, v ir.Value) ir.Value {
 	limit := math.Ldexp(1, 8*to.Size()-1)
 	inRange := s.do(lane.And, tensor.Bool, s.do(lane.Lt, tensor.Bool, s.float(from, -limit), v),
@@ -83,8 +85,8 @@ func (s *scalars) fromHalf(half ir.Value) ir.Value {
 	word := func(x uint64) ir.Value { return s.Const(u32, x) }
 	magnitude := s.do(lane.And, u32, half, word(0x7fff))
 	shifted := s.do(lane.Shl, u32, magnitude, word(13))
-	normal := s.do(lane.Add, u32, shifted, word((127-15)<<23))
-	special := s.do(lane.Or, u32, shifted, word(0x7f800000))
+	normal := s.do(lane.Add, u32, shifted, word((127-15)<<23)) // the bias of the exponent changes from 15 to 127
+	special := s.do(lane.Or, u32, shifted, word(0x7f800000))   // infinity or NaN
 	small := s.bits(u32, s.do(lane.Mul, f32, s.do(lane.Convert, f32, magnitude), s.float(f32, 0x1p-24)))
 	result := s.choose(u32, s.do(lane.Lt, tensor.Bool, magnitude, word(0x7c00)), normal, special)
 	result = s.choose(u32, s.do(lane.Lt, tensor.Bool, magnitude, word(0x400)), small, result)
@@ -115,7 +117,8 @@ func (s *scalars) toHalf(x ir.Value) ir.Value {
 	return s.do(lane.Or, u32, result, sign)
 }
 
-// toBFloat16 rounds a float32 to the bits of a bfloat16.
+// toBFloat16 rounds a float32 to the bits of a bfloat16, half to even: (x + 0x7fff + bit 16 of x) >> 16. NaN gives
+// 0x7fc0.
 func (s *scalars) toBFloat16(x ir.Value) ir.Value {
 	const u32 = tensor.Uint32
 	word := func(x uint64) ir.Value { return s.Const(u32, x) }

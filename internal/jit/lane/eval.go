@@ -82,6 +82,7 @@ func evalFMA(a, b, c float64) float32 {
 	}
 	// Rounding to float64 and then to float32 differs from a single rounding only if the float64 is exactly halfway
 	// between two float32 numbers.
+	// float32 drops the last 29 bits; halfway, they are 1 followed by zeros. A subnormal result may drop more.
 	const dropped, normal = 1<<29 - 1, 0x1p-126
 	if math.Abs(sum) >= normal && math.Float64bits(sum)&dropped != (dropped+1)/2 {
 		return float32(sum)

@@ -39,6 +39,8 @@ func (g *gen) beginQuantized() {
 	if g.spec.Quantized == NotQuantized || g.amd64 == nil {
 		return
 	}
+	// The last vector of bytes of a row has the bytes of lastVectors-1 whole vectors of sums, and of n lanes of the
+	// last one.
 	n, wholeBytes := target.Int(target.Imm(g.spec.Lanes)), int64(bytesPerSumVector*(g.spec.lastVectors()-1))
 	switch g.spec.Lanes {
 	case Dynamic:
@@ -89,6 +91,7 @@ func (g *gen) storeQuantized() {
 		if g.isPartial(vector + vectors - 1) {
 			end = last
 		}
+		// If a row has fewer than packedVectors vectors left, the vectors of several rows are packed together.
 		for i, rows := 0, packedVectors/vectors; i < g.spec.Rows; i += rows {
 			part := [packedVectors]target.VReg{scratch, scratch, scratch, scratch}
 			for k := range min(rows, g.spec.Rows-i) * vectors {

@@ -61,6 +61,7 @@ func (g *generator) emit() {
 // prologue writes the loads of pointers and of permanent constants.
 func (g *generator) prologue() {
 	emit := g.out.asm.Emit
+	// The spill area starts at the next multiple of 64.
 	emit("add", regSpill, regArgs, asm.Imm(jit.OffsetSpill+63))
 	emit("and", regSpill, regSpill, asm.Imm(-64))
 	for k := range g.out.baseOf {
@@ -142,7 +143,7 @@ func (g *generator) restLoop() {
 	g.work.TailElements = lanes
 	if perIteration > lanes {
 		top, partial := assembler.NewLabel(), assembler.NewLabel()
-		emit("adds", regLeft, regLeft, asm.Imm(perIteration-lanes))
+		emit("adds", regLeft, regLeft, asm.Imm(perIteration-lanes)) // now the remaining elements minus lanes
 		emit("b.lt", partial)
 		assembler.Bind(top)
 		before := g.out.executedCount()
@@ -187,7 +188,8 @@ func (g *generator) advance(elements int, rest bool) {
 	}
 }
 
-// rewindAccPointers writes instructions that set the pointers to accumulators back to the first accumulator.
+// rewindAccPointers writes instructions that set the pointers to accumulators back to the first accumulator. The rest
+// of the row has moved them by N modulo FoldLanes elements.
 func (g *generator) rewindAccPointers() {
 	if len(g.loop.Folds) == 0 {
 		return

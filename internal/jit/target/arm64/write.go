@@ -186,7 +186,7 @@ func (w *writer) address(mem *alloc.Mem) asm.Mem {
 	switch mem.Space {
 	case alloc.Slot:
 		return asm.Mem{Base: regSpill, Offset: vectorBytes * mem.Index}
-	case alloc.AccumulatorMemory:
+	case alloc.AccumulatorMemory: // element k belongs to accumulator k modulo FoldLanes
 		offset %= lane.FoldLanes * int(mem.ElementBytes)
 	}
 	return asm.Mem{Base: w.pointer(mem.Index), Offset: offset}

@@ -123,11 +123,12 @@ func (a *Assembler) jump(r *row, to Label) {
 		return
 	}
 	if at := a.labels[to]; at >= 0 {
-		if distance := at - len(a.code) - 2; distance >= -128 {
+		if distance := at - len(a.code) - 2; distance >= -128 { // from the end of the jump, which has two bytes
 			a.code = append(a.code, r.opcode(), byte(distance))
 			return
 		}
 	}
+	// The long form: JMP is E9, and the opcode of a conditional jump is 0F followed by the short opcode + 0x10.
 	if opcode := r.opcode(); opcode == 0xEB {
 		a.code = append(a.code, 0xE9)
 	} else {
@@ -224,7 +225,7 @@ func (a *Assembler) Finish() ([]byte, error) {
 		return nil, errors.New("asm: the code and its constants are too long: want at most 1 GiB, for 32-bit displacements")
 	}
 	for _, ref := range a.constantRefs {
-		at := int32(binary.LittleEndian.Uint32(a.code[ref.offset:]))
+		at := int32(binary.LittleEndian.Uint32(a.code[ref.offset:])) // the offset of the operand in constants
 		binary.LittleEndian.PutUint32(a.code[ref.offset:], uint32(at+int32(pool-ref.end)))
 	}
 	for len(a.code) < pool {

@@ -59,7 +59,7 @@ func (r *row) opcode() byte           { return byte(r.code) }
 func (r *row) prefix() uint8          { return uint8(r.code >> 8 & 3) }
 func (r *row) opcodeMap() uint8       { return uint8(r.code >> 10 & 3) }
 func (r *row) opcodeExtension() uint8 { return uint8(r.code >> 12 & 7) }
-func (r *row) operandCount() int      { return (len(r.args) + 1) / 3 }
+func (r *row) operandCount() int      { return (len(r.args) + 1) / 3 } // two letters each, separated by spaces
 
 // Bits of row.vex and row.evex: the vector lengths that the form supports, the bit W of the prefix, and restrictions.
 const (
@@ -99,7 +99,7 @@ func (r *row) dispUnitBytes(length uint8, broadcast bool) int32 {
 	case r.dispUnit >= bytes1:
 		return 1 << (r.dispUnit - bytes1)
 	}
-	return 16 << length >> r.dispUnit
+	return 16 << length >> r.dispUnit // the vector length is 16<<length bytes
 }
 
 // tables has the rows of all instructions, grouped by subject.

@@ -47,7 +47,8 @@ func (q *Quantizer) StoreParts(from, scratch target.VReg, first, n int, at targe
 	}
 }
 
-// storeParts512 stores parts of 16 bytes.
+// storeParts512 stores n parts of 16 bytes, from part `first` on, which is a multiple of n. Three parts, and the last
+// ones of a row (if `last` is set), are stored under the mask lastBytes.
 func (q *Quantizer) storeParts512(from, scratch, first, n int, at asm.Mem, last bool) {
 	sized := map[int]func(int) asm.Vec{1: asm.X, 2: asm.Y, 3: asm.Z, 4: asm.Z}[n]
 	name := map[int]string{1: "VEXTRACTI32X4", 2: "VEXTRACTI64X4"}[n]
@@ -67,7 +68,7 @@ func (q *Quantizer) storeParts512(from, scratch, first, n int, at asm.Mem, last 
 	}
 }
 
-// storeParts256 stores parts of 8 bytes.
+// storeParts256 stores n parts of 8 bytes, from part `first` on: pairs of parts in the same half if possible.
 func (q *Quantizer) storeParts256(from, scratch asm.Vec, first, n int, at asm.Mem) {
 	if n == 4 {
 		q.Emit("VMOVDQU", from, at)

@@ -65,8 +65,8 @@ func (q *Quantizer) ToLevels(sums target.VReg, scale target.Source) {
 	case q.NoEVEX:
 		q.toLevels256(levels)
 	case q.Signed:
-		q.Emit("VMINPS", levels, q.Vec(q.MaxLevel), levels) // NaN is preserved
-		q.Emit("VCMPPS", asm.Imm(7), levels, levels, q.NotNaN)
+		q.Emit("VMINPS", levels, q.Vec(q.MaxLevel), levels)    // NaN is preserved
+		q.Emit("VCMPPS", asm.Imm(7), levels, levels, q.NotNaN) // 7: ordered, not NaN
 		q.Emit("VMAXPS", q.minLevel, levels, levels)
 		q.Emit("VCVTPS2DQ", levels, levels)
 		q.Emit("VPADDD", q.Vec(q.ZeroPoint), levels, q.NotNaN.Zero(), levels)
@@ -80,7 +80,7 @@ func (q *Quantizer) ToLevels(sums target.VReg, scale target.Source) {
 func (q *Quantizer) toLevels256(levels asm.Vec) {
 	temp := q.Vec(q.Temp)
 	if q.Signed {
-		q.Emit("VCMPPS", asm.Imm(7), levels, levels, temp)
+		q.Emit("VCMPPS", asm.Imm(7), levels, levels, temp) // 7: ordered, not NaN
 	}
 	q.Emit("VMAXPS", q.minLevel, levels, levels) // returns the second operand if an operand is NaN
 	q.Emit("VMINPS", q.maxLevel, levels, levels)
@@ -116,6 +116,8 @@ func (q *Quantizer) LoadOrder(to target.VReg) {
 	order := make([]byte, 0, q.vectorBytes)
 	parts := q.vectorBytes / 16
 	for i := range q.vectorBytes / 4 {
+		// In a packed register, word 4*k + q of each 16 bytes k has four bytes of register q. They move to word q*parts
+		// + k.
 		order = binary.LittleEndian.AppendUint32(order, uint32(i%parts*4+i/parts))
 	}
 	name := "VMOVUPS"

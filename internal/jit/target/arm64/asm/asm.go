@@ -186,7 +186,7 @@ func (a *Assembler) displace(offset, distance int) {
 		binary.LittleEndian.PutUint32(a.code[offset:], word)
 		return
 	}
-	n := distance / 4
+	n := distance / 4 // other distances count instructions
 	if n < -1<<(width-1) || n >= 1<<(width-1) {
 		a.err = errors.Join(a.err, errors.New("asm: the code is too long: a branch or load cannot reach its target"))
 	}
