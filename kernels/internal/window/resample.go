@@ -223,7 +223,13 @@ func (r *resampling) selectionKernel(c *graph.Call) *graph.Kernel {
 	srcStrides, dstStrides := kit.ByteStrides(src), kit.ByteStrides(dst)
 	kernel, tables := &graph.Kernel{}, make([]indexTable, last+1)
 	for d, n := range dst.Shape {
-		tables[d] = newIndexTable(kernel, n, func(i int) int { return r.sourceIndex(d, i) * srcStrides[d] })
+		tables[d] = newIndexTable(kernel, n, func(i int) int {
+			index := r.sourceIndex(d, i)
+			if index < 0 {
+				return -1 // also if the stride is 0
+			}
+			return index * srcStrides[d]
+		})
 	}
 	outside := make([]byte, size)
 	tensor.Converter(dst.DType, tensor.Float64)(unsafe.Pointer(&outside[0]), unsafe.Pointer(&r.outsideValue), 0, 0, 1)

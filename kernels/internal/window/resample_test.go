@@ -39,3 +39,21 @@ func TestResizeTruncates(t *testing.T) {
 		}
 	}
 }
+
+// TestCropOfExpanded crops an operand with stride 0 by a region that begins outside it: the results outside the operand
+// have the extrapolation value.
+func TestCropOfExpanded(t *testing.T) {
+	row := tensor.Must(tensor.FromSlice([]float32{1, 2, 3, 4}, 1, 1, 1, 4))
+	m, err := row.Expand([]int{1, 1, 3, 4})
+	require.NoError(t, err)
+	x := tensor.Must(tensor.Over(m, row.Storage()))
+	op := kernels.Lookup("resize")
+	c, err := kerneltest.CallOf(op, graph.Attrs{"scales": []float64{1, 1}, "axes": []int{2, 3}, "roi": []float64{-1, 0, 1, 1},
+		"coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 9.0}, []tensor.Meta{m})
+	require.NoError(t, err)
+	out, err := kerneltest.RunCall(op, c, []*tensor.Tensor{x})
+	require.NoError(t, err)
+	got, err := tensor.ToSlice[float32](out[0])
+	require.NoError(t, err)
+	require.Equal(t, []float32{9, 9, 9, 9, 1, 2, 3, 4, 1, 2, 3, 4}, got)
+}
