@@ -28,7 +28,7 @@ func mixed(round int) bool { return round%3 == 2 }
 // rounds is the number of calls for each dtype.
 const rounds = 10
 
-// rejectedCalls runs the op's examples on operands of every dtype. It returns the rejected ones: a dtype, or one of the
+// refusedCalls runs the op's examples on operands of every dtype. It returns the rejected ones: a dtype, or one of the
 // examples with that dtype. Rejection must not depend on layouts or shapes.
 func refusedCalls(t *testing.T, op *graph.Op) []string {
 	refused := []string{}

@@ -17,7 +17,7 @@ func (p *Proof) Resize(rows int) (*graph.Graph, error) {
 		return nil, errors.New("the proof was not made by Follow")
 	}
 	if rows < 1 {
-		return nil, fmt.Errorf("%d rows: want 1 or more", rows)
+		return nil, fmt.Errorf("%d rows: want at least 1", rows)
 	}
 	g := p.graph.Clone()
 	g.Sort()

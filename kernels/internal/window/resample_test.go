@@ -48,8 +48,9 @@ func TestCropOfExpanded(t *testing.T) {
 	require.NoError(t, err)
 	x := tensor.Must(tensor.Over(m, row.Storage()))
 	op := kernels.Lookup("resize")
-	c, err := kerneltest.CallOf(op, graph.Attrs{"scales": []float64{1, 1}, "axes": []int{2, 3}, "roi": []float64{-1, 0, 1, 1},
-		"coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 9.0}, []tensor.Meta{m})
+	attrs := graph.Attrs{"scales": []float64{1, 1}, "axes": []int{2, 3}, "roi": []float64{-1, 0, 1, 1},
+		"coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 9.0}
+	c, err := kerneltest.CallOf(op, attrs, []tensor.Meta{m})
 	require.NoError(t, err)
 	out, err := kerneltest.RunCall(op, c, []*tensor.Tensor{x})
 	require.NoError(t, err)
