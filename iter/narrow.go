@@ -180,7 +180,8 @@ func (it *Iterator) dimToSplit() int {
 	return best
 }
 
-// isReduced reports whether an output has stride 0 along a dimension of the walk.
+// isReduced reports whether the iteration is a reduction and an output has stride 0 along a dimension of the walk, of
+// size 2 or more.
 func (it *Iterator) isReduced(dim int) bool {
 	if !it.IsReduction() {
 		return false

@@ -91,6 +91,7 @@ func (it *Iterator) partAxes(r *Reducer) error {
 	for i := range r.outs {
 		r.outs[i].offset = it.offsets[i]
 	}
+	// Axes have the slowest dimension first, walks the fastest.
 	n := len(it.walkShape)
 	dims, mask := make([]axes.Axis, n), make([]bool, n)
 	for d := range n {
@@ -110,6 +111,7 @@ func (it *Iterator) partAxes(r *Reducer) error {
 // partPositions sets r.firstPosition for a part of an in-order reduction. It fails if the positions of the part's
 // elements are not contiguous.
 func (it *Iterator) partPositions(r *Reducer) error {
+	// The walk must have the reduced dimensions in row-major order: from the last to the first.
 	last := len(it.shape)
 	for _, d := range it.perm {
 		if it.reduces(0, d) {
@@ -120,6 +122,7 @@ func (it *Iterator) partPositions(r *Reducer) error {
 			last = d
 		}
 	}
+	// step is the number of positions between neighbours along d. Slower dimensions than a cut one must have size 1.
 	step, isCut := 1, false
 	for d, n := range it.walkShape {
 		if it.wholeWalkShape[d] == 1 || it.walkStrides[d*len(it.ops)] != 0 {

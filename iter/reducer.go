@@ -77,17 +77,19 @@ func (r *Reducer) plan() {
 	} else {
 		r.byRows = kept.N < shortKeptAxis && kept.N <= reduced.N
 	}
-	grain := max(machine.ReduceGrain/r.fold.weight, minGrain)
+	grain := max(machine.ReduceGrain/r.fold.weight, minGrain) // wanted number of elements of a chunk
 	r.unitLen = min(max(kept.N, 1), axes.BlockLen)
 	if r.byRows {
 		r.unitLen = min(r.unitLen, maxRowUnit, max(1, grain/max(r.reducedLen, 1)))
 	}
 	r.unitsPerFastestAxis = (kept.N + r.unitLen - 1) / r.unitLen
 	r.units = r.unitsPerFastestAxis * axes.Numel(r.keptAxes[1:])
-	work := r.unitLen * max(r.reducedLen, 1)
+	work := r.unitLen * max(r.reducedLen, 1) // elements of a unit
 	r.unitsPerChunk = max(1, grain/work)
 	r.pieceLen = r.reducedLen
+	// Too few chunks, and a unit has the elements of at least two: cut the reduced range.
 	if chunks := (r.units + r.unitsPerChunk - 1) / r.unitsPerChunk; r.units > 0 && chunks < minChunks && work >= 2*grain {
+		// Pieces of about grain elements, but at most about maxPieces for all units. Pieces of rows are whole blocks.
 		r.pieces = min((work+grain-1)/grain, (maxPieces+r.units-1)/r.units)
 		r.pieceLen = (r.reducedLen + r.pieces - 1) / r.pieces
 		if r.byRows && r.pieceLen > axes.BlockLen {
@@ -105,7 +107,8 @@ func (r *Reducer) Scratch() int {
 	return alignUp(r.pieces * r.results * r.fold.accBytes)
 }
 
-// WorkerScratch returns the size in bytes of the memory that a worker needs while it runs a chunk.
+// WorkerScratch returns the size in bytes of the memory that a worker needs while it runs a chunk. [Reducer.memory]
+// divides it.
 func (r *Reducer) WorkerScratch() int {
 	return 2*alignUp(r.unitLen*r.fold.accBytes) + 2*axes.BlockBytes + alignUp(8*len(r.keptAxes)) +
 		alignUp(8*len(r.reducedAxes))
@@ -144,12 +147,12 @@ func (r *Reducer) Run(phase, chunk int, ptrs []unsafe.Pointer, scratch, worker [
 			n := r.seekUnit(&m, unit)
 			r.writeResults(&m, ptrs, r.reduce(&m, in, unit, n, 0, r.reducedLen), unit, n)
 		}
-	case phase == 0:
+	case phase == 0: // chunk = piece*units + unit
 		unit, piece := chunk%r.units, chunk/r.units
 		n := r.seekUnit(&m, unit)
 		acc := r.reduce(&m, in, unit, n, piece*r.pieceLen, min((piece+1)*r.pieceLen, r.reducedLen))
 		copy(r.partialMemory(scratch, piece, unit, n), unsafe.Slice((*byte)(acc), n*r.fold.accBytes))
-	default:
+	default: // a chunk is a unit
 		n := r.seekUnit(&m, chunk)
 		r.fold.init(m.acc, n)
 		for piece := range r.pieces {
@@ -184,6 +187,7 @@ func (r *Reducer) checkRun(phase, chunk int, ptrs []unsafe.Pointer, scratch, wor
 
 // partialMemory returns the memory in scratch for the n accumulators of a piece of a unit.
 func (r *Reducer) partialMemory(scratch []byte, piece, unit, n int) []byte {
+	// Memory has the accumulators of all results for piece 0, then for piece 1, and so on.
 	first := piece*r.results + unit/r.unitsPerFastestAxis*r.keptAxes[0].N + unit%r.unitsPerFastestAxis*r.unitLen
 	return scratch[first*r.fold.accBytes : (first+n)*r.fold.accBytes]
 }

@@ -65,6 +65,7 @@ func (r *Reducer) row(m *reduceMemory, acc, src unsafe.Pointer, begin, end int) 
 		k := min(inner.N-i, end-pos)
 		run := unsafe.Add(src, m.reducedWalker.Offset+i*inner.In)
 		if r.loader.Direct && inner.In == size && k >= shortRun {
+			// A long contiguous run is folded in place, after the elements in the block, which are earlier.
 			if filled > 0 {
 				r.fold.row(acc, m.block, filled, r.firstPosition+pos-filled)
 				filled = 0

@@ -169,6 +169,7 @@ const maxPanelLines = 4
 // if possible. If an operand is transposed, a piece has as many rows as a cache line has elements of the operand, so
 // that each line is read once. Such pieces are processed in panels (maxPanelLines).
 func (s stager) eachPiece(p []unsafe.Pointer, rowLen, rowCount int, f func(pieceLen, pieceRows int) error) error {
+	// Without transposed operands, a piece is several whole rows, or a part of a row.
 	rows, pieceElems := max(1, s.blockLen/rowLen), s.blockLen
 	panel := rows
 	if lines := min(s.minRows, rowCount); rows < lines {
@@ -224,6 +225,7 @@ func (s stager) isInPlace(i int, q piece) bool {
 	}
 	size := o.Meta.DType.Size()
 	elemStride, rowStride := s.iterator.walkStrides[i], s.iterator.walkStrides[len(s.iterator.ops)+i]
+	// The elements of a row are contiguous, and each row begins where the previous one ends.
 	return (elemStride == size || q.elems == 1) && (q.rows == 1 || rowStride == q.elems*size && q.elems == q.rowLen)
 }
 
@@ -244,7 +246,7 @@ func (s stager) loadPiece(i int, base unsafe.Pointer, q piece) {
 	}
 	blockAddr := s.block(i)
 	s.cursor.ptrs[i] = blockAddr
-	if i < it.outCount && !it.IsReduction() {
+	if i < it.outCount && !it.IsReduction() { // only written; the loop of a reduction also reads its outputs
 		return
 	}
 	e := inputConversion(o)

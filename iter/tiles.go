@@ -38,9 +38,9 @@ const (
 	// tileRow is the length in elements of a tile's rows, if operands are transposed. The length decreases to
 	// minTileRow if tiles need many rows.
 	tileRow, minTileRow = 256, 64
-	// In a tile of three dimensions, rows have row3D elements, and the tile has factor3D times as many elements as other
-	// tiles. For example, three operands of 256^3 elements in different orders are added in 24 ms with these values. With
-	// rows of 64 elements, or with a factor3D of 1, this takes 28 ms.
+	// In a tile of three dimensions, rows have row3D elements, and the tile has factor3D times as many elements as
+	// other tiles. For example, three operands of 256^3 elements in different orders are added in 24 ms with these
+	// values. With rows of 64 elements, or with a factor3D of 1, this takes 28 ms.
 	row3D, factor3D = 128, 2
 )
 
@@ -149,15 +149,20 @@ func (t *tiles) rowTiles(it *Iterator, elems int) {
 // squareTiles sets the tile size for transposed operands. A tile has about elems elements, in whole cache lines of each
 // operand.
 func (t *tiles) squareTiles(it *Iterator, elems int) {
+	// A tile has up to `row` elements along rows, and whole cache lines of `line` elements along dimension `across`.
 	row, across, line := tileRow, t.tileDims[1], t.lineElements(it, 1)
 	if len(t.tileDims) == maxTileDims {
+		// One cache line along the third dimension, if there are so many elements. elems then is the area in the other
+		// two.
 		row = row3D
 		t.fullTileSize[t.tileDims[2]] = min(it.walkShape[t.tileDims[2]], t.lineElements(it, 2))
 		elems = max(1, factor3D*elems/t.fullTileSize[t.tileDims[2]])
 	}
+	// Rows are shortened, in steps of minTileRow, until a tile has at least one cache line along across.
 	row = min(row, max(minTileRow, elems/line/minTileRow*minTileRow))
 	t.fullTileSize[0] = pieceLength(it.walkShape[0], row)
 	t.fullTileSize[across] = pieceLength(it.walkShape[across], max(1, elems/t.fullTileSize[0]/line)*line)
+	// If all of across is in a tile, the remaining elements make the rows longer.
 	if t.fullTileSize[across] == it.walkShape[across] {
 		t.fullTileSize[0] = pieceLength(it.walkShape[0], max(row, elems/t.fullTileSize[across]/row*row))
 	}
@@ -172,6 +177,7 @@ func pieceLength(n, limit int) int {
 	}
 	pieces := (n + limit - 1) / limit
 	const step = machine.LineBytes
+	// n/pieces, rounded up to a multiple of step.
 	return max(1, min(limit, ((n+pieces-1)/pieces+step-1)/step*step))
 }
 
@@ -190,7 +196,8 @@ func (t *tiles) lineElements(it *Iterator, k int) int {
 
 // orderTiles sets the order of tiles. If an operand has stride 0 along a dimension, the next tile in that dimension
 // reuses the operand's block. The dimensions along which most blocks are reused therefore come first. Next come the
-// other tile dimensions: consecutive tiles along them touch the same pages of transposed operands.
+// other tile dimensions, with rows as the last of them: consecutive tiles along them touch the same pages of transposed
+// operands.
 func (t *tiles) orderTiles(it *Iterator, staged []bool) {
 	rank := make([]int, len(t.loopOrder))
 	for d := range rank {
@@ -227,6 +234,7 @@ func (t *tiles) placeBlocks(it *Iterator, staged []bool) {
 			const paddingLines = 3
 			t.blockOffset[i] = t.totalBlockBytes
 			bytes := elems * it.ops[i].MemoryDType.Size()
+			// Whole cache lines, rounded up, and the padding.
 			t.totalBlockBytes += ((bytes+machine.LineBytes-1)/machine.LineBytes + paddingLines) * machine.LineBytes
 		}
 	}

@@ -77,6 +77,8 @@ func (p *Prepared) walkTask(c *Cursor, ptrs []unsafe.Pointer, task int) {
 	for i, offset := range it.offsets {
 		c.start[i] = unsafe.Add(c.start[i], offset)
 	}
+	// task is the index of a box: the index along dimension 0 + boxes along dimension 0 * (the index along dimension 1
+	// ...).
 	for d, n := range s.taskSize {
 		parts := (it.walkShape[d]-1)/n + 1
 		begin := task % parts * n
@@ -172,7 +174,7 @@ func (w *tileWalk) axis(i, k int) strided.Axis {
 	d := w.tileDims[k]
 	x := strided.Axis{N: w.cursor.tileState.tileSize[d], Dst: w.cursor.tileState.tileStrides[maxTileDims*i+k],
 		Src: w.prepared.iterator.walkStrides[d*len(w.prepared.iterator.ops)+i]}
-	if x.Dst == 0 {
+	if x.Dst == 0 { // the block has one of the identical rows (setOperand)
 		x.N = 1
 	}
 	return x

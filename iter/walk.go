@@ -100,6 +100,8 @@ func (it *Iterator) merge() {
 // merged shape.
 func mergeDims(shape, strides []int, ops int) []int {
 	row := func(d int) []int { return strides[d*ops : (d+1)*ops] }
+	// mergeable reports whether a step along b continues after the last element along a: stride[b] =
+	// shape[a]*stride[a].
 	mergeable := func(a, b int) bool {
 		if shape[a] == 1 || shape[b] == 1 {
 			return true
@@ -114,7 +116,7 @@ func mergeDims(shape, strides []int, ops int) []int {
 	last := 0
 	for d := 1; d < len(shape); d++ {
 		if mergeable(last, d) {
-			if shape[last] == 1 {
+			if shape[last] == 1 { // the strides of a dimension of size 1 have no meaning
 				copy(row(last), row(d))
 			}
 			shape[last] *= shape[d]
@@ -143,6 +145,7 @@ func (it *Iterator) Chunks(grain int) int {
 func (it *Iterator) Chunk(i, grain int) Range {
 	grain = it.grainOf(grain)
 	begin := i * grain
+	// A fast check that i*grain did not overflow; chunkBegin makes the exact check.
 	if uint(i)|uint(grain) > math.MaxInt32 || begin >= it.numel {
 		begin = it.chunkBegin(i, grain)
 	}
@@ -162,7 +165,8 @@ func (it *Iterator) chunkBegin(i, grain int) int {
 
 // grainOf returns the number of elements per task. This number is grain or, if an operand is transposed, grain
 // rounded up to a multiple of a panel. A panel has the rows that share up to maxPanelLines consecutive cache lines of
-// the operand. grainOf uses the largest panel with which at least minEnlargedTasks tasks remain.
+// the operand. grainOf uses the largest panel that fits at least minEnlargedTasks times into the iteration; if there is
+// none, the number is grain.
 func (it *Iterator) grainOf(grain int) int {
 	if grain <= 0 {
 		grain = GrainSize
@@ -173,13 +177,14 @@ func (it *Iterator) grainOf(grain int) int {
 	rowsPerLine := it.rowsPerLine()
 	for rows := maxPanelLines * rowsPerLine; rows >= rowsPerLine && rowsPerLine > 1; rows /= 2 {
 		if panel := rows * it.walkShape[0]; panel <= it.numel/minEnlargedTasks {
-			return (grain + panel - 1) / panel * panel
+			return (grain + panel - 1) / panel * panel // grain, rounded up
 		}
 	}
 	return grain
 }
 
-// minEnlargedTasks is the minimum number of tasks after tasks were enlarged. With fewer tasks, workers would be idle.
+// minEnlargedTasks is the minimum number of panels in an iteration whose tasks are enlarged. With fewer tasks, workers
+// would be idle.
 const minEnlargedTasks = 8
 
 // All returns the whole range.
@@ -205,7 +210,7 @@ type Cursor struct {
 // first elements, outputs first, as from [Iterator.Bind]. An address may be nil if the iteration has no elements.
 //
 // ForEach is unsafe: with a wrong address, or a loop for another dtype, it accesses other memory. It returns an error
-// only if the number of addresses is wrong or an address is nil.
+// of the loop, and an error if the iterator or the loop is nil, the number of addresses is wrong, or an address is nil.
 func (it *Iterator) ForEach(ptrs []unsafe.Pointer, loop Loop) error {
 	if it == nil {
 		return errNilIterator
@@ -253,6 +258,7 @@ func (it *Iterator) steps(c *Cursor, base []unsafe.Pointer, r Range,
 		}
 		return f(c.base, r.End-r.Begin, 1)
 	}
+	// The counter is the index r.Begin: counter[0] + shape[0]*(counter[1] + shape[1]*...).
 	c.counter = withLen(c.counter, len(shape))
 	rest := r.Begin
 	for d, s := range shape {
@@ -297,7 +303,8 @@ func maxStep(shape, counter []int, remaining int) (rowLen, rowCount int) {
 	return rowLen, rowCount
 }
 
-// advance moves the counter beyond a step (DimCounter::increment).
+// advance moves the counter beyond a step (DimCounter::increment). A step of several rows advances dimension 1, another
+// step dimension 0. A dimension that reaches its size carries 1 to the next.
 func advance(shape, counter []int, rowLen, rowCount int) {
 	d, carry := 0, rowLen
 	if rowCount != 1 {

@@ -1592,7 +1592,7 @@ type CrossEntropyLossAttrs struct {
 
 // CrossEntropyLoss is the op cross_entropy_loss.
 //
-// Returns minus the logarithm of the softmax at the target class, times the weight of the class: `self` [n, c,
+// Returns minus the logarithm of the softmax at the target class, times the weight of the class: self [n, c,
 // ...] or [c], `target` int64 [n, ...] and `weight` [c]. A `target` of self's shape has the probability of each
 // class instead; the mean is then over the number of targets, not over their weights.
 //
@@ -1635,7 +1635,7 @@ type CumprodAttrs struct {
 
 // Cumprod is the op cumprod.
 //
-// Returns the running product along a dimension. Bools and integers give int64.
+// Returns the running product along a dimension. Bools and integers give int64 unless `dtype` is given.
 //
 // Attributes:
 //
@@ -1652,7 +1652,7 @@ type CumsumAttrs struct {
 
 // Cumsum is the op cumsum.
 //
-// Returns the running sum along a dimension. Bools and integers give int64.
+// Returns the running sum along a dimension. Bools and integers give int64 unless `dtype` is given.
 //
 // Attributes:
 //
@@ -3632,7 +3632,7 @@ type KthvalueAttrs struct {
 // Kthvalue is the op kthvalue.
 //
 // Returns the `k`-th smallest element along a dimension and its index; equal elements keep the order of their
-// indices.
+// indices. NaN is greater than every number.
 //
 // Attributes:
 //
@@ -4279,7 +4279,8 @@ type LinalgVectorNormAttrs struct {
 // LinalgVectorNorm is the op linalg_vector_norm.
 //
 // Computes the vector norm of the given order: for order 2, the root of the sum of squares; for inf and -inf,
-// the greatest and the least magnitude; for 0, the number of nonzero elements.
+// the greatest and the least magnitude; for 0, the number of nonzero elements; for another p, the p-th root of
+// the sum of the p-th powers of the magnitudes.
 func LinalgVectorNorm(self *graph.Value, attrs ...LinalgVectorNormAttrs) *graph.Value {
 	return node("linalg_vector_norm", 1, nonzeroAttrs(attrs), self)[0]
 }
@@ -5001,7 +5002,7 @@ type MeanAttrs struct {
 
 // Mean is the op mean.
 //
-// Averages the elements over the given dimensions. Bools and integers are rejected unless dtype is given.
+// Averages the elements over the given dimensions. Bools and integers need a float or complex `dtype`.
 func Mean(self *graph.Value, attrs ...MeanAttrs) *graph.Value {
 	return node("mean", 1, nonzeroAttrs(attrs), self)[0]
 }
@@ -5474,7 +5475,7 @@ type NllLossAttrs struct {
 
 // NllLoss is the op nll_loss.
 //
-// Returns minus the element of the target class, times the weight of the class: `self` [n, c, ...] or [c],
+// Returns minus the element of the target class, times the weight of the class: self [n, c, ...] or [c],
 // `target` int64 [n, ...] and `weight` [c].
 //
 // May be nil: weight.
@@ -5540,7 +5541,8 @@ type NormAttrs struct {
 // Norm is the op norm.
 //
 // Computes the vector norm of the given order: for order 2, the root of the sum of squares; for inf and -inf,
-// the greatest and the least magnitude; for 0, the number of nonzero elements.
+// the greatest and the least magnitude; for 0, the number of nonzero elements; for another p, the p-th root of
+// the sum of the p-th powers of the magnitudes.
 func Norm(self *graph.Value, attrs ...NormAttrs) *graph.Value {
 	return node("norm", 1, nonzeroAttrs(attrs), self)[0]
 }
@@ -6011,7 +6013,7 @@ type ProdAttrs struct {
 
 // Prod is the op prod.
 //
-// Multiplies the elements over a dimension, or all. Bools and integers give int64.
+// Multiplies the elements over a dimension, or all. Bools and integers give int64 unless `dtype` is given.
 func Prod(self *graph.Value, attrs ...ProdAttrs) *graph.Value {
 	return node("prod", 1, nonzeroAttrs(attrs), self)[0]
 }
@@ -6345,7 +6347,7 @@ type RepeatInterleaveAttrs struct {
 // RepeatInterleave is the op repeat_interleave.
 //
 // Repeats every element, or every slice along a dimension. The attribute `repeats` is the number of repetitions
-// of all; the operand `repeats` has a number for each.
+// of all; the operand `repeats` has a number for each, or one for all.
 // Without `repeats`, self has the numbers, and the result repeats indices: [2, 0, 1] gives [0, 0, 2].
 func RepeatInterleave(self *graph.Value, attrs ...RepeatInterleaveAttrs) *graph.Value {
 	return node("repeat_interleave", 1, nonzeroAttrs(attrs), self)[0]
@@ -7419,7 +7421,7 @@ type SumAttrs struct {
 
 // Sum is the op sum.
 //
-// Adds up the elements over the given dimensions. Bools and integers give int64.
+// Adds up the elements over the given dimensions. Bools and integers give int64 unless `dtype` is given.
 func Sum(self *graph.Value, attrs ...SumAttrs) *graph.Value {
 	return node("sum", 1, nonzeroAttrs(attrs), self)[0]
 }
@@ -7485,7 +7487,8 @@ func T(self *graph.Value) *graph.Value {
 
 // Take is the op take.
 //
-// Takes elements of self by their flat row-major index. The result has the shape of index.
+// Takes elements of self by their flat row-major index. The result has the shape of `index`. A negative index
+// counts from the end.
 func Take(self, index *graph.Value) *graph.Value {
 	return node("take", 1, nil, self, index)[0]
 }
@@ -7500,8 +7503,8 @@ type TakeAlongDimAttrs struct {
 
 // TakeAlongDim is the op take_along_dim.
 //
-// Takes elements of self along a dimension, as gather does, after self and indices are broadcast in the other
-// dimensions.
+// Takes elements of self along a dimension, as gather does, after self and `indices` are broadcast in the other
+// dimensions. Without `dim`, self and `indices` are flattened.
 func TakeAlongDim(self, indices *graph.Value, attrs ...TakeAlongDimAttrs) *graph.Value {
 	return node("take_along_dim", 1, nonzeroAttrs(attrs), self, indices)[0]
 }
@@ -7579,7 +7582,8 @@ type TfidfVectorizerAttrs struct {
 
 // TfidfVectorizer is the op tfidf_vectorizer.
 //
-// Counts the n-grams of a pool in rows of integers: [n] or [rows, n] gives one float32 vector per row.
+// Counts the n-grams of a pool in rows of integers: [n] or [rows, n] gives one float32 vector per row. The
+// elements of an occurrence are at equal distances of 1 to `max_skip_count`+1.
 //
 // Attributes:
 //

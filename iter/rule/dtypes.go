@@ -12,6 +12,7 @@ import (
 // PyTorch on the CPU converts an operand to a temporary. Here nothing is allocated, but the permutation uses the
 // strides that the temporary would have, so that results have PyTorch's layouts.
 func (r *Rule) computeTypes(c Config) error {
+	// common and output are the dtypes of the first defined input and output, until common becomes the common dtype.
 	common, output := tensor.Invalid, tensor.Invalid
 	inputsDiffer, outputsDiffer, hasUndefined := false, false, false
 	for i := range r.ops {
@@ -44,6 +45,7 @@ func (r *Rule) computeTypes(c Config) error {
 			}
 		}
 	}
+	// No dtype has to be computed: operands keep their dtypes.
 	if !hasUndefined && !c.flags.promoteInputs && !c.flags.castOutputs && !c.flags.safeCast &&
 		c.inputDType == tensor.Invalid {
 		if inputsDiffer {

@@ -43,8 +43,8 @@ func ExprOf(build func() (*expr.Code, error), results int, types ...tensor.DType
 	case build == nil:
 		return Kernel{err: errNilFunction}
 	case results < 1 || results > len(types) || len(types) > maxExprOperands:
-		return Kernel{err: fmt.Errorf("iter: ExprOf: %d results and %d dtypes were given: each result needs a dtype",
-			results, len(types))}
+		return Kernel{err: fmt.Errorf("iter: ExprOf: %d results and %d dtypes were given: want at least 1 result, and at most "+
+			"%d dtypes, one for each result and operand", results, len(types), maxExprOperands)}
 	}
 	return Kernel{expression: &lazyCode{build: build}, numResults: uint8(results),
 		numOperands: uint8(len(types) - results),
@@ -143,7 +143,7 @@ func (r *Rule) InMemory(k Kernel) (*expr.Code, error) {
 		if o.Number.IsSet() {
 			parts = constantPair(b, o.MemoryDType, o.Number)
 		}
-		if o.Cast != tensor.Invalid {
+		if o.Cast != tensor.Invalid { // round to Cast first
 			parts = convertPair(b, parts, o.Cast)
 		}
 		return convertPair(b, parts, o.Target).part(part)

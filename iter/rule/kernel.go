@@ -47,8 +47,8 @@ func NewKernel(results int, body Block, types ...tensor.DType) Kernel {
 	case body == nil:
 		return Kernel{err: errNilFunction}
 	case results < 1 || results > MaxResults || ins < 0 || ins > MaxOperands:
-		return Kernel{err: fmt.Errorf("iter: NewKernel: %d results and %d dtypes were given: each result needs a dtype",
-			results, len(types))}
+		return Kernel{err: fmt.Errorf("iter: NewKernel: %d results and %d dtypes were given: want 1 to %d results, and a "+
+			"dtype for each of them and for 0 to %d operands", results, len(types), MaxResults, MaxOperands)}
 	}
 	return Kernel{block: body, numResults: uint8(results), numOperands: uint8(len(types) - results), types: types}
 }

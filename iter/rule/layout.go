@@ -65,7 +65,7 @@ func (r *Rule) setOutputLayouts(strides []sym.Int) {
 // denseOrder returns the dimensions of a dense layout, fastest first. Among dimensions with equal strides, the smaller
 // size comes first, and among equal sizes the later dimension.
 func denseOrder(strides, sizes []sym.Int) []int {
-	perm := reversed(len(sizes))
+	perm := reversed(len(sizes)) // the sort is stable: equal dimensions stay in this order
 	sorted.Func(perm, func(a, b int) int {
 		if c := compareSizes(strides[a], strides[b]); c != 0 {
 			return c
@@ -179,6 +179,7 @@ func (r *Rule) compare(a, b int) (swap, stay sym.Bool, decidingOperand int) {
 			continue
 		}
 		swapHere, stayHere := r.compareBy(o, a, b)
+		// An operand counts only where no earlier operand decides.
 		swapHere, stayHere = undecided.And(swapHere), undecided.And(stayHere)
 		if decidingOperand < 0 && (swapHere.Hint() || stayHere.Hint()) {
 			decidingOperand = i
@@ -196,6 +197,8 @@ func (r *Rule) compare(a, b int) (swap, stay sym.Bool, decidingOperand int) {
 // equal, the sizes. If a stride is 0, the operand does not decide, with one exception: reduced dimensions of an
 // output move to the front.
 func (r *Rule) compareBy(o *Resolved, a, b int) (swap, stay sym.Bool) {
+	// swap = decides && (strideA > strideB || strideA == strideB && size[a] > size[b]), and stay = decides && strideA <
+	// strideB. The branches below leave out the conditions that are known.
 	strideA, strideB := r.effectiveStride(o.comparedType, a), r.effectiveStride(o.comparedType, b)
 	if na, known := strideA.Known(); known {
 		if nb, known := strideB.Known(); known && (na != nb || na == 0) {
@@ -207,13 +210,14 @@ func (r *Rule) compareBy(o *Resolved, a, b int) (swap, stay sym.Bool) {
 	if r.flags.reduction && o.isOutput {
 		swap, stay = zeroB.And(zeroA.Not()), zeroA.And(zeroB.Not())
 	}
-	decides := zeroA.Or(zeroB).Not()
+	decides := zeroA.Or(zeroB).Not() // neither stride is 0
 	if always, known := decides.Known(); known && !always {
 		return swap, stay
 	}
 	less, equal := sym.Truth(false), sym.Truth(true)
 	if !strideA.Same(strideB) && a > b && r.isRowMajor(o) {
-		// The strides are equal if the sizes of dimensions b+1 to a are at most 1.
+		// strideA <= strideB, because a is a later dimension. The strides are equal if the sizes of dimensions b+1 to a
+		// are at most 1.
 		for d := b + 1; d <= a; d++ {
 			equal = equal.And(r.sizes[d].Le(sym.Of(1)))
 		}

@@ -130,8 +130,8 @@ func overlapAt(a, b tensor.Meta, shift int) Overlap {
 	if beginA == beginB && sizeA == sizeB && sameElements(a, b) {
 		return OverlapFull
 	}
-	// The values share a byte if beginA + sum(i*stride) + u = beginB + sum(j*stride) + v for indices i and j, and bytes u
-	// and v of the elements. If j and v are replaced by their distances from their maxima, all terms are nonnegative.
+	// The values share a byte if beginA + sum(i*stride) + u = beginB + sum(j*stride) + v for indices i and j, and bytes
+	// u and v of the elements. If j and v are replaced by their distances from their maxima, all terms are nonnegative.
 	terms := []term{{1, sizeA - 1 + sizeB - 1, -1}}
 	target := beginB - beginA + sizeB - 1
 	for d, s := range a.Shape {
@@ -184,6 +184,7 @@ func findSolution(terms []term, target int, notTrivial bool) Overlap {
 	terms = slices.DeleteFunc(terms, func(t term) bool { return t.max == 0 || t.coef == 0 })
 	sorted.Func(terms, func(a, b term) int { return b.coef - a.coef })
 	n := len(terms)
+	// The terms from k on have a sum of at most maxRest[k], which is a multiple of divisors[k].
 	maxRest, divisors := make([]int, n+1), make([]int, n+1)
 	for k := n - 1; k >= 0; k-- {
 		maxRest[k] = maxRest[k+1] + terms[k].coef*terms[k].max
@@ -202,6 +203,7 @@ func findSolution(terms []term, target int, notTrivial bool) Overlap {
 			return false
 		}
 		t := terms[k]
+		// The later terms must be able to make up the rest: x*coef + maxRest[k+1] >= rest.
 		minX := max(0, (rest-maxRest[k+1]+t.coef-1)/t.coef)
 		for x := min(t.max, rest/t.coef); x >= minX; x-- {
 			if search(k+1, rest-x*t.coef, trivial && x == t.trivial) {

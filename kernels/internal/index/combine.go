@@ -99,12 +99,14 @@ func combineOps(f func(table, plain unsafe.Pointer)) kit.RowOps {
 func combineReal[T realElement](mode combineMode, alpha T) kit.RowOps {
 	switch mode {
 	case combineAdd:
-		return combineOps(func(table, plain unsafe.Pointer) { *(*T)(table) += T(alpha * *(*T)(plain)) })
+		return combineOps(func(table, plain unsafe.Pointer) {
+			*(*T)(table) += T(alpha * *(*T)(plain)) // T(...) prevents a fused multiply-add
+		})
 	case combineMul:
 		return combineOps(func(table, plain unsafe.Pointer) { *(*T)(table) *= *(*T)(plain) })
 	}
 	return combineOps(func(table, plain unsafe.Pointer) {
-		a, b := *(*T)(table), *(*T)(plain)
+		a, b := *(*T)(table), *(*T)(plain) // NaN propagates: no comparison replaces a NaN in the table
 		if mode == combineMax && b > a || mode == combineMin && b < a || b != b {
 			*(*T)(table) = b
 		}
@@ -137,7 +139,8 @@ func combineComplex[T complex64 | complex128](mode combineMode, alpha T) kit.Row
 	return combineOps(func(table, plain unsafe.Pointer) { *(*T)(table) = product(*(*T)(table), *(*T)(plain)) })
 }
 
-// combineBits returns the loops for bools: a sum is an or, and a product is an and.
+// combineBits returns the loops for bools: a sum or a maximum is an or, and a product or a minimum is an and. Addition
+// with alpha 0 changes nothing.
 func combineBits(mode combineMode, alpha tensor.Scalar) kit.RowOps {
 	if mode == combineAdd && alpha.Complex() == 0 {
 		return combineOps(func(_, _ unsafe.Pointer) {})
@@ -148,7 +151,8 @@ func combineBits(mode combineMode, alpha tensor.Scalar) kit.RowOps {
 	return combineOps(func(table, plain unsafe.Pointer) { *(*uint8)(table) &= *(*uint8)(plain) })
 }
 
-// refCombine combines element b into element a in references. It computes in float64, int64 or complex128.
+// refCombine returns the combination of element b into element a, for references. It computes in float64, int64 or
+// complex128. min and max of floats propagate NaN.
 func refCombine(dtype tensor.DType, mode combineMode, alpha, a, b tensor.Scalar) tensor.Scalar {
 	if mode == combineSet {
 		return b

@@ -105,6 +105,7 @@ func nonzeroIndices(ctx context.Context, self *tensor.Tensor) (*tensor.Tensor, e
 		if !b {
 			continue
 		}
+		// i = (i0*n1 + i1)*n2 + i2 ...: the remainders are the indices, from the last dimension on.
 		for d, r := rank-1, i; d >= 0; d-- {
 			data[d*n+k] = int64(r % self.Shape[d])
 			r /= self.Shape[d]
@@ -146,6 +147,7 @@ func pickSlices(ctx context.Context, self *tensor.Tensor, dim int, positions []i
 	if !self.IsContiguous() {
 		from = kit.CopyTo(ctx, self, tensor.New(self.DType, self.Shape...))
 	}
+	// The operand is [outer, n, inner], the result [outer, len(positions), inner]; inner is in bytes.
 	inner, n := tensor.Numel(shape[dim+1:])*self.DType.Size(), self.Shape[dim]
 	if out.Numel() == 0 {
 		return out, nil
@@ -155,6 +157,7 @@ func pickSlices(ctx context.Context, self *tensor.Tensor, dim int, positions []i
 	copied := 0
 	for outer := range tensor.Numel(shape[:dim]) {
 		for k, i := range positions {
+			// Count at least 64 bytes per copy, so that many short ones check the context too.
 			if copied += max(inner, 64); copied > 64*kit.CheckEvery {
 				interrupt.Check(ctx)
 				copied = 0

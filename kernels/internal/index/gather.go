@@ -80,6 +80,8 @@ func gatherKernel(c *graph.Call, self, index tensor.Meta, dim int) *graph.Kernel
 	if out.Numel() == 0 {
 		return &graph.Kernel{}
 	}
+	// The lookup gives the position in dim, so the table has stride 0 there. A 0-dim value counts as a vector of one
+	// element: self and out may differ in rank.
 	table := withoutStep(kit.ByteStrides(self), dim)
 	if self.Rank() == 0 {
 		table = make([]int, out.Rank())
@@ -123,8 +125,8 @@ type takeAlongAttrs struct {
 var TakeAlongDim = kit.Define[takeAlongAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "take_along_dim",
-		Doc: "Takes elements of self along a dimension, as gather does, after self and indices are broadcast in the " +
-			"other dimensions.",
+		Doc: "Takes elements of self along a dimension, as gather does, after self and `indices` are broadcast in the " +
+			"other dimensions. Without `dim`, self and `indices` are flattened.",
 		Params: []graph.Param{kit.Self, {Name: "indices", Below: sizeOfSelf}},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			t, index, _, err := takeAlong(c)
@@ -185,7 +187,7 @@ func takeAlong(c *graph.Call) (self, index tensor.Type, dim int, err error) {
 	at := kit.Attrs[takeAlongAttrs](c).Dim
 	if at == nil {
 		flat := tensor.NewType(index.DType, index.Numel())
-		if v, err := index.View(flat.Shape); err == nil {
+		if v, err := index.View(flat.Shape); err == nil { // otherwise the flat type is row-major: see takeKernel
 			flat = v
 		}
 		return self, flat, 0, nil
@@ -213,8 +215,9 @@ func takeAlong(c *graph.Call) (self, index tensor.Type, dim int, err error) {
 // Take is torch.take.
 var Take = kit.Define[kit.None](graph.Op{
 	Semantics: graph.Semantics{
-		Name:   "take",
-		Doc:    "Takes elements of self by their flat row-major index. The result has the shape of index.",
+		Name: "take",
+		Doc: "Takes elements of self by their flat row-major index. The result has the shape of `index`. A negative index " +
+			"counts from the end.",
 		Params: []graph.Param{kit.Self, indexParam},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			t, index := c.Type(0), c.Type(1)

@@ -57,6 +57,8 @@ func newTupleWalk(op string, self, index tensor.Meta, batch int) (*tupleWalk, er
 		return nil, err
 	}
 	t := &tupleWalk{batchDims: batch, tupleLen: tupleLen, shape: kit.KnownSizes(shape)}
+	// The walk has the dimensions [batch..., other dimensions of tuples..., unindexed dimensions of self...]. The value
+	// has stride 0 in the second group, the index operand in the third.
 	last := index.Rank() - 1
 	tableStrides, indexStrides := kit.ByteStrides(self), kit.ByteStrides(index)
 	t.tableSteps = append(append(slices.Clone(tableStrides[:batch]), make([]int, last-batch)...),

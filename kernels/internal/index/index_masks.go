@@ -42,6 +42,7 @@ func maskedOutline(call *graph.Call) graph.Outline {
 	}
 	if operandCount == 1 { // otherwise the shape does not determine the number of true elements of each mask
 		outline.TypeFor = func(shape []sym.Int) (tensor.Type, error) {
+			// The size of the first dimension of the indices is the number of true elements of the mask.
 			parsed, err := newIndexCall(withIndicesForMasks(call, shape[parsed.firstIndexDim]))
 			if err != nil {
 				return tensor.Type{}, err
@@ -100,6 +101,7 @@ func replaceMasks(call *graph.Call, in []*tensor.Tensor, nonzero func(*tensor.Te
 			continue
 		}
 		m := in[i]
+		// Operand j of the new call indexes dimension j-1 of self, so the mask covers dimensions from len(operands)-1.
 		for d := range m.Rank() {
 			if k := len(operands) - 1 + d; k >= in[0].Rank() || in[0].Shape[k] != m.Shape[d] {
 				return nil, nil, fmt.Errorf(
@@ -166,7 +168,7 @@ func runSerially(ctx context.Context, kernel *graph.Kernel, m tensor.Meta, in []
 	return []*tensor.Tensor{out}, nil
 }
 
-// nonzeroRef returns the indices of the n non-zero elements as a tensor [n, rank].
+// nonzeroRef returns the indices of the n non-zero elements as a tensor [n, rank]: nonzeroIndices for references.
 func nonzeroRef(t *tensor.Tensor) (*tensor.Tensor, error) {
 	var positions [][]int
 	kit.EachIndex(t.Shape, func(at []int) {

@@ -24,6 +24,7 @@ func selectKernel(c *graph.Call, index kit.Buffer, dim int) *graph.Kernel {
 		if d == dim {
 			table.steps = append(table.steps, make([]int, indexMeta.Rank())...)
 			indexOperand.steps = append(indexOperand.steps, kit.ByteStrides(indexMeta)...)
+			// A 0-dim index removes dim, or keeps it with size 1, as the op wants.
 			if indexMeta.Rank() == 0 && out.Rank() == m.Rank() {
 				table.steps, indexOperand.steps = append(table.steps, 0), append(indexOperand.steps, 0)
 			}
@@ -84,6 +85,7 @@ func newIndexCall(call *graph.Call) (*indexCall, error) {
 			return nil, errors.New("index is out of bounds for dimension with size 0")
 		}
 	}
+	// The dimensions of the indices replace the indexed dimensions if these are adjacent; otherwise they come first.
 	last := parsed.indexedDims[len(parsed.indexedDims)-1]
 	if last-parsed.indexedDims[0] == len(parsed.indexedDims)-1 {
 		parsed.firstIndexDim = parsed.indexedDims[0]
@@ -110,6 +112,7 @@ func (p *indexCall) expandTypes() error {
 		x := tensor.Type{DType: t.DType, Shape: p.shape, Strides: make([]sym.Int, len(p.shape))}
 		copy(x.Strides[p.firstIndexDim:], e.Strides)
 		p.ruleTypes = append(p.ruleTypes, p.ruleType(e))
+		// The stride of a dimension of size 1 is not used; 0 lets the walk merge the dimension.
 		for d := range p.indexShape {
 			if kit.SizeIs(p.indexShape[d], 1) {
 				x.Strides[p.firstIndexDim+d] = sym.Int{}
@@ -157,7 +160,8 @@ func (p *indexCall) resultType() (tensor.Type, error) {
 	return kit.FirstResultType(cfg)
 }
 
-// copySelf returns a kernel that copies operand 0 to the output. The op adds phases that modify the output.
+// copySelf returns a kernel that copies operand 0 to the output. The op adds phases that modify the output. If no other
+// operand can share its memory, the output may overwrite operand 0 in place; then nothing is copied.
 func copySelf(c *graph.Call) *graph.Kernel {
 	kernel := copies.Kernel(copies.Job{Dst: kit.OutBuffer(c, 0), Src: kit.InBuffer(c, 0)})
 	kernel.WorkerScratch = max(kernel.WorkerScratch, positionBlock*8)
@@ -223,6 +227,7 @@ func indexRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 				continue
 			}
 			t := in[d+1]
+			// The index of t that is broadcast to broadcastIndex: without leading dimensions, 0 in those of size 1.
 			k := slices.Clone(broadcastIndex[len(broadcastIndex)-t.Rank():])
 			for j, n := range t.Shape {
 				if n == 1 {

@@ -30,12 +30,13 @@ type modeAttrs struct {
 	Keepdim bool `attr:"keepdim" default:"false" doc:"keep the dimension with size 1"`
 }
 
-// The ops of this file take one element, and its index, of each line: the elements along a dimension.
+// The ops of this file take one element, and its index, of each line. A line has the elements along a dimension, at one
+// index of the other dimensions; without dim, all elements are one line.
 var (
 	Kthvalue = orderStatistic[kthAttrs](graph.Semantics{
 		Name: "kthvalue",
 		Doc: "Returns the `k`-th smallest element along a dimension and its index; equal elements keep the order of " +
-			"their indices.",
+			"their indices. NaN is greater than every number.",
 		Outputs: valuesAndIndices, Examples: kit.OneExample(kit.F32(3, 5), graph.Attrs{"k": 2}),
 	}, func(a *kthAttrs) statistic {
 		return statistic{kind: kthOf, k: a.K, dim: a.Dim, keepdim: a.Keepdim}
@@ -169,6 +170,7 @@ func statisticKernel[T kit.Sortable](stat statistic, call *graph.Call) (*graph.K
 	outs := []tensor.Meta{call.Out[0], call.Out[0]}
 	dim := 0
 	if stat.all {
+		// The operand is a vector, and the result a vector of one element. outs[1] is not used.
 		in = builder.Dense(in, dtype)
 		in = in.View(tensor.New(dtype, in.Meta.Numel()))
 		outs[0] = tensor.New(dtype, 1)
@@ -180,6 +182,7 @@ func statisticKernel[T kit.Sortable](stat statistic, call *graph.Call) (*graph.K
 		}
 		for i, o := range call.Out {
 			outs[i] = o
+			// Without keepdim, the results get dim back with size 1, so that all values have the same dimensions.
 			if o.Rank() < in.Meta.Rank() {
 				outs[i].Shape = slices.Insert(slices.Clone(o.Shape), dim, 1)
 				outs[i].Strides = slices.Insert(slices.Clone(o.Strides), dim, 0)
@@ -195,9 +198,10 @@ func statisticKernel[T kit.Sortable](stat statistic, call *graph.Call) (*graph.K
 	lines := kit.NewLineSet(m.Shape, dim, m, outs[0], outs[1])
 	load := tensor.Converter(kit.LoopDType(dtype), dtype)
 	nan := tensor.FloatScalar(math.NaN()).Tensor(dtype)
+	// Worker memory has a copy of the line, then memory for indexOf: 2*n elements of at most 8 bytes.
 	builder.AddPhases(0, 16*n, buffers, lines.Phase(16*n, func(mem *graph.Mem, off [4]int) error {
 		dst, src := unsafe.Add(mem.Ptrs[0], off[1]), unsafe.Add(mem.Ptrs[1], off[0])
-		if n == 0 {
+		if n == 0 { // only for the median of no elements, without dim
 			kit.CopyElement(dst, nan.Pointer(), size)
 			return nil
 		}
@@ -221,7 +225,8 @@ func statisticKernel[T kit.Sortable](stat statistic, call *graph.Call) (*graph.K
 	return builder.Kernel()
 }
 
-// indexOf returns the index of the element that s takes of a line. work is temporary memory of the length of the line.
+// indexOf returns the index of the element that s takes of a line. work is temporary memory of the length of the line:
+// it gets the numbers of the line, in the order of the line. NaN comes after all numbers.
 func indexOf[T kit.Sortable](ctx context.Context, s statistic, line, work []T) int {
 	numbers, firstNaN := 0, -1
 	kit.Blocks(ctx, len(line), func(begin, end int) {
@@ -249,14 +254,15 @@ func indexOf[T kit.Sortable](ctx context.Context, s statistic, line, work []T) i
 		})
 		return last
 	case numbers == 0 || s.kind == medianOf && firstNaN >= 0:
-		// Without numbers, kthOf takes NaN number rank, in the order of indices. The other statistics take the first NaN:
-		// their rank is -1.
+		// A median with NaN is the first NaN, and so is every statistic but kthOf of a line of NaN only: k is 0, so
+		// rank is -1. kthOf takes index rank: all elements are NaN, so firstNaN is 0.
 		return firstNaN + max(0, min(rank, len(line)-1))
-	case s.kind != kthOf:
+	case s.kind != kthOf: // the lower median of the numbers
 		rank = (numbers - 1) / 2
-	case rank >= numbers:
+	case rank >= numbers: // kthOf beyond the numbers
 		return nthNaN(ctx, line, rank-numbers)
 	}
+	// Of equal elements, the one at position rank-less of them has the rank.
 	v, less := selectRank(ctx, work, rank)
 	return occurrence(ctx, line, v, rank-less)
 }
@@ -292,7 +298,7 @@ func nthNaN[T kit.Sortable](ctx context.Context, line []T, k int) int {
 // mostFrequent sorts a line without NaN and returns the least of its most frequent elements.
 func mostFrequent[T kit.Sortable](ctx context.Context, line []T) T {
 	kit.Sort(ctx, line, compareNumbers[T])
-	best, bestCount, begin := line[0], 0, 0
+	best, bestCount, begin := line[0], 0, 0 // begin is the start of the current run of equal elements
 	kit.Blocks(ctx, len(line), func(first, end int) {
 		for i := first; i < end; i++ {
 			if line[i] != line[begin] {
@@ -347,7 +353,8 @@ func selectRank[T kit.Sortable](ctx context.Context, line []T, rank int) (v T, l
 	return v, less
 }
 
-// pivotFor returns an element whose rank in the line is near the given rank: an element of a sorted sample.
+// pivotFor returns an element whose rank in the line is near the given rank. It takes 31 elements at equal distances,
+// sorts them, and returns the one at rank*31/len(line).
 func pivotFor[T kit.Sortable](line []T, rank int) T {
 	var sample [31]T
 	step := len(line) / len(sample)
@@ -358,7 +365,7 @@ func pivotFor[T kit.Sortable](line []T, rank int) T {
 	return sample[min(len(sample)-1, rank*len(sample)/len(line))]
 }
 
-// partition moves the elements that satisfy a condition to the front and returns their number.
+// partition moves the elements that satisfy first to the front and returns their number.
 func partition[T kit.Sortable](ctx context.Context, line []T, first func(x T) bool) int {
 	n := 0
 	kit.Blocks(ctx, len(line), func(begin, end int) {
@@ -425,7 +432,7 @@ func (s statistic) reference(c *graph.Call, self *tensor.Tensor) ([]*tensor.Tens
 
 // sortedRank returns the position of the statistic in a sorted line of n elements.
 func (s statistic) sortedRank(n int, value func(i int) tensor.Scalar) int {
-	numbers := n
+	numbers := n // NaN is last in the sorted line
 	for numbers > 0 && value(numbers-1).Float() != value(numbers-1).Float() {
 		numbers--
 	}
@@ -435,7 +442,7 @@ func (s statistic) sortedRank(n int, value func(i int) tensor.Scalar) int {
 	case numbers == 0:
 		return 0
 	case s.kind == medianOf && numbers < n:
-		return numbers
+		return numbers // the first NaN
 	case s.kind != modeOf:
 		return (numbers - 1) / 2
 	}
@@ -445,7 +452,7 @@ func (s statistic) sortedRank(n int, value func(i int) tensor.Scalar) int {
 			begin = i
 		}
 		if i-begin+1 > bestCount {
-			best, bestCount = i, i-begin+1
+			best, bestCount = i, i-begin+1 // ends at the last of the equal elements, which has the greatest index
 		}
 	}
 	return best

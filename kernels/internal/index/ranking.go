@@ -72,13 +72,15 @@ func (r *ranking) compile(call *graph.Call) (*graph.Kernel, error) {
 func rankKernel[T kit.Sortable](rank *ranking, call *graph.Call, d tensor.DType) *graph.Kernel {
 	m, size := call.Meta(0), d.Size()
 	n := sizeAt(m, rank.dim)
+	// sort and topk return values and indices, argsort only indices. Offset 0 of a line is that of the operand, the
+	// others are those of the results.
 	metas := append([]tensor.Meta{m}, call.Out...)
 	lines := kit.NewLineSet(m.Shape, rank.dim, metas...)
 	load := tensor.Converter(kit.LoopDType(d), d)
 	inStep, valueStep := kit.StepAt(m, rank.dim), kit.StepAt(call.Out[0], rank.dim)
 	indexStep := kit.StepAt(call.Out[len(call.Out)-1], rank.dim)
 	unsigned := d == tensor.Uint64
-	log2 := 1
+	log2 := 1 // log2(n), rounded up
 	for 1<<log2 < n {
 		log2++
 	}
@@ -139,8 +141,9 @@ func flipSign[T kit.Sortable](v *T) {
 // siftsPerCheck is the number of elements that are sifted into a heap between two checks of the context.
 const siftsPerCheck = kit.CheckEvery / 8
 
-// takeBest returns the first count elements of the line in sorted order. If count is small, a heap holds the best count
-// elements found so far, with the worst of them at the root. Only these elements are sorted at the end.
+// takeBest returns the first count elements of the line in sorted order. If count is less than a quarter of the line, a
+// heap holds the best count elements found so far, with the worst of them at the root. Only these are sorted at the
+// end.
 func takeBest[T kit.Sortable](ctx context.Context, line []rankedElement[T], count int,
 	descending bool) []rankedElement[T] {
 	cmp := compareAscending[T]
@@ -173,7 +176,8 @@ func takeBest[T kit.Sortable](ctx context.Context, line []rankedElement[T], coun
 	return line[:count]
 }
 
-// siftDown restores the order of a heap after element i was replaced.
+// siftDown restores the order of a heap after element i was replaced. The root is the last element by cmp; the children
+// of element i are the elements 2*i+1 and 2*i+2.
 func siftDown[T kit.Sortable](heap []rankedElement[T], i int, cmp func(a, b rankedElement[T]) int) {
 	for {
 		child := 2*i + 1

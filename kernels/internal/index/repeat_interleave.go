@@ -27,7 +27,7 @@ var RepeatInterleave = kit.Define[repeatInterleaveAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "repeat_interleave",
 		Doc: "Repeats every element, or every slice along a dimension. The attribute `repeats` is the number of " +
-			"repetitions of all; the operand `repeats` has a number for each.\nWithout `repeats`, self has the numbers, and " +
+			"repetitions of all; the operand `repeats` has a number for each, or one for all.\nWithout `repeats`, self has the numbers, and " +
 			"the result repeats indices: [2, 0, 1] gives [0, 0, 2].",
 		Params: []graph.Param{kit.Self, {Name: "repeats", Optional: true, Overload: "tensor"}},
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
@@ -53,6 +53,7 @@ var RepeatInterleave = kit.Define[repeatInterleaveAttrs](graph.Op{
 	Lowerings: graph.Lowerings{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			r, err := newRepeatCall(c)
+			// An empty result with repeats per slice has a kernel all the same: it checks the repeats.
 			if err != nil || c.Out[0].Numel() == 0 && !r.perSlice {
 				return &graph.Kernel{}, err
 			}
@@ -74,7 +75,7 @@ type repeatCall struct {
 	flattened      bool         // the value is flattened, because the attribute dim is absent
 	dim            int          // the repeated dimension of the value
 	count          sym.Int      // number of repetitions, if it is the same for all slices
-	perSlice       bool         // each slice has its own number of repetitions
+	perSlice       bool         // an operand has the numbers of repetitions: one for each slice, or one for all
 	repeatsOperand int          // index of the operand that has the numbers of repetitions
 	size           sym.Int      // size of dim in the result
 	sizeKnown      bool         // whether size is known before the run
@@ -164,7 +165,7 @@ func (r *repeatCall) setSize(call *graph.Call, d tensor.DType) error {
 	return nil
 }
 
-// repeats is a function that returns the number of repetitions of index i.
+// repeats returns the number of repetitions of index i.
 type repeats func(i int) int
 
 // repeatsOf returns the repeats in a tensor. A single number applies to all indices.
@@ -190,7 +191,7 @@ func (r repeats) total(ctx context.Context, n int) (total int, err error) {
 		switch {
 		case k < 0:
 			return 0, errors.New("repeats can not be negative")
-		case k > tensor.MaxBytes/8-total: // the list takes 8 bytes per position
+		case k > tensor.MaxBytes/8-total: // total+k > MaxBytes/8: a position of the list takes 8 bytes
 			return 0, errors.New("numel: integer multiplication overflow")
 		}
 		total += k
@@ -235,9 +236,9 @@ func repeatedPositions(ctx context.Context, t *tensor.Tensor, n, size int) ([]in
 // self. In the view, the repetitions are a dimension of stride 0 after the repeated dimension.
 func (r *repeatCall) uniformKernel(c *graph.Call) (*graph.Kernel, error) {
 	dst, src := kit.OutBuffer(c, 0), kit.InBuffer(c, 0)
-	d := r.dim + 1
+	d := r.dim + 1 // the dimension of the repetitions
 	if r.flattened {
-		d = src.Meta.Rank()
+		d = src.Meta.Rank() // after all dimensions: each element is repeated
 	}
 	from := src.Meta
 	from.Shape, from.Strides = slices.Insert(slices.Clone(from.Shape), d, kit.KnownSize(r.count)),
@@ -252,8 +253,9 @@ func (r *repeatCall) uniformKernel(c *graph.Call) (*graph.Kernel, error) {
 // positionsGrain is the number of positions that a chunk of the listing phase writes.
 const positionsGrain = 1 << 16
 
-// positionsKernel returns the kernel for slices with different numbers of repetitions. It lists the index of the source
-// slice for each slice of the result in scratch memory, and then gathers the slices.
+// positionsKernel returns the kernel for repeats in an operand. It lists the index of the source slice for each slice
+// of the result in scratch memory, and then gathers the slices. Scratch memory has the list, then the prefix sums of
+// the repeats, each of 8 bytes per element.
 func (r *repeatCall) positionsKernel(call *graph.Call) (*graph.Kernel, error) {
 	repeatsMeta, out := call.Meta(r.repeatsOperand), call.Out[0]
 	m, size := kit.KnownMeta(r.valueType), kit.KnownSize(r.size)
@@ -271,7 +273,7 @@ func (r *repeatCall) positionsKernel(call *graph.Call) (*graph.Kernel, error) {
 	switch {
 	case r.repeatsOperand == 0: // the result has the positions themselves
 		last = copies.Kernel(copies.Job{Dst: kit.PtrBuffer(0, out), Src: index})
-	case r.flattened:
+	case r.flattened: // the positions are flat row-major indices of self
 		m := call.Meta(0)
 		walk := &indexedWalk{shape: out.Shape,
 			operands: []walkOperand{operandAt(0, out), {kit.InBuffer(call, 0), []int{0}},
@@ -300,7 +302,7 @@ func (r *repeatCall) listingPhases(repeatsMeta tensor.Meta, n, size, listLen int
 		}
 		_, sums := lists(mem)
 		step := repeatStep(repeatsMeta)
-		if repeatsMeta.Numel() == 1 {
+		if repeatsMeta.Numel() == 1 { // one number for all slices
 			step = 0
 		}
 		kit.Blocks(mem.Context, n, func(begin, end int) {
@@ -309,7 +311,7 @@ func (r *repeatCall) listingPhases(repeatsMeta tensor.Meta, n, size, listLen int
 		if _, err := repeats(func(i int) int { return sums[i] }).checkTotal(mem.Context, n, size); err != nil {
 			return err
 		}
-		for i := 1; i < n; i++ {
+		for i := 1; i < n; i++ { // sums[i] = the sum of the repeats of 0 to i
 			if i%kit.CheckEvery == 0 {
 				mem.CheckContext()
 			}
@@ -320,7 +322,8 @@ func (r *repeatCall) listingPhases(repeatsMeta tensor.Meta, n, size, listLen int
 	listPositions := graph.Phase{Chunks: kit.DivUp(listLen, positionsGrain), Run: func(mem *graph.Mem, chunk int) error {
 		positions, sums := lists(mem)
 		at, end := chunk*positionsGrain, min((chunk+1)*positionsGrain, listLen)
-		i, _ := slices.BinarySearch(sums, at+1) // the first index whose sum exceeds at
+		// Position p repeats the first index whose prefix sum exceeds p.
+		i, _ := slices.BinarySearch(sums, at+1)
 		for ; at < end; i++ {
 			for ; at < min(sums[i], end); at++ {
 				positions[at] = i
@@ -352,6 +355,7 @@ func repeatInterleave(ctx context.Context, c *graph.Call, in []*tensor.Tensor) (
 	if repeat.sizeKnown {
 		size = kit.KnownSize(repeat.size)
 	}
+	// For an empty result, only the repeats are checked.
 	if shape := kit.KnownSizes(kit.ReplaceSizes(repeat.valueType.Shape, repeat.dim, repeat.size)); repeat.sizeKnown &&
 		tensor.Numel(shape) == 0 {
 		if repeat.perSlice {

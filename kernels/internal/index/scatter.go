@@ -138,12 +138,15 @@ func checkScatter(name string, c *graph.Call, scatter *scatterCall) error {
 // walk returns a walk over all elements of index. It combines elements of the plain operand into the table.
 func (s *scatterCall) walk(c *graph.Call, table kit.Buffer, plain walkOperand) *indexedWalk {
 	index := c.Meta(1)
+	// The lookup gives the position in dim, so the table has stride 0 there.
 	steps := withoutStep(kit.ByteStrides(table.Meta), s.dim)
+	// A 0-dim value counts as a vector of one element: table and index may differ in rank.
 	if index.Rank() == 0 {
 		steps = nil
 	} else if table.Meta.Rank() == 0 {
 		steps = []int{0}
 	}
+	// A constant is one element, and so is src if its rank differs: strides of 0.
 	if plain.IsData() || len(plain.steps) != index.Rank() {
 		plain.steps = make([]int, index.Rank())
 	}
@@ -177,7 +180,7 @@ func (s *scatterCall) compile(call *graph.Call) (*graph.Kernel, error) {
 	return kernel, nil
 }
 
-// identityOf returns the identity element of a reduction.
+// identityOf returns the identity element of a reduction: x combined with it is x. For combineSet it is 0.
 func identityOf(dtype tensor.DType, mode combineMode) *tensor.Tensor {
 	identity := tensor.IntScalar(0)
 	switch {
@@ -186,12 +189,12 @@ func identityOf(dtype tensor.DType, mode combineMode) *tensor.Tensor {
 	case mode == combineAdd || mode == combineSet:
 	case dtype == tensor.Bool:
 		identity = tensor.BoolScalar(mode == combineMin)
-	case dtype.IsFloat():
+	case dtype.IsFloat(): // -inf for a maximum, +inf for a minimum
 		identity = tensor.FloatScalar(math.Inf(map[combineMode]int{combineMax: -1, combineMin: 1}[mode]))
 	case dtype.IsSigned():
-		minInt := int64(-1) << (8*dtype.Size() - 1)
+		minInt := int64(-1) << (8*dtype.Size() - 1) // ^minInt is the greatest number
 		identity = tensor.IntScalar(map[combineMode]int64{combineMax: minInt, combineMin: ^minInt}[mode])
-	case mode == combineMin:
+	case mode == combineMin: // unsigned: all bits are 1. The identity of a maximum is 0.
 		identity = tensor.IntScalar(-1)
 	}
 	return identity.Tensor(dtype)
@@ -209,6 +212,7 @@ func (s *scatterCall) addMeanPhases(call *graph.Call, kernel *graph.Kernel) {
 	// Counts have the layout of the sums, which are dense.
 	count := kit.ScratchBuffer(0, tensor.Meta{DType: tensor.Int64, Shape: out.Shape, Strides: out.Strides})
 	kernel.Scratch = 8 * n
+	// eachBlock returns a phase that calls f for the counts of each block. `at` is the index of the first of them.
 	eachBlock := func(f func(m *graph.Mem, counts []int64, at int)) graph.Phase {
 		return graph.Phase{Chunks: kit.DivUp(n, machine.GatherGrain), Run: func(m *graph.Mem, chunk int) error {
 			at := chunk * machine.GatherGrain
@@ -231,7 +235,7 @@ func (s *scatterCall) addMeanPhases(call *graph.Call, kernel *graph.Kernel) {
 			if n < 2 {
 				continue
 			}
-			var buf [2]uint64
+			var buf [2]uint64 // one element of any loop dtype, 16 bytes at most
 			value := unsafe.Pointer(&buf)
 			address := unsafe.Add(m.Ptrs[0], (at+i)*size)
 			load(value, address, 0, 0, 1)

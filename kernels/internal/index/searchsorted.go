@@ -179,6 +179,8 @@ func searchKernel[T kit.Sortable](c *graph.Call, sequence, values int, dtype ten
 	}
 	// Operands are rounded to dtype before they are converted to the dtype of the loop.
 	dense := func(x kit.Buffer) kit.Buffer { return builder.Dense(builder.Dense(x, dtype), kit.LoopDType(dtype)) }
+	// s is the sequence: n elements in each of `rows` rows. perRow values are searched in each row. If the sequence is
+	// a vector, all values are searched in it.
 	s, v := dense(builder.In(sequence)), dense(v)
 	buffers := []kit.Buffer{builder.Result(0, c.Out[0].DType), s, v}
 	// Only searchsorted, whose sequence is operand 0, has an operand sorter.
@@ -188,11 +190,11 @@ func searchKernel[T kit.Sortable](c *graph.Call, sequence, values int, dtype ten
 	}
 	n := s.Meta.Shape[s.Meta.Rank()-1]
 	rows := s.Meta.Numel() / max(1, n)
-	if n == 0 {
+	if n == 0 { // the rows are empty, but there are rows
 		rows = tensor.Numel(s.Meta.Shape[:s.Meta.Rank()-1])
 	}
 	perRow := v.Meta.Numel() / max(1, rows)
-	steps := 1 // of a binary search
+	steps := 1 // steps of a binary search: log2(n), rounded up
 	for 1<<steps < n {
 		steps++
 	}
@@ -229,11 +231,11 @@ func searchKernel[T kit.Sortable](c *graph.Call, sequence, values int, dtype ten
 
 // searchLine returns the position of x in a sorted line: after equal elements if right is set, else before them.
 func searchLine[T kit.Sortable](line []T, x T, right bool) int {
-	begin, n := 0, len(line)
+	begin, n := 0, len(line) // the position is in [begin, begin+n]
 	if right {
 		for n > 0 {
 			half := n / 2
-			if v := line[begin+half]; !(v > x) {
+			if v := line[begin+half]; !(v > x) { // also true if v or x is NaN
 				begin, n = begin+half+1, n-half-1
 			} else {
 				n = half

@@ -30,8 +30,8 @@ type tfidfAttrs struct {
 var TfidfVectorizer = kit.Define[tfidfAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "tfidf_vectorizer",
-		Doc: "Counts the n-grams of a pool in rows of integers: [n] or [rows, n] gives one " +
-			"float32 vector per row.",
+		Doc: "Counts the n-grams of a pool in rows of integers: [n] or [rows, n] gives one float32 vector per row. The " +
+			"elements of an occurrence are at equal distances of 1 to `max_skip_count`+1.",
 		Params: []graph.Param{kit.Self},
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
 			m := call.Type(0)
@@ -156,6 +156,7 @@ func (t *tfidf) maxDistance(g *tfidfGram, n int) int {
 	case len(g.ids) == 1:
 		return 1
 	}
+	// An occurrence of k elements spans (k-1)*distance+1 elements of the row.
 	longest := max(0, n-1) / (len(g.ids) - 1)
 	return min(longest-1, maxSkip) + 1
 }
@@ -217,9 +218,11 @@ func (t *tfidf) kernel(c *graph.Call) (*graph.Kernel, error) {
 		end int) error {
 		for u := begin; u < end; u++ {
 			row := u / unitsPerRow
+			// The unit belongs to the n-gram i-1 with units[i-1] <= u%unitsPerRow < units[i].
 			i, _ := slices.BinarySearch(units, u%unitsPerRow+1)
 			g := &t.grams[i-1]
 			line := unsafe.Slice((*int64)(kit.AddressOf[int64](mem.Ptrs[1], row*n)), n)
+			// Distances start at 1.
 			first, found := (u%unitsPerRow-units[i-1])*distancesPerUnit+1, 0
 			for distance := first; distance < min(first+distancesPerUnit, t.maxDistance(g, n)+1); distance++ {
 				found += g.count(mem, line, distance)

@@ -29,7 +29,7 @@ const (
 	treeOperands
 )
 
-// treeOperandNames has the names of the operands after self.
+// treeOperandNames has the names of the operands.
 var treeOperandNames = [treeOperands]string{"self", "roots", "features", "thresholds", "children", "offsets", "targets",
 	"weights", "missing"}
 
@@ -70,7 +70,7 @@ func (t *trees[T]) setOperand(i int, p unsafe.Pointer, n int) {
 	}
 }
 
-// check checks the indices in the operands.
+// check checks the indices in the operands, except children and missing: isForward or makeForward checks those.
 func (t *trees[T]) check(columns, outputs int) error {
 	for _, list := range []struct {
 		operand int
@@ -88,8 +88,9 @@ func (t *trees[T]) check(columns, outputs int) error {
 	return nil
 }
 
-// isForward reports whether each child is the node itself or a later node. A descent then ends after a bounded number
-// of steps, at a node that is its own child.
+// isForward reports whether each child is the node itself or a later node of the list. A descent then ends after a
+// bounded number of steps, at a node that is its own child. children has the children of node 0, then those of node 1,
+// and so on.
 func isForward(children []int32, childrenPerNode int) bool {
 	for i, next := range children {
 		if node := i / childrenPerNode; int(next) < node || int(next) >= len(children)/childrenPerNode {
@@ -140,7 +141,7 @@ func (a treeAggregate) finish(s float64, trees int) float64 {
 	switch {
 	case a == treeMean:
 		return s / float64(max(1, trees))
-	case a != treeSum && s != s:
+	case a != treeSum && s != s: // a column without weights
 		return 0
 	}
 	return s
@@ -153,7 +154,7 @@ func (t *trees[T]) addWeights(sums []float64, node int, a treeAggregate) {
 		switch {
 		case a <= treeMean:
 			*s += w
-		case a == treeMin && !(*s <= w), a == treeMax && !(*s >= w):
+		case a == treeMin && !(*s <= w), a == treeMax && !(*s >= w): // also if *s is NaN: w is the first weight
 			*s = w
 		}
 	}
@@ -233,6 +234,7 @@ func newTreeWalk[T treeElement](c *graph.Call) *treeWalk[T] {
 	w := &treeWalk[T]{rows: c.Out[0].Shape[0], columns: c.Meta(treeSelf).Shape[1], outputs: a.Outputs,
 		trees: c.Meta(treeRoots).Numel(), aggregate: treeAggregates[a.Aggregate]}
 	groups := kit.DivUp(w.rows, treeGroup)
+	// The wanted number of groups per block, then its limits: by treeBlock, by the memory for sums, by the rows.
 	w.blockRows = treeGroup * min(max(minTreeGroups, kit.DivUp(groups, treeChunks)), treeBlock/treeGroup,
 		max(1, maxTreeSums/treeGroup/w.outputs), groups)
 	return w
@@ -315,8 +317,10 @@ func containsNaN[T treeElement](list []T) bool {
 	return hasNaN
 }
 
-// leafOf returns the node at which a row leaves a tree. The row may have elements that are NaN.
-func (t *trees[T]) leafOf(m *graph.Mem, row unsafe.Pointer, at int) int {
+// leafOf returns the node at which a row leaves a tree: the node whose next node is the node itself. The row may have
+// elements that are NaN; t.missing is not nil.
+func (t *trees[T]) leafOf(m *graph.Mem, row unsafe.Pointer, root int) int {
+	at := root
 	for {
 		x := *(*T)(kit.AddressOf[T](row, int(t.features[at])))
 		next := 0
@@ -358,11 +362,12 @@ func (n *treeNodes[T]) next(row unsafe.Pointer, at int) int {
 	return int(*(*int32)(unsafe.Add(n.children, at*8+child*4)))
 }
 
-// isLeaf reports whether a row leaves the tree at node `at`. A node may end the descent for one result of its
-// comparison only.
+// isLeaf reports whether a row leaves the tree at node `at`. The answer depends on the row: a node may be its own child
+// for one result of its comparison only.
 func (n *treeNodes[T]) isLeaf(row unsafe.Pointer, at int) bool { return n.next(row, at) == at }
 
-// leavesOf finds the nodes at which rows leave a tree. NaN is greater than every threshold.
+// leavesOf finds the nodes at which rows leave a tree. NaN compares false, as an element above the threshold does. A
+// row that has reached its leaf stays there until all rows have.
 func (n *treeNodes[T]) leavesOf(m *graph.Mem, rows *[treeGroup]unsafe.Pointer, root int, leaves *[treeGroup]int) {
 	// The current nodes of the rows are separate variables, so that they stay in registers.
 	a, b, c, d, e, f, g, h := root, root, root, root, root, root, root, root

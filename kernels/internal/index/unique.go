@@ -112,8 +112,8 @@ var UniqueConsecutive = uniqueOp(graph.SchemaOf[uniqueConsecutiveAttrs](), "uniq
 	})
 
 // uniqueOp defines an op that removes duplicates. The outline of a result is its dtype and sizes, -1 for unknown ones.
-// By default, it is that of a vector of unknown length; refine corrects it for other results. compute returns the
-// results.
+// By default, results are vectors of unknown length: the first of the dtype of self, the others of int64. refine
+// corrects the outlines of other results. compute returns the results.
 func uniqueOp(attrs *graph.Schema, name, doc string, outputs []string, example graph.Attrs,
 	refine func(*graph.Call, []graph.Outline),
 	compute func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error)) *graph.Op {
@@ -208,7 +208,7 @@ func uniqueModeOf(sorted bool) uniqueMode {
 
 // findUnique finds the distinct slices of self along a dimension, or its distinct elements if dim is nil.
 func findUnique(ctx context.Context, self *tensor.Tensor, dim *int, mode uniqueMode) (*uniques, error) {
-	input, along := self, 0
+	input, along := self, 0 // the slices of input along dimension `along` are compared
 	var err error
 	if dim == nil {
 		input, err = kit.RowMajorAs(ctx, self, self.Numel())
@@ -259,8 +259,9 @@ func findUnique(ctx context.Context, self *tensor.Tensor, dim *int, mode uniqueM
 	return found, err
 }
 
-// rowCompare returns a function that compares two rows of t element by element, in dtype d. NaN is greater than all
-// numbers. The second result of the function reports whether the rows are equal. A row with NaN equals no row.
+// rowCompare returns a function that compares rows a and b of t in lexicographic order, in dtype d. Its first result is
+// -1, 0 or 1. For this order, NaN is greater than all numbers and equal to itself, so that sorting is well defined. The
+// second result reports whether the rows are equal as numbers: a row with NaN equals no row.
 func rowCompare[T int64 | uint64 | float64](ctx context.Context, t *tensor.Tensor,
 	d tensor.DType) func(a, b int) (int, bool) {
 	c := kit.CopyTo(ctx, t, tensor.New(d, t.Shape...))
@@ -280,7 +281,7 @@ func rowCompare[T int64 | uint64 | float64](ctx context.Context, t *tensor.Tenso
 		for i, v := range data[a*width : (a+1)*width] {
 			w := y[i]
 			switch {
-			case v < w || w != w && v == v:
+			case v < w || w != w && v == v: // x != x holds for NaN only
 				return -1, false
 			case v > w || v != v && w == w:
 				return 1, false
@@ -291,7 +292,8 @@ func rowCompare[T int64 | uint64 | float64](ctx context.Context, t *tensor.Tenso
 	}
 }
 
-// find sets u.first, u.counts and u.inverse for n slices. compare compares the slices a and b; see rowCompare.
+// find sets u.first, u.counts and u.inverse for n slices. compare compares the slices a and b; see rowCompare. It sorts
+// the slices, except for runs, and numbers the groups of equal neighbours.
 func (u *uniques) find(ctx context.Context, n int, mode uniqueMode, compare func(a, b int) (int, bool)) {
 	order := ascending(n)
 	if mode != uniqueRuns {
@@ -299,7 +301,7 @@ func (u *uniques) find(ctx context.Context, n int, mode uniqueMode, compare func
 			if c, _ := compare(a, b); c != 0 {
 				return c
 			}
-			return a - b
+			return a - b // equal slices by index
 		})
 	}
 	u.inverse = kit.NewInts[int64](n)

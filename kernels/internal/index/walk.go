@@ -40,6 +40,7 @@ func (l *lookup) offset(p unsafe.Pointer) (int, error) {
 	if l.flatLayout == nil {
 		return i * l.step, nil
 	}
+	// i = (i0*n1 + i1)*n2 + i2 ...: the last dimension varies fastest.
 	elements := 0
 	for d := l.flatLayout.Rank() - 1; d >= 0; d-- {
 		n := l.flatLayout.Shape[d]
@@ -108,6 +109,7 @@ func (walk *indexedWalk) merge() {
 			continue
 		}
 		if k := len(dims) - 1; k >= 0 && walk.isSerial(dims[k]) == walk.isSerial(d) {
+			// Dimensions p and d are contiguous in an operand if step[p] = step[d]*size[d].
 			previous, mergeable := dims[k], true
 			for _, s := range walk.operands {
 				mergeable = mergeable && s.steps[previous] == s.steps[d]*n
@@ -131,7 +133,7 @@ func (walk *indexedWalk) merge() {
 	for _, d := range dims {
 		walk.shape = append(walk.shape, shape[d])
 	}
-	if len(walk.shape) == 0 {
+	if len(walk.shape) == 0 { // a 0-dim walk has one element
 		walk.shape = []int{1}
 		for i := range walk.operands {
 			walk.operands[i].steps = []int{0}
@@ -154,13 +156,15 @@ func (walk *indexedWalk) divideWork() {
 		}
 	}
 	n := walk.shape[walk.innerDim]
+	// A serial innermost dimension is one piece. Otherwise, a unit moves about GatherGrain elements: it visits a piece
+	// serialCount times.
 	walk.pieceLen = max(1, n)
 	if !walk.isSerial(walk.innerDim) {
 		walk.pieceLen = max(1, min(n, max(64, machine.GatherGrain/max(1, walk.serialCount))))
 	}
 	walk.pieces = kit.DivUp(n, walk.pieceLen)
 	walk.units *= walk.pieces
-	if walk.serialCount == 0 {
+	if walk.serialCount == 0 { // a serial dimension is empty: units have nothing to do
 		walk.units = 0
 	}
 	walk.unitsPerChunk = max(1, machine.GatherGrain/max(1, walk.serialCount*walk.pieceLen))
@@ -193,7 +197,7 @@ func (walk *indexedWalk) kernel(ops kit.RowOps) *graph.Kernel {
 }
 
 // form returns the description from which kernels for devices, such as GPUs, are generated. It returns nil if the walk
-// writes the table or has flat indices.
+// writes the table, has flat indices, or has an operand in scratch memory or packed.
 func (walk *indexedWalk) form() *graph.Gather {
 	if walk.writesTable {
 		return nil
@@ -234,6 +238,7 @@ func (walk *indexedWalk) runUnit(mem *graph.Mem, ops kit.RowOps, unit int, posit
 	for s := range walk.operands {
 		start[s] = walk.operands[s].Address(mem)
 	}
+	// unit = index in the parallel dimensions * pieces + piece. `at` is the start of the piece.
 	at := unit % walk.pieces * walk.pieceLen
 	walk.moveAddresses(&start, walk.parallelDims, unit/walk.pieces)
 	for s := range walk.operands {
@@ -273,6 +278,7 @@ func (walk *indexedWalk) runRow(mem *graph.Mem, ops kit.RowOps, addresses *[maxO
 	}
 	for from := 0; from < n; from += positionBlock {
 		block := positions[:min(positionBlock, n-from)]
+		// block[k] = k's own offset in the table, plus the offsets of all lookups for k.
 		for i := range block {
 			block[i] = (from + i) * table
 		}

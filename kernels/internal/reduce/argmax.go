@@ -51,6 +51,7 @@ func argOp(name, doc string, greatest bool) *graph.Op {
 			return folds.Spec{}, err
 		}
 		mask, err := folds.MaskOfDim(a.Dim, t.Rank())
+		// As PyTorch, accept these dtypes for results that need no comparison: no elements, or one element per row.
 		dtype := t.DType
 		if dtype == tensor.Bool || dtype.IsComplex() || dtype.IsBareUnsigned() {
 			if err == nil && !kit.IsEmpty(t) && !hasOneElement(t, mask, a.Dim) {

@@ -49,9 +49,10 @@ var BatchNorm = kit.Define[batchNormAttrs](graph.Op{
 	Lowerings: graph.Lowerings{Decompose: decomposeBatchNorm},
 })
 
-// decomposeBatchNorm computes input * scale + shift, as PyTorch does. With the statistics of a batch, it computes
-// (input - mean) * scale + shift. The scale and the shift of each channel are computed in float64 and rounded once.
-// They are constants if the parameters are constants.
+// decomposeBatchNorm computes input*scale + shift, as PyTorch does, with scale = weight/sqrt(variance + eps) and
+// shift = bias - mean*scale. With the statistics of a batch, it computes (input - center)*scale + shift; center is the
+// rounded mean, and shift = bias - (mean - center)*scale. Scale and shift of each channel are computed in float64 and
+// rounded once. They are constants if the parameters and the statistics are constants.
 func decomposeBatchNorm(into *graph.Parts, call *graph.Call) ([]*graph.Value, error) {
 	builder, attrs, input := compose.NewBuilder(into, call), kit.Attrs[batchNormAttrs](call), call.Meta(0)
 	if input.Numel() == 0 {
@@ -78,8 +79,7 @@ func decomposeBatchNorm(into *graph.Parts, call *graph.Call) ([]*graph.Value, er
 	}
 	x := call.In[0]
 	if attrs.Training {
-		// Subtract the mean first. Otherwise input * scale and shift nearly cancel for values far from zero, which loses
-		// digits. center is the rounded mean; shift includes the rounding error, mean - center.
+		// Otherwise input*scale and shift nearly cancel for values far from zero, which loses digits.
 		center := builder.Convert(loopDType, mean)
 		x = builder.Add(pointwise.Sub, nil, x, builder.BroadcastAlong(center, 1, input.Rank()))
 		mean = builder.Add(pointwise.Sub, nil, mean, builder.Convert(f, center))

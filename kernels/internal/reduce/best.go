@@ -60,6 +60,7 @@ func bestElementFold[T number](greatest bool) *iter.Fold {
 	}
 	return iter.Folding(bestElement[T]{index: -1}, row, columns, func(a, from []bestElement[T]) {
 		for i, b := range from {
+			// b is better if a is empty, or if b has an element that is strictly better or NaN where a has none.
 			v, w := a[i].value, b.value
 			if a[i].index < 0 || b.index >= 0 && (sign > 0 && w > v || sign < 0 && w < v || w != w && v == v) {
 				a[i] = b
@@ -153,11 +154,13 @@ func bestRow(builder *expr.Builder, x expr.Value, greatest, values bool) []folds
 	// A fold of extremes treats zeros of both signs as equal and may return either. The sign of the best element is
 	// therefore stored in the last bit of the folded position.
 	const i32 = tensor.Int32
+	// negative is the sign bit of x. firstWhere then finds the least of 2*position + sign.
 	bits := map[int]tensor.DType{4: i32, 8: tensor.Int64}[builder.DType(x).Size()]
 	negative := builder.Convert(i32, builder.Do(expr.Lt, builder.Bits(bits, x), builder.Int(bits, 0)))
 	position, one := builder.Position(), builder.Int(i32, 1)
 	first := firstWhere(builder, isBest(builder, x, best),
 		builder.Do(expr.Or, builder.Do(expr.Add, position, position), negative))
+	// A best element of 0 gets the sign: -0 if the last bit is set. The index is the position without this bit.
 	zero := builder.Const(builder.DType(x), 0)
 	signed := builder.Do(expr.Select, builder.Do(expr.Eq, builder.Do(expr.And, first, one), one),
 		builder.Do(expr.Neg, zero), zero)

@@ -93,6 +93,8 @@ func (s *channelNorm) coefficients(builder *copies.KernelBuilder, statistics []k
 	for i := 1; i < 3; i++ {
 		buffers = append(buffers, builder.Dense(builder.In(i), tensor.Float64))
 	}
+	// A unit of work is a group of n channels of a sample. The buffers are center, scale, shift, variance, mean,
+	// weight, bias.
 	n, samples := shape[1]/s.groups, shape[0]
 	builder.AddPhases(0, 0, buffers, copies.ChunkedPhase(samples*s.groups, n, func(m *graph.Mem, begin, end int) error {
 		v := channelValues{channels: shape[1]}
@@ -118,7 +120,8 @@ type channelValues struct {
 	channels                                           int
 }
 
-// setGroup computes the coefficients of a group: the n channels from first on. loopDType is the dtype of the loop that
+// setGroup computes the coefficients of a group: the n channels from first on, where first counts the channels of all
+// samples. loopDType is the dtype of the loop that
 // uses the coefficients.
 func (values *channelValues) setGroup(first, n int, eps float64, loopDType tensor.DType) {
 	// The variance of the group is the mean of squares: of the variance of each channel plus the squared difference of

@@ -66,6 +66,8 @@ func runningKernel[T kit.Sortable](c *graph.Call, d tensor.DType, greatest bool)
 		return nil, err
 	}
 	builder := copies.NewKernelBuilder(c)
+	// Values are [outer, n, inner]: n elements in each of inner adjacent lines. A unit of work is a block of up to
+	// columnUnit adjacent lines: unit = outer index * blocks + block.
 	n, inner := kit.SizeOf(m, dim), tensor.Numel(m.Shape[min(dim+1, m.Rank()):])
 	buffers := []kit.Buffer{builder.Result(0, d), builder.Result(1, tensor.Int64), builder.Dense(builder.In(0), d)}
 	blocks := kit.DivUp(inner, columnUnit)
@@ -84,7 +86,7 @@ func runningKernel[T kit.Sortable](c *graph.Call, d tensor.DType, greatest bool)
 						mem.CheckContext()
 					}
 					at := first + i*inner
-					before := max(first, at-inner)
+					before := max(first, at-inner) // the previous elements; not read at i = 0
 					runStep(values[at:at+lines], indices[at:at+lines], in[at:at+lines], values[before:before+lines],
 						indices[before:before+lines], int64(i), greatest)
 				}
@@ -96,7 +98,7 @@ func runningKernel[T kit.Sortable](c *graph.Call, d tensor.DType, greatest bool)
 
 func runOf[T any](p unsafe.Pointer, n int) []T { return unsafe.Slice((*T)(p), n) }
 
-// runLine writes the extremes of one line.
+// runLine writes the extremes of one line. A NaN replaces any extreme, and only a NaN replaces NaN.
 func runLine[T kit.Sortable](mem *graph.Mem, values []T, indices []int64, in []T, greatest bool) {
 	best, bestAt := in[0], 0
 	kit.Blocks(mem.Context, len(in), func(begin, end int) {
@@ -111,7 +113,8 @@ func runLine[T kit.Sortable](mem *graph.Mem, values []T, indices []int64, in []T
 	})
 }
 
-// runStep writes the extremes of lines at position i. best and bestAt are the extremes at the previous position.
+// runStep writes the extremes of adjacent lines at position i. best and bestAt are the extremes at the previous
+// position and their indices; at position 0 they have no meaning.
 func runStep[T kit.Sortable](values []T, indices []int64, in, best []T, bestAt []int64, i int64, greatest bool) {
 	indices, best, bestAt, values = indices[:len(in)], best[:len(in)], bestAt[:len(in)], values[:len(in)]
 	for k, x := range in {

@@ -20,11 +20,11 @@ type cumAttrs struct {
 
 // Cumsum and Cumprod are running sums and products. Floats are accumulated in float64.
 var (
-	Cumsum = scanOp("cumsum", "Returns the running sum along a dimension. Bools and integers give int64.", expr.Add,
+	Cumsum = scanOp("cumsum", "Returns the running sum along a dimension. Bools and integers give int64 unless `dtype` is given.", expr.Add,
 		[2]scanLoops{newComplexScan(0, sumComplexRow[complex64], sumComplexColumns[complex64]),
 			newComplexScan(0, sumComplexRow[complex128], sumComplexColumns[complex128])},
 		func(a, b complex128) complex128 { return a + b }, func(a, b int64) int64 { return a + b })
-	Cumprod = scanOp("cumprod", "Returns the running product along a dimension. Bools and integers give int64.", expr.Mul,
+	Cumprod = scanOp("cumprod", "Returns the running product along a dimension. Bools and integers give int64 unless `dtype` is given.", expr.Mul,
 		[2]scanLoops{newComplexScan(1, prodComplexRow[complex64], prodComplexColumns[complex64]),
 			newComplexScan(1, prodComplexRow[complex128], prodComplexColumns[complex128])},
 		kit.MulComplex, func(a, b int64) int64 { return a * b })
@@ -37,7 +37,7 @@ type scanLoops struct {
 }
 
 // newComplexScan returns the loops for complex numbers, whose scans expressions do not support. first is the initial
-// value.
+// value. row scans one line; columns makes one step in each of len(a) adjacent lines, whose running values are a.
 func newComplexScan[T tensor.Element](first complex128, row func(a *complex128, dst, x []T),
 	columns func(a []complex128, dst, x []T)) scanLoops {
 	return scanLoops{tensor.DTypeOf[T](), expr.Scanner{
@@ -109,6 +109,7 @@ func scanOp(name, doc string, op expr.Op, loops [2]scanLoops, combine func(a, b 
 				lower: func(call *graph.Call, dim int, order lineOrder) (*graph.Kernel, error) {
 					d := dtype(call)
 					l := scanLoopsOf(op, d, loops)
+					// An expression also converts the elements; compileScan would copy them first.
 					if call.Meta(0).DType != l.dtype || d != l.dtype {
 						rows := order.applyTo(func(c *graph.Call) (*graph.Rows, error) { return scanRows(c, op, d) })
 						k, err := lowerSuitedRows(call, rows)
@@ -142,22 +143,25 @@ func compileScan(call *graph.Call, dim int, order lineOrder, dtype tensor.DType,
 	}
 	builder := copies.NewKernelBuilder(call)
 	in, out := builder.In(0), kit.OutBuffer(call, 0)
+	// The operand is [outer, n, inner]: n elements in each of inner adjacent lines. With rows, inner is 1.
 	n, inner := kit.SizeOf(call.Meta(0), dim), 1
 	if order == lineRows {
 		in, out = withDimLast(in, dim), withDimLast(out, dim)
 	} else {
 		inner = tensor.Numel(call.Meta(0).Shape[min(dim+1, call.Meta(0).Rank()):])
 	}
+	// Elements are rounded to dtype before they are converted to the dtype of the loops.
 	in, result := builder.Dense(builder.Dense(in, dtype), l.dtype), out
 	if out.Meta.DType != l.dtype || !out.Meta.IsContiguous() {
 		result = builder.Temp(l.dtype, out.Meta.Shape...)
 	}
+	// A unit of work is a block of up to columnUnit adjacent lines: unit = outer index * blocks + block.
 	blocks, size := kit.DivUp(inner, columnUnit), l.dtype.Size()
 	units := out.Meta.Numel() / (n * inner) * blocks
 	builder.AddPhases(0, columnUnit*l.Carry, []kit.Buffer{result, in}, copies.ChunkedPhase(units, n*min(inner, columnUnit),
 		func(m *graph.Mem, begin, end int) error {
 			for u := begin; u < end; u++ {
-				first := u%blocks*columnUnit + u/blocks*n*inner
+				first := u%blocks*columnUnit + u/blocks*n*inner // index of the first element of the first line
 				l.scan(m, unsafe.Add(m.Ptrs[0], first*size), unsafe.Add(m.Ptrs[1], first*size), n, inner*size,
 					min(columnUnit, inner-u%blocks*columnUnit))
 			}
@@ -196,7 +200,7 @@ func (l *scanLoops) scan(mem *graph.Mem, out, in unsafe.Pointer, n, step, lines 
 		return
 	}
 	for i := range n {
-		if i*lines%kit.CheckEvery < lines {
+		if i*lines%kit.CheckEvery < lines { // about once per CheckEvery elements
 			mem.CheckContext()
 		}
 		l.Columns(carry, unsafe.Add(out, i*step), unsafe.Add(in, i*step), lines)

@@ -42,7 +42,7 @@ func extremumSpec(d tensor.DType, mask []bool, keepdim, greatest bool) folds.Spe
 		}}
 }
 
-// refBest returns the index of the first greatest or least element, or of the first NaN.
+// refBest returns the index of the first greatest or least element, or of the first NaN if there is one.
 func refBest(x []tensor.Scalar, greatest bool) int {
 	best := 0
 	for i, v := range x {

@@ -76,9 +76,11 @@ func groupNormRows(c *graph.Call) (*graph.Rows, error) {
 func sampleNormRows(c *graph.Call, split, groups int, eps float64) (*graph.Rows, error) {
 	b, v, in, mask := normOperands(c, c.Meta(0).Rank()-2, 2)
 	if split != 0 {
+		// The mask is for [n, split, c/split, ...]: the channels of a group are part of the row.
 		mask = slices.Insert(mask, 2, true)
 	}
 	shape := c.Meta(0).Shape
+	// A row has the channels of a group at all positions.
 	y := affineNormRow(b, v, float64(shape[1]/groups*tensor.Numel(shape[2:])), eps)
 	r, err := singleResultRows(b, mask, in, y, c.Meta(0).DType)
 	if err != nil {
@@ -86,7 +88,7 @@ func sampleNormRows(c *graph.Call, split, groups int, eps float64) (*graph.Rows,
 	}
 	r.Split, r.Channels = split, make([]bool, len(in))
 	for k, i := range in {
-		r.Channels[k] = i > 0
+		r.Channels[k] = i > 0 // weight and bias
 	}
 	return r, nil
 }

@@ -43,7 +43,7 @@ var Hardmax = kit.Define[hardmaxAttrs](graph.Op{
 			d, err := tensor.WrapDim(kit.Attrs[hardmaxAttrs](c).Dim, input.Rank())
 			line := make([]tensor.Scalar, input.Shape[d])
 			kit.EachIndex(input.Shape, func(index []int) {
-				if index[d] > 0 {
+				if index[d] > 0 { // each line once
 					return
 				}
 				for i := range line {
@@ -107,6 +107,7 @@ func compileHardmax(c *graph.Call, dim int) (*graph.Kernel, error) {
 	positions, one := builder.Temp(tensor.Int64, shape...), tensor.Zeros(dtype)
 	one.Set(tensor.IntScalar(1))
 	builder.AddCall(Argmax, graph.Attrs{"dim": dim, "keepdim": true}, []kit.Buffer{positions}, builder.In(0))
+	// The result is [outer, n, inner], positions are [outer, inner]. A unit of work is one index of outer.
 	inner := tensor.Numel(m.Shape[min(dim+1, m.Rank()):])
 	builder.AddPhases(0, 0, []kit.Buffer{builder.Result(0, dtype), positions, kit.DataBuffer(one)},
 		copies.ChunkedPhase(m.Numel()/(n*inner), n*inner, func(m *graph.Mem, begin, end int) error {

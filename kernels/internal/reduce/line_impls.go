@@ -129,6 +129,7 @@ func (o lineOp) work(c *graph.Call, order lineOrder, w graph.Walk, e fusion.Effo
 	}
 	n := float64(out.Numel())
 	if compiled {
+		// By columns, a vector register has several lines, which count as one row.
 		rows := n / float64(max(1, line.N))
 		if order == lineColumns {
 			rows /= float64(max(1, min(run.N, columnLanes)))

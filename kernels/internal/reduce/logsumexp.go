@@ -54,8 +54,8 @@ var Logsumexp = folds.Define(graph.SchemaOf[logsumexpAttrs](), graph.Op{
 		}}, err
 })
 
-// logsumexpRow returns an expression: the logarithm of the sum of a row's exponentials. The maximum of the row is
-// subtracted before the exponentials are computed, unless it is infinite.
+// logsumexpRow returns the logarithm of the sum of a row's exponentials as an expression: max + log(sum(exp(x-max))).
+// An infinite maximum is replaced by 0, because inf-inf is NaN.
 func logsumexpRow(b *expr.Builder, x folds.Number) []folds.Number {
 	d := b.DType(x.Re)
 	zero := b.Const(d, 0)

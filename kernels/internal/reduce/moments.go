@@ -74,7 +74,7 @@ func refVar(isComplex bool, divisor float64, returnsStd, returnsMean bool) func(
 		}
 		n := float64(len(x))
 		mu := complex(real(sum)/n, imag(sum)/n)
-		var m2 [2]float64
+		var m2 [2]float64 // of the real and of the imaginary parts
 		for _, v := range x {
 			d := v.Complex() - mu
 			m2[0] += float64(real(d) * real(d))
@@ -115,7 +115,7 @@ func momentsFold[T float32 | float64](divisor float64, returnsStd, returnsMean b
 	}
 	return iter.WithResult(f, func(dst []float64, a []moments) {
 		for i := range a {
-			if dst[i] = a[i].mean; a[i].n == 0 {
+			if dst[i] = a[i].mean; a[i].n == 0 { // the mean of no elements
 				dst[i] = math.NaN()
 			}
 		}
@@ -132,7 +132,10 @@ func momentsRow[T float32 | float64](a *moments, x []T, _ int) {
 	a.merge(&b)
 }
 
-// merge adds the elements of b to a by Chan's formula.
+// merge adds the elements of b to a by Chan's formula. With n = a.n + b.n and d = b.mean - a.mean:
+//
+//	mean = a.mean + d*b.n/n
+//	m2 = a.m2 + b.m2 + d*d*a.n*b.n/n
 func (a *moments) merge(b *moments) {
 	switch {
 	case b.n == 0:
@@ -148,18 +151,18 @@ func (a *moments) merge(b *moments) {
 	a.n = n
 }
 
-// momentsColumns adds one element to each accumulator by Welford's formula. All accumulators of a block have the same
-// number of elements.
+// momentsColumns adds one element x to each accumulator by Welford's formula. With d = x - mean, it adds d/n to the
+// mean and d*(x - new mean) to m2. All accumulators of a block have the same number of elements n.
 func momentsColumns[T float32 | float64](a []moments, x []T, _ int) {
 	x = x[:len(a)]
 	n := a[0].n + 1
 	share := 1 / n
 	for i := range a {
-		v, m := float64(x[i]), &a[i]
-		d := v - m.mean
-		m.mean += float64(d * share)
-		m.m2 += float64(d * (v - m.mean))
-		m.n = n
+		v, acc := float64(x[i]), &a[i]
+		d := v - acc.mean
+		acc.mean += float64(d * share)
+		acc.m2 += float64(d * (v - acc.mean))
+		acc.n = n
 	}
 }
 
@@ -170,7 +173,8 @@ func mergeMoments(a, src []moments) {
 	}
 }
 
-// sumOfSquares returns the sum of the squares of x - mean.
+// sumOfSquares returns the sum of the squares of x - mean, in four partial sums that do not wait for each other. The
+// conversions float64(d * d) prevent fused multiply-adds.
 func sumOfSquares[T float32 | float64](x []T, mean float64) float64 {
 	var q0, q1, q2, q3 float64
 	for len(x) >= 4 {

@@ -28,13 +28,13 @@ type crossEntropyAttrs struct {
 // NllLoss is the negated element of the target class. CrossEntropyLoss is the negated log-softmax at the target class.
 var (
 	NllLoss = nllLossOp(graph.SchemaOf[nllLossAttrs](), "nll_loss",
-		"Returns minus the element of the target class, times the weight of the class: `self` [n, c, ...] or [c], "+
+		"Returns minus the element of the target class, times the weight of the class: self [n, c, ...] or [c], "+
 			"`target` int64 [n, ...] and `weight` [c].", false, func(c *graph.Call) (int, int, float64) {
 			a := kit.Attrs[nllLossAttrs](c)
 			return a.Reduction, a.IgnoreIndex, 0
 		})
 	CrossEntropyLoss = nllLossOp(graph.SchemaOf[crossEntropyAttrs](), "cross_entropy_loss",
-		"Returns minus the logarithm of the softmax at the target class, times the weight of the class: `self` [n, c, "+
+		"Returns minus the logarithm of the softmax at the target class, times the weight of the class: self [n, c, "+
 			"...] or [c], `target` int64 [n, ...] and `weight` [c]. A `target` of self's shape has the probability of each "+
 			"class instead; the mean is then over the number of targets, "+
 			"not over their weights.", true, func(c *graph.Call) (int, int, float64) {
@@ -205,6 +205,7 @@ type lossData[T float32 | float64] struct {
 
 // lossAt returns the loss of target i and its weight in a mean.
 func (l *lossData[T]) lossAt(i int) (loss, weight T, err error) {
+	// self is [samples, classes, targetsPerSample]; base is the index of class 0 of target i.
 	base := i/l.targetsPerSample*l.classes*l.targetsPerSample + i%l.targetsPerSample
 	if l.hasProbabilities {
 		return -l.sumClasses(base, T(1-l.smoothing), T(l.smoothing)/T(l.classes)), 1, nil
@@ -213,7 +214,7 @@ func (l *lossData[T]) lossAt(i int) (loss, weight T, err error) {
 	if t == int64(l.ignoreIndex) {
 		return 0, 0, nil
 	}
-	if uint64(t) >= uint64(l.classes) {
+	if uint64(t) >= uint64(l.classes) { // also negative targets
 		return 0, 0, fmt.Errorf("Target %d is out of bounds.", t)
 	}
 	weight = 1
@@ -222,6 +223,7 @@ func (l *lossData[T]) lossAt(i int) (loss, weight T, err error) {
 	}
 	loss = -l.elements[base+int(t)*l.targetsPerSample] * weight
 	if l.smoothing > 0 {
+		// (1-smoothing) of the loss of the class, plus smoothing/classes of the loss of every class.
 		loss = T(loss*T(1-l.smoothing)) - l.sumClasses(base, 0, T(l.smoothing)/T(l.classes))
 	}
 	return loss, weight, nil
@@ -302,7 +304,7 @@ func (l *nllLoss) ref(dtype tensor.DType, in []*tensor.Tensor) ([]*tensor.Tensor
 			tensor.Float64, true)
 	}
 	losses := tensor.Zeros(dtype, kit.KnownSizes(targetSizes(input.Meta.Type()))...)
-	loss, weightSum := 0.0, 0.0
+	loss, weightSum := 0.0, 0.0 // over all targets
 	var err error
 	kit.EachIndex(losses.Shape, func(index []int) {
 		// The class of the target is -1 if targets are probabilities. Smoothing adds the share to each class.
@@ -331,6 +333,7 @@ func (l *nllLoss) ref(dtype tensor.DType, in []*tensor.Tensor) ([]*tensor.Tensor
 				prob = 1
 				weightSum += weight
 			}
+			// If targets are classes, classes of share 0 are skipped: 0 times an infinite element is NaN.
 			if prob = float64(prob*(1-l.smoothing)) + sharePerClass; l.hasProbabilities || prob != 0 {
 				targetLoss -= float64(input.At(at...).Float() * prob * weight)
 			}

@@ -29,9 +29,10 @@ type vectorNormAttrs struct {
 }
 
 const normDoc = "Computes the vector norm of the given order: for order 2, the root of the sum of squares; for inf " +
-	"and -inf, the greatest and the least magnitude; for 0, the number of nonzero elements."
+	"and -inf, the greatest and the least magnitude; for 0, the number of nonzero elements; for another p, the p-th root " +
+	"of the sum of the p-th powers of the magnitudes."
 
-// Norm is aten::norm, the older form of linalg.vector_norm. It is 0 for no elements.
+// Norm is aten::norm, the older form of linalg.vector_norm. It is 0 for operands without elements.
 var Norm = folds.Define(graph.SchemaOf[normAttrs](), graph.Op{
 	Semantics: graph.Semantics{
 		Name: "norm", Doc: normDoc,
@@ -71,6 +72,7 @@ var VectorNorm = folds.Define(graph.SchemaOf[vectorNormAttrs](), graph.Op{
 	if err != nil {
 		return folds.Spec{}, err
 	}
+	// For these orders, the norm of no elements would be infinite or undefined.
 	if p := a.Ord.Float(); (p < 0 || math.IsInf(p, 1)) && kit.IsEmpty(m) {
 		err = emptyNorm(m, a.Dim, a.Ord)
 	}
@@ -173,7 +175,7 @@ func normRow(builder *expr.Builder, x folds.Number, p float64) []folds.Number {
 		v = builder.Do(expr.Max, builder.Reduce(expr.Max, r), zero)
 	case math.IsInf(p, -1):
 		v = builder.Reduce(expr.Min, r)
-	default:
+	default: // sum(r^p)^(1/p)
 		v = builder.Do(expr.Pow, folds.Total(builder, builder.Do(expr.Pow, r, builder.Const(f64, p))),
 			builder.Const(f64, 1/p))
 	}

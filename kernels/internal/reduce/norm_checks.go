@@ -15,6 +15,7 @@ import (
 // normDTypes checks the dtypes of parameters. All parameters must have the dtype of the operand. For a 16-bit operand,
 // all parameters may also be float32.
 func normDTypes(call *graph.Call, params ...int) error {
+	// first is the dtype of the first parameter, or the dtype of the operand if any parameter has it.
 	dtype, first := call.Type(0).DType, tensor.Invalid
 	for _, i := range params {
 		if p := call.Type(i).DType; call.Has(i) && (first == tensor.Invalid || p == dtype) {
@@ -91,7 +92,7 @@ func checkFeatures(c *graph.Call, features sym.Int, training bool) error {
 // batchNormDTypes makes the checks of PyTorch's check_mixed_data_type and of its kernels.
 func batchNormDTypes(call *graph.Call) error {
 	dtype := call.Type(0).DType
-	first := tensor.Invalid
+	first := tensor.Invalid // the dtype of the first parameter
 	for i := 4; i > 0; i-- {
 		if call.Has(i) {
 			first = call.Type(i).DType

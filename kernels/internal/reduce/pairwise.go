@@ -103,7 +103,11 @@ func newCoupling(classes int) *coupling {
 		qp: make([]float64, classes), p: make([]float64, classes)}
 }
 
-// solve returns the probabilities. They are valid until the next call.
+// solve returns the probabilities. They are valid until the next call. It minimizes p*Q*p for probabilities p whose sum
+// is 1. With r[i][j], the probability of i against j, Q has
+//
+//	Q[i][i] = sum over j != i of r[j][i]^2
+//	Q[i][j] = -r[j][i]*r[i][j]
 func (s *coupling) solve() []float64 {
 	classes := s.classes
 	clear(s.q)
@@ -120,6 +124,7 @@ func (s *coupling) solve() []float64 {
 		}
 	}
 	for range 100 {
+		// At the minimum, all elements of Q*p equal p*Q*p.
 		pqp, worst := 0.0, 0.0
 		for i := range classes {
 			s.qp[i] = 0
@@ -136,6 +141,7 @@ func (s *coupling) solve() []float64 {
 			break
 		}
 		for i := range classes {
+			// p[i] grows by step; then all of p is divided by its sum, 1+step. pqp and qp follow.
 			step := (pqp - s.qp[i]) / s.q[i*classes+i]
 			s.p[i] += step
 			pqp = (pqp + float64(step*(float64(step*s.q[i*classes+i])+2*s.qp[i]))) / (1 + step) / (1 + step)

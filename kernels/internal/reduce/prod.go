@@ -18,7 +18,7 @@ type prodAttrs struct {
 // Prod multiplies the elements over a dimension. Floats are multiplied in float64.
 var Prod = folds.Define(graph.SchemaOf[prodAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "prod",
-	Doc:      "Multiplies the elements over a dimension, or all. Bools and integers give int64.",
+	Doc:      "Multiplies the elements over a dimension, or all. Bools and integers give int64 unless `dtype` is given.",
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
 }}, func(c *graph.Call) (folds.Spec, error) {
 	a, t := kit.Attrs[prodAttrs](c), c.Type(0)
@@ -81,6 +81,8 @@ func prodFold(d tensor.DType) *iter.Fold {
 		mulToComplex))
 }
 
+// prodRow multiplies a running product by the elements of a row, in four partial products that do not wait for each
+// other.
 func prodRow[T, A int64 | float32 | float64](a *A, x []T, _ int) {
 	var p0, p1, p2, p3 A = 1, 1, 1, 1
 	for len(x) >= 4 {

@@ -103,6 +103,7 @@ func (a *rmsNormAttrs) eps(d tensor.DType) float64 {
 	if a.Eps != nil {
 		return *a.Eps
 	}
+	// The next greater number than 1 is 1 + 2^-mantissaBits.
 	mantissaBits := map[tensor.DType]int{tensor.Float16: 10, tensor.BFloat16: 7, tensor.Float32: 23, tensor.Float64: 52}
 	return math.Ldexp(1, -mantissaBits[d])
 }
@@ -180,6 +181,7 @@ func compileLocalResponse[T float32 | float64](c *graph.Call) (*graph.Kernel, er
 		min(inner, localBlock)*(min(a.Size, channels)+8), func(mem *graph.Mem, begin, end int) error {
 			y, v := kit.ElementsOf[T](mem.Ptrs[0], total), kit.ElementsOf[T](mem.Ptrs[1], total)
 			for unit := begin; unit < end; unit++ {
+				// unit = (sample*blocks + block)*channels + channel
 				channel, first := unit%channels, unit/channels%blocks*localBlock
 				firstPlane := unit / channels / blocks * channels // of the sample; a plane is a channel of a sample
 				n := min(localBlock, inner-first)
@@ -203,7 +205,7 @@ func compileLocalResponse[T float32 | float64](c *graph.Call) (*graph.Kernel, er
 // localPower returns the function x^beta. It uses square roots for the usual exponents.
 func localPower(beta float64) func(float64) float64 {
 	switch beta {
-	case 0.75:
+	case 0.75: // sqrt(x) * sqrt(sqrt(x))
 		return func(x float64) float64 {
 			r := math.Sqrt(x)
 			return r * math.Sqrt(r)

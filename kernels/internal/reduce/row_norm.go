@@ -36,11 +36,11 @@ func compileRowNormAs[T float32 | float64](call *graph.Call, dims int, eps float
 	buffers := []kit.Buffer{builder.Result(0, d), builder.Dense(builder.In(0), d), builder.Dense(builder.In(1), d),
 		builder.Dense(builder.In(2), d)}
 	cut := machine.DivideUnits(input.Numel()/n, n, machine.ReduceGrain/2)
-	builder.AddPhases(0, 0, buffers, graph.Phase{Chunks: cut.Chunks, Run: func(input *graph.Mem, chunk int) error {
-		w, b := kit.ElementsOf[T](input.Ptrs[2], n), kit.ElementsOf[T](input.Ptrs[3], n)
+	builder.AddPhases(0, 0, buffers, graph.Phase{Chunks: cut.Chunks, Run: func(mem *graph.Mem, chunk int) error {
+		weight, bias := kit.ElementsOf[T](mem.Ptrs[2], n), kit.ElementsOf[T](mem.Ptrs[3], n)
 		begin, end := cut.ChunkRange(chunk)
 		for i := begin; i < end; i++ {
-			normalize(input, kit.PlaneOf[T](input.Ptrs[0], i, n), kit.PlaneOf[T](input.Ptrs[1], i, n), w, b, eps)
+			normalize(mem, kit.PlaneOf[T](mem.Ptrs[0], i, n), kit.PlaneOf[T](mem.Ptrs[1], i, n), weight, bias, eps)
 		}
 		return nil
 	}})
@@ -60,6 +60,7 @@ func normalizeRow[T float32 | float64](mem *graph.Mem, y, x, w, b []T, eps float
 	mean := sum / n
 	kit.Blocks(mem.Context, len(x), func(begin, end int) { squares += sumOfSquares(x[begin:end], mean) })
 	scale := 1 / math.Sqrt(squares/n+eps)
+	// (x-mean)*scale = (x-meanT)*scale + (meanT-mean)*scale
 	meanT := T(mean)
 	scaleT, correction := T(scale), T((float64(meanT)-mean)*scale)
 	kit.Blocks(mem.Context, len(x), func(begin, end int) {
@@ -68,13 +69,13 @@ func normalizeRow[T float32 | float64](mem *graph.Mem, y, x, w, b []T, eps float
 	})
 }
 
-// scaleRow divides a row by the root of the mean of its squares. There is no bias.
+// scaleRow writes the RMS norm of row x to y: x*w / sqrt(mean(x^2) + eps). w may be nil. There is no bias.
 func scaleRow[T float32 | float64](m *graph.Mem, y, x, w, _ []T, eps float64) {
 	squares := 0.0
 	kit.Blocks(m.Context, len(x), func(begin, end int) { squares += sumOfSquares(x[begin:end], 0) })
-	f := T(1 / math.Sqrt(squares/float64(len(x))+eps))
+	factor := T(1 / math.Sqrt(squares/float64(len(x))+eps))
 	kit.Blocks(m.Context, len(x), func(begin, end int) {
-		multiplyRow(y[begin:end], x[begin:end], optionalPart(w, begin, end), f)
+		multiplyRow(y[begin:end], x[begin:end], optionalPart(w, begin, end), factor)
 	})
 }
 
@@ -101,25 +102,26 @@ func optionalPart[T float32 | float64](v []T, begin, end int) []T {
 	return v[begin:end]
 }
 
-// standardize writes ((x-mean)*f + correction)*w + b to y. w and b may be nil.
-func standardize[T float32 | float64](y, x, w, b []T, mean, f, correction T) {
+// standardize writes ((x-mean)*scale + correction)*w + b to y. w and b may be nil. The conversions T(...) of products
+// prevent fused multiply-adds.
+func standardize[T float32 | float64](y, x, w, b []T, mean, scale, correction T) {
 	y = y[:len(x)]
 	switch {
 	case w != nil && b != nil:
 		w, b = w[:len(x)], b[:len(x)]
 		for i, v := range x {
-			y[i] = T((T((v-mean)*f)+correction)*w[i]) + b[i]
+			y[i] = T((T((v-mean)*scale)+correction)*w[i]) + b[i]
 		}
 		return
 	case w != nil:
 		w = w[:len(x)]
 		for i, v := range x {
-			y[i] = (T((v-mean)*f) + correction) * w[i]
+			y[i] = (T((v-mean)*scale) + correction) * w[i]
 		}
 		return
 	}
 	for i, v := range x {
-		y[i] = T((v-mean)*f) + correction
+		y[i] = T((v-mean)*scale) + correction
 	}
 	if b != nil {
 		b = b[:len(x)]

@@ -67,6 +67,7 @@ func softmaxRows(c *graph.Call, dim int, dtype tensor.DType, isLog bool) (*graph
 		y, _ := folds.Softmax(builder, x, n)
 		return singleResultRows(builder, mask, []int{0}, y, dtype)
 	}
+	// log(exp(x-max)/sum) = x - (max + log(sum))
 	_, sum, maximum := folds.Exponentials(builder, x, n)
 	shift := builder.Do(expr.Add, folds.InFloat64(builder, maximum), builder.Do(expr.Log, folds.InFloat64(builder, sum)))
 	return singleResultRows(builder, mask, []int{0}, builder.Do(expr.Sub, folds.InFloat64(builder, x), shift), dtype)
@@ -101,7 +102,8 @@ func inverseRoot(b *expr.Builder, v expr.Value, eps float64, d tensor.DType) exp
 	return b.Convert(d, b.Do(expr.Div, b.Const(f64, 1), b.Do(expr.Sqrt, b.Do(expr.Add, v, b.Const(f64, eps)))))
 }
 
-// varRow returns the variance and the mean of a row of n elements, in float64.
+// varRow returns the variance and the mean of a row of n elements, in float64: mean = sum(x)/n and
+// v = sum((x-mean)^2)/divisor.
 func varRow(b *expr.Builder, x expr.Value, n, divisor float64) (v, mean expr.Value) {
 	x = folds.InFloat64(b, x)
 	mean = b.Do(expr.Div, folds.Total(b, x), b.Const(tensor.Float64, n))
@@ -126,8 +128,8 @@ func rowVariance(builder *expr.Builder, x, mean, roundedMean, deviations expr.Va
 		sum := folds.InFloat64(builder, folds.Total(builder, builder.Do(expr.Mul, x, x)))
 		return builder.Do(expr.Div, sum, builder.Const(f64, n))
 	}
-	// square is the mean square of x minus some number, and offset is the mean minus this number. The variance is square
-	// minus the square of offset.
+	// square is the mean square of x minus some number, and offset is the mean minus this number. The variance is
+	// square minus the square of offset.
 	var square, offset expr.Value
 	switch {
 	case n <= maxFloat32Squares:
@@ -151,6 +153,7 @@ func standardizedRow(builder *expr.Builder, x expr.Value, n, eps float64) expr.V
 		square, mean := varRow(builder, x, n, n)
 		return builder.Do(expr.Mul, builder.Do(expr.Sub, x, mean), inverseRoot(builder, square, eps, dtype))
 	}
+	// (x-mean)*scale = (x-roundedMean)*scale + (roundedMean-mean)*scale
 	mean := builder.Do(expr.Div, folds.Total(builder, folds.InFloat64(builder, x)), builder.Const(f64, n))
 	roundedMean := builder.Convert(dtype, mean)
 	deviations := builder.Do(expr.Sub, x, roundedMean)
@@ -159,7 +162,8 @@ func standardizedRow(builder *expr.Builder, x expr.Value, n, eps float64) expr.V
 	return builder.Do(expr.FMA, deviations, builder.Convert(dtype, scale), builder.Convert(dtype, correction))
 }
 
-// affineNormRow returns the standardizedRow of v[0], multiplied by v[1] and added to v[2] if these are given.
+// affineNormRow returns the standardizedRow of the input v[0], multiplied by the weight v[1] and added to the bias v[2]
+// if these are given.
 func affineNormRow(b *expr.Builder, v [3]expr.Value, n, eps float64) expr.Value {
 	y := standardizedRow(b, v[0], n, eps)
 	switch {

@@ -24,7 +24,7 @@ type sumAttrs struct {
 // terms nearly cancel.
 var Sum = folds.Define(graph.SchemaOf[sumAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "sum",
-	Doc:      "Adds up the elements over the given dimensions. Bools and integers give int64.",
+	Doc:      "Adds up the elements over the given dimensions. Bools and integers give int64 unless `dtype` is given.",
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": []int{1}}}},
 }}, func(c *graph.Call) (folds.Spec, error) {
 	a, t := kit.Attrs[sumAttrs](c), c.Type(0)
@@ -37,7 +37,7 @@ var Sum = folds.Define(graph.SchemaOf[sumAttrs](), graph.Op{Semantics: graph.Sem
 // Mean averages the elements over some dimensions, with the error bounds of Sum.
 var Mean = folds.Define(graph.SchemaOf[sumAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "mean",
-	Doc:      "Averages the elements over the given dimensions. Bools and integers are rejected unless dtype is given.",
+	Doc:      "Averages the elements over the given dimensions. Bools and integers need a float or complex `dtype`.",
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": []int{1}}}},
 }}, func(c *graph.Call) (folds.Spec, error) {
 	a, t := kit.Attrs[sumAttrs](c), c.Type(0)
