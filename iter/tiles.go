@@ -152,8 +152,7 @@ func (t *tiles) squareTiles(it *Iterator, elems int) {
 	// A tile has up to `row` elements along rows, and whole cache lines of `line` elements along dimension `across`.
 	row, across, line := tileRow, t.tileDims[1], t.lineElements(it, 1)
 	if len(t.tileDims) == maxTileDims {
-		// One cache line along the third dimension, if there are so many elements. elems then is the area in the other
-		// two.
+		// One cache line along the third dimension, or all of it if it is shorter. elems becomes the area in the other two.
 		row = row3D
 		t.fullTileSize[t.tileDims[2]] = min(it.walkShape[t.tileDims[2]], t.lineElements(it, 2))
 		elems = max(1, factor3D*elems/t.fullTileSize[t.tileDims[2]])

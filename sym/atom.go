@@ -84,6 +84,7 @@ func (a *atom) boundsFrom(bounds func(*expr) (lo, hi int)) (lo, hi int) {
 		if otherLow <= 0 {
 			return math.MinInt, math.MaxInt
 		}
+		// For a positive divisor, 0 <= x%y < y, and x%y <= x if x is not negative.
 		top := addUpper(otherHigh, -1)
 		if lo >= 0 {
 			top = min(top, hi)

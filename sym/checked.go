@@ -11,7 +11,7 @@ import (
 
 // addFits returns a + b, and whether it fits an int.
 func addFits(a, b int) (int, bool) {
-	s := a + b
+	s := a + b // wraps around on overflow: s is then on the other side of a
 	return s, (s > a) == (b > 0)
 }
 
@@ -27,7 +27,7 @@ func mulFits(a, b int) (int, bool) {
 		return 0, true
 	}
 	hi, lo := bits.Mul64(magnitude(a), magnitude(b))
-	limit := uint64(math.MaxInt)
+	limit := uint64(math.MaxInt) // of the magnitude; 1 more for negative products
 	if (a < 0) != (b < 0) {
 		limit++
 	}

@@ -101,10 +101,10 @@ func (env *Env) equal(x, y *expr) Bool {
 	}
 	defer env.withFacts(false)()
 	divisor := difference.gcd()
-	if difference.constant%divisor != 0 {
+	if difference.constant%divisor != 0 { // a multiple of divisor cannot be -constant
 		return Bool{}
 	}
-	if difference.terms[0].coeff < 0 {
+	if difference.terms[0].coeff < 0 { // the first coefficient becomes positive, so that d = 0 and -d = 0 are equal
 		divisor = -divisor
 	}
 	reduced := env.zeroForm(env.dividedBy(difference, divisor, difference.constant/divisor))
@@ -126,12 +126,12 @@ func (env *Env) equal(x, y *expr) Bool {
 		len(x.terms)+len(y.terms) > len(difference.terms) {
 		x, y = env.splitEquation(reduced)
 	}
-	existing := env.relation(condEq, reduced, "Eq", x, y)
-	return Bool{truth: existing.hint, cond: existing}
+	c := env.relation(condEq, reduced, "Eq", x, y)
+	return Bool{truth: c.hint, cond: c}
 }
 
-// zeroForm returns an expression that is 0 if and only if e is 0. It removes common factors that cannot be 0, and
-// replaces powers by their base.
+// zeroForm returns an expression that is 0 if and only if e is 0. It removes common factors that cannot be 0 and, in a
+// single product, replaces powers by their base.
 func (env *Env) zeroForm(e *expr) *expr {
 	if e.constant != 0 {
 		return e
@@ -154,7 +154,8 @@ func (env *Env) zeroForm(e *expr) *expr {
 
 // dropPositiveFactors is for a condition e >= 0 whose e is p*q + c, where p is the product of the positive factors that
 // all terms share. For c = 0 and c = -1, the condition is equivalent to q + c >= 0, and dropPositiveFactors returns q +
-// c. For other constants c it is not, and dropPositiveFactors returns e.
+// c. For other constants c it is not, and dropPositiveFactors returns e. It also returns e if there are no such
+// factors, or if they are a whole single product.
 func (env *Env) dropPositiveFactors(e *expr) *expr {
 	if e.constant != 0 && e.constant != -1 {
 		return e
@@ -179,6 +180,7 @@ func (env *Env) equalsOperand(n *expr) (b Bool, ok bool) {
 			continue
 		}
 		extreme := t.atoms[0]
+		// The coefficient of extreme in n is 1 or -1, so n = 0 states extreme = extreme - coeff*n = candidate.
 		candidate := env.addMultiple(extreme.asExpr, n, -t.coeff)
 		b = Bool{truth: true}
 		if !slices.Contains(extreme.args, candidate) {
@@ -214,6 +216,7 @@ func (env *Env) atLeast(difference, x, y *expr, relation string) Bool {
 	defer env.withFacts(false)()
 	reduced := difference
 	if divisor := difference.gcd(); divisor > 1 {
+		// g*d + c >= 0 is d + floor(c/g) >= 0 for integers.
 		reduced = env.dividedBy(difference, divisor, floorDiv(difference.constant, divisor))
 	}
 	if quotient := env.dropPositiveFactors(reduced); quotient != reduced {
@@ -233,8 +236,8 @@ func (env *Env) atLeast(difference, x, y *expr, relation string) Bool {
 	if b, ok := env.extremeAtLeast(reduced); ok {
 		return b
 	}
-	existing := env.relation(condGe, reduced, relation, x, y)
-	return Bool{truth: existing.hint, cond: existing}
+	c := env.relation(condGe, reduced, relation, x, y)
+	return Bool{truth: c.hint, cond: c}
 }
 
 // extremeAtLeast rewrites n >= 0 if n is a constant plus a multiple of the Max or Min of a number and an expression x.
@@ -247,9 +250,11 @@ func (env *Env) extremeAtLeast(n *expr) (b Bool, ok bool) {
 		len(extreme.args[0].terms) > 0 {
 		return Bool{}, false
 	}
+	// n = c + k*Max(number, x). For k > 0, n >= c + k*number: the condition is true if this is at least 0, and else c +
+	// k*x >= 0. For k < 0, it is false if c + k*number < 0, and else c + k*x >= 0. A Min reverses this.
 	numberCase := env.addMultiple(env.constant(n.constant), extreme.args[0], multiple.coeff)
 	switch decided := (multiple.coeff > 0) == (extreme.kind == kindMax); {
-	case len(numberCase.terms) > 0:
+	case len(numberCase.terms) > 0: // the number overflows an int
 		return Bool{}, false
 	case (numberCase.constant >= 0) == decided:
 		return Bool{truth: decided}, true
@@ -280,19 +285,19 @@ func (env *Env) relation(k condKind, difference *expr, relation string, x, y *ex
 	if existing := env.conds[key]; existing != nil {
 		return existing
 	}
-	existing := &cond{env: env, kind: k, difference: difference, id: len(env.conds), left: x, right: y,
+	created := &cond{env: env, kind: k, difference: difference, id: len(env.conds), left: x, right: y,
 		relation: relation, size: satAdd(x.size, y.size)}
-	existing.hint = k == condEq && difference.hint == 0 || k == condNe && difference.hint != 0 || k == condGe &&
+	created.hint = k == condEq && difference.hint == 0 || k == condNe && difference.hint != 0 || k == condGe &&
 		difference.hint >= 0
-	if difference.hint == math.MinInt || difference.hint == math.MaxInt {
+	if difference.hint == math.MinInt || difference.hint == math.MaxInt { // saturated, perhaps wrong: evaluate exactly
 		hints := Binding{}
 		for name, s := range env.symbols {
 			hints[name] = s.Hint()
 		}
-		existing.hint, _ = (&valuation{binding: hints}).cond(existing)
+		created.hint, _ = (&valuation{binding: hints}).cond(created)
 	}
-	env.conds[key] = existing
-	return existing
+	env.conds[key] = created
+	return created
 }
 
 // not returns the negation. De Morgan's laws give the negation of a conjunction or disjunction.
@@ -307,6 +312,7 @@ func (c *cond) not() *cond {
 	case condNe:
 		c.negation = env.relation(condEq, c.difference, "Eq", c.left, c.right)
 	case condGe:
+		// The negation of d >= 0 is -d - 1 >= 0.
 		d, rel := env.strictDifference(c.difference, env.constant(0)), "Lt"
 		if c.relation == "Lt" {
 			rel = "Le"
@@ -333,7 +339,7 @@ func junction(k condKind, a, b Bool) Bool {
 	var parts []*cond
 	for _, operand := range []Bool{a, b} {
 		switch {
-		case operand.cond == nil && operand.truth == (k == condOr):
+		case operand.cond == nil && operand.truth == (k == condOr): // the operand decides
 			return operand
 		case operand.cond == nil:
 		case operand.cond.kind == k:
@@ -365,7 +371,7 @@ func (env *Env) junctionOf(k condKind, parts []*cond) *cond {
 	return env.internJunction(k, parts)
 }
 
-// absorb drops redundant parts: p & (p | q) is p.
+// absorb drops redundant parts: p & (p | q) is p, and p | (p & q) is p.
 func absorb(parts []*cond) []*cond {
 	return slices.DeleteFunc(slices.Clone(parts), func(c *cond) bool {
 		return c.kind >= condAnd && slices.ContainsFunc(parts, func(p *cond) bool { return slices.Contains(c.args, p) })
@@ -398,15 +404,15 @@ func (env *Env) internJunction(k condKind, parts []*cond) *cond {
 	if existing := env.conds[string(key)]; existing != nil {
 		return existing
 	}
-	existing := &cond{env: env, kind: k, args: parts, id: len(env.conds), hint: k == condAnd}
+	created := &cond{env: env, kind: k, args: parts, id: len(env.conds), hint: k == condAnd}
 	for _, part := range parts {
-		if part.hint == (k == condOr) {
-			existing.hint = part.hint
+		if part.hint == (k == condOr) { // a true part decides a disjunction, a false one a conjunction
+			created.hint = part.hint
 		}
-		existing.size = satAdd(existing.size, part.size)
+		created.size = satAdd(created.size, part.size)
 	}
-	env.conds[string(key)] = existing
-	return existing
+	env.conds[string(key)] = created
+	return created
 }
 
 // String returns the condition in Python's syntax.

@@ -56,7 +56,8 @@ func (env *Env) floorQuotient(a, b *expr) *expr {
 	return env.quotientAtom(dividend, divisor)
 }
 
-// quotientAtom returns 0 if the quotient a // b is provably 0, else an atom for the quotient.
+// quotientAtom returns a // b, which the caller has simplified: 0 if 0 <= a < b can be proved, else an atom. If b is a
+// constant, it is floorConstant.
 func (env *Env) quotientAtom(a, b *expr) *expr {
 	if len(b.terms) == 0 {
 		return env.floorConstant(a, b.constant)
@@ -134,7 +135,8 @@ func (env *Env) splitMultiples(a *expr, d term) (q, r *expr) {
 	return env.sum(quotient, constant), env.sum(remainder, a.constant)
 }
 
-// exactQuotient divides polynomials. ok reports whether b divides a.
+// exactQuotient divides polynomials. ok reports whether b divides a, with a quotient of at most as many terms as a has,
+// constants included.
 func (env *Env) exactQuotient(a, b *expr) (q *expr, ok bool) {
 	q = env.constant(0)
 	for steps := len(a.terms) + 1; a.constant != 0 || len(a.terms) > 0; steps-- {
@@ -197,6 +199,7 @@ func commonAtoms(a, b []*atom) []*atom {
 	return out
 }
 
+// remainder returns a % b. Multiples of b are first removed from a.
 func (env *Env) remainder(a, b *expr) *expr {
 	if len(b.terms) == 0 {
 		if b.constant > 0 {
@@ -210,7 +213,7 @@ func (env *Env) remainder(a, b *expr) *expr {
 	} else if len(b.terms) == 1 && b.constant == 0 {
 		_, a = env.splitMultiples(a, b.terms[0])
 	}
-	if env.proves(a) && env.proves(env.strictDifference(a, b)) {
+	if env.proves(a) && env.proves(env.strictDifference(a, b)) { // 0 <= a < b
 		return a
 	}
 	return env.atom(kindMod, a, b)

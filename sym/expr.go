@@ -48,8 +48,9 @@ func compareTerms(a, b term) int {
 	return 0
 }
 
-// sum returns the canonical expression of terms and a constant, or nil if a coefficient overflows an int. It sorts
-// terms in place and keeps the slice. Several terms may have the same product.
+// sum returns the canonical expression of terms and a constant. It returns nil if a coefficient overflows an int or is
+// math.MinInt, or if the constant of an expression with terms is math.MinInt. It sorts terms in place and keeps the
+// slice. Several terms may have the same product.
 func (env *Env) sum(terms []term, c int) *expr {
 	slices.SortFunc(terms, compareTerms)
 	out := terms[:0]
@@ -85,11 +86,11 @@ func (env *Env) sum(terms []term, c int) *expr {
 	if existing := env.exprs[string(key)]; existing != nil {
 		return existing
 	}
-	existing := &expr{env: env, terms: out, constant: c, id: len(env.exprs) + 1}
-	existing.bound()
-	existing.size = existing.count()
-	env.exprs[string(key)] = existing
-	return existing
+	created := &expr{env: env, terms: out, constant: c, id: len(env.exprs) + 1}
+	created.bound()
+	created.size = created.count()
+	env.exprs[string(key)] = created
+	return created
 }
 
 // bound computes the bounds and the hint of e from the bounds and hints of its atoms.
@@ -213,6 +214,7 @@ func (env *Env) addMultiple(a, b *expr, k int) *expr {
 	return env.scaledSum(a, b, k)
 }
 
+// scaledSum is addMultiple without memoization. If a coefficient overflows, the sum is an atom (kindUnexpandedSum).
 func (env *Env) scaledSum(a, b *expr, k int) *expr {
 	terms := append(make([]term, 0, len(a.terms)+len(b.terms)), a.terms...)
 	var arith checkedArithmetic
@@ -232,6 +234,8 @@ func (env *Env) multiply(a, b *expr) *expr {
 	return env.memoized('*', a, b, func() *expr { return env.expandProduct(a, b) })
 }
 
+// expandProduct multiplies each term of a by each term of b. If a coefficient overflows, the product is an atom
+// (kindUnexpandedProduct).
 func (env *Env) expandProduct(a, b *expr) *expr {
 	terms := make([]term, 0, (len(a.terms)+1)*(len(b.terms)+1))
 	var arith checkedArithmetic
@@ -264,7 +268,8 @@ func mergeAtoms(a, b []*atom) []*atom {
 	return m
 }
 
-// withoutAtoms returns a without the atoms of b, and whether a has all of them.
+// withoutAtoms returns the product a without the atoms of b, and whether a has all of them. Both are sorted by id; an
+// atom that b has once is removed once.
 func withoutAtoms(a, b []*atom) ([]*atom, bool) {
 	out := make([]*atom, 0, len(a))
 	for _, candidate := range a {

@@ -210,10 +210,11 @@ func (env *Env) residue(e *expr) (m, r int) {
 		termModulus, termResidue := modulo(0, t.coeff)
 		for _, a := range t.atoms {
 			atomModulus, atomResidue := env.atomResidue(a)
+			// (m1*i + r1)*(m2*j + r2) equals r1*r2 modulo the common divisor of m1*m2, m1*r2 and m2*r1.
 			termModulus, termResidue = modulo(gcd(gcd(termModulus*atomModulus, termModulus*atomResidue),
 				atomModulus*termResidue), termResidue*atomResidue)
 		}
-		m, r = modulo(gcd(m, termModulus), r+termResidue)
+		m, r = modulo(gcd(m, termModulus), r+termResidue) // sums are equal modulo common divisors
 	}
 	if len(e.terms) > 1 && env.facts.active() && env.facts.sumFacts > 0 {
 		if primitive, factor, constant := env.linear(e); primitive.fact != nil && primitive.fact.mod > 1 &&
@@ -275,6 +276,7 @@ func (env *Env) findResidue(a *atom) (m, r int) {
 	modulus, residue := env.residue(x)
 	divisor := y.constant
 	switch isConstant := len(y.terms) == 0 && divisor > 0; {
+	// (m*i + r) // c = (m/c)*i + r//c if c divides m. The remainder by c is r, modulo c or modulo gcd(m, c).
 	case a.kind == kindDiv && isConstant && modulus != 0 && modulus%divisor == 0:
 		return modulo(modulus/divisor, floorDiv(residue, divisor))
 	case a.kind == kindMod && isConstant && modulus != 0 && gcd(modulus, divisor) > 1:
@@ -282,6 +284,8 @@ func (env *Env) findResidue(a *atom) (m, r int) {
 			return modulo(0, residue-divisor*floorDiv(residue, divisor))
 		}
 		return modulo(gcd(modulus, divisor), residue)
+	// The value is one of the operands: their residues are equal modulo common divisors of the moduli and of the
+	// differences.
 	case a.kind == kindMax || a.kind == kindMin || a.kind == kindWhere:
 		for _, e := range a.args[1:] {
 			otherModulus, otherResidue := env.residue(e)

@@ -117,6 +117,8 @@ func (env *Env) narrow(e *expr, lo, hi int) {
 		return
 	}
 	env.facts.spendSteps(1)
+	// e = factor*primitive + constant. For a negative factor, take -e, which is from -hi to -lo. Then primitive is from
+	// ceil((lo-constant)/factor) to floor((hi-constant)/factor).
 	primitive, factor, constant := env.linear(e)
 	if factor < 0 {
 		lo, hi, factor, constant = satNeg(hi), satNeg(lo), -factor, -constant
@@ -150,6 +152,7 @@ func (env *Env) exclude(d *expr) {
 			env.exclude(a.asExpr)
 		}
 	}
+	// d = factor*primitive + constant is 0 only if primitive is -constant/factor, which must be an integer.
 	if constant%factor != 0 {
 		return
 	}
@@ -235,7 +238,7 @@ func (env *Env) propagateProduct(factors []*atom, lo, hi int) {
 		if lo >= 1 {
 			lower = 1
 		}
-		if others[i] >= 1 && hi < math.MaxInt {
+		if others[i] >= 1 && hi < math.MaxInt { // factor * others <= hi
 			upper = hi / others[i]
 		}
 		if lower > math.MinInt || upper < math.MaxInt {
@@ -251,6 +254,7 @@ func (env *Env) propagateAtom(a *atom, lo, hi int) {
 		env.propagateExtreme(a, lo, hi)
 	case kindDiv:
 		if divisor := a.args[1]; len(divisor.terms) == 0 && divisor.constant > 0 {
+			// x // c from lo to hi means x from c*lo to c*hi + c-1.
 			lo, hi = mulRange(lo, hi, divisor.constant, divisor.constant)
 			env.narrow(a.args[0], lo, addUpper(hi, divisor.constant-1))
 		}
@@ -261,6 +265,7 @@ func (env *Env) propagateAtom(a *atom, lo, hi int) {
 		}
 	case kindWhere:
 		for i, e := range a.args {
+			// An operand outside the bounds is not selected, so the other one is.
 			if low, high := env.bounds(e); low > hi || high < lo {
 				c := a.cond
 				if i == 0 {
@@ -303,6 +308,7 @@ func (env *Env) narrowResidue(e *expr, m, r int) {
 	if factor != 1 && factor != -1 || max(constant, -constant) > maxModulus {
 		return
 	}
+	// e = factor*primitive + constant with factor 1 or -1, so primitive = factor*(e - constant).
 	m, r = modulo(m, factor*(r-constant))
 	updated := env.factOf(primitive)
 	if (r-updated.rem)%gcd(m, updated.mod) != 0 {
@@ -312,7 +318,8 @@ func (env *Env) narrowResidue(e *expr, m, r int) {
 	if updated.mod%m == 0 || updated.mod > maxModulus/m {
 		return
 	}
-	// The residue modulo the least common multiple, by the Chinese remainder theorem.
+	// The residue modulo the least common multiple m*n, by the Chinese remainder theorem: r + m*multiple = rem modulo
+	// mod, so multiple = (rem-r)/g * inverse(m/g) modulo n.
 	g := gcd(m, updated.mod)
 	n := updated.mod / g
 	_, multiple := modulo(n, (updated.rem-r)/g)
@@ -329,6 +336,7 @@ func (env *Env) narrowResidue(e *expr, m, r int) {
 
 // inverse returns b from 0 to n-1 with a*b = 1 modulo n. a and n must have no common divisor.
 func inverse(a, n int) int {
+	// Euclid's algorithm with r = a*b and rest = a*next modulo n. It ends at r = 1, the greatest common divisor.
 	b, next := 0, 1
 	for r, rest := n, a%n; rest != 0; {
 		q := r / rest
@@ -340,8 +348,8 @@ func inverse(a, n int) int {
 }
 
 // substitute solves d = 0 for an atom of d, and records the solution as the replacement of the atom. The atom must be a
-// term by itself and must not occur elsewhere in d. If there are several, the newest is chosen, so that strides are
-// replaced by sizes, and derived symbols by original symbols.
+// term by itself, with coefficient 1 or -1, and must not occur elsewhere in d. If there are several, the newest is
+// chosen, so that strides are replaced by sizes, and derived symbols by original symbols.
 func (env *Env) substitute(d *expr) {
 	var solved *atom
 	var sign int
@@ -366,6 +374,7 @@ func (env *Env) substitute(d *expr) {
 	env.facts.trail = append(env.facts.trail, change{atom: solved})
 	env.facts.newGeneration()
 	env.narrow(solved.replacement, lo, hi)
+	// Learn the earlier relations once more, with the atom replaced.
 	for _, c := range slices.Clone(env.facts.trueRelations) {
 		if simplified := env.simplify(c.difference); simplified != c.difference {
 			env.assumeRelation(c.kind, simplified)

@@ -49,7 +49,8 @@ func (env *Env) provesAtDepth(d *expr, depth int) bool {
 }
 
 // provesByFactors proves p*rest + c >= 0. p is the product of the factors that all terms share, and must not be
-// negative. It proves that rest is at least -c/minFactor, where minFactor is the least value of p.
+// negative. If c >= 0, it proves rest >= 0. Otherwise it proves that rest is at least -c/minFactor, rounded up, where
+// minFactor is the least value of p.
 func (env *Env) provesByFactors(d *expr, depth int) bool {
 	factors := d.commonFactors()
 	if len(factors) == 0 {
@@ -112,12 +113,14 @@ func (env *Env) provesByShift(d *expr) bool {
 	var expanded []term
 	constant := d.constant
 	for _, t := range d.terms {
+		// parts is the expansion of coeff*a*b*..., in which each atom a is least + a'. An atom in a part stands for a'.
 		parts := []term{{t.coeff, nil}}
 		for _, a := range t.atoms {
 			least, _ := env.atomBounds(a)
 			if least == math.MinInt || len(parts) > maxShiftedTerms {
 				return false
 			}
+			// (parts)*(least + a'): the first half becomes parts*least, the second half is parts*a'.
 			for _, product := range parts {
 				product.atoms = append(slices.Clone(product.atoms), a)
 				parts = append(parts, product)
@@ -141,7 +144,7 @@ func (env *Env) provesByShift(d *expr) bool {
 		switch bound := coeff; {
 		case len(expanded[i].atoms) == 0:
 			constant = addLower(constant, coeff)
-		case coeff < 0:
+		case coeff < 0: // a' is at most hi - least
 			for _, a := range expanded[i].atoms {
 				least, hi := env.atomBounds(a)
 				bound = satMul(bound, addUpper(hi, satNeg(least)))
@@ -194,7 +197,8 @@ func (env *Env) provesByOperands(a *atom, multiplier, rest *expr, depth int) boo
 	return !oneSuffices
 }
 
-// provesByQuotient proves multiplier*a + rest >= 0 for a quotient a = x//y with y >= 1.
+// provesByQuotient proves multiplier*a + rest >= 0 for a quotient a = x//y with y >= 1. It multiplies by y and replaces
+// y*a by its bound: the upper bound x if multiplier <= 0, and the lower bound x-y+1 if multiplier >= 0.
 func (env *Env) provesByQuotient(a *atom, multiplier, rest *expr, depth int) bool {
 	x, y := a.args[0], a.args[1]
 	if l, _ := env.bounds(y); l < 1 {
@@ -277,6 +281,7 @@ func (env *Env) provesByBound(d *expr, c *cond, depth int) bool {
 		if lo < 0 && hi > 0 || c.kind == condGe && (t.coeff > 0 && lo < 0 || t.coeff < 0 && hi > 0) {
 			continue
 		}
+		// The fact coeff*a + ... >= 0 gives a >= a - coeff*difference for coeff = 1, and a <= it for coeff = -1.
 		bound := env.addMultiple(t.atoms[0].asExpr, c.difference, -t.coeff)
 		if env.provesSum(multiplier, bound, rest, depth) {
 			return true
@@ -309,6 +314,7 @@ func (env *Env) relationKnown(c *cond) (truth, known bool) {
 	return truth == (c.kind == condEq), known
 }
 
+// isNonNegative returns whether d >= 0, if d >= 0 or -d-1 >= 0 can be proved.
 func (env *Env) isNonNegative(d *expr) (truth, known bool) {
 	if lo, hi := env.bounds(d); lo >= 0 || hi < 0 {
 		return lo >= 0, true
@@ -337,6 +343,8 @@ func (env *Env) zeroByBounds(d *expr) (truth, known bool) {
 	return false, false
 }
 
+// isZero returns whether d is 0. known reports whether bounds or a proof decide this: a product is 0 if a factor is 0,
+// and d is not 0 if d-1 >= 0 or -d-1 >= 0 can be proved.
 func (env *Env) isZero(d *expr) (truth, known bool) {
 	if truth, known = env.zeroByBounds(d); known {
 		return truth, known

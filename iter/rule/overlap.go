@@ -203,7 +203,7 @@ func findSolution(terms []term, target int, notTrivial bool) Overlap {
 			return false
 		}
 		t := terms[k]
-		// The later terms must be able to make up the rest: x*coef + maxRest[k+1] >= rest.
+		// The later terms sum to at most maxRest[k+1], so x*coef must be at least rest - maxRest[k+1].
 		minX := max(0, (rest-maxRest[k+1]+t.coef-1)/t.coef)
 		for x := min(t.max, rest/t.coef); x >= minX; x-- {
 			if search(k+1, rest-x*t.coef, trivial && x == t.trivial) {
