@@ -4029,8 +4029,8 @@ func LinalgMatrixRank(input *graph.Value, attrs ...LinalgMatrixRankAttrs) *graph
 
 // LinalgMultiDot is the op linalg_multi_dot.
 //
-// Multiplies matrices, at least two, in the order with the fewest products of elements. The first and the last
-// operand may be vectors.
+// Multiplies matrices, at least two, in the order with the fewest multiplications of elements. The first and the
+// last operand may be vectors.
 func LinalgMultiDot(tensors []*graph.Value) *graph.Value {
 	return node("linalg_multi_dot", 1, nil, tensors)[0]
 }

@@ -74,6 +74,7 @@ func fillReal[S realNumber](table *[numDTypes][numDTypes]ConvertFunc, dtype DTyp
 	table[Float32][dtype], table[Float64][dtype] = convert[float32, S], convert[float64, S]
 }
 
+// convert converts by Go's conversion. It unrolls the loop over dense elements by four.
 func convert[D, S realNumber](dst, src unsafe.Pointer, dstStride, srcStride, n int) {
 	var d D
 	var s S
@@ -95,6 +96,7 @@ func convert[D, S realNumber](dst, src unsafe.Pointer, dstStride, srcStride, n i
 	}
 }
 
+// toUint8 converts through int64, so that numbers wrap alike on all processors.
 func toUint8[S realNumber](dst, src unsafe.Pointer, dstStride, srcStride, n int) {
 	if out := unsafe.Slice((*uint8)(dst), n); dstStride == 1 && srcStride == int(unsafe.Sizeof(S(0))) {
 		in := unsafe.Slice((*S)(src), n)[:len(out)]

@@ -133,6 +133,8 @@ func (m Meta) IsChannelsLast3d() bool {
 	return len(m.Shape) == 5 && m.isDenseIn(contiguity.Order3d)
 }
 
+// isDenseIn reports whether the value is dense in an order of the dimensions, fastest first. It ignores the strides of
+// dimensions of size 1.
 func (m Meta) isDenseIn(order []int) bool {
 	m.mustMatch()
 	step := 1
@@ -173,12 +175,13 @@ func (m Meta) StridesLikeChannelsLast3d() bool {
 	return len(m.Shape) == 5 && m.stridesLikeOrder(contiguity.Order3d)
 }
 
+// stridesLikeOrder reports whether the strides ascend in an order of the dimensions, fastest first, without overlap.
 func (m Meta) stridesLikeOrder(order []int) bool {
 	m.mustMatch()
 	if m.Strides[1] == 0 {
 		return false
 	}
-	least := 0
+	least := 0 // the least stride that the next dimension may have: the span of the dimensions before it
 	for _, dim := range order {
 		if m.Shape[dim] == 0 || m.Strides[dim] < least {
 			return false

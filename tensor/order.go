@@ -20,10 +20,13 @@ const maxOrder = 256
 
 // NewOrder returns the order with the given dimensions, slowest first. They must be a permutation of 0, 1, 2, ...
 func NewOrder(dims ...int) (Order, error) {
+	if err := checkRank(len(dims)); err != nil {
+		return "", err
+	}
 	seen := make([]bool, len(dims))
 	text := make([]byte, len(dims))
 	for i, d := range dims {
-		if d < 0 || d >= len(dims) || d >= maxOrder || seen[d] {
+		if d < 0 || d >= len(dims) || seen[d] {
 			return "", fmt.Errorf("order %s is no permutation of the dimensions 0 to %d", joinDims(dims), len(dims)-1)
 		}
 		seen[d], text[i] = true, byte(d)

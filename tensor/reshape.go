@@ -65,7 +65,7 @@ func inferNumber(shape []sym.Int, numel sym.Int) (inferredDim int, size sym.Int,
 	inferredDim = -1
 	for dim := range shape {
 		switch k, known := shape[dim].Known(); {
-		case known && k > 0 && k <= count/product:
+		case known && k > 0 && k <= count/product: // product*k <= count, so it does not overflow
 			product *= k
 		case known && k == -1 && inferredDim < 0:
 			inferredDim = dim
@@ -163,9 +163,11 @@ func (t *Type) matchRuns(out, shape []sym.Int) bool {
 	covered, runNumel := sym.Of(1), sym.Of(1)
 	for runDim := len(t.Shape) - 1; runDim >= 0; runDim-- {
 		runNumel = runNumel.Mul(t.Shape[runDim])
+		// The next slower dimension joins the run if its size is 1, or if its stride is runNumel*runStride.
 		if runDim > 0 && t.Shape[runDim-1].Eq(sym.Of(1)).Or(t.Strides[runDim-1].Eq(runNumel.Mul(runStride))).Holds() {
 			continue
 		}
+		// The run is complete: give it dimensions of shape, and those of size 1 after them.
 		for shapeDim >= 0 && covered.Lt(runNumel).Or(shape[shapeDim].Eq(sym.Of(1))).Holds() {
 			out[shapeDim] = covered.Mul(runStride)
 			covered = covered.Mul(shape[shapeDim])
@@ -235,7 +237,8 @@ func (t Type) Expand(size []sym.Int) (Type, error) {
 			"the number of dimensions in the tensor (%d)", t.DType.legacyType(), Sizes(t.Shape), Sizes(size), newRank, rank)
 	}
 	shape, strides := newLists(newRank)
-	var after sym.Int // the stride of an added dimension: size times stride of the dimension after it
+	// after is the stride of an added dimension: size times stride of the dimension after it, and 0 for a 0-dim value.
+	var after sym.Int
 	for i := newRank - 1; i >= 0; i-- {
 		oldDim := i - (newRank - rank)
 		oldSize, stride := sym.Of(1), after
@@ -264,7 +267,7 @@ func (t Type) Expand(size []sym.Int) (Type, error) {
 			return Type{}, errors.New("numel: integer multiplication overflow")
 		}
 		shape[i], strides[i] = newSize, stride
-		if oldDim <= 0 && rank > 0 {
+		if oldDim <= 0 && rank > 0 { // the dimension before it is an added one
 			after = mulSizes(newSize, stride)
 		}
 	}

@@ -191,6 +191,7 @@ func (m Meta) Walk(f func(offset int)) {
 		for i := range n {
 			f(offset + i*stride)
 		}
+		// Advance the outer dimensions: a dimension at its end goes back to 0, and the next slower one advances.
 		dim := last - 1
 		for ; dim >= 0; dim-- {
 			counter[dim]++
@@ -241,11 +242,11 @@ func (t *Tensor) Stats() (least, most, mean float64) {
 	if t.Numel() == 0 {
 		return math.NaN(), math.NaN(), math.NaN()
 	}
-	t = t.unexpanded()
+	t = t.unexpanded() // repetitions change neither the extremes nor the mean
 	count := t.Numel()
 	least, most = math.Inf(1), math.Inf(-1)
 	sum := 0.0
-	if count > 4*(t.Extent()-t.Offset) {
+	if count > 4*(t.Extent()-t.Offset) { // more than four elements per address on average: weigh each address
 		counts := t.multiplicities()
 		position := 0
 		t.storageRow().float64s(func(block []float64) {
@@ -293,15 +294,16 @@ func (t *Tensor) multiplicities() []float64 {
 	counts := make([]float64, n)
 	counts[0] = 1
 	for dim, step := range t.Strides {
-		// sums has the counts for the dimensions 0 to dim: the running sum of counts at p, p-step, ..., for Shape[dim] terms.
+		// sums has the counts for the dimensions 0 to dim: the running sum of counts at p, p-step, ..., for Shape[dim]
+		// terms.
 		sums := make([]float64, n)
 		for position := range sums {
 			sums[position] = counts[position]
 			if position >= step {
 				sums[position] += sums[position-step]
 			}
-			if behind := t.Shape[dim] * step; behind <= position {
-				sums[position] -= counts[position-behind]
+			if window := t.Shape[dim] * step; window <= position {
+				sums[position] -= counts[position-window]
 			}
 		}
 		counts = sums

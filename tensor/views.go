@@ -153,6 +153,8 @@ func (t Type) MoveDim(source, destination []int) (Type, error) {
 	if rank == 0 {
 		return t.cloneWithRoom(), nil
 	}
+	// order[i] is the dimension of t that becomes dimension i. Positions without a destination (-1) get the other
+	// dimensions in ascending order.
 	order := make([]int, rank)
 	for i := range order {
 		order[i] = -1
@@ -394,7 +396,7 @@ func (t Type) Diagonal(offset, dim1, dim2 int) (_ Type, err error) {
 		return Type{}, fmt.Errorf("diagonal dimensions cannot be identical %d, %d", dim1, dim2)
 	}
 	// The diagonal begins offset columns to the right, or -offset rows down.
-	offset = max(offset, -math.MaxInt)
+	offset = max(offset, -math.MaxInt) // so that -offset does not overflow
 	rows, columns, skip, along := t.Shape[first], t.Shape[second], sym.Of(offset), second
 	if offset < 0 {
 		skip, along = sym.Of(-offset), first

@@ -198,7 +198,7 @@ func (r *Rule) compare(a, b int) (swap, stay sym.Bool, decidingOperand int) {
 // output move to the front.
 func (r *Rule) compareBy(o *Resolved, a, b int) (swap, stay sym.Bool) {
 	// swap = decides && (strideA > strideB || strideA == strideB && size[a] > size[b]), and stay = decides && strideA <
-	// strideB. The branches below leave out the conditions that are known.
+	// strideB. The branches below omit the conditions that are known.
 	strideA, strideB := r.effectiveStride(o.comparedType, a), r.effectiveStride(o.comparedType, b)
 	if na, known := strideA.Known(); known {
 		if nb, known := strideB.Known(); known && (na != nb || na == 0) {

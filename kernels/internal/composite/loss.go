@@ -210,6 +210,8 @@ var (
 		append(lossExamples, kit.Example(nil, kit.ExMatrix, kit.ExMatrix, kit.ExRow, kit.ExRow)),
 		func(s steps, a *lossAttrs, in []graph.Arg) (graph.Arg, int) {
 			x, target := in[0], in[1]
+			// (1-target)*x + least + log(exp(-least) + exp(-x-least)) with least = max(-x, 0), which does not overflow.
+			// pos_weight multiplies all but the first term by (pos_weight-1)*target + 1.
 			least := s.atLeastZero(s.neg(x))
 			sums := s.exp(s.neg(least))
 			logs := s.log(s.inPlace(sums, s.add(sums, s.exp(s.sub(s.neg(x), least)))))

@@ -63,7 +63,7 @@ var (
 	LinalgMatrixPower = matrixPowerOp("linalg_matrix_power")
 	MatrixPower       = matrixPowerOp("matrix_power")
 	MultiDot          = defineOne(graph.Semantics{
-		Name: "linalg_multi_dot", Doc: "Multiplies matrices, at least two, in the order with the fewest products of " +
+		Name: "linalg_multi_dot", Doc: "Multiplies matrices, at least two, in the order with the fewest multiplications of " +
 			"elements. The first and the last operand may be vectors.", Params: []graph.Param{kit.Tensors},
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 3), kit.F32(3, 4), kit.F32(4, 5), kit.F32(5, 1)),
 			kit.Example(nil, kit.F32(3), kit.F32(3, 4), kit.F32(4))},
@@ -143,6 +143,7 @@ func matrixPower(s steps, a *matrixPowerAttrs, in []graph.Arg) graph.Arg {
 	case 3: // the loop would multiply x by the square
 		return matmul(matmul(x, x), x)
 	}
+	// x is the power 2^k of the operand; the result is the product of those whose bit of n is 1.
 	var result graph.Arg
 	for ; ; x = matmul(x, x) {
 		if n%2 == 1 {
@@ -158,8 +159,8 @@ func matrixPower(s steps, a *matrixPowerAttrs, in []graph.Arg) graph.Arg {
 	}
 }
 
-// multiDot multiplies matrices in the order that takes the fewest products of elements. A vector is a row if it is the
-// first operand, and a column if it is the last.
+// multiDot multiplies matrices in the order that takes the fewest multiplications of elements. A vector is a row if it
+// is the first operand, and a column if it is the last.
 func multiDot(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
 	const name = "multi_dot"
 	n := len(in)
@@ -200,7 +201,7 @@ func multiDot(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
 }
 
 // splits returns, for i < j, the k at which the product of operands i to j is divided: operands i to k times operands
-// k+1 to j. The number of products of elements is then least. It is computed for ever longer products (cost).
+// k+1 to j. The number of multiplications of elements is then least. It is computed for products of 2, 3, ... operands.
 func (s steps) splits(in []graph.Arg) [][]int {
 	n := len(in)
 	sizes := []sym.Int{s.shape(in[0])[0]}
@@ -213,6 +214,7 @@ func (s steps) splits(in []graph.Arg) [][]int {
 	}
 	for length := 1; length < n; length++ {
 		for i := 0; i+length < n; i++ {
+			// cost[i][j] = min over k of cost[i][k] + cost[k+1][j] + sizes[i]*sizes[k+1]*sizes[j+1]
 			j := i + length
 			for k := i; k < j; k++ {
 				products := kit.BoundedSizeProduct(kit.BoundedSizeProduct(sizes[i], sizes[k+1]), sizes[j+1])
@@ -461,6 +463,7 @@ func linalgCond(s steps, a *condAttrs, in []graph.Arg) graph.Arg {
 	infinite := s.Apply(view.Full, graph.Attrs{"size": t.Shape[:n-2], "fill_value": math.Inf(1),
 		"dtype": t.DType.ToReal()})
 	infinities := graph.Attrs{"nan": math.Inf(1), "posinf": math.Inf(1), "neginf": math.Inf(-1)}
+	// NaN, such as a norm of 0 times infinity, becomes infinity.
 	product := s.mul(norm(x), s.where(isSingular, infinite, norm(inverse[0])))
 	return s.Apply(pointwise.NanToNum, infinities, product)
 }
