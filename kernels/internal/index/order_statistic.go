@@ -170,7 +170,6 @@ func statisticKernel[T kit.Sortable](stat statistic, call *graph.Call) (*graph.K
 	outs := []tensor.Meta{call.Out[0], call.Out[0]}
 	dim := 0
 	if stat.all {
-		// The operand is a vector, and the result a vector of one element. outs[1] is not used.
 		in = builder.Dense(in, dtype)
 		in = in.View(tensor.New(dtype, in.Meta.Numel()))
 		outs[0] = tensor.New(dtype, 1)
