@@ -84,7 +84,7 @@ type UpsampleNearestExact2dAttrs struct {
 // UpsampleNearestExact2d is the op _upsample_nearest_exact2d.
 //
 // Resizes images [N,C,H,W] by taking the pixel whose centre is nearest. The result has the memory format that
-// the input suggests.
+// the strides of `input` suggest.
 func UpsampleNearestExact2d(input *graph.Value, attrs ...UpsampleNearestExact2dAttrs) *graph.Value {
 	return node("_upsample_nearest_exact2d", 1, nonzeroAttrs(attrs), input)[0]
 }
@@ -112,7 +112,7 @@ type UpsampleNearestExact3dAttrs struct {
 // UpsampleNearestExact3d is the op _upsample_nearest_exact3d.
 //
 // Resizes volumes [N,C,D,H,W] by taking the element whose centre is nearest. The result has the memory format
-// that the input suggests.
+// that the strides of `input` suggest.
 func UpsampleNearestExact3d(input *graph.Value, attrs ...UpsampleNearestExact3dAttrs) *graph.Value {
 	return node("_upsample_nearest_exact3d", 1, nonzeroAttrs(attrs), input)[0]
 }
@@ -140,7 +140,7 @@ func Acosh(self *graph.Value) *graph.Value {
 
 // AdaptiveAvgPool1d is the op adaptive_avg_pool1d.
 //
-// Averages windows that divide an operand [N, C, L] or [C, L] evenly among output_size results.
+// Averages windows that divide self [N, C, L] or [C, L] evenly among `output_size` results.
 //
 // Attributes:
 //
@@ -151,8 +151,8 @@ func AdaptiveAvgPool1d[A Ints](self *graph.Value, outputSize A) *graph.Value {
 
 // AdaptiveAvgPool2d is the op adaptive_avg_pool2d.
 //
-// Averages windows that divide an operand [N, C, H, W] or [C, H, W] evenly among output_size results. The result
-// has the memory format that the operand suggests.
+// Averages windows that divide self [N, C, H, W] or [C, H, W] evenly among `output_size` results. The result has
+// the memory format that the strides of self suggest.
 //
 // Attributes:
 //
@@ -163,7 +163,7 @@ func AdaptiveAvgPool2d[A Ints](self *graph.Value, outputSize A) *graph.Value {
 
 // AdaptiveAvgPool3d is the op adaptive_avg_pool3d.
 //
-// Averages windows that divide an operand [N, C, D, H, W] or [C, D, H, W] evenly among output_size results.
+// Averages windows that divide self [N, C, D, H, W] or [C, D, H, W] evenly among `output_size` results.
 //
 // Attributes:
 //
@@ -174,8 +174,8 @@ func AdaptiveAvgPool3d[A Ints](self *graph.Value, outputSize A) *graph.Value {
 
 // AdaptiveMaxPool1d is the op adaptive_max_pool1d.
 //
-// Returns the maximum, and its index in the sequence, of windows that divide the operand evenly among
-// output_size results.
+// Returns the maximum, and its index in the sequence, of windows that divide self evenly among `output_size`
+// results.
 //
 // Attributes:
 //
@@ -187,8 +187,8 @@ func AdaptiveMaxPool1d[A Ints](self *graph.Value, outputSize A) (out, indices *g
 
 // AdaptiveMaxPool2d is the op adaptive_max_pool2d.
 //
-// Returns the maximum, and its index in the plane, of windows that divide the operand evenly among output_size
-// results. Both results have the memory format that the operand suggests.
+// Returns the maximum, and its index in the plane, of windows that divide self evenly among `output_size`
+// results. Both results have the memory format that the strides of self suggest.
 //
 // Attributes:
 //
@@ -200,7 +200,7 @@ func AdaptiveMaxPool2d[A Ints](self *graph.Value, outputSize A) (out, indices *g
 
 // AdaptiveMaxPool3d is the op adaptive_max_pool3d.
 //
-// Returns the maximum, and its index in the volume, of windows that divide the operand evenly among output_size
+// Returns the maximum, and its index in the volume, of windows that divide self evenly among `output_size`
 // results.
 //
 // Attributes:
@@ -334,7 +334,8 @@ type AffineGridGeneratorAttrs struct {
 
 // AffineGridGenerator is the op affine_grid_generator.
 //
-// Creates the grid with which grid_sampler applies affine maps theta, [N,2,3] or [N,3,4].
+// Creates the grid with which grid_sampler applies the affine maps `theta`, [N,2,3] for images or [N,3,4] for
+// volumes.
 //
 // Attributes:
 //
@@ -636,7 +637,7 @@ type AvgPool1dAttrs struct {
 
 // AvgPool1d is the op avg_pool1d.
 //
-// Averages each window of an operand [N, C, L] or [C, L].
+// Averages each window of self [N, C, L] or [C, L].
 //
 // Attributes:
 //
@@ -666,8 +667,8 @@ type AvgPool2dAttrs struct {
 
 // AvgPool2d is the op avg_pool2d.
 //
-// Averages each window of an operand [N, C, H, W] or [C, H, W]. int64 is the only supported integer dtype. The
-// result has the memory format that the operand suggests.
+// Averages each window of self [N, C, H, W] or [C, H, W]. int64 is the only supported integer dtype. The result
+// has the memory format that the strides of self suggest.
 //
 // Attributes:
 //
@@ -697,7 +698,7 @@ type AvgPool3dAttrs struct {
 
 // AvgPool3d is the op avg_pool3d.
 //
-// Averages each window of an operand [N, C, D, H, W] or [C, D, H, W]; the result is row-major. int64 is the only
+// Averages each window of self [N, C, D, H, W] or [C, D, H, W]; the result is row-major. int64 is the only
 // supported integer dtype.
 //
 // Attributes:
@@ -1049,7 +1050,7 @@ type CholeskySolveAttrs struct {
 
 // CholeskySolve is the op cholesky_solve.
 //
-// Solves A X = self for positive definite matrices A with the Cholesky factors input2. Dimensions before the
+// Solves A X = self for positive definite matrices A with the Cholesky factors `input2`. Dimensions before the
 // last two are a batch.
 func CholeskySolve(self, input2 *graph.Value, attrs ...CholeskySolveAttrs) *graph.Value {
 	return node("cholesky_solve", 1, nonzeroAttrs(attrs), self, input2)[0]
@@ -1238,8 +1239,8 @@ type Conv1dAttrs struct {
 
 // Conv1d is the op conv1d.
 //
-// Convolves sequences: input [n, c, l] or [c, l], weight [o, c/groups, k] and bias [o] give [n, o, ol] with ol =
-// (l + 2*padding - dilation*(k-1) - 1)/stride + 1.
+// Convolves sequences: `input` [n, c, l] or [c, l], `weight` [o, c/groups, k] and `bias` [o] give [n, o, ol]
+// with ol = (l + 2*padding - dilation*(k-1) - 1)/stride + 1.
 //
 // May be nil: bias.
 func Conv1d(input, weight, bias *graph.Value, attrs ...Conv1dAttrs) *graph.Value {
@@ -1274,9 +1275,9 @@ type Conv2dAttrs struct {
 
 // Conv2d is the op conv2d.
 //
-// Convolves images: input [n, c, h, w] or [c, h, w], weight [o, c/groups, kh, kw] and bias [o] give [n, o, oh,
-// ow] with oh = (h + 2*padding - dilation*(kh-1) - 1)/stride + 1. As in PyTorch the window is not flipped. The
-// result is channels-last where input or weight suggests that memory format, else row-major.
+// Convolves images: `input` [n, c, h, w] or [c, h, w], `weight` [o, c/groups, kh, kw] and `bias` [o] give [n, o,
+// oh, ow] with oh = (h + 2*padding - dilation*(kh-1) - 1)/stride + 1. As in PyTorch the window is not flipped.
+// The result is channels-last if the strides of `input` or `weight` suggest that memory format, else row-major.
 //
 // May be nil: bias.
 func Conv2d(input, weight, bias *graph.Value, attrs ...Conv2dAttrs) *graph.Value {
@@ -1299,11 +1300,11 @@ type Conv2dBytesAttrs struct {
 
 // Conv2dBytes is the op conv2d_bytes.
 //
-// Convolves quantized images: input [n, c, h, w] of uint8 or int8, weight [o, c/groups, kh, kw] of int8, bias
-// [o] of int32, scale [o] of float32, and the scalar zero points of input and result. The sum of the bias and
-// (input - zero point) * weight is int32 and wraps. The sum is multiplied by the scale, rounded half to even,
-// offset by the zero point of the result, and saturated to the dtype of that zero point, uint8 or int8. Without
-// scale and zero_point the result is the int32 sum.
+// Convolves quantized images: `input` [n, c, h, w] of uint8 or int8, `weight` [o, c/groups, kh, kw] of int8,
+// `bias` [o] of int32, `scale` [o] of float32, and the 0-dim zero points of input and result, `input_zero_point`
+// and `zero_point`. The sum of `bias` and (input - input_zero_point) * weight is int32 and wraps. The sum is
+// multiplied by `scale`, rounded half to even, offset by `zero_point`, and saturated to the dtype of
+// `zero_point`, uint8 or int8. Without `scale` and `zero_point`, the result is the int32 sum.
 //
 // May be nil: scale, zeroPoint.
 func Conv2dBytes(input, weight, bias, scale, inputZeroPoint, zeroPoint *graph.Value, attrs ...Conv2dBytesAttrs) *graph.Value {
@@ -1338,8 +1339,8 @@ type Conv3dAttrs struct {
 
 // Conv3d is the op conv3d.
 //
-// Convolves volumes: input [n, c, d, h, w] or [c, d, h, w], weight [o, c/groups, kd, kh, kw] and bias [o] give
-// [n, o, od, oh, ow] with od = (d + 2*padding - dilation*(kd-1) - 1)/stride + 1. The result is row-major.
+// Convolves volumes: `input` [n, c, d, h, w] or [c, d, h, w], `weight` [o, c/groups, kd, kh, kw] and `bias` [o]
+// give [n, o, od, oh, ow] with od = (d + 2*padding - dilation*(kd-1) - 1)/stride + 1. The result is row-major.
 //
 // May be nil: bias.
 func Conv3d(input, weight, bias *graph.Value, attrs ...Conv3dAttrs) *graph.Value {
@@ -1363,8 +1364,9 @@ type ConvIntegerAttrs struct {
 
 // ConvInteger is the op conv_integer.
 //
-// Convolves x [n, c, ...] with w [o, c/groups, ...], both of bytes, after subtracting their zero points. The
-// result is int32. x_zero_point has one element. w_zero_point has one element, or one for each output channel.
+// Convolves `x` [n, c, ...] with `w` [o, c/groups, ...], both of bytes, after subtracting their zero points. The
+// result is int32. `x_zero_point` has one element. `w_zero_point` has one element, or one for each output
+// channel. An omitted zero point is 0.
 //
 // May be nil: xZeroPoint, wZeroPoint.
 func ConvInteger(x, w, xZeroPoint, wZeroPoint *graph.Value, attrs ...ConvIntegerAttrs) *graph.Value {
@@ -1389,8 +1391,8 @@ type ConvTranspose1dAttrs struct {
 
 // ConvTranspose1d is the op conv_transpose1d.
 //
-// Adds each element of the input, times the weight, to a window of the result: input [n, c, l] or [c, l], weight
-// [c, o/groups, k] and bias [o] give [n, o, ol] with ol = (l-1)*stride - 2*padding + dilation*(k-1) +
+// Adds each element of the input, times the weight, to a window of the result: `input` [n, c, l] or [c, l],
+// `weight` [c, o/groups, k] and `bias` [o] give [n, o, ol] with ol = (l-1)*stride - 2*padding + dilation*(k-1) +
 // output_padding + 1. The result is row-major.
 //
 // May be nil: bias.
@@ -1416,8 +1418,8 @@ type ConvTranspose2dAttrs struct {
 
 // ConvTranspose2d is the op conv_transpose2d.
 //
-// Adds each element of the input, times the weight, to a window of the result: input [n, c, h, w] or [c, h, w],
-// weight [c, o/groups, kh, kw] and bias [o] give [n, o, oh, ow] with oh = (h-1)*stride - 2*padding +
+// Adds each element of the input, times the weight, to a window of the result: `input` [n, c, h, w] or [c, h,
+// w], `weight` [c, o/groups, kh, kw] and `bias` [o] give [n, o, oh, ow] with oh = (h-1)*stride - 2*padding +
 // dilation*(kh-1) + output_padding + 1. The result is row-major.
 //
 // May be nil: bias.
@@ -1443,8 +1445,8 @@ type ConvTranspose3dAttrs struct {
 
 // ConvTranspose3d is the op conv_transpose3d.
 //
-// Adds each element of the input, times the weight, to a window of the result: input [n, c, d, h, w] or [c, d,
-// h, w], weight [c, o/groups, kd, kh, kw] and bias [o] give [n, o, od, oh, ow] with od = (d-1)*stride -
+// Adds each element of the input, times the weight, to a window of the result: `input` [n, c, d, h, w] or [c, d,
+// h, w], `weight` [c, o/groups, kd, kh, kw] and `bias` [o] give [n, o, od, oh, ow] with od = (d-1)*stride -
 // 2*padding + dilation*(kd-1) + output_padding + 1. The result is row-major.
 //
 // May be nil: bias.
@@ -1635,7 +1637,7 @@ type CumprodAttrs struct {
 
 // Cumprod is the op cumprod.
 //
-// Returns the running product along a dimension. Bools and integers give int64 unless `dtype` is given.
+// Returns the running products along a dimension. Bools and integers give int64 unless `dtype` is given.
 //
 // Attributes:
 //
@@ -1652,7 +1654,7 @@ type CumsumAttrs struct {
 
 // Cumsum is the op cumsum.
 //
-// Returns the running sum along a dimension. Bools and integers give int64 unless `dtype` is given.
+// Returns the running sums along a dimension. Bools and integers give int64 unless `dtype` is given.
 //
 // Attributes:
 //
@@ -1701,10 +1703,10 @@ type DeformConv2dAttrs struct {
 
 // DeformConv2d is the op deform_conv2d.
 //
-// Convolves images with windows whose elements are shifted: input [n, c, h, w], weight [o, c/groups, kh, kw],
-// offset [n, offset_groups*kh*kw*2, oh, ow] and bias [o] give [n, o, oh, ow], the size that conv2d has. Each
-// element of each window is sampled bilinearly at its position plus its offset (y, then x). Pixels outside the
-// image are zeros. mask [n, offset_groups*kh*kw, oh, ow] scales the samples. The result is row-major.
+// Convolves images with windows whose elements are shifted: `input` [n, c, h, w], `weight` [o, c/groups, kh,
+// kw], `offset` [n, offset_groups*kh*kw*2, oh, ow] and `bias` [o] give [n, o, oh, ow], the size that conv2d has.
+// Each element of each window is sampled bilinearly at its position plus its offset (y, then x). Pixels outside
+// the image are zeros. `mask` [n, offset_groups*kh*kw, oh, ow] scales the samples. The result is row-major.
 //
 // May be nil: mask, bias.
 func DeformConv2d(input, weight, offset, mask, bias *graph.Value, attrs ...DeformConv2dAttrs) *graph.Value {
@@ -1756,8 +1758,8 @@ type DequantizeLinearAttrs struct {
 
 // DequantizeLinear is the op dequantize_linear.
 //
-// Subtracts zero_point from integers and multiplies by scale. The result has the dtype of scale. scale and
-// zero_point have one element, or one for each index of axis, or one for each block along axis.
+// Subtracts `zero_point` from integers and multiplies by `scale`. The result has the dtype of `scale`. `scale`
+// and `zero_point` have one element, or one for each index of `axis`, or one for each block along `axis`.
 //
 // May be nil: zeroPoint.
 func DequantizeLinear(input, scale, zeroPoint *graph.Value, attrs ...DequantizeLinearAttrs) *graph.Value {
@@ -2970,8 +2972,8 @@ func Gelu(self *graph.Value, attrs ...GeluAttrs) *graph.Value {
 
 // Geqrf is the op geqrf.
 //
-// Factors matrices by reflections I - tau v v^H: a has R, and below it the vectors v, whose first element, 1, is
-// not stored. Dimensions before the last two are a batch.
+// Factors matrices by reflections I - tau v v^H: `a` has R, and below it the vectors v, whose first element, 1,
+// is not stored. Dimensions before the last two are a batch.
 func Geqrf(self *graph.Value) (a, tau *graph.Value) {
 	made := node("geqrf", 2, nil, self)
 	return made[0], made[1]
@@ -3025,8 +3027,8 @@ type GridSamplerAttrs struct {
 
 // GridSampler is the op grid_sampler.
 //
-// Samples images [N,C,H,W] at the positions (x, y) of a grid [N,h,w,2], or volumes [N,C,D,H,W] at (x, y, z) of
-// [N,d,h,w,3]. Coordinates range from -1 to 1.
+// Samples images [N,C,H,W] at the positions (x, y) of `grid` [N,h,w,2], or volumes [N,C,D,H,W] at (x, y, z) of
+// [N,d,h,w,3]. The coordinates -1 and 1 are the borders of `input`; `padding_mode` gives the values outside.
 func GridSampler(input, grid *graph.Value, attrs ...GridSamplerAttrs) *graph.Value {
 	return node("grid_sampler", 1, nonzeroAttrs(attrs), input, grid)[0]
 }
@@ -3880,7 +3882,7 @@ type LinalgInvExAttrs struct {
 
 // LinalgInvEx is the op linalg_inv_ex.
 //
-// Returns the inverses of square matrices. info is 0, or the number of the first pivot that is 0. Dimensions
+// Returns the inverses of square matrices. `info` is 0, or the number of the first pivot that is 0. Dimensions
 // before the last two are a batch.
 func LinalgInvEx(a *graph.Value, attrs ...LinalgInvExAttrs) (inverse, info *graph.Value) {
 	made := node("linalg_inv_ex", 2, nonzeroAttrs(attrs), a)
@@ -3910,8 +3912,8 @@ type LinalgLuFactorAttrs struct {
 
 // LinalgLuFactor is the op linalg_lu_factor.
 //
-// Factors each matrix as P L U. LU stores U and, below the diagonal, L without its ones on the diagonal. P
-// follows from pivots: in order, row i is exchanged with row pivots[i]; rows are numbered from 1. Dimensions
+// Factors each matrix as P L U. `LU` stores U and, below the diagonal, L without its ones on the diagonal. P
+// follows from `pivots`: in order, row i is exchanged with row pivots[i]; rows are numbered from 1. Dimensions
 // before the last two are a batch.
 func LinalgLuFactor(a *graph.Value, attrs ...LinalgLuFactorAttrs) (lU, pivots *graph.Value) {
 	made := node("linalg_lu_factor", 2, nonzeroAttrs(attrs), a)
@@ -3928,9 +3930,9 @@ type LinalgLuFactorExAttrs struct {
 
 // LinalgLuFactorEx is the op linalg_lu_factor_ex.
 //
-// Factors each matrix as P L U. LU stores U and, below the diagonal, L without its ones on the diagonal. P
-// follows from pivots: in order, row i is exchanged with row pivots[i]; rows are numbered from 1. info is 0, or
-// the number of the first pivot that is 0. Dimensions before the last two are a batch.
+// Factors each matrix as P L U. `LU` stores U and, below the diagonal, L without its ones on the diagonal. P
+// follows from `pivots`: in order, row i is exchanged with row pivots[i]; rows are numbered from 1. `info` is 0,
+// or the number of the first pivot that is 0. Dimensions before the last two are a batch.
 func LinalgLuFactorEx(a *graph.Value, attrs ...LinalgLuFactorExAttrs) (lU, pivots, info *graph.Value) {
 	made := node("linalg_lu_factor_ex", 3, nonzeroAttrs(attrs), a)
 	return made[0], made[1], made[2]
@@ -3946,8 +3948,8 @@ type LinalgLuSolveAttrs struct {
 
 // LinalgLuSolve is the op linalg_lu_solve.
 //
-// Solves linear equations with the results LU and pivots of linalg_lu_factor of a matrix A. Dimensions before
-// the last two are a batch.
+// Solves linear equations with the results `LU` and `pivots` of linalg_lu_factor of a matrix A: A X = B, or X A
+// = B. Dimensions before the last two are a batch.
 func LinalgLuSolve(lU, pivots, b *graph.Value, attrs ...LinalgLuSolveAttrs) *graph.Value {
 	return node("linalg_lu_solve", 1, nonzeroAttrs(attrs), lU, pivots, b)[0]
 }
@@ -4133,8 +4135,8 @@ type LinalgSolveAttrs struct {
 
 // LinalgSolve is the op linalg_solve.
 //
-// Solves linear equations with a square matrix A: A X = B, or X A = B. B is a matrix, or a vector if it has one
-// dimension or the sizes of A without the last. Dimensions before the last two are a batch.
+// Solves linear equations with a square matrix `A`: A X = B, or X A = B. `B` is a matrix, or a vector if it has
+// one dimension or the sizes of `A` without the last. Dimensions before the last two are a batch.
 func LinalgSolve(a, b *graph.Value, attrs ...LinalgSolveAttrs) *graph.Value {
 	return node("linalg_solve", 1, nonzeroAttrs(attrs), a, b)[0]
 }
@@ -4149,8 +4151,8 @@ type LinalgSolveExAttrs struct {
 
 // LinalgSolveEx is the op linalg_solve_ex.
 //
-// Solves linear equations with a square matrix A: A X = B, or X A = B. B is a matrix, or a vector if it has one
-// dimension or the sizes of A without the last. info is 0, or the number of the first pivot that is 0.
+// Solves linear equations with a square matrix `A`: A X = B, or X A = B. `B` is a matrix, or a vector if it has
+// one dimension or the sizes of `A` without the last. `info` is 0, or the number of the first pivot that is 0.
 // Dimensions before the last two are a batch.
 func LinalgSolveEx(a, b *graph.Value, attrs ...LinalgSolveExAttrs) (result, info *graph.Value) {
 	made := node("linalg_solve_ex", 2, nonzeroAttrs(attrs), a, b)
@@ -4279,8 +4281,8 @@ type LinalgVectorNormAttrs struct {
 // LinalgVectorNorm is the op linalg_vector_norm.
 //
 // Computes the vector norm of the given order: for order 2, the root of the sum of squares; for inf and -inf,
-// the greatest and the least magnitude; for 0, the number of nonzero elements; for another p, the p-th root of
-// the sum of the p-th powers of the magnitudes.
+// the greatest and the least magnitude; for 0, the number of nonzero elements; for another order p, the p-th
+// root of the sum of the p-th powers of the magnitudes.
 func LinalgVectorNorm(self *graph.Value, attrs ...LinalgVectorNormAttrs) *graph.Value {
 	return node("linalg_vector_norm", 1, nonzeroAttrs(attrs), self)[0]
 }
@@ -4574,7 +4576,8 @@ type LpPoolAttrs struct {
 
 // LpPool is the op lp_pool.
 //
-// Takes the p-norm of each window over the last len(kernel_size) dimensions, 1 to 3.
+// Takes the p-norm of each window over the last dimensions, as many as `kernel_size` has numbers, 1 to 3.
+// `norm_type` is p.
 //
 // Attributes:
 //
@@ -4620,8 +4623,8 @@ func Lt[A, B Operand](self A, other B) *graph.Value {
 
 // LuSolve is the op lu_solve.
 //
-// Solves A X = self with the results of linalg_lu_factor of a matrix A. Dimensions before the last two are a
-// batch.
+// Solves A X = self with the results of linalg_lu_factor of a matrix A, `LU_data` and `LU_pivots`. Dimensions
+// before the last two are a batch.
 func LuSolve(self, lUData, lUPivots *graph.Value) *graph.Value {
 	return node("lu_solve", 1, nil, self, lUData, lUPivots)[0]
 }
@@ -4636,8 +4639,8 @@ type LuUnpackAttrs struct {
 
 // LuUnpack is the op lu_unpack.
 //
-// Returns P, L and U from the results of linalg_lu_factor: P permutes rows, L is lower triangular with ones on
-// the diagonal, U is upper triangular. Dimensions before the last two are a batch.
+// Returns P, L and U from the results of linalg_lu_factor, `LU_data` and `LU_pivots`: P permutes rows, L is
+// lower triangular with ones on the diagonal, U is upper triangular. Dimensions before the last two are a batch.
 func LuUnpack(lUData, lUPivots *graph.Value, attrs ...LuUnpackAttrs) (p, l, u *graph.Value) {
 	made := node("lu_unpack", 3, nonzeroAttrs(attrs), lUData, lUPivots)
 	return made[0], made[1], made[2]
@@ -4719,8 +4722,9 @@ func MatmulBytes(input, other, inputZeroPoint, otherZeroPoint, bias, scale, zero
 
 // MatmulInteger is the op matmul_integer.
 //
-// Multiplies matrices of bytes after subtracting their zero points. The result is int32. a_zero_point has one
-// element, or one for each row of a. b_zero_point has one element, or one for each column of b.
+// Multiplies matrices of bytes after subtracting their zero points. The result is int32. `a_zero_point` has one
+// element, or one for each row of `a`; `b_zero_point` has one element, or one for each column of `b`. An omitted
+// zero point is 0.
 //
 // May be nil: aZeroPoint, bZeroPoint.
 func MatmulInteger(a, b, aZeroPoint, bZeroPoint *graph.Value) *graph.Value {
@@ -4791,7 +4795,7 @@ type MaxPool1dAttrs struct {
 
 // MaxPool1d is the op max_pool1d.
 //
-// Returns the maximum of each window of an operand [N, C, L] or [C, L]. The result is row-major.
+// Returns the maximum of each window of self [N, C, L] or [C, L]. The result is row-major.
 //
 // Attributes:
 //
@@ -4817,7 +4821,7 @@ type MaxPool1dWithIndicesAttrs struct {
 
 // MaxPool1dWithIndices is the op max_pool1d_with_indices.
 //
-// Returns the maximum of each window of an operand [N, C, L] or [C, L], and its index in the sequence.
+// Returns the maximum of each window of self [N, C, L] or [C, L], and its index in the sequence.
 //
 // Attributes:
 //
@@ -4844,8 +4848,8 @@ type MaxPool2dAttrs struct {
 
 // MaxPool2d is the op max_pool2d.
 //
-// Returns the maximum of each window of an operand [N, C, H, W] or [C, H, W]. The result has the memory format
-// that the operand suggests.
+// Returns the maximum of each window of self [N, C, H, W] or [C, H, W]. The result has the memory format that
+// the strides of self suggest.
 //
 // Attributes:
 //
@@ -4872,7 +4876,7 @@ type MaxPool2dWithIndicesAttrs struct {
 // MaxPool2dWithIndices is the op max_pool2d_with_indices.
 //
 // Returns the maximum of each window and its index in the plane. The results have the memory format that the
-// operand suggests.
+// strides of self suggest.
 //
 // Attributes:
 //
@@ -4899,7 +4903,7 @@ type MaxPool3dAttrs struct {
 
 // MaxPool3d is the op max_pool3d.
 //
-// Returns the maximum of each window of an operand [N, C, D, H, W] or [C, D, H, W]; the result is row-major.
+// Returns the maximum of each window of self [N, C, D, H, W] or [C, D, H, W]; the result is row-major.
 //
 // Attributes:
 //
@@ -4925,7 +4929,7 @@ type MaxPool3dWithIndicesAttrs struct {
 
 // MaxPool3dWithIndices is the op max_pool3d_with_indices.
 //
-// Returns the maximum of each window of an operand [N, C, D, H, W] or [C, D, H, W], and its index in the volume.
+// Returns the maximum of each window of self [N, C, D, H, W] or [C, D, H, W], and its index in the volume.
 //
 // Attributes:
 //
@@ -4937,8 +4941,8 @@ func MaxPool3dWithIndices[A Ints](self *graph.Value, kernelSize A, attrs ...MaxP
 
 // MaxUnpool1d is the op max_unpool1d.
 //
-// Writes the elements of self [N, C, L] or [C, L] to the positions given by indices in sequences of output_size
-// zeros. Among duplicate indices, the last wins.
+// Writes the elements of self [N, C, L] or [C, L] to the positions given by `indices` in sequences of
+// `output_size` zeros. Among duplicate indices, the last wins.
 //
 // Attributes:
 //
@@ -4949,8 +4953,8 @@ func MaxUnpool1d[A Ints](self, indices *graph.Value, outputSize A) *graph.Value 
 
 // MaxUnpool2d is the op max_unpool2d.
 //
-// Writes the elements of self [N, C, H, W] or [C, H, W] to the positions given by indices in planes of
-// output_size zeros. Among duplicate indices, the last wins.
+// Writes the elements of self [N, C, H, W] or [C, H, W] to the positions given by `indices` in planes of
+// `output_size` zeros. Among duplicate indices, the last wins.
 //
 // Attributes:
 //
@@ -4971,8 +4975,8 @@ type MaxUnpool3dAttrs struct {
 
 // MaxUnpool3d is the op max_unpool3d.
 //
-// Writes the elements of self [N, C, D, H, W] or [C, D, H, W] to the positions given by indices in volumes of
-// output_size zeros. Among duplicate indices, the last wins.
+// Writes the elements of self [N, C, D, H, W] or [C, D, H, W] to the positions given by `indices` in volumes of
+// `output_size` zeros. Among duplicate indices, the last wins.
 //
 // Attributes:
 //
@@ -5541,8 +5545,8 @@ type NormAttrs struct {
 // Norm is the op norm.
 //
 // Computes the vector norm of the given order: for order 2, the root of the sum of squares; for inf and -inf,
-// the greatest and the least magnitude; for 0, the number of nonzero elements; for another p, the p-th root of
-// the sum of the p-th powers of the magnitudes.
+// the greatest and the least magnitude; for 0, the number of nonzero elements; for another order p, the p-th
+// root of the sum of the p-th powers of the magnitudes.
 func Norm(self *graph.Value, attrs ...NormAttrs) *graph.Value {
 	return node("norm", 1, nonzeroAttrs(attrs), self)[0]
 }
@@ -5790,7 +5794,7 @@ type OrmqrAttrs struct {
 
 // Ormqr is the op ormqr.
 //
-// Multiplies matrices input3 by the products Q of the reflections that geqrf returns as self and input2.
+// Multiplies matrices `input3` by the products Q of the reflections that geqrf returns as self and `input2`.
 // Dimensions before the last two are a batch.
 func Ormqr(self, input2, input3 *graph.Value, attrs ...OrmqrAttrs) *graph.Value {
 	return node("ormqr", 1, nonzeroAttrs(attrs), self, input2, input3)[0]
@@ -6049,8 +6053,8 @@ type QlinearConvAttrs struct {
 
 // QlinearConv is the op qlinear_conv.
 //
-// Convolves quantized values x [n, c, ...] and w [o, c/groups, ...], and quantizes the result. Scales and zero
-// points of w have one element or one for each output channel; bias is int32 [o].
+// Convolves quantized values `x` [n, c, ...] and `w` [o, c/groups, ...], and quantizes the result. `w_scale` and
+// `w_zero_point` have one element or one for each output channel; `bias` is int32 [o].
 //
 // May be nil: bias.
 func QlinearConv(x, xScale, xZeroPoint, w, wScale, wZeroPoint, yScale, yZeroPoint, bias *graph.Value, attrs ...QlinearConvAttrs) *graph.Value {
@@ -6059,9 +6063,10 @@ func QlinearConv(x, xScale, xZeroPoint, w, wScale, wZeroPoint, yScale, yZeroPoin
 
 // QlinearMatmul is the op qlinear_matmul.
 //
-// Multiplies quantized matrices and quantizes the product. The scale and the zero point of a have one element,
-// or one for each row. Those of b have one element, or one for each column. Those of y have one element. bias is
-// int32, one element for each column, and is added to the sums.
+// Multiplies quantized matrices and quantizes the product. The scale and the zero point of `a` have one element,
+// or one for each row. Those of `b` have one element, or one for each column. Those of the result, `y_scale` and
+// `y_zero_point`, have one element. `bias` is int32, one element for each column, and is added to the integer
+// sums.
 //
 // May be nil: bias.
 func QlinearMatmul(a, aScale, aZeroPoint, b, bScale, bZeroPoint, yScale, yZeroPoint, bias *graph.Value) *graph.Value {
@@ -6129,8 +6134,9 @@ type QuantizeLinearAttrs struct {
 
 // QuantizeLinear is the op quantize_linear.
 //
-// Divides input by scale, rounds half to even, adds zero_point and clamps to the dtype of zero_point, or to
-// dtype. scale and zero_point have one element, or one for each index of axis, or one for each block along axis.
+// Divides `input` by `scale`, rounds half to even, adds `zero_point` and clamps to the dtype of `zero_point`, or
+// to `dtype`. `scale` and `zero_point` have one element, or one for each index of `axis`, or one for each block
+// along `axis`.
 //
 // May be nil: zeroPoint.
 func QuantizeLinear(input, scale, zeroPoint *graph.Value, attrs ...QuantizeLinearAttrs) *graph.Value {
@@ -6347,7 +6353,7 @@ type RepeatInterleaveAttrs struct {
 // RepeatInterleave is the op repeat_interleave.
 //
 // Repeats every element, or every slice along a dimension. The attribute `repeats` is the number of repetitions
-// of all; the operand `repeats` has a number for each, or one for all.
+// of all; the operand `repeats` has one for each, or one for all.
 // Without `repeats`, self has the numbers, and the result repeats indices: [2, 0, 1] gives [0, 0, 2].
 func RepeatInterleave(self *graph.Value, attrs ...RepeatInterleaveAttrs) *graph.Value {
 	return node("repeat_interleave", 1, nonzeroAttrs(attrs), self)[0]
@@ -6561,8 +6567,8 @@ type RoiAlignAttrs struct {
 
 // RoiAlign is the op roi_align.
 //
-// Pools regions of images [N,C,H,W] to a fixed size by bilinear sampling. rois is [K,5]: the index of the image,
-// then x1, y1, x2, y2. The result is [K,C,pooled_height,pooled_width].
+// Pools regions of images [N,C,H,W] to a fixed size by bilinear sampling. `rois` is [K,5]: the index of the
+// image, then x1, y1, x2, y2. The result is [K,C,pooled_height,pooled_width].
 //
 // Attributes:
 //
@@ -7783,7 +7789,7 @@ type TriangularSolveAttrs struct {
 
 // TriangularSolve is the op triangular_solve.
 //
-// Solves A X = self with a triangular matrix A. The other triangle is not read. Also returns a copy of A.
+// Solves A X = self with a triangular matrix `A`. The other triangle is not read. Also returns a copy of `A`.
 // Dimensions before the last two are a batch.
 func TriangularSolve(self, a *graph.Value, attrs ...TriangularSolveAttrs) (solution, clonedCoefficient *graph.Value) {
 	made := node("triangular_solve", 2, nonzeroAttrs(attrs), self, a)
@@ -8025,7 +8031,8 @@ type UpsampleBilinear2dAttrs struct {
 
 // UpsampleBilinear2d is the op upsample_bilinear2d.
 //
-// Resizes images [N,C,H,W] by linear interpolation. The result has the memory format that the input suggests.
+// Resizes images [N,C,H,W] by linear interpolation. The result has the memory format that the strides of `input`
+// suggest.
 func UpsampleBilinear2d(input *graph.Value, attrs ...UpsampleBilinear2dAttrs) *graph.Value {
 	return node("upsample_bilinear2d", 1, nonzeroAttrs(attrs), input)[0]
 }
@@ -8100,8 +8107,8 @@ type UpsampleNearest2dAttrs struct {
 
 // UpsampleNearest2d is the op upsample_nearest2d.
 //
-// Resizes images [N,C,H,W] by taking the nearest pixel. The result has the memory format that the input
-// suggests.
+// Resizes images [N,C,H,W] by taking the nearest pixel. The result has the memory format that the strides of
+// `input` suggest.
 func UpsampleNearest2d(input *graph.Value, attrs ...UpsampleNearest2dAttrs) *graph.Value {
 	return node("upsample_nearest2d", 1, nonzeroAttrs(attrs), input)[0]
 }
@@ -8128,8 +8135,8 @@ type UpsampleNearest3dAttrs struct {
 
 // UpsampleNearest3d is the op upsample_nearest3d.
 //
-// Resizes volumes [N,C,D,H,W] by taking the nearest element. The result has the memory format that the input
-// suggests.
+// Resizes volumes [N,C,D,H,W] by taking the nearest element. The result has the memory format that the strides
+// of `input` suggest.
 func UpsampleNearest3d(input *graph.Value, attrs ...UpsampleNearest3dAttrs) *graph.Value {
 	return node("upsample_nearest3d", 1, nonzeroAttrs(attrs), input)[0]
 }
@@ -8156,7 +8163,8 @@ type UpsampleTrilinear3dAttrs struct {
 
 // UpsampleTrilinear3d is the op upsample_trilinear3d.
 //
-// Resizes volumes [N,C,D,H,W] by linear interpolation. The result has the memory format that the input suggests.
+// Resizes volumes [N,C,D,H,W] by linear interpolation. The result has the memory format that the strides of
+// `input` suggest.
 func UpsampleTrilinear3d(input *graph.Value, attrs ...UpsampleTrilinear3dAttrs) *graph.Value {
 	return node("upsample_trilinear3d", 1, nonzeroAttrs(attrs), input)[0]
 }

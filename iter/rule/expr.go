@@ -43,8 +43,8 @@ func ExprOf(build func() (*expr.Code, error), results int, types ...tensor.DType
 	case build == nil:
 		return Kernel{err: errNilFunction}
 	case results < 1 || results > len(types) || len(types) > maxExprOperands:
-		return Kernel{err: fmt.Errorf("iter: ExprOf: %d results and %d dtypes were given: want at least 1 result, and at most "+
-			"%d dtypes, one for each result and operand", results, len(types), maxExprOperands)}
+		return Kernel{err: fmt.Errorf("iter: ExprOf: %d results and %d dtypes were given: want 1 result or more, "+
+			"and at most %d dtypes, one for each result and operand", results, len(types), maxExprOperands)}
 	}
 	return Kernel{expression: &lazyCode{build: build}, numResults: uint8(results),
 		numOperands: uint8(len(types) - results),

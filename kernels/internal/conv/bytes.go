@@ -14,11 +14,12 @@ import (
 var ConvBytes = kit.Define[bytesAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "conv2d_bytes",
-		Doc: "Convolves quantized images: input [n, c, h, w] of uint8 or int8, weight [o, c/groups, kh, kw] of int8, bias " +
-			"[o] of int32, scale [o] of float32, and the scalar zero points of input and result. The sum of the bias and " +
-			"(input - zero point) * weight is int32 and wraps. The sum is multiplied by the scale, rounded half to even, " +
-			"offset by the zero point of the result, and saturated to the dtype of that zero point, uint8 or int8. Without " +
-			"scale and zero_point the result is the int32 sum.",
+		Doc: "Convolves quantized images: `input` [n, c, h, w] of uint8 or int8, `weight` [o, c/groups, kh, kw] of " +
+			"int8, `bias` [o] of int32, `scale` [o] of float32, and the 0-dim zero points of input and result, " +
+			"`input_zero_point` and `zero_point`. The sum of `bias` and (input - input_zero_point) * weight is " +
+			"int32 and wraps. The sum is multiplied by `scale`, rounded half to even, offset by `zero_point`, and " +
+			"saturated to the dtype of `zero_point`, uint8 or int8. Without `scale` and `zero_point`, the result " +
+			"is the int32 sum.",
 		Params: []graph.Param{kit.Input, kit.Weight, {Name: "bias"}, {Name: "scale", Optional: true},
 			{Name: "input_zero_point"}, {Name: "zero_point", Optional: true}},
 		Kind: graph.RequiresLayout,

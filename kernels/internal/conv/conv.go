@@ -27,9 +27,10 @@ type conv1dAttrs struct {
 var Conv2d = kit.Define[conv2dAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "conv2d",
-		Doc: "Convolves images: input [n, c, h, w] or [c, h, w], weight [o, c/groups, kh, kw] and bias [o] give " +
-			"[n, o, oh, ow] with oh = (h + 2*padding - dilation*(kh-1) - 1)/stride + 1. As in PyTorch the window is not " +
-			"flipped. The result is channels-last where input or weight suggests that memory format, else row-major.",
+		Doc: "Convolves images: `input` [n, c, h, w] or [c, h, w], `weight` [o, c/groups, kh, kw] and `bias` [o] " +
+			"give [n, o, oh, ow] with oh = (h + 2*padding - dilation*(kh-1) - 1)/stride + 1. As in PyTorch the " +
+			"window is not flipped. The result is channels-last if the strides of `input` or `weight` suggest that " +
+			"memory format, else row-major.",
 		Params: []graph.Param{kit.Input, kit.Weight, kit.OptBias},
 		Kind:   graph.RequiresLayout,
 		Infer:  conv2d.infer,
@@ -53,8 +54,8 @@ var Conv2d = kit.Define[conv2dAttrs](graph.Op{
 var Conv1d = kit.Define[conv1dAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "conv1d",
-		Doc: "Convolves sequences: input [n, c, l] or [c, l], weight [o, c/groups, k] and bias [o] give [n, o, ol] with " +
-			"ol = (l + 2*padding - dilation*(k-1) - 1)/stride + 1.",
+		Doc: "Convolves sequences: `input` [n, c, l] or [c, l], `weight` [o, c/groups, k] and `bias` [o] give [n, " +
+			"o, ol] with ol = (l + 2*padding - dilation*(k-1) - 1)/stride + 1.",
 		Params: []graph.Param{kit.Input, kit.Weight, kit.OptBias},
 		Infer:  conv1d.infer,
 		Ref:    conv1d.ref,
@@ -96,8 +97,9 @@ var conv3d = convolution{name: "conv3d", dims: 3, params: func(c *graph.Call) co
 var Conv3d = kit.Define[conv3dAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "conv3d",
-		Doc: "Convolves volumes: input [n, c, d, h, w] or [c, d, h, w], weight [o, c/groups, kd, kh, kw] and bias [o] give " +
-			"[n, o, od, oh, ow] with od = (d + 2*padding - dilation*(kd-1) - 1)/stride + 1. The result is row-major.",
+		Doc: "Convolves volumes: `input` [n, c, d, h, w] or [c, d, h, w], `weight` [o, c/groups, kd, kh, kw] and " +
+			"`bias` [o] give [n, o, od, oh, ow] with od = (d + 2*padding - dilation*(kd-1) - 1)/stride + 1. The " +
+			"result is row-major.",
 		Params: []graph.Param{kit.Input, kit.Weight, kit.OptBias},
 		Infer:  conv3d.infer,
 		Ref:    conv3d.ref,

@@ -34,10 +34,11 @@ const (
 var DeformConv2d = kit.Define[deformConvAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "deform_conv2d",
-		Doc: "Convolves images with windows whose elements are shifted: input [n, c, h, w], weight [o, c/groups, kh, kw], " +
-			"offset [n, offset_groups*kh*kw*2, oh, ow] and bias [o] give [n, o, oh, ow], the size that conv2d has. Each " +
-			"element of each window is sampled bilinearly at its position plus its offset (y, then x). Pixels outside " +
-			"the image are zeros. mask [n, offset_groups*kh*kw, oh, ow] scales the samples. The result is row-major.",
+		Doc: "Convolves images with windows whose elements are shifted: `input` [n, c, h, w], `weight` [o, " +
+			"c/groups, kh, kw], `offset` [n, offset_groups*kh*kw*2, oh, ow] and `bias` [o] give [n, o, oh, ow], " +
+			"the size that conv2d has. Each element of each window is sampled bilinearly at its position plus its " +
+			"offset (y, then x). Pixels outside the image are zeros. `mask` [n, offset_groups*kh*kw, oh, ow] " +
+			"scales the samples. The result is row-major.",
 		Params: []graph.Param{kit.Input, kit.Weight, {Name: "offset"}, {Name: "mask", Optional: true}, kit.OptBias},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			t, err := kit.Attrs[deformConvAttrs](c).result(c)

@@ -45,8 +45,8 @@ func convTransposeOp(name string, dims int, in, weightShape, out, size string) *
 	return kit.Define[convTransposeAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: name,
-			Doc: "Adds each element of the input, times the weight, to a window of the result: input " + in +
-				", weight " + weightShape + " and bias [o] give " + out +
+			Doc: "Adds each element of the input, times the weight, to a window of the result: `input` " + in +
+				", `weight` " + weightShape + " and `bias` [o] give " + out +
 				" with " + size + ". The result is row-major.",
 			Params: []graph.Param{kit.Input, kit.Weight, kit.OptBias},
 			Infer: func(c *graph.Call) ([]graph.Result, error) {
@@ -149,13 +149,13 @@ func (op transposedConv) check(call *graph.Call, params *convParams, shape []sym
 		return err
 	}
 	if shape[1].Ne(weight.Shape[0]).Holds() {
-		return fmt.Errorf("Given transposed=1, weight of size %s, expected input%s to have %v channels, but got %v "+
-			"channels instead", tensor.Sizes(weight.Shape), tensor.Sizes(shape), weight.Shape[0], shape[1])
+		return fmt.Errorf("Given transposed=1, weight of size %s, expected input%s to have %v channels, but got "+
+			"%v channels instead", tensor.Sizes(weight.Shape), tensor.Sizes(shape), weight.Shape[0], shape[1])
 	}
 	channels := weight.Shape[1].Mul(sym.Of(params.groups))
 	if b := call.Type(2); call.Has(2) && (b.Rank() != 1 || b.Shape[0].Ne(channels).Holds()) {
-		return fmt.Errorf("Given transposed=1, weight of size %s, expected bias to be 1-dimensional with %v elements, but "+
-			"got bias of size %s instead", tensor.Sizes(weight.Shape), channels, tensor.Sizes(b.Shape))
+		return fmt.Errorf("Given transposed=1, weight of size %s, expected bias to be 1-dimensional with %v "+
+			"elements, but got bias of size %s instead", tensor.Sizes(weight.Shape), channels, tensor.Sizes(b.Shape))
 	}
 	for d := range params.stride {
 		switch {

@@ -27,8 +27,8 @@ var RepeatInterleave = kit.Define[repeatInterleaveAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "repeat_interleave",
 		Doc: "Repeats every element, or every slice along a dimension. The attribute `repeats` is the number of " +
-			"repetitions of all; the operand `repeats` has a number for each, or one for all.\nWithout `repeats`, self has the numbers, and " +
-			"the result repeats indices: [2, 0, 1] gives [0, 0, 2].",
+			"repetitions of all; the operand `repeats` has one for each, or one for all.\nWithout `repeats`, self " +
+			"has the numbers, and the result repeats indices: [2, 0, 1] gives [0, 0, 2].",
 		Params: []graph.Param{kit.Self, {Name: "repeats", Optional: true, Overload: "tensor"}},
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
 			r, err := newRepeatCall(call)

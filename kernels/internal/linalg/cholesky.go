@@ -43,7 +43,7 @@ var (
 	}, algorithm{float: invertByCholesky[float64], complex: invertByCholesky[complex128], memory: copies(2),
 		ranks: matrices(1)})
 	CholeskySolve = matrixOp(graph.SchemaOf[upperAttrs](), graph.Semantics{Name: "cholesky_solve",
-		Doc:    "Solves A X = self for positive definite matrices A with the Cholesky factors input2.",
+		Doc:    "Solves A X = self for positive definite matrices A with the Cholesky factors `input2`.",
 		Params: []graph.Param{kit.Self, {Name: "input2"}}, Infer: inferCholeskySolve,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(3, 2), squareExample), kit.Example(graph.Attrs{"upper": true},
 			tensor.New(tensor.Complex128, 3, 1), complexExample)},

@@ -28,7 +28,7 @@ func inverseOp(attrs *graph.Schema, name string, operand graph.Param) *graph.Op 
 	ranks := matrices(1)
 	withInfo := attrs != kit.NoAttrs
 	if withInfo {
-		doc += " info is 0, or the number of the first pivot that is 0."
+		doc += " `info` is 0, or the number of the first pivot that is 0."
 		outputs, ranks = []string{"inverse", "info"}, ranksOf([]int{2}, []int{2, 0})
 	}
 	return matrixOp(attrs, graph.Semantics{Name: name, Doc: doc, Params: []graph.Param{operand}, Outputs: outputs,
@@ -88,10 +88,10 @@ var (
 // solveOp defines linalg_solve or linalg_solve_ex. spec returns the attributes of a call.
 func solveOp(attrs *graph.Schema, name string, outputs []string, spec func(*graph.Call) solveExAttrs) *graph.Op {
 	withInfo := outputs != nil
-	doc := "Solves linear equations with a square matrix A: A X = B, or X A = B. B is a matrix, or a vector if it has " +
-		"one dimension or the sizes of A without the last."
+	doc := "Solves linear equations with a square matrix `A`: A X = B, or X A = B. `B` is a matrix, or a vector if " +
+		"it has one dimension or the sizes of `A` without the last."
 	if withInfo {
-		doc += " info is 0, or the number of the first pivot that is 0."
+		doc += " `info` is 0, or the number of the first pivot that is 0."
 	}
 	return matrixOp(attrs, graph.Semantics{Name: name, Doc: doc, Params: []graph.Param{operandA, {Name: "B"}},
 		Outputs: outputs,

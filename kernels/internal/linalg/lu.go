@@ -50,8 +50,8 @@ var (
 		}, Examples: examples(nil, tallExample, wideExample, complexExample),
 	}, algorithm{float: factorLU[float64], complex: factorLU[complex128], ranks: matrices(3)})
 	LUUnpack = matrixOp(graph.SchemaOf[luUnpackAttrs](), graph.Semantics{Name: "lu_unpack",
-		Doc: "Returns P, L and U from the results of linalg_lu_factor: P permutes rows, L is lower triangular with ones on " +
-			"the diagonal, U is upper triangular.",
+		Doc: "Returns P, L and U from the results of linalg_lu_factor, `LU_data` and `LU_pivots`: P permutes rows, " +
+			"L is lower triangular with ones on the diagonal, U is upper triangular.",
 		Params:  []graph.Param{{Name: "LU_data"}, {Name: "LU_pivots", Below: func(*graph.Call) int { return 1 }}},
 		Outputs: threeMatrices, Infer: inferUnpack,
 		Examples: []graph.Example{kit.Example(graph.Attrs{"unpack_pivots": false}, tallExample,
@@ -60,7 +60,8 @@ var (
 	}, algorithm{float: unpackLU[float64], complex: unpackLU[complex128],
 		ranks: ranksOf([]int{2, 1}, []int{2, 2, 2})})
 	LinalgLUSolve = matrixOp(graph.SchemaOf[luSolveAttrs](), graph.Semantics{Name: "linalg_lu_solve",
-		Doc:    "Solves linear equations with the results LU and pivots of linalg_lu_factor of a matrix A.",
+		Doc: "Solves linear equations with the results `LU` and `pivots` of linalg_lu_factor of a matrix A: A X " +
+			"= B, or X A = B.",
 		Params: []graph.Param{{Name: "LU"}, {Name: "pivots"}, {Name: "B"}},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			left := kit.Attrs[luSolveAttrs](c).Left
@@ -78,7 +79,7 @@ var (
 	}, algorithm{float: linalgLUSolve[float64], complex: linalgLUSolve[complex128], memory: copies(1),
 		ranks: ranksOf([]int{2, 1, 2}, []int{2})})
 	LUSolve = matrixOp(kit.NoAttrs, graph.Semantics{Name: "lu_solve",
-		Doc:    "Solves A X = self with the results of linalg_lu_factor of a matrix A.",
+		Doc:    "Solves A X = self with the results of linalg_lu_factor of a matrix A, `LU_data` and `LU_pivots`.",
 		Params: []graph.Param{kit.Self, {Name: "LU_data"}, {Name: "LU_pivots"}},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			shape, err := luSolveShape(luSolveCheck, c.Type(1), c.Type(2), c.Type(0), true)
@@ -124,10 +125,11 @@ func luFactorOp(attrs *graph.Schema, name string, outputs []string) *graph.Op {
 		}
 		return luExAttrs{Pivot: kit.Attrs[luAttrs](c).Pivot, CheckErrors: true}
 	}
-	doc := "Factors each matrix as P L U. LU stores U and, below the diagonal, L without its ones on the diagonal. P " +
-		"follows from pivots: in order, row i is exchanged with row pivots[i]; rows are numbered from 1."
+	doc := "Factors each matrix as P L U. `LU` stores U and, below the diagonal, L without its ones on the " +
+		"diagonal. P follows from `pivots`: in order, row i is exchanged with row pivots[i]; rows are numbered " +
+		"from 1."
 	if withInfo {
-		doc += " info is 0, or the number of the first pivot that is 0."
+		doc += " `info` is 0, or the number of the first pivot that is 0."
 	}
 	return matrixOp(attrs, graph.Semantics{Name: name, Doc: doc, Params: []graph.Param{operandA}, Outputs: outputs,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {

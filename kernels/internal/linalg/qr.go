@@ -34,8 +34,8 @@ var (
 		return "complete"
 	})
 	Geqrf = matrixOp(kit.NoAttrs, graph.Semantics{Name: "geqrf",
-		Doc: "Factors matrices by reflections I - tau v v^H: a has R, and below it the vectors v, whose first element, 1, " +
-			"is not stored.", Params: selfOnly, Outputs: []string{"a", "tau"},
+		Doc: "Factors matrices by reflections I - tau v v^H: `a` has R, and below it the vectors v, whose first " +
+			"element, 1, is not stored.", Params: selfOnly, Outputs: []string{"a", "tau"},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			t := c.Type(0)
 			n := t.Rank()
@@ -56,7 +56,8 @@ var (
 	HouseholderProduct = householderOp("linalg_householder_product", []graph.Param{{Name: "input"}, {Name: "tau"}})
 	Orgqr              = householderOp("orgqr", []graph.Param{kit.Self, {Name: "input2"}})
 	Ormqr              = matrixOp(graph.SchemaOf[ormqrAttrs](), graph.Semantics{Name: "ormqr",
-		Doc:    "Multiplies matrices input3 by the products Q of the reflections that geqrf returns as self and input2.",
+		Doc: "Multiplies matrices `input3` by the products Q of the reflections that geqrf returns as self and " +
+			"`input2`.",
 		Params: []graph.Param{kit.Self, {Name: "input2"}, {Name: "input3"}}, Infer: inferOrmqr,
 		Examples: []graph.Example{kit.Example(nil, tallExample, kit.F32(2, 3), tallExample),
 			kit.Example(graph.Attrs{"left": false, "transpose": true}, complexExample, tensor.New(tensor.Complex128, 2),

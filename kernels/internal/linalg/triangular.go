@@ -47,8 +47,8 @@ var (
 	}, algorithm{float: linalgSolveTriangular[float64], complex: linalgSolveTriangular[complex128], memory: copies(2),
 		ranks: matrices(1)})
 	TriangularSolve = matrixOp(graph.SchemaOf[triangularSolveAttrs](), graph.Semantics{Name: "triangular_solve",
-		Doc: "Solves A X = self with a triangular matrix A. The other triangle is not read. Also returns a " +
-			"copy of A.", Params: []graph.Param{kit.Self, operandA}, Outputs: []string{"solution", "cloned_coefficient"},
+		Doc: "Solves A X = self with a triangular matrix `A`. The other triangle is not read. Also returns a copy " +
+			"of `A`.", Params: []graph.Param{kit.Self, operandA}, Outputs: []string{"solution", "cloned_coefficient"},
 		Infer: inferTriangularSolve,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(3, 4), squareExample),
 			kit.Example(graph.Attrs{"transpose": true}, tensor.New(tensor.Complex128, 3, 2), complexExample)},

@@ -154,25 +154,25 @@ func maxExamples(shape ...int) []graph.Example {
 // Max poolings take the maximum of each window. NaN propagates.
 var (
 	MaxPool1d = definePool[maxPool1dAttrs]("max_pool1d", pooling{name: "max_pool1d", dims: 1, kind: poolMax},
-		"Returns the maximum of each window of an operand [N, C, L] or [C, L]. The result is row-major.",
+		"Returns the maximum of each window of self [N, C, L] or [C, L]. The result is row-major.",
 		poolExample(graph.Attrs{"kernel_size": 2}, 2, 3, 8))
 	MaxPool1dWithIndices = definePool[maxPoolAttrs]("max_pool1d_with_indices",
 		pooling{name: "max_pool1d_with_indices", dims: 1, kind: poolMax, indices: true},
-		"Returns the maximum of each window of an operand [N, C, L] or [C, L], and its index in the sequence.",
+		"Returns the maximum of each window of self [N, C, L] or [C, L], and its index in the sequence.",
 		maxExamples(2, 2, 5)...)
 	MaxPool2d = definePool[maxPoolAttrs]("max_pool2d", pooling{name: "max_pool2d", dims: 2, kind: poolMax},
-		"Returns the maximum of each window of an operand [N, C, H, W] or [C, H, W]. The result has the memory format "+
-			"that the operand suggests.", imageExamples(graph.Attrs{"kernel_size": []int{2, 2}})...)
+		"Returns the maximum of each window of self [N, C, H, W] or [C, H, W]. The result has the memory format "+
+			"that the strides of self suggest.", imageExamples(graph.Attrs{"kernel_size": []int{2, 2}})...)
 	MaxPool2dWithIndices = definePool[maxPoolAttrs]("max_pool2d_with_indices",
 		pooling{name: "max_pool2d", dims: 2, kind: poolMax, indices: true},
-		"Returns the maximum of each window and its index in the plane. The results have the memory format that the "+
-			"operand suggests.", imageExamples(graph.Attrs{"kernel_size": []int{2, 2}})...)
+		"Returns the maximum of each window and its index in the plane. The results have the memory format that "+
+			"the strides of self suggest.", imageExamples(graph.Attrs{"kernel_size": []int{2, 2}})...)
 	MaxPool3d = definePool[maxPoolAttrs]("max_pool3d", pooling{name: "max_pool3d", dims: 3, kind: poolMax},
-		"Returns the maximum of each window of an operand [N, C, D, H, W] or [C, D, H, W]; the result is row-major.",
+		"Returns the maximum of each window of self [N, C, D, H, W] or [C, D, H, W]; the result is row-major.",
 		maxExamples(2, 2, 5, 6, 4)...)
 	MaxPool3dWithIndices = definePool[maxPoolAttrs]("max_pool3d_with_indices",
 		pooling{name: "max_pool3d", dims: 3, kind: poolMax, indices: true},
-		"Returns the maximum of each window of an operand [N, C, D, H, W] or [C, D, H, W], and its index in the volume.",
+		"Returns the maximum of each window of self [N, C, D, H, W] or [C, D, H, W], and its index in the volume.",
 		maxExamples(2, 2, 5, 6, 4)...)
 )
 
@@ -180,14 +180,14 @@ var (
 // Sums of int64 have dtype int64.
 var (
 	AvgPool1d = definePool[avgPool1dAttrs]("avg_pool1d", pooling{name: "avg_pool1d", dims: 1, kind: poolAvg},
-		"Averages each window of an operand [N, C, L] or [C, L].", poolExample(graph.Attrs{"kernel_size": 2}, 2, 3, 8))
+		"Averages each window of self [N, C, L] or [C, L].", poolExample(graph.Attrs{"kernel_size": 2}, 2, 3, 8))
 	AvgPool2d = definePool[avgPoolAttrs]("avg_pool2d", pooling{name: "avg_pool2d", dims: 2, kind: poolAvg},
-		"Averages each window of an operand [N, C, H, W] or [C, H, W]. int64 is the only supported integer dtype. "+
-			"The result has the memory format that the operand suggests.",
+		"Averages each window of self [N, C, H, W] or [C, H, W]. int64 is the only supported integer dtype. The "+
+			"result has the memory format that the strides of self suggest.",
 		imageExamples(graph.Attrs{"kernel_size": []int{2, 2}})...)
 	AvgPool3d = definePool[avgPoolAttrs]("avg_pool3d", pooling{name: "avg_pool3d", dims: 3, kind: poolAvg},
-		"Averages each window of an operand [N, C, D, H, W] or [C, D, H, W]; the result is row-major. int64 is "+
-			"the only supported integer dtype.",
+		"Averages each window of self [N, C, D, H, W] or [C, D, H, W]; the result is row-major. int64 is the only "+
+			"supported integer dtype.",
 		poolExample(graph.Attrs{"kernel_size": 2}, 2, 3, 4, 5, 6),
 		graph.Example{In: []tensor.Meta{tensor.New(tensor.Float32, 3, 4, 5, 6).WithStrides([]int{1, 3, 12, 60})},
 			Attrs: graph.Attrs{"kernel_size": 3, "stride": 2, "padding": []int{0, 1, 1, 1, 0, 1}, "count_include_pad": false}})
@@ -197,16 +197,16 @@ var (
 var (
 	AdaptiveAvgPool1d = definePool[adaptivePool1dAttrs]("adaptive_avg_pool1d",
 		pooling{name: "adaptive_avg_pool1d", dims: 1, kind: poolAvg, adaptive: true},
-		"Averages windows that divide an operand [N, C, L] or [C, L] evenly among output_size results.",
+		"Averages windows that divide self [N, C, L] or [C, L] evenly among `output_size` results.",
 		poolExample(graph.Attrs{"output_size": 2}, 2, 3, 8))
 	AdaptiveAvgPool2d = definePool[adaptivePoolAttrs]("adaptive_avg_pool2d",
 		pooling{name: "adaptive_avg_pool2d", dims: 2, kind: poolAvg, adaptive: true},
-		"Averages windows that divide an operand [N, C, H, W] or [C, H, W] evenly among output_size results. The "+
-			"result has the memory format that the operand suggests.",
+		"Averages windows that divide self [N, C, H, W] or [C, H, W] evenly among `output_size` results. The "+
+			"result has the memory format that the strides of self suggest.",
 		imageExamples(graph.Attrs{"output_size": []int{2, 2}})...)
 	AdaptiveAvgPool3d = definePool[adaptivePoolAttrs]("adaptive_avg_pool3d",
 		pooling{name: "adaptive_avg_pool3d", dims: 3, kind: poolAvg, adaptive: true},
-		"Averages windows that divide an operand [N, C, D, H, W] or [C, D, H, W] evenly among output_size results.",
+		"Averages windows that divide self [N, C, D, H, W] or [C, D, H, W] evenly among `output_size` results.",
 		poolExample(graph.Attrs{"output_size": []int{2, 3, 1}}, 2, 3, 5, 4, 6))
 )
 
@@ -214,23 +214,24 @@ var (
 var (
 	AdaptiveMaxPool1d = definePool[adaptivePoolAttrs]("adaptive_max_pool1d",
 		pooling{name: "adaptive_max_pool1d", dims: 1, kind: poolMax, indices: true, adaptive: true},
-		"Returns the maximum, and its index in the sequence, of windows that divide the operand evenly among output_size "+
-			"results.", poolExample(graph.Attrs{"output_size": []int{2}}, 2, 3, 5))
+		"Returns the maximum, and its index in the sequence, of windows that divide self evenly among "+
+			"`output_size` results.", poolExample(graph.Attrs{"output_size": []int{2}}, 2, 3, 5))
 	AdaptiveMaxPool2d = definePool[adaptivePoolAttrs]("adaptive_max_pool2d",
 		pooling{name: "adaptive_max_pool2d", dims: 2, kind: poolMax, indices: true, adaptive: true},
-		"Returns the maximum, and its index in the plane, of windows that divide the operand evenly among output_size "+
-			"results. Both results have the memory format that the operand suggests.",
+		"Returns the maximum, and its index in the plane, of windows that divide self evenly among `output_size` "+
+			"results. Both results have the memory format that the strides of self suggest.",
 		imageExamples(graph.Attrs{"output_size": []int{2, 2}})...)
 	AdaptiveMaxPool3d = definePool[adaptivePoolAttrs]("adaptive_max_pool3d",
 		pooling{name: "adaptive_max_pool3d", dims: 3, kind: poolMax, indices: true, adaptive: true},
-		"Returns the maximum, and its index in the volume, of windows that divide the operand evenly among output_size "+
+		"Returns the maximum, and its index in the volume, of windows that divide self evenly among `output_size` "+
 			"results.", poolExample(graph.Attrs{"output_size": []int{2, 3, 1}}, 2, 3, 5, 4, 6))
 )
 
 // LpPool is the p-norm of each window. As in ONNX, it is the norm of absolute values and ignores padding.
 var LpPool = kit.Define[lpPoolAttrs](poolOp(graph.Op{Semantics: graph.Semantics{
 	Name: "lp_pool",
-	Doc:  "Takes the p-norm of each window over the last len(kernel_size) dimensions, 1 to 3.",
+	Doc: "Takes the p-norm of each window over the last dimensions, as many as `kernel_size` has numbers, 1 to 3. " +
+		"`norm_type` is p.",
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		a := kit.Attrs[lpPoolAttrs](c)
 		if n := len(a.KernelSize); n < 1 || n > 3 {

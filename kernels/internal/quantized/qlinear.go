@@ -25,13 +25,14 @@ type quantMatmul struct {
 // MatmulInteger and QLinearMatmul are ONNX's operators.
 var (
 	MatmulInteger = quantMatmulOp("matmul_integer", "Multiplies matrices of bytes after subtracting their zero "+
-		"points. The result is int32. a_zero_point has one element, or one for each row of a. b_zero_point has one "+
-		"element, or one for each column of b.",
+		"points. The result is int32. `a_zero_point` has one element, or one for each row of `a`; `b_zero_point` "+
+		"has one element, or one for each column of `b`. An omitted zero point is 0.",
 		quantMatmul{name: "matmul_integer", a: 0, b: 1, aZero: 2, bZero: 3, aScale: -1, bScale: -1},
 		"a", "b", "?a_zero_point", "?b_zero_point")
 	QLinearMatmul = quantMatmulOp("qlinear_matmul", "Multiplies quantized matrices and quantizes the product. The "+
-		"scale and the zero point of a have one element, or one for each row. Those of b have one element, or one for each "+
-		"column. Those of y have one element. bias is int32, one element for each column, and is added to the sums.",
+		"scale and the zero point of `a` have one element, or one for each row. Those of `b` have one element, or "+
+		"one for each column. Those of the result, `y_scale` and `y_zero_point`, have one element. `bias` is "+
+		"int32, one element for each column, and is added to the integer sums.",
 		quantMatmul{name: "qlinear_matmul", a: 0, b: 3, aZero: 2, bZero: 5, aScale: 1, bScale: 4},
 		"a", "a_scale", "a_zero_point", "b", "b_scale", "b_zero_point",
 		"y_scale", "y_zero_point", "?bias")

@@ -15,13 +15,13 @@ import (
 
 // ConvInteger and QLinearConv are ONNX's operators. They convolve over one to three dimensions.
 var (
-	ConvInteger = quantConvOp("conv_integer", "Convolves x [n, c, ...] with w [o, c/groups, ...], both of bytes, after "+
-		"subtracting their zero points. The result is int32. x_zero_point has one element. w_zero_point has one element, "+
-		"or one for each output channel.",
+	ConvInteger = quantConvOp("conv_integer", "Convolves `x` [n, c, ...] with `w` [o, c/groups, ...], both of "+
+		"bytes, after subtracting their zero points. The result is int32. `x_zero_point` has one element. "+
+		"`w_zero_point` has one element, or one for each output channel. An omitted zero point is 0.",
 		quantConv{name: "conv_integer", weight: 1, xZero: 2, wZero: 3}, "x", "w", "?x_zero_point", "?w_zero_point")
-	QLinearConv = quantConvOp("qlinear_conv", "Convolves quantized values x [n, c, ...] and w [o, c/groups, ...], and "+
-		"quantizes the result. Scales and zero points of w have one element or one for each output channel; bias is "+
-		"int32 [o].",
+	QLinearConv = quantConvOp("qlinear_conv", "Convolves quantized values `x` [n, c, ...] and `w` [o, c/groups, "+
+		"...], and quantizes the result. `w_scale` and `w_zero_point` have one element or one for each output "+
+		"channel; `bias` is int32 [o].",
 		quantConv{name: "qlinear_conv", weight: 3, xZero: 2, wZero: 5, scaled: true},
 		"x", "x_scale", "x_zero_point", "w", "w_scale", "w_zero_point", "y_scale", "y_zero_point", "?bias")
 )

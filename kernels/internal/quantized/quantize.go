@@ -25,8 +25,9 @@ var (
 var QuantizeLinear = kit.Define[quantizeAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "quantize_linear",
-		Doc: "Divides input by scale, rounds half to even, adds zero_point and clamps to the dtype of zero_point, or to " +
-			"dtype. scale and zero_point have one element, or one for each index of axis, or one for each block along axis.",
+		Doc: "Divides `input` by `scale`, rounds half to even, adds `zero_point` and clamps to the dtype of " +
+			"`zero_point`, or to `dtype`. `scale` and `zero_point` have one element, or one for each index of " +
+			"`axis`, or one for each block along `axis`.",
 		Params: []graph.Param{kit.Input, scaleOperand, optZeroPoint},
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
 			a, m := kit.Attrs[quantizeAttrs](call), call.Type(0)
@@ -79,8 +80,9 @@ var QuantizeLinear = kit.Define[quantizeAttrs](graph.Op{
 var DequantizeLinear = kit.Define[dequantizeAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "dequantize_linear",
-		Doc: "Subtracts zero_point from integers and multiplies by scale. The result has the dtype of scale. scale and " +
-			"zero_point have one element, or one for each index of axis, or one for each block along axis.",
+		Doc: "Subtracts `zero_point` from integers and multiplies by `scale`. The result has the dtype of `scale`. " +
+			"`scale` and `zero_point` have one element, or one for each index of `axis`, or one for each block " +
+			"along `axis`.",
 		Params: []graph.Param{kit.Input, scaleOperand, optZeroPoint},
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
 			a, m := kit.Attrs[dequantizeAttrs](call), call.Type(0)

@@ -20,11 +20,13 @@ type cumAttrs struct {
 
 // Cumsum and Cumprod are running sums and products. Floats are accumulated in float64.
 var (
-	Cumsum = scanOp("cumsum", "Returns the running sum along a dimension. Bools and integers give int64 unless `dtype` is given.", expr.Add,
+	Cumsum = scanOp("cumsum", "Returns the running sums along a dimension. Bools and integers give int64 unless "+
+		"`dtype` is given.", expr.Add,
 		[2]scanLoops{newComplexScan(0, sumComplexRow[complex64], sumComplexColumns[complex64]),
 			newComplexScan(0, sumComplexRow[complex128], sumComplexColumns[complex128])},
 		func(a, b complex128) complex128 { return a + b }, func(a, b int64) int64 { return a + b })
-	Cumprod = scanOp("cumprod", "Returns the running product along a dimension. Bools and integers give int64 unless `dtype` is given.", expr.Mul,
+	Cumprod = scanOp("cumprod", "Returns the running products along a dimension. Bools and integers give int64 "+
+		"unless `dtype` is given.", expr.Mul,
 		[2]scanLoops{newComplexScan(1, prodComplexRow[complex64], prodComplexColumns[complex64]),
 			newComplexScan(1, prodComplexRow[complex128], prodComplexColumns[complex128])},
 		kit.MulComplex, func(a, b int64) int64 { return a * b })

@@ -29,8 +29,8 @@ type vectorNormAttrs struct {
 }
 
 const normDoc = "Computes the vector norm of the given order: for order 2, the root of the sum of squares; for inf " +
-	"and -inf, the greatest and the least magnitude; for 0, the number of nonzero elements; for another p, the p-th root " +
-	"of the sum of the p-th powers of the magnitudes."
+	"and -inf, the greatest and the least magnitude; for 0, the number of nonzero elements; for another order p, " +
+	"the p-th root of the sum of the p-th powers of the magnitudes."
 
 // Norm is aten::norm, the older form of linalg.vector_norm. It is 0 for operands without elements.
 var Norm = folds.Define(graph.SchemaOf[normAttrs](), graph.Op{

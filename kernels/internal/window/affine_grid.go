@@ -20,8 +20,9 @@ type affineGridAttrs struct {
 // AffineGridGenerator is aten::affine_grid_generator.
 var AffineGridGenerator = kit.Define[affineGridAttrs](graph.Op{
 	Semantics: graph.Semantics{
-		Name:   "affine_grid_generator",
-		Doc:    "Creates the grid with which grid_sampler applies affine maps theta, [N,2,3] or [N,3,4].",
+		Name: "affine_grid_generator",
+		Doc: "Creates the grid with which grid_sampler applies the affine maps `theta`, [N,2,3] for images or " +
+			"[N,3,4] for volumes.",
 		Params: []graph.Param{{Name: "theta"}},
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
 			a, t := kit.Attrs[affineGridAttrs](call), call.Type(0)

@@ -21,8 +21,9 @@ type gridSamplerAttrs struct {
 var GridSampler = kit.Define[gridSamplerAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "grid_sampler",
-		Doc: "Samples images [N,C,H,W] at the positions (x, y) of a grid [N,h,w,2], or volumes [N,C,D,H,W] at " +
-			"(x, y, z) of [N,d,h,w,3]. Coordinates range from -1 to 1.",
+		Doc: "Samples images [N,C,H,W] at the positions (x, y) of `grid` [N,h,w,2], or volumes [N,C,D,H,W] at (x, " +
+			"y, z) of [N,d,h,w,3]. The coordinates -1 and 1 are the borders of `input`; `padding_mode` gives the " +
+			"values outside.",
 		Params: []graph.Param{kit.Input, {Name: "grid"}},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			t, g := c.Type(0), c.Type(1)

@@ -64,7 +64,8 @@ func upsampleOp(name, doc string, spatial int, mode string) *graph.Op {
 		}
 		return r, nil
 	}
-	layout, rowMajor := " The result has the memory format that the input suggests.", spatial == 1 || mode == "cubic"
+	layout, rowMajor := " The result has the memory format that the strides "+
+		"of `input` suggest.", spatial == 1 || mode == "cubic"
 	if rowMajor {
 		layout = " The result is row-major."
 	}

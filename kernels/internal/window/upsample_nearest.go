@@ -25,7 +25,7 @@ var UpsampleNearest2d = kit.Define[upsampleNearestAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "upsample_nearest2d",
 		Doc: "Resizes images [N,C,H,W] by taking the nearest pixel. The result has the memory format that the " +
-			"input suggests.",
+			"strides of `input` suggest.",
 		Params:   []graph.Param{kit.Input},
 		Infer:    inferUpsampleNearest,
 		Ref:      refUpsampleNearest,
