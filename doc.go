@@ -15,7 +15,7 @@
 // dtype, shape and strides are inferred immediately, by the rules of eager PyTorch. Mistakes in a file are errors that
 // begin with FILE:LINE:COL. Mistakes in Go are collected; [graph.Graph.Err] and [Compile] return them.
 //
-// Ops have the names, operands and attributes of PyTorch's aten (package kernels). [fusion.Define] defines further ops;
+// Ops have the names, operands and attributes of PyTorch's aten (package kernels). fusion.Define defines further ops;
 // [Lookup] combines them with the built-in ones for [graph.New] or a Loader.
 //
 // # Programs

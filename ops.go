@@ -12,7 +12,7 @@ import (
 func New(name string) *graph.Graph { return graph.New(name, kernels.Lookup) }
 
 // Lookup returns a function that finds an op by name. It finds the ops of package kernels and the given user-defined
-// ops, which [fusion.Define] makes. The function is an argument of [graph.New] and a field of [Loader]:
+// ops, which fusion.Define makes. The function is an argument of [graph.New] and a field of [Loader]:
 //
 //	lookup, err := graphrun.Lookup(swish)
 //	g := graph.New("net", lookup)                                // in Go

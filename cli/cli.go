@@ -10,7 +10,7 @@
 // Package inspect explains programs from Go, and package experiment compares them.
 //
 // Authors of extensions implement [graphrun.Strategy] (package passes/layout has the contract), define ops with
-// [fusion.Define], convert operators with package onnx, and write passes with package passes.
+// fusion.Define, convert operators with package onnx, and write passes with package passes.
 package cli
 
 import (
@@ -46,7 +46,7 @@ func WithStrategy(s graphrun.Strategy) Option {
 	return Option{func(e *command.Extensions) { e.AddedStrategies = append(e.AddedStrategies, s) }}
 }
 
-// WithOps adds ops to the ops of package kernels: see [graphrun.Lookup]. [fusion.Define] makes an op.
+// WithOps adds ops to the ops of package kernels: see [graphrun.Lookup]. fusion.Define makes an op.
 func WithOps(ops ...*graph.Op) Option {
 	return Option{func(e *command.Extensions) { e.AddedOps = append(e.AddedOps, ops...) }}
 }

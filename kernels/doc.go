@@ -16,7 +16,7 @@
 //   - Decompose, which expresses the op by other ops,
 //   - Compile, which makes a kernel, or Impls, which lists implementations with layouts and costs for the planner.
 //
-// [fusion.Define] checks the definition and completes it. The lookup function that graphrun.Lookup returns finds the
+// fusion.Define checks the definition and completes it. The lookup function that graphrun.Lookup returns finds the
 // defined op and the ops of this catalogue. The command line gets the op by cli.WithOps. CONTRIBUTING.md describes the
 // steps that add an op to the catalogue.
 //
