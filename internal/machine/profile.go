@@ -20,8 +20,8 @@ const ProfileVersion = 2
 // product's blocks, depend only on shapes.
 type Profile struct {
 	Version int `json:"version" doc:"The version of the set of prices; profiles of other versions are rejected."`
-	// CPU and Instructions identify the measured machine. Measured is the time of the measurement (RFC 3339); it is empty
-	// for a shipped default.
+	// CPU and Instructions identify the measured machine. Measured is the time of the measurement (RFC 3339); it is
+	// empty for a shipped default.
 	CPU          string `json:"cpu" doc:"The measured processor; of a default, the kind of processor."`
 	Instructions string `json:"instructions" doc:"The instruction set in use: avx512, avx2, arm64 or portable."`
 	Measured     string `json:"measured,omitzero" doc:"The time of the measurement (RFC 3339); omitted in a default."`
@@ -207,7 +207,8 @@ func (p *Profile) UnclampedPS(w Work) float64 { return p.price(&w) }
 // maxPS bounds a price by an hour, so that sums of a thousand such steps do not overflow.
 const maxPS = 3600e12
 
-// price returns the price of work in picoseconds; see PS.
+// price returns the price of work in picoseconds; see PS. Conversions to float64 prevent fused multiply-adds, so that
+// all architectures give the same price.
 func (p *Profile) price(w *Work) float64 {
 	ps := w.Steps * p.StepPS
 	for access := DenseConstants; access < numAccesses; access++ {

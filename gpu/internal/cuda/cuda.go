@@ -255,7 +255,7 @@ func (d *dev) launch(s device.Step) error {
 	if !ok || k.d != d || len(s.Addresses) != k.params || s.Groups < 1 {
 		return errors.New("cuda: a launch has a kernel of another device, a wrong number of addresses, or no groups")
 	}
-	values := make([]*uint64, k.params+1)
+	values := make([]*uint64, k.params+1) // one more than needed, so that element 0 exists
 	for i := range s.Addresses {
 		values[i] = &s.Addresses[i]
 	}

@@ -74,6 +74,7 @@ func (s *scalars) plus(address ir.Value, bytes int) ir.Value {
 // words returns how a sequence is accessed: the dtype of a word, the number of words of an access, and the number of
 // accesses. An access has at most 16 bytes and not more than the alignment.
 func (r run) words() (d tensor.DType, n, accesses int) {
+	// A word is a number of 4 or 8 bytes, or as many shorter numbers as the alignment permits, up to 4 bytes.
 	total := r.count * r.dtype.Size()
 	bytes := min(16, r.align, total)
 	word := max(r.dtype.Size(), min(bytes, 4))

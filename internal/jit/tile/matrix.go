@@ -10,7 +10,7 @@ func (g *gen) matrixTerm(inOffset int) {
 		pair := g.nextElementReg()
 		if i+1 < g.spec.Rows {
 			g.neon.LoadPair(g.rowAddr(i, inOffset), g.rowAddr(i+1, inOffset), pair)
-		} else {
+		} else { // the last row has no partner; the sums of the other half of the register are not used
 			g.LoadElements(g.rowAddr(i, inOffset), 2, pair)
 		}
 		for vector := range g.spec.Vectors {

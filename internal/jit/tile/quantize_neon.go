@@ -11,7 +11,7 @@ func (g *gen) storeQuantizedNEON() {
 	g.eachLanes(Scales, scales, func(i, vector int) { g.neon.Quantize(g.sumReg(i, vector), scales, zeroPoint) })
 	for vector := 0; vector < g.spec.Vectors; vector += packedVectors {
 		n := min(packedVectors, g.spec.Vectors-vector)
-		lanes := n * g.vectorBytes / g.spec.Size
+		lanes := n * g.vectorBytes / g.spec.Size // those of n vectors, without the lanes that the last vector lacks
 		if g.isPartial(vector + n - 1) {
 			lanes -= g.vectorBytes/g.spec.Size - g.spec.Lanes
 		}

@@ -154,6 +154,7 @@ func (s *selector) tiedOp(mnemonic, arrangement string, old alloc.Virt, src ...a
 
 // selectBits returns the bits of ifSet where the bits of mask are set, and the bits of ifClear elsewhere.
 func (s *selector) selectBits(mask, ifSet, ifClear alloc.Virt) alloc.Virt {
+	// If one choice is 0, an operation that overwrites no operand suffices.
 	switch zero := s.constants[string(make([]byte, vectorBytes))]; {
 	case zero == 0: // the constant 0 is not in use
 	case ifClear == zero:

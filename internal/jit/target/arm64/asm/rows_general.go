@@ -124,10 +124,11 @@ func maskField(n uint64, width int) (uint32, bool) {
 		e := n & mask
 		e = (e<<rotation | e>>(size-rotation)) & mask // rotated left
 		if ones := bits.TrailingZeros64(^e); e == 1<<ones-1 && ones > 0 && ones < size {
+			// imms has the number of ones minus 1 in its low bits. Above them, ones and then a 0 encode the size.
 			imms := uint32(ones-1) | uint32(^(2*size-1))&0x3F
 			field := uint32(rotation)<<16 | imms<<10
 			if size == 64 {
-				field |= 1 << 22
+				field |= 1 << 22 // N
 			}
 			return field, true
 		}
@@ -208,16 +209,19 @@ func shiftOperands(args []Arg) (field uint32, distance, width int, ok bool) {
 	g, sf, ok := registers(args[:2], 2)
 	n, isImm := args[2].(Imm)
 	width = 32 << (sf >> 31)
+	// sf>>9 is the field N, which equals sf.
 	return sf | sf>>9 | g[1]<<5 | g[0], int(n), width, ok && isImm && n >= 0 && int(n) < width
 }
 
-// encodeShiftImmediateLeft encodes a bit-field move: sf 10 100110 N immr imms Rn Rd.
+// encodeShiftImmediateLeft encodes a bit-field move: sf 10 100110 N immr imms Rn Rd. immr is -n modulo the width, and
+// imms is the width minus 1 minus n.
 func encodeShiftImmediateLeft(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	field, n, width, ok := shiftOperands(args)
 	return r.code | field | uint32(-n&(width-1))<<16 | uint32(width-1-n)<<10, ok
 }
 
-// encodeShiftImmediateRight encodes a bit-field move that ends at the highest bit.
+// encodeShiftImmediateRight encodes a bit-field move that ends at the highest bit: immr is n, and imms is the width
+// minus 1.
 func encodeShiftImmediateRight(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	field, n, width, ok := shiftOperands(args)
 	return r.code | field | uint32(n)<<16 | uint32(width-1)<<10, ok

@@ -102,7 +102,7 @@ func encodeDupRegister(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	return r.code | d.qBit() | imm | g.num()<<5 | d.rd(), ok
 }
 
-// encodeInsertLane encodes 01101110000 imm5 0 imm4 1 Rn Rd. imm4 is the lane of the source.
+// encodeInsertLane encodes 01101110000 imm5 0 imm4 1 Rn Rd. imm4 is the lane of the source times the size in bytes.
 func encodeInsertLane(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false

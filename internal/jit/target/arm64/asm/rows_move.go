@@ -89,6 +89,7 @@ func encodeImmediateFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	}
 	v, ok0 := args[0].(Vec)
 	f, ok1 := args[1].(Float)
+	// |f| is n/32 * 2^exponent, with n from 16 to 31. The field has exponent-2 modulo 8, and n-16.
 	fraction, exponent := math.Frexp(math.Abs(float64(f)))
 	n := math.Ldexp(fraction, 5)
 	if !ok0 || !ok1 || n != math.Trunc(n) || n < 16 || exponent < -2 || exponent > 5 || !v.valid() ||
