@@ -15,14 +15,15 @@ import (
 // evaluated during the import. For views of constants there is no limit, unless they repeat elements.
 const FoldLimit = 1 << 16
 
-// Op adds an op with one result. An operand is a *Value, a number, or nil.
+// Op adds an op, and returns its first result. An operand is a *Value, a number, or nil.
 //
 //go:noinline
 func (n *Node) Op(name string, attrs graph.Attrs, operands ...any) *Value {
 	return n.Ops(name, attrs, operands...)[0]
 }
 
-// Ops adds an op with any number of results. If all operands are constant, the results are constants too.
+// Ops adds an op with any number of results. If all operands are constant, the results are constants too, unless the
+// op is too large to fold. If operands are computed from sizes, so are the results, if possible: see symbolic.go.
 func (n *Node) Ops(name string, attrs graph.Attrs, operands ...any) []*Value {
 	op := n.opts.Lookup(name)
 	if op == nil {
@@ -39,7 +40,7 @@ func (n *Node) Ops(name string, attrs graph.Attrs, operands ...any) []*Value {
 
 // Emit adds an op to the graph, without constant folding.
 func (n *Node) Emit(name string, attrs graph.Attrs, operands ...any) []*Value {
-	count := 0
+	count := 0 // the op's schema determines the number of results
 	if op := n.opts.Lookup(name); op != nil && op.Many {
 		count = len(n.proto.Output)
 	}
@@ -128,9 +129,10 @@ func (n *Node) foldConstants(op *graph.Op, attrs graph.Attrs, operands []any) []
 }
 
 // inferCall returns a call of an op and its inferred results. It returns nil if an attribute refers to a value or
-// depends on symbols. It also returns nil if the call is invalid; the graph's builder reports that error.
+// depends on symbols. It also returns nil if operands are missing or an attribute is invalid; the graph's builder
+// reports that error. An error of inference ends the converter.
 func (n *Node) inferCall(op *graph.Op, attrs graph.Attrs, args []graph.Arg) (*graph.Call, []graph.Result) {
-	for len(args) > 0 && args[len(args)-1].Kind == graph.Null {
+	for len(args) > 0 && args[len(args)-1].Kind == graph.Null { // omitted operands at the end
 		args = args[:len(args)-1]
 	}
 	for _, a := range attrs {
@@ -183,7 +185,8 @@ func inferenceArg(operand any) (graph.Arg, *tensor.Tensor, bool) {
 }
 
 // compute returns the results of a folded op as constants: views of the operands, or new data from the op's reference.
-// It returns nil if there are too many elements to fold (foldLimit). size is the number of elements of the operands.
+// It returns nil if there are too many elements to fold (FoldLimit, maxWork), if a shape depends on data, or if the op
+// has no reference. size is the number of elements of the operands.
 func (n *Node) compute(op *graph.Op, call *graph.Call, operands []*tensor.Tensor, results []graph.Result,
 	size int) []*Value {
 	out := make([]*Value, len(results))
@@ -220,8 +223,8 @@ func (n *Node) compute(op *graph.Op, call *graph.Call, operands []*tensor.Tensor
 	if err != nil {
 		n.Failf("%s: %w", op.Name, err)
 	}
-	for i, view := range ts {
-		out[i] = Constant(view)
+	for i, result := range ts {
+		out[i] = Constant(result)
 	}
 	return out
 }

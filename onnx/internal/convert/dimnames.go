@@ -119,7 +119,8 @@ func isArithmetic(text string, identifiers map[string]bool) bool {
 	return slices.ContainsFunc(strings.Split(text, "-"), func(word string) bool { return !isSymbol(word) })
 }
 
-// dim returns size i of an input, whose dim_param is text. Symbols in fixed are replaced by numbers.
+// dim returns size i of an input, whose dim_param is text: a number, a symbol or an expression. Symbols in fixed are
+// replaced by numbers.
 func (m *Model) dim(input string, i int, text string, fixed map[string]int) (graph.Dim, error) {
 	if !hasLetter(text) {
 		text = generatedName(input, i)
@@ -143,7 +144,7 @@ func (m *Model) dim(input string, i int, text string, fixed map[string]int) (gra
 	case err != nil:
 		return graph.Dim{}, fmt.Errorf("size %d: %w", i, err)
 	case known && fixedSize < 0:
-		return graph.Dim{}, fmt.Errorf("size %d: %s is %d", i, text, fixedSize)
+		return graph.Dim{}, fmt.Errorf("size %d: %s is %d, want at least 0", i, text, fixedSize)
 	case known:
 		return graph.Dim{Size: fixedSize}, nil
 	case isSymbol(expression.String()):

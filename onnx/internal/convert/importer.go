@@ -95,8 +95,9 @@ func (s *scope) lookup(name string) *Value {
 	return captured
 }
 
-// capture makes a value of the enclosing graph available in this graph. A constant is shared. Any other value becomes
-// an input.
+// capture makes a value of the enclosing graph available in this graph. A constant is shared. A value of the graph
+// becomes an input. A tensor computed from sizes keeps its elements, and becomes an input only if the graph needs it. A
+// sequence or map is captured member by member.
 func (im *importer) capture(v *Value) (*Value, error) {
 	if known := im.captures[v]; known != nil {
 		return known, nil
@@ -105,7 +106,7 @@ func (im *importer) capture(v *Value) (*Value, error) {
 		return nil, &unavailableError{v}
 	}
 	known := &Value{name: v.name, data: v.data, kind: v.kind, outline: v.outline, isText: v.isText}
-	im.captures[v] = known
+	im.captures[v] = known // replaced below if an input is added
 	switch {
 	case v.packed != nil:
 		data, err := im.capture(v.packed.data)
@@ -207,6 +208,8 @@ func (im *importer) convert(f *frame) (*graph.Graph, error) {
 	return im.graph, nil
 }
 
+// addOutput adds an output of the graph. A sequence of maps is returned as its matrix of values, labelled with the
+// keys. An unavailable value can be an output only if it is in the graph.
 func (im *importer) addOutput(name string, v *Value) error {
 	switch {
 	case v == nil:
@@ -228,7 +231,7 @@ func (im *importer) addOutput(name string, v *Value) error {
 	return nil
 }
 
-// addInitializers adds the weights of a graph to its scope as constants.
+// addInitializers adds the weights of a graph to its scope as constants. Sparse weights are mistakes.
 func (im *importer) addInitializers(proto *pb.GraphProto, s *scope, f *frame) error {
 	for _, t := range proto.SparseInitializer {
 		name := ""
@@ -322,7 +325,8 @@ func (im *importer) addSymbolInputs(x *Value, dims []graph.Dim) {
 	}
 }
 
-// dims returns the sizes of an input. A size that is neither declared nor given in the options is a symbol.
+// dims returns the sizes of an input: those that the model declares or Options.Shapes gives, and otherwise symbols or
+// expressions over symbols, with the numbers of Options.Dims for symbols ([Model.dim]).
 func (im *importer) dims(name string, shape *pb.TensorShapeProto) ([]graph.Dim, error) {
 	given, ok := im.opts.Shapes[name]
 	switch {

@@ -15,6 +15,9 @@ import (
 // as attribute.
 const maxUnrolled = 1 << 12
 
+// loop converts Loop: operands are the number of iterations, the condition (both may be omitted) and the carried
+// values. The body takes the iteration, the condition and the carried values, and returns the condition, the carried
+// values, and values that are stacked over all iterations.
 func loop(n *Node) []*Value {
 	proto := n.body("body")
 	if len(n.In) < 2 {
@@ -84,7 +87,9 @@ func (n *Node) passesCondition(proto *pb.GraphProto) bool {
 	return false
 }
 
-// unroll converts each iteration of a loop to nodes. It returns nil if the number of iterations is unknown or large.
+// unroll converts each iteration of a loop to nodes. It returns nil if the number of iterations is unknown or large. A
+// loop that carries a sequence may exceed the frame's budget, but not maxNodes. It also returns nil for a loop without
+// iterations that stacks values, whose sizes the body gives.
 func (n *Node) unroll(proto *pb.GraphProto, trips, cond *Value, carried []*Value) []*Value {
 	if trips == nil || trips.data == nil || cond != nil && cond.data == nil || !n.knownCondition(proto) {
 		return nil
@@ -132,7 +137,7 @@ func (n *Node) knownCondition(proto *pb.GraphProto) bool {
 		return false
 	}
 	name := proto.Output[0].Name
-	for range min(len(proto.Node)+1, maxDepth) {
+	for range min(len(proto.Node)+1, maxDepth) { // backwards through Identity and Cast; the limit ends cycles
 		if name == proto.Input[1].Name {
 			return true
 		}
@@ -154,8 +159,9 @@ func (n *Node) knownCondition(proto *pb.GraphProto) bool {
 	return false
 }
 
-// loopBody converts the body of a loop that becomes a node. It returns the body, and the carried values as tensors
-// ([asTensors]).
+// loopBody converts the body of a loop that becomes a node. It returns the body, and the carried values as tensors with
+// the sequences among them ([asTensors]). If the body inserts the first member into a sequence of unknown rank, the
+// body is converted again with an empty sequence of the member's rank and dtype.
 func (n *Node) loopBody(proto *pb.GraphProto, carried []*Value) (*nestedGraph, []*Value, map[int]*packedSequence) {
 	carried = slices.Clone(carried)
 	for i, x := range carried {
@@ -181,8 +187,8 @@ func (n *Node) loopBody(proto *pb.GraphProto, carried []*Value) (*nestedGraph, [
 		case i < 0:
 			n.Failf("%w", err)
 		case carried[i].packed.outer != nil:
-			// The enclosing loop carries the same sequence.
-			panic(failure{&memberRankError{carried[i].packed, rankErr.rank, rankErr.dtype}})
+			// The enclosing loop carries the same sequence: its body must be converted again.
+			panic(failure{&memberRankError{sequence: carried[i].packed, rank: rankErr.rank, dtype: rankErr.dtype}})
 		}
 		carried[i] = (&packedSequence{dtype: rankErr.dtype, rank: rankErr.rank,
 			data:   Constant(tensor.Zeros(rankErr.dtype, 0)),
@@ -264,7 +270,7 @@ func (n *Node) splitSequences(nested *nestedGraph, operands []*Value) (err error
 		packed := n.packedOf(nested.out[index], x.packed.rank)
 		switch {
 		case x.packed.rank < 0 && packed.rank >= 0:
-			return &memberRankError{&packedSequence{outer: x.packed}, packed.rank, packed.dtype}
+			return &memberRankError{sequence: &packedSequence{outer: x.packed}, rank: packed.rank, dtype: packed.dtype}
 		case packed.rank >= 0 && packed.rank != x.packed.rank:
 			return fmt.Errorf("a sequence has members of %d dimensions in one iteration and of %d dimensions in another",
 				x.packed.rank, packed.rank)
@@ -276,7 +282,7 @@ func (n *Node) splitSequences(nested *nestedGraph, operands []*Value) (err error
 }
 
 // sequencesOf replaces each sequence among the results of two branches by two tensors. It returns the map of
-// [asTensors].
+// [asTensors]. A sequence that is empty in one branch gets the rank of its members in the other.
 func (n *Node) sequencesOf(thenBranch, elseBranch *branch) (sequences map[int]*packedSequence) {
 	both := []*branch{thenBranch, elseBranch}
 	ranks := make([]int, max(len(thenBranch.out), len(elseBranch.out)))

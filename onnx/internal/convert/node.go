@@ -36,7 +36,8 @@ type failure struct{ err error }
 // Failf ends the converter with an error.
 func (n *Node) Failf(format string, args ...any) { panic(failure{fmt.Errorf(format, args...)}) }
 
-// convertNode converts one node and adds its outputs to the scope. It returns [Node.finalOutputs].
+// convertNode converts one node and adds its outputs to the scope. It returns [Node.finalOutputs]. If mistakes are
+// skipped, a node with a mistake is recorded, and its outputs are unavailable.
 func (im *importer) convertNode(p *pb.NodeProto, s *scope, f *frame, following *continuation) ([]*Value, error) {
 	if im.nodeCount++; im.nodeCount > maxNodes {
 		return nil, limitError{fmt.Errorf("the model has more than %d nodes", maxNodes)}
@@ -73,7 +74,8 @@ func nameOf(p *pb.NodeProto) string {
 	return p.Name
 }
 
-// setName gives a value the name that the model uses, if the value has no name yet.
+// setName gives a value the name that the model uses, if the value has no name yet. A result of a graph node gets the
+// name of the first model value that it is; inputs and constants keep theirs.
 func (im *importer) setName(x *Value, name string) {
 	if x.name == "" {
 		x.name = name
@@ -85,7 +87,8 @@ func (im *importer) setName(x *Value, name string) {
 	x.graphValue.Named(im.graph.Fresh(name))
 }
 
-// operands sets the fields in, attrs and unavailable.
+// operands sets the fields In, attrs and unavailable. An optional without a value is an omitted operand, except for
+// OptionalHasElement.
 func (n *Node) operands() error {
 	for _, name := range n.proto.Input {
 		var operand *Value
@@ -107,6 +110,7 @@ func (n *Node) operands() error {
 			if attribute = n.frame.attrs[attribute.RefAttrName]; attribute == nil {
 				continue // the function call omits the attribute
 			}
+			// The attribute of the function call has the function's name for it.
 			n.attrs[attrName(n.proto, attribute)] = attribute
 			continue
 		}
@@ -159,7 +163,8 @@ func Recover(err *error) {
 	}
 }
 
-// call converts the body of a function in place of the node.
+// call converts the body of a function in place of the node. The attributes of the node replace the function's
+// defaults. The body sees only the function's inputs.
 func (n *Node) call(f *pb.FunctionProto) ([]*Value, error) {
 	sets, err := opsetsOf(f.OpsetImport)
 	if err != nil {
@@ -183,7 +188,7 @@ func (n *Node) call(f *pb.FunctionProto) ([]*Value, error) {
 			bodyScope.values[name] = &Value{kind: emptyOptionalKind}
 		}
 	}
-	body := &pb.GraphProto{Node: f.Node}
+	body := &pb.GraphProto{Node: f.Node} // convertNodes takes a graph
 	for _, o := range f.Output {
 		body.Output = append(body.Output, &pb.ValueInfoProto{Name: o})
 	}
@@ -251,25 +256,25 @@ func (n *Node) Rank(x *Value) int {
 	return len(x.outline.Sizes)
 }
 
-// Axis adds rank to a negative dimension. It fails if the dimension is out of range.
-func (n *Node) Axis(d, rank int) int {
-	if d < -rank || d >= max(rank, 1) {
-		n.Failf("axis %d is out of range: the operand has %d dimensions", d, rank)
+// Axis adds rank to a negative axis. It fails if the axis is out of range. A scalar has axis 0.
+func (n *Node) Axis(axis, rank int) int {
+	if axis < -rank || axis >= max(rank, 1) {
+		n.Failf("axis %d is out of range: the operand has %d dimensions", axis, rank)
 	}
-	if d < 0 {
-		d += rank
+	if axis < 0 {
+		axis += rank
 	}
-	return d
+	return axis
 }
 
-// Axes applies [Node.Axis] to each dimension. It fails if a dimension occurs twice.
+// Axes applies [Node.Axis] to each axis. It fails if an axis occurs twice.
 func (n *Node) Axes(list []int, rank int) []int {
 	out := make([]int, len(list))
 	seen := map[int]bool{}
-	for i, d := range list {
-		out[i] = n.Axis(d, rank)
+	for i, axis := range list {
+		out[i] = n.Axis(axis, rank)
 		if seen[out[i]] {
-			n.Failf("axis %d occurs twice", d)
+			n.Failf("axis %d occurs twice", axis)
 		}
 		seen[out[i]] = true
 	}

@@ -73,6 +73,7 @@ func (n *Node) rowRange(x, from, to *Value) *Value {
 	return n.ONNXOp("Slice", nil, x, from, to, IntVector(0))
 }
 
+// sumAlong returns the sums along an axis, which is removed.
 func (n *Node) sumAlong(x *Value, axis int) *Value {
 	return n.ONNXOp("ReduceSum", IntAttribute("keepdims", 0), x, IntVector(axis))
 }
@@ -90,7 +91,8 @@ func (n *Node) add(x, y *Value) *Value { return n.ONNXOp("Add", nil, x, y) }
 // toEnd, as the end of a Slice, includes the last element.
 const toEnd = math.MaxInt32
 
-// packedOf returns sequence x as a pair of tensors. rank is the rank of the members if the sequence is empty.
+// packedOf returns sequence x as a pair of tensors. rank is the rank of the members if the sequence is empty. An empty
+// sequence without a declared dtype is float32, as the standard says.
 func (n *Node) packedOf(x *Value, rank int) *packedSequence {
 	if x.packed != nil {
 		return x.packed
@@ -110,7 +112,8 @@ func (n *Node) packedOf(x *Value, rank int) *packedSequence {
 	return packed
 }
 
-// checkMember fails if x cannot become a member of the sequence.
+// checkMember fails if x cannot become a member of the sequence. In a loop that carries a sequence of unknown rank, the
+// failure is a [memberRankError], after which the body is converted again.
 func (n *Node) checkMember(p *packedSequence, x *Value) {
 	rank := n.Rank(x)
 	switch {
@@ -132,7 +135,8 @@ func (n *Node) packMember(x *Value) (data, shape *Value) {
 	return data, shape
 }
 
-// appended returns the sequence with one more member.
+// appended returns the sequence with x as its last member. A sequence of unknown rank is empty, so x is its only
+// member.
 func (n *Node) appended(p *packedSequence, x *Value) *packedSequence {
 	n.checkMember(p, x)
 	data, shape := n.packMember(x)
@@ -143,6 +147,7 @@ func (n *Node) appended(p *packedSequence, x *Value) *packedSequence {
 		shapes: n.concatenated(p.shapes, shape).WithSizes(tensor.Int64, -1, p.rank)}
 }
 
+// val returns the sequence as a value of the model.
 func (p *packedSequence) val() *Value { return &Value{kind: sequenceKind, packed: p} }
 
 // length returns the number of members as a 0-dim value.
@@ -174,6 +179,7 @@ func (n *Node) splitMembers(p *packedSequence, position *Value, width int) (befo
 		next = n.add(position, IntVector(width))
 	}
 	shapes := [3]*Value{n.rowRange(p.shapes, IntVector(0), position), nil, n.rowRange(p.shapes, next, IntVector(toEnd))}
+	// The elements of the middle range start at the number of elements of all members before it.
 	start := n.vector(n.sumAlong(n.rowProducts(shapes[0].WithSizes(tensor.Int64, -1, p.rank)), 0))
 	end := start
 	if width > 0 {
@@ -196,7 +202,7 @@ func (n *Node) packedMember(p *packedSequence, position *Value) *Value {
 	return n.ONNXOp("Reshape", IntAttribute("allowzero", 1), member[1], shape).WithType(p.dtype, p.rank)
 }
 
-// packedInsert inserts x at the position of operand 2, or at the end.
+// packedInsert inserts x before the position of operand 2, or at the end.
 func (n *Node) packedInsert(p *packedSequence, x *Value) *packedSequence {
 	if !n.HasOperand(2) || p.rank < 0 {
 		return n.appended(p, x)
@@ -210,8 +216,8 @@ func (n *Node) packedInsert(p *packedSequence, x *Value) *packedSequence {
 		shapes: n.concatenated(before[0], shape, after[0]).WithSizes(tensor.Int64, -1, p.rank)}
 }
 
-// insertionIndex adds count to a negative index of an insertion. Index -1 inserts before the last of count members.
-// Index count inserts after the last member.
+// insertionIndex adds count to a negative index of an insertion into a sequence of count members. Index -1 inserts
+// before the last member, index count after it. (checkedPosition would count from the count+1 possible positions.)
 func (n *Node) insertionIndex(index, count *Value) *Value {
 	fromEnd := n.add(index, count)
 	// An index that is still negative stays out of range.
@@ -233,7 +239,9 @@ func (n *Node) packedErase(p *packedSequence) *packedSequence {
 		shapes: n.concatenated(before[0], after[0]).WithSizes(tensor.Int64, -1, p.rank)}
 }
 
-// packedConcat concatenates the members along an axis. If stack is true, the axis is a new dimension.
+// packedConcat concatenates the members along an axis. If stack is true, the axis is a new dimension. For axis 0 or a
+// stack, the result is a reshape of the sequence's elements: [sum of first sizes, other sizes...], or
+// [members, sizes...] with the first dimension moved to the axis.
 func (n *Node) packedConcat(p *packedSequence, axis int, stack bool) *Value {
 	if p.rank < 0 {
 		n.Failf("the sequence is empty")
@@ -255,7 +263,8 @@ func (n *Node) packedConcat(p *packedSequence, axis int, stack bool) *Value {
 	if stack {
 		rank++
 	}
-	// If the members' sizes differ, the index of this Gather is out of range, and the run fails.
+	// differ has |size - size of the first member| for all sizes that must agree. If they do, their sum is 0, and the
+	// Gather from the vector [0] adds 0 to the shape. Otherwise its index is out of range, and the run fails.
 	differences := n.ONNXOp("Reshape", nil, differ, IntVector(-1)).WithRank(1)
 	equal := n.ONNXOp("Gather", nil, IntVector(0), n.sumAlong(differences, 0))
 	shape = n.add(shape, equal).WithSizes(tensor.Int64, rank)
@@ -266,7 +275,8 @@ func (n *Node) packedConcat(p *packedSequence, axis int, stack bool) *Value {
 	return out
 }
 
-// concatenatedAlong concatenates the members along an axis other than the first, by a loop.
+// concatenatedAlong concatenates the members along an axis other than the first, by a loop that starts with an empty
+// slice of the first member.
 func (n *Node) concatenatedAlong(p *packedSequence, axis int) *Value {
 	start := n.packedMember(p, scalarInt(0))
 	start = n.ONNXOp("Slice", nil, start, IntVector(0), IntVector(0), IntVector(axis)).WithType(p.dtype, p.rank)
@@ -280,8 +290,8 @@ func (n *Node) concatenatedAlong(p *packedSequence, axis int) *Value {
 		Constant(tensor.BoolScalar(true).Tensor(tensor.Bool)), start, p.val()).WithType(p.dtype, p.rank)
 }
 
-// packedSplit returns the slices of x along an axis of unknown size as a sequence. If keep is true, the slices keep the
-// axis, with size 1.
+// packedSplit returns the slices of x along an axis, whose size is unknown or large, as a sequence. If keep is true,
+// the slices keep the axis, with size 1.
 func (n *Node) packedSplit(x *Value, axis int, keep bool) *packedSequence {
 	rank := n.Rank(x)
 	shape := n.ONNXOp("Shape", nil, x)
@@ -299,6 +309,7 @@ func (n *Node) packedSplit(x *Value, axis int, keep bool) *packedSequence {
 		packed.rank++
 	}
 	memberShape = n.ONNXOp("Reshape", IntAttribute("allowzero", 1), memberShape, IntVector(1, packed.rank))
+	// All members have the same shape: [1, rank] is expanded to [members, rank].
 	shapes := n.ONNXOp("Expand", nil, memberShape, n.concatenated(count, IntVector(packed.rank)))
 	packed.shapes = shapes.WithSizes(tensor.Int64, -1, packed.rank)
 	return packed

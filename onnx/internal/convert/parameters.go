@@ -53,6 +53,7 @@ func (n *Node) SizeOperand(s sym.Int) any {
 	if k, known := s.Known(); known {
 		return k
 	}
+	// In the graph, it is the element of arange(s, s+1).
 	return computedValue(symbolic.Ints([]int{}, s), func() *Value {
 		attrs := graph.Attrs{"start": n.SizeAttr(s), "end": n.SizeAttr(s.Add(sym.Of(1))), "dtype": tensor.Int64}
 		return n.Emit("select", graph.Attrs{"dim": 0, "index": 0}, n.Emit("arange", attrs)[0])[0]
@@ -72,6 +73,8 @@ func (n *Node) ShapeAttr(list []sym.Int) []any {
 			unknownCount++
 		}
 	}
+	// A -1 is the quotient of the number of elements and the other sizes, which must not be 0. A -1 of the model itself
+	// is kept.
 	for i, size := range list {
 		if unknownCount > 1 || unknownCount == 1 && attr[i] != -1 && !symbolic.Positive(size) &&
 			!slices.ContainsFunc(list, symbolic.IsMinusOne) {
@@ -152,7 +155,7 @@ func (n *Node) ConstantInts(i int) []int {
 		n.Failf("operand %d (%q) holds %v, want integers", i, x.name, x.DType())
 	}
 	if x.data.Numel() > FoldLimit {
-		n.Failf("operand %d (%q) has %d elements", i, x.name, x.data.Numel())
+		n.Failf("operand %d (%q) has %d elements, want at most %d", i, x.name, x.data.Numel(), FoldLimit)
 	}
 	return IntsOf(x.data)
 }

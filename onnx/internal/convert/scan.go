@@ -7,7 +7,8 @@ import (
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
 )
 
-// scan converts Scan. In operator set 8, Scan had a batch dimension and sequence lengths.
+// scan converts Scan. In operator set 8, Scan had a batch dimension and sequence lengths: each row of the batch is
+// scanned on its own, and the results are stacked.
 func scan(n *Node) []*Value {
 	if n.Opset >= 9 {
 		return n.scanOnce(n.In)
@@ -21,7 +22,7 @@ func scan(n *Node) []*Value {
 	}
 	batch := n.knownSize(operands[0], 0)
 	if batch < 1 || batch > maxUnrolled {
-		n.Failf("a batch of %d is not supported", batch)
+		n.Failf("a batch of %d is not supported: want 1 to %d", batch, maxUnrolled)
 	}
 	var lists [][]any
 	for index := range batch {
@@ -55,6 +56,9 @@ func (n *Node) directionsOf(name string, count int) []bool {
 	return out
 }
 
+// scanOnce converts a scan without a batch. The operands are the initial states, then the scanned values, of which the
+// body takes one slice in each iteration. The body returns the states, then slices of the stacked results. A scan of
+// known and small length is unrolled, and otherwise becomes a node.
 func (n *Node) scanOnce(operands []*Value) []*Value {
 	proto := n.body("body")
 	scanned := n.Int("num_scan_inputs", 0)
@@ -79,6 +83,7 @@ func (n *Node) scanOnce(operands []*Value) []*Value {
 			length = n.Shape(x)[inAxes[k]]
 		}
 	}
+	// slicesAt returns the operands of the body in iteration i, with the initial states.
 	slicesAt := func(i int) []*Value {
 		part := slices.Clone(operands[:states])
 		for k := range scanned {
@@ -107,6 +112,7 @@ func (n *Node) scanOnce(operands []*Value) []*Value {
 	return out
 }
 
+// unrolledScan converts each iteration of a scan to nodes. axes and backward are those of the stacked results.
 func (n *Node) unrolledScan(proto *pb.GraphProto, length, states int, slicesAt func(int) []*Value, axes []int,
 	backward []bool) []*Value {
 	var values []*Value
@@ -117,7 +123,7 @@ func (n *Node) unrolledScan(proto *pb.GraphProto, length, states int, slicesAt f
 			copy(operands, values)
 		}
 		out := n.convertIteration(proto, operands, length)
-		values = out[:states:states]
+		values = out[:states:states] // clipped, because the stacked results are appended
 		for k, v := range out[states:] {
 			collected[k] = append(collected[k], v)
 		}
@@ -131,8 +137,9 @@ func (n *Node) unrolledScan(proto *pb.GraphProto, length, states int, slicesAt f
 	return values
 }
 
-// ScanRows applies step to each index of dimension 1 of rows. It returns the last state, and the results stacked along
-// dimension 1.
+// ScanRows applies step to each index of dimension 1 of rows: the state and the slices of rows give the next state and
+// a result. It returns the last state, and the results stacked along dimension 1. A scan of known and small length is
+// unrolled, and otherwise becomes a node.
 func (n *Node) ScanRows(state *Value, rows []*Value,
 	step func(n *Node, state *Value, rows []*Value) (*Value, *Value)) []*Value {
 	rowsAt := func(i int) (list []*Value) {

@@ -28,7 +28,7 @@ func (n *Node) sequence(i int) *Value {
 
 // packedOperand returns the sequence operand i as a pair of tensors if its members are unknown during the import, or if
 // a position in the sequence is unknown. It returns nil if both are known. position is the index of the operand that
-// has the position.
+// has the position; the operand may be omitted.
 func (n *Node) packedOperand(i, position int) *packedSequence {
 	x := n.sequence(i)
 	if x.packed == nil && (position < 0 || !n.HasOperand(position) || n.Operand(position).data != nil) {
@@ -49,7 +49,7 @@ func (n *Node) sequencePosition(i, length int, pastEnd bool) int {
 		position += length
 	}
 	if position < 0 || position > last {
-		n.Failf("position %d is outside a sequence of %d members", position, length)
+		n.Failf("position %v is outside a sequence of %d members", n.Number(n.Operand(i)), length)
 	}
 	return position
 }
@@ -110,6 +110,8 @@ func sequenceLength(n *Node) []*Value {
 	return one(Constant(tensor.Must(tensor.FromSlice([]int64{int64(len(n.members(0)))}))))
 }
 
+// splitToSequence converts SplitToSequence. Without operand 1, parts have size 1, and keepdims=0 removes the axis; a
+// scalar is the size of all parts but the last, which may be smaller; a vector has the size of each part.
 func splitToSequence(n *Node) []*Value {
 	x := n.Operand(0)
 	shape := n.SymShape(x)
@@ -130,7 +132,7 @@ func splitToSequence(n *Node) []*Value {
 	case parts.data != nil && parts.data.Rank() == 0:
 		size, length := n.ConstantInts(1)[0], n.knownSize(x, axis)
 		if size < 1 || length/size > maxUnrolled {
-			n.Failf("parts of %d elements are not supported", size)
+			n.Failf("parts of %d elements are not supported: want at least 1, and at most %d parts", size, maxUnrolled)
 		}
 		for remaining := length; remaining > 0; remaining -= size {
 			sizes = append(sizes, min(size, remaining))
@@ -192,6 +194,7 @@ func (n *Node) SplitComputed(x, sizes *Value, axis, parts int) []*Value {
 		n.Failf("%d sizes do not suit %d outputs", c, parts)
 	}
 	sizes = n.Cast(sizes, tensor.Int64)
+	// start of a part = sum of the sizes up to the part - its size
 	starts := n.Op("sub", nil, n.Op("cumsum", graph.Attrs{"dim": 0}, sizes), sizes)
 	out := make([]*Value, parts)
 	for i := range out {
@@ -201,7 +204,8 @@ func (n *Node) SplitComputed(x, sizes *Value, axis, parts int) []*Value {
 	return out
 }
 
-// sequenceMap applies a graph to each member of a sequence.
+// sequenceMap applies a graph to each member of a sequence. Further operands are sequences of the same length, whose
+// members are taken in parallel, or tensors, which each call gets as a whole. Results become sequences.
 func sequenceMap(n *Node) []*Value {
 	proto := n.body("body")
 	count := len(n.members(0))

@@ -28,7 +28,7 @@ type rowValue struct {
 // result returns result i at position k of the row. It returns false if the result has no symbolic form.
 func (e *evaluation) result(i, k int) (Element, bool) {
 	output := e.code.Out[i]
-	x := e.at(output.Re, k)
+	x := e.at(output.Re, k) // the real part; complex results have no symbolic form
 	if dtype := e.code.Insts[output.Re].DType; output.Im != expr.None {
 		e.failed = true
 	} else if dtype != output.DType {
@@ -53,6 +53,7 @@ func (e *evaluation) at(v expr.Value, k int) Element {
 	return x
 }
 
+// compute computes a value at position k of the row: see [evaluation.at].
 func (e *evaluation) compute(v expr.Value, k int) Element {
 	inst := e.code.Insts[v]
 	switch inst.Op {
@@ -79,10 +80,11 @@ func (e *evaluation) compute(v expr.Value, k int) Element {
 	if inst.Op == expr.Convert {
 		return e.convert(e.code.Insts[inst.A].DType, inst.DType, args[0])
 	}
-	last := inst.Uses()[len(args)-1]
+	last := inst.Uses()[len(args)-1] // of a Select, the first operand is a condition
 	return e.apply(inst.Op, e.code.Insts[last].DType, args...)
 }
 
+// constant returns a constant of the expression. Imm has its bits, the lowest byte first.
 func (e *evaluation) constant(inst expr.Inst) Element {
 	t := tensor.Zeros(inst.DType)
 	for b := range t.Storage().Bytes() {
@@ -103,7 +105,7 @@ func (e *evaluation) foldRow(inst expr.Inst, count int) Element {
 		if !ok {
 			return e.fail()
 		}
-		return Element{Numerator: sym.Of(n), Condition: sym.Truth(n != 0), denominator: 1}
+		return Element{Numerator: sym.Of(n), Condition: sym.Truth(n != 0), denominator: 1} // for any dtype
 	}
 	x := e.at(inst.A, 0)
 	for k := 1; k < count && !e.failed; k++ {
@@ -174,6 +176,7 @@ func (e *evaluation) integer(op expr.Op, x []Element) Element {
 	return e.fail()
 }
 
+// compareInts compares integers by Eq, Ne, Lt or Le.
 func compareInts(op expr.Op, a, b sym.Int) sym.Bool {
 	switch op {
 	case expr.Eq:
@@ -206,7 +209,7 @@ func truncated(a, b sym.Int) (sym.Int, bool) {
 	case NotNegative(a):
 		return a.Div(b), true
 	}
-	return sym.Where(a.Ge(sym.Int{}), a.Div(b), a.Neg().Div(b).Neg()), true
+	return sym.Where(a.Ge(sym.Int{}), a.Div(b), a.Neg().Div(b).Neg()), true // Div rounds down
 }
 
 // floorQuotient and floorRemainder are the expressions of an int64 division that rounds down, and of its remainder.

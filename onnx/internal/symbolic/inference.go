@@ -28,6 +28,7 @@ func (s *Symbols) ResultShapes(node *graph.Node, types []tensor.Type, vals []*gr
 		}
 		return paths.addPath(vals, res)
 	})
+	// A path that needs a number, at sizes that are realistic, makes all sizes unknown.
 	needsNumber := func(path inferencePath) bool {
 		return errors.Is(path.Err, sym.ErrNumber) && !s.excludeUnrealistic(path.If)
 	}
@@ -41,6 +42,7 @@ func (s *Symbols) ResultShapes(node *graph.Node, types []tensor.Type, vals []*gr
 	for i, value := range vals {
 		shape := make([]sym.Int, value.Meta.Rank())
 		for k := range shape {
+			// -1 stands for a size without expression.
 			if shape[k] = sym.Of(-1); err == nil && len(cases) > 0 {
 				shape[k] = paths.mergedSize(cases, sizeIndex)
 			}
@@ -90,17 +92,18 @@ func (paths *pathSizes) addPath(vals []*graph.Value, res []graph.Result) ([]int,
 	return indices, nil
 }
 
-// mergedSize merges the expressions paths.sizes[sizeIndex] of one size on all paths into one expression. It returns -1
-// if the result would be too long.
+// mergedSize merges the expressions paths.sizes[sizeIndex] of one size on all paths into one expression:
+// where(path 1, size 1, where(path 2, size 2, ... size of the last path)). It returns -1 if the result would be too
+// long: more than maxSize, or more than two changes of the size from one path to the next.
 func (paths *pathSizes) mergedSize(cases []inferencePath, sizeIndex int) sym.Int {
 	last := cases[len(cases)-1].Value[sizeIndex]
-	size, distinct := paths.sizes[sizeIndex][last], 0
+	size, changes := paths.sizes[sizeIndex][last], 0
 	for _, path := range slices.Backward(cases[:len(cases)-1]) {
 		if path.Value[sizeIndex] == last {
 			continue
 		}
 		last = path.Value[sizeIndex]
-		if distinct++; distinct > 2 {
+		if changes++; changes > 2 {
 			return sym.Of(-1)
 		}
 		size = sym.Where(path.If, paths.sizes[sizeIndex][last], size)

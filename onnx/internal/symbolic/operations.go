@@ -32,6 +32,8 @@ func (s *Symbols) Evaluate(op *graph.Op, call *graph.Call, operands []*Tensor, r
 		shape := results[i].Meta().Shape
 		lists[i] = make([]Element, tensor.Numel(shape))
 		for k := range lists[i] {
+			// first is the index of the row's first element: element k of the result, with 0 in folded dimensions that the
+			// result lacks.
 			first := IndexAt(shape, k)
 			for dim := range folded {
 				if folded[dim] && len(shape) < len(folded) {
@@ -39,7 +41,7 @@ func (s *Symbols) Evaluate(op *graph.Op, call *graph.Call, operands []*Tensor, r
 				}
 			}
 			e := &evaluation{symbols: s, code: code, rowLength: tensor.Numel(row), computed: map[rowValue]Element{},
-				load: func(operand, k int) Element {
+				load: func(operand, k int) Element { // element k of the row, in folded dimensions from its own index
 					index := IndexAt(row, k)
 					for dim := range index {
 						if !folded[dim] {

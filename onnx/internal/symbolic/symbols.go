@@ -28,7 +28,7 @@ func NewSymbols() *Symbols {
 
 // AddInput adds a symbol of the model's inputs. hint is its example size.
 func (s *Symbols) AddInput(name string, hint int) error {
-	symbol, err := s.env.Symbol(name, 0, math.MaxInt, hint)
+	symbol, err := s.env.Symbol(name, 0, math.MaxInt, hint) // at least 0
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (s *Symbols) NewUnknown(least int) sym.Int {
 		s.unknownCount++
 		name := fmt.Sprint(dataPrefix, s.unknownCount)
 		if _, taken := s.inputs[name]; !taken {
-			symbol, _ := s.env.Symbol(name, least, math.MaxInt, 2) // the name is new
+			symbol, _ := s.env.Symbol(name, least, math.MaxInt, 2) // no error: the name is new; 2 is any hint
 			return symbol
 		}
 	}
@@ -112,7 +112,8 @@ func (s *Symbols) limitsFor(size sym.Int, digits int) (limits map[string]int, ok
 	if digits == 0 || fits(size) {
 		return nil, digits > 0
 	}
-	// Bounds below 2^16 would reject realistic sizes.
+	// Evaluate the bounds of size in an environment in which each symbol is at most limit. Bounds below 2^16 would reject
+	// realistic sizes.
 	for limit := maxInt; limit >= 1<<16; limit >>= 4 {
 		env := sym.NewEnv()
 		limits := map[string]int{}
