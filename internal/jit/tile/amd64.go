@@ -18,7 +18,7 @@ func (g *gen) integerTerm(run *Run, inOffset int) {
 				g.Dot(target.Element{Reg: element}, g.vectorReg(vector), g.sumReg(i, vector), false)
 				continue
 			}
-			product := element // free after the last vector
+			product := element // the last vector may overwrite the element; the others use another register
 			for vector < last && product == element {
 				product = g.nextElementReg()
 			}

@@ -183,7 +183,7 @@ func (c *codeGen) loops(b *block) error {
 	c.Align(16)
 	c.Bind(tiles)
 	c.Move(target.Imm(0), regChannel)
-	c.CompareJump(regChannel, limit, target.GE, partial)
+	c.CompareJump(regChannel, limit, target.GE, partial) // there is no whole vector
 	c.Align(32)
 	c.Bind(vectors)
 	if _, err := c.write(b, false); err != nil {

@@ -223,15 +223,14 @@ func immBytes(class byte) int {
 // encode appends an instruction.
 func (a *Assembler) encode(in *instruction) {
 	fields, row := in.fields(), in.row
-	rm, extX, extB := uint8(0), uint8(0), uint8(0) // extX and extB: high bits of ModRM.rm, or of index and base
+	extX, extB := uint8(0), uint8(0) // bits 4 and 3 of a vector register in ModRM.rm, or bit 3 of index and base
 	if fields.rm != nil {
-		rm = fields.rm.num
-		extB = rm >> 3 & 1
+		extB = bit(fields.rm.num, 3)
 		switch {
 		case fields.rm.kind == isVec:
-			extX = rm >> 4
+			extX = bit(fields.rm.num, 4)
 		case fields.rm.scale > 0:
-			extX = fields.rm.index >> 3 & 1
+			extX = bit(fields.rm.index, 3)
 		}
 		if fields.rm.isConstant {
 			extB = 0
@@ -258,74 +257,82 @@ func (a *Assembler) encode(in *instruction) {
 	}
 }
 
+// bit returns bit n of x, 0 or 1.
+func bit(x uint8, n int) uint8 { return x >> n & 1 }
+
 // hasOpcodeRegister reports whether a register is encoded in the low bits of the opcode.
 func hasOpcodeRegister(r *row) bool { return len(r.args) >= 5 && r.args[3] == 'o' }
 
-// legacy appends the prefixes and the opcode of an instruction without VEX and EVEX. For extX and extB see encode.
+// legacy appends the prefixes and the opcode of an instruction without VEX and EVEX. The REX prefix has the bits
+// 0100WRXB, where R, X and B extend ModRM.reg, the index and ModRM.rm. For extX and extB see encode.
 func (a *Assembler) legacy(in *instruction, encoded *fields, extX, extB uint8) {
-	form := in.row
-	if prefix := form.prefix(); prefix > 0 {
+	row := in.row
+	if prefix := row.prefix(); prefix > 0 {
 		a.code = append(a.code, [4]byte{0, 0x66, 0xF3, 0xF2}[prefix])
 	}
-	rex := form.vex & w1 // W is bit 3 in both form.vex and the REX prefix
-	opcode := form.opcode()
-	if hasOpcodeRegister(form) {
+	rex := row.vex & w1 // W is bit 3 in both row.vex and the REX prefix
+	opcode := row.opcode()
+	if hasOpcodeRegister(row) {
 		opcode |= encoded.rm.num & 7
 	}
-	rex |= encoded.reg>>3&1<<2 | extX<<1 | extB
+	rex |= bit(encoded.reg, 3)<<2 | extX<<1 | extB
 	if rex != 0 || encoded.byteReg {
 		a.code = append(a.code, 0x40|rex)
 	}
-	if form.opcodeMap() == m0F>>10 {
+	if row.opcodeMap() == m0F>>10 {
 		a.code = append(a.code, 0x0F)
 	}
 	a.code = append(a.code, opcode)
 }
 
-// vex appends a VEX prefix and the opcode. For extX and extB see encode.
+// vex appends a VEX prefix and the opcode. The bytes after C4 are RXBmmmmm and WvvvvLpp; the short form has RvvvvLpp
+// after C5, and implies X = B = W = 0 and the map 0F. R, X, B and vvvv are inverted. For extX and extB see encode.
 func (a *Assembler) vex(in *instruction, encoded *fields, extX, extB uint8) {
-	form := in.row
-	w := form.vex & w1 >> 3
-	last := ^encoded.vvvv&15<<3 | in.length&1<<2 | form.prefix()
-	notR := ^encoded.reg >> 3 & 1 << 7
-	if extX|extB|w == 0 && form.opcodeMap() == m0F>>10 { // the short form, of two bytes
-		a.code = append(a.code, 0xC5, notR|last, form.opcode())
+	row := in.row
+	w, notR := row.vex&w1/w1, bit(encoded.reg, 3)^1
+	last := (^encoded.vvvv&15)<<3 | bit(in.length, 0)<<2 | row.prefix()
+	if extX|extB|w == 0 && row.opcodeMap() == m0F>>10 {
+		a.code = append(a.code, 0xC5, notR<<7|last, row.opcode())
 		return
 	}
-	a.code = append(a.code, 0xC4, notR|(extX^1)<<6|(extB^1)<<5|form.opcodeMap(), w<<7|last, form.opcode())
+	a.code = append(a.code, 0xC4, notR<<7|(extX^1)<<6|(extB^1)<<5|row.opcodeMap(), w<<7|last, row.opcode())
 }
 
-// evex appends an EVEX prefix and the opcode. For extX and extB see encode.
+// evex appends an EVEX prefix and the opcode. The bytes after 62 are RXBr0mmm, Wvvvv1pp and zLLbVaaa: R and r are bits
+// 3 and 4 of ModRM.reg, V is bit 4 of vvvv or of a vector of indices, z is zeroing, b is broadcast, and aaa the mask.
+// R, X, B, r, vvvv and V are inverted. For extX and extB see encode.
 func (a *Assembler) evex(in *instruction, encoded *fields, extX, extB uint8) {
-	form := in.row
-	w := form.evex & w1 >> 3
-	p0 := ^encoded.reg>>3&1<<7 | (extX^1)<<6 | (extB^1)<<5 | ^encoded.reg>>4&1<<4 | form.opcodeMap()
-	p1 := w<<7 | ^encoded.vvvv&15<<3 | 1<<2 | form.prefix()
-	high := encoded.vvvv >> 4 // bit 4 of vvvv, or of the vector of indices
-	p2 := in.length<<5 | in.mask.num
+	row := in.row
+	w := row.evex & w1 / w1
+	notR, notHighR := bit(encoded.reg, 3)^1, bit(encoded.reg, 4)^1
+	p0 := notR<<7 | (extX^1)<<6 | (extB^1)<<5 | notHighR<<4 | row.opcodeMap()
+	p1 := w<<7 | (^encoded.vvvv&15)<<3 | 1<<2 | row.prefix()
+	notHighV := bit(encoded.vvvv, 4) ^ 1
 	if encoded.rm != nil && encoded.rm.kind == isVMem {
-		high = encoded.rm.index >> 4
+		notHighV = bit(encoded.rm.index, 4) ^ 1
 	}
-	p2 |= (high ^ 1) & 1 << 3
+	p2 := in.length<<5 | notHighV<<3 | in.mask.num
 	if in.mask.zeroing {
 		p2 |= 1 << 7
 	}
 	if encoded.rm != nil && encoded.rm.broadcast {
 		p2 |= 1 << 4
 	}
-	a.code = append(a.code, 0x62, p0, p1, p2, form.opcode())
+	a.code = append(a.code, 0x62, p0, p1, p2, row.opcode())
 }
 
-// modrm appends the ModRM byte, and for memory the SIB byte (scale, index, base) and the displacement. A one-byte
-// displacement counts in units of `unit` bytes. bytesAfter is the number of bytes of the instruction after the
-// displacement, because addresses of constants are relative to the end of the instruction.
+// modrm appends the ModRM byte (mod, reg and rm: 2, 3 and 3 bits), and for memory the SIB byte (scale, index and base:
+// 2, 3 and 3 bits) and the displacement. mod is 3 for a register, and 0, 1 or 2 for memory without a displacement, with
+// one of a byte or of four bytes. rm 4 selects a SIB byte, whose index 4 means none. A one-byte displacement counts in
+// units of `unit` bytes. bytesAfter is the number of bytes of the instruction after the displacement, because addresses
+// of constants are relative to the end of the instruction.
 func (a *Assembler) modrm(reg uint8, arg *operand, unit int32, bytesAfter int) {
-	reg = reg & 7 << 3
+	reg = (reg & 7) << 3
 	if arg.kind != isMem && arg.kind != isVMem {
 		a.code = append(a.code, 0xC0|reg|arg.num&7)
 		return
 	}
-	if arg.isConstant {
+	if arg.isConstant { // mod 0 and rm 5: relative to the end of the instruction
 		a.code = append(a.code, reg|5)
 		a.constantRefs = append(a.constantRefs, constantRef{offset: len(a.code), end: len(a.code) + 4 + bytesAfter})
 		a.code = appendInt32(a.code, arg.disp)
@@ -342,7 +349,7 @@ func (a *Assembler) modrm(reg uint8, arg *operand, unit int32, bytesAfter int) {
 	switch {
 	case arg.scale > 0:
 		scaleBits := byte(bits.TrailingZeros8(arg.scale))
-		a.code = append(a.code, mod|reg|4, scaleBits<<6|arg.index&7<<3|arg.num&7)
+		a.code = append(a.code, mod|reg|4, scaleBits<<6|(arg.index&7)<<3|arg.num&7)
 	case arg.needsSIB || arg.num&7 == uint8(SP): // SP and R12 as base require a SIB byte, here without an index
 		a.code = append(a.code, mod|reg|4, 4<<3|arg.num&7)
 	default:

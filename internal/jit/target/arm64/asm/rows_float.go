@@ -122,7 +122,8 @@ func encodeByLane(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	return code, ok && v[0].valid() && r.elems.has(l.Elem)
 }
 
-// laneField returns the fields H, L, M and Rm.
+// laneField returns the fields H (bit 11), L (bit 21), M (bit 20) and Rm (bits 16 to 20). M is the high bit of Rm if
+// elements have more than 16 bits.
 func laneField(l Lane) (uint32, bool) {
 	i, rm := uint32(l.Index), uint32(l.Num)
 	if l.Index < 0 || l.Index >= 16/l.Elem.Bytes() || l.Num < 0 || l.Num > 31 {

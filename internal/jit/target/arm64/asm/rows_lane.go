@@ -157,6 +157,7 @@ func encodeToRegister(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 		return 0, false
 	}
 	signed := r.elems == bhs
+	// smov extends 32 bits only to 64 bits. umov moves 64 bits to 64 bits, and fewer to 32 bits.
 	if signed && l.Elem == S && !g.is64() || !signed && g.is64() != (l.Elem == D) {
 		return 0, false
 	}

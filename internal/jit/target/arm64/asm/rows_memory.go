@@ -213,7 +213,7 @@ func listAccess(args []Arg, bytes int) (l List, field uint32, ok bool) {
 	case m.Mode == PostIndex && m.HasIndex:
 		field |= 1<<23 | m.Index.num()<<16
 		okBase = okBase && m.Index.is64() && m.Index.num() < 31
-	case m.Mode == PostIndex:
+	case m.Mode == PostIndex: // register number 31 stands for the number of bytes
 		field |= 1<<23 | 31<<16
 		okBase = okBase && m.Offset == bytes
 	}
