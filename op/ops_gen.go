@@ -382,7 +382,7 @@ type AllcloseAttrs struct {
 
 // Allclose is the op allclose.
 //
-// Returns whether all elements of self and other are close, as isclose does.
+// Returns whether all elements of self and `other` are close, as isclose does.
 func Allclose(self, other *graph.Value, attrs ...AllcloseAttrs) *graph.Value {
 	return node("allclose", 1, nonzeroAttrs(attrs), self, other)[0]
 }
@@ -832,14 +832,14 @@ func Bincount(self, weights *graph.Value, attrs ...BincountAttrs) *graph.Value {
 
 // BitwiseAnd is the op bitwise_and.
 //
-// Returns the bitwise and of self and other. Supports integers and bools.
+// Returns the bitwise and of self and `other`. Supports integers and bools.
 func BitwiseAnd[A, B Operand](self A, other B) *graph.Value {
 	return node("bitwise_and", 1, nil, self, other)[0]
 }
 
 // BitwiseLeftShift is the op bitwise_left_shift.
 //
-// Shifts the bits of self left by the lowest 5 bits of other, or 6 for int64.
+// Shifts the bits of self left by the lowest 5 bits of `other`, or 6 for int64.
 func BitwiseLeftShift[A, B Operand](self A, other B) *graph.Value {
 	return node("bitwise_left_shift", 1, nil, self, other)[0]
 }
@@ -853,21 +853,21 @@ func BitwiseNot(self *graph.Value) *graph.Value {
 
 // BitwiseOr is the op bitwise_or.
 //
-// Returns the bitwise or of self and other. Supports integers and bools.
+// Returns the bitwise or of self and `other`. Supports integers and bools.
 func BitwiseOr[A, B Operand](self A, other B) *graph.Value {
 	return node("bitwise_or", 1, nil, self, other)[0]
 }
 
 // BitwiseRightShift is the op bitwise_right_shift.
 //
-// Shifts the bits of self right by the lowest 5 bits of other, or 6 for int64, and keeps the sign.
+// Shifts the bits of self right by the lowest 5 bits of `other`, or 6 for int64, and keeps the sign.
 func BitwiseRightShift[A, B Operand](self A, other B) *graph.Value {
 	return node("bitwise_right_shift", 1, nil, self, other)[0]
 }
 
 // BitwiseXor is the op bitwise_xor.
 //
-// Returns the bitwise xor of self and other. Supports integers and bools.
+// Returns the bitwise xor of self and `other`. Supports integers and bools.
 func BitwiseXor[A, B Operand](self A, other B) *graph.Value {
 	return node("bitwise_xor", 1, nil, self, other)[0]
 }
@@ -1077,8 +1077,8 @@ func Chunk[A Int](self *graph.Value, chunks A, attrs ...ChunkAttrs) []*graph.Val
 
 // Clamp is the op clamp.
 //
-// Clamps self to at least `min` and at most `max`; one of them may be omitted. If `min` is above `max` the
-// result is max. A bound of a higher dtype category (integer, float) promotes self.
+// Clamps self to at least `min` and at most `max`; one of them may be omitted. If `min` is above `max`, the
+// result is `max`. A bound of a higher dtype category (integer, float) promotes self.
 func Clamp[A, B Optional](self *graph.Value, min A, max B) *graph.Value {
 	return overloaded("clamp", nil, []string{"min", "max"}, self, min, max)[0]
 }
@@ -1471,7 +1471,7 @@ func Copy(self, src *graph.Value, attrs ...CopyAttrs) *graph.Value {
 
 // Copysign is the op copysign.
 //
-// Returns the absolute value of self with the sign of other, including the sign of -0.
+// Returns the absolute value of self with the sign of `other`, including the sign of -0.
 func Copysign[A Operand](self *graph.Value, other A) *graph.Value {
 	return node("copysign", 1, nil, self, other)[0]
 }
@@ -1940,8 +1940,8 @@ type DivAttrs struct {
 
 // Div is the op div.
 //
-// Divides self by other, with broadcasting. Without rounding_mode integers are divided as float32; with it they
-// stay integers, and a divisor of 0 is an error in the run.
+// Divides self by `other`, with broadcasting. Without `rounding_mode`, integers are divided as float32; with it
+// they stay integers, and a divisor of 0 is an error in the run.
 func Div[A, B Operand](self A, other B, attrs ...DivAttrs) *graph.Value {
 	return node("div", 1, nonzeroAttrs(attrs), self, other)[0]
 }
@@ -2034,8 +2034,8 @@ type EluAttrs struct {
 
 // Elu is the op elu.
 //
-// Multiplies positive elements by scale, and replaces other elements by scale * alpha * (exp(x * input_scale) -
-// 1). Supports floats only.
+// Multiplies positive elements by `scale`, and replaces other elements by scale * alpha * (exp(x * input_scale)
+// - 1). Supports floats only.
 func Elu(self *graph.Value, attrs ...EluAttrs) *graph.Value {
 	return node("elu", 1, nonzeroAttrs(attrs), self)[0]
 }
@@ -2054,7 +2054,7 @@ type EmbeddingAttrs struct {
 
 // Embedding is the op embedding.
 //
-// Takes rows of a matrix: indices of shape S and a weight [n, k] give [S, k].
+// Takes rows of a matrix: `indices` of shape S and `weight` [n, k] give [S, k].
 func Embedding(weight, indices *graph.Value, attrs ...EmbeddingAttrs) *graph.Value {
 	return node("embedding", 1, nonzeroAttrs(attrs), weight, indices)[0]
 }
@@ -2096,14 +2096,14 @@ func EmptyStrided[A, B Ints](g *graph.Graph, size A, stride B, attrs ...EmptyStr
 
 // Eq is the op eq.
 //
-// Returns whether self equals other.
+// Returns whether self equals `other`.
 func Eq[A, B Operand](self A, other B) *graph.Value {
 	return node("eq", 1, nil, self, other)[0]
 }
 
 // Equal is the op equal.
 //
-// Returns whether self and other have the same shape and equal elements.
+// Returns whether self and `other` have the same shape and equal elements.
 func Equal(self, other *graph.Value) *graph.Value {
 	return node("equal", 1, nil, self, other)[0]
 }
@@ -2813,29 +2813,29 @@ func Floor(self *graph.Value) *graph.Value {
 
 // FloorDivide is the op floor_divide.
 //
-// Divides self by other and rounds down. Integers stay integers, and a divisor of 0 is an error in the run.
+// Divides self by `other` and rounds down. Integers stay integers, and a divisor of 0 is an error in the run.
 func FloorDivide[A, B Operand](self A, other B) *graph.Value {
 	return node("floor_divide", 1, nil, self, other)[0]
 }
 
 // Fmax is the op fmax.
 //
-// Returns the greater of self and other. NaN is ignored if the other is a number.
+// Returns the greater of self and `other`. A NaN is ignored if the other element is a number.
 func Fmax(self, other *graph.Value) *graph.Value {
 	return node("fmax", 1, nil, self, other)[0]
 }
 
 // Fmin is the op fmin.
 //
-// Returns the lesser of self and other. NaN is ignored if the other is a number.
+// Returns the lesser of self and `other`. A NaN is ignored if the other element is a number.
 func Fmin(self, other *graph.Value) *graph.Value {
 	return node("fmin", 1, nil, self, other)[0]
 }
 
 // Fmod is the op fmod.
 //
-// Returns the remainder of self divided by other, with the sign of self (C's fmod). For integers a divisor of 0
-// is an error in the run.
+// Returns the remainder of self divided by `other`, with the sign of self (C's fmod). For integers a divisor of
+// 0 is an error in the run.
 func Fmod[A, B Operand](self A, other B) *graph.Value {
 	return node("fmod", 1, nil, self, other)[0]
 }
@@ -2912,7 +2912,7 @@ type GatherNdAttrs struct {
 
 // GatherNd is the op gather_nd.
 //
-// Takes elements or slices of self by tuples of indices: indices [..., k] give [..., rest], where a tuple
+// Takes elements or slices of self by tuples of indices: `indices` [..., k] give [..., rest], where a tuple
 // indexes the first k dimensions of self after the batch dimensions, and rest are the sizes of its other
 // dimensions. A negative index counts from the end.
 func GatherNd(self, indices *graph.Value, attrs ...GatherNdAttrs) *graph.Value {
@@ -2942,7 +2942,7 @@ func GaussianNllLoss(self, target, var_ *graph.Value, attrs ...GaussianNllLossAt
 
 // Ge is the op ge.
 //
-// Returns whether self is at least other. Complex numbers have no order.
+// Returns whether self is at least `other`. Complex numbers have no order.
 func Ge[A, B Operand](self A, other B) *graph.Value {
 	return node("ge", 1, nil, self, other)[0]
 }
@@ -3087,7 +3087,7 @@ func Gru(operands []*graph.Value, attrs ...GruAttrs) (output, hN *graph.Value) {
 
 // Gt is the op gt.
 //
-// Returns whether self is greater than other. Complex numbers have no order.
+// Returns whether self is greater than `other`. Complex numbers have no order.
 func Gt[A, B Operand](self A, other B) *graph.Value {
 	return node("gt", 1, nil, self, other)[0]
 }
@@ -3164,7 +3164,7 @@ type HardshrinkAttrs struct {
 
 // Hardshrink is the op hardshrink.
 //
-// Sets elements of absolute value up to lambd to 0; NaN propagates. Supports floats only.
+// Sets elements of absolute value up to `lambd` to 0; NaN propagates. Supports floats only.
 func Hardshrink(self *graph.Value, attrs ...HardshrinkAttrs) *graph.Value {
 	return node("hardshrink", 1, nonzeroAttrs(attrs), self)[0]
 }
@@ -3288,7 +3288,7 @@ func HuberLoss(self, target *graph.Value, attrs ...HuberLossAttrs) *graph.Value 
 
 // Hypot is the op hypot.
 //
-// Returns the length of the hypotenuse of the legs self and other. Supports floats only.
+// Returns the length of the hypotenuse of the legs self and `other`. Supports floats only.
 func Hypot(self, other *graph.Value) *graph.Value {
 	return node("hypot", 1, nil, self, other)[0]
 }
@@ -3451,7 +3451,7 @@ func IndexSelect[A Int](self, index *graph.Value, dim A) *graph.Value {
 
 // Inner is the op inner.
 //
-// Returns the inner products of the last dimensions of self and other.
+// Returns the inner products of the last dimensions of self and `other`.
 func Inner(self, other *graph.Value) *graph.Value {
 	return node("inner", 1, nil, self, other)[0]
 }
@@ -3692,7 +3692,7 @@ func Ldexp(self, other *graph.Value) *graph.Value {
 
 // Le is the op le.
 //
-// Returns whether self is at most other. Complex numbers have no order.
+// Returns whether self is at most `other`. Complex numbers have no order.
 func Le[A, B Operand](self A, other B) *graph.Value {
 	return node("le", 1, nil, self, other)[0]
 }
@@ -3707,7 +3707,7 @@ type LeakyReluAttrs struct {
 
 // LeakyRelu is the op leaky_relu.
 //
-// Multiplies elements below 0 by negative_slope. Supports floats only.
+// Multiplies elements below 0 by `negative_slope`. Supports floats only.
 func LeakyRelu(self *graph.Value, attrs ...LeakyReluAttrs) *graph.Value {
 	return node("leaky_relu", 1, nonzeroAttrs(attrs), self)[0]
 }
@@ -4228,7 +4228,7 @@ type LinalgTensorsolveAttrs struct {
 
 // LinalgTensorsolve is the op linalg_tensorsolve.
 //
-// Solves tensordot(self, x) = other for x. The first dimensions of self, as many as other has, are the rows of
+// Solves tensordot(self, x) = other for x. The first dimensions of self, as many as `other` has, are the rows of
 // its matrix, the others the columns.
 func LinalgTensorsolve(self, other *graph.Value, attrs ...LinalgTensorsolveAttrs) *graph.Value {
 	return node("linalg_tensorsolve", 1, nonzeroAttrs(attrs), self, other)[0]
@@ -4259,7 +4259,7 @@ type LinalgVecdotAttrs struct {
 
 // LinalgVecdot is the op linalg_vecdot.
 //
-// Returns the inner products of vectors along a dimension; x is conjugated.
+// Returns the inner products of vectors along a dimension; `x` is conjugated.
 func LinalgVecdot(x, y *graph.Value, attrs ...LinalgVecdotAttrs) *graph.Value {
 	return node("linalg_vecdot", 1, nonzeroAttrs(attrs), x, y)[0]
 }
@@ -4420,14 +4420,14 @@ func LogSoftmax[A Int](self *graph.Value, dim A, attrs ...LogSoftmaxAttrs) *grap
 
 // Logaddexp is the op logaddexp.
 //
-// Returns the logarithm of the sum of the exponentials of self and other. Supports floats only.
+// Returns the logarithm of the sum of the exponentials of self and `other`. Supports floats only.
 func Logaddexp(self, other *graph.Value) *graph.Value {
 	return node("logaddexp", 1, nil, self, other)[0]
 }
 
 // Logaddexp2 is the op logaddexp2.
 //
-// Returns the logarithm to base 2 of the sum of the powers of 2 of self and other. Supports floats only.
+// Returns the logarithm to base 2 of the sum of the powers of 2 of self and `other`. Supports floats only.
 func Logaddexp2(self, other *graph.Value) *graph.Value {
 	return node("logaddexp2", 1, nil, self, other)[0]
 }
@@ -4452,7 +4452,7 @@ func Logdet(self *graph.Value) *graph.Value {
 
 // LogicalAnd is the op logical_and.
 //
-// Returns whether both self and other are non-zero.
+// Returns whether both self and `other` are non-zero.
 func LogicalAnd(self, other *graph.Value) *graph.Value {
 	return node("logical_and", 1, nil, self, other)[0]
 }
@@ -4466,14 +4466,14 @@ func LogicalNot(self *graph.Value) *graph.Value {
 
 // LogicalOr is the op logical_or.
 //
-// Returns whether self or other is non-zero.
+// Returns whether self or `other` is non-zero.
 func LogicalOr(self, other *graph.Value) *graph.Value {
 	return node("logical_or", 1, nil, self, other)[0]
 }
 
 // LogicalXor is the op logical_xor.
 //
-// Returns whether exactly one of self and other is non-zero.
+// Returns whether exactly one of self and `other` is non-zero.
 func LogicalXor(self, other *graph.Value) *graph.Value {
 	return node("logical_xor", 1, nil, self, other)[0]
 }
@@ -4616,7 +4616,7 @@ func Lstm(operands []*graph.Value, attrs ...LstmAttrs) (output, hN, cN *graph.Va
 
 // Lt is the op lt.
 //
-// Returns whether self is less than other. Complex numbers have no order.
+// Returns whether self is less than `other`. Complex numbers have no order.
 func Lt[A, B Operand](self A, other B) *graph.Value {
 	return node("lt", 1, nil, self, other)[0]
 }
@@ -4987,7 +4987,7 @@ func MaxUnpool3d[A Ints](self, indices *graph.Value, outputSize A, attrs ...MaxU
 
 // Maximum is the op maximum.
 //
-// Returns the greater of self and other. NaN propagates.
+// Returns the greater of self and `other`. NaN propagates.
 func Maximum(self, other *graph.Value) *graph.Value {
 	return node("maximum", 1, nil, self, other)[0]
 }
@@ -5089,7 +5089,7 @@ func MinOther(self, other *graph.Value, attrs ...MinAttrs) *graph.Value {
 
 // Minimum is the op minimum.
 //
-// Returns the lesser of self and other. NaN propagates.
+// Returns the lesser of self and `other`. NaN propagates.
 func Minimum(self, other *graph.Value) *graph.Value {
 	return node("minimum", 1, nil, self, other)[0]
 }
@@ -5175,7 +5175,7 @@ func Msort(self *graph.Value) *graph.Value {
 
 // Mul is the op mul.
 //
-// Multiplies self by other, with broadcasting. For bools it is the logical and.
+// Multiplies self by `other`, with broadcasting. For bools it is the logical and.
 func Mul[A, B Operand](self A, other B) *graph.Value {
 	return node("mul", 1, nil, self, other)[0]
 }
@@ -5386,7 +5386,7 @@ func NativeLayerNorm[A Ints](input, weight, bias *graph.Value, normalizedShape A
 
 // Ne is the op ne.
 //
-// Returns whether self differs from other.
+// Returns whether self differs from `other`.
 func Ne[A, B Operand](self A, other B) *graph.Value {
 	return node("ne", 1, nil, self, other)[0]
 }
@@ -5489,8 +5489,8 @@ func NllLoss(self, target, weight *graph.Value, attrs ...NllLossAttrs) *graph.Va
 
 // Nms is the op nms.
 //
-// Keeps the boxes with the highest scores that do not overlap a better one too much: boxes [n,4] of x1, y1, x2,
-// y2 and scores [n] give indices, best first.
+// Keeps the boxes with the highest scores that do not overlap a better one too much: `boxes` [n,4] of x1, y1,
+// x2, y2 and `scores` [n] give indices, best first.
 //
 // Attributes:
 //
@@ -5515,8 +5515,8 @@ type NonMaxSuppressionAttrs struct {
 
 // NonMaxSuppression is the op non_max_suppression.
 //
-// Keeps, class by class, the boxes with the highest scores that do not overlap a better one too much: boxes
-// [N,B,4] and scores [N,C,B] give [n,3] of image, class and box.
+// Keeps, class by class, the boxes with the highest scores that do not overlap a better one too much: `boxes`
+// [N,B,4] and `scores` [N,C,B] give [n,3] of image, class and box.
 func NonMaxSuppression(boxes, scores *graph.Value, attrs ...NonMaxSuppressionAttrs) *graph.Value {
 	return node("non_max_suppression", 1, nonzeroAttrs(attrs), boxes, scores)[0]
 }
@@ -6308,8 +6308,8 @@ func Relu6(self *graph.Value) *graph.Value {
 
 // Remainder is the op remainder.
 //
-// Returns the remainder of self divided by other, with the sign of other (Python's %). For integers a divisor of
-// 0 is an error in the run.
+// Returns the remainder of self divided by `other`, with the sign of `other` (Python's %). For integers a
+// divisor of 0 is an error in the run.
 func Remainder[A, B Operand](self A, other B) *graph.Value {
 	return node("remainder", 1, nil, self, other)[0]
 }
@@ -6767,9 +6767,9 @@ type ScatterNdAttrs struct {
 
 // ScatterNd is the op scatter_nd.
 //
-// Copies self and writes `updates` into it at tuples of indices: indices [..., k] and updates [..., rest], where
-// a tuple indexes the first k dimensions of self. Among updates with the same tuple, the last wins. A negative
-// index counts from the end.
+// Copies self and writes `updates` into it at tuples of indices: `indices` [..., k] and `updates` [..., rest],
+// where a tuple indexes the first k dimensions of self. Among updates with the same tuple, the last wins. A
+// negative index counts from the end.
 func ScatterNd(self, indices, updates *graph.Value, attrs ...ScatterNdAttrs) *graph.Value {
 	return node("scatter_nd", 1, nonzeroAttrs(attrs), self, indices, updates)[0]
 }
@@ -6886,7 +6886,7 @@ type ShrinkAttrs struct {
 
 // Shrink is the op shrink.
 //
-// Sets elements of absolute value up to lambd to 0, and moves the others towards 0 by bias. Supports floats
+// Sets elements of absolute value up to `lambd` to 0, and moves the others towards 0 by `bias`. Supports floats
 // only.
 func Shrink(self *graph.Value, attrs ...ShrinkAttrs) *graph.Value {
 	return node("shrink", 1, nonzeroAttrs(attrs), self)[0]
@@ -7222,7 +7222,7 @@ func SpecialSphericalBesselJ0(self *graph.Value) *graph.Value {
 
 // SpecialXlog1py is the op special_xlog1py.
 //
-// Multiplies self by the logarithm of 1 + other; a self of 0 gives 0 unless other is NaN.
+// Multiplies self by the logarithm of 1 + `other`; a self of 0 gives 0 unless `other` is NaN.
 func SpecialXlog1py[A, B Operand](self A, other B) *graph.Value {
 	return node("special_xlog1py", 1, nil, self, other)[0]
 }
@@ -7606,7 +7606,7 @@ func TfidfVectorizer[A, B, C Int, D, E, F Ints](self *graph.Value, maxGramLength
 
 // Threshold is the op threshold.
 //
-// Sets elements that do not exceed threshold to value; NaN propagates.
+// Sets elements that do not exceed `threshold` to `value`; NaN propagates.
 //
 // Attributes:
 //
@@ -8215,7 +8215,7 @@ func VarMean(self *graph.Value, attrs ...VarMeanAttrs) (var_, mean *graph.Value)
 
 // Vdot is the op vdot.
 //
-// Returns the inner product of two vectors; self is conjugated.
+// Returns the inner product of the vectors self and `other`; self is conjugated.
 func Vdot(self, other *graph.Value) *graph.Value {
 	return node("vdot", 1, nil, self, other)[0]
 }
@@ -8287,14 +8287,14 @@ func Vstack(tensors []*graph.Value) *graph.Value {
 // Where is the op where.
 //
 // Takes self where `condition` is true and `other` elsewhere, with broadcasting. The condition is bool, or uint8
-// for compatibility; self and other are promoted.
+// for compatibility; self and `other` are promoted.
 func Where[A, B Operand](condition *graph.Value, self A, other B) *graph.Value {
 	return node("where", 1, nil, condition, self, other)[0]
 }
 
 // Xlogy is the op xlogy.
 //
-// Multiplies self by the logarithm of other; a self of 0 gives 0 unless `other` is NaN.
+// Multiplies self by the logarithm of `other`; a self of 0 gives 0 unless `other` is NaN.
 func Xlogy[A, B Operand](self A, other B) *graph.Value {
 	return node("xlogy", 1, nil, self, other)[0]
 }

@@ -130,6 +130,7 @@ func (s steps) pdist(x graph.Arg, p float64) graph.Arg {
 	fromLast := s.Apply(pointwise.Floor, nil, s.plus(s.mul(root, compose.Number(0.5)), -0.5))
 	i := s.plus(s.neg(fromLast), float64(n-2))
 	triangle := s.mul(s.mul(s.plus(fromLast, 2), s.plus(fromLast, 1)), compose.Number(0.5)) // pairs of rows from i on
+	// j is i + 1 plus the number of pairs (i, ...) before k, which is k - (pairs - triangle).
 	j := s.plus(s.add(s.add(k, i), triangle), float64(1-pairs))
 	row := func(at graph.Arg) graph.Arg {
 		return s.Apply(index.IndexSelect, graph.Attrs{"dim": 0}, x, s.to(at, tensor.Int64))
@@ -183,7 +184,7 @@ var (
 		return graph.Arg{}
 	})
 	Vecdot = defineOne(graph.Semantics{
-		Name: "linalg_vecdot", Doc: "Returns the inner products of vectors along a dimension; x is conjugated.",
+		Name: "linalg_vecdot", Doc: "Returns the inner products of vectors along a dimension; `x` is conjugated.",
 		Params:   []graph.Param{{Name: "x"}, {Name: "y"}},
 		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExMatrix)},
 	}, func(s steps, a *lastDimAttrs, in []graph.Arg) graph.Arg {
@@ -223,6 +224,7 @@ func (s steps) cross(in []graph.Arg, dim int) graph.Arg {
 	}
 	a, b := s.broadcast(in[0], in[1])
 	part := func(x graph.Arg, i int) graph.Arg { return s.take(x, dim, i%3) }
+	// result[i] = a[i+1]*b[i+2] - a[i+2]*b[i+1], with indices modulo 3
 	var parts [3]graph.Arg
 	for i := range parts {
 		parts[i] = s.sub(s.mul(part(a, i+1), part(b, i+2)), s.mul(part(a, i+2), part(b, i+1)))

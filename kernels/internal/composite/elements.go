@@ -121,13 +121,14 @@ var (
 			kit.Example(graph.Attrs{"equal_nan": true}, kit.ExTransposed, kit.ExMatrix)},
 	}, func(s steps, a *iscloseAttrs, in []graph.Arg) graph.Arg { return s.isclose(in[0], in[1], a) })
 	Allclose = defineOne(graph.Semantics{
-		Name: "allclose", Doc: "Returns whether all elements of self and other are close, as isclose does.", Params: pair,
+		Name: "allclose", Doc: "Returns whether all elements of self and `other` are close, " +
+			"as isclose does.", Params: pair,
 		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExMatrix)},
 	}, func(s steps, a *iscloseAttrs, in []graph.Arg) graph.Arg {
 		return s.Apply(reduce.Every, nil, s.isclose(in[0], in[1], a))
 	})
 	Equal = defineOne(graph.Semantics{
-		Name: "equal", Doc: "Returns whether self and other have the same shape and equal elements.", Params: pair,
+		Name: "equal", Doc: "Returns whether self and `other` have the same shape and equal elements.", Params: pair,
 		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExMatrix)},
 	}, func(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
 		x, y := in[0].Type(), in[1].Type()
@@ -174,6 +175,7 @@ func (s steps) isclose(x, y graph.Arg, a *iscloseAttrs) graph.Arg {
 	if !float {
 		x, y = s.to(x, tensor.Float32), s.to(y, tensor.Float32)
 	}
+	// abs(x-y) <= atol + abs(rtol*y)
 	allowed := s.plus(s.abs(s.mul(y, compose.Number(a.Rtol))), a.Atol)
 	difference := s.abs(s.sub(x, y))
 	close := s.and(s.Apply(pointwise.Isfinite, nil, difference), s.Apply(pointwise.Le, nil, difference, allowed))

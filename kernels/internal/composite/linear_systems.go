@@ -32,8 +32,8 @@ var (
 		Examples: []graph.Example{kit.Example(graph.Attrs{"ind": 1}, kit.F32(6, 2, 3))},
 	}, tensorinv)
 	LinalgTensorsolve = defineOne(graph.Semantics{
-		Name: "linalg_tensorsolve", Doc: "Solves tensordot(self, x) = other for x. The first dimensions of self, as many " +
-			"as other has, are the rows of its matrix, the others the columns.", Params: pair,
+		Name: "linalg_tensorsolve", Doc: "Solves tensordot(self, x) = other for x. The first dimensions of self, " +
+			"as many as `other` has, are the rows of its matrix, the others the columns.", Params: pair,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 3, 6), kit.F32(2, 3))},
 	}, tensorsolve)
 	LinalgVander = defineOne(graph.Semantics{

@@ -32,7 +32,7 @@ var (
 		return s.tensordot(in[0], in[1], a.DimsSelf, a.DimsOther)
 	})
 	Inner = defineOne(graph.Semantics{
-		Name: "inner", Doc: "Returns the inner products of the last dimensions of self and other.", Params: pair,
+		Name: "inner", Doc: "Returns the inner products of the last dimensions of self and `other`.", Params: pair,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 3), kit.F32(4, 3))},
 	}, func(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
 		x, y := s.shape(in[0]), s.shape(in[1])
@@ -45,7 +45,8 @@ var (
 		return s.tensordot(in[0], in[1], []int{-1}, []int{-1})
 	})
 	Vdot = defineOne(graph.Semantics{
-		Name: "vdot", Doc: "Returns the inner product of two vectors; self is conjugated.", Params: pair,
+		Name: "vdot", Doc: "Returns the inner product of the vectors self and `other`; " +
+			"self is conjugated.", Params: pair,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(3), kit.F32(3))},
 	}, func(s steps, _ *kit.None, in []graph.Arg) graph.Arg {
 		x := in[0]

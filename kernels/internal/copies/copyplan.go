@@ -135,7 +135,9 @@ func cutCopies(plans []*copyPlan, division machine.Division) []tilePosition {
 	for i, p := range plans {
 		tileElements := p.Len()
 		for tile := 0; tile < p.Tiles(); {
+			// Advance to the last tile boundary that is not after the end of the chunk, but by one tile at least.
 			tile += min(p.Tiles()-tile, max(1, (end-before-tile*tileElements)/tileElements))
+			// Cut here if the next boundary is not nearer. One boundary may be nearest to several ends.
 			for before+tile*tileElements+tileElements/2 >= end && end < division.Units {
 				_, end = division.ChunkRange(len(cuts))
 				cuts = append(cuts, tilePosition{i, tile})

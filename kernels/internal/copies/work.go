@@ -107,7 +107,7 @@ func Impl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
 			if i > 0 {
 				return w, true
 			}
-			var counted graph.Work
+			var counted graph.Work // in Work, which assumes that the operand has the layout of the result
 			out := walk.ResultLayout(0, c.Out[0])
 			AddCopyCost(&counted, out.WithDType(m.DType), out)
 			addRowMajorCopyCost(&w, m, out)
@@ -170,6 +170,7 @@ func inResultOrder(m, to tensor.Meta) tensor.Meta {
 // BorderImpl returns the implementation of an op that surrounds its operand by a border. before returns, for each
 // dimension, the width of the border before the operand.
 func BorderImpl(lower func(c *graph.Call) (*graph.Kernel, error), before func(c *graph.Call) []int) graph.Impl {
+	// inner returns the part of the result `to` that holds the operand m, less what negative widths cut off.
 	inner := func(c *graph.Call, m, to tensor.Meta) tensor.Meta {
 		m = m.WithStrides(slices.Clone(to.Strides))
 		m.Shape = slices.Clone(m.Shape)
@@ -200,7 +201,7 @@ func BorderImpl(lower func(c *graph.Call) (*graph.Kernel, error), before func(c 
 			return work
 		},
 		Read: func(c *graph.Call, walk graph.Walk, _ int, m tensor.Meta) (w graph.Work, ok bool) {
-			var counted graph.Work
+			var counted graph.Work // in Work, which assumes that the operand has the order of the result
 			to := walk.ResultLayout(0, c.Out[0])
 			place := inner(c, m, to)
 			AddCopyCost(&counted, inResultOrder(place, to), place)
@@ -218,6 +219,7 @@ func addFillCost(work *graph.Work, m tensor.Meta) {
 	if n == 0 {
 		return
 	}
+	// A dimension whose stride is the length of the run extends it; then all dimensions are tried again.
 	for d := 0; d < m.Rank(); {
 		if m.Shape[d] > 1 && m.Strides[d] == run {
 			run, d = run*m.Shape[d], 0

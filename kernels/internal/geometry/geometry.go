@@ -25,7 +25,9 @@ type Window struct {
 // Reach returns the distance from the first tap to the last tap of a window, at most [kit.MaxProduct].
 func (w *Window) Reach() int { return kit.BoundedProduct(max(w.Dilation, 0), max(w.Taps-1, 0)) }
 
-// Results returns the number of windows over n elements, as PyTorch's pooling_output_shape does. Stride must not be 0.
+// Results returns the number of windows over n elements, as PyTorch's pooling_output_shape does:
+// (n + Before + After - Reach - 1)/Stride + 1, where the quotient is rounded down or, with Ceil, up. Stride must not be
+// 0.
 func (w *Window) Results(n sym.Int) sym.Int {
 	room, one, stride := w.Before+w.After-w.Reach()-1, sym.Of(1), sym.Of(w.Stride)
 	if w.Ceil {
@@ -112,7 +114,7 @@ func (a *Axis) computeWindow(o int) Range {
 	end := start + a.Reach() + 1
 	r := Range{Start: start, End: min(end, a.Size), Step: a.Dilation,
 		PaddedCount: kit.DivUp(min(end, a.Size+a.After)-start, a.Dilation)}
-	if start < 0 {
+	if start < 0 { // the first tap that is not negative
 		r.Start += kit.DivUp(-start, a.Dilation) * a.Dilation
 	}
 	return r
@@ -130,6 +132,7 @@ func mulDiv(a, b, c int) (int, int) {
 
 // firstClippedEnd returns the first result of a sliding axis whose window exceeds the end of the operand.
 func (a *Axis) firstClippedEnd() int {
+	// The window of result o ends at o*Stride - Before + Reach, which must be at most Size-1.
 	lastStart := a.Size + a.Before - a.Reach() - 1
 	if lastStart < 0 {
 		return 0
@@ -156,6 +159,7 @@ func (a *Axis) Span(first, end int) (from, to int) {
 // MaxSpan bounds the length of [Axis.Span] for the given number of neighbouring results.
 func (a *Axis) MaxSpan(results int) int {
 	if a.Adaptive {
+		// From floor(o*s) to ceil((o+results)*s), with s = Size/Results: at most results*s + 2 elements.
 		span, _ := mulDiv(results, a.Size, a.Results)
 		return min(a.Size, span+2)
 	}
@@ -202,9 +206,9 @@ func (a *Axis) TypicalCount() int {
 // formulas rely on this fact: each remainder of o*Size/Results is a multiple of the greatest common divisor of Size and
 // Results.
 func (a *Axis) adaptiveCounts() (smallest, largest int) {
-	g, b := a.Size, a.Results
-	for b > 0 {
-		g, b = b, g%b
+	g, rest := a.Size, a.Results // Euclid's algorithm
+	for rest > 0 {
+		g, rest = rest, g%rest
 	}
 	return kit.DivUp(a.Size, a.Results), kit.DivUp(a.Size+a.Results-g, a.Results)
 }
@@ -234,7 +238,7 @@ type Run struct{ First, Results, Step int }
 // run also have the same number of taps inside the operand and its padding.
 func (a *Axis) RunAt(first, limit int, countPadding bool) Run {
 	r := Run{First: first, Results: 1}
-	if !a.Adaptive {
+	if !a.Adaptive { // all windows without padding are a run
 		if from, end := a.inside(); first >= from && first < end-1 && limit > 1 {
 			r.Results, r.Step = min(end-first, limit), a.Stride
 		}

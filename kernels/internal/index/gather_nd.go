@@ -91,9 +91,9 @@ func (t *tupleWalk) position(m tensor.Meta, indices *tensor.Tensor, index []int)
 var GatherND = kit.Define[gatherNDAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "gather_nd",
-		Doc: "Takes elements or slices of self by tuples of indices: indices [..., k] give [..., rest], where a tuple " +
-			"indexes the first k dimensions of self after the batch dimensions, and rest are the sizes of its other " +
-			"dimensions. A negative index counts from the end.",
+		Doc: "Takes elements or slices of self by tuples of indices: `indices` [..., k] give [..., rest], where a " +
+			"tuple indexes the first k dimensions of self after the batch dimensions, and rest are the sizes of " +
+			"its other dimensions. A negative index counts from the end.",
 		Params: []graph.Param{kit.Self, {Name: "indices", Below: sizeOfTuples}},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			shape, _, err := tupleWalkShape("gather_nd", c.Type(0), c.Type(1), kit.Attrs[gatherNDAttrs](c).BatchDims)
@@ -141,9 +141,9 @@ var GatherND = kit.Define[gatherNDAttrs](graph.Op{
 var ScatterND = kit.Define[scatterNDAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "scatter_nd",
-		Doc: "Copies self and writes `updates` into it at tuples of indices: indices [..., k] and updates [..., rest], " +
-			"where a tuple indexes the first k dimensions of self. Among updates with the same tuple, the last wins. A " +
-			"negative index counts from the end.",
+		Doc: "Copies self and writes `updates` into it at tuples of indices: `indices` [..., k] and `updates` " +
+			"[..., rest], where a tuple indexes the first k dimensions of self. Among updates with the same tuple, " +
+			"the last wins. A negative index counts from the end.",
 		Params: []graph.Param{kit.Self, {Name: "indices", Below: sizeOfTuples}, {Name: "updates"}},
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
 			t, updates := call.Type(0), call.Type(2)

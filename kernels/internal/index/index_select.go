@@ -102,7 +102,7 @@ type embeddingAttrs struct {
 var Embedding = kit.Define[embeddingAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:   "embedding",
-		Doc:    "Takes rows of a matrix: indices of shape S and a weight [n, k] give [S, k].",
+		Doc:    "Takes rows of a matrix: `indices` of shape S and `weight` [n, k] give [S, k].",
 		Params: []graph.Param{kit.Weight, {Name: "indices", Below: rowsOfSelf}},
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
 			w, index := call.Type(0), call.Type(1)

@@ -20,8 +20,8 @@ type nonMaxAttrs struct {
 // NonMaxSuppression is ONNX's operator; PyTorch has no equivalent.
 var NonMaxSuppression = dynamicOp(graph.SchemaOf[nonMaxAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name: "non_max_suppression",
-	Doc: "Keeps, class by class, the boxes with the highest scores that do not overlap a " +
-		"better one too much: boxes [N,B,4] and scores [N,C,B] give [n,3] of image, class and box.",
+	Doc: "Keeps, class by class, the boxes with the highest scores that do not overlap a better one too much: " +
+		"`boxes` [N,B,4] and `scores` [N,C,B] give [n,3] of image, class and box.",
 	Params: []graph.Param{{Name: "boxes"}, {Name: "scores"}},
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 5, 4), kit.F32(2, 3, 5)},
 		Attrs: graph.Attrs{"max_output_boxes_per_class": 3, "iou_threshold": 0.5}}},
@@ -63,8 +63,8 @@ type nmsAttrs struct {
 // Nms is torchvision's nms.
 var Nms = dynamicOp(graph.SchemaOf[nmsAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name: "nms",
-	Doc: "Keeps the boxes with the highest scores that do not overlap a better one too much: " +
-		"boxes [n,4] of x1, y1, x2, y2 and scores [n] give indices, best first.",
+	Doc: "Keeps the boxes with the highest scores that do not overlap a better one too much: `boxes` [n,4] of x1, " +
+		"y1, x2, y2 and `scores` [n] give indices, best first.",
 	Params:   []graph.Param{{Name: "boxes"}, {Name: "scores"}},
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(5, 4), kit.F32(5)}, Attrs: graph.Attrs{"iou_threshold": 0.5}}},
 }}, func(c *graph.Call) ([]graph.Outline, error) {

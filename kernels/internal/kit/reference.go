@@ -84,6 +84,7 @@ func EachIndex(shape []int, f func(index []int)) {
 	index := make([]int, len(shape))
 	for {
 		f(index)
+		// The last dimension advances. A dimension at its end goes back to 0, and the one before it advances.
 		d := len(shape) - 1
 		for ; d >= 0; d-- {
 			index[d]++

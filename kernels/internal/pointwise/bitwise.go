@@ -8,13 +8,15 @@ import (
 
 // Bitwise ops support integers and bools. For bools they are the logical ops.
 var (
-	BitwiseAnd = bitwiseOp("bitwise_and", "Returns the bitwise and of self and other. Supports integers and bools.",
+	BitwiseAnd = bitwiseOp("bitwise_and", "Returns the bitwise and of self and `other`. Supports integers and "+
+		"bools.",
 		"x & y",
 		func(a, b int64) int64 { return a & b })
-	BitwiseOr = bitwiseOp("bitwise_or", "Returns the bitwise or of self and other. Supports integers and bools.",
+	BitwiseOr = bitwiseOp("bitwise_or", "Returns the bitwise or of self and `other`. Supports integers and bools.",
 		"x | y",
 		func(a, b int64) int64 { return a | b })
-	BitwiseXor = bitwiseOp("bitwise_xor", "Returns the bitwise xor of self and other. Supports integers and bools.",
+	BitwiseXor = bitwiseOp("bitwise_xor", "Returns the bitwise xor of self and `other`. Supports integers and "+
+		"bools.",
 		"x ^ y",
 		func(a, b int64) int64 { return a ^ b })
 )
@@ -42,12 +44,12 @@ var BitwiseNot = elementwise(kit.NoAttrs, "bitwise_not",
 // PyTorch 1.13 inherits. Dtypes narrower than 32 bits are shifted as 32-bit numbers, and the lowest bits of the result
 // are kept.
 var (
-	LeftShift = shiftOp("bitwise_left_shift", "lshift_cpu", "Shifts the bits of self left by the lowest 5 bits of other, "+
-		"or 6 for int64.",
+	LeftShift = shiftOp("bitwise_left_shift", "lshift_cpu", "Shifts the bits of self left by the lowest 5 bits of "+
+		"`other`, or 6 for int64.",
 		"x << y",
 		func(a, b int64) int64 { return a << b }, func(a, b uint64) uint64 { return a << b })
-	RightShift = shiftOp("bitwise_right_shift", "rshift_cpu", "Shifts the bits of self right by the lowest 5 bits of "+
-		"other, or 6 for int64, and keeps the sign.",
+	RightShift = shiftOp("bitwise_right_shift", "rshift_cpu", "Shifts the bits of self right by the lowest 5 bits "+
+		"of `other`, or 6 for int64, and keeps the sign.",
 		"x >> y",
 		func(a, b int64) int64 { return a >> b }, func(a, b uint64) uint64 { return a >> b })
 )

@@ -17,8 +17,8 @@ var (
 // Clamp limits self to at least min and at most max. ClampMin has only the bound min, ClampMax only max.
 var (
 	Clamp = clampOp(graph.SchemaOf[clampAttrs](), "clamp",
-		"Clamps self to at least `min` and at most `max`; one of them may be omitted. If `min` is above `max` the result "+
-			"is max. A bound of a higher dtype category (integer, float) promotes self.",
+		"Clamps self to at least `min` and at most `max`; one of them may be omitted. If `min` is above `max`, the "+
+			"result is `max`. A bound of a higher dtype category (integer, float) promotes self.",
 		[]graph.Param{kit.Self, minParam, maxParam},
 		func(c *graph.Call) clampBounds {
 			a := *kit.Attrs[clampAttrs](c)

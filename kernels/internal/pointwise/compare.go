@@ -9,29 +9,29 @@ import (
 // Comparisons compute in the promoted dtype and return bool. If an operand is NaN, ne is true and all other comparisons
 // are false.
 var (
-	Eq = comparisonOp("eq", "Returns whether self equals other.",
+	Eq = comparisonOp("eq", "Returns whether self equals `other`.",
 		"x == y", complexes,
 		boolRef(func(x []int64) bool {
 			return x[0] == x[1]
 		}, func(x []float64) bool { return x[0] == x[1] }, func(x []complex128) bool { return x[0] == x[1] }))
-	Ne = comparisonOp("ne", "Returns whether self differs from other.",
+	Ne = comparisonOp("ne", "Returns whether self differs from `other`.",
 		"x != y", complexes,
 		boolRef(func(x []int64) bool {
 			return x[0] != x[1]
 		}, func(x []float64) bool { return x[0] != x[1] }, func(x []complex128) bool { return x[0] != x[1] }))
-	Lt = comparisonOp("lt", "Returns whether self is less than other. Complex numbers have no order.",
+	Lt = comparisonOp("lt", "Returns whether self is less than `other`. Complex numbers have no order.",
 		"x < y", nil,
 		ordered(func(x []int64) bool { return x[0] < x[1] }, func(x []uint64) bool { return x[0] < x[1] },
 			func(x []float64) bool { return x[0] < x[1] }))
-	Le = comparisonOp("le", "Returns whether self is at most other. Complex numbers have no order.",
+	Le = comparisonOp("le", "Returns whether self is at most `other`. Complex numbers have no order.",
 		"x <= y", nil,
 		ordered(func(x []int64) bool { return x[0] <= x[1] }, func(x []uint64) bool { return x[0] <= x[1] },
 			func(x []float64) bool { return x[0] <= x[1] }))
-	Gt = comparisonOp("gt", "Returns whether self is greater than other. Complex numbers have no order.",
+	Gt = comparisonOp("gt", "Returns whether self is greater than `other`. Complex numbers have no order.",
 		"x > y", nil,
 		ordered(func(x []int64) bool { return x[0] > x[1] }, func(x []uint64) bool { return x[0] > x[1] },
 			func(x []float64) bool { return x[0] > x[1] }))
-	Ge = comparisonOp("ge", "Returns whether self is at least other. Complex numbers have no order.",
+	Ge = comparisonOp("ge", "Returns whether self is at least `other`. Complex numbers have no order.",
 		"x >= y", nil,
 		ordered(func(x []int64) bool { return x[0] >= x[1] }, func(x []uint64) bool { return x[0] >= x[1] },
 			func(x []float64) bool { return x[0] >= x[1] }))

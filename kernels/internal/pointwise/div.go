@@ -22,15 +22,15 @@ func (a *divAttrs) mode() string {
 
 // Div is self / other, optionally rounded.
 var Div = elementwise(graph.SchemaOf[divAttrs](), "div",
-	"Divides self by other, with broadcasting. Without rounding_mode integers are divided as float32; with it they "+
-		"stay integers, and a divisor of 0 is an error in the run.",
+	"Divides self by `other`, with broadcasting. Without `rounding_mode`, integers are divided as float32; with it "+
+		"they stay integers, and a divisor of 0 is an error in the run.",
 	numberParams, &division, divRef,
 	kit.ExBinary, kit.ExIntegers, kit.Example(graph.Attrs{"rounding_mode": "floor"}, kit.ExInts, kit.ExInts),
 	kit.Example(graph.Attrs{"rounding_mode": "trunc"}, kit.ExTransposed, kit.ExRow))
 
 // FloorDivide is self / other, rounded down.
 var FloorDivide = elementwise(kit.NoAttrs, "floor_divide",
-	"Divides self by other and rounds down. Integers stay integers, and a divisor of 0 is an error in the run.",
+	"Divides self by `other` and rounds down. Integers stay integers, and a divisor of 0 is an error in the run.",
 	numberParams, &floorDivision, func(c *graph.Call) kit.ScalarFunc {
 		return floorRef(&floorDivision, c)
 	}, kit.ExBinary, kit.ExIntegers)

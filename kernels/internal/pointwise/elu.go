@@ -22,8 +22,8 @@ type celuAttrs struct {
 
 // Elu, Selu and Celu are exponential linear units. They are linear above 0 and exponential below 0.
 var (
-	Elu = attrCurve("elu", "elu_cpu", "Multiplies positive elements by scale, and replaces other elements by scale * "+
-		"alpha * (exp(x * input_scale) - 1). Supports floats only.", "where(x <= 0, alpha * scale * expm1(x * "+
+	Elu = attrCurve("elu", "elu_cpu", "Multiplies positive elements by `scale`, and replaces other elements by "+
+		"scale * alpha * (exp(x * input_scale) - 1). Supports floats only.", "where(x <= 0, alpha * scale * expm1(x * "+
 		"input_scale), x * scale)",
 		machine.FunctionGrain, func(a *eluAttrs) numbers {
 			return numbers{"alpha": tensor.FloatScalar(a.Alpha), "scale": tensor.FloatScalar(a.Scale),

@@ -8,13 +8,13 @@ import (
 
 // Logical ops support any dtype. The number 0 is false. All other numbers and NaN are true.
 var (
-	LogicalAnd = logicalOp("logical_and", "Returns whether both self and other are non-zero.",
+	LogicalAnd = logicalOp("logical_and", "Returns whether both self and `other` are non-zero.",
 		"x != 0 and y != 0", "x & y",
 		func(a, b bool) bool { return a && b })
-	LogicalOr = logicalOp("logical_or", "Returns whether self or other is non-zero.",
+	LogicalOr = logicalOp("logical_or", "Returns whether self or `other` is non-zero.",
 		"x != 0 or y != 0", "x | y",
 		func(a, b bool) bool { return a || b })
-	LogicalXor = logicalOp("logical_xor", "Returns whether exactly one of self and other is non-zero.",
+	LogicalXor = logicalOp("logical_xor", "Returns whether exactly one of self and `other` is non-zero.",
 		"(x != 0) != (y != 0)", "x != y",
 		func(a, b bool) bool { return a != b })
 )

@@ -8,13 +8,14 @@ import (
 // The ops of this file return the greater or the lesser of two numbers. Maximum and minimum propagate NaN; fmax and
 // fmin ignore NaN. If both numbers are zeros, fmax and fmin return self.
 var (
-	Maximum = extremumOp("maximum", "Returns the greater of self and other. NaN propagates.",
+	Maximum = extremumOp("maximum", "Returns the greater of self and `other`. NaN propagates.",
 		maximumBodies,
 		maxPropagatingNaN[int64], maxPropagatingNaN[uint64], maxPropagatingNaN[float64])
-	Minimum = extremumOp("minimum", "Returns the lesser of self and other. NaN propagates.",
+	Minimum = extremumOp("minimum", "Returns the lesser of self and `other`. NaN propagates.",
 		minimumBodies,
 		minPropagatingNaN[int64], minPropagatingNaN[uint64], minPropagatingNaN[float64])
-	Fmax = extremumOp("fmax", "Returns the greater of self and other. NaN is ignored if the other is a number.",
+	Fmax = extremumOp("fmax", "Returns the greater of self and `other`. A NaN is ignored if the other element is a "+
+		"number.",
 		mergeTables(maximumBodies, bodiesOf(formula("where(y > x or x != x, y, x)"), floats)),
 		maxPropagatingNaN[int64], maxPropagatingNaN[uint64], func(a, b float64) float64 {
 			if b > a || a != a {
@@ -22,7 +23,8 @@ var (
 			}
 			return a
 		})
-	Fmin = extremumOp("fmin", "Returns the lesser of self and other. NaN is ignored if the other is a number.",
+	Fmin = extremumOp("fmin", "Returns the lesser of self and `other`. A NaN is ignored if the other element is a "+
+		"number.",
 		mergeTables(minimumBodies, bodiesOf(formula("where(y < x or x != x, y, x)"), floats)),
 		minPropagatingNaN[int64], minPropagatingNaN[uint64], func(a, b float64) float64 {
 			if b < a || a != a {

@@ -7,7 +7,7 @@ import (
 
 // Mul is self * other.
 var Mul = elementwise(kit.NoAttrs, "mul",
-	"Multiplies self by other, with broadcasting. For bools it is the logical and.",
+	"Multiplies self by `other`, with broadcasting. For bools it is the logical and.",
 	numberParams,
 	&graph.Pointwise{Config: binary, Body: bodyByDType("mul", mulBodies)},
 	kit.ForAnyCall(kit.ByKind(

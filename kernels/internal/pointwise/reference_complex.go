@@ -75,10 +75,12 @@ func complexTan(z complex128) complex128 {
 		return cmplx.Tan(z)
 	}
 	sin, cos := math.Sincos(real(z))
+	// With z = a + i*b, tan(z) = (sin(a)*cos(a) + i*sinh(b)*cosh(b)) / (cos(a)^2 + sinh(b)^2).
 	if math.Abs(b) < 100 { // twice the real part may overflow
 		d := float64(cos*cos) + float64(math.Sinh(b)*math.Sinh(b))
 		return complex(sin*cos/d, math.Sinh(b)*math.Cosh(b)/d)
 	}
+	// For large |b|, the divisor is about exp(2*|b|)/4.
 	return complex(4*sin*cos*math.Exp(-2*math.Abs(b)), math.Copysign(1, b))
 }
 
@@ -98,6 +100,7 @@ func complexAsinh(z complex128) complex128 {
 	case squareOverflows(z):
 		return complex(math.Copysign(logOfTwice(z), a), angle64(b, math.Abs(a)))
 	}
+	// With p = sqrt(1-i*z) and q = sqrt(1+i*z), asinh(z) = asinh(Im(conj(p)*q)) + i*atan2(b, Re(p*q)) (Kahan).
 	p, q := rootOf(complex(1+b, -a)), rootOf(complex(1-b, a))
 	y := float64(real(p)*imag(q)) - float64(real(q)*imag(p))
 	return complex(math.Asinh(y), angle64(b, float64(real(p)*real(q))-float64(imag(p)*imag(q))))
@@ -118,6 +121,7 @@ func complexAcos(z complex128) complex128 {
 	case squareOverflows(z):
 		return complex(angle64(math.Abs(b), a), -math.Copysign(logOfTwice(z), b))
 	}
+	// With p = sqrt(1-z) and q = sqrt(1+z), acos(z) = 2*atan2(Re(p), Re(q)) + i*asinh(Im(conj(q)*p)).
 	p, q := rootOf(complex(1-a, -b)), rootOf(complex(1+a, b))
 	return complex(2*angle64(real(p), real(q)), math.Asinh(float64(real(q)*imag(p))-float64(imag(q)*real(p))))
 }
@@ -130,6 +134,7 @@ func complexAcosh(z complex128) complex128 {
 	case squareOverflows(z):
 		return complex(logOfTwice(z), angle64(b, a))
 	}
+	// With p = sqrt(z-1) and q = sqrt(z+1), acosh(z) = asinh(Re(conj(p)*q)) + 2*i*atan2(Im(p), Re(q)).
 	p, q := rootOf(complex(a-1, b)), rootOf(complex(a+1, b))
 	return complex(math.Asinh(float64(real(p)*real(q))+float64(imag(p)*imag(q))), 2*angle64(imag(p), real(q)))
 }
@@ -151,6 +156,7 @@ func complexAtanh(z complex128) complex128 {
 	case a == 1 && math.Abs(b) < 1e-150:
 		return complex((math.Ln2-logarithm(math.Abs(b)))/2, math.Copysign(math.Pi/4, b))
 	}
+	// log1p(4*a / ((1-a)^2 + b^2))/4 + i*atan2(2*b, (1-a)*(1+a) - b^2)/2
 	re := math.Log1p(4*a/(float64((1-a)*(1-a))+float64(b*b))) / 4
 	return complex(re, angle64(2*b, float64((1-a)*(1+a))-float64(b*b))/2)
 }

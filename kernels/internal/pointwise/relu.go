@@ -78,8 +78,8 @@ type leakyAttrs struct {
 }
 
 // LeakyRelu multiplies negative elements by a constant.
-var LeakyRelu = attrCurve("leaky_relu", "leaky_relu_cpu", "Multiplies elements below 0 by negative_slope. Supports "+
-	"floats only.", "where(x > 0, x, x * slope)", defaultGrain,
+var LeakyRelu = attrCurve("leaky_relu", "leaky_relu_cpu", "Multiplies elements below 0 by `negative_slope`. "+
+	"Supports floats only.", "where(x > 0, x, x * slope)", defaultGrain,
 	func(attrs *leakyAttrs) numbers { return numbers{"slope": tensor.FloatScalar(attrs.Slope)} },
 	func(attrs *leakyAttrs) func(float64) float64 {
 		return func(x float64) float64 {
@@ -97,7 +97,7 @@ type thresholdAttrs struct {
 
 // Threshold sets elements that do not exceed a threshold to a value.
 var Threshold = elementwise(graph.SchemaOf[thresholdAttrs](), "threshold",
-	"Sets elements that do not exceed threshold to value; NaN propagates.", unaryParams,
+	"Sets elements that do not exceed `threshold` to `value`; NaN propagates.", unaryParams,
 	&graph.Pointwise{
 		Config: withCheck(unary, func(c *graph.Call) error {
 			attrs, d := kit.Attrs[thresholdAttrs](c), c.Type(0).DType
@@ -142,7 +142,7 @@ type shrinkAttrs struct {
 }
 
 // Hardshrink sets small elements to 0.
-var Hardshrink = attrCurve("hardshrink", "hardshrink_cpu", "Sets elements of absolute value up to lambd to 0; "+
+var Hardshrink = attrCurve("hardshrink", "hardshrink_cpu", "Sets elements of absolute value up to `lambd` to 0; "+
 	"NaN propagates. Supports floats only.", "where(abs(x) <= l, 0, x)", defaultGrain,
 	func(attrs *shrinkAttrs) numbers { return numbers{"l": tensor.FloatScalar(attrs.Lambd.Float())} },
 	func(attrs *shrinkAttrs) func(float64) float64 {

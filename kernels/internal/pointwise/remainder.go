@@ -9,8 +9,8 @@ import (
 
 // Remainder is Python's modulus.
 var Remainder = elementwise(kit.NoAttrs, "remainder",
-	"Returns the remainder of self divided by other, with the sign of other (Python's %). For integers a divisor of "+
-		"0 is an error in the run.",
+	"Returns the remainder of self divided by `other`, with the sign of `other` (Python's %). For integers a "+
+		"divisor of 0 is an error in the run.",
 	numberParams, &graph.Pointwise{Config: binary, Body: bodyByDType("remainder",
 		mergeTables(bodiesOf(formula("x % y"), floats),
 			integerDivision(divisionFormulas{signed: "x % y", unsigned: "fmod(x, y)"})))},
@@ -21,7 +21,7 @@ var Remainder = elementwise(kit.NoAttrs, "remainder",
 
 // Fmod is C's fmod.
 var Fmod = elementwise(kit.NoAttrs, "fmod",
-	"Returns the remainder of self divided by other, with the sign of self (C's fmod). For integers a divisor of "+
+	"Returns the remainder of self divided by `other`, with the sign of self (C's fmod). For integers a divisor of "+
 		"0 is an error in the run.",
 	numberParams, &graph.Pointwise{Config: binary, Body: bodyByDType("fmod",
 		mergeTables(bodiesOf(formula("fmod(x, y)"), floats),

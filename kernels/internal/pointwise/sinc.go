@@ -50,7 +50,7 @@ var (
 			return math.Sin(x) / x
 		}, nil, kit.ExUnary, kit.Example(nil, kit.ExInts))
 	Xlog1py = elementwise(kit.NoAttrs, "special_xlog1py",
-		"Multiplies self by the logarithm of 1 + other; a self of 0 gives 0 unless other is NaN.", numberParams,
+		"Multiplies self by the logarithm of 1 + `other`; a self of 0 gives 0 unless `other` is NaN.", numberParams,
 		&graph.Pointwise{Grain: machine.FunctionGrain, Config: binaryFloat, Body: bodyByDType("xlog1py",
 			bodiesOf(formula("where(y != y, y, where(x == 0, 0, x * log1p(y)))", "x", "y"), floats))},
 		floatRef2(func(x, y float64) float64 {

@@ -24,8 +24,9 @@ var (
 		"closer. Supports floats only.", "where(abs(x) > l, x - copysign(l, x), x * 0)", defaultGrain,
 		func(a *softshrinkAttrs) numbers { return numbers{"l": tensor.FloatScalar(a.Lambd)} },
 		func(a *softshrinkAttrs) func(float64) float64 { return biasShrink(a.Lambd, a.Lambd) }, kit.ExUnary)
-	Shrink = attrCurve("shrink", "shrink_cpu", "Sets elements of absolute value up to lambd to 0, and moves the others "+
-		"towards 0 by bias. Supports floats only.", "where(x > l, x - bias, where(x < -l, x + bias, x * 0))", defaultGrain,
+	Shrink = attrCurve("shrink", "shrink_cpu", "Sets elements of absolute value up to `lambd` to 0, and moves the "+
+		"others towards 0 by `bias`. Supports floats only.", "where(x > l, x - bias, where(x < -l, x + bias, x * 0))",
+		defaultGrain,
 		func(a *biasShrinkAttrs) numbers {
 			return numbers{"l": tensor.FloatScalar(a.Lambd), "bias": tensor.FloatScalar(a.Bias)}
 		},

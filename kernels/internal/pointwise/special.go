@@ -15,24 +15,22 @@ import (
 var (
 	Atan2 = binaryFunction("atan2", "Returns the angle in radians of the point with x = `other` and y = self.",
 		"atan2(x, y)", binaryParams, binaryFloat, angle64, kit.ExIntegers)
-	Hypot = elementwise(kit.NoAttrs, "hypot", "Returns the length of the hypotenuse of the legs self and other. Supports "+
-		"floats only.", binaryParams,
+	Hypot = elementwise(kit.NoAttrs, "hypot", "Returns the length of the hypotenuse of the legs self and `other`. "+
+		"Supports floats only.", binaryParams,
 		&graph.Pointwise{Grain: machine.FunctionGrain, Config: binary, Body: bodyByDType("hypot", hypotBodies)},
 		floatRef2(math.Hypot), kit.ExBinary)
 	Copysign = binaryFunction("copysign",
-		"Returns the absolute value of self with the sign of other, including the sign of -0.",
+		"Returns the absolute value of self with the sign of `other`, including the sign of -0.",
 		"copysign(x, y)", []graph.Param{kit.Self, kit.OtherOrNumber}, binaryFloat, math.Copysign, kit.ExIntegers)
 	Logaddexp = binaryFunction("logaddexp",
-		"Returns the logarithm of the sum of the exponentials of self and other. Supports "+
-			"floats only.", "where(x == y and isinf(x), x, maximum(x, y) + log1p(exp(-abs(x - y))))", binaryParams, binary,
-		logaddexp)
-	Logaddexp2 = binaryFunction("logaddexp2", "Returns the logarithm to base 2 of the sum of the powers of 2 of self and "+
-		"other. "+
-		"Supports floats only.",
+		"Returns the logarithm of the sum of the exponentials of self and `other`. Supports floats only.",
+		"where(x == y and isinf(x), x, maximum(x, y) + log1p(exp(-abs(x - y))))", binaryParams, binary, logaddexp)
+	Logaddexp2 = binaryFunction("logaddexp2", "Returns the logarithm to base 2 of the sum of the powers of 2 of "+
+		"self and `other`. Supports floats only.",
 		"where(x == y and isinf(x), x, maximum(x, y) + log1p(exp2(-abs(x - y))) / 0.6931471805599453)", binaryParams, binary,
 		func(x, y float64) float64 { return logaddexp(x*math.Ln2, y*math.Ln2) / math.Ln2 })
-	Xlogy = binaryFunction("xlogy", "Multiplies self by the logarithm of other; a self of 0 gives 0 unless `other` is "+
-		"NaN.",
+	Xlogy = binaryFunction("xlogy", "Multiplies self by the logarithm of `other`; a self of 0 gives 0 unless "+
+		"`other` is NaN.",
 		"where(y != y, y, where(x == 0, 0, x * log(y)))", numberParams, binaryFloat, xlogy, kit.ExIntegers)
 )
 

@@ -13,8 +13,8 @@ import (
 var Where = kit.Define[kit.None](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "where",
-		Doc: "Takes self where `condition` is true and `other` elsewhere, with broadcasting. The condition is bool, or " +
-			"uint8 for compatibility; self and other are promoted.",
+		Doc: "Takes self where `condition` is true and `other` elsewhere, with broadcasting. The condition is " +
+			"bool, or uint8 for compatibility; self and `other` are promoted.",
 		Params: []graph.Param{{Name: "condition"}, kit.SelfOrNumber, kit.OtherOrNumber},
 		Infer:  kit.InferWithLayout(&selection, whereLayout),
 		Ref: kit.PointwiseRef(&selection, kit.ForAnyCall(func(_ tensor.DType, x []tensor.Scalar) tensor.Scalar {

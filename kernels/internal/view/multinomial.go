@@ -102,7 +102,7 @@ func (tree weightTree) build(ctx context.Context, w []float64) error {
 			return errors.New("probability tensor contains either `inf`, `nan` or element < 0")
 		}
 	}
-	clear(tree[leaves+copy(tree[leaves:], w):])
+	clear(tree[leaves+copy(tree[leaves:], w):]) // leaves beyond the weights are 0
 	for i := leaves - 1; i > 0; i-- {
 		if i%kit.CheckEvery == kit.CheckEvery-1 {
 			interrupt.Check(ctx)
@@ -118,6 +118,7 @@ func (tree weightTree) find(u float64) int {
 	i := 1
 	for i < len(tree)/2 {
 		i *= 2
+		// Never descend to a sum of 0, even if rounding of the sums makes u too large.
 		if left := tree[i]; u >= left && tree[i+1] > 0 {
 			u -= left
 			i++

@@ -144,6 +144,7 @@ func BorderSpans(mode string, n, before, after int) (list []copies.Span) {
 	if mode == "circular" {
 		return circularSpans(n, before, after)
 	}
+	// The operand's elements are at the output indices first to last-1.
 	first := min(max(before, 0), size)
 	last := min(max(before+n, first), size)
 	if mode == "replicate" {
@@ -152,6 +153,7 @@ func BorderSpans(mode string, n, before, after int) (list []copies.Span) {
 		add(last, size, n-1, 0)
 		return list
 	}
+	// Output index o is index o-before of the operand; -k is mirrored to k, and n-1+k to n-1-k.
 	add(0, first, before, -1)
 	add(first, last, first-before, 1)
 	add(last, size, 2*(n-1)-(last-before), -1)

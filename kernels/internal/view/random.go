@@ -71,6 +71,7 @@ var (
 		a := kit.Attrs[randintAttrs](c)
 		return func(i int, _ []*tensor.Tensor) tensor.Scalar {
 			w := philox(uint64(i), uint64(a.Seed))
+			// floor(word * (High-Low) / 2^64) for a random word of 64 bits
 			high, _ := bits.Mul64(uint64(w[0])<<32|uint64(w[1]), uint64(a.High)-uint64(a.Low))
 			return tensor.IntScalar(int64(a.Low) + int64(high))
 		}
