@@ -25,7 +25,7 @@ func (p *printer) inst(v ir.Value, inst *ir.Inst) error {
 		p.resultIDs[v] = p.thread
 	case ir.Group:
 		p.resultIDs[v] = p.group
-	case ir.MulHigh:
+	case ir.MulHigh: // member 0 is the low half of the product, and member 1 the high half
 		both := p.emitResult(opUMulExtended, p.declare(opTypeStruct, u32, u32), args...)
 		p.resultIDs[v] = p.emitResult(opCompositeExtract, u32, both, 1)
 	case ir.Load:

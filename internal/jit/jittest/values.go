@@ -14,8 +14,10 @@ import (
 // randomCount is the number of random elements of a loop that has too many combinations of edge cases.
 const randomCount = 6000
 
-// checkEdgeCases runs edge cases. A single operand of 8 or 16 bits has all its values, and two operands have all pairs
-// of edge cases. Other loops have random elements. The rows of folds are short, because a NaN hides all other elements.
+// checkEdgeCases runs edge cases. A single operand has all its values if it has 8 or 16 bits, else its edge cases. Two
+// operands have all pairs of edge cases. Loops with folds, complex operands, a single Scalar operand, or more operands
+// have random elements. The rows of folds are short, because a NaN hides all other elements. Rows with Scalar operands
+// are short, too, so that these operands have many elements.
 func (b *Comparison) checkEdgeCases() error {
 	operandCount := len(b.loop.Code.In)
 	n, rows, data := randomCount, 1, make([][]byte, operandCount)

@@ -100,7 +100,7 @@ func memoryType(dtype tensor.DType) Type {
 	return t
 }
 
-// add appends an instruction, unless there is an equal one.
+// add appends an instruction, unless there is an equal one. Equal loads give equal elements, because stores are last.
 func (b *Block) add(inst Inst) Value {
 	if value, ok := b.values[inst]; ok {
 		return value

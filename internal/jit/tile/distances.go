@@ -28,7 +28,8 @@ func (s *Spec) checkDistances() error {
 	for i, loop := range s.Loops {
 		if !fitsDistance(loop.In) || !fitsDistance(loop.Vec) || loop.Trips > math.MaxInt32 ||
 			loop.Block > math.MaxInt32 {
-			return fmt.Errorf("tile: loop %d has a distance or a count that is too large: %+v", i, loop)
+			return fmt.Errorf("tile: loop %d is %+v: want In and Vec from %d to %d, and Trips and Block up to %d", i, loop,
+				-maxDistance, maxDistance, math.MaxInt32)
 		}
 	}
 	inEnd, vecEnd := 0, 0 // the ends of the previous run's terms
@@ -40,7 +41,8 @@ func (s *Spec) checkDistances() error {
 		if !fitsDistance(run.In) || !fitsDistance(run.Vec) || !endFits(run.InStep, terms) ||
 			!endFits(run.VecStep, terms) ||
 			!fitsInt32(run.In-inEnd) || !fitsInt32(run.Vec-vecEnd) {
-			return fmt.Errorf("tile: run %d has a distance or a count that is too large: %+v", i, run)
+			return fmt.Errorf("tile: run %d is %+v: want In, Vec, the steps, and the distances to the ends of the terms from "+
+				"%d to %d, and up to %d Terms", i, run, -maxDistance, maxDistance, math.MaxInt32)
 		}
 		inEnd, vecEnd = run.In+terms*run.InStep, run.Vec+terms*run.VecStep
 	}

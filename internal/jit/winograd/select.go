@@ -37,7 +37,7 @@ func (c *codeGen) lower(b *block) *alloc.Builder {
 		operation := &b.operations[i]
 		inst := alloc.Inst{Name: binaryNames[operation.opcode], BroadcastBytes: 4}
 		switch operation.opcode {
-		case opConst, opLoad, opBias, opTile, opLanes:
+		case opConst, opLoad, opBias, opTile, opLanes: // no instruction
 			virtOf[i] = builder.New(alloc.Value{Bytes: uint8(4 * Lanes(c.cpu)), Reload: c.reload(operation)})
 			continue
 		case opStore:
