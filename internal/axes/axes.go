@@ -47,10 +47,10 @@ func Dims(in tensor.Meta, outs ...tensor.Meta) []Axis {
 	return dims
 }
 
-// Split divides dimensions, given slowest first, into kept and reduced axes. Both lists are
-// ordered by ascending stride of the operand, and adjacent axes are merged if one axis can replace them. If inOrder is
-// set, the reduced axes keep their order, so that the position in a walk along them is the logical index. Each list has
-// at least one axis, of size 1 if necessary. Split panics if reducedDims and dims differ in length.
+// Split divides dimensions, given slowest first, into kept and reduced axes, fastest first. Both lists are ordered by
+// ascending stride of the operand, and adjacent axes are merged if one axis can replace them. If inOrder is set, the
+// reduced axes keep the order of dims, so that the position in a walk along them is the logical index. Each list has at
+// least one axis, of size 1 if necessary. Split panics if reducedDims and dims differ in length.
 func Split(dims []Axis, reducedDims []bool, inOrder bool) (kept, reduced []Axis) {
 	if len(reducedDims) != len(dims) {
 		panic(fmt.Sprintf("axes: reducedDims has %d elements: want %d, one for each dimension", len(reducedDims),
@@ -90,7 +90,8 @@ func merge(axes []Axis) []Axis {
 	return out
 }
 
-// canMerge reports whether one axis can replace a and next, the next slower axis.
+// canMerge reports whether one axis can replace a and next, the next slower axis: whether, for the operand and all
+// outputs, a step along next equals a.N steps along a.
 func (a *Axis) canMerge(next *Axis) bool {
 	mergeable := a.N*a.In == next.In
 	for i, step := range a.Out {
@@ -143,7 +144,7 @@ func (w *Walker) Next() {
 		if w.Index[dim]++; w.Index[dim] < axis.N {
 			return
 		}
-		w.Offset -= axis.N * axis.In
+		w.Offset -= axis.N * axis.In // back to index 0, and on to the next axis
 		w.Index[dim] = 0
 	}
 }

@@ -21,7 +21,7 @@ type Loader struct {
 }
 
 // NewLoader returns a Loader that converts elements of dtype `from` to dtype cast, which may round, and then to dtype
-// `to`. NewLoader panics for an invalid dtype.
+// `to`. If cast is one of the two, there is only one conversion. NewLoader panics for an invalid dtype.
 func NewLoader(from, cast, to tensor.DType) Loader {
 	loader := Loader{Size: to.Size(), first: tensor.Converter(to, from), Direct: from == to && cast == to}
 	if from != cast && cast != to {

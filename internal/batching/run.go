@@ -12,11 +12,11 @@ type Run struct {
 	In    map[string]*tensor.Tensor
 	Rows  int                     // 0 if the run cannot be joined
 	sizes []int                   // values of program.OpenSymbols, the batch size included; nil if Rows is 0
-	plan  *program.Specialization // the plan of the run alone, if Axis.exact is set
+	plan  *program.Specialization // the plan of the run alone, if Axis.exact is set; nil if there is none
 }
 
-// NewRun returns a run. The inputs must be contiguous. The run cannot be joined if its inputs are invalid or the
-// receiver is nil.
+// NewRun returns a run. The inputs must be contiguous. The run cannot be joined if the receiver is nil, if its inputs
+// are invalid, if it has no rows, or if it has the maximum number of rows of a batch or more.
 func (a *Axis) NewRun(in map[string]*tensor.Tensor) *Run {
 	run := a.NewSingleRun(in)
 	if run.Rows > 0 && a.exact {
@@ -25,7 +25,7 @@ func (a *Axis) NewRun(in map[string]*tensor.Tensor) *Run {
 	return run
 }
 
-// NewSingleRun returns a run for a caller that does not join it with others.
+// NewSingleRun is [Axis.NewRun] without the search for the run's plan, for a caller that does not join the run.
 func (a *Axis) NewSingleRun(in map[string]*tensor.Tensor) *Run {
 	run := &Run{In: in}
 	if a == nil {
@@ -53,7 +53,8 @@ func (a *Axis) Batch(runs []*Run, maxRows int) []int {
 			chosen, rows = append(chosen, i+1), rows+run.Rows
 		}
 	}
-	// The batch must have the plan that each of the runs has alone.
+	// The batch must have the plan that each of the runs has alone (canJoin has compared these). Remove the last run until
+	// it has.
 	for a.exact && len(chosen) > 1 && (first.plan == nil || a.planAt(first.sizes, rows) != first.plan) {
 		last := len(chosen) - 1
 		chosen, rows = chosen[:last], rows-runs[chosen[last]].Rows
@@ -67,7 +68,7 @@ func (r *Run) canJoin(other *Run) bool {
 	if other.Rows == 0 || r.plan != other.plan {
 		return false
 	}
-	for name, t := range r.In {
+	for name, t := range r.In { // dimension 0 is the batch
 		if !slices.Equal(t.Shape[1:], other.In[name].Shape[1:]) {
 			return false
 		}

@@ -62,18 +62,18 @@ func (p *claimParser) next() {
 	}
 	p.tokenStart = p.tokenEnd
 	rest := p.text[p.tokenEnd:]
-	n := strings.IndexFunc(rest, func(r rune) bool {
+	length := strings.IndexFunc(rest, func(r rune) bool {
 		return r != '_' && (r < 'a' || r > 'z') && (r < '0' || r > '9')
 	})
 	switch {
-	case n < 0:
-		n = len(rest)
-	case n == 0 && strings.HasPrefix(rest, "=>"):
-		n = 2
-	case n == 0:
-		n = len(string([]rune(rest)[:1]))
+	case length < 0: // a name up to the end, or the end
+		length = len(rest)
+	case length == 0 && strings.HasPrefix(rest, "=>"):
+		length = 2
+	case length == 0: // one character
+		length = len(string([]rune(rest)[:1]))
 	}
-	p.token, p.tokenEnd = rest[:n], p.tokenEnd+n
+	p.token, p.tokenEnd = rest[:length], p.tokenEnd+length
 }
 
 // accept reports whether the current token is the given one, and then reads the next token.
@@ -85,7 +85,7 @@ func (p *claimParser) accept(token string) bool {
 	return true
 }
 
-// implication parses operands of =>.
+// implication parses operands of =>, which are disjunctions (|) of conjunctions (&).
 func (p *claimParser) implication() (Claim, error) {
 	premise, err := p.chain("|", func() (Claim, error) { return p.chain("&", p.unary, sym.Bool.And) }, sym.Bool.Or)
 	if err != nil || !p.accept("=>") {
@@ -117,7 +117,7 @@ func (p *claimParser) unary() (Claim, error) {
 		}
 		condition := operand.Condition
 		negated := func(shape, strides []sym.Int) sym.Bool { return condition(shape, strides).Not() }
-		return Claim{"~" + operand.Text, operand.Predicates, negated}, nil
+		return Claim{Text: "~" + operand.Text, Predicates: operand.Predicates, Condition: negated}, nil
 	case p.accept("("):
 		operand, err := p.implication()
 		if err == nil && !p.accept(")") {
@@ -136,7 +136,7 @@ func (p *claimParser) unary() (Claim, error) {
 			suggest.DidYouMean(suggest.Nearest(p.token, maps.Keys(named))))
 	}
 	p.next()
-	return Claim{predicate.Name, []Predicate{predicate}, predicate.Condition}, nil
+	return Claim{Text: predicate.Name, Predicates: []Predicate{predicate}, Condition: predicate.Condition}, nil
 }
 
 // combineClaims returns the claim "a op b". join combines the conditions.

@@ -187,7 +187,7 @@ func orderedFormulaFrom(order []int, shape, strides []sym.Int, minStride, channe
 		if d == 0 {
 			all = all.And(minStride.Ne(channels))
 		}
-		minStride = strides[d].Mul(shape[d].Max(one()))
+		minStride = strides[d].Mul(shape[d].Max(one())) // the loop multiplies only by sizes above 1
 	}
 	return all, minStride
 }

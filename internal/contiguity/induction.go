@@ -27,6 +27,7 @@ var denseStep = Step{
 		"dimensions both hold, with z = 1. If one form ends with false, the conjunction stays false.",
 	Check: func(symbol func(string) sym.Int) bool {
 		shape, strides, z := []sym.Int{symbol("s")}, []sym.Int{symbol("t")}, symbol("z")
+		// path and next are the answer and the state of the branching form, all and after those of the formula.
 		path, next := denseLoop([]int{0}, shape, strides, z)
 		all, after := denseFormulaFrom([]int{0}, shape, strides, z)
 		return path == all.Holds() && (!path || isCertain(next.Eq(after)))
@@ -105,7 +106,7 @@ var disjointStep = Step{
 		if !is1(s).Holds() {
 			path, next = disjointLoop([]int{0}, []sym.Int{s}, []sym.Int{t}, z)
 		}
-		all, after := is1(s).Or(z.Lt(t)), z.Add(s.Sub(one()).Mul(t))
+		all, after := is1(s).Or(z.Lt(t)), z.Add(s.Sub(one()).Mul(t)) // the reach grows by (s-1)*t
 		return path == all.Holds() && (!path || isCertain(next.Eq(after)))
 	},
 }

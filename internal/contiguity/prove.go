@@ -110,7 +110,8 @@ func Prove(predicate Predicate, rank int) (*Report, error) {
 	return report, nil
 }
 
-// explorePaths explores all paths through a part.
+// explorePaths explores all paths through a part. In a proof by parts, it explores a symmetric part for values with
+// elements and non-decreasing strides only: see [Prove].
 func (report *Report) explorePaths(part part) error {
 	var assumed []sym.Bool
 	if part.symmetric && report.ByParts {
@@ -191,6 +192,7 @@ const maxAttempts = 200_000
 func (report *Report) refute(path Path) *Counterexample {
 	shape, strides := report.shape, report.strides
 	counterexample := &Counterexample{Path: path}
+	// Fork undoes the assumption. Under the condition, a stride may simplify to an expression over other symbols.
 	implied := make([]sym.Int, len(strides))
 	_, _ = sym.Fork(report.env, 1, func() (int, error) {
 		if report.env.Assume(path.Condition) == nil {
@@ -205,7 +207,7 @@ func (report *Report) refute(path Path) *Counterexample {
 	for range maxAttempts {
 		binding := sym.Binding{}
 		for d := range shape {
-			// The strides are the products of two sizes from 0 to 3. Stride 5 is no such product.
+			// The strides are the products of two sizes from 0 to 3, 1 twice as often. Stride 5 is no such product.
 			sizes[d], strideValues[d] = rng.IntN(4), []int{0, 1, 1, 2, 3, 4, 5, 6, 9}[rng.IntN(9)]
 			binding[shape[d].String()], binding[strides[d].String()] = sizes[d], strideValues[d]
 		}

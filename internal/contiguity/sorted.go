@@ -33,7 +33,8 @@ func sizesBefore(shape, strides []sym.Int, d int) sym.Int {
 	return step
 }
 
-// sorted returns the dimensions of size other than 1 in the order of their strides.
+// sorted returns the dimensions of size other than 1 in the order of their strides, by insertion. Dimensions with equal
+// strides keep their order, as in precedes.
 func sorted(shape, strides []sym.Int) []int {
 	var order []int
 	for d := range shape {

@@ -30,7 +30,7 @@ func (l *layeredLayout) assignX() {
 			l.placeLayer(k, down)
 		}
 	}
-	for range 4 {
+	for range 4 { // at last, both sides attract a cell
 		for k := range l.layers {
 			l.placeLayer(k, both)
 		}
@@ -38,7 +38,7 @@ func (l *layeredLayout) assignX() {
 }
 
 // weight returns the weight of the distance between connected cells a and b. It is greatest if both are crossings of a
-// net, so that long nets are straight.
+// net (cells without a box), so that long nets are straight, and least between a crossing and a box.
 func (l *layeredLayout) weight(a, b int) float64 {
 	switch {
 	case l.cells[a].box < 0 && l.cells[b].box < 0:
@@ -70,8 +70,8 @@ func (l *layeredLayout) placeLayer(layer int, sides func(*cell) [][]int) {
 		sum, weight := 0.0, 0.0
 		for _, side := range sides(&l.cells[index]) {
 			for _, other := range side {
-				w := l.weight(index, other)
-				sum, weight = sum+w*l.cells[other].x, weight+w
+				otherWeight := l.weight(index, other)
+				sum, weight = sum+otherWeight*l.cells[other].x, weight+otherWeight
 			}
 		}
 		if weight == 0 {
@@ -82,12 +82,14 @@ func (l *layeredLayout) placeLayer(layer int, sides func(*cell) [][]int) {
 		for len(blocks) > 0 && blocks[len(blocks)-1].position >= merged.position {
 			last := blocks[len(blocks)-1]
 			blocks = blocks[:len(blocks)-1]
-			sum := last.weight + merged.weight
-			merged = block{position: (last.position*last.weight + merged.position*merged.weight) / sum, weight: sum,
+			// The position of the joined block is the weighted mean of the two.
+			total := last.weight + merged.weight
+			merged = block{position: (last.position*last.weight + merged.position*merged.weight) / total, weight: total,
 				cells: last.cells + merged.cells}
 		}
 		blocks = append(blocks, merged)
 	}
+	// x of a cell = the position of its block + the minimum distance from the first cell of the layer
 	offset = 0
 	i := 0
 	for _, merged := range blocks {

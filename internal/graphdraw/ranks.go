@@ -13,7 +13,8 @@ type boxNets struct{ incoming, outgoing []int }
 
 // assignLayers assigns each box to a layer below the layers of its predecessors. It returns the ranks of the boxes: the
 // indices of their layers, from the top. It starts with the highest possible layers, and then moves boxes down while
-// that does not increase the total length of nets.
+// that does not increase the total length of nets. The length of a net is the number of layers from its upper box to
+// the lowest of its lower boxes.
 func assignLayers(boxes []Box, nets []Net) ([]int, error) {
 	netsOf := make([]boxNets, len(boxes))
 	for i, net := range nets {
@@ -30,9 +31,9 @@ func assignLayers(boxes []Box, nets []Net) ([]int, error) {
 	for range rounds {
 		moved := false
 		for i := len(order) - 1; i >= 0; i-- { // successors have moved
-			b := order[i]
-			if to := lowestLayer(b, ranks, nets, &netsOf[b]); to != ranks[b] {
-				ranks[b], moved = to, true
+			box := order[i]
+			if to := lowestLayer(box, ranks, nets, &netsOf[box]); to != ranks[box] {
+				ranks[box], moved = to, true
 			}
 		}
 		if !moved {
@@ -45,7 +46,8 @@ func assignLayers(boxes []Box, nets []Net) ([]int, error) {
 	return compactLayers(ranks), nil
 }
 
-// fixSides moves boxes with a side to a layer of their own, above or below all others.
+// fixSides moves boxes with a side to the layer above or below all others: layer 0, for which the others make room, or
+// one after the last.
 func fixSides(boxes []Box, ranks []int, netsOf []boxNets, nets []Net) error {
 	hasLowerBox := func(net int) bool { return len(nets[net].To) > 0 }
 	last := 0
@@ -92,13 +94,14 @@ func longestPath(nets []Net, netsOf []boxNets) (order, ranks []int) {
 	return order, ranks
 }
 
-// lowestLayer returns the lowest layer for box b that does not increase the total length of its nets.
-func lowestLayer(b int, ranks []int, nets []Net, atBox *boxNets) int {
+// lowestLayer returns the layer, at or below the box's own, with the least total length of the box's nets; the lowest
+// of several. A box without outgoing nets does not move.
+func lowestLayer(box int, ranks []int, nets []Net, atBox *boxNets) int {
 	if len(atBox.outgoing) == 0 {
-		return ranks[b]
+		return ranks[box]
 	}
-	lowest := -1
-	shorter := 0 // number of nets that become shorter
+	lowest := -1 // the layer above the highest successor
+	shorter := 0 // number of outgoing nets, each of which becomes shorter by one for each layer
 	for _, net := range atBox.outgoing {
 		for _, to := range nets[net].To {
 			if lowest < 0 || ranks[to]-1 < lowest {
@@ -109,15 +112,16 @@ func lowestLayer(b int, ranks []int, nets []Net, atBox *boxNets) int {
 			shorter++
 		}
 	}
-	if lowest <= ranks[b] {
-		return ranks[b]
+	if lowest <= ranks[box] {
+		return ranks[box]
 	}
-	best, least := ranks[b], 0
-	for _, to := range candidates(b, lowest, ranks, nets, atBox) {
-		increase := -shorter * (to - ranks[b])
+	best, least := ranks[box], 0
+	for _, to := range candidates(box, lowest, ranks, nets, atBox) {
+		increase := -shorter * (to - ranks[box])
 		for i, net := range atBox.incoming {
+			// An incoming net, counted once, becomes longer below the lowest of its other boxes.
 			if !slices.Contains(atBox.incoming[:i], net) {
-				increase += max(0, to-max(ranks[b], lastLayer(b, ranks, &nets[net])))
+				increase += max(0, to-max(ranks[box], lastLayer(box, ranks, &nets[net])))
 			}
 		}
 		if increase <= least {
@@ -127,23 +131,24 @@ func lowestLayer(b int, ranks []int, nets []Net, atBox *boxNets) int {
 	return best
 }
 
-// candidates returns the layers that lowestLayer tries for a box. Between two adjacent candidates the net lengths are
-// linear, so that no other layer is better.
-func candidates(b, lowest int, ranks []int, nets []Net, atBox *boxNets) []int {
+// candidates returns the layers that lowestLayer tries for a box: lowest, and the layers at which an incoming net
+// begins to become longer. Between two adjacent candidates the net lengths are linear, so that no other layer is
+// better.
+func candidates(box, lowest int, ranks []int, nets []Net, atBox *boxNets) []int {
 	list := []int{}
-	for _, n := range atBox.incoming {
-		if last := lastLayer(b, ranks, &nets[n]); last > ranks[b] && last < lowest {
+	for _, net := range atBox.incoming {
+		if last := lastLayer(box, ranks, &nets[net]); last > ranks[box] && last < lowest {
 			list = append(list, last)
 		}
 	}
 	return append(list, lowest)
 }
 
-// lastLayer returns the lowest layer of a net's lower boxes other than box b.
-func lastLayer(b int, ranks []int, n *Net) int {
+// lastLayer returns the lowest layer of a net's lower boxes other than the given box, or 0 if there are none.
+func lastLayer(box int, ranks []int, net *Net) int {
 	last := 0
-	for _, to := range n.To {
-		if to != b {
+	for _, to := range net.To {
+		if to != box {
 			last = max(last, ranks[to])
 		}
 	}

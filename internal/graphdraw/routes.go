@@ -32,7 +32,8 @@ func (l *layeredLayout) routes() *routes {
 		sum, count := 0.0, 0
 		for k, to := range n.To {
 			from := l.cellAbove(i, l.cells[to].layer-l.cells[n.From].layer-1)
-			above[to] = append(above[to], connection{l.cells[from].x, &routes.arriveX[i][k], len(above[to])})
+			above[to] = append(above[to], connection{x: l.cells[from].x, target: &routes.arriveX[i][k],
+				rank: len(above[to])})
 			if from == n.From { // the net has no trunk cell between the two boxes
 				sum, count = sum+l.cells[to].x, count+1
 			}
@@ -40,8 +41,8 @@ func (l *layeredLayout) routes() *routes {
 		if len(l.trunks[i]) > 0 {
 			sum, count = sum+l.cells[l.trunks[i][0]].x, count+1
 		}
-		if count > 0 {
-			below[n.From] = append(below[n.From], connection{sum / float64(count), &routes.leaveX[i], i})
+		if count > 0 { // a net leaves its upper box at one place, sorted by the mean x of its next cells
+			below[n.From] = append(below[n.From], connection{x: sum / float64(count), target: &routes.leaveX[i], rank: i})
 		}
 	}
 	for b := range l.boxes {
@@ -57,6 +58,7 @@ const maxConnectionGap = 18
 // spreadConnections spreads connections over one side of a box.
 func (l *layeredLayout) spreadConnections(box int, ends []connection) {
 	sorted.Func(ends, func(a, b connection) int { return cmp.Or(cmp.Compare(a.x, b.x), cmp.Compare(a.rank, b.rank)) })
+	// len(ends) connections at equal distances, centred at the middle of the box
 	step := min(maxConnectionGap, l.boxes[box].Width/float64(len(ends)+1))
 	for i, end := range ends {
 		*end.target = roundTenth(l.cells[box].x + (float64(i)-float64(len(ends)-1)/2)*step)

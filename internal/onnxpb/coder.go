@@ -178,6 +178,7 @@ type format[T any] struct {
 	decode func(uint64) T
 }
 
+// A negative int32 is encoded with the sign extended to 64 bits, as protobuf requires.
 var (
 	int32Format = format[int32]{protowire.VarintType, func(v int32) uint64 { return uint64(v) },
 		func(w uint64) int32 { return int32(w) }}
@@ -190,7 +191,7 @@ var (
 	float64Format = format[float64]{protowire.Fixed64Type, math.Float64bits, math.Float64frombits}
 )
 
-// number codes a number, which is omitted if all its bits are zero.
+// number codes a number, which is omitted if all its bits are zero (so -0.0 is not omitted).
 func number[T any](c *coder, n protowire.Number, f format[T], to *T) {
 	if c.encodes && f.encode(*to) == 0 {
 		return
