@@ -50,16 +50,16 @@ func TestInvalid(t *testing.T) {
 			s.Out = []int{0, 4 - min(1<<32, math.MaxInt), 0, 0, 0, 0}
 		},
 		"tiles: the distance is 4294967296": func(s *tile.Spec) { s.Tiles.In = min(1<<32, math.MaxInt) },
-		"loop 0 has a distance or a count that is too large: {In:0 Vec:8589934592": func(s *tile.Spec) {
+		"loop 0 is {In:0 Vec:8589934592": func(s *tile.Spec) {
 			s.Loops = []tile.Loop{{Trips: 1, Vec: min(1<<33, math.MaxInt)}}
 		},
-		"run 0 has a distance or a count that is too large: {In:4611686018427387904": func(s *tile.Spec) {
+		"run 0 is {In:4611686018427387904": func(s *tile.Spec) {
 			s.Runs[0].In = min(1<<62, math.MaxInt)
 		},
-		"run 0 has a distance or a count that is too large: {In:0 Vec:0 InStep:65536": func(s *tile.Spec) {
+		"run 0 is {In:0 Vec:0 InStep:65536": func(s *tile.Spec) {
 			s.Runs[0].InStep, s.Runs[0].Terms = 1<<16, 1<<16
 		},
-		"run 1 has a distance or a count that is too large: {In:-1": func(s *tile.Spec) {
+		"run 1 is {In:-1": func(s *tile.Spec) {
 			s.Runs = []tile.Run{{In: 1 << 29, InStep: 1 << 28, Terms: 3}, {In: 1<<16 - 1<<30, Terms: 1}}
 		},
 		"of 16-bit words on arm64+dotprod":                      func(s *tile.Spec) { s.Rows, s.Int16 = 5, true },

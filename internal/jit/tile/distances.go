@@ -41,8 +41,9 @@ func (s *Spec) checkDistances() error {
 		if !fitsDistance(run.In) || !fitsDistance(run.Vec) || !endFits(run.InStep, terms) ||
 			!endFits(run.VecStep, terms) ||
 			!fitsInt32(run.In-inEnd) || !fitsInt32(run.Vec-vecEnd) {
-			return fmt.Errorf("tile: run %d is %+v: want In, Vec, the steps, and the distances to the ends of the terms from "+
-				"%d to %d, and up to %d Terms", i, run, -maxDistance, maxDistance, math.MaxInt32)
+			return fmt.Errorf("tile: run %d is %+v: want In, Vec, the steps and step*Terms from %d to %d, up to %d "+
+				"Terms, and 32-bit distances from the end of the run before it", i, run, -maxDistance, maxDistance,
+				math.MaxInt32)
 		}
 		inEnd, vecEnd = run.In+terms*run.InStep, run.Vec+terms*run.VecStep
 	}
