@@ -823,7 +823,7 @@ type BincountAttrs struct {
 // Bincount is the op bincount.
 //
 // Counts the occurrences of each number from 0 to the greatest element of self. With `weights`, it adds the
-// weights of the occurrences instead: in float32 if the weights are float32, else in float64.
+// weights of the occurrences instead: in float32 if they are float32, else in float64.
 //
 // May be nil: weights.
 func Bincount(self, weights *graph.Value, attrs ...BincountAttrs) *graph.Value {

@@ -17,7 +17,8 @@ const (
 // constantRange returns the bounds of a number.
 func constantRange(n int) (lo, hi int) { return min(n, maxLower), max(n, minUpper) }
 
-// addLower returns the lower bound of a sum.
+// addLower returns the lower bound of a sum from the lower bounds of its terms. math.MinInt means no bound. An overflow
+// gives a weaker bound: no bound, or maxLower.
 func addLower(a, b int) int {
 	sum, fits := addFits(a, b)
 	switch {
@@ -29,7 +30,8 @@ func addLower(a, b int) int {
 	return min(sum, maxLower)
 }
 
-// addUpper returns the upper bound of a sum.
+// addUpper returns the upper bound of a sum from the upper bounds of its terms: the negated lower bound of the negated
+// sum.
 func addUpper(a, b int) int { return satNeg(addLower(satNeg(a), satNeg(b))) }
 
 // satNeg negates a bound. The negation of a lower bound is an upper bound, and vice versa.

@@ -69,6 +69,7 @@ func isWord(c byte) bool {
 	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
 }
 
+// sum parses products with + and -.
 func (p *parser) sum() (Int, error) {
 	left, err := p.product()
 	for err == nil && (p.token == "+" || p.token == "-") {
@@ -144,6 +145,7 @@ func (a Int) terms() int {
 	return len(a.e.terms) + 1
 }
 
+// product parses factors with *, // and %.
 func (p *parser) product() (Int, error) {
 	left, err := p.factor()
 	for err == nil && (p.token == "*" || p.token == "//" || p.token == "%") {
@@ -163,7 +165,7 @@ func (p *parser) product() (Int, error) {
 			left = left.Mul(right)
 		case known && divisor == 0 || p.inWhere == 0 && right.Hint() == 0:
 			err = parserAtOp.fail("division by zero")
-		case known || p.inWhere == 0:
+		case known || p.inWhere == 0: // Div and Mod record the guard that the divisor is not 0
 			left = map[string]func(a, b Int) Int{"//": Int.Div, "%": Int.Mod}[op](left, right)
 		default:
 			left = map[string]func(a, b Int) Int{"//": quotientOf, "%": remainderOf}[op](left, right)
@@ -172,6 +174,7 @@ func (p *parser) product() (Int, error) {
 	return left, err
 }
 
+// factor parses a power with signs before it.
 func (p *parser) factor() (Int, error) {
 	if p.depth++; p.depth > maxDepth {
 		return Int{}, p.fail("more than %d nested parts", maxDepth)
@@ -201,6 +204,7 @@ var minIntDigits = strconv.FormatUint(1<<(strconv.IntSize-1), 10)
 // maxPower bounds exponents, and thereby the size of products.
 const maxPower = 64
 
+// power parses a primary with an optional exponent, which is a number.
 func (p *parser) power() (Int, error) {
 	base, err := p.primary()
 	if err != nil || p.token != "**" {
@@ -225,6 +229,7 @@ func (p *parser) power() (Int, error) {
 	return out, nil
 }
 
+// primary parses a number, a symbol, a call or an expression in parentheses.
 func (p *parser) primary() (Int, error) {
 	switch token := p.token; {
 	case token == "":

@@ -44,6 +44,7 @@ func (env *Env) isSimplifiable(e *expr) bool {
 	return false
 }
 
+// simplifyAtom returns the atom, simplified under the facts.
 func (env *Env) simplifyAtom(a *atom) *expr {
 	if lo, hi := env.atomBounds(a); lo == hi {
 		return env.constant(lo)
@@ -108,6 +109,7 @@ func (env *Env) expandQuotients(e *expr) *expr {
 			if m != 0 {
 				continue
 			}
+			// y*(x//y) = x - x%y, and x%y is the number r (m is 0).
 			multiple := env.multiply(rest, env.addMultiple(x, env.constant(r), -1))
 			return env.expandQuotients(env.addMultiple(env.addMultiple(e, env.termExpr(t), -1), multiple, 1))
 		}

@@ -22,7 +22,7 @@ var halfToFloat = func() *[1 << 16]float32 {
 	return &t
 }()
 
-// Float32 returns the value, which every float32 can represent exactly.
+// Float32 returns the value exactly: every half is a float32.
 func (h Half) Float32() float32 { return halfToFloat[h] }
 
 // Constants for the bits of a float32. minNormalHalf has the bits of the smallest normal half, and halfOverflow those
@@ -45,7 +45,10 @@ func HalfOf(f float32) Half {
 		return sign | 0x7c00
 	}
 	const half = (127 - 1) << exponentShift // the bits of 0.5; its last bit has the value of the smallest subnormal half
+	// Rebias the exponent (subtracting minNormalHalf with exponent 1 left), and drop 13 bits. Adding half of the last
+	// kept bit, less 1 if this bit is even, rounds to nearest, ties to even.
 	rounded := (magnitude - (minNormalHalf - 1<<exponentShift) + 0xfff + magnitude>>13&1) >> 13
+	// The sum with 0.5 is rounded to a multiple of the smallest subnormal half. Its last bits are this multiple.
 	subnormal := math.Float32bits(math.Float32frombits(magnitude)+0.5) - half
 	if magnitude < minNormalHalf {
 		rounded = subnormal
@@ -59,6 +62,7 @@ func (b BF16) Float32() float32 { return math.Float32frombits(uint32(b) << 16) }
 // BF16Of rounds to nearest, ties to even. A NaN becomes the quiet NaN 0x7fc0, as in c10::BFloat16.
 func BF16Of(f float32) BF16 {
 	u := math.Float32bits(f)
+	// Drop 16 bits. Adding half of the last kept bit, less 1 if this bit is even, rounds to nearest, ties to even.
 	r := (u + 0x7fff + (u>>16)&1) >> 16
 	if u&^(1<<31) > 0xff<<exponentShift {
 		r = 0x7fc0

@@ -125,7 +125,7 @@ func Numel(shape []int) int {
 	product, over := uint64(1), uint64(0)
 	for _, s := range shape {
 		hi, lo := bits.Mul64(product, uint64(s))
-		over |= hi | lo>>63
+		over |= hi | lo>>63 // the product exceeds an int; negative sizes set it, too
 		product = lo
 	}
 	if over != 0 {

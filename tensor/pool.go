@@ -72,7 +72,7 @@ func (p *Pool) find(n int) []byte {
 		if k.size < n || k.size-n > n/4 {
 			continue
 		}
-		p.removeEntry(i)
+		p.removeEntry(i) // the pointer is nil if the garbage collector has freed the array
 		if first := k.array.Value(); first != nil {
 			return unsafe.Slice(first, k.size)
 		}

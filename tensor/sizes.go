@@ -77,7 +77,7 @@ func (t Type) Reduced(mask []bool, keepdim bool) Type {
 func mulSizes(a, b sym.Int) sym.Int {
 	x, xKnown := a.Known()
 	y, yKnown := b.Known()
-	if xKnown && yKnown && x|y >= 0 {
+	if xKnown && yKnown && x|y >= 0 { // both are numbers and not negative
 		return sym.Of(satMul(x, y))
 	}
 	return a.Mul(b)
@@ -139,6 +139,7 @@ func BroadcastSizes(a, b []sym.Int) ([]sym.Int, error) {
 		switch {
 		case sizeA.Lt(sym.Int{}).Or(sizeB.Lt(sym.Int{})).Holds():
 			return nil, fmt.Errorf("shapes %s and %s have a negative size", Sizes(a), Sizes(b))
+		// The cases without guards come first.
 		case sizeA.Same(sizeB), knownEquals(sizeB, 1):
 			out[i] = sizeA
 		case knownEquals(sizeA, 1):

@@ -19,6 +19,8 @@ func Operand(builder *expr.Builder, i int, cast tensor.DType) Number {
 		part.Im = builder.LoadImag(i)
 	}
 	switch {
+	// A complex number is true if a part is not 0; another real dtype drops the imaginary part; a real number gets one
+	// of 0.
 	case !cast.IsComplex() && part.Im != expr.None && cast == tensor.Bool:
 		part = Real(builder.Do(expr.Or, builder.Convert(cast, part.Re), builder.Convert(cast, part.Im)))
 	case !cast.IsComplex():

@@ -19,7 +19,7 @@ type bincountAttrs struct {
 var Bincount = dynamicOp(graph.SchemaOf[bincountAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name: "bincount",
 	Doc: "Counts the occurrences of each number from 0 to the greatest element of self. With `weights`, it adds the " +
-		"weights of the occurrences instead: in float32 if the weights are float32, else in float64.",
+		"weights of the occurrences instead: in float32 if they are float32, else in float64.",
 	Params: []graph.Param{{Name: "self", Below: func(*graph.Call) int { return 16 }}, {Name: "weights", Optional: true}},
 	Examples: []graph.Example{kit.Example(graph.Attrs{"minlength": 20}, kit.I64(5)), kit.Example(nil, kit.I64(5),
 		kit.F32(5))},

@@ -13,7 +13,8 @@ func ExpShift32(y, x []float32, m float32) float64 {
 	const (
 		log2e = math.Log2E
 		ln2   = math.Ln2
-		// Adding roundToInt to a small number rounds the number to an integer, in the low bits of the mantissa of the sum.
+		// Adding roundToInt to a small number rounds the number to an integer, in the low bits of the mantissa of the
+		// sum.
 		roundToInt = 3 << 51
 	)
 	y = y[:len(x)]
@@ -24,11 +25,14 @@ func ExpShift32(y, x []float32, m float32) float64 {
 			y[i] = 0 // less than half of the least float32
 			continue
 		}
+		// k is t/ln2 rounded to an integer, plus roundToInt. r is t minus the integer times ln2.
 		k := float64(t*log2e) + roundToInt
 		r := t - float64((k-roundToInt)*ln2)
+		// p is the Taylor polynomial of degree 7 of exp(r); high has the terms from r^4 on, divided by r^4.
 		r2 := r * r
 		high := (1./24 + float64(r*(1./120))) + float64(r2*(1./720+float64(r*(1./5040))))
 		p := (1 + r) + float64(r2*(0.5+float64(r*(1./6)))) + float64(r2*r2*high)
+		// The low bits of k are the integer. Shifted to the exponent, with the bias added, they are the number 2^k.
 		p *= math.Float64frombits(math.Float64bits(k)<<52 + 1023<<52)
 		y[i] = float32(p)
 		sum += p

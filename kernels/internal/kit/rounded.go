@@ -15,6 +15,7 @@ func DivComplex(a, b complex128) complex128 {
 	if swapped { // a/b = (-i a)/(-i b)
 		a, re, im = complex(imag(a), -real(a)), im, -re
 	}
+	// Smith's formula, for |re| >= |im|: (a + i*b)/(re + i*im) = (a + b*ratio + i*(b - a*ratio)) / (re + im*ratio)
 	ratio := im / re
 	divisor := re + float64(ratio*im)
 	q := complex((real(a)+float64(imag(a)*ratio))/divisor, (imag(a)-float64(real(a)*ratio))/divisor)
@@ -33,6 +34,7 @@ func AbsComplex(a complex128) float64 {
 	if small == 0 {
 		return large
 	}
+	// sqrt(large^2 + small^2) = large * sqrt(1 + (small/large)^2), without overflow of the squares
 	small /= large
 	size := large * math.Sqrt(1+float64(small*small))
 	if math.IsNaN(size) { // a part is infinite or NaN
