@@ -25,7 +25,7 @@ type allocator struct {
 	freeSlots   []int16               // free slots below Slots
 	slotsToFree []int16               // slots without further uses; they are free from the next instruction on
 	slots       [numClasses][]*Reload // by class and slot: the load from the slot
-	position    int32                 // position of the current instruction
+	position    int32                 // position of the current instruction; -1 before the list
 	args        []Operand             // memory of the operands of all instructions in Out
 }
 

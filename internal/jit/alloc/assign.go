@@ -134,6 +134,8 @@ func (a *allocator) foldable(source Arg, broadcastBytes uint8) (Operand, bool) {
 	// A register is free: one load serves this use and later uses.
 	case usedLater && a.PreferComputed && a.hasFree(a.values[source.Virt].Class):
 		return Operand{}, false
+	// One load serves all uses of an element, or of a spilled value that varies along the row. A row constant is read
+	// from memory at each use.
 	case usedLater && !a.PreferComputed && (space.advancesPerIteration() || space == Slot &&
 		!a.values[source.Virt].Invariant):
 		return Operand{}, false
@@ -241,7 +243,7 @@ func (a *allocator) destination(in *Inst, tied Virt) Operand {
 	}
 	// The result takes the register of the tied source, unless the old value is still needed.
 	mustCopyTied := a.registerFile.Permanent[in.Dst] >= 0 || a.nextUseOf(tied) < math.MaxInt32
-	for _, source := range in.Src {
+	for _, source := range in.Src { // an early instruction would overwrite this source before it reads it
 		mustCopyTied = mustCopyTied || early && source.Virt == tied
 	}
 	if reg := a.registerOf[tied]; reg >= 0 && !mustCopyTied {
