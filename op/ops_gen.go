@@ -1675,7 +1675,8 @@ type CumulativeTrapezoidAttrs struct {
 
 // CumulativeTrapezoid is the op cumulative_trapezoid.
 //
-// Returns the running integrals of samples `y` at the positions `x` along a dimension by the trapezoidal rule.
+// Returns the running integrals of samples `y` at the positions `x`, or at distances of `dx`, along a dimension
+// by the trapezoidal rule.
 func CumulativeTrapezoid(y *graph.Value, attrs ...CumulativeTrapezoidAttrs) *graph.Value {
 	return node("cumulative_trapezoid", 1, nonzeroAttrs(attrs), y)[0]
 }
@@ -4212,7 +4213,7 @@ type LinalgTensorinvAttrs struct {
 
 // LinalgTensorinv is the op linalg_tensorinv.
 //
-// Inverts self as a linear map, x -> tensordot(self, x). The first ind dimensions of self are the rows of its
+// Inverts self as a linear map, x -> tensordot(self, x). The first `ind` dimensions of self are the rows of its
 // matrix, the others the columns.
 func LinalgTensorinv(self *graph.Value, attrs ...LinalgTensorinvAttrs) *graph.Value {
 	return node("linalg_tensorinv", 1, nonzeroAttrs(attrs), self)[0]
@@ -4244,7 +4245,8 @@ type LinalgVanderAttrs struct {
 
 // LinalgVander is the op linalg_vander.
 //
-// Returns Vandermonde matrices: the powers of the elements of x, from 0 to N - 1, along a new last dimension.
+// Returns Vandermonde matrices: the powers of the elements of `x`, from 0 to `N` - 1, along a new last
+// dimension.
 func LinalgVander(x *graph.Value, attrs ...LinalgVanderAttrs) *graph.Value {
 	return node("linalg_vander", 1, nonzeroAttrs(attrs), x)[0]
 }
@@ -5371,7 +5373,8 @@ func NarrowCopy[A, B, C Int](self *graph.Value, dim A, start B, length C) *graph
 
 // NativeLayerNorm is the op native_layer_norm.
 //
-// Normalizes as layer_norm does, and also returns the means and the reciprocal standard deviations.
+// Normalizes as layer_norm does, and also returns the means and the reciprocals of the standard deviations,
+// 1/sqrt(variance + eps).
 //
 // May be nil: weight, bias.
 //
@@ -7708,7 +7711,8 @@ type TrapezoidAttrs struct {
 
 // Trapezoid is the op trapezoid.
 //
-// Integrates samples `y` at the positions `x` along a dimension by the trapezoidal rule.
+// Integrates samples `y` at the positions `x`, or at distances of `dx`, along a dimension by the trapezoidal
+// rule.
 func Trapezoid(y *graph.Value, attrs ...TrapezoidAttrs) *graph.Value {
 	return node("trapezoid", 1, nonzeroAttrs(attrs), y)[0]
 }

@@ -39,7 +39,8 @@ var (
 		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed), kit.Example(nil, kit.ExMatrix, kit.F32(2, 1))},
 	}, diff)
 	Trapezoid = defineOne(graph.Semantics{
-		Name: "trapezoid", Doc: "Integrates samples `y` at the positions `x` along a dimension by the trapezoidal rule.",
+		Name: "trapezoid", Doc: "Integrates samples `y` at the positions `x`, or at distances of `dx`, along a " +
+			"dimension by the trapezoidal rule.",
 		Params: samples, Examples: trapezoidExamples,
 	}, trapezoid)
 	Trapz = defineOne(graph.Semantics{
@@ -47,8 +48,8 @@ var (
 		Params: samples, Examples: trapezoidExamples,
 	}, trapezoid)
 	CumulativeTrapezoid = defineOne(graph.Semantics{
-		Name: "cumulative_trapezoid", Doc: "Returns the running integrals of samples `y` at the positions `x` along a " +
-			"dimension by the trapezoidal rule.",
+		Name: "cumulative_trapezoid", Doc: "Returns the running integrals of samples `y` at the positions `x`, or " +
+			"at distances of `dx`, along a dimension by the trapezoidal rule.",
 		Params: samples, Examples: trapezoidExamples,
 	}, cumulativeTrapezoid)
 )

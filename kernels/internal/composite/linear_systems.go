@@ -27,8 +27,8 @@ type vanderAttrs struct {
 // Equations with tensors in place of matrices, and Vandermonde matrices.
 var (
 	LinalgTensorinv = defineOne(graph.Semantics{
-		Name: "linalg_tensorinv", Doc: "Inverts self as a linear map, x -> tensordot(self, x). The first ind dimensions of " +
-			"self are the rows of its matrix, the others the columns.", Params: selfOnly,
+		Name: "linalg_tensorinv", Doc: "Inverts self as a linear map, x -> tensordot(self, x). The first `ind` " +
+			"dimensions of self are the rows of its matrix, the others the columns.", Params: selfOnly,
 		Examples: []graph.Example{kit.Example(graph.Attrs{"ind": 1}, kit.F32(6, 2, 3))},
 	}, tensorinv)
 	LinalgTensorsolve = defineOne(graph.Semantics{
@@ -37,8 +37,8 @@ var (
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 3, 6), kit.F32(2, 3))},
 	}, tensorsolve)
 	LinalgVander = defineOne(graph.Semantics{
-		Name: "linalg_vander", Doc: "Returns Vandermonde matrices: the powers of the elements of x, from 0 to N - 1, along " +
-			"a new last dimension.", Params: []graph.Param{{Name: "x"}},
+		Name: "linalg_vander", Doc: "Returns Vandermonde matrices: the powers of the elements of `x`, from 0 to " +
+			"`N` - 1, along a new last dimension.", Params: []graph.Param{{Name: "x"}},
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 3)), kit.Example(graph.Attrs{"N": 2}, kit.F32(3))},
 	}, vander)
 )

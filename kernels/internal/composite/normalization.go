@@ -16,8 +16,8 @@ type nativeLayerNormAttrs struct {
 
 // NativeLayerNorm is layer_norm that also returns the means and the reciprocal standard deviations.
 var NativeLayerNorm = define(graph.Semantics{
-	Name: "native_layer_norm", Doc: "Normalizes as layer_norm does, and also returns the means and the reciprocal " +
-		"standard deviations.",
+	Name: "native_layer_norm", Doc: "Normalizes as layer_norm does, and also returns the means and the reciprocals " +
+		"of the standard deviations, 1/sqrt(variance + eps).",
 	Params: []graph.Param{kit.Input, kit.OptWeight, kit.OptBias}, Outputs: []string{"out", "mean", "rstd"},
 	Examples: []graph.Example{kit.Example(graph.Attrs{"normalized_shape": []int{4}, "eps": 1e-5}, kit.F32(2, 3, 4),
 		kit.F32(4), kit.F32(4))},

@@ -217,6 +217,7 @@ func (s steps) onesided(a *istftAttrs, size sym.Int) bool {
 // overlapAdd returns a signal [batch, (count-1)*hop+n], the sum of frames [batch, count, n]. Frame i begins at i*hop.
 func (s steps) overlapAdd(frames graph.Arg, batch, count sym.Int, n, hop int) graph.Arg {
 	length := count.Sub(sym.Of(1)).Mul(sym.Of(hop)).Add(sym.Of(n))
+	// positions[i][k] = i*hop + k, for all frames i and elements k
 	positions := s.add(s.unsqueeze(s.mul(s.arange(count), integer(int64(hop))), 1), s.arange(sym.Of(n)))
 	elements := count.Mul(sym.Of(n))
 	positions = s.reshape(positions, sym.Of(1), elements) // before the expansion, which no view flattens

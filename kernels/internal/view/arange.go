@@ -33,8 +33,8 @@ var Arange = kit.Define[arangeAttrs](graph.Op{
 	},
 })
 
-// inferArange infers the type of the result. As in at::arange_out, the number of elements is computed in integers if
-// the dtype is int64, and in float64 for other dtypes.
+// inferArange infers the type of the result. The number of elements is (end - start)/step, rounded up. As in
+// at::arange_out, the numbers are first truncated to integers if the dtype is int64, and not for other dtypes.
 func inferArange(call *graph.Call) ([]graph.Result, error) {
 	attrs := kit.Attrs[arangeAttrs](call)
 	if t, ok, err := attrs.symbolicType(); ok {
@@ -98,6 +98,7 @@ func (a *arangeAttrs) symbolicType() (result tensor.Type, ok bool, err error) {
 		return result, true, errors.New("upper bound and larger bound inconsistent with step sign")
 	}
 	n := sym.Of(int(stepSize))
+	// span/n, rounded up
 	result, err = kit.FreshType(dtype, []sym.Int{span.Add(n).Sub(sym.Of(1)).Div(n)})
 	return result, true, err
 }

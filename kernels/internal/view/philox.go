@@ -23,7 +23,8 @@ func philox(counter, key uint64) [4]uint32 {
 	return c
 }
 
-// uniform converts random words to a number in [0, 1) with the precision of dtype d.
+// uniform converts random words to a number in [0, 1) with the precision of dtype d: as many of their upper bits as a
+// mantissa of d has, the leading 1 included, times the distance of two such numbers.
 func uniform(w [4]uint32, d tensor.DType) float64 {
 	switch d {
 	case tensor.Float64:
