@@ -65,7 +65,7 @@ var accessCalls = [...]func(bytes int) graph.RateCall{
 		for side < 112 && side*side*tiledChannels*8 < bytes {
 			side *= 2
 		}
-		c := max(8, bytes/8/(side*side))
+		c := max(8, bytes/8/(side*side)) // channels: an element of the operand and one of the result take 8 bytes
 		return graph.RateCall{Op: "clone", In: []tensor.Meta{channelsLast(1, c, side, side),
 			tensor.New(tensor.Float32, 1, c, side, side)},
 			Make: func(g *graph.Graph, in []any) []*graph.Value {
@@ -74,7 +74,7 @@ var accessCalls = [...]func(bytes int) graph.RateCall{
 			}}
 	},
 	graph.Strided: func(bytes int) graph.RateCall {
-		n := bytes / 8
+		n := bytes / 8 // each element of the operand is 16 bytes after the one before; the gaps are not counted
 		return graph.RateCall{Op: "relu", In: []tensor.Meta{{DType: tensor.Float32, Shape: []int{n}, Strides: []int{4}}}}
 	},
 	graph.Gathered: func(bytes int) graph.RateCall {

@@ -88,7 +88,9 @@ func (m *measurer) bytesPS(p *probe) float64 {
 
 // unitPS fits the price of a unit of work of an inner kernel to the times of the probes, while all other rates are
 // fixed. The price is in picoseconds. It is the weighted least-squares solution of remaining = price*units over the
-// probes, where remaining is the measured time without the cost of all other work.
+// probes, where remaining is the measured time without the cost of all other work:
+//
+//	price = sum(units*remaining/measured^2) / sum(units^2/measured^2)
 func (m *measurer) unitPS(name string, probes []*probe) float64 {
 	var numerator, denominator float64
 	for _, p := range probes {
@@ -117,7 +119,8 @@ func (m *measurer) unitPS(name string, probes []*probe) float64 {
 	return max(minPS, numerator/denominator)
 }
 
-// profileFor returns the profile that predicts the time of a probe.
+// profileFor returns the profile that predicts the time of a probe. A probe without intervening accesses runs with warm
+// caches, in which a step costs less.
 func (m *measurer) profileFor(p *probe) *machine.Profile {
 	r := m.profile.WithConstants(p.interveningBytes())
 	if p.interveningBytes() == 0 {

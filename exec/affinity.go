@@ -58,6 +58,8 @@ func (a *affinity) foreignBytes(start, size int) int {
 		return -1
 	}
 	placed := lastUse{storageStart: start, storageBytes: size}
+	// For each earlier use, the bytes that worker w writes again are the intersection of its part of the new storage, its
+	// part of the earlier storage, and the range [u.begin, u.end) that is left of the earlier storage.
 	for _, u := range a.lastUsesIn(start, start+size) {
 		totalBytes += min(u.end, start+size) - max(u.begin, start)
 		for w := range a.workers {
@@ -69,7 +71,8 @@ func (a *affinity) foreignBytes(start, size int) int {
 	return totalBytes - ownBytes
 }
 
-// record adds a storage of the given size at an address, as the last use of its range.
+// record adds a storage of the given size at an address, as the last use of its range. Of the uses that it covers
+// partly, only the pieces before and after the storage remain.
 func (a *affinity) record(start, size int) {
 	end := start + size
 	first := sort.Search(len(a.lastUses), func(i int) bool { return a.lastUses[i].end > start })

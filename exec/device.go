@@ -94,6 +94,7 @@ func (p *Program) upload() (map[int]graph.DeviceAddress, error) {
 	block, blocks, size := &uploadedBlock{}, []*uploadedBlock(nil), 0
 	for _, k := range u.storages {
 		s := &p.storages[k]
+		// A constant is in a block of an earlier program, or is added to the new block, whose memory is allocated below.
 		key := constantData{uintptr(s.data.Pointer()), s.bytes}
 		at, found := known[key]
 		if b := at.block.Value(); found && b != nil {
@@ -113,7 +114,7 @@ func (p *Program) upload() (map[int]graph.DeviceAddress, error) {
 		}
 		blocks = append(blocks, block)
 		for k, a := range addresses {
-			if a.Memory == nil {
+			if a.Memory == nil { // in the new block
 				addresses[k] = graph.DeviceAddress{Memory: block.memory, Offset: a.Offset}
 			}
 		}

@@ -65,7 +65,7 @@ func IncompleteError(g *graph.Graph, failed graph.Errors, isComputed func(output
 	for _, f := range failed {
 		hasError[f.Node] = true
 	}
-	cause := map[*graph.Value]string{}
+	cause := map[*graph.Value]string{} // for each missing value, the failed node that it depends on
 	for _, n := range g.Nodes {
 		source := ""
 		if hasError[n.Name] {
@@ -118,6 +118,8 @@ func compileWithOmissions(g *graph.Graph, o Options) (*Program, error) {
 		if s.minOmissions == 0 {
 			return nil, err
 		}
+		// n is the smallest number in [minOmissions, maxOmissions] of omissions with which the graph compiles. If none
+		// suffices, n is maxOmissions, and the next iteration omits more.
 		n := s.minOmissions + sort.Search(max(min(maxOmissions, len(s.order))-s.minOmissions, 0), func(more int) bool {
 			smaller, _ := s.dropLargest(s.minOmissions + more)
 			_, err := compile(smaller, o)
@@ -154,7 +156,7 @@ func tooLarge(g *graph.Graph, e *MemoryError) *shortage {
 	sorted.Func(s.order, func(a, b *graph.Node) int {
 		return cmp.Or(cmp.Compare(s.bytes[b], s.bytes[a]), strings.Compare(a.Name, b.Name))
 	})
-	excess := e.Need.Total() - e.Held - e.Left
+	excess := e.Need.Total() - e.Held - e.Left // bytes by which the need exceeds the limit
 	for s.minOmissions < len(s.order) && (excess > 0 || s.bytes[s.order[s.minOmissions]] > e.Left) {
 		excess -= s.bytes[s.order[s.minOmissions]]
 		s.minOmissions++
@@ -163,7 +165,8 @@ func tooLarge(g *graph.Graph, e *MemoryError) *shortage {
 }
 
 // dropLargest returns the graph without the count nodes that have the largest results, and the reason for each omitted
-// node. A node that is omitted only because it depends on another omitted node has no reason.
+// node. A node that depends on another omitted node is omitted too, and has no reason, even if its own results are
+// among the largest.
 func (s *shortage) dropLargest(count int) (*graph.Graph, graph.Errors) {
 	omitted := map[*graph.Node]*graph.Error{}
 	for _, n := range s.order[:count] {
@@ -312,7 +315,7 @@ func (failures *stepFailures) add(step int, err error) {
 	failures.anyFailed.Store(true)
 }
 
-// isLost reports whether a step is lost.
+// isLost reports whether a step has failed or depends on a failed step.
 func (failures *stepFailures) isLost(step int) bool { return failures.lostSteps[step].Load() }
 
 // propagate reports whether a step reads from a lost step. If so, it marks the step as lost. All steps that the step

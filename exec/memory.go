@@ -39,6 +39,7 @@ func (p *Program) plan(ctx context.Context) {
 	}
 	m := plan(nil, 0)
 	if p.threads > 1 {
+		// m is the plan without affinity. Each failed attempt removes the affinity of more memory: see dropAffinity.
 		ignoresAffinity, maxBytes := make([]bool, len(storages)+len(steps)), m.arenaSize+m.arenaSize/arenaGrowthDivisor
 		for range maxPlans {
 			if m = plan(ignoresAffinity, maxBytes); m.arenaSize <= maxBytes {
@@ -131,6 +132,7 @@ func (m *memoryPlanner) planStep(i int) {
 	for k := range s.refs {
 		if r := &s.refs[k]; r.storage >= 0 {
 			r.storage = m.mergedRoot(r.storage)
+			// refs[k] is operand k-outs; it must be written before step i reads it.
 			if k >= outs && m.isPlanned(r.storage) && s.node.In[k-outs].Kind == graph.TensorArg {
 				m.addWait(i, m.writer.At(s.node.In[k-outs].Value.Root()))
 			}
@@ -215,6 +217,8 @@ func (m *memoryPlanner) reuseInPlace(i int) {
 			continue
 		}
 		reused[in.storage] = true
+		// Step i overwrites the operand, so it waits for the steps that write or read it. From now on, the result's users
+		// are the users of the memory.
 		for _, u := range m.users[in.storage] {
 			m.addWait(i, u)
 		}
@@ -289,7 +293,7 @@ func (m *memoryPlanner) take(blocks *[]block, k, offset, size, i int) (before []
 	for _, u := range b.users {
 		m.addWait(i, u)
 	}
-	var unusedParts []block
+	var unusedParts []block // the parts of the block before and after [offset, offset+size)
 	if offset > b.offset {
 		unusedParts = append(unusedParts, block{b.offset, offset - b.offset, b.users})
 	}
@@ -390,7 +394,7 @@ func (m *memoryPlanner) joinWithNext(blocks *[]block, k int) {
 const maxBlockUsers = 32
 
 // truncateUsers keeps lists of users (steps) short, so that planning takes linear time. truncateUsers replaces a list
-// that is too long by the latest step of the list, and makes this step wait for the other steps.
+// that is too long by the latest step of the list, and makes this step wait for the other steps. users is ascending.
 func (m *memoryPlanner) truncateUsers(users []int32) []int32 {
 	if len(users) <= maxBlockUsers {
 		return users

@@ -12,7 +12,8 @@ import (
 
 // overwriteInputs finds the inputs that an output of step i may overwrite while the step runs. The kernel must permit
 // it, the output must have the layout of the input, and no later step and no other output may read the input. Step i
-// then waits for all earlier steps that read the input.
+// then waits for all earlier steps that read the input. With [Options.KeepGoing] no input is overwritten. An input is
+// overwritten by at most one output.
 func (m *memoryPlanner) overwriteInputs(i int) {
 	p := m.program
 	s := &p.steps[i]

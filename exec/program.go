@@ -119,7 +119,7 @@ type storage struct {
 // ref is an address, given as a storage and an offset in bytes. For inputs the offset counts from the first element of
 // the root value. For other storages it counts from the start of the storage.
 type ref struct {
-	storage int
+	storage int // index in Program.storages, or -1 for a nil address
 	offset  int
 }
 
@@ -290,7 +290,7 @@ func (p *Program) addStorages(g *graph.Graph) {
 	}
 }
 
-// storageOf returns the index of the storage that holds a value.
+// storageOf returns the index of the storage that holds a value. It returns 0 for a value that has no storage.
 func (p *Program) storageOf(v *graph.Value) int {
 	return int(max(p.storageIndex.At(v.BufferOwner())-1, 0))
 }
@@ -325,7 +325,7 @@ func (p *Program) addStep(n *graph.Node, kernel *graph.Kernel) (err error) {
 	p.phases += len(kernel.Phases)
 	p.pointerCount += len(s.refs)
 	if s.hasDeviceScratch() {
-		p.pointerCount++
+		p.pointerCount++ // the address of the scratch memory follows those of the operands
 	}
 	p.workerBytes = max(p.workerBytes, kernel.WorkerScratch)
 	p.steps = append(p.steps, s)

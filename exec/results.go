@@ -42,7 +42,8 @@ func (s *Session) allocate(in, out []*tensor.Tensor) error {
 			return err
 		}
 		memory := &s.outputMemories[p.storageOf(output.Value)]
-		// directOutput has 1 + the index of the output; 0 means that no tensor was given.
+		// The tensor may begin later in its storage than the output in the program's storage, but not earlier: shift is the
+		// difference in bytes.
 		if direct && p.directOutputs[i] && memory.storage == nil && t.SameAddresses(meta) && t.Offset >= meta.Offset &&
 			isAligned(t) {
 			*memory = outputMemory{storage: t.Storage(), shift: (t.Offset - meta.Offset) * meta.DType.Size(),
@@ -151,7 +152,7 @@ func (s *Session) deliver(ctx context.Context, i int, in, out []*tensor.Tensor) 
 		}
 	case inInput: // a view of an input; the caller's tensor may begin at another offset than the program's input
 		x := in[storage.input]
-		shift := (x.Offset - root.Meta.Offset) * x.DType.Size()
+		shift := (x.Offset - root.Meta.Offset) * x.DType.Size() // in bytes; the view may have another element size
 		if shift%meta.DType.Size() != 0 {
 			// The first byte of the view is not at a multiple of its element size, so the output is a copy.
 			if x, err = s.copyOf(ctx, x, root.Meta); err != nil {

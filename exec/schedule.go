@@ -8,7 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// execute runs all sections in order. If no other worker is available, a shared section runs as a serial one.
+// execute runs all sections in order. If no other worker is available, a shared section runs as a serial one. At the
+// start of the last serial section before a shared one, it has workers started for the latter.
 func (s *Session) execute(ctx context.Context) error {
 	for i := range s.program.sections {
 		sec := &s.program.sections[i]
@@ -51,7 +52,7 @@ func (s *Session) runSerial(ctx context.Context, sec *section) (err error) {
 			i = groupEnd - 1
 			continue
 		}
-		if c.run == nil {
+		if c.run == nil { // several chunks, or scratch memory
 			if err := s.runStepSerially(ctx, w, i); err != nil {
 				return err
 			}

@@ -63,6 +63,8 @@ func (p *Program) cutSections(profile *machine.Profile) {
 		if saved[i] == 0 {
 			continue
 		}
+		// A shared section starts at step i, and ends before minSerialSteps consecutive steps for which sharing saves
+		// nothing.
 		end := i + 1
 		for k := end; k < n && k < end+minSerialSteps; k++ {
 			if saved[k] > 0 {
@@ -97,8 +99,9 @@ func (p *Program) addSerial(costs []float64, first, end int, policy workerpool.S
 	p.sections = append(p.sections, section{first: split, end: end, nextPolicy: policy})
 }
 
-// setParts sets the number of parts of each phase. A part is the group of chunks that one worker takes. The phases of
-// split steps get one part per worker, but at most one per chunk.
+// setParts sets partOffsets. A part is the group of chunks with which one worker starts. In shared sections, a phase of
+// a split step gets one part per worker, but at most one per chunk. Phases of one chunk and all other phases get none:
+// one worker runs all of their chunks.
 func (p *Program) setParts(split []bool) {
 	p.partOffsets = make([]int, p.phases+1)
 	for _, sec := range p.sections {
@@ -111,7 +114,7 @@ func (p *Program) setParts(split []bool) {
 			}
 		}
 	}
-	for i := range p.phases {
+	for i := range p.phases { // prefix sums of the numbers of parts
 		p.partOffsets[i+1] += p.partOffsets[i]
 	}
 }
@@ -197,14 +200,15 @@ func workCost(n *graph.Node, costs *machine.Profile, onlyMemory bool) (ns float6
 }
 
 // savings estimates the time that sharing saves for each step. Distributing the chunks of a step to n workers saves
-// (n-1)/n of its time. Two steps that do not wait for each other may run concurrently. This saves the time of the
-// cheaper step, half of which is counted for each of the two steps.
+// (n-1)/n of its time. Two successive steps that are worth sharing may run concurrently if the second does not wait for
+// the first. This saves the time of the cheaper step, half of which is counted for each of the two steps. If several
+// savings apply to a step, the greatest counts.
 func (p *Program) savings(costs []float64, split []bool, minShared float64) []float64 {
 	saved := make([]float64, len(p.steps))
 	// depth[i] is the length of the longest chain of dependent steps that ends at step i. Only steps that are worth
-	// sharing count. If step i depends on step k, depth[i] is greater than depth[k].
+	// sharing count. If step i is worth sharing and depends on step k, depth[i] is greater than depth[k].
 	depth := make([]int32, len(p.steps))
-	previous := -1
+	previous := -1 // the last step before i that is worth sharing
 	for i := range p.steps {
 		s := &p.steps[i]
 		chunks := 1
@@ -235,6 +239,7 @@ func wakePolicies(costs, saved []float64, wakeNS float64) []workerpool.StartPoli
 	list := make([]workerpool.StartPolicy, len(costs))
 	for policy, minSaving := range map[workerpool.StartPolicy]float64{
 		workerpool.StartIfUsedRecently: wakeNS / trialDivisor, workerpool.StartAlways: wakeNS} {
+		// The window is [i, end): sum is its total saving, span its total time. It has step i even if that is too long.
 		sum, span, end := 0.0, 0.0, 0
 		for i := range costs {
 			for end < len(costs) && (end <= i || span+costs[end] <= wakeWindow*minSaving) {

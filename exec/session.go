@@ -102,6 +102,7 @@ func (s *Session) bind(in []*tensor.Tensor) {
 			s.ptrs[pt.ptr] = address(memory.storage.Bytes(), memory.shift+pt.ref.offset)
 			continue
 		}
+		// The offsets of refs are those of the declared layout; shift is the distance in bytes to the given tensor.
 		t := in[storage.input]
 		shift := (t.Offset - storage.root.Meta.Offset) * t.DType.Size()
 		s.ptrs[pt.ptr] = address(t.Storage().Bytes(), shift+pt.ref.offset)

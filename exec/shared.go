@@ -25,6 +25,7 @@ func limitChunks(kernel *graph.Kernel) *graph.Kernel {
 		if ph.Chunks <= maxChunks {
 			continue
 		}
+		// A chunk of the joined phase is a group of consecutive chunks: ceil(Chunks / maxChunks) of them.
 		chunksPerGroup := (ph.Chunks-1)/maxChunks + 1
 		last := func(chunk int) int { return min((chunk+1)*chunksPerGroup, ph.Chunks) - 1 }
 		group := &joined.Phases[i]
@@ -74,7 +75,7 @@ type sectionRun struct {
 	openPhases []openPhase     // phases with chunks that no worker has taken
 	idleStates []*workerState  // states without a worker
 	err        error
-	failedStep int // the step of err; -1 if err is the cause of the context
+	failedStep int // the step of err; -1 if err has no step: see fail
 }
 
 // prepare allocates the counters for the sections of a program.
@@ -118,6 +119,7 @@ func (s *Session) runLeader() {
 		if r.isOver() {
 			return
 		}
+		// No helper is left and nothing can be taken, but steps are unfinished: the goroutine that ran them has ended.
 		if !r.job.Wait(seen) && r.isIdle() {
 			s.fail(-1, errEnded)
 		}
@@ -158,7 +160,8 @@ func (r *sectionRun) isIdle() bool {
 }
 
 // fail ends the section with an error. If several steps fail, the section keeps the error of the step that is first in
-// the order of the program. Step -1 means that the context has ended.
+// the order of the program. Step -1 means that the context has ended, or that a kernel has ended its goroutine. Such an
+// error neither replaces an earlier error nor is replaced.
 func (s *Session) fail(step int, err error) {
 	r := &s.sectionRun
 	r.mu.Lock()
@@ -221,7 +224,7 @@ func (s *Session) runWorker(w *workerState) {
 				step, phase = s.runPhase(w, step, phase)
 			}
 			join = false
-			if w.tracedStep != step+1 { // the worker leaves the step before it is finished
+			if w.tracedStep != step+1 { // the worker goes to another step: this step is finished, or others finish it
 				s.endStep(w, false)
 			}
 		}
@@ -264,6 +267,7 @@ func (r *sectionRun) wakePolicy(step int) workerpool.StartPolicy {
 func (s *Session) runPhase(w *workerState, step, phase int) (int, int) {
 	st := &s.program.steps[step]
 	phases := st.kernel.Phases
+	// With KeepGoing, a step that reads from a failed step is not run, but counts as finished.
 	isLost := phase == 0 && s.stepFailures != nil && s.stepFailures.propagate(step)
 	for phase < len(phases) && phases[phase].Chunks == 0 {
 		phase++
@@ -298,6 +302,8 @@ func (s *Session) runChunks(w *workerState, o openPhase) (int, int) {
 	r, st, parts := &s.sectionRun, &s.program.steps[o.step], s.phaseParts(o)
 	finishedTotal, chunkCount := &r.finishedChunks[st.firstPhase+o.phase], int32(st.kernel.Phases[o.phase].Chunks)
 	ownPart := w.index % len(parts)
+	// finished counts the chunks that this worker has run since it last added to finishedTotal. It adds them only when
+	// its own part is empty, because the counter is shared by all workers.
 	for finished := int32(0); ; finished++ {
 		c := parts.Next(ownPart)
 		if c < 0 && finished > 0 {
@@ -391,15 +397,17 @@ func (r *sectionRun) removePhase(o openPhase) {
 	}
 }
 
-// finishStep marks a step as finished. Steps that waited only for this step become ready, and finishStep returns one of
-// them.
+// finishStep marks a step as finished. Steps of the section that waited for no other unfinished step become ready.
+// finishStep returns the first of them, which the worker runs next, and adds the others to readySteps. It returns -1 if
+// there is none, or if the section is over.
 func (s *Session) finishStep(w *workerState, step int) int {
 	r, sec := &s.sectionRun, s.sectionRun.section
 	s.endStep(w, true)
 	next, newShareable, policy := -1, 0, workerpool.StartNone
 	for _, n := range s.program.steps[step].waitingSteps {
 		waiting := int(n) - sec.first
-		// A step that waits for one step only is ready now, without a counter.
+		// waitCounts of the section has the initial count. A step that waits for one step only is ready now, without an
+		// atomic operation.
 		if int(n) >= sec.end || sec.shared.waitCounts[waiting] > 1 && atomic.AddInt32(&r.waitCounts[waiting], -1) != 0 {
 			continue
 		}

@@ -40,6 +40,7 @@ func (p *Program) chooseSplits(costs []float64, minShared float64) []bool {
 		}
 		hasSeveralChunks[i] = chunks > 1
 		split[i] = hasSeveralChunks[i] && costs[i] >= minShared
+		// n workers save (n-1)/n of the time, and each phase of several chunks must be distributed.
 		gains[i] = float64(costs[i]*(1-1/float64(min(chunks, p.threads)))) -
 			float64(float64(phases)*minShared/distributeDivisor)
 	}
@@ -48,7 +49,7 @@ func (p *Program) chooseSplits(costs []float64, minShared float64) []bool {
 	changeWhileFaster := func(shared bool) { // changes steps to the given state until no change saves time
 		unchanged := false
 		for n := 0; n < maxPasses && !unchanged; n++ {
-			clear(losses)
+			clear(losses) // computed once per pass: changes of a pass affect only the next pass
 			for _, t := range transfers {
 				losses[t.from] += t.loss(split[t.to])
 				losses[t.to] += t.loss(split[t.from])

@@ -35,6 +35,7 @@ func rankSamples(a, b []float64) rankStatistics {
 		}
 		countA, countB := countEqual(a, least), countEqual(b, least)
 		r.ties = append(r.ties, countA+countB)
+		// The equal samples have the ranks before+1 to before+countA+countB. Twice their mean is the sum of both ends.
 		r.sum += countA * (2*before + countA + countB + 1)
 		before += countA + countB
 		a, b = a[countA:], b[countB:]
@@ -76,6 +77,8 @@ func (r rankStatistics) exact() float64 {
 	ways[0][0] = 1
 	before := 0
 	for _, t := range r.ties {
+		// Add the t samples of one rank: ways[k][s] += (t choose drawn) * ways[k-drawn][s - drawn*doubledRank] for each
+		// number drawn of them. k and s descend, so that the terms on the right do not yet have these samples.
 		doubledRank := 2*before + t + 1
 		for k := r.n1; k > 0; k-- {
 			choices := 1.0 // the binomial coefficient "t choose drawn", exact in float64 for t <= 2*maxExact
@@ -101,7 +104,9 @@ func (r rankStatistics) exact() float64 {
 	return min(1, 2*min(below, above)/all)
 }
 
-// normal is the p-value of the normal approximation, with corrections for ties and for continuity.
+// normal is the p-value of the normal approximation, with corrections for ties and for continuity. With n = n1+n2, the
+// rank sum has mean n1*(n+1)/2 and variance n1*n2/12 * (n + 1 - sum(t^3 - t)/(n*(n-1))), where t are the numbers of
+// equal samples. The correction for continuity brings the sum 1/2 nearer to the mean.
 func (r rankStatistics) normal() float64 {
 	n1, n2 := float64(r.n1), float64(r.n2)
 	n, ties := n1+n2, 0.0
@@ -122,7 +127,7 @@ func medianInterval(n int) (int, bool) {
 	// The number of samples below the median has a binomial distribution with p = 1/2. The loop finds the least number
 	// that is not in the lower tail. It computes the terms from their logarithms, because the first terms would
 	// underflow.
-	log, below := -float64(n)*math.Ln2, 0.0
+	log, below := -float64(n)*math.Ln2, 0.0 // log((n choose k) / 2^n) for k = 0, and the sum of the terms up to k
 	for k := 0; ; k++ {
 		if below += math.Exp(log); 2*below > 1-Confidence {
 			return k - 1, k > 0

@@ -97,7 +97,7 @@ func mannKendall(list []float64) float64 {
 			}
 		}
 	}
-	variance := n * (n - 1) * (2*n + 5)
+	variance := n * (n - 1) * (2*n + 5) // 18 times the variance of the statistic
 	for _, ties := range rankSamples(list, nil).ties {
 		t := float64(ties)
 		variance -= float64(t * (t - 1) * (float64(2*t) + 5))

@@ -40,7 +40,7 @@ func (g *Graph) BindOnly(dims map[string]int) error {
 			g.Assume(name, n)
 		}
 		if n < b.Min || b.Max > 0 && n > b.Max {
-			return fmt.Errorf("%s=%d is outside its bounds: min %d, max %d", g.SymbolText(name), n, b.Min, b.Max)
+			return fmt.Errorf("%s=%d is outside its bounds: %s", g.SymbolText(name), n, b.text())
 		}
 		g.sizes[name] = sym.Of(n)
 	}
@@ -141,6 +141,14 @@ func (b Bounds) assumed() int {
 		n = min(n, b.Max)
 	}
 	return n
+}
+
+// text formats the bounds for messages.
+func (b Bounds) text() string {
+	if b.Max > 0 {
+		return fmt.Sprintf("min %d, max %d", b.Min, b.Max)
+	}
+	return fmt.Sprintf("min %d, no max", b.Min)
 }
 
 // withInputs returns an inferred copy of the graph whose inputs have the given metas, in order.

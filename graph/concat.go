@@ -25,7 +25,7 @@ func (n *Node) PlacesIn(out tensor.Type) []tensor.Type {
 	if !ok || len(out.Shape) != n.Out[0].Meta.Rank() {
 		return nil
 	}
-	index, rank := sym.Int{}, len(out.Shape)
+	index, rank := sym.Int{}, len(out.Shape) // index in dim of the slice's start: the sum of the sizes before
 	list, shapes := make([]tensor.Type, len(n.In)), make([]sym.Int, rank*len(n.In))
 	for i, a := range n.In {
 		t := a.Type()
@@ -121,6 +121,7 @@ func sliceRangesOf(meta, whole tensor.Meta) (first, end []int, ok bool) {
 		dims = append(dims, d)
 	}
 	sorted.Func(dims, func(a, b int) int { return whole.Strides[b] - whole.Strides[a] })
+	// offset is the sum of first[d]*Strides[d]. The indices are found from the largest stride to the smallest.
 	for _, d := range dims {
 		if whole.Shape[d] > 1 && whole.Strides[d] > 0 && offset > 0 {
 			first[d] = offset / whole.Strides[d]

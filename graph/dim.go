@@ -101,7 +101,7 @@ func standIns() func(name string) sym.Int {
 		if s, ok := known[name]; ok {
 			return s
 		}
-		hint := 1 << 20
+		hint := 1 << 20 // after the loop: a hash of the name, from 2^20 to 2^20 + 2^24 - 1
 		for _, c := range name {
 			hint = (hint*31 + int(c)) % (1 << 24)
 		}
@@ -175,7 +175,7 @@ func toSize(v any, symbols map[string]sym.Int) (sym.Int, error) {
 			return sym.Of(int(x)), nil
 		}
 	case string:
-		if _, err := strconv.ParseInt(x, 10, 64); err == nil {
+		if _, err := strconv.ParseInt(x, 10, 64); err == nil { // a quoted number is not an expression
 			return sym.Int{}, notAnInteger(x, symbols)
 		}
 		s, err := expressionIn(x, symbols)

@@ -204,6 +204,7 @@ func ReadWork(meta, result tensor.Meta) (work Work) {
 		return work
 	}
 	bytes, d := float64(min(meta.Bytes(), extent*meta.DType.Size())), Fastest(meta)
+	// -bytes cancels the read in the order of the loops, which is counted elsewhere.
 	switch {
 	case meta.Rank() == result.Rank() && d != Fastest(result):
 		work.Bytes[Tiled], work.Bytes[Dense] = 2*bytes, -bytes
@@ -236,6 +237,8 @@ func runsOf(meta, result tensor.Meta) float64 {
 	if total != result.Numel() {
 		return 0
 	}
+	// length is the length of the runs along the dimensions found so far. The next dimension has this stride in both
+	// layouts; if there is none, the runs end.
 	for length < total {
 		next := -1
 		for d, n := range meta.Shape {
@@ -378,7 +381,7 @@ func (op *Op) completeImpls() {
 		if m.Work == nil {
 			m.Work = op.defaultWork
 		}
-		m.definedRead = m.Read
+		m.definedRead = m.Read // without the footprint, which Reader computes once for many calls
 		m.Work, m.Read = withFootprint(m.Work), readWithFootprint(m.Read)
 	}
 }

@@ -105,6 +105,7 @@ func BroadcastLoops(call *Call) []Parallel {
 			return nil
 		}
 	}
+	// largest is the shape to which the operands are broadcast, aligned at the last dimension.
 	largest := make([]int, len(shape))
 	for i := range largest {
 		largest[i] = 1
@@ -150,6 +151,8 @@ func (r *Rows) loops(call *Call) []Parallel {
 	var loops []Parallel
 	reduced := 0 // number of reduced dimensions before d
 	for d, size := range call.Meta(0).Shape {
+		// With Split, dimension 1 is dimensions 1 and 2 of Mask: the groups, and the channels of a group. It is then no
+		// loop, and later dimensions are one further in Mask.
 		maskDim := d
 		if r.Split != 0 && d > 0 {
 			maskDim = d + 1
@@ -231,8 +234,8 @@ func (op *Op) viewLoops(call *Call) []Parallel {
 func (op *Op) dimsAlong(call *Call, shape []int, d int) []int {
 	strides, radix, stride := make([]int, len(shape)), make([]int, len(shape)), 1
 	for i := len(shape) - 1; i >= 0; i-- {
-		strides[i], radix[i] = stride, 2*shape[i]+1
-		if stride > math.MaxInt/4/radix[i] { // offsets would overflow
+		strides[i], radix[i] = stride, 2*shape[i]+1 // larger than the size, so that digits of a view rarely carry
+		if stride > math.MaxInt/4/radix[i] {        // offsets would overflow
 			return nil
 		}
 		stride *= radix[i]
@@ -275,7 +278,7 @@ func dimAlong(meta tensor.Meta, strides, radix []int, size, d int) int {
 		if stride < 0 {
 			return -1
 		}
-		for i := range strides {
+		for i := range strides { // the last index in dimension e of the view adds (Shape[e]-1)*stride
 			greatest[i] += max(meta.Shape[e]-1, 0) * digit(stride, i)
 		}
 		switch {

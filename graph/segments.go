@@ -88,9 +88,11 @@ func (segmenter *segmenter) setStage(n *Node) {
 			continue
 		}
 		operandStage := segmenter.stages.At(v)
-		stage.constant = stage.constant && operandStage.constant && i < len(n.In)
+		stage.constant = stage.constant && operandStage.constant && i < len(n.In) // i >= len(n.In): an attribute
+		// A dynamic node runs at the end of its round, after the other nodes. Another node is planned at the start of its
+		// round, so that results of dynamic nodes, and all values of attributes, must be from an earlier round.
 		if v.Node != nil && !stage.dynamic && (operandStage.dynamic || i >= len(n.In)) {
-			operandStage.round++ // attributes are read before the segment is planned
+			operandStage.round++
 		}
 		stage.round = max(stage.round, operandStage.round)
 	}
@@ -173,7 +175,8 @@ func (segmenter *segmenter) formSegments(nodes []*Node) []Segment {
 // the last of these segments before its own.
 func connect(g *Graph, all []Segment) {
 	segmentOf, exportedFrom := NewByValue[int](g), NewByValue[int](g) // index of the segment, plus 1
-	// from is the index, plus 1, of the segment that computes v
+	// export adds v to Out of the segment that computes it, unless it is there already. from is the index of this
+	// segment, or -1 if no segment so far computes v.
 	export := func(v *Value) (from int) {
 		from = segmentOf.At(v) - 1
 		if from >= 0 && exportedFrom.At(v) != from+1 {
@@ -333,7 +336,7 @@ func (s *Segment) Class(known map[*Value]*tensor.Tensor) string {
 	for _, v := range s.Awaits {
 		if t := known[v]; t != nil {
 			b = appendShape(b, t)
-			if t.Numel() <= maxAttrElements {
+			if t.Numel() <= maxAttrElements { // At rejects a greater tensor, whatever its elements
 				rows := t.CopyTo(tensor.New(t.DType, t.Shape...))
 				b = append(b, rows.Storage().Bytes()[:rows.Bytes()]...)
 			}

@@ -92,7 +92,8 @@ func (g *Graph) sorted(marks []mark) bool {
 	return true
 }
 
-// cycles returns an error for every node that uses itself, and for every strongly connected component of several nodes.
+// cycles returns an error for every node that uses itself, and for every strongly connected component of several nodes,
+// but at most maxErrors errors.
 func (g *Graph) cycles() error {
 	d := newDirected(g)
 	var errs Errors
@@ -216,7 +217,8 @@ func (e edge) To() gonum.Node { return e.to }
 // ReversedEdge returns the reversed edge.
 func (e edge) ReversedEdge() gonum.Edge { return edge{e.to, e.from} }
 
-// cycle returns the shortest cycle through the first node of a strongly connected component.
+// cycle returns the shortest cycle through the node of a strongly connected component that is first in Graph.Nodes. It
+// finds the cycle by breadth-first search.
 func (d *directed) cycle(component []gonum.Node) []int64 {
 	inComponent := map[int64]bool{}
 	start := component[0].ID()

@@ -103,7 +103,9 @@ func (s *Symbolic) decodeLater() {
 	}
 }
 
-// symbol returns the size of a symbol of g: a number if the size was given, otherwise an open symbol.
+// symbol returns the size of a symbol of g. A symbol with a hint, or with an assumed size in g, is open: a symbol of
+// Env with this hint. Of the other symbols, those bound in g are numbers, and the rest are open with the hint
+// [Bounds].assumed.
 func (s *Symbolic) symbol(g *Graph, name string, hints map[string]int) (sym.Int, error) {
 	bounds := g.Symbols[name]
 	hint, isOpen := hints[name]
@@ -120,8 +122,7 @@ func (s *Symbolic) symbol(g *Graph, name string, hints map[string]int) (sym.Int,
 		maxSize = bounds.Max
 	}
 	if hint < bounds.Min || hint > maxSize {
-		return sym.Int{}, fmt.Errorf("%s=%d is outside its bounds: min %d, max %d", g.SymbolText(name), hint,
-			bounds.Min, bounds.Max)
+		return sym.Int{}, fmt.Errorf("%s=%d is outside its bounds: %s", g.SymbolText(name), hint, bounds.text())
 	}
 	envName := s.Name(name)
 	s.Hints[envName] = hint
@@ -256,6 +257,8 @@ func (s *Symbolic) record(origin Guard) {
 		origin.Cond = cond
 		s.Guards = append(s.Guards, origin)
 	}
+	// A new guard may fix a symbol to its hint. Binds of the guard "symbol = hint" names the symbol, or Binds of the last
+	// new guard if several guards fix the symbol together.
 	for _, name := range sorted.Keys(s.Graph.sizes) {
 		size := s.Graph.sizes[name]
 		if _, isNumber := size.Known(); isNumber || s.bound[name] {
@@ -279,8 +282,9 @@ const maxCases = 16
 // SymbolicForked is [Graph.Symbolic] for up to 16 classes of sizes at once. If the bounds of symbols do not decide a
 // branch, inference follows both paths. A size, stride or offset that differs between classes is a [sym.Where]. Guards
 // exclude two kinds of sizes. Inference rejects the first kind; [Guard.Refusal] has the reason. For the second kind, a
-// value has another rank, dtype or alias than for the hints. If there are more classes, the graph is inferred only for
-// the class of the hints, and [Symbolic.IncompleteReason] has the reason.
+// value has another rank, dtype or alias than for the hints, or its shape depends on data only in one of the two
+// classes. The graph is inferred only for the class of the hints, and [Symbolic.IncompleteReason] has the reason, if
+// there are more classes, or if control flow depends on sizes.
 func (g *Graph) SymbolicForked(hints map[string]int) (*Symbolic, error) {
 	if i := slices.IndexFunc(g.Nodes, (*Node).mustInline); i >= 0 {
 		s, err := g.Symbolic(hints)
@@ -399,6 +403,7 @@ func (s *Symbolic) merge(cases []sym.Case[classResult]) {
 
 // mergedType returns the type of value i as an expression that is valid for all cases.
 func mergedType(cases []sym.Case[classResult], i int) tensor.Type {
+	// Where(If of case 0, type of case 0, Where(If of case 1, ...)): the last case is the innermost alternative.
 	last := len(cases) - 1
 	t := cases[last].Value.values[i].typ
 	for k := last - 1; k >= 0; k-- {

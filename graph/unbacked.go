@@ -83,7 +83,9 @@ func (u *unbacked) merge(n *Node, cases []sym.Case[classResult]) bool {
 		ordered := sym.Differing(cases, func(first, other classResult) bool {
 			return first.values[i].typ.SameForm(other.values[i].typ) || sameType(first.values[i].typ, other.values[i].typ)
 		})
-		ordered = append(ordered[1:], ordered[0]) // all other sizes belong to the first case
+		// ordered has the first case and the cases with other types. mergedType uses the type of the last case for all sizes
+		// of no other case, so the first case goes to the end.
+		ordered = append(ordered[1:], ordered[0])
 		v.Type, v.Meta, v.Dynamic = mergedType(ordered, i), f.meta, false
 	}
 	u.usedSymbols = u.nextSymbol

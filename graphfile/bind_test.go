@@ -71,9 +71,9 @@ func TestBind(t *testing.T) {
 		{map[string]int{"N": 8, "M": 3}, "int8[3,8,3]@(0,3,1)"},
 		{map[string]int{"M": 0}, "int8[3,2,0]@(0,1,1)"},
 		{map[string]int{"N": 9}, "N=9 is outside its bounds: min 1, max 8"},
-		{map[string]int{"K": 2}, "K=2 is outside its bounds: min 3, max 0"},
+		{map[string]int{"K": 2}, "K=2 is outside its bounds: min 3, no max"},
 		{map[string]int{"J": 2}, `the graph has no symbolic dimension "J"`},
-		{map[string]int{"M": -1}, "M=-1 is outside its bounds: min 0, max 0"},
+		{map[string]int{"M": -1}, "M=-1 is outside its bounds: min 0, no max"},
 		{map[string]int{"M": min(1<<60, math.MaxInt)},
 			`g.json:1:27: input "x": shape [2, 1152921504606846976] has too many elements: more than the 140737488355328 of int8 that take 2^47 bytes`},
 	} {

@@ -101,9 +101,9 @@ func (g *grouper) reducesTraffic(group *nodeGroup, prefix []*graph.Node, v *grap
 	for _, member := range prefix {
 		for _, value := range member.Out {
 			if readBy(value, inRest) {
-				saved--
+				saved-- // the rest of the group reads the value from memory
 				if !isReadOutside(value) {
-					saved--
+					saved-- // and the value is written only for the rest
 				}
 			}
 		}
@@ -111,7 +111,7 @@ func (g *grouper) reducesTraffic(group *nodeGroup, prefix []*graph.Node, v *grap
 			value := a.Value
 			if a.Kind == graph.TensorArg && value != v && !seen[value] && !inPrefix(value.Node) &&
 				value.Meta.Numel() == v.Meta.Numel() && readBy(value, inRest) {
-				saved--
+				saved-- // both steps read the operand
 			}
 			seen[value] = true
 		}

@@ -55,10 +55,11 @@ func (g *grouper) addAttention(nodes []*graph.Node, position int) {
 	g.groups = append(g.groups, group)
 }
 
-// betweenProducts returns the nodes of a possible attention that ends with product n, in a valid order: the last
-// product on which the first operand of n depends, the nodes between the two products, and n. A node between the
-// products depends on the first product, and is a pointwise node, a row reduction or a view. hasReduction reports
-// whether there is a row reduction. Results of all other nodes are read from memory.
+// betweenProducts returns the nodes of a possible attention that ends with product n, in a valid order: the first
+// product, the nodes between the two products, and n. The first product is the last one on which the first operand of n
+// depends through pointwise nodes, row reductions and views, about maxGroup at most. A node between the products is one
+// of these nodes and depends on the first product. hasReduction reports whether there is a row reduction, and whether
+// the first operand of n depends on the first product. Results of all other nodes are read from memory.
 func (g *grouper) betweenProducts(n *graph.Node) (nodes []*graph.Node, hasReduction bool) {
 	// Search backwards from the first operand of n for the first product.
 	var first *graph.Node

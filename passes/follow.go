@@ -46,7 +46,8 @@ func (d *Decisions) Equal(e *Decisions) bool {
 		maps.Equal(d.placedValues, e.placedValues) && d.equalLayouts(e)
 }
 
-// equalLayouts compares the assignments of two lists of decisions with the same nodes.
+// equalLayouts compares the assignments of two lists of decisions with the same nodes. Assignments with failed nodes are
+// never equal.
 func (d *Decisions) equalLayouts(e *Decisions) bool {
 	a, b := d.layout, e.layout
 	if len(a.Failed)+len(b.Failed) > 0 || !equalCopies(a.Inputs, b.Inputs) || !equalCopies(a.Outputs, b.Outputs) {
@@ -341,7 +342,7 @@ func (p *Plan) followLayouts() error {
 func (l *layouter) implFor(n *graph.Node, c *layout.Choice) (*graph.Impl, graph.Walk, error) {
 	switch {
 	case c.Impl == nil && len(n.Op.Impls) > 0 && !n.IsView():
-		return nil, c.Walk, misfit("%s is not a view", n.Name)
+		return nil, c.Walk, misfit("%s is not a view, but was one when the decisions were made", n.Name)
 	case c.Impl == nil || n.IsView():
 		return c.Impl, c.Walk, nil
 	}

@@ -477,6 +477,7 @@ func (p *Plan) summarize() {
 			p.costs.Set(n.Out[0], nodeCost{n, cost})
 		}
 		p.CostNS += cost
+		// Passes set Why of the nodes that they insert. Views, packed constants and uploads are not copies.
 		if n.Why == "" || n.IsView() || n.Packing() != nil || len(n.In) == 0 || n.In[0].Kind != graph.TensorArg ||
 			n.UploadsConstant() {
 			continue

@@ -106,6 +106,7 @@ func (placer *placer) placeResult(n *graph.Node) {
 		case operand.Within == nil || operand.Meta.Rank() != meta.Rank() || buffer != nil && operand.BufferOwner() != buffer:
 			return
 		case buffer == nil:
+			// The result begins at its first operand. place checks that the others follow it without gaps: see allInPlace.
 			buffer = operand.BufferOwner()
 			meta = meta.WithStrides(buffer.Meta.Strides)
 			meta.Offset = operand.Meta.Offset
@@ -226,6 +227,7 @@ func (placer *placer) nodeCost(n *graph.Node, known costByPart, moved func(*grap
 		return p
 	}
 	p.parts = make([]float64, 1+len(n.In))
+	// i is the index of an operand, or -1 for the node's own work.
 	unknown := func(i int) bool { return known.parts == nil || i >= 0 && moved(n.In[i].Value) }
 	copy(p.parts, known.parts)
 	setPart := func(i int, work graph.Work) { p.parts[i+1] = float64(layout.PS(placer.profile, work)) / 1e3 }

@@ -173,8 +173,11 @@ func (l *storedLayout) assignment(g *graph.Graph, device graph.Device) (*layout.
 	copies := make([]*layout.Copy, len(l.Copies))
 	for i, c := range l.Copies {
 		v := values[c.Value]
-		if v == nil || c.From >= i {
+		switch {
+		case v == nil:
 			return nil, misfit("a copied value does not exist")
+		case c.From >= i:
+			return nil, misfit("copy %d of %q is made from copy %d, which does not precede it", i, v.Name, c.From)
 		}
 		copies[i] = &layout.Copy{Value: v, Order: tensor.Order(c.Order), Place: c.Place, Pinned: c.Pinned, View: c.View,
 			Original: c.Original, Why: c.Why}

@@ -35,8 +35,8 @@ type Proof struct {
 }
 
 // rowPlace says where the rows of a value are. Dimension dim is divided into outer blocks, and each block contains all
-// rows. Row r has the indices (o*Rows + r)*k to (o*Rows + r + 1)*k in block o, where k is the number of slices of a row
-// in a block.
+// rows. In block b, row r has the indices from (b*Rows + r)*k up to but not including (b*Rows + r + 1)*k, where k is
+// the number of slices of a row in a block: k = Shape[dim] / (blocks*Rows).
 type rowPlace struct{ dim, blocks int }
 
 // noRows is the place of values that do not depend on the rows.
@@ -132,7 +132,7 @@ func (p *Proof) followAll(nodes []*graph.Node) (*graph.Node, error) {
 		before := len(p.choices)
 		n, err := p.step(nodes, i)
 		if err == nil {
-			if len(p.choices) > before {
+			if len(p.choices) > before { // follow does not know the index of the node
 				p.choices[before].node = i
 			}
 			continue
@@ -144,6 +144,7 @@ func (p *Proof) followAll(nodes []*graph.Node) (*graph.Node, error) {
 		if last < 0 {
 			return culprit, reason
 		}
+		// Return to the latest node with a choice, and continue after it with its next place.
 		choice := &p.choices[last]
 		if steps += i - choice.node; steps > maxSteps*len(nodes) {
 			return culprit, reason
@@ -288,6 +289,9 @@ func (p *Proof) placesAfterReshape(n *graph.Node) []rowPlace {
 	if from.DType.Size() != to.DType.Size() || from.Numel() != to.Numel() || from.Numel() == 0 {
 		return nil
 	}
+	// In row-major order, the elements of a row are in `blocks` separate sequences. Dimension d of the new shape can have
+	// the rows if the dimensions before it, of total size `leading`, divide the blocks, and if d can be divided into the
+	// remaining blocks of Rows equal parts.
 	blocks, leading := product(from.Shape[:place.dim])*place.blocks, 1
 	var list []rowPlace
 	for d, size := range to.Shape {
@@ -296,7 +300,7 @@ func (p *Proof) placesAfterReshape(n *graph.Node) []rowPlace {
 		}
 		leading *= size
 	}
-	sorted.Func(list, func(a, b rowPlace) int {
+	sorted.Func(list, func(a, b rowPlace) int { // Shape/blocks is Rows times the slices of a row in a block
 		return cmp.Or(cmp.Compare(to.Shape[a.dim]/a.blocks, to.Shape[b.dim]/b.blocks), cmp.Compare(a.blocks, b.blocks),
 			cmp.Compare(distance(a.dim, place.dim), distance(b.dim, place.dim)))
 	})
@@ -393,6 +397,7 @@ func (p *Proof) rejection(n *graph.Node, loops []graph.Parallel, rowOperands []i
 			if a.Kind != graph.TensorArg || p.Dim(a.Value) >= 0 || loop.In[i] == graph.Whole {
 				continue
 			}
+			// If operand i had rows, the loop would fit: only this operand prevents it.
 			q := &Proof{Rows: p.Rows, places: maps.Clone(p.places)}
 			q.places[a.Value] = rowPlace{loop.In[i], p.placeOf(n.In[rowOperands[0]].Value).blocks}
 			if _, _, ok := q.fits(n, &loop); ok {

@@ -90,7 +90,8 @@ func hasAttr(n *graph.Node, name string) bool {
 	return false
 }
 
-// equalRows reports whether all rows of a constant are equal, bit by bit.
+// equalRows reports whether all rows of a constant are equal. Numbers are compared as text, so that NaNs are equal, but
+// 0 and -0 are not.
 func equalRows(t *tensor.Tensor, p rowPlace, rows int) bool {
 	dim, size := p.dim, t.Shape[p.dim]
 	if size%(rows*p.blocks) != 0 || size == 0 {
@@ -102,6 +103,7 @@ func equalRows(t *tensor.Tensor, p rowPlace, rows int) bool {
 	rowSlices := size / rows / p.blocks
 	same := true
 	eachIndex(t.Shape, func(_ int, index []int) bool {
+		// y is the element of the first row of the same block at the same position within the row.
 		slice := index[dim]
 		x := t.At(index...)
 		index[dim] = slice/(rowSlices*rows)*(rowSlices*rows) + slice%rowSlices
@@ -124,6 +126,7 @@ func withRows(t *tensor.Tensor, p rowPlace, rows, newRows int) (*tensor.Tensor, 
 	}
 	out := tensor.Empty(meta)
 	eachIndex(shape, func(i int, index []int) bool {
+		// Each new row is a copy of the first old row of its block.
 		slice := index[dim]
 		index[dim] = slice/(rowSlices*newRows)*(rowSlices*rows) + slice%rowSlices
 		out.SetFlat(i, t.At(index...))

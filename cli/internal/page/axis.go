@@ -29,7 +29,8 @@ type scale struct {
 	from, to  float64 // coordinates of low and high
 }
 
-// newScale returns a scale that contains all given values. A linear scale contains 0.
+// newScale returns a scale that contains all given values that can be drawn, with a margin of 4% at both ends. A linear
+// scale contains 0, and has a margin only at its positive end. from and to are the coordinates of the ends.
 func newScale(axis Axis, from, to float64, values ...float64) scale {
 	s := scale{axis, math.Inf(1), math.Inf(-1), from, to}
 	if !axis.Log {
@@ -78,6 +79,7 @@ func (s *scale) ticks(n int) []float64 {
 		low, high = math.Pow(10, low), math.Pow(10, high)
 	}
 	unit := cmp.Or(s.axis.Unit, 1)
+	// Lines are at the multiples of step, the least round multiple of unit with at most about n lines.
 	step := unit * roundUp((high-low)/unit/float64(n))
 	var list []float64
 	for i := math.Ceil(low / step); i*step <= high; i++ {
@@ -105,7 +107,8 @@ func (s *scale) decades(n int) []float64 {
 	return list
 }
 
-// roundUp returns the least round number that is at least v. A round number is 1, 2, 2.5 or 5 times a power of 10.
+// roundUp returns the least round number that is at least v, up to rounding errors. A round number is 1, 2, 2.5 or 5
+// times a power of 10. It returns 1 if v is not positive and finite.
 func roundUp(v float64) float64 {
 	if !(v > 0) || math.IsInf(v, 0) {
 		return 1

@@ -55,6 +55,7 @@ func (c *Intervals) draw() string {
 		low, knownLow := x.coordinate(r.Low)
 		high, knownHigh := x.coordinate(r.High)
 		if knownLow && knownHigh {
+			// a bar at the low end, a line to the high end, and a bar there
 			d.add(`<path class="guide" d="M%.1f %.1fv10m0-5H%.1fm0-5v10"/>`, low, y-5, high)
 		}
 		d.add(`<circle class="shape" cx="%.1f" cy="%.1f" r="4.5"/></g>`, pointX, y)
@@ -206,6 +207,8 @@ func (c *StepFunction) draw() string {
 	d := &drawing{}
 	d.xAxis(&x, plotTop, plotBottom)
 	d.yAxis(&y, plotLeft, plotRight)
+	// The path goes horizontally to the time of each change, then vertically to the new value.
+	// It encloses the area below.
 	path, lastY := "", float64(plotBottom)
 	for i, p := range c.Points {
 		px, okX := x.coordinate(p[0])

@@ -103,6 +103,7 @@ func (p *picture) layoutStyle() string {
 
 // colorOf returns the color and the dashes of a layout of the legend.
 func (p *picture) colorOf(layout int) (color, dash string) {
+	// Usual layouts have their index in usualLayouts. Others follow, in the order of the legend.
 	index := slices.Index(usualLayouts, p.legend[layout].name)
 	if index < 0 {
 		index = len(usualLayouts)
@@ -204,7 +205,8 @@ func (s *scene) orientPoint(p graphdraw.Point) graphdraw.Point {
 	return p
 }
 
-// curve returns the path command of a cubic curve whose tangents at both ends have the direction of the picture.
+// curve returns the path command of a cubic curve whose tangents at both ends have the direction of the picture: its
+// control points are at half of the distance along this direction.
 func (s *scene) curve(from, to graphdraw.Point) string {
 	half := (to.Y - from.Y) / 2
 	list := []string{"C"}
@@ -226,6 +228,8 @@ func (s *scene) point(command string, p graphdraw.Point) string {
 // l, and within that of the drawing inner.
 func (w *svgWriter) connectPorts(l *level, i, items int, inner *level, origin, within graphdraw.Point) {
 	for k, p := range inner.ports {
+		// from is the middle of the port's upper edge, to is where the line of an outgoing value leaves item i. For an
+		// incoming value, the curve goes from the point where the line arrives at item i to the port.
 		corner, n, route := inner.Corners[items+k], &l.lines[p.line], l.Routes[p.line]
 		from := graphdraw.Point{X: within.X + corner.X + portWidth/2, Y: within.Y + corner.Y}
 		to := graphdraw.Point{X: origin.X + route.LeaveX, Y: origin.Y + l.Corners[i].Y + l.sizes[i].Height}
@@ -270,6 +274,7 @@ func (w *svgWriter) line(it *item, l *level, i int, origin graphdraw.Point) {
 		if to >= len(it.items) || it.items[to].open {
 			continue // the line continues inside an open group, or outside this group
 		}
+		// The tip is a triangle with its point at the reader.
 		x, y := l.Routes[i].ArriveX[k]+origin.X, l.Corners[to].Y+origin.Y
 		fmt.Fprintf(w, `<path class="%s" d="%s%s%sz"/>`, lineClass("tip", "f", n.layout),
 			w.point("M", graphdraw.Point{X: x, Y: y}), w.point("L", graphdraw.Point{X: x - 4, Y: y - 7}),
