@@ -336,7 +336,7 @@ func (s *Segment) Class(known map[*Value]*tensor.Tensor) string {
 	for _, v := range s.Awaits {
 		if t := known[v]; t != nil {
 			b = appendShape(b, t)
-			if t.Numel() <= maxAttrElements { // At rejects a greater tensor, whatever its elements
+			if t.Numel() <= maxAttrElements { // At rejects any larger tensor
 				rows := t.CopyTo(tensor.New(t.DType, t.Shape...))
 				b = append(b, rows.Storage().Bytes()[:rows.Bytes()]...)
 			}
