@@ -124,7 +124,7 @@ func (m *Images) decode(data []byte, in imageInput) (*tensor.Tensor, error) {
 		return nil, err
 	case config.Width < 1 || config.Height < 1:
 		return nil, errors.New("the image is empty")
-	case config.Width > maxImagePixels/config.Height:
+	case config.Width > maxImagePixels/config.Height: // the product may overflow
 		return nil, fmt.Errorf("the image has %d x %d pixels; the limit is %d pixels", config.Width, config.Height,
 			maxImagePixels)
 	}
@@ -250,7 +250,8 @@ func cropStart(size, cropped int) int {
 	return int(math.RoundToEven(float64(size-cropped) / 2))
 }
 
-// gray returns the luma of ITU-R BT.601 as Pillow rounds it.
+// gray returns the luma of ITU-R BT.601, 0.299 R + 0.587 G + 0.114 B, as Pillow rounds it: with weights in units of
+// 2^-16.
 func gray(c color.RGBA) byte {
 	return byte((uint32(c.R)*19595 + uint32(c.G)*38470 + uint32(c.B)*7471 + 1<<15) >> 16)
 }

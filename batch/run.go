@@ -268,7 +268,8 @@ func readInput(path string) ([]byte, error) {
 	return data, nil
 }
 
-// runAll runs all decoded inputs, several at once if their rows can be joined.
+// runAll runs all decoded inputs. It joins the inputs that wait at the same time into batches if their rows can be
+// joined, and runs several batches concurrently. It stops early if the context ends.
 func (j *job) runAll(ctx context.Context, waiting <-chan *item) {
 	slots := make(chan struct{}, parallelRuns(j.options))
 	var runs sync.WaitGroup
@@ -332,7 +333,7 @@ func (j *job) drop(list []*item) {
 }
 
 // runTogether runs items as one batch. If the batch fails, the items run one by one, because the error may concern the
-// data of a single item.
+// data of a single item. Items of a run that failed because the context has ended have no result.
 func (j *job) runTogether(ctx context.Context, list []*item) {
 	parts, release, err := j.model.run(ctx, runsOf(list))
 	if err != nil && len(list) > 1 && ctx.Err() == nil {
@@ -346,6 +347,7 @@ func (j *job) runTogether(ctx context.Context, list []*item) {
 		j.window.Release(int64(len(list)))
 		return
 	}
+	// The parts share the memory of the batch's results, which is released when all parts are.
 	var unreleased sync.WaitGroup
 	unreleased.Add(len(list))
 	for i, it := range list {

@@ -28,7 +28,7 @@ func newScanner(data []byte, report func(offset int, err error)) *scanner {
 	return &scanner{dec: jsontext.NewDecoder(bytes.NewBuffer(data)), data: data, report: report, keys: map[string]string{}}
 }
 
-// offset returns the offset of the next token in the file.
+// offset returns the offset in the file of the next token: after blanks, commas and colons.
 func (s *scanner) offset() int {
 	offset := int(s.dec.InputOffset())
 	for offset < len(s.data) && strings.IndexByte(" \t\r\n,:", s.data[offset]) >= 0 {
@@ -226,7 +226,7 @@ func (s *scanner) skip() error { return s.dec.SkipValue() }
 // raw returns the bytes of the next value. They are a slice of the file's bytes.
 func (s *scanner) raw() ([]byte, error) {
 	v, err := s.dec.ReadValue()
-	end := int(s.dec.InputOffset())
+	end := int(s.dec.InputOffset()) // the value ends where the decoder stands
 	return s.data[end-len(v) : end : end], err
 }
 

@@ -182,7 +182,7 @@ func (prover *prover) tryCase(spec *program.Specialization, sizes []int) {
 	if err != nil {
 		return
 	}
-	guards := len(form.Env.Guards())
+	guards := len(form.Env.Guards()) // without those that the question for the format may add below
 	if prover.property.value != "" {
 		if v := form.Planned.Value(prover.property.value); v == nil || !v.Type.Is(prover.property.format) {
 			return

@@ -12,8 +12,8 @@ type elementScanner struct {
 	err       error
 }
 
-// all is an iterator over the texts of the elements: numbers, literals and strings. It sets err if the JSON is not a
-// list or contains an object.
+// all is an iterator over the texts of the elements: numbers, literals, and strings with their quotes. It sets err if
+// the JSON is not a list or contains an object.
 func (s *elementScanner) all(yield func(text []byte) bool) {
 	data := bytes.TrimSpace(s.remaining)
 	if len(data) == 0 || data[0] != '[' {

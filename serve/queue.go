@@ -134,8 +134,9 @@ func (q *queue) dispatch() {
 	}
 }
 
-// delay waits for further requests, at most Options.MaxDelay after the first one arrived. It does not wait if no
-// other request was waiting when the last batch was taken, because further requests are then unlikely.
+// delay waits for further requests, until Options.MaxDelay after the first one arrived or until as many rows wait as a
+// batch typically has. It does not wait if a single request was waiting when the last batch was taken, because further
+// requests are then unlikely, or if the model has no batches.
 func (q *queue) delay() {
 	if q.model.rows == nil || q.server.options.MaxDelay <= 0 {
 		return

@@ -140,6 +140,7 @@ func (builder *groupBuilder) sort() {
 		b := popPreferred(ready, preferred, done)
 		done[b] = true
 		builder.order = append(builder.order, b)
+		// The next box is from the longest prefix of this box's scope, then of shorter prefixes, then of any scope.
 		preferred = slices.Concat(rankKeys, keys(b)[1:])
 		for _, to := range readers[b] {
 			if unready[to]--; unready[to] == 0 {
@@ -176,8 +177,9 @@ func (h *indexHeap) Pop() any {
 	return x
 }
 
-// groupScopes returns the items of a range of boxes. Consecutive boxes whose scopes have the same component at index
-// depth form a group. The group is divided in the same way by the next component.
+// groupScopes returns the items of a range of boxes. At least minGroup consecutive boxes whose scopes have the same
+// component at index depth form a group. The group is divided in the same way by the next component. If this gives a
+// single item, the item takes the place of the group.
 func (builder *groupBuilder) groupScopes(from, upTo, depth int) []*item {
 	var list []*item
 	parts := map[string]int{} // the number of groups of each scope; other boxes may divide a scope into several groups
@@ -253,7 +255,7 @@ func (builder *groupBuilder) divide(items []*item) []*item {
 	var list []*item
 	for from := 0; from < len(items); {
 		end := min(from+size, len(items))
-		if len(items)-end < size/4 {
+		if len(items)-end < size/4 { // too few for a section of their own
 			end = len(items)
 		}
 		if end < len(items) {

@@ -170,6 +170,8 @@ func (s *scene) connect(it *item, l *level, values []int, outerLine map[int]int)
 			}
 			return ports[p]
 		}
+		// Within item from, the value has a line on the level of that item. A value from outside enters at a port; one that
+		// is also read outside leaves at a port.
 		switch readers = slices.DeleteFunc(readers, func(i int) bool { return i == from }); {
 		case !inside:
 			from = portAt(false)

@@ -94,6 +94,7 @@ func tandems(codes []uint64, worthwhile func(tandem) bool) []tandem {
 	var found []tandem
 	for period := 1; period <= min(len(codes)/2, maxPeriod); period++ {
 		for i := 0; i+period < len(codes); {
+			// Items i to i+run-1 equal the items one period later, so run/period + 1 equal blocks start at item i.
 			run := 0
 			for i+run+period < len(codes) && codes[i+run] == codes[i+run+period] {
 				run++
