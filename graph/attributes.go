@@ -121,6 +121,7 @@ func (s *Schema) isDefault(f Field, v any, symbols map[string]sym.Int) bool {
 	if _, ok := v.(Ref); ok || f.Required || attrDependsOnAny(v, symbols) {
 		return false
 	}
+	// Both the given and the default value are decoded into a field of the attribute struct; "none" leaves it zero.
 	got, byDefault := reflect.New(attrsType(s)).Elem().Field(f.index), reflect.New(attrsType(s)).Elem().Field(f.index)
 	if setField(f, got, v, symbols) != nil {
 		return false
@@ -286,7 +287,7 @@ func (n *Node) addNumbers(numbers []any) error {
 		case complete:
 			return fmt.Errorf("operand %q is given twice, the second time as attribute %q", n.Op.Params[i].Name,
 				n.Op.Params[i].attrName())
-		default:
+		default: // absent operands fill the positions up to i
 			in = append(in, make([]Arg, max(0, i-len(in)))...)
 			in = slices.Insert(in, i, a)
 		}

@@ -156,8 +156,10 @@ func (n *Node) reference(g *Graph, vals map[*Value]*tensor.Tensor, dynamic bool)
 }
 
 // toInferredLayout returns t, the result of a reference, in the inferred layout of the value, because a
-// later as_strided depends on this layout. If the value is a view, base is the tensor of its operand and
-// the result is a view of base. Otherwise base is nil.
+// later as_strided depends on this layout. If the value is a view, base is the tensor of its operand, otherwise nil.
+// The result for a view is a view of base, or t if t already has the storage of base or base is not laid out as
+// inferred.
+// toInferredLayout returns t for a packed or dynamic value.
 func (v *Value) toInferredLayout(t, base *tensor.Tensor) *tensor.Tensor {
 	if v.Dynamic || v.Packed != nil || t.DType != v.Meta.DType {
 		return t
@@ -177,7 +179,7 @@ func (v *Value) toInferredLayout(t, base *tensor.Tensor) *tensor.Tensor {
 		return t
 	}
 	meta := v.Meta
-	meta.Offset += base.Offset - v.Alias.Meta.Offset
+	meta.Offset += base.Offset - v.Alias.Meta.Offset // base may begin elsewhere in its storage than inferred
 	if x, err := base.View(meta); err == nil {
 		return x
 	}

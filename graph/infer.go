@@ -233,8 +233,9 @@ func (v *Value) setLayout(p Pin) error {
 	return nil
 }
 
-// setType sets Type and Meta to an inferred type. If the type shares its slices with the type of an operand, Meta
-// shares the operand's slices as well, so that a long chain of values of one shape needs no additional memory.
+// setType sets Type and Meta to an inferred type. If the type shares its slices with the type of an operand, and its
+// offset is a number, Meta shares the operand's slices as well, so that a long chain of values of one shape needs no
+// additional memory.
 func (v *Value) setType(t *tensor.Type, in []Arg) error {
 	for i := range in {
 		if o := in[i].Value; o != nil && sameSlice(t.Shape, o.Type.Shape) && sameSlice(t.Strides, o.Type.Strides) {

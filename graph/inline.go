@@ -278,7 +278,8 @@ func (inlining *inlining) unroll(n *Node) error {
 	if repetition.Body == nil || repetition.Carried < 0 || collectedCount < 0 ||
 		len(repetition.Values) < repetition.Carried ||
 		len(repetition.Body.Inputs) != 2+len(repetition.Values) || len(repetition.Body.Outputs) != 1+len(n.Out) {
-		return errors.New("its inputs and outputs do not match those of its graph")
+		return fmt.Errorf("the graph that the node runs repeatedly does not match %d carried values, %d inputs and %d "+
+			"results", repetition.Carried, len(repetition.Values), len(n.Out))
 	}
 	values := make([]*Value, len(repetition.Values))
 	for i, a := range repetition.Values {
@@ -295,6 +296,7 @@ func (inlining *inlining) unroll(n *Node) error {
 		if err != nil {
 			return fmt.Errorf("iteration %d: %w", i, err)
 		}
+		// The outputs of Body are the condition, the carried values and the collected values. Invariant values stay.
 		copy(values, out[1:1+repetition.Carried])
 		for k, v := range out[1+repetition.Carried:] {
 			collected[k] = append(collected[k], Of(v))

@@ -119,7 +119,7 @@ func (v *verifier) checkInputs() {
 			case x == nil:
 			case x.Node != nil || x.Alias != nil || x.Within != nil:
 				v.fail(nil, "value %q is an input or a constant, but has a producer or shares storage", x.Name)
-			case (i == 1) != (x.Const != nil):
+			case (i == 1) != (x.Const != nil): // list 1 has the constants
 				v.fail(nil, "value %q is in the wrong list: constants have data, inputs have none", x.Name)
 			case x.Const != nil && !x.Const.SameLayout(x.Meta):
 				v.fail(nil, "constant %q: its meta is %v, its data %v", x.Name, x.Meta, x.Const.Meta)
@@ -207,7 +207,7 @@ func (v *verifier) checkOperands(n *Node) {
 	}
 }
 
-// checkAlias checks that a view aliases an operand and is within its storage.
+// checkAlias checks that a view aliases an operand of its node and is within the storage of its root value.
 func (v *Value) checkAlias() error {
 	if v.Alias == nil {
 		return nil
@@ -261,7 +261,7 @@ func (n *Node) checkResult(x *Value, r Result) error {
 		return fmt.Errorf("it is %v, inferred is %v", x.Meta, meta)
 	case x.Meta.SameLayout(meta) && (x.Meta.Offset == meta.Offset || x.Within != nil) && x.Alias == alias:
 		return nil
-	case x.Within != nil: // checkWithin and checkWrites check it
+	case x.Within != nil: // checkWithin and checkWrites check the layout
 		return nil
 	case x.Alias != nil && x.Alias == alias && x.Meta.Offset == meta.Offset && x.Meta.SameAddresses(meta):
 		return nil // a view may have any strides in dimensions of size 1

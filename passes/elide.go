@@ -174,9 +174,10 @@ func (e *elider) hasView(v *graph.Value) bool {
 	})
 }
 
-// canRead reports whether a reader of `from` can read `to` instead, while its results keep their layouts. Pointwise
-// nodes, copies, and nodes whose results have a chosen layout keep the layouts of their results. For any other node,
-// inference must give the same results with `to` as with `from`.
+// canRead reports whether a reader of `from` can read `to` instead, while its results keep their layouts. A view, an op
+// that reads the bytes between elements, and an implementation that rejects the layout of `to` cannot. Pointwise nodes,
+// copies, and nodes whose results have a chosen layout keep the layouts of their results. For any other node, inference
+// must give the same results with `to` as with `from`.
 func (e *elider) canRead(reader *graph.Node, from, to *graph.Value) bool {
 	if reader.Op.ReadsStorage || reader.Op.Kind == graph.View && !reader.Op.Identity {
 		return false
@@ -211,8 +212,8 @@ func (e *elider) canRead(reader *graph.Node, from, to *graph.Value) bool {
 	return true
 }
 
-// cancelPermutes removes the second of two consecutive permutations that are inverses. The readers of the second
-// permutation then read the operand of the first.
+// cancelPermutes removes the second of two consecutive permutations that are inverses, unless one of them or the
+// operand of the first is pinned to a layout. The readers of the second permutation then read the operand of the first.
 func cancelPermutes(p *Plan) error {
 	g := p.Graph
 	var readers *uses // created at the first pair

@@ -186,8 +186,8 @@ func isSmallEnough(n *graph.Node) bool {
 	return resultBytes(n) <= limit && read <= max(expandedLimit, limit)
 }
 
-// foldBudget limits the memory of folded results to half of the available memory, because the operands also stay in
-// memory.
+// foldBudget limits the memory of folded results to half of the memory that is available without the constants, because
+// the operands also stay in memory.
 type foldBudget struct {
 	limit     int // [Options.MemoryLimit]
 	maxBytes  int // maximum total size of results in bytes; 0 until allows computes it
@@ -198,10 +198,11 @@ type foldBudget struct {
 // The query takes longer than planning a small graph.
 const uncheckedBytes = 64 << 20
 
-// allows reports whether the results of a node fit into the budget. Results up to foldLimit always fit.
+// allows reports whether the results of a node fit into the budget, together with the results so far. A total of up to
+// foldLimit always fits.
 func (b *foldBudget) allows(n *graph.Node, g *graph.Graph) bool {
 	total := saturatedSum(b.usedBytes, resultBytes(n))
-	if total < uncheckedBytes && b.limit == 0 || b.limit < 0 {
+	if total < uncheckedBytes && b.limit == 0 || b.limit < 0 { // a negative limit means none
 		return true
 	}
 	if b.maxBytes == 0 {

@@ -46,8 +46,8 @@ func (d *Decisions) Equal(e *Decisions) bool {
 		maps.Equal(d.placedValues, e.placedValues) && d.equalLayouts(e)
 }
 
-// equalLayouts compares the assignments of two lists of decisions with the same nodes. Assignments with failed nodes are
-// never equal.
+// equalLayouts compares the assignments of two lists of decisions with the same nodes. Assignments with failed nodes
+// are never equal.
 func (d *Decisions) equalLayouts(e *Decisions) bool {
 	a, b := d.layout, e.layout
 	if len(a.Failed)+len(b.Failed) > 0 || !equalCopies(a.Inputs, b.Inputs) || !equalCopies(a.Outputs, b.Outputs) {

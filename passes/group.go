@@ -140,6 +140,7 @@ func commonSpace(a, b space) space {
 	switch {
 	case a.mask == nil && b.mask == nil && same:
 		return a
+	// One group reduces rows. The other may compute elements of rows, or one element for each row.
 	case a.mask == nil && b.mask != nil && (same || b.split == 0 && slices.Equal(a.shape, b.reducedShape())):
 		return b
 	case a.mask != nil && b.mask == nil && (same || a.split == 0 && slices.Equal(b.shape, a.reducedShape())):

@@ -404,10 +404,11 @@ func (l *layouter) insert(c *layout.Copy) (*graph.Value, error) {
 		return nil, err
 	}
 	name, impl, copyLayout := c.Value.Name+"."+c.Order.String(), &op.Impls[0], c.Lay(from.Meta)
+	// A copy to another place is a download or an upload, and keeps the layout. A copy within a place changes the layout.
 	switch device := l.plan.device; {
 	case c.Place == tensor.Host && from.Place() == tensor.Host:
 	case device == nil:
-		return nil, misfit("the program has no device")
+		return nil, misfit("a copy is on a device, but the program has none")
 	case c.Place != from.Place():
 		name, impl, copyLayout = c.Value.Name+"."+c.Place.String(), device.Download(), from.Meta
 		if copyLayout.Offset = 0; c.Place != tensor.Host {
@@ -431,6 +432,7 @@ func (l *layouter) insert(c *layout.Copy) (*graph.Value, error) {
 // node copies it.
 func (l *layouter) view(c *layout.Copy, operand *graph.Value) (*graph.Value, error) {
 	v := c.Value
+	// A repetition that copies has an order of its own, so only repetitions that view are shared.
 	key := viewKey{v.Node, operand}
 	n := l.views[key]
 	if n == nil || c.Order != "" {

@@ -207,7 +207,7 @@ func (l *storedLayout) assignment(g *graph.Graph, device graph.Device) (*layout.
 		}
 		switch {
 		case c.OnDevice && device == nil:
-			return nil, misfit("the program has no device")
+			return nil, misfit("%s is planned for a device, but the program has none", n.Name)
 		case c.OnDevice:
 			choice.Impl = device.Impl(n.Op)
 		case c.Impl != "":
