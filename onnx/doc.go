@@ -14,18 +14,21 @@
 //
 //	onnx.Options{Lookup: lookup, Operators: onnx.Operators{"com.example": {"Swish": onnx.As("swish")}}}
 //
-// Each weight is read into its own memory. Nodes that depend only on constants and known sizes, such as shape
-// computations, are evaluated during the import. Some parameters, such as a shape or axes, are operands of the ONNX
-// operator but attributes of the op. A constant operand becomes the value of the attribute. For a computed operand, the
-// attribute is a reference to the value, a graph.Ref.
+// Each weight is read into its own memory, not mapped from the file. Nodes that depend only on constants and known
+// sizes, such as shape computations, are evaluated during the import. Some parameters, such as a shape or axes, are
+// operands of the ONNX operator but attributes of the op. A constant operand becomes the value of the attribute. For a
+// computed operand, the attribute is a reference to the value, a graph.Ref.
 //
 // Symbolic sizes of a model become symbols of the graph. Sizes that the model computes from symbols become expressions.
-// An If on a size becomes a node that chooses its branch when the sizes are known. The graph is valid for
-// all sizes within the bounds of its symbols.
-// [Options.Dims] replaces symbols by numbers before the conversion, so that shape computations are folded.
+// An If on a size becomes a node that chooses its branch when the sizes are known. The graph is valid for all sizes
+// within the bounds of its symbols. [Options.Dims] replaces symbols by numbers before the conversion, so that shape
+// computations are folded.
 //
-// A tensor of strings is an int64 tensor of codes: indices in the list of all strings of the model. [graph.Labels] has
-// the list for each input and output of strings, and the keys of outputs that are sequences of maps. An output of
-// ZipMap is the matrix of its values. A string of an input that is not in the list has the code -1, so it cannot be a
-// result. An input m that is a map is two inputs, m.keys and m.values.
+// Graphs have no strings and maps:
+//   - A tensor of strings is an int64 tensor of codes: indices in the list of all strings of the model. [graph.Labels]
+//     has this list for each input and output of strings. A caller's string that is not in the list has the code -1;
+//     the graph cannot return such a string.
+//   - An input m that is a map is two inputs, the vectors m.keys and m.values.
+//   - An output that is a sequence of maps (of the operator ZipMap) is the matrix of the values, with a row for each
+//     map. [graph.Labels] has the keys of the columns.
 package onnx

@@ -81,7 +81,8 @@ var operatorsSince = map[int]string{
 	28: "SwiGLU",
 }
 
-// restrictions lists the calls that are rejected, by domain and name of the operator.
+// restrictions describes, by domain and name of the operator, the calls that are accepted ("scale 1") or rejected ("no
+// g_idx").
 var restrictions = map[string][]string{
 	"Constant":         {"no sparse tensors"},
 	"DeformConv":       {"two spatial dimensions, padded alike on both sides"},
@@ -150,7 +151,8 @@ func (m *Model) MissingOperators(o Options) ([]MissingOperator, error) {
 	}
 	var list []MissingOperator
 	for _, op := range m.model.MissingOperators(full.Table) {
-		list = append(list, MissingOperator{op.Operator.Domain, op.Operator.Name, op.Nodes, op.Suggestion})
+		list = append(list, MissingOperator{Domain: op.Operator.Domain, Name: op.Operator.Name, Nodes: op.Nodes,
+			Suggestion: op.Suggestion})
 	}
 	return list, nil
 }

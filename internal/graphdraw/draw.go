@@ -138,7 +138,7 @@ func cellsOf(boxes []Box, nets []Net, ranks []int) (*layeredLayout, error) {
 		for _, to := range net.To {
 			last = max(last, ranks[to])
 		}
-		for layer := ranks[net.From] + 1; layer < last; layer++ {
+		for layer := ranks[net.From] + 1; layer < last; layer++ { // the layers between the boxes
 			if len(layout.cells) == MaxCells {
 				return nil, ErrTooLarge
 			}
@@ -161,7 +161,8 @@ func cellsOf(boxes []Box, nets []Net, ranks []int) (*layeredLayout, error) {
 	return layout, nil
 }
 
-// cellAbove returns the cell of a net in the layer directly above the k-th layer below the net's upper box.
+// cellAbove returns the cell of a net directly above layer rank+1+k, where rank is the layer of the net's upper box:
+// this box for k = 0, and otherwise a crossing.
 func (l *layeredLayout) cellAbove(net, k int) int {
 	if k == 0 {
 		return l.nets[net].From

@@ -53,7 +53,8 @@ func (im *importer) skipOutput(name string, err error) {
 	im.skipped = append(im.skipped, im.graph.FailOutput(graph.Output{Name: name}, err))
 }
 
-// skipNode replaces the node by a node that inference rejects with err. The results get the names in outputs.
+// skipNode replaces the node by a node that inference rejects with err. The results get the names in outputs. If an
+// unavailable value of the graph is the reason, it becomes the operand of the new node; other reasons are counted.
 func (n *Node) skipNode(err error, outputs []string) {
 	_ = n.graph.TakeErr() // errors of its converter
 	var operands []*graph.Value
@@ -85,7 +86,8 @@ func (n *Node) convertCatchingMemory(domain string) (out []*Value, err error) {
 	return n.convert(domain)
 }
 
-// bindOutputs adds the outputs of the node to the scope, and names them.
+// bindOutputs adds the outputs of the node to the scope, and names them. If mistakes are skipped, an output with a
+// mistake becomes a rejected node of its own.
 func (n *Node) bindOutputs(out []*Value) error {
 	for i, name := range n.proto.Output {
 		var err error
@@ -124,6 +126,7 @@ func rebindSome(g *graph.Graph, sizes map[string]int) error {
 	if len(g.Symbols) == 0 {
 		return nil
 	}
+	// The default sizes are kept if inference rejects no more nodes than at the given sizes, which are bound now.
 	rejected := len(g.InferAll())
 	if err := g.BindOnly(nil); err == nil && len(g.InferAll()) <= rejected {
 		return nil

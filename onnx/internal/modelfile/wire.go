@@ -49,7 +49,8 @@ type span struct{ begin, end int }
 
 func (s span) len() int { return s.end - s.begin }
 
-// readModel reads a model of size bytes. It returns the raw data of initializers separately from their messages.
+// readModel reads a model of size bytes. It returns the raw data of the main graph's initializers separately from their
+// messages. Files with unexpected fields, such as groups, are decoded as a whole; their messages keep the raw data.
 func readModel(ctx context.Context, src io.ReaderAt, size int, storage StorageFunc) (_ *pb.ModelProto,
 	_ map[*pb.TensorProto]*tensor.Storage, err error) {
 	defer tensor.CatchMemory(&err)
@@ -73,7 +74,7 @@ func readModel(ctx context.Context, src io.ReaderAt, size int, storage StorageFu
 
 // bytes returns the bytes of a span. The slice is valid until the next call of bytes.
 func (w *wire) bytes(s span) ([]byte, error) {
-	if s.begin < w.bufOffset || s.end > w.bufOffset+len(w.buf) {
+	if s.begin < w.bufOffset || s.end > w.bufOffset+len(w.buf) { // read ahead, but not beyond the file
 		n := min(max(s.len(), readAhead), w.size-s.begin)
 		if cap(w.buf) < n {
 			w.buf = make([]byte, n)
@@ -119,6 +120,7 @@ func (w *wire) fields(s span, take func(n protowire.Number, value span) (bool, e
 			if length < 0 || n > uint64(s.end-offset-tag-length) {
 				return nil, errUnexpected
 			}
+			// the field is: tag, length n of the value, value
 			value := span{offset + tag + length, offset + tag + length + int(n)}
 			end = value.end
 			taken, err := take(number, value)
@@ -235,7 +237,8 @@ func (w *wire) weights() (map[*pb.TensorProto]*tensor.Storage, error) {
 		lock.Unlock()
 		list = pieces(list, storage.Bytes(), extent.begin)
 	}
-	sorted.Func(list, func(a, b piece) int { return cmp.Compare(a.offset, b.offset) }) // for the system's read-ahead
+	// In ascending order for the system's read-ahead; w.data is a map.
+	sorted.Func(list, func(a, b piece) int { return cmp.Compare(a.offset, b.offset) })
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}

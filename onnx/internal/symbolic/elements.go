@@ -25,8 +25,8 @@ type Element struct {
 	denominator int // for a fraction, at least 1; not used for other dtypes
 	// rounded means that floating-point arithmetic rounds the fraction. The result of rounding is unknown, but it is
 	// between the integers around the fraction.
-	rounded bool
-	exact   []exactInt // the conditions under which a fraction is correct: see applyLimits
+	rounded         bool
+	exactConditions []exactInt // the conditions under which a fraction is correct: see applyLimits
 }
 
 // MaxElements bounds the number of elements computed as expressions.

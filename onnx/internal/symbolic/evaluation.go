@@ -126,7 +126,7 @@ func (e *evaluation) apply(op expr.Op, dtype tensor.DType, x ...Element) Element
 	case dtype == tensor.Int64 || dtype == tensor.Int32:
 		return e.integer(op, x)
 	case dtype.IsFloat():
-		return e.float(op, dtype, x)
+		return e.floatOp(op, dtype, x)
 	}
 	return e.fail()
 }
@@ -198,7 +198,7 @@ func (e *evaluation) choose(dtype tensor.DType, cond sym.Bool, a, b Element) Ele
 		return e.fail()
 	}
 	return Element{Numerator: sym.Where(cond, a.Numerator, b.Numerator), denominator: a.denominator,
-		exact: slices.Concat(a.exact, b.exact)}
+		exactConditions: slices.Concat(a.exactConditions, b.exactConditions)}
 }
 
 // truncated divides with truncation toward zero, as C does. The divisor must be positive.

@@ -39,7 +39,7 @@ func (x Element) withExact(s *Symbols, size sym.Int, dtype tensor.DType) (Elemen
 	if _, ok := s.limitsFor(size, exactBits(dtype)); !ok {
 		return x, false
 	}
-	x.exact = append(slices.Clip(x.exact), exactInt{size, dtype})
+	x.exactConditions = append(slices.Clip(x.exactConditions), exactInt{size, dtype})
 	return x, true
 }
 
@@ -68,10 +68,10 @@ func (x Element) reduced() Element {
 // maxDenominator bounds denominators, so that their products fit in 64 bits.
 const maxDenominator = 1 << 20
 
-// float applies an operation to fractions, in a floating-point dtype. The result is exact if dtype represents its
+// floatOp applies an operation to fractions, in a floating-point dtype. The result is exact if dtype represents its
 // numerator, because a denominator that is a power of 2 only affects the exponent. This condition is added to the
 // conditions of the operands.
-func (e *evaluation) float(op expr.Op, dtype tensor.DType, x []Element) Element {
+func (e *evaluation) floatOp(op expr.Op, dtype tensor.DType, x []Element) Element {
 	a, b := x[0], x[len(x)-1]
 	switch op {
 	case expr.Floor, expr.Ceil, expr.Trunc:
@@ -81,8 +81,9 @@ func (e *evaluation) float(op expr.Op, dtype tensor.DType, x []Element) Element 
 		return e.fail()
 	}
 	// left and right are the numerators of a and b over a common denominator.
+	// All elements of a floating-point dtype have a denominator of at least 1.
 	left, right := a.Numerator.Mul(sym.Of(b.denominator)), b.Numerator.Mul(sym.Of(a.denominator))
-	result := Element{denominator: a.denominator * b.denominator, exact: slices.Concat(a.exact, b.exact)}
+	result := Element{denominator: a.denominator * b.denominator, exactConditions: slices.Concat(a.exactConditions, b.exactConditions)}
 	switch op {
 	case expr.Add:
 		result.Numerator = left.Add(right)
@@ -125,7 +126,7 @@ func (e *evaluation) quotient(dtype tensor.DType, a, b Element) Element {
 		return e.fail()
 	}
 	result := Element{Numerator: a.Numerator.Mul(sym.Of(b.denominator)), denominator: a.denominator * divisor,
-		exact: a.exact}
+		exactConditions: a.exactConditions}
 	result = result.reduced()
 	if result.rounded = result.denominator&(result.denominator-1) != 0; result.rounded {
 		return e.withExact(result, result.Numerator.Add(sym.Of(result.denominator)), dtype)
@@ -138,9 +139,9 @@ func (e *evaluation) round(op expr.Op, x Element) Element {
 	denominator := sym.Of(x.denominator)
 	switch {
 	case op == expr.Ceil:
-		return Element{Numerator: x.Numerator.Neg().Div(denominator).Neg(), denominator: 1, exact: x.exact}
+		return Element{Numerator: x.Numerator.Neg().Div(denominator).Neg(), denominator: 1, exactConditions: x.exactConditions}
 	case op == expr.Floor || NotNegative(x.Numerator):
-		return Element{Numerator: x.Numerator.Div(denominator), denominator: 1, exact: x.exact}
+		return Element{Numerator: x.Numerator.Div(denominator), denominator: 1, exactConditions: x.exactConditions}
 	}
 	return e.fail()
 }

@@ -137,7 +137,7 @@ func (s *Symbols) limitsFor(size sym.Int, digits int) (limits map[string]int, ok
 
 // applyLimits lowers the bounds of the symbols, so that the conditions of a fraction hold.
 func (s *Symbols) applyLimits(x Element) {
-	for _, c := range x.exact {
+	for _, c := range x.exactConditions {
 		limits, _ := s.limitsFor(c.size, exactBits(c.dtype))
 		for name, limit := range limits {
 			if old, ok := s.limits[name]; !ok || limit < old {
