@@ -35,6 +35,7 @@ func (n *Node) PlacesIn(out tensor.Type) []tensor.Type {
 		list[i] = out
 		list[i].Shape, shapes = shapes[:rank:rank], shapes[rank:]
 		copy(list[i].Shape, out.Shape)
+		// The slice begins at the sum of the earlier operands' sizes along dim.
 		list[i].Shape[dim] = t.Shape[dim]
 		list[i].Offset = out.Offset.Add(index.Mul(out.Strides[dim]))
 		index = index.Add(t.Shape[dim])
@@ -112,7 +113,8 @@ func (v *Value) sliceRanges(w *Value) (first, end []int, ok bool) {
 	return sliceRangesOf(v.Meta, w.Meta)
 }
 
-// sliceRangesOf is sliceRanges for metas.
+// sliceRangesOf is sliceRanges for metas. The difference of the offsets is the sum of first[d]*stride[d]: the quotient
+// by the greatest stride is the first index of that dimension, the remainder is left for the smaller strides.
 func sliceRangesOf(meta, whole tensor.Meta) (first, end []int, ok bool) {
 	offset := meta.Offset - whole.Offset
 	first, end = make([]int, meta.Rank()), make([]int, meta.Rank())
@@ -148,7 +150,7 @@ func (v *verifier) checkConcatMemory() {
 		if !ok || meta.Numel() == 0 {
 			return
 		}
-		for _, p := range parts[owner] {
+		for _, p := range parts[owner] { // two slices are disjoint if their ranges are disjoint in some dimension
 			disjoint := false
 			for d := range first {
 				disjoint = disjoint || end[d] <= p.first[d] || p.end[d] <= first[d]
@@ -157,9 +159,9 @@ func (v *verifier) checkConcatMemory() {
 				v.fail(n, "it writes elements of %q that %s also writes", owner.Name, p.writer.Name)
 			}
 		}
-		parts[owner] = append(parts[owner], part{n, first, end})
+		parts[owner] = append(parts[owner], part{writer: n, first: first, end: end})
 	}
-	shared := map[*Value]bool{}
+	shared := map[*Value]bool{} // the concatenations into whose memory other nodes write
 	for _, n := range v.graph.Nodes {
 		for _, o := range n.Out {
 			if o.Within != nil {
@@ -174,7 +176,7 @@ func (v *verifier) checkConcatMemory() {
 			case o.Alias != nil || !shared[owner]:
 			case places == nil:
 				add(n, owner, o.Meta)
-			default:
+			default: // a concatenation writes the operands that are not in place
 				in := n.inPlace()
 				for i := range n.In {
 					if place, _ := places[i].Meta(); places[i].Shape != nil && (in == nil || !in[i]) {

@@ -71,6 +71,7 @@ var packOp = func() *Op {
 	return op
 }()
 
+// inferPack returns the type of the packed data.
 func inferPack(call *Call) ([]Result, error) {
 	p, ok := call.Attrs.(*Packing)
 	if !ok {
@@ -80,6 +81,8 @@ func inferPack(call *Call) ([]Result, error) {
 	return call.One(t.Type()), t.Check()
 }
 
+// compilePack returns a kernel that fills the packed data in one chunk. The pointers of its memory are those of the
+// result and of the operand's first element, so that the operand's offset is 0.
 func compilePack(call *Call) (*Kernel, error) {
 	p, ok := call.Attrs.(*Packing)
 	if !ok {
@@ -193,7 +196,7 @@ func (c *Call) Packed(i int) *Packed {
 	return c.In[i].Value.Packed
 }
 
-// checkPacked returns an error if operand i is packed in another form than the implementation reads.
+// checkPacked returns an error if operand i is packed, and the implementation reads no packed operand or another form.
 func (n *Node) checkPacked(call *Call, i int) error {
 	p := call.Packed(i)
 	if p == nil {

@@ -47,6 +47,7 @@ func (c *Call) AddRunStartWork(work *Work, meta tensor.Meta) {
 		return
 	}
 	if runs := c.runs(meta); runs > 1 {
+		// all runs have the same number of bytes
 		addRunStarts(work, runs, float64(meta.Bytes())/runs)
 		work.DoUnoverlapped(LoopBroadcast, 1)
 	}
@@ -74,7 +75,7 @@ func (c *Call) runs(meta tensor.Meta) float64 {
 			dims = append(dims, d)
 		}
 	}
-	sorted.Func(dims, func(a, b int) int { return meta.Strides[a] - meta.Strides[b] })
+	sorted.Func(dims, func(a, b int) int { return meta.Strides[a] - meta.Strides[b] }) // fastest first
 	length := 1
 	for i, d := range dims {
 		if i > 0 && !c.broadcastAlike(dims[i-1], d, meta.Rank()) {
@@ -102,7 +103,7 @@ func (c *Call) broadcastAlike(a, b, rank int) bool {
 // isBroadcast reports whether an operand is broadcast along dimension d of the result. shape is the shape of the
 // operand, and rank the rank of the result.
 func isBroadcast(shape []int, d, rank int) bool {
-	d -= rank - len(shape)
+	d -= rank - len(shape) // shapes are aligned at their last dimensions
 	return d < 0 || d < len(shape) && shape[d] == 1
 }
 
@@ -110,7 +111,7 @@ func isBroadcast(shape []int, d, rank int) bool {
 const smallConst = 16 << 10
 
 // AddStreamed adds the work of reading all operands and writing all results once, in the order of memory. Bytes of
-// large constants are counted as DenseConstants, all other bytes as Dense.
+// constants above smallConst are counted as DenseConstants, all other bytes as Dense.
 func (c *Call) AddStreamed(work *Work) {
 	if c == nil || work == nil {
 		return
@@ -131,8 +132,8 @@ func (c *Call) AddStreamed(work *Work) {
 	}
 }
 
-// CountedWork computes the work of a call from its bytes and from the op's Flops or Each. It is the default for an
-// implementation without Work, if the op has no Pricing.
+// CountedWork computes the work of a call, one step, from its bytes and from the op's Flops or Each. It is the default
+// for an implementation without Work, if the op has no Pricing or its Pricing does not price the call.
 func (op *Op) CountedWork(call *Call) (work Work) {
 	work.Steps = 1
 	call.AddStreamed(&work)
@@ -168,7 +169,8 @@ func (c *Call) Elements() float64 {
 // is assumed to compute a function such as exp, which takes some nanoseconds for each element.
 const functionGrain = machine.MoveGrain / 4
 
-// operationsPerElement returns the op's Each, or its default.
+// operationsPerElement returns the op's Each. The default is one function for a pointwise op with a small grain, one
+// simple operation for any other op, and nothing for an op with Flops.
 func (op *Op) operationsPerElement() Each {
 	switch p := op.Pointwise; {
 	case op.Each != Each{} || op.Flops != nil:
@@ -191,8 +193,8 @@ type Pricing interface {
 // defaultWork is the default of [Impl.Work].
 func (op *Op) defaultWork(call *Call, walk Walk) Work {
 	if op.Pricing != nil {
-		if r, ok := op.Pricing.Work(call, walk); ok {
-			return r
+		if work, ok := op.Pricing.Work(call, walk); ok {
+			return work
 		}
 	}
 	return op.CountedWork(call)
@@ -204,8 +206,8 @@ func (op *Op) defaultRead(call *Call, walk Walk, i int, meta tensor.Meta) (Work,
 		return Work{}, true
 	}
 	if op.Pricing != nil {
-		if r, ok := op.Pricing.Read(call, walk, i, meta); ok {
-			return r, true
+		if work, ok := op.Pricing.Read(call, walk, i, meta); ok {
+			return work, true
 		}
 	}
 	return ReadWork(meta, walk.ResultLayout(0, call.Out[0])), true

@@ -83,7 +83,8 @@ func (e *evaluation) floatOp(op expr.Op, dtype tensor.DType, x []Element) Elemen
 	// left and right are the numerators of a and b over a common denominator.
 	// All elements of a floating-point dtype have a denominator of at least 1.
 	left, right := a.Numerator.Mul(sym.Of(b.denominator)), b.Numerator.Mul(sym.Of(a.denominator))
-	result := Element{denominator: a.denominator * b.denominator, exactConditions: slices.Concat(a.exactConditions, b.exactConditions)}
+	result := Element{denominator: a.denominator * b.denominator,
+		exactConditions: slices.Concat(a.exactConditions, b.exactConditions)}
 	switch op {
 	case expr.Add:
 		result.Numerator = left.Add(right)
@@ -139,7 +140,8 @@ func (e *evaluation) round(op expr.Op, x Element) Element {
 	denominator := sym.Of(x.denominator)
 	switch {
 	case op == expr.Ceil:
-		return Element{Numerator: x.Numerator.Neg().Div(denominator).Neg(), denominator: 1, exactConditions: x.exactConditions}
+		return Element{Numerator: x.Numerator.Neg().Div(denominator).Neg(), denominator: 1,
+			exactConditions: x.exactConditions}
 	case op == expr.Floor || NotNegative(x.Numerator):
 		return Element{Numerator: x.Numerator.Div(denominator), denominator: 1, exactConditions: x.exactConditions}
 	}
