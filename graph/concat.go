@@ -113,8 +113,7 @@ func (v *Value) sliceRanges(w *Value) (first, end []int, ok bool) {
 	return sliceRangesOf(v.Meta, w.Meta)
 }
 
-// sliceRangesOf is sliceRanges for metas. The difference of the offsets is the sum of first[d]*stride[d]: the quotient
-// by the greatest stride is the first index of that dimension, the remainder is left for the smaller strides.
+// sliceRangesOf is sliceRanges for metas.
 func sliceRangesOf(meta, whole tensor.Meta) (first, end []int, ok bool) {
 	offset := meta.Offset - whole.Offset
 	first, end = make([]int, meta.Rank()), make([]int, meta.Rank())

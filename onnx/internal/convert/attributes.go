@@ -90,7 +90,8 @@ func (n *Node) Floats(name string) ([]float64, bool) {
 	return out, true
 }
 
-// DTypeAttr returns a dtype attribute. It returns Invalid if the attribute is omitted or 0.
+// DTypeAttr returns the dtype of an attribute that is an element type of ONNX. It returns Invalid if the attribute is
+// omitted or 0.
 func (n *Node) DTypeAttr(name string) tensor.DType {
 	a := n.Attr(name, pb.AttributeInt)
 	if a == nil || a.I == 0 {
@@ -116,7 +117,8 @@ func (n *Node) Strings(name string) ([]string, bool) {
 	return out, true
 }
 
-// PerDim reads a list attribute that must have the given length. If the attribute is omitted, all elements are def.
+// PerDim returns a list attribute that must have the given length, such as a number for each spatial dimension. If the
+// attribute is omitted, all elements are def.
 func (n *Node) PerDim(name string, length, def int) []int {
 	list, ok := n.Ints(name)
 	if !ok {
@@ -158,6 +160,7 @@ func (n *Node) AllAttrs() (graph.Attrs, error) {
 	return attrs, nil
 }
 
+// attrValue returns an attribute in the form of [Node.AllAttrs].
 func (n *Node) attrValue(attribute *pb.AttributeProto) (any, error) {
 	switch attribute.Type {
 	case pb.AttributeInt:
@@ -181,6 +184,7 @@ func (n *Node) attrValue(attribute *pb.AttributeProto) (any, error) {
 	return nil, fmt.Errorf("attributes of type %s are not supported", strings.ToLower(attribute.Type.String()))
 }
 
+// mapSlice returns f of each element.
 func mapSlice[A, B any](list []A, f func(A) B) []B {
 	out := make([]B, len(list))
 	for i, a := range list {

@@ -30,6 +30,8 @@ type branch struct {
 	err error
 }
 
+// ifOp converts If: see the comment at the top of this file. A branch whose conversion fails at the hints is converted
+// again at other sizes if the condition depends on sizes.
 func ifOp(n *Node) []*Value {
 	cond := n.Operand(0)
 	thenProto, elseProto := n.body("then_branch"), n.body("else_branch")
@@ -151,7 +153,8 @@ func (b *branch) convertPart(n *Node, convert func() error) {
 		return convert()
 	}()
 	n.nodeCount = b.importer.nodeCount
-	if l, m := (limitError{}), (*memberRankError)(nil); errors.As(b.err, &l) || errors.As(b.err, &m) {
+	limit, memberRank := limitError{}, (*memberRankError)(nil)
+	if errors.As(b.err, &limit) || errors.As(b.err, &memberRank) {
 		n.Failf("%w", b.err)
 	}
 }

@@ -124,7 +124,7 @@ func (c *computation) isSelection() bool {
 // shift. A result that differs by shift is a position, and selects the element there. A result that is the same in both
 // runs is a constant of the op.
 func (c *computation) evalSelection() [][]symbolic.Element {
-	const shift = min(1<<40, math.MaxInt/2)
+	const shift = min(1<<40, math.MaxInt/2) // greater than any position
 	var all []symbolic.Element
 	dtype := tensor.Invalid
 	positions, shiftedPositions := make([]any, len(c.in)), make([]any, len(c.in))
@@ -153,11 +153,11 @@ func (c *computation) evalSelection() [][]symbolic.Element {
 		constants := symbolic.FromData(data)
 		for k := range data.Numel() {
 			index := symbolic.IndexAt(data.Shape, k)
-			p, q := data.At(index...).Int(), shiftedResults[i].data.At(index...).Int()
+			position, shifted := data.At(index...).Int(), shiftedResults[i].data.At(index...).Int()
 			switch {
-			case q == p+shift && elementType == dtype:
-				lists[i] = append(lists[i], all[p])
-			case q == p && elementType == data.DType && constants != nil:
+			case shifted == position+shift && elementType == dtype:
+				lists[i] = append(lists[i], all[position])
+			case shifted == position && elementType == data.DType && constants != nil:
 				lists[i] = append(lists[i], constants.Elements[k])
 			default:
 				return nil

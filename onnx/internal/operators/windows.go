@@ -64,7 +64,8 @@ func checkSteps(n *node, kernel []sym.Int, stride, dilation []int) {
 	for i, size := range kernel {
 		k, known := size.Known()
 		if known && (k < 1 || k > 1<<30) || stride[i] < 1 || dilation[i] < 1 || dilation[i] > 1<<30 || stride[i] > 1<<30 {
-			n.Failf("window of size %v, stride %d and dilation %d is not supported", size, stride[i], dilation[i])
+			n.Failf("a window of size %v, stride %d and dilation %d is not supported: want 1 to 2^30", size, stride[i],
+				dilation[i])
 		}
 	}
 }
@@ -77,7 +78,7 @@ func checkedPads(n *node, rank int) []int {
 	pads := n.PerDim("pads", 2*rank, 0)
 	for _, p := range pads {
 		if p > maxPadding || p < -maxPadding {
-			n.Failf("padding %d is not supported", p)
+			n.Failf("padding %d is not supported: want at most %d, before or after a dimension", p, maxPadding)
 		}
 	}
 	return pads
