@@ -105,7 +105,7 @@ func (d *decoder) csv(data []byte) (map[string]*tensor.Tensor, error) {
 				return nil, fmt.Errorf("input %q: the shape of a row is %v, but CSV files need a model with known sizes",
 					c.value.Name, c.shape)
 			}
-			if c.size *= n; c.size > len(data) {
+			if c.size *= n; c.size > len(data) { // a field takes at least one byte; this also excludes overflow
 				return nil, fmt.Errorf("input %q: the record has fewer fields than a row has elements", c.value.Name)
 			}
 		}

@@ -82,7 +82,7 @@ func (r *Runner) PrepareBeforeRun(ctx context.Context) (segment int, p *Program,
 			return -1, nil, err
 		}
 		if g, err := s.GraphBeforeRun(ctx); err != nil || g == nil || g.Dynamic() {
-			continue // runs report the error
+			continue // the segment depends on data, or runs report the error
 		}
 		known := make(map[*graph.Value]*tensor.Tensor, len(r.graph.Inputs)+len(s.In))
 		for _, v := range slices.Concat(r.graph.Inputs, s.In) {

@@ -170,6 +170,7 @@ func (s *side) assignKeys(pairs *pairing, other *side) {
 		key := fmt.Sprintf("%s %d", s.name, i)
 		if pairs != nil && pairs.first[v] != nil {
 			w := pairs.first[v]
+			// w is the match, a leaf or the first result of a node
 			if key = other.leaves[w.Name]; w.Node != nil {
 				key = other.nodes[w.Node.Name]
 			}
@@ -333,7 +334,7 @@ func groupsOfSteps(a, b *side) []*stepGroup {
 			union.add(list)
 		}
 	}
-	groupOf, groups, index := map[int]*stepGroup{}, []*stepGroup{}, 0
+	groupOf, groups, index := map[int]*stepGroup{}, []*stepGroup{}, 0 // index counts the steps of both plans, as in keys
 	for i, s := range []*side{a, b} {
 		for _, step := range s.report.Steps {
 			root := union.root(index)

@@ -97,7 +97,7 @@ func startSizes(from, to, limit int) []int {
 		}
 	}
 	sizes := []int{from}
-	step := len(powers)/max(limit-2, 1) + 1
+	step := len(powers)/max(limit-2, 1) + 1 // k: two of the sizes are the ends
 	for i := step - 1; i < len(powers) && len(sizes) < limit-1; i += step {
 		sizes = append(sizes, powers[i])
 	}
@@ -139,6 +139,7 @@ func (bisection *bisection) add(ctx context.Context, i, size int) error {
 		p.cost, p.copies = plan.CostNS, len(plan.Copies)
 	}
 	bisection.points = slices.Insert(bisection.points, i, p)
+	// The new point and the point after it have a new predecessor.
 	for k := max(i, 1); k <= min(i+1, len(bisection.points)-1); k++ {
 		if err := bisection.points[k].compare(bisection.points[k-1]); err != nil {
 			return err
@@ -167,7 +168,8 @@ func (p *plannedSize) compare(before *plannedSize) error {
 	return nil
 }
 
-// isOpen reports whether the plan changes at an unknown size between points i-1 and i.
+// isOpen reports whether the plan changes at an unknown size between points i-1 and i: the plans differ, and there are
+// sizes between.
 func (bisection *bisection) isOpen(i int) bool {
 	return i > 0 && i < len(bisection.points) && !bisection.points[i].samePlan &&
 		bisection.points[i].size-bisection.points[i-1].size > 1

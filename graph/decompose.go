@@ -92,9 +92,12 @@ func (p *Parts) check(i int, v *Value) error {
 		return fmt.Errorf("no part computes result %d", i)
 	case v.Meta.DType != replaced.Meta.DType || !slices.Equal(v.Meta.Shape, replaced.Meta.Shape):
 		return fmt.Errorf("result %d of its parts is %v, want %v", i, v.Meta, replaced.Meta)
-	case !p.whole.Pin.SetsLayout() && (!v.Meta.SameLayout(replaced.Meta) ||
-		(v.Alias == nil) != (replaced.Alias == nil) && !p.isFullView(v)):
+	case p.whole.Pin.SetsLayout(): // replaceResult infers the part again, with the pin
+		return nil
+	case !v.Meta.SameLayout(replaced.Meta):
 		return fmt.Errorf("result %d of its parts has layout %v, want %v", i, v.Meta, replaced.Meta)
+	case (v.Alias == nil) != (replaced.Alias == nil) && !p.isFullView(v):
+		return fmt.Errorf("of result %d of its parts and result %d of the node, one is a view and the other is not", i, i)
 	}
 	return nil
 }
@@ -187,6 +190,7 @@ func (g *Graph) Rewrite(n *Node, a RewriteContext) (Rewrite, []*Node, error) {
 // bypassedPin returns a pinned node on which the whole depends but the parts do not; nil if there is no
 // such node.
 func (p *Parts) bypassedPin() *Node {
+	// First mark the values that the parts read. The search from the whole back to the inputs stops at them.
 	seen := map[*Value]bool{}
 	for _, m := range p.nodes {
 		for _, a := range m.In {

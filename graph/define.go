@@ -51,19 +51,19 @@ type derivedValues struct {
 	values map[any]func() any
 }
 
-func (check *derivedValues) get(key any, compute func() any) any {
-	check.mu.RLock()
-	value, ok := check.values[key]
-	check.mu.RUnlock()
+func (cache *derivedValues) get(key any, compute func() any) any {
+	cache.mu.RLock()
+	value, ok := cache.values[key]
+	cache.mu.RUnlock()
 	if !ok {
-		check.mu.Lock()
-		if value, ok = check.values[key]; !ok {
+		cache.mu.Lock()
+		if value, ok = cache.values[key]; !ok {
 			value = sync.OnceValue(compute)
-			check.values[key] = value
+			cache.values[key] = value
 		}
-		check.mu.Unlock()
+		cache.mu.Unlock()
 	}
-	return value()
+	return value() // without the lock: compute may take long, or derive other values
 }
 
 // rejectOverflow returns a function that calls infer. The function returns an error if a computation with

@@ -120,7 +120,7 @@ func schemaOf(empty any) *Schema {
 		if length := structField.Tag.Get("len"); length != "" {
 			n, err := strconv.Atoi(length)
 			if err != nil || n < 1 || structField.Type.Kind() != reflect.Slice {
-				panic("graph: field " + structField.Name + " of " + structType.String() + ": len is for lists, and a number")
+				panic("graph: field " + structField.Name + " of " + structType.String() + ": the tag len is for lists, and is a number from 1")
 			}
 			field.Len = n
 		}
@@ -142,7 +142,7 @@ func schemaOf(empty any) *Schema {
 	}
 	zero, err := schema.Decode(nil, nil)
 	schema.zero = zero
-	if err != nil && !slices.ContainsFunc(schema.Fields, func(structField Field) bool { return structField.Required }) {
+	if err != nil && !slices.ContainsFunc(schema.Fields, func(field Field) bool { return field.Required }) {
 		panic("graph: default of " + structType.String() + ": " + err.Error())
 	}
 	return schema

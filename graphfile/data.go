@@ -159,6 +159,7 @@ func (r *dataReader) integer(token jsontext.Token) (int64, error) {
 	}
 	i, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
+		// A number with a point or an exponent, or too large: it must be an integer below 2^63.
 		x, err := strconv.ParseFloat(text, 64)
 		if i = int64(x); err != nil || float64(i) != x || x >= 1<<63 {
 			return 0, outOfRange
@@ -185,7 +186,8 @@ func (r *dataReader) integer(token jsontext.Token) (int64, error) {
 	return i, nil
 }
 
-// tensor checks the number of elements and converts them to a tensor.
+// tensor checks the number of elements and the nesting of lists, and converts the elements to a tensor. The nesting
+// must be that of the shape, or a single list.
 func (r *dataReader) tensor() (*tensor.Tensor, error) {
 	meta := tensor.New(r.meta.DType, r.meta.Shape...)
 	n, count := meta.Numel(), len(r.floats)+len(r.ints)

@@ -209,7 +209,7 @@ func numberObject(v any) (tensor.Scalar, bool) {
 }
 
 // declare registers the node and its outputs by name. The node's mistakes are l.errs[firstErr:].
-// taken reports that an output has the name of another value.
+// taken reports whether the draft rejected a name, for example because another value has it.
 func (l *loader) declare(declared *declaredNode, offset, firstErr int) (n *graph.Node, taken bool) {
 	if declared.name == "" && len(l.errs) > firstErr {
 		return nil, false
@@ -333,8 +333,8 @@ func (l *loader) noOperand(name string) error {
 	return l.noValue(name)
 }
 
-// addRefusals adds the recorded mistakes of nodes to l.errs if the file is rejected. If it is not, inference returns
-// them.
+// addRefusals adds the recorded mistakes of nodes to l.errs, unless they are there already. It is called if the file is
+// rejected; otherwise inference returns them.
 func (l *loader) addRefusals() {
 	for _, raw := range l.rawNodes {
 		if err := l.draft.Refused(raw.node); err != nil && !raw.reported {

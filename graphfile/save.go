@@ -331,8 +331,8 @@ func constFileOf(g *graph.Graph, v *graph.Value) constRef {
 }
 
 // pathLeadsToFile reports whether a constant's file path, relative to the new folder, refers to the file from which the
-// constant was read. It returns true for any path if the folder is the same. It sets s.wouldOverwrite if the side file
-// is that file.
+// constant was read. It returns false for an empty path, and true for any other path if the folder is the same. It sets
+// s.wouldOverwrite if the side file is that file.
 func (s *saver) pathLeadsToFile(path string) bool {
 	if path == "" || !s.dirDiffers {
 		return path != ""
@@ -373,7 +373,7 @@ func (s *saver) node(n *graph.Node) error {
 	if err := s.attrs(n); err != nil {
 		return fmt.Errorf("node %q (%s): %w", n.Name, n.Op.Name, err)
 	}
-	if len(n.Out) != 1 || n.Out[0].Name != n.Name {
+	if len(n.Out) != 1 || n.Out[0].Name != n.Name { // otherwise the reader gives the result the name of the node
 		for i, v := range n.Out {
 			sep := ", "
 			if i == 0 {

@@ -291,7 +291,7 @@ func (s *syntaxChecker) number() {
 	if next("+-"); s.offset < len(s.data) && s.name() != "" && !isDigit(s.data[s.offset]) && s.data[s.offset] != '.' {
 		s.unquotedSpecial(start, string(s.data[start:s.offset])+s.name())
 	}
-	whole := s.offset
+	whole := s.offset // of the integer part
 	n := digits()
 	text := func() string { return string(s.data[start:s.offset]) + s.name() }
 	switch {

@@ -135,7 +135,7 @@ func withoutReference(g *graph.Graph) map[*graph.Node]*graph.Error {
 	return dependents(g, omitted)
 }
 
-// dependents adds all dependents of a set of nodes to it.
+// dependents adds all dependents of a set of nodes to it, each with the error of a node that it depends on.
 func dependents(g *graph.Graph, set map[*graph.Node]*graph.Error) map[*graph.Node]*graph.Error {
 	if len(set) == 0 {
 		return set
@@ -297,7 +297,8 @@ var tolerance = map[tensor.DType]float64{
 
 // compareResults returns an error if two results differ by more than the pass permits. A pass with Rounds permits
 // differences within the tolerance; any other pass permits no difference. If the pass also has ChangesQuantized, the
-// permitted difference is at least a twentieth of the largest finite value, and at least 1 for bytes.
+// permitted difference is at least a twentieth of the largest wanted value (of those up to the largest float32), and at
+// least 1 for dtypes of one byte.
 func compareResults(got, want *tensor.Tensor, pass Pass) error {
 	if got.DType != want.DType || tensor.ListString(got.Shape) != tensor.ListString(want.Shape) {
 		return fmt.Errorf("the result is %v, want %v", got.Meta, want.Meta)

@@ -69,7 +69,7 @@ func (g *grouper) isStored(v *graph.Value, group *nodeGroup) bool {
 func (g *grouper) whyTooLarge(group *nodeGroup, n *graph.Node) string {
 	results, reads := group.resultCount, len(group.operands)
 	for _, v := range n.Out {
-		if group.operands[v] {
+		if group.operands[v] { // computed in the group from now on
 			reads--
 		}
 		if g.isStored(v, group) {
@@ -141,6 +141,7 @@ func (g *grouper) merge(earlier, later *nodeGroup, n *graph.Node) *nodeGroup {
 			reads++
 		}
 	}
+	// One more node: n. The counts of results and operands are upper bounds, because each group may read the other.
 	if why := overLimit(len(earlier.nodes)+len(later.nodes)+1, earlier.resultCount+later.resultCount, reads); why != "" {
 		g.recordUnfused(n, why)
 		return earlier

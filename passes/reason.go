@@ -300,7 +300,7 @@ func layoutText(meta tensor.Meta, image bool) string {
 		return text
 	}
 	var gaps []string
-	step := 1
+	step := 1 // the stride of the next dimension, fastest first, if there is no gap before it
 	for _, dim := range slices.Backward(order.Dims()) {
 		if meta.Shape[dim] == 1 {
 			continue

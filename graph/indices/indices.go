@@ -41,6 +41,7 @@ func Valid(g *graph.Graph, candidates []int64) map[*graph.Value][]int64 {
 func indexSources(g *graph.Graph) map[*graph.Value]bool {
 	sources := map[*graph.Value]bool{}
 	for _, n := range slices.Backward(g.Nodes) {
+		// If a result is a source, all operands are.
 		all := slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return sources[v] })
 		for i, a := range n.In {
 			if a.Kind == graph.TensorArg && (all || i < len(n.Op.Params) && n.Op.Params[i].Below != nil) {
@@ -55,8 +56,8 @@ func indexSources(g *graph.Graph) map[*graph.Value]bool {
 type outcome struct {
 	input   *graph.Value
 	results *tensor.Tensor // the function's result for each candidate
-	// mapping is the input or view whose positions the value has. If two values have the same mapping, their elements
-	// at the same position depend on the same element of the input.
+	// mapping is the input or view from which element-wise ops compute the value. Two values with the same mapping have
+	// the same shape, and their elements at the same position depend on the same element of the input.
 	mapping *graph.Value
 }
 

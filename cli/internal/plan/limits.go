@@ -141,7 +141,7 @@ func (search *memorySearch) try(ctx context.Context, s graphrun.Strategy, listed
 // cheapest compiles plans of the layout problem: see [experiment.CheapestWithin]. It returns nil if the problem cannot
 // be solved.
 func (search *memorySearch) cheapest(ctx context.Context, requested *graphrun.Program) (*WithinMemory, error) {
-	knownCost := math.Inf(1)
+	knownCost := math.Inf(1) // plans that cost more need not be examined
 	if search.best != nil {
 		knownCost = search.report.CostNS
 	}
