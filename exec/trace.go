@@ -103,7 +103,8 @@ func (s *Session) beginStep(w *workerState, step int) {
 	}
 }
 
-// endStep reports to the tracer that a worker leaves its current step, if any.
+// endStep reports to the tracer that a worker leaves its current step, if any. done reports whether all chunks of the
+// step have finished.
 func (s *Session) endStep(w *workerState, done bool) {
 	if s.tracedRun != nil && w.tracedStep != 0 {
 		step := w.tracedStep - 1

@@ -102,8 +102,8 @@ func CheapestWithin(ctx context.Context, p *graphrun.Program, limit int, knownNS
 		return nil, err
 	}
 	known := wcsp.Forbidden
-	if ns := math.Ceil(knownNS * 1000); ns < float64(known) {
-		known = int64(ns)
+	if ps := math.Ceil(knownNS * 1000); ps < float64(known) { // rounded up: a known plan must not be excluded
+		known = int64(ps)
 	}
 	w, err := m.CheapestWithin(ctx, int64(limit), known, func(o *layout.Outcome) (int64, error) {
 		c := Choice{CostNS: float64(o.PS) / 1000, solution: &wcsp.Solution{Version: wcsp.Version, Labels: o.Labels}}

@@ -43,7 +43,7 @@ func (s *session) measure(ctx context.Context) (interrupted bool, err error) {
 		s.Progress(i, total)
 		s.load.sample()
 		unmeasured, runs := warmUps, warmUps
-		if i > 0 {
+		if i > 0 { // after the warm-up; the last turn has only the missing runs
 			unmeasured = s.Turn - runsPerTurn // the first run of a turn, unless it is the only one
 			runs = unmeasured + min(runsPerTurn, s.maxRuns()-s.runs)
 			s.runs += runs - unmeasured
@@ -92,7 +92,8 @@ func (s *session) isComplete() bool {
 	return len(s.wideIntervals()) == 0
 }
 
-// wideIntervals returns the names of the contenders whose confidence interval is wider than Until.
+// wideIntervals returns the names of the contenders whose confidence interval is unknown or extends by more than Until
+// to one side. It returns none if Until is 0.
 func (s *session) wideIntervals() []string {
 	var names []string
 	for _, contender := range s.contenders {

@@ -147,7 +147,7 @@ func (d *Draft) Node(name string, outputs []string) (*Node, []error) {
 			v.Name = outputs[i]
 		}
 		n.Out[i] = v
-		if len(outputs) > 0 {
+		if len(outputs) > 0 { // without outputs, existing is the value with the node's name
 			existing = names.values[v.Name]
 		}
 		if v.Name == "" || existing != nil {

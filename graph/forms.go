@@ -138,7 +138,7 @@ func elementsOf(code *expr.Code, call *Call) []Form {
 		f.Operands = append(f.Operands, FormOperand{Index: i, Meta: m})
 	}
 	var dtypes []tensor.DType
-	position := make([]int, len(code.In))
+	position := make([]int, len(code.In)) // position[i] is the index of operand i among the operands that are loaded
 	for i, a := range call.In {
 		switch {
 		case a.Kind == Null:
@@ -149,7 +149,7 @@ func elementsOf(code *expr.Code, call *Call) []Form {
 		}
 	}
 	b := expr.NewBuilder(dtypes...)
-	outs := b.Inline(code, func(i, part int) expr.Value {
+	outs := b.Inline(code, func(i, part int) expr.Value { // part 0 is the real part, part 1 the imaginary part
 		switch {
 		case call.In[i].Kind == NumberArg:
 			return b.Number(code.In[i], call.In[i].Number, part)

@@ -120,7 +120,7 @@ func schemaOf(empty any) *Schema {
 		if length := structField.Tag.Get("len"); length != "" {
 			n, err := strconv.Atoi(length)
 			if err != nil || n < 1 || structField.Type.Kind() != reflect.Slice {
-				panic("graph: field " + structField.Name + " of " + structType.String() + ": the tag len is for lists, and is a number from 1")
+				panic("graph: field " + structField.Name + " of " + structType.String() + ": len is for lists, and at least 1")
 			}
 			field.Len = n
 		}
