@@ -78,7 +78,7 @@ func checkedPads(n *node, rank int) []int {
 	pads := n.PerDim("pads", 2*rank, 0)
 	for _, p := range pads {
 		if p > maxPadding || p < -maxPadding {
-			n.Failf("padding %d is not supported: want at most %d, before or after a dimension", p, maxPadding)
+			n.Failf("padding %d is not supported: want at most %d in absolute value", p, maxPadding)
 		}
 	}
 	return pads
