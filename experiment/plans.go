@@ -102,7 +102,7 @@ func CheapestWithin(ctx context.Context, p *graphrun.Program, limit int, knownNS
 		return nil, err
 	}
 	known := wcsp.Forbidden
-	if ps := math.Ceil(knownNS * 1000); ps < float64(known) { // rounded up: a known plan must not be excluded
+	if ps := math.Ceil(knownNS * 1000); ps < float64(known) { // rounded up, so that no cheaper plan is excluded
 		known = int64(ps)
 	}
 	w, err := m.CheapestWithin(ctx, int64(limit), known, func(o *layout.Outcome) (int64, error) {
