@@ -40,8 +40,9 @@ func nameOf(op *Op) string {
 func Of(v *Value) Arg { return Arg{Kind: TensorArg, Value: v} }
 
 // Decompose returns the nodes that replace a node of a composite op, in a valid order. The results of the node become
-// results of the new nodes, and the new nodes get the node's pin. The caller, a pass, replaces the node in Nodes. If
-// Decompose fails, the graph is unchanged except that some fresh names are no longer free.
+// results of the new nodes, which get the layout of the node's pin. The caller, a pass, replaces the node in Nodes. If
+// the parts do not fit the node, Decompose fails, and the graph is unchanged except that some fresh names are no longer
+// free. If a part cannot have the layout of the pin, Decompose fails, and the graph is partly changed: drop it.
 func (g *Graph) Decompose(n *Node) ([]*Node, error) {
 	if n == nil || n.Op == nil || n.Op.Decompose == nil || len(n.Out) == 0 || n.Out[0].graph != g {
 		return nil, errors.New("the node is not in the graph, or its op has no Decompose")
@@ -51,7 +52,8 @@ func (g *Graph) Decompose(n *Node) ([]*Node, error) {
 	return p.replaceResults(results, err)
 }
 
-// replaceResults replaces the results of the whole by the given results, which are values of the parts.
+// replaceResults puts the results of the whole in the place of the given values, which the parts compute. It does
+// nothing but drop the parts if err is not nil.
 func (p *Parts) replaceResults(results []*Value, err error) ([]*Node, error) {
 	g, n := p.graph, p.whole
 	if err == nil && len(results) != len(n.Out) {
@@ -110,7 +112,7 @@ func (p *Parts) isFullView(v *Value) bool {
 		owner.Meta.Offset == v.Meta.Offset && owner.Meta.Numel() == v.Meta.Numel()
 }
 
-// replaceResult makes result i of the whole a result of a part. It replaces v, which is result i of the parts.
+// replaceResult puts result i of the whole in the place of v, which is result i of the parts.
 func (p *Parts) replaceResult(i int, v *Value) error {
 	result, maker := p.whole.Out[i], v.Node
 	p.graph.nameIndex().dropValue(v)
@@ -154,8 +156,8 @@ type RewriteContext struct {
 type Rewrite struct {
 	// Results replace the results of the node, as in [Op.Decompose]. Nil means that the node is unchanged.
 	Results []*Value
-	// Replaced is the first node, among those that the rewritten node depends on, that the rewrite made
-	// unnecessary. If the node is unchanged, Replaced is the node that a rewrite could have made
+	// Replaced is a node that the rewrite made unnecessary: the first among the nodes that the rewritten node depends
+	// on. If the node is unchanged, Replaced is the node that a rewrite could have made
 	// unnecessary. Nil means that there is no such node.
 	Replaced *Node
 	// Why describes the new computation, or is the reason why the node is unchanged. It may be empty.
@@ -226,8 +228,7 @@ func (p *Parts) Whole() *Node {
 	return p.whole
 }
 
-// Repeat adds a part that is a copy of n, a node of the graph, with in as its operands. Repeat returns the
-// results of the copy.
+// Repeat adds a part: a copy of n, a node of the graph, with the operands `in`. Repeat returns the results of the copy.
 func (p *Parts) Repeat(n *Node, in ...Arg) ([]*Value, error) {
 	if p == nil || p.graph == nil || p.whole == nil || n == nil || n.Op == nil {
 		return nil, errors.New("only a node of the graph can be copied as a part")

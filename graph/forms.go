@@ -28,12 +28,12 @@ type FormOperand struct {
 // Elements computes each element of its outputs by an expression. Outputs have the shape to which the operands are
 // broadcast.
 type Elements struct {
-	Code     *expr.Code    // in the dtypes that operands and outputs have in memory
+	Code     *expr.Code    // loads and stores the dtypes that operands and outputs have in memory
 	Operands []FormOperand // outputs of Code, then operands of Code
 }
 
-// Gather copies elements of a table to an output. The strides of the table give the position for each
-// element of the output; each lookup adds a multiple of its Step to this position.
+// Gather copies elements of a table to an output. For each element of the output, the strides of the table give an
+// address in the table, and each lookup adds index*Step bytes to it.
 type Gather struct {
 	Size     int             // bytes of an element: 1, 2, 4, 8 or 16
 	Shape    []int           // sizes of the loops
@@ -51,7 +51,7 @@ type GatherOperand struct {
 // end.
 type GatherIndex struct {
 	Operand int  // operand of the Gather with the indices
-	Offset  int  // bytes before the index
+	Offset  int  // bytes from the address that the operand's strides give to the index
 	Int64   bool // the index is int64, else int32
 	Size    int  // exclusive upper bound of indices
 	Step    int  // bytes of the table per index
@@ -67,7 +67,7 @@ type Contraction struct {
 	Add         ContractionOperand // if HasAdd
 	HasAdd      bool
 	Alpha, Beta float64
-	Before      int // distance in elements from the start of the first result's windows to the first element of A
+	Before      int // padding before A: elements from the start of the windows of the first result to A's first element
 }
 
 // ContractionOperand is an operand of a [Contraction].

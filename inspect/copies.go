@@ -13,10 +13,10 @@ import (
 // CopyReason is a copy, with the reasons for the layouts on both sides and the cost of a plan without it.
 type CopyReason struct {
 	report.Copy
-	SourceReasons []string `json:"written" doc:"The reasons for the layout of the value, from the copy back to the node that determines it."`
-	TargetReasons []string `json:"wanted" doc:"The reasons for the layout of the copy, from the copy forward to the node that determines it."`
-	// WithoutNS is nil if no plan without the copy exists, or if the layout problem was not solved. WithoutNS is also nil
-	// for copies beyond the first few, because each one requires the layout problem to be solved again.
+	SourceReasons []string `json:"written" doc:"The reasons for the layout of the value, from the copy back to the node that determines this layout."`
+	TargetReasons []string `json:"wanted" doc:"The reasons for the layout of the copy, from the copy forward to the node that determines this layout."`
+	// WithoutNS is nil if no plan without the copy exists, or if the layout problem was not solved. WithoutNS is also
+	// nil for copies beyond the first few, because each one requires the layout problem to be solved again.
 	WithoutNS *float64       `json:"without_ns" doc:"The additional cost in ns of the cheapest plan without the copy; null if unknown."`
 	Instead   *layout.Change `json:"instead" doc:"The differences between the cheapest plan without the copy and the cheapest plan; null if unknown."`
 }

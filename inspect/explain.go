@@ -24,7 +24,8 @@ type Explanation struct {
 	Unfused []report.Unfused `json:"unfused" doc:"Neighbouring nodes in other steps whose ops could be fused with the op of the value."`
 }
 
-// Layout says why a value has its strides. The permutation rule sorts the dimensions by the strides of all operands.
+// Layout says why a value has its strides. Operands, Sort and Order describe one of the rules, the permutation rule,
+// which sorts the dimensions by the strides of all operands.
 type Layout struct {
 	Rule     string       `json:"rule" of:"rule" doc:"What determines the layout: the graph, a view, the permutation rule, the op, or data."`
 	Why      string       `json:"why" doc:"The reason in words."`
@@ -247,8 +248,8 @@ func (layout *Layout) explainPermutation(n *graph.Node, decided *rule.Rule) {
 		d := Comparison{Faster: c.A, Slower: c.B, Exchanged: c.Exchanged}
 		switch {
 		case c.DecidingOperand < 0: // no operand decided
-			d.Why = "in each operand, one of the two dimensions is repeated or both have equal strides and sizes, so they are " +
-				"not exchanged"
+			d.Why = "no operand decides: in each, a dimension is repeated, or the strides and sizes of both are equal; the " +
+				"dimensions are not exchanged"
 		case c.Strides[0].Same(c.Strides[1]):
 			d.By = name(c.DecidingOperand)
 			d.Why = fmt.Sprintf("equal strides %v, sizes %v and %v", c.Strides[0], c.Sizes[0], c.Sizes[1])
@@ -274,10 +275,10 @@ var fastPathReasons = map[rule.FastSetup]string{
 	rule.FastNonOverlappingDense: ": all operands have one shape and the same dense strides, and so has the result",
 }
 
-// FirstBreak returns the first result in an inferred graph that loses memory format f: its node reads a value that is
-// in f and has the rank of the result, but the result is not in f. FirstBreak returns nil if there is no such result.
-// Operands that are in f and in another format, such as images of one channel, do not count. FirstBreak returns an
-// error if f is not a format of layouts (tensor.Preserve is not).
+// FirstBreak returns the first result that loses memory format f in an inferred graph: the first operand of its node
+// that is in f has the rank of the result, but the result is not in f. FirstBreak returns nil if there is no such
+// result. Operands that are in f and in another format, such as images of one channel, do not count. FirstBreak returns
+// an error if f is not a format of layouts (tensor.Preserve is not).
 func FirstBreak(g *graph.Graph, f tensor.MemoryFormat) (*graph.Value, error) {
 	switch f {
 	case tensor.Contiguous, tensor.ChannelsLast, tensor.ChannelsLast3d:

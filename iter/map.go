@@ -2,9 +2,9 @@ package iter
 
 import "github.com/graphrun/graphrun/tensor"
 
-// The functions below make kernels of functions of single elements. Calls are concurrent and in no particular order
-// ([Workers]), so the result of a function must depend only on its arguments. For cheap functions, the matching Slice
-// function (Slice2 for Map2) is several times faster.
+// Each function below turns a function of one element per operand into a Kernel. Calls are concurrent and in no
+// particular order ([Workers]), so the result of a function must depend only on its arguments. For cheap functions, the
+// matching Slice function (Slice2 for Map2) is several times faster.
 
 // Map0 makes a Kernel of a function of no operand: a fill.
 func Map0[D tensor.Element](f func() D) Kernel {

@@ -28,7 +28,8 @@ func (r *Reducer) memory(worker []byte) reduceMemory {
 	return m
 }
 
-// seekUnit moves the walker of the kept axes to a unit and returns the number of results in the unit.
+// seekUnit moves the walker of the kept axes to a unit and returns its number of results. A unit is a group of up to
+// unitLen adjacent results along the fastest kept axis.
 func (r *Reducer) seekUnit(m *reduceMemory, unit int) int {
 	m.keptWalker.Seek(unit / r.unitsPerFastestAxis)
 	return min(r.unitLen, r.keptAxes[0].N-unit%r.unitsPerFastestAxis*r.unitLen)
@@ -54,8 +55,8 @@ func (r *Reducer) reduce(m *reduceMemory, in unsafe.Pointer, unit, n, begin, end
 // calls of the Fold.
 const shortRun = 32
 
-// row folds the elements [begin, end) of one result into acc. src is the address of the first of all elements of the
-// result. Short contiguous runs are copied into a block until it is full, and then folded together.
+// row folds the elements [begin, end) of one result into acc. src is the address of the result's element at position 0
+// of the reduced range. Short contiguous runs are copied into a block until it is full, and then folded together.
 func (r *Reducer) row(m *reduceMemory, acc, src unsafe.Pointer, begin, end int) {
 	inner := r.reducedAxes[0]
 	m.reducedWalker.Seek(begin / inner.N)

@@ -6,9 +6,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// The functions below make kernels of functions over slices. A function gets slices of equal length n, one for each
-// result and operand. It must write every element of its results, and must not keep the slices. The slice of a result
-// may be the slice of an operand with the same element size. The result for an element must not depend on other
+// Each function below turns a function over slices into a Kernel. The function gets slices of equal length n, one for
+// each result and operand. It must write every element of its results, and must not keep the slices. The slice of a
+// result may be the slice of an operand with the same element size. The result for an element must not depend on other
 // elements or on n, because the iterator chooses the lengths of blocks.
 
 // Slice0 makes a Kernel of a function over slices with no operand: a fill.

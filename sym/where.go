@@ -108,8 +108,8 @@ func (f *pathSearch) advance() bool {
 // Fork runs a computation for both answers of each branch that bounds and guards do not decide. It repeats the
 // computation from the beginning for each path, and returns a case for each path. For any sizes, the condition of
 // exactly one case holds. The cases are in depth-first order: for each branch, the answer at the hints comes first.
-// Fork records no guards. If there are more cases than `limit`, it returns the first `limit` cases and an error that
-// names an unexplored condition.
+// Fork records no guards. If there are more cases than `limit`, or too many choices on a path, it returns the
+// cases so far and an error that names an unexplored condition.
 //
 // A division by a size that may be zero, or a number that overflows an int, adds a case with an error. The computation
 // must have no side effects, and must make the same branches for the same answers.
@@ -178,8 +178,8 @@ func runPath[T any](env *Env, search *pathSearch, run func() (T, error)) (result
 // [Fork] does, and returns the first result, which is the result at the hints. It records guards that exclude two kinds
 // of paths: paths that fail, and paths whose results differ from the first result. same(first, other, when) reports
 // whether both results are equal for all sizes that satisfy the condition `when`. During the call, the condition is a
-// fact. Within a [Fork], or if there are more than limit paths, the computation instead runs once, and each of its
-// branches records a guard.
+// fact. If there are more than limit paths, or the first path fails, the computation runs once more, and each undecided
+// branch records a guard. Within a [Fork], Join only runs the computation: its branches are branches of the Fork.
 func Join[T any](env *Env, limit int, run func() (T, error), same func(first, other T, when Bool) bool) (T, error) {
 	if env == nil || run == nil || same == nil {
 		panic("sym: Join needs an Env, a computation and a comparison")

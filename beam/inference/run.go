@@ -39,8 +39,8 @@ func init() {
 }
 
 // Run runs a model on a PCollection of [Element] and returns a PCollection of [Element]. A result has the name, the
-// timestamp and the window of its input. Elements outside the global window are not joined, because Beam's Go SDK
-// cannot emit to other windows at the end of a bundle.
+// timestamp and the window of its input. Elements outside the global window run one by one, because Beam's Go
+// SDK cannot emit to other windows at the end of a bundle.
 //
 // An element that cannot be run fails its bundle, and the error names the element. Run panics if options are invalid,
 // as other functions that construct pipelines do.

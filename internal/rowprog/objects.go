@@ -36,7 +36,8 @@ func (o *object) stride(axisIndex int) int {
 	return o.reducedStrides[axisIndex]
 }
 
-// stagedCopy is a copy of a staged operand or output. An operand is copied to the worker's memory before the passes. An
+// stagedCopy copies between an operand or output that loops cannot use in place, and its substitute in the worker's
+// memory (the staged copy). An operand is copied to the worker's memory before the passes. An
 // output is copied from the worker's memory after the passes.
 type stagedCopy struct {
 	wholeTile bool         // copies all elements of the tile; otherwise one element for each row
@@ -150,9 +151,9 @@ func (b *builder) allocate(bytes int, obj object) int {
 	return len(b.objects) - 1
 }
 
-// tileMemory allocates an object with all elements of a tile, with the given number of copies. Along columns, kept[0]
-// is the fastest axis, then follow the reduced axes. Along rows, the reduced axes are the fastest, and rows are padded
-// to 64 bytes.
+// tileMemory allocates an object with all elements of a tile, with the given number of copies. If loops run along
+// columns, kept[0] is the fastest axis, followed by the reduced axes. Along rows, the reduced axes are the fastest, and
+// rows are padded to 64 bytes.
 func (b *builder) tileMemory(size, copies int) int {
 	obj := object{size: size, copies: copies, reducedStrides: make([]int, len(b.reduced))}
 	stride := size
@@ -228,7 +229,7 @@ func (b *builder) perRowOperand(i int) int {
 	return staging
 }
 
-// perRowOutput returns the object of output i, which has one element for each row, as perRowOperand does for operands.
+// perRowOutput is perRowOperand for outputs: it returns the object of output i, or of its staged copy.
 func (b *builder) perRowOutput(i int) int {
 	obj := &b.objects[i]
 	if obj.keptStride == obj.size || b.tileLen == 1 {
@@ -244,8 +245,8 @@ func (b *builder) perRowOutput(i int) int {
 	return staging
 }
 
-// objectAt returns the object of a place ([expr.Place]) in a pass or, with afterPass, in the computation once per row
-// after the pass. It returns -1 for a result that is not stored.
+// objectAt returns the object of a place ([expr.Place]) in a pass or, if afterPass is set, in the computation that runs
+// once per row after the pass. It returns -1 for a result that is not stored.
 func (b *builder) objectAt(place expr.Place, afterPass, output bool) int {
 	switch place.Kind {
 	case expr.AtOperand:
@@ -296,7 +297,8 @@ func (b *builder) compilePass(k int) error {
 }
 
 // compileLoop compiles the loop of a pass. If loops run along rows and a row fits one call, the loop computes the final
-// results of folds (totals). Otherwise each accumulator has several lanes in memory, which are combined afterwards.
+// results of folds (totals). If they run along rows but a row does not fit one call, each accumulator has several lanes
+// in memory, which are combined afterwards.
 func (b *builder) compileLoop(k int, pass *compiledPass) (err error) {
 	rowPass := &b.program.Passes[k]
 	code, in, out := rowPass.Code, rowPass.In, rowPass.Out
@@ -371,8 +373,8 @@ func (b *builder) newLoop(code *expr.Code, in []expr.Place) *expr.Loop {
 }
 
 // compileUnrolled compiles a loop that processes several elements of each column at once, so that an accumulator is
-// read and written once for all these elements: 4, or 2 if 4 have more than maxPointers pointers. It compiles nothing
-// if 2 have too many as well, or without machine code.
+// read and written once for all these elements. It processes 4 elements, or 2 if the loop for 4 would have more than
+// maxPointers pointers. It compiles nothing if the loop for 2 has too many as well, or without machine code.
 func (b *builder) compileUnrolled(k int, pass *compiledPass) error {
 	for count := 4; count > 1; count /= 2 {
 		code, in, out, err := b.program.Columns(k, count)

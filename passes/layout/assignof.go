@@ -6,8 +6,8 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// Of returns the corresponding assignment for g. The graph g must be a copy of the assignment's graph: nodes and
-// values have the same numbers. Sizes may differ, so explicit strides are replaced by the strides in g.
+// Of returns the assignment transferred to g. g must be a copy of the assignment's graph, in which nodes and values
+// have the same numbers. Sizes may differ, so explicit strides are replaced by the strides in g.
 func (a *Assignment) Of(g *graph.Graph) *Assignment {
 	if a == nil || g == nil {
 		return nil

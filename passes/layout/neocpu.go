@@ -14,16 +14,17 @@ import (
 // this paper. The search chooses the implementations of convolutions and matrix products. All other nodes keep the
 // layout of their first operand; other operands are converted to this layout. The cost of a plan is the time of the
 // convolutions and products, and of the conversions on each edge. Dynamic programming over the graph in topological
-// order finds the minimum. The tables have a dimension for a node until the last reader of the node is visited. If
-// the tables become too large, the solver of [PBQP] is used instead.
+// order finds the minimum. A table has one dimension for each visited node that has readers still to be visited. If the
+// tables become too large, the solver of [PBQP] is used instead.
 //
-// In the resulting plan readers share copies, and the cost of the plan is the cost of [Model]. Deviations: layouts are
+// The search counts a copy for each reader. In the resulting plan readers share copies, and [Model] gives its cost.
+// Deviations: layouts are
 // dense orders, not NCHW[x]c, so there is no choice of block sizes. The paper searches convolutions only, and considers
 // for each convolution the candidates that were fastest in a separate search; here all implementations are candidates.
 // Costs are predicted by the profile instead of measured. The paper limits the time of dynamic programming; here, as in
-// TVM's tuner, the limit is a number of costs.
+// TVM's tuner, the size of the tables is limited.
 var NeoCPU Strategy = &perNode{name: "neocpu",
-	doc: "chooses implementations of convolutions and products by dynamic programming with a copy for each reader; " +
+	doc: "chooses implementations of convolutions and products by dynamic programming that charges a copy to each reader; " +
 		"other nodes follow their first operand, as in NeoCPU, ATC 2019",
 	labels: func(m *Model) ([]int, error) {
 		e := newEdgeModel(m, notComputeBound)
@@ -34,8 +35,8 @@ var NeoCPU Strategy = &perNode{name: "neocpu",
 		return list, err
 	}}
 
-// lastReaderOrder returns an elimination order of the variables: by the last variable that shares a factor with the
-// variable.
+// lastReaderOrder returns an order of elimination: the variables, sorted by the greatest variable with which they share
+// a factor. Variables are numbered in topological order, so that this is the last reader.
 func (e *edgeModel) lastReaderOrder() []int {
 	last, order := make([]int, len(e.problem.Variables)), make([]int, len(e.problem.Variables))
 	for v := range last {

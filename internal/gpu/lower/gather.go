@@ -11,7 +11,8 @@ import (
 )
 
 // Gather returns the program of a gather. Its buffers are the operands of the gather. align has, by operand, a number
-// of bytes that divides the address of the first element. A thread copies up to 16 bytes of a slice, or one element.
+// of bytes that divides the address of the first element. A thread copies one element or several adjacent elements
+// (setVector).
 func Gather(source *graph.Gather, align []int, target Target) (*Program, error) {
 	const u32, u64 = tensor.Uint32, tensor.Uint64
 	params := len(source.Operands) + 1
@@ -116,7 +117,8 @@ func (g *gather) setVector() {
 	}
 }
 
-// access returns how a thread accesses the output or the table. Elements are copied as unsigned integers.
+// access returns how a thread accesses the output or the table. Elements of up to 8 bytes are copied as
+// unsigned integers, elements of 16 bytes as complex128.
 func (g *gather) access(i int, align []int) access {
 	dtype := map[int]tensor.DType{1: tensor.Uint8, 2: tensor.Uint16, 4: tensor.Uint32, 8: tensor.Uint64,
 		16: tensor.Complex128}[g.Size]

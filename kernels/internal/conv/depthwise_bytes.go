@@ -44,7 +44,8 @@ type depthwiseBytesRun struct {
 // so a call must not take longer than 50 us.
 const maxCallInstructions = 1 << 15
 
-// hasDepthwiseBytesCode reports whether machine code supports a depthwise convolution of bytes by pixels.
+// hasDepthwiseBytesCode reports whether machine code supports a depthwise convolution of bytes of channels-last
+// operands.
 func (s *convShape) hasDepthwiseBytesCode() bool {
 	return depthwise.SupportsBytes(machine.Host()) && jit.Available() == nil &&
 		s.inPerGroup == 1 && s.outChannels == s.inChannels && s.inChannels > 1 && s.taps() > 0 &&

@@ -47,8 +47,8 @@ func RandomElements(rng *rand.Rand, meta tensor.Meta) *tensor.Tensor {
 	return CopyInLayout(out, meta)
 }
 
-// RunViewNode computes the results of a node. A view needs only its meta; other results are computed by the node's
-// kernel. The chunks of the kernel run in descending order.
+// RunViewNode computes the results of a node. If the first result is a view, no kernel runs: views are made from their
+// metas. Otherwise the node's kernel computes the results, its chunks in descending order.
 func RunViewNode(t *testing.T, node *graph.Node, in []*tensor.Tensor) []*tensor.Tensor {
 	t.Helper()
 	out := make([]*tensor.Tensor, len(node.Out))
@@ -111,7 +111,7 @@ func PatternBytes(n int) []byte {
 }
 
 // FirstRelativeDifference describes the first difference of two tensors that exceeds a relative tolerance. The result
-// is empty if no difference exceeds it.
+// is empty if dtypes and shapes are equal and no difference exceeds the tolerance.
 func FirstRelativeDifference(got, want *tensor.Tensor, tolerance float64) string {
 	if got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) {
 		return fmt.Sprintf("%v, want %v", got.Meta, want.Meta)

@@ -10,7 +10,7 @@ import (
 // Buffer is an operand, a result or an intermediate value of a kernel. It has the meta of the value, and locates its
 // first element in the memory of a run. The zero Buffer stands for an omitted operand.
 type Buffer struct {
-	// Meta describes the elements. Only [Buffer.View] uses Meta.Offset.
+	// Meta describes the elements. Meta.Offset does not locate the first element: the field offset does.
 	Meta tensor.Meta
 	// Data has the elements if they are known when the kernel is compiled, else nil.
 	Data *tensor.Tensor
@@ -33,8 +33,8 @@ const (
 	inKernel // the elements are in Buffer.Data
 )
 
-// Operand returns the index of a result or operand of the call, results first, and the bytes before its first element.
-// It returns false for other memory.
+// Operand returns the index of the result or operand that b is in, results first, and the distance in bytes from its
+// pointer in Mem.Ptrs to the first element of b. It returns false for other memory and for packed operands.
 func (b Buffer) Operand() (index, offset int, ok bool) {
 	return b.ptrIndex, b.offset, b.memory == inPtrs && !b.Packed
 }

@@ -68,8 +68,8 @@ func (r reduction) attrs() graph.Attrs {
 	return a
 }
 
-// reduce returns the converter of a Reduce operator. kind names the reduction, as in [reduceBy]. The axes of ReduceSum
-// are an operand since set 13, of the other operators since set 18.
+// reduce returns the converter of a Reduce operator. kind names the reduction, as in [reduceBy]. The axes are an
+// operand since operator set 13 for ReduceSum, and since 18 for the other operators.
 func reduce(kind string) converter {
 	return func(n *node) []*value {
 		operandSince := 18
@@ -125,7 +125,7 @@ func reduceBy(n *node, kind string, x *value, r reduction, pointwiseOnly bool) *
 func reduceOp(n *node, op string, x *value, r reduction) *value {
 	dtype := x.DType()
 	if list, ok := r.axes.([]int); ok && len(list) == 0 {
-		return x // a 0-dim value
+		return x // x has no dimensions
 	}
 	attrs := r.attrs()
 	switch {
@@ -192,8 +192,8 @@ func extremeNumber(dtype tensor.DType, greatest bool) any {
 	return -1 << (bits - 1)
 }
 
-// product multiplies over one dimension after another, because the op prod has only one dimension. It starts with the
-// last dimension, so that the indices of the others stay valid.
+// product multiplies over one dimension after another, because the op prod reduces only one dimension. It starts with
+// the last dimension, so that the indices of the others stay valid.
 func product(n *node, x *value, r reduction) *value {
 	list, ok := r.axes.([]int)
 	if !ok {
@@ -262,12 +262,13 @@ func cumulative(op string, neutral int) converter {
 	}
 }
 
-// shiftedBy1 moves elements to the next index of an axis, an int or a reference to a computed axis. The last element is
-// dropped, and the first becomes the number `first`.
+// shiftedBy1 moves each element to the next index of the axis, which is an int or a reference to a computed axis. The
+// last element is dropped, and the first becomes the number `first`.
 func shiftedBy1(n *node, x *value, axis any, first int) *value {
 	if a, ok := axis.(int); ok {
 		a = n.Axis(a, n.Rank(x))
-		// constant_pad_nd takes pairs from the last dimension to the axis: add one element before it, crop one after it.
+		// The pairs of constant_pad_nd begin with the last dimension and end with the axis. Along the axis, one element
+		// is added at the start and one is dropped at the end.
 		widths := make([]int, 2*(n.Rank(x)-a))
 		widths[len(widths)-2], widths[len(widths)-1] = 1, -1
 		return n.Op("constant_pad_nd", graph.Attrs{"pad": widths, "value": first}, x)

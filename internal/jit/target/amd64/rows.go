@@ -45,8 +45,9 @@ func (g *gen) lookupOf(inst expr.Inst) alloc.Virt {
 	return g.lookup(table[:], indices)
 }
 
-// combinedLookups returns inst and the lookups with the same indices that are combined with inst. It returns nil if
-// inst is not combined: without eight 32-bit lanes, and for a table of two equal halves, which has a short lookup.
+// combinedLookups returns inst and the lookups with the same indices that are combined with inst. It returns nil with
+// AVX-512, if vectors do not have eight 32-bit lanes, or if the two halves of the table are equal, because such a
+// lookup is short.
 func (g *gen) combinedLookups(inst expr.Inst) []expr.Inst {
 	if g.avx512 || g.has64Bits || g.width(4) != 32 {
 		return nil

@@ -13,7 +13,7 @@ import (
 const (
 	regArgs    asm.Reg = 0  // address of the arguments
 	regPointer asm.Reg = 16 // a pointer from the spill area
-	regCount   asm.Reg = 17 // number of elements by which pointers are moved back
+	regCount   asm.Reg = 17 // number of elements by which pointers are moved back after a row
 	regLeft    asm.Reg = 25 // number of elements of the row that are left, minus the elements of a pass
 	regSpill   asm.Reg = 26 // address of the spill area
 	regStride  asm.Reg = 27 // distance between rows
@@ -34,7 +34,8 @@ type writer struct {
 	iteration int // index of the pass within an iteration of the main loop
 }
 
-// executedCount returns the number of instructions that the code so far executes if each loop has one iteration.
+// executedCount returns a bound on the instructions that the code so far executes if each loop, other than those of
+// pseudo-instructions, has one iteration.
 func (w *writer) executedCount() int { return w.asm.Instructions() + w.repeatedInsts }
 
 // countRepeats records that the instructions after the first `since` instructions are executed up to n times.
@@ -42,7 +43,7 @@ func (w *writer) countRepeats(since, n int) {
 	w.repeatedInsts += (w.asm.Instructions() - since) * (n - 1)
 }
 
-// write writes a list for a number of elements.
+// write writes the instructions of a list for a pass of `lanes` elements.
 func (w *writer) write(list []alloc.Out, lanes int) {
 	w.lanes = lanes
 	for k := range list {

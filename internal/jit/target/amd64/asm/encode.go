@@ -156,8 +156,8 @@ func (in *instruction) usesTileTwice() bool {
 		(args[0].num == args[1].num || args[0].num == args[2].num || args[1].num == args[2].num)
 }
 
-// repeatsRegister reports whether a gather uses one register twice, as its destination, its indices or (with VEX) its
-// mask. The processor raises an exception for this.
+// repeatsRegister reports whether two of a gather's destination, indices and (with VEX) mask are the same register. The
+// processor raises an exception for this.
 func (in *instruction) repeatsRegister() bool {
 	args := in.args
 	last := &args[len(args)-1]
