@@ -11,8 +11,7 @@ CONCURRENT = . ./internal/workerpool ./exec ./iter ./internal/endtoend
 
 # Tests that run on one goroutine: they plan, infer, evaluate the definition, or run with one worker or in one chunk.
 SEQUENTIAL = ^(TestBestPlans|TestCertificates.*|TestCheapestWithin|TestCopyElementsEnds|TestFewestCopies|$(\
-	)TestForkedGraphs|TestOpsAsText|TestOptimum.*|TestOutcomes|TestPins(AtSizes|Hold)|TestSumBound|TestSymbolic.*|$(\
-	)TestUnbacked.*)$$
+	)TestForkedGraphs|TestOpsAsText|TestOptimum.*|TestOutcomes|TestPins(AtSizes|Hold)|TestSymbolic.*|TestUnbacked.*)$$
 
 # The packages that have several paths, with different instruction sets or without machine code, and those that compare
 # results with references.

@@ -17,10 +17,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Incomplete is the error of a run that omitted nodes. All other outputs were computed.
+// Incomplete is the error of a run that omitted nodes. All outputs except MissingOutputs were computed.
 type Incomplete struct {
 	Failed graph.Errors // errors of nodes and outputs, without nodes that only depend on failed nodes
-	// MissingOutputs are the outputs that depend on failed nodes, in graph order, and then outputs that the graph lacks.
+	// MissingOutputs are the outputs that depend on failed nodes, in graph order, and then the outputs that the reader
+	// of the file could not build.
 	MissingOutputs []MissingOutput
 }
 

@@ -19,7 +19,7 @@ import (
 // cache. An Epilogue is immutable once its kernel is made, and may then be used by several goroutines.
 type Epilogue struct {
 	code    *expr.Code  // operand 0 is the anchor's result
-	loop    *loops.Loop // compiled loop of the expression; nil if the kernel applies the chain in registers
+	loop    *loops.Loop // compiled loop of the expression; nil if the kernel applies the code in registers
 	streams []stream    // results, then operands, in the order of the expression
 	sizes   []int       // dimensions of the anchor's result in memory, joined where possible, the fastest first
 	strides []int       // strides of these dimensions in elements
@@ -27,7 +27,7 @@ type Epilogue struct {
 	numel   int         // number of elements of the anchor's result
 	dense   bool        // the anchor's result is dense
 
-	inRegisters bool // the kernel applies the chain in registers: see SetInRegisters
+	inRegisters bool // the kernel applies the code in registers: see SetInRegisters
 	deferred    bool // the kernel does not apply the epilogue: see Defer
 }
 
@@ -147,7 +147,7 @@ func (e *Epilogue) setDimensions(result tensor.Meta, metas []tensor.Meta) error 
 		}
 		switch {
 		case e.sizes[last] == 1: // the first dimension
-			e.sizes[last], joins = result.Shape[d], false
+			e.sizes[last] = result.Shape[d]
 		case joins:
 			e.sizes[last] *= result.Shape[d]
 			continue

@@ -162,6 +162,9 @@ func TestCompiledLoops(t *testing.T) {
 			}
 			compileOnly := make([]bool, len(loops)) // checked for an earlier op
 			for k, l := range loops {
+				if k%step > 0 {
+					continue
+				}
 				key := l.Key()
 				compileOnly[k], seen[key] = seen[key], true
 			}
@@ -195,7 +198,7 @@ func TestCompiledLoops(t *testing.T) {
 			t.Errorf("%s: machine code was compared: %v; listed in onlyInGo: %v", op.Name, ok, listed)
 		}
 	}
-	if all < 5000 || len(seen) < 4000 {
+	if all < 5000 || len(seen) < testsize.Of(400, 4000) {
 		t.Errorf("only %d loops were found, %d of them different", all, len(seen))
 	}
 }

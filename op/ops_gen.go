@@ -614,7 +614,7 @@ func Atleast2d(self *graph.Value) *graph.Value {
 
 // Atleast3d is the op atleast_3d.
 //
-// Adds dimensions of size 1 up to rank 3; that of a matrix is the last one.
+// Adds dimensions of size 1 up to rank 3. A matrix gets its new dimension at the end.
 func Atleast3d(self *graph.Value) *graph.Value {
 	return node("atleast_3d", 1, nil, self)[0]
 }

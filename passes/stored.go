@@ -21,6 +21,7 @@ type storedDecisions struct {
 	Layout storedLayout
 }
 
+// storedGroup is the encoded form of a fusion.Group, with numbers of nodes.
 type storedGroup struct {
 	Nodes             []int
 	Anchor, Attention bool
@@ -28,8 +29,8 @@ type storedGroup struct {
 	Split             int
 }
 
-// storedLayout is the encoded form of a [layout.Assignment]. It has the number of each value, the name of each
-// implementation, and for each copy its index in Copies (-1 for none).
+// storedLayout is the encoded form of a [layout.Assignment]. Numbers replace pointers to values, names replace
+// implementations, and indices in Copies (-1 for none) replace copies.
 type storedLayout struct {
 	Choices         []storedChoice
 	Inputs, Outputs []int
@@ -37,6 +38,7 @@ type storedLayout struct {
 	Final           bool
 }
 
+// storedChoice is the encoded form of a [layout.Choice], and storedCopy that of a [layout.Copy].
 type storedChoice struct {
 	Impl        string // empty for a view
 	OnDevice    bool   `json:",omitzero"`

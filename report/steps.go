@@ -27,8 +27,9 @@ type Loop struct {
 // Work is an amount of work in the units that machine profiles price: see graphrun calibrate.
 type Work struct {
 	Footprint float64 `json:"footprint" doc:"The bytes of all memory that the step touches."`
-	Steps     float64 `json:"steps" doc:"The number of steps that are started."`
-	// Bytes may be negative in the work of an operand, because its accesses replace dense accesses.
+	Steps     float64 `json:"steps" doc:"The number of steps that are started, each at a fixed price."`
+	// The work of an operand is the difference from a dense operand: Bytes has its accesses minus the dense accesses,
+	// and may be negative.
 	Bytes   map[string]float64 `json:"bytes" doc:"Bytes by the kind of access."`
 	Kernels map[string]float64 `json:"kernels" doc:"Units of inner kernels that overlap with memory accesses."`
 	Waits   map[string]float64 `json:"waits" doc:"Units of inner kernels that do not overlap with memory accesses."`

@@ -24,8 +24,8 @@ import (
 // Costs are predicted by the profile instead of measured. The paper limits the time of dynamic programming; here, as in
 // TVM's tuner, the size of the tables is limited.
 var NeoCPU Strategy = &perNode{name: "neocpu",
-	doc: "chooses implementations of convolutions and products by dynamic programming that charges a copy to each reader; " +
-		"other nodes follow their first operand, as in NeoCPU, ATC 2019",
+	doc: "chooses implementations of convolutions and products by dynamic programming that charges a copy to each " +
+		"reader; other nodes follow their first operand, as in NeoCPU, ATC 2019",
 	labels: func(m *Model) ([]int, error) {
 		e := newEdgeModel(m, notComputeBound)
 		list, err := e.solve(wcsp.InOrder(e.lastReaderOrder()))

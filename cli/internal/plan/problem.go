@@ -185,7 +185,7 @@ func changeText(c layout.Change) string {
 	return ""
 }
 
-// directedBreakpoint is the breakpoint for slower or faster copies; nil for none.
+// directedBreakpoint is the breakpoint for slower or faster copies. breakpoint is nil if there is none.
 type directedBreakpoint struct {
 	breakpoint *layout.Breakpoint
 	direction  string

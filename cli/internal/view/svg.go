@@ -224,12 +224,12 @@ func (s *scene) point(command string, p graphdraw.Point) string {
 }
 
 // connectPorts connects the ports of item i, an open group, with the lines of level l outside the group. items is the
-// number of items of the group, and inner is the drawing of the group. origin is the upper left corner of the drawing
-// l, and within that of the drawing inner.
+// number of items of the group, and inner is the drawing of the group. `origin` is the upper left corner of the drawing
+// of l, and `within` that of the drawing of inner.
 func (w *svgWriter) connectPorts(l *level, i, items int, inner *level, origin, within graphdraw.Point) {
 	for k, p := range inner.ports {
-		// from is the middle of the port's upper edge, to is where the line of an outgoing value leaves item i. For an
-		// incoming value, the curve goes from the point where the line arrives at item i to the port.
+		// `from` is the middle of the port's upper edge, and `to` the point where the line of an outgoing value leaves
+		// item i. For an incoming value, the curve goes from the point where the line arrives at item i to the port.
 		corner, n, route := inner.Corners[items+k], &l.lines[p.line], l.Routes[p.line]
 		from := graphdraw.Point{X: within.X + corner.X + portWidth/2, Y: within.Y + corner.Y}
 		to := graphdraw.Point{X: origin.X + route.LeaveX, Y: origin.Y + l.Corners[i].Y + l.sizes[i].Height}

@@ -96,8 +96,8 @@ func (r repeatedSlices) joinsRows(x graph.Arg) bool {
 }
 
 // operands adds views of both operands for a product by each distinct matrix. The view `matrices` has the distinct
-// matrices. The view `groups` is x with an additional dimension, of size times: the matrices of x that are multiplied
-// by the same matrix.
+// matrices. The view `groups` is x with an additional dimension of size r.times: the matrices of x that are
+// multiplied by the same matrix.
 func (r repeatedSlices) operands(builder *compose.Builder, x graph.Arg) (groups, matrices graph.Arg) {
 	groups, matrices = x, r.matrices(builder)
 	if r.joinsRows(x) {
@@ -111,8 +111,8 @@ func (r repeatedSlices) operands(builder *compose.Builder, x graph.Arg) (groups,
 const repeatDepth = 6
 
 // repeatedSlices describes a value that repeats each slice of another value, the source, several times along one
-// dimension. For example, a source with the slices s0 and s1 gives s0, s0, s1, s1. The product that replaces the
-// value's reader needs a source with a dimension of size 1 after the repeated dimension.
+// dimension. For example, a source with the slices s0 and s1 gives s0, s0, s1, s1. The product by the
+// source needs a dimension of size 1 after the repeated dimension.
 type repeatedSlices struct {
 	source       *graph.Value
 	lacksUnitDim bool // whether the source does not have the dimension of size 1 yet

@@ -11,7 +11,8 @@ import (
 var (
 	Atleast1d = atLeastOp("atleast_1d", "Adds a dimension of size 1 to a value without dimensions.", 1)
 	Atleast2d = atLeastOp("atleast_2d", "Adds leading dimensions of size 1 up to rank 2.", 2)
-	Atleast3d = atLeastOp("atleast_3d", "Adds dimensions of size 1 up to rank 3; that of a matrix is the last one.", 3)
+	Atleast3d = atLeastOp("atleast_3d", "Adds dimensions of size 1 up to rank 3. A matrix gets its new dimension at the "+
+		"end.", 3)
 )
 
 func atLeastOp(name, doc string, rank int) *graph.Op {

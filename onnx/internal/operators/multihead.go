@@ -199,7 +199,8 @@ func (a *attentionNode) outside(mask *value, length, batch, keys sym.Int) *value
 		return hidden
 	}
 	before := a.Op("lt", nil, index, part(length.Sub(batch), length))
-	if !length.Same(batch.Mul(sym.Of(2))) { // symbolic: there are starts only if length exceeds batch
+	// The second half of the mask has the starts. If the length is symbolic, they exist only if it exceeds batch.
+	if !length.Same(batch.Mul(sym.Of(2))) {
 		before = a.Op("logical_and", nil, before, a.Op("gt", nil, a.SizeOperand(length.Sub(batch)), 0))
 	}
 	return a.Op("logical_or", nil, hidden, before)

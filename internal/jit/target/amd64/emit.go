@@ -166,7 +166,7 @@ func (g *gen) checkAlignment(otherwise asm.Label) {
 	g.asm.Emit("JNE", otherwise)
 }
 
-// iterationLoop writes the main loop. Each pass computes step elements.
+// iterationLoop writes the main loop. Each trip computes step elements.
 func (g *gen) iterationLoop(step int) {
 	loop, before := g.asm.NewLabel(), g.executedCount()
 	g.asm.Align(32)

@@ -37,7 +37,7 @@ type frame struct {
 	bodyRegisters   alloc.File      // registers for row constants and full iterations
 	tailRegisters   alloc.File      // registers for tails; accumulators are in memory there, unless the loop has totals
 	accSets         int             // number of sets of accumulator registers; successive iterations use different sets
-	unroll          int             // number of iterations in one pass of the main loop
+	unroll          int             // number of iterations in one trip of the main loop
 	accsInRegisters bool            // accumulators are in registers
 	accRegisters    []int           // by index in gen.accs: its register in the first set
 	bodyInsts       [2][]alloc.Inst // the body: 0 with accumulators in memory, 1 with accumulators in registers
@@ -344,7 +344,7 @@ func (f *frame) free() {
 	}
 }
 
-// chooseUnroll sets the number of iterations in one pass of the main loop. Short bodies are unrolled, to reduce the
+// chooseUnroll sets the number of iterations in one trip of the main loop. Short bodies are unrolled, to reduce the
 // overhead of the loop. length is the number of instructions of one iteration.
 func (g *gen) chooseUnroll(length int) {
 	g.unroll = 1

@@ -16,7 +16,7 @@ const (
 	narrowTailMask = 14
 )
 
-// writeInsts writes a list of instructions. A pass of the main loop has several iterations; `iteration` is the number
+// writeInsts writes a list of instructions. A trip of the main loop has several iterations; `iteration` is the number
 // of the current one.
 func (g *gen) writeInsts(list []alloc.Out, iteration int) {
 	for k := range list {
@@ -113,7 +113,7 @@ func (g *gen) tailVector(laneBytes int) asm.Vec {
 // stores only for elements of 4 and 8 bytes.
 func (g *gen) usesBounceBuffer(mem *alloc.Mem) bool { return mem.ElementBytes < 4 || mem.Part != 0 }
 
-// arg returns an operand of an instruction in an iteration of a pass of the main loop.
+// arg returns an operand of an instruction in an iteration of a trip of the main loop.
 func (g *gen) arg(operand *alloc.Operand, iteration int) asm.Arg {
 	number := int(operand.Reg)
 	switch operand.Kind {
@@ -148,7 +148,7 @@ func vectorRegister(number int, bytes uint8) asm.Vec {
 	return asm.X(number)
 }
 
-// address returns the address of a memory operand in an iteration of a pass of the main loop. It may write code that
+// address returns the address of a memory operand in an iteration of a trip of the main loop. It may write code that
 // changes regTemp.
 func (g *gen) address(mem *alloc.Mem, iteration int) asm.Mem {
 	disp := mem.Offset + int32(iteration)*mem.Step

@@ -23,7 +23,7 @@ type pass struct {
 	accLoads      []alloc.Inst // set accumulator registers: from memory or, with totals, to the neutral element
 	accStores     []alloc.Inst // store accumulator registers
 
-	// accCount is the number of registers that the accumulators of one pass occupy. An iteration of the main loop has
+	// accCount is the number of registers that the accumulators of one pass occupy. A trip of the main loop has
 	// several passes, each with its own set of these registers (see accSetsOf).
 	accCount int
 }

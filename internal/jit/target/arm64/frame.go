@@ -181,7 +181,7 @@ func (g *generator) tryAllocation(layout *frame, permanent, rowConstants []alloc
 	return ok == [7]bool{true, true, true, true, true, true, true}
 }
 
-// accSetsOf returns the number of sets of accumulator registers of a pass. There is a set for each pass of an iteration
+// accSetsOf returns the number of sets of accumulator registers of a pass. There is a set for each pass of a trip
 // of the main loop.
 func (g *generator) accSetsOf(p *pass) int {
 	if len(g.loop.Folds) == 0 {

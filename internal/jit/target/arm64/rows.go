@@ -17,7 +17,7 @@ import (
 // main loop has passes of n elements. The rest loop has passes of fewer elements, so that the widest value fills one
 // register. The partial passes have half as many elements as those of the rest loop, a quarter, and so on down to one:
 // the same instructions with narrower loads and stores. Nothing beyond an operand is read or written, and no masks are
-// needed. An iteration of the main loop is one pass. In a loop with folds, it has several passes, which together fold
+// needed. A trip of the main loop is one pass. In a loop with folds, it has several passes, which together fold
 // one element into each accumulator.
 func Compile(loop *lane.Loop, registers int, withListing bool) (jit.Code, error) {
 	if registers == 0 {
@@ -90,17 +90,17 @@ func (g *generator) prologue() {
 }
 
 // mainLoop writes the main loop. After the loop, regLeft is the number of elements that are left minus the elements of
-// an iteration.
+// a trip.
 func (g *generator) mainLoop() {
 	emit, assembler := g.out.asm.Emit, g.out.asm
 	g.out.firstAccRegister, g.out.accSets = g.firstAccRegister, g.accSetsOf(g.mainPass)
 	perIteration := g.mainPass.lanes * g.out.accSets
 	rest := assembler.NewLabel()
 	moveAccs := func(list []alloc.Out) {
-		for g.out.iteration = range g.out.accSets {
+		for g.out.pass = range g.out.accSets {
 			g.out.write(list, g.mainPass.lanes)
 		}
-		g.out.iteration = 0
+		g.out.pass = 0
 	}
 	totals := g.loop.Totals
 	if totals && g.accsInRegisters {
@@ -118,10 +118,10 @@ func (g *generator) mainLoop() {
 	assembler.Align(16)
 	assembler.Bind(top)
 	before := g.out.executedCount()
-	for g.out.iteration = range g.out.accSets {
+	for g.out.pass = range g.out.accSets {
 		g.out.write(g.mainCode.Out, g.mainPass.lanes)
 	}
-	g.out.iteration = 0
+	g.out.pass = 0
 	g.advance(perIteration, false)
 	emit("subs", regLeft, regLeft, asm.Imm(perIteration))
 	emit("b.ge", top)
@@ -175,7 +175,7 @@ func (g *generator) restLoop() {
 }
 
 // advance writes the increments of pointers by n elements. The pointers to accumulators advance only in the rest loop,
-// because an iteration of the main loop ends at the first accumulator.
+// because a trip of the main loop ends at the first accumulator.
 func (g *generator) advance(elements int, rest bool) {
 	for k := range g.out.baseOf {
 		size := g.elementBytes(k)

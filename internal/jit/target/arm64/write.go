@@ -27,11 +27,11 @@ type writer struct {
 	asm              *asm.Assembler
 	repeatedInsts    int    // bound on the instructions that pseudo-instructions repeat in loops
 	baseOf           []int8 // by pointer: its index in bases, or -1 if it is in the spill area
-	accSets          int    // number of registers of an accumulator: one for each pass of an iteration
+	accSets          int    // number of registers of an accumulator: one for each pass of a trip
 	firstAccRegister int    // the first register of accumulators
 
-	lanes     int // number of elements of the pass that is written
-	iteration int // index of the pass within an iteration of the main loop
+	lanes int // number of elements of the pass that is written
+	pass  int // index of the pass within a trip of the main loop
 }
 
 // executedCount returns a bound on the instructions that the code so far executes if each loop, other than those of
@@ -123,7 +123,7 @@ func (w *writer) operand(kind string, operand alloc.Operand) asm.Arg {
 // register returns the number of the register of an operand.
 func (w *writer) register(operand alloc.Operand) int {
 	if operand.Kind == alloc.Accumulator {
-		return w.firstAccRegister + operand.Acc.Index*w.accSets + w.iteration
+		return w.firstAccRegister + operand.Acc.Index*w.accSets + w.pass
 	}
 	return int(operand.Reg)
 }
@@ -183,7 +183,7 @@ func (w *writer) accessSize(mem *alloc.Mem, kind string) (elem asm.Elem, ok bool
 
 // address returns the address of a memory operand. It may write code that changes regPointer.
 func (w *writer) address(mem *alloc.Mem) asm.Mem {
-	offset := int(mem.Offset) + w.iteration*int(mem.Step)
+	offset := int(mem.Offset) + w.pass*int(mem.Step)
 	switch mem.Space {
 	case alloc.Slot:
 		return asm.Mem{Base: regSpill, Offset: vectorBytes * mem.Index}

@@ -178,7 +178,7 @@ func (w *Writer) mem(at target.Addr, bytes int) asm.Mem {
 	if at.Scale == 1 && at.Disp == 0 {
 		return asm.Indexed(reg(at.Base), reg(at.Index))
 	}
-	// A displacement is a signed number of 9 bits, or an unsigned multiple of the access size of 12 bits.
+	// A displacement is a signed number of 9 bits, or an unsigned number of 12 bits that counts access sizes.
 	if at.Disp >= -256 && at.Disp < 256 || at.Disp >= 0 && at.Disp%bytes == 0 && at.Disp/bytes < 1<<12 {
 		return asm.Mem{Base: w.addIndex(at, addressTemp), Offset: at.Disp}
 	}
@@ -429,7 +429,7 @@ func (w *Writer) FMAElement(x target.Element, y, sum target.VReg) {
 
 // Dot implements [target.Writer].
 func (w *Writer) Dot(x target.Element, y, sum target.VReg, signed bool) {
-	name := "sudot" // the second operand has the signed bytes
+	name := "sudot" // y has the signed bytes, x the unsigned ones
 	if signed {
 		name = "sdot"
 	}
