@@ -56,6 +56,7 @@ func FuzzExternal(f *testing.F) {
 		"with space", "no.bin", "w.bin/x", "/etc/passwd", "w.bin\x00", "C:w.bin", `..\out.bin`, "/dev/zero"} {
 		f.Add(location, "0", "4", int64(1), int32(pb.Float))
 	}
+	f.Add("w.bin", "0", "1", int64(1), int32(pb.Float8E4M3FNUZ))
 	for _, of := range [][2]string{{"296", "4"}, {"297", "4"}, {"300", "0"}, {"301", "0"}, {"-1", "4"}, {"0", "-4"},
 		{"9223372036854775807", "4"}, {"9223372036854775805", "4"}, {"9223372036854775808", "4"}, {"0x4", "4"},
 		{"+4", "4"}, {" 4", "4"}, {"", ""}, {"4", ""}, {"1e1", "4"}} {
@@ -88,6 +89,9 @@ func FuzzExternal(f *testing.F) {
 		raw := got.Storage().Bytes()
 		require.NotContains(t, raw, byte(secret))
 		require.Equal(t, got.Meta.Bytes(), len(raw))
+		if IsNarrow(pb.DataType(kind)) { // converted to float16: see TestNarrowWeights of package onnx
+			return
+		}
 		if want := data[at : at+len(raw)]; w.DataType == int32(pb.Bool) {
 			for i, b := range want {
 				require.Equal(t, b != 0, raw[i] == 1, "%q, %s", location, offset)
