@@ -61,8 +61,8 @@ check: test
 	$(MAKE) regenerate
 	$(MAKE) gpu
 
-# All cases of random tests, of which make check draws few, and builds for other platforms. It precedes a release and a
-# change of a code generator.
+# All cases of random tests (make check draws few) and builds for other platforms: before a release, and after a change
+# of a code generator.
 thorough:
 	GRAPHRUN_TESTS=all $(MAKE) test
 	$(MAKE) check LOOPS=100000 EXTREME=20000 PLATFORMS="linux/386 darwin/arm64 windows/amd64"

@@ -75,8 +75,8 @@ func (p *Program) bufferedBytes(i int) int {
 		written.Bytes() < minPipelinedBytes {
 		return -1
 	}
-	// Before chunk c of step i, `done` chunks of step i-1 must have run. They have written `ready` elements, of which the
-	// earlier chunks of step i have read `consumed`.
+	// Before chunk c of step i, `done` chunks of step i-1 must have run. They have written `ready` elements. The earlier
+	// chunks of step i have read `consumed` of these.
 	maxBuffered, ready, done := 0, 0, 0
 	for c := range target.Chunks {
 		consumed := 0

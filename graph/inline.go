@@ -79,13 +79,10 @@ func (inlining *inlining) redirect(n *Node) {
 
 // mustInline reports whether InlineControlFlow replaces the node.
 func (n *Node) mustInline() bool {
-	if n.Op == nil || n.Op.TakenBranch == nil && n.Op.Repeats == nil {
-		return false
-	}
-	if n.Op.TakenBranch != nil {
+	if n.Op != nil && n.Op.TakenBranch != nil {
 		return true
 	}
-	if n.decodeAttrs() != nil {
+	if n.Op == nil || n.Op.Repeats == nil || n.decodeAttrs() != nil {
 		return false
 	}
 	_, repeats := n.Op.Repeats(n.Call())

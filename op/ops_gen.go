@@ -7240,8 +7240,8 @@ type SplitAttrs struct {
 
 // Split is the op split.
 //
-// Splits a dimension into parts of size `split_size`, of which the last may be smaller, or into parts of the
-// listed sizes.
+// Splits a dimension into parts of size `split_size` (the last one may be smaller), or into parts of the listed
+// sizes.
 //
 // Attributes:
 //

@@ -21,20 +21,20 @@ func Valid(g *graph.Graph, candidates []int64) map[*graph.Value][]int64 {
 	if g == nil {
 		return nil
 	}
-	a := search{candidates: candidates, outcomes: map[*graph.Value]*outcome{}, valid: map[*graph.Value][]int64{}}
+	s := search{candidates: candidates, outcomes: map[*graph.Value]*outcome{}, valid: map[*graph.Value][]int64{}}
 	sources := indexSources(g)
 	for _, v := range g.Inputs {
 		if sources[v] && v.Meta.DType.IsIntegral(false) && !v.Dynamic {
-			a.addInput(v)
+			s.addInput(v)
 		}
 	}
 	for _, n := range g.Nodes {
-		a.dropRejected(n)
+		s.dropRejected(n)
 		if slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return sources[v] }) {
-			a.addNode(n)
+			s.addNode(n)
 		}
 	}
-	return a.valid
+	return s.valid
 }
 
 // indexSources returns the values that are used as indices, and all values from which the indices are computed.

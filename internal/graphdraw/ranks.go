@@ -101,7 +101,7 @@ func lowestLayer(box int, ranks []int, nets []Net, atBox *boxNets) int {
 		return ranks[box]
 	}
 	lowest := -1 // the layer above the highest successor
-	shorter := 0 // number of outgoing nets, each of which becomes shorter by one for each layer
+	shorter := 0 // number of outgoing nets; each becomes shorter by one for each layer
 	for _, net := range atBox.outgoing {
 		for _, to := range nets[net].To {
 			if lowest < 0 || ranks[to]-1 < lowest {

@@ -19,7 +19,7 @@ type splitAttrs struct {
 var Split = multiViewOp(graph.SchemaOf[splitAttrs](), graph.Op{
 	Semantics: graph.Semantics{
 		Name: "split",
-		Doc: "Splits a dimension into parts of size `split_size`, of which the last may be smaller, or into parts of the " +
+		Doc: "Splits a dimension into parts of size `split_size` (the last one may be smaller), or into parts of the " +
 			"listed sizes.",
 		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(5, 2)}, Attrs: graph.Attrs{"split_size": 2}},
 			{In: []tensor.Meta{kit.F32(5, 2)}, Attrs: graph.Attrs{"split_size": []int{1, 4}}}},

@@ -29,7 +29,7 @@ func (n *Node) MarkStrings(x *Value, isText bool) *Value {
 	return x
 }
 
-// convertTexts calls the converter of a node, some operands of which are strings.
+// convertTexts calls the converter of a node that has operands of strings.
 func (n *Node) convertTexts(c Converter, key Operator) []*Value {
 	moves, ok := n.opts.Table.Strings[key.String()]
 	if !ok {

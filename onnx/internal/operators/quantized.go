@@ -28,7 +28,7 @@ func perAxis(n *node, params, x *value) *value {
 	if block < 1 {
 		return params
 	}
-	// [..., blocks, ...] -> [..., blocks, 1, ...] -> [..., blocks, block, ...] -> [..., blocks*block, ...], of which the
+	// [..., blocks, ...] -> [..., blocks, 1, ...] -> [..., blocks, block, ...] -> [..., blocks*block, ...]. Only the
 	// first elements are used, because the last block may be incomplete.
 	axis = n.Axis(axis, rank)
 	params = n.Op("unsqueeze", graph.Attrs{"dim": axis + 1}, params).WithRank(paramRank + 1)

@@ -148,7 +148,7 @@ func broadcastTo(n *node, x, shape *value) []any {
 	return size
 }
 
-// broadcast returns the size that results from broadcasting sizes a and b, of which none is known to be 1.
+// broadcast returns the size that results from broadcasting sizes a and b. Neither is known to be 1.
 func broadcast(n *node, a, b sym.Int) sym.Int {
 	sizeA, knowsA := a.Known()
 	sizeB, knowsB := b.Known()
