@@ -201,8 +201,8 @@ func workCost(n *graph.Node, costs *machine.Profile, onlyMemory bool) (ns float6
 
 // savings estimates the time that sharing saves for each step. Distributing the chunks of a step to n workers saves
 // (n-1)/n of its time. Two successive steps that are worth sharing may run concurrently if the second does not wait for
-// the first. This saves the time of the cheaper step. Half of the saving is counted for each of the two steps. If several
-// savings apply to a step, the greatest counts.
+// the first. This saves the time of the cheaper step. Half of the saving is counted for each of the two steps. If
+// several savings apply to a step, the greatest counts.
 func (p *Program) savings(costs []float64, split []bool, minShared float64) []float64 {
 	saved := make([]float64, len(p.steps))
 	// depth[i] is the length of the longest chain of dependent steps that ends at step i. Only steps that are worth

@@ -57,8 +57,8 @@ func (n *Node) directionsOf(name string, count int) []bool {
 }
 
 // scanOnce converts a scan without a batch. The operands are the initial states, then the scanned values. In each
-// iteration, the body takes one slice of each scanned value. The body returns the states, then slices of the stacked results. A scan of
-// known and small length is unrolled, and otherwise becomes a node.
+// iteration, the body takes one slice of each scanned value. The body returns the states, then slices of the stacked
+// results. A scan of known and small length is unrolled, and otherwise becomes a node.
 func (n *Node) scanOnce(operands []*Value) []*Value {
 	proto := n.body("body")
 	scanned := n.Int("num_scan_inputs", 0)
