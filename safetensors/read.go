@@ -9,10 +9,12 @@ package safetensors
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"unsafe"
@@ -60,7 +62,7 @@ type File struct {
 // entry is a tensor's description and the range of its bytes, relative to the end of the header.
 type entry struct {
 	meta       tensor.Meta
-	begin, end int
+	begin, end int64
 }
 
 // Open opens the file at path and checks its header. [File.Tensor] copies the data from the file, so that later changes
@@ -134,7 +136,7 @@ func (f *File) open(size int64) error {
 		return err
 	}
 	f.start = 8 + int64(n)
-	return f.placeTensors(int(size - f.start))
+	return f.placeTensors(size - f.start)
 }
 
 // read reads n bytes of the source.
@@ -226,14 +228,16 @@ func parseEntry(v jsontext.Value) (parsed entry, err error) {
 	}
 	shape := make([]int, len(raw.Shape))
 	for i, s := range raw.Shape {
-		shape[i] = int(s)
+		if shape[i] = int(s); int64(shape[i]) != s { // int has 32 bits on some platforms
+			return parsed, fmt.Errorf("size %d of dimension %d exceeds %d, the limit of this platform", s, i, math.MaxInt)
+		}
 	}
 	parsed.meta = tensor.New(dtype, shape...)
 	if err := parsed.meta.Check(); err != nil {
 		return parsed, err
 	}
-	parsed.begin, parsed.end = int(raw.Offsets[0]), int(raw.Offsets[1])
-	if size := parsed.meta.Bytes(); size != parsed.end-parsed.begin {
+	parsed.begin, parsed.end = raw.Offsets[0], raw.Offsets[1]
+	if size := int64(parsed.meta.Bytes()); size != parsed.end-parsed.begin {
 		return parsed, fmt.Errorf("shape %s of %v takes %d bytes, but data_offsets %v span %d", tensor.ListString(shape),
 			dtype, size, raw.Offsets, parsed.end-parsed.begin)
 	}
@@ -242,18 +246,12 @@ func parseEntry(v jsontext.Value) (parsed entry, err error) {
 
 // placeTensors sorts the names by offset. It checks that the tensors fill the data of size bytes without overlap or
 // gap.
-func (f *File) placeTensors(size int) error {
+func (f *File) placeTensors(size int64) error {
 	sorted.Func(f.names, func(a, b string) int {
 		x, y := f.entries[a], f.entries[b]
-		if x.begin != y.begin {
-			return x.begin - y.begin
-		}
-		if x.end != y.end {
-			return x.end - y.end
-		}
-		return strings.Compare(a, b)
+		return cmp.Or(cmp.Compare(x.begin, y.begin), cmp.Compare(x.end, y.end), strings.Compare(a, b))
 	})
-	previousEnd := 0
+	previousEnd := int64(0)
 	for _, n := range f.names {
 		e := f.entries[n]
 		if e.begin != previousEnd {
@@ -314,8 +312,8 @@ func (f *File) storage(e entry) (*tensor.Storage, error) {
 	if f.data != nil && isAligned(f.data[e.begin:e.end], e.meta.DType.Size()) && !isBool {
 		return tensor.StorageOf(f.data[e.begin:e.end:e.end]), nil
 	}
-	s := tensor.NewStorage(e.end - e.begin)
-	r := io.NewSectionReader(f.src, f.start+int64(e.begin), int64(e.end-e.begin))
+	s := tensor.NewStorage(int(e.end - e.begin)) // the size of a meta, an int
+	r := io.NewSectionReader(f.src, f.start+e.begin, e.end-e.begin)
 	if _, err := io.ReadFull(r, s.Bytes()); err != nil {
 		return nil, readError(err)
 	}

@@ -180,12 +180,15 @@ func ContiguousStrides(shape []int) []int {
 
 // MaxBytes bounds the bytes that one value may span: 2^47 on 64-bit systems, the size of an address space, and 2^29 on
 // 32-bit systems. Larger values are rejected before anything is computed from their shapes.
-const MaxBytes = min(1<<47, math.MaxInt/4)
+const MaxBytes = min(1<<47, math.MaxInt/4+1)
+
+// limitText is MaxBytes in messages, such as "2^47 bytes".
+var limitText = fmt.Sprintf("2^%d bytes", bits.TrailingZeros64(MaxBytes))
 
 // tooManyElements returns the error for a shape with more elements than MaxBytes bytes hold. The check ignores strides.
 func tooManyElements(m Meta) error {
-	return fmt.Errorf("shape %s has too many elements: more than the %d of %v that take 2^47 bytes", ListString(m.Shape),
-		MaxBytes/m.DType.Size(), m.DType)
+	return fmt.Errorf("shape %s has too many elements: more than the %d of %v that take %s", ListString(m.Shape),
+		MaxBytes/m.DType.Size(), m.DType, limitText)
 }
 
 // Check returns an error for an inconsistent meta: an invalid dtype, shape and strides of different lengths,
@@ -228,13 +231,13 @@ func (m Meta) Check() error {
 		}
 		high, low := bits.Mul64(uint64(max(size-1, 0)), uint64(m.Strides[dim]))
 		if high != 0 || low > limit || span+low > limit || uint64(m.Strides[dim]) > limit {
-			return fmt.Errorf("shape %s with strides %s and offset %d spans more than 2^47 bytes", ListString(m.Shape),
-				ListString(m.Strides), m.Offset)
+			return fmt.Errorf("shape %s with strides %s and offset %d spans more than %s", ListString(m.Shape),
+				ListString(m.Strides), m.Offset, limitText)
 		}
 		span += low
 	}
 	if span > limit {
-		return fmt.Errorf("offset %d spans more than 2^47 bytes", m.Offset)
+		return fmt.Errorf("offset %d spans more than %s", m.Offset, limitText)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"unicode/utf8"
 )
 
 // Axis describes the horizontal or vertical axis of a chart.
@@ -152,7 +153,7 @@ func (d *drawing) xAxis(x *scale, top, bottom float64) {
 		lineX, _ := x.coordinate(v)
 		d.add(`<line class="grid" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/>`, lineX, lineX, top, bottom)
 		label := x.axis.format(v)
-		if half := charWidth * float64(len(label)) / 2; lineX-half > labelEnd {
+		if half := charWidth * float64(utf8.RuneCountInString(label)) / 2; lineX-half > labelEnd {
 			d.add(`<text class="dim" text-anchor="middle" x="%.1f" y="%.1f">%s</text>`, lineX, bottom+16, Escape(label))
 			labelEnd = lineX + half + charWidth
 		}

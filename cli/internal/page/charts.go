@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/graphrun/graphrun/internal/sorted"
 )
@@ -30,8 +31,8 @@ func (c *Intervals) draw() string {
 	left, right := 0.0, 0.0
 	values := []float64{c.Reference}
 	for _, r := range c.Rows {
-		left = max(left, float64(len([]rune(shorten(r.Label, maxLabel))))*charWidth)
-		right = max(right, float64(len([]rune(r.Text)))*charWidth)
+		left = max(left, float64(utf8.RuneCountInString(shorten(r.Label, maxLabel)))*charWidth)
+		right = max(right, float64(utf8.RuneCountInString(r.Text))*charWidth)
 		values = append(values, r.Value, r.Low, r.High)
 	}
 	x := newScale(c.Axis, left+14, chartWidth-right-18, values...)
@@ -139,7 +140,7 @@ func (c *Scatter) draw() string {
 // pointName draws the name of a point next to it, unless the name would hide one of the taken positions. It returns the
 // taken positions, including those of the name.
 func (d *drawing) pointName(p *Point, taken [][2]float64) [][2]float64 {
-	width := charWidth * float64(len([]rune(p.Name)))
+	width := charWidth * float64(utf8.RuneCountInString(p.Name))
 	sides := []float64{p.X + 8, p.X - 8 - width}
 	if p.X > (plotLeft+plotRight)/2 {
 		slices.Reverse(sides)
@@ -187,7 +188,7 @@ func (d *drawing) legend(groups []string) float64 {
 		d.add(`<g class="c%d">%s</g>`, i%len(markPaths), markPath(i, x, chartHeight+8))
 		name = shorten(name, maxLabel)
 		d.add(`<text x="%.1f" y="%d">%s</text>`, x+10, chartHeight+12, Escape(name))
-		x += 34 + 1.1*charWidth*float64(len([]rune(name)))
+		x += 34 + 1.1*charWidth*float64(utf8.RuneCountInString(name))
 	}
 	return 24
 }
