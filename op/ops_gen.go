@@ -4578,7 +4578,7 @@ type LpPoolAttrs struct {
 
 // LpPool is the op lp_pool.
 //
-// Takes the p-norm of each window over the last dimensions, as many as `kernel_size` has numbers, 1 to 3.
+// Takes the p-norm of each window over the last n dimensions, where n is the length of `kernel_size`, 1 to 3.
 // `norm_type` is p.
 //
 // Attributes:

@@ -19,23 +19,25 @@ const (
 )
 
 // tapLoops folds (reduces) windows by compiled loops. A tap is an element of a window. Taps are folded in row-major
-// order, whether one loop or several loops fold them. Taps outside the operand read the neutral element.
+// order, whether one loop or several loops fold them. Taps outside the operand read the neutral element of the
+// reduction: 0 for sums, the lowest value for maxima.
 type tapLoops struct {
-	*poolCall
+	*sizedPooling
 	dtype, sumDType tensor.DType // dtypes of elements and sums
-	perLoop         int          // number of taps that firstLoop and nextLoop fold
+	perLoop         int          // number of taps that each of firstLoop and nextLoop folds
 	isSingle        bool         // whether firstLoop folds all taps
 	firstLoop       *loops.Loop  // folds the first taps of windows
 	nextLoop        *loops.Loop  // folds more taps
 	divideLoop      *loops.Loop  // divides sums
 }
 
-// newTapLoops compiles the loops of a pooling. It returns nil if it cannot compile them.
-func newTapLoops(p *poolCall) (*tapLoops, error) {
+// newTapLoops compiles the loops of a pooling. It returns nil for norms, for indices of maxima over more than
+// maxLoopTaps taps, and where there is no machine code.
+func newTapLoops(p *sizedPooling) (*tapLoops, error) {
 	dtype := p.meta.DType
-	compiled := &tapLoops{poolCall: p, dtype: dtype, sumDType: dtype.OpMath(), perLoop: p.taps,
+	compiled := &tapLoops{sizedPooling: p, dtype: dtype, sumDType: dtype.OpMath(), perLoop: p.taps,
 		isSingle: p.taps <= maxLoopTaps}
-	if !loops.CodeAvailable() || p.kind == poolNorm || p.indices && !compiled.isSingle {
+	if !loops.CodeAvailable() || p.kind == reduceNorm || p.indices && !compiled.isSingle {
 		return nil, nil
 	}
 	if !compiled.isSingle {
@@ -50,10 +52,10 @@ func newTapLoops(p *poolCall) (*tapLoops, error) {
 		isFirst, isLast bool
 		isNeeded        bool
 	}{
-		{loop: &compiled.firstLoop, taps: compiled.perLoop, isFirst: true, isLast: compiled.isSingle || p.kind == poolMax,
+		{loop: &compiled.firstLoop, taps: compiled.perLoop, isFirst: true, isLast: compiled.isSingle || p.kind == reduceMax,
 			isNeeded: true},
-		{loop: &compiled.nextLoop, taps: compiled.perLoop, isLast: p.kind == poolMax, isNeeded: !compiled.isSingle},
-		{loop: &compiled.divideLoop, isLast: true, isNeeded: !compiled.isSingle && p.kind == poolAvg},
+		{loop: &compiled.nextLoop, taps: compiled.perLoop, isLast: p.kind == reduceMax, isNeeded: !compiled.isSingle},
+		{loop: &compiled.divideLoop, isLast: true, isNeeded: !compiled.isSingle && p.kind == reduceAvg},
 	} {
 		if !spec.isNeeded {
 			continue
@@ -69,8 +71,8 @@ func newTapLoops(p *poolCall) (*tapLoops, error) {
 	return compiled, nil
 }
 
-// buildLoop returns the loop that folds the given number of taps. isFirst is set for the first taps of windows, and
-// isLast for the last taps. The operands are the partial result (unless isFirst is set), the taps, and at most one
+// buildLoop returns the loop that folds the given number of taps. isFirst means that no loop precedes this loop, and
+// isLast that no loop follows. The operands are the partial result (unless isFirst is set), the taps, and at most one
 // scalar. The scalar is the divisor of averages if isLast is set, or the index of the first tap for maxima with
 // indices.
 func (t *tapLoops) buildLoop(taps int, isFirst, isLast bool) (*expr.Loop, error) {
@@ -83,7 +85,7 @@ func (t *tapLoops) buildLoop(taps int, isFirst, isLast bool) (*expr.Loop, error)
 	if !isFirst {
 		add(t.partialDType(), false)
 	}
-	first := len(in)
+	firstTap := len(in)
 	for range taps {
 		add(t.dtype, false)
 	}
@@ -91,16 +93,16 @@ func (t *tapLoops) buildLoop(taps int, isFirst, isLast bool) (*expr.Loop, error)
 	switch {
 	case t.indices:
 		scalarOperand = add(tensor.Int64, true)
-	case t.kind == poolAvg && isLast:
+	case t.kind == reduceAvg && isLast:
 		scalarOperand = add(t.sumDType, true)
 	}
 	builder := expr.NewBuilder(in...)
-	tap := func(k int) expr.Value { return builder.Convert(t.sumDType, builder.Load(first+k)) }
+	tap := func(k int) expr.Value { return builder.Convert(t.sumDType, builder.Load(firstTap+k)) }
 	var out []expr.Output
 	switch {
 	case t.indices:
 		out = t.maximumIndex(builder, tap, builder.Load(scalarOperand))
-	case t.kind == poolMax:
+	case t.kind == reduceMax:
 		out = t.maximum(builder, tap, taps, isFirst)
 	default:
 		var sum expr.Value
@@ -126,7 +128,7 @@ func (t *tapLoops) buildLoop(taps int, isFirst, isLast bool) (*expr.Loop, error)
 // partialDType returns the dtype of the partial results between loops. Partial maxima have the dtype of the result,
 // where they are stored.
 func (t *tapLoops) partialDType() tensor.DType {
-	if t.kind == poolMax {
+	if t.kind == reduceMax {
 		return t.dtype
 	}
 	return t.sumDType
@@ -149,7 +151,7 @@ func multipliesByInverse(dtype, sumDType tensor.DType) bool {
 
 // putDivisor writes the divisor of a window of the given area, or its inverse (see multipliesByInverse). dtype and
 // sumDType are the dtypes of averages and sums.
-func (f *poolFold) putDivisor(to []byte, dtype, sumDType tensor.DType, area float64) {
+func (f *foldSpec) putDivisor(to []byte, dtype, sumDType tensor.DType, area float64) {
 	if sumDType == tensor.Int64 {
 		binary.LittleEndian.PutUint64(to, uint64(divisorOf[int64](f, area)))
 		return
@@ -179,31 +181,32 @@ func (t *tapLoops) maximum(builder *expr.Builder, tap func(int) expr.Value, taps
 	return []expr.Output{builder.Real(builder.Convert(t.dtype, best))}
 }
 
-// maximumIndex returns the maximum of all taps and its index. Of several equal maxima, the first counts. NaN is greater
-// than all numbers, and of several NaNs the last counts.
-func (t *tapLoops) maximumIndex(builder *expr.Builder, tap func(int) expr.Value, first expr.Value) []expr.Output {
+// maximumIndex returns the maximum of all taps and its index in the plane. firstIndex is the index of the first tap. Of
+// several equal maxima, the first counts. NaN is greater than all numbers, and of several NaNs the last counts.
+func (t *tapLoops) maximumIndex(builder *expr.Builder, tap func(int) expr.Value, firstIndex expr.Value) []expr.Output {
 	best, index := tap(0), builder.Int(tensor.Int32, 0)
 	for k := 1; k < t.perLoop; k++ {
 		x := tap(k)
-		take := builder.Do(expr.Lt, best, x)
+		isBetter := builder.Do(expr.Lt, best, x)
 		if t.dtype.IsFloat() {
-			take = builder.Do(expr.Or, take, builder.Do(expr.Ne, x, x))
+			isBetter = builder.Do(expr.Or, isBetter, builder.Do(expr.Ne, x, x)) // x != x for NaN
 		}
-		best = builder.Do(expr.Select, take, x, best)
-		index = builder.Do(expr.Select, take, builder.Int(tensor.Int32, int64(t.tapIndex(k))), index)
+		best = builder.Do(expr.Select, isBetter, x, best)
+		index = builder.Do(expr.Select, isBetter, builder.Int(tensor.Int32, int64(t.tapIndex(k))), index)
 	}
 	return []expr.Output{builder.Real(builder.Convert(t.dtype, best)),
-		builder.Real(builder.Do(expr.Add, builder.Convert(tensor.Int64, index), first))}
+		builder.Real(builder.Do(expr.Add, builder.Convert(tensor.Int64, index), firstIndex))}
 }
 
-// fillNeutral sets memory to the neutral element of a dtype.
-func (f *poolFold) fillNeutral(dtype tensor.DType, mem []byte) {
-	if f.kind != poolMax {
+// fillNeutral sets memory to elements of a dtype that do not affect the reduction: 0 for sums, the lowest value for
+// maxima.
+func (f *foldSpec) fillNeutral(dtype tensor.DType, mem []byte) {
+	if f.kind != reduceMax {
 		clear(mem)
 		return
 	}
 	bits := expr.Neutral(expr.Max, dtype)
-	switch dtype {
+	switch dtype { // expr.Neutral returns 0 for 16-bit floats, which have no arithmetic
 	case tensor.Float16:
 		bits = 0xfc00 // -Inf
 	case tensor.BFloat16:

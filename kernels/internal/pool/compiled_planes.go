@@ -17,23 +17,24 @@ import (
 // cache.
 const foldedBytes = 16 << 10
 
-// compiledPlanes is a pooling of row-major operands by compiled loops over rows. First the rows of a window are folded
-// into one row of worker memory, with neutral elements as padding on both sides. Then the columns of the folded row are
-// folded. If windows are 2 elements apart, the folded row is read as pairs of even and odd elements.
+// compiledPlanes is a pooling of row-major operands by compiled loops over rows. For each row of results, a first loop
+// folds (reduces) the rows that its windows cover into one row of worker memory, the folded row, with neutral elements
+// as padding on both sides. A second loop folds the columns of each window in the folded row. If windows are 2 elements
+// apart, the second loop loads the folded row as complex numbers, which are pairs of an even and an odd element.
 type compiledPlanes struct {
 	*rowLoops
 	planes, width            int    // number of planes; elements per row of the operand
 	elemBytes                int    // bytes of an element
 	rowStride, paddingBefore int    // distance between folded rows, and padding before each folded row, in elements
-	blockRows, batchPlanes   int    // rows of results, and planes, that are folded at once
-	divisors                 []byte // divisors of averages in the dtype of sums, by depth, height and width
+	blockRows, batchPlanes   int    // rows of results, and planes, that one unit of work computes
+	divisors                 []byte // divisors of averages in the dtype of sums, by depth, row and column of the result
 	hasOneDivisor            bool   // whether all results have the same divisor, or no divisor
-	state                    graph.PerWorker[poolRun]
+	state                    graph.PerWorker[loopState]
 }
 
 // compilePlanes makes the kernel of a [compiledPlanes]. It returns nil if there is no machine code, or if the windows
 // are not supported.
-func compilePlanes(p *poolCall) (*graph.Kernel, error) {
+func compilePlanes(p *sizedPooling) (*graph.Kernel, error) {
 	if p.indices || !p.meta.IsContiguous() || !p.results[0].IsContiguous() {
 		return nil, nil
 	}
@@ -44,7 +45,7 @@ func compilePlanes(p *poolCall) (*graph.Kernel, error) {
 		return nil, nil
 	}
 	sumDType := dtype.OpMath()
-	if p.kind == poolAvg && dtype.IsFloat() && windowRows*cols.taps > maxLoopTaps {
+	if p.kind == reduceAvg && dtype.IsFloat() && windowRows*cols.taps > maxLoopTaps {
 		sumDType = tensor.Float64
 	}
 	if !planes.setDivisors(p, sumDType) {
@@ -60,7 +61,7 @@ func compilePlanes(p *poolCall) (*graph.Kernel, error) {
 }
 
 // columns describes equally spaced windows of a row. Window i begins at element first + i*step and has `taps` elements,
-// which are dilation elements apart. There are `results` windows. Elements outside the row are ignored.
+// which are dilation elements apart. There are `results` windows. Elements outside the row are padding.
 type columns struct{ first, step, taps, dilation, results int }
 
 // newColumns describes the windows of an axis. It returns false if they are not equally spaced, or if the loops do not
@@ -85,12 +86,11 @@ func newColumns(axis *geometry.Axis) (c columns, ok bool) {
 	return c, c.taps > 0 && !tooLong && (c.step == 1 || c.step == 2)
 }
 
-// chooseRowCount chooses the number of rows that are folded at once. The number depends on sizes only, and does not
-// affect the bits of results.
+// chooseRowCount chooses blockRows and batchPlanes. They depend on sizes only, and do not affect the bits of results.
 func (p *compiledPlanes) chooseRowCount() {
 	p.paddingBefore = max(0, -p.columns.first)
-	last := p.columns.first + (p.columns.results-1)*p.columns.step + (p.columns.taps-1)*p.columns.dilation
-	p.rowStride = p.paddingBefore + max(p.width, last+2) + 1 // one more element for the last pair
+	lastTap := p.columns.first + (p.columns.results-1)*p.columns.step + (p.columns.taps-1)*p.columns.dilation
+	p.rowStride = p.paddingBefore + max(p.width, lastTap+2) + 1 // room for a pair at the last tap
 	rowBytes := p.rowStride * p.sumDType.Size()
 	p.blockRows = min(p.axes[1].Results, max(1, foldedBytes/rowBytes))
 	p.batchPlanes = 1
@@ -99,13 +99,14 @@ func (p *compiledPlanes) chooseRowCount() {
 	}
 }
 
-// maxDivisors is the maximum number of divisors of a pooling.
+// maxDivisors is the maximum length of a table of divisors.
 const maxDivisors = 1 << 22
 
 // setDivisors sets the divisors of averages: one number for all results, or one number for each result of a plane. It
-// returns false if there would be more than maxDivisors numbers. sumDType is the dtype of sums.
-func (p *compiledPlanes) setDivisors(pooled *poolCall, sumDType tensor.DType) bool {
-	if p.hasOneDivisor = pooled.kind != poolAvg; p.hasOneDivisor {
+// returns false if there would be more than maxDivisors numbers. sumDType is the dtype of sums. Other reductions have
+// no divisors, and hasOneDivisor is true.
+func (p *compiledPlanes) setDivisors(pooled *sizedPooling, sumDType tensor.DType) bool {
+	if p.hasOneDivisor = pooled.kind != reduceAvg; p.hasOneDivisor {
 		return true
 	}
 	depths, heights, widths := pooled.axes[0].Results, pooled.axes[1].Results, pooled.axes[2].Results
@@ -115,20 +116,20 @@ func (p *compiledPlanes) setDivisors(pooled *poolCall, sumDType tensor.DType) bo
 	if p.hasOneDivisor {
 		depths, heights, widths = 1, 1, 1
 	}
-	n := kit.BoundedProduct(depths, heights, widths)
-	if n > maxDivisors {
+	count := kit.BoundedProduct(depths, heights, widths)
+	if count > maxDivisors {
 		return false
 	}
 	size := sumDType.Size()
-	p.divisors = make([]byte, n*size)
-	for i := range n {
+	p.divisors = make([]byte, count*size)
+	for i := range count {
 		area := pooled.area(pooled.windows(i/widths/heights, i/widths%heights, i%widths))
 		pooled.putDivisor(p.divisors[i*size:], pooled.meta.DType, sumDType, area)
 	}
 	return true
 }
 
-// kernel returns the kernel, which iterates over planes, depths and blocks of rows.
+// kernel returns the kernel. A unit of work is a block of rows of results, at one depth, in a batch of planes.
 func (p *compiledPlanes) kernel() *graph.Kernel {
 	depths := p.axes[0].Results
 	blocks, batches := kit.DivUp(p.axes[1].Results, p.blockRows), kit.DivUp(p.planes, p.batchPlanes)
@@ -153,8 +154,8 @@ func (p *compiledPlanes) kernel() *graph.Kernel {
 		}}}}
 }
 
-// computeBlock computes a block of rows in each plane of a batch.
-func (p *compiledPlanes) computeBlock(mem *graph.Mem, worker *poolRun, batch, depth, firstRow int) {
+// computeBlock computes a unit of work: the rows of results from firstRow on, in each plane of a batch of planes.
+func (p *compiledPlanes) computeBlock(mem *graph.Mem, worker *loopState, batch, depth, firstRow int) {
 	first := batch * p.batchPlanes
 	planes, rows := min(p.batchPlanes, p.planes-first), min(p.blockRows, p.axes[1].Results-firstRow)
 	in := unsafe.Add(mem.Ptrs[1], first*p.planeElements*p.elemBytes)
@@ -163,7 +164,7 @@ func (p *compiledPlanes) computeBlock(mem *graph.Mem, worker *poolRun, batch, de
 		return unsafe.Add(folded, ((plane*rows+h-firstRow)*p.rowStride+p.paddingBefore)*p.sumDType.Size())
 	}
 	rowBytes := p.rowStride * p.sumDType.Size()
-	for from := firstRow; from < firstRow+rows; {
+	for from := firstRow; from < firstRow+rows; { // a run of result rows with the same number of rows per window
 		run := p.axes[1].RunAt(from, firstRow+rows-from, false)
 		end := from + run.Results
 		if planes > end-from { // a call of the loop folds one row in all planes
@@ -181,25 +182,26 @@ func (p *compiledPlanes) computeBlock(mem *graph.Mem, worker *poolRun, batch, de
 	}
 	results := p.axes[1].Results * p.columns.results
 	out := unsafe.Add(mem.Ptrs[0], ((first*p.axes[0].Results+depth)*results+firstRow*p.columns.results)*p.elemBytes)
-	begin := unsafe.Add(foldedRow(0, firstRow), p.columns.first*p.sumDType.Size())
+	firstWindow := unsafe.Add(foldedRow(0, firstRow), p.columns.first*p.sumDType.Size())
 	if p.hasOneDivisor && (planes == 1 || p.axes[0].Results == 1) { // results of all planes are adjacent
-		p.foldColumns(worker, out, begin, 0, depth, planes*rows)
+		p.foldColumns(worker, out, firstWindow, 0, depth, planes*rows)
 		return
 	}
 	for i := range planes {
-		p.foldColumns(worker, unsafe.Add(out, i*p.axes[0].Results*results*p.elemBytes), unsafe.Add(begin, i*rows*rowBytes),
-			firstRow, depth, rows)
+		p.foldColumns(worker, unsafe.Add(out, i*p.axes[0].Results*results*p.elemBytes),
+			unsafe.Add(firstWindow, i*rows*rowBytes), firstRow, depth, rows)
 	}
 }
 
-// rowStream is a sequence of rows. rowStride is the distance between their addresses, in bytes.
+// rowStream is a sequence of rows in memory.
 type rowStream struct {
 	ptr       unsafe.Pointer // address of the first row
-	rowStride int
+	rowStride int            // distance between the addresses of rows, in bytes
 }
 
-// foldRows folds the rows of n windows, which are step bytes apart in the operand.
-func (p *compiledPlanes) foldRows(m *graph.Mem, worker *poolRun, in unsafe.Pointer, depth, row int, to rowStream,
+// foldRows computes n folded rows by one call of rowsLoop: it folds the rows of the windows of the result at (depth,
+// row), and of n-1 more results whose windows are step bytes apart in the operand. in is the address of the plane.
+func (p *compiledPlanes) foldRows(m *graph.Mem, worker *loopState, in unsafe.Pointer, depth, row int, to rowStream,
 	step, n int) {
 	depthRange, rowRange := p.axes[0].WindowAt(depth), p.axes[1].WindowAt(row)
 	neutral := unsafe.Pointer(unsafe.SliceData(m.WorkerScratch))
@@ -218,15 +220,16 @@ func (p *compiledPlanes) foldRows(m *graph.Mem, worker *poolRun, in unsafe.Point
 	worker.run(p.rowsLoop, p.width, n)
 }
 
-// foldColumns folds the columns of n folded rows, from row on, into results.
-func (p *compiledPlanes) foldColumns(worker *poolRun, to, from unsafe.Pointer, row, depth, n int) {
+// foldColumns folds the windows of n folded rows into n rows of results at address to. from is the address of the first
+// window in the first folded row. depth and row are the indices of the first row of results, which select divisors.
+func (p *compiledPlanes) foldColumns(worker *loopState, to, from unsafe.Pointer, row, depth, n int) {
 	size := p.sumDType.Size()
 	worker.add(to, p.columns.results*p.elemBytes)
 	for _, offset := range p.columns.operands() {
 		worker.add(unsafe.Add(from, offset*size), p.rowStride*size)
 	}
 	switch {
-	case p.kind != poolAvg:
+	case p.kind != reduceAvg:
 	case p.hasOneDivisor:
 		worker.add(unsafe.Pointer(&p.divisors[0]), 0)
 	default:
@@ -236,17 +239,17 @@ func (p *compiledPlanes) foldColumns(worker *poolRun, to, from unsafe.Pointer, r
 	worker.run(p.columnsLoop, p.columns.results, n)
 }
 
-// rowLoops has the loops of a pooling by planes. rowsLoop folds the rows of windows into one row, and columnsLoop folds
-// columns of this row.
+// rowLoops has the loops of a pooling by planes. rowsLoop folds the rows of windows into a folded row, and columnsLoop
+// folds the columns of windows in this row.
 type rowLoops struct {
-	*poolCall
+	*sizedPooling
 	dtype, sumDType       tensor.DType // dtypes of elements and sums
 	columns               columns
 	rowsLoop, columnsLoop *loops.Loop
 }
 
-// operands returns, for each operand of columnsLoop, its offset from the first element of a window. An operand is a row
-// of elements. With steps of 2, it is a row of pairs.
+// operands returns, for each operand of columnsLoop, its offset in elements from the first element of a window. If step
+// is 1, operand k has tap k of each window. If step is 2, an operand has pairs, and two taps may share a pair.
 func (c *columns) operands() (list []int) {
 	for k := range c.taps {
 		offset := k * c.dilation / c.step * c.step
@@ -257,27 +260,28 @@ func (c *columns) operands() (list []int) {
 	return list
 }
 
-// newRowLoops compiles the loops of a pooling by planes. It returns nil if it cannot compile them. hasOneDivisor is set
-// if all averages have the same divisor.
-func newRowLoops(p *poolCall, sumDType tensor.DType, windowRows int, cols columns,
+// newRowLoops compiles the loops of a pooling by planes. It returns nil for norms, for windows with too many taps, for
+// integers with a step of 2, and where there is no machine code. hasOneDivisor is set if all averages have the same
+// divisor.
+func newRowLoops(p *sizedPooling, sumDType tensor.DType, windowRows int, cols columns,
 	hasOneDivisor bool) (*rowLoops, error) {
-	compiled := &rowLoops{poolCall: p, dtype: p.meta.DType, sumDType: sumDType, columns: cols}
-	if !loops.CodeAvailable() || p.kind == poolNorm || max(windowRows, len(cols.operands())) > maxLoopTaps ||
+	compiled := &rowLoops{sizedPooling: p, dtype: p.meta.DType, sumDType: sumDType, columns: cols}
+	if !loops.CodeAvailable() || p.kind == reduceNorm || max(windowRows, len(cols.operands())) > maxLoopTaps ||
 		cols.step > 1 && !sumDType.IsFloat() {
 		return nil, nil
 	}
-	down, err := compiled.newRowsLoop(windowRows)
+	rows, err := compiled.newRowsLoop(windowRows)
 	if err != nil {
 		return nil, err
 	}
-	across, err := compiled.newColumnsLoop(hasOneDivisor)
+	columns, err := compiled.newColumnsLoop(hasOneDivisor)
 	if err != nil {
 		return nil, err
 	}
-	if compiled.rowsLoop, err = loops.New(down, loops.Options{}); err != nil || !compiled.rowsLoop.Compiled() {
+	if compiled.rowsLoop, err = loops.New(rows, loops.Options{}); err != nil || !compiled.rowsLoop.Compiled() {
 		return nil, err
 	}
-	if compiled.columnsLoop, err = loops.New(across, loops.Options{}); err != nil || !compiled.columnsLoop.Compiled() {
+	if compiled.columnsLoop, err = loops.New(columns, loops.Options{}); err != nil || !compiled.columnsLoop.Compiled() {
 		return nil, err
 	}
 	return compiled, nil
@@ -285,7 +289,7 @@ func newRowLoops(p *poolCall, sumDType tensor.DType, windowRows int, cols column
 
 // combine returns the maximum or the sum of two values.
 func (t *rowLoops) combine(builder *expr.Builder, x, y expr.Value) expr.Value {
-	if t.kind == poolMax {
+	if t.kind == reduceMax {
 		return builder.Do(expr.Max, y, x)
 	}
 	return builder.Do(expr.Add, x, y)
@@ -295,8 +299,8 @@ func (t *rowLoops) combine(builder *expr.Builder, x, y expr.Value) expr.Value {
 func (t *rowLoops) newRowsLoop(windowRows int) (*expr.Loop, error) {
 	builder := expr.NewBuilder(slices.Repeat([]tensor.DType{t.dtype}, windowRows)...)
 	folded := builder.Convert(t.sumDType, builder.Load(0))
-	if t.kind == poolAvg {
-		folded = builder.Do(expr.Add, builder.Const(t.sumDType, 0), folded)
+	if t.kind == reduceAvg {
+		folded = builder.Do(expr.Add, builder.Const(t.sumDType, 0), folded) // makes 0 of -0, as in a sum that starts at 0
 	}
 	for k := 1; k < windowRows; k++ {
 		folded = t.combine(builder, folded, builder.Convert(t.sumDType, builder.Load(k)))
@@ -305,8 +309,8 @@ func (t *rowLoops) newRowsLoop(windowRows int) (*expr.Loop, error) {
 	return &expr.Loop{Code: code, Scalar: make([]bool, windowRows)}, err
 }
 
-// newColumnsLoop returns a loop that folds columns of folded rows. For averages, the loop divides by the last operand,
-// which is a scalar if hasOneDivisor is set.
+// newColumnsLoop returns a loop that folds the columns of windows in folded rows. For averages, the last operand is the
+// divisor or its inverse (see multipliesByInverse). It is a scalar if hasOneDivisor is set.
 func (t *rowLoops) newColumnsLoop(hasOneDivisor bool) (*expr.Loop, error) {
 	offsets := t.columns.operands()
 	operandDType := t.sumDType
@@ -315,7 +319,7 @@ func (t *rowLoops) newColumnsLoop(hasOneDivisor bool) (*expr.Loop, error) {
 	}
 	in := slices.Repeat([]tensor.DType{operandDType}, len(offsets))
 	scalar := make([]bool, len(offsets))
-	if t.kind == poolAvg {
+	if t.kind == reduceAvg {
 		in, scalar = append(in, t.sumDType), append(scalar, hasOneDivisor)
 	}
 	builder := expr.NewBuilder(in...)
@@ -331,7 +335,7 @@ func (t *rowLoops) newColumnsLoop(hasOneDivisor bool) (*expr.Loop, error) {
 	for k := 1; k < t.columns.taps; k++ {
 		folded = t.combine(builder, folded, tap(k))
 	}
-	if t.kind == poolAvg {
+	if t.kind == reduceAvg {
 		divide := expr.Div
 		if multipliesByInverse(t.dtype, t.sumDType) {
 			divide = expr.Mul

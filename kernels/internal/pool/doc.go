@@ -1,14 +1,16 @@
 // Package pool has the poolings of sequences, images and volumes ([MaxPool2d], [AvgPool2d], [AdaptiveAvgPool2d],
 // [LpPool]) and unpooling ([MaxUnpool2d]).
 //
-// A window is the elements that a result is computed from, and a tap is one of these elements (package geometry). An
-// implementation by pixels is for channels-last operands: it computes all channels of a position at once. An
-// implementation by planes computes each channel separately. To fold elements is to reduce them to one value.
+// A window is the set of elements that one result is computed from, and a tap is one of these elements (package
+// geometry). To fold elements is to reduce them to one value. A plane has all elements of one channel in one batch
+// element: a sequence, an image or a volume. A pixel has the channels of one position. A pooling by pixels reads
+// channels-last operands and computes all channels of a position at once. A pooling by planes computes each channel
+// separately.
 //
 // A [pooling] describes an op: the number of pooled dimensions, the reduction, and the computation of windows from
-// attributes. Inference (infer.go), the reference (reference.go) and costs (impls.go) use the pooling's list of axes. A
-// [poolCall] adds the sizes and layouts of a call. It always has three spatial dimensions; missing leading dimensions
-// have size 1. Three kernels compute a call:
+// attributes. Inference (infer.go), the reference (reference.go) and costs (impls.go) use a pooling. A [sizedPooling]
+// adds the sizes and layouts of a call. It always has three spatial dimensions; missing leading dimensions have size 1.
+// There are three kinds of kernels:
 //
 //   - Compiled loops by pixels: each tap is an operand of a loop over channels, and taps outside the operand read a
 //     neutral element (compiled_pixels.go).

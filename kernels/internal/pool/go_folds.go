@@ -9,8 +9,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// windowFold reduces the windows of n results in Go. A tap is an element of a window. partials is memory for the
-// partial results. Steps are in bytes. Index steps are differences of indices in the plane.
+// windowFold folds (reduces) the windows of n results in Go. A tap is an element of a window. partials is memory for
+// the partial results. Steps are in bytes. An index is the row-major index of an element in its plane, and an index
+// step is a difference of such indices.
 type windowFold interface {
 	// size returns the number of bytes of partials for n results.
 	size(n int) int
@@ -18,8 +19,8 @@ type windowFold interface {
 	begin(partials unsafe.Pointer, n, index, indexStep int)
 	// foldTap folds one tap of each result. The tap of result i is at x + i*step and has the index index + i*indexStep.
 	foldTap(partials, x unsafe.Pointer, n, step, index, indexStep int)
-	// foldWindow folds taps of a single result. The first tap is at x and has the given index.
-	foldWindow(partials, x unsafe.Pointer, g tapGrid, index int)
+	// foldWindow folds the taps of a grid, which belong to a single result. The first tap is at x and has the given index.
+	foldWindow(partials, x unsafe.Pointer, grid tapGrid, index int)
 	// end writes the results to contiguous memory; area is the number of taps that averages count.
 	end(to, partials unsafe.Pointer, n int, area float64)
 	// indices writes the indices of maxima to contiguous memory.
@@ -28,23 +29,24 @@ type windowFold interface {
 
 // tapGrid describes the taps of a window at one depth.
 type tapGrid struct {
-	rows, rowStep, rowIndexStep int // number of rows; distance between rows in bytes, and in indices of the plane
-	taps, step, tapIndexStep    int // the same for the taps of a row
+	rows, rowStep, rowIndexStep          int // number of rows; distance between rows in bytes; index step between rows
+	columns, columnStep, columnIndexStep int // the same for the taps of a row
 }
 
-// newWindowFold returns the reduction of elements of dtype d, the dtype in which the loops compute.
-func newWindowFold(dtype tensor.DType, fold *poolFold) windowFold {
+// newWindowFold returns the reduction of elements of the given dtype, the dtype in which the loops compute.
+func newWindowFold(dtype tensor.DType, fold *foldSpec) windowFold {
 	switch {
-	case fold.kind == poolMax:
+	case fold.kind == reduceMax:
 		return newMaxFold(dtype, fold.indices)
 	case dtype == tensor.Int64:
-		return &sumFold[int64, int64]{poolFold: fold}
+		return &sumFold[int64, int64]{foldSpec: fold}
 	case dtype == tensor.Float32:
 		return newSumFold[float32](fold)
 	}
 	return newSumFold[float64](fold)
 }
 
+// newMaxFold returns the fold of maxima. indices is set if it also tracks their indices.
 func newMaxFold(dtype tensor.DType, indices bool) windowFold {
 	switch dtype {
 	case tensor.Uint8:
@@ -80,7 +82,7 @@ func (f maxFold[T]) split(partials unsafe.Pointer, n int) (best []T, bestIndex [
 	return best, bestIndex
 }
 
-func (f maxFold[T]) size(n int) int { return kit.AlignUp(n*int(unsafe.Sizeof(f.lowest))) + n*8 }
+func (f maxFold[T]) size(n int) int { return kit.AlignUp(n*int(unsafe.Sizeof(f.lowest))) + n*8 } // an index has 8 bytes
 
 func (f maxFold[T]) begin(partials unsafe.Pointer, n, index, indexStep int) {
 	best, bestIndex := f.split(partials, n)
@@ -110,18 +112,18 @@ func (f maxFold[T]) foldTap(partials, x unsafe.Pointer, n, step, index, indexSte
 	}
 }
 
-func (f maxFold[T]) foldWindow(partials, x unsafe.Pointer, g tapGrid, index int) {
+func (f maxFold[T]) foldWindow(partials, x unsafe.Pointer, grid tapGrid, index int) {
 	best, bestIndex := f.split(partials, 1)
-	b, at := best[0], -1
-	for row := range g.rows {
-		for k := range g.taps {
-			if e := *(*T)(unsafe.Add(x, row*g.rowStep+k*g.step)); e > b || e != e {
-				b, at = e, index+row*g.rowIndexStep+k*g.tapIndexStep
+	maximum, maximumIndex := best[0], -1 // index -1: the maximum has not changed
+	for row := range grid.rows {
+		for column := range grid.columns {
+			if e := *(*T)(unsafe.Add(x, row*grid.rowStep+column*grid.columnStep)); e > maximum || e != e {
+				maximum, maximumIndex = e, index+row*grid.rowIndexStep+column*grid.columnIndexStep
 			}
 		}
 	}
-	if best[0] = b; f.tracksIndex && at >= 0 {
-		bestIndex[0] = int64(at)
+	if best[0] = maximum; f.tracksIndex && maximumIndex >= 0 {
+		bestIndex[0] = int64(maximumIndex)
 	}
 }
 
@@ -137,14 +139,14 @@ func (f maxFold[T]) indices(to, partials unsafe.Pointer, n int) {
 
 // sumFold computes averages or, if power is set, norms. Elements have type T, and sums have type A.
 type sumFold[T int64 | float32 | float64, A int64 | float64] struct {
-	*poolFold
-	power, root func(float64) float64 // functions of an element and of a sum, for norms
+	*foldSpec
+	power, root func(float64) float64 // for p-norms: |x|^p of an element x, and s^(1/p) of a sum s
 }
 
 // newSumFold returns the fold of an average or a norm of floats.
-func newSumFold[T float32 | float64](fold *poolFold) windowFold {
-	sums := &sumFold[T, float64]{poolFold: fold}
-	if fold.kind != poolNorm {
+func newSumFold[T float32 | float64](fold *foldSpec) windowFold {
+	sums := &sumFold[T, float64]{foldSpec: fold}
+	if fold.kind != reduceNorm {
 		return sums
 	}
 	switch p := fold.exponent; p {
@@ -160,7 +162,7 @@ func newSumFold[T float32 | float64](fold *poolFold) windowFold {
 	return sums
 }
 
-func (f *sumFold[T, A]) size(n int) int { return n * 8 }
+func (f *sumFold[T, A]) size(n int) int { return n * 8 } // a sum has 8 bytes
 
 func (f *sumFold[T, A]) begin(partials unsafe.Pointer, n, _, _ int) {
 	clear(unsafe.Slice((*A)(partials), n))
@@ -184,11 +186,11 @@ func (f *sumFold[T, A]) foldTap(partials, x unsafe.Pointer, n, step, _, _ int) {
 	}
 }
 
-func (f *sumFold[T, A]) foldWindow(partials, x unsafe.Pointer, g tapGrid, _ int) {
+func (f *sumFold[T, A]) foldWindow(partials, x unsafe.Pointer, grid tapGrid, _ int) {
 	sum := *(*A)(partials)
-	for row := range g.rows {
-		for k := range g.taps {
-			e := *(*T)(unsafe.Add(x, row*g.rowStep+k*g.step))
+	for row := range grid.rows {
+		for column := range grid.columns {
+			e := *(*T)(unsafe.Add(x, row*grid.rowStep+column*grid.columnStep))
 			if f.power != nil {
 				sum += A(f.power(float64(e)))
 			} else {
@@ -207,7 +209,7 @@ func (f *sumFold[T, A]) end(to, partials unsafe.Pointer, n int, area float64) {
 		}
 		return
 	}
-	divisor := divisorOf[A](f.poolFold, area)
+	divisor := divisorOf[A](f.foldSpec, area)
 	for i, s := range sums {
 		y[i] = T(s / divisor)
 	}

@@ -15,32 +15,34 @@ import (
 // reductions, because a tap costs a few nanoseconds.
 const goGrain = machine.ReduceGrain / 2
 
-// minRunResults is the minimum number of neighbouring windows of a row that are folded together, tap by tap. Fewer
-// windows are folded one by one, because a call for each tap would cost more than it saves.
+// minRunResults is the minimum number of neighbouring results of a row whose windows are folded together, with one call
+// for each tap. Fewer windows are folded one by one, because these calls would cost more than they save.
 const minRunResults = 4
 
-// goPool is a pooling in Go, for all windows, dtypes and layouts. It folds (reduces) the windows of a vector of results
-// at once, tap by tap. A tap is an element of a window. In a pooling by pixels, a vector is a sequence of neighbouring
-// channels. In a pooling by planes, a vector is a run of neighbouring results of a row.
-type goPool struct {
-	*poolCall
+// goPooling is a pooling in Go, for all windows, dtypes and layouts. It folds (reduces) the windows of a vector of
+// results at once, tap by tap. A tap is an element of a window. In a pooling by pixels, a vector is a sequence of
+// neighbouring channels. In a pooling by planes, a vector is a run of neighbouring results of a row.
+type goPooling struct {
+	*sizedPooling
 	vectorDim  int                   // dimension of the vectors: channelDim by pixels, columnDim by planes
-	load       axes.Loader           // converts elements to the dtype of the loops
+	load       axes.Loader           // converts elements to the dtype of the loops; load.Direct: no conversion is needed
 	store      [2]tensor.ConvertFunc // by output: converts from the dtype of the loops, or copies
 	fold       windowFold            // reduction of windows
 	maxResults int                   // maximum number of results of a vector
 }
 
-// poolInGo returns the kernel of a pooling in Go, with vectors along dimension vectorDim. A unit of work is all results
-// along vectorDim at one index of the other dimensions. The five dimensions are batch, channel, depth, row and column.
-func poolInGo(p *poolCall, vectorDim int) *graph.Kernel {
+// newGoKernel returns the kernel of a pooling in Go, with vectors along dimension vectorDim. A unit of work is all
+// results along vectorDim at one index of the other dimensions. The five dimensions are batch, channel, depth, row and
+// column.
+func newGoKernel(p *sizedPooling, vectorDim int) *graph.Kernel {
 	sizes := [...]int{p.batch, p.channels, p.axes[0].Results, p.axes[1].Results, p.axes[2].Results}
 	length := sizes[vectorDim]
 	sizes[vectorDim] = 1
 	d := p.meta.DType.OpMath()
-	pooled := &goPool{poolCall: p, vectorDim: vectorDim, load: axes.NewLoader(p.meta.DType, p.meta.DType, d),
-		fold: newWindowFold(d, &p.poolFold), maxResults: min(length, axes.BlockLen)}
-	pooled.store = [...]tensor.ConvertFunc{tensor.Converter(p.meta.DType, d), tensor.Converter(tensor.Int64, tensor.Int64)}
+	pooled := &goPooling{sizedPooling: p, vectorDim: vectorDim, load: axes.NewLoader(p.meta.DType, p.meta.DType, d),
+		fold: newWindowFold(d, &p.foldSpec), maxResults: min(length, axes.BlockLen)}
+	pooled.store = [...]tensor.ConvertFunc{tensor.Converter(p.meta.DType, d), // values
+		tensor.Converter(tensor.Int64, tensor.Int64)} // indices
 	division := machine.DivideUnits(tensor.Numel(sizes[:]), kit.BoundedProduct(length, max(1, p.taps)), goGrain)
 	return &graph.Kernel{
 		WorkerScratch: kit.AlignUp(pooled.fold.size(pooled.maxResults)) + 2*kit.AlignUp(axes.BlockBytes) +
@@ -49,14 +51,14 @@ func poolInGo(p *poolCall, vectorDim int) *graph.Kernel {
 			first, end := division.ChunkRange(chunk)
 			for next := 0; next < length; {
 				vector := pooled.vectorAt(mem, next)
-				at, rest := [len(sizes)]int{}, first
+				index, rest := [len(sizes)]int{}, first // index of the first result of the vector
 				for d := len(sizes) - 1; d >= 0; d-- {
-					at[d], rest = rest%sizes[d], rest/sizes[d]
+					index[d], rest = rest%sizes[d], rest/sizes[d]
 				}
-				at[vectorDim] = next
+				index[vectorDim] = next
 				for range end - first {
-					vector.compute(mem, &at)
-					nextUnit(&at, &sizes, vectorDim)
+					vector.compute(mem, &index)
+					nextUnit(&index, &sizes, vectorDim)
 				}
 				next += vector.n
 			}
@@ -66,15 +68,15 @@ func poolInGo(p *poolCall, vectorDim int) *graph.Kernel {
 }
 
 // nextUnit advances an index of the given sizes in row-major order. The index in dimension fixedDim does not change.
-func nextUnit(at, sizes *[2 + maxDims]int, fixedDim int) {
+func nextUnit(index, sizes *[2 + maxDims]int, fixedDim int) {
 	for d := len(sizes) - 1; d >= 0; d-- {
 		if d == fixedDim {
 			continue
 		}
-		if at[d]++; at[d] < sizes[d] {
+		if index[d]++; index[d] < sizes[d] {
 			return
 		}
-		at[d] = 0
+		index[d] = 0
 	}
 }
 
@@ -82,20 +84,20 @@ func nextUnit(at, sizes *[2 + maxDims]int, fixedDim int) {
 // the window of result i. The indices of their first elements in the plane differ by indexStep, which is 0 for
 // neighbouring channels.
 type resultVector struct {
-	*goPool
+	*goPooling
 	n, step, indexStep int
-	partials           unsafe.Pointer // worker memory for partial results
-	block, loading     unsafe.Pointer // worker memory for a block of converted elements, and for their conversion
-	out                unsafe.Pointer // worker memory for results
-	windows            [maxDims]geometry.Range
+	partials           unsafe.Pointer          // worker memory for partial results
+	block, loadScratch unsafe.Pointer          // worker memory for a block of converted elements, and for their conversion
+	out                unsafe.Pointer          // worker memory for results
+	windows            [maxDims]geometry.Range // window of the first result along each spatial dimension
 }
 
 // vectorAt returns the vector that starts at index first of the dimension of vectors.
-func (g *goPool) vectorAt(m *graph.Mem, first int) resultVector {
+func (g *goPooling) vectorAt(m *graph.Mem, first int) resultVector {
 	region := kit.RegionOf(m.WorkerScratch)
-	vector := resultVector{goPool: g, partials: region.Take(g.fold.size(g.maxResults)),
-		block:   region.Take(axes.BlockBytes),
-		loading: region.Take(axes.BlockBytes), out: region.Take(g.maxResults * 8)}
+	vector := resultVector{goPooling: g, partials: region.Take(g.fold.size(g.maxResults)),
+		block:       region.Take(axes.BlockBytes),
+		loadScratch: region.Take(axes.BlockBytes), out: region.Take(g.maxResults * 8)}
 	if g.vectorDim == channelDim {
 		vector.n, vector.step = min(g.maxResults, g.channels-first), g.inStrides[channelDim]
 		return vector
@@ -108,14 +110,14 @@ func (g *goPool) vectorAt(m *graph.Mem, first int) resultVector {
 	return vector
 }
 
-// compute computes the results of the vector. at is the index of the first result: batch, channel and spatial
-// dimensions.
-func (f *resultVector) compute(mem *graph.Mem, at *[2 + maxDims]int) {
-	f.windows = f.poolCall.windows(at[depthDim], at[rowDim], at[columnDim])
+// compute computes the results of the vector. index is the index of the first result: batch, channel, depth, row and
+// column.
+func (f *resultVector) compute(mem *graph.Mem, index *[2 + maxDims]int) {
+	f.windows = f.sizedPooling.windows(index[depthDim], index[rowDim], index[columnDim])
 	depthRange, rowRange := &f.windows[0], &f.windows[1]
 	f.fold.begin(f.partials, f.n, f.planeIndex(depthRange.Start, rowRange.Start, f.windows[2].Start), f.indexStep)
 	channel := unsafe.Add(mem.Ptrs[len(f.results)],
-		at[batchDim]*f.inStrides[batchDim]+at[channelDim]*f.inStrides[channelDim])
+		index[batchDim]*f.inStrides[batchDim]+index[channelDim]*f.inStrides[channelDim])
 	for d := depthRange.Start; d < depthRange.End; d += depthRange.Step {
 		if f.n == 1 && f.load.Direct {
 			f.foldPlane(channel, d)
@@ -128,14 +130,14 @@ func (f *resultVector) compute(mem *graph.Mem, at *[2 + maxDims]int) {
 	mem.Count(2 * f.n * f.taps)
 	for i := range f.results {
 		offset := 0
-		for d, stride := range f.poolCall.outStrides[i] {
-			offset += at[d] * stride
+		for d, stride := range f.sizedPooling.outStrides[i] {
+			offset += index[d] * stride
 		}
 		f.writeOutput(i, unsafe.Add(mem.Ptrs[i], offset))
 	}
 }
 
-// foldPlane folds the taps of a single window at one depth. channel is the address of the channel.
+// foldPlane folds the taps of a single window at one depth. channel is the address of the channel's first element.
 func (f *resultVector) foldPlane(channel unsafe.Pointer, depth int) {
 	rowRange, columnRange := &f.windows[1], &f.windows[2]
 	rows, columns := rowRange.Count(), columnRange.Count()
@@ -145,7 +147,7 @@ func (f *resultVector) foldPlane(channel unsafe.Pointer, depth int) {
 	rowStride, columnStride := f.inStrides[rowDim], f.inStrides[columnDim]
 	first := unsafe.Add(channel, depth*f.inStrides[depthDim]+rowRange.Start*rowStride+columnRange.Start*columnStride)
 	taps := tapGrid{rows: rows, rowStep: rowRange.Step * rowStride, rowIndexStep: f.planeIndex(0, rowRange.Step, 0),
-		taps: columns, step: columnRange.Step * columnStride, tapIndexStep: columnRange.Step}
+		columns: columns, columnStep: columnRange.Step * columnStride, columnIndexStep: columnRange.Step}
 	f.fold.foldWindow(f.partials, first, taps, f.planeIndex(depth, rowRange.Start, columnRange.Start))
 }
 
@@ -163,7 +165,7 @@ func (f *resultVector) foldRow(row unsafe.Pointer, index int) {
 	// block.
 	span := (f.n-1)*f.indexStep + columnRange.End - columnRange.Start
 	if f.vectorDim == columnDim && span > 0 && span <= axes.BlockLen {
-		f.load.Load(f.block, f.loading, unsafe.Add(row, columnRange.Start*columnStride), columnStride, span)
+		f.load.Load(f.block, f.loadScratch, unsafe.Add(row, columnRange.Start*columnStride), columnStride, span)
 		for w := columnRange.Start; w < columnRange.End; w += columnRange.Step {
 			from := unsafe.Add(f.block, (w-columnRange.Start)*f.load.Size)
 			f.fold.foldTap(f.partials, from, f.n, f.indexStep*f.load.Size, index+w, f.indexStep)
@@ -171,15 +173,15 @@ func (f *resultVector) foldRow(row unsafe.Pointer, index int) {
 		return
 	}
 	for w := columnRange.Start; w < columnRange.End; w += columnRange.Step {
-		f.load.Load(f.block, f.loading, unsafe.Add(row, w*columnStride), f.step, f.n)
+		f.load.Load(f.block, f.loadScratch, unsafe.Add(row, w*columnStride), f.step, f.n)
 		f.fold.foldTap(f.partials, f.block, f.n, f.load.Size, index+w, f.indexStep)
 	}
 }
 
-// writeOutput writes output i, the values or the indices, to address to. If the output has another dtype, or its
-// elements are not contiguous, the results are first written to worker memory.
+// writeOutput writes output i, the values (0) or the indices (1), to address to. If the output's dtype is not the dtype
+// of the loops, or its elements are not contiguous, the results are first written to worker memory.
 func (f *resultVector) writeOutput(i int, to unsafe.Pointer) {
-	step, size := f.poolCall.outStrides[i][f.vectorDim], tensor.Int64.Size()
+	step, size := f.sizedPooling.outStrides[i][f.vectorDim], tensor.Int64.Size()
 	if i == 0 {
 		size = f.load.Size
 	}
@@ -190,7 +192,7 @@ func (f *resultVector) writeOutput(i int, to unsafe.Pointer) {
 	switch {
 	case i > 0:
 		f.fold.indices(dst, f.partials, f.n)
-	case f.kind == poolAvg:
+	case f.kind == reduceAvg:
 		f.fold.end(dst, f.partials, f.n, f.area(f.windows))
 	default:
 		f.fold.end(dst, f.partials, f.n, 1)

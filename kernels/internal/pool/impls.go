@@ -9,59 +9,60 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// poolOrder is the order in which a pooling visits elements: plane by plane, or pixel by pixel. Both orders support any
-// strides.
-type poolOrder uint8
+// visitOrder is the order in which a pooling visits elements: plane by plane, or pixel by pixel, where a pixel has the
+// channels of one position. Kernels in both orders support any strides.
+type visitOrder uint8
 
 const (
-	poolPlanes poolOrder = iota
-	poolPixels
+	byPlanes visitOrder = iota
+	byPixels
 )
 
-// Names of rates in the machine profile. A rate is the time of one unit of work.
+// Names of rates in the machine profile. A rate is the time of one unit of work. A tap is an element of a window.
 var (
-	// poolElement and poolLoops name the rates for one window element: poolElement for loops in Go, poolLoops for
+	// goTapRates and compiledTapRates name the rates for one tap: goTapRates for loops in Go, compiledTapRates for
 	// compiled loops.
-	poolElement = map[poolKind][2]string{
-		poolMax:  {poolPlanes: "pool.max.planes", poolPixels: "pool.max.pixels"},
-		poolAvg:  {poolPlanes: "pool.avg.planes", poolPixels: "pool.avg.pixels"},
-		poolNorm: {poolPlanes: "pool.norm.planes", poolPixels: "pool.norm.pixels"},
+	goTapRates = map[reduction][2]string{
+		reduceMax:  {byPlanes: "pool.max.planes", byPixels: "pool.max.pixels"},
+		reduceAvg:  {byPlanes: "pool.avg.planes", byPixels: "pool.avg.pixels"},
+		reduceNorm: {byPlanes: "pool.norm.planes", byPixels: "pool.norm.pixels"},
 	}
-	poolLoops = [2]map[poolKind]string{
-		poolPlanes: {poolMax: "pool.max.rows", poolAvg: "pool.avg.rows"},
-		poolPixels: {poolMax: "pool.max.loops", poolAvg: "pool.avg.loops"},
+	compiledTapRates = [2]map[reduction]string{
+		byPlanes: {reduceMax: "pool.max.rows", reduceAvg: "pool.avg.rows"},
+		byPixels: {reduceMax: "pool.max.loops", reduceAvg: "pool.avg.loops"},
 	}
-	// poolStep names the rate that is added for each result of the plane-by-plane loops if neighbouring windows are more
+	// spacedResultRates names the rate that compiled loops by planes add for each result if neighbouring windows are more
 	// than one element apart.
-	poolStep = map[poolKind]string{poolMax: "pool.max.step", poolAvg: "pool.avg.step"}
-	// poolResult names the rates for one result of loops in Go.
-	poolResult = [2]string{poolPlanes: "pool.result.planes", poolPixels: "pool.result.pixels"}
+	spacedResultRates = map[reduction]string{reduceMax: "pool.max.step", reduceAvg: "pool.avg.step"}
+	// goResultRates names the rates for one result of loops in Go.
+	goResultRates = [2]string{byPlanes: "pool.result.planes", byPixels: "pool.result.pixels"}
 )
 
-// From longRowTaps elements on, the plane-by-plane loops sum each row of a window in one inner loop.
-const longRowTaps = 16
+// maxCompiledTaps is the maximum number of taps of a window for which costs assume compiled loops by planes. A tap of a
+// larger window costs the loops in Go by planes as much as a tap by pixels, because an inner loop has many taps.
+const maxCompiledTaps = 16 * 16
 
 // work returns the work of a pooling for a walk (the loop order and the layouts of the results).
-func (p *pooling) work(call *graph.Call, order poolOrder, walk graph.Walk) graph.Work {
-	area, elementRate := p.area(call), poolElement[p.kind][order]
-	if order == poolPlanes && area > longRowTaps*longRowTaps {
-		elementRate = poolElement[p.kind][poolPixels]
+func (p *pooling) work(call *graph.Call, order visitOrder, walk graph.Walk) graph.Work {
+	taps, tapRate := p.typicalTaps(call), goTapRates[p.kind][order]
+	if order == byPlanes && taps > maxCompiledTaps {
+		tapRate = goTapRates[p.kind][byPixels]
 	}
 	work := graph.Work{Steps: 1}
 	call.AddStreamed(&work)
 	n := float64(call.Out[0].Numel())
-	if p.compiles(call, order, walk, area) {
+	if p.compiles(call, order, walk, taps) {
 		// Memory access does not overlap with computation, because the rows of an image are not adjacent.
-		elemCost := float64(max(4, call.Out[0].DType.Size())) / 4
-		work.DoUnoverlapped(poolLoops[order][p.kind], n*area*elemCost)
-		if order == poolPlanes && windowsAreStrided(call) {
-			work.DoUnoverlapped(poolStep[p.kind], n*elemCost)
+		elemCost := float64(max(4, call.Out[0].DType.Size())) / 4 // the rates are for float32
+		work.DoUnoverlapped(compiledTapRates[order][p.kind], n*taps*elemCost)
+		if order == byPlanes && windowsAreStrided(call) {
+			work.DoUnoverlapped(spacedResultRates[p.kind], n*elemCost)
 		}
 	} else {
-		work.Do(elementRate, n*area)
-		work.Do(poolResult[order], n)
+		work.Do(tapRate, n*taps)
+		work.Do(goResultRates[order], n)
 	}
-	work.Flops = n * area
+	work.Flops = n * taps
 	kit.AddScatteredAccess(&work, call, walk, walk.Order)
 	return work
 }
@@ -74,16 +75,18 @@ func windowsAreStrided(c *graph.Call) bool {
 }
 
 // compiles predicts whether a walk uses compiled loops. Compiled loops write results in the walk's order. Compiled
-// loops by planes require windows of few elements, with steps of 1 or, for floats, 2.
-func (p *pooling) compiles(c *graph.Call, order poolOrder, walk graph.Walk, area float64) bool {
-	if order == poolPlanes && (len(c.Out) > 1 || area > longRowTaps*longRowTaps || windowsAreFarApart(c)) {
+// loops by planes require windows of few taps, which are one element apart or, for floats, at most two. taps is the
+// typical number of taps.
+func (p *pooling) compiles(c *graph.Call, order visitOrder, walk graph.Walk, taps float64) bool {
+	if order == byPlanes && (len(c.Out) > 1 || taps > maxCompiledTaps || windowsAreFarApart(c)) {
 		return false
 	}
-	return loops.CodeAvailable() && p.kind != poolNorm && (len(c.Out) == 1 || area <= maxLoopTaps) &&
+	return loops.CodeAvailable() && p.kind != reduceNorm && (len(c.Out) == 1 || taps <= maxLoopTaps) &&
 		walk.Order.Rank() == c.Out[0].Rank() && walk.Order.Holds(walk.ResultLayout(0, c.Out[0]))
 }
 
-// windowsAreFarApart estimates whether windows are too far apart for the compiled loops by planes.
+// windowsAreFarApart estimates whether windows are too far apart for the compiled loops by planes: 3 or more elements,
+// or for integers 2 or more.
 func windowsAreFarApart(c *graph.Call) bool {
 	m, out := c.Meta(0), c.Out[0]
 	if out.Numel() == 0 {
@@ -93,11 +96,11 @@ func windowsAreFarApart(c *graph.Call) bool {
 	return width > 3*results || !m.DType.IsFloat() && 2*width > 3*results
 }
 
-// poolImpls returns the implementations of a pooling. If followsOperand is set, the op is over images, its result has
-// the operand's layout, and the implementations read operands in the order of the walk. Otherwise both implementations
-// write any layout, and "planes" also reads any layout.
-func poolImpls(poolingOf func(c *graph.Call) *pooling, followsOperand bool) []graph.Impl {
-	impl := func(order poolOrder, i graph.Impl) graph.Impl {
+// implementations returns the implementations of a pooling. If followsOperand is set, the op is over images, its result
+// has the operand's layout, and the implementations read operands in the order of the walk. Otherwise both
+// implementations write any layout, and "planes" also reads any layout.
+func implementations(poolingOf func(c *graph.Call) *pooling, followsOperand bool) []graph.Impl {
+	impl := func(order visitOrder, i graph.Impl) graph.Impl {
 		i.Lower = func(c *graph.Call) (*graph.Kernel, error) { return poolingOf(c).compile(c, order) }
 		i.Work = func(c *graph.Call, w graph.Walk) graph.Work { return poolingOf(c).work(c, order, w) }
 		return i
@@ -125,7 +128,7 @@ func poolImpls(poolingOf func(c *graph.Call) *pooling, followsOperand bool) []gr
 			return anyLayoutWalks(c, tensor.RowMajorOrder(c.Out[0].Rank()), candidates)
 		}
 	}
-	return []graph.Impl{impl(poolPixels, pixels), impl(poolPlanes, planes)}
+	return []graph.Impl{impl(byPixels, pixels), impl(byPlanes, planes)}
 }
 
 // pixelWalks returns the walks of the implementation "pixels" over images. An image with one channel has none: "planes"
@@ -181,14 +184,14 @@ func readsOrder(_ *graph.Call, w graph.Walk, _ int, m tensor.Meta) (graph.Work, 
 	return graph.Work{}, w.Order.Rank() != m.Rank() || w.Order.Holds(m)
 }
 
-// readsPixels implements [graph.Impl.Read] for an implementation that requires operands in the order of the walk. The
-// operands may be slices of larger tensors.
+// readsPixels implements [graph.Impl.Read] for an implementation that requires operands in the order of the walk. It
+// also accepts rank-4 operands with contiguous channels that are slices of larger tensors in this order.
 func readsPixels(c *graph.Call, w graph.Walk, i int, m tensor.Meta) (graph.Work, bool) {
 	if work, ok := readsOrder(c, w, i, m); ok {
 		return work, true
 	}
-	o, _ := tensor.OrderOf(m)
-	return graph.Work{}, m.Rank() == 4 && m.Strides[1] == 1 && w.Order.Holds(m.WithStrides(o.Strides(m.Shape)))
+	order, _ := tensor.OrderOf(m)
+	return graph.Work{}, m.Rank() == 4 && m.Strides[1] == 1 && w.Order.Holds(m.WithStrides(order.Strides(m.Shape)))
 }
 
 // writesPixels implements [graph.Impl.Writes] for an implementation that iterates over contiguous channels and supports

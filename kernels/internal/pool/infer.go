@@ -13,24 +13,24 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file infers poolings. It makes PyTorch's checks in PyTorch's order, with PyTorch's messages. As in PyTorch,
-// sequences are pooled as images of height 1.
+// This file infers the results of poolings. It makes PyTorch's checks in PyTorch's order, with PyTorch's messages. As
+// in PyTorch, sequences are pooled as images of height 1.
 
-// infer checks a call and infers the results. Results are row-major for volumes. Otherwise they have the format that
-// the operand suggests.
+// infer checks a call and infers the results. The results of volumes, and of max_pool1d, are row-major. Other results
+// have the memory format that the operand's strides suggest.
 func (p *pooling) infer(call *graph.Call) ([]graph.Result, error) {
 	switch {
 	case p.adaptive:
 		return p.inferAdaptive(call)
-	case p.kind == poolMax && p.dims == 1 && !p.indices:
+	case p.kind == reduceMax && p.dims == 1 && !p.indices:
 		return p.inferMaxPool1d(call)
 	}
 	args, input := p.args(call), call.Type(0)
-	list, err := p.slidingWindows(args)
+	allWindows, err := p.slidingWindows(args)
 	if err != nil {
 		return nil, err
 	}
-	windows := list[:p.dims]
+	windows := allWindows[:p.dims]
 	if args.divisor != nil && *args.divisor == 0 {
 		return nil, errors.New("divisor must be not zero")
 	}
@@ -38,7 +38,7 @@ func (p *pooling) infer(call *graph.Call) ([]graph.Result, error) {
 		return nil, err
 	}
 	if p.dims == 1 {
-		input, windows = asImages(input), []geometry.Window{geometry.Unit().Window, list[0]}
+		input, windows = asImages(input), []geometry.Window{geometry.Unit().Window, allWindows[0]}
 	}
 	shape, err := p.shape(input, windows, p.hasONNXPadding(args))
 	if err != nil {
@@ -52,11 +52,11 @@ func (p *pooling) infer(call *graph.Call) ([]graph.Result, error) {
 
 // supports reports whether the op supports a dtype. PyTorch has no kernels for maxima of integers, but ONNX supports
 // them. Therefore calls with padding in ONNX's form may have integers.
-func (p *pooling) supports(args poolArgs, dtype tensor.DType) bool {
+func (p *pooling) supports(args callAttrs, dtype tensor.DType) bool {
 	switch p.kind {
-	case poolMax:
+	case reduceMax:
 		return dtype.IsFloat() || p.hasONNXPadding(args) && dtype.IsIntegral(false) && !dtype.IsBareUnsigned()
-	case poolAvg:
+	case reduceAvg:
 		return dtype.IsFloat() || dtype == tensor.Int64
 	}
 	return dtype.IsFloat()
@@ -100,11 +100,11 @@ func (p *pooling) lengthError(attr string, n int) error {
 		return fmt.Errorf("%s() stride must be an int, list of ints or tuple of ints of size 1 but got size %d", p.name, n)
 	case p.dims == 1:
 		return fmt.Errorf("%s() argument '%s' should contain one int (got %d)", p.name, attr, n)
-	case p.kind == poolAvg && p.dims == 3:
+	case p.kind == reduceAvg && p.dims == 3:
 		requirement = "must be"
-	case p.kind == poolMax && attr == "padding":
+	case p.kind == reduceMax && attr == "padding":
 		requirement = "must be either be"
-	case p.kind == poolMax && attr == "dilation":
+	case p.kind == reduceMax && attr == "dilation":
 		requirement = "must be either"
 	}
 	if attr == "stride" {
@@ -124,12 +124,13 @@ func (p *pooling) checkRank(input tensor.Type) error {
 				"checking arguments for %s)", rank, strings.TrimSuffix(p.name, "_with_indices"))
 		}
 		return nil
-	case p.dims == 2 && p.kind == poolAvg && rank != 4:
+	case p.dims == 2 && p.kind == reduceAvg && rank != 4:
+		// PyTorch reads size(-3) first, which fails for ranks below 3.
 		if _, err := tensor.WrapDim(-3, rank); err != nil || rank == 3 {
 			return err
 		}
-		return emptyImages(input)
-	case p.dims == 2 && p.kind == poolMax && input.SuggestMemoryFormat(false) == tensor.ChannelsLast3d:
+		return imageShapeError(input)
+	case p.dims == 2 && p.kind == reduceMax && input.SuggestMemoryFormat(false) == tensor.ChannelsLast3d:
 		return errors.New("Unsupport memory format. Supports only ChannelsLast, Contiguous")
 	case rank != p.dims+1 && rank != p.dims+2:
 		return fmt.Errorf("non-empty %dD or %dD (batch mode) tensor expected for input", p.dims+1, p.dims+2)
@@ -160,7 +161,7 @@ func (p *pooling) shape(input tensor.Type, windows []geometry.Window, hasONNXPad
 		return nil, err
 	}
 	for i, w := range windows {
-		if p.kind == poolAvg && p.dims == 3 && !kit.SizeAtLeast(input.Shape[lead+i].Add(sym.Of(w.Before+w.After)), w.Taps) {
+		if p.kind == reduceAvg && p.dims == 3 && !kit.SizeAtLeast(input.Shape[lead+i].Add(sym.Of(w.Before+w.After)), w.Taps) {
 			return nil, fmt.Errorf("input image (T: %v H: %v W: %v) smaller than kernel size (kT: %d kH: %d kW: %d)",
 				input.Shape[lead], input.Shape[lead+1], input.Shape[lead+2], windows[0].Taps, windows[1].Taps, windows[2].Taps)
 		}
@@ -188,13 +189,13 @@ func checkPositive(windows []geometry.Window) error {
 		{"stride", "d", func(w geometry.Window) int { return w.Stride }},
 		{"dilation", "dilation", func(w geometry.Window) int { return w.Dilation }},
 	} {
-		positive, text := true, ""
+		areAllPositive, values := true, ""
 		for i, w := range windows {
-			positive = positive && attr.get(w) > 0
-			text += fmt.Sprintf(" %s%s: %d", attr.prefix, letters[i], attr.get(w))
+			areAllPositive = areAllPositive && attr.get(w) > 0
+			values += fmt.Sprintf(" %s%s: %d", attr.prefix, letters[i], attr.get(w))
 		}
-		if !positive {
-			return fmt.Errorf("%s should be greater than zero, but got%s", attr.name, text)
+		if !areAllPositive {
+			return fmt.Errorf("%s should be greater than zero, but got%s", attr.name, values)
 		}
 	}
 	return nil
@@ -207,10 +208,10 @@ func (p *pooling) checkNotEmpty(t tensor.Type, lead int) error {
 		case !kit.SizeIs(t.Shape[d], 0):
 			continue
 		case p.dims < 3:
-			return emptyImages(t)
+			return imageShapeError(t)
 		}
 		name := p.name
-		if p.kind == poolMax {
+		if p.kind == reduceMax {
 			name += "_with_indices_out_cpu_template"
 		}
 		return fmt.Errorf("%s(): Expected input's non-batch dimensions to have positive length, but input has a shape of %s "+
@@ -219,8 +220,9 @@ func (p *pooling) checkNotEmpty(t tensor.Type, lead int) error {
 	return nil
 }
 
-// emptyImages is the error for images with an empty dimension, or of another rank.
-func emptyImages(t tensor.Type) error {
+// imageShapeError is the error for images whose rank is not 3 or 4, or of which a dimension other than the batch is
+// empty.
+func imageShapeError(t tensor.Type) error {
 	return fmt.Errorf("Expected 3D or 4D (batch mode) tensor with optional 0 dim batch size for input, but got:%s",
 		tensor.Sizes(t.Shape))
 }
@@ -237,22 +239,22 @@ func joinSizes(sizes []sym.Int) string {
 // dtypeError is the error for an unsupported dtype. Its message names the kernel that PyTorch would choose for an
 // operand of the given type.
 func (p *pooling) dtypeError(input tensor.Type) error {
-	name := map[poolKind]string{poolMax: "max_pool", poolAvg: "avg_pool", poolNorm: p.name}[p.kind]
+	kernelName := map[reduction]string{reduceMax: "max_pool", reduceAvg: "avg_pool", reduceNorm: p.name}[p.kind]
 	if p.adaptive {
-		name = "adaptive_" + name
+		kernelName = "adaptive_" + kernelName
 	}
 	switch {
-	case p.kind == poolNorm:
+	case p.kind == reduceNorm: // PyTorch has no kernel for lp_pool
 	case p.dims == 3 && p.adaptive:
-		name += "3d_cpu"
+		kernelName += "3d_cpu"
 	case p.dims == 3:
-		name += map[poolKind]string{poolMax: "3d_with_indices_cpu", poolAvg: "3d_out_frame"}[p.kind]
+		kernelName += map[reduction]string{reduceMax: "3d_with_indices_cpu", reduceAvg: "3d_out_frame"}[p.kind]
 	case input.SuggestMemoryFormat(false) == tensor.ChannelsLast:
-		name += "2d_channels_last"
+		kernelName += "2d_channels_last"
 	default:
-		name += "2d"
+		kernelName += "2d"
 	}
-	return kit.NotImplementedBy(name, input.DType)
+	return kit.NotImplementedBy(kernelName, input.DType)
 }
 
 // inferMaxPool1d is infer for max_pool1d, which has its own checks and row-major results.
@@ -280,14 +282,14 @@ func (p *pooling) inferMaxPool1d(call *graph.Call) ([]graph.Result, error) {
 	case w.Dilation <= 0:
 		return nil, fmt.Errorf("max_pool1d() dilation must be greater than zero, but got %d", w.Dilation)
 	}
-	n := w.Results(input.Shape[input.Rank()-1])
-	if kit.IsNegative(n) {
-		return nil, fmt.Errorf("max_pool1d() Invalid computed output size: %v", n)
+	length := w.Results(input.Shape[input.Rank()-1])
+	if kit.IsNegative(length) {
+		return nil, fmt.Errorf("max_pool1d() Invalid computed output size: %v", length)
 	}
 	if !p.supports(args, input.DType) {
 		return nil, kit.NotImplementedBy("max_pool1d_impl", input.DType)
 	}
-	return call.One(tensor.NewType(input.DType, kit.ReplaceSizes(input.Shape, input.Rank()-1, n)...)), nil
+	return call.One(tensor.NewType(input.DType, kit.ReplaceSizes(input.Shape, input.Rank()-1, length)...)), nil
 }
 
 // inferAdaptive is infer for adaptive windows.
@@ -302,24 +304,25 @@ func (p *pooling) inferAdaptive(call *graph.Call) ([]graph.Result, error) {
 		}
 		input, size, dims = asImages(input), []sym.Int{sym.Of(1), size[0]}, 2
 	}
-	name := [...][2]string{poolMax: {"adaptive_max_pool2d", "adaptive_max_pool3d"},
-		poolAvg: {"adaptive_avg_pool2d", "adaptive_avg_pool3d"}}[p.kind][dims-2]
+	name := [...][2]string{reduceMax: {"adaptive_max_pool2d", "adaptive_max_pool3d"},
+		reduceAvg: {"adaptive_avg_pool2d", "adaptive_avg_pool3d"}}[p.kind][dims-2]
 	if dims == 2 && len(size) == 1 {
 		size = []sym.Int{size[0], size[0]}
 	}
 	if len(size) != dims {
-		if p.kind == poolMax {
+		if p.kind == reduceMax {
 			return nil, fmt.Errorf("%s(): internal error: output_size.size() must be %d", name, dims)
 		}
 		return nil, fmt.Errorf("%s: output_size must be %d", name, dims)
 	}
 	for _, n := range size {
-		if p.kind == poolAvg && kit.IsNegative(n) {
+		if p.kind == reduceAvg && kit.IsNegative(n) {
 			return nil, fmt.Errorf("adaptive_avg_pool2d: elements of output_size must be greater than or equal to 0 but "+
 				"received {%s}", strings.Trim(tensor.Sizes(size), "[]"))
 		}
 	}
-	isGlobal := p.kind == poolAvg && (dims == 2 || input.DType.IsComplex()) &&
+	// Whether PyTorch computes a mean over all elements of a plane (see isMean): all sizes of the result are 1.
+	isGlobal := p.kind == reduceAvg && (dims == 2 || input.DType.IsComplex()) &&
 		!slices.ContainsFunc(size, func(n sym.Int) bool { return !kit.SizeIs(n, 1) })
 	if isGlobal && dims == 2 {
 		return p.inferGlobalAvg(call, input)
@@ -328,7 +331,7 @@ func (p *pooling) inferAdaptive(call *graph.Call) ([]graph.Result, error) {
 		return nil, err
 	}
 	if !input.DType.IsFloat() && !(isGlobal && input.DType.IsComplex()) &&
-		!(p.kind == poolAvg && dims == 2 && kit.IsEmpty(input)) {
+		!(p.kind == reduceAvg && dims == 2 && kit.IsEmpty(input)) {
 		return nil, p.dtypeError(input)
 	}
 	shape := kit.ReplaceSizes(input.Shape, input.Rank()-dims, size...)
@@ -338,17 +341,18 @@ func (p *pooling) inferAdaptive(call *graph.Call) ([]graph.Result, error) {
 	return p.results(call, input, shape)
 }
 
-// checkAdaptive rejects operands of other ranks, or with an empty dimension other than the batch.
+// checkAdaptive rejects operands whose rank is neither dims+1 nor dims+2, or of which a dimension other than the batch
+// is empty. Messages begin with name.
 func (p *pooling) checkAdaptive(name string, t tensor.Type, dims int) error {
-	first, colon := 1, ":"
-	if p.kind == poolAvg && dims == 2 { // PyTorch does not check the channels, and its message has no colon
-		first, colon = t.Rank()-2, ""
+	firstDim, colon := 1, ":"
+	if p.kind == reduceAvg && dims == 2 { // PyTorch does not check the channels, and its message has no colon
+		firstDim, colon = t.Rank()-2, ""
 	}
 	if t.Rank() != dims+1 && t.Rank() != dims+2 {
 		return fmt.Errorf("%s(): Expected %dD or %dD tensor, but got%s %s", name, dims+1, dims+2, colon,
 			tensor.Sizes(t.Shape))
 	}
-	for d := first; d < t.Rank(); d++ {
+	for d := firstDim; d < t.Rank(); d++ {
 		if kit.SizeIs(t.Shape[d], 0) {
 			return fmt.Errorf("%s(): Expected input to have non-zero size for non-batch dimensions, but input has sizes %s "+
 				"with dimension %d being empty", name, tensor.Sizes(t.Shape), d)

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unsafe"
 
@@ -38,7 +39,8 @@ var (
 		3, func(c *graph.Call) []sym.Int { return kit.Attrs[maxUnpool3dAttrs](c).OutputSize })
 )
 
-// maxUnpoolOp defines an unpooling over the last dims dimensions. size returns the attribute output_size of a call.
+// maxUnpoolOp defines an unpooling over the last dims dimensions. size returns the attribute output_size of a call. A
+// plane is the last dims dimensions: a sequence, an image or a volume.
 func maxUnpoolOp(attrs *graph.Schema, name, doc string, dims int, size func(c *graph.Call) []sym.Int) *graph.Op {
 	infer := func(c *graph.Call) ([]graph.Result, error) {
 		t, err := maxUnpoolType(dims, size(c), c.Type(0), c.Type(1))
@@ -60,14 +62,15 @@ func maxUnpoolOp(attrs *graph.Schema, name, doc string, dims int, size func(c *g
 				if m.Numel() == 0 { // PyTorch does not check the indices
 					return []*tensor.Tensor{out}, nil
 				}
-				lead := m.Rank() - dims
+				lead := m.Rank() - dims // batch, if any, and channels
+				plane := m.Shape[lead:]
 				kit.EachIndex(in[0].Shape, func(index []int) {
-					target := int(in[1].At(index...).Int())
-					if n := tensor.Numel(m.Shape[lead:]); target < 0 || target >= n {
-						err = maxUnpoolRangeError(target, m.Shape[lead:])
+					target := int(in[1].At(index...).Int()) // row-major index in the plane of the result
+					if target < 0 || target >= tensor.Numel(plane) {
+						err = maxUnpoolRangeError(target, plane)
 						return
 					}
-					out.Set(in[0].At(index...), append(append([]int{}, index[:lead]...), kit.Unravel(target, m.Shape[lead:])...)...)
+					out.Set(in[0].At(index...), append(slices.Clone(index[:lead]), kit.Unravel(target, plane)...)...)
 				})
 				return []*tensor.Tensor{out}, err
 			},
@@ -96,8 +99,7 @@ func maxUnpoolType(dims int, size []sym.Int, self, index tensor.Type) (tensor.Ty
 			"dimensions.", dims, dims+1, dims+2, self.Rank())
 	case !tensor.SameSizes(self.Shape, index.Shape):
 		return self, fmt.Errorf("Expected shape of indices to be same as that of the input tensor (%s) but got indices "+
-			"tensor "+
-			"with shape: %s", tensor.Sizes(self.Shape), tensor.Sizes(index.Shape))
+			"tensor with shape: %s", tensor.Sizes(self.Shape), tensor.Sizes(index.Shape))
 	}
 	for d := 1; d < self.Rank(); d++ {
 		if kit.SizeIs(self.Shape[d], 0) {
@@ -120,12 +122,15 @@ func maxUnpoolType(dims int, size []sym.Int, self, index tensor.Type) (tensor.Ty
 	return tensor.NewTypeFormat(self.DType, kit.ReplaceSizes(self.Shape, self.Rank()-dims, size...), format)
 }
 
-// maxUnpoolRangeError returns the error for an index outside the spatial dimensions of the result.
+// maxUnpoolRangeError returns the error for an index that is not in [0, Numel(size)), where size has the spatial sizes
+// of the result. As in PyTorch, the message does not close its parenthesis.
 func maxUnpoolRangeError(index int, size []int) error {
 	return fmt.Errorf("Found an invalid max index: %d (output volumes are of size %s", index,
 		strings.ReplaceAll(strings.Trim(tensor.ListString(size), "[]"), ", ", "x"))
 }
 
+// compileMaxUnpool makes the kernel of an unpooling. Operands that are not row-major are copied first, as is a result
+// that is not row-major last.
 func compileMaxUnpool(call *graph.Call, dims int) (*graph.Kernel, error) {
 	out := call.Out[0]
 	if out.Numel() == 0 {
@@ -137,7 +142,7 @@ func compileMaxUnpool(call *graph.Call, dims int) (*graph.Kernel, error) {
 	lead := out.Rank() - dims
 	unpool := unpooling{size: out.Shape[lead:], outElements: tensor.Numel(out.Shape[lead:]),
 		inElements: tensor.Numel(call.Meta(0).Shape[lead:])}
-	run := unpoolPlanes[uint16]
+	run := unpoolPlanes[uint16] // elements are only copied, so that their size selects the type
 	switch out.DType.Size() {
 	case 4:
 		run = unpoolPlanes[uint32]
@@ -165,11 +170,11 @@ func unpoolPlanes[T uint16 | uint32 | uint64](p *unpooling, m *graph.Mem, begin,
 		in := unsafe.Slice((*T)(kit.AddressOf[T](m.Ptrs[1], plane*p.inElements)), p.inElements)
 		index := unsafe.Slice((*int64)(kit.AddressOf[int64](m.Ptrs[2], plane*p.inElements)), p.inElements)
 		clear(out)
-		for i, at := range index {
-			if uint64(at) >= uint64(p.outElements) {
-				return maxUnpoolRangeError(int(at), p.size)
+		for i, target := range index {
+			if uint64(target) >= uint64(p.outElements) { // also if target is negative
+				return maxUnpoolRangeError(int(target), p.size)
 			}
-			out[at] = in[i]
+			out[target] = in[i]
 		}
 	}
 	return nil

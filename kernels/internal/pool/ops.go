@@ -75,37 +75,38 @@ type adaptivePool1dAttrs struct {
 	OutputSize []sym.Int `attr:"output_size" len:"1" doc:"length of the result"`
 }
 
-func (a *maxPoolAttrs) args() poolArgs {
-	return poolArgs{kernel: a.KernelSize, stride: a.Stride, padding: a.Padding, dilation: a.Dilation, ceil: a.CeilMode}
+func (a *maxPoolAttrs) args() callAttrs {
+	return callAttrs{kernel: a.KernelSize, stride: a.Stride, padding: a.Padding, dilation: a.Dilation, ceil: a.CeilMode}
 }
 
-func (a *maxPool1dAttrs) args() poolArgs { return (*maxPoolAttrs)(a).args() }
+func (a *maxPool1dAttrs) args() callAttrs { return (*maxPoolAttrs)(a).args() }
 
-func (a *avgPoolAttrs) args() poolArgs {
-	return poolArgs{kernel: a.KernelSize, stride: a.Stride, padding: a.Padding, dilation: a.Dilation, ceil: a.CeilMode,
+func (a *avgPoolAttrs) args() callAttrs {
+	return callAttrs{kernel: a.KernelSize, stride: a.Stride, padding: a.Padding, dilation: a.Dilation, ceil: a.CeilMode,
 		countPadding: a.CountIncludePad, divisor: a.DivisorOverride}
 }
 
-func (a *avgPool1dAttrs) args() poolArgs {
-	return poolArgs{kernel: a.KernelSize, stride: a.Stride, padding: a.Padding, dilation: a.Dilation, ceil: a.CeilMode,
+func (a *avgPool1dAttrs) args() callAttrs {
+	return callAttrs{kernel: a.KernelSize, stride: a.Stride, padding: a.Padding, dilation: a.Dilation, ceil: a.CeilMode,
 		countPadding: a.CountIncludePad}
 }
 
-func (a *lpPoolAttrs) args() poolArgs {
-	return poolArgs{kernel: a.KernelSize, stride: a.Stride, padding: a.Padding, dilation: a.Dilation, ceil: a.CeilMode,
+func (a *lpPoolAttrs) args() callAttrs {
+	return callAttrs{kernel: a.KernelSize, stride: a.Stride, padding: a.Padding, dilation: a.Dilation, ceil: a.CeilMode,
 		exponent: a.NormType}
 }
 
-func (a *adaptivePoolAttrs) args() poolArgs { return poolArgs{output: a.OutputSize} }
+func (a *adaptivePoolAttrs) args() callAttrs { return callAttrs{output: a.OutputSize} }
 
-func (a *adaptivePool1dAttrs) args() poolArgs { return poolArgs{output: a.OutputSize} }
+func (a *adaptivePool1dAttrs) args() callAttrs { return callAttrs{output: a.OutputSize} }
 
-// definePool defines a pooling with attributes A. Poolings of images follow the operand's layout.
-func definePool[A any, P interface {
+// define defines a pooling with attributes A. The result of a pooling of images (dims 2) has the operand's memory
+// format, so the implementations read operands only in the order in which they write results.
+func define[A any, P interface {
 	*A
-	args() poolArgs
+	args() callAttrs
 }](name string, p pooling, doc string, examples ...graph.Example) *graph.Op {
-	p.args = func(c *graph.Call) poolArgs { return P(kit.Attrs[A](c)).args() }
+	p.args = func(c *graph.Call) callAttrs { return P(kit.Attrs[A](c)).args() }
 	op := graph.Op{Semantics: graph.Semantics{Name: name, Doc: doc, Examples: examples}}
 	op.Parallel = kit.LoopsExceptLast(p.dims)
 	if p.dims == 2 {
@@ -114,11 +115,12 @@ func definePool[A any, P interface {
 	if p.indices {
 		op.Outputs = []string{"out", "indices"}
 	}
-	return kit.Define[A](poolOp(op, func(*graph.Call) *pooling { return &p }))
+	return kit.Define[A](withPooling(op, func(*graph.Call) *pooling { return &p }))
 }
 
-// poolOp adds operands, inference, reference and implementations to an op.
-func poolOp(op graph.Op, poolingOf func(c *graph.Call) *pooling) graph.Op {
+// withPooling adds to op the operand, inference (unless op has its own), the reference and the implementations of the
+// pooling that poolingOf returns for a call.
+func withPooling(op graph.Op, poolingOf func(c *graph.Call) *pooling) graph.Op {
 	op.Params = []graph.Param{kit.Self}
 	if op.Infer == nil {
 		op.Infer = func(c *graph.Call) ([]graph.Result, error) { return poolingOf(c).infer(c) }
@@ -126,52 +128,53 @@ func poolOp(op graph.Op, poolingOf func(c *graph.Call) *pooling) graph.Op {
 	op.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		return poolingOf(c).reference(c, in)
 	}
-	op.Impls = poolImpls(poolingOf, op.Kind == graph.RequiresLayout)
+	op.Impls = implementations(poolingOf, op.Kind == graph.RequiresLayout)
 	return op
 }
 
-// poolExample returns a row-major call of a pooling.
-func poolExample(attrs graph.Attrs, shape ...int) graph.Example {
+// rowMajorExample returns a call of a pooling with a row-major float32 operand.
+func rowMajorExample(attrs graph.Attrs, shape ...int) graph.Example {
 	return graph.Example{In: []tensor.Meta{tensor.New(tensor.Float32, shape...)}, Attrs: attrs}
 }
 
 // imageExamples returns calls with a row-major and with a channels-last operand.
 func imageExamples(attrs graph.Attrs) []graph.Example {
-	return []graph.Example{poolExample(attrs, 2, 3, 4, 6),
+	return []graph.Example{rowMajorExample(attrs, 2, 3, 4, 6),
 		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4, 6).WithStrides([]int{72, 1, 18, 3})}, Attrs: attrs}}
 }
 
 // maxExamples returns two calls of a max pooling over the last dimensions of shape [N, C, ...]. The first call has
 // floats. The second call has integers and padding in ONNX's form.
 func maxExamples(shape ...int) []graph.Example {
-	padding := append(make([]int, len(shape)-2), slices.Repeat([]int{1}, len(shape)-2)...)
+	dims := len(shape) - 2
+	padding := append(make([]int, dims), slices.Repeat([]int{1}, dims)...) // 0 before and 1 after each dimension
 	return []graph.Example{
-		poolExample(graph.Attrs{"kernel_size": 2, "stride": 1, "padding": 1}, shape...),
+		rowMajorExample(graph.Attrs{"kernel_size": 2, "stride": 1, "padding": 1}, shape...),
 		{In: []tensor.Meta{tensor.New(tensor.Int8, shape...)}, Attrs: graph.Attrs{"kernel_size": 2, "padding": padding}},
 	}
 }
 
 // Max poolings take the maximum of each window. NaN propagates.
 var (
-	MaxPool1d = definePool[maxPool1dAttrs]("max_pool1d", pooling{name: "max_pool1d", dims: 1, kind: poolMax},
+	MaxPool1d = define[maxPool1dAttrs]("max_pool1d", pooling{name: "max_pool1d", dims: 1, kind: reduceMax},
 		"Returns the maximum of each window of self [N, C, L] or [C, L]. The result is row-major.",
-		poolExample(graph.Attrs{"kernel_size": 2}, 2, 3, 8))
-	MaxPool1dWithIndices = definePool[maxPoolAttrs]("max_pool1d_with_indices",
-		pooling{name: "max_pool1d_with_indices", dims: 1, kind: poolMax, indices: true},
+		rowMajorExample(graph.Attrs{"kernel_size": 2}, 2, 3, 8))
+	MaxPool1dWithIndices = define[maxPoolAttrs]("max_pool1d_with_indices",
+		pooling{name: "max_pool1d_with_indices", dims: 1, kind: reduceMax, indices: true},
 		"Returns the maximum of each window of self [N, C, L] or [C, L], and its index in the sequence.",
 		maxExamples(2, 2, 5)...)
-	MaxPool2d = definePool[maxPoolAttrs]("max_pool2d", pooling{name: "max_pool2d", dims: 2, kind: poolMax},
+	MaxPool2d = define[maxPoolAttrs]("max_pool2d", pooling{name: "max_pool2d", dims: 2, kind: reduceMax},
 		"Returns the maximum of each window of self [N, C, H, W] or [C, H, W]. The result has the memory format "+
 			"that the strides of self suggest.", imageExamples(graph.Attrs{"kernel_size": []int{2, 2}})...)
-	MaxPool2dWithIndices = definePool[maxPoolAttrs]("max_pool2d_with_indices",
-		pooling{name: "max_pool2d", dims: 2, kind: poolMax, indices: true},
+	MaxPool2dWithIndices = define[maxPoolAttrs]("max_pool2d_with_indices",
+		pooling{name: "max_pool2d", dims: 2, kind: reduceMax, indices: true},
 		"Returns the maximum of each window and its index in the plane. The results have the memory format that "+
 			"the strides of self suggest.", imageExamples(graph.Attrs{"kernel_size": []int{2, 2}})...)
-	MaxPool3d = definePool[maxPoolAttrs]("max_pool3d", pooling{name: "max_pool3d", dims: 3, kind: poolMax},
+	MaxPool3d = define[maxPoolAttrs]("max_pool3d", pooling{name: "max_pool3d", dims: 3, kind: reduceMax},
 		"Returns the maximum of each window of self [N, C, D, H, W] or [C, D, H, W]; the result is row-major.",
 		maxExamples(2, 2, 5, 6, 4)...)
-	MaxPool3dWithIndices = definePool[maxPoolAttrs]("max_pool3d_with_indices",
-		pooling{name: "max_pool3d", dims: 3, kind: poolMax, indices: true},
+	MaxPool3dWithIndices = define[maxPoolAttrs]("max_pool3d_with_indices",
+		pooling{name: "max_pool3d", dims: 3, kind: reduceMax, indices: true},
 		"Returns the maximum of each window of self [N, C, D, H, W] or [C, D, H, W], and its index in the volume.",
 		maxExamples(2, 2, 5, 6, 4)...)
 )
@@ -179,58 +182,58 @@ var (
 // Average poolings average each window. Sums of floats have dtype float64 or, for small windows, the compute dtype.
 // Sums of int64 have dtype int64.
 var (
-	AvgPool1d = definePool[avgPool1dAttrs]("avg_pool1d", pooling{name: "avg_pool1d", dims: 1, kind: poolAvg},
-		"Averages each window of self [N, C, L] or [C, L].", poolExample(graph.Attrs{"kernel_size": 2}, 2, 3, 8))
-	AvgPool2d = definePool[avgPoolAttrs]("avg_pool2d", pooling{name: "avg_pool2d", dims: 2, kind: poolAvg},
+	AvgPool1d = define[avgPool1dAttrs]("avg_pool1d", pooling{name: "avg_pool1d", dims: 1, kind: reduceAvg},
+		"Averages each window of self [N, C, L] or [C, L].", rowMajorExample(graph.Attrs{"kernel_size": 2}, 2, 3, 8))
+	AvgPool2d = define[avgPoolAttrs]("avg_pool2d", pooling{name: "avg_pool2d", dims: 2, kind: reduceAvg},
 		"Averages each window of self [N, C, H, W] or [C, H, W]. int64 is the only supported integer dtype. The "+
 			"result has the memory format that the strides of self suggest.",
 		imageExamples(graph.Attrs{"kernel_size": []int{2, 2}})...)
-	AvgPool3d = definePool[avgPoolAttrs]("avg_pool3d", pooling{name: "avg_pool3d", dims: 3, kind: poolAvg},
+	AvgPool3d = define[avgPoolAttrs]("avg_pool3d", pooling{name: "avg_pool3d", dims: 3, kind: reduceAvg},
 		"Averages each window of self [N, C, D, H, W] or [C, D, H, W]; the result is row-major. int64 is the only "+
 			"supported integer dtype.",
-		poolExample(graph.Attrs{"kernel_size": 2}, 2, 3, 4, 5, 6),
+		rowMajorExample(graph.Attrs{"kernel_size": 2}, 2, 3, 4, 5, 6),
 		graph.Example{In: []tensor.Meta{tensor.New(tensor.Float32, 3, 4, 5, 6).WithStrides([]int{1, 3, 12, 60})},
 			Attrs: graph.Attrs{"kernel_size": 3, "stride": 2, "padding": []int{0, 1, 1, 1, 0, 1}, "count_include_pad": false}})
 )
 
 // Adaptive average poolings average windows that divide the operand evenly among the results.
 var (
-	AdaptiveAvgPool1d = definePool[adaptivePool1dAttrs]("adaptive_avg_pool1d",
-		pooling{name: "adaptive_avg_pool1d", dims: 1, kind: poolAvg, adaptive: true},
+	AdaptiveAvgPool1d = define[adaptivePool1dAttrs]("adaptive_avg_pool1d",
+		pooling{name: "adaptive_avg_pool1d", dims: 1, kind: reduceAvg, adaptive: true},
 		"Averages windows that divide self [N, C, L] or [C, L] evenly among `output_size` results.",
-		poolExample(graph.Attrs{"output_size": 2}, 2, 3, 8))
-	AdaptiveAvgPool2d = definePool[adaptivePoolAttrs]("adaptive_avg_pool2d",
-		pooling{name: "adaptive_avg_pool2d", dims: 2, kind: poolAvg, adaptive: true},
+		rowMajorExample(graph.Attrs{"output_size": 2}, 2, 3, 8))
+	AdaptiveAvgPool2d = define[adaptivePoolAttrs]("adaptive_avg_pool2d",
+		pooling{name: "adaptive_avg_pool2d", dims: 2, kind: reduceAvg, adaptive: true},
 		"Averages windows that divide self [N, C, H, W] or [C, H, W] evenly among `output_size` results. The "+
 			"result has the memory format that the strides of self suggest.",
 		imageExamples(graph.Attrs{"output_size": []int{2, 2}})...)
-	AdaptiveAvgPool3d = definePool[adaptivePoolAttrs]("adaptive_avg_pool3d",
-		pooling{name: "adaptive_avg_pool3d", dims: 3, kind: poolAvg, adaptive: true},
+	AdaptiveAvgPool3d = define[adaptivePoolAttrs]("adaptive_avg_pool3d",
+		pooling{name: "adaptive_avg_pool3d", dims: 3, kind: reduceAvg, adaptive: true},
 		"Averages windows that divide self [N, C, D, H, W] or [C, D, H, W] evenly among `output_size` results.",
-		poolExample(graph.Attrs{"output_size": []int{2, 3, 1}}, 2, 3, 5, 4, 6))
+		rowMajorExample(graph.Attrs{"output_size": []int{2, 3, 1}}, 2, 3, 5, 4, 6))
 )
 
 // Adaptive max poolings take the maximum of windows that divide the operand evenly among the results, and its index.
 var (
-	AdaptiveMaxPool1d = definePool[adaptivePoolAttrs]("adaptive_max_pool1d",
-		pooling{name: "adaptive_max_pool1d", dims: 1, kind: poolMax, indices: true, adaptive: true},
+	AdaptiveMaxPool1d = define[adaptivePoolAttrs]("adaptive_max_pool1d",
+		pooling{name: "adaptive_max_pool1d", dims: 1, kind: reduceMax, indices: true, adaptive: true},
 		"Returns the maximum, and its index in the sequence, of windows that divide self evenly among "+
-			"`output_size` results.", poolExample(graph.Attrs{"output_size": []int{2}}, 2, 3, 5))
-	AdaptiveMaxPool2d = definePool[adaptivePoolAttrs]("adaptive_max_pool2d",
-		pooling{name: "adaptive_max_pool2d", dims: 2, kind: poolMax, indices: true, adaptive: true},
+			"`output_size` results.", rowMajorExample(graph.Attrs{"output_size": []int{2}}, 2, 3, 5))
+	AdaptiveMaxPool2d = define[adaptivePoolAttrs]("adaptive_max_pool2d",
+		pooling{name: "adaptive_max_pool2d", dims: 2, kind: reduceMax, indices: true, adaptive: true},
 		"Returns the maximum, and its index in the plane, of windows that divide self evenly among `output_size` "+
 			"results. Both results have the memory format that the strides of self suggest.",
 		imageExamples(graph.Attrs{"output_size": []int{2, 2}})...)
-	AdaptiveMaxPool3d = definePool[adaptivePoolAttrs]("adaptive_max_pool3d",
-		pooling{name: "adaptive_max_pool3d", dims: 3, kind: poolMax, indices: true, adaptive: true},
+	AdaptiveMaxPool3d = define[adaptivePoolAttrs]("adaptive_max_pool3d",
+		pooling{name: "adaptive_max_pool3d", dims: 3, kind: reduceMax, indices: true, adaptive: true},
 		"Returns the maximum, and its index in the volume, of windows that divide self evenly among `output_size` "+
-			"results.", poolExample(graph.Attrs{"output_size": []int{2, 3, 1}}, 2, 3, 5, 4, 6))
+			"results.", rowMajorExample(graph.Attrs{"output_size": []int{2, 3, 1}}, 2, 3, 5, 4, 6))
 )
 
 // LpPool is the p-norm of each window. As in ONNX, it is the norm of absolute values and ignores padding.
-var LpPool = kit.Define[lpPoolAttrs](poolOp(graph.Op{Semantics: graph.Semantics{
+var LpPool = kit.Define[lpPoolAttrs](withPooling(graph.Op{Semantics: graph.Semantics{
 	Name: "lp_pool",
-	Doc: "Takes the p-norm of each window over the last dimensions, as many as `kernel_size` has numbers, 1 to 3. " +
+	Doc: "Takes the p-norm of each window over the last n dimensions, where n is the length of `kernel_size`, 1 to 3. " +
 		"`norm_type` is p.",
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		a := kit.Attrs[lpPoolAttrs](c)
@@ -243,7 +246,7 @@ var LpPool = kit.Define[lpPoolAttrs](poolOp(graph.Op{Semantics: graph.Semantics{
 		return lpPool(c).infer(c)
 	},
 	Examples: []graph.Example{
-		poolExample(graph.Attrs{"kernel_size": []int{2, 3}, "padding": []int{0, 1, 1, 0}}, 2, 3, 5, 6),
+		rowMajorExample(graph.Attrs{"kernel_size": []int{2, 3}, "padding": []int{0, 1, 1, 0}}, 2, 3, 5, 6),
 		{In: []tensor.Meta{tensor.New(tensor.Float64, 2, 3, 7)}, Attrs: graph.Attrs{"kernel_size": 3, "norm_type": 3}},
 	},
 }, Facts: graph.Facts{Parallel: func(c *graph.Call) []graph.Parallel {
@@ -253,13 +256,14 @@ var LpPool = kit.Define[lpPoolAttrs](poolOp(graph.Op{Semantics: graph.Semantics{
 // lpPool returns the pooling of a call of lp_pool. The length of kernel_size is the number of pooled dimensions.
 func lpPool(c *graph.Call) *pooling {
 	a := kit.Attrs[lpPoolAttrs](c)
-	return &pooling{name: "lp_pool", dims: len(a.KernelSize), kind: poolNorm,
-		args: func(*graph.Call) poolArgs { return a.args() }}
+	return &pooling{name: "lp_pool", dims: len(a.KernelSize), kind: reduceNorm,
+		args: func(*graph.Call) callAttrs { return a.args() }}
 }
 
-// InIntegers returns, for a call of max_pool2d on floats, the attributes with which max_pool2d on integers
-// has the same windows. dtype is the dtype of the integers. The padding has ONNX's form, which integers
-// require. InIntegers returns false if the windows would differ.
+// InIntegers returns, for a call of max_pool2d on floats, the attributes with which max_pool2d has the same windows on
+// operands of the integer type dtype. The padding has ONNX's form, which integers require: [top, left, bottom, right].
+// InIntegers returns false if call is nil or not a max_pool2d of a rank-4 operand, or if inference with dtype fails or
+// gives another shape.
 func InIntegers(call *graph.Call, dtype tensor.DType) (graph.Attrs, bool) {
 	if call == nil || len(call.Out) != 1 || call.Type(0).Rank() != 4 {
 		return nil, false

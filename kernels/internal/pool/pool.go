@@ -11,7 +11,7 @@ import (
 // dimensions of size 1.
 const maxDims = 3
 
-// The dimensions of a pooling's operand and results.
+// Indices of the dimensions in lists of all dimensions of a pooling's operand or result.
 const (
 	batchDim = iota
 	channelDim
@@ -20,35 +20,37 @@ const (
 	columnDim
 )
 
-// poolKind is the reduction of a pooling.
-type poolKind uint8
+// reduction is the reduction of a pooling.
+type reduction uint8
 
 const (
-	poolMax poolKind = iota
-	poolAvg
-	poolNorm
+	reduceMax reduction = iota
+	reduceAvg
+	reduceNorm
 )
 
-// poolFold is the reduction of a pooling with its attributes. A tap is an element of a window.
-type poolFold struct {
-	kind         poolKind
+// foldSpec is the reduction of a pooling with its attributes. A tap is an element of a window. To fold elements is to
+// reduce them to one value.
+type foldSpec struct {
+	kind         reduction
 	indices      bool    // whether the second result is the index of each maximum in its plane
 	countPadding bool    // whether averages count the taps in the padding
 	divisor      int     // divisor of averages; 0 stands for the number of taps
-	exponent     float64 // p of the p-norm, for poolNorm
+	exponent     float64 // p of the p-norm, for reduceNorm
 }
 
 // averageCount returns the number of taps of a window along one dimension that an average counts. It returns a float64,
 // because products of counts may exceed 2^63.
-func (f *poolFold) averageCount(window geometry.Range) float64 {
+func (f *foldSpec) averageCount(window geometry.Range) float64 {
 	if f.countPadding {
 		return float64(window.PaddedCount)
 	}
 	return float64(window.Count())
 }
 
-// area returns the number of taps of a window that an average counts. It is at least 1.
-func (f *poolFold) area(windows [maxDims]geometry.Range) float64 {
+// area returns the number of taps that an average over a window counts, and at least 1. windows has the window's range
+// along each spatial dimension.
+func (f *foldSpec) area(windows [maxDims]geometry.Range) float64 {
 	area := 1.0
 	for _, window := range windows {
 		area *= f.averageCount(window)
@@ -56,9 +58,9 @@ func (f *poolFold) area(windows [maxDims]geometry.Range) float64 {
 	return max(area, 1)
 }
 
-// divisorOf returns the number by which the sum over a window is divided. area is the area of the window. Integer areas
-// are exact up to 2^53. Areas above 2^62 give the divisor 2^62, so integer averages over these areas are 0.
-func divisorOf[A int64 | float64](fold *poolFold, area float64) A {
+// divisorOf returns the number by which the sum over a window is divided. area is the area of the window, which is
+// exact up to 2^53. The divisor of integers is at most 2^62, because a greater area may not fit int64.
+func divisorOf[A int64 | float64](fold *foldSpec, area float64) A {
 	isInteger := A(3)/2 == 1 // not for float64: 3/2 is 1.5
 	switch {
 	case fold.divisor != 0:
@@ -69,11 +71,11 @@ func divisorOf[A int64 | float64](fold *poolFold, area float64) A {
 	return A(area)
 }
 
-// poolCall describes a pooling of a call with known sizes and layouts. Strides are in bytes, in the order batch,
-// channel, spatial dimensions. Missing dimensions have stride 0. A plane has all elements of one channel in one batch
-// element.
-type poolCall struct {
-	poolFold
+// sizedPooling describes the pooling of a call, whose sizes and layouts are known. Strides are in bytes, in the order
+// batch, channel, depth, row, column. Missing dimensions have stride 0. A plane has all elements of one channel in one
+// batch element.
+type sizedPooling struct {
+	foldSpec
 	meta            tensor.Meta   // layout of the operand
 	results         []tensor.Meta // layouts of the results
 	batch, channels int           // numbers of batch elements and of channels
@@ -86,16 +88,16 @@ type poolCall struct {
 }
 
 // newPoolCall describes the pooling of the last len(axes) dimensions of the first operand.
-func newPoolCall(c *graph.Call, fold poolFold, axes []geometry.Axis) *poolCall {
+func newPoolCall(c *graph.Call, fold foldSpec, axes []geometry.Axis) *sizedPooling {
 	operand, dims := c.Meta(0), len(axes)
-	pooled := &poolCall{poolFold: fold, meta: operand, results: c.Out, batch: 1,
+	pooled := &sizedPooling{foldSpec: fold, meta: operand, results: c.Out, batch: 1,
 		channels:  operand.Shape[operand.Rank()-dims-1],
-		inStrides: poolStrides(operand, dims), planeElements: 1}
+		inStrides: byteStrides(operand, dims), planeElements: 1}
 	if operand.Rank() == dims+2 {
 		pooled.batch = operand.Shape[0]
 	}
 	for i, out := range c.Out {
-		pooled.outStrides[i] = poolStrides(out, dims)
+		pooled.outStrides[i] = byteStrides(out, dims)
 	}
 	for d := range pooled.axes {
 		pooled.axes[d] = geometry.Unit()
@@ -110,40 +112,43 @@ func newPoolCall(c *graph.Call, fold poolFold, axes []geometry.Axis) *poolCall {
 	return pooled
 }
 
-// poolStrides returns the strides of m, in bytes, for batch, channel and spatial dimensions. m has dims spatial
+// byteStrides returns the strides of m, in bytes, for batch, channel and spatial dimensions. m has dims spatial
 // dimensions.
-func poolStrides(m tensor.Meta, dims int) (strides [2 + maxDims]int) {
+func byteStrides(m tensor.Meta, dims int) (strides [2 + maxDims]int) {
 	size, lead := m.DType.Size(), m.Rank()-dims
 	for d, s := range m.Strides {
-		if d < lead {
+		if d < lead { // the channel is strides[1], and the batch, if any, is strides[0]
 			strides[2-lead+d] = s * size
-		} else {
+		} else { // the last spatial dimension is the last element of strides
 			strides[len(strides)-m.Rank()+d] = s * size
 		}
 	}
 	return strides
 }
 
-// windows returns the window of a result along each spatial dimension.
-func (p *poolCall) windows(d, h, w int) [maxDims]geometry.Range {
-	return [...]geometry.Range{p.axes[0].WindowAt(d), p.axes[1].WindowAt(h), p.axes[2].WindowAt(w)}
+// windows returns, for each spatial dimension, the range of the window of the result at (depth, row, column).
+func (p *sizedPooling) windows(depth, row, column int) [maxDims]geometry.Range {
+	return [...]geometry.Range{p.axes[0].WindowAt(depth), p.axes[1].WindowAt(row), p.axes[2].WindowAt(column)}
 }
 
-// planeIndex returns the index of an element in its plane.
-func (p *poolCall) planeIndex(d, h, w int) int { return (d*p.axes[1].Size+h)*p.axes[2].Size + w }
+// planeIndex returns the row-major index, in its plane, of the operand's element at (depth, row, column).
+func (p *sizedPooling) planeIndex(depth, row, column int) int {
+	return (depth*p.axes[1].Size+row)*p.axes[2].Size + column
+}
 
-// poolKernel makes the kernel of a pooling. It uses loops in Go if compiled loops do not support the call.
-func poolKernel(c *graph.Call, order poolOrder, fold poolFold, axes []geometry.Axis) (*graph.Kernel, error) {
+// newKernel makes the kernel of a pooling, by pixels or by planes. It uses loops in Go if compiled loops do not support
+// the call.
+func newKernel(c *graph.Call, order visitOrder, fold foldSpec, axes []geometry.Axis) (*graph.Kernel, error) {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
 	pooled := newPoolCall(c, fold, axes)
 	compile, vectorDim := compilePlanes, columnDim
-	if order == poolPixels {
+	if order == byPixels {
 		compile, vectorDim = compilePixels, channelDim
 	}
 	if kernel, err := compile(pooled); kernel != nil || err != nil {
 		return kernel, err
 	}
-	return poolInGo(pooled, vectorDim), nil
+	return newGoKernel(pooled, vectorDim), nil
 }

@@ -12,31 +12,31 @@ import (
 // pooling describes a pooling op over the last dims dimensions, 1 to 3. The operand has a channel dimension before the
 // pooled dimensions, and may have a batch dimension before the channels.
 type pooling struct {
-	name     string   // name in error messages
-	dims     int      // number of pooled dimensions
-	kind     poolKind // reduction
-	indices  bool     // whether the op also returns the indices of maxima
-	adaptive bool     // whether windows divide the operand evenly among the results
-	args     func(c *graph.Call) poolArgs
+	name     string                        // name in error messages
+	dims     int                           // number of pooled dimensions
+	kind     reduction                     // reduction
+	indices  bool                          // whether the op also returns the indices of maxima
+	adaptive bool                          // whether windows divide the operand evenly among the results
+	args     func(c *graph.Call) callAttrs // decodes the attributes of a call
 }
 
-// poolArgs has the attributes of a call of any pooling. A list of one number applies to all dimensions.
-type poolArgs struct {
+// callAttrs has the attributes of a call of any pooling. A list of one number applies to all dimensions.
+type callAttrs struct {
 	kernel, stride, padding, dilation []int     // attributes of sliding windows
 	output                            []sym.Int // sizes of the result, for adaptive windows
 
 	ceil         bool    // whether output sizes are rounded up
 	countPadding bool    // whether averages count the padding
 	divisor      *int    // divisor_override of averages
-	exponent     float64 // p of the p-norm, for poolNorm
+	exponent     float64 // p of the p-norm, for reduceNorm
 }
 
 // hasONNXPadding reports whether the padding has ONNX's form: first the padding before each dimension, then the padding
 // after each dimension. PyTorch has no equivalent.
-func (p *pooling) hasONNXPadding(args poolArgs) bool { return len(args.padding) == 2*p.dims }
+func (p *pooling) hasONNXPadding(args callAttrs) bool { return len(args.padding) == 2*p.dims }
 
 // slidingWindows returns the windows that the attributes describe. Only the first dims windows are set.
-func (p *pooling) slidingWindows(args poolArgs) (windows [maxDims]geometry.Window, err error) {
+func (p *pooling) slidingWindows(args callAttrs) (windows [maxDims]geometry.Window, err error) {
 	stride, before, after := args.stride, args.padding, args.padding
 	if len(stride) == 0 {
 		stride = args.kernel
@@ -47,8 +47,10 @@ func (p *pooling) slidingWindows(args poolArgs) (windows [maxDims]geometry.Windo
 	for _, attr := range [...]struct {
 		name string
 		list []int
-	}{{"kernel_size", args.kernel}, {"stride", stride}, {"padding", before}, {"padding", after}, {"dilation",
-		args.dilation}} {
+	}{
+		{"kernel_size", args.kernel}, {"stride", stride}, {"padding", before}, {"padding", after},
+		{"dilation", args.dilation},
+	} {
 		if len(attr.list) != 1 && len(attr.list) != p.dims {
 			return windows, p.lengthError(attr.name, len(attr.list))
 		}
@@ -64,7 +66,7 @@ func (p *pooling) slidingWindows(args poolArgs) (windows [maxDims]geometry.Windo
 func forDim(list []int, dim int) int { return list[min(dim, len(list)-1)] }
 
 // axes returns the pooled dimensions. in and out are the shapes of the operand and of the result.
-func (p *pooling) axes(args poolArgs, in, out []int) ([]geometry.Axis, error) {
+func (p *pooling) axes(args callAttrs, in, out []int) ([]geometry.Axis, error) {
 	axes := make([]geometry.Axis, p.dims)
 	in, out = in[len(in)-p.dims:], out[len(out)-p.dims:]
 	if p.adaptive {
@@ -86,19 +88,20 @@ func (p *pooling) callAxes(c *graph.Call) ([]geometry.Axis, error) {
 }
 
 // fold returns the reduction with its attributes.
-func (p *pooling) fold(args poolArgs) poolFold {
-	fold := poolFold{kind: p.kind, indices: p.indices, countPadding: args.countPadding, exponent: args.exponent}
+func (p *pooling) fold(args callAttrs) foldSpec {
+	fold := foldSpec{kind: p.kind, indices: p.indices, countPadding: args.countPadding, exponent: args.exponent}
 	if args.divisor != nil {
 		fold.divisor = *args.divisor
 	}
 	return fold
 }
 
-// isMean reports whether a pooling is computed as a mean over the last dimensions of the operand, because the kernels
-// of poolings do not support the operand. In PyTorch, an adaptive average to size 1 is such a mean, and therefore
-// supports complex numbers, empty operands and other ranks.
+// isMean reports whether a pooling is computed as a mean over the last dims dimensions of the operand, because the
+// kernels of poolings do not support the operand. In PyTorch, an adaptive average to size 1 is such a mean, and
+// therefore supports complex numbers, empty operands and other ranks. Inference accepts such operands for no other
+// size, except if the result is empty.
 func (p *pooling) isMean(m tensor.Meta) bool {
-	return p.adaptive && p.kind == poolAvg &&
+	return p.adaptive && p.kind == reduceAvg &&
 		(m.DType.IsComplex() || m.Rank() != p.dims+1 && m.Rank() != p.dims+2 || m.Numel() == 0)
 }
 
@@ -108,13 +111,13 @@ func (p *pooling) mean(m tensor.Meta) *folds.Spec {
 	for d := range p.dims {
 		mask[m.Rank()-1-d] = true
 	}
-	n := float64(folds.Count(m.Shape, mask))
+	count := float64(folds.Count(m.Shape, mask)) // averaged elements
 	return &folds.Spec{Mask: mask, Keepdim: true, Cast: m.DType, Outs: []tensor.DType{m.DType},
-		Computation: func() folds.Computation { return folds.Summing(m.DType, n) }}
+		Computation: func() folds.Computation { return folds.Summing(m.DType, count) }}
 }
 
-// compile makes the kernel that visits the operand in the given order.
-func (p *pooling) compile(c *graph.Call, order poolOrder) (*graph.Kernel, error) {
+// compile makes the kernel of a call, by pixels or by planes.
+func (p *pooling) compile(c *graph.Call, order visitOrder) (*graph.Kernel, error) {
 	if m := c.Meta(0); p.isMean(m) && c.Out[0].Numel() > 0 {
 		return p.mean(m).Compile(c)
 	}
@@ -122,7 +125,7 @@ func (p *pooling) compile(c *graph.Call, order poolOrder) (*graph.Kernel, error)
 	if err != nil {
 		return nil, err
 	}
-	return poolKernel(c, order, p.fold(p.args(c)), axes)
+	return newKernel(c, order, p.fold(p.args(c)), axes)
 }
 
 // reference computes a pooling by its definition.
@@ -139,18 +142,18 @@ func (p *pooling) reference(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 	if err != nil {
 		return nil, err
 	}
-	return poolReference(t, shape, axes, p.fold(p.args(call))), nil
+	return foldReference(t, shape, axes, p.fold(p.args(call))), nil
 }
 
-// area estimates the number of taps of a window, for costs.
-func (p *pooling) area(c *graph.Call) float64 {
+// typicalTaps estimates the number of taps of a window, for costs.
+func (p *pooling) typicalTaps(c *graph.Call) float64 {
 	axes, err := p.callAxes(c)
 	if err != nil {
 		panic("pool: inference accepted a pooling with invalid attributes: " + err.Error())
 	}
-	area := 1.0
+	taps := 1.0
 	for i := range axes {
-		area *= float64(axes[i].TypicalCount())
+		taps *= float64(axes[i].TypicalCount())
 	}
-	return area
+	return taps
 }
