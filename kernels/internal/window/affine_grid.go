@@ -65,17 +65,18 @@ var AffineGridGenerator = kit.Define[affineGridAttrs](graph.Op{
 	},
 })
 
-// affineKernel returns the kernel of a grid. It computes in T, the widest dtype of theta's kind.
+// affineKernel returns the kernel of a grid. It computes in T, the widest dtype of theta's kind. Coordinate 0 is x,
+// along the last spatial dimension of the images.
 func affineKernel[T kit.WidestNumber](call *graph.Call) (*graph.Kernel, error) {
 	out, theta := call.Out[0], call.Meta(0)
-	n := out.Rank() - 2
-	positions := kit.NewLineSet(out.Shape, n+1, out)
+	dims := out.Rank() - 2
+	positions := kit.NewLineSet(out.Shape, dims+1, out) // all indices of the grid but its last, the index of a coordinate
 	if out.Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
 	var coordinates [3][]T
-	for k := range n {
-		coordinates[k] = affineCoordinates[T](out.Shape[n-k], theta.DType, kit.Attrs[affineGridAttrs](call).AlignCorners)
+	for k := range dims {
+		coordinates[k] = affineCoordinates[T](out.Shape[dims-k], theta.DType, kit.Attrs[affineGridAttrs](call).AlignCorners)
 	}
 	size, dtype := theta.DType.Size(), tensor.DTypeOf[T]()
 	read, write := tensor.Converter(dtype, theta.DType), tensor.Converter(theta.DType, dtype)
@@ -83,26 +84,26 @@ func affineKernel[T kit.WidestNumber](call *graph.Call) (*graph.Kernel, error) {
 	chunks := kit.DivUp(positions.Count, positionsPerChunk)
 	return &graph.Kernel{Phases: []graph.Phase{{Chunks: chunks, Run: func(mem *graph.Mem, chunk int) error {
 		for i := chunk * positionsPerChunk; i < min(positions.Count, (chunk+1)*positionsPerChunk); i++ {
-			var coordinate [3]T
-			rest := i // after the loop: the index in the batch
-			for k := range n {
-				extent := out.Shape[n-k]
-				coordinate[k] = coordinates[k][rest%extent]
+			var point [3]T // the coordinates of position i of the identity map
+			rest := i      // after the loop: the index in the batch
+			for k := range dims {
+				extent := out.Shape[dims-k]
+				point[k] = coordinates[k][rest%extent]
 				rest /= extent
 			}
 			dst := unsafe.Add(mem.Ptrs[0], positions.Offsets(i)[0])
-			for row := range n {
+			for row := range dims {
 				var sum T
-				for k := range n + 1 {
+				for k := range dims + 1 {
 					var term T
 					read(unsafe.Pointer(&term), unsafe.Add(mem.Ptrs[1],
 						(rest*theta.Strides[0]+row*theta.Strides[1]+k*theta.Strides[2])*size), 0, 0, 1)
-					if k < n {
-						term *= coordinate[k]
+					if k < dims {
+						term *= point[k]
 					}
 					sum += term
 				}
-				write(unsafe.Add(dst, row*kit.StepAt(out, n+1)), unsafe.Pointer(&sum), 0, 0, 1)
+				write(unsafe.Add(dst, row*kit.StepAt(out, dims+1)), unsafe.Pointer(&sum), 0, 0, 1)
 			}
 		}
 		return nil
@@ -112,16 +113,16 @@ func affineKernel[T kit.WidestNumber](call *graph.Call) (*graph.Kernel, error) {
 // affineReference is the reference implementation of affineKernel.
 func affineReference[T kit.WidestNumber](c *graph.Call, theta *tensor.Tensor) []*tensor.Tensor {
 	attrs := kit.Attrs[affineGridAttrs](c)
-	n := len(attrs.Size) - 2
+	dims := len(attrs.Size) - 2
 	out := tensor.Zeros(theta.DType, kit.KnownSizes(affineShape(attrs.Size))...)
-	kit.EachIndex(out.Shape, func(at []int) {
-		sum := kit.ScalarAs[T](theta.At(at[0], at[n+1], n))
-		for k := range n {
-			coordinate := affineCoordinates[T](out.Shape[n-k], theta.DType, attrs.AlignCorners)[at[n-k]]
-			sum += T(kit.ScalarAs[T](theta.At(at[0], at[n+1], k)) * coordinate)
+	kit.EachIndex(out.Shape, func(index []int) {
+		sum := kit.ScalarAs[T](theta.At(index[0], index[dims+1], dims))
+		for k := range dims {
+			coordinate := affineCoordinates[T](out.Shape[dims-k], theta.DType, attrs.AlignCorners)[index[dims-k]]
+			sum += T(kit.ScalarAs[T](theta.At(index[0], index[dims+1], k)) * coordinate)
 		}
 		s, _ := tensor.ScalarOf(sum)
-		out.Set(s, at...)
+		out.Set(s, index...)
 	})
 	return []*tensor.Tensor{out}
 }
@@ -131,9 +132,10 @@ func affineShape(size []sym.Int) []sym.Int {
 	return append(append([]sym.Int{size[0]}, size[2:]...), sym.Of(len(size)-2))
 }
 
-// affineCoordinates returns the coordinates of n elements along a dimension, from -1 to 1. Integer coordinates are the
-// numbers of linspace. Without alignCorners, these numbers are multiplied by n-1, divided by n as floats, and
-// truncated.
+// affineCoordinates returns the coordinates of n elements along a dimension. If alignCorners is set, the first is -1
+// and the last is 1. Otherwise -1 and 1 are the outer edges of the first and of the last element. The coordinate of a
+// single element is 0. Integer coordinates are aten's: linspace from -1 to 1 in dtype and, without alignCorners,
+// multiplication by n-1 in dtype, division by n in float32, and truncation.
 func affineCoordinates[T kit.WidestNumber](n int, dtype tensor.DType, alignCorners bool) []T {
 	coordinates := make([]T, n)
 	if n <= 1 {
@@ -145,6 +147,7 @@ func affineCoordinates[T kit.WidestNumber](n int, dtype tensor.DType, alignCorne
 		case dtype.IsIntegral(true):
 			x = kit.LinspaceElement(tensor.IntScalar(-1), tensor.IntScalar(1), n, dtype)(i).Tensor(dtype).At()
 			if !alignCorners {
+				// The conversion to a tensor and back wraps the product to dtype.
 				product := tensor.IntScalar(x.Int() * int64(n-1)).Tensor(dtype).At()
 				x = tensor.IntScalar(int64(float32(product.Int()) / float32(n)))
 			}

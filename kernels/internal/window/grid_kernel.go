@@ -11,22 +11,23 @@ import (
 )
 
 const (
-	// maxGroupPositions is the maximum number of positions whose taps are listed before the operand is read. maxGroupTaps
-	// is the maximum number of their taps. A list stays in the L1 cache while it is used for all channels.
+	// maxGroupPositions is the maximum number of positions of a group (see gridKernel). maxGroupTaps is the maximum number
+	// of their taps. The list of taps stays in the L1 cache while it is used for all channels.
 	maxGroupPositions, maxGroupTaps = 256, 1024
-	// maxBlockChannels is the maximum number of channels that one list is used for.
+	// maxBlockChannels is the maximum number of channels that a unit of work computes with one list of taps.
 	maxBlockChannels = 256
 )
 
-// gridKernel samples groups of positions. A tap is an element that a sample reads, with its weight. The kernel lists
-// the taps of a group, and then computes the weighted sums for each channel.
+// gridKernel samples groups of positions. A position is an element of the grid: it has the coordinates of one sample of
+// each channel. A tap is an element of the operand that a sample reads, with its weight. The kernel lists the taps of a
+// group, and then computes the weighted sums for each channel.
 type gridKernel struct {
 	*gridSampling
 	rows                     *kit.LineSet       // rows of positions, with offsets in grid, result and operand
 	rowPositions, channels   int                // number of positions of a row; number of channels
-	rowGroups, channelBlocks int                // number of groups of a row; number of blocks of channels
+	rowGroups, channelBlocks int                // number of groups of a row; number of blocks of maxBlockChannels channels
 	groupSize, maxTaps       int                // maximum number of positions of a group, and of taps of a position
-	channelsInside           bool               // whether the inner loop is over channels, which have a smaller stride
+	channelsInside           bool               // whether the inner loop is over channels (smaller stride)
 	gridStep, coordinateStep int                // steps in the grid to the next position and the next coordinate, in bytes
 	fromChannel              int                // stride of channels in the operand, in bytes
 	toPosition, toChannel    int                // strides of positions and of channels in the result, in bytes
@@ -36,11 +37,11 @@ type gridKernel struct {
 
 // gridGroup is the memory of a worker for one group.
 type gridGroup struct {
-	points    [maxGroupPositions][3]float64
-	taps      [maxGroupTaps]gridTap  // gridKernel.maxTaps for each position
-	tapCounts [maxGroupPositions]int // by position
-	along     [3][4]gridTap          // taps along each axis (see gridSampling.taps)
-	value     float64                // an element, or a sum, that is converted
+	points    [maxGroupPositions][3]float64 // the coordinates x, y, z of each position
+	taps      [maxGroupTaps]gridTap         // room for gridKernel.maxTaps taps for each position
+	tapCounts [maxGroupPositions]int        // number of taps of each position
+	along     [3][4]gridTap                 // taps along each axis (see gridSampling.taps)
+	value     float64                       // an element, or a sum, that is converted
 }
 
 // newGridKernel returns the kernel of a call for an operand of the given dtype and layout. sampling was made for this
@@ -53,11 +54,12 @@ func newGridKernel(c *graph.Call, sampling *gridSampling, input tensor.Meta) *gr
 		read: tensor.Converter(tensor.Float64, grid.DType), write: tensor.Converter(grid.DType, tensor.Float64)}
 	kernel.maxTaps = maxTapsOf(kernel.mode, len(kernel.axes))
 	kernel.groupSize = min(maxGroupPositions, maxGroupTaps/kernel.maxTaps)
-	columns := kernel.axes[len(kernel.axes)-1].step
-	kernel.channelsInside = max(kernel.fromChannel, -kernel.fromChannel) < max(columns, -columns)
+	columnStride := kernel.axes[len(kernel.axes)-1].step
+	kernel.channelsInside = max(kernel.fromChannel, -kernel.fromChannel) < max(columnStride, -columnStride)
 
-	positions := func(input tensor.Meta, strides ...int) tensor.Meta {
-		return tensor.Meta{DType: input.DType, Shape: slices.Clone(grid.Shape[:last]), Strides: append([]int{}, strides...)}
+	// positions returns an array with one element for each position: in the tensor m, with the given strides.
+	positions := func(m tensor.Meta, strides ...int) tensor.Meta {
+		return tensor.Meta{DType: m.DType, Shape: slices.Clone(grid.Shape[:last]), Strides: append([]int{}, strides...)}
 	}
 	operand := positions(input, make([]int, last)...) // all samples of an image have the same origin
 	operand.Strides[0] = input.Strides[0]
@@ -73,7 +75,8 @@ func newGridKernel(c *graph.Call, sampling *gridSampling, input tensor.Meta) *gr
 	return kernel
 }
 
-// mergeDims merges adjacent dimensions of metas of the same shape if all metas permit it. Images are not merged.
+// mergeDims merges adjacent dimensions of metas of the same shape if their strides in all metas permit it. Dimension 0,
+// the batch, is not merged.
 func mergeDims(metas []tensor.Meta) {
 	for d := metas[0].Rank() - 1; d > 1; d-- {
 		outer, inner := metas[0].Shape[d-1], metas[0].Shape[d]
@@ -95,7 +98,7 @@ func mergeDims(metas []tensor.Meta) {
 
 // phase returns the phase that samples, and the bytes of worker memory that it needs. A unit of work is a group of
 // positions with a block of channels.
-func (k *gridKernel) phase() (worker int, phase graph.Phase) {
+func (k *gridKernel) phase() (workerBytes int, phase graph.Phase) {
 	tapCost := listedTapMoves + summedTapMoves*min(k.channels, maxBlockChannels)
 	cost := min(k.groupSize, k.rowPositions) * tapCost * k.maxTaps
 	units := k.rows.Count * k.rowGroups * k.channelBlocks
@@ -111,17 +114,17 @@ func (k *gridKernel) phase() (worker int, phase graph.Phase) {
 // computeUnit computes a unit of work. If isFirst is false, the worker has computed the previous unit and still has its
 // taps.
 func (k *gridKernel) computeUnit(mem *graph.Mem, group *gridGroup, unit int, isFirst bool) {
-	block, at := unit%k.channelBlocks, unit/k.channelBlocks
-	first := at % k.rowGroups * k.groupSize
-	positions, offsets := min(k.groupSize, k.rowPositions-first), k.rows.Offsets(at/k.rowGroups)
+	block, groupIndex := unit%k.channelBlocks, unit/k.channelBlocks
+	first := groupIndex % k.rowGroups * k.groupSize // the group's first position in the row
+	positions, offsets := min(k.groupSize, k.rowPositions-first), k.rows.Offsets(groupIndex/k.rowGroups)
 	if isFirst || block == 0 {
 		k.listTaps(group, unsafe.Add(mem.Ptrs[2], offsets[0]+first*k.gridStep), positions)
 		mem.Count(positions * k.maxTaps)
 	}
-	channel := block * maxBlockChannels
-	channels := min(maxBlockChannels, k.channels-channel)
-	out := unsafe.Add(mem.Ptrs[0], offsets[1]+first*k.toPosition+channel*k.toChannel)
-	in := unsafe.Add(mem.Ptrs[1], offsets[2]+channel*k.fromChannel)
+	firstChannel := block * maxBlockChannels
+	channels := min(maxBlockChannels, k.channels-firstChannel)
+	out := unsafe.Add(mem.Ptrs[0], offsets[1]+first*k.toPosition+firstChannel*k.toChannel)
+	in := unsafe.Add(mem.Ptrs[1], offsets[2]+firstChannel*k.fromChannel)
 	switch {
 	case k.operandDType == tensor.Float32:
 		sumGroup[float32, float32](k, group, out, in, positions, channels)
@@ -183,11 +186,11 @@ func sumChannels[From, To float32 | float64](k *gridKernel, out, in unsafe.Point
 		x0, x1, x2, x3 := unsafe.Add(in, four[0].offset), unsafe.Add(in, four[1].offset), unsafe.Add(in, four[2].offset),
 			unsafe.Add(in, four[3].offset)
 		w0, w1, w2, w3 := four[0].weight, four[1].weight, four[2].weight, four[3].weight
-		at := 0
-		for range channels {
-			*(*To)(out) = To(0 + weighted[From](w0, x0, at) + weighted[From](w1, x1, at) + weighted[From](w2, x2, at) +
-				weighted[From](w3, x3, at))
-			at, out = at+from, unsafe.Add(out, to)
+		offset := 0
+		for range channels { // the sum starts at 0, as below, so that -0 becomes 0
+			*(*To)(out) = To(0 + weighted[From](w0, x0, offset) + weighted[From](w1, x1, offset) +
+				weighted[From](w2, x2, offset) + weighted[From](w3, x3, offset))
+			offset, out = offset+from, unsafe.Add(out, to)
 		}
 		return
 	}
@@ -205,7 +208,7 @@ func weighted[T float32 | float64](weight float64, x unsafe.Pointer, offset int)
 	return float64(weight * float64(*(*T)(unsafe.Add(x, offset))))
 }
 
-// sumConverted is sumGroup for dtypes that Go does not have.
+// sumConverted is sumGroup for other dtypes. It converts each element by itself.
 func (k *gridKernel) sumConverted(group *gridGroup, out, in unsafe.Pointer, n, channels int) {
 	value := unsafe.Pointer(&group.value)
 	for channel := range channels {

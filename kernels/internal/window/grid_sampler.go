@@ -86,9 +86,9 @@ func checkGrid(attrs *gridSamplerAttrs, input, grid tensor.Type) error {
 	return nil
 }
 
-// compileGridSampler returns the kernel of a call. If the samples have many more taps in total than the operand has
-// elements, the kernel first copies the operand to pixels of float64. A tap then reads adjacent channels, and each
-// element is converted once.
+// compileGridSampler returns the kernel of a call. If all samples together have many more taps than the operand has
+// elements, the kernel first copies a float32 operand to a channels-last array of float64. A tap then reads adjacent
+// channels, and each element is converted only once.
 func compileGridSampler(call *graph.Call) (*graph.Kernel, error) {
 	builder := copies.NewKernelBuilder(call)
 	operand, out := builder.In(0), call.Out[0]
@@ -97,22 +97,22 @@ func compileGridSampler(call *graph.Call) (*graph.Kernel, error) {
 	if m.DType == tensor.Float32 && taps/minTapsPerElement >= m.Numel() {
 		shape := append(append([]int{m.Shape[0]}, m.Shape[2:]...), m.Shape[1])
 		pixels := builder.Temp(tensor.Float64, shape...)
-		strides := pixels.Meta.Strides
+		strides := pixels.Meta.Strides // of [N, spatial dimensions, C]
 		last := len(strides) - 1
 		pixels.Meta = tensor.Meta{DType: tensor.Float64, Shape: m.Shape,
 			Strides: slices.Concat(strides[:1], strides[last:], strides[1:last])}
 		builder.AddCopies(copies.Job{Dst: pixels, Src: operand})
 		operand = pixels
 	}
-	worker, phase := newGridKernel(call, newGridSampling(call, operand.Meta), operand.Meta).phase()
-	builder.AddPhases(0, worker, []kit.Buffer{kit.OutBuffer(call, 0), operand, builder.In(1)}, phase)
+	workerBytes, phase := newGridKernel(call, newGridSampling(call, operand.Meta), operand.Meta).phase()
+	builder.AddPhases(0, workerBytes, []kit.Buffer{kit.OutBuffer(call, 0), operand, builder.In(1)}, phase)
 	return builder.Kernel()
 }
 
 // minTapsPerElement is the minimum number of taps per element of the operand for which copying the operand is faster.
 const minTapsPerElement = 8
 
-// newGridSampling returns the sampling of a call for an operand with the given layout.
+// newGridSampling returns the sampling of a call for an operand with layout m.
 func newGridSampling(c *graph.Call, m tensor.Meta) *gridSampling {
 	attrs := kit.Attrs[gridSamplerAttrs](c)
 	sampling := &gridSampling{mode: attrs.InterpolationMode, padding: attrs.PaddingMode, alignCorners: attrs.AlignCorners}
@@ -138,28 +138,30 @@ func gridOperations(c *graph.Call) float64 {
 // reference computes each sample of each channel separately.
 func (s *gridSampling) reference(input, grid *tensor.Tensor) *tensor.Tensor {
 	input = input.CopyTo(tensor.New(input.DType, input.Shape...))
-	rowMajor := *s
+	rowMajor := *s // the sampling of the row-major copy, with strides in elements
 	rowMajor.axes = nil
 	for d := 2; d < input.Rank(); d++ {
 		rowMajor.axes = append(rowMajor.axes, gridAxis{input.Shape[d], input.Strides[d]})
 	}
 	last := grid.Rank() - 1
 	out := tensor.Zeros(input.DType, append([]int{input.Shape[0], input.Shape[1]}, grid.Shape[1:last]...)...)
-	flat := tensor.Must(input.View(tensor.New(input.DType, input.Shape[0], input.Shape[1], tensor.Numel(input.Shape[2:]))))
-	kit.EachIndex(out.Shape, func(at []int) {
-		point := append([]int{at[0]}, at[2:]...)
-		var coordinates [3]float64
+	// planes is [N, C, elements of a plane].
+	planes := tensor.Must(input.View(tensor.New(input.DType, input.Shape[0], input.Shape[1],
+		tensor.Numel(input.Shape[2:]))))
+	kit.EachIndex(out.Shape, func(index []int) {
+		position := append([]int{index[0]}, index[2:]...)
+		var point [3]float64
 		for k := range rowMajor.axes {
-			coordinates[k] = grid.At(append(point, k)...).Float()
+			point[k] = grid.At(append(position, k)...).Float()
 		}
 		var along [3][4]gridTap
 		var taps [16]gridTap
-		n := rowMajor.taps(&coordinates, &along, taps[:])
+		count := rowMajor.taps(&point, &along, taps[:])
 		sum := 0.0
-		for _, tap := range taps[:n] {
-			sum += float64(tap.weight * flat.At(at[0], at[1], tap.offset).Float())
+		for _, tap := range taps[:count] {
+			sum += float64(tap.weight * planes.At(index[0], index[1], tap.offset).Float())
 		}
-		out.Set(tensor.FloatScalar(sum), at...)
+		out.Set(tensor.FloatScalar(sum), index...)
 	})
 	return out
 }

@@ -19,9 +19,9 @@ const (
 // torchCubicCoefficient is the coefficient of cubic convolution in PyTorch.
 const torchCubicCoefficient = -0.75
 
-// gridTap is an element that a sample reads.
+// gridTap is an element of the operand that a sample reads, with its weight.
 type gridTap struct {
-	offset int // offset in the operand, in the unit of gridAxis.step
+	offset int // distance from the first element of the plane, in the unit of gridAxis.step
 	weight float64
 }
 
@@ -29,28 +29,30 @@ type gridTap struct {
 // reference.
 type gridAxis struct{ size, step int }
 
-// gridSampling describes a call of grid_sampler. It computes the taps of samples.
+// gridSampling describes a call of grid_sampler. It computes the taps of samples. A point has the coordinates x, y and,
+// for volumes, z of a sample, each from -1 to 1 inside the operand. x is the coordinate of the last axis.
 type gridSampling struct {
 	mode, padding int // numbers of the interpolation mode and the padding mode
 	alignCorners  bool
-	axes          []gridAxis
+	axes          []gridAxis // height and width, or depth, height and width
 }
 
-// position maps a grid coordinate, from -1 to 1, to a fractional index of the axis.
-func (s *gridSampling) position(x float64, size int) float64 {
+// fractionalIndex maps a coordinate, from -1 to 1, to a fractional index of an axis of the given size.
+func (s *gridSampling) fractionalIndex(x float64, size int) float64 {
 	if s.alignCorners {
 		return (x + 1) / 2 * float64(size-1)
 	}
 	return (float64((x+1)*float64(size)) - 1) / 2
 }
 
-// padded maps an index outside the axis to an index inside, as the padding mode requires. Zero padding keeps the index.
+// padded maps a fractional index outside the axis to one inside, as the padding mode requires. Zero padding keeps the
+// index.
 func (s *gridSampling) padded(x float64, size int) float64 {
 	switch s.padding {
 	case padBorder:
 		return s.clip(x, size)
 	case padReflection:
-		low, span := -0.5, float64(size)
+		low, span := -0.5, float64(size) // the lower border of reflection, and the distance to the upper border
 		if s.alignCorners {
 			low, span = 0, float64(size-1)
 		}
@@ -58,11 +60,11 @@ func (s *gridSampling) padded(x float64, size int) float64 {
 			return 0
 		}
 		x = math.Abs(x - low)
-		flips, extra := math.Floor(x/span), math.Mod(x, span)
-		if math.Mod(flips, 2) == 0 {
-			x = extra + low
+		reflections, remainder := math.Floor(x/span), math.Mod(x, span)
+		if math.Mod(reflections, 2) == 0 {
+			x = remainder + low
 		} else {
-			x = span - extra + low
+			x = span - remainder + low
 		}
 		return s.clip(x, size)
 	}
@@ -81,8 +83,8 @@ func (s *gridSampling) clip(x float64, size int) float64 {
 	return 0
 }
 
-// isUndefined reports whether the weights of a sample are NaN because a coordinate is not finite. For volumes, and for
-// positions that are clipped before weights are computed, weights are never NaN.
+// isUndefined reports whether the weights of a sample are NaN because a coordinate is not finite. Weights are never NaN
+// for volumes, in mode nearest, or in mode bilinear if indices are clipped before weights are computed.
 func (s *gridSampling) isUndefined(point *[3]float64) bool {
 	if len(s.axes) == 3 || s.mode == gridNearest || s.mode == gridBilinear && s.padding != padZeros {
 		return false
@@ -90,7 +92,8 @@ func (s *gridSampling) isUndefined(point *[3]float64) bool {
 	return point[0]-point[0] != 0 || point[1]-point[1] != 0 // x-x is NaN if x is not finite
 }
 
-// appendTap appends the element at index i, an integer, to the n taps of an axis. It omits elements outside the axis.
+// appendTap appends the element at index i, an integer, to the n taps of an axis, and returns the new number of taps.
+// It omits an element outside the axis.
 func (axis *gridAxis) appendTap(taps *[4]gridTap, n int, i, weight float64) int {
 	if i >= 0 && i < float64(axis.size) {
 		taps[n] = gridTap{int(i) * axis.step, weight}
@@ -99,9 +102,9 @@ func (axis *gridAxis) appendTap(taps *[4]gridTap, n int, i, weight float64) int 
 	return n
 }
 
-// axisTaps stores the taps of coordinate x along one axis, and returns their number.
-func (s *gridSampling) axisTaps(x float64, axis *gridAxis, taps *[4]gridTap) (n int) {
-	x = s.position(x, axis.size)
+// tapsAlong stores the taps of a coordinate along one axis, and returns their number.
+func (s *gridSampling) tapsAlong(coordinate float64, axis *gridAxis, taps *[4]gridTap) (n int) {
+	x := s.fractionalIndex(coordinate, axis.size)
 	switch s.mode {
 	case gridNearest:
 		return axis.appendTap(taps, 0, math.RoundToEven(s.padded(x, axis.size)), 1)
@@ -120,17 +123,17 @@ func (s *gridSampling) axisTaps(x float64, axis *gridAxis, taps *[4]gridTap) (n 
 	return axis.appendTap(taps, n, base+1, x-base)
 }
 
-// taps stores the taps of a sample, at most maxTapsOf, and returns their number. point[0] is the coordinate of the last
-// dimension. along is scratch memory: the taps along depth, height and width.
+// taps stores the taps of a sample, at most maxTapsOf, and returns their number. along is scratch memory: the taps
+// along depth, height and width.
 func (s *gridSampling) taps(point *[3]float64, along *[3][4]gridTap, taps []gridTap) (count int) {
 	if s.isUndefined(point) {
 		taps[0] = gridTap{0, math.NaN()}
 		return 1
 	}
-	along[0][0] = gridTap{0, 1} // images have a depth of 1
+	along[0][0] = gridTap{0, 1} // images have a depth of 1: one tap with weight 1
 	counts, last := [3]int{1, 0, 0}, len(s.axes)-1
 	for d := range s.axes {
-		counts[2-d] = s.axisTaps(point[d], &s.axes[last-d], &along[2-d])
+		counts[2-d] = s.tapsAlong(point[d], &s.axes[last-d], &along[2-d])
 	}
 	for _, z := range along[0][:counts[0]] {
 		for _, y := range along[1][:counts[1]] {
@@ -148,7 +151,7 @@ func (s *gridSampling) taps(point *[3]float64, along *[3][4]gridTap, taps []grid
 // returns false if one of the four taps is outside the image.
 func (s *gridSampling) innerTaps(point *[3]float64, taps *[4]gridTap) bool {
 	rows, columns := &s.axes[0], &s.axes[1]
-	y, x := s.position(point[1], rows.size), s.position(point[0], columns.size)
+	y, x := s.fractionalIndex(point[1], rows.size), s.fractionalIndex(point[0], columns.size)
 	if s.padding != padZeros {
 		y, x = s.padded(y, rows.size), s.padded(x, columns.size)
 	}
@@ -157,17 +160,17 @@ func (s *gridSampling) innerTaps(point *[3]float64, taps *[4]gridTap) bool {
 		return false
 	}
 	lower, right := y-top, x-left // weights of the lower row and of the right column
-	upper, first := 1-lower, int(top)*rows.step+int(left)*columns.step
-	taps[0] = gridTap{first, upper * (1 - right)}
-	taps[1] = gridTap{first + columns.step, upper * right}
-	taps[2] = gridTap{first + rows.step, lower * (1 - right)}
-	taps[3] = gridTap{first + rows.step + columns.step, lower * right}
+	upper, topLeft := 1-lower, int(top)*rows.step+int(left)*columns.step
+	taps[0] = gridTap{topLeft, upper * (1 - right)}
+	taps[1] = gridTap{topLeft + columns.step, upper * right}
+	taps[2] = gridTap{topLeft + rows.step, lower * (1 - right)}
+	taps[3] = gridTap{topLeft + rows.step + columns.step, lower * right}
 	return true
 }
 
-// maxTapsOf returns the maximum number of taps of a sample with the given number of axes.
+// maxTapsOf returns the maximum number of taps of a sample in an interpolation mode, with the given number of axes.
 func maxTapsOf(mode, axes int) int {
-	n, perAxis := 1, [...]int{2, 1, 4}[mode]
+	n, perAxis := 1, [...]int{gridBilinear: 2, gridNearest: 1, gridBicubic: 4}[mode]
 	for range axes {
 		n *= perAxis
 	}

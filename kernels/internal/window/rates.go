@@ -15,7 +15,7 @@ const (
 // Rates lists the rates of nearest-neighbour resizing. A rate is the time of one unit of work. Package calibrate runs
 // the calls of a rate to measure it.
 func Rates() []graph.Rate {
-	nearest := func(m tensor.Meta) graph.RateCall {
+	nearest := func(m tensor.Meta) graph.RateCall { // a call that doubles the height and width of an image
 		return graph.RateCall{Op: "upsample_nearest2d", Attrs: graph.Attrs{"scale_factors": []float64{2, 2}},
 			In: []tensor.Meta{m}}
 	}

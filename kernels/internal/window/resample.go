@@ -11,7 +11,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Separable interpolation resamples one dimension after another. An axisTaps lists the taps of one dimension, and a
+// Separable interpolation resamples one dimension after another. An axisTaps computes the taps of one dimension, and a
 // resampling has the axisTaps of all dimensions of a call. A resamplePass (resample_pass.go) computes the weighted sums
 // of one dimension. If each result is a copy of one element, selectionKernel copies all dimensions at once.
 
@@ -19,10 +19,11 @@ import (
 // weight. An index whose position is outside the input may have no taps. Results without taps are
 // [resampling.outsideValue].
 type axisTaps struct {
-	out       int                                      // size of the output dimension
-	maxTaps   int                                      // maximum number of taps per index
-	isNearest bool                                     // whether each index has at most one tap, of weight 1
-	eachTap   func(i int, add func(at int, w float64)) // calls add with the element and the weight of each tap of index i
+	out       int  // size of the output dimension
+	maxTaps   int  // maximum number of taps per index
+	isNearest bool // whether each index has at most one tap whose weight is not 0, and this weight is 1
+	// eachTap calls add for each tap of index i. element is an index of the input dimension.
+	eachTap func(i int, add func(element int, weight float64))
 }
 
 // maxListedTaps is the maximum number of entries of a table that is computed when the kernel is made. A table of this
@@ -36,10 +37,10 @@ func (t *axisTaps) hasStaticTable() bool {
 }
 
 // eachNonzero calls add for the taps of index i whose weight is not 0.
-func (t *axisTaps) eachNonzero(i int, add func(at int, w float64)) {
-	t.eachTap(i, func(at int, w float64) {
-		if w != 0 {
-			add(at, w)
+func (t *axisTaps) eachNonzero(i int, add func(element int, weight float64)) {
+	t.eachTap(i, func(element int, weight float64) {
+		if weight != 0 {
+			add(element, weight)
 		}
 	})
 }
@@ -52,9 +53,9 @@ func (t *axisTaps) isSelection() bool {
 // copiesOne reports whether each of the indices 0, step, 2*step, ... has one tap of weight 1.
 func (t *axisTaps) copiesOne(step int) bool {
 	for i := 0; i < t.out; i += step {
-		n, copied := 0, true
-		t.eachNonzero(i, func(_ int, w float64) { n, copied = n+1, copied && w == 1 })
-		if n != 1 || !copied {
+		count, hasUnitWeights := 0, true
+		t.eachNonzero(i, func(_ int, weight float64) { count, hasUnitWeights = count+1, hasUnitWeights && weight == 1 })
+		if count != 1 || !hasUnitWeights {
 			return false
 		}
 	}
@@ -64,24 +65,24 @@ func (t *axisTaps) copiesOne(step int) bool {
 // sampledIndices is the approximate number of indices that [axisTaps.estimate] examines.
 const sampledIndices = 64
 
-// estimate examines a sample of indices. It estimates the number of taps per index, and the result of
+// estimate examines about sampledIndices indices. It estimates the number of taps per index, and the result of
 // [axisTaps.isSelection].
-func (t *axisTaps) estimate() (taps float64, isSelection bool) {
+func (t *axisTaps) estimate() (tapsPerIndex float64, isSelection bool) {
 	step := max(1, t.out/sampledIndices)
-	n, sampled := 0, 0
+	taps, sampled := 0, 0
 	for i := 0; i < t.out; i += step {
 		sampled++
-		if t.maxTaps > maxListedTaps {
-			n += t.maxTaps
+		if t.maxTaps > maxListedTaps { // listing the taps would take too long
+			taps += t.maxTaps
 			continue
 		}
-		t.eachNonzero(i, func(int, float64) { n++ })
+		t.eachNonzero(i, func(int, float64) { taps++ })
 	}
-	return float64(n) / float64(max(1, sampled)), t.isNearest || t.maxTaps <= maxListedTaps && t.copiesOne(step)
+	return float64(taps) / float64(max(1, sampled)), t.isNearest || t.maxTaps <= maxListedTaps && t.copiesOne(step)
 }
 
-// tapTable lists the taps of all indices. The taps of index i are element[k] with weight[k], for k from i*stride to
-// i*stride + count[i] - 1.
+// tapTable lists the taps of all indices whose weight is not 0. The taps of index i are element[k] with weight[k], for
+// k from i*stride to i*stride + count[i] - 1.
 type tapTable[T float32 | float64] struct {
 	stride         int
 	count, element []int
@@ -91,17 +92,18 @@ type tapTable[T float32 | float64] struct {
 // fill lists the taps of the indices from begin to end-1.
 func (t *tapTable[T]) fill(axis *axisTaps, begin, end int) {
 	for i := begin; i < end; i++ {
-		n := i * t.stride
-		axis.eachNonzero(i, func(at int, w float64) {
-			t.element[n], t.weight[n] = at, T(w)
-			n++
+		next := i * t.stride
+		axis.eachNonzero(i, func(element int, weight float64) {
+			t.element[next], t.weight[next] = element, T(weight)
+			next++
 		})
-		t.count[i] = n - i*t.stride
+		t.count[i] = next - i*t.stride
 	}
 }
 
-// indexTable lists a number for each index of a dimension. A list of at most maxListedTaps numbers is computed when the
-// kernel is made. A phase of the kernel computes a longer list, in scratch memory.
+// indexTable lists a number for each index of a dimension: an index or an offset in the operand. A list of at most
+// maxListedTaps numbers is computed when the kernel is made. A phase of the kernel computes a longer list, in scratch
+// memory.
 type indexTable struct {
 	list                  []int
 	length, scratchOffset int // length of the list; offset of a long list in scratch memory, in bytes
@@ -155,7 +157,8 @@ func (r *resampling) shape(in []int) []int {
 	return out
 }
 
-// resampleDType returns the dtype in which elements of dtype d are summed.
+// resampleDType returns the dtype in which elements of dtype d are summed: float64 for float64 and for integers of more
+// than 16 bits, otherwise float32.
 func resampleDType(d tensor.DType) tensor.DType {
 	if d == tensor.Float64 || d.IsIntegral(true) && d.Size() > 2 {
 		return tensor.Float64
@@ -202,7 +205,7 @@ func (r *resampling) compile(call *graph.Call) (*graph.Kernel, error) {
 }
 
 // isSelection reports whether each element of the result is known to be either a copy of one element of the operand or
-// outsideValue.
+// outsideValue. It is false if a table of taps is too long to check (see [axisTaps.hasStaticTable]).
 func (r *resampling) isSelection() bool {
 	for _, t := range r.taps {
 		if t != nil && !t.isSelection() {
@@ -212,11 +215,12 @@ func (r *resampling) isSelection() bool {
 	return true
 }
 
-// maxPieceElements is the maximum number of elements that one unit of work copies. Longer rows are divided. A unit
-// takes at most a few milliseconds.
+// maxPieceElements is the maximum number of elements of a piece of a row. A unit of work copies one piece, in at most a
+// few milliseconds.
 const maxPieceElements = 1 << 20
 
-// selectionKernel returns a kernel that copies elements, one row of the result after another.
+// selectionKernel returns a kernel that copies elements, one piece of a row of the result after another. By dimension,
+// a table has the byte offset in the operand for each index of the result, or -1 for indices without taps.
 func (r *resampling) selectionKernel(c *graph.Call) *graph.Kernel {
 	src, dst := c.Meta(0), c.Out[0]
 	size, last := dst.DType.Size(), dst.Rank()-1
@@ -231,7 +235,7 @@ func (r *resampling) selectionKernel(c *graph.Call) *graph.Kernel {
 			return index * srcStrides[d]
 		})
 	}
-	outside := make([]byte, size)
+	outside := make([]byte, size) // outsideValue in the dtype of the result
 	tensor.Converter(dst.DType, tensor.Float64)(unsafe.Pointer(&outside[0]), unsafe.Pointer(&r.outsideValue), 0, 0, 1)
 	cols := dst.Shape[last]
 	pieces := kit.DivUp(cols, maxPieceElements)
@@ -239,27 +243,27 @@ func (r *resampling) selectionKernel(c *graph.Call) *graph.Kernel {
 		func(mem *graph.Mem, begin, end int) error {
 			offsets := tables[last].indicesOf(mem)
 			for unit := begin; unit < end; unit++ {
-				to, from, rest, missing := 0, 0, unit/pieces, false
+				dstRow, srcRow, rest, rowIsOutside := 0, 0, unit/pieces, false // byte offsets of the row
 				for d := last - 1; d >= 0; d-- {
 					i := rest % dst.Shape[d]
 					rest /= dst.Shape[d]
-					sourceOffset := tables[d].indicesOf(mem)[i]
-					missing = missing || sourceOffset < 0
-					to, from = to+i*dstStrides[d], from+sourceOffset
+					srcOffset := tables[d].indicesOf(mem)[i]
+					rowIsOutside = rowIsOutside || srcOffset < 0
+					dstRow, srcRow = dstRow+i*dstStrides[d], srcRow+srcOffset
 				}
 				first := unit % pieces * maxPieceElements
-				row := offsets[first:min(cols, first+maxPieceElements)]
-				y := unsafe.Add(mem.Ptrs[0], to+first*dstStrides[last])
-				if !missing && !slices.ContainsFunc(row, func(at int) bool { return at < 0 }) {
-					kit.GatherLoops[size](y, unsafe.Add(mem.Ptrs[1], from), dstStrides[last], row)
+				piece := offsets[first:min(cols, first+maxPieceElements)]
+				to := unsafe.Add(mem.Ptrs[0], dstRow+first*dstStrides[last])
+				if !rowIsOutside && !slices.ContainsFunc(piece, func(offset int) bool { return offset < 0 }) {
+					kit.GatherLoops[size](to, unsafe.Add(mem.Ptrs[1], srcRow), dstStrides[last], piece)
 					continue
 				}
-				for i, at := range row {
-					x := unsafe.Pointer(&outside[0])
-					if !missing && at >= 0 {
-						x = unsafe.Add(mem.Ptrs[1], from+at)
+				for i, offset := range piece {
+					from := unsafe.Pointer(&outside[0])
+					if !rowIsOutside && offset >= 0 {
+						from = unsafe.Add(mem.Ptrs[1], srcRow+offset)
 					}
-					kit.CopyElement(unsafe.Add(y, i*dstStrides[last]), x, size)
+					kit.CopyElement(unsafe.Add(to, i*dstStrides[last]), from, size)
 				}
 			}
 			return nil
@@ -273,9 +277,9 @@ func (r *resampling) sourceIndex(d, i int) int {
 	if r.taps[d] == nil {
 		return i
 	}
-	element := -1
-	r.taps[d].eachNonzero(i, func(at int, _ float64) { element = at })
-	return element
+	source := -1
+	r.taps[d].eachNonzero(i, func(element int, _ float64) { source = element })
+	return source
 }
 
 // reference is the reference implementation. It copies elements, or computes weighted sums one dimension after another
@@ -292,15 +296,15 @@ func (r *resampling) reference(self *tensor.Tensor) *tensor.Tensor {
 		return resampled[float64](r, self)
 	}
 	kit.EachIndex(out.Shape, func(index []int) {
-		at, outside := slices.Clone(index), false
-		for d := range at {
-			at[d] = r.sourceIndex(d, index[d])
-			outside = outside || at[d] < 0
+		source, isOutside := slices.Clone(index), false
+		for d := range source {
+			source[d] = r.sourceIndex(d, index[d])
+			isOutside = isOutside || source[d] < 0
 		}
-		if outside {
+		if isOutside {
 			out.Set(tensor.FloatScalar(r.outsideValue), index...)
 		} else {
-			out.Set(self.At(at...), index...)
+			out.Set(self.At(source...), index...)
 		}
 	})
 	return out
@@ -315,11 +319,11 @@ func resampled[T float32 | float64](r *resampling, self *tensor.Tensor) *tensor.
 		shape[axis] = r.taps[axis].out
 		input = tensor.Zeros(dtype, shape...)
 		kit.EachIndex(shape, func(index []int) {
-			at, sum, n := slices.Clone(index), T(r.outsideValue), 0
-			r.taps[axis].eachNonzero(index[axis], func(k int, w float64) {
-				at[axis] = k
-				product := T(T(w) * T(from.At(at...).Float()))
-				if n++; n == 1 {
+			source, sum, taps := slices.Clone(index), T(r.outsideValue), 0
+			r.taps[axis].eachNonzero(index[axis], func(element int, weight float64) {
+				source[axis] = element
+				product := T(T(weight) * T(from.At(source...).Float()))
+				if taps++; taps == 1 {
 					sum = product
 				} else {
 					sum += product
@@ -332,7 +336,9 @@ func resampled[T float32 | float64](r *resampling, self *tensor.Tensor) *tensor.
 }
 
 // cubicWeights returns the weights of the four elements around a position, by Keys's cubic convolution with the
-// coefficient a. The position is between the second and the third element, at distance t from the second.
+// coefficient a. The position is between the second and the third element, at distance t from the second. inner is the
+// convolution's kernel at distances up to 1, and outer at distances from 1 to 2. Each float64(...) rounds a product, so
+// that the compiler uses no fused multiply-add.
 func cubicWeights(t, a float64) [4]float64 {
 	inner := func(x float64) float64 { return float64((float64((a+2)*x)-(a+3))*x*x) + 1 }
 	outer := func(x float64) float64 {
@@ -341,10 +347,11 @@ func cubicWeights(t, a float64) [4]float64 {
 	return [4]float64{outer(t + 1), inner(t), inner(1 - t), outer(2 - t)}
 }
 
-// nearestIndex returns the function from indices of the output to indices of the input. As in PyTorch, the
-// arithmetic is float32 except for float64 images. If the output is twice as large as the input, PyTorch's
-// kernel for channels-last images halves the index and ignores the factor. This function uses the factor for
-// every layout. factor is the scale that the caller gave; 0 or less if none.
+// nearestIndex returns the function from indices of the output to indices of the input. in and out are the sizes of
+// input and output. factor is the factor out/in that the op's caller gave, or a number <= 0 if none was given. As in
+// PyTorch, the arithmetic is float32 except for float64 images. If the output is twice as large as the input,
+// PyTorch's kernel for channels-last images halves the index and ignores the factor. The function uses the factor for
+// every layout.
 func nearestIndex(dtype tensor.DType, in, out int, factor float64) func(i int) int {
 	scale := float64(in) / float64(out)
 	if factor > 0 {

@@ -18,18 +18,19 @@ import (
 const (
 	// minRowElements is the minimum number of contiguous elements that become a row of a compiled loop.
 	minRowElements = 8
-	// maxSumTaps is the maximum number of taps of one loop.
+	// maxSumTaps is the maximum number of taps that one loop sums. A sum of more taps takes several loops.
 	maxSumTaps = 4
-	// Rows of at least minLongRow elements are processed one per call. Shorter rows share calls.
+	// minLongRow is the minimum number of elements of a row that takes a call of a loop for itself. Shorter rows share
+	// calls.
 	minLongRow = 1024
 	// maxSharedRows is the maximum number of shorter rows with the same weights that share a call. More rows would evict
 	// one another from the cache.
 	maxSharedRows = 8
-	// gatheredTap is the approximate cost of a tap in loops over single elements, in graph.GoSimple operations.
-	gatheredTap = 7
-	// summedTap is the approximate cost of a tap in loops over rows, in graph.LoopSimple operations of float32. Memory
+	// gatheredTapOps is the approximate cost of a tap in loops over single elements, in graph.GoSimple operations.
+	gatheredTapOps = 7
+	// rowTapOps is the approximate cost of a tap in loops over rows, in graph.LoopSimple operations of float32. Memory
 	// access dominates the cost.
-	summedTap = 22
+	rowTapOps = 22
 	// loopCallRuns is the approximate cost of calling a loop, in units of graph.LoopRun.
 	loopCallRuns = 6
 )
@@ -39,21 +40,22 @@ const (
 // are elements along the resampled dimension.
 type resamplePass[T float32 | float64] struct {
 	from, to         kit.Buffer
-	outer, in, inner int                        // sizes of the array; in is the size of the resampled dimension
+	outer, in, inner int                        // sizes of the array `from`; in is the size of the resampled dimension
 	maxCallRows      int                        // maximum number of rows that share a call of a loop
 	taps             *axisTaps                  // taps of the resampled dimension
 	knownTaps        tapTable[T]                // the table of taps if axisTaps.hasStaticTable
 	tableOffset      int                        // offset in scratch memory of a table that is computed in runs, in bytes
 	outsideValue     T                          // result at indices without taps
-	sums             [2][maxSumTaps]*loops.Loop // sums[0][k]: sum of k+1 weighted taps; sums[1][k]: added to the result
-	state            graph.PerWorker[resampleRun]
+	sums             [2][maxSumTaps]*loops.Loop // sums[0][k] sums k+1 weighted taps; sums[1][k] adds them to the result
+	state            graph.PerWorker[loopState]
 }
 
-// resampleRun is the state of a worker that runs the loops of a pass.
-type resampleRun struct {
+// loopState is the state of a worker that runs the loops of a pass. A call has a result, then a row of elements and a
+// weight for each tap, and then, if it adds to a sum, this sum.
+type loopState struct {
 	loops.State
-	ptrs  [2 + 2*maxSumTaps]unsafe.Pointer
-	steps [2 + 2*maxSumTaps]int
+	ptrs       [2 + 2*maxSumTaps]unsafe.Pointer // addresses of the first rows
+	rowStrides [2 + 2*maxSumTaps]int            // distances between rows in bytes
 }
 
 // resampleOrder returns the order of dimensions, slowest first, of the arrays between passes.
@@ -95,14 +97,14 @@ func resampleKernel[T float32 | float64](resample *resampling, call *graph.Call)
 		current = scratch(src.Meta.Shape)
 		move(current, src)
 	}
-	direct := result.Meta.DType == dtype && result.Meta.IsContiguous()
+	writesResult := result.Meta.DType == dtype && result.Meta.IsContiguous() // whether the last pass writes the result
 	passes := resample.passes(current.Meta.Shape, order)
 	for i, geometry := range passes {
 		pass := &resamplePass[T]{from: current, outer: geometry.outer, in: geometry.in, inner: geometry.inner,
 			taps:        geometry.taps,
 			maxCallRows: rowsPerCall(geometry.outer, geometry.inner), outsideValue: T(resample.outsideValue)}
 		pass.tabulate(kernel)
-		if pass.to = result; i < len(passes)-1 || !direct {
+		if pass.to = result; i < len(passes)-1 || !writesResult {
 			pass.to = scratch([]int{geometry.outer, geometry.taps.out, geometry.inner})
 		}
 		if err := pass.compileLoops(); err != nil {
@@ -111,7 +113,7 @@ func resampleKernel[T float32 | float64](resample *resampling, call *graph.Call)
 		kernel.Phases = append(kernel.Phases, pass.phase())
 		current = pass.to
 	}
-	if !direct {
+	if !writesResult {
 		current.Meta = tensor.New(dtype, result.Meta.Shape...)
 		move(result, current)
 	}
@@ -120,15 +122,16 @@ func resampleKernel[T float32 | float64](resample *resampling, call *graph.Call)
 
 // tabulate lists the taps in a table, or adds a phase to the kernel that lists the taps in scratch memory.
 func (p *resamplePass[T]) tabulate(kernel *graph.Kernel) {
-	n := p.taps.out * p.taps.maxTaps
+	entries := p.taps.out * p.taps.maxTaps
 	if p.taps.hasStaticTable() {
-		p.knownTaps = tapTable[T]{stride: p.taps.maxTaps, count: make([]int, p.taps.out), element: make([]int, n),
-			weight: make([]T, n)}
+		p.knownTaps = tapTable[T]{stride: p.taps.maxTaps, count: make([]int, p.taps.out), element: make([]int, entries),
+			weight: make([]T, entries)}
 		p.knownTaps.fill(p.taps, 0, p.taps.out)
 		return
 	}
 	p.tableOffset = kernel.Scratch
-	kernel.Scratch += kit.AlignUp(8*(p.taps.out+n) + int(unsafe.Sizeof(p.outsideValue))*n)
+	// The counts, then the elements, then the weights.
+	kernel.Scratch += kit.AlignUp(8*(p.taps.out+entries) + int(unsafe.Sizeof(p.outsideValue))*entries)
 	kernel.Phases = append(kernel.Phases, copies.ChunkedPhase(p.taps.out, tabulatedTapMoves*p.taps.maxTaps,
 		func(m *graph.Mem, begin, end int) error {
 			t := p.tapsOf(m)
@@ -145,10 +148,10 @@ func (p *resamplePass[T]) tapsOf(m *graph.Mem) tapTable[T] {
 	if p.taps.hasStaticTable() {
 		return p.knownTaps
 	}
-	out, n := p.taps.out, p.taps.out*p.taps.maxTaps
+	out, entries := p.taps.out, p.taps.out*p.taps.maxTaps
 	return tapTable[T]{stride: p.taps.maxTaps, count: kit.SliceOf[int](m.Scratch, p.tableOffset, out),
-		element: kit.SliceOf[int](m.Scratch, p.tableOffset+8*out, n), weight: kit.SliceOf[T](m.Scratch,
-			p.tableOffset+8*(out+n), n)}
+		element: kit.SliceOf[int](m.Scratch, p.tableOffset+8*out, entries),
+		weight:  kit.SliceOf[T](m.Scratch, p.tableOffset+8*(out+entries), entries)}
 }
 
 // axisPass has the geometry of a [resamplePass].
@@ -158,24 +161,24 @@ type axisPass struct {
 }
 
 // passes returns the passes over an array whose dimensions are stored in the given order. shape lists the sizes in this
-// order.
+// order: shape[i] is the size of dimension order[i].
 func (r *resampling) passes(shape, order []int) (list []axisPass) {
 	storedShape, byDim := slices.Clone(shape), make([]int, len(shape))
-	for position, d := range order {
-		byDim[d] = shape[position]
+	for i, d := range order {
+		byDim[d] = shape[i]
 	}
 	for _, d := range r.passOrder(byDim) {
-		position := slices.Index(order, d)
-		list = append(list, axisPass{outer: tensor.Numel(storedShape[:position]), in: storedShape[position],
-			inner: tensor.Numel(storedShape[position+1:]), taps: r.taps[d]})
-		storedShape[position] = r.taps[d].out
+		i := slices.Index(order, d)
+		list = append(list, axisPass{outer: tensor.Numel(storedShape[:i]), in: storedShape[i],
+			inner: tensor.Numel(storedShape[i+1:]), taps: r.taps[d]})
+		storedShape[i] = r.taps[d].out
 	}
 	return list
 }
 
 // passOrder returns the dimensions that change, in the order of their passes. Shrinking dimensions precede growing
-// dimensions, which minimizes work. Each pass rounds, so the order affects results. It does not depend on the layout,
-// so that results do not either.
+// dimensions, which minimizes work. Each pass rounds, so the order of passes affects results. The order does not depend
+// on the layout, so that results do not depend on the layout either.
 func (r *resampling) passOrder(shape []int) (list []int) {
 	for d, t := range r.taps {
 		if t != nil && t.out < shape[d] {
@@ -224,10 +227,10 @@ func (r *resampling) work(work *graph.Work, shape []int, out tensor.Meta) {
 			work.Bytes[graph.Dense] += float64(2 * n * size)
 		}
 		if p.inner < minRowElements {
-			work.Do(graph.GoSimple, n*taps*gatheredTap)
+			work.Do(graph.GoSimple, n*taps*gatheredTapOps)
 			continue
 		}
-		work.Do(graph.LoopSimple, n*taps*summedTap*size/4)
+		work.Do(graph.LoopSimple, n*taps*rowTapOps*size/4)
 		work.DoUnoverlapped(graph.LoopRun, loopCallRuns*rows/float64(rowsPerCall(p.outer, p.inner)))
 	}
 }
@@ -252,17 +255,18 @@ func (p *resamplePass[T]) compileLoops() error {
 		return nil
 	}
 	dtype, maxTaps := tensor.DTypeOf[T](), p.taps.maxTaps
-	for adds := range p.sums { // 0: the loop starts a sum; 1: it adds to a sum
-		for n := range min(maxTaps, maxSumTaps) {
+	for adds := range p.sums { // 0: the loop starts a sum; 1: it adds to a sum, which is the last operand
+		for i := range min(maxTaps, maxSumTaps) {
 			if adds > 0 && maxTaps <= maxSumTaps {
 				continue
 			}
-			builder := expr.NewBuilder(slices.Repeat([]tensor.DType{dtype}, 2*(n+1)+adds)...)
-			scalar, sum := make([]bool, 2*(n+1)+adds), expr.None
+			taps := i + 1
+			builder := expr.NewBuilder(slices.Repeat([]tensor.DType{dtype}, 2*taps+adds)...)
+			scalar, sum := make([]bool, 2*taps+adds), expr.None
 			if adds > 0 {
-				sum = builder.Load(2 * (n + 1))
+				sum = builder.Load(2 * taps)
 			}
-			for k := range n + 1 {
+			for k := range taps { // operand 2k is an element of tap k, and operand 2k+1 its weight
 				product := builder.Do(expr.Mul, builder.Load(2*k), builder.Load(2*k+1))
 				if scalar[2*k+1] = true; sum != expr.None {
 					product = builder.Do(expr.Add, sum, product)
@@ -273,7 +277,7 @@ func (p *resamplePass[T]) compileLoops() error {
 			if err != nil {
 				return err
 			}
-			if p.sums[adds][n], err = loops.New(&expr.Loop{Code: code, Scalar: scalar}, loops.Options{}); err != nil {
+			if p.sums[adds][i], err = loops.New(&expr.Loop{Code: code, Scalar: scalar}, loops.Options{}); err != nil {
 				return err
 			}
 		}
@@ -305,33 +309,35 @@ func (p *resamplePass[T]) phase() graph.Phase {
 	}}
 }
 
-// sum computes the results at one index of the resampled dimension for consecutive outer indices; `rows` is their
-// number. Each result is a weighted sum of rows of src.
-func (p *resamplePass[T]) sum(state *resampleRun, table *tapTable[T], dst, src unsafe.Pointer, index, rows int) {
+// sum computes the results at one index of the resampled dimension for `rows` consecutive outer indices. dst is the
+// address of the first result, and src the address of the operand's first row for the first outer index. Each result is
+// a weighted sum of rows of the operand.
+func (p *resamplePass[T]) sum(state *loopState, table *tapTable[T], dst, src unsafe.Pointer, index, rows int) {
 	first, outSize := index*table.stride, p.taps.out
 	end := first + table.count[index]
 	if first == end {
 		for row := range rows {
 			to := unsafe.Slice((*T)(kit.AddressOf[T](dst, row*outSize*p.inner)), p.inner)
-			for at := range to {
-				to[at] = p.outsideValue
+			for i := range to {
+				to[i] = p.outsideValue
 			}
 		}
 		return
 	}
 	size := int(unsafe.Sizeof(p.outsideValue))
+	dstStride, srcStride := outSize*p.inner*size, p.in*p.inner*size
 	for k, adds := first, 0; k < end; adds = 1 {
 		taps := min(end-k, maxSumTaps)
-		state.ptrs[0], state.steps[0] = dst, outSize*p.inner*size
+		state.ptrs[0], state.rowStrides[0] = dst, dstStride
 		for t := range taps {
-			state.ptrs[1+2*t], state.steps[1+2*t] = kit.AddressOf[T](src, table.element[k+t]*p.inner), p.in*p.inner*size
-			state.ptrs[2+2*t], state.steps[2+2*t] = unsafe.Pointer(&table.weight[k+t]), 0
+			state.ptrs[1+2*t], state.rowStrides[1+2*t] = kit.AddressOf[T](src, table.element[k+t]*p.inner), srcStride
+			state.ptrs[2+2*t], state.rowStrides[2+2*t] = unsafe.Pointer(&table.weight[k+t]), 0
 		}
 		if adds > 0 {
-			state.ptrs[1+2*taps], state.steps[1+2*taps] = dst, outSize*p.inner*size
+			state.ptrs[1+2*taps], state.rowStrides[1+2*taps] = dst, dstStride
 		}
-		used := 1 + 2*taps + adds
-		p.sums[adds][taps-1].Run(&state.State, state.ptrs[:used], state.steps[:used], p.inner, rows)
+		operands := 1 + 2*taps + adds
+		p.sums[adds][taps-1].Run(&state.State, state.ptrs[:operands], state.rowStrides[:operands], p.inner, rows)
 		k += taps
 	}
 }
@@ -348,7 +354,8 @@ func (p *resamplePass[T]) gatherPhase() graph.Phase {
 	}}
 }
 
-// gather computes the rows of the result from begin to end-1, one element after another.
+// gather computes the rows of the result from begin to end-1, one element after another. Row outer*n + index is the
+// result at an outer index and an index of the resampled dimension, whose output size is n.
 func (p *resamplePass[T]) gather(ctx context.Context, table *tapTable[T], from, to unsafe.Pointer, begin, end int) {
 	outSize := p.taps.out
 	for row := begin; row < end; {
@@ -356,14 +363,15 @@ func (p *resamplePass[T]) gather(ctx context.Context, table *tapTable[T], from, 
 		src := unsafe.Slice((*T)(kit.AddressOf[T](from, outer*p.in*p.inner)), p.in*p.inner)
 		endIndex := min(outSize, index+end-row)
 		dst := unsafe.Slice((*T)(kit.AddressOf[T](to, row*p.inner)), (endIndex-index)*p.inner)
-		for at := range p.inner {
-			p.gatherLine(ctx, table, dst[at:], src[at:], index, endIndex)
+		for i := range p.inner {
+			p.gatherLine(ctx, table, dst[i:], src[i:], index, endIndex)
 		}
 		row += endIndex - index
 	}
 }
 
-// gatherLine computes the results at indices [index, end) of the resampled dimension, for one inner index. Elements are
+// gatherLine computes the results at indices [index, end) of the resampled dimension, for one outer and one inner
+// index. dst begins at the first result, and src at the operand's first element. Neighbouring elements of both are
 // p.inner elements apart.
 func (p *resamplePass[T]) gatherLine(ctx context.Context, table *tapTable[T], dst, src []T, index, end int) {
 	inner, to := p.inner, 0

@@ -54,8 +54,8 @@ var Resize = kit.Define[resizeAttrs](graph.Op{
 	Lowerings: graph.Lowerings{Impls: resampleImpls(newResize)},
 })
 
-// resizePlan returns the dimensions to resize, the sizes of the result along these dimensions, their factors, and the
-// type of the result. scales is nil if the factors are quotients of sizes.
+// resizePlan returns the dimensions to resize, the sizes of the result along these dimensions, the factors of these
+// dimensions, and the type of the result. scales is nil if the factors are quotients of sizes.
 func resizePlan(c *graph.Call) (axes []int, sizes []sym.Int, scales []float64, out tensor.Type, err error) {
 	attrs, input := kit.Attrs[resizeAttrs](c), c.Type(0)
 	if input.DType.IsComplex() || input.DType == tensor.Bool && attrs.Mode != "nearest" {
@@ -80,11 +80,11 @@ func resizePlan(c *graph.Call) (axes []int, sizes []sym.Int, scales []float64, o
 
 // newResize returns the resampling of a call.
 func newResize(c *graph.Call) (*resampling, error) {
-	axes, results, scales, _, err := resizePlan(c)
+	axes, symbolicSizes, scales, _, err := resizePlan(c)
 	if err != nil {
 		return nil, err
 	}
-	sizes := kit.KnownSizes(results)
+	sizes := kit.KnownSizes(symbolicSizes)
 	attrs, input := kit.Attrs[resizeAttrs](c), c.Meta(0)
 	resample := &resampling{taps: make([]*axisTaps, input.Rank()), outsideValue: attrs.Extrapolation}
 	for i, dim := range axes {
@@ -105,7 +105,7 @@ func newResize(c *graph.Call) (*resampling, error) {
 	return resample, nil
 }
 
-// resizeAxes returns the dimensions to resize, and checks the lengths of lists.
+// resizeAxes returns the dimensions to resize. It checks the lengths of the lists axes, sizes, scales and roi.
 func resizeAxes(attrs *resizeAttrs, rank int) ([]int, error) {
 	var axes []int
 	if attrs.Axes == nil {
@@ -140,21 +140,20 @@ func (attrs *resizeAttrs) plan(shape []sym.Int, axes []int) (sizes []sym.Int, sc
 	if attrs.Sizes != nil && attrs.KeepAspect != "stretch" {
 		return attrs.planAspect(shape, axes)
 	}
-	for i, dim := range axes {
-		if attrs.Sizes != nil {
-			if kit.IsNegative(attrs.Sizes[i]) {
-				return nil, nil, fmt.Errorf("resize: size %v is out of range", attrs.Sizes[i])
+	if attrs.Sizes != nil {
+		for _, size := range attrs.Sizes {
+			if kit.IsNegative(size) {
+				return nil, nil, fmt.Errorf("resize: size %v is out of range", size)
 			}
-			continue
 		}
+		return attrs.Sizes, nil, nil
+	}
+	for i, dim := range axes {
 		scale := attrs.Scales[i]
 		if n, known := shape[dim].Known(); !(scale > 0) || known && float64(n)*scale > tensor.MaxBytes {
 			return nil, nil, fmt.Errorf("resize: scale %v is out of range", scale)
 		}
 		sizes = append(sizes, ScaledSize(shape[dim], scale))
-	}
-	if attrs.Sizes != nil {
-		return attrs.Sizes, nil, nil
 	}
 	return sizes, attrs.Scales, nil
 }
@@ -165,7 +164,7 @@ const aspectLimit = 1 << 30
 // planAspect resizes all axes by the smallest or the largest of their factors, and rounds sizes half up. Factors are
 // compared as fractions, because sizes may be symbols. The returned scales are valid for known sizes only.
 func (attrs *resizeAttrs) planAspect(shape []sym.Int, axes []int) (sizes []sym.Int, scales []float64, err error) {
-	best := 0
+	best := 0 // index in axes of the smallest or largest factor
 	for i, d := range axes {
 		size, in := attrs.Sizes[i], shape[d]
 		switch {
@@ -188,7 +187,7 @@ func (attrs *resizeAttrs) planAspect(shape []sym.Int, axes []int) (sizes []sym.I
 	factor := float64(kit.KnownSize(size)) / float64(kit.KnownSize(in))
 	for i, d := range axes {
 		rounded := size
-		if i != best {
+		if i != best { // size*shape[d]/in, rounded half up
 			two := sym.Of(2)
 			rounded = size.Mul(shape[d]).Mul(two).Add(in).Div(in.Mul(two))
 		}
@@ -207,7 +206,7 @@ type resizeAxis struct {
 
 // position returns the position of index i in the input, in elements.
 func (axis *resizeAxis) position(i int) float64 {
-	in, out := float64(axis.in), float64(axis.scale*float64(axis.in))
+	in, out := float64(axis.in), float64(axis.scale*float64(axis.in)) // out: the output size before rounding, as in ONNX
 	index := float64(i)
 	switch axis.attrs.Coordinates {
 	case "align_corners":
@@ -248,8 +247,7 @@ func (axis *resizeAxis) maxTaps() int {
 }
 
 // stretchedTaps returns the number of taps of a filter that is stretched for downsampling. radius is the radius, in
-// elements, before stretching. The taps are symmetric: the first is firstStretchedTap, and the last is 1 minus this
-// number.
+// elements, before stretching. The taps are numbered from firstStretchedTap to 1 - firstStretchedTap.
 func (axis *resizeAxis) stretchedTaps(radius float64) int {
 	return 2 - 2*axis.firstStretchedTap(radius)
 }
@@ -260,7 +258,7 @@ func (axis *resizeAxis) firstStretchedTap(radius float64) int {
 }
 
 // taps implements [axisTaps.eachTap] for the axis.
-func (axis *resizeAxis) taps(i int, add func(at int, w float64)) {
+func (axis *resizeAxis) taps(i int, add func(element int, weight float64)) {
 	position := axis.position(i)
 	if axis.attrs.Coordinates == "tf_crop_and_resize" && (position < 0 || position > float64(axis.in-1)) {
 		return
@@ -268,20 +266,20 @@ func (axis *resizeAxis) taps(i int, add func(at int, w float64)) {
 	// The position is in (base, base+1]: a position on an element belongs to the gap before it.
 	base := math.Ceil(position) - 1
 	first, weights := axis.weights(position - base)
-	low := int(max(min(base, float64(axis.in)+4), -4)) + first
-	inside := func(k int) bool { return low+k >= 0 && low+k < axis.in }
+	firstElement := int(max(min(base, float64(axis.in)+4), -4)) + first // bounds make the conversion to int valid
+	isInside := func(k int) bool { return firstElement+k >= 0 && firstElement+k < axis.in }
 	sum := 1.0
 	if axis.attrs.ExcludeOutside {
 		sum = 0
 		for k, w := range weights {
-			if inside(k) {
+			if isInside(k) {
 				sum += w
 			}
 		}
 	}
 	for k, w := range weights {
-		if inside(k) || !axis.attrs.ExcludeOutside {
-			add(min(max(low+k, 0), axis.in-1), w/sum)
+		if isInside(k) || !axis.attrs.ExcludeOutside {
+			add(min(max(firstElement+k, 0), axis.in-1), w/sum)
 		}
 	}
 }
@@ -334,23 +332,23 @@ func (axis *resizeAxis) stretchedWeights(radius, t float64, kernel func(float64)
 // nearestWeights returns the weights of the elements before and after a position. t is the distance from the first
 // element to the position.
 func nearestWeights(mode string, t float64) []float64 {
-	right := t == 1
+	takesSecond := t == 1
 	switch mode {
 	case "round_prefer_floor":
-		right = right || t > 0.5
+		takesSecond = takesSecond || t > 0.5
 	case "round_prefer_ceil":
-		right = right || t >= 0.5
+		takesSecond = takesSecond || t >= 0.5
 	case "ceil":
-		right = true
+		takesSecond = true
 	}
-	if right {
+	if takesSecond {
 		return []float64{0, 1}
 	}
 	return []float64{1, 0}
 }
 
-// resizeLoops returns the loops over the dimensions that are not resized. It returns no loops for a call with roi, or
-// with the sizes of all dimensions.
+// resizeLoops returns the loops over the dimensions that are not resized. It returns no loops if the call has roi, or
+// if it has sizes and no axes. A dimension in axes counts as resized unless its scale is 1.
 func resizeLoops(call *graph.Call) []graph.Parallel {
 	attrs := kit.Attrs[resizeAttrs](call)
 	if attrs.Axes == nil && attrs.Sizes != nil || attrs.Roi != nil {

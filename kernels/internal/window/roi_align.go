@@ -53,19 +53,19 @@ var RoiAlign = kit.Define[roiAlignAttrs](graph.Op{
 			out := tensor.Zeros(input.DType, rois.Shape[0], input.Shape[1], kit.KnownSize(attrs.PooledHeight),
 				kit.KnownSize(attrs.PooledWidth))
 			var imageErr error
-			kit.EachIndex(out.Shape, func(at []int) {
+			kit.EachIndex(out.Shape, func(index []int) {
 				var roi [5]float64
 				for k := range roi {
-					roi[k] = rois.At(at[0], k).Float()
+					roi[k] = rois.At(index[0], k).Float()
 				}
-				if err := roiImage(roi[0], input.Shape[0]); err != nil {
+				if err := checkRoiImage(roi[0], input.Shape[0]); err != nil {
 					imageErr = err
 					return
 				}
-				v := attrs.bin(nil, &roi, at[2], at[3], input.Shape[2], input.Shape[3], func(h, w int) float64 {
-					return input.At(int(roi[0]), at[1], h, w).Float()
+				value := attrs.bin(nil, &roi, index[2], index[3], input.Shape[2], input.Shape[3], func(row, col int) float64 {
+					return input.At(int(roi[0]), index[1], row, col).Float()
 				})
-				out.Set(tensor.FloatScalar(v), at...)
+				out.Set(tensor.FloatScalar(value), index...)
 			})
 			return []*tensor.Tensor{out}, imageErr
 		},
@@ -76,8 +76,8 @@ var RoiAlign = kit.Define[roiAlignAttrs](graph.Op{
 	Lowerings: graph.Lowerings{Compile: compileRoiAlign},
 })
 
-// roiImage checks the index of a roi's image in a batch of n.
-func roiImage(index float64, n int) error {
+// checkRoiImage returns an error if index, which a roi gives for its image, is not in a batch of n images.
+func checkRoiImage(index float64, n int) error {
 	if !(index >= 0 && index < float64(n)) {
 		return fmt.Errorf("roi_align: image index %v is out of bounds for dimension 0 with size %d", index, n)
 	}
@@ -88,10 +88,10 @@ func roiImage(index float64, n int) error {
 // of samples depends on data.
 const maxRoiSamples = 4096
 
-// bin pools the bin at (binRow, binCol) of a roi from a plane of h by w pixels. roi is a row of the operand rois. The
-// function pixel returns a pixel of the plane.
+// bin returns the result of the bin at (binRow, binCol) of a roi, from a plane of h by w pixels: one channel of an
+// image. roi is a row of the operand rois. The function pixel returns a pixel of the plane. mem may be nil.
 func (a *roiAlignAttrs) bin(mem *graph.Mem, roi *[5]float64, binRow, binCol, h, w int,
-	pixel func(h, w int) float64) float64 {
+	pixel func(row, col int) float64) float64 {
 	shift := 0.0
 	if a.Aligned {
 		shift = 0.5
@@ -102,7 +102,7 @@ func (a *roiAlignAttrs) bin(mem *graph.Mem, roi *[5]float64, binRow, binCol, h, 
 		roiWidth, roiHeight = max(roiWidth, 1), max(roiHeight, 1)
 	}
 	binHeight, binWidth := roiHeight/float64(kit.KnownSize(a.PooledHeight)), roiWidth/float64(kit.KnownSize(a.PooledWidth))
-	samples := func(binSize float64) int {
+	samples := func(binSize float64) int { // the number of samples along a dimension
 		if a.SamplingRatio > 0 {
 			return a.SamplingRatio
 		}
@@ -115,7 +115,7 @@ func (a *roiAlignAttrs) bin(mem *graph.Mem, roi *[5]float64, binRow, binCol, h, 
 	sum, maximum := 0.0, math.Inf(-1)
 	for i := range rowSamples {
 		y := y0 + float64(float64(binRow)*binHeight) + (float64(i)+0.5)*binHeight/float64(rowSamples)
-		if !(y >= -1 && y <= float64(h)) && colSamples > 0 { // the samples of the row are outside the plane, and 0
+		if !(y >= -1 && y <= float64(h)) && colSamples > 0 { // all samples of the row are outside the plane, and thus 0
 			maximum = max(maximum, 0)
 			continue
 		}
@@ -137,7 +137,7 @@ func (a *roiAlignAttrs) bin(mem *graph.Mem, roi *[5]float64, binRow, binCol, h, 
 
 // bilinearAt samples a plane of h by w pixels at (y, x). Samples more than a pixel outside the plane are 0. sum is the
 // interpolated value. maximum is the maximum of the four weighted pixels, which ONNX's mode max uses.
-func bilinearAt(y, x float64, h, w int, pixel func(h, w int) float64) (sum, maximum float64) {
+func bilinearAt(y, x float64, h, w int, pixel func(row, col int) float64) (sum, maximum float64) {
 	if h == 0 || w == 0 || !(y >= -1 && y <= float64(h) && x >= -1 && x <= float64(w)) {
 		return 0, 0
 	}
@@ -151,12 +151,15 @@ func bilinearAt(y, x float64, h, w int, pixel func(h, w int) float64) (sum, maxi
 		x0, x1, x = w-1, w-1, float64(w-1)
 	}
 	fractionY, fractionX := y-float64(y0), x-float64(x0)
-	a, b := float64((1-fractionY)*(1-fractionX)*pixel(y0, x0)), float64((1-fractionY)*fractionX*pixel(y0, x1))
-	c, d := float64(fractionY*(1-fractionX)*pixel(y1, x0)), float64(fractionY*fractionX*pixel(y1, x1))
-	return a + b + c + d, max(a, b, c, d)
+	topLeft := float64((1 - fractionY) * (1 - fractionX) * pixel(y0, x0))
+	topRight := float64((1 - fractionY) * fractionX * pixel(y0, x1))
+	bottomLeft := float64(fractionY * (1 - fractionX) * pixel(y1, x0))
+	bottomRight := float64(fractionY * fractionX * pixel(y1, x1))
+	return topLeft + topRight + bottomLeft + bottomRight, max(topLeft, topRight, bottomLeft, bottomRight)
 }
 
-// compileRoiAlign returns a kernel that computes one bin of one channel after another.
+// compileRoiAlign returns a kernel that computes one bin of one channel after another. The flat index of such a bin is
+// the row-major index of its result in [K,C,pooled_height,pooled_width].
 func compileRoiAlign(c *graph.Call) (*graph.Kernel, error) {
 	attrs, input, rois, out := kit.Attrs[roiAlignAttrs](c), c.Meta(0), c.Meta(1), c.Out[0]
 	if out.Numel() == 0 {
@@ -165,33 +168,34 @@ func compileRoiAlign(c *graph.Call) (*graph.Kernel, error) {
 	inStrides, roiStrides, outStrides := kit.ByteStrides(input), kit.ByteStrides(rois), kit.ByteStrides(out)
 	read, write := tensor.Converter(tensor.Float64, input.DType), tensor.Converter(input.DType, tensor.Float64)
 	height, width := out.Shape[2], out.Shape[3]
-	bin := func(mem *graph.Mem, roi *[5]float64, roiIndex, at int) {
-		binCol, binRow, channel := at%width, at/width%height, at/width/height%out.Shape[1]
+	computeBin := func(mem *graph.Mem, roi *[5]float64, roiIndex, flatIndex int) {
+		binCol, binRow := flatIndex%width, flatIndex/width%height
+		channel := flatIndex / width / height % out.Shape[1]
 		plane := unsafe.Add(mem.Ptrs[1], int(roi[0])*inStrides[0]+channel*inStrides[1])
-		v := attrs.bin(mem, roi, binRow, binCol, input.Shape[2], input.Shape[3], func(h, w int) float64 {
-			address := unsafe.Add(plane, h*inStrides[2]+w*inStrides[3])
+		result := attrs.bin(mem, roi, binRow, binCol, input.Shape[2], input.Shape[3], func(row, col int) float64 {
+			address := unsafe.Add(plane, row*inStrides[2]+col*inStrides[3])
 			if input.DType == tensor.Float32 {
 				return float64(*(*float32)(address))
 			}
-			var v float64
-			read(unsafe.Pointer(&v), address, 0, 0, 1)
-			return v
+			var pixel float64
+			read(unsafe.Pointer(&pixel), address, 0, 0, 1)
+			return pixel
 		})
 		write(unsafe.Add(mem.Ptrs[0], roiIndex*outStrides[0]+channel*outStrides[1]+binRow*outStrides[2]+binCol*outStrides[3]),
-			unsafe.Pointer(&v), 0, 0, 1)
+			unsafe.Pointer(&result), 0, 0, 1)
 	}
-	cost := roiSampleMoves * attrs.samples(input, out)
+	cost := roiSampleMoves * attrs.typicalSamples(input, out)
 	phase := copies.ChunkedPhase(out.Numel(), cost, func(mem *graph.Mem, begin, end int) error {
 		var roi [5]float64
 		bins := out.Numel() / out.Shape[0] // bins of a roi, over all channels
-		for at := begin; at < end; {
-			roiIndex := at / bins
+		for flatIndex := begin; flatIndex < end; {
+			roiIndex := flatIndex / bins
 			read(unsafe.Pointer(&roi), unsafe.Add(mem.Ptrs[2], roiIndex*roiStrides[0]), 8, roiStrides[1], 5)
-			if err := roiImage(roi[0], input.Shape[0]); err != nil {
+			if err := checkRoiImage(roi[0], input.Shape[0]); err != nil {
 				return err
 			}
-			for ; at < min(end, (roiIndex+1)*bins); at++ {
-				bin(mem, &roi, roiIndex, at)
+			for ; flatIndex < min(end, (roiIndex+1)*bins); flatIndex++ {
+				computeBin(mem, &roi, roiIndex, flatIndex)
 			}
 		}
 		return nil
@@ -202,15 +206,15 @@ func compileRoiAlign(c *graph.Call) (*graph.Kernel, error) {
 // roiSampleMoves is the approximate cost of a sample, in copied elements.
 const roiSampleMoves = 16
 
-// samples estimates the number of samples of a bin. If the number depends on data, the estimate is for rois with half
-// the height and width of the image.
-func (a *roiAlignAttrs) samples(m, out tensor.Meta) int {
+// typicalSamples estimates the number of samples of a bin. If the number depends on data, the estimate is for rois with
+// half the height and half the width of the image.
+func (a *roiAlignAttrs) typicalSamples(input, out tensor.Meta) int {
 	if a.SamplingRatio > 0 {
 		return a.SamplingRatio * a.SamplingRatio
 	}
 	n := 1
 	for d := 2; d < 4; d++ {
-		n *= min(kit.DivUp(m.Shape[d], 2*out.Shape[d]), maxRoiSamples)
+		n *= min(kit.DivUp(input.Shape[d], 2*out.Shape[d]), maxRoiSamples)
 	}
 	return max(1, n)
 }

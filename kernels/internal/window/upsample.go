@@ -64,23 +64,24 @@ func upsampleOp(name, doc string, spatial int, mode string) *graph.Op {
 		}
 		return r, nil
 	}
-	layout, rowMajor := " The result has the memory format that the strides "+
-		"of `input` suggest.", spatial == 1 || mode == "cubic"
-	if rowMajor {
-		layout = " The result is row-major."
+	layoutDoc := " The result has the memory format that the strides of `input` suggest."
+	isRowMajor := spatial == 1 || mode == "cubic"
+	if isRowMajor {
+		layoutDoc = " The result is row-major."
 	}
-	shapes := [][]int{nil, {2, 3, 4}, {1, 2, 3, 4}, {1, 2, 2, 3, 4}}
-	results := [][]int{nil, {7}, {5, 3}, {3, 5, 3}}
+	// Shapes of the operand, and spatial sizes of the result, of an example, by number of spatial dimensions.
+	exampleShapes := [][]int{nil, {2, 3, 4}, {1, 2, 3, 4}, {1, 2, 2, 3, 4}}
+	exampleSizes := [][]int{nil, {7}, {5, 3}, {3, 5, 3}}
 	return kit.Define[upsampleAttrs](graph.Op{
 		Semantics: graph.Semantics{
-			Name: name, Doc: doc + layout, Params: []graph.Param{kit.Input},
+			Name: name, Doc: doc + layoutDoc, Params: []graph.Param{kit.Input},
 			Infer: func(call *graph.Call) ([]graph.Result, error) {
 				t, format := call.Type(0), tensor.Contiguous
 				size, _, err := sizes(call)
 				if err != nil {
 					return nil, err
 				}
-				if !rowMajor {
+				if !isRowMajor {
 					format = t.SuggestMemoryFormat(false)
 				}
 				out, err := kit.FreshTypeInFormat(t.DType, kit.ReplaceSizes(t.Shape, 2, size...), format)
@@ -93,14 +94,16 @@ func upsampleOp(name, doc string, spatial int, mode string) *graph.Op {
 				}
 				return []*tensor.Tensor{r.reference(in[0])}, nil
 			},
-			Examples: kit.OneExample(kit.F32(shapes[spatial]...), graph.Attrs{"output_size": results[spatial]}),
+			Examples: kit.OneExample(kit.F32(exampleShapes[spatial]...),
+				graph.Attrs{"output_size": exampleSizes[spatial]}),
 		},
 		Facts:     graph.Facts{Parallel: kit.LoopsExceptLast(spatial), WritesAnyOrder: true, ImageRole: graph.ImageOp},
 		Lowerings: graph.Lowerings{Impls: resampleImpls(describe)},
 	})
 }
 
-// sizes returns the spatial sizes of the result and the given factors. A missing factor is 0.
+// sizes returns the spatial sizes of the result and the factors out/in that map its indices to the operand. A factor
+// that is not given is 0.
 func (a *upsampleAttrs) sizes(shape []sym.Int, spatial int) ([]sym.Int, []float64, error) {
 	if len(shape) != spatial+2 {
 		return nil, nil, fmt.Errorf("It is expected input_size equals to %d, but got size %d", spatial+2, len(shape))
@@ -134,8 +137,9 @@ func (a *upsampleAttrs) sizes(shape []sym.Int, spatial int) ([]sym.Int, []float6
 	return size, a.ScaleFactors, nil
 }
 
-// checkUpsample makes PyTorch's checks. copies is set if the op copies elements. Such an op also supports uint8.
-func checkUpsample(name string, self tensor.Type, size []sym.Int, copies bool) error {
+// checkUpsample makes PyTorch's checks. copiesElements is set if each result is a copy of one element. An op with this
+// property also supports uint8.
+func checkUpsample(name string, self tensor.Type, size []sym.Int, copiesElements bool) error {
 	for i, n := range size {
 		if !kit.SizeAtLeast(n, 1) || !kit.SizeAtLeast(self.Shape[2+i], 1) {
 			return fmt.Errorf("Input and output sizes should be greater than 0, but got input %s output %s",
@@ -146,15 +150,16 @@ func checkUpsample(name string, self tensor.Type, size []sym.Int, copies bool) e
 		return fmt.Errorf("Non-empty %dD data tensor expected but got a tensor with sizes %s", self.Rank(),
 			tensor.Sizes(self.Shape))
 	}
-	if !self.DType.IsFloat() && !(copies && self.DType == tensor.Uint8) {
+	if !self.DType.IsFloat() && !(copiesElements && self.DType == tensor.Uint8) {
 		return kit.NotImplementedBy(name, self.DType)
 	}
 	_, err := kit.FreshType(self.DType, kit.ReplaceSizes(self.Shape, 2, size...))
 	return err
 }
 
-// upsampleTaps returns the taps of a dimension: for each index of the result, elements with weights. The arithmetic
-// follows aten's UpSample.h: float32, or float64 for float64 images. A factor of 0 stands for out/in.
+// upsampleTaps returns the taps of a dimension: for each index of the result, elements with weights. in and out are the
+// sizes of operand and result. A factor of 0 stands for out/in. The arithmetic follows aten's UpSample.h: each
+// operation is rounded to float32, or to float64 for float64 images.
 func upsampleTaps(mode string, dtype tensor.DType, in, out int, factor float64, alignCorners bool) *axisTaps {
 	round := func(x float64) float64 { return float64(float32(x)) }
 	if dtype == tensor.Float64 {
@@ -165,7 +170,7 @@ func upsampleTaps(mode string, dtype tensor.DType, in, out int, factor float64, 
 		eachTap := func(i int, add func(int, float64)) { add(sourceOf(i), 1) }
 		return &axisTaps{out: out, maxTaps: 1, isNearest: true, eachTap: eachTap}
 	}
-	scale := round(float64(in) / float64(out))
+	scale := round(float64(in) / float64(out)) // distance in the operand between neighbouring results
 	if factor > 0 {
 		scale = round(1 / factor)
 	}

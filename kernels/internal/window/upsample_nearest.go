@@ -38,6 +38,7 @@ var UpsampleNearest2d = kit.Define[upsampleNearestAttrs](graph.Op{
 	},
 })
 
+// inferUpsampleNearest makes PyTorch's checks and infers the result.
 func inferUpsampleNearest(call *graph.Call) ([]graph.Result, error) {
 	self := call.Type(0)
 	size, err := upsampledSize(kit.Attrs[upsampleNearestAttrs](call), self.Shape)
@@ -86,7 +87,8 @@ func upsampledSize(attrs *upsampleNearestAttrs, shape []sym.Int) ([]sym.Int, err
 	return size, nil
 }
 
-// nearestIndices returns the functions from rows and columns of the result to rows and columns of the operand.
+// nearestIndices returns the functions from rows and columns of the result to rows and columns of the operand. shape is
+// the shape of the result.
 func nearestIndices(c *graph.Call, shape []int) (row, col func(i int) int) {
 	m, factors := c.Meta(0), []float64{0, 0}
 	attrs := kit.Attrs[upsampleNearestAttrs](c)
@@ -102,7 +104,8 @@ func nearestIndices(c *graph.Call, shape []int) (row, col func(i int) int) {
 	return nearestIndex(m.DType, m.Shape[2], shape[2], factors[0]), nearestIndex(m.DType, m.Shape[3], shape[3], factors[1])
 }
 
-// hasContiguousPixels reports whether each pixel has several contiguous channels.
+// hasContiguousPixels reports whether each pixel, which is all channels of a position, has several channels and they
+// are contiguous.
 func hasContiguousPixels(m tensor.Meta) bool { return m.Strides[1] == 1 && m.Shape[1] > 1 }
 
 // nearestWork returns the work for an operand with the layout of the result.
@@ -112,7 +115,8 @@ func nearestWork(c *graph.Call, walk graph.Walk) graph.Work {
 	return work
 }
 
-// addNearestWork adds the work of copying the result, by whole pixels or by single elements.
+// addNearestWork adds the work of copying all elements of the result: whole pixels if wholePixels is set, otherwise
+// single elements.
 func addNearestWork(work *graph.Work, out tensor.Meta, wholePixels bool) {
 	if !wholePixels {
 		work.Do(resizeElement, float64(out.Numel()))
@@ -122,8 +126,8 @@ func addNearestWork(work *graph.Work, out tensor.Meta, wholePixels bool) {
 	work.Do(resizePixel, float64(out.Numel()/out.Shape[1]))
 }
 
-// nearestRead returns the additional work if the channels of the operand are not contiguous. Pixels are then copied
-// element by element.
+// nearestRead returns the additional work for an operand with layout m. There is such work only if the result has
+// contiguous pixels and the operand does not: then elements are copied one by one.
 func nearestRead(c *graph.Call, walk graph.Walk, _ int, m tensor.Meta) (work graph.Work, ok bool) {
 	if out := walk.ResultLayout(0, c.Out[0]); hasContiguousPixels(out) && !hasContiguousPixels(m) {
 		var pixels graph.Work
@@ -134,9 +138,9 @@ func nearestRead(c *graph.Call, walk graph.Walk, _ int, m tensor.Meta) (work gra
 	return work, true
 }
 
-// compileUpsampleNearest returns a kernel that copies whole pixels if channels are contiguous in operand and
-// result, and single elements if not. A unit of work is a row of pixels. If single elements are copied, it is a row of
-// one channel.
+// compileUpsampleNearest returns a kernel that copies whole pixels if channels are contiguous in operand and result,
+// and single elements otherwise. A unit of work is a piece of a row of the result, with all channels or, if single
+// elements are copied, with one channel.
 func compileUpsampleNearest(c *graph.Call) (*graph.Kernel, error) {
 	src, dst := c.Meta(0), c.Out[0]
 	if dst.Numel() == 0 {
@@ -163,7 +167,7 @@ func compileUpsampleNearest(c *graph.Call) (*graph.Kernel, error) {
 			rows, cols := rowTable.indicesOf(mem), colTable.indicesOf(mem)
 			for unit := chunk * grain; unit < min(units, (chunk+1)*grain); unit++ {
 				first, rowUnit := unit%pieces*maxPieceElements, unit/pieces
-				part := cols[first:min(width, first+maxPieceElements)]
+				offsets := cols[first:min(width, first+maxPieceElements)] // in the row of the operand
 				dstRowIndex, rest := rowUnit%dst.Shape[2], rowUnit/dst.Shape[2]
 				channel := 0
 				if !copiesPixels {
@@ -173,11 +177,11 @@ func compileUpsampleNearest(c *graph.Call) (*graph.Kernel, error) {
 					rest*dstStrides[0]+channel*dstStrides[1]+dstRowIndex*dstStrides[2]+first*dstStrides[3])
 				srcRow := unsafe.Add(mem.Ptrs[1], rest*srcStrides[0]+channel*srcStrides[1]+rows[dstRowIndex]*srcStrides[2])
 				if !copiesPixels {
-					kit.GatherLoops[size](dstRow, srcRow, dstStrides[3], part)
+					kit.GatherLoops[size](dstRow, srcRow, dstStrides[3], offsets)
 					continue
 				}
-				for x, at := range part {
-					move(unsafe.Add(dstRow, x*dstStrides[3]), unsafe.Add(srcRow, at), size, size, channels)
+				for i, offset := range offsets {
+					move(unsafe.Add(dstRow, i*dstStrides[3]), unsafe.Add(srcRow, offset), size, size, channels)
 				}
 			}
 			return nil
@@ -185,6 +189,7 @@ func compileUpsampleNearest(c *graph.Call) (*graph.Kernel, error) {
 	return kernel, nil
 }
 
+// refUpsampleNearest is the reference implementation.
 func refUpsampleNearest(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	res, err := inferUpsampleNearest(call)
 	if err != nil {
