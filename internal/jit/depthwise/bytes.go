@@ -21,15 +21,16 @@ func ByteChannels(cpu machine.Features) int {
 }
 
 // ByteSpec specifies code that computes rows of depthwise convolutions with quantized values: the input elements are
-// bytes, the weights are int8, and the sums are int32, which wrap around. A result is one output position, with
+// bytes, the weights are int8, and the sums are int32, which wrap around. A result is one output pixel, with
 // [ByteChannels] channels. With Sums, the sums are stored. Otherwise they are scaled and rounded to bytes. In pairs,
 // rows precede columns. A ByteSpec must not be modified after it was compiled.
 //
 // The instructions VPDPBUSD, SDOT and USDOT multiply and add up the four bytes of a 32-bit lane. The code therefore
-// gathers, for each channel, the bytes of four consecutive window rows of a column into a lane. On amd64 without
-// VPDPBUSD, it gathers two bytes, as words of 16 bits (Words). Unpack instructions gather bytes within each 16 bytes of
-// a vector. This changes the order of the channels. The pack instructions that narrow the results restore the order.
-// The weights, initial sums and scales must have the intermediate order of the channels, which [ByteChannel] returns.
+// gathers, for each channel, the bytes of four consecutive window rows of a column into a lane: a row group. On amd64
+// without VPDPBUSD (Words), a row group is two rows, and each byte becomes a word of 16 bits. Unpack instructions
+// gather bytes within each 16 bytes of a vector. This changes the order of the channels. The pack instructions that
+// narrow the results restore the order. The weights, initial sums and scales must have the intermediate order of the
+// channels, which [ByteChannel] returns.
 type ByteSpec struct {
 	Tile     int    // number of results of a row that are computed together in registers, at most MaxByteTile
 	Window   [2]int // rows and columns
@@ -39,13 +40,13 @@ type ByteSpec struct {
 	In, Out [2]int // distances in bytes between rows and between pixels
 	Overlap int    // number of results of the last tile that overlap the tile before it
 
-	// FlipSigns makes the code flip the sign bits of the input. SignedIn is true if the bytes are then signed; it
+	// FlipSigns makes the code flip the sign bits of the input. SignedIn is true if the bytes are signed after that; it
 	// must equal the result of [tile.ReadsSigned]. Signed selects signed bytes as results.
 	FlipSigns, SignedIn, Signed bool
 
 	// Sums selects the int32 sums as elements of the results, without scales and zero point.
 	Sums bool
-	// Words selects products of pairs of words, with int16 weights, for AVX2 without VPDPBUSD.
+	// Words selects sums of two products of 16-bit words, with int16 weights, for AVX2 without VPDPBUSD.
 	Words bool
 	// Channels is the number of channels that AVX2 or NEON code writes if it is less than [ByteChannels], else 0. The
 	// code always reads [ByteChannels] channels; the contents of the others do not matter.
@@ -60,8 +61,8 @@ func MaxByteTile(cpu machine.Features) int {
 	return amd64.MaxByteResults(cpu)
 }
 
-// Rows returns the number of window rows that one instruction multiplies and adds up: a group of rows.
-func (s *ByteSpec) Rows() int {
+// RowsPerGroup returns the number of window rows in a row group, whose products one instruction adds up.
+func (s *ByteSpec) RowsPerGroup() int {
 	if s.Words {
 		return 2
 	}
@@ -69,36 +70,39 @@ func (s *ByteSpec) Rows() int {
 }
 
 // These are the operands of a [ByteSpec] besides In, Weights, Out and Bias. Scales are float32. ZeroPoint, the zero
-// point of the result, is an int32. The weights are ordered by columns of the window, then by groups of rows, with four
-// vectors for each group. The initial sums (Bias) and the scales are four vectors each. Args.N is the number of tiles
-// in a row, and Args.Rows the number of rows; both are at least 1.
+// point of the result, is an int32. The weights are ordered by columns of the window, then by row groups, with four
+// vectors for each row group. The initial sums (Bias) and the scales are four vectors each. Args.N is the number of
+// tiles in a row of results, and Args.Rows the number of these rows; both are at least 1.
 const (
 	Scales = EpilogueOperands + iota
 	ZeroPoint
 )
 
-// Channels is the index in Step of a bit mask of the channels that AVX-512 code reads and writes, at most 64.
-const Channels = 0
+// ChannelMask is the index in Step of a bit mask of the channels that AVX-512 code reads and writes; bit i is channel
+// i.
+const ChannelMask = 0
 
-// ByteChannel returns the channel at a position of the intermediate order, see [ByteSpec]. Quarter q of the positions
-// has channels 4q to 4q+3 of each group of 16 channels, in the order of the groups.
-func ByteChannel(cpu machine.Features, position int) int {
+// ByteChannel returns the channel at an index of the intermediate order, see [ByteSpec]. Quarter q of the indices has
+// channels 4q to 4q+3 of every 16 channels.
+func ByteChannel(cpu machine.Features, index int) int {
 	quarter := ByteChannels(cpu) / 4
-	return position%quarter/4*16 + position/quarter*4 + position%4
+	return index%quarter/4*16 + index/quarter*4 + index%4
 }
 
-// Groups returns the number of groups of window rows; the last one may have fewer rows. See [ByteSpec.Rows].
-func (s *ByteSpec) Groups() int { return (s.Window[0] + s.Rows() - 1) / s.Rows() }
+// RowGroups returns the number of row groups of the window. The last one may have fewer than RowsPerGroup rows.
+func (s *ByteSpec) RowGroups() int { return (s.Window[0] + s.RowsPerGroup() - 1) / s.RowsPerGroup() }
 
-// InstructionCount returns the approximate number of instructions for a tile: those that load and interleave each group
-// of rows of the input columns, those of the products, and 24 that store each result.
+// InstructionCount returns the approximate number of instructions for a tile.
 func (s *ByteSpec) InstructionCount() int {
 	span := (s.Tile-1)*s.Stride[1] + (s.Window[1]-1)*s.Dilation[1] + 1
-	columns := min(span, s.Tile*s.Window[1]) // input columns in at least one window
+	columns := min(span, s.Tile*s.Window[1]) // at most: input columns in at least one window
+	load := 8 + s.Window[0]                  // loads of a column's pixels of a row group, and 8 that interleave them
+	multiply := 4                            // for a window column, row group and result: one for each of four sums
 	if s.Words {
-		return s.Groups()*(8*columns+8*s.Tile*s.Window[1]) + 24*s.Tile
+		load, multiply = 8, 8
 	}
-	return s.Groups()*(columns*(8+s.Window[0])+4*s.Tile*s.Window[1]) + 24*s.Tile
+	const store = 24 // for a result
+	return s.RowGroups()*(load*columns+multiply*s.Tile*s.Window[1]) + store*s.Tile
 }
 
 // check returns an error if a spec is invalid.
@@ -120,8 +124,8 @@ func (s *ByteSpec) check(cpu machine.Features) error {
 	return s.checkDistances()
 }
 
-// CompileBytes compiles a spec, or returns the existing code of an equal spec, as [Compile] does. Calls compute rows of
-// results for [ByteChannels] channels, or for fewer (ByteSpec.Channels, Channels).
+// CompileBytes compiles a spec, or returns the existing code of an equal spec, as [Compile] does. A call computes rows
+// of results for [ByteChannels] channels, or for fewer channels with ByteSpec.Channels or the argument ChannelMask.
 func CompileBytes(spec *ByteSpec, cpu machine.Features) (*jit.Func, error) {
 	if err := spec.check(cpu); err != nil {
 		return nil, err

@@ -8,23 +8,23 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// byteGen generates the code of a [ByteSpec]. The first registers hold the sums: for each result four registers, one
-// for each quarter of the channels.
+// byteGen generates the code of a [ByteSpec]. The first vector registers hold the sums: for each result four registers,
+// one for each quarter of the channels.
 type byteGen struct {
 	target.Writer
-	spec    *ByteSpec
-	width   int // bytes of a vector
-	vectors byteVectors
+	spec        *ByteSpec
+	vectorBytes int
+	ops         byteOps
 }
 
-// byteVectors writes the vector instructions of a byteGen for a processor.
-type byteVectors interface {
+// byteOps writes the vector instructions of a byteGen for a processor.
+type byteOps interface {
 	target.Writer
 	// Begin loads constants. zeroPoint is the address of the zero point.
 	Begin(zeroPoint target.Addr)
-	// Interleave loads the pixels of an input column in a group of window rows, and interleaves their bytes by
+	// Interleave loads the pixels of an input column in the rows of a row group, and interleaves their bytes by
 	// channel. Missing rows of the last group are zero. Each of the four registers has a quarter of the channels.
-	Interleave(rows []target.Addr) [4]target.VReg
+	Interleave(pixels []target.Addr) [4]target.VReg
 	// Multiply adds the products of x and the weights to a sum.
 	Multiply(weights target.Addr, x, sum target.VReg)
 	// LoadScales loads four vectors of scales, for StoreResult.
@@ -33,19 +33,26 @@ type byteVectors interface {
 	StoreResult(sums [4]target.VReg, at target.Addr)
 }
 
-// scaleReg is the register with the address of the scales.
-const scaleReg = rowsLeft
+// General registers of a byteGen that have another purpose than in a gen.
+const (
+	scales     = rowsLeft    // address of the scales; the loop over window rows is unrolled
+	inRowStart = inTile      // input at the row of results
+	outRow     = outTile     // result at the row of results
+	outRows    = tilesLeft   // number of remaining rows of results
+	rowTiles   = vectorsLeft // number of remaining tiles of a row
+)
 
 func newByteGen(spec *ByteSpec, cpu machine.Features, withListing bool) *byteGen {
-	g := &byteGen{spec: spec, width: ByteChannels(cpu)}
-	windows := target.ByteDepthwise{Flip: spec.FlipSigns, SignedIn: spec.SignedIn, Signed: spec.Signed, Sums: spec.Sums,
-		Words: spec.Words, Channels: spec.Channels, ChannelMask: stepOf(Channels), Spill: spillWord(0), Temporary: scratch}
+	g := &byteGen{spec: spec, vectorBytes: ByteChannels(cpu)}
+	config := target.ByteDepthwise{FlipSigns: spec.FlipSigns, SignedIn: spec.SignedIn, Signed: spec.Signed,
+		Sums: spec.Sums, Words: spec.Words, Channels: spec.Channels, ChannelMask: stepWord(ChannelMask),
+		Spill: spillWord(0), Temporary: scratch}
 	if cpu.Has(machine.NEON) {
-		g.vectors = arm64.NewByteDepthwise(windows, withListing)
+		g.ops = arm64.NewByteDepthwise(config, withListing)
 	} else {
-		g.vectors = amd64.NewByteDepthwise(windows, cpu, withListing)
+		g.ops = amd64.NewByteDepthwise(config, cpu, withListing)
 	}
-	g.Writer = g.vectors
+	g.Writer = g.ops
 	return g
 }
 
@@ -55,76 +62,79 @@ func (g *byteGen) sum(result, quarter int) target.VReg { return target.VReg(4*re
 // emit generates the whole function: a loop over rows, with an inner loop over tiles.
 func (g *byteGen) emit() {
 	spec := g.spec
-	loadAddress(g, In, inTile)
-	loadAddress(g, Out, outTile)
+	loadAddress(g, In, inRowStart)
+	loadAddress(g, Out, outRow)
 	loadAddress(g, Weights, weights)
 	loadAddress(g, Bias, bias)
 	if !spec.Sums {
-		loadAddress(g, Scales, scaleReg)
+		loadAddress(g, Scales, scales)
 		loadAddress(g, ZeroPoint, scratch)
 	}
-	g.vectors.Begin(target.Addr{Base: scratch})
-	g.Move(target.Word(jit.OffsetRows), tiles)
-	row, tile, rowDone := g.NewLabel(), g.NewLabel(), g.NewLabel()
+	g.ops.Begin(target.Addr{Base: scratch})
+	g.Move(target.ArgsWord(jit.OffsetRows), outRows)
+	eachRow, eachTile, rowDone := g.NewLabel(), g.NewLabel(), g.NewLabel()
 	g.Align(32)
-	g.Bind(row)
-	g.Move(inTile, in)
-	g.Move(outTile, out)
-	g.Move(target.Word(jit.OffsetN), vectors)
+	g.Bind(eachRow)
+	g.Move(inRowStart, in)
+	g.Move(outRow, out)
+	g.Move(target.ArgsWord(jit.OffsetN), rowTiles)
 	g.Align(32)
-	g.Bind(tile)
-	g.windows()
+	g.Bind(eachTile)
+	g.sumWindows()
 	g.storeResults()
 	g.Add(target.Imm(spec.Tile*spec.Stride[1]*spec.In[1]), in)
 	g.Add(target.Imm(spec.Tile*spec.Out[1]), out)
 	// The last tile starts spec.Overlap results earlier, so that it ends at the last result.
-	g.CountDown(vectors, target.EQ, rowDone)
-	g.CompareJump(vectors, target.Imm(1), target.NE, tile)
+	g.CountDown(rowTiles, target.EQ, rowDone)
+	g.CompareJump(rowTiles, target.Imm(1), target.NE, eachTile)
 	g.Sub(target.Imm(spec.Overlap*spec.Stride[1]*spec.In[1]), in)
 	g.Sub(target.Imm(spec.Overlap*spec.Out[1]), out)
-	g.Jump(tile)
+	g.Jump(eachTile)
 	g.Bind(rowDone)
-	g.Add(target.Imm(spec.Stride[0]*spec.In[0]), inTile)
-	g.Add(target.Imm(spec.Out[0]), outTile)
-	g.CountDown(tiles, target.NE, row)
+	g.Add(target.Imm(spec.Stride[0]*spec.In[0]), inRowStart)
+	g.Add(target.Imm(spec.Out[0]), outRow)
+	g.CountDown(outRows, target.NE, eachRow)
 	g.Return()
 }
 
-// windows adds up the products of all windows of a tile, column by column of the input.
-func (g *byteGen) windows() {
+// sumWindows adds up the products of all windows of a tile, column by column of the input. The pixels of a column and
+// row group are loaded once for all windows that contain them.
+func (g *byteGen) sumWindows() {
 	spec := g.spec
 	for quarter := range 4 {
-		g.Copy(target.Addr{Base: bias, Disp: g.width * quarter}, g.sum(0, quarter))
+		g.Copy(target.Addr{Base: bias, Disp: g.vectorBytes * quarter}, g.sum(0, quarter))
 		for result := 1; result < spec.Tile; result++ {
 			g.Copy(g.sum(0, quarter), g.sum(result, quarter))
 		}
 	}
-	groups := spec.Groups()
+	groups := spec.RowGroups()
 	for col := range (spec.Tile-1)*spec.Stride[1] + (spec.Window[1]-1)*spec.Dilation[1] + 1 {
 		for group := range groups {
-			var pixels []target.VReg
+			var pixels []target.VReg // loaded for the first window that contains the column
 			for result := range spec.Tile {
-				offset := col - result*spec.Stride[1]
-				if offset < 0 || offset%spec.Dilation[1] != 0 || offset/spec.Dilation[1] >= spec.Window[1] {
+				fromStart := col - result*spec.Stride[1] // columns after the start of the result's window
+				windowCol := fromStart / spec.Dilation[1]
+				if fromStart < 0 || fromStart%spec.Dilation[1] != 0 || windowCol >= spec.Window[1] {
 					continue
 				}
 				if pixels == nil {
-					quarters := g.vectors.Interleave(g.rows(col, group))
+					quarters := g.ops.Interleave(g.pixels(col, group))
 					pixels = quarters[:]
 				}
 				for quarter, reg := range pixels {
-					at := target.Addr{Base: weights, Disp: ((offset/spec.Dilation[1]*groups+group)*4 + quarter) * g.width}
-					g.vectors.Multiply(at, reg, g.sum(result, quarter))
+					at := target.Addr{Base: weights, Disp: ((windowCol*groups+group)*4 + quarter) * g.vectorBytes}
+					g.ops.Multiply(at, reg, g.sum(result, quarter))
 				}
 			}
 		}
 	}
 }
 
-// rows returns the addresses of a column's pixels in a group of window rows.
-func (g *byteGen) rows(col, group int) (list []target.Addr) {
+// pixels returns the addresses of the pixels of an input column in the rows of a row group.
+func (g *byteGen) pixels(col, group int) (list []target.Addr) {
 	spec := g.spec
-	for row := group * spec.Rows(); row < min((group+1)*spec.Rows(), spec.Window[0]); row++ {
+	rows := spec.RowsPerGroup()
+	for row := group * rows; row < min((group+1)*rows, spec.Window[0]); row++ {
 		list = append(list, target.Addr{Base: in, Disp: row*spec.Dilation[0]*spec.In[0] + col*spec.In[1]})
 	}
 	return list
@@ -133,10 +143,10 @@ func (g *byteGen) rows(col, group int) (list []target.Addr) {
 // storeResults writes the results of a tile.
 func (g *byteGen) storeResults() {
 	if !g.spec.Sums {
-		g.vectors.LoadScales(target.Addr{Base: scaleReg})
+		g.ops.LoadScales(target.Addr{Base: scales})
 	}
 	for result := range g.spec.Tile {
 		sums := [4]target.VReg{g.sum(result, 0), g.sum(result, 1), g.sum(result, 2), g.sum(result, 3)}
-		g.vectors.StoreResult(sums, target.Addr{Base: out, Disp: result * g.spec.Out[1]})
+		g.ops.StoreResult(sums, target.Addr{Base: out, Disp: result * g.spec.Out[1]})
 	}
 }

@@ -69,7 +69,7 @@ func (c *byteCall) Place(rng *rand.Rand, mem [][]byte, atStart bool) []int {
 	if s.Channels > 0 { // all of a vector is read
 		bytes[depthwise.In] += c.wide() - c.channels
 	}
-	bytes[depthwise.Weights] = s.Window[1] * s.Groups() * 4 * c.wide()
+	bytes[depthwise.Weights] = s.Window[1] * s.RowGroups() * 4 * c.wide()
 	bytes[depthwise.Out] = c.rows*int(s.Out[0]) - int(s.Out[1]) + c.channels*c.outSize()
 	bytes[depthwise.Bias], bytes[depthwise.Scales], bytes[depthwise.ZeroPoint] = 4*c.wide(), 4*c.wide(), 4
 	c.at = make([]int, len(mem))
@@ -135,7 +135,8 @@ func (c *byteCall) sum(mem [][]byte, row, col, channel, place int) int32 {
 			if s.FlipSigns {
 				x ^= 1 << 7
 			}
-			w := c.at[depthwise.Weights] + ((kx*s.Groups()+ky/s.Rows())*c.wide()+place)*4 + ky%s.Rows()*(4/s.Rows())
+			group, row := ky/s.RowsPerGroup(), ky%s.RowsPerGroup()
+			w := c.at[depthwise.Weights] + ((kx*s.RowGroups()+group)*c.wide()+place)*4 + row*(4/s.RowsPerGroup())
 			v := int32(x)
 			if s.SignedIn {
 				v = int32(int8(x))
@@ -153,7 +154,7 @@ func (c *byteCall) sum(mem [][]byte, row, col, channel, place int) int32 {
 // Fill sets the arguments of the call.
 func (c *byteCall) Fill(a *jit.Args) {
 	a.N, a.Rows = c.tiles, c.rows
-	a.Step[depthwise.Channels] = int(^uint64(0) >> (64 - c.channels))
+	a.Step[depthwise.ChannelMask] = int(^uint64(0) >> (64 - c.channels))
 }
 
 // Compile compiles the spec.

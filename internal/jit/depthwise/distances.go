@@ -17,31 +17,37 @@ func (s *Spec) checkDistances() error {
 		rows = min(rows, max(0, s.End[0]-s.First[0]))
 	}
 	cols = min(cols, max(0, s.End[1]-s.First[1]))
-	return checkFit([][2]int{{rows, s.In[0]}, {s.Dilation[0], s.In[0]}, {cols, s.In[1]}, {s.Tile[0], s.Out[0]},
-		{s.Tile[1], s.Out[1]}, {1, s.InTileStep}, {1, s.OutTileStep}, {s.Window[0],
-			min(s.Window[1], maxDistance) * s.VectorBytes}})
+	weightRowBytes := min(s.Window[1], maxDistance) * s.VectorBytes
+	return checkFit([]spacing{{rows, s.In[0]}, {s.Dilation[0], s.In[0]}, {cols, s.In[1]}, {s.Tile[0], s.Out[0]},
+		{s.Tile[1], s.Out[1]}, {1, s.InTileStep}, {1, s.OutTileStep}, {s.Window[0], weightRowBytes}})
 }
 
 // checkDistances is [Spec.checkDistances] for a [ByteSpec].
 func (s *ByteSpec) checkDistances() error {
 	window := Spec{Tile: [2]int{1, s.Tile}, Window: s.Window, Stride: s.Stride, Dilation: s.Dilation}
-	return checkFit([][2]int{{window.span(0), s.In[0]}, {s.Stride[0], s.In[0]}, {window.span(1), s.In[1]},
+	// 4 vectors for each column and row group of the window, for the longest vectors of any processor
+	weightRowBytes := min(s.Window[1], maxDistance) * 4 * ByteChannels(machine.AVX512)
+	return checkFit([]spacing{{window.span(0), s.In[0]}, {s.Stride[0], s.In[0]}, {window.span(1), s.In[1]},
 		{s.Tile * min(s.Stride[1], maxDistance), s.In[1]}, {1, s.Out[0]}, {s.Tile, s.Out[1]},
-		{s.Groups(), min(s.Window[1], maxDistance) * 4 * ByteChannels(machine.AVX512)}})
+		{s.RowGroups(), weightRowBytes}})
 }
 
-// span returns the number of input rows or columns that a tile reads.
+// span returns the number of input rows (axis 0) or columns (axis 1) from the first to the last that the windows of a
+// tile contain.
 func (s *Spec) span(axis int) int {
 	const limit = maxDistance // limits each factor, so that products do not overflow 64 bits
 	return (s.Tile[axis]-1)*min(s.Stride[axis], limit) + (min(s.Window[axis], limit)-1)*min(s.Dilation[axis], limit) + 1
 }
 
-// checkFit checks pairs of a number of rows or columns and their distance in bytes.
-func checkFit(list [][2]int) error {
-	for _, pair := range list {
-		if pair[0] > maxDistance || pair[1] > maxDistance || pair[1] < 0 || pair[0]*pair[1] > maxDistance {
-			return fmt.Errorf("depthwise: the rows or columns (%d, %d bytes apart) must span 0 to %d bytes", pair[0],
-				pair[1], maxDistance)
+// spacing is a number of rows or columns, and the distance in bytes between two of them.
+type spacing struct{ count, bytes int }
+
+// checkFit returns an error if count*bytes is negative or exceeds maxDistance.
+func checkFit(list []spacing) error {
+	for _, s := range list {
+		if s.count > maxDistance || s.bytes > maxDistance || s.bytes < 0 || s.count*s.bytes > maxDistance {
+			return fmt.Errorf("depthwise: a number of rows or columns and their distance are (%d, %d bytes apart): they "+
+				"must span 0 to %d bytes", s.count, s.bytes, maxDistance)
 		}
 	}
 	return nil

@@ -15,25 +15,25 @@ import (
 
 // General registers. Unless stated otherwise, they hold addresses.
 const (
-	inRow     target.GReg = iota // input at a row of the window
-	weights                      // weights of the current channels
-	weightRow                    // weights of a row of the window
-	out                          // result at the tile and the current channels
-	in                           // input at the tile and the current channels
-	tiles                        // number of remaining tiles
-	vectors                      // number of remaining vectors of channels
-	inTile                       // input at the tile
-	outTile                      // result at the tile
-	channel                      // offset of the current channels in bytes
-	overlap                      // bytes by which the last vector overlaps the vector before it
-	rowsLeft                     // remaining rows of the window, or remaining channels of a group
-	bias
+	inRow       target.GReg = iota // input at a row of the window
+	weights                        // weights of the current channels
+	weightRow                      // weights of a row of the window
+	out                            // result at the tile and the current channels
+	in                             // input at the tile and the current channels
+	tilesLeft                      // number of remaining tiles
+	vectorsLeft                    // number of remaining vectors of channels
+	inTile                         // input at the tile
+	outTile                        // result at the tile
+	channel                        // offset of the current channels in bytes
+	overlap                        // bytes by which the last vector overlaps the vector before it
+	rowsLeft                       // number of remaining rows of the window, or remaining channels of a group
+	bias                           // bias of the first channel
 
-	scratch = inRow // free outside the windows
+	scratch = inRow // free outside sumWindows
 )
 
-// channelsLeft is the word of the spill area with the number of remaining channels of a group. It follows the operands
-// of the epilogue.
+// channelsLeft is the index of the spill word with the number of remaining channels of a group. The word follows those
+// of the operands of the epilogue.
 const channelsLeft = jit.MaxOperands - EpilogueOperands
 
 // minInputRegs is the minimum number of registers for input elements if all weights are in registers. With several
@@ -46,16 +46,17 @@ type gen struct {
 	spec *Spec
 
 	sumRegs    int // number of registers with sums, which start at register 0
-	weightRegs int // number of registers with weights, after the sums: all weights, those of a window row, or none
+	weightRegs int // number of registers with weights, after the sums; see newGen
 	inputRegs  int // number of registers with inputs, after the weights; the permutation of grouped convolutions follows
 	nextInput  int // next input register
 
 	clear          func(target.VReg) // sets a register to 0; on amd64, the register must be below 16
-	memoryOperands bool              // multiplications can read memory, so that a vector with one use needs no register
+	memoryOperands bool              // FMA instructions can read memory: a vector with one use needs no register
 }
 
-// newGen divides the vector registers among sums, weights, inputs and the permutation. It prefers to keep all weights
-// of a window in registers, with minInputRegs inputs, then those of a row of the window, with one input.
+// newGen divides the vector registers among sums, weights, inputs and the permutation. Registers hold all weights of
+// the window if minInputRegs registers remain for inputs. Otherwise they hold the weights of one row of the window if
+// one register remains. Otherwise they hold no weights.
 func newGen(spec *Spec, cpu machine.Features, withListing bool) *gen {
 	g := &gen{spec: spec, memoryOperands: !cpu.Has(machine.NEON), sumRegs: spec.Tile[0] * spec.Tile[1]}
 	if cpu.Has(machine.NEON) {
@@ -78,12 +79,12 @@ func newGen(spec *Spec, cpu machine.Features, withListing bool) *gen {
 	return g
 }
 
-// declare names the registers for the listing of the code.
+// declare states the roles of the registers, so that a register with two roles is an error.
 func (g *gen) declare() {
 	g.Declare("the address of the input", inRow, in, inTile)
 	g.Declare("the address of weights or a bias", weights, weightRow, bias)
 	g.Declare("the address of the result", out, outTile)
-	g.Declare("a count", tiles, vectors, rowsLeft)
+	g.Declare("a count", tilesLeft, vectorsLeft, rowsLeft)
 	g.Declare("an offset of channels", channel, overlap)
 	for i := range g.sumRegs {
 		g.Declare("a sum", target.VReg(i))
@@ -112,14 +113,14 @@ func (g *gen) input() target.VReg {
 // sum returns the register of a result.
 func (g *gen) sum(row, col int) target.VReg { return target.VReg(row*g.spec.Tile[1] + col) }
 
-// stepOf returns a word Step of jit.Args, and spillWord a word of jit.Args.Spill.
-func stepOf(k int) target.Word    { return target.Word(jit.OffsetStep + int32(8*k)) }
-func spillWord(k int) target.Word { return target.Word(jit.OffsetSpill + int32(8*k)) }
+// stepWord returns word k of jit.Args.Step, and spillWord word k of jit.Args.Spill.
+func stepWord(k int) target.ArgsWord  { return target.ArgsWord(jit.OffsetStep + int32(8*k)) }
+func spillWord(k int) target.ArgsWord { return target.ArgsWord(jit.OffsetSpill + int32(8*k)) }
 
-// loadAddress loads the address of an operand.
+// loadAddress loads the address Ptr[k] + Row[k] of operand k.
 func loadAddress(writer target.Writer, k int, to target.GReg) {
-	writer.Move(target.Word(jit.OffsetPtr+int32(8*k)), to)
-	writer.Add(target.Word(jit.OffsetRow+int32(8*k)), to)
+	writer.Move(target.ArgsWord(jit.OffsetPtr+int32(8*k)), to)
+	writer.Add(target.ArgsWord(jit.OffsetRow+int32(8*k)), to)
 }
 
 // emit generates the whole function: a loop over tiles, with an inner loop over vectors of channels.
@@ -133,7 +134,7 @@ func (g *gen) emit() {
 	g.Move(outTile, out)
 	loadAddress(g, Weights, weights)
 	g.Move(target.Imm(0), channel)
-	g.Move(target.Word(jit.OffsetN), vectors)
+	g.Move(target.ArgsWord(jit.OffsetN), vectorsLeft)
 	g.Align(32)
 	g.Bind(eachVector)
 	g.initSums()
@@ -146,8 +147,8 @@ func (g *gen) emit() {
 		g.Add(target.Imm(g.spec.VectorBytes), reg)
 	}
 	// The last vector starts overlap bytes earlier, so that it ends at the last channel.
-	g.CountDown(vectors, target.EQ, tileDone)
-	g.CompareJump(vectors, target.Imm(1), target.NE, eachVector)
+	g.CountDown(vectorsLeft, target.EQ, tileDone)
+	g.CompareJump(vectorsLeft, target.Imm(1), target.NE, eachVector)
 	for _, reg := range []target.GReg{in, out, channel} {
 		g.Sub(overlap, reg)
 	}
@@ -155,12 +156,12 @@ func (g *gen) emit() {
 	g.Bind(tileDone)
 	g.Add(target.Imm(g.spec.InTileStep), inTile)
 	g.Add(target.Imm(g.spec.OutTileStep), outTile)
-	g.CountDown(tiles, target.NE, eachTile)
+	g.CountDown(tilesLeft, target.NE, eachTile)
 	g.Return()
 }
 
-// begin emits the loads of values that do not change during the call. For an epilogue operand with the layout of the
-// result, it keeps the distance from the result in a spill word. For any other epilogue operand it keeps the
+// begin emits the loads of values that do not change during the call. For each operand of the epilogue it stores a
+// spill word: if the operand has the layout of the result, its distance in bytes from the result; otherwise its
 // address.
 func (g *gen) begin() {
 	loadAddress(g, In, inTile)
@@ -168,8 +169,8 @@ func (g *gen) begin() {
 	if g.spec.Bias {
 		loadAddress(g, Bias, bias)
 	}
-	g.Move(stepOf(Overlap), overlap)
-	g.Move(target.Word(jit.OffsetRows), tiles)
+	g.Move(stepWord(Overlap), overlap)
+	g.Move(target.ArgsWord(jit.OffsetRows), tilesLeft)
 	for _, step := range g.spec.Epilogue {
 		switch step.Op {
 		case tile.AddTile, tile.MulTile:
@@ -195,12 +196,13 @@ func (g *gen) initSums() {
 	}
 }
 
-// groupLoop adds up the windows of all channels of a group. The weights of these channels are consecutive.
+// groupLoop adds up the windows of all channels of a group. The weights for the vector of results are ordered by these
+// channels.
 func (g *gen) groupLoop() {
 	spec := g.spec
 	advanceWeights := func() { g.Add(target.Imm(spec.Window[0]*spec.Window[1]*spec.VectorBytes), weights) }
 	if spec.Group == 1 {
-		g.windows()
+		g.sumWindows()
 		advanceWeights()
 		return
 	}
@@ -209,16 +211,16 @@ func (g *gen) groupLoop() {
 	g.Move(target.Imm(spec.Group), rowsLeft)
 	g.Align(16)
 	g.Bind(top)
-	g.Move(rowsLeft, spillWord(channelsLeft)) // windows uses the register for rows
-	g.windows()
+	g.Move(rowsLeft, spillWord(channelsLeft)) // sumWindows uses the register for rows
+	g.sumWindows()
 	advanceWeights()
 	g.AddToIndices(spec.Size/4, g.permutation()) // the next channel, in words of 4 bytes
 	g.Move(spillWord(channelsLeft), rowsLeft)
 	g.CountDown(rowsLeft, target.NE, top)
 }
 
-// permutation returns the register with the permutation of grouped convolutions. Word i of the permutation has the
-// index of the word that is broadcast to word i: the current channel of the group that contains word i.
+// permutation returns the register with the permutation of grouped convolutions. Word i (of 32 bits) of the permutation
+// is the index of the input word that loadInput copies to word i: a word of the current channel of word i's group.
 func (g *gen) permutation() target.VReg { return target.VReg(g.sumRegs + g.weightRegs + g.inputRegs) }
 
 // firstChannels returns the permutation for the first channel of the groups.
@@ -241,38 +243,39 @@ func (g *gen) loadInput(at target.Addr, to target.VReg) {
 	}
 }
 
-// windows adds up the products of all windows of a tile, without the parts of windows outside the image. If
-// registers hold all weights, each element of the input is loaded once. Otherwise it is loaded once for each row of
-// the window.
-func (g *gen) windows() {
+// sumWindows adds up the products of all windows of a tile, except the parts of windows outside the image. If registers
+// hold all weights, each element of the input is loaded once. Otherwise it is loaded once for each row of the window.
+func (g *gen) sumWindows() {
 	spec := g.spec
 	if g.weightRegs == spec.Window[0]*spec.Window[1] && !spec.RowsFromCall {
-		g.inputRows()
+		g.sumByInputRow()
 		return
 	}
 	if !spec.RowsFromCall {
 		for k := range spec.Window[0] {
-			g.windowRow(k, in, weights, spec.First[0], spec.End[0])
+			g.sumWindowRow(k, in, weights, spec.First[0], spec.End[0])
 		}
 		return
 	}
+	// a loop over the window rows that the call passes
 	top, end := g.NewLabel(), g.NewLabel()
-	g.Move(stepOf(WindowRows), rowsLeft)
+	g.Move(stepWord(WindowRows), rowsLeft)
 	g.AddJump(0, rowsLeft, target.LE, end)
 	g.Move(in, inRow)
 	g.Move(weights, weightRow)
 	g.Align(16)
 	g.Bind(top)
-	g.windowRow(0, inRow, weightRow, 0, math.MaxInt32) // all rows exist: the call passes only existing rows
+	g.sumWindowRow(0, inRow, weightRow, 0, math.MaxInt32) // all rows exist: the call passes only existing rows
 	g.Add(target.Imm(spec.In[0]*spec.Dilation[0]), inRow)
 	g.Add(target.Imm(spec.Window[1]*spec.VectorBytes), weightRow)
 	g.CountDown(rowsLeft, target.NE, top)
 	g.Bind(end)
 }
 
-// inputRows processes the input row by row. It adds the products of each element to all results whose windows
-// contain the element, so each result adds the rows of its window in order.
-func (g *gen) inputRows() {
+// sumByInputRow adds up the windows with all weights in registers. It processes the input row by row, and adds the
+// products of each element to all results whose windows contain the element. Each result therefore adds the rows of
+// its window in order.
+func (g *gen) sumByInputRow() {
 	spec := g.spec
 	for i := range g.weightRegs {
 		g.Copy(target.Addr{Base: weights, Disp: i * spec.VectorBytes}, g.weight(i))
@@ -280,10 +283,11 @@ func (g *gen) inputRows() {
 	for inputRow := spec.First[0]; inputRow < spec.End[0]; inputRow++ {
 		for col := spec.First[1]; col < spec.End[1]; col++ {
 			var uses []weightUse
-			for row := range spec.Tile[0] { // row of the window: (inputRow - row*stride)/dilation, if that exists
-				if offset := inputRow - row*spec.Stride[0]; offset >= 0 && offset%spec.Dilation[0] == 0 &&
-					offset/spec.Dilation[0] < spec.Window[0] {
-					uses = g.usesOfColumn(uses, row, col, offset/spec.Dilation[0]*spec.Window[1])
+			for row := range spec.Tile[0] {
+				fromStart := inputRow - row*spec.Stride[0] // rows after the start of the result's window
+				windowRow := fromStart / spec.Dilation[0]
+				if fromStart >= 0 && fromStart%spec.Dilation[0] == 0 && windowRow < spec.Window[0] {
+					uses = g.usesOfColumn(uses, row, col, windowRow*spec.Window[1])
 				}
 			}
 			disp := (inputRow-spec.First[0])*spec.In[0] + (col-spec.First[1])*spec.In[1]
@@ -292,13 +296,14 @@ func (g *gen) inputRows() {
 	}
 }
 
-// windowRow adds the products of one row of the windows, to the results for which the corresponding row of the input is
-// in [first, end). in and weights have the addresses of the first of these input rows and of the window's weights.
-func (g *gen) windowRow(windowRow int, in, weights target.GReg, first, end int) {
+// sumWindowRow adds the products of one row of the windows. It skips the rows of results for which the corresponding
+// row of the input is not in [first, end). inputReg has the address of input row `first`, and weightsReg that of the
+// weights of window row 0.
+func (g *gen) sumWindowRow(windowRow int, inputReg, weightsReg target.GReg, first, end int) {
 	spec := g.spec
 	loaded := false
-	weight := func(col int) target.Addr {
-		return target.Addr{Base: weights, Disp: (windowRow*spec.Window[1] + col) * spec.VectorBytes}
+	weightAddr := func(col int) target.Addr {
+		return target.Addr{Base: weightsReg, Disp: (windowRow*spec.Window[1] + col) * spec.VectorBytes}
 	}
 	for row := range spec.Tile[0] {
 		inputRow := row*spec.Stride[0] + windowRow*spec.Dilation[0]
@@ -307,13 +312,13 @@ func (g *gen) windowRow(windowRow int, in, weights target.GReg, first, end int) 
 		}
 		if !loaded {
 			for col := range g.weightRegs {
-				g.Copy(weight(col), g.weight(col))
+				g.Copy(weightAddr(col), g.weight(col))
 			}
 			loaded = true
 		}
 		for col := spec.First[1]; col < spec.End[1]; col++ {
-			at := target.Addr{Base: in, Disp: (inputRow-first)*spec.In[0] + (col-spec.First[1])*spec.In[1]}
-			g.useElement(g.usesOfColumn(nil, row, col, 0), at, weight)
+			at := target.Addr{Base: inputReg, Disp: (inputRow-first)*spec.In[0] + (col-spec.First[1])*spec.In[1]}
+			g.useElement(g.usesOfColumn(nil, row, col, 0), at, weightAddr)
 		}
 	}
 }
@@ -324,23 +329,24 @@ type weightUse struct {
 	weight int // index among the weights in registers, or among the weights of the window row
 }
 
-// usesOfColumn appends the uses of an element in column col of the input, in the windows of a row of results. rowStart
-// is the index of the first weight of the window's row.
+// usesOfColumn appends the uses of an element in column col of the input by row `row` of the tile. rowStart is the
+// index of the first weight of the window row that contains the element.
 func (g *gen) usesOfColumn(uses []weightUse, row, col, rowStart int) []weightUse {
 	spec := g.spec
 	for resultCol := range spec.Tile[1] {
-		if offset := col - resultCol*spec.Stride[1]; offset >= 0 && offset%spec.Dilation[1] == 0 &&
-			offset/spec.Dilation[1] < spec.Window[1] {
-			uses = append(uses, weightUse{g.sum(row, resultCol), rowStart + offset/spec.Dilation[1]})
+		fromStart := col - resultCol*spec.Stride[1] // columns after the start of the result's window
+		windowCol := fromStart / spec.Dilation[1]
+		if fromStart >= 0 && fromStart%spec.Dilation[1] == 0 && windowCol < spec.Window[1] {
+			uses = append(uses, weightUse{g.sum(row, resultCol), rowStart + windowCol})
 		}
 	}
 	return uses
 }
 
-// useElement adds the products of the input element at an address to all results whose windows contain the element.
-// weight returns the address of a weight; it is not called if the weights are in registers.
-func (g *gen) useElement(uses []weightUse, at target.Addr, weight func(col int) target.Addr) {
-	if len(uses) == 1 && g.weightRegs > 0 && g.spec.Group == 1 && g.memoryOperands { // needs no register
+// useElement adds the products of the input element at an address to the sums of its uses. weightAddr returns the
+// address of a weight; it is not called if the weights are in registers.
+func (g *gen) useElement(uses []weightUse, at target.Addr, weightAddr func(col int) target.Addr) {
+	if len(uses) == 1 && g.weightRegs > 0 && g.spec.Group == 1 && g.memoryOperands { // the FMA reads the element
 		g.FMA(at, g.weight(uses[0].weight), uses[0].sum)
 		return
 	}
@@ -354,13 +360,13 @@ func (g *gen) useElement(uses []weightUse, at target.Addr, weight func(col int) 
 		case g.weightRegs > 0:
 			g.FMA(loaded, g.weight(use.weight), use.sum)
 		case g.memoryOperands:
-			g.FMA(weight(use.weight), loaded, use.sum)
-		default:
+			g.FMA(weightAddr(use.weight), loaded, use.sum)
+		default: // NEON; the weight takes another input register than the element
 			weightReg := g.input()
 			if weightReg == loaded {
 				weightReg = g.input()
 			}
-			g.Copy(weight(use.weight), weightReg)
+			g.Copy(weightAddr(use.weight), weightReg)
 			g.FMA(weightReg, loaded, use.sum)
 		}
 	}
@@ -374,7 +380,8 @@ func (g *gen) storeResults() {
 	g.eachResult(out, func(sum target.VReg, at target.Addr) { g.Copy(sum, at) })
 }
 
-// eachResult calls visit with each sum and its address, for memory at base with the layout of the result.
+// eachResult calls visit with each sum and the address of the corresponding element, in memory that starts at base and
+// has the layout of the result.
 func (g *gen) eachResult(base target.GReg, visit func(sum target.VReg, at target.Addr)) {
 	for row := range g.spec.Tile[0] {
 		for col := range g.spec.Tile[1] {
@@ -401,15 +408,15 @@ func (g *gen) epilogueStep(step tile.EpilogueStep, scratchReg target.VReg) {
 			g.Op(op, scratchReg, target.VReg(i), target.VReg(i))
 		}
 	default:
-		g.Copy(g.number(step.Number()), scratchReg)
-		for i := range g.sumRegs { // Max and Min propagate a NaN in the sum
+		g.Copy(g.broadcast(step.Number()), scratchReg)
+		for i := range g.sumRegs { // the sum is operand x, whose NaN Max and Min propagate
 			g.Op(op, target.VReg(i), scratchReg, target.VReg(i))
 		}
 	}
 }
 
-// number returns a vector with a number in all lanes.
-func (g *gen) number(number float64) target.Constant {
+// broadcast returns a constant vector with a number in all lanes.
+func (g *gen) broadcast(number float64) target.Constant {
 	element := binary.LittleEndian.AppendUint64(nil, math.Float64bits(number))
 	if g.spec.Size == 4 {
 		element = binary.LittleEndian.AppendUint32(nil, math.Float32bits(float32(number)))

@@ -6,8 +6,9 @@
 //
 // The code computes tiles of results. The sums of a tile stay in vector registers, one vector of channels at a time.
 // In each row of the window, a weight is loaded once for the tile. An element of the input is loaded once for all
-// results of a row whose windows contain the element. The parts of the window outside the image are skipped: a
-// [Spec] has the range of existing rows and columns, so that tiles at the borders have their own code.
+// results of a row whose windows contain the element. If all weights of the window fit into registers, weights and
+// elements are loaded once for all rows of the tile. The parts of the window outside the image are skipped: a [Spec]
+// has the range of existing rows and columns, so that tiles at the borders have their own code.
 //
 // In a grouped convolution with several channels in a group, a vector contains several groups. The window then slides
 // once for each channel of a group. A permutation broadcasts that channel to all lanes of its group, and the broadcast
@@ -26,7 +27,8 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// Spec specifies the code of a tile. In pairs, rows precede columns. A Spec must not be modified after it was compiled.
+// Spec specifies code that computes tiles of results, all of the same size and position relative to the borders of the
+// image. In pairs, rows precede columns. A Spec must not be modified after it was compiled.
 type Spec struct {
 	Size        int    // bytes of an element: 4 for float32, 8 for float64
 	VectorBytes int    // bytes of a vector: 64 (AVX-512), 32 (AVX2) or 16
@@ -36,11 +38,11 @@ type Spec struct {
 	Stride      [2]int // stride of the window
 	Dilation    [2]int // dilation of the window
 
-	// First and End delimit the rows and columns of the input that exist, relative to the window of the tile's first
-	// result.
+	// Rows First[0] to End[0]-1 and columns First[1] to End[1]-1 of the input exist. They are counted from the first row
+	// and column of the window of the tile's first result.
 	First, End [2]int
-	// RowsFromCall makes the number of existing rows of the window an argument of the call (WindowRows). The number
-	// is the same for all rows of the tile. First[0] and End[0] are then ignored.
+	// RowsFromCall makes the number of existing window rows an argument of the call (WindowRows). The windows of all
+	// rows of the tile then have this number of existing rows, and First[0] and End[0] are ignored.
 	RowsFromCall bool
 
 	In, Out                 [2]int // distances in bytes between rows and between pixels
@@ -53,11 +55,11 @@ type Spec struct {
 	Epilogue []tile.EpilogueStep
 }
 
-// Operands: entries of Ptr of [jit.Args]. Operand k starts Row[k] bytes after Ptr[k]. In is the first existing element
-// of the input under the first tile. Weights is the first vector of the first existing row of the window. The weights
-// are ordered by vectors of channels, then by channels of a group, then by elements of the window. Args.N is the number
-// of vectors of channels, and Args.Rows the number of tiles; both are at least 1. Operand i of the epilogue is at
-// EpilogueOperands+i.
+// Operands: indices into Ptr and Row of [jit.Args]. Operand k starts Row[k] bytes after Ptr[k]. In starts at the first
+// existing element of the input in the windows of the first tile. Weights starts at the weights of the first row of the
+// window or, with RowsFromCall, of its first existing row. The weights are ordered by vectors of channels, then by
+// channels of a group, then by elements of the window. Args.N is the number of vectors of channels, and Args.Rows the
+// number of tiles; both are at least 1. Operand i of the epilogue has the index EpilogueOperands+i.
 const (
 	In = iota
 	Weights
@@ -66,7 +68,7 @@ const (
 	EpilogueOperands
 )
 
-// Numbers: entries of Step of [jit.Args].
+// Numbers: indices into Step of [jit.Args].
 const (
 	Overlap    = iota // bytes by which the last vector overlaps the vector before it
 	WindowRows        // number of existing rows of the window, for a Spec with RowsFromCall
@@ -78,12 +80,14 @@ func Supports(cpu machine.Features) bool { return cpu.Has(machine.AVX2) || cpu.H
 // Registers returns the number of vector registers, and the size of the longest vector in bytes.
 func Registers(cpu machine.Features) (count, bytes int) { return target.Vectors(cpu) }
 
-// permutationRegs is the number of registers for the permutation of grouped convolutions.
+// permutationRegs is the number of registers for the permutation that grouped convolutions need: 1 if groups have
+// several channels, else 0.
 func (s *Spec) permutationRegs() int { return min(s.Group-1, 1) }
 
 // check returns an error if a spec is invalid.
 func (s *Spec) check(cpu machine.Features) error {
 	registers, longest := Registers(cpu)
+	const loaded = 2 // registers for an input element and, if weights are not kept in registers, a weight
 	switch {
 	case !Supports(cpu):
 		return fmt.Errorf("depthwise: there is no code for %v: want AVX2 or NEON", cpu)
@@ -96,7 +100,7 @@ func (s *Spec) check(cpu machine.Features) error {
 	case min(s.Tile[0], s.Tile[1], s.Window[0], s.Window[1], s.Stride[0], s.Stride[1], s.Dilation[0], s.Dilation[1]) < 1:
 		return fmt.Errorf("depthwise: Tile %v, Window %v, Stride %v and Dilation %v must be positive", s.Tile, s.Window,
 			s.Stride, s.Dilation)
-	case s.Tile[0]*s.Tile[1]+s.permutationRegs()+2 > registers:
+	case s.Tile[0]*s.Tile[1]+s.permutationRegs()+loaded > registers:
 		return fmt.Errorf("depthwise: the sums of tile %v do not fit into %d registers", s.Tile, registers)
 	}
 	if err := s.checkDistances(); err != nil {
@@ -114,10 +118,10 @@ func (s *Spec) check(cpu machine.Features) error {
 // Compile compiles a spec, or returns the existing code of an equal spec. It generates code for any cpu; only a
 // processor with these features can execute it. The error of an invalid spec names the unsupported part.
 //
-// Calls compute tiles. The arguments are the addresses of the operands; calls modify only their field Spill. Addresses
-// are not checked. The code reads only those elements of the input that are in windows, and writes only the elements of
-// tiles. It writes some elements twice if the last vector overlaps the vector before it. The result may be an operand
-// of the epilogue unless vectors overlap; apart from that, it must not share memory with operands.
+// A call computes the tiles of its [jit.Args], of which it modifies only the field Spill. Addresses are not checked.
+// The code reads only those elements of the input that are in windows, and writes only the elements of tiles. If the
+// last vector overlaps the vector before it, the code writes the common elements twice. The result must not share
+// memory with an operand, except that, if vectors do not overlap, an operand of the epilogue may be the result itself.
 func Compile(spec *Spec, cpu machine.Features) (*jit.Func, error) {
 	if err := spec.check(cpu); err != nil {
 		return nil, err

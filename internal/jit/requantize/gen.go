@@ -67,17 +67,17 @@ const order target.VReg = 10
 // emit writes the function.
 func emit(w *writer.Writer, signed bool) {
 	for k, to := range []target.GReg{Out: out, Sums: sums, Scales: scales, ZeroPoint: zeroPoint} {
-		w.Move(target.Word(jit.OffsetPtr+int32(8*k)), to)
-		w.Add(target.Word(jit.OffsetRow+int32(8*k)), to)
+		w.Move(target.ArgsWord(jit.OffsetPtr+int32(8*k)), to)
+		w.Add(target.ArgsWord(jit.OffsetRow+int32(8*k)), to)
 	}
-	stepOf := func(k int) target.Word { return target.Word(jit.OffsetStep + int32(8*k)) }
+	stepOf := func(k int) target.ArgsWord { return target.ArgsWord(jit.OffsetStep + int32(8*k)) }
 	quantizer := &writer.Quantizer{Writer: w, Signed: signed, MaxLevel: 8, ZeroPoint: 9, NotNaN: 6}
 	quantizer.Begin(target.Addr{Base: zeroPoint})
 	quantizer.LoadOrder(order)
 	quantizer.BeginColumns(stepOf(ColumnMask), scales)
 	w.Move(stepOf(NextOut), nextOut)
 	w.Move(stepOf(NextSums), nextSums)
-	w.Move(target.Word(jit.OffsetRows), rows)
+	w.Move(target.ArgsWord(jit.OffsetRows), rows)
 	top := w.NewLabel()
 	w.Align(32)
 	w.Bind(top)

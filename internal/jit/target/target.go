@@ -1,6 +1,6 @@
 // Package target defines the interface between code generators and processors. A generator that chooses registers
 // itself, such as package tile, writes its code through a [Writer]. Packages amd64/writer and arm64/writer implement
-// it.
+// it. Package vector, whose registers are assigned by package alloc, shares only [LoopOptions] and [ErrUnsupported].
 package target
 
 import (
@@ -10,16 +10,16 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// Writer writes code with registers that the generator chooses. Nothing is spilled, and instructions keep their order.
-// The first operand of a method is the source, the last one the destination. All vectors have elements of the size that
-// the Writer was created for. Finish returns the first error of any method.
+// Writer writes code with registers that the generator chooses. A Writer spills no register and keeps the order of the
+// instructions. The first operand of a method is a source, and the operand `to` or `sum` is the destination. All
+// vectors have elements of the size that the Writer was created for. Finish returns the first error of any method.
 type Writer interface {
 	// Declare states the role of registers until the end of the code. A register with two roles is an error.
 	Declare(role string, registers ...Register)
 
 	Move(from, to Int)
-	Add(from, to Int)
-	Sub(from Int, to GReg)
+	Add(from, to Int)             // to += from
+	Sub(from Int, to GReg)        // to -= from
 	Lea(at Addr, to GReg)         // computes the address
 	AlignDown(bytes int, to GReg) // rounds down to a multiple of bytes, a power of two
 	Prefetch(level int, at Addr)  // prefetches the cache line into the cache of level 1 or 2
@@ -32,17 +32,17 @@ type Writer interface {
 	AddJump(n int64, to Int, c Cond, l Label)         // adds n, and jumps if the sum has the relation to 0
 	CountDown(counter Int, c Cond, l Label)           // subtracts 1, and jumps if the difference has the relation to 0
 	JumpIfBits(mask int64, value GReg, l Label)       // jumps if any bit of the mask is set in the value
-	SetLanes(lanes Int, mask VReg, temporary [2]GReg) // sets the lanes of partial vectors, in mask if MasksInVectors
-	Load(at Addr, to VReg, partial bool)              // lanes beyond a partial vector become 0
+	SetLanes(lanes Int, mask VReg, temporary [2]GReg) // sets the length of partial vectors; mask: see MasksInVectors
+	Load(at Addr, to VReg, partial bool)              // if partial, lanes beyond those of SetLanes become 0
 	LoadBytes(at Addr, to VReg)                       // loads a signed byte for each lane, as int32
 	ShiftLeft(n int, x, to VReg)                      // shifts int32
 	ShiftRight(n int, x, to VReg)                     // shifts int32, and repeats the sign bit
-	Store(from VReg, at Addr, partial bool)           // lanes beyond a partial vector are not written
+	Store(from VReg, at Addr, partial bool)           // if partial, lanes beyond those of SetLanes are not written
 	Broadcast(at Addr, to VReg)                       // loads an element into all lanes
 	BroadcastNumber(x float64, to VReg)               // sets all lanes to a constant
 	Clear(to VReg)                                    // sets all lanes to 0
 	Copy(from, to Source)                             // copies a whole vector; from or to is a register
-	Op(op Op, x Source, y, to VReg)                   // computes an operation
+	Op(op Op, x Source, y, to VReg)                   // to = x op y, see Op
 	Inst(name string, operands ...Source)             // writes an instruction by its name, for this processor only
 	LoadElements(at Addr, n int, to VReg)             // loads n adjacent elements, for FMAElement and Dot
 	FMAElement(x Element, y, sum VReg)                // sum += x * y; x is broadcast
@@ -72,13 +72,13 @@ type VReg uint8
 // Register is a [GReg] or a [VReg].
 type Register interface{ register() string }
 
-// Word is a word of 64 bits in memory. Its value is the offset in bytes from [jit.Args].
-type Word int32
+// ArgsWord is a word of 64 bits in [jit.Args] or behind it. The value is the offset in bytes from the start of Args.
+type ArgsWord int32
 
 // Imm is an integer constant of 32 bits.
 type Imm int64
 
-// Int is an operand of integer instructions: a [GReg], a [Word] or, as a source, an [Imm].
+// Int is an operand of integer instructions: a [GReg], an [ArgsWord] or, as a source, an [Imm].
 type Int interface{ isInt() }
 
 // Addr is the memory at Base + Index*Scale + Disp. Scale is 1, 2 or 4, or 0 without an index.
@@ -106,7 +106,7 @@ type Label int
 // Op is an operation on vectors.
 type Op uint8
 
-// Operations. Sub is y - x. Max and Min return y if it is greater or less than x, and otherwise x, which may be a NaN.
+// Operations. Sub is y - x. Max is y if y > x, else x. Min is y if y < x, else x. If x is a NaN, both are x.
 const (
 	Add Op = iota
 	Sub
@@ -115,7 +115,7 @@ const (
 	Min
 )
 
-// Cond is the relation of a result to 0.
+// Cond is the relation of a result to 0 or, in CompareJump, of x to y.
 type Cond uint8
 
 // Relations.
@@ -128,8 +128,8 @@ const (
 	EQ
 )
 
-// Vectors returns the number of vector registers for generators, and their size in bytes. On arm64, writers use the
-// last register as a temporary. It is not inlined, because many places call it and no inner loop does.
+// Vectors returns the number of vector registers for generators, and their size in bytes. On arm64, the last of the 32
+// registers is a temporary of the Writer. Inlining is off: it would only enlarge the many callers.
 //
 //go:noinline
 func Vectors(cpu machine.Features) (count, bytes int) {
@@ -142,7 +142,7 @@ func Vectors(cpu machine.Features) (count, bytes int) {
 	return 16, 32
 }
 
-// ElementsPerVector returns the maximum number of elements that [Writer.LoadElements] loads.
+// ElementsPerVector returns the maximum number of elements, of size bytes each, that [Writer.LoadElements] loads.
 func ElementsPerVector(cpu machine.Features, size int) int {
 	if cpu.Has(machine.NEON) {
 		return 16 / size
@@ -150,12 +150,13 @@ func ElementsPerVector(cpu machine.Features, size int) int {
 	return 1
 }
 
-// MasksInVectors reports whether a vector register, rather than a mask register, selects the lanes of partial vectors.
+// MasksInVectors reports whether a vector register selects the lanes of partial vectors: the mask of [Writer.SetLanes].
+// Otherwise a mask register or the length of the vector selects them, and no code uses the mask of SetLanes.
 func MasksInVectors(cpu machine.Features) bool {
 	return cpu.Has(machine.AVX2) && !cpu.Has(machine.Vector512)
 }
 
-// Roles has the declared roles of registers. It implements [Writer.Declare].
+// Roles records the declared roles of registers, and finds registers with two roles. It implements [Writer.Declare].
 type Roles struct {
 	roles map[Register]string
 	err   error
@@ -191,10 +192,10 @@ func (r *Roles) Err() error { return r.err }
 func (g GReg) register() string { return fmt.Sprintf("general register %d", g) }
 func (v VReg) register() string { return fmt.Sprintf("vector register %d", v) }
 
-func (GReg) isInt()    {}
-func (Word) isInt()    {}
-func (Imm) isInt()     {}
-func (VReg) isSource() {}
-func (Addr) isSource() {}
+func (GReg) isInt()     {}
+func (ArgsWord) isInt() {}
+func (Imm) isInt()      {}
 
+func (VReg) isSource()     {}
+func (Addr) isSource()     {}
 func (Constant) isSource() {}

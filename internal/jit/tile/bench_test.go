@@ -17,7 +17,7 @@ func peak(b *testing.B, cpu machine.Features) *jit.Func {
 	for i := range target.VReg(16) {
 		g.Clear(i)
 	}
-	g.Move(target.Word(jit.OffsetN), countReg)
+	g.Move(target.ArgsWord(jit.OffsetN), countReg)
 	g.Align(32)
 	top := g.NewLabel()
 	g.Bind(top)

@@ -28,7 +28,7 @@ func (g *gen) blockedRun(run *Run) {
 
 // endIteration ends a block after the last iteration of a loop that belongs to the block. iterationsLeft is the number
 // of remaining iterations of the block.
-func (g *gen) endIteration(loop *Loop, iterationsLeft target.Word) {
+func (g *gen) endIteration(loop *Loop, iterationsLeft target.ArgsWord) {
 	switch {
 	case loop.Block == 1:
 		g.endBlock()

@@ -105,10 +105,10 @@ func (g *gen) freeRegister(i int) target.VReg { return target.VReg(g.sumCount + 
 
 // ptrOf, offsetOf and stepOf return the elements of jit.Args.Ptr, Row and Step that have the index slot. spillWord
 // returns an element of jit.Args.Spill.
-func ptrOf(slot Slot) target.Word     { return target.Word(jit.OffsetPtr + int32(8*slot)) }
-func offsetOf(slot Slot) target.Word  { return target.Word(jit.OffsetRow + int32(8*slot)) }
-func stepOf(slot Slot) target.Word    { return target.Word(jit.OffsetStep + int32(8*slot)) }
-func spillWord(index int) target.Word { return target.Word(jit.OffsetSpill + int32(8*index)) }
+func ptrOf(slot Slot) target.ArgsWord     { return target.ArgsWord(jit.OffsetPtr + int32(8*slot)) }
+func offsetOf(slot Slot) target.ArgsWord  { return target.ArgsWord(jit.OffsetRow + int32(8*slot)) }
+func stepOf(slot Slot) target.ArgsWord    { return target.ArgsWord(jit.OffsetStep + int32(8*slot)) }
+func spillWord(index int) target.ArgsWord { return target.ArgsWord(jit.OffsetSpill + int32(8*index)) }
 
 // emit emits the function.
 func (g *gen) emit() {
@@ -186,7 +186,7 @@ func (g *gen) begin() {
 		g.loadAddress(EpilogueOperands+operand, inReg)
 		g.Move(inReg, spillWord(epilogueWords+operand))
 	}
-	g.Move(target.Word(jit.OffsetRows), inReg)
+	g.Move(target.ArgsWord(jit.OffsetRows), inReg)
 	g.Move(inReg, spillWord(tilesLeft))
 	if g.spec.In == nil {
 		g.Move(stepOf(InRow), strideReg)

@@ -122,9 +122,9 @@ func Lanes(cpu machine.Features) int {
 }
 
 // ptrOf, rowOf and stepOf return the words Ptr, Row and Step of an argument in jit.Args.
-func ptrOf(k int) target.Word  { return target.Word(jit.OffsetPtr + 8*int32(k)) }
-func rowOf(k int) target.Word  { return target.Word(jit.OffsetRow + 8*int32(k)) }
-func stepOf(k int) target.Word { return target.Word(jit.OffsetStep + 8*int32(k)) }
+func ptrOf(k int) target.ArgsWord  { return target.ArgsWord(jit.OffsetPtr + 8*int32(k)) }
+func rowOf(k int) target.ArgsWord  { return target.ArgsWord(jit.OffsetRow + 8*int32(k)) }
+func stepOf(k int) target.ArgsWord { return target.ArgsWord(jit.OffsetStep + 8*int32(k)) }
 
 // spilled returns the address of a spill slot. The slot is aligned to a cache line if the address of Args is, which is
 // the case for large heap objects.
@@ -176,7 +176,7 @@ func (c *codeGen) begin() {
 func (c *codeGen) loops(b *block) error {
 	c.begin()
 	tiles, vectors, partial := c.NewLabel(), c.NewLabel(), c.NewLabel()
-	limit := target.Word(jit.OffsetN)
+	limit := target.ArgsWord(jit.OffsetN)
 	if c.partChannels > 0 && !target.MasksInVectors(c.cpu) {
 		c.setLanes()
 	}
@@ -203,7 +203,7 @@ func (c *codeGen) loops(b *block) error {
 	}
 	c.Add(stepOf(tileStep+inputIndex), c.input.base)
 	c.Add(stepOf(tileStep+outputIndex), c.output.base)
-	c.AddJump(-1, target.Word(jit.OffsetRows), target.NE, tiles)
+	c.AddJump(-1, target.ArgsWord(jit.OffsetRows), target.NE, tiles)
 	c.Return()
 	return nil
 }

@@ -147,19 +147,19 @@ func newDepthwiseBytes(call *graph.Call) *depthwiseBytes {
 
 // blockBytes returns the number of bytes of a block of the packed weight.
 func (t *depthwiseBytes) blockBytes() int {
-	return t.conv.w.Taps * t.spec.Groups() * 4 * t.blockChannels()
+	return t.conv.w.Taps * t.spec.RowGroups() * 4 * t.blockChannels()
 }
 
 // weight describes the packed weight, which has blocks of channels in the order of the code.
 func (t *depthwiseBytes) weight() *byteWeight {
-	rows := t.spec.Rows()
+	rows := t.spec.RowsPerGroup()
 	return &byteWeight{conv: t.conv, bytes: t.blocks() * t.blockBytes(), words: t.spec.Words,
 		form: fmt.Sprintf("int%d by kw,kh in %ds of %d channels, and sums", 32/rows, rows, t.blockChannels()),
 		channels: func(visit func(o, at int)) {
 			t.eachChannel(func(block, index, channel int) { visit(channel, block*t.blockBytes()+index*4) })
 		},
 		offset: func(kh, kw, _ int) int {
-			return (kw*t.spec.Groups()+kh/rows)*t.blockChannels()*4 + kh%rows*(4/rows)
+			return (kw*t.spec.RowGroups()+kh/rows)*t.blockChannels()*4 + kh%rows*(4/rows)
 		}}
 }
 
@@ -269,7 +269,7 @@ func (t *depthwiseBytes) compute(args *jit.Args, rows int) error {
 		channel := t.firstChannel(b)
 		args.Row[depthwise.Weights] = b * t.blockBytes()
 		args.Row[depthwise.Bias], args.Row[depthwise.Scales] = b*t.blockChannels()*4, b*t.blockChannels()*4
-		args.Step[depthwise.Channels] = int(^uint64(0) >> max(0, 64-(conv.inChannels-channel)))
+		args.Step[depthwise.ChannelMask] = int(^uint64(0) >> max(0, 64-(conv.inChannels-channel)))
 		for row := 0; row < rows; row += rowsPerCall {
 			args.Rows = min(rowsPerCall, rows-row)
 			args.Row[depthwise.In] = in + channel + row*conv.h.Stride*t.inCols*conv.inChannels

@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// MaxByteResults returns the maximum number of results (output positions) whose sums [ByteDepthwise] keeps in registers
-// at the same time. The sums of a result occupy four registers.
+// MaxByteResults returns the maximum number of results (output pixels) whose sums [ByteDepthwise] keeps in registers at
+// the same time. The sums of a result occupy four registers.
 func MaxByteResults(cpu machine.Features) int {
 	if cpu.Has(machine.Vector512) {
 		return 6
@@ -19,7 +19,7 @@ func MaxByteResults(cpu machine.Features) int {
 
 // ByteDepthwise writes the vector instructions of depthwise convolutions of bytes, for package depthwise.
 //
-// A result is one output position, with as many channels as a vector has bytes. Its int32 sums occupy four registers.
+// A result is one output pixel, with as many channels as a vector has bytes. Its int32 sums occupy four registers.
 // Register q has quarter q of the channels: those that are 4q to 4q+3 in each group of 16. Lane j of 128 bits has the
 // quarter's channels of group j. If the image has fewer channels, the last ones are padding.
 type ByteDepthwise struct {
@@ -82,25 +82,25 @@ func (g *ByteDepthwise) Multiply(weights target.Addr, x, sum target.VReg) {
 	g.Emit("VPDPBUSD", Mem(weights), g.Vec(x), g.Vec(sum))
 }
 
-// loadRow loads a row and, if spec.Flip is set, converts its bytes from signed to unsigned. Rows beyond the list are
-// zero.
-func (g *ByteDepthwise) loadRow(rows []target.Addr, row int, to asm.Vec) asm.Vec {
-	if row >= len(rows) {
+// loadPixel loads the pixel of a row into a register and, if spec.FlipSigns is set, flips the sign bits of its bytes.
+// It returns the register or, for a row beyond the list, the register of zeros.
+func (g *ByteDepthwise) loadPixel(pixels []target.Addr, row int, to asm.Vec) asm.Vec {
+	if row >= len(pixels) {
 		return g.Vec(g.zero)
 	}
 	if !g.NoEVEX {
-		g.Emit("VMOVDQU8", Mem(rows[row]), channelMask.Zero(), to)
+		g.Emit("VMOVDQU8", Mem(pixels[row]), channelMask.Zero(), to)
 	} else {
-		g.Emit("VMOVDQU", Mem(rows[row]), to)
+		g.Emit("VMOVDQU", Mem(pixels[row]), to)
 	}
-	if g.spec.Flip {
+	if g.spec.FlipSigns {
 		g.xor(g.Constant(bytes.Repeat([]byte{1 << 7}, g.vectorBytes)), to, to)
 	}
 	return to
 }
 
-// interleaveRows interleaves the bytes of two rows: lo has the first eight of every 16 channels, and hi has the last
-// eight. If both rows are zero, it returns the register of zeros twice.
+// interleaveRows interleaves the bytes of the pixels a and b of two rows: lo gets the first eight of every 16 channels,
+// and hi the last eight. It returns lo and hi or, if both rows are missing, the register of zeros twice.
 func (g *ByteDepthwise) interleaveRows(a, b, lo, hi asm.Vec) (asm.Vec, asm.Vec) {
 	if zero := g.Vec(g.zero); a == zero && b == zero {
 		return a, a
@@ -110,15 +110,16 @@ func (g *ByteDepthwise) interleaveRows(a, b, lo, hi asm.Vec) (asm.Vec, asm.Vec) 
 	return lo, hi
 }
 
-// Interleave loads rows and interleaves their bytes by channel. Each of the four registers has a quarter of the
-// channels. With four rows a, b, c, d, two steps of unpack instructions produce, in each 16 bytes of the registers:
+// Interleave loads the pixels of an input column in up to four rows, and interleaves their bytes by channel. Each of
+// the four registers that it returns has a quarter of the channels. If the rows are a, b, c and d, two steps of unpack
+// instructions produce, in each 16 bytes of the registers:
 //
 //	a0 b0 a1 b1 ... a7 b7     and     c0 d0 c1 d1 ... c7 d7     (bytes; likewise for channels 8 to 15)
 //	a0 b0 c0 d0  a1 b1 c1 d1  a2 b2 c2 d2  a3 b3 c3 d3          (words; likewise for channels 4 to 15)
 //
 // For 16-bit products (spec.Words), there are only rows a and b, and the second step interleaves bytes with zeros.
 // Registers of temps are reused as soon as their contents were read.
-func (g *ByteDepthwise) Interleave(rows []target.Addr) [4]target.VReg {
+func (g *ByteDepthwise) Interleave(pixels []target.Addr) [4]target.VReg {
 	registers := func(vecs ...asm.Vec) (list [4]target.VReg) {
 		for i, vec := range vecs {
 			list[i] = target.VReg(vec.Num())
@@ -129,7 +130,7 @@ func (g *ByteDepthwise) Interleave(rows []target.Addr) [4]target.VReg {
 	for i, reg := range g.temps {
 		temps[i] = g.Vec(reg)
 	}
-	lo01, hi01 := g.interleaveRows(g.loadRow(rows, 0, temps[0]), g.loadRow(rows, 1, temps[1]), temps[2], temps[0])
+	lo01, hi01 := g.interleaveRows(g.loadPixel(pixels, 0, temps[0]), g.loadPixel(pixels, 1, temps[1]), temps[2], temps[0])
 	if g.spec.Words {
 		zero := g.Vec(g.zero)
 		g.Emit("VPUNPCKLBW", zero, lo01, temps[1])
@@ -138,7 +139,7 @@ func (g *ByteDepthwise) Interleave(rows []target.Addr) [4]target.VReg {
 		g.Emit("VPUNPCKHBW", zero, hi01, temps[0])
 		return registers(temps[1], temps[2], temps[3], temps[0])
 	}
-	lo23, hi23 := g.interleaveRows(g.loadRow(rows, 2, temps[1]), g.loadRow(rows, 3, temps[3]), temps[4], temps[1])
+	lo23, hi23 := g.interleaveRows(g.loadPixel(pixels, 2, temps[1]), g.loadPixel(pixels, 3, temps[3]), temps[4], temps[1])
 	g.Emit("VPUNPCKLWD", lo23, lo01, temps[3])
 	g.Emit("VPUNPCKHWD", lo23, lo01, temps[2])
 	g.Emit("VPUNPCKLWD", hi23, hi01, temps[4])
@@ -146,8 +147,8 @@ func (g *ByteDepthwise) Interleave(rows []target.Addr) [4]target.VReg {
 	return registers(temps[3], temps[2], temps[4], temps[0])
 }
 
-// LoadScales prepares the scales of StoreResult: in registers with AVX-512, and in memory with AVX2. The registers are
-// those of Interleave, which are free while results are stored.
+// LoadScales prepares the scales of StoreResult. AVX-512 code loads them into registers of Interleave, which are free
+// while results are stored. AVX2 code reads them from memory.
 func (g *ByteDepthwise) LoadScales(at target.Addr) {
 	for q, temp := range []target.VReg{g.temps[2], g.temps[4], g.temps[0], g.temps[1]} {
 		if g.NoEVEX {
@@ -191,6 +192,7 @@ func (g *ByteDepthwise) storeSums(sums [4]target.VReg, at asm.Mem) {
 	}
 	if !g.NoEVEX {
 		for i, pair := range [2][2]asm.Vec{{quarters[0], quarters[1]}, {quarters[2], quarters[3]}} {
+			// 0x44 selects lanes 0 and 1 of both quarters, and 0xEE lanes 2 and 3.
 			g.Emit("VSHUFI32X4", asm.Imm(0x44), pair[1], pair[0], temps[2*i])
 			g.Emit("VSHUFI32X4", asm.Imm(0xEE), pair[1], pair[0], temps[2*i+1])
 		}
@@ -223,18 +225,18 @@ func (g *ByteDepthwise) storeSums(sums [4]target.VReg, at asm.Mem) {
 
 // storePartial writes the first spec.Channels bytes of an AVX2 register.
 func (g *ByteDepthwise) storePartial(from asm.Vec, at asm.Mem) {
-	count, half, scratch := g.spec.Channels, from.X(), Reg(g.spec.Temporary)
+	count, lane, scratch := g.spec.Channels, from.X(), Reg(g.spec.Temporary)
 	if count >= 16 {
-		g.Emit("VMOVDQU", half, at)
-		g.Emit("VEXTRACTI128", asm.Imm(1), from, half)
+		g.Emit("VMOVDQU", lane, at)
+		g.Emit("VEXTRACTI128", asm.Imm(1), from, lane) // the high 16 bytes
 		count, at.Disp = count-16, at.Disp+16
 	}
 	if count >= 8 {
-		g.Emit("VMOVQ", half, at)
-		g.Emit("VPEXTRQ", asm.Imm(1), half, scratch)
+		g.Emit("VMOVQ", lane, at)
+		g.Emit("VPEXTRQ", asm.Imm(1), lane, scratch) // the high 8 bytes
 		count, at.Disp = count-8, at.Disp+8
 	} else if count > 0 {
-		g.Emit("VMOVQ", half, scratch)
+		g.Emit("VMOVQ", lane, scratch)
 	}
 	for _, size := range []int{4, 2, 1} {
 		if count&size == 0 {

@@ -25,7 +25,7 @@ type Quantizer struct {
 	NotNaN              asm.Mask
 	// With AVX2, sums occupy most registers, so the constants are in memory. ZeroPointWord is the first word of 32
 	// bytes for the zero point, and Temp is a free register.
-	ZeroPointWord target.Word
+	ZeroPointWord target.ArgsWord
 	Temp          target.VReg
 
 	minLevel, maxLevel asm.Mem // the constants -clampLimit and clampLimit
@@ -140,7 +140,7 @@ const (
 )
 
 // BeginColumns loads the mask of 64 columns, with a bit for each, and their scales into registers 4 to 7, with AVX-512.
-func (q *Quantizer) BeginColumns(mask target.Word, scales target.GReg) {
+func (q *Quantizer) BeginColumns(mask target.ArgsWord, scales target.GReg) {
 	q.Emit("KMOVQ", Word(mask), asm.K1)
 	for k := range 4 {
 		quarter := quarterMask + asm.Mask(k)

@@ -70,7 +70,7 @@ func Mem(at target.Addr) asm.Mem {
 }
 
 // Word returns the memory operand for a word of the arguments, to which DI points.
-func Word(w target.Word) asm.Mem { return asm.Mem{Base: asm.DI, Disp: int32(w)} }
+func Word(w target.ArgsWord) asm.Mem { return asm.Mem{Base: asm.DI, Disp: int32(w)} }
 
 // Vec returns a vector register of full width.
 //
@@ -104,7 +104,7 @@ func intOperand(x target.Int) asm.Arg {
 	switch x := x.(type) {
 	case target.GReg:
 		return Reg(x)
-	case target.Word:
+	case target.ArgsWord:
 		return Word(x)
 	}
 	return asm.Imm(x.(target.Imm))

@@ -7,12 +7,12 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/target/arm64/asm"
 )
 
-// MaxByteResults is the maximum number of results (output positions) whose sums [ByteDepthwise] keeps in registers at
-// the same time. The sums of a result occupy four registers.
+// MaxByteResults is the maximum number of results (output pixels) whose sums [ByteDepthwise] keeps in registers at the
+// same time. The sums of a result occupy four registers.
 const MaxByteResults = 4
 
 // ByteDepthwise writes the vector instructions of depthwise convolutions of bytes, for package depthwise. A result is
-// one output position with 16 channels. Its int32 sums occupy four registers: register q has channels 4q to 4q+3, a
+// one output pixel with 16 channels. Its int32 sums occupy four registers: register q has channels 4q to 4q+3, a
 // quarter of the channels.
 type ByteDepthwise struct {
 	*Writer
@@ -45,38 +45,41 @@ func (g *ByteDepthwise) Begin(zeroPointAddr target.Addr) {
 		g.Broadcast(zeroPointAddr, zeroPoint)
 	}
 	g.Clear(zeroRow)
-	if g.spec.Flip {
+	if g.spec.FlipSigns {
 		g.Copy(target.Constant(strings.Repeat("\x80", 16)), signBits)
 	}
 }
 
-// loadRow loads a row and, if spec.Flip is set, flips the sign bits of its bytes. Rows beyond the list are zero.
-func (g *ByteDepthwise) loadRow(rows []target.Addr, row int, to target.VReg) asm.Vec {
-	if row >= len(rows) {
+// loadPixel loads the pixel of a row into a register and, if spec.FlipSigns is set, flips the sign bits of its bytes.
+// It returns the register or, for a row beyond the list, the register of zeros.
+func (g *ByteDepthwise) loadPixel(pixels []target.Addr, row int, to target.VReg) asm.Vec {
+	if row >= len(pixels) {
 		return byteVec(zeroRow)
 	}
-	g.Load(rows[row], to, false)
-	if g.spec.Flip {
+	g.Load(pixels[row], to, false)
+	if g.spec.FlipSigns {
 		g.Emit("eor", byteVec(to), byteVec(to), byteVec(signBits))
 	}
 	return byteVec(to)
 }
 
-// Interleave loads up to four rows and interleaves their bytes by channel. Each of the four registers has a quarter of
-// the channels, with four bytes for each channel: one of each row.
-func (g *ByteDepthwise) Interleave(rows []target.Addr) [4]target.VReg {
+// Interleave loads the pixels of an input column in up to four rows, and interleaves their bytes by channel. Each of
+// the four registers that it returns has a quarter of the channels, with four bytes for each channel: one of each row.
+func (g *ByteDepthwise) Interleave(pixels []target.Addr) [4]target.VReg {
 	temp := func(i int) target.VReg { return firstTemp + target.VReg(i) }
-	var pixels [4]asm.Vec
-	for i := range pixels {
-		pixels[i] = g.loadRow(rows, i, temp(i))
+	var rows [4]asm.Vec
+	for i := range rows {
+		rows[i] = g.loadPixel(pixels, i, temp(i))
 	}
-	zip := func(a, b asm.Vec, low, high target.VReg) { // high may be the register of a
+	// zip interleaves the elements of a and b: of the low half of the channels into low, and of the high half into
+	// high, which may be the register of a.
+	zip := func(a, b asm.Vec, low, high target.VReg) {
 		g.Emit("zip1", byteVec(low).As(a.Elem), a, b)
 		g.Emit("zip2", byteVec(high).As(a.Elem), a, b)
 	}
-	zip(pixels[0], pixels[1], temp(4), temp(0))
-	zip(pixels[2], pixels[3], temp(5), temp(2))
-	words := func(i int) asm.Vec { return byteVec(temp(i)).As(asm.H) }
+	zip(rows[0], rows[1], temp(4), temp(0))
+	zip(rows[2], rows[3], temp(5), temp(2))
+	words := func(i int) asm.Vec { return byteVec(temp(i)).As(asm.H) } // pairs of bytes of two rows
 	zip(words(4), words(5), temp(1), temp(3))
 	zip(words(0), words(2), temp(4), temp(5))
 	return [4]target.VReg{temp(1), temp(3), temp(4), temp(5)}

@@ -58,9 +58,9 @@ func reg(g target.GReg) asm.Reg {
 	return asm.X(int(g) + 1)
 }
 
-// word returns the memory operand of a [target.Word], which is 64 bits of [jit.Args]. X0 has the address of
+// word returns the memory operand of a [target.ArgsWord], which is 64 bits of [jit.Args]. X0 has the address of
 // the Args.
-func word(x target.Word) asm.Mem { return asm.Mem{Base: asm.X(0), Offset: int(x)} }
+func word(x target.ArgsWord) asm.Mem { return asm.Mem{Base: asm.X(0), Offset: int(x)} }
 
 // vec returns a vector register.
 func (w *Writer) vec(v target.VReg) asm.Vec { return asm.V(int(v), w.elem) }
@@ -91,7 +91,7 @@ func (w *Writer) intRegister(x target.Int) asm.Reg {
 	switch x := x.(type) {
 	case target.GReg:
 		return reg(x)
-	case target.Word:
+	case target.ArgsWord:
 		w.Emit("ldr", integerTemp, word(x))
 	case target.Imm:
 		w.setConstant(integerTemp, int64(x))
@@ -120,14 +120,14 @@ func (w *Writer) addConstant(from asm.Reg, constant int64, to asm.Reg, flags str
 
 // Move implements [target.Writer].
 func (w *Writer) Move(from, to target.Int) {
-	if to, ok := to.(target.Word); ok {
+	if to, ok := to.(target.ArgsWord); ok {
 		w.Emit("str", w.intRegister(from), word(to))
 		return
 	}
 	switch x := from.(type) {
 	case target.GReg:
 		w.Emit("mov", w.intRegister(to), reg(x))
-	case target.Word:
+	case target.ArgsWord:
 		w.Emit("ldr", w.intRegister(to), word(x))
 	case target.Imm:
 		w.setConstant(w.intRegister(to), int64(x))
@@ -136,7 +136,7 @@ func (w *Writer) Move(from, to target.Int) {
 
 // Add implements [target.Writer].
 func (w *Writer) Add(from, to target.Int) {
-	sumWord, isWord := to.(target.Word)
+	sumWord, isWord := to.(target.ArgsWord)
 	sum := addressTemp
 	if isWord {
 		w.Emit("ldr", sum, word(sumWord))
@@ -243,7 +243,7 @@ func (w *Writer) CompareJump(x target.GReg, y target.Int, cond target.Cond, labe
 func (w *Writer) AddJump(n int64, to target.Int, cond target.Cond, label target.Label) {
 	x := w.intRegister(to)
 	w.addConstant(x, n, x, "s")
-	if at, ok := to.(target.Word); ok {
+	if at, ok := to.(target.ArgsWord); ok {
 		w.Emit("str", x, word(at))
 	}
 	w.Emit(branchNames[cond], asm.Label(label))
