@@ -42,12 +42,12 @@ func (s *Spec) span(axis int) int {
 // spacing is a number of rows or columns, and the distance in bytes between two of them.
 type spacing struct{ count, bytes int }
 
-// checkFit returns an error if count*bytes is negative or exceeds maxDistance.
+// checkFit returns an error if bytes is negative, or if count, bytes or their product exceeds maxDistance.
 func checkFit(list []spacing) error {
 	for _, s := range list {
 		if s.count > maxDistance || s.bytes > maxDistance || s.bytes < 0 || s.count*s.bytes > maxDistance {
-			return fmt.Errorf("depthwise: a number of rows or columns and their distance are (%d, %d bytes apart): they "+
-				"must span 0 to %d bytes", s.count, s.bytes, maxDistance)
+			return fmt.Errorf("depthwise: the rows or columns (%d, %d bytes apart) must span 0 to %d bytes", s.count,
+				s.bytes, maxDistance)
 		}
 	}
 	return nil

@@ -45,7 +45,7 @@ type operation struct {
 // block is a straight-line sequence of vector operations. A lane of a vector is a channel.
 type block struct {
 	operations []operation
-	constants  map[float32]valueID
+	constants  map[float32]valueID // the value of each constant
 }
 
 // append adds an operation and returns its value.
@@ -140,9 +140,10 @@ func (part Part) has(row, col int) bool {
 	return part.Row <= row && row < part.RowEnd && part.Col <= col && col < part.ColEnd
 }
 
-// operandBlock returns the transform of a tile's pixels to points. Pixels outside the part are 0, and loads are
-// relative to the first pixel inside the part. For F(4x4) the four inner rows of points are computed first. At most 24
-// instead of 36 values are then live, few enough for the registers of AVX-512 and NEON.
+// operandBlock returns the transform of a tile's pixels to points: of the columns, then of the rows. Pixels outside the
+// part are 0, and loads are relative to the first pixel inside the part. For F(4x4) the four inner rows of points are
+// computed first, then the two outer rows. At most 24 instead of 36 values are then live, few enough for the registers
+// of AVX-512 and NEON.
 func (f Form) operandBlock(part Part) *block {
 	out := new(block)
 	size := f.N()
@@ -156,7 +157,7 @@ func (f Form) operandBlock(part Part) *block {
 		}
 		return pixels
 	}
-	transformed := map[int][]valueID{} // by row of points: the result of the transform along columns
+	transformed := map[int][]valueID{} // by row of points: the transforms of the columns
 	setTransformed := func(row, col int, value valueID) {
 		if transformed[row] == nil {
 			transformed[row] = make([]valueID, size)
@@ -199,7 +200,7 @@ func (f Form) operandBlock(part Part) *block {
 func (f Form) resultBlock(rows, cols int, bias bool, epilogue []tile.EpilogueStep) *block {
 	out := new(block)
 	size := f.N()
-	transformed := make([][]valueID, f.M) // by row of results: the result of the transform along columns
+	transformed := make([][]valueID, f.M) // by row of results: the transforms of the columns
 	for col := range size {
 		points := make([]valueID, size)
 		for row := range size {
@@ -213,13 +214,13 @@ func (f Form) resultBlock(rows, cols int, bias bool, epilogue []tile.EpilogueSte
 	if bias {
 		biasValue = out.append(operation{opcode: opBias, x: zero, y: zero, k: zero})
 	}
-	lanes := map[int]valueID{}
+	lanesOperands := map[int]valueID{}
 	for row := range rows {
 		for col, value := range f.outputTransform(out, transformed[row]) {
-			if col < cols { // operations for other columns are pruned
+			if col < cols { // lower prunes the operations for other columns
 				value = out.addScaled(f.scale(row)*f.scale(col), value, biasValue)
 				for _, step := range epilogue {
-					value = out.epilogueStep(step, value, row, col, lanes)
+					value = out.epilogueStep(step, value, row, col, lanesOperands)
 				}
 				out.store(value, row, col)
 			}
@@ -228,9 +229,10 @@ func (f Form) resultBlock(rows, cols int, bias bool, epilogue []tile.EpilogueSte
 	return out
 }
 
-// epilogueStep applies an operation of an epilogue to the result at (row, col). lanes caches the loaded per-channel
-// operands, by index of the operand.
-func (b *block) epilogueStep(step tile.EpilogueStep, value valueID, row, col int, lanes map[int]valueID) valueID {
+// epilogueStep applies an operation of an epilogue to the result at (row, col). lanesOperands caches the loaded
+// operands with one element for each channel, by index of the operand.
+func (b *block) epilogueStep(step tile.EpilogueStep, value valueID, row, col int,
+	lanesOperands map[int]valueID) valueID {
 	result := operation{opcode: opAdd, x: value, y: zero, k: zero}
 	switch step.Op {
 	case tile.AtLeast:
@@ -242,17 +244,17 @@ func (b *block) epilogueStep(step tile.EpilogueStep, value valueID, row, col int
 	case tile.MulTile, tile.MulLanes:
 		result.opcode = opTimes
 		fallthrough
-	default:
+	default: // also AddTile and AddLanes
 		operand := operation{opcode: opTile, row: row, col: col, operand: step.Operand, x: zero, y: zero, k: zero}
 		if step.Op == tile.AddTile || step.Op == tile.MulTile {
 			result.y = b.append(operand)
 			break
 		}
-		if _, ok := lanes[step.Operand]; !ok {
+		if _, ok := lanesOperands[step.Operand]; !ok {
 			operand.opcode = opLanes
-			lanes[step.Operand] = b.append(operand)
+			lanesOperands[step.Operand] = b.append(operand)
 		}
-		result.y = lanes[step.Operand]
+		result.y = lanesOperands[step.Operand]
 	}
 	return b.append(result)
 }

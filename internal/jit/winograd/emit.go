@@ -23,10 +23,12 @@ const (
 )
 
 // EpilogueOperands is the index of the first epilogue operand among the pointers of a call. The caller sets Ptr to
-// the operand, and Row to the offset in bytes of the operand's element for the first element of the result.
+// the operand, and Row to the offset in bytes of the operand's element that corresponds to the first element of the
+// result.
 const EpilogueOperands = 4
 
-// General registers. "Points" are transforms of input pixels to points, and "results" those of points to output pixels.
+// General registers. Two registers have other purposes in transforms of input pixels to points ("points") than in those
+// of points to output pixels ("results"). Minor3 and Minor5 are 3 and 5 times Minor.
 const (
 	regEpilogue target.GReg = iota // results: address of an epilogue operand; points: distance between rows
 	regChannel                     // offset of the current channels in bytes
@@ -44,18 +46,18 @@ const (
 )
 
 // tileAddresser computes the addresses of a tile's elements with few instructions. One coordinate of an element (major)
-// moves a cursor register. The other coordinate (minor, 0 to 5) selects an index register and its scale. The input is
-// read column by column, so its major coordinate is the column; the output is written row by row.
+// advances a cursor register. The other coordinate (minor, 0 to 5) selects an index register and its scale. The input
+// is read column by column, so its major coordinate is the column; the output is written row by row.
 type tileAddresser struct {
 	byRows  bool           // the major coordinate is the row, otherwise the column
 	base    target.GReg    // the address of the tile's first element in the first channel
 	cursor  target.GReg    // the address for the current major coordinate and channels
 	minor   [3]target.GReg // 1, 3 and 5 times the distance between minor coordinates
 	major   target.Int     // the distance between major coordinates
-	current int            // the current major coordinate, or -1
+	current int            // the major coordinate of the cursor; -1 if the cursor is not set
 }
 
-// addr returns the address of an element. It may emit code that moves the cursor.
+// addr returns the address of an element. It may emit code that sets or advances the cursor.
 func (a *tileAddresser) addr(c *codeGen, row, col int) target.Addr {
 	major, minor := col, row
 	if a.byRows {
@@ -84,16 +86,16 @@ func (a *tileAddresser) addr(c *codeGen, row, col int) target.Addr {
 type codeGen struct {
 	target.Writer
 	cpu           machine.Features
-	fmaForms      func(negate bool) []alloc.Form // forms of multiply-adds of the sources k, x and y
+	fmaForms      func(negate bool) []alloc.Form // encodings of y + k*x, or of y - k*x; the sources are k, x, y
 	registers     int                            // number of vector registers for values
 	input, output tileAddresser
-	partChannels  int  // channels in the last, partial vector; 0 if all vectors are whole
+	tailChannels  int  // channels in the last, partial vector; 0 if all vectors are whole
 	toPixels      bool // the output has pixels, whose channels are not padded to whole vectors; points are padded
 }
 
 // newCodeGen chooses the writer and the registers of addresses.
-func newCodeGen(cpu machine.Features, partChannels int, toPixels, withListing bool) (*codeGen, error) {
-	gen := &codeGen{cpu: cpu, partChannels: partChannels, toPixels: toPixels}
+func newCodeGen(cpu machine.Features, tailChannels int, toPixels, withListing bool) (*codeGen, error) {
+	gen := &codeGen{cpu: cpu, tailChannels: tailChannels, toPixels: toPixels}
 	switch {
 	case cpu.Has(machine.NEON):
 		gen.Writer, gen.fmaForms = arm64.New(4, withListing), arm64.FMAForms
@@ -130,7 +132,8 @@ func stepOf(k int) target.ArgsWord { return target.ArgsWord(jit.OffsetStep + 8*i
 // the case for large heap objects.
 func (c *codeGen) spilled(slot int) target.Addr {
 	start := (jit.OffsetSpill + 63) &^ 63
-	return target.Addr{Base: target.Args, Disp: int(min(start, jit.OffsetSpill+56)) + 4*slot*Lanes(c.cpu)}
+	const padding = 56 // Spill is 56 bytes longer than its slots
+	return target.Addr{Base: target.Args, Disp: int(min(start, jit.OffsetSpill+padding)) + 4*slot*Lanes(c.cpu)}
 }
 
 // tileOperand returns the address of an element of an epilogue operand that has the layout of the result. The distance
@@ -177,7 +180,7 @@ func (c *codeGen) loops(b *block) error {
 	c.begin()
 	tiles, vectors, partial := c.NewLabel(), c.NewLabel(), c.NewLabel()
 	limit := target.ArgsWord(jit.OffsetN)
-	if c.partChannels > 0 && !target.MasksInVectors(c.cpu) {
+	if c.tailChannels > 0 && !target.MasksInVectors(c.cpu) {
 		c.setLanes()
 	}
 	c.Align(16)
@@ -192,7 +195,7 @@ func (c *codeGen) loops(b *block) error {
 	c.Add(target.Imm(4*Lanes(c.cpu)), regChannel)
 	c.CompareJump(regChannel, limit, target.LT, vectors)
 	c.Bind(partial)
-	if c.partChannels > 0 {
+	if c.tailChannels > 0 {
 		if target.MasksInVectors(c.cpu) { // the mask takes one of the registers of values
 			c.registers--
 			c.setLanes()
@@ -208,8 +211,8 @@ func (c *codeGen) loops(b *block) error {
 	return nil
 }
 
-// setLanes sets the mask of the partial vector, in the register after those of values. For a constant number of lanes,
-// one temporary register suffices.
+// setLanes sets the length of the partial vector. A mask, if the processor has it in a vector, is in the register after
+// those of values. Because the number of lanes is a constant, SetLanes uses only the first temporary register.
 func (c *codeGen) setLanes() {
-	c.SetLanes(target.Imm(c.partChannels), target.VReg(c.registers), [2]target.GReg{inputCursor})
+	c.SetLanes(target.Imm(c.tailChannels), target.VReg(c.registers), [2]target.GReg{inputCursor})
 }

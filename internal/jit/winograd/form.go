@@ -6,9 +6,10 @@ type Form struct {
 	M int
 }
 
-// A Winograd convolution multiplies polynomials by their values at some points: 0, infinity, and +-1 for F(2x2) or
-// +-pointA and +-pointB for F(4x4). The usual points for F(4x4) are 1 and 2. With pointA and pointB, the rounding
-// error is less than a third of the error with the usual points, and the powers are also exact in float32.
+// A Winograd convolution multiplies polynomials by their values at some points. The points, in the order of all slices
+// of points, are 0, 1, -1, infinity for F(2x2), and 0, pointA, -pointA, pointB, -pointB, infinity for F(4x4). The usual
+// points for F(4x4) have 1 and 2 in place of pointA and pointB. With pointA and pointB, the rounding error is less than
+// a third of the error with the usual points, and the powers are also exact in float32.
 const (
 	pointA = 0.75
 	pointB = 1.5
@@ -45,14 +46,15 @@ func (f Form) pointsAB(b *block, pixels []valueID) []valueID {
 // pointsZeroInfinity computes the values at 0 and infinity: x[4] - (A^2+B^2)*x[2] + A^2*B^2*x[0], and the same formula
 // for x[5], x[3] and x[1].
 func (f Form) pointsZeroInfinity(b *block, pixels []valueID) (zero, infinite valueID) {
-	const sum, product = pointA*pointA + pointB*pointB, pointA * pointA * pointB * pointB
-	return b.fma(product, pixels[0], b.fma(-sum, pixels[2], pixels[4])), b.fma(product, pixels[1],
-		b.fma(-sum, pixels[3], pixels[5]))
+	const sumOfSquares, productOfSquares = pointA*pointA + pointB*pointB, pointA * pointA * pointB * pointB
+	zero = b.fma(productOfSquares, pixels[0], b.fma(-sumOfSquares, pixels[2], pixels[4]))
+	infinite = b.fma(productOfSquares, pixels[1], b.fma(-sumOfSquares, pixels[3], pixels[5]))
+	return zero, infinite
 }
 
 // outputTransform is the one-dimensional output transform, from N points to M results. Result i is the sum of
-// p^i * (the product at p) over the finite points p, divided by scale(i). The last result also has the product at
-// infinity. The caller must multiply result i by scale(i).
+// p^i * points[p] over the finite points p, divided by scale(i). The value at infinity is added to the last result. The
+// caller must multiply result i by scale(i).
 func (f Form) outputTransform(b *block, points []valueID) []valueID {
 	if f.M == 2 {
 		return []valueID{b.add(b.add(points[1], points[2]), points[0]), b.add(b.sub(points[1], points[2]), points[3])}
@@ -64,9 +66,9 @@ func (f Form) outputTransform(b *block, points []valueID) []valueID {
 		b.add(b.fma(ratio*ratio*ratio, diffB, diffA), points[5])}
 }
 
-// scale returns the factor of result i, a power of pointA, which outputTransform omits. The multiply-add that adds
-// the bias applies the factor without an additional instruction. The factor must not apply to the point at infinity,
-// so the weights of this point are divided by it.
+// scale returns the factor of result i that outputTransform omits: 1 for F(2x2), and a power of pointA for F(4x4). The
+// multiply-add that adds the bias applies the factor without an additional instruction. The factor must not apply to
+// the value at infinity, so [Weights] divides the weights of this point by it.
 func (f Form) scale(i int) float64 {
 	if f.M == 2 {
 		return 1

@@ -11,17 +11,19 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// binaryNames has the names of instructions for operations with two sources, and operations maps these names to the
-// operations of package target.
+// Instructions for operations with two sources.
 var (
-	binaryNames = map[opcode]string{opAdd: "add", opSub: "sub", opTimes: "mul", opMul: "mul", opMax: "max",
+	nameOfOpcode = map[opcode]string{opAdd: "add", opSub: "sub", opTimes: "mul", opMul: "mul", opMax: "max",
 		opMin: "min"}
-	operations = map[string]target.Op{"add": target.Add, "sub": target.Sub, "mul": target.Mul, "max": target.Max,
-		"min": target.Min}
+	targetOps = map[string]target.Op{"add": target.Add, "sub": target.Sub, "mul": target.Mul, "max": target.Max,
+		"min": target.Min} // by name
 )
 
+// noFold, as alloc.Inst.Fold, states that no source may be a memory operand.
+const noFold = -1
+
 // lower selects the instructions of a block, on virtual registers. Loads and constants become virtual registers with a
-// Reload, and need no instruction.
+// Reload, and need no instruction. Source 0 of the other instructions may be a memory operand (Fold is 0).
 func (c *codeGen) lower(b *block) *alloc.Builder {
 	builder := &alloc.Builder{Values: make([]alloc.Value, 1, len(b.operations)+1),
 		Body: make([]alloc.Inst, 0, len(b.operations))}
@@ -35,13 +37,13 @@ func (c *codeGen) lower(b *block) *alloc.Builder {
 	}
 	for i := range b.operations {
 		operation := &b.operations[i]
-		inst := alloc.Inst{Name: binaryNames[operation.opcode], BroadcastBytes: 4}
+		inst := alloc.Inst{Name: nameOfOpcode[operation.opcode], BroadcastBytes: 4}
 		switch operation.opcode {
 		case opConst, opLoad, opBias, opTile, opLanes: // no instruction
 			virtOf[i] = builder.New(alloc.Value{Bytes: uint8(4 * Lanes(c.cpu)), Reload: c.reload(operation)})
 			continue
 		case opStore:
-			inst.Src, inst.Fold = sources(operation.x), -1
+			inst.Src, inst.Fold = sources(operation.x), noFold
 			inst.Store = &alloc.Mem{Space: alloc.Advancing, Index: outputIndex, Row: int8(operation.row),
 				Col: int8(operation.col)}
 			builder.Body = append(builder.Body, inst)
@@ -86,13 +88,13 @@ func (c *codeGen) reload(operation *operation) *alloc.Reload {
 	return reload
 }
 
-// write allocates registers for a block and emits its instructions. The argument tail is set for the last, partial
-// vector of channels. write returns the number of slots for spilled values.
+// write allocates registers for a block and emits its instructions. tail is true for the last, partial vector of
+// channels. write returns the number of slots for spilled values.
 func (c *codeGen) write(b *block, tail bool) (slots int, err error) {
 	builder := c.lower(b)
 	valueCount := len(builder.Values)
 	registerFile := alloc.File{Pool: [2]uint32{alloc.Vectors: 1<<c.registers - 1},
-		Permanent:     slices.Repeat([]int8{-1}, valueCount),
+		Permanent:     slices.Repeat([]int8{-1}, valueCount), // no value has a permanent register or slot
 		PermanentSlot: slices.Repeat([]int16{-1}, valueCount), FoldLoads: !c.cpu.Has(machine.NEON)}
 	result := alloc.Run(builder.Values, &registerFile, builder.Body, alloc.Policy{Masked: tail, PreferComputed: true})
 	if result.Err != nil {
@@ -115,7 +117,7 @@ func (c *codeGen) writeInst(inst *alloc.Out, tail bool) {
 		args = append(args, c.arg(&inst.Args[k]))
 	}
 	from, to := &inst.Args[0], &inst.Args[len(inst.Args)-1]
-	operation, isOperation := operations[inst.Name]
+	op, hasOp := targetOps[inst.Name]
 	switch {
 	case to.Kind == alloc.Memory && to.Mem.Space == alloc.Advancing:
 		c.Store(args[0].(target.VReg), args[1].(target.Addr), tail && c.toPixels)
@@ -123,9 +125,9 @@ func (c *codeGen) writeInst(inst *alloc.Out, tail bool) {
 		c.Load(args[0].(target.Addr), args[1].(target.VReg), tail)
 	case inst.Kind != alloc.Plain:
 		c.Copy(args[0], args[1])
-	case isOperation:
-		c.Op(operation, args[0], args[1].(target.VReg), args[2].(target.VReg))
-	default:
+	case hasOp:
+		c.Op(op, args[0], args[1].(target.VReg), args[2].(target.VReg))
+	default: // a multiply-add: a name of fmaForms
 		c.Inst(inst.Name, args...)
 	}
 }

@@ -14,27 +14,29 @@ import (
 type Transform struct {
 	fn           *jit.Func
 	cpu          machine.Features
-	partChannels int // number of channels in the last, partial vector; 0 if all vectors are whole
+	tailChannels int // number of channels in the last, partial vector; 0 if all vectors are whole
 	operands     int // number of epilogue operands
 }
 
-// Operands compiles the transform of input tiles to points. The pixels of a tile outside the part are zero.
-// partChannels is the number of channels modulo [Lanes].
-func (f Form) Operands(cpu machine.Features, part Part, partChannels int) (*Transform, error) {
+// Operands compiles the transform of input tiles to points. The pixels of a tile outside the part are not read: they
+// count as zeros. tailChannels is the number of channels modulo [Lanes].
+func (f Form) Operands(cpu machine.Features, part Part, tailChannels int) (*Transform, error) {
 	key := "winograd " + cpu.String() + " F" + strconv.Itoa(f.M) + " operands " + strconv.Itoa(part.Row) + ":" +
 		strconv.Itoa(part.RowEnd) + " by " + strconv.Itoa(part.Col) + ":" + strconv.Itoa(part.ColEnd) + " over " +
-		strconv.Itoa(partChannels)
-	return newTransform(key, cpu, partChannels, false, func() *block { return f.operandBlock(part) })
+		strconv.Itoa(tailChannels)
+	const toPixels = false
+	return newTransform(key, cpu, tailChannels, toPixels, func() *block { return f.operandBlock(part) })
 }
 
 // Results compiles the transform of points to output tiles. It computes the given number of rows and columns of each
 // tile. With bias, it adds a bias. It then applies the operations of the epilogue. Epilogue operands that vary by
-// tile have the layout of the pixels. partChannels is the number of channels modulo [Lanes].
+// tile have the layout of the pixels. tailChannels is the number of channels modulo [Lanes].
 func (f Form) Results(cpu machine.Features, rows, cols int, bias bool, epilogue []tile.EpilogueStep,
-	partChannels int) (*Transform, error) {
+	tailChannels int) (*Transform, error) {
 	key := fmt.Sprintf("winograd %v F%d results %dx%d bias %v epilogue %v over %d", cpu, f.M, rows, cols, bias,
-		epilogue, partChannels)
-	transform, err := newTransform(key, cpu, partChannels, true,
+		epilogue, tailChannels)
+	const toPixels = true
+	transform, err := newTransform(key, cpu, tailChannels, toPixels,
 		func() *block { return f.resultBlock(rows, cols, bias, epilogue) })
 	if err != nil {
 		return nil, err
@@ -48,11 +50,12 @@ func (f Form) Results(cpu machine.Features, rows, cols int, bias bool, epilogue 
 	return transform, nil
 }
 
-// newTransform returns the code for a key. If there is none, it compiles the block that makeBlock returns.
-func newTransform(key string, cpu machine.Features, partChannels int, toPixels bool,
+// newTransform returns the transform for a key. If no code with this key exists, newTransform compiles the block that
+// makeBlock returns. See codeGen for toPixels.
+func newTransform(key string, cpu machine.Features, tailChannels int, toPixels bool,
 	makeBlock func() *block) (*Transform, error) {
 	fn, err := jit.Lookup(key, func(withListing bool) (jit.Code, error) {
-		c, err := newCodeGen(cpu, partChannels, toPixels, withListing)
+		c, err := newCodeGen(cpu, tailChannels, toPixels, withListing)
 		if err != nil {
 			return jit.Code{}, err
 		}
@@ -64,7 +67,7 @@ func newTransform(key string, cpu machine.Features, partChannels int, toPixels b
 	if err != nil {
 		return nil, err
 	}
-	return &Transform{fn: fn, cpu: cpu, partChannels: partChannels}, nil
+	return &Transform{fn: fn, cpu: cpu, tailChannels: tailChannels}, nil
 }
 
 // Name returns a description of the transform.
@@ -87,17 +90,18 @@ const callVectors = 512 / machine.CallDivisor
 
 // Run transforms tiles with the given number of channels. Points are read and written in whole vectors. Each point must
 // have room for whole vectors, and the padding after its channels may have any content. bias is the address of the
-// first channel's bias, or nil for a transform without bias. The caller sets the epilogue operands in a, starting at
-// [EpilogueOperands], and no other goroutine may use a during the call. Addresses are not checked.
+// first channel's bias, or nil for a transform without bias. The caller sets the epilogue operands in args, starting at
+// [EpilogueOperands], and no other goroutine may use args during the call. Addresses are not checked. Run panics if
+// channels modulo [Lanes] differs from the tailChannels of the transform.
 func (t *Transform) Run(args *jit.Args, to, from TileArray, bias unsafe.Pointer, channels, tiles int) error {
 	lanes := Lanes(t.cpu)
-	if channels%lanes != t.partChannels {
-		panic("winograd: the number of channels does not match the code")
+	if channels%lanes != t.tailChannels {
+		panic(fmt.Sprintf("winograd: the number of channels is %d: want %d modulo %d", channels, t.tailChannels, lanes))
 	}
 	args.N = channels / lanes * lanes * 4 // bytes of the whole vectors
 	args.Row[outputIndex], args.Step[outputIndex], args.Step[tileStep+outputIndex] = to.Row, to.Col, to.Tile
 	args.Row[inputIndex], args.Step[inputIndex], args.Step[tileStep+inputIndex] = from.Row, from.Col, from.Tile
-	for i := EpilogueOperands; i < EpilogueOperands+t.operands; i++ { // distance from the result: see tileOperand
+	for i := EpilogueOperands; i < EpilogueOperands+t.operands; i++ { // bytes from the result: see tileOperand
 		args.Step[i] = int(uintptr(args.Ptr[i]) + uintptr(args.Row[i]) - uintptr(to.Ptr))
 	}
 	tilesPerCall := max(1, callVectors*lanes/max(1, channels))

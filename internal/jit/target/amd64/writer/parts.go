@@ -5,11 +5,13 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/target/amd64/asm"
 )
 
-// lastBytes is the mask of the last bytes of a row, with AVX-512.
+// A part is a quarter of an arranged register (see [Quantizer.Arrange]): 16 bytes with AVX-512, and 8 bytes with AVX2.
+
+// lastBytes is the mask register with a bit for each of the last bytes of a row, with AVX-512.
 const lastBytes = asm.K2
 
 // SetLastBytes sets the mask that [Quantizer.StoreParts] applies to the last parts of a row. These parts have n + extra
-// bytes. With AVX2, SetLastBytes does nothing, because AVX2 has no masks of bytes.
+// bytes together. With AVX2, SetLastBytes does nothing, because AVX2 has no masks of bytes.
 func (q *Quantizer) SetLastBytes(n target.Int, extra int64, temporary [2]target.GReg) {
 	if q.NoEVEX {
 		return
@@ -26,9 +28,10 @@ func (q *Quantizer) SetLastBytes(n target.Int, extra int64, temporary [2]target.
 	q.Emit("KMOVQ", mask, lastBytes)
 }
 
-// StoreParts stores n parts of an arranged register (see [Quantizer.Arrange]), from part `first` on. scratch is a
-// free register. If the last part ends a row and is partial, `last` is its number of bytes, a constant or a
-// register. Otherwise last is nil. With AVX2, `first` must be even unless n is 1.
+// StoreParts stores parts first to first+n-1 of an arranged register. If the last of them ends a row and is partial,
+// `last` is its number of bytes, a constant or a register; otherwise last is nil. scratch is a free register. With
+// AVX-512, first must be a multiple of n, and the mask of SetLastBytes selects the bytes if n is 3 or last is not nil.
+// With AVX2, first must be even unless n is 1.
 func (q *Quantizer) StoreParts(from, scratch target.VReg, first, n int, at target.Addr, last target.Int,
 	temporary [2]target.GReg) {
 	if !q.NoEVEX {
@@ -47,12 +50,12 @@ func (q *Quantizer) StoreParts(from, scratch target.VReg, first, n int, at targe
 	}
 }
 
-// storeParts512 stores n parts of 16 bytes, from part `first` on, which is a multiple of n. Three parts, and the last
-// ones of a row (if `last` is set), are stored under the mask lastBytes.
-func (q *Quantizer) storeParts512(from, scratch, first, n int, at asm.Mem, last bool) {
-	sized := map[int]func(int) asm.Vec{1: asm.X, 2: asm.Y, 3: asm.Z, 4: asm.Z}[n]
-	name := map[int]string{1: "VEXTRACTI32X4", 2: "VEXTRACTI64X4"}[n]
-	masked := n == 3 || last
+// storeParts512 stores parts first to first+n-1, of 16 bytes each; first is a multiple of n. endOfRow applies the mask
+// lastBytes.
+func (q *Quantizer) storeParts512(from, scratch, first, n int, at asm.Mem, endOfRow bool) {
+	sized := map[int]func(int) asm.Vec{1: asm.X, 2: asm.Y, 3: asm.Z, 4: asm.Z}[n] // the register of n parts
+	name := map[int]string{1: "VEXTRACTI32X4", 2: "VEXTRACTI64X4"}[n]             // for 3 and 4, first is 0
+	masked := n == 3 || endOfRow                                                  // no register has 3 parts
 	if first > 0 {
 		if !masked {
 			q.Emit(name, asm.Imm(first/n), asm.Z(from), at)
@@ -68,27 +71,28 @@ func (q *Quantizer) storeParts512(from, scratch, first, n int, at asm.Mem, last 
 	}
 }
 
-// storeParts256 stores n parts of 8 bytes, from part `first` on: pairs of parts in the same half if possible.
+// storeParts256 stores parts first to first+n-1, of 8 bytes each. It stores the two parts of a half of the register
+// with one instruction, if both are stored.
 func (q *Quantizer) storeParts256(from, scratch asm.Vec, first, n int, at asm.Mem) {
 	if n == 4 {
 		q.Emit("VMOVDQU", from, at)
 		return
 	}
 	for n > 0 {
-		part := from.X()
+		half := from.X()
 		if first >= 2 {
-			part = scratch.X()
-			q.Emit("VEXTRACTI128", asm.Imm(1), from, part)
+			half = scratch.X()
+			q.Emit("VEXTRACTI128", asm.Imm(1), from, half)
 		}
 		switch {
 		case n >= 2 && first%2 == 0:
-			q.Emit("VMOVDQU", part, at)
+			q.Emit("VMOVDQU", half, at)
 			first, n, at.Disp = first+2, n-2, at.Disp+16
 			continue
 		case first%2 == 1:
-			q.Emit("VMOVHPS", part, at)
+			q.Emit("VMOVHPS", half, at)
 		default:
-			q.Emit("VMOVQ", part, at)
+			q.Emit("VMOVQ", half, at)
 		}
 		first, n, at.Disp = first+1, n-1, at.Disp+8
 	}
@@ -108,16 +112,17 @@ func (q *Quantizer) movePart(from, scratch asm.Vec, part int, to asm.Reg) {
 	}
 }
 
-// storeBytes stores the first `count` bytes of a general register.
+// storeBytes stores the first `count` bytes of a general register, in pieces of 8, 4, 2 and 1 bytes: those that are set
+// as bits in count. If count is not a constant, the code tests these bits.
 func (q *Quantizer) storeBytes(from asm.Reg, at asm.Mem, count target.Int, temporary asm.Reg) {
-	constant, ok := count.(target.Imm)
-	if !ok {
+	constant, isConstant := count.(target.Imm)
+	if !isConstant {
 		q.Emit("LEAQ", at, temporary)
 		at = asm.Mem{Base: temporary}
 	}
 	for _, size := range []int{8, 4, 2, 1} {
 		name := map[int]string{8: "MOVQ", 4: "MOVL", 2: "MOVW", 1: "MOVB"}[size]
-		if ok {
+		if isConstant {
 			if int(constant)&size != 0 {
 				q.Emit(name, from, at)
 				at.Disp += int32(size)
@@ -135,7 +140,8 @@ func (q *Quantizer) storeBytes(from asm.Reg, at asm.Mem, count target.Int, tempo
 	}
 }
 
-// dropBytes shifts the first n bytes out of a register, if other bytes may follow.
+// dropBytes shifts the first n bytes out of a register. After 8 bytes or the last single byte, no byte is left to
+// store.
 func (q *Quantizer) dropBytes(r asm.Reg, n int) {
 	if n == 2 || n == 4 {
 		q.Emit("SHRQ", asm.Imm(8*n), r)

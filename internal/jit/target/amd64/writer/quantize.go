@@ -56,8 +56,8 @@ func (q *Quantizer) Begin(zeroPoint target.Addr) {
 	q.Emit("VMOVUPS", inAllLanes(clampLimit), q.Vec(q.MaxLevel))
 }
 
-// ToLevels converts sums, already float32, to levels: it multiplies them by scales and rounds them. For signed bytes,
-// ToLevels also adds the zero point; for unsigned bytes, Pack adds it.
+// ToLevels converts sums, already float32, to levels in the same register: it multiplies them by scales and rounds
+// them. For signed bytes, ToLevels also adds the zero point; for unsigned bytes, Pack adds it.
 func (q *Quantizer) ToLevels(sums target.VReg, scale target.Source) {
 	levels := q.Vec(sums)
 	q.Emit("VMULPS", q.vectorOperand(scale), levels, levels)
@@ -91,8 +91,8 @@ func (q *Quantizer) toLevels256(levels asm.Vec) {
 	}
 }
 
-// Pack packs the quantized values of four registers into bytes of the first register. Each 16 bytes hold four values of
-// each register. Pack overwrites the first and third registers. For unsigned bytes, zero points are added to 16-bit
+// Pack packs the levels of four registers into bytes of the first register. Each 16 bytes hold four values of each
+// register. Pack overwrites the first and third registers. For unsigned bytes, it adds the zero point to 16-bit
 // elements, with saturation.
 func (q *Quantizer) Pack(registers [4]target.VReg) {
 	vecs := [4]asm.Vec{q.Vec(registers[0]), q.Vec(registers[1]), q.Vec(registers[2]), q.Vec(registers[3])}
@@ -114,11 +114,11 @@ func (q *Quantizer) Pack(registers [4]target.VReg) {
 // LoadOrder loads the permutation of [Quantizer.Arrange].
 func (q *Quantizer) LoadOrder(to target.VReg) {
 	order := make([]byte, 0, q.vectorBytes)
-	parts := q.vectorBytes / 16
+	blocks := q.vectorBytes / 16
 	for i := range q.vectorBytes / 4 {
-		// In a packed register, word 4*k + q of each 16 bytes k has four bytes of register q. They move to word q*parts
-		// + k.
-		order = binary.LittleEndian.AppendUint32(order, uint32(i%parts*4+i/parts))
+		// In block k of 16 bytes of a packed register, word q (of 4 bytes) comes from register q. It moves to word
+		// q*blocks + k of the whole register.
+		order = binary.LittleEndian.AppendUint32(order, uint32(i%blocks*4+i/blocks))
 	}
 	name := "VMOVUPS"
 	if q.NoEVEX {
@@ -133,7 +133,7 @@ func (q *Quantizer) Arrange(packed, order target.VReg) {
 	q.Emit("VPERMD", q.Vec(packed), q.Vec(order), q.Vec(packed))
 }
 
-// The 64 columns of [Quantizer.BeginColumns] are computed in four quarters.
+// The 64 columns of [Quantizer.BeginColumns] are computed in four quarters of 16 columns.
 const (
 	quarterMask   = asm.K2         // the mask of the first quarter; those of the others follow
 	quarterScales = target.VReg(4) // the scales of the first quarter; those of the others follow
@@ -150,8 +150,8 @@ func (q *Quantizer) BeginColumns(mask target.ArgsWord, scales target.GReg) {
 	}
 }
 
-// ConvertColumns converts the 64 sums at the address sums to bytes and stores these at the address out. It uses
-// registers 0 to 3.
+// ConvertColumns converts the 64 int32 sums at the address sums to bytes, and stores the bytes of the columns in the
+// mask at the address out. It uses registers 0 to 3.
 func (q *Quantizer) ConvertColumns(sums, out target.GReg, order target.VReg) {
 	for k := range target.VReg(4) {
 		at := asm.Mem{Base: Reg(sums), Disp: 64 * int32(k)}

@@ -16,7 +16,7 @@ type Tile = asm.Tile
 // TileShape is the size of the part of a tile register that instructions use.
 type TileShape struct{ Rows, RowBytes int }
 
-// ConfigureTiles sets the shapes of the tile registers.
+// ConfigureTiles sets the shapes of the tile registers. LDTILECFG defines the offsets in the configuration.
 func (w *Writer) ConfigureTiles(shapes [Tiles]TileShape) {
 	config := make([]byte, 64)
 	config[0] = 1 // the palette, which is always 1
@@ -37,12 +37,13 @@ func (w *Writer) ClearTile(to Tile) { w.Emit("TILEZERO", to) }
 // Without an index register, all rows are loaded from the same address.
 func (w *Writer) LoadTile(at target.Addr, to Tile) { w.Emit("TILELOADD", Mem(at), to) }
 
-// StoreTile stores the rows of a tile register. The index register of the address has the distance between rows.
+// StoreTile stores the rows of a tile register. The index register of the address has the distance between rows in
+// bytes.
 func (w *Writer) StoreTile(from Tile, at target.Addr) { w.Emit("TILESTORED", from, Mem(at)) }
 
 // DotTiles adds the product of x and y to sum. x has unsigned bytes, y signed bytes, and sum has int32. Row k of y has,
 // for each column, the four bytes by which bytes 4k to 4k+3 of a row of x are multiplied.
 func (w *Writer) DotTiles(x, y, sum Tile) { w.Emit("TDPBUSD", y, x, sum) }
 
-// MoveDistance sets a register to a constant that may be negative.
+// MoveDistance sets a register to a constant, which may be negative, unlike that of [Writer.Move].
 func (w *Writer) MoveDistance(n int, to target.GReg) { w.Emit("MOVQ", asm.Imm(n), Reg(to)) }

@@ -57,8 +57,8 @@ func Reg(g target.GReg) asm.Reg {
 	return generalRegisters[g]
 }
 
-// Mem returns the memory operand for an address. Like [Writer.Vec], it is not inlined, because many places call it and
-// no inner loop does.
+// Mem returns the memory operand for an address. Inlining is off, as for [Writer.Vec]: it would only enlarge the many
+// callers.
 //
 //go:noinline
 func Mem(at target.Addr) asm.Mem {
@@ -72,7 +72,7 @@ func Mem(at target.Addr) asm.Mem {
 // Word returns the memory operand for a word of the arguments, to which DI points.
 func Word(w target.ArgsWord) asm.Mem { return asm.Mem{Base: asm.DI, Disp: int32(w)} }
 
-// Vec returns a vector register of full width.
+// Vec returns a vector register with the width of the Writer's vectors.
 //
 //go:noinline
 func (w *Writer) Vec(v target.VReg) asm.Vec {
@@ -118,8 +118,8 @@ func (w *Writer) withSizeLetter(name string) string {
 	return name + "S"
 }
 
-// Move implements [target.Writer]. A constant is not negative if it is moved to a register: MOVL zero-extends it to 64
-// bits.
+// Move implements [target.Writer]. If from is a constant and to a register, the constant must not be negative, because
+// MOVL zero-extends it to 64 bits; see [Writer.MoveDistance].
 func (w *Writer) Move(from, to target.Int) {
 	name := "MOVQ"
 	constant, isImm := from.(target.Imm)
@@ -197,8 +197,8 @@ func (w *Writer) JumpIfBits(mask int64, value target.GReg, label target.Label) {
 	w.jump(target.NE, label)
 }
 
-// SetLanes implements [target.Writer]. AVX2's mask is a part of a constant of ones followed by zeros; the number of
-// lanes determines the offset of the part.
+// SetLanes implements [target.Writer]. AVX2's mask is loaded from a constant with vectorBytes bytes of ones and as many
+// zeros, so that it has the last ones and the first zeros: the number of lanes determines the offset of the load.
 func (w *Writer) SetLanes(lanes target.Int, mask target.VReg, temporary [2]target.GReg) {
 	bits, laneCount := Reg(temporary[0]), Reg(temporary[1])
 	count, isConstant := lanes.(target.Imm)
@@ -208,25 +208,26 @@ func (w *Writer) SetLanes(lanes target.Int, mask target.VReg, temporary [2]targe
 		} else {
 			w.Emit("MOVL", asm.Imm(-1), bits)
 			w.Emit("MOVQ", intOperand(lanes), laneCount)
-			w.Emit("BZHIL", laneCount, bits, bits)
+			w.Emit("BZHIL", laneCount, bits, bits) // clears the bits from laneCount on
 		}
 		w.Emit("KMOVW", bits, asm.K1)
 		return
 	}
 	w.mask = w.Vec(mask)
-	ones := make([]byte, 2*w.vectorBytes)
+	onesThenZeros := make([]byte, 2*w.vectorBytes)
 	for i := range w.vectorBytes {
-		ones[i] = 0xFF
+		onesThenZeros[i] = 0xFF
 	}
 	if isConstant {
-		w.Emit("VMOVUPS", w.Constant(ones[w.vectorBytes-int(count)*w.elemBytes:][:w.vectorBytes]), w.mask)
+		w.Emit("VMOVUPS", w.Constant(onesThenZeros[w.vectorBytes-int(count)*w.elemBytes:][:w.vectorBytes]), w.mask)
 		return
 	}
-	w.Emit("LEAQ", w.Constant(ones), bits)
+	address := bits
+	w.Emit("LEAQ", w.Constant(onesThenZeros), address)
 	w.Emit("MOVQ", intOperand(lanes), laneCount)
 	w.Emit("NEGQ", laneCount)
-	w.Emit("VMOVUPS", asm.Mem{Base: bits, Index: laneCount, Scale: uint8(w.elemBytes), Disp: int32(w.vectorBytes)},
-		w.mask)
+	w.Emit("VMOVUPS", asm.Mem{Base: address, Index: laneCount, Scale: uint8(w.elemBytes),
+		Disp: int32(w.vectorBytes)}, w.mask)
 }
 
 // Load implements [target.Writer].
@@ -309,7 +310,7 @@ func (w *Writer) Copy(from, to target.Source) {
 	w.Emit(name, w.vectorOperand(from), w.vectorOperand(to))
 }
 
-// Op implements [target.Writer]. If x or y is NaN, VMAXPS and VMINPS return x, the second source in Intel's notation.
+// Op implements [target.Writer]. If x or y is NaN, VMAXPS and VMINPS return x, the last source in Intel's notation.
 func (w *Writer) Op(op target.Op, x target.Source, y, to target.VReg) {
 	name := [...]string{target.Add: "VADDP", target.Sub: "VSUBP", target.Mul: "VMULP", target.Max: "VMAXP",
 		target.Min: "VMINP"}[op]
@@ -326,7 +327,8 @@ func (w *Writer) Inst(name string, operands ...target.Source) {
 	w.Emit(name, args...)
 }
 
-// LoadElements implements [target.Writer]. It loads one element, the maximum on amd64 (see [target.ElementsPerVector]).
+// LoadElements implements [target.Writer]. It broadcasts one element; amd64 permits no more (see
+// [target.ElementsPerVector]).
 func (w *Writer) LoadElements(at target.Addr, _ int, to target.VReg) { w.Broadcast(at, to) }
 
 // FMAElement implements [target.Writer].
@@ -368,7 +370,8 @@ func (w *Writer) FMABroadcast(at target.Addr, y, sum target.VReg) {
 }
 
 // FMAForms returns the encodings of sum + x*y (or of sum - x*y if negate is set) in float32, for the register
-// allocator. They differ in the source that the result overwrites (Tied). Source 0 is x, 1 is y, and 2 is sum.
+// allocator. They differ in the source that the result overwrites (Tied), and in the source that may be in memory, the
+// first of Order. Source 0 is x, 1 is y, and 2 is sum.
 func FMAForms(negate bool) []alloc.Form {
 	name := "VFMADD"
 	if negate {
@@ -411,7 +414,7 @@ func (w *Writer) Permute(at target.Addr, permutation, to target.VReg) {
 
 // Return implements [target.Writer].
 func (w *Writer) Return() {
-	w.Emit("VZEROUPPER")
+	w.Emit("VZEROUPPER") // otherwise SSE instructions of the caller would be slow
 	w.Emit("RET")
 }
 
