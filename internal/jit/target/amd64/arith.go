@@ -57,7 +57,7 @@ func (g *gen) constOf(d tensor.DType, imm uint64) *laneValue {
 		// A mask constant is the comparison 0 != imm of two constants, which is executed once per row.
 		a, b := g.constLanes(4, 0), g.constLanes(4, imm)
 		value.reg = g.Add(alloc.Inst{Name: "VPCMPD", Src: immediate(intNotEqual, a, b), Dst: g.New(g.boolVal()),
-			Fold: -1})
+			Fold: noFold})
 	case d == tensor.Bool:
 		value.reg = g.constLanes(g.maskLane(), -imm) // all bits are 1 for true
 	case d.IsSigned() && !d.IsFloat() && d.Size() < 4:
@@ -238,12 +238,14 @@ func (g *gen) blend(laneBytes int, mask, ifSet, ifClear alloc.Virt) alloc.Virt {
 		Fold: 1})
 }
 
+// recentInsts is the number of selected instructions that are searched for one that can be combined with the next.
+const recentInsts = 8
+
 // maskableArithmetic returns the instruction that computes v, and reports whether a masked copy of this instruction can
 // replace a blend. The copy saves the blend; if v has no other use, it also saves the original instruction. Only
 // recently selected instructions are searched.
 func (g *gen) maskableArithmetic(v alloc.Virt, laneBytes int) (alloc.Inst, bool) {
-	const recent = 8
-	for k := len(g.Body) - 1; k >= max(0, len(g.Body)-recent); k-- {
+	for k := len(g.Body) - 1; k >= max(0, len(g.Body)-recentInsts); k-- {
 		if in := g.Body[k]; in.Dst == v {
 			ok := in.Name == "VADD"+floatSuffix(laneBytes) || in.Name == "VSUB"+floatSuffix(laneBytes) ||
 				in.Name == "VMUL"+floatSuffix(laneBytes)
@@ -284,17 +286,17 @@ func (g *gen) multiplyAdd(name string, laneBytes int, a, b, c alloc.Virt) alloc.
 		Dst: g.newLike(a), BroadcastBytes: uint8(laneBytes)})
 }
 
-// multiplyAddForms has the forms of each multiply-add. The first operand may be in memory.
+// multiplyAddForms has the forms of each multiply-add, by name. The first source in Order may be in memory.
 var multiplyAddForms = func() map[string][]alloc.Form {
 	all := map[string][]alloc.Form{}
 	for _, name := range []string{"VFMADD", "VFMSUB", "VFNMADD", "VFNMSUB"} {
-		for _, ps := range []string{"PS", "PD"} {
-			all[name+ps] = []alloc.Form{{Name: name + "231" + ps, Tied: 2, Order: [2]int8{0, 1}},
-				{Name: name + "231" + ps, Tied: 2, Order: [2]int8{1, 0}},
-				{Name: name + "213" + ps, Tied: 0, Order: [2]int8{2, 1}},
-				{Name: name + "132" + ps, Tied: 0, Order: [2]int8{1, 2}},
-				{Name: name + "213" + ps, Tied: 1, Order: [2]int8{2, 0}},
-				{Name: name + "132" + ps, Tied: 1, Order: [2]int8{0, 2}}}
+		for _, suffix := range []string{"PS", "PD"} {
+			all[name+suffix] = []alloc.Form{{Name: name + "231" + suffix, Tied: 2, Order: [2]int8{0, 1}},
+				{Name: name + "231" + suffix, Tied: 2, Order: [2]int8{1, 0}},
+				{Name: name + "213" + suffix, Tied: 0, Order: [2]int8{2, 1}},
+				{Name: name + "132" + suffix, Tied: 0, Order: [2]int8{1, 2}},
+				{Name: name + "213" + suffix, Tied: 1, Order: [2]int8{2, 0}},
+				{Name: name + "132" + suffix, Tied: 1, Order: [2]int8{0, 2}}}
 		}
 	}
 	return all
@@ -305,7 +307,7 @@ func (g *gen) boolOp(op expr.Op, a alloc.Virt, b *laneValue) alloc.Virt {
 	if op == expr.Not {
 		if g.avx512 {
 			return g.Add(alloc.Inst{Name: "KNOTW", Src: sources(a), Dst: g.New(alloc.Value{Class: alloc.Masks}),
-				Fold: -1})
+				Fold: noFold})
 		}
 		return g.xor(4, a, g.constLanes(g.maskLane(), math.MaxUint64))
 	}
@@ -318,10 +320,11 @@ func (g *gen) boolOp(op expr.Op, a alloc.Virt, b *laneValue) alloc.Virt {
 	return g.maskOp(instNames, a, b.reg)
 }
 
-// maskOp selects an operation on masks. names has the instructions with and without AVX-512.
+// maskOp selects an operation on masks. names[0] is the instruction with AVX-512, and names[1] that without AVX-512.
 func (g *gen) maskOp(names [2]string, a, b alloc.Virt) alloc.Virt {
 	if g.avx512 {
-		return g.Add(alloc.Inst{Name: names[0], Src: sources(b, a), Dst: g.New(alloc.Value{Class: alloc.Masks}), Fold: -1})
+		return g.Add(alloc.Inst{Name: names[0], Src: sources(b, a), Dst: g.New(alloc.Value{Class: alloc.Masks}),
+			Fold: noFold})
 	}
 	return g.Add(alloc.Inst{Name: names[1], Src: sources(b, a), Dst: g.New(g.boolVal()), Fold: 0})
 }
@@ -394,7 +397,7 @@ func (g *gen) widenMask(mask alloc.Virt, laneBytes int) alloc.Virt {
 	if g.avx512 || laneBytes == g.maskLane() {
 		return mask
 	}
-	return g.convertOp("VPMOVSXDQ", g.width(8), 0, mask)
+	return g.convertOp("VPMOVSXDQ", g.width(8), noBroadcast, mask)
 }
 
 // narrowMask reduces, without AVX-512, a bool to 32-bit lanes.
@@ -407,9 +410,10 @@ func (g *gen) narrowMask(mask alloc.Virt) alloc.Virt {
 
 // lowHalves returns, without AVX-512, the low halves of 64-bit lanes.
 func (g *gen) lowHalves(x alloc.Virt) alloc.Virt {
-	hi := g.Add(alloc.Inst{Name: "VEXTRACTI128", Src: immediate(1, x), Dst: g.newVector(16), Fold: -1})
-	return g.Add(alloc.Inst{Name: "VSHUFPS", Src: []alloc.Arg{{Imm: 0x88}, {Virt: hi}, {Virt: x, Bytes: 16}},
-		Dst: g.newVector(16), Fold: -1})
+	const evenElements = 0x88
+	upper := g.Add(alloc.Inst{Name: "VEXTRACTI128", Src: immediate(1, x), Dst: g.newVector(16), Fold: noFold})
+	return g.Add(alloc.Inst{Name: "VSHUFPS", Src: []alloc.Arg{{Imm: evenElements}, {Virt: upper}, {Virt: x, Bytes: 16}},
+		Dst: g.newVector(16), Fold: noFold})
 }
 
 // laneMask returns a bool as a mask for lanes of the given size in bytes.
@@ -432,6 +436,6 @@ func (g *gen) selectLanes(condition, ifTrue, ifFalse *laneValue) *laneValue {
 		return &laneValue{reg: g.maskOp([2]string{"KORW"}, a, b), dtype: d}
 	}
 	laneBytes := laneSize(d)
-	result := g.blend(laneBytes, g.laneMask(condition.reg, laneBytes), g.widenHalves(ifTrue), g.widenHalves(ifFalse))
+	result := g.blend(laneBytes, g.laneMask(condition.reg, laneBytes), g.unpacked(ifTrue), g.unpacked(ifFalse))
 	return &laneValue{reg: result, dtype: d, highUndefined: ifTrue.highUndefined || ifFalse.highUndefined}
 }

@@ -23,11 +23,11 @@ func (g *gen) convert(d tensor.DType, x *laneValue) *laneValue {
 	case d.IsReducedFloat():
 		single := g.convert(tensor.Float32, x).reg
 		if d == tensor.Float16 {
-			halfBytes := max(g.width(4)/2, 16)
+			packedBytes := max(g.width(4)/2, 16)
 			const toNearest = 0
-			half := g.Add(alloc.Inst{Name: "VCVTPS2PH", Src: immediate(toNearest, single), Dst: g.newVector(halfBytes),
-				Fold: -1})
-			return &laneValue{half: half, dtype: d}
+			packed := g.Add(alloc.Inst{Name: "VCVTPS2PH", Src: immediate(toNearest, single), Dst: g.newVector(packedBytes),
+				Fold: noFold})
+			return &laneValue{packed: packed, dtype: d}
 		}
 		return &laneValue{reg: g.roundToBFloat16(single), dtype: d}
 	case d.IsFloat() && from.IsFloat():
@@ -40,11 +40,11 @@ func (g *gen) convert(d tensor.DType, x *laneValue) *laneValue {
 	return g.intToInt(d, x)
 }
 
-// notZero compares x with 0. The result is true for NaN.
+// notZero returns the bools x != 0, which are true for NaN.
 func (g *gen) notZero(x *laneValue) alloc.Virt {
 	zero := &laneValue{reg: g.constLanes(laneSize(x.dtype), 0), dtype: x.dtype}
 	if x.dtype.IsReducedFloat() { // 0 and -0 differ only in the sign bit
-		x = &laneValue{reg: g.and(4, g.widenHalves(x), g.constLanes(4, 0x7fff)), dtype: tensor.Int32}
+		x = &laneValue{reg: g.and(4, g.unpacked(x), g.constLanes(4, 0x7fff)), dtype: tensor.Int32}
 		zero.dtype = tensor.Int32
 	}
 	return g.compare(expr.Ne, x, zero)
@@ -74,26 +74,26 @@ func (g *gen) widenToFloat32(x *laneValue) alloc.Virt {
 	if x.dtype == tensor.BFloat16 {
 		return g.immediateOp("VPSLLD", 16, x.reg)
 	}
-	if x.half == 0 {
-		x.half = g.packHalves(g.extended(x))
+	if x.packed == 0 {
+		x.packed = g.pack16(g.extended(x))
 	}
-	if r := g.Values[x.half].Reload; r != nil && r.Mem.Space == alloc.Advancing {
+	if r := g.Values[x.packed].Reload; r != nil && r.Mem.Space == alloc.Advancing {
 		return g.loadFrom(width, "VCVTPH2PS", false, r.Mem)
 	}
-	return g.convertOp("VCVTPH2PS", width, 0, x.half)
+	return g.convertOp("VCVTPH2PS", width, noBroadcast, x.packed)
 }
 
-// packHalves packs 32-bit lanes into 16-bit elements.
-func (g *gen) packHalves(x alloc.Virt) alloc.Virt {
+// pack16 packs 32-bit lanes into 16-bit elements.
+func (g *gen) pack16(x alloc.Virt) alloc.Virt {
 	width := g.Values[x].Bytes
 	if g.avx512 {
-		return g.Add(alloc.Inst{Name: "VPMOVDW", Src: sources(x), Dst: g.newVector(max(width/2, 16)), Fold: -1})
+		return g.Add(alloc.Inst{Name: "VPMOVDW", Src: sources(x), Dst: g.newVector(max(width/2, 16)), Fold: noFold})
 	}
-	packed := g.commutativeOp("VPACKUSDW", 0, x, x)
+	packed := g.commutativeOp("VPACKUSDW", noBroadcast, x, x)
 	if width == 32 { // each 128-bit half was packed separately
 		packed = g.immediateOp("VPERMQ", 0x08, packed) // 64-bit quarters 0 and 2 become the first half
 		packed = g.Add(alloc.Inst{Name: "VMOVDQA", Src: []alloc.Arg{{Virt: packed, Bytes: 16}}, Dst: g.newVector(16),
-			Fold: -1})
+			Fold: noFold})
 	}
 	return packed
 }
@@ -129,25 +129,22 @@ func (g *gen) intToFloat(d tensor.DType, x *laneValue) alloc.Virt {
 	extended := g.extended(x)
 	width := g.width(laneSize(d))
 	unsigned := source == tensor.Uint32 || source == tensor.Uint64
-	name, to := "VCVT", "PS"
+	name, suffix := "VCVT", floatSuffix(laneSize(d))
 	if unsigned {
 		name = "VCVTU"
 	}
-	if d == tensor.Float64 {
-		to = "PD"
-	}
 	switch {
 	case source.Size() < 8 && (!unsigned || g.avx512):
-		return g.convertWidth(name+"DQ2"+to, 4, width, extended)
+		return g.convertWidth(name+"DQ2"+suffix, 4, width, extended)
 	case source.Size() == 8 && g.avx512:
-		return g.convertWidth(name+"QQ2"+to, 8, width, extended)
+		return g.convertWidth(name+"QQ2"+suffix, 8, width, extended)
 	case source == tensor.Uint32 && d == tensor.Float32:
 		// float32 represents both 16-bit halves and the product exactly, so only the addition rounds.
 		upper := g.unaryOp("VCVTDQ2PS", 4, g.immediateOp("VPSRLD", 16, extended))
 		lower := g.unaryOp("VCVTDQ2PS", 4, g.and(4, extended, g.constLanes(4, 0xffff)))
 		return g.multiplyAdd("VFMADD", 4, upper, g.constLanes(4, uint64(math.Float32bits(1<<16))), lower)
 	case source == tensor.Uint32:
-		return g.smallIntToFloat64(g.convertOp("VPMOVZXDQ", g.width(8), 0, extended))
+		return g.smallIntToFloat64(g.convertOp("VPMOVZXDQ", g.width(8), noBroadcast, extended))
 	case d == tensor.Float32: // the conversion to float64 must not round
 		return g.convertWidth("VCVTPD2PS", 8, width, g.int64ToFloat64(g.roundToOdd(extended, unsigned), unsigned))
 	}
@@ -159,8 +156,8 @@ const exponent52 = 0x4330000000000000
 
 // smallIntToFloat64 converts integers from 0 to 2^52-1 in 64-bit lanes to float64.
 func (g *gen) smallIntToFloat64(v alloc.Virt) alloc.Virt {
-	m := g.constLanes(8, exponent52)
-	return g.binaryOp("VSUBPD", 8, m, g.or(8, v, m))
+	exponent := g.constLanes(8, exponent52)
+	return g.binaryOp("VSUBPD", 8, exponent, g.or(8, v, exponent))
 }
 
 // int64ToFloat64 converts 64-bit integers to float64, without AVX-512. Each half of an integer becomes the low bits of
@@ -257,7 +254,7 @@ func (g *gen) floatToUint32(x alloc.Virt, laneBytes int) alloc.Virt {
 }
 
 // floatToInt64 converts floats in lanes of the given size in bytes to int64. Without AVX-512, it splits the truncated
-// number into upper*2^32 + lo, converts both parts, and joins them. Numbers out of range, and NaN, give -2^63.
+// number into upper*2^32 + lower, converts both parts, and joins them. Numbers out of range, and NaN, give -2^63.
 func (g *gen) floatToInt64(x alloc.Virt, laneBytes int) alloc.Virt {
 	if g.avx512 {
 		return g.convertOp("VCVTT"+floatSuffix(laneBytes)+"2QQ", g.width(8), laneBytes, x)
@@ -267,16 +264,16 @@ func (g *gen) floatToInt64(x alloc.Virt, laneBytes int) alloc.Virt {
 	}
 	truncated := g.round(expr.Trunc, 8, x)
 	upper := g.round(expr.Floor, 8, g.commutativeOp("VMULPD", 8, truncated, g.float64Const(1./(1<<32))))
-	lo := g.multiplyAdd("VFNMADD", 8, upper, g.float64Const(1<<32), truncated) // 0 to 2^32
+	lower := g.multiplyAdd("VFNMADD", 8, upper, g.float64Const(1<<32), truncated) // 0 to 2^32
 	exponent := g.constLanes(8, exponent52)
-	lo = g.xor(8, g.commutativeOp("VADDPD", 8, lo, exponent), exponent) // the significand of 2^52 + lo is lo
-	hi := g.convertOp("VPMOVSXDQ", g.width(8), 0, g.convertWidth("VCVTTPD2DQ", 8, g.width(4), upper))
-	result := g.or(8, g.immediateOp("VPSLLQ", 32, hi), lo)
+	lowerInt := g.xor(8, g.commutativeOp("VADDPD", 8, lower, exponent), exponent) // the significand of 2^52 + lower
+	upperInt := g.convertOp("VPMOVSXDQ", g.width(8), noBroadcast, g.convertWidth("VCVTTPD2DQ", 8, g.width(4), upper))
+	result := g.or(8, g.immediateOp("VPSLLQ", 32, upperInt), lowerInt)
 	return g.blend(8, g.inInt64Range(x, 8), result, g.constLanes(8, signBit(8)))
 }
 
-// floatToUint64 converts to uint64 as Go does. From 2^63 on, and for NaN, 2^63 is subtracted before the conversion to
-// int64, and the highest bit is set afterwards.
+// floatToUint64 converts to uint64 as Go does. If a number is at least 2^63 or NaN, 2^63 is subtracted before the
+// conversion to int64, and the highest bit is set afterwards.
 func (g *gen) floatToUint64(x alloc.Virt, laneBytes int) alloc.Virt {
 	if !g.avx512 && laneBytes == 4 {
 		x, laneBytes = g.convertWidth("VCVTPS2PD", 4, g.width(8), x), 8
@@ -301,9 +298,9 @@ func (g *gen) intToInt(d tensor.DType, x *laneValue) *laneValue {
 		if from.IsSigned() {
 			name = "VPMOVSXDQ"
 		}
-		result.reg = g.convertOp(name, g.width(8), 0, g.extended(x))
+		result.reg = g.convertOp(name, g.width(8), noBroadcast, g.extended(x))
 	case from.Size() == 8 && g.avx512:
-		result.reg = g.Add(alloc.Inst{Name: "VPMOVQD", Src: sources(x.reg), Dst: g.newVector(g.width(4)), Fold: -1})
+		result.reg = g.Add(alloc.Inst{Name: "VPMOVQD", Src: sources(x.reg), Dst: g.newVector(g.width(4)), Fold: noFold})
 		result.highUndefined = d.Size() < 4
 	case from.Size() == 8:
 		result.reg, result.highUndefined = g.lowHalves(x.reg), d.Size() < 4
@@ -324,5 +321,5 @@ func (g *gen) reinterpret(d tensor.DType, x *laneValue) *laneValue {
 	case x.dtype == tensor.Bool, d == tensor.Bool:
 		return g.convert(d, x)
 	}
-	return &laneValue{reg: g.widenHalves(x), dtype: d, highUndefined: d.Size() < 4}
+	return &laneValue{reg: g.unpacked(x), dtype: d, highUndefined: d.Size() < 4}
 }

@@ -25,7 +25,7 @@ func (g *gen) emit() error {
 	}
 	emit("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetRows}, g.pointerRegister(g.rowCounter, regTemp))
 	g.savePointer(g.rowCounter, regTemp)
-	for v := range g.Values {
+	for v := range g.Values { // constants in permanent registers are loaded once per call
 		if value := &g.Values[v]; value.Reload != nil && value.Constant && g.bodyRegisters.Permanent[v] >= 0 {
 			emit(value.Reload.Name, g.asm.Constant([]byte(value.Reload.Mem.Data)),
 				vectorRegister(int(g.bodyRegisters.Permanent[v]),
@@ -106,7 +106,8 @@ func (g *gen) hasNonTemporalStores() bool {
 	return slices.ContainsFunc(g.bodyCode.Out, func(out alloc.Out) bool { return out.NonTemporal != "" })
 }
 
-// fullIterations writes the loop over full iterations of a row.
+// fullIterations writes the loop over full iterations of a row. With non-temporal stores, it writes a second loop, with
+// ordinary stores, for rows that are not aligned.
 func (g *gen) fullIterations() {
 	emit, assembler := g.asm.Emit, g.asm
 	step := g.lanes * g.unroll
@@ -168,7 +169,7 @@ func (g *gen) checkAlignment(otherwise asm.Label) {
 
 // iterationLoop writes the main loop. Each trip computes step elements.
 func (g *gen) iterationLoop(step int) {
-	loop, before := g.asm.NewLabel(), g.executedCount()
+	loop, executedBefore := g.asm.NewLabel(), g.executedCount()
 	g.asm.Align(32)
 	g.asm.Bind(loop)
 	for iteration := 0; iteration < g.unroll; iteration += g.interleaved {
@@ -178,12 +179,12 @@ func (g *gen) iterationLoop(step int) {
 	g.advance(step)
 	g.asm.Emit("CMPQ", regIndex, regLimit)
 	g.asm.Emit("JLE", loop)
-	executed := g.executedCount() - before
+	executed := g.executedCount() - executedBefore
 	g.work.Iteration, g.work.IterationElements = max(g.work.Iteration, executed), step
-	g.work.Row -= executed
+	g.work.Row -= executed // emit adds all instructions to Row
 }
 
-// writePrefetches writes prefetches of the cache lines at the requested distance from the operands of an iteration.
+// writePrefetches writes prefetches of the cache lines at the requested distance from the operands of a trip.
 func (g *gen) writePrefetches() {
 	bytes, name := g.options.Prefetch.Bytes, "PREFETCHT1"
 	if g.options.Prefetch.IntoL1 {
@@ -211,7 +212,7 @@ func (g *gen) advance(elements int) {
 // tailLoop writes the loop over the tail of a row, in masked iterations.
 func (g *gen) tailLoop() {
 	emit, assembler := g.asm.Emit, g.asm
-	loop, done, before := assembler.NewLabel(), assembler.NewLabel(), g.executedCount()
+	loop, done, executedBefore := assembler.NewLabel(), assembler.NewLabel(), g.executedCount()
 	assembler.Bind(loop)
 	sets := 1
 	if g.loop.Totals {
@@ -238,9 +239,9 @@ func (g *gen) tailLoop() {
 	g.firstAccSet = 0
 	emit("JMP", loop)
 	assembler.Bind(done)
-	executed := g.executedCount() - before
+	executed := g.executedCount() - executedBefore
 	g.work.TailIteration, g.work.TailElements = (executed+sets-1)/sets, g.lanes
-	g.work.Row += 3 - executed // three instructions detect an empty tail
+	g.work.Row += 3 - executed // as in iterationLoop, but the three instructions that detect an empty tail remain
 }
 
 // tailMasks sets the tail masks for min(regLimit, g.lanes) elements, with AVX-512. If there are complex elements, their
@@ -269,19 +270,19 @@ func (g *gen) tailMasks() {
 // tailVectors sets the tail masks without AVX-512, in vector registers: lane k is all ones if k < regLimit, else 0.
 func (g *gen) tailVectors() {
 	emit := g.asm.Emit
-	mask4 := vectorRegister(wideTailMask, g.width(4))
+	mask32 := vectorRegister(wideTailMask, g.width(4)) // in lanes of 32 bits
 	if g.has64Bits {
-		mask4 = vectorRegister(narrowTailMask, g.width(4))
+		mask32 = vectorRegister(narrowTailMask, g.width(4))
 	}
-	var count []byte
+	var laneNumbers []byte
 	for k := range max(g.lanes, 4) {
-		count = append(count, byte(k), 0, 0, 0)
+		laneNumbers = append(laneNumbers, byte(k), 0, 0, 0)
 	}
-	emit("VMOVD", regLimit, mask4.X())
-	emit("VPBROADCASTD", mask4.X(), mask4)
-	emit("VPCMPGTD", g.asm.Constant(count), mask4, mask4)
+	emit("VMOVD", regLimit, mask32.X())
+	emit("VPBROADCASTD", mask32.X(), mask32)
+	emit("VPCMPGTD", g.asm.Constant(laneNumbers), mask32, mask32)
 	if g.has64Bits {
-		emit("VPMOVSXDQ", mask4, vectorRegister(wideTailMask, g.width(8)))
+		emit("VPMOVSXDQ", mask32, vectorRegister(wideTailMask, g.width(8)))
 	}
 }
 
@@ -326,39 +327,40 @@ func (g *gen) restoreDoubleIndex() {
 
 // copyTail writes a loop that copies min(regLimit, g.lanes) elements between pointer k and its bounce buffer, one
 // element at a time. The loop copies into the buffer if intoBuffer is set, else out of the buffer. size is the size of
-// an element in bytes. The loop changes regDoubleIndex and regTemp.
+// an element in bytes; 16 bytes are copied as two pieces of 8. The loop changes regDoubleIndex, which has the address
+// of the first element, and regTemp.
 func (g *gen) copyTail(k, size int, intoBuffer bool) {
 	emit, assembler := g.asm.Emit, g.asm
 	base := g.loadPointer(k)
-	scale := min(size, 8)
-	emit("LEAQ", asm.Mem{Base: base, Index: regIndex, Scale: uint8(scale)}, regDoubleIndex)
+	piece := min(size, 8)
+	emit("LEAQ", asm.Mem{Base: base, Index: regIndex, Scale: uint8(piece)}, regDoubleIndex)
 	if size == 16 {
 		emit("LEAQ", asm.Mem{Base: regDoubleIndex, Index: regIndex, Scale: 8}, regDoubleIndex)
 	}
-	// The element index in regTemp counts down from min(regLimit, g.lanes).
+	// The number of pieces in regTemp counts down from that of min(regLimit, g.lanes) elements.
 	emit("MOVL", asm.Imm(g.lanes), regTemp)
 	emit("CMPQ", regLimit, regTemp)
 	emit("CMOVQLT", regLimit, regTemp)
-	slot := int32(64 * g.bounceVectors[k])
+	buffer := int32(64 * g.bounceVectors[k]) // offset in the spill area
 	loop := assembler.NewLabel()
 	if size == 16 {
 		emit("ADDQ", regTemp, regTemp)
 	}
 	assembler.Bind(loop)
-	before := g.executedCount()
-	from := asm.Mem{Base: regDoubleIndex, Index: regTemp, Scale: uint8(scale), Disp: int32(-scale)}
-	to := asm.Mem{Base: regSpill, Index: regTemp, Scale: uint8(scale), Disp: slot - int32(scale)}
+	executedBefore := g.executedCount()
+	from := asm.Mem{Base: regDoubleIndex, Index: regTemp, Scale: uint8(piece), Disp: int32(-piece)}
+	to := asm.Mem{Base: regSpill, Index: regTemp, Scale: uint8(piece), Disp: buffer - int32(piece)}
 	if !intoBuffer {
 		from, to = to, from
 	}
-	g.moveElement(from, to, scale)
+	g.copyPiece(from, to, piece)
 	emit("DECL", regTemp)
 	emit("JNE", loop)
-	g.extraExecuted += (g.executedCount() - before) * (g.lanes*size/scale - 1)
+	g.extraExecuted += (g.executedCount() - executedBefore) * (g.lanes*size/piece - 1)
 }
 
-// moveElement writes the copy of 1, 2 or 8 bytes through a free vector register. size is the number of bytes.
-func (g *gen) moveElement(from, to asm.Mem, size int) {
+// copyPiece writes the copy of 1, 2 or 8 bytes through a free vector register. size is the number of bytes.
+func (g *gen) copyPiece(from, to asm.Mem, size int) {
 	emit := g.asm.Emit
 	scratch := asm.X(g.scratchVector())
 	switch size {

@@ -18,8 +18,8 @@ const (
 	regArgs        = asm.DI
 	regSpill       = asm.BX // the spill area
 	regIndex       = asm.CX // number of elements of the row that are already computed
-	regLimit       = asm.DX // the last regIndex of the main loop; in tails, the number of remaining elements
-	regTemp        = asm.AX
+	regLimit       = asm.DX // the last regIndex at which a trip may start; in tails, the number of remaining elements
+	regTemp        = asm.AX // a temporary; loadPointer and address may change it
 	regDoubleIndex = asm.SI // 2*regIndex, for elements of 16 bytes
 )
 
@@ -33,14 +33,14 @@ type frame struct {
 	baseOf          []int           // by pointer: the index of its register in bases, or -1
 	rowCounter      int             // number of the pointer that counts the remaining rows
 	pointerSlots    int             // number of vectors in the spill area that hold pointers without a register
-	bounceVectors   map[int]int     // by pointer: index of the spill vector through which a tail without masks is copied
+	bounceVectors   map[int]int     // by pointer: index of the spill vector that buffers a tail without masked access
 	bodyRegisters   alloc.File      // registers for row constants and full iterations
 	tailRegisters   alloc.File      // registers for tails; accumulators are in memory there, unless the loop has totals
 	accSets         int             // number of sets of accumulator registers; successive iterations use different sets
 	unroll          int             // number of iterations in one trip of the main loop
 	accsInRegisters bool            // accumulators are in registers
 	accRegisters    []int           // by index in gen.accs: its register in the first set
-	bodyInsts       [2][]alloc.Inst // the body: 0 with accumulators in memory, 1 with accumulators in registers
+	bodyInsts       [2][]alloc.Inst // by foldsInRegisters or foldsInMemory: the body with these folds
 	interleaved     int             // number of interleaved iterations in each list of bodyInsts
 	hasWideElements bool            // an operand or output has elements of 16 bytes
 
@@ -66,6 +66,9 @@ const (
 	longBody   = 150
 )
 
+// bodyKinds are the indices of frame.bodyInsts.
+var bodyKinds = [2]int{foldsInMemory, foldsInRegisters}
+
 // minPool is the minimum number of vector registers that remain for the values of the body.
 const minPool = 4
 
@@ -80,7 +83,7 @@ func (g *gen) layOutFrame() error {
 	}
 	g.layOutPointers()
 	g.bounceVectors = map[int]int{}
-	slots := g.pointerSlots
+	slots := g.pointerSlots // number of spill vectors in use
 	for k, d := range g.dtypes() {
 		if !g.avx512 && !g.isInvariant(k) && (d.Size() < 4 || d.IsComplex()) {
 			g.bounceVectors[k] = slots
@@ -89,8 +92,9 @@ func (g *gen) layOutFrame() error {
 	}
 	rowConstants := g.RowConstants(g.Body, g.foldInsts[foldsInRegisters], g.foldInsts[foldsInMemory],
 		g.foldInsts[foldsInTail], g.stores)
-	g.bodyInsts[0] = slices.Concat(g.Body, g.foldInsts[foldsInMemory], g.stores)
-	g.bodyInsts[1] = slices.Concat(g.Body, g.foldInsts[foldsInRegisters], g.stores)
+	for _, kind := range bodyKinds {
+		g.bodyInsts[kind] = slices.Concat(g.Body, g.foldInsts[kind], g.stores)
+	}
 	g.tailInsts = slices.Concat(g.Body, g.foldInsts[foldsInTail], g.stores)
 	g.interleaved = 1
 	cost, ok := g.searchAllocation(rowConstants, slots)
@@ -114,8 +118,8 @@ func (g *gen) layOutFrame() error {
 func (g *gen) searchAllocation(rowConstants []alloc.Virt, slots int) (bestCost float64, ok bool) {
 	bestCost = math.Inf(1)
 	bestFrame := g.frame
-	worse := 0
-	for count := len(rowConstants); count >= 0 && bestCost > 0 && worse < 3; count -= 1 + count/8 {
+	withoutGain := 0 // number of attempts since the cheapest one
+	for count := len(rowConstants); count >= 0 && bestCost > 0 && withoutGain < 3; count -= 1 + count/8 {
 		g.rowCode, g.bodyCode, g.tailCode, g.accLoads, g.accStores = nil, nil, nil, nil, nil
 		cost, allocated := g.tryAllocation(rowConstants[:count], rowConstants, slots, bestCost)
 		switch {
@@ -125,9 +129,9 @@ func (g *gen) searchAllocation(rowConstants []alloc.Virt, slots int) (bestCost f
 			bestFrame.free()
 		}
 		if allocated {
-			bestFrame, bestCost, worse, ok = g.frame, cost, 0, true
+			bestFrame, bestCost, withoutGain, ok = g.frame, cost, 0, true
 		} else if ok {
-			worse++
+			withoutGain++
 		}
 	}
 	g.frame = bestFrame
@@ -202,7 +206,7 @@ func (g *gen) tryAllocation(permanent, rowConstants []alloc.Virt, slots int, lim
 	used, lastMask := 0, 7 // row constants take vector registers from 0 on, and mask registers from K7 down
 	for _, v := range permanent {
 		if g.Values[v].Class == alloc.Masks {
-			if lastMask > 5 { // at most two row constants
+			if lastMask > 5 { // at most two row constants, in K7 and K6
 				registers.Permanent[v] = int8(lastMask)
 				lastMask--
 			}
@@ -222,7 +226,8 @@ func (g *gen) tryAllocation(permanent, rowConstants []alloc.Virt, slots int, lim
 	}
 	registers.ReservedSlots = slots
 	g.tailRegisters = registers
-	if g.placeAccs(used, numRegs, lastMask); g.loop.Totals && !g.accsInRegisters {
+	g.placeAccs(used, numRegs, lastMask)
+	if g.loop.Totals && !g.accsInRegisters {
 		return 0, false
 	}
 	g.bodyRegisters = registers
@@ -232,7 +237,7 @@ func (g *gen) tryAllocation(permanent, rowConstants []alloc.Virt, slots int, lim
 	if g.accsInRegisters {
 		g.reserveAccs(used)
 	}
-	if g.loop.Totals {
+	if g.loop.Totals { // tails use the accumulator registers, too
 		g.tailRegisters.Pool = g.bodyRegisters.Pool
 	}
 	g.reserveTailMasks()
@@ -243,16 +248,16 @@ func (g *gen) tryAllocation(permanent, rowConstants []alloc.Virt, slots int, lim
 // values of the body: half of the vector registers, minPool vector registers without row constants, and three mask
 // registers. Row constants occupy `used` of numRegs vector registers. lastMask is the last free mask register.
 func (g *gen) placeAccs(used, numRegs, lastMask int) {
-	numAccRegs, needMasks := 0, 0
+	accVectors, accMasks := 0, 0
 	for _, acc := range g.accs {
 		if g.Values[acc.Virt].Class == alloc.Masks {
-			needMasks += g.accSets
+			accMasks += g.accSets
 		} else {
-			numAccRegs += g.accSets
+			accVectors += g.accSets
 		}
 	}
-	g.accsInRegisters = len(g.accs) > 0 && numAccRegs <= numRegs/2 && used+numAccRegs <= numRegs-minPool &&
-		lastMask-needMasks >= 3
+	g.accsInRegisters = len(g.accs) > 0 && accVectors <= numRegs/2 && used+accVectors <= numRegs-minPool &&
+		lastMask-accMasks >= 3
 }
 
 // reserveAccs assigns registers to accumulators and removes these registers from the pool of the body. Row constants
@@ -308,9 +313,9 @@ func (g *gen) hasComplex() bool {
 // allocateAll allocates the registers of all instructions of the loop. rowConstants are computed by the row code.
 // allocateAll returns the cost of the body, and false if the allocation failed or its cost is not below limit.
 func (g *gen) allocateAll(rowConstants []alloc.Virt, limit float64) (float64, bool) {
-	list := g.bodyInsts[0]
+	list := g.bodyInsts[foldsInMemory]
 	if g.accsInRegisters {
-		list = g.bodyInsts[1]
+		list = g.bodyInsts[foldsInRegisters]
 	}
 	body := alloc.Policy{Limit: limit}
 	if g.bodyCode = alloc.Run(g.Values, &g.bodyRegisters, list, body); g.bodyCode.Cost >= limit {
@@ -375,8 +380,8 @@ func (g *gen) tryInterleave(rowConstants []alloc.Virt, slots int, cost float64, 
 	}
 	for iterations := 2; iterations <= maxIterations; iterations *= 2 {
 		before := g.frame
-		for k := range g.bodyInsts {
-			g.bodyInsts[k] = g.Interleave(g.bodyInsts[k], iterations/2)
+		for _, kind := range bodyKinds {
+			g.bodyInsts[kind] = g.Interleave(g.bodyInsts[kind], iterations/2)
 		}
 		g.interleaved = iterations
 		total, ok := g.searchAllocation(rowConstants, slots)

@@ -12,6 +12,10 @@
 // then occupies one register. Integers of fewer than 32 bits are in lanes of 32 bits, and are sign- or zero-extended
 // only if the extension affects results. Bools are masks. The tail of a row is the elements after the last full
 // iteration. It is computed under masks, so that no byte beyond an operand is accessed.
+//
+// The body is the instructions of a full iteration. A trip of the main loop executes several iterations (unrolled), in
+// lists whose iterations are interleaved. The folds of a loop combine the elements of its rows into accumulators, one
+// for each of [expr.Lanes] lanes. A loop with totals ([expr.Loop.Totals]) combines each row into one number.
 package amd64
 
 import (
@@ -28,7 +32,8 @@ import (
 )
 
 // gen generates the code of one loop: it selects instructions, allocates registers, and writes the code. In its
-// methods, laneBytes is the size of a lane in bytes, width is the size of a vector in bytes, and d is a dtype.
+// methods, laneBytes is the size of a lane in bytes, width is the size of a vector in bytes, and d is a dtype. In the
+// methods that add an instruction, laneBytes is also the size of an element that a memory operand may broadcast.
 type gen struct {
 	alloc.Builder
 	loop      *expr.Loop
@@ -39,20 +44,20 @@ type gen struct {
 	avx512    bool // AVX-512: masks, 32 registers of 512 bits
 	outputs   int  // number of outputs
 
-	selected        []*laneValue                 // by expr.Value: its register; nil before its instructions are selected
-	complexOperands map[int][2]alloc.Virt        // by number of a complex operand: its real and imaginary parts
-	constants       map[alloc.Mem]alloc.Virt     // by contents: the value of the constant
-	bitMasks        map[[2]alloc.Virt]alloc.Virt // by value and bit: the mask of the lanes in which the bit is set
-	lookups         map[lookupKey]alloc.Virt     // the results of lookups that are already selected
-	tableOffsets    map[alloc.Virt]alloc.Virt    // by index value: the byte offsets of rows of tables
-	foldInsts       [3][]alloc.Inst              // folds of an iteration: foldsInRegisters, foldsInMemory, foldsInTail
-	stores          []alloc.Inst                 // stores of an iteration
-	tailInsts       []alloc.Inst                 // all instructions of a tail iteration
-	accLoadInsts    []alloc.Inst                 // loads of accumulator registers
-	accStoreInsts   []alloc.Inst                 // stores of accumulator registers
-	accs            []*alloc.Acc                 // the accumulators of folds
-	tables          []string                     // contents of the tables of lookupRows
-	tailLanes       alloc.Virt                   // mask of the lanes that have elements in a tail; 0 if unused
+	selected        []*laneValue              // by expr.Value: its register; nil before its instructions are selected
+	complexOperands map[int][2]alloc.Virt     // by number of a complex operand: its real and imaginary parts
+	constants       map[alloc.Mem]alloc.Virt  // by contents: the value of the constant
+	bitMasks        map[bitKey]alloc.Virt     // the mask of the lanes in which a bit is set
+	lookups         map[lookupKey]alloc.Virt  // the results of lookups that are already selected
+	tableOffsets    map[alloc.Virt]alloc.Virt // by index value: the byte offsets of rows of tables
+	foldInsts       [3][]alloc.Inst           // folds of an iteration: foldsInRegisters, foldsInMemory, foldsInTail
+	stores          []alloc.Inst              // stores of an iteration
+	tailInsts       []alloc.Inst              // all instructions of a tail iteration
+	accLoadInsts    []alloc.Inst              // loads of accumulator registers
+	accStoreInsts   []alloc.Inst              // stores of accumulator registers
+	accs            []*alloc.Acc              // the accumulators of folds
+	tables          []string                  // contents of the tables of lookupRows
+	tailLanes       alloc.Virt                // mask of the lanes that have elements in a tail; 0 if none needs it
 	err             error
 	asm             *asm.Assembler
 	extraExecuted   int      // number of instructions that nested loops execute after their first iteration
@@ -67,14 +72,22 @@ const (
 	foldsInTail             // iterations of a tail
 )
 
+// noFold, as alloc.Inst.Fold, states that no source may be a memory operand. noBroadcast, as laneBytes, states that a
+// memory operand is a whole vector.
+const (
+	noFold      = -1
+	noBroadcast = 0
+)
+
 // laneValue describes the register that holds a value of the expression. Integers of fewer than 32 bits are in 32-bit
 // lanes, sign- or zero-extended unless highUndefined is set. 16-bit floats are zero-extended to 32-bit lanes in the
-// register `reg`, or packed in the register `half`. With AVX-512, bools are mask registers. Without AVX-512, all bits
-// of a bool's lane are equal, and all bools of a loop have lanes of the same width (maskLane).
+// register `reg`, or in lanes of 16 bits in the register `packed`, or both. With AVX-512, bools are mask registers.
+// Without AVX-512, all bits of a bool's lane are equal, and all bools of a loop have lanes of the same width
+// (maskLane).
 type laneValue struct {
-	reg           alloc.Virt // 0 if only half exists
+	reg           alloc.Virt // 0 if only packed exists
 	highUndefined bool       // the bits of a lane above those of the dtype are undefined
-	half          alloc.Virt // 16-bit floats in lanes of 16 bits; 0 if only reg exists
+	packed        alloc.Virt // 0 if only reg exists
 	dtype         tensor.DType
 }
 
@@ -101,7 +114,7 @@ func Compile(loop *expr.Loop, order []expr.Value, cpu machine.Features, options 
 func newGen(loop *expr.Loop, cpu machine.Features, options target.LoopOptions) *gen {
 	g := &gen{loop: loop, code: loop.Code, options: options, avx512: cpu.Has(machine.Vector512),
 		complexOperands: map[int][2]alloc.Virt{}, constants: map[alloc.Mem]alloc.Virt{},
-		bitMasks: map[[2]alloc.Virt]alloc.Virt{},
+		bitMasks: map[bitKey]alloc.Virt{},
 		lookups:  map[lookupKey]alloc.Virt{}, tableOffsets: map[alloc.Virt]alloc.Virt{}, outputs: len(loop.Code.Out)}
 	for _, inst := range g.code.Insts {
 		wide := inst.DType.Size() == 8
@@ -155,8 +168,8 @@ func (g *gen) boolVal() alloc.Value {
 	return alloc.Value{Bytes: g.width(g.maskLane())}
 }
 
-// newVector adds a virtual register for a vector of the given width in bytes. It is not inlined, because many places
-// call it and no inner loop does.
+// newVector adds a virtual register for a vector of the given width in bytes. Inlining is off: it would only enlarge
+// the many callers.
 //
 //go:noinline
 func (g *gen) newVector(width uint8) alloc.Virt { return g.New(alloc.Value{Bytes: width}) }
@@ -200,7 +213,7 @@ func (g *gen) unaryOp(name string, laneBytes int, a alloc.Virt) alloc.Virt {
 // encoding have no memory operand.
 func (g *gen) immediateOp(name string, imm int64, a alloc.Virt) alloc.Virt {
 	return g.Add(alloc.Inst{Name: name, Src: immediate(imm, a), Dst: g.newLike(a),
-		Fold: -1})
+		Fold: noFold})
 }
 
 // convertOp adds an operation on one vector. Its result has the given width in bytes.
@@ -219,10 +232,11 @@ func (g *gen) constLanes(laneBytes int, x uint64) alloc.Virt {
 		}
 		return g.constant(name, width, laneBytes, string(b))
 	}
-	return g.constant("VMOVUPS", width, 0, strings.Repeat(string(b), int(width)/laneBytes))
+	return g.constant("VMOVUPS", width, noBroadcast, strings.Repeat(string(b), int(width)/laneBytes))
 }
 
-// constant returns a constant, which the instruction with the given name loads from data.
+// constant returns a constant of the given width, which the instruction with the given name loads from data. Unless
+// laneBytes is noBroadcast, data is one element, which the instruction broadcasts.
 func (g *gen) constant(name string, width uint8, laneBytes int, data string) alloc.Virt {
 	key := alloc.Mem{Space: alloc.Constant, Data: data, Index: int(width)}
 	if v, ok := g.constants[key]; ok {
@@ -237,7 +251,7 @@ func (g *gen) constant(name string, width uint8, laneBytes int, data string) all
 
 // vector returns a constant vector.
 func (g *gen) vector(data []byte) alloc.Virt {
-	return g.constant("VMOVUPS", uint8(len(data)), 0, string(data))
+	return g.constant("VMOVUPS", uint8(len(data)), noBroadcast, string(data))
 }
 
 // floatSuffix returns the suffix of float instructions: PS for lanes of 4 bytes, PD for 8.
@@ -259,10 +273,11 @@ func intSuffix(laneBytes int) string {
 // selectedValue returns the register of a value of the expression.
 func (g *gen) selectedValue(v expr.Value) *laneValue { return g.selected[v] }
 
-// extended returns the register of a value, with the bits above its dtype sign- or zero-extended.
+// extended returns the register of a value, with the bits above its dtype sign- or zero-extended. It records the
+// register in the value, so that the extension is done once.
 func (g *gen) extended(value *laneValue) alloc.Virt {
 	if !value.highUndefined {
-		return g.widenHalves(value)
+		return g.unpacked(value)
 	}
 	dtype := value.dtype
 	if dtype.IsSigned() && !dtype.IsFloat() {
@@ -275,10 +290,11 @@ func (g *gen) extended(value *laneValue) alloc.Virt {
 	return value.reg
 }
 
-// widenHalves returns the register of a value, with 16-bit floats in 32-bit lanes.
-func (g *gen) widenHalves(value *laneValue) alloc.Virt {
-	if value.reg == 0 && value.half != 0 {
-		value.reg = g.convertOp("VPMOVZXWD", g.width(4), 0, value.half)
+// unpacked returns the register `reg` of a value. If only the register `packed` exists, unpacked adds the instruction
+// that unpacks it.
+func (g *gen) unpacked(value *laneValue) alloc.Virt {
+	if value.reg == 0 && value.packed != 0 {
+		value.reg = g.convertOp("VPMOVZXWD", g.width(4), noBroadcast, value.packed)
 	}
 	return value.reg
 }

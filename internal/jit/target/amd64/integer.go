@@ -13,19 +13,19 @@ import (
 func (g *gen) integerOp(op expr.Op, d tensor.DType, a, b *laneValue) *laneValue {
 	laneBytes := laneSize(d)
 	suffix := intSuffix(laneBytes)
-	narrow := d.Size() < 4
+	const extended, notExtended = false, true // values of highUndefined
 	result := func(v alloc.Virt, highUndefined bool) *laneValue {
-		return &laneValue{reg: v, dtype: d, highUndefined: highUndefined && narrow}
+		return &laneValue{reg: v, dtype: d, highUndefined: highUndefined && d.Size() < 4}
 	}
 	switch op {
 	case expr.Add:
-		return result(g.commutativeOp("VPADD"+suffix, laneBytes, a.reg, b.reg), true)
+		return result(g.commutativeOp("VPADD"+suffix, laneBytes, a.reg, b.reg), notExtended)
 	case expr.Sub:
-		return result(g.binaryOp("VPSUB"+suffix, laneBytes, b.reg, a.reg), true)
+		return result(g.binaryOp("VPSUB"+suffix, laneBytes, b.reg, a.reg), notExtended)
 	case expr.Mul:
-		return result(g.multiply(laneBytes, a.reg, b.reg), true)
+		return result(g.multiply(laneBytes, a.reg, b.reg), notExtended)
 	case expr.Neg:
-		return result(g.binaryOp("VPSUB"+suffix, laneBytes, a.reg, g.constLanes(laneBytes, 0)), true)
+		return result(g.binaryOp("VPSUB"+suffix, laneBytes, a.reg, g.constLanes(laneBytes, 0)), notExtended)
 	case expr.And:
 		return result(g.and(laneBytes, a.reg, b.reg), a.highUndefined || b.highUndefined)
 	case expr.Or:
@@ -33,21 +33,21 @@ func (g *gen) integerOp(op expr.Op, d tensor.DType, a, b *laneValue) *laneValue 
 	case expr.Xor:
 		return result(g.xor(laneBytes, a.reg, b.reg), a.highUndefined || b.highUndefined)
 	case expr.Not:
-		return result(g.xor(laneBytes, a.reg, g.constLanes(laneBytes, math.MaxUint64)), true)
+		return result(g.xor(laneBytes, a.reg, g.constLanes(laneBytes, math.MaxUint64)), notExtended)
 	case expr.Shl:
-		return result(g.shift("VPSLL", d, a.reg, b), true)
+		return result(g.shift("VPSLL", d, a.reg, b), notExtended)
 	case expr.Shr:
 		if d.IsSigned() {
-			return result(g.shiftSigned(d, g.extended(a), b), false)
+			return result(g.shiftSigned(d, g.extended(a), b), extended)
 		}
-		return result(g.shift("VPSRL", d, g.extended(a), b), false)
+		return result(g.shift("VPSRL", d, g.extended(a), b), extended)
 	case expr.Abs:
 		if !d.IsSigned() {
 			return a
 		}
-		return result(g.abs(laneBytes, g.extended(a)), true)
+		return result(g.abs(laneBytes, g.extended(a)), notExtended)
 	case expr.Min, expr.Max:
-		return result(g.intExtremum(op, d, g.extended(a), g.extended(b)), false)
+		return result(g.intExtremum(op, d, g.extended(a), g.extended(b)), extended)
 	case expr.Div:
 		return g.divide(d, a, b)
 	}
@@ -59,7 +59,7 @@ func (g *gen) integerOp(op expr.Op, d tensor.DType, a, b *laneValue) *laneValue 
 // of AVX-512 computes both operations.
 func (g *gen) orConjunction(laneBytes int, a, b alloc.Virt) alloc.Virt {
 	name := "VPAND" + intSuffix(laneBytes)
-	for k := len(g.Body) - 1; g.avx512 && k >= max(0, len(g.Body)-8); k-- {
+	for k := len(g.Body) - 1; g.avx512 && k >= max(0, len(g.Body)-recentInsts); k-- {
 		if inst := g.Body[k]; inst.Dst == b && inst.Name == name {
 			const orAnd = 0xF8 // the truth table of a | b0 & b1
 			src := []alloc.Arg{{Imm: orAnd}, inst.Src[0], inst.Src[1]}
@@ -114,8 +114,8 @@ func (g *gen) intExtremum(op expr.Op, d tensor.DType, a, b alloc.Virt) alloc.Vir
 	return g.commutativeOp(name+"S"+intSuffix(laneBytes), laneBytes, a, b)
 }
 
-// shiftCount returns a constant shift distance and 0. If the distance varies, it returns 0 and the register with the
-// distance modulo the width of d.
+// shiftCount returns a shift distance, modulo the number of bits of d. If the distance is a constant, shiftCount
+// returns the constant and no register (0). Otherwise it returns 0 and the register with the distances.
 func (g *gen) shiftCount(d tensor.DType, b *laneValue) (int64, alloc.Virt) {
 	bits := uint64(8 * d.Size())
 	if reload := g.Values[b.reg].Reload; reload != nil && reload.Mem.Space == alloc.Constant {

@@ -16,7 +16,7 @@ func (g *gen) lower(order []expr.Value) error {
 	for k, output := range g.code.Out {
 		mem := alloc.Mem{Space: alloc.Advancing, Index: k, Step: int32(g.lanes * output.DType.Size())}
 		switch {
-		case output.DType == tensor.Invalid:
+		case output.DType == tensor.Invalid: // the output is unused
 		case output.Im != expr.None:
 			g.stores = append(g.stores, g.storeComplex(k, output.DType, g.selectedValue(output.Re).reg,
 				g.selectedValue(output.Im).reg)...)
@@ -38,10 +38,10 @@ func (g *gen) lowerFolds() {
 			g.extended(folded) // once, for accumulators in registers and in memory
 		}
 	}
-	if !g.avx512 || g.loop.Totals {
+	if !g.avx512 || g.loop.Totals { // folds in tails select lanes by this mask
 		g.tailLanes = g.New(g.boolVal())
 	}
-	body := g.Body
+	body := g.Body // Collect empties it
 	for k := range g.loop.Folds {
 		if g.loop.Totals {
 			g.foldTotal(k)
@@ -107,7 +107,7 @@ func (g *gen) foldInRegisters(k int) {
 		g.Body = append(g.Body, alloc.Inst{Name: alloc.Move, Src: sources(loaded.reg), Dst: acc.reg})
 		if noNaN != 0 {
 			g.compareFloats(laneSize(dtype), cmpOrdered, acc.reg, acc.reg)
-			g.Body[len(g.Body)-1].Dst = noNaN
+			g.Body[len(g.Body)-1].Dst = noNaN // in place of a new register
 		}
 	})...)
 	g.accStoreInsts = append(g.accStoreInsts, g.Collect(func() {
@@ -127,21 +127,21 @@ func (g *gen) mayLoseNaN(op expr.Op, d tensor.DType) bool {
 	return g.avx512 && d.IsFloat() && (op == expr.Min || op == expr.Max)
 }
 
-// foldInto folds a value into the accumulator acc. noNaN is 0 or an accumulator with the mask of the lanes that have
-// seen no NaN. The comparison for this mask is masked by the old mask, so a cleared lane stays cleared.
+// foldInto folds a value into the accumulator acc. noNaN is 0, or an accumulator with the mask of the lanes that have
+// seen no NaN; the comparison that computes it is masked by its old contents, so a cleared lane stays cleared.
 func (g *gen) foldInto(op expr.Op, acc, noNaN alloc.Virt, value *laneValue) {
 	if noNaN != 0 {
 		laneBytes := laneSize(value.dtype)
 		g.Body = append(g.Body, alloc.Inst{Name: "VCMP" + floatSuffix(laneBytes),
 			Src:  immediate(cmpOrdered, value.reg, value.reg),
-			Mask: noNaN, Dst: noNaN, Fold: -1},
+			Mask: noNaN, Dst: noNaN, Fold: noFold},
 			alloc.Inst{Name: extremumName(op, laneBytes), Src: sources(value.reg, acc), Dst: acc,
 				BroadcastBytes: uint8(laneBytes)})
 		return
 	}
 	result := g.apply(op, value.dtype, &laneValue{reg: acc, dtype: value.dtype}, value)
 	if last := len(g.Body) - 1; last >= 0 && g.Body[last].Dst == result.reg {
-		g.Body[last].Dst = acc
+		g.Body[last].Dst = acc // in place of a new register
 	} else {
 		g.fail("there is no instruction that folds by %v", op)
 	}

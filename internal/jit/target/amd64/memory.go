@@ -24,7 +24,7 @@ func (g *gen) load(k, part int) *laneValue {
 }
 
 // loadFrom returns a value of the given width in bytes, which the instruction with the given name loads from memory. If
-// foldable is set, other instructions may have the memory as an operand instead.
+// foldable is set, the memory may be an operand of the instructions that use the value.
 func (g *gen) loadFrom(width uint8, name string, foldable bool, mem alloc.Mem) alloc.Virt {
 	reload := &alloc.Reload{Name: name, Mem: mem, Foldable: foldable}
 	return g.New(alloc.Value{Bytes: width, Invariant: mem.Space == alloc.PerRow, Reload: reload})
@@ -39,7 +39,7 @@ func (g *gen) loadVector(mem alloc.Mem, d tensor.DType) *laneValue {
 	case tensor.Bool:
 		value.reg = g.loadBool(mem)
 	case tensor.Float16:
-		value.half = g.loadFrom(max(width/2, 16), g.halfMove(), true, mem)
+		value.packed = g.loadFrom(max(width/2, 16), g.packedMove(), true, mem)
 	case tensor.Int8:
 		value.reg = g.loadFrom(width, "VPMOVSXBD", false, mem)
 	case tensor.Uint8:
@@ -57,8 +57,8 @@ func (g *gen) loadVector(mem alloc.Mem, d tensor.DType) *laneValue {
 	return value
 }
 
-// halfMove returns the instruction that loads or stores g.lanes elements of 2 bytes.
-func (g *gen) halfMove() string {
+// packedMove returns the instruction that loads or stores g.lanes elements of 2 bytes.
+func (g *gen) packedMove() string {
 	switch {
 	case g.lanes == 4:
 		return "VMOVQ"
@@ -83,7 +83,7 @@ func (g *gen) loadBool(mem alloc.Mem) alloc.Virt {
 		name = "VMOVQ"
 	}
 	x := g.loadFrom(16, name, false, mem)
-	return g.Add(alloc.Inst{Name: "VPTESTMB", Src: sources(x, x), Dst: g.New(g.boolVal()), Fold: -1})
+	return g.Add(alloc.Inst{Name: "VPTESTMB", Src: sources(x, x), Dst: g.New(g.boolVal()), Fold: noFold})
 }
 
 // loadScalar returns an element, broadcast to all lanes. The element is `offset` bytes after the pointer.
@@ -100,28 +100,29 @@ func (g *gen) loadScalar(pointer int, offset int32, d tensor.DType) *laneValue {
 		element := g.loadFrom(max(width/2, 16), "VPBROADCASTW", false, mem)
 		switch {
 		case d == tensor.Float16:
-			value.half = element
+			value.packed = element
 		case d.IsSigned():
-			value.reg = g.convertOp("VPMOVSXWD", width, 0, element)
+			value.reg = g.convertOp("VPMOVSXWD", width, noBroadcast, element)
 		default:
-			value.reg = g.convertOp("VPMOVZXWD", width, 0, element)
+			value.reg = g.convertOp("VPMOVZXWD", width, noBroadcast, element)
 		}
 	case 1:
 		element := g.loadFrom(16, "VPBROADCASTB", false, mem)
 		switch {
 		case d == tensor.Bool && g.avx512:
-			value.reg = g.Add(alloc.Inst{Name: "VPTESTMB", Src: sources(element, element), Dst: g.New(g.boolVal()), Fold: -1})
+			value.reg = g.Add(alloc.Inst{Name: "VPTESTMB", Src: sources(element, element), Dst: g.New(g.boolVal()),
+				Fold: noFold})
 		case d == tensor.Bool:
 			name, laneBytes := "VPMOVZXBD", g.maskLane()
 			if laneBytes == 8 {
 				name = "VPMOVZXBQ"
 			}
 			value.reg = g.binaryOp("VPCMPGT"+intSuffix(laneBytes), laneBytes, g.constLanes(laneBytes, 0),
-				g.convertOp(name, g.width(laneBytes), 0, element))
+				g.convertOp(name, g.width(laneBytes), noBroadcast, element))
 		case d == tensor.Int8:
-			value.reg = g.convertOp("VPMOVSXBD", width, 0, element)
+			value.reg = g.convertOp("VPMOVSXBD", width, noBroadcast, element)
 		default:
-			value.reg = g.convertOp("VPMOVZXBD", width, 0, element)
+			value.reg = g.convertOp("VPMOVZXBD", width, noBroadcast, element)
 		}
 	}
 	return value
@@ -156,10 +157,10 @@ func (g *gen) loadComplex(pointer, size int) [2]alloc.Virt {
 		return [2]alloc.Virt{g.permute2(halves[0], halves[1], size, evenOdd(g.lanes, 0)),
 			g.permute2(halves[0], halves[1], size, evenOdd(g.lanes, 1))}
 	}
-	// The instructions work within 128 bits. VPERMPD with 0xD8 then exchanges the middle two of four 64-bit quarters.
+	// The instructions work within 128 bits. VPERMPD with 0xD8 then exchanges quarters 1 and 2 of 64 bits.
 	if size == 8 {
-		lo := g.binaryOp("VUNPCKLPD", 0, halves[1], halves[0])
-		hi := g.binaryOp("VUNPCKHPD", 0, halves[1], halves[0])
+		lo := g.binaryOp("VUNPCKLPD", noBroadcast, halves[1], halves[0])
+		hi := g.binaryOp("VUNPCKHPD", noBroadcast, halves[1], halves[0])
 		return [2]alloc.Virt{g.immediateOp("VPERMPD", 0xD8, lo), g.immediateOp("VPERMPD", 0xD8, hi)}
 	}
 	var parts [2]alloc.Virt
@@ -214,9 +215,9 @@ func (g *gen) lookup(table []float32, indices alloc.Virt) alloc.Virt {
 	switch {
 	case len(table) == lanes:
 		if lanes == 4 {
-			return g.binaryOp("VPERMILPS", 0, indices, g.float32Vector(table))
+			return g.binaryOp("VPERMILPS", noBroadcast, indices, g.float32Vector(table))
 		}
-		return g.binaryOp("VPERMPS", 0, g.float32Vector(table), indices)
+		return g.binaryOp("VPERMPS", noBroadcast, g.float32Vector(table), indices)
 	case slices.Equal(table[:half], table[half:]):
 		return g.lookup(table[:half], indices)
 	case len(table) == 2*lanes && g.avx512:
@@ -235,14 +236,20 @@ func (g *gen) float32Vector(lanes []float32) alloc.Virt {
 	return g.vector(data)
 }
 
+// bitKey identifies a mask of bitMask.
+type bitKey struct {
+	value alloc.Virt
+	bit   int // a power of two
+}
+
 // bitMask returns the mask of the lanes of `indices` in which a bit is set. The argument bit is a power of two.
 func (g *gen) bitMask(indices alloc.Virt, bit int) alloc.Virt {
-	key := [2]alloc.Virt{indices, alloc.Virt(bit)}
+	key := bitKey{indices, bit}
 	mask, ok := g.bitMasks[key]
 	if !ok {
 		if g.avx512 {
 			mask = g.Add(alloc.Inst{Name: "VPTESTMD", Src: sources(g.constLanes(4, uint64(bit)), indices),
-				Dst: g.New(g.boolVal()), Fold: -1})
+				Dst: g.New(g.boolVal()), Fold: noFold})
 		} else {
 			// The bit becomes the sign bit, which blend reads.
 			mask = g.immediateOp("VPSLLD", int64(bits.LeadingZeros32(uint32(bit))), indices)
@@ -252,23 +259,23 @@ func (g *gen) bitMask(indices alloc.Virt, bit int) alloc.Virt {
 	return mask
 }
 
-// shuffle adds an operation on an immediate and the vectors a and b.
+// shuffle adds an operation on an immediate and the vectors a and b. Only b may be a memory operand (source 1).
 func (g *gen) shuffle(name string, imm int64, b, a alloc.Virt) alloc.Virt {
 	return g.Add(alloc.Inst{Name: name, Src: immediate(imm, b, a), Dst: g.newLike(a),
 		Fold: 1})
 }
 
 // newStore returns a store of v to mem. nonTemporal is the name of the store's non-temporal form, or empty. An output
-// may share the memory of an operand. Therefore, if there are several outputs, an operand that is stored unchanged is
-// loaded before any store.
+// may share the memory of an operand. Therefore, if there are several outputs, a Move loads an operand that is stored
+// unchanged before any store.
 func (g *gen) newStore(name, nonTemporal string, mem alloc.Mem, v alloc.Virt) alloc.Inst {
 	if reload := g.Values[v].Reload; reload != nil && reload.Mem.Space == alloc.Advancing && len(g.code.Out) > 1 {
-		v = g.Add(alloc.Inst{Name: alloc.Move, Src: sources(v), Dst: g.newLike(v), Fold: -1})
+		v = g.Add(alloc.Inst{Name: alloc.Move, Src: sources(v), Dst: g.newLike(v), Fold: noFold})
 	}
 	if !g.isNonTemporal(mem) {
 		nonTemporal = ""
 	}
-	return alloc.Inst{Name: name, NonTemporal: nonTemporal, Src: sources(v), Store: &mem, Fold: -1}
+	return alloc.Inst{Name: name, NonTemporal: nonTemporal, Src: sources(v), Store: &mem, Fold: noFold}
 }
 
 // isNonTemporal reports whether mem is an output with non-temporal stores.
@@ -287,8 +294,8 @@ func (g *gen) store(mem alloc.Mem, value *laneValue) alloc.Inst {
 		return g.newStore("VMOVUPS", "VMOVNTPS", mem, value.reg)
 	}
 	switch {
-	case dtype == tensor.Float16 && value.half != 0:
-		return g.newStore(g.halfMove(), g.nonTemporalName(2), mem, value.half)
+	case dtype == tensor.Float16 && value.packed != 0:
+		return g.newStore(g.packedMove(), g.nonTemporalName(2), mem, value.packed)
 	case dtype == tensor.Bool && g.avx512:
 		ones := g.vector([]byte("\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01"))
 		x := g.Add(alloc.Inst{Name: "VMOVDQU8", Src: sources(ones), Mask: value.reg, Zero: true, Dst: g.newVector(16),
@@ -299,7 +306,7 @@ func (g *gen) store(mem alloc.Mem, value *laneValue) alloc.Inst {
 		}
 		return g.newStore(name, g.nonTemporalName(1), mem, x)
 	case g.avx512:
-		return g.storePacked512(mem, dtype.Size(), g.widenHalves(value))
+		return g.storePacked512(mem, dtype.Size(), g.unpacked(value))
 	}
 	return g.storePacked256(mem, value)
 }
@@ -324,14 +331,14 @@ func (g *gen) storePacked512(mem alloc.Mem, size int, v alloc.Virt) alloc.Inst {
 	if nonTemporal == "" || !g.isNonTemporal(mem) {
 		return g.newStore(name, "", mem, v)
 	}
-	x := g.Add(alloc.Inst{Name: name, Src: sources(v), Dst: g.newVector(uint8(g.lanes * size)), Fold: -1})
+	x := g.Add(alloc.Inst{Name: name, Src: sources(v), Dst: g.newVector(uint8(g.lanes * size)), Fold: noFold})
 	return g.newStore(move, nonTemporal, mem, x)
 }
 
 // storePacked256 returns the store of lanes as elements of 1 or 2 bytes, without AVX-512.
 func (g *gen) storePacked256(mem alloc.Mem, value *laneValue) alloc.Inst {
 	size := value.dtype.Size()
-	x := g.widenHalves(value)
+	x := g.unpacked(value)
 	if value.dtype == tensor.Bool {
 		x = g.immediateOp("VPSRLD", 31, g.narrowMask(x))
 	}
@@ -344,15 +351,15 @@ func (g *gen) storePacked256(mem alloc.Mem, value *laneValue) alloc.Inst {
 	if width == 32 {
 		byteOrder = append(byteOrder, byteOrder...)
 	}
-	x = g.binaryOp("VPSHUFB", 0, g.vector(byteOrder), x)
+	x = g.binaryOp("VPSHUFB", noBroadcast, g.vector(byteOrder), x)
 	if width == 32 { // join the first bytes of both halves
-		hi := g.Add(alloc.Inst{Name: "VEXTRACTI128", Src: immediate(1, x), Dst: g.newVector(16), Fold: -1})
+		hi := g.Add(alloc.Inst{Name: "VEXTRACTI128", Src: immediate(1, x), Dst: g.newVector(16), Fold: noFold})
 		unpack := "VPUNPCKLDQ"
 		if size == 2 {
 			unpack = "VPUNPCKLQDQ"
 		}
 		src := []alloc.Arg{{Virt: hi}, {Virt: x, Bytes: 16}}
-		x = g.Add(alloc.Inst{Name: unpack, Src: src, Dst: g.newVector(16), Fold: -1})
+		x = g.Add(alloc.Inst{Name: unpack, Src: src, Dst: g.newVector(16), Fold: noFold})
 	}
 	name := map[int]string{4: "VMOVD", 8: "VMOVQ", 16: "VMOVDQU"}[g.lanes*size]
 	return g.newStore(name, g.nonTemporalName(size), mem, x)
@@ -371,8 +378,8 @@ func (g *gen) storeComplex(pointer int, d tensor.DType, re, im alloc.Virt) []all
 		}
 		halves = [2]alloc.Virt{g.permute2(re, im, size, lo), g.permute2(re, im, size, hi)}
 	default:
-		a := g.binaryOp("VUNPCKL"+floatSuffix(size), 0, im, re)
-		b := g.binaryOp("VUNPCKH"+floatSuffix(size), 0, im, re)
+		a := g.binaryOp("VUNPCKL"+floatSuffix(size), noBroadcast, im, re)
+		b := g.binaryOp("VUNPCKH"+floatSuffix(size), noBroadcast, im, re)
 		halves = [2]alloc.Virt{a, b}
 		if width == 32 { // 0x20 joins the low halves of a and b, and 0x31 the high halves
 			halves = [2]alloc.Virt{g.shuffle("VPERM2F128", 0x20, b, a), g.shuffle("VPERM2F128", 0x31, b, a)}

@@ -10,10 +10,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// remainderWork is the number of times that the bound on the instructions of a run (jit.Work) counts each instruction
-// in the loop of writeRemainderLoop. The loop has at most 42 iterations, because a quotient of float64 has up to 2,098
-// bits, and an iteration removes at least 51 of these. Each iteration counts as 4, because it contains a slow
-// division.
+// remainderWork is the number of executions of each instruction in the loop of writeRemainderLoop that jit.Work counts.
+// The loop has at most 42 iterations, because a quotient of float64 has up to 2,098 bits, and an iteration removes at
+// least 51 of these. Each iteration counts as 4, because it contains a slow division.
 const remainderWork = 4 * 42
 
 // completeRemainder is a pseudo-instruction that completes the remainder of floats if one division is not enough.
@@ -35,7 +34,7 @@ func (g *gen) fmod(laneBytes int, x, y alloc.Virt) alloc.Virt {
 
 	remainder := g.Add(alloc.Inst{Name: completeRemainder,
 		Src:  append(sources(dividend, divisor), alloc.Arg{Imm: int64(laneBytes)}),
-		Tied: g.multiplyAdd("VFNMADD", laneBytes, quotient, divisor, dividend), Dst: g.newVector(width), Fold: -1,
+		Tied: g.multiplyAdd("VFNMADD", laneBytes, quotient, divisor, dividend), Dst: g.newVector(width), Fold: noFold,
 		Temps: temps, InstructionCount: 1})
 	// If the quotient was rounded up, the remainder is negative.
 	negative := g.compareFloats(laneBytes, cmpLess, remainder, g.constLanes(laneBytes, 0))
@@ -88,13 +87,13 @@ func (g *gen) writeRemainderLoop(args []asm.Arg) {
 	r.jumpIfEmpty(done)
 	emit("VMOVAPS", r.dividend, r.remainder)
 	assembler.Bind(loop)
-	before := g.executedCount()
+	executedBefore := g.executedCount()
 	r.setAbsRemainder()
 	r.compare(cmpGreaterEqual, r.divisor, r.absRemainder, r.mask)
 	r.jumpIfEmpty(end)
 	r.subtractMultiple()
 	emit("JMP", loop)
-	g.extraExecuted += (g.executedCount() - before) * (remainderWork - 1)
+	g.extraExecuted += (g.executedCount() - executedBefore) * (remainderWork - 1)
 	assembler.Bind(end)
 	r.compare(cmpUnordered, r.divisor, r.divisor, r.mask)
 	if g.avx512 {
@@ -129,19 +128,19 @@ func (r *remainderLoop) jumpIfEmpty(to asm.Label) {
 }
 
 // subtractMultiple writes the subtraction of a multiple of the divisor, in the lanes in which absRemainder is not less
-// than the divisor.
+// than the divisor. The divisor is first scaled by scaleOf, at most twice, while it does not exceed absRemainder.
 func (r *remainderLoop) subtractMultiple() {
 	emit := r.g.asm.Emit
 	scale := scaleOf(r.laneBytes)
 	emit("VMOVAPS", r.divisor, r.multiple)
 	emit("VMUL"+r.suffix, r.constant(scale), r.divisor, r.temp)
-	for k := range 2 {
+	for k := range 2 { // temp is the divisor times scale^(k+1)
 		if k == 1 {
 			emit("VMUL"+r.suffix, r.constant(scale), r.temp, r.temp)
 		}
 		if r.g.avx512 {
 			r.compare(cmpLessEqual, r.absRemainder, r.temp, r.scaledLanes)
-			emit("VMOVAP"+r.suffix[1:], r.temp, r.scaledLanes, r.multiple)
+			emit("VMOVA"+r.suffix, r.temp, r.scaledLanes, r.multiple)
 			continue
 		}
 		r.compare(cmpLessEqual, r.absRemainder, r.temp, r.mask)
@@ -163,12 +162,12 @@ func (r *remainderLoop) subtractMultiple() {
 // overflow of the quotient.
 func scaleOf(laneBytes int) uint64 {
 	if laneBytes == 8 {
-		return (1023 + 1000) << 52
+		return (1023 + 1000) << 52 // 2^1000; 1023 is the bias of exponents
 	}
-	return (127 + 100) << 23
+	return (127 + 100) << 23 // 2^100
 }
 
-// constant returns a memory operand with a number in all lanes.
+// constant returns a memory operand with x in all lanes.
 func (r *remainderLoop) constant(x uint64) asm.Arg {
 	b := binary.LittleEndian.AppendUint64(nil, x)[:r.laneBytes]
 	if r.g.avx512 {

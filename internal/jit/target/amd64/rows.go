@@ -10,13 +10,13 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/target/amd64/asm"
 )
 
-// tableRows is a pseudo-instruction that loads two rows of a table into the lower and the upper half of the result.
-// Lanes k and k+4 of the first source are the byte offsets of the rows. The other sources are k and the number of the
-// table.
+// tableRows is a pseudo-instruction that loads two rows of a combined table into the lower and the upper half of the
+// result. Lanes k and k+4 of the first source are the byte offsets of the rows. The other sources are k and the index
+// of the combined table in gen.tables.
 const tableRows = "rows"
 
-// Up to rowTables tables with the same indices are combined into one table. Row i of the combined table has entry i of
-// each table.
+// Up to rowTables tables that are looked up with the same indices are combined into one table. Row i of the combined
+// table has entry i of each table.
 const (
 	rowTables = 4
 	rowBytes  = 4 * rowTables
@@ -25,8 +25,8 @@ const (
 
 // lookupKey identifies the lookup of a table.
 type lookupKey struct {
-	table   uint64     // number of the table
-	indices alloc.Virt // the lanes are the indices
+	table   uint64     // Imm of the Lookup, which identifies the table
+	indices alloc.Virt // the lanes are the indices into the table
 }
 
 // lookupOf selects instructions for a Lookup. With AVX2, a table of 32 entries needs three blends and four
@@ -54,17 +54,22 @@ func (g *gen) combinedLookups(inst expr.Inst) []expr.Inst {
 	}
 	group := []expr.Inst{inst}
 	for _, other := range g.code.Insts {
-		table, half := other.Table(), len(other.Table())/2
 		_, selected := g.lookups[lookupKey{other.Imm, g.selectedValue(inst.A).reg}]
-		if other.Op == expr.Lookup && other.A == inst.A && !selected && !slices.Equal(table[:half], table[half:]) &&
+		if other.Op == expr.Lookup && other.A == inst.A && !selected && !halvesEqual(other) &&
 			!slices.Contains(group, other) && len(group) < rowTables {
 			group = append(group, other)
 		}
 	}
-	if table := inst.Table(); slices.Equal(table[:len(table)/2], table[len(table)/2:]) {
+	if halvesEqual(inst) {
 		return nil
 	}
 	return group
+}
+
+// halvesEqual reports whether the two halves of the table of a Lookup are equal.
+func halvesEqual(inst expr.Inst) bool {
+	table := inst.Table()
+	return slices.Equal(table[:len(table)/2], table[len(table)/2:])
 }
 
 // lookupRows selects instructions for several lookups with the same indices. The instructions load rows of four lanes
@@ -81,17 +86,17 @@ func (g *gen) lookupRows(group []expr.Inst, indices alloc.Virt) {
 	var rows [4]alloc.Virt
 	for k := range rows {
 		rows[k] = g.Add(alloc.Inst{Name: tableRows, Src: []alloc.Arg{{Virt: offsets}, {Imm: int64(k)}, {Imm: int64(table)}},
-			Dst: g.newVector(32), Fold: -1, TempSlot: true, InstructionCount: 6})
+			Dst: g.newVector(32), Fold: noFold, TempSlot: true, InstructionCount: 6})
 	}
 	// rows[k] has the row of lane k in its lower half, and that of lane k+4 in its upper half. In each half, the four
 	// rows are transposed: the unpack instructions pair the entries of two tables, and VSHUFPS joins the pairs of one
 	// table.
 	for k, unpack := range []string{"VUNPCKLPS", "VUNPCKHPS"} {
-		if 2*k >= len(group) {
+		if 2*k >= len(group) { // there are no tables 2*k and 2*k+1
 			break
 		}
-		a, b := g.binaryOp(unpack, 0, rows[1], rows[0]), g.binaryOp(unpack, 0, rows[3], rows[2])
-		for n, imm := range []int64{0x44, 0xEE} {
+		a, b := g.binaryOp(unpack, noBroadcast, rows[1], rows[0]), g.binaryOp(unpack, noBroadcast, rows[3], rows[2])
+		for n, imm := range []int64{0x44, 0xEE} { // the low pairs of a and b, and the high pairs
 			if column := 2*k + n; column < len(group) {
 				g.lookups[lookupKey{group[column].Imm, indices}] = g.shuffle("VSHUFPS", imm, b, a)
 			}
@@ -104,14 +109,18 @@ func (g *gen) lookupRows(group []expr.Inst, indices alloc.Virt) {
 func (g *gen) rowOffsets(indices alloc.Virt) alloc.Virt {
 	offsets, ok := g.tableOffsets[indices]
 	if !ok {
-		// Shifts isolate the lowest 5 bits, and multiply them by rowBytes, which is 2^4.
-		offsets = g.immediateOp("VPSRLD", 27-4, g.immediateOp("VPSLLD", 27, indices))
+		const (
+			unusedBits  = 32 - 5 // bits of a lane above the index
+			rowBytesLog = 4      // rowBytes is 2^4
+		)
+		offsets = g.immediateOp("VPSRLD", unusedBits-rowBytesLog, g.immediateOp("VPSLLD", unusedBits, indices))
 		g.tableOffsets[indices] = offsets
 	}
 	return offsets
 }
 
-// writeTableRows writes the instructions of tableRows. Offsets are moved to general registers through a slot.
+// writeTableRows writes the instructions of tableRows. args are its sources, a temporary slot, and the result. The code
+// moves the offsets to a general register through the slot.
 func (g *gen) writeTableRows(args []asm.Arg) {
 	emit := g.asm.Emit
 	lane, table, slot, dst := args[1].(asm.Imm), args[2].(asm.Imm), args[3].(asm.Mem), args[4].(asm.Vec)

@@ -29,14 +29,14 @@ func (g *gen) foldTotal(k int) {
 	g.foldInsts[foldsInRegisters] = append(g.foldInsts[foldsInRegisters], folded...)
 	g.foldInsts[foldsInTail] = append(g.foldInsts[foldsInTail], g.Collect(func() {
 		hasElement := &laneValue{reg: g.tailLanes, dtype: tensor.Bool}
-		element := &laneValue{reg: g.widenHalves(value), dtype: dtype, highUndefined: value.highUndefined}
+		element := &laneValue{reg: g.unpacked(value), dtype: dtype, highUndefined: value.highUndefined}
 		g.foldInto(fold.Op, acc, noNaN, g.selectLanes(hasElement, element, neutral))
 	})...)
 	g.accLoadInsts = append(g.accLoadInsts, alloc.Inst{Name: alloc.Move, Src: sources(neutral.reg), Dst: acc})
 	if noNaN != 0 {
 		// KXNORW of a register with itself sets all bits: no lane has seen a NaN.
 		g.accLoadInsts = append(g.accLoadInsts, alloc.Inst{Name: "KXNORW", Src: sources(noNaN, noNaN), Dst: noNaN,
-			Fold: -1})
+			Fold: noFold})
 	}
 	g.accStoreInsts = append(g.accStoreInsts, g.Collect(func() {
 		mem := alloc.Mem{Space: alloc.PerRow, Index: g.outputs + len(g.code.In) + k}
@@ -44,7 +44,7 @@ func (g *gen) foldTotal(k int) {
 	})...)
 }
 
-// accCopies returns the registers of the accumulator acc: one for each interleaved iteration of the loop.
+// accCopies returns the registers of the accumulator acc: one in each set of accumulator registers.
 func (g *gen) accCopies(acc alloc.Virt) []alloc.Virt {
 	copies := []alloc.Virt{acc}
 	for iteration := 1; iteration < expr.Lanes/g.lanes; iteration++ {
@@ -55,7 +55,8 @@ func (g *gen) accCopies(acc alloc.Virt) []alloc.Virt {
 	return copies
 }
 
-// foldPairwise joins the second half of a list with the first half until one value remains, and returns this value.
+// foldPairwise joins the second half of a list with the first half, element by element, until one value remains, and
+// returns this value. The length of the list is a power of 2.
 func foldPairwise(values []alloc.Virt, join func(a, b alloc.Virt) alloc.Virt) alloc.Virt {
 	for n := len(values) / 2; n > 0; n /= 2 {
 		for k := range n {
@@ -79,8 +80,8 @@ func (g *gen) combine(op expr.Op, d tensor.DType, acc, noNaN alloc.Virt) alloc.V
 		result = foldPairwise(accs, func(a, b alloc.Virt) alloc.Virt {
 			return g.binaryOp(extremumName(op, laneBytes), laneBytes, b, a)
 		})
-		both := func(a, b alloc.Virt) alloc.Virt { return g.maskOp([2]string{"KANDW"}, a, b) }
-		withoutNaN := foldPairwise(g.accCopies(noNaN), both)
+		and := func(a, b alloc.Virt) alloc.Virt { return g.maskOp([2]string{"KANDW"}, a, b) } // only with AVX-512
+		withoutNaN := foldPairwise(g.accCopies(noNaN), and)
 		result = g.blend(laneBytes, withoutNaN, result, g.floatConst(laneBytes, math.NaN()))
 	case d == tensor.Bool: // the lanes of a mask cannot be shifted, so they become numbers
 		result = foldPairwise(accs, join)
@@ -97,19 +98,20 @@ func (g *gen) combine(op expr.Op, d tensor.DType, acc, noNaN alloc.Virt) alloc.V
 
 // storeFirstLane returns the store of the first lane of v.
 func (g *gen) storeFirstLane(mem alloc.Mem, d tensor.DType, v alloc.Virt) alloc.Inst {
-	first := []alloc.Arg{{Virt: v, Bytes: 16}}
+	lane, vector := alloc.Arg{Imm: 0}, alloc.Arg{Virt: v, Bytes: 16}
 	switch d.Size() {
 	case 1:
-		return alloc.Inst{Name: "VPEXTRB", Src: append([]alloc.Arg{{Imm: 0}}, first...), Store: &mem, Fold: -1}
+		return alloc.Inst{Name: "VPEXTRB", Src: []alloc.Arg{lane, vector}, Store: &mem, Fold: noFold}
 	case 2:
-		return alloc.Inst{Name: "VPEXTRW", Src: append([]alloc.Arg{{Imm: 0}}, first...), Store: &mem, Fold: -1}
+		return alloc.Inst{Name: "VPEXTRW", Src: []alloc.Arg{lane, vector}, Store: &mem, Fold: noFold}
 	case 4:
-		return alloc.Inst{Name: "VMOVD", Src: first, Store: &mem, Fold: -1}
+		return alloc.Inst{Name: "VMOVD", Src: []alloc.Arg{vector}, Store: &mem, Fold: noFold}
 	}
-	return alloc.Inst{Name: "VMOVQ", Src: first, Store: &mem, Fold: -1}
+	return alloc.Inst{Name: "VMOVQ", Src: []alloc.Arg{vector}, Store: &mem, Fold: noFold}
 }
 
-// shiftDown moves the lane of v at the given byte offset to the front. The other lanes of the result are undefined.
+// shiftDown moves the bytes of v at offsets `bytes` to 2*bytes-1 to the front. The other bytes of the result are
+// arbitrary. bytes is a power of 2 from 4 to 32.
 func (g *gen) shiftDown(bytes int, v alloc.Virt) alloc.Virt {
 	const (
 		swapPairs     = 0x4e // quarters 2, 3, 0, 1

@@ -6,24 +6,24 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/target/amd64/asm"
 )
 
-// Registers of tail masks. With AVX-512, tailMask is the mask of elements. The next two registers are the masks of
-// the first and the second half of complex elements. Without AVX-512, the masks are vectors. The lanes of
-// wideTailMask are as wide as the widest value of the loop. If these lanes have 64 bits, narrowTailMask has the same
-// mask in lanes of 32 bits.
+// Registers of tail masks. With AVX-512, tailMask is the mask of the elements of an iteration. Complex elements fill
+// two vectors, whose masks are in the next two registers. Without AVX-512, the masks are vectors, in the registers with
+// the numbers wideTailMask and narrowTailMask. The lanes of wideTailMask are as wide as the widest value of the loop.
+// If these lanes have 64 bits, narrowTailMask has the same mask in lanes of 32 bits.
 const (
 	tailMask       = asm.K1
 	wideTailMask   = 15
 	narrowTailMask = 14
 )
 
-// writeInsts writes a list of instructions. A trip of the main loop has several iterations; `iteration` is the number
-// of the current one.
+// writeInsts writes a list of instructions. In the main loop, `iteration` is the number of the list's first iteration
+// within a trip. For loads and stores of accumulators, it is the number of the accumulator set. Otherwise it is 0.
 func (g *gen) writeInsts(list []alloc.Out, iteration int) {
 	for k := range list {
 		out := &list[k]
 		args := make([]asm.Arg, len(out.Args))
-		for k := range out.Args {
-			args[k] = g.arg(&out.Args[k], iteration)
+		for i := range out.Args {
+			args[i] = g.arg(&out.Args[i], iteration)
 		}
 		last := &out.Args[len(out.Args)-1]
 		switch {
@@ -31,7 +31,7 @@ func (g *gen) writeInsts(list []alloc.Out, iteration int) {
 			g.writeLoad(out.Name, out.Args[0].Mem, args)
 		case out.Kind == alloc.Save:
 			g.asm.Emit(moveName(out.Args[0].Class), args...)
-		case out.Kind == alloc.Copy && last.Class == alloc.Masks:
+		case out.Kind == alloc.Copy && last.Class == alloc.Masks: // x | x
 			g.asm.Emit("KORW", args[0], args[0], args[1])
 		case out.Kind == alloc.Copy:
 			g.asm.Emit("VMOVAPS", args...)
@@ -76,13 +76,14 @@ func (g *gen) writeLoad(name string, mem *alloc.Mem, args []asm.Arg) {
 	}
 }
 
-// writeTailStore writes the store of an instruction in a tail, which is masked.
+// writeTailStore writes a store in a tail. A store to a bounce buffer is not masked, because the buffer has room for
+// all lanes; if the buffer has accumulators, foldInMemory gives lanes without elements their old values.
 func (g *gen) writeTailStore(name string, mem *alloc.Mem, args []asm.Arg) {
 	last := len(args) - 1
 	switch {
 	case g.avx512:
 		g.asm.Emit(maskedName(name, mem), append(args[:last:last], tailMask+asm.Mask(mem.Part), args[last])...)
-	case g.usesBounceBuffer(mem): // if mem has accumulators, foldInMemory selects the old values for missing elements
+	case g.usesBounceBuffer(mem):
 		g.asm.Emit(name, args...)
 	default:
 		g.asm.Emit("VMASKMOV"+floatSuffix(int(mem.ElementBytes)), args[0], g.tailVector(int(mem.ElementBytes)),
@@ -90,7 +91,7 @@ func (g *gen) writeTailStore(name string, mem *alloc.Mem, args []asm.Arg) {
 	}
 }
 
-// maskedName returns the masked form of a load or store.
+// maskedName returns the name of the masked form of a load or store. Only VMOVQ has no masked form.
 func maskedName(name string, mem *alloc.Mem) string {
 	switch {
 	case name != "VMOVQ":
@@ -113,7 +114,7 @@ func (g *gen) tailVector(laneBytes int) asm.Vec {
 // stores only for elements of 4 and 8 bytes.
 func (g *gen) usesBounceBuffer(mem *alloc.Mem) bool { return mem.ElementBytes < 4 || mem.Part != 0 }
 
-// arg returns an operand of an instruction in an iteration of a trip of the main loop.
+// arg returns an operand of an instruction. iteration is as in writeInsts.
 func (g *gen) arg(operand *alloc.Operand, iteration int) asm.Arg {
 	number := int(operand.Reg)
 	switch operand.Kind {
@@ -148,8 +149,8 @@ func vectorRegister(number int, bytes uint8) asm.Vec {
 	return asm.X(number)
 }
 
-// address returns the address of a memory operand in an iteration of a trip of the main loop. It may write code that
-// changes regTemp.
+// address returns the address of a memory operand; iteration is as in writeInsts. It may write code that changes
+// regTemp.
 func (g *gen) address(mem *alloc.Mem, iteration int) asm.Mem {
 	disp := mem.Offset + int32(iteration)*mem.Step
 	switch mem.Space {
@@ -176,8 +177,9 @@ func (g *gen) address(mem *alloc.Mem, iteration int) asm.Mem {
 	return asm.Mem{Base: base, Index: regIndex, Scale: uint8(size), Disp: disp}
 }
 
-// accAddress returns the address of accumulators. In a tail, the address depends on regIndex, and accAddress writes
-// code that changes regLimit.
+// accAddress returns the address of accumulators in memory. There are expr.Lanes of them for a fold, so the address
+// repeats after expr.Lanes elements. In a tail, it depends on regIndex, and accAddress writes code that changes
+// regLimit.
 func (g *gen) accAddress(mem *alloc.Mem, iteration int) asm.Mem {
 	base := g.loadPointer(mem.Index)
 	if !g.inTail {
