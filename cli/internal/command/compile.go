@@ -11,6 +11,7 @@ type Compile struct {
 	ext      *Extensions
 	strategy string
 	exact    bool
+	device   string
 	threads  int
 	cache    Cache
 }
@@ -20,6 +21,7 @@ func (c *Compile) AddFlags(cmd *cobra.Command, ext *Extensions) {
 	c.ext = ext
 	ext.StrategyFlag(cmd, &c.strategy)
 	ExactFlag(cmd, &c.exact)
+	DeviceFlag(cmd, &c.device)
 	ThreadsFlag(cmd, &c.threads)
 	c.cache.AddFlags(cmd)
 }
@@ -42,6 +44,6 @@ func (c *Compile) Loader() graphrun.Loader {
 
 // Options returns the options of [graphrun.Compile].
 func (c *Compile) Options() graphrun.Options {
-	return graphrun.Options{Strategy: c.ext.Strategy(c.strategy), Exact: c.exact, Threads: c.threads,
-		Passes: c.ext.Passes, Cache: c.cache.Option()}
+	return graphrun.Options{Strategy: c.ext.Strategy(c.strategy), Exact: c.exact, Device: c.device,
+		Threads: c.threads, Passes: c.ext.Passes, Cache: c.cache.Option()}
 }

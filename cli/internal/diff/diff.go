@@ -34,7 +34,7 @@ type flags struct {
 	hasTwoSizes           bool        // whether --dim gives two sizes of a symbol
 	json, noFusion, exact bool
 	threads               int
-	costs                 string
+	costs, device         string
 	slackFlag             command.Slack
 	costProfile           *machine.Profile // the cost profile: see command.CostProfile
 }
@@ -85,6 +85,7 @@ Equal plans are reported as equal; the exit code is then 0, too.`,
 	flagSet.BoolVar(&f.json, "json", false, "print JSON")
 	command.FusionFlag(cmd, &f.noFusion)
 	command.ExactFlag(cmd, &f.exact)
+	command.DeviceFlag(cmd, &f.device)
 	command.CostsFlag(cmd, &f.costs)
 	flagSet.StringArrayVar(&f.dims, "dim", nil, "size of a symbolic dimension, as in `N=8` (repeatable); with two sizes "+
 		"of a symbol, the first plan is for the first size, and the second plan for the second; "+command.RowsHelp)
@@ -249,7 +250,7 @@ func (f *flags) planFile(job *progress.Job, path, strategy string, index int) (g
 	}
 	err = job.Do(progress.Planning, func() (err error) {
 		compiled, err = f.ext.Compile(job.Context, g, graphrun.Options{Strategy: f.ext.Strategy(strategy),
-			Progress: job.Enter, Costs: f.costProfile, NoFusion: f.noFusion, Exact: f.exact, Slack: slack,
+			Progress: job.Enter, Costs: f.costProfile, NoFusion: f.noFusion, Exact: f.exact, Device: f.device, Slack: slack,
 			Threads: f.threads, MemoryLimit: -1}) // the plan may be for another machine
 		return err
 	})
