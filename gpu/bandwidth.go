@@ -6,39 +6,40 @@ import (
 	"github.com/graphrun/graphrun/internal/gpu/device"
 )
 
-// maxCopyBytes is the size of the copies that [CopyBandwidth] measures. It exceeds the caches of all devices.
+// maxCopyBytes is the size of the copies that [CopyBandwidth] measures on devices with at least 8 times this memory. It
+// exceeds the caches of all devices.
 const maxCopyBytes = 1 << 28
 
-// CopyBandwidth measures copies within the memory of a device. It returns the number of bytes that are read and written
-// per second. Of several runs, the fastest one counts.
+// CopyBandwidth measures copies within the memory of a device. It returns the number of bytes read plus the number of
+// bytes written per second, in the fastest of several runs.
 func CopyBandwidth(d device.Device) (float64, error) {
 	const copies, runs = 4, 5
 	bytes := maxCopyBytes
-	if m := d.Info().Memory / 8; m > 0 {
-		bytes = min(bytes, m)
+	if eighth := d.Info().Memory / 8; eighth > 0 {
+		bytes = min(bytes, eighth)
 	}
 	var buffers [2]*device.Buffer
-	for k := range buffers {
-		b, err := d.Alloc(bytes, false)
+	for i := range buffers {
+		buffer, err := d.Alloc(bytes, false)
 		if err != nil {
 			return 0, err
 		}
-		defer b.Free()
-		buffers[k] = b
+		defer buffer.Free()
+		buffers[i] = buffer
 	}
 	var steps []device.Step
 	for range copies {
 		steps = append(steps, device.Step{To: buffers[1], From: buffers[0], Bytes: bytes})
 	}
-	best := time.Duration(0)
-	for k := range runs + 1 { // the first run touches the memory
+	fastest := time.Duration(0)
+	for run := range runs + 1 { // run 0 touches the memory and is not measured
 		start := time.Now()
 		if err := d.Run(steps); err != nil {
 			return 0, err
 		}
-		if took := time.Since(start); k > 0 && (best == 0 || took < best) {
-			best = took
+		if took := time.Since(start); run > 0 && (fastest == 0 || took < fastest) {
+			fastest = took
 		}
 	}
-	return float64(2*bytes*copies) / best.Seconds(), nil
+	return float64(2*bytes*copies) / fastest.Seconds(), nil
 }

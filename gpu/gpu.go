@@ -12,24 +12,24 @@ import (
 	"github.com/graphrun/graphrun/internal/gpu/device"
 )
 
-// drivers has a function for each driver of this platform, which opens the devices of the driver.
+// drivers has one function for each driver of this platform. The function opens all devices of the driver.
 var drivers []func() ([]device.Device, error)
 
-// register adds a driver under the name that graphrun.Options.Device accepts. Programs use its first device.
+// register adds a driver under the name that graphrun.Options.Device accepts. Programs use the driver's first device.
 func register(name string, open func() ([]device.Device, error)) {
 	drivers = append(drivers, open)
 	devices.Register(name, func() (graph.Device, error) { return backend.First(open()) })
 }
 
-// Open opens all devices of all drivers. The error joins the reasons for drivers and devices that were not opened. It
-// may be set although devices were opened. The caller closes the devices.
+// Open opens all devices of all drivers. err joins the errors of the drivers and devices that could not be opened, so
+// both list and err can be set. The caller closes the devices.
 func Open() (list []device.Device, err error) {
 	if len(drivers) == 0 {
 		return nil, errors.New("gpu: there are no drivers for this platform")
 	}
 	for _, open := range drivers {
-		opened, e := open()
-		list, err = append(list, opened...), errors.Join(err, e)
+		opened, openErr := open()
+		list, err = append(list, opened...), errors.Join(err, openErr)
 	}
 	return list, err
 }

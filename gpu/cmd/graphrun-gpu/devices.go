@@ -16,10 +16,10 @@ import (
 // report is the document of the command devices.
 type report struct {
 	Devices []deviceReport `json:"devices"`
-	Skipped string         `json:"skipped,omitempty"` // the reasons for drivers and devices that were not opened
+	Skipped string         `json:"skipped,omitempty"` // the errors of drivers and devices that could not be opened
 }
 
-// deviceReport describes a device: see [device.Info].
+// deviceReport describes a device as [device.Info] does. The names of operations include the dtype.
 type deviceReport struct {
 	Name     string   `json:"name"`
 	Driver   string   `json:"driver"`
@@ -27,7 +27,7 @@ type deviceReport struct {
 	Memory   int      `json:"memory_bytes"`
 	Promises []string `json:"promises"`      // the operations that it computes exactly
 	Lacks    []string `json:"lacks"`         // the other operations
-	CopyGBs  float64  `json:"copy_gb_per_s"` // 10^9 bytes per second, read and written bytes
+	CopyGBs  float64  `json:"copy_gb_per_s"` // 10^9 bytes per second: read bytes plus written bytes
 }
 
 // devicesCommand returns the command devices.
@@ -44,16 +44,16 @@ graphs on a device with --device.`,
   graphrun-gpu devices --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := listDevices()
+			devices, err := listDevices()
 			if err != nil {
 				return err
 			}
 			if asJSON {
 				encoder := json.NewEncoder(cmd.OutOrStdout())
 				encoder.SetIndent("", "  ")
-				return encoder.Encode(r)
+				return encoder.Encode(devices)
 			}
-			return r.print(cmd.OutOrStdout())
+			return devices.print(cmd.OutOrStdout())
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON document")
@@ -63,47 +63,47 @@ graphs on a device with --device.`,
 // listDevices opens all devices and describes them. It returns an error if there are none.
 func listDevices() (*report, error) {
 	list, err := gpu.Open()
-	r := &report{Devices: []deviceReport{}}
+	devices := &report{Devices: []deviceReport{}}
 	if err != nil {
-		r.Skipped = err.Error()
+		devices.Skipped = err.Error()
 	}
 	for _, d := range list {
 		defer d.Close()
-		one := describe(d.Info())
+		reported := describe(d.Info())
 		bandwidth, err := gpu.CopyBandwidth(d)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", one.Name, err)
+			return nil, fmt.Errorf("%s: %w", reported.Name, err)
 		}
-		one.CopyGBs = bandwidth / 1e9
-		r.Devices = append(r.Devices, one)
+		reported.CopyGBs = bandwidth / 1e9
+		devices.Devices = append(devices.Devices, reported)
 	}
 	if len(list) == 0 {
-		return nil, errors.New("there are no devices: " + strings.ReplaceAll(r.Skipped, "\n", "; "))
+		return nil, errors.New("there are no devices: " + strings.ReplaceAll(devices.Skipped, "\n", "; "))
 	}
-	return r, nil
+	return devices, nil
 }
 
 // describe returns the report of a device, without its bandwidth.
 func describe(info device.Info) deviceReport {
-	r := deviceReport{Name: info.Name, Driver: info.Driver, Kind: info.Kind, Memory: info.Memory,
+	described := deviceReport{Name: info.Name, Driver: info.Driver, Kind: info.Kind, Memory: info.Memory,
 		Promises: []string{"int64"}, Lacks: []string{}} // every opened device has int64
-	p := info.Promise
-	for _, f := range []struct {
+	promise := info.Promise
+	for _, operation := range []struct {
 		name string
 		has  bool
 	}{
-		{"float32 sums and products with subnormal numbers", p.Exact32}, {"float32 division", p.Div32},
-		{"float32 square root", p.Sqrt32}, {"float32 fused multiply-add", p.FMA32}, {"float64", p.Float64},
-		{"float64 sums and products with subnormal numbers", p.Exact64}, {"float64 division", p.Div64},
-		{"float64 square root", p.Sqrt64}, {"float64 fused multiply-add", p.FMA64}, {"float16", info.Float16},
+		{"float32 sums and products with subnormal numbers", promise.Exact32}, {"float32 division", promise.Div32},
+		{"float32 square root", promise.Sqrt32}, {"float32 fused multiply-add", promise.FMA32}, {"float64", promise.Float64},
+		{"float64 sums and products with subnormal numbers", promise.Exact64}, {"float64 division", promise.Div64},
+		{"float64 square root", promise.Sqrt64}, {"float64 fused multiply-add", promise.FMA64}, {"float16", info.Float16},
 	} {
-		if f.has {
-			r.Promises = append(r.Promises, f.name)
+		if operation.has {
+			described.Promises = append(described.Promises, operation.name)
 		} else {
-			r.Lacks = append(r.Lacks, f.name)
+			described.Lacks = append(described.Lacks, operation.name)
 		}
 	}
-	return r
+	return described
 }
 
 // print writes the report as text.

@@ -18,7 +18,7 @@ import (
 	"github.com/graphrun/graphrun/internal/gpu/ptx"
 )
 
-// library has the driver API. It is part of NVIDIA's driver.
+// library is the shared library of the driver API, a part of NVIDIA's driver.
 const library = "libcuda.so.1"
 
 // functions has the addresses of functions of the driver API. The fields have the functions' names without cu and
@@ -29,7 +29,7 @@ type functions struct {
 	ModuleUnload, ModuleGetFunction, LaunchKernel, StreamCreate, StreamDestroy, StreamSynchronize uintptr
 }
 
-// byName returns the fields by the full names of the functions.
+// byName returns pointers to the fields, keyed by the symbols of the library.
 func (f *functions) byName() map[string]*uintptr {
 	return map[string]*uintptr{"cuInit": &f.Init, "cuDeviceGetCount": &f.DeviceGetCount, "cuDeviceGet": &f.DeviceGet,
 		"cuDeviceGetName": &f.DeviceGetName, "cuDeviceGetAttribute": &f.DeviceGetAttribute,
@@ -45,7 +45,7 @@ func (f *functions) byName() map[string]*uintptr {
 // status is a CUresult.
 type status int32
 
-// Error returns the name of an error that drivers return often.
+// Error returns the name of a frequent error, or the number of any other error.
 func (s status) Error() string {
 	names := map[status]string{1: "invalid value", 2: "out of memory", 3: "not initialized", 100: "no device",
 		218: "invalid PTX", 700: "illegal address", 719: "launch failed"}
@@ -55,46 +55,48 @@ func (s status) Error() string {
 	return fmt.Sprintf("cuda: error %d", int32(s))
 }
 
-// call calls a function of the driver.
+// call calls a function of the driver that returns a CUresult.
 //
 //go:uintptrescapes
-func call(f uintptr, args ...uintptr) error {
-	if r, _, _ := purego.SyscallN(f, args...); int32(r) != 0 {
-		return status(int32(r))
+func call(function uintptr, args ...uintptr) error {
+	if code, _, _ := purego.SyscallN(function, args...); int32(code) != 0 {
+		return status(int32(code))
 	}
 	return nil
 }
 
-// ptr is short for unsafe.Pointer in arguments of call.
+// ptr is short for unsafe.Pointer in arguments of call. Only the conversion uintptr(ptr(&x)) in the argument itself
+// keeps x on the heap and alive during the call.
 type ptr = unsafe.Pointer
 
-// Open opens all devices. The error joins the reasons for devices that were not opened.
+// Open opens all devices. err joins the errors of the devices that could not be opened, so both list and err can be
+// set.
 func Open() (list []device.Device, err error) {
 	handle, err := purego.Dlopen(library, purego.RTLD_NOW|purego.RTLD_LOCAL)
 	if err != nil {
 		return nil, fmt.Errorf("cuda: the driver is not installed: %w", err)
 	}
-	f := &functions{}
-	for name, to := range f.byName() {
-		if *to, err = purego.Dlsym(handle, name); err != nil {
+	api := &functions{}
+	for name, address := range api.byName() {
+		if *address, err = purego.Dlsym(handle, name); err != nil {
 			return nil, fmt.Errorf("cuda: the driver lacks a function: %w", err)
 		}
 	}
-	if err := call(f.Init, 0); err != nil {
+	if err := call(api.Init, 0); err != nil {
 		return nil, err
 	}
-	var n int32
-	if err := call(f.DeviceGetCount, uintptr(ptr(&n))); err != nil {
+	var count int32
+	if err := call(api.DeviceGetCount, uintptr(ptr(&count))); err != nil {
 		return nil, err
 	}
-	for k := range n {
-		d := &dev{api: f}
-		if e := d.open(k); e != nil {
-			d.Close()
-			err = errors.Join(err, fmt.Errorf("device %d: %w", k, e))
+	for index := range count {
+		opened := &dev{api: api}
+		if openErr := opened.open(index); openErr != nil {
+			opened.Close()
+			err = errors.Join(err, fmt.Errorf("device %d: %w", index, openErr))
 			continue
 		}
-		list = append(list, d)
+		list = append(list, opened)
 	}
 	return list, err
 }
@@ -103,19 +105,19 @@ func Open() (list []device.Device, err error) {
 type dev struct {
 	api             *functions
 	info            device.Info
-	ordinal         int32
-	context, stream uintptr
-	processor       string // such as sm_80
+	ordinal         int32   // CUDA's CUdevice
+	context, stream uintptr // CUDA's CUcontext and CUstream
+	processor       string  // the target of the PTX code, such as sm_80
 }
 
 func (d *dev) Info() device.Info { return d.info }
 
-// maxParams bounds the parameters of a kernel far below the 4 KB that PTX allows.
+// maxParams is the maximum number of parameters of a kernel. Each has 8 bytes, and PTX allows 4 KB.
 const maxParams = 64
 
-// open opens device k, and tests which operations it computes exactly.
-func (d *dev) open(k int32) error {
-	if err := call(d.api.DeviceGet, uintptr(ptr(&d.ordinal)), uintptr(k)); err != nil {
+// open opens the device with an index in the driver's list, and tests which operations the device computes exactly.
+func (d *dev) open(index int32) error {
+	if err := call(d.api.DeviceGet, uintptr(ptr(&d.ordinal)), uintptr(index)); err != nil {
 		return err
 	}
 	name := make([]byte, 256)
@@ -131,8 +133,8 @@ func (d *dev) open(k int32) error {
 		call(d.api.DevicePrimaryCtxRetain, uintptr(ptr(&d.context)), ordinal)); err != nil {
 		return err
 	}
-	text, _, _ := strings.Cut(string(name), "\x00")
-	d.info = device.Info{Name: text, Driver: "cuda", Kind: "discrete", Memory: int(memory), Float16: major >= 6}
+	goName, _, _ := strings.Cut(string(name), "\x00")
+	d.info = device.Info{Name: goName, Driver: "cuda", Kind: "discrete", Memory: int(memory), Float16: major >= 6}
 	if integrated != 0 {
 		d.info.Kind = "integrated"
 	}
@@ -143,18 +145,19 @@ func (d *dev) open(k int32) error {
 	if major > 8 || major == 8 && minor > 0 {
 		d.processor = "sm_80" // the latest target of PTX 7.0; drivers compile it for later processors
 	}
-	const nonBlocking = 1
-	if err := d.do(func() error { return call(d.api.StreamCreate, uintptr(ptr(&d.stream)), nonBlocking) }); err != nil {
+	const nonBlocking = 1 // CU_STREAM_NON_BLOCKING
+	err := d.inContext(func() error { return call(d.api.StreamCreate, uintptr(ptr(&d.stream)), nonBlocking) })
+	if err != nil {
 		return err
 	}
-	var err error
-	d.info.Promise, err = conform.Probe(true, maxParams, device.RunOn(d))
+	const hasFloat64 = true
+	d.info.Promise, err = conform.Probe(hasFloat64, maxParams, device.RunOn(d))
 	return err
 }
 
-// do calls f on a thread of the operating system on which the context of the device is current. f calls functions of
-// the driver.
-func (d *dev) do(f func() error) error {
+// inContext calls f on a thread of the operating system whose current CUDA context is that of the device. Most
+// functions of the driver require this.
+func (d *dev) inContext(f func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := call(d.api.CtxSetCurrent, d.context); err != nil {
@@ -163,12 +166,12 @@ func (d *dev) do(f func() error) error {
 	return f()
 }
 
-// Close releases the context.
+// Close destroys the stream and releases the context.
 func (d *dev) Close() {
 	if d.context == 0 {
 		return
 	}
-	_ = d.do(func() error { return call(d.api.StreamDestroy, d.stream) })
+	_ = d.inContext(func() error { return call(d.api.StreamDestroy, d.stream) })
 	_ = call(d.api.DevicePrimaryCtxRelease, uintptr(d.ordinal))
 	d.context = 0
 }
@@ -179,19 +182,19 @@ func (d *dev) Alloc(bytes int, hostAccess bool) (*device.Buffer, error) {
 	if bytes < 1 {
 		return nil, fmt.Errorf("cuda: a buffer has %d bytes: want at least 1", bytes)
 	}
-	b := &device.Buffer{Size: bytes}
-	return b, d.do(func() error {
+	created := &device.Buffer{Size: bytes}
+	return created, d.inContext(func() error {
 		if !hostAccess {
-			b.Free = func() { _ = d.do(func() error { return call(d.api.MemFree, uintptr(b.Address)) }) }
-			return call(d.api.MemAlloc, uintptr(ptr(&b.Address)), uintptr(bytes))
+			created.Free = func() { _ = d.inContext(func() error { return call(d.api.MemFree, uintptr(created.Address)) }) }
+			return call(d.api.MemAlloc, uintptr(ptr(&created.Address)), uintptr(bytes))
 		}
-		var at unsafe.Pointer
+		var hostMemory unsafe.Pointer
 		const portableAndMapped = 3 // CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP
-		if err := call(d.api.MemHostAlloc, uintptr(ptr(&at)), uintptr(bytes), portableAndMapped); err != nil {
+		if err := call(d.api.MemHostAlloc, uintptr(ptr(&hostMemory)), uintptr(bytes), portableAndMapped); err != nil {
 			return err
 		}
-		b.Address, b.Bytes = uint64(uintptr(at)), unsafe.Slice((*byte)(at), bytes)
-		b.Free = func() { _ = d.do(func() error { return call(d.api.MemFreeHost, uintptr(at)) }) }
+		created.Address, created.Bytes = uint64(uintptr(hostMemory)), unsafe.Slice((*byte)(hostMemory), bytes)
+		created.Free = func() { _ = d.inContext(func() error { return call(d.api.MemFreeHost, uintptr(hostMemory)) }) }
 		return nil
 	})
 }
@@ -200,41 +203,43 @@ func (d *dev) Alloc(bytes int, hostAccess bool) (*device.Buffer, error) {
 type kernel struct {
 	d                *dev
 	module, function uintptr
-	params, threads  int // number of addresses, and of threads in a group
+	params, threads  int // number of parameters, and of threads in a group
 }
 
 // Free unloads the module. No run may use it afterwards.
-func (k *kernel) Free() { _ = k.d.do(func() error { return call(k.d.api.ModuleUnload, k.module) }) }
+func (k *kernel) Free() {
+	_ = k.d.inContext(func() error { return call(k.d.api.ModuleUnload, k.module) })
+}
 
 // Compile implements device.Device.
-func (d *dev) Compile(kir *ir.Kernel) (device.Kernel, error) {
-	text, err := ptx.Module(kir, d.processor)
+func (d *dev) Compile(source *ir.Kernel) (device.Kernel, error) {
+	ptxCode, err := ptx.Module(source, d.processor)
 	if err != nil {
 		return nil, err
 	}
-	k := &kernel{d: d, params: kir.Params, threads: kir.GroupSize}
-	return k, d.do(func() error {
-		image, name, log := append([]byte(text), 0), []byte("main\x00"), make([]byte, 1<<13)
+	compiled := &kernel{d: d, params: source.Params, threads: source.GroupSize}
+	return compiled, d.inContext(func() error {
+		image, name, log := append([]byte(ptxCode), 0), []byte("main\x00"), make([]byte, 1<<13)
 		const errorLog, errorLogSize = 5, 6 // values of CUjit_option
 		options := [2]int32{errorLog, errorLogSize}
-		values := struct {
+		values := struct { // one word for each option
 			log  *byte
 			size uint64
 		}{&log[0], uint64(len(log))}
-		if err := call(d.api.ModuleLoadDataEx, uintptr(ptr(&k.module)), uintptr(ptr(&image[0])), uintptr(len(options)),
-			uintptr(ptr(&options[0])), uintptr(ptr(&values))); err != nil {
+		if err := call(d.api.ModuleLoadDataEx, uintptr(ptr(&compiled.module)), uintptr(ptr(&image[0])),
+			uintptr(len(options)), uintptr(ptr(&options[0])), uintptr(ptr(&values))); err != nil {
 			message, _, _ := strings.Cut(string(log), "\x00")
 			return fmt.Errorf("%w: %s", err, message)
 		}
-		return call(d.api.ModuleGetFunction, uintptr(ptr(&k.function)), k.module, uintptr(ptr(&name[0])))
+		return call(d.api.ModuleGetFunction, uintptr(ptr(&compiled.function)), compiled.module, uintptr(ptr(&name[0])))
 	})
 }
 
-// Run implements device.Device. The steps of a stream run in order.
+// Run implements device.Device. CUDA runs the steps of a stream in order, so no synchronization is needed between them.
 func (d *dev) Run(steps []device.Step) error {
-	return d.do(func() error {
-		for _, s := range steps {
-			if err := d.launch(s); err != nil {
+	return d.inContext(func() error {
+		for _, step := range steps {
+			if err := d.launch(step); err != nil {
 				return errors.Join(err, call(d.api.StreamSynchronize, d.stream))
 			}
 		}
@@ -243,23 +248,24 @@ func (d *dev) Run(steps []device.Step) error {
 }
 
 // launch starts a step on the stream of the device.
-func (d *dev) launch(s device.Step) error {
-	if s.Kernel == nil {
-		if !s.CopyFits() {
+func (d *dev) launch(step device.Step) error {
+	if step.Kernel == nil {
+		if !step.CopyFits() {
 			return errors.New("cuda: a copy has no buffer, or exceeds a buffer")
 		}
-		return call(d.api.MemcpyAsync, uintptr(s.To.Address)+uintptr(s.ToAt), uintptr(s.From.Address)+uintptr(s.FromAt),
-			uintptr(s.Bytes), d.stream)
+		return call(d.api.MemcpyAsync, uintptr(step.To.Address)+uintptr(step.ToAt),
+			uintptr(step.From.Address)+uintptr(step.FromAt), uintptr(step.Bytes), d.stream)
 	}
-	k, ok := s.Kernel.(*kernel)
-	if !ok || k.d != d || len(s.Addresses) != k.params || s.Groups < 1 {
+	compiled, ok := step.Kernel.(*kernel)
+	if !ok || compiled.d != d || len(step.Addresses) != compiled.params || step.Groups < 1 {
 		return errors.New("cuda: a launch has a kernel of another device, a wrong number of addresses, or no groups")
 	}
-	values := make([]*uint64, k.params+1) // one more than needed, so that element 0 exists
-	for i := range s.Addresses {
-		values[i] = &s.Addresses[i]
+	arguments := make([]*uint64, compiled.params+1) // one more than needed, so that element 0 exists
+	for i := range step.Addresses {
+		arguments[i] = &step.Addresses[i]
 	}
-	x, y := device.Grid(s.Groups)
-	return call(d.api.LaunchKernel, k.function, uintptr(x), uintptr(y), 1, uintptr(k.threads), 1, 1, 0, d.stream,
-		uintptr(ptr(&values[0])), 0)
+	x, y := device.Grid(step.Groups)
+	// The grid is x*y*1 groups, and a group threads*1*1 threads, without shared memory at launch and extra options.
+	return call(d.api.LaunchKernel, compiled.function, uintptr(x), uintptr(y), 1, uintptr(compiled.threads), 1, 1, 0,
+		d.stream, uintptr(ptr(&arguments[0])), 0)
 }

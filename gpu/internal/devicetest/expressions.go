@@ -16,11 +16,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Expressions runs expressions on all devices and compares the results bit by bit. It skips the test if there are no
-// devices.
+// Expressions runs expressions on all devices and compares the results with those of expr.Code.Eval bit by bit. It
+// skips the test if there are no devices, and devices whose float32 sums and products are not exact.
 func Expressions(t *testing.T, open func() ([]device.Device, error)) {
 	t.Helper()
-	few := testsize.Of(24, 1)
+	step := testsize.Of(24, 1) // short tests run every 24th expression
 	list, err := open()
 	if len(list) == 0 {
 		t.Skipf("no device: %v", err)
@@ -32,14 +32,15 @@ func Expressions(t *testing.T, open func() ([]device.Device, error)) {
 		if !info.Promise.Exact32 {
 			continue
 		}
-		compare(t, d, "primitive operations", every(conform.Primitives(), few))
+		compare(t, d, "primitive operations", every(conform.Primitives(), step))
 		compare(t, d, "functions", every(conform.Functions(tensor.Float32, tensor.Float64, tensor.Int32, tensor.BFloat16,
-			tensor.Complex64), few))
-		compare(t, d, "catalogue", every(conform.Catalogue(kernels.All(), tensor.DTypes()...), few*testsize.Of(4, 1)))
+			tensor.Complex64), step))
+		compare(t, d, "catalogue", every(conform.Catalogue(kernels.All(), tensor.DTypes()...), step*testsize.Of(4, 1)))
 	}
 }
 
-// Calls runs examples of ops of the catalogue on all devices, and compares the results with the references.
+// Calls runs examples of ops of the catalogue on all devices, and compares the results with the references of the ops.
+// Results may differ by a tolerance for their dtype.
 func Calls(t *testing.T, open func() ([]device.Device, error)) {
 	t.Helper()
 	list, err := open()
@@ -48,38 +49,38 @@ func Calls(t *testing.T, open func() ([]device.Device, error)) {
 	}
 	for _, d := range list {
 		defer d.Close()
-		var n conform.Counts
+		var counts conform.Counts
 		rng := rand.New(rand.NewPCG(1, 2))
 		var calls []*conform.Call
-		for k, op := range kernels.All() {
-			if k%testsize.Of(5, 1) != 0 {
+		for i, op := range kernels.All() {
+			if i%testsize.Of(5, 1) != 0 {
 				continue
 			}
 			calls = append(calls, conform.Examples(op, rng)...)
 		}
-		for k, s := range conform.Shapes() {
-			if k%testsize.Of(4, 1) != 0 {
+		for i, shape := range conform.Shapes() {
+			if i%testsize.Of(4, 1) != 0 {
 				continue
 			}
-			c, err := conform.NewCall(kernels.Lookup(s.Op), s.Attrs, s.In, rng)
+			call, err := conform.NewCall(kernels.Lookup(shape.Op), shape.Attrs, shape.In, rng)
 			if err != nil {
-				t.Fatal(s.Op, err)
+				t.Fatal(shape.Op, err)
 			}
-			calls = append(calls, c)
+			calls = append(calls, call)
 		}
-		for _, c := range calls {
-			if err := n.Check(c, d.Info().Promise.Target, device.RunOn(d)); err != nil {
+		for _, call := range calls {
+			if err := counts.Check(call, d.Info().Promise.Target, device.RunOn(d)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		t.Logf("%s: %s", d.Info().Name, n.String())
-		if n.Differ > 0 || n.Equal == 0 {
-			t.Error(n.First)
+		t.Logf("%s: %s", d.Info().Name, counts.String())
+		if counts.Differ > 0 || counts.Equal == 0 {
+			t.Error(counts.First)
 		}
 	}
 }
 
-// Copies tests copies between buffers, through a buffer that the host cannot access.
+// Copies tests copies from one buffer to another by way of a buffer that the host cannot access.
 func Copies(t *testing.T, open func() ([]device.Device, error)) {
 	t.Helper()
 	list, err := open()
@@ -88,33 +89,33 @@ func Copies(t *testing.T, open func() ([]device.Device, error)) {
 	}
 	for _, d := range list {
 		defer d.Close()
-		const n = 1000
+		const size = 1000
 		var buffers [3]*device.Buffer
 		for k := range buffers {
-			if buffers[k], err = d.Alloc(n, k != 1); err != nil {
+			if buffers[k], err = d.Alloc(size, k != 1); err != nil {
 				t.Fatal(err)
 			}
 			defer buffers[k].Free()
 		}
-		for k := range n {
+		for k := range size {
 			buffers[0].Bytes[k] = byte(k)
 		}
-		if err := d.Run([]device.Step{{To: buffers[1], From: buffers[0], Bytes: n},
-			{To: buffers[2], From: buffers[1], Bytes: n}}); err != nil {
+		if err := d.Run([]device.Step{{To: buffers[1], From: buffers[0], Bytes: size},
+			{To: buffers[2], From: buffers[1], Bytes: size}}); err != nil {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(buffers[0].Bytes, buffers[2].Bytes) {
 			t.Errorf("%s: the copy differs", d.Info().Name)
 		}
-		for _, s := range []device.Step{{To: buffers[0], From: buffers[1], Bytes: n + 1}, {To: buffers[0]}} {
-			if d.Run([]device.Step{s}) == nil {
+		for _, invalid := range []device.Step{{To: buffers[0], From: buffers[1], Bytes: size + 1}, {To: buffers[0]}} {
+			if d.Run([]device.Step{invalid}) == nil {
 				t.Errorf("%s: an invalid copy was run", d.Info().Name)
 			}
 		}
 	}
 }
 
-// every returns every step-th expression.
+// every returns the expressions with the indices 0, step, 2*step, ...
 func every(codes []conform.Code, step int) (list []conform.Code) {
 	for k := 0; k < len(codes); k += step {
 		list = append(list, codes[k])
@@ -122,27 +123,28 @@ func every(codes []conform.Code, step int) (list []conform.Code) {
 	return list
 }
 
-// compare compares the results of expressions on a device, and logs the counts under a name.
+// compare compares the results of expressions on a device with those of expr.Code.Eval, each for one or all of
+// conform.Walks (orders of strides). It logs the counts under a name.
 func compare(t *testing.T, d device.Device, name string, codes []conform.Code) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(3, 4))
 	equal, unsupported, differ, results := 0, 0, 0, 0
-	for k, c := range codes {
-		for w := range testsize.Of(1, len(conform.Walks)) {
-			walk := conform.Walks[(k+w)%len(conform.Walks)]
-			it, err := conform.Iterate(c.Code, walk, 3, 8, 20)
+	for codeIndex, code := range codes {
+		for walkIndex := range testsize.Of(1, len(conform.Walks)) {
+			walk := conform.Walks[(codeIndex+walkIndex)%len(conform.Walks)]
+			iteration, err := conform.Iterate(code.Code, walk, 3, 8, 20)
 			if err != nil {
 				t.Fatal(err)
 			}
-			diff, err := conform.Compare(c.Code, it, d.Info().Promise.Target, rng, device.RunOn(d))
+			diff, err := conform.Compare(code.Code, iteration, d.Info().Promise.Target, rng, device.RunOn(d))
 			switch {
 			case errors.Is(err, lower.ErrUnsupported):
 				unsupported++
 			case err != nil:
-				t.Fatalf("%s, %s: %v", c.Name, walk, err)
+				t.Fatalf("%s, %s: %v", code.Name, walk, err)
 			case diff.Differ > 0:
 				differ++
-				t.Errorf("%s, %s: %d of %d results differ: %s", c.Name, walk, diff.Differ, diff.Results, diff.First)
+				t.Errorf("%s, %s: %d of %d results differ: %s", code.Name, walk, diff.Differ, diff.Results, diff.First)
 			default:
 				equal++
 			}

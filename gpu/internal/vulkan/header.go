@@ -4,6 +4,8 @@
 // from the header of Vulkan (Debian package libvulkan-dev).
 package vulkan
 
+// The macro makes handles such as VkBuffer integers of 64 bits on all processors, not pointers.
+
 // #define VK_USE_64_BIT_PTR_DEFINES 0
 // #include <vulkan/vulkan_core.h>
 import "C"
@@ -53,6 +55,7 @@ type (
 	submitInfo                    C.VkSubmitInfo
 )
 
+// A constant with the prefix s is the structure type (VkStructureType) of the struct with that name.
 const (
 	sApplicationInfo               = C.VK_STRUCTURE_TYPE_APPLICATION_INFO
 	sInstanceCreateInfo            = C.VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO

@@ -37,7 +37,7 @@ func TestWithoutLoader(t *testing.T) {
 			t.Logf("%s: %v", library, err)
 			continue
 		}
-		list, err := i.open()
+		list, err := i.openDevices()
 		for _, d := range list {
 			t.Logf("%s: %s", library, d.Info().Name)
 			d.Close()

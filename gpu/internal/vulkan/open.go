@@ -14,7 +14,7 @@ import (
 	"github.com/graphrun/graphrun/internal/gpu/spirv"
 )
 
-// instance is an instance of Vulkan in an opened library.
+// instance is an instance of Vulkan (VkInstance) in an opened library. It is never destroyed.
 type instance struct {
 	handle uintptr
 	api    instanceFunctions
@@ -22,21 +22,21 @@ type instance struct {
 
 // Open opens all devices of the loader, or of all drivers if the loader is not installed. Devices that lack a required
 // feature are not opened: Vulkan 1.2, a queue for compute, buffer addresses, timeline semaphores, 64-bit integers, and
-// memory access to 8 and 16 bits. The error joins the reasons for libraries and devices that were not opened. It may be
-// set although devices were opened.
+// memory access to 8 and 16 bits. err joins the errors of the libraries and devices that could not be opened, so both
+// list and err can be set.
 func Open() (list []device.Device, err error) {
-	names := libraries()
-	if len(names) == 0 {
+	libraryNames := libraries()
+	if len(libraryNames) == 0 {
 		return nil, errors.New("vulkan: no driver is installed")
 	}
-	for _, library := range names {
-		i, e := openInstance(library)
-		if e != nil {
-			err = errors.Join(err, fmt.Errorf("%s: %w", library, e))
+	for _, library := range libraryNames {
+		opened, openErr := openInstance(library)
+		if openErr != nil {
+			err = errors.Join(err, fmt.Errorf("%s: %w", library, openErr))
 			continue
 		}
-		devices, e := i.open()
-		err = errors.Join(err, e)
+		devices, openErr := opened.openDevices()
+		err = errors.Join(err, openErr)
 		list = append(list, devices...)
 	}
 	return list, err
@@ -44,41 +44,43 @@ func Open() (list []device.Device, err error) {
 
 // openInstance opens a library and creates an instance.
 func openInstance(library string) (*instance, error) {
-	get, err := entry(library)
+	getProcAddr, err := openLibrary(library)
 	if err != nil {
 		return nil, err
 	}
-	i := &instance{}
+	created := &instance{}
 	var create uintptr
-	if err := load(get, 0, map[string]*uintptr{"CreateInstance": &create}); err != nil {
+	if err := load(getProcAddr, 0, map[string]*uintptr{"CreateInstance": &create}); err != nil {
 		return nil, err
 	}
-	app := applicationInfo{SType: sApplicationInfo, ApiVersion: version12}
-	info := instanceCreateInfo{SType: sInstanceCreateInfo, PApplicationInfo: &app}
-	if err := call(create, uintptr(ptr(&info)), 0, uintptr(ptr(&i.handle))); err != nil {
+	application := applicationInfo{SType: sApplicationInfo, ApiVersion: version12}
+	info := instanceCreateInfo{SType: sInstanceCreateInfo, PApplicationInfo: &application}
+	if err := call(create, uintptr(ptr(&info)), 0, uintptr(ptr(&created.handle))); err != nil {
 		return nil, err
 	}
-	return i, load(get, i.handle, i.api.byName())
+	return created, load(getProcAddr, created.handle, created.api.byName())
 }
 
-// open opens the devices of an instance.
-func (i *instance) open() (list []device.Device, err error) {
-	var n uint32
-	if err := call(i.api.EnumeratePhysicalDevices, i.handle, uintptr(ptr(&n)), 0); err != nil {
+// openDevices opens the devices of an instance. err joins the errors of the devices that could not be opened.
+func (i *instance) openDevices() (list []device.Device, err error) {
+	// The first call stores the number of devices, and the second one their handles.
+	var count uint32
+	if err := call(i.api.EnumeratePhysicalDevices, i.handle, uintptr(ptr(&count)), 0); err != nil {
 		return nil, err
 	}
-	if n == 0 {
+	if count == 0 {
 		return nil, errors.New("vulkan: there are no devices")
 	}
-	handles := make([]uintptr, n)
-	if err := call(i.api.EnumeratePhysicalDevices, i.handle, uintptr(ptr(&n)), uintptr(ptr(&handles[0]))); err != nil {
+	handles := make([]uintptr, count)
+	err = call(i.api.EnumeratePhysicalDevices, i.handle, uintptr(ptr(&count)), uintptr(ptr(&handles[0])))
+	if err != nil {
 		return nil, err
 	}
-	for _, h := range handles[:n] {
-		d := &dev{instance: i, physical: h, buffers: map[uint64]*device.Buffer{}}
-		if e := d.open(); e != nil {
+	for _, physical := range handles[:count] {
+		d := &dev{instance: i, physical: physical, buffers: map[uint64]*device.Buffer{}}
+		if openErr := d.open(); openErr != nil {
 			d.Close()
-			err = errors.Join(err, fmt.Errorf("%s: %w", d.info.Name, e))
+			err = errors.Join(err, fmt.Errorf("%s: %w", d.info.Name, openErr))
 			continue
 		}
 		list = append(list, d)
@@ -92,15 +94,18 @@ type dev struct {
 	api              deviceFunctions
 	info             device.Info
 	physical, handle uintptr // the physical device, and the logical device that was created for it
-	queue, commands  uintptr // the queue for compute, and the command buffer
+	queue, commands  uintptr // the queue for compute, and the only command buffer
 	pool             uint64  // the pool of the command buffer
 	semaphore        uint64  // the timeline semaphore that each submission increments
 	signaled         uint64  // the value of the semaphore after the last submission
-	types            []memoryType
+	memoryTypes      []memoryType
 	buffers          map[uint64]*device.Buffer // by handle
 	options          spirv.Options
-	maxPush          int // the maximum size of push constants, in bytes
+	maxPushBytes     int // the maximum size of push constants
 }
+
+// addressBytes is the size of an address, which is the only type of push constant.
+const addressBytes = 8
 
 func (d *dev) Info() device.Info { return d.info }
 
@@ -119,11 +124,11 @@ func (d *dev) open() error {
 		return err
 	}
 	priority := float32(1)
-	queue := deviceQueueCreateInfo{SType: sDeviceQueueCreateInfo, QueueFamilyIndex: family, QueueCount: 1,
+	queueInfo := deviceQueueCreateInfo{SType: sDeviceQueueCreateInfo, QueueFamilyIndex: family, QueueCount: 1,
 		PQueuePriorities: &priority}
-	info := deviceCreateInfo{SType: sDeviceCreateInfo, PNext: chain(features), QueueCreateInfoCount: 1,
-		PQueueCreateInfos: &queue}
-	err = call(d.instance.api.CreateDevice, d.physical, uintptr(ptr(&info)), 0, uintptr(ptr(&d.handle)))
+	deviceInfo := deviceCreateInfo{SType: sDeviceCreateInfo, PNext: chain(features), QueueCreateInfoCount: 1,
+		PQueueCreateInfos: &queueInfo}
+	err = call(d.instance.api.CreateDevice, d.physical, uintptr(ptr(&deviceInfo)), 0, uintptr(ptr(&d.handle)))
 	if err != nil {
 		return err
 	}
@@ -134,87 +139,89 @@ func (d *dev) open() error {
 	if err := d.createObjects(family); err != nil {
 		return err
 	}
-	has64 := features.Features.ShaderFloat64 != 0
-	d.info.Promise, err = conform.Probe(has64, d.maxPush/8, device.RunOn(d))
+	hasFloat64 := features.Features.ShaderFloat64 != 0
+	d.info.Promise, err = conform.Probe(hasFloat64, d.maxPushBytes/addressBytes, device.RunOn(d))
 	return err
 }
 
-// properties reads the name, the limits and the rules for floats of the device. It returns the version of Vulkan that
-// the device supports.
+// properties reads the device's name, limits, memory, and rules for floats (rounding, subnormal numbers). It returns
+// the latest version of Vulkan that the device supports.
 func (d *dev) properties() uint32 {
-	v12 := physicalDeviceVulkan12Props{SType: sPhysicalDeviceVulkan12Props}
-	p := physicalDeviceProperties2{SType: sPhysicalDeviceProperties2, PNext: chain(&v12)}
-	purego.SyscallN(d.instance.api.GetPhysicalDeviceProperties2, d.physical, uintptr(ptr(&p)))
+	floats := physicalDeviceVulkan12Props{SType: sPhysicalDeviceVulkan12Props}
+	properties := physicalDeviceProperties2{SType: sPhysicalDeviceProperties2, PNext: chain(&floats)}
+	purego.SyscallN(d.instance.api.GetPhysicalDeviceProperties2, d.physical, uintptr(ptr(&properties)))
 	kinds := map[uint32]string{typeDiscrete: "discrete", typeIntegrated: "integrated", typeProcessor: "processor"}
-	d.info = device.Info{Name: goText(p.Properties.DeviceName[:]), Driver: "vulkan", Kind: "other"}
-	if kind, ok := kinds[p.Properties.DeviceType]; ok {
+	d.info = device.Info{Name: goString(properties.Properties.DeviceName[:]), Driver: "vulkan", Kind: "other"}
+	if kind, ok := kinds[properties.Properties.DeviceType]; ok {
 		d.info.Kind = kind
 	}
-	d.maxPush = int(p.Properties.Limits.MaxPushConstantsSize)
+	d.maxPushBytes = int(properties.Properties.Limits.MaxPushConstantsSize)
 	d.options = spirv.Options{
-		Float32: spirv.Floats{DenormPreserve: v12.ShaderDenormPreserveFloat32 != 0,
-			SignedZeroInfNan:    v12.ShaderSignedZeroInfNanPreserveFloat32 != 0,
-			RoundingNearestEven: v12.ShaderRoundingModeRTEFloat32 != 0},
-		Float64: spirv.Floats{DenormPreserve: v12.ShaderDenormPreserveFloat64 != 0,
-			SignedZeroInfNan:    v12.ShaderSignedZeroInfNanPreserveFloat64 != 0,
-			RoundingNearestEven: v12.ShaderRoundingModeRTEFloat64 != 0},
+		Float32: spirv.Floats{DenormPreserve: floats.ShaderDenormPreserveFloat32 != 0,
+			SignedZeroInfNan:    floats.ShaderSignedZeroInfNanPreserveFloat32 != 0,
+			RoundingNearestEven: floats.ShaderRoundingModeRTEFloat32 != 0},
+		Float64: spirv.Floats{DenormPreserve: floats.ShaderDenormPreserveFloat64 != 0,
+			SignedZeroInfNan:    floats.ShaderSignedZeroInfNanPreserveFloat64 != 0,
+			RoundingNearestEven: floats.ShaderRoundingModeRTEFloat64 != 0},
 	}
 	// If rules cannot be chosen independently for each size, a module may demand a rule for float64 only together with
 	// the same rule for float32.
-	const all = 1
-	if v12.DenormBehaviorIndependence != all {
+	const independent = 1 // VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_ALL
+	if floats.DenormBehaviorIndependence != independent {
 		d.options.Float64.DenormPreserve = d.options.Float64.DenormPreserve && d.options.Float32.DenormPreserve
 	}
-	if v12.RoundingModeIndependence != all {
-		same := d.options.Float64.RoundingNearestEven && d.options.Float32.RoundingNearestEven
-		d.options.Float64.RoundingNearestEven = same
+	if floats.RoundingModeIndependence != independent {
+		both := d.options.Float64.RoundingNearestEven && d.options.Float32.RoundingNearestEven
+		d.options.Float64.RoundingNearestEven = both
 	}
 	var memory memoryProperties
 	purego.SyscallN(d.instance.api.GetPhysicalDeviceMemoryProperties, d.physical, uintptr(ptr(&memory)))
-	d.types = append(d.types, memory.MemoryTypes[:memory.MemoryTypeCount]...)
-	for _, h := range memory.MemoryHeaps[:memory.MemoryHeapCount] {
-		const local = 1 // VK_MEMORY_HEAP_DEVICE_LOCAL_BIT
-		if h.Flags&local != 0 {
-			d.info.Memory += int(h.Size)
+	d.memoryTypes = append(d.memoryTypes, memory.MemoryTypes[:memory.MemoryTypeCount]...)
+	for _, heap := range memory.MemoryHeaps[:memory.MemoryHeapCount] {
+		const deviceLocal = 1 // VK_MEMORY_HEAP_DEVICE_LOCAL_BIT
+		if heap.Flags&deviceLocal != 0 {
+			d.info.Memory += int(heap.Size)
 		}
 	}
-	return p.Properties.ApiVersion
+	return properties.Properties.ApiVersion
 }
 
-// features returns the features to enable. The structs of the chain are those of the device, without the features that
-// kernels do not use.
+// features returns the features to enable, a list of three structs. It returns an error if the device lacks a required
+// one. float64 is optional.
 func (d *dev) features() (*physicalDeviceFeatures2, error) {
-	v12 := physicalDeviceVulkan12{SType: sPhysicalDeviceVulkan12}
-	v11 := physicalDeviceVulkan11{SType: sPhysicalDeviceVulkan11, PNext: chain(&v12)}
-	have := physicalDeviceFeatures2{SType: sPhysicalDeviceFeatures2, PNext: chain(&v11)}
-	purego.SyscallN(d.instance.api.GetPhysicalDeviceFeatures2, d.physical, uintptr(ptr(&have)))
-	for name, f := range map[string]uint32{"buffer addresses": v12.BufferDeviceAddress,
-		"timeline semaphores": v12.TimelineSemaphore, "access to 8 bits": v12.StorageBuffer8BitAccess,
-		"access to 16 bits": v11.StorageBuffer16BitAccess, "64-bit integers": have.Features.ShaderInt64} {
-		if f == 0 {
+	supported12 := physicalDeviceVulkan12{SType: sPhysicalDeviceVulkan12}
+	supported11 := physicalDeviceVulkan11{SType: sPhysicalDeviceVulkan11, PNext: chain(&supported12)}
+	supported := physicalDeviceFeatures2{SType: sPhysicalDeviceFeatures2, PNext: chain(&supported11)}
+	purego.SyscallN(d.instance.api.GetPhysicalDeviceFeatures2, d.physical, uintptr(ptr(&supported)))
+	for name, has := range map[string]uint32{"buffer addresses": supported12.BufferDeviceAddress,
+		"timeline semaphores": supported12.TimelineSemaphore, "access to 8 bits": supported12.StorageBuffer8BitAccess,
+		"access to 16 bits": supported11.StorageBuffer16BitAccess, "64-bit integers": supported.Features.ShaderInt64} {
+		if has == 0 {
 			return nil, fmt.Errorf("vulkan: the device lacks %s", name)
 		}
 	}
-	d.info.Float16 = v12.ShaderFloat16 != 0
-	want12 := &physicalDeviceVulkan12{SType: sPhysicalDeviceVulkan12, BufferDeviceAddress: 1, TimelineSemaphore: 1,
+	d.info.Float16 = supported12.ShaderFloat16 != 0
+	enabled12 := &physicalDeviceVulkan12{SType: sPhysicalDeviceVulkan12, BufferDeviceAddress: 1, TimelineSemaphore: 1,
 		StorageBuffer8BitAccess: 1}
-	want11 := &physicalDeviceVulkan11{SType: sPhysicalDeviceVulkan11, StorageBuffer16BitAccess: 1, PNext: chain(want12)}
-	want := &physicalDeviceFeatures2{SType: sPhysicalDeviceFeatures2, PNext: chain(want11)}
-	want.Features.ShaderInt64, want.Features.ShaderFloat64 = 1, have.Features.ShaderFloat64
-	return want, nil
+	enabled11 := &physicalDeviceVulkan11{SType: sPhysicalDeviceVulkan11, PNext: chain(enabled12),
+		StorageBuffer16BitAccess: 1}
+	enabled := &physicalDeviceFeatures2{SType: sPhysicalDeviceFeatures2, PNext: chain(enabled11)}
+	enabled.Features.ShaderInt64, enabled.Features.ShaderFloat64 = 1, supported.Features.ShaderFloat64
+	return enabled, nil
 }
 
-// computeFamily returns the first family of queues for compute.
+// computeFamily returns the index of the first family of queues that can run kernels.
 func (d *dev) computeFamily() (uint32, error) {
-	var n uint32
-	purego.SyscallN(d.instance.api.GetPhysicalDeviceQueueFamilyProperties, d.physical, uintptr(ptr(&n)), 0)
-	if n > 0 {
-		families := make([]queueFamilyProperties, n)
-		purego.SyscallN(d.instance.api.GetPhysicalDeviceQueueFamilyProperties, d.physical, uintptr(ptr(&n)),
+	// The first call stores the number of families, and the second one their properties.
+	var count uint32
+	purego.SyscallN(d.instance.api.GetPhysicalDeviceQueueFamilyProperties, d.physical, uintptr(ptr(&count)), 0)
+	if count > 0 {
+		families := make([]queueFamilyProperties, count)
+		purego.SyscallN(d.instance.api.GetPhysicalDeviceQueueFamilyProperties, d.physical, uintptr(ptr(&count)),
 			uintptr(unsafe.Pointer(&families[0])))
-		for k, f := range families[:n] {
-			if f.QueueFlags&queueCompute != 0 {
-				return uint32(k), nil
+		for index, family := range families[:count] {
+			if family.QueueFlags&queueCompute != 0 {
+				return uint32(index), nil
 			}
 		}
 	}

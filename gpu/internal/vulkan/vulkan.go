@@ -1,7 +1,10 @@
 //go:build (linux || darwin) && (amd64 || arm64)
 
-// Package vulkan runs kernels on Vulkan 1.2 without cgo. It uses buffers by address, push constants, and one timeline
-// semaphore for each device.
+// Package vulkan runs kernels on Vulkan 1.2 without cgo. Kernels access buffers by their addresses, which are passed as
+// push constants. The host waits for a device by a timeline semaphore, whose value grows with each submission.
+//
+// Most functions of Vulkan take the address of a struct of parameters. Its field SType has the type of the struct, and
+// its field PNext the address of a struct of further parameters, or nil. The structs are in structs.go.
 package vulkan
 
 import (
@@ -11,7 +14,8 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// instanceFunctions has the addresses of functions of an instance. The fields have the functions' names without vk.
+// instanceFunctions has the addresses of the functions that take an instance or a physical device. The fields have the
+// functions' names without vk.
 type instanceFunctions struct {
 	DestroyInstance, EnumeratePhysicalDevices, GetPhysicalDeviceProperties2, GetPhysicalDeviceFeatures2,
 	GetPhysicalDeviceMemoryProperties, GetPhysicalDeviceQueueFamilyProperties, CreateDevice, GetDeviceProcAddr uintptr
@@ -28,7 +32,8 @@ func (f *instanceFunctions) byName() map[string]*uintptr {
 		"CreateDevice":                           &f.CreateDevice, "GetDeviceProcAddr": &f.GetDeviceProcAddr}
 }
 
-// deviceFunctions has the addresses of functions of a device. The fields have the functions' names without vk.
+// deviceFunctions has the addresses of the functions that take a logical device, or an object of it. The fields have
+// the functions' names without vk.
 type deviceFunctions struct {
 	DestroyDevice, GetDeviceQueue, CreateBuffer, DestroyBuffer, GetBufferMemoryRequirements, AllocateMemory, FreeMemory,
 	BindBufferMemory, GetBufferDeviceAddress, MapMemory, CreateShaderModule, DestroyShaderModule, CreatePipelineLayout,
@@ -62,39 +67,39 @@ type ptr = unsafe.Pointer
 // call calls a function of the driver that returns a VkResult.
 //
 //go:uintptrescapes
-func call(f uintptr, args ...uintptr) error {
-	r, _, _ := purego.SyscallN(f, args...)
-	if code := result(int32(r)); code < 0 {
+func call(function uintptr, args ...uintptr) error {
+	word, _, _ := purego.SyscallN(function, args...)
+	if code := result(int32(word)); code < 0 { // positive codes are successes
 		return code
 	}
 	return nil
 }
 
-// load finds functions by name and stores their addresses. get is the address of vkGetInstanceProcAddr or
-// vkGetDeviceProcAddr, and object the instance or the device.
-func load(get, object uintptr, functions map[string]*uintptr) error {
-	for name, f := range functions {
-		text := append([]byte("vk"+name), 0)
-		*f, _, _ = purego.SyscallN(get, object, uintptr(unsafe.Pointer(&text[0])))
-		if *f == 0 {
+// load finds functions by name and stores their addresses. getProcAddr is the address of vkGetInstanceProcAddr or
+// vkGetDeviceProcAddr, and object the instance (0 for functions without one) or the device. The keys of functions are
+// names without vk.
+func load(getProcAddr, object uintptr, functions map[string]*uintptr) error {
+	for name, address := range functions {
+		cName := append([]byte("vk"+name), 0)
+		*address, _, _ = purego.SyscallN(getProcAddr, object, uintptr(unsafe.Pointer(&cName[0])))
+		if *address == 0 {
 			return fmt.Errorf("%w: vk%s", errNoFunction, name)
 		}
 	}
 	return nil
 }
 
-// chain returns the address of a struct for the field PNext of another one. Vulkan passes optional parameters as such
-// linked lists.
+// chain returns the address of next, for the field PNext of the struct that precedes next in a list of parameters.
 func chain[T any](next *T) *byte { return (*byte)(unsafe.Pointer(next)) }
 
-// goText returns the text of a C string in an array.
-func goText(s []int8) string {
-	var b []byte
-	for _, c := range s {
-		if c == 0 {
+// goString returns the characters of a C string before its terminating 0.
+func goString(chars []int8) string {
+	var text []byte
+	for _, char := range chars {
+		if char == 0 {
 			break
 		}
-		b = append(b, byte(c))
+		text = append(text, byte(char))
 	}
-	return string(b)
+	return string(text)
 }

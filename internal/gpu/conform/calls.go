@@ -14,15 +14,16 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Call is a call of an op with operands.
+// Call is a call of an op with the values of its operands.
 type Call struct {
 	Op *graph.Op
 	*graph.Call
 	Operands []*tensor.Tensor // nil for numbers and absent operands
 }
 
-// NewCall returns a call with random operands. Operands that are indices have valid indices. NewCall returns an error
-// if the op rejects the call.
+// NewCall returns a call with random operands. An operand that has indices gets valid ones. An element of `in` whose
+// dtype is tensor.Invalid is an absent operand. NewCall returns an error if the op rejects the call, if a result is a
+// view, or if the shape of a result depends on the data.
 func NewCall(op *graph.Op, attrs graph.Attrs, in []tensor.Meta, rng *rand.Rand) (*Call, error) {
 	decoded, err := op.Schema.Decode(attrs, nil)
 	if err != nil {
@@ -52,7 +53,7 @@ func NewCall(op *graph.Op, attrs graph.Attrs, in []tensor.Meta, rng *rand.Rand) 
 			created.Operands = append(created.Operands, nil)
 			continue
 		}
-		limit := 5
+		limit := 5 // integers are smaller
 		if param := op.Params[min(i, len(op.Params)-1)]; param.Below != nil {
 			limit = max(param.Below(created.Call), 1)
 		}
@@ -82,7 +83,7 @@ type Shape struct {
 	In    []tensor.Meta
 }
 
-// Shapes returns calls whose shapes and layouts are lowered to other kernels than the examples of ops.
+// Shapes returns calls for which package lower generates kernels that the examples of ops do not cover.
 func Shapes() (list []Shape) {
 	f32 := func(shape ...int) tensor.Meta { return tensor.New(tensor.Float32, shape...) }
 	reversed := func(meta tensor.Meta) tensor.Meta { return meta.WithStrides(strides(meta.Shape, 1, true)) }
@@ -102,6 +103,7 @@ func Shapes() (list []Shape) {
 		add("all", graph.Attrs{"dim": 1}, meta.WithDType(tensor.Bool))
 		add("amax", graph.Attrs{"dim": []int{1}}, meta.WithDType(tensor.Int8))
 	}
+	// Several reduced dimensions, and other dtypes.
 	add("mean", nil, f32(5, 7, 9))
 	add("sum", graph.Attrs{"dim": []int{0, 2}}, tensor.New(tensor.BFloat16, 5, 7, 9))
 	add("sum", graph.Attrs{"dim": []int{1}}, tensor.New(tensor.Complex64, 5, 7))
@@ -126,13 +128,14 @@ func Shapes() (list []Shape) {
 	return list
 }
 
-// random returns a tensor of normally distributed floats, or of integers from 0 to limit-1.
-func random(m tensor.Meta, limit int, rng *rand.Rand) *tensor.Tensor {
-	filled := tensor.Empty(m)
-	elements := m.Extent()
-	flat := tensor.Must(tensor.Over(tensor.New(m.DType, elements), filled.Storage()))
+// random returns a tensor of normally distributed floats, or of integers from 0 to limit-1. Gaps between elements are
+// filled too.
+func random(meta tensor.Meta, limit int, rng *rand.Rand) *tensor.Tensor {
+	filled := tensor.Empty(meta)
+	elements := meta.Extent()
+	flat := tensor.Must(tensor.Over(tensor.New(meta.DType, elements), filled.Storage()))
 	for i := range elements {
-		switch dtype := m.DType; {
+		switch dtype := meta.DType; {
 		case dtype.IsComplex():
 			flat.Set(tensor.ComplexScalar(complex(rng.NormFloat64(), rng.NormFloat64())), i)
 		case dtype.IsFloat():
@@ -147,12 +150,12 @@ func random(m tensor.Meta, limit int, rng *rand.Rand) *tensor.Tensor {
 // Counts counts calls by the results of [Counts.Check].
 type Counts struct {
 	Equal       int      // calls whose results have the same bits as the reference
-	Near        int      // calls whose results differ by rounding
+	Near        int      // calls whose results differ by at most the tolerance: see tolerance
 	Differ      int      // calls whose results differ by more
 	None        int      // calls that devices do not support
 	Results     int      // elements of all results
-	Unsupported []string // names of the ops of None
-	First       string   // describes the first call of Differ
+	Unsupported []string // names of the ops of the calls that None counts
+	First       string   // describes the first call that Differ counts
 }
 
 // String describes the counts in a line.
@@ -161,7 +164,8 @@ func (n *Counts) String() string {
 		n.Equal+n.Near+n.Differ, n.Results, n.Equal, n.Near, n.Differ, n.None, strings.Join(n.Unsupported, " "))
 }
 
-// tolerance bounds the difference of results that are rounded differently, relative to the greatest result.
+// tolerance has, by dtype, the maximum distance (see [distance]) of results that are rounded differently. It is 0 for
+// the other dtypes.
 var tolerance = map[tensor.DType]float64{tensor.Float16: 4e-3, tensor.BFloat16: 3e-2, tensor.Float32: 2e-5,
 	tensor.Complex64: 2e-5, tensor.Float64: 1e-9, tensor.Complex128: 1e-9}
 
@@ -197,11 +201,11 @@ func (n *Counts) Check(call *Call, target lower.Target, run Run) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", call.Op.Name, err)
 	}
-	worst := 0.0 // the greatest distance of a result, divided by its tolerance
+	worst := 0.0 // the maximum, over the outputs, of the distance divided by the tolerance
 	for output, expected := range want {
 		n.Results += expected.Numel()
-		worst = max(worst, distance(expected, results[output])/max(tolerance[call.Out[output].DType],
-			math.SmallestNonzeroFloat64))
+		allowed := max(tolerance[call.Out[output].DType], math.SmallestNonzeroFloat64) // not 0: 0/0 would be NaN
+		worst = max(worst, distance(expected, results[output])/allowed)
 	}
 	switch {
 	case worst == 0:
@@ -216,10 +220,11 @@ func (n *Counts) Check(call *Call, target lower.Target, run Run) error {
 	return nil
 }
 
-// distance returns the greatest difference of two tensors, divided by the greatest finite magnitude. It is infinite if
-// only one of two elements is finite, or if infinities or NaN differ.
+// distance returns the greatest difference of two elements of want and got, divided by max(1, the greatest finite
+// magnitude in want). It is infinite if only one of two elements is finite, if both are infinities of different sign,
+// or if only one is a NaN.
 func distance(want, got *tensor.Tensor) float64 {
-	greatest, most := 0.0, 0.0
+	magnitude, maxDifference := 0.0, 0.0
 	index := make([]int, want.Rank())
 	for range want.Numel() {
 		wanted, actual := want.At(index...).Complex(), got.At(index...).Complex()
@@ -231,15 +236,15 @@ func distance(want, got *tensor.Tensor) float64 {
 			case math.IsNaN(difference):
 				difference = math.Inf(1)
 			}
-			most = max(most, difference)
-			if wanted := math.Abs(pair[0]); wanted < math.Inf(1) {
-				greatest = max(greatest, wanted)
+			maxDifference = max(maxDifference, difference)
+			if finite := math.Abs(pair[0]); finite < math.Inf(1) {
+				magnitude = max(magnitude, finite)
 			}
 		}
 		advance(index, want.Shape)
 	}
-	if most == 0 {
+	if maxDifference == 0 {
 		return 0
 	}
-	return most / max(greatest, 1)
+	return maxDifference / max(magnitude, 1)
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Catalogue returns the distinct expressions of ops for their examples, once with the dtypes of the examples and once
-// for each of the given dtypes. A given dtype replaces the dtype of the first operand, and of all operands that have
-// the same dtype.
+// Catalogue returns the distinct expressions of ops for their examples, with the dtypes of the examples and with each
+// of the given dtypes. A given dtype replaces the dtype of the first operand, and of all operands that have the dtype
+// of the first one in the example. Cases without an expression that devices can compute are left out.
 func Catalogue(ops []*graph.Op, dtypes ...tensor.DType) []Code {
 	var list []Code
 	seen := map[string]bool{}
@@ -19,8 +19,8 @@ func Catalogue(ops []*graph.Op, dtypes ...tensor.DType) []Code {
 			continue
 		}
 		for _, example := range op.Examples {
-			for _, dtype := range append(slices.Clone(dtypes), tensor.Invalid) {
-				code, ok := expressionOf(op, example, dtype)
+			for _, replacement := range append(slices.Clone(dtypes), tensor.Invalid) {
+				code, ok := expressionOf(op, example, replacement)
 				if ok && !seen[code.Key()] {
 					seen[code.Key()] = true
 					list = append(list, code)
@@ -31,31 +31,32 @@ func Catalogue(ops []*graph.Op, dtypes ...tensor.DType) []Code {
 	return list
 }
 
-// expressionOf returns the expression of an op for an example with another dtype; Invalid keeps the
-// dtypes of the example. ok is false if the op rejects the dtype, or if it has no expression that devices can compute.
-func expressionOf(op *graph.Op, example graph.Example, dtype tensor.DType) (c Code, ok bool) {
+// expressionOf returns the expression of an op for an example in which replacement replaces dtypes, as [Catalogue]
+// says; Invalid keeps the dtypes of the example. ok is false if the op rejects the operands, or if it has no expression
+// that devices can compute.
+func expressionOf(op *graph.Op, example graph.Example, replacement tensor.DType) (named Code, ok bool) {
 	decoded, err := op.Schema.Decode(example.Attrs, nil)
 	if err != nil {
-		return c, false
+		return named, false
 	}
 	call := &graph.Call{Attrs: decoded}
 	for i, meta := range example.In {
-		if meta.DType == tensor.Invalid {
+		if meta.DType == tensor.Invalid { // an optional operand that is absent
 			call.In = append(call.In, graph.Arg{})
 			continue
 		}
-		if dtype != tensor.Invalid && meta.DType == example.In[0].DType {
-			meta.DType = dtype
+		if replacement != tensor.Invalid && meta.DType == example.In[0].DType {
+			meta.DType = replacement
 		}
 		value := &graph.Value{Name: fmt.Sprint("x", i), Meta: meta}
 		call.In = append(call.In, graph.Arg{Kind: graph.TensorArg, Value: value})
 	}
 	if _, err = op.Infer(call); err != nil {
-		return c, false
+		return named, false
 	}
 	code, err := op.Expression(call)
 	if err != nil || code == nil || !code.Compilable() || code.Reduces() {
-		return c, false
+		return named, false
 	}
 	return Code{fmt.Sprintf("%s %v of %v", op.Name, example.Attrs, call.Type(0).DType), code}, true
 }

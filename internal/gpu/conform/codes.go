@@ -12,7 +12,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Code is an expression with the name of its operation and dtypes.
+// Code is an expression and its name in reports, such as "add of float32".
 type Code struct {
 	Name string
 	*expr.Code
@@ -23,7 +23,7 @@ type Code struct {
 func Primitives() []Code {
 	var list []Code
 	all := tensor.DTypes()
-	for op := expr.Bits + 1; op.Primitive(); op++ {
+	for op := expr.Bits + 1; op.Primitive(); op++ { // the operations up to Bits are constants, loads and conversions
 		for _, dtype := range all {
 			if lane.Ops[op].On.Has(dtype) {
 				list = append(list, primitive(op, dtype))
@@ -36,7 +36,8 @@ func Primitives() []Code {
 			if from != to && !from.IsComplex() && !to.IsComplex() {
 				list = append(list, build(fmt.Sprintf("%v to %v", from, to), b, b.Convert(to, b.Load(0))))
 			}
-			if from != to && lane.Ops[lane.Bits].On.Has(from) && lane.Ops[lane.Bits].On.Has(to) &&
+			reinterpretable := lane.Ops[lane.Bits].On
+			if from != to && reinterpretable.Has(from) && reinterpretable.Has(to) &&
 				from.Size() == to.Size() {
 				b := expr.NewBuilder(from)
 				list = append(list, build(fmt.Sprintf("bits of %v as %v", from, to), b, b.Bits(to, b.Load(0))))
@@ -46,7 +47,8 @@ func Primitives() []Code {
 	return list
 }
 
-// build returns an expression with a single result.
+// build returns the expression of b with a single real result. It panics if the expression is invalid, which is a fault
+// of this package.
 func build(name string, b *expr.Builder, result expr.Value) Code {
 	code, err := b.Build(b.Real(result))
 	if err != nil {
@@ -55,31 +57,32 @@ func build(name string, b *expr.Builder, result expr.Value) Code {
 	return Code{name, code}
 }
 
-// primitive returns an expression with one operation. It replaces operands for which the result is unspecified.
+// primitive returns an expression that applies one operation to its inputs. All inputs have the given dtype, except for
+// the condition of a Select. Values for which the result is unspecified are replaced before the operation.
 func primitive(op expr.Op, dtype tensor.DType) Code {
-	in := slices.Repeat([]tensor.DType{dtype}, op.Args())
+	inputs := slices.Repeat([]tensor.DType{dtype}, op.Args())
 	if op == expr.Select {
-		in[0] = tensor.Bool
+		inputs[0] = tensor.Bool
 	}
-	b := expr.NewBuilder(in...)
+	b := expr.NewBuilder(inputs...)
 	var operands []expr.Value
-	for k := range in {
-		operands = append(operands, b.Load(k))
+	for index := range inputs {
+		operands = append(operands, b.Load(index))
 	}
 	name := fmt.Sprintf("%v of %v", op, dtype)
 	switch {
 	case op == expr.Lookup:
 		return build(name, b, b.Make(expr.Inst{Op: op, DType: dtype, A: operands[0], B: expr.None, C: expr.None}))
-	case op == expr.Div && !dtype.IsFloat(): // not by 0
+	case op == expr.Div && !dtype.IsFloat(): // an integer division by 0 is unspecified: divide by 3
 		operands[1] = b.Do(expr.Select, b.Do(expr.Eq, operands[1], b.Int(dtype, 0)), b.Int(dtype, 3), operands[1])
-	case op == expr.Limit: // the result for a NaN has any sign
+	case op == expr.Limit: // the sign of the result for a NaN is unspecified: replace a NaN by 1
 		operands[0] = b.Do(expr.Select, b.Do(expr.Eq, operands[0], operands[0]), operands[0], b.Const(dtype, 1))
 	}
 	return build(name, b, b.Do(op, operands...))
 }
 
-// Functions returns, for each of the dtypes, an expression for each elementary function, and for each function of the
-// expression language that accepts operands of the dtype.
+// Functions returns, for each of the dtypes, an expression for each function of the expression language that accepts
+// operands of the dtype. For float32 and float64, it also returns one for each elementary function of package expr.
 func Functions(dtypes ...tensor.DType) []Code {
 	var list []Code
 	for _, dtype := range dtypes {
@@ -87,20 +90,20 @@ func Functions(dtypes ...tensor.DType) []Code {
 			list = append(list, primitive(op, dtype))
 		}
 		for _, function := range expr.Functions() {
-			text := function.Name + "("
-			for k, param := range function.Params {
-				if k > 0 {
-					text += ", "
+			call := function.Name + "("
+			for index, param := range function.Params {
+				if index > 0 {
+					call += ", "
 				}
-				text += param
+				call += param
 			}
-			formula, err := expr.Parse(text+")", function.Params...)
+			formula, err := expr.Parse(call+")", function.Params...)
 			if err != nil {
 				continue // a function of constants
 			}
 			code, err := formula.Code(slices.Repeat([]tensor.DType{dtype}, len(function.Params)), expr.Typing{})
 			if err == nil && code.Compilable() && !code.Reduces() {
-				list = append(list, Code{fmt.Sprintf("%s) of %v", text, dtype), code})
+				list = append(list, Code{fmt.Sprintf("%s) of %v", call, dtype), code})
 			}
 		}
 	}

@@ -20,10 +20,12 @@ import (
 // Walks are the names of the iterations of [Iterate].
 var Walks = []string{"contiguous", "transposed", "broadcast", "strided"}
 
-// Iterate returns an iteration over operands with the dtypes of an expression. walk is an element of Walks. Outputs are
-// dense. In the iteration "transposed", every second operand is transposed. In "broadcast", operands are constant along
-// one dimension or along all dimensions. In "strided", the elements of operands are not contiguous, and the dimensions
-// of outputs are reversed.
+// Iterate returns an iteration over a shape, for the outputs and inputs of an expression. walk, an element of Walks,
+// selects their strides. Outputs are dense, and row-major except for "strided". The inputs are
+//   - contiguous: row-major;
+//   - transposed: column-major if their index is even;
+//   - broadcast: constant along one dimension, or along all dimensions if their index is 1 modulo 3;
+//   - strided: row-major with gaps; outputs are column-major.
 func Iterate(code *expr.Code, walk string, shape ...int) (*iter.Iterator, error) {
 	config := iter.New().CheckAllSameDType(false).ResizeOutputs(false)
 	dense := func(dtype tensor.DType) tensor.Meta { return tensor.New(dtype, shape...) }
@@ -34,32 +36,32 @@ func Iterate(code *expr.Code, walk string, shape ...int) (*iter.Iterator, error)
 		}
 		config = config.Output(iter.OfMeta(meta))
 	}
-	for k, dtype := range code.In {
+	for index, dtype := range code.In {
 		meta := dense(dtype)
 		switch {
-		case walk == "transposed" && k%2 == 0:
+		case walk == "transposed" && index%2 == 0:
 			meta.Strides = strides(shape, 1, true)
-		case walk == "broadcast" && k%3 == 1:
+		case walk == "broadcast" && index%3 == 1:
 			meta.Strides = make([]int, len(shape))
 		case walk == "broadcast":
 			meta.Strides = slices.Clone(meta.Strides)
-			meta.Strides[(k+len(shape)-1)%len(shape)] = 0
+			meta.Strides[(index+len(shape)-1)%len(shape)] = 0
 		case walk == "strided":
-			meta.Strides = strides(shape, 2+k%2, false)
+			meta.Strides = strides(shape, 2+index%2, false)
 		}
 		config = config.Input(iter.OfMeta(meta))
 	}
 	return config.Build()
 }
 
-// strides returns the strides of a shape, in elements. The smallest is step. The fastest dimension is the last one, or
-// the first one if reversed is true.
+// strides returns strides for a shape, in elements. The order is row-major, or column-major if reversed is true. step
+// is the stride of the fastest dimension.
 func strides(shape []int, step int, reversed bool) []int {
 	list := make([]int, len(shape))
-	for k := range shape {
-		dim := len(shape) - 1 - k
+	for position := range shape {
+		dim := len(shape) - 1 - position
 		if reversed {
-			dim = k
+			dim = position
 		}
 		list[dim] = step
 		step *= shape[dim]
@@ -67,17 +69,17 @@ func strides(shape []int, step int, reversed bool) []int {
 	return list
 }
 
-// Operands returns random memory for the operands of an iteration, outputs first.
-func Operands(it *iter.Iterator, rng *rand.Rand) [][]byte {
+// Operands returns memory for the operands of an iteration, outputs first. Inputs have random elements, outputs zeros.
+func Operands(iteration *iter.Iterator, rng *rand.Rand) [][]byte {
 	var list [][]byte
-	for i := range it.Operands() {
-		meta := it.Meta(i)
+	for i := range iteration.Operands() {
+		meta := iteration.Meta(i)
 		mem := make([]byte, meta.Extent()*meta.DType.Size())
-		part := meta.DType.ToReal()
-		for start := 0; i >= it.NumOutputs() && start < len(mem); start += part.Size() {
+		real := meta.DType.ToReal() // a complex element is two real ones
+		for start := 0; i >= iteration.NumOutputs() && start < len(mem); start += real.Size() {
 			var element [8]byte
-			binary.LittleEndian.PutUint64(element[:], randomBits(rng, part))
-			copy(mem[start:start+part.Size()], element[:])
+			binary.LittleEndian.PutUint64(element[:], randomBits(rng, real))
+			copy(mem[start:start+real.Size()], element[:])
 		}
 		list = append(list, mem)
 	}
@@ -94,32 +96,32 @@ func randomBits(rng *rand.Rand, dtype tensor.DType) uint64 {
 		return rng.Uint64() & 1
 	}
 	mask := ^uint64(0) >> (64 - 8*dtype.Size())
-	switch k := rng.IntN(4); {
-	case k == 0:
+	switch choice := rng.IntN(4); {
+	case choice == 0:
 		return rng.Uint64() & mask
 	case dtype.IsFloat():
 		number := math.Round(rng.NormFloat64()*100) / 8
-		if k == 1 {
+		if choice == 1 {
 			number = special[rng.IntN(len(special))]
 		}
 		var bits uint64
 		tensor.Converter(dtype, tensor.Float64)(unsafe.Pointer(&bits), unsafe.Pointer(&number), 0, 0, 1)
 		return bits
-	case k == 1:
+	case choice == 1:
 		return []uint64{0, 1, mask, mask >> 1, mask>>1 + 1, 2, mask & (1<<62 | 1<<38 | 1)}[rng.IntN(7)]
 	}
 	return uint64(rng.IntN(20)-8) & mask
 }
 
 // Run runs a program. operands has the memory of the results and then of the operands. If the program reports a fault
-// of its data, such as an index out of range, Run returns it as an error.
-type Run func(p *lower.Program, operands [][]byte) error
+// in its data, such as an index out of range, Run returns the fault as an error.
+type Run func(program *lower.Program, operands [][]byte) error
 
 // Interpret is a [Run] that interprets the kernels on the host.
 func Interpret(program *lower.Program, operands [][]byte) error {
 	scratch, fault := make([]byte, program.Scratch), make([]byte, 4)
 	for _, launch := range program.Launches {
-		var list []ir.Operand
+		var args []ir.Operand
 		for _, arg := range launch.Args {
 			mem := scratch
 			switch {
@@ -128,9 +130,9 @@ func Interpret(program *lower.Program, operands [][]byte) error {
 			case arg.Buffer == lower.FaultWord:
 				mem = fault
 			}
-			list = append(list, ir.Operand{Mem: mem, Offset: arg.Offset})
+			args = append(args, ir.Operand{Mem: mem, Offset: arg.Offset})
 		}
-		if err := launch.Kernel.Run(launch.Groups, list); err != nil {
+		if err := launch.Kernel.Run(launch.Groups, args); err != nil {
 			return err
 		}
 	}
@@ -146,34 +148,34 @@ func FaultOf(program *lower.Program, word []byte) error {
 	return nil
 }
 
-// Difference describes the results that differ from the results of Code.Eval.
+// Difference compares the results of a kernel with those of Code.Eval, element by element.
 type Difference struct {
-	Results int    // number of all results
-	Differ  int    // number of results that differ
-	First   string // describes the first result that differs
+	Results int    // number of result elements
+	Differ  int    // number of those that differ
+	First   string // describes the first element that differs
 }
 
 // Compare computes an expression over an iteration with random operands, and compares the results with Code.Eval. For
 // Code.Eval, elementary functions are expanded to primitive operations, as in kernels. All NaNs are equal.
-func Compare(source *expr.Code, it *iter.Iterator, target lower.Target, rng *rand.Rand,
+func Compare(source *expr.Code, iteration *iter.Iterator, target lower.Target, rng *rand.Rand,
 	run Run) (Difference, error) {
-	code, err := expand.Functions(source, expand.Target{})
+	expanded, err := expand.Functions(source, expand.Target{})
 	if err != nil {
 		return Difference{}, err
 	}
-	program, err := lower.Pointwise(source, it, slices.Repeat([]int{16}, len(it.Operands())), target)
+	program, err := lower.Pointwise(source, iteration, slices.Repeat([]int{16}, len(iteration.Operands())), target)
 	if err != nil {
 		return Difference{}, err
 	}
-	mem := Operands(it, rng)
+	mem := Operands(iteration, rng)
 	if err := run(program, mem); err != nil {
 		return Difference{}, err
 	}
 	var diff Difference
-	index := make([]int, len(it.Shape()))
-	for range it.Numel() {
-		compareElement(code, it, mem, index, &diff)
-		advance(index, it.Shape())
+	index := make([]int, len(iteration.Shape()))
+	for range iteration.Numel() {
+		compareElement(expanded, iteration, mem, index, &diff)
+		advance(index, iteration.Shape())
 	}
 	return diff, nil
 }
@@ -188,19 +190,20 @@ func advance(index, shape []int) {
 	}
 }
 
-// compareElement compares the results at one index, and adds them to diff.
-func compareElement(code *expr.Code, it *iter.Iterator, mem [][]byte, index []int, diff *Difference) {
+// compareElement compares the results at one index of the iteration's shape, and adds them to diff. mem has the memory
+// of the operands, outputs first.
+func compareElement(code *expr.Code, iteration *iter.Iterator, mem [][]byte, index []int, diff *Difference) {
 	outs := len(code.Out)
-	number := func(i int) expr.Number {
-		meta := it.Meta(i)
+	number := func(i int) expr.Number { // the element of operand i
+		meta := iteration.Meta(i)
 		offset := 0
 		for dim, stride := range meta.Strides {
 			offset += index[dim] * stride * meta.DType.Size()
 		}
-		part := meta.DType.ToReal().Size()
-		element := expr.Number{Re: bitsAt(mem[i], offset, part)}
+		size := meta.DType.ToReal().Size()
+		element := expr.Number{Re: bitsAt(mem[i], offset, size)}
 		if meta.DType.IsComplex() {
-			element.Im = bitsAt(mem[i], offset+part, part)
+			element.Im = bitsAt(mem[i], offset+size, size)
 		}
 		return element
 	}
@@ -209,9 +212,9 @@ func compareElement(code *expr.Code, it *iter.Iterator, mem [][]byte, index []in
 		in = append(in, number(i))
 	}
 	for output, want := range code.Eval(in...) {
-		part := code.Out[output].DType.ToReal()
+		real := code.Out[output].DType.ToReal()
 		diff.Results++
-		if got := number(output); !sameBits(part, got.Re, want.Re) || !sameBits(part, got.Im, want.Im) {
+		if got := number(output); !sameBits(real, got.Re, want.Re) || !sameBits(real, got.Im, want.Im) {
 			if diff.Differ++; diff.Differ == 1 {
 				diff.First = fmt.Sprintf("element %v of output %d: %x instead of %x for %x", index, output,
 					got, want, in)

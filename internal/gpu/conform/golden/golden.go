@@ -1,5 +1,5 @@
-// Package golden is for tests of the packages that print kernels (ptx, spirv). It has sample kernels, and compares
-// printed texts with the contents of files.
+// Package golden is for tests of the packages that translate kernels to text (ptx, spirv). It has sample kernels, and
+// compares their texts with golden files.
 package golden
 
 import (
@@ -24,8 +24,8 @@ import (
 func Few(t *testing.T, lookup graph.Lookup) iter.Seq2[string, *ir.Kernel] {
 	return func(yield func(string, *ir.Kernel) bool) {
 		for _, sample := range []struct {
-			name, text, walk string
-			in               []tensor.DType
+			name, formula, walk string
+			in                  []tensor.DType // the dtypes of x and y
 		}{
 			{"add", "x * y + 1", "contiguous", []tensor.DType{tensor.Float32, tensor.Float32}},
 			{"narrow", "x + y", "contiguous", []tensor.DType{tensor.BFloat16, tensor.Int8}},
@@ -34,7 +34,7 @@ func Few(t *testing.T, lookup graph.Lookup) iter.Seq2[string, *ir.Kernel] {
 			{"fmod", "fmod(x, y)", "broadcast", []tensor.DType{tensor.Float32, tensor.Float32}},
 			{"exp", "exp(x) * y", "broadcast", []tensor.DType{tensor.Float32, tensor.Float32}},
 		} {
-			formula, err := expr.Parse(sample.text, "x", "y")
+			formula, err := expr.Parse(sample.formula, "x", "y")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -48,10 +48,10 @@ func Few(t *testing.T, lookup graph.Lookup) iter.Seq2[string, *ir.Kernel] {
 		}
 		for _, sample := range calls {
 			program := programOf(t, lookup(sample.op), sample)
-			for k, launch := range program.Launches {
+			for index, launch := range program.Launches {
 				name := sample.op
 				if len(program.Launches) > 1 {
-					name = fmt.Sprintf("%s_%d", name, k)
+					name = fmt.Sprintf("%s_%d", name, index)
 				}
 				if !yield(name, launch.Kernel) {
 					return
@@ -70,7 +70,8 @@ type call struct {
 
 func f32(shape ...int) tensor.Meta { return tensor.New(tensor.Float32, shape...) }
 
-// calls have kernels of each kind: rows, reductions in two stages, gathers, products and convolutions.
+// calls have kernels of each kind, in this order: row programs, reductions in two stages, gathers, products and
+// convolutions.
 var calls = []call{
 	{"softmax", graph.Attrs{"dim": 1}, []tensor.Meta{f32(9, 30)}},
 	{"sum", graph.Attrs{"dim": []int{1}}, []tensor.Meta{f32(2, 1<<15)}},
@@ -79,21 +80,21 @@ var calls = []call{
 	{"conv2d", graph.Attrs{"padding": 1}, []tensor.Meta{f32(1, 3, 8, 8), f32(4, 3, 3, 3), f32(4)}},
 }
 
-// programOf compiles a call.
+// programOf returns the program of a call of op. Its kernels are not compiled for a device.
 func programOf(t *testing.T, op *graph.Op, sample call) *lower.Program {
-	created, err := conform.NewCall(op, sample.attrs, sample.in, rand.New(rand.NewPCG(1, 2)))
+	concrete, err := conform.NewCall(op, sample.attrs, sample.in, rand.New(rand.NewPCG(1, 2)))
 	if err != nil {
 		t.Fatal(sample.op, err)
 	}
-	program, err := compile.Call(op, created.Call, nil, lower.IEEE)
+	program, err := compile.Call(op, concrete.Call, nil, lower.IEEE)
 	if err != nil {
 		t.Fatal(sample.op, err)
 	}
 	return program
 }
 
-// Many returns the kernels of [Few], and the kernels of every step-th expression of [conform.Primitives] and
-// [conform.Functions].
+// Many returns the kernels of [Few], and those of the expressions with the indices 0, step, 2*step, ... in the list of
+// [conform.Primitives] and [conform.Functions].
 func Many(t *testing.T, lookup graph.Lookup, step int) iter.Seq2[string, *ir.Kernel] {
 	functions := conform.Functions(tensor.Float32, tensor.Float64, tensor.Int64, tensor.Complex64)
 	codes := append(conform.Primitives(), functions...)
@@ -103,15 +104,15 @@ func Many(t *testing.T, lookup graph.Lookup, step int) iter.Seq2[string, *ir.Ker
 				return
 			}
 		}
-		for k := 0; k < len(codes); k += step {
-			if !yield(codes[k].Name, kernelOf(t, codes[k], conform.Walks[k/step%len(conform.Walks)])) {
+		for index := 0; index < len(codes); index += step {
+			if !yield(codes[index].Name, kernelOf(t, codes[index], conform.Walks[index/step%len(conform.Walks)])) {
 				return
 			}
 		}
 	}
 }
 
-// kernelOf compiles an expression for the iteration with the name walk: see [conform.Walks].
+// kernelOf returns the kernel of an expression for the iteration with the name walk: see [conform.Walks].
 func kernelOf(t *testing.T, code conform.Code, walk string) *ir.Kernel {
 	iteration, err := conform.Iterate(code.Code, walk, 3, 8, 10)
 	if err != nil {
@@ -125,8 +126,8 @@ func kernelOf(t *testing.T, code conform.Code, walk string) *ir.Kernel {
 	return program.Launches[0].Kernel
 }
 
-// CompareFile compares a text with the contents of a file. If the environment variable GRAPHRUN_UPDATE is set, it
-// writes the file.
+// CompareFile fails the test if text differs from the contents of a file. If the environment variable GRAPHRUN_UPDATE
+// is set, it first writes text to the file.
 func CompareFile(t *testing.T, path, text string) {
 	t.Helper()
 	if os.Getenv("GRAPHRUN_UPDATE") != "" {
