@@ -25,8 +25,8 @@ type Device struct {
 	prices           *machine.Profile // the rates as a cost profile
 	upload, download graph.Impl       // the implementations of transfers between host and device
 
-	mu      sync.Mutex // guards driver and kernels
-	kernels map[[sha256.Size]byte]*sharedKernel
+	mu      sync.Mutex                          // guards driver and kernels
+	kernels map[[sha256.Size]byte]*sharedKernel // by digest: the kernels that are in use
 }
 
 // New returns a Device for an open device of a driver. Its prices are estimates.
@@ -42,13 +42,14 @@ func New(driver device.Device) *Device {
 	return created
 }
 
-// First returns the first device of a list, and closes the others.
+// First returns the first device that a driver has opened, and closes the others. err is the error of opening devices:
+// it is returned if the list is empty, and otherwise ignored.
 func First(list []device.Device, err error) (graph.Device, error) {
-	for k := 1; k < len(list); k++ {
-		list[k].Close()
-	}
 	if len(list) == 0 {
 		return nil, cmp.Or(err, errors.New("the driver has no device"))
+	}
+	for _, unused := range list[1:] {
+		unused.Close()
 	}
 	return New(list[0]), nil
 }
@@ -61,7 +62,7 @@ func (d *Device) Describe() string {
 	return fmt.Sprintf("%s (%s, %s)", d.info.Name, d.info.Driver, d.info.Kind)
 }
 
-// Key implements graph.Device.
+// Key implements graph.Device. The fields of device.Info determine the kernels and the bits of their results.
 func (d *Device) Key() string { return fmt.Sprintf("%+v", d.info) }
 
 // Inexact implements graph.Device. It lists sums and products only: package lower replaces other operations that the
@@ -125,15 +126,15 @@ func (d *Device) alloc(bytes int, hostAccess bool) (*device.Buffer, error) {
 	return buffer, nil
 }
 
-// compiled is a program whose kernels are compiled.
+// compiled is a lower.Program whose kernels are compiled.
 type compiled struct {
 	launches []launch
-	scratch  int   // bytes of scratch memory: see lower.Program
-	fault    error // the error of a run that sets the fault word; nil if the program does not write the word
-	sizes    []int // bytes of an element, by result and then by operand
+	scratch  int   // bytes of scratch memory
+	fault    error // the error to report if a run sets the fault word; nil if the program does not write the word
+	sizes    []int // for each result, then for each operand: the bytes of an element
 }
 
-// launch is a launch with its compiled kernel.
+// launch is a lower.Launch whose source kernel (the field Kernel) is replaced by a compiled one.
 type launch struct {
 	lower.Launch
 	kernel *sharedKernel
@@ -164,9 +165,10 @@ func (d *Device) compile(lowered *lower.Program) (*compiled, error) {
 			d.kernels[digest] = kernel
 		}
 		kernel.users++
-		source.Kernel = nil
+		source.Kernel = nil // frees its memory; source is a copy, so lowered keeps its kernel
 		program.launches = append(program.launches, launch{source, kernel})
 	}
+	// The cleanup runs in another goroutine, so it may wait for the lock.
 	runtime.AddCleanup(program, func(list []launch) {
 		d.mu.Lock()
 		defer d.mu.Unlock()

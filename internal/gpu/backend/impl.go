@@ -32,7 +32,8 @@ func (d *Device) Impl(op *graph.Op) *graph.Impl {
 	return impl
 }
 
-// walks returns the orders of a call's results for which the device has kernels, the inferred order first.
+// walks returns a walk for each order of the dimensions of a call's results for which the device has kernels: the order
+// of the inferred layout first, then the candidates.
 func (d *Device) walks(op *graph.Op, call *graph.Call, candidates []tensor.Order) (list []graph.Walk) {
 	if len(call.Out) == 0 || op.RunDynamic != nil {
 		return nil
@@ -45,17 +46,18 @@ func (d *Device) walks(op *graph.Op, call *graph.Call, candidates []tensor.Order
 			continue
 		}
 		walk := call.InOrder(order)
-		for k, meta := range call.Out {
-			if meta.Rank() != order.Rank() {
-				walk.Out[k] = tensor.RowMajorOrder(meta.Rank())
+		for output, meta := range call.Out {
+			if meta.Rank() != order.Rank() { // another rank than result 0: the order does not apply
+				walk.Out[output] = tensor.RowMajorOrder(meta.Rank())
 			}
 		}
-		// Kernels support all dense layouts or none. An op may lack forms for some.
+		// If there is a kernel for one dense layout, there are kernels for all layouts for which the op has forms.
+		// So only the first walk is compiled, which takes longer than FormsOf.
 		dense := denseCall(call, walk)
 		var err error
 		if len(list) == 0 {
 			_, err = d.program(op, dense)
-		} else if forms, e := graph.FormsOf(op, dense); e != nil || len(forms) == 0 {
+		} else if forms, formsErr := graph.FormsOf(op, dense); formsErr != nil || len(forms) == 0 {
 			err = lower.ErrUnsupported
 		}
 		if err == nil {
@@ -87,8 +89,8 @@ func denseCall(call *graph.Call, walk graph.Walk) *graph.Call {
 func (d *Device) program(op *graph.Op, call *graph.Call) (*lower.Program, error) {
 	align := make([]int, 0, len(call.Out)+len(call.In))
 	alignOf := func(meta tensor.Meta) int {
-		address := meta.Offset*meta.DType.Size() | bufferAlign
-		return address & -address // the lowest set bit divides the address
+		bits := meta.Offset*meta.DType.Size() | bufferAlign
+		return bits & -bits // the lowest set bit divides the address
 	}
 	for _, meta := range call.Out {
 		align = append(align, alignOf(meta))
@@ -99,7 +101,7 @@ func (d *Device) program(op *graph.Op, call *graph.Call) (*lower.Program, error)
 	return compile.Call(op, call, align, d.info.Promise.Target)
 }
 
-// bufferAlign is the alignment that all memory of a device has.
+// bufferAlign is the alignment in bytes of all memory of a device.
 const bufferAlign = 16
 
 // lower compiles a call to a kernel.
@@ -132,8 +134,8 @@ func (d *Device) lower(op *graph.Op, call *graph.Call) (*graph.Kernel, error) {
 	return kernel, nil
 }
 
-// inPlace returns the pairs of a result and an operand that it may overwrite. There are such pairs only if the call is
-// one elementwise expression: a thread then reads its elements before it writes them.
+// inPlace returns the pairs of a result and an operand such that the result may overwrite the operand. There are such
+// pairs only if the call is one elementwise expression: a thread then reads its elements before it writes them.
 func inPlace(op *graph.Op, call *graph.Call) (list []graph.InPlace) {
 	forms, err := graph.FormsOf(op, call)
 	if err != nil || len(forms) != 1 {
@@ -155,7 +157,7 @@ func inPlace(op *graph.Op, call *graph.Call) (list []graph.InPlace) {
 	return list
 }
 
-// transferWalks returns the walk that keeps the layout of the operand.
+// transferWalks returns a walk for each candidate order. readsSameLayout then requires the operand to have this order.
 func transferWalks(call *graph.Call, candidates []tensor.Order) (list []graph.Walk) {
 	for _, order := range candidates {
 		list = append(list, call.InOrder(order))
@@ -194,7 +196,7 @@ func lowerDownload(call *graph.Call) (*graph.Kernel, error) {
 func transferBytes(call *graph.Call) (int, error) {
 	from, to := call.Meta(0), call.Out[0]
 	if !from.SameAddresses(to) || !to.IsNonOverlappingAndDense() {
-		return 0, fmt.Errorf("a transfer from %v to %v: both must have the same dense layout", from, to)
+		return 0, fmt.Errorf("a transfer from %v to %v: want the same dense layout for both", from, to)
 	}
 	return to.Bytes(), nil
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// estimatedRates returns the rates that are assumed for a device until it is measured.
+// estimatedRates returns the rates that are assumed for a device until it is measured. The unit of the fields is a
+// picosecond (PS) per step, wait, byte or operation.
 func estimatedRates(info device.Info) machine.DeviceRates {
 	rates := machine.DeviceRates{Device: info.Name}
 	switch info.Kind {
@@ -30,7 +31,7 @@ func estimatedRates(info device.Info) machine.DeviceRates {
 type priced struct {
 	*Device
 	rates  machine.DeviceRates
-	prices *machine.Profile
+	prices *machine.Profile // the rates as a cost profile
 }
 
 // Rates implements graph.Device.
@@ -44,21 +45,23 @@ func (d *Device) WithRates(rates machine.DeviceRates) graph.Device {
 	return &priced{d, rates, rates.Profile()}
 }
 
-// transferWork returns the work of a transfer.
+// transferWork returns the function that computes the work of a transfer. unit is machine.DeviceUpload or
+// machine.DeviceDownload, whose rate is the time per byte.
 func transferWork(unit string) func(*graph.Call, graph.Walk) graph.Work {
 	return func(call *graph.Call, _ graph.Walk) (work graph.Work) {
 		work.Steps, work.Footprint = 1, 1
 		work.DoUnoverlapped(unit, float64(call.Out[0].Bytes()))
-		if unit == machine.DeviceDownload {
+		if unit == machine.DeviceDownload { // a download waits for all queued steps
 			work.DoUnoverlapped(machine.DeviceWait, 1)
 		}
 		return work
 	}
 }
 
-// work returns the work of the kernels of a call. It assumes that operands have the layouts that suit the kernels.
+// work returns the work of the kernels of a call. It assumes that operands have the layouts that suit the kernels. It
+// is zero if the op has no forms for the call.
 func work(op *graph.Op, call *graph.Call) (work graph.Work) {
-	metas := slices.Clone(call.Out)
+	metas := slices.Clone(call.Out) // results, then operands: the indices of forms
 	for i := range call.In {
 		metas = append(metas, call.Meta(i))
 	}
@@ -67,7 +70,7 @@ func work(op *graph.Op, call *graph.Call) (work graph.Work) {
 	if err != nil {
 		return work
 	}
-	operations := 0.0
+	operations := 0.0 // scalar operations
 	for _, form := range forms {
 		work.Steps++
 		switch form := form.(type) {
@@ -86,7 +89,7 @@ func work(op *graph.Op, call *graph.Call) (work graph.Work) {
 			operations += float64(tensor.Numel(form.Shape)) * float64(len(form.Code.Insts))
 		case *graph.Gather:
 			for i, operand := range form.Operands {
-				if i == 1 { // as many bytes of the table as the output has
+				if i == 1 { // of the table (operand 1), as many bytes are read as the output (operand 0) has
 					operand = form.Operands[0]
 					stream(graph.Gathered, metas[operand.Index])
 					continue
@@ -113,11 +116,12 @@ func work(op *graph.Op, call *graph.Call) (work graph.Work) {
 	return work
 }
 
-// maxStrided is the maximum extent in elements of an operand that is not dense: kernels compute 32-bit offsets.
+// maxStrided is the maximum extent in elements of an operand that is not dense. Kernels compute 32-bit offsets in
+// bytes.
 const maxStrided = 1 << 28
 
-// readWork returns the additional work of reading an operand in the layout of meta instead of the layout that suits the
-// kernels. ok is false if the kernels cannot read the layout of meta.
+// readWork returns the work of reading an operand in the layout of meta, minus the work of reading it in the layout
+// that suits the kernels. ok is false if the kernels cannot read the layout of meta.
 func readWork(op *graph.Op, call *graph.Call, walk graph.Walk, meta tensor.Meta) (work graph.Work, ok bool) {
 	if len(call.Out) == 0 {
 		return work, true

@@ -18,15 +18,19 @@ func (d *Device) NewQueue() graph.Queue {
 	return created
 }
 
-// queue implements graph.Queue. It collects steps, and the driver runs them when a download needs a result, or when
-// maxStaged bytes are staged.
+// queue implements graph.Queue. It collects steps. The driver runs the collected steps (flush) when a download needs a
+// result, when Wait is called, when maxSteps steps are collected, or when more than maxStaged bytes of staging memory
+// are in use.
+//
+// Staging memory is memory that the host and the device access. An upload first copies its bytes from the host to
+// staging memory, and collects a copy from there to the target. A download does the reverse.
 type queue struct {
 	d       *Device
 	mu      sync.Mutex
-	steps   []device.Step
+	steps   []device.Step // the collected steps
 	staging *staging
-	faults  []fault
-	err     error // the error of the first failed step; it fails all later steps, which may read its results
+	faults  []fault // of the collected steps
+	err     error   // the error of the first failed step; it fails all later steps, which may read its results
 }
 
 const (
@@ -85,14 +89,15 @@ func (q *queue) download(to []byte, from graph.DeviceAddress) error {
 	return nil
 }
 
-// fault is a word in memory that a collected step sets if it fails, and the error to report then.
+// fault is a word in staging memory that a collected step sets if it fails, and the error to report then.
 type fault struct {
 	word []byte
 	err  error
 }
 
 // launch adds the launches of a program. operands has the addresses of results and operands, and then of the scratch
-// memory. An operand of one element may be on the host: then host has its address, at the same index.
+// memory. An operand of one element may be on the host: then its element of operands has no memory, and host has its
+// address at the same index.
 func (q *queue) launch(program *compiled, operands []graph.DeviceAddress, host []unsafe.Pointer) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -103,7 +108,7 @@ func (q *queue) launch(program *compiled, operands []graph.DeviceAddress, host [
 			addresses[i] = onDevice.buffer.Address + uint64(operand.Offset)
 		case operand.Memory != nil:
 			return errOtherMemory
-		case host[i] != nil:
+		case host[i] != nil: // otherwise the argument is absent or no tensor
 			bytes, address, err := q.stageWord(program.sizes[i])
 			if err != nil {
 				return err
@@ -112,7 +117,7 @@ func (q *queue) launch(program *compiled, operands []graph.DeviceAddress, host [
 			addresses[i] = address
 		}
 	}
-	var scratch, word uint64
+	var scratch, faultWord uint64
 	if program.scratch > 0 {
 		scratch = addresses[len(program.sizes)]
 	}
@@ -122,11 +127,11 @@ func (q *queue) launch(program *compiled, operands []graph.DeviceAddress, host [
 			return err
 		}
 		clear(bytes)
-		word, q.faults = address, append(q.faults, fault{bytes, program.fault})
+		faultWord, q.faults = address, append(q.faults, fault{word: bytes, err: program.fault})
 	}
 	for _, launched := range program.launches {
 		q.steps = append(q.steps, device.Step{Kernel: launched.kernel.Kernel, Groups: launched.Groups,
-			Addresses: launched.Bind(addresses, scratch, word)})
+			Addresses: launched.Bind(addresses, scratch, faultWord)})
 	}
 	q.staging.keep(program)
 	if len(q.steps) >= maxSteps {
@@ -135,8 +140,8 @@ func (q *queue) launch(program *compiled, operands []graph.DeviceAddress, host [
 	return nil
 }
 
-// stageWord returns staging memory for a few bytes of a launch, and its address. Unlike stage it never runs the
-// collected steps, because that would free the memory of earlier operands of the same launch.
+// stageWord returns staging memory of a few bytes for a launch, and its address. Unlike stage, it never runs the
+// collected steps, because that would free the memory that was staged for earlier operands of the same launch.
 func (q *queue) stageWord(size int) ([]byte, uint64, error) {
 	buffer, offset, err := q.staging.take(size)
 	if err != nil {
@@ -160,7 +165,8 @@ func (q *queue) Reset() {
 	q.err = nil
 }
 
-// flush runs the collected steps, or drops them after an error.
+// flush runs the collected steps, or drops them after an error. It returns the error of the first failed step since
+// Reset. The lock must be held.
 func (q *queue) flush() error {
 	if q.err == nil && len(q.steps) > 0 {
 		q.d.mu.Lock()
@@ -176,7 +182,7 @@ func (q *queue) flush() error {
 	return q.err
 }
 
-// clear drops the collected steps, and frees their staged memory.
+// clear drops the collected steps, and frees their staging memory for reuse.
 func (q *queue) clear() {
 	clear(q.steps)
 	clear(q.faults)
@@ -184,8 +190,8 @@ func (q *queue) clear() {
 	q.staging.reuse()
 }
 
-// stage returns a buffer that the host and the device access, and the offset of the requested bytes. If more than
-// maxStaged bytes would be in use, it runs the collected steps first.
+// stage returns a staging buffer, and the offset of the requested bytes in it. If more than maxStaged bytes would be in
+// use, it runs the collected steps first.
 func (q *queue) stage(bytes int) (*device.Buffer, int, error) {
 	if q.staging.bytes+bytes > maxStaged {
 		if err := q.flush(); err != nil {
@@ -197,20 +203,20 @@ func (q *queue) stage(bytes int) (*device.Buffer, int, error) {
 
 var errOtherMemory = errors.New("the memory is not of this device")
 
-// staging has the staging buffers of a queue, which the host and the device access, and the compiled programs that
-// collected steps use.
+// staging has the staging buffers of a queue, and keeps the programs of collected steps reachable.
 type staging struct {
 	d          *Device
-	used, free []*device.Buffer
-	offset     int // offset of the free bytes in the last buffer of used
-	bytes      int // total size of the buffers of used
-	kept       []*compiled
+	used, free []*device.Buffer // the buffers of collected steps, and the others
+	offset     int              // offset of the free bytes in the last buffer of used
+	bytes      int              // total size of the buffers of used
+	kept       []*compiled      // the programs of collected steps
 }
 
-// stagingAlign is the alignment of staged memory.
+// stagingAlign is the alignment of staging memory in bytes.
 const stagingAlign = 64
 
-// take returns a buffer with free memory of the given size, and the offset of that memory.
+// take returns a buffer with at least the given number of free bytes, and the offset of these bytes. It takes them from
+// the last used buffer, else from the smallest free buffer that is large enough, else from a new buffer.
 func (s *staging) take(bytes int) (*device.Buffer, int, error) {
 	if count := len(s.used); count > 0 && s.offset+bytes <= s.used[count-1].Size {
 		start := s.offset
@@ -238,7 +244,7 @@ func (s *staging) take(bytes int) (*device.Buffer, int, error) {
 	return buffer, 0, nil
 }
 
-// keep keeps a compiled program reachable until the collected steps have run.
+// keep keeps a program reachable until the collected steps have run: its kernels are freed when it is unreachable.
 func (s *staging) keep(program *compiled) { s.kept = append(s.kept, program) }
 
 // reuse marks all buffers as free. It is called after the steps that use them.
@@ -248,7 +254,7 @@ func (s *staging) reuse() {
 	s.used, s.kept, s.offset, s.bytes = s.used[:0], s.kept[:0], 0, 0
 }
 
-// close frees the buffers.
+// close frees the buffers. It is called when the queue is unreachable.
 func (s *staging) close() {
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()

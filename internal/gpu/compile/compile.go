@@ -1,7 +1,8 @@
 // Package compile compiles calls of ops to programs for devices (GPUs).
 //
-// An op describes a call by forms (graph.FormsOf): elementwise expressions, row programs, gathers and contractions.
-// Package lower generates the kernels of a form. The planner uses [Call] to find the steps that can run on a device.
+// An op describes a call by forms (graph.FormsOf), which run one after another: elementwise expressions, row programs,
+// gathers and contractions. Package lower generates the kernels of a form. The planner uses [Call] to find the steps
+// that can run on a device.
 package compile
 
 import (
@@ -15,9 +16,9 @@ import (
 )
 
 // Call returns the program that computes a call on a device. Results and operands have the layouts of the call. align
-// has, by result and then by operand, a number of bytes that divides the address of the first element; nil means 16 for
-// all. The results do not overlap the operands. The error wraps [lower.ErrUnsupported] if there is no kernel for the
-// call. Call needs no device: the driver compiles the kernels later.
+// has, for each result and then for each operand, a number of bytes that divides the address of the first element; nil
+// means 16 for all. In a run, results must not overlap operands. The error wraps [lower.ErrUnsupported] if there is no
+// kernel for the call. Call needs no device: a driver compiles the kernels later.
 func Call(op *graph.Op, call *graph.Call, align []int, target lower.Target) (*lower.Program, error) {
 	forms, err := graph.FormsOf(op, call)
 	if err != nil {
@@ -36,39 +37,40 @@ func Call(op *graph.Op, call *graph.Call, align []int, target lower.Target) (*lo
 			return nil, err
 		}
 		all.Launches = append(all.Launches, program.Launches...)
+		// The forms use the same scratch memory one after another. The maximum of two texts is not empty if one is not.
 		all.Scratch, all.Fault = max(all.Scratch, program.Scratch), max(all.Fault, program.Fault)
 	}
 	return all, nil
 }
 
 // compileForm returns the program of one form of a call. Its buffers are the results and operands of the call.
-func compileForm(f graph.Form, call *graph.Call, align []int, target lower.Target) (*lower.Program, error) {
-	switch f := f.(type) {
+func compileForm(form graph.Form, call *graph.Call, align []int, target lower.Target) (*lower.Program, error) {
+	switch form := form.(type) {
 	case *graph.Elements:
-		return compileElements(f, align, target)
+		return compileElements(form, align, target)
 	case *graph.Rows:
-		return compileRows(f, call, align, target)
+		return compileRows(form, call, align, target)
 	case *graph.Contraction:
-		program, err := lower.Contraction(f, target)
+		program, err := lower.Contraction(form, target)
 		if err == nil {
-			toBuffers(program, []graph.FormOperand{{Index: f.Out.Index}, {Index: f.A.Index},
-				{Index: f.B.Index}, {Index: f.Add.Index}})
+			toBuffers(program, []graph.FormOperand{{Index: form.Out.Index}, {Index: form.A.Index},
+				{Index: form.B.Index}, {Index: form.Add.Index}})
 		}
 		return program, err
 	case *graph.Gather:
 		var operands []graph.FormOperand
 		var aligns []int
-		for _, operand := range f.Operands {
+		for _, operand := range form.Operands { // lower.Gather adds operand.Offset
 			operands, aligns = append(operands, graph.FormOperand{Index: operand.Index}),
 				append(aligns, align[operand.Index])
 		}
-		program, err := lower.Gather(f, aligns, target)
+		program, err := lower.Gather(form, aligns, target)
 		if err == nil {
 			toBuffers(program, operands)
 		}
 		return program, err
 	}
-	return nil, fmt.Errorf("gpu: a %T is %w", f, lower.ErrUnsupported)
+	return nil, fmt.Errorf("gpu: a %T is %w", form, lower.ErrUnsupported)
 }
 
 // compileElements compiles an elementwise expression.
@@ -112,16 +114,18 @@ func compileRows(rows *graph.Rows, call *graph.Call, align []int, target lower.T
 	return program, err
 }
 
-// operandAlign returns, for each operand of a form, a number of bytes that divides its address.
+// operandAlign returns, for each operand of a form, the greatest power of 2 that divides align and the operand's offset
+// in bytes, and therefore its address. align is indexed as in [Call].
 func operandAlign(operands []graph.FormOperand, align []int) (list []int) {
 	for _, operand := range operands {
-		address := align[operand.Index] | operand.Offset*operand.Meta.DType.Size()
-		list = append(list, address&-address)
+		bits := align[operand.Index] | operand.Offset*operand.Meta.DType.Size()
+		list = append(list, bits&-bits) // the lowest set bit
 	}
 	return list
 }
 
-// toBuffers changes the buffers of launches from operands of a form to results and operands of the call.
+// toBuffers renumbers the buffers of launches: from indices in the operands of a form to those of results and operands
+// of the call. It adds the offsets of the form's operands.
 func toBuffers(program *lower.Program, operands []graph.FormOperand) {
 	for _, launch := range program.Launches {
 		for param, arg := range launch.Args {

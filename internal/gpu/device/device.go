@@ -16,7 +16,7 @@ type Info struct {
 	Driver string // vulkan or cuda
 	Kind   string // discrete, integrated, processor or other
 	Memory int    // bytes of the device's own memory
-	// Float16 is set if the device computes with float16. Kernels use it only as a format of memory.
+	// Float16 is set if the device computes with float16. Kernels do not need this: they convert it to float32.
 	Float16 bool
 	Promise conform.Promise // the operations that the device computes exactly
 }
@@ -44,25 +44,29 @@ type Step struct {
 	Bytes        int
 }
 
-// CopyFits reports whether a copy stays within both buffers.
+// CopyFits reports whether a copy has at least one byte and stays within both buffers.
 func (s *Step) CopyFits() bool {
-	has := func(b *Buffer, at int) bool { return b != nil && at >= 0 && s.Bytes <= b.Size-at }
-	return s.Bytes > 0 && has(s.To, s.ToAt) && has(s.From, s.FromAt)
+	fits := func(buffer *Buffer, start int) bool {
+		return buffer != nil && start >= 0 && s.Bytes <= buffer.Size-start
+	}
+	return s.Bytes > 0 && fits(s.To, s.ToAt) && fits(s.From, s.FromAt)
 }
 
 // Device is an open device. Its methods must not be called concurrently.
 type Device interface {
 	Info() Info
-	// Alloc returns a buffer. Its address is a multiple of 16. If hostAccess is true, the host can access it too.
+	// Alloc returns a buffer of at least 1 byte. Its address is a multiple of 16. If hostAccess is true, the host can
+	// access it too.
 	Alloc(bytes int, hostAccess bool) (*Buffer, error)
-	Compile(k *ir.Kernel) (Kernel, error)
+	Compile(kernel *ir.Kernel) (Kernel, error)
 	// Run runs steps in order, and waits until they have finished. The host then sees the bytes that they wrote.
 	Run(steps []Step) error
 	Close()
 }
 
-// RunOn returns a function that runs programs on a device. It copies operands to buffers that the host can access, runs
-// the launches, and copies the contents of all buffers back.
+// RunOn returns a function that runs programs on a device, for tests. It copies results and operands to buffers that
+// the host can access, runs the launches, and copies the contents of the buffers back. It returns a fault of the
+// program as an error.
 func RunOn(device Device) conform.Run {
 	return func(program *lower.Program, operands [][]byte) (err error) {
 		var free []func()
@@ -71,7 +75,7 @@ func RunOn(device Device) conform.Run {
 				release()
 			}
 		}()
-		alloc := func(bytes int) *Buffer {
+		alloc := func(bytes int) *Buffer { // after an error, it returns nil; the error is checked below
 			if err != nil {
 				return nil
 			}
@@ -81,7 +85,7 @@ func RunOn(device Device) conform.Run {
 			}
 			return buffer
 		}
-		scratch, fault := alloc(program.Scratch), alloc(4)
+		scratch, faultWord := alloc(program.Scratch), alloc(4)
 		var buffers []*Buffer
 		for _, mem := range operands {
 			buffers = append(buffers, alloc(len(mem)))
@@ -94,16 +98,16 @@ func RunOn(device Device) conform.Run {
 			copy(buffer.Bytes, operands[i])
 			addresses = append(addresses, buffer.Address)
 		}
-		clear(fault.Bytes[:4])
+		clear(faultWord.Bytes[:4])
 		var steps []Step
 		for _, launch := range program.Launches {
 			kernel, err := device.Compile(launch.Kernel)
 			if err != nil {
-				return fmt.Errorf("%w\n%v", err, launch.Kernel)
+				return fmt.Errorf("%w\n%v", err, launch.Kernel) // with the listing of the kernel
 			}
 			free = append(free, kernel.Free)
 			steps = append(steps, Step{Kernel: kernel, Groups: launch.Groups,
-				Addresses: launch.Bind(addresses, scratch.Address, fault.Address)})
+				Addresses: launch.Bind(addresses, scratch.Address, faultWord.Address)})
 		}
 		if err := device.Run(steps); err != nil {
 			return err
@@ -111,14 +115,14 @@ func RunOn(device Device) conform.Run {
 		for i, mem := range operands {
 			copy(mem, buffers[i].Bytes)
 		}
-		return conform.FaultOf(program, fault.Bytes)
+		return conform.FaultOf(program, faultWord.Bytes)
 	}
 }
 
-// maxGrid is the number of groups in one dimension of a launch that every device supports.
+// maxGrid is the maximum number of groups in one dimension of a launch that every device supports.
 const maxGrid = 65535
 
-// Grid divides a number of groups into two dimensions of a launch. x*y is at least that number.
+// Grid returns the numbers of groups in the two dimensions of a launch. x*y is at least groups, which is at least 1.
 func Grid(groups int) (x, y int) {
 	x = min(groups, maxGrid)
 	return x, (groups + x - 1) / x

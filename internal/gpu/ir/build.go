@@ -18,7 +18,8 @@ func NewBuilder(params, groupSize int) *Builder {
 	return &Builder{Kernel{Params: params, GroupSize: groupSize}, []map[Inst]Value{{}}}
 }
 
-// Do adds an operation whose result has dtype d, and returns its result.
+// Do adds an operation whose result has dtype d, and returns its result. An operation without a result has the dtype
+// tensor.Invalid, except for a Store: see [Inst].
 func (b *Builder) Do(op Op, d tensor.DType, args ...Value) Value { return b.DoImm(op, d, 0, args...) }
 
 // DoImm is [Builder.Do] for an operation with an immediate number (Inst.Imm).
@@ -29,24 +30,24 @@ func (b *Builder) DoImm(op Op, d tensor.DType, imm uint64, args ...Value) Value 
 // Const adds a constant with the given bits.
 func (b *Builder) Const(d tensor.DType, bits uint64) Value { return b.DoImm(Op(lane.Const), d, bits) }
 
-// Lookup adds a lookup in a table. The low 5 bits of v are the index. Callers should pass the same pointer for equal
-// tables, because tables are compared by address.
+// Lookup adds a lookup in a table. The low 5 bits of v are the index. Lookups are common subexpressions only if they
+// have the same pointer to a table.
 func (b *Builder) Lookup(table *[32]float32, v Value) Value {
 	return b.add(Inst{Op: Op(lane.Lookup), DType: tensor.Float32, Table: table}, []Value{v})
 }
 
 // Load adds a load of n consecutive words, and returns the words.
-func (b *Builder) Load(d tensor.DType, n int, address Value) []Value {
-	words := []Value{b.DoImm(Load, d, uint64(n), address)}
-	for k := 1; k < n; k++ {
-		words = append(words, b.DoImm(Part, Register(d), uint64(k), words[0]))
+func (b *Builder) Load(dtype tensor.DType, count int, address Value) []Value {
+	words := []Value{b.DoImm(Load, dtype, uint64(count), address)}
+	for index := 1; index < count; index++ {
+		words = append(words, b.DoImm(Part, Register(dtype), uint64(index), words[0]))
 	}
 	return words
 }
 
 // Array adds an array to the memory of the group, and returns its index.
-func (b *Builder) Array(d tensor.DType, n int) uint64 {
-	b.Shared = append(b.Shared, Array{d, n})
+func (b *Builder) Array(dtype tensor.DType, length int) uint64 {
+	b.Shared = append(b.Shared, Array{DType: dtype, Length: length})
 	return uint64(len(b.Shared) - 1)
 }
 
@@ -81,11 +82,12 @@ func (o Op) pure() bool {
 	return o.IsLaneOp() || o == Param || o == Thread || o == Group || o == MulHigh || o == Part
 }
 
-// add appends an instruction, unless it is pure and an equal one is visible.
+// add appends an instruction with the operands args, and returns its value. If the instruction is pure and an open
+// block has an equal one, add returns the value of that one instead.
 func (b *Builder) add(inst Inst, args []Value) Value {
-	for k := range inst.Args {
-		if inst.Args[k] = None; k < len(args) {
-			inst.Args[k] = args[k]
+	for position := range inst.Args {
+		if inst.Args[position] = None; position < len(args) {
+			inst.Args[position] = args[position]
 		}
 	}
 	if inst.Op.pure() {
@@ -95,8 +97,8 @@ func (b *Builder) add(inst Inst, args []Value) Value {
 			}
 		}
 	}
-	earlier := Value(len(b.Insts))
-	b.scopes[len(b.scopes)-1][inst] = earlier
+	added := Value(len(b.Insts))
+	b.scopes[len(b.scopes)-1][inst] = added
 	b.Insts = append(b.Insts, inst)
-	return earlier
+	return added
 }

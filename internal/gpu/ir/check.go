@@ -15,28 +15,29 @@ var legal = [64]bool{lane.Const: true, lane.Convert: true, lane.Bits: true, lane
 	lane.Rint: true, lane.And: true, lane.Or: true, lane.Xor: true, lane.Not: true, lane.Shl: true, lane.Shr: true,
 	lane.Eq: true, lane.Ne: true, lane.Lt: true, lane.Le: true, lane.Select: true, lane.Lookup: true}
 
-// registers has the dtypes that the value of an instruction may have.
-var registers = map[tensor.DType]bool{tensor.Bool: true, tensor.Int32: true, tensor.Uint32: true, tensor.Int64: true,
+// valueDTypes has the dtypes that the value of an instruction may have.
+var valueDTypes = map[tensor.DType]bool{tensor.Bool: true, tensor.Int32: true, tensor.Uint32: true, tensor.Int64: true,
 	tensor.Uint64: true, tensor.Float32: true, tensor.Float64: true}
 
 // checker checks the instructions of a kernel in order.
 type checker struct {
 	*Kernel
 	open    []Op   // for each open block, the outermost first: the Loop, If or Else that began it
-	opened  []int  // for each open block: the index of the instruction that began it
+	begins  []int  // for each open block: the index of the instruction that began it
 	visible []bool // indexed by value: whether the block of the value is still open
 }
 
-// Check returns an error if the kernel is invalid. In a valid kernel, values are used only in their blocks and after
-// they are computed, dtypes agree, kernels support each operation and dtype, and blocks are nested.
+// Check returns an error if the kernel is invalid. In a valid kernel, each operation is one that kernels may contain,
+// with the right number and dtypes of operands. Values are used after their instruction, and only in its block and the
+// blocks inside. Blocks are nested, and all of them end.
 func (k *Kernel) Check() error {
 	c := &checker{Kernel: k, visible: make([]bool, len(k.Insts))}
 	if k.GroupSize < 1 || k.Params < 0 {
 		return fmt.Errorf("ir: GroupSize is %d and Params is %d: want at least 1 and at least 0", k.GroupSize, k.Params)
 	}
-	for v := range k.Insts {
-		if err := c.inst(v, &k.Insts[v]); err != nil {
-			return fmt.Errorf("ir: v%d (%v): %w", v, k.Insts[v].Op, err)
+	for index := range k.Insts {
+		if err := c.inst(index, &k.Insts[index]); err != nil {
+			return fmt.Errorf("ir: v%d (%v): %w", index, k.Insts[index].Op, err)
 		}
 	}
 	if len(c.open) > 0 {
@@ -45,29 +46,30 @@ func (k *Kernel) Check() error {
 	return nil
 }
 
-// inst checks instruction v.
-func (c *checker) inst(v int, inst *Inst) error {
-	for _, u := range inst.Uses() {
-		if u < 0 || int(u) >= v || !c.visible[u] || !c.Insts[u].Op.HasResult() {
-			return fmt.Errorf("uses v%d, which is not an earlier value of this block or a block around it", u)
+// inst checks an instruction. value is its index.
+func (c *checker) inst(value int, inst *Inst) error {
+	for _, operand := range inst.Uses() {
+		if operand < 0 || int(operand) >= value || !c.visible[operand] || !c.Insts[operand].Op.HasResult() {
+			return fmt.Errorf("uses v%d, which is not an earlier value of this block or a block around it", operand)
 		}
 	}
-	if err := c.block(v, inst.Op); err != nil {
+	if err := c.block(value, inst.Op); err != nil {
 		return err
 	}
-	c.visible[v] = true
+	c.visible[value] = true
 	if inst.Op.IsLaneOp() {
 		return c.scalar(inst)
 	}
 	return c.device(inst)
 }
 
-// block opens or closes a block if instruction v begins or ends one.
-func (c *checker) block(v int, op Op) error {
+// block updates the open blocks if the instruction with the given index begins or ends a block, and checks the place of
+// a Break. Values of a block are not visible after its Else or End.
+func (c *checker) block(index int, op Op) error {
 	last := len(c.open) - 1
 	switch op {
 	case Loop, If:
-		c.open, c.opened = append(c.open, op), append(c.opened, v)
+		c.open, c.begins = append(c.open, op), append(c.begins, index)
 	case Break:
 		if last < 0 || c.open[last] != Loop {
 			return errors.New("the innermost block is not a loop")
@@ -76,25 +78,25 @@ func (c *checker) block(v int, op Op) error {
 		if last < 0 || op == Else && c.open[last] != If {
 			return errors.New("there is no open block")
 		}
-		for k := c.opened[last] + 1; k < v; k++ {
-			c.visible[k] = false
+		for value := c.begins[last] + 1; value < index; value++ {
+			c.visible[value] = false
 		}
-		if c.open[last] = op; op == End {
-			c.open, c.opened = c.open[:last], c.opened[:last]
+		if c.open[last] = op; op == End { // after an Else, the block stays open as an Else
+			c.open, c.begins = c.open[:last], c.begins[:last]
 		}
 	}
 	return nil
 }
 
-// types checks that the operands of an instruction have the dtypes want.
+// types returns an error unless the operands of an instruction have the dtypes want, in order.
 func (c *checker) types(inst *Inst, want ...tensor.DType) error {
 	uses := inst.Uses()
 	if len(uses) != len(want) {
 		return fmt.Errorf("%d operands instead of %d", len(uses), len(want))
 	}
-	for k, u := range uses {
-		if c.Type(u) != want[k] {
-			return fmt.Errorf("operand %d is %v instead of %v", k, c.Type(u), want[k])
+	for position, operand := range uses {
+		if c.Type(operand) != want[position] {
+			return fmt.Errorf("operand %d is %v instead of %v", position, c.Type(operand), want[position])
 		}
 	}
 	return nil
@@ -103,11 +105,11 @@ func (c *checker) types(inst *Inst, want ...tensor.DType) error {
 // scalar checks an operation of package lane.
 func (c *checker) scalar(inst *Inst) error {
 	op := lane.Op(inst.Op)
-	if !legal[inst.Op] || !registers[inst.DType] {
+	if !legal[inst.Op] || !valueDTypes[inst.DType] {
 		return fmt.Errorf("kernels do not support operation %v of %v", op, inst.DType)
 	}
 	if op == lane.Const {
-		if n := 8 * inst.DType.Size(); n < 64 && inst.Imm>>n != 0 || inst.DType == tensor.Bool && inst.Imm > 1 {
+		if bits := 8 * inst.DType.Size(); bits < 64 && inst.Imm>>bits != 0 || inst.DType == tensor.Bool && inst.Imm > 1 {
 			return fmt.Errorf("%#x is not a value of %v", inst.Imm, inst.DType)
 		}
 		return c.types(inst)
@@ -116,7 +118,7 @@ func (c *checker) scalar(inst *Inst) error {
 	if len(uses) != lane.Ops[op].Args {
 		return fmt.Errorf("%d operands instead of %d", len(uses), lane.Ops[op].Args)
 	}
-	from := c.Type(uses[len(uses)-1])
+	from := c.Type(uses[len(uses)-1]) // the dtype of the operation: the first operand of a Select is a bool
 	ok := lane.Ops[op].On.Has(from)
 	switch {
 	case op == lane.Convert:
@@ -130,8 +132,8 @@ func (c *checker) scalar(inst *Inst) error {
 	default:
 		ok = ok && from == inst.DType && (op != lane.Lookup || inst.Table != nil)
 	}
-	for _, u := range uses {
-		ok = ok && c.Type(u) == from
+	for _, operand := range uses {
+		ok = ok && c.Type(operand) == from
 	}
 	if !ok {
 		return fmt.Errorf("%v of %v cannot give %v", op, from, inst.DType)
@@ -153,17 +155,17 @@ func (c *checker) converts(to, from tensor.DType) bool {
 	return to.Size() != from.Size() && to.IsSigned() == from.IsSigned()
 }
 
-// device checks an operation that package lane does not have.
+// device checks an operation that package lane does not have. block has already checked the operations that end blocks.
 func (c *checker) device(inst *Inst) error {
 	uses := inst.Uses()
-	words := map[tensor.DType]bool{tensor.Uint8: true, tensor.Uint16: true, tensor.Uint32: true, tensor.Uint64: true}
+	wordTypes := map[tensor.DType]bool{tensor.Uint8: true, tensor.Uint16: true, tensor.Uint32: true, tensor.Uint64: true}
 	switch inst.Op {
 	case Param:
 		if inst.Imm >= uint64(c.Params) || inst.DType != tensor.Uint64 {
 			return fmt.Errorf("there is no address %d", inst.Imm)
 		}
 	case Load:
-		if !words[inst.DType] || inst.Imm != 1 && inst.Imm != 2 && inst.Imm != MaxWords ||
+		if !wordTypes[inst.DType] || inst.Imm != 1 && inst.Imm != 2 && inst.Imm != MaxWords ||
 			inst.Imm > 1 && inst.DType.Size() < 4 {
 			return fmt.Errorf("a Load of %d words of %v is not supported", inst.Imm, inst.DType)
 		}
@@ -174,12 +176,12 @@ func (c *checker) device(inst *Inst) error {
 			return errors.New("the operand is not a Load with this word")
 		}
 	case Store:
-		n := len(uses) - 1
-		if !words[inst.DType] || n != 1 && n != 2 && n != MaxWords || n > 1 && inst.DType.Size() < 4 {
-			return fmt.Errorf("a Store of %d words of %v is not supported", n, inst.DType)
+		words := len(uses) - 1
+		if !wordTypes[inst.DType] || words != 1 && words != 2 && words != MaxWords || words > 1 && inst.DType.Size() < 4 {
+			return fmt.Errorf("a Store of %d words of %v is not supported", words, inst.DType)
 		}
 		want := []tensor.DType{tensor.Uint64}
-		for range n {
+		for range words {
 			want = append(want, Register(inst.DType))
 		}
 		return c.types(inst, want...)

@@ -34,11 +34,11 @@ const (
 	Load                   // Imm words at address A, aligned to their total size; the first word
 	Part                   // word Imm of the Load A
 	Store                  // stores the words Args[1:] at address Args[0], aligned to their total size
-	Var                    // a variable with the initial value A
+	Var                    // a variable with the initial value A; Get and Set use its Value as its name
 	Get                    // the value of variable A
 	Set                    // sets variable A to B
 	Loop                   // repeats the instructions up to its End
-	Break                  // leaves the innermost Loop, which must not be inside of a later If, if A is true
+	Break                  // leaves the innermost Loop if A is true; no If may be open inside that Loop
 	If                     // executes the instructions up to its Else or End if A is true
 	Else
 	End
@@ -57,15 +57,15 @@ type Value int32
 // None means that there is no value.
 const None Value = -1
 
-// Inst is an instruction.
+// Inst is an instruction. Its index in Kernel.Insts is its Value.
 type Inst struct {
 	Op Op
 	// DType is the dtype of the result. For Load and Store it is the dtype of a word in memory: uint8, uint16, uint32 or
 	// uint64. Words of less than 32 bits are zero-extended to uint32.
 	DType tensor.DType
 	Args  [1 + MaxWords]Value // the operands, and None in the unused elements
-	Imm   uint64              // an immediate number, whose meaning depends on Op; else 0
-	Table *[32]float32        // for lane.Lookup
+	Imm   uint64              // an immediate number if Op has one (see the operations), else 0
+	Table *[32]float32        // the table of a lane.Lookup, else nil
 }
 
 // Array is an array in the memory of a group.
@@ -82,34 +82,34 @@ type Kernel struct {
 	Shared    []Array // the memory that the threads of a group share
 }
 
-// Digest identifies the code of a kernel.
+// Digest returns a hash of everything that determines the code of a kernel.
 func (k *Kernel) Digest() [sha256.Size]byte {
-	text := fmt.Append(nil, k.Params, k.GroupSize, k.Shared)
-	for _, i := range k.Insts {
-		text = append(text, byte(i.Op), byte(i.DType))
-		for _, v := range i.Args {
-			text = binary.LittleEndian.AppendUint32(text, uint32(v))
+	encoded := fmt.Append(nil, k.Params, k.GroupSize, k.Shared)
+	for _, inst := range k.Insts {
+		encoded = append(encoded, byte(inst.Op), byte(inst.DType))
+		for _, operand := range inst.Args {
+			encoded = binary.LittleEndian.AppendUint32(encoded, uint32(operand))
 		}
-		text = binary.LittleEndian.AppendUint64(text, i.Imm)
-		if i.Table != nil {
-			for _, x := range i.Table {
-				text = binary.LittleEndian.AppendUint32(text, math.Float32bits(x))
+		encoded = binary.LittleEndian.AppendUint64(encoded, inst.Imm)
+		if inst.Table != nil {
+			for _, entry := range inst.Table {
+				encoded = binary.LittleEndian.AppendUint32(encoded, math.Float32bits(entry))
 			}
 		}
 	}
-	return sha256.Sum256(text)
+	return sha256.Sum256(encoded)
 }
 
 // Uses returns the operands of an instruction.
 func (i *Inst) Uses() []Value {
-	n := 0
-	for n < len(i.Args) && i.Args[n] != None {
-		n++
+	count := 0
+	for count < len(i.Args) && i.Args[count] != None {
+		count++
 	}
-	return i.Args[:n]
+	return i.Args[:count]
 }
 
-// IsLaneOp reports whether the operation is one of package lane.
+// IsLaneOp reports whether package lane has the operation.
 func (o Op) IsLaneOp() bool { return o < Param }
 
 var opNames = [...]string{"param", "thread", "group", "mulhigh", "load", "part", "store", "var", "get", "set", "loop",
@@ -135,13 +135,13 @@ func (o Op) HasResult() bool {
 	return true
 }
 
-// Register returns the dtype of the register that holds a word of memory of dtype d. It is uint32 for shorter words.
-func Register(d tensor.DType) tensor.DType {
-	if d == tensor.Uint8 || d == tensor.Uint16 {
+// Register returns the dtype of a loaded word: uint32 for words of 8 and 16 bits, else the dtype of the word in memory.
+func Register(inMemory tensor.DType) tensor.DType {
+	if inMemory == tensor.Uint8 || inMemory == tensor.Uint16 {
 		return tensor.Uint32
 	}
-	return d
+	return inMemory
 }
 
-// Type returns the dtype of a value.
+// Type returns the dtype of a value, which for a Load is that of its first word after zero extension.
 func (k *Kernel) Type(v Value) tensor.DType { return Register(k.Insts[v].DType) }

@@ -8,7 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// String lists the kernel, one instruction per line.
+// String lists the kernel, one instruction per line: its value, its operation with the dtype, its immediate number in
+// hexadecimal if the operation has one, and its operands. Instructions of a block are indented.
 func (k *Kernel) String() string {
 	var text strings.Builder
 	depth := 0

@@ -10,22 +10,25 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/lane"
 )
 
-// Operand is memory for [Kernel.Run].
+// Operand is the memory of a parameter for [Kernel.Run]. The parameter is the address of Mem[Offset].
 type Operand struct {
 	Mem    []byte
-	Offset int // the offset in Mem of the byte at the address of the kernel's parameter
+	Offset int
 }
 
-// addressBits is the number of low bits of an address that hold the offset in an operand. The bits above hold 1 plus
-// the index of the operand.
+// addressBits is the number of low bits of an address that hold the offset in an operand's memory. The bits above hold
+// 1 plus the index of the operand, so that small numbers are not valid addresses.
 const addressBits = 48
 
 // Run interprets the kernel for a number of groups, one after another. The threads of a group execute in lockstep: each
 // instruction is executed by all threads that reach it before the next instruction. Run returns an error for
 //   - an invalid kernel;
-//   - an access outside of the memory of all operands, or without alignment;
+//   - an access outside of the memory of all operands, or one that is not aligned to its size;
 //   - a barrier that not all threads reach;
-//   - a race: two threads access the same element of the group's memory without a barrier between, and one writes.
+//   - a loop that does not end after maxIterations iterations;
+//   - a read of an element of the group's memory that no thread has written;
+//   - a race: two threads access the same element of the group's memory without a barrier in between, and at least one
+//     of them writes it.
 func (k *Kernel) Run(groups int, operands []Operand) error {
 	if err := k.Check(); err != nil {
 		return err
@@ -59,18 +62,19 @@ func (k *Kernel) Run(groups int, operands []Operand) error {
 // cell is an element of the memory of a group. It records its last accesses, to detect races.
 type cell struct {
 	bits           uint64
-	writer, reader int // the threads of the last write and the last read, plus 1; 0 for none
+	writer, reader int // the index of the thread of the last write and of the last read, plus 1; 0 for none
 	// writeEpoch and readEpoch are the values of run.epoch at these accesses.
-	writeEpoch, readEpoch     int
-	severalReaders, isWritten bool // whether several threads read it in readEpoch; whether it was ever written
+	writeEpoch, readEpoch int
+	severalReaders        bool // whether several threads have read the cell in readEpoch
+	isWritten             bool // whether the group has written the cell
 }
 
-// run is the state of [Kernel.Run].
+// run is the state of [Kernel.Run]. All words of memory and all values have 64 bits: shorter ones are zero-extended.
 type run struct {
 	*Kernel
 	operands []Operand
 	values   [][]uint64                   // indexed by value and thread
-	words    map[Value][][MaxWords]uint64 // for each Load, indexed by thread
+	words    map[Value][][MaxWords]uint64 // for each Load: its words, indexed by thread and word
 	ends     map[int]int                  // the result of Kernel.ends
 	shared   [][]cell                     // indexed by array and element
 	group    int                          // index of the group that runs
@@ -95,8 +99,8 @@ func (k *Kernel) ends() map[int]int {
 // maxIterations bounds the iterations of a loop. Run returns an error for more.
 const maxIterations = 1 << 20
 
-// block executes the instructions with indices from `from` to end-1, in the threads that mask selects. A Break clears
-// threads in mask.
+// block executes the instructions with indices from `from` to end-1 in the threads whose element of mask is true. A
+// Break sets the elements of threads that leave the loop to false.
 func (r *run) block(from, end int, mask []bool) error {
 	for index := from; index < end; index++ {
 		inst := &r.Insts[index]
@@ -141,9 +145,9 @@ func (r *run) block(from, end int, mask []bool) error {
 	return nil
 }
 
-// conditional executes an If, and returns the index of its End.
+// conditional executes the If with the given index in the threads of mask, and returns the index of its End.
 func (r *run) conditional(index int, mask []bool) (end int, err error) {
-	chosen, others := slices.Clone(mask), slices.Clone(mask)
+	chosen, others := slices.Clone(mask), slices.Clone(mask) // the threads with a true and with a false condition
 	for thread := range mask {
 		holds := r.values[r.Insts[index].Args[0]][thread] != 0
 		chosen[thread], others[thread] = mask[thread] && holds, mask[thread] && !holds
@@ -163,9 +167,10 @@ func (r *run) conditional(index int, mask []bool) (end int, err error) {
 	return end, nil
 }
 
-// step executes instruction v in one thread.
+// step executes the instruction with the given index in one thread. The instruction is no Barrier, and it does not
+// begin, end or leave a block.
 func (r *run) step(index int, inst *Inst, thread int) error {
-	var args [3]uint64
+	var args [3]uint64 // a Store has more operands, which access reads
 	uses := inst.Uses()
 	for k, operand := range uses[:min(len(uses), len(args))] {
 		args[k] = r.values[operand][thread]
@@ -194,13 +199,13 @@ func (r *run) step(index int, inst *Inst, thread int) error {
 		r.values[inst.Args[0]][thread] = args[1]
 	case LoadShared, StoreShared:
 		return r.accessShared(result, inst, thread, args)
-	default:
+	default: // the last operand has the dtype of the operation
 		*result = lane.Eval(lane.Op(inst.Op), inst.DType, r.Type(uses[len(uses)-1]), args)
 	}
 	return nil
 }
 
-// access executes a Load or a Store in one thread.
+// access executes a Load or a Store of one thread at an address.
 func (r *run) access(index int, inst *Inst, thread int, address uint64) error {
 	size, words := uint64(inst.DType.Size()), inst.Imm
 	if inst.Op == Store {
@@ -233,7 +238,8 @@ func (r *run) access(index int, inst *Inst, thread int, address uint64) error {
 
 var errRace = errors.New("another thread accesses the element without a barrier in between")
 
-// accessShared executes a LoadShared or a StoreShared in one thread, and reports races.
+// accessShared executes a LoadShared or a StoreShared in one thread, and reports races. args has the values of the
+// operands. The value of a LoadShared is stored in *result.
 func (r *run) accessShared(result *uint64, inst *Inst, thread int, args [3]uint64) error {
 	if args[0] >= uint64(len(r.shared[inst.Imm])) {
 		return fmt.Errorf("the index is %d, but the array has %d elements", args[0], len(r.shared[inst.Imm]))
@@ -258,5 +264,5 @@ func (r *run) accessShared(result *uint64, inst *Inst, thread int, args [3]uint6
 	return nil
 }
 
-// Groups returns the number of groups that have at least the given number of threads together.
+// Groups returns the least number of groups that together have at least the given number of threads.
 func (k *Kernel) Groups(threads int) int { return (threads + k.GroupSize - 1) / k.GroupSize }

@@ -14,11 +14,15 @@ import (
 // Contraction returns the program of a contraction of floats. Its buffers are the result, A, B and, if there is one,
 // the addend.
 //
-// Loops that only A has are the rows of a product, loops that only B has are its columns, and loops that both have are
-// a batch. A group computes a tile of rows and columns. For each part of the sum it copies the parts of A and B to its
-// memory, with zeros outside of windows; a convolution therefore needs no image of its windows in memory. Each thread
-// computes several rows and columns in registers. A result is summed in order, by fused multiply-adds if the device
-// rounds them once, else by a product and a sum. The size of tiles does not affect bits.
+// A contraction is a batch of matrix products. The loops that only A has are the rows of a product, the loops that only
+// B has its columns, the summed loops its terms, and the other loops that both have the batch. A group computes a tile
+// of rows and columns. The sum is cut into slices of consecutive terms: for each slice, the group copies the elements
+// of A and B to its memory, and each thread adds the products for several rows and columns in registers. Elements
+// outside of the windows of a convolution are copied as zeros, so the windows need not be materialized in memory (no
+// im2col).
+//
+// A result is summed in order, by fused multiply-adds if the device rounds them once, else by a product and a sum. The
+// size of tiles does not affect bits.
 func Contraction(source *graph.Contraction, target Target) (*Program, error) {
 	made := &contraction{Contraction: source, acc: source.Out.DType.OpMath()}
 	params := 3
@@ -45,7 +49,7 @@ func Contraction(source *graph.Contraction, target Target) (*Program, error) {
 	if groups > math.MaxInt32 {
 		return nil, fmt.Errorf("gpu: a product of %d tiles is %w", groups, ErrUnsupported)
 	}
-	// A group's index is (entry of the batch, row of tiles, column of tiles), the columns fastest.
+	// The groups compute the tiles in the order (product of the batch, row of tiles, column of tiles), columns fastest.
 	tile := made.split(made.Do(ir.Group, tensor.Uint32), []int{tilesN, tilesM, batch})
 	made.build(tile[1], tile[0], tile[2])
 	if made.err != nil {
@@ -65,14 +69,14 @@ func Contraction(source *graph.Contraction, target Target) (*Program, error) {
 type contraction struct {
 	scalars
 	*graph.Contraction
-	acc                    tensor.DType // dtype of sums
-	rows, cols, sum, batch []graph.ContractionLoop
-	rowLoops, sumLoops     []int // by loop of rows and of sum: its index in Loops
-	tile                   int   // number of rows, and of columns, of a tile
-	perThread              int   // number of rows, and of columns, of a thread
-	depth                  int   // number of terms of a part of the sum
-	across                 int   // number of threads along a side of the tile
-	rowsFirst              bool  // adjacent threads compute adjacent rows instead of columns
+	acc                    tensor.DType            // dtype of sums
+	rows, cols, sum, batch []graph.ContractionLoop // each from the fastest loop to the slowest
+	rowLoops, sumLoops     []int                   // by loop of rows and of sum: its index in Loops
+	tile                   int                     // number of rows, and of columns, of a tile
+	perThread              int                     // number of rows, and of columns, of a thread
+	depth                  int                     // number of terms of a slice of the sum
+	across                 int                     // number of threads along a side of the tile: tile/perThread
+	rowsFirst              bool                    // whether adjacent threads compute adjacent rows, not columns
 }
 
 // size returns the number of iterations of nested loops.
@@ -84,8 +88,8 @@ func size(list []graph.ContractionLoop) int {
 	return product
 }
 
-// setLoops sorts the loops into rows, cols, sum and batch, the fastest first. It merges loops that one loop can
-// replace, except for the loops of windows.
+// setLoops sorts the loops into rows, cols, sum and batch. It merges adjacent loops that one loop can replace, except
+// for the loops of windows. It returns an error if a stride is negative or an operand too large.
 func (c *contraction) setLoops() error {
 	inWindow := map[int]bool{}
 	for _, window := range c.Windows {
@@ -93,11 +97,11 @@ func (c *contraction) setLoops() error {
 	}
 	add := func(list *[]graph.ContractionLoop, indices *[]int, i int) {
 		loop := c.Loops[i]
-		if count := len(*list) - 1; count >= 0 && !inWindow[i] && !inWindow[(*indices)[count]] {
-			last := (*list)[count] // the next faster loop; one loop replaces both if this loop continues its strides
+		if end := len(*list) - 1; end >= 0 && !inWindow[i] && !inWindow[(*indices)[end]] {
+			last := (*list)[end] // the next faster loop; one loop replaces both if this loop continues its strides
 			if loop.Out == last.Size*last.Out && loop.A == last.Size*last.A && loop.B == last.Size*last.B &&
 				loop.Add == last.Size*last.Add {
-				(*list)[count].Size *= loop.Size
+				(*list)[end].Size *= loop.Size
 				return
 			}
 		}
@@ -106,8 +110,8 @@ func (c *contraction) setLoops() error {
 	var colLoops, batchLoops []int
 	var spans [4]int // the greatest offset of an element in the result, A, B and the addend
 	for i, loop := range slices.Backward(c.Loops) {
-		for count, stride := range []int{loop.Out, loop.A, loop.B, loop.Add} {
-			if spans[count] += (loop.Size - 1) * stride; stride < 0 || spans[count] >= 1<<28 {
+		for operand, stride := range []int{loop.Out, loop.A, loop.B, loop.Add} {
+			if spans[operand] += (loop.Size - 1) * stride; stride < 0 || spans[operand] >= 1<<28 {
 				return fmt.Errorf("gpu: a product with a negative stride, or with an operand that spans more than "+
 					"2^28 elements, is %w", ErrUnsupported)
 			}
@@ -130,8 +134,9 @@ func (c *contraction) setLoops() error {
 // setTile chooses the largest tile with enough groups for all processors of a device, if the product fills more than
 // half of its height and width. Otherwise it chooses the smallest tile.
 func (c *contraction) setTile(height, width, batch int) {
-	const processors = 128
+	const processors = 128 // the assumed number of multiprocessors
 	c.tile, c.perThread, c.depth = 32, 2, 16
+	// Largest first. A tile has groupSize threads: (tile/perThread)^2.
 	for _, large := range []struct{ tile, perThread, depth int }{{128, 8, 8}, {64, 4, 16}} {
 		groups := ((height + large.tile - 1) / large.tile) * ((width + large.tile - 1) / large.tile) * batch
 		if groups >= processors && min(height, width) > large.tile/2 {
@@ -155,7 +160,8 @@ func (c *contraction) leastOutStride(list []graph.ContractionLoop) int {
 	return least
 }
 
-// offsets returns the sum of the indices of loops times the strides of an operand, in elements.
+// offsets returns the sum of the indices of loops times the strides of an operand, in elements. Unlike offset, it
+// returns a constant if the sum is always 0.
 func (c *contraction) offsets(list []graph.ContractionLoop, index []ir.Value,
 	stride func(loop graph.ContractionLoop) int) ir.Value {
 	var shape, strides []int
@@ -168,12 +174,12 @@ func (c *contraction) offsets(list []graph.ContractionLoop, index []ir.Value,
 	return c.Const(tensor.Uint32, 0)
 }
 
-func strideA(l graph.ContractionLoop) int   { return l.A }
-func strideB(l graph.ContractionLoop) int   { return l.B }
-func strideOut(l graph.ContractionLoop) int { return l.Out }
-func strideAdd(l graph.ContractionLoop) int { return l.Add }
+func strideA(loop graph.ContractionLoop) int   { return loop.A }
+func strideB(loop graph.ContractionLoop) int   { return loop.B }
+func strideOut(loop graph.ContractionLoop) int { return loop.Out }
+func strideAdd(loop graph.ContractionLoop) int { return loop.Add }
 
-// splitLoops returns the index in each loop.
+// splitLoops returns the index in each loop of a linear index over the loops.
 func (c *contraction) splitLoops(index ir.Value, list []graph.ContractionLoop) []ir.Value {
 	var shape []int
 	for _, loop := range list {
@@ -182,36 +188,41 @@ func (c *contraction) splitLoops(index ir.Value, list []graph.ContractionLoop) [
 	return c.split(index, shape)
 }
 
-// Operations on uint32: a + b, the constant x modulo 2^32, and a < n.
-func (s *scalars) add32(a, b ir.Value) ir.Value { return s.do(lane.Add, tensor.Uint32, a, b) }
+// add32 returns a + b for uint32 values.
+func (s *scalars) add32(a, b ir.Value) ir.Value { return s.op(lane.Add, tensor.Uint32, a, b) }
 
+// u32 returns the uint32 constant x modulo 2^32.
 func (s *scalars) u32(x int) ir.Value { return s.Const(tensor.Uint32, uint64(uint32(x))) }
 
-func (s *scalars) less(a ir.Value, n int) ir.Value { return s.do(lane.Lt, tensor.Bool, a, s.u32(n)) }
+// less returns a < limit for a uint32 value.
+func (s *scalars) less(a ir.Value, limit int) ir.Value {
+	return s.op(lane.Lt, tensor.Bool, a, s.u32(limit))
+}
 
 // and returns the conjunction of bools.
 func (s *scalars) and(list ...ir.Value) ir.Value {
 	all := list[0]
-	for _, v := range list[1:] {
-		all = s.do(lane.And, tensor.Bool, all, v)
+	for _, condition := range list[1:] {
+		all = s.op(lane.And, tensor.Bool, all, condition)
 	}
 	return all
 }
 
-// build adds the code of a group: a tile of rows and columns of an entry of the batch.
-func (c *contraction) build(tileRow, tileCol, entry ir.Value) {
+// build adds the code of a group: a tile of a product. tileRow and tileCol are the indices of the tile, and product is
+// the index in the batch.
+func (c *contraction) build(tileRow, tileCol, product ir.Value) {
 	const u32 = tensor.Uint32
 	thread := c.Do(ir.Thread, u32)
 	// The threads form a square of across*across. Each computes the elements (rowLane + i*across, colLane + j*across)
 	// of the tile, for i and j below perThread. across is a power of two.
 	slow := c.quotient(thread, c.across)
-	fast := c.do(lane.And, u32, thread, c.u32(c.across-1))
+	fast := c.op(lane.And, u32, thread, c.u32(c.across-1))
 	rowLane, colLane := slow, fast
 	if c.rowsFirst {
 		rowLane, colLane = fast, slow
 	}
-	firstRow, firstCol := c.do(lane.Mul, u32, tileRow, c.u32(c.tile)), c.do(lane.Mul, u32, tileCol, c.u32(c.tile))
-	batch := c.splitLoops(entry, c.batch)
+	firstRow, firstCol := c.op(lane.Mul, u32, tileRow, c.u32(c.tile)), c.op(lane.Mul, u32, tileCol, c.u32(c.tile))
+	batch := c.splitLoops(product, c.batch)
 	zero := c.float(c.acc, 0)
 	acc := make([]ir.Value, c.perThread*c.perThread)
 	for i := range acc {
@@ -221,25 +232,25 @@ func (c *contraction) build(tileRow, tileCol, entry ir.Value) {
 		arrayA, arrayB := c.Array(c.acc, c.tile*c.depth), c.Array(c.acc, c.tile*c.depth)
 		loadA := c.newLoader(thread, firstRow, arrayA, true, c.offsets(c.batch, batch, strideA))
 		loadB := c.newLoader(thread, firstCol, arrayB, false, c.offsets(c.batch, batch, strideB))
-		part := c.Do(ir.Var, u32, c.u32(0))
+		sliceStart := c.Do(ir.Var, u32, c.u32(0)) // the first term of the slice
 		c.While(func() ir.Value {
-			first := c.Do(ir.Get, u32, part)
+			first := c.Do(ir.Get, u32, sliceStart)
 			valuesA, valuesB := loadA.load(first), loadB.load(first)
-			c.Do(ir.Barrier, tensor.Invalid) // all threads have multiplied the previous part
+			c.Do(ir.Barrier, tensor.Invalid) // all threads have multiplied the previous slice
 			loadA.store(valuesA)
 			loadB.store(valuesB)
-			c.Do(ir.Barrier, tensor.Invalid) // all threads have stored this part
+			c.Do(ir.Barrier, tensor.Invalid) // all threads have stored this slice
 			c.multiply(acc, rowLane, colLane, arrayA, arrayB)
 			next := c.add32(first, c.u32(c.depth))
-			c.Do(ir.Set, tensor.Invalid, part, next)
-			return c.do(lane.Le, tensor.Bool, c.u32(terms), next) // done
+			c.Do(ir.Set, tensor.Invalid, sliceStart, next)
+			return c.op(lane.Le, tensor.Bool, c.u32(terms), next)
 		})
 	}
 	c.finish(acc, c.add32(firstRow, rowLane), c.add32(firstCol, colLane), batch)
 }
 
-// multiply adds the products of a part of the sum to the accumulators. Both arrays have the element of term t and row
-// or column i of the tile at t*tile + i.
+// multiply adds the products of a slice of the sum to the accumulators acc. arrayA has the element of term t and row i
+// of the tile at t*tile + i, and arrayB the element of term t and column i.
 func (c *contraction) multiply(acc []ir.Value, rowLane, colLane ir.Value, arrayA, arrayB uint64) {
 	load := func(array uint64, term, i int, first ir.Value) ir.Value {
 		return c.DoImm(ir.LoadShared, c.acc, array, c.add32(first, c.u32(term*c.tile+i*c.across)))
@@ -255,9 +266,9 @@ func (c *contraction) multiply(acc []ir.Value, rowLane, colLane ir.Value, arrayA
 				sum := acc[i*c.perThread+j]
 				partial := c.Do(ir.Get, c.acc, sum)
 				if fused {
-					partial = c.do(lane.FMA, c.acc, left, right, partial)
+					partial = c.op(lane.FMA, c.acc, left, right, partial)
 				} else {
-					partial = c.do(lane.Add, c.acc, partial, c.do(lane.Mul, c.acc, left, right))
+					partial = c.op(lane.Add, c.acc, partial, c.op(lane.Mul, c.acc, left, right))
 				}
 				c.Do(ir.Set, tensor.Invalid, sum, partial)
 			}
@@ -271,10 +282,11 @@ func (c *contraction) finish(acc []ir.Value, firstRow, firstCol ir.Value, batch 
 	const u64 = tensor.Uint64
 	dtype := c.Out.DType
 	address := func(param int, offset ir.Value) ir.Value {
-		bytes := c.do(lane.Mul, u64, c.do(lane.Convert, u64, offset), c.Const(u64, uint64(dtype.Size())))
-		return c.do(lane.Add, u64, c.DoImm(ir.Param, u64, uint64(param)), bytes)
+		bytes := c.op(lane.Mul, u64, c.op(lane.Convert, u64, offset), c.Const(u64, uint64(dtype.Size())))
+		return c.op(lane.Add, u64, c.DoImm(ir.Param, u64, uint64(param)), bytes)
 	}
 	one := oneElement(dtype)
+	// An offset is the sum of the offsets of the batch, the row and the column. Those of the columns are computed once.
 	outBatch := c.offsets(c.batch, batch, strideOut)
 	var cols, valid, outCols, addCols []ir.Value
 	addBatch := c.offsets(c.batch, batch, strideAdd)
@@ -295,15 +307,15 @@ func (c *contraction) finish(acc []ir.Value, firstRow, firstCol ir.Value, batch 
 				c.If(valid[j], func() {
 					value := c.Do(ir.Get, c.acc, acc[i*c.perThread+j])
 					if c.Alpha != 1 {
-						value = c.do(lane.Mul, c.acc, value, c.float(c.acc, c.Alpha))
+						value = c.op(lane.Mul, c.acc, value, c.float(c.acc, c.Alpha))
 					}
 					if c.HasAdd && c.Beta != 0 {
 						addend := c.convert(c.acc, dtype,
 							c.scalars.load(one, address(3, c.add32(addRow, addCols[j])))[0])
 						if c.Beta != 1 {
-							addend = c.do(lane.Mul, c.acc, addend, c.float(c.acc, c.Beta))
+							addend = c.op(lane.Mul, c.acc, addend, c.float(c.acc, c.Beta))
 						}
-						value = c.do(lane.Add, c.acc, value, addend)
+						value = c.op(lane.Add, c.acc, value, addend)
 					}
 					value = c.convert(dtype, c.acc, value)
 					c.scalars.store(one, address(0, c.add32(outRow, outCols[j])), []ir.Value{value})
@@ -313,23 +325,25 @@ func (c *contraction) finish(acc []ir.Value, firstRow, firstCol ir.Value, batch 
 	}
 }
 
-// loader copies parts of A or B to an array in the memory of the group: tile elements for each term of the sum.
-// Adjacent threads copy adjacent terms if these are adjacent in memory, else adjacent rows or columns.
+// loader copies the elements of A or B for a slice of the sum to an array in the memory of the group: tile elements for
+// each term. Adjacent threads copy adjacent terms if these are adjacent in memory, else adjacent rows or columns.
 type loader struct {
 	*contraction
 	isA        bool
-	array      uint64       // index of the array in the memory of the group
-	alongTerms bool         // whether adjacent threads copy adjacent terms
-	base       ir.Value     // offset in elements of the entry of the batch, and of the first window
-	positions  []ir.Value   // by element that a thread copies: the row or column in the tile
-	terms      []ir.Value   // likewise: the term in the part
-	starts     []ir.Value   // likewise: the offset of the row or column in elements
-	valid      []ir.Value   // likewise: whether the row or column exists
-	index      [][]ir.Value // likewise: the index of the row or column in each loop
+	array      uint64   // index of the array in the memory of the group
+	alongTerms bool     // whether adjacent threads copy adjacent terms
+	base       ir.Value // offset in elements of the product in the batch, and of the first window
+
+	// The following fields are indexed by element that a thread copies for a slice.
+	positions []ir.Value   // the row or column in the tile
+	terms     []ir.Value   // the term in the slice
+	starts    []ir.Value   // the offset of the row or column in elements
+	valid     []ir.Value   // whether the row or column exists
+	index     [][]ir.Value // the index of the row or column in each loop
 }
 
 // newLoader returns the loader of A or B for a thread. first is the first row or column of the tile, and batch the
-// offset of the entry of the batch.
+// offset in elements of the product in the batch.
 func (c *contraction) newLoader(thread, first ir.Value, array uint64, isA bool, batch ir.Value) *loader {
 	const u32 = tensor.Uint32
 	created := &loader{contraction: c, isA: isA, array: array, base: batch}
@@ -345,7 +359,7 @@ func (c *contraction) newLoader(thread, first ir.Value, array uint64, isA bool, 
 	}
 	// The group copies tile*depth elements, groupSize at a time. Element j of a thread has the fast index
 	// thread%fastSize and the slow index thread/fastSize + j*groupSize/fastSize.
-	fast, slow := c.do(lane.And, u32, thread, c.u32(fastSize-1)), c.quotient(thread, fastSize)
+	fast, slow := c.op(lane.And, u32, thread, c.u32(fastSize-1)), c.quotient(thread, fastSize)
 	for j := range c.tile * c.depth / groupSize {
 		position, term := fast, c.add32(slow, c.u32(j*(groupSize/fastSize)))
 		if created.alongTerms {
@@ -361,10 +375,11 @@ func (c *contraction) newLoader(thread, first ir.Value, array uint64, isA bool, 
 	return created
 }
 
-// load loads the elements of the part that begins at a term.
+// load loads the elements of the slice whose first term is `first`. Elements outside of windows or of the product are
+// 0.
 func (l *loader) load(first ir.Value) (values []ir.Value) {
 	const u64 = tensor.Uint64
-	param, dtype, stride := 2, l.B.DType, strideB
+	param, dtype, stride := 2, l.B.DType, strideB // the parameters are the result, A, B and the addend
 	if l.isA {
 		param, dtype, stride = 1, l.A.DType, strideA
 	}
@@ -375,9 +390,9 @@ func (l *loader) load(first ir.Value) (values []ir.Value) {
 		valid := l.and(l.valid[j], l.less(term, size(l.sum)))
 		if l.isA {
 			for _, window := range l.Windows { // position = result*stride + tap*dilation - before
-				start := l.do(lane.Mul, tensor.Uint32, l.index[j][slices.Index(l.rowLoops, window.Result)],
+				start := l.op(lane.Mul, tensor.Uint32, l.index[j][slices.Index(l.rowLoops, window.Result)],
 					l.u32(window.Stride))
-				tap := l.do(lane.Mul, tensor.Uint32, index[slices.Index(l.sumLoops, window.Tap)],
+				tap := l.op(lane.Mul, tensor.Uint32, index[slices.Index(l.sumLoops, window.Tap)],
 					l.u32(window.Dilation))
 				position := l.add32(l.add32(start, tap), l.u32(-window.Before))
 				// A negative position is a large number modulo 2^32, so it is invalid as well.
@@ -386,8 +401,8 @@ func (l *loader) load(first ir.Value) (values []ir.Value) {
 		}
 		offset := l.add32(l.starts[j], l.contraction.offsets(l.sum, index, stride))
 		offset = l.choose(tensor.Uint32, valid, offset, l.u32(0)) // element 0 can always be loaded
-		bytes := l.do(lane.Mul, u64, l.do(lane.Convert, u64, offset), l.Const(u64, uint64(dtype.Size())))
-		start := l.do(lane.Add, u64, l.DoImm(ir.Param, u64, uint64(param)), bytes)
+		bytes := l.op(lane.Mul, u64, l.op(lane.Convert, u64, offset), l.Const(u64, uint64(dtype.Size())))
+		start := l.op(lane.Add, u64, l.DoImm(ir.Param, u64, uint64(param)), bytes)
 		value := l.convert(l.acc, dtype, l.scalars.load(oneElement(dtype), start)[0])
 		values = append(values, l.choose(l.acc, valid, value, zero))
 	}
@@ -396,8 +411,8 @@ func (l *loader) load(first ir.Value) (values []ir.Value) {
 
 // store stores loaded elements in the memory of the group.
 func (l *loader) store(values []ir.Value) {
-	for j, v := range values {
-		at := l.add32(l.do(lane.Mul, tensor.Uint32, l.terms[j], l.u32(l.tile)), l.positions[j])
-		l.DoImm(ir.StoreShared, tensor.Invalid, l.array, at, v)
+	for j, value := range values {
+		index := l.add32(l.op(lane.Mul, tensor.Uint32, l.terms[j], l.u32(l.tile)), l.positions[j])
+		l.DoImm(ir.StoreShared, tensor.Invalid, l.array, index, value)
 	}
 }

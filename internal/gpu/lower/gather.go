@@ -3,6 +3,7 @@ package lower
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/gpu/ir"
@@ -10,9 +11,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Gather returns the program of a gather. Its buffers are the operands of the gather. align has, by operand, a number
-// of bytes that divides the address of the first element. A thread copies one element or several adjacent elements
-// (setVector).
+// Gather returns the program of a gather. Its buffers are the operands of the gather: the output, the table from which
+// elements are copied, and tensors of indices. align has, by operand, a number of bytes that divides the address of the
+// first element. A thread copies one element, or a vector of adjacent elements with the same indices (setVector). If an
+// index is out of bounds, it writes 1 to the fault word instead.
 func Gather(source *graph.Gather, align []int, target Target) (*Program, error) {
 	const u32, u64 = tensor.Uint32, tensor.Uint64
 	params := len(source.Operands) + 1
@@ -23,39 +25,36 @@ func Gather(source *graph.Gather, align []int, target Target) (*Program, error) 
 	if threads == 0 {
 		return new(Program), nil
 	}
-	made := &gather{Gather: source, scalars: scalars{Builder: ir.NewBuilder(params, groupSize),
-		target: target}, vector: 1}
-	if err := made.setLoops(); err != nil {
+	g := &gather{Gather: source, scalars: scalars{Builder: ir.NewBuilder(params, groupSize), target: target}, vector: 1}
+	if err := g.setLoops(); err != nil {
 		return nil, err
 	}
-	made.setVector()
-	threads /= made.vector
-	index := made.do(lane.Add, u32, made.do(lane.Mul, u32, made.Do(ir.Group, u32),
-		made.Const(u32, groupSize)), made.Do(ir.Thread, u32))
-	made.If(made.do(lane.Lt, tensor.Bool, index, made.Const(u32, uint64(threads))), func() {
-		shape := append([]int(nil), made.shape...)
-		shape[0] /= made.vector
-		position := made.split(index, shape)
-		position[0] = made.do(lane.Mul, u32, position[0], made.Const(u32, uint64(made.vector)))
-		offset, isValid := made.lookUp(position)
-		invalid := made.do(lane.Not, tensor.Bool, isValid)
-		made.If(invalid, func() { // the last parameter is the fault word
-			made.Do(ir.Store, u32, made.DoImm(ir.Param, u64, uint64(params-1)),
-				made.Const(u32, 1))
+	g.setVector()
+	threads /= g.vector
+	thread := g.threadIndex()
+	g.If(g.op(lane.Lt, tensor.Bool, thread, g.Const(u32, uint64(threads))), func() {
+		shape := slices.Clone(g.shape)
+		shape[0] /= g.vector
+		index := g.split(thread, shape)
+		index[0] = g.op(lane.Mul, u32, index[0], g.Const(u32, uint64(g.vector)))
+		offset, isValid := g.lookUp(index)
+		g.If(g.op(lane.Not, tensor.Bool, isValid), func() {
+			faultWord := g.DoImm(ir.Param, u64, uint64(params-1)) // the last parameter
+			g.Do(ir.Store, u32, faultWord, g.Const(u32, 1))
 		})
-		made.If(isValid, func() {
-			from := made.do(lane.Add, u64, made.address(1, position), offset)
-			values := made.load(made.access(1, align), from)
-			made.store(made.access(0, align), made.address(0, position), values)
+		g.If(isValid, func() {
+			from := g.op(lane.Add, u64, g.address(table, index), offset)
+			numbers := g.load(g.access(table, align), from)
+			g.store(g.access(output, align), g.address(output, index), numbers)
 		})
 	})
-	if made.err != nil {
-		return nil, made.err
+	if g.err != nil {
+		return nil, g.err
 	}
-	if err := made.Check(); err != nil {
+	if err := g.Check(); err != nil {
 		return nil, err
 	}
-	launch := Launch{Kernel: &made.Kernel, Groups: made.Groups(threads)}
+	launch := Launch{Kernel: &g.Kernel, Groups: g.Groups(threads)}
 	for i, operand := range source.Operands {
 		launch.Args = append(launch.Args, Arg{Buffer: i, Offset: operand.Offset})
 	}
@@ -63,7 +62,14 @@ func Gather(source *graph.Gather, align []int, target Target) (*Program, error) 
 	return &Program{Launches: []Launch{launch}, Fault: "an index is out of bounds"}, nil
 }
 
-// gather generates the kernel of a gather. Operand 0 is the output and operand 1 the table; the others are indices.
+// Operands of a gather. The operands after the table are tensors of indices.
+const (
+	output = iota
+	table
+	firstIndices
+)
+
+// gather generates the kernel of a gather.
 type gather struct {
 	scalars
 	*graph.Gather
@@ -72,13 +78,13 @@ type gather struct {
 	vector  int     // number of elements of a thread
 }
 
-// setLoops sets the shape and the strides, which have the loops in reverse order. It returns an error if a stride is
-// negative, or if an offset or the number of elements does not fit into 31 bits.
+// setLoops sets the shape and the strides, with the dimensions of Gather.Shape in reverse order. It returns an error if
+// a stride is negative, or if an offset or the number of elements does not fit into 31 bits.
 func (g *gather) setLoops() error {
 	for dim := len(g.Shape) - 1; dim >= 0; dim-- {
 		g.shape = append(g.shape, g.Shape[dim])
 	}
-	span := tensor.Numel(g.Shape)
+	maxNumber := tensor.Numel(g.Shape) // of all offsets and indices
 	for i, operand := range g.Operands {
 		var strides []int
 		bytes := 0
@@ -89,13 +95,13 @@ func (g *gather) setLoops() error {
 				return fmt.Errorf("gpu: a gather with operand %d of stride %d is %w", i, stride, ErrUnsupported)
 			}
 		}
-		g.strides, span = append(g.strides, strides), max(span, bytes)
+		g.strides, maxNumber = append(g.strides, strides), max(maxNumber, bytes)
 	}
-	if span > math.MaxInt32 {
+	if maxNumber > math.MaxInt32 {
 		return fmt.Errorf("gpu: a gather of more than %d elements, or with an operand that spans more bytes, is %w",
 			math.MaxInt32, ErrUnsupported)
 	}
-	if len(g.shape) == 0 {
+	if len(g.shape) == 0 { // a loop of one iteration, so that there is a fastest dimension
 		g.shape = []int{1}
 		for i := range g.strides {
 			g.strides[i] = []int{0}
@@ -108,7 +114,7 @@ func (g *gather) setLoops() error {
 // contiguous and all its elements have the same indices, and otherwise one element.
 func (g *gather) setVector() {
 	for i, strides := range g.strides {
-		if i < 2 && strides[0] != g.Size || i >= 2 && strides[0] != 0 {
+		if i < firstIndices && strides[0] != g.Size || i >= firstIndices && strides[0] != 0 {
 			return
 		}
 	}
@@ -117,33 +123,29 @@ func (g *gather) setVector() {
 	}
 }
 
-// access returns how a thread accesses the output or the table. Elements of up to 8 bytes are copied as
-// unsigned integers, elements of 16 bytes as complex128.
+// access returns the access of a thread to operand i, the output or the table. The dtype does not matter for a copy, so
+// elements of up to 8 bytes are copied as unsigned integers, and elements of 16 bytes as complex128.
 func (g *gather) access(i int, align []int) access {
 	dtype := map[int]tensor.DType{1: tensor.Uint8, 2: tensor.Uint16, 4: tensor.Uint32, 8: tensor.Uint64,
 		16: tensor.Complex128}[g.Size]
-	base := align[i] | g.Operands[i].Offset
-	if i == 1 {
+	base := align[i] | g.Operands[i].Offset // its lowest set bit divides the first address, and the steps of lookups
+	if i == table {
 		for _, lookup := range g.Lookups {
 			base |= lookup.Step
 		}
 	}
-	result := access{dtype: dtype, stride: g.strides[i][0], vector: g.vector,
+	return access{dtype: dtype, stride: g.strides[i][0], vector: g.vector,
 		align: alignOf(dtype, base, g.shape, g.strides[i], g.vector)}
-	if result.stride == 0 {
-		result.vector = 1
-	}
-	return result
 }
 
-// address returns the address of an operand's element at an index.
+// address returns the address of operand i's element at an index of the loops.
 func (g *gather) address(i int, index []ir.Value) ir.Value {
 	return g.advance(g.DoImm(ir.Param, tensor.Uint64, uint64(i)), g.offset(index, g.shape, g.strides[i]))
 }
 
-// lookUp reads the indices of a thread. It returns the offset in the table that they select, and whether all are in
-// bounds. A negative index counts from the end.
-func (g *gather) lookUp(indexOfThread []ir.Value) (offset, isValid ir.Value) {
+// lookUp reads the elements of the index tensors at an index of the loops. It returns the offset in the table that they
+// select, in bytes, and whether all are in bounds. A negative element counts from the end of its dimension.
+func (g *gather) lookUp(loopIndex []ir.Value) (offset, isValid ir.Value) {
 	const i64, u64 = tensor.Int64, tensor.Uint64
 	offset, isValid = g.Const(u64, 0), g.Const(tensor.Bool, 1)
 	for _, lookup := range g.Lookups {
@@ -151,14 +153,14 @@ func (g *gather) lookUp(indexOfThread []ir.Value) (offset, isValid ir.Value) {
 		if lookup.Int64 {
 			dtype = i64
 		}
-		from := g.plus(g.address(lookup.Operand, indexOfThread), lookup.Offset)
+		from := g.plus(g.address(lookup.Operand, loopIndex), lookup.Offset)
 		index := g.resize(i64, g.load(oneElement(dtype), from)[0])
 		size := g.Const(i64, uint64(lookup.Size))
-		isNegative := g.do(lane.Lt, tensor.Bool, index, g.Const(i64, 0))
-		index = g.choose(i64, isNegative, g.do(lane.Add, i64, index, size), index)
+		isNegative := g.op(lane.Lt, tensor.Bool, index, g.Const(i64, 0))
+		index = g.choose(i64, isNegative, g.op(lane.Add, i64, index, size), index)
 		position := g.bits(u64, index) // an index that is still negative is out of bounds as an unsigned number
-		isValid = g.do(lane.And, tensor.Bool, isValid, g.do(lane.Lt, tensor.Bool, position, g.bits(u64, size)))
-		offset = g.do(lane.Add, u64, offset, g.do(lane.Mul, u64, position, g.Const(u64, uint64(lookup.Step))))
+		isValid = g.op(lane.And, tensor.Bool, isValid, g.op(lane.Lt, tensor.Bool, position, g.bits(u64, size)))
+		offset = g.op(lane.Add, u64, offset, g.op(lane.Mul, u64, position, g.Const(u64, uint64(lookup.Step))))
 	}
 	return offset, isValid
 }

@@ -6,7 +6,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// run is a sequence of contiguous numbers in memory: elements, or the parts of complex elements.
+// A thread accesses a vector of elements of an operand. In this package, a number is a real element, or the real or the
+// imaginary part of a complex element. Lists of numbers have the real part of each element before its imaginary part.
+
+// run is a sequence of contiguous numbers in memory.
 type run struct {
 	dtype tensor.DType // a real dtype
 	count int          // a power of 2
@@ -26,40 +29,43 @@ func oneElement(dtype tensor.DType) access {
 	return access{dtype: dtype, vector: 1, align: dtype.ToReal().Size()}
 }
 
-// runs returns the sequences of an access, and the bytes between them.
-func (a access) runs() (sequence run, count, stride int) {
-	sequence = run{dtype: a.dtype.ToReal(), count: 1, align: a.align}
+// runs divides an access into runs. It returns the first run, the number of runs, which are alike, and the number of
+// bytes from the start of one run to the start of the next.
+func (a access) runs() (first run, count, stride int) {
+	first = run{dtype: a.dtype.ToReal(), count: 1, align: a.align}
 	if a.dtype.IsComplex() {
-		sequence.count = 2
+		first.count = 2
 	}
 	switch a.stride {
-	case a.dtype.Size():
-		sequence.count *= a.vector
-		return sequence, 1, 0
+	case a.dtype.Size(): // all elements are contiguous
+		first.count *= a.vector
+		return first, 1, 0
 	case 0:
-		return sequence, 1, 0
+		return first, 1, 0
 	}
-	return sequence, a.vector, a.stride
+	return first, a.vector, a.stride
 }
 
-// load returns the numbers of all elements, or of one element if the stride is 0.
-func (s *scalars) load(shape access, address ir.Value) []ir.Value {
-	sequence, count, stride := shape.runs()
+// load loads the elements of an access and returns their numbers. If the stride is 0, it loads only one element.
+// address is that of the first element.
+func (s *scalars) load(elements access, address ir.Value) []ir.Value {
+	first, count, stride := elements.runs()
 	var list []ir.Value
-	for k := range count {
-		list = append(list, s.loadRun(sequence, s.plus(address, k*stride))...)
+	for i := range count {
+		list = append(list, s.loadRun(first, s.plus(address, i*stride))...)
 	}
 	return list
 }
 
-// store stores the numbers of all elements, or those of the last element if the stride is 0.
-func (s *scalars) store(shape access, address ir.Value, values []ir.Value) {
-	sequence, count, stride := shape.runs()
-	if shape.stride == 0 {
-		values = values[len(values)-sequence.count:] // all elements are stored at one address
+// store stores the numbers of the elements of an access. If the stride is 0, it stores only the last element. address
+// is that of the first element.
+func (s *scalars) store(elements access, address ir.Value, numbers []ir.Value) {
+	first, count, stride := elements.runs()
+	if elements.stride == 0 {
+		numbers = numbers[len(numbers)-first.count:]
 	}
-	for k := range count {
-		s.storeRun(sequence, s.plus(address, k*stride), values[k*sequence.count:][:sequence.count])
+	for i := range count {
+		s.storeRun(first, s.plus(address, i*stride), numbers[i*first.count:][:first.count])
 	}
 }
 
@@ -68,54 +74,55 @@ func (s *scalars) plus(address ir.Value, bytes int) ir.Value {
 	if bytes == 0 {
 		return address
 	}
-	return s.do(lane.Add, tensor.Uint64, address, s.Const(tensor.Uint64, uint64(bytes)))
+	return s.op(lane.Add, tensor.Uint64, address, s.Const(tensor.Uint64, uint64(bytes)))
 }
 
-// words returns how a sequence is accessed: the dtype of a word, the number of words of an access, and the number of
-// accesses. An access has at most 16 bytes and not more than the alignment.
-func (r run) words() (d tensor.DType, n, accesses int) {
+// words divides a run into instructions (ir.Load or ir.Store). It returns the dtype of a word, the number of words of
+// an instruction, and the number of instructions. An instruction accesses at most 16 bytes and not more than the
+// alignment.
+func (r run) words() (wordType tensor.DType, perInstruction, instructions int) {
 	// A word is a number of 4 or 8 bytes, or as many shorter numbers as the alignment permits, up to 4 bytes.
 	total := r.count * r.dtype.Size()
 	bytes := min(16, r.align, total)
 	word := max(r.dtype.Size(), min(bytes, 4))
-	d = map[int]tensor.DType{1: tensor.Uint8, 2: tensor.Uint16, 4: tensor.Uint32, 8: tensor.Uint64}[word]
-	return d, max(bytes/word, 1), total / max(bytes, word)
+	wordType = map[int]tensor.DType{1: tensor.Uint8, 2: tensor.Uint16, 4: tensor.Uint32, 8: tensor.Uint64}[word]
+	return wordType, max(bytes/word, 1), total / max(bytes, word)
 }
 
-// loadRun returns the numbers of a sequence. It loads words of up to 32 bits, and takes shorter numbers out of them.
-func (s *scalars) loadRun(sequence run, address ir.Value) []ir.Value {
-	word, count, accesses := sequence.words()
+// loadRun loads a run and returns its numbers. If a word has several short numbers, they are extracted by shifts.
+func (s *scalars) loadRun(numbers run, address ir.Value) []ir.Value {
+	wordType, perInstruction, instructions := numbers.words()
+	size := numbers.dtype.Size()
 	var list []ir.Value
-	for k := range accesses {
-		for _, loaded := range s.Load(word, count, s.plus(address, k*count*word.Size())) {
-			for part := range word.Size() / sequence.dtype.Size() {
-				shifted := loaded
-				if part > 0 {
-					shifted = s.do(lane.Shr, tensor.Uint32, loaded,
-						s.Const(tensor.Uint32, uint64(8*part*sequence.dtype.Size())))
+	for i := range instructions {
+		for _, word := range s.Load(wordType, perInstruction, s.plus(address, i*perInstruction*wordType.Size())) {
+			for position := range wordType.Size() / size {
+				shifted := word
+				if position > 0 {
+					shifted = s.op(lane.Shr, tensor.Uint32, word, s.Const(tensor.Uint32, uint64(8*position*size)))
 				}
-				if sequence.dtype == tensor.Bool && word.Size() > 1 {
-					shifted = s.wrap(tensor.Uint8, shifted)
+				if numbers.dtype == tensor.Bool && wordType.Size() > 1 {
+					shifted = s.wrap(tensor.Uint8, shifted) // fromRaw tests all bits of a bool
 				}
-				list = append(list, s.fromRaw(sequence.dtype, shifted))
+				list = append(list, s.fromRaw(numbers.dtype, shifted))
 			}
 		}
 	}
 	return list
 }
 
-// storeRun stores the numbers of a sequence. It joins short numbers to words of 32 bits if the alignment permits it.
-func (s *scalars) storeRun(sequence run, address ir.Value, values []ir.Value) {
-	wordType, count, accesses := sequence.words()
-	perWord := wordType.Size() / sequence.dtype.Size()
-	for k := range accesses {
-		args := []ir.Value{s.plus(address, k*count*wordType.Size())}
-		for range count {
-			word := s.raw(sequence.dtype, values[0])
-			for part := 1; part < perWord; part++ {
-				upper := s.do(lane.Shl, tensor.Uint32, s.raw(sequence.dtype, values[part]),
-					s.Const(tensor.Uint32, uint64(8*part*sequence.dtype.Size())))
-				word = s.do(lane.Or, tensor.Uint32, word, upper)
+// storeRun stores the numbers of a run. It joins short numbers to words of up to 32 bits if the alignment permits.
+func (s *scalars) storeRun(numbers run, address ir.Value, values []ir.Value) {
+	wordType, perInstruction, instructions := numbers.words()
+	perWord := wordType.Size() / numbers.dtype.Size()
+	for i := range instructions {
+		args := []ir.Value{s.plus(address, i*perInstruction*wordType.Size())}
+		for range perInstruction {
+			word := s.raw(numbers.dtype, values[0])
+			for position := 1; position < perWord; position++ {
+				upper := s.op(lane.Shl, tensor.Uint32, s.raw(numbers.dtype, values[position]),
+					s.Const(tensor.Uint32, uint64(8*position*numbers.dtype.Size())))
+				word = s.op(lane.Or, tensor.Uint32, word, upper)
 			}
 			args, values = append(args, word), values[perWord:]
 		}

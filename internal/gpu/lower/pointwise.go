@@ -17,20 +17,20 @@ import (
 const groupSize = 256
 
 // Pointwise returns the program that computes an expression over an iteration. Its buffers are the operands of the
-// iteration, outputs first. The code has the dtypes of the operands in memory. align has, by operand, a number of bytes
-// that divides the address of the first element. Outputs may have the same addresses and strides as operands with
-// elements of the same size.
+// iteration, outputs first, and their dtypes are those of the expression. align has, by operand, a number of bytes that
+// divides the address of the first element. An output may overlap an input only if both have the same address and
+// strides, and elements of the same size.
 func Pointwise(source *expr.Code, iteration *iter.Iterator, align []int, target Target) (*Program, error) {
 	code, err := expanded(source, target)
 	if err != nil {
 		return nil, err
 	}
 	program := new(Program)
-	for _, part := range iteration.Split32() {
-		if part.Numel() == 0 {
+	for _, narrow := range iteration.Split32() { // iterations with 32-bit offsets
+		if narrow.Numel() == 0 {
 			continue
 		}
-		list, err := pointwisePart(code, part, align, target)
+		list, err := pointwiseLaunches(code, narrow, align, target)
 		if err != nil {
 			return nil, err
 		}
@@ -39,7 +39,7 @@ func Pointwise(source *expr.Code, iteration *iter.Iterator, align []int, target 
 	return program, nil
 }
 
-// expanded returns the code with functions replaced by primitive operations.
+// expanded returns the code with elementary functions replaced by primitive operations.
 func expanded(source *expr.Code, target Target) (*expr.Code, error) {
 	if !source.Compilable() {
 		return nil, fmt.Errorf("gpu: a function in Go is %w", ErrUnsupported)
@@ -54,13 +54,13 @@ func expanded(source *expr.Code, target Target) (*expr.Code, error) {
 	return code, nil
 }
 
-// minSplitTail is the minimum number of elements of a contiguous iteration from which the elements that do not fill a
-// vector are computed by a launch of their own.
+// minSplitTail is the minimum number of elements of a one-dimensional iteration for which a separate launch computes
+// the last elements, if these do not fill a vector.
 const minSplitTail = 1 << 14
 
-// pointwisePart returns the launches for an iteration with 32-bit offsets: one or, if the last elements do not fill a
-// vector, two.
-func pointwisePart(code *expr.Code, iteration *iter.Iterator, align []int, target Target) ([]Launch, error) {
+// pointwiseLaunches returns the launches for an iteration with 32-bit offsets. Usually there is one. There are two if
+// the vector of a thread would be short only because the number of elements is not a multiple of the longest vector.
+func pointwiseLaunches(code *expr.Code, iteration *iter.Iterator, align []int, target Target) ([]Launch, error) {
 	kernel := newPointwise(code, iteration, align, target)
 	if elements := iteration.Numel(); len(kernel.shape) == 1 && elements >= minSplitTail &&
 		kernel.vector < kernel.maxVector() {
@@ -73,17 +73,18 @@ func pointwisePart(code *expr.Code, iteration *iter.Iterator, align []int, targe
 		if err != nil {
 			return nil, err
 		}
-		launches, err := pointwisePart(code, first, align, target)
+		launches, err := pointwiseLaunches(code, first, align, target)
 		if err != nil {
 			return nil, err
 		}
-		rest, err := pointwisePart(code, last, align, target)
+		rest, err := pointwiseLaunches(code, last, align, target)
 		return append(launches, rest...), err
 	}
 	return kernel.launch()
 }
 
-// pointwise makes the kernel of an expression over an iteration with 32-bit offsets.
+// pointwise generates the kernel of an expression over an iteration with 32-bit offsets. A thread computes a vector:
+// several consecutive elements along the fastest dimension, or one element.
 type pointwise struct {
 	scalars
 	code    *expr.Code
@@ -93,10 +94,11 @@ type pointwise struct {
 	align   []int          // by operand: a power of 2 that divides the addresses which a thread accesses
 	offsets []int          // by operand: bytes from the address of the operand to the first element
 	vector  int            // consecutive elements that a thread computes
-	loaded  [][]ir.Value   // by operand: the numbers that the thread has loaded
+	loaded  [][]ir.Value   // by operand: the numbers of the elements that the thread has loaded
 }
 
-// newPointwise chooses the number of elements of a thread, and computes the alignment of accesses.
+// newPointwise returns a generator with the number of elements of a thread, which divides the fastest dimension, and
+// the alignment of accesses.
 func newPointwise(code *expr.Code, iteration *iter.Iterator, align []int, target Target) *pointwise {
 	created := &pointwise{code: code, shape: iteration.WalkShape()}
 	for _, output := range code.Out {
@@ -126,23 +128,23 @@ func newPointwise(code *expr.Code, iteration *iter.Iterator, align []int, target
 	return created
 }
 
-// alignOf returns a power of 2 that divides the addresses of accesses to an operand: vectors of consecutive elements
-// along the fastest dimension if that is contiguous, else elements. The lowest set bit of base divides the first
-// address. The result is at most 16 bytes, the size of the largest access.
+// alignOf returns a power of 2 that divides all addresses at which threads access an operand. If the fastest dimension
+// (shape[0], strides[0]) is contiguous, a thread accesses a vector of consecutive elements, else single elements. The
+// lowest set bit of base divides the first address. The result is at most 16 bytes, the size of the largest access.
 func alignOf(dtype tensor.DType, base int, shape, strides []int, vector int) int {
 	bits := base | 16 // its lowest set bit divides all addresses
-	for k, stride := range strides {
-		if k == 0 && stride == dtype.Size() {
+	for dim, stride := range strides {
+		if dim == 0 && stride == dtype.Size() {
 			stride *= vector
 		}
-		if shape[k] > 1 {
+		if shape[dim] > 1 {
 			bits |= stride
 		}
 	}
 	return max(bits&-bits, dtype.ToReal().Size())
 }
 
-// access returns how a thread accesses an operand.
+// access returns the access of a thread to operand i.
 func (p *pointwise) access(i int) access {
 	return access{dtype: p.dtypes[i], stride: p.strides[i][0], vector: p.vector, align: p.align[i]}
 }
@@ -153,8 +155,8 @@ func (p *pointwise) isUnit(i int) bool { return p.strides[i][0] == p.dtypes[i].S
 // maxInstructions bounds the instructions of a thread that computes several elements.
 const maxInstructions = 512
 
-// maxVector returns the number of elements of a thread for a fastest dimension of any size. They take at most 16 bytes
-// in the contiguous operand with the largest elements. Without a contiguous operand, the number is 1.
+// maxVector returns the maximum number of elements of a thread, a power of 2. They take at most 16 bytes in each
+// contiguous operand, and at most maxInstructions instructions. If no operand is contiguous, the number is 1.
 func (p *pointwise) maxVector() int {
 	largest := 0
 	for i, dtype := range p.dtypes {
@@ -172,13 +174,12 @@ func (p *pointwise) maxVector() int {
 	return elements
 }
 
-// launch builds the kernel and returns its launch.
+// launch builds the kernel and returns its only launch.
 func (p *pointwise) launch() ([]Launch, error) {
 	const u32 = tensor.Uint32
 	threads := tensor.Numel(p.shape) / p.vector
-	index := p.do(lane.Add, u32, p.do(lane.Mul, u32, p.Do(ir.Group, u32), p.Const(u32, groupSize)),
-		p.Do(ir.Thread, u32))
-	p.If(p.do(lane.Lt, tensor.Bool, index, p.Const(u32, uint64(threads))), func() { p.body(index) })
+	index := p.threadIndex()
+	p.If(p.op(lane.Lt, tensor.Bool, index, p.Const(u32, uint64(threads))), func() { p.body(index) })
 	if p.err != nil {
 		return nil, p.err
 	}
@@ -186,14 +187,20 @@ func (p *pointwise) launch() ([]Launch, error) {
 		return nil, err
 	}
 	kernel := &p.Kernel
-	made := Launch{Kernel: kernel, Groups: kernel.Groups(threads)}
+	launch := Launch{Kernel: kernel, Groups: kernel.Groups(threads)}
 	for i, offset := range p.offsets {
-		made.Args = append(made.Args, Arg{Buffer: i, Offset: offset})
+		launch.Args = append(launch.Args, Arg{Buffer: i, Offset: offset})
 	}
-	return []Launch{made}, nil
+	return []Launch{launch}, nil
 }
 
-// body computes the elements of a thread.
+// threadIndex returns the index of the thread among all threads of the launch.
+func (s *scalars) threadIndex() ir.Value {
+	const u32 = tensor.Uint32
+	return s.op(lane.Add, u32, s.op(lane.Mul, u32, s.Do(ir.Group, u32), s.Const(u32, groupSize)), s.Do(ir.Thread, u32))
+}
+
+// body adds the code that computes the elements of the thread with the given index.
 func (p *pointwise) body(index ir.Value) {
 	addresses := p.addresses(p.indices(index))
 	outs := len(p.code.Out)
@@ -202,8 +209,8 @@ func (p *pointwise) body(index ir.Value) {
 		p.loaded[i] = p.load(p.access(i), addresses[i])
 	}
 	stored := make([][]ir.Value, outs)
-	for k := range p.vector {
-		values := p.element(k)
+	for position := range p.vector {
+		values := p.element(position)
 		for output, value := range p.code.Out {
 			if stored[output] = append(stored[output], values[value.Re]); value.Im != expr.None {
 				stored[output] = append(stored[output], values[value.Im])
@@ -215,8 +222,9 @@ func (p *pointwise) body(index ir.Value) {
 	}
 }
 
-// element computes the values of element k of a thread.
-func (p *pointwise) element(k int) []ir.Value {
+// element adds the code for one element of the thread's vector, and returns the values of the instructions of the
+// expression.
+func (p *pointwise) element(position int) []ir.Value {
 	return p.eval(p.code, func(operand, part int) ir.Value {
 		operand += len(p.code.Out)
 		parts := 1
@@ -224,42 +232,43 @@ func (p *pointwise) element(k int) []ir.Value {
 			parts = 2
 		}
 		numbers := p.loaded[operand]
-		return numbers[(k*parts+part)%len(numbers)] // an operand of stride 0 has one element
+		return numbers[(position*parts+part)%len(numbers)] // an operand of stride 0 has one element
 	})
 }
 
-// indices returns the index in each dimension of the first element of a thread.
+// indices returns the index in each dimension of the first element of the thread with the given index.
 func (p *pointwise) indices(index ir.Value) []ir.Value {
 	shape := slices.Clone(p.shape)
 	shape[0] /= p.vector
 	list := p.split(index, shape)
 	if p.vector > 1 {
-		list[0] = p.do(lane.Mul, tensor.Uint32, list[0], p.Const(tensor.Uint32, uint64(p.vector)))
+		list[0] = p.op(lane.Mul, tensor.Uint32, list[0], p.Const(tensor.Uint32, uint64(p.vector)))
 	}
 	return list
 }
 
-// quotient divides a number x below 2^31 by n. If n is not a power of 2, let 2^(l-1) < n < 2^l and
+// quotient returns floor(x/n) for a uint32 x below 2^31. If n is not a power of 2, let 2^(l-1) < n < 2^l and
 // m = floor(2^(31+l)/n) + 1. The quotient is x*m >> (31+l), because x*m exceeds x*2^(31+l)/n by less than 2^(31+l)/n
 // (Granlund and Montgomery, 1994).
 func (s *scalars) quotient(x ir.Value, n int) ir.Value {
 	const u32 = tensor.Uint32
 	log := bits.Len(uint(n - 1))
 	if n&(n-1) == 0 {
-		return s.do(lane.Shr, u32, x, s.Const(u32, uint64(log)))
+		return s.op(lane.Shr, u32, x, s.Const(u32, uint64(log)))
 	}
 	multiplier := uint64(1)<<(31+log)/uint64(n) + 1
-	return s.do(lane.Shr, u32, s.Do(ir.MulHigh, u32, x, s.Const(u32, multiplier)), s.Const(u32, uint64(log-1)))
+	// MulHigh has already shifted by 32 of the 31+log bits.
+	return s.op(lane.Shr, u32, s.Do(ir.MulHigh, u32, x, s.Const(u32, multiplier)), s.Const(u32, uint64(log-1)))
 }
 
-// split returns the index in each dimension, the fastest first, of a row-major index below 2^31.
+// split returns the index in each dimension of a linear index below 2^31. The first dimension of shape is the fastest.
 func (s *scalars) split(index ir.Value, shape []int) (list []ir.Value) {
 	const u32 = tensor.Uint32
 	for dim, size := range shape {
 		rest := index
 		if dim < len(shape)-1 {
 			quotient := s.quotient(index, size)
-			rest = s.do(lane.Sub, u32, index, s.do(lane.Mul, u32, quotient, s.Const(u32, uint64(size))))
+			rest = s.op(lane.Sub, u32, index, s.op(lane.Mul, u32, quotient, s.Const(u32, uint64(size))))
 			index = quotient
 		}
 		list = append(list, rest)
@@ -267,7 +276,8 @@ func (s *scalars) split(index ir.Value, shape []int) (list []ir.Value) {
 	return list
 }
 
-// offset returns the sum of products of indices and strides, below 2^32, or ir.None for 0.
+// offset returns the sum of the products of indices and strides, which is below 2^32. It returns ir.None if the sum is
+// always 0.
 func (s *scalars) offset(index []ir.Value, shape, strides []int) ir.Value {
 	const u32 = tensor.Uint32
 	sum := ir.None
@@ -275,24 +285,24 @@ func (s *scalars) offset(index []ir.Value, shape, strides []int) ir.Value {
 		if stride == 0 || shape[dim] == 1 {
 			continue
 		}
-		term := s.do(lane.Mul, u32, index[dim], s.Const(u32, uint64(stride)))
+		term := s.op(lane.Mul, u32, index[dim], s.Const(u32, uint64(stride)))
 		if sum != ir.None {
-			term = s.do(lane.Add, u32, sum, term)
+			term = s.op(lane.Add, u32, sum, term)
 		}
 		sum = term
 	}
 	return sum
 }
 
-// advance returns an address plus an offset.
+// advance returns an address plus an offset in bytes that [scalars.offset] returned: ir.None is 0.
 func (s *scalars) advance(address, offset ir.Value) ir.Value {
 	if offset == ir.None {
 		return address
 	}
-	return s.do(lane.Add, tensor.Uint64, address, s.do(lane.Convert, tensor.Uint64, offset))
+	return s.op(lane.Add, tensor.Uint64, address, s.op(lane.Convert, tensor.Uint64, offset))
 }
 
-// addresses returns the address of the first element of a thread in each operand.
+// addresses returns, for each operand, the address of the element at an index.
 func (p *pointwise) addresses(index []ir.Value) (list []ir.Value) {
 	for i, strides := range p.strides {
 		param := p.DoImm(ir.Param, tensor.Uint64, uint64(i))

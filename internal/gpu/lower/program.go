@@ -2,44 +2,48 @@ package lower
 
 import "github.com/graphrun/graphrun/internal/gpu/ir"
 
-// Program is the computation of a call on a device. Its launches run in order: each sees what earlier launches wrote.
+// Program is the computation of a call on a device. Its launches run in order, and each sees the memory as the earlier
+// ones left it.
 type Program struct {
 	Launches []Launch
-	Scratch  int // bytes of memory for the program, of any content, with an address that is a multiple of 16
-	// Fault is the error of a run after which the word at the address [FaultWord] is not 0; empty if the program does
-	// not write that word.
+	// Scratch is the number of bytes of temporary memory. Its address is a multiple of 16. It need not be cleared.
+	Scratch int
+	// Fault is the text of the error to report if the word [FaultWord] is not 0 after a run. It is empty if the program
+	// does not write that word.
 	Fault string
 }
 
 // Launch is a run of a kernel.
 type Launch struct {
 	Kernel *ir.Kernel
-	Groups int
+	Groups int   // the number of groups of threads
 	Args   []Arg // by parameter of the kernel
 }
 
-// Arg is an address that a launch gives to a kernel.
+// Arg is the address that a launch passes for a parameter: a byte of a buffer. The buffers of a program are numbered,
+// the results of the call first and then its operands.
 type Arg struct {
-	Buffer int // a result or an operand, results first; or Scratch or FaultWord
+	Buffer int // the number of a buffer, Scratch or FaultWord
 	Offset int // bytes from the first element
 }
 
 // Buffers that are not results or operands.
 const (
 	Scratch   = -1 // the memory of Program.Scratch
-	FaultWord = -2 // a uint32 that was 0 before the program, or before several programs
+	FaultWord = -2 // a uint32 that the caller sets to 0 before a run; several programs may share it
 )
 
-// Bind returns the arguments of a launch. addresses has the addresses of results and operands.
-func (l *Launch) Bind(addresses []uint64, scratch, fault uint64) []uint64 {
+// Bind returns the arguments of a launch as addresses, in the order of the kernel's parameters. buffers has the
+// addresses of the results and operands; scratch and faultWord are those of Scratch and FaultWord.
+func (l *Launch) Bind(buffers []uint64, scratch, faultWord uint64) []uint64 {
 	list := make([]uint64, 0, len(l.Args))
 	for _, arg := range l.Args {
 		base := scratch
 		switch {
 		case arg.Buffer >= 0:
-			base = addresses[arg.Buffer]
+			base = buffers[arg.Buffer]
 		case arg.Buffer == FaultWord:
-			base = fault
+			base = faultWord
 		}
 		list = append(list, base+uint64(arg.Offset))
 	}

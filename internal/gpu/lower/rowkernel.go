@@ -10,26 +10,27 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// rowKernel generates one kernel. A unit is a row or, if rows are cut, a piece of a row. Several threads, the lanes,
-// compute a unit.
+// rowKernel generates the kernel of one launch. A unit is what a launch folds to one number: a row or, in the first
+// launch of a pass over cut rows, a piece of a row. Several threads of a group, the lanes of the unit, compute it.
 type rowKernel struct {
 	scalars
 	*rows
-	units      int      // number of rows or pieces
-	lanes      int      // number of threads that compute a unit
-	laneStride int      // difference between the thread indices of two adjacent lanes
-	lane       ir.Value // index of the thread in its unit
-	thread     ir.Value
-	isValid    ir.Value           // whether the unit exists
+	units      int                // number of rows or pieces
+	lanes      int                // number of lanes of a unit
+	laneStride int                // difference between the thread indices of two adjacent lanes
+	lane       ir.Value           // index of the thread among the lanes of its unit
+	thread     ir.Value           // index of the thread in the group
+	isValid    ir.Value           // whether the unit exists: the last group may have too many
 	row        ir.Value           // index of the row
-	piece      ir.Value           // index of the piece in the row; ir.None if rows are not cut, or if joins is set
+	piece      ir.Value           // index of the piece in the row; ir.None if the unit is a row
 	base       []ir.Value         // by output and operand: the address of the first element of the row
 	numbers    map[int]ir.Value   // by index in RowProgram.Numbers: the number of the row
-	uniforms   map[int][]ir.Value // by operand with one element for each row: the element, in one or two parts
-	joins      bool               // the kernel combines the results of pieces; its units are rows
+	uniforms   map[int][]ir.Value // by operand with one element for each row: the element, or its real and imaginary part
+	joins      bool               // whether the kernel combines the results of pieces; its units are rows
 }
 
-// add adds a launch to the program. body adds the code of a thread to the kernel.
+// add adds a launch for a number of units to the program. body adds the code of a thread to the kernel. The parameters
+// of the kernel are the outputs, the operands without positions, and the scratch memory.
 func (r *rows) add(program *Program, units int, body func(kernel *rowKernel)) error {
 	params := len(r.metas)
 	if r.hasPositions {
@@ -42,15 +43,15 @@ func (r *rows) add(program *Program, units int, body func(kernel *rowKernel)) er
 	}
 	kernel.setThread()
 	body(kernel)
-	bytes := 0
+	sharedBytes := 0
 	for _, array := range kernel.Shared {
-		bytes += array.DType.Size() * array.Length
+		sharedBytes += array.DType.Size() * array.Length
 	}
 	switch {
 	case kernel.err != nil:
 		return kernel.err
-	case bytes > maxShared:
-		return fmt.Errorf("gpu: a kernel with %d bytes of group memory is %w", bytes, ErrUnsupported)
+	case sharedBytes > maxShared:
+		return fmt.Errorf("gpu: a kernel with %d bytes of group memory is %w", sharedBytes, ErrUnsupported)
 	}
 	if err := kernel.Check(); err != nil {
 		return err
@@ -61,15 +62,16 @@ func (r *rows) add(program *Program, units int, body func(kernel *rowKernel)) er
 		launch.Args = append(launch.Args, Arg{Buffer: i})
 	}
 	launch.Args = append(launch.Args, Arg{Buffer: Scratch})
-	if program.Scratch == 0 { // no kernel of the program uses the last address
+	if program.Scratch == 0 { // no kernel uses the scratch memory, which does not exist: pass any address
 		launch.Args[params].Buffer = 0
 	}
 	program.Launches = append(program.Launches, launch)
 	return nil
 }
 
-// setThread computes the row, the piece and the lane of a thread, and the addresses of its row. Threads without a unit
-// compute the last unit, but store nothing.
+// setThread sets joins and lanes, and adds the code that computes the row, the piece and the lane of a thread
+// and the addresses of its row. Threads whose unit does not exist compute the last unit, but store nothing: they must
+// reach all barriers.
 func (k *rowKernel) setThread() {
 	const u32 = tensor.Uint32
 	rows, units := k.rows, k.units
@@ -80,22 +82,22 @@ func (k *rowKernel) setThread() {
 	}
 	perGroup := groupSize / k.lanes
 	k.thread = k.Do(ir.Thread, u32)
-	// thread = unit*lanes + lane or, if adjacent threads compute adjacent rows, thread = lane*perGroup + unit. Both
-	// numbers are powers of two.
-	slow, fast := k.quotient(k.thread, k.lanes), k.do(lane.And, u32, k.thread, k.Const(u32, uint64(k.lanes-1)))
-	unit := slow
+	// thread = unit*lanes + lane or, if adjacent threads compute adjacent rows, thread = lane*perGroup + unit. lanes and
+	// perGroup are powers of two.
+	slow, fast := k.quotient(k.thread, k.lanes), k.op(lane.And, u32, k.thread, k.Const(u32, uint64(k.lanes-1)))
+	unit := slow // its index in the group, and below in the launch
 	k.lane, k.laneStride = fast, 1
 	if rows.columns && rows.pieces == 1 {
-		unit = k.do(lane.And, u32, k.thread, k.Const(u32, uint64(perGroup-1)))
+		unit = k.op(lane.And, u32, k.thread, k.Const(u32, uint64(perGroup-1)))
 		k.lane, k.laneStride = k.quotient(k.thread, perGroup), perGroup
 	}
-	unit = k.do(lane.Add, u32, k.do(lane.Mul, u32, k.Do(ir.Group, u32), k.Const(u32, uint64(perGroup))), unit)
-	k.isValid = k.do(lane.Lt, tensor.Bool, unit, k.Const(u32, uint64(units)))
+	unit = k.op(lane.Add, u32, k.op(lane.Mul, u32, k.Do(ir.Group, u32), k.Const(u32, uint64(perGroup))), unit)
+	k.isValid = k.op(lane.Lt, tensor.Bool, unit, k.Const(u32, uint64(units)))
 	unit = k.choose(u32, k.isValid, unit, k.Const(u32, uint64(units-1)))
 	k.row, k.piece = unit, ir.None
 	if units != rows.count { // unit = row*pieces + piece
 		k.row = k.quotient(unit, rows.pieces)
-		k.piece = k.do(lane.Sub, u32, unit, k.do(lane.Mul, u32, k.row, k.Const(u32, uint64(rows.pieces))))
+		k.piece = k.op(lane.Sub, u32, unit, k.op(lane.Mul, u32, k.row, k.Const(u32, uint64(rows.pieces))))
 	}
 	var shape []int
 	for _, dim := range rows.kept {
@@ -108,7 +110,7 @@ func (k *rowKernel) setThread() {
 	}
 }
 
-// stridesOf returns the strides of output or operand i along axes.
+// stridesOf returns the strides of rows.metas[i] along axes, in bytes.
 func stridesOf(list []axis, i int) (strides []int) {
 	for _, dim := range list {
 		strides = append(strides, dim.strides[i])
@@ -116,19 +118,20 @@ func stridesOf(list []axis, i int) (strides []int) {
 	return strides
 }
 
-// scratchAt returns the address of byte start + size*(first + second*count) of the scratch memory.
-func (k *rowKernel) scratchAt(start, size int, first, second ir.Value, count int) ir.Value {
+// scratchAt returns the address of element [row, column] of a matrix at byte start of the scratch memory. The matrix
+// has the given number of columns, and elements of size bytes. If row is ir.None, the matrix has one row.
+func (k *rowKernel) scratchAt(start, size int, column, row ir.Value, columns int) ir.Value {
 	const u64 = tensor.Uint64
-	index := k.do(lane.Convert, u64, first)
-	if second != ir.None {
-		slow := k.do(lane.Mul, u64, k.do(lane.Convert, u64, second), k.Const(u64, uint64(count)))
-		index = k.do(lane.Add, u64, index, slow)
+	index := k.op(lane.Convert, u64, column)
+	if row != ir.None {
+		slow := k.op(lane.Mul, u64, k.op(lane.Convert, u64, row), k.Const(u64, uint64(columns)))
+		index = k.op(lane.Add, u64, index, slow)
 	}
 	base := k.plus(k.DoImm(ir.Param, u64, uint64(k.Params-1)), start)
-	return k.do(lane.Add, u64, base, k.do(lane.Mul, u64, index, k.Const(u64, uint64(size))))
+	return k.op(lane.Add, u64, base, k.op(lane.Mul, u64, index, k.Const(u64, uint64(size))))
 }
 
-// number returns scalar n of the row, such as the result of a fold.
+// number returns number n of the row (RowProgram.Numbers), such as the result of a fold.
 func (k *rowKernel) number(n int) ir.Value {
 	value, ok := k.numbers[n]
 	if !ok { // computed by an earlier launch
@@ -139,12 +142,12 @@ func (k *rowKernel) number(n int) ir.Value {
 	return value
 }
 
-// uniform returns the numbers of an operand with one element for the row.
+// uniform returns the element, or its real and imaginary part, of an operand with one element for each row.
 func (k *rowKernel) uniform(operand int) []ir.Value {
 	values, ok := k.uniforms[operand]
 	switch i := k.outs + operand; {
 	case ok:
-	case k.hasPositions && i == len(k.metas)-1: // rows of one element
+	case k.hasPositions && i == len(k.metas)-1: // rows have one element, whose position is 0
 		values = []ir.Value{k.Const(tensor.Int32, 0)}
 	default:
 		dtype := k.metas[i].DType
@@ -154,7 +157,7 @@ func (k *rowKernel) uniform(operand int) []ir.Value {
 	return values
 }
 
-// prepare adds, before a loop, the loads of values that are the same in all iterations.
+// prepare adds, before a loop, the loads of the inputs that have one value for each row. It fills numbers and uniforms.
 func (k *rowKernel) prepare(in []expr.Place) {
 	for _, place := range in {
 		switch {
@@ -166,7 +169,7 @@ func (k *rowKernel) prepare(in []expr.Place) {
 	}
 }
 
-// pass adds the loop of a pass, and combines the folds of the threads of a unit.
+// pass adds the loop of pass i over the elements of a unit, and combines the folds of the unit's lanes.
 func (k *rowKernel) pass(i int) {
 	const u32 = tensor.Uint32
 	pass := k.program.Passes[i]
@@ -180,14 +183,14 @@ func (k *rowKernel) pass(i int) {
 		neutral := expr.Neutral(fold.Op, dtype)
 		accumulators = append(accumulators, k.Do(ir.Var, register(dtype), k.elementBits(dtype, neutral)))
 	}
-	// A thread computes the elements first, first+step, ... below last, vector elements each.
-	first := k.do(lane.Mul, u32, k.lane, k.Const(u32, uint64(k.vector)))
-	last := k.Const(u32, uint64(k.rowLen))
+	// A thread computes the vectors of elements that begin at first, first+step, ..., below limit.
+	first := k.op(lane.Mul, u32, k.lane, k.Const(u32, uint64(k.vector)))
+	limit := k.Const(u32, uint64(k.rowLen))
 	if k.piece != ir.None {
-		begin := k.do(lane.Mul, u32, k.piece, k.Const(u32, uint64(k.pieceLen)))
-		end := k.do(lane.Add, u32, begin, k.Const(u32, uint64(k.pieceLen)))
-		first = k.do(lane.Add, u32, first, begin)
-		last = k.choose(u32, k.do(lane.Lt, tensor.Bool, end, last), end, last)
+		begin := k.op(lane.Mul, u32, k.piece, k.Const(u32, uint64(k.pieceLen)))
+		end := k.op(lane.Add, u32, begin, k.Const(u32, uint64(k.pieceLen)))
+		first = k.op(lane.Add, u32, first, begin)
+		limit = k.choose(u32, k.op(lane.Lt, tensor.Bool, end, limit), end, limit)
 	}
 	step := k.lanes * k.vector
 	loop := func() {
@@ -195,16 +198,16 @@ func (k *rowKernel) pass(i int) {
 		k.While(func() ir.Value {
 			element := k.Do(ir.Get, u32, position)
 			k.elements(&pass, element, accumulators)
-			next := k.do(lane.Add, u32, element, k.Const(u32, uint64(step)))
+			next := k.op(lane.Add, u32, element, k.Const(u32, uint64(step)))
 			k.Do(ir.Set, tensor.Invalid, position, next)
-			return k.do(lane.Le, tensor.Bool, last, next)
+			return k.op(lane.Le, tensor.Bool, limit, next)
 		})
 	}
-	// The loop has at least one iteration. The threads of a row have one, because lanes*vector is at most rowLen. In a
-	// shorter last piece, some threads may have none.
+	// The generated loop has at least one iteration. Each lane of a row needs one, because lanes*vector is at most
+	// rowLen. The last piece may be shorter, so that some lanes need none.
 	switch {
 	case k.piece != ir.None:
-		k.If(k.do(lane.Lt, tensor.Bool, first, last), loop)
+		k.If(k.op(lane.Lt, tensor.Bool, first, limit), loop)
 	case step >= k.rowLen:
 		k.elements(&pass, first, accumulators)
 	default:
@@ -213,7 +216,7 @@ func (k *rowKernel) pass(i int) {
 	k.combine(&pass, accumulators, i)
 }
 
-// elementBits returns an element with the given bits, of any dtype.
+// elementBits returns an element with the given bits. Unlike constant, it accepts bools.
 func (k *rowKernel) elementBits(dtype tensor.DType, bits uint64) ir.Value {
 	if dtype == tensor.Bool {
 		return k.Const(dtype, bits&1)
@@ -221,8 +224,8 @@ func (k *rowKernel) elementBits(dtype tensor.DType, bits uint64) ir.Value {
 	return k.constant(dtype, bits)
 }
 
-// combine combines the accumulators of the threads of a unit. It keeps the results of rows in k.numbers, and stores
-// those of pieces in scratch memory.
+// combine combines the accumulators of the lanes of a unit in pass i. If the unit is a row, the results are in
+// k.numbers afterwards; if it is a piece, they are stored in scratch memory.
 func (k *rowKernel) combine(pass *expr.RowPass, accumulators []ir.Value, i int) {
 	var results []ir.Value
 	for index, fold := range pass.Folds {
@@ -247,16 +250,16 @@ func (k *rowKernel) combine(pass *expr.RowPass, accumulators []ir.Value, i int) 
 // isFirst reports whether the thread is the first of an existing unit.
 func (k *rowKernel) isFirst() ir.Value {
 	zero := k.Const(tensor.Uint32, 0)
-	return k.do(lane.And, tensor.Bool, k.isValid, k.do(lane.Eq, tensor.Bool, k.lane, zero))
+	return k.op(lane.And, tensor.Bool, k.isValid, k.op(lane.Eq, tensor.Bool, k.lane, zero))
 }
 
-// fold combines two values of a fold.
+// fold combines two partial results of a fold by its operation.
 func (k *rowKernel) fold(op expr.Op, dtype tensor.DType, a, b ir.Value) ir.Value {
 	return k.inst(expr.Inst{Op: op, DType: dtype, A: 0, B: 0, C: expr.None}, dtype, []ir.Value{a, b})
 }
 
-// tree combines the values of the lanes of a unit. In each step, lane k of the first half combines its value with that
-// of lane k+half. All lanes get the result.
+// tree combines the values of the lanes of a unit, in group memory. In each step, lane l of the first half combines its
+// value with that of lane l+half. All lanes get the result. Bools are stored as uint32.
 func (k *rowKernel) tree(op expr.Op, dtype tensor.DType, value ir.Value) ir.Value {
 	const u32 = tensor.Uint32
 	if k.lanes == 1 {
@@ -274,19 +277,19 @@ func (k *rowKernel) tree(op expr.Op, dtype tensor.DType, value ir.Value) ir.Valu
 	k.DoImm(ir.StoreShared, tensor.Invalid, array, k.thread, put(value))
 	for half := k.lanes / 2; half > 0; half /= 2 {
 		k.Do(ir.Barrier, tensor.Invalid)
-		k.If(k.do(lane.Lt, tensor.Bool, k.lane, k.Const(u32, uint64(half))), func() {
-			other := k.do(lane.Add, u32, k.thread, k.Const(u32, uint64(half*k.laneStride)))
+		k.If(k.op(lane.Lt, tensor.Bool, k.lane, k.Const(u32, uint64(half))), func() {
+			other := k.op(lane.Add, u32, k.thread, k.Const(u32, uint64(half*k.laneStride)))
 			lower := get(k.DoImm(ir.LoadShared, stored, array, k.thread))
 			upper := get(k.DoImm(ir.LoadShared, stored, array, other))
 			k.DoImm(ir.StoreShared, tensor.Invalid, array, k.thread, put(k.fold(op, dtype, lower, upper)))
 		})
 	}
 	k.Do(ir.Barrier, tensor.Invalid)
-	first := k.do(lane.Sub, u32, k.thread, k.do(lane.Mul, u32, k.lane, k.Const(u32, uint64(k.laneStride))))
+	first := k.op(lane.Sub, u32, k.thread, k.op(lane.Mul, u32, k.lane, k.Const(u32, uint64(k.laneStride))))
 	return get(k.DoImm(ir.LoadShared, stored, array, first))
 }
 
-// joinPieces combines the results of the pieces of a row.
+// joinPieces combines the results of the pieces of a row in pass i, and stores them as numbers of the row.
 func (k *rowKernel) joinPieces(i int) {
 	const u32 = tensor.Uint32
 	pass := k.program.Passes[i]
@@ -298,10 +301,10 @@ func (k *rowKernel) joinPieces(i int) {
 		}
 		accumulator := k.Do(ir.Var, register(dtype), partial(k.lane))
 		// Lane l combines pieces l and l+lanes, if there is such a piece: there are fewer than 2*lanes pieces.
-		if second := k.do(lane.Add, u32, k.lane, k.Const(u32, uint64(k.lanes))); k.lanes < k.pieces {
-			k.If(k.do(lane.Lt, tensor.Bool, second, k.Const(u32, uint64(k.pieces))), func() {
-				sum := k.fold(fold.Op, dtype, k.Do(ir.Get, register(dtype), accumulator), partial(second))
-				k.Do(ir.Set, tensor.Invalid, accumulator, sum)
+		if second := k.op(lane.Add, u32, k.lane, k.Const(u32, uint64(k.lanes))); k.lanes < k.pieces {
+			k.If(k.op(lane.Lt, tensor.Bool, second, k.Const(u32, uint64(k.pieces))), func() {
+				folded := k.fold(fold.Op, dtype, k.Do(ir.Get, register(dtype), accumulator), partial(second))
+				k.Do(ir.Set, tensor.Invalid, accumulator, folded)
 			})
 		}
 		k.numbers[pass.Into[index]] = k.tree(fold.Op, dtype, k.Do(ir.Get, register(dtype), accumulator))
@@ -321,7 +324,7 @@ func (k *rowKernel) storeNumber(n int) {
 	k.storeRun(run{dtype: k.program.Numbers[n], count: 1, align: 8}, address, []ir.Value{k.numbers[n]})
 }
 
-// after adds the code that a pass runs once per row, after its loop.
+// after adds the code that pass i runs once per row, after its loop.
 func (k *rowKernel) after(i int) {
 	pass := k.program.Passes[i]
 	if pass.After == nil {
@@ -356,7 +359,7 @@ func (k *rowKernel) after(i int) {
 	})
 }
 
-// addressOf returns how a thread accesses an output or operand, and the address of its first element. index is the
+// addressOf returns the access of a thread to output or operand i, and the address of the first element. index is the
 // index of that element along each reduced axis.
 func (k *rowKernel) addressOf(i int, index []ir.Value) (access, ir.Value) {
 	var shape []int
@@ -374,11 +377,11 @@ func (k *rowKernel) addressOf(i int, index []ir.Value) (access, ir.Value) {
 	return elementAccess, k.advance(k.base[i], k.offset(index, shape, strides))
 }
 
-// storedRow returns how a thread accesses a stored row, and the address of the given element.
+// storedRow returns the access of a thread to RowProgram.Rows[stored], and the address of an element of the row.
 func (k *rowKernel) storedRow(stored int, element ir.Value) (access, ir.Value) {
 	dtype := k.program.Rows[stored].DType
-	// The lowest bit set in any of three numbers divides the address: the alignment of the stored rows, the distance
-	// between the elements of threads, and the distance between rows.
+	// The address is a sum of multiples of three numbers: the alignment of the stored rows, the distance between the
+	// vectors of threads, and the distance between rows. The lowest bit that is set in any of them divides it.
 	align := 16 | k.vector*dtype.Size()
 	if k.count > 1 {
 		align |= k.rowLen * dtype.Size()
@@ -388,8 +391,8 @@ func (k *rowKernel) storedRow(stored int, element ir.Value) (access, ir.Value) {
 	return elementAccess, k.scratchAt(k.scratchRows[stored], dtype.Size(), element, k.row, k.rowLen)
 }
 
-// loadElements returns the numbers of each operand of a pass, for the elements of a thread. element is the index
-// of the first one.
+// loadElements loads the vector of elements that begins at an element of the row, and returns the numbers of each input
+// of a pass. index is the index of that element along each reduced axis.
 func (k *rowKernel) loadElements(in []expr.Place, element ir.Value, index []ir.Value) [][]ir.Value {
 	loaded := make([][]ir.Value, len(in))
 	for operand, place := range in {
@@ -402,7 +405,7 @@ func (k *rowKernel) loadElements(in []expr.Place, element ir.Value, index []ir.V
 			loaded[operand] = k.uniform(place.N)
 		case k.hasPositions && k.outs+place.N == len(k.metas)-1:
 			for offset := range k.vector {
-				position := k.do(lane.Add, tensor.Uint32, element, k.Const(tensor.Uint32, uint64(offset)))
+				position := k.op(lane.Add, tensor.Uint32, element, k.Const(tensor.Uint32, uint64(offset)))
 				loaded[operand] = append(loaded[operand], k.bits(tensor.Int32, position))
 			}
 		default:
@@ -412,7 +415,8 @@ func (k *rowKernel) loadElements(in []expr.Place, element ir.Value, index []ir.V
 	return loaded
 }
 
-// elements computes the elements of a thread. element is the index in the row of the first one.
+// elements adds the code that computes the vector of elements that begins at an element of the row: it loads the inputs
+// of the pass, adds to the accumulators, and stores the outputs.
 func (k *rowKernel) elements(pass *expr.RowPass, element ir.Value, accumulators []ir.Value) {
 	var shape []int
 	for _, dim := range k.reduced {
@@ -427,7 +431,7 @@ func (k *rowKernel) elements(pass *expr.RowPass, element ir.Value, accumulators 
 			if pass.Code.In[operand].IsComplex() {
 				parts = 2
 			}
-			// An operand with one element for each row has only the parts of this element: hence the remainder.
+			// The remainder is for operands with one element for each row.
 			return loaded[operand][(offset*parts+part)%len(loaded[operand])]
 		})
 		for output, place := range pass.Out {
@@ -437,10 +441,10 @@ func (k *rowKernel) elements(pass *expr.RowPass, element ir.Value, accumulators 
 				}
 			}
 		}
-		for number, fold := range pass.Folds {
+		for i, fold := range pass.Folds {
 			dtype := pass.Code.Insts[fold.V].DType
-			sum := k.fold(fold.Op, dtype, k.Do(ir.Get, register(dtype), accumulators[number]), values[fold.V])
-			k.Do(ir.Set, tensor.Invalid, accumulators[number], sum)
+			folded := k.fold(fold.Op, dtype, k.Do(ir.Get, register(dtype), accumulators[i]), values[fold.V])
+			k.Do(ir.Set, tensor.Invalid, accumulators[i], folded)
 		}
 	}
 	if !slices.ContainsFunc(pass.Out, func(place expr.Place) bool { return place.Kind != expr.Nowhere }) {

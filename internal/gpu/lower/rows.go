@@ -11,26 +11,29 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Long rows are cut into pieces if there are few of them: a group computes a piece of a row.
+// If there are few rows and they are long, rows are cut into pieces, and a group computes a piece of a row.
 const (
-	minCutRow  = 1 << 14 // elements of a row
-	maxCutRows = 64      // number of rows
-	minPiece   = 1 << 12 // elements of a piece
-	maxPieces  = 256     // number of pieces of a row
+	minCutRow  = 1 << 14 // the least number of elements of a row that is cut
+	maxCutRows = 64      // the greatest number of rows that are cut
+	minPiece   = 1 << 12 // the least number of elements of a piece
+	maxPieces  = 256     // the greatest number of pieces of a row
 )
 
-// maxShared is the number of bytes of memory that a group has on every device.
+// maxShared is the number of bytes of group memory that every device has.
 const maxShared = 16 << 10
 
-// Rows returns the program of an expression with folds, as rowprog.New describes it, whose outputs and operands have
-// the given layouts. The buffers are outputs, then operands. A row is computed in the passes of expr.RowProgram.
+// Rows returns the program of an expression with folds (see rowprog.New). A fold combines the elements of a row into a
+// number, for example by a sum. The row of an index in the other dimensions has the elements along the dimensions of
+// mask. outs and ins are the layouts of the outputs and operands; the buffers are outputs, then operands.
 //
-// One group computes one row or, if rows are short, several. If rows are cut, each pass has two launches: one folds
-// pieces, the other combines the pieces of each row, and computes the numbers of the row. Each thread folds the
-// elements at vector*(thread + n*threads), in order. A balanced tree combines the results of threads, and then the
-// results of pieces. The tree depends on the shape and the expression only.
+// A row is computed in the passes of expr.RowProgram: a pass reads all elements of the row, folds values, and then
+// computes numbers of the row from the results, for later passes. One group computes one row or, if rows are short,
+// several. If rows are cut, each pass has two launches: the first folds pieces, the second combines the results of the
+// pieces of each row, and computes the numbers of the row. A thread folds the elements at vector*(thread + n*threads)
+// and the vector-1 elements after each, in order. A balanced tree combines the results of threads, and then the results
+// of pieces. The tree depends only on the shape and the expression.
 func Rows(source *expr.Code, outs, ins []tensor.Meta, mask []bool, align []int, target Target) (*Program, error) {
-	if _, err := expanded(source, target); err != nil {
+	if _, err := expanded(source, target); err != nil { // expandPasses expands the code of each pass
 		return nil, err
 	}
 	lowering := &rows{target: target, outs: len(outs), metas: append(slices.Clone(outs), ins...), align: align}
@@ -41,6 +44,7 @@ func Rows(source *expr.Code, outs, ins []tensor.Meta, mask []bool, align []int, 
 	if lowering.count == 0 {
 		return new(Program), nil
 	}
+	// uniform: the operand has one element for each row. whole: the output has all elements of a row, not one.
 	uniform, whole := make([]bool, len(source.In)), make([]bool, len(outs))
 	for i := range lowering.metas {
 		varies := slices.ContainsFunc(lowering.reduced, func(dim axis) bool { return dim.strides[i] != 0 })
@@ -89,35 +93,38 @@ func Rows(source *expr.Code, outs, ins []tensor.Meta, mask []bool, align []int, 
 	return program, nil
 }
 
-// axis is a dimension, or several merged ones.
+// axis is a dimension, or several dimensions that one loop replaces.
 type axis struct {
 	size    int
-	strides []int // by output and operand, in bytes
+	strides []int // by index in rows.metas, in bytes
 }
 
-// rows is a row program for fixed layouts. A pass can store rows of elements for later passes (RowProgram.Rows), and
-// numbers, one for each row (RowProgram.Numbers).
+// rows is a row program for fixed layouts. For later passes, a pass can store rows of elements (RowProgram.Rows) and
+// numbers of the row (RowProgram.Numbers).
 type rows struct {
 	target       Target
 	program      *expr.RowProgram
 	outs         int           // number of outputs
-	metas        []tensor.Meta // outputs, operands, and positions
+	metas        []tensor.Meta // outputs, operands, and the operand of positions if hasPositions
 	align        []int         // by output and operand: a number of bytes that divides the first address
-	hasPositions bool          // whether the last operand is the position of each element in its row
-	kept         []axis        // the fastest first
-	reduced      []axis        // in row-major order, the last dimension first
+	hasPositions bool          // whether the last operand is the position of each element in its row; it has no memory
+	kept         []axis        // the axes of different rows, the fastest first
+	reduced      []axis        // the axes within a row, in reverse order of dimensions: the first one changes fastest
 	rowLen       int           // elements of a row
 	count        int           // number of rows
 	vector       int           // consecutive elements that a thread computes
 	pieces       int           // number of pieces of a row; 1 if rows are not cut
 	pieceLen     int           // elements of a piece; the last piece may have fewer
-	scratchRows  []int         // by stored row: the offset in scratch memory
-	partialsAt   int           // offset in scratch memory of the results of pieces, by fold, row and piece, 8 bytes each
-	numbersAt    int           // offset in scratch memory of the numbers of rows, by number and row
-	columns      bool          // adjacent threads compute adjacent rows
+
+	// Offsets in scratch memory.
+	scratchRows []int // by index in RowProgram.Rows: the stored rows
+	partialsAt  int   // the results of pieces, by fold, row and piece, 8 bytes each
+	numbersAt   int   // the numbers of rows, by number and row, 8 bytes each
+
+	columns bool // whether adjacent threads compute adjacent rows, not adjacent elements of a row
 }
 
-// setAxes sets the axes and the sizes that follow from them.
+// setAxes sets kept, reduced, rowLen, count, columns and a first value of vector.
 func (r *rows) setAxes(mask []bool) error {
 	shape := r.setShape(mask)
 	if max(r.rowLen, 1)*max(r.count, 1) > math.MaxInt32 {
@@ -135,42 +142,43 @@ func (r *rows) setAxes(mask []bool) error {
 		if size == 1 {
 			continue
 		}
-		merged := axis{size: size}
+		added := axis{size: size}
 		for _, meta := range r.metas {
 			stride := meta.Strides[dim] * meta.DType.Size()
-			if meta.Shape[dim] == 1 {
+			if meta.Shape[dim] == 1 { // broadcast
 				stride = 0
 			}
-			merged.strides = append(merged.strides, stride)
+			added.strides = append(added.strides, stride)
 		}
 		if !mask[dim] {
-			r.kept = append(r.kept, merged)
+			r.kept = append(r.kept, added)
 			continue
 		}
 		if len(r.reduced) == 0 { // the last reduced dimension: the greatest power of two up to 4 that divides its size
 			r.vector = min(4, size&-size)
 		}
-		r.reduced = merge(r.reduced, merged)
+		r.reduced = merge(r.reduced, added)
 	}
 	lead := min(r.outs, len(r.metas)-1) // the first operand, whose strides determine the order of the kept axes
 	slices.SortStableFunc(r.kept, func(a, b axis) int { return a.strides[lead] - b.strides[lead] })
 	kept := r.kept
 	r.kept = nil
-	for _, merged := range kept {
-		r.kept = merge(r.kept, merged)
+	for _, added := range kept {
+		r.kept = merge(r.kept, added)
 	}
-	none := axis{size: 1, strides: make([]int, len(r.metas))}
+	single := axis{size: 1, strides: make([]int, len(r.metas))} // so that both lists have a fastest axis
 	if len(r.kept) == 0 {
-		r.kept = append(r.kept, none)
+		r.kept = append(r.kept, single)
 	}
 	if len(r.reduced) == 0 {
-		r.reduced = append(r.reduced, none)
+		r.reduced = append(r.reduced, single)
 	}
 	r.columns = r.kept[0].strides[lead] != 0 && r.kept[0].strides[lead] < r.reduced[0].strides[lead]
 	return nil
 }
 
-// setShape sets the length and the number of rows, adds the operand of positions, and returns the broadcast shape.
+// setShape sets rowLen and count, adds the operand of positions to metas, and returns the broadcast shape. The strides
+// of positions are those of a row-major row, so that an offset is a position.
 func (r *rows) setShape(mask []bool) []int {
 	shape, positions := slices.Repeat([]int{1}, len(mask)), make([]int, len(mask))
 	r.rowLen, r.count = 1, 1
@@ -193,22 +201,24 @@ func (r *rows) setShape(mask []bool) []int {
 	return shape
 }
 
-// merge appends an axis, or merges it with the last axis if all operands have a common stride along both.
+// merge appends an axis that is slower than those of the list. If, for all operands, one stride fits the last axis and
+// the added one, it enlarges the last axis instead.
 func merge(list []axis, added axis) []axis {
-	if k := len(list) - 1; k >= 0 {
-		same := true
+	if last := len(list) - 1; last >= 0 {
+		fits := true
 		for i, stride := range added.strides {
-			same = same && stride == list[k].size*list[k].strides[i]
+			fits = fits && stride == list[last].size*list[last].strides[i]
 		}
-		if same {
-			list[k].size *= added.size
+		if fits {
+			list[last].size *= added.size
 			return list
 		}
 	}
 	return append(list, added)
 }
 
-// expandPasses replaces functions. Folds are values of the last outputs of a pass.
+// expandPasses replaces the elementary functions in the code of passes. Since this renumbers the values of the code, it
+// also updates the folded values, which are the last outputs of a pass.
 func (r *rows) expandPasses() error {
 	for i := range r.program.Passes {
 		pass := &r.program.Passes[i]
@@ -229,7 +239,7 @@ func (r *rows) expandPasses() error {
 	return nil
 }
 
-// divide chooses the number of consecutive elements of a thread, and the number of pieces of a row.
+// divide sets vector, pieces and pieceLen.
 func (r *rows) divide(code *expr.Code) {
 	if r.vector*len(code.Insts) > maxInstructions {
 		r.vector = 1
@@ -243,14 +253,14 @@ func (r *rows) divide(code *expr.Code) {
 	}
 }
 
-// layOutScratch places stored rows, results of pieces and numbers, and returns the number of bytes.
+// layOutScratch sets the offsets in scratch memory, and returns the number of bytes.
 func (r *rows) layOutScratch() (bytes int) {
 	for _, row := range r.program.Rows {
 		r.scratchRows = append(r.scratchRows, bytes)
-		bytes += (r.rowLen*r.count*row.DType.Size() + 15) &^ 15
+		bytes += (r.rowLen*r.count*row.DType.Size() + 15) &^ 15 // the next multiple of 16
 	}
 	if r.pieces > 1 {
-		folds := 0
+		folds := 0 // the passes share the memory of the results of pieces
 		for _, pass := range r.program.Passes {
 			folds = max(folds, len(pass.Folds))
 		}
@@ -261,8 +271,8 @@ func (r *rows) layOutScratch() (bytes int) {
 	return bytes
 }
 
-// lanesOf returns the number of threads that fold n elements: the greatest power of 2 that is at most n/vector and
-// groupSize, or 1.
-func lanesOf(n, vector int) int {
-	return min(groupSize, 1<<(bits.Len(uint(max(1, n/vector)))-1))
+// lanesOf returns the number of threads that fold a number of elements, vector at a time: the greatest power of 2 that
+// is at most elements/vector and groupSize, or 1.
+func lanesOf(elements, vector int) int {
+	return min(groupSize, 1<<(bits.Len(uint(max(1, elements/vector)))-1))
 }

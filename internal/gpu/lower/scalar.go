@@ -10,16 +10,16 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// scalars computes operations of package lane on all dtypes by the operations that kernels may contain. It represents
-// an integer of less than 32 bits by an int32 or a uint32 of the same value, and a float16 or bfloat16 by a uint32 of
-// its bits.
+// scalars builds a kernel. It computes operations of package lane on all real dtypes by those that kernels may contain.
+// It represents an integer of less than 32 bits by an int32 or a uint32 of the same value, and a float16 or bfloat16 by
+// a uint32 of its bits. Most methods add instructions to the kernel and return the value of the last one.
 type scalars struct {
 	*ir.Builder
 	target Target
-	err    error // the first operation that the device does not have
+	err    error // names the first operation that the device does not have
 }
 
-// register returns the dtype in which elements of a dtype are computed.
+// register returns the dtype of the value that represents an element of a dtype in a kernel.
 func register(dtype tensor.DType) tensor.DType {
 	switch dtype {
 	case tensor.Int8, tensor.Int16:
@@ -30,23 +30,23 @@ func register(dtype tensor.DType) tensor.DType {
 	return dtype
 }
 
-// do adds an operation of package lane whose result has the given dtype.
-func (s *scalars) do(op lane.Op, dtype tensor.DType, args ...ir.Value) ir.Value {
+// op adds an operation of package lane whose result has the given dtype.
+func (s *scalars) op(op lane.Op, dtype tensor.DType, args ...ir.Value) ir.Value {
 	if dtype == tensor.Float64 && !s.target.Float64 {
 		s.unsupported("float64")
 	}
 	return s.Do(ir.Op(op), dtype, args...)
 }
 
-// bits returns a value of 32 or 64 bits as another dtype of the same size.
+// bits reinterprets a value of 32 or 64 bits as another dtype of the same size.
 func (s *scalars) bits(dtype tensor.DType, value ir.Value) ir.Value {
 	if s.Type(value) == dtype {
 		return value
 	}
-	return s.do(lane.Bits, dtype, value)
+	return s.op(lane.Bits, dtype, value)
 }
 
-// constant returns an element with the given bits.
+// constant returns an element with the given bits, which is not a bool.
 func (s *scalars) constant(dtype tensor.DType, bits uint64) ir.Value {
 	if dtype == tensor.Float64 && !s.target.Float64 {
 		s.unsupported("float64")
@@ -58,7 +58,7 @@ func (s *scalars) constant(dtype tensor.DType, bits uint64) ir.Value {
 	return s.Const(register(dtype), bits)
 }
 
-// float returns a constant of float32 or float64.
+// float returns a constant of float32 or float64. x is rounded to the dtype.
 func (s *scalars) float(dtype tensor.DType, x float64) ir.Value {
 	if dtype == tensor.Float32 {
 		return s.constant(dtype, uint64(math.Float32bits(float32(x))))
@@ -66,7 +66,7 @@ func (s *scalars) float(dtype tensor.DType, x float64) ir.Value {
 	return s.constant(dtype, math.Float64bits(x))
 }
 
-// unsigned returns the dtype of the bits of a register.
+// unsigned returns the unsigned dtype with as many bits as register(dtype).
 func unsigned(dtype tensor.DType) tensor.DType {
 	if dtype.Size() == 8 {
 		return tensor.Uint64
@@ -74,52 +74,54 @@ func unsigned(dtype tensor.DType) tensor.DType {
 	return tensor.Uint32
 }
 
-// raw returns the bits of an element as a uint32, or a uint64 for elements of 64 bits.
+// raw returns the bits of an element in memory, zero-extended to a uint32, or to a uint64 for elements of 64 bits.
 func (s *scalars) raw(dtype tensor.DType, element ir.Value) ir.Value {
 	if dtype == tensor.Bool {
-		return s.do(lane.Select, tensor.Uint32, element, s.Const(tensor.Uint32, 1), s.Const(tensor.Uint32, 0))
+		return s.op(lane.Select, tensor.Uint32, element, s.Const(tensor.Uint32, 1), s.Const(tensor.Uint32, 0))
 	}
 	element = s.bits(unsigned(dtype), element)
 	if dtype.IsSigned() && !dtype.IsFloat() && dtype.Size() < 4 {
-		return s.do(lane.And, tensor.Uint32, element, s.Const(tensor.Uint32, 1<<(8*dtype.Size())-1))
+		return s.op(lane.And, tensor.Uint32, element, s.Const(tensor.Uint32, 1<<(8*dtype.Size())-1))
 	}
 	return element
 }
 
-// fromRaw returns the element whose bits are the lower bits of a uint32 or uint64.
-func (s *scalars) fromRaw(dtype tensor.DType, element ir.Value) ir.Value {
+// fromRaw returns the element whose bits are the lower bits of word, a uint32 or uint64. A bool is true if word is not
+// 0.
+func (s *scalars) fromRaw(dtype tensor.DType, word ir.Value) ir.Value {
 	if dtype == tensor.Bool {
-		return s.do(lane.Ne, tensor.Bool, element, s.Const(tensor.Uint32, 0))
+		return s.op(lane.Ne, tensor.Bool, word, s.Const(tensor.Uint32, 0))
 	}
-	return s.wrap(dtype, s.bits(register(dtype), element))
+	return s.wrap(dtype, s.bits(register(dtype), word))
 }
 
-// wrap returns an integer of less than 32 bits whose lower bits are those of a value.
+// wrap reduces an int32 or uint32 modulo 2^bits to an element of a dtype with fewer bits: it sign-extends or
+// zero-extends the lower bits. Values of other dtypes are not changed.
 func (s *scalars) wrap(dtype tensor.DType, value ir.Value) ir.Value {
 	if dtype == tensor.Bool || dtype.Size() >= 4 {
 		return value
 	}
 	if dtype.IsSigned() && !dtype.IsFloat() {
 		shift := s.Const(tensor.Int32, uint64(32-8*dtype.Size()))
-		return s.do(lane.Shr, tensor.Int32, s.do(lane.Shl, tensor.Int32, value, shift), shift)
+		return s.op(lane.Shr, tensor.Int32, s.op(lane.Shl, tensor.Int32, value, shift), shift)
 	}
-	return s.do(lane.And, tensor.Uint32, value, s.Const(tensor.Uint32, 1<<(8*dtype.Size())-1))
+	return s.op(lane.And, tensor.Uint32, value, s.Const(tensor.Uint32, 1<<(8*dtype.Size())-1))
 }
 
 // choose returns yes where condition is true, else no.
 func (s *scalars) choose(dtype tensor.DType, condition, yes, no ir.Value) ir.Value {
 	if dtype == tensor.Bool { // condition && yes || !condition && no
-		return s.do(lane.Or, dtype, s.do(lane.And, dtype, condition, yes),
-			s.do(lane.And, dtype, s.do(lane.Not, dtype, condition), no))
+		return s.op(lane.Or, dtype, s.op(lane.And, dtype, condition, yes),
+			s.op(lane.And, dtype, s.op(lane.Not, dtype, condition), no))
 	}
-	return s.do(lane.Select, register(dtype), condition, yes, no)
+	return s.op(lane.Select, register(dtype), condition, yes, no)
 }
 
-// inst adds an instruction of an expression without functions. from is the dtype of its operands.
+// inst adds an instruction of an expression without elementary functions. from is the dtype of its last operand.
 func (s *scalars) inst(source expr.Inst, from tensor.DType, operands []ir.Value) ir.Value {
 	dtype, computed := source.DType, register(source.DType)
 	if (dtype == tensor.Float32 || dtype == tensor.Float64) && !s.target.KeepsConstantZeros {
-		operands = s.opaque(lane.Op(source.Op), dtype, operands)
+		operands = s.hideZeros(lane.Op(source.Op), dtype, operands)
 	}
 	switch op := lane.Op(source.Op); op {
 	case lane.Const:
@@ -141,8 +143,8 @@ func (s *scalars) inst(source expr.Inst, from tensor.DType, operands []ir.Value)
 	case lane.Min, lane.Max:
 		return s.extreme(op, computed, operands)
 	case lane.Shl, lane.Shr:
-		count := s.do(lane.And, computed, operands[1], s.Const(computed, uint64(8*dtype.Size()-1)))
-		return s.wrap(dtype, s.do(op, computed, operands[0], count))
+		count := s.op(lane.And, computed, operands[1], s.Const(computed, uint64(8*dtype.Size()-1)))
+		return s.wrap(dtype, s.op(op, computed, operands[0], count))
 	case lane.Neg, lane.Abs:
 		return s.sign(op, dtype, operands[0])
 	case lane.Div:
@@ -158,21 +160,21 @@ func (s *scalars) inst(source expr.Inst, from tensor.DType, operands []ir.Value)
 		return s.scale(dtype, operands[0], operands[1])
 	case lane.Limit:
 		magnitude := s.sign(lane.Abs, dtype, operands[1])
-		isLess := s.do(lane.Lt, tensor.Bool, s.sign(lane.Abs, dtype, operands[0]), magnitude)
+		isLess := s.op(lane.Lt, tensor.Bool, s.sign(lane.Abs, dtype, operands[0]), magnitude)
 		return s.choose(dtype, isLess, operands[0], s.withSign(dtype, magnitude, operands[0]))
 	default:
-		return s.wrap(dtype, s.do(op, computed, operands...))
+		return s.wrap(dtype, s.op(op, computed, operands...))
 	}
 }
 
-// eval adds the instructions of an expression without functions, and returns their values. load returns a number of an
-// operand: part 0 is the element or its real part, and part 1 is its imaginary part.
+// eval adds the instructions of an expression without elementary functions, and returns their values, indexed as
+// code.Insts. load returns a number of an operand: part 0 is the element or its real part, part 1 the imaginary part.
 func (s *scalars) eval(code *expr.Code, load func(operand, part int) ir.Value) []ir.Value {
-	tables := map[uint64]*[32]float32{}
+	tables := map[uint64]*[32]float32{} // by Inst.Imm: equal tables must have the same pointer (ir.Builder.Lookup)
 	values := make([]ir.Value, len(code.Insts))
 	for index, inst := range code.Insts {
 		var operands []ir.Value
-		from := tensor.Invalid
+		from := tensor.Invalid // after the loop, the dtype of the last operand
 		for _, use := range inst.Uses() {
 			operands, from = append(operands, values[use]), code.Insts[use].DType
 		}
@@ -194,91 +196,96 @@ func (s *scalars) eval(code *expr.Code, load func(operand, part int) ir.Value) [
 	return values
 }
 
-// opaque returns the operands of a sum, product, quotient or selection with the constant 0 replaced by a 0 that the
-// driver does not know: the sign bit of the index of a group. There are fewer than 2^31 groups.
-func (s *scalars) opaque(op lane.Op, dtype tensor.DType, operands []ir.Value) []ir.Value {
+// hideZeros returns the operands of an operation. In a sum, product, quotient or selection, it replaces the constant 0
+// by a value that is always 0 but unknown to the driver: the sign bit of the index of the group. There are fewer than
+// 2^31 groups.
+func (s *scalars) hideZeros(op lane.Op, dtype tensor.DType, operands []ir.Value) []ir.Value {
 	if op != lane.Add && op != lane.Mul && op != lane.Div && op != lane.Select {
 		return operands
 	}
 	operands = slices.Clone(operands)
-	for k, operand := range operands {
+	for position, operand := range operands {
 		if inst := s.Insts[operand]; lane.Op(inst.Op) == lane.Const && inst.DType == dtype && inst.Imm == 0 {
-			zero := s.do(lane.Shr, tensor.Uint32, s.Do(ir.Group, tensor.Uint32), s.Const(tensor.Uint32, 31))
-			operands[k] = s.bits(dtype, s.resize(unsigned(dtype), zero))
+			zero := s.op(lane.Shr, tensor.Uint32, s.Do(ir.Group, tensor.Uint32), s.Const(tensor.Uint32, 31))
+			operands[position] = s.bits(dtype, s.resize(unsigned(dtype), zero))
 		}
 	}
 	return operands
 }
 
-// compare adds a comparison. Bools are compared by logical operations.
+// compare adds a comparison (Eq, Ne, Lt or Le) of operands of dtype from. Kernels have no comparisons of bools, so
+// these are computed by logical operations, with false less than true.
 func (s *scalars) compare(op lane.Op, from tensor.DType, operands []ir.Value) ir.Value {
 	const boolean = tensor.Bool
 	if from != boolean {
-		return s.do(op, boolean, operands...)
+		return s.op(op, boolean, operands...)
 	}
 	switch op {
 	case lane.Eq:
-		return s.do(lane.Not, boolean, s.do(lane.Xor, boolean, operands...))
+		return s.op(lane.Not, boolean, s.op(lane.Xor, boolean, operands...))
 	case lane.Ne:
-		return s.do(lane.Xor, boolean, operands...)
+		return s.op(lane.Xor, boolean, operands...)
 	case lane.Lt:
-		return s.do(lane.And, boolean, s.do(lane.Not, boolean, operands[0]), operands[1])
+		return s.op(lane.And, boolean, s.op(lane.Not, boolean, operands[0]), operands[1])
 	}
-	return s.do(lane.Or, boolean, s.do(lane.Not, boolean, operands[0]), operands[1])
+	return s.op(lane.Or, boolean, s.op(lane.Not, boolean, operands[0]), operands[1])
 }
 
-// extreme adds Min or Max. It returns the first operand if it is less (greater), or a NaN, and otherwise the second.
+// extreme adds Min or Max of two operands. The result is the first one if it is less (greater) or NaN, else the second.
 func (s *scalars) extreme(op lane.Op, dtype tensor.DType, operands []ir.Value) ir.Value {
 	lesser, greater := operands[0], operands[1]
 	if op == lane.Max {
 		lesser, greater = greater, lesser
 	}
-	selectsFirst := s.do(lane.Lt, tensor.Bool, lesser, greater)
+	selectsFirst := s.op(lane.Lt, tensor.Bool, lesser, greater)
 	if dtype.IsFloat() {
-		selectsFirst = s.do(lane.Or, tensor.Bool, selectsFirst, s.do(lane.Ne, tensor.Bool, operands[0], operands[0]))
+		selectsFirst = s.op(lane.Or, tensor.Bool, selectsFirst, s.op(lane.Ne, tensor.Bool, operands[0], operands[0]))
 	}
 	return s.choose(dtype, selectsFirst, operands[0], operands[1])
 }
 
-// sign adds Neg or Abs. Those of floats change bits, so that no device changes a NaN or a subnormal number.
+// sign adds Neg or Abs. For floats it changes the sign bit by integer operations, because float operations of some
+// devices change NaN or subnormal numbers.
 func (s *scalars) sign(op lane.Op, dtype tensor.DType, operand ir.Value) ir.Value {
 	computed := register(dtype)
 	if dtype.IsFloat() {
 		bitType, signBit := unsigned(dtype), uint64(1)<<(8*dtype.Size()-1)
 		if op == lane.Neg {
-			return s.bits(computed, s.do(lane.Xor, bitType, s.bits(bitType, operand), s.Const(bitType, signBit)))
+			return s.bits(computed, s.op(lane.Xor, bitType, s.bits(bitType, operand), s.Const(bitType, signBit)))
 		}
-		return s.bits(computed, s.do(lane.And, bitType, s.bits(bitType, operand), s.Const(bitType, signBit-1)))
+		return s.bits(computed, s.op(lane.And, bitType, s.bits(bitType, operand), s.Const(bitType, signBit-1)))
 	}
 	zero := s.Const(computed, 0)
-	negated := s.wrap(dtype, s.do(lane.Sub, computed, zero, operand))
+	negated := s.wrap(dtype, s.op(lane.Sub, computed, zero, operand))
 	switch {
 	case op == lane.Neg:
 		return negated
 	case dtype.IsSigned():
-		return s.choose(dtype, s.do(lane.Lt, tensor.Bool, operand, zero), negated, operand)
+		return s.choose(dtype, s.op(lane.Lt, tensor.Bool, operand, zero), negated, operand)
 	}
 	return operand
 }
 
-// withSign returns a float, which is not negative, with the sign of another.
+// withSign returns the float magnitude, whose sign bit is 0, with the sign of the float `signed`.
 func (s *scalars) withSign(dtype tensor.DType, magnitude, signed ir.Value) ir.Value {
 	bitType := unsigned(dtype)
-	signBit := s.do(lane.And, bitType, s.bits(bitType, signed), s.Const(bitType, 1<<(8*dtype.Size()-1)))
-	return s.bits(dtype, s.do(lane.Or, bitType, s.bits(bitType, magnitude), signBit))
+	signBit := s.op(lane.And, bitType, s.bits(bitType, signed), s.Const(bitType, 1<<(8*dtype.Size()-1)))
+	return s.bits(dtype, s.op(lane.Or, bitType, s.bits(bitType, magnitude), signBit))
 }
 
-// divide divides integers. Devices leave a division by 0 and the overflow of a division by -1 undefined, so the device
-// divides by 1 instead. A quotient by 0 is 0, because the dividend is replaced by 0. A quotient by -1 is 0 - dividend.
+// divide divides integers. Devices do not define a division by 0, and the division of the least integer by -1, which
+// overflows. For a divisor of 0 or -1, the device divides by 1 instead. The result for a divisor of 0 is 0, and the
+// result for -1 is 0 - dividend.
 func (s *scalars) divide(dtype tensor.DType, operands []ir.Value) ir.Value {
 	zero, one := s.Const(dtype, 0), s.Const(dtype, 1)
-	isZero := s.do(lane.Eq, tensor.Bool, operands[1], zero)
+	isZero := s.op(lane.Eq, tensor.Bool, operands[1], zero)
 	dividend := s.choose(dtype, isZero, zero, operands[0])
 	if !dtype.IsSigned() {
-		return s.do(lane.Div, dtype, dividend, s.choose(dtype, isZero, one, operands[1]))
+		return s.op(lane.Div, dtype, dividend, s.choose(dtype, isZero, one, operands[1]))
 	}
-	isMinusOne := s.do(lane.Eq, tensor.Bool, operands[1], s.Const(dtype, math.MaxUint64>>(64-8*dtype.Size())))
-	divisor := s.choose(dtype, s.do(lane.Or, tensor.Bool, isZero, isMinusOne), one, operands[1])
-	return s.choose(dtype, isMinusOne, s.do(lane.Sub, dtype, zero, operands[0]),
-		s.do(lane.Div, dtype, dividend, divisor))
+	minusOne := s.Const(dtype, math.MaxUint64>>(64-8*dtype.Size())) // all bits are set
+	isMinusOne := s.op(lane.Eq, tensor.Bool, operands[1], minusOne)
+	divisor := s.choose(dtype, s.op(lane.Or, tensor.Bool, isZero, isMinusOne), one, operands[1])
+	return s.choose(dtype, isMinusOne, s.op(lane.Sub, dtype, zero, operands[0]),
+		s.op(lane.Div, dtype, dividend, divisor))
 }

@@ -20,7 +20,7 @@ import (
 // ErrUnsupported is wrapped by the error for a computation that a device cannot do exactly.
 var ErrUnsupported = errors.New("not supported by the device")
 
-// Target lists what a device guarantees. Package conform tests it.
+// Target lists the operations that a device guarantees. Package conform tests them.
 type Target struct {
 	// Float64 is set if the device computes with float64.
 	Float64 bool
@@ -38,7 +38,7 @@ type Target struct {
 var IEEE = Target{Float64: true, FMA32: true, Div32: true, Sqrt32: true, FMA64: true, Div64: true, Sqrt64: true,
 	KeepsConstantZeros: true, MaxParams: 32}
 
-// unsupported records that the device cannot do a computation.
+// unsupported records that the device cannot do a computation. Only the first call has an effect.
 func (s *scalars) unsupported(format string, args ...any) {
 	if s.err == nil {
 		s.err = fmt.Errorf("gpu: %s is %w", fmt.Sprintf(format, args...), ErrUnsupported)

@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// inst adds the PTX of instruction v.
+// inst adds the PTX of the instruction with the given value.
 func (p *printer) inst(value ir.Value, inst *ir.Inst) error {
 	var args []string
 	for _, operand := range inst.Uses() {
@@ -28,7 +28,7 @@ func (p *printer) inst(value ir.Value, inst *ir.Inst) error {
 		p.emit("cvta.to.global.u64", result, result)
 	case ir.Thread:
 		p.emit("mov.u32", result, "%tid.x")
-	case ir.Group:
+	case ir.Group: // y*(number of groups in x) + x
 		groupX, groupY := p.register(tensor.Uint32), p.register(tensor.Uint32)
 		p.emit("mov.u32", groupX, "%ctaid.x")
 		p.emit("mov.u32", groupY, "%ctaid.y")
@@ -44,9 +44,9 @@ func (p *printer) inst(value ir.Value, inst *ir.Inst) error {
 		suffix, words := access(inst.DType, args[1:])
 		p.emit("st.global"+suffix, "["+args[0]+"]", words)
 	case ir.Var, ir.Get:
-		p.emit("mov."+typeSuffix(inst.DType, true), result, args[0])
+		p.emit("mov."+bitsSuffix(inst.DType), result, args[0])
 	case ir.Set:
-		p.emit("mov."+typeSuffix(p.Type(inst.Args[1]), true), args[0], args[1])
+		p.emit("mov."+bitsSuffix(p.Type(inst.Args[1])), args[0], args[1])
 	case ir.Barrier:
 		p.emit("bar.sync", "0")
 	case ir.LoadShared, ir.StoreShared:
@@ -57,9 +57,9 @@ func (p *printer) inst(value ir.Value, inst *ir.Inst) error {
 		address := p.register(tensor.Uint64)
 		p.element(address, fmt.Sprintf("s%d", inst.Imm), args[0], dtype.Size())
 		if inst.Op == ir.LoadShared {
-			p.emit("ld.shared."+typeSuffix(dtype, true), result, "["+address+"]")
+			p.emit("ld.shared."+bitsSuffix(dtype), result, "["+address+"]")
 		} else {
-			p.emit("st.shared."+typeSuffix(dtype, true), "["+address+"]", args[1])
+			p.emit("st.shared."+bitsSuffix(dtype), "["+address+"]", args[1])
 		}
 	default:
 		p.control(int(value), inst.Op, args)
@@ -67,12 +67,13 @@ func (p *printer) inst(value ir.Value, inst *ir.Inst) error {
 	return nil
 }
 
-// access returns the suffix of the opcode of a load or store of words, and the operand that lists their registers.
+// access returns two parts of a load or store: the suffix of the opcode for words of a dtype, and the operand that
+// lists the registers of the words.
 func access(dtype tensor.DType, words []string) (suffix, operand string) {
 	if len(words) == 1 {
-		return "." + typeSuffix(dtype, false), words[0]
+		return "." + typeSuffix(dtype), words[0]
 	}
-	return fmt.Sprintf(".v%d.%s", len(words), typeSuffix(dtype, false)), "{" + strings.Join(words, ", ") + "}"
+	return fmt.Sprintf(".v%d.%s", len(words), typeSuffix(dtype)), "{" + strings.Join(words, ", ") + "}"
 }
 
 // load adds a Load, and assigns a register to each of its words.
@@ -86,7 +87,8 @@ func (p *printer) load(value ir.Value, inst *ir.Inst, address string) {
 	p.emit("ld.global"+suffix, operand, "["+address+"]")
 }
 
-// control adds the branches and labels of a Loop, Break, If, Else or End.
+// control adds the branches and labels of a Loop, Break, If, Else or End. The labels of a block have the index of the
+// instruction that began it. label else is the target if the condition of an If is false.
 func (p *printer) control(index int, op ir.Op, args []string) {
 	label := func(name string, number int) { fmt.Fprintf(&p.body, "$%s%d:\n", name, number) }
 	last := len(p.open) - 1

@@ -1,8 +1,8 @@
-// Package ptx prints kernels as PTX, the virtual instruction set of NVIDIA's GPUs.
+// Package ptx translates kernels (package internal/gpu/ir) to PTX, the virtual instruction set of NVIDIA's GPUs.
 //
 // The entry point is main. Its parameters are the addresses of the kernel. A launch has a grid of two dimensions, in
 // which the index of a group (a thread block) is y*(number of groups in x) + x. The grid may have more groups than the
-// kernel needs. In the groups beyond that number, the code must have no effect; kernels of package lower satisfy this.
+// kernel needs. The code must have no effect in the surplus groups; kernels of package lower satisfy this.
 // Arithmetic on floats rounds to nearest even and keeps subnormal numbers. A conversion to an integer rounds towards 0.
 package ptx
 
@@ -21,15 +21,15 @@ func Module(kernel *ir.Kernel, target string) (string, error) {
 	if err := kernel.Check(); err != nil {
 		return "", err
 	}
-	out := &printer{Kernel: kernel, tables: map[[32]float32]string{}, loadedWords: map[ir.Value][]string{}}
+	p := &printer{Kernel: kernel, tables: map[[32]float32]string{}, loadedWords: map[ir.Value][]string{}}
 	for index := range kernel.Insts {
-		if err := out.inst(ir.Value(index), &kernel.Insts[index]); err != nil {
+		if err := p.inst(ir.Value(index), &kernel.Insts[index]); err != nil {
 			return "", fmt.Errorf("ptx: v%d: %w", index, err)
 		}
 	}
 	var text strings.Builder
 	fmt.Fprintf(&text, ".version 7.0\n.target %s\n.address_size 64\n\n%s.visible .entry main(", target,
-		&out.constants)
+		&p.constants)
 	for param := range kernel.Params {
 		if param > 0 {
 			text.WriteString(", ")
@@ -38,17 +38,17 @@ func Module(kernel *ir.Kernel, target string) (string, error) {
 	}
 	fmt.Fprintf(&text, ")\n.maxntid %d, 1, 1\n{\n", kernel.GroupSize)
 	for class, name := range []string{"pred", "b32", "b64", "f32", "f64"} {
-		if count := out.registers[class]; count > 0 {
+		if count := p.registers[class]; count > 0 {
 			fmt.Fprintf(&text, "\t.reg .%s %%%s<%d>;\n", name, registerPrefixes[class], count)
 		}
 	}
 	for index, array := range kernel.Shared {
 		fmt.Fprintf(&text, "\t.shared .align 8 .b8 s%d[%d];\n", index, array.Length*array.DType.Size())
 	}
-	return text.String() + out.body.String() + "\tret;\n}\n", nil
+	return text.String() + p.body.String() + "\tret;\n}\n", nil
 }
 
-// Classes of registers. In PTX, each register has one of these types.
+// Classes of registers: their types in PTX.
 const (
 	predicates = iota
 	words32
@@ -57,13 +57,13 @@ const (
 	floats64
 )
 
-// registerPrefixes has the first letters of the registers of each class.
+// registerPrefixes has the letters before the number in a register's name, indexed by class.
 var registerPrefixes = [...]string{"p", "r", "rd", "f", "fd"}
 
 // printer prints one kernel.
 type printer struct {
 	*ir.Kernel
-	constants, body strings.Builder        // the tables, and the instructions of main
+	constants, body strings.Builder        // text: the declarations of tables, and the instructions of main
 	registers       [5]int                 // indexed by class: the number of registers so far
 	registerOf      []string               // indexed by value: the register that holds it
 	loadedWords     map[ir.Value][]string  // for each Load: the registers of its words
@@ -73,8 +73,8 @@ type printer struct {
 
 // block is an open Loop or If.
 type block struct {
-	number          int // index of the instruction that began it, for its labels
-	isLoop, hasElse bool
+	number          int  // the index of the instruction that began it, for the names of its labels
+	isLoop, hasElse bool // hasElse is set once the Else of an If has been printed
 }
 
 // classOf returns the class of the registers for a dtype.
@@ -92,7 +92,7 @@ func classOf(dtype tensor.DType) int {
 	return words32
 }
 
-// register returns a new register for a dtype.
+// register returns the name of a new register for a dtype.
 func (p *printer) register(dtype tensor.DType) string {
 	class := classOf(dtype)
 	p.registers[class]++
@@ -104,24 +104,32 @@ func (p *printer) emit(opcode string, operands ...string) {
 	fmt.Fprintf(&p.body, "\t%s %s;\n", opcode, strings.Join(operands, ", "))
 }
 
-// typeSuffix returns the suffix of an opcode for a dtype, such as f32, s32 (signed) or u32 (unsigned). If bits is true,
-// it returns b32 or b64 for integers, which stand for either signedness.
-func typeSuffix(dtype tensor.DType, bits bool) string {
+// typeSuffix returns the suffix of an opcode for a dtype: pred, or the number of bits after f, s (signed) or u
+// (unsigned).
+func typeSuffix(dtype tensor.DType) string {
+	letter := "u"
 	switch {
 	case dtype == tensor.Bool:
 		return "pred"
 	case dtype.IsFloat():
-		return fmt.Sprintf("f%d", 8*dtype.Size())
-	case bits:
-		return fmt.Sprintf("b%d", 8*dtype.Size())
+		letter = "f"
 	case dtype.IsSigned():
-		return fmt.Sprintf("s%d", 8*dtype.Size())
+		letter = "s"
 	}
-	return fmt.Sprintf("u%d", 8*dtype.Size())
+	return fmt.Sprint(letter, 8*dtype.Size())
 }
 
-// opcodes has the opcodes of each operation on integers, floats and bools, in this order, without their type suffix. ""
-// means that there is no instruction.
+// bitsSuffix returns the suffix for a dtype of an opcode that ignores the sign of integers: it is b32 or b64 for
+// integers, and typeSuffix for other dtypes.
+func bitsSuffix(dtype tensor.DType) string {
+	if dtype == tensor.Bool || dtype.IsFloat() {
+		return typeSuffix(dtype)
+	}
+	return fmt.Sprint("b", 8*dtype.Size())
+}
+
+// opcodes has the opcodes of each operation without their type suffix: on integers (column 0), floats (1) and
+// bools (2). "" means that there is no instruction.
 var opcodes = map[lane.Op][3]string{
 	lane.Add: {"add", "add.rn"}, lane.Sub: {"sub", "sub.rn"}, lane.Mul: {"mul.lo", "mul.rn"},
 	lane.Div: {"div", "div.rn"}, lane.FMA: {1: "fma.rn"}, lane.Sqrt: {1: "sqrt.rn"},
@@ -132,17 +140,17 @@ var opcodes = map[lane.Op][3]string{
 	lane.Lt: {"setp.lt", "setp.lt"}, lane.Le: {"setp.le", "setp.le"}, lane.Select: {"selp", "selp"},
 }
 
-// scalar adds an operation of package lane.
+// scalar adds an operation of package lane. result and args are registers.
 func (p *printer) scalar(inst *ir.Inst, result string, args []string) error {
-	// The last operand has the type of the operation: a comparison has a Bool result, and a Select a Bool first
-	// operand.
+	// from is the dtype of the last operand, which is the type of the operation: a comparison has a bool result, and a
+	// Select a bool first operand.
 	op, from := lane.Op(inst.Op), inst.DType
 	if uses := inst.Uses(); len(uses) > 0 {
 		from = p.Type(uses[len(uses)-1])
 	}
 	switch op {
 	case lane.Const:
-		p.emit("mov."+typeSuffix(inst.DType, true), result, constant(inst.DType, inst.Imm))
+		p.emit("mov."+bitsSuffix(inst.DType), result, constant(inst.DType, inst.Imm))
 		return nil
 	case lane.Bits:
 		p.emit(fmt.Sprintf("mov.b%d", 8*inst.DType.Size()), result, args[0])
@@ -164,9 +172,10 @@ func (p *printer) scalar(inst *ir.Inst, result string, args []string) error {
 	if opcode == "" {
 		return fmt.Errorf("%v of %v has no instruction", op, from)
 	}
-	// These operations do not depend on the sign; Shr does: it is arithmetic for signed integers.
-	ofBits := op == lane.Shl || op == lane.Select || op != lane.Shr && lane.And <= op && op <= lane.Not
-	suffix := "." + typeSuffix(from, ofBits)
+	suffix := "." + typeSuffix(from)
+	if op == lane.Shl || op == lane.Select || lane.And <= op && op <= lane.Not { // And, Or, Xor and Not
+		suffix = "." + bitsSuffix(from)
+	}
 	switch {
 	case op.Rounds(): // a conversion cvt, which names both types
 		suffix += suffix
@@ -205,11 +214,12 @@ func conversion(to, from tensor.DType) string {
 	case to == tensor.Float32 || to.IsFloat() && !from.IsFloat():
 		rounding = ".rn"
 	}
-	return fmt.Sprintf("cvt%s.%s.%s", rounding, typeSuffix(to, false), typeSuffix(from, false))
+	return fmt.Sprintf("cvt%s.%s.%s", rounding, typeSuffix(to), typeSuffix(from))
 }
 
-// lookup adds the read of an entry of a table in constant memory. The low 5 bits of operand are the index.
-func (p *printer) lookup(table *[32]float32, to, operand string) {
+// lookup adds the load of an entry of a table in constant memory into register result. The low 5 bits of register
+// operand are the index. The first lookup in a table declares it.
+func (p *printer) lookup(table *[32]float32, result, operand string) {
 	name, ok := p.tables[*table]
 	if !ok {
 		name = fmt.Sprintf("t%d", len(p.tables))
@@ -224,11 +234,11 @@ func (p *printer) lookup(table *[32]float32, to, operand string) {
 	p.emit("mov.b32", index, operand)
 	p.emit("and.b32", index, index, "31")
 	p.element(address, name, index, 4)
-	p.emit("ld.const.f32", to, "["+address+"]")
+	p.emit("ld.const.f32", result, "["+address+"]")
 }
 
-// element adds instructions that compute the address of element index of an array into the register address. size is
-// the number of bytes of an element.
+// element adds instructions that compute array + index*size into register address. array is the name of an array, index
+// a register, and size the number of bytes of an element.
 func (p *printer) element(address, array, index string, size int) {
 	base := p.register(tensor.Uint64)
 	p.emit("mov.u64", base, array)

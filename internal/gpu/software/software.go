@@ -1,5 +1,5 @@
-// Package software is a device that interprets kernels (package internal/gpu/ir). It needs no driver, so tests can use
-// it. The interpreter reports races, and accesses outside of memory.
+// Package software implements a device by the interpreter of kernels (package internal/gpu/ir). It needs no driver, so
+// tests can use it. The interpreter reports races, and accesses outside of memory.
 package software
 
 import (
@@ -12,12 +12,12 @@ import (
 	"github.com/graphrun/graphrun/internal/gpu/lower"
 )
 
-// Open returns a device whose [conform.Promise] has all operations: it computes all of them exactly.
+// Open returns a device. It computes all operations exactly, so its [conform.Promise] has all of them.
 func Open() device.Device {
 	return &dev{buffers: map[uint64]*buffer{}, next: pageBytes}
 }
 
-// pageBytes is the alignment of buffers.
+// pageBytes is the alignment of addresses. The first address is not 0.
 const pageBytes = 1 << 12
 
 // dev implements device.Device.
@@ -26,7 +26,8 @@ type dev struct {
 	next    uint64             // address of the next buffer
 }
 
-// buffer is a device.Buffer with its memory. Its field Bytes is nil if the host has no access.
+// buffer is a device.Buffer with its memory, which kernels access. The field Bytes is mem, or nil if the host has no
+// access.
 type buffer struct {
 	device.Buffer
 	mem []byte
@@ -85,8 +86,8 @@ func (d *dev) Run(steps []device.Step) error {
 		// An address in no buffer becomes an operand without memory, whose use Run reports.
 		operands := make([]ir.Operand, len(step.Addresses))
 		for i, address := range step.Addresses {
-			if operand := d.bufferAt(address); operand != nil {
-				operands[i] = ir.Operand{Mem: operand.mem, Offset: int(address - operand.Address)}
+			if target := d.bufferAt(address); target != nil {
+				operands[i] = ir.Operand{Mem: target.mem, Offset: int(address - target.Address)}
 			}
 		}
 		if err := launched.Run(step.Groups, operands); err != nil {
@@ -96,7 +97,7 @@ func (d *dev) Run(steps []device.Step) error {
 	return nil
 }
 
-// bufferAt returns the buffer that has an address, or nil.
+// bufferAt returns the buffer that contains the byte at an address, or nil.
 func (d *dev) bufferAt(address uint64) *buffer {
 	for _, candidate := range d.buffers {
 		if address >= candidate.Address && address-candidate.Address < uint64(len(candidate.mem)) {

@@ -5,14 +5,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// inst adds the SPIR-V of instruction v.
-func (p *printer) inst(v ir.Value, inst *ir.Inst) error {
-	var args []uint32
-	for _, u := range inst.Uses() {
-		args = append(args, p.resultIDs[u])
+// inst adds the SPIR-V of the instruction with the given value.
+func (p *printer) inst(value ir.Value, inst *ir.Inst) error {
+	var args []uint32 // the ids of the operands
+	for _, operand := range inst.Uses() {
+		args = append(args, p.resultIDs[operand])
 	}
 	if inst.Op.IsLaneOp() {
-		return p.scalar(v, inst, args)
+		return p.scalar(value, inst, args)
 	}
 	u32 := p.typeOf(tensor.Uint32)
 	switch inst.Op {
@@ -20,36 +20,37 @@ func (p *printer) inst(v ir.Value, inst *ir.Inst) error {
 		u64 := p.typeOf(tensor.Uint64)
 		pointer := p.declare(opTypePointer, classPush, u64)
 		element := p.emitResult(opAccessChain, pointer, p.pushConstants, p.number(tensor.Uint32, inst.Imm))
-		p.resultIDs[v] = p.emitResult(opLoad, u64, element)
+		p.resultIDs[value] = p.emitResult(opLoad, u64, element)
 	case ir.Thread:
-		p.resultIDs[v] = p.thread
+		p.resultIDs[value] = p.thread
 	case ir.Group:
-		p.resultIDs[v] = p.group
+		p.resultIDs[value] = p.group
 	case ir.MulHigh: // member 0 is the low half of the product, and member 1 the high half
-		both := p.emitResult(opUMulExtended, p.declare(opTypeStruct, u32, u32), args...)
-		p.resultIDs[v] = p.emitResult(opCompositeExtract, u32, both, 1)
+		product := p.emitResult(opUMulExtended, p.declare(opTypeStruct, u32, u32), args...)
+		p.resultIDs[value] = p.emitResult(opCompositeExtract, u32, product, 1)
 	case ir.Load:
-		p.load(v, inst, args[0])
+		p.load(value, inst, args[0])
 	case ir.Part:
-		p.resultIDs[v] = p.emitResult(opCompositeExtract, p.typeOf(inst.DType), p.vectors[inst.Args[0]], uint32(inst.Imm))
+		p.resultIDs[value] = p.emitResult(opCompositeExtract, p.typeOf(inst.DType), p.vectors[inst.Args[0]], uint32(inst.Imm))
 	case ir.Store:
 		p.store(inst.DType, args[0], args[1:])
-	case ir.Var:
-		p.resultIDs[v] = p.id()
+	case ir.Var: // its id is that of a pointer to a variable of the function
+		p.resultIDs[value] = p.id()
 		pointer := p.declare(opTypePointer, classFunction, p.typeOf(inst.DType))
-		emit(&p.variables, opVariable, pointer, p.resultIDs[v], classFunction)
-		emit(&p.body, opStore, p.resultIDs[v], args[0])
+		emit(&p.variables, opVariable, pointer, p.resultIDs[value], classFunction)
+		emit(&p.body, opStore, p.resultIDs[value], args[0])
 	case ir.Get:
-		p.resultIDs[v] = p.emitResult(opLoad, p.typeOf(inst.DType), args[0])
+		p.resultIDs[value] = p.emitResult(opLoad, p.typeOf(inst.DType), args[0])
 	case ir.Set:
 		emit(&p.body, opStore, args[0], args[1])
 	case ir.LoadShared:
-		p.resultIDs[v] = p.emitResult(opLoad, p.typeOf(inst.DType), p.sharedElement(inst, args[0]))
+		p.resultIDs[value] = p.emitResult(opLoad, p.typeOf(inst.DType), p.sharedElement(inst, args[0]))
 	case ir.StoreShared:
 		emit(&p.body, opStore, p.sharedElement(inst, args[0]), args[1])
-	case ir.Barrier: // scope 2 is the workgroup; 0x108 acquires and releases the memory of the workgroup
-		scope := p.number(tensor.Uint32, 2)
-		emit(&p.body, opControlBarrier, scope, scope, p.number(tensor.Uint32, 0x108))
+	case ir.Barrier: // the barrier makes writes to the memory of the group visible to the threads of the group
+		const workgroup, acquireRelease, workgroupMemory = 2, 8, 0x100
+		scope := p.number(tensor.Uint32, workgroup)
+		emit(&p.body, opControlBarrier, scope, scope, p.number(tensor.Uint32, acquireRelease|workgroupMemory))
 	default:
 		p.control(inst.Op, args)
 	}
@@ -62,64 +63,67 @@ func (p *printer) sharedElement(inst *ir.Inst, index uint32) uint32 {
 	return p.emitResult(opAccessChain, pointer, p.shared[inst.Imm], index)
 }
 
-// words returns the id of the type of n words of memory: a scalar or a vector.
-func (p *printer) words(d tensor.DType, n int) uint32 {
-	if n == 1 {
-		return p.typeOf(d)
+// wordsType returns the id of the type of count words of memory: a scalar or a vector.
+func (p *printer) wordsType(dtype tensor.DType, count int) uint32 {
+	if count == 1 {
+		return p.typeOf(dtype)
 	}
-	return p.declare(opTypeVector, p.typeOf(d), uint32(n))
+	return p.declare(opTypeVector, p.typeOf(dtype), uint32(count))
 }
 
-// pointer converts an address to a pointer to the type typeID. access has the operands of a load or store through the
-// pointer that state its alignment, which is the number of accessed bytes.
+// pointer converts an address to a pointer to the type typeID. access has the last operands of a load or store through
+// the pointer. They state its alignment, which is the number of accessed bytes.
 func (p *printer) pointer(typeID, address uint32, bytes int) (pointer uint32, access []uint32) {
-	const aligned = 2
+	const aligned = 2 // a bit of the memory operands: the alignment follows
 	pointer = p.emitResult(opConvertUToPtr, p.declare(opTypePointer, classPhysical, typeID), address)
 	return pointer, []uint32{aligned, uint32(bytes)}
 }
 
-// load adds a Load. The words of a vector remain in p.vectors for Part.
-func (p *printer) load(v ir.Value, inst *ir.Inst, address uint32) {
-	n := int(inst.Imm)
-	typeID := p.words(inst.DType, n)
-	pointer, access := p.pointer(typeID, address, n*inst.DType.Size())
+// load adds a Load. The id of its value is that of the first word. If there are several words, the id of their vector
+// remains in p.vectors for Part.
+func (p *printer) load(value ir.Value, inst *ir.Inst, address uint32) {
+	count := int(inst.Imm)
+	typeID := p.wordsType(inst.DType, count)
+	pointer, access := p.pointer(typeID, address, count*inst.DType.Size())
 	word := p.emitResult(opLoad, typeID, append([]uint32{pointer}, access...)...)
 	switch {
-	case n > 1:
-		p.vectors[v] = word
+	case count > 1:
+		p.vectors[value] = word
 		word = p.emitResult(opCompositeExtract, p.typeOf(inst.DType), word, 0)
 	case inst.DType.Size() < 4:
 		word = p.emitResult(opUConvert, p.typeOf(tensor.Uint32), word)
 	}
-	p.resultIDs[v] = word
+	p.resultIDs[value] = word
 }
 
-// store adds a Store.
-func (p *printer) store(d tensor.DType, address uint32, words []uint32) {
-	typeID, word := p.words(d, len(words)), words[0]
+// store adds a Store. dtype is that of a word in memory.
+func (p *printer) store(dtype tensor.DType, address uint32, words []uint32) {
+	typeID, stored := p.wordsType(dtype, len(words)), words[0]
 	switch {
 	case len(words) > 1:
-		word = p.emitResult(opCompositeConstruct, typeID, words...)
-	case d.Size() < 4:
-		word = p.emitResult(opUConvert, typeID, word)
+		stored = p.emitResult(opCompositeConstruct, typeID, words...)
+	case dtype.Size() < 4:
+		stored = p.emitResult(opUConvert, typeID, stored)
 	}
-	pointer, access := p.pointer(typeID, address, len(words)*d.Size())
-	emit(&p.body, opStore, append([]uint32{pointer, word}, access...)...)
+	pointer, access := p.pointer(typeID, address, len(words)*dtype.Size())
+	emit(&p.body, opStore, append([]uint32{pointer, stored}, access...)...)
 }
 
-// control adds the branches and labels of a Loop, Break, If, Else or End.
+// control adds the branches and labels of a Loop, Break, If, Else or End. SPIR-V requires structured control flow: the
+// header of a Loop or If names its merge block, and the header of a Loop also the continue block, which branches back.
 func (p *printer) control(op ir.Op, args []uint32) {
 	branch := func(label uint32) { emit(&p.body, opBranch, label) }
-	label := func(l uint32) { emit(&p.body, opLabel, l) }
+	label := func(id uint32) { emit(&p.body, opLabel, id) }
 	last := len(p.open) - 1
 	switch op {
 	case ir.Loop:
-		opened := block{isLoop: true, headerLabel: p.id(), continueLabel: p.id(), mergeLabel: p.id()}
+		opened := block{isLoop: true, beginLabel: p.id(), secondLabel: p.id(), mergeLabel: p.id()}
 		p.open = append(p.open, opened)
 		first := p.id()
-		branch(opened.headerLabel)
-		label(opened.headerLabel)
-		emit(&p.body, opLoopMerge, opened.mergeLabel, opened.continueLabel, 0)
+		branch(opened.beginLabel)
+		label(opened.beginLabel)
+		const noLoopControl = 0
+		emit(&p.body, opLoopMerge, opened.mergeLabel, opened.secondLabel, noLoopControl)
 		branch(first)
 		label(first)
 	case ir.Break:
@@ -127,26 +131,27 @@ func (p *printer) control(op ir.Op, args []uint32) {
 		emit(&p.body, opBranchConditional, args[0], p.open[last].mergeLabel, rest)
 		label(rest)
 	case ir.If:
-		opened := block{headerLabel: p.id(), continueLabel: p.id(), mergeLabel: p.id()}
+		opened := block{beginLabel: p.id(), secondLabel: p.id(), mergeLabel: p.id()}
 		p.open = append(p.open, opened)
-		emit(&p.body, opSelectionMerge, opened.mergeLabel, 0)
-		emit(&p.body, opBranchConditional, args[0], opened.headerLabel, opened.continueLabel)
-		label(opened.headerLabel)
+		const noSelectionControl = 0
+		emit(&p.body, opSelectionMerge, opened.mergeLabel, noSelectionControl)
+		emit(&p.body, opBranchConditional, args[0], opened.beginLabel, opened.secondLabel)
+		label(opened.beginLabel)
 	case ir.Else:
 		p.open[last].hasElse = true
 		branch(p.open[last].mergeLabel)
-		label(p.open[last].continueLabel)
+		label(p.open[last].secondLabel)
 	case ir.End:
 		opened := p.open[last]
 		p.open = p.open[:last]
 		if opened.isLoop {
-			branch(opened.continueLabel)
-			label(opened.continueLabel)
-			branch(opened.headerLabel)
+			branch(opened.secondLabel)
+			label(opened.secondLabel)
+			branch(opened.beginLabel)
 		} else {
 			branch(opened.mergeLabel)
 			if !opened.hasElse {
-				label(opened.continueLabel)
+				label(opened.secondLabel)
 				branch(opened.mergeLabel)
 			}
 		}

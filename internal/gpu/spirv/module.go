@@ -1,9 +1,8 @@
-// Package spirv prints kernels as SPIR-V modules for Vulkan 1.2.
+// Package spirv translates kernels (package internal/gpu/ir) to SPIR-V modules for Vulkan 1.2.
 //
 // The entry point is main. The parameters of a kernel (addresses) are its push constants, 8 bytes each. A launch has a
 // grid of two dimensions, in which the index of a group is y*(number of groups in x) + x. The grid may have more groups
-// than the kernel needs, so the code of a group with a greater index must have no effect; kernels of package lower
-// satisfy this.
+// than the kernel needs. The code must have no effect in the surplus groups; kernels of package lower satisfy this.
 package spirv
 
 import "fmt"
@@ -66,8 +65,8 @@ type module struct {
 	lastID                                  uint32 // the last id that was assigned
 	capabilities, decorations, declarations []uint32
 	variables, body                         []uint32          // the local variables and the instructions of the function
-	global                                  []uint32          // ids of the global variables that the function uses
-	known                                   map[string]uint32 // the ids that once has assigned, by key
+	global                                  []uint32          // ids of the global variables
+	known                                   map[string]uint32 // the ids of types, constants and tables, by key: see once
 }
 
 // id returns a new id.
@@ -76,24 +75,27 @@ func (m *module) id() uint32 {
 	return m.lastID
 }
 
-// emit appends an instruction to a section. Its first word has the number of its words and the opcode.
-func emit(to *[]uint32, op uint32, words ...uint32) {
-	*to = append(append(*to, uint32(len(words)+1)<<16|op), words...)
+// emit appends an instruction to a section. The first word of an instruction has the number of its words and the
+// opcode. operands are the other words.
+func emit(section *[]uint32, op uint32, operands ...uint32) {
+	*section = append(append(*section, uint32(len(operands)+1)<<16|op), operands...)
 }
 
-// declare returns the id of a type, and declares the type if necessary.
+// declare returns the id of a type, and declares the type if necessary. words are the operands of op after the id.
 func (m *module) declare(op uint32, words ...uint32) uint32 {
 	return m.once(fmt.Sprint(op, words), func(id uint32) { emit(&m.declarations, op, append([]uint32{id}, words...)...) })
 }
 
-// constant returns the id of a constant, and declares the constant if necessary.
+// constant returns the id of a constant, and declares the constant if necessary. words are the operands of op after the
+// id.
 func (m *module) constant(op, typeID uint32, words ...uint32) uint32 {
 	return m.once(fmt.Sprint(op, typeID, words), func(id uint32) {
 		emit(&m.declarations, op, append([]uint32{typeID, id}, words...)...)
 	})
 }
 
-// once returns the id of a key. For a new key, it assigns an id and calls add, which adds the instruction.
+// once returns the id of a key. For a new key, it assigns an id and calls add, which adds the instruction that defines
+// the id.
 func (m *module) once(key string, add func(id uint32)) uint32 {
 	if id, ok := m.known[key]; ok {
 		return id
@@ -104,12 +106,13 @@ func (m *module) once(key string, add func(id uint32)) uint32 {
 	return id
 }
 
-// capability declares that the module needs a capability of the device.
-func (m *module) capability(c uint32) {
-	m.once(fmt.Sprint("capability", c), func(uint32) { emit(&m.capabilities, opCapability, c) })
+// requireCapability declares that the module needs a capability of the device.
+func (m *module) requireCapability(capability uint32) {
+	m.once(fmt.Sprint("capability", capability), func(uint32) { emit(&m.capabilities, opCapability, capability) })
 }
 
-// variable declares a global variable of a storage class, and returns its id.
+// variable declares a global variable of a storage class, and returns its id. initial is empty, or has the id of the
+// initial value.
 func (m *module) variable(typeID, storageClass uint32, initial ...uint32) uint32 {
 	pointer := m.declare(opTypePointer, storageClass, typeID)
 	id := m.id()
@@ -118,18 +121,20 @@ func (m *module) variable(typeID, storageClass uint32, initial ...uint32) uint32
 	return id
 }
 
-// emitResult adds an instruction with a result to the function, and returns the id of the result.
+// emitResult adds an instruction with a result to the function, and returns the id of the result. words are the
+// operands after the ids of the result's type and of the result.
 func (m *module) emitResult(op, typeID uint32, words ...uint32) uint32 {
 	id := m.id()
 	emit(&m.body, op, append([]uint32{typeID, id}, words...)...)
 	return id
 }
 
-// text returns the words of a string, which ends with a zero byte.
+// text returns the words of a string: its bytes and at least one zero byte, with the first byte of a word in the low
+// bits.
 func text(s string) []uint32 {
 	words := make([]uint32, len(s)/4+1)
-	for k := range len(s) {
-		words[k/4] |= uint32(s[k]) << (8 * (k % 4))
+	for i := range len(s) {
+		words[i/4] |= uint32(s[i]) << (8 * (i % 4))
 	}
 	return words
 }
