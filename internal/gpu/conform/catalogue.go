@@ -10,7 +10,7 @@ import (
 
 // Catalogue returns the distinct expressions of ops for their examples, with the dtypes of the examples and with each
 // of the given dtypes. A given dtype replaces the dtype of the first operand, and of all operands that have the dtype
-// of the first one in the example. Cases without an expression that devices can compute are left out.
+// of the first one in the example. Expressions that devices cannot compute are skipped.
 func Catalogue(ops []*graph.Op, dtypes ...tensor.DType) []Code {
 	var list []Code
 	seen := map[string]bool{}
