@@ -66,31 +66,35 @@ func Rows(source *expr.Code, outs, ins []tensor.Meta, mask []bool, align []int, 
 	}
 	lowering.divide(source)
 	program := &Program{Scratch: lowering.layOutScratch()}
-	if lowering.pieces == 1 {
-		return program, lowering.add(program, lowering.count, func(k *rowKernel) {
-			for i := range lowering.program.Passes {
+	return program, lowering.addLaunches(program)
+}
+
+// addLaunches adds the launches of all passes to the program: one launch, or one or two for each pass over cut rows.
+func (r *rows) addLaunches(program *Program) error {
+	if r.pieces == 1 {
+		return r.add(program, r.count, func(k *rowKernel) {
+			for i := range r.program.Passes {
 				k.pass(i)
 				k.after(i)
 			}
 		})
 	}
-	for i, pass := range lowering.program.Passes {
+	for i, pass := range r.program.Passes {
 		if pass.Code != nil {
-			if err := lowering.add(program, lowering.count*lowering.pieces,
-				func(k *rowKernel) { k.pass(i) }); err != nil {
-				return nil, err
+			if err := r.add(program, r.count*r.pieces, func(k *rowKernel) { k.pass(i) }); err != nil {
+				return err
 			}
 		}
 		if len(pass.Folds) > 0 || pass.After != nil {
-			if err := lowering.add(program, lowering.count, func(k *rowKernel) {
+			if err := r.add(program, r.count, func(k *rowKernel) {
 				k.joinPieces(i)
 				k.after(i)
 			}); err != nil {
-				return nil, err
+				return err
 			}
 		}
 	}
-	return program, nil
+	return nil
 }
 
 // axis is a dimension, or several dimensions that one loop replaces.
