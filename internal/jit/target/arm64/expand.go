@@ -28,7 +28,7 @@ func expansion(name string) Expansion {
 		return func(w *writer, args []alloc.Operand) { newRemainderLoop(w, elementOfArrangement[kind], args).write() }
 	case tableRow:
 		kind, table, _ := strings.Cut(kind, " ")
-		return func(w *writer, args []alloc.Operand) { w.tableRow(strings.Index("bhsdq", kind), table, args) }
+		return func(w *writer, args []alloc.Operand) { w.tableRow(int(elemOfLetter(kind[0])), table, args) }
 	}
 	return nil
 }
@@ -39,13 +39,13 @@ var elementOfArrangement = map[string]asm.Elem{"16b": asm.B, "8h": asm.H, "4s": 
 // divide writes the division of two vectors of integers, lane by lane, because NEON has no integer division.
 func (w *writer) divide(name string, elem asm.Elem, args []alloc.Operand) {
 	x, y, quotient := w.vector(args[0], elem), w.vector(args[1], elem), w.vector(args[2], elem)
-	move, reg := "umov", asm.W // quotients of narrow lanes are computed in 32 bits
+	move, generalReg := "umov", asm.W // quotients of narrow lanes are computed in 32 bits
 	if elem == asm.D {
-		reg = asm.X
+		generalReg = asm.X
 	} else if name == "sdiv" && elem < asm.S {
 		move = "smov"
 	}
-	xLane, yLane := reg(16), reg(17)
+	xLane, yLane := generalReg(16), generalReg(17)
 	for k := range vectorBytes / elem.Bytes() {
 		w.asm.Emit(move, xLane, x.Lane(k))
 		w.asm.Emit(move, yLane, y.Lane(k))
@@ -55,14 +55,14 @@ func (w *writer) divide(name string, elem asm.Elem, args []alloc.Operand) {
 }
 
 // roundLong writes the conversion of 64-bit integers to float32, lane by lane, because NEON has no such conversion of
-// vectors. The instruction `name` converts one lane. args are one or two vectors of integers, a temporary, and the
-// destination.
+// vectors. The instruction `name` converts one lane. args are one or two vectors of two integers each, a temporary, and
+// the destination.
 func (w *writer) roundLong(name string, args []alloc.Operand) {
-	last := len(args) - 1
-	to, temp := w.vector(args[last], asm.S), w.vector(args[last-1], asm.S)
-	for k := range 2 * (last - 1) {
+	vectors := len(args) - 2
+	temp, to := w.vector(args[vectors], asm.S), w.vector(args[vectors+1], asm.S)
+	for k := range 2 * vectors {
 		w.asm.Emit("umov", asm.X(16), w.vector(args[k/2], asm.D).Lane(k%2))
-		if k == 0 {
+		if k == 0 { // sets the other lanes to 0
 			w.asm.Emit(name, to.Scalar(), asm.X(16))
 			continue
 		}
@@ -80,9 +80,9 @@ func (w *writer) tableRow(elem int, table string, args []alloc.Operand) {
 	w.asm.Emit("ldr", to.Scalar(), asm.Indexed(asm.X(17), asm.X(16)))
 }
 
-// remainderWork is the number of times that the bound on the instructions of a run counts each instruction in the loop
-// of remainderLoop. The loop has at most 42 iterations, because a quotient of float64 has up to 2,098 bits, and an
-// iteration removes at least 51 of these. Each iteration counts as 4, because it contains a slow division.
+// remainderWork is the number of executions of each instruction in the loop of remainderLoop that jit.Work counts. The
+// loop has at most 42 iterations, because a quotient of float64 has up to 2,098 bits, and an iteration removes at least
+// 51 of these. Each iteration counts as 4, because it contains a slow division.
 const remainderWork = 4 * 42
 
 // remainderLoop writes the pseudo-instruction completeRemainder. Its operands are the remainders after one division. If
@@ -97,12 +97,12 @@ type remainderLoop struct {
 	dividend, divisor      asm.Vec // absolute values
 	absRemainder           asm.Vec // absolute value of the remainder
 	multiple               asm.Vec // the divisor times a power of 2
-	quotient, overflowMask asm.Vec // overflowMask has first the power of 2, then the mask of lanes with a scaled divisor
+	quotient, overflowMask asm.Vec // overflowMask has first the power of 2, then the lanes with a scaled divisor
 	mask                   asm.Vec // lanes whose remainder is not less than the divisor
 	remainder              asm.Vec // at first, the remainder after one division
 }
 
-// newRemainderLoop assigns the operands of completeRemainder.
+// newRemainderLoop names the operands of completeRemainder: two sources, five temporaries, and the destination.
 func newRemainderLoop(w *writer, elem asm.Elem, args []alloc.Operand) *remainderLoop {
 	vecs := make([]asm.Vec, len(args))
 	for k := range vecs {
@@ -147,16 +147,17 @@ func (r *remainderLoop) jumpIfMask(reduction, branch string, to asm.Label) {
 // subtractMultiple writes the subtraction of a multiple of the divisor in the lanes of the mask.
 func (r *remainderLoop) subtractMultiple() {
 	assembler := r.asm
-	power := make([]byte, 0, vectorBytes)
+	power := make([]byte, 0, vectorBytes) // the power of 2 in all lanes
 	for range vectorBytes / r.elem.Bytes() {
 		power = append(power, scaleBytes[r.elem]...)
 	}
 	scale := assembler.Constant(power)
 	r.copy(r.multiple, r.divisor)
-	scaled := r.quotient
-	for k := range 2 { // multiple = divisor*power, then divisor*power^2, in lanes where it is at most |remainder|
+	scaled := r.quotient // the quotient is computed later
+	for _, factor := range []asm.Vec{r.divisor, scaled} {
+		// multiple = divisor*power, then divisor*power^2, in lanes where it is at most |remainder|
 		assembler.Emit("ldr", r.overflowMask.As(asm.Q).Scalar(), scale)
-		assembler.Emit("fmul", scaled, []asm.Vec{r.divisor, scaled}[k], r.overflowMask)
+		assembler.Emit("fmul", scaled, factor, r.overflowMask)
 		assembler.Emit("fcmge", r.overflowMask, r.absRemainder, scaled)
 		r.bitwise("bit", r.multiple, scaled, r.overflowMask)
 	}
@@ -167,11 +168,11 @@ func (r *remainderLoop) subtractMultiple() {
 	r.bitwise("bit", r.remainder, r.absRemainder, r.mask)
 }
 
-// scaleBytes maps an element size to a power of 2. One or two multiplications of the divisor by this number prevent an
-// overflow of the quotient.
+// scaleBytes maps an element size to the bytes of a power of 2. One or two multiplications of the divisor by this
+// number prevent an overflow of the quotient.
 var scaleBytes = map[asm.Elem][]byte{
-	asm.S: binary.LittleEndian.AppendUint32(nil, (127+100)<<23),
-	asm.D: binary.LittleEndian.AppendUint64(nil, (1023+1000)<<52),
+	asm.S: binary.LittleEndian.AppendUint32(nil, (127+100)<<23),   // 2^100; 127 is the bias of exponents
+	asm.D: binary.LittleEndian.AppendUint64(nil, (1023+1000)<<52), // 2^1000
 }
 
 // bitwise writes a bitwise operation on whole registers.

@@ -28,6 +28,9 @@ type pass struct {
 	accCount int
 }
 
+// noFold, as alloc.Inst.Fold, states that no source may be a memory operand; NEON has no memory operands.
+const noFold = -1
+
 // selectPass selects the instructions of a pass with the given number of elements.
 func (g *generator) selectPass(lanes int) (*pass, error) {
 	g.Builder.Body = nil
@@ -90,18 +93,18 @@ func (g *generator) foldInRegisters(lists *Lists, p *pass, k int) []alloc.Inst {
 		p.accCount++
 	}
 	p.accLoads = append(p.accLoads, g.Collect(func() {
-		from := slices.Repeat([]alloc.Virt{g.neutral(fold.Op, laneType)}, len(folded))
+		initial := slices.Repeat([]alloc.Virt{g.neutral(fold.Op, laneType)}, len(folded))
 		if !g.loop.Totals {
-			from = lists.Load(mem, laneType, len(folded))
+			initial = lists.Load(mem, laneType, len(folded))
 		}
-		g.moveTo(accs, from)
+		g.moveTo(accs, initial)
 	})...)
 	p.accStores = append(p.accStores, g.Collect(func() { lists.Store(mem, laneType, accs) })...)
 	return g.Collect(func() { g.moveTo(accs, lists.Select(fold.Op, laneType, accs, folded)) })
 }
 
-// moveTo sets accumulators to values that the body computes. If possible, the instruction that computes a value writes
-// to the accumulator directly; otherwise a move is added.
+// moveTo sets accumulators to values. If the body has the instruction that computes a value, and writeTo accepts it,
+// the instruction writes to the accumulator directly; otherwise a move is added.
 func (g *generator) moveTo(accs, values []alloc.Virt) {
 	for i, acc := range accs {
 		producer := slices.IndexFunc(g.Builder.Body, func(in alloc.Inst) bool { return in.Dst == values[i] })
@@ -109,7 +112,7 @@ func (g *generator) moveTo(accs, values []alloc.Virt) {
 			continue
 		}
 		g.Builder.Body = append(g.Builder.Body, alloc.Inst{Name: alloc.Move, Src: sources(values[i]), Dst: acc,
-			Fold: -1})
+			Fold: noFold})
 	}
 }
 
@@ -172,7 +175,7 @@ func (g *generator) combine(lists *Lists, op lane.Op, laneType lane.Type, accs [
 		upper := g.New(alloc.Value{Bytes: vectorBytes})
 		g.Add(alloc.Inst{Name: "ext 16b 16b 16b #", Src: []alloc.Arg{{Virt: accs[0]}, {Virt: accs[0]},
 			{Imm: int64(bytes)}},
-			Dst: upper, Fold: -1})
+			Dst: upper, Fold: noFold})
 		accs = lists.Select(op, laneType, accs, []alloc.Virt{upper})
 	}
 	return accs

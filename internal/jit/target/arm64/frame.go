@@ -20,7 +20,7 @@ type generator struct {
 	restPass           *pass        // pass of the rest loop (see Compile); its widest value fills one register
 	accInit, accFinish []alloc.Inst // initialization and combination of accumulators in memory; see selectTotals
 	slots              int          // number of slots of the spill area that pointers and accumulators occupy
-	accOffset          []int        // by fold with a total: byte offset of its accumulators in the spill area
+	accOffset          []int        // by fold, if the loop has totals: byte offset of its accumulators in the spill area
 	frame
 	work jit.Work // bound on the number of executed instructions
 }
@@ -45,11 +45,11 @@ const spillSlots = jit.SpillBytes / vectorBytes
 // minPool is the minimum number of vector registers that remain for the values of a pass.
 const minPool = 4
 
-// Bounds of a pass, the code that computes a fixed number of elements (see Compile), in the main loop. If a value has
-// several registers, the latencies of instructions on its parts overlap.
+// Bounds of a pass of the main loop. If a value has several registers, the latencies of instructions on its parts
+// overlap.
 const (
-	passParts  = 4   // maximum number of registers of a value
-	passLength = 400 // maximum number of instructions
+	maxParts  = 4   // registers of a value
+	maxLength = 400 // instructions
 )
 
 // layOutFrame selects instructions and assigns registers and memory.
@@ -75,16 +75,16 @@ func (g *generator) layOutFrame() error {
 	return nil
 }
 
-// chooseLanes chooses the number of elements of a pass of the main loop: the greatest number that causes few spills. If
-// every number causes more, it chooses the number with the lowest cost per element.
+// chooseLanes chooses the number of elements of a pass of the main loop: the greatest number that causes few spills (at
+// most one for six instructions). If there is no such number, it chooses the number with the lowest cost per element.
 func (g *generator) chooseLanes() {
 	best := math.Inf(1)
 	var chosen frame
-	for lanes := min(passParts*g.restPass.lanes, lane.FoldLanes); lanes >= g.restPass.lanes; lanes /= 2 {
+	for lanes := min(maxParts*g.restPass.lanes, lane.FoldLanes); lanes >= g.restPass.lanes; lanes /= 2 {
 		candidate := g.restPass
 		if lanes > g.restPass.lanes {
 			var err error
-			if candidate, err = g.selectPass(lanes); err != nil || candidate.length > passLength {
+			if candidate, err = g.selectPass(lanes); err != nil || candidate.length > maxLength {
 				continue
 			}
 		}
@@ -111,18 +111,18 @@ func (g *generator) searchAllocation(mainPass *pass) (best frame) {
 	best.cost = math.Inf(1)
 	lists := [][]alloc.Inst{mainPass.memoryInsts, g.restPass.memoryInsts, mainPass.registerInsts, mainPass.accLoads,
 		mainPass.accStores, g.accInit, g.accFinish}
-	row := g.Row
+	row := g.Row // Prune removes the row constants that only other passes use
 	g.Builder.Body = nil
 	g.Prune(lists...)
 	rowConstants := g.RowConstants(lists...)
-	worse := 0
-	for count := len(rowConstants); count >= 0 && best.cost > 0 && worse < 3; count -= 1 + count/8 {
+	withoutGain := 0 // number of attempts since the cheapest one
+	for count := len(rowConstants); count >= 0 && best.cost > 0 && withoutGain < 3; count -= 1 + count/8 {
 		layout := frame{mainPass: mainPass}
 		switch ok := g.tryAllocation(&layout, rowConstants[:count], rowConstants, best.cost); {
 		case ok:
-			best, worse = layout, 0
+			best, withoutGain = layout, 0
 		case best.mainCode != nil:
-			worse++
+			withoutGain++
 		}
 	}
 	g.Row = row
@@ -162,23 +162,24 @@ func (g *generator) tryAllocation(layout *frame, permanent, rowConstants []alloc
 		list = layout.mainPass.registerInsts
 		registerFile.Pool[alloc.Vectors] = uint32(1<<g.registers - 1<<(layout.firstAccRegister+accRegs))
 	}
-	allocate := func(registerFile *alloc.File, list []alloc.Inst, policy alloc.Policy) (result *alloc.Result, ok bool) {
-		result = alloc.Run(g.Values, registerFile, list, policy)
-		return result, result.Err == nil && result.Slots <= spillSlots
+	failed := false // an allocation failed
+	allocate := func(registerFile *alloc.File, list []alloc.Inst, policy alloc.Policy) *alloc.Result {
+		result := alloc.Run(g.Values, registerFile, list, policy)
+		failed = failed || result.Err != nil || result.Slots > spillSlots
+		return result
 	}
-	var ok [7]bool
-	if layout.mainCode, ok[0] = allocate(&registerFile, list, alloc.Policy{Limit: limit}); !ok[0] ||
-		layout.mainCode.Cost >= limit {
+	layout.mainCode = allocate(&registerFile, list, alloc.Policy{Limit: limit})
+	if failed || layout.mainCode.Cost >= limit {
 		return false
 	}
-	layout.rowCode, ok[1] = allocate(&registerFile, g.Row, alloc.Policy{OncePerRow: true, Preload: rowConstants})
-	layout.restCode, ok[2] = allocate(&restFile, g.restPass.memoryInsts, alloc.Policy{})
-	layout.accLoadCode, ok[3] = allocate(&registerFile, layout.mainPass.accLoads, alloc.Policy{})
-	layout.accStoreCode, ok[4] = allocate(&registerFile, layout.mainPass.accStores, alloc.Policy{})
-	layout.accInitCode, ok[5] = allocate(&restFile, g.accInit, alloc.Policy{})
-	layout.accFinishCode, ok[6] = allocate(&restFile, g.accFinish, alloc.Policy{})
+	layout.rowCode = allocate(&registerFile, g.Row, alloc.Policy{OncePerRow: true, Preload: rowConstants})
+	layout.restCode = allocate(&restFile, g.restPass.memoryInsts, alloc.Policy{})
+	layout.accLoadCode = allocate(&registerFile, layout.mainPass.accLoads, alloc.Policy{})
+	layout.accStoreCode = allocate(&registerFile, layout.mainPass.accStores, alloc.Policy{})
+	layout.accInitCode = allocate(&restFile, g.accInit, alloc.Policy{})
+	layout.accFinishCode = allocate(&restFile, g.accFinish, alloc.Policy{})
 	layout.cost = layout.mainCode.Cost
-	return ok == [7]bool{true, true, true, true, true, true, true}
+	return !failed
 }
 
 // accSetsOf returns the number of sets of accumulator registers of a pass. There is a set for each pass of a trip
@@ -190,7 +191,7 @@ func (g *generator) accSetsOf(p *pass) int {
 	return lane.FoldLanes / p.lanes
 }
 
-// accPointer returns the number of the pointer to the accumulators of fold k with a total.
+// accPointer returns, for a loop with totals, the number of the pointer to the accumulators of fold k.
 func (g *generator) accPointer(k int) int { return len(g.loop.Ptrs) + k }
 
 // rowCounter returns the number of the pointer that counts the rows that are left.

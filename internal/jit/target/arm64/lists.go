@@ -1,8 +1,9 @@
 // Package arm64 compiles loops of lane operations ([lane.Loop]) to machine code with NEON. [Compile] works in four
 // steps:
 //
-//  1. Instructions are selected for each operation, for a pass of a given number of elements (the files select*.go
-//     make [Lists]). Folds are added in two forms, with accumulators in registers or in memory (folds.go).
+//  1. Instructions are selected for each operation, for a pass: the code that computes a given number of adjacent
+//     elements of a row (the files select*.go make [Lists]). Folds are added in two variants, with accumulators in
+//     registers and in memory (folds.go).
 //  2. The layout of the frame is searched (frame.go): the number of elements of a pass, the row constants (values that
 //     are the same for all elements of a row) that stay in registers, and the place of accumulators. The search
 //     minimises the estimated instructions per element.
@@ -52,7 +53,7 @@ import (
 //
 //   - Advancing: ElementBytes is the size of an element in memory (8 or 16 bytes if it is complex), Offset is the
 //     distance in bytes of the part from the first element of the pass, and Step is Lanes*ElementBytes;
-//   - PerRow: Offset is 8 or less, for the imaginary part;
+//   - PerRow: Offset is 0 or, for an imaginary part, the size of a part;
 //   - AccumulatorMemory: as Advancing, for the accumulators;
 //   - Constant: Data is the constant, 16 bytes. For zeros, the instruction is movi.
 type Lists struct {
@@ -62,14 +63,14 @@ type Lists struct {
 	Parts  [][]alloc.Virt // by lane.Value: its parts
 
 	// The three functions append instructions to Builder.Body, which is empty after selection. Select selects instructions
-	// for an operation on values of equal numbers of parts and returns the parts of the result.
+	// for an operation, whose operands have equal numbers of parts, and returns the parts of the result.
 	Select func(op lane.Op, t lane.Type, operands ...[]alloc.Virt) []alloc.Virt
-	// Load returns n parts of the elements of type t in memory. Store adds the stores of parts; to a PerRow address it
-	// stores the first element. Both convert bools between bytes and masks of bytes.
+	// Load returns n parts of the elements of type t in memory. Store adds the stores of parts; if the space is PerRow, it
+	// stores the first element only. Load and Store convert bools between bytes and masks of bytes.
 	Load  func(m alloc.Mem, t lane.Type, n int) []alloc.Virt
 	Store func(m alloc.Mem, t lane.Type, parts []alloc.Virt)
 }
 
-// Expansion writes the instructions of a pseudo-instruction ([alloc.Inst.InstructionCount]). args are the Args of its
-// [alloc.Out].
+// Expansion writes the instructions of a pseudo-instruction (an [alloc.Inst] with an InstructionCount). args are the
+// Args of its [alloc.Out]: the sources, the temporaries, and the destination.
 type Expansion func(w *writer, args []alloc.Operand)

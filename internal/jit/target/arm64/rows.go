@@ -14,10 +14,10 @@ import (
 // ErrUnsupported of package target if the loop needs more registers or memory than there are.
 //
 // A pass is the code that computes a fixed number of adjacent elements of a row. The code of a row has three parts. The
-// main loop has passes of n elements. The rest loop has passes of fewer elements, so that the widest value fills one
-// register. The partial passes have half as many elements as those of the rest loop, a quarter, and so on down to one:
-// the same instructions with narrower loads and stores. Nothing beyond an operand is read or written, and no masks are
-// needed. A trip of the main loop is one pass. In a loop with folds, it has several passes, which together fold
+// main loop has passes of n elements. The rest loop has passes of fewer elements: so many that the widest value fills
+// one register. The partial passes have half as many elements as those of the rest loop, a quarter, and so on down to
+// one: the same instructions with narrower loads and stores. Nothing beyond an operand is read or written, and no masks
+// are needed. A trip of the main loop is one pass. In a loop with folds, a trip has several passes, which together fold
 // one element into each accumulator.
 func Compile(loop *lane.Loop, registers int, withListing bool) (jit.Code, error) {
 	if registers == 0 {
@@ -94,64 +94,62 @@ func (g *generator) prologue() {
 func (g *generator) mainLoop() {
 	emit, assembler := g.out.asm.Emit, g.out.asm
 	g.out.firstAccRegister, g.out.accSets = g.firstAccRegister, g.accSetsOf(g.mainPass)
-	perIteration := g.mainPass.lanes * g.out.accSets
+	perTrip := g.mainPass.lanes * g.out.accSets // elements
 	rest := assembler.NewLabel()
-	moveAccs := func(list []alloc.Out) {
+	writeForAllSets := func(list []alloc.Out) {
 		for g.out.pass = range g.out.accSets {
 			g.out.write(list, g.mainPass.lanes)
 		}
 		g.out.pass = 0
 	}
+	// Accumulators of totals are set before every row, even one without a trip; others are loaded before the first trip.
 	totals := g.loop.Totals
 	if totals && g.accsInRegisters {
-		moveAccs(g.accLoadCode.Out)
+		writeForAllSets(g.accLoadCode.Out)
 	} else if totals {
 		g.out.write(g.accInitCode.Out, lane.FoldLanes)
 	}
 	emit("ldr", regLeft, asm.Mem{Base: regArgs, Offset: int(jit.OffsetN)})
-	emit("subs", regLeft, regLeft, asm.Imm(perIteration))
+	emit("subs", regLeft, regLeft, asm.Imm(perTrip))
 	emit("b.lt", rest)
 	if g.accsInRegisters && !totals {
-		moveAccs(g.accLoadCode.Out)
+		writeForAllSets(g.accLoadCode.Out)
 	}
 	top := assembler.NewLabel()
 	assembler.Align(16)
 	assembler.Bind(top)
-	before := g.out.executedCount()
-	for g.out.pass = range g.out.accSets {
-		g.out.write(g.mainCode.Out, g.mainPass.lanes)
-	}
-	g.out.pass = 0
-	g.advance(perIteration, false)
-	emit("subs", regLeft, regLeft, asm.Imm(perIteration))
+	executedBefore := g.out.executedCount()
+	writeForAllSets(g.mainCode.Out)
+	g.advance(perTrip, withoutAccs)
+	emit("subs", regLeft, regLeft, asm.Imm(perTrip))
 	emit("b.ge", top)
-	g.work.Iteration, g.work.IterationElements = g.out.executedCount()-before, perIteration
-	g.work.Row -= g.work.Iteration
+	g.work.Iteration, g.work.IterationElements = g.out.executedCount()-executedBefore, perTrip
+	g.work.Row -= g.work.Iteration // emit adds all instructions to Row
 	if g.accsInRegisters && !totals {
-		moveAccs(g.accStoreCode.Out)
+		writeForAllSets(g.accStoreCode.Out)
 	}
 	assembler.Bind(rest)
 	if g.accsInRegisters && totals {
-		moveAccs(g.accStoreCode.Out)
+		writeForAllSets(g.accStoreCode.Out)
 	}
 }
 
 // restLoop writes the rest loop and the partial passes.
 func (g *generator) restLoop() {
 	emit, assembler := g.out.asm.Emit, g.out.asm
-	lanes, perIteration := g.restPass.lanes, g.work.IterationElements
+	lanes, perTrip := g.restPass.lanes, g.work.IterationElements // perTrip of the main loop
 	g.work.TailElements = lanes
-	if perIteration > lanes {
+	if perTrip > lanes {
 		top, partial := assembler.NewLabel(), assembler.NewLabel()
-		emit("adds", regLeft, regLeft, asm.Imm(perIteration-lanes)) // now the remaining elements minus lanes
+		emit("adds", regLeft, regLeft, asm.Imm(perTrip-lanes)) // now the remaining elements minus lanes
 		emit("b.lt", partial)
 		assembler.Bind(top)
-		before := g.out.executedCount()
+		executedBefore := g.out.executedCount()
 		g.out.write(g.restCode.Out, lanes)
-		g.advance(lanes, true)
+		g.advance(lanes, withAccs)
 		emit("subs", regLeft, regLeft, asm.Imm(lanes))
 		emit("b.ge", top)
-		g.work.TailIteration = g.out.executedCount() - before
+		g.work.TailIteration = g.out.executedCount() - executedBefore
 		g.work.Row -= g.work.TailIteration
 		assembler.Bind(partial)
 	}
@@ -161,25 +159,31 @@ func (g *generator) restLoop() {
 	for elements := lanes / 2; elements > 0; elements /= 2 {
 		skip := assembler.NewLabel()
 		emit("tbz", regLeft, asm.Imm(bits.TrailingZeros(uint(elements))), skip)
-		before := g.out.executedCount()
+		executedBefore := g.out.executedCount()
 		g.out.write(g.restCode.Out, elements)
-		g.advance(elements, true)
-		partialWork += g.out.executedCount() - before
+		g.advance(elements, withAccs)
+		partialWork += g.out.executedCount() - executedBefore
 		assembler.Bind(skip)
 	}
 	// g.work, the bound on executed instructions, counts all partial passes as one iteration of the rest loop.
-	if perIteration == lanes {
+	if perTrip == lanes {
 		g.work.TailIteration = partialWork
 	}
 	g.work.Row -= min(partialWork, g.work.TailIteration)
 }
 
-// advance writes the increments of pointers by n elements. The pointers to accumulators advance only in the rest loop,
-// because a trip of the main loop ends at the first accumulator.
-func (g *generator) advance(elements int, rest bool) {
+// Values of the argument accs of advance. The pointers to accumulators do not advance in the main loop, because a trip
+// accesses all accumulators, and the next trip starts again at the first one.
+const (
+	withoutAccs = false
+	withAccs    = true
+)
+
+// advance writes the increments of pointers by a number of elements. accs includes the pointers to accumulators.
+func (g *generator) advance(elements int, accs bool) {
 	for k := range g.out.baseOf {
 		size := g.elementBytes(k)
-		if size == 0 || g.isAccPointer(k) && !rest {
+		if size == 0 || g.isAccPointer(k) && !accs {
 			continue
 		}
 		reg := g.out.pointer(k)

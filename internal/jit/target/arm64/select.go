@@ -12,7 +12,8 @@ import (
 // vectorBytes is the number of bytes of a vector register.
 const vectorBytes = 16
 
-// selector selects instructions for a loop. Its Builder has the row constants.
+// selector selects instructions for a loop. Its Builder has the row constants. In its methods, size is the size of a
+// lane in bytes, p the index of a part, shape an arrangement (such as "4s"), and d a dtype.
 type selector struct {
 	alloc.Builder
 	loop        *lane.Loop
@@ -87,8 +88,8 @@ func (s *selector) part(v lane.Value, p int) alloc.Virt {
 	return parts[min(p, len(parts)-1)]
 }
 
-// makeParts returns the parts of the current result, whose lanes have the given size in bytes. It calls part for each.
-// Like bitwise, it is not inlined, because many places call it and no inner loop does.
+// makeParts returns the parts of the current result, whose lanes have the given size in bytes. It calls part for each
+// index. Inlining is off, as for bitwise: it would only enlarge the many callers.
 //
 //go:noinline
 func (s *selector) makeParts(size int, part func(p int) alloc.Virt) []alloc.Virt {
@@ -104,10 +105,10 @@ func (s *selector) makeParts(size int, part func(p int) alloc.Virt) []alloc.Virt
 func arrangement(size int) string     { return [...]string{1: "16b", 2: "8h", 4: "4s", 8: "2d"}[size] }
 func halfArrangement(size int) string { return [...]string{1: "8b", 2: "4h", 4: "2s"}[size] }
 
-// add adds an instruction whose result is a new vector, and returns the result. Equal instructions on row constants are
-// added once.
+// add adds an instruction whose result is a new vector, and returns the result. If all its sources are row constants,
+// and an equal instruction was added before, add returns the result of that instruction.
 func (s *selector) add(in alloc.Inst) alloc.Virt {
-	in.Fold = -1
+	in.Fold = noFold
 	key, invariant := instKey{name: in.Name, tied: in.Tied}, len(in.Src) <= len(instKey{}.src)
 	for k, source := range in.Src {
 		if invariant = invariant && (source.Virt == 0 || s.Values[source.Virt].Invariant); invariant {
@@ -139,7 +140,8 @@ func (s *selector) bitwise(mnemonic string, src ...alloc.Virt) alloc.Virt {
 	return s.op(mnemonic, "16b", src...)
 }
 
-// immediateOp adds an operation on a vector and an immediate.
+// immediateOp adds an operation on a vector and an immediate. arrangement is that of the result and of x, or both,
+// separated by a space.
 func (s *selector) immediateOp(mnemonic, arrangement string, x alloc.Virt, imm int64) alloc.Virt {
 	if !strings.Contains(arrangement, " ") {
 		arrangement += " " + arrangement

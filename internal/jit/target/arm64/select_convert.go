@@ -47,7 +47,7 @@ func (s *selector) convertParts(parts []alloc.Virt, from, to tensor.DType) []all
 	case from == tensor.Bool:
 		return s.maskToNumber(parts, to)
 	case from.IsReducedFloat():
-		return s.convertParts(s.widenHalves(parts, from), single, to)
+		return s.convertParts(s.widenReduced(parts, from), single, to)
 	case to == tensor.Float16:
 		return s.narrowFloats(s.convertParts(parts, from, single), 4)
 	case to == tensor.BFloat16:
@@ -110,22 +110,25 @@ func (s *selector) resize(x []alloc.Virt, from tensor.DType, size int) []alloc.V
 	return s.extend("u", x, from.Size(), size)
 }
 
-// extend doubles the width of lanes until they have the size `to`. The sign is s or u.
+// extend doubles the width of lanes until they have the size `to`. sign is "s" to repeat the sign bit, or "u" to add
+// zeros.
 func (s *selector) extend(sign string, x []alloc.Virt, from, to int) []alloc.Virt {
+	const shift = 0 // sshll and ushll extend lanes, and then shift them
 	for ; from < to; from *= 2 {
-		x = s.fromHalves(x, from, func(h alloc.Virt, upper bool) alloc.Virt {
+		x = s.fromHalves(x, from, func(part alloc.Virt, upper bool) alloc.Virt {
 			if upper {
-				return s.immediateOp(sign+"shll2", arrangement(2*from)+" "+arrangement(from), h, 0)
+				return s.immediateOp(sign+"shll2", arrangement(2*from)+" "+arrangement(from), part, shift)
 			}
-			return s.immediateOp(sign+"shll", arrangement(2*from)+" "+halfArrangement(from), h, 0)
+			return s.immediateOp(sign+"shll", arrangement(2*from)+" "+halfArrangement(from), part, shift)
 		})
 	}
 	return x
 }
 
-// fromHalves doubles the size in bytes of the lanes of x. The arguments and results are parts: the vector registers of
-// one value. widen computes a part of the result from the lower or the upper half of a part of x.
-func (s *selector) fromHalves(x []alloc.Virt, size int, widen func(x alloc.Virt, upper bool) alloc.Virt) []alloc.Virt {
+// fromHalves returns a value whose lanes are twice as wide as those of x, which have the given size. widen computes a
+// part of the result from the lower or the upper half of a part of x.
+func (s *selector) fromHalves(x []alloc.Virt, size int,
+	widen func(part alloc.Virt, upper bool) alloc.Virt) []alloc.Virt {
 	return s.makeParts(2*size, func(p int) alloc.Virt { return widen(x[p/2], p%2 == 1) })
 }
 
@@ -141,7 +144,8 @@ func (s *selector) truncate(x []alloc.Virt, from, to int) []alloc.Virt {
 	return x
 }
 
-// widePair returns the wide parts of narrow part p. If there is only one, both are the same.
+// widePair returns the two parts of `wide` from which part p of a value with lanes of half the width is computed. If
+// there is only one, low and high are the same.
 func (s *selector) widePair(wide []alloc.Virt, p int) (low, high alloc.Virt) {
 	last := len(wide) - 1
 	return wide[min(2*p, last)], wide[min(2*p+1, last)]
@@ -149,11 +153,11 @@ func (s *selector) widePair(wide []alloc.Virt, p int) (low, high alloc.Virt) {
 
 // widenFloats converts floats of the given size to the next size, exactly.
 func (s *selector) widenFloats(x []alloc.Virt, size int) []alloc.Virt {
-	return s.fromHalves(x, size, func(h alloc.Virt, upper bool) alloc.Virt {
+	return s.fromHalves(x, size, func(part alloc.Virt, upper bool) alloc.Virt {
 		if upper {
-			return s.op("fcvtl2", arrangement(2*size)+" "+arrangement(size), h)
+			return s.op("fcvtl2", arrangement(2*size)+" "+arrangement(size), part)
 		}
-		return s.op("fcvtl", arrangement(2*size)+" "+halfArrangement(size), h)
+		return s.op("fcvtl", arrangement(2*size)+" "+halfArrangement(size), part)
 	})
 }
 
@@ -162,24 +166,24 @@ func (s *selector) narrowFloats(x []alloc.Virt, size int) []alloc.Virt {
 	return s.makeParts(size/2, func(p int) alloc.Virt {
 		low, high := s.widePair(x, p)
 		narrowed := s.op("fcvtn", halfArrangement(size/2)+" "+arrangement(size), low)
-		if len(x) == 1 && !s.resultIsUniform {
+		if len(x) == 1 && !s.resultIsUniform { // there are no elements for the upper half
 			return narrowed
 		}
 		return s.tiedOp("fcvtn2", arrangement(size/2)+" "+arrangement(size), narrowed, high)
 	})
 }
 
-// widenHalves converts 16-bit floats to float32.
-func (s *selector) widenHalves(x []alloc.Virt, d tensor.DType) []alloc.Virt {
+// widenReduced converts 16-bit floats to float32.
+func (s *selector) widenReduced(x []alloc.Virt, d tensor.DType) []alloc.Virt {
 	if d == tensor.Float16 {
 		return s.widenFloats(x, 2)
 	}
 	zero := s.constant(4, 0) // a bfloat16 is the upper half of a float32
-	return s.fromHalves(x, 2, func(h alloc.Virt, upper bool) alloc.Virt {
+	return s.fromHalves(x, 2, func(part alloc.Virt, upper bool) alloc.Virt {
 		if upper {
-			return s.op("zip2", "8h", zero, h)
+			return s.op("zip2", "8h", zero, part)
 		}
-		return s.op("zip1", "8h", zero, h)
+		return s.op("zip1", "8h", zero, part)
 	})
 }
 
@@ -211,17 +215,18 @@ func (s *selector) integerToFloat(x []alloc.Virt, from, to tensor.DType) []alloc
 			if len(x) == 1 && !s.resultIsUniform {
 				src = src[:1]
 			}
-			return s.add(alloc.Inst{Name: name + "Long", Src: src, Early: true, InstructionCount: uint8(6 * len(src)),
-				Temps: [2]uint8{alloc.Vectors: 1}})
+			const perVector = 6 // instructions; see roundLong
+			return s.add(alloc.Inst{Name: name + "Long", Src: src, Early: true,
+				InstructionCount: uint8(perVector * len(src)), Temps: [2]uint8{alloc.Vectors: 1}})
 		})
 	}
 	x = s.resize(x, from, size)
 	return s.makeParts(size, func(p int) alloc.Virt { return s.op(name, arrangement(size), x[p]) })
 }
 
-// floatToInteger rounds by the instruction with the given name. NaN and values out of range become the minimum int64 in
-// conversions to uint8, uint32 and 64-bit integers, and the minimum int32 in other conversions. A narrower result has
-// the lower bits of this minimum, which are 0.
+// floatToInteger rounds by the instruction with the given name. NaN and values out of range first become the minimum
+// int64 in conversions to uint8, uint32 and 64-bit integers, and the minimum int32 in other conversions. The result has
+// the lower bits of this minimum, which are 0 unless the result is int32 or has 64 bits.
 func (s *selector) floatToInteger(x []alloc.Virt, from, to tensor.DType, name string) []alloc.Virt {
 	size, rangeSize := 4, 4 // bytes of the result before truncation, and of the type that bounds the range
 	switch to {
@@ -240,7 +245,7 @@ func (s *selector) floatToInteger(x []alloc.Virt, from, to tensor.DType, name st
 	}
 	shape := arrangement(size)
 	limit := s.floatConstant(size, float64(signBit(rangeSize)))
-	integers := s.makeParts(size, func(p int) alloc.Virt {
+	integers := s.makeParts(size, func(p int) alloc.Virt { // facgt compares magnitudes: |limit| > |x|
 		converted, inRange := s.op(name, shape, x[p]), s.op("facgt", shape, limit, x[p])
 		if to == tensor.Int32 || to == tensor.Int64 {
 			return s.selectBits(inRange, converted, s.constant(size, signBit(to.Size())))
@@ -261,7 +266,7 @@ func (s *selector) floatToUint64(x []alloc.Virt) []alloc.Virt {
 	})
 }
 
-// floatConstant returns a vector of a number.
+// floatConstant returns a vector with a number in all lanes.
 func (s *selector) floatConstant(size int, x float64) alloc.Virt {
 	if size == 8 {
 		return s.constant(8, math.Float64bits(x))

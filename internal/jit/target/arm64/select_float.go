@@ -38,7 +38,7 @@ func (s *selector) extremum(op lane.Op, size int, a, b alloc.Virt) alloc.Virt {
 	}
 	equal := s.op("fcmeq", arrangement(size), a, b)
 	if s.Values[a].Acc != nil {
-		s.Add(alloc.Inst{Name: extremumNames[op] + " " + arrangement(size), Src: sources(a, b), Dst: a, Fold: -1})
+		s.Add(alloc.Inst{Name: extremumNames[op] + " " + arrangement(size), Src: sources(a, b), Dst: a, Fold: noFold})
 		return s.tiedOp("bit", "16b", a, b, equal)
 	}
 	return s.selectBits(equal, b, s.op(extremumNames[op], arrangement(size), a, b))
@@ -93,8 +93,9 @@ func (s *selector) fmod(size int, x, y alloc.Virt) alloc.Virt {
 	shape := arrangement(size)
 	dividend, divisor := s.op("fabs", shape, x), s.op("fabs", shape, y)
 	first := s.tiedOp("fmls", shape, dividend, s.op("frintz", shape, s.op("fdiv", shape, dividend, divisor)), divisor)
+	const instructions = 29 // of remainderLoop.write
 	remainder := s.add(alloc.Inst{Name: completeRemainder + " " + shape, Src: sources(dividend, divisor), Tied: first,
-		Temps: [2]uint8{alloc.Vectors: 5}, InstructionCount: 29}) // see remainderLoop.write
+		Temps: [2]uint8{alloc.Vectors: 5}, InstructionCount: instructions})
 	// If the quotient was rounded up, the remainder is negative.
 	negative := s.add(alloc.Inst{Name: "fcmlt " + shape + " " + shape + " #0.0", Src: sources(remainder)})
 	remainder = s.op("fadd", shape, remainder, s.bitwise("and", negative, divisor))
@@ -135,6 +136,7 @@ func (s *selector) compareVectors(op lane.Op, laneType lane.Type, a, b alloc.Vir
 	return s.op(names[op], arrangement(laneType.Size()), a, b)
 }
 
+// The mnemonics of comparisons, for exchanged operands in Lt and Le, and for the opposite mask in Ne.
 var (
 	floatComparisons    = map[lane.Op]string{lane.Eq: "fcmeq", lane.Ne: "fcmeq", lane.Lt: "fcmgt", lane.Le: "fcmge"}
 	signedComparisons   = map[lane.Op]string{lane.Eq: "cmeq", lane.Ne: "cmeq", lane.Lt: "cmgt", lane.Le: "cmge"}

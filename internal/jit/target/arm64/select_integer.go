@@ -62,11 +62,11 @@ func (s *selector) divide(d tensor.DType, a, b alloc.Virt) alloc.Virt {
 		name = "sdiv"
 	}
 	return s.add(alloc.Inst{Name: name + " " + arrangement(d.Size()), Src: sources(a, b),
-		InstructionCount: uint8(perLane * s.lanes(d.Size()))})
+		InstructionCount: uint8(perLane * s.lanesPerRegister(d.Size()))})
 }
 
-// lanes returns the number of lanes of the given size in a register.
-func (s *selector) lanes(size int) int { return vectorBytes / size }
+// lanesPerRegister returns the number of lanes of the given size in a register.
+func (s *selector) lanesPerRegister(size int) int { return vectorBytes / size }
 
 // integerExtremum selects instructions for Min or Max of integers. NEON has no such instruction for 64 bits.
 func (s *selector) integerExtremum(op lane.Op, d tensor.DType, a, b alloc.Virt) alloc.Virt {
@@ -101,13 +101,13 @@ func (s *selector) constantBits(v alloc.Virt, size int) (uint64, bool) {
 // for variable distances shifts to the right if the distance is negative.
 func (s *selector) shift(op lane.Op, d tensor.DType, a, b alloc.Virt) alloc.Virt {
 	size := d.Size()
-	shape, modulo := arrangement(size), uint64(8*size-1)
+	shape, distanceMask := arrangement(size), uint64(8*size-1)
 	sign := "u"
 	if d.IsSigned() {
 		sign = "s"
 	}
 	if constant, ok := s.constantBits(b, size); ok {
-		switch distance := int64(constant & modulo); {
+		switch distance := int64(constant & distanceMask); {
 		case distance == 0:
 			return a
 		case op == lane.Shl:
@@ -116,7 +116,7 @@ func (s *selector) shift(op lane.Op, d tensor.DType, a, b alloc.Virt) alloc.Virt
 			return s.immediateOp(sign+"shr", shape, a, distance)
 		}
 	}
-	distance := s.bitwise("and", b, s.constant(size, modulo))
+	distance := s.bitwise("and", b, s.constant(size, distanceMask))
 	if op == lane.Shr {
 		distance = s.op("neg", shape, distance)
 	}

@@ -16,7 +16,7 @@ type lookupKey struct {
 	indices lane.Value
 }
 
-// indexKey identifies the indices of the bytes of a table with the given number of entries.
+// indexKey identifies a result of tableIndices.
 type indexKey struct {
 	entries int
 	indices lane.Value
@@ -108,29 +108,31 @@ func (s *selector) tablesToCombine(inst *lane.Inst) []*[32]float32 {
 // lookupRows selects instructions for lookups with the same indices. The instructions load a row of the combined table
 // (see maxCombined) for each lane, and transpose the rows.
 func (s *selector) lookupRows(tables []*[32]float32, indices lane.Value) {
-	width := 1 // entries of a row
-	for width < len(tables) {
-		width *= 2
+	rowEntries := 1 // the power of two from len(tables) on
+	for rowEntries < len(tables) {
+		rowEntries *= 2
 	}
-	table := make([]float32, width*32)
+	rowBytes := 4 * rowEntries
+	table := make([]float32, rowEntries*32)
 	for k, entries := range tables {
-		for n, entry := range entries {
-			table[width*n+k] = entry
+		for row, entry := range entries {
+			table[rowEntries*row+k] = entry
 		}
 	}
 	columns := make([][]alloc.Virt, len(tables))
 	for p := range s.partCount(4) {
-		// The two shifts compute (index modulo 32) times the bytes of a row.
-		shifted := s.immediateOp("shl", "4s", s.part(indices, p), 27)
-		offsets := s.immediateOp("ushr", "4s", shifted, int64(27-bits.TrailingZeros(uint(4*width))))
+		const unusedBits = 32 - 5 // bits of a lane above the index
+		// The two shifts compute (index modulo 32) times rowBytes.
+		shifted := s.immediateOp("shl", "4s", s.part(indices, p), unusedBits)
+		offsets := s.immediateOp("ushr", "4s", shifted, int64(unusedBits-bits.TrailingZeros(uint(rowBytes))))
 		var rows [4]alloc.Virt
 		for k := range rows {
-			rows[k] = s.add(alloc.Inst{Name: tableRow + " " + registerLetter[4*width] + " " + tableBytes(table),
+			rows[k] = s.add(alloc.Inst{Name: tableRow + " " + registerLetter[rowBytes] + " " + tableBytes(table),
 				InstructionCount: 3, Src: []alloc.Arg{{Virt: offsets}, {Imm: int64(k)}}})
 		}
 		// Transpose the four rows: column k has entry k of each row.
 		for k, zip := range []string{"zip1", "zip2"} {
-			if 2*k >= len(tables) {
+			if 2*k >= len(tables) { // there are no columns 2*k and 2*k+1
 				break
 			}
 			a, b := s.op(zip, "4s", rows[0], rows[2]), s.op(zip, "4s", rows[1], rows[3])

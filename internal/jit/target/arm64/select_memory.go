@@ -19,7 +19,8 @@ func (s *selector) memory(ptr int16, d tensor.DType) alloc.Mem {
 	return mem
 }
 
-// load returns the elements that an instruction loads.
+// load returns the elements that an instruction loads: of a complex dtype, the real parts (Imm is 0) or the imaginary
+// parts (Imm is 1).
 func (s *selector) load(inst *lane.Inst) []alloc.Virt {
 	dtype := s.loop.Ptrs[inst.Ptr].DType
 	mem, size := s.memory(inst.Ptr, dtype), inst.Type.Size()
@@ -31,7 +32,7 @@ func (s *selector) load(inst *lane.Inst) []alloc.Virt {
 		return s.loadParts(mem, inst.Type, 1)
 	}
 	pair, ok := s.complexParts[inst.Ptr]
-	if !ok {
+	if !ok { // uzp1 selects the even elements, which are real parts, and uzp2 the odd elements
 		loaded := s.loadParts(mem, inst.Type, s.partCount(dtype.Size()))
 		for k, name := range []string{"uzp1", "uzp2"} {
 			pair[k] = s.makeParts(size, func(p int) alloc.Virt {
@@ -106,13 +107,13 @@ func (s *selector) storeParts(mem alloc.Mem, laneType lane.Type, parts []alloc.V
 		}
 		if reload := s.Values[v].Reload; reload != nil && reload.Mem.Space == alloc.Advancing {
 			v = s.Add(alloc.Inst{Name: alloc.Move, Src: sources(v), Dst: s.New(alloc.Value{Bytes: vectorBytes}),
-				Fold: -1})
+				Fold: noFold})
 		}
 		address, bytes := mem, s.bytesPerRegister(mem)
 		if mem.Space == alloc.PerRow {
 			bytes = int(mem.ElementBytes)
 		}
-		list = append(list, alloc.Inst{Name: "str " + registerLetter[bytes], Src: sources(v), Store: &address, Fold: -1})
+		list = append(list, alloc.Inst{Name: "str " + registerLetter[bytes], Src: sources(v), Store: &address, Fold: noFold})
 		mem.Offset += vectorBytes
 	}
 	return list

@@ -25,7 +25,7 @@ var bases = []asm.Reg{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 19, 20,
 // writer writes allocated instructions.
 type writer struct {
 	asm              *asm.Assembler
-	repeatedInsts    int    // bound on the instructions that pseudo-instructions repeat in loops
+	repeatedInsts    int    // bound on the executions of instructions in loops of pseudo-instructions, after the first
 	baseOf           []int8 // by pointer: its index in bases, or -1 if it is in the spill area
 	accSets          int    // number of registers of an accumulator: one for each pass of a trip
 	firstAccRegister int    // the first register of accumulators
@@ -51,7 +51,7 @@ func (w *writer) write(list []alloc.Out, lanes int) {
 	}
 }
 
-// writeInst writes an instruction. The kinds of its operands are in its name (see [Lists]).
+// writeInst writes an instruction. Its name has the kinds of its operands, the destination first (see [Lists]).
 func (w *writer) writeInst(out *alloc.Out) {
 	switch out.Kind {
 	case alloc.Load:
@@ -99,6 +99,9 @@ func (w *writer) writeInst(out *alloc.Out) {
 var arrangements = map[string]asm.Vec{"16b": asm.V(0, asm.B), "8h": asm.V(0, asm.H), "4s": asm.V(0, asm.S),
 	"2d": asm.V(0, asm.D), "8b": asm.V(0, asm.B).Low(), "4h": asm.V(0, asm.H).Low(), "2s": asm.V(0, asm.S).Low()}
 
+// elemOfLetter returns the element size of a letter: b, h, s, d or q, as asm.B to asm.Q.
+func elemOfLetter(letter byte) asm.Elem { return asm.Elem(strings.IndexByte("bhsdq", letter)) }
+
 // operand returns an operand of the given kind (see [Lists]).
 func (w *writer) operand(kind string, operand alloc.Operand) asm.Arg {
 	if vec, ok := arrangements[kind]; ok {
@@ -113,11 +116,11 @@ func (w *writer) operand(kind string, operand alloc.Operand) asm.Arg {
 	case kind == "{16b}":
 		return asm.Regs(w.vector(operand, asm.B), 1)
 	}
-	elem := asm.Elem(strings.IndexByte("bhsdq", kind[0]))
+	elem := elemOfLetter(kind[0])
 	if len(kind) == 1 {
 		return asm.Scalar{Num: w.register(operand), Elem: elem}
 	}
-	return w.vector(operand, elem).Lane(int(kind[2] - '0'))
+	return w.vector(operand, elem).Lane(int(kind[2] - '0')) // kind is like "s[1]", with one digit
 }
 
 // register returns the number of the register of an operand.
@@ -156,7 +159,7 @@ func (w *writer) load(name string, mem *alloc.Mem, reg int) {
 		w.asm.Emit(name, asm.Scalar{Num: reg, Elem: elem}, w.address(mem))
 		return
 	}
-	w.asm.Emit("movi", asm.V(reg, asm.D), asm.Imm(0))
+	w.asm.Emit("movi", asm.V(reg, asm.D), asm.Imm(0)) // the part has no elements in this pass
 }
 
 // store writes a store of register reg. The name includes the size of the store, as in "str q".
@@ -170,7 +173,7 @@ func (w *writer) store(name string, mem *alloc.Mem, reg int) {
 // accessSize returns the size of an access: the size that kind names, or less if the elements of the pass have fewer
 // bytes. ok is false if the access is beyond the elements of the pass.
 func (w *writer) accessSize(mem *alloc.Mem, kind string) (elem asm.Elem, ok bool) {
-	elem = asm.Elem(strings.IndexByte("bhsdq", kind[0]))
+	elem = elemOfLetter(kind[0])
 	if mem.Space == alloc.PerRow || mem.Space == alloc.Slot {
 		return elem, true
 	}
