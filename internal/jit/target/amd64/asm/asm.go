@@ -48,7 +48,7 @@ type jump struct {
 // is at `offset` in the code. It is relative to `end`, the offset of the instruction's end.
 type constantRef struct{ offset, end int }
 
-// poolName is the symbol of the constants in listings.
+// poolName is the symbol of the constants, which form a pool after the code, in listings.
 const poolName = "const<>"
 
 // poolAlign is the alignment of the constants, which follow the code: the length of the longest vector.
@@ -220,7 +220,7 @@ func (a *Assembler) Finish() ([]byte, error) {
 	if len(a.constants) == 0 {
 		return a.code, nil
 	}
-	pool := (len(a.code) + poolAlign - 1) &^ (poolAlign - 1)
+	pool := (len(a.code) + poolAlign - 1) &^ (poolAlign - 1) // offset of the first constant
 	if pool+len(a.constants) > 1<<30 {
 		return nil, errors.New("asm: the code and its constants are too long: want at most 1 GiB, for 32-bit displacements")
 	}

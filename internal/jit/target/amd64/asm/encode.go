@@ -12,7 +12,7 @@ type instruction struct {
 }
 
 // match returns the instruction for the given operands, and reports whether the row accepts them. It does not modify
-// ops. A mask stands before the last operand; buf is memory for the other operands. If noEVEX is set, only VEX and
+// ops. If a mask stands before the last operand, match copies the other operands to buf. If noEVEX is set, only VEX and
 // older encodings are allowed.
 func (r *row) match(ops, buf []operand, noEVEX bool) (in instruction, ok bool) {
 	in = instruction{row: r, args: ops}
@@ -69,7 +69,7 @@ func (r *row) accepts(spec string, arg *operand, length uint8) bool {
 		return arg.kind == isMem
 	case 'B':
 		return arg.kind == isMem && !arg.isConstant
-	case 'm':
+	case 'm': // memory, or a register, which the second letter determines
 		if arg.kind == isMem {
 			return true
 		}
@@ -236,13 +236,13 @@ func (a *Assembler) encode(in *instruction) {
 			extB = 0
 		}
 	}
-	unit := int32(1)
+	dispUnit := int32(1)
 	switch {
 	case row.code&legacy != 0:
 		a.legacy(in, &fields, extX, extB)
 	case in.evex:
 		a.evex(in, &fields, extX, extB)
-		unit = row.dispUnitBytes(in.length, fields.rm != nil && fields.rm.broadcast)
+		dispUnit = row.dispUnitBytes(in.length, fields.rm != nil && fields.rm.broadcast)
 	default:
 		a.vex(in, &fields, extX, extB)
 	}
@@ -250,7 +250,7 @@ func (a *Assembler) encode(in *instruction) {
 	case row.code&noOperandRM != 0:
 		a.code = append(a.code, 0xC0|fields.reg<<3)
 	case fields.rm != nil && !hasOpcodeRegister(row):
-		a.modrm(fields.reg, fields.rm, unit, fields.immBytes)
+		a.modrm(fields.reg, fields.rm, dispUnit, fields.immBytes)
 	}
 	for i := range fields.immBytes {
 		a.code = append(a.code, byte(fields.imm>>(8*i)))
@@ -289,7 +289,7 @@ func (a *Assembler) legacy(in *instruction, encoded *fields, extX, extB uint8) {
 // after C5, and implies X = B = W = 0 and the map 0F. R, X, B and vvvv are inverted. For extX and extB see encode.
 func (a *Assembler) vex(in *instruction, encoded *fields, extX, extB uint8) {
 	row := in.row
-	w, notR := row.vex&w1/w1, bit(encoded.reg, 3)^1
+	w, notR := row.vex&w1/w1, bit(encoded.reg, 3)^1 // w is 0 or 1
 	last := (^encoded.vvvv&15)<<3 | bit(in.length, 0)<<2 | row.prefix()
 	if extX|extB|w == 0 && row.opcodeMap() == m0F>>10 {
 		a.code = append(a.code, 0xC5, notR<<7|last, row.opcode())
@@ -322,11 +322,11 @@ func (a *Assembler) evex(in *instruction, encoded *fields, extX, extB uint8) {
 }
 
 // modrm appends the ModRM byte (mod, reg and rm: 2, 3 and 3 bits), and for memory the SIB byte (scale, index and base:
-// 2, 3 and 3 bits) and the displacement. mod is 3 for a register, and 0, 1 or 2 for memory without a displacement, with
-// one of a byte or of four bytes. rm 4 selects a SIB byte, whose index 4 means none. A one-byte displacement counts in
-// units of `unit` bytes. bytesAfter is the number of bytes of the instruction after the displacement, because addresses
-// of constants are relative to the end of the instruction.
-func (a *Assembler) modrm(reg uint8, arg *operand, unit int32, bytesAfter int) {
+// 2, 3 and 3 bits) and the displacement. mod is 3 for a register, 0 for memory without a displacement, and 1 or 2 for
+// memory with a displacement of one or four bytes. rm 4 selects a SIB byte, whose index 4 means none. A one-byte
+// displacement counts in units of dispUnit bytes. bytesAfter is the number of bytes of the instruction after the
+// displacement, because addresses of constants are relative to the end of the instruction.
+func (a *Assembler) modrm(reg uint8, arg *operand, dispUnit int32, bytesAfter int) {
 	reg = (reg & 7) << 3
 	if arg.kind != isMem && arg.kind != isVMem {
 		a.code = append(a.code, 0xC0|reg|arg.num&7)
@@ -338,10 +338,10 @@ func (a *Assembler) modrm(reg uint8, arg *operand, unit int32, bytesAfter int) {
 		a.code = appendInt32(a.code, arg.disp)
 		return
 	}
-	mod, scaledDisp := byte(0), arg.disp/unit
+	mod, scaledDisp := byte(0), arg.disp/dispUnit
 	switch {
 	case arg.disp == 0 && arg.num&7 != uint8(BP): // without a displacement, BP and R13 have another meaning
-	case arg.disp%unit == 0 && scaledDisp == int32(int8(scaledDisp)):
+	case arg.disp%dispUnit == 0 && scaledDisp == int32(int8(scaledDisp)):
 		mod = 1 << 6
 	default:
 		mod = 2 << 6

@@ -12,7 +12,7 @@ import "sync"
 //
 //	r  ModRM.reg                m  ModRM.rm, register or memory     b  ModRM.rm, register only
 //	v  VEX.vvvv                 M  ModRM.rm, memory only            S  ModRM.rm, memory by a vector of indices
-//	h  high half of the last byte     B  ModRM.rm, memory by SIB    o  low bits of the opcode
+//	h  high 4 bits of the last byte   B  ModRM.rm, memory by SIB    o  low bits of the opcode
 //	i  immediate                                                    j  target of a jump
 //
 // The second letter is the kind of operand:
@@ -43,7 +43,7 @@ const (
 	m0F38 = 2 << 10
 	m0F3A = 3 << 10
 
-	ext1 = 1 << 12 // ModRM.reg as opcode extension
+	ext1 = 1 << 12 // ModRM.reg as opcode extension; rows do not state the extension 0
 	ext2 = 2 << 12
 	ext3 = 3 << 12
 	ext4 = 4 << 12

@@ -52,7 +52,7 @@ func Assemble(t testing.TB, lines []string) [][]byte {
 //	0x0000 62 f1 6c 49 58 d9 62 f1 6c d9 58 5c 98 01 62 f1  b.lIX.b.l.X\..b.
 func splitSymbol(t testing.TB, symbol string, encodings [][]byte) {
 	t.Helper()
-	type begin struct{ line, pc int }
+	type begin struct{ line, pc int } // index of a line, and the offset of its instruction
 	var begins []begin
 	var code []byte
 	for l := range strings.SplitSeq(symbol, "\n") {
@@ -60,7 +60,8 @@ func splitSymbol(t testing.TB, symbol string, encodings [][]byte) {
 		if !strings.HasPrefix(l, "0x") {
 			continue
 		}
-		if open := strings.Index(l, "(/"); open == 13 {
+		const position = len("0x0006 00006 ")
+		if strings.Index(l, "(/") == position {
 			end := strings.Index(l, ")")
 			pc, err1 := strconv.ParseInt(l[2:6], 16, 64)
 			line, err2 := strconv.Atoi(l[strings.LastIndex(l[:end], ":")+1 : end])

@@ -6,8 +6,8 @@
 // code. Instructions have the mnemonics and the operand order of Arm's manual (DDI 0487): the destination first. A
 // table has one or more rows for each mnemonic (rows_*.go). Emit chooses the first row that accepts the operands.
 //
-// [Assembler.Listing] returns the code in the syntax of GNU's and LLVM's assemblers. testdata/forms.txt has the bytes
-// that llvm-mc makes of each row's text.
+// [Assembler.Listing] returns the code in the syntax of GNU's and LLVM's assemblers. testdata/forms.txt has, for each
+// row, an instruction as text and the bytes into which llvm-mc assembles the text.
 package asm
 
 import (
@@ -144,7 +144,7 @@ func (a *Assembler) Constant(data []byte) ConstantAddr {
 // Finish returns the code followed by its constants, or the first error. The code may be placed at any address that is
 // a multiple of 64. The assembler must not be used afterwards.
 func (a *Assembler) Finish() ([]byte, error) {
-	pool := (len(a.code) + poolAlign - 1) &^ (poolAlign - 1)
+	pool := (len(a.code) + poolAlign - 1) &^ (poolAlign - 1) // offset of the first constant
 	for _, b := range a.branches {
 		to := a.labels[b.label]
 		if to < 0 {

@@ -20,20 +20,20 @@ const (
 	ZR Reg = 31
 )
 
-// lowHalf is the bit of a Reg that selects 32 bits.
-const lowHalf = 1 << 7
+// low32Bits is the flag in a Reg that selects the low 32 bits of the register.
+const low32Bits = 1 << 7
 
 // X returns general register n.
 func X(n int) Reg { return Reg(n) }
 
 // W returns the low 32 bits of general register n.
-func W(n int) Reg { return Reg(n) | lowHalf }
+func W(n int) Reg { return Reg(n) | low32Bits }
 
 // W returns the low 32 bits of the register.
-func (r Reg) W() Reg { return r | lowHalf }
+func (r Reg) W() Reg { return r | low32Bits }
 
-func (r Reg) num() uint32 { return uint32(r &^ lowHalf) }
-func (r Reg) is64() bool  { return r&lowHalf == 0 }
+func (r Reg) num() uint32 { return uint32(r &^ low32Bits) }
+func (r Reg) is64() bool  { return r&low32Bits == 0 }
 
 // String returns the register's name, and xzr for number 31. Addresses print number 31 as sp.
 func (r Reg) String() string {
@@ -269,7 +269,7 @@ type Label int
 func (l Label) String() string { return fmt.Sprintf("L%d", int(l)) }
 
 // HalfPrecision is a vector register as an operand of fmlal: its low four half-precision numbers, or the low two if
-// Half is set.
+// Half is set, as for the result ([Vec]).
 type HalfPrecision struct {
 	Num  int
 	Half bool

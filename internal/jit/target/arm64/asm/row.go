@@ -3,8 +3,9 @@ package asm
 import "sync"
 
 // row is one form of an instruction. encode checks the operands and puts them into the fields of the encoding; it
-// returns false if the row does not accept the operands. The comments on encoders quote section C4.1 of Arm's manual; x
-// stands for a bit of a field that operands fill.
+// returns false if the row, which is its argument r, does not accept the operands. The comments on encoders quote
+// section C4.1 of Arm's manual; x stands for a bit of a field that operands fill. In encoders, g has the numbers of
+// general registers, and ok0, ok1, ... say whether operands 0, 1, ... have the right type.
 type row struct {
 	name   string
 	encode func(a *Assembler, r *row, args []Arg) (uint32, bool)
@@ -27,6 +28,7 @@ const (
 	hs          = onlyH | onlyS
 	hsd         = hs | onlyD
 	sd          = onlyS | onlyD
+	sdq         = sd | onlyQ
 )
 
 func (e elems) has(x Elem) bool { return e>>x&1 != 0 }
@@ -51,13 +53,17 @@ func vectors(args []Arg, n int) (v [3]Vec, ok bool) {
 		return v, false
 	}
 	for i, arg := range args {
-		if v[i], ok = arg.(Vec); !ok || v[i].Num < 0 || v[i].Num > 31 {
+		if v[i], ok = arg.(Vec); !ok || !isVectorNumber(v[i].Num) {
 			return v, false
 		}
 	}
 	return v, true
 }
 
+// isVectorNumber reports whether there is a vector register with the number.
+func isVectorNumber(n int) bool { return n >= 0 && n < 32 }
+
+// rd, rn and rm return the register's number in the field of this name.
 func (v Vec) rd() uint32 { return uint32(v.Num) }
 func (v Vec) rn() uint32 { return uint32(v.Num) << 5 }
 func (v Vec) rm() uint32 { return uint32(v.Num) << 16 }

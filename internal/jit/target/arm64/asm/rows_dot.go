@@ -57,7 +57,8 @@ func encodeDotLane(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	return r.code | v[0].qBit() | field | v[1].rn() | v[0].rd(), ok
 }
 
-// encodeMatrix encodes the product of a 2 by 8 matrix (2 by 4 of 16 bits) and the transpose of another.
+// encodeMatrix encodes the product of a matrix of 2 rows by 8 bytes, or by 4 elements of 16 bits, and the transpose of
+// such a matrix.
 func encodeMatrix(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	v, ok := vectors(args, 3)
 	return r.code | v[2].rm() | v[1].rn() | v[0].rd(), ok && v[0].Elem == S && !v[0].Half &&
@@ -74,5 +75,5 @@ func encodeHalves(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	n, ok1 := args[1].(HalfPrecision)
 	m, ok2 := args[2].(HalfPrecision)
 	return r.code | d.qBit() | uint32(m.Num)<<16 | uint32(n.Num)<<5 | d.rd(), ok0 && ok1 && ok2 && d.Elem == S &&
-		n.Half == d.Half && m.Half == d.Half && d.Num&^31 == 0 && n.Num&^31 == 0 && m.Num&^31 == 0
+		n.Half == d.Half && m.Half == d.Half && isVectorNumber(d.Num) && isVectorNumber(n.Num) && isVectorNumber(m.Num)
 }

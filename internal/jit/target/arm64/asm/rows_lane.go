@@ -109,7 +109,7 @@ func encodeInsertLane(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	}
 	d, ok0 := args[0].(Lane)
 	n, ok1 := args[1].(Lane)
-	if !ok0 || !ok1 || d.Elem != n.Elem || d.Num&^31 != 0 || n.Num&^31 != 0 {
+	if !ok0 || !ok1 || d.Elem != n.Elem || !isVectorNumber(d.Num) || !isVectorNumber(n.Num) {
 		return 0, false
 	}
 	imm, ok := imm5Field(d.Elem, d.Index)
@@ -124,7 +124,7 @@ func encodeInsertRegister(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	}
 	d, ok0 := args[0].(Lane)
 	g, ok1 := args[1].(Reg)
-	if !ok0 || !ok1 || g.is64() != (d.Elem == D) || d.Num&^31 != 0 {
+	if !ok0 || !ok1 || g.is64() != (d.Elem == D) || !isVectorNumber(d.Num) {
 		return 0, false
 	}
 	imm, ok := imm5Field(d.Elem, d.Index)
@@ -138,7 +138,7 @@ func encodeScalarLane(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	}
 	d, ok0 := args[0].(Scalar)
 	l, ok1 := args[1].(Lane)
-	if !ok0 || !ok1 || d.Elem != l.Elem || l.Num&^31 != 0 || d.Num&^31 != 0 {
+	if !ok0 || !ok1 || d.Elem != l.Elem || !isVectorNumber(l.Num) || !isVectorNumber(d.Num) {
 		return 0, false
 	}
 	imm, ok := imm5Field(l.Elem, l.Index)
@@ -153,7 +153,7 @@ func encodeToRegister(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	}
 	g, ok0 := args[0].(Reg)
 	l, ok1 := args[1].(Lane)
-	if !ok0 || !ok1 || l.Num&^31 != 0 || !r.elems.has(l.Elem) {
+	if !ok0 || !ok1 || !isVectorNumber(l.Num) || !r.elems.has(l.Elem) {
 		return 0, false
 	}
 	signed := r.elems == bhs
@@ -180,7 +180,7 @@ func encodeAcross(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if r.code&0x1F000 == 0x3000 { // the opcode of saddlv and uaddlv
 		width++
 	}
-	if !ok0 || !ok1 || d.Elem != width || v.Elem == S && v.Half || v.Num&^31 != 0 || d.Num&^31 != 0 {
+	if !ok0 || !ok1 || d.Elem != width || v.Elem == S && v.Half || !isVectorNumber(v.Num) || !isVectorNumber(d.Num) {
 		return 0, false
 	}
 	return r.code | v.qBit() | uint32(v.Elem)<<22 | v.rn() | uint32(d.Num), r.elems.has(v.Elem)
@@ -194,7 +194,7 @@ func encodeAcrossFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	d, ok0 := args[0].(Scalar)
 	v, ok1 := args[1].(Vec)
 	return r.code | v.rn() | uint32(d.Num),
-		ok0 && ok1 && d.Elem == S && v.Elem == S && !v.Half && d.Num&^31 == 0 && v.Num&^31 == 0
+		ok0 && ok1 && d.Elem == S && v.Elem == S && !v.Half && isVectorNumber(d.Num) && isVectorNumber(v.Num)
 }
 
 // encodePairFloat encodes reductions of a vector of two elements to a scalar.
@@ -204,10 +204,10 @@ func encodePairFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	}
 	d, ok0 := args[0].(Scalar)
 	v, ok1 := args[1].(Vec)
-	if !ok0 || !ok1 || d.Elem != v.Elem || !r.elems.has(v.Elem) || v.Half != (v.Elem == S) || v.Num&^31 != 0 {
+	if !ok0 || !ok1 || d.Elem != v.Elem || !r.elems.has(v.Elem) || v.Half != (v.Elem == S) || !isVectorNumber(v.Num) {
 		return 0, false
 	}
-	return r.code | uint32(v.Elem-S)<<22 | v.rn() | uint32(d.Num), d.Num&^31 == 0
+	return r.code | uint32(v.Elem-S)<<22 | v.rn() | uint32(d.Num), isVectorNumber(d.Num)
 }
 
 // encodePairInteger encodes the sum of the two elements of 64 bits.
@@ -218,5 +218,5 @@ func encodePairInteger(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	d, ok0 := args[0].(Scalar)
 	v, ok1 := args[1].(Vec)
 	return r.code | v.rn() | uint32(d.Num),
-		ok0 && ok1 && d.Elem == D && v.Elem == D && !v.Half && d.Num&^31 == 0 && v.Num&^31 == 0
+		ok0 && ok1 && d.Elem == D && v.Elem == D && !v.Half && isVectorNumber(d.Num) && isVectorNumber(v.Num)
 }

@@ -11,9 +11,9 @@ var memoryRows = []row{
 	{"ldrsb", encodeSignedAccess, 0x39800000, onlyB},
 	{"ldrsh", encodeSignedAccess, 0x79800000, onlyH},
 	{"ldrsw", encodeSignedAccess, 0xB9800000, onlyS},
-	{"ldr", encodeLiteral, 0x18000000, onlyS | onlyD | onlyQ},
-	{"ldp", encodeAccessPair, 0x28400000, onlyS | onlyD | onlyQ},
-	{"stp", encodeAccessPair, 0x28000000, onlyS | onlyD | onlyQ},
+	{"ldr", encodeLiteral, 0x18000000, sdq},
+	{"ldp", encodeAccessPair, 0x28400000, sdq},
+	{"stp", encodeAccessPair, 0x28000000, sdq},
 	{"ld1", encodeAccessList, 0x0C407000, bhsd}, {"st1", encodeAccessList, 0x0C007000, bhsd},
 	{"ld2", encodeInterleaved, 0x0C408000, bhsd}, {"st2", encodeInterleaved, 0x0C008000, bhsd},
 	{"ld3", encodeInterleaved, 0x0C404000, bhsd}, {"st3", encodeInterleaved, 0x0C004000, bhsd},
@@ -48,7 +48,8 @@ func (m Mem) addressFields(code uint32, e Elem) (uint32, bool) {
 			m.Shift != 0 && m.Shift != int(e) {
 			return 0, false
 		}
-		code = code&^(1<<24) | 0x00206800 | m.Index.num()<<16
+		const indexed = 1<<21 | 0b011<<13 | 0b10<<10 // an index that is shifted to the left
+		code = code&^(1<<24) | indexed | m.Index.num()<<16
 		if m.Shift > 0 {
 			code |= 1 << 12
 		}
@@ -86,11 +87,11 @@ func encodeAccess(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 		word, ok := m.addressFields(code, e)
 		return word | x.num(), ok && x.num() <= 31 && !m.overwrites(x)
 	case Scalar:
-		if x.Num&^31 != 0 || x.Elem > Q {
+		if !isVectorNumber(x.Num) || x.Elem > Q {
 			return 0, false
 		}
-		code := r.code&^(3<<30) | 1<<26 | uint32(x.Elem&3)<<30
-		if x.Elem == Q {
+		code := r.code&^(3<<30) | 1<<26 | uint32(x.Elem&3)<<30 // bit 26 selects vector registers
+		if x.Elem == Q {                                       // encoded as B with bit 23
 			code |= 1 << 23
 		}
 		word, ok := m.addressFields(code, x.Elem)
@@ -141,7 +142,7 @@ func encodeLiteral(a *Assembler, r *row, args []Arg) (uint32, bool) {
 	code := r.code
 	switch x := args[0].(type) {
 	case Scalar:
-		if x.Num&^31 != 0 || x.Elem < S || x.Elem > Q {
+		if !isVectorNumber(x.Num) || x.Elem < S || x.Elem > Q {
 			return 0, false
 		}
 		code |= 1<<26 | uint32(x.Elem-S)<<30 | uint32(x.Num)
@@ -170,7 +171,7 @@ func encodeAccessPair(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	code, size := r.code, 0
 	if x, isScalar := args[0].(Scalar); isScalar {
 		y, ok := args[1].(Scalar)
-		if !ok || x.Elem != y.Elem || x.Elem < S || x.Elem > Q || (x.Num|y.Num)&^31 != 0 {
+		if !ok || x.Elem != y.Elem || x.Elem < S || x.Elem > Q || !isVectorNumber(x.Num) || !isVectorNumber(y.Num) {
 			return 0, false
 		}
 		if load := code>>22&1 == 1; load && x.Num == y.Num {
@@ -217,7 +218,7 @@ func listAccess(args []Arg, bytes int) (l List, field uint32, ok bool) {
 		field |= 1<<23 | 31<<16
 		okBase = okBase && m.Offset == bytes
 	}
-	return l, field, isList && okBase && l.First.Num&^31 == 0 && l.First.Elem <= D && l.Count >= 1 && l.Count <= 4
+	return l, field, isList && okBase && isVectorNumber(l.First.Num) && l.First.Elem <= D && l.Count >= 1 && l.Count <= 4
 }
 
 // listBytes returns the number of bytes that the first operand holds.
@@ -242,14 +243,14 @@ func encodeAccessList(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if !ok || l.Lane >= 0 {
 		return 0, false
 	}
-	opcode := [...]uint32{1: 0b0111, 2: 0b1010, 3: 0b0110, 4: 0b0010}[l.Count]
+	opcode := [...]uint32{1: 0b0111, 2: 0b1010, 3: 0b0110, 4: 0b0010}[l.Count] // by the number of registers
 	return r.code&^0xF000 | opcode<<12 | l.First.qBit() | uint32(l.First.Elem)<<10 | field | l.First.rd(), true
 }
 
 // encodeInterleaved encodes accesses to structures of two to four elements.
 func encodeInterleaved(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	l, field, ok := listAccess(args, listBytes(args))
-	count := [...]int{8: 2, 4: 3, 0: 4}[r.code>>12&0xF]
+	count := [...]int{8: 2, 4: 3, 0: 4}[r.code>>12&0xF] // by the opcodes of ld2, ld3 and ld4
 	return r.code | l.First.qBit() | uint32(l.First.Elem)<<10 | field | l.First.rd(),
 		ok && l.Lane < 0 && l.Count == count && l.First.valid()
 }
@@ -295,5 +296,6 @@ func encodePrefetch(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	}
 	kind, isImm := args[0].(Imm)
 	word, ok := m.addressFields(r.code, D)
-	return word | uint32(kind), ok && isImm && kind >= 0 && kind < 32 && word>>24&1 == 1
+	isCounted := word>>24&1 == 1 // prfm has only offsets that are counted in units of 8 bytes
+	return word | uint32(kind), ok && isImm && kind >= 0 && kind < 32 && isCounted
 }

@@ -37,7 +37,7 @@ func constantOf(args []Arg) (Vec, Imm, bool) {
 	}
 	v, ok0 := args[0].(Vec)
 	n, ok1 := args[1].(Imm)
-	return v, n, ok0 && ok1 && v.Num&^31 == 0 && v.valid()
+	return v, n, ok0 && ok1 && isVectorNumber(v.Num) && v.valid()
 }
 
 // encodeImmediateBytes encodes 0 Q 00111100000 abc 111001 defgh Rd.
@@ -93,7 +93,7 @@ func encodeImmediateFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	fraction, exponent := math.Frexp(math.Abs(float64(f)))
 	n := math.Ldexp(fraction, 5)
 	if !ok0 || !ok1 || n != math.Trunc(n) || n < 16 || exponent < -2 || exponent > 5 || !v.valid() ||
-		v.Num&^31 != 0 {
+		!isVectorNumber(v.Num) {
 		return 0, false
 	}
 	field := uint8(n-16) | uint8(exponent-2)&7<<4
@@ -114,7 +114,7 @@ func encodeImmediateFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 func typeField(e Elem) uint32 { return [...]uint32{H: 3, S: 0, D: 1}[e] << 22 }
 
 // isFloat reports whether a scalar is a floating-point register.
-func (s Scalar) isFloat() bool { return s.Elem >= H && s.Elem <= D && s.Num&^31 == 0 }
+func (s Scalar) isFloat() bool { return s.Elem >= H && s.Elem <= D && isVectorNumber(s.Num) }
 
 // encodeMoveBits encodes moves of bits between a general register and the lowest element of a vector.
 func encodeMoveBits(_ *Assembler, r *row, args []Arg) (uint32, bool) {

@@ -5,7 +5,8 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/target/arm64/asm"
 )
 
-// LoadPair loads eight bytes from each of two addresses.
+// LoadPair loads eight bytes from the address low into the lower half of a register, and eight bytes from the address
+// high into its upper half.
 func (w *Writer) LoadPair(low, high target.Addr, to target.VReg) {
 	w.Emit("ldr", lowBytes(to, 8), w.mem(low, 8))
 	w.Emit("ldr", lowBytes(vectorTemp, 8), w.mem(high, 8))
@@ -26,8 +27,8 @@ func (w *Writer) MatrixProduct(x, y, sum target.VReg, signed bool) {
 
 // ExchangeHalves exchanges the upper half of x and the lower half of y.
 func (w *Writer) ExchangeHalves(x, y target.VReg) {
-	a, b, t := asm.V(int(x), asm.D), asm.V(int(y), asm.D), asm.V(int(vectorTemp), asm.D)
-	w.Emit("trn1", t, a, b)
-	w.Emit("trn2", b, a, b)
+	a, b, temp := asm.V(int(x), asm.D), asm.V(int(y), asm.D), asm.V(int(vectorTemp), asm.D)
+	w.Emit("trn1", temp, a, b) // the lower halves
+	w.Emit("trn2", b, a, b)    // the upper halves
 	w.Copy(vectorTemp, x)
 }

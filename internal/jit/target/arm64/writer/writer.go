@@ -71,22 +71,23 @@ func lowBytes(v target.VReg, bytes int) asm.Scalar {
 	return asm.Scalar{Num: int(v), Elem: elem}
 }
 
-// setConstant sets a register to a constant, 16 bits at a time. MOVZ sets the other bits to 0 and MOVN to 1, so that
-// MOVK is needed only for the 16 bits that differ from this.
+// setConstant sets a register to a constant, 16 bits at a time. The first instruction, MOVZ or MOVN, also sets the
+// other bits to 0 or 1. MOVK follows for each 16 bits that differ from this.
 func (w *Writer) setConstant(to asm.Reg, constant int64) {
-	name, rest := "movz", uint64(constant)
+	name, difference := "movz", uint64(constant) // difference from the other bits
 	if constant < 0 {
-		name, rest = "movn", ^uint64(constant)
+		name, difference = "movn", ^uint64(constant)
 	}
-	w.Emit(name, to, asm.Imm(rest&0xFFFF))
+	w.Emit(name, to, asm.Imm(difference&0xFFFF))
 	for shift := 16; shift < 64; shift += 16 {
-		if rest>>shift&0xFFFF != 0 {
+		if difference>>shift&0xFFFF != 0 {
 			w.Emit("movk", to, asm.Imm(uint64(constant)>>shift&0xFFFF), asm.Shift(shift))
 		}
 	}
 }
 
-// intRegister returns a register with the value of an operand: its own register, or integerTemp.
+// intRegister returns a register with the value of an operand: the operand itself if it is a register, otherwise
+// integerTemp, which it loads.
 func (w *Writer) intRegister(x target.Int) asm.Reg {
 	switch x := x.(type) {
 	case target.GReg:
@@ -102,15 +103,15 @@ func (w *Writer) intRegister(x target.Int) asm.Reg {
 // addConstant computes to = from + constant. The argument flags is the suffix "s" of instructions that set the flags,
 // or empty.
 func (w *Writer) addConstant(from asm.Reg, constant int64, to asm.Reg, flags string) {
-	name, size := "add"+flags, constant
+	name, magnitude := "add"+flags, constant
 	if constant < 0 {
-		name, size = "sub"+flags, -constant
+		name, magnitude = "sub"+flags, -constant
 	}
-	switch lowBits := size & 0xFFF; {
-	case size < 1<<12 || size < 1<<24 && lowBits == 0:
-		w.Emit(name, to, from, asm.Imm(size))
-	case size < 1<<24 && flags == "":
-		w.Emit(name, to, from, asm.Imm(size-lowBits))
+	switch lowBits := magnitude & 0xFFF; { // an immediate has 12 bits, or 12 bits followed by 12 zeros
+	case magnitude < 1<<12 || magnitude < 1<<24 && lowBits == 0:
+		w.Emit(name, to, from, asm.Imm(magnitude))
+	case magnitude < 1<<24 && flags == "":
+		w.Emit(name, to, from, asm.Imm(magnitude-lowBits))
 		w.Emit(name, to, to, asm.Imm(lowBits))
 	default:
 		w.setConstant(addressTemp, constant)
@@ -158,7 +159,8 @@ func (w *Writer) Sub(from target.Int, to target.GReg) {
 	w.Emit("sub", reg(to), reg(to), w.intRegister(from))
 }
 
-// addIndex returns the base register of an address or, with an index, adds the base and the index.
+// addIndex returns a register with Base + Index*Scale of an address: the base itself if there is no index, otherwise
+// to.
 func (w *Writer) addIndex(at target.Addr, to asm.Reg) asm.Reg {
 	shift := map[uint8]asm.Shift{1: 0, 2: 1, 4: 2}[at.Scale]
 	switch {
@@ -272,16 +274,16 @@ func (w *Writer) SetLanes(lanes target.Int, _ target.VReg, _ [2]target.GReg) {
 // accessPieces loads or stores the first count bytes of a vector: 16 bytes at once, fewer bytes in pieces of
 // 8, 4, 2 and 1 bytes. name is the instruction for a piece of at least 4 bytes at the start of the register,
 // and laneName the instruction for other pieces.
-func (w *Writer) accessPieces(name, laneName string, reg target.VReg, at target.Addr, count int) {
+func (w *Writer) accessPieces(name, laneName string, vector target.VReg, at target.Addr, count int) {
 	for size, done := 16, 0; done < count; size /= 2 {
 		if count&size == 0 {
 			continue
 		}
 		if done == 0 && size >= 4 {
-			w.Emit(name, lowBytes(reg, size), w.mem(at, size))
+			w.Emit(name, lowBytes(vector, size), w.mem(at, size))
 		} else {
 			elem := asm.Elem(bits.TrailingZeros(uint(size)))
-			w.Emit(laneName, asm.List{First: asm.V(int(reg), elem), Count: 1, Lane: done / size}, w.baseOnly(at))
+			w.Emit(laneName, asm.List{First: asm.V(int(vector), elem), Count: 1, Lane: done / size}, w.baseOnly(at))
 		}
 		done, at.Disp = done+size, at.Disp+size
 	}
@@ -348,13 +350,13 @@ func (w *Writer) Copy(from, to target.Source) {
 		w.Store(from.(target.VReg), at, false)
 		return
 	}
-	r := to.(target.VReg)
-	if f, ok := from.(target.VReg); ok {
-		x := asm.V(int(f), asm.B)
-		w.Emit("orr", asm.V(int(r), asm.B), x, x)
+	toReg := to.(target.VReg)
+	if fromReg, ok := from.(target.VReg); ok {
+		x := asm.V(int(fromReg), asm.B)
+		w.Emit("orr", asm.V(int(toReg), asm.B), x, x) // x | x
 		return
 	}
-	w.loadSource(from, r)
+	w.loadSource(from, toReg)
 }
 
 // loadSource loads a vector that is not in a register.
@@ -385,7 +387,7 @@ func (w *Writer) Op(op target.Op, x target.Source, y, to target.VReg) {
 		w.Emit(name, w.vec(to), w.vec(y), w.vec(a))
 		return
 	}
-	mask, name, first, second := vectorTemp, "bit", y, vectorTemp
+	mask, name, first, second := vectorTemp, "bit", y, vectorTemp // name, first and second: the selection and its sources
 	switch to {
 	case a: // bit inserts y where the mask is set
 	case y: // bif inserts x where the mask is clear
@@ -444,8 +446,8 @@ func (w *Writer) FMABroadcast(target.Addr, target.VReg, target.VReg) {
 	w.Fail(errors.New("arm64: FMABroadcast is not supported: fmla has no operand in memory"))
 }
 
-// FMAForms returns the encoding of sum + x*y (or of sum - x*y if negate is set) for the register allocator. The result
-// overwrites sum. Source 0 is x, 1 is y, and 2 is sum.
+// FMAForms returns the encoding of sum + x*y (or of sum - x*y if negate is set), for the register allocator and
+// [Writer.Inst]. The result overwrites sum (Tied). Source 0 is x, 1 is y, and 2 is sum.
 func FMAForms(negate bool) []alloc.Form {
 	name := "fmla"
 	if negate {
