@@ -47,7 +47,7 @@ func (g *grouper) splitPrefix(group *nodeGroup, n *graph.Node) (*nodeGroup, stri
 		g.groupOf.Set(member.Out[0], epilogue)
 	}
 	g.groups = append(g.groups, epilogue)
-	sorted.Func(g.groups, func(a, b *nodeGroup) int { return b.position - a.position })
+	sorted.Func(g.groups, func(a, b *nodeGroup) int { return b.position - a.position }) // in reverse order of the graph
 	g.recount(group)
 	g.recount(epilogue)
 	return epilogue, ""
@@ -62,14 +62,14 @@ func (g *grouper) prefix(group *nodeGroup, v *graph.Value) (nodes []*graph.Node)
 		if memberSpace.mask != nil || !slices.Equal(memberSpace.shape, v.Meta.Shape) {
 			continue
 		}
-		reads, ready := false, true
+		dependsOnV, needsOthers := false, false // others: nodes of the group outside the prefix
 		for _, a := range member.In {
 			if a.Kind == graph.TensorArg {
-				reads = reads || dependent[a.Value]
-				ready = ready && (dependent[a.Value] || g.group(a.Value.Node) != group)
+				dependsOnV = dependsOnV || dependent[a.Value]
+				needsOthers = needsOthers || !dependent[a.Value] && g.group(a.Value.Node) == group
 			}
 		}
-		if reads && ready {
+		if dependsOnV && !needsOthers {
 			nodes = append([]*graph.Node{member}, nodes...)
 			for _, result := range member.Out {
 				dependent[result] = true
@@ -91,11 +91,12 @@ func (g *grouper) reducesTraffic(group *nodeGroup, prefix []*graph.Node, v *grap
 	isReadOutside := func(value *graph.Value) bool {
 		return g.uses.isOutput[value] || readBy(value, func(n *graph.Node) bool { return g.group(n) != group })
 	}
-	saved := 1 // reads and writes of a value: the group no longer reads v
-	if readBy(v, inRest) {
-		saved--
-	} else if !isReadOutside(v) {
-		saved++ // and v is no longer written
+	saved := 0 // number of saved reads and writes of values of the size of v
+	if !readBy(v, inRest) {
+		saved++ // the group no longer reads v from memory
+		if !isReadOutside(v) {
+			saved++ // and v is no longer written
+		}
 	}
 	seen := map[*graph.Value]bool{}
 	for _, member := range prefix {

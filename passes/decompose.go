@@ -16,17 +16,18 @@ type Decomposition struct {
 
 // decompose replaces composite nodes by their parts, recursively.
 func decompose(p *Plan) error {
-	composite := func(n *graph.Node) bool { return n.Op.Decompose != nil }
-	first := slices.IndexFunc(p.Graph.Nodes, composite)
+	isComposite := func(n *graph.Node) bool { return n.Op.Decompose != nil }
+	first := slices.IndexFunc(p.Graph.Nodes, isComposite)
 	if first < 0 {
 		return nil
 	}
 	nodes := slices.Clone(p.Graph.Nodes[:first])
 	failed := map[*graph.Node]*graph.Error{}
-	var add func(n *graph.Node, into *[]string) error
-	add = func(n *graph.Node, into *[]string) error {
-		if !composite(n) {
-			*into = append(*into, n.Name)
+	// add appends n, or the parts of a composite n, to nodes, and their names to names.
+	var add func(n *graph.Node, names *[]string) error
+	add = func(n *graph.Node, names *[]string) error {
+		if !isComposite(n) {
+			*names = append(*names, n.Name)
 			nodes = append(nodes, n)
 			return nil
 		}
@@ -34,8 +35,8 @@ func decompose(p *Plan) error {
 		if err != nil {
 			return err
 		}
-		for _, m := range parts {
-			if err := add(m, into); err != nil {
+		for _, part := range parts {
+			if err := add(part, names); err != nil {
 				return err
 			}
 		}
@@ -43,17 +44,17 @@ func decompose(p *Plan) error {
 	}
 	for _, n := range p.Graph.Nodes[first:] {
 		interrupt.Check(p.ctx)
-		var into []string
-		name := n.Name
-		switch err := add(n, &into); {
+		var partNames []string
+		name := n.Name // Decompose may rename n
+		switch err := add(n, &partNames); {
 		case err != nil && p.keepGoing:
 			failed[n] = p.Graph.Fail(n, err)
 			p.Failed = append(p.Failed, failed[n])
 			nodes = append(nodes, n)
 		case err != nil:
 			return p.Graph.Fail(n, err)
-		case composite(n):
-			p.Decomposed = append(p.Decomposed, Decomposition{Node: name, Op: n.Op.Name, Into: into})
+		case isComposite(n):
+			p.Decomposed = append(p.Decomposed, Decomposition{Node: name, Op: n.Op.Name, Into: partNames})
 		}
 	}
 	p.Graph.Nodes = nodes

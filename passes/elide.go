@@ -24,12 +24,12 @@ func usesOf(g *graph.Graph) *uses {
 		count.Set(a.Value, count.At(a.Value)+1)
 		total++
 	}
-	free := make([]*graph.Node, total) // one allocation for all lists of readers
+	unused := make([]*graph.Node, total) // one allocation for all lists of readers
 	for a, n := range tensorArgs(g) {
-		if readers := count.At(a.Value); readers > 0 {
+		if readers := count.At(a.Value); readers > 0 { // the first operand with this value: reserve its list
 			count.Set(a.Value, 0)
-			result.readers.Set(a.Value, free[:0:readers])
-			free = free[readers:]
+			result.readers.Set(a.Value, unused[:0:readers])
+			unused = unused[readers:]
 		}
 		result.add(a.Value, n)
 	}
@@ -52,6 +52,7 @@ func tensorArgs(g *graph.Graph) iter.Seq2[*graph.Arg, *graph.Node] {
 	}
 }
 
+// add records that node n reads v.
 func (u *uses) add(v *graph.Value, n *graph.Node) { u.readers.Set(v, append(u.readers.At(v), n)) }
 
 // redirect makes all readers of `from`, outputs included, read `replacement`.
@@ -126,17 +127,17 @@ func (e *elider) shorten(n *graph.Node) {
 			n.Out[0].Alias != nil {
 			return
 		}
-		src := between.Node.In[0].Value
-		if !e.canRead(n, between, src) {
+		original := between.Node.In[0].Value
+		if !e.canRead(n, between, original) {
 			return
 		}
 		e.uses.readers.Set(between, slices.DeleteFunc(e.uses.readers.At(between), func(reader *graph.Node) bool {
 			return reader == n
 		}))
-		e.uses.add(src, n)
-		n.In[0].Value = src
+		e.uses.add(original, n)
+		n.In[0].Value = original
 		if len(e.uses.readers.At(between)) == 0 && !e.uses.isOutput[between] && !e.removed[between.Node] {
-			e.drop(between.Node, fmt.Sprintf("a copy of a copy: %q reads %q itself", n.Name, src.Name))
+			e.drop(between.Node, fmt.Sprintf("a copy of a copy: %q reads %q itself", n.Name, original.Name))
 		}
 	}
 }
@@ -300,15 +301,16 @@ func liveValues(g *graph.Graph) graph.ByValue[bool] {
 	return live
 }
 
-// separateOutputs marks the outputs that are views of inputs only because passes removed a copy.
-func (p *Plan) separateOutputs(written *graph.Graph) {
+// separateOutputs marks the outputs that are views of inputs only because passes removed a copy: a run must copy them.
+// original is the graph before all passes.
+func (p *Plan) separateOutputs(original *graph.Graph) {
 	viewsInput := func(output *graph.Output) bool { return slices.Contains(p.Graph.Inputs, output.Value.Root()) }
-	isWrittenView := map[string]bool{}
-	for _, output := range written.Outputs {
-		isWrittenView[output.Name] = output.Value.Root().Node == nil
+	wasView := map[string]bool{} // by name of the output: whether it views an input or a constant of the original graph
+	for _, output := range original.Outputs {
+		wasView[output.Name] = output.Value.Root().Node == nil
 	}
 	for i := range p.Graph.Outputs {
 		output := &p.Graph.Outputs[i]
-		output.OwnStorage = viewsInput(output) && !isWrittenView[output.Name]
+		output.OwnStorage = viewsInput(output) && !wasView[output.Name]
 	}
 }

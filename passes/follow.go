@@ -53,16 +53,21 @@ func (d *Decisions) equalLayouts(e *Decisions) bool {
 	if len(a.Failed)+len(b.Failed) > 0 || !equalCopies(a.Inputs, b.Inputs) || !equalCopies(a.Outputs, b.Outputs) {
 		return false
 	}
-	for i, x := range a.Nodes {
-		y := b.Nodes[i]
-		if x.Impl != y.Impl || x.ExactStrides != y.ExactStrides || x.Drop != y.Drop || !equalCopies(x.In, y.In) ||
-			!equalCopies(x.ResultCopies, y.ResultCopies) || len(x.Walk.Out) != len(y.Walk.Out) {
+	for i, choiceA := range a.Nodes {
+		choiceB := b.Nodes[i]
+		if choiceA.Impl != choiceB.Impl || choiceA.ExactStrides != choiceB.ExactStrides ||
+			choiceA.Drop != choiceB.Drop || !equalCopies(choiceA.In, choiceB.In) ||
+			!equalCopies(choiceA.ResultCopies, choiceB.ResultCopies) {
 			return false
 		}
-		for k, result := range d.results[i] {
-			other := e.results[i][k]
-			if k == 0 && !equalOrders(x.Walk.Order, y.Walk.Order, result, other) ||
-				k < len(x.Walk.Out) && !equalOrders(x.Walk.Out[k], y.Walk.Out[k], result, other) {
+		walkA, walkB := choiceA.Walk, choiceB.Walk
+		if len(walkA.Out) != len(walkB.Out) {
+			return false
+		}
+		for k, resultA := range d.results[i] {
+			resultB := e.results[i][k]
+			if k == 0 && !equalOrders(walkA.Order, walkB.Order, resultA, resultB) ||
+				k < len(walkA.Out) && !equalOrders(walkA.Out[k], walkB.Out[k], resultA, resultB) {
 				return false
 			}
 		}
@@ -86,34 +91,35 @@ func equalOrders(a, b tensor.Order, resultA, resultB tensor.Meta) bool {
 // equalCopies reports whether two lists of copies are equal except for sizes. A missing entry of a list is nil.
 func equalCopies(a, b []*layout.Copy) bool {
 	for i := range max(len(a), len(b)) {
-		var x, y *layout.Copy
+		var copyA, copyB *layout.Copy
 		if i < len(a) {
-			x = a[i]
+			copyA = a[i]
 		}
 		if i < len(b) {
-			y = b[i]
+			copyB = b[i]
 		}
-		if !equalCopy(x, y) {
+		if !equalCopy(copyA, copyB) {
 			return false
 		}
 	}
 	return true
 }
 
-func equalCopy(x, y *layout.Copy) bool {
-	if x == nil || y == nil {
-		return x == y
+// equalCopy reports whether two copies, of graphs with the same nodes, are equal except for sizes.
+func equalCopy(a, b *layout.Copy) bool {
+	if a == nil || b == nil {
+		return a == b
 	}
-	return x.Value.Number() == y.Value.Number() && x.Order == y.Order && x.Place == y.Place &&
-		(x.Strides == nil) == (y.Strides == nil) && x.Pinned == y.Pinned && x.View == y.View &&
-		x.Original == y.Original && equalCopy(x.From, y.From)
+	return a.Value.Number() == b.Value.Number() && a.Order == b.Order && a.Place == b.Place &&
+		(a.Strides == nil) == (b.Strides == nil) && a.Pinned == b.Pinned && a.View == b.View &&
+		a.Original == b.Original && equalCopy(a.From, b.From)
 }
 
 // groupDecision is a group, by node numbers in a valid order.
 type groupDecision struct {
 	nodes       []int
-	anchor      bool   // the first node is the anchor
-	isAttention bool   // the nodes are an attention
+	anchor      bool   // whether the first node is the anchor: see [nodeGroup]
+	isAttention bool   // whether the nodes compute an attention
 	mask        []bool // see space.mask
 	split       int    // see space.split
 }
@@ -135,19 +141,20 @@ func (e *Misfit) Error() string { return "the decisions do not fit: " + e.Why }
 //go:noinline
 func misfit(format string, args ...any) error { return &Misfit{fmt.Sprintf(format, args...)} }
 
+// signatureOf returns the signature of a node.
 func signatureOf(n *graph.Node) signature {
-	b := append(make([]byte, 0, 64), n.Op.Name...)
-	for _, k := range []int{n.Number(), len(n.Out)} {
-		b = strconv.AppendInt(append(b, ' '), int64(k), 10)
+	text := append(make([]byte, 0, 64), n.Op.Name...)
+	for _, number := range []int{n.Number(), len(n.Out)} {
+		text = strconv.AppendInt(append(text, ' '), int64(number), 10)
 	}
 	for _, a := range n.In {
 		number := -1
 		if a.Kind == graph.TensorArg {
 			number = a.Value.Number()
 		}
-		b = strconv.AppendInt(append(b, ' '), int64(number), 10)
+		text = strconv.AppendInt(append(text, ' '), int64(number), 10)
 	}
-	return signature(b)
+	return signature(text)
 }
 
 // decidedFolds returns the numbers of the nodes that the current fold pass must fold. It returns nil if there are no
@@ -189,7 +196,8 @@ func (p *Plan) noteGroups(groups []fusion.Group) {
 	}
 }
 
-// followGroups rebuilds the recorded groups.
+// followGroups rebuilds the recorded groups. As in group, both the groups and the nodes of a group are listed in reverse
+// order of the graph.
 func (g *grouper) followGroups() error {
 	byNumber := make(map[int]*graph.Node, len(g.plan.Graph.Nodes))
 	for _, n := range g.plan.Graph.Nodes {
@@ -229,11 +237,11 @@ func (g *grouper) followGroups() error {
 // checkGroup returns an error if the nodes of a recorded group no longer iterate over one space.
 func (g *grouper) checkGroup(group *nodeGroup) error {
 	spaces := make([]space, 0, len(group.nodes))
-	loops := group.nodes
+	fused := group.nodes // without the anchor, which has its own loop and is last
 	if group.anchor != nil {
-		loops = loops[:len(loops)-1]
+		fused = fused[:len(fused)-1]
 	}
-	for _, n := range loops {
+	for _, n := range fused {
 		s, why := g.expressionSpace(n)
 		if why != "" {
 			return misfit("%s %s", n.Name, why)
@@ -373,10 +381,10 @@ func (l *layouter) implFor(n *graph.Node, c *layout.Choice) (*graph.Impl, graph.
 	return nil, c.Walk, misfit("no implementation of %s supports the layout of the decisions", n.Name)
 }
 
-// storageAsWritten is for v, an operand of an op that reads the bytes of its operand's memory, such as as_strided. It
-// reports whether these bytes have the same layout as in the graph as written. replacement is the copy that the op
-// reads in place of v, or nil. Without a copy, the layouts of v and of all values that v views must be unchanged. A
-// copy must have its own memory and the original strides.
+// storageAsWritten reports whether the memory of v has the layout of the graph as written. v is an operand of an op that
+// reads the bytes of its operand's memory, such as as_strided. replacement is the copy that the op reads in place of v,
+// or nil. Without a copy, the layouts of v and of all values that v views must be unchanged. A copy must have its own
+// memory and the original strides.
 func (l *layouter) storageAsWritten(v *graph.Value, replacement *layout.Copy) bool {
 	if replacement != nil && !replacement.Original {
 		return replacement.Strides != nil && !replacement.View && v.Alias == nil && v.Node != nil &&

@@ -82,7 +82,7 @@ func guardWritten(v *graph.Value, order tensor.Order, written tensor.Type) {
 	for dim, size := range typ.Shape {
 		same = same.And(typ.Strides[dim].Eq(written.Strides[dim]).Or(size.Eq(sym.Of(1))))
 	}
-	same.Or(typ.Numel().Eq(sym.Int{})).Holds()
+	same.Or(typ.Numel().Eq(sym.Int{})).Holds() // strides of a value without elements do not matter
 }
 
 // hasNumericSizes reports whether all sizes of a type are numbers.
@@ -103,14 +103,14 @@ func equal(a, b []sym.Int) sym.Bool {
 // masked returns a shape in which the dimensions that mask marks have size 1 (keepDims is true) or are removed
 // (keepDims is false).
 func masked(shape []sym.Int, mask []bool, keepDims bool) []sym.Int {
-	var kept []sym.Int
+	var result []sym.Int
 	for dim, size := range shape {
 		switch {
 		case dim >= len(mask) || !mask[dim]:
-			kept = append(kept, size)
+			result = append(result, size)
 		case keepDims:
-			kept = append(kept, sym.Of(1))
+			result = append(result, sym.Of(1))
 		}
 	}
-	return kept
+	return result
 }

@@ -14,7 +14,7 @@ import (
 // layOut is the layout pass: it chooses layouts and implementations, and inserts and removes copies. No later pass adds
 // or removes copies of non-constant values.
 func layOut(p *Plan) error {
-	elided := len(p.Elided)
+	elidedBefore := len(p.Elided)
 	if err := cancelPermutes(p); err != nil {
 		return err
 	}
@@ -24,7 +24,7 @@ func layOut(p *Plan) error {
 	if err := elideCopies(p); err != nil {
 		return err
 	}
-	if n := len(p.Elided) - elided; n > 0 {
+	if n := len(p.Elided) - elidedBefore; n > 0 {
 		p.Note("%s", counted(n, "node dropped", "nodes dropped"))
 	}
 	return nil
@@ -108,6 +108,7 @@ type layouter struct {
 	fromOtherSizes bool                          // the assignment was made for other sizes and may not apply
 }
 
+// newLayouter returns the state before any copy is inserted.
 func newLayouter(p *Plan) *layouter {
 	return &layouter{plan: p, graph: p.Graph, insertedCopies: map[*layout.Copy]*graph.Value{},
 		relaidValues: map[*graph.Value]bool{},
@@ -125,7 +126,7 @@ func (l *layouter) apply(a *layout.Assignment) error {
 	nodes := l.graph.Nodes
 	l.nodes = make([]*graph.Node, 0, len(nodes)+len(nodes)/8)
 	for _, c := range a.Inputs {
-		v, err := l.copy(c)
+		v, err := l.valueOf(c)
 		if err != nil {
 			return err
 		}
@@ -158,7 +159,7 @@ func (l *layouter) apply(a *layout.Assignment) error {
 			continue
 		}
 		if c := a.Outputs[i]; c != nil {
-			v, err := l.copy(c)
+			v, err := l.valueOf(c)
 			if err != nil {
 				return fmt.Errorf("output %q: %w", output.Name, err)
 			}
@@ -228,7 +229,7 @@ func (l *layouter) applyChoice(n *graph.Node, c *layout.Choice) error {
 // replaceOperands replaces the operands of a node by the assigned copies. If the layout of an operand changes, it
 // infers the node again.
 func (l *layouter) replaceOperands(n *graph.Node, c *layout.Choice) error {
-	inferAgain := n.Pin.SetsLayout()
+	inferAgain := n.Pin.SetsLayout() // a pinned node writes the inferred layout, and is copied to the pinned layout
 	for i := range n.In {
 		a := &n.In[i]
 		if a.Kind != graph.TensorArg {
@@ -243,7 +244,7 @@ func (l *layouter) replaceOperands(n *graph.Node, c *layout.Choice) error {
 				"as written", n.Name)
 		}
 		if replacement != nil {
-			v, err := l.copy(replacement)
+			v, err := l.valueOf(replacement)
 			if err != nil {
 				return err
 			}
@@ -260,20 +261,20 @@ func (l *layouter) replaceOperands(n *graph.Node, c *layout.Choice) error {
 // insertResultCopies inserts the copies of a node's results. A pinned copy gets the name and the pin of the value.
 func (l *layouter) insertResultCopies(n *graph.Node, c *layout.Choice) error {
 	pin := n.Pin
-	for _, after := range c.ResultCopies {
-		v, err := l.copy(after)
+	for _, resultCopy := range c.ResultCopies {
+		v, err := l.valueOf(resultCopy)
 		if err != nil {
 			return err
 		}
-		if after.Pinned {
+		if resultCopy.Pinned {
 			// The pinned value is the copy, so it gets the name.
-			old := after.Value
-			name := old.Name
-			l.graph.Rename(old, l.graph.Fresh(name+".unpinned"))
+			unpinned := resultCopy.Value
+			name := unpinned.Name
+			l.graph.Rename(unpinned, l.graph.Fresh(name+".unpinned"))
 			l.graph.Rename(v, name)
 			n.Pin = graph.Pin{Impl: n.Pin.Impl, Device: n.Pin.Device}
 			l.setPin(v, pin)
-			l.recordPinSource(old, name)
+			l.recordPinSource(unpinned, name)
 		}
 	}
 	return nil
@@ -311,6 +312,7 @@ func (l *layouter) setResultLayout(v *graph.Value, i int, c *layout.Choice, writ
 		guardWritten(v, "", written.typ)
 		v.Type.Strides, v.Meta.Strides = written.typ.Strides, written.meta.Strides
 	case v.Alias == nil:
+		// meta is the layout of the walk. A result with the addresses of the graph as written gets its strides, too.
 		meta, order := v.Node.Walk.ResultLayout(i, v.Meta), orderAt(v.Node.Walk.Out, i)
 		asWritten := (c.ExactStrides || l.fromOtherSizes) && meta.SameAddresses(written.meta)
 		if asWritten && l.fromOtherSizes {
@@ -340,7 +342,7 @@ func orderAt(list []tensor.Order, i int) tensor.Order {
 // setLayout sets the layout of v to meta, which has the given order. If sizes are unknown, strides of the type are
 // expressions.
 func setLayout(v *graph.Value, meta tensor.Meta, order tensor.Order) {
-	if _, numbers := v.Type.Meta(); numbers || order == "" || order.Rank() != len(v.Type.Shape) {
+	if hasNumericSizes(v.Type) || order == "" || order.Rank() != len(v.Type.Shape) {
 		v.SetMeta(meta)
 		return
 	}
@@ -371,8 +373,8 @@ func (l *layouter) recordRemoval(n *graph.Node) {
 	}
 }
 
-// copy returns the value that has the copy c. The first call for c inserts the node of the copy.
-func (l *layouter) copy(c *layout.Copy) (*graph.Value, error) {
+// valueOf returns the value of copy c in the graph. The first call for c inserts the node that makes the copy.
+func (l *layouter) valueOf(c *layout.Copy) (*graph.Value, error) {
 	if v := l.insertedCopies[c]; v != nil {
 		return v, nil
 	}
@@ -384,7 +386,7 @@ func (l *layouter) copy(c *layout.Copy) (*graph.Value, error) {
 	return v, nil
 }
 
-// insert is [layouter.copy] without the cache.
+// insert is [layouter.valueOf] without the cache.
 func (l *layouter) insert(c *layout.Copy) (*graph.Value, error) {
 	if c.Original {
 		return c.Value, nil
@@ -392,12 +394,12 @@ func (l *layouter) insert(c *layout.Copy) (*graph.Value, error) {
 	from := c.Value
 	if c.From != nil {
 		var err error
-		if from, err = l.copy(c.From); err != nil {
+		if from, err = l.valueOf(c.From); err != nil {
 			return nil, err
 		}
 	}
 	if c.View {
-		return l.view(c, from)
+		return l.repeatView(c, from)
 	}
 	op, err := l.graph.CopyOp()
 	if err != nil {
@@ -406,14 +408,16 @@ func (l *layouter) insert(c *layout.Copy) (*graph.Value, error) {
 	name, impl, copyLayout := c.Value.Name+"."+c.Order.String(), &op.Impls[0], c.Lay(from.Meta)
 	// A copy to another place is a download or an upload, and keeps the layout. A copy within a place changes the layout.
 	switch device := l.plan.device; {
-	case c.Place == tensor.Host && from.Place() == tensor.Host:
+	case c.Place == tensor.Host && from.Place() == tensor.Host: // as declared
 	case device == nil:
 		return nil, misfit("a copy is on a device, but the program has none")
 	case c.Place != from.Place():
-		name, impl, copyLayout = c.Value.Name+"."+c.Place.String(), device.Download(), from.Meta
-		if copyLayout.Offset = 0; c.Place != tensor.Host {
+		name, impl = c.Value.Name+"."+c.Place.String(), device.Download()
+		if c.Place != tensor.Host {
 			name, impl = c.Value.Name+"."+device.Name(), device.Upload()
 		}
+		copyLayout = from.Meta
+		copyLayout.Offset = 0
 	default:
 		name, impl = name+"."+device.Name(), device.Impl(op)
 	}
@@ -428,22 +432,22 @@ func (l *layouter) insert(c *layout.Copy) (*graph.Value, error) {
 	return out, nil
 }
 
-// view repeats the view node of c.Value with another operand. If the op cannot make a view of that operand, the new
-// node copies it.
-func (l *layouter) view(c *layout.Copy, operand *graph.Value) (*graph.Value, error) {
+// repeatView repeats the view node of c.Value with another operand. If the op cannot make a view of that operand, the
+// new node copies it to c.Order.
+func (l *layouter) repeatView(c *layout.Copy, operand *graph.Value) (*graph.Value, error) {
 	v := c.Value
-	// A repetition that copies has an order of its own, so only repetitions that view are shared.
+	// Only repetitions that are views are shared: a repetition that copies has an order (c.Order is set).
 	key := viewKey{v.Node, operand}
 	n := l.views[key]
 	if n == nil || c.Order != "" {
-		index := 0
+		viewedOperand := 0
 		for k, a := range v.Node.In {
 			if a.Kind == graph.TensorArg && a.Value == v.Alias {
-				index = k
+				viewedOperand = k
 			}
 		}
 		var err error
-		if n, err = l.graph.Again(v.Node, index, operand, c.Why); err != nil {
+		if n, err = l.graph.Again(v.Node, viewedOperand, operand, c.Why); err != nil {
 			return nil, err
 		}
 		l.nodes = append(l.nodes, n)
@@ -454,9 +458,10 @@ func (l *layouter) view(c *layout.Copy, operand *graph.Value) (*graph.Value, err
 	out := n.Out[v.Index]
 	switch {
 	case out.Alias != nil:
-		meta := out.Meta
-		if meta.Strides = c.Strides; c.Strides != nil && hasNumericSizes(out.Type) && meta.SameAddresses(out.Meta) {
-			out.SetMeta(meta)
+		exact := out.Meta // with the exact strides of the copy, which may differ in dimensions of size 1
+		exact.Strides = c.Strides
+		if c.Strides != nil && hasNumericSizes(out.Type) && exact.SameAddresses(out.Meta) {
+			out.SetMeta(exact)
 		}
 	case c.Order == "":
 		return nil, fmt.Errorf("%s cannot view %q", n.Name, operand.Name)

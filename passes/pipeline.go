@@ -89,7 +89,8 @@ func After(list []Pass, name string, p Pass) ([]Pass, error) {
 	return insertPass(list, i, i+1, name, p)
 }
 
-// insertPass inserts p at index `at`, or returns an error if found is negative.
+// insertPass inserts p at index `at`. found is the index of the pass with the given name; if it is negative, insertPass
+// returns an error.
 func insertPass(list []Pass, found, at int, name string, p Pass) ([]Pass, error) {
 	if found >= 0 {
 		return slices.Insert(slices.Clone(list), at, p), nil
@@ -108,7 +109,7 @@ func insertPass(list []Pass, found, at int, name string, p Pass) ([]Pass, error)
 // checkList returns an error if a pass needs a property that does not hold when it runs, or if the final graph lacks a
 // property.
 func checkList(list []Pass) error {
-	props, brokenBy := graph.Sorted, map[graph.Props]string{}
+	props, brokenBy := graph.Sorted, map[graph.Props]string{} // brokenBy: by property, the last pass that broke it
 	for i, p := range list {
 		switch {
 		case p.Name == "":
@@ -133,7 +134,7 @@ func checkList(list []Pass) error {
 	return nil
 }
 
-// breakingPass names the pass that last broke a missing property.
+// breakingPass returns the end of an error message: the pass that last broke one of the missing properties, if any.
 func breakingPass(missing graph.Props, brokenBy map[graph.Props]string) string {
 	for _, property := range missing.Each() {
 		if name := brokenBy[property]; name != "" {
@@ -373,7 +374,7 @@ func newPlan(g *graph.Graph, o Options) *Plan {
 func (p *Plan) apply(pass Pass, dumpTo io.Writer) error {
 	start := time.Now()
 	p.Passes = append(p.Passes, PassRecord{Name: pass.Name, Doc: pass.Doc})
-	passes := len(p.Passes)
+	recordCount := len(p.Passes)
 	err := pass.run(p)
 	if ended := interrupt.Err(p.ctx); ended != nil { // the result of a cancelled pass is not used
 		return fmt.Errorf("pass %s: %w", pass.Name, ended)
@@ -383,7 +384,7 @@ func (p *Plan) apply(pass Pass, dumpTo io.Writer) error {
 		return err
 	case p.Graph == nil:
 		return fmt.Errorf("pass %s set the graph to nil", pass.Name)
-	case len(p.Passes) != passes:
+	case len(p.Passes) != recordCount:
 		return fmt.Errorf("pass %s changed the record of applied passes", pass.Name)
 	}
 	record := &p.Passes[len(p.Passes)-1]

@@ -28,7 +28,7 @@ func placeResults(p *Plan) error {
 	if p.keepGoing { // if a node fails later and is removed, the concatenation would lack its slice
 		return nil
 	}
-	var placing *placer
+	var placing *placer // created at the first concatenation
 	for _, n := range slices.Backward(p.Graph.Nodes) {
 		interrupt.Check(p.ctx)
 		if n.Op.ConcatDim == nil {
@@ -89,7 +89,7 @@ func (placer *placer) placeOperands(n *graph.Node) {
 	for i, t := range n.Places() {
 		slice, known := t.Meta()
 		if v := n.In[i].Value; known && v.Meta.DType == slice.DType && v.Meta.Numel() > 0 {
-			placer.place(v, n.Out[0], slice, false)
+			placer.place(v, n.Out[0], slice, producersWrite)
 		}
 	}
 }
@@ -113,7 +113,7 @@ func (placer *placer) placeResult(n *graph.Node) {
 		}
 	}
 	if buffer != nil {
-		placer.place(v, buffer, meta, true)
+		placer.place(v, buffer, meta, operandsInPlace)
 	}
 }
 
@@ -134,11 +134,19 @@ type placementTrial struct {
 	views     []*graph.Node
 }
 
-// place sets the layout of v to meta, a slice of another value. All affected nodes must support that layout.
+// writer says how a placed value gets its elements.
+type writer bool
+
+const (
+	producersWrite  writer = false // the node of the value writes them
+	operandsInPlace writer = true  // they are the operands of a concatenation, which are already in that memory
+)
+
+// place sets the layout of v to meta, a slice of value within. All affected nodes must support that layout.
 // The cost must decrease, unless the strategy chose this placement, or the pass replays the decisions of an
-// earlier plan (Plan.decisionsToFollow). If inPlace is set, the operands of v are already in that memory, and
-// must be at the positions that v needs.
-func (placer *placer) place(v, within *graph.Value, meta tensor.Meta, inPlace bool) {
+// earlier plan (Plan.decisionsToFollow). With operandsInPlace, the operands of v must be at the positions that v needs.
+// If a condition is not met, place changes nothing.
+func (placer *placer) place(v, within *graph.Value, meta tensor.Meta, by writer) {
 	p := placer.plan
 	if v.Within != nil || v.Alias != nil || v.Node == nil || v.Const != nil || v.Node.Impl == nil ||
 		v.Place() != tensor.Host || within.Place() != tensor.Host ||
@@ -154,7 +162,7 @@ func (placer *placer) place(v, within *graph.Value, meta tensor.Meta, inPlace bo
 		meta.Strides = v.Meta.Strides // only the offset differs: keep the strides of dimensions of size 1
 	}
 	v.SetMeta(meta)
-	if inPlace && !allInPlace(v.Node) || !trial.check() {
+	if by == operandsInPlace && !allInPlace(v.Node) || !trial.check() {
 		trial.undo()
 		return
 	}
@@ -171,7 +179,7 @@ func (placer *placer) place(v, within *graph.Value, meta tensor.Meta, inPlace bo
 		}
 		p.Decisions.placedValues[v.Number()] = true
 	}
-	for i, n := range trial.nodes {
+	for i, n := range trial.nodes { // the trial is accepted
 		placer.costs[n] = costs[i]
 	}
 	if !chosen {
@@ -191,6 +199,7 @@ func allInPlace(n *graph.Node) bool {
 	return true
 }
 
+// stateOf returns the current layout of v, for undo.
 func stateOf(v *graph.Value) savedLayout {
 	return savedLayout{value: v, typ: v.Type, meta: v.Meta, alias: v.Alias, within: v.Within}
 }
@@ -296,6 +305,7 @@ func (t *placementTrial) check() bool {
 	return true
 }
 
+// undo restores the layouts before the trial.
 func (t *placementTrial) undo() {
 	for _, saved := range t.oldStates {
 		v := saved.value

@@ -29,7 +29,7 @@ type Producer struct {
 	Kind         string
 	Name         string // the value that is copied
 	Impl         string // for a node whose layout depends on its implementation: the implementation; else empty
-	LayoutSource string // the value whose layout it views or follows
+	LayoutSource string // the value that the copied value views, or whose layout it follows
 	Layout       string // see [Explainer]
 	Padded       bool   // the rows of the value are separated by gaps
 	// Pinned is set if the node has a pin but writes another layout: the name of the copy that has the pinned layout.
@@ -68,7 +68,7 @@ func (p *Plan) Explainer() *Explainer {
 
 // explainWritten follows a value back to the origin of its layout.
 func (e *Explainer) explainWritten(v *graph.Value) (path []string) {
-	for range len(e.plan.Graph.Nodes) + 1 {
+	for range len(e.plan.Graph.Nodes) + 1 { // a path visits each node at most once, and ends at an input or a constant
 		n := v.Node
 		switch {
 		case n == nil && v.Const != nil:
@@ -106,7 +106,8 @@ func choosesLayout(n *graph.Node) bool {
 	return len(n.Op.Impls) > 1 || len(n.Op.Impls) == 1 && n.Op.Impls[0].MayRejectLayouts()
 }
 
-// orderSource returns the largest operand whose dimension order v follows; nil if the implementation determines it.
+// orderSource returns the largest operand that has the dimension order of v, which v is assumed to follow. It returns
+// nil if there is none, or if the implementation determines the order.
 func orderSource(n *graph.Node, v *graph.Value) (from *graph.Value) {
 	if choosesLayout(n) {
 		return nil

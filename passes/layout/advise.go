@@ -37,19 +37,22 @@ const (
 	minSavedPart = 0.001   // minimum reported saving, as a fraction of the plan's cost
 )
 
-// trialNodes is the maximum number of nodes in the search tree of the solver for one change. Most networks need only
+// maxTrialNodes is the maximum number of nodes in the search tree of the solver for one change. Most networks need only
 // a few nodes; with this limit, the largest problems take some tenths of a second. The limit is not a time, so that
 // the advice does not depend on the machine.
-const trialNodes = 64
+const maxTrialNodes = 64
 
 // trial is a candidate change: another dimension order for one input or one output.
 type trial struct {
 	value       *graph.Value
-	outputIndex int          // index of the output; -1 for an input
+	outputIndex int          // index of the output; isInput for an input
 	name        string       // name of the input or the output
 	order       tensor.Order // proposed order
 	text        string       // name of the order
 }
+
+// isInput is the outputIndex of a trial that changes an input.
+const isInput = -1
 
 // Advise prices changes of the dimension order of a single input or output. It tries the order of each dense layout
 // that [Model] considers for the value, and solves each changed problem exactly. Changes of large values are tried
@@ -61,7 +64,7 @@ func Advise(p *Problem) (*Advice, error) {
 	}
 	candidates := m.trials()
 	advice := &Advice{Possible: len(candidates)}
-	entries := 1
+	entries := 1 // of all cost tables; at least 1, because entries is a divisor
 	for _, factor := range m.WCSP.Factors {
 		entries += len(factor.Costs)
 	}
@@ -83,23 +86,23 @@ func Advise(p *Problem) (*Advice, error) {
 		}
 		changed, err := other.cheapest()
 		if err != nil {
-			continue
+			continue // infeasible or too large
 		}
 		advice.Tried++
 		if saved := current.PS - changed.PS; float64(saved) >= minSavedPart*float64(current.PS) && saved > 0 {
-			advice.Hints = append(advice.Hints, Hint{Input: candidate.outputIndex < 0, Name: candidate.name,
+			advice.Hints = append(advice.Hints, Hint{Input: candidate.outputIndex == isInput, Name: candidate.name,
 				Order: candidate.text, SavedNS: float64(saved) / 1000, Part: float64(saved) / float64(current.PS),
 				Change: changed.Since(current)})
 		}
 	}
-	sorted.Func(advice.Hints, func(x, y Hint) int { return cmp.Compare(y.SavedNS, x.SavedNS) })
+	sorted.Func(advice.Hints, func(a, b Hint) int { return cmp.Compare(b.SavedNS, a.SavedNS) })
 	return advice, nil
 }
 
 // cheapest returns the outcome of an optimal assignment.
 func (m *Model) cheapest() (*Outcome, error) {
 	solution, err := wcsp.Exact.Solve(m.Weighted,
-		wcsp.Options{Context: m.Problem.Context(), TimeLimit: -1, MaxNodes: trialNodes})
+		wcsp.Options{Context: m.Problem.Context(), TimeLimit: -1, MaxNodes: maxTrialNodes})
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +126,7 @@ func (m *Model) trials() []trial {
 	}
 	for _, v := range m.Problem.Graph.Inputs {
 		if !m.Problem.fixed[v] && !m.Problem.outputs[v] { // else a change would also change the layout of an output
-			add(v, -1, v.Name, 0)
+			add(v, isInput, v.Name, 0)
 		}
 	}
 	for i, output := range m.Problem.Graph.Outputs {
@@ -137,7 +140,7 @@ func (m *Model) trials() []trial {
 
 // apply returns problem p with the change. It does not modify p.
 func (t *trial) apply(p *Problem) *Problem {
-	if t.outputIndex < 0 {
+	if t.outputIndex == isInput {
 		other := *p
 		other.inputOrders = map[*graph.Value]tensor.Order{t.value: t.order}
 		return &other

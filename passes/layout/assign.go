@@ -87,7 +87,7 @@ func (decoder *decoder) markReadForms() {
 	g := decoder.model.Problem.Graph
 	for _, output := range g.Outputs {
 		variable := decoder.model.variables.At(output.Value)
-		decoder.needed.Set(output.Value, decoder.needed.At(output.Value)|1<<decoder.model.outputForm(variable, output))
+		decoder.markNeeded(output.Value, decoder.model.outputForm(variable, output))
 	}
 	for i := len(g.Nodes) - 1; i >= 0; i-- {
 		n := g.Nodes[i]
@@ -119,19 +119,19 @@ type recipe struct {
 
 // recipe returns the recipe of the needed forms of a value. roots and operandCopies are as in [Model.priceForms].
 func (decoder *decoder) recipe(variable *variable, roots uint, operandCopies []operandCopy) recipe {
-	need := decoder.needed.At(variable.value)
+	needed := decoder.needed.At(variable.value)
 	var out recipe
-	if need == 0 {
+	if needed == 0 {
 		return out
 	}
 	costs := decoder.model.priceForms(variable, roots, operandCopies)
-	existing := roots
+	existing := roots // the forms from which all other forms are copied
 	if variable.pin >= 0 {
 		existing = 1 << variable.pin
-		need |= existing
+		needed |= existing
 	}
-	out.steps = slices.Concat(costs.pinSteps, costs.steps(costs.cheapest(need), existing))
-	out.usedForms = need & existing & roots
+	out.steps = slices.Concat(costs.pinSteps, costs.steps(costs.cheapest(needed), existing))
+	out.usedForms = needed & existing & roots
 	for _, step := range out.steps {
 		if step.from >= 0 {
 			out.usedForms |= 1 << step.from & roots
@@ -203,8 +203,8 @@ func (decoder *decoder) recordChoices() {
 	for variable := range decoder.model.inputVariables() {
 		v := variable.value
 		decoder.setFormCopy(variable, 0, &Copy{Value: v, Original: true})
-		roots := uint(1)
-		if v.Const != nil { // a pinned constant is converted while planning
+		roots := uint(1 << 0) // the mask of the form that exists without a copy
+		if v.Const != nil {   // a pinned constant is converted while planning
 			roots = 1 << variable.pin
 			decoder.setFormCopy(variable, variable.pin, decoder.constantCopy(variable, variable.pin))
 		}
@@ -224,9 +224,9 @@ func (decoder *decoder) recordChoices() {
 			continue
 		}
 		if view := decoder.model.viewNodes[i]; view != nil {
-			decoder.viewChoice(view, &decoder.assignment.Nodes[i])
+			decoder.recordViewChoice(view, &decoder.assignment.Nodes[i])
 		} else {
-			decoder.computedChoice(decoder.model.computedNodes[i], &decoder.assignment.Nodes[i])
+			decoder.recordComputedChoice(decoder.model.computedNodes[i], &decoder.assignment.Nodes[i])
 		}
 		decoder.addPinnedCopies(n, &decoder.assignment.Nodes[i])
 	}
@@ -293,7 +293,7 @@ func (decoder *decoder) setFormCopy(variable *variable, form int, c *Copy) {
 	list[form] = c
 }
 
-// recordSteps records the copies of a list of steps, except for copies from a view's operand: viewChoice records
+// recordSteps records the copies of a list of steps, except for copies from a view's operand: recordViewChoice records
 // these.
 func (decoder *decoder) recordSteps(variable *variable, list []step) {
 	for _, step := range list {
@@ -308,7 +308,7 @@ func (decoder *decoder) recordSteps(variable *variable, list []step) {
 		}
 		c.Why = ReaderNeeds
 		switch {
-		case variable.forms[step.to].place == variable.forms[step.from].place:
+		case variable.forms[step.to].place == variable.forms[step.from].place: // not a transfer
 		case c.Place == tensor.Host:
 			c.Why = NeededOnHost
 		default:
@@ -326,8 +326,8 @@ func (decoder *decoder) copyOrNil(v *graph.Value, c *Copy) *Copy {
 	return c
 }
 
-// computedChoice records the choice for a node that computes, and the copies of its results.
-func (decoder *decoder) computedChoice(computed *computedNode, choice *Choice) {
+// recordComputedChoice records the choice for a node that computes, and the copies of its results.
+func (decoder *decoder) recordComputedChoice(computed *computedNode, choice *Choice) {
 	chosen, n := decoder.chosen(computed), computed.node
 	choice.Impl, choice.Walk = chosen.impl, chosen.walk
 	for k, a := range n.In {

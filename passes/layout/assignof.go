@@ -7,31 +7,32 @@ import (
 )
 
 // Of returns the assignment transferred to g. g must be a copy of the assignment's graph, in which nodes and values
-// have the same numbers. Sizes may differ, so explicit strides are replaced by the strides in g.
+// have the same numbers. Sizes may differ, so explicit strides are replaced by the strides in g. The failures, the
+// placed values, the model and the solution are not transferred.
 func (a *Assignment) Of(g *graph.Graph) *Assignment {
 	if a == nil || g == nil {
 		return nil
 	}
-	t := &copyMapper{mapped: map[*Copy]*Copy{}}
+	mapper := &copyMapper{mapped: map[*Copy]*Copy{}}
 	g.Values(func(v *graph.Value) {
 		if i := v.Number(); i >= 0 {
-			t.values = append(t.values, make([]*graph.Value, max(0, i+1-len(t.values)))...)
-			t.values[i] = v
+			mapper.values = append(mapper.values, make([]*graph.Value, max(0, i+1-len(mapper.values)))...)
+			mapper.values[i] = v
 		}
 	})
-	moved := &Assignment{Nodes: slices.Clone(a.Nodes), Inputs: t.copies(a.Inputs), Outputs: t.copies(a.Outputs),
-		LostOutputs: a.LostOutputs, Final: a.Final}
-	for i := range moved.Nodes {
-		choice := &moved.Nodes[i]
-		choice.In, choice.ResultCopies = t.copies(choice.In), t.copies(choice.ResultCopies)
+	transferred := &Assignment{Nodes: slices.Clone(a.Nodes), Inputs: mapper.copies(a.Inputs),
+		Outputs: mapper.copies(a.Outputs), LostOutputs: a.LostOutputs, Final: a.Final}
+	for i := range transferred.Nodes {
+		choice := &transferred.Nodes[i]
+		choice.In, choice.ResultCopies = mapper.copies(choice.In), mapper.copies(choice.ResultCopies)
 	}
-	return moved
+	return transferred
 }
 
 // copyMapper maps copies in one graph to the corresponding copies in another graph.
 type copyMapper struct {
-	values []*graph.Value // by number
-	mapped map[*Copy]*Copy
+	values []*graph.Value  // of the other graph, by [graph.Value.Number]
+	mapped map[*Copy]*Copy // the copies mapped so far
 }
 
 // copies maps each Copy of a list.
@@ -51,19 +52,19 @@ func (t *copyMapper) copy(c *Copy) *Copy {
 	if c == nil {
 		return nil
 	}
-	if d := t.mapped[c]; d != nil {
-		return d
+	if mapped := t.mapped[c]; mapped != nil {
+		return mapped
 	}
-	d := *c
-	t.mapped[c] = &d
+	mapped := *c
+	t.mapped[c] = &mapped
 	if c.Value != nil {
 		if i := c.Value.Number(); i >= 0 && i < len(t.values) {
-			d.Value = t.values[i]
+			mapped.Value = t.values[i]
 		}
 	}
-	d.From = t.copy(c.From)
-	if c.Strides != nil && d.Value != nil {
-		d.Strides = d.Value.Meta.Strides
+	mapped.From = t.copy(c.From)
+	if c.Strides != nil && mapped.Value != nil {
+		mapped.Strides = mapped.Value.Meta.Strides
 	}
-	return &d
+	return &mapped
 }

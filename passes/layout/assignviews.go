@@ -17,12 +17,12 @@ type defaultView struct {
 	impl   *graph.Impl // the implementation that copies; nil if the node makes a view
 }
 
-// viewChoice records the choice for a view node: from which forms of the operand the needed forms of the results are
-// made.
-func (decoder *decoder) viewChoice(view *viewNode, choice *Choice) {
+// recordViewChoice records the choice for a view node: from which forms of the operand the needed forms of the results
+// are made.
+func (decoder *decoder) recordViewChoice(view *viewNode, choice *Choice) {
 	in := view.node.In[view.operand].Value
 	available := decoder.existingForms(decoder.model.variables.At(in)) & view.allowed
-	choice.Drop = true
+	choice.Drop = true // until copyOf uses the node
 	base := &defaultView{view: view, choice: choice}
 	for k, out := range view.node.Out {
 		if decoder.needed.At(out) == 0 {
@@ -74,16 +74,16 @@ func (base *defaultView) copyOf(decoder *decoder, out *graph.Value, from *Copy, 
 	mustStay := base.view.node.Pin.SetsLayout() && variable.pin == to || to == 0 && decoder.model.Problem.outputs[out] &&
 		hasAmbiguousStrides(out.Meta)
 	switch {
-	case base.view.identity && impl == nil && !mustStay:
+	case base.view.identity && impl == nil && !mustStay: // the operand itself has the form
 		return from
-	case base.choice.Drop:
+	case base.choice.Drop: // the node of the graph makes the first form
 		base.choice.Drop, base.from, base.impl, base.choice.ExactStrides = false, from, impl, true
 		decoder.setInput(base.choice, base.view.node, base.view.operand, from)
 		if base.choice.Impl = impl; impl != nil && base.view.node.Op.WritesAnyOrder {
 			base.choice.Walk = base.view.node.Call().InOrder(form.order)
 		}
 		return &Copy{Value: out, Original: true}
-	case base.from == from && base.impl == nil && impl == nil:
+	case base.from == from && base.impl == nil && impl == nil: // the node of the graph makes this view already
 		return &Copy{Value: out, Original: true}
 	}
 	c := &Copy{Value: out, View: true, From: from, Why: fmt.Sprintf("%q in another layout", out.Name)}

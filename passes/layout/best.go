@@ -27,6 +27,7 @@ func (m *Model) Best(k int) (best []*Outcome, timedOut bool, err error) {
 	}
 	comparer := &comparer{model: m, outcomes: map[string]*Outcome{}}
 	options := m.Problem.options()
+	// KBest examines a limited number of assignments, so dominated labels are excluded.
 	list, timedOut, err := wcsp.KBest(m.withoutDominated(nil), k, options, comparer.samePlan)
 	if err != nil {
 		return nil, false, err
@@ -120,6 +121,7 @@ func (m *Model) withoutDominated(bytes [][]int64) *wcsp.Problem {
 		dominated := false
 		for worse := range computed.labels {
 			for better := range computed.labels {
+				// Of labels that dominate each other, the first stays.
 				if better != worse && dominates(better, worse) && (better < worse || !dominates(worse, better)) {
 					costs[worse], dominated = wcsp.Forbidden, true
 				}

@@ -43,7 +43,7 @@ func (m *Model) build() error {
 	}
 	for variable := range m.inputVariables() {
 		costs := m.priceForms(variable, 1<<m.inputForm(variable), nil)
-		builder.copyFactor(variable.id, -1, len(variable.sets), 1, func(i, _ int) cost {
+		builder.copyFactor(variable.id, noVariable, len(variable.sets), 1, func(i, _ int) cost {
 			return costs.leastCost(variable.sets[i])
 		})
 	}
@@ -104,6 +104,7 @@ func (l *label) text() string {
 	return text
 }
 
+// errIncompatible is the error for a factor whose costs are all forbidden.
 var errIncompatible = errors.New("the node's operands and results have no compatible layouts")
 
 // builder is the state of [Model.build].
@@ -113,6 +114,9 @@ type builder struct {
 	err           error               // set if the problem is infeasible
 	names         map[string][]string // cache of setNames
 }
+
+// noVariable replaces the index of a variable in a factor over one variable.
+const noVariable = -1
 
 // Kinds of factors: costs of work, and costs of copies.
 const (
@@ -164,8 +168,9 @@ func (builder *builder) addVariable(name string, labels []string) int {
 	return len(problem.Variables) - 1
 }
 
-// workFactor adds a factor for the cost of work, in picoseconds, of two variables. labelsA and labelsB are the numbers
-// of their labels. A variable with a single label is not part of the problem; its index is -1.
+// workFactor adds a factor over two variables for the cost of work, in picoseconds. labelsA and labelsB are the numbers
+// of their labels; ps is called with their labels. A variable with a single label is not part of the problem; its index
+// is -1, as noVariable.
 func (builder *builder) workFactor(variableA, variableB, labelsA, labelsB int, ps func(i, j int) int64) {
 	time := builder.model.Weights.Time
 	builder.factor(variableA, variableB, labelsA, labelsB, workKind, func(i, j int) cost {
@@ -243,7 +248,7 @@ func (builder *builder) addViewFactors(view *viewNode) {
 		if isFreeConstant(operand.value) {
 			costs := builder.model.priceForms(result, view.viewForms(k, view.allowed),
 				builder.model.operandCopies(view, k, view.allowed))
-			builder.copyFactor(result.id, -1, len(result.sets), 1, func(i, _ int) cost {
+			builder.copyFactor(result.id, noVariable, len(result.sets), 1, func(i, _ int) cost {
 				return costs.leastCost(result.sets[i])
 			})
 			continue
@@ -263,7 +268,9 @@ func (builder *builder) addViewFactors(view *viewNode) {
 // addNodeFactors adds the factors of a node that computes: for its work, for the copies of its results, and for reading
 // its operands.
 func (builder *builder) addNodeFactors(computed *computedNode, n *graph.Node) {
-	builder.workFactor(computed.id, -1, len(computed.labels), 1, func(i, _ int) int64 { return computed.labels[i].cost })
+	builder.workFactor(computed.id, noVariable, len(computed.labels), 1, func(i, _ int) int64 {
+		return computed.labels[i].cost
+	})
 	for k, v := range n.Out {
 		result := builder.model.variables.At(v)
 		if len(computed.labels) == 1 && len(result.sets) == 1 &&

@@ -13,16 +13,16 @@ import (
 // graph as written, row-major order, and the orders that pins, outputs and implementations request. From each form of
 // a value, formFinder derives forms of the operands and results of the nodes that compute or read the value.
 type formFinder struct {
-	model        *Model
-	queue        []addedForm    // forms from which no other forms were derived yet
-	spreadByNode []spreadOrders // by index of the node
+	model      *Model
+	queue      []addedForm        // forms from which no other forms were derived yet
+	propagated []propagatedOrders // by index of the node
 }
 
-// spreadOrders has the orders that were already propagated through one node, so that no order is propagated twice.
+// propagatedOrders has the orders that were already propagated through one node, so that no order is propagated twice.
 // This avoids quadratic work for nodes with many operands.
-type spreadOrders struct {
-	results []tensor.Order // orders propagated from operands to results
-	all     []tensor.Order // orders propagated from a result to operands and other results
+type propagatedOrders struct {
+	fromOperands []tensor.Order // orders propagated from operands to results
+	fromResults  []tensor.Order // orders propagated from a result to operands and other results
 }
 
 // addNew adds an order to a list and reports whether it is new.
@@ -42,7 +42,7 @@ type addedForm struct {
 
 // findForms finds the forms of all values.
 func (m *Model) findForms() error {
-	finder := &formFinder{model: m, spreadByNode: make([]spreadOrders, len(m.Problem.Graph.Nodes))}
+	finder := &formFinder{model: m, propagated: make([]propagatedOrders, len(m.Problem.Graph.Nodes))}
 	g := m.Problem.Graph
 	// The number of forms is limited, so forms that are certain to exist are added first.
 	for _, view := range m.viewNodes {
@@ -54,7 +54,7 @@ func (m *Model) findForms() error {
 		}
 	}
 	finder.addPinned()
-	finder.queue = nil
+	finder.queue = nil // all forms so far, in the order of the graph
 	for _, variable := range m.variableList {
 		for i := range variable.forms {
 			finder.queue = append(finder.queue, addedForm{variable, i})
@@ -100,6 +100,7 @@ func (m *Model) findForms() error {
 func (finder *formFinder) addPinned() {
 	layouts := map[*graph.Value]tensor.Meta{}
 	for _, v := range slices.Concat(finder.model.Problem.Graph.Inputs, finder.model.Problem.Graph.Constants) {
+		// A pin to the layout of the graph as written has index 0 and changes nothing.
 		if variable := finder.model.variables.At(v); variable.pin > 0 {
 			layouts[v] = variable.forms[variable.pin].meta
 		}
@@ -138,7 +139,8 @@ func (finder *formFinder) propagateAll() {
 	}
 }
 
-// addForm adds a form and queues it if it is new.
+// addForm adds a form on the host and queues it if it is new. It returns the form's index, or -1 if the value has too
+// many forms.
 func (finder *formFinder) addForm(variable *variable, meta tensor.Meta) int {
 	return finder.addFormAt(variable, meta, tensor.Host)
 }
@@ -148,9 +150,9 @@ func (finder *formFinder) addFormAt(variable *variable, meta tensor.Meta, place 
 	if variable == nil {
 		return -1
 	}
-	n := len(variable.forms)
+	formCount := len(variable.forms)
 	i := variable.addFormAt(meta, place)
-	if len(variable.forms) > n {
+	if len(variable.forms) > formCount {
 		finder.queue = append(finder.queue, addedForm{variable, i})
 	}
 	return i
@@ -216,7 +218,7 @@ func (finder *formFinder) propagate(variable *variable, i int) {
 	if n := variable.value.Node; n != nil {
 		finder.addOperandForms(n, variable, form)
 	}
-	strideOrder := form.order
+	strideOrder := form.order // dimensions by decreasing stride
 	if !form.dense {
 		strideOrder, _ = tensor.OrderOf(form.meta)
 	}
@@ -233,7 +235,7 @@ func (finder *formFinder) propagate(variable *variable, i int) {
 		}
 		if hasExpandedDims(form.meta) {
 			finder.addInferred(n, read.operand, form.meta)
-		} else if (form.dense || i > 0) && addNew(&finder.spreadByNode[read.node].results, strideOrder) {
+		} else if (form.dense || i > 0) && addNew(&finder.propagated[read.node].fromOperands, strideOrder) {
 			for _, out := range n.Out {
 				if out.Meta.Rank() == variable.value.Meta.Rank() {
 					finder.addOrder(finder.model.variables.At(out), strideOrder)
@@ -281,7 +283,8 @@ func (finder *formFinder) addOperandForms(n *graph.Node, result *variable, f for
 		}
 		return
 	}
-	if !f.dense || !followsOperands(n) || !addNew(&finder.spreadByNode[finder.model.nodeIndex[n.Number()]].all, f.order) {
+	if !f.dense || !followsOperands(n) ||
+		!addNew(&finder.propagated[finder.model.nodeIndex[n.Number()]].fromResults, f.order) {
 		return
 	}
 	for _, a := range n.In {
@@ -314,10 +317,11 @@ func (finder *formFinder) addViewForms(view *viewNode, operand *variable, i int)
 			continue
 		}
 		result := finder.model.variables.At(out)
-		forms := len(result.forms)
+		formCount := len(result.forms)
 		resultForm := finder.addFormAt(result, metas[k], operand.forms[i].place)
-		if l := operand.forms[i].ownBufferForm; resultForm == forms && l >= 0 {
-			result.forms[resultForm].ownBufferForm = view.resultForm[k][l]
+		isNew := resultForm == formCount
+		if ownBufferForm := operand.forms[i].ownBufferForm; isNew && ownBufferForm >= 0 {
+			result.forms[resultForm].ownBufferForm = view.resultForm[k][ownBufferForm]
 		}
 		view.resultForm[k][i] = resultForm
 	}
@@ -338,17 +342,17 @@ func (m *Model) markInside(view *viewNode, operand *variable) {
 		return inferred[i]
 	}
 	for k, out := range view.node.Out {
-		result, stored := m.variables.At(out), m.Problem.readAsStorage[out]
+		result, isReadAsStorage := m.variables.At(out), m.Problem.readAsStorage[out]
 		for i, to := range view.resultForm[k] {
 			if view.viewedForm(k, i) < 0 {
 				continue
 			}
 			inside := m.isInsideBuffer(operand, i) || metas(i)[k].Offset != 0
 			changesStorage := inside
-			if out.Alias != nil {
+			if out.Alias != nil { // a view in the graph as written
 				changesStorage = i > 0
 			}
-			if to == 0 && stored && changesStorage {
+			if to == 0 && isReadAsStorage && changesStorage {
 				view.resultForm[k][i] = -1
 			} else if inside {
 				result.insideBuffer |= 1 << to

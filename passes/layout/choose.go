@@ -19,6 +19,7 @@ func (d *Draft) wantedOrder(n *graph.Node, meta tensor.Meta, wish Wish) (tensor.
 	case n.Pin.SetsLayout():
 		return n.Pin.For(meta.Rank())
 	case d.Problem.Fixed(v) || d.unreadOutput(v):
+		// The result must have the layout of the graph as written.
 		if written, dense := tensor.OrderOf(v.Meta); dense && !written.Holds(meta) {
 			return written, nil
 		}
@@ -45,6 +46,7 @@ func (d *Draft) choose(n *graph.Node, choice *Choice, call *graph.Call, results 
 		return nil, d.Problem.Graph.Fail(n, err)
 	}
 	choice.ExactStrides = d.Problem.Fixed(n.Out[0]) || d.unreadOutput(n.Out[0])
+	// A single implementation that reads every layout needs no prices.
 	if impl := &n.Op.Impls[0]; len(n.Op.Impls) == 1 && wanted == "" && !impl.MayRejectLayouts() && n.Pin.Impl == "" &&
 		!impl.Inexact {
 		if walks := impl.Walks(call, nil); len(walks) > 0 {
@@ -77,7 +79,7 @@ type offer struct {
 	walk      graph.Walk
 	copies    map[int]tensor.Order
 	results   []graph.Result // inferred results if operands are copied; else nil
-	deviates  bool           // the results have neither the wanted layout nor the inferred layout
+	deviates  bool           // whether no order is wanted, and a result does not have the inferred layout
 	ns        float64        // total cost
 	pinMisses []int          // operands that are not read in their pinned layout
 }
@@ -85,7 +87,8 @@ type offer struct {
 // priceTolerance is the relative difference up to which prices count as equal, because they are estimates.
 const priceTolerance = 0.02
 
-// betterThan reports whether an offer is better than an earlier one.
+// betterThan reports whether an offer is better than an offer that comes earlier in the op's list of implementations. An
+// offer that does not deviate is better; otherwise the price decides.
 func (o *offer) betterThan(earlier *offer) bool {
 	if o.deviates != earlier.deviates {
 		return !o.deviates
@@ -160,7 +163,8 @@ func (p *Problem) pinnedImplError(n *graph.Node, call *graph.Call) error {
 		n.Pin.Impl, p.supportingImpls(n, call))
 }
 
-// pinnedName returns the name of a pinned node as the user wrote it. The pin of a fused node is that of its first part.
+// pinnedName returns the name, as the user wrote it, of the node that is pinned: the first part of a fused node. For a
+// node that is not fused it returns "it", because the message already names the node.
 func pinnedName(n *graph.Node) string {
 	if fused, ok := n.Attrs.(interface{ Names() []string }); ok && len(fused.Names()) > 0 {
 		return strconv.Quote(fused.Names()[0])
@@ -208,8 +212,9 @@ func (d *Draft) price(o *offer, n *graph.Node, call *graph.Call, wanted tensor.O
 			o.copies[k] = order
 			copied := meta.WithStrides(order.Strides(meta.Shape))
 			read, _ = readWork(k, copied)
+			// The copy is a separate step, unless the value is converted while planning or is already copied.
 			if v := n.In[k].Value; !isFreeConstant(v) && d.copies[copyKey{value: v, order: order}] == nil {
-				o.ns += d.Problem.copyNS(meta, copied) // a separate step
+				o.ns += d.Problem.copyNS(meta, copied)
 			}
 		}
 		o.ns += Price(profile, read)
@@ -224,7 +229,7 @@ func (d *Draft) price(o *offer, n *graph.Node, call *graph.Call, wanted tensor.O
 		}
 		result = o.walk.ResultLayout(k, result)
 		switch {
-		case wanted == "" || wanted.Rank() != meta.Rank():
+		case wanted == "" || wanted.Rank() != meta.Rank(): // no order is wanted for this result
 			o.deviates = o.deviates || !result.SameLayout(meta)
 		case !wanted.Holds(result):
 			o.ns += d.Problem.copyNS(result, meta.WithStrides(wanted.Strides(meta.Shape)))

@@ -57,10 +57,10 @@ func (m *Model) findDeviceNodes() {
 			m.markOperandsAndResults(n, m.mayBeOnDevice)
 		}
 	}
-	m.spreadMarksOverViews(m.mayBeOnDevice)
+	m.markOverViews(m.mayBeOnDevice)
 	for _, variable := range m.variableList {
 		if m.mayBeOnDevice.At(variable.value) {
-			variable.hostForms = maxForms / 2
+			variable.maxHostForms = maxForms / 2
 		}
 	}
 }
@@ -80,13 +80,13 @@ func (m *Model) addDeviceForms() {
 		if !m.mayBeOnDevice.At(v) || m.Problem.readAsStorage[v] || v.Meta.Numel() == 0 {
 			continue
 		}
-		for i, hosts := 0, len(variable.forms); i < hosts; i++ {
+		for i := range len(variable.forms) { // without the forms that the loop adds
 			if form := &variable.forms[i]; form.dense && form.slot == nil {
 				variable.addFormAt(form.meta, tensor.Device)
 			}
 		}
 	}
-	finder := &formFinder{model: m, spreadByNode: make([]spreadOrders, len(g.Nodes))}
+	finder := &formFinder{model: m, propagated: make([]propagatedOrders, len(g.Nodes))}
 	for _, view := range m.viewNodes {
 		if view == nil {
 			continue
@@ -112,9 +112,10 @@ func (m *Model) markOperandsAndResults(n *graph.Node, marked graph.ByValue[bool]
 	}
 }
 
-// spreadMarksOverViews marks the result of a view if its operand is marked, and the operand if the result is marked.
-func (m *Model) spreadMarksOverViews(marked graph.ByValue[bool]) {
-	spread := func(view *viewNode) {
+// markOverViews marks the operand and all results of a view if one of them is marked. The backward pass marks operands
+// along chains of views, the forward pass results.
+func (m *Model) markOverViews(marked graph.ByValue[bool]) {
+	mark := func(view *viewNode) {
 		if view == nil {
 			return
 		}
@@ -127,10 +128,10 @@ func (m *Model) spreadMarksOverViews(marked graph.ByValue[bool]) {
 		}
 	}
 	for _, view := range slices.Backward(m.viewNodes) {
-		spread(view)
+		mark(view)
 	}
 	for _, view := range m.viewNodes {
-		spread(view)
+		mark(view)
 	}
 }
 
@@ -163,13 +164,13 @@ func readsPlace(impl *graph.Impl, f *form) bool {
 	return impl.Source == f.place || f.meta.Rank() == 0 && f.place == tensor.Host
 }
 
-// copyImpl returns the implementation that copies from one form to another, or nil.
+// copyImpl returns the implementation that copies a value from one form to another, or nil if there is none.
 func (m *Model) copyImpl(from, to *form) *graph.Impl {
 	device := m.Problem.Device
 	switch {
 	case from.place == tensor.Host && to.place == tensor.Host:
 		return &m.copyOp.Impls[0]
-	case from.place != to.place && !from.meta.SameAddresses(to.meta):
+	case from.place != to.place && !from.meta.SameAddresses(to.meta): // a transfer keeps the layout
 		return nil
 	case from.place == tensor.Host:
 		return device.Upload()
@@ -177,15 +178,15 @@ func (m *Model) copyImpl(from, to *form) *graph.Impl {
 		return device.Download()
 	}
 	impl := device.Impl(m.copyOp)
-	has, known := m.deviceCopies[to.meta.DType]
+	canCopy, known := m.deviceCopies[to.meta.DType]
 	if !known {
 		v := &graph.Value{Meta: to.meta, Type: to.meta.Type()}
 		attrs, err := m.copyOp.Schema.Decode(nil, nil)
 		call := &graph.Call{In: []graph.Arg{graph.Of(v)}, Out: []tensor.Meta{to.meta}, Attrs: attrs}
-		has = err == nil && len(impl.Walks(call, nil)) > 0
-		m.deviceCopies[to.meta.DType] = has
+		canCopy = err == nil && len(impl.Walks(call, nil)) > 0
+		m.deviceCopies[to.meta.DType] = canCopy
 	}
-	if !has {
+	if !canCopy {
 		return nil
 	}
 	return impl

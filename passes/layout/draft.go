@@ -20,17 +20,17 @@ type Draft struct {
 	sharedCopies   map[*graph.Value]*Copy       // copies that all readers share
 	copies         map[copyKey]*Copy            // all copies so far
 
-	// call, res and outs are buffers that are reused for each node with unchanged operands.
-	call graph.Call
-	res  []graph.Result
-	outs []tensor.Meta
+	// Buffers that infer reuses for each node with unchanged operands.
+	call          graph.Call
+	inferred      []graph.Result
+	inferredMetas []tensor.Meta // layouts of inferred
 }
 
 // valueLayout is the layout of a value that follows from the choices so far.
 type valueLayout struct {
-	typ  tensor.Type
-	meta tensor.Meta
-	view bool
+	typ    tensor.Type
+	meta   tensor.Meta
+	isView bool // whether the value is a view of an operand
 }
 
 // copyKey identifies a copy.
@@ -239,17 +239,17 @@ func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Resul
 			d.replace(choice, call, k, a.Value, meta, operandCopy)
 		}
 	}
-	if !modified && !n.Pin.SetsLayout() {
-		d.res, d.outs = d.res[:0], d.outs[:0]
+	if !modified && !n.Pin.SetsLayout() { // the results are those of the graph as written
+		d.inferred, d.inferredMetas = d.inferred[:0], d.inferredMetas[:0]
 		for _, v := range n.Out {
 			result := graph.Result{Type: v.Type, Alias: graph.Fresh}
 			if v.Alias != nil {
 				result.Alias = slices.IndexFunc(n.In, func(a graph.Arg) bool { return a.Value == v.Alias })
 			}
-			d.res, d.outs = append(d.res, result), append(d.outs, v.Meta)
+			d.inferred, d.inferredMetas = append(d.inferred, result), append(d.inferredMetas, v.Meta)
 		}
-		call.Out = d.outs
-		return call, d.res, nil
+		call.Out = d.inferredMetas
+		return call, d.inferred, nil
 	}
 	results, err := n.Op.Infer(call)
 	if err != nil && n.Op.Kind == graph.View && n.In[0].Kind == graph.TensorArg {
@@ -300,14 +300,14 @@ func (d *Draft) replace(choice *Choice, call *graph.Call, k int, v *graph.Value,
 	choice.In[k] = operandCopy
 }
 
-// recordResult stores the layout of result k, if this layout differs from the graph as written.
+// recordResult stores the layout of v, result k of a node, if this layout differs from the graph as written.
 func (d *Draft) recordResult(v *graph.Value, choice *Choice, result graph.Result, k int) {
-	view := result.Alias >= 0
+	isView := result.Alias >= 0
 	meta := result.Meta()
-	if view && meta.SameAddresses(v.Meta) {
+	if isView && meta.SameAddresses(v.Meta) {
 		meta.Strides = v.Meta.Strides // including those of dimensions of size 1
 	}
-	if !view {
+	if !isView {
 		meta = choice.Walk.ResultLayout(k, meta)
 		if choice.ExactStrides && meta.SameAddresses(v.Meta) && !meta.SameLayout(v.Meta) {
 			// Only strides of dimensions of size 1 differ: keep the strides of the graph as written.
@@ -318,13 +318,13 @@ func (d *Draft) recordResult(v *graph.Value, choice *Choice, result graph.Result
 			choice.Walk.Out, orders[k] = orders, order
 		}
 	}
-	if view != (v.Alias != nil) || !meta.SameLayout(v.Meta) || meta.Offset != v.Meta.Offset {
-		d.changedLayouts[v] = valueLayout{meta.Type(), meta, view}
+	if isView != (v.Alias != nil) || !meta.SameLayout(v.Meta) || meta.Offset != v.Meta.Offset {
+		d.changedLayouts[v] = valueLayout{typ: meta.Type(), meta: meta, isView: isView}
 	}
 }
 
-// sharedCopy returns the copy that all readers of v read, if the layout of v differs from its pin, its fixed layout or
-// its preferred order. Otherwise it returns nil.
+// sharedCopy returns the copy that all readers of v read, and records it, if the layout of v differs from its pin, its
+// fixed layout or its preferred order. Otherwise it returns nil.
 func (d *Draft) sharedCopy(v *graph.Value, wish Wish) (*Copy, error) {
 	meta := d.Meta(v)
 	if pin := v.Demand(); pin.SetsLayout() {
@@ -335,14 +335,15 @@ func (d *Draft) sharedCopy(v *graph.Value, wish Wish) (*Copy, error) {
 		if err != nil {
 			return nil, err
 		}
-		pinnedCopy := d.copy(copyKey{v, order, pin.Holds(v.Meta)}, whyPinned(v))
+		pinnedCopy := d.copy(copyKey{value: v, order: order, exactStrides: pin.Holds(v.Meta)}, whyPinned(v))
 		pinnedCopy.Pinned = true
 		d.sharedCopies[v] = pinnedCopy
 		return pinnedCopy, nil
 	}
 	if d.Problem.Fixed(v) {
 		current, isChanged := d.changedLayouts[v]
-		if !isChanged || current.view && v.Alias != nil || !current.view && current.meta.SameAddresses(v.Meta) {
+		// No copy is needed for a view of the graph as written that is still a view: its root is fixed, too.
+		if !isChanged || current.isView && v.Alias != nil || !current.isView && current.meta.SameAddresses(v.Meta) {
 			return nil, nil
 		}
 		d.sharedCopies[v] = d.copyAsWritten(v, fmt.Sprintf("%q is read in the layout of the graph as written", v.Name))
@@ -359,7 +360,7 @@ func (d *Draft) sharedCopy(v *graph.Value, wish Wish) (*Copy, error) {
 // copyAsWritten returns a copy with the strides of the graph as written.
 func (d *Draft) copyAsWritten(v *graph.Value, why string) *Copy {
 	order, _ := tensor.OrderOf(v.Meta)
-	return d.copy(copyKey{v, order, true}, why)
+	return d.copy(copyKey{value: v, order: order, exactStrides: true}, why)
 }
 
 // unreadOutput reports whether a value is an output that no node reads.

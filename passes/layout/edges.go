@@ -23,14 +23,14 @@ type edgeModel struct {
 
 // edgeNode is a node and the variable that determines its label.
 type edgeNode struct {
-	variable   int   // index in edgeModel.problem; -1 if the node has only the label labels[0]
+	variable   int   // index in edgeModel.problem; noVariable if the node has only the label labels[0]
 	labels     []int // by label of the variable: the node's label in the Model
 	isFollower bool  // whether the variable belongs to another node
 }
 
 // source has the costs of making each form (layout) of a value. The costs depend on the label of one variable.
 type source struct {
-	variable int       // index in edgeModel.problem; -1 if the costs depend on no variable, so that rows has one element
+	variable int       // index in edgeModel.problem; noVariable if rows has one element
 	rows     [][]int64 // by label of the variable and form of the value: cost of making the form
 }
 
@@ -44,12 +44,12 @@ func newEdgeModel(m *Model, follows func(*graph.Node) bool) *edgeModel {
 	for _, v := range g.Constants {
 		variable := m.variables.At(v)
 		if row := make([]int64, len(variable.forms)); isFreeConstant(v) {
-			edges.sources.Set(v, source{variable: -1, rows: [][]int64{row}})
+			edges.sources.Set(v, source{variable: noVariable, rows: [][]int64{row}})
 		}
 	}
 	for variable := range m.inputVariables() {
 		row := edges.costsFromWritten(variable, m.inputForm(variable))
-		edges.sources.Set(variable.value, source{variable: -1, rows: [][]int64{row}})
+		edges.sources.Set(variable.value, source{variable: noVariable, rows: [][]int64{row}})
 	}
 	for i, n := range g.Nodes {
 		interrupt.Check(g.Context())
@@ -67,7 +67,7 @@ func newEdgeModel(m *Model, follows func(*graph.Node) bool) *edgeModel {
 		variable := m.variables.At(output.Value)
 		if valueSource := edges.sources.At(output.Value); valueSource.rows != nil {
 			form := m.outputForm(variable, output)
-			edges.addFactor(valueSource.variable, -1, func(i, _ int) int64 { return valueSource.rows[i][form] })
+			edges.addFactor(valueSource.variable, noVariable, func(i, _ int) int64 { return valueSource.rows[i][form] })
 		}
 	}
 	return edges
@@ -121,11 +121,11 @@ func (e *edgeModel) withCopyChains(variable *variable, row []int64) []int64 {
 
 // addView sets the sources of a view's results. A view node has no label.
 func (e *edgeModel) addView(view *viewNode) {
-	in := e.sources.At(view.node.In[view.operand].Value)
+	operandSource := e.sources.At(view.node.In[view.operand].Value)
 	for k, out := range view.node.Out {
 		result := e.model.variables.At(out)
-		resultSource := source{variable: in.variable}
-		for _, costs := range in.rows {
+		resultSource := source{variable: operandSource.variable}
+		for _, costs := range operandSource.rows {
 			row := slices.Repeat([]int64{wcsp.Forbidden}, len(result.forms))
 			for i, cost := range costs {
 				if view.allowed>>i&1 == 0 {
@@ -146,8 +146,8 @@ func (e *edgeModel) addView(view *viewNode) {
 	}
 }
 
-// readFrom returns the least cost of making and reading operand k. row has, by form, the cost of making the operand.
-func (l *label) readFrom(k int, row []int64) int64 {
+// makeAndReadCost returns the least cost of making and reading operand k. row has, by form, the cost of making it.
+func (l *label) makeAndReadCost(k int, row []int64) int64 {
 	best := wcsp.Forbidden
 	for f, readCost := range l.readCosts[k] {
 		best = min(best, readCost+row[f])
@@ -172,11 +172,15 @@ func (e *edgeModel) addDecided(i int, computed *computedNode) {
 	e.problem.Variables = append(e.problem.Variables, variable)
 	e.sizes = append(e.sizes, len(labels))
 	e.nodes[i] = edgeNode{variable: index, labels: labels}
-	e.addFactor(index, -1, func(k, _ int) int64 { return computed.labels[labels[k]].cost })
-	e.addReads(i, computed, -1)
+	e.addFactor(index, noVariable, func(k, _ int) int64 { return computed.labels[labels[k]].cost })
+	e.addReads(i, computed, noOperand)
 }
 
-// addReads adds the costs of the operands of node i, except operand `excluded`, and sets the sources of its results.
+// noOperand replaces the index of an operand that addReads excludes.
+const noOperand = -1
+
+// addReads adds the costs of making and reading the operands of node i, except operand `excluded`, and sets the sources
+// of the node's results.
 func (e *edgeModel) addReads(i int, computed *computedNode, excluded int) {
 	n := e.nodes[i]
 	for k, a := range computed.node.In {
@@ -185,7 +189,7 @@ func (e *edgeModel) addReads(i int, computed *computedNode, excluded int) {
 		}
 		operandSource := e.sources.At(a.Value)
 		e.addFactor(n.variable, operandSource.variable, func(j, from int) int64 {
-			return computed.labels[n.labels[j]].readFrom(k, operandSource.rows[from])
+			return computed.labels[n.labels[j]].makeAndReadCost(k, operandSource.rows[from])
 		})
 	}
 	for k, out := range computed.node.Out {
@@ -209,29 +213,30 @@ func (e *edgeModel) addFollower(i int, computed *computedNode) {
 		follower.labels, costs = append(follower.labels, l), append(costs, cost)
 	}
 	e.nodes[i] = follower
-	e.addFactor(follower.variable, -1, func(j, _ int) int64 { return costs[j] })
+	e.addFactor(follower.variable, noVariable, func(j, _ int) int64 { return costs[j] })
 	e.addReads(i, computed, first)
 }
 
-// followingLabel returns the label that reads operand k at the least cost, and this cost. row has, by form, the cost of
-// making the operand. Of labels with equal read costs, it returns the label that costs least if all operands have their
+// followingLabel returns the label that makes and reads operand k at the least cost, and this cost. row has, by form,
+// the cost of making the operand. Of labels with equal costs, it returns the label that costs least if all operands have their
 // preferred forms.
 func (computed *computedNode) followingLabel(k int, row []int64) (chosen int, cost int64) {
 	cost = wcsp.Forbidden
-	var work int64
+	var preferredCost int64
 	for i := range computed.labels {
 		l := &computed.labels[i]
 		if l.concatName != "" {
 			continue
 		}
-		if c, w := l.readFrom(k, row), l.costAtPreferred(); c < cost || c == cost && c < wcsp.Forbidden && w < work {
-			chosen, cost, work = i, c, w
+		c, preferred := l.makeAndReadCost(k, row), l.costAtPreferred()
+		if c < cost || c == cost && c < wcsp.Forbidden && preferred < preferredCost {
+			chosen, cost, preferredCost = i, c, preferred
 		}
 	}
 	return chosen, cost
 }
 
-// addFactor adds costs that depend on the labels of two variables. Index -1 means no variable, that is, label 0.
+// addFactor adds costs that depend on the labels of two variables. noVariable stands for a variable whose label is 0.
 func (e *edgeModel) addFactor(variableA, variableB int, cost func(i, j int) int64) {
 	size := func(variable int) int {
 		if variable < 0 {

@@ -51,7 +51,7 @@ func (strategy *perNode) Choose(p *Problem) (_ *Assignment, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("strategy %s: %w", strategy.name, err)
 	}
-	chosen := map[int]int{}
+	chosen := map[int]int{} // by variable of WCSP: its label
 	for i, label := range labels {
 		if computed := model.computedNodes[i]; computed != nil && computed.id >= 0 {
 			chosen[computed.id] = label
@@ -118,31 +118,32 @@ func (l *label) leastReadCost(k int) int64 {
 	return c
 }
 
-// forwardWalk is the state of a traversal of the nodes in the order of the graph. It has the forms that exist so far.
-type forwardWalk struct {
+// forwardState is the state of a traversal of the nodes in the order of the graph. It has the forms that exist so far.
+type forwardState struct {
 	model         *Model
 	existingForms graph.ByValue[uint] // by value: mask of the forms that exist so far
 	// by value and form: the copy that makes the form from the operand of a view
 	operandCopies graph.ByValue[[]operandCopy]
 }
 
-// labelsInOrder visits the nodes in order and chooses the label with the least price for each.
+// labelsInOrder visits the nodes in order and chooses the label with the least price for each. It returns the labels by
+// index of the node; the label is 0 if every price is [wcsp.Forbidden].
 func labelsInOrder(m *Model,
-	price func(walk *forwardWalk, computed *computedNode, chosen *label) int64) ([]int, error) {
+	price func(state *forwardState, computed *computedNode, candidate *label) int64) ([]int, error) {
 	g := m.Problem.Graph
-	walk := &forwardWalk{model: m, existingForms: graph.NewByValue[uint](g),
+	state := &forwardState{model: m, existingForms: graph.NewByValue[uint](g),
 		operandCopies: graph.NewByValue[[]operandCopy](g)}
 	list := make([]int, len(g.Nodes))
 	for _, v := range g.Inputs {
-		walk.setForms(m.variables.At(v), 1, nil)
+		state.setForms(m.variables.At(v), 1<<0, nil) // the layout of the graph as written
 	}
 	for _, v := range g.Constants {
-		walk.setForms(m.variables.At(v), 1<<len(m.variables.At(v).forms)-1, nil)
+		state.setForms(m.variables.At(v), 1<<len(m.variables.At(v).forms)-1, nil) // all forms
 	}
 	for i, n := range g.Nodes {
 		interrupt.Check(g.Context())
 		if view := m.viewNodes[i]; view != nil {
-			walk.recordView(view)
+			state.recordView(view)
 			continue
 		}
 		computed, best := m.computedNodes[i], int64(wcsp.Forbidden)
@@ -153,20 +154,20 @@ func labelsInOrder(m *Model,
 			if computed.labels[k].concatName != "" { // pass place writes results into concatenations for these strategies
 				continue
 			}
-			if c := price(walk, computed, &computed.labels[k]); c < best {
+			if c := price(state, computed, &computed.labels[k]); c < best {
 				list[i], best = k, c
 			}
 		}
 		chosen := &computed.labels[list[i]]
 		for k, a := range n.In {
 			if chosen.readCosts[k] != nil {
-				if f, _ := walk.cheapestRead(chosen, k, a.Value); f >= 0 {
-					walk.existingForms.Set(a.Value, walk.existingForms.At(a.Value)|1<<f)
+				if f, _ := state.cheapestRead(chosen, k, a.Value); f >= 0 {
+					state.existingForms.Set(a.Value, state.existingForms.At(a.Value)|1<<f)
 				}
 			}
 		}
 		for k, v := range n.Out {
-			walk.setForms(m.variables.At(v), 1<<chosen.resultForms[k], nil)
+			state.setForms(m.variables.At(v), 1<<chosen.resultForms[k], nil)
 		}
 	}
 	return list, nil
@@ -174,50 +175,50 @@ func labelsInOrder(m *Model,
 
 // setForms records the existing forms of a value. For the result of a view, operandCopies has the costs of making forms
 // from the view's operand. A pinned value has only its pinned form.
-func (w *forwardWalk) setForms(variable *variable, forms uint, operandCopies []operandCopy) {
+func (s *forwardState) setForms(variable *variable, forms uint, operandCopies []operandCopy) {
 	if variable.pin >= 0 {
 		forms, operandCopies = 1<<variable.pin, nil
 	}
-	w.existingForms.Set(variable.value, forms)
-	w.operandCopies.Set(variable.value, operandCopies)
+	s.existingForms.Set(variable.value, forms)
+	s.operandCopies.Set(variable.value, operandCopies)
 }
 
 // recordView records the forms that the result of a view has. If no existing form of the operand can be viewed, it
 // first makes the cheapest form of the operand that can be viewed.
-func (w *forwardWalk) recordView(view *viewNode) {
+func (s *forwardState) recordView(view *viewNode) {
 	in := view.node.In[view.operand].Value
-	operand := w.model.variables.At(in)
-	existing := w.existingForms.At(in) & view.allowed
+	operand := s.model.variables.At(in)
+	existing := s.existingForms.At(in) & view.allowed
 	for k, out := range view.node.Out {
-		forms, operandCopies := view.viewForms(k, existing), w.model.operandCopies(view, k, existing)
+		forms, operandCopies := view.viewForms(k, existing), s.model.operandCopies(view, k, existing)
 		if forms == 0 && operandCopies == nil {
 			best, source := int64(wcsp.Forbidden), -1
 			for f := range operand.forms {
-				if c := w.makeCost(operand, f); view.allowed>>f&1 != 0 && view.viewForms(k, 1<<f) != 0 && c < best {
+				if c := s.makeCost(operand, f); view.allowed>>f&1 != 0 && view.viewForms(k, 1<<f) != 0 && c < best {
 					best, source = c, f
 				}
 			}
 			if source >= 0 {
 				existing |= 1 << source
-				w.existingForms.Set(in, w.existingForms.At(in)|1<<source)
+				s.existingForms.Set(in, s.existingForms.At(in)|1<<source)
 				forms = view.viewForms(k, existing)
 			}
 		}
-		w.setForms(w.model.variables.At(out), forms, operandCopies)
+		s.setForms(s.model.variables.At(out), forms, operandCopies)
 	}
 }
 
 // makeCost returns the cost of making form f of a value from its existing forms; 0 if f exists.
-func (w *forwardWalk) makeCost(variable *variable, f int) int64 {
-	existing := w.existingForms.At(variable.value)
+func (s *forwardState) makeCost(variable *variable, f int) int64 {
+	existing := s.existingForms.At(variable.value)
 	if existing>>f&1 != 0 {
 		return 0
 	}
 	cost := int64(wcsp.Forbidden)
-	if operandCopies := w.operandCopies.At(variable.value); operandCopies != nil {
+	if operandCopies := s.operandCopies.At(variable.value); operandCopies != nil {
 		cost = operandCopies[f].ps
 	}
-	copies := w.model.copyCostMatrix(variable)
+	copies := s.model.copyCostMatrix(variable)
 	for i := range variable.forms {
 		if existing>>i&1 != 0 {
 			cost = min(cost, copies[i*len(variable.forms)+f])
@@ -228,11 +229,11 @@ func (w *forwardWalk) makeCost(variable *variable, f int) int64 {
 
 // cheapestRead returns the cheapest form of operand k for a label, and the cost of reading it, including a copy. The
 // form is -1 if no form can be read.
-func (w *forwardWalk) cheapestRead(l *label, k int, v *graph.Value) (int, int64) {
-	variable := w.model.variables.At(v)
+func (s *forwardState) cheapestRead(l *label, k int, v *graph.Value) (int, int64) {
+	variable := s.model.variables.At(v)
 	best, form := int64(wcsp.Forbidden), -1
 	for f, c := range l.readCosts[k] {
-		if c = min(c+w.makeCost(variable, f), wcsp.Forbidden); c < best {
+		if c = min(c+s.makeCost(variable, f), wcsp.Forbidden); c < best {
 			best, form = c, f
 		}
 	}
@@ -241,11 +242,11 @@ func (w *forwardWalk) cheapestRead(l *label, k int, v *graph.Value) (int, int64)
 
 // greedyLabels returns the labels of strategy Greedy.
 func greedyLabels(m *Model) ([]int, error) {
-	return labelsInOrder(m, func(w *forwardWalk, computed *computedNode, l *label) int64 {
+	return labelsInOrder(m, func(s *forwardState, computed *computedNode, l *label) int64 {
 		sum := l.cost
 		for k, a := range computed.node.In {
 			if l.readCosts[k] != nil {
-				_, c := w.cheapestRead(l, k, a.Value)
+				_, c := s.cheapestRead(l, k, a.Value)
 				sum = min(sum+c, wcsp.Forbidden)
 			}
 		}
@@ -256,35 +257,36 @@ func greedyLabels(m *Model) ([]int, error) {
 // pushLabels returns the labels of strategy Push. A node that is not layout-sensitive gets the label with the smallest
 // total rank of operands that must be copied. Dimensions of size 1 do not count.
 func pushLabels(m *Model) ([]int, error) {
-	return labelsInOrder(m, func(w *forwardWalk, computed *computedNode, l *label) int64 {
+	return labelsInOrder(m, func(s *forwardState, computed *computedNode, l *label) int64 {
 		if isLayoutSensitive(computed.node) {
 			return l.costAtPreferred()
 		}
-		rank := int64(0)
+		copiedRank := int64(0)
 		for k, a := range computed.node.In {
-			if l.readCosts[k] != nil && !w.inPreferredForm(l, k, a.Value) {
+			if l.readCosts[k] != nil && !s.inPreferredForm(l, k, a.Value) {
 				for _, size := range a.Value.Meta.Shape {
 					if size > 1 {
-						rank++
+						copiedRank++
 					}
 				}
 			}
-			if f, _ := w.cheapestRead(l, k, a.Value); l.readCosts[k] != nil && f < 0 {
+			if f, _ := s.cheapestRead(l, k, a.Value); l.readCosts[k] != nil && f < 0 {
 				return wcsp.Forbidden
 			}
 		}
-		return rank
+		return copiedRank
 	})
 }
 
 // isLayoutSensitive reports whether implementations of the node prefer certain layouts.
 func isLayoutSensitive(n *graph.Node) bool {
+	// Several implementations usually prefer different layouts.
 	return len(n.Op.Impls) > 1 || len(n.Op.Impls) == 1 && n.Op.Impls[0].MayRejectLayouts()
 }
 
 // inPreferredForm reports whether operand k already exists in a form that the label reads at the least cost.
-func (w *forwardWalk) inPreferredForm(l *label, k int, v *graph.Value) bool {
-	existing, best := w.existingForms.At(v), l.leastReadCost(k)
+func (s *forwardState) inPreferredForm(l *label, k int, v *graph.Value) bool {
+	existing, best := s.existingForms.At(v), l.leastReadCost(k)
 	for existing != 0 {
 		f := bits.TrailingZeros(existing)
 		if f < len(l.readCosts[k]) && l.readCosts[k][f] == best {

@@ -50,10 +50,10 @@ func ReadGiven(r io.Reader) (Strategy, error) {
 		return nil, fmt.Errorf("the file is not a solution: %w", err)
 	}
 	if file.Version > wcsp.Version || file.Version < 0 {
-		return nil, fmt.Errorf("the file is not a solution of version %d", wcsp.Version)
+		return nil, fmt.Errorf("the file is a solution of version %d; want %d", file.Version, wcsp.Version)
 	}
 	g := givenLabels{solution: &wcsp.Solution{Cost: file.Cost, Bound: file.Bound, Proof: file.Proof}}
-	for _, labels := range []any{&g.solution.Labels, &g.names, &g.byName} {
+	for _, labels := range []any{&g.solution.Labels, &g.names, &g.byName} { // the permitted types of "labels"
 		if err = json.Unmarshal(file.Labels, labels); err == nil && string(bytes.TrimSpace(file.Labels)) != "null" {
 			return &solving{name: "given", solver: g}, nil
 		}
@@ -63,8 +63,8 @@ func ReadGiven(r io.Reader) (Strategy, error) {
 		"variable")
 }
 
-// numbersOf returns the numbers in the last line of a text. It returns nil if the text does not consist of numbers
-// alone.
+// numbersOf returns the numbers in the last line of a text that is not blank. It returns nil if this line has other
+// words.
 func numbersOf(text []byte) []int {
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	var list []int

@@ -75,22 +75,23 @@ func isConvolution(n *graph.Node) bool {
 	if n.Op.ImageRole != graph.ImageOp || n.Op.Flops == nil || len(n.In) < 2 || len(n.Out) == 0 {
 		return false
 	}
-	image := func(a graph.Arg) bool { return a.Kind == graph.TensorArg && a.Meta().Rank() == 4 }
-	return image(n.In[0]) && image(n.In[1])
+	hasRank4 := func(a graph.Arg) bool { return a.Kind == graph.TensorArg && a.Meta().Rank() == 4 }
+	return hasRank4(n.In[0]) && hasRank4(n.In[1]) // image and weight
 }
 
-// Limits of decide_layout_opt. (The ratios of convClasses are averages that the authors of decide_layout_opt measured
-// on a GPU.)
+// Limits of decide_layout_opt.
 const (
-	nodesPerConv  = 300
-	smallChannels = 64
+	nodesPerConv  = 300 // convolutions are rare if there are at least this many nodes for each
+	smallChannels = 64  // maximum number of channels of a small convolution
 )
 
 // convClass is a class of convolutions by their weights [out, in/groups, height, width].
 type convClass struct {
 	name     string
 	contains func(groups, out, in, height int) bool
-	ratio    float64 // the time with channels-last images divided by the time with row-major images
+	// ratio is the time with channels-last images divided by the time with row-major images. The authors of
+	// decide_layout_opt measured the ratios on a GPU.
+	ratio float64
 }
 
 // convClasses lists the classes. A convolution belongs to the first class that contains it.

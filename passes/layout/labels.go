@@ -65,10 +65,11 @@ func (l label) equivalent(o label) bool {
 // layout is inferred: another walk then gives the same layout.
 func distinctWalks(list []graph.Walk, results []*graph.Value) []graph.Walk {
 	var out []graph.Walk
-	covered := len(results) == 1 && len(list) > 1 && !list[1].HasInferredLayouts() &&
+	// An implementation lists the walk with an inferred layout first, and then one walk for each order.
+	inferredIsListed := len(results) == 1 && len(list) > 1 && !list[1].HasInferredLayouts() &&
 		results[0].Meta.IsNonOverlappingAndDense()
 	for i, walk := range list {
-		isDuplicate := covered && i == 0 && walk.HasInferredLayouts()
+		isDuplicate := inferredIsListed && i == 0 && walk.HasInferredLayouts()
 		for _, kept := range out {
 			isDuplicate = isDuplicate || sameWalk(kept, walk)
 		}
@@ -126,7 +127,7 @@ func (m *Model) pricedLabel(n *graph.Node, call *graph.Call, impl *graph.Impl, w
 	priced := label{impl: impl, walk: walk, resultForms: resultForms, requiredForms: requiredForms,
 		readCosts: make([][]int64, len(n.In)), constantForms: make([]int, len(n.In))}
 	var read reader
-	if impl != nil {
+	if impl != nil { // a node without implementations has no prices
 		priced.cost, read = m.Problem.price(impl, impl.Work(call, walk)), impl.Reader(call, walk)
 	}
 	for k, a := range n.In {
@@ -135,7 +136,8 @@ func (m *Model) pricedLabel(n *graph.Node, call *graph.Call, impl *graph.Impl, w
 		}
 		variable := m.variables.At(a.Value)
 		isReadByInference := n.Op.RunDynamic != nil && a.Value.Const != nil
-		costs, pin := m.readCosts(impl, read, k, variable, isReadByInference), variable.pin
+		costs := m.readCosts(impl, read, k, variable, isReadByInference)
+		pin := variable.pin // the pinned form in the place where the implementation reads; -1 if there is none
 		if pin >= 0 && impl.OnDevice() {
 			pin = variable.inPlace(pin, impl.Source)
 		}
@@ -144,8 +146,9 @@ func (m *Model) pricedLabel(n *graph.Node, call *graph.Call, impl *graph.Impl, w
 			requirePinned(costs, pin)
 		}
 		m.priceOwnSlots(n, k, resultForms, variable, &priced, costs)
-		best := -1
+		best := -1 // the form that is cheapest to read
 		for i := range costs {
+			// A form inside the result of a concatenation replaces the required form with its own buffer.
 			if requiredForms != nil && requiredForms[k] >= 0 && requiredForms[k] != i &&
 				requiredForms[k] != variable.forms[i].ownBufferForm {
 				costs[i] = wcsp.Forbidden
@@ -241,7 +244,8 @@ func (m *Model) inferredLabels(n *graph.Node, call *graph.Call, impl *graph.Impl
 	}
 	var list []label
 	seen := map[string]bool{}
-	// try adds the label for an order of the operands.
+	// try adds the label for an order of the operands. base gives the form of the operands of another rank, and of all
+	// operands if order is empty.
 	try := func(order tensor.Order, base func(*variable) int) {
 		inferenceCall, requiredForms := m.operandsInOrder(n, layoutDependent, order, base)
 		key := fmt.Sprint(requiredForms)
@@ -272,9 +276,10 @@ func (m *Model) inferredLabels(n *graph.Node, call *graph.Call, impl *graph.Impl
 	return list
 }
 
-// operandsInOrder returns a node's call in which all layout-dependent operands have an order, and their forms. Operands
-// of another rank have the form that base returns. All other operands are unchanged, and their form is -1. The call is
-// nil if the model does not consider the order for an operand.
+// operandsInOrder returns a node's call in which all layout-dependent operands have an order, and, by operand, the form.
+// Layout-dependent operands of another rank, or all if the order is empty, have the form that base returns. Operands that
+// do not depend on layout are unchanged, and their form is -1. The call is nil if the model does not consider the order
+// for an operand.
 func (m *Model) operandsInOrder(n *graph.Node, layoutDependent []bool, order tensor.Order,
 	base func(*variable) int) (*graph.Call, []int) {
 	forms := slices.Repeat([]int{-1}, len(n.In))
@@ -388,12 +393,12 @@ func (m *Model) priceViewCopies(view *viewNode) {
 	view.canView, view.insertedCosts = make([]bool, len(operand.forms)), make([][]int64, len(operand.forms))
 	view.copyCosts = make([][][]int64, len(n.Out))
 	calls, results := m.inferView(view, operand)
-	for i, res := range results {
-		if res == nil {
+	for i, inferred := range results { // by operand form
+		if inferred == nil {
 			continue
 		}
-		view.canView[i] = res[0].Alias != graph.Fresh
-		for k, r := range res {
+		view.canView[i] = inferred[0].Alias != graph.Fresh
+		for k, r := range inferred {
 			if view.viewedForm(k, i) >= 0 && view.outputCopies>>i&1 == 0 {
 				continue
 			}
@@ -403,7 +408,7 @@ func (m *Model) priceViewCopies(view *viewNode) {
 			result := m.variables.At(n.Out[k])
 			if view.canView[i] { // the view has none of the result's forms, so an inserted step copies it
 				view.copyCosts[k][i] = m.copyCosts(result, r.Meta(), operand.forms[i].place)
-			} else if len(res) == 1 {
+			} else if len(inferred) == 1 {
 				view.copyCosts[k][i] = m.reshapeCosts(view, calls[i], result, r.Meta(), &operand.forms[i])
 				if n.Op.Identity {
 					view.insertedCosts[i] = m.copyCosts(result, operand.forms[i].meta, operand.forms[i].place)
@@ -413,8 +418,9 @@ func (m *Model) priceViewCopies(view *viewNode) {
 	}
 }
 
-// inferView infers the results of a view for each form of its operand. An entry of results is nil if the op rejects
-// the form. If the result must be a copy, its inferred layout is added to the forms of the result.
+// inferView infers the results of a view for each form of its operand. calls and results are by operand form; an entry
+// of results is nil if the op rejects the form. If the result must be a copy, its inferred layout is added to the forms
+// of the result.
 func (m *Model) inferView(view *viewNode, operand *variable) (calls []*graph.Call, results [][]graph.Result) {
 	n := view.node
 	calls, results = make([]*graph.Call, len(operand.forms)), make([][]graph.Result, len(operand.forms))
@@ -424,13 +430,13 @@ func (m *Model) inferView(view *viewNode, operand *variable) (calls []*graph.Cal
 			continue
 		}
 		calls[i] = callWith(n, view.operand, operand.forms[i].meta)
-		res, err := n.Op.Infer(calls[i])
-		if err != nil || len(res) != len(n.Out) {
+		inferred, err := n.Op.Infer(calls[i])
+		if err != nil || len(inferred) != len(n.Out) {
 			continue
 		}
-		results[i] = res
-		if res[0].Alias == graph.Fresh && operand.forms[i].place == tensor.Host {
-			m.variables.At(n.Out[0]).addForm(res[0].Meta())
+		results[i] = inferred
+		if inferred[0].Alias == graph.Fresh && operand.forms[i].place == tensor.Host {
+			m.variables.At(n.Out[0]).addForm(inferred[0].Meta())
 		}
 	}
 	return calls, results

@@ -106,7 +106,7 @@ type Problem struct {
 	readAsStorage map[*graph.Value]bool         // values that are fixed because an op depends on their storage
 	images        map[*graph.Value]bool         // see Image; nil until it is needed
 	outputs       map[*graph.Value]bool         // see Output
-	readers       map[*graph.Value]int          // number of reads of outputs by nodes
+	readers       map[*graph.Value]int          // by value in outputs: number of operands of nodes that read the value
 	inputOrders   map[*graph.Value]tensor.Order // replacements of the orders of inputs: see [Advise]
 }
 
@@ -125,7 +125,7 @@ func NewProblem(g *graph.Graph, p *Profile) *Problem {
 		}
 	}
 	for _, output := range g.Outputs {
-		if output.Demand().SetsLayout() {
+		if output.Demand().SetsLayout() { // the pin determines the layout
 			continue
 		}
 		problem.outputs[output.Value] = true
@@ -178,8 +178,8 @@ func (p *Problem) Offers(n *graph.Node, impl *graph.Impl) bool {
 // output is a view of it.
 func (p *Problem) Fixed(v *graph.Value) bool { return p.fixed[v] }
 
-// needsWritten reports whether the operand of a view node must have the layout of the graph as written. This is so if
-// an op reads the storage of the operand or of a view of the operand, and if an output is a view of the operand.
+// needsWritten reports whether the operand of a view node must have the layout of the graph as written: an op reads the
+// storage of the operand or of a view of the operand, or an output is a view of the operand.
 func (p *Problem) needsWritten(n *graph.Node) bool {
 	aliasFixed := func(v *graph.Value) bool { return v.Alias != nil && p.fixed[v] }
 	return n.Op.ReadsStorage || slices.ContainsFunc(n.Out, aliasFixed)
@@ -248,7 +248,7 @@ func (p *Problem) findImages() {
 			p.images[v] = true
 		}
 	}
-	for _, n := range p.Graph.Nodes {
+	for _, n := range p.Graph.Nodes { // in topological order, so that operands are marked before their readers
 		if len(n.Out) == 0 || len(n.In) == 0 {
 			continue
 		}

@@ -62,7 +62,7 @@ type Model struct {
 	viewNodes       []*viewNode              // by index of the node; nil unless the node is a view
 	copyOp          *graph.Op                // the op that copies values
 	readers         graph.ByValue[[]use]     // by value: its uses as an operand
-	nodeIndex       []int                    // by number of a node: its index
+	nodeIndex       []int                    // by [graph.Node.Number]: index of the node in the graph
 	forbiddenCopies map[*variable]uint       // masks of forms that must not be made by a copy: see Without
 	deviceWalks     [][]graph.Walk           // by index of the node: its walks on the device
 	mayBeOnDevice   graph.ByValue[bool]      // by value: whether it may be on the device
@@ -72,7 +72,7 @@ type Model struct {
 	slots           *slots                   // see slots.go; nil until it is needed
 }
 
-// use is a use of a value: operand number `operand` of node number `node`.
+// use is a use of a value as an operand: the index of the node in the graph, and the index of the operand.
 type use struct{ node, operand int }
 
 // form is a layout in which a value may exist.
@@ -97,7 +97,7 @@ type variable struct {
 	pin int
 	// firstIsView means that the first form can only be a view, never a copy.
 	firstIsView  bool
-	hostForms    int            // maximum number of forms on the host
+	maxHostForms int            // maximum number of forms on the host
 	insideBuffer uint           // mask of forms whose first element may not be at the start of the buffer
 	neededForms  int            // upper bound on the number of forms that readers need
 	outputs      []graph.Output // outputs that are this value
@@ -176,7 +176,7 @@ func NewModel(p *Problem) (_ *Model, err error) {
 		return nil, err
 	}
 	m.copyOp = op
-	if err := m.declare(); err != nil {
+	if err := m.makeVariables(); err != nil {
 		return nil, err
 	}
 	if p.Device != nil {
@@ -190,7 +190,7 @@ func NewModel(p *Problem) (_ *Model, err error) {
 	}
 	for i, n := range g.Nodes {
 		interrupt.Check(p.Context())
-		if err := m.decide(i, n); err != nil {
+		if err := m.priceNode(i, n); err != nil {
 			return nil, err
 		}
 	}
@@ -203,9 +203,9 @@ func NewModel(p *Problem) (_ *Model, err error) {
 	return m, nil
 }
 
-// decide finds the labels of node i or, if it is a view, the costs of copies to its forms. With KeepGoing, the error of
-// a failed node is recorded and the results of the node are marked as lost.
-func (m *Model) decide(i int, n *graph.Node) (err error) {
+// priceNode finds and prices the labels of node i or, if it is a view, the copies to the forms of its results. With
+// KeepGoing, the error of a failed node is recorded and the results of the node are marked as lost.
+func (m *Model) priceNode(i int, n *graph.Node) (err error) {
 	if m.Problem.KeepGoing {
 		if slices.ContainsFunc(n.In, func(a graph.Arg) bool { return m.lostValues[a.Value] }) {
 			m.markLost(i)
@@ -248,9 +248,9 @@ func (m *Model) markLost(i int) {
 // isLost reports whether a node has failed or depends on a failed node.
 func (m *Model) isLost(i int) bool { return m.viewNodes[i] == nil && m.computedNodes[i] == nil }
 
-// declare makes the variables of values, with their forms in the graph as written. It also separates views from nodes
-// that compute, and sets readers and nodeIndex.
-func (m *Model) declare() error {
+// makeVariables makes the variables of values, with their forms in the graph as written. It also separates views from
+// nodes that compute, and sets readers and nodeIndex.
+func (m *Model) makeVariables() error {
 	g := m.Problem.Graph
 	var err error
 	g.Values(func(v *graph.Value) {
@@ -284,7 +284,7 @@ func (m *Model) declare() error {
 // makeVariable makes the variable of a value, with its form in the graph as written and its pinned form.
 func (m *Model) makeVariable(v *graph.Value) error {
 	interrupt.Check(m.Problem.Context())
-	created := &variable{value: v, id: -1, pin: -1, hostForms: maxForms}
+	created := &variable{value: v, id: -1, pin: -1, maxHostForms: maxForms}
 	created.addForm(v.Meta)
 	created.firstIsView = m.Problem.readAsStorage[v] && v.Alias != nil
 	if pin := v.Demand(); pin.SetsLayout() {
@@ -318,8 +318,8 @@ func viewedOperand(n *graph.Node) int {
 			return results[0].Alias
 		}
 	}
-	copies := n.Op.Identity && n.In[0].Kind == graph.TensorArg && n.In[0].Meta().DType == n.Out[0].Meta.DType
-	if (n.Op.Kind == graph.View || copies) && n.In[0].Kind == graph.TensorArg && len(n.Out) == 1 &&
+	isCopy := n.Op.Identity && n.In[0].Kind == graph.TensorArg && n.In[0].Meta().DType == n.Out[0].Meta.DType
+	if (n.Op.Kind == graph.View || isCopy) && n.In[0].Kind == graph.TensorArg && len(n.Out) == 1 &&
 		n.In[0].Meta().DType == n.Out[0].Meta.DType {
 		return 0
 	}
@@ -344,7 +344,7 @@ func (x *variable) addForm(meta tensor.Meta) int { return x.addFormAt(meta, tens
 // addFormAt is [variable.addForm] for any place.
 func (x *variable) addFormAt(meta tensor.Meta, place tensor.Place) int {
 	i := x.formAt(meta, place)
-	if i >= 0 || len(x.forms) == maxForms || place == tensor.Host && x.formsOnHost() >= x.hostForms {
+	if i >= 0 || len(x.forms) == maxForms || place == tensor.Host && x.formsOnHost() >= x.maxHostForms {
 		return i
 	}
 	order, dense := tensor.OrderOf(meta)
@@ -357,7 +357,7 @@ func (x *variable) addFormAt(meta tensor.Meta, place tensor.Place) int {
 
 // formsOnHost returns the number of forms on the host.
 func (x *variable) formsOnHost() (n int) {
-	if x.hostForms == maxForms {
+	if x.maxHostForms == maxForms { // the device has no forms of the value
 		return len(x.forms)
 	}
 	for i := range x.forms {

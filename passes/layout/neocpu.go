@@ -18,9 +18,9 @@ import (
 // tables become too large, the solver of [PBQP] is used instead.
 //
 // The search counts a copy for each reader. In the resulting plan readers share copies, and [Model] gives its cost.
-// Deviations: layouts are
-// dense orders, not NCHW[x]c, so there is no choice of block sizes. The paper searches convolutions only, and considers
-// for each convolution the candidates that were fastest in a separate search; here all implementations are candidates.
+// Deviations: layouts are dense orders, not NCHW[x]c, so there is no choice of block sizes. The paper searches
+// convolutions only, and considers for each convolution the candidates that were fastest in a separate search; here all
+// implementations are candidates.
 // Costs are predicted by the profile instead of measured. The paper limits the time of dynamic programming; here, as in
 // TVM's tuner, the size of the tables is limited.
 var NeoCPU Strategy = &perNode{name: "neocpu",
@@ -36,7 +36,7 @@ var NeoCPU Strategy = &perNode{name: "neocpu",
 	}}
 
 // lastReaderOrder returns an order of elimination: the variables, sorted by the greatest variable with which they share
-// a factor. Variables are numbered in topological order, so that this is the last reader.
+// a factor. Variables are numbered in topological order, so the greatest variable belongs to the last reader.
 func (e *edgeModel) lastReaderOrder() []int {
 	last, order := make([]int, len(e.problem.Variables)), make([]int, len(e.problem.Variables))
 	for v := range last {

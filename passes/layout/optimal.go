@@ -56,23 +56,23 @@ func (s *solving) Choose(p *Problem) (*Assignment, error) {
 	if s.solver == wcsp.Exact {
 		return m.optimum()
 	}
-	sol, err := s.solver.Solve(m.WCSP, p.options())
+	solution, err := s.solver.Solve(m.WCSP, p.options())
 	if err != nil {
 		return nil, err
 	}
-	if sol == nil {
+	if solution == nil {
 		return nil, fmt.Errorf("the solver of strategy %s returned no solution", s.name)
 	}
-	a, err := m.Assignment(sol.Labels)
+	a, err := m.Assignment(solution.Labels)
 	if err != nil {
 		return nil, fmt.Errorf("strategy %s: %w", s.name, err)
 	}
-	cost, err := m.WCSP.Cost(sol.Labels) // check the results of a caller's solver
+	cost, err := m.WCSP.Cost(solution.Labels) // check the results of a caller's solver
 	if err != nil {
 		return nil, fmt.Errorf("strategy %s: %w", s.name, err)
 	}
-	checked := &wcsp.Solution{Version: sol.Version, Labels: sol.Labels, Cost: cost, Proof: sol.Proof}
-	if checked.Bound = sol.Bound; sol.Proof == nil || verify.Solution(m.WCSP, checked) != nil {
+	checked := &wcsp.Solution{Version: solution.Version, Labels: solution.Labels, Cost: cost, Proof: solution.Proof}
+	if checked.Bound = solution.Bound; solution.Proof == nil || verify.Solution(m.WCSP, checked) != nil {
 		checked.Bound, checked.Proof = 0, nil
 	}
 	a.Model, a.Solution = m, checked

@@ -68,15 +68,15 @@ func (m *Model) Outcome(labels []int) (_ *Outcome, err error) {
 	decoder.markReadForms()
 	out := &Outcome{Nodes: []Computed{}, Copies: []Copied{}, Labels: slices.Clone(labels)}
 	decoder.viewNodes = graph.NewByValue[*viewNode](m.Problem.Graph)
-	for x := range m.inputVariables() {
-		decoder.addCopies(out, x, 1<<m.inputForm(x), nil)
+	for input := range m.inputVariables() {
+		decoder.addCopies(out, input, 1<<m.inputForm(input), nil)
 	}
 	for i, n := range m.Problem.Graph.Nodes {
 		interrupt.Check(m.Problem.Context())
 		switch view, computed := m.viewNodes[i], m.computedNodes[i]; {
 		case view != nil:
-			x := m.variables.At(n.In[view.operand].Value)
-			available := decoder.existingForms(x) & view.allowed
+			operand := m.variables.At(n.In[view.operand].Value)
+			available := decoder.existingForms(operand) & view.allowed
 			for k, value := range n.Out {
 				decoder.viewNodes.Set(value, view)
 				decoder.addCopies(out, m.variables.At(value), view.viewForms(k, available),
@@ -126,14 +126,15 @@ func (m *Model) describeComputation(computed *computedNode, l *label) Computed {
 	return c
 }
 
-// addCopies adds the copies that make the needed forms of a value to out. The parameters are those of recipe.
+// addCopies adds to out the copies that make the needed forms of a value. roots is the mask of the forms that exist
+// without a copy. operandCopies has, by form, the copy of the operand if the value is the result of a view, else nil.
 func (decoder *decoder) addCopies(out *Outcome, variable *variable, roots uint, operandCopies []operandCopy) {
 	if decoder.needed.At(variable.value) == 0 {
 		return
 	}
 	for _, s := range decoder.recipe(variable, roots, operandCopies).steps {
 		var cost int64
-		if s.from < 0 {
+		if s.from < 0 { // a copy of the view's operand
 			cost = operandCopies[s.to].ps
 		} else {
 			cost = decoder.model.copyCostMatrix(variable)[int(s.from)*len(variable.forms)+int(s.to)]
@@ -158,7 +159,7 @@ func (decoder *decoder) describeCopy(variable *variable, from, to int) Copied {
 		if view == nil {
 			break
 		}
-		k := variable.value.Index
+		k := variable.value.Index // the value is result k of the view
 		in := decoder.model.variables.At(view.node.In[view.operand].Value)
 		if isFreeConstant(in.value) || in.value.Meta.Bytes() != variable.value.Meta.Bytes() { // a slice or an expansion
 			break
@@ -245,15 +246,16 @@ func (c Change) String() string {
 		change string
 	}{{c.Gone, "is removed"}, {c.Added, "is added"}} {
 		var texts []string
-		for _, k := range list.copies {
-			texts = append(texts, fmt.Sprintf("the copy of %s to %s %s", k.Value, k.To, list.change))
+		for _, copied := range list.copies {
+			texts = append(texts, fmt.Sprintf("the copy of %s to %s %s", copied.Value, copied.To, list.change))
 		}
 		parts = append(parts, shorten(texts, "copies")...)
 	}
 	return strings.Join(parts, "; ")
 }
 
-// shorten returns a list of at most three items. If items are omitted, the last item is their number.
+// shorten returns a list of at most three items. Of a longer list, it returns two items and a third that counts the
+// others.
 func shorten(list []string, noun string) []string {
 	if len(list) <= 3 {
 		return list

@@ -80,8 +80,9 @@ func (m *Model) solve(options wcsp.Options) (*weightedSolution, error) {
 		solution.copies = outcome.Inserted
 		return solution, nil
 	}
-	rest := s.Cost - m.Weights.Time*solution.ps
-	solution.copies, solution.units = int(rest/m.Weights.Copy), rest%m.Weights.Copy
+	weightOfCopying := s.Cost - m.Weights.Time*solution.ps
+	// A copy weighs more than all units, so the remainder is the number of units.
+	solution.copies, solution.units = int(weightOfCopying/m.Weights.Copy), weightOfCopying%m.Weights.Copy
 	return solution, nil
 }
 
@@ -112,8 +113,8 @@ func (m *Model) preferFewerCopies(options wcsp.Options) (*weightedSolution, *Pre
 		}
 	}
 	p.CostPS, p.Copies, p.Units, p.Made = best.ps, best.copies, best.units, best.model.Weights
-	proof := Model{planBounds: m.planBounds, Weights: p.Proof}
-	p.FewestCopies = min(p.Copies, p.Proof.MinCopiesWithin(p.Bound, p.BudgetPS, proof.MaxUnits()))
+	maxUnits := m.planBounds.maxUnits(p.Proof.UnitBytes)
+	p.FewestCopies = min(p.Copies, p.Proof.MinCopiesWithin(p.Bound, p.BudgetPS, maxUnits))
 	return best, p, nil
 }
 
@@ -123,8 +124,8 @@ const maxEdges = 64
 // findFewerCopies looks for a plan within the budget that has fewer copies, and sets the proof of the preference.
 func (m *Model) findFewerCopies(options wcsp.Options, best *weightedSolution, p *Preference) (*weightedSolution,
 	error) {
-	timeWeight, copyWeight := int64(1), p.BudgetPS-p.LeastPS+1
-	var overBudget *weightedSolution // the plan above the budget at the other end of the edge
+	timeWeight, copyWeight := int64(1), p.BudgetPS-p.LeastPS+1 // a copy weighs more than the slack
+	var overBudget *weightedSolution                           // the end of the edge that is above the budget; best is the other end
 	for range maxEdges {
 		interrupt.Check(options.Context)
 		weights, ok := m.findWeights(timeWeight, copyWeight)
@@ -148,6 +149,8 @@ func (m *Model) findFewerCopies(options wcsp.Options, best *weightedSolution, p 
 		if isWithinBudget && solution.copies < best.copies {
 			best = solution
 		}
+		// The search ends if the solver has reached a limit, if the hull has no vertex between the ends of the edge, or if
+		// the first weights give a plan within the budget.
 		if !solution.optimal() || overBudget != nil && !isBetter || overBudget == nil && isWithinBudget {
 			return best, nil
 		}

@@ -139,7 +139,7 @@ func (m *Model) withScaledCopies(factor float64) (*wcsp.Problem, error) {
 // breakpoint finds the factor nearest to 1, between 1 and the given factor, at which another line falls below the line
 // of the cheapest plan. It returns nil if there is no such factor.
 func (m *Model) breakpoint(cheapest *line, factor float64) (*Breakpoint, error) {
-	var other *line
+	var other *line // the last line found below the line of the cheapest plan
 	for {
 		lineAtFactor, err := m.cheapestAt(factor)
 		if err != nil {
@@ -162,19 +162,15 @@ func (m *Model) breakpoint(cheapest *line, factor float64) (*Breakpoint, error) 
 		return nil, nil
 	}
 	found := &Breakpoint{Factor: factor, Change: other.outcome.Since(cheapest.outcome)}
-	bytes, ps := 0, cheapest.copies
-	list := cheapest.outcome.Copies
-	if ps == 0 {
-		list = found.Change.Added
+	bytes, ps, copies := 0, cheapest.copies, cheapest.outcome.Copies
+	if ps == 0 { // the cheapest plan has no copies
+		ps, copies = other.copies, found.Change.Added
 	}
-	for _, c := range list {
-		bytes += c.Bytes
-	}
-	if ps == 0 {
-		ps = other.copies
+	for _, copied := range copies {
+		bytes += copied.Bytes
 	}
 	if ps > 0 && factor > 0 {
-		found.WasGBps = float64(bytes) / float64(ps) * 1000
+		found.WasGBps = float64(bytes) / float64(ps) * 1000 // bytes per picosecond to GB/s
 		found.GBps = found.WasGBps / factor
 	}
 	return found, nil

@@ -135,8 +135,8 @@ func (m *Model) addOperandSlots(i int, n *graph.Node, k int, result *variable) {
 		if ownBufferForm < 0 || operand >= len(layouts) || layouts[operand].Rank() != result.value.Meta.Rank() {
 			continue
 		}
-		place := keepStrides(layouts[operand], result.forms[ownBufferForm].meta)
-		slotForm := result.addSlotForm(place, ownBufferForm, &slot{concat: concat, operand: operand,
+		slotMeta := withStridesOfSize1(layouts[operand], result.forms[ownBufferForm].meta)
+		slotForm := result.addSlotForm(slotMeta, ownBufferForm, &slot{concat: concat, operand: operand,
 			order: order, concatName: concatResult.value.Name})
 		if slotForm >= 0 {
 			m.writeSlot(i, n, k, slotForm)
@@ -144,14 +144,14 @@ func (m *Model) addOperandSlots(i int, n *graph.Node, k int, result *variable) {
 	}
 }
 
-// keepStrides returns place, the layout of a slot. separate is the corresponding layout with its own buffer. If the
-// two differ only in strides of dimensions of size 1, the result has the strides of separate, because prices may
+// withStridesOfSize1 returns slotMeta, the layout of a slot. ownBuffer is the corresponding layout with its own buffer.
+// If the two differ only in strides of dimensions of size 1, the result has the strides of ownBuffer, because prices may
 // depend on them.
-func keepStrides(place, separate tensor.Meta) tensor.Meta {
-	if separate.SameAddresses(place) {
-		place.Strides = separate.Strides
+func withStridesOfSize1(slotMeta, ownBuffer tensor.Meta) tensor.Meta {
+	if ownBuffer.SameAddresses(slotMeta) {
+		slotMeta.Strides = ownBuffer.Strides
 	}
-	return place
+	return slotMeta
 }
 
 // isConcat reports whether node i computes a concatenation.
@@ -169,8 +169,8 @@ func (m *Model) operandSlots(concat int, concatResult *variable, order tensor.Or
 	}
 	form := concatResult.formWithOrder(order)
 	for _, t := range m.Problem.Graph.Nodes[concat].PlacesIn(concatResult.forms[form].meta.Type()) {
-		place, _ := t.Meta()
-		layouts = append(layouts, place)
+		position, _ := t.Meta()
+		layouts = append(layouts, position)
 	}
 	if m.slots.operandLayouts[concat] == nil {
 		m.slots.operandLayouts[concat] = map[tensor.Order][]tensor.Meta{}
@@ -240,9 +240,9 @@ func (m *Model) addAdjacentSlots(i int, n *graph.Node, result *variable) {
 		outer := m.variables.At(m.Problem.Graph.Nodes[f.slot.concat].Out[0])
 		slotMeta := result.value.Meta.WithStrides(outer.forms[outer.formWithOrder(f.slot.order)].meta.Strides)
 		slotMeta.Offset = f.meta.Offset
-		slotMeta = keepStrides(slotMeta, result.forms[ownBufferForm].meta)
-		in := m.formsIn(n, slotMeta, f.slot)
-		if in == nil {
+		slotMeta = withStridesOfSize1(slotMeta, result.forms[ownBufferForm].meta)
+		operandForms := m.adjacentForms(n, slotMeta, f.slot)
+		if operandForms == nil {
 			continue
 		}
 		slotForm := result.addSlotForm(slotMeta, ownBufferForm, &slot{concat: f.slot.concat, operand: -1,
@@ -250,44 +250,44 @@ func (m *Model) addAdjacentSlots(i int, n *graph.Node, result *variable) {
 		if slotForm < 0 {
 			return
 		}
-		m.addNoopLabel(i, n, slotForm, in)
+		m.addNoopLabel(i, n, slotForm, operandForms)
 	}
 }
 
-// formsIn returns, by operand of an inner concatenation n, the form in which the operand is already at its position
-// in the result of n. The result is in slot s and has layout slotMeta. formsIn returns nil if an operand has no such
-// form.
-func (m *Model) formsIn(n *graph.Node, slotMeta tensor.Meta, s *slot) []int {
-	in := slices.Repeat([]int{-1}, len(n.In))
+// adjacentForms returns, by operand of an inner concatenation n, the form in which the operand is already at its
+// position in the result of n, or -1 for an operand without elements. The result is in slot s and has layout slotMeta.
+// adjacentForms returns nil if an operand has no such form.
+func (m *Model) adjacentForms(n *graph.Node, slotMeta tensor.Meta, s *slot) []int {
+	forms := slices.Repeat([]int{-1}, len(n.In))
 	for k, t := range n.PlacesIn(slotMeta.Type()) {
 		if n.In[k].Meta().Numel() == 0 {
 			continue
 		}
-		place, _ := t.Meta()
-		in[k] = slices.IndexFunc(m.variables.At(n.In[k].Value).forms, func(f form) bool {
-			return f.slot != nil && f.slot.concat == s.concat && f.slot.order == s.order && f.meta.Offset == place.Offset &&
-				f.meta.SameAddresses(place)
+		position, _ := t.Meta()
+		forms[k] = slices.IndexFunc(m.variables.At(n.In[k].Value).forms, func(f form) bool {
+			return f.slot != nil && f.slot.concat == s.concat && f.slot.order == s.order &&
+				f.meta.Offset == position.Offset && f.meta.SameAddresses(position)
 		})
-		if in[k] < 0 || n.In[k].Value.Const != nil {
+		if forms[k] < 0 || n.In[k].Value.Const != nil {
 			return nil
 		}
 	}
-	return in
+	return forms
 }
 
-// addNoopLabel adds a label with which concatenation i does nothing: its result has form out, and each operand k has
-// form in[k], in which it is already at its position in the result.
-func (m *Model) addNoopLabel(i int, n *graph.Node, out int, in []int) {
+// addNoopLabel adds a label with which concatenation i does nothing: its result has form resultForm, and each operand k
+// with elements has form operandForms[k], in which it is already at its position in the result.
+func (m *Model) addNoopLabel(i int, n *graph.Node, resultForm int, operandForms []int) {
 	computed, call, impl := m.computedNodes[i], n.Call(), &n.Op.Impls[0]
 	result := m.variables.At(n.Out[0])
 	call.InPlace = make([]bool, len(n.In))
 	for k := range n.In {
-		call.InPlace[k] = in[k] >= 0
+		call.InPlace[k] = operandForms[k] >= 0
 	}
-	call.Out[0] = result.forms[result.forms[out].ownBufferForm].meta
-	noop := label{impl: impl, walk: call.InOrder(result.forms[out].slot.order), resultForms: []int{out},
+	call.Out[0] = result.forms[result.forms[resultForm].ownBufferForm].meta
+	noop := label{impl: impl, walk: call.InOrder(result.forms[resultForm].slot.order), resultForms: []int{resultForm},
 		readCosts: make([][]int64, len(n.In)), constantForms: make([]int, len(n.In)),
-		concatName: result.forms[out].slot.concatName, ownSlots: make([]uint, len(n.In))}
+		concatName: result.forms[resultForm].slot.concatName, ownSlots: make([]uint, len(n.In))}
 	noop.cost = PS(m.Problem.Profile, impl.Work(call, noop.walk))
 	for k, a := range n.In {
 		if a.Kind != graph.TensorArg || a.Value.Const != nil {
@@ -295,7 +295,7 @@ func (m *Model) addNoopLabel(i int, n *graph.Node, out int, in []int) {
 		}
 		costs := make([]int64, len(m.variables.At(a.Value).forms))
 		for f := range costs {
-			if in[k] >= 0 && f != in[k] {
+			if operandForms[k] >= 0 && f != operandForms[k] {
 				costs[f] = wcsp.Forbidden
 			}
 		}
@@ -304,14 +304,14 @@ func (m *Model) addNoopLabel(i int, n *graph.Node, out int, in []int) {
 	computed.labels = append(computed.labels, noop)
 }
 
-// priceOwnSlots sets the cost of reading operand k in forms that are inside the node's own result. The cost is 0 if the
-// operand is at its position. It is [wcsp.Forbidden] if the result has another order, is itself in a slot, or is on the
-// device: slots are on the host.
-func (m *Model) priceOwnSlots(n *graph.Node, k int, out []int, operand *variable, l *label, costs []int64) {
-	if n.Op.ConcatDim == nil || len(out) != 1 {
+// priceOwnSlots sets, in costs and in l.ownSlots, the forms of operand k of a concatenation that are inside the node's
+// own result. Reading such a form costs 0 if it is the position of operand k. It is [wcsp.Forbidden] if the result has
+// another order, is itself in a slot, or is on the device: slots are on the host. Otherwise the cost is unchanged.
+func (m *Model) priceOwnSlots(n *graph.Node, k int, resultForms []int, operand *variable, l *label, costs []int64) {
+	if n.Op.ConcatDim == nil || len(resultForms) != 1 {
 		return
 	}
-	i, resultForm := m.nodeIndex[n.Number()], &m.variables.At(n.Out[0]).forms[out[0]]
+	i, resultForm := m.nodeIndex[n.Number()], &m.variables.At(n.Out[0]).forms[resultForms[0]]
 	for slotForm := range operand.forms {
 		operandSlot := operand.forms[slotForm].slot
 		if operandSlot == nil || operandSlot.concat != i {
@@ -356,17 +356,17 @@ func (m *Model) wrongSlots(computed *computedNode, operand *variable) (list []ui
 	return list
 }
 
-// placedOnce reports whether a set of forms is possible with slots. Such a set has at most one slot form. If it has a
+// slotsAgree reports whether a set of forms is possible with slots. Such a set has at most one slot form. If it has a
 // slot form, it does not have the corresponding form with its own buffer.
-func (x *variable) placedOnce(set uint) bool {
-	placed := -1
+func (x *variable) slotsAgree(set uint) bool {
+	slotForm := -1
 	for f := range x.forms {
 		if set>>f&1 != 0 && x.forms[f].slot != nil {
-			if placed >= 0 {
+			if slotForm >= 0 {
 				return false
 			}
-			placed = f
+			slotForm = f
 		}
 	}
-	return placed < 0 || set>>x.forms[placed].ownBufferForm&1 == 0
+	return slotForm < 0 || set>>x.forms[slotForm].ownBufferForm&1 == 0
 }

@@ -119,9 +119,10 @@ func (w wishList) dependentLabel(m *Model, computed *computedNode) int {
 func (w wishList) independentLabel(m *Model, computed *computedNode) int {
 	wanted := w.wantedResult(computed)
 	if wanted >= 0 {
-		if k := computed.cheapest(func(l *label) bool { return l.resultForms[0] == wanted }); k >= 0 {
-			w.addOperands(m, computed, k)
-			return k
+		writesWanted := func(l *label) bool { return l.resultForms[0] == wanted }
+		if chosen := computed.cheapest(writesWanted); chosen >= 0 {
+			w.addOperands(m, computed, chosen)
+			return chosen
 		}
 	}
 	return computed.cheapest(nil)
@@ -153,13 +154,14 @@ func (m *Model) preferred(computed *computedNode, l *label) []int {
 		if costs == nil {
 			continue
 		}
-		x := m.variables.At(computed.node.In[k].Value)
-		first, differ := slices.Index(costs, l.leastReadCost(k)), len(costs) == 1
+		operand := m.variables.At(computed.node.In[k].Value)
+		cheapest := slices.Index(costs, l.leastReadCost(k))
+		isPreferred := len(costs) == 1
 		for f, c := range costs {
-			differ = differ || x.forms[f].ownBufferForm < 0 && c != costs[first]
+			isPreferred = isPreferred || operand.forms[f].ownBufferForm < 0 && c != costs[cheapest]
 		}
-		if differ {
-			forms[k] = first
+		if isPreferred {
+			forms[k] = cheapest
 		}
 	}
 	return forms

@@ -66,7 +66,7 @@ func DocOf(s Strategy) string {
 // strategies are comparable.
 type perValue struct {
 	name, doc string
-	wish      func(p *Problem, v *graph.Value) tensor.Order
+	wish      func(p *Problem, v *graph.Value) tensor.Order // "" if the strategy prefers no order for v
 }
 
 // Name implements [Strategy].

@@ -61,9 +61,9 @@ func (m *Model) listSets(listed *variable) {
 	for _, output := range listed.outputs {
 		required |= 1 << m.outputForm(listed, output)
 	}
-	for s := uint(1); s < 1<<len(listed.forms); s++ {
-		if s&required == required && bits.OnesCount(s) <= listed.maxSetSize(required) && listed.placedOnce(s) {
-			listed.sets = append(listed.sets, s)
+	for set := uint(1); set < 1<<len(listed.forms); set++ {
+		if set&required == required && bits.OnesCount(set) <= listed.maxSetSize(required) && listed.slotsAgree(set) {
+			listed.sets = append(listed.sets, set)
 		}
 	}
 }
@@ -128,8 +128,7 @@ func (m *Model) copyCostMatrix(variable *variable) []int64 {
 		for i := range forms {
 			for j, f := range variable.forms {
 				switch {
-				case i == j:
-				case isFreeConstant(variable.value):
+				case i == j, isFreeConstant(variable.value): // 0
 				case variable.firstIsView && j == 0 || !f.dense:
 					variable.copyMatrix[i*forms+j] = wcsp.Forbidden
 				default:
@@ -255,6 +254,7 @@ func (costs *formCosts) findSupersets(forms int) {
 	for s := range costs.superset {
 		costs.superset[s] = uint8(s)
 	}
+	// After step f, superset[set] is the cheapest set that adds only forms up to f.
 	for f := range forms {
 		for set := range costs.superset {
 			if set>>f&1 != 0 {
@@ -269,7 +269,7 @@ func (costs *formCosts) findSupersets(forms int) {
 	}
 }
 
-// steps returns the steps that make the forms of set if the forms of the mask existing exist already.
+// steps returns the steps, in order, that make the forms of set from the forms of the mask existing.
 func (costs *formCosts) steps(set, existing uint) (list []step) {
 	for set != existing {
 		s := costs.lastStep[set]
@@ -300,12 +300,12 @@ func (m *Model) operandCopies(view *viewNode, k int, available uint) []operandCo
 		if available>>i&1 == 0 || costs == nil {
 			continue
 		}
-		first := out == nil
-		if first {
+		isFirst := out == nil
+		if isFirst {
 			out = make([]operandCopy, len(costs))
 		}
 		for j := range costs {
-			if candidate := m.operandCopy(view, k, i, j); first || candidate.weighted < out[j].weighted {
+			if candidate := m.operandCopy(view, k, i, j); isFirst || candidate.weighted < out[j].weighted {
 				out[j] = candidate
 			}
 		}
@@ -316,7 +316,7 @@ func (m *Model) operandCopies(view *viewNode, k int, available uint) []operandCo
 // operandCopy prices the copy of a form of a view's operand into a form of result k.
 func (m *Model) operandCopy(view *viewNode, k, operandForm, resultForm int) operandCopy {
 	weights := m.Weights
-	units := weights.UnitsOf(view.node.Out[k].Meta.Bytes())
+	units := weights.UnitsOf(view.node.Out[k].Meta.Bytes()) // the weight of the copied bytes
 	best := operandCopy{cost: forbidden}
 	if ps := view.copyCosts[k][operandForm][resultForm]; ps < wcsp.Forbidden && view.canView[operandForm] {
 		best.cost = cost{weights.Time*ps + weights.Copy + units, ps}
@@ -342,7 +342,8 @@ func (view *viewNode) viewForms(k int, available uint) (roots uint) {
 	return roots
 }
 
-// viewedForm returns the form of result k that is a view of an operand form, or -1.
+// viewedForm returns the form of result k that is a view of an operand form, or -1 if there is none. Form 0 of an output
+// is not a view of the operand forms in outputCopies, because these are copied into it.
 func (view *viewNode) viewedForm(k, operandForm int) int {
 	if to := view.resultForm[k][operandForm]; to != 0 || view.outputCopies>>operandForm&1 == 0 {
 		return to

@@ -8,6 +8,9 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
+// This file converts products of floats explicitly, which prevents fused multiply-adds: results are then the same on
+// every processor.
+
 // Weights combine the time, the copies and the copied bytes of a plan into one number, the weighted cost. A
 // picosecond has the weight Time, a copy the weight Copy, and a unit of copied bytes the weight 1. A unit has UnitBytes
 // bytes; the last unit of a copy may be incomplete. [Model.Weighted] has these costs.
@@ -41,24 +44,24 @@ func (w Weights) UnitsOf(bytes int) int64 {
 // MinCopiesWithin returns a lower bound on the number of copies of a plan that costs at most budget picoseconds. bound
 // is a lower bound on the weighted cost of every plan, and maxUnits is an upper bound on the units of every plan.
 func (w Weights) MinCopiesWithin(bound, budget, maxUnits int64) int {
-	if w.Copy < 1 || w.Time < 1 || budget < 0 || budget > bound/w.Time {
+	if w.Copy < 1 || w.Time < 1 || budget < 0 || budget > bound/w.Time { // the time alone may reach the bound
 		return 0
 	}
-	rest := bound - w.Time*budget - maxUnits
-	return int(max(0, (rest+w.Copy-1)/w.Copy))
+	weightOfCopies := bound - w.Time*budget - maxUnits // at least
+	return int(max(0, (weightOfCopies+w.Copy-1)/w.Copy))
 }
 
 // MinUnitsWithin returns a lower bound on the units of a plan that costs at most budget picoseconds and has at most the
 // given number of copies. bound is a lower bound on the weighted cost of every plan.
 func (w Weights) MinUnitsWithin(bound, budget int64, copies int) int64 {
-	if w.UnitBytes == 0 || w.Time < 1 || budget < 0 || budget > bound/w.Time {
+	if w.UnitBytes == 0 || w.Time < 1 || budget < 0 || budget > bound/w.Time { // the time alone may reach the bound
 		return 0
 	}
-	rest := bound - w.Time*budget
-	if w.Copy > 0 && int64(copies) > rest/w.Copy {
+	weightOfCopying := bound - w.Time*budget // at least, of copies and units
+	if w.Copy > 0 && int64(copies) > weightOfCopying/w.Copy {
 		return 0
 	}
-	return rest - w.Copy*int64(copies)
+	return weightOfCopying - w.Copy*int64(copies)
 }
 
 // planBounds has upper bounds that hold for every plan of a model.
@@ -91,11 +94,11 @@ func (m *Model) findPlanBounds() {
 		if computed == nil {
 			continue
 		}
-		work, reads := 0.0, make([]float64, len(m.Problem.Graph.Nodes[i].In))
+		work, reads := 0.0, make([]float64, len(m.Problem.Graph.Nodes[i].In)) // maxima over the labels; reads by operand
 		for k := range computed.labels {
 			work = max(work, float64(computed.labels[k].cost))
-			for q, costs := range computed.labels[k].readCosts {
-				reads[q] = max(reads[q], largest(costs))
+			for operand, costs := range computed.labels[k].readCosts {
+				reads[operand] = max(reads[operand], largest(costs))
 			}
 		}
 		for _, read := range reads {
@@ -161,7 +164,7 @@ const maxUnitBytes = 1 << 40
 // returns false if sums of weighted costs could exceed the range.
 func (m *Model) findWeights(timeWeight, copyWeight int64) (Weights, bool) {
 	for unit := int64(1); unit <= maxUnitBytes; unit *= 2 {
-		scale := m.planBounds.maxUnits(unit) + 1
+		scale := m.planBounds.maxUnits(unit) + 1 // a copy then weighs more than all units
 		if m.weightsFit(float64(timeWeight)*float64(scale), float64(copyWeight)*float64(scale), unit) {
 			return Weights{Time: timeWeight * scale, Copy: copyWeight * scale, UnitBytes: unit}, true
 		}
@@ -178,7 +181,7 @@ func (m *Model) weightsFit(timeWeight, copyWeight float64, unitBytes int64) bool
 
 // lexicographicWeights returns the weights of a new model. If the costs are too large, only time counts.
 func (m *Model) lexicographicWeights() Weights {
-	if w, ok := m.findWeights(m.planBounds.copies+1, 1); ok {
+	if w, ok := m.findWeights(m.planBounds.copies+1, 1); ok { // a picosecond weighs more than all copies
 		return w
 	}
 	return Weights{Time: 1}

@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// Classes returns the cheapest assignment for each of the k cheapest combinations of classes, cheapest first. classes
-// has, by variable, the class of each label; nil means that all labels of the variable have the same class. Classes
+// Classes returns the cheapest assignment for each of the k cheapest combinations of classes, cheapest first. The
+// combination of an assignment consists of the classes of its labels. classes has, by variable, the class of each label;
+// nil means that all labels of the variable have the same class. Classes
 // partitions the remaining combinations as in Lawler's algorithm, and solves the problem again for each part. In
 // contrast, [KBest] may examine many assignments of one combination.
 //
@@ -170,7 +171,7 @@ func (c *classLister) next() (*Solution, error) {
 		}
 		s, err := c.solve(cheapest.barred)
 		switch {
-		case errors.Is(err, ErrNotFound):
+		case errors.Is(err, ErrNotFound): // the part is dropped
 			c.limited = true
 		case err != nil:
 			return nil, err
@@ -186,6 +187,7 @@ func (c *classLister) next() (*Solution, error) {
 // the same classes as the cheapest assignment. There is a new part for each variable. Its assignments differ from the
 // cheapest assignment in the class of this variable, and agree with it in the classes of all earlier variables.
 func (c *classLister) divide(cheapest *part) {
+	// same bars the labels of earlier variables that are not in the classes of the cheapest assignment.
 	same := slices.Clone(cheapest.barred)
 	for v, list := range c.classes {
 		if list == nil {
@@ -193,10 +195,10 @@ func (c *classLister) divide(cheapest *part) {
 		}
 		class := list[cheapest.solution.Labels[v]]
 		barredBefore := cheapest.barred[v]
-		// restrict bars the labels of v that are not in the class or, without keep, the labels in the class. It returns the
-		// barred labels and a lower bound for the remaining labels.
-		restrict := func(keep bool) ([]bool, int64) {
-			bound, barred := Forbidden, barredClasses(list, func(other int) bool { return (other == class) != keep })
+		// restrict bars the labels of v outside the class if inClass is set, otherwise the labels in the class. It returns
+		// the barred labels and a lower bound for the remaining labels.
+		restrict := func(inClass bool) ([]bool, int64) {
+			bound, barred := Forbidden, barredClasses(list, func(other int) bool { return (other == class) != inClass })
 			for label := range barred {
 				if barred[label] = barred[label] || barredBefore != nil && barredBefore[label]; !barred[label] {
 					bound = min(bound, c.classBounds[v][label])
@@ -204,10 +206,10 @@ func (c *classLister) divide(cheapest *part) {
 			}
 			return barred, bound
 		}
-		other, bound := restrict(false)
+		outsideClass, bound := restrict(false)
 		if bound < Forbidden {
 			barred := slices.Clone(same)
-			barred[v] = other
+			barred[v] = outsideClass
 			c.count++
 			heap.Push(&c.parts, &part{bound: max(cheapest.bound, bound), number: c.count, barred: barred})
 		}

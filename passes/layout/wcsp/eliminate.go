@@ -81,7 +81,7 @@ func (e *elimination) eliminateAll(order []int, limit int) {
 	}
 }
 
-// eliminateVariable eliminates v.
+// eliminateVariable eliminates v. Messages have at most limit entries, as in eliminateAll.
 func (e *elimination) eliminateVariable(v, limit int) {
 	interrupt.Check(e.ctx)
 	eliminated := step{variable: v}
@@ -111,8 +111,8 @@ func (e *elimination) eliminateVariable(v, limit int) {
 }
 
 // buckets divides the functions of v into buckets. If the message of all functions has at most limit entries, there is
-// one bucket. Otherwise functions are assigned to buckets by first fit. A variable with one label needs no minimum, so
-// each of its functions gets a bucket of its own.
+// one bucket. Otherwise functions are assigned to buckets by first fit. If v has one label, several buckets give an
+// exact result, so a function joins a bucket only if it adds no variable to the bucket's scope.
 func (e *elimination) buckets(v, limit int) [][]*function {
 	functions := e.functionsOf[v]
 	var list [][]*function
@@ -130,7 +130,7 @@ func (e *elimination) buckets(v, limit int) [][]*function {
 next:
 	for _, f := range bySize {
 		for i := range list {
-			scope := e.otherVariables(v, append(list[i][:len(list[i]):len(list[i])], f))
+			scope := e.otherVariables(v, slices.Concat(list[i], []*function{f}))
 			if len(scope) == len(scopes[i]) || e.tableEntries(scope) <= int64(limit) {
 				list[i], scopes[i] = append(list[i], f), scope
 				continue next

@@ -48,16 +48,16 @@ func (p *Problem) fixed(f *Factor, labels map[int]int, newIndex []int) Factor {
 		}
 	}
 	for i, cost := range f.Costs {
-		keep, rest := true, i
+		hasFixedLabels, rest := true, i // rest%size is the label of v in entry i
 		for k := len(f.Scope) - 1; k >= 0; k-- {
 			v := f.Scope[k]
 			size := len(p.Variables[v].Labels)
 			if newIndex[v] < 0 && rest%size != labels[v] {
-				keep = false
+				hasFixedLabels = false
 			}
 			rest /= size
 		}
-		if keep {
+		if hasFixedLabels {
 			restricted.Costs = append(restricted.Costs, cost)
 		}
 	}

@@ -18,14 +18,14 @@ type function struct {
 // dependsOn reports whether a variable is in the scope.
 func (f *function) dependsOn(v int) bool { return slices.Contains(f.scope, v) }
 
-// instance is a problem in progress: variables, including eliminated variables, and functions of the remaining
-// variables.
+// instance is a problem that is being solved: all its variables, also the eliminated ones, and the functions of the
+// variables that are not eliminated.
 type instance struct {
 	ctx              context.Context // nil: none
 	problemVariables []int           // index of each variable in the problem
-	// for a connected component: index of each variable in the instance that was divided into components
+	// by variable, if the instance is a connected component of another instance: the variable's index in that instance
 	outerVariables []int
-	sizes          []int // numbers of labels
+	sizes          []int // by variable: number of labels
 	// by variable and label: index of the label in the problem; nil if no label was removed
 	problemLabels [][]int
 	eliminated    []bool      // whether a variable is eliminated
@@ -77,7 +77,7 @@ func newInstance(ctx context.Context, p *Problem) *instance {
 	return in
 }
 
-// add adds a factor over the same variables, possibly in the other order.
+// add adds a factor over the same variables. The factor may have its two variables in descending order.
 func (f *function) add(factor *Factor, sizes []int) {
 	if len(factor.Scope) == 1 || factor.Scope[0] < factor.Scope[1] {
 		for i, cost := range factor.Costs {
@@ -94,7 +94,7 @@ func (f *function) add(factor *Factor, sizes []int) {
 	}
 }
 
-// restrict returns the instance restricted to the given labels of each variable.
+// restrict returns the instance restricted to the given labels. labels lists, by variable, indices below in.sizes.
 func (in *instance) restrict(labels [][]int) *instance {
 	out := *in
 	out.problemLabels = labels
@@ -120,7 +120,7 @@ func (in *instance) restrict(labels [][]int) *instance {
 			continue
 		}
 		restricted := &function{scope: f.scope, terms: f.terms}
-		indices := []int{0}
+		indices := []int{0} // in f.table, of the entries that remain
 		for _, v := range f.scope {
 			next := make([]int, 0, len(indices)*len(labels[v]))
 			for _, index := range indices {
@@ -141,11 +141,11 @@ func (in *instance) restrict(labels [][]int) *instance {
 
 // components returns the connected components as instances, ordered by their least variables.
 func (in *instance) components() []*instance {
-	root := make([]int, len(in.problemVariables))
+	root := make([]int, len(in.problemVariables)) // a disjoint-set forest: root[v] is v or a lesser variable
 	for v := range root {
 		root[v] = v
 	}
-	find := func(v int) int {
+	find := func(v int) int { // the least variable of v's component
 		for root[v] != v {
 			root[v] = root[root[v]]
 			v = root[v]
@@ -175,7 +175,7 @@ func (in *instance) components() []*instance {
 		component.problemVariables, component.outerVariables = append(component.problemVariables, in.problemVariables[v]),
 			append(component.outerVariables, v)
 		component.sizes = append(component.sizes, in.sizes[v])
-		component.problemLabels = append(component.problemLabels, in.problemLabels[v])
+		component.problemLabels = append(component.problemLabels, in.problemLabels[v]) // not nil: solve calls restrict
 		component.eliminated = append(component.eliminated, false)
 	}
 	for _, f := range in.functions {

@@ -2,8 +2,8 @@ package wcsp
 
 import "github.com/graphrun/graphrun/internal/interrupt"
 
-// guess is a heuristic assignment: an upper bound on the least cost. Depth-first search finds it, and changes of
-// single labels improve it.
+// guess is a heuristic assignment: its cost is an upper bound on the least cost. Changes of single labels improve it. If
+// it is forbidden, depth-first search replaces it.
 type guess struct {
 	instance    *instance
 	functionsOf [][]*function // by variable: the functions that depend on it
@@ -36,10 +36,10 @@ func (g *guess) localCost(v, label int) int64 {
 	return sum
 }
 
-// improve changes labels one at a time until no change reduces the cost.
+// improve changes labels one at a time until no change reduces the cost, or for improvePasses passes.
 func (g *guess) improve() {
 	for range improvePasses {
-		better := false
+		improved := false
 		for v, isEliminated := range g.instance.eliminated {
 			if isEliminated {
 				continue
@@ -48,11 +48,11 @@ func (g *guess) improve() {
 			best := g.localCost(v, g.labels[v])
 			for label := range g.instance.sizes[v] {
 				if cost := g.localCost(v, label); cost < best {
-					best, g.labels[v], better = cost, label, true
+					best, g.labels[v], improved = cost, label, true
 				}
 			}
 		}
-		if !better {
+		if !improved {
 			return
 		}
 	}
@@ -68,7 +68,7 @@ func (g *guess) depthFirst(steps []step) bool {
 			return g.cost() < Forbidden
 		}
 		step := &steps[i]
-		last, lastCost := -1, int64(-1)
+		last, lastCost := -1, int64(-1) // the label that was tried last, and its cost
 		for {
 			interrupt.Check(g.instance.ctx)
 			// Labels are tried in the order of costs; labels of equal cost in the order of indices.

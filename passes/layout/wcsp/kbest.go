@@ -51,9 +51,9 @@ func KBest(p *Problem, k int, options Options, same func(a, b []int) bool) (list
 	return list, lister.timedOut, nil
 }
 
-// assignmentLister enumerates assignments in order of cost, by Lawler's partition. After each assignment, the
-// assignments that are not listed yet are divided into cells. Normally the cheapest assignment of a cell is known. A
-// cell that is too large for elimination has only a lower bound, and is split when it becomes the cheapest cell.
+// assignmentLister enumerates assignments in order of cost, by Lawler's partition. The assignments that are not listed
+// yet are divided into cells. Of a closed cell, the cheapest assignment is known. An open cell has only a lower bound.
+// When it becomes the cheapest cell, elimination closes it; if elimination is too expensive, the cell is split.
 type assignmentLister struct {
 	*search
 	cells cells
@@ -63,9 +63,9 @@ type assignmentLister struct {
 	timedOut bool
 }
 
-// cell is a set of assignments. An open cell has only a lower bound on their costs. A closed cell has the assignments
-// in which the variable of one stage has a given label, and the variables of later stages have the labels
-// listedLabels. The bound of a closed cell is the cost of its cheapest assignment.
+// cell is a set of assignments. An open cell has all assignments of remaining, and bound is a lower bound on their
+// costs. A closed cell has the assignments in which the variable of the stage at stageIndex has the given label, and
+// the variables of later stages have the labels listedLabels. Its bound is the cost of its cheapest assignment.
 type cell struct {
 	bound     int64
 	number    int          // in order of creation, to break ties
@@ -73,8 +73,8 @@ type cell struct {
 	remaining *elimination // the remaining problem of an open cell, otherwise nil
 
 	listedLabels []int // labels of an assignment that was listed
-	stage        int   // index of a stage; len(stages) means all assignments
-	label        int   // label of the stage's variable
+	stageIndex   int   // index in stages; len(stages): the cell has all assignments
+	label        int   // label of the variable of that stage
 }
 
 // stage is a step of an elimination. If the cell was split on the step's variable, label is its only remaining label.
@@ -109,20 +109,20 @@ func (l *assignmentLister) push(c *cell) {
 	c.number = l.count
 	l.count++
 	heap.Push(&l.cells, c)
-	if len(l.cells) > 2*l.tries+maxTries {
+	if len(l.cells) > 2*l.tries+maxTries { // rarely, because trim sorts the cells
 		l.trim()
 	}
 }
 
-// trim keeps the l.tries cheapest closed cells and removes the others, which the enumeration cannot reach.
+// trim removes all closed cells except the l.tries cheapest: the enumeration cannot reach more.
 func (l *assignmentLister) trim() {
 	sort.Sort(l.cells)
-	listed := 0
+	closed := 0
 	l.cells = slices.DeleteFunc(l.cells, func(c *cell) bool {
 		if c.remaining == nil {
-			listed++
+			closed++
 		}
-		return c.remaining == nil && listed > l.tries
+		return c.remaining == nil && closed > l.tries
 	})
 }
 
@@ -132,7 +132,7 @@ func (l *assignmentLister) next() ([]int, int64) {
 		interrupt.Check(l.ctx)
 		c := heap.Pop(&l.cells).(*cell)
 		if c.remaining == nil {
-			return l.list(c), c.bound
+			return l.takeCheapest(c), c.bound
 		}
 		if !l.expand(c) {
 			l.timedOut = true
@@ -154,7 +154,7 @@ func (l *assignmentLister) expand(c *cell) bool {
 	}
 	c.stages = slices.Clip(c.stages)
 	if e.remainingCount() == 0 {
-		c.remaining, c.bound, c.stage = nil, e.constant, len(c.stages)
+		c.remaining, c.bound, c.stageIndex = nil, e.constant, len(c.stages)
 		c.listedLabels = make([]int, len(e.problemVariables))
 		l.push(c)
 		return true
@@ -173,14 +173,14 @@ func (l *assignmentLister) expand(c *cell) bool {
 	return true
 }
 
-// list returns the cheapest assignment of a cell (a set of assignments), and divides the other assignments of the
-// cell into new cells.
-func (l *assignmentLister) list(c *cell) []int {
+// takeCheapest returns the cheapest assignment of a closed cell, and divides the cell's other assignments into new
+// cells.
+func (l *assignmentLister) takeCheapest(c *cell) []int {
 	labels := slices.Clone(c.listedLabels)
-	if c.stage < len(c.stages) {
-		labels[c.stages[c.stage].variable] = c.label
+	if c.stageIndex < len(c.stages) {
+		labels[c.stages[c.stageIndex].variable] = c.label
 	}
-	for i := c.stage - 1; i >= 0; i-- {
+	for i := c.stageIndex - 1; i >= 0; i-- {
 		stage := &c.stages[i]
 		if stage.label >= 0 {
 			labels[stage.variable] = stage.label
@@ -195,7 +195,7 @@ func (l *assignmentLister) list(c *cell) []int {
 			}
 			// Only the costs of this step differ, because its functions include the messages of earlier steps.
 			if cost := stage.cost(stage.sizes, labels, other); cost < Forbidden {
-				l.push(&cell{bound: c.bound - best + cost, stages: c.stages, listedLabels: labels, stage: i, label: other})
+				l.push(&cell{bound: c.bound - best + cost, stages: c.stages, listedLabels: labels, stageIndex: i, label: other})
 			}
 		}
 	}

@@ -16,10 +16,10 @@ type operand struct {
 	table            []int64
 	index            int   // current index into table
 	eliminatedStride int   // stride of the variable that is eliminated
-	strides          []int // of the other variables in the scope of the message
+	strides          []int // by variable of the message's scope; 0 if the function does not depend on it
 }
 
-// operands prepares functions for iteration over the variables of a scope and v.
+// operands returns the functions with their strides along the variables of scope and along v, the eliminated variable.
 func (e *elimination) operands(v int, scope []int, functions []*function) []operand {
 	list := make([]operand, len(functions))
 	strides := make([]int, len(functions)*len(scope))
@@ -48,11 +48,12 @@ func (e *elimination) message(v int, functions []*function) *function {
 	message := &function{scope: scope, table: make([]int64, e.tableEntries(scope))}
 	operands := e.operands(v, scope, functions)
 	rowLength, last := 1, len(scope)-1
-	fixed := operands
-	var varying []operand
+	fixed := operands     // functions that do not depend on the last variable of the scope
+	var varying []operand // functions that do
 	if last >= 0 {
 		rowLength = e.sizes[scope[last]]
 		sorted.Func(operands, func(a, b operand) int { return min(a.strides[last], 1) - min(b.strides[last], 1) })
+		// At least one function depends on the last variable, so k is not negative.
 		k := slices.IndexFunc(operands, func(operand operand) bool { return operand.strides[last] > 0 })
 		fixed, varying = operands[:k], operands[k:]
 	}
@@ -70,7 +71,7 @@ func (e *elimination) message(v int, functions []*function) *function {
 			}
 		}
 		rowMinima(row[:rowLength], sums, varying, last)
-		for k := last - 1; k >= 0; k-- { // advance to the labels of the next row
+		for k := last - 1; k >= 0; k-- { // advance to the labels of the next row, with carries
 			labels[k]++
 			size, steps := e.sizes[scope[k]], 1
 			if labels[k] == size {
@@ -79,7 +80,7 @@ func (e *elimination) message(v int, functions []*function) *function {
 			for j := range operands {
 				operands[j].index += steps * operands[j].strides[k]
 			}
-			if steps == 1 {
+			if steps == 1 { // no carry
 				break
 			}
 		}
@@ -89,7 +90,8 @@ func (e *elimination) message(v int, functions []*function) *function {
 
 // rowMinima computes a row of a message. sums has, by label of the eliminated variable, the sum of the functions that
 // are constant along the row. varying has the functions that depend on the row's variable. last is the index of this
-// variable in the scope.
+// variable in the scope. A sum of up to three costs needs no saturation: it does not overflow, and best is at most
+// Forbidden.
 func rowMinima(row, sums []int64, varying []operand, last int) {
 	for i := range row {
 		best := Forbidden

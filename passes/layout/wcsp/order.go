@@ -74,7 +74,7 @@ type ordering struct {
 	rule       eliminationRule
 	limit      int64
 	neighbours [][]int // by variable, ascending
-	keys       []int64 // by variable: present key; -1 if it is eliminated
+	keys       []int64 // by variable: current key; -1 if the variable is eliminated
 	queue      queue   // may have stale entries, with other keys
 }
 
@@ -105,7 +105,7 @@ func (in *instance) order(limit int, rule eliminationRule) eliminationPlan {
 		}
 		sorted.Ints(ordering.neighbours[v])
 		ordering.neighbours[v] = slices.Compact(ordering.neighbours[v])
-		plan.tooLargeCount++
+		plan.tooLargeCount++ // run subtracts the variables that it adds to the order
 	}
 	for v := range ordering.neighbours {
 		if !in.eliminated[v] && in.sizes[v] > 1 {
@@ -147,7 +147,7 @@ func (o *ordering) run(p *eliminationPlan) {
 	}
 }
 
-// enqueue adds a variable to the queue.
+// enqueue adds a variable to the queue, before heap.Init orders the queue.
 func (o *ordering) enqueue(v int) {
 	if o.keys[v] = o.key(v); o.keys[v] != tooLarge {
 		o.queue = append(o.queue, candidate{o.keys[v], v})
@@ -166,7 +166,7 @@ func (o *ordering) messageEntries(v int) int64 {
 	return size
 }
 
-// product returns a*b, or 1<<55 if this is less.
+// product returns a*b, saturated at 1<<55.
 func product(a int64, b int) int64 {
 	const maxProduct = 1 << 55
 	if a > maxProduct/int64(b) {
@@ -175,7 +175,7 @@ func product(a int64, b int) int64 {
 	return a * int64(b)
 }
 
-// key returns the priority of a variable; the least comes first.
+// key returns the priority of a variable; the variable with the least key is eliminated first.
 func (o *ordering) key(v int) int64 {
 	entryCount := o.messageEntries(v)
 	if entryCount > o.limit {
@@ -197,7 +197,7 @@ func (o *ordering) key(v int) int64 {
 }
 
 // eliminate joins the neighbours of v. It returns, in ascending order, the variables whose keys may change: the
-// neighbours and, for leastFill, common neighbours of newly joined pairs.
+// neighbours and, for leastFill, common neighbours of newly joined pairs: their elimination would add one pair less.
 func (o *ordering) eliminate(v int) []int {
 	neighbours := o.neighbours[v]
 	changed := slices.Clone(neighbours)

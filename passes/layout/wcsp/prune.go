@@ -21,15 +21,16 @@ type pruner struct {
 	list      []Pruning // prunings so far
 	work      int       // number of costs read so far
 
-	least [][]int // by label and edge: the other variable's label with the least cost
-	sums  []int64 // by label: the sum of these least costs
+	// Of the variable that prepare has prepared:
+	cheapest [][]int // by label and edge: the neighbour's label with the least cost
+	sums     []int64 // by label: the unary cost plus these least costs
 }
 
-// edge is a function of two variables, from the point of view of one of them. The field other is the other variable.
+// edge is a function of a variable and a neighbour.
 type edge struct {
 	table               []int64
-	other               int
-	stride, otherStride int // strides of the labels in the table
+	other               int // the neighbour
+	stride, otherStride int // strides of the variable's and the neighbour's labels in the table
 }
 
 // prune returns the remaining labels by variable, and the prunings.
@@ -95,19 +96,19 @@ func (p *pruner) pruneVariable(v int) bool {
 	return len(p.list) > before
 }
 
-// prepare computes the least cost of each label of v.
+// prepare computes cheapest and sums for v.
 func (p *pruner) prepare(v int) {
 	size := p.sizes[v]
 	p.sums = slices.Grow(p.sums[:0], size)[:size]
-	for len(p.least) < size {
-		p.least = append(p.least, nil)
+	for len(p.cheapest) < size {
+		p.cheapest = append(p.cheapest, nil)
 	}
 	for _, label := range p.remaining[v] {
 		var sum int64
 		if p.unary[v] != nil {
 			sum = p.unary[v][label]
 		}
-		least := p.least[label][:0]
+		cheapest := p.cheapest[label][:0]
 		for _, edge := range p.edges[v] {
 			others := p.remaining[edge.other]
 			p.work += len(others)
@@ -117,28 +118,28 @@ func (p *pruner) prepare(v int) {
 					bestLabel, cost = otherLabel, entry
 				}
 			}
-			least, sum = append(least, bestLabel), add(sum, cost)
+			cheapest, sum = append(cheapest, bestLabel), add(sum, cost)
 		}
-		p.least[label], p.sums[label] = least, sum
+		p.cheapest[label], p.sums[label] = cheapest, sum
 	}
 }
 
 // dominates reports whether label dominator of v never costs more than the given label.
 func (p *pruner) dominates(v, dominator, label int) bool {
-	if p.sums[label] == Forbidden {
+	if p.sums[label] == Forbidden { // every assignment with the label is forbidden
 		return true
 	}
 	// This cheap test rejects most pairs. It compares both labels at the neighbours' labels for which `label` is
 	// cheapest: there, dominator must not cost more.
-	var otherSum, sum int64
+	var dominatorSum, sum int64
 	if p.unary[v] != nil {
-		otherSum, sum = p.unary[v][dominator], p.unary[v][label]-p.unary[v][dominator]
+		dominatorSum, sum = p.unary[v][dominator], p.unary[v][label]-p.unary[v][dominator]
 	}
 	for i, edge := range p.edges[v] {
-		otherSum = add(otherSum, edge.table[dominator*edge.stride+p.least[label][i]*edge.otherStride])
+		dominatorSum = add(dominatorSum, edge.table[dominator*edge.stride+p.cheapest[label][i]*edge.otherStride])
 	}
 	p.work += len(p.edges[v]) + 1
-	if otherSum > p.sums[label] {
+	if dominatorSum > p.sums[label] {
 		return false
 	}
 	for _, edge := range p.edges[v] {

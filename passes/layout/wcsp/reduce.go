@@ -29,7 +29,7 @@ func (pbqp) Solve(p *Problem, options Options) (_ *Solution, err error) {
 		return nil, err
 	}
 	remaining, exact := in.eliminate(), true
-	degrees := make([]int, len(in.problemVariables))
+	degrees := make([]int, len(in.problemVariables)) // by variable: number of neighbours
 	countNeighbours := func(v int) { degrees[v] = len(remaining.otherVariables(v, remaining.functionsOf[v])) }
 	for v := range degrees {
 		countNeighbours(v)
@@ -106,27 +106,28 @@ func (e *elimination) localBest(v int) int {
 // fixLocally fixes the label of v and removes v. Each function of v and of another variable becomes a function of the
 // other variable alone.
 func (e *elimination) fixLocally(v, label int) {
-	only := &function{scope: []int{v}, table: slices.Repeat([]int64{Forbidden}, e.sizes[v])}
-	only.table[label] = 0
+	onlyLabel := &function{scope: []int{v}, table: slices.Repeat([]int64{Forbidden}, e.sizes[v])}
+	onlyLabel.table[label] = 0
 	labels := make([]int, len(e.sizes))
 	labels[v] = label
 	for _, f := range e.functionsOf[v] {
 		if len(f.scope) == 1 {
 			continue
 		}
-		neighbour := f.scope[0] + f.scope[1] - v
+		neighbour := f.scope[0] + f.scope[1] - v // the variable of the scope that is not v
 		reduced := &function{scope: []int{neighbour}, table: make([]int64, e.sizes[neighbour])}
 		for labels[neighbour] = range e.sizes[neighbour] {
 			reduced.table[labels[neighbour]] = f.cost(e.sizes, labels)
 		}
-		kept := slices.DeleteFunc(e.functionsOf[neighbour], func(other *function) bool { return other == f })
-		e.functionsOf[neighbour] = append(kept, reduced)
+		others := slices.DeleteFunc(e.functionsOf[neighbour], func(other *function) bool { return other == f })
+		e.functionsOf[neighbour] = append(others, reduced)
 	}
 	e.functionsOf[v], e.eliminated[v] = nil, true
-	e.steps = append(e.steps, step{variable: v, buckets: []bucket{{functions: []*function{only}}}})
+	e.steps = append(e.steps, step{variable: v, buckets: []bucket{{functions: []*function{onlyLabel}}}})
 }
 
-// solution decodes the steps of an elimination of all variables. If it was exact, the bound is the cost.
+// solution decodes the steps of an elimination of all variables. If the elimination was exact, the bound is the cost;
+// otherwise the bound is 0.
 func (e *elimination) solution(p *Problem, exact bool) (*Solution, error) {
 	solution := &Solution{Version: Version, Labels: make([]int, len(e.sizes))}
 	decode(e.sizes, e.steps, solution.Labels)
@@ -158,6 +159,7 @@ func (order inOrder) Solve(p *Problem, options Options) (_ *Solution, err error)
 	}
 	variables := slices.Clone(order)
 	sorted.Ints(variables)
+	// Sorted variables that start at 0, end at len-1 and do not repeat are all variables.
 	if len(variables) != len(in.problemVariables) ||
 		len(variables) > 0 && (variables[0] != 0 || variables[len(variables)-1] != len(variables)-1) ||
 		len(slices.Compact(variables)) != len(order) {

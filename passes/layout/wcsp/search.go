@@ -14,7 +14,7 @@ type search struct {
 	ctx                context.Context
 	maxTable           int           // maximum number of entries of a message
 	maxRelaxedTable    int           // maximum number of entries of a message for a bound
-	limit              time.Duration // see [Options.TimeLimit]
+	timeLimit          time.Duration // see [Options.TimeLimit]
 	deadline           time.Time
 	limitExceeded      bool // whether the limit on time, nodes or proof entries is exceeded
 	wantProof          bool
@@ -28,28 +28,28 @@ type search struct {
 // newSearch returns the initial state of a search.
 func newSearch(options Options) *search {
 	s := &search{ctx: options.Context,
-		maxTable: options.MaxTable, limit: options.TimeLimit, maxNodes: options.MaxNodes, wantProof: options.Proof,
+		maxTable: options.MaxTable, timeLimit: options.TimeLimit, maxNodes: options.MaxNodes, wantProof: options.Proof,
 		maxRelaxedTable: searchTable}
 	if s.maxTable <= 0 {
 		s.maxTable = defaultTable
 	}
 	s.maxTable = min(s.maxTable, largestTable)
-	s.limitExceeded = s.limit == 0
+	s.limitExceeded = s.timeLimit == 0
 	s.maxRelaxedTable = min(s.maxRelaxedTable, s.maxTable)
-	s.deadline = time.Now().Add(s.limit)
+	s.deadline = time.Now().Add(s.timeLimit)
 	return s
 }
 
 // expired reports whether the limit on time, nodes, or memory for proofs is exceeded.
 func (s *search) expired() bool {
 	if !s.limitExceeded {
-		s.limitExceeded = s.limit > 0 && time.Now().After(s.deadline) || s.maxNodes > 0 && s.nodes > s.maxNodes ||
+		s.limitExceeded = s.timeLimit > 0 && time.Now().After(s.deadline) || s.maxNodes > 0 && s.nodes > s.maxNodes ||
 			s.proofEntries > proofTables
 	}
 	return s.limitExceeded
 }
 
-// result is the result of minimizing an instance.
+// result is the result of minimizing an instance. Costs include the instance's constant.
 type result struct {
 	bound  int64 // lower bound; at or above the cutoff, it proves that no assignment costs less than the cutoff
 	cost   int64 // cost of labels; Forbidden if no assignment below the cutoff was found
@@ -99,7 +99,8 @@ func (s *search) withEliminatedLabels(e *elimination, r result) result {
 	return r
 }
 
-// minimizeParts minimizes independent parts one by one.
+// minimizeParts minimizes independent parts one by one. bounds has a lower bound of each part, which its minimization
+// replaces by a better one. The cutoff of a part is the cutoff less the bounds of the other parts.
 func (s *search) minimizeParts(e *elimination, parts []*instance, cutoff int64, isRoot bool) result {
 	r := result{labels: make([]int, len(e.problemVariables)), bound: e.constant, cost: e.constant,
 		tree: tree{steps: s.proofSteps(e), constant: e.constant}}
@@ -112,17 +113,17 @@ func (s *search) minimizeParts(e *elimination, parts []*instance, cutoff int64, 
 		}
 	}
 	for i, part := range parts {
-		others := e.constant
+		otherBounds := e.constant
 		for k := range parts {
 			if k != i {
-				others = add(others, bounds[k])
+				otherBounds = add(otherBounds, bounds[k])
 			}
 		}
-		limit := Forbidden
+		partCutoff := Forbidden
 		if cutoff < Forbidden {
-			limit = max(cutoff-others, 0)
+			partCutoff = max(cutoff-otherBounds, 0)
 		}
-		found := s.tightenAndCut(part, limit, isRoot)
+		found := s.tightenAndCut(part, partCutoff, isRoot)
 		bounds[i] = found.bound
 		r.bound, r.cost = add(r.bound, found.bound), add(r.cost, found.cost)
 		for v, l := range found.labels {
@@ -149,7 +150,7 @@ func (s *search) tightenAndCut(in *instance, cutoff int64, isRoot bool) result {
 	switch {
 	case !feasible:
 		return s.tablesOrBranch(in, r, cutoff, isRoot)
-	case len(cuts) > 0:
+	case len(cuts) > 0: // an assignment with an unsupported label costs Forbidden
 		return s.minimizeAfterCuts(in, remaining, cuts, r, Forbidden, cutoff, isRoot)
 	}
 	tightening := in.tighten(cutoff)
@@ -165,7 +166,7 @@ func (s *search) tightenAndCut(in *instance, cutoff int64, isRoot bool) result {
 	for _, n := range in.sizes {
 		labels += n
 	}
-	if remaining, cutCount := tightening.cutLabels(limit - bound); bound < limit && cutCount*minCutShare >= labels {
+	if remaining, cutCount := tightening.cutLabels(limit - bound); bound < limit && cutCount*minCutDivisor >= labels {
 		r = s.minimizeAfterCuts(tightened, remaining, tightened.cuts(remaining), r, limit, limit, isRoot)
 	} else {
 		r = s.tablesOrBranch(tightened, r, cutoff, isRoot)

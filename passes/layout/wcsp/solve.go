@@ -38,8 +38,8 @@ const (
 	largestTable = 1 << 30 // maximum of MaxTable
 	// Bounds during a search use small tables, because the problem is split further anyway. The bound at the root uses
 	// more work.
-	searchTable = 1 << 8
-	boundTable  = 1 << 16
+	searchTable = 1 << 8  // maximum size for a bound below the root
+	boundTable  = 1 << 16 // maximum size for the bound at the root
 	relaxedWork = 1 << 25 // approximate limit on entries of all messages (eliminate.go) for one lower bound
 	branchTable = 1 << 16 // maximum table size for eliminating all variables of a node below the root
 	// Before a search, all variables are eliminated if the work is at most lightWork plus lightVariableWork per variable.
@@ -47,9 +47,9 @@ const (
 	lightWork         = 1 << 18
 	lightVariableWork = 1 << 8
 	lightTable        = 1 << 6
-	// If a lower bound cuts fewer than 1/minCutShare of the labels, the search uses larger tables,
-	// or it branches, instead of starting again with the remaining labels.
-	minCutShare = 16
+	// If a lower bound cuts at least 1/minCutDivisor of the labels, the search starts again with the remaining labels.
+	// Otherwise it uses larger tables or branches.
+	minCutDivisor = 16
 	// A search with a proof ends when its tables have this many entries in total.
 	proofTables = 1 << 26
 )
@@ -80,7 +80,8 @@ func (e *InfeasibleError) Error() string {
 // ErrNotFound reports that the search found no feasible assignment and did not prove that there is none.
 var ErrNotFound = errors.New("wcsp: no feasible assignment was found within the limits")
 
-// prepare validates the problem and returns it as an instance. Work on it ends with the context: see [interrupt.Check].
+// prepare validates the problem and returns it as an instance. Methods of the instance panic when ctx ends; see
+// [interrupt.Check]. [interrupt.Catch] turns the panic into an error.
 func prepare(ctx context.Context, p *Problem) (*instance, error) {
 	if p == nil {
 		return nil, errors.New("wcsp: the problem is nil")
@@ -116,10 +117,10 @@ func (s *search) solve(p *Problem) (_ *Solution, err error) {
 	case r.cost == Forbidden:
 		return nil, ErrNotFound
 	}
-	solution := &Solution{Version: Version, Labels: r.labels, Bound: r.bound}
 	for v, label := range r.labels {
 		r.labels[v] = remaining[v][label]
 	}
+	solution := &Solution{Version: Version, Labels: r.labels, Bound: r.bound}
 	if solution.Cost = p.cost(r.labels); solution.Cost != r.cost || r.cost < r.bound {
 		panic(fmt.Sprintf("wcsp: an assignment costs %d, but was computed as %d with bound %d", solution.Cost, r.cost,
 			r.bound))

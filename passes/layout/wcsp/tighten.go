@@ -22,7 +22,7 @@ type tightening struct {
 	least             []int64         // by variable: the cost common to all of its labels
 	unary             [][]int64       // by variable and label: the cost in excess of least
 	positionsOf       [][]position    // by variable: its positions in functions
-	overflow          bool            // whether costs have overflowed
+	overflow          bool            // whether a sum of costs has reached Forbidden
 	shares            []int64         // buffer, by label
 	bestLabels        []int           // the best assignment found
 	bestCost          int64           // cost of bestLabels
@@ -47,13 +47,15 @@ type movedFunction struct {
 const (
 	tightenPasses = 128     // maximum number of passes
 	tightenWork   = 1 << 23 // maximum number of processed entries
-	// Tightening ends after steadyPasses passes that each close less than 1/steadyPart of the gap.
-	steadyPasses = 8
-	steadyPart   = 64
+	// Tightening ends after stallPasses passes that together raise the bound by at most 1/stallDivisor of the gap between
+	// the bound and its goal.
+	stallPasses  = 8
+	stallDivisor = 64
 )
 
 // tighten moves the costs of an instance in which every label is supported (see supported). It ends when the bound
-// reaches the cutoff or the best known cost, or when it hardly rises. It returns nil if sums overflow.
+// reaches its goal (the cutoff or the best known cost), when it hardly rises, or after a limit on passes and work. It
+// returns nil if sums overflow.
 func (in *instance) tighten(cutoff int64) *tightening {
 	tightening := in.newTightening()
 	entries := 1
@@ -75,10 +77,10 @@ func (in *instance) tighten(cutoff int64) *tightening {
 			tightening.findAssignment()
 		}
 		bound, goal := tightening.bound(), min(cutoff, tightening.bestCost)
-		if stalledPasses++; bound-oldBound > (goal-bound)/steadyPart {
+		if stalledPasses++; bound-oldBound > (goal-bound)/stallDivisor {
 			oldBound, stalledPasses = bound, 0
 		}
-		if bound >= goal || stalledPasses >= steadyPasses {
+		if bound >= goal || stalledPasses >= stallPasses {
 			break
 		}
 	}
@@ -130,7 +132,7 @@ func (t *tightening) checkedSum(a, b int64) int64 {
 // that have another variable after v in the pass. A forward pass visits the variables in ascending order.
 func (t *tightening) tightenVariable(v int, forward bool) {
 	interrupt.Check(t.ctx)
-	later, earlier := 0, 0
+	later, earlier := 0, 0 // numbers of functions with a later and with an earlier variable
 	unary := t.unary[v]
 	for _, position := range t.positionsOf[v] {
 		t.collectCosts(v, position)
@@ -145,15 +147,15 @@ func (t *tightening) tightenVariable(v int, forward bool) {
 	for _, cost := range unary {
 		least = min(least, cost)
 	}
-	shares := int64(max(later, earlier, 1))
+	shareCount := int64(max(later, earlier, 1))
 	t.least[v] = t.checkedSum(t.least[v], least)
-	allShares := int64(0)
+	anyBit := int64(0) // of any share; 0 if all shares are 0
 	for label := range unary {
 		unary[label] -= least
-		t.shares[label] = unary[label] / shares
-		allShares |= t.shares[label]
+		t.shares[label] = unary[label] / shareCount
+		anyBit |= t.shares[label]
 	}
-	if allShares == 0 {
+	if anyBit == 0 {
 		return
 	}
 	for _, position := range t.positionsOf[v] {
@@ -237,7 +239,7 @@ func (t *tightening) findAssignment() {
 		for label, cost := range t.unary[v] {
 			labels[v] = label
 			for _, position := range t.positionsOf[v] {
-				if position.last {
+				if position.last { // the other variables of the function have their labels
 					f := &t.functions[position.function]
 					cost = add(cost, f.table[f.original.index(t.sizes, labels)])
 				}

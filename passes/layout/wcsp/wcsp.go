@@ -29,7 +29,8 @@ import (
 	"math"
 )
 
-// Forbidden is the cost of a forbidden combination. Sums saturate at Forbidden; four times Forbidden fits an int64.
+// Forbidden is the cost of a forbidden combination of labels. Sums saturate at Forbidden. Up to four costs can be added
+// before a saturation, because four times Forbidden fits an int64.
 const Forbidden = int64(math.MaxInt64 / 4)
 
 // Version is the version of the file formats of problems and solutions.
@@ -62,10 +63,10 @@ type Costs []int64
 // add returns the sum of two costs, saturated at Forbidden.
 func add(a, b int64) int64 { return min(a+b, Forbidden) }
 
-// Validate returns an error that names the first fault of the problem. The largest allowed costs of all factors must
+// Validate returns an error that names the first fault of the problem. The largest allowed costs of total factors must
 // add up to less than Forbidden, so that sums of allowed costs are exact.
 func (p *Problem) Validate() error {
-	if p.Version != 0 && p.Version != Version {
+	if p.Version != 0 && p.Version != Version { // 0: the problem was not read from a file
 		return fmt.Errorf("wcsp: version %d is not supported; want %d", p.Version, Version)
 	}
 	for i, v := range p.Variables {
@@ -73,13 +74,13 @@ func (p *Problem) Validate() error {
 			return fmt.Errorf("wcsp: variable %d (%q) has no labels", i, v.Name)
 		}
 	}
-	var all int64
+	var total int64
 	for i := range p.Factors {
 		largest, err := p.checkFactor(&p.Factors[i])
 		if err != nil {
 			return fmt.Errorf("wcsp: factor %d: %w", i, err)
 		}
-		if all = add(all, largest); all == Forbidden {
+		if total = add(total, largest); total == Forbidden {
 			return fmt.Errorf("wcsp: factor %d: the costs add up to more than %d", i, Forbidden-1)
 		}
 	}
@@ -96,7 +97,7 @@ func (p *Problem) checkFactor(f *Factor) (largest int64, err error) {
 		if v < 0 || v >= len(p.Variables) {
 			return 0, fmt.Errorf("variable %d does not exist: the problem has %d variables", v, len(p.Variables))
 		}
-		if size > len(f.Costs) {
+		if size > len(f.Costs) { // the sizes differ; a further product could overflow
 			break
 		}
 		size *= len(p.Variables[v].Labels)

@@ -18,7 +18,7 @@ func (c *checker) factorsOf(v int) map[int][]int {
 				if c.factorsByPair[variable] == nil {
 					c.factorsByPair[variable] = map[int][]int{}
 				}
-				other := f.Scope[len(f.Scope)-1-k]
+				other := f.Scope[len(f.Scope)-1-k] // the variable itself if it is the only one
 				c.factorsByPair[variable][other] = append(c.factorsByPair[variable][other], i)
 			}
 		}

@@ -17,10 +17,10 @@ func (c *checker) shifts(list []wcsp.Shift, functionsOf functionsByVariable) err
 		}
 	}
 	for _, v := range slices.Sorted(maps.Keys(received)) {
-		sum, rest := received[v], []int(nil)
+		sum, wider := received[v], []int(nil) // wider: functions of v and other variables
 		for _, f := range functionsOf[v] {
 			if len(c.functions[f].scope) > 1 {
-				rest = append(rest, f)
+				wider = append(wider, f)
 				continue
 			}
 			for i, label := range c.remainingLabels[v] {
@@ -32,7 +32,7 @@ func (c *checker) shifts(list []wcsp.Shift, functionsOf functionsByVariable) err
 				return fmt.Errorf("variable %d has cost %d at label %d", v, cost, c.remainingLabels[v][i])
 			}
 		}
-		functionsOf[v] = append(rest, len(c.functions))
+		functionsOf[v] = append(wider, len(c.functions))
 		c.functions = append(c.functions, function{scope: []int{v}, labels: [][]int{c.remainingLabels[v]}, table: sum})
 	}
 	return nil
@@ -103,7 +103,7 @@ func (c *checker) replace(s *wcsp.Shift, scope []int, functionsOf functionsByVar
 		size *= len(c.remainingLabels[v]) // at most the size of the function's table
 	}
 	shifted.table = make([]int64, 0, size)
-	err := c.each(terms, scope, func(labels []int) error {
+	err := c.forEachEntry(terms, scope, func(labels []int) error {
 		var cost int64
 		for i := range terms {
 			cost = add(cost, terms[i].table[terms[i].index])
@@ -231,7 +231,7 @@ func (c *checker) least(group *functionGroup) int64 {
 		terms[i] = c.term(&c.functions[f], group.scope, -1)
 	}
 	least := wcsp.Forbidden
-	_ = c.each(terms, group.scope, func([]int) error { // the callback returns no error
+	_ = c.forEachEntry(terms, group.scope, func([]int) error { // the callback returns no error
 		var sum int64
 		for i := range terms {
 			sum = add(sum, terms[i].table[terms[i].index])

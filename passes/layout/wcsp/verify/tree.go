@@ -147,7 +147,7 @@ func (c *checker) message(v int, bucket *wcsp.Bucket) error {
 		return fmt.Errorf("the %d entries of the message do not match the remaining labels", len(bucket.Table))
 	}
 	i := 0
-	return c.sums(bucket.From, scope, v, func(least int64) error {
+	return c.forEachMinimum(bucket.From, scope, v, func(least int64) error {
 		if i++; bucket.Table[i-1] != least {
 			return fmt.Errorf("entry %d is %d, not %d", i-1, bucket.Table[i-1], least)
 		}
@@ -158,20 +158,20 @@ func (c *checker) message(v int, bucket *wcsp.Bucket) error {
 // term is a function in a sum.
 type term struct {
 	table        []int64
-	index        int     // current index, for the labels of the scope
+	index        int     // current index into table, without the offset for the eliminated variable
 	scopeOffsets [][]int // by variable of the scope: index offset of each label; nil for a variable of other functions
 	ownOffsets   []int   // index offset of each label of the eliminated variable
 }
 
-// sums adds up the functions in from, and minimizes the sum over the labels of v. It calls visit with the minimum for
-// all labels of the scope in row-major order.
-func (c *checker) sums(from, scope []int, v int, visit func(least int64) error) error {
+// forEachMinimum adds up the functions with the numbers in from, and minimizes the sum over the labels of v. It calls
+// visit with the minimum for each combination of labels of the scope, in row-major order.
+func (c *checker) forEachMinimum(from, scope []int, v int, visit func(least int64) error) error {
 	terms := make([]term, len(from))
 	for i, number := range from {
 		terms[i] = c.term(&c.functions[number], scope, v)
 	}
 	sums := make([]int64, len(c.remainingLabels[v]))
-	return c.each(terms, scope, func([]int) error {
+	return c.forEachEntry(terms, scope, func([]int) error {
 		clear(sums)
 		c.countSteps(len(sums) * len(terms))
 		for i := range terms {
@@ -184,8 +184,9 @@ func (c *checker) sums(from, scope []int, v int, visit func(least int64) error) 
 	})
 }
 
-// each calls visit for all labels of a scope in row-major order, with the index of each term set to these labels.
-func (c *checker) each(terms []term, scope []int, visit func(labels []int) error) error {
+// forEachEntry calls visit for each combination of labels of a scope, in row-major order, after setting the index of
+// each term to the entry for these labels. labels are indices in remainingLabels.
+func (c *checker) forEachEntry(terms []term, scope []int, visit func(labels []int) error) error {
 	labels := make([]int, len(scope))
 	for {
 		c.countSteps(1 + len(terms) + len(scope))
@@ -222,8 +223,8 @@ func (c *checker) term(f *function, scope []int, v int) term {
 		for i, label := range c.remainingLabels[variable] {
 			offsets[i] = slices.Index(f.labels[k], label) * stride
 		}
-		if position := slices.Index(scope, variable); position >= 0 {
-			created.scopeOffsets[position] = offsets
+		if scopeIndex := slices.Index(scope, variable); scopeIndex >= 0 {
+			created.scopeOffsets[scopeIndex] = offsets
 			created.index += offsets[0]
 		} else {
 			created.ownOffsets = offsets

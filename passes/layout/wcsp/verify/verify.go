@@ -63,7 +63,7 @@ func checkProblem(p *wcsp.Problem) error {
 			return fmt.Errorf("variable %d has no labels", v)
 		}
 	}
-	var all int64
+	var total int64
 	for i, f := range p.Factors {
 		if len(f.Scope) > 2 || len(f.Scope) == 2 && f.Scope[0] == f.Scope[1] {
 			return fmt.Errorf("factor %d: the scope is invalid", i)
@@ -73,7 +73,7 @@ func checkProblem(p *wcsp.Problem) error {
 			if v < 0 || v >= len(p.Variables) {
 				return fmt.Errorf("factor %d: variable %d does not exist", i, v)
 			}
-			if size = size * len(p.Variables[v].Labels); size > len(f.Costs) {
+			if size = size * len(p.Variables[v].Labels); size > len(f.Costs) { // a further product could overflow
 				break
 			}
 		}
@@ -89,7 +89,7 @@ func checkProblem(p *wcsp.Problem) error {
 				largest = max(largest, c)
 			}
 		}
-		if all = add(all, largest); all == wcsp.Forbidden {
+		if total = add(total, largest); total == wcsp.Forbidden {
 			return fmt.Errorf("factor %d: the sum of the costs overflows", i)
 		}
 	}
@@ -141,18 +141,19 @@ type function struct {
 	table  []int64 // row-major
 }
 
-// checkEvery is the number of simple steps, a few nanoseconds each, between two checks of the context.
-const checkEvery = 1 << 18
+// stepsPerCheck is the number of simple steps, a few nanoseconds each, between two checks of the context.
+const stepsPerCheck = 1 << 18
 
-// countSteps checks the context about every checkEvery steps. It panics as [interrupt.Check] does.
+// countSteps counts steps, and checks the context about every stepsPerCheck steps. If the context has ended, it panics as
+// [interrupt.Check] does.
 func (c *checker) countSteps(steps int) {
-	if c.steps += steps; c.steps >= checkEvery {
+	if c.steps += steps; c.steps >= stepsPerCheck {
 		c.steps = 0
 		interrupt.Check(c.ctx)
 	}
 }
 
-// newChecker returns the initial state, in which all labels remain.
+// newChecker returns the initial state, in which total labels remain.
 func newChecker(ctx context.Context, p *wcsp.Problem) *checker {
 	created := &checker{ctx: ctx, problem: p, remainingLabels: make([][]int, len(p.Variables))}
 	for v := range p.Variables {
