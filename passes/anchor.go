@@ -83,14 +83,14 @@ func (g *grouper) whyNoAnchor(group *nodeGroup, n *graph.Node) string {
 	}
 	// The operands of the group include the anchor's result. If it is read outside of the group, it is also a
 	// result.
-	results, reads := group.resultCount, len(group.operands)
+	resultCount := group.resultCount
 	if g.isReadOutside(v, group, n) {
-		results++
+		resultCount++
 	} else if !g.hasRoomFor(group, v) {
 		return fmt.Sprintf("no result of the step of %s has elements of the size of %v, whose buffer it could share",
 			group.nodes[0].Name, v.Meta.DType)
 	}
-	return overLimit(len(group.nodes)+1, results, reads)
+	return overLimit(len(group.nodes)+1, resultCount, len(group.operands))
 }
 
 // isReadOutside reports whether v, which node n of the group computes, has readers outside of the group.

@@ -56,10 +56,11 @@ func (g *grouper) addAttention(nodes []*graph.Node, position int) {
 }
 
 // betweenProducts returns the nodes of a possible attention that ends with product n, in a valid order: the first
-// product, the nodes between the two products, and n. The first product is the last one on which the first operand of n
-// depends through pointwise nodes, row reductions and views, about maxGroup at most. A node between the products is one
-// of these nodes and depends on the first product. hasReduction reports whether there is a row reduction, and whether
-// the first operand of n depends on the first product. Results of all other nodes are read from memory.
+// product, the nodes between the two products, and n. To find the first product, it searches backwards from the first
+// operand of n through pointwise nodes, row reductions and views, about maxGroup nodes at most. Of the products that it
+// reaches, the last in the graph is the first product. The nodes between are those of the search that depend on the
+// first product. hasReduction reports whether one of them reduces rows, and the first operand of n depends on the first
+// product.
 func (g *grouper) betweenProducts(n *graph.Node) (nodes []*graph.Node, hasReduction bool) {
 	// Search backwards from the first operand of n for the first product.
 	var first *graph.Node
@@ -91,8 +92,7 @@ func (g *grouper) betweenProducts(n *graph.Node) (nodes []*graph.Node, hasReduct
 	// Of the nodes found, keep those that depend on the first product.
 	nodes = []*graph.Node{first}
 	inside := map[*graph.Node]bool{first: true}
-	for at := g.positions.At(first.Out[0]) + 1; at < g.positions.At(n.Out[0]); at++ {
-		candidate := g.plan.Graph.Nodes[at]
+	for _, candidate := range g.plan.Graph.Nodes[g.positions.At(first.Out[0])+1 : g.positions.At(n.Out[0])] {
 		if seen[candidate] && slices.ContainsFunc(candidate.In, func(a graph.Arg) bool {
 			return a.Kind == graph.TensorArg && inside[a.Value.Node]
 		}) {
@@ -133,13 +133,14 @@ func (g *grouper) checkAttention(nodes []*graph.Node) error {
 		return misfit("%s: %v", last.Name, err)
 	}
 	for _, member := range nodes {
-		from, to := member.In[0].Type().Shape, member.Out[0].Type.Shape
+		operandShape, resultShape := member.In[0].Type().Shape, member.Out[0].Type.Shape
+		operandRank, resultRank := len(operandShape), len(resultShape)
 		if rows := g.fuser.Rows(member); rows != nil {
-			fits, _ := rows.Suits(from)
+			fits, _ := rows.Suits(operandShape)
 			fits.Holds()
 		}
-		if member.Out[0].Alias != nil && len(from) >= 2 && len(to) >= 2 { // a view must keep the rows
-			equal(from[len(from)-1:], to[len(to)-1:]).Holds()
+		if member.Out[0].Alias != nil && operandRank >= 2 && resultRank >= 2 { // a view must keep the length of rows
+			equal(operandShape[operandRank-1:], resultShape[resultRank-1:]).Holds()
 		}
 		member.Out[0].Type.Numel().Gt(sym.Int{}).Holds()
 	}

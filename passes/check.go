@@ -75,7 +75,7 @@ func newChecker(g *graph.Graph) *checker {
 	}
 	want, err := evaluate(g, omitted, c.inputs)
 	if err != nil {
-		located := &graph.Error{Err: err}
+		located := &graph.Error{Err: err} // unless err has a location
 		errors.As(err, &located)
 		c.unchecked = append(c.unchecked, Unchecked{Node: located.Node, Op: located.Op, Outputs: outputNames(g),
 			Why: fmt.Sprintf("the reference of its op rejects the generated data: %v", located.Err)})
@@ -106,20 +106,20 @@ func elementCount(g *graph.Graph) int {
 	return size
 }
 
-// makeInputs generates small values, the same in every run.
+// makeInputs generates inputs, the same in every run: floats from -1 to 1, and integers 0 and 1.
 func (c *checker) makeInputs(g *graph.Graph) {
 	c.inputs = map[string]*tensor.Tensor{}
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, v := range g.Inputs {
-		x := tensor.Empty(v.Meta)
-		for i := range x.Numel() {
+		input := tensor.Empty(v.Meta)
+		for i := range input.Numel() {
 			if v.Meta.DType.IsFloat() || v.Meta.DType.IsComplex() {
-				x.SetFlat(i, tensor.FloatScalar(2*float64(rng.Float64())-1))
+				input.SetFlat(i, tensor.FloatScalar(2*float64(rng.Float64())-1))
 			} else {
-				x.SetFlat(i, tensor.IntScalar(rng.Int64N(2)))
+				input.SetFlat(i, tensor.IntScalar(rng.Int64N(2)))
 			}
 		}
-		c.inputs[v.Name] = x
+		c.inputs[v.Name] = input
 	}
 }
 
@@ -161,6 +161,7 @@ func outputsOf(g *graph.Graph, nodes map[*graph.Node]*graph.Error) (names []stri
 	return names
 }
 
+// outputNames returns the names of all outputs.
 func outputNames(g *graph.Graph) []string {
 	names := make([]string, len(g.Outputs))
 	for i, output := range g.Outputs {
@@ -189,16 +190,16 @@ func (c *checker) checkAfter(g *graph.Graph, props graph.Props, pass Pass) error
 	if len(c.expectedOutputs) == 0 {
 		return nil
 	}
-	now := snapshotOf(g)
+	current := snapshotOf(g)
 	// A caller's pass may change data in place, which a snapshot does not show.
-	if pass.builtin() && c.evaluated.same(now) {
+	if pass.builtin() && c.evaluated.same(current) {
 		return nil
 	}
 	got, err := evaluate(g, withoutReference(g), c.inputs)
 	if err != nil {
 		return err
 	}
-	c.evaluated = now
+	c.evaluated = current
 	for _, name := range sorted.Keys(c.expectedOutputs) {
 		if got[name] == nil && c.partialOutputs {
 			continue
@@ -273,6 +274,7 @@ func liveVaryingCopies(g *graph.Graph) map[string]bool {
 	return copies
 }
 
+// quotedList returns "output" or "outputs" with the quoted names, at most maxListed of them.
 func quotedList(names []string) string {
 	const maxListed = 8
 	quoted := make([]string, min(len(names), maxListed))
@@ -306,19 +308,21 @@ func compareResults(got, want *tensor.Tensor, pass Pass) error {
 	complexLayout := tensor.New(tensor.Complex128, want.Shape...)
 	gotElements, _ := tensor.ToSlice[complex128](got.CopyTo(complexLayout))
 	wantElements, _ := tensor.ToSlice[complex128](want.CopyTo(complexLayout))
-	relative, levelSize := tolerance[got.DType], 0.0
+	relative, absolute := tolerance[got.DType], 0.0
 	for i := range wantElements {
 		if pass.ChangesQuantized && cmplx.Abs(wantElements[i]) <= math.MaxFloat32 {
-			levelSize = max(levelSize, cmplx.Abs(wantElements[i])/20)
+			absolute = max(absolute, cmplx.Abs(wantElements[i])/20)
 		}
 	}
 	if pass.ChangesQuantized && got.DType.Size() == 1 {
-		levelSize = max(levelSize, 1)
+		absolute = max(absolute, 1)
 	}
-	for i := range gotElements {
-		x, y := gotElements[i], wantElements[i]
-		if bits(x) != bits(y) && !(pass.Rounds && cmplx.Abs(x-y) <= max(levelSize, relative*(1+cmplx.Abs(y)))) {
-			return fmt.Errorf("element %d is %v, want %v", i, x, y)
+	for i, wantElement := range wantElements {
+		gotElement := gotElements[i]
+		permitted := max(absolute, relative*(1+cmplx.Abs(wantElement)))
+		if bits(gotElement) != bits(wantElement) &&
+			!(pass.Rounds && cmplx.Abs(gotElement-wantElement) <= permitted) {
+			return fmt.Errorf("element %d is %v, want %v", i, gotElement, wantElement)
 		}
 	}
 	return nil

@@ -42,18 +42,18 @@ func foldConstants(p *Plan) error {
 	}
 	before, bytes := len(p.Folded), 0
 	p.packInParallel(p.Graph.Nodes[first:])
-	rest := p.Graph.Nodes[:first:first]
+	computedInRuns := p.Graph.Nodes[:first:first]
 	for _, n := range p.Graph.Nodes[first:] {
 		interrupt.Check(p.ctx)
 		data, err := p.resultsIfFolded(n)
 		switch {
 		case err != nil:
 			return p.Graph.Fail(n, err)
-		case data == nil && n.Packing() != nil:
+		case data == nil && n.Packing() != nil: // kernels pack the constant in each run
 			unpack(n, p.Graph.Nodes)
 			continue
 		case data == nil:
-			rest = append(rest, n)
+			computedInRuns = append(computedInRuns, n)
 			continue
 		}
 		p.noteFolded(n)
@@ -67,12 +67,13 @@ func foldConstants(p *Plan) error {
 		for i, v := range n.Out {
 			v.Pin = graph.Pin{Format: n.Pin.Format, Order: n.Pin.Order}
 			typ := v.Type
-			if p.Graph.MakeConstant(v, data[i]); !typ.IsMeta(v.Meta) { // keep the type with unknown sizes
+			p.Graph.MakeConstant(v, data[i])
+			if !typ.IsMeta(v.Meta) { // keep the type with unknown sizes
 				v.Type = typ
 			}
 		}
 	}
-	p.Graph.Nodes = rest
+	p.Graph.Nodes = computedInRuns
 	p.dropConstants()
 	if n := len(p.Folded) - before; n > 0 {
 		p.Note("%s into %s of constants", counted(n, "node folded", "nodes folded"), machine.Bytes(bytes))
@@ -122,7 +123,7 @@ func (p *Plan) packInParallel(nodes []*graph.Node) {
 	if p.threads < 2 {
 		return
 	}
-	var list []*graph.Node
+	var unpacked []*graph.Node // nodes whose results must be computed
 	p.packed = map[*graph.Node]foldedNode{}
 	for _, n := range nodes {
 		if n.Packing() == nil || !p.shouldFold(n) {
@@ -132,23 +133,23 @@ func (p *Plan) packInParallel(nodes []*graph.Node) {
 		if err == nil {
 			p.packed[n] = foldedNode{data: data}
 		} else {
-			list = append(list, n)
+			unpacked = append(unpacked, n)
 		}
 	}
-	if len(list) < 2 {
+	if len(unpacked) < 2 { // foldConstants computes a single node
 		return
 	}
-	done := make([]foldedNode, len(list))
+	done := make([]foldedNode, len(unpacked))
 	var group errgroup.Group
 	group.SetLimit(p.threads)
-	for i, n := range list {
+	for i, n := range unpacked {
 		group.Go(func() error {
 			done[i].data, done[i].err = p.foldResults(n)
 			return nil
 		})
 	}
 	_ = group.Wait() // packInParallel stores errors in done
-	for i, n := range list {
+	for i, n := range unpacked {
 		p.packed[n] = done[i]
 	}
 }
@@ -168,8 +169,11 @@ func (p *Plan) shouldFold(n *graph.Node) bool {
 		p.nodesToFold != nil && n.Packing() == nil && !p.nodesToFold[n.Number()] {
 		return false
 	}
-	return n.IsView() || n.Packing() != nil || (p.nodesToFold != nil || isSmallEnough(n)) &&
-		p.foldBudget.allows(n, p.Graph)
+	if n.IsView() || n.Packing() != nil {
+		return true
+	}
+	isChosen := p.nodesToFold != nil || isSmallEnough(n) // by earlier decisions, or by this pass
+	return isChosen && p.foldBudget.allows(n, p.Graph)
 }
 
 // isSmallEnough reports whether the results are small enough to be stored. The limit is the larger of foldLimit and 8
@@ -218,6 +222,7 @@ func (b *foldBudget) allows(n *graph.Node, g *graph.Graph) bool {
 	return total <= max(b.maxBytes, foldLimit)
 }
 
+// resultBytes returns the size of a node's results in bytes, including gaps between strided elements.
 func resultBytes(n *graph.Node) int {
 	bytes := 0
 	for _, v := range n.Out {

@@ -79,13 +79,13 @@ type space struct {
 
 // reducedShape returns the shape after the reduction, with size 1 in the row dimensions. The space must not be split.
 func (s space) reducedShape() []int {
-	kept := slices.Clone(s.shape)
-	for dim, folded := range s.mask {
-		if folded {
-			kept[dim] = 1
+	shape := slices.Clone(s.shape)
+	for dim, isReduced := range s.mask {
+		if isReduced {
+			shape[dim] = 1
 		}
 	}
-	return kept
+	return shape
 }
 
 // spaceOf returns the iteration space of a node. If the node cannot be grouped, spaceOf returns the reason: the node
@@ -153,13 +153,13 @@ func commonSpace(a, b space) space {
 
 // withoutReduced returns the shape after the reduction, without the row dimensions. The space must not be split.
 func (s space) withoutReduced() []int {
-	kept := []int{}
+	shape := []int{}
 	for dim, size := range s.shape {
 		if !s.mask[dim] {
-			kept = append(kept, size)
+			shape = append(shape, size)
 		}
 	}
-	return kept
+	return shape
 }
 
 // mergedSpace returns the space of the union of two groups. The first group (or node) has space a. The second group,
@@ -237,7 +237,7 @@ func (g *grouper) addToGroups(i int, n *graph.Node, s space) {
 func (g *grouper) groupFor(n *graph.Node, s space) *nodeGroup {
 	var first *nodeGroup
 	var firstReader *graph.Node
-	firstPosition, hasSeveral := -1, false
+	firstPosition, hasSeveral := -1, false // hasSeveral: whether readers are in several groups
 	for _, v := range n.Out {
 		for _, reader := range g.uses.readers.At(v) {
 			group := g.group(reader)
@@ -247,14 +247,14 @@ func (g *grouper) groupFor(n *graph.Node, s space) *nodeGroup {
 			}
 		}
 	}
-	ofNode := func(v *graph.Value) bool { return v.Node == n }
+	computedByNode := func(v *graph.Value) bool { return v.Node == n }
 	switch {
 	case firstReader == nil:
 		return nil
 	case first != nil && first.isAttention:
 		g.unfused[n] = fmt.Sprintf("the step of %s computes an attention", first.nodes[0].Name)
 		return nil
-	case first == nil || mergedSpace(s, first, ofNode).shape == nil:
+	case first == nil || mergedSpace(s, first, computedByNode).shape == nil:
 		g.unfused[n] = fmt.Sprintf("%s also reads it, and comes earlier", firstReader.Name)
 		if first != nil && s.mask != nil && slices.Equal(first.space.shape, s.withoutReduced()) {
 			g.unfused[n] = fmt.Sprintf("the step of %s reads more than the reduced rows of %s", firstReader.Name, n.Name)
@@ -264,7 +264,7 @@ func (g *grouper) groupFor(n *graph.Node, s space) *nodeGroup {
 	if hasSeveral {
 		first = g.mergeReaders(n, s, first)
 	}
-	merged := mergedSpace(s, first, ofNode)
+	merged := mergedSpace(s, first, computedByNode)
 	if merged.shape == nil {
 		g.unfused[n] = reasonRowsDiffer
 		return nil
@@ -282,6 +282,7 @@ func (g *grouper) groupFor(n *graph.Node, s space) *nodeGroup {
 }
 
 // mergeReaders merges the groups of a node's readers as far as possible, and returns the group that the node can join.
+// s is the space of the node, and first the group of its first reader.
 func (g *grouper) mergeReaders(n *graph.Node, s space, first *nodeGroup) *nodeGroup {
 	for _, v := range n.Out {
 		for _, reader := range g.uses.readers.At(v) {
@@ -302,25 +303,33 @@ func (g *grouper) joinRows() {
 			continue
 		}
 		for changed := true; changed; {
-			changed = false
-			for _, n := range slices.Clone(group.nodes) {
-				for _, v := range n.Out {
-					for _, reader := range g.uses.readers.At(v) {
-						readerGroup := g.group(reader)
-						if readerGroup != nil && readerGroup != group && len(group.nodes) > 0 &&
-							g.merge(group, readerGroup, nil) == readerGroup {
-							group, changed = readerGroup, true
-						}
-					}
-				}
-			}
+			group, changed = g.mergeWithReaders(group)
 		}
 	}
 }
 
+// mergeWithReaders merges a group with the groups that read its results, where possible. It returns the merged group,
+// and whether the given group became part of another group.
+func (g *grouper) mergeWithReaders(group *nodeGroup) (merged *nodeGroup, changed bool) {
+	merged = group
+	for _, n := range slices.Clone(group.nodes) {
+		for _, v := range n.Out {
+			for _, reader := range g.uses.readers.At(v) {
+				readerGroup := g.group(reader)
+				// A group without nodes was merged into another group.
+				if readerGroup != nil && readerGroup != merged && len(merged.nodes) > 0 &&
+					g.merge(merged, readerGroup, nil) == readerGroup {
+					merged, changed = readerGroup, true
+				}
+			}
+		}
+	}
+	return merged, changed
+}
+
 // build creates the fused nodes. Groups that no output depends on stay unfused.
 func (g *grouper) build() error {
-	keep := func(v *graph.Value) bool { return g.isStored(v, g.group(v.Node)) }
+	isStored := func(v *graph.Value) bool { return g.isStored(v, g.group(v.Node)) }
 	var groups []fusion.Group
 	parts := 0
 	for _, group := range slices.Backward(g.groups) {
@@ -333,7 +342,7 @@ func (g *grouper) build() error {
 		parts += len(group.nodes)
 	}
 	g.plan.noteGroups(groups)
-	fused, err := g.fuser.Fuse(groups, keep)
+	fused, err := g.fuser.Fuse(groups, isStored)
 	if err != nil {
 		return err
 	}

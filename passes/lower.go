@@ -72,8 +72,8 @@ func isPackable(a graph.Arg) bool {
 	return a.Kind == graph.TensorArg && a.Value.Const != nil && a.Value.Packed == nil && !a.Value.Pin.SetsLayout()
 }
 
-// packOperands packs the constant operands of n, which is at position `at` of the graph.
-func (packer *packer) packOperands(n *graph.Node, at int) (err error) {
+// packOperands packs the constant operands of n. position is the index of n in the graph.
+func (packer *packer) packOperands(n *graph.Node, position int) (err error) {
 	defer recoverPanic(&err)
 	call := n.Call()
 	for i := range n.In {
@@ -85,7 +85,7 @@ func (packer *packer) packOperands(n *graph.Node, at int) (err error) {
 		if !ok {
 			continue
 		}
-		packed, err := packer.packNodeFor(a.Value, form, at)
+		packed, err := packer.packNodeFor(a.Value, form, position)
 		if err != nil {
 			return err
 		}
@@ -97,8 +97,9 @@ func (packer *packer) packOperands(n *graph.Node, at int) (err error) {
 	return nil
 }
 
-// packNodeFor returns the node that packs a constant into a form. A new node is inserted at position `at`.
-func (packer *packer) packNodeFor(v *graph.Value, form graph.Packing, at int) (*packNode, error) {
+// packNodeFor returns the node that packs a constant into a form. A new node is inserted before the reader, whose index
+// in the graph is position.
+func (packer *packer) packNodeFor(v *graph.Value, form graph.Packing, position int) (*packNode, error) {
 	key := constantForm{v, form.Form}
 	if packed := packer.byForm[key]; packed != nil {
 		return packed, nil
@@ -108,7 +109,7 @@ func (packer *packer) packNodeFor(v *graph.Value, form graph.Packing, at int) (*
 		return nil, err
 	}
 	if packer.nodes == nil {
-		packer.nodes = append(make([]*graph.Node, 0, len(packer.graph.Nodes)+8), packer.graph.Nodes[:at]...)
+		packer.nodes = append(make([]*graph.Node, 0, len(packer.graph.Nodes)+8), packer.graph.Nodes[:position]...)
 	}
 	packed := &packNode{Node: n}
 	packer.nodes, packer.packNodes = append(packer.nodes, n), append(packer.packNodes, packed)
@@ -119,9 +120,9 @@ func (packer *packer) packNodeFor(v *graph.Value, form graph.Packing, at int) (*
 // unpack redirects the readers of a packing node to the node's operand. The kernels of the readers then pack the
 // operand in every run.
 func unpack(n *graph.Node, nodes []*graph.Node) {
-	for _, r := range nodes {
-		for i := range r.In {
-			if a := &r.In[i]; a.Kind == graph.TensorArg && a.Value == n.Out[0] {
+	for _, reader := range nodes {
+		for i := range reader.In {
+			if a := &reader.In[i]; a.Kind == graph.TensorArg && a.Value == n.Out[0] {
 				a.Value = n.In[0].Value
 			}
 		}
@@ -130,7 +131,7 @@ func unpack(n *graph.Node, nodes []*graph.Node) {
 
 // listPackings sets Packed and PackedInRuns.
 func (p *Plan) listPackings() {
-	packedIndex := map[*graph.Value]int{}
+	packedIndex := map[*graph.Value]int{} // by packed value: index in p.Packed
 	for _, n := range p.Graph.Nodes {
 		if n.Impl == nil || n.Impl.Pack == nil {
 			continue
@@ -154,8 +155,8 @@ func (p *Plan) listPackings() {
 				p.Packed = append(p.Packed, Packing{Value: v.Name, Original: v.Packed.Of, Form: v.Packed.Form,
 					Bytes: v.Meta.Bytes()})
 			}
-			if to := &p.Packed[index]; !slices.Contains(to.Readers, n.Name) {
-				to.Readers = append(to.Readers, n.Name)
+			if packing := &p.Packed[index]; !slices.Contains(packing.Readers, n.Name) {
+				packing.Readers = append(packing.Readers, n.Name)
 			}
 		}
 	}

@@ -22,7 +22,7 @@ type nodeGroup struct {
 	anchor *graph.Node
 }
 
-// addNode adds a node, which becomes the first of the group.
+// addNode adds a node that comes before all other nodes of the group.
 func (group *nodeGroup) addNode(g *grouper, n *graph.Node) {
 	group.nodes = append(group.nodes, n)
 	g.groupOf.Set(n.Out[0], group)
@@ -67,10 +67,10 @@ func (g *grouper) isStored(v *graph.Value, group *nodeGroup) bool {
 
 // whyTooLarge returns the limit that the group would exceed with another node; "" if it would exceed none.
 func (g *grouper) whyTooLarge(group *nodeGroup, n *graph.Node) string {
-	results, reads := group.resultCount, len(group.operands)
+	results, operands := group.resultCount, len(group.operands) // counts
 	for _, v := range n.Out {
 		if group.operands[v] { // computed in the group from now on
-			reads--
+			operands--
 		}
 		if g.isStored(v, group) {
 			results++
@@ -78,22 +78,22 @@ func (g *grouper) whyTooLarge(group *nodeGroup, n *graph.Node) string {
 	}
 	for _, a := range n.In {
 		if a.Kind == graph.TensorArg && !group.operands[a.Value] {
-			reads++
+			operands++
 		}
 	}
-	return overLimit(len(group.nodes)+1, results, reads)
+	return overLimit(len(group.nodes)+1, results, operands)
 }
 
 // overLimit describes the limit that a group with the given numbers of nodes, stored results and operands exceeds. It
 // returns "" if the group is within all limits.
-func overLimit(nodes, results, reads int) string {
+func overLimit(nodes, results, operands int) string {
 	switch {
 	case nodes > maxGroup:
 		return fmt.Sprintf("a step has at most %d nodes", maxGroup)
 	case results > maxResults:
 		return fmt.Sprintf("the step would store %d results; the limit is %d", results, maxResults)
-	case reads+results > expr.MaxOperands:
-		return fmt.Sprintf("the step would have %d operands and results; the limit is %d", reads+results,
+	case operands+results > expr.MaxOperands:
+		return fmt.Sprintf("the step would have %d operands and results; the limit is %d", operands+results,
 			expr.MaxOperands)
 	}
 	return ""
@@ -135,14 +135,14 @@ func (g *grouper) merge(earlier, later *nodeGroup, n *graph.Node) *nodeGroup {
 		g.recordUnfused(n, why)
 		return earlier
 	}
-	reads := len(later.operands)
+	operands := len(later.operands)
 	for v := range earlier.operands {
 		if !later.operands[v] {
-			reads++
+			operands++
 		}
 	}
 	// One more node: n. The counts of results and operands are upper bounds, because each group may read the other.
-	if why := overLimit(len(earlier.nodes)+len(later.nodes)+1, earlier.resultCount+later.resultCount, reads); why != "" {
+	if why := overLimit(len(earlier.nodes)+len(later.nodes)+1, earlier.resultCount+later.resultCount, operands); why != "" {
 		g.recordUnfused(n, why)
 		return earlier
 	}
@@ -161,12 +161,12 @@ func (g *grouper) merge(earlier, later *nodeGroup, n *graph.Node) *nodeGroup {
 			}
 		}
 	}
-	for _, n := range earlier.nodes {
-		g.groupOf.Set(n.Out[0], later)
+	for _, member := range earlier.nodes {
+		g.groupOf.Set(member.Out[0], later)
 	}
 	// Both lists are in reverse order.
 	later.nodes = append(later.nodes, earlier.nodes...)
-	sorted.Func(later.nodes, func(x, y *graph.Node) int { return g.positions.At(y.Out[0]) - g.positions.At(x.Out[0]) })
+	sorted.Func(later.nodes, func(a, b *graph.Node) int { return g.positions.At(b.Out[0]) - g.positions.At(a.Out[0]) })
 	later.space, earlier.nodes = merged, nil
 	g.recount(later)
 	return later

@@ -67,13 +67,14 @@ func checkStoragePins(g *graph.Graph) error {
 	return nil
 }
 
-// checkPins returns an error for a pin that the graph does not meet. A pinned value must have the pinned layout. If the
-// value is a copy, the source of the copy must have no other reader.
+// checkPins returns an error for a pin that the graph does not meet. The node of a pinned value must write the pinned
+// layout. If laidOut is set, layouts are chosen: an input or constant without its pinned layout, and the source of a
+// pinned copy, must then have no other readers than the copies.
 func (p *Plan) checkPins(laidOut bool) error {
 	if len(p.pins) == 0 {
 		return nil
 	}
-	uses, named := usesOf(p.Graph), map[string]*graph.Value{}
+	uses, named := usesOf(p.Graph), map[string]*graph.Value{} // named: by name of the value
 	p.Graph.Values(func(v *graph.Value) { named[v.Name] = v })
 	for _, demanded := range p.pins {
 		v := named[demanded.name]

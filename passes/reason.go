@@ -137,7 +137,7 @@ func (e *Explainer) determiningNode(n *graph.Node) string {
 }
 
 // advice returns a change by the caller that avoids the copy; empty if none is known.
-func (e *Explainer) advice(from, to *graph.Value, s *Sides) string {
+func (e *Explainer) advice(from, copyValue *graph.Value, s *Sides) string {
 	isOnlyReader := len(e.uses.readers.At(from)) == 1 && !e.uses.isOutput[from]
 	order, dense := tensor.OrderOf(from.Meta)
 	switch {
@@ -154,7 +154,7 @@ func (e *Explainer) advice(from, to *graph.Value, s *Sides) string {
 		return fmt.Sprintf("pass `%s` dense", from.Name)
 	case (s.Producer.Kind == inputSide || s.Producer.Kind == constantSide) && isOnlyReader:
 		verb := map[string]string{inputSide: "pass", constantSide: "store"}[s.Producer.Kind]
-		return fmt.Sprintf("%s `%s` in %s", verb, from.Name, e.layoutOf(to))
+		return fmt.Sprintf("%s `%s` in %s", verb, from.Name, e.layoutOf(copyValue))
 	}
 	return ""
 }
@@ -169,9 +169,9 @@ func orderUnlessNamed(order tensor.Order) tensor.Order {
 
 // String states both sides, the cost and the advice in one sentence, and the strategy's reason in a second sentence.
 func (s Sides) String() string {
-	parts := []string{s.Producer.String(), s.Reader.text()}
-	if parts[1] == "" {
-		parts = parts[:1]
+	parts := []string{s.Producer.String()}
+	if readerText := s.Reader.text(); readerText != "" {
+		parts = append(parts, readerText)
 	}
 	cost := "the copy costs " + machine.Nanoseconds(s.CostNS)
 	if s.Share > 0 {
@@ -189,11 +189,11 @@ func (s Sides) String() string {
 }
 
 // shareText formats a share of the plan's cost.
-func shareText(x float64) string {
-	if x < 0.001 {
+func shareText(share float64) string {
+	if share < 0.001 {
 		return "less than 0.1%"
 	}
-	return fmt.Sprintf("%.1f%%", 100*x)
+	return fmt.Sprintf("%.1f%%", 100*share)
 }
 
 // String describes the layout of a copy's source and its reason.
@@ -266,28 +266,27 @@ func (r Reader) text() string {
 
 // layoutOf names the layout of a value; see [Explainer].
 func (e *Explainer) layoutOf(v *graph.Value) string {
-	image := e.problem.Image
-	copied := v.Node != nil && v.Node.Op.Identity && v.Node.In[0].Value != nil && image(v.Node.In[0].Value)
+	isImage := e.problem.Image // does not count copies, which inherit the property from the copied value
+	isImageCopy := v.Node != nil && v.Node.Op.Identity && v.Node.In[0].Value != nil && isImage(v.Node.In[0].Value)
 	place := ""
 	if v.Place() != tensor.Host && e.plan.device != nil {
 		place = " on " + e.plan.device.Name()
 	}
-	return layoutText(v.Meta, copied || image(v) || slices.ContainsFunc(e.uses.readers.At(v), func(n *graph.Node) bool {
-		return n.Op.Identity && image(n.Out[0])
-	})) + place
+	hasImageCopy := slices.ContainsFunc(e.uses.readers.At(v), func(n *graph.Node) bool {
+		return n.Op.Identity && isImage(n.Out[0])
+	})
+	return layoutText(v.Meta, isImageCopy || isImage(v) || hasImageCopy) + place
 }
 
-// layoutText names the order of dimensions, and the strides that a dense value of this order does not have.
-func layoutText(meta tensor.Meta, image bool) string {
+// layoutText names the order of dimensions, and the strides that differ from those of a dense value of this order.
+func layoutText(meta tensor.Meta, isImage bool) string {
 	rank := meta.Rank()
 	names := make([]string, rank)
 	for dim := range names {
 		names[dim] = fmt.Sprint("dimension ", dim)
 	}
-	if image && (rank == 4 || rank == 5) {
+	if isImage = isImage && (rank == 4 || rank == 5); isImage {
 		names = strings.Split(map[int]string{4: "N C H W", 5: "N C D H W"}[rank], " ")
-	} else {
-		image = false
 	}
 	order, dense := tensor.OrderOf(meta)
 	for dim, size := range meta.Shape {
@@ -295,28 +294,28 @@ func layoutText(meta tensor.Meta, image bool) string {
 			return "strides " + tensor.ListString(meta.Strides) // repeated elements have no order
 		}
 	}
-	text := orderText(order, names, image)
+	text := orderText(order, names, isImage)
 	if dense {
 		return text
 	}
 	var gaps []string
-	step := 1 // the stride of the next dimension, fastest first, if there is no gap before it
+	denseStride := 1 // the stride of the next dimension, fastest first, if there is no gap before it
 	for _, dim := range slices.Backward(order.Dims()) {
 		if meta.Shape[dim] == 1 {
 			continue
 		}
-		if meta.Strides[dim] != step {
+		if meta.Strides[dim] != denseStride {
 			gaps = append(gaps, fmt.Sprintf("%d along %s", meta.Strides[dim], names[dim]))
 		}
-		step = meta.Strides[dim] * meta.Shape[dim]
+		denseStride = meta.Strides[dim] * meta.Shape[dim]
 	}
 	return text + " with stride " + strings.Join(gaps, " and ")
 }
 
-// orderText names an order of dimensions.
-func orderText(order tensor.Order, names []string, image bool) string {
+// orderText names an order of dimensions. names has the names of the dimensions, which are used for images.
+func orderText(order tensor.Order, names []string, isImage bool) string {
 	switch {
-	case image:
+	case isImage:
 		list := make([]string, len(order))
 		for i, d := range order.Dims() {
 			list[i] = names[d]

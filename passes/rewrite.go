@@ -12,14 +12,14 @@ import (
 // example, a product of dequantized values becomes an int8 product. Nodes are visited in order, so that earlier nodes
 // are already rewritten. New nodes are visited, too.
 func rewrite(p *Plan) error {
-	r := &rewriting{plan: p, unaryResults: map[*graph.Value][]*graph.Value{}, around: graph.RewriteContext{Exact: p.exact},
+	r := &rewriting{plan: p, unaryResults: map[*graph.Value][]*graph.Value{}, context: graph.RewriteContext{Exact: p.exact},
 		readers: graph.NewByValue[int](p.Graph)}
-	r.around.UsedOnlyHere = func(v *graph.Value) bool { return v != nil && r.readers.At(v) == 1 }
-	r.around.ComputedFrom = func(v *graph.Value) []*graph.Value { return r.unaryResults[v] }
+	r.context.UsedOnlyHere = func(v *graph.Value) bool { return v != nil && r.readers.At(v) == 1 }
+	r.context.ComputedFrom = func(v *graph.Value) []*graph.Value { return r.unaryResults[v] }
 	hasRewrites := false
 	for _, n := range p.Graph.Nodes {
 		hasRewrites = hasRewrites || n.Op.Rewrite != nil
-		r.around.Pinned = r.around.Pinned || n.Pin != (graph.Pin{})
+		r.context.Pinned = r.context.Pinned || n.Pin != (graph.Pin{})
 		r.countReads(n, 1)
 	}
 	if !hasRewrites {
@@ -34,7 +34,7 @@ func rewrite(p *Plan) error {
 		if err := r.rewriteNode(n); err != nil {
 			return p.Graph.Fail(n, err)
 		}
-		r.recordRewrite(n, name)
+		r.recordRewrite(n, name) // under the name before the rewrite
 	}
 	if r.rewriteCount == 0 {
 		return nil
@@ -48,7 +48,7 @@ func rewrite(p *Plan) error {
 // rewriting is the state of the pass.
 type rewriting struct {
 	plan               *Plan
-	around             graph.RewriteContext
+	context            graph.RewriteContext
 	readers            graph.ByValue[int]              // by value: number of uses as an operand of needed nodes
 	nodes              []*graph.Node                   // nodes of the rewritten graph, so far
 	rewriteCount       int                             // number of rewrites
@@ -65,8 +65,8 @@ func (r *rewriting) rewriteNode(n *graph.Node) error {
 		r.appendUnchanged(n)
 		return nil
 	}
-	reads := n.In
-	substitution, parts, err := r.plan.Graph.Rewrite(n, r.around)
+	operands := n.In // before the rewrite
+	substitution, parts, err := r.plan.Graph.Rewrite(n, r.context)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (r *rewriting) rewriteNode(n *graph.Node) error {
 	for _, part := range parts {
 		r.countReads(part, 1)
 	}
-	r.releaseOperands(reads)
+	r.releaseOperands(operands)
 	for _, part := range parts {
 		if err := r.rewriteNode(part); err != nil {
 			return err
@@ -118,9 +118,9 @@ func (r *rewriting) releaseOperands(in []graph.Arg) {
 		if a.Kind != graph.TensorArg {
 			continue
 		}
-		left := r.readers.At(a.Value) - 1
-		r.readers.Set(a.Value, left)
-		if n := a.Value.Node; left == 0 && n != nil && len(n.Out) == 1 {
+		readers := r.readers.At(a.Value) - 1
+		r.readers.Set(a.Value, readers)
+		if n := a.Value.Node; readers == 0 && n != nil && len(n.Out) == 1 {
 			r.releaseOperands(n.In)
 		}
 	}

@@ -14,10 +14,10 @@ import (
 
 // storedDecisions is the encoded form of [Decisions].
 type storedDecisions struct {
-	Folded [][]int
+	Folded [][]int // by fold pass: numbers of the folded nodes
 	Groups []storedGroup
 	Nodes  []signature
-	Placed []int
+	Placed []int // numbers of the placed values
 	Layout storedLayout
 }
 
@@ -38,16 +38,18 @@ type storedLayout struct {
 	Final           bool
 }
 
-// storedChoice is the encoded form of a [layout.Choice], and storedCopy that of a [layout.Copy].
+// storedChoice is the encoded form of a [layout.Choice].
 type storedChoice struct {
 	Impl        string // empty for a view
 	OnDevice    bool   `json:",omitzero"`
-	Order       []byte // of the walk
-	Out         [][]byte
-	In, Results []int
-	Exact, Drop bool
+	Order       []byte   // of the walk
+	Out         [][]byte // by result: order of the walk's result
+	In, Results []int    // operands and copies of results: indices in Copies
+	Exact, Drop bool     // see [layout.Choice.ExactStrides] and [layout.Choice.Drop]
 }
 
+// storedCopy is the encoded form of a [layout.Copy]. Value is the number of the value, and From an index in Copies.
+// Strides means that the copy has the strides of the graph as written.
 type storedCopy struct {
 	Value, From                     int
 	Order                           []byte
@@ -101,6 +103,7 @@ func nonempty[T any](list []T) []T {
 	return list
 }
 
+// sortedMembers returns the members of a set in ascending order.
 func sortedMembers(set map[int]bool) []int {
 	var list []int
 	for n, isMember := range set {
@@ -112,6 +115,7 @@ func sortedMembers(set map[int]bool) []int {
 	return list
 }
 
+// setOf is the inverse of sortedMembers.
 func setOf(list []int) map[int]bool {
 	set := make(map[int]bool, len(list))
 	for _, n := range list {
@@ -142,10 +146,11 @@ func encodeLayout(a *layout.Assignment) storedLayout {
 
 // layoutEncoder lists the copies of an assignment, each after its source.
 type layoutEncoder struct {
-	indices map[*layout.Copy]int
+	indices map[*layout.Copy]int // in list
 	list    []storedCopy
 }
 
+// copies returns the indices of copies, and adds new copies to the list.
 func (e *layoutEncoder) copies(list []*layout.Copy) []int {
 	indices := make([]int, len(list))
 	for i, c := range list {
@@ -154,6 +159,7 @@ func (e *layoutEncoder) copies(list []*layout.Copy) []int {
 	return nonempty(indices)
 }
 
+// index returns the index of a copy, and adds a new copy to the list. It returns -1 for nil.
 func (e *layoutEncoder) index(c *layout.Copy) int {
 	if c == nil {
 		return -1

@@ -49,12 +49,14 @@ func (g *grouper) whyUnfused(n, reader *graph.Node) string {
 			return node.Name + " " + why
 		}
 	}
-	a, b := n.Out[0].Meta.Shape, reader.Out[0].Meta.Shape
+	shape, readerShape := n.Out[0].Meta.Shape, reader.Out[0].Meta.Shape
 	why := g.unfused[n]
+	// Different shapes explain more than a missing reason, or than the reason for another reader of n.
 	switch {
-	case !isCandidate(n) || slices.Equal(a, b) || why == reasonDimsDiffer || why == reasonSecondPass:
-	case why == "" || commonSpace(space{shape: a}, g.group(reader).space).shape == nil:
-		return fmt.Sprintf("%s iterates over %s, %s over %s", n.Name, tensor.ListString(a), reader.Name, tensor.ListString(b))
+	case !isCandidate(n) || slices.Equal(shape, readerShape) || why == reasonDimsDiffer || why == reasonSecondPass:
+	case why == "" || commonSpace(space{shape: shape}, g.group(reader).space).shape == nil:
+		return fmt.Sprintf("%s iterates over %s, %s over %s", n.Name, tensor.ListString(shape), reader.Name,
+			tensor.ListString(readerShape))
 	}
 	return why
 }

@@ -50,7 +50,7 @@ func ReadGiven(r io.Reader) (Strategy, error) {
 		return nil, fmt.Errorf("the file is not a solution: %w", err)
 	}
 	if file.Version > wcsp.Version || file.Version < 0 {
-		return nil, fmt.Errorf("the file is a solution of version %d; want %d", file.Version, wcsp.Version)
+		return nil, fmt.Errorf("the file is not a solution of version %d: its version is %d", wcsp.Version, file.Version)
 	}
 	g := givenLabels{solution: &wcsp.Solution{Cost: file.Cost, Bound: file.Bound, Proof: file.Proof}}
 	for _, labels := range []any{&g.solution.Labels, &g.names, &g.byName} { // the permitted types of "labels"
