@@ -26,6 +26,7 @@ func withEpilogue(o *graph.Op) *graph.Op {
 	return op
 }
 
+// epilogueKey is the key of the derived op: see [graph.Op.Derived].
 type epilogueKey struct{}
 
 // TakesEpilogue reports whether at least one implementation of the op can apply an epilogue to its result: see
@@ -65,6 +66,7 @@ func makeWithEpilogue(o *graph.Op) *graph.Op {
 // anchorImpl is an implementation of the anchor. Its methods implement the whole.
 type anchorImpl struct{ *graph.Impl }
 
+// impl returns the implementation of the whole.
 func (a anchorImpl) impl() graph.Impl {
 	return graph.Impl{Name: a.Name, Doc: a.Doc, Inexact: a.Inexact,
 		Walks: a.walks, Read: a.read, Writes: a.writes, Work: a.work, Pack: a.packAnchorOperand, Lower: a.lower,
@@ -81,12 +83,12 @@ func (a anchorImpl) forms(call *graph.Call) ([]graph.Form, error) {
 	if err != nil || len(list) != 1 {
 		return nil, err
 	}
-	given, ok := list[0].(*graph.Contraction)
+	anchorForm, ok := list[0].(*graph.Contraction)
 	if !ok {
 		return nil, nil
 	}
 	// Indices of operands of forms count the results first. The anchor has one result; the whole may have more.
-	product, host := *given, f.hostResult()
+	product, host := *anchorForm, f.hostResult()
 	for _, o := range []*graph.ContractionOperand{&product.A, &product.B, &product.Add} {
 		o.Index += len(call.Out) - 1
 	}
@@ -145,7 +147,7 @@ func (a anchorImpl) walks(call *graph.Call, candidates []tensor.Order) []graph.W
 	if err != nil {
 		return nil
 	}
-	writesInferred := f.Parts[0].Op.WritesAnyOrder || isStandard(anchor.Out[0])
+	writesInferred := f.Parts[0].Op.WritesAnyOrder || isStandard(anchor.Out[0]) // the anchor writes the inferred layout
 	if meta := anchor.Out[0]; !writesInferred {
 		anchor.Out = []tensor.Meta{tensor.New(meta.DType, meta.Shape...)}
 	}
@@ -160,9 +162,9 @@ func (a anchorImpl) walks(call *graph.Call, candidates []tensor.Order) []graph.W
 			layout = tensor.RowMajorOrder(anchor.Out[0].Rank())
 		}
 		if layout != "" {
-			order := walk.Order
-			walk = call.InOrder(layout)
-			walk.Order = order
+			loopOrder := walk.Order
+			walk = call.InOrder(layout) // all results in this order
+			walk.Order = loopOrder
 		}
 		out = append(out, walk)
 	}
@@ -235,8 +237,8 @@ func (a anchorImpl) writes(call *graph.Call, walk graph.Walk, i int, meta tensor
 
 // longestRun returns the largest number of elements that are contiguous along one dimension.
 func longestRun(meta tensor.Meta) (n int) {
-	for d, step := range meta.Strides {
-		if step == 1 {
+	for d, stride := range meta.Strides {
+		if stride == 1 {
 			n = max(n, meta.Shape[d])
 		}
 	}
@@ -315,7 +317,7 @@ func (e *Epilogue) phase() graph.Phase {
 		e.Bind(r, m)
 		for i, end := chunk*grain, min((chunk+1)*grain, e.numel); i < end; {
 			n := end - i
-			if !e.dense {
+			if !e.dense { // up to the end of the fastest dimension
 				n = min(n, e.sizes[0]-i%e.sizes[0])
 			}
 			rows, rowStride, colStride := 1, 0, 1

@@ -16,6 +16,9 @@ import (
 // * key, then weights from the scores by a row program (an expression that reduces rows), and result = weights * value.
 // Operands 0 to 2 are query, key and value. All further operands, such as a mask, are operands of the row program.
 
+// productOperands is the number of operands before those of the row program: query, key and value.
+const productOperands = 3
+
 // transposed returns the meta of a dense value whose last two dimensions are exchanged in memory.
 func transposed(meta tensor.Meta) tensor.Meta {
 	rank := meta.Rank()
@@ -27,12 +30,12 @@ func transposed(meta tensor.Meta) tensor.Meta {
 // pack transposes constants of the row program, such as a mask, to the layout of the scores. It applies only to
 // constants that vary along rows and along columns.
 func (attention attentionImpl) pack(call *graph.Call, i int) (p graph.Packing, ok bool) {
-	if i < 3 || !call.Constant(i) || len(call.Out) != 1 {
+	if i < productOperands || !call.Constant(i) || len(call.Out) != 1 {
 		return p, false
 	}
 	dense := denseCall(call)
 	a, err := attention.attentionOf(dense)
-	if err != nil || !a.ByColumns() || !variesInBothDimensions(a.Others[i-3]) {
+	if err != nil || !a.ByColumns() || !variesInBothDimensions(a.Others[i-productOperands]) {
 		return p, false
 	}
 	viewShape := call.Attrs.(*Fusion).ViewShapes[i]
@@ -47,7 +50,7 @@ func (attention attentionImpl) pack(call *graph.Call, i int) (p graph.Packing, o
 		}
 		return tensor.Must(t.View(v))
 	}
-	byColumns := func(row *tensor.Tensor) *tensor.Tensor { return tensor.Must(tensor.Over(meta, row.Storage())) }
+	byColumns := func(packed *tensor.Tensor) *tensor.Tensor { return tensor.Must(tensor.Over(meta, packed.Storage())) }
 	return graph.Packing{Form: fmt.Sprintf("%v of %s by columns", meta.DType, tensor.ListString(viewShape)),
 		DType: meta.DType, Len: meta.Numel(),
 		Fill: func(ctx context.Context, dst, src *tensor.Tensor) {
@@ -73,6 +76,7 @@ func attentionOp(o *graph.Op) *graph.Op {
 	return op
 }
 
+// attentionKey is the key of the derived op: see [graph.Op.Derived].
 type attentionKey struct{}
 
 // Attends reports whether attentions whose products are calls of the op can be one node: see [graph.Attend].
@@ -96,12 +100,13 @@ func makeAttentionOp(o *graph.Op) *graph.Op {
 			Infer:  inferFused, Ref: fusedRef,
 		},
 		Facts: graph.Facts{WritesAnyOrder: true, Flops: func(call *graph.Call) float64 {
-			return attentionImpl{o.Attend, false}.work(call, graph.Walk{}).Flops
+			return attentionImpl{Attend: o.Attend}.work(call, graph.Walk{}).Flops
 		}},
 		Lowerings: graph.Lowerings{
 			Impls: []graph.Impl{
-				attentionImpl{o.Attend, true}.impl("flushed", o.Attend.Doc+" Weights below e^-60 of the largest are 0."),
-				attentionImpl{o.Attend, false}.impl("blocks", o.Attend.Doc),
+				attentionImpl{Attend: o.Attend, flushesWeights: true}.impl("flushed", o.Attend.Doc+
+					" Weights below e^-60 of the largest are 0."),
+				attentionImpl{Attend: o.Attend}.impl("blocks", o.Attend.Doc),
 			},
 		},
 	}
@@ -119,6 +124,7 @@ type attentionImpl struct {
 	flushesWeights bool
 }
 
+// impl returns the implementation with a name and a description.
 func (attention attentionImpl) impl(name, doc string) graph.Impl {
 	return graph.Impl{Name: name, Doc: doc, Inexact: attention.flushesWeights, Walks: attention.walks,
 		Work: attention.work, Read: attention.read, Pack: attention.pack,
@@ -147,8 +153,8 @@ func (attention attentionImpl) attentionOf(call *graph.Call) (*graph.Attention, 
 		metas = append(metas, meta)
 	}
 	last := len(metas) - 1
-	a := &graph.Attention{Query: metas[0], Key: metas[1], Value: metas[2], Out: metas[last], Others: metas[3:last],
-		Code: f.code}
+	a := &graph.Attention{Query: metas[0], Key: metas[1], Value: metas[2], Out: metas[last],
+		Others: metas[productOperands:last], Code: f.code}
 	a.Batch = a.Out.Shape[:a.Out.Rank()-2]
 	queries, keys, _, _ := a.Sizes()
 	for i, meta := range a.Others {
@@ -167,14 +173,14 @@ func (attention attentionImpl) attentionOf(call *graph.Call) (*graph.Attention, 
 
 // denseCall returns the call with row-major operands.
 func denseCall(call *graph.Call) *graph.Call {
-	r := *call
-	r.In = slices.Clone(call.In)
+	dense := *call
+	dense.In = slices.Clone(call.In)
 	for i, a := range call.In {
 		meta := a.Meta()
 		meta = tensor.New(meta.DType, meta.Shape...)
-		r.In[i] = graph.Of(&graph.Value{Meta: meta, Type: meta.Type()})
+		dense.In[i] = graph.Of(&graph.Value{Meta: meta, Type: meta.Type()})
 	}
-	return &r
+	return &dense
 }
 
 // walks returns the default walk and a walk for each candidate order of the result.
@@ -211,11 +217,11 @@ func (attention attentionImpl) work(call *graph.Call, walk graph.Walk) (w graph.
 	call.AddStreamed(&streamed)
 	queries, keys, _, _ := a.Sizes()
 	rows := float64(tensor.Numel(a.Batch) * queries)
-	n := rows * float64(keys)
-	if a.ByColumns() {
+	scores := rows * float64(keys)
+	if a.ByColumns() { // loops along columns start no rows
 		rows = 0
 	}
-	f.effort().AddTo(&streamed, n, rows)
+	f.effort().AddTo(&streamed, scores, rows)
 	w = w.Plus(streamed)
 	w.Footprint = call.Footprint()
 	return w
@@ -225,7 +231,7 @@ func (attention attentionImpl) work(call *graph.Call, walk graph.Walk) (w graph.
 // products. An operand of the row program is read in the order of the scores.
 func (attention attentionImpl) read(call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) (work graph.Work,
 	ok bool) {
-	if i < 3 && meta.IsContiguous() {
+	if i < productOperands && meta.IsContiguous() {
 		return work, true
 	}
 	dense := denseCall(call)
@@ -235,16 +241,17 @@ func (attention attentionImpl) read(call *graph.Call, walk graph.Walk, i int, me
 	switch {
 	case err != nil: // the operand has no view with its shape in ViewShapes
 		return work, false
-	case i < 3:
+	case i < productOperands:
 		work = attention.Read(a, i)
-	case call.Constant(i) && a.ByColumns() && variesInBothDimensions(a.Others[i-3]): // the constant is packed
+	case call.Constant(i) && a.ByColumns() && variesInBothDimensions(a.Others[i-productOperands]):
+		// The constant is packed in the order of the scores.
 	default:
 		queries, keys, _, _ := a.Sizes()
 		scores := tensor.New(meta.DType, append(slices.Clone(a.Batch), queries, keys)...)
 		if a.ByColumns() {
 			scores = transposed(scores)
 		}
-		work = graph.ReadWork(a.Others[i-3], scores)
+		work = graph.ReadWork(a.Others[i-productOperands], scores)
 	}
 	if work != (graph.Work{}) {
 		work.Footprint = call.Footprint()
@@ -252,6 +259,7 @@ func (attention attentionImpl) read(call *graph.Call, walk graph.Walk, i int, me
 	return work, true
 }
 
+// lower makes the kernel.
 func (attention attentionImpl) lower(call *graph.Call) (*graph.Kernel, error) {
 	a, err := attention.attentionOf(call)
 	if err != nil {

@@ -18,27 +18,27 @@ import (
 // different parts, such as [b*h] and [b, h]. The attention uses the finest of these shapes; the others are views of it.
 func (builder *nodeBuilder) addAttention(f *Fuser, parts []*graph.Node, keep func(*graph.Value) bool) error {
 	first, last := parts[0], parts[len(parts)-1]
-	if err := betweenProducts(parts); err != nil {
+	if err := checkProducts(parts); err != nil {
 		return err
 	}
-	finestBatch, err := fineBatch(parts)
+	batch, err := finestBatch(parts)
 	if err != nil {
 		return err
 	}
 	builder.node.Op = attentionOp(last.Op)
-	builder.fusion.Anchor = 3
+	builder.fusion.Anchor = productOperands
 	builder.node.In = []graph.Arg{first.In[0], first.In[1], last.In[1]}
 	if err := checkProductOperands(append(slices.Clone(builder.node.In), graph.Of(first.Out[0]), last.In[0])); err != nil {
 		return err
 	}
 	scores, hasFold := first.Out[0].Meta.Shape, false
 	for i, v := range []*graph.Value{first.Out[0], first.Out[0], last.Out[0]} {
-		viewShape, ok := productView(builder.node.In[i].Meta().Shape, v.Meta.Shape, finestBatch)
+		viewShape, ok := productView(builder.node.In[i].Meta().Shape, v.Meta.Shape, batch)
 		if err := builder.recordView(i, viewShape, ok); err != nil {
 			return err
 		}
 	}
-	batchAndRows := append(slices.Clone(finestBatch), scores[len(scores)-2])
+	batchAndRows := append(slices.Clone(batch), scores[len(scores)-2])
 	for i, part := range parts {
 		broadcastTo := part.Out[0].Meta.Shape
 		switch foldsRows, err := f.checkBetween(part, scores); {
@@ -70,21 +70,21 @@ func (builder *nodeBuilder) addAttention(f *Fuser, parts []*graph.Node, keep fun
 		return errors.New("no node between the products folds rows")
 	}
 	result := last.Out[0].Meta.Shape
-	builder.fusion.ViewShapes = append(builder.fusion.ViewShapes, slices.Concat(finestBatch, result[len(result)-2:]))
-	builder.fusion.Mask = make([]bool, len(finestBatch)+2)
-	builder.fusion.Mask[len(finestBatch)+1] = true
+	builder.fusion.ViewShapes = append(builder.fusion.ViewShapes, slices.Concat(batch, result[len(result)-2:]))
+	builder.fusion.Mask = make([]bool, len(batch)+2) // batch, rows, columns of the scores
+	builder.fusion.Mask[len(batch)+1] = true
 	return nil
 }
 
-// betweenProducts returns an error unless the first and the last part are the two products of an attention.
-func betweenProducts(parts []*graph.Node) error {
+// checkProducts returns an error unless the first and the last part are the two products of an attention.
+func checkProducts(parts []*graph.Node) error {
 	first, last := parts[0], parts[len(parts)-1]
 	switch {
 	case !loops.CodeAvailable():
 		return errors.New("loops have no machine code")
 	case !Attends(first.Op) || !Attends(last.Op) || len(first.Out) != 1 || len(first.In) != 2 || len(last.In) != 2:
 		return errors.New("the nodes do not begin and end with products of matrices")
-	case slices.ContainsFunc(parts, func(m *graph.Node) bool { return slices.Contains(m.Out, last.In[1].Value) }):
+	case slices.ContainsFunc(parts, func(part *graph.Node) bool { return slices.Contains(part.Out, last.In[1].Value) }):
 		return fmt.Errorf("needs all of %q before it multiplies weights by it", last.In[1].Value.Name)
 	}
 	return nil
@@ -104,7 +104,7 @@ func checkProductOperands(values []graph.Arg) error {
 		case meta.DType != dtype || dtype != tensor.Float32 && dtype != tensor.Float64:
 			return fmt.Errorf("operands of its products have dtype %v: want float32 or float64, the same for all",
 				meta.DType)
-		case i < 3 && a.Value.Const != nil:
+		case i < productOperands && a.Value.Const != nil:
 			return fmt.Errorf("%q is a constant, which another implementation packs once", a.Value.Name)
 		}
 	}
@@ -113,13 +113,13 @@ func checkProductOperands(values []graph.Arg) error {
 
 // addProduct adds the first or the last part.
 func (builder *nodeBuilder) addProduct(i int, m *graph.Node, keep func(*graph.Value) bool) {
-	in := []FusedArg{{Part: -1, Index: 0}, {Part: -1, Index: 1}}
+	in := []FusedArg{{Part: -1, Index: 0}, {Part: -1, Index: 1}} // query and key
 	if i > 0 {
-		in[1].Index = 2
-		producer, isInner := builder.producers[m.In[0].Value]
-		if in[0] = (FusedArg{Part: producer[0], Index: producer[1]}); !isInner {
-			in[0] = FusedArg{Part: -1, Index: -1}
+		in[0] = FusedArg{Part: -1, Index: -1} // absent, unless a part computes the weights
+		if producer, isInner := builder.producers[m.In[0].Value]; isInner {
+			in[0] = FusedArg{Part: producer[0], Index: producer[1]}
 		}
+		in[1].Index = 2 // value
 	}
 	builder.recordOutputs(i, m, keep)
 	builder.fusion.Parts = append(builder.fusion.Parts, FusedPart{Name: m.Name, Op: m.Op, Attrs: m.Attrs, In: in,
@@ -170,11 +170,11 @@ func (f *Fuser) checkBetween(m *graph.Node, scores []int) (foldsRows bool, err e
 // fitsScores reports whether a value of the given shape has an element for each score, or an element for each row of
 // scores. The dimensions of batch and rows may be split or joined.
 func fitsScores(shape, scores []int) bool {
-	a, b := len(shape), len(scores)
-	if a < 2 || b < 2 || shape[a-1] != scores[b-1] && shape[a-1] != 1 {
+	rank, scoresRank := len(shape), len(scores)
+	if rank < 2 || scoresRank < 2 || shape[rank-1] != scores[scoresRank-1] && shape[rank-1] != 1 {
 		return false
 	}
-	return tensor.Numel(shape[:a-1]) == tensor.Numel(scores[:b-1])
+	return tensor.Numel(shape[:rank-1]) == tensor.Numel(scores[:scoresRank-1])
 }
 
 // reshapesBatch reports whether a node is a view that changes only the shape of the batch. The rows of its result are
@@ -183,17 +183,18 @@ func reshapesBatch(m *graph.Node) bool {
 	if len(m.Out) != 1 || m.Out[0].Alias == nil || len(m.In) == 0 || m.In[0].Kind != graph.TensorArg {
 		return false
 	}
-	from, to := m.In[0].Meta(), m.Out[0].Meta
-	a, b := from.Rank(), to.Rank()
-	return from.IsContiguous() && to.IsContiguous() && from.Numel() == to.Numel() && from.Offset == to.Offset &&
-		a >= 2 && b >= 2 && from.Shape[a-1] == to.Shape[b-1]
+	operand, result := m.In[0].Meta(), m.Out[0].Meta
+	operandRank, resultRank := operand.Rank(), result.Rank()
+	return operand.IsContiguous() && result.IsContiguous() && operand.Numel() == result.Numel() &&
+		operand.Offset == result.Offset && operandRank >= 2 && resultRank >= 2 &&
+		operand.Shape[operandRank-1] == result.Shape[resultRank-1]
 }
 
-// fineBatch returns the shape of the batch of the attention, without sizes of 1. Parts may split and join dimensions of
-// the batch. The result is the shape with the fewest dimensions such that the batch of every part is a view of it. For
-// example, the batches [6, 4] and [2, 12] give [2, 3, 4]. Dimensions within the rows of a matrix do not belong to the
-// batch.
-func fineBatch(parts []*graph.Node) ([]int, error) {
+// finestBatch returns the shape of the batch of the attention, without sizes of 1. Parts may split and join dimensions
+// of the batch. The result is the shape with the fewest dimensions such that the batch of every part is a view of it.
+// For example, the batches [6, 4] and [2, 12] give [2, 3, 4]. Dimensions within the rows of a matrix do not belong to
+// the batch.
+func finestBatch(parts []*graph.Node) ([]int, error) {
 	scores := parts[0].Out[0].Meta.Shape
 	if len(scores) < 2 {
 		return nil, errors.New("its first product is not of two matrices")
@@ -202,7 +203,9 @@ func fineBatch(parts []*graph.Node) ([]int, error) {
 	if numRows == 0 {
 		return nil, errors.New("the batch is empty")
 	}
-	ends := []int{rows} // for all parts: products of trailing sizes, without the last dimension
+	// trailingProducts are the products of the last sizes of a batch and of the rows, for all parts. The quotients of
+	// consecutive products are the sizes of the result.
+	trailingProducts := []int{rows}
 	for i, m := range parts {
 		if len(m.Out) != 1 {
 			return nil, fmt.Errorf("%q has several results", m.Name)
@@ -218,18 +221,18 @@ func fineBatch(parts []*graph.Node) ([]int, error) {
 		n := 1
 		for _, size := range slices.Backward(leading) {
 			if n *= size; n > rows {
-				ends = append(ends, n)
+				trailingProducts = append(trailingProducts, n)
 			}
 		}
 	}
-	sorted.Ints(ends)
-	ends = slices.Compact(ends)
+	sorted.Ints(trailingProducts)
+	trailingProducts = slices.Compact(trailingProducts)
 	var batch []int
-	for i := len(ends) - 1; i > 0; i-- {
-		if ends[i]%ends[i-1] != 0 {
+	for i := len(trailingProducts) - 1; i > 0; i-- {
+		if trailingProducts[i]%trailingProducts[i-1] != 0 {
 			return nil, errors.New("no shape has the batches of all parts as views")
 		}
-		batch = append(batch, ends[i]/ends[i-1])
+		batch = append(batch, trailingProducts[i]/trailingProducts[i-1])
 	}
 	return batch, nil
 }
@@ -263,7 +266,8 @@ func sizeIn(shape, broadcastTo []int, d int) int {
 
 // leadingView returns the shape of a view of a value that is broadcast to broadcastTo. The view has the dimensions
 // `leading` instead of the first `rank` dimensions of broadcastTo, with size 1 in broadcast dimensions. shape is the
-// shape of the value.
+// shape of the value. leadingView factors the sizes of both from the last dimension to the first. It returns false if
+// the factors do not match, or if one dimension of leading would be broadcast only in part.
 func leadingView(shape, broadcastTo []int, rank int, leading []int) ([]int, bool) {
 	if len(shape) > len(broadcastTo) {
 		return nil, false
@@ -283,14 +287,14 @@ func leadingView(shape, broadcastTo []int, rank int, leading []int) ([]int, bool
 				}
 				unmatched = leading[k]
 			}
-			step := min(n, unmatched)
-			if n%step != 0 || unmatched%step != 0 || matched[k] && (size != 1) != (viewShape[k] != 1) {
+			factor := min(n, unmatched)
+			if n%factor != 0 || unmatched%factor != 0 || matched[k] && (size != 1) != (viewShape[k] != 1) {
 				return nil, false
 			}
 			if matched[k] = true; size != 1 {
 				viewShape[k] = leading[k]
 			}
-			n, unmatched = n/step, unmatched/step
+			n, unmatched = n/factor, unmatched/factor
 		}
 	}
 	return viewShape, true

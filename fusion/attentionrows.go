@@ -50,12 +50,12 @@ func NewScoreRows(a *graph.Attention, matrices, rows, rowStride, colStride int) 
 	}
 	for _, meta := range a.Others {
 		rowStride, colStride, size := meta.Strides[rank], meta.Strides[rank+1], meta.DType.Size()
-		offsets, matrixStride := a.Entries(meta), 0
+		offsets, matrixStride := a.Entries(meta), 0 // offsets of the matrices, in elements until they are scaled below
 		if matrices > 1 && len(offsets) > 1 {
 			matrixStride = offsets[1] - offsets[0]
 		}
 		ins = append(ins, block(meta.DType, matrixStride, rowStride, colStride))
-		r.operands = append(r.operands, scoreOperand{offsets, rowStride * size})
+		r.operands = append(r.operands, scoreOperand{matrixOffsets: offsets, rowStride: rowStride * size})
 		for i := range offsets {
 			offsets[i] *= size
 		}
@@ -80,8 +80,8 @@ func (r *ScoreRows) Bytes() int {
 	return align(r.plan.WorkerScratch()) + align(r.plan.Scratch()) + align(r.weightBytes)
 }
 
-// align rounds bytes up to whole cache lines.
-func align(n int) int { return (n + 63) &^ 63 }
+// align rounds a size in bytes up to whole cache lines of 64 bytes.
+func align(bytes int) int { return (bytes + 63) &^ 63 }
 
 // Listings returns the listings of the loops.
 func (r *ScoreRows) Listings() []expr.Listing {
@@ -102,7 +102,7 @@ func (r *ScoreRows) Weigh(m *graph.Mem, scores unsafe.Pointer, matrix, row int, 
 	}
 	state := r.state.Of(m)
 	state.ptrs = append(state.ptrs[:0], weights, scores)
-	others := m.Ptrs[4:] // after the result, query, key and value
+	others := m.Ptrs[1+productOperands:] // after the result, query, key and value
 	for i, o := range r.operands {
 		state.ptrs = append(state.ptrs, unsafe.Add(others[i], o.matrixOffsets[matrix]+row*o.rowStride))
 	}

@@ -31,7 +31,7 @@ func (e *Epilogue) Chain() []EpilogueStep {
 	}
 	insts := e.code.Insts
 	isOp := func(v expr.Value, op expr.Op) bool { return v >= 0 && insts[v].Op == op }
-	v, dtype := e.code.Out[0].Re, e.code.In[0]
+	v, dtype := e.code.Out[0].Re, e.code.In[0] // v: the value from which the next step back is found
 	isAnchorResult := func(v expr.Value) bool { return isOp(v, expr.Load) && insts[v].A == 0 }
 	if dtype == tensor.Int32 {
 		dtype = tensor.Float32
@@ -49,17 +49,18 @@ func (e *Epilogue) Chain() []EpilogueStep {
 		if v < 0 || insts[v].DType != dtype {
 			return nil
 		}
-		i := insts[v]
-		switch i.Op {
+		inst := insts[v]
+		switch inst.Op {
 		case expr.Add, expr.Mul, expr.Min, expr.Max:
 		default:
 			return nil
 		}
-		previous, second := i.A, i.B
+		// All these operations commute, so either operand may be the previous step.
+		previous, second := inst.A, inst.B
 		if isOp(previous, expr.Const) || isOp(previous, expr.Load) && insts[previous].A != 0 {
 			previous, second = second, previous
 		}
-		s, ok := e.step(i.Op, second, dtype)
+		s, ok := e.step(inst.Op, second, dtype)
 		if !ok {
 			return nil
 		}
@@ -83,15 +84,15 @@ func (e *Epilogue) step(op expr.Op, second expr.Value, dtype tensor.DType) (s Ep
 	case inst.Op != expr.Load || inst.A == 0 || inst.DType != dtype || e.code.In[inst.A] != dtype:
 		return s, false
 	default:
-		result, operand := e.streams[0], e.streams[1+int(inst.A)]
+		result, operand := e.streams[0], e.streams[1+int(inst.A)] // streams: the result, then the operands
 		s.AddressIndex, s.Width = operand.addressIndex, e.sizes[0]
 		sameStrides := true
 		s.IsScalar = true
 		s.AlongFastest = operand.strides[0] == operand.size
-		for d, step := range operand.strides {
-			sameStrides = sameStrides && step == result.strides[d]
-			s.IsScalar = s.IsScalar && step == 0
-			s.AlongFastest = s.AlongFastest && (d == 0 || step == 0)
+		for d, stride := range operand.strides {
+			sameStrides = sameStrides && stride == result.strides[d]
+			s.IsScalar = s.IsScalar && stride == 0
+			s.AlongFastest = s.AlongFastest && (d == 0 || stride == 0)
 		}
 		s.AlongFastest = s.AlongFastest && !sameStrides
 		return s, sameStrides || s.AlongFastest || s.IsScalar

@@ -11,10 +11,10 @@ import (
 // but neither Compile nor Impls, it is compiled as the loop of its expression. Implementations without Work are priced
 // by the op's expression. Every op that runs must be made by Define, users' own ops included.
 func Define(op graph.Op) (*graph.Op, error) {
-	if p := op.Pointwise; p != nil && op.Compile == nil && len(op.Impls) == 0 {
-		op.Compile = func(call *graph.Call) (*graph.Kernel, error) { return CompileLoop(p, call) }
+	if pointwise := op.Pointwise; pointwise != nil && op.Compile == nil && len(op.Impls) == 0 {
+		op.Compile = func(call *graph.Call) (*graph.Kernel, error) { return CompileLoop(pointwise, call) }
 		if op.Expression == nil {
-			op.Expression = p.Expression
+			op.Expression = pointwise.Expression
 		}
 	}
 	p := new(pricing)

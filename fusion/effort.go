@@ -28,11 +28,11 @@ func EffortOf(c *expr.Code) (e Effort) {
 		return e
 	}
 	if slices.ContainsFunc(c.Insts, func(inst expr.Inst) bool { return inst.Op.Elementary() }) {
-		if x, err := expand.Functions(c, expand.Target{}); err == nil {
-			c = x
+		if expanded, err := expand.Functions(c, expand.Target{}); err == nil {
+			c = expanded
 		}
 	}
-	row := make([]bool, len(c.Insts))
+	oncePerRow := make([]bool, len(c.Insts)) // by instruction: whether it depends only on constants and folds
 	for i, inst := range c.Insts {
 		weight := 1.0
 		if inst.DType.Size() == 8 {
@@ -40,12 +40,12 @@ func EffortOf(c *expr.Code) (e Effort) {
 		}
 		switch inst.Op {
 		case expr.Const:
-			row[i] = true
+			oncePerRow[i] = true
 			continue
 		case expr.Load, expr.Position:
 			continue
 		case expr.Reduce:
-			row[i] = true
+			oncePerRow[i] = true
 			e.Folds += weight
 			e.Passes++
 			continue
@@ -53,12 +53,12 @@ func EffortOf(c *expr.Code) (e Effort) {
 			e.Scans++
 			continue
 		}
-		row[i] = true
+		oncePerRow[i] = true
 		for k, v := range [...]expr.Value{inst.A, inst.B, inst.C} {
-			row[i] = row[i] && (k >= inst.Op.Args() || v < 0 || row[v])
+			oncePerRow[i] = oncePerRow[i] && (k >= inst.Op.Args() || v < 0 || oncePerRow[v])
 		}
 		switch {
-		case row[i]:
+		case oncePerRow[i]:
 			e.Row += weight
 		case inst.Op == expr.Div || inst.Op == expr.Sqrt || inst.Op == expr.Mod:
 			e.Divide += weight
@@ -86,6 +86,7 @@ func (e Effort) AddTo(work *graph.Work, n, rows float64) {
 	case e.Folds > 0:
 		work.DoUnoverlapped(e.foldKernel(graph.FoldBegin, graph.MultipassBegin), e.Passes)
 		work.DoUnoverlapped(e.foldKernel(graph.FoldElement, graph.MultipassElement), n*e.Folds)
+		// A division takes about as long as two simple instructions.
 		work.DoUnoverlapped(e.foldKernel(graph.FoldSimple, graph.MultipassSimple), n*(e.Simple+2*e.Divide))
 		e.addRowLoops(work, n, rows)
 		return
@@ -99,7 +100,7 @@ func (e Effort) AddTo(work *graph.Work, n, rows float64) {
 // exampleEffort returns the effort of the op's first example. It returns false if there is no example or no expression,
 // or if the expression does not compile.
 func exampleEffort(op *graph.Op) (e Effort, ok bool) {
-	defer func() { _ = recover() }()
+	defer func() { _ = recover() }() // functions of a caller's op may panic; its calls will report that
 	if c := exampleCode(op); c != nil && c.Compilable() {
 		return EffortOf(c), true
 	}
@@ -112,32 +113,32 @@ func exampleCode(op *graph.Op) *expr.Code {
 	if op.Expression == nil && op.Rows == nil || len(op.Examples) == 0 {
 		return nil
 	}
-	ex := op.Examples[0]
-	attrs, err := op.Schema.Decode(ex.Attrs, nil)
+	example := op.Examples[0]
+	attrs, err := op.Schema.Decode(example.Attrs, nil)
 	if err != nil {
 		return nil
 	}
 	call := &graph.Call{Attrs: attrs}
-	for _, meta := range ex.In {
-		if !meta.DType.Valid() {
+	for _, meta := range example.In {
+		if !meta.DType.Valid() { // an absent optional operand
 			call.In = append(call.In, graph.Arg{})
 			continue
 		}
 		call.In = append(call.In, graph.Of(&graph.Value{Meta: meta, Type: meta.Type()}))
 	}
-	res, err := op.Infer(call)
+	results, err := op.Infer(call)
 	if err != nil {
 		return nil
 	}
-	for _, r := range res {
-		call.Out = append(call.Out, r.Meta())
+	for _, result := range results {
+		call.Out = append(call.Out, result.Meta())
 	}
 	if op.Expression != nil {
 		code, _ := op.Expression(call)
 		return code
 	}
-	if r, err := op.Rows(call); err == nil && r != nil {
-		return r.Code
+	if rows, err := op.Rows(call); err == nil && rows != nil {
+		return rows.Code
 	}
 	return nil
 }

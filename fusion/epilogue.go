@@ -100,23 +100,23 @@ func newEpilogue(f *Fusion, call *graph.Call) (*Epilogue, error) {
 
 // compile compiles the loop of an epilogue that no kernel applies in registers.
 func (e *Epilogue) compile() (err error) {
-	results := len(e.code.Out)
-	l := &expr.Loop{Code: e.code, Scalar: make([]bool, len(e.code.In))}
+	resultCount := len(e.code.Out)
+	loop := &expr.Loop{Code: e.code, Scalar: make([]bool, len(e.code.In))}
 	for i, s := range e.streams {
-		switch step := s.strides[0]; {
-		case step == s.size:
-		case step == 0 && i >= results:
-			l.Scalar[i-results] = true
+		switch stride := s.strides[0]; {
+		case stride == s.size: // contiguous
+		case stride == 0 && i >= resultCount: // an operand with one element along the loop
+			loop.Scalar[i-resultCount] = true
 		default:
 			e.staged = append(e.staged, i)
 		}
 	}
-	e.loop, err = loops.New(l, loops.Options{})
+	e.loop, err = loops.New(loop, loops.Options{})
 	return err
 }
 
-// setDimensions sets sizes, strides and the strides of all streams. It joins dimensions of the anchor's result that are
-// contiguous in all streams.
+// setDimensions sets sizes, strides and the strides of all streams. It joins adjacent dimensions of the anchor's result
+// if one stride serves for both, in all streams. metas has the layout of each stream.
 func (e *Epilogue) setDimensions(result tensor.Meta, metas []tensor.Meta) error {
 	e.numel, e.dense = result.Numel(), result.IsNonOverlappingAndDense()
 	var dims []int
@@ -138,12 +138,13 @@ func (e *Epilogue) setDimensions(result tensor.Meta, metas []tensor.Meta) error 
 		extent = result.Strides[d] * result.Shape[d]
 		last := len(e.sizes) - 1
 		joins := true
-		steps := make([]int, len(metas))
+		streamStrides := make([]int, len(metas)) // in bytes, along dimension d; 0 where a stream is broadcast
 		for i, meta := range metas {
+			// Operands of lower rank lack the first dimensions of the result.
 			if k := d - (result.Rank() - meta.Rank()); k >= 0 && meta.Shape[k] > 1 {
-				steps[i] = meta.Strides[k] * e.streams[i].size
+				streamStrides[i] = meta.Strides[k] * e.streams[i].size
 			}
-			joins = joins && steps[i] == e.streams[i].strides[last]*e.sizes[last]
+			joins = joins && streamStrides[i] == e.streams[i].strides[last]*e.sizes[last]
 		}
 		switch {
 		case e.sizes[last] == 1: // the first dimension
@@ -156,7 +157,7 @@ func (e *Epilogue) setDimensions(result tensor.Meta, metas []tensor.Meta) error 
 		}
 		for i := range e.streams {
 			s := &e.streams[i]
-			s.strides = append(s.strides[:len(e.sizes)-1], steps[i])
+			s.strides = append(s.strides[:len(e.sizes)-1], streamStrides[i])
 		}
 	}
 	return nil
@@ -227,7 +228,7 @@ func (e *Epilogue) Apply(r *EpilogueRun, offset, rows, rowStride, cols, colStrid
 // applyRows applies the epilogue to rows of contiguous elements. It groups rows that one call of applyBlock can
 // process: rows at a constant stride along one dimension.
 func (e *Epilogue) applyRows(r *EpilogueRun, offset, rows, rowStride, cols int) {
-	dim := 0 // the dimension along which consecutive rows differ
+	dim := 0 // the dimension along which consecutive rows differ: the slowest whose stride divides rowStride
 	for d := range e.sizes {
 		if rowStride%e.strides[d] == 0 {
 			dim = d
@@ -299,59 +300,67 @@ func (e *Epilogue) applyBlock(r *EpilogueRun, rows, dim, indexStep, cols int) {
 		return
 	}
 	e.setStreamAddresses(r, dim, indexStep)
-	e.stageRows(r, rows, cols, false)
+	e.stageRows(r, rows, cols, beforeLoop)
 	e.loop.Run(&r.state, r.ptrs, r.rowStrides, cols, rows)
-	if results := len(e.code.Out); len(e.staged) > 0 && e.staged[0] < results {
+	if resultCount := len(e.code.Out); len(e.staged) > 0 && e.staged[0] < resultCount {
 		e.setStreamAddresses(r, dim, indexStep)
-		e.stageRows(r, rows, cols, true)
+		e.stageRows(r, rows, cols, afterLoop)
 	}
 }
 
 // setStreamAddresses sets the addresses of all streams at r.coords, and their strides between rows.
 func (e *Epilogue) setStreamAddresses(r *EpilogueRun, dim, indexStep int) {
 	for i, s := range e.streams {
-		off := 0
-		for d, x := range r.coords {
-			off += x * s.strides[d]
+		byteOffset := 0
+		for d, coord := range r.coords {
+			byteOffset += coord * s.strides[d]
 		}
-		r.ptrs[i], r.rowStrides[i] = unsafe.Add(r.base[i], off), indexStep*s.strides[dim]
+		r.ptrs[i], r.rowStrides[i] = unsafe.Add(r.base[i], byteOffset), indexStep*s.strides[dim]
 	}
 }
 
-// stageRows copies the staged streams. Before the loop (afterLoop is false) it copies operands to the buffer and points
-// all staged streams to it. After the loop it copies results from the buffer.
-func (e *Epilogue) stageRows(r *EpilogueRun, rows, cols int, afterLoop bool) {
-	free := unsafe.Pointer(unsafe.SliceData(r.stage))
+// staging is the time of a call of stageRows.
+type staging bool
+
+const (
+	beforeLoop staging = false
+	afterLoop  staging = true
+)
+
+// stageRows copies the staged streams. Before the loop it copies operands to the buffer and points all staged streams
+// to it. After the loop it copies results from the buffer.
+func (e *Epilogue) stageRows(r *EpilogueRun, rows, cols int, time staging) {
+	next := unsafe.Pointer(unsafe.SliceData(r.stage))
 	for _, i := range e.staged {
-		s, staged := e.streams[i], free
-		free = unsafe.Add(free, stageElems*s.size)
+		s, buffer := e.streams[i], next
+		next = unsafe.Add(next, stageElems*s.size)
 		mover := strided.Move(s.size)
 		along := strided.Axis{N: cols, Dst: s.size, Src: s.strides[0]}
 		across := strided.Axis{N: rows, Dst: cols * s.size, Src: r.rowStrides[i]}
 		switch isResult := i < len(e.code.Out); {
-		case isResult && afterLoop:
-			mover.Block(r.ptrs[i], staged, along.Swapped(), across.Swapped())
+		case isResult && time == afterLoop:
+			mover.Block(r.ptrs[i], buffer, along.Swapped(), across.Swapped())
 			continue
-		case !isResult && !afterLoop:
-			mover.Block(staged, r.ptrs[i], along, across)
+		case !isResult && time == beforeLoop:
+			mover.Block(buffer, r.ptrs[i], along, across)
 		}
-		r.ptrs[i], r.rowStrides[i] = staged, cols*s.size
+		r.ptrs[i], r.rowStrides[i] = buffer, cols*s.size
 	}
 }
 
 // applyParts calls applyBlock for parts of a rectangle that fit in the buffer.
 func (e *Epilogue) applyParts(r *EpilogueRun, rows, dim, indexStep, cols int) {
-	first, column := r.coords[dim], r.coords[0]
+	firstCoord, firstColumn := r.coords[dim], r.coords[0]
 	for row := 0; row < rows; {
-		n := max(1, min(rows-row, stageElems/cols))
+		rowCount := max(1, min(rows-row, stageElems/cols)) // 1 if a row exceeds the buffer
 		for c := 0; c < cols; c += stageElems {
-			r.coords[0] = column + c
-			r.coords[dim] += row * indexStep
-			e.applyBlock(r, n, dim, indexStep, min(stageElems, cols-c))
-			r.coords[dim] = first
+			r.coords[0] = firstColumn + c
+			r.coords[dim] += row * indexStep // dim may be 0
+			e.applyBlock(r, rowCount, dim, indexStep, min(stageElems, cols-c))
+			r.coords[dim] = firstCoord
 		}
-		r.coords[0] = column
-		r.coords[dim] = first
-		row += n
+		r.coords[0] = firstColumn
+		r.coords[dim] = firstCoord
+		row += rowCount
 	}
 }

@@ -32,14 +32,14 @@ func (e Effort) foldKernel(single, several string) string {
 	return single
 }
 
-// addRowLoops adds the work of starting and ending loops along rows. n is the number of elements of all rows together.
-func (e Effort) addRowLoops(work *graph.Work, n, rows float64) {
-	if rows <= 0 || n <= 0 || !loops.CodeAvailable() {
+// addRowLoops adds the work of starting and ending loops along rows. elements is their number in all rows together.
+func (e Effort) addRowLoops(work *graph.Work, elements, rows float64) {
+	if rows <= 0 || elements <= 0 || !loops.CodeAvailable() {
 		return
 	}
 	work.DoUnoverlapped(e.foldKernel(graph.FoldRow, graph.MultipassRow), rows*e.Passes)
 	// If a row fits in a register, the lanes of the register belong to several rows, and there is no tail.
-	if length := n / rows; length > floatsPerRegister && math.Mod(length, floatsPerRegister) != 0 {
+	if length := elements / rows; length > floatsPerRegister && math.Mod(length, floatsPerRegister) != 0 {
 		work.DoUnoverlapped(e.foldKernel(graph.FoldTail, graph.MultipassTail), rows*e.Passes)
 	}
 }
@@ -94,8 +94,8 @@ func (fold *folding) foldsFastest(meta tensor.Meta) bool {
 	return d < 0 || fold.isFolded(d) // d is negative if meta has one element
 }
 
-// isFolded reports whether dimension d of the operand is folded. A split dimension counts as folded if its second part
-// is.
+// isFolded reports whether dimension d of the operand is folded. A split dimension counts as folded if the second of
+// the two dimensions that it is split into is folded.
 func (fold *folding) isFolded(d int) bool {
 	if fold.split > 0 && d >= 1 {
 		d++
@@ -106,14 +106,14 @@ func (fold *folding) isFolded(d int) bool {
 // columnTile is the approximate number of columns that a loop along columns processes together.
 const columnTile = 256
 
-// columnRuns returns the number of runs of columns. A run is contiguous in meta. meta has the shape of the operand
-// (operandShape).
+// columnRuns returns the number of runs of at most columnTile columns. A run is contiguous in meta, which has the shape
+// of the operand (operandShape).
 func (fold *folding) columnRuns(meta tensor.Meta) float64 {
-	n, run := meta.Numel(), 1
-	for {
+	elements, run := meta.Numel(), 1
+	for { // extend the run by the dimension that continues it
 		next := -1
-		for d, s := range meta.Strides {
-			if s == run && meta.Shape[d] > 1 && !fold.isFolded(d) {
+		for d, stride := range meta.Strides {
+			if stride == run && meta.Shape[d] > 1 && !fold.isFolded(d) {
 				next = d
 			}
 		}
@@ -122,7 +122,7 @@ func (fold *folding) columnRuns(meta tensor.Meta) float64 {
 		}
 		run *= meta.Shape[next]
 	}
-	return float64(n/max(1, run)) * math.Ceil(float64(run)/columnTile)
+	return float64(elements/max(1, run)) * math.Ceil(float64(run)/columnTile)
 }
 
 // addLoopStarts adds the work of starting rows or runs of columns of meta. meta has the shape of the operand

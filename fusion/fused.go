@@ -83,6 +83,9 @@ var Fused = func() *graph.Op {
 	return op
 }()
 
+// errNoFusion is the error of a node that a caller has made from the op of a fused node.
+var errNoFusion = errors.New("only passes can make fused nodes")
+
 // visitParts calls visit for each part, with a call of the part. in has the operands of the fused node. visit returns
 // the types of the part's results, which are operand types of later parts. visitParts returns the types of the results
 // of all parts.
@@ -119,13 +122,13 @@ func (f *Fusion) visitParts(in []graph.Arg, visit func(p *FusedPart, call *graph
 
 // inferredTypes returns the types that a part infers.
 func inferredTypes(p *FusedPart, call *graph.Call) ([]tensor.Type, error) {
-	res, err := p.Op.Infer(call)
+	results, err := p.Op.Infer(call)
 	if err != nil {
 		return nil, err
 	}
-	types := make([]tensor.Type, len(res))
-	for i, r := range res {
-		types[i] = r.Type
+	types := make([]tensor.Type, len(results))
+	for i, result := range results {
+		types[i] = result.Type
 	}
 	return types, nil
 }
@@ -134,20 +137,21 @@ func inferredTypes(p *FusedPart, call *graph.Call) ([]tensor.Type, error) {
 func inferFused(call *graph.Call) ([]graph.Result, error) {
 	f, ok := call.Attrs.(*Fusion)
 	if !ok {
-		return nil, errors.New("only passes can make fused nodes")
+		return nil, errNoFusion
 	}
 	types, err := f.visitParts(call.In, inferredTypes)
 	if err != nil {
 		return nil, err
 	}
-	res := make([]graph.Result, len(f.Results))
-	for i, r := range f.Results {
-		if r[0] >= len(types) || r[1] >= len(types[r[0]]) {
+	results := make([]graph.Result, len(f.Results))
+	for i, result := range f.Results {
+		part, output := result[0], result[1]
+		if part >= len(types) || output >= len(types[part]) {
 			return nil, fmt.Errorf("no part computes result %d", i)
 		}
-		res[i] = graph.Result{Type: types[r[0]][r[1]], Alias: graph.Fresh}
+		results[i] = graph.Result{Type: types[part][output], Alias: graph.Fresh}
 	}
-	return res, nil
+	return results, nil
 }
 
 // Code returns the expression of all parts, in the dtypes that operands and results have in memory. With an anchor, it
@@ -163,13 +167,10 @@ func (f *Fusion) Code() *expr.Code {
 // the loop's dimensions; the layouts of the operands determine only the order that remains open.
 func lowerFused(call *graph.Call) (*graph.Kernel, error) {
 	f, ok := call.Attrs.(*Fusion)
-	if !ok {
-		return nil, errors.New("only passes can make fused nodes")
+	if !ok || f.code == nil {
+		return nil, errNoFusion
 	}
 	code := f.code
-	if code == nil {
-		return nil, errors.New("only passes can make fused nodes")
-	}
 	if f.Mask != nil {
 		return f.lowerRows(call)
 	}
@@ -213,19 +214,19 @@ func fusedForms(call *graph.Call) ([]graph.Form, error) {
 	f, ok := call.Attrs.(*Fusion)
 	switch {
 	case !ok || f.code == nil:
-		return nil, errors.New("only passes can make fused nodes")
+		return nil, errNoFusion
 	case f.Mask != nil:
 		r, err := f.rowsOf(call)
 		return []graph.Form{r}, err
 	}
-	e := &graph.Elements{Code: f.code}
-	for i, m := range call.Out {
-		e.Operands = append(e.Operands, graph.FormOperand{Index: i, Meta: m})
+	elements := &graph.Elements{Code: f.code}
+	for i, meta := range call.Out {
+		elements.Operands = append(elements.Operands, graph.FormOperand{Index: i, Meta: meta})
 	}
 	for i := range call.In {
-		e.Operands = append(e.Operands, graph.FormOperand{Index: len(call.Out) + i, Meta: call.Meta(i)})
+		elements.Operands = append(elements.Operands, graph.FormOperand{Index: len(call.Out) + i, Meta: call.Meta(i)})
 	}
-	return []graph.Form{e}, nil
+	return []graph.Form{elements}, nil
 }
 
 // lowerRows compiles a row program.
@@ -324,9 +325,9 @@ func (f *Fusion) foldingOf(call *graph.Call) (fold folding, ok bool) {
 func fusedRef(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	f, ok := call.Attrs.(*Fusion)
 	if !ok {
-		return nil, errors.New("only passes can make fused nodes")
+		return nil, errNoFusion
 	}
-	results := make([][]*tensor.Tensor, 0, len(f.Parts))
+	results := make([][]*tensor.Tensor, 0, len(f.Parts)) // by part and output
 	_, err := f.visitParts(call.In, func(p *FusedPart, call *graph.Call) ([]tensor.Type, error) {
 		types, err := inferredTypes(p, call)
 		if err != nil {
@@ -359,8 +360,8 @@ func fusedRef(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		return nil, err
 	}
 	out := make([]*tensor.Tensor, len(f.Results))
-	for i, r := range f.Results {
-		out[i] = results[r[0]][r[1]]
+	for i, result := range f.Results {
+		out[i] = results[result[0]][result[1]]
 	}
 	return out, nil
 }

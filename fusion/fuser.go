@@ -58,7 +58,7 @@ func (f *Fuser) Expression(n *graph.Node) (*expr.Code, error) {
 	case f.codes.At(n.Out[0]) != nil:
 		return f.codes.At(n.Out[0]), nil
 	}
-	if !n.InfersLike(f.lastMissed) {
+	if !n.InfersLike(f.lastMissed) { // consecutive nodes that are alike share one expression
 		f.missedCode, f.missedErr = expressionOf(n)
 	}
 	f.lastMissed = n
@@ -80,11 +80,11 @@ func expressionOf(n *graph.Node) (*expr.Code, error) {
 			return nil, errView
 		}
 	}
-	c, err := n.Op.Expression(n.Call())
-	if err == nil && c == nil {
+	code, err := n.Op.Expression(n.Call())
+	if err == nil && code == nil {
 		err = errNoExpression
 	}
-	return c, err
+	return code, err
 }
 
 // Rows returns the computation of a node as an expression over rows, a row program. It returns nil if the node has no
@@ -94,29 +94,28 @@ func (f *Fuser) Rows(n *graph.Node) *graph.Rows {
 	if f == nil || n == nil || n.Op == nil || n.Op.Rows == nil || len(n.Out) == 0 || !loops.CodeAvailable() {
 		return nil
 	}
-	if r := f.rows.At(n.Out[0]); r != nil {
-		return r
+	rows := f.rows.At(n.Out[0])
+	if rows == nil {
+		if rows = rowsOf(n); rows != nil {
+			f.rows.Set(n.Out[0], rows)
+		}
 	}
-	r := rowsOf(n)
-	if r != nil {
-		f.rows.Set(n.Out[0], r)
-	}
-	return r
+	return rows
 }
 
 // rowsOf is [Fuser.Rows] without the cache.
 func rowsOf(n *graph.Node) *graph.Rows {
 	call := n.Call()
-	r, err := n.Op.Rows(call)
-	if err != nil || r == nil || len(r.Mask) != r.Rank(call.Meta(0).Rank()) {
+	rows, err := n.Op.Rows(call)
+	if err != nil || rows == nil || len(rows.Mask) != rows.Rank(call.Meta(0).Rank()) {
 		return nil
 	}
 	for i, a := range call.In {
-		if a.Kind == graph.TensorArg && !slices.Contains(r.In, i) {
+		if a.Kind == graph.TensorArg && !slices.Contains(rows.In, i) {
 			return nil // the call has an operand that the expression does not read
 		}
 	}
-	return r
+	return rows
 }
 
 // Fuse replaces each group by one node at the position of the group's last node, and returns the new nodes in the order
@@ -160,8 +159,8 @@ func (f *Fuser) fusedNode(group Group, keep func(*graph.Value) bool) (*graph.Nod
 	builder := &nodeBuilder{fusion: &Fusion{Parts: make([]FusedPart, 0, len(parts)), Mask: slices.Clone(group.Mask),
 		Split: group.Split}, node: &graph.Node{Op: Fused}, producers: make(map[*graph.Value][2]int, len(parts)),
 		operandIndex: map[operandKey]int{}}
-	for i, m := range parts {
-		if m == nil || m.Op == nil || len(m.Out) == 0 || !f.graph.Owns(m.Out[0]) {
+	for i, member := range parts {
+		if member == nil || member.Op == nil || len(member.Out) == 0 || !f.graph.Owns(member.Out[0]) {
 			return nil, fmt.Errorf("part %d is not a node of the graph", i)
 		}
 	}
@@ -186,10 +185,10 @@ func (builder *nodeBuilder) addParts(f *Fuser, group Group, keep func(*graph.Val
 	if group.Attention {
 		return builder.addAttention(f, group.Nodes, keep)
 	}
-	for i, m := range group.Nodes {
-		add := func() error { return builder.addPart(i, m, f.channelVectorTest(m, group), keep) }
+	for i, member := range group.Nodes {
+		add := func() error { return builder.addPart(i, member, f.channelVectorTest(member, group), keep) }
 		if i == 0 && group.Anchor {
-			add = func() error { return builder.addAnchor(m, keep) }
+			add = func() error { return builder.addAnchor(member, keep) }
 		}
 		if err := add(); err != nil {
 			return err
@@ -198,12 +197,13 @@ func (builder *nodeBuilder) addParts(f *Fuser, group Group, keep func(*graph.Val
 	return nil
 }
 
-// nodeBuilder builds a fused node from its parts.
+// nodeBuilder builds a fused node from its parts. A node that becomes a part is a member of the group; the FusedPart
+// records it.
 type nodeBuilder struct {
 	fusion       *Fusion
 	node         *graph.Node
-	producers    map[*graph.Value][2]int // for each value that a part computes: index of the part, and of its output
-	operandIndex map[operandKey]int      // index of the operand in node.In
+	producers    map[*graph.Value][2]int // by value that a part computes: index of the part, and of its output
+	operandIndex map[operandKey]int      // by operand of parts: its index in node.In
 }
 
 // operandKey identifies an operand of the fused node: a value, and whether it is a vector along dimension 1. The same
@@ -213,39 +213,40 @@ type operandKey struct {
 	isChannelVector bool
 }
 
-// channelVectorTest returns a function that reports whether operand k of node m is a vector along dimension 1, such as
+// channelVectorTest returns a function that reports whether operand k of member is a vector along dimension 1, such as
 // a bias.
-func (f *Fuser) channelVectorTest(m *graph.Node, group Group) func(k int) bool {
-	var r *graph.Rows
-	if group.Mask != nil && m.Op.Expression == nil {
-		r = f.Rows(m)
+func (f *Fuser) channelVectorTest(member *graph.Node, group Group) func(k int) bool {
+	var rows *graph.Rows
+	if group.Mask != nil && member.Op.Expression == nil {
+		rows = f.Rows(member)
 	}
-	return func(k int) bool { return r != nil && r.Along(slices.Index(r.In, k)) }
+	return func(k int) bool { return rows != nil && rows.Along(slices.Index(rows.In, k)) }
 }
 
 // addAnchor adds the first part, an anchor.
-func (builder *nodeBuilder) addAnchor(m *graph.Node, keep func(*graph.Value) bool) error {
-	op := withEpilogue(m.Op)
+func (builder *nodeBuilder) addAnchor(member *graph.Node, keep func(*graph.Value) bool) error {
+	op := withEpilogue(member.Op)
 	if op == nil {
-		return fmt.Errorf("%q %w", m.Name, errNoEpilogue)
+		return fmt.Errorf("%q %w", member.Name, errNoEpilogue)
 	}
-	p := FusedPart{Name: m.Name, Op: m.Op, Attrs: m.Attrs, In: make([]FusedArg, len(m.In)), ResultCount: len(m.Out)}
-	for k, a := range m.In {
+	p := FusedPart{Name: member.Name, Op: member.Op, Attrs: member.Attrs, In: make([]FusedArg, len(member.In)),
+		ResultCount: len(member.Out)}
+	for k, a := range member.In {
 		if p.In[k] = (FusedArg{Part: -1, Index: k}); a.Kind == graph.Null {
 			p.In[k].Index = -1
 		}
 	}
-	builder.node.Op, builder.node.In, builder.node.Pin = op, slices.Clone(m.In), m.Pin
-	builder.fusion.Anchor, builder.fusion.Channels = len(m.In), make([]bool, len(m.In))
-	builder.recordOutputs(0, m, keep)
+	builder.node.Op, builder.node.In, builder.node.Pin = op, slices.Clone(member.In), member.Pin
+	builder.fusion.Anchor, builder.fusion.Channels = len(member.In), make([]bool, len(member.In))
+	builder.recordOutputs(0, member, keep)
 	builder.fusion.Parts = append(builder.fusion.Parts, p)
 	return nil
 }
 
-// recordOutputs records the outputs of part i, which is node m. keep reports whether an output becomes a result of the
+// recordOutputs records the outputs of member, which is part i. keep reports whether an output becomes a result of the
 // fused node.
-func (builder *nodeBuilder) recordOutputs(i int, m *graph.Node, keep func(*graph.Value) bool) {
-	for k, v := range m.Out {
+func (builder *nodeBuilder) recordOutputs(i int, member *graph.Node, keep func(*graph.Value) bool) {
+	for k, v := range member.Out {
 		builder.producers[v] = [2]int{i, k}
 		if keep(v) {
 			builder.fusion.Results = append(builder.fusion.Results, [2]int{i, k})
@@ -254,33 +255,34 @@ func (builder *nodeBuilder) recordOutputs(i int, m *graph.Node, keep func(*graph
 	}
 }
 
-// addPart adds node m as part i. isChannelVector reports whether operand k of m is a vector along dimension 1.
-func (builder *nodeBuilder) addPart(i int, m *graph.Node, isChannelVector func(k int) bool,
+// addPart adds member as part i. isChannelVector reports whether operand k of member is a vector along dimension 1.
+func (builder *nodeBuilder) addPart(i int, member *graph.Node, isChannelVector func(k int) bool,
 	keep func(*graph.Value) bool) error {
-	p := FusedPart{Name: m.Name, Op: m.Op, Attrs: m.Attrs, In: make([]FusedArg, 0, len(m.In)), ResultCount: len(m.Out)}
-	for k, a := range m.In {
+	p := FusedPart{Name: member.Name, Op: member.Op, Attrs: member.Attrs, In: make([]FusedArg, 0, len(member.In)),
+		ResultCount: len(member.Out)}
+	for k, a := range member.In {
 		switch producer, isInner := builder.producers[a.Value]; {
 		case a.Kind == graph.NumberArg:
 			p.In = append(p.In, FusedArg{Number: a.Number})
 		case a.Kind == graph.Null:
-			return fmt.Errorf("operand %d of %q is absent", k, m.Name)
+			return fmt.Errorf("operand %d of %q is absent", k, member.Name)
 		case isInner && isChannelVector(k):
-			return fmt.Errorf("operand %d of %q is a vector along dimension 1 that another part computes", k, m.Name)
+			return fmt.Errorf("operand %d of %q is a vector along dimension 1 that another part computes", k, member.Name)
 		case isInner:
 			p.In = append(p.In, FusedArg{Part: producer[0], Index: producer[1]})
 		default:
 			key := operandKey{a.Value, isChannelVector(k)}
-			place, known := builder.operandIndex[key]
+			index, known := builder.operandIndex[key]
 			if !known {
-				place = len(builder.node.In)
-				builder.operandIndex[key] = place
+				index = len(builder.node.In)
+				builder.operandIndex[key] = index
 				builder.node.In = append(builder.node.In, a)
 				builder.fusion.Channels = append(builder.fusion.Channels, key.isChannelVector)
 			}
-			p.In = append(p.In, FusedArg{Part: -1, Index: place})
+			p.In = append(p.In, FusedArg{Part: -1, Index: index})
 		}
 	}
-	builder.recordOutputs(i, m, keep)
+	builder.recordOutputs(i, member, keep)
 	builder.fusion.Parts = append(builder.fusion.Parts, p)
 	return nil
 }
@@ -297,18 +299,19 @@ func (builder *nodeBuilder) inline(f *Fuser, parts []*graph.Node) error {
 	}
 	b := expr.NewBuilder(dtypes...)
 	outputs := make([][]expr.Output, len(parts))
-	for i, m := range parts {
+	for i, member := range parts {
 		switch isAttention := builder.fusion.ViewShapes != nil; {
 		case i == 0 && anchor > 0:
 			outputs[i] = []expr.Output{b.Real(b.Load(0))}
 			continue
-		case isAttention && (i == len(parts)-1 || reshapesBatch(m)): // computes no elements
+		// Views, and the second product, are not part of the expression: their values are those of their first operand.
+		case isAttention && (i == len(parts)-1 || reshapesBatch(member)):
 			outputs[i] = outputs[builder.fusion.Parts[i].In[0].Part]
 			continue
 		}
-		code, operandOf, err := f.partExpression(m, builder.fusion.Mask != nil)
+		code, operandOf, err := f.partExpression(member, builder.fusion.Mask != nil)
 		if err != nil {
-			return fmt.Errorf("%q: %w", m.Name, err)
+			return fmt.Errorf("%q: %w", member.Name, err)
 		}
 		in := builder.fusion.Parts[i].In
 		outputs[i] = b.Inline(code, func(operand, component int) expr.Value {
@@ -327,8 +330,8 @@ func (builder *nodeBuilder) inline(f *Fuser, parts []*graph.Node) error {
 		})
 	}
 	out := make([]expr.Output, len(builder.fusion.Results))
-	for i, r := range builder.fusion.Results {
-		out[i] = outputs[r[0]][r[1]]
+	for i, result := range builder.fusion.Results {
+		out[i] = outputs[result[0]][result[1]]
 	}
 	code, err := b.Build(out...)
 	builder.fusion.code = code
@@ -340,13 +343,14 @@ func (builder *nodeBuilder) inline(f *Fuser, parts []*graph.Node) error {
 }
 
 // partExpression returns the expression of a part. Operand i of the expression reads operand operandOf(i) of the part.
-func (f *Fuser) partExpression(n *graph.Node, rows bool) (code *expr.Code, operandOf func(int) int, err error) {
-	if rows && n.Op.Expression == nil {
-		r := f.Rows(n)
-		if r == nil {
+// hasMask means that the group folds dimensions, so that parts may be row programs.
+func (f *Fuser) partExpression(n *graph.Node, hasMask bool) (code *expr.Code, operandOf func(int) int, err error) {
+	if hasMask && n.Op.Expression == nil {
+		rows := f.Rows(n)
+		if rows == nil {
 			return nil, nil, errNoExpression
 		}
-		return r.Code, func(i int) int { return r.In[i] }, nil
+		return rows.Code, func(i int) int { return rows.In[i] }, nil
 	}
 	code, err = f.Expression(n)
 	return code, func(i int) int { return i }, err

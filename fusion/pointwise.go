@@ -79,9 +79,10 @@ func compiledGrain(elementNS float64) int {
 // evenGrain returns a number of elements near grain that makes all chunks about equal in size. It is a multiple of
 // LineBytes, so that chunks of any element size consist of whole cache lines.
 func evenGrain(elements, grain int) int {
-	chunks := machine.DivideUnits(elements, 1, grain).Chunks
-	line := max(1, chunks) * machine.LineBytes // chunks is 0 if there are no elements
-	return max(1, (elements+line-1)/line) * machine.LineBytes
+	chunks := max(1, machine.DivideUnits(elements, 1, grain).Chunks) // DivideUnits returns 0 chunks for 0 elements
+	divisor := chunks * machine.LineBytes
+	multiples := max(1, (elements+divisor-1)/divisor) // multiples of LineBytes in a chunk, rounded up
+	return multiples * machine.LineBytes
 }
 
 // loopKernel makes the kernel of a loop. If grain is 0, the grain of an interpreted loop depends on its expression.
@@ -109,9 +110,9 @@ func loopKernel(call *graph.Call, it *iter.Iterator, body rule.Kernel, grain int
 	if loop.IsExpression() {
 		kernel.Code = loop.Listings
 	}
-	nout := it.NumOutputs()
+	outputCount := it.NumOutputs()
 	for i, a := range call.In {
-		meta := it.Meta(nout + i)
+		meta := it.Meta(outputCount + i)
 		if a.Kind == graph.NumberArg {
 			if kernel.Bound == nil {
 				kernel.Bound = make([]*tensor.Tensor, len(call.In))
@@ -119,7 +120,7 @@ func loopKernel(call *graph.Call, it *iter.Iterator, body rule.Kernel, grain int
 			kernel.Bound[i] = a.Number.Tensor(meta.DType)
 			continue
 		}
-		for o := range nout {
+		for o := range outputCount {
 			// An operand with the same addresses as the result may be overwritten, because the loop reads each block of the
 			// operand before it writes this block of the result.
 			if out := it.Meta(o); meta.DType.Size() == out.DType.Size() && meta.SameAddresses(out) {

@@ -40,7 +40,8 @@ func CompileRows(r *graph.Rows, call *graph.Call) (*graph.Kernel, error) {
 var rowprogDirection = [...]rowprog.Direction{graph.AnyDirection: rowprog.AnyDirection, graph.ByRows: rowprog.ByRows,
 	graph.ByColumns: rowprog.ByColumns}
 
-// rowPlan is a compiled row program: a [rowprog.Plan], or a [rowprog.Pieces] if rows are cut into pieces.
+// rowPlan is a compiled row program: a [rowprog.Plan], or a [rowprog.Pieces] if rows are cut into pieces. InPlace lists
+// pairs of indices, of an output and of an operand that it may overwrite.
 type rowPlan interface {
 	Phases() int
 	Chunks(phase int) int
@@ -85,7 +86,8 @@ func planRows(r *graph.Rows, call *graph.Call) (rowPlan, error) {
 	if err != nil {
 		return nil, err
 	}
-	full, direction := rowShapeOf(r, call), rowprogDirection[r.Direction]
+	full, direction := rowShapeOf(r, call), rowprogDirection[r.Direction] // full: the shape of all operands
+	// NewPieces returns nil if the program cannot be cut into pieces.
 	if r.Cut(full) || r.Unsuited(full) != "" {
 		if p, err := rowprog.NewPieces(r.Code, outs, ins, r.Mask, direction); p != nil || err != nil {
 			return p, err
@@ -179,6 +181,7 @@ type rowState struct {
 	ptrs []unsafe.Pointer
 }
 
+// run runs a chunk of a phase of the plan.
 func (w *rowWork) run(m *graph.Mem, phase, chunk int) error {
 	if len(m.Ptrs) < w.numAddresses {
 		return fmt.Errorf("got %d of %d addresses", len(m.Ptrs), w.numAddresses)

@@ -196,8 +196,8 @@ func (p *Plan) noteGroups(groups []fusion.Group) {
 	}
 }
 
-// followGroups rebuilds the recorded groups. As in group, both the groups and the nodes of a group are listed in reverse
-// order of the graph.
+// followGroups rebuilds the recorded groups. As in group, both the groups and the nodes of a group are listed in
+// reverse order of the graph.
 func (g *grouper) followGroups() error {
 	byNumber := make(map[int]*graph.Node, len(g.plan.Graph.Nodes))
 	for _, n := range g.plan.Graph.Nodes {
@@ -381,10 +381,10 @@ func (l *layouter) implFor(n *graph.Node, c *layout.Choice) (*graph.Impl, graph.
 	return nil, c.Walk, misfit("no implementation of %s supports the layout of the decisions", n.Name)
 }
 
-// storageAsWritten reports whether the memory of v has the layout of the graph as written. v is an operand of an op that
-// reads the bytes of its operand's memory, such as as_strided. replacement is the copy that the op reads in place of v,
-// or nil. Without a copy, the layouts of v and of all values that v views must be unchanged. A copy must have its own
-// memory and the original strides.
+// storageAsWritten reports whether the memory of v has the layout of the graph as written. v is an operand of an op
+// that reads the bytes of its operand's memory, such as as_strided. replacement is the copy that the op reads in place
+// of v, or nil. Without a copy, the layouts of v and of all values that v views must be unchanged. A copy must have its
+// own memory and the original strides.
 func (l *layouter) storageAsWritten(v *graph.Value, replacement *layout.Copy) bool {
 	if replacement != nil && !replacement.Original {
 		return replacement.Strides != nil && !replacement.View && v.Alias == nil && v.Node != nil &&

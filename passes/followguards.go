@@ -24,7 +24,7 @@ func (g *grouper) guard(group *nodeGroup) {
 	for _, n := range group.nodes {
 		nodeSpace, shape := g.spaceOfType(n)
 		if nodeSpace.mask != nil {
-			fits, cut := g.fuser.Rows(n).Suits(shape)
+			fits, cut := g.fuser.Rows(n).Suits(shape) // whether the rows suit a loop, and whether they are cut into pieces
 			fits.Holds()
 			cut.Holds()
 		}

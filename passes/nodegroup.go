@@ -142,7 +142,8 @@ func (g *grouper) merge(earlier, later *nodeGroup, n *graph.Node) *nodeGroup {
 		}
 	}
 	// One more node: n. The counts of results and operands are upper bounds, because each group may read the other.
-	if why := overLimit(len(earlier.nodes)+len(later.nodes)+1, earlier.resultCount+later.resultCount, operands); why != "" {
+	nodes, results := len(earlier.nodes)+len(later.nodes)+1, earlier.resultCount+later.resultCount
+	if why := overLimit(nodes, results, operands); why != "" {
 		g.recordUnfused(n, why)
 		return earlier
 	}

@@ -12,8 +12,8 @@ import (
 // example, a product of dequantized values becomes an int8 product. Nodes are visited in order, so that earlier nodes
 // are already rewritten. New nodes are visited, too.
 func rewrite(p *Plan) error {
-	r := &rewriting{plan: p, unaryResults: map[*graph.Value][]*graph.Value{}, context: graph.RewriteContext{Exact: p.exact},
-		readers: graph.NewByValue[int](p.Graph)}
+	r := &rewriting{plan: p, unaryResults: map[*graph.Value][]*graph.Value{},
+		context: graph.RewriteContext{Exact: p.exact}, readers: graph.NewByValue[int](p.Graph)}
 	r.context.UsedOnlyHere = func(v *graph.Value) bool { return v != nil && r.readers.At(v) == 1 }
 	r.context.ComputedFrom = func(v *graph.Value) []*graph.Value { return r.unaryResults[v] }
 	hasRewrites := false

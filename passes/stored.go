@@ -40,8 +40,8 @@ type storedLayout struct {
 
 // storedChoice is the encoded form of a [layout.Choice].
 type storedChoice struct {
-	Impl        string // empty for a view
-	OnDevice    bool   `json:",omitzero"`
+	Impl        string   // empty for a view
+	OnDevice    bool     `json:",omitzero"`
 	Order       []byte   // of the walk
 	Out         [][]byte // by result: order of the walk's result
 	In, Results []int    // operands and copies of results: indices in Copies

@@ -87,8 +87,8 @@ type offer struct {
 // priceTolerance is the relative difference up to which prices count as equal, because they are estimates.
 const priceTolerance = 0.02
 
-// betterThan reports whether an offer is better than an offer that comes earlier in the op's list of implementations. An
-// offer that does not deviate is better; otherwise the price decides.
+// betterThan reports whether an offer is better than an offer that precedes it in the op's list of implementations. An
+// offer that does not deviate is better than one that does; otherwise the price decides.
 func (o *offer) betterThan(earlier *offer) bool {
 	if o.deviates != earlier.deviates {
 		return !o.deviates

@@ -218,8 +218,8 @@ func (e *edgeModel) addFollower(i int, computed *computedNode) {
 }
 
 // followingLabel returns the label that makes and reads operand k at the least cost, and this cost. row has, by form,
-// the cost of making the operand. Of labels with equal costs, it returns the label that costs least if all operands have their
-// preferred forms.
+// the cost of making the operand. Of labels with equal costs, it returns the label that costs least if all operands
+// have their preferred forms.
 func (computed *computedNode) followingLabel(k int, row []int64) (chosen int, cost int64) {
 	cost = wcsp.Forbidden
 	var preferredCost int64

@@ -276,10 +276,10 @@ func (m *Model) inferredLabels(n *graph.Node, call *graph.Call, impl *graph.Impl
 	return list
 }
 
-// operandsInOrder returns a node's call in which all layout-dependent operands have an order, and, by operand, the form.
-// Layout-dependent operands of another rank, or all if the order is empty, have the form that base returns. Operands that
-// do not depend on layout are unchanged, and their form is -1. The call is nil if the model does not consider the order
-// for an operand.
+// operandsInOrder returns a node's call in which all layout-dependent operands have an order, and, by operand, the
+// form. Layout-dependent operands of another rank, or all if the order is empty, have the form that base returns.
+// Operands that do not depend on layout are unchanged, and their form is -1. The call is nil if the model does not
+// consider the order for an operand.
 func (m *Model) operandsInOrder(n *graph.Node, layoutDependent []bool, order tensor.Order,
 	base func(*variable) int) (*graph.Call, []int) {
 	forms := slices.Repeat([]int{-1}, len(n.In))

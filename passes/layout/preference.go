@@ -125,7 +125,8 @@ const maxEdges = 64
 func (m *Model) findFewerCopies(options wcsp.Options, best *weightedSolution, p *Preference) (*weightedSolution,
 	error) {
 	timeWeight, copyWeight := int64(1), p.BudgetPS-p.LeastPS+1 // a copy weighs more than the slack
-	var overBudget *weightedSolution                           // the end of the edge that is above the budget; best is the other end
+	// The ends of the edge are best, which is within the budget, and overBudget, which is above it.
+	var overBudget *weightedSolution
 	for range maxEdges {
 		interrupt.Check(options.Context)
 		weights, ok := m.findWeights(timeWeight, copyWeight)

@@ -145,8 +145,8 @@ func (m *Model) addOperandSlots(i int, n *graph.Node, k int, result *variable) {
 }
 
 // withStridesOfSize1 returns slotMeta, the layout of a slot. ownBuffer is the corresponding layout with its own buffer.
-// If the two differ only in strides of dimensions of size 1, the result has the strides of ownBuffer, because prices may
-// depend on them.
+// If the two differ only in strides of dimensions of size 1, the result has the strides of ownBuffer, because prices
+// may depend on them.
 func withStridesOfSize1(slotMeta, ownBuffer tensor.Meta) tensor.Meta {
 	if ownBuffer.SameAddresses(slotMeta) {
 		slotMeta.Strides = ownBuffer.Strides

@@ -342,8 +342,8 @@ func (view *viewNode) viewForms(k int, available uint) (roots uint) {
 	return roots
 }
 
-// viewedForm returns the form of result k that is a view of an operand form, or -1 if there is none. Form 0 of an output
-// is not a view of the operand forms in outputCopies, because these are copied into it.
+// viewedForm returns the form of result k that is a view of an operand form, or -1 if there is none. Form 0 of an
+// output is not a view of the operand forms in outputCopies, because these are copied into it.
 func (view *viewNode) viewedForm(k, operandForm int) int {
 	if to := view.resultForm[k][operandForm]; to != 0 || view.outputCopies>>operandForm&1 == 0 {
 		return to

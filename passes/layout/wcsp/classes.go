@@ -9,10 +9,10 @@ import (
 )
 
 // Classes returns the cheapest assignment for each of the k cheapest combinations of classes, cheapest first. The
-// combination of an assignment consists of the classes of its labels. classes has, by variable, the class of each label;
-// nil means that all labels of the variable have the same class. Classes
-// partitions the remaining combinations as in Lawler's algorithm, and solves the problem again for each part. In
-// contrast, [KBest] may examine many assignments of one combination.
+// combination of an assignment consists of the classes of its labels. classes has, by variable, the class of each
+// label; nil means that all labels of the variable have the same class. Classes partitions the remaining combinations
+// as in Lawler's algorithm, and solves the problem again for each part. In contrast, [KBest] may examine many
+// assignments of one combination.
 //
 // The list is shorter if there are fewer feasible combinations, or if a part has no solution within the limits;
 // limited reports the latter. TimeLimit applies to all solutions together (a negative value means no limit). MaxNodes

@@ -2,8 +2,8 @@ package wcsp
 
 import "github.com/graphrun/graphrun/internal/interrupt"
 
-// guess is a heuristic assignment: its cost is an upper bound on the least cost. Changes of single labels improve it. If
-// it is forbidden, depth-first search replaces it.
+// guess is a heuristic assignment: its cost is an upper bound on the least cost. Changes of single labels improve it.
+// If it is forbidden, depth-first search replaces it.
 type guess struct {
 	instance    *instance
 	functionsOf [][]*function // by variable: the functions that depend on it

@@ -144,8 +144,8 @@ type function struct {
 // stepsPerCheck is the number of simple steps, a few nanoseconds each, between two checks of the context.
 const stepsPerCheck = 1 << 18
 
-// countSteps counts steps, and checks the context about every stepsPerCheck steps. If the context has ended, it panics as
-// [interrupt.Check] does.
+// countSteps counts steps, and checks the context about every stepsPerCheck steps. If the context has ended, it panics
+// as [interrupt.Check] does.
 func (c *checker) countSteps(steps int) {
 	if c.steps += steps; c.steps >= stepsPerCheck {
 		c.steps = 0
