@@ -390,8 +390,8 @@ func (g *gen) eachResult(base target.GReg, visit func(sum target.VReg, at target
 	}
 }
 
-// epilogueStep applies an operation to all sums; scratchReg is a free register.
-func (g *gen) epilogueStep(step tile.EpilogueStep, scratchReg target.VReg) {
+// epilogueStep applies an operation to all sums. temp is a free vector register.
+func (g *gen) epilogueStep(step tile.EpilogueStep, temp target.VReg) {
 	op := step.Op.VectorOp()
 	fromMemory := func(sum target.VReg, at target.Addr) { g.Op(op, at, sum, sum) }
 	switch step.Op {
@@ -403,14 +403,14 @@ func (g *gen) epilogueStep(step tile.EpilogueStep, scratchReg target.VReg) {
 		g.eachResult(scratch, fromMemory)
 	case tile.AddLanes, tile.MulLanes:
 		g.Move(spillWord(step.Operand), scratch)
-		g.Copy(target.Addr{Base: scratch, Index: channel, Scale: 1}, scratchReg)
+		g.Copy(target.Addr{Base: scratch, Index: channel, Scale: 1}, temp)
 		for i := range g.sumRegs {
-			g.Op(op, scratchReg, target.VReg(i), target.VReg(i))
+			g.Op(op, temp, target.VReg(i), target.VReg(i))
 		}
-	default:
-		g.Copy(g.broadcast(step.Number()), scratchReg)
+	default: // AtLeast, AtMost or Scale
+		g.Copy(g.broadcast(step.Number()), temp)
 		for i := range g.sumRegs { // the sum is operand x, whose NaN Max and Min propagate
-			g.Op(op, target.VReg(i), scratchReg, target.VReg(i))
+			g.Op(op, target.VReg(i), temp, target.VReg(i))
 		}
 	}
 }

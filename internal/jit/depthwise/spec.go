@@ -5,10 +5,10 @@
 // once.
 //
 // The code computes tiles of results. The sums of a tile stay in vector registers, one vector of channels at a time.
-// In each row of the window, a weight is loaded once for the tile. An element of the input is loaded once for all
-// results of a row whose windows contain the element. If all weights of the window fit into registers, weights and
-// elements are loaded once for all rows of the tile. The parts of the window outside the image are skipped: a [Spec]
-// has the range of existing rows and columns, so that tiles at the borders have their own code.
+// The code processes the window row by row. It loads an element of the input once for all results of a row whose
+// windows contain the element and, if enough registers are free, a weight once for the tile. If all weights of the
+// window fit into registers, it loads weights and elements once for all rows. The parts of the window outside the image
+// are skipped: a [Spec] has the range of existing rows and columns, so that tiles at the borders have their own code.
 //
 // In a grouped convolution with several channels in a group, a vector contains several groups. The window then slides
 // once for each channel of a group. A permutation broadcasts that channel to all lanes of its group, and the broadcast
@@ -27,8 +27,8 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// Spec specifies code that computes tiles of results, all of the same size and position relative to the borders of the
-// image. In pairs, rows precede columns. A Spec must not be modified after it was compiled.
+// Spec specifies code that computes tiles of results. All tiles have the same size, and the same parts of their windows
+// are inside the image. In pairs, rows precede columns. A Spec must not be modified after it was compiled.
 type Spec struct {
 	Size        int    // bytes of an element: 4 for float32, 8 for float64
 	VectorBytes int    // bytes of a vector: 64 (AVX-512), 32 (AVX2) or 16

@@ -112,7 +112,7 @@ func newCodeGen(cpu machine.Features, tailChannels int, toPixels, withListing bo
 		minor: [3]target.GReg{outputMinor, outputMinor3, regBias},
 		major: regEpilogue}
 	if toPixels {
-		gen.output.major = rowOf(outputIndex)
+		gen.output.major = rowWord(outputIndex)
 	}
 	return gen, nil
 }
@@ -123,10 +123,10 @@ func Lanes(cpu machine.Features) int {
 	return bytes / 4
 }
 
-// ptrOf, rowOf and stepOf return the words Ptr, Row and Step of an argument in jit.Args.
-func ptrOf(k int) target.ArgsWord  { return target.ArgsWord(jit.OffsetPtr + 8*int32(k)) }
-func rowOf(k int) target.ArgsWord  { return target.ArgsWord(jit.OffsetRow + 8*int32(k)) }
-func stepOf(k int) target.ArgsWord { return target.ArgsWord(jit.OffsetStep + 8*int32(k)) }
+// ptrWord, rowWord and stepWord return the words Ptr, Row and Step of an argument in jit.Args.
+func ptrWord(k int) target.ArgsWord  { return target.ArgsWord(jit.OffsetPtr + 8*int32(k)) }
+func rowWord(k int) target.ArgsWord  { return target.ArgsWord(jit.OffsetRow + 8*int32(k)) }
+func stepWord(k int) target.ArgsWord { return target.ArgsWord(jit.OffsetStep + 8*int32(k)) }
 
 // spilled returns the address of a spill slot. The slot is aligned to a cache line if the address of Args is, which is
 // the case for large heap objects.
@@ -140,7 +140,7 @@ func (c *codeGen) spilled(slot int) target.Addr {
 // from the result's element to the operand's element is the same for all elements.
 func (c *codeGen) tileOperand(operand, row, col int) target.Addr {
 	at := c.output.addr(c, row, col)
-	c.Move(stepOf(EpilogueOperands+operand), regEpilogue)
+	c.Move(stepWord(EpilogueOperands+operand), regEpilogue)
 	c.Add(at.Base, regEpilogue)
 	at.Base = regEpilogue
 	return at
@@ -148,18 +148,18 @@ func (c *codeGen) tileOperand(operand, row, col int) target.Addr {
 
 // lanesOperand returns the address of an epilogue operand's current channels.
 func (c *codeGen) lanesOperand(operand int) target.Addr {
-	c.Move(ptrOf(EpilogueOperands+operand), regEpilogue)
-	c.Add(rowOf(EpilogueOperands+operand), regEpilogue)
+	c.Move(ptrWord(EpilogueOperands+operand), regEpilogue)
+	c.Add(rowWord(EpilogueOperands+operand), regEpilogue)
 	return target.Addr{Base: regEpilogue, Index: regChannel, Scale: 1}
 }
 
 // begin emits the loads of addresses and distances before the loops.
 func (c *codeGen) begin() {
-	c.Move(ptrOf(inputIndex), c.input.base)
-	c.Move(ptrOf(outputIndex), c.output.base)
-	c.Move(stepOf(inputIndex), inputMajor)
-	c.Move(rowOf(inputIndex), c.input.minor[0])
-	c.Move(stepOf(outputIndex), c.output.minor[0])
+	c.Move(ptrWord(inputIndex), c.input.base)
+	c.Move(ptrWord(outputIndex), c.output.base)
+	c.Move(stepWord(inputIndex), inputMajor)
+	c.Move(rowWord(inputIndex), c.input.minor[0])
+	c.Move(stepWord(outputIndex), c.output.minor[0])
 	// setMultiple sets registers[index] to factor times registers[0].
 	setMultiple := func(registers [3]target.GReg, index int, factor uint8) {
 		c.Lea(target.Addr{Base: registers[0], Index: registers[0], Scale: factor - 1}, registers[index])
@@ -168,10 +168,10 @@ func (c *codeGen) begin() {
 	setMultiple(c.input.minor, 2, 5)
 	setMultiple(c.output.minor, 1, 3)
 	if c.toPixels {
-		c.Move(ptrOf(biasIndex), regBias)
+		c.Move(ptrWord(biasIndex), regBias)
 	} else {
 		setMultiple(c.output.minor, 2, 5)
-		c.Move(rowOf(outputIndex), regEpilogue)
+		c.Move(rowWord(outputIndex), regEpilogue)
 	}
 }
 
@@ -204,8 +204,8 @@ func (c *codeGen) loops(b *block) error {
 			return err
 		}
 	}
-	c.Add(stepOf(tileStep+inputIndex), c.input.base)
-	c.Add(stepOf(tileStep+outputIndex), c.output.base)
+	c.Add(stepWord(tileStep+inputIndex), c.input.base)
+	c.Add(stepWord(tileStep+outputIndex), c.output.base)
 	c.AddJump(-1, target.ArgsWord(jit.OffsetRows), target.NE, tiles)
 	c.Return()
 	return nil

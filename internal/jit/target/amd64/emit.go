@@ -51,7 +51,7 @@ func (g *gen) emit() error {
 	if g.baseOf[g.rowCounter] >= 0 {
 		emit("DECQ", g.pointerRegister(g.rowCounter, 0))
 	} else {
-		emit("DECQ", g.pointerSlot(g.rowCounter))
+		emit("DECQ", g.pointerWord(g.rowCounter))
 	}
 	emit("JEQ", done)
 	for k := range g.baseOf[:g.rowCounter] {
@@ -82,14 +82,14 @@ func (g *gen) pointerRegister(k int, fallback asm.Reg) asm.Reg {
 	return fallback
 }
 
-// pointerSlot returns the word of the spill area that holds pointer k.
-func (g *gen) pointerSlot(k int) asm.Mem { return asm.Mem{Base: regSpill, Disp: int32(8 * k)} }
+// pointerWord returns the word of the spill area that holds pointer k.
+func (g *gen) pointerWord(k int) asm.Mem { return asm.Mem{Base: regSpill, Disp: int32(8 * k)} }
 
 // loadPointer returns a register with pointer k. If the pointer is in the spill area, loadPointer loads it to regTemp.
 func (g *gen) loadPointer(k int) asm.Reg {
 	reg := g.pointerRegister(k, regTemp)
 	if g.baseOf[k] < 0 {
-		g.asm.Emit("MOVQ", g.pointerSlot(k), reg)
+		g.asm.Emit("MOVQ", g.pointerWord(k), reg)
 	}
 	return reg
 }
@@ -97,7 +97,7 @@ func (g *gen) loadPointer(k int) asm.Reg {
 // savePointer stores pointer k from a register, if the pointer is in the spill area.
 func (g *gen) savePointer(k int, r asm.Reg) {
 	if g.baseOf[k] < 0 {
-		g.asm.Emit("MOVQ", r, g.pointerSlot(k))
+		g.asm.Emit("MOVQ", r, g.pointerWord(k))
 	}
 }
 
@@ -153,7 +153,7 @@ func (g *gen) checkAlignment(otherwise asm.Label) {
 		}
 		reg := g.pointerRegister(k, regIndex) // regIndex is 0, and is cleared again below
 		if g.baseOf[k] < 0 {
-			g.asm.Emit("MOVQ", g.pointerSlot(k), reg)
+			g.asm.Emit("MOVQ", g.pointerWord(k), reg)
 		}
 		if first {
 			g.asm.Emit("MOVQ", reg, regTemp)

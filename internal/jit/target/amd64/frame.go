@@ -122,7 +122,7 @@ func (g *gen) searchAllocation(rowConstants []alloc.Virt, slots int) (bestCost f
 	for count := len(rowConstants); count >= 0 && bestCost > 0 && withoutGain < 3; count -= 1 + count/8 {
 		g.rowCode, g.bodyCode, g.tailCode, g.accLoads, g.accStores = nil, nil, nil, nil, nil
 		cost, allocated := g.tryAllocation(rowConstants[:count], rowConstants, slots, bestCost)
-		switch {
+		switch { // the lists of the worse frame are free
 		case !allocated:
 			g.frame.free()
 		case ok:
@@ -138,7 +138,7 @@ func (g *gen) searchAllocation(rowConstants []alloc.Virt, slots int) (bestCost f
 	return bestCost, ok
 }
 
-// dtypes returns the dtypes of outputs and operands.
+// dtypes returns the dtypes of outputs and operands, by the numbers of their pointers.
 func (g *gen) dtypes() []tensor.DType {
 	var list []tensor.DType
 	for _, output := range g.code.Out {
@@ -203,7 +203,7 @@ func (g *gen) tryAllocation(permanent, rowConstants []alloc.Virt, slots int, lim
 	if g.options.Registers > 0 {
 		numRegs = g.options.Registers
 	}
-	used, lastMask := 0, 7 // row constants take vector registers from 0 on, and mask registers from K7 down
+	rowConstRegs, lastMask := 0, 7 // row constants take vector registers from 0 on, and mask registers from K7 down
 	for _, v := range permanent {
 		if g.Values[v].Class == alloc.Masks {
 			if lastMask > 5 { // at most two row constants, in K7 and K6
@@ -212,10 +212,10 @@ func (g *gen) tryAllocation(permanent, rowConstants []alloc.Virt, slots int, lim
 			}
 			continue
 		}
-		registers.Permanent[v] = int8(used)
-		used++
+		registers.Permanent[v] = int8(rowConstRegs)
+		rowConstRegs++
 	}
-	if used > numRegs-minPool {
+	if rowConstRegs > numRegs-minPool {
 		return 0, false
 	}
 	for _, v := range rowConstants {
@@ -226,16 +226,16 @@ func (g *gen) tryAllocation(permanent, rowConstants []alloc.Virt, slots int, lim
 	}
 	registers.ReservedSlots = slots
 	g.tailRegisters = registers
-	g.placeAccs(used, numRegs, lastMask)
+	g.placeAccs(rowConstRegs, numRegs, lastMask)
 	if g.loop.Totals && !g.accsInRegisters {
 		return 0, false
 	}
 	g.bodyRegisters = registers
-	g.bodyRegisters.Pool[alloc.Vectors] = 1<<numRegs - 1<<used // registers used to numRegs-1
-	g.bodyRegisters.Pool[alloc.Masks] = 1<<(lastMask+1) - 2    // without K0, which cannot mask an instruction
+	g.bodyRegisters.Pool[alloc.Vectors] = 1<<numRegs - 1<<rowConstRegs // registers rowConstRegs to numRegs-1
+	g.bodyRegisters.Pool[alloc.Masks] = 1<<(lastMask+1) - 2            // without K0, which cannot mask an instruction
 	g.tailRegisters.Pool = g.bodyRegisters.Pool
 	if g.accsInRegisters {
-		g.reserveAccs(used)
+		g.reserveAccs(rowConstRegs)
 	}
 	if g.loop.Totals { // tails use the accumulator registers, too
 		g.tailRegisters.Pool = g.bodyRegisters.Pool
@@ -246,8 +246,8 @@ func (g *gen) tryAllocation(permanent, rowConstants []alloc.Virt, slots int, lim
 
 // placeAccs decides whether accumulators stay in registers in the body. Enough registers must remain for the other
 // values of the body: half of the vector registers, minPool vector registers without row constants, and three mask
-// registers. Row constants occupy `used` of numRegs vector registers. lastMask is the last free mask register.
-func (g *gen) placeAccs(used, numRegs, lastMask int) {
+// registers. Row constants occupy `rowConstRegs` of numRegs vector registers. lastMask is the last free mask register.
+func (g *gen) placeAccs(rowConstRegs, numRegs, lastMask int) {
 	accVectors, accMasks := 0, 0
 	for _, acc := range g.accs {
 		if g.Values[acc.Virt].Class == alloc.Masks {
@@ -256,13 +256,13 @@ func (g *gen) placeAccs(used, numRegs, lastMask int) {
 			accVectors += g.accSets
 		}
 	}
-	g.accsInRegisters = len(g.accs) > 0 && accVectors <= numRegs/2 && used+accVectors <= numRegs-minPool &&
+	g.accsInRegisters = len(g.accs) > 0 && accVectors <= numRegs/2 && rowConstRegs+accVectors <= numRegs-minPool &&
 		lastMask-accMasks >= 3
 }
 
-// reserveAccs assigns registers to accumulators and removes these registers from the pool of the body. Row constants
-// occupy the vector registers below number `used`.
-func (g *gen) reserveAccs(used int) {
+// reserveAccs assigns registers to accumulators and removes these registers from the pool of the body. firstFree is the
+// first vector register after those of row constants.
+func (g *gen) reserveAccs(firstFree int) {
 	g.accRegisters = make([]int, len(g.accs))
 	lastMask := 0 // the last mask register of the pool; accumulators take mask registers from there down
 	for g.bodyRegisters.Pool[alloc.Masks]>>(lastMask+1) != 0 {
@@ -275,10 +275,11 @@ func (g *gen) reserveAccs(used int) {
 			g.bodyRegisters.Pool[alloc.Masks] &= 1<<(lastMask+1) - 1
 			continue
 		}
-		g.accRegisters[index] = used
-		used += g.accSets
+		g.accRegisters[index] = firstFree
+		firstFree += g.accSets
 	}
-	g.bodyRegisters.Pool[alloc.Vectors] = g.bodyRegisters.Pool[alloc.Vectors] >> used << used // clears bits below used
+	vectors := &g.bodyRegisters.Pool[alloc.Vectors]
+	*vectors = *vectors >> firstFree << firstFree // clears the bits below firstFree
 }
 
 // reserveTailMasks removes the registers of tail masks from the pool for tails.

@@ -117,7 +117,7 @@ func (g *gen) loadScalar(pointer int, offset int32, d tensor.DType) *laneValue {
 			if laneBytes == 8 {
 				name = "VPMOVZXBQ"
 			}
-			value.reg = g.binaryOp("VPCMPGT"+intSuffix(laneBytes), laneBytes, g.constLanes(laneBytes, 0),
+			value.reg = g.binaryOp("VPCMPGT"+intSuffix(laneBytes), laneBytes, g.constLanes(laneBytes, 0), // element > 0
 				g.convertOp(name, g.width(laneBytes), noBroadcast, element))
 		case d == tensor.Int8:
 			value.reg = g.convertOp("VPMOVSXBD", width, noBroadcast, element)

@@ -16,7 +16,11 @@ const (
 	narrowTailMask = 14
 )
 
-// writeInsts writes a list of instructions. In the main loop, `iteration` is the number of the list's first iteration
+// writeInsts writes a list of allocated instructions; package alloc explains them and the spaces of their memory
+// operands. An Advancing operand is an operand or output of the loop whose elements differ along the row; a PerRow
+// operand has one element for the row.
+//
+// In the main loop, `iteration` is the number of the list's first iteration
 // within a trip. For loads and stores of accumulators, it is the number of the accumulator set. Otherwise it is 0.
 func (g *gen) writeInsts(list []alloc.Out, iteration int) {
 	for k := range list {
@@ -76,8 +80,9 @@ func (g *gen) writeLoad(name string, mem *alloc.Mem, args []asm.Arg) {
 	}
 }
 
-// writeTailStore writes a store in a tail. A store to a bounce buffer is not masked, because the buffer has room for
-// all lanes; if the buffer has accumulators, foldInMemory gives lanes without elements their old values.
+// writeTailStore writes a store in a tail. Without AVX-512, a store of elements of fewer than 4 bytes is not masked: a
+// bounce buffer has room for all lanes, and if mem has accumulators, foldInMemory has selected their old values for
+// lanes without elements.
 func (g *gen) writeTailStore(name string, mem *alloc.Mem, args []asm.Arg) {
 	last := len(args) - 1
 	switch {

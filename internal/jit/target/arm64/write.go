@@ -43,7 +43,8 @@ func (w *writer) countRepeats(since, n int) {
 	w.repeatedInsts += (w.asm.Instructions() - since) * (n - 1)
 }
 
-// write writes the instructions of a list for a pass of `lanes` elements.
+// write writes the instructions of a list for a pass of `lanes` elements. Package alloc explains the instructions and
+// the spaces of their memory operands.
 func (w *writer) write(list []alloc.Out, lanes int) {
 	w.lanes = lanes
 	for k := range list {
@@ -201,16 +202,16 @@ func (w *writer) pointer(k int) asm.Reg {
 	if base := w.baseOf[k]; base >= 0 {
 		return bases[base]
 	}
-	w.asm.Emit("ldr", regPointer, w.pointerSlot(k))
+	w.asm.Emit("ldr", regPointer, w.pointerWord(k))
 	return regPointer
 }
 
 // savePointer stores pointer k from the register that pointer returned, if the pointer is in the spill area.
 func (w *writer) savePointer(k int) {
 	if w.baseOf[k] < 0 {
-		w.asm.Emit("str", regPointer, w.pointerSlot(k))
+		w.asm.Emit("str", regPointer, w.pointerWord(k))
 	}
 }
 
-// pointerSlot returns the word of the spill area that holds pointer k.
-func (w *writer) pointerSlot(k int) asm.Mem { return asm.Mem{Base: regSpill, Offset: 8 * k} }
+// pointerWord returns the word of the spill area that holds pointer k.
+func (w *writer) pointerWord(k int) asm.Mem { return asm.Mem{Base: regSpill, Offset: 8 * k} }

@@ -6,7 +6,7 @@
 //   - writer.go: the methods of the interface;
 //   - depthwise.go: depthwise convolutions of bytes, with VPDPBUSD or VPMADDWD;
 //   - quantize.go, parts.go: the conversion of int32 sums to bytes, and stores of the bytes;
-//   - unit.go: the instructions of the matrix unit (AMX).
+//   - matrix.go: the instructions of the matrix unit (AMX).
 //
 // Partial vectors use a mask: with AVX-512, a mask register; with AVX2, a vector register in which the lanes that are
 // loaded or stored have the sign bit set, as VMASKMOVPS requires.
