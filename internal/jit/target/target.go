@@ -17,15 +17,15 @@ type Writer interface {
 	// Declare states the role of registers until the end of the code. A register with two roles is an error.
 	Declare(role string, registers ...Register)
 
-	Move(from, to Int)
+	Move(from, to Int)            // to = from
 	Add(from, to Int)             // to += from
 	Sub(from Int, to GReg)        // to -= from
 	Lea(at Addr, to GReg)         // computes the address
 	AlignDown(bytes int, to GReg) // rounds down to a multiple of bytes, a power of two
 	Prefetch(level int, at Addr)  // prefetches the cache line into the cache of level 1 or 2
 
-	NewLabel() Label
-	Bind(Label)
+	NewLabel() Label // returns a new label
+	Bind(Label)      // places the label before the next instruction
 	Align(bytes int) // aligns the next instruction
 	Jump(Label)
 	CompareJump(x GReg, y Int, c Cond, l Label)       // jumps if x has the relation to y; an Imm is 0 to 4095
@@ -42,7 +42,7 @@ type Writer interface {
 	BroadcastNumber(x float64, to VReg)               // sets all lanes to a constant
 	Clear(to VReg)                                    // sets all lanes to 0
 	Copy(from, to Source)                             // copies a whole vector; from or to is a register
-	Op(op Op, x Source, y, to VReg)                   // to = x op y, see Op
+	Op(op Op, x Source, y, to VReg)                   // to = the result of an operation, see Op
 	Inst(name string, operands ...Source)             // writes an instruction by its name, for this processor only
 	LoadElements(at Addr, n int, to VReg)             // loads n adjacent elements, for FMAElement and Dot
 	FMAElement(x Element, y, sum VReg)                // sum += x * y; x is broadcast

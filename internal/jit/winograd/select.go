@@ -65,7 +65,8 @@ func (c *codeGen) lower(b *block) *alloc.Builder {
 	return builder
 }
 
-// reload returns the load of a constant or an operand.
+// reload returns the load of a constant or an operand. An epilogue operand with the layout of the result may be the
+// result itself, so it is in the space Advancing, as the stores are. Other operands share no memory with the output.
 func (c *codeGen) reload(operation *operation) *alloc.Reload {
 	reload := &alloc.Reload{Name: "load", Foldable: true}
 	reload.Mem = alloc.Mem{Space: alloc.ReadOnly, Row: int8(operation.row), Col: int8(operation.col)}
@@ -119,7 +120,7 @@ func (c *codeGen) writeInst(inst *alloc.Out, tail bool) {
 	from, to := &inst.Args[0], &inst.Args[len(inst.Args)-1]
 	op, hasOp := targetOps[inst.Name]
 	switch {
-	case to.Kind == alloc.Memory && to.Mem.Space == alloc.Advancing:
+	case to.Kind == alloc.Memory && to.Mem.Space == alloc.Advancing: // points are padded to whole vectors
 		c.Store(args[0].(target.VReg), args[1].(target.Addr), tail && c.toPixels)
 	case inst.Kind == alloc.Load && (from.Mem.Space == alloc.Advancing || from.Mem.Space == alloc.ReadOnly):
 		c.Load(args[0].(target.Addr), args[1].(target.VReg), tail)

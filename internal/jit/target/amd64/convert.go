@@ -78,7 +78,7 @@ func (g *gen) widenToFloat32(x *laneValue) alloc.Virt {
 		x.packed = g.pack16(g.extended(x))
 	}
 	if r := g.Values[x.packed].Reload; r != nil && r.Mem.Space == alloc.Advancing {
-		return g.loadFrom(width, "VCVTPH2PS", false, r.Mem)
+		return g.loadFrom(width, "VCVTPH2PS", notFoldable, r.Mem)
 	}
 	return g.convertOp("VCVTPH2PS", width, noBroadcast, x.packed)
 }

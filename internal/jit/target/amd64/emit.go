@@ -291,7 +291,7 @@ func (g *gen) tailVectors() {
 func (g *gen) copyTailIn() {
 	for k := g.outputs; k < g.outputs+len(g.code.In); k++ {
 		if _, ok := g.bounceVectors[k]; ok {
-			g.copyTail(k, g.code.In[k-g.outputs].Size(), true)
+			g.copyTail(k, g.code.In[k-g.outputs].Size(), intoBuffer)
 		}
 	}
 	g.restoreDoubleIndex()
@@ -312,7 +312,7 @@ func (g *gen) copyTailOut() {
 	g.asm.Emit("SUBQ", regIndex, regLimit)
 	for k := range g.outputs {
 		if _, ok := g.bounceVectors[k]; ok {
-			g.copyTail(k, g.code.Out[k].DType.Size(), false)
+			g.copyTail(k, g.code.Out[k].DType.Size(), outOfBuffer)
 		}
 	}
 	g.restoreDoubleIndex()
@@ -325,11 +325,17 @@ func (g *gen) restoreDoubleIndex() {
 	}
 }
 
+// Directions of copyTail.
+const (
+	outOfBuffer = false
+	intoBuffer  = true
+)
+
 // copyTail writes a loop that copies min(regLimit, g.lanes) elements between pointer k and its bounce buffer, one
-// element at a time. The loop copies into the buffer if intoBuffer is set, else out of the buffer. size is the size of
+// element at a time. direction is intoBuffer or outOfBuffer. size is the size of
 // an element in bytes; 16 bytes are copied as two pieces of 8. The loop changes regDoubleIndex, which has the address
 // of the first element, and regTemp.
-func (g *gen) copyTail(k, size int, intoBuffer bool) {
+func (g *gen) copyTail(k, size int, direction bool) {
 	emit, assembler := g.asm.Emit, g.asm
 	base := g.loadPointer(k)
 	piece := min(size, 8)
@@ -350,7 +356,7 @@ func (g *gen) copyTail(k, size int, intoBuffer bool) {
 	executedBefore := g.executedCount()
 	from := asm.Mem{Base: regDoubleIndex, Index: regTemp, Scale: uint8(piece), Disp: int32(-piece)}
 	to := asm.Mem{Base: regSpill, Index: regTemp, Scale: uint8(piece), Disp: buffer - int32(piece)}
-	if !intoBuffer {
+	if direction == outOfBuffer {
 		from, to = to, from
 	}
 	g.copyPiece(from, to, piece)

@@ -62,13 +62,13 @@ func (g *gen) accMemory(k int) alloc.Mem {
 // foldInMemory selects instructions for fold k with accumulators in memory, for the body and for tails.
 func (g *gen) foldInMemory(k int) {
 	fold, mem := g.loop.Folds[k], g.accMemory(k)
-	v := g.selectedValue(fold.V)
+	value := g.selectedValue(fold.V)
 	for _, kind := range []int{foldsInMemory, foldsInTail} {
 		var store alloc.Inst
 		list := g.Collect(func() {
-			old := g.loadVector(mem, v.dtype)
-			sum := g.apply(fold.Op, v.dtype, old, v)
-			if kind == foldsInTail && !g.avx512 && v.dtype.Size() < 4 { // there are no masked stores
+			old := g.loadVector(mem, value.dtype)
+			sum := g.apply(fold.Op, value.dtype, old, value)
+			if kind == foldsInTail && !g.avx512 && value.dtype.Size() < 4 { // AVX2 has no masked store of these
 				sum = g.selectLanes(&laneValue{reg: g.tailLanes, dtype: tensor.Bool}, sum, old)
 			}
 			store = g.store(mem, sum)
@@ -89,8 +89,8 @@ func (g *gen) newAcc(value alloc.Value) alloc.Virt {
 // foldInRegisters selects instructions for fold k in the body with accumulators in registers.
 func (g *gen) foldInRegisters(k int) {
 	fold, mem := g.loop.Folds[k], g.accMemory(k)
-	v := g.selectedValue(fold.V)
-	dtype := v.dtype
+	value := g.selectedValue(fold.V)
+	dtype := value.dtype
 	description := alloc.Value{Bytes: g.width(laneSize(dtype))}
 	if dtype == tensor.Bool {
 		description = g.boolVal()
@@ -100,7 +100,7 @@ func (g *gen) foldInRegisters(k int) {
 	if g.mayLoseNaN(fold.Op, dtype) {
 		noNaN = g.newAcc(g.boolVal())
 	}
-	folded := g.Collect(func() { g.foldInto(fold.Op, acc.reg, noNaN, v) })
+	folded := g.Collect(func() { g.foldInto(fold.Op, acc.reg, noNaN, value) })
 	g.foldInsts[foldsInRegisters] = append(g.foldInsts[foldsInRegisters], folded...)
 	g.accLoadInsts = append(g.accLoadInsts, g.Collect(func() {
 		loaded := g.loadVector(mem, dtype)

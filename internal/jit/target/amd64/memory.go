@@ -23,10 +23,16 @@ func (g *gen) load(k, part int) *laneValue {
 	return g.loadVector(alloc.Mem{Space: alloc.Advancing, Index: pointer, Step: int32(g.lanes * dtype.Size())}, dtype)
 }
 
+// Values of the argument canFold of loadFrom.
+const (
+	notFoldable = false
+	foldable    = true
+)
+
 // loadFrom returns a value of the given width in bytes, which the instruction with the given name loads from memory. If
-// foldable is set, the memory may be an operand of the instructions that use the value.
-func (g *gen) loadFrom(width uint8, name string, foldable bool, mem alloc.Mem) alloc.Virt {
-	reload := &alloc.Reload{Name: name, Mem: mem, Foldable: foldable}
+// canFold is foldable, the memory may be an operand of the instructions that use the value.
+func (g *gen) loadFrom(width uint8, name string, canFold bool, mem alloc.Mem) alloc.Virt {
+	reload := &alloc.Reload{Name: name, Mem: mem, Foldable: canFold}
 	return g.New(alloc.Value{Bytes: width, Invariant: mem.Space == alloc.PerRow, Reload: reload})
 }
 
@@ -39,17 +45,17 @@ func (g *gen) loadVector(mem alloc.Mem, d tensor.DType) *laneValue {
 	case tensor.Bool:
 		value.reg = g.loadBool(mem)
 	case tensor.Float16:
-		value.packed = g.loadFrom(max(width/2, 16), g.packedMove(), true, mem)
+		value.packed = g.loadFrom(max(width/2, 16), g.packedMove(), foldable, mem)
 	case tensor.Int8:
-		value.reg = g.loadFrom(width, "VPMOVSXBD", false, mem)
+		value.reg = g.loadFrom(width, "VPMOVSXBD", notFoldable, mem)
 	case tensor.Uint8:
-		value.reg = g.loadFrom(width, "VPMOVZXBD", false, mem)
+		value.reg = g.loadFrom(width, "VPMOVZXBD", notFoldable, mem)
 	case tensor.Int16:
-		value.reg = g.loadFrom(width, "VPMOVSXWD", false, mem)
+		value.reg = g.loadFrom(width, "VPMOVSXWD", notFoldable, mem)
 	case tensor.Uint16, tensor.BFloat16:
-		value.reg = g.loadFrom(width, "VPMOVZXWD", false, mem)
+		value.reg = g.loadFrom(width, "VPMOVZXWD", notFoldable, mem)
 	default:
-		value.reg = g.loadFrom(width, "VMOVUPS", true, mem)
+		value.reg = g.loadFrom(width, "VMOVUPS", foldable, mem)
 		if d.Size() == 8 {
 			g.Values[value.reg].Reload.Name = "VMOVUPD" // masks count elements of this size
 		}
@@ -71,19 +77,30 @@ func (g *gen) packedMove() string {
 // loadBool returns the mask of nonzero elements.
 func (g *gen) loadBool(mem alloc.Mem) alloc.Virt {
 	if !g.avx512 {
-		name, laneBytes := "VPMOVZXBD", g.maskLane()
-		if laneBytes == 8 {
-			name = "VPMOVZXBQ"
-		}
-		x := g.loadFrom(g.width(laneBytes), name, false, mem)
-		return g.binaryOp("VPCMPGT"+intSuffix(laneBytes), laneBytes, g.constLanes(laneBytes, 0), x)
+		x := g.loadFrom(g.width(g.maskLane()), g.widenBytesName(), notFoldable, mem)
+		return g.positive(x)
 	}
 	name := "VMOVDQU8"
 	if g.lanes == 8 {
 		name = "VMOVQ"
 	}
-	x := g.loadFrom(16, name, false, mem)
+	x := g.loadFrom(16, name, notFoldable, mem)
+	// VPTESTMB returns the mask of the bytes in which x & x is not 0.
 	return g.Add(alloc.Inst{Name: "VPTESTMB", Src: sources(x, x), Dst: g.New(g.boolVal()), Fold: noFold})
+}
+
+// widenBytesName returns, without AVX-512, the instruction that zero-extends bytes to the lanes of bools.
+func (g *gen) widenBytesName() string {
+	if g.maskLane() == 8 {
+		return "VPMOVZXBQ"
+	}
+	return "VPMOVZXBD"
+}
+
+// positive returns, without AVX-512, the mask of the integers x > 0, which have lanes as wide as those of bools.
+func (g *gen) positive(x alloc.Virt) alloc.Virt {
+	laneBytes := g.maskLane()
+	return g.binaryOp("VPCMPGT"+intSuffix(laneBytes), laneBytes, g.constLanes(laneBytes, 0), x)
 }
 
 // loadScalar returns an element, broadcast to all lanes. The element is `offset` bytes after the pointer.
@@ -93,11 +110,11 @@ func (g *gen) loadScalar(pointer int, offset int32, d tensor.DType) *laneValue {
 	width := g.width(laneSize(d))
 	switch d.Size() {
 	case 8:
-		value.reg = g.loadFrom(width, "VBROADCASTSD", false, mem)
+		value.reg = g.loadFrom(width, "VBROADCASTSD", notFoldable, mem)
 	case 4:
-		value.reg = g.loadFrom(width, "VBROADCASTSS", false, mem)
+		value.reg = g.loadFrom(width, "VBROADCASTSS", notFoldable, mem)
 	case 2:
-		element := g.loadFrom(max(width/2, 16), "VPBROADCASTW", false, mem)
+		element := g.loadFrom(max(width/2, 16), "VPBROADCASTW", notFoldable, mem)
 		switch {
 		case d == tensor.Float16:
 			value.packed = element
@@ -107,18 +124,13 @@ func (g *gen) loadScalar(pointer int, offset int32, d tensor.DType) *laneValue {
 			value.reg = g.convertOp("VPMOVZXWD", width, noBroadcast, element)
 		}
 	case 1:
-		element := g.loadFrom(16, "VPBROADCASTB", false, mem)
+		element := g.loadFrom(16, "VPBROADCASTB", notFoldable, mem)
 		switch {
 		case d == tensor.Bool && g.avx512:
 			value.reg = g.Add(alloc.Inst{Name: "VPTESTMB", Src: sources(element, element), Dst: g.New(g.boolVal()),
 				Fold: noFold})
 		case d == tensor.Bool:
-			name, laneBytes := "VPMOVZXBD", g.maskLane()
-			if laneBytes == 8 {
-				name = "VPMOVZXBQ"
-			}
-			value.reg = g.binaryOp("VPCMPGT"+intSuffix(laneBytes), laneBytes, g.constLanes(laneBytes, 0), // element > 0
-				g.convertOp(name, g.width(laneBytes), noBroadcast, element))
+			value.reg = g.positive(g.convertOp(g.widenBytesName(), g.width(g.maskLane()), noBroadcast, element))
 		case d == tensor.Int8:
 			value.reg = g.convertOp("VPMOVSXBD", width, noBroadcast, element)
 		default:
@@ -151,23 +163,24 @@ func (g *gen) loadComplex(pointer, size int) [2]alloc.Virt {
 	var halves [2]alloc.Virt
 	for k := range halves {
 		mem := g.halfMemory(pointer, k, size)
-		halves[k] = g.loadFrom(width, "VMOVU"+floatSuffix(size), false, mem)
+		halves[k] = g.loadFrom(width, "VMOVU"+floatSuffix(size), notFoldable, mem)
 	}
 	if g.avx512 {
 		return [2]alloc.Virt{g.permute2(halves[0], halves[1], size, evenOdd(g.lanes, 0)),
 			g.permute2(halves[0], halves[1], size, evenOdd(g.lanes, 1))}
 	}
-	// The instructions work within 128 bits. VPERMPD with 0xD8 then exchanges quarters 1 and 2 of 64 bits.
+	// The instructions work within 128 bits. VPERMPD then exchanges quarters 1 and 2 of 64 bits.
+	const exchangeMiddle = 0xD8
 	if size == 8 {
 		lo := g.binaryOp("VUNPCKLPD", noBroadcast, halves[1], halves[0])
 		hi := g.binaryOp("VUNPCKHPD", noBroadcast, halves[1], halves[0])
-		return [2]alloc.Virt{g.immediateOp("VPERMPD", 0xD8, lo), g.immediateOp("VPERMPD", 0xD8, hi)}
+		return [2]alloc.Virt{g.immediateOp("VPERMPD", exchangeMiddle, lo), g.immediateOp("VPERMPD", exchangeMiddle, hi)}
 	}
 	var parts [2]alloc.Virt
 	for k, imm := range []int64{0x88, 0xDD} { // the even elements, then the odd elements
 		parts[k] = g.shuffle("VSHUFPS", imm, halves[1], halves[0])
 		if width == 32 {
-			parts[k] = g.immediateOp("VPERMPD", 0xD8, parts[k])
+			parts[k] = g.immediateOp("VPERMPD", exchangeMiddle, parts[k])
 		}
 	}
 	return parts
