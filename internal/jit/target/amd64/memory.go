@@ -77,8 +77,9 @@ func (g *gen) packedMove() string {
 // loadBool returns the mask of nonzero elements.
 func (g *gen) loadBool(mem alloc.Mem) alloc.Virt {
 	if !g.avx512 {
-		x := g.loadFrom(g.width(g.maskLane()), g.widenBytesName(), notFoldable, mem)
-		return g.positive(x)
+		laneBytes := g.maskLane()
+		x := g.loadFrom(g.width(laneBytes), g.widenBytesName(), notFoldable, mem)
+		return g.binaryOp("VPCMPGT"+intSuffix(laneBytes), laneBytes, g.constLanes(laneBytes, 0), x) // x > 0
 	}
 	name := "VMOVDQU8"
 	if g.lanes == 8 {
@@ -95,12 +96,6 @@ func (g *gen) widenBytesName() string {
 		return "VPMOVZXBQ"
 	}
 	return "VPMOVZXBD"
-}
-
-// positive returns, without AVX-512, the mask of the integers x > 0, which have lanes as wide as those of bools.
-func (g *gen) positive(x alloc.Virt) alloc.Virt {
-	laneBytes := g.maskLane()
-	return g.binaryOp("VPCMPGT"+intSuffix(laneBytes), laneBytes, g.constLanes(laneBytes, 0), x)
 }
 
 // loadScalar returns an element, broadcast to all lanes. The element is `offset` bytes after the pointer.
@@ -130,7 +125,9 @@ func (g *gen) loadScalar(pointer int, offset int32, d tensor.DType) *laneValue {
 			value.reg = g.Add(alloc.Inst{Name: "VPTESTMB", Src: sources(element, element), Dst: g.New(g.boolVal()),
 				Fold: noFold})
 		case d == tensor.Bool:
-			value.reg = g.positive(g.convertOp(g.widenBytesName(), g.width(g.maskLane()), noBroadcast, element))
+			laneBytes := g.maskLane()
+			value.reg = g.binaryOp("VPCMPGT"+intSuffix(laneBytes), laneBytes, g.constLanes(laneBytes, 0), // element > 0
+				g.convertOp(g.widenBytesName(), g.width(laneBytes), noBroadcast, element))
 		case d == tensor.Int8:
 			value.reg = g.convertOp("VPMOVSXBD", width, noBroadcast, element)
 		default:
