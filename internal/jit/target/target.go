@@ -72,7 +72,7 @@ type VReg uint8
 // Register is a [GReg] or a [VReg].
 type Register interface{ register() string }
 
-// ArgsWord is a word of 64 bits in [jit.Args] or behind it. The value is the offset in bytes from the start of Args.
+// ArgsWord is a word of 64 bits in [jit.Args]. The value is its offset in bytes from the start of Args.
 type ArgsWord int32
 
 // Imm is an integer constant of 32 bits.

@@ -38,7 +38,7 @@ type frame struct {
 	tailRegisters   alloc.File      // registers for tails; accumulators are in memory there, unless the loop has totals
 	accSets         int             // number of sets of accumulator registers; successive iterations use different sets
 	unroll          int             // number of iterations in one trip of the main loop
-	accsInRegisters bool            // accumulators are in registers
+	accsInRegisters bool            // accumulators are in registers during the main loop
 	accRegisters    []int           // by index in gen.accs: its register in the first set
 	bodyInsts       [2][]alloc.Inst // by foldsInRegisters or foldsInMemory: the body with these folds
 	interleaved     int             // number of interleaved iterations in each list of bodyInsts

@@ -1,8 +1,9 @@
 // Package amd64 compiles loops of expressions ([expr.Loop]) to machine code with AVX-512 or AVX2. [Compile] works in
 // four steps:
 //
-//  1. Instructions are selected for each primitive operation (lower.go, arith.go, integer.go, convert.go, memory.go).
-//     Row constants (values that depend only on constants and Scalar operands) are computed once per row.
+//  1. Instructions are selected for each primitive operation (lower.go, arith.go, integer.go, convert.go, memory.go,
+//     remainder.go, lookup.go; totals.go for folds). Row constants (values that depend only on constants and Scalar
+//     operands) are computed once per row.
 //  2. Registers are allocated along the body, which has no jumps (package internal/jit/alloc).
 //  3. The number of row constants in registers is chosen by trial (frame.go), and two or four iterations are
 //     interleaved if that causes little spilling.
@@ -13,9 +14,9 @@
 // only if the extension affects results. Bools are masks. The tail of a row is the elements after the last full
 // iteration. It is computed under masks, so that no byte beyond an operand is accessed.
 //
-// The body is the instructions of a full iteration. A trip of the main loop executes several iterations (unrolled), in
-// lists whose iterations are interleaved. The folds of a loop combine the elements of its rows into accumulators, one
-// for each of [expr.Lanes] lanes. A loop with totals ([expr.Loop.Totals]) combines each row into one number.
+// The body is the instructions of a full iteration. The main loop is unrolled: a trip has one or more iterations, of
+// which two or four may be interleaved. The folds of a loop combine the elements of its rows into [expr.Lanes]
+// accumulators each. In a loop with totals ([expr.Loop.Totals]), a fold combines each row into one number.
 package amd64
 
 import (
@@ -37,7 +38,7 @@ import (
 type gen struct {
 	alloc.Builder
 	loop      *expr.Loop
-	code      *expr.Code // loop.Code, with elementary functions expanded
+	code      *expr.Code // loop.Code, which has no elementary functions: they are expanded
 	options   target.LoopOptions
 	has64Bits bool // a value has 64 bits
 	lanes     int  // number of elements of an iteration
@@ -91,9 +92,9 @@ type laneValue struct {
 	dtype         tensor.DType
 }
 
-// Compile compiles a loop whose functions are expanded. order has the values that its folds and outputs need, in the
-// order of their evaluation. The error wraps [target.ErrUnsupported] if the loop needs more registers or memory than
-// there are.
+// Compile compiles a loop whose elementary functions are expanded. order has the values that its folds and outputs
+// need, in the order of their evaluation. The error wraps [target.ErrUnsupported] if the loop needs more registers or
+// memory than there are.
 func Compile(loop *expr.Loop, order []expr.Value, cpu machine.Features, options target.LoopOptions,
 	withListing bool) (jit.Code, error) {
 	g := newGen(loop, cpu, options)

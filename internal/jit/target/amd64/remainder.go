@@ -27,11 +27,10 @@ func (g *gen) fmod(laneBytes int, x, y alloc.Virt) alloc.Virt {
 	dividend, divisor := g.floatOp(expr.Abs, laneBytes, x, 0), g.floatOp(expr.Abs, laneBytes, y, 0)
 	quotient := g.round(expr.Trunc, laneBytes, g.binaryOp("VDIV"+suffix, laneBytes, divisor, dividend))
 	width := g.Values[x].Bytes
-	temps := [2]uint8{alloc.Vectors: 4}
+	temps := [2]uint8{alloc.Vectors: 4} // absRemainder, multiple, temp and mask of remainderLoop
 	if g.avx512 {
-		temps = [2]uint8{alloc.Vectors: 3, alloc.Masks: 2}
+		temps = [2]uint8{alloc.Vectors: 3, alloc.Masks: 2} // mask and scaledLanes are mask registers
 	}
-
 	remainder := g.Add(alloc.Inst{Name: completeRemainder,
 		Src:  append(sources(dividend, divisor), alloc.Arg{Imm: int64(laneBytes)}),
 		Tied: g.multiplyAdd("VFNMADD", laneBytes, quotient, divisor, dividend), Dst: g.newVector(width), Fold: noFold,
@@ -44,7 +43,8 @@ func (g *gen) fmod(laneBytes int, x, y alloc.Virt) alloc.Virt {
 	} else {
 		remainder = g.commutativeOp("VADD"+suffix, laneBytes, remainder, g.and(laneBytes, negative, divisor))
 	}
-	return g.or(laneBytes, remainder, g.and(laneBytes, x, g.constLanes(laneBytes, signBit(laneBytes))))
+	sign := g.and(laneBytes, x, g.constLanes(laneBytes, signBit(laneBytes)))
+	return g.or(laneBytes, remainder, sign)
 }
 
 // remainderLoop writes the instructions of one pseudo-instruction completeRemainder.

@@ -16,7 +16,13 @@ const (
 	ucvtfLong         = "ucvtfLong"
 )
 
-// expansion returns the function that writes a pseudo-instruction.
+// Numbers of the general registers that expansions use as temporaries.
+const (
+	temp0 = int(regPointer)
+	temp1 = int(regCount)
+)
+
+// expansion returns the function that writes a pseudo-instruction, or nil for the name of a real instruction.
 func expansion(name string) Expansion {
 	mnemonic, kind, _ := strings.Cut(name, " ")
 	switch mnemonic {
@@ -45,7 +51,7 @@ func (w *writer) divide(name string, elem asm.Elem, args []alloc.Operand) {
 	} else if name == "sdiv" && elem < asm.S {
 		move = "smov"
 	}
-	xLane, yLane := generalReg(16), generalReg(17)
+	xLane, yLane := generalReg(temp0), generalReg(temp1)
 	for k := range vectorBytes / elem.Bytes() {
 		w.asm.Emit(move, xLane, x.Lane(k))
 		w.asm.Emit(move, yLane, y.Lane(k))
@@ -61,12 +67,12 @@ func (w *writer) roundLong(name string, args []alloc.Operand) {
 	vectors := len(args) - 2
 	temp, to := w.vector(args[vectors], asm.S), w.vector(args[vectors+1], asm.S)
 	for k := range 2 * vectors {
-		w.asm.Emit("umov", asm.X(16), w.vector(args[k/2], asm.D).Lane(k%2))
+		w.asm.Emit("umov", asm.X(temp0), w.vector(args[k/2], asm.D).Lane(k%2))
 		if k == 0 { // sets the other lanes to 0
-			w.asm.Emit(name, to.Scalar(), asm.X(16))
+			w.asm.Emit(name, to.Scalar(), asm.X(temp0))
 			continue
 		}
-		w.asm.Emit(name, temp.Scalar(), asm.X(16))
+		w.asm.Emit(name, temp.Scalar(), asm.X(temp0))
 		w.asm.Emit("mov", to.Lane(k), temp.Lane(0))
 	}
 }
@@ -75,9 +81,9 @@ func (w *writer) roundLong(name string, args []alloc.Operand) {
 // lane that has the offset, and the destination. The row has the size of an element `elem` (0 to 4 for 1 to 16 bytes).
 func (w *writer) tableRow(elem int, table string, args []alloc.Operand) {
 	to := w.vector(args[2], asm.Elem(elem))
-	w.asm.Emit("umov", asm.W(16), w.vector(args[0], asm.S).Lane(int(args[1].Imm)))
-	w.asm.Emit("adr", asm.X(17), w.asm.Constant([]byte(table)))
-	w.asm.Emit("ldr", to.Scalar(), asm.Indexed(asm.X(17), asm.X(16)))
+	w.asm.Emit("umov", asm.W(temp0), w.vector(args[0], asm.S).Lane(int(args[1].Imm)))
+	w.asm.Emit("adr", asm.X(temp1), w.asm.Constant([]byte(table)))
+	w.asm.Emit("ldr", to.Scalar(), asm.Indexed(asm.X(temp1), asm.X(temp0)))
 }
 
 // remainderWork is the number of executions of each instruction in the loop of remainderLoop that jit.Work counts. The
@@ -121,13 +127,13 @@ func (r *remainderLoop) write() {
 	r.jumpIfMask("uminv", "cbnz", done) // all remainders are less than their divisors; a NaN is not
 	r.copy(r.remainder, r.dividend)
 	assembler.Bind(loop)
-	before := assembler.Instructions()
+	start := assembler.Instructions()
 	assembler.Emit("fabs", r.absRemainder, r.remainder)
 	assembler.Emit("fcmge", r.mask, r.absRemainder, r.divisor)
 	r.jumpIfMask("umaxv", "cbz", end) // no remainder reaches its divisor
 	r.subtractMultiple()
 	assembler.Emit("b", loop)
-	r.countRepeats(before, remainderWork)
+	r.countRepeats(start, remainderWork)
 	assembler.Bind(end)
 	assembler.Emit("fcmeq", r.mask, r.divisor, r.divisor)
 	r.bitwise("bic", r.quotient, r.divisor, r.mask)
@@ -138,10 +144,10 @@ func (r *remainderLoop) write() {
 // jumpIfMask writes a jump that depends on the minimum or the maximum of the mask's lanes. reduction is the instruction
 // that computes this minimum or maximum.
 func (r *remainderLoop) jumpIfMask(reduction, branch string, to asm.Label) {
-	x := r.quotient.As(asm.S).Scalar()
+	x := r.quotient.As(asm.S).Scalar() // a scratch register here
 	r.asm.Emit(reduction, x, r.mask.As(asm.S))
-	r.asm.Emit("fmov", asm.W(16), x)
-	r.asm.Emit(branch, asm.W(16), to)
+	r.asm.Emit("fmov", asm.W(temp0), x)
+	r.asm.Emit(branch, asm.W(temp0), to)
 }
 
 // subtractMultiple writes the subtraction of a multiple of the divisor in the lanes of the mask.

@@ -14,9 +14,9 @@ const (
 	regArgs    asm.Reg = 0  // address of the arguments
 	regPointer asm.Reg = 16 // a pointer from the spill area
 	regCount   asm.Reg = 17 // number of elements by which pointers are moved back after a row
-	regLeft    asm.Reg = 25 // number of elements of the row that are left, minus the elements of a pass
+	regLeft    asm.Reg = 25 // number of elements of the row that are left, minus those of a trip or rest pass
 	regSpill   asm.Reg = 26 // address of the spill area
-	regStride  asm.Reg = 27 // distance between rows
+	regStride  asm.Reg = 27 // bytes between rows
 )
 
 // bases are the registers for pointers. Register 18 is reserved by operating systems, 28 and 29 by Go.
@@ -80,7 +80,7 @@ func (w *writer) writeInst(out *alloc.Out) {
 	var buf [4]asm.Arg
 	args := append(buf[:0], w.operand(kind, out.Args[last]))
 	for sources := out.Args[:last]; kinds != "" || len(sources) > 0; {
-		if kinds != "" {
+		if kinds != "" { // the last kind holds for all further operands
 			kind, kinds, _ = strings.Cut(kinds, " ")
 		}
 		switch kind {
