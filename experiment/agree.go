@@ -55,8 +55,8 @@ func difference(a, b *tensor.Tensor, exact bool) string {
 	elementsA, elementsB := asComplex(a), asComplex(b)
 	scale, worst := 0.0, 0.0
 	for _, v := range elementsB {
-		if size := cmplx.Abs(v); !exact && size <= math.MaxFloat64 { // infinite values do not count
-			scale = max(scale, size)
+		if magnitude := cmplx.Abs(v); !exact && magnitude <= math.MaxFloat64 { // infinite values do not count
+			scale = max(scale, magnitude)
 		}
 	}
 	for i := range elementsA {
@@ -64,7 +64,7 @@ func difference(a, b *tensor.Tensor, exact bool) string {
 			continue
 		}
 		relative := cmplx.Abs(elementsA[i]-elementsB[i]) / (1 + max(scale, cmplx.Abs(elementsB[i])))
-		if math.IsNaN(relative) {
+		if math.IsNaN(relative) { // an element is NaN or infinite
 			relative = math.Inf(1)
 		}
 		worst = max(worst, relative)

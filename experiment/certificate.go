@@ -103,12 +103,12 @@ func Certify(p *graphrun.Program) (*Certificate, error) {
 		return nil, fmt.Errorf("the problem differs from the problem that was solved: the labels cost %d picoseconds, not %d",
 			cost, solution.Cost)
 	}
-	search := wcsp.Options{Proof: true, TimeLimit: model.Problem.Search()}
-	proved, err := wcsp.Exact.Solve(model.WCSP, search)
+	withProof := wcsp.Options{Proof: true, TimeLimit: model.Problem.Search()}
+	proved, err := wcsp.Exact.Solve(model.WCSP, withProof)
 	if err != nil {
 		return nil, err
 	}
-	copies, err := certifyCopies(model, binding.Plan, search)
+	copies, err := certifyCopies(model, binding.Plan, withProof)
 	if err != nil {
 		return nil, err
 	}
@@ -124,9 +124,9 @@ func Certify(p *graphrun.Program) (*Certificate, error) {
 	if certificate.Profile == nil {
 		certificate.Profile = layout.DefaultProfile()
 	}
-	if d := internal.Device(); d != nil {
-		certificate.Options.Device = d.Name()
-		certificate.Profile = certificate.Profile.WithDevice(d.Name(), d.Rates())
+	if device := internal.Device(); device != nil {
+		certificate.Options.Device = device.Name()
+		certificate.Profile = certificate.Profile.WithDevice(device.Name(), device.Rates())
 	}
 	if certificate.Graph.Digest, err = digestOf(context.Background(), binding.WithAllConstants()); err != nil {
 		return nil, err
@@ -138,7 +138,7 @@ func Certify(p *graphrun.Program) (*Certificate, error) {
 
 // certifyCopies proves a bound on the weighted cost, with the weights of the plan's preference. It returns nil if the
 // plan has no preference.
-func certifyCopies(model *layout.Model, plan *passes.Plan, search wcsp.Options) (*CertifiedCopies, error) {
+func certifyCopies(model *layout.Model, plan *passes.Plan, withProof wcsp.Options) (*CertifiedCopies, error) {
 	preference := plan.Preference
 	if preference == nil || preference.Proof.Copy == 0 {
 		return nil, nil
@@ -147,12 +147,12 @@ func certifyCopies(model *layout.Model, plan *passes.Plan, search wcsp.Options) 
 	if err != nil {
 		return nil, err
 	}
-	s, err := wcsp.Exact.Solve(weighted.Weighted, search)
+	solution, err := wcsp.Exact.Solve(weighted.Weighted, withProof)
 	if err != nil {
 		return nil, err
 	}
 	return &CertifiedCopies{Slack: preference.Slack, PlanWeights: preference.Made, Cost: preference.CostPS,
-		Weights: preference.Proof, Bound: s.Bound, Proof: s.Proof}, nil
+		Weights: preference.Proof, Bound: solution.Bound, Proof: solution.Proof}, nil
 }
 
 // Write writes the certificate as JSON.
@@ -220,13 +220,13 @@ func pinsOf(g *graph.Graph) []CertifiedPin {
 
 // addPins adds pins to a graph.
 func addPins(g *graph.Graph, list []CertifiedPin) error {
-	for _, c := range list {
-		pin, err := graph.ParsePin(c.Pin)
+	for _, certified := range list {
+		pin, err := graph.ParsePin(certified.Pin)
 		if err == nil {
-			err = g.Pin(c.Name, pin)
+			err = g.Pin(certified.Name, pin)
 		}
 		if err != nil {
-			return fmt.Errorf("pin %s=%s: %w", c.Name, c.Pin, err)
+			return fmt.Errorf("pin %s=%s: %w", certified.Name, certified.Pin, err)
 		}
 	}
 	return nil

@@ -127,16 +127,16 @@ func Compare(ctx context.Context, candidates []Candidate, inputs map[string]*ten
 // machine.
 func compare(ctx context.Context, all []*contender, in map[string]*tensor.Tensor, o Options,
 	load *loadMeter) (*Comparison, error) {
-	s := &session{contenders: measuredContenders(all), hasSeveral: len(all) > 1, in: in, Options: o,
+	session := &session{contenders: measuredContenders(all), hasSeveral: len(all) > 1, in: in, Options: o,
 		random: rand.New(rand.NewPCG(o.Seed, 0)), load: load}
-	c := &Comparison{}
+	comparison := &Comparison{}
 	var err error
-	if c.Interrupted, err = s.measure(ctx); err != nil {
+	if comparison.Interrupted, err = session.measure(ctx); err != nil {
 		return nil, err
 	}
-	c.addRows(all, bounds(ctx, all, o.BoundNS))
-	c.setVerdict(all, s)
-	return c, nil
+	comparison.addRows(all, bounds(ctx, all, o.BoundNS))
+	comparison.setVerdict(all, session)
+	return comparison, nil
 }
 
 // contender is a candidate with its measurements.
@@ -150,9 +150,9 @@ type contender struct {
 	run func(ctx context.Context, in map[string]*tensor.Tensor) (out map[string]*tensor.Tensor, took time.Duration,
 		err error)
 
-	times []float64                 // for each measured run: its time in nanoseconds
-	turns []float64                 // indexed by turn: the median of its times
-	out   map[string]*tensor.Tensor // outputs of the last run
+	times []float64                 // by measured run: its time in nanoseconds
+	turns []float64                 // by turn: the median time of its measured runs, in nanoseconds
+	out   map[string]*tensor.Tensor // outputs of the last run, by name
 }
 
 // contenders returns the candidates as contenders. It checks that memory suffices for all of them together: each
@@ -221,27 +221,28 @@ func bounds(ctx context.Context, all []*contender, callerBound *float64) []*floa
 	for i, contender := range all {
 		list[i] = cmp.Or(callerBound, contender.report.LowerBoundNS)
 		for _, other := range all {
-			b := other.report.LowerBoundNS
-			if callerBound == nil && b != nil && (list[i] == nil || *b > *list[i]) &&
+			bound := other.report.LowerBoundNS
+			if callerBound == nil && bound != nil && (list[i] == nil || *bound > *list[i]) &&
 				contender.sameProblem(ctx, &other.identity) {
-				list[i] = b
+				list[i] = bound
 			}
 		}
 	}
 	return list
 }
 
-// addRows makes the rows, and compares the outputs of the last runs with those of the base.
+// addRows makes the rows, and compares the outputs of the last runs with those of the base. bounds has the lower bound
+// of each contender, or nil.
 func (c *Comparison) addRows(all []*contender, bounds []*float64) {
 	c.HasOutputs = true
 	for i, contender := range all {
 		row := Measurement{Name: contender.name, Costs: contender.report.Costs()}
-		if b := bounds[i]; b != nil && *b > 0 && !math.IsInf(*b, 0) {
-			gap := row.CostNS / *b - 1
+		if bound := bounds[i]; bound != nil && *bound > 0 && !math.IsInf(*bound, 0) {
+			gap := row.CostNS / *bound - 1
 			if math.Abs(gap) < 1e-12 { // rounding of sums can make a gap of 0 appear as a tiny gap
 				gap = 0
 			}
-			row.BoundNS, row.Gap = b, &gap
+			row.BoundNS, row.Gap = bound, &gap
 		}
 		if contender.measuredInstead != nil {
 			row.MeasuredAs = contender.measuredInstead.name

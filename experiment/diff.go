@@ -147,13 +147,14 @@ type side struct {
 	shapes  map[string][]int        // for each name of a value: the shape of its match; nil unless sizes differ
 }
 
+// sideOf returns a program as the side with the given name. The keys of leaves and nodes are not yet assigned.
 func sideOf(p *graphrun.Program, name string) *side {
 	s := &side{name: name, binding: (*program.Program)(p).First(), report: p.Report(), leaves: map[string]string{},
 		nodes: map[string]string{}, parts: map[string]string{}, copies: map[string]*graph.Node{},
 		values: map[string]*graph.Value{}}
-	for _, d := range s.binding.Plan.Decomposed {
-		for _, part := range d.Into {
-			s.parts[part] = d.Node
+	for _, decomposition := range s.binding.Plan.Decomposed {
+		for _, part := range decomposition.Into {
+			s.parts[part] = decomposition.Node
 		}
 	}
 	for _, c := range s.binding.Plan.Copies {
@@ -169,10 +170,9 @@ func (s *side) assignKeys(pairs *pairing, other *side) {
 	for i, v := range matchable(s.binding.Runnable) {
 		key := fmt.Sprintf("%s %d", s.name, i)
 		if pairs != nil && pairs.first[v] != nil {
-			w := pairs.first[v]
-			// w is the match, a leaf or the first result of a node
-			if key = other.leaves[w.Name]; w.Node != nil {
-				key = other.nodes[w.Node.Name]
+			match := pairs.first[v] // a leaf, or the first result of a node
+			if key = other.leaves[match.Name]; match.Node != nil {
+				key = other.nodes[match.Node.Name]
 			}
 		}
 		if v.Node != nil {
@@ -189,8 +189,8 @@ func (s *side) key(name string) string {
 	if key := s.nodes[name]; key != "" {
 		return key
 	}
-	if whole := s.parts[name]; whole != "" {
-		return s.key(whole) + "/" + strings.TrimPrefix(name, whole)
+	if composite := s.parts[name]; composite != "" {
+		return s.key(composite) + "/" + strings.TrimPrefix(name, composite)
 	}
 	if n := s.copies[name]; n != nil {
 		return s.copyKey(n)
@@ -213,6 +213,7 @@ func (s *side) copyKey(n *graph.Node) string {
 	return fmt.Sprintf("%s#%d as %s", s.key(value.Node.Name), value.Index, order)
 }
 
+// totals returns the totals of the plan.
 func (s *side) totals() Totals {
 	return Totals{Strategy: s.report.Strategy, BoundNS: s.report.LowerBoundNS, Costs: s.report.Costs()}
 }
@@ -237,12 +238,12 @@ func (s *side) copiesOnlyHere(other *side) []report.Copy {
 		countByKey[other.copyKey(n)]++
 	}
 	list := []report.Copy{}
-	e := s.binding.Plan.Explainer()
+	explainer := s.binding.Plan.Explainer()
 	for _, c := range s.binding.Plan.Copies {
-		if k := s.copyKey(c.Node); countByKey[k] > 0 {
-			countByKey[k]--
+		if key := s.copyKey(c.Node); countByKey[key] > 0 {
+			countByKey[key]--
 		} else {
-			list = append(list, program.CopyOf(&c, e.Sides(&c)))
+			list = append(list, program.CopyOf(&c, explainer.Sides(&c)))
 		}
 	}
 	return list
@@ -270,19 +271,21 @@ func differentValues(pairs *pairing, a, b *side) []ValueDifference {
 	return list
 }
 
-// layoutsDiffer compares strides. For values with different shapes, it compares the order of dimensions.
-func (s *side) layoutsDiffer(x, y tensor.Meta) bool {
-	if s.shapes != nil && len(x.Shape) == len(y.Shape) {
-		return !slices.Equal(longDims(x, y.Shape), longDims(y, x.Shape))
+// layoutsDiffer compares the strides of two values of equal shape. If shapes or the sizes of the graphs differ, it
+// compares the orders of dimensions.
+func (s *side) layoutsDiffer(a, b tensor.Meta) bool {
+	if s.shapes != nil && len(a.Shape) == len(b.Shape) {
+		return !slices.Equal(longDims(a, b.Shape), longDims(b, a.Shape))
 	}
-	if slices.Equal(x.Shape, y.Shape) {
-		return !slices.Equal(x.Strides, y.Strides)
+	if slices.Equal(a.Shape, b.Shape) {
+		return !slices.Equal(a.Strides, b.Strides)
 	}
-	return inspect.LayoutName(x) != inspect.LayoutName(y)
+	return inspect.LayoutName(a) != inspect.LayoutName(b)
 }
 
+// layoutOf describes a layout.
 func layoutOf(meta tensor.Meta) ValueLayout {
-	return ValueLayout{notNil(meta.Strides), inspect.LayoutName(meta)}
+	return ValueLayout{Strides: notNil(meta.Strides), Layout: inspect.LayoutName(meta)}
 }
 
 // stepGroup has the steps of both plans that are connected by common nodes.
@@ -293,7 +296,7 @@ type stepGroup struct {
 
 // stepUnion is a union-find structure over the steps of both plans. It connects steps with a common node.
 type stepUnion struct {
-	parent []int          // indexed by step: its parent in the tree of connected steps
+	parent []int          // indexed by step: its parent in the tree of connected steps; a root is its own parent
 	owner  map[string]int // for each key of a node: a step that computes the node
 }
 
@@ -323,15 +326,15 @@ func (u *stepUnion) root(step int) int {
 // groupsOfSteps returns the connected steps of two plans.
 func groupsOfSteps(a, b *side) []*stepGroup {
 	union := stepUnion{owner: map[string]int{}}
-	var keys [][]string
+	var keys [][]string // by step of both plans: the keys of its nodes
 	for _, s := range []*side{a, b} {
 		for _, step := range s.report.Steps {
-			list := make([]string, len(step.Ops))
+			stepKeys := make([]string, len(step.Ops))
 			for i, op := range step.Ops {
-				list[i] = s.key(op)
+				stepKeys[i] = s.key(op)
 			}
-			keys = append(keys, list)
-			union.add(list)
+			keys = append(keys, stepKeys)
+			union.add(stepKeys)
 		}
 	}
 	groupOf, groups, index := map[int]*stepGroup{}, []*stepGroup{}, 0 // index counts the steps of both plans, as in keys
@@ -358,8 +361,8 @@ func differentSteps(a, b *side) []StepDifference {
 			list = append(list, g.difference(what))
 		}
 	}
-	sorted.Func(list, func(x, y StepDifference) int {
-		return cmp.Compare(math.Abs(y.DeltaNS), math.Abs(x.DeltaNS))
+	sorted.Func(list, func(first, second StepDifference) int {
+		return cmp.Compare(math.Abs(second.DeltaNS), math.Abs(first.DeltaNS))
 	})
 	return list
 }
@@ -396,8 +399,9 @@ func sameKeys(a, b []string) bool {
 	return slices.Equal(a, b)
 }
 
+// difference describes the group as a difference of the given kind.
 func (g *stepGroup) difference(what string) StepDifference {
-	sum := func(steps []report.Step) (list []StepSummary, ns float64) {
+	summarize := func(steps []report.Step) (list []StepSummary, ns float64) {
 		list = []StepSummary{}
 		for _, s := range steps {
 			list = append(list, StepSummary{s.Name, s.Ops, s.Impl})
@@ -406,8 +410,8 @@ func (g *stepGroup) difference(what string) StepDifference {
 		return list, ns
 	}
 	d := StepDifference{What: what}
-	d.First, d.FirstNS = sum(g.steps[0])
-	d.Second, d.SecondNS = sum(g.steps[1])
+	d.First, d.FirstNS = summarize(g.steps[0])
+	d.Second, d.SecondNS = summarize(g.steps[1])
 	d.DeltaNS = d.SecondNS - d.FirstNS
 	return d
 }

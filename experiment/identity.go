@@ -16,7 +16,7 @@ import (
 	"github.com/graphrun/graphrun/report"
 )
 
-// identity identifies the plan of a program and its layout problem among programs of one graph.
+// identity identifies the plan of a program, and the layout problem that the plan solves, among programs of one graph.
 type identity struct {
 	program       *program.Program
 	planDigest    string // digest of the steps; empty if the time of a run depends on more than the plan
@@ -26,24 +26,25 @@ type identity struct {
 
 // identityOf computes the digests of a program, except the digest of the graph.
 func identityOf(p *program.Program, plan *report.Plan) identity {
-	id, o, b := identity{program: p}, p.Options(), p.First()
-	if b.Segmented() || o.KeepGoing {
+	id, options, binding := identity{program: p}, p.Options(), p.First()
+	if binding.Segmented() || options.KeepGoing {
 		return id
 	}
 	h := sha256.New()
-	fmt.Fprintf(h, "%v %q %q %t %t %d %s", b.Graph.Bound(), pinsOf(b.Graph), passNames(plan), o.NoFusion, o.Exact,
-		o.MemoryLimit, plan.Profile.Digest)
+	fmt.Fprintf(h, "%v %q %q %t %t %d %s", binding.Graph.Bound(), pinsOf(binding.Graph), passNames(plan),
+		options.NoFusion, options.Exact, options.MemoryLimit, plan.Profile.Digest)
 	id.problemDigest = hex.EncodeToString(h.Sum(nil))
-	if o.Tracer != nil { // a tracer may slow down the program, so the program is measured separately
+	if options.Tracer != nil { // a tracer may slow down the program, so the program is measured separately
 		return id
 	}
 	h.Reset()
-	fmt.Fprintf(h, "%d %+v %+v", cmp.Or(o.Threads, runtime.GOMAXPROCS(0)), plan.Memory, plan.PackedInRuns)
-	hashSteps(h, b)
+	fmt.Fprintf(h, "%d %+v %+v", cmp.Or(options.Threads, runtime.GOMAXPROCS(0)), plan.Memory, plan.PackedInRuns)
+	hashSteps(h, binding)
 	id.planDigest = hex.EncodeToString(h.Sum(nil))
 	return id
 }
 
+// passNames returns the names of a plan's passes, in order.
 func passNames(plan *report.Plan) []string {
 	names := make([]string, len(plan.Passes))
 	for i, p := range plan.Passes {
@@ -54,29 +55,29 @@ func passNames(plan *report.Plan) []string {
 
 // hashSteps hashes the steps of a program in order: computed nodes, implementation, operands, layouts, buffers and
 // loops.
-func hashSteps(h hash.Hash, b *program.Binding) {
+func hashSteps(h hash.Hash, binding *program.Binding) {
 	name := func(v *graph.Value) string {
 		if v == nil {
 			return "-"
 		}
 		return strconv.Quote(v.Name)
 	}
-	for _, v := range b.Plan.Graph.Constants {
+	for _, v := range binding.Plan.Graph.Constants {
 		fmt.Fprintf(h, "\nconstant %s", name(v))
 		hashLayout(h, v)
 	}
-	for _, s := range b.Program.Steps() {
-		n := s.Node
-		fmt.Fprintf(h, "\nstep %q %q %d %s", s.Name, s.Ops, s.Buffer, callText(n, name))
+	for _, step := range binding.Program.Steps() {
+		n := step.Node
+		fmt.Fprintf(h, "\nstep %q %q %d %s", step.Name, step.Ops, step.Buffer, callText(n, name))
 		if n.Impl != nil {
 			fmt.Fprintf(h, " by %q", n.Impl.Name)
 		}
-		if s.Loop == nil {
-			fmt.Fprintf(h, " order %v", n.Walk.Order) // layouts of results follow
-		} else { // the order of dimensions of size 1, or that are coalesced, does not matter
-			fmt.Fprintf(h, " loop %v", s.Loop.WalkShape())
-			for i := range s.Loop.Len() {
-				fmt.Fprintf(h, " %v", s.Loop.WalkStrides(i))
+		if step.Loop == nil {
+			fmt.Fprintf(h, " order %v", n.Walk.Order) // layouts of results are hashed below
+		} else { // the order of coalesced dimensions, and of dimensions of size 1, does not matter
+			fmt.Fprintf(h, " loop %v", step.Loop.WalkShape())
+			for i := range step.Loop.Len() {
+				fmt.Fprintf(h, " %v", step.Loop.WalkStrides(i))
 			}
 		}
 		for _, a := range n.In {
@@ -90,11 +91,12 @@ func hashSteps(h hash.Hash, b *program.Binding) {
 			hashLayout(h, v)
 		}
 	}
-	for _, output := range b.Plan.Graph.Outputs {
+	for _, output := range binding.Plan.Graph.Outputs {
 		fmt.Fprintf(h, "\noutput %q %s", output.Name, name(output.Value))
 	}
 }
 
+// hashLayout hashes the dtype, the layout and the packed form of a value.
 func hashLayout(h hash.Hash, v *graph.Value) {
 	fmt.Fprintf(h, " %v %v %v %d", v.Meta.DType, v.Meta.Shape, v.Meta.Strides, v.Meta.Offset)
 	if v.Packed != nil {

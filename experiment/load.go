@@ -11,8 +11,9 @@ import (
 
 // loadMeter samples the number of runnable threads of other processes.
 type loadMeter struct {
-	sum, samples int
-	last         time.Time
+	sum     int // of the samples
+	samples int // number of samples
+	last    time.Time
 }
 
 // sampleInterval is the minimum time between two samples. A sample takes about 0.1 ms.
@@ -46,8 +47,8 @@ func countRunnable() (int, bool) {
 	if err != nil || len(fields) < 4 {
 		return 0, false
 	}
-	before, _, _ := bytes.Cut(fields[3], []byte("/"))
-	n, err := strconv.Atoi(string(before))
+	runnable, _, _ := bytes.Cut(fields[3], []byte("/"))
+	n, err := strconv.Atoi(string(runnable))
 	return n, err == nil
 }
 
@@ -58,7 +59,7 @@ func countOwnRunnable() int {
 	paths, _ := filepath.Glob("/proc/self/task/*/stat")
 	for _, path := range paths {
 		text, _ := os.ReadFile(path)
-		if at := bytes.LastIndexByte(text, ')'); at >= 0 && bytes.HasPrefix(text[at+1:], []byte(" R")) {
+		if nameEnd := bytes.LastIndexByte(text, ')'); nameEnd >= 0 && bytes.HasPrefix(text[nameEnd+1:], []byte(" R")) {
 			n++
 		}
 	}

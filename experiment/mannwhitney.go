@@ -16,10 +16,11 @@ const maxExact = 25
 type rankStatistics struct {
 	n1, n2 int   // numbers of samples of the sides
 	ties   []int // for each distinct sample, in ascending order: the number of equal samples
-	sum    int   // sum of the doubled ranks of the first side
+	// doubledSum is the sum of the doubled ranks of the first side.
+	doubledSum int
 }
 
-// rankSamples ranks samples without NaN.
+// rankSamples ranks the samples of two sides, which have no NaN.
 func rankSamples(a, b []float64) rankStatistics {
 	r := rankStatistics{n1: len(a), n2: len(b)}
 	a, b = slices.Clone(a), slices.Clone(b)
@@ -36,7 +37,7 @@ func rankSamples(a, b []float64) rankStatistics {
 		countA, countB := countEqual(a, least), countEqual(b, least)
 		r.ties = append(r.ties, countA+countB)
 		// The equal samples have the ranks before+1 to before+countA+countB. Twice their mean is the sum of both ends.
-		r.sum += countA * (2*before + countA + countB + 1)
+		r.doubledSum += countA * (2*before + countA + countB + 1)
 		before += countA + countB
 		a, b = a[countA:], b[countB:]
 	}
@@ -75,7 +76,7 @@ func (r rankStatistics) exact() float64 {
 		ways[k] = make([]float64, 2*r.n1*(r.n1+r.n2)+1)
 	}
 	ways[0][0] = 1
-	before := 0
+	before := 0 // number of samples with lesser ranks
 	for _, t := range r.ties {
 		// Add the t samples of one rank: ways[k][s] += (t choose drawn) * ways[k-drawn][s - drawn*doubledRank] for each
 		// number drawn of them. k and s descend, so that the terms on the right do not yet have these samples.
@@ -94,10 +95,10 @@ func (r rankStatistics) exact() float64 {
 	var below, above, all float64
 	for s, n := range ways[r.n1] {
 		all += n
-		if s <= r.sum {
+		if s <= r.doubledSum {
 			below += n
 		}
-		if s >= r.sum {
+		if s >= r.doubledSum {
 			above += n
 		}
 	}
@@ -114,7 +115,7 @@ func (r rankStatistics) normal() float64 {
 		ties += float64(float64(t) * (float64(float64(t)*float64(t)) - 1))
 	}
 	deviation := math.Sqrt(n1 * n2 / 12 * (n + 1 - ties/(n*(n-1))))
-	distance := max(0, math.Abs(float64(float64(r.sum)/2)-float64(n1*(n+1)/2))-0.5)
+	distance := max(0, math.Abs(float64(float64(r.doubledSum)/2)-float64(n1*(n+1)/2))-0.5)
 	return min(1, 2*float64(normalCDF(-distance/deviation)))
 }
 
@@ -127,11 +128,11 @@ func medianInterval(n int) (int, bool) {
 	// The number of samples below the median has a binomial distribution with p = 1/2. The loop finds the least number
 	// that is not in the lower tail. It computes the terms from their logarithms, because the first terms would
 	// underflow.
-	log, below := -float64(n)*math.Ln2, 0.0 // log((n choose k) / 2^n) for k = 0, and the sum of the terms up to k
+	logTerm, sum := -float64(n)*math.Ln2, 0.0 // log((n choose k) / 2^n) for k = 0, and the sum of the terms up to k
 	for k := 0; ; k++ {
-		if below += math.Exp(log); 2*below > 1-Confidence {
+		if sum += math.Exp(logTerm); 2*sum > 1-Confidence {
 			return k - 1, k > 0
 		}
-		log += math.Log(float64(n-k) / float64(k+1))
+		logTerm += math.Log(float64(n-k) / float64(k+1))
 	}
 }

@@ -34,28 +34,28 @@ func disturbancesOf(all []*contender, load *loadMeter) Disturbances {
 	for _, contender := range all {
 		times := slices.Clone(contender.times)
 		sorted.Floats(times)
-		if middle := quantile(times, 0.5); middle > 0 {
-			if relative := (quantile(times, 0.75) - quantile(times, 0.25)) / middle; relative > d.Spread {
+		if median := quantile(times, 0.5); median > 0 {
+			if relative := (quantile(times, 0.75) - quantile(times, 0.25)) / median; relative > d.Spread {
 				d.Spread, widest = relative, contender.name
 			}
 		}
 	}
 	rounds := roundTimes(all)
 	d.DriftP = mannKendall(rounds)
-	d.Drift = math.Expm1(theilSen(rounds) * float64(len(rounds)-1))
-	var list []string
+	d.Drift = math.Expm1(theilSen(rounds) * float64(len(rounds)-1)) // rounds has logarithms
+	var warnings []string
 	if d.Spread > maxSpread {
-		list = append(list, fmt.Sprintf("the times of %s vary: their interquartile range is %.0f%% of the median", widest,
-			100*d.Spread))
+		warnings = append(warnings, fmt.Sprintf("the times of %s vary: their interquartile range is %.0f%% of the median",
+			widest, 100*d.Spread))
 	}
 	if d.DriftP < driftLevel && math.Abs(d.Drift) > maxDrift {
-		list = append(list, fmt.Sprintf("times changed by %+.0f%% from the first to the last round (Mann-Kendall test, "+
-			"p %s)", 100*d.Drift, pValueBound(d.DriftP)))
+		warnings = append(warnings, fmt.Sprintf("times changed by %+.0f%% from the first to the last round "+
+			"(Mann-Kendall test, p %s)", 100*d.Drift, pValueBound(d.DriftP)))
 	}
 	if d.Load != nil && *d.Load > maxLoad {
-		list = append(list, fmt.Sprintf("%.1f threads of other processes were runnable on average", *d.Load))
+		warnings = append(warnings, fmt.Sprintf("%.1f threads of other processes were runnable on average", *d.Load))
 	}
-	d.Noise = strings.Join(list, "; ")
+	d.Noise = strings.Join(warnings, "; ")
 	return d
 }
 
@@ -70,17 +70,17 @@ func roundTimes(all []*contender) []float64 {
 	for _, contender := range all {
 		rounds = min(rounds, len(contender.turns))
 	}
-	length := (rounds + maxPeriods - 1) / maxPeriods
-	list := make([]float64, rounds/max(1, length))
+	length := (rounds + maxPeriods - 1) / maxPeriods // of a period, in rounds
+	means := make([]float64, rounds/max(1, length))  // by period; rounds after the last full period are ignored
 	for _, contender := range all {
-		middle := *SpreadOf(contender.turns).Median
-		for i, t := range contender.turns[:len(list)*length] {
-			if middle > 0 && t > 0 {
-				list[i/length] += math.Log(t/middle) / float64(len(all)*length)
+		median := *SpreadOf(contender.turns).Median
+		for i, turn := range contender.turns[:len(means)*length] {
+			if median > 0 && turn > 0 {
+				means[i/length] += math.Log(turn/median) / float64(len(all)*length)
 			}
 		}
 	}
-	return list
+	return means
 }
 
 // mannKendall is the p-value of the two-sided Mann-Kendall test for a trend (Mann 1945, Kendall 1975), by the normal

@@ -25,7 +25,7 @@ type pairing struct {
 // names come first.
 func matchValues(a, b *graph.Graph, resized bool) *pairing {
 	p := &pairing{map[*graph.Value]*graph.Value{}, map[*graph.Value]*graph.Value{}}
-	ids := interner{}
+	ids := interner{} // shared by both graphs, so that equal contents have equal numbers
 	contents := []func(*graph.Graph, interner) map[*graph.Value]int{byComputation, byUse, byName}
 	if resized {
 		contents = []func(*graph.Graph, interner) map[*graph.Value]int{byName, byComputation, byUse}
@@ -33,7 +33,7 @@ func matchValues(a, b *graph.Graph, resized bool) *pairing {
 	for _, content := range contents {
 		contentA, contentB := content(a, ids), content(b, ids)
 		p.matchBy(a, b, func(v *graph.Value) string { return v.Name }, contentA, contentB)
-		p.matchBy(a, b, func(*graph.Value) string { return "" }, contentA, contentB)
+		p.matchBy(a, b, func(*graph.Value) string { return "" }, contentA, contentB) // under any name
 	}
 	return p
 }
@@ -88,6 +88,7 @@ func matchable(g *graph.Graph) []*graph.Value {
 // interner maps texts to numbers from 1.
 type interner map[string]int
 
+// id returns the number of a text. Equal texts have equal numbers.
 func (in interner) id(text string) int {
 	if in[text] == 0 {
 		in[text] = len(in) + 1
@@ -167,21 +168,22 @@ func leafText(v *graph.Value) string {
 	return fmt.Sprintf("%s %v%s", v.Kind(), v.Meta.DType, tensor.ListString(v.Meta.Shape))
 }
 
-// callText describes the op and the attributes of a node. ref describes a value that an attribute is read from.
-func callText(n *graph.Node, ref func(*graph.Value) string) string {
+// callText describes the op and the attributes of a node. describeValue describes a value that an attribute is read
+// from.
+func callText(n *graph.Node, describeValue func(*graph.Value) string) string {
 	var b strings.Builder
 	b.WriteString(n.Op.Name)
-	for name, x := range n.Written() {
-		switch x := x.(type) {
+	for name, attribute := range n.Written() {
+		switch attribute := attribute.(type) {
 		case graph.Ref:
-			fmt.Fprintf(&b, " %s=value %s", name, ref(x.Value))
+			fmt.Fprintf(&b, " %s=value %s", name, describeValue(attribute.Value))
 		case *graph.Graph: // a body is identified by its name
-			fmt.Fprintf(&b, " %s=graph %s", name, x.Name)
+			fmt.Fprintf(&b, " %s=graph %s", name, attribute.Name)
 		default:
-			if v := reflect.ValueOf(x); v.Kind() == reflect.Pointer && !v.IsNil() {
-				x = v.Elem().Interface()
+			if v := reflect.ValueOf(attribute); v.Kind() == reflect.Pointer && !v.IsNil() {
+				attribute = v.Elem().Interface()
 			}
-			fmt.Fprintf(&b, " %s=%v", name, x)
+			fmt.Fprintf(&b, " %s=%v", name, attribute)
 		}
 	}
 	return b.String()

@@ -48,15 +48,17 @@ type Choice struct {
 // Strategy returns a strategy that makes the plan of the choice. The strategy is valid for the graph and the options
 // of the program that was given to [Best]; it rejects graphs with another layout problem. The strategy of the zero
 // Choice rejects all graphs.
-func (c Choice) Strategy() graphrun.Strategy { return rankedStrategy{layout.Given(c.solution), c.rank} }
+func (c Choice) Strategy() graphrun.Strategy {
+	return rankedStrategy{Strategy: layout.Given(c.solution), rank: c.rank}
+}
 
 // rankedStrategy is a strategy that applies a choice.
 type rankedStrategy struct {
 	graphrun.Strategy
-	rank int
+	rank int // position in the list of [Best], from 1; 0 for a choice of [CheapestWithin]
 }
 
-// Name returns the rank of the plan, if it has one.
+// Name returns the rank of the plan, or its origin if it has no rank.
 func (r rankedStrategy) Name() string {
 	if r.rank == 0 {
 		return "optimal within memory"
@@ -76,9 +78,10 @@ func Best(p *graphrun.Program, k int) (choices []Choice, timedOut bool, err erro
 		return nil, false, err
 	}
 	choices = make([]Choice, len(list))
-	for i, o := range list {
-		choices[i] = Choice{float64(o.PS) / 1000, float64(o.PS-list[0].PS) / 1000, o.Since(list[0]), i + 1,
-			&wcsp.Solution{Version: wcsp.Version, Labels: o.Labels}}
+	for i, outcome := range list {
+		choices[i] = Choice{CostNS: float64(outcome.PS) / 1000, MoreNS: float64(outcome.PS-list[0].PS) / 1000,
+			Change: outcome.Since(list[0]), rank: i + 1,
+			solution: &wcsp.Solution{Version: wcsp.Version, Labels: outcome.Labels}}
 	}
 	return choices, timedOut, nil
 }

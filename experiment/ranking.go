@@ -43,11 +43,11 @@ type Pair struct {
 // measured.
 func (c *Comparison) setVerdict(all []*contender, s *session) {
 	for i := range c.Rows {
-		if r := &c.Rows[i]; r.Runs > 0 {
-			r.Ratio = c.Rows[0].ratio(&r.Spread)
+		if row := &c.Rows[i]; row.Runs > 0 {
+			row.Ratio = c.Rows[0].ratio(&row.Spread)
 		}
 	}
-	if slices.ContainsFunc(s.contenders, func(x *contender) bool { return len(x.turns) == 0 }) {
+	if slices.ContainsFunc(s.contenders, func(measured *contender) bool { return len(measured.turns) == 0 }) {
 		return
 	}
 	r := &Ranking{Pairs: pairsOf(s.contenders), SamePlan: samePlans(all),
@@ -84,9 +84,10 @@ func (contender *contender) measuredAs() *contender {
 	return cmp.Or(contender.measuredInstead, contender)
 }
 
+// median returns the median time of a run, in nanoseconds.
 func (contender *contender) median() float64 { return *SpreadOf(contender.measuredAs().times).Median }
 
-// samePlans returns the names of candidates with equal plans.
+// samePlans returns the groups of at least two candidates with equal plans, by name.
 func samePlans(all []*contender) [][]string {
 	groups := [][]string{}
 	for _, contender := range measuredContenders(all) {
@@ -108,16 +109,17 @@ func pairsOf(all []*contender) []Pair {
 	pairs := []Pair{}
 	for i, a := range all {
 		for _, b := range all[i+1:] {
-			x, y := SpreadOf(a.times), SpreadOf(b.times)
-			pairs = append(pairs, Pair{A: a.name, B: b.name, Ratio: x.ratio(&y), P: mannWhitney(a.turns, b.turns)})
+			spreadA, spreadB := SpreadOf(a.times), SpreadOf(b.times)
+			pairs = append(pairs, Pair{A: a.name, B: b.name, Ratio: spreadA.ratio(&spreadB),
+				P: mannWhitney(a.turns, b.turns)})
 		}
 	}
-	values := make([]float64, len(pairs))
-	for i, p := range pairs {
-		values[i] = p.P
+	pValues := make([]float64, len(pairs))
+	for i, pair := range pairs {
+		pValues[i] = pair.P
 	}
-	for i, p := range holm(values) {
-		pairs[i].PHolm, pairs[i].Significant = p, p < Significance
+	for i, corrected := range holm(pValues) {
+		pairs[i].PHolm, pairs[i].Significant = corrected, corrected < Significance
 	}
 	return pairs
 }
@@ -141,10 +143,10 @@ func holm(values []float64) []float64 {
 		order[i] = i
 	}
 	sort.SliceStable(order, func(i, j int) bool { return values[order[i]] < values[order[j]] })
-	corrected, floor := make([]float64, len(values)), 0.0
+	corrected, last := make([]float64, len(values)), 0.0 // last: the result for the next smaller p-value
 	for k, i := range order {
-		floor = max(floor, min(1, values[i]*float64(len(values)-k)))
-		corrected[i] = floor
+		last = max(last, min(1, values[i]*float64(len(values)-k)))
+		corrected[i] = last
 	}
 	return corrected
 }
@@ -152,36 +154,37 @@ func holm(values []float64) []float64 {
 // runsFor2Percent returns the number of runs that would detect a difference of 2% in the pairs without a significant
 // difference. It is nil if there is no such pair, or if the number cannot be estimated for any of them.
 func runsFor2Percent(pairs []Pair, s *session) *int {
-	turns := map[string][]float64{}
+	turns := map[string][]float64{} // by name of the contender
 	for _, contender := range s.contenders {
 		turns[contender.name] = contender.turns
 	}
 	var largest *int
 	for _, p := range pairs {
-		n, ok := turnsToDetect(turns[p.A], turns[p.B], 0.02, Significance/float64(len(pairs)))
-		if n *= s.runsPerTurn(); !p.Significant && ok && (largest == nil || n > *largest) {
-			largest = &n
+		turnCount, ok := turnsToDetect(turns[p.A], turns[p.B], 0.02, Significance/float64(len(pairs)))
+		runs := turnCount * s.runsPerTurn()
+		if !p.Significant && ok && (largest == nil || runs > *largest) {
+			largest = &runs
 		}
 	}
 	return largest
 }
 
 // runsToDiffer returns the least number of runs of each candidate with which any pair could differ significantly. It
-// returns nil if at least this many runs were measured. The last turn may have a single run.
+// returns nil if at least this many runs were measured, or if there are no pairs.
 func runsToDiffer(pairs []Pair, s *session) *int {
 	if len(pairs) == 0 {
 		return nil
 	}
 	level := Significance / float64(len(pairs)) // Holm's correction of the least p-value
-	var turns []int
+	var turns []int                             // number of turns of each contender
 	for _, contender := range s.contenders {
 		turns = append(turns, len(contender.turns))
 	}
 	sorted.Ints(turns)
-	if n := len(turns); leastP(turns[n-1], turns[n-2]) < level {
+	if n := len(turns); leastP(turns[n-1], turns[n-2]) < level { // the two with the most turns
 		return nil
 	}
-	return new((fewestSamples(level)-1)*s.runsPerTurn() + 1)
+	return new((fewestSamples(level)-1)*s.runsPerTurn() + 1) // the last turn needs a single run
 }
 
 // testPower is the probability with which the test finds a difference, for the number of samples of turnsToDetect.
@@ -197,21 +200,21 @@ const testPower = 0.8
 // estimated from the samples, each divided by the median of its side. turnsToDetect returns false if a side has fewer
 // than 5 samples, because they are too few to estimate p. It also returns false if the number exceeds a million.
 func turnsToDetect(a, b []float64, effect, level float64) (int, bool) {
-	var all []float64
+	var scaled []float64 // all samples, divided by the medians of their sides
 	for _, side := range [][]float64{a, b} {
-		middle := *SpreadOf(side).Median
-		if middle <= 0 || len(side) < 5 {
+		median := *SpreadOf(side).Median
+		if median <= 0 || len(side) < 5 {
 			return 0, false
 		}
 		for _, x := range side {
-			all = append(all, x/middle)
+			scaled = append(scaled, x/median)
 		}
 	}
-	sorted.Floats(all)
-	less, n := 0, len(all)
-	for _, x := range all {
-		first, _ := slices.BinarySearch(all, x/(1+effect)) // x is at most 1+effect times all[first] and later samples
-		less += n - first - 1                              // less counts samples other than x
+	sorted.Floats(scaled)
+	less, n := 0, len(scaled) // less counts the pairs (x, y) with x <= y*(1+effect), without pairs of a sample with itself
+	for _, x := range scaled {
+		first, _ := slices.BinarySearch(scaled, x/(1+effect)) // the first y
+		less += n - first - 1
 	}
 	deviation := float64(less)/(float64(n)*float64(n-1)) - 0.5
 	z := float64(normalQuantile(1-float64(level/2))) + float64(normalQuantile(testPower))

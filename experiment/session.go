@@ -35,18 +35,19 @@ type session struct {
 func (s *session) measure(ctx context.Context) (interrupted bool, err error) {
 	s.start = time.Now()
 	runsPerTurn := s.runsPerTurn()
-	total := 0
+	total := 0 // number of rounds; 0 if it is unknown
 	if s.Until == 0 {
 		total = 1 + (s.Runs+runsPerTurn-1)/runsPerTurn
 	}
 	for i := 0; i == 0 || !s.isComplete(); i++ {
 		s.Progress(i, total)
 		s.load.sample()
-		unmeasured, runs := warmUps, warmUps
-		if i > 0 { // after the warm-up; the last turn has only the missing runs
-			unmeasured = s.Turn - runsPerTurn // the first run of a turn, unless it is the only one
-			runs = unmeasured + min(runsPerTurn, s.maxRuns()-s.runs)
-			s.runs += runs - unmeasured
+		unmeasured, runs := warmUps, warmUps // of a turn; the first round only warms up
+		if i > 0 {
+			measured := min(runsPerTurn, s.maxRuns()-s.runs) // the last turn has only the missing runs
+			unmeasured = s.Turn - runsPerTurn                // the first run of a turn, unless it is the only one
+			runs = unmeasured + measured
+			s.runs += measured
 		}
 		for _, k := range s.random.Perm(len(s.contenders)) {
 			contender := s.contenders[k]
@@ -98,7 +99,7 @@ func (s *session) wideIntervals() []string {
 	var names []string
 	for _, contender := range s.contenders {
 		spread := SpreadOf(contender.times)
-		if reach := spread.halfWidth(); s.Until > 0 && (reach == nil || *reach > s.Until) {
+		if halfWidth := spread.halfWidth(); s.Until > 0 && (halfWidth == nil || *halfWidth > s.Until) {
 			names = append(names, contender.name)
 		}
 	}
@@ -120,8 +121,9 @@ func (contender *contender) runTurn(ctx context.Context, in map[string]*tensor.T
 			contender.times = append(contender.times, float64(took))
 		}
 	}
-	if runs > unmeasured {
-		contender.turns = append(contender.turns, *SpreadOf(contender.times[len(contender.times)-(runs-unmeasured):]).Median)
+	if measured := runs - unmeasured; measured > 0 {
+		timesOfTurn := contender.times[len(contender.times)-measured:]
+		contender.turns = append(contender.turns, *SpreadOf(timesOfTurn).Median)
 	}
 	return nil
 }

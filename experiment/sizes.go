@@ -68,23 +68,23 @@ func PlansBySize(ctx context.Context, from, to, limit int,
 	case limit < 2:
 		return nil, fmt.Errorf("the limit of %d plans is too low: at least 2 plans are needed", limit)
 	}
-	s := bisection{plan: plan}
+	bisection := bisection{plan: plan}
 	for _, size := range startSizes(from, to, limit) {
-		if err := s.add(ctx, len(s.points), size); err != nil {
+		if err := bisection.add(ctx, len(bisection.points), size); err != nil {
 			return nil, err
 		}
 	}
-	for len(s.points) < limit {
-		i := s.widestOpen()
+	for len(bisection.points) < limit {
+		i := bisection.widestOpen()
 		if i < 0 {
 			break
 		}
-		a, b := s.points[i-1].size, s.points[i].size
-		if err := s.add(ctx, i, a+(b-a)/2); err != nil {
+		low, high := bisection.points[i-1].size, bisection.points[i].size
+		if err := bisection.add(ctx, i, low+(high-low)/2); err != nil {
 			return nil, err
 		}
 	}
-	return s.ranges(), nil
+	return bisection.ranges(), nil
 }
 
 // startSizes lists the ends and the powers of two between them. If these are more than limit, it lists only every k-th
@@ -124,7 +124,8 @@ type bisection struct {
 	points []*plannedSize
 }
 
-// add plans a size and inserts it as point i.
+// add plans a size and inserts it as point i. It compares the plans of the new point and of the point after it with
+// those of their predecessors.
 func (bisection *bisection) add(ctx context.Context, i, size int) error {
 	p := &plannedSize{size: size}
 	p.program, p.rejected = bisection.plan(ctx, size)
@@ -139,14 +140,16 @@ func (bisection *bisection) add(ctx context.Context, i, size int) error {
 		p.cost, p.copies = plan.CostNS, len(plan.Copies)
 	}
 	bisection.points = slices.Insert(bisection.points, i, p)
-	// The new point and the point after it have a new predecessor.
 	for k := max(i, 1); k <= min(i+1, len(bisection.points)-1); k++ {
 		if err := bisection.points[k].compare(bisection.points[k-1]); err != nil {
 			return err
 		}
 	}
-	for k := max(i-1, 0); k <= min(i+1, len(bisection.points)-1); k++ { // free programs that no further comparison needs
-		if !bisection.isOpen(k) && !bisection.isOpen(k+1) && k > 0 && k+1 < len(bisection.points) {
+	// Free the programs that no further comparison needs. The ends are kept: the next of startSizes is compared
+	// with the last point.
+	for k := max(i-1, 0); k <= min(i+1, len(bisection.points)-1); k++ {
+		isInner := k > 0 && k+1 < len(bisection.points)
+		if isInner && !bisection.isOpen(k) && !bisection.isOpen(k+1) {
 			bisection.points[k].program = nil
 		}
 	}
@@ -190,6 +193,7 @@ func (bisection *bisection) widestOpen() int {
 	return best
 }
 
+// ranges joins consecutive points with the same plan to ranges.
 func (bisection *bisection) ranges() *SizeRanges {
 	r := &SizeRanges{Plans: len(bisection.points), Complete: bisection.widestOpen() < 0}
 	for i, p := range bisection.points {
@@ -213,14 +217,14 @@ func (d *Difference) changes() []PlanChange {
 	for _, v := range d.Values {
 		list = append(list, PlanChange{What: diffLayout, Name: v.Value, Before: v.First.Layout, After: v.Second.Layout})
 	}
-	copied := func(c report.Copy) string {
+	copyText := func(c report.Copy) string {
 		return "copy " + tensor.ListString(c.From) + " to " + tensor.ListString(c.To)
 	}
 	for _, c := range d.OnlyFirst {
-		list = append(list, PlanChange{What: diffCopy, Name: c.Value, Before: copied(c)})
+		list = append(list, PlanChange{What: diffCopy, Name: c.Value, Before: copyText(c)})
 	}
 	for _, c := range d.OnlySecond {
-		list = append(list, PlanChange{What: diffCopy, Name: c.Value, After: copied(c)})
+		list = append(list, PlanChange{What: diffCopy, Name: c.Value, After: copyText(c)})
 	}
 	for _, s := range d.Steps {
 		if s.What == diffCopy {
@@ -252,8 +256,8 @@ func stepsText(steps []StepSummary) string {
 // shapes returns, for the values of each graph by name, the shape of the matching value of the other graph.
 func (p *pairing) shapes() (first, second map[string][]int) {
 	first, second = map[string][]int{}, map[string][]int{}
-	for v, w := range p.second {
-		first[v.Name], second[w.Name] = notNil(w.Meta.Shape), notNil(v.Meta.Shape)
+	for v, match := range p.second {
+		first[v.Name], second[match.Name] = notNil(match.Meta.Shape), notNil(v.Meta.Shape)
 	}
 	return first, second
 }

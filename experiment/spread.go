@@ -26,16 +26,16 @@ const Confidence = 0.95
 // interval are samples; the binomial distribution determines their positions in the sorted list. The interval is
 // therefore valid for any distribution of independent times.
 func SpreadOf(times []float64) Spread {
-	t := finiteValues(times)
-	sorted.Floats(t)
-	if len(t) == 0 {
+	ascending := finiteValues(times)
+	sorted.Floats(ascending)
+	if len(ascending) == 0 {
 		return Spread{}
 	}
-	quantileOf := func(q float64) *float64 { return new(quantile(t, q)) }
-	s := Spread{Runs: len(t), Median: quantileOf(0.5), Min: quantileOf(0), P10: quantileOf(0.1), P90: quantileOf(0.9),
-		Max: quantileOf(1)}
-	if k, ok := medianInterval(len(t)); ok {
-		s.Low, s.High = &t[k], &t[len(t)-1-k]
+	quantileOf := func(q float64) *float64 { return new(quantile(ascending, q)) }
+	s := Spread{Runs: len(ascending), Median: quantileOf(0.5), Min: quantileOf(0), P10: quantileOf(0.1),
+		P90: quantileOf(0.9), Max: quantileOf(1)}
+	if low, ok := medianInterval(len(ascending)); ok {
+		s.Low, s.High = &ascending[low], &ascending[len(ascending)-1-low]
 	}
 	return s
 }
@@ -50,7 +50,7 @@ func (s *Spread) halfWidth() *float64 {
 
 // quantile returns quantile q of sorted values, interpolated.
 func quantile(sorted []float64, q float64) float64 {
-	position := float64(q * float64(len(sorted)-1))
+	position := float64(q * float64(len(sorted)-1)) // an index, possibly between two elements
 	i := int(position)
 	if i+1 >= len(sorted) {
 		return sorted[i]

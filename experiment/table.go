@@ -37,43 +37,43 @@ func (c *Comparison) Table() *Table {
 // The heading of a column has the unit of its numbers. Unknown numbers are dashes.
 func TableOf(rows []Measurement) *Table {
 	t := &Table{Rows: make([][]string, len(rows))}
-	texts := func(head string, right bool, cell func(*Measurement) string) {
+	addTexts := func(head string, right bool, cell func(*Measurement) string) {
 		t.Heads, t.Right = append(t.Heads, head), append(t.Right, right)
 		for i := range rows {
 			t.Rows[i] = append(t.Rows[i], cell(&rows[i]))
 		}
 	}
-	numbers := func(head string, u units, number func(*Measurement) *float64) {
+	addNumbers := func(head string, u units, number func(*Measurement) *float64) {
 		values := make([]*float64, len(rows))
 		for i := range rows {
 			values[i] = number(&rows[i])
 		}
 		unit, cells := u.cells(values)
-		row := -1
-		texts(head+"/"+unit, true, func(*Measurement) string { row++; return cells[row] })
+		row := -1 // addTexts visits the measurements in order
+		addTexts(head+"/"+unit, true, func(*Measurement) string { row++; return cells[row] })
 	}
-	size := func(bytes func(*Measurement) int) func(*Measurement) *float64 {
-		return func(m *Measurement) *float64 { return new(float64(bytes(m))) }
+	addBytes := func(head string, bytes func(*Measurement) int) {
+		addNumbers(head, byteUnits, func(m *Measurement) *float64 { return new(float64(bytes(m))) })
 	}
 	base := "base"
 	if len(rows) > 0 {
 		base = rows[0].Name
 	}
-	texts("strategy", false, func(m *Measurement) string { return m.nameText() })
-	numbers("cost", timeUnits, func(m *Measurement) *float64 { return &m.CostNS })
+	addTexts("strategy", false, func(m *Measurement) string { return m.nameText() })
+	addNumbers("cost", timeUnits, func(m *Measurement) *float64 { return &m.CostNS })
 	if slices.ContainsFunc(rows, func(m Measurement) bool { return m.Gap != nil }) {
-		texts("gap", true, func(m *Measurement) string { return m.gapText() })
+		addTexts("gap", true, func(m *Measurement) string { return m.gapText() })
 	}
-	numbers("median", timeUnits, func(m *Measurement) *float64 { return m.Median })
-	texts("±", true, func(m *Measurement) string { return m.halfWidthText() })
-	texts("vs "+base, true, func(m *Measurement) string { return m.changeText() })
-	texts("p", true, func(m *Measurement) string { return m.pValue() })
-	texts("copies", true, func(m *Measurement) string { return strconv.Itoa(m.Copies) })
-	numbers("copied", byteUnits, size(func(m *Measurement) int { return m.CopiedBytes }))
-	numbers("moved", byteUnits, size(func(m *Measurement) int { return m.MovedBytes }))
-	numbers("peak", byteUnits, size(func(m *Measurement) int { return m.PeakBytes }))
-	numbers("+weights", byteUnits, size(func(m *Measurement) int { return m.PeakWithWeights }))
-	numbers("plan", timeUnits, func(m *Measurement) *float64 { return new(m.PlanMS * 1e6) })
+	addNumbers("median", timeUnits, func(m *Measurement) *float64 { return m.Median })
+	addTexts("±", true, func(m *Measurement) string { return m.halfWidthText() })
+	addTexts("vs "+base, true, func(m *Measurement) string { return m.changeText() })
+	addTexts("p", true, func(m *Measurement) string { return m.pValueText() })
+	addTexts("copies", true, func(m *Measurement) string { return strconv.Itoa(m.Copies) })
+	addBytes("copied", func(m *Measurement) int { return m.CopiedBytes })
+	addBytes("moved", func(m *Measurement) int { return m.MovedBytes })
+	addBytes("peak", func(m *Measurement) int { return m.PeakBytes })
+	addBytes("+weights", func(m *Measurement) int { return m.PeakWithWeights })
+	addNumbers("plan", timeUnits, func(m *Measurement) *float64 { return new(m.PlanMS * 1e6) })
 	return t
 }
 
@@ -102,7 +102,7 @@ func (s *Spread) halfWidthText() string {
 	return fmt.Sprintf("%.0f%%", 100**half)
 }
 
-// changeText prints the difference from the base. It prints "~" if the difference is not significant.
+// changeText prints the difference from the base: "=" for an equal plan, and "~" if the difference is not significant.
 func (v *Versus) changeText() string {
 	switch {
 	case v.Base == "" || v.Ratio == nil:
@@ -115,8 +115,8 @@ func (v *Versus) changeText() string {
 	return fmt.Sprintf("%+.1f%%", 100*(*v.Ratio-1))
 }
 
-// pValue prints the p-value.
-func (v *Versus) pValue() string {
+// pValueText prints the p-value with Holm's correction.
+func (v *Versus) pValueText() string {
 	switch {
 	case v.Base == "" || v.PHolm == nil:
 		return "-"

@@ -5,28 +5,28 @@ import (
 	"math"
 )
 
-// units are the units of a quantity.
+// units has the units of a quantity.
 type units struct {
 	names []string // from the smallest unit to the largest
 	ratio float64  // ratio of successive units
 }
 
 var (
-	timeUnits = units{[]string{"ns", "µs", "ms", "s"}, 1000}
-	byteUnits = units{[]string{"B", "KiB", "MiB", "GiB", "TiB"}, 1024}
+	timeUnits = units{names: []string{"ns", "µs", "ms", "s"}, ratio: 1000}
+	byteUnits = units{names: []string{"B", "KiB", "MiB", "GiB", "TiB"}, ratio: 1024}
 )
 
 // cells formats the numbers of a column in a common unit, the unit that suits the largest number, and returns this
-// unit. All numbers have the same number of decimals: enough for three digits of the smallest number, but at most 3.
-// A nil number is a dash.
+// unit. All numbers have the same number of decimals: enough for three digits of the smallest positive number, but at
+// most 3, and none in the smallest unit. A nil number is a dash.
 func (u units) cells(values []*float64) (unit string, cells []string) {
 	largest, smallest := 0.0, math.Inf(1)
-	for _, x := range values {
-		if x != nil && *x > 0 {
-			largest, smallest = max(largest, *x), min(smallest, *x)
+	for _, value := range values {
+		if value != nil && *value > 0 {
+			largest, smallest = max(largest, *value), min(smallest, *value)
 		}
 	}
-	index, scale := 0, 1.0 // index and scale of the unit
+	index, scale := 0, 1.0 // index of the unit in names, and its size in smallest units
 	for index+1 < len(u.names) && largest >= scale*u.ratio {
 		index, scale = index+1, scale*u.ratio
 	}
@@ -34,11 +34,11 @@ func (u units) cells(values []*float64) (unit string, cells []string) {
 	if index > 0 {
 		decimals = min(3, max(0, 2-int(math.Floor(math.Log10(smallest/scale)))))
 	}
-	for _, x := range values {
-		if x == nil {
+	for _, value := range values {
+		if value == nil {
 			cells = append(cells, "-")
 		} else {
-			cells = append(cells, fmt.Sprintf("%.*f", decimals, *x/scale))
+			cells = append(cells, fmt.Sprintf("%.*f", decimals, *value/scale))
 		}
 	}
 	return u.names[index], cells

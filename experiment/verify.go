@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
@@ -110,10 +111,10 @@ func (c *Certificate) verify(ctx context.Context, g *graph.Graph) (_ *Verdict, e
 
 // sizes returns the sizes of the symbols of the graph and of its file.
 func (c *Certificate) sizes() map[string]int {
-	all := map[string]int{}
-	maps.Copy(all, c.Graph.Sizes)
-	maps.Copy(all, c.Options.Sizes)
-	return all
+	sizes := map[string]int{}
+	maps.Copy(sizes, c.Graph.Sizes)
+	maps.Copy(sizes, c.Options.Sizes)
+	return sizes
 }
 
 // verifyCopies checks the bound on the weighted cost. From this bound and the bound on the cost it derives the bounds
@@ -148,8 +149,8 @@ func (c *Certificate) verifyCopies(ctx context.Context, model *layout.Model) (*C
 	verdict := &CopiesVerdict{Slack: certified.Slack, Copies: plan.Inserted, UnitBytes: certified.Weights.UnitBytes,
 		AtLeast: min(plan.Inserted, certified.Weights.MinCopiesWithin(certified.Bound, budget, weighted.MaxUnits()))}
 	units := int64(0)
-	for _, k := range plan.Copies {
-		units += certified.Weights.UnitsOf(k.Bytes)
+	for _, copied := range plan.Copies {
+		units += certified.Weights.UnitsOf(copied.Bytes)
 	}
 	verdict.Bytes = units * verdict.UnitBytes
 	verdict.Fewest = certified.Cost <= budget && verdict.AtLeast == verdict.Copies
@@ -158,6 +159,7 @@ func (c *Certificate) verifyCopies(ctx context.Context, model *layout.Model) (*C
 	return verdict, nil
 }
 
+// shortDigest returns the first 12 digits of a digest, for messages.
 func shortDigest(digest string) string { return digest[:min(12, len(digest))] }
 
 // rebuild states the problem of a graph with the options of the certificate.
@@ -231,13 +233,15 @@ func sameProblem(rebuilt, certified *wcsp.Problem) error {
 	return nil
 }
 
+// scopeText names the variables of a scope, after " of "; it returns "" for an empty scope.
 func scopeText(p *wcsp.Problem, scope []int) string {
 	text := ""
 	for i, v := range scope {
-		if text += " and "; i == 0 {
-			text = " of "
+		separator := " and "
+		if i == 0 {
+			separator = " of "
 		}
-		text += fmt.Sprintf("%q", p.Variables[v].Name)
+		text += separator + strconv.Quote(p.Variables[v].Name)
 	}
 	return text
 }

@@ -12,8 +12,8 @@ import (
 // verdictText returns the verdict of a comparison as text.
 func (c *Comparison) verdictText() string {
 	list := c.differencesText(c.plans())
-	if u := c.Verdict.Unreached; len(u) > 0 {
-		list = append(list, "the confidence interval of "+enumerate(u)+" is wider than demanded")
+	if unreached := c.Verdict.Unreached; len(unreached) > 0 {
+		list = append(list, "the confidence interval of "+enumerate(unreached)+" is wider than demanded")
 	}
 	return strings.Join(list, "; ")
 }
@@ -24,11 +24,11 @@ func (c *Comparison) differencesText(plans []planTime) []string {
 	if n := c.Verdict.FewestRuns; n != nil {
 		return []string{tooFewText(plans, c.Rows[0].Runs, *n)}
 	}
-	fast := func(p planTime) bool { return slices.Contains(c.Verdict.Fastest, p.name) }
-	fastest := slices.DeleteFunc(slices.Clone(plans), func(p planTime) bool { return !fast(p) })
+	isFastest := func(p planTime) bool { return slices.Contains(c.Verdict.Fastest, p.name) }
+	fastest := slices.DeleteFunc(slices.Clone(plans), func(p planTime) bool { return !isFastest(p) })
 	list := []string{fastestText(fastest, len(plans), len(c.Rows))}
 	for _, p := range plans {
-		if !fast(p) {
+		if !isFastest(p) {
 			pair := c.Verdict.pair(plans[0].name, p.name)
 			list = append(list, fmt.Sprintf("%s %s (p %s)", p.title, p.slowdownText(plans[0].ns), pValueBound(pair.PHolm)))
 		}
@@ -51,7 +51,7 @@ func (c *Comparison) plans() []planTime {
 		if row.MeasuredAs != "" {
 			continue
 		}
-		p := planTime{row.Name, row.Name, *row.Median, true}
+		p := planTime{name: row.Name, title: row.Name, ns: *row.Median, single: true}
 		for _, group := range c.Verdict.SamePlan {
 			if group[0] == row.Name {
 				p.title, p.single = enumerate(group)+" (the same plan)", false
@@ -63,7 +63,8 @@ func (c *Comparison) plans() []planTime {
 	return list
 }
 
-// fastestText returns a text with the fastest plans.
+// fastestText returns a text with the fastest plans. plans and candidates are the numbers of all measured plans and of
+// all candidates.
 func fastestText(fastest []planTime, plans, candidates int) string {
 	first := fastest[0]
 	switch {
@@ -99,16 +100,16 @@ func tooFewText(plans []planTime, runs, fewest int) string {
 		"lowest medians: %s", runs, are, fewest, mediansText(plans[:min(len(plans), maxListedPlans)]))
 }
 
-// slowdownText returns a text with how much slower a plan is than the fastest plan.
-func (p *planTime) slowdownText(least float64) string {
+// slowdownText returns a text with how much slower a plan is than the fastest plan, whose time is leastNS.
+func (p *planTime) slowdownText(leastNS float64) string {
 	is, takes := "are", "take"
 	if p.single {
 		is, takes = "is", "takes"
 	}
-	switch ratio := p.ns / least; {
-	case ratio >= 1.995:
+	switch ratio := p.ns / leastNS; {
+	case ratio >= 1.995: // at least 2.0 after rounding
 		return fmt.Sprintf("%s %.1f times as long", takes, ratio)
-	case ratio < 1.0095:
+	case ratio < 1.0095: // less than 1% after rounding to 0.1%
 		return fmt.Sprintf("%s %.1f%% slower", is, 100*(ratio-1))
 	default:
 		return fmt.Sprintf("%s %.0f%% slower", is, 100*(ratio-1))
@@ -125,10 +126,10 @@ const (
 // and about the number of runs that would find a difference of 2%.
 func (c *Comparison) unresolved(plans []planTime) []string {
 	var list, pairs []string
-	fast := func(p planTime) bool { return slices.Contains(c.Verdict.Fastest, p.name) }
+	isFastest := func(p planTime) bool { return slices.Contains(c.Verdict.Fastest, p.name) }
 	for i, a := range plans {
 		for _, b := range plans[i+1:] {
-			if p := c.Verdict.pair(a.name, b.name); !p.Significant && !(fast(a) && fast(b)) {
+			if p := c.Verdict.pair(a.name, b.name); !p.Significant && !(isFastest(a) && isFastest(b)) {
 				pairs = append(pairs, a.name+" and "+b.name)
 			}
 		}
@@ -155,7 +156,7 @@ func timeText(ns float64) string {
 	return cells[0] + " " + unit
 }
 
-// pValueBound prints a p-value as a bound.
+// pValueBound prints a p-value: as a bound if it is below 0.001 or significant, otherwise as a number.
 func pValueBound(p float64) string {
 	for _, bound := range []float64{0.001, Significance} {
 		if p < bound {
