@@ -53,7 +53,7 @@ var Baddbmm = kit.Define[addmmAttrs](graph.Op{
 
 // baddbmmType checks that self broadcasts before it checks the other operands, as PyTorch does.
 func baddbmmType(self, a, b tensor.Type) (tensor.Type, error) {
-	shape := make([]sym.Int, 3)
+	shape := make([]sym.Int, 3) // [b, m, n]: dimensions 0 and 1 of a, and dimension 2 of b
 	for d, m := range []tensor.Type{a, a, b} {
 		if m.Rank() == 0 {
 			return tensor.Type{}, fmt.Errorf("Dimension specified as %d but tensor has no dimensions", d)
@@ -98,7 +98,7 @@ func inferAddmm(resultType func(self, a, b tensor.Type) (tensor.Type, error)) fu
 func addmmContraction(c *graph.Call) (*contraction, error) {
 	attrs, out := kit.Attrs[addmmAttrs](c), c.Out[0]
 	self, a, b := c.Meta(0), c.Meta(1), c.Meta(2)
-	lead := out.Rank() - 2
+	lead := out.Rank() - 2 // number of batch dimensions
 	product := &contraction{aOperand: 1, bOperand: 2, addOperand: 0, hasAdd: true, alpha: attrs.Alpha, beta: attrs.Beta,
 		batch: out.Shape[:lead], m: out.Shape[lead], n: out.Shape[lead+1], k: a.Shape[lead+1],
 		a: matricesOf(a), b: matricesOf(b), c: matricesOf(out)}
@@ -153,6 +153,7 @@ func addmmWithSkip(c *graph.Call) (*contraction, error) {
 	return product, err
 }
 
+// addmmFlops counts the operations of the product, whether it is skipped or not, and two for each element of self.
 func addmmFlops(c *graph.Call) float64 {
 	product, err := addmmContraction(c)
 	if err != nil {
@@ -197,13 +198,13 @@ func addTimes(sum *kit.Accumulator, factor, v tensor.Scalar) {
 
 // addmmLoops returns the parallel loop over the rows of the result of addmm, or over the batch of baddbmm.
 func addmmLoops(c *graph.Call) []graph.Parallel {
-	loop := kit.LoopOver(c, 1, 0, 0)
+	loop := kit.LoopOver(c, 1, 0, 0) // dimension 0 of operand 1 and of the result
 	if c.Out[0].Rank() == 3 {
-		loop.In[2] = 0
+		loop.In[2] = 0 // the batch of operand 2
 	}
 	if m := c.Meta(0); m.Rank() == c.Out[0].Rank() && m.Shape[0] == c.Out[0].Shape[0] {
 		loop.In[0] = 0
 	}
-	loop.Repeats = []bool{true, false, false}
+	loop.Repeats = []bool{true, false, false} // self may be broadcast
 	return []graph.Parallel{loop}
 }

@@ -21,6 +21,9 @@ type attentionAttrs struct {
 	EnableGQA bool     `attr:"enable_gqa" default:"false" doc:"groups of query heads share a head of keys and values"`
 }
 
+// attentionMask is the operand index of attn_mask, after query (0), key (1) and value (2).
+const attentionMask = 3
+
 // ScaledDotProductAttention is softmax(query @ keyᵀ * scale + mask) @ value.
 var ScaledDotProductAttention = kit.Define[attentionAttrs](graph.Op{
 	Semantics: graph.Semantics{
@@ -71,56 +74,55 @@ func attentionType(call *graph.Call) (result tensor.Type, err error) {
 	for i := 1; i < 3; i++ {
 		if m := call.Type(i); m.DType != query.DType {
 			return result, fmt.Errorf("Expected query, key, and value to have the same dtype, but got query.dtype: %s "+
-				"key.dtype: "+
-				"%s and value.dtype: %s instead.", kit.CppName(query.DType), kit.CppName(key.DType), kit.CppName(value.DType))
+				"key.dtype: %s and value.dtype: %s instead.", kit.CppName(query.DType), kit.CppName(key.DType),
+				kit.CppName(value.DType))
 		}
 	}
 	switch {
 	case query.Rank() < 2 || key.Rank() < 2 || value.Rank() < 2:
 		return result, fmt.Errorf("Expected query, key, and value to all be  at least 2 dimensional, but got query.dim(): "+
-			"%d, "+
-			"key.dim(): %d and value.dim(): %d instead.", query.Rank(), key.Rank(), value.Rank())
+			"%d, key.dim(): %d and value.dim(): %d instead.", query.Rank(), key.Rank(), value.Rank())
 	case !query.DType.IsFloat():
 		return result, kit.NotImplementedBy("softmax_lastdim_kernel_impl", query.DType)
 	case attrs.Dropout != 0:
 		return result, errors.New("scaled_dot_product_attention: dropout_p other than 0 is not supported")
-	case attrs.IsCausal && call.Has(3):
+	case attrs.IsCausal && call.Has(attentionMask):
 		return result, errors.New("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
 	}
-	last := func(result tensor.Type, i int) sym.Int { return result.Shape[result.Rank()-i] }
-	queries, keys := last(query, 2), last(key, 2)
-	if last(key, 1).Ne(last(query, 1)).Or(last(value, 2).Ne(keys)).Holds() {
-		return result, fmt.Errorf("mat1 and mat2 shapes cannot be multiplied (%vx%v and %vx%v)", queries, last(query, 1),
-			last(key, 1), keys)
+	rows := func(t tensor.Type) sym.Int { return t.Shape[t.Rank()-2] }
+	columns := func(t tensor.Type) sym.Int { return t.Shape[t.Rank()-1] }
+	queries, keys := rows(query), rows(key)
+	if columns(key).Ne(columns(query)).Or(rows(value).Ne(keys)).Holds() {
+		return result, fmt.Errorf("mat1 and mat2 shapes cannot be multiplied (%vx%v and %vx%v)", queries, columns(query),
+			columns(key), keys)
 	}
-	lead := func(result tensor.Type) []sym.Int { return slices.Clone(result.Shape[:result.Rank()-2]) }
-	keyBatch, valueBatch := lead(key), lead(value)
+	batchOf := func(t tensor.Type) []sym.Int { return slices.Clone(t.Shape[:t.Rank()-2]) }
+	keyBatch, valueBatch := batchOf(key), batchOf(value)
 	if attrs.EnableGQA {
-		n := query.Rank() - 3
-		if n < 0 || len(keyBatch) != n+1 || len(valueBatch) != n+1 || kit.SizeIs(keyBatch[n], 0) ||
-			!kit.SizeIs(query.Shape[n].Mod(keyBatch[n]), 0) ||
-			valueBatch[n].Ne(keyBatch[n]).Holds() {
+		heads := query.Rank() - 3 // the dimension of the heads
+		if heads < 0 || len(keyBatch) != heads+1 || len(valueBatch) != heads+1 || kit.SizeIs(keyBatch[heads], 0) ||
+			!kit.SizeIs(query.Shape[heads].Mod(keyBatch[heads]), 0) || valueBatch[heads].Ne(keyBatch[heads]).Holds() {
 			return result, errors.New("Number of heads in key and value must divide the number of heads in query")
 		}
-		keyBatch[n], valueBatch[n] = query.Shape[n], query.Shape[n]
+		keyBatch[heads], valueBatch[heads] = query.Shape[heads], query.Shape[heads]
 	}
-	batch, err := tensor.BroadcastSizes(lead(query), keyBatch)
+	batch, err := tensor.BroadcastSizes(batchOf(query), keyBatch)
 	if err == nil {
 		batch, err = tensor.BroadcastSizes(batch, valueBatch)
 	}
 	if err != nil {
 		return result, err
 	}
-	result = tensor.NewType(query.DType, append(slices.Clone(batch), queries, last(value, 1))...)
-	if !call.Has(3) {
+	result = tensor.NewType(query.DType, append(slices.Clone(batch), queries, columns(value))...)
+	if !call.Has(attentionMask) {
 		return result, nil
 	}
-	m := call.Type(3)
-	if m.DType != tensor.Bool && m.DType != query.DType {
+	mask := call.Type(attentionMask)
+	if mask.DType != tensor.Bool && mask.DType != query.DType {
 		return result, fmt.Errorf("Expected attn_mask dtype to be bool or to match query dtype, but got attn_mask.dtype: %s "+
-			"and  query.dtype: %s instead.", kit.CppName(m.DType), kit.CppName(query.DType))
+			"and  query.dtype: %s instead.", kit.CppName(mask.DType), kit.CppName(query.DType))
 	}
-	_, err = m.Expand(append(batch, queries, keys))
+	_, err = mask.Expand(append(batch, queries, keys))
 	return result, err
 }
 
@@ -146,8 +148,8 @@ func (attrs *attentionAttrs) groupOf(query, key tensor.Meta) int {
 func lowerAttention(call *graph.Call) (*graph.Kernel, error) {
 	attrs, builder, dtype := kit.Attrs[attentionAttrs](call), copies.NewKernelBuilder(call), call.Out[0].DType.OpMath()
 	out := builder.StridedResult(0, dtype)
-	buffers := []kit.Buffer{out}
-	for i := range 4 {
+	buffers := []kit.Buffer{out} // the result, then the operands
+	for i := range 1 + attentionMask {
 		value := builder.In(i)
 		if value.IsGiven() && value.Meta.DType != tensor.Bool && value.Meta.DType != dtype {
 			value = builder.Dense(value, dtype)
@@ -156,7 +158,7 @@ func lowerAttention(call *graph.Call) (*graph.Kernel, error) {
 	}
 	query, key, value := buffers[1].Meta, buffers[2].Meta, buffers[3].Meta
 	queries, keys := query.Shape[query.Rank()-2], key.Shape[key.Rank()-2]
-	if attrs.IsCausal { // no query sees a key with an index of `queries` or more
+	if attrs.IsCausal { // a query i < queries sees only the keys up to i
 		keys = min(keys, queries)
 		key.Shape, value.Shape = slices.Clone(key.Shape), slices.Clone(value.Shape)
 		key.Shape[key.Rank()-2], value.Shape[value.Rank()-2] = keys, keys
@@ -174,7 +176,7 @@ func lowerAttention(call *graph.Call) (*graph.Kernel, error) {
 		indexes := queryAndKey(builder, queries, keys)
 		buffers = append(buffers[:4], indexes[:]...)
 		spec.Others = []tensor.Meta{indexes[0].Meta, indexes[1].Meta}
-	case call.Has(3):
+	case call.Has(attentionMask):
 		spec.Others = []tensor.Meta{heads.split(buffers[4].Meta, false)}
 	default:
 		buffers = buffers[:4]
@@ -201,12 +203,17 @@ func attentionReference(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor
 	attrs, query, key := kit.Attrs[attentionAttrs](call), in[0], in[1]
 	out := tensor.Zeros(result.DType, result.Shape...)
 	scale, group := attrs.scaleOf(query.Shape[query.Rank()-1]), attrs.groupOf(query.Meta, key.Meta)
+	// element returns element (i, j) of a matrix. If group > 1, t has one head for each group of query heads.
 	element := func(t *tensor.Tensor, batch []int, i, j, group int) float64 {
 		index := append(slices.Clone(batch), i, j)
 		if group > 1 {
 			index[len(batch)-1] /= group
 		}
 		return broadcastAt(t, index).Float()
+	}
+	var mask *tensor.Tensor
+	if len(in) > attentionMask {
+		mask = in[attentionMask]
 	}
 	kit.EachIndex(result.Shape[:result.Rank()-1], func(index []int) {
 		batch, row := index[:len(index)-1], index[len(index)-1]
@@ -217,12 +224,12 @@ func attentionReference(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor
 			}
 			weights[i] *= scale
 			switch {
-			case len(in) > 3 && in[3] != nil && in[3].DType == tensor.Bool:
-				if element(in[3], batch, row, i, 1) == 0 {
+			case mask != nil && mask.DType == tensor.Bool:
+				if element(mask, batch, row, i, 1) == 0 {
 					weights[i] = math.Inf(-1)
 				}
-			case len(in) > 3 && in[3] != nil:
-				weights[i] += element(in[3], batch, row, i, 1)
+			case mask != nil:
+				weights[i] += element(mask, batch, row, i, 1)
 			case attrs.IsCausal && i > row:
 				weights[i] = math.Inf(-1)
 			}
@@ -231,25 +238,25 @@ func attentionReference(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor
 		sum := 0.0
 		for i, w := range weights {
 			if weights[i] = math.Exp(w - maxScore); math.IsInf(maxScore, -1) {
-				weights[i] = 0
+				weights[i] = 0 // the query sees no key
 			}
 			sum += weights[i]
 		}
-		for v := range result.Shape[result.Rank()-1] {
-			y := 0.0
+		for column := range result.Shape[result.Rank()-1] {
+			mean := 0.0
 			for i, w := range weights {
 				if w != 0 {
-					y += float64(w / sum * element(in[2], batch, i, v, group))
+					mean += float64(w / sum * element(in[2], batch, i, column, group))
 				}
 			}
-			out.Set(tensor.FloatScalar(y), append(slices.Clone(index), v)...)
+			out.Set(tensor.FloatScalar(mean), append(slices.Clone(index), column)...)
 		}
 	})
 	return []*tensor.Tensor{out}, nil
 }
 
-// attentionLoops returns the parallel loops over batch dimensions. There is no loop over heads if groups of heads share
-// keys.
+// attentionLoops returns the parallel loops over the batch dimensions in which no operand but the mask is broadcast. It
+// returns no loop over heads if enable_gqa is set.
 func attentionLoops(call *graph.Call) []graph.Parallel {
 	out := call.Out[0]
 	batch := out.Rank() - 2

@@ -39,36 +39,36 @@ type attentionSizes struct {
 	queries, keys        int // queries per entry; keys per entry
 	keySize, valueSize   int // length of a query vector or key vector; length of a value vector
 	rows, blocks         int // rows per block; blocks per entry
-	group                int // entries per block; 1 unless entries are small
+	blockEntries         int // entries per block; 1 unless entries are small
 	rowStride, colStride int // strides of scores between rows and between columns, in elements
 	scoreElements        int // size of the memory for a block of scores, in elements
 }
 
-// attentionSizesOf chooses the rows per block and returns all sizes.
+// attentionSizesOf chooses the division into blocks and returns all sizes.
 func attentionSizesOf(spec *graph.Attention) (sizes attentionSizes) {
 	size := spec.Out.DType.Size()
 	sizes.entries = tensor.Numel(spec.Batch)
 	sizes.queries, sizes.keys, sizes.keySize, sizes.valueSize = spec.Sizes()
-	aligned := func(n int) int { return kit.AlignUp(n*size) / size }
+	aligned := func(n int) int { return kit.AlignUp(n*size) / size } // a number of elements whose size is aligned
 	// As few blocks as possible, with nearly equal numbers of rows.
 	sizes.rows = kit.DivUp(sizes.queries, kit.DivUp(sizes.queries, max(minScoreRows, maxScoreBytes/(sizes.keys*size))))
 	sizes.blocks = kit.DivUp(sizes.queries, sizes.rows)
 	// The strides of a block of one entry, which entriesPerBlock needs to compute the number of entries.
-	sizes.group, sizes.rowStride, sizes.colStride = 1, aligned(sizes.keys), 1
+	sizes.blockEntries, sizes.rowStride, sizes.colStride = 1, aligned(sizes.keys), 1
 	if spec.ByColumns() {
 		sizes.rowStride, sizes.colStride = 1, aligned(sizes.rows)
 	}
-	if sizes.group = sizes.entriesPerBlock(spec); spec.ByColumns() {
-		sizes.colStride = aligned(sizes.group * sizes.rows)
+	if sizes.blockEntries = sizes.entriesPerBlock(spec); spec.ByColumns() {
+		sizes.colStride = aligned(sizes.blockEntries * sizes.rows)
 	}
-	sizes.scoreElements = max(sizes.group*sizes.rows*sizes.rowStride, sizes.keys*sizes.colStride)
+	sizes.scoreElements = max(sizes.blockEntries*sizes.rows*sizes.rowStride, sizes.keys*sizes.colStride)
 	return sizes
 }
 
-// specs returns the two products of a block of n rows. The product of queries and keys gives the scores. The product
-// of weights and values gives the result.
+// specs returns the two products of a block with n rows of each entry. The product of queries and keys gives the
+// scores. The product of weights and values gives the result.
 func (sizes attentionSizes) specs(spec *graph.Attention, n int) (scores, values gemm.Spec) {
-	rank := len(spec.Batch)
+	rank := len(spec.Batch) // the batch's rank is also the dimension of the rows
 	strides := func(m tensor.Meta) gemm.Operand {
 		return gemm.Operand{RowStride: m.Strides[rank], ColStride: m.Strides[rank+1]}
 	}
@@ -76,12 +76,12 @@ func (sizes attentionSizes) specs(spec *graph.Attention, n int) (scores, values 
 	scores = gemm.Spec{DType: spec.Out.DType, M: n, N: sizes.keys, K: sizes.keySize, A: strides(spec.Query),
 		B:          strides(spec.Key),
 		CRowStride: sizes.rowStride, CColStride: sizes.colStride}
-	if sizes.group > 1 {
+	if sizes.blockEntries > 1 {
 		scores.Algorithm = gemm.Tiled
-		if sizes.transposesQuery(spec) {
-			scores.A = gemm.Operand{RowStride: 1, ColStride: sizes.group * n}
+		if sizes.transposesQuery(spec) { // the operand is then the copy of a transposedOperand
+			scores.A = gemm.Operand{RowStride: 1, ColStride: sizes.blockEntries * n}
 		} else if sizes.transposesKey(spec) {
-			scores.B = gemm.Operand{RowStride: sizes.group * sizes.keys, ColStride: 1}
+			scores.B = gemm.Operand{RowStride: sizes.blockEntries * sizes.keys, ColStride: 1}
 		}
 	}
 	values = gemm.Spec{DType: spec.Out.DType, M: n, N: sizes.valueSize, K: sizes.keys,
@@ -95,13 +95,14 @@ func attentionWork(spec *graph.Attention) (work graph.Work) {
 	sizes, dtype := attentionSizesOf(spec), spec.Out.DType
 	blockCount := float64(sizes.entries * sizes.blocks)
 	work.Do(multiply.RateStartStep, 1)
-	work.Do(multiply.RateStartProduct, 2*blockCount/float64(sizes.group))
+	work.Do(multiply.RateStartProduct, 2*blockCount/float64(sizes.blockEntries))
 	isThin := sizes.areThin(spec)
-	for i, mnk := range [2][3]int{{sizes.rows, sizes.keys, sizes.keySize}, {sizes.rows, sizes.valueSize, sizes.keys}} {
+	for i, product := range [2]struct{ m, n, k int }{{sizes.rows, sizes.keys, sizes.keySize},
+		{sizes.rows, sizes.valueSize, sizes.keys}} {
 		if isThin[i] {
-			multiply.AddThinProduct(&work, dtype, blockCount, float64(mnk[0])*float64(mnk[1])*float64(mnk[2]))
+			multiply.AddThinProduct(&work, dtype, blockCount, float64(product.m)*float64(product.n)*float64(product.k))
 		} else {
-			multiply.AddProduct(&work, dtype, blockCount, mnk[0], mnk[1], mnk[2])
+			multiply.AddProduct(&work, dtype, blockCount, product.m, product.n, product.k)
 		}
 	}
 	for i, rate := range attentionPackRates(spec) {
@@ -113,15 +114,15 @@ func attentionWork(spec *graph.Attention) (work graph.Work) {
 // areThin reports, for the product of queries and keys and for the product of weights and values, whether gemm reads
 // the larger operand once and in place ([gemm.Thin]).
 func (sizes attentionSizes) areThin(spec *graph.Attention) [2]bool {
-	if sizes.group > 1 {
+	if sizes.blockEntries > 1 {
 		return [2]bool{}
 	}
 	scores, values := sizes.specs(spec, sizes.rows)
 	return [2]bool{gemm.Supports(scores, gemm.Thin), gemm.Supports(values, gemm.Thin)}
 }
 
-// packedElements returns the number of elements that are packed if operand i (query, key or value) is packed. Keys and
-// values are packed again for each block.
+// packedElements returns the number of elements that are packed if operand i (0 query, 1 key, 2 value) is packed. Keys
+// and values are packed again for each block.
 func (sizes attentionSizes) packedElements(i int) float64 {
 	keys := float64(sizes.blocks) * float64(sizes.keys)
 	queries := float64(sizes.queries)
@@ -157,16 +158,17 @@ func attentionPackRates(spec *graph.Attention) (rates [3]string) {
 	return rates
 }
 
-// attentionRead returns the cost of reading operand i in its layout minus the cost of reading it in row-major order.
+// attentionRead returns the cost of reading operand i (0 query, 1 key, 2 value) in its layout minus the cost of reading
+// it in row-major order.
 func attentionRead(spec *graph.Attention, i int) (work graph.Work) {
-	dense := *spec
-	for _, m := range []*tensor.Meta{&dense.Query, &dense.Key, &dense.Value} {
+	rowMajor := *spec
+	for _, m := range []*tensor.Meta{&rowMajor.Query, &rowMajor.Key, &rowMajor.Value} {
 		*m = tensor.New(m.DType, m.Shape...)
 	}
-	rate, denseRate := attentionPackRates(spec)[i], attentionPackRates(&dense)[i]
-	if n := attentionSizesOf(spec).packedElements(i); rate != denseRate {
-		addPacking(&work, rate, n)
-		addPacking(&work, denseRate, -n)
+	rate, rowMajorRate := attentionPackRates(spec)[i], attentionPackRates(&rowMajor)[i]
+	if elements := attentionSizesOf(spec).packedElements(i); rate != rowMajorRate {
+		addPacking(&work, rate, elements)
+		addPacking(&work, rowMajorRate, -elements)
 	}
 	return work
 }
@@ -186,9 +188,9 @@ type attention struct {
 	queryStride, outStride int                // row strides of query and result, in elements
 	compiled               []attentionBlock   // code for whole blocks, and for a shorter last block
 	transposed             *transposedOperand // the operand that blocks of several entries transpose; nil if there is none
-	// Sizes in bytes of the parts of worker memory, in their order: the scores; gemm's memory for a worker; the operands
-	// that gemm packs, which gemm calls shared, but here each worker packs its own; memory of the row program; and the
-	// transposed operand.
+	// Sizes in bytes of the parts of worker memory, in their order: the scores; gemm's worker memory; the panels that gemm
+	// packs; the memory of the row program; the transposed operand. gemm calls panels shared, because in other kernels all
+	// workers use them; here each worker packs its own.
 	scoresBytes, productBytes, panelBytes, programBytes, transposedBytes int
 	workers                                                              graph.PerWorker[attentionRun]
 }
@@ -221,7 +223,8 @@ func compileAttention(spec *graph.Attention) (*graph.Kernel, error) {
 		if block.values, err = gemm.NewPlan(values); err != nil {
 			return nil, err
 		}
-		if block.rowProgram, err = fusion.NewScoreRows(spec, attn.group, n, attn.rowStride, attn.colStride); err != nil {
+		if block.rowProgram, err = fusion.NewScoreRows(spec, attn.blockEntries, n, attn.rowStride,
+			attn.colStride); err != nil {
 			return nil, err
 		}
 		attn.compiled = append(attn.compiled, block)
@@ -233,15 +236,16 @@ func compileAttention(spec *graph.Attention) (*graph.Kernel, error) {
 	}
 	attn.scoresBytes = kit.AlignUp(attn.scoreElements * attn.elemBytes)
 	attn.transposeOperand(spec)
-	perEntry := attn.blocks
-	count := attn.entries / attn.group * perEntry
-	perChunk := max(1, machine.MACGrain/max(1, attn.group*attn.rows*attn.keys*(attn.keySize+attn.valueSize)))
+	blocksPerEntry := attn.blocks // 1 if a block has several entries
+	count := attn.entries / attn.blockEntries * blocksPerEntry
+	perChunk := max(1, machine.MACGrain/max(1, attn.blockEntries*attn.rows*attn.keys*(attn.keySize+attn.valueSize)))
 	return &graph.Kernel{
 		WorkerScratch: attn.scoresBytes + attn.productBytes + attn.panelBytes + attn.programBytes + attn.transposedBytes,
 		Code:          attn.listings,
 		Phases: []graph.Phase{{Chunks: kit.DivUp(count, perChunk), Run: func(mem *graph.Mem, chunk int) error {
 			for i := chunk * perChunk; i < min(count, (chunk+1)*perChunk); i++ {
-				if err := attn.computeBlock(mem, i/perEntry*attn.group, i%perEntry*attn.rows); err != nil {
+				entry, row := i/blocksPerEntry*attn.blockEntries, i%blocksPerEntry*attn.rows
+				if err := attn.computeBlock(mem, entry, row); err != nil {
 					return err
 				}
 			}
@@ -249,7 +253,7 @@ func compileAttention(spec *graph.Attention) (*graph.Kernel, error) {
 		}}}}, nil
 }
 
-// listings returns the code of the products and the row program of whole blocks.
+// listings returns the machine code for blocks of attn.rows rows: of the two products and of the row program.
 func (attn *attention) listings() (list []expr.Listing) {
 	block := attn.compiled[0]
 	add := func(name string, assembly func() string) {
@@ -261,7 +265,7 @@ func (attn *attention) listings() (list []expr.Listing) {
 	return list
 }
 
-// computeBlock computes the block that starts at the given row of the given entry.
+// computeBlock computes the block that starts at the given query, row, of the given entry.
 func (attn *attention) computeBlock(mem *graph.Mem, entry, row int) error {
 	block := attn.compiled[0]
 	if attn.queries-row < block.rows {
@@ -275,24 +279,24 @@ func (attn *attention) computeBlock(mem *graph.Mem, entry, row int) error {
 	scores := unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
 	*args = gemm.Args{Shared: panels}
 	transposedCopy := attn.transpose(mem, entry, memory[attn.programBytes:])
-	for i := range attn.group {
+	for i := range attn.blockEntries {
 		args.A = attn.element(mem.Ptrs[1], attn.entryOffsets[0][entry+i]+row*attn.queryStride)
 		args.B = attn.element(mem.Ptrs[2], attn.entryOffsets[1][entry+i])
 		if transposed := attn.transposed; transposed != nil {
 			*transposed.addressIn(args) = unsafe.Add(transposedCopy, i*transposed.lanes*attn.elemBytes)
 		}
 		args.C = attn.element(scores, i*block.rows*attn.rowStride)
-		multiplySmall(block.scores, &worker.scores, args, scratch)
+		multiplyEntry(block.scores, &worker.scores, args, scratch)
 	}
 	weights, err := block.rowProgram.Weigh(mem, scores, entry, row, memory)
 	if err != nil {
 		return err
 	}
-	for i := range attn.group {
+	for i := range attn.blockEntries {
 		args.A = attn.element(weights, i*block.rows*attn.rowStride)
 		args.B = attn.element(mem.Ptrs[3], attn.entryOffsets[2][entry+i])
 		args.C = attn.element(mem.Ptrs[0], attn.entryOffsets[3][entry+i]+row*attn.outStride)
-		multiplySmall(block.values, &worker.values, args, scratch)
+		multiplyEntry(block.values, &worker.values, args, scratch)
 	}
 	// A worker must not keep operands of the call alive.
 	worker.scores.Release()
@@ -301,7 +305,7 @@ func (attn *attention) computeBlock(mem *graph.Mem, entry, row int) error {
 	return nil
 }
 
-// element returns the address of element i of the matrix at address p. p is nil for a matrix without elements.
+// element returns the address i elements after p. It returns nil if p is nil: the matrix then has no elements.
 func (attn *attention) element(p unsafe.Pointer, i int) unsafe.Pointer {
 	if p == nil {
 		return nil

@@ -16,12 +16,12 @@ import (
 // queryAndKey adds the computation of two values that a causal attention compares: a column with the indices 0, 1, ...
 // of the queries, and a row with the indices of the keys. Both broadcast to the shape of the scores.
 func queryAndKey(builder *copies.KernelBuilder, queries, keys int) (list [2]kit.Buffer) {
-	n, dtype := max(queries, keys), tensor.Int32
-	if n > math.MaxInt32 {
+	count, dtype := max(queries, keys), tensor.Int32
+	if count > math.MaxInt32 {
 		dtype = tensor.Int64
 	}
-	indexes := builder.Temp(dtype, n)
-	builder.AddCall(view.Arange, graph.Attrs{"end": n, "dtype": dtype}, []kit.Buffer{indexes})
+	indexes := builder.Temp(dtype, count)
+	builder.AddCall(view.Arange, graph.Attrs{"end": count, "dtype": dtype}, []kit.Buffer{indexes})
 	return [2]kit.Buffer{indexes.View(tensor.New(dtype, queries, 1)), indexes.View(tensor.New(dtype, 1, keys))}
 }
 
@@ -38,13 +38,13 @@ func describeWeights(spec *graph.Attention, scale float64) (err error) {
 			return err
 		}
 	}
-	builder := expr.NewBuilder(types...)
+	builder := expr.NewBuilder(types...) // operand 0 is the scores, and operand 1+i is spec.Others[i]
 	minusInfinity := builder.Const(dtype, math.Inf(-1))
 	scores := builder.Do(expr.Mul, builder.Load(0), builder.Const(dtype, scale))
 	switch {
-	case len(types) == 3:
+	case len(types) == 3: // the index of the query, and the index of the key
 		scores = builder.Do(expr.Select, builder.Do(expr.Le, builder.Load(2), builder.Load(1)), scores, minusInfinity)
-	case len(types) == 2 && types[1] == tensor.Bool:
+	case len(types) == 2 && types[1] == tensor.Bool: // a mask
 		scores = builder.Do(expr.Select, builder.Load(1), scores, minusInfinity)
 	case len(types) == 2:
 		scores = builder.Do(expr.Add, scores, builder.Load(1))
@@ -57,13 +57,14 @@ func describeWeights(spec *graph.Attention, scale float64) (err error) {
 	return err
 }
 
-// headGroups splits the heads of operands. batchRank is the number of batch dimensions of a call. If groupSize adjacent
-// query heads share a head of keys and values, the last batch dimension is split into two dimensions: the heads of
-// keys, and the query heads that share one of them. For example, 8 query heads with 2 heads of keys become [2, 4].
+// headGroups splits the heads of operands. batchRank is the number of batch dimensions of a call. groupSize is the
+// number of adjacent query heads that share a head of keys and values. If it is greater than 1, the last batch
+// dimension is split into two dimensions: the heads of keys, and the query heads of each of them. For example, 8 query
+// heads with 2 heads of keys become [2, 4].
 type headGroups struct{ batchRank, groupSize int }
 
-// split returns an operand, [..., rows, columns], with all batch dimensions and split heads. shared is set for keys and
-// values.
+// split returns an operand, [..., rows, columns], with all batch dimensions and split heads. Missing batch dimensions
+// get size 1 and stride 0. shared is set for keys and values, whose heads are split into [heads, 1].
 func (g headGroups) split(operand tensor.Meta, shared bool) tensor.Meta {
 	missing := g.batchRank + 2 - operand.Rank()
 	operand.Shape = append(slices.Repeat([]int{1}, missing), operand.Shape...)
@@ -72,13 +73,13 @@ func (g headGroups) split(operand tensor.Meta, shared bool) tensor.Meta {
 		return operand
 	}
 	d := g.batchRank - 1
-	n, step, inner := operand.Shape[d], operand.Strides[d], g.groupSize
-	if shared || n == 1 {
+	heads, stride, inner := operand.Shape[d], operand.Strides[d], g.groupSize
+	if shared || heads == 1 {
 		inner = 1
 	}
 	operand.Shape = slices.Insert(operand.Shape, d+1, inner)
-	operand.Strides = slices.Insert(operand.Strides, d+1, step)
-	operand.Shape[d], operand.Strides[d] = n/inner, step*inner
+	operand.Strides = slices.Insert(operand.Strides, d+1, stride)
+	operand.Shape[d], operand.Strides[d] = heads/inner, stride*inner
 	return operand
 }
 

@@ -12,9 +12,9 @@ import (
 )
 
 // This file computes attentions with small entries, such as 8 queries and 8 keys of 7 elements. An entry is the
-// attention at one index of the batch. A block is the scores that a worker computes at once. It has several small
-// entries: the row program, which computes weights from scores, runs once for all of them, and the operand that
-// register tiles cannot read in place is transposed once for all of them.
+// attention at one index of the batch. A block is the set of scores that a worker computes at once. A block of several
+// small entries saves time: the row program, which computes weights from scores, runs once for all of them, and an
+// operand that register tiles cannot read in place is transposed once for all of them.
 
 const (
 	// smallEntryMACs is the maximum number of multiplications of a small entry.
@@ -28,7 +28,8 @@ const (
 func (sizes attentionSizes) entriesPerBlock(spec *graph.Attention) int {
 	entryBytes := sizes.queries * sizes.keys * spec.Out.DType.Size()
 	macs := kit.BoundedProduct(sizes.queries, sizes.keys, sizes.keySize+sizes.valueSize)
-	if !loops.CodeAvailable() || sizes.blocks > 1 || macs > smallEntryMACs || sizes.areThin(spec) != [2]bool{} {
+	isThin := sizes.areThin(spec)
+	if !loops.CodeAvailable() || sizes.blocks > 1 || macs > smallEntryMACs || isThin[0] || isThin[1] {
 		return 1
 	}
 	evenCount := evenEntries(spec)
@@ -41,13 +42,13 @@ func (sizes attentionSizes) entriesPerBlock(spec *graph.Attention) int {
 }
 
 // evenEntries returns the number of consecutive entries whose matrices are equally spaced, in the query, in the key
-// and in all operands of the row program. They are the entries of some trailing batch dimensions, as many as
-// possible.
+// and in all operands of the row program: the product of the sizes of the longest suffix of the batch dimensions with
+// this property.
 func evenEntries(spec *graph.Attention) int {
 	entries := 1
 	for d := len(spec.Batch) - 1; d >= 0; d-- {
 		for _, m := range append([]tensor.Meta{spec.Query, spec.Key}, spec.Others...) {
-			if spec.Batch[d] > 1 && !isEven(m, spec.Batch, d) {
+			if spec.Batch[d] > 1 && !isEvenlySpaced(m, spec.Batch, d) {
 				return entries
 			}
 		}
@@ -56,9 +57,9 @@ func evenEntries(spec *graph.Attention) int {
 	return entries
 }
 
-// isEven reports whether the matrices of m remain equally spaced if dimension d of the batch is added to the
-// dimensions after it.
-func isEven(m tensor.Meta, batch []int, d int) bool {
+// isEvenlySpaced reports whether the matrices of m, which are equally spaced over the batch dimensions after d, are
+// equally spaced over dimension d as well.
+func isEvenlySpaced(m tensor.Meta, batch []int, d int) bool {
 	stride := func(d int) int {
 		if m.Shape[d] == 1 {
 			return 0
@@ -74,24 +75,25 @@ func isEven(m tensor.Meta, batch []int, d int) bool {
 }
 
 // transposesQuery reports whether blocks of several entries transpose the query. Register tiles write adjacent elements
-// of the scores. If these are in a column of the scores, tiles need adjacent elements of a column of the query.
+// of the scores. If adjacent scores are in one column (ByColumns), tiles read adjacent elements of a column of the
+// query.
 func (sizes attentionSizes) transposesQuery(spec *graph.Attention) bool {
-	return sizes.group > 1 && spec.ByColumns() && spec.Query.Strides[len(spec.Batch)] != 1
+	return sizes.blockEntries > 1 && spec.ByColumns() && spec.Query.Strides[len(spec.Batch)] != 1
 }
 
-// transposesKey reports whether blocks of several entries transpose the key: tiles then need adjacent elements of a row
-// of the key.
+// transposesKey reports whether blocks of several entries transpose the key. If adjacent scores are in one row, tiles
+// read adjacent elements of a row of the key, whose rows are indices of the depth.
 func (sizes attentionSizes) transposesKey(spec *graph.Attention) bool {
-	return sizes.group > 1 && !spec.ByColumns() && spec.Key.Strides[len(spec.Batch)+1] != 1
+	return sizes.blockEntries > 1 && !spec.ByColumns() && spec.Key.Strides[len(spec.Batch)+1] != 1
 }
 
-// transposedOperand is the operand of the product of queries and keys that blocks of several entries transpose. Its
-// copy has a row for each index of the depth. A row has the elements of all entries; those of one entry are called
-// lanes: the queries, or the keys.
+// transposedOperand is the operand of the product of queries and keys that blocks of several entries transpose. The
+// depth of this product is the dimension that is summed. The copy of the operand has a row for each index of the depth,
+// with an element for each lane of each entry. A lane is a query or a key.
 type transposedOperand struct {
 	operand int // 0 is the query, 1 the key
 	lanes   int // number of lanes of an entry
-	bytes   int // size of the copy
+	bytes   int // size of the copy in bytes
 	copy    *strided.Copy
 }
 
@@ -106,27 +108,27 @@ func (t *transposedOperand) addressIn(args *gemm.Args) *unsafe.Pointer {
 // transposeOperand describes the operand that blocks transpose, if any.
 func (attn *attention) transposeOperand(spec *graph.Attention) {
 	rank := len(spec.Batch)
-	operand, lane, term := spec.Key, rank+1, rank
+	operand, laneDim, depthDim := spec.Key, rank+1, rank
 	transposed := &transposedOperand{operand: 1, lanes: attn.keys}
 	switch {
 	case attn.transposesQuery(spec):
-		operand, lane, term = spec.Query, rank, rank+1
+		operand, laneDim, depthDim = spec.Query, rank, rank+1
 		transposed.operand, transposed.lanes = 0, attn.queries
 	case !attn.transposesKey(spec):
 		return
 	}
 	entryStride := attn.entryOffsets[transposed.operand][1] - attn.entryOffsets[transposed.operand][0]
-	transposed.bytes = kit.AlignUp(attn.keySize * attn.group * transposed.lanes * attn.elemBytes)
+	transposed.bytes = kit.AlignUp(attn.keySize * attn.blockEntries * transposed.lanes * attn.elemBytes)
 	transposed.copy = strided.New(strided.Move(attn.elemBytes), []strided.Axis{
-		{N: attn.keySize, Dst: attn.group * transposed.lanes * attn.elemBytes,
-			Src: operand.Strides[term] * attn.elemBytes},
-		{N: attn.group, Dst: transposed.lanes * attn.elemBytes, Src: entryStride * attn.elemBytes},
-		{N: transposed.lanes, Dst: attn.elemBytes, Src: operand.Strides[lane] * attn.elemBytes}})
+		{N: attn.keySize, Dst: attn.blockEntries * transposed.lanes * attn.elemBytes,
+			Src: operand.Strides[depthDim] * attn.elemBytes},
+		{N: attn.blockEntries, Dst: transposed.lanes * attn.elemBytes, Src: entryStride * attn.elemBytes},
+		{N: transposed.lanes, Dst: attn.elemBytes, Src: operand.Strides[laneDim] * attn.elemBytes}})
 	attn.transposed, attn.transposedBytes = transposed, transposed.bytes+transposed.copy.ScratchBytes()
 }
 
-// transpose copies the operand that blocks transpose, if any, for the entries of a block. It returns the address of the
-// copy.
+// transpose copies the operand that blocks transpose, for the entries of the block that starts at the given entry. It
+// returns the address of the copy, in memory, or nil if blocks transpose no operand.
 func (attn *attention) transpose(m *graph.Mem, entry int, memory []byte) unsafe.Pointer {
 	transposed := attn.transposed
 	if transposed == nil {
@@ -134,13 +136,13 @@ func (attn *attention) transpose(m *graph.Mem, entry int, memory []byte) unsafe.
 	}
 	to := unsafe.Pointer(unsafe.SliceData(memory))
 	transposed.copy.Run(to, attn.element(m.Ptrs[1+transposed.operand], attn.entryOffsets[transposed.operand][entry]),
-		memory[transposed.bytes:], 0,
-		transposed.copy.Tiles())
+		memory[transposed.bytes:], 0, transposed.copy.Tiles())
 	return to
 }
 
-// multiplySmall computes a product. It replays recorded calls of code if the plan supports them, which costs less.
-func multiplySmall(plan *gemm.Plan, replay *gemm.Replay, args *gemm.Args, work []byte) {
+// multiplyEntry computes the product of one entry. It replays recorded calls of code if the plan supports them, which
+// costs less. work is gemm's worker memory.
+func multiplyEntry(plan *gemm.Plan, replay *gemm.Replay, args *gemm.Args, work []byte) {
 	if plan.PrepareReplay(replay, args) {
 		replay.Run()
 	} else {

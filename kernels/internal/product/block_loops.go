@@ -14,7 +14,8 @@ func blockLoopsWork(call *graph.Call, _ graph.Walk) graph.Work {
 	call.AddStreamed(&work)
 	work.Flops = linearBlocksFlops(call)
 	work.Do(multiply.RateLoops, work.Flops/2)
-	work.Do(graph.GoSimple, float64(8*call.Meta(blocksWeight).Numel()/kit.Attrs[linearBlocksAttrs](call).Bits))
+	integers := 8 * call.Meta(blocksWeight).Numel() / kit.Attrs[linearBlocksAttrs](call).Bits // each is converted once
+	work.Do(graph.GoSimple, float64(integers))
 	return work
 }
 
@@ -32,16 +33,16 @@ func lowerBlockLoops(call *graph.Call) (*graph.Kernel, error) {
 			weightRow := kit.SliceOf[float32](mem.WorkerScratch, 0, depth) // a row of weight, converted to float32
 			for column := chunk * columnsPerChunk; column < min(columns, (chunk+1)*columnsPerChunk); column++ {
 				scale := kit.ElementsOf[float32](kit.AddressOf[float32](scales(mem), column*blocks), blocks)
-				zero := zeros(mem)
-				if zero != nil {
-					zero = unsafe.Add(zero, column*blocks)
+				rowZeros := zeros(mem) // the zero points of the row, or nil
+				if rowZeros != nil {
+					rowZeros = unsafe.Add(rowZeros, column*blocks)
 				}
 				row := unsafe.Add(mem.Ptrs[1+blocksWeight], column*weight.row)
 				kit.Blocks(mem.Context, depth, func(begin, end int) {
 					for i := begin; i < end; i++ {
 						zeroPoint := weight.defaultZero
-						if zero != nil {
-							zeroPoint = weight.zeroPoint(*(*uint8)(unsafe.Add(zero, i/weight.block)))
+						if rowZeros != nil {
+							zeroPoint = weight.zeroPoint(*(*uint8)(unsafe.Add(rowZeros, i/weight.block)))
 						}
 						weightRow[i] = float32(weight.integer(row, i)-zeroPoint) * scale[i/weight.block]
 					}

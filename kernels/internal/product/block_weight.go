@@ -12,7 +12,7 @@ type linearBlocksAttrs struct {
 	BlockSize int `attr:"block_size" doc:"elements of a block"`
 }
 
-// The operand indexes of linear_blocks.
+// Indices of the operands of linear_blocks.
 const (
 	blocksInput = iota
 	blocksWeight
@@ -21,6 +21,7 @@ const (
 	blocksBias
 )
 
+// linearBlocksFlops counts a multiplication and an addition for each element of the result and index of the depth.
 func linearBlocksFlops(call *graph.Call) float64 {
 	x := call.Meta(blocksInput)
 	return 2 * float64(call.Out[0].Numel()) * float64(x.Shape[x.Rank()-1])
@@ -30,22 +31,23 @@ func linearBlocksFlops(call *graph.Call) float64 {
 // row that have the same scale and zero point.
 type blockWeight struct {
 	bits        int // bits of an integer: 2, 4 or 8
-	block       int // elements of a block
+	block       int // number of elements of a block
 	defaultZero int // default zero point, 2^(bits-1)
-	row, col    int // strides of rows and of the bytes of a row
+	row, col    int // strides of rows, and of the bytes of a row
 }
 
+// newBlockWeight returns the format and the strides of a call's weight.
 func newBlockWeight(call *graph.Call) blockWeight {
 	attrs, m := kit.Attrs[linearBlocksAttrs](call), call.Meta(blocksWeight)
 	return blockWeight{bits: attrs.Bits, block: attrs.BlockSize, defaultZero: 1 << (attrs.Bits - 1),
 		row: m.Strides[0], col: m.Strides[1]}
 }
 
-// integer returns element k of a row. bytes is the address of the row.
-func (w *blockWeight) integer(bytes unsafe.Pointer, k int) int {
-	bit := k * w.bits
-	packed := *(*uint8)(unsafe.Add(bytes, bit/8*w.col))
-	return int(packed>>(bit%8)) & (1<<w.bits - 1)
+// integer returns the integer of element k of the row at address row.
+func (w *blockWeight) integer(row unsafe.Pointer, k int) int {
+	firstBit := k * w.bits
+	packed := *(*uint8)(unsafe.Add(row, firstBit/8*w.col))
+	return int(packed>>(firstBit%8)) & (1<<w.bits - 1)
 }
 
 // zeroPoint returns the zero point in the lowest bits of an element of operand zero_point.

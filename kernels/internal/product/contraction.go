@@ -14,21 +14,22 @@ import (
 )
 
 // contraction is the common form of all matrix products. For every index of the batch, c = alpha * a @ b + beta * add.
-// The matrix a has m x k elements, b has k x n, and c and add have m x n. An entry is the product at one index of the
-// batch.
+// The matrix a has m x k elements, b has k x n, and c and add have m x n. The depth is the dimension of size k, which
+// is summed. An entry is the product at one index of the batch.
 type contraction struct {
 	batch   []int    // sizes of the batch dimensions
 	m, n, k int      // rows of the result, columns of the result, depth
 	a, b, c matrices // layouts of the matrices
 	add     matrices // layout of the addend, if hasAdd
-	hasAdd  bool
+	hasAdd  bool     // whether there is an addend
 
 	// aOperand, bOperand and addOperand are the operand indexes of the matrices a, b and add.
 	aOperand, bOperand, addOperand int
 	alpha, beta                    tensor.Scalar
 	algorithm                      gemm.Algorithm
-	// sharedRows is the number of rows that are multiplied by the same matrix b. mergeBatch computes it from sizes alone.
-	// The width of packed panels depends on sharedRows, and must not depend on the layouts of other operands.
+	// sharedRows is the number of rows that are multiplied by the same matrix b. mergeBatch computes it from the sizes and
+	// from the dimensions along which b is broadcast. The width of packed panels of b depends on sharedRows, and must not
+	// depend on the layouts of other operands.
 	sharedRows int
 }
 
@@ -38,6 +39,7 @@ type matrices struct {
 	row, col int   // strides of rows and columns
 }
 
+// entries returns the number of entries.
 func (product *contraction) entries() int { return tensor.Numel(product.batch) }
 
 // flops returns the number of operations: a multiplication and an addition for every term.
@@ -66,7 +68,7 @@ func (product *contraction) mergeBatch() {
 		d := len(product.batch) - 1
 		switch {
 		case product.b.batch[d] == 0 && product.canMergeRows(d):
-			if product.m == 1 {
+			if product.m == 1 { // the stride of a single row was arbitrary
 				product.a.row, product.c.row = product.a.batch[d], product.c.batch[d]
 				if product.hasAdd {
 					product.add.row = product.add.batch[d]
@@ -74,7 +76,7 @@ func (product *contraction) mergeBatch() {
 			}
 			product.m *= product.batch[d]
 		case product.a.batch[d] == 0 && product.canMergeCols(d):
-			if product.n == 1 {
+			if product.n == 1 { // as above
 				product.b.col, product.c.col = product.b.batch[d], product.c.batch[d]
 				if product.hasAdd {
 					product.add.col = product.add.batch[d]
@@ -110,19 +112,19 @@ func (product *contraction) dropBatchDim(d int) {
 	}
 }
 
-// offsets returns the offset of each entry's matrix, in row-major order of the batch. It returns nil if all offsets are
-// 0.
+// offsets returns the offset of each entry's matrix, in elements, in row-major order of the batch. It returns nil if
+// all offsets are 0.
 func (p matrices) offsets(batch []int) []int {
 	if len(p.batch) == 0 || !slices.ContainsFunc(p.batch, func(s int) bool { return s != 0 }) {
 		return nil
 	}
-	out := make([]int, 0, tensor.Numel(batch))
-	tensor.Meta{Shape: batch, Strides: p.batch}.Walk(func(at int) { out = append(out, at) })
-	return out
+	list := make([]int, 0, tensor.Numel(batch))
+	tensor.Meta{Shape: batch, Strides: p.batch}.Walk(func(offset int) { list = append(list, offset) })
+	return list
 }
 
-// vectorBias returns the direction and the stride of the addend if it is a vector that gemm can add. Otherwise ok is
-// false.
+// vectorBias returns the direction and the stride, in elements, of the addend if it is a vector that gemm can add:
+// alpha and beta are 1, and the addend is broadcast along the rows or the columns. Otherwise ok is false.
 func (product *contraction) vectorBias() (direction gemm.Bias, stride int, ok bool) {
 	if !product.hasAdd || product.alpha.Complex() != 1 || product.beta.Complex() != 1 {
 		return gemm.NoBias, 0, false
@@ -157,7 +159,8 @@ func (product *contraction) compile(call *graph.Call) (*graph.Kernel, error) {
 	multiplier.A, multiplier.B = product.a.offsets(product.batch), product.b.offsets(product.batch)
 	multiplier.C = product.c.offsets(product.batch)
 
-	panelsA, panelsB := product.panels(true, dtype), product.panels(false, dtype)
+	const isA, isB = true, false
+	panelsA, panelsB := product.panels(isA, dtype), product.panels(isB, dtype)
 	if packed, err := multiply.InPanels(call, product.aOperand, panelsA); err != nil {
 		return nil, err
 	} else if packed {
@@ -169,8 +172,8 @@ func (product *contraction) compile(call *graph.Call) (*graph.Kernel, error) {
 		spec.B.Source, spec.B.Panel, multiplier.B = gemm.Prepacked, panelsB.Width, panelsB.PackedOffsets(multiplier.B)
 	}
 
-	bias, stride, vector := product.vectorBias()
-	if vector {
+	bias, stride, isVector := product.vectorBias()
+	if isVector {
 		spec.Bias, spec.BiasStride = bias, stride
 		multiplier.Bias = product.add.offsets(product.batch)
 	} else if product.hasAdd || product.alpha.Complex() != 1 {
@@ -181,10 +184,11 @@ func (product *contraction) compile(call *graph.Call) (*graph.Kernel, error) {
 			j.Args.Epilogue = func(i0, i1, j0, j1 int) { affine(j.Args.C, j.EntryAdd, i0, i1, j0, j1) }
 		}
 	}
+	// Indices in Mem.Ptrs, where the result precedes the operands.
 	aOperand, bOperand, addOperand, hasAdd := 1+product.aOperand, 1+product.bOperand, 1+product.addOperand, product.hasAdd
 	multiplier.Bind = func(m *graph.Mem, j *multiply.Job) {
 		j.C, j.A, j.B = m.Ptrs[0], m.Ptrs[aOperand], m.Ptrs[bOperand]
-		if hasAdd && vector {
+		if hasAdd && isVector {
 			j.Bias = m.Ptrs[addOperand]
 		} else if hasAdd {
 			j.Add = m.Ptrs[addOperand]
@@ -231,7 +235,7 @@ func formOf(call *graph.Call, describe func(c *graph.Call) (*contraction, error)
 // tinyMACs is the maximum number of multiplications of a product that gemm computes by plain loops.
 const tinyMACs = 4096
 
-// panels returns the packed form, in the given dtype, of matrix a (if isA is set) or b. A lane is a row of a or a
+// panels describes the packed form, in the given dtype, of matrix a (if isA is set) or b. A lane is a row of a or a
 // column of b. It returns nil if the product reads the matrix in place. mergeBatch must be called first.
 func (product *contraction) panels(isA bool, dtype tensor.DType) *multiply.Panels {
 	matrix, width, lanes := product.b, gemm.PanelColsOf(dtype, product.sharedRows), product.n
@@ -241,9 +245,9 @@ func (product *contraction) panels(isA bool, dtype tensor.DType) *multiply.Panel
 		laneStride, depthStride = matrix.row, matrix.col
 	}
 	hasUnitStride := matrix.row == 1 || matrix.col == 1
-	switch thin := (product.m <= multiply.MaxThin || product.n <= multiply.MaxThin) && hasUnitStride; {
+	switch isThin := (product.m <= multiply.MaxThin || product.n <= multiply.MaxThin) && hasUnitStride; {
 	case product.algorithm == gemm.Loops || product.algorithm == gemm.Thin,
-		product.algorithm == gemm.Any && (thin || kit.BoundedProduct(product.m, product.n, product.k) <= tinyMACs):
+		product.algorithm == gemm.Any && (isThin || kit.BoundedProduct(product.m, product.n, product.k) <= tinyMACs):
 		return nil
 	}
 	return multiply.MatrixPanels(dtype, width, lanes, laneStride, product.k, depthStride, matrix.offsets(product.batch))
@@ -261,6 +265,7 @@ type affine struct {
 // the addend.
 type affineLoop = func(c, add unsafe.Pointer, i0, i1, j0, j1 int)
 
+// affineLoops has the functions that make affineLoops, by dtype.
 var affineLoops = map[tensor.DType]func(f *affine) affineLoop{
 	tensor.Uint8: newAffineLoop[uint8], tensor.Int8: newAffineLoop[int8],
 	tensor.Uint16: newAffineLoop[uint16], tensor.Int16: newAffineLoop[int16],
@@ -270,6 +275,7 @@ var affineLoops = map[tensor.DType]func(f *affine) affineLoop{
 	tensor.Complex64: newAffineLoop[complex64], tensor.Complex128: newAffineLoop[complex128],
 }
 
+// newAffineLoop returns the loop for elements of type T.
 func newAffineLoop[T number](f *affine) affineLoop {
 	alpha, beta := scalarOf[T](f.alpha), T(0)
 	if f.hasAdd {
@@ -300,7 +306,7 @@ type number interface {
 	uint8 | int8 | uint16 | int16 | uint32 | int32 | uint64 | int64 | float32 | float64 | complex64 | complex128
 }
 
-// scalarOf converts a number to an element. Integers wrap.
+// scalarOf converts a scalar to an element of type T. Integers wrap.
 func scalarOf[T number](s tensor.Scalar) (v T) {
 	d := tensor.DTypeOf[T]()
 	if !d.IsFloat() && !d.IsComplex() {
@@ -310,7 +316,7 @@ func scalarOf[T number](s tensor.Scalar) (v T) {
 	return v
 }
 
-// productFlops counts the operations of a product of two operands.
+// productFlops counts the operations of matmul or one of its special cases, such as mm.
 func productFlops(c *graph.Call) float64 {
 	product, err := productContraction(c, c.Out[0])
 	if err != nil {

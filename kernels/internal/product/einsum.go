@@ -36,11 +36,11 @@ var Einsum = kit.Define[einsumAttrs](graph.Op{
 			if err != nil {
 				return 0
 			}
-			n := 2.0
-			for _, s := range e.sizes {
-				n *= float64(s)
+			flops := 2.0
+			for _, size := range e.sizes {
+				flops *= float64(size)
 			}
-			return n
+			return flops
 		},
 	},
 	Lowerings: graph.Lowerings{
@@ -53,6 +53,7 @@ var Einsum = kit.Define[einsumAttrs](graph.Op{
 	},
 })
 
+// inferEinsum infers the result, which may be a view of the only operand.
 func inferEinsum(call *graph.Call) ([]graph.Result, error) {
 	var onStack [4]tensor.Type
 	types := kit.OperandTypes(onStack[:0], call)
@@ -60,13 +61,15 @@ func inferEinsum(call *graph.Call) ([]graph.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, view, err := equation.layout(types)
-	if err != nil || !view {
+	out, isView, err := equation.layout(types)
+	if err != nil || !isView {
 		return call.One(out), err
 	}
 	return call.Shared(out, 0), nil
 }
 
+// refEinsum is the reference implementation. It adds the product of all operands at each combination of indices of all
+// labels, the names of dimensions, to the element of the result with these indices.
 func refEinsum(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	einsum, err := newEinsum(c)
 	if err != nil {
@@ -87,27 +90,27 @@ func refEinsum(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		}
 	}
 	sums, intSums := map[string]complex128{}, map[string]int64{} // by index of the result, as text
-	kit.EachIndex(einsum.shape(labels), func(at []int) {
-		v, n := complex(1, 0), int64(1)
+	kit.EachIndex(einsum.shape(labels), func(index []int) {
+		product, intProduct := complex(1, 0), int64(1)
 		for i, t := range einsum.terms {
 			offset := 0
 			for k, l := range t.labels {
-				offset += t.strides[k] * at[slices.Index(labels, l)]
+				offset += t.strides[k] * index[slices.Index(labels, l)]
 			}
-			x := tensor.Must(in[i].View(tensor.Meta{DType: in[i].DType, Shape: []int{}, Strides: []int{},
+			element := tensor.Must(in[i].View(tensor.Meta{DType: in[i].DType, Shape: []int{}, Strides: []int{},
 				Offset: in[i].Offset + offset})).At()
-			v, n = kit.MulComplex(v, x.Complex()), n*x.Int()
+			product, intProduct = kit.MulComplex(product, element.Complex()), intProduct*element.Int()
 		}
-		key := fmt.Sprint(at[:len(einsum.out)])
-		sums[key] += v
-		intSums[key] += n
+		key := fmt.Sprint(index[:len(einsum.out)])
+		sums[key] += product
+		intSums[key] += intProduct
 	})
-	kit.EachIndex(out.Shape, func(at []int) {
-		key := fmt.Sprint(at)
+	kit.EachIndex(out.Shape, func(index []int) {
+		key := fmt.Sprint(index)
 		if dtype.IsIntegral(true) {
-			out.Set(tensor.IntScalar(intSums[key]), at...)
+			out.Set(tensor.IntScalar(intSums[key]), index...)
 		} else {
-			out.Set(tensor.ComplexScalar(sums[key]), at...)
+			out.Set(tensor.ComplexScalar(sums[key]), index...)
 		}
 	})
 	return []*tensor.Tensor{out}, nil

@@ -41,14 +41,18 @@ func rewriteEinsum(into *graph.Parts, call *graph.Call, _ graph.RewriteContext) 
 	last := len(labels.rows) - 1
 	a := addPermute(builder, in[0], equation.operandLabels[0], slices.Concat(labels.batch, labels.rows, []int{labels.sum}))
 	b := addPermute(builder, in[1], equation.operandLabels[1], slices.Concat(labels.batch, []int{labels.sum, labels.col}))
-	// b broadcasts over all labels in rows except the last label. Without batch labels, matmul adds these dimensions.
-	for range labels.rows[:min(last, last*len(labels.batch))] {
+	// b broadcasts over all labels in rows except the last. If there are no batch labels, matmul adds these dimensions.
+	addedDims := last
+	if len(labels.batch) == 0 {
+		addedDims = 0
+	}
+	for range addedDims {
 		b = builder.Add(view.Unsqueeze, graph.Attrs{"dim": len(labels.batch)}, b)
 	}
-	y := addPermute(builder, builder.Add(Matmul, nil, a, b), slices.Concat(labels.batch, labels.rows,
+	result := addPermute(builder, builder.Add(Matmul, nil, a, b), slices.Concat(labels.batch, labels.rows,
 		[]int{labels.col}), equation.out)
 	rewrite.Why = "its labels are those of a product of matrices"
-	rewrite.Results, err = builder.Result(y)
+	rewrite.Results, err = builder.Result(result)
 	return rewrite, err
 }
 
@@ -72,15 +76,15 @@ func (e *equation) matrices(in []graph.Arg) (m einsumMatrices, ok bool) {
 	var sums, cols []int
 	for _, l := range e.labels {
 		i, j := slices.Index(a, l), slices.Index(b, l)
-		switch kept := slices.Contains(e.out, l); {
+		switch inResult := slices.Contains(e.out, l); {
 		case i >= 0 && slices.Contains(a[i+1:], l), j >= 0 && slices.Contains(b[j+1:], l):
 			return m, false
 		case i >= 0 && j >= 0 && !in[0].Type().Shape[i].Same(in[1].Type().Shape[j]):
 			return m, false
-		case i >= 0 && j >= 0 && !kept:
+		case i >= 0 && j >= 0 && !inResult:
 			sums = append(sums, l)
-		case i >= 0 && j >= 0:
-		case !kept:
+		case i >= 0 && j >= 0: // a batch label
+		case !inResult:
 			return m, false
 		case j >= 0:
 			cols = append(cols, l)
@@ -88,7 +92,7 @@ func (e *equation) matrices(in []graph.Arg) (m einsumMatrices, ok bool) {
 	}
 	for _, l := range e.out {
 		switch {
-		case !slices.Contains(a, l):
+		case !slices.Contains(a, l): // in cols
 		case slices.Contains(b, l):
 			m.batch = append(m.batch, l)
 		default:

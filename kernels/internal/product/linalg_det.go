@@ -53,19 +53,20 @@ func detOp(name string) *graph.Op {
 				}
 				batchRank := self.Rank() - 2
 				n, rowStep, colStep := self.Shape[batchRank], kit.StepAt(self, batchRank), kit.StepAt(self, batchRank+1)
-				lead := tensor.Meta{DType: self.DType, Shape: self.Shape[:batchRank], Strides: self.Strides[:batchRank]}
+				batch := tensor.Meta{DType: self.DType, Shape: self.Shape[:batchRank], Strides: self.Strides[:batchRank]}
+				// A line for each matrix: offset 0 is that of the result, and offset 1 that of the matrix.
 				lines := kit.NewLineSet(append(append([]int{}, self.Shape[:batchRank]...), 1), batchRank)
-				lines.Strides = [][]int{kit.ByteStrides(out), kit.ByteStrides(lead)}
+				lines.Strides = [][]int{kit.ByteStrides(out), kit.ByteStrides(batch)}
 				load, store := tensor.Converter(tensor.Complex128, self.DType), tensor.Converter(self.DType, tensor.Complex128)
 				return &graph.Kernel{WorkerScratch: 16 * n * n,
-					Phases: []graph.Phase{lines.Phase(n*n*n, func(mem *graph.Mem, off [4]int) error {
+					Phases: []graph.Phase{lines.Phase(n*n*n, func(mem *graph.Mem, offsets [4]int) error {
 						matrix := unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))), n*n)
 						for i := range n {
 							mem.CheckContext()
-							load(unsafe.Pointer(&matrix[i*n]), unsafe.Add(mem.Ptrs[1], off[1]+i*rowStep), 16, colStep, n)
+							load(unsafe.Pointer(&matrix[i*n]), unsafe.Add(mem.Ptrs[1], offsets[1]+i*rowStep), 16, colStep, n)
 						}
 						det := determinant(mem.Context, matrix, n)
-						store(unsafe.Add(mem.Ptrs[0], off[0]), unsafe.Pointer(&det), 0, 0, 1)
+						store(unsafe.Add(mem.Ptrs[0], offsets[0]), unsafe.Pointer(&det), 0, 0, 1)
 						return nil
 					})}}, nil
 			},
@@ -108,19 +109,20 @@ func determinant(ctx context.Context, a []complex128, n int) complex128 {
 	return det
 }
 
-// refDet is the reference implementation. It expands along the first row. A matrix with more than 8 rows uses
-// elimination, because an expansion takes n! products.
+// refDet is the reference implementation. It expands a determinant along the first row (Laplace). For a matrix with
+// more than 8 rows it uses elimination, because an expansion takes n! products.
 func refDet(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	batchRank := in[0].Rank() - 2
 	out := tensor.Zeros(in[0].DType, in[0].Shape[:batchRank]...)
 	n := in[0].Shape[batchRank]
-	kit.EachIndex(out.Shape, func(at []int) {
+	kit.EachIndex(out.Shape, func(batch []int) {
 		if n > 8 {
 			matrix := make([]complex128, 0, n*n)
-			kit.EachIndex([]int{n, n}, func(i []int) { matrix = append(matrix, in[0].At(slices.Concat(at, i)...).Complex()) })
-			out.Set(tensor.ComplexScalar(determinant(context.Background(), matrix, n)), at...)
+			kit.EachIndex([]int{n, n}, func(i []int) { matrix = append(matrix, in[0].At(slices.Concat(batch, i)...).Complex()) })
+			out.Set(tensor.ComplexScalar(determinant(context.Background(), matrix, n)), batch...)
 			return
 		}
+		// expand returns the determinant of the rows from row on, without the columns in the bit set used.
 		var expand func(row int, used uint) complex128
 		expand = func(row int, used uint) complex128 {
 			if row == n {
@@ -131,13 +133,13 @@ func refDet(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 				if used>>j&1 != 0 {
 					continue
 				}
-				x := kit.MulComplex(sign, in[0].At(append(append([]int{}, at...), row, j)...).Complex())
-				sum += kit.MulComplex(x, expand(row+1, used|1<<j))
+				element := in[0].At(append(append([]int{}, batch...), row, j)...).Complex()
+				sum += kit.MulComplex(kit.MulComplex(sign, element), expand(row+1, used|1<<j))
 				sign = -sign
 			}
 			return sum
 		}
-		out.Set(tensor.ComplexScalar(expand(0, 0)), at...)
+		out.Set(tensor.ComplexScalar(expand(0, 0)), batch...)
 	})
 	return []*tensor.Tensor{out}, nil
 }

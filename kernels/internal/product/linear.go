@@ -121,7 +121,7 @@ func linearContraction(call *graph.Call) (*contraction, error) {
 			expanded.Strides[d] = 0
 		}
 	}
-	if len(shape) != out.Rank() {
+	if len(shape) != out.Rank() { // split the flattened dimension again
 		row := expanded.Strides[0]
 		expanded.Strides = []int{row * out.Shape[1], row, expanded.Strides[1]}
 	}
@@ -140,6 +140,7 @@ func linearContraction(call *graph.Call) (*contraction, error) {
 	return product, nil
 }
 
+// linearFlops counts the operations of the product, without the addition of the bias.
 func linearFlops(c *graph.Call) float64 {
 	product, err := linearContraction(c)
 	if err != nil {
@@ -157,23 +158,23 @@ func linearRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		shape = append(shape, weight.Shape[0])
 	}
 	out := tensor.Zeros(input.DType, shape...)
-	flat := flattensInput(input.Meta.Type())
+	isFlattened := flattensInput(input.Meta.Type())
 	inputFactors, weightFactors := kit.ProductOperandOf(input.DType, input), kit.ProductOperandOf(input.DType, weight)
 	kit.EachIndex(shape, func(index []int) {
 		sum := kit.Accumulator{DType: input.DType}
-		inputAt, weightAt := 0, 0
+		inputRow, weightRow := 0, 0 // storage indices of the rows that are multiplied
 		for d, i := range index[:len(lead)] {
-			inputAt += i * inputFactors.Strides[d]
+			inputRow += i * inputFactors.Strides[d]
 		}
 		if weight.Rank() == 2 {
-			weightAt += index[len(lead)] * weightFactors.Strides[0]
+			weightRow += index[len(lead)] * weightFactors.Strides[0]
 		}
 		for k := range input.Shape[len(lead)] {
-			sum.AddProductAt(inputFactors, inputAt+k, weightFactors, weightAt+k)
+			sum.AddProductAt(inputFactors, inputRow+k, weightFactors, weightRow+k)
 		}
 		if len(in) > linearBias && in[linearBias] != nil {
 			biasIndex := index
-			if flat && in[linearBias].Rank() == 2 {
+			if isFlattened && in[linearBias].Rank() == 2 { // the bias has a row for each row of the flattened input
 				biasIndex = []int{index[0]*shape[1] + index[1], index[2]}
 			}
 			sum.Add(broadcastAt(in[linearBias], biasIndex))

@@ -88,29 +88,30 @@ func inferLinearBlocks(call *graph.Call) ([]graph.Result, error) {
 	return call.One(tensor.NewType(tensor.Float32, shape...)), nil
 }
 
-// linearBlocksRef is the reference implementation. It rounds sums as [kit.Accumulator] does for float32.
+// linearBlocksRef is the reference implementation. It rounds sums as [kit.Accumulator] does for float32. A level is an
+// integer of the weight minus its zero point.
 func linearBlocksRef(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	x, w := in[blocksInput], newBlockWeight(call)
+	x, format := in[blocksInput], newBlockWeight(call)
 	weight, rank := in[blocksWeight].CopyTo(tensor.New(tensor.Uint8, in[blocksWeight].Shape...)), x.Rank()
-	w.row, w.col = weight.Strides[0], weight.Strides[1]
+	format.row, format.col = weight.Strides[0], weight.Strides[1]
 	shape := append(append([]int{}, x.Shape[:rank-1]...), weight.Shape[0])
 	out := tensor.Zeros(tensor.Float32, shape...)
 	kit.EachIndex(shape, func(index []int) {
-		n := index[rank-1]
-		operandIndex := append([]int{}, index...)
+		column := index[rank-1]
+		inputIndex := append([]int{}, index...)
 		sum := kit.Accumulator{DType: tensor.Float32}
 		for k := range x.Shape[rank-1] {
-			operandIndex[rank-1] = k
-			zero := float64(w.defaultZero)
+			inputIndex[rank-1] = k
+			zero := float64(format.defaultZero)
 			if len(in) > blocksZero && in[blocksZero] != nil {
-				zero = float64(w.zeroPoint(uint8(in[blocksZero].At(n, k/w.block).Float())))
+				zero = float64(format.zeroPoint(uint8(in[blocksZero].At(column, k/format.block).Float())))
 			}
-			level := float64(w.integer(unsafe.Add(weight.Pointer(), n*w.row), k)) - zero
-			number := float32(level) * float32(in[blocksScale].At(n, k/w.block).Float())
-			sum.Mul(x.At(operandIndex...), tensor.FloatScalar(float64(number)))
+			level := float64(format.integer(unsafe.Add(weight.Pointer(), column*format.row), k)) - zero
+			element := float32(level) * float32(in[blocksScale].At(column, k/format.block).Float())
+			sum.Mul(x.At(inputIndex...), tensor.FloatScalar(float64(element)))
 		}
 		if len(in) > blocksBias && in[blocksBias] != nil {
-			sum.Add(in[blocksBias].At(n))
+			sum.Add(in[blocksBias].At(column))
 		}
 		out.Set(sum.Value(), index...)
 	})

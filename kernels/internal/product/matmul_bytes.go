@@ -61,13 +61,14 @@ func bytesRef(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		}
 		return kit.ElementAlong(in[k], index, dim)
 	}
+	// minusZeroPoint returns operand k minus its zero points, operand zero, which are along dimension dim.
 	minusZeroPoint := func(k, zero, dim int) *tensor.Tensor {
-		v := in[k]
-		to := tensor.Zeros(tensor.Float64, v.Shape...)
-		kit.EachIndex(v.Shape, func(at []int) {
-			to.Set(tensor.FloatScalar(v.At(at...).Float()-elementOrZero(zero, at, dim)), at...)
+		operand := in[k]
+		difference := tensor.Zeros(tensor.Float64, operand.Shape...)
+		kit.EachIndex(operand.Shape, func(index []int) {
+			difference.Set(tensor.FloatScalar(operand.At(index...).Float()-elementOrZero(zero, index, dim)), index...)
 		})
-		return to
+		return difference
 	}
 	a := minusZeroPoint(bytesA, bytesAZero, in[bytesA].Rank()-2)
 	b := minusZeroPoint(bytesB, bytesBZero, in[bytesB].Rank()-1)
@@ -77,15 +78,15 @@ func bytesRef(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	}
 	m := kit.KnownMeta(result)
 	out := tensor.Zeros(m.DType, m.Shape...)
-	kit.EachIndex(m.Shape, func(at []int) {
-		last := len(at) - 1
-		sum := int32(int64(sums[0].At(at...).Float())) + int32(elementOrZero(bytesBias, at, last))
-		v := int64(sum)
+	kit.EachIndex(m.Shape, func(index []int) {
+		last := len(index) - 1
+		sum := int32(int64(sums[0].At(index...).Float())) + int32(elementOrZero(bytesBias, index, last))
+		element := int64(sum)
 		if in[bytesScale] != nil {
-			v = multiply.Requantize(m.DType, sum, float32(elementOrZero(bytesScale, at, last)),
-				elementOrZero(bytesZero, at, last))
+			element = multiply.Requantize(m.DType, sum, float32(elementOrZero(bytesScale, index, last)),
+				elementOrZero(bytesZero, index, last))
 		}
-		out.Set(tensor.IntScalar(v), at...)
+		out.Set(tensor.IntScalar(element), index...)
 	})
 	return []*tensor.Tensor{out}, nil
 }
@@ -97,19 +98,20 @@ func lowerBytesLoops(call *graph.Call) (*graph.Kernel, error) {
 		return nil, err
 	}
 	dtype, aDType, bDType := call.Out[0].DType, call.Meta(bytesA).DType, call.Meta(bytesB).DType
-	var step [1 + bytesZero]int
+	var strides [1 + bytesZero]int // strides of the vector operands, by operand
 	for k := bytesAZero; k <= bytesZero; k++ {
-		step[k] = vectorStride(call, k)
+		strides[k] = vectorStride(call, k)
 	}
-	entryOffsets := [3][]int{product.a.offsets(product.batch), product.b.offsets(product.batch),
-		product.c.offsets(product.batch)}
-	offset := func(side, entry int) int {
-		if entryOffsets[side] == nil {
+	const matrixA, matrixB, matrixC = 0, 1, 2
+	entryOffsets := [...][]int{matrixA: product.a.offsets(product.batch), matrixB: product.b.offsets(product.batch),
+		matrixC: product.c.offsets(product.batch)}
+	offset := func(matrix, entry int) int {
+		if entryOffsets[matrix] == nil { // all offsets are 0
 			return 0
 		}
-		return entryOffsets[side][entry]
+		return entryOffsets[matrix][entry]
 	}
-	address := func(m *graph.Mem, k int) unsafe.Pointer {
+	address := func(m *graph.Mem, k int) unsafe.Pointer { // of operand k, or nil if it is omitted
 		if k >= len(call.In) {
 			return nil
 		}
@@ -122,25 +124,25 @@ func lowerBytesLoops(call *graph.Call) (*graph.Kernel, error) {
 			entry := chunk / chunks
 			for i := chunk % chunks * rowsPerChunk; i < min(product.m, (chunk%chunks+1)*rowsPerChunk); i++ {
 				for j := range product.n {
-					aZero := byteAt(address(mem, bytesAZero), aDType, i*step[bytesAZero])
-					bZero := byteAt(address(mem, bytesBZero), bDType, j*step[bytesBZero])
+					aZero := byteAt(address(mem, bytesAZero), aDType, i*strides[bytesAZero])
+					bZero := byteAt(address(mem, bytesBZero), bDType, j*strides[bytesBZero])
 					var sum int32
 					if p := address(mem, bytesBias); p != nil {
-						sum = *(*int32)(kit.AddressOf[int32](p, j*step[bytesBias]))
+						sum = *(*int32)(kit.AddressOf[int32](p, j*strides[bytesBias]))
 					}
 					kit.Blocks(mem.Context, product.k, func(begin, end int) {
 						for k := begin; k < end; k++ {
-							a := byteAt(mem.Ptrs[1+bytesA], aDType, offset(0, entry)+i*product.a.row+k*product.a.col)
-							b := byteAt(mem.Ptrs[1+bytesB], bDType, offset(1, entry)+k*product.b.row+j*product.b.col)
+							a := byteAt(mem.Ptrs[1+bytesA], aDType, offset(matrixA, entry)+i*product.a.row+k*product.a.col)
+							b := byteAt(mem.Ptrs[1+bytesB], bDType, offset(matrixB, entry)+k*product.b.row+j*product.b.col)
 							sum += (a - aZero) * (b - bZero)
 						}
 					})
 					mem.Count(2 * product.k)
-					resultOffset := offset(2, entry) + i*product.c.row + j*product.c.col
+					resultOffset := offset(matrixC, entry) + i*product.c.row + j*product.c.col
 					if p := address(mem, bytesScale); p != nil {
-						scale := *(*float32)(kit.AddressOf[float32](p, j*step[bytesScale]))
-						v := multiply.Requantize(dtype, sum, scale, float64(byteAt(address(mem, bytesZero), dtype, 0)))
-						*(*uint8)(unsafe.Add(mem.Ptrs[0], resultOffset)) = uint8(v)
+						scale := *(*float32)(kit.AddressOf[float32](p, j*strides[bytesScale]))
+						element := multiply.Requantize(dtype, sum, scale, float64(byteAt(address(mem, bytesZero), dtype, 0)))
+						*(*uint8)(unsafe.Add(mem.Ptrs[0], resultOffset)) = uint8(element) // of either dtype, uint8 or int8
 					} else {
 						*(*int32)(kit.AddressOf[int32](mem.Ptrs[0], resultOffset)) = sum
 					}

@@ -53,6 +53,7 @@ func mvType(a, vector tensor.Type) (tensor.Type, error) {
 	return tensor.NewType(vector.DType, a.Shape[0]), nil
 }
 
+// checkMv checks the operands of mv.
 func checkMv(a, vector tensor.Type) error {
 	if a.Rank() != 2 || vector.Rank() != 1 {
 		return fmt.Errorf("vector + matrix @ vector expected, got 1, %d, %d", a.Rank(), vector.Rank())
@@ -72,6 +73,7 @@ func mmType(a, b tensor.Type) (tensor.Type, error) {
 	return tensor.NewType(a.DType, a.Shape[0], b.Shape[1]), nil
 }
 
+// checkMm checks the operands of mm.
 func checkMm(a, b tensor.Type) error {
 	switch {
 	case a.Rank() != 2:
@@ -146,8 +148,8 @@ func matmulType(a, b tensor.Type) (tensor.Type, error) {
 }
 
 // foldsBatch mirrors PyTorch's should_fold. It reports whether PyTorch computes the product of batch, a batch of
-// matrices, and an operand of the given rank as one matrix product. A batch of transposed matrices is not folded,
-// because bmm reads such matrices without a copy.
+// matrices, and an operand of the given rank as one matrix product, whose rows are those of all matrices. PyTorch does
+// not fold a batch of transposed matrices, because bmm reads such matrices without a copy.
 func foldsBatch(batch tensor.Type, rank int) bool {
 	if batch.Rank() < 3 || rank != 1 && rank != 2 {
 		return false
@@ -236,6 +238,7 @@ func addmmType(self, a, b tensor.Type) (tensor.Type, error) {
 	return tensor.NewType(a.DType, a.Shape[0], b.Shape[1]), nil
 }
 
+// checkAddmm checks the operands of addmm.
 func checkAddmm(self, a, b tensor.Type) error {
 	switch {
 	case self.DType != b.DType:

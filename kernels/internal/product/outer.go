@@ -77,8 +77,8 @@ var Trace = composite[kit.None](graph.Op{
 	return []tensor.Type{m}, err
 })
 
-// composite defines an op without attributes that applies the op `base` to views of its operands. views returns the
-// types of these views. Inference and reference of the op call those of base.
+// composite defines an op that applies the op `base`, with its default attributes, to views of its operands. views
+// returns the types of these views. Inference and reference of the op call the inference and the reference of base.
 func composite[A any](op graph.Op, base *graph.Op, views func(c *graph.Call) ([]tensor.Type, error)) *graph.Op {
 	callOnViews := func(c *graph.Call) (*graph.Call, []tensor.Type, error) {
 		types, err := views(c)

@@ -25,54 +25,55 @@ var algorithms = []struct {
 // contraction. A walk is a loop order with a layout of the result. Results may have any order of dimensions.
 func productImpls(describe func(c *graph.Call) (*contraction, error)) []graph.Impl {
 	list := make([]graph.Impl, len(algorithms))
-	for i, entry := range algorithms {
-		list[i] = graph.Impl{Name: entry.name, Doc: entry.doc, Epilogues: true,
+	for i, impl := range algorithms {
+		list[i] = graph.Impl{Name: impl.name, Doc: impl.doc, Epilogues: true,
 			Walks: func(call *graph.Call, candidates []tensor.Order) []graph.Walk {
-				x, err := describe(rowMajor(call))
-				if err != nil || !x.supports(call, entry.algorithm) {
+				product, err := describe(rowMajor(call))
+				if err != nil || !product.supports(call, impl.algorithm) {
 					return nil
 				}
-				walks := []graph.Walk{{}}
-				for _, o := range candidates {
-					if o != "" && o.Rank() == call.Out[0].Rank() {
-						walks = append(walks, call.InOrder(o))
+				walks := []graph.Walk{{}} // the first walk writes the inferred layout
+				for _, order := range candidates {
+					if order != "" && order.Rank() == call.Out[0].Rank() {
+						walks = append(walks, call.InOrder(order))
 					}
 				}
 				return walks
 			},
-			Read: func(c *graph.Call, _ graph.Walk, k int, m tensor.Meta) (graph.Work, bool) {
-				return readProduct(c, entry.algorithm, describe, k, m)
+			Read: func(c *graph.Call, _ graph.Walk, operand int, m tensor.Meta) (graph.Work, bool) {
+				return readProduct(c, impl.algorithm, describe, operand, m)
 			},
 			Work: func(c *graph.Call, walk graph.Walk) graph.Work {
 				work, laidOut := graph.Work{Steps: 1}, rowMajor(c)
 				c.AddStreamed(&work)
 				laidOut.Out = []tensor.Meta{walk.ResultLayout(0, c.Out[0])}
-				if x, err := describe(laidOut); err == nil {
-					x.work(c, entry.algorithm, &work)
+				if product, err := describe(laidOut); err == nil {
+					product.work(c, impl.algorithm, &work)
 				}
 				return work
 			},
 			Writes: func(c *graph.Call, _ graph.Walk, _ int, m tensor.Meta) bool {
 				laidOut := *c
 				laidOut.Out = []tensor.Meta{m}
-				x, err := describe(&laidOut)
-				return err == nil && multiply.ComputationDType(c) == m.DType && x.supports(c, entry.algorithm)
+				product, err := describe(&laidOut)
+				return err == nil && multiply.ComputationDType(c) == m.DType && product.supports(c, impl.algorithm)
 			},
-			Lower: func(c *graph.Call) (*graph.Kernel, error) { return lowerProduct(c, entry.algorithm, describe) },
+			Lower: func(c *graph.Call) (*graph.Kernel, error) { return lowerProduct(c, impl.algorithm, describe) },
 			Forms: func(c *graph.Call) ([]graph.Form, error) { return formOf(c, describe) },
-			Pack: multiply.PackFunc(func(c *graph.Call, i int) (graph.Packing, bool) {
-				x, err := describe(c)
-				d := c.Out[0].DType
-				if err != nil || !gemm.Multiplies(d) || x.k == 0 || i != x.aOperand && i != x.bOperand {
+			Pack: multiply.PackFunc(func(c *graph.Call, operand int) (graph.Packing, bool) {
+				product, err := describe(c)
+				dtype := c.Out[0].DType
+				if err != nil || !gemm.Multiplies(dtype) || product.k == 0 ||
+					operand != product.aOperand && operand != product.bOperand {
 					return graph.Packing{}, false
 				}
-				x.setAlgorithm(c, entry.algorithm)
-				x.mergeBatch()
-				p := x.panels(i == x.aOperand, d)
-				if p == nil {
+				product.setAlgorithm(c, impl.algorithm)
+				product.mergeBatch()
+				panels := product.panels(operand == product.aOperand, dtype)
+				if panels == nil {
 					return graph.Packing{}, false
 				}
-				return multiply.PackingOf(p), true
+				return multiply.PackingOf(panels), true
 			})}
 	}
 	return list
@@ -90,7 +91,8 @@ func lowerProduct(c *graph.Call, algorithm gemm.Algorithm,
 		if err != nil {
 			return nil, err
 		}
-		product.k = original.k // addmm decides by the dtype before conversion whether the product is skipped
+		// addmm sets k to 0 if it skips the product. That depends on the dtype before the conversion.
+		product.k = original.k
 		product.setAlgorithm(c, algorithm)
 		return product.compile(c)
 	})
@@ -104,8 +106,8 @@ func (product *contraction) setAlgorithm(c *graph.Call, algorithm gemm.Algorithm
 	}
 }
 
-// supports reports whether an algorithm can compute the products of a call. Loops support only empty and tiny products:
-// for all others they are slower.
+// supports reports whether an algorithm can compute the products of a call. gemm.Loops supports only empty and tiny
+// products, and it alone supports empty products. For other products it is slower.
 func (product *contraction) supports(c *graph.Call, algorithm gemm.Algorithm) bool {
 	merged := *product
 	merged.mergeBatch()
@@ -135,11 +137,12 @@ func withLayout(v *graph.Value, m tensor.Meta) *graph.Value {
 	return &graph.Value{Name: v.Name, Meta: m, Type: m.Type(), Const: v.Const, Pin: v.Pin}
 }
 
-// readProduct returns the additional cost of reading operand k in layout m, or false if the algorithm does not support
-// this layout.
-func readProduct(call *graph.Call, algorithm gemm.Algorithm, describe func(c *graph.Call) (*contraction, error), k int,
-	m tensor.Meta) (work graph.Work, ok bool) {
-	if m.IsContiguous() || call.Constant(k) && algorithm == gemm.Tiled { // constants are packed when the graph is planned
+// readProduct returns the cost of reading an operand in layout m minus the cost of reading it in row-major order, or
+// false if the algorithm does not support layout m.
+func readProduct(call *graph.Call, algorithm gemm.Algorithm, describe func(c *graph.Call) (*contraction, error),
+	operand int, m tensor.Meta) (work graph.Work, ok bool) {
+	// Constants are packed when the graph is planned.
+	if m.IsContiguous() || call.Constant(operand) && algorithm == gemm.Tiled {
 		return work, true
 	}
 	laidOut := rowMajor(call)
@@ -147,7 +150,7 @@ func readProduct(call *graph.Call, algorithm gemm.Algorithm, describe func(c *gr
 	if err != nil {
 		return work, true
 	}
-	laidOut.In[k] = graph.Of(withLayout(call.In[k].Value, m))
+	laidOut.In[operand] = graph.Of(withLayout(call.In[operand].Value, m))
 	product, err := describe(laidOut)
 	switch {
 	case err != nil:
@@ -155,16 +158,16 @@ func readProduct(call *graph.Call, algorithm gemm.Algorithm, describe func(c *gr
 	case algorithm != gemm.Tiled:
 		return graph.ReadWork(m, m), product.supports(call, algorithm)
 	}
-	n := float64(m.Numel())
+	elements := float64(m.Numel())
 	rateA, rateB := product.packingRates(call)
 	rowMajorA, rowMajorB := rowMajorProduct.packingRates(call)
 	for _, side := range []struct {
-		op                 int
+		operand            int
 		rate, rowMajorRate string
 	}{{product.aOperand, rateA, rowMajorA}, {product.bOperand, rateB, rowMajorB}} {
-		if side.op == k && side.rate != side.rowMajorRate {
-			addPacking(&work, side.rate, n)
-			addPacking(&work, side.rowMajorRate, -n)
+		if side.operand == operand && side.rate != side.rowMajorRate {
+			addPacking(&work, side.rate, elements)
+			addPacking(&work, side.rowMajorRate, -elements)
 		}
 	}
 	return work, true
@@ -193,8 +196,8 @@ func addPacking(w *graph.Work, rate string, elements float64) {
 	}
 }
 
-// packingRate returns the name of the rate for packing a matrix. A lane is a row of the left matrix or a column of the
-// right matrix.
+// packingRate returns the name of the rate for packing a matrix with the given strides, in elements. The depth is the
+// dimension that is summed. A lane is a row of the left matrix or a column of the right matrix.
 func packingRate(depthStride, laneStride int) string {
 	switch {
 	case depthStride == 1:
@@ -205,7 +208,7 @@ func packingRate(depthStride, laneStride int) string {
 	return multiply.RatePackStep
 }
 
-// work adds the cost of the products of a call.
+// work adds the cost of computing the products of a call by an algorithm.
 func (product *contraction) work(call *graph.Call, algorithm gemm.Algorithm, work *graph.Work) {
 	merged := *product
 	merged.mergeBatch()
@@ -239,7 +242,7 @@ func (product *contraction) work(call *graph.Call, algorithm gemm.Algorithm, wor
 		}
 	}
 	if merged.hasAdd {
-		if _, _, vector := merged.vectorBias(); !vector {
+		if _, _, isVector := merged.vectorBias(); !isVector {
 			work.Do(multiply.RateAddTo, entries*float64(merged.m)*float64(merged.n))
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// broadcastAt returns the element of t at an index of the shape to which t is broadcast.
+// broadcastAt returns the element of t that broadcasting repeats at the given index of a larger shape.
 func broadcastAt(t *tensor.Tensor, index []int) tensor.Scalar {
 	elementIndex := make([]int, t.Rank())
 	for d := range elementIndex {
@@ -31,39 +31,40 @@ func productRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if out.Numel() == 0 {
 		return []*tensor.Tensor{out}, nil
 	}
-	x, y := kit.ProductOperandOf(m.DType, in[0]), kit.ProductOperandOf(m.DType, in[1])
+	a, b := kit.ProductOperandOf(m.DType, in[0]), kit.ProductOperandOf(m.DType, in[1])
 	kit.EachIndex(m.Shape, func(index []int) {
 		sum := kit.Accumulator{DType: m.DType}
-		productTerms(x, y, index, &sum)
+		productTerms(a, b, index, &sum)
 		out.Set(sum.Value(), index...)
 	})
 	return []*tensor.Tensor{out}, nil
 }
 
-// productTerms adds the terms of one element of a matmul to sum.
+// productTerms adds the terms of the element of a matmul at the given index of the result to sum.
 func productTerms(a, b *kit.ProductOperand, index []int, sum *kit.Accumulator) {
-	lead, row, col := index, -1, -1
+	batch, row, col := index, -1, -1 // -1: a has no rows, or b has no columns
 	if b.Rank() > 1 {
-		lead, col = lead[:len(lead)-1], lead[len(lead)-1]
+		batch, col = batch[:len(batch)-1], batch[len(batch)-1]
 	}
 	if a.Rank() > 1 {
-		lead, row = lead[:len(lead)-1], lead[len(lead)-1]
+		batch, row = batch[:len(batch)-1], batch[len(batch)-1]
 	}
-	atA, atB := matrixAt(a, lead, min(2, a.Rank())), matrixAt(b, lead, min(2, b.Rank()))
+	// Storage indices of the first factors, and the distances to the next factors.
+	firstA, firstB := matrixAt(a, batch, min(2, a.Rank())), matrixAt(b, batch, min(2, b.Rank()))
 	stepA, stepB := a.Strides[a.Rank()-1], b.Strides[b.Rank()-1]
 	if row >= 0 {
-		atA += row * a.Strides[a.Rank()-2]
+		firstA += row * a.Strides[a.Rank()-2]
 	}
 	if col >= 0 {
-		atB, stepB = atB+col*stepB, b.Strides[b.Rank()-2]
+		firstB, stepB = firstB+col*stepB, b.Strides[b.Rank()-2]
 	}
 	for k := range a.Shape[a.Rank()-1] {
-		sum.AddProductAt(a, atA+k*stepA, b, atB+k*stepB)
+		sum.AddProductAt(a, firstA+k*stepA, b, firstB+k*stepB)
 	}
 }
 
-// matrixAt returns the storage index of the matrix at an index of the batch, to which the batch dimensions of t
-// broadcast. The matrix has the last dims dimensions of t.
+// matrixAt returns the storage index of the first element of the matrix of t at an index of the batch. The matrix has
+// the last dims dimensions of t. The dimensions before them are broadcast to the batch.
 func matrixAt(t *kit.ProductOperand, index []int, dims int) int {
 	offset, batch := t.Offset, t.Rank()-dims
 	for d := range batch {

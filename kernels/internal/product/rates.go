@@ -16,7 +16,8 @@ import (
 // registers, for one block of the depth K at a time. They read packed panels, in which the elements of a tile's rows or
 // columns (its lanes) are adjacent.
 func Rates() []graph.Rate {
-	// mm returns a product of m x k by k x n elements. constant lists the constant operands.
+	// mm and bmm return products of m x k by k x n elements. constant lists the constant operands. row returns a product
+	// of a single row by a constant matrix, and linear one by a transposed matrix.
 	mm := func(impl string, d tensor.DType, m, k, n int, constant ...int) graph.RateCall {
 		return graph.RateCall{Op: "mm", In: []tensor.Meta{tensor.New(d, m, k), tensor.New(d, k, n)}, Constant: constant,
 			Impl: impl}
@@ -26,14 +27,14 @@ func Rates() []graph.Rate {
 	}
 	row := func(k, n int) graph.RateCall { return mm("tiled", tensor.Float32, 1, k, n, 1) }
 	f32 := tensor.Float32
-	weight := func(m, k, n int) graph.RateCall {
+	linear := func(m, k, n int) graph.RateCall {
 		return graph.RateCall{Op: "linear", In: []tensor.Meta{kit.F32(m, k), kit.F32(n, k)}, Impl: "tiled"}
 	}
-	columns := kit.F32(256, 128)
-	columns.Strides = []int{1, 256}
+	columnMajor := kit.F32(256, 128)
+	columnMajor.Strides = []int{1, 256}
 	matrixAddend := graph.RateCall{Op: "addmm", In: []tensor.Meta{kit.F32(256, 256), kit.F32(256, 64), kit.F32(64, 256)},
 		Constant: []int{2}, Impl: "tiled"}
-	heads := kit.F32(1, 8, 64, 32)
+	heads := kit.F32(1, 8, 64, 32) // query, key or value of an attention
 	return append(levelRates(), []graph.Rate{
 		{Name: graph.Flop, Unit: "an arithmetic operation, for ops that state their cost only as a number of operations",
 			Calls: []graph.RateCall{{Op: "scaled_dot_product_attention", In: []tensor.Meta{heads, heads, heads}},
@@ -65,28 +66,28 @@ func Rates() []graph.Rate {
 		{Name: multiply.RateAddTo, Unit: "an element of an addend that is not a vector",
 			Calls: []graph.RateCall{matrixAddend}},
 		{Name: multiply.RatePackRow, Unit: "an element packed from a matrix that is contiguous along the depth",
-			Calls: []graph.RateCall{weight(8, 256, 768), weight(16, 96, 1536)}},
+			Calls: []graph.RateCall{linear(8, 256, 768), linear(16, 96, 1536)}},
 		{Name: multiply.RatePackCol, Unit: "an element packed from a matrix that is contiguous along the lanes",
 			Calls: []graph.RateCall{mm("tiled", f32, 32, 1024, 1024)}},
 		{Name: multiply.RateScattered,
 			Unit: "an element that is stored alone, because the result is not contiguous along the lanes",
-			Calls: []graph.RateCall{{Op: "mm", In: []tensor.Meta{columns, kit.F32(128, 256)}, Constant: []int{1},
+			Calls: []graph.RateCall{{Op: "mm", In: []tensor.Meta{columnMajor, kit.F32(128, 256)}, Constant: []int{1},
 				Impl: "tiled"}}},
 	}...)
 }
 
-// levelRates lists the rates of products by quantized matrices.
+// levelRates lists the rates of products by matrices that are quantized by blocks (see [LinearBlocks]).
 func levelRates() []graph.Rate {
-	levels := func(impl string, rows, bits int) graph.RateCall {
+	product := func(impl string, rows, bits int) graph.RateCall {
 		return graph.RateCall{Op: "linear_blocks", Attrs: graph.Attrs{"bits": bits, "block_size": 32},
 			In:       []tensor.Meta{kit.F32(rows, 512), tensor.New(tensor.Uint8, 768, 512*bits/8), kit.F32(768, 16)},
 			Constant: []int{1, 2}, Impl: impl}
 	}
 	return []graph.Rate{
 		{Name: multiply.RateLevels, Unit: "an element of a quantized matrix, read by a register tile",
-			Calls: []graph.RateCall{levels("thin", 1, 4), levels("thin", 1, 8), levels("thin", 4, 4)}},
+			Calls: []graph.RateCall{product("thin", 1, 4), product("thin", 1, 8), product("thin", 4, 4)}},
 		{Name: multiply.RateConvertLevels, Unit: "an element of a quantized matrix, converted to float32 in the cache",
-			Calls: []graph.RateCall{levels("tiled", 8, 4), levels("tiled", 8, 8), levels("tiled", 32, 4)}},
+			Calls: []graph.RateCall{product("tiled", 8, 4), product("tiled", 8, 8), product("tiled", 32, 4)}},
 	}
 }
 

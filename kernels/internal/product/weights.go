@@ -7,19 +7,19 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/view"
 )
 
-// weightNodes bounds the number of nodes that mayBeWeights visits.
-const weightNodes = 32
+// maxVisitedNodes bounds the number of nodes that mayBeWeights visits.
+const maxVisitedNodes = 32
 
-// mayBeWeights reports whether a value may be the weights of an attention. Weights depend on a product, which computes
-// the scores, and on an op that folds rows of the scores, such as softmax. Pointwise ops and views may occur in
-// between.
+// mayBeWeights reports whether a value may be the weights of an attention: x depends on a product, which computes the
+// scores, and between the two is an op that folds (reduces) rows of the scores, such as softmax. All other nodes in
+// between are pointwise ops or views.
 func mayBeWeights(x graph.Arg) bool {
 	type step struct {
-		from  graph.Arg
-		folds bool // whether a node between from and the weights folds rows
+		from  graph.Arg // a value on which x depends
+		folds bool      // whether a node between from and x folds rows
 	}
 	seen := map[step]bool{}
-	for queue := []step{{x, false}}; len(queue) > 0 && len(seen) < weightNodes; queue = queue[1:] {
+	for queue := []step{{x, false}}; len(queue) > 0 && len(seen) < maxVisitedNodes; queue = queue[1:] {
 		current := queue[0]
 		if seen[current] || current.from.Kind != graph.TensorArg || current.from.Value.Node == nil ||
 			current.from.Value.Node.Op == nil {
@@ -64,7 +64,7 @@ func rewriteTransposedWeights(into *graph.Parts, c *graph.Call) (rewrite graph.R
 	return rewrite, err
 }
 
-// untransposed returns the operand of a view that exchanges the last two dimensions, if x is such a view.
+// untransposed returns the operand of x and true if x is a view that exchanges the last two dimensions.
 func untransposed(x graph.Arg) (operand graph.Arg, ok bool) {
 	if x.Kind != graph.TensorArg || x.Value.Node == nil || x.Value.Node.Op == nil || x.Value.Node.Op.Permutes == nil {
 		return operand, false
@@ -72,7 +72,11 @@ func untransposed(x graph.Arg) (operand graph.Arg, ok bool) {
 	node := x.Value.Node
 	rank := x.Type().Rank()
 	for i, d := range node.Op.Permutes(node.Call()) {
-		if want := map[int]int{rank - 2: rank - 1, rank - 1: rank - 2}; i < rank-2 && d != i || i >= rank-2 && d != want[i] {
+		wanted := i
+		if i >= rank-2 {
+			wanted = 2*rank - 3 - i // rank-2 and rank-1 are exchanged
+		}
+		if d != wanted {
 			return operand, false
 		}
 	}
