@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// The operand indexes of matmul_bytes. Operands a and b are input and other.
+// Indices of the operands of matmul_bytes. Operands a and b are its parameters input and other.
 const (
 	bytesA = iota
 	bytesB
@@ -53,11 +53,11 @@ func bytesResult(call *graph.Call) (result tensor.Type, err error) {
 		}
 	}
 	for _, want := range []struct {
-		operand int
-		name    string
-		dtype   tensor.DType
-		count   sym.Int
-		single  bool // whether a single element is also allowed
+		operand   int
+		name      string
+		dtype     tensor.DType
+		count     sym.Int // number of elements
+		allowsOne bool    // whether a single element is also allowed
 	}{{bytesAZero, "input_zero_point", a.DType, rows, true}, {bytesBZero, "other_zero_point", b.DType, cols, true},
 		{bytesBias, "bias", tensor.Int32, cols, false}, {bytesScale, "scale", tensor.Float32, cols, true},
 		{bytesZero, "zero_point", result.DType, sym.Of(1), true}} {
@@ -66,7 +66,7 @@ func bytesResult(call *graph.Call) (result tensor.Type, err error) {
 		}
 		v := call.Type(want.operand)
 		fits := v.Numel().Eq(want.count)
-		if want.single {
+		if want.allowsOne {
 			fits = fits.Or(v.Numel().Eq(sym.Of(1)))
 		}
 		if v.DType != want.dtype || v.Rank() > 1 || !fits.Holds() {
@@ -77,15 +77,16 @@ func bytesResult(call *graph.Call) (result tensor.Type, err error) {
 	return result, nil
 }
 
-// byteAt returns element i of an operand of dtype int8 or uint8. An omitted operand has the elements 0.
-func byteAt(address unsafe.Pointer, d tensor.DType, i int) int32 {
+// byteAt returns the element at an offset from the address of an operand of dtype int8 or uint8. It returns 0 if the
+// address is nil, which stands for an omitted operand.
+func byteAt(address unsafe.Pointer, d tensor.DType, offset int) int32 {
 	switch {
 	case address == nil:
 		return 0
 	case d == tensor.Int8:
-		return int32(*(*int8)(unsafe.Add(address, i)))
+		return int32(*(*int8)(unsafe.Add(address, offset)))
 	}
-	return int32(*(*uint8)(unsafe.Add(address, i)))
+	return int32(*(*uint8)(unsafe.Add(address, offset)))
 }
 
 // vectorStride returns the stride of operand k, a vector with an element for each row or column. The stride is 0 if the

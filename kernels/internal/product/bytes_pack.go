@@ -21,14 +21,14 @@ import (
 // signBit is the offset of 128 that converts between int8 and uint8.
 const signBit = 0x80
 
-// bytePacker packs operand b into panels (see [byteShape]). A panel has the columns of a block, which are the columns
-// of a register tile. A group is the elements along the depth that one instruction multiplies. In a panel, the groups
-// of all columns at the same depth are contiguous.
+// bytePacker packs operand b into panels (see [byteShape]). A block is the range of columns of a register tile, and a
+// panel is a packed block. A group is the sequence of elements along the depth that one instruction multiplies. In a
+// panel, the groups of all columns at the same depth are contiguous.
 type bytePacker struct {
 	byteShape
 	signed        bool        // whether elements are int8
 	join          *loops.Loop // joins the elements of a group
-	ones          []byte      // a packed row of ones; its product with a panel gives the sums of the columns
+	ones          []byte      // a packed row of ones; its product with a panel is the sums of the columns
 	columnSumCode *jit.Func   // multiplies ones by a panel
 }
 
@@ -36,14 +36,15 @@ type bytePacker struct {
 type byteRun struct {
 	state     loops.State
 	args      jit.Args
-	lanes     multiply.EpilogueLanes // operands of the epilogue
+	lanes     multiply.EpilogueLanes // operands of the epilogue, the fused operations that tiles apply
 	zeroPoint int32                  // zero point of the result, for tiles on the matrix unit
 }
 
+// newBytePacker returns the packer of a matrix b. signed is set if its elements are int8.
 func newBytePacker(shape byteShape, signed bool) (*bytePacker, error) {
 	packer := &bytePacker{byteShape: shape, signed: signed, ones: make([]byte, shape.rowBytes())}
 	for i := range shape.k {
-		packer.ones[i*shape.groupBytes/shape.groupElements] = 1
+		packer.ones[i*shape.groupBytes/shape.groupElements] = 1 // the low byte of element i
 	}
 	var err error
 	if packer.join, err = shape.joinLoop(signed); err != nil {
@@ -78,16 +79,16 @@ func (shape *byteShape) joinLoop(signed bool) (*loops.Loop, error) {
 	if shape.groupBytes == 8 {
 		group = tensor.Int64
 	}
-	var parts []string
+	var shifted []string // the formulas of the elements at their places in the group
 	for i, name := range names {
 		types[i] = dtype
-		part := fmt.Sprintf("((%v(%s) - %d) & %d) << %d", group, name, offset, 1<<bits-1, i*bits)
+		term := fmt.Sprintf("((%v(%s) - %d) & %d) << %d", group, name, offset, 1<<bits-1, i*bits)
 		if offset == 0 && !shape.usesWords() {
-			part = fmt.Sprintf("%v(%s) << %d", group, name, i*bits)
+			term = fmt.Sprintf("%v(%s) << %d", group, name, i*bits)
 		}
-		parts = append(parts, "("+part+")")
+		shifted = append(shifted, "("+term+")")
 	}
-	formula := strings.Join(parts, " | ")
+	formula := strings.Join(shifted, " | ")
 	if !shape.usesWords() && !signed {
 		signBits := int64(-0x7f7f7f7f7f7f7f80) >> (64 - 8*shape.groupBytes) // 0x80 in each byte of a group
 		formula = fmt.Sprintf("(%s) ^ %v(%d)", formula, group, signBits)
@@ -98,8 +99,9 @@ func (shape *byteShape) joinLoop(signed bool) (*loops.Loop, error) {
 // transposeBytes returns the size in bytes of the worker memory in which a block of columns is transposed.
 func (p *bytePacker) transposeBytes() int { return p.k * p.width() }
 
-// packBlock packs a block of columns of a matrix, and sums the columns. transposeBuffer is worker memory for a
-// transposed block.
+// packBlock packs a block of columns of the matrix at address from, and sums the columns. rowStride and colStride are
+// the strides of this matrix in bytes. to is the address of the packed matrix. transposeBuffer is worker memory for the
+// block in row-major order.
 func (p *bytePacker) packBlock(worker *byteRun, to, from unsafe.Pointer, rowStride, colStride, block int,
 	transposeBuffer unsafe.Pointer) {
 	width := p.width()
@@ -115,16 +117,16 @@ func (p *bytePacker) packBlock(worker *byteRun, to, from unsafe.Pointer, rowStri
 		}
 		from, rowStride = transposeBuffer, cols
 	}
-	panel := unsafe.Add(to, block*p.panelBytes())
-	p.joinGroups(worker, panel, from, rowStride, 0, p.k/p.groupElements, cols)
+	panel, wholeGroups := unsafe.Add(to, block*p.panelBytes()), p.k/p.groupElements
+	p.joinGroups(worker, panel, from, rowStride, 0, wholeGroups, cols)
 	if p.k%p.groupElements > 0 {
-		p.joinGroups(worker, panel, from, rowStride, p.k/p.groupElements, 1, cols)
+		p.joinGroups(worker, panel, from, rowStride, wholeGroups, 1, cols)
 	}
 	p.sumColumns(worker, panel, p.columnSums(to, block))
 }
 
-// joinGroups joins n groups of each of cols columns, starting with group `first`. The last group may have elements
-// beyond the depth. Their values do not matter, because tiles multiply them by 0.
+// joinGroups joins the elements of n groups of each of the first cols columns of a block, starting with group `first`.
+// The last group may have elements beyond the depth. Their values do not matter, because tiles multiply them by 0.
 func (p *bytePacker) joinGroups(worker *byteRun, panel, from unsafe.Pointer, rowStride, first, n, cols int) {
 	step := p.width() * p.groupBytes
 	var ptrs [1 + maxGroupBytes]unsafe.Pointer
@@ -142,17 +144,18 @@ func (shape *byteShape) columnSums(matrix unsafe.Pointer, block int) unsafe.Poin
 	return unsafe.Add(matrix, shape.blocks()*shape.panelBytes()+block*shape.width()*sumBytes)
 }
 
-// sumColumns sums the columns of a panel. It multiplies a row of ones by the panel.
+// sumColumns writes the sums of the columns of a panel to address to, as int32. It multiplies a row of ones by the
+// panel.
 func (p *bytePacker) sumColumns(worker *byteRun, panel, to unsafe.Pointer) {
 	sums := kit.ElementsOf[int32](to, p.width())
 	clear(sums)
 	args := &worker.args
 	args.Ptr[tile.In], args.Ptr[tile.Vec], args.Ptr[tile.Out], args.Rows = unsafe.Pointer(&p.ones[0]), panel, to, 1
 	defer clear(args.Ptr[:])
-	for g := 0; g < p.groups; g += callGroups {
+	for group := 0; group < p.groups; group += callGroups {
 		interrupt.Check(worker.state.Context)
-		args.N = min(callGroups, p.groups-g)
-		args.Row[tile.In], args.Row[tile.Vec], args.Row[tile.Out] = g*p.groupBytes, g*p.width()*p.groupBytes, 0
+		args.N = min(callGroups, p.groups-group)
+		args.Row[tile.In], args.Row[tile.Vec], args.Row[tile.Out] = group*p.groupBytes, group*p.width()*p.groupBytes, 0
 		if p.columnSumCode.Call(args) != nil { // there is no executable memory
 			p.sumColumnsInGo(panel, sums)
 			return
@@ -173,11 +176,11 @@ func (p *bytePacker) sumColumnsInGo(panel unsafe.Pointer, sums []int32) {
 // element returns element k of column j of a panel.
 func (shape *byteShape) element(panel unsafe.Pointer, k, j int) int32 {
 	group, offset := k/shape.groupElements, k%shape.groupElements*(shape.groupBytes/shape.groupElements)
-	at := unsafe.Add(panel, (group*shape.width()+j)*shape.groupBytes+offset)
+	address := unsafe.Add(panel, (group*shape.width()+j)*shape.groupBytes+offset)
 	if shape.usesWords() {
-		return int32(*(*int16)(at))
+		return int32(*(*int16)(address))
 	}
-	return int32(*(*int8)(at))
+	return int32(*(*int8)(address))
 }
 
 // form returns the name of the packed form, as in [graph.Packing].
@@ -214,26 +217,29 @@ func packBytes(call *graph.Call, operand int) (graph.Packing, bool) {
 			rowStride, colStride, starts := matrixLayout(src.Meta)
 			var worker byteRun
 			worker.state.Context = ctx
-			for matrix, at := range starts {
+			for matrix, start := range starts {
 				for block := range packer.blocks() {
 					interrupt.Check(ctx)
 					packer.packBlock(&worker, unsafe.Add(dst.Pointer(), matrix*packer.matrixBytes()),
-						unsafe.Add(src.Pointer(), at), rowStride,
-						colStride, block, unsafe.Pointer(unsafe.SliceData(transposeBuffer)))
+						unsafe.Add(src.Pointer(), start), rowStride, colStride, block,
+						unsafe.Pointer(unsafe.SliceData(transposeBuffer)))
 				}
 			}
 		},
 		Unpack: func(dst, packed *tensor.Tensor) { packer.unpack(dst, packed) }}, true
 }
 
-// matrixLayout returns the strides of an operand's matrices, and the offset of each matrix.
+// matrixLayout returns the strides of an operand's matrices, and the offset of each matrix, in elements. A vector is a
+// matrix of one column.
 func matrixLayout(m tensor.Meta) (rowStride, colStride int, starts []int) {
 	lead := max(0, m.Rank()-2)
 	rowStride = m.Strides[lead]
 	if m.Rank() > 1 {
 		colStride = m.Strides[lead+1]
 	}
-	tensor.Meta{Shape: m.Shape[:lead], Strides: m.Strides[:lead]}.Walk(func(at int) { starts = append(starts, at) })
+	tensor.Meta{Shape: m.Shape[:lead], Strides: m.Strides[:lead]}.Walk(func(offset int) {
+		starts = append(starts, offset)
+	})
 	return rowStride, colStride, starts
 }
 
@@ -243,15 +249,16 @@ func (p *bytePacker) unpack(dst, packed *tensor.Tensor) {
 	if !p.signed {
 		offset = signBit
 	}
-	kit.EachIndex(dst.Shape, func(at []int) {
-		lead, matrix, j := max(0, len(at)-2), 0, 0
-		for d, i := range at[:lead] {
+	kit.EachIndex(dst.Shape, func(index []int) {
+		batchRank, matrix, column := max(0, len(index)-2), 0, 0
+		for d, i := range index[:batchRank] {
 			matrix = matrix*dst.Shape[d] + i
 		}
-		if len(at) > 1 {
-			j = at[len(at)-1]
+		if len(index) > 1 {
+			column = index[len(index)-1]
 		}
-		panel := unsafe.Add(packed.Pointer(), matrix*p.matrixBytes()+j/p.width()*p.panelBytes())
-		dst.Set(tensor.IntScalar(int64(p.element(panel, at[lead], j%p.width())+offset)), at...)
+		panel := unsafe.Add(packed.Pointer(), matrix*p.matrixBytes()+column/p.width()*p.panelBytes())
+		element := p.element(panel, index[batchRank], column%p.width()) + offset
+		dst.Set(tensor.IntScalar(int64(element)), index...)
 	})
 }

@@ -16,31 +16,31 @@ import (
 )
 
 // byteRows copies the rows of operand a as bytes or 16-bit words, and pads them to whole groups. A group is the
-// elements along the depth that one instruction multiplies (see [byteShape]). byteRows copies nothing if tiles can read
-// the operand in place. It also sums each row: the sum is needed if the zero point of a column is not 0 (see
+// sequence of elements along the depth that one instruction multiplies (see [byteShape]). byteRows copies nothing if
+// tiles can read the operand in place. It also sums each row if a zero point of operand b may differ from 0 (see
 // [byteTiles]).
 type byteRows struct {
 	byteShape
 	signed       bool        // whether elements are int8
-	readSigned   bool        // whether tiles read int8
+	readSigned   bool        // whether tiles read the elements of rows as int8
 	rowStride    int         // stride of the operand's rows, in bytes
 	colStride    int         // stride of the operand's columns, in bytes
-	loop         *loops.Loop // converts elements; nil if they are copied unchanged
+	loop         *loops.Loop // converts elements: flips their sign bit, widens them, or both; nil if neither is needed
 	copiesRows   bool        // whether rows are copied
 	sumsRows     bool        // whether the sums of rows are needed
 	rowsPerChunk int         // number of rows per chunk
 }
 
-// newByteRows returns the copier of operand a of a product. signed is set if the elements are int8, and summed if the
+// newByteRows returns the copier of operand a of a product. signed is set if the elements are int8, and sumsRows if the
 // sums of rows are needed.
-func newByteRows(shape byteShape, product *contraction, signed, summed bool) (*byteRows, error) {
+func newByteRows(shape byteShape, product *contraction, signed, sumsRows bool) (*byteRows, error) {
 	copier := &byteRows{byteShape: shape, signed: signed, readSigned: tile.ReadsSigned(machine.Host(), signed),
-		rowStride: product.a.row, colStride: product.a.col, sumsRows: summed,
+		rowStride: product.a.row, colStride: product.a.col, sumsRows: sumsRows,
 		rowsPerChunk: max(1, machine.MoveGrain/shape.k)}
 	flipsSign := signed != copier.readSigned
 	copier.copiesRows = flipsSign || shape.usesWords() || shape.k%shape.groupElements > 0 || product.a.col != 1 ||
 		shape.usesUnit && product.a.row > maxUnitRowStep // tiles on the matrix unit cannot read such distant rows
-	formula, out := "", tensor.Uint8
+	formula, out := "", tensor.Uint8 // x is the element as uint8, so that x ^ 128 is an int8 element plus 128
 	switch {
 	case shape.usesWords() && signed:
 		formula, out = fmt.Sprintf("int16(x ^ %d)", signBit), tensor.Int16
@@ -92,14 +92,14 @@ func (r *byteRows) copyRows(state *loops.State, to, from unsafe.Pointer, first, 
 		dst, step := unsafe.Add(to, first*r.rowBytes()), r.rowBytes()
 		usedBytes := r.k * (r.groupBytes / r.groupElements) // size of a row without padding
 		if r.colStride != 1 || r.loop == nil {
-			at, rowStep := dst, step
+			copied, copiedStep := dst, step
 			if r.loop != nil {
-				at, rowStep = scratch, r.k
+				copied, copiedStep = scratch, r.k
 			}
 			move := strided.Move(1)
-			move.Block(at, bytesAt, strided.Axis{N: r.k, Dst: 1, Src: r.colStride},
-				strided.Axis{N: n, Dst: rowStep, Src: r.rowStride})
-			bytesAt, bytesStep = at, rowStep
+			move.Block(copied, bytesAt, strided.Axis{N: r.k, Dst: 1, Src: r.colStride},
+				strided.Axis{N: n, Dst: copiedStep, Src: r.rowStride})
+			bytesAt, bytesStep = copied, copiedStep
 		}
 		if r.loop != nil {
 			ptrs := [2]unsafe.Pointer{dst, bytesAt}
@@ -115,6 +115,7 @@ func (r *byteRows) copyRows(state *loops.State, to, from unsafe.Pointer, first, 
 		return
 	}
 	for i := range n {
+		// byteTotal sums the elements as uint8 in [0, 255]. The elements that tiles read as int8 are less by 128.
 		total := byteTotal(kit.ElementsOf[byte](unsafe.Add(bytesAt, i*bytesStep), r.k), r.signed)
 		if r.readSigned {
 			total -= signBit * int32(r.k)
@@ -123,7 +124,8 @@ func (r *byteRows) copyRows(state *loops.State, to, from unsafe.Pointer, first, 
 	}
 }
 
-// byteTotal sums bytes. It adds 128 to each signed byte. Eight bytes are added at a time, as four words.
+// byteTotal sums bytes. If signed is set, they are int8, and 128 is added to each. Eight bytes are added at a time, to
+// four sums of 16 bits in one word.
 func byteTotal(list []byte, signed bool) (total int32) {
 	const evenBytes = 0x00ff00ff00ff00ff
 	flip := uint64(0)
@@ -132,19 +134,19 @@ func byteTotal(list []byte, signed bool) (total int32) {
 	}
 	for len(list) >= 8 {
 		sum := uint64(0)
-		n := min(len(list)/8, 128) // sums of words stay below 2^16
-		for i := range n {
-			v := binary.LittleEndian.Uint64(list[8*i:]) ^ flip
-			sum += v&evenBytes + v>>8&evenBytes
+		words := min(len(list)/8, 128) // the sum in each lane stays below 2^16
+		for i := range words {
+			word := binary.LittleEndian.Uint64(list[8*i:]) ^ flip
+			sum += word&evenBytes + word>>8&evenBytes
 		}
-		list = list[8*n:]
+		list = list[8*words:]
 		for range 4 {
 			total += int32(sum & 0xffff)
 			sum = bits.RotateLeft64(sum, 16)
 		}
 	}
-	for _, v := range list {
-		total += int32(v ^ byte(flip))
+	for _, element := range list {
+		total += int32(element ^ byte(flip))
 	}
 	return total
 }
@@ -160,6 +162,7 @@ type byteZeroPoints struct {
 	signed  [2]bool         // whether the operand is int8
 }
 
+// newByteZeroPoints returns the properties of the zero points of a call.
 func newByteZeroPoints(call *graph.Call) (points byteZeroPoints) {
 	for i, zero := range [2]int{bytesAZero, bytesBZero} {
 		points.dtype[i], points.step[i] = call.Meta(i).DType, vectorStride(call, zero)
@@ -185,12 +188,12 @@ func allAre(c *graph.Call, k int, number float64) bool {
 		return false
 	}
 	all := true
-	kit.EachIndex(t.Shape, func(at []int) { all = all && t.At(at...).Float() == number })
+	kit.EachIndex(t.Shape, func(index []int) { all = all && t.At(index...).Float() == number })
 	return all
 }
 
-// zeroPoint returns zero point i of an operand, with the offset. side is bytesA or bytesB. list is the address of the
-// zero points.
-func (points *byteZeroPoints) zeroPoint(side int, list unsafe.Pointer, i int) int32 {
-	return byteAt(list, points.dtype[side], i*points.step[side]) + points.offset[side]
+// zeroPoint returns zero point i of an operand, bytesA or bytesB, plus the operand's offset. list is the address of the
+// zero points, or nil if they are omitted.
+func (points *byteZeroPoints) zeroPoint(operand int, list unsafe.Pointer, i int) int32 {
+	return byteAt(list, points.dtype[operand], i*points.step[operand]) + points.offset[operand]
 }

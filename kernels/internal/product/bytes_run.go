@@ -9,9 +9,10 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// This file runs the phases of a product of byte matrices. A block is the columns of one register tile, and a panel is
-// a packed block of operand b. A group is the four or eight bytes along the depth that one instruction multiplies. A
-// strip is a sequence of rows in one block. An entry is one product of a batch.
+// This file runs the phases of a product of byte matrices. A block is the range of columns of one register tile, and a
+// panel is a packed block of operand b. A group is the sequence of four or eight bytes along the depth that one
+// instruction multiplies. A strip is the part of the result in a range of rows and in one block. An entry is one
+// product of a batch.
 
 // operandAddress returns a function that returns the address of operand k, or nil if the operand is omitted.
 func operandAddress(c *graph.Call, k int) func(m *graph.Mem) unsafe.Pointer {
@@ -26,17 +27,20 @@ func scratch(m *graph.Mem, offset int) unsafe.Pointer {
 	return unsafe.Add(unsafe.Pointer(unsafe.SliceData(m.Scratch)), offset)
 }
 
-// prepare returns the phase that packs operands and computes the contributions of zero points and bias.
+// prepare returns the phase that packs operands and computes the contributions of zero points and bias. Its chunks are,
+// in this order: one for the zero points of single rows, if there are any; chunks of rows of operand a; chunks of
+// blocks of operand b.
 func (t *byteTiles) prepare(c *graph.Call) graph.Phase {
 	aZero, bZero, bias := operandAddress(c, bytesAZero), operandAddress(c, bytesBZero), operandAddress(c, bytesBias)
 	bRow, bCol, _ := matrixLayout(c.Meta(bytesB))
 	biasStep := vectorStride(c, bytesBias)
 	rowChunks := t.rowCopier.chunks()
-	group := t.blocks() // number of blocks per chunk: all blocks if b is packed, because only sums are then computed
+	// All blocks are one chunk if b is packed, because only initial values of sums are then computed.
+	blocksPerChunk := t.blocks()
 	if !t.packed {
-		group = max(1, machine.MoveGrain/(t.width()*t.k))
+		blocksPerChunk = max(1, machine.MoveGrain/(t.width()*t.k))
 	}
-	blockChunks := kit.DivUp(t.blocks(), group)
+	blockChunks := kit.DivUp(t.blocks(), blocksPerChunk)
 	zeroPointChunks := 0
 	if t.conversion.SubtractsProduct {
 		zeroPointChunks = 1
@@ -61,9 +65,9 @@ func (t *byteTiles) prepare(c *graph.Call) graph.Phase {
 			t.prepareRows(mem, worker, rowChunk/rowChunks, rowChunk%rowChunks, aZero(mem))
 		default:
 			columnChunk := chunk - firstColumnChunk
-			matrix, from := columnChunk/blockChunks, columnChunk%blockChunks*group
+			matrix, firstBlock := columnChunk/blockChunks, columnChunk%blockChunks*blocksPerChunk
 			panels := t.panels(mem, matrix)
-			for block := from; block < min(t.blocks(), from+group); block++ {
+			for block := firstBlock; block < min(t.blocks(), firstBlock+blocksPerChunk); block++ {
 				if !t.packed {
 					t.packer.packBlock(worker, panels, unsafe.Add(mem.Ptrs[1+bytesB], t.bOffsets[matrix]), bRow, bCol, block,
 						unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch)))
@@ -85,17 +89,17 @@ func (t *byteTiles) panels(m *graph.Mem, matrix int) unsafe.Pointer {
 }
 
 // prepareRows copies and sums a chunk of the rows of a matrix, if necessary. zero is the address of operand a's zero
-// points.
+// points. The sum that it stores for a row is k*za - sum(a), the factor of zb in the result (see [byteTiles]).
 func (t *byteTiles) prepareRows(mem *graph.Mem, worker *byteRun, matrix, chunk int, zero unsafe.Pointer) {
 	var sum func(row int, total int32)
 	if t.conversion.AddsProduct {
 		list := kit.SliceOf[int32](mem.Scratch, t.scratchOffsets.rowSums+matrix*t.m*sumBytes, t.m)
 		sum = func(row int, total int32) { list[row] = int32(t.k)*t.zeroPoints.zeroPoint(bytesA, zero, row) - total }
 	}
-	from := chunk * t.rowCopier.rowsPerChunk
+	first := chunk * t.rowCopier.rowsPerChunk
 	t.rowCopier.copyRows(&worker.state, scratch(mem, t.scratchOffsets.packedRows+matrix*t.m*t.rowBytes()),
 		unsafe.Add(mem.Ptrs[1+bytesA], t.aOffsets[matrix]),
-		from, min(t.m, from+t.rowCopier.rowsPerChunk), unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch)), sum)
+		first, min(t.m, first+t.rowCopier.rowsPerChunk), unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch)), sum)
 }
 
 // prepareColumns prepares the columns of a block: it computes the initial values of their sums, and stores their zero
@@ -181,7 +185,7 @@ func (t *byteTiles) outStep() int {
 	return t.outRowStride * sumBytes
 }
 
-// setUnitArgs sets the arguments that only tiles on the matrix unit have.
+// setUnitArgs sets the arguments that only tiles on the matrix unit have. It does nothing for other tiles.
 func (t *byteTiles) setUnitArgs(mem *graph.Mem, worker *byteRun, scale, zero func(m *graph.Mem) unsafe.Pointer) {
 	if !t.usesUnit {
 		return
@@ -229,18 +233,18 @@ func (t *byteTiles) computeStrip(mem *graph.Mem, worker *byteRun, entry, block, 
 	// While the tiles of this strip are computed, they prefetch a part of the panel of the next block.
 	args.Ptr[tile.Prefetched] = args.Ptr[tile.Vec]
 	args.Row[tile.Prefetched] = (block+1)%t.blocks()*t.panelBytes() + first*t.panelBytes()/t.m
-	start, maxWork := tile.Zero, byteCallMACs // maxWork is the maximum number of products of groups in a call
+	start, maxCallWork := tile.Zero, byteCallMACs // maxCallWork bounds the products of groups in a call
 	if t.hasInitialSums {
 		start = tile.FromLanes
 	}
 	if t.usesUnit {
-		maxWork = tile.UnitCallGroups
+		maxCallWork = tile.UnitCallGroups
 	}
 	for g := 0; g < t.groups; g += callGroups {
 		args.N = min(callGroups, t.groups-g)
 		mem.Count(rows * args.N)
 		args.Row[tile.Vec] = block*t.panelBytes() + g*t.width()*t.groupBytes
-		maxTiles := max(1, maxWork/(t.width()*t.height*args.N))
+		maxTiles := max(1, maxCallWork/(t.width()*t.height*args.N))
 		for _, stack := range t.stacks(rows) {
 			args.Step[tile.InTile], args.Step[tile.OutTile] = stack.height*t.rowCopier.step(), stack.height*step
 			for i := 0; i < stack.tiles; i += maxTiles {
@@ -253,7 +257,7 @@ func (t *byteTiles) computeStrip(mem *graph.Mem, worker *byteRun, entry, block, 
 				}
 			}
 		}
-		start = tile.FromResult
+		start = tile.FromResult // the next calls add to these sums
 	}
 	return nil
 }
@@ -265,24 +269,24 @@ func (t *byteTiles) convertStrip(mem *graph.Mem, worker *byteRun, entry, block, 
 	var ptrs [8]unsafe.Pointer
 	var strides [8]int
 	count := 0
-	operand := func(p unsafe.Pointer, stride int) {
-		ptrs[count], strides[count] = p, stride
+	addOperand := func(p unsafe.Pointer, rowStride int) {
+		ptrs[count], strides[count] = p, rowStride
 		count++
 	}
 	column := block * t.width()
-	operand(unsafe.Add(mem.Ptrs[0], t.resultByteOffset(entry, first, block)), t.outRowStride*t.resultDType.Size())
-	operand(from, step)
+	addOperand(unsafe.Add(mem.Ptrs[0], t.resultByteOffset(entry, first, block)), t.outRowStride*t.resultDType.Size())
+	addOperand(from, step)
 	if t.conversion.AddsProduct {
-		operand(scratch(mem, t.scratchOffsets.rowSums+(t.aIndex[entry]*t.m+first)*sumBytes), sumBytes)
-		operand(scratch(mem, t.scratchOffsets.columnZeros+column*sumBytes), 0)
+		addOperand(scratch(mem, t.scratchOffsets.rowSums+(t.aIndex[entry]*t.m+first)*sumBytes), sumBytes)
+		addOperand(scratch(mem, t.scratchOffsets.columnZeros+column*sumBytes), 0)
 	}
 	if t.conversion.SubtractsProduct {
-		operand(scratch(mem, t.scratchOffsets.rowZeros+first*sumBytes), sumBytes)
-		operand(t.columnSums(t.panels(mem, t.bIndex[entry]), block), 0)
+		addOperand(scratch(mem, t.scratchOffsets.rowZeros+first*sumBytes), sumBytes)
+		addOperand(t.columnSums(t.panels(mem, t.bIndex[entry]), block), 0)
 	}
 	if t.conversion.Scaled {
-		operand(kit.AddressOf[float32](scale, column*t.scaleStep), 0)
-		operand(zero, 0)
+		addOperand(kit.AddressOf[float32](scale, column*t.scaleStep), 0)
+		addOperand(zero, 0)
 	}
 	t.conversionLoop.Run(&worker.state, ptrs[:count], strides[:count], min(t.width(), t.n-column), rows)
 }

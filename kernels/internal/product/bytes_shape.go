@@ -14,18 +14,19 @@ import (
 // such a product is slower than the float product that it would replace.
 func MultipliesBytes() bool { return tile.SupportsIntegers(machine.Host()) && jit.Available() == nil }
 
-// byteShape is the division of a product of byte matrices into register tiles. The product multiplies m x k elements
-// (the rows) by k x n elements (the columns). A tile is a part of the result whose sums are held in registers. A block
-// is the columns of a tile, and a panel is a packed block.
+// byteShape is the division of a product of byte matrices into register tiles. The product multiplies a matrix of m x k
+// elements by a matrix of k x n elements. In the following, rows are those of the first matrix and of the result, and
+// columns those of the second matrix and of the result. A tile is a rectangle of the result whose sums are held in
+// registers. A block is the range of columns of a tile, and a panel is a packed block of the second matrix.
 //
-// A group is four or eight bytes along the depth k. One instruction multiplies a group of a row by a group of a column
-// and sums the products. The elements of a group are bytes, or two 16-bit words. Bytes are int8 in columns, and uint8
-// or int8 in rows (see [tile.ReadsSigned]). Operands of the other signedness are converted by adding or subtracting
-// 128. Their zero points are converted in the same way, so that the results do not change.
+// A group is a sequence of four or eight bytes along the depth k. One instruction multiplies a group of a row by a
+// group of a column and sums the products. The elements of a group are bytes, or two 16-bit words. Bytes are int8 in
+// columns, and uint8 or int8 in rows (see [tile.ReadsSigned]). Operands of the other signedness are converted by adding
+// or subtracting 128. Their zero points are converted in the same way, so that the results do not change.
 type byteShape struct {
 	m, n, k       int  // rows of the result, columns of the result, depth
 	groupBytes    int  // size of a group in bytes: 4, or 8 for products of byte matrices
-	groupElements int  // number of elements of a group: groupBytes, or 2 words
+	groupElements int  // number of elements of a group: groupBytes, or 2 if they are words
 	groups        int  // number of groups along the depth
 	lanes         int  // number of columns of a vector
 	vectors       int  // number of vectors of a block
@@ -36,8 +37,9 @@ type byteShape struct {
 const (
 	// sumBytes is the number of bytes of a sum of products.
 	sumBytes = 4
-	// matrixShare is the time of a multiply-add in products of byte matrices, relative to a multiply-add in dot
-	// products. It is llvm-mca's estimate for Neoverse V1: 109 multiply-adds per cycle instead of 64.
+	// matrixShare is the time of a multiply-add in instructions that multiply 2 x 8 by 8 x 2 bytes (see
+	// multipliesMatrices), relative to a multiply-add in dot products. It is llvm-mca's estimate for Neoverse V1: 109
+	// multiply-adds per cycle instead of 64.
 	matrixShare = 0.59
 	// maxGroupBytes is the maximum number of bytes of a group.
 	maxGroupBytes = 8
@@ -52,8 +54,8 @@ const (
 // multiplied by the same matrix. With few rows, blocks have more vectors, because a tile needs enough independent sums
 // to hide the latency of multiplications.
 func newByteShape(m, n, k, rows int) byteShape {
-	registers, bytes := tile.Registers(machine.Host())
-	shape := byteShape{m: m, n: n, k: k, groupBytes: 4, groupElements: 4, lanes: bytes / sumBytes}
+	registers, vectorBytes := tile.Registers(machine.Host())
+	shape := byteShape{m: m, n: n, k: k, groupBytes: 4, groupElements: 4, lanes: vectorBytes / sumBytes}
 	otherRegisters := 1 // registers of broadcast operands, or of products that are not added yet
 	switch {
 	case machine.Host().Has(machine.MatrixBytes):
@@ -80,7 +82,7 @@ func newByteShape(m, n, k, rows int) byteShape {
 		pairs := (registers - 2*shape.vectors - otherRegisters) / shape.vectors / 2
 		shape.height = 2 * min(tile.DynamicRows/2, pairs)
 		return shape
-	case tile.ElementsPerLoad(machine.Host(), shape.groupBytes) > 1:
+	case tile.ElementsPerLoad(machine.Host(), shape.groupBytes) > 1: // a row has a register for several of its groups
 		maxVectors, perRow, otherRegisters = 4, 1, 0
 	case registers < 32: // 2 vectors
 	case rows <= 6: // 4 vectors of 6 rows fit in 32 registers
@@ -133,12 +135,13 @@ func bytesContraction(call *graph.Call) (product *contraction, shape byteShape, 
 	if product, err = productContraction(call, call.Out[0]); err != nil {
 		return nil, shape, err
 	}
-	sharedMatrix := storedMatrices(call.Meta(bytesB)) == 1
+	sharesMatrix := storedMatrices(call.Meta(bytesB)) == 1 // whether all entries multiply by the same matrix
 	rows := product.m
-	if sharedMatrix {
+	if sharesMatrix {
 		rows *= product.entries()
 	}
-	if sharedMatrix && product.n > 1 && vectorStride(call, bytesAZero) == 0 {
+	// If each row of an entry has its own zero point, entries are not merged, because zero points have no batch dimension.
+	if sharesMatrix && product.n > 1 && vectorStride(call, bytesAZero) == 0 {
 		product.mergeBatch()
 	}
 	return product, newByteShape(product.m, product.n, product.k, rows), nil
@@ -199,12 +202,13 @@ func bytesWork(call *graph.Call, _ graph.Walk) graph.Work {
 		work.Do(multiply.RateTileBytes, macs)
 	}
 	work.Do(multiply.RateTileCall, entries*float64(kit.DivUp(shape.m, shape.height)*shape.blocks()))
+	bytesPerCopy := 1 + shape.groupBytes/shape.groupElements // an element is read as a byte and written as in a group
 	if a := call.Meta(bytesA); shape.usesWords() || a.DType == tensor.Int8 ||
 		shape.k%shape.groupElements > 0 {
-		work.Bytes[graph.Copied] += float64(a.Numel() * (1 + shape.groupBytes/shape.groupElements))
+		work.Bytes[graph.Copied] += float64(a.Numel() * bytesPerCopy)
 	}
 	if b := call.Meta(bytesB); !call.Constant(bytesB) {
-		work.Bytes[graph.Copied] += float64(b.Numel() * (1 + shape.groupBytes/shape.groupElements))
+		work.Bytes[graph.Copied] += float64(b.Numel() * bytesPerCopy)
 	}
 	work.Flops = productFlops(call)
 	return work

@@ -15,11 +15,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// byteTiles is the kernel of products of byte matrices. A block is the columns of one register tile, and a panel is a
-// packed block. A group is the four or eight bytes along the depth that one instruction multiplies. The first phase
-// (prepare) packs the operands and sums their rows and columns. The second phase (multiply) computes the results strip
-// by strip. A strip is a sequence of rows in one block of columns. Its sums stay in cache until they are converted to
-// results. An entry is one product of a batch.
+// byteTiles is the kernel of products of byte matrices. A block is the range of columns of one register tile, and a
+// panel is a packed block. A group is the sequence of four or eight bytes along the depth that one instruction
+// multiplies. The first phase (prepare) packs the operands and sums their rows and columns. The second phase (multiply)
+// computes the results strip by strip. A strip is the part of the result in a range of rows and in one block. Its sums
+// stay in cache until they are converted to results. An entry is one product of a batch.
 //
 // Let a and b be elements of a row and a column of k elements, and za and zb their zero points. The result is
 //
@@ -45,10 +45,10 @@ type byteTiles struct {
 	conversionLoop *loops.Loop            // converts sums if zero points correct them or if there is a single scale
 	requantizer    *multiply.Requantizer  // converts sums without corrections, with a scale for each column
 	tileConversion tile.Quantized         // conversion in tiles of the matrix unit; requantizer is then nil
-	conversion     multiply.SumConversion // the corrections and the scaling of sums
+	conversion     multiply.SumConversion // the corrections of sums by zero points, and their scaling
 	epilogue       multiply.TileEpilogue  // operations that fusion appends and that tiles apply to their sums
 	codes          map[byteCode]*jit.Func // machine code of tiles
-	order          multiply.StripOrder
+	order          multiply.StripOrder    // order of strips, and their division into chunks
 	scratchOffsets byteScratch
 	prefetchLines  int // cache lines of the next panel that tiles of the matrix unit prefetch per iteration
 	run            graph.PerWorker[byteRun]
@@ -56,7 +56,7 @@ type byteTiles struct {
 
 // byteScratch has offsets in the scratch memory of byteTiles, in bytes.
 type byteScratch struct {
-	packedRows, rowSums, rowZeros    int // copies of rows, their sums, and their zero points
+	packedRows, rowSums, rowZeros    int // copies of rows, k*za - sum(a) of each row, and their zero points
 	panels, initialSums, columnZeros int // packed columns, initial values of their sums, and their zero points
 	size                             int // size of the scratch memory
 }
@@ -101,7 +101,7 @@ func newByteTiles(call *graph.Call) (*byteTiles, error) {
 	t := &byteTiles{byteShape: shape, zeroPoints: newByteZeroPoints(call), resultDType: call.Out[0].DType,
 		outRowStride: product.c.row,
 		packed:       call.Packed(bytesB) != nil, scaleStep: vectorStride(call, bytesScale), codes: map[byteCode]*jit.Func{}}
-	perRow := t.zeroPoints.step[bytesA] > 0
+	perRow := t.zeroPoints.step[bytesA] > 0 // whether each row has its own zero point
 	t.conversion = multiply.SumConversion{AddsProduct: t.zeroPoints.nonzero[bytesB], SubtractsProduct: perRow,
 		Scaled: call.Has(bytesScale), OneScale: t.scaleStep == 0, DType: t.resultDType}
 	t.hasInitialSums = call.Has(bytesBias) || t.zeroPoints.nonzero[bytesA] && !perRow
@@ -157,21 +157,22 @@ func (t *byteTiles) listEntries(call *graph.Call, product *contraction) {
 	}
 	t.outOffsets = offsets(product.c)
 	indexByOffset := map[int]int{}
-	for _, at := range offsets(product.a) {
-		k, seen := indexByOffset[at]
-		if !seen {
-			k, indexByOffset[at] = len(t.aOffsets), len(t.aOffsets)
-			t.aOffsets = append(t.aOffsets, at)
+	for _, offset := range offsets(product.a) {
+		matrix, isListed := indexByOffset[offset]
+		if !isListed {
+			matrix, indexByOffset[offset] = len(t.aOffsets), len(t.aOffsets)
+			t.aOffsets = append(t.aOffsets, offset)
 		}
-		t.aIndex = append(t.aIndex, k)
+		t.aIndex = append(t.aIndex, matrix)
 	}
 	b := call.Meta(bytesB)
 	_, _, t.bOffsets = matrixLayout(b)
 	t.bIndex = make([]int, product.entries())
 	if len(t.bOffsets) > 1 { // no batch dimension was merged into rows in this case
-		own := tensor.New(tensor.Uint8, b.Shape[:b.Rank()-2]...)
-		if steps, err := expandedStrides(own, own.Rank(), product.batch); err == nil {
-			copy(t.bIndex, matrices{batch: steps}.offsets(product.batch))
+		// The index of a matrix is its offset in a row-major array with one element for each matrix of b.
+		indices := tensor.New(tensor.Uint8, b.Shape[:b.Rank()-2]...)
+		if strides, err := expandedStrides(indices, indices.Rank(), product.batch); err == nil {
+			copy(t.bIndex, matrices{batch: strides}.offsets(product.batch))
 		}
 	}
 }
@@ -186,6 +187,7 @@ func (t *byteTiles) chooseOrder() {
 	maxTiles := max(1, sums/(t.height*t.width()))
 	t.stripRows = kit.DivUp(t.m, kit.DivUp(tiles, maxTiles))
 	strips := kit.DivUp(t.m, t.stripRows)
+	// Iterations of the loops of all tiles of a block. Together they prefetch the next panel.
 	iterations := kit.DivUp(min(t.m, t.stripRows), t.height) * strips * kit.DivUp(t.groups, tile.DefaultUnroll)
 	t.prefetchLines = min(maxPrefetchLines, kit.DivUp(t.panelBytes()/machine.LineBytes, iterations))
 	t.order = multiply.StripOrder{Images: len(t.outOffsets), Blocks: t.blocks(), Strips: strips,
@@ -285,7 +287,7 @@ type byteStack struct{ row, height, tiles int }
 func (t *byteTiles) stacks(rows int) [2]byteStack {
 	tiles := kit.DivUp(rows, t.height)
 	height := kit.DivUp(rows, tiles)
-	higher := rows - tiles*(height-1)
+	higher := rows - tiles*(height-1) // number of tiles of the greater height
 	return [2]byteStack{{0, height, higher}, {higher * height, height - 1, tiles - higher}}
 }
 

@@ -15,10 +15,10 @@ import (
 type einsumPlan struct {
 	einsum         *einsum
 	call           *graph.Call
-	dtype          tensor.DType
-	kernel         *graph.Kernel
-	productScratch int // scratch memory that the products share, in bytes
-	inner          kit.InnerKernels
+	dtype          tensor.DType     // dtype of all terms and of the result
+	kernel         *graph.Kernel    // the kernel so far
+	productScratch int              // scratch memory that the products share, in bytes
+	inner          kit.InnerKernels // binds the phases of products to their terms
 }
 
 // compileEinsum makes the kernel of an einsum.
@@ -37,14 +37,15 @@ func compileEinsum(call *graph.Call) (*graph.Kernel, error) {
 	}
 	product := einsum.terms[0]
 	for i := 1; i < len(einsum.terms); i++ {
-		if product, err = plan.product(product, einsum.terms[i], plan.keptLabels(i+1), i == len(einsum.terms)-1); err != nil {
+		isLast := i == len(einsum.terms)-1
+		if product, err = plan.product(product, einsum.terms[i], plan.keptLabels(i+1), isLast); err != nil {
 			return nil, err
 		}
 	}
 	if product, err = plan.sum(product, einsum.out); err != nil {
 		return nil, err
 	}
-	if product.buffer.IsPtr(0) {
+	if product.buffer.IsPtr(0) { // the last product wrote the result
 		return plan.finish(), nil
 	}
 	out := kit.OutBuffer(call, 0)
@@ -98,18 +99,19 @@ func (plan *einsumPlan) newTerm(labels []int) einsumTerm {
 	return t
 }
 
-// sum sums a term over the labels that are not kept.
+// sum sums a term over the labels that are not kept. It returns t itself if all its labels are kept.
 func (plan *einsumPlan) sum(t einsumTerm, kept []int) (einsumTerm, error) {
 	if !slices.ContainsFunc(t.labels, func(l int) bool { return !slices.Contains(kept, l) }) {
 		return t, nil
 	}
+	const isLast = false
 	one := einsumTerm{buffer: kit.DataBuffer(tensor.IntScalar(1).Tensor(plan.dtype))}
-	return plan.contract(t, one, kept, false)
+	return plan.contract(t, one, kept, isLast)
 }
 
 // product multiplies terms a and b. First it sums each term over its labels that are neither in the other term nor in
-// kept. last is set for the last product.
-func (plan *einsumPlan) product(a, b einsumTerm, kept []int, last bool) (einsumTerm, error) {
+// kept. isLast is set for the last product.
+func (plan *einsumPlan) product(a, b einsumTerm, kept []int, isLast bool) (einsumTerm, error) {
 	a, err := plan.sum(a, append(slices.Clone(kept), b.labels...))
 	if err != nil {
 		return a, err
@@ -117,28 +119,28 @@ func (plan *einsumPlan) product(a, b einsumTerm, kept []int, last bool) (einsumT
 	if b, err = plan.sum(b, append(slices.Clone(kept), a.labels...)); err != nil {
 		return b, err
 	}
-	return plan.contract(a, b, kept, last)
+	return plan.contract(a, b, kept, isLast)
 }
 
 // mergedStride returns the stride of the dimension into which labels are merged, or false if the strides of the term do
 // not permit the merge.
 func (plan *einsumPlan) mergedStride(t *einsumTerm, labels []int) (int, bool) {
-	step, span, started := 0, 0, false // span is the stride that the next label must have
+	merged, wanted, isFirst := 0, 0, true // wanted is the stride that the next label must have
 	for i := len(labels) - 1; i >= 0; i-- {
-		n := plan.einsum.sizes[labels[i]]
-		if n == 1 {
+		size := plan.einsum.sizes[labels[i]]
+		if size == 1 {
 			continue
 		}
-		s := t.stride(labels[i])
+		stride := t.stride(labels[i])
 		switch {
-		case !started:
-			step, started = s, true
-		case s != span:
+		case isFirst:
+			merged, isFirst = stride, false
+		case stride != wanted:
 			return 0, false
 		}
-		span = s * n
+		wanted = stride * size
 	}
-	return step, true
+	return merged, true
 }
 
 // makeMergeable returns a term with the elements of t, in which the labels in rows can be merged into one dimension,
@@ -160,9 +162,9 @@ func (plan *einsumPlan) makeMergeable(t einsumTerm, batch, rows, cols []int) ein
 	return out
 }
 
-// contract multiplies two terms and sums over common labels that are not kept. The last product writes the output
-// directly if its dimensions permit.
-func (plan *einsumPlan) contract(a, b einsumTerm, kept []int, last bool) (einsumTerm, error) {
+// contract multiplies two terms and sums over the labels that are not kept. The last product (isLast) writes the result
+// directly if it has all labels of the result, and if the strides of the result permit the merges for the product.
+func (plan *einsumPlan) contract(a, b einsumTerm, kept []int, isLast bool) (einsumTerm, error) {
 	var batch, rows, cols, summed []int
 	order := slices.Clone(plan.einsum.out)
 	for _, l := range slices.Concat(a.labels, b.labels) {
@@ -172,12 +174,12 @@ func (plan *einsumPlan) contract(a, b einsumTerm, kept []int, last bool) (einsum
 	}
 	for _, l := range order {
 		inA, inB := slices.Contains(a.labels, l), slices.Contains(b.labels, l)
-		switch keep := slices.Contains(kept, l); {
-		case keep && inA && inB:
+		switch isKept := slices.Contains(kept, l); {
+		case isKept && inA && inB:
 			batch = append(batch, l)
-		case keep && inA:
+		case isKept && inA:
 			rows = append(rows, l)
-		case keep && inB:
+		case isKept && inB:
 			cols = append(cols, l)
 		case inA || inB:
 			summed = append(summed, l)
@@ -189,7 +191,7 @@ func (plan *einsumPlan) contract(a, b einsumTerm, kept []int, last bool) (einsum
 	}
 	scratchBefore := plan.kernel.Scratch // newTerm allocates scratch memory, which a direct result does not need
 	to := plan.newTerm(slices.Concat(batch, rows, cols))
-	if last && len(to.labels) == len(plan.einsum.out) {
+	if isLast && len(to.labels) == len(plan.einsum.out) {
 		out := plan.call.Out[0]
 		direct := einsumTerm{labels: plan.einsum.out, strides: out.Strides, buffer: kit.OutBuffer(plan.call, 0)}
 		_, okRows := plan.mergedStride(&direct, rows)

@@ -18,19 +18,19 @@ import (
 // intermediate product, and a label names one of its dimensions.
 type einsumTypes struct {
 	equation *equation
-	order    []int // labels of all terms, first those of the result; the dimensions of aligned terms
-	counts   []int // for each dimension, the number of remaining terms in which its size is not 1
+	order    []int // labels of all terms, first those of the result; dimension i of an aligned term has the label order[i]
+	counts   []int // by dimension: the number of terms, not yet multiplied, in which its size is not 1
 }
 
-// align returns the type of a term with a dimension for each label in types.order. It takes the diagonal of dimensions
-// with the same label.
+// align returns the type of an operand with a dimension for each label in types.order. It takes the diagonal of
+// dimensions with the same label. labels are the operand's labels. It also counts the operand in types.counts.
 func (types *einsumTypes) align(term tensor.Type, labels []int) (tensor.Type, error) {
 	var onStack [8]int  // usually holds all labels, so that dims takes no allocation
 	dims := onStack[:0] // the dimension of each label in the term; -1 if the term does not have the label
 	for range types.order {
 		dims = append(dims, -1)
 	}
-	dim := 0
+	dim := 0 // the dimension of the label in the term, from which earlier diagonals have removed dimensions
 	var err error
 	for _, label := range labels {
 		axis := slices.Index(types.order, label)
@@ -71,7 +71,7 @@ func (types *einsumTypes) multiplyTerms(terms []tensor.Type) (tensor.Type, error
 	if rank == resultRank {
 		return product, nil
 	}
-	if len(terms) == 1 {
+	if len(terms) == 1 { // no product has summed the dimensions after those of the result
 		dims := make([]int, rank-resultRank)
 		for i := range dims {
 			dims[i] = resultRank + i
@@ -84,8 +84,8 @@ func (types *einsumTypes) multiplyTerms(terms []tensor.Type) (tensor.Type, error
 // multiplyPair multiplies two terms. First it sums each term over the labels that no other remaining term has.
 func (types *einsumTypes) multiplyPair(a, b tensor.Type) (tensor.Type, error) {
 	var onStack [8]int
-	sum := onStack[:0]
-	var sumA, sumB []int
+	sum := onStack[:0]   // dimensions that the product sums
+	var sumA, sumB []int // dimensions over which a or b is summed before the product
 	for d := len(types.equation.out); d < len(types.counts); d++ {
 		inA, inB := a.Shape[d].Ne(sym.Of(1)).Holds(), b.Shape[d].Ne(sym.Of(1)).Holds()
 		switch {
@@ -120,9 +120,9 @@ func (types *einsumTypes) multiplyPair(a, b tensor.Type) (tensor.Type, error) {
 	return einsumProduct(a, b, sum)
 }
 
-// einsumProduct infers at::native's sumproduct_pair, a batch of matrix products. The order of the result's dimensions
-// in memory is: dimensions of both terms, dimensions of the first term only, dimensions of the second term only. Dtypes
-// are not checked if an operand has no elements.
+// einsumProduct infers at::native's sumproduct_pair, a batch of matrix products that sums over the dimensions in sum.
+// The order of the result's dimensions in memory is: dimensions of both terms, dimensions of the first term only,
+// dimensions that are summed, dimensions of the second term only. Dtypes are not checked if an operand has no elements.
 func einsumProduct(a, b tensor.Type, sum []int) (tensor.Type, error) {
 	bothHaveElements := func() bool { return a.Numel().Ne(sym.Int{}).And(b.Numel().Ne(sym.Int{})).Holds() }
 	switch {
@@ -194,23 +194,23 @@ func (e *equation) layout(types []tensor.Type) (tensor.Type, bool, error) {
 	if err != nil {
 		return out, false, err
 	}
-	view := len(types) == 1 && len(einsum.order) == len(e.out)
-	fits := len(out.Shape) == len(e.out)
-	for i := 0; fits && i < len(e.out); i++ {
-		n := e.size(e.out[i])
-		fits = n.Same(out.Shape[i]) || n.Eq(out.Shape[i]).Holds()
+	isView := len(types) == 1 && len(einsum.order) == len(e.out)
+	hasSizes := len(out.Shape) == len(e.out) // whether the shape has the sizes of the result's labels
+	for i := 0; hasSizes && i < len(e.out); i++ {
+		size := e.size(e.out[i])
+		hasSizes = size.Same(out.Shape[i]) || size.Eq(out.Shape[i]).Holds()
 	}
 	switch {
-	case !fits: // possible only if there are no elements
+	case !hasSizes: // possible only if there are no elements
 		shape := make([]sym.Int, len(e.out))
 		for i, l := range e.out {
 			shape[i] = e.size(l)
 		}
 		out, err = kit.FreshType(out.DType, shape)
-	case !view:
+	case !isView:
 		err = tensor.CheckSizes(out.DType, out.Shape)
 	}
-	return out, view, err
+	return out, isView, err
 }
 
 // order appends the labels of the equation to list in the order of at::einsum: the labels of the result, the labels of

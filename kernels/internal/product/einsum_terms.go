@@ -16,7 +16,7 @@ type einsumAttrs struct {
 	Equation string `attr:"equation" doc:"labels of the dimensions of the operands, then -> and labels of the result: \"bij,bjk->bik\""`
 }
 
-// einsumTerm is an operand or an intermediate value of an einsum.
+// einsumTerm is an operand or an intermediate product of an einsum.
 type einsumTerm struct {
 	labels  []int      // distinct labels
 	strides []int      // strides of the labels, in elements
@@ -41,6 +41,7 @@ type equation struct {
 	sizes         []sym.Int // by index in labels
 }
 
+// ellipsisLabel is the label of the last dimension of an ellipsis.
 const ellipsisLabel = -1
 
 // size returns the size of a label. The label must occur in an operand.
@@ -82,21 +83,21 @@ func newEinsum(call *graph.Call) (*einsum, error) {
 	return result, nil
 }
 
-// einsumLabels parses the labels of one operand, or of the result. ellipsisRank is the number of dimensions that the
-// ellipsis stands for.
+// einsumLabels parses text, the labels of one operand or of the result. ellipsisRank is the number of dimensions that
+// an ellipsis in the text stands for.
 func einsumLabels(text string, ellipsisRank int) ([]int, error) {
 	labels := make([]int, 0, len(text)+ellipsisRank)
-	seen := false
+	hasEllipsis := false
 	for i := 0; i < len(text); i++ {
 		switch b := text[i]; {
 		case b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z':
 			labels = append(labels, int(b))
 		case b == '.':
-			if seen || !strings.HasPrefix(text[i:], "...") {
+			if hasEllipsis || !strings.HasPrefix(text[i:], "...") {
 				return nil, errors.New("einsum(): found '.' that is not part of an ellipsis, or a second ellipsis")
 			}
-			seen = true
-			i += 2
+			hasEllipsis = true
+			i += len("...") - 1 // the loop adds 1
 			for k := ellipsisRank - 1; k >= 0; k-- {
 				labels = append(labels, ellipsisLabel-k)
 			}
@@ -110,22 +111,22 @@ func einsumLabels(text string, ellipsisRank int) ([]int, error) {
 
 // parseEquation parses an equation for operands of the given types.
 func parseEquation(text string, types []tensor.Type) (*equation, error) {
-	left, right, explicit := strings.Cut(strings.ReplaceAll(text, " ", ""), "->")
+	left, right, isExplicit := strings.Cut(strings.ReplaceAll(text, " ", ""), "->")
 	parts := strings.Split(left, ",")
 	if len(parts) != len(types) {
 		return nil, fmt.Errorf("einsum(): the equation has %d operands, but %d were given", len(parts), len(types))
 	}
 	parsed := &equation{operandLabels: make([][]int, 0, len(parts)), labels: make([]int, 0, len(left)),
 		sizes: make([]sym.Int, 0, len(left))}
-	ellipsisRank := 0
+	maxEllipsisRank := 0
 	for i, part := range parts {
-		n := types[i].Rank() - len(strings.ReplaceAll(part, "...", ""))
-		if !strings.Contains(part, "...") && n != 0 || n < 0 {
+		ellipsisRank := types[i].Rank() - len(strings.ReplaceAll(part, "...", ""))
+		if !strings.Contains(part, "...") && ellipsisRank != 0 || ellipsisRank < 0 {
 			return nil, fmt.Errorf("einsum(): the number of subscripts in the equation (%d) does not match the number of "+
-				"dimensions (%d) for operand %d", types[i].Rank()-n, types[i].Rank(), i)
+				"dimensions (%d) for operand %d", types[i].Rank()-ellipsisRank, types[i].Rank(), i)
 		}
-		ellipsisRank = max(ellipsisRank, n)
-		labels, err := einsumLabels(part, n)
+		maxEllipsisRank = max(maxEllipsisRank, ellipsisRank)
+		labels, err := einsumLabels(part, ellipsisRank)
 		if err != nil {
 			return nil, err
 		}
@@ -134,15 +135,15 @@ func parseEquation(text string, types []tensor.Type) (*equation, error) {
 			return nil, err
 		}
 	}
-	if !explicit {
-		parsed.implicitOut(left, ellipsisRank)
+	if !isExplicit {
+		parsed.implicitOut(left, maxEllipsisRank)
 		return parsed, nil
 	}
 	if strings.Contains(right, ">") || strings.Contains(right, "-") {
 		return nil, errors.New("einsum(): invalid subscript in the output")
 	}
 	var err error
-	if parsed.out, err = einsumLabels(right, ellipsisRank); err != nil {
+	if parsed.out, err = einsumLabels(right, maxEllipsisRank); err != nil {
 		return nil, err
 	}
 	for i, l := range parsed.out {
@@ -174,7 +175,7 @@ func (e *equation) recordSizes(labels []int, shape []sym.Int, operand int) error
 			continue
 		}
 		switch known := e.sizes[axis]; {
-		case n.Eq(known).Holds():
+		case n.Eq(known).Holds(): // nothing to record
 		case known.Eq(sym.Of(1)).Holds():
 			e.sizes[axis] = n
 		case n.Ne(sym.Of(1)).Holds():
@@ -202,8 +203,8 @@ func (e *einsum) addTerm(labels []int, m tensor.Meta, operand int) {
 	e.terms = append(e.terms, term)
 }
 
-// implicitOut sets the labels of the result of an equation without "->": the ellipsis, and the labels that occur once
-// in the text of the operands.
+// implicitOut sets the labels of the result of an equation without "->": those of the ellipsis, and the letters that
+// occur once in left, the text of the operands.
 func (e *equation) implicitOut(left string, ellipsisRank int) {
 	for k := ellipsisRank - 1; k >= 0; k-- {
 		e.out = append(e.out, ellipsisLabel-k)

@@ -10,20 +10,22 @@ import (
 )
 
 // levelPart is the part of the result in a band of rows and in the columns of one panel. A level is a packed integer of
-// the weight (see [levelShape]), a term an index of the depth k, and a block a range of terms with the same scale.
+// the weight (see [levelShape]). A term is an index of the depth k, and a block is a range of terms with the same
+// scale.
 type levelPart struct {
 	*levelProduct
 	panel     int            // index of the panel
 	row, rows int            // first row; number of rows
 	columns   int            // number of columns: the panel's width, or fewer in the last panel
-	to        unsafe.Pointer // address of the first element
-	step      int            // bytes between rows
+	to        unsafe.Pointer // address of the part's first element in the result or, if columns < width, in worker memory
+	step      int            // bytes between rows at `to`
 	bias      unsafe.Pointer // bias of the columns, or nil
 	converted unsafe.Pointer // worker memory for converted levels
 }
 
-// newPart returns the part of a panel from a row on. The last panel may extend beyond the last column. Its tiles write
-// to worker memory, and read a padded copy of the bias.
+// newPart returns the part of a panel in the band that begins at a row. The last panel may extend beyond the last
+// column. Its tiles write to worker memory, and read a padded copy of the bias. Worker memory has the copy of the bias,
+// the results of this panel, and converted levels.
 func (p *levelProduct) newPart(mem *graph.Mem, panel, row int, bias unsafe.Pointer) levelPart {
 	first := panel * p.width()
 	part := levelPart{levelProduct: p, panel: panel, row: row, rows: min(p.bandRows, p.m-row),
@@ -37,9 +39,9 @@ func (p *levelProduct) newPart(mem *graph.Mem, panel, row int, bias unsafe.Point
 	if part.columns < p.width() {
 		part.to, part.step = unsafe.Add(memory, biasBytes), 4*p.width()
 		if bias != nil {
-			all := kit.ElementsOf[float32](memory, p.width())
-			clear(all)
-			copy(all, kit.ElementsOf[float32](part.bias, part.columns))
+			padded := kit.ElementsOf[float32](memory, p.width())
+			clear(padded)
+			copy(padded, kit.ElementsOf[float32](part.bias, part.columns))
 			part.bias = memory
 		}
 	}
@@ -77,7 +79,8 @@ func (part *levelPart) bind(mem *graph.Mem, worker *levelRun) {
 	args.Row[tile.Bias] = 0
 }
 
-// setOffsets sets the offsets of a tile: row i of the part, term k, and column j of the panel.
+// setOffsets sets the offsets of a tile that begins at row i of the part and column j of the panel, and multiplies
+// terms from k on.
 func (part *levelPart) setOffsets(worker *levelRun, i, k, j int) {
 	args, column := &worker.args, part.panel*part.width()+j
 	args.Row[tile.In], args.Row[tile.Out] = 4*((part.row+i)*part.k+k), i*part.step+4*j
@@ -97,22 +100,23 @@ func (part *levelPart) multiplyLevels(mem *graph.Mem, worker *levelRun) error {
 	wholeBlocks := part.k / part.block
 	height, higher := part.stacks(part.rows)
 	for i := 0; i < part.rows; i += height {
-		if higher == 0 {
+		if higher == 0 { // all tiles of the greater height are computed
 			height--
 		}
 		higher--
-		for b := 0; b < part.blocks; {
-			k, terms, count := b*part.block, part.block, min(callBlocks, wholeBlocks-b)
-			if b == wholeBlocks {
+		for block := 0; block < part.blocks; {
+			k, terms, count := block*part.block, part.block, min(callBlocks, wholeBlocks-block)
+			if block == wholeBlocks { // the shorter last block
 				terms, count = part.k-k, 1
 			}
 			part.setOffsets(worker, i, k, 0)
 			args.Row[tile.Vec] = k * part.termBytes()
-			args.Row[tile.LevelScales], args.Row[tile.LevelZeros] = b*part.width()*4, b*part.width()
+			args.Row[tile.LevelScales], args.Row[tile.LevelZeros] = block*part.width()*4, block*part.width()
 			args.Step[tile.LoopTrips] = count
-			b += count
+			block += count
 			mem.Count(2 * height * count * terms * part.width())
-			if err := part.codes[levelCode{height, terms, part.start(k), b == part.blocks}].Call(args); err != nil {
+			code := levelCode{rows: height, terms: terms, start: part.start(k), isLast: block == part.blocks}
+			if err := part.codes[code].Call(args); err != nil {
 				return err
 			}
 		}
@@ -134,7 +138,7 @@ func (part *levelPart) multiplyConverted(mem *graph.Mem, worker *levelRun) error
 			args.Row[tile.Vec] = 4 * j
 			height, tiles := part.stacks(part.rows)
 			for i := 0; i < part.rows; i += args.Rows * height {
-				if tiles == 0 {
+				if tiles == 0 { // all tiles of the greater height are computed
 					height--
 					tiles = (part.rows - i) / height
 				}
@@ -143,7 +147,8 @@ func (part *levelPart) multiplyConverted(mem *graph.Mem, worker *levelRun) error
 				args.Step[tile.InTile], args.Step[tile.OutTile] = 4*height*part.k, height*part.step
 				part.setOffsets(worker, i, k, j)
 				mem.Count(2 * height * args.Rows * args.N * vectors * part.lanes)
-				if err := part.codes[levelCode{height, 0, part.start(k), k+args.N == part.k}].Call(args); err != nil {
+				code := levelCode{rows: height, start: part.start(k), isLast: k+args.N == part.k}
+				if err := part.codes[code].Call(args); err != nil {
 					return err
 				}
 			}
@@ -166,12 +171,12 @@ func (part *levelPart) convertTerms(mem *graph.Mem, worker *levelRun, k, n int) 
 	levels := part.levelProduct.panel(mem, blocksWeight, part.panel)
 	scales := part.levelProduct.panel(mem, blocksScale, part.panel)
 	zeros := part.levelProduct.panel(mem, blocksZero, part.panel)
-	width, columns := part.width(), part.width()
+	// A panel of 4-bit levels has two columns per byte, which are converted by two loops: one for each half of the
+	// panel.
+	width, columns := part.width(), part.width() // columns is the number of columns that one loop converts
 	if part.levelBits() == 4 {
 		columns /= 2
 	}
-	// A panel of 4-bit levels has two columns per byte, which are converted by two loops: one for each half of the
-	// panel.
 	for term := k; term < k+n; {
 		block := term / part.block
 		terms := min(k+n, (block+1)*part.block) - term

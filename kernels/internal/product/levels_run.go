@@ -38,7 +38,7 @@ type levelProduct struct {
 	inTiles   bool                  // whether tiles apply the epilogue
 
 	height   int              // maximum number of rows of a tile
-	bandRows int              // number of rows of a band
+	bandRows int              // number of rows of a band; the last band may have fewer
 	bands    int              // number of bands
 	chunks   machine.Division // division of the pairs of a panel and a band into chunks
 
@@ -86,6 +86,7 @@ func lowerLevels(algorithm levelAlgorithm) func(*graph.Call) (*graph.Kernel, err
 	}
 }
 
+// newLevelProduct divides the product of a call by an algorithm, and generates the code.
 func newLevelProduct(call *graph.Call, algorithm levelAlgorithm) (*levelProduct, error) {
 	p := &levelProduct{levelShape: newLevelShape(call), algorithm: algorithm, hasBias: call.Has(blocksBias),
 		codes: map[levelCode]*jit.Func{}}
@@ -125,7 +126,7 @@ func newLevelProduct(call *graph.Call, algorithm levelAlgorithm) (*levelProduct,
 func (shape *levelShape) levelRows(algorithm levelAlgorithm) int {
 	registers, _ := tile.Registers(machine.Host())
 	switch {
-	case algorithm == thinLevels && shape.hasZeros:
+	case algorithm == thinLevels && shape.hasZeros: // zero points take one register per vector, like levels
 		return max(1, min(multiply.MaxThin, (registers-1)/shape.vectors-2))
 	case algorithm == thinLevels:
 		return max(1, min(multiply.MaxThin, (registers-1)/shape.vectors-1))
@@ -161,26 +162,26 @@ func (p *levelProduct) stacks(rows int) (height, higher int) {
 
 // compileTiles generates the code of all tiles.
 func (p *levelProduct) compileTiles() error {
-	first := tile.Zero
+	firstStart := tile.Zero
 	if p.hasBias {
-		first = tile.FromLanes
+		firstStart = tile.FromLanes
 	}
-	terms := []int{0}
+	termCounts := []int{0} // values of levelCode.terms
 	if p.algorithm == thinLevels {
-		if terms[0] = p.block; p.k%p.block > 0 {
-			terms = append(terms, p.k%p.block)
+		if termCounts[0] = p.block; p.k%p.block > 0 {
+			termCounts = append(termCounts, p.k%p.block)
 		}
 	}
 	for _, rows := range []int{p.bandRows, p.m - (p.bands-1)*p.bandRows} {
 		maxHeight, higher := p.stacks(rows)
 		for _, height := range []int{maxHeight, maxHeight - 1} {
-			if height == 0 || height < maxHeight && higher*maxHeight == rows {
+			if height == 0 || height < maxHeight && higher*maxHeight == rows { // no tile has this height
 				continue
 			}
-			for _, blockTerms := range terms {
-				for _, start := range []tile.InitialSum{first, tile.FromResult} {
-					for _, last := range []bool{false, true} {
-						code := levelCode{height, blockTerms, start, last}
+			for _, terms := range termCounts {
+				for _, start := range []tile.InitialSum{firstStart, tile.FromResult} {
+					for _, isLast := range []bool{false, true} {
+						code := levelCode{height, terms, start, isLast}
 						var err error
 						if p.codes[code], err = tile.Compile(p.spec(code), machine.Host()); err != nil {
 							return fmt.Errorf("product of levels: %w", err)
@@ -201,9 +202,9 @@ func (p *levelProduct) spec(code levelCode) *tile.Spec {
 		for i := range code.rows {
 			spec.In = append(spec.In, 4*i*p.k)
 		}
-		step := p.termBytes()
-		spec.Runs = []tile.Run{{InStep: 4, VecStep: step, Terms: code.terms}}
-		spec.Loops = []tile.Loop{{In: 4 * code.terms, Vec: step * code.terms, Block: 1, Trips: tile.Dynamic}}
+		termBytes := p.termBytes()
+		spec.Runs = []tile.Run{{InStep: 4, VecStep: termBytes, Terms: code.terms}} // one block
+		spec.Loops = []tile.Loop{{In: 4 * code.terms, Vec: termBytes * code.terms, Block: 1, Trips: tile.Dynamic}}
 	} else {
 		if code.start == tile.FromResult { // sum these terms first, and then add the sum of earlier terms
 			spec.InitialSum, spec.Epilogue = tile.Zero, []tile.EpilogueStep{{Op: tile.AddResult}}
@@ -217,7 +218,7 @@ func (p *levelProduct) spec(code levelCode) *tile.Spec {
 	return spec
 }
 
-// compileConversions compiles the loops that convert levels. An element is (level - zero point) * scale. A byte of a
+// compileConversions compiles the loops that convert levels to elements: (level - zero point) * scale. A byte of a
 // 4-bit panel has two levels: the first loop converts the low half of each byte, the second the high half.
 func (p *levelProduct) compileConversions() (err error) {
 	formulas := []string{"float32(int32(q) << 28 >> 28)", "float32(int32(q) >> 4)"}
@@ -236,8 +237,7 @@ func (p *levelProduct) compileConversions() (err error) {
 	return nil
 }
 
-// workerBytes returns the size of worker memory: the bias and the results of a panel that extends beyond the last
-// column, and converted levels.
+// workerBytes returns the size of worker memory in bytes (see newPart).
 func (p *levelProduct) workerBytes() int {
 	size := p.bandRows*p.width()*4 + kit.AlignUp(p.width()*4)
 	if p.algorithm == tiledLevels {
@@ -324,9 +324,9 @@ func levelWork(algorithm levelAlgorithm) func(*graph.Call, graph.Walk) graph.Wor
 		work.Do(multiply.RateStartStep, 1)
 		work.Do(multiply.RateStartProduct, 1)
 		columns := float64(shape.panels() * shape.width())
-		levels, rows := columns*float64(shape.k), shape.levelRows(algorithm)
+		levels, tileRows := columns*float64(shape.k), shape.levelRows(algorithm)
 		if algorithm == thinLevels {
-			tiles := float64(kit.DivUp(shape.m, rows))
+			tiles := float64(kit.DivUp(shape.m, tileRows)) // tiles of a panel
 			work.Do(multiply.RateLevels, tiles*levels)
 			work.Do(multiply.RateTile32, float64(shape.m)*levels)
 			work.Do(multiply.RateTileCall, tiles*float64(shape.panels()))
@@ -334,8 +334,8 @@ func levelWork(algorithm levelAlgorithm) func(*graph.Call, graph.Walk) graph.Wor
 			multiply.ReclassifyPanels(&work, call, blocksWeight, shape.m)
 			work.Do(multiply.RateConvertLevels, float64(kit.DivUp(shape.m, levelBandRows))*levels)
 			work.Do(multiply.RateTile32, float64(shape.m)*levels)
-			work.Do(multiply.RateTileCall, float64(kit.DivUp(shape.m, rows)*kit.DivUp(shape.k, levelTerms))*columns/
-				float64(2*shape.lanes))
+			calls := float64(kit.DivUp(shape.m, tileRows) * kit.DivUp(shape.k, levelTerms)) // per column of tiles
+			work.Do(multiply.RateTileCall, calls*columns/float64(2*shape.lanes))            // tiles have 2 vectors
 		}
 		for i := blocksWeight; i <= blocksZero; i++ {
 			if call.Has(i) && !call.Constant(i) {

@@ -10,9 +10,9 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// rewriteMatmul rewrites a matrix product. A product by a batch that repeats matrices becomes a product by each
-// distinct matrix. This removes the copies of keys and values in attention with grouped queries, where several heads
-// use the same keys and values.
+// rewriteMatmul rewrites a matrix product. If the second operand is a batch that repeats matrices, the result is a
+// product that reads each distinct matrix once. This removes the copies of keys and values in attention with grouped
+// queries, where several heads use the same keys and values.
 //
 // Products of 16-bit floats are computed in float32, as PyTorch defines them. The 16-bit instructions of arm64 are not
 // used: FMLA of float16 rounds each sum to float16, BFMMLA rounds sums to odd and flushes subnormal numbers, and FMLAL
@@ -29,7 +29,7 @@ func rewriteMatmul(into *graph.Parts, call *graph.Call, context graph.RewriteCon
 	if x.Kind != graph.TensorArg || y.Kind != graph.TensorArg {
 		return rewrite, nil
 	}
-	repetition, ok := findRepetition(y.Value, repeatDepth)
+	repetition, ok := findRepetition(y.Value, maxChainLength)
 	if !ok {
 		return rewriteSharedMatrix(into, call)
 	}
@@ -64,12 +64,12 @@ func rewriteSharedMatrix(into *graph.Parts, call *graph.Call) (rewrite graph.Rew
 	if rank < 3 || y.Type().Rank() != rank || y.Value.Const != nil {
 		return rewrite, nil
 	}
-	isOne := func(a graph.Arg, d int) bool {
-		n, known := a.Type().Shape[d].Known()
-		return known && n == 1
+	hasSizeOne := func(a graph.Arg, d int) bool {
+		size, known := a.Type().Shape[d].Known()
+		return known && size == 1
 	}
-	n, known := x.Type().Shape[rank-3].Known()
-	if !isOne(x, rank-2) || !isOne(y, rank-3) || !known || n < 2 {
+	entries, known := x.Type().Shape[rank-3].Known() // of the last batch dimension
+	if !hasSizeOne(x, rank-2) || !hasSizeOne(y, rank-3) || !known || entries < 2 {
 		return rewrite, nil
 	}
 	builder := compose.NewBuilder(into, call)
@@ -107,19 +107,19 @@ func (r repeatedSlices) operands(builder *compose.Builder, x graph.Arg) (groups,
 	return builder.Add(view.Unflatten, graph.Attrs{"dim": r.dim, "sizes": []int{-1, r.times}}, groups), matrices
 }
 
-// repeatDepth bounds the length of the chain of nodes that is searched for a repetition.
-const repeatDepth = 6
+// maxChainLength bounds the length of the chain of nodes that is searched for a repetition.
+const maxChainLength = 6
 
 // repeatedSlices describes a value that repeats each slice of another value, the source, several times along one
-// dimension. For example, a source with the slices s0 and s1 gives s0, s0, s1, s1. The product by the
-// source needs a dimension of size 1 after the repeated dimension.
+// dimension. For example, a source with the slices s0 and s1 gives s0, s0, s1, s1. A product that reads each slice once
+// needs a view of the source with a dimension of size 1 after the repeated dimension.
 type repeatedSlices struct {
 	source       *graph.Value
-	lacksUnitDim bool // whether the source does not have the dimension of size 1 yet
+	lacksUnitDim bool // whether the source does not have this dimension of size 1
 	dim          int  // the repeated dimension of the value
 	times        int  // the number of repetitions
-	// order is the permutation that the method matrices applies: for each dimension of its result, the dimension of the
-	// source. It is nil if dimensions are not permuted.
+	// order is the permutation that the method matrices applies after it has inserted the dimension of size 1: for each
+	// dimension of its result, the dimension before the permutation. It is nil if dimensions are not permuted.
 	order []int
 }
 
@@ -145,7 +145,7 @@ func (r repeatedSlices) sourceDim() int {
 
 // findRepetition reports whether v repeats another value, and describes the repetition. It recognizes three forms:
 // copies of broadcast values, results of repeat_interleave, and concatenations of repeated parts. It also recognizes
-// permutations of these forms.
+// permutations of these forms. It follows at most depth nodes.
 func findRepetition(v *graph.Value, depth int) (r repeatedSlices, ok bool) {
 	node := v.Node
 	if node == nil || node.Op == nil || node.Op.ReadsStorage || depth == 0 || len(node.In) == 0 ||
@@ -170,9 +170,9 @@ func findRepetition(v *graph.Value, depth int) (r repeatedSlices, ok bool) {
 	return r, false
 }
 
-// permute changes the description for a permutation of the value's dimensions.
+// permute changes the description for a permutation of the value's dimensions: dimension i of the result is dims[i].
 func (r *repeatedSlices) permute(dims []int) {
-	var order []int
+	var order []int  // dims, with the dimension of size 1 after the repeated dimension
 	repeatedDim := 0 // the repeated dimension after the permutation
 	for i, d := range dims {
 		switch {
@@ -193,8 +193,8 @@ func (r *repeatedSlices) permute(dims []int) {
 	r.dim, r.order = repeatedDim, order
 }
 
-// repetitionByBroadcast recognizes a value in which a broadcast dimension is merged with the dimension before it. It
-// rejects results of as_strided, whose sizes do not determine their elements.
+// repetitionByBroadcast recognizes a value v that is a view of `from`, in which a broadcast dimension of `from` is
+// merged with the dimension before it. It rejects results of as_strided, whose sizes do not determine their elements.
 func repetitionByBroadcast(from, v *graph.Value) (r repeatedSlices, ok bool) {
 	broadcast, node := from.Type, from.Node
 	if node == nil || node.Op.ReadsStorage || from.Alias == nil || broadcast.Rank() != v.Type.Rank()+1 ||
@@ -207,11 +207,11 @@ func repetitionByBroadcast(from, v *graph.Value) (r repeatedSlices, ok bool) {
 		if !known || !knownStride || times < 2 || step != 0 {
 			continue
 		}
-		joined := slices.Delete(slices.Clone(broadcast.Shape), d, d+1)
-		joined[d-1] = joined[d-1].Mul(broadcast.Shape[d])
-		single := slices.Clone(broadcast.Shape)
-		single[d] = sym.Of(1)
-		if sameSizes(joined, v.Type.Shape) && sameSizes(single, from.Alias.Type.Shape) {
+		merged := slices.Delete(slices.Clone(broadcast.Shape), d, d+1)
+		merged[d-1] = merged[d-1].Mul(broadcast.Shape[d])
+		unrepeated := slices.Clone(broadcast.Shape)
+		unrepeated[d] = sym.Of(1)
+		if sameSizes(merged, v.Type.Shape) && sameSizes(unrepeated, from.Alias.Type.Shape) {
 			return repeatedSlices{source: from.Alias, dim: d - 1, times: times}, true
 		}
 	}
@@ -225,7 +225,7 @@ func repetitionByInterleave(from, v *graph.Value) (r repeatedSlices, ok bool) {
 	if len(sizes) != len(repeatedSizes) {
 		return r, false
 	}
-	r = repeatedSlices{source: from, lacksUnitDim: true, dim: -1}
+	r = repeatedSlices{source: from, lacksUnitDim: true, dim: -1} // -1: no repeated dimension is found yet
 	for d := range sizes {
 		if sizes[d].Same(repeatedSizes[d]) {
 			continue
@@ -275,14 +275,14 @@ func repetitionByConcat(node *graph.Node, value *graph.Value, depth int) (r repe
 			return r, false
 		}
 	}
-	joined := slices.Clone(whole.Type.Shape)
-	joined[r.dim] = joined[r.dim].Mul(sym.Of(r.times))
+	repeated := slices.Clone(whole.Type.Shape)
+	repeated[r.dim] = repeated[r.dim].Mul(sym.Of(r.times))
 	r.source, r.lacksUnitDim = whole, true
-	return r, len(node.In) > 1 && sameSizes(joined, value.Type.Shape) && isCutAlong(node.In[0], r)
+	return r, len(node.In) > 1 && sameSizes(repeated, value.Type.Shape) && isCutAlong(node.In[0], r)
 }
 
-// isCutAlong reports whether a value is cut into parts along the repeated dimension: in all other dimensions, the first
-// part has the sizes of the value.
+// isCutAlong reports whether the source of r is cut into parts along the repeated dimension: in all other dimensions,
+// the first repeated part has the sizes of the source.
 func isCutAlong(first graph.Arg, r repeatedSlices) bool {
 	shape, whole := slices.Clone(first.Type().Shape), slices.Clone(r.source.Type.Shape)
 	shape[r.dim], whole[r.dim] = sym.Int{}, sym.Int{}
