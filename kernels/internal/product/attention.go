@@ -200,8 +200,7 @@ func attentionReference(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor
 		return nil, err
 	}
 	result, _ := t.Meta()
-	attrs, query, key := kit.Attrs[attentionAttrs](call), in[0], in[1]
-	out := tensor.Zeros(result.DType, result.Shape...)
+	attrs, query, key, out := kit.Attrs[attentionAttrs](call), in[0], in[1], tensor.Zeros(result.DType, result.Shape...)
 	scale, group := attrs.scaleOf(query.Shape[query.Rank()-1]), attrs.groupOf(query.Meta, key.Meta)
 	// element returns element (i, j) of a matrix. If group > 1, t has one head for each group of query heads.
 	element := func(t *tensor.Tensor, batch []int, i, j, group int) float64 {
