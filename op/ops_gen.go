@@ -363,7 +363,7 @@ type AllAttrs struct {
 
 // All is the op all.
 //
-// Returns whether all elements are not zero. The result is bool, and uint8 for uint8.
+// Returns whether all elements are nonzero. The result is uint8 if self is uint8, else bool.
 func All(self *graph.Value, attrs ...AllAttrs) *graph.Value {
 	return node("all", 1, nonzeroAttrs(attrs), self)[0]
 }
@@ -458,7 +458,7 @@ type AnyAttrs struct {
 
 // Any is the op any.
 //
-// Returns whether any element is not zero. The result is bool, and uint8 for uint8.
+// Returns whether any element is nonzero. The result is uint8 if self is uint8, else bool.
 func Any(self *graph.Value, attrs ...AnyAttrs) *graph.Value {
 	return node("any", 1, nonzeroAttrs(attrs), self)[0]
 }
@@ -1584,7 +1584,7 @@ func Cross(self, other *graph.Value, attrs ...CrossAttrs) *graph.Value {
 type CrossEntropyLossAttrs struct {
 	// 0: the loss of each target; 1: their weighted mean; 2: their sum (default 1)
 	Reduction *int `attr:"reduction"`
-	// target class that does not count (default -100)
+	// target class whose loss and weight are 0 (default -100)
 	IgnoreIndex *int `attr:"ignore_index"`
 	// share of the targets that is spread evenly over all classes, 0 to 1
 	LabelSmoothing float64 `attr:"label_smoothing"`
@@ -1596,7 +1596,7 @@ type CrossEntropyLossAttrs struct {
 //
 // Returns minus the logarithm of the softmax at the target class, times the weight of the class: self [n, c,
 // ...] or [c], `target` int64 [n, ...] and `weight` [c]. A `target` of self's shape has the probability of each
-// class instead; the mean is then over the number of targets, not over their weights.
+// class instead of a class; the mean then divides by the number of targets, not by the sum of weights.
 //
 // May be nil: weight.
 func CrossEntropyLoss(self, target, weight *graph.Value, attrs ...CrossEntropyLossAttrs) *graph.Value {
@@ -1605,12 +1605,12 @@ func CrossEntropyLoss(self, target, weight *graph.Value, attrs ...CrossEntropyLo
 
 // Cummax is the op cummax.
 //
-// Returns the greatest of the elements so far along a dimension, and its index, the last of equal elements. The
-// first NaN replaces all elements after it; an index is that of the last NaN.
+// Returns the greatest of the elements so far along a dimension, and the index of the last element so far that
+// equals it. From the first NaN on, values are NaN, and indices are those of the last NaN so far.
 //
 // Attributes:
 //
-//   - dim: dimension to run along
+//   - dim: dimension along which the extremes run
 func Cummax[A Int](self *graph.Value, dim A) (values, indices *graph.Value) {
 	made := node("cummax", 2, withRequired(nil, "dim", dim), self)
 	return made[0], made[1]
@@ -1618,12 +1618,12 @@ func Cummax[A Int](self *graph.Value, dim A) (values, indices *graph.Value) {
 
 // Cummin is the op cummin.
 //
-// Returns the least of the elements so far along a dimension, and its index, the last of equal elements. The
-// first NaN replaces all elements after it; an index is that of the last NaN.
+// Returns the least of the elements so far along a dimension, and the index of the last element so far that
+// equals it. From the first NaN on, values are NaN, and indices are those of the last NaN so far.
 //
 // Attributes:
 //
-//   - dim: dimension to run along
+//   - dim: dimension along which the extremes run
 func Cummin[A Int](self *graph.Value, dim A) (values, indices *graph.Value) {
 	made := node("cummin", 2, withRequired(nil, "dim", dim), self)
 	return made[0], made[1]
@@ -1641,7 +1641,7 @@ type CumprodAttrs struct {
 //
 // Attributes:
 //
-//   - dim: dimension to run along
+//   - dim: dimension along which the sums or products run
 func Cumprod[A Int](self *graph.Value, dim A, attrs ...CumprodAttrs) *graph.Value {
 	return node("cumprod", 1, withRequired(nonzeroAttrs(attrs), "dim", dim), self)[0]
 }
@@ -1658,7 +1658,7 @@ type CumsumAttrs struct {
 //
 // Attributes:
 //
-//   - dim: dimension to run along
+//   - dim: dimension along which the sums or products run
 func Cumsum[A Int](self *graph.Value, dim A, attrs ...CumsumAttrs) *graph.Value {
 	return node("cumsum", 1, withRequired(nonzeroAttrs(attrs), "dim", dim), self)[0]
 }
@@ -4363,7 +4363,7 @@ type LocalResponseNormAttrs struct {
 //
 // Attributes:
 //
-//   - size: number of channels whose squares are averaged, size/2 of them before the channel
+//   - size: number of neighbouring channels whose squares are averaged
 func LocalResponseNorm[A Int](input *graph.Value, size A, attrs ...LocalResponseNormAttrs) *graph.Value {
 	return node("local_response_norm", 1, withRequired(nonzeroAttrs(attrs), "size", size), input)[0]
 }
@@ -5474,7 +5474,7 @@ func NewZeros[A Ints](self *graph.Value, size A, attrs ...NewZerosAttrs) *graph.
 type NllLossAttrs struct {
 	// 0: the loss of each target; 1: their weighted mean; 2: their sum (default 1)
 	Reduction *int `attr:"reduction"`
-	// target class that does not count (default -100)
+	// target class whose loss and weight are 0 (default -100)
 	IgnoreIndex *int `attr:"ignore_index"`
 	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
@@ -5857,8 +5857,8 @@ func PairwiseDistance(x1, x2 *graph.Value, attrs ...PairwiseDistanceAttrs) *grap
 
 // PairwiseProbabilities is the op pairwise_probabilities.
 //
-// Computes the probabilities of k classes from those of the first of each pair of classes: [rows, k(k-1)/2]
-// gives [rows, k]. The pairs are in the order (0, 1), (0, 2), ..., (1, 2), ...
+// Computes the probabilities of k classes from the probabilities that the first class of each pair wins: [rows,
+// k(k-1)/2] gives [rows, k]. The pairs are in the order (0, 1), (0, 2), ..., (1, 2), ...
 // The method is the second of Wu, Lin and Weng, Probability Estimates for Multi-class Classification by Pairwise
 // Coupling, 2004. It iterates until errors are below 0.005/k, at most 100 times.
 //
@@ -8190,7 +8190,7 @@ type VarAttrs struct {
 // Var is the op var.
 //
 // Computes the variance over the given dimensions. The variance of complex numbers is the sum of the variances
-// of their parts.
+// of their real and imaginary parts.
 func Var(self *graph.Value, attrs ...VarAttrs) *graph.Value {
 	return node("var", 1, nonzeroAttrs(attrs), self)[0]
 }

@@ -111,6 +111,9 @@ func (builder *KernelBuilder) StridedResult(i int, d tensor.DType) kit.Buffer {
 	return builder.Result(i, d)
 }
 
+// NoScratch is the argument of [KernelBuilder.AddPhases] for phases without such memory.
+const NoScratch = 0
+
 // AddPhases adds phases of the op. In the phases, Mem.Ptrs has the addresses of the buffers. scratch and worker are the
 // sizes in bytes of the scratch memory and of the worker memory that the phases use.
 //

@@ -199,7 +199,7 @@ func searchKernel[T kit.Sortable](c *graph.Call, sequence, values int, dtype ten
 		steps++
 	}
 	isInt32 := c.Out[0].DType == tensor.Int32
-	builder.AddPhases(0, 0, buffers, copies.ChunkedPhase(v.Meta.Numel(), 4*steps,
+	builder.AddPhases(copies.NoScratch, copies.NoScratch, buffers, copies.ChunkedPhase(v.Meta.Numel(), 4*steps,
 		func(mem *graph.Mem, begin, end int) error {
 			for i := begin; i < end; i++ {
 				row := 0

@@ -113,7 +113,8 @@ func addRecurrent(builder *copies.KernelBuilder, layer *recurrentLayer, dtype te
 		add = addBiases[float32]
 	}
 	bias := builder.Temp(dtype, layer.dirs, rows)
-	builder.AddPhases(0, 0, []kit.Buffer{bias, layer.inBias[0], layer.stateBias[0], layer.inBias[1], layer.stateBias[1]},
+	biases := []kit.Buffer{bias, layer.inBias[0], layer.stateBias[0], layer.inBias[1], layer.stateBias[1]}
+	builder.AddPhases(copies.NoScratch, copies.NoScratch, biases,
 		graph.Phase{Chunks: layer.dirs, Run: func(m *graph.Mem, dir int) error {
 			add(layer, unsafe.Add(m.Ptrs[0], dir*rows*dtype.Size()), m.Ptrs[1+2*dir], m.Ptrs[2+2*dir], rows)
 			return nil
@@ -139,7 +140,7 @@ func addByDefinition[T complex128 | int64](builder *copies.KernelBuilder, layer 
 	for dir := range 2 {
 		buffers = append(buffers, layer.w[dir], layer.r[dir], layer.inBias[dir], layer.stateBias[dir])
 	}
-	builder.AddPhases(0, 0, buffers, graph.Phase{Chunks: layer.dirs * layer.batch,
+	builder.AddPhases(copies.NoScratch, copies.NoScratch, buffers, graph.Phase{Chunks: layer.dirs * layer.batch,
 		Run: func(m *graph.Mem, chunk int) error {
 			c := &cellReference[T]{recurrentLayer: layer, ctx: m.Context}
 			parts := []*[]T{&c.x, &c.y, &c.hn, &c.cn, &c.h0, &c.c0}
@@ -216,10 +217,11 @@ func addSteps(builder *copies.KernelBuilder, layer *recurrentLayer, dtype tensor
 	buffers = append(buffers, layer.stateBias[:]...)
 	buffers = append(buffers, layer.peepholes[:]...)
 	if s.usesPackedWeights && packs.Meta.Numel() > 0 {
-		builder.AddPhases(0, 0, buffers, graph.Phase{Chunks: layer.dirs, Run: func(m *graph.Mem, dir int) error {
-			s.pack(m, dir, kit.ElementsOf[byte](m.Ptrs[0], packs.Meta.Bytes()), m.Ptrs[stepR+dir])
-			return nil
-		}})
+		builder.AddPhases(copies.NoScratch, copies.NoScratch, buffers, graph.Phase{Chunks: layer.dirs,
+			Run: func(m *graph.Mem, dir int) error {
+				s.pack(m, dir, kit.ElementsOf[byte](m.Ptrs[0], packs.Meta.Bytes()), m.Ptrs[stepR+dir])
+				return nil
+			}})
 	}
 	blocks := kit.DivUp(layer.batch, s.blockSequences)
 	worker := s.bufferBytes + s.productBytes + s.panelBytes

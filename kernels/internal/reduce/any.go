@@ -16,13 +16,15 @@ type anyAttrs struct {
 }
 
 // Any is torch.any. It reports whether any element is nonzero.
-var Any = anyOrAllOp("any", "Returns whether any element is not zero. The result is bool, and uint8 for uint8.", true)
+var Any = anyOrAllOp("any", "Returns whether any element is nonzero. The result is uint8 if self is uint8, else bool.",
+	true)
 
 // Every is torch.all. It reports whether all elements are nonzero.
-var Every = anyOrAllOp("all", "Returns whether all elements are not zero. The result is bool, and uint8 "+
-	"for uint8.", false)
+var Every = anyOrAllOp("all", "Returns whether all elements are nonzero. The result is uint8 if self is uint8, else "+
+	"bool.", false)
 
-// anyOrAllOp defines Any if isAny is set, else Every.
+// anyOrAllOp defines Any if isAny is set, else Every. Elements are converted to bool, so that the greatest element is
+// the result of any, and the least is the result of all.
 func anyOrAllOp(name, doc string, isAny bool) *graph.Op {
 	return folds.Define(graph.SchemaOf[anyAttrs](), graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc,
@@ -39,15 +41,15 @@ func anyOrAllOp(name, doc string, isAny bool) *graph.Op {
 				return folds.Computation{Fold: func() *iter.Fold { return folds.AnyOrAll(isAny) },
 					Row: func(b *expr.Builder, x folds.Number) []folds.Number { return extremumRow(b, x, isAny) },
 					Ref: func(x []tensor.Scalar) []tensor.Scalar {
-						r := !isAny
+						result := !isAny
 						for _, v := range x {
 							if isAny {
-								r = r || v.Int() != 0
+								result = result || v.Int() != 0
 							} else {
-								r = r && v.Int() != 0
+								result = result && v.Int() != 0
 							}
 						}
-						return []tensor.Scalar{tensor.BoolScalar(r)}
+						return []tensor.Scalar{tensor.BoolScalar(result)}
 					}}
 			}}, err
 	})

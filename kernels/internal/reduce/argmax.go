@@ -38,6 +38,7 @@ var (
 		"`minimum` does.", false), pointwise.Minimum)
 )
 
+// argOp defines argmax if greatest is set, else argmin.
 func argOp(name, doc string, greatest bool) *graph.Op {
 	return folds.Define(graph.SchemaOf[argmaxAttrs](), graph.Op{
 		Semantics: graph.Semantics{
@@ -47,24 +48,24 @@ func argOp(name, doc string, greatest bool) *graph.Op {
 		Facts: graph.Facts{Each: graph.Each{Simple: 3.5}},
 	}, func(c *graph.Call) (folds.Spec, error) {
 		a, t := kit.Attrs[argmaxAttrs](c), c.Type(0)
-		if err := nonEmptyDim(name, t, a.Dim, ""); err != nil {
+		if err := checkNonEmptyDim(name, t, a.Dim, ""); err != nil {
 			return folds.Spec{}, err
 		}
 		mask, err := folds.MaskOfDim(a.Dim, t.Rank())
 		// As PyTorch, accept these dtypes for results that need no comparison: no elements, or one element per row.
 		dtype := t.DType
 		if dtype == tensor.Bool || dtype.IsComplex() || dtype.IsBareUnsigned() {
-			if err == nil && !kit.IsEmpty(t) && !hasOneElement(t, mask, a.Dim) {
+			if err == nil && !kit.IsEmpty(t) && !isDimOfSizeOne(t, mask, a.Dim) {
 				err = kit.NotImplemented(name, dtype)
 			}
 			dtype = tensor.Float64 // any dtype works, because at most one element is reduced
 		}
 		return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: dtype, Outs: []tensor.DType{tensor.Int64},
 			Computation: func() folds.Computation {
-				return folds.Computation{Fold: func() *iter.Fold { return bestFold(dtype, greatest, false) },
+				return folds.Computation{Fold: func() *iter.Fold { return bestFold(dtype, greatest, onlyIndex) },
 					UseFoldForUnsuitedRows: true,
 					Row: func(b *expr.Builder, x folds.Number) []folds.Number {
-						return bestRow(b, x.Re, greatest, false)
+						return bestRow(b, x.Re, greatest, onlyIndex)
 					},
 					Ref: func(x []tensor.Scalar) []tensor.Scalar {
 						return []tensor.Scalar{tensor.IntScalar(int64(refBest(x, greatest)))}
@@ -73,23 +74,26 @@ func argOp(name, doc string, greatest bool) *graph.Op {
 	})
 }
 
-// hasOneElement reports whether dim is given and has size 1. PyTorch then returns index 0 and does not check the dtype.
-func hasOneElement(t tensor.Type, mask []bool, dim *int) bool {
+// isDimOfSizeOne reports whether dim is given and has size 1. PyTorch then returns index 0 and does not check the
+// dtype. mask marks dim.
+func isDimOfSizeOne(t tensor.Type, mask []bool, dim *int) bool {
 	return dim != nil && t.Rank() > 0 && kit.SizeIs(folds.SymbolicCount(t.Shape, mask), 1)
 }
 
-func nonEmptyDim(name string, t tensor.Type, dim *int, hint string) error {
+// checkNonEmptyDim is checkNonEmpty for the single dimension dim, or for all dimensions if dim is nil.
+func checkNonEmptyDim(name string, t tensor.Type, dim *int, hint string) error {
 	if dim == nil {
-		return nonEmpty(name, t, nil, hint)
+		return checkNonEmpty(name, t, nil, hint)
 	}
 	// Unlike the message of amax, this message counts the dimension from the front.
-	w, err := tensor.WrapDim(*dim, t.Rank())
+	wrapped, err := tensor.WrapDim(*dim, t.Rank())
 	if err != nil {
 		return err
 	}
-	return nonEmpty(name, t, []int{w}, hint)
+	return checkNonEmpty(name, t, []int{wrapped}, hint)
 }
 
+// bestOp defines max if greatest is set, else min, for calls with one tensor.
 func bestOp(name, doc string, greatest bool) *graph.Op {
 	in := []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}
 	return folds.Define(graph.SchemaOf[argmaxAttrs](), graph.Op{
@@ -100,7 +104,8 @@ func bestOp(name, doc string, greatest bool) *graph.Op {
 		Facts: graph.Facts{Each: graph.Each{Simple: 3.5}},
 	}, func(c *graph.Call) (folds.Spec, error) {
 		attrs, self := kit.Attrs[argmaxAttrs](c), c.Type(0)
-		if err := nonEmptyDim(name, self, attrs.Dim, " Specify the reduction dim with the 'dim' argument."); err != nil {
+		err := checkNonEmptyDim(name, self, attrs.Dim, " Specify the reduction dim with the 'dim' argument.")
+		if err != nil {
 			return folds.Spec{}, err
 		}
 		mask, err := folds.MaskOfDim(attrs.Dim, self.Rank())
@@ -122,10 +127,10 @@ func bestOp(name, doc string, greatest bool) *graph.Op {
 		d := self.DType
 		return folds.Spec{Mask: mask, Keepdim: attrs.Keepdim, Cast: d, Outs: []tensor.DType{d, tensor.Int64},
 			Computation: func() folds.Computation {
-				return folds.Computation{Fold: func() *iter.Fold { return bestFold(d, greatest, true) },
+				return folds.Computation{Fold: func() *iter.Fold { return bestFold(d, greatest, valueAndIndex) },
 					UseFoldForUnsuitedRows: true,
 					Row: func(b *expr.Builder, x folds.Number) []folds.Number {
-						return bestRow(b, x.Re, greatest, true)
+						return bestRow(b, x.Re, greatest, valueAndIndex)
 					},
 					Ref: func(x []tensor.Scalar) []tensor.Scalar {
 						i := refBest(x, greatest)
@@ -135,7 +140,8 @@ func bestOp(name, doc string, greatest bool) *graph.Op {
 	})
 }
 
-// withPairwise returns a reduction with an additional overload for two tensors. The overload computes the op pairwise.
+// withPairwise returns the op `reduction` with an additional overload: calls with a second tensor are calls of the op
+// `pairwise`.
 func withPairwise(reduction, pairwise *graph.Op) *graph.Op {
 	infer, compile, reference, rows := reduction.Infer, reduction.Compile, reduction.Ref, reduction.Rows
 	op := *reduction
@@ -146,7 +152,7 @@ func withPairwise(reduction, pairwise *graph.Op) *graph.Op {
 			return infer(c)
 		}
 		if a := kit.Attrs[argmaxAttrs](c); a.Dim != nil || a.Keepdim {
-			return nil, errors.New(op.Name + "(): of two tensors takes neither dim nor keepdim")
+			return nil, errors.New(op.Name + "(): dim and keepdim cannot be given together with other")
 		}
 		return pairwise.Infer(c)
 	}

@@ -19,7 +19,8 @@ type batchNormAttrs struct {
 	CuDNN    bool    `attr:"cudnn_enabled" default:"true" doc:"has no effect"`
 }
 
-// BatchNorm normalizes each channel (dimension 1).
+// BatchNorm normalizes each channel (dimension 1). Its operands are input, weight, bias, running_mean and running_var;
+// all except input are optional.
 var BatchNorm = kit.Define[batchNormAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "batch_norm",
@@ -34,11 +35,12 @@ var BatchNorm = kit.Define[batchNormAttrs](graph.Op{
 			for len(in) < 5 {
 				in = append(in, nil)
 			}
+			runningMean, runningVar := in[3], in[4]
 			if a.Training {
-				in[3], in[4] = nil, nil
+				runningMean, runningVar = nil, nil
 			}
 			channel := func(index []int) int { return index[1] }
-			return []*tensor.Tensor{normReference(in[0], a.Eps, channel, channel, in[1], in[2], in[3], in[4])}, nil
+			return []*tensor.Tensor{normReference(in[0], a.Eps, channel, channel, in[1], in[2], runningMean, runningVar)}, nil
 		},
 		Examples: []graph.Example{{In: []tensor.Meta{
 			tensor.New(tensor.Float32, 2, 3, 4, 5).WithStrides([]int{60, 1, 15, 3}), tensor.New(tensor.Float32, 3),
@@ -58,35 +60,35 @@ func decomposeBatchNorm(into *graph.Parts, call *graph.Call) ([]*graph.Value, er
 	if input.Numel() == 0 {
 		return decomposeEmptyBatchNorm(builder)
 	}
-	const f = tensor.Float64
+	const f64 = tensor.Float64
 	loopDType, mean, variance := input.DType.OpMath(), graph.Arg{}, graph.Arg{}
 	if attrs.Training {
 		dims := []int{0}
 		for d := 2; d < input.Rank(); d++ {
 			dims = append(dims, d)
 		}
-		moments := builder.AddMany(2, VarMean, graph.Attrs{"dim": dims, "correction": 0}, builder.Convert(f, call.In[0]))
+		moments := builder.AddMany(2, VarMean, graph.Attrs{"dim": dims, "correction": 0}, builder.Convert(f64, call.In[0]))
 		variance, mean = moments[0], moments[1]
 	} else {
-		mean, variance = builder.Convert(f, call.In[3]), builder.Convert(f, call.In[4])
+		mean, variance = builder.Convert(f64, call.In[3]), builder.Convert(f64, call.In[4])
 	}
 	deviation := builder.Add(pointwise.Sqrt, nil, builder.Add(pointwise.Add, nil, variance, compose.Number(attrs.Eps)))
 	scale := graph.Arg{}
 	if call.Has(1) {
-		scale = builder.Add(pointwise.Div, nil, builder.Convert(f, call.In[1]), deviation)
+		scale = builder.Add(pointwise.Div, nil, builder.Convert(f64, call.In[1]), deviation)
 	} else {
 		scale = builder.Add(pointwise.Reciprocal, nil, deviation)
 	}
 	x := call.In[0]
 	if attrs.Training {
-		// Otherwise input*scale and shift nearly cancel for values far from zero, which loses digits.
+		// Without the center, input*scale and shift nearly cancel if values are far from zero, which loses digits.
 		center := builder.Convert(loopDType, mean)
 		x = builder.Add(pointwise.Sub, nil, x, builder.BroadcastAlong(center, 1, input.Rank()))
-		mean = builder.Add(pointwise.Sub, nil, mean, builder.Convert(f, center))
+		mean = builder.Add(pointwise.Sub, nil, mean, builder.Convert(f64, center))
 	}
 	shift := builder.Add(pointwise.Mul, nil, mean, scale)
 	if call.Has(2) {
-		shift = builder.Add(pointwise.Sub, nil, builder.Convert(f, call.In[2]), shift)
+		shift = builder.Add(pointwise.Sub, nil, builder.Convert(f64, call.In[2]), shift)
 	} else {
 		shift = builder.Add(pointwise.Neg, nil, shift)
 	}
@@ -95,16 +97,17 @@ func decomposeBatchNorm(into *graph.Parts, call *graph.Call) ([]*graph.Value, er
 	return builder.Result(builder.Add(pointwise.Add, nil, y, builder.BroadcastAlong(shift, 1, input.Rank())))
 }
 
-// decomposeEmptyBatchNorm computes the result for an input without elements. [emptyBatchNormType] describes this
-// result.
-func decomposeEmptyBatchNorm(p *compose.Builder) ([]*graph.Value, error) {
-	y := p.Add(view.Clone, nil, p.Call.In[0])
+// decomposeEmptyBatchNorm computes input*weight[0] + bias[0] for an input without elements, as PyTorch does. Only the
+// type of the result matters ([emptyBatchNormType]).
+func decomposeEmptyBatchNorm(builder *compose.Builder) ([]*graph.Value, error) {
+	y := builder.Add(view.Clone, nil, builder.Call.In[0])
 	for i, op := range []*graph.Op{pointwise.Mul, pointwise.Add} {
-		if p.Call.Has(1 + i) {
-			y = p.Add(op, nil, y, p.Add(view.Select, graph.Attrs{"dim": 0, "index": 0}, p.Call.In[1+i]))
+		if param := 1 + i; builder.Call.Has(param) {
+			first := builder.Add(view.Select, graph.Attrs{"dim": 0, "index": 0}, builder.Call.In[param])
+			y = builder.Add(op, nil, y, first)
 		}
 	}
-	return p.Result(y)
+	return builder.Result(y)
 }
 
 func inferBatchNorm(call *graph.Call) ([]graph.Result, error) {
@@ -126,21 +129,22 @@ func inferBatchNorm(call *graph.Call) ([]graph.Result, error) {
 	if !input.DType.IsFloat() {
 		return nil, kit.NotImplementedBy("batch_norm", input.DType)
 	}
-	if err := batchNormDTypes(call); err != nil {
+	if err := checkBatchNormDTypes(call); err != nil {
 		return nil, err
 	}
+	// If all operands are dense, PyTorch has a faster kernel with its own choice of the format
+	// (suggest_memory_format_contig): an input that is in both formats gives a row-major result.
 	isRowMajor := input.IsContiguous()
-	contiguous := isRowMajor || input.IsChannelsLast() || kit.SizeIs(input.Numel(), 1)
+	allDense := isRowMajor || input.IsChannelsLast() || kit.SizeIs(input.Numel(), 1)
 	for i := 1; i < 5; i++ {
-		contiguous = contiguous && (!call.Has(i) || call.Type(i).IsContiguous())
+		allDense = allDense && (!call.Has(i) || call.Type(i).IsContiguous())
 	}
-	// As in PyTorch's suggest_memory_format_contig, a value in both formats is row-major.
-	f := input.SuggestMemoryFormat(false)
-	if contiguous && isRowMajor {
-		f = tensor.Contiguous
-	} else if contiguous {
-		f = tensor.ChannelsLast
+	format := input.SuggestMemoryFormat(false)
+	if allDense && isRowMajor {
+		format = tensor.Contiguous
+	} else if allDense {
+		format = tensor.ChannelsLast
 	}
-	out, err := tensor.NewTypeFormat(input.DType, input.Shape, f)
+	out, err := tensor.NewTypeFormat(input.DType, input.Shape, format)
 	return call.One(out), err
 }

@@ -10,29 +10,37 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// bestElement is the accumulator of a fold: the greatest or least element so far, and its index. The index is -1 before
-// the first element. The first NaN is the best element.
+// bestElement is the accumulator of a fold for the best element: the greatest or the least, depending on the op. If
+// there is a NaN, the first NaN is the best element. The accumulator has the best element so far and its index. The
+// index is -1 before the first element.
 type bestElement[T kit.Sortable] struct {
 	value T
 	index int64
 }
 
-// bestFold returns the fold of the greatest or least element of dtype d. Its results are the element, if values is set,
-// and the element's index.
-func bestFold(d tensor.DType, greatest, values bool) *iter.Fold {
+// Values of the parameter withValue of bestFold and bestRow: the results are the index of the best element, or the
+// element and its index.
+const (
+	onlyIndex     = false
+	valueAndIndex = true
+)
+
+// bestFold returns the fold of the best element of dtype d. Its results are the element, if withValue is set, and the
+// element's index.
+func bestFold(d tensor.DType, greatest, withValue bool) *iter.Fold {
 	switch kit.LoopDType(d) {
 	case tensor.Int64:
-		return bestIndexFold[int64](greatest, values)
+		return bestIndexFold[int64](greatest, withValue)
 	case tensor.Float32:
-		return bestIndexFold[float32](greatest, values)
+		return bestIndexFold[float32](greatest, withValue)
 	}
-	return bestIndexFold[float64](greatest, values)
+	return bestIndexFold[float64](greatest, withValue)
 }
 
 // bestIndexFold is bestFold for elements of type T.
-func bestIndexFold[T number](greatest, values bool) *iter.Fold {
+func bestIndexFold[T number](greatest, withValue bool) *iter.Fold {
 	f := bestElementFold[T](greatest).InOrder()
-	if values {
+	if withValue {
 		f = withValueResult[T](f)
 	}
 	return iter.WithResult(f, func(dst []int64, a []bestElement[T]) {
@@ -52,23 +60,26 @@ type number interface {
 	tensor.Element
 }
 
-// bestElementFold returns the fold of the best element and its index.
+// bestElementFold returns the fold of the best element and its index. It has no results yet.
 func bestElementFold[T number](greatest bool) *iter.Fold {
-	row, columns, sign := leastRow[T], leastColumns[T], T(-1)
+	row, columns := leastRow[T], leastColumns[T]
 	if greatest {
-		row, columns, sign = greatestRow[T], greatestColumns[T], 1
+		row, columns = greatestRow[T], greatestColumns[T]
 	}
-	return iter.Folding(bestElement[T]{index: -1}, row, columns, func(a, from []bestElement[T]) {
-		for i, b := range from {
-			// b is better if a is empty, or if b has an element that is strictly better or NaN where a has none.
-			v, w := a[i].value, b.value
-			if a[i].index < 0 || b.index >= 0 && (sign > 0 && w > v || sign < 0 && w < v || w != w && v == v) {
+	merge := func(a, later []bestElement[T]) {
+		for i, b := range later {
+			// b replaces a[i] if a[i] is empty, or if the element of b is strictly better, or if only b has a NaN.
+			old, value := a[i].value, b.value
+			isBetter := greatest && value > old || !greatest && value < old || value != value && old == old
+			if a[i].index < 0 || b.index >= 0 && isBetter {
 				a[i] = b
 			}
 		}
-	}).Weight(2)
+	}
+	return iter.Folding(bestElement[T]{index: -1}, row, columns, merge).Weight(2)
 }
 
+// withValueResult adds the best element to the results of f.
 func withValueResult[T number](f *iter.Fold) *iter.Fold {
 	return iter.WithResult(f, func(dst []T, a []bestElement[T]) {
 		for i := range a {
@@ -77,14 +88,16 @@ func withValueResult[T number](f *iter.Fold) *iter.Fold {
 	})
 }
 
-// firstRow initializes an empty accumulator with the first element of row x. position is the index of this element.
+// firstRow initializes an empty accumulator with x[0]. position is the index of x[0] among the elements that are folded
+// into one result.
 func (b *bestElement[T]) firstRow(x []T, position int) {
 	if b.index < 0 {
 		*b = bestElement[T]{x[0], int64(position)}
 	}
 }
 
-// greatestRow folds a row. Most elements need a single comparison, which is false for greater elements and for NaN.
+// greatestRow folds the elements x into one accumulator. position is the index of x[0]. Most elements need a single
+// comparison, v <= a.value, which is false for greater elements and for NaN.
 func greatestRow[T kit.Sortable](a *bestElement[T], x []T, position int) {
 	a.firstRow(x, position)
 	for i, v := range x {
@@ -104,7 +117,8 @@ func leastRow[T kit.Sortable](a *bestElement[T], x []T, position int) {
 	}
 }
 
-// firstColumns initializes empty accumulators with a row of elements. It reports whether the accumulators were empty.
+// firstColumns initializes a[i] with x[i] if the accumulators are empty, and reports whether they were. position is the
+// index of each of these elements.
 func firstColumns[T kit.Sortable](a []bestElement[T], x []T, position int) bool {
 	if len(a) == 0 || a[0].index >= 0 {
 		return false
@@ -115,7 +129,7 @@ func firstColumns[T kit.Sortable](a []bestElement[T], x []T, position int) bool 
 	return true
 }
 
-// greatestColumns folds one element into each accumulator.
+// greatestColumns folds the element x[i] into a[i]. position is the index of each of these elements.
 func greatestColumns[T kit.Sortable](a []bestElement[T], x []T, position int) {
 	if firstColumns(a, x, position) {
 		return
@@ -139,32 +153,31 @@ func leastColumns[T kit.Sortable](a []bestElement[T], x []T, position int) {
 	}
 }
 
-// bestRow returns the best element of a row (if values is set) and its index as expressions. It first folds the
-// extreme, and then the least position of an element that equals the extreme or is NaN. Workers can share a row,
-// because [expr.Code.Pieces] recognizes an argmax. Without machine code, bestFold runs instead.
-func bestRow(builder *expr.Builder, x expr.Value, greatest, values bool) []folds.Number {
+// bestRow returns the best element of a row (if withValue is set) and its index as expressions. It first folds the
+// extreme, and then the least position of an element that equals the extreme or is NaN. Several workers can compute one
+// row, because [expr.Code.Pieces] recognizes an argmax. If there is no machine code, bestFold runs instead.
+func bestRow(builder *expr.Builder, x expr.Value, greatest, withValue bool) []folds.Number {
 	best := extremumRow(builder, folds.Real(x), greatest)[0].Re
-	if !values || !builder.DType(x).IsFloat() {
+	if !withValue || !builder.DType(x).IsFloat() {
 		index := folds.Real(builder.Convert(tensor.Int64, firstWhere(builder, isBest(builder, x, best), builder.Position())))
-		if !values {
+		if !withValue {
 			return []folds.Number{index}
 		}
 		return []folds.Number{folds.Real(best), index}
 	}
-	// A fold of extremes treats zeros of both signs as equal and may return either. The sign of the best element is
-	// therefore stored in the last bit of the folded position.
+	// The fold of the extreme treats 0 and -0 as equal and may return either. Therefore firstWhere finds the least of
+	// 2*position + signBit, where signBit is the sign bit of the element at the position.
 	const i32 = tensor.Int32
-	// negative is the sign bit of x. firstWhere then finds the least of 2*position + sign.
-	bits := map[int]tensor.DType{4: i32, 8: tensor.Int64}[builder.DType(x).Size()]
-	negative := builder.Convert(i32, builder.Do(expr.Lt, builder.Bits(bits, x), builder.Int(bits, 0)))
+	bitsDType := map[int]tensor.DType{4: i32, 8: tensor.Int64}[builder.DType(x).Size()]
+	signBit := builder.Convert(i32, builder.Do(expr.Lt, builder.Bits(bitsDType, x), builder.Int(bitsDType, 0)))
 	position, one := builder.Position(), builder.Int(i32, 1)
 	first := firstWhere(builder, isBest(builder, x, best),
-		builder.Do(expr.Or, builder.Do(expr.Add, position, position), negative))
-	// A best element of 0 gets the sign: -0 if the last bit is set. The index is the position without this bit.
+		builder.Do(expr.Or, builder.Do(expr.Add, position, position), signBit))
+	// If the best element is zero, it gets the sign of the last bit of first. The index is first without this bit.
 	zero := builder.Const(builder.DType(x), 0)
-	signed := builder.Do(expr.Select, builder.Do(expr.Eq, builder.Do(expr.And, first, one), one),
+	signedZero := builder.Do(expr.Select, builder.Do(expr.Eq, builder.Do(expr.And, first, one), one),
 		builder.Do(expr.Neg, zero), zero)
-	best = builder.Do(expr.Select, builder.Do(expr.Eq, best, zero), signed, best)
+	best = builder.Do(expr.Select, builder.Do(expr.Eq, best, zero), signedZero, best)
 	return []folds.Number{folds.Real(best), folds.Real(builder.Convert(tensor.Int64, builder.Do(expr.Shr, first, one)))}
 }
 
@@ -177,8 +190,8 @@ func isBest(b *expr.Builder, x, best expr.Value) expr.Value {
 	return condition
 }
 
-// firstWhere returns the least of the positions for which a condition holds, as a fold. The condition must hold
-// at least once in a row.
+// firstWhere returns a fold over a row: the least position (an int32) for which the condition holds. The condition must
+// hold at least once in a row.
 func firstWhere(b *expr.Builder, condition, position expr.Value) expr.Value {
 	return b.Reduce(expr.Min, b.Do(expr.Select, condition, position, b.Int(tensor.Int32, math.MaxInt32)))
 }

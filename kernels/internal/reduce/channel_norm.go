@@ -16,19 +16,19 @@ import (
 )
 
 // channelNorm is a normalization of an operand [N, C, ...] of any layout in three phases. The first phase computes the
-// mean and the variance of each channel of each sample. The second phase computes three coefficients for each channel
-// of each sample. The third phase is a loop over all elements that computes
+// mean and the variance (the statistics) of each channel of each sample. The second phase computes three coefficients
+// for each channel of each sample: center, scale and shift. The third phase is a loop over all elements that computes
 //
 //	y = (x - center)*scale + shift
 //
-// center is the mean in the dtype of the loop. It is subtracted first, because x*scale + shift would lose digits by
-// cancellation if the mean is many deviations away from 0.
+// center is the mean, rounded to the dtype of the loop. It is subtracted first, because x*scale + shift would lose
+// digits by cancellation if the mean is many deviations away from 0.
 //
-// If channels form groups with common statistics, the second phase merges the statistics of the channels of a group.
-// The loops of the first phase can therefore run across channels that are contiguous in memory.
+// If groups of channels have common statistics, the second phase merges the statistics of the channels of a group. The
+// first phase does not know of groups, so that its loops can run across channels that are contiguous in memory.
 type channelNorm struct {
-	groups int // groups of channels per sample
-	eps    float64
+	groups int     // number of groups of channels per sample
+	eps    float64 // added to the variance
 	// indices of the operands with the mean and the variance of each channel; 0 if they are computed from the input
 	meanOperand, varianceOperand int
 }
@@ -76,27 +76,28 @@ func (s *channelNorm) statistics(builder *copies.KernelBuilder, in kit.Buffer) [
 }
 
 // coefficients computes center, scale and shift of each channel. Each sample has its own coefficients, unless the
-// statistics are operands. The coefficients are computed in float64 and rounded once. shift includes the rounding error
-// of center.
+// statistics are operands. The coefficients are computed in float64 and rounded once. shift compensates for the
+// rounding error of center. The shape of each is [N, C, 1, ...], or [1, C, 1, ...] if the statistics are operands.
 func (s *channelNorm) coefficients(builder *copies.KernelBuilder, statistics []kit.Buffer) []kit.Buffer {
-	m, loopDType := builder.Call.Meta(0), builder.Call.Meta(0).DType.OpMath()
-	shape := slices.Repeat([]int{1}, m.Rank())
-	shape[1] = m.Shape[1]
+	input := builder.Call.Meta(0)
+	loopDType := input.DType.OpMath()
+	shape := slices.Repeat([]int{1}, input.Rank())
+	shape[1] = input.Shape[1]
 	if s.meanOperand == 0 {
-		shape[0] = m.Shape[0]
+		shape[0] = input.Shape[0]
 	}
 	var out []kit.Buffer
 	for range 3 {
 		out = append(out, builder.Temp(tensor.Float64, shape...))
 	}
 	buffers := slices.Concat(out, statistics)
-	for i := 1; i < 3; i++ {
-		buffers = append(buffers, builder.Dense(builder.In(i), tensor.Float64))
+	for _, param := range []int{1, 2} { // weight and bias
+		buffers = append(buffers, builder.Dense(builder.In(param), tensor.Float64))
 	}
-	// A unit of work is a group of n channels of a sample. The buffers are center, scale, shift, variance, mean,
-	// weight, bias.
+	// A unit of work is a group of n channels of a sample. The buffers, and thus m.Ptrs, are center, scale, shift,
+	// variance, mean, weight, bias.
 	n, samples := shape[1]/s.groups, shape[0]
-	builder.AddPhases(0, 0, buffers, copies.ChunkedPhase(samples*s.groups, n, func(m *graph.Mem, begin, end int) error {
+	phase := copies.ChunkedPhase(samples*s.groups, n, func(m *graph.Mem, begin, end int) error {
 		v := channelValues{channels: shape[1]}
 		for i, list := range []*[]float64{&v.center, &v.scale, &v.shift, &v.variance, &v.mean} {
 			*list = kit.ElementsOf[float64](m.Ptrs[i], samples*shape[1])
@@ -106,41 +107,40 @@ func (s *channelNorm) coefficients(builder *copies.KernelBuilder, statistics []k
 			v.setGroup(g*n, n, s.eps, loopDType)
 		}
 		return nil
-	}))
+	})
+	builder.AddPhases(copies.NoScratch, copies.NoScratch, buffers, phase)
 	for i, b := range out {
 		out[i] = builder.Dense(b, loopDType)
 	}
 	return out
 }
 
-// channelValues has the coefficients and statistics by sample and channel, and the weight and bias by channel. An
-// omitted weight or bias is nil.
+// channelValues has the coefficients and statistics at index sample*channels + channel, and the weight and bias at
+// index channel. An omitted weight or bias is nil.
 type channelValues struct {
 	center, scale, shift, variance, mean, weight, bias []float64
-	channels                                           int
+	channels                                           int // channels of a sample
 }
 
-// setGroup computes the coefficients of a group: the n channels from first on, where first counts the channels of all
-// samples. loopDType is the dtype of the loop that
-// uses the coefficients.
+// setGroup computes the coefficients of a group: n channels with the indices sample*channels + channel from first on.
+// loopDType is the dtype of the loop that uses the coefficients.
 func (values *channelValues) setGroup(first, n int, eps float64, loopDType tensor.DType) {
-	// The variance of the group is the mean of squares: of the variance of each channel plus the squared difference of
-	// its mean from the mean of the group.
-	mean, squares := 0.0, 0.0
-	for _, e := range values.mean[first : first+n] {
-		mean += e
+	// The variance of the group is the mean over its channels i of variance[i] + (mean[i] - mean of the group)^2.
+	mean, sum := 0.0, 0.0
+	for _, channelMean := range values.mean[first : first+n] {
+		mean += channelMean
 	}
 	mean /= float64(n)
 	for i := first; i < first+n; i++ {
 		d := values.mean[i] - mean
-		squares += values.variance[i] + float64(d*d)
+		sum += values.variance[i] + float64(d*d)
 	}
 	center := mean
 	if loopDType == tensor.Float32 {
 		center = float64(float32(mean))
 	}
 	for i := first; i < first+n; i++ {
-		scale, bias := 1/math.Sqrt(squares/float64(n)+eps), 0.0
+		scale, bias := 1/math.Sqrt(sum/float64(n)+eps), 0.0
 		if values.weight != nil {
 			scale *= values.weight[i%values.channels]
 		}
@@ -151,7 +151,8 @@ func (values *channelValues) setGroup(first, n int, eps float64, loopDType tenso
 	}
 }
 
-// affineLoop returns the loop (x - center)*scale + shift for x of the given dtype. The operands are broadcast.
+// affineLoop returns the loop (x - center)*scale + shift, with the operands x, center, scale and shift. x and the
+// result have the given dtype, the other operands its OpMath. The operands are broadcast.
 func affineLoop(dtype tensor.DType) (*graph.Pointwise, error) {
 	loopDType := dtype.OpMath()
 	b := expr.NewBuilder(dtype, loopDType, loopDType, loopDType)

@@ -10,20 +10,23 @@ import (
 )
 
 type runningAttrs struct {
-	Dim int `attr:"dim" doc:"dimension to run along"`
+	Dim int `attr:"dim" doc:"dimension along which the extremes run"`
 }
 
-// Cummax and Cummin are running extremes with their indices.
+// Cummax and Cummin are running extremes with their indices. A line has all elements along the dimension at one index
+// of the other dimensions.
 var (
 	Cummax = runningExtreme("cummax", "greatest", true)
 	Cummin = runningExtreme("cummin", "least", false)
 )
 
+// runningExtreme defines cummax if greatest is set, else cummin.
 func runningExtreme(name, extreme string, greatest bool) *graph.Op {
 	return kit.Define[runningAttrs](graph.Op{
 		Semantics: graph.Semantics{
-			Name: name, Doc: "Returns the " + extreme + " of the elements so far along a dimension, and its index, the last " +
-				"of equal elements. The first NaN replaces all elements after it; an index is that of the last NaN.",
+			Name: name, Doc: "Returns the " + extreme + " of the elements so far along a dimension, and the index of the last " +
+				"element so far that equals it. From the first NaN on, values are NaN, and indices are those of the last NaN so " +
+				"far.",
 			Params: []graph.Param{kit.Self}, Outputs: []string{"values", "indices"},
 			Infer: func(c *graph.Call) ([]graph.Result, error) {
 				t := c.Type(0)
@@ -58,7 +61,7 @@ func runningExtreme(name, extreme string, greatest bool) *graph.Op {
 }
 
 // runningKernel returns a kernel over row-major elements of dtype d. It processes up to columnUnit adjacent lines at
-// once. Their running extremes are kept in the results: they are the previous elements.
+// once. The running extreme of a line is the previous element of the result.
 func runningKernel[T kit.Sortable](c *graph.Call, d tensor.DType, greatest bool) (*graph.Kernel, error) {
 	m := c.Meta(0)
 	dim, err := tensor.WrapDim(kit.Attrs[runningAttrs](c).Dim, m.Rank())
@@ -71,34 +74,38 @@ func runningKernel[T kit.Sortable](c *graph.Call, d tensor.DType, greatest bool)
 	n, inner := kit.SizeOf(m, dim), tensor.Numel(m.Shape[min(dim+1, m.Rank()):])
 	buffers := []kit.Buffer{builder.Result(0, d), builder.Result(1, tensor.Int64), builder.Dense(builder.In(0), d)}
 	blocks := kit.DivUp(inner, columnUnit)
-	builder.AddPhases(0, 0, buffers, copies.ChunkedPhase(m.Numel()/(n*inner)*blocks, 4*n*min(inner, columnUnit),
-		func(mem *graph.Mem, begin, end int) error {
-			values, indices := runOf[T](mem.Ptrs[0], m.Numel()), runOf[int64](mem.Ptrs[1], m.Numel())
-			in := runOf[T](mem.Ptrs[2], m.Numel())
-			for u := begin; u < end; u++ {
-				first, lines := u%blocks*columnUnit+u/blocks*n*inner, min(columnUnit, inner-u%blocks*columnUnit)
-				if inner == 1 {
-					runLine(mem, values[first:first+n], indices[first:first+n], in[first:first+n], greatest)
-					continue
-				}
-				for i := range n {
-					if i*lines%kit.CheckEvery < lines {
-						mem.CheckContext()
-					}
-					at := first + i*inner
-					before := max(first, at-inner) // the previous elements; not read at i = 0
-					runStep(values[at:at+lines], indices[at:at+lines], in[at:at+lines], values[before:before+lines],
-						indices[before:before+lines], int64(i), greatest)
-				}
+	units, unitCost := m.Numel()/(n*inner)*blocks, 4*n*min(inner, columnUnit)
+	phase := copies.ChunkedPhase(units, unitCost, func(mem *graph.Mem, begin, end int) error {
+		values, indices := sliceAt[T](mem.Ptrs[0], m.Numel()), sliceAt[int64](mem.Ptrs[1], m.Numel())
+		in := sliceAt[T](mem.Ptrs[2], m.Numel())
+		for unit := begin; unit < end; unit++ {
+			// first is the index of the first element of the first line.
+			outer, firstLine := unit/blocks, unit%blocks*columnUnit
+			first, lines := outer*n*inner+firstLine, min(columnUnit, inner-firstLine)
+			if inner == 1 {
+				runLine(mem, values[first:first+n], indices[first:first+n], in[first:first+n], greatest)
+				continue
 			}
-			return nil
-		}))
+			for i := range n {
+				if i*lines%kit.CheckEvery < lines { // about once per CheckEvery elements
+					mem.CheckContext()
+				}
+				at := first + i*inner
+				previous := max(first, at-inner) // not read if i is 0
+				runStep(values[at:at+lines], indices[at:at+lines], in[at:at+lines], values[previous:previous+lines],
+					indices[previous:previous+lines], int64(i), greatest)
+			}
+		}
+		return nil
+	})
+	builder.AddPhases(copies.NoScratch, copies.NoScratch, buffers, phase)
 	return builder.Kernel()
 }
 
-func runOf[T any](p unsafe.Pointer, n int) []T { return unsafe.Slice((*T)(p), n) }
+// sliceAt returns the n elements from address p on.
+func sliceAt[T any](p unsafe.Pointer, n int) []T { return unsafe.Slice((*T)(p), n) }
 
-// runLine writes the extremes of one line. A NaN replaces any extreme, and only a NaN replaces NaN.
+// runLine writes the extremes of one line and their indices. A NaN replaces any extreme, and only a NaN replaces NaN.
 func runLine[T kit.Sortable](mem *graph.Mem, values []T, indices []int64, in []T, greatest bool) {
 	best, bestAt := in[0], 0
 	kit.Blocks(mem.Context, len(in), func(begin, end int) {
@@ -113,8 +120,8 @@ func runLine[T kit.Sortable](mem *graph.Mem, values []T, indices []int64, in []T
 	})
 }
 
-// runStep writes the extremes of adjacent lines at position i. best and bestAt are the extremes at the previous
-// position and their indices; at position 0 they have no meaning.
+// runStep writes the extremes of adjacent lines at index i of the dimension. Element k of each slice belongs to line k.
+// best and bestAt are the extremes at index i-1 and their indices; they are ignored if i is 0.
 func runStep[T kit.Sortable](values []T, indices []int64, in, best []T, bestAt []int64, i int64, greatest bool) {
 	indices, best, bestAt, values = indices[:len(in)], best[:len(in)], bestAt[:len(in)], values[:len(in)]
 	for k, x := range in {
@@ -143,17 +150,14 @@ func runningReference(self *tensor.Tensor, dim int, greatest bool) ([]*tensor.Te
 			if len(at) > 0 {
 				at[dim] = k
 			}
-			v := self.At(at...)
-			x, y := v.Float(), best.Float()
-			exceeds := x >= y
-			if !greatest {
-				exceeds = x <= y
+			element := self.At(at...)
+			x, bestX := element.Float(), best.Float()
+			replaces := greatest && x >= bestX || !greatest && x <= bestX
+			if self.DType.IsIntegral(true) { // float64 does not have all int64
+				replaces = greatest && element.Int() >= best.Int() || !greatest && element.Int() <= best.Int()
 			}
-			if self.DType.IsIntegral(true) {
-				exceeds = greatest && v.Int() >= best.Int() || !greatest && v.Int() <= best.Int()
-			}
-			if k == 0 || x != x || y == y && exceeds {
-				best, bestAt = v, k
+			if k == 0 || x != x || bestX == bestX && replaces {
+				best, bestAt = element, k
 			}
 		}
 		values.Set(best, index...)

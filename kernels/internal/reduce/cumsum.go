@@ -14,7 +14,7 @@ import (
 )
 
 type cumAttrs struct {
-	Dim   int          `attr:"dim" doc:"dimension to run along"`
+	Dim   int          `attr:"dim" doc:"dimension along which the sums or products run"`
 	DType tensor.DType `attr:"dtype" default:"none" doc:"dtype to which self is converted first"`
 }
 
@@ -38,16 +38,17 @@ type scanLoops struct {
 	expr.Scanner
 }
 
-// newComplexScan returns the loops for complex numbers, whose scans expressions do not support. first is the initial
-// value. row scans one line; columns makes one step in each of len(a) adjacent lines, whose running values are a.
-func newComplexScan[T tensor.Element](first complex128, row func(a *complex128, dst, x []T),
+// newComplexScan returns the loops of a scan of complex numbers, which expressions do not support. initial is the value
+// before the first element. row scans one line; columns makes one step in each of len(a) adjacent lines, whose running
+// values are a.
+func newComplexScan[T tensor.Element](initial complex128, row func(a *complex128, dst, x []T),
 	columns func(a []complex128, dst, x []T)) scanLoops {
 	return scanLoops{tensor.DTypeOf[T](), expr.Scanner{
-		Carry: int(unsafe.Sizeof(first)),
+		Carry: int(unsafe.Sizeof(initial)),
 		Begin: func(acc unsafe.Pointer, n int) {
 			a := unsafe.Slice((*complex128)(acc), n)
 			for i := range a {
-				a[i] = first
+				a[i] = initial
 			}
 		},
 		Row: func(acc, dst, x unsafe.Pointer, n int) {
@@ -61,8 +62,8 @@ func newComplexScan[T tensor.Element](first complex128, row func(a *complex128, 
 
 // scanLoopsOf returns the loops of a scan by op in dtype d. complexLoops has the loops for complex64 and complex128.
 func scanLoopsOf(op expr.Op, d tensor.DType, complexLoops [2]scanLoops) scanLoops {
-	if s := expr.Scanning(op, kit.LoopDType(d)); s != nil {
-		return scanLoops{kit.LoopDType(d), *s}
+	if scanner := expr.Scanning(op, kit.LoopDType(d)); scanner != nil {
+		return scanLoops{kit.LoopDType(d), *scanner}
 	}
 	if d == complexLoops[0].dtype {
 		return complexLoops[0]
@@ -110,16 +111,16 @@ func scanOp(name, doc string, op expr.Op, loops [2]scanLoops, combine func(a, b 
 				elementCost: graph.Each{Simple: fusion.ScanSimple},
 				lower: func(call *graph.Call, dim int, order lineOrder) (*graph.Kernel, error) {
 					d := dtype(call)
-					l := scanLoopsOf(op, d, loops)
-					// An expression also converts the elements; compileScan would copy them first.
-					if call.Meta(0).DType != l.dtype || d != l.dtype {
+					scan := scanLoopsOf(op, d, loops)
+					// An expression also converts the elements; compileScan would convert them in a copy.
+					if call.Meta(0).DType != scan.dtype || d != scan.dtype {
 						rows := order.applyTo(func(c *graph.Call) (*graph.Rows, error) { return scanRows(c, op, d) })
 						k, err := lowerSuitedRows(call, rows)
 						if k != nil || err != nil {
 							return k, err
 						}
 					}
-					return compileScan(call, dim, order, d, l)
+					return compileScan(call, dim, order, d, scan)
 				}}.impls(),
 		},
 	})
@@ -138,14 +139,16 @@ func scanRows(c *graph.Call, op expr.Op, d tensor.DType) (*graph.Rows, error) {
 }
 
 // compileScan returns the kernel of a scan along dim over elements converted to dtype. The operand is first copied if
-// its elements have another dtype than the loops, or are not contiguous in this order.
-func compileScan(call *graph.Call, dim int, order lineOrder, dtype tensor.DType, l scanLoops) (*graph.Kernel, error) {
+// its elements have another dtype than the loops, or are not contiguous in the given order of lines.
+func compileScan(call *graph.Call, dim int, order lineOrder, dtype tensor.DType, loops scanLoops) (*graph.Kernel,
+	error) {
 	if call.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
 	builder := copies.NewKernelBuilder(call)
 	in, out := builder.In(0), kit.OutBuffer(call, 0)
-	// The operand is [outer, n, inner]: n elements in each of inner adjacent lines. With rows, inner is 1.
+	// The operand is [outer, n, inner]: n elements in each of inner adjacent lines. If lines are processed one after
+	// another, dim is moved to the end, and inner is 1.
 	n, inner := kit.SizeOf(call.Meta(0), dim), 1
 	if order == lineRows {
 		in, out = withDimLast(in, dim), withDimLast(out, dim)
@@ -153,22 +156,24 @@ func compileScan(call *graph.Call, dim int, order lineOrder, dtype tensor.DType,
 		inner = tensor.Numel(call.Meta(0).Shape[min(dim+1, call.Meta(0).Rank()):])
 	}
 	// Elements are rounded to dtype before they are converted to the dtype of the loops.
-	in, result := builder.Dense(builder.Dense(in, dtype), l.dtype), out
-	if out.Meta.DType != l.dtype || !out.Meta.IsContiguous() {
-		result = builder.Temp(l.dtype, out.Meta.Shape...)
+	in, result := builder.Dense(builder.Dense(in, dtype), loops.dtype), out
+	if out.Meta.DType != loops.dtype || !out.Meta.IsContiguous() {
+		result = builder.Temp(loops.dtype, out.Meta.Shape...)
 	}
 	// A unit of work is a block of up to columnUnit adjacent lines: unit = outer index * blocks + block.
-	blocks, size := kit.DivUp(inner, columnUnit), l.dtype.Size()
+	blocks, size := kit.DivUp(inner, columnUnit), loops.dtype.Size()
 	units := out.Meta.Numel() / (n * inner) * blocks
-	builder.AddPhases(0, columnUnit*l.Carry, []kit.Buffer{result, in}, copies.ChunkedPhase(units, n*min(inner, columnUnit),
-		func(m *graph.Mem, begin, end int) error {
-			for u := begin; u < end; u++ {
-				first := u%blocks*columnUnit + u/blocks*n*inner // index of the first element of the first line
-				l.scan(m, unsafe.Add(m.Ptrs[0], first*size), unsafe.Add(m.Ptrs[1], first*size), n, inner*size,
-					min(columnUnit, inner-u%blocks*columnUnit))
-			}
-			return nil
-		}))
+	phase := copies.ChunkedPhase(units, n*min(inner, columnUnit), func(m *graph.Mem, begin, end int) error {
+		for unit := begin; unit < end; unit++ {
+			// first is the index of the first element of the first line.
+			outer, firstLine := unit/blocks, unit%blocks*columnUnit
+			first := outer*n*inner + firstLine
+			loops.scan(m, unsafe.Add(m.Ptrs[0], first*size), unsafe.Add(m.Ptrs[1], first*size), n, inner*size,
+				min(columnUnit, inner-firstLine))
+		}
+		return nil
+	})
+	builder.AddPhases(copies.NoScratch, columnUnit*loops.Carry, []kit.Buffer{result, in}, phase)
 	if !result.IsPtr(0) {
 		builder.AddCopies(copies.Job{Dst: out, Src: result})
 	}
@@ -181,17 +186,17 @@ func compileScan(call *graph.Call, dim int, order lineOrder, dtype tensor.DType,
 
 // withDimLast returns a buffer with a dimension moved to the end.
 func withDimLast(b kit.Buffer, dim int) kit.Buffer {
-	last := func(list []int) []int {
+	moveToEnd := func(list []int) []int {
 		return append(slices.Delete(slices.Clone(list), dim, dim+1), list[dim])
 	}
 	if m := b.Meta; m.Rank() > 0 {
-		m.Shape, m.Strides = last(m.Shape), last(m.Strides)
+		m.Shape, m.Strides = moveToEnd(m.Shape), moveToEnd(m.Strides)
 		b = b.View(m)
 	}
 	return b
 }
 
-// scan scans adjacent lines of n elements. The elements of a line are step bytes apart.
+// scan scans the given number of adjacent lines of n elements. The elements of a line are step bytes apart.
 func (l *scanLoops) scan(mem *graph.Mem, out, in unsafe.Pointer, n, step, lines int) {
 	carry := unsafe.Pointer(&mem.WorkerScratch[0])
 	l.Begin(carry, lines)
@@ -209,13 +214,14 @@ func (l *scanLoops) scan(mem *graph.Mem, out, in unsafe.Pointer, n, step, lines 
 	}
 }
 
+// scanReference computes each result from all elements of its line up to it.
 func scanReference(self *tensor.Tensor, dim int, dtype tensor.DType, combine func(a, b complex128) complex128,
 	combineInts func(a, b int64) int64) *tensor.Tensor {
 	self = self.CopyTo(tensor.New(dtype, self.Shape...))
 	out := tensor.Zeros(dtype, self.Shape...)
 	kit.EachIndex(self.Shape, func(index []int) {
 		at := append([]int(nil), index...)
-		var sum tensor.Scalar
+		var result tensor.Scalar
 		last := 0
 		if len(at) > 0 {
 			last = at[dim]
@@ -227,14 +233,14 @@ func scanReference(self *tensor.Tensor, dim int, dtype tensor.DType, combine fun
 			v := self.At(at...)
 			switch {
 			case k == 0:
-				sum = v
+				result = v
 			case dtype.IsIntegral(true):
-				sum = tensor.IntScalar(combineInts(sum.Int(), v.Int()))
+				result = tensor.IntScalar(combineInts(result.Int(), v.Int()))
 			default:
-				sum = tensor.ComplexScalar(combine(sum.Complex(), v.Complex()))
+				result = tensor.ComplexScalar(combine(result.Complex(), v.Complex()))
 			}
 		}
-		out.Set(sum, index...)
+		out.Set(result, index...)
 	})
 	return out
 }

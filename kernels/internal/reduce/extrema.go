@@ -21,6 +21,7 @@ var (
 		"min_values", false)
 )
 
+// extremumOp defines amax if greatest is set, else amin. kernel is the name of PyTorch's kernel, for messages.
 func extremumOp(name, doc, kernel string, greatest bool) *graph.Op {
 	return folds.Define(graph.SchemaOf[extremaAttrs](), graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc,
@@ -28,7 +29,7 @@ func extremumOp(name, doc, kernel string, greatest bool) *graph.Op {
 			Attrs: graph.Attrs{"dim": []int{1}}}},
 	}}, func(c *graph.Call) (folds.Spec, error) {
 		a, t := kit.Attrs[extremaAttrs](c), c.Type(0)
-		if err := nonEmpty(name, t, a.Dim, " Specify the reduction dim with the 'dim' argument."); err != nil {
+		if err := checkNonEmpty(name, t, a.Dim, " Specify the reduction dim with the 'dim' argument."); err != nil {
 			return folds.Spec{}, err
 		}
 		mask, err := rule.ReduceMask(a.Dim, t.Rank())

@@ -11,8 +11,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// nonEmpty rejects reductions over no elements, for ops without an identity element (zero_numel_check_dims).
-func nonEmpty(name string, t tensor.Type, dims []int, hint string) error {
+// checkNonEmpty rejects reductions over no elements, for ops without an identity element, as PyTorch's
+// zero_numel_check_dims does. An empty list dims stands for all dimensions. hint is appended to the message for it.
+func checkNonEmpty(name string, t tensor.Type, dims []int, hint string) error {
 	if !kit.IsEmpty(t) {
 		return nil
 	}
@@ -20,17 +21,18 @@ func nonEmpty(name string, t tensor.Type, dims []int, hint string) error {
 		return fmt.Errorf("%s(): Expected reduction dim to be specified for input.numel() == 0.%s", name, hint)
 	}
 	for _, d := range dims {
-		w, err := tensor.WrapDim(d, t.Rank())
+		wrapped, err := tensor.WrapDim(d, t.Rank())
 		if err != nil {
 			return err
 		}
-		if kit.SizeIs(t.Shape[w], 0) {
+		if kit.SizeIs(t.Shape[wrapped], 0) {
 			return fmt.Errorf("%s(): Expected reduction dim %d to have non-zero size.", name, d)
 		}
 	}
 	return nil
 }
 
+// extremumSpec describes the reduction to the greatest element, or to the least.
 func extremumSpec(d tensor.DType, mask []bool, keepdim, greatest bool) folds.Spec {
 	return folds.Spec{Mask: mask, Keepdim: keepdim, Cast: d, Outs: []tensor.DType{d},
 		Computation: func() folds.Computation {
@@ -49,7 +51,7 @@ func refBest(x []tensor.Scalar, greatest bool) int {
 		switch b := x[best]; {
 		case v.Float() != v.Float():
 			return i
-		case v.DType() == tensor.Float64:
+		case v.DType() == tensor.Float64: // the dtype of all scalars that are floats
 			if greatest && v.Float() > b.Float() || !greatest && v.Float() < b.Float() {
 				best = i
 			}
@@ -62,7 +64,7 @@ func refBest(x []tensor.Scalar, greatest bool) int {
 	return best
 }
 
-// extremumRow returns the greatest or least element of a row as an expression.
+// extremumRow returns the greatest or least element of a row as an expression. true is greater than false.
 func extremumRow(b *expr.Builder, x folds.Number, greatest bool) []folds.Number {
 	op := map[bool]expr.Op{false: expr.Min, true: expr.Max}[greatest]
 	if b.DType(x.Re) == tensor.Bool {
@@ -71,8 +73,8 @@ func extremumRow(b *expr.Builder, x folds.Number, greatest bool) []folds.Number 
 	return []folds.Number{folds.Real(b.Reduce(op, x.Re))}
 }
 
-// extremumFold returns the fold of the greatest or least element in Go. The fold of floats also finds the position,
-// which takes no longer (see greatestRow).
+// extremumFold returns the fold of the greatest or least element, in Go. The fold of floats also finds the position of
+// the element, which takes no longer (see greatestRow).
 func extremumFold(d tensor.DType, greatest bool) *iter.Fold {
 	switch kit.LoopDType(d) {
 	case tensor.Float32:

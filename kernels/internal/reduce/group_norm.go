@@ -28,11 +28,10 @@ var GroupNorm = kit.Define[groupNormAttrs](graph.Op{
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			a := kit.Attrs[groupNormAttrs](c)
 			in = append(slices.Clone(in), nil, nil)[:3]
-			size := in[0].Shape[1] / a.NumGroups
-			return []*tensor.Tensor{normReference(in[0], a.Eps, func(index []int) int {
-				return index[0]*a.NumGroups + index[1]/size
-			},
-				func(index []int) int { return index[1] }, in[1], in[2], nil, nil)}, nil
+			channelsPerGroup := in[0].Shape[1] / a.NumGroups
+			group := func(index []int) int { return index[0]*a.NumGroups + index[1]/channelsPerGroup }
+			channel := func(index []int) int { return index[1] }
+			return []*tensor.Tensor{normReference(in[0], a.Eps, group, channel, in[1], in[2], nil, nil)}, nil
 		},
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 4, 3, 3).WithStrides([]int{36, 1, 12, 4}),
 			tensor.New(tensor.Float32, 4), tensor.New(tensor.Float32, 4)}, Attrs: graph.Attrs{"num_groups": 2}}},
@@ -59,36 +58,35 @@ const (
 )
 
 // groupNormRows returns the expression over the operand viewed as [n, groups, c/groups, ...]. A row has all dimensions
-// except the first two. groupNormRows returns nil if rows consist of many short runs. In this case, the channels of all
-// groups are contiguous, and a channelNorm processes them together.
+// except the first two. groupNormRows returns nil if rows consist of many short runs; the loops of a channelNorm then
+// have longer runs, because the channels of all groups are contiguous.
 func groupNormRows(c *graph.Call) (*graph.Rows, error) {
 	a, m := kit.Attrs[groupNormAttrs](c), c.Meta(0)
 	run := m.Shape[1] / a.NumGroups
 	if m.Strides[1] == 1 && run > 1 && run < shortRun && tensor.Numel(m.Shape[2:]) >= manyRuns {
 		return nil, nil
 	}
-	return sampleNormRows(c, a.NumGroups, a.NumGroups, a.Eps)
+	return sampleNormRows(c, a.NumGroups, a.Eps)
 }
 
-// sampleNormRows returns the normalization as an expression over all dimensions except the first two. groups is the
-// number of groups of channels. split is groups if the operand is viewed with the group as dimension 1, or 0 if
-// dimension 1 already is the group.
-func sampleNormRows(c *graph.Call, split, groups int, eps float64) (*graph.Rows, error) {
+// sampleNormRows returns the normalization of an operand [n, c, ...] as an expression. A row has c/groups channels of a
+// sample, at all positions. groups 0 stands for rows of one channel.
+func sampleNormRows(c *graph.Call, groups int, eps float64) (*graph.Rows, error) {
 	b, v, in, mask := normOperands(c, c.Meta(0).Rank()-2, 2)
-	if split != 0 {
-		// The mask is for [n, split, c/split, ...]: the channels of a group are part of the row.
+	shape, channelsPerRow := c.Meta(0).Shape, 1
+	if groups != 0 {
+		// The mask is for [n, groups, c/groups, ...]: the channels of a group are part of the row.
 		mask = slices.Insert(mask, 2, true)
+		channelsPerRow = shape[1] / groups
 	}
-	shape := c.Meta(0).Shape
-	// A row has the channels of a group at all positions.
-	y := affineNormRow(b, v, float64(shape[1]/groups*tensor.Numel(shape[2:])), eps)
+	y := affineNormRow(b, v, float64(channelsPerRow*tensor.Numel(shape[2:])), eps)
 	r, err := singleResultRows(b, mask, in, y, c.Meta(0).DType)
 	if err != nil {
 		return nil, err
 	}
-	r.Split, r.Channels = split, make([]bool, len(in))
-	for k, i := range in {
-		r.Channels[k] = i > 0 // weight and bias
+	r.Split, r.Channels = groups, make([]bool, len(in))
+	for k, operand := range in {
+		r.Channels[k] = operand > 0 // weight and bias
 	}
 	return r, nil
 }
@@ -109,26 +107,27 @@ func inferGroupNorm(call *graph.Call) ([]graph.Result, error) {
 			"%s and num_groups=%d", tensor.Sizes(input.Shape), attrs.NumGroups)
 	}
 	for i, name := range []string{"weight", "bias"} {
-		if p := call.Type(i + 1); call.Has(i+1) && (p.Rank() != 1 || p.Shape[0].Ne(input.Shape[1]).Holds()) {
+		param := call.Type(i + 1)
+		if call.Has(i+1) && (param.Rank() != 1 || param.Shape[0].Ne(input.Shape[1]).Holds()) {
 			return nil, fmt.Errorf("Expected %s to be a vector of size equal to the number of channels in input, but got %s "+
-				"of shape %s and input of shape %s", name, name, tensor.Sizes(p.Shape), tensor.Sizes(input.Shape))
+				"of shape %s and input of shape %s", name, name, tensor.Sizes(param.Shape), tensor.Sizes(input.Shape))
 		}
 	}
 	if !input.DType.IsFloat() {
 		return nil, kit.NotImplementedBy("GroupNormKernelImpl", input.DType)
 	}
-	if err := normDTypes(call, 1, 2); err != nil {
+	if err := checkNormDTypes(call, 1, 2); err != nil {
 		return nil, err
 	}
 	// PyTorch makes the operand contiguous in the format that its strides suggest. The result has the format that the
 	// strides of this copy suggest.
-	f := input.SuggestMemoryFormat(false)
-	if !input.Is(f) {
-		st, err := f.SymbolicStrides(input.Shape)
+	format := input.SuggestMemoryFormat(false)
+	if !input.Is(format) {
+		strides, err := format.SymbolicStrides(input.Shape)
 		if err != nil {
 			return nil, err
 		}
-		input = input.WithStrides(st)
+		input = input.WithStrides(strides)
 	}
 	out, err := tensor.NewTypeFormat(input.DType, input.Shape, input.SuggestMemoryFormat(false))
 	return call.One(out), err
@@ -141,7 +140,8 @@ type instanceNormAttrs struct {
 	CuDNN         bool    `attr:"cudnn_enabled" default:"true" doc:"has no effect"`
 }
 
-// InstanceNorm normalizes each channel of each sample. The result is row-major.
+// InstanceNorm normalizes each channel of each sample. The result is row-major. Its operands are input, weight, bias,
+// running_mean and running_var.
 var InstanceNorm = kit.Define[instanceNormAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "instance_norm",
@@ -153,13 +153,13 @@ var InstanceNorm = kit.Define[instanceNormAttrs](graph.Op{
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			a := kit.Attrs[instanceNormAttrs](c)
 			in = append(slices.Clone(in), nil, nil, nil, nil)[:5]
+			runningMean, runningVar := in[3], in[4]
 			if a.UseInputStats {
-				in[3], in[4] = nil, nil
+				runningMean, runningVar = nil, nil
 			}
-			return []*tensor.Tensor{normReference(in[0], a.Eps, func(index []int) int {
-				return index[0]*in[0].Shape[1] + index[1]
-			},
-				func(index []int) int { return index[1] }, in[1], in[2], in[3], in[4])}, nil
+			group := func(index []int) int { return index[0]*in[0].Shape[1] + index[1] }
+			channel := func(index []int) int { return index[1] }
+			return []*tensor.Tensor{normReference(in[0], a.Eps, group, channel, in[1], in[2], runningMean, runningVar)}, nil
 		},
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4, 4)}}},
 	},
@@ -180,14 +180,14 @@ var InstanceNorm = kit.Define[instanceNormAttrs](graph.Op{
 	},
 })
 
-// instanceNormRows returns the expression over rows. It returns nil if the statistics are given, because then no row is
-// reduced.
+// instanceNormRows returns the expression over rows of one channel. It returns nil if the statistics are operands,
+// because then no row is reduced.
 func instanceNormRows(c *graph.Call) (*graph.Rows, error) {
 	a := kit.Attrs[instanceNormAttrs](c)
 	if !a.UseInputStats {
 		return nil, nil
 	}
-	return sampleNormRows(c, 0, c.Meta(0).Shape[1], a.Eps)
+	return sampleNormRows(c, 0, a.Eps)
 }
 
 func inferInstanceNorm(call *graph.Call) ([]graph.Result, error) {
@@ -205,7 +205,7 @@ func inferInstanceNorm(call *graph.Call) ([]graph.Result, error) {
 		if !input.DType.IsFloat() {
 			return nil, kit.NotImplementedBy("batch_norm", input.DType)
 		}
-		if err := batchNormDTypes(call); err != nil {
+		if err := checkBatchNormDTypes(call); err != nil {
 			return nil, err
 		}
 		return call.One(input.RowMajor()), nil
@@ -213,14 +213,15 @@ func inferInstanceNorm(call *graph.Call) ([]graph.Result, error) {
 	return emptyInstanceNorm(call)
 }
 
-// emptyInstanceNorm infers the result for no elements. PyTorch then computes a batch_norm of a single sample that has
-// the channels of all samples, with weight and bias repeated for each sample.
+// emptyInstanceNorm infers the result for an input without elements. PyTorch then computes a batch_norm of a single
+// sample that has the channels of all samples, with weight and bias repeated for each sample. Weight and bias are thus
+// empty if there are no samples.
 func emptyInstanceNorm(call *graph.Call) ([]graph.Result, error) {
-	m := call.Type(0)
-	if (call.Has(1) || call.Has(2)) && kit.SizeIs(m.Shape[0], 0) {
+	input := call.Type(0)
+	if (call.Has(1) || call.Has(2)) && kit.SizeIs(input.Shape[0], 0) {
 		return nil, errors.New("select(): index 0 out of range for tensor of size [0] at dimension 0")
 	}
-	oneSample, err := m.View(append([]sym.Int{sym.Of(1), m.Shape[0].Mul(m.Shape[1])}, m.Shape[2:]...))
+	oneSample, err := input.View(append([]sym.Int{sym.Of(1), input.Shape[0].Mul(input.Shape[1])}, input.Shape[2:]...))
 	if err != nil {
 		return nil, err
 	}
@@ -228,6 +229,6 @@ func emptyInstanceNorm(call *graph.Call) ([]graph.Result, error) {
 	if oneSample, err = emptyBatchNormType(call, oneSample); err != nil {
 		return nil, err
 	}
-	out, err := oneSample.View(m.Shape)
+	out, err := oneSample.View(input.Shape)
 	return call.One(out), err
 }

@@ -36,14 +36,14 @@ var Hardmax = kit.Define[hardmaxAttrs](graph.Op{
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			input := in[0]
 			out := tensor.Zeros(input.DType, input.Shape...)
-			if input.Rank() == 0 {
+			if input.Rank() == 0 { // the only element is the greatest
 				out.Set(tensor.IntScalar(1))
 				return []*tensor.Tensor{out}, nil
 			}
 			d, err := tensor.WrapDim(kit.Attrs[hardmaxAttrs](c).Dim, input.Rank())
 			line := make([]tensor.Scalar, input.Shape[d])
 			kit.EachIndex(input.Shape, func(index []int) {
-				if index[d] > 0 { // each line once
+				if index[d] > 0 { // a line is processed at its first element
 					return
 				}
 				for i := range line {
@@ -60,8 +60,8 @@ var Hardmax = kit.Define[hardmaxAttrs](graph.Op{
 			{In: []tensor.Meta{kit.ExTransposed}, Attrs: graph.Attrs{"dim": 0}}},
 	},
 	Facts: graph.Facts{
-		FixedLayoutReason: "a row is written in the order in which it is read",
-		UnfusableReason:   "reads a whole row before it writes one, in its own kernel",
+		FixedLayoutReason: "a row of the result is written in the order in which the row of the operand is read",
+		UnfusableReason:   "reads a whole row before it writes the row, in its own kernel",
 	},
 	Lowerings: graph.Lowerings{
 		Rows: hardmaxRows,
@@ -77,8 +77,8 @@ var Hardmax = kit.Define[hardmaxAttrs](graph.Op{
 	},
 })
 
-// hardmaxRows returns the expression over rows. It finds the position of the first greatest element as [bestRow] does,
-// and compares each position with this position.
+// hardmaxRows returns the expression over rows. It finds the position of the first greatest element as [bestRow] does.
+// The result is 1 at this position and 0 at all others.
 func hardmaxRows(call *graph.Call) (*graph.Rows, error) {
 	dim, err := tensor.WrapDim(kit.Attrs[hardmaxAttrs](call).Dim, call.Meta(0).Rank())
 	if err != nil {
@@ -107,15 +107,18 @@ func compileHardmax(c *graph.Call, dim int) (*graph.Kernel, error) {
 	positions, one := builder.Temp(tensor.Int64, shape...), tensor.Zeros(dtype)
 	one.Set(tensor.IntScalar(1))
 	builder.AddCall(Argmax, graph.Attrs{"dim": dim, "keepdim": true}, []kit.Buffer{positions}, builder.In(0))
-	// The result is [outer, n, inner], positions are [outer, inner]. A unit of work is one index of outer.
+	// The result is [outer, n, inner], positions are [outer, inner]. A unit of work is one index of outer. It clears its
+	// part of the result and then copies a 1 to each position.
 	inner := tensor.Numel(m.Shape[min(dim+1, m.Rank()):])
-	builder.AddPhases(0, 0, []kit.Buffer{builder.Result(0, dtype), positions, kit.DataBuffer(one)},
+	buffers := []kit.Buffer{builder.Result(0, dtype), positions, kit.DataBuffer(one)}
+	builder.AddPhases(copies.NoScratch, copies.NoScratch, buffers,
 		copies.ChunkedPhase(m.Numel()/(n*inner), n*inner, func(m *graph.Mem, begin, end int) error {
-			for u := begin; u < end; u++ {
-				y := kit.PlaneOf[byte](m.Ptrs[0], u, n*inner*dtype.Size())
-				kit.Blocks(m.Context, len(y), func(from, to int) { clear(y[from:to]) })
-				for i, p := range kit.PlaneOf[int64](m.Ptrs[1], u, inner) {
-					copy(y[(int(p)*inner+i)*dtype.Size():], unsafe.Slice((*byte)(m.Ptrs[2]), dtype.Size()))
+			for unit := begin; unit < end; unit++ {
+				resultBytes := kit.PlaneOf[byte](m.Ptrs[0], unit, n*inner*dtype.Size())
+				kit.Blocks(m.Context, len(resultBytes), func(from, to int) { clear(resultBytes[from:to]) })
+				oneBytes := unsafe.Slice((*byte)(m.Ptrs[2]), dtype.Size())
+				for i, position := range kit.PlaneOf[int64](m.Ptrs[1], unit, inner) {
+					copy(resultBytes[(int(position)*inner+i)*dtype.Size():], oneBytes)
 				}
 			}
 			return nil

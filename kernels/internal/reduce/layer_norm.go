@@ -29,16 +29,17 @@ var LayerNorm = kit.Define[layerNormAttrs](graph.Op{
 			a := kit.Attrs[layerNormAttrs](c)
 			in = append(slices.Clone(in), nil, nil)[:3]
 			shape := in[0].Shape
-			first := len(shape) - len(a.NormalizedShape)
-			ravel := func(index, shape []int) int {
+			first := len(shape) - len(a.NormalizedShape) // the first normalized dimension
+			rowMajorIndex := func(index, shape []int) int {
 				i := 0
 				for d, s := range shape {
 					i = i*s + index[d]
 				}
 				return i
 			}
-			return []*tensor.Tensor{normReference(in[0], a.Eps, func(index []int) int { return ravel(index, shape[:first]) },
-				func(index []int) int { return ravel(index[first:], shape[first:]) }, in[1], in[2], nil, nil)}, nil
+			row := func(index []int) int { return rowMajorIndex(index, shape[:first]) }
+			param := func(index []int) int { return rowMajorIndex(index[first:], shape[first:]) }
+			return []*tensor.Tensor{normReference(in[0], a.Eps, row, param, in[1], in[2], nil, nil)}, nil
 		},
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4), tensor.New(tensor.Float32, 4),
 			tensor.New(tensor.Float32, 4)},
@@ -52,7 +53,7 @@ var LayerNorm = kit.Define[layerNormAttrs](graph.Op{
 			if k, err := compileRows(c, layerNormRows); k != nil || err != nil {
 				return k, err
 			}
-			return compileRowNorm(c, len(a.NormalizedShape), a.Eps, false)
+			return compileRowNorm(c, layerNorm, len(a.NormalizedShape), a.Eps)
 		},
 	},
 })
@@ -64,21 +65,21 @@ func inferLayerNorm(call *graph.Call) ([]graph.Result, error) {
 			"element, but got normalized_shape = []")
 	}
 	for i, name := range []string{"weight", "bias"} {
-		if p := call.Type(i + 1); call.Has(i+1) && !tensor.SameSizes(p.Shape, shape) {
+		if param := call.Type(i + 1); call.Has(i+1) && !tensor.SameSizes(param.Shape, shape) {
 			return nil, fmt.Errorf("Expected %s to be of same shape as normalized_shape, but got %s of shape %s and "+
 				"normalized_shape = %s",
-				name, name, tensor.Sizes(p.Shape), tensor.Sizes(shape))
+				name, name, tensor.Sizes(param.Shape), tensor.Sizes(shape))
 		}
 	}
 	if first := input.Rank() - len(shape); first < 0 || !tensor.SameSizes(input.Shape[first:], shape) {
-		list := tensor.Sizes(shape)
-		return nil, fmt.Errorf("Given normalized_shape=%s, expected input with shape [*, %s, but got input of size%s", list,
-			list[1:], tensor.Sizes(input.Shape))
+		sizes := tensor.Sizes(shape) // with brackets
+		return nil, fmt.Errorf("Given normalized_shape=%s, expected input with shape [*, %s, but got input of size%s", sizes,
+			sizes[1:], tensor.Sizes(input.Shape))
 	}
 	if !input.DType.IsFloat() {
 		return nil, kit.NotImplementedBy("LayerNormKernelImpl", input.DType)
 	}
-	if err := normDTypes(call, 1, 2); err != nil {
+	if err := checkNormDTypes(call, 1, 2); err != nil {
 		return nil, err
 	}
 	return call.One(input.RowMajor()), nil

@@ -22,9 +22,9 @@ const (
 // the dimension at one index of the other dimensions.
 type lineOp struct {
 	dim          func(c *graph.Call) (int, error)         // returns the dimension of a call, counted from the front
-	typicalAttrs any                                      // attributes of a typical call, for the cost of the expression
-	elementCost  graph.Each                               // cost of an element if there is no expression
-	rows         func(c *graph.Call) (*graph.Rows, error) // returns the expression over a row, or nil if there is none
+	typicalAttrs any                                      // attributes of a typical call, for the cost of rows
+	elementCost  graph.Each                               // cost of an element if rows is nil or there is no machine code
+	rows         func(c *graph.Call) (*graph.Rows, error) // returns the expression over a row; nil if there is none
 	// lower returns the kernel that processes lines in the given order.
 	lower func(c *graph.Call, dim int, order lineOrder) (*graph.Kernel, error)
 }
@@ -34,8 +34,8 @@ const columnUnit = 256
 
 // The rates of lines, by their names in machine profiles. Expressions have other rates.
 const (
-	lineBegin   = "line.begin"   // the start of a line, or of one element in each of up to columnUnit adjacent lines
-	lineStrided = "line.strided" // an element that is copied to or from a contiguous run
+	lineBegin   = "line.begin"   // the start of a line, or of a step in up to columnUnit adjacent lines
+	lineStrided = "line.strided" // an element that is copied because its run is not contiguous
 )
 
 // impls returns an implementation for each order. Results may have any order of dimensions.
@@ -48,11 +48,11 @@ func (o lineOp) impls() []graph.Impl {
 	for i := range list {
 		order := lineOrder(i)
 		list[i].Work = func(c *graph.Call, w graph.Walk) graph.Work {
-			e, ok := effort()
-			return o.work(c, order, w, e, ok)
+			e, compiled := effort()
+			return o.work(c, order, w, e, compiled)
 		}
 		list[i].Read = func(c *graph.Call, w graph.Walk, _ int, m tensor.Meta) (work graph.Work, ok bool) {
-			_, run, _ := o.runs(c, order, m, w.ResultLayout(0, c.Out[0]))
+			_, run, _ := o.axes(c, order, m, w.ResultLayout(0, c.Out[0]))
 			addStridedAccess(&work, m, run.N == 1 || run.In == m.DType.Size())
 			return work, true
 		}
@@ -78,9 +78,10 @@ func (order lineOrder) applyTo(rows func(c *graph.Call) (*graph.Rows, error)) fu
 	}
 }
 
-// runs returns the axis along the lines, and the axis of a run: the elements that are accessed one after another. m and
-// out are the layouts of operand and result.
-func (o lineOp) runs(c *graph.Call, order lineOrder, m, out tensor.Meta) (line, run axes.Axis, err error) {
+// axes returns two axes: along a line, and along a run. A run has the elements that are accessed one after another:
+// those of a line in order lineRows, one of each of up to columnUnit adjacent lines in order lineColumns. m and out are
+// the metas of operand and result.
+func (o lineOp) axes(c *graph.Call, order lineOrder, m, out tensor.Meta) (line, run axes.Axis, err error) {
 	dim, err := o.dim(c)
 	if err != nil {
 		return line, run, err
@@ -103,9 +104,9 @@ func lineMask(rank, dim int) []bool {
 	return mask
 }
 
-// effort returns the predicted effort of the expression over a row of float32. It returns false if there is no
+// effort returns the predicted effort of the expression over a row of float32. compiled is false if there is no
 // expression or no machine code.
-func (o lineOp) effort() (e fusion.Effort, ok bool) {
+func (o lineOp) effort() (e fusion.Effort, compiled bool) {
 	if o.rows == nil || !loops.CodeAvailable() {
 		return e, false
 	}
@@ -119,17 +120,18 @@ func (o lineOp) effort() (e fusion.Effort, ok bool) {
 	return fusion.EffortOf(r.Code), true
 }
 
-// work returns the cost of the op if the operand has the layout of the result.
+// work returns the work of the op if the operand has the layout that w gives the result. If compiled is set, e is the
+// effort of the expression.
 func (o lineOp) work(c *graph.Call, order lineOrder, w graph.Walk, e fusion.Effort, compiled bool) graph.Work {
 	work, out := graph.Work{Steps: 1}, w.ResultLayout(0, c.Out[0])
 	c.AddStreamed(&work)
-	line, run, err := o.runs(c, order, out, out)
+	line, run, err := o.axes(c, order, out, out)
 	if err != nil {
 		return work
 	}
 	n := float64(out.Numel())
 	if compiled {
-		// By columns, a vector register has several lines, which count as one row.
+		// In order lineColumns, a vector register holds elements of several lines. These lines count as one row.
 		rows := n / float64(max(1, line.N))
 		if order == lineColumns {
 			rows /= float64(max(1, min(run.N, columnLanes)))
@@ -150,9 +152,9 @@ func (o lineOp) work(c *graph.Call, order lineOrder, w graph.Walk, e fusion.Effo
 // columnLanes is the number of adjacent lines that a vector register holds.
 const columnLanes = 16
 
-// addStridedAccess adds the additional cost of accessing a value in strided runs.
-func addStridedAccess(w *graph.Work, m tensor.Meta, dense bool) {
-	if !dense {
+// addStridedAccess adds the cost of the copies of a value with meta m if its runs are not contiguous.
+func addStridedAccess(w *graph.Work, m tensor.Meta, contiguousRuns bool) {
+	if !contiguousRuns {
 		w.Do(lineStrided, float64(m.Numel()))
 	}
 }

@@ -27,13 +27,13 @@ var Logsumexp = folds.Define(graph.SchemaOf[logsumexpAttrs](), graph.Op{
 	},
 	Facts: graph.Facts{Each: graph.Each{Simple: 1, Function: 0.7}},
 }, func(c *graph.Call) (folds.Spec, error) {
-	a, m := kit.Attrs[logsumexpAttrs](c), c.Type(0)
-	if m.DType.IsComplex() {
+	a, self := kit.Attrs[logsumexpAttrs](c), c.Type(0)
+	if self.DType.IsComplex() {
 		return folds.Spec{}, errors.New("logsumexp(): Expected floating point type for result tensor, but got: " +
-			m.DType.TorchName())
+			self.DType.TorchName())
 	}
-	mask, err := rule.ReduceMask(a.Dim, m.Rank())
-	d := tensor.FloatFor(m.DType)
+	mask, err := rule.ReduceMask(a.Dim, self.Rank())
+	d := tensor.FloatFor(self.DType)
 	return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: d, Outs: []tensor.DType{d},
 		Computation: func() folds.Computation {
 			return folds.Computation{Row: logsumexpRow,
@@ -54,14 +54,15 @@ var Logsumexp = folds.Define(graph.SchemaOf[logsumexpAttrs](), graph.Op{
 		}}, err
 })
 
-// logsumexpRow returns the logarithm of the sum of a row's exponentials as an expression: max + log(sum(exp(x-max))).
-// An infinite maximum is replaced by 0, because inf-inf is NaN.
+// logsumexpRow returns the logarithm of the sum of a row's exponentials as an expression: shift +
+// log(sum(exp(x-shift))). shift is the maximum of the row. An infinite maximum is replaced by 0, because inf-inf is
+// NaN.
 func logsumexpRow(b *expr.Builder, x folds.Number) []folds.Number {
 	d := b.DType(x.Re)
 	zero := b.Const(d, 0)
 	maximum := b.Reduce(expr.Max, x.Re)
-	infinite := b.Do(expr.Eq, b.Do(expr.Abs, maximum), b.Const(d, math.Inf(1)))
-	shift := b.Do(expr.Select, infinite, zero, maximum)
+	isInfinite := b.Do(expr.Eq, b.Do(expr.Abs, maximum), b.Const(d, math.Inf(1)))
+	shift := b.Do(expr.Select, isInfinite, zero, maximum)
 	sum := folds.Total(b, folds.InFloat64(b, b.Do(expr.Exp, b.Do(expr.Sub, x.Re, shift))))
 	return []folds.Number{folds.Real(b.Do(expr.Add, folds.InFloat64(b, shift), b.Do(expr.Log, sum)))}
 }

@@ -19,7 +19,7 @@ type variance struct {
 	returnsStd, returnsMean bool // return the standard deviation instead of the variance; also return the mean
 }
 
-// spec describes the variance as a reduction. outs are the dtypes of its results.
+// spec describes the variance as a reduction. mask marks the reduced dimensions. outs are the dtypes of its results.
 func (v variance) spec(mask []bool, keepdim bool, outs ...tensor.DType) folds.Spec {
 	return folds.Spec{Mask: mask, Keepdim: keepdim, Cast: v.dtype, Outs: outs, Computation: func() folds.Computation {
 		computation := folds.Computation{Row: v.row, Ref: v.ref}
@@ -30,7 +30,7 @@ func (v variance) spec(mask []bool, keepdim bool, outs ...tensor.DType) folds.Sp
 	}}
 }
 
-// divisor returns the number by which the sum of squared deviations is divided.
+// divisor returns the number by which the sum of squared deviations is divided: n - correction, but not less than 0.
 func (v variance) divisor() float64 { return max(float64(kit.KnownSize(v.n))-v.correction, 0) }
 
 // fold returns the computation in Go, for real numbers.
@@ -41,61 +41,55 @@ func (v variance) fold() *iter.Fold {
 	return momentsFold[float64](v.divisor(), v.returnsStd, v.returnsMean)
 }
 
-// row returns the computation as an expression over a row.
+// row returns the computation as an expression over a row. The variance of complex numbers is the sum of the variances
+// of their real and imaginary parts.
 func (v variance) row(builder *expr.Builder, x folds.Number) []folds.Number {
 	n := float64(kit.KnownSize(v.n))
-	y, mean := varRow(builder, x.Re, n, v.divisor())
-	mu := folds.Real(mean)
+	result, realMean := varRow(builder, x.Re, n, v.divisor())
+	mean := folds.Real(realMean)
 	if x.Im != expr.None {
-		var imag expr.Value
-		imag, mu.Im = varRow(builder, x.Im, n, v.divisor())
-		y = builder.Do(expr.Add, y, imag)
+		var imagVariance expr.Value
+		imagVariance, mean.Im = varRow(builder, x.Im, n, v.divisor())
+		result = builder.Do(expr.Add, result, imagVariance)
 	}
 	if v.returnsStd {
-		y = builder.Do(expr.Sqrt, y)
+		result = builder.Do(expr.Sqrt, result)
 	}
 	if !v.returnsMean {
-		return []folds.Number{folds.Real(y)}
+		return []folds.Number{folds.Real(result)}
 	}
-	return []folds.Number{folds.Real(y), mu}
+	return []folds.Number{folds.Real(result), mean}
 }
 
 // ref computes the results of one row for the reference.
 func (v variance) ref(x []tensor.Scalar) []tensor.Scalar {
-	return refVar(v.dtype.IsComplex(), v.divisor(), v.returnsStd, v.returnsMean)(x)
-}
-
-// refVar returns the reference of a variance or, if returnsStd is set, of a standard deviation, for one row.
-func refVar(isComplex bool, divisor float64, returnsStd, returnsMean bool) func(x []tensor.Scalar) []tensor.Scalar {
-	return func(x []tensor.Scalar) []tensor.Scalar {
-		var sum complex128
-		for _, v := range x {
-			sum += v.Complex()
-		}
-		n := float64(len(x))
-		mu := complex(real(sum)/n, imag(sum)/n)
-		var m2 [2]float64 // of the real and of the imaginary parts
-		for _, v := range x {
-			d := v.Complex() - mu
-			m2[0] += float64(real(d) * real(d))
-			m2[1] += float64(imag(d) * imag(d))
-		}
-		y := m2[0] / divisor
-		if isComplex {
-			y += m2[1] / divisor
-		}
-		if returnsStd {
-			y = math.Sqrt(y)
-		}
-		if !returnsMean {
-			return []tensor.Scalar{tensor.FloatScalar(y)}
-		}
-		return []tensor.Scalar{tensor.FloatScalar(y), tensor.ComplexScalar(mu)}
+	var sum complex128
+	for _, e := range x {
+		sum += e.Complex()
 	}
+	n := float64(len(x))
+	mean := complex(real(sum)/n, imag(sum)/n)
+	realSquares, imagSquares := 0.0, 0.0
+	for _, e := range x {
+		d := e.Complex() - mean
+		realSquares += float64(real(d) * real(d))
+		imagSquares += float64(imag(d) * imag(d))
+	}
+	result := realSquares / v.divisor()
+	if v.dtype.IsComplex() {
+		result += imagSquares / v.divisor()
+	}
+	if v.returnsStd {
+		result = math.Sqrt(result)
+	}
+	if !v.returnsMean {
+		return []tensor.Scalar{tensor.FloatScalar(result)}
+	}
+	return []tensor.Scalar{tensor.FloatScalar(result), tensor.ComplexScalar(mean)}
 }
 
-// moments is the accumulator of a variance. It has the number of elements, their mean, and m2, the sum of their squared
-// deviations from the mean.
+// moments is the accumulator of a variance. It has the number n of elements so far, their mean, and m2, the sum of
+// their squared deviations from the mean.
 type moments struct{ n, mean, m2 float64 }
 
 // momentsFold returns the fold that computes the variance or, if returnsStd is set, the standard deviation. If
@@ -122,14 +116,14 @@ func momentsFold[T float32 | float64](divisor float64, returnsStd, returnsMean b
 	})
 }
 
-// momentsRow folds a block of a row. It passes over the block twice while the block is in the cache: first for the
-// mean, then for the deviations.
+// momentsRow folds the elements x, a block of a row. It passes over the block twice while the block is in the cache:
+// first for the mean, then for the deviations.
 func momentsRow[T float32 | float64](a *moments, x []T, _ int) {
 	var sum float64
 	folds.SumRow(&sum, x, 0)
-	b := moments{n: float64(len(x)), mean: sum / float64(len(x))}
-	b.m2 = sumOfSquares(x, b.mean)
-	a.merge(&b)
+	block := moments{n: float64(len(x)), mean: sum / float64(len(x))}
+	block.m2 = sumOfSquares(x, block.mean)
+	a.merge(&block)
 }
 
 // merge adds the elements of b to a by Chan's formula. With n = a.n + b.n and d = b.mean - a.mean:
@@ -152,15 +146,15 @@ func (a *moments) merge(b *moments) {
 }
 
 // momentsColumns adds one element x to each accumulator by Welford's formula. With d = x - mean, it adds d/n to the
-// mean and d*(x - new mean) to m2. All accumulators of a block have the same number of elements n.
+// mean and d*(x - new mean) to m2. All accumulators have the same number of elements; n is this number with x.
 func momentsColumns[T float32 | float64](a []moments, x []T, _ int) {
 	x = x[:len(a)]
 	n := a[0].n + 1
-	share := 1 / n
+	reciprocal := 1 / n
 	for i := range a {
 		v, acc := float64(x[i]), &a[i]
 		d := v - acc.mean
-		acc.mean += float64(d * share)
+		acc.mean += float64(d * reciprocal)
 		acc.m2 += float64(d * (v - acc.mean))
 		acc.n = n
 	}

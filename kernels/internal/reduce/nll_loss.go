@@ -16,14 +16,21 @@ import (
 
 type nllLossAttrs struct {
 	Reduction   int `attr:"reduction" default:"1" doc:"0: the loss of each target; 1: their weighted mean; 2: their sum"`
-	IgnoreIndex int `attr:"ignore_index" default:"-100" range:"int64" doc:"target class that does not count"`
+	IgnoreIndex int `attr:"ignore_index" default:"-100" range:"int64" doc:"target class whose loss and weight are 0"`
 }
 
 type crossEntropyAttrs struct {
 	Reduction   int     `attr:"reduction" default:"1" doc:"0: the loss of each target; 1: their weighted mean; 2: their sum"`
-	IgnoreIndex int     `attr:"ignore_index" default:"-100" range:"int64" doc:"target class that does not count"`
+	IgnoreIndex int     `attr:"ignore_index" default:"-100" range:"int64" doc:"target class whose loss and weight are 0"`
 	Smoothing   float64 `attr:"label_smoothing" default:"0" doc:"share of the targets that is spread evenly over all classes, 0 to 1"`
 }
+
+// Values of the attribute reduction.
+const (
+	reductionNone = iota
+	reductionMean
+	reductionSum
+)
 
 // NllLoss is the negated element of the target class. CrossEntropyLoss is the negated log-softmax at the target class.
 var (
@@ -36,8 +43,8 @@ var (
 	CrossEntropyLoss = nllLossOp(graph.SchemaOf[crossEntropyAttrs](), "cross_entropy_loss",
 		"Returns minus the logarithm of the softmax at the target class, times the weight of the class: self [n, c, "+
 			"...] or [c], `target` int64 [n, ...] and `weight` [c]. A `target` of self's shape has the probability of each "+
-			"class instead; the mean is then over the number of targets, "+
-			"not over their weights.", true, func(c *graph.Call) (int, int, float64) {
+			"class instead of a class; the mean then divides by the number of targets, not by the sum of weights.", true,
+		func(c *graph.Call) (int, int, float64) {
 			a := kit.Attrs[crossEntropyAttrs](c)
 			return a.Reduction, a.IgnoreIndex, a.Smoothing
 		})
@@ -52,6 +59,7 @@ type nllLoss struct {
 	smoothing                          float64 // share of the target that is spread over all classes
 }
 
+// nllLossOp defines cross_entropy_loss if isCrossEntropy is set, else nll_loss.
 func nllLossOp(attrs *graph.Schema, name, doc string, isCrossEntropy bool,
 	readAttrs func(c *graph.Call) (reduction, ignore int, smoothing float64)) *graph.Op {
 	lossOf := func(c *graph.Call) (*nllLoss, error) {
@@ -63,7 +71,6 @@ func nllLossOp(attrs *graph.Schema, name, doc string, isCrossEntropy bool,
 		l.hasProbabilities = isCrossEntropy && tensor.SameSizes(c.Type(0).Shape, c.Type(1).Shape)
 		return l, l.check(c)
 	}
-	f := func(shape ...int) tensor.Meta { return tensor.New(tensor.Float32, shape...) }
 	return kit.DefineWith(attrs, graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc,
@@ -74,7 +81,7 @@ func nllLossOp(attrs *graph.Schema, name, doc string, isCrossEntropy bool,
 					return nil, err
 				}
 				d, err := l.dtype(call)
-				if err != nil || l.reduction != 0 {
+				if err != nil || l.reduction != reductionNone {
 					return call.One(tensor.NewType(d)), err
 				}
 				return call.One(tensor.NewType(d, targetSizes(call.Type(0))...)), nil
@@ -91,12 +98,12 @@ func nllLossOp(attrs *graph.Schema, name, doc string, isCrossEntropy bool,
 				return l.ref(d, in)
 			},
 			Examples: []graph.Example{
-				{In: []tensor.Meta{f(2, 3), tensor.New(tensor.Int64, 2), f(3)}},
-				{In: []tensor.Meta{f(2, 3, 4), tensor.New(tensor.Int64, 2, 4)},
-					Attrs: graph.Attrs{"reduction": 0, "ignore_index": 1}},
+				{In: []tensor.Meta{kit.F32(2, 3), tensor.New(tensor.Int64, 2), kit.F32(3)}},
+				{In: []tensor.Meta{kit.F32(2, 3, 4), tensor.New(tensor.Int64, 2, 4)},
+					Attrs: graph.Attrs{"reduction": reductionNone, "ignore_index": 1}},
 			},
 		},
-		Facts: graph.Facts{FixedLayoutReason: "it writes the losses in row-major order while it sums them"},
+		Facts: graph.Facts{FixedLayoutReason: "losses are written in row-major order while they are summed"},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) {
 				l, err := lossOf(c)
@@ -112,16 +119,16 @@ func nllLossOp(attrs *graph.Schema, name, doc string, isCrossEntropy bool,
 	})
 }
 
-// targetSizes returns the shape of self without its classes.
-func targetSizes(m tensor.Type) []sym.Int {
-	if m.Rank() == 1 {
+// targetSizes returns the shape of targets that are classes: the shape of self, [n, c, ...] or [c], without c.
+func targetSizes(self tensor.Type) []sym.Int {
+	if self.Rank() == 1 {
 		return nil
 	}
-	return append([]sym.Int{m.Shape[0]}, m.Shape[2:]...)
+	return append([]sym.Int{self.Shape[0]}, self.Shape[2:]...)
 }
 
-// dtype returns the dtype of the result: the dtype of self. If targets are probabilities, it is promoted with the
-// dtypes of targets and weights.
+// dtype returns the dtype of the result. It is the dtype of self or, if targets are probabilities, the promotion of the
+// dtypes of self, targets and weights.
 func (l *nllLoss) dtype(c *graph.Call) (tensor.DType, error) {
 	dtype := c.Type(0).DType
 	if !l.hasProbabilities {
@@ -136,10 +143,10 @@ func (l *nllLoss) dtype(c *graph.Call) (tensor.DType, error) {
 	return dtype, err
 }
 
-// check checks a call and records its known sizes.
+// check checks a call and sets the fields for sizes.
 func (l *nllLoss) check(call *graph.Call) error {
 	self, target, weight := call.Type(0), call.Type(1), call.Type(2)
-	if l.reduction < 0 || l.reduction > 2 {
+	if l.reduction < reductionNone || l.reduction > reductionSum {
 		return fmt.Errorf("%d is not a valid value for reduction", l.reduction)
 	}
 	if self.Rank() == 0 {
@@ -179,17 +186,17 @@ func (l *nllLoss) check(call *graph.Call) error {
 }
 
 // checkTargets checks the shape of targets that are classes.
-func checkTargets(m, t tensor.Type) error {
-	want := targetSizes(m)
-	if m.Rank() > 1 && (t.Rank() == 0 || t.Shape[0].Ne(m.Shape[0]).Holds()) {
-		n := sym.Int{}
-		if t.Rank() > 0 {
-			n = t.Shape[0]
+func checkTargets(self, target tensor.Type) error {
+	want := targetSizes(self)
+	if self.Rank() > 1 && (target.Rank() == 0 || target.Shape[0].Ne(self.Shape[0]).Holds()) {
+		batchSize := sym.Int{} // 0 for a 0-dimensional target
+		if target.Rank() > 0 {
+			batchSize = target.Shape[0]
 		}
-		return fmt.Errorf("Expected input batch_size (%v) to match target batch_size (%v).", m.Shape[0], n)
+		return fmt.Errorf("Expected input batch_size (%v) to match target batch_size (%v).", self.Shape[0], batchSize)
 	}
-	if !tensor.SameSizes(t.Shape, want) {
-		return fmt.Errorf("Expected target size %s, got %s", tensor.Sizes(want), tensor.Sizes(t.Shape))
+	if !tensor.SameSizes(target.Shape, want) {
+		return fmt.Errorf("Expected target size %s, got %s", tensor.Sizes(want), tensor.Sizes(target.Shape))
 	}
 	return nil
 }
@@ -246,19 +253,20 @@ func (l *lossData[T]) sumClasses(base int, share, sharePerClass T) T {
 	return T(sum)
 }
 
+// compileNllLoss returns the kernel for a computation in T. A second phase computes the mean or sum of the losses.
 func compileNllLoss[T float32 | float64](c *graph.Call, spec *nllLoss) (*graph.Kernel, error) {
 	dtype, n := tensor.DTypeOf[T](), spec.samples*spec.targetsPerSample
 	builder := copies.NewKernelBuilder(c)
-	ins := append(builder.Operands(dtype), kit.Buffer{})
-	logs := ins[0]
-	if spec.isCrossEntropy && logs.Meta.Numel() > 0 {
-		logs = builder.Temp(dtype, ins[0].Meta.Shape...)
-		builder.AddCall(LogSoftmax, graph.Attrs{"dim": min(1, logs.Meta.Rank()-1)}, []kit.Buffer{logs}, ins[0])
+	ins := append(builder.Operands(dtype), kit.Buffer{}) // ins[2] is empty if there is no weight
+	elements := ins[0]
+	if spec.isCrossEntropy && elements.Meta.Numel() > 0 {
+		elements = builder.Temp(dtype, ins[0].Meta.Shape...)
+		builder.AddCall(LogSoftmax, graph.Attrs{"dim": min(1, elements.Meta.Rank()-1)}, []kit.Buffer{elements}, ins[0])
 	}
 	chunks := kit.DivUp(n, machine.FunctionGrain)
 	out, sums := builder.Result(0, dtype), builder.Temp(tensor.Float64, chunks, 2)
 	// mem.Ptrs has these buffers in order. A chunk stores the sum of its losses and the sum of their weights in sums.
-	builder.AddPhases(0, 0, []kit.Buffer{out, sums, logs, ins[1], ins[2]},
+	builder.AddPhases(copies.NoScratch, copies.NoScratch, []kit.Buffer{out, sums, elements, ins[1], ins[2]},
 		graph.Phase{Chunks: chunks, Run: func(mem *graph.Mem, chunk int) error {
 			data := &lossData[T]{nllLoss: spec, elements: kit.ElementsOf[T](mem.Ptrs[2], n*spec.classes),
 				classWeights: kit.ElementsOf[T](mem.Ptrs[4], spec.classes)}
@@ -273,7 +281,7 @@ func compileNllLoss[T float32 | float64](c *graph.Call, spec *nllLoss) (*graph.K
 				if err != nil {
 					return err
 				}
-				if spec.reduction == 0 {
+				if spec.reduction == reductionNone {
 					kit.ElementsOf[T](mem.Ptrs[0], n)[i] = targetLoss
 				}
 				loss, weightSum = loss+float64(targetLoss), weightSum+float64(weight)
@@ -281,34 +289,39 @@ func compileNllLoss[T float32 | float64](c *graph.Call, spec *nllLoss) (*graph.K
 			*(*[2]float64)(kit.AddressOf[[2]float64](mem.Ptrs[1], chunk)) = [2]float64{loss, weightSum}
 			return nil
 		}})
-	if spec.reduction != 0 {
-		builder.AddPhases(0, 0, []kit.Buffer{out, sums}, graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
+	if spec.reduction != reductionNone {
+		phase := graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
 			loss, weightSum := 0.0, 0.0
 			for _, s := range kit.ElementsOf[[2]float64](m.Ptrs[1], chunks) {
 				loss, weightSum = loss+s[0], weightSum+s[1]
 			}
-			if spec.reduction == 1 {
+			if spec.reduction == reductionMean {
 				loss /= weightSum
 			}
 			*(*T)(m.Ptrs[0]) = T(loss)
 			return nil
-		}})
+		}}
+		builder.AddPhases(copies.NoScratch, copies.NoScratch, []kit.Buffer{out, sums}, phase)
 	}
 	return builder.Kernel()
 }
 
+// ref computes the result, of the given dtype, target by target.
 func (l *nllLoss) ref(dtype tensor.DType, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	input, target := in[0], in[1]
+	var classWeights *tensor.Tensor
+	if len(in) > 2 {
+		classWeights = in[2]
+	}
 	if l.isCrossEntropy {
 		input = softmaxReference(input.CopyTo(tensor.New(tensor.Float64, input.Shape...)), min(1, input.Rank()-1),
 			tensor.Float64, true)
 	}
 	losses := tensor.Zeros(dtype, kit.KnownSizes(targetSizes(input.Meta.Type()))...)
-	loss, weightSum := 0.0, 0.0 // over all targets
+	lossSum, weightSum := 0.0, 0.0
 	var err error
 	kit.EachIndex(losses.Shape, func(index []int) {
-		// The class of the target is -1 if targets are probabilities. Smoothing adds the share to each class.
-		targetClass, sharePerClass, targetLoss := -1, l.smoothing/float64(l.classes), 0.0
+		targetClass := -1 // if targets are probabilities
 		if !l.hasProbabilities {
 			if targetClass = int(target.At(index...).Int()); targetClass == l.ignoreIndex {
 				return
@@ -318,43 +331,54 @@ func (l *nllLoss) ref(dtype tensor.DType, in []*tensor.Tensor) ([]*tensor.Tensor
 				return
 			}
 		}
-		for class := range l.classes {
-			at, weight := []int{class}, 1.0
-			if input.Rank() > 1 {
-				at = append([]int{index[0], class}, index[1:]...)
-			}
-			if len(in) > 2 && in[2] != nil {
-				weight = in[2].At(class).Float()
-			}
-			prob := 0.0
-			if l.hasProbabilities {
-				prob = target.At(at...).Float()
-			} else if class == targetClass {
-				prob = 1
-				weightSum += weight
-			}
-			// If targets are classes, classes of share 0 are skipped: 0 times an infinite element is NaN.
-			if prob = float64(prob*(1-l.smoothing)) + sharePerClass; l.hasProbabilities || prob != 0 {
-				targetLoss -= float64(input.At(at...).Float() * prob * weight)
-			}
-		}
-		if l.hasProbabilities {
-			weightSum++
-		}
-		losses.Set(tensor.FloatScalar(targetLoss), index...)
-		loss += targetLoss
+		loss, weight := l.refLoss(input, target, classWeights, index, targetClass)
+		losses.Set(tensor.FloatScalar(loss), index...)
+		lossSum += loss
+		weightSum += weight
 	})
+	result := lossSum
 	switch l.reduction {
-	case 0:
+	case reductionNone:
 		return []*tensor.Tensor{losses}, err
-	case 1:
-		if loss /= weightSum; weightSum == 0 {
-			loss = math.NaN()
+	case reductionMean:
+		result = math.NaN()
+		if weightSum != 0 {
+			result = lossSum / weightSum
 		}
 	}
 	out := tensor.Zeros(dtype)
-	out.Set(tensor.FloatScalar(loss))
+	out.Set(tensor.FloatScalar(result))
 	return []*tensor.Tensor{out}, err
+}
+
+// refLoss returns the loss of the target at an index, and its weight in a mean. targetClass is its class, or -1 if
+// targets are probabilities. classWeights may be nil.
+func (l *nllLoss) refLoss(input, target, classWeights *tensor.Tensor, index []int, targetClass int) (loss,
+	meanWeight float64) {
+	if l.hasProbabilities {
+		meanWeight = 1
+	}
+	for class := range l.classes {
+		at, classWeight := []int{class}, 1.0
+		if input.Rank() > 1 {
+			at = append([]int{index[0], class}, index[1:]...)
+		}
+		if classWeights != nil {
+			classWeight = classWeights.At(class).Float()
+		}
+		prob := 0.0
+		if l.hasProbabilities {
+			prob = target.At(at...).Float()
+		} else if class == targetClass {
+			prob, meanWeight = 1, classWeight
+		}
+		prob = float64(prob*(1-l.smoothing)) + l.smoothing/float64(l.classes)
+		// If targets are classes, classes of probability 0 are skipped: 0 times an infinite element is NaN.
+		if l.hasProbabilities || prob != 0 {
+			loss -= float64(input.At(at...).Float() * prob * classWeight)
+		}
+	}
+	return loss, meanWeight
 }
 
 // classesOfSelf returns the number of classes, which bounds targets. self is [n, classes, ...] or [classes].

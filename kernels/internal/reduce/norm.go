@@ -74,7 +74,7 @@ var VectorNorm = folds.Define(graph.SchemaOf[vectorNormAttrs](), graph.Op{
 	}
 	// For these orders, the norm of no elements would be infinite or undefined.
 	if p := a.Ord.Float(); (p < 0 || math.IsInf(p, 1)) && kit.IsEmpty(m) {
-		err = emptyNorm(m, a.Dim, a.Ord)
+		err = checkEmptyNorm(m, a.Dim, a.Ord)
 	}
 	if err != nil {
 		return folds.Spec{}, err
@@ -83,6 +83,8 @@ var VectorNorm = folds.Define(graph.SchemaOf[vectorNormAttrs](), graph.Op{
 	return normSpec(dtype, mask, a.Keepdim, a.Ord.Float()), err
 })
 
+// vectorNormDType returns the dtype to which operands of dtype in are converted. given is the attribute dtype, or
+// Invalid if it is not given.
 func vectorNormDType(in, given tensor.DType) (tensor.DType, error) {
 	const name = "linalg.vector_norm: "
 	switch {
@@ -99,37 +101,39 @@ func vectorNormDType(in, given tensor.DType) (tensor.DType, error) {
 		}
 		return in, fmt.Errorf(name+"dtype should be %s inputs, but got %s", want, given.TorchName())
 	}
-	if p, err := tensor.Promote(in, given); err != nil || p != given {
+	if promoted, err := tensor.Promote(in, given); err != nil || promoted != given {
 		return in, fmt.Errorf(name+"the dtype of the input (%s) should be convertible without narrowing to the "+
 			"specified dtype (%s)", in.TorchName(), given.TorchName())
 	}
 	return given, nil
 }
 
-// emptyNorm rejects norms that are undefined for no elements.
-func emptyNorm(self tensor.Type, dims []int, ord tensor.Scalar) error {
-	p := fmt.Sprint(ord.Float())
+// checkEmptyNorm rejects a reduction of self, which has no elements, over dims: if rows are empty, the norm of this
+// order is undefined. If only kept dimensions are empty, there are no rows, and the call is valid.
+func checkEmptyNorm(self tensor.Type, dims []int, ord tensor.Scalar) error {
+	order := fmt.Sprint(ord.Float())
 	if math.IsInf(ord.Float(), 0) {
-		p = map[bool]string{true: "inf", false: "-inf"}[ord.Float() > 0]
+		order = map[bool]string{true: "inf", false: "-inf"}[ord.Float() > 0]
 	}
 	if len(dims) == 0 {
 		return fmt.Errorf("linalg.vector_norm cannot compute the %s norm on an empty tensor because the operation does not "+
-			"have an identity", p)
+			"have an identity", order)
 	}
 	for _, d := range dims {
-		w, err := tensor.WrapDim(d, self.Rank())
+		wrapped, err := tensor.WrapDim(d, self.Rank())
 		if err != nil {
 			return err
 		}
-		if kit.SizeIs(self.Shape[w], 0) {
-			// PyTorch's message lacks this blank too.
+		if kit.SizeIs(self.Shape[wrapped], 0) {
+			// PyTorch's message lacks the blank before "because" too.
 			return fmt.Errorf("linalg.vector_norm cannot compute the %s norm on the dimension %dbecause this dimension is "+
-				"empty and the operation does not have an identity", p, d)
+				"empty and the operation does not have an identity", order, d)
 		}
 	}
 	return nil
 }
 
+// normSpec describes the norm of order p as a reduction. Operands are converted to d.
 func normSpec(d tensor.DType, mask []bool, keepdim bool, p float64) folds.Spec {
 	return folds.Spec{Mask: mask, Keepdim: keepdim, Cast: d, Outs: []tensor.DType{d.ToReal()},
 		Computation: func() folds.Computation {
@@ -138,48 +142,49 @@ func normSpec(d tensor.DType, mask []bool, keepdim bool, p float64) folds.Spec {
 				Ref: func(x []tensor.Scalar) []tensor.Scalar {
 					sum, smallest, largest := 0.0, math.Inf(1), 0.0
 					for _, v := range x {
-						r := cmplx.Abs(v.Complex())
-						smallest, largest = min(smallest, r), max(largest, r)
-						if p == 0 && r != 0 {
+						abs := cmplx.Abs(v.Complex())
+						smallest, largest = min(smallest, abs), max(largest, abs)
+						if p == 0 && abs != 0 {
 							sum++
 						} else if p != 0 {
-							sum += math.Pow(r, p)
+							sum += math.Pow(abs, p)
 						}
 					}
+					norm := sum
 					switch {
 					case math.IsInf(p, 1):
-						sum = largest
+						norm = largest
 					case math.IsInf(p, -1):
-						sum = smallest
+						norm = smallest
 					case p != 0:
-						sum = math.Pow(sum, 1/p)
+						norm = math.Pow(sum, 1/p)
 					}
-					return []tensor.Scalar{tensor.FloatScalar(sum)}
+					return []tensor.Scalar{tensor.FloatScalar(norm)}
 				}}
 		}}
 }
 
-// normRow returns the norm of a row of real or complex numbers as an expression in float64.
+// normRow returns the norm of order p of a row of real or complex numbers as an expression in float64.
 func normRow(builder *expr.Builder, x folds.Number, p float64) []folds.Number {
 	const f64 = tensor.Float64
 	zero := builder.Const(f64, 0)
-	var v expr.Value
-	switch r := magnitude(builder, x); {
+	var norm expr.Value
+	switch abs := magnitude(builder, x); {
 	case p == 2:
-		v = builder.Do(expr.Sqrt, folds.Total(builder, builder.Do(expr.Mul, r, r)))
+		norm = builder.Do(expr.Sqrt, folds.Total(builder, builder.Do(expr.Mul, abs, abs)))
 	case p == 1:
-		v = folds.Total(builder, r)
+		norm = folds.Total(builder, abs)
 	case p == 0:
-		v = folds.Total(builder, builder.Do(expr.Select, builder.Do(expr.Ne, r, zero), builder.Const(f64, 1), zero))
+		norm = folds.Total(builder, builder.Do(expr.Select, builder.Do(expr.Ne, abs, zero), builder.Const(f64, 1), zero))
 	case math.IsInf(p, 1):
-		v = builder.Do(expr.Max, builder.Reduce(expr.Max, r), zero)
+		norm = builder.Do(expr.Max, builder.Reduce(expr.Max, abs), zero)
 	case math.IsInf(p, -1):
-		v = builder.Reduce(expr.Min, r)
-	default: // sum(r^p)^(1/p)
-		v = builder.Do(expr.Pow, folds.Total(builder, builder.Do(expr.Pow, r, builder.Const(f64, p))),
+		norm = builder.Reduce(expr.Min, abs)
+	default: // sum(abs^p)^(1/p)
+		norm = builder.Do(expr.Pow, folds.Total(builder, builder.Do(expr.Pow, abs, builder.Const(f64, p))),
 			builder.Const(f64, 1/p))
 	}
-	return []folds.Number{folds.Real(v)}
+	return []folds.Number{folds.Real(norm)}
 }
 
 // hypotenuse computes the magnitude of a complex number from its parts.
@@ -193,11 +198,11 @@ func magnitude(builder *expr.Builder, x folds.Number) expr.Value {
 		return builder.Do(expr.Abs, re)
 	}
 	im := folds.InFloat64(builder, x.Im)
-	c, err := hypotenuse.Code([]tensor.DType{f64, f64}, expr.Typing{})
+	code, err := hypotenuse.Code([]tensor.DType{f64, f64}, expr.Typing{})
 	if err != nil {
 		return builder.Fail(err)
 	}
-	return builder.Inline(c, func(operand, _ int) expr.Value { return [...]expr.Value{re, im}[operand] })[0].Re
+	return builder.Inline(code, func(operand, _ int) expr.Value { return [...]expr.Value{re, im}[operand] })[0].Re
 }
 
 // norm2Fold returns the fold that computes the norm of order 2 of real numbers. It returns nil for complex numbers and
@@ -212,6 +217,7 @@ func norm2Fold(d tensor.DType, p float64) func() *iter.Fold {
 	return norm2FoldOf[float64]
 }
 
+// norm2FoldOf is norm2Fold for elements of type T. The accumulator is the sum of squares.
 func norm2FoldOf[T float32 | float64]() *iter.Fold {
 	f := iter.Folding(0.0, func(a *float64, x []T, _ int) { *a += sumOfSquares(x, 0) },
 		func(a []float64, x []T, _ int) {

@@ -12,22 +12,22 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// normDTypes checks the dtypes of parameters. All parameters must have the dtype of the operand. For a 16-bit operand,
-// all parameters may also be float32.
-func normDTypes(call *graph.Call, params ...int) error {
-	// first is the dtype of the first parameter, or the dtype of the operand if any parameter has it.
-	dtype, first := call.Type(0).DType, tensor.Invalid
-	for _, i := range params {
-		if p := call.Type(i).DType; call.Has(i) && (first == tensor.Invalid || p == dtype) {
-			first = p
-			if p == dtype {
-				break
+// checkNormDTypes checks the dtypes of the operands with the indices params, such as weight and bias, if they are
+// given. All must have the dtype of operand 0, or all float32 if operand 0 has 16-bit floats.
+func checkNormDTypes(call *graph.Call, params ...int) error {
+	dtype := call.Type(0).DType
+	want := dtype
+	if dtype.IsReducedFloat() {
+		// The first parameter decides, unless another one has the dtype of operand 0.
+		first := tensor.Invalid
+		for _, i := range params {
+			if p := call.Type(i).DType; call.Has(i) && (first == tensor.Invalid || p == dtype) {
+				first = p
 			}
 		}
-	}
-	want := dtype
-	if dtype.IsReducedFloat() && first == tensor.Float32 {
-		want = first
+		if first == tensor.Float32 {
+			want = tensor.Float32
+		}
 	}
 	for _, i := range params {
 		if call.Has(i) && call.Type(i).DType != want {
@@ -37,38 +37,44 @@ func normDTypes(call *graph.Call, params ...int) error {
 	return nil
 }
 
-// normReference computes y = (x-mean)/sqrt(var+eps)*weight+bias. Elements of x belong to groups, and the elements of a
-// group have the same mean and variance. group maps an index of x to a group. param maps an index of x to an index of
-// weight and bias, and of mean and variance if they are given. If mean and variance are nil, the statistics of each
-// group are computed from x.
-func normReference(t *tensor.Tensor, eps float64, group func(index []int) int, param func(index []int) int, weight,
-	bias, mean, variance *tensor.Tensor) *tensor.Tensor {
-	sum, squares, n := map[int]float64{}, map[int]float64{}, map[int]float64{}
-	forEach := func(f func(index []int, g int, x float64)) {
-		kit.EachIndex(t.Shape, func(index []int) { f(index, group(index), t.At(index...).Float()) })
+// normReference computes y = (x-mean)/sqrt(var+eps)*weight+bias for the elements x of t. Elements belong to groups, and
+// the elements of a group have the same mean and variance. groupOf maps an index of t to the number of its group.
+// paramOf maps an index of t to the row-major index of its weight and bias, and of its mean and variance if they are
+// given. If mean and variance are nil, the statistics of each group are computed from t.
+func normReference(t *tensor.Tensor, eps float64, groupOf, paramOf func(index []int) int, weight, bias, mean,
+	variance *tensor.Tensor) *tensor.Tensor {
+	sum, squares, n := map[int]float64{}, map[int]float64{}, map[int]float64{} // by group
+	forEach := func(f func(index []int, group int, x float64)) {
+		kit.EachIndex(t.Shape, func(index []int) { f(index, groupOf(index), t.At(index...).Float()) })
 	}
-	forEach(func(_ []int, g int, x float64) { sum[g] += x; n[g]++ })
-	forEach(func(_ []int, g int, x float64) { d := x - sum[g]/n[g]; squares[g] += float64(d * d) })
+	forEach(func(_ []int, group int, x float64) {
+		sum[group] += x
+		n[group]++
+	})
+	forEach(func(_ []int, group int, x float64) {
+		d := x - sum[group]/n[group]
+		squares[group] += float64(d * d)
+	})
 	out := tensor.Zeros(t.DType, t.Shape...)
-	paramAt := func(p *tensor.Tensor, i int, otherwise float64) float64 {
+	// valueOf returns the element of p for an index of t, or omitted if p is not given.
+	valueOf := func(p *tensor.Tensor, index []int, omitted float64) float64 {
 		if p == nil {
-			return otherwise
+			return omitted
 		}
-		return p.CopyTo(tensor.New(tensor.Float64, p.Shape...)).At(kit.Unravel(i, p.Shape)...).Float()
+		return p.CopyTo(tensor.New(tensor.Float64, p.Shape...)).At(kit.Unravel(paramOf(index), p.Shape)...).Float()
 	}
-	forEach(func(index []int, g int, x float64) {
-		mu, v := sum[g]/n[g], squares[g]/n[g]
-		if mean != nil {
-			mu, v = paramAt(mean, param(index), 0), paramAt(variance, param(index), 0)
-		}
-		y := (x - mu) / math.Sqrt(v+eps)
-		out.Set(tensor.FloatScalar(float64(y*paramAt(weight, param(index), 1))+paramAt(bias, param(index), 0)), index...)
+	forEach(func(index []int, group int, x float64) {
+		m, v := valueOf(mean, index, sum[group]/n[group]), valueOf(variance, index, squares[group]/n[group])
+		y := (x - m) / math.Sqrt(v+eps)
+		out.Set(tensor.FloatScalar(float64(y*valueOf(weight, index, 1))+valueOf(bias, index, 0)), index...)
 	})
 	return out
 }
 
-// checkFeatures checks the parameters as _batch_norm_impl_index does.
+// checkFeatures checks that the parameters are vectors of the given number of features, as PyTorch's
+// _batch_norm_impl_index does. The running statistics may be omitted only if training is set.
 func checkFeatures(c *graph.Call, features sym.Int, training bool) error {
+	const firstStatistic = 3
 	for _, p := range []struct {
 		operand int
 		name    string
@@ -82,24 +88,25 @@ func checkFeatures(c *graph.Call, features sym.Int, training bool) error {
 			if t.Rank() != 1 {
 				return fmt.Errorf("%s must have 1 dimension, got %d", p.name, t.Rank())
 			}
-		case p.operand >= 3 && !training:
+		case p.operand >= firstStatistic && !training:
 			return errors.New(p.name + " must be defined in evaluation mode")
 		}
 	}
 	return nil
 }
 
-// batchNormDTypes makes the checks of PyTorch's check_mixed_data_type and of its kernels.
-func batchNormDTypes(call *graph.Call) error {
+// checkBatchNormDTypes checks the dtypes of operands 1 to 4 of a batch_norm as PyTorch's check_mixed_data_type and
+// PyTorch's kernels do.
+func checkBatchNormDTypes(call *graph.Call) error {
 	dtype := call.Type(0).DType
-	first := tensor.Invalid // the dtype of the first parameter
+	first := tensor.Invalid // the dtype of the first given parameter
 	for i := 4; i > 0; i-- {
 		if call.Has(i) {
 			first = call.Type(i).DType
 		}
 	}
 	if first == tensor.Invalid || first == dtype {
-		return normDTypes(call, 1, 2, 3, 4)
+		return checkNormDTypes(call, 1, 2, 3, 4)
 	}
 	for i := 1; i < 5; i++ {
 		if call.Has(i) && call.Type(i).DType != tensor.Float32 {
@@ -123,15 +130,16 @@ func emptyBatchNormType(call *graph.Call, input tensor.Type) (tensor.Type, error
 		if !call.Has(i) {
 			continue
 		}
-		p := call.Type(i)
-		if p.Rank() == 0 {
+		param := call.Type(i)
+		if param.Rank() == 0 {
 			return input, errors.New("select() cannot be applied to a 0-dim tensor.")
 		}
-		if kit.SizeIs(p.Shape[0], 0) {
-			return input, errors.New("select(): index 0 out of range for tensor of size " + tensor.Sizes(p.Shape) +
+		if kit.SizeIs(param.Shape[0], 0) {
+			return input, errors.New("select(): index 0 out of range for tensor of size " + tensor.Sizes(param.Shape) +
 				" at dimension 0")
 		}
-		r, err := rule.Binary(rule.Undefined(), rule.OfType(input), rule.OfType(tensor.NewType(p.DType))).Rule()
+		firstElement := tensor.NewType(param.DType)
+		r, err := rule.Binary(rule.Undefined(), rule.OfType(input), rule.OfType(firstElement)).Rule()
 		if err != nil {
 			return input, err
 		}

@@ -19,8 +19,8 @@ type pairwiseAttrs struct {
 var PairwiseProbabilities = kit.Define[pairwiseAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "pairwise_probabilities",
-		Doc: "Computes the probabilities of k classes from those of the first of each pair of classes: [rows, k(k-1)/2] " +
-			"gives [rows, k]. The pairs are in the order (0, 1), (0, 2), ..., (1, 2), ...\n" +
+		Doc: "Computes the probabilities of k classes from the probabilities that the first class of each pair wins: " +
+			"[rows, k(k-1)/2] gives [rows, k]. The pairs are in the order (0, 1), (0, 2), ..., (1, 2), ...\n" +
 			"The method is the second of Wu, Lin and Weng, Probability Estimates for Multi-class Classification by " +
 			"Pairwise Coupling, 2004. It iterates until errors are below 0.005/k, at most 100 times.",
 		Params: []graph.Param{kit.Self},
@@ -41,13 +41,13 @@ var PairwiseProbabilities = kit.Define[pairwiseAttrs](graph.Op{
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			k := kit.Attrs[pairwiseAttrs](c).Classes
-			out, s := tensor.Zeros(in[0].DType, in[0].Shape[0], k), newCoupling(k)
-			for r := range in[0].Shape[0] {
+			out, state := tensor.Zeros(in[0].DType, in[0].Shape[0], k), newCoupling(k)
+			for row := range in[0].Shape[0] {
 				for i := range in[0].Shape[1] {
-					s.pairs[i] = in[0].At(r, i).Float()
+					state.pairs[i] = in[0].At(row, i).Float()
 				}
-				for i, p := range s.solve() {
-					out.Set(tensor.FloatScalar(p), r, i)
+				for class, p := range state.solve() {
+					out.Set(tensor.FloatScalar(p), row, class)
 				}
 			}
 			return []*tensor.Tensor{out}, nil
@@ -60,42 +60,46 @@ var PairwiseProbabilities = kit.Define[pairwiseAttrs](graph.Op{
 		Parallel:        kit.LoopsExceptDims(1),
 		UnfusableReason: "iterates over a whole row, in its own kernel",
 		Flops: func(c *graph.Call) float64 {
+			const flopsPerPair = 10 // an estimate: the number of iterations depends on the probabilities
 			k := c.Out[0].Shape[1]
-			return float64(c.Out[0].Numel()) * float64(k) * 10
+			return float64(c.Out[0].Numel()) * float64(k) * flopsPerPair
 		},
 	},
 	Lowerings: graph.Lowerings{Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		if c.Out[0].Numel() == 0 {
 			return &graph.Kernel{}, nil
 		}
-		x, rows, pairs, k := copies.NewKernelBuilder(c), c.Out[0].Shape[0], c.Meta(0).Shape[1], c.Out[0].Shape[1]
+		builder := copies.NewKernelBuilder(c)
+		rows, pairs, k := c.Out[0].Shape[0], c.Meta(0).Shape[1], c.Out[0].Shape[1]
 		var states graph.PerWorker[coupling]
 		states.Make = func() *coupling { return newCoupling(k) }
-		x.AddPhases(0, 0, []kit.Buffer{x.Result(0, tensor.Float64), x.Dense(x.In(0), tensor.Float64)},
-			copies.ChunkedPhase(rows, 20*k*k, func(m *graph.Mem, begin, end int) error {
-				s := states.Of(m)
-				for r := begin; r < end; r++ {
-					copy(s.pairs, kit.PlaneOf[float64](m.Ptrs[1], r, pairs))
-					s.mem = m
-					copy(kit.PlaneOf[float64](m.Ptrs[0], r, k), s.solve())
-					s.mem = nil
-				}
-				return nil
-			}))
-		return x.Kernel()
+		buffers := []kit.Buffer{builder.Result(0, tensor.Float64), builder.Dense(builder.In(0), tensor.Float64)}
+		rowCost := 20 * k * k // an estimate: the number of iterations depends on the probabilities
+		phase := copies.ChunkedPhase(rows, rowCost, func(m *graph.Mem, begin, end int) error {
+			state := states.Of(m)
+			for row := begin; row < end; row++ {
+				copy(state.pairs, kit.PlaneOf[float64](m.Ptrs[1], row, pairs))
+				state.mem = m
+				copy(kit.PlaneOf[float64](m.Ptrs[0], row, k), state.solve())
+				state.mem = nil // a state outlives the run
+			}
+			return nil
+		})
+		builder.AddPhases(copies.NoScratch, copies.NoScratch, buffers, phase)
+		return builder.Kernel()
 	}},
 })
 
-// maxPairwiseClasses bounds the memory of a worker, which has a matrix [classes, classes].
+// maxPairwiseClasses bounds the memory of a worker, which has a matrix [classes, classes] of float64.
 const maxPairwiseClasses = 1 << 12
 
 // coupling computes the probabilities of a row.
 type coupling struct {
 	classes int
-	pairs   []float64 // the operand's row
-	q       []float64 // the matrix Q of the method, [classes, classes]
-	qp, p   []float64 // the product of Q and p; the probabilities
-	mem     *graph.Mem
+	pairs   []float64  // the operand's row
+	q       []float64  // the matrix Q of the method, [classes, classes]
+	qp, p   []float64  // the product of Q and p; the probabilities
+	mem     *graph.Mem // ends the computation if the run is cancelled; nil for the reference
 }
 
 func newCoupling(classes int) *coupling {
@@ -103,8 +107,8 @@ func newCoupling(classes int) *coupling {
 		qp: make([]float64, classes), p: make([]float64, classes)}
 }
 
-// solve returns the probabilities. They are valid until the next call. It minimizes p*Q*p for probabilities p whose sum
-// is 1. With r[i][j], the probability of i against j, Q has
+// solve returns the probabilities p, which are valid until the next call. It minimizes p*Q*p under the condition that
+// the sum of p is 1. Let r[i][j] be the probability that class i wins against class j. The elements of Q are
 //
 //	Q[i][i] = sum over j != i of r[j][i]^2
 //	Q[i][j] = -r[j][i]*r[i][j]
@@ -115,17 +119,17 @@ func (s *coupling) solve() []float64 {
 	for i := range classes {
 		s.p[i] = 1 / float64(classes)
 		for j := i + 1; j < classes; j++ {
-			probability := s.pairs[pair] // the probability of i against j
-			s.q[i*classes+i] += float64((1 - probability) * (1 - probability))
-			s.q[j*classes+j] += float64(probability * probability)
-			s.q[i*classes+j] = -probability * (1 - probability)
+			r := s.pairs[pair] // r[i][j]; r[j][i] is 1-r
+			s.q[i*classes+i] += float64((1 - r) * (1 - r))
+			s.q[j*classes+j] += float64(r * r)
+			s.q[i*classes+j] = -r * (1 - r)
 			s.q[j*classes+i] = s.q[i*classes+j]
 			pair++
 		}
 	}
 	for range 100 {
-		// At the minimum, all elements of Q*p equal p*Q*p.
-		pqp, worst := 0.0, 0.0
+		// At the minimum, all elements of Q*p equal p*Q*p. The greatest difference is the error.
+		pqp, greatestError := 0.0, 0.0
 		for i := range classes {
 			s.qp[i] = 0
 			for j, p := range s.p {
@@ -135,13 +139,13 @@ func (s *coupling) solve() []float64 {
 			s.mem.Count(classes)
 		}
 		for _, v := range s.qp {
-			worst = max(worst, math.Abs(v-pqp))
+			greatestError = max(greatestError, math.Abs(v-pqp))
 		}
-		if worst < 0.005/float64(classes) {
+		if greatestError < 0.005/float64(classes) {
 			break
 		}
 		for i := range classes {
-			// p[i] grows by step; then all of p is divided by its sum, 1+step. pqp and qp follow.
+			// Add step to p[i], then divide all of p by its sum, 1+step. Update pqp and qp to match.
 			step := (pqp - s.qp[i]) / s.q[i*classes+i]
 			s.p[i] += step
 			pqp = (pqp + float64(step*(float64(step*s.q[i*classes+i])+2*s.qp[i]))) / (1 + step) / (1 + step)

@@ -27,28 +27,28 @@ var Prod = folds.Define(graph.SchemaOf[prodAttrs](), graph.Op{Semantics: graph.S
 	return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: dtype, Outs: []tensor.DType{dtype},
 		Computation: func() folds.Computation {
 			return folds.Computation{Fold: func() *iter.Fold { return prodFold(dtype) },
-				Row: func(b *expr.Builder, x folds.Number) []folds.Number { return prodRowOf(b, dtype, x) },
+				Row: func(b *expr.Builder, x folds.Number) []folds.Number { return prodExpression(b, dtype, x) },
 				Ref: func(x []tensor.Scalar) []tensor.Scalar {
-					i, z := int64(1), complex128(1)
-					f := 1.0
+					intProduct, floatProduct, complexProduct := int64(1), 1.0, complex128(1)
 					for _, v := range x {
-						i *= v.Int()
-						f *= v.Float()
-						z = kit.MulComplex(z, v.Complex())
+						intProduct *= v.Int()
+						floatProduct *= v.Float()
+						complexProduct = kit.MulComplex(complexProduct, v.Complex())
 					}
 					switch {
 					case dtype.IsIntegral(true):
-						return []tensor.Scalar{tensor.IntScalar(i)}
+						return []tensor.Scalar{tensor.IntScalar(intProduct)}
 					case dtype.IsComplex():
-						return []tensor.Scalar{tensor.ComplexScalar(z)}
+						return []tensor.Scalar{tensor.ComplexScalar(complexProduct)}
 					}
-					return []tensor.Scalar{tensor.FloatScalar(f)}
+					return []tensor.Scalar{tensor.FloatScalar(floatProduct)}
 				}}
 		}}, err
 })
 
-// prodRowOf returns the product of a row as an expression, or nil for complex numbers.
-func prodRowOf(b *expr.Builder, d tensor.DType, x folds.Number) []folds.Number {
+// prodExpression returns the product of a row as an expression, or nil for complex numbers. d is the dtype of the
+// result.
+func prodExpression(b *expr.Builder, d tensor.DType, x folds.Number) []folds.Number {
 	switch {
 	case d.IsComplex():
 		return nil
@@ -60,8 +60,9 @@ func prodRowOf(b *expr.Builder, d tensor.DType, x folds.Number) []folds.Number {
 	return []folds.Number{folds.Real(b.Reduce(expr.Mul, folds.InFloat64(b, x.Re)))}
 }
 
+// prodFold returns the fold of the product of elements of dtype d, in Go.
 func prodFold(d tensor.DType) *iter.Fold {
-	if d == tensor.Bool {
+	if d == tensor.Bool { // the product is true if all elements are
 		return folds.AnyOrAll(false)
 	}
 	switch kit.LoopDType(d) {
@@ -81,8 +82,7 @@ func prodFold(d tensor.DType) *iter.Fold {
 		mulToComplex))
 }
 
-// prodRow multiplies a running product by the elements of a row, in four partial products that do not wait for each
-// other.
+// prodRow multiplies the accumulator a by the elements x, in four partial products that do not wait for each other.
 func prodRow[T, A int64 | float32 | float64](a *A, x []T, _ int) {
 	var p0, p1, p2, p3 A = 1, 1, 1, 1
 	for len(x) >= 4 {
@@ -98,6 +98,7 @@ func prodRow[T, A int64 | float32 | float64](a *A, x []T, _ int) {
 	*a *= (p0 * p1) * (p2 * p3)
 }
 
+// foldProdComplexRow multiplies the accumulator a by the elements x one after another.
 func foldProdComplexRow[T complex64 | complex128](a *complex128, x []T, _ int) {
 	p := *a
 	for _, v := range x {
@@ -106,7 +107,7 @@ func foldProdComplexRow[T complex64 | complex128](a *complex128, x []T, _ int) {
 	*a = p
 }
 
-// prodColumns multiplies running products by the elements of a row.
+// prodColumns multiplies each accumulator a[i] by the element x[i].
 func prodColumns[T, A int64 | float32 | float64](a []A, x []T, _ int) {
 	x = x[:len(a)]
 	for i := range a {
@@ -114,7 +115,7 @@ func prodColumns[T, A int64 | float32 | float64](a []A, x []T, _ int) {
 	}
 }
 
-// mulTo and mulToComplex multiply the accumulators a by the accumulators src.
+// mulTo and mulToComplex multiply each accumulator a[i] by the accumulator src[i].
 func mulTo[A int64 | float64](a, src []A) {
 	src = src[:len(a)]
 	for i := range a {

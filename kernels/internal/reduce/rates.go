@@ -8,11 +8,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Rates lists the rates of folds and lines. A rate is the time of one unit of work. Package calibrate runs the calls of
-// a rate to measure it.
+// Rates lists the rates of folds and of ops along lines ([lineOp]). A rate is the time of one unit of work. Package
+// calibrate runs the calls of a rate to measure it: each is a call in which this unit takes a great share of the time.
 func Rates() []graph.Rate { return slices.Concat(foldRates(), multipassRates(), lineOpRates()) }
 
-// pixelDims has the dimensions of height and width.
+// pixelDims are the dimensions of height and width.
 var pixelDims = []int{2, 3}
 
 // foldRates lists the rates of loops that fold a row in one pass.
@@ -95,15 +95,15 @@ func softmaxCall(rows, n int) graph.RateCall {
 func composedLayerNorm(rows, n int) graph.RateCall {
 	return graph.RateCall{Op: "mean", In: []tensor.Meta{kit.F32(rows, n), kit.F32(n)}, Constant: []int{1},
 		Make: func(g *graph.Graph, in []any) []*graph.Value {
-			means := graph.Attrs{"dim": []int{1}, "keepdim": true}
-			d := g.Apply("sub", nil, in[0], g.Apply("mean", means, in[0])[0])[0]
-			v := g.Apply("mean", means, g.Apply("mul", nil, d, d)[0])[0]
-			q := g.Apply("div", nil, d, g.Apply("sqrt", nil, g.Apply("add", nil, v, 1e-5)[0])[0])[0]
-			return g.Apply("mul", nil, q, in[1])
+			alongRows := graph.Attrs{"dim": []int{1}, "keepdim": true}
+			deviations := g.Apply("sub", nil, in[0], g.Apply("mean", alongRows, in[0])[0])[0]
+			variance := g.Apply("mean", alongRows, g.Apply("mul", nil, deviations, deviations)[0])[0]
+			std := g.Apply("sqrt", nil, g.Apply("add", nil, variance, 1e-5)[0])[0]
+			return g.Apply("mul", nil, g.Apply("div", nil, deviations, std)[0], in[1])
 		}}
 }
 
-// activationMean returns an activation and its mean over pixels.
+// activationMean returns a call that computes an activation and the mean of its result over pixels, in one loop.
 func activationMean(op string, shape ...int) graph.RateCall {
 	return graph.RateCall{Op: "mean", In: []tensor.Meta{kit.F32(shape...)},
 		Make: func(g *graph.Graph, in []any) []*graph.Value {
@@ -112,9 +112,9 @@ func activationMean(op string, shape ...int) graph.RateCall {
 		}}
 }
 
-// biasedSoftmax returns the softmax of an attention with a bias on the scores.
-func biasedSoftmax(entries, n int) graph.RateCall {
-	return graph.RateCall{Op: "softmax", In: []tensor.Meta{kit.F32(entries, n, n), kit.F32(1, n, n)},
+// biasedSoftmax returns the softmax of an attention's scores [heads, n, n] plus a bias [1, n, n].
+func biasedSoftmax(heads, n int) graph.RateCall {
+	return graph.RateCall{Op: "softmax", In: []tensor.Meta{kit.F32(heads, n, n), kit.F32(1, n, n)},
 		Make: func(g *graph.Graph, in []any) []*graph.Value {
 			return g.Apply("softmax", graph.Attrs{"dim": 2}, g.Apply("add", nil, in[0], in[1])[0])
 		}}

@@ -21,7 +21,7 @@ type rmsNormAttrs struct {
 }
 
 type localResponseAttrs struct {
-	Size  int     `attr:"size" doc:"number of channels whose squares are averaged, size/2 of them before the channel"`
+	Size  int     `attr:"size" doc:"number of neighbouring channels whose squares are averaged"`
 	Alpha float64 `attr:"alpha" default:"1e-4" doc:"factor of the mean of squares"`
 	Beta  float64 `attr:"beta" default:"0.75" doc:"exponent"`
 	K     float64 `attr:"k" default:"1" doc:"number added to the mean"`
@@ -40,11 +40,10 @@ var RmsNorm = kit.Define[rmsNormAttrs](graph.Op{
 				return nil, errors.New("Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one " +
 					"element, but got normalized_shape = []")
 			}
-			if lead := m.Rank() - len(shape); lead < 0 || !tensor.SameSizes(m.Shape[lead:], shape) {
-				list := tensor.Sizes(shape)
+			if first := m.Rank() - len(shape); first < 0 || !tensor.SameSizes(m.Shape[first:], shape) {
+				sizes := tensor.Sizes(shape) // with brackets
 				return nil, fmt.Errorf("Given normalized_shape=%s, expected input with shape [*, %s], but got input of size%s",
-					list,
-					list[1:len(list)-1], tensor.Sizes(m.Shape))
+					sizes, sizes[1:len(sizes)-1], tensor.Sizes(m.Shape))
 			}
 			if w := call.Type(1); call.Has(1) && !tensor.SameSizes(w.Shape, shape) {
 				return nil, fmt.Errorf("Expected weight to be of same shape as normalized_shape, but got weight of shape %s and "+
@@ -53,7 +52,7 @@ var RmsNorm = kit.Define[rmsNormAttrs](graph.Op{
 			if !m.DType.IsFloat() {
 				return nil, kit.NotImplemented("rms_norm", m.DType)
 			}
-			if err := normDTypes(call, 1); err != nil {
+			if err := checkNormDTypes(call, 1); err != nil {
 				return nil, err
 			}
 			return call.One(m.RowMajor()), nil
@@ -61,20 +60,20 @@ var RmsNorm = kit.Define[rmsNormAttrs](graph.Op{
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			a, input := kit.Attrs[rmsNormAttrs](c), in[0]
 			out := tensor.Zeros(input.DType, input.Shape...)
-			lead := input.Rank() - len(a.NormalizedShape)
-			last := input.Shape[lead:]
-			kit.EachIndex(input.Shape[:lead], func(index []int) {
+			first := input.Rank() - len(a.NormalizedShape) // the first normalized dimension
+			rowShape := input.Shape[first:]
+			kit.EachIndex(input.Shape[:first], func(row []int) {
 				sum := 0.0
-				kit.EachIndex(last, func(k []int) {
-					v := input.At(append(slices.Clone(index), k...)...).Float()
+				kit.EachIndex(rowShape, func(indexInRow []int) {
+					v := input.At(append(slices.Clone(row), indexInRow...)...).Float()
 					sum += float64(v * v)
 				})
-				scale := 1 / math.Sqrt(sum/float64(tensor.Numel(last))+a.eps(input.DType))
-				kit.EachIndex(last, func(k []int) {
-					at := append(slices.Clone(index), k...)
+				scale := 1 / math.Sqrt(sum/float64(tensor.Numel(rowShape))+a.eps(input.DType))
+				kit.EachIndex(rowShape, func(indexInRow []int) {
+					at := append(slices.Clone(row), indexInRow...)
 					v := input.At(at...).Float() * scale
 					if len(in) > 1 && in[1] != nil {
-						v *= in[1].At(k...).Float()
+						v *= in[1].At(indexInRow...).Float()
 					}
 					out.Set(tensor.FloatScalar(v), at...)
 				})
@@ -93,7 +92,7 @@ var RmsNorm = kit.Define[rmsNormAttrs](graph.Op{
 			if k, err := compileRows(c, rmsNormRows); k != nil || err != nil {
 				return k, err
 			}
-			return compileRowNorm(c, len(a.NormalizedShape), a.eps(c.Meta(0).DType), true)
+			return compileRowNorm(c, rmsNorm, len(a.NormalizedShape), a.eps(c.Meta(0).DType))
 		},
 	},
 })
@@ -118,7 +117,7 @@ var LocalResponseNorm = kit.Define[localResponseAttrs](graph.Op{
 		Params: []graph.Param{kit.Input},
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
 			m := call.Type(0)
-			if m.Rank() < 3 {
+			if m.Rank() < 3 { // the blanks are PyTorch's
 				return nil, fmt.Errorf("Expected 3D or higher dimensionality                          input (got %d dimensions)",
 					m.Rank())
 			}
@@ -168,37 +167,41 @@ var LocalResponseNorm = kit.Define[localResponseAttrs](graph.Op{
 // localBlock is the number of adjacent positions of a channel that are normalized together.
 const localBlock = 256
 
-// compileLocalResponse returns the kernel for a computation in T. A unit of work is a block of one channel of one
-// sample.
+// compileLocalResponse returns the kernel for a computation in T. A unit of work is a block of positions of one channel
+// of one sample.
 func compileLocalResponse[T float32 | float64](c *graph.Call) (*graph.Kernel, error) {
 	a, d, m := kit.Attrs[localResponseAttrs](c), tensor.DTypeOf[T](), c.Meta(0)
-	channels, inner, total := m.Shape[1], tensor.Numel(m.Shape[2:]), m.Numel()
-	blocks := kit.DivUp(inner, localBlock)
+	channels, positions, total := m.Shape[1], tensor.Numel(m.Shape[2:]), m.Numel()
+	blocks := kit.DivUp(positions, localBlock)
 	power := localPower(a.Beta)
 	builder := copies.NewKernelBuilder(c)
 	buffers := []kit.Buffer{builder.Result(0, d), builder.Dense(builder.In(0), d)}
-	builder.AddPhases(0, 8*localBlock, buffers, copies.ChunkedPhase(m.Shape[0]*blocks*channels,
-		min(inner, localBlock)*(min(a.Size, channels)+8), func(mem *graph.Mem, begin, end int) error {
-			y, v := kit.ElementsOf[T](mem.Ptrs[0], total), kit.ElementsOf[T](mem.Ptrs[1], total)
-			for unit := begin; unit < end; unit++ {
-				// unit = (sample*blocks + block)*channels + channel
-				channel, first := unit%channels, unit/channels%blocks*localBlock
-				firstPlane := unit / channels / blocks * channels // of the sample; a plane is a channel of a sample
-				n := min(localBlock, inner-first)
-				sums := kit.SliceOf[float64](mem.WorkerScratch, 0, n)
-				clear(sums)
-				for k := max(0, channel-a.Size/2); k < min(channels, channel-a.Size/2+a.Size); k++ {
-					for i, e := range v[(firstPlane+k)*inner+first:][:n] {
-						sums[i] += float64(float64(e) * float64(e))
-					}
-				}
-				at := (firstPlane+channel)*inner + first
-				for i, s := range sums {
-					y[at+i] = T(float64(v[at+i]) / power(a.K+a.Alpha*s/float64(a.Size)))
+	// The power and the division take about as long as copying 8 elements.
+	units, unitCost := m.Shape[0]*blocks*channels, min(positions, localBlock)*(min(a.Size, channels)+8)
+	phase := copies.ChunkedPhase(units, unitCost, func(mem *graph.Mem, begin, end int) error {
+		y, x := kit.ElementsOf[T](mem.Ptrs[0], total), kit.ElementsOf[T](mem.Ptrs[1], total)
+		for unit := begin; unit < end; unit++ {
+			// unit = (sample*blocks + block)*channels + channel
+			channel, first := unit%channels, unit/channels%blocks*localBlock
+			firstPlane := unit / channels / blocks * channels // of the sample; a plane is a channel of a sample
+			n := min(localBlock, positions-first)
+			sums := kit.SliceOf[float64](mem.WorkerScratch, 0, n)
+			clear(sums)
+			firstNeighbour := channel - a.Size/2
+			for k := max(0, firstNeighbour); k < min(channels, firstNeighbour+a.Size); k++ {
+				for i, e := range x[(firstPlane+k)*positions+first:][:n] {
+					sums[i] += float64(float64(e) * float64(e))
 				}
 			}
-			return nil
-		}))
+			at := (firstPlane+channel)*positions + first
+			for i, s := range sums {
+				y[at+i] = T(float64(x[at+i]) / power(a.K+a.Alpha*s/float64(a.Size)))
+			}
+		}
+		return nil
+	})
+	const sumsBytes = localBlock * 8
+	builder.AddPhases(copies.NoScratch, sumsBytes, buffers, phase)
 	return builder.Kernel()
 }
 
@@ -220,12 +223,13 @@ func localPower(beta float64) func(float64) float64 {
 func rmsNormRows(call *graph.Call) (*graph.Rows, error) {
 	a := kit.Attrs[rmsNormAttrs](call)
 	b, v, in, mask := normOperands(call, len(a.NormalizedShape), 1)
-	wide := folds.InFloat64(b, v[0])
+	x, weight := v[0], v[1]
+	x64 := folds.InFloat64(b, x)
 	n := b.Const(tensor.Float64, float64(folds.Count(call.Meta(0).Shape, mask)))
-	mean := b.Do(expr.Div, folds.Total(b, b.Do(expr.Mul, wide, wide)), n)
-	y := b.Do(expr.Mul, v[0], inverseRoot(b, mean, a.eps(call.Meta(0).DType), b.DType(v[0])))
-	if v[1] != expr.None {
-		y = b.Do(expr.Mul, y, v[1])
+	meanSquare := b.Do(expr.Div, folds.Total(b, b.Do(expr.Mul, x64, x64)), n)
+	y := b.Do(expr.Mul, x, inverseRoot(b, meanSquare, a.eps(call.Meta(0).DType), b.DType(x)))
+	if weight != expr.None {
+		y = b.Do(expr.Mul, y, weight)
 	}
 	return singleResultRows(b, mask, in, y, call.Meta(0).DType)
 }

@@ -11,39 +11,48 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// compileRowNorm returns a kernel of layer_norm, or of rms_norm if isRMS is set. Rows have the last dims dimensions of
-// the input. The operands of the call are input, weight and bias. The loops of the kernel are in Go.
-func compileRowNorm(c *graph.Call, dims int, eps float64, isRMS bool) (*graph.Kernel, error) {
+// rowNorm is an op that compileRowNorm compiles.
+type rowNorm uint8
+
+const (
+	layerNorm rowNorm = iota
+	rmsNorm
+)
+
+// compileRowNorm returns a kernel of op with loops in Go. Rows have the last dims dimensions of the input. The operands
+// of the call are input, weight and, for layer_norm, bias.
+func compileRowNorm(c *graph.Call, op rowNorm, dims int, eps float64) (*graph.Kernel, error) {
 	if c.Meta(0).DType.OpMath() == tensor.Float32 {
-		return compileRowNormAs[float32](c, dims, eps, isRMS)
+		return compileRowNormAs[float32](c, op, dims, eps)
 	}
-	return compileRowNormAs[float64](c, dims, eps, isRMS)
+	return compileRowNormAs[float64](c, op, dims, eps)
 }
 
-// compileRowNormAs is compileRowNorm for a computation in T. Operands of another dtype, or not row-major, are copied
-// first.
-func compileRowNormAs[T float32 | float64](call *graph.Call, dims int, eps float64, isRMS bool) (*graph.Kernel, error) {
+// compileRowNormAs is compileRowNorm for a computation in T. Operands that have another dtype or are not row-major are
+// copied first.
+func compileRowNormAs[T float32 | float64](call *graph.Call, op rowNorm, dims int, eps float64) (*graph.Kernel, error) {
 	input := call.Meta(0)
 	if input.Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
 	normalize := normalizeRow[T]
-	if isRMS {
+	if op == rmsNorm {
 		normalize = scaleRow[T]
 	}
 	builder, d := copies.NewKernelBuilder(call), tensor.DTypeOf[T]()
 	n := tensor.Numel(input.Shape[input.Rank()-dims:])
 	buffers := []kit.Buffer{builder.Result(0, d), builder.Dense(builder.In(0), d), builder.Dense(builder.In(1), d),
 		builder.Dense(builder.In(2), d)}
-	cut := machine.DivideUnits(input.Numel()/n, n, machine.ReduceGrain/2)
-	builder.AddPhases(0, 0, buffers, graph.Phase{Chunks: cut.Chunks, Run: func(mem *graph.Mem, chunk int) error {
+	division := machine.DivideUnits(input.Numel()/n, n, machine.ReduceGrain/2)
+	phase := graph.Phase{Chunks: division.Chunks, Run: func(mem *graph.Mem, chunk int) error {
 		weight, bias := kit.ElementsOf[T](mem.Ptrs[2], n), kit.ElementsOf[T](mem.Ptrs[3], n)
-		begin, end := cut.ChunkRange(chunk)
-		for i := begin; i < end; i++ {
-			normalize(mem, kit.PlaneOf[T](mem.Ptrs[0], i, n), kit.PlaneOf[T](mem.Ptrs[1], i, n), weight, bias, eps)
+		begin, end := division.ChunkRange(chunk)
+		for row := begin; row < end; row++ {
+			normalize(mem, kit.PlaneOf[T](mem.Ptrs[0], row, n), kit.PlaneOf[T](mem.Ptrs[1], row, n), weight, bias, eps)
 		}
 		return nil
-	}})
+	}}
+	builder.AddPhases(copies.NoScratch, copies.NoScratch, buffers, phase)
 	k, err := builder.Kernel()
 	if err == nil && input.SameAddresses(call.Out[0]) {
 		k.InPlace = []graph.InPlace{{Out: 0, In: 0}}
@@ -51,8 +60,8 @@ func compileRowNormAs[T float32 | float64](call *graph.Call, dims int, eps float
 	return k, err
 }
 
-// normalizeRow writes the layer norm of row x to y. Weight w and bias b may be nil. It computes mean and variance in
-// float64. It corrects the quotient by the rounding error of the mean in T, as standardizedRow does.
+// normalizeRow writes the layer norm of row x to y. Weight w and bias b may be nil. Mean and variance are computed in
+// float64. The rounding error of the mean in T is corrected, as in standardizedRow.
 func normalizeRow[T float32 | float64](mem *graph.Mem, y, x, w, b []T, eps float64) {
 	var sum, squares float64
 	kit.Blocks(mem.Context, len(x), func(begin, end int) { folds.SumRow(&sum, x[begin:end], 0) })
@@ -64,7 +73,7 @@ func normalizeRow[T float32 | float64](mem *graph.Mem, y, x, w, b []T, eps float
 	meanT := T(mean)
 	scaleT, correction := T(scale), T((float64(meanT)-mean)*scale)
 	kit.Blocks(mem.Context, len(x), func(begin, end int) {
-		standardize(y[begin:end], x[begin:end], optionalPart(w, begin, end), optionalPart(b, begin, end), meanT, scaleT,
+		standardize(y[begin:end], x[begin:end], sliceOrNil(w, begin, end), sliceOrNil(b, begin, end), meanT, scaleT,
 			correction)
 	})
 }
@@ -75,7 +84,7 @@ func scaleRow[T float32 | float64](m *graph.Mem, y, x, w, _ []T, eps float64) {
 	kit.Blocks(m.Context, len(x), func(begin, end int) { squares += sumOfSquares(x[begin:end], 0) })
 	factor := T(1 / math.Sqrt(squares/float64(len(x))+eps))
 	kit.Blocks(m.Context, len(x), func(begin, end int) {
-		multiplyRow(y[begin:end], x[begin:end], optionalPart(w, begin, end), factor)
+		multiplyRow(y[begin:end], x[begin:end], sliceOrNil(w, begin, end), factor)
 	})
 }
 
@@ -94,16 +103,16 @@ func multiplyRow[T float32 | float64](y, x, w []T, factor T) {
 	}
 }
 
-// optionalPart returns a part of a weight or bias, which may be nil.
-func optionalPart[T float32 | float64](v []T, begin, end int) []T {
+// sliceOrNil returns v[begin:end], or nil if v is nil.
+func sliceOrNil[T float32 | float64](v []T, begin, end int) []T {
 	if v == nil {
 		return nil
 	}
 	return v[begin:end]
 }
 
-// standardize writes ((x-mean)*scale + correction)*w + b to y. w and b may be nil. The conversions T(...) of products
-// prevent fused multiply-adds.
+// standardize writes ((x-mean)*scale + correction)*w + b to y. w and b may be nil, which stands for factors of 1 and
+// terms of 0. The conversions T(...) of products prevent fused multiply-adds.
 func standardize[T float32 | float64](y, x, w, b []T, mean, scale, correction T) {
 	y = y[:len(x)]
 	switch {

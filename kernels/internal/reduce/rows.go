@@ -20,14 +20,15 @@ func compileRows(c *graph.Call, rows func(c *graph.Call) (*graph.Rows, error)) (
 	return fusion.CompileRows(r, c)
 }
 
-// compileSuitedRows is compileRows if the rows are suitable, and returns nil otherwise. Rows are unsuitable if they do
-// not stay in the cache between passes, or if there are too few rows for all workers. The op then uses another kernel,
+// compileSuitedRows is compileRows for suitable rows, and returns nil for others. Rows are unsuitable if they do not
+// stay in the cache between passes, or if there are too few rows for all workers. The op then needs another kernel,
 // which divides the rows.
 func compileSuitedRows(c *graph.Call, rows func(c *graph.Call) (*graph.Rows, error)) (*graph.Kernel, error) {
 	return compileRows(c, suitedExpressions(rows))
 }
 
-// lowerSuitedRows is compileSuitedRows that also returns a kernel if there is no machine code.
+// lowerSuitedRows is compileSuitedRows, but it returns a kernel also if there is no machine code: the interpreter then
+// runs the expression.
 func lowerSuitedRows(c *graph.Call, rows func(c *graph.Call) (*graph.Rows, error)) (*graph.Kernel, error) {
 	r, err := suitedExpressions(rows)(c)
 	if r == nil || err != nil {
@@ -36,7 +37,7 @@ func lowerSuitedRows(c *graph.Call, rows func(c *graph.Call) (*graph.Rows, error
 	return fusion.LowerRows(r, c)
 }
 
-// suitedExpressions returns a function that returns the expression of a call if its rows are suitable, else nil.
+// suitedExpressions returns a function that returns the result of rows if the rows of the call are suitable, else nil.
 func suitedExpressions(rows func(c *graph.Call) (*graph.Rows, error)) func(c *graph.Call) (*graph.Rows, error) {
 	return func(c *graph.Call) (*graph.Rows, error) {
 		r, err := rows(c)
@@ -47,7 +48,8 @@ func suitedExpressions(rows func(c *graph.Call) (*graph.Rows, error)) func(c *gr
 	}
 }
 
-// singleResultRows returns an expression with the single result y. The result has dtype d and the shape of the operand.
+// singleResultRows returns an expression with the single result y. The result has dtype d and the shape of operand 0.
+// mask marks the reduced dimensions. in has the indices of the operands that b loads.
 func singleResultRows(b *expr.Builder, mask []bool, in []int, y expr.Value, d tensor.DType) (*graph.Rows, error) {
 	code, err := b.Build(folds.Result(b, folds.Real(y), d))
 	if err != nil {
@@ -74,8 +76,8 @@ func softmaxRows(c *graph.Call, dim int, dtype tensor.DType, isLog bool) (*graph
 }
 
 // normOperands starts the expression of a normalization over the last dims dimensions. It loads the input, operand 0,
-// and the operands 1 to params if they are given. v has the loaded values: input, weight and bias. A value that is not
-// given is None. in has the indices of the loaded operands, and mask marks the last dims dimensions.
+// and the operands 1 to params if they are given: weight and bias. v[i] is the loaded operand i, or None. in has the
+// indices of the loaded operands, and mask marks the last dims dimensions.
 func normOperands(call *graph.Call, dims, params int) (builder *expr.Builder, v [3]expr.Value, in []int, mask []bool) {
 	var types []tensor.DType
 	for i := range 1 + params {
@@ -103,8 +105,8 @@ func inverseRoot(b *expr.Builder, v expr.Value, eps float64, d tensor.DType) exp
 }
 
 // varRow returns the variance and the mean of a row of n elements, in float64: mean = sum(x)/n and
-// v = sum((x-mean)^2)/divisor.
-func varRow(b *expr.Builder, x expr.Value, n, divisor float64) (v, mean expr.Value) {
+// variance = sum((x-mean)^2)/divisor.
+func varRow(b *expr.Builder, x expr.Value, n, divisor float64) (variance, mean expr.Value) {
 	x = folds.InFloat64(b, x)
 	mean = b.Do(expr.Div, folds.Total(b, x), b.Const(tensor.Float64, n))
 	d := b.Do(expr.Sub, x, mean)
@@ -120,27 +122,30 @@ const (
 	maxOnePass        = 4096
 )
 
-// rowVariance returns the variance of a row x of n elements. roundedMean is the mean rounded to float32, and deviations
-// is x minus roundedMean. Up to maxFloat32Squares squares are summed in float32, as PyTorch does.
+// rowVariance returns the variance of a row x of n elements of float32, as a float64. roundedMean is the mean rounded
+// to float32, and deviations is x minus roundedMean. Up to maxFloat32Squares squares are summed in float32, as PyTorch
+// does.
 func rowVariance(builder *expr.Builder, x, mean, roundedMean, deviations expr.Value, n, eps float64) expr.Value {
 	const f64 = tensor.Float64
-	meanSquare := func(x expr.Value) expr.Value {
-		sum := folds.InFloat64(builder, folds.Total(builder, builder.Do(expr.Mul, x, x)))
+	meanSquareOf := func(v expr.Value) expr.Value {
+		sum := folds.InFloat64(builder, folds.Total(builder, builder.Do(expr.Mul, v, v)))
 		return builder.Do(expr.Div, sum, builder.Const(f64, n))
 	}
-	// square is the mean square of x minus some number, and offset is the mean minus this number. The variance is
-	// square minus the square of offset.
-	var square, offset expr.Value
+	// For any number a, the variance is the mean of (x-a)^2, minus offset^2 with offset = mean - a. Here a is 0 or
+	// roundedMean.
+	var meanSquare, offset expr.Value
 	switch {
 	case n <= maxFloat32Squares:
-		square, offset = meanSquare(deviations), builder.Do(expr.Sub, mean, folds.InFloat64(builder, roundedMean))
-	case n <= maxOnePass && eps > 0:
-		square, offset = meanSquare(folds.InFloat64(builder, x)), mean
+		meanSquare = meanSquareOf(deviations)
+		offset = builder.Do(expr.Sub, mean, folds.InFloat64(builder, roundedMean))
+	case n <= maxOnePass && eps > 0: // one pass: a is 0
+		meanSquare, offset = meanSquareOf(folds.InFloat64(builder, x)), mean
 	default:
-		square, offset = meanSquare(folds.InFloat64(builder, deviations)), builder.Do(expr.Sub, mean,
-			folds.InFloat64(builder, roundedMean))
+		meanSquare = meanSquareOf(folds.InFloat64(builder, deviations))
+		offset = builder.Do(expr.Sub, mean, folds.InFloat64(builder, roundedMean))
 	}
-	return builder.Do(expr.Max, builder.Do(expr.Sub, square, builder.Do(expr.Mul, offset, offset)), builder.Const(f64, 0))
+	difference := builder.Do(expr.Sub, meanSquare, builder.Do(expr.Mul, offset, offset))
+	return builder.Do(expr.Max, difference, builder.Const(f64, 0))
 }
 
 // standardizedRow returns a row x of n elements minus its mean, divided by its standard deviation. In float32, the
@@ -150,8 +155,8 @@ func standardizedRow(builder *expr.Builder, x expr.Value, n, eps float64) expr.V
 	const f64 = tensor.Float64
 	dtype := builder.DType(x)
 	if dtype == f64 {
-		square, mean := varRow(builder, x, n, n)
-		return builder.Do(expr.Mul, builder.Do(expr.Sub, x, mean), inverseRoot(builder, square, eps, dtype))
+		variance, mean := varRow(builder, x, n, n)
+		return builder.Do(expr.Mul, builder.Do(expr.Sub, x, mean), inverseRoot(builder, variance, eps, dtype))
 	}
 	// (x-mean)*scale = (x-roundedMean)*scale + (roundedMean-mean)*scale
 	mean := builder.Do(expr.Div, folds.Total(builder, folds.InFloat64(builder, x)), builder.Const(f64, n))
@@ -162,17 +167,18 @@ func standardizedRow(builder *expr.Builder, x expr.Value, n, eps float64) expr.V
 	return builder.Do(expr.FMA, deviations, builder.Convert(dtype, scale), builder.Convert(dtype, correction))
 }
 
-// affineNormRow returns the standardizedRow of the input v[0], multiplied by the weight v[1] and added to the bias v[2]
-// if these are given.
+// affineNormRow returns y*weight + bias, where y is the standardizedRow of the input of n elements. v has the input,
+// the weight and the bias, as from normOperands. A weight or bias that is None is omitted.
 func affineNormRow(b *expr.Builder, v [3]expr.Value, n, eps float64) expr.Value {
-	y := standardizedRow(b, v[0], n, eps)
+	input, weight, bias := v[0], v[1], v[2]
+	y := standardizedRow(b, input, n, eps)
 	switch {
-	case v[1] != expr.None && v[2] != expr.None:
-		return b.Do(expr.FMA, y, v[1], v[2])
-	case v[1] != expr.None:
-		return b.Do(expr.Mul, y, v[1])
-	case v[2] != expr.None:
-		return b.Do(expr.Add, y, v[2])
+	case weight != expr.None && bias != expr.None:
+		return b.Do(expr.FMA, y, weight, bias)
+	case weight != expr.None:
+		return b.Do(expr.Mul, y, weight)
+	case bias != expr.None:
+		return b.Do(expr.Add, y, bias)
 	}
 	return y
 }

@@ -19,6 +19,7 @@ var (
 	LogSoftmax = softmaxOp("log_softmax", "Computes the logarithm of softmax along a dimension.", true)
 )
 
+// softmaxOp defines softmax, or log_softmax if isLog is set.
 func softmaxOp(name, doc string, isLog bool) *graph.Op {
 	rows := func(c *graph.Call) (*graph.Rows, error) {
 		dim, err := tensor.WrapDim(kit.Attrs[softmaxAttrs](c).Dim, c.Meta(0).Rank())
@@ -60,7 +61,7 @@ func softmaxOp(name, doc string, isLog bool) *graph.Op {
 	})
 }
 
-// softmaxDType returns the dtype of the result.
+// softmaxDType returns the dtype to which the operand is converted, which is that of the result.
 func softmaxDType(c *graph.Call) tensor.DType {
 	if d := kit.Attrs[softmaxAttrs](c).DType; d != tensor.Invalid {
 		return d
@@ -68,7 +69,8 @@ func softmaxDType(c *graph.Call) tensor.DType {
 	return c.Type(0).DType
 }
 
-// inferSoftmax infers the op with the given name.
+// inferSoftmax infers a call of the op with the given name. If the dtype is not supported, the error names the kernel
+// of PyTorch that rejects it.
 func inferSoftmax(call *graph.Call, name string) ([]graph.Result, error) {
 	m, dtype := call.Type(0), softmaxDType(call)
 	dim, err := tensor.WrapDim(kit.Attrs[softmaxAttrs](call).Dim, m.Rank())

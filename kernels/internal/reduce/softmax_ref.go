@@ -7,6 +7,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// softmaxReference computes the softmax of self, or its logarithm if isLog is set, in float64. The result has dtype d.
 func softmaxReference(self *tensor.Tensor, dim int, d tensor.DType, isLog bool) *tensor.Tensor {
 	self = self.CopyTo(tensor.New(d, self.Shape...))
 	out := tensor.Zeros(d, self.Shape...)
@@ -16,21 +17,22 @@ func softmaxReference(self *tensor.Tensor, dim int, d tensor.DType, isLog bool) 
 		if len(at) > 0 {
 			n = self.Shape[dim]
 		}
-		x := make([]float64, n)
+		line := make([]float64, n)
 		maximum, sum := math.Inf(-1), 0.0
 		for k := range n {
 			if len(at) > 0 {
 				at[dim] = k
 			}
-			x[k] = self.At(at...).Float()
-			maximum = max(maximum, x[k])
+			line[k] = self.At(at...).Float()
+			maximum = max(maximum, line[k])
 		}
-		for _, v := range x {
-			sum += math.Exp(v - maximum)
+		for _, x := range line {
+			sum += math.Exp(x - maximum)
 		}
-		y := self.At(index...).Float() - maximum
-		if y = math.Exp(y) / sum; isLog {
-			y = self.At(index...).Float() - maximum - math.Log(sum)
+		x := self.At(index...).Float()
+		y := math.Exp(x-maximum) / sum
+		if isLog {
+			y = x - maximum - math.Log(sum)
 		}
 		out.Set(tensor.FloatScalar(y), index...)
 	})

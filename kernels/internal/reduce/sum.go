@@ -31,7 +31,7 @@ var Sum = folds.Define(graph.SchemaOf[sumAttrs](), graph.Op{Semantics: graph.Sem
 	mask, err := rule.ReduceMask(a.Dim, t.Rank())
 	d := folds.SumDType(t.DType, a.DType)
 	return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: d, Outs: []tensor.DType{d},
-		Computation: func() folds.Computation { return folds.Summing(d, 1) }}, err
+		Computation: func() folds.Computation { return folds.Summing(d, 1) }}, err // divided by 1
 })
 
 // Mean averages the elements over some dimensions, with the error bounds of Sum.
@@ -41,13 +41,13 @@ var Mean = folds.Define(graph.SchemaOf[sumAttrs](), graph.Op{Semantics: graph.Se
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": []int{1}}}},
 }}, func(c *graph.Call) (folds.Spec, error) {
 	a, t := kit.Attrs[sumAttrs](c), c.Type(0)
-	dtype, what := t.DType, "Input"
+	dtype, source := t.DType, "Input"
 	if a.DType != tensor.Invalid {
-		dtype, what = a.DType, "Optional"
+		dtype, source = a.DType, "Optional"
 	}
 	if !dtype.IsFloat() && !dtype.IsComplex() {
 		return folds.Spec{}, fmt.Errorf("mean(): could not infer output dtype. %s dtype must be either a floating point or "+
-			"complex dtype. Got: %s", what, dtype.TorchName())
+			"complex dtype. Got: %s", source, dtype.TorchName())
 	}
 	mask, err := rule.ReduceMask(a.Dim, t.Rank())
 	if err != nil {

@@ -30,13 +30,17 @@ func (a *varAttrs) correction() float64 {
 // Var, Std, VarMean and StdMean compute in float64, by the formulas of Welford and Chan.
 var (
 	Var = varOp("var", "Computes the variance over the given dimensions. The variance of complex numbers "+
-		"is the sum of the variances of their parts.", false, false)
-	Std     = varOp("std", "Computes the standard deviation over the given dimensions.", true, false)
-	VarMean = varOp("var_mean", "Computes the variance and the mean over the given dimensions.", false, true)
-	StdMean = varOp("std_mean", "Computes the standard deviation and the mean over the given dimensions.", true, true)
+		"is the sum of the variances of their real and imaginary parts.", variance{})
+	Std = varOp("std", "Computes the standard deviation over the given dimensions.",
+		variance{returnsStd: true})
+	VarMean = varOp("var_mean", "Computes the variance and the mean over the given dimensions.",
+		variance{returnsMean: true})
+	StdMean = varOp("std_mean", "Computes the standard deviation and the mean over the given dimensions.",
+		variance{returnsStd: true, returnsMean: true})
 )
 
-func varOp(name, doc string, returnsStd, returnsMean bool) *graph.Op {
+// varOp defines an op with the results of the given variance. Its other fields are set for each call.
+func varOp(name, doc string, results variance) *graph.Op {
 	op := graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc,
@@ -45,13 +49,13 @@ func varOp(name, doc string, returnsStd, returnsMean bool) *graph.Op {
 		},
 		Facts: graph.Facts{Each: graph.Each{Simple: 2}},
 	}
-	if returnsMean {
+	if results.returnsMean {
 		op.Outputs = []string{name[:3], "mean"} // var or std
 	}
 	return folds.Define(graph.SchemaOf[varAttrs](), op, func(c *graph.Call) (folds.Spec, error) {
 		a, t := kit.Attrs[varAttrs](c), c.Type(0)
 		if !t.DType.IsFloat() && !t.DType.IsComplex() {
-			if returnsMean {
+			if results.returnsMean {
 				return folds.Spec{}, errors.New(name + " only support floating point and complex dtypes")
 			}
 			return folds.Spec{}, errors.New("std and var only support floating point and complex dtypes")
@@ -60,11 +64,10 @@ func varOp(name, doc string, returnsStd, returnsMean bool) *graph.Op {
 		if err != nil {
 			return folds.Spec{}, err
 		}
-		v := variance{dtype: t.DType, n: folds.SymbolicCount(t.Shape, mask), correction: a.correction(),
-			returnsStd:  returnsStd,
-			returnsMean: returnsMean}
+		v := results
+		v.dtype, v.n, v.correction = t.DType, folds.SymbolicCount(t.Shape, mask), a.correction()
 		outs := []tensor.DType{t.DType.ToReal()}
-		if returnsMean {
+		if v.returnsMean {
 			outs = append(outs, t.DType)
 		}
 		return v.spec(mask, a.Keepdim, outs...), nil
