@@ -20,7 +20,7 @@ var Bincount = dynamicOp(graph.SchemaOf[bincountAttrs](), graph.Op{Semantics: gr
 	Name: "bincount",
 	Doc: "Counts the occurrences of each number from 0 to the greatest element of self. With `weights`, it adds the " +
 		"weights of the occurrences instead: in float32 if they are float32, else in float64.",
-	Params: []graph.Param{{Name: "self", Below: func(*graph.Call) int { return 16 }}, {Name: "weights", Optional: true}},
+	Params: []graph.Param{{Name: "self", Below: exampleBins}, {Name: "weights", Optional: true}},
 	Examples: []graph.Example{kit.Example(graph.Attrs{"minlength": 20}, kit.I64(5)), kit.Example(nil, kit.I64(5),
 		kit.F32(5))},
 }}, func(c *graph.Call) ([]graph.Outline, error) {
@@ -37,16 +37,16 @@ var Bincount = dynamicOp(graph.SchemaOf[bincountAttrs](), graph.Op{Semantics: gr
 	case kit.IsEmpty(self):
 		return oneOutline(tensor.Int64, a.Minlength)
 	case !c.Has(1):
-		return oneOutline(tensor.Int64, -1)
+		return oneOutline(tensor.Int64, unknownSize)
 	}
 	weights := c.Type(1)
 	if weights.Rank() != 1 || weights.Shape[0].Ne(self.Shape[0]).Holds() {
 		return nil, errors.New("weights should be 1-d and have the same length as input")
 	}
 	if weights.DType == tensor.Float32 {
-		return oneOutline(tensor.Float32, -1)
+		return oneOutline(tensor.Float32, unknownSize)
 	}
-	return oneOutline(tensor.Float64, -1)
+	return oneOutline(tensor.Float64, unknownSize)
 }, func(ctx context.Context, c *graph.Call, in []*tensor.Tensor) (out []*tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err) // the number of bins depends on data
 	n := kit.Attrs[bincountAttrs](c).Minlength
@@ -56,7 +56,7 @@ var Bincount = dynamicOp(graph.SchemaOf[bincountAttrs](), graph.Op{Semantics: gr
 		if i%kit.CheckEvery == 0 {
 			interrupt.Check(ctx)
 		}
-		if bin < 0 || bin >= tensor.MaxBytes {
+		if bin < 0 || bin >= tensor.MaxBytes { // more bins than memory can hold
 			return nil, errBincount
 		}
 		n = max(n, int(bin)+1)
@@ -73,26 +73,29 @@ var Bincount = dynamicOp(graph.SchemaOf[bincountAttrs](), graph.Op{Semantics: gr
 // maxBincountLength bounds minlength, so that data and not an attribute determine the memory of a run.
 const maxBincountLength = 1 << 24
 
+// exampleBins bounds the numbers in generated operands.
+func exampleBins(*graph.Call) int { return 16 }
+
 var errBincount = errors.New("bincount only supports 1-d non-negative integral inputs.")
 
-// sumByBin returns, for each of n bins, the sum of the weights of its elements, in dtype d. Without weights, it counts
-// the elements.
+// sumByBin returns, for each of n bins, the sum of the weights of its elements, in dtype d. bins has the bin of each
+// element. If weights is nil, sumByBin counts the elements.
 func sumByBin[T int64 | float32 | float64](ctx context.Context, d tensor.DType, bins []int64, n int,
 	weights *tensor.Tensor) *tensor.Tensor {
 	out := tensor.Zeros(d, n)
 	sums := kit.SliceOf[T](out.Storage().Bytes(), 0, n)
-	var terms []T
+	var elementWeights []T
 	if weights != nil {
-		terms = kit.SliceOf[T](kit.CopyTo(ctx, weights, tensor.New(d, len(bins))).Storage().Bytes(), 0, len(bins))
+		elementWeights = kit.SliceOf[T](kit.CopyTo(ctx, weights, tensor.New(d, len(bins))).Storage().Bytes(), 0, len(bins))
 	}
 	for i, bin := range bins {
 		if i%kit.CheckEvery == 0 {
 			interrupt.Check(ctx)
 		}
-		if terms == nil {
+		if elementWeights == nil {
 			sums[bin]++
 		} else {
-			sums[bin] += terms[i]
+			sums[bin] += elementWeights[i]
 		}
 	}
 	return out

@@ -19,8 +19,8 @@ const (
 	combineMin
 )
 
-// combineModeByName maps the attribute values of scatter ops to reductions. A mean adds the elements; a later phase
-// divides the sums.
+// combineModeByName maps the values of the attribute reduce of scatter ops to modes. A mean adds the elements; a later
+// phase divides the sums.
 var combineModeByName = map[string]combineMode{"": combineSet, "none": combineSet, "add": combineAdd, "sum": combineAdd,
 	"mean":     combineAdd,
 	"multiply": combineMul, "mul": combineMul, "prod": combineMul, "amax": combineMax, "max": combineMax,
@@ -32,7 +32,7 @@ type realElement interface {
 }
 
 // scatterOps returns the loops over a row that combine elements of the plain operand into the table. combineAdd
-// multiplies the elements of the plain operand by alpha; the other reductions ignore alpha.
+// multiplies the elements of the plain operand by alpha; the other modes ignore alpha.
 func scatterOps(dtype tensor.DType, mode combineMode, alpha tensor.Scalar) kit.RowOps {
 	if mode == combineSet {
 		move := kit.Mover(dtype, dtype)
@@ -88,8 +88,8 @@ func combineOps(f func(table, plain unsafe.Pointer)) kit.RowOps {
 			}
 		},
 		AtOffsets: func(plain, table unsafe.Pointer, plainStep int, offsets []int) {
-			for i, at := range offsets {
-				f(unsafe.Add(table, at), unsafe.Add(plain, i*plainStep))
+			for i, offset := range offsets {
+				f(unsafe.Add(table, offset), unsafe.Add(plain, i*plainStep))
 			}
 		},
 	}
@@ -106,14 +106,15 @@ func combineReal[T realElement](mode combineMode, alpha T) kit.RowOps {
 		return combineOps(func(table, plain unsafe.Pointer) { *(*T)(table) *= *(*T)(plain) })
 	}
 	return combineOps(func(table, plain unsafe.Pointer) {
-		a, b := *(*T)(table), *(*T)(plain) // NaN propagates: no comparison replaces a NaN in the table
+		a, b := *(*T)(table), *(*T)(plain)
+		// A NaN in a stays, because comparisons with it are false. A NaN in b replaces a.
 		if mode == combineMax && b > a || mode == combineMin && b < a || b != b {
 			*(*T)(table) = b
 		}
 	})
 }
 
-// combineHalf returns the loops for 16-bit floats.
+// combineHalf returns the loops for 16-bit floats, which compute in float32.
 func combineHalf[H tensor.Half | tensor.BF16](mode combineMode, alpha float32, load func(H) float32,
 	store func(float32) H) kit.RowOps {
 	return combineOps(func(table, plain unsafe.Pointer) {
@@ -130,7 +131,7 @@ func combineHalf[H tensor.Half | tensor.BF16](mode combineMode, alpha float32, l
 	})
 }
 
-// combineComplex returns the loops for complex numbers.
+// combineComplex returns the loops for complex numbers, which have the modes combineAdd and combineMul.
 func combineComplex[T complex64 | complex128](mode combineMode, alpha T) kit.RowOps {
 	product := func(a, b T) T { return T(kit.MulComplex(complex128(a), complex128(b))) }
 	if mode == combineAdd {
@@ -151,8 +152,8 @@ func combineBits(mode combineMode, alpha tensor.Scalar) kit.RowOps {
 	return combineOps(func(table, plain unsafe.Pointer) { *(*uint8)(table) &= *(*uint8)(plain) })
 }
 
-// refCombine returns the combination of element b into element a, for references. It computes in float64, int64 or
-// complex128. min and max of floats propagate NaN.
+// refCombine combines element b of the plain operand into element a of the table, for references, and returns the
+// result. It computes in float64, int64 or complex128. min and max of floats propagate NaN.
 func refCombine(dtype tensor.DType, mode combineMode, alpha, a, b tensor.Scalar) tensor.Scalar {
 	if mode == combineSet {
 		return b
@@ -168,7 +169,7 @@ func refCombine(dtype tensor.DType, mode combineMode, alpha, a, b tensor.Scalar)
 			return x[0] * x[1]
 		case mode == combineMax && dtype == tensor.Uint64:
 			return int64(max(uint64(x[0]), uint64(x[1])))
-		case dtype == tensor.Uint64:
+		case dtype == tensor.Uint64: // combineMin
 			return int64(min(uint64(x[0]), uint64(x[1])))
 		case mode == combineMax:
 			return max(x[0], x[1])

@@ -19,11 +19,11 @@ func dynamicOp(attrs *graph.Schema, op graph.Op, outlines func(c *graph.Call) ([
 	compute func(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)) *graph.Op {
 	op.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		resultOutlines, err := outlines(c)
-		res := make([]graph.Result, len(resultOutlines))
-		for i, o := range resultOutlines {
-			res[i] = o.Result()
+		results := make([]graph.Result, len(resultOutlines))
+		for i, outline := range resultOutlines {
+			results[i] = outline.Result()
 		}
-		return res, err
+		return results, err
 	}
 	op.RunDynamic = func(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		return compute(contextOf(rt), c, in)
@@ -42,51 +42,54 @@ func contextOf(rt graph.Runtime) context.Context {
 	return rt.Context()
 }
 
-// oneOutline returns the outlines of an op with a single row-major result. A size is -1 if it depends on data.
+// unknownSize is the size of a dimension in an outline if the size depends on data or on symbols.
+const unknownSize = -1
+
+// oneOutline returns the outlines of an op with a single row-major result. A size may be unknownSize.
 func oneOutline(d tensor.DType, sizes ...int) ([]graph.Outline, error) {
 	return []graph.Outline{rowMajor(d, sizes...)}, nil
 }
 
-// rowMajor returns the outline of a row-major value. A size is -1 if it depends on data.
+// rowMajor returns the outline of a row-major value. A size may be unknownSize.
 func rowMajor(d tensor.DType, sizes ...int) graph.Outline {
 	return graph.Outline{DType: d, Sizes: sizes,
 		TypeFor: func(shape []sym.Int) (tensor.Type, error) { return kit.FreshType(d, shape) }}
 }
 
-// outlineSizes returns sizes as an [graph.Outline] has them: numbers, and -1 for symbolic sizes.
+// outlineSizes returns sizes as a [graph.Outline] has them: numbers, and unknownSize for symbolic sizes.
 func outlineSizes(sizes []sym.Int) []int {
 	numbers := make([]int, len(sizes))
 	for i, s := range sizes {
-		n, known := s.Known()
-		if numbers[i] = n; !known {
-			numbers[i] = -1
+		numbers[i] = unknownSize
+		if n, known := s.Known(); known {
+			numbers[i] = n
 		}
 	}
 	return numbers
 }
 
-// unknownAt returns sizes as outlineSizes does, with -1 also for dimension dim.
-func unknownAt(sizes []sym.Int, dim int) []int {
+// outlineSizesExcept returns outlineSizes(sizes), but with unknownSize for dimension dim.
+func outlineSizesExcept(sizes []sym.Int, dim int) []int {
 	numbers := outlineSizes(sizes)
-	numbers[dim] = -1
+	numbers[dim] = unknownSize
 	return numbers
 }
 
 // selectedSizes returns the sizes of a result that has some slices of t along dim, or some elements of t if dim is nil.
-// Unknown sizes are -1.
+// Sizes may be unknownSize.
 func selectedSizes(t tensor.Type, dim *int) []int {
 	if dim == nil || t.Rank() == 0 {
-		return []int{-1}
+		return []int{unknownSize}
 	}
 	if d, err := tensor.WrapDim(*dim, t.Rank()); err == nil {
-		return unknownAt(t.Shape, d)
+		return outlineSizesExcept(t.Shape, d)
 	}
 	return nil // the run reports the error
 }
 
 // nonzeroFlags returns a flag for each element, in row-major order. The flag is set if the element is not 0.
 func nonzeroFlags(ctx context.Context, t *tensor.Tensor) []bool {
-	flags := kit.CopyTo(ctx, t, tensor.New(tensor.Bool, t.Shape...)) // its bytes are 0 or 1
+	flags := kit.CopyTo(ctx, t, tensor.New(tensor.Bool, t.Shape...)) // bytes that are 0 or 1, as of a Go bool
 	return kit.SliceOf[bool](flags.Storage().Bytes(), 0, t.Numel())
 }
 
@@ -96,19 +99,20 @@ func nonzeroIndices(ctx context.Context, self *tensor.Tensor) (*tensor.Tensor, e
 	n := countTrue(ctx, flags)
 	rank := self.Rank()
 	out := tensor.Zeros(tensor.Int64, rank, n)
-	data := kit.SliceOf[int64](out.Storage().Bytes(), 0, n*rank)
-	k := 0
-	for i, b := range flags {
+	indices := kit.SliceOf[int64](out.Storage().Bytes(), 0, n*rank)
+	k := 0 // the number of nonzero elements so far
+	for i, isNonzero := range flags {
 		if i%kit.CheckEvery == 0 {
 			interrupt.Check(ctx)
 		}
-		if !b {
+		if !isNonzero {
 			continue
 		}
 		// i = (i0*n1 + i1)*n2 + i2 ...: the remainders are the indices, from the last dimension on.
-		for d, r := rank-1, i; d >= 0; d-- {
-			data[d*n+k] = int64(r % self.Shape[d])
-			r /= self.Shape[d]
+		quotient := i
+		for d := rank - 1; d >= 0; d-- {
+			indices[d*n+k] = int64(quotient % self.Shape[d])
+			quotient /= self.Shape[d]
 		}
 		k++
 	}
@@ -119,8 +123,8 @@ func nonzeroIndices(ctx context.Context, self *tensor.Tensor) (*tensor.Tensor, e
 func countTrue(ctx context.Context, flags []bool) int {
 	n := 0
 	kit.Blocks(ctx, len(flags), func(begin, end int) {
-		for _, b := range flags[begin:end] {
-			if b {
+		for _, flag := range flags[begin:end] {
+			if flag {
 				n++
 			}
 		}
@@ -128,41 +132,42 @@ func countTrue(ctx context.Context, flags []bool) int {
 	return n
 }
 
-// pickSlices copies the slices of a tensor at the given positions along dim.
-func pickSlices(ctx context.Context, self *tensor.Tensor, dim int, positions []int) (*tensor.Tensor, error) {
+// pickSlices returns a row-major tensor of the slices of self at the given indices along dim.
+func pickSlices(ctx context.Context, self *tensor.Tensor, dim int, indices []int) (*tensor.Tensor, error) {
 	shape := slices.Clone(self.Shape)
-	shape[dim] = len(positions)
+	shape[dim] = len(indices)
 	out := tensor.Zeros(self.DType, shape...)
-	if self.Rank() == 1 && len(positions) > 0 {
-		at, size, step := kit.NewInts[int](min(kit.CheckEvery, len(positions))), self.DType.Size(), kit.StepAt(self.Meta, 0)
-		kit.Blocks(ctx, len(positions), func(begin, end int) {
-			for k, i := range positions[begin:end] {
-				at[k] = i * step
+	if self.Rank() == 1 && len(indices) > 0 {
+		size, step := self.DType.Size(), kit.StepAt(self.Meta, 0)
+		offsets := kit.NewInts[int](min(kit.CheckEvery, len(indices)))
+		kit.Blocks(ctx, len(indices), func(begin, end int) {
+			for k, i := range indices[begin:end] {
+				offsets[k] = i * step
 			}
-			kit.GatherLoops[size](unsafe.Add(out.Pointer(), begin*size), self.Pointer(), size, at[:end-begin])
+			kit.GatherLoops[size](unsafe.Add(out.Pointer(), begin*size), self.Pointer(), size, offsets[:end-begin])
 		})
 		return out, nil
 	}
-	from := self
+	dense := self
 	if !self.IsContiguous() {
-		from = kit.CopyTo(ctx, self, tensor.New(self.DType, self.Shape...))
+		dense = kit.CopyTo(ctx, self, tensor.New(self.DType, self.Shape...))
 	}
-	// The operand is [outer, n, inner], the result [outer, len(positions), inner]; inner is in bytes.
+	// The operand is [outer, n, inner], the result [outer, len(indices), inner]; inner is in bytes.
 	inner, n := tensor.Numel(shape[dim+1:])*self.DType.Size(), self.Shape[dim]
 	if out.Numel() == 0 {
 		return out, nil
 	}
-	to := unsafe.Slice((*byte)(out.Pointer()), out.Bytes())
-	src := unsafe.Slice((*byte)(from.Pointer()), from.Bytes())
+	dst := unsafe.Slice((*byte)(out.Pointer()), out.Bytes())
+	src := unsafe.Slice((*byte)(dense.Pointer()), dense.Bytes())
+	const minCopyCost = 64 // a short copy counts as this number of bytes, so that many short ones check the context too
 	copied := 0
 	for outer := range tensor.Numel(shape[:dim]) {
-		for k, i := range positions {
-			// Count at least 64 bytes per copy, so that many short ones check the context too.
-			if copied += max(inner, 64); copied > 64*kit.CheckEvery {
+		for k, i := range indices {
+			if copied += max(inner, minCopyCost); copied > minCopyCost*kit.CheckEvery {
 				interrupt.Check(ctx)
 				copied = 0
 			}
-			copy(to[(outer*len(positions)+k)*inner:][:inner], src[(outer*n+i)*inner:][:inner])
+			copy(dst[(outer*len(indices)+k)*inner:][:inner], src[(outer*n+i)*inner:][:inner])
 		}
 	}
 	return out, nil

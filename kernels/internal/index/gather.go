@@ -22,7 +22,7 @@ type gatherGradAttrs struct {
 var Gather = kit.Define[gatherGradAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "gather",
-		Doc: "Takes elements of self at the positions `index` along `dim`. For dim 0 of matrices, result[i][j] is " +
+		Doc: "Takes elements of self at the indices `index` along `dim`. For matrices and dim 0, result[i][j] is " +
 			"self[index[i][j]][j]. A negative index counts from the end.",
 		Params: []graph.Param{kit.Self, indexParam},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
@@ -73,8 +73,8 @@ func checkGatherShapes(op string, t, index tensor.Type, dim int) error {
 	return nil
 }
 
-// gatherKernel returns a kernel that gathers along dim. self and index are the layouts of operand 0 and of the index
-// operand after they are broadcast together.
+// gatherKernel returns a kernel that gathers along dim. self and index are the metas of operand 0 and of the index
+// operand, broadcast to each other in all dimensions except dim.
 func gatherKernel(c *graph.Call, self, index tensor.Meta, dim int) *graph.Kernel {
 	out := c.Out[0]
 	if out.Numel() == 0 {
@@ -82,19 +82,20 @@ func gatherKernel(c *graph.Call, self, index tensor.Meta, dim int) *graph.Kernel
 	}
 	// The lookup gives the position in dim, so the table has stride 0 there. A 0-dim value counts as a vector of one
 	// element: self and out may differ in rank.
-	table := withoutStep(kit.ByteStrides(self), dim)
+	tableSteps := withoutStep(kit.ByteStrides(self), dim)
 	if self.Rank() == 0 {
-		table = make([]int, out.Rank())
+		tableSteps = make([]int, out.Rank())
 	}
-	plain, indexOperand := operandAt(0, out), operandAt(2, index)
 	if out.Rank() == 0 {
-		table = nil
+		tableSteps = nil
 	}
+	plain, table, indexOperand := operandAt(0, out), walkOperand{kit.PtrBuffer(1, self), tableSteps}, operandAt(2, index)
 	walk := &indexedWalk{shape: out.Shape, lookups: []lookup{lookupAlong(self, index, dim)},
-		operands: []walkOperand{plain, {kit.PtrBuffer(1, self), table}, indexOperand}}
+		operands: []walkOperand{plain, table, indexOperand}}
 	return walk.kernel(kit.GatherOps(out.DType))
 }
 
+// gatherRef is the reference of gather. A 0-dim value counts as a vector of one element.
 func gatherRef(self, index *tensor.Tensor, dim int) ([]*tensor.Tensor, error) {
 	out := tensor.Zeros(self.DType, index.Shape...)
 	var firstErr error
@@ -118,7 +119,7 @@ func gatherRef(self, index *tensor.Tensor, dim int) ([]*tensor.Tensor, error) {
 }
 
 type takeAlongAttrs struct {
-	Dim *int `attr:"dim" default:"none" doc:"dimension to index; default: self and indices are flattened"`
+	Dim *int `attr:"dim" default:"none" doc:"dimension to index; none: self and indices are flattened"`
 }
 
 // TakeAlongDim is torch.take_along_dim.
@@ -126,7 +127,7 @@ var TakeAlongDim = kit.Define[takeAlongAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "take_along_dim",
 		Doc: "Takes elements of self along a dimension, as gather does, after self and `indices` are broadcast in the " +
-			"other dimensions. Without `dim`, self and `indices` are flattened.",
+			"other dimensions. If `dim` is not given, self and `indices` are flattened.",
 		Params: []graph.Param{kit.Self, {Name: "indices", Below: sizeOfSelf}},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			t, index, _, err := takeAlong(c)
@@ -141,21 +142,21 @@ var TakeAlongDim = kit.Define[takeAlongAttrs](graph.Op{
 				return nil, err
 			}
 			m, indexMeta := kit.KnownMeta(self), kit.KnownMeta(index)
-			t, err := in[0].View(m)
+			source, err := in[0].View(m)
 			if kit.Attrs[takeAlongAttrs](call).Dim == nil {
-				t, err = kit.RowMajorAs(context.Background(), in[0], m.Numel())
+				source, err = kit.RowMajorAs(context.Background(), in[0], m.Numel())
 			}
 			if err != nil {
 				return nil, err
 			}
-			positions, err := in[1].Contiguous().Expanded(indexMeta.Shape)
+			indices, err := in[1].Contiguous().Expanded(indexMeta.Shape)
 			if kit.Attrs[takeAlongAttrs](call).Dim == nil {
-				positions, err = kit.RowMajorAs(context.Background(), in[1], indexMeta.Shape...)
+				indices, err = kit.RowMajorAs(context.Background(), in[1], indexMeta.Shape...)
 			}
 			if err != nil {
 				return nil, err
 			}
-			return gatherRef(t, positions, dim)
+			return gatherRef(source, indices, dim)
 		},
 		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 1, 4), kit.I64(1, 2, 2)}, Attrs: graph.Attrs{"dim": -1}},
 			{In: []tensor.Meta{kit.F32(3, 4).WithStrides([]int{1, 3}), kit.I64(5)}}},
@@ -176,28 +177,27 @@ var TakeAlongDim = kit.Define[takeAlongAttrs](graph.Op{
 	},
 })
 
-// takeAlong returns the types of self and indices after they are broadcast together, and the dimension to index.
-// Without the attribute dim, indices are flattened and self is unchanged.
+// takeAlong returns the types of self and indices, broadcast to each other in all dimensions except the indexed one,
+// and the indexed dimension. If the attribute dim is not given, indices are flattened, self is unchanged, and dim is 0.
 func takeAlong(c *graph.Call) (self, index tensor.Type, dim int, err error) {
 	self, index = c.Type(0), c.Type(1)
 	if index.DType != tensor.Int64 && index.DType != tensor.Int32 {
 		return self, index, 0, errors.New("torch.take_along_dim(): dtype of indices should be Long but got " +
 			index.DType.TorchName())
 	}
-	at := kit.Attrs[takeAlongAttrs](c).Dim
-	if at == nil {
+	attr := kit.Attrs[takeAlongAttrs](c).Dim
+	if attr == nil {
 		flat := tensor.NewType(index.DType, index.Numel())
-		if v, err := index.View(flat.Shape); err == nil { // otherwise the flat type is row-major: see takeKernel
-			flat = v
+		if view, err := index.View(flat.Shape); err == nil { // otherwise the flat type is row-major: see takeKernel
+			flat = view
 		}
 		return self, flat, 0, nil
 	}
 	if self.Rank() != index.Rank() {
 		return self, index, 0, fmt.Errorf("torch.take_along_dim(): input and indices should have the same number of "+
-			"dimensions, "+
-			"but got %d dimensions for input, and %d dimensions for indices", self.Rank(), index.Rank())
+			"dimensions, but got %d dimensions for input, and %d dimensions for indices", self.Rank(), index.Rank())
 	}
-	if dim, err = tensor.WrapDim(*at, self.Rank()); err != nil || self.Rank() == 0 {
+	if dim, err = tensor.WrapDim(*attr, self.Rank()); err != nil || self.Rank() == 0 {
 		return self, index, dim, err
 	}
 	shape, err := tensor.BroadcastSizes(kit.ReplaceSizes(self.Shape, dim, sym.Of(1)), kit.ReplaceSizes(index.Shape, dim,
@@ -233,9 +233,9 @@ var Take = kit.Define[kit.None](graph.Op{
 				return nil, err
 			}
 			kit.EachIndex(out.Shape, func(at []int) {
-				i, e := refIndex(in[1], flat.Shape[0], 0, at...)
-				if e != nil {
-					err = cmp.Or(err, e)
+				i, indexErr := refIndex(in[1], flat.Shape[0], 0, at...)
+				if indexErr != nil {
+					err = cmp.Or(err, indexErr)
 					return
 				}
 				out.Set(flat.At(i), at...)
@@ -250,13 +250,14 @@ var Take = kit.Define[kit.None](graph.Op{
 	},
 })
 
-// takeKernel returns a kernel that gathers elements of operand 0 by the flat indices in operand 1. index is the layout
-// of the indices in the shape of the result. If operand 1 has another layout, the walk has the shape of operand 1.
+// takeKernel returns a kernel that gathers elements of operand 0 by the flat indices in operand 1. index is the meta of
+// the indices in the shape of the result. If operand 1 has another layout than index, the walk has the shape of operand
+// 1, and the result is viewed in this shape.
 func takeKernel(c *graph.Call, index tensor.Meta) *graph.Kernel {
 	m, out := c.Meta(0), c.Out[0]
-	if src := c.Meta(1); index.Numel() == src.Numel() && !index.SameLayout(src) {
-		if v, err := out.View(src.Shape); err == nil {
-			index, out = src, v
+	if operand := c.Meta(1); index.Numel() == operand.Numel() && !index.SameLayout(operand) {
+		if view, err := out.View(operand.Shape); err == nil {
+			index, out = operand, view
 		}
 	}
 	walk := &indexedWalk{shape: out.Shape, operands: []walkOperand{operandAt(0, out),

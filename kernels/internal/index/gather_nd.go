@@ -56,35 +56,36 @@ func newTupleWalk(op string, self, index tensor.Meta, batch int) (*tupleWalk, er
 	if err != nil {
 		return nil, err
 	}
-	t := &tupleWalk{batchDims: batch, tupleLen: tupleLen, shape: kit.KnownSizes(shape)}
-	// The walk has the dimensions [batch..., other dimensions of tuples..., unindexed dimensions of self...]. The value
+	tuples := &tupleWalk{batchDims: batch, tupleLen: tupleLen, shape: kit.KnownSizes(shape)}
+	// The walk has the dimensions [batch..., other dimensions of index..., unindexed dimensions of self...]. The value
 	// has stride 0 in the second group, the index operand in the third.
 	last := index.Rank() - 1
 	tableStrides, indexStrides := kit.ByteStrides(self), kit.ByteStrides(index)
-	t.tableSteps = append(append(slices.Clone(tableStrides[:batch]), make([]int, last-batch)...),
+	tuples.tableSteps = append(append(slices.Clone(tableStrides[:batch]), make([]int, last-batch)...),
 		tableStrides[batch+tupleLen:]...)
-	t.indexSteps = append(slices.Clone(indexStrides[:last]), make([]int, self.Rank()-batch-tupleLen)...)
+	tuples.indexSteps = append(slices.Clone(indexStrides[:last]), make([]int, self.Rank()-batch-tupleLen)...)
 	for k := range tupleLen {
 		d := batch + k
-		t.lookups = append(t.lookups,
+		tuples.lookups = append(tuples.lookups,
 			lookup{operand: 2, byteOffset: k * indexStrides[last], isInt64: index.DType == tensor.Int64, dim: d,
 				size: self.Shape[d], step: tableStrides[d]})
 	}
-	return t, nil
+	return tuples, nil
 }
 
-// position returns the index in the value that belongs to an index of the walk. m is the meta of the value.
-func (t *tupleWalk) position(m tensor.Meta, indices *tensor.Tensor, index []int) ([]int, error) {
-	lead := indices.Rank() - 1
-	to := slices.Clone(index[:t.batchDims])
-	for k := range t.tupleLen {
-		i, err := refIndex(indices, m.Shape[t.batchDims+k], t.batchDims+k, append(slices.Clone(index[:lead]), k)...)
+// valueIndex returns the index in the value that belongs to an index of the walk. m is the meta of the value.
+func (tuples *tupleWalk) valueIndex(m tensor.Meta, indices *tensor.Tensor, walkIndex []int) ([]int, error) {
+	tupleIndex, unindexed := walkIndex[:indices.Rank()-1], walkIndex[indices.Rank()-1:]
+	result := slices.Clone(walkIndex[:tuples.batchDims])
+	for k := range tuples.tupleLen {
+		d := tuples.batchDims + k
+		i, err := refIndex(indices, m.Shape[d], d, append(slices.Clone(tupleIndex), k)...)
 		if err != nil {
 			return nil, err
 		}
-		to = append(to, i)
+		result = append(result, i)
 	}
-	return append(to, index[lead:]...), nil
+	return append(result, unindexed...), nil
 }
 
 // GatherND is ONNX's GatherND; PyTorch has no equivalent.
@@ -104,15 +105,15 @@ var GatherND = kit.Define[gatherNDAttrs](graph.Op{
 			return c.One(t), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			t, err := newTupleWalk("gather_nd", in[0].Meta, in[1].Meta, kit.Attrs[gatherNDAttrs](c).BatchDims)
+			tuples, err := newTupleWalk("gather_nd", in[0].Meta, in[1].Meta, kit.Attrs[gatherNDAttrs](c).BatchDims)
 			if err != nil {
 				return nil, err
 			}
-			out := tensor.Zeros(in[0].DType, t.shape...)
-			kit.EachIndex(t.shape, func(at []int) {
-				from, e := t.position(in[0].Meta, in[1], at)
-				if e != nil {
-					err = cmp.Or(err, e)
+			out := tensor.Zeros(in[0].DType, tuples.shape...)
+			kit.EachIndex(tuples.shape, func(at []int) {
+				from, indexErr := tuples.valueIndex(in[0].Meta, in[1], at)
+				if indexErr != nil {
+					err = cmp.Or(err, indexErr)
 					return
 				}
 				out.Set(in[0].At(from...), at...)
@@ -125,14 +126,14 @@ var GatherND = kit.Define[gatherNDAttrs](graph.Op{
 	Facts: graph.Facts{WritesAnyOrder: true, SelectsElements: true},
 	Lowerings: graph.Lowerings{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			t, err := newTupleWalk("gather_nd", c.Meta(0), c.Meta(1), kit.Attrs[gatherNDAttrs](c).BatchDims)
+			tuples, err := newTupleWalk("gather_nd", c.Meta(0), c.Meta(1), kit.Attrs[gatherNDAttrs](c).BatchDims)
 			if err != nil {
 				return nil, err
 			}
-			x := &indexedWalk{shape: t.shape, lookups: t.lookups, operands: []walkOperand{operandAt(0, c.Out[0]),
-				{kit.InBuffer(c, 0), t.tableSteps},
-				{kit.InBuffer(c, 1), t.indexSteps}}}
-			return x.kernel(kit.GatherOps(c.Out[0].DType)), nil
+			walk := &indexedWalk{shape: tuples.shape, lookups: tuples.lookups,
+				operands: []walkOperand{operandAt(0, c.Out[0]), {kit.InBuffer(c, 0), tuples.tableSteps},
+					{kit.InBuffer(c, 1), tuples.indexSteps}}}
+			return walk.kernel(kit.GatherOps(c.Out[0].DType)), nil
 		},
 	},
 })
@@ -146,8 +147,8 @@ var ScatterND = kit.Define[scatterNDAttrs](graph.Op{
 			"the last wins. A negative index counts from the end.",
 		Params: []graph.Param{kit.Self, {Name: "indices", Below: sizeOfTuples}, {Name: "updates"}},
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
-			t, updates := call.Type(0), call.Type(2)
-			shape, _, err := tupleWalkShape("scatter_nd", t, call.Type(1), 0)
+			self, updates := call.Type(0), call.Type(2)
+			shape, _, err := tupleWalkShape("scatter_nd", self, call.Type(1), 0)
 			if err != nil {
 				return nil, err
 			}
@@ -155,26 +156,26 @@ var ScatterND = kit.Define[scatterNDAttrs](graph.Op{
 				return nil, fmt.Errorf("scatter_nd(): Expected updates of shape %s, got %s", tensor.Sizes(shape),
 					tensor.Sizes(updates.Shape))
 			}
-			if updates.DType != t.DType {
+			if updates.DType != self.DType {
 				return nil, errors.New("scatter_nd(): Expected self.dtype to be equal to updates.dtype")
 			}
-			if mode := combineModeByName[kit.Attrs[scatterNDAttrs](call).Reduce]; t.DType.IsComplex() &&
+			if mode := combineModeByName[kit.Attrs[scatterNDAttrs](call).Reduce]; self.DType.IsComplex() &&
 				(mode == combineMax || mode == combineMin) {
-				return nil, kit.NotImplementedBy("scatter_nd", t.DType)
+				return nil, kit.NotImplementedBy("scatter_nd", self.DType)
 			}
-			return call.One(t.RowMajor()), nil
+			return call.One(self.RowMajor()), nil
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			t, err := newTupleWalk("scatter_nd", in[0].Meta, in[1].Meta, 0)
+			tuples, err := newTupleWalk("scatter_nd", in[0].Meta, in[1].Meta, 0)
 			if err != nil {
 				return nil, err
 			}
 			out := in[0].CopyTo(tensor.New(in[0].DType, in[0].Shape...))
 			mode := combineModeByName[kit.Attrs[scatterNDAttrs](c).Reduce]
-			kit.EachIndex(t.shape, func(at []int) {
-				to, e := t.position(in[0].Meta, in[1], at)
-				if e != nil {
-					err = cmp.Or(err, e)
+			kit.EachIndex(tuples.shape, func(at []int) {
+				to, indexErr := tuples.valueIndex(in[0].Meta, in[1], at)
+				if indexErr != nil {
+					err = cmp.Or(err, indexErr)
 					return
 				}
 				out.Set(refCombine(out.DType, mode, tensor.IntScalar(1), out.At(to...), in[2].At(at...)), to...)
@@ -188,20 +189,20 @@ var ScatterND = kit.Define[scatterNDAttrs](graph.Op{
 	Facts: graph.Facts{WritesAnyOrder: true},
 	Lowerings: graph.Lowerings{
 		Compile: func(call *graph.Call) (*graph.Kernel, error) {
-			t, err := newTupleWalk("scatter_nd", call.Out[0], call.Meta(1), 0)
+			tuples, err := newTupleWalk("scatter_nd", call.Out[0], call.Meta(1), 0)
 			if err != nil {
 				return nil, err
 			}
 			kernel := copySelf(call)
-			if tensor.Numel(t.shape) == 0 {
+			if tensor.Numel(tuples.shape) == 0 {
 				return kernel, nil
 			}
-			x := &indexedWalk{shape: t.shape, lookups: t.lookups, writesTable: true,
-				operands: []walkOperand{operandAt(3, call.Meta(2)), {kit.OutBuffer(call, 0), t.tableSteps},
-					{kit.InBuffer(call, 1), t.indexSteps}}}
+			walk := &indexedWalk{shape: tuples.shape, lookups: tuples.lookups, writesTable: true,
+				operands: []walkOperand{operandAt(3, call.Meta(2)), {kit.OutBuffer(call, 0), tuples.tableSteps},
+					{kit.InBuffer(call, 1), tuples.indexSteps}}}
+			mode := combineModeByName[kit.Attrs[scatterNDAttrs](call).Reduce]
 			kernel.Phases = append(kernel.Phases,
-				x.phase(scatterOps(call.Out[0].DType, combineModeByName[kit.Attrs[scatterNDAttrs](call).Reduce],
-					tensor.IntScalar(1))))
+				walk.phase(scatterOps(call.Out[0].DType, mode, tensor.IntScalar(1))))
 			return kernel, nil
 		},
 	},

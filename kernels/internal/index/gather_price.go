@@ -5,14 +5,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// The names of the costs of gathers in machine profiles, the tables of measured times.
+// The rates of gathers, by their names in machine profiles (the files of measured times).
 const (
-	sliceRate  = "gather.slice"  // fixed cost of a slice that is copied
-	lookupRate = "gather.lookup" // an element that is looked up separately
+	sliceRate  = "gather.slice"  // the fixed time of a slice that is copied
+	lookupRate = "gather.lookup" // the time of an element that is looked up separately
 )
 
 // gatherImpls returns the implementation of an op that copies slices of operand 0 or, if copiesSlices is false, single
-// elements. The cost assumes that the op reads as many bytes from operand 0 as the result has.
+// elements. Its work assumes that the op reads as many bytes from operand 0 as the result has.
 func gatherImpls(copiesSlices bool, lower func(c *graph.Call) (*graph.Kernel, error)) []graph.Impl {
 	impl := graph.Impl{Name: "elements", Doc: "Looks elements up one by one."}
 	if copiesSlices {
@@ -37,7 +37,7 @@ func gatherImpls(copiesSlices bool, lower func(c *graph.Call) (*graph.Kernel, er
 		work.Bytes[graph.Dense] += bytes
 		if copiesSlices {
 			work.Bytes[graph.Copied] += bytes
-			slices := 1.0
+			slices := 1.0 // one for each index
 			if len(call.In) > 1 && call.In[1].Kind == graph.TensorArg {
 				slices = float64(call.Meta(1).Numel())
 			}

@@ -40,10 +40,10 @@ var (
 		})
 )
 
-// indexWriteOp defines index_add, index_copy or index_fill. spec returns the dimension, the reduction and the factor of
-// the source.
+// indexWriteOp defines index_add, index_copy or index_fill. spec returns how a call writes the source: along dimension
+// dim, by the given mode, multiplied by alpha.
 func indexWriteOp(attrs *graph.Schema, name, doc string,
-	spec func(c *graph.Call) (int, combineMode, tensor.Scalar)) *graph.Op {
+	spec func(c *graph.Call) (dim int, mode combineMode, alpha tensor.Scalar)) *graph.Op {
 	isFill := name == "index_fill"
 	source := graph.Param{Name: "source"}
 	example := []tensor.Meta{kit.F32(3, 4, 2), kit.I64(2), kit.F32(3, 2, 2).WithStrides([]int{1, 3, 6})}
@@ -90,7 +90,7 @@ func indexWriteOp(attrs *graph.Schema, name, doc string,
 	})
 }
 
-// checkIndexWrite returns PyTorch's error for an invalid call. isFill is set for index_fill.
+// checkIndexWrite returns PyTorch's error if the call is invalid. isFill is set for index_fill.
 func checkIndexWrite(name string, call *graph.Call, dim int, isFill bool, alpha tensor.Scalar) error {
 	self, index, src := call.Type(0), call.Type(1), call.Type(2)
 	if index.Rank() > 1 {
@@ -99,7 +99,7 @@ func checkIndexWrite(name string, call *graph.Call, dim int, isFill bool, alpha 
 	if err := checkIndexDType(name, index.DType); err != nil {
 		return err
 	}
-	// Only index_add supports slices without elements.
+	// No index of an empty dimension is valid. If the slices have no elements, only index_add rejects the indices.
 	if kit.SizeIs(kit.SizeAtDim(self, dim), 0) && !kit.IsEmpty(index) &&
 		(name == "index_add" || !kit.SizeIs(tensor.Product(slices.Delete(slices.Clone(self.Shape), dim, dim+1)), 0)) {
 		return fmt.Errorf("%s(): index out of range: dimension %d has no elements", name, dim)
@@ -158,12 +158,10 @@ func compileIndexWrite(call *graph.Call, dim int, mode combineMode, alpha tensor
 	if dim, err = tensor.WrapDim(dim, out.Rank()); err != nil {
 		return nil, err
 	}
-	shape := slices.Clone(out.Shape)
-	if out.Rank() == 0 {
-		shape = []int{1}
-		out.Strides = []int{0}
-		out.Shape = shape
+	if out.Rank() == 0 { // a 0-dim value counts as a vector of one element
+		out.Shape, out.Strides = []int{1}, []int{0}
 	}
+	shape := slices.Clone(out.Shape) // of the walk: the source's, or that to which the number is broadcast
 	shape[dim] = index.Numel()
 	plain := walkOperand{from, make([]int, len(shape))}
 	if !from.IsData() {
@@ -205,28 +203,29 @@ func indexWriteRef(in []*tensor.Tensor, dim int, mode combineMode, alpha tensor.
 		}
 	}
 	src := in[2].CopyTo(tensor.New(out.DType, in[2].Shape...))
-	flat, first := kit.RowMajorAs(context.Background(), in[1], in[1].Numel())
-	if first != nil {
-		return nil, first
+	flatIndex, err := kit.RowMajorAs(context.Background(), in[1], in[1].Numel())
+	if err != nil {
+		return nil, err
 	}
 	if out.Numel() == 0 { // PyTorch does not check the indices
 		return []*tensor.Tensor{out}, nil
 	}
-	shape := slices.Clone(out.Shape)
-	if len(shape) > 0 {
-		shape[dim] = 1
+	sliceShape := slices.Clone(out.Shape)
+	if len(sliceShape) > 0 {
+		sliceShape[dim] = 1
 	}
 	for j := range in[1].Numel() {
-		i, err := refIndex(flat, sizeAt(out.Meta, dim), dim, j)
+		i, err := refIndex(flatIndex, sizeAt(out.Meta, dim), dim, j)
 		if err != nil {
 			return nil, err
 		}
-		kit.EachIndex(shape, func(at []int) {
+		// Write slice j of the source to slice i of the result.
+		kit.EachIndex(sliceShape, func(at []int) {
 			to, from := slices.Clone(at), slices.Clone(at)
 			if len(at) > 0 {
 				to[dim], from[dim] = i, j
 			}
-			if src.Rank() != out.Rank() {
+			if src.Rank() != out.Rank() { // a 0-dim value, or a vector of one element for a 0-dim self
 				from = make([]int, src.Rank())
 			}
 			out.Set(refCombine(out.DType, mode, alpha, out.At(to...), src.At(from...)), to...)

@@ -23,7 +23,7 @@ func hasMask(c *graph.Call) bool {
 }
 
 // maskedOutline returns the outline of the result of a call with masks. The sizes of the broadcast indices are unknown.
-// The other sizes are inferred from a call with one true element per mask.
+// The other sizes are inferred from a call in which each mask has one true element.
 func maskedOutline(call *graph.Call) graph.Outline {
 	outline := graph.Outline{DType: call.Type(0).DType}
 	parsed, err := newIndexCall(withIndicesForMasks(call, sym.Of(1)))
@@ -32,7 +32,7 @@ func maskedOutline(call *graph.Call) graph.Outline {
 	}
 	outline.Sizes = outlineSizes(parsed.shape)
 	for i := range parsed.indexShape {
-		outline.Sizes[parsed.firstIndexDim+i] = -1
+		outline.Sizes[parsed.firstIndexDim+i] = unknownSize
 	}
 	operandCount := 0
 	for i := 1; i < len(call.In); i++ {
@@ -40,9 +40,10 @@ func maskedOutline(call *graph.Call) graph.Outline {
 			operandCount++
 		}
 	}
-	if operandCount == 1 { // otherwise the shape does not determine the number of true elements of each mask
+	// If the mask is the only operand of indices, the shape of the result determines its number of true elements.
+	if operandCount == 1 {
 		outline.TypeFor = func(shape []sym.Int) (tensor.Type, error) {
-			// The size of the first dimension of the indices is the number of true elements of the mask.
+			// The first dimension that comes from the indices has as many elements as the mask has true elements.
 			parsed, err := newIndexCall(withIndicesForMasks(call, shape[parsed.firstIndexDim]))
 			if err != nil {
 				return tensor.Type{}, err
@@ -53,8 +54,8 @@ func maskedOutline(call *graph.Call) graph.Outline {
 	return outline
 }
 
-// withIndicesForMasks returns the call with index operands in place of masks. A mask of two dimensions, for example,
-// becomes two operands of n indices each.
+// withIndicesForMasks returns the call with index operands in place of masks, for masks with n true elements. A mask of
+// two dimensions, for example, becomes two operands of n indices each.
 func withIndicesForMasks(call *graph.Call, n sym.Int) *graph.Call {
 	t := tensor.NewType(tensor.Int64, n)
 	index := graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Type: t, Meta: t.AtHints()}}
@@ -72,8 +73,8 @@ func withIndicesForMasks(call *graph.Call, n sym.Int) *graph.Call {
 // indexByMasks replaces each mask by the indices of its true elements and runs the resulting call.
 func indexByMasks(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	ctx := contextOf(rt)
-	c, operands, err := replaceMasks(c, in, func(m *tensor.Tensor) (*tensor.Tensor, error) {
-		return nonzeroIndices(ctx, m)
+	c, operands, err := replaceMasks(c, in, func(mask *tensor.Tensor) (*tensor.Tensor, error) {
+		return nonzeroIndices(ctx, mask)
 	})
 	if err != nil {
 		return nil, err
@@ -88,41 +89,42 @@ func replaceMasks(call *graph.Call, in []*tensor.Tensor, nonzero func(*tensor.Te
 	*graph.Call, []*tensor.Tensor, error) {
 	args := []graph.Arg{{Kind: graph.TensorArg, Value: &graph.Value{Meta: in[0].Meta}}}
 	operands := in[:1:1]
-	add := func(t *tensor.Tensor) {
-		a := graph.Arg{}
+	addOperand := func(t *tensor.Tensor) { // nil for an omitted operand
+		arg := graph.Arg{}
 		if t != nil {
-			a = graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: t.Meta}}
+			arg = graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: t.Meta}}
 		}
-		args, operands = append(args, a), append(operands, t)
+		args, operands = append(args, arg), append(operands, t)
 	}
 	for i := 1; i < len(in); i++ {
-		if in[i] == nil || in[i].DType != tensor.Bool {
-			add(in[i])
+		mask := in[i]
+		if mask == nil || mask.DType != tensor.Bool {
+			addOperand(in[i])
 			continue
 		}
-		m := in[i]
-		// Operand j of the new call indexes dimension j-1 of self, so the mask covers dimensions from len(operands)-1.
-		for d := range m.Rank() {
-			if k := len(operands) - 1 + d; k >= in[0].Rank() || in[0].Shape[k] != m.Shape[d] {
+		// Operand j of the new call indexes dimension j-1 of self.
+		firstDim := len(operands) - 1 // the first dimension of self that the mask covers
+		for d := range mask.Rank() {
+			if k := firstDim + d; k >= in[0].Rank() || in[0].Shape[k] != mask.Shape[d] {
 				return nil, nil, fmt.Errorf(
 					"The shape of the mask %s at index %d does not match the shape of the indexed tensor %s at index %d",
-					tensor.ListString(m.Shape), d, tensor.ListString(in[0].Shape), len(operands)-1+d)
+					tensor.ListString(mask.Shape), d, tensor.ListString(in[0].Shape), k)
 			}
 		}
-		all, err := nonzero(m)
+		indices, err := nonzero(mask) // [n, rank]
 		if err != nil {
 			return nil, nil, err
 		}
-		for d := range m.Rank() {
-			v, err := all.Meta.Select(1, d)
+		for d := range mask.Rank() {
+			column, err := indices.Meta.Select(1, d)
 			if err != nil {
 				return nil, nil, err
 			}
-			t, err := all.View(v)
+			operand, err := indices.View(column)
 			if err != nil {
 				return nil, nil, err
 			}
-			add(t)
+			addOperand(operand)
 		}
 	}
 	return &graph.Call{In: args, Attrs: call.Attrs}, operands, nil
@@ -149,7 +151,7 @@ func runSerially(ctx context.Context, kernel *graph.Kernel, m tensor.Meta, in []
 	out := tensor.Empty(m)
 	mem := kernel.NewMem()
 	mem.Context = ctx
-	mem.Ptrs = append(mem.Ptrs, out.Pointer())
+	mem.Ptrs = append(mem.Ptrs, out.Pointer()) // the result, then the operands
 	for _, t := range in {
 		if t == nil {
 			mem.Ptrs = append(mem.Ptrs, nil)
@@ -168,7 +170,7 @@ func runSerially(ctx context.Context, kernel *graph.Kernel, m tensor.Meta, in []
 	return []*tensor.Tensor{out}, nil
 }
 
-// nonzeroRef returns the indices of the n non-zero elements as a tensor [n, rank]: nonzeroIndices for references.
+// nonzeroRef is nonzeroIndices for references. Its result is row-major.
 func nonzeroRef(t *tensor.Tensor) (*tensor.Tensor, error) {
 	var positions [][]int
 	kit.EachIndex(t.Shape, func(at []int) {

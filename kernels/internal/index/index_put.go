@@ -35,9 +35,9 @@ var IndexPut = kit.Define[indexPutAttrs](graph.Op{
 				return []graph.Result{graph.Outline{DType: self.DType, Sizes: outlineSizes(self.Shape),
 					TypeFor: func([]sym.Int) (tensor.Type, error) { return out, nil }}.Result()}, nil
 			}
-			p, err := newIndexCall(selection)
+			parsed, err := newIndexCall(selection)
 			if err == nil {
-				err = p.checkValues(values)
+				err = parsed.checkValues(values)
 			}
 			return c.One(out), err
 		},
@@ -50,52 +50,53 @@ var IndexPut = kit.Define[indexPutAttrs](graph.Op{
 		Compile: compileIndexPut,
 		RunDynamic: func(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			ctx := contextOf(rt)
-			call, operands, err := putByIndices(c, in, func(m *tensor.Tensor) (*tensor.Tensor, error) {
-				return nonzeroIndices(ctx, m)
+			call, operands, err := replaceMasksOfPut(c, in, func(mask *tensor.Tensor) (*tensor.Tensor, error) {
+				return nonzeroIndices(ctx, mask)
 			})
 			if err != nil {
 				return nil, err
 			}
 			call.Out = []tensor.Meta{kit.KnownMeta(rule.PreserveType(in[0].Meta.Type()))}
-			k, err := compileIndexPut(call)
+			kernel, err := compileIndexPut(call)
 			if err != nil {
 				return nil, err
 			}
-			return runSerially(ctx, k, call.Out[0], operands)
+			return runSerially(ctx, kernel, call.Out[0], operands)
 		},
 	},
 })
 
-// fillsMask reports whether the call replaces the elements of one mask by one number. PyTorch converts the number
-// to the dtype of self, as masked_fill does.
+// fillsMask reports whether the call replaces the elements that one mask selects by one number. PyTorch converts the
+// number to the dtype of self, as masked_fill does.
 func fillsMask(c *graph.Call) bool {
-	given := 0
+	indexOperands := 0
 	for i := 2; i < len(c.In); i++ {
 		if c.Has(i) {
-			given++
+			indexOperands++
 		}
 	}
-	return given == 1 && hasMask(selectingCall(c, c.In[0])) && !kit.Attrs[indexPutAttrs](c).Accumulate &&
+	return indexOperands == 1 && hasMask(selectingCall(c, c.In[0])) && !kit.Attrs[indexPutAttrs](c).Accumulate &&
 		kit.SizeIs(c.Type(1).Numel(), 1)
 }
 
-// selectingCall returns a call of the op index with operand self and the same indices as c, which is a call of
-// index_put.
+// selectingCall returns a call of the op index with operand self and the indices of c, a call of index_put. It selects
+// the elements that c replaces.
 func selectingCall(c *graph.Call, self graph.Arg) *graph.Call {
 	return &graph.Call{In: append([]graph.Arg{self}, c.In[min(2, len(c.In)):]...)}
 }
 
 // checkValues returns PyTorch's error if values cannot be broadcast to the shape of the indexed elements.
-func (p *indexCall) checkValues(values tensor.Type) error {
-	if _, err := values.Expand(p.shape); err != nil {
+func (parsed *indexCall) checkValues(values tensor.Type) error {
+	if _, err := values.Expand(parsed.shape); err != nil {
 		return fmt.Errorf("shape mismatch: value tensor of shape %s cannot be broadcast to indexing result of shape %s",
-			tensor.Sizes(values.Shape), tensor.Sizes(p.shape))
+			tensor.Sizes(values.Shape), tensor.Sizes(parsed.shape))
 	}
 	return nil
 }
 
-// putByIndices returns the call and its operands with index operands in place of masks.
-func putByIndices(c *graph.Call, in []*tensor.Tensor, nonzero func(*tensor.Tensor) (*tensor.Tensor, error)) (
+// replaceMasksOfPut is replaceMasks for a call of index_put. It also converts the number of a call that fills a mask
+// to the dtype of self.
+func replaceMasksOfPut(c *graph.Call, in []*tensor.Tensor, nonzero func(*tensor.Tensor) (*tensor.Tensor, error)) (
 	*graph.Call, []*tensor.Tensor, error) {
 	selection, operands, err := replaceMasks(selectingCall(c, c.In[0]), append([]*tensor.Tensor{in[0]}, in[2:]...),
 		nonzero)
@@ -105,61 +106,68 @@ func putByIndices(c *graph.Call, in []*tensor.Tensor, nonzero func(*tensor.Tenso
 	if len(operands) > maxIndices+1 {
 		return nil, nil, errors.New("index_put: too many indices")
 	}
-	put := in[1]
-	if put.DType != in[0].DType { // see fillsMask
-		put = tensor.Zeros(in[0].DType)
+	values := in[1]
+	if values.DType != in[0].DType { // see fillsMask
+		values = tensor.Zeros(in[0].DType)
 		number := in[1].At(make([]int, in[1].Rank())...)
-		if err := kit.NumberFits(number, put.DType); err != nil {
+		if err := kit.NumberFits(number, values.DType); err != nil {
 			return nil, nil, err
 		}
-		put.Set(number)
+		values.Set(number)
 	}
-	values := graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: put.Meta}}
-	args := append([]graph.Arg{selection.In[0], values}, selection.In[1:]...)
-	return &graph.Call{In: args, Attrs: c.Attrs}, append([]*tensor.Tensor{operands[0], put}, operands[1:]...), nil
+	valuesArg := graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: values.Meta}}
+	args := append([]graph.Arg{selection.In[0], valuesArg}, selection.In[1:]...)
+	return &graph.Call{In: args, Attrs: c.Attrs}, append([]*tensor.Tensor{operands[0], values}, operands[1:]...), nil
 }
 
 // compileIndexPut compiles a call without masks.
 func compileIndexPut(c *graph.Call) (*graph.Kernel, error) {
 	kernel, out := copySelf(c), c.Out[0]
 	self := graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: out, Type: out.Type()}}
-	p, err := newIndexCall(selectingCall(c, self))
+	parsed, err := newIndexCall(selectingCall(c, self))
 	if err == nil {
-		err = p.checkValues(c.Meta(1).Type())
+		err = parsed.checkValues(c.Meta(1).Type())
 	}
 	if err != nil {
 		return nil, err
 	}
-	shape := kit.KnownSizes(p.shape)
+	shape := kit.KnownSizes(parsed.shape)
 	if tensor.Numel(shape) == 0 {
 		return kernel, nil
 	}
-	values, err := c.Meta(1).Type().Expand(p.shape)
+	values, err := c.Meta(1).Type().Expand(parsed.shape)
 	if err != nil {
 		return nil, err
 	}
-	table := kit.KnownMeta(p.table)
+	table := kit.KnownMeta(parsed.table)
 	walk := &indexedWalk{shape: shape, writesTable: true, operands: []walkOperand{operandAt(2, kit.KnownMeta(values)),
 		{kit.OutBuffer(c, 0), kit.ByteStrides(table)}}}
-	for k, t := range p.indices {
-		d := p.indexedDims[k]
-		walk.operands = append(walk.operands, operandAt(3+d, kit.KnownMeta(t)))
-		walk.lookups = append(walk.lookups, lookup{operand: 2 + k, isInt64: t.DType == tensor.Int64, dim: d,
+	const firstIndexPtr = 3 // Mem.Ptrs has the result, self, values and then an index operand for each dimension
+	for k, index := range parsed.indices {
+		d := parsed.indexedDims[k]
+		walk.operands = append(walk.operands, operandAt(firstIndexPtr+d, kit.KnownMeta(index)))
+		walk.lookups = append(walk.lookups, lookup{operand: 2 + k, isInt64: index.DType == tensor.Int64, dim: d,
 			size: out.Shape[d], step: kit.StepAt(out, d)})
 	}
-	mode := combineSet
-	if kit.Attrs[indexPutAttrs](c).Accumulate {
-		mode = combineAdd
-	}
-	const alpha = 1
-	kernel.Phases = append(kernel.Phases, walk.phase(scatterOps(out.DType, mode, tensor.IntScalar(alpha))))
+	kernel.Phases = append(kernel.Phases, walk.phase(scatterOps(out.DType, putMode(c), putAlpha)))
 	return kernel, nil
 }
 
-// indexPutRef is the reference of index_put. The op index, applied to a tensor that has in each element its own
-// position, gives the positions of the selected elements.
+// putAlpha is the factor of the values of index_put.
+var putAlpha = tensor.IntScalar(1)
+
+// putMode returns the way in which a call of index_put combines the values with the elements of self.
+func putMode(c *graph.Call) combineMode {
+	if kit.Attrs[indexPutAttrs](c).Accumulate {
+		return combineAdd
+	}
+	return combineSet
+}
+
+// indexPutRef is the reference of index_put. The op index is applied to a tensor whose elements are their own row-major
+// indices. Its result has the indices of the selected elements.
 func indexPutRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	c, in, err := putByIndices(c, in, nonzeroRef)
+	c, in, err := replaceMasksOfPut(c, in, nonzeroRef)
 	if err != nil {
 		return nil, err
 	}
@@ -183,14 +191,9 @@ func indexPutRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	mode := combineSet
-	if kit.Attrs[indexPutAttrs](c).Accumulate {
-		mode = combineAdd
-	}
-	const alpha = 1
 	kit.EachIndex(selected[0].Shape, func(at []int) {
 		k := int(selected[0].At(at...).Int())
-		flat.Set(refCombine(out.DType, mode, tensor.IntScalar(alpha), flat.At(k), values.At(at...)), k)
+		flat.Set(refCombine(out.DType, putMode(c), putAlpha, flat.At(k), values.At(at...)), k)
 	})
 	return []*tensor.Tensor{out}, nil
 }

@@ -75,7 +75,7 @@ func selectRef(self, index *tensor.Tensor, dim int) ([]*tensor.Tensor, error) {
 		return nil, firstErr
 	}
 	kit.EachIndex(shape, func(at []int) {
-		src, k := slices.Clone(at), 0
+		from, k := slices.Clone(at), 0 // k is the number of the slice in the result
 		if len(at) > 0 {
 			k = at[dim]
 		}
@@ -85,9 +85,9 @@ func selectRef(self, index *tensor.Tensor, dim int) ([]*tensor.Tensor, error) {
 			return
 		}
 		if len(at) > 0 {
-			src[dim] = i
+			from[dim] = i
 		}
-		out.Set(self.At(src...), at...)
+		out.Set(self.At(from...), at...)
 	})
 	return []*tensor.Tensor{out}, firstErr
 }
@@ -105,15 +105,16 @@ var Embedding = kit.Define[embeddingAttrs](graph.Op{
 		Doc:    "Takes rows of a matrix: `indices` of shape S and `weight` [n, k] give [S, k].",
 		Params: []graph.Param{kit.Weight, {Name: "indices", Below: rowsOfSelf}},
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
-			w, index := call.Type(0), call.Type(1)
-			if w.Rank() != 2 {
+			weight, index := call.Type(0), call.Type(1)
+			if weight.Rank() != 2 {
 				return nil, errors.New("'weight' must be 2-D")
 			}
 			if index.DType != tensor.Int64 && index.DType != tensor.Int32 {
 				return nil, fmt.Errorf("Expected tensor for argument #1 'indices' to have one of the following scalar types: "+
 					"Long, Int; but got %s instead (while checking arguments for embedding)", index.DType.TorchName())
 			}
-			out, err := kit.FreshType(w.DType, kit.ReplaceSizes(index.Shape, index.Rank(), w.Shape[1]))
+			// ReplaceSizes appends the length of a row.
+			out, err := kit.FreshType(weight.DType, kit.ReplaceSizes(index.Shape, index.Rank(), weight.Shape[1]))
 			return call.One(out), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -148,11 +149,11 @@ var Index = kit.Define[kit.None](graph.Op{
 			if hasMask(call) {
 				return []graph.Result{maskedOutline(call).Result()}, nil
 			}
-			p, err := newIndexCall(call)
+			parsed, err := newIndexCall(call)
 			if err != nil {
 				return nil, err
 			}
-			t, err := p.resultType()
+			t, err := parsed.resultType()
 			return call.One(t), err
 		},
 		Ref: indexRef,
@@ -164,16 +165,17 @@ var Index = kit.Define[kit.None](graph.Op{
 	Lowerings: graph.Lowerings{
 		RunDynamic: indexByMasks,
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			p, err := newIndexCall(c)
+			parsed, err := newIndexCall(c)
 			if err != nil {
 				return nil, err
 			}
-			return p.kernel(c), nil
+			return parsed.kernel(c), nil
 		},
 	},
 })
 
-// indexSelectLoops returns the loops over the other dimensions of self, and the loop over the indices.
+// indexSelectLoops returns the parallel loops of a call: over the dimensions of self that are not indexed, and over the
+// indices.
 func indexSelectLoops(call *graph.Call) []graph.Parallel {
 	rank := call.Meta(0).Rank()
 	dim := kit.WrappedDim(kit.Attrs[gatherAttrs](call).Dim, rank)
@@ -192,7 +194,7 @@ func indexSelectLoops(call *graph.Call) []graph.Parallel {
 	return loops
 }
 
-// embeddingLoops returns the loops over the dimensions of the indices.
+// embeddingLoops returns the parallel loops of a call: over the dimensions of the indices.
 func embeddingLoops(c *graph.Call) []graph.Parallel {
 	var loops []graph.Parallel
 	for d := range c.Meta(1).Rank() {

@@ -14,8 +14,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// selectKernel returns a kernel that selects slices of operand 0 along dim. In the result, the dimensions of index
-// replace dimension dim.
+// selectKernel returns a kernel that selects the slices of operand 0 along dim whose numbers are in index. In the
+// result, the dimensions of index replace dimension dim.
 func selectKernel(c *graph.Call, index kit.Buffer, dim int) *graph.Kernel {
 	out, m, indexMeta := c.Out[0], c.Meta(0), index.Meta
 	plain := operandAt(0, out)
@@ -24,7 +24,7 @@ func selectKernel(c *graph.Call, index kit.Buffer, dim int) *graph.Kernel {
 		if d == dim {
 			table.steps = append(table.steps, make([]int, indexMeta.Rank())...)
 			indexOperand.steps = append(indexOperand.steps, kit.ByteStrides(indexMeta)...)
-			// A 0-dim index removes dim, or keeps it with size 1, as the op wants.
+			// For a 0-dim index, some ops remove dim; others keep it with size 1.
 			if indexMeta.Rank() == 0 && out.Rank() == m.Rank() {
 				table.steps, indexOperand.steps = append(table.steps, 0), append(indexOperand.steps, 0)
 			}
@@ -69,12 +69,12 @@ func newIndexCall(call *graph.Call) (*indexCall, error) {
 		if parsed.self.Rank() < i {
 			return nil, fmt.Errorf("too many indices for tensor of dimension %d (got %d)", parsed.self.Rank(), len(call.In)-1)
 		}
-		b, err := tensor.BroadcastSizes(parsed.indexShape, t.Shape)
+		broadcast, err := tensor.BroadcastSizes(parsed.indexShape, t.Shape)
 		if err != nil {
 			return nil, fmt.Errorf("shape mismatch: indexing tensors could not be broadcast together with shapes %s, %s",
 				tensor.Sizes(parsed.indexShape), tensor.Sizes(t.Shape))
 		}
-		parsed.indexShape = b
+		parsed.indexShape = broadcast
 		parsed.indexedDims, parsed.indices = append(parsed.indexedDims, i-1), append(parsed.indices, t)
 	}
 	if len(parsed.indexedDims) == 0 {
@@ -94,53 +94,56 @@ func newIndexCall(call *graph.Call) (*indexCall, error) {
 }
 
 // expandTypes computes the shape of the result and expands all types to it.
-func (p *indexCall) expandTypes() error {
+func (parsed *indexCall) expandTypes() error {
 	shape, strides := []sym.Int{}, []sym.Int{}
-	for d := range p.self.Rank() {
-		if !slices.Contains(p.indexedDims, d) {
-			shape, strides = append(shape, p.self.Shape[d]), append(strides, p.self.Strides[d])
+	for d := range parsed.self.Rank() {
+		if !slices.Contains(parsed.indexedDims, d) {
+			shape, strides = append(shape, parsed.self.Shape[d]), append(strides, parsed.self.Strides[d])
 		}
 	}
-	p.shape = slices.Insert(shape, p.firstIndexDim, p.indexShape...)
-	strides = slices.Insert(strides, p.firstIndexDim, make([]sym.Int, len(p.indexShape))...)
-	p.table = tensor.Type{DType: p.self.DType, Shape: p.shape, Strides: strides}
-	for i, t := range p.indices {
-		e, err := t.Expand(p.indexShape)
+	parsed.shape = slices.Insert(shape, parsed.firstIndexDim, parsed.indexShape...)
+	strides = slices.Insert(strides, parsed.firstIndexDim, make([]sym.Int, len(parsed.indexShape))...)
+	parsed.table = tensor.Type{DType: parsed.self.DType, Shape: parsed.shape, Strides: strides}
+	for i, t := range parsed.indices {
+		broadcast, err := t.Expand(parsed.indexShape)
 		if err != nil {
 			return err
 		}
-		x := tensor.Type{DType: t.DType, Shape: p.shape, Strides: make([]sym.Int, len(p.shape))}
-		copy(x.Strides[p.firstIndexDim:], e.Strides)
-		p.ruleTypes = append(p.ruleTypes, p.ruleType(e))
+		expanded := tensor.Type{DType: t.DType, Shape: parsed.shape, Strides: make([]sym.Int, len(parsed.shape))}
+		copy(expanded.Strides[parsed.firstIndexDim:], broadcast.Strides)
+		parsed.ruleTypes = append(parsed.ruleTypes, parsed.ruleType(broadcast))
 		// The stride of a dimension of size 1 is not used; 0 lets the walk merge the dimension.
-		for d := range p.indexShape {
-			if kit.SizeIs(p.indexShape[d], 1) {
-				x.Strides[p.firstIndexDim+d] = sym.Int{}
+		for d := range parsed.indexShape {
+			if kit.SizeIs(parsed.indexShape[d], 1) {
+				expanded.Strides[parsed.firstIndexDim+d] = sym.Int{}
 			}
 		}
-		p.indices[i] = x
+		parsed.indices[i] = expanded
 	}
 	return nil
 }
 
-// ruleType returns the type of an index operand for the permutation rule. The type has additional dimensions of size 1
-// for the dimensions of self that are not indexed (reshape_indexer in at::native).
-func (p *indexCall) ruleType(t tensor.Type) tensor.Type {
-	shape := slices.Repeat(sym.Ints(1), len(p.shape))
-	copy(shape[p.firstIndexDim:], p.indexShape)
-	if v, err := t.View(shape); err == nil {
-		return v
+// ruleType returns the type of an index operand for the permutation rule. t is the operand's type, expanded to
+// indexShape. The result has additional dimensions of size 1 for the dimensions of self that are not indexed, as in
+// reshape_indexer of at::native.
+func (parsed *indexCall) ruleType(t tensor.Type) tensor.Type {
+	shape := slices.Repeat(sym.Ints(1), len(parsed.shape))
+	copy(shape[parsed.firstIndexDim:], parsed.indexShape)
+	if view, err := t.View(shape); err == nil {
+		return view
 	}
 	return tensor.NewType(t.DType, shape...)
 }
 
-func (p *indexCall) kernel(call *graph.Call) *graph.Kernel {
-	self := kit.KnownMeta(p.self)
+// kernel returns the kernel of the call.
+func (parsed *indexCall) kernel(call *graph.Call) *graph.Kernel {
+	self := kit.KnownMeta(parsed.self)
 	walk := &indexedWalk{shape: call.Out[0].Shape, operands: []walkOperand{operandAt(0, call.Out[0]),
-		operandAt(1, kit.KnownMeta(p.table))}}
-	for k, index := range p.indices {
-		d := p.indexedDims[k]
-		walk.operands = append(walk.operands, operandAt(2+d, kit.KnownMeta(index)))
+		operandAt(1, kit.KnownMeta(parsed.table))}}
+	const firstIndexPtr = 2 // Mem.Ptrs has the result, self, and then an index operand for each dimension
+	for k, index := range parsed.indices {
+		d := parsed.indexedDims[k]
+		walk.operands = append(walk.operands, operandAt(firstIndexPtr+d, kit.KnownMeta(index)))
 		walk.lookups = append(walk.lookups, lookup{operand: 2 + k, isInt64: index.DType == tensor.Int64, dim: d,
 			size: self.Shape[d],
 			step: kit.StepAt(self, d)})
@@ -149,19 +152,21 @@ func (p *indexCall) kernel(call *graph.Call) *graph.Kernel {
 }
 
 // resultType returns the type of the result. Its layout follows from PyTorch's permutation rule.
-func (p *indexCall) resultType() (tensor.Type, error) {
-	if t, err := kit.FreshType(p.self.DType, p.shape); err != nil {
+func (parsed *indexCall) resultType() (tensor.Type, error) {
+	if t, err := kit.FreshType(parsed.self.DType, parsed.shape); err != nil {
 		return t, err
 	}
-	cfg := rule.New().CheckAllSameDType(false).Output(rule.UndefinedOf(p.self.DType)).Input(rule.OfType(p.table))
-	for _, t := range p.ruleTypes {
+	cfg := rule.New().CheckAllSameDType(false).Output(rule.UndefinedOf(parsed.self.DType)).
+		Input(rule.OfType(parsed.table))
+	for _, t := range parsed.ruleTypes {
 		cfg = cfg.Input(rule.OfType(t))
 	}
 	return kit.FirstResultType(cfg)
 }
 
-// copySelf returns a kernel that copies operand 0 to the output. The op adds phases that modify the output. If no other
-// operand can share its memory, the output may overwrite operand 0 in place; then nothing is copied.
+// copySelf returns a kernel that copies operand 0 to the output. The op adds phases that modify the output. If operand
+// 0 has the output's layout and shares its memory with no other operand, the output may be in the memory of operand 0;
+// then nothing is copied.
 func copySelf(c *graph.Call) *graph.Kernel {
 	kernel := copies.Kernel(copies.Job{Dst: kit.OutBuffer(c, 0), Src: kit.InBuffer(c, 0)})
 	kernel.WorkerScratch = max(kernel.WorkerScratch, positionBlock*8)
@@ -171,7 +176,7 @@ func copySelf(c *graph.Call) *graph.Kernel {
 			phase := &kernel.Phases[i]
 			run := phase.Run
 			phase.Run = func(m *graph.Mem, chunk int) error {
-				if m.Ptrs[0] == m.Ptrs[1] {
+				if m.Ptrs[0] == m.Ptrs[1] { // the output is in the memory of operand 0
 					return nil
 				}
 				return run(m, chunk)
@@ -181,8 +186,8 @@ func copySelf(c *graph.Call) *graph.Kernel {
 	return kernel
 }
 
-// selfIsUnshared reports whether no other operand shares the memory of self. If the result overwrites self, elements of
-// such an operand would be read after they are overwritten.
+// selfIsUnshared reports whether no other operand shares the memory of self, operand 0. The elements of such an operand
+// would be overwritten before they are read if the result overwrote self.
 func selfIsUnshared(c *graph.Call) bool {
 	for _, a := range c.In[1:] {
 		if a.Kind == graph.TensorArg && c.In[0].Kind == graph.TensorArg &&
@@ -196,12 +201,13 @@ func selfIsUnshared(c *graph.Call) bool {
 // maxIndices is the maximum number of index operands of the op index.
 const maxIndices = 8
 
+// indexParams returns the operands of the op index: self, index0, index1, ...
 func indexParams() []graph.Param {
-	p := []graph.Param{kit.Self}
+	params := []graph.Param{kit.Self}
 	for i := range maxIndices {
-		p = append(p, graph.Param{Name: fmt.Sprint("index", i), Optional: true, Below: sizeOfDim(i)})
+		params = append(params, graph.Param{Name: fmt.Sprint("index", i), Optional: true, Below: sizeOfDim(i)})
 	}
-	return p
+	return params
 }
 
 // indexRef is the reference of index.
@@ -212,36 +218,38 @@ func indexRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			return nil, err
 		}
 	}
-	p, err := newIndexCall(c)
+	parsed, err := newIndexCall(c)
 	if err != nil {
 		return nil, err
 	}
-	out := tensor.Zeros(in[0].DType, kit.KnownSizes(p.shape)...)
+	out := tensor.Zeros(in[0].DType, kit.KnownSizes(parsed.shape)...)
+	endIndexDim := parsed.firstIndexDim + len(parsed.indexShape)
 	kit.EachIndex(out.Shape, func(at []int) {
-		src := make([]int, in[0].Rank())
-		broadcastIndex := at[p.firstIndexDim : p.firstIndexDim+len(p.indexShape)]
-		otherIndices := append(slices.Clone(at[:p.firstIndexDim]), at[p.firstIndexDim+len(p.indexShape):]...)
-		for d := range src {
-			if !slices.Contains(p.indexedDims, d) {
-				src[d], otherIndices = otherIndices[0], otherIndices[1:]
+		from := make([]int, in[0].Rank())
+		broadcastIndex := at[parsed.firstIndexDim:endIndexDim]
+		otherIndices := append(slices.Clone(at[:parsed.firstIndexDim]), at[endIndexDim:]...)
+		for d := range from {
+			if !slices.Contains(parsed.indexedDims, d) {
+				from[d], otherIndices = otherIndices[0], otherIndices[1:]
 				continue
 			}
-			t := in[d+1]
-			// The index of t that is broadcast to broadcastIndex: without leading dimensions, 0 in those of size 1.
-			k := slices.Clone(broadcastIndex[len(broadcastIndex)-t.Rank():])
-			for j, n := range t.Shape {
+			index := in[d+1]
+			// The element of index that is broadcast to broadcastIndex: omit leading dimensions that index does not have,
+			// and take element 0 of dimensions of size 1.
+			position := slices.Clone(broadcastIndex[len(broadcastIndex)-index.Rank():])
+			for j, n := range index.Shape {
 				if n == 1 {
-					k[j] = 0
+					position[j] = 0
 				}
 			}
-			i, e := refIndex(t, in[0].Shape[d], d, k...)
-			if e != nil {
-				err = cmp.Or(err, e)
+			i, indexErr := refIndex(index, in[0].Shape[d], d, position...)
+			if indexErr != nil {
+				err = cmp.Or(err, indexErr)
 				return
 			}
-			src[d] = i
+			from[d] = i
 		}
-		out.Set(in[0].At(src...), at...)
+		out.Set(in[0].At(from...), at...)
 	})
 	return []*tensor.Tensor{out}, err
 }

@@ -21,12 +21,13 @@ var maskFilling = graph.Pointwise{Config: maskedFillConfig,
 	}}
 
 // maskFills has the kernels for a value operand with the dtype of self, by dtype.
-var maskFills = func() (t [tensor.Complex128 + 1]rule.Kernel) {
-	f := kit.Formula("where(mask, value, x)", "x", "mask", "value")
+var maskFills = func() (kernels [tensor.Complex128 + 1]rule.Kernel) {
+	fill := kit.Formula("where(mask, value, x)", "x", "mask", "value")
 	for d := tensor.Bool; d.Valid(); d++ {
-		t[d] = kit.FormulaKernel(f, nil, 1, d, d, tensor.Bool, d)
+		// 1 result; the dtypes are those of the result, x, mask and value.
+		kernels[d] = kit.FormulaKernel(fill, nil, 1, d, d, tensor.Bool, d)
 	}
-	return t
+	return kernels
 }()
 
 // MaskedFill is torch.masked_fill.
@@ -43,6 +44,7 @@ var MaskedFill = kit.Define[kit.None](graph.Op{
 	Lowerings: graph.Lowerings{Pointwise: &maskFilling},
 })
 
+// refMaskedFill is the reference. A value of another dtype must fit the dtype of self.
 func refMaskedFill(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if in[2].Rank() == 0 && in[2].DType != in[0].DType {
 		if err := kit.NumberFits(in[2].At(), in[0].DType); err != nil {
@@ -57,10 +59,11 @@ func refMaskedFill(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, err
 	}))(call, in)
 }
 
+// maskedFillConfig checks a call and returns its iteration over the result, self, mask and value.
 func maskedFillConfig(call *graph.Call, outs []rule.Operand) (rule.Config, error) {
 	dtype := call.Type(0).DType
-	if k := call.Type(1).DType; k != tensor.Bool {
-		return rule.Config{}, fmt.Errorf("masked_fill only supports boolean masks, but got mask with dtype %s", k)
+	if d := call.Type(1).DType; d != tensor.Bool {
+		return rule.Config{}, fmt.Errorf("masked_fill only supports boolean masks, but got mask with dtype %s", d)
 	}
 	value := call.In[2].Operand()
 	switch {
@@ -130,17 +133,19 @@ func fillBy[T, V elementBits](dtype, valueDType tensor.DType) rule.Kernel {
 		if len(dst) == 0 {
 			return
 		}
-		item, _ := convertedItem(dtype, valueDType, unsafe.Pointer(&value[0])) // errors were reported before
-		x := *(*T)(item.Pointer())
+		// value is 0-dim: all its elements are the same. The check below has reported errors.
+		item, _ := convertedItem(dtype, valueDType, unsafe.Pointer(&value[0]))
+		fill := *(*T)(item.Pointer())
 		for i := range dst {
 			y := self[i]
 			if mask[i] != 0 { // read before dst[i] is written, because dst may overlap mask
-				y = x
+				y = fill
 			}
 			dst[i] = y
 		}
 	})
-	return iter.WithCheck(kernel, 2, func(value []V) error {
+	const valueOperand = 2
+	return iter.WithCheck(kernel, valueOperand, func(value []V) error {
 		if len(value) == 0 {
 			return nil
 		}

@@ -11,7 +11,8 @@ import (
 // overflows that dtype.
 func convertedItem(to, from tensor.DType, p unsafe.Pointer) (*tensor.Tensor, error) {
 	item := tensor.Zeros(from)
-	kit.Mover(from, from)(item.Pointer(), p, 0, 0, 1)
+	const step, n = 0, 1
+	kit.Mover(from, from)(item.Pointer(), p, step, step, n)
 	number := item.At()
 	return number.Tensor(to), kit.NumberFits(number, to)
 }

@@ -29,7 +29,7 @@ var NonMaxSuppression = dynamicOp(graph.SchemaOf[nonMaxAttrs](), graph.Op{Semant
 	if !c.Type(0).DType.IsFloat() || !c.Type(1).DType.IsFloat() {
 		return nil, kit.NotImplementedBy("non_max_suppression", c.Type(0).DType)
 	}
-	return oneOutline(tensor.Int64, -1, 3)
+	return oneOutline(tensor.Int64, unknownSize, 3)
 }, func(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	attrs, b, s := kit.Attrs[nonMaxAttrs](c), in[0], in[1]
 	if b.Rank() != 3 || s.Rank() != 3 || b.Shape[2] != 4 || b.Shape[0] != s.Shape[0] || b.Shape[1] != s.Shape[2] {
@@ -71,7 +71,7 @@ var Nms = dynamicOp(graph.SchemaOf[nmsAttrs](), graph.Op{Semantics: graph.Semant
 	if c.Type(0).DType != c.Type(1).DType {
 		return nil, errors.New("dets should have the same type as scores")
 	}
-	return oneOutline(tensor.Int64, -1)
+	return oneOutline(tensor.Int64, unknownSize)
 }, func(ctx context.Context, call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	b, scores := in[0], in[1]
 	if b.Rank() != 2 || b.Shape[1] != 4 || scores.Rank() != 1 || scores.Shape[0] != b.Shape[0] {

@@ -17,7 +17,7 @@ var Nonzero = dynamicOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 	Name: "nonzero", Doc: "Returns the indices of the non-zero elements in row-major order: [n, rank].",
 	Params: []graph.Param{kit.Self}, Examples: kit.OneExample(kit.F32(2, 3).WithStrides([]int{1, 2}), nil),
 }}, func(c *graph.Call) ([]graph.Outline, error) {
-	return []graph.Outline{{DType: tensor.Int64, Sizes: []int{-1, c.Type(0).Rank()}, TypeFor: indicesType}}, nil
+	return []graph.Outline{{DType: tensor.Int64, Sizes: []int{unknownSize, c.Type(0).Rank()}, TypeFor: indicesType}}, nil
 },
 	func(ctx context.Context, _ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		out, err := nonzeroIndices(ctx, in[0])
@@ -44,7 +44,7 @@ var MaskedSelect = dynamicOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 	if d := c.Type(1).DType; d != tensor.Bool {
 		return nil, errors.New("masked_select: expected BoolTensor for mask")
 	}
-	return oneOutline(c.Type(0).DType, -1)
+	return oneOutline(c.Type(0).DType, unknownSize)
 }, func(ctx context.Context, _ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	shape, err := tensor.Broadcast(in[0].Shape, in[1].Shape)
 	if err != nil {

@@ -69,7 +69,7 @@ func inferOneHot(call *graph.Call) ([]graph.Result, error) {
 	case !hasClassCount && kit.IsEmpty(self):
 		return nil, errors.New("Can not infer total number of classes from empty tensor.")
 	case !hasClassCount && kit.SizeIs(attrs.NumClasses, -1):
-		sizes := unknownAt(slices.Insert(slices.Clone(self.Shape), dim, attrs.NumClasses), dim)
+		sizes := outlineSizesExcept(slices.Insert(slices.Clone(self.Shape), dim, attrs.NumClasses), dim)
 		return []graph.Result{rowMajor(dtype, sizes...).Result()}, nil
 	case !hasClassCount:
 		return nil, errors.New("Class values must be smaller than num_classes.")

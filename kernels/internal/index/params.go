@@ -30,28 +30,35 @@ func sizeOfSelf(c *graph.Call) int {
 // rowsOfSelf returns the bound on indices of rows of operand 0.
 func rowsOfSelf(c *graph.Call) int { return kit.SizeOf(c.Meta(0), 0) }
 
-// sizeOfDim returns the bound on indices of dimension dim of operand 0. In a call with masks it returns -1, no bound:
-// a mask may index several dimensions, so that the operands after the mask index other dimensions.
+// noBound is the bound of operands that may have any elements.
+const noBound = -1
+
+// sizeOfDim returns the bound on indices of dimension dim of operand 0. In a call with masks it returns noBound: a mask
+// may index several dimensions, so that the operands after the mask index other dimensions.
 func sizeOfDim(dim int) func(c *graph.Call) int {
 	return func(c *graph.Call) int {
 		if hasMask(c) {
-			return -1
+			return noBound
 		}
 		return kit.SizeOf(c.Meta(0), dim)
 	}
 }
 
-// sizeOfTuples returns the bound on the indices of gather_nd and scatter_nd. It is the least size of the indexed
-// dimensions.
+// sizeOfTuples returns the bound on the indices of gather_nd and scatter_nd: the least size of the indexed dimensions.
+// The indices of a tuple are along the last dimension of operand 1. For an invalid call, it returns noBound.
 func sizeOfTuples(c *graph.Call) int {
 	m, index, batch := c.Meta(0), c.Meta(1), 0
 	if a, ok := c.Attrs.(*gatherNDAttrs); ok {
 		batch = a.BatchDims
 	}
-	if index.Rank() == 0 || batch < 0 || index.Shape[index.Rank()-1] == 0 || batch+index.Shape[index.Rank()-1] > m.Rank() {
-		return -1
+	if index.Rank() == 0 || batch < 0 {
+		return noBound
 	}
-	return slices.Min(m.Shape[batch : batch+index.Shape[index.Rank()-1]])
+	tupleLen := index.Shape[index.Rank()-1]
+	if tupleLen == 0 || batch+tupleLen > m.Rank() {
+		return noBound
+	}
+	return slices.Min(m.Shape[batch : batch+tupleLen])
 }
 
 type gatherAttrs struct {

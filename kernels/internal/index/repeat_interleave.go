@@ -36,7 +36,7 @@ var RepeatInterleave = kit.Define[repeatInterleaveAttrs](graph.Op{
 				return nil, err
 			}
 			if !r.sizeKnown {
-				return []graph.Result{rowMajor(r.dtype, unknownAt(r.valueType.Shape, r.dim)...).Result()}, nil
+				return []graph.Result{rowMajor(r.dtype, outlineSizesExcept(r.valueType.Shape, r.dim)...).Result()}, nil
 			}
 			out, err := kit.FreshType(r.dtype, kit.ReplaceSizes(r.valueType.Shape, r.dim, r.size))
 			return call.One(out), err

@@ -61,7 +61,8 @@ type walkOperand struct {
 	steps []int // strides in bytes in the dimensions of the walk
 }
 
-// operandAt returns the operand with address Mem.Ptrs[ptrIndex] and meta m, for a walk over the dimensions of m.
+// operandAt returns the operand with address Mem.Ptrs[ptrIndex] and meta m, for a walk over the dimensions of m. In
+// Mem.Ptrs, the result of the op comes first, then the operands of the op.
 func operandAt(ptrIndex int, m tensor.Meta) walkOperand {
 	return walkOperand{kit.PtrBuffer(ptrIndex, m), kit.ByteStrides(m)}
 }
@@ -87,12 +88,13 @@ type indexedWalk struct {
 	units                    int   // number of units of work
 	serialCount              int   // number of indices of the serial outer dimensions
 	unitsPerChunk            int   // number of units of a chunk
-	positionsVary            bool  // whether an index operand has different elements along the innermost dimension
+	indicesVary              bool  // whether an index operand has different elements along the innermost dimension
 }
 
 const (
 	maxOperands   = 12  // greatest number of operands of a walk
-	positionBlock = 512 // greatest number of positions that are looked up at once, in worker memory
+	positionBlock = 512 // greatest number of elements whose offsets in the table are computed at once, in worker memory
+	minPieceLen   = 64  // least number of elements of a piece, if the dimension has as many
 )
 
 // isSerial reports whether one worker has to visit the elements along dimension d in order.
@@ -109,10 +111,10 @@ func (walk *indexedWalk) merge() {
 			continue
 		}
 		if k := len(dims) - 1; k >= 0 && walk.isSerial(dims[k]) == walk.isSerial(d) {
-			// Dimensions p and d are contiguous in an operand if step[p] = step[d]*size[d].
+			// The previous dimension and d are contiguous in an operand if step[previous] = step[d]*size[d].
 			previous, mergeable := dims[k], true
-			for _, s := range walk.operands {
-				mergeable = mergeable && s.steps[previous] == s.steps[d]*n
+			for _, o := range walk.operands {
+				mergeable = mergeable && o.steps[previous] == o.steps[d]*n
 			}
 			if mergeable {
 				shape[d] *= shape[previous]
@@ -160,7 +162,7 @@ func (walk *indexedWalk) divideWork() {
 	// serialCount times.
 	walk.pieceLen = max(1, n)
 	if !walk.isSerial(walk.innerDim) {
-		walk.pieceLen = max(1, min(n, max(64, machine.GatherGrain/max(1, walk.serialCount))))
+		walk.pieceLen = max(1, min(n, max(minPieceLen, machine.GatherGrain/max(1, walk.serialCount))))
 	}
 	walk.pieces = kit.DivUp(n, walk.pieceLen)
 	walk.units *= walk.pieces
@@ -169,7 +171,7 @@ func (walk *indexedWalk) divideWork() {
 	}
 	walk.unitsPerChunk = max(1, machine.GatherGrain/max(1, walk.serialCount*walk.pieceLen))
 	for _, l := range walk.lookups {
-		walk.positionsVary = walk.positionsVary || walk.operands[l.operand].steps[walk.innerDim] != 0
+		walk.indicesVary = walk.indicesVary || walk.operands[l.operand].steps[walk.innerDim] != 0
 	}
 }
 
@@ -177,9 +179,9 @@ func (walk *indexedWalk) divideWork() {
 func (walk *indexedWalk) phase(ops kit.RowOps) graph.Phase {
 	walk.divideWork()
 	return graph.Phase{Chunks: kit.DivUp(walk.units, walk.unitsPerChunk), Run: func(m *graph.Mem, chunk int) error {
-		positions := unsafe.Slice((*int)(unsafe.Pointer(unsafe.SliceData(m.WorkerScratch))), positionBlock)
+		offsets := unsafe.Slice((*int)(unsafe.Pointer(unsafe.SliceData(m.WorkerScratch))), positionBlock)
 		for unit := chunk * walk.unitsPerChunk; unit < min(walk.units, (chunk+1)*walk.unitsPerChunk); unit++ {
-			if err := walk.runUnit(m, ops, unit, positions); err != nil {
+			if err := walk.runUnit(m, ops, unit, offsets); err != nil {
 				return err
 			}
 		}
@@ -202,53 +204,53 @@ func (walk *indexedWalk) form() *graph.Gather {
 	if walk.writesTable {
 		return nil
 	}
-	f := &graph.Gather{Size: walk.operands[0].Meta.DType.Size(), Shape: walk.shape}
+	form := &graph.Gather{Size: walk.operands[0].Meta.DType.Size(), Shape: walk.shape}
 	for _, o := range walk.operands {
 		index, offset, ok := o.Operand()
 		if !ok {
 			return nil
 		}
-		f.Operands = append(f.Operands, graph.GatherOperand{Index: index, Offset: offset, Strides: o.steps})
+		form.Operands = append(form.Operands, graph.GatherOperand{Index: index, Offset: offset, Strides: o.steps})
 	}
 	for _, l := range walk.lookups {
 		if l.flatLayout != nil {
 			return nil
 		}
-		f.Lookups = append(f.Lookups, graph.GatherIndex{Operand: l.operand, Offset: l.byteOffset, Int64: l.isInt64,
+		form.Lookups = append(form.Lookups, graph.GatherIndex{Operand: l.operand, Offset: l.byteOffset, Int64: l.isInt64,
 			Size: l.size, Step: l.step})
 	}
-	return f
+	return form
 }
 
-// moveAddresses moves the addresses of the operands to the flat row-major index i of the dimensions dims.
+// moveAddresses moves the addresses of the operands from index 0 of the dimensions dims to the flat row-major index i.
 func (walk *indexedWalk) moveAddresses(addresses *[maxOperands]unsafe.Pointer, dims []int, i int) {
 	for k := len(dims) - 1; k >= 0; k-- {
 		d := dims[k]
 		at := i % walk.shape[d]
 		i /= walk.shape[d]
-		for s := range walk.operands {
-			addresses[s] = unsafe.Add(addresses[s], at*walk.operands[s].steps[d])
+		for o := range walk.operands {
+			addresses[o] = unsafe.Add(addresses[o], at*walk.operands[o].steps[d])
 		}
 	}
 }
 
-// runUnit runs a unit of work. positions is memory for looked-up positions.
-func (walk *indexedWalk) runUnit(mem *graph.Mem, ops kit.RowOps, unit int, positions []int) error {
+// runUnit runs a unit of work. offsets is memory for the offsets of positionBlock elements.
+func (walk *indexedWalk) runUnit(mem *graph.Mem, ops kit.RowOps, unit int, offsets []int) error {
 	var start [maxOperands]unsafe.Pointer
-	for s := range walk.operands {
-		start[s] = walk.operands[s].Address(mem)
+	for o := range walk.operands {
+		start[o] = walk.operands[o].Address(mem)
 	}
-	// unit = index in the parallel dimensions * pieces + piece. `at` is the start of the piece.
-	at := unit % walk.pieces * walk.pieceLen
+	// unit = index in the parallel dimensions * pieces + piece. begin is the start of the piece.
+	begin := unit % walk.pieces * walk.pieceLen
 	walk.moveAddresses(&start, walk.parallelDims, unit/walk.pieces)
-	for s := range walk.operands {
-		start[s] = unsafe.Add(start[s], at*walk.operands[s].steps[walk.innerDim])
+	for o := range walk.operands {
+		start[o] = unsafe.Add(start[o], begin*walk.operands[o].steps[walk.innerDim])
 	}
-	n := min(walk.pieceLen, walk.shape[walk.innerDim]-at)
+	n := min(walk.pieceLen, walk.shape[walk.innerDim]-begin)
 	for i := range walk.serialCount {
 		addresses := start
 		walk.moveAddresses(&addresses, walk.serialDims, i)
-		if err := walk.runRow(mem, ops, &addresses, n, positions); err != nil {
+		if err := walk.runRow(mem, ops, &addresses, n, offsets); err != nil {
 			return err
 		}
 	}
@@ -258,42 +260,42 @@ func (walk *indexedWalk) runUnit(mem *graph.Mem, ops kit.RowOps, unit int, posit
 // runRow moves n elements along the innermost dimension. addresses are the addresses of the operands. If the indices do
 // not vary along the dimension, they are read once. Otherwise the offsets in the table are computed block by block.
 func (walk *indexedWalk) runRow(mem *graph.Mem, ops kit.RowOps, addresses *[maxOperands]unsafe.Pointer, n int,
-	positions []int) error {
-	plain, table := walk.operands[0].steps[walk.innerDim], walk.operands[1].steps[walk.innerDim]
-	if !walk.positionsVary {
-		tableOffset := 0
+	offsets []int) error {
+	plainStep, tableStep := walk.operands[0].steps[walk.innerDim], walk.operands[1].steps[walk.innerDim]
+	plain, table := addresses[0], addresses[1]
+	if !walk.indicesVary {
 		for i := range walk.lookups {
-			at, err := walk.lookups[i].offset(addresses[walk.lookups[i].operand])
+			offset, err := walk.lookups[i].offset(addresses[walk.lookups[i].operand])
 			if err != nil {
 				return err
 			}
-			tableOffset += at
+			table = unsafe.Add(table, offset)
 		}
 		kit.Blocks(mem.Context, n, func(begin, end int) {
-			ops.Strided(unsafe.Add(addresses[0], begin*plain), unsafe.Add(addresses[1], tableOffset+begin*table), plain,
-				table, end-begin)
+			ops.Strided(unsafe.Add(plain, begin*plainStep), unsafe.Add(table, begin*tableStep), plainStep, tableStep,
+				end-begin)
 		})
 		mem.Count(n)
 		return nil
 	}
 	for from := 0; from < n; from += positionBlock {
-		block := positions[:min(positionBlock, n-from)]
-		// block[k] = k's own offset in the table, plus the offsets of all lookups for k.
-		for i := range block {
-			block[i] = (from + i) * table
+		block := offsets[:min(positionBlock, n-from)]
+		// The offset of element from+k in the table is (from+k)*tableStep, plus the offsets of all lookups for it.
+		for k := range block {
+			block[k] = (from + k) * tableStep
 		}
 		for i := range walk.lookups {
 			l := &walk.lookups[i]
 			step := walk.operands[l.operand].steps[walk.innerDim]
 			for k := range block {
-				at, err := l.offset(unsafe.Add(addresses[l.operand], (from+k)*step))
+				offset, err := l.offset(unsafe.Add(addresses[l.operand], (from+k)*step))
 				if err != nil {
 					return err
 				}
-				block[k] += at
+				block[k] += offset
 			}
 		}
-		ops.AtOffsets(unsafe.Add(addresses[0], from*plain), addresses[1], plain, block)
+		ops.AtOffsets(unsafe.Add(plain, from*plainStep), table, plainStep, block)
 		mem.Count(len(block) * (1 + len(walk.lookups)))
 	}
 	return nil
