@@ -1126,7 +1126,7 @@ func Complex(real, imag *graph.Value) *graph.Value {
 
 // CompressAttrs are the optional attributes of [Compress].
 type CompressAttrs struct {
-	// dimension whose slices are taken; default: self is flattened
+	// dimension whose slices are taken; none: self is flattened
 	Dim *int `attr:"dim"`
 	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
@@ -1134,8 +1134,8 @@ type CompressAttrs struct {
 
 // Compress is the op compress.
 //
-// Takes the slices of self along a dimension where the one-dimensional `condition` is true. A condition that is
-// too short is false for the rest.
+// Takes the slices of self along a dimension for which the one-dimensional `condition` is true. Slices after the
+// end of a shorter condition are not taken.
 func Compress(self, condition *graph.Value, attrs ...CompressAttrs) *graph.Value {
 	return node("compress", 1, nonzeroAttrs(attrs), self, condition)[0]
 }
@@ -2893,7 +2893,7 @@ type GatherAttrs struct {
 
 // Gather is the op gather.
 //
-// Takes elements of self at the positions `index` along `dim`. For dim 0 of matrices, result[i][j] is
+// Takes elements of self at the indices `index` along `dim`. For matrices and dim 0, result[i][j] is
 // self[index[i][j]][j]. A negative index counts from the end.
 //
 // Attributes:
@@ -4696,7 +4696,7 @@ func MaskedScatter(self, mask, source *graph.Value) *graph.Value {
 
 // MaskedSelect is the op masked_select.
 //
-// Takes the elements of self where `mask` is true, in row-major order, after both are broadcast together.
+// Takes the elements of self where `mask` is true, in row-major order. Both are broadcast together.
 func MaskedSelect(self, mask *graph.Value) *graph.Value {
 	return node("masked_select", 1, nil, self, mask)[0]
 }
@@ -5492,8 +5492,8 @@ func NllLoss(self, target, weight *graph.Value, attrs ...NllLossAttrs) *graph.Va
 
 // Nms is the op nms.
 //
-// Keeps the boxes with the highest scores that do not overlap a better one too much: `boxes` [n,4] of x1, y1,
-// x2, y2 and `scores` [n] give indices, best first.
+// Keeps boxes in descending order of score. A box is dropped if its overlap with a kept box exceeds
+// `iou_threshold`. `boxes` [n,4] of x1, y1, x2, y2 and `scores` [n] give the indices of the kept boxes.
 //
 // Attributes:
 //
@@ -5518,8 +5518,9 @@ type NonMaxSuppressionAttrs struct {
 
 // NonMaxSuppression is the op non_max_suppression.
 //
-// Keeps, class by class, the boxes with the highest scores that do not overlap a better one too much: `boxes`
-// [N,B,4] and `scores` [N,C,B] give [n,3] of image, class and box.
+// Keeps the boxes of each image and class, in descending order of score. A box is dropped if its overlap with a
+// kept box exceeds `iou_threshold`. `boxes` [N,B,4] and `scores` [N,C,B] give [n,3]: the indices of image, class
+// and box.
 func NonMaxSuppression(boxes, scores *graph.Value, attrs ...NonMaxSuppressionAttrs) *graph.Value {
 	return node("non_max_suppression", 1, nonzeroAttrs(attrs), boxes, scores)[0]
 }
@@ -5599,10 +5600,11 @@ type OneHotAttrs struct {
 
 // OneHot is the op one_hot.
 //
-// Adds a dimension of size `num_classes` in which the element at self's index is on and the others are off.
-// `values` has two elements: the off value and the on value. Without `values`, they are 0 and 1 of int64, and
-// indices outside 0 to num_classes-1 are errors. With `values`, negative indices count from the end, and indices
-// outside the range turn no element on.
+// Adds a dimension of size `num_classes`. In this dimension, the element at the index that self has is on, and
+// the others are off.
+// `values` has two elements: the off value and the on value. If it is not given, they are 0 and 1 of int64, and
+// indices outside 0 to num_classes-1 are errors. If it is given, negative indices count from the end, and no
+// element is on for an index outside the range.
 //
 // May be nil: values.
 func OneHot(self, values *graph.Value, attrs ...OneHotAttrs) *graph.Value {
@@ -6345,7 +6347,7 @@ func Repeat[A Ints](self *graph.Value, repeats A) *graph.Value {
 type RepeatInterleaveAttrs struct {
 	// number of repetitions of each element or slice, if it is the same for all
 	Repeats *int `attr:"repeats"`
-	// dimension whose slices are repeated; default: self is flattened
+	// dimension whose slices are repeated; none: self is flattened
 	Dim *int `attr:"dim"`
 	// size of the repeated dimension in the result; makes the shape known before the run
 	OutputSize *int `attr:"output_size"`
@@ -6356,8 +6358,9 @@ type RepeatInterleaveAttrs struct {
 // RepeatInterleave is the op repeat_interleave.
 //
 // Repeats every element, or every slice along a dimension. The attribute `repeats` is the number of repetitions
-// of all; the operand `repeats` has one for each, or one for all.
-// Without `repeats`, self has the numbers, and the result repeats indices: [2, 0, 1] gives [0, 0, 2].
+// of all; the operand `repeats` has one number for each, or one for all.
+// If `repeats` is not given, self has the numbers of repetitions, and the result repeats indices: [2, 0, 1]
+// gives [0, 0, 2].
 func RepeatInterleave(self *graph.Value, attrs ...RepeatInterleaveAttrs) *graph.Value {
 	return node("repeat_interleave", 1, nonzeroAttrs(attrs), self)[0]
 }
@@ -6858,7 +6861,7 @@ func Select[A, B Int](self *graph.Value, dim A, index B) *graph.Value {
 // Attributes:
 //
 //   - dim: dimension to index
-//   - index: index to replace; a negative index counts from the end
+//   - index: index of the slice to replace; a negative index counts from the end
 func SelectScatter[A, B Int](self, src *graph.Value, dim A, index B) *graph.Value {
 	return node("select_scatter", 1, withRequired(nil, "dim", dim, "index", index), self, src)[0]
 }
@@ -7504,7 +7507,7 @@ func Take(self, index *graph.Value) *graph.Value {
 
 // TakeAlongDimAttrs are the optional attributes of [TakeAlongDim].
 type TakeAlongDimAttrs struct {
-	// dimension to index; default: self and indices are flattened
+	// dimension to index; none: self and indices are flattened
 	Dim *int `attr:"dim"`
 	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
@@ -7513,7 +7516,7 @@ type TakeAlongDimAttrs struct {
 // TakeAlongDim is the op take_along_dim.
 //
 // Takes elements of self along a dimension, as gather does, after self and `indices` are broadcast in the other
-// dimensions. Without `dim`, self and `indices` are flattened.
+// dimensions. If `dim` is not given, self and `indices` are flattened.
 func TakeAlongDim(self, indices *graph.Value, attrs ...TakeAlongDimAttrs) *graph.Value {
 	return node("take_along_dim", 1, nonzeroAttrs(attrs), self, indices)[0]
 }
@@ -7583,7 +7586,7 @@ const (
 
 // TfidfVectorizerAttrs are the optional attributes of [TfidfVectorizer].
 type TfidfVectorizerAttrs struct {
-	// weight of each n-gram of the pool; default: 1
+	// weight of each n-gram of the pool; none: 1
 	Weights []float64 `attr:"weights"`
 	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
@@ -7591,8 +7594,9 @@ type TfidfVectorizerAttrs struct {
 
 // TfidfVectorizer is the op tfidf_vectorizer.
 //
-// Counts the n-grams of a pool in rows of integers: [n] or [rows, n] gives one float32 vector per row. The
-// elements of an occurrence are at equal distances of 1 to `max_skip_count`+1.
+// Counts the n-grams of a pool, which are short sequences of integers, in rows of integers: [n] or [rows, n]
+// gives one float32 vector per row. The elements of an occurrence are at equal distances of 1 to
+// `max_skip_count`+1.
 //
 // Attributes:
 //
@@ -7600,7 +7604,7 @@ type TfidfVectorizerAttrs struct {
 //   - minGramLength: minimum length of n-grams to count
 //   - maxSkipCount: maximum number of elements to skip between neighbours of an n-gram
 //   - mode: TF: counts; IDF: the weights of the n-grams that occur; TFIDF: counts times weights
-//   - ngramCounts: start, in the pool, of the n-grams of each length
+//   - ngramCounts: for each length from 1, the start of the n-grams of this length in the pool
 //   - ngramIndexes: position in the result of each n-gram of the pool
 //   - poolInt64s: the n-grams, concatenated by length
 func TfidfVectorizer[A, B, C Int, D, E, F Ints](self *graph.Value, maxGramLength A, minGramLength B, maxSkipCount C, mode TfidfVectorizerModeWord, ngramCounts D, ngramIndexes E, poolInt64s F, attrs ...TfidfVectorizerAttrs) *graph.Value {
@@ -7910,7 +7914,7 @@ func Unfold[A, B, C Int](self *graph.Value, dimension A, size B, step C) *graph.
 
 // UniqueAttrs are the optional attributes of [Unique].
 type UniqueAttrs struct {
-	// dimension whose slices are compared; default: elements are compared
+	// dimension whose slices are compared; none: elements are compared
 	Dim *int `attr:"dim"`
 	// sort the result; else keep the order of first occurrences (default true)
 	Sorted *bool `attr:"sorted"`
@@ -7935,7 +7939,7 @@ type UniqueConsecutiveAttrs struct {
 	ReturnInverse bool `attr:"return_inverse"`
 	// return counts; else it is empty
 	ReturnCounts bool `attr:"return_counts"`
-	// dimension whose slices are compared; default: elements are compared
+	// dimension whose slices are compared; none: elements are compared
 	Dim *int `attr:"dim"`
 	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value

@@ -20,8 +20,9 @@ type nonMaxAttrs struct {
 // NonMaxSuppression is ONNX's operator; PyTorch has no equivalent.
 var NonMaxSuppression = dynamicOp(graph.SchemaOf[nonMaxAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name: "non_max_suppression",
-	Doc: "Keeps, class by class, the boxes with the highest scores that do not overlap a better one too much: " +
-		"`boxes` [N,B,4] and `scores` [N,C,B] give [n,3] of image, class and box.",
+	Doc: "Keeps the boxes of each image and class, in descending order of score. A box is dropped if its overlap with a " +
+		"kept box exceeds `iou_threshold`. `boxes` [N,B,4] and `scores` [N,C,B] give [n,3]: the indices of image, class " +
+		"and box.",
 	Params: []graph.Param{{Name: "boxes"}, {Name: "scores"}},
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 5, 4), kit.F32(2, 3, 5)},
 		Attrs: graph.Attrs{"max_output_boxes_per_class": 3, "iou_threshold": 0.5}}},
@@ -31,24 +32,25 @@ var NonMaxSuppression = dynamicOp(graph.SchemaOf[nonMaxAttrs](), graph.Op{Semant
 	}
 	return oneOutline(tensor.Int64, unknownSize, 3)
 }, func(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	attrs, b, s := kit.Attrs[nonMaxAttrs](c), in[0], in[1]
-	if b.Rank() != 3 || s.Rank() != 3 || b.Shape[2] != 4 || b.Shape[0] != s.Shape[0] || b.Shape[1] != s.Shape[2] {
+	attrs, boxShape, scoreShape := kit.Attrs[nonMaxAttrs](c), in[0].Shape, in[1].Shape
+	if len(boxShape) != 3 || len(scoreShape) != 3 || boxShape[2] != 4 || boxShape[0] != scoreShape[0] ||
+		boxShape[1] != scoreShape[2] {
 		return nil, fmt.Errorf("non_max_suppression: expected boxes [N,B,4] and scores [N,C,B], got %s and %s",
-			tensor.ListString(b.Shape), tensor.ListString(s.Shape))
+			tensor.ListString(boxShape), tensor.ListString(scoreShape))
 	}
-	sides, scores := float64s(ctx, b), float64s(ctx, s)
-	count := b.Shape[1]
+	sides, scores := float64s(ctx, in[0]), float64s(ctx, in[1])
+	images, classes, count := scoreShape[0], scoreShape[1], boxShape[1]
 	boxes := make([]Box, count)
 	var out []int64
-	for n := range s.Shape[0] {
+	for image := range images {
 		for i := range boxes {
-			boxes[i] = NewBox(attrs.CenterPointBox != 0, [4]float64(sides[4*(n*count+i):]))
+			boxes[i] = NewBox(attrs.CenterPointBox != 0, [4]float64(sides[4*(image*count+i):]))
 		}
-		for k := range s.Shape[1] {
-			list := scores[(n*s.Shape[1]+k)*count:][:count]
-			for _, i := range Suppress(ctx, boxes, list, attrs.IouThreshold, attrs.ScoreThreshold,
+		for class := range classes {
+			classScores := scores[(image*classes+class)*count:][:count]
+			for _, box := range Suppress(ctx, boxes, classScores, attrs.IouThreshold, attrs.ScoreThreshold,
 				attrs.MaxOutputBoxesPerClass) {
-				out = append(out, int64(n), int64(k), int64(i))
+				out = append(out, int64(image), int64(class), int64(box))
 			}
 		}
 	}
@@ -63,8 +65,8 @@ type nmsAttrs struct {
 // Nms is torchvision's nms.
 var Nms = dynamicOp(graph.SchemaOf[nmsAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name: "nms",
-	Doc: "Keeps the boxes with the highest scores that do not overlap a better one too much: `boxes` [n,4] of x1, " +
-		"y1, x2, y2 and `scores` [n] give indices, best first.",
+	Doc: "Keeps boxes in descending order of score. A box is dropped if its overlap with a kept box exceeds " +
+		"`iou_threshold`. `boxes` [n,4] of x1, y1, x2, y2 and `scores` [n] give the indices of the kept boxes.",
 	Params:   []graph.Param{{Name: "boxes"}, {Name: "scores"}},
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(5, 4), kit.F32(5)}, Attrs: graph.Attrs{"iou_threshold": 0.5}}},
 }}, func(c *graph.Call) ([]graph.Outline, error) {
@@ -73,20 +75,20 @@ var Nms = dynamicOp(graph.SchemaOf[nmsAttrs](), graph.Op{Semantics: graph.Semant
 	}
 	return oneOutline(tensor.Int64, unknownSize)
 }, func(ctx context.Context, call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	b, scores := in[0], in[1]
-	if b.Rank() != 2 || b.Shape[1] != 4 || scores.Rank() != 1 || scores.Shape[0] != b.Shape[0] {
+	boxShape, scores := in[0].Shape, in[1]
+	if len(boxShape) != 2 || boxShape[1] != 4 || scores.Rank() != 1 || scores.Shape[0] != boxShape[0] {
 		return nil, fmt.Errorf("boxes should be a 2d tensor with 4 columns and scores a 1d tensor of as many elements, "+
-			"got %s and %s", tensor.ListString(b.Shape), tensor.ListString(scores.Shape))
+			"got %s and %s", tensor.ListString(boxShape), tensor.ListString(scores.Shape))
 	}
-	boxes, sides := make([]Box, b.Shape[0]), float64s(ctx, b)
+	boxes, sides := make([]Box, boxShape[0]), float64s(ctx, in[0])
 	for i := range boxes {
-		v := [4]float64(sides[4*i:])
-		boxes[i] = Box{v[0], v[1], v[2], v[3]}
+		s := sides[4*i:]
+		boxes[i] = Box{X0: s[0], Y0: s[1], X1: s[2], Y1: s[3]}
 	}
 	kept := Suppress(ctx, boxes, float64s(ctx, scores), kit.Attrs[nmsAttrs](call).IouThreshold, nil, len(boxes))
 	out := make([]int64, len(kept))
-	for k, i := range kept {
-		out[k] = int64(i)
+	for k, box := range kept {
+		out[k] = int64(box)
 	}
 	return []*tensor.Tensor{int64Vector(out)}, nil
 })

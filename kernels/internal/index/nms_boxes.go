@@ -25,14 +25,15 @@ type Box struct{ X0, Y0, X1, Y1 float64 }
 // NewBox returns a box. If isCentered is set, v has x and y of the center, the width and the height. Otherwise v has x
 // and y of two opposite corners.
 func NewBox(isCentered bool, v [4]float64) Box {
-	a, b, c, d := v[0], v[1], v[2], v[3]
 	if isCentered {
-		return Box{a - float64(c/2), b - float64(d/2), a + float64(c/2), b + float64(d/2)}
+		x, y, halfWidth, halfHeight := v[0], v[1], float64(v[2]/2), float64(v[3]/2)
+		return Box{X0: x - halfWidth, Y0: y - halfHeight, X1: x + halfWidth, Y1: y + halfHeight}
 	}
-	return Box{min(a, c), min(b, d), max(a, c), max(b, d)}
+	return Box{X0: min(v[0], v[2]), Y0: min(v[1], v[3]), X1: max(v[0], v[2]), Y1: max(v[1], v[3])}
 }
 
-// IOU returns the intersection over union of two boxes.
+// IOU returns the intersection over union of two boxes: the quotient of these areas. It is 0 if the boxes do not
+// intersect.
 func (b *Box) IOU(other *Box) float64 {
 	width, height := min(b.X1, other.X1)-max(b.X0, other.X0), min(b.Y1, other.Y1)-max(b.Y0, other.Y0)
 	if !(width > 0 && height > 0) {
@@ -60,7 +61,7 @@ func Suppress(ctx context.Context, boxes []Box, scores []float64, iou float64, m
 		}
 	}
 	kit.Sort(ctx, order, func(a, b scoredBox) int {
-		if a.score != a.score || b.score != b.score {
+		if a.score != a.score || b.score != b.score { // cmp.Compare orders NaN first
 			return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(a.box, b.box))
 		}
 		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.box, b.box))
@@ -78,74 +79,76 @@ func Suppress(ctx context.Context, boxes []Box, scores []float64, iou float64, m
 	return kept.order
 }
 
-// keptBoxes holds the boxes that were kept so far. The plane is divided into vertical strips, and a kept box is in the
-// strip of its left edge. A kept box overlaps a new box only if its left edge is between two bounds: the new box's left
-// edge minus the width of the widest box, and the new box's right edge. Therefore only a few strips are searched.
+// keptBoxes holds the boxes that were kept so far. The plane is divided into vertical strips of equal width, and a kept
+// box is listed in the strip of its left edge. A kept box overlaps a new box only if its left edge is between two
+// bounds: the new box's left edge minus the width of the widest box, and the new box's right edge. Therefore only a few
+// strips are searched.
 type keptBoxes struct {
 	iou    float64 // overlap above which a box is dropped
 	order  []int   // indices of the kept boxes, in the order in which they were kept
 	strips [][]Box // kept boxes by strip
 	begin  float64 // least left edge of all boxes
-	scale  float64 // strips per unit of x
+	scale  float64 // number of strips per unit of x
 	widest float64 // width of the widest box
 }
 
-const maxStrips = 1024
+const maxStrips, boxesPerStrip = 1024, 4
 
-// newKeptBoxes returns a keptBoxes without kept boxes, with strips that divide the range of the given boxes.
+// newKeptBoxes returns a keptBoxes without kept boxes. Its strips divide the range of the given boxes, which are all
+// boxes that may be kept.
 func newKeptBoxes(boxes []Box, iou float64) *keptBoxes {
 	kept := &keptBoxes{iou: iou}
-	// A negative iou also drops boxes that do not touch, so one strip has all boxes. A NaN drops no box.
+	// A negative iou also drops boxes that do not intersect, so that one strip has all boxes. An iou of NaN drops no box.
 	if !(iou >= 0) {
 		kept.strips = make([][]Box, 1)
 		return kept
 	}
-	seen, end := false, 0.0
+	end := 0.0 // greatest right edge
 	for i := range boxes {
 		b := &boxes[i]
-		if !seen || b.X0 < kept.begin {
+		if i == 0 || b.X0 < kept.begin {
 			kept.begin = b.X0
 		}
-		if !seen || b.X1 > end {
+		if i == 0 || b.X1 > end {
 			end = b.X1
 		}
-		seen = true
 		kept.widest = max(kept.widest, b.X1-b.X0)
 	}
-	n := min(maxStrips, len(boxes)/4+1) // about four boxes for each strip
-	// A single strip needs no scale. It is used if all left edges are equal, or if positions could overflow.
+	n := min(maxStrips, len(boxes)/boxesPerStrip+1)
+	// A single strip is used if the boxes have no width together, or if products with the scale could overflow.
 	const large = 1e300
-	if kept.scale = float64(n) / (end - kept.begin); !(kept.scale > 0 && kept.scale < large && kept.widest < large) {
+	kept.scale = float64(n) / (end - kept.begin)
+	if !(kept.scale > 0 && kept.scale < large && kept.widest < large) {
 		n, kept.scale = 1, 0
 	}
 	kept.strips = make([][]Box, n)
 	return kept
 }
 
-// strip returns the index of the strip that contains x. It is the first or the last strip if x is outside all strips.
-func (k *keptBoxes) strip(x float64) int {
-	if len(k.strips) == 1 {
+// stripAt returns the index of the strip that contains x. It is the first or the last strip if x is outside all strips.
+func (kept *keptBoxes) stripAt(x float64) int {
+	if len(kept.strips) == 1 {
 		return 0
 	}
-	return int(min(max((x-k.begin)*k.scale, 0), float64(len(k.strips)-1)))
+	return int(min(max((x-kept.begin)*kept.scale, 0), float64(len(kept.strips)-1)))
 }
 
 // keep adds box b with index i.
-func (k *keptBoxes) keep(i int, b *Box) {
-	at := k.strip(b.X0)
-	k.order, k.strips[at] = append(k.order, i), append(k.strips[at], *b)
+func (kept *keptBoxes) keep(i int, b *Box) {
+	strip := kept.stripAt(b.X0)
+	kept.order, kept.strips[strip] = append(kept.order, i), append(kept.strips[strip], *b)
 }
 
-// overlap reports whether the intersection over union of b and a kept box exceeds k.iou. It searches one more strip on
-// the left, because rounding may move the left edge of a kept box to a neighbouring strip.
-func (k *keptBoxes) overlap(b *Box) bool {
-	first, last := max(0, k.strip(b.X0-k.widest)-1), k.strip(b.X1)
+// overlap reports whether the intersection over union of b and a kept box exceeds kept.iou. It searches one more strip
+// on the left, because rounding may move the left edge of a kept box to a neighbouring strip.
+func (kept *keptBoxes) overlap(b *Box) bool {
+	first, last := max(0, kept.stripAt(b.X0-kept.widest)-1), kept.stripAt(b.X1)
 	if first > last { // the box has negative width
 		return false
 	}
-	for _, strip := range k.strips[first : last+1] {
+	for _, strip := range kept.strips[first : last+1] {
 		for i := range strip {
-			if strip[i].IOU(b) > k.iou {
+			if strip[i].IOU(b) > kept.iou {
 				return true
 			}
 		}

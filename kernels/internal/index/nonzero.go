@@ -37,7 +37,7 @@ func indicesType(shape []sym.Int) (tensor.Type, error) {
 // MaskedSelect is torch.masked_select.
 var MaskedSelect = dynamicOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 	Name:     "masked_select",
-	Doc:      "Takes the elements of self where `mask` is true, in row-major order, after both are broadcast together.",
+	Doc:      "Takes the elements of self where `mask` is true, in row-major order. Both are broadcast together.",
 	Params:   []graph.Param{kit.Self, {Name: "mask"}},
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3).WithStrides([]int{1, 2}), tensor.New(tensor.Bool, 3)}}},
 }}, func(c *graph.Call) ([]graph.Outline, error) {
@@ -68,26 +68,26 @@ var MaskedSelect = dynamicOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 
 // keepSlices returns a copy of the slices of a tensor along dim that have their flag set.
 func keepSlices(ctx context.Context, t *tensor.Tensor, dim int, flags []bool) (*tensor.Tensor, error) {
-	positions := kit.NewInts[int](countTrue(ctx, flags))[:0]
+	indices := kit.NewInts[int](countTrue(ctx, flags))[:0]
 	kit.Blocks(ctx, len(flags), func(begin, end int) {
-		for i, b := range flags[begin:end] {
-			if b {
-				positions = append(positions, begin+i)
+		for i, flag := range flags[begin:end] {
+			if flag {
+				indices = append(indices, begin+i)
 			}
 		}
 	})
-	return pickSlices(ctx, t, dim, positions)
+	return pickSlices(ctx, t, dim, indices)
 }
 
 type compressAttrs struct {
-	Dim *int `attr:"dim" default:"none" doc:"dimension whose slices are taken; default: self is flattened"`
+	Dim *int `attr:"dim" default:"none" doc:"dimension whose slices are taken; none: self is flattened"`
 }
 
 // Compress is ONNX's Compress and numpy.compress; PyTorch has no equivalent.
 var Compress = dynamicOp(graph.SchemaOf[compressAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name: "compress",
-	Doc: "Takes the slices of self along a dimension where the one-dimensional `condition` is true. A condition that " +
-		"is too short is false for the rest.",
+	Doc: "Takes the slices of self along a dimension for which the one-dimensional `condition` is true. Slices after " +
+		"the end of a shorter condition are not taken.",
 	Params: []graph.Param{kit.Self, {Name: "condition"}},
 	Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), tensor.New(tensor.Bool, 2)},
 		Attrs: graph.Attrs{"dim": 1}}, {In: []tensor.Meta{kit.F32(2, 3), tensor.New(tensor.Bool, 5)}}},
@@ -111,7 +111,7 @@ var Compress = dynamicOp(graph.SchemaOf[compressAttrs](), graph.Op{Semantics: gr
 		return nil, errors.New("compress: condition must have one dimension and self at least one")
 	}
 	flags := nonzeroFlags(ctx, in[1])
-	if n := input.Shape[dim]; len(flags) > n {
+	if n := input.Shape[dim]; len(flags) > n { // a longer condition must be false after the last slice
 		if slices.Contains(flags[n:], true) {
 			return nil, fmt.Errorf("compress: %w", outOfBounds(int64(len(flags)-1), dim, n))
 		}

@@ -21,10 +21,10 @@ type oneHotAttrs struct {
 var OneHot = kit.Define[oneHotAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "one_hot",
-		Doc: "Adds a dimension of size `num_classes` in which the element at self's index is on and the others are " +
-			"off.\n`values` has two elements: the off value and the on value. Without `values`, they are 0 and 1 of int64, " +
-			"and indices outside 0 to num_classes-1 are errors. With `values`, negative indices count from the end, and " +
-			"indices outside the range turn no element on.",
+		Doc: "Adds a dimension of size `num_classes`. In this dimension, the element at the index that self has is on, and " +
+			"the others are off.\n`values` has two elements: the off value and the on value. If it is not given, they are " +
+			"0 and 1 of int64, and indices outside 0 to num_classes-1 are errors. If it is given, negative indices count " +
+			"from the end, and no element is on for an index outside the range.",
 		Params: []graph.Param{{Name: "self", Below: sizeOfClasses}, {Name: "values", Optional: true}},
 		Infer:  inferOneHot,
 		Ref:    refOneHot,
@@ -34,15 +34,16 @@ var OneHot = kit.Define[oneHotAttrs](graph.Op{
 	Lowerings: graph.Lowerings{Compile: compileOneHot, RunDynamic: runOneHot},
 })
 
-// sizeOfClasses returns the bound on the indices of one_hot ([graph.Param.Below]); -1 stands for no bound. If the
-// indices determine the number of classes, the bound is a small number, which limits the size of generated results.
+// sizeOfClasses returns the bound on the indices of one_hot ([graph.Param.Below]). If the indices determine the number
+// of classes, the bound is a small number, which limits the size of generated results.
 func sizeOfClasses(c *graph.Call) int {
 	n := kit.KnownSize(kit.Attrs[oneHotAttrs](c).NumClasses)
 	switch {
-	case c.Has(1):
-		return -1
+	case c.Has(1): // indices outside the range are valid
+		return noBound
 	case n < 0:
-		return 16
+		const generatedClasses = 16
+		return generatedClasses
 	}
 	return n
 }
@@ -54,11 +55,11 @@ func inferOneHot(call *graph.Call) ([]graph.Result, error) {
 	}
 	dtype := tensor.Int64
 	if call.Has(1) {
-		v := call.Type(1)
-		if v.Rank() != 1 || !kit.SizeIs(v.Shape[0], 2) {
-			return nil, fmt.Errorf("one_hot: Expected values of shape [2], got %s", tensor.Sizes(v.Shape))
+		values := call.Type(1)
+		if values.Rank() != 1 || !kit.SizeIs(values.Shape[0], 2) {
+			return nil, fmt.Errorf("one_hot: Expected values of shape [2], got %s", tensor.Sizes(values.Shape))
 		}
-		dtype = v.DType
+		dtype = values.DType
 	}
 	dim, err := tensor.WrapDim(attrs.Dim, self.Rank()+1)
 	if err != nil {
@@ -68,7 +69,7 @@ func inferOneHot(call *graph.Call) ([]graph.Result, error) {
 	switch {
 	case !hasClassCount && kit.IsEmpty(self):
 		return nil, errors.New("Can not infer total number of classes from empty tensor.")
-	case !hasClassCount && kit.SizeIs(attrs.NumClasses, -1):
+	case !hasClassCount && kit.SizeIs(attrs.NumClasses, classesFromIndices):
 		sizes := outlineSizesExcept(slices.Insert(slices.Clone(self.Shape), dim, attrs.NumClasses), dim)
 		return []graph.Result{rowMajor(dtype, sizes...).Result()}, nil
 	case !hasClassCount:
@@ -78,6 +79,7 @@ func inferOneHot(call *graph.Call) ([]graph.Result, error) {
 	return call.One(out), err
 }
 
+// compileOneHot returns the kernel for a known number of classes. A line has the elements of the result for one index.
 func compileOneHot(call *graph.Call) (*graph.Kernel, error) {
 	a, m, out := kit.Attrs[oneHotAttrs](call), call.Meta(0), call.Out[0]
 	dim, err := tensor.WrapDim(a.Dim, out.Rank())
@@ -85,16 +87,17 @@ func compileOneHot(call *graph.Call) (*graph.Kernel, error) {
 		return &graph.Kernel{}, err
 	}
 	indices := tensor.Meta{DType: m.DType, Shape: out.Shape, Strides: slices.Insert(slices.Clone(m.Strides), dim, 0)}
-	l := kit.NewLineSet(out.Shape, dim, out, indices)
+	lines := kit.NewLineSet(out.Shape, dim, out, indices)
 	step, n, size, hasValues := kit.StepAt(out, dim), kit.KnownSize(a.NumClasses), out.DType.Size(), call.Has(1)
 	zero, one := tensor.IntScalar(0).Tensor(out.DType), tensor.IntScalar(1).Tensor(out.DType)
 	move := kit.Mover(out.DType, out.DType)
-	return &graph.Kernel{Phases: []graph.Phase{l.Phase(n, func(mem *graph.Mem, off [4]int) error {
-		class, p := 0, unsafe.Add(mem.Ptrs[1], off[1])
+	// offsets are the byte offsets of a line in the result and in indices.
+	return &graph.Kernel{Phases: []graph.Phase{lines.Phase(n, func(mem *graph.Mem, offsets [4]int) error {
+		class, address := 0, unsafe.Add(mem.Ptrs[1], offsets[1])
 		if m.DType == tensor.Int64 {
-			class = int(*(*int64)(p))
+			class = int(*(*int64)(address))
 		} else {
-			class = int(*(*int32)(p))
+			class = int(*(*int32)(address))
 		}
 		offValue, onValue := zero.Pointer(), one.Pointer()
 		if hasValues {
@@ -108,7 +111,7 @@ func compileOneHot(call *graph.Call) (*graph.Kernel, error) {
 		} else if class >= n {
 			return errors.New("Class values must be smaller than num_classes.")
 		}
-		dst := unsafe.Add(mem.Ptrs[0], off[0])
+		dst := unsafe.Add(mem.Ptrs[0], offsets[0])
 		kit.Blocks(mem.Context, n, func(begin, end int) { move(unsafe.Add(dst, begin*step), offValue, step, 0, end-begin) })
 		if class >= 0 && class < n {
 			kit.CopyElement(unsafe.Add(dst, class*step), onValue, size)
@@ -117,11 +120,14 @@ func compileOneHot(call *graph.Call) (*graph.Kernel, error) {
 	})}}, nil
 }
 
-// withClasses returns the call with a known number of classes. If num_classes is -1, it is one more than the greatest
-// index.
+// classesFromIndices is the value of num_classes if the indices determine the number of classes.
+const classesFromIndices = -1
+
+// withClasses returns the call with a known number of classes. If the indices determine the number, it is one more than
+// the greatest index.
 func withClasses(c *graph.Call, index *tensor.Tensor) *graph.Call {
 	a := *kit.Attrs[oneHotAttrs](c)
-	if kit.KnownSize(a.NumClasses) != -1 {
+	if kit.KnownSize(a.NumClasses) != classesFromIndices {
 		return c
 	}
 	n := 1 // the number of classes if all indices are negative
@@ -133,25 +139,26 @@ func withClasses(c *graph.Call, index *tensor.Tensor) *graph.Call {
 // runOneHot compiles and runs a call whose number of classes depends on the indices.
 func runOneHot(rt graph.Runtime, call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	call = withClasses(call, in[0])
-	res, err := inferOneHot(call)
+	results, err := inferOneHot(call)
 	if err != nil {
 		return nil, err
 	}
-	call.Out = []tensor.Meta{res[0].Meta()}
-	k, err := compileOneHot(call)
+	call.Out = []tensor.Meta{results[0].Meta()}
+	kernel, err := compileOneHot(call)
 	if err != nil {
 		return nil, err
 	}
-	return runSerially(contextOf(rt), k, call.Out[0], in)
+	return runSerially(contextOf(rt), kernel, call.Out[0], in)
 }
 
+// refOneHot is the reference of one_hot.
 func refOneHot(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	call = withClasses(call, in[0])
-	res, err := inferOneHot(call)
+	results, err := inferOneHot(call)
 	if err != nil {
 		return nil, err
 	}
-	attrs, result := kit.Attrs[oneHotAttrs](call), res[0].Meta()
+	attrs, result := kit.Attrs[oneHotAttrs](call), results[0].Meta()
 	classes := kit.KnownSize(attrs.NumClasses)
 	dim, err := tensor.WrapDim(attrs.Dim, result.Rank())
 	if err != nil {
@@ -180,10 +187,11 @@ func refOneHot(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) 
 				class += classes
 			}
 		}
+		value := offValue
 		if class == at[dim] {
-			offValue = onValue
+			value = onValue
 		}
-		out.Set(offValue, at...)
+		out.Set(value, at...)
 	})
 	return []*tensor.Tensor{out}, nil
 }

@@ -31,7 +31,7 @@ type modeAttrs struct {
 }
 
 // The ops of this file take one element, and its index, of each line. A line has the elements along a dimension, at one
-// index of the other dimensions; without dim, all elements are one line.
+// index of the other dimensions. If dim is not given, all elements are one line.
 var (
 	Kthvalue = orderStatistic[kthAttrs](graph.Semantics{
 		Name: "kthvalue",
@@ -61,9 +61,11 @@ var (
 	}, func(a *modeAttrs) statistic { return statistic{kind: modeOf, dim: a.Dim, keepdim: a.Keepdim} })
 )
 
+// medianExamples are the examples of median and nanmedian.
 var medianExamples = []graph.Example{{In: []tensor.Meta{kit.F32(3, 5)}},
 	{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"dim": 1}}}
 
+// statistic returns the statistic of a call of median or nanmedian.
 func (a *medianAttrs) statistic(kind statisticKind) statistic {
 	s := statistic{kind: kind, keepdim: a.Keepdim, all: a.Dim == nil}
 	if a.Dim != nil {
@@ -72,10 +74,11 @@ func (a *medianAttrs) statistic(kind statisticKind) statistic {
 	return s
 }
 
+// statisticKind is the op of a statistic.
 type statisticKind uint8
 
 const (
-	kthOf statisticKind = iota
+	kthOf statisticKind = iota // kthvalue
 	medianOf
 	nanmedianOf
 	modeOf
@@ -84,7 +87,7 @@ const (
 // statistic describes the element that an op takes of each line.
 type statistic struct {
 	kind    statisticKind
-	k       int // for kthOf
+	k       int // for kthOf: the element's rank in ascending order, from 1
 	dim     int
 	keepdim bool
 	all     bool // all elements are one line, and there is no result of indices
@@ -133,6 +136,7 @@ func (s statistic) infer(name string, call *graph.Call) ([]graph.Result, error) 
 	return kit.WithIndices(call, tensor.NewType(t.DType, shape...)), nil
 }
 
+// checkDType returns PyTorch's error if the op does not support dtype d.
 func (s statistic) checkDType(name string, d tensor.DType) error {
 	switch {
 	case !d.IsComplex() && d != tensor.Bool && !(s.kind == modeOf && d.IsBareUnsigned()):
@@ -179,12 +183,12 @@ func statisticKernel[T kit.Sortable](stat statistic, call *graph.Call) (*graph.K
 		if dim, err = tensor.WrapDim(stat.dim, in.Meta.Rank()); err != nil {
 			return nil, err
 		}
-		for i, o := range call.Out {
-			outs[i] = o
-			// Without keepdim, the results get dim back with size 1, so that all values have the same dimensions.
-			if o.Rank() < in.Meta.Rank() {
-				outs[i].Shape = slices.Insert(slices.Clone(o.Shape), dim, 1)
-				outs[i].Strides = slices.Insert(slices.Clone(o.Strides), dim, 0)
+		for i, out := range call.Out {
+			outs[i] = out
+			// If keepdim is not set, insert dim with size 1, so that operand and results have the same dimensions.
+			if out.Rank() < in.Meta.Rank() {
+				outs[i].Shape = slices.Insert(slices.Clone(out.Shape), dim, 1)
+				outs[i].Strides = slices.Insert(slices.Clone(out.Strides), dim, 0)
 			}
 		}
 	}
@@ -198,14 +202,17 @@ func statisticKernel[T kit.Sortable](stat statistic, call *graph.Call) (*graph.K
 	load := tensor.Converter(kit.LoopDType(dtype), dtype)
 	nan := tensor.FloatScalar(math.NaN()).Tensor(dtype)
 	// Worker memory has a copy of the line, then memory for indexOf: 2*n elements of at most 8 bytes.
-	builder.AddPhases(0, 16*n, buffers, lines.Phase(16*n, func(mem *graph.Mem, off [4]int) error {
-		dst, src := unsafe.Add(mem.Ptrs[0], off[1]), unsafe.Add(mem.Ptrs[1], off[0])
-		if n == 0 { // only for the median of no elements, without dim
+	const costPerElement = 16
+	workerBytes := 2 * n * 8
+	// offsets are the byte offsets of a line in m, outs[0] and outs[1].
+	phase := lines.Phase(costPerElement*n, func(mem *graph.Mem, offsets [4]int) error {
+		dst, src := unsafe.Add(mem.Ptrs[0], offsets[1]), unsafe.Add(mem.Ptrs[1], offsets[0])
+		if n == 0 { // only for the median of no elements, if dim is not given
 			kit.CopyElement(dst, nan.Pointer(), size)
 			return nil
 		}
-		both := unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))), 2*n)
-		line := both[:n]
+		scratch := unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))), 2*n)
+		line := scratch[:n]
 		kit.Blocks(mem.Context, n, func(begin, end int) {
 			load(unsafe.Pointer(&line[begin]), unsafe.Add(src, begin*step), int(unsafe.Sizeof(line[0])), step, end-begin)
 			if dtype == tensor.Uint64 {
@@ -214,18 +221,19 @@ func statisticKernel[T kit.Sortable](stat statistic, call *graph.Call) (*graph.K
 				}
 			}
 		})
-		index := indexOf(mem.Context, stat, line, both[n:])
+		index := indexOf(mem.Context, stat, line, scratch[n:])
 		kit.CopyElement(dst, unsafe.Add(src, index*step), size)
 		if !stat.all {
-			*(*int64)(unsafe.Add(mem.Ptrs[2], off[2])) = int64(index)
+			*(*int64)(unsafe.Add(mem.Ptrs[2], offsets[2])) = int64(index)
 		}
 		return nil
-	}))
+	})
+	builder.AddPhases(copies.NoScratch, workerBytes, buffers, phase)
 	return builder.Kernel()
 }
 
-// indexOf returns the index of the element that s takes of a line. work is temporary memory of the length of the line:
-// it gets the numbers of the line, in the order of the line. NaN comes after all numbers.
+// indexOf returns the index of the element that s takes of a line. work is temporary memory of the length of the line
+// for its numbers, which are its elements that are not NaN. NaN is greater than all numbers.
 func indexOf[T kit.Sortable](ctx context.Context, s statistic, line, work []T) int {
 	numbers, firstNaN := 0, -1
 	kit.Blocks(ctx, len(line), func(begin, end int) {
@@ -242,69 +250,67 @@ func indexOf[T kit.Sortable](ctx context.Context, s statistic, line, work []T) i
 	rank := s.k - 1
 	switch {
 	case s.kind == modeOf && numbers > 0:
-		v := mostFrequent(ctx, work)
+		value := mostFrequent(ctx, work)
 		last := 0
 		kit.Blocks(ctx, len(line), func(begin, end int) {
 			for i, x := range line[begin:end] {
-				if x == v {
+				if x == value {
 					last = begin + i
 				}
 			}
 		})
 		return last
-	case numbers == 0 || s.kind == medianOf && firstNaN >= 0:
-		// A median with NaN is the first NaN, and so is every statistic but kthOf of a line of NaN only: k is 0, so
-		// rank is -1. kthOf takes index rank: all elements are NaN, so firstNaN is 0.
-		return firstNaN + max(0, min(rank, len(line)-1))
+	case s.kind == kthOf && rank >= numbers:
+		return nthNaN(ctx, line, rank-numbers)
+	case s.kind == medianOf && firstNaN >= 0, numbers == 0:
+		return firstNaN
 	case s.kind != kthOf: // the lower median of the numbers
 		rank = (numbers - 1) / 2
-	case rank >= numbers: // kthOf beyond the numbers
-		return nthNaN(ctx, line, rank-numbers)
 	}
-	// Of equal elements, the one at position rank-less of them has the rank.
-	v, less := selectRank(ctx, work, rank)
-	return occurrence(ctx, line, v, rank-less)
+	// Equal elements are ranked by index: number rank-less of the elements that equal value has the rank.
+	value, less := selectRank(ctx, work, rank)
+	return occurrence(ctx, line, value, rank-less)
 }
 
-// occurrence returns the index of occurrence k of a value in a line, from 0.
-func occurrence[T kit.Sortable](ctx context.Context, line []T, v T, k int) int {
-	at := 0
+// occurrence returns the index of occurrence k of a value in a line. k counts from 0.
+func occurrence[T kit.Sortable](ctx context.Context, line []T, value T, k int) int {
+	index := 0
 	kit.Blocks(ctx, len(line), func(begin, end int) {
 		for i := begin; i < end && k >= 0; i++ {
-			if line[i] == v {
-				at = i
+			if line[i] == value {
+				index = i
 				k--
 			}
 		}
 	})
-	return at
+	return index
 }
 
-// nthNaN returns the index of NaN k of a line, from 0.
+// nthNaN returns the index of NaN k of a line. k counts from 0.
 func nthNaN[T kit.Sortable](ctx context.Context, line []T, k int) int {
-	at := 0
+	index := 0
 	kit.Blocks(ctx, len(line), func(begin, end int) {
 		for i := begin; i < end && k >= 0; i++ {
 			if line[i] != line[i] {
-				at = i
+				index = i
 				k--
 			}
 		}
 	})
-	return at
+	return index
 }
 
 // mostFrequent sorts a line without NaN and returns the least of its most frequent elements.
 func mostFrequent[T kit.Sortable](ctx context.Context, line []T) T {
 	kit.Sort(ctx, line, compareNumbers[T])
-	best, bestCount, begin := line[0], 0, 0 // begin is the start of the current run of equal elements
-	kit.Blocks(ctx, len(line), func(first, end int) {
-		for i := first; i < end; i++ {
-			if line[i] != line[begin] {
-				begin = i
+	best, bestCount, runStart := line[0], 0, 0 // runStart is the start of the current run of equal elements
+	kit.Blocks(ctx, len(line), func(begin, end int) {
+		for i := begin; i < end; i++ {
+			if line[i] != line[runStart] {
+				runStart = i
 			}
-			if n := i - begin + 1; n > bestCount {
-				best, bestCount = line[i], n
+			if count := i - runStart + 1; count > bestCount {
+				best, bestCount = line[i], count
 			}
 		}
 	})
@@ -322,14 +328,16 @@ func compareNumbers[T kit.Sortable](a, b T) int {
 	return 0
 }
 
-// maxPivots is the number of pivots after which [selectRank] sorts instead.
-const maxPivots = 64
-
-// selectRank reorders a line without NaN. It returns the element of the given rank, from 0, and the number of lesser
+// maxPivots is the number of pivots after which [selectRank] sorts instead. It also sorts lines of up to maxSortedLen
 // elements.
-func selectRank[T kit.Sortable](ctx context.Context, line []T, rank int) (v T, less int) {
-	before := 0                                                       // elements that precede line
-	for pivots := 0; len(line) > 32 && pivots < maxPivots; pivots++ { // shorter lines are sorted
+const maxPivots, maxSortedLen = 64, 32
+
+// selectRank returns the element of the given rank, from 0, in ascending order of a line without NaN. less is the
+// number of lesser elements. selectRank reorders the line: it partitions the part that contains the rank until it is
+// short.
+func selectRank[T kit.Sortable](ctx context.Context, line []T, rank int) (value T, less int) {
+	before := 0 // number of elements that were cut off before line
+	for pivots := 0; len(line) > maxSortedLen && pivots < maxPivots; pivots++ {
 		pivot := pivotFor(line, rank-before)
 		smaller := partition(ctx, line, func(x T) bool { return x < pivot })
 		if rank-before < smaller {
@@ -344,12 +352,12 @@ func selectRank[T kit.Sortable](ctx context.Context, line []T, rank int) (v T, l
 		line, before = line[equal:], before+equal
 	}
 	kit.Sort(ctx, line, compareNumbers[T])
-	v = line[rank-before]
-	// The first element that equals v has as many lesser elements as elements before it.
-	for i := rank - before; i >= 0 && line[i] == v; i-- {
+	value = line[rank-before]
+	// The first element that equals value has as many lesser elements as elements before it.
+	for i := rank - before; i >= 0 && line[i] == value; i-- {
 		less = before + i
 	}
-	return v, less
+	return value, less
 }
 
 // pivotFor returns an element whose rank in the line is near the given rank. It takes 31 elements at equal distances,
@@ -364,12 +372,12 @@ func pivotFor[T kit.Sortable](line []T, rank int) T {
 	return sample[min(len(sample)-1, rank*len(sample)/len(line))]
 }
 
-// partition moves the elements that satisfy first to the front and returns their number.
-func partition[T kit.Sortable](ctx context.Context, line []T, first func(x T) bool) int {
+// partition moves the elements that satisfy isFirst to the front and returns their number.
+func partition[T kit.Sortable](ctx context.Context, line []T, isFirst func(x T) bool) int {
 	n := 0
 	kit.Blocks(ctx, len(line), func(begin, end int) {
 		for i := begin; i < end; i++ {
-			if x := line[i]; first(x) {
+			if x := line[i]; isFirst(x) {
 				line[i], line[n] = line[n], x
 				n++
 			}
@@ -388,8 +396,8 @@ func (s statistic) reference(c *graph.Call, self *tensor.Tensor) ([]*tensor.Tens
 		self = flat
 	}
 	outs := make([]*tensor.Tensor, len(c.Out))
-	for i, o := range c.Out {
-		outs[i] = tensor.Zeros(o.DType, o.Shape...)
+	for i, out := range c.Out {
+		outs[i] = tensor.Zeros(out.DType, out.Shape...)
 	}
 	if outs[0].Numel() == 0 {
 		return outs, nil
@@ -399,14 +407,15 @@ func (s statistic) reference(c *graph.Call, self *tensor.Tensor) ([]*tensor.Tens
 		return nil, err
 	}
 	n := sizeAt(self.Meta, dim)
-	if n == 0 {
+	if n == 0 { // the median of no elements
 		outs[0].Set(tensor.FloatScalar(math.NaN()))
 		return outs, nil
 	}
-	sortedLines, err := (&ranking{dim, n, false}).reference(self)
+	sortedLines, err := (&ranking{dim: dim, k: n}).reference(self)
 	if err != nil {
 		return nil, err
 	}
+	sortedValues, sortedIndices := sortedLines[0], sortedLines[1]
 	kit.EachIndex(outs[0].Shape, func(at []int) {
 		from := slices.Clone(at)
 		if self.Rank() > len(at) && !s.all {
@@ -414,22 +423,24 @@ func (s statistic) reference(c *graph.Call, self *tensor.Tensor) ([]*tensor.Tens
 		} else if s.all {
 			from = []int{0}
 		}
-		element := func(i int) (tensor.Scalar, tensor.Scalar) {
+		moveTo := func(i int) { // moves from to element i of the line
 			if len(from) > 0 {
 				from[dim] = i
 			}
-			return sortedLines[0].At(from...), sortedLines[1].At(from...)
 		}
-		value, index := element(s.sortedRank(n, func(i int) tensor.Scalar { v, _ := element(i); return v }))
-		outs[0].Set(value, at...)
+		moveTo(s.sortedRank(n, func(i int) tensor.Scalar {
+			moveTo(i)
+			return sortedValues.At(from...)
+		}))
+		outs[0].Set(sortedValues.At(from...), at...)
 		if len(outs) > 1 {
-			outs[1].Set(index, at...)
+			outs[1].Set(sortedIndices.At(from...), at...)
 		}
 	})
 	return outs, nil
 }
 
-// sortedRank returns the position of the statistic in a sorted line of n elements.
+// sortedRank returns the index of the statistic in a sorted line of n elements. value returns element i of the line.
 func (s statistic) sortedRank(n int, value func(i int) tensor.Scalar) int {
 	numbers := n // NaN is last in the sorted line
 	for numbers > 0 && value(numbers-1).Float() != value(numbers-1).Float() {
@@ -445,13 +456,13 @@ func (s statistic) sortedRank(n int, value func(i int) tensor.Scalar) int {
 	case s.kind != modeOf:
 		return (numbers - 1) / 2
 	}
-	best, bestCount, begin := 0, 0, 0
+	best, bestCount, runStart := 0, 0, 0 // runStart is the start of the current run of equal elements
 	for i := range numbers {
-		if value(i) != value(begin) {
-			begin = i
+		if value(i) != value(runStart) {
+			runStart = i
 		}
-		if i-begin+1 > bestCount {
-			best, bestCount = i, i-begin+1 // ends at the last of the equal elements, which has the greatest index
+		if count := i - runStart + 1; count > bestCount {
+			best, bestCount = i, count // at last the end of the run, which has the greatest index
 		}
 	}
 	return best

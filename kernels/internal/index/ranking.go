@@ -12,6 +12,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// valuesAndIndices has the names of the results of ops that rank elements.
 var valuesAndIndices = []string{"values", "indices"}
 
 // orderingEach estimates the cost per element of sorting a line or selecting from it: the comparisons and moves count
@@ -53,18 +54,19 @@ func compareDescending[T kit.Sortable](a, b rankedElement[T]) int {
 	return int(a.index - b.index)
 }
 
-func (r *ranking) compile(call *graph.Call) (*graph.Kernel, error) {
+// compile returns the kernel for the operand 0 and the results of the call.
+func (rank *ranking) compile(call *graph.Call) (*graph.Kernel, error) {
 	if call.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
 	d := call.Meta(0).DType
 	switch kit.LoopDType(d) {
 	case tensor.Int64:
-		return rankKernel[int64](r, call, d), nil
+		return rankKernel[int64](rank, call, d), nil
 	case tensor.Float32:
-		return rankKernel[float32](r, call, d), nil
+		return rankKernel[float32](rank, call, d), nil
 	}
-	return rankKernel[float64](r, call, d), nil
+	return rankKernel[float64](rank, call, d), nil
 }
 
 // rankKernel returns a kernel that sorts each line in worker memory. The values of the result are copied from the
@@ -72,8 +74,8 @@ func (r *ranking) compile(call *graph.Call) (*graph.Kernel, error) {
 func rankKernel[T kit.Sortable](rank *ranking, call *graph.Call, d tensor.DType) *graph.Kernel {
 	m, size := call.Meta(0), d.Size()
 	n := sizeAt(m, rank.dim)
-	// sort and topk return values and indices, argsort only indices. Offset 0 of a line is that of the operand, the
-	// others are those of the results.
+	// sort and topk return values and indices, argsort only indices. Mem.Ptrs has the results, then the operand. The
+	// offsets of a line are those in the operand, then in the results.
 	metas := append([]tensor.Meta{m}, call.Out...)
 	lines := kit.NewLineSet(m.Shape, rank.dim, metas...)
 	load := tensor.Converter(kit.LoopDType(d), d)
@@ -91,26 +93,27 @@ func rankKernel[T kit.Sortable](rank *ranking, call *graph.Call, d tensor.DType)
 			src := unsafe.Add(mem.Ptrs[len(call.Out)], offsets[0])
 			loadRanked(mem.Context, line, load, src, inStep, unsigned)
 			line = takeBest(mem.Context, line, rank.k, rank.descending)
-			dst := unsafe.Add(mem.Ptrs[len(call.Out)-1], offsets[len(call.Out)])
+			indices := unsafe.Add(mem.Ptrs[len(call.Out)-1], offsets[len(call.Out)])
 			kit.Blocks(mem.Context, len(line), func(begin, end int) {
 				for i := begin; i < end; i++ {
-					*(*int64)(unsafe.Add(dst, i*indexStep)) = line[i].index
+					*(*int64)(unsafe.Add(indices, i*indexStep)) = line[i].index
 				}
 			})
 			if len(call.Out) == 2 {
-				to := unsafe.Add(mem.Ptrs[0], offsets[1])
+				values := unsafe.Add(mem.Ptrs[0], offsets[1])
 				for i := range line {
 					if i%kit.CheckEvery == kit.CheckEvery-1 {
 						mem.CheckContext()
 					}
-					kit.CopyElement(unsafe.Add(to, i*valueStep), unsafe.Add(src, int(line[i].index)*inStep), size)
+					kit.CopyElement(unsafe.Add(values, i*valueStep), unsafe.Add(src, int(line[i].index)*inStep), size)
 				}
 			}
 			return nil
 		})}}
 }
 
-// loadRanked reads a line of elements that are step bytes apart from src. unsigned is set for uint64 elements.
+// loadRanked reads elements that are step bytes apart, from address src on, into the line. load converts them to T.
+// unsigned is set for uint64 elements.
 func loadRanked[T kit.Sortable](ctx context.Context, line []rankedElement[T], load tensor.ConvertFunc,
 	src unsafe.Pointer, step int, unsigned bool) {
 	kit.Blocks(ctx, len(line), func(begin, end int) {
@@ -125,14 +128,14 @@ func loadRanked[T kit.Sortable](ctx context.Context, line []rankedElement[T], lo
 	})
 }
 
-// flipSigns maps unsigned numbers to signed numbers that have the same order.
+// flipSigns maps unsigned numbers to signed numbers with the same order.
 func flipSigns[T kit.Sortable](line []rankedElement[T]) {
 	for i := range line {
 		flipSign(&line[i].value)
 	}
 }
 
-// flipSign inverts the highest bit of a number of 64 bits.
+// flipSign inverts the highest bit of a number of 64 bits: it maps a uint64 to an int64, in order.
 func flipSign[T kit.Sortable](v *T) {
 	p := (*int64)(unsafe.Pointer(v))
 	*p = int64(uint64(*p) ^ 1<<63)
@@ -195,14 +198,15 @@ func siftDown[T kit.Sortable](heap []rankedElement[T], i int, cmp func(a, b rank
 	}
 }
 
-// reference is the reference of sort and topk. It sorts each line stably by comparisons of scalars.
-func (r *ranking) reference(self *tensor.Tensor) ([]*tensor.Tensor, error) {
+// reference is the reference of sort and topk: it returns values and indices. It sorts each line stably by comparisons
+// of scalars.
+func (rank *ranking) reference(self *tensor.Tensor) ([]*tensor.Tensor, error) {
 	shape := slices.Clone(self.Shape)
 	if len(shape) > 0 {
-		shape[r.dim] = r.k
+		shape[rank.dim] = rank.k
 	}
 	values, indices := tensor.Zeros(self.DType, shape...), tensor.Zeros(tensor.Int64, shape...)
-	before := func(a, b tensor.Scalar) bool {
+	isLess := func(a, b tensor.Scalar) bool {
 		switch x, y := a.Float(), b.Float(); {
 		case self.DType == tensor.Uint64:
 			return uint64(a.Int()) < uint64(b.Int())
@@ -213,42 +217,42 @@ func (r *ranking) reference(self *tensor.Tensor) ([]*tensor.Tensor, error) {
 	}
 	lineStarts := slices.Clone(self.Shape)
 	if len(lineStarts) > 0 {
-		lineStarts[r.dim] = 1
+		lineStarts[rank.dim] = 1
 	}
-	if r.k == 0 {
+	if rank.k == 0 {
 		return []*tensor.Tensor{values, indices}, nil
 	}
 	kit.EachIndex(lineStarts, func(at []int) {
 		at = slices.Clone(at)
-		get := func(i int) tensor.Scalar {
+		element := func(i int) tensor.Scalar {
 			if len(at) > 0 {
-				at[r.dim] = i
+				at[rank.dim] = i
 			}
 			return self.At(at...)
 		}
-		order := make([]int, sizeAt(self.Meta, r.dim))
+		order := make([]int, sizeAt(self.Meta, rank.dim))
 		for i := range order {
 			order[i] = i
 		}
 		sorted.Func(order, func(a, b int) int {
-			x, y := get(a), get(b)
-			if r.descending {
+			x, y := element(a), element(b)
+			if rank.descending {
 				x, y = y, x
 			}
 			switch {
-			case before(x, y):
+			case isLess(x, y):
 				return -1
-			case before(y, x):
+			case isLess(y, x):
 				return 1
 			}
 			return 0
 		})
-		for i, from := range order[:r.k] {
-			v := get(from)
+		for i, from := range order[:rank.k] {
+			value := element(from)
 			if len(at) > 0 {
-				at[r.dim] = i
+				at[rank.dim] = i
 			}
-			values.Set(v, at...)
+			values.Set(value, at...)
 			indices.Set(tensor.IntScalar(int64(from)), at...)
 		}
 	})

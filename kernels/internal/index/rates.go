@@ -6,8 +6,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Rates lists the rates of gathers. A rate is the time of one unit of work. Package calibrate runs the calls of a rate
-// to measure it.
+// Rates lists the rates of gathers and of loops in Go. A rate is the time of one unit of work. Package calibrate runs
+// the calls of a rate to measure it.
 func Rates() []graph.Rate {
 	return []graph.Rate{
 		{Name: graph.GoSimple, Unit: "an operation on an element in Go",

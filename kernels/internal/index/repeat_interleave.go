@@ -17,7 +17,7 @@ import (
 
 type repeatInterleaveAttrs struct {
 	Repeats    *sym.Int `attr:"repeats" default:"none" doc:"number of repetitions of each element or slice, if it is the same for all"`
-	Dim        *int     `attr:"dim" default:"none" doc:"dimension whose slices are repeated; default: self is flattened"`
+	Dim        *int     `attr:"dim" default:"none" doc:"dimension whose slices are repeated; none: self is flattened"`
 	OutputSize *sym.Int `attr:"output_size" default:"none" doc:"size of the repeated dimension in the result; makes the shape known before the run"`
 }
 
@@ -27,8 +27,8 @@ var RepeatInterleave = kit.Define[repeatInterleaveAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "repeat_interleave",
 		Doc: "Repeats every element, or every slice along a dimension. The attribute `repeats` is the number of " +
-			"repetitions of all; the operand `repeats` has one for each, or one for all.\nWithout `repeats`, self " +
-			"has the numbers, and the result repeats indices: [2, 0, 1] gives [0, 0, 2].",
+			"repetitions of all; the operand `repeats` has one number for each, or one for all.\nIf `repeats` is not given, " +
+			"self has the numbers of repetitions, and the result repeats indices: [2, 0, 1] gives [0, 0, 2].",
 		Params: []graph.Param{kit.Self, {Name: "repeats", Optional: true, Overload: "tensor"}},
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
 			r, err := newRepeatCall(call)
@@ -53,7 +53,7 @@ var RepeatInterleave = kit.Define[repeatInterleaveAttrs](graph.Op{
 	Lowerings: graph.Lowerings{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			r, err := newRepeatCall(c)
-			// An empty result with repeats per slice has a kernel all the same: it checks the repeats.
+			// If an operand has the repeats, even an empty result has a kernel, which checks the repeats.
 			if err != nil || c.Out[0].Numel() == 0 && !r.perSlice {
 				return &graph.Kernel{}, err
 			}
@@ -89,7 +89,7 @@ func newRepeatCall(call *graph.Call) (*repeatCall, error) {
 	}
 	repeat := &repeatCall{valueType: self, dtype: self.DType}
 	if !call.Has(1) && attrs.Repeats == nil {
-		return repeat, repeat.setIndexForm(call)
+		return repeat, repeat.setRepeatedIndices(call)
 	}
 	switch {
 	case attrs.Dim == nil:
@@ -132,9 +132,9 @@ func newRepeatCall(call *graph.Call) (*repeatCall, error) {
 	return repeat, nil
 }
 
-// setIndexForm sets the fields for a call with self as its only operand. self then has the numbers of repetitions: the
-// result has index i repeated self[i] times.
-func (r *repeatCall) setIndexForm(call *graph.Call) error {
+// setRepeatedIndices sets the fields for a call with self as its only operand. self then has the numbers of
+// repetitions: the result has index i repeated self[i] times.
+func (r *repeatCall) setRepeatedIndices(call *graph.Call) error {
 	t := r.valueType
 	switch {
 	case kit.Attrs[repeatInterleaveAttrs](call).Dim != nil:
@@ -191,7 +191,7 @@ func (r repeats) total(ctx context.Context, n int) (total int, err error) {
 		switch {
 		case k < 0:
 			return 0, errors.New("repeats can not be negative")
-		case k > tensor.MaxBytes/8-total: // total+k > MaxBytes/8: a position of the list takes 8 bytes
+		case k > tensor.MaxBytes/positionBytes-total: // total+k positions take more than MaxBytes
 			return 0, errors.New("numel: integer multiplication overflow")
 		}
 		total += k
@@ -199,35 +199,39 @@ func (r repeats) total(ctx context.Context, n int) (total int, err error) {
 	return total, nil
 }
 
-// checkTotal returns the sum of the repeats. It fails if the sum differs from size, the size of the result. A size of
-// -1 accepts any sum.
+// positionBytes is the size of an element of a list of positions or of prefix sums.
+const positionBytes = 8
+
+// checkTotal returns the sum of the repeats of the indices 0 to n-1. It fails if the sum differs from size, unless size
+// is unknownSize.
 func (r repeats) checkTotal(ctx context.Context, n, size int) (total int, err error) {
-	if total, err = r.total(ctx, n); err == nil && size >= 0 && total != size {
+	if total, err = r.total(ctx, n); err == nil && size != unknownSize && total != size {
 		err = fmt.Errorf("repeat_interleave: output_size is %d, the repeats sum to %d", size, total)
 	}
 	return total, err
 }
 
 // repeatedPositions returns a list of the indices 0 to n-1, in which index i is repeated t[i] times. size is the
-// required length of the list, or -1. If memory is short, it panics as [tensor.NewStorage] does.
+// required length of the list, or unknownSize. If memory is short, it panics as [tensor.NewStorage] does.
 func repeatedPositions(ctx context.Context, t *tensor.Tensor, n, size int) ([]int, error) {
-	r := repeatsOf(t)
-	total, err := r.checkTotal(ctx, n, size)
+	repeatsAt := repeatsOf(t)
+	total, err := repeatsAt.checkTotal(ctx, n, size)
 	if err != nil || total == 0 {
 		return nil, err
 	}
-	positions, at := kit.SliceOf[int](tensor.NewStorage(8*total).Bytes(), 0, total), 0
+	positions := kit.SliceOf[int](tensor.NewStorage(positionBytes*total).Bytes(), 0, total)
+	filled := 0
 	for i := range n {
 		if i%kit.CheckEvery == 0 {
 			interrupt.Check(ctx)
 		}
-		to := positions[at : at+r(i)]
-		kit.Blocks(ctx, len(to), func(begin, end int) {
-			for k := range to[begin:end] {
-				to[begin+k] = i
+		repetitions := positions[filled : filled+repeatsAt(i)]
+		kit.Blocks(ctx, len(repetitions), func(begin, end int) {
+			for k := range repetitions[begin:end] {
+				repetitions[begin+k] = i
 			}
 		})
-		at += len(to)
+		filled += len(repetitions)
 	}
 	return positions, nil
 }
@@ -250,40 +254,40 @@ func (r *repeatCall) uniformKernel(c *graph.Call) (*graph.Kernel, error) {
 	return copies.Kernel(copies.Job{Dst: dst.View(to), Src: src.View(from)}), nil
 }
 
-// positionsGrain is the number of positions that a chunk of the listing phase writes.
+// positionsGrain is the number of positions that a chunk writes.
 const positionsGrain = 1 << 16
 
-// positionsKernel returns the kernel for repeats in an operand. It lists the index of the source slice for each slice
-// of the result in scratch memory, and then gathers the slices. Scratch memory has the list, then the prefix sums of
-// the repeats, each of 8 bytes per element.
+// positionsKernel returns the kernel for repeats in an operand. In scratch memory, it first lists a position for each
+// slice of the result: the index of the slice of self that it repeats. Then it gathers the slices. Scratch memory has
+// the list, then the prefix sums of the repeats, each of positionBytes per element.
 func (r *repeatCall) positionsKernel(call *graph.Call) (*graph.Kernel, error) {
 	repeatsMeta, out := call.Meta(r.repeatsOperand), call.Out[0]
 	m, size := kit.KnownMeta(r.valueType), kit.KnownSize(r.size)
-	listLen := size // positions to list: none if slices are empty
-	if out.Numel() == 0 {
+	listLen := size
+	if out.Numel() == 0 { // slices may be empty: there is nothing to gather
 		listLen = 0
 	}
 	kernel := &graph.Kernel{Phases: r.listingPhases(repeatsMeta, m.Shape[r.dim], size, listLen),
-		Scratch: 8 * (listLen + m.Shape[r.dim])}
+		Scratch: positionBytes * (listLen + m.Shape[r.dim])}
 	if out.Numel() == 0 {
 		return kernel, nil
 	}
 	index := kit.ScratchBuffer(0, tensor.New(tensor.Int64, size))
-	var last *graph.Kernel
+	var gather *graph.Kernel
 	switch {
 	case r.repeatsOperand == 0: // the result has the positions themselves
-		last = copies.Kernel(copies.Job{Dst: kit.PtrBuffer(0, out), Src: index})
+		gather = copies.Kernel(copies.Job{Dst: kit.PtrBuffer(0, out), Src: index})
 	case r.flattened: // the positions are flat row-major indices of self
 		m := call.Meta(0)
 		walk := &indexedWalk{shape: out.Shape,
 			operands: []walkOperand{operandAt(0, out), {kit.InBuffer(call, 0), []int{0}},
 				{index, kit.ByteStrides(index.Meta)}},
 			lookups: []lookup{{operand: 2, isInt64: true, size: m.Numel(), step: m.DType.Size(), flatLayout: &m}}}
-		last = walk.kernel(kit.GatherOps(out.DType))
+		gather = walk.kernel(kit.GatherOps(out.DType))
 	default:
-		last = selectKernel(call, index, r.dim)
+		gather = selectKernel(call, index, r.dim)
 	}
-	kernel.Phases, kernel.WorkerScratch = append(kernel.Phases, last.Phases...), last.WorkerScratch
+	kernel.Phases, kernel.WorkerScratch = append(kernel.Phases, gather.Phases...), gather.WorkerScratch
 	return kernel, nil
 }
 
@@ -293,7 +297,7 @@ func (r *repeatCall) positionsKernel(call *graph.Call) (*graph.Kernel, error) {
 func (r *repeatCall) listingPhases(repeatsMeta tensor.Meta, n, size, listLen int) []graph.Phase {
 	load := tensor.Converter(tensor.Int64, repeatsMeta.DType)
 	lists := func(mem *graph.Mem) (positions, sums []int) {
-		return kit.SliceOf[int](mem.Scratch, 0, listLen), kit.SliceOf[int](mem.Scratch, 8*listLen, n)
+		return kit.SliceOf[int](mem.Scratch, 0, listLen), kit.SliceOf[int](mem.Scratch, positionBytes*listLen, n)
 	}
 	sumRepeats := graph.Phase{Chunks: 1, Run: func(mem *graph.Mem, _ int) error {
 		if repeatsMeta.Numel() == 0 || n == 0 { // an empty tensor has no address
@@ -306,7 +310,8 @@ func (r *repeatCall) listingPhases(repeatsMeta tensor.Meta, n, size, listLen int
 			step = 0
 		}
 		kit.Blocks(mem.Context, n, func(begin, end int) {
-			load(unsafe.Pointer(&sums[begin]), unsafe.Add(mem.Ptrs[1+r.repeatsOperand], begin*step), 8, step, end-begin)
+			repeats := unsafe.Add(mem.Ptrs[1+r.repeatsOperand], begin*step)
+			load(unsafe.Pointer(&sums[begin]), repeats, positionBytes, step, end-begin)
 		})
 		if _, err := repeats(func(i int) int { return sums[i] }).checkTotal(mem.Context, n, size); err != nil {
 			return err
@@ -321,12 +326,12 @@ func (r *repeatCall) listingPhases(repeatsMeta tensor.Meta, n, size, listLen int
 	}}
 	listPositions := graph.Phase{Chunks: kit.DivUp(listLen, positionsGrain), Run: func(mem *graph.Mem, chunk int) error {
 		positions, sums := lists(mem)
-		at, end := chunk*positionsGrain, min((chunk+1)*positionsGrain, listLen)
-		// Position p repeats the first index whose prefix sum exceeds p.
-		i, _ := slices.BinarySearch(sums, at+1)
-		for ; at < end; i++ {
-			for ; at < min(sums[i], end); at++ {
-				positions[at] = i
+		k, end := chunk*positionsGrain, min((chunk+1)*positionsGrain, listLen)
+		// positions[k] is the first index whose prefix sum exceeds k.
+		i, _ := slices.BinarySearch(sums, k+1)
+		for ; k < end; i++ {
+			for ; k < min(sums[i], end); k++ {
+				positions[k] = i
 			}
 		}
 		return nil
@@ -334,7 +339,7 @@ func (r *repeatCall) listingPhases(repeatsMeta tensor.Meta, n, size, listLen int
 	return []graph.Phase{sumRepeats, listPositions}
 }
 
-// repeatStep returns the stride of the repeats in bytes.
+// repeatStep returns the stride in bytes of repeats with meta m.
 func repeatStep(m tensor.Meta) int {
 	if m.Rank() == 0 {
 		return 0
@@ -344,14 +349,14 @@ func repeatStep(m tensor.Meta) int {
 
 // repeatInterleave computes all forms of the op from a list of positions. It is the reference, and computes results
 // with shapes that depend on data.
-func repeatInterleave(ctx context.Context, c *graph.Call, in []*tensor.Tensor) (res []*tensor.Tensor, err error) {
+func repeatInterleave(ctx context.Context, c *graph.Call, in []*tensor.Tensor) (results []*tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
 	repeat, err := newRepeatCall(c)
 	if err != nil {
 		return nil, err
 	}
 	var positions []int
-	n, size := kit.KnownSize(repeat.valueType.Shape[repeat.dim]), -1
+	n, size := kit.KnownSize(repeat.valueType.Shape[repeat.dim]), unknownSize
 	if repeat.sizeKnown {
 		size = kit.KnownSize(repeat.size)
 	}
@@ -382,12 +387,12 @@ func repeatInterleave(ctx context.Context, c *graph.Call, in []*tensor.Tensor) (
 		}
 		return []*tensor.Tensor{out}, nil
 	}
-	t := in[0]
+	value := in[0]
 	if repeat.flattened {
-		if t, err = kit.RowMajorAs(ctx, t, t.Numel()); err != nil {
+		if value, err = kit.RowMajorAs(ctx, value, value.Numel()); err != nil {
 			return nil, err
 		}
 	}
-	out, err := pickSlices(ctx, t, repeat.dim, positions)
+	out, err := pickSlices(ctx, value, repeat.dim, positions)
 	return []*tensor.Tensor{out}, err
 }

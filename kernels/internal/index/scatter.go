@@ -32,7 +32,7 @@ type scatterCall struct {
 	includeSelf bool   // the reduction includes self's elements
 }
 
-// mode returns the reduction of elements.
+// mode returns the way in which an element of src is combined with the element at its position.
 func (s *scatterCall) mode() combineMode { return combineModeByName[s.reduce] }
 
 // Scatter, ScatterAdd and ScatterReduce write or reduce elements at indexed positions.
@@ -42,20 +42,20 @@ var (
 			"`index` gives the position. `src` may be a number. Among elements with the same position, the last wins.",
 		graph.Attrs{"dim": 1}, func(c *graph.Call) scatterCall {
 			a := kit.Attrs[scatterAttrs](c)
-			return scatterCall{a.Dim, a.Reduce, true}
+			return scatterCall{dim: a.Dim, reduce: a.Reduce, includeSelf: true}
 		})
 	ScatterAdd = scatterOp(graph.SchemaOf[gatherAttrs](), "scatter_add",
 		"Copies self and adds the elements of `src` to it, each at its own indices except in dimension `dim`, where "+
 			"`index` gives the position.",
 		graph.Attrs{"dim": 0}, func(c *graph.Call) scatterCall {
-			return scatterCall{kit.Attrs[gatherAttrs](c).Dim, "add", true}
+			return scatterCall{dim: kit.Attrs[gatherAttrs](c).Dim, reduce: "add", includeSelf: true}
 		})
 	ScatterReduce = scatterOp(graph.SchemaOf[scatterReduceAttrs](), "scatter_reduce",
 		"Copies self and reduces the elements of `src` into it, each at its own indices except in dimension `dim`, where "+
 			"`index` gives the position.",
 		graph.Attrs{"dim": 1, "reduce": "mean", "include_self": false}, func(c *graph.Call) scatterCall {
 			a := kit.Attrs[scatterReduceAttrs](c)
-			return scatterCall{a.Dim, a.Reduce, a.IncludeSelf}
+			return scatterCall{dim: a.Dim, reduce: a.Reduce, includeSelf: a.IncludeSelf}
 		})
 )
 
@@ -104,14 +104,14 @@ func scatterOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
 	})
 }
 
-// checkScatter returns PyTorch's error for an invalid call.
+// checkScatter returns PyTorch's error if the call is invalid.
 func checkScatter(name string, c *graph.Call, scatter *scatterCall) error {
 	self, index, src := c.Type(0), c.Type(1), c.Type(2)
 	if err := checkIndexDType(name, index.DType); err != nil && !kit.IsEmpty(index) {
 		return err
 	}
-	number := c.In[2].Kind == graph.NumberArg
-	if !number && src.DType != self.DType {
+	isNumber := c.In[2].Kind == graph.NumberArg
+	if !isNumber && src.DType != self.DType {
 		return fmt.Errorf("%s(): Expected self.dtype to be equal to src.dtype", name)
 	}
 	if mode := scatter.mode(); self.DType.IsComplex() && (mode == combineMax || mode == combineMin) {
@@ -123,11 +123,11 @@ func checkScatter(name string, c *graph.Call, scatter *scatterCall) error {
 	if kit.IsEmpty(index) {
 		return nil
 	}
-	if max(1, index.Rank()) != max(1, self.Rank()) || !number && max(1, index.Rank()) != max(1, src.Rank()) {
+	if max(1, index.Rank()) != max(1, self.Rank()) || !isNumber && max(1, index.Rank()) != max(1, src.Rank()) {
 		return errors.New("Index tensor must have the same number of dimensions as self and src tensors")
 	}
 	for d, n := range index.Shape {
-		if d != scatter.dim && n.Gt(kit.SizeAtDim(self, d)).Holds() || !number && n.Gt(kit.SizeAtDim(src, d)).Holds() {
+		if d != scatter.dim && n.Gt(kit.SizeAtDim(self, d)).Holds() || !isNumber && n.Gt(kit.SizeAtDim(src, d)).Holds() {
 			return fmt.Errorf("Expected index %s to be smaller than self %s apart from dimension %d and to be smaller size "+
 				"than src %s", tensor.Sizes(index.Shape), tensor.Sizes(self.Shape), scatter.dim, tensor.Sizes(src.Shape))
 		}
@@ -135,7 +135,7 @@ func checkScatter(name string, c *graph.Call, scatter *scatterCall) error {
 	return nil
 }
 
-// walk returns a walk over all elements of index. It combines elements of the plain operand into the table.
+// walk returns a walk over all elements of index, operand 1. It combines elements of the plain operand into the table.
 func (s *scatterCall) walk(c *graph.Call, table kit.Buffer, plain walkOperand) *indexedWalk {
 	index := c.Meta(1)
 	// The lookup gives the position in dim, so the table has stride 0 there.
@@ -154,9 +154,8 @@ func (s *scatterCall) walk(c *graph.Call, table kit.Buffer, plain walkOperand) *
 		lookups: []lookup{lookupAlong(table.Meta, index, s.dim)}, writesTable: true}
 }
 
-// compile returns a kernel with up to four phases. The first copies self to the output. Without includeSelf, the second
-// sets the indexed elements to the identity of the reduction. The third combines the elements of src into the output.
-// For a mean, the last divides the sums.
+// compile returns a kernel whose phases copy self to the output, set the indexed elements to the identity of the
+// reduction (unless includeSelf is set), combine the elements of src into the output, and divide the sums (for a mean).
 func (s *scatterCall) compile(call *graph.Call) (*graph.Kernel, error) {
 	kernel := copySelf(call)
 	if call.Meta(1).Numel() == 0 {
@@ -212,11 +211,13 @@ func (s *scatterCall) addMeanPhases(call *graph.Call, kernel *graph.Kernel) {
 	// Counts have the layout of the sums, which are dense.
 	count := kit.ScratchBuffer(0, tensor.Meta{DType: tensor.Int64, Shape: out.Shape, Strides: out.Strides})
 	kernel.Scratch = 8 * n
-	// eachBlock returns a phase that calls f for the counts of each block. `at` is the index of the first of them.
-	eachBlock := func(f func(m *graph.Mem, counts []int64, at int)) graph.Phase {
+	// eachBlock returns a phase that calls f for each block of the result: counts are the counts of its elements, and
+	// first is the index in memory of the first element.
+	eachBlock := func(f func(m *graph.Mem, counts []int64, first int)) graph.Phase {
 		return graph.Phase{Chunks: kit.DivUp(n, machine.GatherGrain), Run: func(m *graph.Mem, chunk int) error {
-			at := chunk * machine.GatherGrain
-			f(m, unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(m.Scratch))), n)[at:min(n, at+machine.GatherGrain)], at)
+			first := chunk * machine.GatherGrain
+			counts := unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(m.Scratch))), n)
+			f(m, counts[first:min(n, first+machine.GatherGrain)], first)
 			return nil
 		}}
 	}
@@ -226,18 +227,18 @@ func (s *scatterCall) addMeanPhases(call *graph.Call, kernel *graph.Kernel) {
 		}
 	})
 	one := kit.DataBuffer(tensor.IntScalar(1).Tensor(tensor.Int64))
-	counting := s.walk(call, count, walkOperand{Buffer: one}).
+	addCounts := s.walk(call, count, walkOperand{Buffer: one}).
 		phase(scatterOps(tensor.Int64, combineAdd, tensor.IntScalar(1)))
 	loopDType := kit.LoopDType(out.DType)
 	load, store := tensor.Converter(loopDType, out.DType), tensor.Converter(out.DType, loopDType)
-	divideSums := eachBlock(func(m *graph.Mem, counts []int64, at int) {
+	divideSums := eachBlock(func(m *graph.Mem, counts []int64, first int) {
 		for i, n := range counts {
-			if n < 2 {
+			if n < 2 { // the sum is the mean, or the element is not indexed
 				continue
 			}
 			var buf [2]uint64 // one element of any loop dtype, 16 bytes at most
 			value := unsafe.Pointer(&buf)
-			address := unsafe.Add(m.Ptrs[0], (at+i)*size)
+			address := unsafe.Add(m.Ptrs[0], (first+i)*size)
 			load(value, address, 0, 0, 1)
 			switch loopDType {
 			case tensor.Int64:
@@ -254,7 +255,7 @@ func (s *scatterCall) addMeanPhases(call *graph.Call, kernel *graph.Kernel) {
 			store(address, value, 0, 0, 1)
 		}
 	})
-	kernel.Phases = append(kernel.Phases, setCounts, counting, divideSums)
+	kernel.Phases = append(kernel.Phases, setCounts, addCounts, divideSums)
 }
 
 // reference combines one element after another. counts has the number of elements combined so far at each position.

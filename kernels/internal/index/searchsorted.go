@@ -22,8 +22,8 @@ type bucketizeAttrs struct {
 	Right    bool `attr:"right" default:"false" doc:"return the position after equal elements; false: before them"`
 }
 
-// Searchsorted and Bucketize find positions by binary search. In comparisons with NaN, the search continues after the
-// element, as PyTorch's does.
+// Searchsorted and Bucketize find positions by binary search in a sorted sequence. After a comparison with NaN, the
+// search continues behind the compared element, as PyTorch's does.
 var (
 	Searchsorted = kit.Define[searchsortedAttrs](graph.Op{
 		Semantics: graph.Semantics{
@@ -46,7 +46,7 @@ var (
 		},
 		Facts: graph.Facts{WritesAnyOrder: true, Each: graph.Each{Function: 2}},
 		Lowerings: graph.Lowerings{Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			return compileSearch(c, 0, 1, kit.Attrs[searchsortedAttrs](c).right())
+			return compileSearch(c, searchsortedOperands, kit.Attrs[searchsortedAttrs](c).right())
 		}},
 	})
 	Bucketize = kit.Define[bucketizeAttrs](graph.Op{
@@ -63,11 +63,20 @@ var (
 		},
 		Facts: graph.Facts{WritesAnyOrder: true, Each: graph.Each{Function: 2}},
 		Lowerings: graph.Lowerings{Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			return compileSearch(c, 1, 0, kit.Attrs[bucketizeAttrs](c).Right)
+			return compileSearch(c, bucketizeOperands, kit.Attrs[bucketizeAttrs](c).Right)
 		}},
 	})
 )
 
+// searchOperands has indices of operands: of the sorted sequence, and of the values to search.
+type searchOperands struct{ sequence, values int }
+
+var (
+	searchsortedOperands = searchOperands{sequence: 0, values: 1}
+	bucketizeOperands    = searchOperands{sequence: 1, values: 0}
+)
+
+// right reports whether the position after equal elements is wanted.
 func (a *searchsortedAttrs) right() bool { return a.Right || a.Side == "right" }
 
 func inferSearchsorted(c *graph.Call) ([]graph.Result, error) {
@@ -78,69 +87,71 @@ func inferSearchsorted(c *graph.Call) ([]graph.Result, error) {
 	}
 	sequence := c.Type(0)
 	if c.Has(2) {
-		s := c.Type(2)
-		if !tensor.SameSizes(s.Shape, sequence.Shape) {
+		sorter := c.Type(2)
+		if !tensor.SameSizes(sorter.Shape, sequence.Shape) {
 			return nil, fmt.Errorf("torch.searchsorted(): boundary and sorter must have the same size, but got boundary "+
-				"tensor %sand got sorter tensor %s", tensor.Sizes(sequence.Shape), tensor.Sizes(s.Shape))
+				"tensor %sand got sorter tensor %s", tensor.Sizes(sequence.Shape), tensor.Sizes(sorter.Shape))
 		}
-		if s.DType != tensor.Int64 {
+		if sorter.DType != tensor.Int64 {
 			return nil, fmt.Errorf("torch.searchsorted(): sorter must be a tensor of long dtype but got dtype %s",
-				kit.CppName(s.DType))
+				kit.CppName(sorter.DType))
 		}
 	}
-	return inferSearch(c, 0, 1, a.OutInt32)
+	return inferSearch(c, searchsortedOperands, a.OutInt32)
 }
 
 func inferBucketize(c *graph.Call) ([]graph.Result, error) {
 	if n := c.Type(1).Rank(); n != 1 {
 		return nil, fmt.Errorf("torch.searchsorted(): boundaries tensor should be 1 dimension, but got dim %d", n)
 	}
-	return inferSearch(c, 1, 0, kit.Attrs[bucketizeAttrs](c).OutInt32)
+	return inferSearch(c, bucketizeOperands, kit.Attrs[bucketizeAttrs](c).OutInt32)
 }
 
-// inferSearch infers the result of a search in operand sequence for the elements of operand values.
-func inferSearch(c *graph.Call, sequence, values int, int32s bool) ([]graph.Result, error) {
-	s, out := c.Type(sequence), tensor.Int64
-	if int32s {
+// inferSearch infers the result of a search: int32 if outInt32 is set, else int64.
+func inferSearch(c *graph.Call, operands searchOperands, outInt32 bool) ([]graph.Result, error) {
+	sequence, out := c.Type(operands.sequence), tensor.Int64
+	if outInt32 {
 		out = tensor.Int32
 	}
-	const scalar = "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1"
-	if s.Rank() == 0 {
+	const scalarMessage = "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1"
+	if sequence.Rank() == 0 {
 		return nil, errors.New("torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 " +
 			"dimension")
 	}
-	if c.In[values].Kind == graph.NumberArg {
-		if s.Rank() != 1 {
-			return nil, errors.New(scalar)
+	if c.In[operands.values].Kind == graph.NumberArg {
+		if sequence.Rank() != 1 {
+			return nil, errors.New(scalarMessage)
 		}
 		return c.One(tensor.NewType(out)), checkSearchDType(c)
 	}
-	v := c.Type(values)
-	lead := s.Rank() - 1
-	if v.Rank() == 0 && s.Rank() != 1 {
-		return nil, errors.New(scalar)
+	values := c.Type(operands.values)
+	last := sequence.Rank() - 1
+	if values.Rank() == 0 && sequence.Rank() != 1 {
+		return nil, errors.New(scalarMessage)
 	}
-	if s.Rank() > 1 && (v.Rank() != s.Rank() || !tensor.SameSizes(v.Shape[:lead], s.Shape[:lead])) {
+	if sequence.Rank() > 1 && (values.Rank() != sequence.Rank() ||
+		!tensor.SameSizes(values.Shape[:last], sequence.Shape[:last])) {
 		return nil, fmt.Errorf("torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions "+
 			"of boundaries tensor and input value tensor must match, but we got boundaries tensor %s and input value tensor %s",
-			tensor.Sizes(s.Shape), tensor.Sizes(v.Shape))
+			tensor.Sizes(sequence.Shape), tensor.Sizes(values.Shape))
 	}
-	return c.One(tensor.NewType(out, v.Shape...)), checkSearchDType(c)
+	return c.One(tensor.NewType(out, values.Shape...)), checkSearchDType(c)
 }
 
 // searchDType returns the dtype to which the sequence and the values are promoted.
 func searchDType(c *graph.Call) (tensor.DType, error) {
-	var p tensor.Promotion
-	for _, x := range c.In[:2] {
-		if x.Kind == graph.NumberArg {
-			p.AddNumber(x.Number)
+	var promotion tensor.Promotion
+	for _, arg := range c.In[:2] {
+		if arg.Kind == graph.NumberArg {
+			promotion.AddNumber(arg.Number)
 		} else {
-			p.Add(x.Type().DType, x.Type().Rank())
+			promotion.Add(arg.Type().DType, arg.Type().Rank())
 		}
 	}
-	return p.Result()
+	return promotion.Result()
 }
 
+// checkSearchDType returns PyTorch's error if the promoted dtype is not supported.
 func checkSearchDType(c *graph.Call) error {
 	d, err := searchDType(c)
 	if err != nil {
@@ -152,7 +163,9 @@ func checkSearchDType(c *graph.Call) error {
 	return nil
 }
 
-func compileSearch(c *graph.Call, sequence, values int, right bool) (*graph.Kernel, error) {
+// compileSearch returns the kernel of a search. If right is set, results are positions after equal elements, else
+// before them.
+func compileSearch(c *graph.Call, operands searchOperands, right bool) (*graph.Kernel, error) {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
@@ -162,76 +175,74 @@ func compileSearch(c *graph.Call, sequence, values int, right bool) (*graph.Kern
 	}
 	switch kit.LoopDType(d) {
 	case tensor.Int64:
-		return searchKernel[int64](c, sequence, values, d, right)
+		return searchKernel[int64](c, operands, d, right)
 	case tensor.Float32:
-		return searchKernel[float32](c, sequence, values, d, right)
+		return searchKernel[float32](c, operands, d, right)
 	}
-	return searchKernel[float64](c, sequence, values, d, right)
+	return searchKernel[float64](c, operands, d, right)
 }
 
-// searchKernel returns a kernel that searches in row-major operands, which are first converted to the given dtype.
-func searchKernel[T kit.Sortable](c *graph.Call, sequence, values int, dtype tensor.DType,
+// searchKernel returns a kernel that searches in row-major operands, which are first converted to the given dtype. A
+// unit of work is the search for one value.
+func searchKernel[T kit.Sortable](c *graph.Call, operands searchOperands, dtype tensor.DType,
 	right bool) (*graph.Kernel, error) {
 	builder := copies.NewKernelBuilder(c)
-	v := builder.In(values)
-	if a := c.In[values]; a.Kind == graph.NumberArg {
-		v = kit.DataBuffer(a.Number.Tensor(dtype))
+	values := builder.In(operands.values)
+	if arg := c.In[operands.values]; arg.Kind == graph.NumberArg {
+		values = kit.DataBuffer(arg.Number.Tensor(dtype))
 	}
 	// Operands are rounded to dtype before they are converted to the dtype of the loop.
 	dense := func(x kit.Buffer) kit.Buffer { return builder.Dense(builder.Dense(x, dtype), kit.LoopDType(dtype)) }
-	// s is the sequence: n elements in each of `rows` rows. perRow values are searched in each row. If the sequence is
-	// a vector, all values are searched in it.
-	s, v := dense(builder.In(sequence)), dense(v)
-	buffers := []kit.Buffer{builder.Result(0, c.Out[0].DType), s, v}
-	// Only searchsorted, whose sequence is operand 0, has an operand sorter.
-	sorted := sequence == 1 || !c.Has(2)
-	if !sorted {
+	sequence, values := dense(builder.In(operands.sequence)), dense(values)
+	buffers := []kit.Buffer{builder.Result(0, c.Out[0].DType), sequence, values}
+	// Only searchsorted has an operand sorter.
+	isSorted := operands == bucketizeOperands || !c.Has(2)
+	if !isSorted {
 		buffers = append(buffers, builder.Dense(builder.In(2), tensor.Int64))
 	}
-	n := s.Meta.Shape[s.Meta.Rank()-1]
-	rows := s.Meta.Numel() / max(1, n)
-	if n == 0 { // the rows are empty, but there are rows
-		rows = tensor.Numel(s.Meta.Shape[:s.Meta.Rank()-1])
-	}
-	perRow := v.Meta.Numel() / max(1, rows)
+	// The sequence has n elements in each row. perRow values are searched in each row. If the sequence is a vector, all
+	// values are searched in it.
+	last := sequence.Meta.Rank() - 1
+	n, rows := sequence.Meta.Shape[last], tensor.Numel(sequence.Meta.Shape[:last])
+	perRow := values.Meta.Numel() / max(1, rows)
 	steps := 1 // steps of a binary search: log2(n), rounded up
 	for 1<<steps < n {
 		steps++
 	}
 	isInt32 := c.Out[0].DType == tensor.Int32
-	builder.AddPhases(copies.NoScratch, copies.NoScratch, buffers, copies.ChunkedPhase(v.Meta.Numel(), 4*steps,
-		func(mem *graph.Mem, begin, end int) error {
-			for i := begin; i < end; i++ {
-				row := 0
-				if rows > 1 {
-					row = i / perRow
-				}
-				line := unsafe.Slice((*T)(unsafe.Add(mem.Ptrs[1], row*n*int(unsafe.Sizeof(T(0))))), n)
-				x := *(*T)(unsafe.Add(mem.Ptrs[2], i*int(unsafe.Sizeof(T(0)))))
-				var at int
-				if sorted {
-					at = searchLine(line, x, right)
-				} else {
-					var err error
-					order := unsafe.Slice((*int64)(unsafe.Add(mem.Ptrs[3], row*n*8)), n)
-					if at, err = searchOrder(line, order, x, right); err != nil {
-						return err
-					}
-				}
-				if isInt32 {
-					*(*int32)(unsafe.Add(mem.Ptrs[0], i*4)) = int32(at)
-				} else {
-					*(*int64)(unsafe.Add(mem.Ptrs[0], i*8)) = int64(at)
+	phase := copies.ChunkedPhase(values.Meta.Numel(), 4*steps, func(mem *graph.Mem, begin, end int) error {
+		for i := begin; i < end; i++ {
+			row := 0
+			if rows > 1 {
+				row = i / perRow
+			}
+			line := unsafe.Slice((*T)(unsafe.Add(mem.Ptrs[1], row*n*int(unsafe.Sizeof(T(0))))), n)
+			value := *(*T)(unsafe.Add(mem.Ptrs[2], i*int(unsafe.Sizeof(T(0)))))
+			var position int
+			if isSorted {
+				position = searchLine(line, value, right)
+			} else {
+				var err error
+				order := unsafe.Slice((*int64)(unsafe.Add(mem.Ptrs[3], row*n*8)), n)
+				if position, err = searchOrder(line, order, value, right); err != nil {
+					return err
 				}
 			}
-			return nil
-		}))
+			if isInt32 {
+				*(*int32)(unsafe.Add(mem.Ptrs[0], i*4)) = int32(position)
+			} else {
+				*(*int64)(unsafe.Add(mem.Ptrs[0], i*8)) = int64(position)
+			}
+		}
+		return nil
+	})
+	builder.AddPhases(copies.NoScratch, copies.NoScratch, buffers, phase)
 	return builder.Kernel()
 }
 
 // searchLine returns the position of x in a sorted line: after equal elements if right is set, else before them.
 func searchLine[T kit.Sortable](line []T, x T, right bool) int {
-	begin, n := 0, len(line) // the position is in [begin, begin+n]
+	begin, n := 0, len(line) // the position is from begin to begin+n, inclusive
 	if right {
 		for n > 0 {
 			half := n / 2
@@ -265,11 +276,11 @@ func searchOrder[T kit.Sortable](line []T, order []int64, x T, right bool) (int,
 				i, len(line))
 		}
 		v := line[i]
-		before := !(v >= x)
+		isBefore := !(v >= x) // v is before the position
 		if right {
-			before = !(v > x)
+			isBefore = !(v > x)
 		}
-		if before {
+		if isBefore {
 			begin, n = begin+half+1, n-half-1
 		} else {
 			n = half
@@ -289,7 +300,7 @@ func searchRef(c *graph.Call, sequence, values, sorter *tensor.Tensor, right boo
 	out := tensor.Zeros(c.Out[0].DType, values.Shape...)
 	n := sequence.Shape[sequence.Rank()-1]
 	kit.EachIndex(values.Shape, func(at []int) {
-		x, line := values.At(at...), make([]float64, n)
+		line := make([]float64, n)
 		row := []int{}
 		if sequence.Rank() > 1 {
 			row = at[:sequence.Rank()-1]
@@ -302,9 +313,9 @@ func searchRef(c *graph.Call, sequence, values, sorter *tensor.Tensor, right boo
 				order[i] = sorter.At(from...).Int()
 			}
 		}
-		position, e := searchOrder(line, order, x.Float(), right)
-		if e != nil {
-			err = e
+		position, searchErr := searchOrder(line, order, values.At(at...).Float(), right)
+		if searchErr != nil {
+			err = searchErr
 		}
 		out.Set(tensor.IntScalar(int64(position)), at...)
 	})

@@ -23,8 +23,8 @@ type topkAttrs struct {
 	Sorted  bool    `attr:"sorted" default:"true" doc:"has no effect: the result is always sorted"`
 }
 
-// Sort, Argsort and Topk order the elements along a dimension. Equal elements keep the order of their indices. NaN is
-// greater than all numbers.
+// Sort, Argsort and Topk order the elements along a dimension ([ranking]). Equal elements keep the order of their
+// indices. NaN is greater than all numbers.
 var (
 	Sort    = sortOp("sort", "Sorts the elements along a dimension and returns their indices.", 2)
 	Argsort = sortOp("argsort", "Returns the indices that sort the elements along a dimension.", 1)
@@ -49,8 +49,9 @@ var (
 	})
 )
 
-// sortOp defines sort, which has two outputs, or argsort, which has one.
+// sortOp defines sort, which has two outputs, values and indices, or argsort, which has only the second of them.
 func sortOp(name, doc string, outputs int) *graph.Op {
+	firstOutput := 2 - outputs
 	op := graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc + " Equal elements keep the order of their indices; NaN is greater than all numbers.",
@@ -63,11 +64,11 @@ func sortOp(name, doc string, outputs int) *graph.Op {
 				if t.DType.IsComplex() {
 					return nil, errors.New("Sort currently does not support complex dtypes on CPU")
 				}
-				return kit.WithIndices(c, rule.PreserveType(t))[2-outputs:], nil
+				return kit.WithIndices(c, rule.PreserveType(t))[firstOutput:], nil
 			},
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 				out, err := sortRanking(c).reference(in[0])
-				return out[2-outputs:], err
+				return out[firstOutput:], err
 			},
 			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 5)}},
 				{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"dim": 1, "descending": true}}},
@@ -86,21 +87,27 @@ func sortOp(name, doc string, outputs int) *graph.Op {
 	return kit.Define[sortAttrs](op)
 }
 
+// sortRanking returns the ranking of a call of sort or argsort.
 func sortRanking(c *graph.Call) *ranking {
 	a, m := kit.Attrs[sortAttrs](c), c.Meta(0)
-	dim := max(0, (a.Dim+m.Rank())%max(1, m.Rank()))
-	return &ranking{dim, sizeAt(m, dim), a.Descending}
+	dim := checkedDim(a.Dim, m.Rank())
+	return &ranking{dim: dim, k: sizeAt(m, dim), descending: a.Descending}
 }
 
+// topkRanking returns the ranking of a call of topk.
 func topkRanking(c *graph.Call) *ranking {
 	a, m := kit.Attrs[topkAttrs](c), c.Meta(0)
 	k := kit.KnownSize(a.K)
 	if m.Rank() == 0 {
 		k = 1 // PyTorch copies a 0-dim value for any k
 	}
-	return &ranking{max(0, (a.Dim+m.Rank())%max(1, m.Rank())), k, a.Largest}
+	return &ranking{dim: checkedDim(a.Dim, m.Rank()), k: k, descending: a.Largest}
 }
 
+// checkedDim returns dim counted from the front. Inference has checked that it is in range. It is 0 for rank 0.
+func checkedDim(dim, rank int) int { return max(0, (dim+rank)%max(1, rank)) }
+
+// inferTopk infers the results of topk.
 func inferTopk(call *graph.Call) ([]graph.Result, error) {
 	attrs, self := kit.Attrs[topkAttrs](call), call.Type(0)
 	dim, err := tensor.WrapDim(attrs.Dim, self.Rank())

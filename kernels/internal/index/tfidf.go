@@ -20,60 +20,39 @@ type tfidfAttrs struct {
 	MinGramLength int       `attr:"min_gram_length" doc:"minimum length of n-grams to count"`
 	MaxSkipCount  int       `attr:"max_skip_count" doc:"maximum number of elements to skip between neighbours of an n-gram"`
 	Mode          string    `attr:"mode" oneof:"TF|IDF|TFIDF" doc:"TF: counts; IDF: the weights of the n-grams that occur; TFIDF: counts times weights"`
-	NgramCounts   []int     `attr:"ngram_counts" doc:"start, in the pool, of the n-grams of each length"`
+	NgramCounts   []int     `attr:"ngram_counts" doc:"for each length from 1, the start of the n-grams of this length in the pool"`
 	NgramIndexes  []int     `attr:"ngram_indexes" doc:"position in the result of each n-gram of the pool"`
 	Pool          []int     `attr:"pool_int64s" range:"int64" doc:"the n-grams, concatenated by length"`
-	Weights       []float64 `attr:"weights" default:"none" doc:"weight of each n-gram of the pool; default: 1"`
+	Weights       []float64 `attr:"weights" default:"none" doc:"weight of each n-gram of the pool; none: 1"`
 }
 
 // TfidfVectorizer is ONNX's operator for integers.
 var TfidfVectorizer = kit.Define[tfidfAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "tfidf_vectorizer",
-		Doc: "Counts the n-grams of a pool in rows of integers: [n] or [rows, n] gives one float32 vector per row. The " +
-			"elements of an occurrence are at equal distances of 1 to `max_skip_count`+1.",
+		Doc: "Counts the n-grams of a pool, which are short sequences of integers, in rows of integers: [n] or [rows, n] " +
+			"gives one float32 vector per row. The elements of an occurrence are at equal distances of 1 to " +
+			"`max_skip_count`+1.",
 		Params: []graph.Param{kit.Self},
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
-			m := call.Type(0)
-			t, err := newTfidf(kit.Attrs[tfidfAttrs](call))
+			self := call.Type(0)
+			vectorizer, err := newTfidf(kit.Attrs[tfidfAttrs](call))
 			if err != nil {
 				return nil, err
 			}
-			if m.DType != tensor.Int32 && m.DType != tensor.Int64 || m.Rank() < 1 || m.Rank() > 2 {
-				return nil, fmt.Errorf("tfidf_vectorizer: expected int32 or int64 of 1 or 2 dimensions, got %v", m)
+			if self.DType != tensor.Int32 && self.DType != tensor.Int64 || self.Rank() < 1 || self.Rank() > 2 {
+				return nil, fmt.Errorf("tfidf_vectorizer: expected int32 or int64 of 1 or 2 dimensions, got %v", self)
 			}
-			out, err := kit.FreshType(tensor.Float32, append(slices.Clone(m.Shape[:m.Rank()-1]), sym.Of(t.size)))
+			shape := append(slices.Clone(self.Shape[:self.Rank()-1]), sym.Of(vectorizer.size))
+			out, err := kit.FreshType(tensor.Float32, shape)
 			return call.One(out), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			t, err := newTfidf(kit.Attrs[tfidfAttrs](c))
+			vectorizer, err := newTfidf(kit.Attrs[tfidfAttrs](c))
 			if err != nil {
 				return nil, err
 			}
-			m := in[0].CopyTo(tensor.New(tensor.Int64, in[0].Shape...))
-			last := m.Rank() - 1
-			out := tensor.Zeros(tensor.Float32, append(slices.Clone(m.Shape[:last]), t.size)...)
-			all, err := tensor.ToSlice[int64](m)
-			if err != nil {
-				return nil, err
-			}
-			n := m.Shape[last]
-			for r := range tensor.Numel(m.Shape[:last]) {
-				y := make([]float32, t.size)
-				for i := range t.grams {
-					g, count := &t.grams[i], 0
-					for distance := 1; distance <= t.maxDistance(g, n); distance++ {
-						count += g.count(nil, all[r*n:(r+1)*n], distance)
-					}
-					if t.includes(g) {
-						t.writeCount(g, count, &y[g.position])
-					}
-				}
-				for i, v := range y {
-					out.SetFlat(r*t.size+i, tensor.FloatScalar(float64(v)))
-				}
-			}
-			return []*tensor.Tensor{out}, nil
+			return vectorizer.reference(in[0])
 		},
 		Examples: kit.OneExample(kit.I64(2, 6), graph.Attrs{"max_gram_length": 2, "min_gram_length": 1, "max_skip_count": 1,
 			"mode":         "TFIDF",
@@ -83,19 +62,46 @@ var TfidfVectorizer = kit.Define[tfidfAttrs](graph.Op{
 	Facts: graph.Facts{WritesAnyOrder: true},
 	Lowerings: graph.Lowerings{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			t, err := newTfidf(kit.Attrs[tfidfAttrs](c))
+			vectorizer, err := newTfidf(kit.Attrs[tfidfAttrs](c))
 			if err != nil || c.Out[0].Numel() == 0 {
 				return &graph.Kernel{}, err
 			}
-			return t.kernel(c)
+			return vectorizer.kernel(c)
 		},
 	},
 })
 
+// reference is the reference: it counts one n-gram after another.
+func (t *tfidf) reference(self *tensor.Tensor) ([]*tensor.Tensor, error) {
+	last := self.Rank() - 1
+	n, rows := self.Shape[last], tensor.Numel(self.Shape[:last])
+	out := tensor.Zeros(tensor.Float32, append(slices.Clone(self.Shape[:last]), t.size)...)
+	elements, err := tensor.ToSlice[int64](self.CopyTo(tensor.New(tensor.Int64, self.Shape...)))
+	if err != nil {
+		return nil, err
+	}
+	for row := range rows {
+		y := make([]float32, t.size)
+		for i := range t.grams {
+			gram, count := &t.grams[i], 0
+			for distance := 1; distance <= t.maxDistance(gram, n); distance++ {
+				count += gram.count(nil, elements[row*n:(row+1)*n], distance)
+			}
+			if t.includes(gram) {
+				t.writeCount(gram, count, &y[gram.position])
+			}
+		}
+		for i, v := range y {
+			out.SetFlat(row*t.size+i, tensor.FloatScalar(float64(v)))
+		}
+	}
+	return []*tensor.Tensor{out}, nil
+}
+
 // tfidf is a call of tfidf_vectorizer, with its pool divided into n-grams.
 type tfidf struct {
 	attrs *tfidfAttrs
-	size  int // elements per row of the result
+	size  int // number of elements per row of the result
 	grams []tfidfGram
 }
 
@@ -112,17 +118,17 @@ const maxTfidfPosition = 1 << 24
 // newTfidf checks the attributes and divides the pool into n-grams.
 func newTfidf(attrs *tfidfAttrs) (*tfidf, error) {
 	vectorizer := &tfidf{attrs: attrs}
-	for n, from := range attrs.NgramCounts { // n-grams of length n+1
-		to := len(attrs.Pool)
-		if n+1 < len(attrs.NgramCounts) {
-			to = attrs.NgramCounts[n+1]
+	for i, begin := range attrs.NgramCounts {
+		n, end := i+1, len(attrs.Pool) // the n-grams of length n are in Pool[begin:end]
+		if i+1 < len(attrs.NgramCounts) {
+			end = attrs.NgramCounts[i+1]
 		}
-		if from < 0 || to < from || to > len(attrs.Pool) || (to-from)%(n+1) != 0 {
+		if begin < 0 || end < begin || end > len(attrs.Pool) || (end-begin)%n != 0 {
 			return nil, errors.New("tfidf_vectorizer: ngram_counts do not divide the pool into n-grams")
 		}
-		for ; from < to; from += n + 1 {
+		for ; begin < end; begin += n {
 			gram := tfidfGram{weight: 1}
-			for _, v := range attrs.Pool[from : from+n+1] {
+			for _, v := range attrs.Pool[begin : begin+n] {
 				gram.ids = append(gram.ids, int64(v))
 			}
 			k := len(vectorizer.grams)
@@ -146,8 +152,8 @@ func (t *tfidf) includes(g *tfidfGram) bool {
 	return len(g.ids) >= t.attrs.MinGramLength && len(g.ids) <= t.attrs.MaxGramLength
 }
 
-// maxDistance returns the greatest distance at which neighbouring elements of an n-gram are searched, in rows of n
-// elements. Distances start at 1. The result is 0 if the n-gram is not counted, and 1 for n-grams of one element.
+// maxDistance returns the greatest distance between neighbouring elements of an occurrence of g, in rows of n elements.
+// Distances start at 1. The result is 0 if the n-gram is not counted, and 1 for n-grams of one element.
 func (t *tfidf) maxDistance(g *tfidfGram, n int) int {
 	maxSkip := t.attrs.MaxSkipCount
 	switch {
@@ -157,20 +163,20 @@ func (t *tfidf) maxDistance(g *tfidfGram, n int) int {
 		return 1
 	}
 	// An occurrence of k elements spans (k-1)*distance+1 elements of the row.
-	longest := max(0, n-1) / (len(g.ids) - 1)
-	return min(longest-1, maxSkip) + 1
+	greatest := max(0, n-1) / (len(g.ids) - 1)
+	return min(greatest-1, maxSkip) + 1
 }
 
 // count returns the number of occurrences of the n-gram in row x. `distance` is the distance between neighbouring
 // elements of an occurrence.
 func (g *tfidfGram) count(mem *graph.Mem, x []int64, distance int) int {
 	count := 0
-	for from := 0; from+(len(g.ids)-1)*distance < len(x); from++ {
-		same := true
+	for first := 0; first+(len(g.ids)-1)*distance < len(x); first++ {
+		isOccurrence := true
 		for k, id := range g.ids {
-			same = same && x[from+k*distance] == id
+			isOccurrence = isOccurrence && x[first+k*distance] == id
 		}
-		if same {
+		if isOccurrence {
 			count++
 		}
 		mem.Count(len(g.ids))
@@ -178,8 +184,7 @@ func (g *tfidfGram) count(mem *graph.Mem, x []int64, distance int) int {
 	return count
 }
 
-// writeCount writes the result for an n-gram that occurs count times. For a count of 0 it writes nothing, except in
-// mode TF.
+// writeCount writes the result for an n-gram that occurs count times to y. If count is 0, it writes only in mode TF.
 func (t *tfidf) writeCount(g *tfidfGram, count int, y *float32) {
 	switch {
 	case t.attrs.Mode == "TF":
@@ -195,8 +200,9 @@ func (t *tfidf) writeCount(g *tfidfGram, count int, y *float32) {
 // tfidfGrain is the number of elements that a chunk reads.
 const tfidfGrain = 1 << 20
 
-// kernel returns the kernel of the call. It first counts the occurrences of each n-gram at all distances in scratch
-// memory. Then it writes the results. A unit of work counts one n-gram in one row, at some of the distances.
+// kernel returns the kernel of the call. It first counts the occurrences of each n-gram in each row; the counts
+// [rows, grams] are in scratch memory. Then it writes the results. A unit of work counts one n-gram in one row, at some
+// of the distances.
 func (t *tfidf) kernel(c *graph.Call) (*graph.Kernel, error) {
 	builder := copies.NewKernelBuilder(c)
 	buffers := []kit.Buffer{builder.Result(0, tensor.Float32), builder.Dense(builder.In(0), tensor.Int64)}
@@ -216,18 +222,20 @@ func (t *tfidf) kernel(c *graph.Call) (*graph.Kernel, error) {
 	unitsPerRow := units[grams]
 	countGrams := copies.ChunkedPhase(rows*unitsPerRow, min(n, math.MaxInt32)*distancesPerUnit, func(mem *graph.Mem, begin,
 		end int) error {
-		for u := begin; u < end; u++ {
-			row := u / unitsPerRow
-			// The unit belongs to the n-gram i-1 with units[i-1] <= u%unitsPerRow < units[i].
-			i, _ := slices.BinarySearch(units, u%unitsPerRow+1)
-			g := &t.grams[i-1]
+		for unit := begin; unit < end; unit++ {
+			row, unitInRow := unit/unitsPerRow, unit%unitsPerRow
+			// The unit belongs to the n-gram i with units[i] <= unitInRow < units[i+1].
+			next, _ := slices.BinarySearch(units, unitInRow+1)
+			i := next - 1
+			gram := &t.grams[i]
 			line := unsafe.Slice((*int64)(kit.AddressOf[int64](mem.Ptrs[1], row*n)), n)
-			// Distances start at 1.
-			first, found := (u%unitsPerRow-units[i-1])*distancesPerUnit+1, 0
-			for distance := first; distance < min(first+distancesPerUnit, t.maxDistance(g, n)+1); distance++ {
-				found += g.count(mem, line, distance)
+			firstDistance := (unitInRow-units[i])*distancesPerUnit + 1
+			lastDistance := min(firstDistance+distancesPerUnit-1, t.maxDistance(gram, n))
+			found := 0
+			for distance := firstDistance; distance <= lastDistance; distance++ {
+				found += gram.count(mem, line, distance)
 			}
-			atomic.AddInt64(&counts(mem)[row*grams+i-1], int64(found))
+			atomic.AddInt64(&counts(mem)[row*grams+i], int64(found))
 		}
 		return nil
 	})
@@ -237,13 +245,14 @@ func (t *tfidf) kernel(c *graph.Call) (*graph.Kernel, error) {
 			kit.Blocks(m.Context, len(y), func(begin, end int) { clear(y[begin:end]) })
 			for i := range t.grams {
 				m.Count(1)
-				if g := &t.grams[i]; t.includes(g) {
-					t.writeCount(g, int(counts(m)[row*grams+i]), &y[g.position])
+				if gram := &t.grams[i]; t.includes(gram) {
+					t.writeCount(gram, int(counts(m)[row*grams+i]), &y[gram.position])
 				}
 			}
 		}
 		return nil
 	})
-	builder.AddPhases(8*rows*grams, 0, buffers, clearCounts, countGrams, writeResults)
+	countBytes := rows * grams * 8
+	builder.AddPhases(countBytes, copies.NoScratch, buffers, clearCounts, countGrams, writeResults)
 	return builder.Kernel()
 }

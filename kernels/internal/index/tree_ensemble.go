@@ -37,8 +37,8 @@ var TreeEnsemble = kit.Define[treeEnsembleAttrs](graph.Op{
 			return treeReference[float32](c, in)
 		},
 		Examples: []graph.Example{
-			{In: treeExample(tensor.Float32, false), Attrs: graph.Attrs{"outputs": 2}},
-			{In: treeExample(tensor.Float64, true), Attrs: graph.Attrs{"outputs": 2, "aggregate": "amin"}}},
+			{In: treeExample(tensor.Float32), Attrs: graph.Attrs{"outputs": 2}},
+			{In: treeMissingExample(tensor.Float64), Attrs: graph.Attrs{"outputs": 2, "aggregate": "amin"}}},
 	},
 	Facts: graph.Facts{
 		WritesAnyOrder: true,
@@ -61,15 +61,18 @@ var TreeEnsemble = kit.Define[treeEnsembleAttrs](graph.Op{
 	}},
 })
 
-// treeExample returns operands of an example: two trees of three nodes.
-func treeExample(d tensor.DType, missing bool) []tensor.Meta {
+// treeExample returns operands of an example: two trees of three nodes, with four weights. self is [20, 3].
+func treeExample(d tensor.DType) []tensor.Meta {
 	ints := func(shape ...int) tensor.Meta { return tensor.New(tensor.Int32, shape...) }
-	in := []tensor.Meta{tensor.New(d, 20, 3), ints(2), ints(6), tensor.New(d, 6), ints(6, 2), ints(7), ints(4),
-		tensor.New(d, 4)}
-	if missing {
-		in[treeSelf] = in[treeSelf].WithStrides([]int{1, 20})
-		in = append(in, ints(6))
-	}
+	return []tensor.Meta{treeSelf: tensor.New(d, 20, 3), treeRoots: ints(2), treeFeatures: ints(6),
+		treeThresholds: tensor.New(d, 6), treeChildren: ints(6, 2), treeOffsets: ints(7), treeTargets: ints(4),
+		treeWeights: tensor.New(d, 4)}
+}
+
+// treeMissingExample returns the operands of treeExample with the operand missing, and with a transposed self.
+func treeMissingExample(d tensor.DType) []tensor.Meta {
+	in := append(treeExample(d), tensor.New(tensor.Int32, 6))
+	in[treeSelf] = in[treeSelf].WithStrides([]int{1, 20})
 	return in
 }
 
@@ -98,11 +101,11 @@ func inferTreeEnsemble(c *graph.Call) ([]graph.Result, error) {
 		if t.DType != want {
 			return nil, fmt.Errorf("tree_ensemble: %s must be %v, got %v", treeOperandNames[i], want, t.DType)
 		}
-		same := t.Rank() == len(shapes[i])
-		for d := 0; same && d < t.Rank(); d++ {
-			same = t.Shape[d].Eq(shapes[i][d]).Holds()
+		fits := t.Rank() == len(shapes[i])
+		for d := 0; fits && d < t.Rank(); d++ {
+			fits = t.Shape[d].Eq(shapes[i][d]).Holds()
 		}
-		if !same {
+		if !fits {
 			return nil, fmt.Errorf("tree_ensemble: %s must have shape %s, got %s", treeOperandNames[i],
 				tensor.Sizes(shapes[i]), tensor.Sizes(t.Shape))
 		}
@@ -126,29 +129,29 @@ func treeReference[T treeElement](c *graph.Call, in []*tensor.Tensor) ([]*tensor
 	}
 	out := tensor.Zeros(in[0].DType, in[0].Shape[0], a.Outputs)
 	sums := make([]float64, a.Outputs)
-	for r := range in[0].Shape[0] {
+	for row := range in[0].Shape[0] {
 		aggregate.clear(sums)
 		for _, root := range t.roots {
-			at := int(root)
+			node := int(root)
 			for {
-				x, next := in[0].At(r, int(t.features[at])).Float(), 0
+				x, next := in[0].At(row, int(t.features[node])).Float(), 0
 				switch {
 				case x != x && t.missing != nil:
-					next = int(t.missing[at])
-				case x <= float64(t.thresholds[at]):
-					next = int(t.children[2*at+1])
+					next = int(t.missing[node])
+				case x <= float64(t.thresholds[node]):
+					next = int(t.children[2*node+1])
 				default:
-					next = int(t.children[2*at])
+					next = int(t.children[2*node])
 				}
-				if next <= at || next >= len(t.features) {
+				if next <= node || next >= len(t.features) {
 					break
 				}
-				at = next
+				node = next
 			}
-			t.addWeights(sums, at, aggregate)
+			t.addWeights(sums, node, aggregate)
 		}
 		for k, s := range sums {
-			out.Set(tensor.FloatScalar(aggregate.finish(s, len(t.roots))), r, k)
+			out.Set(tensor.FloatScalar(aggregate.finish(s, len(t.roots))), row, k)
 		}
 	}
 	return []*tensor.Tensor{out}, nil

@@ -26,7 +26,7 @@ const (
 	treeTargets
 	treeWeights
 	treeMissing
-	treeOperands
+	treeOperands // number of operands
 )
 
 // treeOperandNames has the names of the operands.
@@ -48,7 +48,7 @@ type trees[T treeElement] struct {
 	missing    []int32 // for each node, the next node if the element is NaN; nil if omitted
 }
 
-// setOperand sets an operand of n elements.
+// setOperand sets operand i, which has n elements from address p on.
 func (t *trees[T]) setOperand(i int, p unsafe.Pointer, n int) {
 	switch ints := unsafe.Slice((*int32)(p), n); i {
 	case treeRoots:
@@ -70,7 +70,7 @@ func (t *trees[T]) setOperand(i int, p unsafe.Pointer, n int) {
 	}
 }
 
-// check checks the indices in the operands, except children and missing: isForward or makeForward checks those.
+// check checks the indices in the operands. Invalid indices in children and missing are no errors: see makeForward.
 func (t *trees[T]) check(columns, outputs int) error {
 	for _, list := range []struct {
 		operand int
@@ -152,9 +152,9 @@ func (t *trees[T]) addWeights(sums []float64, node int, a treeAggregate) {
 	for k := int(t.offsets[node]); k < int(t.offsets[node+1]); k++ {
 		w, s := float64(t.weights[k]), &sums[t.targets[k]]
 		switch {
-		case a <= treeMean:
+		case a == treeSum || a == treeMean:
 			*s += w
-		case a == treeMin && !(*s <= w), a == treeMax && !(*s >= w): // also if *s is NaN: w is the first weight
+		case a == treeMin && !(*s <= w), a == treeMax && !(*s >= w): // also if *s is NaN, because w is the first weight
 			*s = w
 		}
 	}
@@ -164,7 +164,7 @@ func (t *trees[T]) addWeights(sums []float64, node int, a treeAggregate) {
 // processor overlaps them.
 const treeGroup = 8
 
-// treeSteps is the number of steps after which rows are tested for the end of their descent.
+// treeSteps is the number of steps between two tests whether the descent of all rows has ended.
 const treeSteps = 4
 
 // treeBlock is the maximum number of rows of a block. For each block, every tree is read from memory once. Reading a
@@ -186,14 +186,14 @@ func treeKernel[T treeElement](c *graph.Call) (*graph.Kernel, error) {
 	var constants trees[T]
 	isConstant := true
 	for i := treeRoots; i < treeOperands; i++ {
-		b := kit.Buffer{}
+		operand := kit.Buffer{} // for an omitted operand
 		if c.Has(i) {
-			b, walk.counts[i] = builder.Dense(builder.In(i), c.Meta(i).DType), c.Meta(i).Numel()
-			if isConstant = isConstant && b.Data != nil; isConstant {
-				constants.setOperand(i, b.Data.Pointer(), walk.counts[i])
+			operand, walk.counts[i] = builder.Dense(builder.In(i), c.Meta(i).DType), c.Meta(i).Numel()
+			if isConstant = isConstant && operand.Data != nil; isConstant {
+				constants.setOperand(i, operand.Data.Pointer(), walk.counts[i])
 			}
 		}
-		buffers = append(buffers, b)
+		buffers = append(buffers, operand)
 	}
 	if isConstant {
 		if err := constants.check(walk.columns, walk.outputs); err != nil {
@@ -216,7 +216,8 @@ func treeKernel[T treeElement](c *graph.Call) (*graph.Kernel, error) {
 		walk.computeBlock(m, &t, chunk*walk.blockRows, min(walk.rows, (chunk+1)*walk.blockRows))
 		return nil
 	}})
-	builder.AddPhases(scratch, 8*walk.blockRows*walk.outputs, buffers, phases...)
+	sumBytes := walk.blockRows * walk.outputs * 8
+	builder.AddPhases(scratch, sumBytes, buffers, phases...)
 	return builder.Kernel()
 }
 
@@ -234,9 +235,9 @@ func newTreeWalk[T treeElement](c *graph.Call) *treeWalk[T] {
 	w := &treeWalk[T]{rows: c.Out[0].Shape[0], columns: c.Meta(treeSelf).Shape[1], outputs: a.Outputs,
 		trees: c.Meta(treeRoots).Numel(), aggregate: treeAggregates[a.Aggregate]}
 	groups := kit.DivUp(w.rows, treeGroup)
-	// The wanted number of groups per block, then its limits: by treeBlock, by the memory for sums, by the rows.
-	w.blockRows = treeGroup * min(max(minTreeGroups, kit.DivUp(groups, treeChunks)), treeBlock/treeGroup,
-		max(1, maxTreeSums/treeGroup/w.outputs), groups)
+	groupsPerBlock := max(minTreeGroups, kit.DivUp(groups, treeChunks))
+	maxGroupsBySums := max(1, maxTreeSums/treeGroup/w.outputs)
+	w.blockRows = treeGroup * min(groupsPerBlock, treeBlock/treeGroup, maxGroupsBySums, groups)
 	return w
 }
 
@@ -272,7 +273,7 @@ func (w *treeWalk[T]) prepare(m *graph.Mem, _ int) error {
 func (w *treeWalk[T]) computeBlock(m *graph.Mem, t *trees[T], begin, end int) {
 	sums := kit.SliceOf[float64](m.WorkerScratch, 0, (end-begin)*w.outputs)
 	w.aggregate.clear(sums)
-	var hasNaN [treeBlock / treeGroup]bool // of each group
+	var hasNaN [treeBlock / treeGroup]bool // for each group, if the operand missing is given
 	for g := range kit.DivUp(end-begin, treeGroup) {
 		if t.missing != nil {
 			first := begin + g*treeGroup
@@ -320,23 +321,23 @@ func containsNaN[T treeElement](list []T) bool {
 // leafOf returns the node at which a row leaves a tree: the node whose next node is the node itself. The row may have
 // elements that are NaN; t.missing is not nil.
 func (t *trees[T]) leafOf(m *graph.Mem, row unsafe.Pointer, root int) int {
-	at := root
+	node := root
 	for {
-		x := *(*T)(kit.AddressOf[T](row, int(t.features[at])))
+		x := *(*T)(kit.AddressOf[T](row, int(t.features[node])))
 		next := 0
 		switch {
 		case x != x:
-			next = int(t.missing[at])
-		case x <= t.thresholds[at]:
-			next = int(t.children[2*at+1])
+			next = int(t.missing[node])
+		case x <= t.thresholds[node]:
+			next = int(t.children[2*node+1])
 		default:
-			next = int(t.children[2*at])
+			next = int(t.children[2*node])
 		}
 		m.Count(1)
-		if next == at {
-			return at
+		if next == node {
+			return node
 		}
-		at = next
+		node = next
 	}
 }
 
@@ -351,20 +352,20 @@ func newTreeNodes[T treeElement](t *trees[T]) treeNodes[T] {
 		unsafe.Pointer(unsafe.SliceData(t.children))}
 }
 
-// next returns the node after node `at`. The choice between the children is an addition, because the processor would
-// mispredict a branch in about half of the steps.
-func (n *treeNodes[T]) next(row unsafe.Pointer, at int) int {
-	feature := *(*int32)(unsafe.Add(n.features, at*4))
+// next returns the node after the given node. The choice between the children is an addition, because the processor
+// would mispredict a branch in about half of the steps.
+func (n *treeNodes[T]) next(row unsafe.Pointer, node int) int {
+	feature := *(*int32)(unsafe.Add(n.features, node*4))
 	child := 0
-	if *(*T)(kit.AddressOf[T](row, int(feature))) <= *(*T)(kit.AddressOf[T](n.thresholds, at)) {
+	if *(*T)(kit.AddressOf[T](row, int(feature))) <= *(*T)(kit.AddressOf[T](n.thresholds, node)) {
 		child = 1
 	}
-	return int(*(*int32)(unsafe.Add(n.children, at*8+child*4)))
+	return int(*(*int32)(unsafe.Add(n.children, node*8+child*4)))
 }
 
-// isLeaf reports whether a row leaves the tree at node `at`. The answer depends on the row: a node may be its own child
-// for one result of its comparison only.
-func (n *treeNodes[T]) isLeaf(row unsafe.Pointer, at int) bool { return n.next(row, at) == at }
+// isLeaf reports whether a row leaves the tree at the given node. The answer depends on the row: a node may be its own
+// child for one result of its comparison only.
+func (n *treeNodes[T]) isLeaf(row unsafe.Pointer, node int) bool { return n.next(row, node) == node }
 
 // leavesOf finds the nodes at which rows leave a tree. NaN compares false, as an element above the threshold does. A
 // row that has reached its leaf stays there until all rows have.

@@ -26,18 +26,18 @@ type uniqueDimAttrs struct {
 }
 
 type uniqueAttrs struct {
-	Dim    *int `attr:"dim" default:"none" doc:"dimension whose slices are compared; default: elements are compared"`
+	Dim    *int `attr:"dim" default:"none" doc:"dimension whose slices are compared; none: elements are compared"`
 	Sorted bool `attr:"sorted" default:"true" doc:"sort the result; else keep the order of first occurrences"`
 }
 
 type uniqueConsecutiveAttrs struct {
 	ReturnInverse bool `attr:"return_inverse" default:"false" doc:"return inverse; else it is empty"`
 	ReturnCounts  bool `attr:"return_counts" default:"false" doc:"return counts; else it is empty"`
-	Dim           *int `attr:"dim" default:"none" doc:"dimension whose slices are compared; default: elements are compared"`
+	Dim           *int `attr:"dim" default:"none" doc:"dimension whose slices are compared; none: elements are compared"`
 }
 
-// Unique2, UniqueDim and Unique remove duplicates. Unique2 and UniqueDim are ops of aten. Unique is an op of ONNX. It
-// also returns the index of the first occurrence.
+// Unique2, UniqueDim and Unique remove duplicates. Unique2 and UniqueDim are ops of aten. Unique is an op of ONNX, and
+// also returns the indices of first occurrences.
 var (
 	Unique2 = uniqueOp(graph.SchemaOf[unique2Attrs](), "_unique2",
 		"Returns three results. `output`: the distinct elements. `inverse`: for each element of self, the index of the "+
@@ -111,9 +111,9 @@ var UniqueConsecutive = uniqueOp(graph.SchemaOf[uniqueConsecutiveAttrs](), "uniq
 		return u.atenResults(shape, a.ReturnInverse, a.ReturnCounts), nil
 	})
 
-// uniqueOp defines an op that removes duplicates. The outline of a result is its dtype and sizes, -1 for unknown ones.
-// By default, results are vectors of unknown length: the first of the dtype of self, the others of int64. refine
-// corrects the outlines of other results. compute returns the results.
+// uniqueOp defines an op that removes duplicates. refine gets an outline for each result and corrects those that are
+// not vectors of unknown length. The first result has the dtype of self, the others are int64. compute returns the
+// results.
 func uniqueOp(attrs *graph.Schema, name, doc string, outputs []string, example graph.Attrs,
 	refine func(*graph.Call, []graph.Outline),
 	compute func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error)) *graph.Op {
@@ -126,8 +126,8 @@ func uniqueOp(attrs *graph.Schema, name, doc string, outputs []string, example g
 		if d.IsComplex() {
 			return nil, kit.NotImplementedBy(name, d)
 		}
-		outlines := slices.Repeat([]graph.Outline{rowMajor(tensor.Int64, -1)}, len(outputs))
-		outlines[0] = rowMajor(d, -1)
+		outlines := slices.Repeat([]graph.Outline{rowMajor(tensor.Int64, unknownSize)}, len(outputs))
+		outlines[0] = rowMajor(d, unknownSize)
 		refine(call, outlines)
 		return outlines, nil
 	}, func(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -152,18 +152,18 @@ func distinctSlices(self tensor.Type, dim *int) graph.Outline {
 			return kit.FreshType(self.DType, shape)
 		}
 		stacked := slices.Insert(slices.Delete(slices.Clone(shape), along, along+1), 0, shape[along])
-		r, err := kit.FreshType(self.DType, stacked)
+		t, err := kit.FreshType(self.DType, stacked)
 		if err != nil {
-			return r, err
+			return t, err
 		}
-		return r.MoveDim([]int{0}, []int{along})
+		return t.MoveDim([]int{0}, []int{along})
 	}
 	return outline
 }
 
-// clearUnrequested sets the sizes of inverse and counts in their outlines to 0 if the results are not requested.
-func clearUnrequested(outlines []graph.Outline, inverse, counts bool) {
-	for i, requested := range []bool{inverse, counts} {
+// clearUnrequested sets the sizes of the results inverse and counts, numbers 1 and 2, to [0] if they are not requested.
+func clearUnrequested(outlines []graph.Outline, returnInverse, returnCounts bool) {
+	for i, requested := range []bool{returnInverse, returnCounts} {
 		if !requested {
 			outlines[1+i].Sizes = []int{0}
 		}
@@ -178,13 +178,14 @@ type uniques struct {
 	inverse []int64        // for each slice of the value, the index of the equal distinct slice
 }
 
-// atenResults returns the results of aten's ops. shape is the shape of inverse.
-func (u *uniques) atenResults(shape []int, inverse, counts bool) []*tensor.Tensor {
+// atenResults returns the results of aten's ops: output, inverse and counts. inverse and counts are empty if they are
+// not requested.
+func (u *uniques) atenResults(inverseShape []int, returnInverse, returnCounts bool) []*tensor.Tensor {
 	out := []*tensor.Tensor{u.output, int64Vector(nil), int64Vector(nil)}
-	if inverse {
-		out[1] = tensor.Must(tensor.FromSlice(u.inverse, shape...))
+	if returnInverse {
+		out[1] = tensor.Must(tensor.FromSlice(u.inverse, inverseShape...))
 	}
-	if counts {
+	if returnCounts {
 		out[2] = int64Vector(u.counts)
 	}
 	return out
@@ -199,6 +200,7 @@ const (
 	uniqueRuns                       // one of each run of consecutive equal slices
 )
 
+// uniqueModeOf returns the mode for the attribute sorted.
 func uniqueModeOf(sorted bool) uniqueMode {
 	if sorted {
 		return uniqueSorted
@@ -223,11 +225,11 @@ func findUnique(ctx context.Context, self *tensor.Tensor, dim *int, mode uniqueM
 		return nil, errors.New("unique_dim(): There are 0 sized dimensions, and they aren't selected, so unique " +
 			"cannot be applied")
 	}
-	front, err := input.Meta.MoveDim([]int{along}, []int{0})
+	alongFirst, err := input.Meta.MoveDim([]int{along}, []int{0})
 	if err != nil {
 		return nil, err
 	}
-	rows, err := input.View(front)
+	rows, err := input.View(alongFirst) // row i is slice i of input
 	if err != nil {
 		return nil, err
 	}
@@ -243,19 +245,19 @@ func findUnique(ctx context.Context, self *tensor.Tensor, dim *int, mode uniqueM
 	default:
 		found.find(ctx, n, mode, rowCompare[float64](ctx, rows, tensor.Float64))
 	}
-	positions := kit.NewInts[int](len(found.first))
+	first := kit.NewInts[int](len(found.first))
 	for i, f := range found.first {
-		positions[i] = int(f)
+		first[i] = int(f)
 	}
-	out, err := pickSlices(ctx, rows, 0, positions)
+	distinctRows, err := pickSlices(ctx, rows, 0, first)
 	if err != nil {
 		return nil, err
 	}
-	moved, err := out.Meta.MoveDim([]int{0}, []int{along})
+	movedBack, err := distinctRows.Meta.MoveDim([]int{0}, []int{along})
 	if err != nil {
 		return nil, err
 	}
-	found.output, err = out.View(moved)
+	found.output, err = distinctRows.View(movedBack)
 	return found, err
 }
 
@@ -263,10 +265,10 @@ func findUnique(ctx context.Context, self *tensor.Tensor, dim *int, mode uniqueM
 // -1, 0 or 1. For this order, NaN is greater than all numbers and equal to itself, so that sorting is well defined. The
 // second result reports whether the rows are equal as numbers: a row with NaN equals no row.
 func rowCompare[T int64 | uint64 | float64](ctx context.Context, t *tensor.Tensor,
-	d tensor.DType) func(a, b int) (int, bool) {
-	c := kit.CopyTo(ctx, t, tensor.New(d, t.Shape...))
-	data := kit.ElementsOf[T](c.Pointer(), c.Numel())
-	width := 1
+	d tensor.DType) func(a, b int) (order int, equal bool) {
+	converted := kit.CopyTo(ctx, t, tensor.New(d, t.Shape...))
+	elements := kit.ElementsOf[T](converted.Pointer(), converted.Numel())
+	width := 1 // number of elements of a row
 	if len(t.Shape) > 1 {
 		width = tensor.Numel(t.Shape[1:])
 	}
@@ -277,23 +279,23 @@ func rowCompare[T int64 | uint64 | float64](ctx context.Context, t *tensor.Tenso
 			compared = 0
 		}
 		equal := true
-		y := data[b*width : (b+1)*width]
-		for i, v := range data[a*width : (a+1)*width] {
-			w := y[i]
+		rowB := elements[b*width : (b+1)*width]
+		for i, x := range elements[a*width : (a+1)*width] {
+			y := rowB[i]
 			switch {
-			case v < w || w != w && v == v: // x != x holds for NaN only
+			case x < y || y != y && x == x: // x != x holds for NaN only
 				return -1, false
-			case v > w || v != v && w == w:
+			case x > y || x != x && y == y:
 				return 1, false
 			}
-			equal = equal && v == w
+			equal = equal && x == y
 		}
 		return 0, equal
 	}
 }
 
-// find sets u.first, u.counts and u.inverse for n slices. compare compares the slices a and b; see rowCompare. It sorts
-// the slices, except for runs, and numbers the groups of equal neighbours.
+// find sets u.first, u.counts and u.inverse for n slices. compare is the result of rowCompare. Unless mode is
+// uniqueRuns, find sorts the slices. Then it numbers the groups of equal neighbours.
 func (u *uniques) find(ctx context.Context, n int, mode uniqueMode, compare func(a, b int) (int, bool)) {
 	order := ascending(n)
 	if mode != uniqueRuns {
@@ -307,11 +309,11 @@ func (u *uniques) find(ctx context.Context, n int, mode uniqueMode, compare func
 	u.inverse = kit.NewInts[int64](n)
 	distinct := 0
 	for k, i := range order {
-		same := false
+		isRepeated := false
 		if k > 0 {
-			_, same = compare(order[k-1], i)
+			_, isRepeated = compare(order[k-1], i)
 		}
-		if !same {
+		if !isRepeated {
 			distinct++
 		}
 		u.inverse[i] = int64(distinct - 1)

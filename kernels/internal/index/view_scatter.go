@@ -13,7 +13,7 @@ import (
 
 type selectScatterAttrs struct {
 	Dim   int     `attr:"dim" doc:"dimension to index"`
-	Index sym.Int `attr:"index" doc:"index to replace; a negative index counts from the end"`
+	Index sym.Int `attr:"index" doc:"index of the slice to replace; a negative index counts from the end"`
 }
 
 type sliceScatterAttrs struct {
@@ -48,29 +48,29 @@ var (
 )
 
 // viewScatterOp defines an op that copies self and writes src into a view of the copy. viewOf returns the type of the
-// view.
-func viewScatterOp[A any](name, part string, example graph.Attrs, operands []tensor.Meta,
+// view, and viewDoc describes the view. example and operands are those of the op's example.
+func viewScatterOp[A any](name, viewDoc string, example graph.Attrs, operands []tensor.Meta,
 	viewOf func(t tensor.Type, a *A) (tensor.Type, error)) *graph.Op {
 	return kit.Define[A](graph.Op{
 		Semantics: graph.Semantics{
-			Name: name, Doc: "Copies self and replaces " + part + " by `src`, converted to the dtype of self.",
+			Name: name, Doc: "Copies self and replaces " + viewDoc + " by `src`, converted to the dtype of self.",
 			Params: []graph.Param{kit.Self, {Name: "src"}},
 			Infer: func(c *graph.Call) ([]graph.Result, error) {
 				out := rule.PreserveType(c.Type(0))
-				part, err := viewOf(out, kit.Attrs[A](c))
-				if src := c.Type(1); err == nil && !tensor.SameSizes(part.Shape, src.Shape) {
+				view, err := viewOf(out, kit.Attrs[A](c))
+				if src := c.Type(1); err == nil && !tensor.SameSizes(view.Shape, src.Shape) {
 					err = fmt.Errorf("expected src to have a size equal to the slice of self. src size = %s, slice size = %s",
-						tensor.Sizes(src.Shape), tensor.Sizes(part.Shape))
+						tensor.Sizes(src.Shape), tensor.Sizes(view.Shape))
 				}
 				return c.One(out), err
 			},
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 				out := in[0].CopyTo(tensor.New(in[0].DType, in[0].Shape...))
-				part, err := viewOf(out.Meta.Type(), kit.Attrs[A](c))
+				viewType, err := viewOf(out.Meta.Type(), kit.Attrs[A](c))
 				if err != nil {
 					return nil, err
 				}
-				view, err := out.View(kit.KnownMeta(part))
+				view, err := out.View(kit.KnownMeta(viewType))
 				if err != nil {
 					return nil, err
 				}
@@ -81,14 +81,13 @@ func viewScatterOp[A any](name, part string, example graph.Attrs, operands []ten
 		},
 		Facts: graph.Facts{WritesAnyOrder: true},
 		Lowerings: graph.Lowerings{Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			part, err := viewOf(c.Out[0].Type(), kit.Attrs[A](c))
+			view, err := viewOf(c.Out[0].Type(), kit.Attrs[A](c))
 			if err != nil {
 				return nil, err
 			}
 			kernel, out := copySelf(c), kit.OutBuffer(c, 0)
 			out.Meta.Offset = 0
-			m := kit.KnownMeta(part)
-			write := copies.Kernel(copies.Job{Dst: out.View(m), Src: kit.InBuffer(c, 1)})
+			write := copies.Kernel(copies.Job{Dst: out.View(kit.KnownMeta(view)), Src: kit.InBuffer(c, 1)})
 			kernel.Phases = append(kernel.Phases, write.Phases...)
 			kernel.WorkerScratch = max(kernel.WorkerScratch, write.WorkerScratch)
 			kernel.Scratch = max(kernel.Scratch, write.Scratch)
