@@ -213,14 +213,7 @@ func statisticKernel[T kit.Sortable](stat statistic, call *graph.Call) (*graph.K
 		}
 		scratch := unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))), 2*n)
 		line := scratch[:n]
-		kit.Blocks(mem.Context, n, func(begin, end int) {
-			load(unsafe.Pointer(&line[begin]), unsafe.Add(src, begin*step), int(unsafe.Sizeof(line[0])), step, end-begin)
-			if dtype == tensor.Uint64 {
-				for i := begin; i < end; i++ {
-					flipSign(&line[i])
-				}
-			}
-		})
+		loadLine(mem.Context, line, load, src, step, dtype == tensor.Uint64)
 		index := indexOf(mem.Context, stat, line, scratch[n:])
 		kit.CopyElement(dst, unsafe.Add(src, index*step), size)
 		if !stat.all {
@@ -230,6 +223,20 @@ func statisticKernel[T kit.Sortable](stat statistic, call *graph.Call) (*graph.K
 	})
 	builder.AddPhases(copies.NoScratch, workerBytes, buffers, phase)
 	return builder.Kernel()
+}
+
+// loadLine reads elements that are step bytes apart, from address src on, into the line. load converts them to T.
+// unsigned is set for uint64 elements.
+func loadLine[T kit.Sortable](ctx context.Context, line []T, load tensor.ConvertFunc, src unsafe.Pointer, step int,
+	unsigned bool) {
+	kit.Blocks(ctx, len(line), func(begin, end int) {
+		load(unsafe.Pointer(&line[begin]), unsafe.Add(src, begin*step), int(unsafe.Sizeof(line[0])), step, end-begin)
+		if unsigned {
+			for i := begin; i < end; i++ {
+				flipSign(&line[i])
+			}
+		}
+	})
 }
 
 // indexOf returns the index of the element that s takes of a line. work is temporary memory of the length of the line
