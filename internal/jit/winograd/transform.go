@@ -73,7 +73,8 @@ func newTransform(key string, cpu machine.Features, tailChannels int, toPixels b
 // Name returns a description of the transform.
 func (t *Transform) Name() string { return t.fn.Name() }
 
-// Listing returns the code in the syntax of Go's assembler. The code is generated again for this.
+// Listing returns the code in the syntax of the processor's assembler (see [jit.Code]). The code is generated again for
+// this.
 func (t *Transform) Listing() string { return t.fn.Listing() }
 
 // TileArray is the location of tiles: the address of the first element of the first tile, and the distances in bytes

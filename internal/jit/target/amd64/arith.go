@@ -142,14 +142,15 @@ func (g *gen) round(op expr.Op, laneBytes int, a alloc.Virt) alloc.Virt {
 }
 
 // extremum selects instructions for Min or Max. The result must be a if a is NaN, and b if both operands are zeros. The
-// machine instruction returns its second operand if an operand is NaN, or if both operands are zeros. The operand order
-// a, b is therefore correct if a is never NaN. The order b, a is correct if b is neither NaN nor a zero.
+// machine instruction returns its second operand, in Intel's order, if an operand is NaN or if both operands are zeros.
+// The operand order a, b is therefore correct if a is never NaN. The order b, a is correct if b is neither NaN nor a
+// zero. The arguments of binaryOp are in the opposite order.
 func (g *gen) extremum(op expr.Op, laneBytes int, a, b alloc.Virt) alloc.Virt {
 	name := extremumName(op, laneBytes)
-	if number, ok := g.constantFloat(a, laneBytes); ok && number == number {
+	if number, ok := g.constantFloat(a, laneBytes); ok && !math.IsNaN(number) {
 		return g.binaryOp(name, laneBytes, b, a)
 	}
-	if number, ok := g.constantFloat(b, laneBytes); ok && number == number {
+	if number, ok := g.constantFloat(b, laneBytes); ok && !math.IsNaN(number) {
 		switch {
 		case number != 0:
 			return g.binaryOp(name, laneBytes, a, b)

@@ -73,8 +73,9 @@ const (
 	foldsInTail             // iterations of a tail
 )
 
-// noFold, as alloc.Inst.Fold, states that no source may be a memory operand. noBroadcast, as laneBytes, states that a
-// memory operand is a whole vector.
+// noFold, as alloc.Inst.Fold, states that no source may be a memory operand. In an instruction with an immediate, which
+// is source 0, Fold is 1 if the first vector may be one. noBroadcast, as laneBytes, states that a memory operand is a
+// whole vector.
 const (
 	noFold      = -1
 	noBroadcast = 0

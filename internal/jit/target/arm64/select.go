@@ -128,7 +128,7 @@ func (s *selector) add(in alloc.Inst) alloc.Virt {
 	return s.Add(in)
 }
 
-// op adds an operation on vectors.
+// op adds an operation on vectors. arrangement is the kind of all operands, or has several kinds (see [Lists]).
 func (s *selector) op(mnemonic, arrangement string, src ...alloc.Virt) alloc.Virt {
 	return s.add(alloc.Inst{Name: mnemonic + " " + arrangement, Src: sources(src...)})
 }
@@ -149,7 +149,7 @@ func (s *selector) immediateOp(mnemonic, arrangement string, x alloc.Virt, imm i
 	return s.add(alloc.Inst{Name: mnemonic + " " + arrangement + " #", Src: []alloc.Arg{{Virt: x}, {Imm: imm}}})
 }
 
-// tiedOp adds an operation whose result overwrites the register of old, which is its first source.
+// tiedOp adds an operation that reads old and the sources, and overwrites the register of old with its result.
 func (s *selector) tiedOp(mnemonic, arrangement string, old alloc.Virt, src ...alloc.Virt) alloc.Virt {
 	return s.add(alloc.Inst{Name: mnemonic + " " + arrangement, Src: sources(src...), Tied: old})
 }

@@ -142,7 +142,8 @@ func (in *instruction) fitsEVEX() bool {
 	}
 	for i := range in.args {
 		arg := &in.args[i]
-		if arg.broadcast && r.evex&bcst == 0 || arg.kind == isVMem && (!masked || in.mask.zeroing) {
+		needsMask := arg.kind == isVMem // gathers and scatters need a mask without zeroing
+		if arg.broadcast && r.evex&bcst == 0 || needsMask && (!masked || in.mask.zeroing) {
 			return false
 		}
 	}

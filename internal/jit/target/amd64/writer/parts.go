@@ -50,12 +50,12 @@ func (q *Quantizer) StoreParts(from, scratch target.VReg, first, n int, at targe
 	}
 }
 
-// storeParts512 stores parts first to first+n-1, of 16 bytes each; first is a multiple of n. endOfRow applies the mask
-// lastBytes.
+// storeParts512 stores parts first to first+n-1, of 16 bytes each; first is a multiple of n. If endOfRow is set or n is
+// 3, the store is masked by lastBytes.
 func (q *Quantizer) storeParts512(from, scratch, first, n int, at asm.Mem, endOfRow bool) {
 	sized := map[int]func(int) asm.Vec{1: asm.X, 2: asm.Y, 3: asm.Z, 4: asm.Z}[n] // the register of n parts
 	name := map[int]string{1: "VEXTRACTI32X4", 2: "VEXTRACTI64X4"}[n]             // for 3 and 4, first is 0
-	masked := n == 3 || endOfRow                                                  // no register has 3 parts
+	masked := n == 3 || endOfRow
 	if first > 0 {
 		if !masked {
 			q.Emit(name, asm.Imm(first/n), asm.Z(from), at)
