@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/graphrun/graphrun/internal/testsize"
@@ -45,28 +46,40 @@ var longRows = map[string]string{
 	"repeat_interleave": `"op": "repeat_interleave", "inputs": ["repeats"]`,
 }
 
+// longInputs makes the inputs of longRows, each once. Runs only read them.
+var longInputs = map[string]func() *tensor.Tensor{
+	"x": longInput(tensor.Float32, []int{longRow}, func(v int64) tensor.Scalar {
+		return tensor.FloatScalar(float64(v-50000) / 1000)
+	}),
+	"positive": longInput(tensor.Float32, []int{longRow}, func(v int64) tensor.Scalar { return tensor.IntScalar(v + 1) }),
+	"planes":   longInput(tensor.Float32, []int{1, 1, longRow}, tensor.IntScalar),
+	"mask":     longInput(tensor.Bool, []int{longRow}, func(v int64) tensor.Scalar { return tensor.BoolScalar(v%2 == 0) }),
+	"repeats":  longInput(tensor.Int64, []int{longRow}, func(v int64) tensor.Scalar { return tensor.IntScalar(v % 3) }),
+}
+
+// longInput returns a function that makes a tensor of longRow elements, functions of scattered numbers below 100003.
+func longInput(d tensor.DType, shape []int, element func(v int64) tensor.Scalar) func() *tensor.Tensor {
+	return sync.OnceValue(func() *tensor.Tensor {
+		made := tensor.Zeros(d, shape...)
+		for i := range longRow {
+			made.SetFlat(i, element(int64(i*7919%100003)))
+		}
+		return made
+	})
+}
+
 func longRowGraph(t *testing.T, node string) (*graphrun.Program, map[string]*tensor.Tensor) {
 	t.Helper()
 	if !strings.Contains(node, `"outputs"`) {
 		node += `, "outputs": ["y"]`
 	}
-	in := map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, longRow),
-		"positive": tensor.Zeros(tensor.Float32, longRow), "planes": tensor.Zeros(tensor.Float32, 1, 1, longRow),
-		"mask": tensor.Zeros(tensor.Bool, longRow), "repeats": tensor.Zeros(tensor.Int64, longRow)}
-	for i := range longRow {
-		v := int64(i * 7919 % 100003)
-		in["x"].SetFlat(i, tensor.FloatScalar(float64(v-50000)/1000))
-		in["positive"].SetFlat(i, tensor.IntScalar(v+1))
-		in["planes"].SetFlat(i, tensor.IntScalar(v))
-		in["mask"].SetFlat(i, tensor.BoolScalar(v%2 == 0))
-		in["repeats"].SetFlat(i, tensor.IntScalar(v%3))
-	}
-	var inputs []string
-	for name, v := range in {
+	in, inputs := map[string]*tensor.Tensor{}, []string{}
+	for name, made := range longInputs {
 		if !strings.Contains(node, `"`+name+`"`) {
-			delete(in, name)
 			continue
 		}
+		v := made()
+		in[name] = v
 		inputs = append(inputs, fmt.Sprintf(`{"name": %q, "dtype": %q, "shape": %s}`, name, v.DType,
 			tensor.ListString(v.Shape)))
 	}

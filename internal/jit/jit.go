@@ -164,7 +164,12 @@ func Fence() { fence() }
 var cache struct {
 	sync.Mutex
 	funcs map[string]weak.Pointer[Func]
+	kept  []*Func // with KeepAll
 }
+
+// KeepAll makes [Lookup] keep every function in use. Tests that compile the same loops many times set it before the
+// first call of Lookup.
+var KeepAll bool
 
 // Lookup returns the function for a key, which must describe everything that the code depends on. If no such function
 // is in use, generate generates its code. Errors of generate are returned unchanged. Concurrent callers may both
@@ -190,6 +195,9 @@ func Lookup(key string, generate func(withListing bool) (Code, error)) (*Func, e
 	}
 	cache.funcs[key] = weak.Make(f)
 	runtime.AddCleanup(f, forget, key)
+	if KeepAll {
+		cache.kept = append(cache.kept, f)
+	}
 	return f, nil
 }
 
