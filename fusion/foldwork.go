@@ -9,9 +9,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file prices loops that fold dimensions. A loop runs along rows if the fastest dimension is folded. Otherwise the
-// loop runs along columns and folds many adjacent columns at the same time. The price has a cost for each element and a
-// cost for each row or contiguous run of columns.
+// This file prices loops that fold (reduce) dimensions of an operand. A row is a run along the folded dimensions. A
+// loop runs along rows if the fastest dimension is folded. Otherwise the loop runs along columns and folds many
+// adjacent columns at the same time. The price has a cost for each element and a cost for each row or contiguous run of
+// columns.
 
 // folding describes the folded dimensions of an operand.
 type folding struct {

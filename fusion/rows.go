@@ -17,7 +17,8 @@ import (
 // leaves the call to another kernel.
 const rowWorkerBytes = 4 << 20
 
-// LowerRows returns the kernel of an expression over rows. Loops without machine code are interpreted.
+// LowerRows returns the kernel of a row program, an expression that folds rows: see [graph.Rows]. Loops without machine
+// code are interpreted.
 func LowerRows(r *graph.Rows, call *graph.Call) (*graph.Kernel, error) {
 	p, err := planRows(r, call)
 	if err != nil {

@@ -8,8 +8,9 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// splitPrefix splits a group that has row reductions. The prefix of the group consists of its first pointwise nodes
-// that read the result of node n. The prefix becomes a separate group, the epilogue of n, if this reduces memory
+// splitPrefix splits a group that has row reductions, so that its first nodes can become the epilogue of node n: the
+// step of n then applies them to its result. The prefix of the group consists of the pointwise nodes that depend on the
+// result of n but on no row reduction. It becomes a separate group, which splitPrefix returns, if this reduces memory
 // traffic. Example: a norm reads a sum of n's result and another value, and another node also reads the sum, so that
 // the sum is stored. If the step of n computes the sum, the result of n is never stored. If splitPrefix does not
 // split the group, it returns the reason.

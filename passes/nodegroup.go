@@ -10,7 +10,8 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// nodeGroup is a group of nodes under construction: the nodes of one future fused node.
+// nodeGroup is a group of nodes under construction: the nodes of one future fused node, that is, of one step. See
+// package fusion for anchors, epilogues and attentions.
 type nodeGroup struct {
 	nodes       []*graph.Node         // in reverse order
 	position    int                   // position of the last node, where the fused node is inserted

@@ -115,7 +115,7 @@ type builder struct {
 	names         map[string][]string // cache of setNames
 }
 
-// noVariable replaces the index of a variable in a factor over one variable.
+// noVariable replaces the index of a variable in a problem, where there is no variable.
 const noVariable = -1
 
 // Kinds of factors: costs of work, and costs of copies.
@@ -170,7 +170,7 @@ func (builder *builder) addVariable(name string, labels []string) int {
 
 // workFactor adds a factor over two variables for the cost of work, in picoseconds. labelsA and labelsB are the numbers
 // of their labels; ps is called with their labels. A variable with a single label is not part of the problem; its index
-// is -1, as noVariable.
+// is noVariable.
 func (builder *builder) workFactor(variableA, variableB, labelsA, labelsB int, ps func(i, j int) int64) {
 	time := builder.model.Weights.Time
 	builder.factor(variableA, variableB, labelsA, labelsB, workKind, func(i, j int) cost {

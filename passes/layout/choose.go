@@ -11,6 +11,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file chooses the implementation and the walk (the order of the loops) of a node in a [Draft], by price.
+
 // wantedOrder returns the wanted order of a node's first result, whose inferred layout is meta. An empty order means
 // the inferred layout.
 func (d *Draft) wantedOrder(n *graph.Node, meta tensor.Meta, wish Wish) (tensor.Order, error) {

@@ -12,7 +12,8 @@ import (
 )
 
 // Draft is an assignment under construction. Nodes are decided in the order of the graph. The choices for earlier nodes
-// determine layouts and copies of values, which the draft records.
+// determine layouts and copies of values, which the draft records. The graph as written has the layouts of eager
+// PyTorch: see [Problem].
 type Draft struct {
 	Problem        *Problem
 	assignment     *Assignment

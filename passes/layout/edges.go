@@ -10,7 +10,9 @@ import (
 )
 
 // This file states the layout problem as published optimizers do: variables are nodes, and each edge from a node to a
-// reader has the cost of the copies for this reader. In a [Model], by contrast, the readers of a value share copies.
+// reader has the cost of the copies for this reader. In a [Model], by contrast, the readers of a value share copies. As
+// in a Model, a form is a layout in which a value may exist, and a label of a node is an implementation and a walk
+// (loop order), which determine the forms of the node's results.
 
 // edgeModel is a layout problem with costs for each edge. Its labels are the labels of a [Model].
 type edgeModel struct {

@@ -79,8 +79,9 @@ func ProfileFor(p *Profile, g *graph.Graph) *Profile {
 	return p.WithConstants(constantBytes)
 }
 
-// Problem is a graph with inferred layouts, and the constraints on changing these layouts. The constraints are the pins
-// of the graph, fixed values, and outputs. Outputs keep the layouts of the graph as written unless they are pinned.
+// Problem is a graph with inferred layouts, and the constraints on changing these layouts. The inferred layouts are
+// those of eager PyTorch; they are called the layouts of the graph as written. The constraints are the pins of the
+// graph, fixed values, and outputs. Outputs keep the layouts of the graph as written unless they are pinned.
 type Problem struct {
 	// Graph is sorted and typed. It must not be modified.
 	Graph *graph.Graph

@@ -102,7 +102,7 @@ type variable struct {
 	neededForms  int            // upper bound on the number of forms that readers need
 	outputs      []graph.Output // outputs that are this value
 	sets         []uint         // sets of forms, one per label
-	id           int            // index of the variable in WCSP; -1 if there is a single label
+	id           int            // index of the variable in WCSP; noVariable if there is a single label
 	copyMatrix   []int64        // by source form and target form, row-major: cost of the copy; nil until it is needed
 }
 
@@ -110,7 +110,7 @@ type variable struct {
 type computedNode struct {
 	node   *graph.Node
 	labels []label
-	id     int // index of the variable in WCSP; -1 if there is a single label
+	id     int // index of the variable in WCSP; noVariable if there is a single label
 }
 
 // label is one way to compute a node.
@@ -275,7 +275,7 @@ func (m *Model) makeVariables() error {
 			m.viewNodes[i] = &viewNode{node: n, operand: operand, identity: m.isIdentityCopy(n),
 				resultForm: make([][]int, len(n.Out))}
 		} else {
-			m.computedNodes[i] = &computedNode{node: n, id: -1}
+			m.computedNodes[i] = &computedNode{node: n, id: noVariable}
 		}
 	}
 	return nil
@@ -284,7 +284,7 @@ func (m *Model) makeVariables() error {
 // makeVariable makes the variable of a value, with its form in the graph as written and its pinned form.
 func (m *Model) makeVariable(v *graph.Value) error {
 	interrupt.Check(m.Problem.Context())
-	created := &variable{value: v, id: -1, pin: -1, maxHostForms: maxForms}
+	created := &variable{value: v, id: noVariable, pin: -1, maxHostForms: maxForms}
 	created.addForm(v.Meta)
 	created.firstIsView = m.Problem.readAsStorage[v] && v.Alias != nil
 	if pin := v.Demand(); pin.SetsLayout() {
@@ -355,7 +355,7 @@ func (x *variable) addFormAt(meta tensor.Meta, place tensor.Place) int {
 	return len(x.forms) - 1
 }
 
-// formsOnHost returns the number of forms on the host.
+// formsOnHost returns the number of forms on the host, at the time of the call.
 func (x *variable) formsOnHost() (n int) {
 	if x.maxHostForms == maxForms { // the device has no forms of the value
 		return len(x.forms)

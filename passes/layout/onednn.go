@@ -21,7 +21,7 @@ var OneDNN Strategy = &perNode{name: "onednn",
 		if err != nil {
 			return nil, err
 		}
-		solution := make([]int, len(e.sizes))
+		solution := make([]int, len(e.sizes)) // by variable: its label
 		for i, n := range e.nodes {
 			if n.labels != nil && !n.isFollower {
 				solution[n.variable] = slices.Index(n.labels, fastest[i])

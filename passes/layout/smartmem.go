@@ -57,7 +57,7 @@ func (w wishList) mostWanted(v *graph.Value) int {
 	return best
 }
 
-// smartMemLabels returns the labels of strategy SmartMem.
+// smartMemLabels returns the labels (implementations and walks) of strategy SmartMem, by index of the node.
 func smartMemLabels(m *Model) ([]int, error) {
 	g := m.Problem.Graph
 	list, wishes := make([]int, len(g.Nodes)), wishList{graph.NewByValue[[]int](g)}

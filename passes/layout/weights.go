@@ -64,7 +64,7 @@ func (w Weights) MinUnitsWithin(bound, budget int64, copies int) int64 {
 	return weightOfCopying - w.Copy*int64(copies)
 }
 
-// planBounds has upper bounds that hold for every plan of a model.
+// planBounds has upper bounds that hold for every plan of a model. A form is a layout in which a value may exist.
 type planBounds struct {
 	ps     float64 // cost in picoseconds
 	copies int64   // number of copies

@@ -10,11 +10,11 @@ import (
 // This file eliminates variables (bucket elimination). To eliminate a variable, a message replaces all functions that
 // depend on it. The message is the minimum of the sum of these functions over the variable's labels, as a function of
 // the other variables. If the message would be too large, the functions are divided into buckets with one message each.
-// The result is then a lower bound.
+// The sum of all constants is then a lower bound on the cost of every assignment.
 
 // step is the elimination of one variable.
 type step struct {
-	variable int
+	variable int // index in the instance
 	buckets  []bucket
 }
 

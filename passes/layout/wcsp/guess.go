@@ -7,7 +7,7 @@ import "github.com/graphrun/graphrun/internal/interrupt"
 type guess struct {
 	instance    *instance
 	functionsOf [][]*function // by variable: the functions that depend on it
-	labels      []int         // by variable
+	labels      []int         // by variable: its label
 }
 
 const (

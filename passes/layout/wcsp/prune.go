@@ -10,9 +10,9 @@ import (
 const pruneWork = 1 << 23
 
 // pruner removes dominated labels by Goldstein's criterion: label k is removed if another label k' never costs more
-// than k, for all labels of the neighbours. For each factor, the pruner takes the least difference cost(k) - cost(k')
-// over the neighbour's labels. Label k is dominated if the sum of these differences is at least 0. If k is forbidden,
-// the difference is infinite.
+// than k, for all labels of the neighbours. A neighbour is a variable that shares a function with the label's variable.
+// For each of these functions, the pruner takes the least difference cost(k) - cost(k') over the neighbour's labels.
+// Label k is dominated if the sum of these differences is at least 0. Where k is forbidden, the difference is infinite.
 type pruner struct {
 	*instance
 	unary     [][]int64 // by variable: function of this variable only; nil if there is none

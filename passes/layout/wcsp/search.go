@@ -9,7 +9,8 @@ import (
 )
 
 // search is the state of a depth-first branch and bound. A node of the search eliminates variables. The remaining
-// problem is divided into independent parts, or split on a variable.
+// problem is divided into independent parts, or split on a variable. In the methods, in is an instance, e is an
+// elimination of its variables, and r is the best result so far.
 type search struct {
 	ctx                context.Context
 	maxTable           int           // maximum number of entries of a message

@@ -4,7 +4,7 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// tree is a node of a proof under construction.
+// tree is a node of a proof under construction: see [Proof] for shifts, cuts, steps, branches and parts.
 type tree struct {
 	label    int // label of the variable on which the parent splits
 	shifts   []Shift
