@@ -365,7 +365,7 @@ func (g *gen) compare(op expr.Op, x, y *laneValue) alloc.Virt {
 		mask = g.less(laneBytes, unsigned, b, a)
 	}
 	mask = g.widenMask(mask, laneBytes)
-	if op == expr.Ne || op == expr.Le {
+	if op == expr.Ne || op == expr.Le { // the mask is that of a == b or b < a
 		mask = g.xor(4, mask, g.constLanes(g.maskLane(), math.MaxUint64))
 	}
 	return mask
@@ -377,7 +377,7 @@ func (g *gen) less(laneBytes int, unsigned bool, a, b alloc.Virt) alloc.Virt {
 		sign := g.constLanes(laneBytes, signBit(laneBytes))
 		a, b = g.xor(laneBytes, a, sign), g.xor(laneBytes, b, sign)
 	}
-	return g.binaryOp("VPCMPGT"+intSuffix(laneBytes), laneBytes, a, b)
+	return g.binaryOp("VPCMPGT"+intSuffix(laneBytes), laneBytes, a, b) // b > a
 }
 
 // compareBools selects a comparison of bools, where false is less than true.

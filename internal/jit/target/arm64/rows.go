@@ -76,7 +76,7 @@ func (g *generator) prologue() {
 			emit("add", reg, regSpill, asm.Imm(g.accOffset[k-len(g.loop.Ptrs)]))
 			g.out.savePointer(k)
 			continue
-		case g.loop.Ptrs[k].DType == tensor.Invalid:
+		case g.loop.Ptrs[k].DType == tensor.Invalid: // an unused output
 			continue
 		}
 		emit("ldr", reg, asm.Mem{Base: regArgs, Offset: int(from)})
@@ -96,6 +96,7 @@ func (g *generator) mainLoop() {
 	g.out.firstAccRegister, g.out.accSets = g.firstAccRegister, g.accSetsOf(g.mainPass)
 	perTrip := g.mainPass.lanes * g.out.accSets // elements
 	rest := assembler.NewLabel()
+	// writeForAllSets writes a list for each set of accumulator registers, that is, for each pass of a trip.
 	writeForAllSets := func(list []alloc.Out) {
 		for g.out.pass = range g.out.accSets {
 			g.out.write(list, g.mainPass.lanes)

@@ -108,7 +108,7 @@ func (s *selector) tablesToCombine(inst *lane.Inst) []*[32]float32 {
 // lookupRows selects instructions for lookups with the same indices. The instructions load a row of the combined table
 // (see maxCombined) for each lane, and transpose the rows.
 func (s *selector) lookupRows(tables []*[32]float32, indices lane.Value) {
-	rowEntries := 1 // the power of two from len(tables) on
+	rowEntries := 1 // entries of a row: len(tables), rounded up to a power of two
 	for rowEntries < len(tables) {
 		rowEntries *= 2
 	}

@@ -233,7 +233,7 @@ func (a *Assembler) encode(in *instruction) {
 		case fields.rm.scale > 0:
 			extX = bit(fields.rm.index, 3)
 		}
-		if fields.rm.isConstant {
+		if fields.rm.isConstant { // the address has no base
 			extB = 0
 		}
 	}
