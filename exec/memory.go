@@ -30,24 +30,32 @@ func (p *Program) plan(ctx context.Context) {
 	}
 	p.extendLifetimes()
 	steps, storages := p.steps, p.storages
-	plan := func(ignoresAffinity []bool, maxBytes int) *memoryPlanner {
+	plan := func(ignoresAffinity []bool, maxBytes int, extendsLast bool) *memoryPlanner {
 		p.steps, p.storages = slices.Clone(steps), slices.Clone(storages)
 		for i := range steps {
 			p.steps[i].refs = slices.Clone(steps[i].refs)
 		}
-		return p.planFor(ctx, ignoresAffinity, maxBytes)
+		return p.planFor(ctx, ignoresAffinity, maxBytes, extendsLast)
 	}
-	m := plan(nil, 0)
+	m := plan(nil, 0, false)
+	plannedSteps, plannedStorages := p.steps, p.storages
+	other := plan(nil, 0, true) // neither way to grow the arena is always better
+	extendsLast := other.arenaSize < m.arenaSize
+	if extendsLast {
+		m = other
+	} else {
+		p.steps, p.storages = plannedSteps, plannedStorages
+	}
 	if p.threads > 1 {
 		// m is the plan without affinity. Each failed attempt removes the affinity of more memory: see dropAffinity.
 		ignoresAffinity, maxBytes := make([]bool, len(storages)+len(steps)), m.arenaSize+m.arenaSize/arenaGrowthDivisor
 		for range maxPlans {
-			if m = plan(ignoresAffinity, maxBytes); m.arenaSize <= maxBytes {
+			if m = plan(ignoresAffinity, maxBytes, extendsLast); m.arenaSize <= maxBytes {
 				break
 			}
 		}
 		if m.arenaSize > maxBytes {
-			m = plan(nil, 0)
+			m = plan(nil, 0, extendsLast)
 		}
 	}
 	p.arena, p.deviceArena, p.overwrites = m.arenaSize, m.device.size, m.overwrites
@@ -58,13 +66,15 @@ func (p *Program) plan(ctx context.Context) {
 
 // planFor plans memory with affinity, except for the memory that is marked in ignoresAffinity. This list has an element
 // for each storage, followed by an element for the scratch memory of each step. If it is nil, no memory has affinity.
-// If the arena exceeds maxBytes, planFor marks all memory that is live at this point, and stops.
-func (p *Program) planFor(ctx context.Context, ignoresAffinity []bool, maxBytes int) *memoryPlanner {
+// If the arena exceeds maxBytes, planFor marks all memory that is live at this point, and stops. extendsLast is a field
+// of [memoryPlanner].
+func (p *Program) planFor(ctx context.Context, ignoresAffinity []bool, maxBytes int, extendsLast bool) *memoryPlanner {
 	m := &memoryPlanner{program: p, merged: make([]int, len(p.storages)), writer: graph.NewByValue[int32](p.graph),
 		isPlaced: make([]bool, len(p.storages)), users: make([][]int32, len(p.storages)),
 		previousUsers: make([][]int32, len(p.storages)), waits: make([]int32, len(p.steps)),
 		overwrites: make([]int, len(p.storages)), ignoresAffinity: ignoresAffinity, maxBytes: maxBytes,
-		affinity: affinity{workers: min(p.threads, maxParts)}}
+		extendsLast: extendsLast,
+		affinity:    affinity{workers: min(p.threads, maxParts)}}
 	for i := range m.merged {
 		m.merged[i] = i
 	}
@@ -101,7 +111,9 @@ type memoryPlanner struct {
 	// ignoresAffinity marks memory that is placed without affinity: see planFor.
 	ignoresAffinity []bool
 	maxBytes        int // limit on the arena's bytes, if ignoresAffinity is not nil
-	affinity        affinity
+	// extendsLast means that the arena grows by extending a free block at its end. Otherwise it grows by a new block.
+	extendsLast bool
+	affinity    affinity
 }
 
 // deviceArena is the arena in the memory of the device.
@@ -264,12 +276,17 @@ func (m *memoryPlanner) alloc(i, size, memoryIndex int, place tensor.Place) (off
 	best, offset := m.pickBlock(size, memoryIndex)
 	if best < 0 {
 		offset = m.arenaSize
-		m.arenaSize = min(m.arenaSize+size, maxArenaBytes)
+		if last := len(m.blocks) - 1; m.extendsLast && last >= 0 {
+			if b := m.blocks[last]; b.offset+b.size == m.arenaSize {
+				offset, before = b.offset, m.take(&m.blocks, last, b.offset, b.size, i)
+			}
+		}
+		m.arenaSize = min(offset+size, maxArenaBytes)
 		if m.ignoresAffinity != nil && m.arenaSize > m.maxBytes {
 			m.dropAffinity(memoryIndex)
 		}
 		m.affinity.record(offset, size)
-		return offset, nil
+		return offset, before
 	}
 	m.affinity.record(offset, size)
 	return offset, m.take(&m.blocks, best, offset, size, i)

@@ -13,8 +13,9 @@ import (
 
 // Limits on the work of [memorySearch.fill].
 const (
-	maxRounds = 2
-	maxUnits  = 1 << 14 // maximum number of units of memory in bestCombination
+	maxRounds   = 3
+	maxMeasured = 32 // maximum number of plans that are examined to find the other memory of limits
+	maxExamined = 48 // maximum number of plans that are examined in addition
 )
 
 // nodeLimit is a limit on the bytes of the constants of a node.
@@ -24,21 +25,27 @@ type nodeLimit struct {
 	ps    int64 // the cost of the cheapest plan with this limit and no other change
 }
 
-// fill looks for cheaper plans near a plan that fits into the memory limit. The state of the search is a limit for
-// each node on the bytes of its constants, at first the bytes in the given plan. fill changes one limit at a time to
-// find the cost of each change, and then makes the changes that together fit and save most. It repeats this while the
-// plan becomes cheaper, because the costs of changes depend on each other: nodes may need different layouts. Finally
-// it raises limits one at a time, the greatest saving per byte first.
+// fill looks for cheaper plans near a plan, which need not fit into the memory limit. The state of the search is a
+// limit for each node on the bytes of its constants, at first the bytes in the given plan. fill changes one limit at a
+// time to find the cost of each change, and then makes the changes that together fit and save most: see
+// [memorySearch.combine]. It repeats this while the plan becomes cheaper, because the costs of changes depend on each
+// other: nodes may need different layouts. Finally it raises limits one at a time, the greatest saving per byte first.
 func (s *memorySearch) fill(p *pricedPlan) error {
 	defer func(limit time.Duration) { s.options.TimeLimit = limit }(s.options.TimeLimit)
 	s.options.TimeLimit = 0 // no search, because many problems are solved
-	var variants []nodeLimit
-	for range maxRounds {
+	var list []nodeLimit
+	for round := range maxRounds {
 		var err error
-		if variants, err = s.nodeLimits(p); err != nil {
+		if list, err = s.nodeLimits(p); err != nil {
 			return err
 		}
-		better, err := s.combine(p, variants)
+		if round == 0 {
+			if err := s.measureOther(list); err != nil {
+				return err
+			}
+			s.maxExamined = len(s.needByLabels) + maxExamined
+		}
+		better, err := s.combine(p, list)
 		if err != nil {
 			return err
 		} else if better == p {
@@ -46,34 +53,46 @@ func (s *memorySearch) fill(p *pricedPlan) error {
 		}
 		p = better
 	}
-	first := s.limitsOf(p)
-	saving := func(variant nodeLimit) float64 {
-		return float64(p.PS-variant.ps) / float64(variant.bytes-first[variant.node])
+	if p.unused < 0 {
+		return nil
 	}
-	variants = slices.DeleteFunc(variants, func(variant nodeLimit) bool {
-		return variant.bytes <= first[variant.node] || variant.ps >= p.PS
+	return s.raiseLimits(p, list)
+}
+
+// raiseLimits raises limits one at a time, the greatest saving per byte first.
+func (s *memorySearch) raiseLimits(p *pricedPlan, list []nodeLimit) error {
+	first := s.limitsOf(p)
+	saving := func(l nodeLimit) float64 { return float64(p.PS-l.ps) / float64(l.bytes-first[l.node]) }
+	list = slices.DeleteFunc(slices.Clone(list), func(l nodeLimit) bool {
+		return l.bytes <= first[l.node] || l.ps >= p.PS
 	})
-	sorted.Func(variants, func(a, b nodeLimit) int { return cmp.Compare(saving(b), saving(a)) })
-	for _, variant := range variants {
+	sorted.Func(list, func(a, b nodeLimit) int { return cmp.Compare(saving(b), saving(a)) })
+	for _, l := range list {
 		limits := s.limitsOf(p)
-		if more := variant.bytes - limits[variant.node]; more <= 0 || more > p.unused {
+		if more := l.bytes - limits[l.node]; more <= 0 || more > p.unused || s.exhausted() {
 			continue
 		}
-		limits[variant.node] = variant.bytes
-		next, err := s.solveLimited(limits)
+		limits[l.node] = l.bytes
+		next, err := s.tryLimits(limits, s.leastPS)
 		if err != nil {
 			return err
 		}
-		if next == nil || next.PS >= p.PS {
-			continue
-		}
-		if fits, err := s.checkFit(next); err != nil {
-			return err
-		} else if fits {
+		if next != nil && next.unused >= 0 {
 			p = next
 		}
 	}
 	return nil
+}
+
+// tryLimits returns the cheapest plan within limits of the nodes if it costs less than ps picoseconds, else nil. It
+// sets unused of the plan.
+func (s *memorySearch) tryLimits(limits []int64, ps int64) (*pricedPlan, error) {
+	next, err := s.solveLimited(limits)
+	if err != nil || next == nil || next.PS >= ps {
+		return nil, err
+	}
+	_, err = s.checkFit(next)
+	return next, err
 }
 
 // limitsOf returns, for each node, the bytes of the constants that a plan reads.
@@ -135,89 +154,6 @@ func (l *label) leastCost() int64 {
 		}
 	}
 	return sum
-}
-
-// combine returns the plan with the best combination of limits if this plan is cheaper than p and fits, else p. If
-// the plan does not fit because its other memory is larger, such as the arena, combine tries again with less memory
-// for constants.
-func (s *memorySearch) combine(p *pricedPlan, variants []nodeLimit) (*pricedPlan, error) {
-	available := p.unused
-	for range 2 {
-		limits := s.limitsOf(p)
-		for _, variant := range bestCombination(variants, limits, available) {
-			limits[variant.node] = variant.bytes
-		}
-		next, err := s.solveLimited(limits)
-		if err != nil || next == nil || next.PS >= p.PS {
-			return p, err
-		}
-		fits, err := s.checkFit(next)
-		if err != nil {
-			return nil, err
-		}
-		if fits {
-			return next, nil
-		}
-		available += next.unused
-	}
-	return p, nil
-}
-
-// bestCombination chooses one variant for each node: the combination of least total cost whose bytes exceed those of
-// limits by at most the available bytes. It returns nil if no combination fits. It solves a multiple-choice knapsack
-// problem by dynamic programming over units of memory. Bytes are rounded up to units.
-func bestCombination(variants []nodeLimit, limits []int64, available int64) (best []nodeLimit) {
-	unit := int64(0)
-	least := slices.Clone(limits)
-	for _, variant := range variants {
-		least[variant.node] = min(least[variant.node], variant.bytes)
-	}
-	for i := range limits {
-		available += limits[i] - least[i]
-	}
-	for _, variant := range variants {
-		unit = gcd(unit, variant.bytes-least[variant.node])
-	}
-	unit = max(unit, (available+maxUnits-1)/maxUnits, 1)
-	units := int(available / unit)
-	if units < 0 {
-		return nil
-	}
-	costs := make([]int64, units+1) // indexed by units: the least cost of the nodes so far
-	var chosen [][]int32            // indexed by node and units: the index of the limit
-	for first, next := 0, 0; first < len(variants); first = next {
-		sums, choice := make([]int64, units+1), make([]int32, units+1)
-		for u := range sums {
-			sums[u] = wcsp.Forbidden
-		}
-		for next = first; next < len(variants) && variants[next].node == variants[first].node; next++ {
-			variant := variants[next]
-			need := int((variant.bytes - least[variant.node] + unit - 1) / unit)
-			for u := need; u <= units; u++ {
-				if sum := costs[u-need] + variant.ps; sum < sums[u] && costs[u-need] < wcsp.Forbidden {
-					sums[u], choice[u] = sum, int32(next)
-				}
-			}
-		}
-		costs, chosen = sums, append(chosen, choice)
-	}
-	if costs[units] >= wcsp.Forbidden {
-		return nil
-	}
-	for u, n := units, len(chosen)-1; n >= 0; n-- {
-		variant := variants[chosen[n][u]]
-		best = append(best, variant)
-		u -= int((variant.bytes - least[variant.node] + unit - 1) / unit)
-	}
-	return best
-}
-
-// gcd returns the greatest common divisor of two numbers that are at least 0.
-func gcd(a, b int64) int64 {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
 }
 
 // solveLimited returns the cheapest plan in which the constants of each node have at most the given bytes, or nil if

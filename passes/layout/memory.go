@@ -39,10 +39,11 @@ const (
 //
 // A cheaper plan that fits may be above the hull. For example, nodes with equal constants save the same time per
 // byte, so that the two plans at the ends of the edge differ in all these nodes. Therefore the plans nearest to the
-// edge are examined, too, and then the bytes of single nodes are changed: see [memorySearch.fill].
+// edge are examined, too, and then the bytes of single nodes are changed: see [memorySearch.fill]. The scratch memory
+// of kernels is known only for plans that were examined: see [memorySearch.combine].
 //
-// If the plan with the smallest constants fits, CheapestWithin finds a plan. The time limit of one search applies to
-// all its problems together.
+// If the plan with the smallest constants fits, CheapestWithin finds a plan. It examines fewer than 120 plans. The
+// time limit of one search applies to all its problems together.
 func (m *Model) CheapestWithin(ctx context.Context, limit, knownPS int64,
 	need func(*Outcome) (int64, error)) (w *Within, err error) {
 	defer interrupt.Catch(&err)
@@ -54,10 +55,11 @@ func (m *Model) CheapestWithin(ctx context.Context, limit, knownPS int64,
 	}
 	bytes := m.constantBytesByLabel()
 	search := &memorySearch{model: m, problem: m.withoutDominated(bytes), bytes: bytes, limit: limit, need: need,
-		needByLabels: map[string]int64{}, leastPS: knownPS, result: &Within{}, options: m.Problem.options()}
+		needByLabels: map[string]int64{}, other: map[classLevel]int64{}, leastPS: knownPS, result: &Within{},
+		options: m.Problem.options()}
 	search.options.Context = ctx
 	search.options.TimeLimit /= maxPrices
-	search.availableBytes = float64(limit)
+	search.availableBytes = float64(limit - m.LiveBytes())
 	for _, v := range m.Problem.Graph.Inputs {
 		if len(m.readers.At(v)) > 0 {
 			search.availableBytes -= float64(storageBytes(v))
@@ -69,12 +71,13 @@ func (m *Model) CheapestWithin(ctx context.Context, limit, knownPS int64,
 			search.bytes[i] = nil
 		}
 	}
+	search.findClasses()
 	price, fitting, err := search.findPrice()
 	if err == nil && search.result.BoundPS < search.leastPS {
 		err = search.examineNearEdge(price)
 	}
-	if err == nil && fitting != nil && search.result.BoundPS < search.leastPS {
-		err = search.fill(fitting)
+	if err == nil && search.smallest != nil && search.result.BoundPS < search.leastPS {
+		err = search.fill(cmp.Or(fitting, search.smallest))
 	}
 	search.result.BoundPS = min(search.result.BoundPS, search.leastPS)
 	return search.result, err
@@ -89,8 +92,12 @@ type memorySearch struct {
 	need           func(*Outcome) (int64, error)
 	needByLabels   map[string]int64 // by labels: results of need
 	bytes          [][]int64        // see constantBytesByLabel; nil for nodes with a single label
-	availableBytes float64          // the limit without inputs and constants that do not depend on labels
-	leastPS        int64            // the cost of the cheapest plan within the limit
+	classes        []int64          // by node: see findClasses
+	other          map[classLevel]int64
+	smallest       *pricedPlan // the plan with the smallest constants
+	maxExamined    int         // the number of examined plans at which the search ends
+	availableBytes float64     // the limit without inputs and constants that do not depend on labels
+	leastPS        int64       // the cost of the cheapest plan within the limit
 	result         *Within
 }
 
@@ -116,6 +123,7 @@ func (s *memorySearch) findPrice() (float64, *pricedPlan, error) {
 	if err != nil {
 		return 0, nil, err
 	}
+	s.smallest = fitting
 	if fits, err := s.checkFit(fitting); !fits || err != nil {
 		return 0, nil, err
 	}
@@ -197,6 +205,7 @@ func (s *memorySearch) checkFit(p *pricedPlan) (bool, error) {
 			return false, err
 		}
 		s.needByLabels[key] = need
+		s.learn(p, need)
 		if need > s.limit {
 			s.result.Rejected++
 		} else if p.PS < s.leastPS {

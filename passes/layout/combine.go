@@ -1,0 +1,241 @@
+package layout
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/graphrun/graphrun/internal/sorted"
+)
+
+// A run needs memory for constants, and other memory: inputs, values, scratch memory of kernels. The largest step
+// determines the other memory: it is approximately the maximum over nodes of a number that depends on the node's label.
+// This file learns these numbers from examined plans: the number of a node is at most the other memory of every plan in
+// which the node has the label.
+
+// classLevel is a number of bytes of constants for the nodes of a class. Nodes of a class have equal results, bytes and
+// costs, so that they probably have kernels with equal scratch memory.
+type classLevel struct {
+	class, bytes int64
+}
+
+// findClasses sets the class of each node that has a choice.
+func (s *memorySearch) findClasses() {
+	s.classes = make([]int64, len(s.bytes))
+	known := map[string]int64{}
+	for i, bytes := range s.bytes {
+		if bytes == nil {
+			continue
+		}
+		computed := s.model.computedNodes[i]
+		results := int64(0)
+		for _, v := range computed.node.Out {
+			results += int64(v.Meta.Bytes())
+		}
+		key := []int64{results}
+		for label, b := range bytes {
+			key = append(key, b, computed.labels[label].leastCost())
+		}
+		text := fmt.Sprint(key)
+		if _, ok := known[text]; !ok {
+			known[text] = int64(len(known))
+		}
+		s.classes[i] = known[text]
+	}
+}
+
+// learn records the other memory of a plan that needs the given bytes for each of its levels.
+func (s *memorySearch) learn(p *pricedPlan, need int64) {
+	for i, bytes := range s.limitsOf(p) {
+		if s.bytes[i] != nil {
+			key := classLevel{s.classes[i], bytes}
+			if other, known := s.other[key]; !known || need-p.bytes < other {
+				s.other[key] = need - p.bytes
+			}
+		}
+	}
+}
+
+// otherOf returns the other memory that a limit requires. If it is unknown, it is that of the smallest plan.
+func (s *memorySearch) otherOf(l nodeLimit) int64 {
+	if other, known := s.other[classLevel{s.classes[l.node], l.bytes}]; known {
+		return other
+	}
+	return s.limit - s.smallest.unused - s.smallest.bytes
+}
+
+// measureOther examines a plan for each level in the list that no examined plan has. The plans differ from the plan
+// with the smallest constants in one node.
+func (s *memorySearch) measureOther(list []nodeLimit) error {
+	end := len(s.needByLabels) + maxMeasured
+	for _, l := range list {
+		if _, known := s.other[classLevel{s.classes[l.node], l.bytes}]; known {
+			continue
+		}
+		if len(s.needByLabels) >= end {
+			break
+		}
+		limits := s.limitsOf(s.smallest)
+		limits[l.node] = l.bytes
+		if _, err := s.tryLimits(limits, math.MaxInt64); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// exhausted reports whether the search may examine no further plan.
+func (s *memorySearch) exhausted() bool { return len(s.needByLabels) >= s.maxExamined }
+
+// maxCombinations is the maximum number of combinations that [memorySearch.combine] examines.
+const maxCombinations = 64
+
+// combination is a choice of limits.
+type combination struct {
+	limits []int64 // by node
+	ps     int64   // the predicted cost of the plan with these limits
+	other  int64   // the limit on the other memory of each node
+}
+
+// combine returns a plan that fits and is cheaper than all plans so far that fit, or else p. For each limit on the
+// other memory, the remaining memory is for constants: the limits of nodes that cost least within it are a candidate.
+// combine examines the candidates in the order of their predicted costs. A candidate may not fit, because the arena has
+// gaps or the numbers of nodes are too small. Its successor then has as much less memory for constants as the plan
+// exceeds the limit. When a plan fits, the skipped combinations are examined in the same order.
+func (s *memorySearch) combine(p *pricedPlan, list []nodeLimit) (*pricedPlan, error) {
+	var candidates, skipped []*combination
+	var others []int64
+	for _, l := range list {
+		others = append(others, s.otherOf(l))
+	}
+	sorted.Func(others, func(a, b int64) int { return cmp.Compare(a, b) })
+	for _, other := range slices.Compact(others) {
+		candidates = s.addCombination(candidates, p, list, other, s.limit-other)
+	}
+	best := p
+	for range maxCombinations {
+		c := removeCheapest(&candidates)
+		if c == nil || c.ps >= s.leastPS || s.exhausted() {
+			break
+		}
+		bytes, next, err := s.examine(c, s.leastPS)
+		if err != nil {
+			return nil, err
+		}
+		switch less := c.bytes() - 1; {
+		case next != nil && best == p:
+			best, candidates = next, skipped
+		case next != nil:
+			best = next
+		case best == p:
+			candidates = s.addCombination(candidates, p, list, c.other, min(bytes, less))
+			skipped = s.addCombination(skipped, p, list, c.other, less)
+		default:
+			candidates = s.addCombination(candidates, p, list, c.other, less)
+		}
+	}
+	return best, nil
+}
+
+// removeCheapest removes the combination of least predicted cost from a list and returns it. It returns nil if there
+// is none.
+func removeCheapest(list *[]*combination) *combination {
+	if len(*list) == 0 {
+		return nil
+	}
+	c := slices.MinFunc(*list, func(a, b *combination) int { return cmp.Compare(a.ps, b.ps) })
+	k := slices.Index(*list, c)
+	*list = slices.Delete(*list, k, k+1)
+	return c
+}
+
+// addCombination adds the result of [memorySearch.combination] to a list, unless the list has it.
+func (s *memorySearch) addCombination(to []*combination, p *pricedPlan, list []nodeLimit, other,
+	bytes int64) []*combination {
+	c := s.combination(p, list, other, bytes)
+	if c == nil || slices.ContainsFunc(to, func(d *combination) bool { return slices.Equal(c.limits, d.limits) }) {
+		return to
+	}
+	return append(to, c)
+}
+
+// combination returns the limits of least predicted cost whose constants have at most the given bytes, and that require
+// at most the given other memory. It returns nil if there are none.
+func (s *memorySearch) combination(p *pricedPlan, list []nodeLimit, other, bytes int64) *combination {
+	allowed := slices.DeleteFunc(slices.Clone(list), func(l nodeLimit) bool { return s.otherOf(l) > other })
+	nodes := func(list []nodeLimit) int {
+		return len(slices.CompactFunc(slices.Clone(list), func(a, b nodeLimit) bool { return a.node == b.node }))
+	}
+	if nodes(allowed) < nodes(list) {
+		return nil
+	}
+	c := &combination{limits: s.limitsOf(p), ps: p.PS, other: other}
+	best := bestCombination(allowed, c.limits, bytes-p.bytes)
+	if best == nil {
+		return nil
+	}
+	for _, l := range best {
+		c.limits[l.node] = l.bytes
+		c.ps += l.ps - p.PS
+	}
+	return c
+}
+
+// bytes returns the bytes of constants that the limits allow.
+func (c *combination) bytes() (sum int64) {
+	for _, limit := range c.limits {
+		sum += limit
+	}
+	return sum
+}
+
+// examine returns a plan with the limits of a combination that costs less than ps picoseconds and fits. If there is
+// none, it returns the bytes of constants with which a plan would fit. The order of the limits of equal nodes affects
+// the gaps in the arena, so that three orders are examined.
+func (s *memorySearch) examine(c *combination, ps int64) (bytes int64, fitting *pricedPlan, err error) {
+	bytes = math.MinInt64
+	for _, sign := range []int{0, 1, -1} {
+		next, err := s.tryLimits(s.rearranged(c.limits, sign), ps)
+		if err != nil {
+			return 0, nil, err
+		}
+		if next == nil {
+			continue
+		}
+		if next.unused >= 0 {
+			return 0, next, nil
+		}
+		bytes = max(bytes, next.bytes+next.unused)
+	}
+	if bytes == math.MinInt64 {
+		bytes = c.bytes()
+	}
+	return bytes, nil, nil
+}
+
+// rearranged returns the limits with those of each class in ascending order if sign is 1, in descending order if it is
+// -1, and unchanged if it is 0.
+func (s *memorySearch) rearranged(limits []int64, sign int) []int64 {
+	result := slices.Clone(limits)
+	if sign == 0 {
+		return result
+	}
+	nodes := map[int64][]int{}
+	for i, bytes := range s.bytes {
+		if bytes != nil {
+			nodes[s.classes[i]] = append(nodes[s.classes[i]], i)
+		}
+	}
+	for _, class := range nodes {
+		var values []int64
+		for _, i := range class {
+			values = append(values, limits[i])
+		}
+		sorted.Func(values, func(a, b int64) int { return sign * cmp.Compare(a, b) })
+		for k, i := range class {
+			result[i] = values[k]
+		}
+	}
+	return result
+}

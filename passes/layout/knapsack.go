@@ -1,0 +1,67 @@
+package layout
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/passes/layout/wcsp"
+)
+
+// maxUnits is the maximum number of units of memory in bestCombination.
+const maxUnits = 1 << 14
+
+// bestCombination chooses one variant for each node of the list: the combination of least total cost whose bytes exceed
+// those of limits by at most the available bytes. It returns nil if no combination fits. It solves a multiple-choice
+// knapsack problem by dynamic programming over units of memory. Bytes are rounded up to units.
+func bestCombination(variants []nodeLimit, limits []int64, available int64) (best []nodeLimit) {
+	unit := int64(0)
+	least := slices.Clone(limits)
+	for _, variant := range variants {
+		least[variant.node] = min(least[variant.node], variant.bytes)
+	}
+	for i := range limits {
+		available += limits[i] - least[i]
+	}
+	for _, variant := range variants {
+		unit = gcd(unit, variant.bytes-least[variant.node])
+	}
+	unit = max(unit, (available+maxUnits-1)/maxUnits, 1)
+	units := int(available / unit)
+	if units < 0 {
+		return nil
+	}
+	costs := make([]int64, units+1) // indexed by units: the least cost of the nodes so far
+	var chosen [][]int32            // indexed by node and units: the index of the limit
+	for first, next := 0, 0; first < len(variants); first = next {
+		sums, choice := make([]int64, units+1), make([]int32, units+1)
+		for u := range sums {
+			sums[u] = wcsp.Forbidden
+		}
+		for next = first; next < len(variants) && variants[next].node == variants[first].node; next++ {
+			variant := variants[next]
+			need := int((variant.bytes - least[variant.node] + unit - 1) / unit)
+			for u := need; u <= units; u++ {
+				if sum := costs[u-need] + variant.ps; sum < sums[u] && costs[u-need] < wcsp.Forbidden {
+					sums[u], choice[u] = sum, int32(next)
+				}
+			}
+		}
+		costs, chosen = sums, append(chosen, choice)
+	}
+	if costs[units] >= wcsp.Forbidden {
+		return nil
+	}
+	for u, n := units, len(chosen)-1; n >= 0; n-- {
+		variant := variants[chosen[n][u]]
+		best = append(best, variant)
+		u -= int((variant.bytes - least[variant.node] + unit - 1) / unit)
+	}
+	return best
+}
+
+// gcd returns the greatest common divisor of two numbers that are at least 0.
+func gcd(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}

@@ -1,0 +1,145 @@
+package layout
+
+import (
+	"math"
+
+	"github.com/graphrun/graphrun/graph"
+)
+
+// LiveBytes returns a lower bound on the memory of the values that are live at the same time in a run of any plan, in
+// bytes. Inputs, constants and scratch memory do not count. The memory of a value does not depend on its form, and a
+// copy in another form has the memory of the value. With a device LiveBytes returns 0.
+//
+// Values whose memory may be that of another value do not count: operands of concatenations, and results of copies. A
+// value is live from its node to the last node that reads the value itself, not a view of it.
+func (m *Model) LiveBytes() int64 {
+	if m == nil || m.Problem == nil || m.Problem.Device != nil {
+		return 0
+	}
+	live := &liveValues{model: m, owners: graph.NewByValue[int64](m.Problem.Graph),
+		joined: graph.NewByValue[bool](m.Problem.Graph), variesWithInputs: graph.NewByValue[bool](m.Problem.Graph)}
+	live.findOwners()
+	nodes := m.Problem.Graph.Nodes
+	changes := make([]int64, len(nodes)+1) // by node: the change of the bytes that are live before it
+	for i, n := range nodes {
+		for _, v := range n.Out {
+			if last := live.lastReader(v); last > i {
+				changes[i+1] += live.owners.At(v)
+				if last < len(nodes) {
+					changes[last+1] -= live.owners.At(v)
+				}
+			}
+		}
+	}
+	most, before := int64(0), int64(0)
+	for i, n := range nodes {
+		before += changes[i]
+		most = max(most, before+live.newBytes(n))
+	}
+	return max(most, before+changes[len(nodes)])
+}
+
+// liveValues finds the values whose memory counts.
+type liveValues struct {
+	model            *Model
+	owners           graph.ByValue[int64] // the bytes of each value that has its own memory in every plan; else 0
+	joined           graph.ByValue[bool]  // whether a value may be within the result of a concatenation
+	variesWithInputs graph.ByValue[bool]  // whether a value depends on an input; others may become constants
+}
+
+// findOwners finds the values that have their own memory.
+func (live *liveValues) findOwners() {
+	m := live.model
+	for _, v := range m.Problem.Graph.Inputs {
+		live.variesWithInputs.Set(v, true)
+	}
+	for i, n := range m.Problem.Graph.Nodes {
+		varies, concatenates := false, n.Op.ConcatDim != nil
+		for _, a := range n.In {
+			if a.Kind != graph.TensorArg {
+				continue
+			}
+			varies = varies || live.variesWithInputs.At(a.Value)
+			if concatenates {
+				live.disown(a.Value)
+			}
+		}
+		for _, v := range n.Out {
+			live.variesWithInputs.Set(v, varies)
+			if varies && m.computedNodes[i] != nil && !n.Op.Identity && v.Alias == nil {
+				live.owners.Set(v, live.bytes(v))
+			}
+		}
+	}
+}
+
+// disown removes a value, and the values of which it is a view, from the values that have their own memory.
+func (live *liveValues) disown(v *graph.Value) {
+	for ; v != nil; v = live.viewed(v) {
+		live.owners.Set(v, 0)
+		live.joined.Set(v, true)
+	}
+}
+
+// viewed returns the value of which v is a view or the copy of a view, or nil.
+func (live *liveValues) viewed(v *graph.Value) *graph.Value {
+	if v.Node == nil {
+		return nil
+	}
+	if view := live.model.viewNodes[live.model.nodeIndex[v.Node.Number()]]; view != nil {
+		return v.Node.In[view.operand].Value
+	}
+	return nil
+}
+
+// bytes returns the size of the smallest form of a value.
+func (live *liveValues) bytes(v *graph.Value) int64 {
+	variable, least := live.model.variables.At(v), int64(math.MaxInt64)
+	if variable == nil {
+		return 0
+	}
+	for _, f := range variable.forms {
+		least = min(least, int64(f.meta.Extent()*f.meta.DType.Size()))
+	}
+	return least
+}
+
+// lastReader returns the index of the last node that computes and reads v, the number of nodes for an output, or -1 for
+// neither.
+func (live *liveValues) lastReader(v *graph.Value) int {
+	if variable := live.model.variables.At(v); variable != nil && len(variable.outputs) > 0 {
+		return len(live.model.computedNodes)
+	}
+	last := -1
+	for _, u := range live.model.readers.At(v) {
+		if live.model.computedNodes[u.node] != nil {
+			last = max(last, u.node)
+		}
+	}
+	return last
+}
+
+// newBytes returns the bytes of the results of a node that cannot have the memory of an operand, because they are
+// larger than the memory of each operand.
+func (live *liveValues) newBytes(n *graph.Node) (sum int64) {
+	largest := int64(0)
+	for _, a := range n.In {
+		if a.Kind != graph.TensorArg || a.Value.Const != nil {
+			continue
+		}
+		for v := a.Value; v != nil; v = live.viewed(v) {
+			if live.joined.At(v) {
+				return 0
+			}
+			for _, f := range live.model.variables.At(v).forms {
+				largest = max(largest, int64(f.meta.Extent()*f.meta.DType.Size()))
+			}
+		}
+	}
+	for _, v := range n.Out {
+		if bytes := live.owners.At(v); bytes > largest && live.lastReader(v) >= 0 {
+			sum += bytes
+		}
+	}
+	return sum
+}
