@@ -563,6 +563,29 @@ func AsStrided[A, B Ints](self *graph.Value, size A, stride B, attrs ...AsStride
 	return node("as_strided", 1, withRequired(nonzeroAttrs(attrs), "size", size, "stride", stride), self)[0]
 }
 
+// AsStridedScatterAttrs are the optional attributes of [AsStridedScatter].
+type AsStridedScatterAttrs struct {
+	// offset of the view in the storage of the result, in elements; default: 0
+	StorageOffset *int `attr:"storage_offset"`
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
+	Values map[string]*graph.Value
+}
+
+// AsStridedScatter is the op as_strided_scatter.
+//
+// Copies self and replaces a view with any sizes, `size`, strides, `stride`, and offset, `storage_offset`, in
+// the storage of the copy by `src`, converted to the dtype of self. The view depends on the layout of the
+// result, which is that of self if self is dense. Among elements of the view at the same place, the last one in
+// row-major order counts.
+//
+// Attributes:
+//
+//   - size: sizes of the view
+//   - stride: strides of the view, in elements
+func AsStridedScatter[A, B Ints](self, src *graph.Value, size A, stride B, attrs ...AsStridedScatterAttrs) *graph.Value {
+	return node("as_strided_scatter", 1, withRequired(nonzeroAttrs(attrs), "size", size, "stride", stride), self, src)[0]
+}
+
 // Asin is the op asin.
 //
 // Returns the inverse sine of each element; NaN outside [-1, 1].
@@ -2058,6 +2081,35 @@ type EmbeddingAttrs struct {
 // Takes rows of a matrix: `indices` of shape S and `weight` [n, k] give [S, k].
 func Embedding(weight, indices *graph.Value, attrs ...EmbeddingAttrs) *graph.Value {
 	return node("embedding", 1, nonzeroAttrs(attrs), weight, indices)[0]
+}
+
+// EmbeddingBagAttrs are the optional attributes of [EmbeddingBag].
+type EmbeddingBagAttrs struct {
+	// affects gradients only; ignored
+	ScaleGradByFreq bool `attr:"scale_grad_by_freq"`
+	// 0: sum; 1: mean; 2: maximum
+	Mode int `attr:"mode"`
+	// affects gradients only; ignored
+	Sparse bool `attr:"sparse"`
+	// the last element of offsets is the end of the last bag
+	IncludeLastOffset bool `attr:"include_last_offset"`
+	// rows with this index are left out; a negative index counts from the end
+	PaddingIdx *int `attr:"padding_idx"`
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
+	Values map[string]*graph.Value
+}
+
+// EmbeddingBag is the op embedding_bag.
+//
+// Reduces bags of rows of a matrix, `weight` [n, k], by `mode`. If `indices` is a matrix [b, m], each row is a
+// bag. If it is a vector, bag i begins at index `offsets`[i] and ends before the next bag. The result is [b, k],
+// with zeros for a bag without rows. `per_sample_weights`, of the shape of `indices`, are factors of the rows of
+// a sum. `padding_idx` is an index that does not count. With `include_last_offset`, the last offset begins no
+// bag. `scale_grad_by_freq` and `sparse` have no effect.
+//
+// May be nil: offsets, perSampleWeights.
+func EmbeddingBag(weight, indices, offsets, perSampleWeights *graph.Value, attrs ...EmbeddingBagAttrs) *graph.Value {
+	return node("embedding_bag", 1, nonzeroAttrs(attrs), weight, indices, offsets, perSampleWeights)[0]
 }
 
 // EmptyLikeAttrs are the optional attributes of [EmptyLike].
@@ -3888,6 +3940,42 @@ type LinalgInvExAttrs struct {
 func LinalgInvEx(a *graph.Value, attrs ...LinalgInvExAttrs) (inverse, info *graph.Value) {
 	made := node("linalg_inv_ex", 2, nonzeroAttrs(attrs), a)
 	return made[0], made[1]
+}
+
+// LinalgLstsqDriverWord is the attribute driver of [LinalgLstsq].
+type LinalgLstsqDriverWord string
+
+// The words that LinalgLstsqDriverWord takes.
+const (
+	LinalgLstsqDriverGels  LinalgLstsqDriverWord = "gels"
+	LinalgLstsqDriverGelsy LinalgLstsqDriverWord = "gelsy"
+	LinalgLstsqDriverGelsd LinalgLstsqDriverWord = "gelsd"
+	LinalgLstsqDriverGelss LinalgLstsqDriverWord = "gelss"
+)
+
+// LinalgLstsqAttrs are the optional attributes of [LinalgLstsq].
+type LinalgLstsqAttrs struct {
+	// singular values up to this part of the greatest one are 0 (gelsd, gelss); 1/rcond bounds the condition number
+	// of the independent columns (gelsy); default: the greater size of A times the precision of the dtype
+	Rcond *float64 `attr:"rcond"`
+	// gels: QR, for matrices of full rank; gelsy: QR with column pivoting; gelsd, gelss: singular values (default
+	// gelsy)
+	Driver LinalgLstsqDriverWord `attr:"driver"`
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
+	Values map[string]*graph.Value
+}
+
+// LinalgLstsq is the op linalg_lstsq.
+//
+// Returns `solution`, the matrices X that minimize the norm of self X - `b`; among several it has the least
+// norm. `b` is a matrix, or a vector if it has one dimension less than self. The solution is then a vector, too,
+// unless the sizes of the batch differ. `rank` is the rank that the `driver` finds with the threshold `rcond`,
+// and empty with gels. `residuals` are the sums of the squared magnitudes of the columns of self X - `b`; they
+// are empty with gelsy and unless self has more rows than columns. `singular_values` are those of self with
+// gelsd and gelss, else empty. Dimensions before the last two are a batch.
+func LinalgLstsq(self, b *graph.Value, attrs ...LinalgLstsqAttrs) (solution, residuals, rank, singularValues *graph.Value) {
+	made := node("linalg_lstsq", 4, nonzeroAttrs(attrs), self, b)
+	return made[0], made[1], made[2], made[3]
 }
 
 // LinalgLuAttrs are the optional attributes of [LinalgLu].

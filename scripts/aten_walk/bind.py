@@ -7,6 +7,16 @@ from draw import DTYPES, FORMATS
 SCALARS = ("number", "Scalar", "Optional[number]", "Optional[Scalar]")
 
 
+def embedding_bag(weight, indices, offsets=None, per_sample_weights=None, mode=0, **attrs):
+    """torch.nn.functional's function with the operands, modes and order of aten's op."""
+    return torch.nn.functional.embedding_bag(indices, weight, offsets, mode=("sum", "mean", "max")[mode],
+                                             per_sample_weights=per_sample_weights, **attrs)
+
+
+# Ops with the results of a Python function, not of aten's op.
+FUNCTIONS = {"embedding_bag": embedding_bag}
+
+
 def overloads(name):
     """The schemas of aten's op that graphs can express: without out=, in-place, and named dimensions."""
     out = []
@@ -98,6 +108,8 @@ def bind(s, op, operands, attrs):
 
 def find(op, operands, attrs):
     """The overload to call, its positional arguments and its keyword arguments, or None."""
+    if op in FUNCTIONS:
+        return FUNCTIONS[op], operands, attrs
     candidates = overloads(op)
     if op == "index_put":                           # its values are before the indices
         operands = operands[:1] + operands[2:] + operands[1:2]

@@ -15,8 +15,9 @@ FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.channel
 class T:
     """A tensor operand: its shape, its dtype (None: the call's dtype) and the kind of its values."""
 
-    def __init__(self, shape, dtype=None, lo=None, hi=None, pos=False, plain=False):
+    def __init__(self, shape, dtype=None, lo=None, hi=None, pos=False, plain=False, rising=False):
         self.shape, self.dtype, self.lo, self.hi, self.pos, self.plain = list(shape), dtype, lo, hi, pos, plain
+        self.rising = rising                        # row-major, sorted integers from lo; whole: to hi - 1
 
 
 class Draw:
@@ -131,6 +132,12 @@ class Draw:
 
     def tensor(self, t):
         dtype = t.dtype or self.dtype
+        if t.rising:
+            x = self.fill(t.shape[0], dtype, t).sort().values
+            if t.rising == "whole":
+                x[-1:] = t.hi - 1
+            x[:1] = t.lo
+            return x
         strides, offset = self.layout(t.shape)
         last = offset + 1
         if 0 not in t.shape:

@@ -259,6 +259,23 @@ def _embedding(r):
         padding_idx=(-1, 0, 1), sparse=(False, True))
 
 
+@call("embedding_bag")
+def _embedding_bag(r):
+    rows, n = r.of(1, 3, 5), r.of(0, 1, 4, 6)
+    kinds = (torch.int64, torch.int64, torch.int32)
+    d = r.of(None, torch.float32, torch.float32, torch.float64, torch.float16)
+    w, attrs = T([rows, r.of(0, 1, 4)], d), r.some(mode=(0, 1, 2), padding_idx=(0, -1, 9), scale_grad_by_freq=(False, False, True))
+    if r.flip(0.3):
+        shape, offsets = [r.size(), r.of(1, 2, 3)], []
+    else:
+        # 1.13 writes out of bounds if indices follow the last offset.
+        shape, bags, how = [n], r.of(1, 1, 2, 4), r.of(True, True, True, "whole", "whole", False)
+        offsets = [T([bags], r.of(*kinds), lo=0, hi=n + 1, rising=how)]
+        attrs.update({"include_last_offset": True} if how == "whole" and (bags > 1 or n == 0) else {})
+    scales = [T(shape, r.other_dtype(0.1) or d)] if r.flip(0.3) else []
+    return [w, index(shape, rows, 0, r.of(*kinds))] + (offsets or [None] * bool(scales)) + scales, attrs
+
+
 @call("one_hot")
 def _one_hot(r):
     return [index(r.shape(r.of(0, 1, 2, 3)), 3)], {"num_classes": r.of(3, 4, -1)}

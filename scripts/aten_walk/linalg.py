@@ -246,3 +246,13 @@ def _tensorsolve(r):
 @call("linalg_vander")
 def _vander(r):
     return [T(r.shape(), plain=True)], r.some(N=(2, 3, 5, 1))
+
+
+@call("linalg_lstsq")
+def _lstsq(r):
+    s = matrix(r)
+    b = r.of(s[:-2], s[:-2], s[:-2], [1] * len(s[:-2]), []) + [s[-2]]
+    if r.flip(0.7):
+        b.append(r.of(1, 2, 3))
+    return [T(ill(r, s), plain=True), T(b if r.flip(0.95) else [7, 7], r.other_dtype(0.03), plain=True)], dict(
+        r.some(driver=("gels", "gelsy", "gelsd", "gelss")), **r.of({}, {}, {"rcond": 0.0}, {"rcond": 1e-3}, {"rcond": -1.0}))

@@ -135,3 +135,12 @@ def _diagonal_scatter(r):
     k, (i, j) = r.of(0, 1, -1), r.rng.sample(range(len(s)), 2)
     n = max(min(s[i] + min(k, 0), s[j] - max(k, 0)), 0)
     return [T(s), T([m for d, m in enumerate(s) if d not in (i, j)] + [n], r.other_dtype(0.1))], {"offset": k, "dim1": i, "dim2": j}
+
+
+@call("as_strided_scatter")
+def _as_strided_scatter(r):
+    s = r.shape(rank=r.of(1, 2, 3))
+    size = r.shape(rank=r.of(0, 1, 2))
+    steps = sorted((r.of(1, 2, 3, 4, 0) for _ in size), reverse=True)
+    return [T(s), T(size if r.flip(0.95) else size + [2], r.other_dtype(0.1))], dict(
+        r.some(storage_offset=(0, 0, 1, 3)), size=size, stride=steps)

@@ -6,11 +6,12 @@ import "github.com/graphrun/graphrun/graph"
 func Ops() []*graph.Op {
 	return []*graph.Op{
 		Bincount,
+		EmbeddingBag,
 		Gather, TakeAlongDim, Take,
 		GatherND, ScatterND,
 		IndexAdd, IndexCopy, IndexFill,
 		IndexSelect, Embedding, Index, IndexPut,
-		SelectScatter, SliceScatter, DiagonalScatter,
+		SelectScatter, SliceScatter, DiagonalScatter, AsStridedScatter,
 		MaskedFill,
 		NonMaxSuppression, Nms,
 		Nonzero, MaskedSelect, Compress,

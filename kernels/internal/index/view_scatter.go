@@ -1,7 +1,9 @@
 package index
 
 import (
+	"errors"
 	"fmt"
+	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter/rule"
@@ -29,7 +31,13 @@ type diagonalScatterAttrs struct {
 	Dim2   int `attr:"dim2" default:"1" doc:"dimension of columns"`
 }
 
-// SelectScatter, SliceScatter and DiagonalScatter replace the elements of a view.
+type asStridedScatterAttrs struct {
+	Size   []sym.Int `attr:"size" doc:"sizes of the view"`
+	Stride []sym.Int `attr:"stride" doc:"strides of the view, in elements"`
+	Offset *sym.Int  `attr:"storage_offset" default:"none" doc:"offset of the view in the storage of the result, in elements; default: 0"`
+}
+
+// SelectScatter, SliceScatter, DiagonalScatter and AsStridedScatter replace the elements of a view.
 var (
 	SelectScatter = viewScatterOp("select_scatter", "one index of a dimension", graph.Attrs{"dim": 1, "index": -1},
 		[]tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.F32(2, 4, 5)},
@@ -45,7 +53,35 @@ var (
 		func(t tensor.Type, a *diagonalScatterAttrs) (tensor.Type, error) {
 			return t.Diagonal(a.Offset, a.Dim1, a.Dim2)
 		})
+	AsStridedScatter = asStridedScatterOp()
 )
+
+// asStridedScatterOp defines as_strided_scatter. The layout of the result follows from that of self, and the view from
+// the layout of the result; neither may change.
+func asStridedScatterOp() *graph.Op {
+	op := viewScatterOp("as_strided_scatter", "a view with any sizes, `size`, strides, `stride`, and offset, "+
+		"`storage_offset`, in the storage of the copy",
+		graph.Attrs{"size": []int{2, 2}, "stride": []int{4, 1}, "storage_offset": 3},
+		[]tensor.Meta{kit.F32(3, 4).WithStrides([]int{1, 3}), kit.F32(2, 2)},
+		func(t tensor.Type, a *asStridedScatterAttrs) (tensor.Type, error) {
+			offset := sym.Int{}
+			if a.Offset != nil {
+				offset = *a.Offset
+			}
+			view, err := t.AsStrided(a.Size, a.Stride, offset, t.Numel())
+			for d, n := range view.Shape {
+				if err == nil && kit.SizeIs(view.Strides[d], 0) && kit.SizeAtLeast(n, 2) && !kit.IsEmpty(view) {
+					return view, errors.New("unsupported operation: more than one element of the written-to tensor refers to a " +
+						"single memory location. Please clone() the tensor before performing the operation.")
+				}
+			}
+			return view, err
+		})
+	op.Doc += " The view depends on the layout of the result, which is that of self if self is dense. Among elements of " +
+		"the view at the same place, the last one in row-major order counts."
+	op.ReadsStorage, op.WritesAnyOrder, op.FixedLayoutReason = true, false, "a view of the result is written"
+	return op
+}
 
 // viewScatterOp defines an op that copies self and writes src into a view of the copy. viewOf returns the type of the
 // view, and viewDoc describes the view. example and operands are those of the op's example.
@@ -65,7 +101,7 @@ func viewScatterOp[A any](name, viewDoc string, example graph.Attrs, operands []
 				return c.One(out), err
 			},
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-				out := in[0].CopyTo(tensor.New(in[0].DType, in[0].Shape...))
+				out := in[0].CopyTo(kit.KnownMeta(rule.PreserveType(in[0].Meta.Type())))
 				viewType, err := viewOf(out.Meta.Type(), kit.Attrs[A](c))
 				if err != nil {
 					return nil, err
@@ -87,11 +123,35 @@ func viewScatterOp[A any](name, viewDoc string, example graph.Attrs, operands []
 			}
 			kernel, out := copySelf(c), kit.OutBuffer(c, 0)
 			out.Meta.Offset = 0
-			write := copies.Kernel(copies.Job{Dst: out.View(kit.KnownMeta(view)), Src: kit.InBuffer(c, 1)})
+			m := kit.KnownMeta(view)
+			if m.OverlapsItself() {
+				kernel.Phases = append(kernel.Phases, writeInOrder(out.View(m), kit.InBuffer(c, 1)))
+				return kernel, nil
+			}
+			write := copies.Kernel(copies.Job{Dst: out.View(m), Src: kit.InBuffer(c, 1)})
 			kernel.Phases = append(kernel.Phases, write.Phases...)
 			kernel.WorkerScratch = max(kernel.WorkerScratch, write.WorkerScratch)
 			kernel.Scratch = max(kernel.Scratch, write.Scratch)
 			return kernel, nil
 		}},
 	})
+}
+
+// writeInOrder returns a phase that copies src to dst, of which several elements share an address, in row-major order.
+func writeInOrder(dst, src kit.Buffer) graph.Phase {
+	last := dst.Meta.Rank() - 1
+	lines := kit.NewLineSet(dst.Meta.Shape, last, dst.Meta, src.Meta)
+	move := kit.Mover(dst.Meta.DType, src.Meta.DType)
+	n, dstStep, srcStep := dst.Meta.Shape[last], kit.StepAt(dst.Meta, last), kit.StepAt(src.Meta, last)
+	return graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
+		for i := range lines.Count {
+			m.CheckContext()
+			offsets := lines.Offsets(i)
+			to, from := unsafe.Add(dst.Address(m), offsets[0]), unsafe.Add(src.Address(m), offsets[1])
+			kit.Blocks(m.Context, n, func(begin, end int) {
+				move(unsafe.Add(to, begin*dstStep), unsafe.Add(from, begin*srcStep), dstStep, srcStep, end-begin)
+			})
+		}
+		return nil
+	}}
 }

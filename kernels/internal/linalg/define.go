@@ -398,3 +398,9 @@ func equationShape(name string, a, b []sym.Int, left bool) ([]sym.Int, error) {
 	batch, err := tensor.BroadcastSizes(b[:bRank-2], a[:aRank-2])
 	return withBatch(batch, b[bRank-2:]...), err
 }
+
+// hasVector reports whether operand 1 of a call, the right side of equations, is a vector.
+func hasVector(c *graph.Call) bool {
+	a, b := c.Type(0), c.Type(1)
+	return b.Rank() == 1 || a.Rank()-1 == b.Rank() && tensor.SameSizes(a.Shape[:b.Rank()], b.Shape)
+}

@@ -5,14 +5,45 @@ package linalg
 // first element of each v is 1 and is not stored.
 func (s *solver[T]) qr(a matrix[T], tau []T) {
 	for k := range min(a.rows, a.cols) {
-		column := a.column(k)
-		tau[k] = s.reflection(column[k:])
-		top := column[k]
-		column[k] = s.of(1, 0)
-		for j := k + 1; j < a.cols; j++ {
-			s.reflect(s.conj(tau[k]), column[k:], a.column(j)[k:])
+		s.qrStep(a, tau, k)
+	}
+}
+
+// qrStep computes row k of R and reflection k of a factorization of a, of which the steps before k are done.
+func (s *solver[T]) qrStep(a matrix[T], tau []T, k int) {
+	column := a.column(k)
+	tau[k] = s.reflection(column[k:])
+	top := column[k]
+	column[k] = s.of(1, 0)
+	for j := k + 1; j < a.cols; j++ {
+		s.reflect(s.conj(tau[k]), column[k:], a.column(j)[k:])
+	}
+	column[k] = top
+}
+
+// qrPivoted factors a as qr does, after exchanges of its columns: column k of the result was column columns[k]. The
+// column with the greatest norm of its rows from k on becomes column k, as in LAPACK's geqp3, so that the magnitudes on
+// the diagonal of R do not increase.
+func (s *solver[T]) qrPivoted(a matrix[T], tau []T, columns []int) {
+	for j := range columns {
+		columns[j] = j
+	}
+	for k := range tau {
+		pivot, greatest := k, -1.0
+		for j := k; j < a.cols; j++ {
+			if norm := s.norm(a.column(j)[k:]); norm > greatest {
+				pivot, greatest = j, norm
+			}
+			s.countWork(a.rows - k)
 		}
-		column[k] = top
+		columns[k], columns[pivot] = columns[pivot], columns[k]
+		if pivot != k {
+			first, second := a.column(k), a.column(pivot)
+			for i, v := range first {
+				first[i], second[i] = second[i], v
+			}
+		}
+		s.qrStep(a, tau, k)
 	}
 }
 

@@ -176,3 +176,61 @@ func (s *solver[T]) multiplyBy(x []T, r float64) {
 		x[i] = s.of(s.re(v)*r, s.im(v)*r)
 	}
 }
+
+// TestLeastSquares checks minimum-norm solutions against their definition: A^H (A x - b) is 0, and x is in the space
+// that the rows of A span, so that the projection of x by the right singular vectors is x.
+func TestLeastSquares(t *testing.T) {
+	checkLeastSquares(t, reals)
+	checkLeastSquares(t, complexes)
+}
+
+func checkLeastSquares[T number](t *testing.T, f *field[T]) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for _, size := range [][2]int{{1, 1}, {4, 4}, {7, 3}, {3, 7}, {30, 20}, {20, 30}} {
+		for _, rank := range []int{0, 1, 2, 100} {
+			rows, cols := size[0], size[1]
+			least := min(rows, cols)
+			rank = min(rank, least)
+			s := &solver[T]{field: f, ctx: context.Background(), memory: make([]T, 1<<18)}
+			a := s.product(s.random(rng, rows, rank), s.random(rng, rank, cols))
+			b := s.random(rng, rows, 2)
+			u, v := s.make(rows, least), s.make(cols, least)
+			if rows < cols {
+				s.svd(s.copyOf(a, true), v, u)
+			} else {
+				s.svd(s.copyOf(a, false), u, v)
+			}
+			v = v.leading(rank)
+			check := func(driver string, x matrix[T]) {
+				t.Helper()
+				residual := s.product(a, x)
+				for i := range residual.elements {
+					residual.elements[i] -= b.elements[i]
+				}
+				if d := s.norm(s.product(s.copyOf(a, true), residual).elements); !(d < 1e-10) {
+					t.Errorf("%s, %dx%d of rank %d: the gradient is %g", driver, rows, cols, rank, d)
+				}
+				if d := s.distance(s.product(v, s.product(s.copyOf(v, true), x)), x); !(d < 1e-10) {
+					t.Errorf("%s, %dx%d of rank %d: the distance from the row space is %g", driver, rows, cols, rank, d)
+				}
+			}
+			x := s.make(cols, 2)
+			if got := s.solvePivoted(s.copyOf(a, false), s.copyOf(b, false), x, 1e-12); got != rank {
+				t.Errorf("gelsy, %dx%d: rank %d, want %d", rows, cols, got, rank)
+			}
+			check("gelsy", x)
+			x = s.make(cols, 2)
+			if _, got := s.solveBySVD(s.copyOf(a, false), b, x, 1e-12); got != rank {
+				t.Errorf("gelsd, %dx%d: rank %d, want %d", rows, cols, got, rank)
+			}
+			check("gelsd", x)
+			x = s.make(cols, 2)
+			switch dependent := s.solveFullRank(s.copyOf(a, false), s.copyOf(b, false), x); {
+			case rank == least && dependent != 0:
+				t.Errorf("gels, %dx%d: column %d depends on others", rows, cols, dependent)
+			case rank == least:
+				check("gels", x)
+			}
+		}
+	}
+}

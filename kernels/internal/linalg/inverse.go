@@ -124,12 +124,6 @@ func solveOp(attrs *graph.Schema, name string, outputs []string, spec func(*grap
 		}})
 }
 
-// hasVector reports whether the operand B of a call is a vector.
-func hasVector(c *graph.Call) bool {
-	a, b := c.Type(0), c.Type(1)
-	return b.Rank() == 1 || a.Rank()-1 == b.Rank() && tensor.SameSizes(a.Shape[:b.Rank()], b.Shape)
-}
-
 // solutionType returns the type of the solution X of A X = B or, if left is not set, of X A = B. It returns PyTorch's
 // error if the operands do not match.
 func solutionType(c *graph.Call, left bool) (tensor.Type, error) {

@@ -8,6 +8,7 @@ func Ops() []*graph.Op {
 		LinalgCholesky, Cholesky, CholeskyEx, CholeskyInverse, CholeskySolve,
 		Eigh, Eigvalsh,
 		Inv, Inverse, InvEx, Solve, SolveEx,
+		Lstsq,
 		LUFactor, LUFactorEx, LU, LUUnpack, LinalgLUSolve, LUSolve,
 		LinalgMatrixExp, MatrixExp,
 		LinalgQR, QR, Geqrf, HouseholderProduct, Orgqr, Ormqr,

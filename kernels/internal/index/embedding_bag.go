@@ -1,0 +1,456 @@
+package index
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/strided"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// A bag is a sequence of adjacent indices, whose rows of the weight are reduced to one row of the result.
+
+type embeddingBagAttrs struct {
+	ScaleGradByFreq   bool `attr:"scale_grad_by_freq" default:"false" doc:"affects gradients only; ignored"`
+	Mode              int  `attr:"mode" default:"0" doc:"0: sum; 1: mean; 2: maximum"`
+	Sparse            bool `attr:"sparse" default:"false" doc:"affects gradients only; ignored"`
+	IncludeLastOffset bool `attr:"include_last_offset" default:"false" doc:"the last element of offsets is the end of the last bag"`
+	PaddingIdx        *int `attr:"padding_idx" default:"none" range:"int64" doc:"rows with this index are left out; a negative index counts from the end"`
+}
+
+const (
+	bagSum = iota
+	bagMean
+	bagMax
+)
+
+// Operands of embedding_bag.
+const (
+	bagWeight = iota
+	bagIndices
+	bagOffsets
+	bagScales
+)
+
+// EmbeddingBag is torch.nn.functional.embedding_bag with the order of aten's operands.
+var EmbeddingBag = kit.Define[embeddingBagAttrs](graph.Op{
+	Semantics: graph.Semantics{
+		Name: "embedding_bag",
+		Doc: "Reduces bags of rows of a matrix, `weight` [n, k], by `mode`. If `indices` is a matrix [b, m], each row is a " +
+			"bag. If it is a vector, bag i begins at index `offsets`[i] and ends before the next bag. The result is [b, k], " +
+			"with zeros for a bag without rows. `per_sample_weights`, of the shape of `indices`, are factors of the rows of " +
+			"a sum. `padding_idx` is an index that does not count. With `include_last_offset`, the last offset begins no " +
+			"bag. `scale_grad_by_freq` and `sparse` have no effect.",
+		Params: []graph.Param{kit.Weight, {Name: "indices", Below: rowsOfSelf},
+			{Name: "offsets", Optional: true, Below: func(*graph.Call) int { return 1 }},
+			{Name: "per_sample_weights", Optional: true}},
+		Infer: inferEmbeddingBag,
+		Ref:   refEmbeddingBag,
+		Examples: []graph.Example{kit.Example(nil, kit.F32(4, 6), kit.I64(2, 3), tensor.Meta{}, kit.F32(2, 3)),
+			kit.Example(graph.Attrs{"mode": 1, "padding_idx": 1}, kit.F32(4, 6).WithStrides([]int{1, 4}), kit.I64(2, 3)),
+			kit.Example(graph.Attrs{"mode": 2}, kit.F32(4, 6), kit.I64(2, 3))},
+	},
+	Facts:     graph.Facts{Parallel: bagLoops, WritesAnyOrder: true},
+	Lowerings: graph.Lowerings{Compile: compileEmbeddingBag},
+})
+
+// bagLoops returns the loop over the bags if each row of the indices is a bag.
+func bagLoops(c *graph.Call) []graph.Parallel {
+	if c.Meta(bagIndices).Rank() != 2 {
+		return nil
+	}
+	loop := kit.LoopOver(c, bagIndices, 0, 0)
+	if c.Has(bagScales) {
+		loop.In[bagScales] = 0
+	}
+	return []graph.Parallel{loop}
+}
+
+func inferEmbeddingBag(c *graph.Call) ([]graph.Result, error) {
+	a, weight, indices := kit.Attrs[embeddingBagAttrs](c), c.Type(bagWeight), c.Type(bagIndices)
+	bags, err := numberOfBags(c, indices)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkScales(c, weight, indices); err != nil {
+		return nil, err
+	}
+	switch {
+	case a.Mode < bagSum || a.Mode > bagMax:
+		return nil, errors.New("mode has to be one of sum, mean or max")
+	case a.Mode == bagMax && a.ScaleGradByFreq:
+		return nil, errors.New("max mode does not support scaling the gradient by the frequency")
+	case weight.Rank() != 2:
+		return nil, fmt.Errorf("embedding_bag: weight has to be a 2D Tensor, but got Tensor of dimension %d", weight.Rank())
+	case !weight.DType.IsFloat():
+		return nil, fmt.Errorf("Expected tensor for argument #1 'weight' to have one of the following scalar types: Half, "+
+			"Float, Double; but got %s instead (while checking arguments for embedding_bag)", weight.DType.TorchName())
+	}
+	if a.PaddingIdx != nil {
+		rows, idx := weight.Shape[0], sym.Of(*a.PaddingIdx)
+		if idx.Ge(rows).Holds() || idx.Add(rows).Lt(sym.Int{}).Holds() {
+			return nil, fmt.Errorf("padding_idx must be within the number of embeddings, -%v through %v, but got %d", rows,
+				rows.Sub(sym.Of(1)), *a.PaddingIdx)
+		}
+	}
+	out, err := kit.FreshType(weight.DType, []sym.Int{bags, weight.Shape[1]})
+	return c.One(out), err
+}
+
+// numberOfBags returns the number of bags of a call. It returns PyTorch's error if the indices and offsets do not
+// match.
+func numberOfBags(c *graph.Call, indices tensor.Type) (bags sym.Int, err error) {
+	d := indices.DType
+	switch {
+	case indices.Rank() == 2 && c.Has(bagOffsets):
+		return bags, errors.New("if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed " +
+			"length sequences. However, found offsets of type <class 'torch.Tensor'>")
+	case indices.Rank() == 2 && kit.SizeIs(indices.Shape[1], 0):
+		return bags, errors.New("step must be nonzero")
+	case indices.Rank() == 2:
+		bags = indices.Shape[0]
+	case indices.Rank() != 1:
+		return bags, fmt.Errorf("input has to be 1D or 2D Tensor, but got Tensor of dimension %d", indices.Rank())
+	case !c.Has(bagOffsets):
+		return bags, errors.New("offsets has to be a 1D Tensor but got None")
+	case c.Type(bagOffsets).Rank() != 1:
+		return bags, errors.New("offsets has to be a 1D Tensor")
+	default:
+		bags = c.Type(bagOffsets).Shape[0]
+		if d, err = tensor.Promote(d, c.Type(bagOffsets).DType); err != nil {
+			return bags, err
+		}
+		if kit.Attrs[embeddingBagAttrs](c).IncludeLastOffset {
+			if kit.SizeIs(bags, 0) {
+				return bags, errors.New("include_last_offset: number of offset should be at least 1")
+			}
+			bags = bags.Sub(sym.Of(1))
+		}
+	}
+	if d != tensor.Int64 && d != tensor.Int32 {
+		return bags, fmt.Errorf("Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, "+
+			"Int; but got %s instead (while checking arguments for embedding_bag)", d.TorchName())
+	}
+	return bags, nil
+}
+
+// checkScales returns PyTorch's error if the operand per_sample_weights does not match the others.
+func checkScales(c *graph.Call, weight, indices tensor.Type) error {
+	if !c.Has(bagScales) {
+		return nil
+	}
+	scales, mode := c.Type(bagScales), kit.Attrs[embeddingBagAttrs](c).Mode
+	switch {
+	case !tensor.SameSizes(scales.Shape, indices.Shape):
+		return fmt.Errorf("embedding_bag: If per_sample_weights (torch.Size(%s)) is not None, then it must have the same "+
+			"shape as the input (torch.Size(%s))", tensor.Sizes(scales.Shape), tensor.Sizes(indices.Shape))
+	case mode != bagSum:
+		return fmt.Errorf("embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for "+
+			"mode='sum' (got mode=%d).", mode)
+	case scales.DType != weight.DType:
+		return fmt.Errorf("Expected tensor for argument #1 'weight' to have the same type as tensor for argument #1 "+
+			"'per_sample_weights'; but type %s does not equal %s (while checking arguments for embedding_bag)",
+			weight.DType.TorchName(), scales.DType.TorchName())
+	}
+	return nil
+}
+
+// paddingRow returns the index of padding, or -1 if there is none.
+func paddingRow(c *graph.Call) int64 {
+	i := kit.Attrs[embeddingBagAttrs](c).PaddingIdx
+	switch {
+	case i == nil:
+		return -1
+	case *i < 0:
+		return int64(*i + c.Meta(bagWeight).Shape[0])
+	}
+	return int64(*i)
+}
+
+// checkOffset returns an error if an offset, which follows the offset before, does not begin a bag of n indices.
+func checkOffset(i int, offset, before int64, n int) error {
+	switch {
+	case i == 0 && offset != 0:
+		return fmt.Errorf("offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. "+
+			"However, got %d", offset)
+	case offset > int64(n):
+		return fmt.Errorf("offsets[-1] can not be greater than input's length %d but got offsets[%d] of %d", n, i, offset)
+	case offset < before:
+		return fmt.Errorf("embedding_bag: offsets must not decrease, but offsets[%d] is %d after %d", i, offset, before)
+	}
+	return nil
+}
+
+// checkRow returns an error if an index is no row of a weight.
+func checkRow(index int64, rows int) error {
+	if index < 0 || index >= int64(rows) {
+		return fmt.Errorf("embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be %d", index)
+	}
+	return nil
+}
+
+// refOffsets returns the first index of each bag, and the number of indices as the end of the last bag. With the
+// attribute include_last_offset, the last bag is empty and does not count.
+func refOffsets(indices, offsets *tensor.Tensor) ([]int64, error) {
+	n := int64(indices.Numel())
+	var begins []int64
+	if indices.Rank() == 2 {
+		for i := range indices.Shape[0] {
+			begins = append(begins, int64(i*indices.Shape[1]))
+		}
+		return append(begins, n), nil
+	}
+	before := int64(0)
+	for i := range offsets.Numel() {
+		begin := offsets.At(i).Int()
+		if err := checkOffset(i, begin, before, indices.Numel()); err != nil {
+			return nil, err
+		}
+		begins, before = append(begins, begin), begin
+	}
+	return append(begins, n), nil
+}
+
+func refEmbeddingBag(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	mode, weight, indices := kit.Attrs[embeddingBagAttrs](c).Mode, in[bagWeight], in[bagIndices]
+	given := make([]*tensor.Tensor, bagScales+1)
+	copy(given, in)
+	begins, err := refOffsets(indices, given[bagOffsets])
+	if err != nil {
+		return nil, err
+	}
+	out := tensor.Zeros(weight.DType, c.Out[0].Shape...)
+	for i := range out.Shape[0] {
+		sums, count := make([]float64, out.Shape[1]), 0
+		for k := begins[i]; k < begins[i+1]; k++ {
+			at := kit.Unravel(int(k), indices.Shape)
+			row := indices.At(at...).Int()
+			if err := checkRow(row, weight.Shape[0]); err != nil {
+				return nil, err
+			}
+			if row == paddingRow(c) {
+				continue
+			}
+			scale := 1.0
+			if given[bagScales] != nil {
+				scale = given[bagScales].At(at...).Float()
+			}
+			for j := range sums {
+				switch x := weight.At(int(row), j).Float(); {
+				case mode != bagMax:
+					sums[j] += scale * x
+				case count == 0 || x > sums[j]:
+					sums[j] = x
+				}
+			}
+			count++
+		}
+		for j, x := range sums {
+			if mode == bagMean && count > 0 {
+				x /= float64(count)
+			}
+			out.Set(tensor.FloatScalar(x), i, j)
+		}
+	}
+	return []*tensor.Tensor{out}, nil
+}
+
+const (
+	// bagColumns is the number of columns that a bag reduces at once: a row of sums stays in the first-level cache.
+	bagColumns = 1024
+	// bagIndexBlock is the number of indices that are converted at once.
+	bagIndexBlock = 128
+	// bagChunk is the number of elements of the weight that a chunk reads, if all bags have the mean size.
+	bagChunk = 1 << 15
+)
+
+func compileEmbeddingBag(c *graph.Call) (*graph.Kernel, error) {
+	if c.Out[0].DType == tensor.Float64 {
+		return newBagReducer[float64](c, tensor.Float64).kernel(), nil
+	}
+	return newBagReducer[float32](c, tensor.Float32).kernel(), nil
+}
+
+// bagReducer computes embedding_bag with sums of type T, which is dtype.
+type bagReducer[T float32 | float64] struct {
+	dtype                                 tensor.DType
+	out, weight, indices, offsets, scales kit.Buffer
+	mode                                  int
+	padding                               int64
+	bags                                  int
+	loadRow, loadIndices, loadScales      strided.Row
+	store                                 strided.Row
+}
+
+func newBagReducer[T float32 | float64](c *graph.Call, d tensor.DType) *bagReducer[T] {
+	r := &bagReducer[T]{dtype: d, out: kit.OutBuffer(c, 0), weight: kit.InBuffer(c, bagWeight),
+		indices: kit.InBuffer(c, bagIndices), mode: kit.Attrs[embeddingBagAttrs](c).Mode, padding: paddingRow(c),
+		bags: c.Out[0].Shape[0]}
+	if c.Has(bagOffsets) {
+		r.offsets = kit.InBuffer(c, bagOffsets)
+	}
+	if c.Has(bagScales) {
+		r.scales = kit.InBuffer(c, bagScales)
+		r.loadScales = kit.Mover(d, r.scales.Meta.DType)
+	}
+	r.loadRow, r.store = kit.Mover(d, r.weight.Meta.DType), kit.Mover(r.out.Meta.DType, d)
+	r.loadIndices = strided.Row(tensor.Converter(tensor.Int64, r.indices.Meta.DType))
+	return r
+}
+
+func (r *bagReducer[T]) kernel() *graph.Kernel {
+	k := &graph.Kernel{WorkerScratch: 2*bagColumns*8 + 2*bagIndexBlock*8 + 4*64}
+	if r.offsets.IsGiven() {
+		k.Phases = append(k.Phases, graph.Phase{Chunks: 1, Run: r.checkOffsets})
+	}
+	elements := kit.BoundedProduct(r.indices.Meta.Numel(), max(r.weight.Meta.Shape[1], 1)) / max(r.bags, 1)
+	perChunk := max(bagChunk/max(elements, 1), 1)
+	k.Phases = append(k.Phases, graph.Phase{Chunks: kit.DivUp(r.bags, perChunk), Run: func(m *graph.Mem, chunk int) error {
+		w := newBagWorker[T](m)
+		for bag := chunk * perChunk; bag < min((chunk+1)*perChunk, r.bags); bag++ {
+			if err := r.reduce(w, bag); err != nil {
+				return err
+			}
+		}
+		return nil
+	}})
+	return k
+}
+
+// offset returns element i of the offsets.
+func (r *bagReducer[T]) offset(m *graph.Mem, i int) (offset int64) {
+	step := kit.StepAt(r.offsets.Meta, 0)
+	tensor.Converter(tensor.Int64, r.offsets.Meta.DType)(unsafe.Pointer(&offset), unsafe.Add(r.offsets.Address(m), i*step),
+		0, 0, 1)
+	return offset
+}
+
+func (r *bagReducer[T]) checkOffsets(m *graph.Mem, _ int) error {
+	before := int64(0)
+	for i := range r.offsets.Meta.Numel() {
+		if i%bagChunk == bagChunk-1 {
+			m.CheckContext()
+		}
+		offset := r.offset(m, i)
+		if err := checkOffset(i, offset, before, r.indices.Meta.Numel()); err != nil {
+			return err
+		}
+		before = offset
+	}
+	return nil
+}
+
+// bagWorker is the memory of a worker: a part of a row of sums and of a row of the weight, and a block of indices.
+type bagWorker[T float32 | float64] struct {
+	mem       *graph.Mem
+	sums, row []T
+	scales    []T
+	indices   []int64
+	work      int // elements since the last check of the context
+}
+
+func newBagWorker[T float32 | float64](m *graph.Mem) *bagWorker[T] {
+	region := kit.RegionOf(m.WorkerScratch)
+	take := func(n int) []T { return kit.ElementsOf[T](region.Take(8*n), n) }
+	return &bagWorker[T]{mem: m, sums: take(bagColumns), row: take(bagColumns), scales: take(bagIndexBlock),
+		indices: kit.ElementsOf[int64](region.Take(8*bagIndexBlock), bagIndexBlock)}
+}
+
+// reduce computes the row of the result for a bag, in parts of bagColumns columns.
+func (r *bagReducer[T]) reduce(w *bagWorker[T], bag int) error {
+	last := r.indices.Meta.Rank() - 1
+	begin, count, first := 0, r.indices.Meta.Shape[last], []int{bag}
+	if r.offsets.IsGiven() {
+		begin = int(r.offset(w.mem, bag))
+		end := count
+		if bag+1 < r.offsets.Meta.Shape[0] {
+			end = int(r.offset(w.mem, bag+1))
+		}
+		first, count = nil, end-begin
+	}
+	address := func(b *kit.Buffer) (unsafe.Pointer, int) {
+		if !b.IsGiven() {
+			return nil, 0
+		}
+		step, p := kit.StepAt(b.Meta, last), b.Address(w.mem)
+		for d, i := range first {
+			p = unsafe.Add(p, i*kit.StepAt(b.Meta, d))
+		}
+		return unsafe.Add(p, begin*step), step
+	}
+	indices, indexStep := address(&r.indices)
+	scales, scaleStep := address(&r.scales)
+	out, outStep := r.out.Address(w.mem), kit.StepAt(r.out.Meta, 1)
+	for column := 0; column == 0 || column < r.out.Meta.Shape[1]; column += bagColumns {
+		columns := min(r.out.Meta.Shape[1]-column, bagColumns)
+		sums, kept := w.sums[:columns], 0
+		clear(sums)
+		for done := 0; done < count; done += bagIndexBlock {
+			n := min(count-done, bagIndexBlock)
+			r.loadIndices(unsafe.Pointer(&w.indices[0]), unsafe.Add(indices, done*indexStep), 8, indexStep, n)
+			if scales != nil {
+				r.loadScales(unsafe.Pointer(&w.scales[0]), unsafe.Add(scales, done*scaleStep), r.dtype.Size(), scaleStep, n)
+			}
+			added, err := r.addRows(w, column, columns, n, kept, scales != nil)
+			if err != nil {
+				return err
+			}
+			kept += added
+		}
+		if r.mode == bagMean && kept > 0 {
+			for j, x := range sums {
+				sums[j] = x / T(kept)
+			}
+		}
+		to := unsafe.Add(out, bag*kit.StepAt(r.out.Meta, 0)+column*outStep)
+		r.store(to, unsafe.Pointer(&w.sums[0]), outStep, r.dtype.Size(), columns)
+	}
+	return nil
+}
+
+// addRows adds the rows of the first n of the worker's indices to its sums, for some columns. kept is the number of
+// rows added before. It returns the number of rows, without padding.
+func (r *bagReducer[T]) addRows(w *bagWorker[T], column, columns, n, kept int, scaled bool) (added int, err error) {
+	m := r.weight.Meta
+	for k, index := range w.indices[:n] {
+		if err := checkRow(index, m.Shape[0]); err != nil {
+			return 0, err
+		}
+		if index == r.padding {
+			continue
+		}
+		if w.work += columns; w.work > bagChunk {
+			w.work = 0
+			w.mem.CheckContext()
+		}
+		from := unsafe.Add(r.weight.Address(w.mem), int(index)*kit.StepAt(m, 0)+column*kit.StepAt(m, 1))
+		row, sums := w.row[:columns], w.sums[:columns]
+		if columns > 0 {
+			r.loadRow(unsafe.Pointer(&row[0]), from, r.dtype.Size(), kit.StepAt(m, 1), columns)
+		}
+		switch {
+		case r.mode == bagMax && kept+added == 0:
+			copy(sums, row)
+		case r.mode == bagMax:
+			for j, x := range row {
+				if x > sums[j] {
+					sums[j] = x
+				}
+			}
+		case scaled:
+			for j, x := range row {
+				sums[j] += T(w.scales[k] * x) // the conversion prevents a fused product and sum
+			}
+		default:
+			for j, x := range row {
+				sums[j] += x
+			}
+		}
+		added++
+	}
+	return added, nil
+}

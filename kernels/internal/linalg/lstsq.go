@@ -1,0 +1,321 @@
+package linalg
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// A least-squares solution X minimizes the Frobenius norm of A X - B. If A has dependent columns, there are many
+// solutions; the columns of the minimum-norm solution have the least norm. The drivers are named after LAPACK's
+// functions: gels (QR without pivoting, for A of full rank), gelsy (QR with column pivoting), and gelsd and gelss
+// (singular values).
+
+type lstsqAttrs struct {
+	Rcond  *float64 `attr:"rcond" default:"none" doc:"singular values up to this part of the greatest one are 0 (gelsd, gelss); 1/rcond bounds the condition number of the independent columns (gelsy); default: the greater size of A times the precision of the dtype"`
+	Driver string   `attr:"driver" default:"gelsy" oneof:"gels|gelsy|gelsd|gelss" doc:"gels: QR, for matrices of full rank; gelsy: QR with column pivoting; gelsd, gelss: singular values"`
+}
+
+// Lstsq is linalg_lstsq.
+var Lstsq = matrixOp(graph.SchemaOf[lstsqAttrs](), graph.Semantics{Name: "linalg_lstsq",
+	Doc: "Returns `solution`, the matrices X that minimize the norm of self X - `b`; among several it has the least " +
+		"norm. `b` is a matrix, or a vector if it has one dimension less than self. The solution is then a vector, too, " +
+		"unless the sizes of the batch differ. `rank` is the rank that the `driver` finds with the threshold `rcond`, and " +
+		"empty with gels. `residuals` are the sums of the squared magnitudes of the columns of self X - `b`; they are " +
+		"empty with gelsy and unless self has more rows than columns. `singular_values` are those of self with gelsd and " +
+		"gelss, else empty.",
+	Params: []graph.Param{kit.Self, {Name: "b"}}, Outputs: []string{"solution", "residuals", "rank", "singular_values"},
+	Infer: inferLstsq,
+	Examples: []graph.Example{kit.Example(nil, tallExample, kit.F32(2, 4, 2)),
+		kit.Example(graph.Attrs{"driver": "gels"}, tallExample, kit.F32(2, 4)),
+		kit.Example(graph.Attrs{"driver": "gelsd"}, tallExample, kit.F32(2, 4, 2)),
+		kit.Example(graph.Attrs{"driver": "gelss", "rcond": 0.1}, wideExample, tensor.New(tensor.Float64, 3, 2)),
+		kit.Example(graph.Attrs{"driver": "gels"}, complexExample, tensor.New(tensor.Complex128, 3))},
+}, algorithm{float: leastSquares[float64], complex: leastSquares[complex128],
+	memory: func(in, out int) int { return 8*in + 2*out },
+	ranks: func(c *graph.Call) (in, out []int) {
+		ofB, ofSolution, ofRank := 2, 2, 0
+		if c.Type(1).Rank() < c.Type(0).Rank() {
+			ofB = 1
+		}
+		if hasVector(c) {
+			ofSolution = 1
+		}
+		if kit.Attrs[lstsqAttrs](c).Driver == "gels" {
+			ofRank = 1 // an empty vector
+		}
+		return []int{2, ofB}, []int{ofSolution, 1, ofRank, 1}
+	}})
+
+// findsSingularValues reports whether a driver computes singular values.
+func findsSingularValues(driver string) bool { return driver == "gelsd" || driver == "gelss" }
+
+func inferLstsq(c *graph.Call) ([]graph.Result, error) {
+	a, driver := c.Type(0), kit.Attrs[lstsqAttrs](c).Driver
+	bShape, err := lstsqRhs(a, c.Type(1))
+	if err != nil {
+		return nil, err
+	}
+	n := a.Rank()
+	rows, cols, columnsOfB := a.Shape[n-2], a.Shape[n-1], bShape[n-1]
+	batch, err := tensor.BroadcastSizes(lead(a), bShape[:n-2])
+	if err != nil {
+		return nil, err
+	}
+	// LAPACK overwrites b, which has the greater size of A as its rows, with the solution.
+	x, err := columnMajor(a.DType, withBatch(batch, rows.Max(cols), columnsOfB)...)
+	if err != nil {
+		return nil, err
+	}
+	x.Shape = withBatch(batch, cols, columnsOfB)
+	if hasVector(c) {
+		x.Shape, x.Strides = x.Shape[:n-1], x.Strides[:n-1]
+	}
+	real := a.DType.ToReal()
+	residuals, values, rank := emptyVector(real), emptyVector(real), emptyVector(tensor.Int64)
+	if driver != "gelsy" && rows.Gt(cols).Holds() {
+		residuals = tensor.NewType(real, withBatch(batch, columnsOfB)...)
+	}
+	if driver != "gels" {
+		rank = tensor.NewType(tensor.Int64, batch...)
+	}
+	if findsSingularValues(driver) {
+		values = tensor.NewType(real, withBatch(batch, rows.Min(cols))...)
+	}
+	return c.All(x, residuals, rank, values), nil
+}
+
+// lstsqRhs returns the shape of b as a batch of matrices. It returns PyTorch's error if the operands do not match.
+func lstsqRhs(a, b tensor.Type) ([]sym.Int, error) {
+	const name = "torch.linalg.lstsq: "
+	n := a.Rank()
+	switch {
+	case n < 2:
+		return nil, errors.New(name + "input must have at least 2 dimensions.")
+	case b.Rank() < 1:
+		return nil, errors.New(name + "other must have at least 1 dimension.")
+	case a.DType != b.DType:
+		return nil, fmt.Errorf(name+"Expected input and other to have the same dtype, but got input's dtype %s and other's "+
+			"dtype %s", kit.CppName(a.DType), kit.CppName(b.DType))
+	case b.Rank() > n || b.Rank() < n-1:
+		return nil, errors.New(name + "input.dim() must be greater or equal to other.dim() and (input.dim() - " +
+			"other.dim()) <= 1")
+	}
+	shape, size := slices.Clone(b.Shape), "other.size(-2)"
+	if b.Rank() < n {
+		shape, size = append(shape, sym.Of(1)), "other.size(-1)"
+	}
+	if a.Shape[n-2].Ne(shape[n-2]).Holds() {
+		return nil, errors.New(name + "input.size(-2) should match " + size)
+	}
+	if a.DType.IsIntegral(true) || a.DType.IsReducedFloat() {
+		return nil, errors.New("This function doesn't handle types other than float and double")
+	}
+	return shape, nil
+}
+
+// leastSquares computes the results of linalg_lstsq.
+func leastSquares[T number](t *task[T]) error {
+	attrs, x := kit.Attrs[lstsqAttrs](t.call), t.out[0]
+	a, b := t.in[0], t.copyOf(t.in[1], false)
+	original := t.copyOf(a, false)
+	failed := func(code int) error {
+		return fmt.Errorf("torch.linalg.lstsq: %sThe least squares solution could not be computed because the input matrix "+
+			"does not have full rank (error code: %d).", t.errorPrefix(), code)
+	}
+	rank := 0
+	precision := 0x1p-52
+	if t.call.Meta(0).DType.ToReal() == tensor.Float32 {
+		precision = 0x1p-23
+	}
+	rcond := precision * float64(max(a.rows, a.cols))
+	if attrs.Rcond != nil {
+		rcond = *attrs.Rcond
+	}
+	isFinite := t.isFinite(a)
+	switch {
+	case !isFinite && findsSingularValues(attrs.Driver):
+		return failed(min(a.rows, a.cols) - 1)
+	case !isFinite:
+		rank = 1
+		for i := range x.elements {
+			x.elements[i] = t.of(math.NaN(), math.NaN())
+		}
+	case attrs.Driver == "gels":
+		if dependent := t.solveFullRank(a, b, x); dependent > 0 {
+			return failed(dependent)
+		}
+	case attrs.Driver == "gelsy":
+		rank = t.solvePivoted(a, b, x, rcond)
+	default:
+		if attrs.Driver == "gelsd" && (rcond <= 0 || rcond >= 1) || attrs.Driver == "gelss" && rcond < 0 {
+			rcond = precision
+		}
+		var values []float64
+		values, rank = t.solveBySVD(a, b, x, rcond)
+		t.setReals(3, values)
+	}
+	for j := range t.out[1].rows {
+		t.out[1].set(j, 0, t.of(t.residual(original, x.column(j), t.in[1].column(j)), 0))
+	}
+	if attrs.Driver != "gels" {
+		t.setInfo(2, rank)
+	}
+	return nil
+}
+
+// residual returns the square of the norm of a x - b. It overwrites b.
+func (s *solver[T]) residual(a matrix[T], x, b []T) float64 {
+	for j, factor := range x {
+		s.addScaled(-factor, a.column(j), b)
+		s.countWork(a.rows)
+	}
+	norm := s.norm(b)
+	return float64(norm * norm)
+}
+
+// solveFullRank sets x to the minimum-norm solution of a x = b. a has full rank and is overwritten, as is b. The result
+// is the number, from 1, of the first diagonal element of the triangular factor that is 0, or 0 if there is none. If a
+// has only zeros, x is 0.
+func (s *solver[T]) solveFullRank(a, b, x matrix[T]) (dependent int) {
+	if s.norm(a.elements) == 0 {
+		return 0
+	}
+	if a.rows < a.cols {
+		return s.solveWide(s.copyOf(a, true), b, x)
+	}
+	tau := s.make(a.cols, 1).elements
+	s.qr(a, tau)
+	if k := firstZero(a); k > 0 {
+		return k
+	}
+	// a = Q R, hence x = R^-1 Q^H b.
+	s.multiplyQ(a, tau, b, true)
+	for j := range x.cols {
+		copy(x.column(j), b.column(j))
+	}
+	s.solveTriangular(a.leading(a.cols), x, true, false)
+	return 0
+}
+
+// solveWide sets x to the minimum-norm solution of a x = b, where a has no more rows than columns. adjoint is the
+// adjoint of a, and is overwritten. The first rows of b, as many as a has, are read. The result is that of
+// solveFullRank.
+func (s *solver[T]) solveWide(adjoint, b, x matrix[T]) (dependent int) {
+	rank := adjoint.cols
+	tau := s.make(rank, 1).elements
+	s.qr(adjoint, tau)
+	if k := firstZero(adjoint); k > 0 {
+		return k
+	}
+	// a = R^H Q^H, hence x = Q y with R^H y = b.
+	lower := s.make(rank, rank)
+	for j := range rank {
+		for i := range j + 1 {
+			lower.set(j, i, s.conj(adjoint.at(i, j)))
+		}
+		s.countWork(rank)
+	}
+	y := s.make(rank, x.cols)
+	for j := range x.cols {
+		copy(y.column(j), b.column(j)[:rank])
+	}
+	s.solveTriangular(lower, y, false, false)
+	for j := range x.cols {
+		clear(x.column(j))
+		copy(x.column(j), y.column(j))
+	}
+	s.multiplyQ(adjoint, tau, x, false)
+	return 0
+}
+
+// firstZero returns the number, from 1, of the first diagonal element of a that is 0, or 0 if there is none.
+func firstZero[T number](a matrix[T]) int {
+	for i := range min(a.rows, a.cols) {
+		if a.at(i, i) == 0 {
+			return i + 1
+		}
+	}
+	return 0
+}
+
+// solvePivoted sets x to the minimum-norm solution of a x = b, and returns the rank of a. The columns of a are permuted
+// such that a P = Q R with a descending diagonal of R. The rank is the greatest number of leading rows and columns of R
+// with a condition number of at most 1/rcond; the rows of R after them count as 0. a and b are overwritten.
+func (s *solver[T]) solvePivoted(a, b, x matrix[T], rcond float64) (rank int) {
+	least := min(a.rows, a.cols)
+	tau, columns := s.make(least, 1).elements, make([]int, a.cols)
+	s.qrPivoted(a, tau, columns)
+	if least == 0 || a.at(0, 0) == 0 {
+		return 0
+	}
+	// The condition number of the leading k rows and columns does not decrease with k.
+	rank = 1
+	for above := least + 1; above-rank > 1; {
+		if k := (rank + above) / 2; s.isWellConditioned(a, k, rcond) {
+			rank = k
+		} else {
+			above = k
+		}
+	}
+	s.multiplyQ(a, tau, b, true)
+	adjoint := s.make(a.cols, rank) // of the first rows of R
+	for i := range rank {
+		for j := i; j < a.cols; j++ {
+			adjoint.set(j, i, s.conj(a.at(i, j)))
+		}
+		s.countWork(a.cols)
+	}
+	permuted := s.make(x.rows, x.cols)
+	s.solveWide(adjoint, b, permuted)
+	for j := range x.cols {
+		for i, v := range permuted.column(j) {
+			x.set(columns[i], j, v)
+		}
+	}
+	return rank
+}
+
+// isWellConditioned reports whether the condition number of the leading k rows and columns of the upper triangle of r
+// is at most 1/rcond.
+func (s *solver[T]) isWellConditioned(r matrix[T], k int, rcond float64) bool {
+	free := s.memory
+	defer func() { s.memory = free }()
+	block := s.make(k, k)
+	for j := range k {
+		copy(block.column(j), r.column(j)[:j+1])
+	}
+	values := s.svd(block, s.make(k, k), s.make(k, k))
+	return values[0]*rcond <= values[k-1]
+}
+
+// solveBySVD sets x to the minimum-norm solution of a x = b, and returns the singular values and the rank of a.
+// Singular values up to rcond times the greatest one count as 0. a is overwritten.
+func (s *solver[T]) solveBySVD(a, b, x matrix[T], rcond float64) (values []float64, rank int) {
+	least := min(a.rows, a.cols)
+	u, v := s.make(a.rows, least), s.make(a.cols, least)
+	if a.rows < a.cols {
+		values = s.svd(s.copyOf(a, true), v, u)
+	} else {
+		values = s.svd(a, u, v)
+	}
+	for rank < least && values[rank] > rcond*values[0] {
+		rank++
+	}
+	// x is the sum over k < rank of v_k (u_k^H b) / values[k].
+	for j := range x.cols {
+		for k := range rank {
+			factor := s.dot(u.column(k), b.column(j))
+			factor = s.of(s.re(factor)/values[k], s.im(factor)/values[k])
+			s.addScaled(factor, v.column(k), x.column(j))
+			s.countWork(a.rows + a.cols)
+		}
+	}
+	return values, rank
+}
