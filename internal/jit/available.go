@@ -10,7 +10,8 @@ import (
 )
 
 // Available returns nil if machine code can be generated and called, and otherwise an error with the reason.
-// GRAPHRUN_JIT=off disables machine code. The result does not change while the process runs.
+// GRAPHRUN_JIT=off disables machine code; GRAPHRUN_JIT=on enables it under the race detector. The result does not
+// change while the process runs.
 func Available() error { return availability() }
 
 // availability computes the result of Available once.
@@ -31,6 +32,5 @@ var availability = sync.OnceValue(func() error {
 	return probeCall()
 })
 
-// probeCall maps and calls a function that returns at once. Its error is the reason for unavailable executable
-// memory.
+// probeCall maps and calls a function that returns at once. It returns an error if no executable memory is available.
 func probeCall() error { return newFunc("probe", returnCode).Call(new(Args)) }

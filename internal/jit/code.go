@@ -5,6 +5,6 @@ package jit
 // supported reports whether this build can call machine code.
 const supported = true
 
-// call calls the code at an address with Args. Args and the memory that it points to escape to the heap, because stacks
-// move.
+// call calls the code at an address with Args. It has no go:noescape directive, so Args and the memory that it points
+// to are on the heap: stacks move.
 func call(entry uintptr, args *Args)

@@ -31,18 +31,18 @@ const cleanBytes = 32 << 10
 // same virtual or physical addresses before.
 func synchronize(memory []byte) error {
 	for len(memory) > 0 {
-		n := min(len(memory), cleanBytes)
-		cleanCaches(unsafe.Pointer(unsafe.SliceData(memory)), n)
-		memory = memory[n:]
+		size := min(len(memory), cleanBytes)
+		cleanCaches(unsafe.Pointer(unsafe.SliceData(memory)), size)
+		memory = memory[size:]
 	}
 	return synchronizeCores()
 }
 
-// cleanCaches writes n bytes from the data cache to the point of unification and invalidates them in the instruction
-// caches. n is positive.
+// cleanCaches writes size bytes at an address from the data cache to the point of unification, and invalidates them in
+// the instruction caches. size is positive.
 //
 //go:noescape
-func cleanCaches(from unsafe.Pointer, n int)
+func cleanCaches(address unsafe.Pointer, size int)
 
 // everyCallSynchronizes is true if the operating system cannot synchronize all cores when code is mapped. Each call
 // then synchronizes the core that executes it.

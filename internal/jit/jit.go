@@ -32,13 +32,13 @@ import (
 // MaxOperands is the maximum number of operands of a call.
 const MaxOperands = 24
 
-// spillSlots is the number of 512-bit vectors in the spill area.
+// spillSlots is the number of 512-bit vectors in Args.Spill.
 const spillSlots = 36
 
-// Args holds the arguments of a call. The offsets of the fields are constants of this package. Sizes are arguments,
-// not constants of the code, so that programs for different sizes share code. Pointers point to the first element of
-// an operand, in the heap or in memory outside of Go; Args keeps the operand alive. An Args is for one goroutine at
-// a time, and is reused between calls.
+// Args holds the arguments of a call. Generated code accesses them at the offsets below. Sizes are arguments, not
+// constants of the code, so that programs for different sizes share code. A loop computes rows of elements; a generator
+// may give the fields N, Step and Row another meaning. Pointers point to the heap or to memory outside of Go; Args
+// keeps the operands alive. An Args is for one goroutine at a time, and is reused between calls.
 type Args struct {
 	N    int // number of elements in a row
 	Rows int // number of rows
@@ -47,7 +47,8 @@ type Args struct {
 	Step [MaxOperands]int            // bytes between elements, if the distance is not a constant of the code
 	Row  [MaxOperands]int            // bytes between rows
 
-	// Spill is scratch memory of the code: SpillBytes bytes at (address of Args + OffsetSpill + 63) &^ 63.
+	// Spill is scratch memory of the code: SpillBytes bytes at (address of Args + OffsetSpill + 63) &^ 63, a multiple of
+	// 64. Args is aligned to 8 bytes, so at most 56 bytes before this address are unused.
 	Spill [spillSlots*64 + 56]byte
 }
 
@@ -65,7 +66,7 @@ const (
 // Code is machine code, its listing, and a bound on its work.
 type Code struct {
 	Bytes   []byte
-	Listing string // the code in the syntax of its assembler, if requested
+	Listing string // the code in the syntax of its assembler, or "" if no listing was requested
 	Work    Work   // zero if callers limit the duration of calls in another way
 }
 
@@ -77,26 +78,27 @@ type Assembler interface {
 	Listing() string
 }
 
-// Finish returns the assembled code.
+// Finish returns the assembled code, without Work.
 func Finish(a Assembler) (Code, error) {
-	text := a.Listing()
+	listing := a.Listing()
 	code, err := a.Finish()
-	return Code{Bytes: code, Listing: text}, err
+	return Code{Bytes: code, Listing: listing}, err
 }
 
-// Work is an upper bound on the instructions that a loop executes. Callers use it to limit the time of a call.
+// Work is an upper bound on the instructions that a loop executes. Callers use it to limit the time of a call. A row is
+// computed in iterations of IterationElements elements. The remaining elements are its tail.
 type Work struct {
-	Row           int // per row, without its elements
-	Iteration     int // per iteration of IterationElements elements
-	TailIteration int // per iteration of at most TailElements remaining elements
+	Row           int // instructions per row, without its elements
+	Iteration     int // instructions per iteration of IterationElements elements
+	TailIteration int // instructions per iteration of at most TailElements elements of the tail
 
 	IterationElements, TailElements int
 }
 
-// RowInstructions returns the number of instructions for a row of n elements. w must not be zero.
+// RowInstructions returns the maximum number of instructions for a row of n elements. w must not be zero.
 func (w Work) RowInstructions(n int) int {
-	left := n % w.IterationElements
-	return w.Row + n/w.IterationElements*w.Iteration + (left+w.TailElements-1)/w.TailElements*w.TailIteration
+	tail := n % w.IterationElements
+	return w.Row + n/w.IterationElements*w.Iteration + (tail+w.TailElements-1)/w.TailElements*w.TailIteration
 }
 
 // Func is a function in machine code. It is safe for concurrent use.
@@ -116,16 +118,16 @@ func newFunc(name string, code []byte) *Func {
 	return f
 }
 
-// Name returns the key of the function, which profilers show.
+// Name returns the key of the function (see [Lookup]), which profilers show.
 func (f *Func) Name() string { return f.name }
 
 // Work returns a bound on the instructions of a call, if the generator gave one.
 func (f *Func) Work() Work { return f.work }
 
-// Generate generates the code again, with a listing if withListing is true.
+// Generate generates the code again, with a listing if withListing is true. f keeps its code.
 func (f *Func) Generate(withListing bool) (Code, error) { return f.generate(withListing) }
 
-// Listing generates the code again and returns it in the syntax of its assembler.
+// Listing generates the code again and returns its listing, or the text of the error.
 func (f *Func) Listing() string {
 	code, err := f.Generate(true)
 	if err != nil {
@@ -149,7 +151,7 @@ func (f *Func) Call(args *Args) error {
 	return nil
 }
 
-// link maps all pending functions.
+// link is [Link] with the name of f in its error.
 func (f *Func) link() error {
 	if err := Link(); err != nil {
 		return fmt.Errorf("%s: %w", f.name, err)

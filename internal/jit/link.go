@@ -53,12 +53,12 @@ func Link() error {
 // paddedSize returns the size of a function's code, rounded up to codeAlign.
 func paddedSize(f *Func) int { return (len(f.code) + codeAlign - 1) &^ (codeAlign - 1) }
 
-// mapFuncs copies code to new memory and makes it executable.
+// mapFuncs copies the code of functions to new memory of the given size and makes it executable.
 func mapFuncs(funcs []*Func, size int) error {
-	memory, err := mapExecutable(size, func(to []byte) {
+	memory, err := mapExecutable(size, func(rest []byte) {
 		for _, fn := range funcs {
-			copy(to, fn.code)
-			to = to[paddedSize(fn):]
+			copy(rest, fn.code)
+			rest = rest[paddedSize(fn):]
 		}
 	})
 	if err != nil {
@@ -69,10 +69,10 @@ func mapFuncs(funcs []*Func, size int) error {
 	address := uintptr(unsafe.Pointer(unsafe.SliceData(memory)))
 	for _, fn := range funcs {
 		reportToPerf(address, len(fn.code), fn.name)
-		size := paddedSize(fn)
+		padded := paddedSize(fn) // before code is cleared
 		fn.code, fn.mapping = nil, mapped
 		fn.entry.Store(address)
-		address += uintptr(size)
+		address += uintptr(padded)
 	}
 	return nil
 }

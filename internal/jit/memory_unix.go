@@ -4,7 +4,7 @@ package jit
 
 import "golang.org/x/sys/unix"
 
-// mapExecutable maps memory, fills it, and makes it executable and read-only.
+// mapExecutable maps memory, fills it by a call of fill, and makes it executable and read-only.
 func mapExecutable(size int, fill func([]byte)) ([]byte, error) {
 	memory, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {

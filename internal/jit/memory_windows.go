@@ -10,7 +10,7 @@ import (
 
 var flushInstructionCache = windows.NewLazySystemDLL("kernel32.dll").NewProc("FlushInstructionCache")
 
-// mapExecutable maps memory, fills it, and makes it executable and read-only.
+// mapExecutable maps memory, fills it by a call of fill, and makes it executable and read-only.
 func mapExecutable(size int, fill func([]byte)) ([]byte, error) {
 	address, err := windows.VirtualAlloc(0, uintptr(size), windows.MEM_COMMIT|windows.MEM_RESERVE, windows.PAGE_READWRITE)
 	if err != nil {
@@ -21,13 +21,13 @@ func mapExecutable(size int, fill func([]byte)) ([]byte, error) {
 	fill(memory)
 	err = synchronize(memory)
 	if err == nil {
-		var before uint32
-		err = windows.VirtualProtect(address, uintptr(size), windows.PAGE_EXECUTE_READ, &before)
+		var oldProtection uint32
+		err = windows.VirtualProtect(address, uintptr(size), windows.PAGE_EXECUTE_READ, &oldProtection)
 	}
 	if err == nil {
-		done, _, failed := flushInstructionCache.Call(uintptr(windows.CurrentProcess()), address, uintptr(size))
-		if done == 0 {
-			err = failed
+		flushed, _, flushErr := flushInstructionCache.Call(uintptr(windows.CurrentProcess()), address, uintptr(size))
+		if flushed == 0 { // 0 is a failure
+			err = flushErr
 		}
 	}
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 )
 
 // perfMap returns the file from which the profiler perf reads names of functions. It is nil unless GRAPHRUN_PERFMAP
-// is set.
+// is set and the file can be created.
 var perfMap = sync.OnceValue(func() *os.File {
 	if os.Getenv("GRAPHRUN_PERFMAP") == "" {
 		return nil
@@ -22,8 +22,8 @@ var perfMap = sync.OnceValue(func() *os.File {
 })
 
 // reportToPerf adds the address, size and name of a function to perf's file, if there is one.
-func reportToPerf(at uintptr, size int, name string) {
-	if f := perfMap(); f != nil {
-		fmt.Fprintf(f, "%x %x graphrun:%s\n", at, size, name)
+func reportToPerf(address uintptr, size int, name string) {
+	if file := perfMap(); file != nil {
+		fmt.Fprintf(file, "%x %x graphrun:%s\n", address, size, name)
 	}
 }

@@ -75,11 +75,11 @@ func Operands(iteration *iter.Iterator, rng *rand.Rand) [][]byte {
 	for i := range iteration.Operands() {
 		meta := iteration.Meta(i)
 		mem := make([]byte, meta.Extent()*meta.DType.Size())
-		real := meta.DType.ToReal() // a complex element is two real ones
-		for start := 0; i >= iteration.NumOutputs() && start < len(mem); start += real.Size() {
+		realDType := meta.DType.ToReal() // a complex element is two real ones
+		for start := 0; i >= iteration.NumOutputs() && start < len(mem); start += realDType.Size() {
 			var element [8]byte
-			binary.LittleEndian.PutUint64(element[:], randomBits(rng, real))
-			copy(mem[start:start+real.Size()], element[:])
+			binary.LittleEndian.PutUint64(element[:], randomBits(rng, realDType))
+			copy(mem[start:start+realDType.Size()], element[:])
 		}
 		list = append(list, mem)
 	}
@@ -212,9 +212,9 @@ func compareElement(code *expr.Code, iteration *iter.Iterator, mem [][]byte, ind
 		in = append(in, number(i))
 	}
 	for output, want := range code.Eval(in...) {
-		real := code.Out[output].DType.ToReal()
+		realDType := code.Out[output].DType.ToReal()
 		diff.Results++
-		if got := number(output); !sameBits(real, got.Re, want.Re) || !sameBits(real, got.Im, want.Im) {
+		if got := number(output); !sameBits(realDType, got.Re, want.Re) || !sameBits(realDType, got.Im, want.Im) {
 			if diff.Differ++; diff.Differ == 1 {
 				diff.First = fmt.Sprintf("element %v of output %d: %x instead of %x for %x", index, output,
 					got, want, in)

@@ -15,16 +15,16 @@ type allocator struct {
 	values       []Value
 	registerFile *File
 
-	uses        []int32               // the positions in the list at which values are used, grouped by value
-	nextUse     []int32               // by Virt: index of its next use in field uses
-	usesEnd     []int32               // by Virt: end of its group in uses
+	uses        []int32               // positions in the list at which values are used: those of each value are adjacent
+	nextUse     []int32               // by Virt: index in uses of its next use
+	usesEnd     []int32               // by Virt: end of its positions in uses
 	registerOf  []int8                // by Virt: its current register, or -1
 	spillSlot   []int16               // by Virt: the slot in which it is spilled, or -1
 	owner       [numClasses][32]Virt  // by class and register: the value in the register, or 0
 	pinned      [numClasses]uint32    // by class: bit set of the registers that the current instruction uses
 	freeSlots   []int16               // free slots below Slots
 	slotsToFree []int16               // slots without further uses; they are free from the next instruction on
-	slots       [numClasses][]*Reload // by class and slot: the load from the slot
+	slots       [numClasses][]*Reload // by class and slot: the load from the slot; see slotReload
 	position    int32                 // position of the current instruction; -1 before the list
 	args        []Operand             // memory of the operands of all instructions in Out
 }
@@ -32,8 +32,8 @@ type allocator struct {
 // allocators pools allocators to reuse their memory.
 var allocators sync.Pool
 
-// Run assigns registers to a list of instructions. The result is incomplete if it has an error or if its cost reaches
-// Policy.Limit. values[v] describes virtual register v.
+// Run assigns registers to a list of instructions. values[v] describes virtual register v. The result is incomplete if
+// it has an error or if its cost reaches policy.Limit. If Verify is set, Run panics if the result is wrong.
 func Run(values []Value, registerFile *File, list []Inst, policy Policy) *Result {
 	alloc := newAllocator(len(values), len(list))
 	alloc.values, alloc.registerFile, alloc.Policy, alloc.Slots = values, registerFile, policy, registerFile.ReservedSlots
@@ -43,7 +43,7 @@ func Run(values []Value, registerFile *File, list []Inst, policy Policy) *Result
 	alloc.findUses(list)
 	alloc.position = -1
 	for _, virt := range policy.Preload {
-		if values[virt].Reload != nil && !values[virt].Constant {
+		if values[virt].Reload != nil && !values[virt].Constant { // any list can load constants
 			alloc.preload(virt)
 		}
 	}
@@ -72,12 +72,13 @@ func (r *Result) Free() {
 	allocators.Put(alloc)
 }
 
-// newAllocator returns an empty allocator for a list of the given length on the given number of values.
-func newAllocator(values, length int) *allocator {
+// newAllocator returns an empty allocator for a list with the given number of instructions on the given number of
+// values.
+func newAllocator(values, instructions int) *allocator {
 	alloc, _ := allocators.Get().(*allocator)
 	if alloc == nil {
 		alloc = new(allocator)
-		alloc.Out, alloc.args = make([]Out, 0, length+length/4), make([]Operand, 0, 4*length)
+		alloc.Out, alloc.args = make([]Out, 0, instructions+instructions/4), make([]Operand, 0, 4*instructions)
 	} else {
 		old := *alloc
 		*alloc = allocator{uses: old.uses, nextUse: old.nextUse, usesEnd: old.usesEnd, registerOf: old.registerOf,
@@ -95,20 +96,21 @@ func newAllocator(values, length int) *allocator {
 	return alloc
 }
 
-// reuse returns a slice of n elements with arbitrary contents. It reuses the memory of s if s is large enough.
-func reuse[T any](s []T, n int) []T {
-	if cap(s) < n {
+// reuse returns a slice of n elements with arbitrary contents. It reuses the memory of old if that is large enough.
+func reuse[T any](old []T, n int) []T {
+	if cap(old) < n {
 		return make([]T, n)
 	}
-	return s[:n]
+	return old[:n]
 }
 
-// findUses sets a.uses: the positions in the list at which each value is used.
+// findUses sets uses, nextUse and usesEnd for a list.
 func (a *allocator) findUses(list []Inst) {
 	for k := range list {
 		list[k].eachUse(func(virt Virt) { a.usesEnd[virt]++ })
 	}
-	// A counting sort: usesEnd has the number of uses, then the begin of the group, and finally its end.
+	// A counting sort: usesEnd[v] is the number of uses of v, then the begin of its positions in uses, and finally the
+	// end.
 	total := int32(0)
 	for v := range a.usesEnd {
 		a.nextUse[v] = total
@@ -128,7 +130,7 @@ func (a *allocator) findUses(list []Inst) {
 func (a *allocator) preload(virt Virt) {
 	a.pinned = [numClasses]uint32{}
 	if reg := a.registerFile.Permanent[virt]; reg >= 0 {
-		a.load(a.values[virt].Reload, a.register(virt, reg, 0), -1)
+		a.load(a.values[virt].Reload, a.register(virt, reg, 0), notInList)
 		return
 	}
 	reg := a.registerFor(virt)
@@ -163,17 +165,20 @@ func (a *allocator) accumulator(virt Virt, bytes uint8) Operand {
 	return Operand{Kind: Accumulator, Class: value.Class, Bytes: bytes, Acc: value.Acc}
 }
 
-// emit adds an instruction.
+// notInList is Out.From for loads, saves and copies that no instruction of the list requires.
+const notInList = -1
+
+// emit adds an instruction with operands to Out.
 func (a *allocator) emit(out Out, args ...Operand) {
-	at := len(a.args)
+	start := len(a.args)
 	a.args = append(a.args, args...)
-	out.Args = a.args[at:len(a.args):len(a.args)]
+	out.Args = a.args[start:len(a.args):len(a.args)]
 	a.Out = append(a.Out, out)
 	a.Length++
 }
 
-// load adds a load to dst. It records an error if reload is nil. position is the position of the Move instruction that
-// the load replaces, or -1.
+// load adds a load to dst. It records an error if reload is nil. position is that of the Move instruction that the load
+// replaces, or notInList.
 func (a *allocator) load(reload *Reload, dst Operand, position int32) {
 	if reload == nil {
 		a.fail(errLocation)
@@ -184,11 +189,12 @@ func (a *allocator) load(reload *Reload, dst Operand, position int32) {
 
 // save adds a store of a value from its register to a slot.
 func (a *allocator) save(virt Virt, reg int8, slot int16) {
-	a.emit(Out{Kind: Save, From: -1}, a.register(virt, reg, 0), Operand{Kind: Memory,
+	// The memory operand of a slot is the same for all classes.
+	a.emit(Out{Kind: Save, From: notInList}, a.register(virt, reg, 0), Operand{Kind: Memory,
 		Mem: &a.slotReload(Vectors, slot).Mem})
 }
 
-// copy adds a copy. position is the position of the Move instruction that the copy replaces, or -1.
+// copy adds a copy. position is that of the Move instruction that the copy replaces, or notInList.
 func (a *allocator) copy(from, to Operand, position int32) {
 	a.emit(Out{Kind: Copy, From: position}, from, to)
 }
@@ -223,16 +229,16 @@ func (a *allocator) currentRegister(virt Virt) int8 {
 	return a.registerOf[virt]
 }
 
-// pin keeps the register of a value for the current instruction.
+// pin prevents the current instruction from evicting a value that is in a register.
 func (a *allocator) pin(virt Virt) {
 	if reg := a.registerOf[virt]; reg >= 0 {
 		a.pinned[a.values[virt].Class] |= 1 << reg
 	}
 }
 
-// reloadOf returns the load that restores a value to a register, or nil if the value is not in memory. Only a list
-// that runs once per row may execute the load that defines a row constant; other lists load it from its permanent
-// slot.
+// reloadOf returns the load that restores a value to a register, or nil if the value is not in memory. Only a list that
+// runs once per row may execute the load that computes a row constant (unless it is constant for all calls); other
+// lists load a row constant from its permanent slot.
 func (a *allocator) reloadOf(virt Virt) *Reload {
 	value := &a.values[virt]
 	slot := a.spillSlot[virt]
@@ -265,7 +271,7 @@ func (a *allocator) fail(err error) {
 // allocateRegister returns a free register of a class. If no register is free, it evicts the value whose next use is
 // farthest. The value is spilled if it is used again and no load can restore it.
 func (a *allocator) allocateRegister(class Class) int8 {
-	var evicted, farthest = int8(-1), int32(-1)
+	var evicted, farthest = int8(-1), int32(-1) // the register to evict, and the next use of its value
 	for candidates := a.registerFile.Pool[class] &^ a.pinned[class]; candidates != 0; candidates &= candidates - 1 {
 		reg := int8(bits.TrailingZeros32(candidates))
 		owner := a.owner[class][reg]
@@ -274,7 +280,7 @@ func (a *allocator) allocateRegister(class Class) int8 {
 		}
 		next := a.nextUseOf(owner)
 		if a.PreferComputed && next < math.MaxInt32 && a.reloadOf(owner) != nil {
-			next += math.MaxInt32 / 2 // later than all uses
+			next += math.MaxInt32 / 2 // later than the next use of any value that no single load can restore
 		}
 		if next > farthest {
 			evicted, farthest = reg, next
@@ -324,9 +330,9 @@ func (a *allocator) registerFor(virt Virt) int8 {
 	reg := a.allocateRegister(a.values[virt].Class)
 	a.setOwner(virt, reg)
 	if reload != nil && !reload.Mem.Space.advancesPerIteration() {
-		a.Cost++
+		a.Cost++ // elements must be loaded anyway, but other values could have kept their register
 	}
-	a.load(reload, a.register(virt, reg, 0), -1)
+	a.load(reload, a.register(virt, reg, 0), notInList)
 	return reg
 }
 

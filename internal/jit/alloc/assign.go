@@ -9,9 +9,10 @@ import (
 // load compared with a copy.
 const memoryCost = 0.3
 
-// allocateInst assigns registers to an instruction and adds it.
+// allocateInst assigns registers to an instruction and adds it to Out.
 func (a *allocator) allocateInst(in *Inst) {
-	// A slot of the previous instruction is free only now: its own result must not be placed there.
+	// A slot that the previous instruction read, or used as temporary memory, is free only now: it must not get another
+	// value within that instruction.
 	a.freeSlots = append(a.freeSlots, a.slotsToFree...)
 	a.slotsToFree = a.slotsToFree[:0]
 	in.eachUse(a.pin)
@@ -28,15 +29,15 @@ func (a *allocator) allocateInst(in *Inst) {
 // allocateMove adds a move as a load, if its source is only in memory, or else as a copy.
 func (a *allocator) allocateMove(in *Inst) {
 	virt := in.Src[0].Virt
-	absent := a.currentRegister(virt) < 0 && a.values[virt].Acc == nil
-	acc := a.values[in.Dst].Acc != nil
+	onlyInMemory := a.currentRegister(virt) < 0 && a.values[virt].Acc == nil
+	toAccumulator := a.values[in.Dst].Acc != nil
 	switch {
-	case absent && acc:
+	case onlyInMemory && toAccumulator:
 		a.load(a.reloadOf(virt), a.accumulator(in.Dst, 0), a.position)
-	case absent:
+	case onlyInMemory:
 		reload := a.reloadOf(virt)
 		a.load(reload, a.newRegister(in.Dst), a.position)
-	case acc:
+	case toAccumulator:
 		a.copy(a.operand(in.Src[0]), a.accumulator(in.Dst, 0), a.position)
 	default:
 		from := a.operand(in.Src[0])
@@ -74,11 +75,11 @@ func (a *allocator) allocatePlain(in *Inst) {
 	} else {
 		dst = a.destination(in, in.Tied)
 	}
-	for c, n := range in.Temps {
-		for range n {
-			reg := a.allocateRegister(Class(c))
-			a.pinned[c] |= 1 << reg
-			args = append(args, Operand{Kind: Register, Class: Class(c), Reg: reg, Bytes: dst.Bytes})
+	for class, count := range in.Temps {
+		for range count {
+			reg := a.allocateRegister(Class(class))
+			a.pinned[class] |= 1 << reg
+			args = append(args, Operand{Kind: Register, Class: Class(class), Reg: reg, Bytes: dst.Bytes})
 		}
 	}
 	if in.TempSlot {
@@ -88,27 +89,27 @@ func (a *allocator) allocatePlain(in *Inst) {
 		args = append(args, mask)
 	}
 	a.emit(Out{Name: in.Name, NonTemporal: in.NonTemporal, From: a.position}, append(args, dst)...)
-	a.Length += max(1, int(in.InstructionCount)) - 1
+	a.Length += max(1, int(in.InstructionCount)) - 1 // emit has counted 1
 	a.releaseDead(in)
 }
 
-// fold tries to make source in.Fold of an instruction a memory operand. It returns the sources, which it may exchange
-// if the instruction is commutative, and the memory operand. If the source must be in a register, the operand has kind
-// Register.
+// fold tries to make source in.Fold of an instruction a memory operand. It returns the sources and the memory operand.
+// If the instruction is commutative, fold may exchange sources in.Fold and in.Fold+1. If source in.Fold must be in a
+// register, the returned operand has the kind Register and no other contents.
 func (a *allocator) fold(in *Inst) ([]Arg, Operand) {
-	folded, src := int(in.Fold), in.Src
-	if folded < 0 || !a.registerFile.FoldLoads {
+	index, src := int(in.Fold), in.Src
+	if index < 0 || !a.registerFile.FoldLoads {
 		return src, Operand{}
 	}
-	operand, ok := a.foldable(src[folded], in.BroadcastBytes)
-	if !ok && in.Commutative && src[folded].Virt != src[folded+1].Virt {
-		if operand, ok = a.foldable(src[folded+1], in.BroadcastBytes); ok {
+	operand, ok := a.foldable(src[index], in.BroadcastBytes)
+	if !ok && in.Commutative && src[index].Virt != src[index+1].Virt {
+		if operand, ok = a.foldable(src[index+1], in.BroadcastBytes); ok {
 			src = append([]Arg(nil), src...)
-			src[folded], src[folded+1] = src[folded+1], src[folded]
+			src[index], src[index+1] = src[index+1], src[index]
 		}
 	}
 	for k, source := range src { // another source with the same value needs a register
-		ok = ok && (k == folded || source.Virt != src[folded].Virt)
+		ok = ok && (k == index || source.Virt != src[index].Virt)
 	}
 	if !ok {
 		return src, Operand{}
@@ -131,7 +132,7 @@ func (a *allocator) foldable(source Arg, broadcastBytes uint8) (Operand, bool) {
 	switch {
 	case space.advancesPerIteration() && a.Masked: // a memory operand would be read without a mask
 		return Operand{}, false
-	// A register is free: one load serves this use and later uses.
+	// If a register is free, one load serves this use and later uses.
 	case usedLater && a.PreferComputed && a.hasFree(a.values[source.Virt].Class):
 		return Operand{}, false
 	// One load serves all uses of an element, or of a spilled value that varies along the row. A row constant is read
@@ -139,7 +140,7 @@ func (a *allocator) foldable(source Arg, broadcastBytes uint8) (Operand, bool) {
 	case usedLater && !a.PreferComputed && (space.advancesPerIteration() || space == Slot &&
 		!a.values[source.Virt].Invariant):
 		return Operand{}, false
-	case !space.advancesPerIteration():
+	case !space.advancesPerIteration(): // with more registers, the value would be in one
 		a.Cost += memoryCost
 	}
 	switch reload.BroadcastBytes {
@@ -161,33 +162,32 @@ func (a *allocator) hasFree(class Class) bool {
 	return false
 }
 
-// allocateForm chooses an alternative of an instruction with Forms, and adds it.
+// allocateForm chooses an alternative of an instruction with Forms, and adds it to Out.
 func (a *allocator) allocateForm(in *Inst) {
-	form, folded := a.chooseForm(in)
-	first, second := in.Src[form.Order[0]], in.Src[form.Order[1]]
-	if folded.Kind == Register {
-		folded = a.operand(first)
+	form, first := a.chooseForm(in)
+	if first.Kind == Register { // not in memory
+		first = a.operand(in.Src[form.Order[0]])
 	}
-	other := a.operand(second)
+	second := a.operand(in.Src[form.Order[1]])
 	dst := a.destination(in, in.Src[form.Tied].Virt)
-	a.emit(Out{Name: form.Name, From: a.position}, folded, other, dst)
+	a.emit(Out{Name: form.Name, From: a.position}, first, second, dst)
 	a.releaseDead(in)
 }
 
-// chooseForm chooses the form of an instruction, which determines the source that the result overwrites. It prefers the
-// destination itself (an accumulator), then a source without further uses, then a source that is not in a register.
-// Among the forms that overwrite this source, it prefers one that can read its first operand, source Order[0], from
-// memory. It returns this source as a memory operand, or an operand of kind Register if the source must be in a
-// register.
+// chooseForm chooses the form of an instruction, which determines the source that the result overwrites. It prefers to
+// overwrite the destination itself (an accumulator), then a source without further uses, then a source that is not in a
+// register. Among the forms that overwrite the chosen source, it prefers one whose first operand, source Order[0], can
+// be read from memory. chooseForm returns this first operand as a memory operand, or an operand of kind Register
+// without other contents if it must be in a register.
 func (a *allocator) chooseForm(in *Inst) (Form, Operand) {
 	isLastUse := func(virt Virt) bool {
 		return a.registerOf[virt] >= 0 && a.nextUseOf(virt) == math.MaxInt32 && a.registerFile.Permanent[in.Dst] < 0
 	}
-	absent := func(virt Virt) bool { return a.currentRegister(virt) < 0 && a.values[virt].Acc == nil }
+	isOnlyInMemory := func(virt Virt) bool { return a.currentRegister(virt) < 0 && a.values[virt].Acc == nil }
 	isDst := func(virt Virt) bool { return virt == in.Dst } // true only for accumulators
 	tied := in.Forms[0].Tied
 	if !a.chooseTied(in, &tied, isDst) && !a.chooseTied(in, &tied, isLastUse) {
-		a.chooseTied(in, &tied, absent)
+		a.chooseTied(in, &tied, isOnlyInMemory)
 	}
 	var chosen *Form
 	for k := range in.Forms {
@@ -211,22 +211,22 @@ func (a *allocator) chooseForm(in *Inst) (Form, Operand) {
 	return *chosen, Operand{}
 }
 
-// chooseTied sets tied to the index of the first source that is suitable and that some form overwrites. It reports
-// whether there is one.
+// chooseTied sets *tied to the source of the first form that overwrites a suitable source. It reports whether there is
+// one.
 func (a *allocator) chooseTied(in *Inst, tied *int8, suitable func(Virt) bool) bool {
 	for k := range in.Forms {
-		if t := in.Forms[k].Tied; suitable(in.Src[t].Virt) {
-			*tied = t
+		if candidate := in.Forms[k].Tied; suitable(in.Src[candidate].Virt) {
+			*tied = candidate
 			return true
 		}
 	}
 	return false
 }
 
-// destination returns the destination of an instruction. If tied is not 0, the instruction overwrites the register of
-// this source. The destination is this register if the old value has no further uses, or else a register into which the
-// value is copied or loaded first. If tied is 0 and the instruction reads all sources before it writes, the destination
-// may be the register of a source without further uses.
+// destination returns the destination of an instruction. If tied is not 0, the destination must hold the value tied
+// before the instruction: it is the register of tied if that value has no further uses, and otherwise another register,
+// into which destination first copies or loads tied. If tied is 0 and the instruction reads all sources before it
+// writes, the destination may be the register of a source without further uses.
 func (a *allocator) destination(in *Inst, tied Virt) Operand {
 	early := in.Early || in.Temps != [numClasses]uint8{}
 	if a.values[in.Dst].Acc != nil {
@@ -241,7 +241,6 @@ func (a *allocator) destination(in *Inst, tied Virt) Operand {
 		}
 		return a.newRegister(in.Dst)
 	}
-	// The result takes the register of the tied source, unless the old value is still needed.
 	mustCopyTied := a.registerFile.Permanent[in.Dst] >= 0 || a.nextUseOf(tied) < math.MaxInt32
 	for _, source := range in.Src { // an early instruction would overwrite this source before it reads it
 		mustCopyTied = mustCopyTied || early && source.Virt == tied
@@ -257,27 +256,27 @@ func (a *allocator) destination(in *Inst, tied Virt) Operand {
 		if reload != nil && (reload.Mem.Space == Slot || reload.Mem.Space == Constant) {
 			a.Cost += memoryCost
 		}
-		a.load(reload, dst, -1)
+		a.load(reload, dst, notInList)
 		return dst
 	}
 	from := a.operand(Arg{Virt: tied})
 	dst := a.newRegister(in.Dst)
-	a.copy(from, dst, -1)
+	a.copy(from, dst, notInList)
 	return dst
 }
 
 // accumulatorDestination is destination for an accumulator, whose register is fixed. early means that the instruction
-// may write the destination before it has read all sources. accumulatorDestination fails if the register would be
-// written before a later read of its old value.
+// may write the destination before it has read all sources. accumulatorDestination records an error if the register
+// would be written before the instruction reads its old value.
 func (a *allocator) accumulatorDestination(in *Inst, tied Virt, early bool) Operand {
-	dst, move := a.accumulator(in.Dst, 0), tied != 0 && tied != in.Dst
+	dst, mustCopyTied := a.accumulator(in.Dst, 0), tied != 0 && tied != in.Dst
 	for _, source := range in.Src {
-		if source.Virt == in.Dst && (move || early) {
+		if source.Virt == in.Dst && (mustCopyTied || early) {
 			a.fail(errAccumulator)
 		}
 	}
-	if move {
-		a.copy(a.operand(Arg{Virt: tied}), dst, -1)
+	if mustCopyTied {
+		a.copy(a.operand(Arg{Virt: tied}), dst, notInList)
 	}
 	return dst
 }
@@ -292,8 +291,8 @@ func (a *allocator) newRegister(virt Virt) Operand {
 	return a.register(virt, reg, 0)
 }
 
-// releaseDead frees the registers of values without further uses. If the instruction list runs once per row
-// (OncePerRow) and the result has a permanent slot, releaseDead saves the result there.
+// releaseDead frees the registers of the sources and the result of an instruction that have no further uses. If the
+// list runs once per row (OncePerRow) and the result has a permanent slot, releaseDead saves the result there first.
 func (a *allocator) releaseDead(in *Inst) {
 	in.eachUse(a.release)
 	if in.Dst == 0 || a.values[in.Dst].Acc != nil {

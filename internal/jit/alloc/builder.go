@@ -4,10 +4,10 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// Builder collects the instructions of a loop.
+// Builder collects the instructions of a loop over the elements of a row.
 type Builder struct {
 	Values []Value // by Virt; entry 0 is unused
-	Row    []Inst  // instructions that run once per row
+	Row    []Inst  // instructions that run once per row, before the iterations
 	Body   []Inst  // instructions that run once per iteration
 }
 
@@ -15,15 +15,16 @@ type Builder struct {
 // loop does.
 //
 //go:noinline
-func (b *Builder) New(v Value) Virt {
+func (b *Builder) New(description Value) Virt {
 	if len(b.Values) == 0 {
 		b.Values = make([]Value, 1)
 	}
-	b.Values = append(b.Values, v)
+	b.Values = append(b.Values, description)
 	return Virt(len(b.Values) - 1)
 }
 
-// Add appends an instruction to Row if all its sources are invariant, else to Body. It returns in.Dst.
+// Add appends an instruction to Row if all its sources are invariant, else to Body. It sets the fields Invariant and
+// Constant of in.Dst, and returns in.Dst.
 func (b *Builder) Add(in Inst) Virt {
 	invariant, constant := true, true
 	in.eachUse(func(virt Virt) {
@@ -35,7 +36,7 @@ func (b *Builder) Add(in Inst) Virt {
 	if in.Dst != 0 {
 		b.Values[in.Dst].Invariant, b.Values[in.Dst].Constant = invariant, constant
 	}
-	if invariant && in.Dst != 0 {
+	if invariant && in.Dst != 0 { // a store runs once per iteration
 		b.Row = append(b.Row, in)
 	} else {
 		b.Body = append(b.Body, in)
@@ -43,15 +44,15 @@ func (b *Builder) Add(in Inst) Virt {
 	return in.Dst
 }
 
-// Collect empties Body, calls the function, and returns the new Body.
-func (b *Builder) Collect(adding func()) []Inst {
+// Collect empties Body, calls add, which adds instructions, and returns the new Body.
+func (b *Builder) Collect(add func()) []Inst {
 	b.Body = nil
-	adding()
+	add()
 	return b.Body
 }
 
 // Prune removes dead instructions from Body and Row. An instruction is live if it stores, or if a live instruction or
-// one of the other lists uses its result.
+// an instruction of the other lists uses its result.
 func (b *Builder) Prune(others ...[]Inst) {
 	live := make([]bool, len(b.Values))
 	mark := func(virt Virt) { live[virt] = virt != 0 }
@@ -60,26 +61,26 @@ func (b *Builder) Prune(others ...[]Inst) {
 			list[k].eachUse(mark)
 		}
 	}
-	sweep := func(list []Inst) []Inst {
-		keep := make([]bool, len(list))
-		n := 0
+	withoutDead := func(list []Inst) []Inst {
+		isLive := make([]bool, len(list))
+		count := 0
 		for k := len(list) - 1; k >= 0; k-- {
 			if live[list[k].Dst] || list[k].Store != nil {
 				list[k].eachUse(mark)
-				keep[k] = true
-				n++
+				isLive[k] = true
+				count++
 			}
 		}
-		out := make([]Inst, 0, n)
+		out := make([]Inst, 0, count)
 		for k, in := range list {
-			if keep[k] {
+			if isLive[k] {
 				out = append(out, in)
 			}
 		}
 		return out
 	}
-	b.Body = sweep(b.Body)
-	b.Row = sweep(b.Row)
+	b.Body = withoutDead(b.Body) // first, because it uses results of Row
+	b.Row = withoutDead(b.Row)
 }
 
 // RowConstants returns the invariant values that lists read, in descending order of their number of uses.
@@ -101,36 +102,38 @@ func (b *Builder) RowConstants(lists ...[]Inst) []Virt {
 }
 
 // Interleave unrolls a list by two: each instruction is followed by its copy for the next iterations, so that the
-// latencies of the two overlap. iterations is the number of iterations that the given list computes.
+// latencies of the two overlap. iterations is the number of iterations that the given list computes. Forms are shared
+// with the given list.
 func (b *Builder) Interleave(list []Inst, iterations int) []Inst {
 	t := interleaver{Builder: b, copyOf: make([]Virt, len(b.Values)), iterations: iterations}
 	out := make([]Inst, 0, 2*len(list))
-	sources := 0
+	sourceCount := 0
 	for k := range list {
-		sources += 2 * len(list[k].Src)
+		sourceCount += 2 * len(list[k].Src)
 	}
-	src := make([]Arg, 0, sources)
+	sources := make([]Arg, 0, sourceCount) // memory of all Inst.Src
 	for _, in := range list {
-		for k := range 2 {
-			c := in
-			at := len(src)
-			src = append(src, in.Src...)
-			c.Src = src[at:len(src):len(src)]
-			for n := range c.Src {
-				c.Src[n].Virt = t.valueIn(k, c.Src[n].Virt)
+		for copyIndex := range 2 {
+			added := in
+			start := len(sources)
+			sources = append(sources, in.Src...)
+			added.Src = sources[start:len(sources):len(sources)]
+			for k := range added.Src {
+				added.Src[k].Virt = t.valueIn(copyIndex, added.Src[k].Virt)
 			}
-			c.Dst, c.Tied, c.Mask = t.valueIn(k, in.Dst), t.valueIn(k, in.Tied), t.valueIn(k, in.Mask)
-			if in.Store != nil && k == 1 {
-				m := in.Store.After(iterations)
-				c.Store = &m
+			added.Dst, added.Tied, added.Mask = t.valueIn(copyIndex, in.Dst), t.valueIn(copyIndex, in.Tied),
+				t.valueIn(copyIndex, in.Mask)
+			if in.Store != nil && copyIndex == 1 {
+				destination := in.Store.After(iterations)
+				added.Store = &destination
 			}
-			out = append(out, c)
+			out = append(out, added)
 		}
 	}
 	return out
 }
 
-// interleaver copies a list of instructions. The copy computes the iterations after the iterations of the list.
+// interleaver copies a list of instructions for the iterations after those that the list computes.
 type interleaver struct {
 	*Builder
 	iterations int    // number of iterations in the given list

@@ -8,7 +8,8 @@ import (
 // Verify makes [Run] check each result with [Check] and panic if the check fails. Tests set it.
 var Verify bool
 
-// Check simulates which value each register, slot and accumulator holds. It returns an error unless
+// Check simulates which value each register, slot and accumulator holds, and returns an error if the result r of [Run]
+// is wrong. It is independent of the allocator. It requires that
 //
 //   - each instruction of the list occurs once, in order, and finds its sources, its tied source and its mask;
 //   - temporaries and destinations differ from other operands where they must;
@@ -20,19 +21,19 @@ func Check(values []Value, registerFile *File, list []Inst, policy Policy, r *Re
 		loads:       map[loadKey]Virt{},
 		initialAccs: map[accKey]Virt{}, changedAccs: map[accKey]Virt{}, slots: make([]Virt, r.Slots)}
 	c.setInitialState()
-	next := 0
+	next := 0 // index in the list of the next instruction
 	for k := range r.Out {
-		o := &r.Out[k]
-		if o.From >= 0 {
-			if int(o.From) != next || next == len(list) {
-				return fmt.Errorf("instruction %d of the list follows instruction %d", o.From, next-1)
+		out := &r.Out[k]
+		if out.From >= 0 {
+			if int(out.From) != next || next == len(list) {
+				return fmt.Errorf("instruction %d of the list follows instruction %d", out.From, next-1)
 			}
 			next++
-			c.inst = &list[o.From]
+			c.inst = &list[out.From]
 		}
-		if err := c.check(o); err != nil {
-			return fmt.Errorf("result instruction %d of %d (%s, from instruction %d of the list): %w", k, len(r.Out), o.Name,
-				o.From, err)
+		if err := c.check(out); err != nil {
+			return fmt.Errorf("result instruction %d of %d (%s, from instruction %d of the list): %w", k, len(r.Out),
+				out.Name, out.From, err)
 		}
 	}
 	if next != len(list) {
@@ -51,12 +52,12 @@ type checker struct {
 
 	canonical   []Virt               // by Virt: the canonical value, the first one with the same contents
 	loads       map[loadKey]Virt     // the canonical value that a load gives
-	initialAccs map[accKey]Virt      // the canonical value of an accumulator
+	initialAccs map[accKey]Virt      // the canonical value that an accumulator has before the list
 	writable    [numClasses]uint32   // by class: bit set of the registers that instructions may write
 	registers   [numClasses][32]Virt // by class and register: the canonical value in the register, or 0
 	slots       []Virt               // by slot: the canonical value in the slot, or 0
 	changedAccs map[accKey]Virt      // by accumulator: the value in its register, if it differs from the initial value
-	stores      []Mem                // memory that was stored
+	stores      []Mem                // destinations of the stores so far
 }
 
 // loadKey identifies the contents of a loaded register.
@@ -66,10 +67,10 @@ type loadKey struct {
 	bytes uint8
 }
 
-// accKey identifies an accumulator.
+// accKey identifies the register of an accumulator: the fields Index and Iteration of Acc.
 type accKey struct{ index, iteration int }
 
-func keyOf(a *Acc) accKey { return accKey{a.Index, a.Iteration} }
+func keyOf(acc *Acc) accKey { return accKey{acc.Index, acc.Iteration} }
 
 // setInitialState sets the state before the list.
 func (c *checker) setInitialState() {
@@ -96,7 +97,7 @@ func (c *checker) setInitialState() {
 	}
 }
 
-// getOrAdd returns m[key]. If the key is missing, it first sets m[key] to v.
+// getOrAdd returns m[key]. If the key is missing, it first sets m[key] to virt.
 func getOrAdd[K comparable](m map[K]Virt, key K, virt Virt) Virt {
 	if old, ok := m[key]; ok {
 		return old
@@ -120,7 +121,8 @@ func (c *checker) checkFinalState() error {
 	return nil
 }
 
-// check checks an instruction and follows its effect.
+// check checks an instruction of the result and records its effect. If the instruction is from the list, c.inst is the
+// instruction of the list.
 func (c *checker) check(out *Out) error {
 	if out.Kind == Plain {
 		return c.checkPlain(out)
@@ -184,7 +186,7 @@ func (c *checker) set(operand *Operand, virt Virt) error {
 	return nil
 }
 
-// loadedValue returns the value that a load from memory gives.
+// loadedValue returns the value that the load instruction `name` from memory to a register gives.
 func (c *checker) loadedValue(name string, mem *Mem, to *Operand) (Virt, error) {
 	if mem.Space == Slot {
 		return c.contents(&Operand{Kind: Memory, Mem: mem})
@@ -199,18 +201,19 @@ func (c *checker) loadedValue(name string, mem *Mem, to *Operand) (Virt, error) 
 	return virt, nil
 }
 
-// checkNotOverwritten checks that no store may have changed memory.
+// checkNotOverwritten returns an error if a store so far may have changed the memory, or if the memory is accessed in
+// the wrong list.
 func (c *checker) checkNotOverwritten(mem *Mem) error {
 	if mem.Space == PerRow && !c.policy.OncePerRow {
 		return errors.New("memory of the space PerRow is loaded outside the code that runs once per row")
 	}
 	for _, stored := range c.stores {
-		read := *mem
-		read.Step, stored.Step = 0, 0
+		loaded := *mem
+		loaded.Step, stored.Step = 0, 0
 		if stored.Space == Advancing {
-			read.Index, stored.Index = 0, 0 // outputs may share memory with operands
+			loaded.Index, stored.Index = 0, 0 // outputs may share memory with operands
 		}
-		if stored == read {
+		if stored == loaded {
 			return fmt.Errorf("memory %+v is read after the store to %+v", *mem, stored)
 		}
 	}

@@ -9,9 +9,9 @@ import (
 // and its operands must hold the values of c.inst's sources.
 func (c *checker) checkPlain(out *Out) error {
 	in := c.inst
-	n := len(out.Args) - 1
-	if want := c.operandCount(in); n != want {
-		return fmt.Errorf("the instruction has %d operands instead of %d", n, want)
+	count := len(out.Args) - 1
+	if want := c.operandCount(in); count != want {
+		return fmt.Errorf("the instruction has %d operands instead of %d", count, want)
 	}
 	var err error
 	if in.Forms == nil {
@@ -42,20 +42,20 @@ func (c *checker) checkPlain(out *Out) error {
 
 // operandCount returns the number of operands of an instruction without its destination.
 func (c *checker) operandCount(in *Inst) int {
-	n := len(in.Src)
-	if in.Forms != nil {
-		n = 2
+	count := len(in.Src)
+	if in.Forms != nil { // the third source is the destination
+		count = 2
 	}
-	for _, t := range in.Temps {
-		n += int(t)
+	for _, temporaries := range in.Temps {
+		count += int(temporaries)
 	}
 	if in.TempSlot {
-		n++
+		count++
 	}
 	if in.Mask != 0 {
-		n++
+		count++
 	}
-	return n
+	return count
 }
 
 // checkSources checks the sources of an instruction. Only the source with index memorySource may be a memory operand,
@@ -83,7 +83,7 @@ func (c *checker) checkSources(out *Out, src []Arg, memorySource int, tied Virt)
 	return nil
 }
 
-// checkSource checks an operand that must be the given source.
+// checkSource checks an operand that must be the given source. It may be in memory only if inMemoryAllowed is true.
 func (c *checker) checkSource(operand *Operand, source Arg, inMemoryAllowed bool) error {
 	if source.Virt == 0 {
 		if operand.Kind != Immediate || operand.Imm != source.Imm {
@@ -116,7 +116,7 @@ func (c *checker) checkSource(operand *Operand, source Arg, inMemoryAllowed bool
 
 // checkMemoryOperand checks a memory operand that must be the given source.
 func (c *checker) checkMemoryOperand(operand *Operand, source Arg, inMemoryAllowed bool) error {
-	reload, element := c.values[source.Virt].Reload, operand.Kind == Element
+	reload, isElement := c.values[source.Virt].Reload, operand.Kind == Element
 	switch {
 	case !inMemoryAllowed || !c.registerFile.FoldLoads || source.Bytes != 0:
 		return errors.New("the operand must not be in memory")
@@ -127,7 +127,7 @@ func (c *checker) checkMemoryOperand(operand *Operand, source Arg, inMemoryAllow
 		return nil
 	case reload == nil || *operand.Mem != reload.Mem || !reload.Foldable:
 		return fmt.Errorf("value %d is not at %+v", source.Virt, *operand.Mem)
-	case element != (reload.BroadcastBytes != 0) || element && reload.BroadcastBytes != c.inst.BroadcastBytes:
+	case isElement != (reload.BroadcastBytes != 0) || isElement && reload.BroadcastBytes != c.inst.BroadcastBytes:
 		return errors.New("the load and the instruction broadcast elements of different sizes")
 	case c.policy.Masked && operand.Mem.Space.advancesPerIteration():
 		return errors.New("memory is accessed without a mask")
@@ -165,11 +165,12 @@ func (c *checker) checkResults(out *Out) error {
 	return c.set(dst, in.Dst)
 }
 
-// checkTemporaries checks the temporary registers and the temporary slot of an instruction, which overwrites them.
+// checkTemporaries checks the temporary registers and the temporary slot of an instruction, and records that it
+// overwrites them.
 func (c *checker) checkTemporaries(out *Out) error {
-	arg := len(c.inst.Src)
-	for class, n := range c.inst.Temps {
-		for range n {
+	arg := len(c.inst.Src) // index of the current temporary in out.Args
+	for class, count := range c.inst.Temps {
+		for range count {
 			temporary := &out.Args[arg]
 			if temporary.Kind != Register || int(temporary.Class) != class {
 				return errors.New("a temporary is not a register of its class")
@@ -184,7 +185,7 @@ func (c *checker) checkTemporaries(out *Out) error {
 		}
 	}
 	if c.inst.TempSlot {
-		if m := out.Args[arg].Mem; m == nil || m.Space != Slot || m.Index >= len(c.slots) {
+		if mem := out.Args[arg].Mem; mem == nil || mem.Space != Slot || mem.Index >= len(c.slots) {
 			return errors.New("the temporary slot is missing")
 		}
 		c.slots[out.Args[arg].Mem.Index] = 0
@@ -192,7 +193,7 @@ func (c *checker) checkTemporaries(out *Out) error {
 	return nil
 }
 
-// checkDistinct returns an error if a register is also another operand.
+// checkDistinct returns an error if the operand reg is a register that is also one of the other operands.
 func checkDistinct(reg *Operand, others ...Operand) error {
 	for _, other := range others {
 		if other.Kind == Register && reg.Kind == Register && other.Class == reg.Class && other.Reg == reg.Reg {

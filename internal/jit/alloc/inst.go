@@ -9,8 +9,8 @@
 // values are spilled to slots of the stack frame.
 package alloc
 
-// Virt is the number of a virtual register. A value that a target splits into several registers has a Virt for each
-// part. 0 means none.
+// Virt is the number of a virtual register. Each has one value, so the docs also call it a value. If a target splits a
+// value of the loop into several registers, each part has a Virt. 0 means none.
 type Virt int32
 
 // Class is a class of registers.
@@ -33,16 +33,16 @@ type Value struct {
 	Acc       *Acc    // set for accumulators, whose registers the generator chooses; nil for other values
 }
 
-// Acc is the accumulator of a fold, or a part of it. It has a register in each set of accumulator registers.
-// Successive iterations use successive sets, so that their latencies overlap.
+// Acc is the accumulator of a fold, or a part of it. There are several sets of accumulator registers, and Acc has a
+// register in each. Successive iterations use successive sets, so that their latencies overlap.
 type Acc struct {
 	Index     int  // number of the accumulator among those of the loop
 	Virt      Virt // the accumulator in the first of the interleaved iterations
 	Iteration int  // number of the iteration among interleaved iterations
 }
 
-// Reload is a load that computes a value, or that restores a spilled value. A value with a Reload needs no instruction
-// in the list: Run inserts the load before its use.
+// Reload is a load that computes a value (such as an element of an operand), or that restores a spilled value. A value
+// with a Reload needs no instruction in the list: Run inserts the load before its use.
 type Reload struct {
 	Name           string // name of the load instruction; empty for a slot
 	Mem            Mem
@@ -74,8 +74,8 @@ func (s Space) advancesPerIteration() bool {
 type Mem struct {
 	Space        Space
 	Index        int    // Slot: number of the slot; others: number of the pointer
-	Offset       int32  // offset in bytes
-	Step         int32  // bytes between iterations
+	Offset       int32  // bytes from the address of the pointer at the iteration
+	Step         int32  // bytes between the accesses of successive iterations
 	Data         string // contents of a Constant
 	Part         uint8  // for complex elements: 1 or 2, the first or second half of an iteration; else 0
 	Row          int8   // for a tile (package winograd): row and column of the element
@@ -101,7 +101,7 @@ type Inst struct {
 	Name string
 	Src  []Arg // in the order in which the target's assembler writes them
 	Dst  Virt  // 0 for a store
-	Tied Virt  // the value that the register of Dst must hold before the instruction, or 0
+	Tied Virt  // the value that the register of Dst must hold before the instruction, which overwrites it; or 0
 	Mask Virt  // the mask of the elements that are written, or 0
 	Zero bool  // elements outside the mask become 0; otherwise they keep their values
 
@@ -109,9 +109,8 @@ type Inst struct {
 	Commutative    bool  // sources Fold and Fold+1 may be exchanged
 	BroadcastBytes uint8 // size in bytes of an element that a memory operand may broadcast, or 0
 
-	// Forms are alternatives of an instruction with a tied source, by descending preference. Name, Tied, Mask and
-	// Commutative are then unused. If Fold is not negative, the first source in a form's Order may be a memory
-	// operand.
+	// Forms, if not nil, are alternatives of an instruction with a tied source, by descending preference. Name, Tied,
+	// Mask and Commutative are then unused. If Fold is not negative, source Order[0] of the form may be a memory operand.
 	Forms []Form
 
 	Store       *Mem   // for a store: its destination
@@ -126,8 +125,9 @@ type Inst struct {
 	TempSlot bool              // the instruction needs a slot as temporary memory
 }
 
-// Form is an alternative of an instruction. The result overwrites source Tied, and the other operands are the sources
-// Order. Examples are multiply-add on amd64 (213, 231, 132) and select on arm64 (BSL, BIT, BIF).
+// Form is an alternative of an instruction with three sources. The result overwrites source Tied. The other operands
+// are the sources Order[0] and Order[1], in this order. Tied and Order are indices in Inst.Src. Examples are
+// multiply-add on amd64 (213, 231, 132) and select on arm64 (BSL, BIT, BIF).
 type Form struct {
 	Name  string
 	Tied  int8
@@ -137,7 +137,7 @@ type Form struct {
 // Move is the name of a pseudo-instruction that sets Dst to Src[0]. It becomes a load or a copy.
 const Move = "move"
 
-// eachUse calls f with each value that the instruction reads, or with 0.
+// eachUse calls visit for each value that the instruction reads, and with 0 for operands that are absent or immediate.
 func (in *Inst) eachUse(visit func(Virt)) {
 	for _, source := range in.Src {
 		visit(source.Virt)

@@ -1,7 +1,8 @@
 package alloc
 
-// File describes the registers and slots that a list of instructions may use. A value with a permanent register is
-// fixed: it has this register before, in and after the list.
+// File describes the registers and slots that a list of instructions may use. A value with a permanent register or slot
+// is there before, in and after the list. A list with Policy.OncePerRow computes such values, so they are there only
+// after it.
 type File struct {
 	Pool          [numClasses]uint32 // by class: bit set of the registers that may be assigned
 	Permanent     []int8             // by Virt: its permanent register, or -1
@@ -13,7 +14,7 @@ type File struct {
 // Policy describes how a list is executed, and bounds its allocation.
 type Policy struct {
 	OncePerRow bool    // the list computes row constants, and saves them to their permanent slots
-	Masked     bool    // loads along the row need a mask (as in tails), so that they cannot be memory operands
+	Masked     bool    // loads along the row need a mask (at the end of a row), so that they cannot be memory operands
 	Preload    []Virt  // row constants that are loaded before the list, if a single load computes them
 	Limit      float64 // allocation stops when the cost reaches this limit; 0 means none
 
@@ -51,7 +52,7 @@ type Out struct {
 	Name        string
 	NonTemporal string // name of the non-temporal form, or empty
 	Args        []Operand
-	From        int32 // index of the instruction in the list; -1 for a move that allocation added
+	From        int32 // index of the instruction in the list; -1 for a Load, Save or Copy that no instruction requires
 }
 
 // OperandKind is a kind of operand.
@@ -73,7 +74,7 @@ type Operand struct {
 	Reg   int8
 	Bytes uint8 // number of bytes of the register that are used
 	Zero  bool  // for a mask: elements outside the mask become 0
-	Imm   int64
-	Mem   *Mem
-	Acc   *Acc
+	Imm   int64 // of an Immediate
+	Mem   *Mem  // of Memory or an Element
+	Acc   *Acc  // of an Accumulator
 }

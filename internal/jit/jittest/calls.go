@@ -15,8 +15,8 @@ import (
 	"github.com/graphrun/graphrun/internal/testsize"
 )
 
-// InstructionSets returns the instruction sets whose code this processor executes and that have the required features.
-// It skips the test if there are none.
+// InstructionSets returns the instruction sets to test on this processor: its own, and subsets for which generators
+// emit other code. It skips the test if the processor lacks the required features or cannot call machine code.
 func InstructionSets(t testing.TB, required machine.Features) []machine.Features {
 	t.Helper()
 	if err := jit.Available(); err != nil {
@@ -37,14 +37,14 @@ func InstructionSets(t testing.TB, required machine.Features) []machine.Features
 	return sets
 }
 
-// Call is a randomly drawn call of generated code. Each operand has memory of its own, mem[k].
+// Call is a randomly drawn call of generated code. Operand k has memory of its own, mem[k].
 type Call interface {
 	Compile(cpu machine.Features) (*jit.Func, error)
-	// Place writes operand k to the start of mem[k] if atStart is true, and else to its end. It returns the offsets of
-	// the operands in mem, or nil if an operand does not fit.
+	// Place writes operand k to the start of mem[k] if atStart is true, and otherwise to its end. It returns the offset
+	// of each operand in its memory, or nil if an operand does not fit.
 	Place(rng *rand.Rand, mem [][]byte, atStart bool) []int
 	// Fill sets the arguments of the call except for the addresses of the operands.
-	Fill(a *jit.Args)
+	Fill(args *jit.Args)
 	// Reference computes the call in Go, in mem, which is a copy of the memory of the operands.
 	Reference(mem [][]byte)
 }
@@ -52,9 +52,10 @@ type Call interface {
 // operandBytes is the size of an operand's memory.
 const operandBytes = 64 << 10
 
-// CheckCalls draws a call for each seed and compares its results with the reference, bit for bit. The operands are next
-// to guard pages. The address of an operand is the sum of its entries in Ptr and Row. size is the number of bytes of an
-// element, for messages. At least three quarters of the calls must fit into the memory.
+// CheckCalls draws a call for each seed and compares its results with the reference, bit for bit. operands is the
+// number of operands, whose memory is next to guard pages. The address of an operand is the sum of its entries in Ptr
+// and Row of jit.Args. size is the number of bytes of an element, for messages. At least three quarters of the calls
+// must fit into the memory.
 func CheckCalls(t *testing.T, operands, size int, seeds uint64, draw func(rng *rand.Rand, cpu machine.Features) Call) {
 	t.Helper()
 	for _, cpu := range InstructionSets(t, machine.Portable) {
@@ -105,7 +106,7 @@ func CheckCallsFor(t *testing.T, cpu machine.Features, operands, size int, seeds
 func callAt(rng *rand.Rand, code *jit.Func, call Call, mem, want [][]byte, offsets []int, size int) string {
 	args := new(jit.Args)
 	for k, offset := range offsets {
-		position := rng.IntN(len(mem[k]))
+		position := rng.IntN(len(mem[k])) // divides the address between Ptr and Row
 		args.Ptr[k], args.Row[k] = unsafe.Pointer(&mem[k][position]), offset-position
 	}
 	call.Fill(args)
@@ -113,7 +114,7 @@ func callAt(rng *rand.Rand, code *jit.Func, call Call, mem, want [][]byte, offse
 	if err := code.Call(args); err != nil {
 		return err.Error()
 	}
-	before.Spill = args.Spill
+	before.Spill = args.Spill // scratch memory of the code
 	if *args != before {
 		return "the call changed its arguments"
 	}
@@ -123,7 +124,7 @@ func callAt(rng *rand.Rand, code *jit.Func, call Call, mem, want [][]byte, offse
 		}
 		for i := range mem[k] {
 			if mem[k][i] != want[k][i] {
-				element := offsets[k] + (i-offsets[k])&^(size-1)
+				element := offsets[k] + (i-offsets[k])&^(size-1) // start of the element with byte i
 				return fmt.Sprintf("operand %d differs at offset %d: % x, want % x", k, element-offsets[k],
 					mem[k][element:element+size], want[k][element:element+size])
 			}
@@ -132,8 +133,8 @@ func callAt(rng *rand.Rand, code *jit.Func, call Call, mem, want [][]byte, offse
 	return ""
 }
 
-// Epilogue applies an operation of an epilogue to x. operand is the element of the operation's operand, if it has an
-// operand.
+// Epilogue applies an operation of a tile's epilogue to an element x. operand is the element of the operation's other
+// operand, if it has one.
 func Epilogue[T float32 | float64 | int32 | uint32](step tile.EpilogueStep, x, operand T) T {
 	switch step.Op {
 	case tile.AddTile, tile.AddResult, tile.AddLanes, tile.AddRows:

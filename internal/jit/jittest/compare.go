@@ -20,6 +20,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// The sides of a comparison.
+const (
+	compiledSide = iota // machine code
+	interpretedSide
+)
+
+// The place of a pointer's elements in its memory: after the guard page before it, or before the guard page after it.
+const atStart, atEnd = true, false
+
 const (
 	guardedBytes   = 32 << 10 // size in bytes of the memory of a pointer, between guard pages
 	lineBytes      = 64       // size in bytes of a cache line; alignments repeat after this distance
@@ -28,7 +37,7 @@ const (
 
 // Comparison runs loops as machine code and in the interpreter, and compares the results. It is for one goroutine.
 type Comparison struct {
-	mem  [2][][]byte // by side (0 machine code, 1 interpreter) and pointer: guarded memory
+	mem  [2][][]byte // by side and pointer: guarded memory
 	args *jit.Args
 	rng  *rand.Rand
 
@@ -48,7 +57,7 @@ type pointer struct {
 	rowElements int    // number of elements of a row; 0 means the length of the row
 	writeOnly   bool   // the loop does not read the elements
 	pool        []byte // the elements of operands and accumulators, repeated if a run has more
-	poolTwice   []byte // the elements of the pool twice, so that the pool can start at any element
+	poolTwice   []byte // the elements of the pool twice, so that rotate can start the pool at any element
 	poolOffset  int    // byte offset of pool in poolTwice
 	stored      bool   // false for outputs without memory
 }
@@ -64,9 +73,10 @@ func NewComparison(t testing.TB) *Comparison {
 	return b
 }
 
-// Expanded returns the loop with elementary functions expanded for an instruction set. The machine code of l gives the
-// same bits as this loop.
+// Expanded returns the loop with elementary functions expanded to primitives for an instruction set. The interpretation
+// of the result gives the same bits as the machine code of loop.
 func Expanded(loop *expr.Loop, cpu machine.Features) (*expr.Loop, error) {
+	// The expansion renumbers values and updates only the outputs, so the folded values are added to the outputs.
 	code := *loop.Code
 	outCount := len(code.Out)
 	code.Out = slices.Clone(code.Out)
@@ -161,16 +171,23 @@ func (p *pointer) size(n, rows int) (row, all int) {
 	return row, row * rows
 }
 
-// run runs rows of n elements as machine code and in the interpreter, and compares the results. If sharedOperand is not
-// negative, output sharedOutput is in the memory of pointer sharedOperand, an operand.
+// runSeparate is run without an output in the memory of an operand.
+func (b *Comparison) runSeparate(starts offsets, n, rows int) error {
+	const noOutput, noOperand = 0, -1
+	return b.run(starts, n, rows, noOutput, noOperand)
+}
+
+// run runs rows of n elements as machine code and in the interpreter, and compares the results. starts are the offsets
+// of the pointers in their memory. If sharedOperand is not negative, output sharedOutput is in the memory of pointer
+// sharedOperand, an operand.
 func (b *Comparison) run(starts offsets, n, rows, sharedOutput, sharedOperand int) error {
 	b.fill(starts, n, rows)
 	if sharedOperand >= 0 {
 		starts[sharedOutput] = starts[sharedOperand]
 	}
 	b.strides = b.strides[:0]
-	var both [2][jit.MaxOperands]unsafe.Pointer
-	ptrs := [2][]unsafe.Pointer{both[0][:len(b.ptrs)], both[1][:len(b.ptrs)]}
+	var array [2][jit.MaxOperands]unsafe.Pointer // by side and pointer
+	ptrs := [2][]unsafe.Pointer{array[0][:len(b.ptrs)], array[1][:len(b.ptrs)]}
 	for k := range b.ptrs {
 		ptr := &b.ptrs[k]
 		row, _ := ptr.size(n, rows)
@@ -183,12 +200,12 @@ func (b *Comparison) run(starts offsets, n, rows, sharedOutput, sharedOperand in
 			ptrs[side][k] = address
 		}
 	}
-	if err := b.code.Run(b.args, ptrs[0], b.strides, n, rows); err != nil {
+	if err := b.code.Run(b.args, ptrs[compiledSide], b.strides, n, rows); err != nil {
 		return err
 	}
-	b.interpret(ptrs[1], b.strides, n, rows)
+	b.interpret(ptrs[interpretedSide], b.strides, n, rows)
 	for k := range b.ptrs {
-		if k == sharedOutput && sharedOperand >= 0 || !b.ptrs[k].stored {
+		if k == sharedOutput && sharedOperand >= 0 || !b.ptrs[k].stored { // sharedOperand is compared in its place
 			continue
 		}
 		dtype := b.ptrs[k].dtype
@@ -203,8 +220,7 @@ func (b *Comparison) run(starts offsets, n, rows, sharedOutput, sharedOperand in
 	return nil
 }
 
-// memory returns the memory of pointer k on a side (0 machine code, 1 interpreter). For sharedOutput and sharedOperand
-// see run.
+// memory returns the memory of pointer k on a side. For sharedOutput and sharedOperand see run.
 func (b *Comparison) memory(side, k, sharedOutput, sharedOperand int) []byte {
 	if sharedOperand >= 0 && k == sharedOutput {
 		k = sharedOperand
@@ -215,7 +231,7 @@ func (b *Comparison) memory(side, k, sharedOutput, sharedOperand int) []byte {
 // interpret runs the rows in the interpreter. Each row is a call, because the interpreter does not advance accumulators
 // from row to row.
 func (b *Comparison) interpret(ptrs []unsafe.Pointer, strides []int, n, rows int) {
-	ops := len(b.ptrs) - len(b.loop.Folds)
+	operands := len(b.ptrs) - len(b.loop.Folds) // number of outputs and operands
 	for row := range rows {
 		b.current = b.current[:0]
 		for k, address := range ptrs {
@@ -224,7 +240,7 @@ func (b *Comparison) interpret(ptrs []unsafe.Pointer, strides []int, n, rows int
 			}
 			b.current = append(b.current, address)
 		}
-		b.interp.Run(b.scratch, b.current[:ops], strides[:ops], b.current[ops:], n, 1)
+		b.interp.Run(b.scratch, b.current[:operands], strides[:operands], b.current[operands:], n, 1)
 	}
 }
 
@@ -233,7 +249,7 @@ func window(memory []byte, offset, size int) []byte {
 	return memory[max(0, offset-lineBytes):min(len(memory), offset+size+lineBytes)]
 }
 
-// pattern is the content of memory around operands and of outputs before a run.
+// pattern is the content, before a run, of outputs and of the memory around all pointers.
 var pattern = bytes.Repeat([]byte{0xA5}, guardedBytes)
 
 // fill writes the operands. It fills the memory around them and the outputs with a pattern, so that difference finds
@@ -246,14 +262,15 @@ func (b *Comparison) fill(starts offsets, n, rows int) {
 		}
 		_, size := ptr.size(n, rows)
 		copy(window(b.mem[0][k], starts[k], size), pattern)
-		for to := b.mem[0][k][starts[k] : starts[k]+size]; !ptr.writeOnly && len(to) > 0; {
-			to = to[copy(to, ptr.pool):]
+		for rest := b.mem[0][k][starts[k] : starts[k]+size]; !ptr.writeOnly && len(rest) > 0; {
+			rest = rest[copy(rest, ptr.pool):]
 		}
 		copy(window(b.mem[1][k], starts[k], size), window(b.mem[0][k], starts[k], size))
 	}
 }
 
-// difference describes the first difference in the memory of a pointer, or returns an empty string.
+// difference describes the first difference in the memory of pointer k, or returns an empty string. It makes the
+// elements equal up to the first difference, so that afterwards only bytes next to the elements can differ.
 func (b *Comparison) difference(k int, dtype tensor.DType, offset, n, rows int) string {
 	_, size := b.ptrs[k].size(n, rows)
 	compiledWindow, interpretedWindow := window(b.mem[0][k], offset, size), window(b.mem[1][k], offset, size)
@@ -267,7 +284,7 @@ func (b *Comparison) difference(k int, dtype tensor.DType, offset, n, rows int) 
 			return fmt.Sprintf("pointer %d (%v), element %d: compiled % x, interpreted % x", k, dtype,
 				(size-len(compiled))/elemBytes, compiled[:elemBytes], interpreted[:elemBytes])
 		}
-		copy(compiled, interpreted[:elemBytes])
+		copy(compiled, interpreted[:elemBytes]) // two NaNs may have different bits
 	}
 	if !bytes.Equal(compiledWindow, interpretedWindow) {
 		return fmt.Sprintf("bytes next to the memory of pointer %d were changed", k)
@@ -275,39 +292,39 @@ func (b *Comparison) difference(k int, dtype tensor.DType, offset, n, rows int) 
 	return ""
 }
 
-// guardOffsets returns offsets next to guard pages. If atStart is true, the memory of each pointer starts after a guard
-// page. If not, it ends before a guard page.
-func (b *Comparison) guardOffsets(n, rows int, atStart bool) (starts offsets) {
+// guardOffsets returns the offsets of rows of n elements next to guard pages. place is atStart or atEnd.
+func (b *Comparison) guardOffsets(n, rows int, place bool) (starts offsets) {
 	for k := range b.ptrs {
-		if _, size := b.ptrs[k].size(n, rows); !atStart {
+		if _, size := b.ptrs[k].size(n, rows); place == atEnd {
 			starts[k] = guardedBytes - size
 		}
 	}
 	return starts
 }
 
-// checkAddresses runs rows of every length up to maxRowElements, and rows of this length at every alignment. Each run
-// has other elements.
+// checkAddresses runs rows of every length up to maxRowElements, and rows of maxRowElements elements at every alignment
+// to a cache line. Each length and alignment has other elements.
 func (b *Comparison) checkAddresses() error {
-	smallest := lineBytes
-	for _, p := range b.ptrs {
-		if p.stored {
-			smallest = min(smallest, p.dtype.Size())
+	smallest := lineBytes // the size in bytes of the smallest element
+	for _, ptr := range b.ptrs {
+		if ptr.stored {
+			smallest = min(smallest, ptr.dtype.Size())
 		}
 	}
 	for n := 1; n <= maxRowElements; n++ {
-		err := errors.Join(b.run(b.guardOffsets(n, 1, false), n, 1, 0, -1), b.run(b.guardOffsets(n, 1, true), n, 1, 0, -1),
-			b.run(b.guardOffsets(n, 3, false), n, 3, 0, -1))
+		err := errors.Join(b.runSeparate(b.guardOffsets(n, 1, atEnd), n, 1),
+			b.runSeparate(b.guardOffsets(n, 1, atStart), n, 1),
+			b.runSeparate(b.guardOffsets(n, 3, atEnd), n, 3))
 		shifts := 1
 		if n == maxRowElements {
 			shifts = lineBytes / smallest
 		}
 		for shift := range shifts {
 			var starts offsets
-			for k, p := range b.ptrs {
-				starts[k] = lineBytes + (n+shift+5*k)*p.dtype.Size()%lineBytes
+			for k, ptr := range b.ptrs { // the pointers have different alignments
+				starts[k] = lineBytes + (n+shift+5*k)*ptr.dtype.Size()%lineBytes
 			}
-			err = errors.Join(err, b.run(starts, n, 1, 0, -1))
+			err = errors.Join(err, b.runSeparate(starts, n, 1))
 			b.rotate(n)
 		}
 		if err != nil {
@@ -317,7 +334,7 @@ func (b *Comparison) checkAddresses() error {
 	return nil
 }
 
-// rotate changes the first element of each pool.
+// rotate moves the start of each pool, by a distance that depends on n, so that the next run has other elements.
 func (b *Comparison) rotate(n int) {
 	for k := range b.ptrs {
 		if ptr := &b.ptrs[k]; len(ptr.pool) > 0 {
@@ -350,16 +367,18 @@ func (b *Comparison) checkSharedMemory() error {
 func (b *Comparison) checkLongRows(cpu machine.Features) error {
 	var err error
 	for _, n := range []int{1000, 1023} {
-		err = errors.Join(err, b.run(b.guardOffsets(n, 1, false), n, 1, 0, -1),
-			b.run(b.guardOffsets(n, 2, true), n, 2, 0, -1))
+		err = errors.Join(err, b.runSeparate(b.guardOffsets(n, 1, atEnd), n, 1),
+			b.runSeparate(b.guardOffsets(n, 2, atStart), n, 2))
 	}
-	code, options := b.code, vector.Options{NonTemporal: true}
-	if b.code, err = vector.Compile(b.loop, cpu, options); err != nil {
-		return err
+	code := b.code
+	nonTemporal, compileErr := vector.Compile(b.loop, cpu, vector.Options{NonTemporal: true})
+	if compileErr != nil {
+		return errors.Join(err, compileErr)
 	}
+	b.code = nonTemporal
 	for _, n := range []int{500, 505} {
-		err = errors.Join(err, b.run(b.guardOffsets(n, 1, true), n, 1, 0, -1),
-			b.run(b.guardOffsets(n, 3, false), n, 3, 0, -1))
+		err = errors.Join(err, b.runSeparate(b.guardOffsets(n, 1, atStart), n, 1),
+			b.runSeparate(b.guardOffsets(n, 3, atEnd), n, 3))
 	}
 	b.code = code
 	return err

@@ -16,27 +16,28 @@ import (
 
 var (
 	updateDigests = flag.Bool("update", false, "rewrite digests")
-	listingsDir   = flag.String("listings", "", "folder for listings of the pieces that have digests")
+	listingsDir   = flag.String("listings", "", "folder for the listings of the code that has digests")
 )
 
-// AMD64Sets returns the instruction sets of amd64 with digests of generated code.
+// AMD64Sets returns the instruction sets of amd64 for which tests compare digests of generated code.
 func AMD64Sets() []machine.Features {
 	avx2, avx512 := machine.AVX2, machine.AVX512
 	return []machine.Features{avx2, avx2 | machine.DotBytes256, avx512,
 		avx512 | machine.DotBytes256 | machine.DotBytes512}
 }
 
-// Digests compares generated code, or results as text, with the digests in a committed file, and does not run the code.
-// A refactoring of a generator must not change them. The tests have two flags: -update rewrites the file, and
-// -listings writes the listing of each piece to a folder. The folders of two revisions show where their code differs.
+// Digests compares digests with those in a committed file. A digest is the hash of a piece: generated code, which is
+// not run, or text such as results. A refactoring of a generator must not change the digests. The tests have two flags:
+// -update rewrites the file, and -listings writes the listing of each piece to a folder. The folders of two revisions
+// show where their code differs.
 type Digests struct {
 	t      testing.TB
 	path   string
-	pieces []string // a line of the file for each piece: the digest in hexadecimal, two spaces and the name
-	names  map[string]bool
+	pieces []string        // a line of the file for each piece: the digest in hexadecimal, two spaces and the name
+	names  map[string]bool // the names of the pieces
 }
 
-// NewDigests returns an empty list to compare with the file.
+// NewDigests returns Digests without pieces, to compare with the file at a path.
 func NewDigests(t testing.TB, path string) *Digests {
 	return &Digests{t: t, path: path, names: map[string]bool{}}
 }
@@ -45,8 +46,8 @@ func NewDigests(t testing.TB, path string) *Digests {
 func (d *Digests) Add(name string, funcs ...*jit.Func) {
 	d.t.Helper()
 	hash, listing := sha256.New(), ""
-	for _, f := range funcs {
-		code, err := f.Generate(*listingsDir != "")
+	for _, function := range funcs {
+		code, err := function.Generate(*listingsDir != "")
 		if err != nil {
 			d.t.Fatalf("%s: %v", name, err)
 		}
@@ -65,13 +66,13 @@ func (d *Digests) AddText(name, text string) {
 }
 
 // add adds a piece with its digest.
-func (d *Digests) add(name string, sum []byte, listing string) {
+func (d *Digests) add(name string, digest []byte, listing string) {
 	d.t.Helper()
 	if d.names[name] {
 		d.t.Fatalf("two pieces have the name %s", name)
 	}
 	d.names[name] = true
-	d.pieces = append(d.pieces, fmt.Sprintf("%x  %s", sum, name))
+	d.pieces = append(d.pieces, fmt.Sprintf("%x  %s", digest, name))
 	if *listingsDir != "" {
 		path := filepath.Join(*listingsDir, strings.ReplaceAll(name, " ", "_")+".s")
 		if err := os.WriteFile(path, []byte(listing), 0o666); err != nil {
@@ -80,7 +81,7 @@ func (d *Digests) add(name string, sum []byte, listing string) {
 	}
 }
 
-// Compare reports the pieces that differ from the file, or rewrites the file.
+// Compare reports the pieces that differ from the file, or rewrites the file if the flag -update is set.
 func (d *Digests) Compare() {
 	d.t.Helper()
 	text := strings.Join(d.pieces, "\n") + "\n"
@@ -95,7 +96,7 @@ func (d *Digests) Compare() {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	want, names := map[string]bool{}, map[string]bool{}
+	want, names := map[string]bool{}, map[string]bool{} // the lines of the file, and the names in them
 	for line := range strings.Lines(string(file)) {
 		line = strings.TrimSuffix(line, "\n")
 		_, name, _ := strings.Cut(line, "  ")

@@ -26,102 +26,103 @@ var floats = []float64{0, math.Copysign(0, -1), 1, -1, 0.5, -0.5, 1.5, 2, 2.5, 3
 func integers(bits int) []uint64 {
 	top := uint64(1) << (bits - 1)
 	list := []uint64{0, 1, 2, 3, 5, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 100, top - 1, top, top + 1, 2 * top / 3}
-	for _, k := range []uint64{1, 2, 3, 7, 8, 32, 64, 101} {
-		list = append(list, -k)
+	for _, number := range []uint64{1, 2, 3, 7, 8, 32, 64, 101} {
+		list = append(list, -number)
 	}
 	// Numbers at and near the midpoint between two floats. A conversion through a wider dtype would round them twice.
-	for _, k := range []uint64{1<<24 + 1, 1<<25 + 2, 1<<25 + 6, 1<<53 + 1, 1<<54 + 6, 1<<62 + 1<<38 + 1, 1<<62 - 1<<36} {
-		list = append(list, k, -k)
+	for _, number := range []uint64{1<<24 + 1, 1<<25 + 2, 1<<25 + 6, 1<<53 + 1, 1<<54 + 6, 1<<62 + 1<<38 + 1,
+		1<<62 - 1<<36} {
+		list = append(list, number, -number)
 	}
-	for k := range list {
-		list[k] &= 2*top - 1
+	for i := range list {
+		list[i] &= 2*top - 1
 	}
 	slices.Sort(list)
 	return slices.Compact(list)
 }
 
-// EdgeCases returns elements of a real dtype, as adjacent bytes: all values of an 8-bit dtype, and the edge cases of a
-// wider dtype.
-func EdgeCases(d tensor.DType) []byte {
+// EdgeCases returns elements of a real dtype, as the bytes of a contiguous array: all values of an 8-bit dtype, and the
+// edge cases of a wider dtype.
+func EdgeCases(dtype tensor.DType) []byte {
 	var list []byte
 	add := func(bits uint64) {
-		list = append(list, binary.LittleEndian.AppendUint64(nil, bits)[:d.Size()]...)
+		list = append(list, binary.LittleEndian.AppendUint64(nil, bits)[:dtype.Size()]...)
 	}
 	switch {
-	case d == tensor.Bool:
+	case dtype == tensor.Bool:
 		add(0)
 		add(1)
-	case d.Size() == 1:
-		for x := range uint64(256) {
-			add(x)
+	case dtype.Size() == 1:
+		for number := range uint64(256) {
+			add(number)
 		}
-	case d.IsFloat():
-		for _, x := range floats {
+	case dtype.IsFloat():
+		for _, number := range floats {
 			var bits uint64
-			tensor.Converter(d, tensor.Float64)(unsafe.Pointer(&bits), unsafe.Pointer(&x), 0, 0, 1)
+			tensor.Converter(dtype, tensor.Float64)(unsafe.Pointer(&bits), unsafe.Pointer(&number), 0, 0, 1)
 			add(bits)
 		}
 	default:
-		for _, x := range integers(8 * d.Size()) {
-			add(x)
+		for _, number := range integers(8 * dtype.Size()) {
+			add(number)
 		}
 	}
 	return list
 }
 
 // AllValues returns all values of a 16-bit dtype, and [EdgeCases] of another real dtype.
-func AllValues(d tensor.DType) []byte {
-	if d.Size() != 2 {
-		return EdgeCases(d)
+func AllValues(dtype tensor.DType) []byte {
+	if dtype.Size() != 2 {
+		return EdgeCases(dtype)
 	}
 	var list []byte
-	for x := range 1 << 16 {
-		list = binary.LittleEndian.AppendUint16(list, uint16(x))
+	for number := range 1 << 16 {
+		list = binary.LittleEndian.AppendUint16(list, uint16(number))
 	}
 	return list
 }
 
-// RandomElements returns n random elements of any dtype. A quarter of the elements have random bits. If the dtype is a
-// float, another quarter are ordinary numbers, so that not every result is NaN. The remaining elements are from
-// [EdgeCases].
-func RandomElements(rng *rand.Rand, d tensor.DType, n int) []byte {
-	part := d
-	if d.IsComplex() {
-		part = d.ToReal()
+// RandomElements returns n random elements of any dtype. A quarter of the numbers (elements, or the parts of complex
+// elements) have random bits, except for bools. Of floats, another quarter are ordinary numbers, so that not every
+// result is NaN. The remaining numbers are from [EdgeCases].
+func RandomElements(rng *rand.Rand, dtype tensor.DType, n int) []byte {
+	realDType := dtype
+	if dtype.IsComplex() {
+		realDType = dtype.ToReal()
 	}
-	size, list := part.Size(), make([]byte, 0, n*d.Size())
-	special := EdgeCases(part)
-	for len(list) < n*d.Size() {
-		switch k := rng.IntN(4); {
-		case k == 0 && d != tensor.Bool:
+	size, list := realDType.Size(), make([]byte, 0, n*dtype.Size())
+	special := EdgeCases(realDType)
+	for len(list) < n*dtype.Size() {
+		switch choice := rng.IntN(4); {
+		case choice == 0 && dtype != tensor.Bool:
 			list = append(list, binary.LittleEndian.AppendUint64(nil, rng.Uint64())[:size]...)
-		case k == 1 && part.IsFloat():
-			x, bits := math.Round(rng.NormFloat64()*100)/16, uint64(0)
-			tensor.Converter(part, tensor.Float64)(unsafe.Pointer(&bits), unsafe.Pointer(&x), 0, 0, 1)
+		case choice == 1 && realDType.IsFloat():
+			number, bits := math.Round(rng.NormFloat64()*100)/16, uint64(0)
+			tensor.Converter(realDType, tensor.Float64)(unsafe.Pointer(&bits), unsafe.Pointer(&number), 0, 0, 1)
 			list = append(list, binary.LittleEndian.AppendUint64(nil, bits)[:size]...)
 		default:
-			at := rng.IntN(len(special)/size) * size
-			list = append(list, special[at:at+size]...)
+			start := rng.IntN(len(special)/size) * size
+			list = append(list, special[start:start+size]...)
 		}
 	}
 	return list
 }
 
-// Same reports whether two elements have the same bits or are both NaN.
-func Same(d tensor.DType, a, b []byte) bool {
+// Same reports whether two elements have the same bits or are both NaN. Of complex elements, it compares the parts.
+func Same(dtype tensor.DType, a, b []byte) bool {
 	if string(a) == string(b) {
 		return true
 	}
-	if d.IsComplex() {
-		part := d.ToReal()
-		half := part.Size()
-		return Same(part, a[:half], b[:half]) && Same(part, a[half:], b[half:])
+	if dtype.IsComplex() {
+		realDType := dtype.ToReal()
+		size := realDType.Size()
+		return Same(realDType, a[:size], b[:size]) && Same(realDType, a[size:], b[size:])
 	}
-	if !d.IsFloat() {
+	if !dtype.IsFloat() {
 		return false
 	}
 	var x, y float64
-	tensor.Converter(tensor.Float64, d)(unsafe.Pointer(&x), unsafe.Pointer(&a[0]), 0, 0, 1)
-	tensor.Converter(tensor.Float64, d)(unsafe.Pointer(&y), unsafe.Pointer(&b[0]), 0, 0, 1)
+	tensor.Converter(tensor.Float64, dtype)(unsafe.Pointer(&x), unsafe.Pointer(&a[0]), 0, 0, 1)
+	tensor.Converter(tensor.Float64, dtype)(unsafe.Pointer(&y), unsafe.Pointer(&b[0]), 0, 0, 1)
 	return math.IsNaN(x) && math.IsNaN(y)
 }

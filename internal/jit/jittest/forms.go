@@ -26,12 +26,13 @@ type Forms struct {
 	lines  []string        // the collected instructions
 }
 
+// Operands in the listings of amd64.
 var (
 	registers = strings.Fields("AX CX DX BX SP BP SI DI R8 R9 R10 R11 R12 R13 R14 R15")
 	vectorReg = regexp.MustCompile(`^([XYZ])([0-9]+)$`)
 	maskReg   = regexp.MustCompile(`^K([0-7])$`)
 	address   = regexp.MustCompile(`^(-?[0-9]*)\(([A-Z0-9]+)\)(?:\(([A-Z0-9]+)\*([1248])\))?$`)
-	tiles     = regexp.MustCompile(`TILE|TMM`)
+	tiles     = regexp.MustCompile(`TILE|TMM`) // instructions and registers of AMX
 	constant  = regexp.MustCompile(`^const<>\+[0-9]+\(SB\)$`)
 )
 
@@ -44,6 +45,7 @@ func (f *Forms) Add(listing string) {
 		line = strings.TrimSpace(line)
 		name, operands, _ := strings.Cut(line, "\t")
 		switch {
+		// Labels, jumps and directives have no form.
 		case line == "" || strings.HasSuffix(line, ":") || name[0] == 'J' || name == "PCALIGN" || f.seen[line]:
 		case strings.HasPrefix(name, "DATA ") || strings.HasPrefix(name, "GLOBL "):
 		default:
@@ -61,7 +63,8 @@ func formOf(operands string) (form string) {
 	for _, operand := range split(operands) {
 		form += " "
 		if match := vectorReg.FindStringSubmatch(operand); match != nil {
-			form += match[1] + strconv.Itoa(len(match[2])) + strconv.FormatBool(match[2] > "15" && len(match[2]) > 1)
+			exceeds15 := match[2] > "15" && len(match[2]) > 1
+			form += match[1] + strconv.Itoa(len(match[2])) + strconv.FormatBool(exceeds15)
 			continue
 		}
 		match := address.FindStringSubmatch(operand)
@@ -71,7 +74,7 @@ func formOf(operands string) (form string) {
 		case constant.MatchString(operand):
 			form += "const"
 		case match != nil:
-			disp, _ := strconv.Atoi(match[1])
+			disp, _ := strconv.Atoi(match[1]) // encoded in no, one or four bytes
 			form += fmt.Sprintf("%v%v", disp == 0, disp == int(int8(disp))) + match[2] + "*" + match[4]
 		default:
 			form += operand
@@ -88,10 +91,10 @@ func split(operands string) []string {
 	return strings.Split(operands, ", ")
 }
 
-// parse parses a line of a listing.
-func parse(a *asm.Assembler, line string) (name string, args []asm.Arg, err error) {
+// parse parses an instruction of a listing. It adds a constant to the assembler if the instruction has one.
+func parse(assembler *asm.Assembler, line string) (name string, args []asm.Arg, err error) {
 	name, operands, _ := strings.Cut(line, "\t")
-	name, suffixes, _ := strings.Cut(name, ".")
+	name, suffixes, _ := strings.Cut(name, ".") // ".Z" zeroes the elements outside the mask; ".BCST" broadcasts
 	zero, broadcast := strings.HasSuffix(suffixes, "Z"), strings.HasPrefix(suffixes, "BCST")
 	for _, operand := range split(operands) {
 		if match := vectorReg.FindStringSubmatch(operand); match != nil {
@@ -115,7 +118,7 @@ func parse(a *asm.Assembler, line string) (name string, args []asm.Arg, err erro
 			}
 			args = append(args, asm.Imm(value))
 		case constant.MatchString(operand):
-			constant := a.Constant([]byte{1})
+			constant := assembler.Constant([]byte{1})
 			constant.Broadcast = broadcast
 			args = append(args, constant)
 		case match != nil:
@@ -134,56 +137,56 @@ func parse(a *asm.Assembler, line string) (name string, args []asm.Arg, err erro
 	return name, args, nil
 }
 
-// register returns the register with a name. It returns an invalid register for an unknown name.
+// register returns the register with a name. It returns a number above asm.R15 for an unknown name.
 func register(name string) asm.Reg {
-	for k, r := range registers {
-		if r == name {
-			return asm.Reg(k)
+	for number, candidate := range registers {
+		if candidate == name {
+			return asm.Reg(number)
 		}
 	}
-	return 99
+	return asm.R15 + 1
 }
 
-// Check encodes the collected instructions and compares the bytes with those of Go's assembler. It returns the number
-// of forms.
+// Check encodes the collected instructions by package asm, and compares the bytes with those of Go's assembler. It
+// returns the number of forms.
 func (f *Forms) Check(t testing.TB) int {
 	t.Helper()
 	var lines []string
-	var ours [][]byte
+	var encoded [][]byte
 	for _, line := range f.lines {
 		if incomparable(line) {
 			continue
 		}
-		var a asm.Assembler
-		name, args, err := parse(&a, line)
+		var assembler asm.Assembler
+		name, args, err := parse(&assembler, line)
 		if err != nil {
 			t.Fatalf("%s: %v", line, err)
 		}
-		a.Emit(name, args...)
-		length := a.Len()
-		code, err := a.Finish()
+		assembler.Emit(name, args...)
+		length := assembler.Len()
+		code, err := assembler.Finish() // the instruction, then constants
 		if err != nil {
 			t.Fatalf("%s: %v", line, err)
 		}
-		lines, ours = append(lines, "\t"+line), append(ours, code[:length])
+		lines, encoded = append(lines, "\t"+line), append(encoded, code[:length])
 	}
-	for k, want := range goasm.Assemble(t, lines) {
-		if !equal(ours[k], want, strings.Contains(lines[k], "const<>")) {
-			t.Errorf("%s: % x, Go's assembler: % x", lines[k][1:], ours[k], want)
+	for index, want := range goasm.Assemble(t, lines) {
+		if !equal(encoded[index], want, strings.Contains(lines[index], "const<>")) {
+			t.Errorf("%s: % x, Go's assembler: % x", lines[index][1:], encoded[index], want)
 		}
 	}
 	return len(f.counts)
 }
 
-// equal compares two encodings. If ignoreDistance is true, the instruction has the distance of a constant. The
-// distances may differ, because Go's assembler leaves zeros for the linker.
-func equal(ours, want []byte, ignoreDistance bool) bool {
-	if !ignoreDistance || len(ours) != len(want) {
-		return bytes.Equal(ours, want)
+// equal compares two encodings. If hasConstant is true, four bytes of the instruction are the distance to a constant.
+// Go's assembler leaves zeros there for the linker, so any distance is accepted.
+func equal(encoded, want []byte, hasConstant bool) bool {
+	if !hasConstant || len(encoded) != len(want) {
+		return bytes.Equal(encoded, want)
 	}
-	for at := 0; at+4 <= len(want); at++ {
-		if bytes.Equal(want[at:at+4], make([]byte, 4)) && bytes.Equal(ours[:at], want[:at]) &&
-			bytes.Equal(ours[at+4:], want[at+4:]) {
+	for start := 0; start+4 <= len(want); start++ {
+		if bytes.Equal(want[start:start+4], make([]byte, 4)) && bytes.Equal(encoded[:start], want[:start]) &&
+			bytes.Equal(encoded[start+4:], want[start+4:]) {
 			return true
 		}
 	}

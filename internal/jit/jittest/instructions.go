@@ -16,26 +16,29 @@ import (
 // a step removes at least 51 bits.
 const reduceRounds = 42
 
-// syntax describes the loops in the listings of an architecture.
+// syntax describes the loops in the listings of an architecture. The element counter is the register with the number of
+// elements that a row has computed (CX) or still has to compute (X25).
 type syntax struct {
 	data     string         // the text with which the constants begin
 	jump     *regexp.Regexp // a jump and its label
-	advances [2]string      // before and after the step of a loop over elements
-	index    string         // the end of a line that changes the number of elements
+	advances [2]string      // the text before and after the number that a loop over elements adds to the counter
+	counter  string         // a text that the lines contain which change the counter
 }
 
 var (
-	counted     = regexp.MustCompile(`^\tMOVL\t\$(\d+), AX$`)
-	piece       = regexp.MustCompile(`^\ttbz\tx25, #(\d+), (L\d+)$`)
+	// setAX matches the instruction that sets AX to a number of iterations.
+	setAX = regexp.MustCompile(`^\tMOVL\t\$(\d+), AX$`)
+	// skipsTail matches the jump over a rowTail: its bit, and the label after it.
+	skipsTail   = regexp.MustCompile(`^\ttbz\tx25, #(\d+), (L\d+)$`)
 	amd64Syntax = syntax{data: "DATA ", jump: regexp.MustCompile(`^\tJ\w+\t(L\d+)$`),
-		advances: [2]string{"\tADDQ\t$", ", CX"}, index: "CX\n"}
+		advances: [2]string{"\tADDQ\t$", ", CX"}, counter: "CX\n"}
 	arm64Syntax = syntax{data: "constants:", jump: regexp.MustCompile(`^\t(?:b|cb|tb).*\b(L\d+)$`),
-		advances: [2]string{"\tsubs\tx25, x25, #", ""}, index: "x25"}
+		advances: [2]string{"\tsubs\tx25, x25, #", ""}, counter: "x25"}
 )
 
-// rowPiece is arm64 code that computes a number of elements, a power of two, at the end of a row. It is executed if
-// this bit is set in the number of remaining elements.
-type rowPiece struct{ begin, cost, elements int }
+// rowTail is arm64 code for a number of elements at the end of a row, a power of two. It is executed if this bit is set
+// in the number of remaining elements. begin is its first line, and cost its number of instructions.
+type rowTail struct{ begin, cost, elements int }
 
 // elementLoop is a loop over the elements of a row: the numbers of instructions and of elements of an iteration.
 type elementLoop struct{ cost, elements int }
@@ -44,11 +47,11 @@ type elementLoop struct{ cost, elements int }
 type InstructionCount struct {
 	*syntax
 	lines  []string
-	labels map[string]int // by label: its line
-	cost   []int          // by line: instructions that the line executes in an iteration of the surrounding loop
-	loops  []elementLoop
-	pieces map[string]*rowPiece // by the label that follows the piece
-	row    int                  // instructions of a row outside the loops over elements and the pieces
+	labels map[string]int      // by label: its line
+	cost   []int               // by line: instructions that the line executes in an iteration of the surrounding loop
+	loops  []elementLoop       // the loops with the most elements first
+	tails  map[string]*rowTail // by the label that follows the tail
+	row    int                 // instructions of a row outside the loops over elements and the tails
 }
 
 // CountInstructions counts the instructions of a listed loop. It analyzes the text. On amd64, a loop over elements adds
@@ -62,10 +65,10 @@ func CountInstructions(cpu machine.Features, listing string) (*InstructionCount,
 	}
 	code, _, _ := strings.Cut(listing, style.data)
 	counts := &InstructionCount{syntax: style, lines: strings.Split(strings.TrimSuffix(code, "\n"), "\n"),
-		labels: map[string]int{}, pieces: map[string]*rowPiece{}}
+		labels: map[string]int{}, tails: map[string]*rowTail{}}
 	counts.cost = make([]int, len(counts.lines))
-	for k := range counts.lines {
-		counts.count(k)
+	for index := range counts.lines {
+		counts.count(index)
 	}
 	if len(counts.loops) == 0 {
 		return nil, fmt.Errorf("the listing has no loop over elements:\n%s", code)
@@ -75,44 +78,48 @@ func CountInstructions(cpu machine.Features, listing string) (*InstructionCount,
 	return counts, nil
 }
 
-// count adds line k: it records labels, and moves the instructions of a loop that ends in line k to the cost of the
-// loop.
-func (c *InstructionCount) count(k int) {
-	line := c.lines[k]
+// count adds the line with an index. It records labels. If a loop over elements ends in this line, count moves the
+// instructions of the lines of the loop to c.loops. If another loop inside ends, it moves them to the cost of this
+// line.
+func (c *InstructionCount) count(index int) {
+	line := c.lines[index]
 	if label, ok := strings.CutSuffix(line, ":"); ok {
-		c.labels[label] = k
-		if rowPart, ok := c.pieces[label]; ok {
-			rowPart.cost = c.takeCost(rowPart.begin, k)
+		c.labels[label] = index
+		if tail, ok := c.tails[label]; ok {
+			tail.cost = c.takeCost(tail.begin, index)
 		}
 		return
 	}
-	c.cost[k] = 1
+	c.cost[index] = 1
 	if !strings.Contains(line, "\tL") && !strings.Contains(line, " L") { // no label
 		return
 	}
-	if match := piece.FindStringSubmatch(line); match != nil {
+	if match := skipsTail.FindStringSubmatch(line); match != nil {
 		bit, _ := strconv.Atoi(match[1])
-		c.pieces[match[2]] = &rowPiece{begin: k + 1, elements: 1 << bit}
+		c.tails[match[2]] = &rowTail{begin: index + 1, elements: 1 << bit}
 	}
 	match := c.jump.FindStringSubmatch(line)
 	if match == nil {
 		return
 	}
-	begin, back := c.labels[match[1]]
-	if !back {
+	begin, isBackward := c.labels[match[1]]
+	if !isBackward {
 		return
 	}
-	step := 0
-	for at := begin; at <= k; at++ {
-		if n, ok := c.step(c.lines[at]); ok && c.cost[at] > 0 && (c.syntax == &amd64Syntax || at == k-1) {
-			step = n
+	step := 0 // the number of elements of an iteration if the loop from begin to index is a loop over elements
+	for inside := begin; inside <= index; inside++ {
+		// A line with cost 0 belongs to an inner loop. On arm64, the line before the jump must advance the loop.
+		if elements, ok := c.step(c.lines[inside]); ok && c.cost[inside] > 0 &&
+			(c.syntax == &amd64Syntax || inside == index-1) {
+			step = elements
 		}
 	}
 	switch {
 	case step > 0:
-		c.loops = append(c.loops, elementLoop{c.takeCost(begin, k+1), step})
-	case len(c.loops) == 0 || !strings.Contains(strings.Join(c.lines[begin:k], "\n"), c.index):
-		c.cost[k] = c.takeCost(begin, k+1) * rounds(c.lines[:begin], c.lines[k-1])
+		c.loops = append(c.loops, elementLoop{c.takeCost(begin, index+1), step})
+	// The loop over rows changes the counter. Its instructions stay in their lines.
+	case len(c.loops) == 0 || !strings.Contains(strings.Join(c.lines[begin:index], "\n"), c.counter):
+		c.cost[index] = c.takeCost(begin, index+1) * rounds(c.lines[:begin], c.lines[index-1])
 	}
 }
 
@@ -127,16 +134,16 @@ func (s *syntax) step(line string) (elements int, ok bool) {
 	return elements, err == nil
 }
 
-// takeCost returns the cost of lines, and removes it from them.
+// takeCost returns the sum of the costs of the lines from begin to end-1, and sets them to 0.
 func (c *InstructionCount) takeCost(begin, end int) (sum int) {
-	for _, n := range c.cost[begin:end] {
-		sum += n
+	for _, cost := range c.cost[begin:end] {
+		sum += cost
 	}
 	clear(c.cost[begin:end])
 	return sum
 }
 
-// Max returns the maximum number of instructions that a call executes for rows of n elements.
+// Max returns the maximum number of instructions that a call executes for a number of rows of n elements.
 func (c *InstructionCount) Max(n, rows int) int {
 	sum := c.row
 	for k, loop := range c.loops {
@@ -146,27 +153,28 @@ func (c *InstructionCount) Max(n, rows int) int {
 		}
 		sum += times * loop.cost
 	}
-	for _, part := range c.pieces {
-		if n&part.elements != 0 {
-			sum += part.cost
+	for _, tail := range c.tails {
+		if n&tail.elements != 0 {
+			sum += tail.cost
 		}
 	}
 	return sum * rows
 }
 
-// rounds returns the maximum number of iterations of a loop inside a loop over elements: the initial value of AX, twice
-// this value if elements are copied in halves, or reduceRounds.
+// rounds returns the maximum number of iterations of a loop inside a loop over elements. before has the lines before
+// the loop, and last is the line before its jump. If the loop decrements AX, the number is the initial value of AX, or
+// twice this value if elements are copied in halves. Otherwise the loop reduces remainders.
 func rounds(before []string, last string) int {
 	if last != "\tDECL\tAX" {
 		return reduceRounds
 	}
-	n, times := 0, 1
-	for k := len(before) - 1; n == 0; k-- {
-		if m := counted.FindStringSubmatch(before[k]); m != nil {
-			n, _ = strconv.Atoi(m[1])
-		} else if before[k] == "\tADDQ\tAX, AX" {
-			times = 2
+	initial, factor := 0, 1
+	for index := len(before) - 1; initial == 0; index-- {
+		if match := setAX.FindStringSubmatch(before[index]); match != nil {
+			initial, _ = strconv.Atoi(match[1])
+		} else if before[index] == "\tADDQ\tAX, AX" {
+			factor = 2
 		}
 	}
-	return n * times
+	return initial * factor
 }

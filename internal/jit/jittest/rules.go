@@ -16,8 +16,8 @@ type rules struct {
 	instructions []string
 	registers    []string // registers that the code must not use
 	data         string   // the text with which the constants begin
-	end          string   // the last instructions
-	returns      string   // the instruction that returns, which the code must have once
+	end          string   // the text of the last instructions
+	returns      string   // the text of the instruction that returns, which the code must have once
 }
 
 var (
@@ -55,19 +55,19 @@ func (r *rules) forbidden(listing string) string {
 
 // hasWord reports whether a text has a word between characters that are neither letters nor digits.
 func hasWord(text, word string) bool {
-	inWord := func(at int) bool {
-		if at < 0 || at >= len(text) {
+	isAlphanumeric := func(index int) bool {
+		if index < 0 || index >= len(text) {
 			return false
 		}
-		char := text[at] | 0x20 // lower case
-		return text[at] >= '0' && text[at] <= '9' || char >= 'a' && char <= 'z'
+		char := text[index] | 0x20 // lower case
+		return text[index] >= '0' && text[index] <= '9' || char >= 'a' && char <= 'z'
 	}
-	for at := 0; ; at += len(word) {
-		next := strings.Index(text[at:], word)
-		if next < 0 {
+	for start := 0; ; start += len(word) {
+		distance := strings.Index(text[start:], word)
+		if distance < 0 {
 			return false
 		}
-		if at += next; !inWord(at-1) && !inWord(at+len(word)) {
+		if start += distance; !isAlphanumeric(start-1) && !isAlphanumeric(start+len(word)) {
 			return true
 		}
 	}
@@ -76,15 +76,15 @@ func hasWord(text, word string) bool {
 // CheckRules returns an error if a listing for an instruction set violates the rules of package jit: no calls, reserved
 // registers are preserved, and the only exit is at the end.
 func CheckRules(cpu machine.Features, listing string) error {
-	r := &amd64Rules
+	architecture := &amd64Rules
 	if cpu.Has(machine.NEON) {
-		r = &arm64Rules
+		architecture = &arm64Rules
 	}
-	if name := r.forbidden(listing); name != "" {
+	if name := architecture.forbidden(listing); name != "" {
 		return fmt.Errorf("the code uses %q, which the rules of package jit forbid", name)
 	}
-	code, _, _ := strings.Cut(listing, r.data)
-	if n := strings.Count(code, r.returns); n != 1 || !strings.HasSuffix(code, r.end) {
+	code, _, _ := strings.Cut(listing, architecture.data)
+	if n := strings.Count(code, architecture.returns); n != 1 || !strings.HasSuffix(code, architecture.end) {
 		return fmt.Errorf("the code has %d returns and ends in %q: want one return, at the end", n,
 			code[max(0, len(code)-40):])
 	}

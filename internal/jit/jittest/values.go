@@ -11,13 +11,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// randomCount is the number of random elements of a loop that has too many combinations of edge cases.
+// randomCount is the number of random elements for a loop that has too many combinations of edge cases.
 const randomCount = 6000
 
-// checkEdgeCases runs edge cases. A single operand has all its values if it has 8 or 16 bits, else its edge cases. Two
-// operands have all pairs of edge cases. Loops with folds, complex operands, a single Scalar operand, or more operands
-// have random elements. The rows of folds are short, because a NaN hides all other elements. Rows with Scalar operands
-// are short, too, so that these operands have many elements.
+// checkEdgeCases runs edge cases. A single operand has all values of its dtype if that has 8 or 16 bits, else its edge
+// cases. Two operands have all pairs of edge cases. Loops with folds, complex operands, a single Scalar operand (one
+// element for each row), or more operands have random elements. The rows of folds are short, because a NaN hides all
+// other elements. Rows with Scalar operands are short, too, so that these operands have many elements.
 func (b *Comparison) checkEdgeCases() error {
 	operandCount := len(b.loop.Code.In)
 	n, rows, data := randomCount, 1, make([][]byte, operandCount)
@@ -55,14 +55,14 @@ func (b *Comparison) checkEdgeCases() error {
 	return b.compareOn(ins, copies, strides, n, rows)
 }
 
-// pairs sets data to all pairs of edge cases of two operands. The pairs are one row, unless an operand is Scalar: then
-// each row has one element of this operand.
+// pairs sets data to all pairs of edge cases of two operands. It returns the number of elements of a row and the number
+// of rows. The pairs are one row, unless an operand is Scalar: then each row has one element of this operand.
 func (b *Comparison) pairs(data [][]byte) (n, rows int) {
 	x, y := EdgeCases(b.loop.Code.In[0]), EdgeCases(b.loop.Code.In[1])
 	sizeY := b.loop.Code.In[1].Size()
 	nx, ny := len(x)/b.loop.Code.In[0].Size(), len(y)/sizeY
 	switch {
-	case b.loop.Scalar[0] && b.loop.Scalar[1]:
+	case b.loop.Scalar[0] && b.loop.Scalar[1]: // all elements of a row are equal, so short rows suffice
 		n, rows = 3, nx*ny
 	case b.loop.Scalar[0]:
 		data[0], data[1] = x, y
@@ -80,8 +80,8 @@ func (b *Comparison) pairs(data [][]byte) (n, rows int) {
 	return n, rows
 }
 
-// compareOn runs the machine code on the operands ins and the interpreter on their copies, and compares the
-// outputs.
+// compareOn runs the machine code on the operands ins and the interpreter on their copies, and compares the outputs and
+// folds. strides are the distances in bytes between rows of the operands.
 func (b *Comparison) compareOn(ins, copies []unsafe.Pointer, strides []int, n, rows int) error {
 	outCount := len(b.loop.Code.Out)
 	var ptrs [2][]unsafe.Pointer
@@ -97,19 +97,19 @@ func (b *Comparison) compareOn(ins, copies []unsafe.Pointer, strides []int, n, r
 		row, total := ptr.size(n, rows)
 		steps = append(steps, row)
 		for side := range ptrs {
-			var to unsafe.Pointer
+			var address unsafe.Pointer
 			memory := make([]byte, total)
-			if copy(memory, ptr.pool); ptr.stored {
-				to = unsafe.Pointer(unsafe.SliceData(memory))
+			if copy(memory, ptr.pool); ptr.stored { // the pool has the initial accumulators of a fold
+				address = unsafe.Pointer(unsafe.SliceData(memory))
 			}
-			buffers[side], ptrs[side] = append(buffers[side], memory), append(ptrs[side], to)
+			buffers[side], ptrs[side] = append(buffers[side], memory), append(ptrs[side], address)
 		}
 	}
 	if err := b.code.Run(b.args, ptrs[0], steps, n, rows); err != nil {
 		return err
 	}
 	b.interpret(ptrs[1], steps, n, rows)
-	k := 0
+	k := 0 // index of the buffer of pointer i
 	for i := range b.ptrs {
 		if i >= outCount && i < outCount+len(ins) {
 			continue

@@ -4,11 +4,11 @@ import "github.com/graphrun/graphrun/tensor"
 
 // Uses returns the values that are operands of an instruction.
 func (i *Inst) Uses() []Value {
-	n := Ops[i.Op].Args
-	if i.Op == Store && i.B != None {
-		n = 2
+	count := Ops[i.Op].Args
+	if i.Op == Store && i.B != None { // the imaginary part
+		count = 2
 	}
-	return []Value{i.A, i.B, i.C}[:n] // the slice needs no allocation where Uses is inlined
+	return []Value{i.A, i.B, i.C}[:count] // the slice needs no allocation where Uses is inlined
 }
 
 // Type returns the type of a value.
@@ -17,14 +17,14 @@ func (b *Block) Type(value Value) Type { return b.Insts[value].Type }
 // Uniform reports whether a value is the same in all lanes of all iterations of a row.
 func (b *Block) Uniform(value Value) bool { return b.uniform[value] }
 
-// Do adds an operation on values whose result has dtype d. If the block has an equal instruction, Do returns its
-// value. Do adds the conversions of masks to the width that the operation requires. A mask that selects between values
-// or is converted to numbers gets the width of these values or numbers. The masks of a logical operation get the width
-// of the narrowest mask.
+// Do adds an operation on values whose result has the given dtype. If the block has an equal instruction, Do returns
+// its value. Do adds the conversions of masks to the width (bytes of a lane) that the operation requires. A mask that
+// selects between values or is converted to numbers gets the width of these values or numbers. The masks of a logical
+// operation get the width of the narrowest mask.
 func (b *Block) Do(op Op, dtype tensor.DType, args ...Value) Value {
 	resultType := Type{DType: dtype}
 	width := uint8(dtype.Size())
-	if dtype == tensor.Bool {
+	if dtype == tensor.Bool { // a comparison or a logical operation
 		width = b.minWidth(args)
 		resultType.Mask = width
 	}
@@ -35,8 +35,8 @@ func (b *Block) Do(op Op, dtype tensor.DType, args ...Value) Value {
 	return b.add(inst)
 }
 
-// minWidth returns the size in bytes of a lane of the narrowest value. It ignores constants, which can have any
-// width.
+// minWidth returns the size in bytes of a lane of the narrowest value. It ignores constants unless all values are
+// constants, because a constant mask can have any width.
 func (b *Block) minWidth(args []Value) uint8 {
 	minimum := 0
 	for _, value := range args {
@@ -72,15 +72,15 @@ func (b *Block) Const(dtype tensor.DType, bits uint64) Value {
 	return b.add(Inst{Op: Const, Type: memoryType(dtype), A: None, B: None, C: None, Imm: bits})
 }
 
-// Load adds a load of the elements at a pointer, or of their imaginary parts if part is 1. Bools become a mask with
-// lanes of 1 byte.
+// Load adds a load of the elements at a pointer. If the elements are complex, it loads their real parts (part 0) or
+// their imaginary parts (part 1). Bools become a mask with lanes of 1 byte.
 func (b *Block) Load(ptr, part int) Value {
 	return b.add(Inst{Op: Load, Type: memoryType(b.Ptrs[ptr].DType.ToReal()), Ptr: int16(ptr), A: None, B: None, C: None,
 		Imm: uint64(part)})
 }
 
-// Lookup adds a lookup in a table. Equal tables should have the same address, because instructions are compared by the
-// address of the table.
+// Lookup adds a lookup in a table: see the operation [Lookup]. Equal tables should have the same address, because add
+// compares addresses to find equal instructions.
 func (b *Block) Lookup(table *[32]float32, value Value) Value {
 	return b.add(Inst{Op: Lookup, Type: Type{DType: tensor.Float32}, A: value, B: None, C: None, Table: table})
 }
@@ -100,7 +100,8 @@ func memoryType(dtype tensor.DType) Type {
 	return t
 }
 
-// add appends an instruction, unless there is an equal one. Equal loads give equal elements, because stores are last.
+// add appends an instruction and returns its value. If the block has an equal instruction, add returns the value of
+// that one. Equal loads give equal elements, because stores are last.
 func (b *Block) add(inst Inst) Value {
 	if value, ok := b.values[inst]; ok {
 		return value

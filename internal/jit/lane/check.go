@@ -23,7 +23,8 @@ func (b *Block) Check() error {
 	return nil
 }
 
-// Check returns an error if the loop is invalid.
+// Check returns an error if the block is invalid, or if a fold has an operation, a value or a pointer that do not
+// agree.
 func (l *Loop) Check() error {
 	if err := l.Block.Check(); err != nil {
 		return err
@@ -41,7 +42,7 @@ func (l *Loop) Check() error {
 	return nil
 }
 
-// checkInst checks the instruction that computes value v.
+// checkInst checks the instruction that computes a value.
 func (b *Block) checkInst(value Value, inst *Inst) error {
 	if inst.Op == Invalid || inst.Op >= numOps {
 		return errors.New("the operation does not exist")
@@ -112,7 +113,7 @@ func (b *Block) checkTypes(inst *Inst) error {
 		return nil
 	}
 	uses := inst.Uses()
-	values := uses // of equal type
+	values := uses // the operands that must have equal types
 	if inst.Op == Select {
 		values = uses[1:]
 	}

@@ -28,7 +28,8 @@ func Eval(op Op, dtype, from tensor.DType, x [3]uint64) uint64 {
 	return evalFloats(from, op, x)
 }
 
-// evalConvert converts a number. In a separate function, only conversions allocate memory for the operand.
+// evalConvert converts a number. It is a separate function because its operand escapes to the heap: other operations do
+// not allocate memory.
 func evalConvert(dtype, from tensor.DType, x uint64) (to uint64) {
 	tensor.Converter(dtype, from)(unsafe.Pointer(&to), unsafe.Pointer(&x), 0, 0, 1)
 	return to
@@ -57,8 +58,8 @@ func evalFloats(dtype tensor.DType, op Op, x [3]uint64) uint64 {
 		}
 	}
 	result := evalFloat(op, floats)
-	// Computing in float64 and rounding to float32 gives the correctly rounded float32 result, because a float64 has
-	// more than twice the precision.
+	// For float32, rounding the float64 result gives the correctly rounded float32 result, because float64 has more than
+	// twice the precision.
 	if dtype == tensor.Float32 {
 		return uint64(math.Float32bits(float32(result)))
 	}
@@ -81,18 +82,18 @@ func evalFMA(a, b, c float64) float32 {
 		return float32(sum) // a sum that is 0 in float64 is exact
 	}
 	// Rounding to float64 and then to float32 differs from a single rounding only if the float64 is exactly halfway
-	// between two float32 numbers.
-	// float32 drops the last 29 bits; halfway, they are 1 followed by zeros. A subnormal result may drop more.
-	const dropped, normal = 1<<29 - 1, 0x1p-126
-	if math.Abs(sum) >= normal && math.Float64bits(sum)&dropped != (dropped+1)/2 {
+	// between two float32 numbers. The conversion of a normal number drops the last 29 bits. Halfway, they are 1 followed
+	// by zeros. The conversion to a subnormal number drops more bits, so sums below 2^-126 are computed exactly.
+	const dropped, leastNormal = 1<<29 - 1, 0x1p-126
+	if math.Abs(sum) >= leastNormal && math.Float64bits(sum)&dropped != (dropped+1)/2 {
 		return float32(sum)
 	}
-	exactSum := new(big.Float).SetPrec(2000).SetFloat64(product)
+	exactSum := new(big.Float).SetPrec(2000).SetFloat64(product) // exact: numbers are multiples of 2^-298 below 2^257
 	rounded, _ := exactSum.Add(exactSum, new(big.Float).SetFloat64(c)).Float32()
 	return rounded
 }
 
-// evalFloat computes with float64.
+// evalFloat computes an operation whose operands and result are float64.
 func evalFloat(op Op, x [3]float64) float64 {
 	a, b := x[0], x[1]
 	switch op {
@@ -146,12 +147,12 @@ func Scaled(x, power float64) float64 {
 	return math.Ldexp(x, int(math.Floor(max(-4096, min(power, 4096)))))
 }
 
-// Limited returns x if |x| < |to|, else |to| with the sign of x. It is the operation Limit.
-func Limited(x, to float64) float64 {
-	if to = math.Abs(to); math.Abs(x) < to {
+// Limited returns x if |x| < |limit|, else |limit| with the sign of x. It is the operation Limit.
+func Limited(x, limit float64) float64 {
+	if limit = math.Abs(limit); math.Abs(x) < limit {
 		return x
 	}
-	return math.Copysign(to, x)
+	return math.Copysign(limit, x)
 }
 
 // evalInt computes with integers of any width and with bools. It sign-extends signed operands to 64 bits and truncates
@@ -186,8 +187,8 @@ func evalInt(dtype tensor.DType, op Op, x [3]uint64) uint64 {
 	return uint64(evalWide(dtype, op, a, b, x)) & (^uint64(0) >> (64 - width))
 }
 
-// evalWide computes in 64 bits. Only the lower bits of the result, as many as dtype has, are meaningful. a and b are
-// the operands x, sign-extended if the dtype is signed.
+// evalWide computes an operation of integers or bools in 64 bits. Only the lower bits of the result, as many as dtype
+// has, are meaningful. a and b are x[0] and x[1], sign-extended if the dtype is signed.
 func evalWide(dtype tensor.DType, op Op, a, b int64, x [3]uint64) int64 {
 	shift := x[1] & uint64(8*dtype.Size()-1)
 	switch op {

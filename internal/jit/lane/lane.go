@@ -9,14 +9,14 @@ package lane
 import "github.com/graphrun/graphrun/tensor"
 
 // FoldLanes is the number of accumulators of a [Fold]. Element k of a row is folded into accumulator k mod FoldLanes
-// for any n, so that a sum has the same bits on all processors.
+// for any number of lanes, so that a sum has the same bits on all processors.
 const FoldLanes = 32
 
 // Type is the type of a value.
 type Type struct {
 	DType tensor.DType // dtype of a lane; never complex
-	// Mask is the number of bytes of a lane of a bool: 1, 2, 4 or 8. A bool is a mask, whose lanes have the size of the
-	// elements that it selects. Mask is 0 for other dtypes.
+	// Mask is the number of bytes of a lane of a bool: 1, 2, 4 or 8. A bool is a mask, whose lanes are as wide as the
+	// elements that it selects. Mask is 0 for other dtypes, which the docs call numbers.
 	Mask uint8
 }
 
@@ -46,10 +46,10 @@ type Inst struct {
 	Table *[32]float32 // for Lookup
 }
 
-// PtrKind is the kind of memory at a pointer.
+// PtrKind is the kind of the elements at a pointer.
 type PtrKind uint8
 
-// The kinds of pointers. All advance from row to row.
+// The kinds of pointers. The caller chooses the distance between rows for each pointer.
 const (
 	Operand     PtrKind = iota // the elements of a row, contiguous
 	RowOperand                 // one element for the row, which a Load repeats in all lanes
@@ -63,8 +63,8 @@ type Ptr struct {
 	Kind  PtrKind
 }
 
-// Block is straight-line code. Instructions are in the order of evaluation, which keeps few values live. Stores are
-// last. An output may have the same address as an operand with elements of the same size.
+// Block is straight-line code. Instructions are in the order of evaluation, which should keep few values live. Stores
+// are last. An output may have the same address as an operand with elements of the same size.
 type Block struct {
 	Insts []Inst
 	Ptrs  []Ptr
@@ -81,13 +81,13 @@ type Fold struct {
 	Ptr   int
 }
 
-// Loop computes rows of elements with a block, and then folds values. Its pointers are the outputs, the operands, and
-// the accumulators of each fold.
+// Loop executes a block for all elements of each row, and folds values over the row. Its pointers are the outputs, the
+// operands, and the accumulators of each fold.
 type Loop struct {
 	Block
 	Folds []Fold
-	// Totals selects totals: one number for each row and fold. The accumulators of a row then start with [Neutral].
-	// After the row, accumulator k is combined with accumulator k+16, then with k+8, and so on. The result is
-	// written to the pointer of the fold.
+	// Totals selects totals: the result of a fold is one number for each row, which is written to the pointer of the
+	// fold. The accumulators of a row then start with [Neutral]. After the row, accumulator k is combined with
+	// accumulator k+16, then with k+8, and so on. Otherwise the result is the accumulators, which are read first.
 	Totals bool
 }

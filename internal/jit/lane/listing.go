@@ -15,7 +15,7 @@ func (t Type) String() string {
 	return t.DType.String()
 }
 
-// String lists the block, one instruction per line. Pointer k is pk, value k is vk.
+// String lists the block, one instruction per line. Pointer 2 is p2, and value 3 is v3.
 func (b *Block) String() string {
 	var text strings.Builder
 	for v, inst := range b.Insts {

@@ -8,7 +8,7 @@ import (
 
 // Neutral returns the bits of the neutral element of a fold: 0 for Add, 1 for Mul, the greatest number for Min, the
 // least number for Max, all bits for And, and 0 for Or. For floats the neutral element of Add is -0, which preserves a
-// sum of -0. Neutral returns 0 for dtypes without arithmetic.
+// sum of -0. Neutral returns 0 for complex dtypes, float16 and bfloat16, which cannot be folded.
 func Neutral(op Op, dtype tensor.DType) uint64 {
 	if !dtype.Valid() || dtype.IsComplex() || dtype.IsReducedFloat() {
 		return 0

@@ -73,14 +73,14 @@ var (
 		tensor.Uint64)
 	numbers  = floats | integers
 	reals    = numbers | halves | bools
-	computed = numbers | bools // halves are converted before any computation
+	computed = numbers | bools // the other reals, halves, are converted before any computation
 )
 
 // Info describes an operation.
 type Info struct {
 	Name string
 	Args int    // number of operands
-	On   DTypes // dtypes of the operands; of the second and third operand of a Select
+	On   DTypes // dtypes of the operands (for a Select, of the second and third operand)
 }
 
 // Ops describes all operations.

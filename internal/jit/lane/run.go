@@ -8,11 +8,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Emulate computes a row of the given number of elements with [Eval], as the code of a target does: a pass computes the
-// elements of one vector width. First come passes of mainLanes lanes, then passes of restLanes lanes. Partial passes
-// compute the remaining elements, fewer than restLanes. They also have restLanes lanes but access only restLanes/2,
-// restLanes/4, ..., 1 elements. Both numbers are powers of two that divide FoldLanes, and restLanes is at most
-// mainLanes.
+// Emulate computes a row of the given number of elements with [Eval], in the iterations of a target's code. First come
+// iterations of mainLanes elements, then iterations of restLanes elements. Partial iterations compute the remaining
+// elements, fewer than restLanes. They also have restLanes lanes but access only restLanes/2, restLanes/4, ..., 1
+// elements. mainLanes and restLanes are powers of two that divide FoldLanes, and restLanes is at most mainLanes.
 //
 // mem[k] is the memory of pointer k: the elements of the row for an Operand or an Output, and one element for a
 // RowOperand. For an Accumulator it is one total if l.Totals is set, and FoldLanes accumulators otherwise. The memory
@@ -23,8 +22,8 @@ func (l *Loop) Emulate(mainLanes, restLanes, elements int, mem [][]byte) error {
 	}
 	for _, lanes := range []int{mainLanes, restLanes} {
 		if lanes < 1 || FoldLanes%lanes != 0 || restLanes > mainLanes {
-			return fmt.Errorf("lane: passes of %d and %d lanes: both numbers must divide %d, and the second must not exceed "+
-				"the first", mainLanes, restLanes, FoldLanes)
+			return fmt.Errorf("lane: iterations of %d and %d lanes: both numbers must divide %d, and the second must not "+
+				"exceed the first", mainLanes, restLanes, FoldLanes)
 		}
 	}
 	if err := l.checkMemory(elements, mem); err != nil {
@@ -33,14 +32,14 @@ func (l *Loop) Emulate(mainLanes, restLanes, elements int, mem [][]byte) error {
 	run := &rowRun{loop: l, mem: mem, values: make([][]uint64, len(l.Insts))}
 	run.startRow()
 	for run.from+mainLanes <= elements {
-		run.pass(mainLanes, mainLanes)
+		run.iteration(mainLanes, mainLanes)
 	}
 	for run.from+restLanes <= elements {
-		run.pass(restLanes, restLanes)
+		run.iteration(restLanes, restLanes)
 	}
 	for count := restLanes / 2; count > 0; count /= 2 {
 		if run.from+count <= elements {
-			run.pass(restLanes, count)
+			run.iteration(restLanes, count)
 		}
 	}
 	run.endRow()
@@ -75,7 +74,7 @@ type rowRun struct {
 	mem          [][]byte
 	values       [][]uint64          // indexed by Value: a number for each lane, or one number if the value is uniform
 	accumulators [][FoldLanes]uint64 // indexed by fold
-	from         int                 // the first element of the next pass
+	from         int                 // the first element of the next iteration
 }
 
 // startRow computes the uniform values and loads the accumulators.
@@ -98,14 +97,14 @@ func (r *rowRun) startRow() {
 	}
 }
 
-// endRow stores the accumulators or totals.
+// endRow stores the accumulators, or combines them and stores the totals.
 func (r *rowRun) endRow() {
 	for k, fold := range r.loop.Folds {
 		acc, dtype, count := &r.accumulators[k], r.loop.Ptrs[fold.Ptr].DType, FoldLanes
 		if r.loop.Totals {
-			for count = FoldLanes / 2; count > 0; count /= 2 {
-				for index := range count {
-					acc[index] = Eval(fold.Op, dtype, dtype, [3]uint64{acc[index], acc[index+count]})
+			for half := FoldLanes / 2; half > 0; half /= 2 {
+				for index := range half {
+					acc[index] = Eval(fold.Op, dtype, dtype, [3]uint64{acc[index], acc[index+half]})
 				}
 			}
 			count = 1
@@ -116,9 +115,9 @@ func (r *rowRun) endRow() {
 	}
 }
 
-// pass computes values of the given number of lanes from the next elements, folds the values and stores them.
-// `elements` is at most `lanes`.
-func (r *rowRun) pass(lanes, elements int) {
+// iteration computes values of the given number of lanes from the next elements, folds the values and stores them.
+// `elements` is at most `lanes`: the lanes above have no element.
+func (r *rowRun) iteration(lanes, elements int) {
 	for v, inst := range r.loop.Insts {
 		if !r.loop.Uniform(Value(v)) && inst.Op != Store {
 			r.values[v] = make([]uint64, lanes)
@@ -144,23 +143,23 @@ func (r *rowRun) pass(lanes, elements int) {
 	r.from += elements
 }
 
-// lane returns a lane of a value.
+// lane returns a lane of a value, which has one number for all lanes if it is uniform.
 func (r *rowRun) lane(value Value, lane int) uint64 {
 	return r.values[value][lane%len(r.values[value])]
 }
 
-// compute computes the lanes of a value in a pass that accesses the given number of elements.
+// compute computes the lanes of a value in an iteration that accesses the given number of elements.
 func (r *rowRun) compute(value Value, elements int) {
 	inst := r.loop.Insts[value]
-	uses, source := inst.Uses(), tensor.Invalid
+	uses, from := inst.Uses(), tensor.Invalid // from is the dtype of the last operand: see Eval
 	if len(uses) > 0 {
-		source = r.loop.Type(uses[len(uses)-1]).DType
+		from = r.loop.Type(uses[len(uses)-1]).DType
 	}
 	for lane := range r.values[value] {
 		result := &r.values[value][lane]
-		var x [3]uint64
+		var args [3]uint64
 		for k, operand := range uses {
-			x[k] = r.lane(operand, lane)
+			args[k] = r.lane(operand, lane)
 		}
 		switch inst.Op {
 		case Const:
@@ -168,9 +167,9 @@ func (r *rowRun) compute(value Value, elements int) {
 		case Load:
 			*result = r.load(&inst, lane, elements)
 		case Lookup:
-			*result = uint64(math.Float32bits(inst.Table[x[0]%uint64(len(inst.Table))]))
+			*result = uint64(math.Float32bits(inst.Table[args[0]%uint64(len(inst.Table))]))
 		default:
-			*result = Eval(inst.Op, inst.Type.DType, source, x)
+			*result = Eval(inst.Op, inst.Type.DType, from, args)
 		}
 	}
 }
@@ -187,15 +186,16 @@ func (r *rowRun) load(inst *Inst, lane, elements int) uint64 {
 	return element(r.mem[inst.Ptr], r.from+lane, ptr.DType, int(inst.Imm))
 }
 
-// slot returns the bytes of a part of an element: part 1 is the imaginary part.
-func slot(mem []byte, index int, dtype tensor.DType, part int) []byte {
+// elementBytes returns the bytes of a part of an element: part 1 is the imaginary part, part 0 the real part or a real
+// element.
+func elementBytes(mem []byte, index int, dtype tensor.DType, part int) []byte {
 	size := dtype.ToReal().Size()
 	return mem[index*dtype.Size()+part*size:][:size]
 }
 
-// element returns the bits of a part of an element.
+// element returns the bits of a part of an element, zero-extended.
 func element(mem []byte, index int, dtype tensor.DType, part int) uint64 {
-	switch bytes := slot(mem, index, dtype, part); len(bytes) {
+	switch bytes := elementBytes(mem, index, dtype, part); len(bytes) {
 	case 1:
 		return uint64(bytes[0])
 	case 2:
@@ -209,7 +209,7 @@ func element(mem []byte, index int, dtype tensor.DType, part int) uint64 {
 
 // setElement sets a part of an element.
 func setElement(mem []byte, index int, dtype tensor.DType, part int, bits uint64) {
-	switch bytes := slot(mem, index, dtype, part); len(bytes) {
+	switch bytes := elementBytes(mem, index, dtype, part); len(bytes) {
 	case 1:
 		bytes[0] = byte(bits)
 	case 2:

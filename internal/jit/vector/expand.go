@@ -26,7 +26,8 @@ func expanded(loop *expr.Loop, cpu machine.Features) (*expr.Loop, error) {
 	return expandLoop(loop, TargetOf(cpu))
 }
 
-// TargetOf returns the optional instructions of a processor, which the expansion of functions may use.
+// TargetOf returns the optional operations that the expansion of functions may use because the processor has an
+// instruction for them.
 func TargetOf(cpu machine.Features) expand.Target {
 	return expand.Target{HasScale: cpu.Has(machine.Vector512)}
 }

@@ -7,7 +7,8 @@ import (
 )
 
 // lanesOf translates a loop of primitive operations to the intermediate representation of package lane. The pointers
-// are the outputs, the operands and the accumulators, as in [Loop.Run].
+// are the outputs, the operands and the accumulators, as in [Loop.Run]. A bool becomes a mask, whose lanes are as wide
+// as the elements that it is used with; masks that are stored or folded have lanes of 1 byte.
 func lanesOf(loop *expr.Loop) (*lane.Loop, error) {
 	lanes := &lane.Loop{Totals: loop.Totals}
 	for _, output := range loop.Code.Out {
@@ -25,7 +26,7 @@ func lanesOf(loop *expr.Loop) (*lane.Loop, error) {
 	for _, v := range evaluationOrder(loop) {
 		builder.values[v] = builder.add(loop.Code.Insts[v])
 	}
-	for k, fold := range loop.Folds {
+	for k, fold := range loop.Folds { // the operations of packages expr and lane have the same numbers
 		lanes.Folds = append(lanes.Folds, lane.Fold{Op: lane.Op(fold.Op), Value: lanes.Remask(builder.values[fold.V], 1),
 			Ptr: len(lanes.Ptrs)})
 		lanes.Ptrs = append(lanes.Ptrs, lane.Ptr{DType: loop.DType(k), Kind: lane.Accumulator})
@@ -38,11 +39,11 @@ func lanesOf(loop *expr.Loop) (*lane.Loop, error) {
 type lanesBuilder struct {
 	code   *expr.Code
 	block  *lane.Block
-	values []lane.Value            // by expr.Value
-	tables map[uint64]*[32]float32 // by number
+	values []lane.Value            // by expr.Value: its translation
+	tables map[uint64]*[32]float32 // by expr.Inst.Imm; equal tables must have the same address (lane.Block.Lookup)
 }
 
-// add adds an instruction whose operands are already in the block.
+// add adds an instruction whose operands are already in the block, and returns its value.
 func (b *lanesBuilder) add(inst expr.Inst) lane.Value {
 	switch inst.Op {
 	case expr.Const:
@@ -73,8 +74,8 @@ func (b *lanesBuilder) add(inst expr.Inst) lane.Value {
 	return b.block.Do(lane.Op(inst.Op), inst.DType, args...)
 }
 
-// stores adds the stores of the outputs. All masks are converted before the first store, because stores must be
-// last.
+// stores adds the stores of the outputs. It converts all masks before the first store, because stores must be last. The
+// block then has each conversion, and the second call of Remask returns its value.
 func (b *lanesBuilder) stores() {
 	for _, output := range b.code.Out {
 		b.block.Remask(b.values[output.Re], 1)

@@ -27,11 +27,11 @@ type Prefetch = target.Prefetch
 
 // keyOf returns the text that represents the options in the key of the code cache. The text of default options is a
 // constant, because lookups are frequent and formatting is slow.
-func keyOf(o Options) string {
-	if o == (Options{}) {
+func keyOf(opts Options) string {
+	if opts == (Options{}) {
 		return " plain "
 	}
-	return fmt.Sprintf(" %v ", o)
+	return fmt.Sprintf(" %v ", opts)
 }
 
 // Loop is an [expr.Loop] as machine code. It is immutable and safe for concurrent use.
@@ -56,7 +56,7 @@ func Compile(loop *expr.Loop, cpu machine.Features, opts Options) (*Loop, error)
 	return &Loop{fn: fn, pointerCount: len(loop.Code.Out) + len(loop.Code.In) + len(loop.Folds)}, nil
 }
 
-// Listing generates the code again and returns it in the syntax of its assembler.
+// Listing generates the code again and returns its listing: see [jit.Func.Listing].
 func (c *Loop) Listing() string { return c.fn.Listing() }
 
 // assemble generates the code of a loop.
@@ -76,35 +76,35 @@ func assemble(loop *expr.Loop, cpu machine.Features, opts Options, withListing b
 	return arm64.Compile(lanes, opts.Registers, withListing)
 }
 
-// Work returns a bound on the instructions of a run.
+// Work returns a bound on the instructions of a call of Run.
 func (c *Loop) Work() jit.Work { return c.fn.Work() }
 
-// Run computes rows of n elements each. ptrs are the addresses of the first row: outputs, then operands, then one
-// address for each fold. The address of a fold is the address of its [expr.Lanes] accumulators, which all rows
-// update, or of its totals, one for each row. strides are the distances in bytes between rows, in the same order. An
-// operand that is the same for all rows has stride 0. Run ignores the entries of outputs of dtype Invalid. If there
-// is no executable memory, Run returns an error and does nothing.
+// Run computes a number of rows of n elements each. ptrs are the addresses for the first row: outputs, then operands,
+// then one address for each fold. The address of a fold is that of its [expr.Lanes] accumulators, which all rows
+// update, or that of its totals, one for each row. strides are the distances in bytes between rows, in the same order.
+// An operand that is the same for all rows has stride 0. Run ignores the entries of outputs of dtype Invalid. If there
+// is no executable memory, Run returns an error and does nothing. It panics if ptrs or strides has a wrong length.
 //
-// A row may be divided into several runs at multiples of expr.Lanes elements, unless the loop has totals. Go's garbage
-// collector cannot stop the world during a run, so callers divide long work into runs of less than 50 us. No other
-// goroutine may use the arguments a at the same time. Addresses are not checked. They must point to the heap or to
-// memory outside of Go.
-func (c *Loop) Run(a *jit.Args, ptrs []unsafe.Pointer, strides []int, n, rows int) error {
+// A row may be divided into several calls at multiples of expr.Lanes elements, unless the loop has totals. Go's garbage
+// collector cannot stop the world during a call, so callers divide long work into calls of less than 50 us. Run
+// overwrites args, which no other goroutine may use at the same time. Addresses are not checked. They must point to the
+// heap or to memory outside of Go.
+func (c *Loop) Run(args *jit.Args, ptrs []unsafe.Pointer, strides []int, n, rows int) error {
 	if len(ptrs) != c.pointerCount || len(strides) != c.pointerCount {
 		panic("vector: Run is called with the wrong number of pointers or strides")
 	}
 	if n <= 0 || rows <= 0 {
 		return nil
 	}
-	a.N, a.Rows = n, rows
-	copy(a.Ptr[:], ptrs)
-	copy(a.Row[:], strides)
-	return c.fn.Call(a)
+	args.N, args.Rows = n, rows
+	copy(args.Ptr[:], ptrs)
+	copy(args.Row[:], strides)
+	return c.fn.Call(args)
 }
 
-// Fence waits for the non-temporal stores of loops with [Options.Unfenced].
+// Fence orders the non-temporal stores of loops with [Options.Unfenced] before all later stores.
 func Fence() { jit.Fence() }
 
-// Call is [Loop.Run] with all arguments in a. N and Rows must be positive. Ptr and Row have an entry for each pointer.
-// Call does not modify a, so that a step with unchanged operands can use the same arguments again.
-func (c *Loop) Call(a *jit.Args) error { return c.fn.Call(a) }
+// Call is [Loop.Run] with all arguments in args. N and Rows must be positive. Ptr and Row have an entry for each
+// pointer. Call changes no argument, so that a step with unchanged operands can use args again.
+func (c *Loop) Call(args *jit.Args) error { return c.fn.Call(args) }

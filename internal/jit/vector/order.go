@@ -2,13 +2,13 @@ package vector
 
 import "github.com/graphrun/graphrun/expr"
 
-// evaluationOrder returns the values that the folds and outputs of a loop need, in an order that keeps few values live:
-// of the operands of an instruction, the operand that needs the most registers comes first.
+// evaluationOrder returns the values that the folds and outputs of a loop need, in an order that keeps few values live.
+// The operands of an instruction are computed in descending order of the registers that their computation needs.
 func evaluationOrder(loop *expr.Loop) []expr.Value {
 	order := order{insts: loop.Code.Insts, needed: registersNeeded(loop.Code.Insts),
 		visited: make([]bool, len(loop.Code.Insts))}
-	for _, f := range loop.Folds {
-		order.visit(f.V)
+	for _, fold := range loop.Folds {
+		order.visit(fold.V)
 	}
 	for _, out := range loop.Code.Out {
 		order.visit(out.Re)
@@ -23,7 +23,8 @@ func evaluationOrder(loop *expr.Loop) []expr.Value {
 // no value is used twice (Sethi-Ullman numbers).
 func registersNeeded(insts []expr.Inst) []int {
 	needed := make([]int, len(insts))
-	for v, inst := range insts {
+	for value, inst := range insts {
+		// Each further operand that needs as many registers needs one more, for the results of the operands before it.
 		highest, ties := 0, 0
 		for _, operand := range inst.Uses() {
 			switch registers := needed[operand]; {
@@ -33,9 +34,9 @@ func registersNeeded(insts []expr.Inst) []int {
 				ties++
 			}
 		}
-		needed[v] = max(1, highest+ties)
-		if inst.Op == expr.Const {
-			needed[v] = 0
+		needed[value] = max(1, highest+ties)
+		if inst.Op == expr.Const { // it has a register outside the loop, or is a memory operand
+			needed[value] = 0
 		}
 	}
 	return needed
@@ -49,17 +50,17 @@ type order struct {
 	values  []expr.Value // the order so far
 }
 
-// visit appends a value after its operands.
-func (o *order) visit(v expr.Value) {
-	if o.visited[v] {
+// visit appends a value to the order, and before it the operands that are not in the order yet.
+func (o *order) visit(value expr.Value) {
+	if o.visited[value] {
 		return
 	}
-	uses := o.insts[v].Uses()
-	for range uses {
+	uses := o.insts[value].Uses()
+	for range uses { // visits the operand that needs the most registers of those that are left
 		next := expr.None
-		for _, u := range uses {
-			if !o.visited[u] && (next == expr.None || o.needed[u] > o.needed[next]) {
-				next = u
+		for _, operand := range uses {
+			if !o.visited[operand] && (next == expr.None || o.needed[operand] > o.needed[next]) {
+				next = operand
 			}
 		}
 		if next == expr.None {
@@ -67,6 +68,6 @@ func (o *order) visit(v expr.Value) {
 		}
 		o.visit(next)
 	}
-	o.visited[v] = true
-	o.values = append(o.values, v)
+	o.visited[value] = true
+	o.values = append(o.values, value)
 }
