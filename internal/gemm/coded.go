@@ -215,17 +215,17 @@ func (p *Plan) tileSpec(store storeMode, mode readMode, partial bool, vectors, h
 			spec.In = append(spec.In, i*p.set.elemBytes)
 		}
 	}
-	step := func(op tile.EpilogueOp) { spec.Epilogue = append(spec.Epilogue, tile.EpilogueStep{Op: op}) }
+	addStep := func(op tile.EpilogueOp) { spec.Epilogue = append(spec.Epilogue, tile.EpilogueStep{Op: op}) }
 	if store == addLaterBlock || store == storeFirstBlock && p.spec.Accumulate {
 		spec.PrefetchResult = !p.prefetchResultInLoop || mode != readDirect
-		step(tile.AddResult)
+		addStep(tile.AddResult)
 	}
 	switch {
 	case store != storeFirstBlock:
 	case p.spec.Bias == BiasRows:
-		step(tile.AddRows)
+		addStep(tile.AddRows)
 	case p.spec.Bias == BiasCols:
-		step(tile.AddLanes)
+		addStep(tile.AddLanes)
 	}
 	return spec
 }
@@ -278,11 +278,11 @@ func (p *Plan) compile() error {
 
 // compileBlock generates the code of the register tiles of a block of m rows and n columns.
 func (p *Plan) compileBlock(m, n int) error {
-	stages := []storeMode{storeTemporary}
+	stores := []storeMode{storeTemporary}
 	if p.spec.CColStride == 1 {
-		stages = []storeMode{storeFirstBlock}
+		stores = []storeMode{storeFirstBlock}
 		if p.spec.K > p.kc {
-			stages = append(stages, addLaterBlock)
+			stores = append(stores, addLaterBlock)
 		}
 	}
 	modes := []readMode{readDirect}
@@ -291,7 +291,7 @@ func (p *Plan) compileBlock(m, n int) error {
 	}
 	stacks, count := p.stacks(m, p.set.vectors(n))
 	for _, stack := range stacks[:count] {
-		for _, store := range stages {
+		for _, store := range stores {
 			for _, mode := range modes {
 				if err := p.compileTile(store, mode, n, stack.height); err != nil {
 					return err

@@ -8,7 +8,8 @@ import (
 )
 
 // This file computes products without packing. Tiny and empty products use strided loops. Products with few rows or
-// columns read the larger operand once, in place.
+// columns read the larger operand once, in place. As in BLAS, lda, ldb and ldc are the distances between the rows (for
+// dot products, between the columns of B); lda and ldc are in elements, ldb is in bytes.
 
 const (
 	// simpleMACs is the number of multiplications up to which plain strided loops are faster than packing.
@@ -100,13 +101,13 @@ func (x *execution) runSimple(i0, i1, j0, j1 int) {
 	for i := i0; i < i1; i += rows {
 		partRows := min(rows, i1-i)
 		for j := j0; j < j1; j += cols {
-			n, bias, add := min(cols, j1-j), x.biasAt(i, j), spec.Accumulate
-			for k := 0; k == 0 || k < spec.K; k += depth {
+			partCols, bias, add := min(cols, j1-j), x.biasAt(i, j), spec.Accumulate
+			for k := 0; k == 0 || k < spec.K; k += depth { // one iteration if K is 0
 				a := matrix{x.elem(x.ptrA, i*left.RowStride+k*left.ColStride), left.RowStride, left.ColStride}
 				b := matrix{x.elem(x.ptrB, j*right.ColStride+k*right.RowStride), right.RowStride, right.ColStride}
-				x.set.product(partRows, n, min(depth, spec.K-k), a, b, x.result(i, j), bias, add)
-				bias, add = matrix{}, true
-				x.countMACs(partRows * n * depth)
+				x.set.product(partRows, partCols, min(depth, spec.K-k), a, b, x.result(i, j), bias, add)
+				bias, add = matrix{}, true // later parts add to the first
+				x.countMACs(partRows * partCols * depth)
 			}
 		}
 	}
@@ -182,7 +183,7 @@ func (x *execution) rowsOf(k0, depth int) (rows unsafe.Pointer, lda int) {
 const l1PartBytes = 16 << 10
 
 // dotColumns computes sums as dot products of rows of A with n columns of B, over depth terms. It multiplies all rows
-// of A by one part of B (l1PartBytes), four columns at a time, before it reads the next part.
+// of A by one part of B (l1PartBytes), in groups of four columns (quads), before it reads the next part.
 func (x *execution) dotColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, depth int, sums unsafe.Pointer, ldc,
 	n int) {
 	spec, size := &x.spec, x.set.elemBytes
@@ -204,7 +205,7 @@ func (x *execution) dotColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, d
 				x.set.dot(depth, row, unsafe.Add(b, (j+col)*ldb), x.elem(out, col))
 			}
 		}
-		if quads == 0 {
+		if quads == 0 { // the last columns, fewer than four, have been computed
 			return
 		}
 		j += 4 * quads

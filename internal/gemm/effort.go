@@ -19,19 +19,19 @@ func PadsRows(dtype tensor.DType) bool { return !kernelsOf(dtype).hasMachineCode
 // fewSums is the number of accumulator vectors below which the latency of multiply-adds limits the speed of a tile.
 const fewSums = 8
 
-// effort is [Effort] for machine code. It estimates the cycles of a tile, which multiplications, loads or latency may
-// limit, and counts one multiply-add for each cycle and lane.
+// effort is [Effort] for machine code. It estimates the cycles of a register tile, which multiplications, loads or
+// latency may limit, and counts one multiply-add for each cycle and lane of a vector.
 func (s *kernelSet) effort(m, n, k int) (macs, calls float64) {
-	addPanels := func(cols, count int) {
+	addPanels := func(cols, count int) { // adds `count` panels of `cols` columns
 		if cols == 0 {
 			return
 		}
 		vectors := s.vectors(cols)
 		size, largerCount, smallerCount := divideEvenly(max(m, 1), s.maxHeights[vectors])
-		for _, tiles := range [2]struct{ rows, n int }{{size, largerCount}, {size - 1, smallerCount}} {
+		for _, tiles := range [2]struct{ rows, count int }{{size, largerCount}, {size - 1, smallerCount}} {
 			cycles := max(tiles.rows*vectors, tiles.rows+vectors, fewSums) // of a term: multiplications, loads, latency
 			// The conversions to float64 prevent fused multiply-adds, so that all architectures give the same estimate.
-			macs += float64(float64(count*tiles.n) * float64(cycles*s.lanes) * float64(k))
+			macs += float64(float64(count*tiles.count) * float64(cycles*s.lanes) * float64(k))
 		}
 		calls += float64(count * (largerCount + smallerCount) * ceilDiv(max(k, 1), s.kc))
 	}

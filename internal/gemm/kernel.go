@@ -11,20 +11,21 @@ import (
 //
 //	C[i,j] = Σ_k a[k,i]·b[k,j] + init[i,j] (+ rowBias[i])   i < rows, j < cols
 //
-// kc >= 1 is the number of terms k. The other distances are in bytes: astep between consecutive k of the A panel,
-// ldc between rows of C, ldinit between rows of init. Rows of the B panel have nr elements. init has rows×cols
-// elements and may equal c. rowBias is nil or has at least mr readable elements.
+// kc >= 1 is the number of terms k. Distances are in bytes: astep between consecutive k of the A panel, ldc between
+// rows of C, ldinit between rows of init. Rows of the B panel have nr elements. init has rows×cols elements and may
+// equal c. rowBias is nil or has at least mr readable elements, of which those from rows on are not used.
 type microFunc func(kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int,
 	init unsafe.Pointer, ldinit int, rowBias unsafe.Pointer, rows, cols int)
 
-// axpyFunc computes y[j] += Σ_{q<4} x[q]·b[q,j] for j < n. ldb is the distance between rows of b, in bytes.
+// axpyFunc computes y[j] += Σ_{q<4} x[q]·b[q,j] for j < n. The elements of a row of b are contiguous. ldb is the
+// distance between rows, in bytes.
 type axpyFunc func(n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer)
 
 // dotFunc stores Σ_k x[k]·y[k] over n contiguous elements to out.
 type dotFunc func(n int, x, y, out unsafe.Pointer)
 
-// axpysFunc computes y[j] += Σ_{q<k} x[q]·b[q,j] for j < n and k >= 1. The rows are short, so that their sums stay in
-// registers. ldb is the distance between rows of b, in bytes.
+// axpysFunc computes y[j] += Σ_{q<k} x[q]·b[q,j] for j < n and k >= 1. It is for short rows, whose sums y stay in
+// registers. ldb is as in axpyFunc.
 type axpysFunc func(n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer, k int)
 
 // dotsFunc stores Σ_k x[k]·y[j,k] over n contiguous elements to out[j], for j < 4·quads and quads >= 1. ldy is the
@@ -96,8 +97,8 @@ func candidateSets(dtype tensor.DType) []*kernelSet {
 // kernelsOf returns the kernel set that new plans of a dtype use, or nil if there are no products of the dtype. The
 // choice depends only on the CPU, so packed buffers fit every plan of the same process.
 func kernelsOf(dtype tensor.DType) *kernelSet {
-	if s := machineCodeSets(dtype); len(s) > 0 {
-		return s[0]
+	if sets := machineCodeSets(dtype); len(sets) > 0 {
+		return sets[0]
 	}
 	set := portable[dtype]
 	if thin, ok := thinOf(dtype); ok {
@@ -123,10 +124,10 @@ func thinOf(dtype tensor.DType) (thinKernels, bool) {
 // Multiplies reports whether there are products of a dtype.
 func Multiplies(dtype tensor.DType) bool { return portable[dtype] != nil }
 
-// PanelRows returns the width MR of packed A panels of a dtype.
+// PanelRows returns the width of packed panels of A: the number of rows of A in a panel.
 func PanelRows(dtype tensor.DType) int { return kernelsOf(dtype).mr }
 
-// PanelCols returns the width NR of packed B panels of a dtype.
+// PanelCols returns the width of packed panels of B: the number of columns of B in a panel.
 func PanelCols(dtype tensor.DType) int { return kernelsOf(dtype).nr }
 
 // PanelColsOf returns the best width of packed B panels (Operand.Panel) for a product with the given number of rows

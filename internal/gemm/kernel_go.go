@@ -43,9 +43,9 @@ func goMicro[T number](kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer,
 	init unsafe.Pointer, ldinit int, rowBias unsafe.Pointer, rows, cols int) {
 	goMicroHalf[T](kc, a, astep, b, c, ldc, init, ldinit, rowBias, rows, min(cols, 2))
 	if cols > 2 {
-		half := 2 * unsafe.Sizeof(*(*T)(nil))
-		goMicroHalf[T](kc, a, astep, unsafe.Add(b, half), unsafe.Add(c, half), ldc,
-			unsafe.Add(init, half), ldinit, rowBias, rows, cols-2)
+		offset := 2 * unsafe.Sizeof(*(*T)(nil))
+		goMicroHalf[T](kc, a, astep, unsafe.Add(b, offset), unsafe.Add(c, offset), ldc,
+			unsafe.Add(init, offset), ldinit, rowBias, rows, cols-2)
 	}
 }
 
@@ -57,22 +57,22 @@ func goMicroHalf[T number](kc int, a unsafe.Pointer, astep int, b, c unsafe.Poin
 	bstep := goNR * int(unsafe.Sizeof(c00))
 	// Offsets are used instead of moving pointers, because a pointer beyond the last row could point into another
 	// object, which is invalid in Go.
-	offA, offB := 0, 0
+	offsetA, offsetB := 0, 0
 	for ; kc > 0; kc-- {
-		pa := (*[4]T)(unsafe.Add(a, offA))
-		pb := (*[2]T)(unsafe.Add(b, offB))
-		offA += astep
-		offB += bstep
-		b0, b1 := pb[0], pb[1]
-		x0, x1, x2, x3 := pa[0], pa[1], pa[2], pa[3]
-		c00 += T(x0 * b0)
-		c10 += T(x1 * b0)
-		c20 += T(x2 * b0)
-		c30 += T(x3 * b0)
-		c01 += T(x0 * b1)
-		c11 += T(x1 * b1)
-		c21 += T(x2 * b1)
-		c31 += T(x3 * b1)
+		rowsA := (*[4]T)(unsafe.Add(a, offsetA))
+		colsB := (*[2]T)(unsafe.Add(b, offsetB))
+		offsetA += astep
+		offsetB += bstep
+		b0, b1 := colsB[0], colsB[1]
+		a0, a1, a2, a3 := rowsA[0], rowsA[1], rowsA[2], rowsA[3]
+		c00 += T(a0 * b0)
+		c10 += T(a1 * b0)
+		c20 += T(a2 * b0)
+		c30 += T(a3 * b0)
+		c01 += T(a0 * b1)
+		c11 += T(a1 * b1)
+		c21 += T(a2 * b1)
+		c31 += T(a3 * b1)
 	}
 	acc := [8]T{c00, c01, c10, c11, c20, c21, c30, c31}
 	for i := 0; i < rows; i++ {
@@ -110,8 +110,8 @@ func goDot[T number](n int, x, y, out unsafe.Pointer) {
 		s3 += T(xs[3] * ys[3])
 		xs, ys = xs[4:], ys[4:]
 	}
-	for i, v := range xs {
-		s0 += T(v * ys[i])
+	for i, element := range xs {
+		s0 += T(element * ys[i])
 	}
 	*(*T)(out) = (s0 + s1) + (s2 + s3)
 }
@@ -119,9 +119,9 @@ func goDot[T number](n int, x, y, out unsafe.Pointer) {
 // goAxpys is an axpysFunc.
 func goAxpys[T number](n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer, k int) {
 	ys := unsafe.Slice((*T)(y), n)
-	for q, v := range unsafe.Slice((*T)(x), k) {
-		for j, w := range unsafe.Slice((*T)(unsafe.Add(b, q*ldb)), n)[:len(ys)] {
-			ys[j] += T(v * w)
+	for q, factor := range unsafe.Slice((*T)(x), k) {
+		for j, element := range unsafe.Slice((*T)(unsafe.Add(b, q*ldb)), n)[:len(ys)] {
+			ys[j] += T(factor * element)
 		}
 	}
 }
@@ -183,7 +183,7 @@ func finish[T number](sum T, i, j int, c, bias matrix, add bool) {
 	*to = sum
 }
 
-// at returns the address of element i of the T array at p.
-func at[T any](p unsafe.Pointer, i int) *T {
-	return (*T)(unsafe.Add(p, i*int(unsafe.Sizeof(*(*T)(nil)))))
+// at returns the address of element i of the array of T at an address.
+func at[T any](array unsafe.Pointer, i int) *T {
+	return (*T)(unsafe.Add(array, i*int(unsafe.Sizeof(*(*T)(nil)))))
 }

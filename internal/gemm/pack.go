@@ -13,10 +13,9 @@ import (
 //
 //	dst[(l-l0)/W*W*(k1-k0) + (k-k0)*W + (l-l0)%W]
 //
-// with dst read as elements, where W is Plan.PackRows for A and Plan.PackCols for B. l0 is a multiple of W. Lanes of
-// the last panel from l1 on may be left unwritten, because no element of C depends on them. dst has the length of all
-// panels of lanes [l0, l1), including the last, possibly partial one. Calls may be concurrent if the caller runs tiles
-// concurrently.
+// Indices of dst count elements here. W is the width of a panel: Plan.PackRows for A and Plan.PackCols for B. l0 is a
+// multiple of W. dst has whole panels. The lanes of the last panel from l1 on need not be written, because no element
+// of C depends on them. Calls may be concurrent if the caller runs tiles concurrently.
 type PackFunc func(dst []byte, k0, k1, l0, l1 int)
 
 // ceilDiv returns a/b rounded up.
@@ -65,8 +64,8 @@ func Interleave(size int, dst []byte, width int, runs []unsafe.Pointer, depth in
 	strided.Interleave(size, unsafe.Pointer(unsafe.SliceData(dst)), width*size, runs, depth)
 }
 
-// packPanels does the work of a PackFunc for a strided operand. Element (l, k) is at distance laneStride·l +
-// termStride·k from src, in elements. Lanes past l1 are stored as zero.
+// packPanels does the work of a PackFunc for a strided operand, into panels of the given width. Element (l, k) is at
+// distance laneStride·l + termStride·k from src, in elements. The lanes of the last panel from l1 on become zero.
 func packPanels(size int, dst []byte, width int, src unsafe.Pointer, laneStride, termStride, k0, k1, l0, l1 int) {
 	depth := k1 - k0
 	if depth == 0 {

@@ -28,7 +28,7 @@ const (
 	Custom
 )
 
-// Operand describes A (m×k) or B (k×n). Strides are in elements.
+// Operand describes A (M×K) or B (K×N). Strides are in elements.
 type Operand struct {
 	Source    Source
 	RowStride int
@@ -42,8 +42,8 @@ type Bias uint8
 
 const (
 	NoBias   Bias = iota
-	BiasRows      // bias[i] is added to all of row i: m elements
-	BiasCols      // bias[j] is added to all of column j: n elements
+	BiasRows      // bias[i] is added to all elements of row i; it has M elements
+	BiasCols      // bias[j] is added to all elements of column j; it has N elements
 )
 
 // Algorithm is an algorithm for a product.
@@ -130,7 +130,7 @@ type operandPlan struct {
 	packedByFirstRow       bool // whether the first row of tiles reads the operand in place and also packs it
 	panelWidth             int  // width of a panel, in lanes
 	elemBytes              int  // bytes of an element
-	extent                 int  // number of lanes: m or n
+	extent                 int  // number of lanes: M or N
 	laneStride, termStride int  // strides from lane to lane and along K, in elements
 }
 
@@ -140,8 +140,8 @@ type Plan struct {
 	spec                 Spec // as executed: A and B are exchanged if swapped is set
 	swapped              bool
 	path                 path
-	set                  *kernelSet
-	a, b                 operandPlan
+	set                  *kernelSet        // the inner loops
+	a, b                 operandPlan       // how the tiled path reads A and B
 	rowsPerBlock         int               // rows of A in a block that fits L2
 	kc                   int               // depth of a block of K, in terms
 	maxSuperDepth        int               // depth of a K super-block, in terms; with pathDot and pathAxpy, terms per call
@@ -179,7 +179,7 @@ func NewPlan(spec Spec) (*Plan, error) {
 	return newPlan(kernelsOf(spec.DType), spec, sharedElems)
 }
 
-// newPlan is NewPlan for a given kernel set. maxShared bounds the number of elements in shared panels.
+// newPlan is NewPlan for a given kernel set. maxShared is the maximum number of elements in shared panels.
 func newPlan(set *kernelSet, spec Spec, maxShared int) (*Plan, error) {
 	if spec.M < 0 || spec.N < 0 || spec.K < 0 {
 		return nil, errShape
@@ -189,7 +189,7 @@ func newPlan(set *kernelSet, spec Spec, maxShared int) (*Plan, error) {
 		return nil, errOption
 	}
 	plan := &Plan{spec: spec, set: set}
-	if spec.N == 1 {
+	if spec.N == 1 { // the column stride of C is not used: 1 is the fastest
 		plan.spec.CColStride = 1
 	}
 	if !Supports(spec, spec.Algorithm) && spec.M > 0 && spec.N > 0 && spec.K > 0 {
@@ -231,7 +231,7 @@ func (p *Plan) swap() {
 	}
 }
 
-// chooseOperandAccess decides how the tiled path reads each operand.
+// chooseOperandAccess decides how the tiled path reads each operand. It sets kc, a and b, and may exchange A and B.
 func (p *Plan) chooseOperandAccess() {
 	spec, size := &p.spec, p.set.elemBytes
 	strided := spec.A.Source == Strided && spec.B.Source == Strided
@@ -271,7 +271,8 @@ func Packs(spec Spec) (a, b bool) {
 	return plan.a.createsPanels(), plan.b.createsPanels()
 }
 
-// planTiled chooses the blocking of the tiled path.
+// planTiled divides the product into tiles, blocks and super-blocks, and lays out the shared memory and the scratch of
+// a worker.
 func (p *Plan) planTiled(maxShared int) {
 	spec, size := &p.spec, p.set.elemBytes
 	p.path = pathTiled
@@ -396,16 +397,16 @@ func (p *Plan) phasesPerBlock() int {
 }
 
 // phase returns the index of a phase's super-block of K, and the part of the work that the phase does.
-func (p *Plan) phase(phase int) (block int, work phaseWork) {
+func (p *Plan) phase(index int) (block int, work phaseWork) {
 	if !p.sharesPanels() {
 		return 0, computeAll
 	}
 	perBlock := p.phasesPerBlock()
-	block, phase = phase/perBlock, phase%perBlock
-	switch {
-	case phase == 0 && p.b.packedByFirstRow:
+	block = index / perBlock
+	switch isFirst := index%perBlock == 0; {
+	case isFirst && p.b.packedByFirstRow:
 		return block, computeFirstRow
-	case phase == 0:
+	case isFirst:
 		return block, packOnly
 	case p.b.packedByFirstRow:
 		return block, computeOtherRows

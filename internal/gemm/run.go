@@ -106,16 +106,16 @@ func (x *execution) runEpilogue(i0, i1, j0, j1 int) {
 // RunAll executes every phase and tile in order on the calling goroutine.
 func (p *Plan) RunAll(args *Args, worker []byte) {
 	for phase := range p.Phases() {
-		for t := range p.Tiles(phase) {
-			p.Run(phase, t, args, worker)
+		for tile := range p.Tiles(phase) {
+			p.Run(phase, tile, args, worker)
 		}
 	}
 }
 
-// aligned returns the first address in s that is a multiple of alignBytes. s must have alignBytes-1 bytes more than
-// the caller uses.
-func aligned(s []byte) unsafe.Pointer {
-	ptr := unsafe.Pointer(unsafe.SliceData(s))
+// aligned returns the first address in memory that is a multiple of alignBytes. memory must have alignBytes-1 bytes
+// more than the caller uses.
+func aligned(memory []byte) unsafe.Pointer {
+	ptr := unsafe.Pointer(unsafe.SliceData(memory))
 	return unsafe.Add(ptr, -uintptr(ptr)&(alignBytes-1))
 }
 
@@ -126,8 +126,8 @@ func (p *Plan) elem(ptr unsafe.Pointer, i int) unsafe.Pointer {
 
 // runPack executes a tile of a packing phase: it packs one chunk of a shared operand for the current super-block.
 func (x *execution) runPack(tile int) {
-	if n := x.a.packTiles(x.superTerms); tile >= n {
-		x.packShared(tile-n, x.b, x.ptrB, x.packB, x.sharedB)
+	if tilesOfA := x.a.packTiles(x.superTerms); tile >= tilesOfA {
+		x.packShared(tile-tilesOfA, x.b, x.ptrB, x.packB, x.sharedB)
 		return
 	}
 	x.packShared(tile, x.a, x.ptrA, x.packA, x.sharedA)
@@ -177,7 +177,7 @@ type operandView struct {
 	inPlace     bool
 }
 
-// at returns the offset of lane l from base, in elements.
+// at returns the offset of a lane from base, in elements. Lane 0 is the tile's first lane.
 func (v *operandView) at(lane int) int {
 	if v.inPlace {
 		return lane * v.laneStride
@@ -264,24 +264,24 @@ func release(args *jit.Args) {
 // gatherBias copies the tile's part of the bias to contiguous worker scratch, where kernels may read whole panels of
 // it.
 func (x *execution) gatherBias(i0, i1, j0, j1 int) {
-	to, l0, l1 := x.worker, 0, 0
+	to, lane, end := x.worker, 0, 0 // lanes from lane to end-1 are still to be copied
 	switch x.spec.Bias {
 	case BiasRows:
-		to, l0, l1 = unsafe.Add(x.worker, x.Plan.worker.rowBias), i0, i1
+		to, lane, end = unsafe.Add(x.worker, x.Plan.worker.rowBias), i0, i1
 	case BiasCols:
-		to, l0, l1 = unsafe.Add(x.worker, x.Plan.worker.colBias), j0, j1
+		to, lane, end = unsafe.Add(x.worker, x.Plan.worker.colBias), j0, j1
 	}
 	size := x.set.elemBytes
-	for mover := strided.Move(size); l0 < l1; {
-		n := min(l1-l0, checkMACs/packCost)
-		mover.Row(to, x.elem(x.bias, l0*x.spec.BiasStride), size, x.spec.BiasStride*size, n)
-		x.countMACs(packCost * n)
-		to, l0 = x.elem(to, n), l0+n
+	for mover := strided.Move(size); lane < end; {
+		count := min(end-lane, checkMACs/packCost)
+		mover.Row(to, x.elem(x.bias, lane*x.spec.BiasStride), size, x.spec.BiasStride*size, count)
+		x.countMACs(packCost * count)
+		to, lane = x.elem(to, count), lane+count
 	}
 }
 
-// tileState is the state of a tile that does not change within a block of K. The tile has the columns [j0, j1) of C,
-// and rows from i0 on. The block has kc terms from term k0.
+// tileState is the state of a tile of C during one block of K. The tile has the columns [j0, j1), and rows from i0 on.
+// The block has kc terms from term k0.
 type tileState struct {
 	*execution
 	i0, j0, j1, k0, kc int
@@ -307,15 +307,16 @@ func (t *tileState) biasCols() unsafe.Pointer {
 	return unsafe.Add(t.execution.worker, t.Plan.worker.colBias)
 }
 
-// micro computes the register tile at (i, j) of C. If the kernel can address this part of C, it stores the sums there.
-// Otherwise it stores them in the worker's temporary tile.
+// micro computes the register tile at (i, j) of C from packed panels, by a kernel in Go. If the kernel can address this
+// part of C, it stores the sums there. Otherwise it stores them in the worker's temporary tile, and merge updates C.
+// The arguments of the kernel are those of microFunc: distances are in bytes.
 func (t *tileState) micro(aPanel, bPanel unsafe.Pointer, i, j, rows, cols int) {
 	plan, spec := t.Plan, &t.spec
 	size, kernel := plan.set.elemBytes, plan.set.micro
 	astep := plan.a.panelWidth * size
 	dst := t.elem(t.ptrC, i*spec.CRowStride+j*spec.CColStride)
-	twoInits := t.first && spec.Accumulate && spec.Bias == BiasCols // the kernel adds only one of old C and bias
-	if spec.CColStride != 1 || twoInits {
+	hasTwoInits := t.first && spec.Accumulate && spec.Bias == BiasCols // a kernel adds only one of old C and bias
+	if spec.CColStride != 1 || hasTwoInits {
 		sums := t.temporary()
 		kernel(t.kc, aPanel, astep, bPanel, sums, plan.set.nr*size, unsafe.Pointer(&zeroRow), 0, nil, rows, cols)
 		t.merge(sums, i, j, rows, cols)

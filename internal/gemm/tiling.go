@@ -24,7 +24,7 @@ var blockBytes = machine.L2Bytes / 8 * 3
 // and dtypes, because they only rank grids (see grid) and the ranking differs little.
 type workCosts struct {
 	mac     float64 // a multiply-add
-	tile    float64 // dispatching a tile
+	tile    float64 // starting a tile
 	phase   float64 // a barrier between phases
 	pack    float64 // packing an element from memory
 	custom  float64 // packing an element by a PackFunc
@@ -164,9 +164,9 @@ const minPackDepth = 256
 
 // packChunk returns the size of one packing tile: its number of panels, and its number of terms of K. depth is the
 // number of terms of the super-block.
-func (d operandPlan) packChunk(depth int) (panels, k int) {
-	k = min(depth, max(minPackDepth, packTileElems/d.panelWidth))
-	return max(1, packTileElems/(d.panelWidth*k)), k
+func (d operandPlan) packChunk(depth int) (panels, terms int) {
+	terms = min(depth, max(minPackDepth, packTileElems/d.panelWidth))
+	return max(1, packTileElems/(d.panelWidth*terms)), terms
 }
 
 // packTiles returns the number of packing tiles of the operand for one super-block.
@@ -174,8 +174,8 @@ func (d operandPlan) packTiles(depth int) int {
 	if !d.packedOnce {
 		return 0
 	}
-	panels, k := d.packChunk(depth)
-	return ceilDiv(ceilDiv(d.extent, d.panelWidth), panels) * ceilDiv(depth, k)
+	panels, terms := d.packChunk(depth)
+	return ceilDiv(ceilDiv(d.extent, d.panelWidth), panels) * ceilDiv(depth, terms)
 }
 
 // blockSizes returns the sizes of blocks that occur in a dimension of n elements. The dimension is divided into tiles

@@ -2,9 +2,9 @@ package tile
 
 import "github.com/graphrun/graphrun/internal/jit/target"
 
-// integerTerm emits the multiplications of a term (see the package comment) for Int8 or Int16 on amd64. VPDPBUSD needs
-// its unsigned operand in a register, so the element is broadcast first. For Int16, VPMADDWD writes a temporary
-// register, which is then added to the accumulator.
+// integerTerm emits the multiplications of a term (see the package comment) for Int8 or Int16 on amd64. inOffset is the
+// offset of the term in the broadcast operand. VPDPBUSD needs its unsigned operand in a register, so the element is
+// broadcast first. For Int16, VPMADDWD writes a temporary register, which is then added to the accumulator.
 func (g *gen) integerTerm(run *Run, inOffset int) {
 	last := g.spec.Vectors - 1
 	for i := range g.spec.Rows {

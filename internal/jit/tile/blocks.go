@@ -7,27 +7,28 @@ import "github.com/graphrun/graphrun/internal/jit/target"
 
 // blockedRun emits a run whose terms are divided into blocks.
 func (g *gen) blockedRun(run *Run) {
-	block := min(run.Block, run.Terms) // terms of a block
-	n, rest := run.Terms/block, run.Terms%block
+	block := min(run.Block, run.Terms)              // terms of a block
+	count, rest := run.Terms/block, run.Terms%block // whole blocks, and the terms of a shorter last block
 	top := g.NewLabel()
-	if n > 1 {
-		g.Move(target.Imm(n), spillWord(blocksLeft))
+	if count > 1 {
+		g.Move(target.Imm(count), spillWord(blocksLeft))
 		g.Align(16)
 		g.Bind(top)
 	}
-	g.constantTerms(run, block, false)
+	const unrollAll = false
+	g.constantTerms(run, block, unrollAll)
 	g.endBlock()
-	if n > 1 {
+	if count > 1 {
 		g.CountDown(spillWord(blocksLeft), target.NE, top)
 	}
 	if rest > 0 {
-		g.constantTerms(run, rest, false)
+		g.constantTerms(run, rest, unrollAll)
 		g.endBlock()
 	}
 }
 
-// endIteration ends a block after the last iteration of a loop that belongs to the block. iterationsLeft is the number
-// of remaining iterations of the block.
+// endIteration emits the end of an iteration of a loop: if the iteration is the last one of a block, it ends the block.
+// iterationsLeft is the number of remaining iterations of the block.
 func (g *gen) endIteration(loop *Loop, iterationsLeft target.ArgsWord) {
 	switch {
 	case loop.Block == 1:
@@ -75,7 +76,7 @@ func (g *gen) endBlock() {
 	}
 }
 
-// joinBlocks adds the sums of the previous blocks to the sums of the last block.
+// joinBlocks adds the sums of the previous blocks to the accumulators, which have the sums since the last endBlock.
 func (g *gen) joinBlocks() {
 	if !g.spec.hasBlocks() {
 		return

@@ -65,8 +65,8 @@ func constantOr0(distance int) int {
 
 func fitsInt32(distance int) bool { return distance == int(int32(distance)) }
 
-// endFits reports whether terms fits an immediate, and step and step*terms are within maxDistance. A Dynamic step
-// counts as 0.
+// endFits reports whether the number of terms fits an immediate, and step and step*terms are within maxDistance. A
+// Dynamic step counts as 0.
 func endFits(step, terms int) bool {
 	return terms <= math.MaxInt32 && fitsDistance(constantOr0(step)) && fitsDistance(constantOr0(step)*terms)
 }

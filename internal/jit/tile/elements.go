@@ -11,7 +11,7 @@ import (
 // several elements: consecutive terms of a row, or one term of several rows that are adjacent in memory. A
 // term is one step of the sum over the inner dimension (k): see spec.go.
 type elements struct {
-	registers    int // count of registers for elements, after those for sums, vectors and zero points
+	registers    int // number of registers for elements, after those for sums, vectors and zero points
 	nextRegister int // index, among the registers for elements, of the register for the next load
 
 	byRow      [32]target.Element // by row: the element of the current term
@@ -67,7 +67,8 @@ func (g *gen) beginTerm(run *Run, inOffset, termsLeft int) {
 	state.loaded, state.termsAhead = mask, count-1
 }
 
-// element returns the element of a row. If necessary, it loads the element, and those of the next rows if adjacent.
+// element returns the element of row i at the current term, whose offset is inOffset. If it is not loaded, element
+// loads it, together with the elements of the next rows if they are adjacent in memory.
 func (g *gen) element(run *Run, i, inOffset int) target.Element {
 	state := &g.elements
 	if state.loaded>>i&1 == 0 {

@@ -20,8 +20,8 @@ func (g *gen) setLanes() {
 	g.SetLanes(lanes, g.mask, [2]target.GReg{inReg, countReg})
 }
 
-// loadEpilogueMask emits the load of the mask outside the k-loop, unless setTermMask has already set it. The result is
-// a free register.
+// loadEpilogueMask emits the load of the mask outside the k-loop, unless setTermMask has already set it. It may use
+// freeRegister(1) for the mask. It returns freeRegister(0), which is free.
 func (g *gen) loadEpilogueMask() (scratch target.VReg) {
 	if target.MasksInVectors(g.cpu) && g.spec.mayBePartial(g.cpu) && !g.spec.needsVectorMask(g.cpu) {
 		g.mask = g.freeRegister(1)
@@ -35,22 +35,22 @@ func (g *gen) isPartial(vector int) bool {
 	return vector == g.spec.Vectors-1 && g.spec.mayBePartial(g.cpu)
 }
 
-// eachResult visits the vectors of the result, or of another operand with the same layout. base has the address of the
-// operand at the tile.
-func (g *gen) eachResult(base target.GReg, visit func(row, vector int, at target.Addr)) {
+// eachResult visits the vectors of the result, or of another operand with the same layout, with their addresses. base
+// has the address of the tile in the operand.
+func (g *gen) eachResult(base target.GReg, visit func(row, vector int, addr target.Addr)) {
 	if g.spec.Out == nil { // inRow5Reg is the address of the current row, inRow10Reg the distance between rows
 		g.Move(base, inRow5Reg)
 		g.Move(stepOf(OutRow), inRow10Reg)
 		base = inRow5Reg
 	}
 	for i := range g.spec.Rows {
-		at := target.Addr{Base: base}
+		addr := target.Addr{Base: base}
 		if g.spec.Out != nil {
-			at.Disp = g.spec.Out[i]
+			addr.Disp = g.spec.Out[i]
 		}
 		for vector := range g.spec.Vectors {
-			visit(i, vector, at)
-			at.Disp += g.vectorBytes
+			visit(i, vector, addr)
+			addr.Disp += g.vectorBytes
 		}
 		if g.spec.Out == nil && i < g.spec.Rows-1 {
 			g.Add(inRow10Reg, inRow5Reg)
@@ -70,13 +70,13 @@ func (g *gen) eachLanes(operand Slot, loaded target.VReg, visit func(row, vector
 	}
 }
 
-// initSums emits the initialization of the accumulators.
+// initSums emits the initialization of the accumulators and, with PrefetchResult, the prefetches of the result.
 func (g *gen) initSums() {
 	scratch := g.loadEpilogueMask()
 	if g.spec.PrefetchResult {
-		g.eachResult(outTileReg, func(_, vector int, at target.Addr) {
+		g.eachResult(outTileReg, func(_, vector int, addr target.Addr) {
 			if vector*g.vectorBytes%lineBytes == 0 {
-				g.Prefetch(1, at)
+				g.Prefetch(1, addr)
 			}
 		})
 	}
@@ -96,7 +96,9 @@ func (g *gen) initSums() {
 			}
 		}
 	case FromResult:
-		g.eachResult(outTileReg, func(i, vector int, at target.Addr) { g.Load(at, g.sumReg(i, vector), g.isPartial(vector)) })
+		g.eachResult(outTileReg, func(i, vector int, addr target.Addr) {
+			g.Load(addr, g.sumReg(i, vector), g.isPartial(vector))
+		})
 	}
 	if g.spec.Int8Matrix && g.spec.InitialSum != Zero {
 		g.exchangeHalves()
@@ -122,7 +124,9 @@ func (g *gen) storeResult() {
 	for _, step := range g.spec.Epilogue {
 		g.epilogueStep(step, scratch)
 	}
-	g.eachResult(outTileReg, func(i, vector int, at target.Addr) { g.Store(g.sumReg(i, vector), at, g.isPartial(vector)) })
+	g.eachResult(outTileReg, func(i, vector int, addr target.Addr) {
+		g.Store(g.sumReg(i, vector), addr, g.isPartial(vector))
+	})
 }
 
 // VectorOp returns the vector operation that executes an epilogue operation.
@@ -139,11 +143,11 @@ func (o EpilogueOp) VectorOp() target.Op {
 }
 
 // Number returns the bound of AtLeast or AtMost, or the factor of Scale.
-func (t EpilogueStep) Number() float64 {
-	if t.Op == AtMost {
-		return t.Hi
+func (s EpilogueStep) Number() float64 {
+	if s.Op == AtMost {
+		return s.Hi
 	}
-	return t.Lo
+	return s.Lo
 }
 
 // epilogueStep applies an operation to all sums; scratch is a free register.
@@ -169,7 +173,7 @@ func (g *gen) epilogueStep(step EpilogueStep, scratch target.VReg) {
 		}
 	default:
 		g.BroadcastNumber(step.Number(), scratch)
-		for i := range g.sumCount { // operand order: Max and Min must propagate a NaN of the sum
+		for i := range g.sumCount { // the sum is the first operand, so that Max and Min propagate its NaN
 			g.Op(op, target.VReg(i), scratch, target.VReg(i))
 		}
 	}
@@ -178,12 +182,12 @@ func (g *gen) epilogueStep(step EpilogueStep, scratch target.VReg) {
 // tileStep applies an operation with an operand that has the offsets of the result. A partial vector is loaded under
 // the mask first, because a memory operand of the operation would read the whole vector.
 func (g *gen) tileStep(op target.Op, base target.GReg, scratch target.VReg) {
-	g.eachResult(base, func(i, vector int, at target.Addr) {
+	g.eachResult(base, func(i, vector int, addr target.Addr) {
 		if !g.isPartial(vector) {
-			g.Op(op, at, g.sumReg(i, vector), g.sumReg(i, vector))
+			g.Op(op, addr, g.sumReg(i, vector), g.sumReg(i, vector))
 			return
 		}
-		g.Load(at, scratch, true)
+		g.Load(addr, scratch, true)
 		g.Op(op, scratch, g.sumReg(i, vector), g.sumReg(i, vector))
 	})
 }

@@ -13,17 +13,17 @@ import (
 
 // General registers. The addresses of the current tile and of the current term have separate registers.
 const (
-	inReg           target.GReg = iota // broadcast operand at the term; rows 0 to 4 if the distance of rows is dynamic
-	vecReg                             // vector operand at the term
+	inReg           target.GReg = iota // address of the term in the broadcast operand; of row 0 if rows are dynamic
+	vecReg                             // address of the term in the vector operand
 	countReg                           // remaining terms or iterations
-	prefetchedReg                      // next cache line of the operand Prefetched
-	inTileReg                          // broadcast operand at the tile; see also inTile
-	vecTileReg                         // vector operand at the tile
-	outTileReg                         // result at the tile
+	prefetchedReg                      // address of the next cache line of the operand Prefetched
+	inTileReg                          // address of the tile in the broadcast operand; see also inTile
+	vecTileReg                         // address of the tile in the vector operand
+	outTileReg                         // address of the tile in the result
 	strideReg                          // distance between rows, if dynamic
 	strideTimes3Reg                    // three times the distance
-	inRow5Reg                          // like inReg, for rows 5 to 9
-	inRow10Reg                         // like inReg, for rows 10 to 14
+	inRow5Reg                          // like inReg, for row 5
+	inRow10Reg                         // like inReg, for row 10
 	vecStepReg                         // distance between terms in the vector operand, if dynamic
 	inStepReg                          // distance between terms in the broadcast operand, if dynamic
 
@@ -36,7 +36,8 @@ const (
 	tilesLeft  = iota // remaining tiles of the call
 	blocksLeft        // remaining blocks of a run
 
-	// Four words for each loop: inReg, vecReg, the remaining iterations, and the remaining iterations of the block.
+	// The first of four words for each loop: the values of inReg and vecReg at the start of the current iteration, the
+	// remaining iterations, and the remaining iterations of the block.
 	loopWords
 
 	inTileWord    = loopWords + wordsPerLoop*MaxLoops                  // address of the broadcast operand at the tile
@@ -73,11 +74,11 @@ type gen struct {
 	sumCount int // number of accumulators, which start at register 0
 	elements elements
 	mask     target.VReg // mask of the valid lanes of the last vector, if it is in a vector register
-	unitCode *unitGen    // for Spec.MatrixUnit
+	unitCode *unitGen    // the generator for Spec.MatrixUnit, else nil
 }
 
-// newGen divides the vector registers: first the accumulators, then the vectors of a term, the zero points, the
-// elements, and last the mask.
+// newGen returns a generator. It assigns the vector registers: first the accumulators, then the vectors of a term, the
+// zero points, the elements of the broadcast operand, and last the mask.
 func newGen(spec *Spec, cpu machine.Features, withListing bool) *gen {
 	registerCount, vectorBytes := target.Vectors(cpu)
 	g := &gen{spec: spec, cpu: cpu, vectorBytes: vectorBytes, sumCount: spec.sumCount()}
@@ -96,7 +97,7 @@ func newGen(spec *Spec, cpu machine.Features, withListing bool) *gen {
 	return g
 }
 
-// sumReg returns the accumulator of vector v of a row, and vectorReg the register of vector v of a term.
+// sumReg returns the accumulator of a vector of a row, and vectorReg the register of a vector of a term.
 func (g *gen) sumReg(row, vector int) target.VReg { return target.VReg(row*g.spec.Vectors + vector) }
 func (g *gen) vectorReg(vector int) target.VReg   { return target.VReg(g.sumCount + vector) }
 
@@ -110,7 +111,8 @@ func offsetOf(slot Slot) target.ArgsWord  { return target.ArgsWord(jit.OffsetRow
 func stepOf(slot Slot) target.ArgsWord    { return target.ArgsWord(jit.OffsetStep + int32(8*slot)) }
 func spillWord(index int) target.ArgsWord { return target.ArgsWord(jit.OffsetSpill + int32(8*index)) }
 
-// emit emits the function.
+// emit emits the function: for each tile of the call, it initializes the accumulators, executes the k-loop, and stores
+// the result.
 func (g *gen) emit() {
 	if g.spec.MatrixUnit {
 		g.emitUnit()
@@ -240,7 +242,7 @@ func (g *gen) nextTile(tile target.Label) {
 	if g.spec.PackedStep != 0 { // a call has one tile
 		return
 	}
-	advance := func(distance int, slot Slot, to target.Int) {
+	advance := func(distance int, slot Slot, to target.Int) { // adds the distance, or the argument slot if it is dynamic
 		switch {
 		case distance == Dynamic:
 			g.Move(stepOf(slot), inReg)
@@ -252,8 +254,8 @@ func (g *gen) nextTile(tile target.Label) {
 	advance(g.spec.Tiles.In, InTile, g.inTile())
 	advance(g.spec.Tiles.Vec, VecTile, vecTileReg)
 	advance(g.spec.Tiles.Out, OutTile, outTileReg)
-	for _, k := range g.tileOperands() {
-		advance(g.spec.Tiles.Out, OutTile, spillWord(epilogueWords+k))
+	for _, operand := range g.tileOperands() {
+		advance(g.spec.Tiles.Out, OutTile, spillWord(epilogueWords+operand))
 	}
 	g.CountDown(spillWord(tilesLeft), target.NE, tile)
 }
@@ -304,10 +306,10 @@ func (g *gen) loops(depth int) {
 	g.Bind(end)
 }
 
-// setAddresses sets the addresses of the first term.
-func (g *gen) setAddresses(fromIn, fromVec target.Int) {
-	g.Move(fromIn, inReg)
-	g.Move(fromVec, vecReg)
+// setAddresses sets the addresses of the first term to those of the tile in both operands.
+func (g *gen) setAddresses(inTile, vecTile target.Int) {
+	g.Move(inTile, inReg)
+	g.Move(vecTile, vecReg)
 	if g.spec.PackedStep != 0 {
 		g.loadAddress(Packed, packedReg)
 	}
@@ -319,15 +321,15 @@ func (g *gen) setRowBases() {
 	if g.spec.In != nil {
 		return
 	}
-	for i, reg := range g.rowBases()[1:] { // next base = base + 4*stride + stride
-		from := [...]target.GReg{inReg, inRow5Reg}[i]
-		g.Lea(target.Addr{Base: from, Index: strideReg, Scale: 4}, reg)
+	for i, reg := range g.rowBases()[1:] { // five rows after the previous base: previous + 4*stride + stride
+		previous := [...]target.GReg{inReg, inRow5Reg}[i]
+		g.Lea(target.Addr{Base: previous, Index: strideReg, Scale: 4}, reg)
 		g.Add(strideReg, reg)
 	}
 }
 
-// rowBases lists the registers with the addresses of rows 0, 5 and 10, from which up to five rows each are addressed.
-// Rows at constant offsets need only the first register.
+// rowBases lists the registers with the addresses of rows 0, 5 and 10, as far as the tile has these rows. Each is the
+// base of up to five rows. Rows at constant offsets need only the first register.
 func (g *gen) rowBases() []target.GReg {
 	bases := []target.GReg{inReg, inRow5Reg, inRow10Reg}
 	if g.spec.In != nil {
@@ -336,8 +338,8 @@ func (g *gen) rowBases() []target.GReg {
 	return bases[:(g.spec.Rows+4)/5]
 }
 
-// rowAddr returns the address of row i in the broadcast operand, disp bytes after the current term. Rows at a dynamic
-// distance have the address of row 5*(i/5), plus i%5 times the distance. Addresses cannot scale an index by 3.
+// rowAddr returns the address of row i in the broadcast operand, disp bytes after the current term. A row at a dynamic
+// distance has the address of row 5*(i/5), plus i%5 times the distance. Addresses cannot scale an index by 3.
 func (g *gen) rowAddr(i, disp int) target.Addr {
 	if g.spec.In != nil {
 		return target.Addr{Base: inReg, Disp: g.spec.In[i] + disp}

@@ -45,36 +45,39 @@ type keyBuilder struct{ text []byte }
 
 // numbers appends numbers. Dynamic is written as *.
 func (k *keyBuilder) numbers(list ...int) {
-	for _, n := range list {
+	for _, number := range list {
 		k.text = append(k.text, ' ')
 		switch {
-		case n == Dynamic:
+		case number == Dynamic:
 			k.text = append(k.text, '*')
-		case 0 <= n && n < 10: // the most frequent case
-			k.text = append(k.text, byte('0'+n))
+		case 0 <= number && number < 10: // the most frequent case
+			k.text = append(k.text, byte('0'+number))
 		default:
-			k.text = strconv.AppendInt(k.text, int64(n), 10)
+			k.text = strconv.AppendInt(k.text, int64(number), 10)
 		}
 	}
 }
 
+// bools appends 1 for true and 0 for false.
 func (k *keyBuilder) bools(list ...bool) {
 	for _, set := range list {
-		n := 0
+		number := 0
 		if set {
-			n = 1
+			number = 1
 		}
-		k.numbers(n)
+		k.numbers(number)
 	}
 }
 
+// list appends a letter and the numbers of a list.
 func (k *keyBuilder) list(letter byte, list []int) {
 	k.text = append(k.text, ' ', letter)
-	for _, n := range list {
-		k.numbers(n)
+	for _, number := range list {
+		k.numbers(number)
 	}
 }
 
+// loop appends a letter and the fields of a loop.
 func (k *keyBuilder) loop(letter byte, loop *Loop) {
 	k.text = append(k.text, ' ', letter)
 	k.numbers(loop.In, loop.Vec, loop.Out, loop.Trips, loop.Block)

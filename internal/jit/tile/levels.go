@@ -94,7 +94,7 @@ func (g *gen) loadZeros() {
 // loadLevels loads the levels of a term and converts them to factors for the multiply-adds: level minus zero point, as
 // float32.
 func (g *gen) loadLevels(offset int) {
-	lanes, half := g.vectorBytes/g.spec.Size, g.spec.Vectors/2
+	lanes, half := g.vectorBytes/g.spec.Size, g.spec.Vectors/2 // a vector of levels of 8 bits has `lanes` bytes
 	if g.spec.VecQuantization.Bits == 8 {
 		for vector := range g.spec.Vectors {
 			g.LoadBytes(target.Addr{Base: vecReg, Disp: offset + vector*lanes}, g.vectorReg(vector))
@@ -118,8 +118,8 @@ func (g *gen) loadLevels(offset int) {
 	}
 }
 
-// endLevels adds the accumulators, multiplied by the scales of the block, to the sums of the previous blocks. It
-// resets the accumulators to 0, and advances to the scales of the next block.
+// endLevels adds the accumulators, multiplied by the scales of the block, to the sums of the previous blocks (see
+// blockTotal). It resets the accumulators to 0, and advances the address of the scales to the next block.
 func (g *gen) endLevels() {
 	for vector := range g.spec.Vectors {
 		scale := g.vectorReg(vector)

@@ -4,10 +4,10 @@ package tile
 // two lanes of rows i and i+1, for an even i. The four lanes of a vector are in two registers: the lower two lanes in
 // one, the upper two in the other. Outside the k-loop, each register has the four lanes of one row, as in other tiles.
 
-// matrixTerm emits the products of a term.
+// matrixTerm emits the products of a term. inOffset is the offset of the term in the broadcast operand.
 func (g *gen) matrixTerm(inOffset int) {
 	for i := 0; i < g.spec.Rows; i += 2 {
-		pair := g.nextElementReg()
+		pair := g.nextElementReg() // the eight bytes of row i, then those of row i+1
 		if i+1 < g.spec.Rows {
 			g.neon.LoadPair(g.rowAddr(i, inOffset), g.rowAddr(i+1, inOffset), pair)
 		} else { // the last row has no partner; the sums of the other half of the register are not used

@@ -31,7 +31,7 @@ const (
 	zeroPointWord = spillWords // index of the first spill word of a vector with the zero point in all lanes
 )
 
-// lastVectors returns the number of vectors of sums that fill the last vector of bytes of a row.
+// lastVectors returns the number of vectors of sums whose bytes are in the last vector of bytes of a row.
 func (s *Spec) lastVectors() int { return (s.Vectors-1)%packedVectors + 1 }
 
 // beginQuantized computes the mask of the last bytes of a row.
@@ -39,16 +39,16 @@ func (g *gen) beginQuantized() {
 	if g.spec.Quantized == NotQuantized || g.amd64 == nil {
 		return
 	}
-	// The last vector of bytes of a row has the bytes of lastVectors-1 whole vectors of sums, and of n lanes of the
-	// last one.
-	n, wholeBytes := target.Int(target.Imm(g.spec.Lanes)), int64(bytesPerSumVector*(g.spec.lastVectors()-1))
+	// The last vector of bytes of a row has the bytes of lastVectors-1 whole vectors of sums, and of the valid lanes of
+	// the last one.
+	lanes, wholeBytes := target.Int(target.Imm(g.spec.Lanes)), int64(bytesPerSumVector*(g.spec.lastVectors()-1))
 	switch g.spec.Lanes {
 	case Dynamic:
-		n = stepOf(LastLanes)
+		lanes = stepOf(LastLanes)
 	case 0:
-		n = target.Imm(bytesPerSumVector)
+		lanes = target.Imm(bytesPerSumVector)
 	}
-	g.quantizer().SetLastBytes(n, wholeBytes, [2]target.GReg{inReg, countReg})
+	g.quantizer().SetLastBytes(lanes, wholeBytes, [2]target.GReg{inReg, countReg})
 }
 
 // quantizer returns the writer of the conversion to bytes on amd64. NotNaN is a mask register. With AVX-512, there is
@@ -79,9 +79,9 @@ func (g *gen) storeQuantized() {
 	})
 	order := converter.Temp
 	converter.LoadOrder(order)
-	last := target.Int(target.Imm(g.spec.Lanes))
+	lastLanes := target.Int(target.Imm(g.spec.Lanes))
 	if g.spec.Lanes == Dynamic {
-		last = countReg
+		lastLanes = countReg
 		if target.MasksInVectors(g.cpu) {
 			g.Move(stepOf(LastLanes), countReg)
 		}
@@ -89,19 +89,19 @@ func (g *gen) storeQuantized() {
 	for vector := 0; vector < g.spec.Vectors; vector += packedVectors {
 		vectors, end := min(packedVectors, g.spec.Vectors-vector), target.Int(nil) // end: see StoreParts
 		if g.isPartial(vector + vectors - 1) {
-			end = last
+			end = lastLanes
 		}
 		// If a row has fewer than packedVectors vectors left, the vectors of several rows are packed together.
 		for i, rows := 0, packedVectors/vectors; i < g.spec.Rows; i += rows {
-			part := [packedVectors]target.VReg{scratch, scratch, scratch, scratch}
+			sums := [packedVectors]target.VReg{scratch, scratch, scratch, scratch}
 			for k := range min(rows, g.spec.Rows-i) * vectors {
-				part[k] = g.sumReg(i+k/vectors, vector+k%vectors)
+				sums[k] = g.sumReg(i+k/vectors, vector+k%vectors)
 			}
-			converter.Pack(part)
-			converter.Arrange(part[0], order)
+			converter.Pack(sums)
+			converter.Arrange(sums[0], order)
 			for row := range min(rows, g.spec.Rows-i) {
-				at := target.Addr{Base: outTileReg, Disp: g.spec.Out[i+row] + vector*g.vectorBytes/packedVectors}
-				converter.StoreParts(part[0], scratch, row*vectors, vectors, at, end, [2]target.GReg{inReg, vecReg})
+				addr := target.Addr{Base: outTileReg, Disp: g.spec.Out[i+row] + vector*g.vectorBytes/packedVectors}
+				converter.StoreParts(sums[0], scratch, row*vectors, vectors, addr, end, [2]target.GReg{inReg, vecReg})
 			}
 		}
 	}

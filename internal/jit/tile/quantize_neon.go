@@ -10,14 +10,14 @@ func (g *gen) storeQuantizedNEON() {
 	g.Broadcast(target.Addr{Base: inReg}, zeroPoint)
 	g.eachLanes(Scales, scales, func(i, vector int) { g.neon.Quantize(g.sumReg(i, vector), scales, zeroPoint) })
 	for vector := 0; vector < g.spec.Vectors; vector += packedVectors {
-		n := min(packedVectors, g.spec.Vectors-vector)
-		lanes := n * g.vectorBytes / g.spec.Size // those of n vectors, without the lanes that the last vector lacks
-		if g.isPartial(vector + n - 1) {
+		count := min(packedVectors, g.spec.Vectors-vector) // number of vectors of sums that are packed together
+		lanes := count * g.vectorBytes / g.spec.Size
+		if g.isPartial(vector + count - 1) {
 			lanes -= g.vectorBytes/g.spec.Size - g.spec.Lanes
 		}
 		for i := range g.spec.Rows {
 			var sums []target.VReg
-			for k := range n {
+			for k := range count {
 				sums = append(sums, g.sumReg(i, vector+k))
 			}
 			g.neon.PackBytes(sums, g.spec.Quantized == Signed)

@@ -7,13 +7,13 @@
 //
 //	sum[row][lane] += in[row, term] * vec[term, lane]
 //
-// The k-loop is the loop over the terms of the sums. The broadcast operand (In) supplies one element for each row
-// and term; the element is broadcast to all lanes. The vector operand (Vec) supplies vectors for each term, which all
-// rows share; Vec is usually a packed panel. In a matrix product, In is A and Vec is B; in a convolution, In has the
-// pixels and Vec the weights. The package uses these words:
+// The k-loop is the loop over the terms of the sums. The broadcast operand (In) has one element for each row and term;
+// the code broadcasts the element to all lanes. The vector operand (Vec) has some vectors for each term, which all rows
+// share; Vec is usually a packed panel. In a matrix product, In is A and Vec is B; in a convolution, In has the pixels
+// and Vec the weights. The package uses these words:
 //
 //	term      one iteration of the k-loop: a rank-1 update of the tile
-//	run       terms with constant steps between them in both operands (Run)
+//	run       a sequence of terms with constant steps between them in both operands (Run)
 //	loop      a loop around the runs, such as those over the rows of a convolution's window (Loop)
 //	block     consecutive terms that are summed separately (Run.Block, Loop.Block)
 //	initial   the value of the accumulators before the k-loop: zero, a bias or the result's previous value (InitialSum)
@@ -101,9 +101,9 @@ type Spec struct {
 	// Prefetch lists further operands to prefetch into L2: at most two, or one with PrefetchedLines. It requires a
 	// single run with Dynamic Terms, no loops, and no Unroll.
 	Prefetch []Prefetch
-	// PackedStep, if not 0, packs the vector operand while it is read: the vectors of every term are also stored to the
-	// operand [Packed], PackedStep bytes after the vectors of the previous term. Whole vectors are stored, and the lanes
-	// that a Masked operand lacks are 0. PackedStep requires a single run without loops, and one tile per call.
+	// PackedStep, if not 0, packs the vector operand while it is read: the code also stores the vectors of every term to
+	// the operand [Packed], PackedStep bytes after the vectors of the previous term. Whole vectors are stored, and the
+	// lanes that a Masked operand lacks are 0. PackedStep requires a single run without loops, and one tile per call.
 	PackedStep int
 	// Unroll is the number of terms of an iteration of the k-loop; 0 selects DefaultUnroll, or full unrolling for
 	// short runs.
@@ -148,7 +148,7 @@ const (
 // EpilogueStep is an element-wise operation on the accumulators.
 type EpilogueStep struct {
 	Op      EpilogueOp
-	Operand int     // index among the operands of the epilogue, from 0; see EpilogueOperands
+	Operand int     // index of the operand among those of the epilogue (see EpilogueOperands), if Op has an operand
 	Lo, Hi  float64 // the bounds (AtLeast: Lo, AtMost: Hi), or the factor (Scale: Lo); rounded to the elements' dtype
 }
 

@@ -59,9 +59,9 @@ func (g *gen) dynamicRun(run *Run) {
 	g.Bind(end)
 }
 
-// iteration emits one iteration of the k-loop: its prefetches into L2 (Spec.PrefetchedLines and Spec.Prefetch) and n
+// iteration emits one iteration of the k-loop: its prefetches into L2 (Spec.PrefetchedLines and Spec.Prefetch) and its
 // terms.
-func (g *gen) iteration(run *Run, n int) {
+func (g *gen) iteration(run *Run, terms int) {
 	for i := range g.spec.PrefetchedLines {
 		g.Prefetch(2, target.Addr{Base: prefetchedReg, Disp: i * lineBytes})
 	}
@@ -69,7 +69,7 @@ func (g *gen) iteration(run *Run, n int) {
 	for i, prefetch := range g.spec.Prefetch {
 		g.prefetch(i, prefetch)
 	}
-	g.terms(run, n)
+	g.terms(run, terms)
 }
 
 // prefetch emits the prefetches of Spec.Prefetch[i]. The prefetches execute only if countReg & (Every-DefaultUnroll) is
@@ -88,11 +88,11 @@ func (g *gen) prefetch(i int, prefetch Prefetch) {
 	g.Bind(skip)
 }
 
-// terms emits n terms and advances the addresses past them.
-func (g *gen) terms(run *Run, n int) {
+// terms emits a number of terms and advances the addresses to the term after them.
+func (g *gen) terms(run *Run, count int) {
 	inOffset, vecOffset := 0, 0
-	for i := range n {
-		g.term(run, inOffset, vecOffset, i*g.spec.PackedStep, n-i)
+	for i := range count {
+		g.term(run, inOffset, vecOffset, i*g.spec.PackedStep, count-i)
 		if run.InStep == Dynamic {
 			for _, base := range g.rowBases() {
 				g.Add(inStepReg, base)
@@ -110,11 +110,11 @@ func (g *gen) terms(run *Run, n int) {
 		g.advance(base, inOffset)
 	}
 	g.advance(vecReg, vecOffset)
-	g.advance(packedReg, n*g.spec.PackedStep)
+	g.advance(packedReg, count*g.spec.PackedStep)
 }
 
-// term emits one term: it loads the vectors and updates the accumulators of the rows that have the term. The run has
-// at least termsLeft terms left.
+// term emits one term: it loads the vectors and updates the accumulators of the rows that have the term. The offsets
+// are those of the term from the addresses in registers. At least termsLeft terms of the run are left, with this one.
 func (g *gen) term(run *Run, inOffset, vecOffset, packedOffset, termsLeft int) {
 	if !g.spec.Int8Matrix {
 		g.beginTerm(run, inOffset, termsLeft)
@@ -158,7 +158,8 @@ func (g *gen) term(run *Run, inOffset, vecOffset, packedOffset, termsLeft int) {
 	}
 }
 
-// loadVectors loads the vectors of a term.
+// loadVectors loads the vectors of a term and, with PackedStep, stores them to the operand Packed. The offsets are
+// those of term.
 func (g *gen) loadVectors(offset, packedOffset int) {
 	for vector := range g.spec.termVectors() {
 		g.Load(target.Addr{Base: vecReg, Disp: offset + vector*g.vectorBytes}, g.vectorReg(vector), g.spec.Masked &&

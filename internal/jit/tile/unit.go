@@ -8,9 +8,10 @@ import (
 	amd64 "github.com/graphrun/graphrun/internal/jit/target/amd64/writer"
 )
 
-// Limits of the matrix unit (AMX), which multiplies tile registers. It multiplies groups of four bytes. In this
-// package, a group counts as one element of an operand (Size 4), and the product of two groups (four multiplications)
-// as one term.
+// Limits of the matrix unit (AMX), which multiplies matrices in tile registers. It multiplies groups of four bytes. In
+// this package, a group counts as one element of an operand (Size 4), and the product of two groups (four
+// multiplications) as one term. Do not confuse a tile register with the tile of a Spec: the sums of a tile are in
+// several tile registers, one for each part (some of the rows) and vector.
 const (
 	// UnitRows is the maximum number of rows of a tile register. A tile has up to two parts of at most UnitRows rows.
 	UnitRows = 16
@@ -26,8 +27,8 @@ const (
 	// UnitMinCallGroups is the desired minimum number of products of groups in a call. Starting a call takes 0.1 us,
 	// the time of 1<<16 products, which is 6% of the time of UnitMinCallGroups products.
 	UnitMinCallGroups = 1 << 20
-	// UnitGrain is the ratio of the speeds of the matrix unit and of vectors. A unit of parallel work for the matrix
-	// unit has at least UnitGrain times as many multiplications as one for vectors.
+	// UnitGrain is the speed of the matrix unit divided by that of vectors. A chunk of parallel work for the matrix unit
+	// has at least UnitGrain times as many multiplications as one for vectors.
 	UnitGrain = 4
 	// unitSumRegs is the number of vector registers for sums in the epilogue.
 	unitSumRegs = 28
@@ -35,29 +36,29 @@ const (
 
 // unitSplit is the division of a tile's rows into parts, and of its terms into chunks, for the matrix unit.
 type unitSplit struct {
-	rows             int   // rows of a part
-	firstRows        []int // first row of each part
+	rows             int   // number of rows of a part
+	firstRows        []int // by part: its first row
 	inRowStep        int   // distance in bytes between rows of the broadcast operand
 	vecStep          int   // distance in bytes between terms of the vector operand
 	outRowStep       int   // distance in bytes between rows of the result; 0 if it is not constant
-	terms, lastTerms int   // terms of a chunk, and of a run's last chunk if that is shorter
+	terms, lastTerms int   // number of terms of a chunk, and of a run's last chunk if that is shorter, else 0
 }
 
 // splitForUnit divides a tile for the matrix unit. The spec must have passed all other checks.
 func (s *Spec) splitForUnit() (split unitSplit, err error) {
 	segments := split.segments(s.In)
-	maxRows, minRows := 0, s.Rows // rows of the largest part, and of the smallest segment
-	for _, n := range segments {  // each segment is divided evenly into the fewest parts
-		parts := (n + UnitRows - 1) / UnitRows
-		maxRows, minRows = max(maxRows, (n+parts-1)/parts), min(minRows, n)
+	maxRows, minRows := 0, s.Rows   // rows of the largest part, and of the smallest segment
+	for _, rows := range segments { // each segment is divided evenly into the fewest parts
+		parts := (rows + UnitRows - 1) / UnitRows
+		maxRows, minRows = max(maxRows, (rows+parts-1)/parts), min(minRows, rows)
 	}
 	split.rows = maxRows
-	start := 0
-	for _, n := range segments {
-		for i := 0; i < n; i += maxRows { // the last part may overlap the previous one
-			split.firstRows = append(split.firstRows, start+min(i, n-maxRows))
+	start := 0 // first row of the segment
+	for _, rows := range segments {
+		for i := 0; i < rows; i += maxRows { // the last part may overlap the previous one
+			split.firstRows = append(split.firstRows, start+min(i, rows-maxRows))
 		}
-		start += n
+		start += rows
 	}
 	split.setOutStep(s.Out)
 	if err = split.chunks(s); err != nil {
@@ -87,10 +88,10 @@ func (u *unitSplit) segments(in []int) (list []int) {
 
 // setOutStep sets outRowStep from the offsets of the rows in the result.
 func (u *unitSplit) setOutStep(out []int) {
-	for i, first := range u.firstRows {
-		for k := first + 1; k < first+u.rows; k++ {
-			step := out[k] - out[k-1]
-			if i == 0 && k == first+1 {
+	for part, first := range u.firstRows {
+		for row := first + 1; row < first+u.rows; row++ {
+			step := out[row] - out[row-1]
+			if part == 0 && row == first+1 {
 				u.outRowStep = step
 			}
 			if step != u.outRowStep {
@@ -104,8 +105,9 @@ func (u *unitSplit) setOutStep(out []int) {
 	}
 }
 
-// chunks chooses the greatest number of terms of a chunk that divides all runs into the fewest possible chunks. If
-// there is none, chunks have UnitTerms terms, and the last chunk of a run may be shorter.
+// chunks sets terms, lastTerms and vecStep. It chooses the greatest number of terms of a chunk that divides all runs
+// into the fewest possible chunks. If there is none, chunks have UnitTerms terms, and the last chunk of a run may be
+// shorter. It returns an error if the matrix unit does not support the runs.
 func (u *unitSplit) chunks(spec *Spec) error {
 	fewest := 0
 	for _, run := range spec.Runs {
@@ -115,7 +117,7 @@ func (u *unitSplit) chunks(spec *Spec) error {
 	for u.terms = UnitTerms; u.terms > 0; u.terms-- {
 		count := 0
 		for _, run := range spec.Runs {
-			if run.Terms%u.terms > 0 { // the size does not divide the run: reject it
+			if run.Terms%u.terms > 0 { // the number does not divide the run: reject it
 				count = fewest + 1
 			}
 			count += run.Terms / u.terms
@@ -183,8 +185,8 @@ type unitGen struct {
 
 // newUnitGen divides the tile registers among the accumulators and the two operands.
 func (g *gen) newUnitGen() *unitGen {
-	split, _ := g.spec.splitForUnit()
-	x := &unitGen{gen: g, split: split}
+	split, _ := g.spec.splitForUnit() // checkMatrixUnit has found no error
+	created := &unitGen{gen: g, split: split}
 	sums := len(split.firstRows) * g.spec.Vectors
 	free := make([]amd64.Tile, 0, amd64.Tiles)
 	for i := sums; i < amd64.Tiles; i++ {
@@ -193,18 +195,18 @@ func (g *gen) newUnitGen() *unitGen {
 	// share divides tile registers between the broadcast operand and the vector operand. Each vector has a register if
 	// possible, and then each part. Both operands have at least one.
 	share := func(list []amd64.Tile) (rowTiles, vecTiles []amd64.Tile) {
-		n := 1
+		rowCount := 1
 		if g.spec.Vectors < len(list) {
-			n = min(len(list)-g.spec.Vectors, len(split.firstRows))
+			rowCount = min(len(list)-g.spec.Vectors, len(split.firstRows))
 		}
-		return list[:n], list[n:]
+		return list[:rowCount], list[rowCount:]
 	}
-	if split.lastTerms > 0 {
-		x.restRowTiles, x.restVecTiles = share(free[len(free)/2:])
+	if split.lastTerms > 0 { // half of the registers for the shorter last chunks
+		created.restRowTiles, created.restVecTiles = share(free[len(free)/2:])
 		free = free[:len(free)/2]
 	}
-	x.rowTiles, x.vecTiles = share(free)
-	return x
+	created.rowTiles, created.vecTiles = share(free)
+	return created
 }
 
 // sumTile returns the tile register with the accumulators of a part and a vector.
@@ -212,15 +214,15 @@ func (x *unitGen) sumTile(part, vector int) amd64.Tile {
 	return amd64.Tile(part*x.spec.Vectors + vector)
 }
 
-// configure emits the configuration of the tile registers.
+// configure emits the configuration of the tile registers: their numbers of rows and of bytes in a row.
 func (x *unitGen) configure() {
 	var shapes [amd64.Tiles]amd64.TileShape
 	set := func(list []amd64.Tile, rows, bytes int) {
-		for _, t := range list {
-			shapes[t] = amd64.TileShape{Rows: rows, RowBytes: bytes}
+		for _, register := range list {
+			shapes[register] = amd64.TileShape{Rows: rows, RowBytes: bytes}
 		}
 	}
-	x.eachSum(func(t amd64.Tile, _, _ int) { set([]amd64.Tile{t}, x.split.rows, lineBytes) })
+	x.eachSum(func(register amd64.Tile, _, _ int) { set([]amd64.Tile{register}, x.split.rows, lineBytes) })
 	set(x.rowTiles, x.split.rows, x.split.terms*x.spec.Size)
 	set(x.vecTiles, x.split.terms, lineBytes)
 	set(x.restRowTiles, x.split.rows, x.split.lastTerms*x.spec.Size)
@@ -228,8 +230,8 @@ func (x *unitGen) configure() {
 	x.amd64.ConfigureTiles(shapes)
 }
 
-// eachSum visits the accumulators; row is the first row of a part.
-func (x *unitGen) eachSum(visit func(t amd64.Tile, row, vector int)) {
+// eachSum visits the tile registers with accumulators. row is the first row of the register's part.
+func (x *unitGen) eachSum(visit func(register amd64.Tile, row, vector int)) {
 	for part, row := range x.split.firstRows {
 		for vector := range x.spec.Vectors {
 			visit(x.sumTile(part, vector), row, vector)
@@ -260,21 +262,21 @@ func (g *gen) emitUnit() {
 // same address. Its memory must have whole vectors.
 func (x *unitGen) initSumTiles() {
 	if x.spec.InitialSum != FromLanes {
-		x.eachSum(func(t amd64.Tile, _, _ int) { x.amd64.ClearTile(t) })
+		x.eachSum(func(register amd64.Tile, _, _ int) { x.amd64.ClearTile(register) })
 		return
 	}
 	x.loadAddress(Bias, inReg)
-	x.eachSum(func(t amd64.Tile, _, vector int) {
-		x.amd64.LoadTile(target.Addr{Base: inReg, Disp: vector * lineBytes}, t)
+	x.eachSum(func(register amd64.Tile, _, vector int) {
+		x.amd64.LoadTile(target.Addr{Base: inReg, Disp: vector * lineBytes}, register)
 	})
 }
 
 // run emits the terms of a run.
 func (x *unitGen) run(run *Run) {
-	if n := run.Terms / x.split.terms; n == 1 {
+	if chunks := run.Terms / x.split.terms; chunks == 1 {
 		x.chunk(x.rowTiles, x.vecTiles, x.split.terms)
-	} else if n > 1 {
-		x.Move(target.Imm(n), countReg)
+	} else if chunks > 1 {
+		x.Move(target.Imm(chunks), countReg)
 		x.Align(32)
 		top := x.NewLabel()
 		x.Bind(top)
@@ -339,8 +341,8 @@ func (x *unitGen) storeSumTiles() {
 		x.split.outRowStep != 0 &&
 		!spec.mayBePartial(x.cpu) {
 		x.amd64.MoveDistance(x.split.outRowStep, countReg)
-		x.eachSum(func(t amd64.Tile, row, vector int) {
-			x.amd64.StoreTile(t, target.Addr{Base: outTileReg, Index: countReg, Scale: 1, Disp: spec.Out[row] +
+		x.eachSum(func(register amd64.Tile, row, vector int) {
+			x.amd64.StoreTile(register, target.Addr{Base: outTileReg, Index: countReg, Scale: 1, Disp: spec.Out[row] +
 				vector*lineBytes})
 		})
 		return
@@ -348,31 +350,33 @@ func (x *unitGen) storeSumTiles() {
 	scratchRowBytes := spec.Vectors * lineBytes
 	x.loadAddress(Scratch, scratchReg)
 	x.Move(target.Imm(scratchRowBytes), countReg)
-	x.eachSum(func(t amd64.Tile, row, vector int) {
-		x.amd64.StoreTile(t, target.Addr{Base: scratchReg, Index: countReg, Scale: 1,
+	x.eachSum(func(register amd64.Tile, row, vector int) {
+		x.amd64.StoreTile(register, target.Addr{Base: scratchReg, Index: countReg, Scale: 1,
 			Disp: row*scratchRowBytes + vector*lineBytes})
 	})
-	step := unitSumRegs / spec.Vectors &^ 1 // number of rows, even
-	for row := 0; row < spec.Rows; row += step {
-		x.storeRows(row, min(step, spec.Rows-row))
+	rowsAtOnce := unitSumRegs / spec.Vectors &^ 1 // an even number, as many as have registers
+	for row := 0; row < spec.Rows; row += rowsAtOnce {
+		x.storeRows(row, min(rowsAtOnce, spec.Rows-row))
 	}
 }
 
-// storeRows loads the sums of some rows, applies the epilogue and stores them. The methods that emit the epilogue
-// read x.gen.spec, so a spec of only these rows replaces it temporarily.
-func (x *unitGen) storeRows(row, rows int) {
+// storeRows loads the sums of the rows from first on into vector registers, applies the epilogue and stores them. The
+// methods that emit the epilogue read x.gen.spec, so a spec of only these rows replaces it temporarily.
+func (x *unitGen) storeRows(first, rows int) {
 	spec := x.spec
-	part := *spec
-	part.Rows, part.Out = rows, part.Out[row:row+rows]
-	x.gen.spec, x.sumCount = &part, rows*part.Vectors
+	rowsSpec := *spec
+	rowsSpec.Rows, rowsSpec.Out = rows, spec.Out[first:first+rows]
+	x.gen.spec, x.sumCount = &rowsSpec, rows*spec.Vectors
 	for i := range rows {
-		for vector := range part.Vectors {
-			x.Load(target.Addr{Base: scratchReg, Disp: ((row+i)*part.Vectors + vector) * lineBytes}, x.sumReg(i, vector), false)
+		for vector := range spec.Vectors {
+			const isPartial = false // the scratch memory has whole vectors
+			x.Load(target.Addr{Base: scratchReg, Disp: ((first+i)*spec.Vectors + vector) * lineBytes},
+				x.sumReg(i, vector), isPartial)
 		}
 	}
-	if part.InitialSum == FromResult {
-		x.eachResult(outTileReg, func(i, vector int, at target.Addr) {
-			x.Load(at, x.freeRegister(0), x.isPartial(vector))
+	if spec.InitialSum == FromResult {
+		x.eachResult(outTileReg, func(i, vector int, addr target.Addr) {
+			x.Load(addr, x.freeRegister(0), x.isPartial(vector))
 			x.amd64.AddIntegers(x.freeRegister(0), x.sumReg(i, vector))
 		})
 	}
