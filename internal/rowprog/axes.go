@@ -14,8 +14,8 @@ type axis struct {
 	strides []int // by output, then by operand: stride in bytes; 0 if the operand is broadcast
 }
 
-// checkOperands returns an error if metas (the layouts of outputs, then of operands) do not match the code and the
-// mask.
+// checkOperands returns an error if the layouts metas (of outputs, then of operands) do not have the numbers and dtypes
+// of the code and the rank of the mask.
 func checkOperands(code *expr.Code, outCount int, metas []tensor.Meta, mask []bool) error {
 	if len(code.Out) != outCount || len(code.In) != len(metas)-outCount {
 		return fmt.Errorf("rowprog: there are layouts of %d outputs and %d operands, but the expression has %d and %d",
@@ -51,8 +51,8 @@ func fullShape(metas []tensor.Meta, rank int) ([]int, error) {
 
 // axesOf returns the kept and the reduced dimensions of the broadcast shape, each in reverse order.
 func axesOf(full []int, metas []tensor.Meta, mask []bool) (kept, reduced []axis) {
-	for index, n := range slices.Backward(full) {
-		dim := axis{length: n, strides: make([]int, len(metas))}
+	for index, length := range slices.Backward(full) {
+		dim := axis{length: length, strides: make([]int, len(metas))}
 		for i, meta := range metas {
 			if meta.Shape[index] != 1 {
 				dim.strides[i] = meta.Strides[index] * meta.DType.Size()
@@ -69,26 +69,26 @@ func axesOf(full []int, metas []tensor.Meta, mask []bool) (kept, reduced []axis)
 
 // elementsOf returns the number of positions along all axes.
 func elementsOf(list []axis) int {
-	n := 1
-	for _, a := range list {
-		n *= a.length
+	count := 1
+	for _, dim := range list {
+		count *= dim.length
 	}
-	return n
+	return count
 }
 
-// mergeAxes removes axes of size 1, and merges adjacent axes if all operands have a common stride along both. If no
-// axis is left, it returns one axis of size 1.
+// mergeAxes removes axes of size 1, and merges adjacent axes if one loop can replace their loops (see canMerge). If no
+// axis is left, it returns one axis of size 1. operands is the number of outputs and operands. It overwrites list.
 func mergeAxes(list []axis, operands int) []axis {
 	out := list[:0]
-	for _, a := range list {
-		if a.length == 1 {
+	for _, next := range list {
+		if next.length == 1 {
 			continue
 		}
-		if k := len(out) - 1; k >= 0 && canMerge(out[k], a) {
-			out[k].length *= a.length
+		if last := len(out) - 1; last >= 0 && canMerge(out[last], next) {
+			out[last].length *= next.length
 			continue
 		}
-		out = append(out, a)
+		out = append(out, next)
 	}
 	if len(out) == 0 {
 		out = append(out, axis{length: 1, strides: make([]int, operands)})
@@ -96,10 +96,11 @@ func mergeAxes(list []axis, operands int) []axis {
 	return out
 }
 
-// canMerge reports whether all operands have a common stride along both axes.
-func canMerge(a, next axis) bool {
-	for i, stride := range a.strides {
-		if a.length*stride != next.strides[i] {
+// canMerge reports whether the strides along inner reach all positions along both axes, for all outputs and operands:
+// position length of inner is position 1 of next.
+func canMerge(inner, next axis) bool {
+	for i, stride := range inner.strides {
+		if inner.length*stride != next.strides[i] {
 			return false
 		}
 	}

@@ -1,9 +1,9 @@
 package rowprog
 
-// Direction is the direction of inner loops: along a reduced or a kept dimension.
+// Direction is the direction of inner loops: along a reduced dimension (by rows) or along a kept one (by columns).
 type Direction uint8
 
-// Directions. With AnyDirection, the layouts decide. Empty rows are always processed by columns.
+// Directions. With AnyDirection, chooseDirection decides by the layouts. Empty rows are always processed by columns.
 const (
 	AnyDirection Direction = iota
 	ByRows

@@ -20,7 +20,7 @@ type fusedLoop struct {
 // fusedSlot describes a pointer of the fused loop.
 type fusedSlot struct {
 	object     int // the object that the pass uses, or -1 for an output that is not stored
-	pass       int
+	pass       int // index of the pass
 	rowInGroup int // index of the row among the rows that the pass processes together
 }
 
@@ -76,7 +76,8 @@ func (p *Plan) evictsSharedOperands() bool {
 	return nonTemporal && shared && bytes > machine.L1Bytes*3/2
 }
 
-// fuse compiles the fused loop. Without machine code, b.fused remains nil.
+// fuse compiles the fused loop. b.fused remains nil if there is no machine code for the loop, if a row is too long for
+// one call, or if the program cannot be fused.
 func (b *builder) fuse() error {
 	if len(b.stagedCopies) > 0 {
 		return nil
@@ -95,9 +96,9 @@ func (b *builder) fuse() error {
 	exprLoop := b.newLoop(code, in)
 	exprLoop.Folds, exprLoop.Totals = folds, len(folds) > 0
 	cached := uint32(0) // bit set of outputs with ordinary stores
-	for n, place := range out {
+	for output, place := range out {
 		if place.Kind != expr.AtOutput || !b.hasNonTemporalStores(place.N) {
-			cached |= 1 << n
+			cached |= 1 << output
 		}
 	}
 	fused := &fusedLoop{}
@@ -113,16 +114,18 @@ func (b *builder) fuse() error {
 	}
 	for _, list := range [][]expr.Place{out, in} {
 		for _, place := range list {
-			fused.slots = append(fused.slots, fusedSlot{object: b.objectAt(place, false, true),
+			fused.slots = append(fused.slots, fusedSlot{object: b.objectAt(place, inLoop, asOutput),
 				pass: place.Element / group, rowInGroup: place.Element % group})
 		}
 	}
-	for e := range group * len(b.passes) { // the folds follow, by pass and then by row of the group
-		for _, fold := range b.passes[e/group].folds {
-			if fold.laneAccs >= 0 {
+	for passRow := range group * len(b.passes) { // the folds follow, by pass and then by row of the group
+		pass, row := passRow/group, passRow%group
+		for k := range b.passes[pass].folds {
+			passFold := &b.passes[pass].folds[k]
+			if passFold.laneAccs >= 0 {
 				return nil // the fused loop needs totals (expr.Loop.Totals), not accumulators in memory
 			}
-			fused.slots = append(fused.slots, fusedSlot{object: fold.result, pass: e / group, rowInGroup: e % group})
+			fused.slots = append(fused.slots, fusedSlot{object: passFold.result, pass: pass, rowInGroup: row})
 		}
 	}
 	b.fused = fused

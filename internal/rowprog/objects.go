@@ -37,8 +37,8 @@ func (o *object) stride(axisIndex int) int {
 }
 
 // stagedCopy copies between an operand or output that loops cannot use in place, and its substitute in the worker's
-// memory (the staged copy). An operand is copied to the worker's memory before the passes. An
-// output is copied from the worker's memory after the passes.
+// memory (the staged copy). An operand is copied to the worker's memory before the passes. An output is copied from the
+// worker's memory after the passes.
 type stagedCopy struct {
 	wholeTile bool         // copies all elements of the tile; otherwise one element for each row
 	output    bool         // copies an output; otherwise an operand
@@ -75,7 +75,7 @@ type fold struct {
 	laneAccs     int                                  // accumulators by row and lane; -1 if they are not in memory
 	upperAccs    int                                  // along columns: upper-level accumulators (foldBlock); else -1
 	neutral      [expr.Lanes * 8]byte                 // copies of the neutral element
-	combineLanes func(dst, acc unsafe.Pointer, n int) // combines the lane accumulators of n rows
+	combineLanes func(dst, acc unsafe.Pointer, n int) // combines the lane accumulators of n rows at acc to results at dst
 	joinLoop     *loops.Loop                          // combines results of blocks of columns, or of parts of rows
 }
 
@@ -142,7 +142,8 @@ func (p *Plan) compilePasses() error {
 	return nil
 }
 
-// allocate adds an object in the worker's memory.
+// allocate adds obj as an object in the worker's memory, with obj.copies buffers of the given size, and returns its
+// index.
 func (b *builder) allocate(bytes int, obj object) int {
 	obj.argument, obj.offset = -1, b.workerBytes
 	obj.copies, obj.copyStride = max(1, obj.copies), (bytes+tensor.Align-1)&^(tensor.Align-1)
@@ -188,7 +189,6 @@ func (b *builder) perRowMemory(size int) int {
 // makeObjects adds the objects of outputs and operands. If loops cannot use an output or operand in place, makeObjects
 // adds its staged copy, too.
 func (b *builder) makeObjects() {
-	n := len(b.metas)
 	for i, meta := range b.metas {
 		obj := object{argument: i, size: meta.DType.Size(), keptStride: b.kept[0].strides[i]}
 		for _, dim := range b.reduced {
@@ -196,7 +196,7 @@ func (b *builder) makeObjects() {
 		}
 		b.objects = append(b.objects, obj)
 	}
-	objectOf := make([]int, n)
+	objectOf := make([]int, len(b.metas)) // by output and operand: the object that loops use
 	for i := range b.metas {
 		objectOf[i] = i
 		switch {
@@ -245,8 +245,15 @@ func (b *builder) perRowOutput(i int) int {
 	return staging
 }
 
-// objectAt returns the object of a place ([expr.Place]) in a pass or, if afterPass is set, in the computation that runs
-// once per row after the pass. It returns -1 for a result that is not stored.
+// Arguments of objectAt.
+const (
+	inLoop, afterLoop = false, true
+	asInput, asOutput = false, true
+)
+
+// objectAt returns the object of a place ([expr.Place]) in the loop of a pass or, if afterPass is set, in the
+// computation that runs once per row after the loop. output is set for a place that is written. It returns -1 for a
+// result that is not stored.
 func (b *builder) objectAt(place expr.Place, afterPass, output bool) int {
 	switch place.Kind {
 	case expr.AtOperand:
@@ -280,11 +287,11 @@ func (b *builder) compilePass(k int) error {
 	if rowPass.After != nil {
 		exprLoop := &expr.Loop{Code: rowPass.After, Scalar: make([]bool, len(rowPass.After.In))}
 		for _, place := range rowPass.AfterOut {
-			pass.perRowSlots = append(pass.perRowSlots, b.objectAt(place, true, true))
+			pass.perRowSlots = append(pass.perRowSlots, b.objectAt(place, afterLoop, asOutput))
 		}
-		for k, place := range rowPass.AfterIn {
-			index := b.objectAt(place, true, false)
-			exprLoop.Scalar[k] = b.objects[index].keptStride == 0 && b.tileLen > 1
+		for i, place := range rowPass.AfterIn {
+			index := b.objectAt(place, afterLoop, asInput)
+			exprLoop.Scalar[i] = b.objects[index].keptStride == 0 && b.tileLen > 1
 			pass.perRowSlots = append(pass.perRowSlots, index)
 		}
 		var err error
@@ -351,13 +358,13 @@ func (b *builder) compileLoop(k int, pass *compiledPass) (err error) {
 	return nil
 }
 
-// objectsAt returns the objects of the outputs and operands of a pass.
+// objectsAt returns the objects of the outputs and operands of a pass's loop.
 func (b *builder) objectsAt(out, in []expr.Place) (slots []int) {
 	for _, place := range out {
-		slots = append(slots, b.objectAt(place, false, true))
+		slots = append(slots, b.objectAt(place, inLoop, asOutput))
 	}
 	for _, place := range in {
-		slots = append(slots, b.objectAt(place, false, false))
+		slots = append(slots, b.objectAt(place, inLoop, asInput))
 	}
 	return slots
 }
@@ -366,7 +373,7 @@ func (b *builder) objectsAt(out, in []expr.Place) (slots []int) {
 func (b *builder) newLoop(code *expr.Code, in []expr.Place) *expr.Loop {
 	loop := &expr.Loop{Code: code, Scalar: make([]bool, len(in))}
 	for k, place := range in {
-		index := b.objectAt(place, false, false)
+		index := b.objectAt(place, inLoop, asInput)
 		loop.Scalar[k] = b.objects[index].stride(b.innerAxis()) == 0 && b.maxLength(b.innerAxis()) > 1
 	}
 	return loop
@@ -400,7 +407,7 @@ func (b *builder) compileUnrolled(k int, pass *compiledPass) error {
 	return nil
 }
 
-// compile compiles a loop. A loop with folds has totals if one call processes whole rows.
+// compile compiles a loop. If the loop has folds, and one call can process whole rows, it sets loop.Totals.
 func (b *builder) compile(loop *expr.Loop, options loops.Options) (*loops.Loop, error) {
 	if b.severalRowsPerCall && len(loop.Folds) > 0 {
 		loop.Totals = true

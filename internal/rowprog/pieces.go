@@ -17,8 +17,9 @@ const (
 	minColumnElements = 1 << 8
 )
 
-// Pieces is a plan for long rows that are cut into pieces ([expr.Pieces]). All passes run over each piece as if it were
-// a row. The results of the pieces are then combined. A Pieces is immutable and safe for concurrent use.
+// Pieces is a plan for long rows that are cut into pieces ([expr.Pieces]), which stay in the cache. All passes run over
+// a piece as if it were a row; the passes of a [Plan] run over the whole row, one after another. The results of the
+// pieces are then combined. A Pieces is immutable and safe for concurrent use.
 type Pieces struct {
 	code           *expr.Pieces // the code for pieces, and the code that combines their results
 	outCount       int          // number of outputs
@@ -33,11 +34,11 @@ type Pieces struct {
 
 // NewPieces plans an expression whose rows are cut into pieces. It has the arguments of [New]. It returns nil and no
 // error in four cases: the results of pieces do not determine the result; an output varies within a row; there are no
-// elements, or more than expr.MaxCutLen in a row; or no fold depends on another fold, so that [New] can divide the rows
-// into parts.
-func NewPieces(c *expr.Code, outs, ins []tensor.Meta, mask []bool, direction Direction) (*Pieces, error) {
+// elements, or more than expr.MaxCutLen in a row; or no fold depends on another fold, so that there is one pass and
+// [New] can divide rows into parts.
+func NewPieces(code *expr.Code, outs, ins []tensor.Meta, mask []bool, direction Direction) (*Pieces, error) {
 	metas := append(slices.Clone(outs), ins...)
-	if err := checkOperands(c, len(outs), metas, mask); err != nil {
+	if err := checkOperands(code, len(outs), metas, mask); err != nil {
 		return nil, err
 	}
 	full, err := fullShape(metas, len(mask))
@@ -46,28 +47,29 @@ func NewPieces(c *expr.Code, outs, ins []tensor.Meta, mask []bool, direction Dir
 	}
 	kept, reduced := axesOf(full, metas, mask)
 	kept, reduced = mergeAxes(kept, len(metas)), mergeAxes(reduced, len(metas))
-	if n := elementsOf(reduced); n == 0 || n > expr.MaxCutLen || elementsOf(kept) == 0 {
+	if rowLen := elementsOf(reduced); rowLen == 0 || rowLen > expr.MaxCutLen || elementsOf(kept) == 0 {
 		return nil, nil
 	}
 	uniform := make([]bool, len(ins))
 	for i := range ins {
 		uniform[i] = !slices.ContainsFunc(reduced, func(a axis) bool { return a.strides[len(outs)+i] != 0 })
 	}
-	for o := range outs {
-		if slices.ContainsFunc(reduced, func(a axis) bool { return a.strides[o] != 0 }) {
+	for output := range outs {
+		if slices.ContainsFunc(reduced, func(a axis) bool { return a.strides[output] != 0 }) {
 			return nil, nil
 		}
 	}
-	code, err := c.Pieces(uniform)
-	if err != nil || code.DependentFolds == 0 {
+	piecesCode, err := code.Pieces(uniform)
+	if err != nil || piecesCode.DependentFolds == 0 {
 		return nil, nil //nolint:nilerr // rows of this expression cannot be cut
 	}
-	p := &Pieces{code: code, outCount: len(outs)}
+	p := &Pieces{code: piecesCode, outCount: len(outs)}
 	return p, p.build(metas, kept, reduced, direction)
 }
 
-// build cuts the reduced axes and makes the plans. The first axis has the smallest strides. A piece has all positions
-// along the axes before cutIndex, `length` positions along the axis at cutIndex, and one position along the others.
+// build cuts the reduced axes and makes the plans. Of the reduced axes, the first has the smallest strides. A piece has
+// all positions along the axes before cutIndex, `length` positions along the axis at cutIndex (the cut axis), and one
+// position along the others (outer).
 func (p *Pieces) build(metas []tensor.Meta, kept, reduced []axis, direction Direction) (err error) {
 	innerElements, cutIndex := 1, 0
 	for cutIndex < len(reduced)-1 && innerElements*reduced[cutIndex].length <= maxPieceElements {
@@ -82,8 +84,9 @@ func (p *Pieces) build(metas []tensor.Meta, kept, reduced []axis, direction Dire
 	wholePieces, remainder := cutAxis.length/length, cutAxis.length%length
 	piecesAlong := (cutAxis.length + length - 1) / length
 	pieces := piecesAlong * elementsOf(outer)
-	for k := range pieces { // piece k%piecesAlong of the cut axis, at position k/piecesAlong of the outer axes
-		p.firstIndex = append(p.firstIndex, int32((k/piecesAlong*cutAxis.length+k%piecesAlong*length)*innerElements))
+	for piece := range pieces {
+		outerPosition, cutPosition := piece/piecesAlong, piece%piecesAlong*length
+		p.firstIndex = append(p.firstIndex, int32((outerPosition*cutAxis.length+cutPosition)*innerElements))
 	}
 	rows := elementsOf(kept)
 	for _, output := range p.code.PieceCode.Out {
@@ -118,8 +121,8 @@ func (p *Pieces) build(metas []tensor.Meta, kept, reduced []axis, direction Dire
 	return err
 }
 
-// isCloserAlong reports whether consecutive elements of the first operand that varies along both axes are closer in
-// memory along axis a than along axis b.
+// isCloserAlong compares the strides of the first operand that varies along both axes. It reports whether its
+// consecutive elements are closer in memory along axis a than along axis b.
 func (p *Pieces) isCloserAlong(a, b axis) bool {
 	for i, stride := range a.strides[p.outCount:] {
 		if other := b.strides[p.outCount+i]; stride != 0 && other != 0 {
@@ -177,13 +180,13 @@ func (l *pieceLayout) addAxis(length int, strides []int, factor, partialStride i
 }
 
 // addDim adds a dimension to a layout.
-func addDim(m *tensor.Meta, n, stride int) {
-	m.Shape, m.Strides = append(m.Shape, n), append(m.Strides, stride)
+func addDim(meta *tensor.Meta, size, stride int) {
+	meta.Shape, meta.Strides = append(meta.Shape, size), append(meta.Strides, stride)
 }
 
-// lastPieceOffsets returns the byte offset of the first shorter piece in each output and operand. The shorter piece
-// follows `pieces` elements of outputs and first indices, and `positions` positions of operands along the cut axis.
-// strides are the strides of the cut axis in bytes.
+// lastPieceOffsets returns the byte offset of the first shorter piece in each output and operand of its plan. Before
+// it, there are `pieces` elements of the outputs and of the first indices, and `positions` positions of the operands
+// along the cut axis. strides are the strides of the cut axis in bytes.
 func (l *pieceLayout) lastPieceOffsets(pieces, positions int, strides []int) (bytes []int) {
 	for _, output := range l.outs {
 		bytes = append(bytes, pieces*output.DType.Size())
@@ -231,23 +234,23 @@ func (l *pieceLayout) planJoin(direction Direction) (*Plan, error) {
 // phasePlans returns the plans that run in a phase of p, and the number of the phase in these plans. The plans for
 // pieces run in the first phases, and the plan that combines the results runs in the later phases. second may be nil.
 func (p *Pieces) phasePlans(phase int) (first, second *Plan, planPhase int) {
-	pieces := p.equalPieces.Phases()
+	piecePhases := p.equalPieces.Phases()
 	if p.lastPieces != nil {
-		pieces = max(pieces, p.lastPieces.Phases())
+		piecePhases = max(piecePhases, p.lastPieces.Phases())
 	}
-	if phase >= pieces {
-		return p.join, nil, phase - pieces
+	if phase >= piecePhases {
+		return p.join, nil, phase - piecePhases
 	}
 	return p.equalPieces, p.lastPieces, phase
 }
 
 // Phases returns the number of phases, as [Plan.Phases] does.
 func (p *Pieces) Phases() int {
-	n := p.equalPieces.Phases()
+	phases := p.equalPieces.Phases()
 	if p.lastPieces != nil {
-		n = max(n, p.lastPieces.Phases())
+		phases = max(phases, p.lastPieces.Phases())
 	}
-	return n + p.join.Phases()
+	return phases + p.join.Phases()
 }
 
 // Chunks returns the number of chunks of a phase, as [Plan.Chunks] does.
@@ -268,20 +271,20 @@ func (p *Plan) chunksOrZero(phase int) int {
 // come first. Then follows the scratch memory of the plans: equalPieces and lastPieces run at the same time, join
 // later.
 func (p *Pieces) Scratch() int {
-	n := p.partialBytes + max(p.equalPieces.Scratch(), p.join.Scratch())
+	bytes := p.partialBytes + max(p.equalPieces.Scratch(), p.join.Scratch())
 	if p.lastPieces != nil {
-		n += p.lastPieces.Scratch()
+		bytes += p.lastPieces.Scratch()
 	}
-	return n
+	return bytes
 }
 
 // WorkerScratch returns the size in bytes of the memory of each worker, as [Plan.WorkerScratch] does.
 func (p *Pieces) WorkerScratch() int {
-	n := max(p.equalPieces.WorkerScratch(), p.join.WorkerScratch())
+	bytes := max(p.equalPieces.WorkerScratch(), p.join.WorkerScratch())
 	if p.lastPieces != nil {
-		n = max(n, p.lastPieces.WorkerScratch())
+		bytes = max(bytes, p.lastPieces.WorkerScratch())
 	}
-	return n
+	return bytes
 }
 
 // ElementNS estimates the time in nanoseconds to process one element, as [Plan.ElementNS] does.
@@ -327,30 +330,30 @@ func (p *Pieces) Run(state *State, phase, chunk int, ptrs []unsafe.Pointer, scra
 	case len(scratch) < p.Scratch():
 		return fmt.Errorf("rowprog: the scratch memory has %d bytes instead of %d", len(scratch), p.Scratch())
 	}
-	defer func() { clear(state.piecePtrs) }()
+	defer func() { clear(state.piecePtrs) }() // keeps no address of an operand
 	first, second, planPhase := p.phasePlans(phase)
 	state.piecePtrs = state.piecePtrs[:0]
 	planScratch := scratch[p.partialBytes:]
 	if first == p.join {
 		state.piecePtrs = append(state.piecePtrs, ptrs[:p.outCount]...)
-		for _, at := range p.partialOffsets {
-			state.piecePtrs = append(state.piecePtrs, unsafe.Pointer(&scratch[at]))
+		for _, offset := range p.partialOffsets {
+			state.piecePtrs = append(state.piecePtrs, unsafe.Pointer(&scratch[offset]))
 		}
 		for _, i := range p.code.In {
 			state.piecePtrs = append(state.piecePtrs, ptrs[p.outCount+i])
 		}
 		return first.Run(state, planPhase, chunk, state.piecePtrs, planScratch, worker)
 	}
-	for _, at := range p.partialOffsets {
-		state.piecePtrs = append(state.piecePtrs, unsafe.Pointer(&scratch[at]))
+	for _, offset := range p.partialOffsets {
+		state.piecePtrs = append(state.piecePtrs, unsafe.Pointer(&scratch[offset]))
 	}
 	state.piecePtrs = append(state.piecePtrs, ptrs[p.outCount:p.outCount+operands]...)
 	state.piecePtrs = append(state.piecePtrs, unsafe.Pointer(unsafe.SliceData(p.firstIndex)))
-	if n := first.chunksOrZero(planPhase); chunk >= n {
-		for i, at := range p.lastOffsets {
-			state.piecePtrs[i] = unsafe.Add(state.piecePtrs[i], at)
+	if firstChunks := first.chunksOrZero(planPhase); chunk >= firstChunks {
+		for i, offset := range p.lastOffsets {
+			state.piecePtrs[i] = unsafe.Add(state.piecePtrs[i], offset)
 		}
-		return second.Run(state, planPhase, chunk-n, state.piecePtrs, planScratch[first.Scratch():], worker)
+		return second.Run(state, planPhase, chunk-firstChunks, state.piecePtrs, planScratch[first.Scratch():], worker)
 	}
 	return first.Run(state, planPhase, chunk, state.piecePtrs, planScratch, worker)
 }

@@ -1,8 +1,8 @@
 // Package rowprog runs row programs ([expr.RowProgram]) over tensors. A row program computes expressions that fold
 // rows, in one or several passes over each row: a softmax folds the maximum, then the sum, and then divides. For later
 // passes, a pass can store rows of elements (RowProgram.Rows) and numbers, one for each row (RowProgram.Numbers).
-// Dimensions are kept or reduced. A row consists of all positions along the reduced dimensions, and there is one row
-// for each position along the kept dimensions.
+// Each dimension of the operands is kept or reduced. A row consists of all positions along the reduced dimensions, and
+// there is one row for each position along the kept dimensions.
 //
 // Loops run along rows or along columns. Along rows, the inner loop follows a reduced dimension and folds into the
 // lanes of an accumulator. Along columns, the inner loop follows a kept dimension, and the accumulators of adjacent
@@ -17,6 +17,7 @@
 package rowprog
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -38,15 +39,15 @@ type Plan struct {
 	rowLen               int  // number of elements of a row
 	alongColumns         bool // inner loops run along kept[0]
 	columnsPerRow        int  // number of adjacent columns that form one row; 1 unless splitRows divides rows
-	severalRowsPerCall   bool // along rows with one reduced axis: one call of a loop processes several rows
+	severalRowsPerCall   bool // one call of a loop processes several rows: loops run along rows with one reduced axis
 	tileLen              int  // maximum number of positions along kept[0] in a tile
 	tilesPerKept0        int  // number of tiles along kept[0], for one position along the other kept axes
 	tiles                int  // number of tiles
 	tilesPerChunk        int  // maximum number of tiles in a chunk
 	cutAxis              int  // the reduced axis that is cut, or -1
-	partLen, partsPerRow int  // if rows are cut: maximum length of a part along cutAxis, and the number of parts
+	partLen, partsPerRow int  // maximum length of a part along cutAxis; number of parts of a row (1 if rows are not cut)
 	elementCost          int  // relative time per element: 4 if the expression has an elementary function, otherwise 1
-	needsStoreFence      bool // some loops use unfenced non-temporal stores
+	needsStoreFence      bool // whether some loops use unfenced non-temporal stores
 
 	objects      []object
 	stagedCopies []stagedCopy
@@ -85,12 +86,12 @@ const (
 // New plans an expression with folds for outputs and operands of equal rank. mask marks the reduced dimensions. An
 // operand that is broadcast along a dimension has size 1 or stride 0 there. An output with one element for each row has
 // size 1 or stride 0 along the reduced dimensions. Outputs have the full size along kept dimensions.
-func New(c *expr.Code, outs, ins []tensor.Meta, mask []bool, direction Direction) (*Plan, error) {
+func New(code *expr.Code, outs, ins []tensor.Meta, mask []bool, direction Direction) (*Plan, error) {
 	p := &Plan{outCount: len(outs), metas: append(slices.Clone(outs), ins...), cutAxis: -1, partsPerRow: 1}
-	if err := checkOperands(c, p.outCount, p.metas, mask); err != nil {
+	if err := checkOperands(code, p.outCount, p.metas, mask); err != nil {
 		return nil, err
 	}
-	c, err := p.loadPositions(c, mask)
+	code, err := p.loadPositions(code, mask)
 	if err != nil {
 		return nil, err
 	}
@@ -99,10 +100,10 @@ func New(c *expr.Code, outs, ins []tensor.Meta, mask []bool, direction Direction
 		return nil, err
 	}
 	if p.rowLen == 1 {
-		c = c.Unscanned()
+		code = code.Unscanned() // a scan of one element is the element
 	}
 	// uniform marks operands that do not vary within a row, and whole marks outputs that do.
-	uniform, whole := make([]bool, len(c.In)), make([]bool, len(outs))
+	uniform, whole := make([]bool, len(code.In)), make([]bool, len(outs))
 	for i := range p.metas {
 		varies := slices.ContainsFunc(p.reduced, func(a axis) bool { return a.strides[i] != 0 })
 		if i < p.outCount {
@@ -111,12 +112,12 @@ func New(c *expr.Code, outs, ins []tensor.Meta, mask []bool, direction Direction
 			uniform[i-p.outCount] = !varies
 		}
 	}
-	for i, m := range ins {
-		if uniform[i] && m.Numel() == 0 && tensor.Numel(shape) == 0 && p.numRows() > 0 {
-			return nil, fmt.Errorf("rowprog: operand %d, %v, has no element for a row", i, m)
+	for i, meta := range ins {
+		if uniform[i] && meta.Numel() == 0 && tensor.Numel(shape) == 0 && p.numRows() > 0 {
+			return nil, fmt.Errorf("rowprog: operand %d, %v, has no element for a row", i, meta)
 		}
 	}
-	if p.program, err = c.RowProgram(uniform, whole); err != nil {
+	if p.program, err = code.RowProgram(uniform, whole); err != nil {
 		return nil, err
 	}
 	if p.program.Scans() && len(p.reduced) > 1 {
@@ -143,29 +144,21 @@ func (p *Plan) axes(mask []bool) (shape []int, err error) {
 	p.kept, p.reduced = axesOf(shape, p.metas, mask)
 	p.rowLen = elementsOf(p.reduced)
 	lead := p.leadOperand()
-	key := func(a axis) int {
-		if s := a.strides[lead]; s != 0 {
-			return max(s, -s)
+	distance := func(a axis) int {
+		if stride := a.strides[lead]; stride != 0 {
+			return max(stride, -stride)
 		}
 		return math.MaxInt // axes along which the lead operand is broadcast are last
 	}
-	byStep := func(a, b axis) int {
-		switch x, y := key(a), key(b); {
-		case x < y:
-			return -1
-		case x > y:
-			return 1
-		}
-		return 0
-	}
-	sorted.Func(p.kept, byStep)
-	sorted.Func(p.reduced, byStep)
+	byDistance := func(a, b axis) int { return cmp.Compare(distance(a), distance(b)) }
+	sorted.Func(p.kept, byDistance)
+	sorted.Func(p.reduced, byDistance)
 	p.kept, p.reduced = mergeAxes(p.kept, len(p.metas)), mergeAxes(p.reduced, len(p.metas))
 	return shape, nil
 }
 
-// leadOperand returns the index of the operand with the most elements, whose strides determine the order of axes. It
-// returns 0, the first output, if there are no operands.
+// leadOperand returns the index in metas of the operand with the most elements, whose strides determine the order of
+// axes. It returns 0, the first output, if there are no operands.
 func (p *Plan) leadOperand() int {
 	best, maxElements := 0, -1
 	for i := range p.metas {
@@ -197,13 +190,13 @@ func (p *Plan) cutTiles() {
 			p.elementCost = 4
 		}
 	}
-	grain := machine.ReduceGrain / p.elementCost
-	axis := p.kept[0]
+	grain := machine.ReduceGrain / p.elementCost // minimum number of elements of a chunk
+	length := p.kept[0].length
 	// The columns of a row stay in one tile.
-	p.tileLen = max(p.columnsPerRow, min(p.maxTileLen(grain), axis.length)/p.columnsPerRow*p.columnsPerRow)
-	p.tilesPerKept0 = (axis.length + p.tileLen - 1) / p.tileLen
-	p.tiles = p.tilesPerKept0 * p.numRows() / max(1, axis.length) // numRows/length positions along the other kept axes
-	work := p.tileLen * max(p.rowLen, 1)                          // elements of a tile
+	p.tileLen = max(p.columnsPerRow, min(p.maxTileLen(grain), length)/p.columnsPerRow*p.columnsPerRow)
+	p.tilesPerKept0 = (length + p.tileLen - 1) / p.tileLen
+	p.tiles = p.tilesPerKept0 * p.numRows() / max(1, length) // numRows/length positions along the other kept axes
+	work := p.tileLen * max(p.rowLen, 1)                     // elements of a tile
 	p.tilesPerChunk = max(1, grain/work)
 	if p.severalRowsPerCall && !p.hasStaged() && len(p.program.Passes) > 1 {
 		// Fused passes need many tiles per chunk: 24, or a 64th of all tiles if that is more, but at most a quarter of
@@ -250,9 +243,9 @@ func (p *Plan) maxTileLen(grain int) int {
 
 // cutRows cuts the longest reduced axis into at most `parts` parts.
 func (p *Plan) cutRows(parts int) {
-	for d, candidate := range p.reduced {
+	for axisIndex, candidate := range p.reduced {
 		if p.cutAxis < 0 || candidate.length > p.reduced[p.cutAxis].length {
-			p.cutAxis = d
+			p.cutAxis = axisIndex
 		}
 	}
 	length := p.reduced[p.cutAxis].length
@@ -380,8 +373,8 @@ func (p *Plan) ElementNS() (ns float64) {
 		return 0
 	}
 	for i := range p.passes {
-		if l := p.passes[i].loop; l != nil {
-			ns += l.ElementNS()
+		if loop := p.passes[i].loop; loop != nil {
+			ns += loop.ElementNS()
 		}
 	}
 	return ns
@@ -441,10 +434,10 @@ func (p *Plan) firstWrite(output int) int {
 func (p *Plan) lastRead(output int) int {
 	last := 0
 	for k, pass := range p.program.Passes {
-		for n, list := range [2][]expr.Place{pass.In, pass.AfterIn} {
+		for isAfter, list := range [2][]expr.Place{pass.In, pass.AfterIn} { // isAfter is 1 for AfterIn
 			for _, place := range list {
 				if place.Kind == expr.AtOperand && p.metas[p.outCount+place.N].SameAddresses(p.metas[output]) {
-					last = max(last, k+n)
+					last = max(last, k+isAfter)
 				}
 			}
 		}

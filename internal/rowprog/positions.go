@@ -37,20 +37,20 @@ func (p *Plan) loadPositions(code *expr.Code, mask []bool) (*expr.Code, error) {
 		return code, nil
 	}
 	meta := tensor.Meta{DType: tensor.Int32, Shape: slices.Repeat([]int{1}, len(mask)), Strides: make([]int, len(mask))}
-	n := 1
-	for d, reduced := range slices.Backward(mask) {
+	rowLen := 1
+	for dim, reduced := range slices.Backward(mask) {
 		if !reduced {
 			continue
 		}
-		for _, other := range p.metas {
-			meta.Shape[d] = max(meta.Shape[d], other.Shape[d])
+		for _, other := range p.metas { // sizes are equal, or 1 if the operand is broadcast
+			meta.Shape[dim] = max(meta.Shape[dim], other.Shape[dim])
 		}
-		meta.Strides[d] = n
-		if n *= meta.Shape[d]; n > MaxPositions {
+		meta.Strides[dim] = rowLen
+		if rowLen *= meta.Shape[dim]; rowLen > MaxPositions {
 			return nil, fmt.Errorf("rowprog: the expression uses positions, so rows may have at most %d elements", MaxPositions)
 		}
 	}
-	p.metas, p.positions = append(p.metas, meta), indices(n)
+	p.metas, p.positions = append(p.metas, meta), indices(rowLen)
 	return code, nil
 }
 
@@ -62,7 +62,7 @@ func (p *Plan) callerMetas() []tensor.Meta {
 	return p.metas
 }
 
-// address returns the address of an output or operand, or of the positions.
+// address returns the address of the output or operand with index i in metas, which may be the operand of positions.
 func (p *Plan) address(ptrs []unsafe.Pointer, i int) unsafe.Pointer {
 	if p.positions != nil && i == len(p.metas)-1 {
 		return unsafe.Pointer(unsafe.SliceData(p.positions))

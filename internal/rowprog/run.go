@@ -97,15 +97,15 @@ func (p *Plan) foldPart(state *State, index, part int, ptrs []unsafe.Pointer, sc
 	p.stageIn(state, t)
 	p.runPass(state, t, &p.passes[0])
 	p.stageOut(state, t)
-	for k, f := range p.passes[0].folds {
-		partial := p.partials[k]
+	for k := range p.passes[0].folds {
+		result, partial := p.passes[0].folds[k].result, p.partials[k]
 		begin := partial.offset + (index*p.partsPerRow+part)*partial.size
-		n := t.positions * p.objects[f.result].size
-		copy(scratch[begin:begin+n], unsafe.Slice((*byte)(state.tileBase[f.result]), n))
+		bytes := t.positions * p.objects[result].size
+		copy(scratch[begin:begin+bytes], unsafe.Slice((*byte)(state.tileBase[result]), bytes))
 	}
 }
 
-// release drops all addresses and the context, so that the garbage collector can free the operands.
+// release removes all addresses and the context from the state, so that the garbage collector can free the operands.
 func (s *State) release() {
 	s.Context = nil
 	clear(s.tileBase)
@@ -120,7 +120,7 @@ func (s *State) release() {
 // joinParts combines the partial results of cut rows in the order of the parts, for all rows of a tile.
 func (p *Plan) joinParts(state *State, index int, ptrs []unsafe.Pointer, scratch, worker []byte) {
 	t := p.setTile(state, index, ptrs, worker)
-	for _, staging := range p.stagedCopies {
+	for _, staging := range p.stagedCopies { // the computation per row needs only operands with one element for each row
 		if !staging.wholeTile && !staging.output {
 			p.copyPerRow(state, t, staging)
 		}
@@ -144,9 +144,9 @@ func (p *Plan) joinParts(state *State, index int, ptrs []unsafe.Pointer, scratch
 }
 
 // runLoop runs a loop on a copy of ptrs, because the loop modifies its pointers.
-func (p *Plan) runLoop(state *State, l *loops.Loop, ptrs []unsafe.Pointer, strides []int, innerLen, outerLen int) {
+func (p *Plan) runLoop(state *State, loop *loops.Loop, ptrs []unsafe.Pointer, strides []int, innerLen, outerLen int) {
 	state.callPtrs = append(state.callPtrs[:0], ptrs...)
-	l.Run(&state.loops, state.callPtrs, strides, innerLen, outerLen)
+	loop.Run(&state.loops, state.callPtrs, strides, innerLen, outerLen)
 }
 
 // setTile returns the tile with an index, and sets state.tileBase to the addresses of the tile in all objects.
@@ -163,8 +163,8 @@ func (p *Plan) setTile(state *State, index int, ptrs []unsafe.Pointer, worker []
 		}
 		// rest is the position along the kept axes after kept[0], the first of them fastest.
 		offset, rest := first*obj.keptStride, index/p.tilesPerKept0
-		for d := range p.kept[1:] {
-			dim := &p.kept[1+d]
+		for axisIndex := range p.kept[1:] {
+			dim := &p.kept[1+axisIndex]
 			offset += rest % dim.length * dim.strides[i]
 			rest /= dim.length
 		}
@@ -285,7 +285,7 @@ func (p *Plan) runPass(state *State, t tile, pass *compiledPass) {
 // foldColumns runs the loop of a pass along columns. It folds blocks of foldBlock elements of each column, and adds the
 // result of each block to the upper-level accumulators.
 func (p *Plan) foldColumns(state *State, t tile, pass *compiledPass) {
-	elementsInBlock, hasUpperAccs := 0, false
+	elementsInBlock, hasUpperAccs := 0, false // hasUpperAccs: the upper-level accumulators have been initialized
 	addBlock := func() {
 		for k := range pass.folds {
 			rowFold := &pass.folds[k]
@@ -304,28 +304,28 @@ func (p *Plan) foldColumns(state *State, t tile, pass *compiledPass) {
 				interrupt.Check(state.Context)
 				addBlock()
 			}
-			n := min(outerLen, foldBlock-elementsInBlock)
-			p.runColumns(state, pass, innerLen, n)
-			elementsInBlock += n
-			if outerLen -= n; outerLen == 0 {
+			count := min(outerLen, foldBlock-elementsInBlock)
+			p.runColumns(state, pass, innerLen, count)
+			elementsInBlock += count
+			if outerLen -= count; outerLen == 0 {
 				return // do not advance the pointers beyond the memory
 			}
 			for k := range state.ptrs {
 				if state.ptrs[k] != nil {
-					state.ptrs[k] = unsafe.Add(state.ptrs[k], n*state.strides[k])
+					state.ptrs[k] = unsafe.Add(state.ptrs[k], count*state.strides[k])
 				}
 			}
 		}
 	})
-	if !hasUpperAccs {
+	if !hasUpperAccs { // there is one block, whose result is in place
 		return
 	}
 	addBlock()
 	for k := range pass.folds {
 		rowFold := &pass.folds[k]
-		n := t.positions * p.objects[rowFold.result].size
+		bytes := t.positions * p.objects[rowFold.result].size
 		upperAccs, result := state.tileBase[rowFold.upperAccs], state.tileBase[rowFold.result]
-		copy(unsafe.Slice((*byte)(result), n), unsafe.Slice((*byte)(upperAccs), n))
+		copy(unsafe.Slice((*byte)(result), bytes), unsafe.Slice((*byte)(upperAccs), bytes))
 	}
 }
 
@@ -394,12 +394,13 @@ func (p *Plan) stageOut(state *State, t tile) {
 // copyPerRow copies one element per row: from the operand to its staged copy, or from the staged copy to the output.
 func (p *Plan) copyPerRow(state *State, t tile, staging stagedCopy) {
 	argument, staged := &p.objects[staging.argument], &p.objects[staging.staged]
-	a := strided.Axis{N: t.positions, Dst: staged.keptStride, Src: argument.keptStride}
+	rows := strided.Axis{N: t.positions, Dst: staged.keptStride, Src: argument.keptStride}
 	if staging.output {
-		staging.elem.Block(state.tileBase[staging.argument], state.tileBase[staging.staged], a.Swapped(), strided.Axis{N: 1})
+		staging.elem.Block(state.tileBase[staging.argument], state.tileBase[staging.staged], rows.Swapped(),
+			strided.Axis{N: 1})
 		return
 	}
-	staging.elem.Block(state.tileBase[staging.staged], state.tileBase[staging.argument], a, strided.Axis{N: 1})
+	staging.elem.Block(state.tileBase[staging.staged], state.tileBase[staging.argument], rows, strided.Axis{N: 1})
 }
 
 // copyElements copies all elements of a tile: from the operand to its staged copy, or from the staged copy to the
@@ -408,12 +409,13 @@ func (p *Plan) copyElements(state *State, t tile, staging stagedCopy) {
 	argument, staged := &p.objects[staging.argument], &p.objects[staging.staged]
 	inner, outer := p.innerAxis(), p.outerAxis()
 	p.eachPosition(state, t, []int{staging.argument, staging.staged}, func(innerLen, outerLen int) {
-		a := strided.Axis{N: innerLen, Dst: staged.stride(inner), Src: argument.stride(inner)}
-		b := strided.Axis{N: outerLen, Dst: staged.stride(outer), Src: argument.stride(outer)}
+		innerAxis := strided.Axis{N: innerLen, Dst: staged.stride(inner), Src: argument.stride(inner)}
+		outerAxis := strided.Axis{N: outerLen, Dst: staged.stride(outer), Src: argument.stride(outer)}
+		argumentPtr, stagedPtr := state.ptrs[0], state.ptrs[1]
 		if staging.output {
-			staging.elem.Block(state.ptrs[0], state.ptrs[1], a.Swapped(), b.Swapped())
+			staging.elem.Block(argumentPtr, stagedPtr, innerAxis.Swapped(), outerAxis.Swapped())
 			return
 		}
-		staging.elem.Block(state.ptrs[1], state.ptrs[0], a, b)
+		staging.elem.Block(stagedPtr, argumentPtr, innerAxis, outerAxis)
 	})
 }
