@@ -77,10 +77,12 @@ func bytesRef(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	minusZeroPoint := func(v *tensor.Tensor, zero float64) *tensor.Tensor {
-		to := tensor.Zeros(tensor.Float64, v.Shape...)
-		kit.EachIndex(v.Shape, func(at []int) { to.Set(tensor.FloatScalar(v.At(at...).Float()-zero), at...) })
-		return to
+	minusZeroPoint := func(operand *tensor.Tensor, zero float64) *tensor.Tensor {
+		difference := tensor.Zeros(tensor.Float64, operand.Shape...)
+		kit.EachIndex(operand.Shape, func(index []int) {
+			difference.Set(tensor.FloatScalar(operand.At(index...).Float()-zero), index...)
+		})
+		return difference
 	}
 	sums, err := byteConv.ref(bytesFloats(call, tensor.Float64),
 		[]*tensor.Tensor{minusZeroPoint(in[bytesInput], in[bytesInputZero].At().Float()), minusZeroPoint(in[bytesWeight], 0)})
@@ -92,13 +94,15 @@ func bytesRef(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if call.Has(bytesResultZero) {
 		zero = in[bytesResultZero].At().Float()
 	}
-	kit.EachIndex(m.Shape, func(at []int) {
-		sum := int32(int64(sums[0].At(at...).Float())) + int32(in[bytesBias].At(at[1]).Int())
+	kit.EachIndex(m.Shape, func(index []int) {
+		channel := index[1]
+		sum := int32(int64(sums[0].At(index...).Float())) + int32(in[bytesBias].At(channel).Int())
 		if m.DType == tensor.Int32 {
-			out.Set(tensor.IntScalar(int64(sum)), at...)
+			out.Set(tensor.IntScalar(int64(sum)), index...)
 			return
 		}
-		out.Set(tensor.IntScalar(multiply.Requantize(m.DType, sum, float32(in[bytesScale].At(at[1]).Float()), zero)), at...)
+		scale := float32(in[bytesScale].At(channel).Float())
+		out.Set(tensor.IntScalar(multiply.Requantize(m.DType, sum, scale, zero)), index...)
 	})
 	return []*tensor.Tensor{out}, nil
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// The operand indexes of conv2d_bytes.
+// Indices of the operands of conv2d_bytes.
 const (
 	bytesInput = iota
 	bytesWeight
@@ -61,13 +61,13 @@ func bytesResult(call *graph.Call) (result tensor.Type, err error) {
 		return result, err
 	}
 	for i := bytesBias; i <= bytesResultZero; i++ {
-		want := []sym.Int{}
+		wantedShape := []sym.Int{} // of a zero point
 		if i < bytesInputZero {
-			want = append(want, weight.Shape[0])
+			wantedShape = append(wantedShape, weight.Shape[0])
 		}
-		if v := call.Type(i); call.Has(i) && !tensor.SameSizes(v.Shape, want) {
-			return result, fmt.Errorf("%s: expected operand %d to have shape %s, but got %s", name, i, tensor.Sizes(want),
-				tensor.Sizes(v.Shape))
+		if t := call.Type(i); call.Has(i) && !tensor.SameSizes(t.Shape, wantedShape) {
+			return result, fmt.Errorf("%s: expected operand %d to have shape %s, but got %s", name, i,
+				tensor.Sizes(wantedShape), tensor.Sizes(t.Shape))
 		}
 	}
 	return tensor.NewType(dtype, result.Shape...), nil
@@ -82,7 +82,7 @@ func bytesFloats(call *graph.Call, dtype tensor.DType) *graph.Call {
 		tensor.NewType(dtype, call.Type(bytesWeight).Shape...))
 }
 
-// bytesShape returns the convShape of a call of conv2d_bytes.
+// bytesShape returns the convShape of a call of conv2d_bytes, without its bias and its epilogue.
 func (op convolution) bytesShape(c *graph.Call) *convShape {
 	inputAndWeight := *c
 	inputAndWeight.In, inputAndWeight.Epilogue = c.In[:2], nil

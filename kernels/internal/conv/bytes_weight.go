@@ -19,7 +19,7 @@ type byteWeight struct {
 	words bool   // whether weights are int16, not int8
 	// channels visits each output channel o with the byte offset of its packed weights. If blocks overlap, it visits
 	// some channels several times.
-	channels func(visit func(o, at int))
+	channels func(visit func(o, offset int))
 	// offset returns the byte offset of a weight from the beginning of its output channel.
 	offset func(kh, kw, c int) int
 }
@@ -39,23 +39,24 @@ func (w *byteWeight) offsets() []int {
 	return list
 }
 
-// fill packs a weight of the given strides. It panics as [graph.Mem.CheckContext] does if the context ends.
+// fill packs the weight at address src, which has the given strides in elements. It panics as [graph.Mem.CheckContext]
+// does if the context ends.
 func (w *byteWeight) fill(m *graph.Mem, dst []int8, src unsafe.Pointer, strides ncdhw) {
 	kit.Blocks(m.Context, len(dst), func(begin, end int) { clear(dst[begin:end]) })
 	from := *w.conv
 	from.weightStride = strides
 	terms, offsets := from.channelsLastTerms(), w.offsets()
 	sums := unsafe.Slice((*int32)(unsafe.Pointer(&dst[w.bytes])), w.conv.outChannels)
-	w.channels(func(o, at int) {
+	w.channels(func(o, channelOffset int) {
 		m.Count(len(terms))
 		row, sum := kit.AddressOf[int8](src, o*strides.n), int32(0)
 		for i, offset := range offsets {
-			v := *(*int8)(kit.AddressOf[int8](row, terms[i]))
-			to := &dst[at+offset]
-			if *to = v; w.words {
-				*(*int16)(unsafe.Pointer(to)) = int16(v)
+			weight := *(*int8)(kit.AddressOf[int8](row, terms[i]))
+			to := &dst[channelOffset+offset]
+			if *to = weight; w.words {
+				*(*int16)(unsafe.Pointer(to)) = int16(weight)
 			}
-			sum += int32(v)
+			sum += int32(weight)
 		}
 		sums[o] = sum
 	})
@@ -70,10 +71,11 @@ func (w *byteWeight) packing() graph.Packing {
 		},
 		Unpack: func(dst, packed *tensor.Tensor) {
 			from := kit.ElementsOf[int8](packed.Pointer(), packed.Numel())
-			w.channels(func(o, at int) {
-				kit.EachIndex(dst.Shape[1:], func(i []int) {
-					v := from[at+w.offset(i[1], i[2], i[0])]
-					dst.Set(tensor.IntScalar(int64(v)), o, i[0], i[1], i[2])
+			w.channels(func(o, channelOffset int) {
+				kit.EachIndex(dst.Shape[1:], func(index []int) {
+					c, kh, kw := index[0], index[1], index[2]
+					weight := from[channelOffset+w.offset(kh, kw, c)] // of words, the low byte
+					dst.Set(tensor.IntScalar(int64(weight)), o, c, kh, kw)
 				})
 			})
 		}}
@@ -136,8 +138,9 @@ func resultZeroPoint(m *graph.Mem, d tensor.DType) int32 {
 	return 0
 }
 
-// copyPaddedRow writes row h of an image, with its padding, to dst, which has the given number of pixels. h may be a
-// row of the padding. It sets the padding to the zero point, and calls copyPixels for the pixels inside the image.
+// copyPaddedRow writes row h of an image, with its padding, to dst, which has the given number of pixels. If h is not a
+// row of the image, the whole row is padding. copyPaddedRow sets the padding to the zero point, and calls copyPixels
+// for the pixels inside the image.
 func (s *convShape) copyPaddedRow(dst []uint8, pixels int, mem *graph.Mem, image, h int, zero uint8,
 	copyPixels func(to, from []uint8)) {
 	pixelBytes := len(dst) / pixels

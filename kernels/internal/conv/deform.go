@@ -59,7 +59,7 @@ var DeformConv2d = kit.Define[deformConvAttrs](graph.Op{
 			if m.Numel() == 0 {
 				return 0
 			}
-			// A sample takes four products and four sums.
+			// A sample takes four products and four sums. A point is a tap of a pixel of the result.
 			points := float64(m.Numel() / w.Shape[0] * w.Shape[2] * w.Shape[3])
 			return float64(2*points*float64(w.Shape[0]*w.Shape[1])) + float64(8*points*float64(c.Meta(0).Shape[1]))
 		},
@@ -193,9 +193,10 @@ type deform struct {
 	images, inChannels, outChannels int // images; input channels; output channels
 	inPerGroup                      int // number of input channels per group
 	groups, offsetGroups            int // groups of channels; groups of input channels that share offsets
-	points                          int // number of pixels of the result
+	points                          int // number of pixels of the result; a point is such a pixel
 }
 
+// newDeform describes a call.
 func newDeform(c *graph.Call) *deform {
 	a := kit.Attrs[deformConvAttrs](c)
 	x, w, out := c.Meta(0).Shape, c.Meta(1).Shape, c.Out[0].Shape
@@ -228,11 +229,11 @@ func compileDeform(call *graph.Call) (*graph.Kernel, error) {
 	} else {
 		out = builder.Result(0, dtype)
 	}
-	columns := kit.BoundedProduct(conv.inChannels, conv.taps(), conv.points, dtype.Size())
-	if columns > tensor.MaxBytes {
+	columnBytes := kit.BoundedProduct(conv.inChannels, conv.taps(), conv.points, dtype.Size()) // of one image
+	if columnBytes > tensor.MaxBytes {
 		return nil, errors.New("the samples of one image take more than 2^47 bytes")
 	}
-	images := min(conv.images, max(1, maxProductBytes/max(1, columns)))
+	images := min(conv.images, max(1, maxProductBytes/max(1, columnBytes))) // images that are computed at a time
 	cols := builder.Temp(dtype, images, conv.inChannels*conv.taps(), conv.points)
 	buffers := []kit.Buffer{out, cols, weight}
 	productAddsBias := bias.IsGiven() && !addsBiasLater
@@ -271,19 +272,19 @@ func (s *deform) product(dtype tensor.DType, firstImage, images int, addsBias bo
 	if err != nil {
 		return nil, err
 	}
-	w := &multiply.Multiplier{Plan: plan, Entries: images * s.groups,
+	multiplier := &multiply.Multiplier{Plan: plan, Entries: images * s.groups,
 		MACs: kit.BoundedProduct(outPerGroup, s.points, depth),
-		A:    entryOffsets(images, 0, s.groups, outPerGroup*depth), B: entryOffsets(images, s.inChannels*s.taps()*s.points,
-			s.groups, depth*s.points),
+		A:    entryOffsets(images, 0, s.groups, outPerGroup*depth),
+		B:    entryOffsets(images, s.inChannels*s.taps()*s.points, s.groups, depth*s.points),
 		C:    entryOffsets(images, s.outChannels*s.points, s.groups, outPerGroup*s.points),
 		Bias: entryOffsets(images, 0, s.groups, outPerGroup)}
-	w.Bind = func(m *graph.Mem, j *multiply.Job) {
+	multiplier.Bind = func(m *graph.Mem, j *multiply.Job) {
 		j.C, j.B, j.A = unsafe.Add(m.Ptrs[0], firstImage*s.outChannels*s.points*dtype.Size()), m.Ptrs[1], m.Ptrs[2]
 		if addsBias {
 			j.Bias = m.Ptrs[3]
 		}
 	}
-	return w, nil
+	return multiplier, nil
 }
 
 // pointSample describes the bilinear sample of one tap, which interpolates between four pixels. The pixels are in the
@@ -292,8 +293,8 @@ type pointSample[T float32 | float64] struct {
 	upperLeft int     // index of the upper left pixel in the plane
 	inside    [4]bool // whether each pixel is inside the image
 	allInside bool    // all pixels are inside the image
-	weight    [4]T
-	scale     T // factor from the mask; 1 without a mask
+	weight    [4]T    // bilinear weight of each pixel
+	scale     T       // factor from the mask; 1 if there is no mask
 }
 
 // sampleBlock is the number of points for which positions are computed at once. A point is a pixel of the result. All
@@ -313,13 +314,13 @@ func sampleColumns[T float32 | float64](conv *deform, firstImage, images int) (p
 				firstPoint, tap := unit%blocks*sampleBlock, unit/blocks%conv.taps()
 				image, offsetGroup := unit/blocks/conv.taps()/conv.offsetGroups, unit/blocks/conv.taps()%conv.offsetGroups
 				group := (firstImage+image)*conv.offsetGroups + offsetGroup
-				ys := kit.PlaneOf[T](mem.Ptrs[2], group*conv.taps()+tap, 2*conv.points)
+				offsets := kit.PlaneOf[T](mem.Ptrs[2], group*conv.taps()+tap, 2*conv.points) // y of all points, then x
 				block := samples[:min(sampleBlock, conv.points-firstPoint)]
-				locate(conv, block, ys[firstPoint:conv.points], ys[conv.points+firstPoint:], tap, firstPoint)
+				locateSamples(conv, block, offsets[firstPoint:conv.points], offsets[conv.points+firstPoint:], tap, firstPoint)
 				if mem.Ptrs[3] != nil {
-					for i, v := range kit.PlaneOf[T](mem.Ptrs[3], group*conv.taps()+tap,
-						conv.points)[firstPoint : firstPoint+len(block)] {
-						block[i].scale = v
+					mask := kit.PlaneOf[T](mem.Ptrs[3], group*conv.taps()+tap, conv.points)[firstPoint:]
+					for i := range block {
+						block[i].scale = mask[i]
 					}
 				}
 				for k := range channels {
@@ -336,13 +337,15 @@ func sampleColumns[T float32 | float64](conv *deform, firstImage, images int) (p
 		}), size
 }
 
-// locate computes the samples of one tap for the points from firstPoint on.
-func locate[T float32 | float64](conv *deform, block []pointSample[T], ys, xs []T, tap, firstPoint int) {
+// locateSamples computes the samples of one tap for the points from firstPoint on. offsetsY and offsetsX are the
+// offsets of these points.
+func locateSamples[T float32 | float64](conv *deform, block []pointSample[T], offsetsY, offsetsX []T,
+	tap, firstPoint int) {
 	_, kh, kw := conv.tap(tap)
 	oy, ox := firstPoint/conv.w.Results, firstPoint%conv.w.Results
 	for i := range block {
-		block[i] = newPointSample(conv.h.Size, conv.w.Size, T(conv.h.Position(oy, kh))+ys[i],
-			T(conv.w.Position(ox, kw))+xs[i])
+		block[i] = newPointSample(conv.h.Size, conv.w.Size, T(conv.h.Position(oy, kh))+offsetsY[i],
+			T(conv.w.Position(ox, kw))+offsetsX[i])
 		if ox++; ox == conv.w.Results {
 			oy, ox = oy+1, 0
 		}
@@ -372,7 +375,8 @@ func newPointSample[T float32 | float64](height, width int, y, x T) pointSample[
 	return sample
 }
 
-// samplePoints samples one channel, whose rows have the given width.
+// samplePoints writes the samples of a block of points in one channel to dst. plane has the pixels of the channel,
+// whose rows have the given width.
 func samplePoints[T float32 | float64](dst, plane []T, width int, block []pointSample[T]) {
 	dst = dst[:len(block)]
 	for i := range block {
@@ -384,12 +388,12 @@ func samplePoints[T float32 | float64](dst, plane []T, width int, block []pointS
 			continue
 		}
 		var sum T
-		for k, ok := range sample.inside {
-			var v T
-			if ok {
-				v = plane[sample.upperLeft+k/2*width+k%2]
+		for k, isInside := range sample.inside {
+			var pixel T
+			if isInside {
+				pixel = plane[sample.upperLeft+k/2*width+k%2]
 			}
-			sum += T(sample.weight[k] * v)
+			sum += T(sample.weight[k] * pixel)
 		}
 		dst[i] = sample.scale * sum
 	}
@@ -421,27 +425,27 @@ func deformRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	kit.EachIndex(meta.Shape, func(index []int) {
 		image, outChannel, oy, ox := index[0], index[1], index[2], index[3]
 		sum := 0.0
-		kit.EachIndex(weight.Shape[1:], func(k []int) {
+		kit.EachIndex(weight.Shape[1:], func(k []int) { // input channel of the group, row and column of the tap
 			ch := outChannel/outPerGroup*weight.Shape[1] + k[0]
 			tap := ch/(input.Shape[1]/attrs.OffsetGroups)*taps + k[1]*kw + k[2]
 			row := coordinate(oy*attrs.Stride[0]-attrs.Padding[0]+k[1]*attrs.Dilation[0],
 				offset.At(image, 2*tap, oy, ox).Float())
 			col := coordinate(ox*attrs.Stride[1]-attrs.Padding[1]+k[2]*attrs.Dilation[1],
 				offset.At(image, 2*tap+1, oy, ox).Float())
-			v := 0.0
+			sample := 0.0
 			for _, corner := range [][2]float64{{0, 0}, {0, 1}, {1, 0}, {1, 1}} {
 				py, px := math.Floor(row)+corner[0], math.Floor(col)+corner[1]
 				if py >= 0 && py < float64(input.Shape[2]) && px >= 0 && px < float64(input.Shape[3]) {
-					v += float64((1 - math.Abs(row-py)) * (1 - math.Abs(col-px)) * input.At(image, ch, int(py), int(px)).Float())
+					sample += float64((1 - math.Abs(row-py)) * (1 - math.Abs(col-px)) * input.At(image, ch, int(py), int(px)).Float())
 				}
 			}
 			if row != row || col != col {
-				v = math.NaN()
+				sample = math.NaN()
 			}
 			if mask != nil {
-				v *= mask.At(image, tap, oy, ox).Float()
+				sample *= mask.At(image, tap, oy, ox).Float()
 			}
-			sum += float64(v * weight.At(outChannel, k[0], k[1], k[2]).Float())
+			sum += float64(sample * weight.At(outChannel, k[0], k[1], k[2]).Float())
 		})
 		total := tensor.FloatScalar(sum)
 		if bias != nil {

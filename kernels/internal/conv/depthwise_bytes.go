@@ -25,7 +25,7 @@ type depthwiseBytes struct {
 	cpu            machine.Features
 	spec           *depthwise.ByteSpec
 	code           *jit.Func
-	rows           int                                   // rows of the result per chunk
+	rows           int                                   // rows of the result per chunk; the last chunk may have fewer
 	inRows, inCols int                                   // rows and columns of a chunk's input
 	copied         bool                                  // whether the input is copied to worker memory
 	scratchOffsets struct{ sums, scales, zeroPoint int } // offsets in scratch memory
@@ -56,12 +56,12 @@ func (s *convShape) hasDepthwiseBytesCode() bool {
 
 // depthwiseBytesWalks implements [graph.Impl.Walks]. The result is channels-last.
 func depthwiseBytesWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
-	o, supported := byteConv.order(depthwiseByPixels, c.Meta(bytesInput).Rank())
+	order, supported := byteConv.order(depthwiseByPixels, c.Meta(bytesInput).Rank())
 	conv := byteConv.bytesShape(c)
 	if !supported || conv.n*conv.outChannels*conv.h.Results*conv.w.Results == 0 || !conv.hasDepthwiseBytesCode() {
 		return nil
 	}
-	return []graph.Walk{c.InOrder(o)}
+	return []graph.Walk{c.InOrder(order)}
 }
 
 // depthwiseBytesWork returns the cost of a depthwise convolution of bytes.
@@ -116,14 +116,14 @@ func newDepthwiseBytes(call *graph.Call) *depthwiseBytes {
 	if host.Has(machine.DotBytes512) {
 		t.cpu = host
 	}
-	channels := 0
+	channels := 0                                                             // the number of channels if they do not fill a vector, else 0
 	if !t.cpu.Has(machine.Vector512) && conv.inChannels < t.blockChannels() { // the code reads a whole vector
 		t.copied, channels = true, conv.inChannels
 	}
 	if t.copied {
 		t.inCols = conv.w.Extent(conv.w.Results)
 	}
-	best := math.MaxInt
+	fewest := math.MaxInt
 	for size := 1; size <= min(conv.w.Results, depthwise.MaxByteTile(t.cpu)); size++ {
 		tiles := kit.DivUp(conv.w.Results, size)
 		spec := &depthwise.ByteSpec{Tile: size, Overlap: tiles*size - conv.w.Results,
@@ -134,8 +134,8 @@ func newDepthwiseBytes(call *graph.Call) *depthwiseBytes {
 			Sums: call.Out[0].DType == tensor.Int32, FlipSigns: imageSignMask(call) != 0,
 			SignedIn: tile.ReadsSigned(t.cpu, call.Meta(bytesInput).DType == tensor.Int8),
 			Signed:   call.Out[0].DType == tensor.Int8, Words: !t.cpu.DotsBytes(), Channels: channels}
-		if instructions := tiles * spec.InstructionCount(); instructions < best {
-			t.spec, best = spec, instructions
+		if instructions := tiles * spec.InstructionCount(); instructions < fewest {
+			t.spec, fewest = spec, instructions
 		}
 	}
 	t.rows = min(conv.h.Results, max(1, windowGrain/(conv.w.Results*conv.inChannels*conv.h.Taps*conv.w.Taps)))
@@ -184,10 +184,10 @@ func lowerDepthwiseBytes(call *graph.Call) (*graph.Kernel, error) {
 		return nil, fmt.Errorf("depthwise convolution of bytes: %w", err)
 	}
 	weight := t.weight()
-	vectors := t.blocks() * t.blockChannels() * 4
+	listBytes := t.blocks() * t.blockChannels() * 4 // size of the initial sums, and of the scales
 	t.scratchOffsets.sums = weight.scratchBytes()
-	t.scratchOffsets.scales = t.scratchOffsets.sums + vectors
-	t.scratchOffsets.zeroPoint = t.scratchOffsets.scales + vectors
+	t.scratchOffsets.scales = t.scratchOffsets.sums + listBytes
+	t.scratchOffsets.zeroPoint = t.scratchOffsets.scales + listBytes
 	kernel := &graph.Kernel{Scratch: t.scratchOffsets.zeroPoint + kit.AlignUp(4),
 		Code: func() []expr.Listing { return []expr.Listing{{Name: "rows", Assembly: t.code.Listing}} }}
 	if t.copied {
@@ -265,10 +265,11 @@ func (t *depthwiseBytes) compute(args *jit.Args, rows int) error {
 	args.N = kit.DivUp(conv.w.Results, t.spec.Tile)
 	rowsPerCall := max(1, maxCallInstructions/(args.N*t.spec.InstructionCount()))
 	in, out := args.Row[depthwise.In], args.Row[depthwise.Out]
-	for b := range t.blocks() {
-		channel := t.firstChannel(b)
-		args.Row[depthwise.Weights] = b * t.blockBytes()
-		args.Row[depthwise.Bias], args.Row[depthwise.Scales] = b*t.blockChannels()*4, b*t.blockChannels()*4
+	for block := range t.blocks() {
+		channel := t.firstChannel(block)
+		args.Row[depthwise.Weights] = block * t.blockBytes()
+		args.Row[depthwise.Bias], args.Row[depthwise.Scales] = block*t.blockChannels()*4, block*t.blockChannels()*4
+		// The mask of the block's channels: a bit for each of at most 64 channels.
 		args.Step[depthwise.ChannelMask] = int(^uint64(0) >> max(0, 64-(conv.inChannels-channel)))
 		for row := 0; row < rows; row += rowsPerCall {
 			args.Rows = min(rowsPerCall, rows-row)
@@ -282,12 +283,13 @@ func (t *depthwiseBytes) compute(args *jit.Args, rows int) error {
 	return nil
 }
 
-// copyPadded copies the input of the given rows of the result to worker memory, with the zero point as padding.
+// copyPadded copies the input of the given rows of the result, from row `first` on, to worker memory, with the zero
+// point as padding.
 func (t *depthwiseBytes) copyPadded(m *graph.Mem, image, first, rows int) {
-	conv, line := t.conv, t.inCols*t.conv.inChannels
+	conv, rowBytes := t.conv, t.inCols*t.conv.inChannels
 	zero := *(*uint8)(m.Ptrs[1+bytesInputZero])
 	for i := range conv.h.Extent(rows) {
-		to := kit.SliceOf[uint8](m.WorkerScratch, i*line, line)
+		to := kit.SliceOf[uint8](m.WorkerScratch, i*rowBytes, rowBytes)
 		conv.copyPaddedRow(to, t.inCols, m, image, conv.h.Begin(first)+i, zero, func(to, from []uint8) { copy(to, from) })
 	}
 }

@@ -29,6 +29,7 @@ type depthwiseLoops struct {
 	pixels func(conv *convShape, m *graph.Mem, w unsafe.Pointer, row int)
 }
 
+// depthwiseByDType has the loops by dtype of the computation.
 var depthwiseByDType = map[tensor.DType]depthwiseLoops{
 	tensor.Uint8: newDepthwiseLoops[uint8](), tensor.Int8: newDepthwiseLoops[int8](),
 	tensor.Int16: newDepthwiseLoops[int16](),
@@ -37,6 +38,7 @@ var depthwiseByDType = map[tensor.DType]depthwiseLoops{
 	tensor.Complex64: newDepthwiseLoops[complex64](), tensor.Complex128: newDepthwiseLoops[complex128](),
 }
 
+// newDepthwiseLoops returns the loops for elements of type T.
 func newDepthwiseLoops[T number]() depthwiseLoops { return depthwiseLoops{planeRow[T], pixelRow[T]} }
 
 // depthwiseLoopsFor returns the loops of a dtype.
@@ -123,10 +125,11 @@ func addWindowRow[T number](conv *convShape, out, in, weights unsafe.Pointer) {
 	}
 }
 
-// addThreeTaps adds the products of three neighbouring taps to each output.
-func addThreeTaps[T number](out []T, in unsafe.Pointer, step int, w0, w1, w2 T) {
-	x := unsafe.Slice((*T)(in), (len(out)-1)*step+3)
-	if step == 1 {
+// addThreeTaps adds the products of three neighbouring taps to each output. in is the address of the first output's
+// window, and the windows of neighbouring outputs are stride elements apart.
+func addThreeTaps[T number](out []T, in unsafe.Pointer, stride int, w0, w1, w2 T) {
+	x := unsafe.Slice((*T)(in), (len(out)-1)*stride+3)
+	if stride == 1 {
 		x0, x1, x2 := x[:len(out)], x[1:][:len(out)], x[2:][:len(out)]
 		for i := range out {
 			out[i] += T(w0*x0[i]) + T(w1*x1[i]) + T(w2*x2[i])
@@ -134,8 +137,8 @@ func addThreeTaps[T number](out []T, in unsafe.Pointer, step int, w0, w1, w2 T) 
 		return
 	}
 	for i := range out {
-		y := x[i*step:][:3]
-		out[i] += T(w0*y[0]) + T(w1*y[1]) + T(w2*y[2])
+		window := x[i*stride:][:3]
+		out[i] += T(w0*window[0]) + T(w1*window[1]) + T(w2*window[2])
 	}
 }
 
@@ -157,7 +160,7 @@ func depthwiseNHWC(conv *convShape) (*graph.Kernel, error) {
 	if hasWindowCode(conv, dtype) {
 		return depthwiseWindows(conv, dtype)
 	}
-	weight, err := newPackedWeight(conv.call, convPanels(conv, depthwiseByPixels, dtype))
+	weight, err := newPackedWeight(conv.call, panelsFor(conv, depthwiseByPixels, dtype))
 	if err != nil {
 		return nil, err
 	}
@@ -182,6 +185,7 @@ func pixelRow[T number](conv *convShape, m *graph.Mem, weight unsafe.Pointer, ro
 	}
 }
 
+// fillBias sets the channels of an output pixel to the bias, or to 0 if bias is nil. stride is in elements.
 func fillBias[T number](out []T, bias unsafe.Pointer, stride int) {
 	if bias == nil {
 		clear(out)
@@ -203,10 +207,10 @@ func depthwisePixel[T number](conv *convShape, out []T, image unsafe.Pointer, we
 		}
 		kw := first
 		for ; conv.outChannels == conv.inChannels && kw+3 <= end; kw += 3 {
-			p := kit.AddressOf[T](image, (ih*conv.w.Size+iw+kw*conv.w.Dilation)*conv.inChannels)
-			at := (kh*conv.w.Taps + kw) * conv.outChannels
-			addThreePixels(out, unsafe.Slice((*T)(p), 2*conv.w.Dilation*conv.inChannels+conv.inChannels),
-				conv.w.Dilation*conv.inChannels, weights[at:at+3*conv.outChannels])
+			pixel := kit.AddressOf[T](image, (ih*conv.w.Size+iw+kw*conv.w.Dilation)*conv.inChannels)
+			firstWeight := (kh*conv.w.Taps + kw) * conv.outChannels
+			addThreePixels(out, unsafe.Slice((*T)(pixel), 2*conv.w.Dilation*conv.inChannels+conv.inChannels),
+				conv.w.Dilation*conv.inChannels, weights[firstWeight:firstWeight+3*conv.outChannels])
 		}
 		for ; kw < end; kw++ {
 			x := unsafe.Slice((*T)(kit.AddressOf[T](image, (ih*conv.w.Size+iw+kw*conv.w.Dilation)*conv.inChannels)),

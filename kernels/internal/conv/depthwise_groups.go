@@ -10,7 +10,8 @@ import (
 // groups, and each input channel is broadcast to the lanes of its group. In the register tiles of direct convolution, a
 // vector holds output channels of one group, so small groups would leave most lanes empty.
 
-// usesGroupWindows reports whether direct convolution of NHWC images uses depthwise windows over several groups. They
+// usesGroupWindows reports whether direct convolution of channels-last images uses depthwise windows over several
+// groups. Such windows
 // are used if they take fewer instructions than the register tiles of direct convolution (directShape). The choice
 // depends only on sizes and the instruction set.
 func (s *convShape) usesGroupWindows(dtype tensor.DType) bool {
@@ -48,7 +49,8 @@ func (s *convShape) groupWork(work *graph.Work, dtype tensor.DType) {
 	work.Flops = 2 * pixels * float64(s.outChannels*s.termsPerOutput())
 }
 
-// depthwiseWindows makes the kernel of depthwise windows on NHWC images, for groups of one or several channels.
+// depthwiseWindows makes the kernel of depthwise windows on channels-last images, for groups of one or several
+// channels.
 func depthwiseWindows(conv *convShape, dtype tensor.DType) (*graph.Kernel, error) {
 	weight, err := newPackedWeight(conv.call, conv.windowPanels(dtype))
 	if err != nil {

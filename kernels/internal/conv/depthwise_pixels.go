@@ -24,8 +24,8 @@ import (
 type depthwiseWindow struct {
 	windowShape
 	conv  *convShape
-	specs []*depthwise.Spec
-	codes []*jit.Func
+	specs []*depthwise.Spec // descriptions of the code of distinct tiles
+	codes []*jit.Func       // code for each spec
 	// outPixelStride is the distance between pixels of the result, in elements.
 	outPixelStride int
 	tilesDown      []axisTile // rows of tiles
@@ -63,6 +63,7 @@ const maxWindowKinds = 1 << 12
 // Tiles at the border have other kinds.
 func (shape *windowShape) maxKinds(conv *convShape) int {
 	kinds := func(a *geometry.Axis, tile int) int {
+		// At each end of the axis, the windows of about Extent(1)/(tile*Stride) tiles reach outside the image.
 		return min(kit.DivUp(a.Results, tile), 2*(kit.DivUp(a.Extent(1), tile*a.Stride)+2)+3)
 	}
 	return kinds(&conv.h, shape.tile[0]) * kinds(&conv.w, shape.tile[1])

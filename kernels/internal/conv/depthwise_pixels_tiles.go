@@ -124,12 +124,12 @@ func axisTiles(axis *geometry.Axis, n int) (list, kinds []axisTile) {
 	division := machine.Division{Units: axis.Results, Chunks: n}
 	list = make([]axisTile, division.Chunks)
 	for i := range list {
-		at, next := division.ChunkRange(i)
-		first, end := geometry.IndicesInside(axis.Begin(at), 1, axis.Size, axis.Extent(next-at))
-		if first >= end {
+		start, next := division.ChunkRange(i)
+		first, end := geometry.IndicesInside(axis.Begin(start), 1, axis.Size, axis.Extent(next-start))
+		if first >= end { // the whole tile is in the padding
 			first, end = 0, 0
 		}
-		tile := axisTile{start: at, results: next - at, first: first, end: end}
+		tile := axisTile{start: start, results: next - start, first: first, end: end}
 		tile.kind = slices.IndexFunc(kinds, func(kind axisTile) bool {
 			return kind.results == tile.results && kind.first == tile.first && kind.end == tile.end
 		})
@@ -172,10 +172,10 @@ func (t *depthwiseWindow) makeTiles() {
 
 // appendCalls appends the calls of a strip. One call computes all adjacent tiles that have the same code.
 func (t *depthwiseWindow) appendCalls(calls []windowCall, strip int) []windowCall {
-	down, begin := t.tilesDown[strip], len(calls)
+	down, firstCall := t.tilesDown[strip], len(calls)
 	for _, across := range t.tilesAcross {
 		call := t.call(down, across)
-		if i := len(calls) - 1; i >= begin {
+		if i := len(calls) - 1; i >= firstCall {
 			previous, spec := &calls[i], t.specs[call.code]
 			if previous.code == call.code && previous.rows == call.rows && previous.weight == call.weight &&
 				previous.tiles < t.maxTiles(down.results*across.results) &&
@@ -197,25 +197,26 @@ func (t *depthwiseWindow) maxTiles(results int) int {
 		windowCallBytes/(work*shape.vectorBytes*(1+conv.h.Stride*conv.w.Stride))))
 }
 
-// call returns the call of one tile.
+// call returns the call of one tile. If all its taps are in the padding, the code reads no input and no weights, and
+// their offsets are 0.
 func (t *depthwiseWindow) call(down, across axisTile) windowCall {
 	conv, shape := t.conv, &t.windowShape
 	code := t.specIndex[down.kind][across.kind]
-	c := windowCall{code: code, out: (down.start*conv.w.Results + across.start) * t.outPixelStride * shape.elemBytes,
+	call := windowCall{code: code, out: (down.start*conv.w.Results + across.start) * t.outPixelStride * shape.elemBytes,
 		tiles: 1}
 	row, col := conv.h.Begin(down.start)+down.first, conv.w.Begin(across.start)+across.first
-	dynamicRows := t.specs[code].RowsFromCall
-	if dynamicRows {
+	hasDynamicRows := t.specs[code].RowsFromCall
+	if hasDynamicRows {
 		first, end := conv.h.TapsOf(down.start)
-		c.rows, c.weight = max(0, end-first), first*conv.w.Taps*shape.vectorBytes
+		call.rows, call.weight = max(0, end-first), first*conv.w.Taps*shape.vectorBytes
 		row = conv.h.Position(down.start, first)
 	}
-	if c.rows > 0 || !dynamicRows && down.end > down.first {
-		c.in = (row*conv.w.Size + min(max(col, 0), conv.w.Size-1)) * conv.inPixelStride(false) * shape.elemBytes
+	if call.rows > 0 || !hasDynamicRows && down.end > down.first {
+		call.in = (row*conv.w.Size + min(max(col, 0), conv.w.Size-1)) * conv.inPixelStride(false) * shape.elemBytes
 	} else {
-		c.weight = 0
+		call.weight = 0
 	}
-	return c
+	return call
 }
 
 // spec returns the spec of a tile's code.
@@ -244,6 +245,7 @@ func (t *depthwiseWindow) prefetchesResults() bool {
 	return shape.vectorBytes == machine.LineBytes && shape.vectors >= minPrefetchVectors && moved > minPrefetchBytes
 }
 
+// sameSpec compares the fields in which the specs of a convolution's tiles differ.
 func sameSpec(a, b *depthwise.Spec) bool {
 	return a.Tile == b.Tile && a.First == b.First && a.End == b.End && a.RowsFromCall == b.RowsFromCall &&
 		slices.Equal(a.Epilogue, b.Epilogue)

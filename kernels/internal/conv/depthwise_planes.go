@@ -62,7 +62,8 @@ func newPlaneTiles(conv *convShape, dtype tensor.DType) (*planeTiles, error) {
 	}
 	t := &planeTiles{conv: conv, elemBytes: dtype.Size(), elem: strided.Move(dtype.Size())}
 	var err error
-	if t.sum, err = newTapSum(dtype, conv.h.Taps*conv.w.Taps, conv.hasBias, true); t.sum == nil || err != nil {
+	const isScalar = true // a plane has one bias, and one weight for each tap
+	if t.sum, err = newTapSum(dtype, conv.h.Taps*conv.w.Taps, conv.hasBias, isScalar); t.sum == nil || err != nil {
 		return nil, err
 	}
 	if t.copyRow, err = moveLoop(dtype); err != nil {
@@ -104,9 +105,10 @@ func (t *planeTiles) chooseTileSize() {
 		input := kit.BoundedProduct(conv.h.Extent(rows), conv.w.Extent(cols))
 		return kit.BoundedProduct(planes, input+kit.BoundedProduct(rows, cols))
 	}
-	divideEvenly := func(n int, elements func(n int) int) (size, pieces int) {
-		fit := sort.Search(n, func(i int) bool { return elements(i+1) > maxElements }) // the largest size that fits
-		size = kit.DivUp(n, kit.DivUp(n, max(fit, 1)))
+	// divideEvenly divides n into pieces of about equal size. elements returns the elements of a tile for a piece size.
+	divideEvenly := func(n int, elements func(size int) int) (size, pieces int) {
+		maxSize := sort.Search(n, func(i int) bool { return elements(i+1) > maxElements })
+		size = kit.DivUp(n, kit.DivUp(n, max(maxSize, 1)))
 		return size, kit.DivUp(n, size)
 	}
 	t.cols, t.tilesAcross = divideEvenly(conv.w.Results, func(n int) int {
@@ -118,7 +120,7 @@ func (t *planeTiles) chooseTileSize() {
 	t.rows, t.tilesDown = divideEvenly(conv.h.Results, func(n int) int { return tileElements(1, n, t.cols) })
 	macs := kit.BoundedProduct(t.rows, t.cols, conv.outPerGroup(), conv.h.Taps, conv.w.Taps)
 	t.planes, t.batches = divideEvenly(conv.groups, func(n int) int {
-		if kit.BoundedProduct(n, macs) > machine.DirectMACGrain {
+		if kit.BoundedProduct(n, macs) > machine.DirectMACGrain { // too many planes for one unit of work
 			return maxElements + 1
 		}
 		return tileElements(n, t.rows, t.cols)
@@ -229,8 +231,8 @@ func (t *planeTiles) computeTile(mem *graph.Mem, worker *tapRun, batch, tile int
 	memory := unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
 	t.fill(worker, memory, unsafe.Add(mem.Ptrs[1], (image*conv.inStride.n+group*conv.inStride.c)*t.elemBytes), planes,
 		row, col, rows, cols)
-	for k, at := range t.tapOffsets {
-		worker.x[k] = rowStream{unsafe.Add(memory, at), t.planeStride}
+	for k, offset := range t.tapOffsets {
+		worker.x[k] = rowStream{unsafe.Add(memory, offset), t.planeStride}
 	}
 	// Each output channel of a group is computed for all planes at once.
 	for channel := group * conv.outPerGroup(); channel < (group+1)*conv.outPerGroup(); channel++ {
@@ -245,23 +247,25 @@ func (t *planeTiles) computeTile(mem *graph.Mem, worker *tapRun, batch, tile int
 			bias = rowStream{unsafe.Add(mem.Ptrs[3], channel*conv.biasStride*t.elemBytes),
 				conv.outPerGroup() * conv.biasStride * t.elemBytes}
 		}
-		loopRow := (rows-1)*t.rowStride + cols // length of the long row, with the unused elements between rows
+		rowLen := (rows-1)*t.rowStride + cols // length of the long row, with the unused elements between rows
 		resultOffset := image*conv.outStride.n + channel*conv.outStride.c + row*conv.outStride.h + col*conv.outStride.w
 		out := rowStream{unsafe.Add(mem.Ptrs[0], resultOffset*t.elemBytes),
 			conv.outPerGroup() * conv.outStride.c * t.elemBytes}
 		if conv.outStride.w == 1 && (rows == 1 || conv.outStride.h == t.rowStride && cols == t.rowStride) {
-			t.sum.run(worker, out, bias, loopRow, planes)
+			t.sum.run(worker, out, bias, rowLen, planes) // the result has the layout of the long row
 			continue
 		}
 		sums := rowStream{unsafe.Add(memory, t.outOffset), rows * t.rowStride * t.elemBytes}
-		t.sum.run(worker, sums, bias, loopRow, planes)
+		t.sum.run(worker, sums, bias, rowLen, planes)
 		t.copy(worker, out.ptr, sums.ptr, strided.Axis{N: cols, Dst: conv.outStride.w * t.elemBytes, Src: t.elemBytes},
 			strided.Axis{N: rows, Dst: conv.outStride.h * t.elemBytes, Src: t.rowStride * t.elemBytes},
 			strided.Axis{N: planes, Dst: out.rowStride, Src: sums.rowStride})
 	}
 }
 
-// fill copies the input elements of the tile at (row, col) to the parts. It does not write the padding around them.
+// fill copies the input elements of the tile at (row, col) of the result to the parts, for several planes. memory is
+// the address of the first plane's parts, and plane that of the first plane of the input. fill does not write the
+// padding around the elements.
 func (t *planeTiles) fill(worker *tapRun, memory, plane unsafe.Pointer, planes, row, col, rows, cols int) {
 	conv := t.conv
 	top, left := conv.h.Begin(row), conv.w.Begin(col) // position in the plane
@@ -295,8 +299,8 @@ func (t *planeTiles) isFilledBySplit(p *planePart) bool {
 	return even != nil && even.oddColumns == p
 }
 
-// split copies even and odd columns to their parts in pairs. It copies the columns [left, left+width) and skips columns
-// outside the plane.
+// split copies the columns [left, left+width) of the plane, except those outside the plane, in pairs: columns at even
+// distances from left to the part `even`, the others to the part `odd`. down and planeAxis describe rows and planes.
 func (t *planeTiles) split(worker *tapRun, even, odd, from unsafe.Pointer, left, width int, down,
 	planeAxis strided.Axis) {
 	first, end := geometry.IndicesInside(left, 1, t.conv.w.Size, width)
@@ -304,7 +308,7 @@ func (t *planeTiles) split(worker *tapRun, even, odd, from unsafe.Pointer, left,
 		return
 	}
 	to := [2]unsafe.Pointer{even, odd}
-	n := (end - first) / 2
+	pairs := (end - first) / 2
 	dst0, dst1 := unsafe.Add(to[first%2], first/2*t.elemBytes), unsafe.Add(to[(first+1)%2], (first+1)/2*t.elemBytes)
 	from = unsafe.Add(from, (left+first)*t.elemBytes)
 	down, planeAxis = mergeAxes(down, planeAxis)
@@ -312,7 +316,7 @@ func (t *planeTiles) split(worker *tapRun, even, odd, from unsafe.Pointer, left,
 		worker.ptrs[0], worker.ptrs[1] = unsafe.Add(dst0, i*planeAxis.Dst), unsafe.Add(dst1, i*planeAxis.Dst)
 		worker.ptrs[2] = unsafe.Add(from, i*planeAxis.Src)
 		worker.strides[0], worker.strides[1], worker.strides[2] = down.Dst, down.Dst, down.Src
-		t.splitRow.Run(&worker.State, worker.ptrs[:3], worker.strides[:3], n, down.N)
+		t.splitRow.Run(&worker.State, worker.ptrs[:3], worker.strides[:3], pairs, down.N)
 	}
 	if last := end - 1; (end-first)%2 == 1 {
 		t.copy(worker, unsafe.Add(to[last%2], last/2*t.elemBytes), unsafe.Add(from, (last-first)*t.elemBytes),

@@ -63,9 +63,9 @@ func hasTapCode(dtype tensor.DType) bool {
 	return loops.CodeAvailable() && (dtype == tensor.Float32 || dtype == tensor.Float64)
 }
 
-// newTapSum compiles the loops of a sum. It returns nil if there is no machine code. If scalar is set, all elements of
-// a row have the same bias and the same weights. Otherwise each element has its own bias and weights.
-func newTapSum(dtype tensor.DType, taps int, hasBias, scalar bool) (*tapSum, error) {
+// newTapSum compiles the loops of a sum. It returns nil if there is no machine code. If isScalar is set, all elements
+// of a row have the same bias and the same weights. Otherwise each element has its own bias and weights.
+func newTapSum(dtype tensor.DType, taps int, hasBias, isScalar bool) (*tapSum, error) {
 	if !hasTapCode(dtype) {
 		return nil, nil
 	}
@@ -73,7 +73,7 @@ func newTapSum(dtype tensor.DType, taps int, hasBias, scalar bool) (*tapSum, err
 	count := kit.DivUp(taps, maxTaps)
 	for k := range count {
 		part := tapPart{first: k * taps / count, end: (k + 1) * taps / count}
-		loop, err := tapLoop(dtype, part.end-part.first, hasBias || k > 0, scalar, scalar && k == 0)
+		loop, err := tapLoop(dtype, part.end-part.first, hasBias || k > 0, isScalar, isScalar && k == 0)
 		if err != nil {
 			return nil, err
 		}
@@ -85,32 +85,32 @@ func newTapSum(dtype tensor.DType, taps int, hasBias, scalar bool) (*tapSum, err
 	return sum, nil
 }
 
-// tapLoop returns the loop over a row. Its operands are the initial value (if start is set), the input elements of all
-// taps, and the weights of all taps. scalar is set if weights are the same for all elements of a row, and scalarStart
-// if the initial value is.
-func tapLoop(dtype tensor.DType, taps int, start, scalar, scalarStart bool) (*expr.Loop, error) {
+// tapLoop returns the loop over a row. Its operands are the initial value of the sum (if hasStart is set), the input
+// elements of all taps, and the weights of all taps. isScalar is set if the weights are the same for all elements of a
+// row, and startIsScalar if the initial value is the same.
+func tapLoop(dtype tensor.DType, taps int, hasStart, isScalar, startIsScalar bool) (*expr.Loop, error) {
 	var in []tensor.DType
 	var scalars []bool
-	add := func(n int, isScalar bool) {
+	addOperands := func(n int, areScalars bool) {
 		for range n {
-			in, scalars = append(in, dtype), append(scalars, isScalar)
+			in, scalars = append(in, dtype), append(scalars, areScalars)
 		}
 	}
-	first := 0
-	if start {
-		add(1, scalarStart)
-		first = 1
+	firstTap := 0
+	if hasStart {
+		addOperands(1, startIsScalar)
+		firstTap = 1
 	}
-	add(taps, false)
-	add(taps, scalar)
+	addOperands(taps, false)
+	addOperands(taps, isScalar)
 	builder := expr.NewBuilder(in...)
 	var sum expr.Value
 	for tap := range taps {
-		x, w := builder.Load(first+tap), builder.Load(first+taps+tap)
+		x, w := builder.Load(firstTap+tap), builder.Load(firstTap+taps+tap)
 		switch {
 		case tap > 0:
 			sum = builder.Do(expr.FMA, x, w, sum)
-		case start:
+		case hasStart:
 			sum = builder.Do(expr.FMA, x, w, builder.Load(0))
 		default:
 			sum = builder.Do(expr.Mul, x, w)
@@ -120,7 +120,7 @@ func tapLoop(dtype tensor.DType, taps int, start, scalar, scalarStart bool) (*ex
 	return &expr.Loop{Code: code, Scalar: scalars}, err
 }
 
-// run computes rows of rowLen elements. The inputs and weights are the streams in worker.
+// run computes `rows` rows of rowLen elements. The inputs and weights are the streams worker.x and worker.w.
 func (t *tapSum) run(worker *tapRun, out, bias rowStream, rowLen, rows int) {
 	start := bias
 	for i, part := range t.parts {
@@ -136,7 +136,7 @@ func (t *tapSum) run(worker *tapRun, out, bias rowStream, rowLen, rows int) {
 			worker.add(w)
 		}
 		part.loop.Run(&worker.State, worker.ptrs[:worker.operandCount], worker.strides[:worker.operandCount], rowLen, rows)
-		start = out
+		start = out // the next loop adds to this result
 	}
 }
 

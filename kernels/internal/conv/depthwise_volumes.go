@@ -14,17 +14,16 @@ import (
 )
 
 // volumeTaps is the kernel that convolves each channel of a volume separately by compiled loops, which sum the products
-// of all taps (the elements of the window). A channel is copied to
-// worker memory with its zero padding. In the copy, columns with the same remainder modulo the column stride are
-// adjacent. For each tap, the input is then a sequence of rows with a constant stride. One run of the loop computes a
-// plane of the result.
+// of all taps (the elements of the window). A channel is copied to worker memory with its zero padding. In the copy,
+// columns with the same remainder modulo the column stride are adjacent. For each tap, the input is then a sequence of
+// rows with a constant stride. One run of the loops computes a plane of the result.
 type volumeTaps struct {
 	*convShape
 	dtype            tensor.DType
-	elem             strided.Elem
-	sum              *tapSum
-	paddedRows       int // rows per plane of the padded channel
-	colsPerRemainder int // columns per row that have the same remainder modulo the column stride
+	elem             strided.Elem // copies elements
+	sum              *tapSum      // compiled loops that sum the taps
+	paddedRows       int          // rows per plane of the padded channel
+	colsPerRemainder int          // columns per row that have the same remainder modulo the column stride
 	run              graph.PerWorker[tapRun]
 }
 
@@ -32,7 +31,7 @@ type volumeTaps struct {
 const maxTapsBytes = 4 << 20
 
 // newVolumeTaps lays out the worker memory of a convolution. It returns nil if groups have several input channels, if
-// there is no machine code, or if a channel exceeds maxTapsBytes.
+// there is no machine code, if the columns of the result are not contiguous, or if a channel exceeds maxTapsBytes.
 func newVolumeTaps(conv *convShape, dtype tensor.DType) *volumeTaps {
 	if conv.inPerGroup != 1 || !hasTapCode(dtype) || conv.outStride.w != 1 && conv.w.Results > 1 {
 		return nil
@@ -63,10 +62,11 @@ func (op convolution) lowerTaps(c *graph.Call) (*graph.Kernel, error) {
 		conv := op.shape(c)
 		t := newVolumeTaps(conv, c.Out[0].DType)
 		if t == nil {
-			return convNCHW(conv)
+			return productKernelByPlanes(conv)
 		}
 		var err error
-		if t.sum, err = newTapSum(t.dtype, conv.taps(), conv.hasBias, true); err != nil || t.sum == nil {
+		const isScalar = true // a channel has one bias, and one weight for each tap
+		if t.sum, err = newTapSum(t.dtype, conv.taps(), conv.hasBias, isScalar); err != nil || t.sum == nil {
 			return nil, err
 		}
 		units := conv.n * conv.outChannels
@@ -76,7 +76,7 @@ func (op convolution) lowerTaps(c *graph.Call) (*graph.Kernel, error) {
 			Run: func(mem *graph.Mem, chunk int) error {
 				worker := t.run.Of(mem)
 				clear(mem.WorkerScratch[:t.channelBytes()])
-				copied := -1
+				copied := -1 // number of the input channel in worker memory, over all images
 				for unit := chunk * channelsPerChunk; unit < min(units, (chunk+1)*channelsPerChunk); unit++ {
 					image, outChannel := unit/conv.outChannels, unit%conv.outChannels
 					if inChannel := outChannel / conv.outPerGroup(); copied != image*conv.groups+inChannel {
@@ -112,8 +112,8 @@ func (t *volumeTaps) copyChannel(m *graph.Mem, from unsafe.Pointer) {
 			if n <= 0 || rows <= 0 {
 				continue
 			}
-			at := remainder*t.colsPerRemainder + (first+t.w.Before)/step
-			t.elem.Block(unsafe.Add(plane, at*size), unsafe.Add(from, (d*t.inStride.d+first*t.inStride.w)*size),
+			column := remainder*t.colsPerRemainder + (first+t.w.Before)/step // in the copy
+			t.elem.Block(unsafe.Add(plane, column*size), unsafe.Add(from, (d*t.inStride.d+first*t.inStride.w)*size),
 				strided.Axis{N: n, Dst: size, Src: step * t.inStride.w * size},
 				strided.Axis{N: rows, Dst: t.rowStride() * size, Src: t.inStride.h * size})
 		}
@@ -133,8 +133,8 @@ func (t *volumeTaps) computeChannel(mem *graph.Mem, worker *tapRun, image, o int
 			kd, kh, kw := t.tap(tap)
 			column := kw * t.w.Dilation
 			row := (d*t.d.Stride+kd*t.d.Dilation)*t.paddedRows + kh*t.h.Dilation
-			at := row*t.rowStride() + column%t.w.Stride*t.colsPerRemainder + column/t.w.Stride
-			worker.x[tap] = rowStream{unsafe.Add(memory, at*size), t.h.Stride * t.rowStride() * size}
+			element := row*t.rowStride() + column%t.w.Stride*t.colsPerRemainder + column/t.w.Stride
+			worker.x[tap] = rowStream{unsafe.Add(memory, element*size), t.h.Stride * t.rowStride() * size}
 			weight := o*t.weightStride.n + kd*t.weightStride.d + kh*t.weightStride.h + kw*t.weightStride.w
 			worker.w[tap] = rowStream{unsafe.Add(mem.Ptrs[2], weight*size), 0}
 		}

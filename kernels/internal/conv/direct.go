@@ -34,10 +34,10 @@ type directConv struct {
 	tiles              pieces           // tiles of an image's pixels, or of a row
 	rowTemplate        []directCall     // if strips are rows: the calls of a row, relative to the row
 	strips             int              // number of strips of an image
-	stripRanges        machine.Division // by strip: its tiles or, with bandTiling, its bands; not used if strips are rows
+	stripRanges        machine.Division // division of tiles or, with bandTiling, bands into strips; unused with rowTiling
 	sums               sumBlocks        // blocks into which the sum of a result is divided
 	images             int              // number of images of the batch; 1 if each strip spans all images
-	bandsOfImages      bool             // whether the order numbers the strips of all images together
+	bandsOfImages      bool             // whether the order numbers the strips of all images together (see chooseOrder)
 	inImageBytes       int              // stride of the input's images, in bytes
 	inPixelBytes       int              // stride of the input's pixels, in bytes
 	outPixelStride     int              // stride of the pixels of a row of the result, in elements
@@ -160,8 +160,8 @@ func (t *directConv) phase(bind func(args *jit.Args, m *graph.Mem)) graph.Phase 
 	}}
 }
 
-// inImage converts the numbers of an image and a strip in the order of computation to an image and a strip of that
-// image. The order may number the strips of all images together (bandsOfImages).
+// inImage converts the numbers of an image and a strip in t.order to the number of an image of the batch and of a strip
+// of this image. They differ if the order numbers the strips of all images together (bandsOfImages).
 func (t *directConv) inImage(image, strip int) (int, int) {
 	if t.bandsOfImages {
 		return strip / t.strips, strip % t.strips
@@ -181,6 +181,7 @@ func (t *directConv) computeStrip(worker *directRun, image, block, strip int) er
 	conv, args := t.conv, &worker.args
 	first, channels := t.channels(block)
 	channel := first * t.elemBytes
+	// The strips of a band each prefetch a part of the next block's panel.
 	prefetched := t.panelStart((block+1)%t.order.Blocks) + strip%t.order.BandStrips*t.stripPrefetchBytes
 	image, strip = t.inImage(image, strip)
 	in := image*t.inImageBytes + first/conv.outPerGroup()*conv.inPerGroup*conv.inStride.c*t.inElemBytes
@@ -203,7 +204,7 @@ func (t *directConv) computeStrip(worker *directRun, image, block, strip int) er
 		}
 		t.epilogue.SetOffsets(args, out+call.out, channel)
 		args.Rows, args.Step[tile.LoopTrips+t.shape.windowLoop()] = call.tiles, call.rows
-		if t.shape.volumes {
+		if t.shape.volumes { // the loop over planes is around the loop over rows
 			args.Step[tile.LoopTrips+t.shape.windowLoop()-1] = call.planes
 		}
 		if err := codes[call.code].Call(args); err != nil {
@@ -227,13 +228,13 @@ func (t *directConv) listings() (list []expr.Listing) {
 	return list
 }
 
-// convDirect is the kernel of direct convolution.
-func convDirect(conv *convShape, algorithm convAlgorithm) (*graph.Kernel, error) {
+// directKernel makes the kernel of direct convolution.
+func directKernel(conv *convShape, algorithm convAlgorithm) (*graph.Kernel, error) {
 	dtype := conv.call.Out[0].DType
 	if algorithm == directByPixels && conv.usesGroupWindows(dtype) {
 		return depthwiseWindows(conv, dtype)
 	}
-	weight, err := newPackedWeight(conv.call, convPanels(conv, algorithm, dtype))
+	weight, err := newPackedWeight(conv.call, panelsFor(conv, algorithm, dtype))
 	if err != nil {
 		return nil, err
 	}
@@ -242,8 +243,8 @@ func convDirect(conv *convShape, algorithm convAlgorithm) (*graph.Kernel, error)
 		return nil, err
 	}
 	compute := t.phase(func(args *jit.Args, m *graph.Mem) {
-		args.Ptr[tile.In], args.Ptr[tile.Vec], args.Ptr[tile.Bias] = m.Ptrs[1], weight.address(m), conv.denseBias(m,
-			t.elemBytes)
+		args.Ptr[tile.In], args.Ptr[tile.Vec] = m.Ptrs[1], weight.address(m)
+		args.Ptr[tile.Bias] = conv.denseBias(m, t.elemBytes)
 	})
 	compute.Flow = conv.flow(&t.order, t.orderStripStart, t.shape.byPlanes)
 	return &graph.Kernel{Phases: append(weight.phases(), compute), Scratch: weight.Scratch,

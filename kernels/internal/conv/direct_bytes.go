@@ -15,9 +15,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// An element is a group of channels that one instruction multiplies and sums: eight bytes if the processor multiplies
-// matrices of bytes (i8mm), four bytes if it has dot products of bytes, else two 16-bit words. Sums are int32.
-// Requantization scales a sum, rounds it, adds a zero point and saturates to a byte.
+// An element is a set of adjacent input channels of a pixel that one instruction multiplies and sums: eight bytes if
+// the processor multiplies matrices of bytes (i8mm), four bytes if it has dot products of bytes, else two 16-bit words.
+// Sums are int32. Requantization scales a sum, rounds it, adds a zero point and saturates to a byte.
 const (
 	matrixChannels = 8
 	dotChannels    = 4
@@ -56,12 +56,12 @@ const minGroupChannels = 8
 // the machine code does not read bytes of this signedness (see [tile.ReadsSigned]).
 type directBytes struct {
 	directConv
-	image           *convShape                            // convolution of bytes; directConv.conv convolves elements
+	image           *convShape                            // the convolution of bytes; directConv.conv is that of elements
 	elementChannels int                                   // number of channels of an element
 	copied          bool                                  // whether images are copied to scratch memory
 	signed          bool                                  // whether images are multiplied as signed numbers
-	signMask        uint8                                 // mask that changes the sign of copied bytes
-	widen           *loops.Loop                           // conversion of bytes to words; nil if elements are bytes
+	signMask        uint8                                 // mask that, by exclusive or, adds 128 to copied bytes; 0 or 128
+	widen           *loops.Loop                           // converts bytes to words; nil if elements are bytes
 	scratchOffsets  struct{ sums, zeroPoint, images int } // offsets in scratch memory
 	state           graph.PerWorker[loops.State]
 }
@@ -159,9 +159,9 @@ func imageSignMask(c *graph.Call) uint8 {
 	return 0
 }
 
-// weightAt returns the byte offset of the weight of tap (kh, kw) and input channel c from the first weight of its
+// weightOffset returns the byte offset of the weight of tap (kh, kw) and input channel c from the first weight of its
 // output channel.
-func (t *directBytes) weightAt(kh, kw, c int) int {
+func (t *directBytes) weightOffset(kh, kw, c int) int {
 	term, channel := (kh*t.conv.w.Taps+kw)*t.conv.inPerGroup, c
 	if t.image.spansPixels(t.elementChannels) {
 		term, channel = kh*t.conv.inPerGroup, kw*t.image.inPerGroup+c
@@ -169,8 +169,8 @@ func (t *directBytes) weightAt(kh, kw, c int) int {
 	return (term+channel/t.elementChannels)*t.termBytes + channel%t.elementChannels*channelSize(t.elementChannels)
 }
 
-// packedAt returns the byte offset of an output channel's weights in the packed form.
-func (t *directBytes) packedAt(o int) int {
+// channelOffset returns the byte offset of an output channel's weights in the packed form.
+func (t *directBytes) channelOffset(o int) int {
 	outPerGroup, width := t.conv.outPerGroup(), t.shape.blockChannels()
 	block := o/outPerGroup*kit.DivUp(outPerGroup, width) + o%outPerGroup/width
 	return block*t.panelBytes() + o%outPerGroup%width*t.inElemBytes
@@ -187,10 +187,10 @@ func newDirectBytes(call *graph.Call) *directBytes {
 	}
 	packed := conv.packedShape(t.elementChannels)
 	shape := packed.elementShape(t.elementChannels)
-	element := t.elementChannels * channelSize(t.elementChannels)
-	t.directConv = directConv{conv: packed, shape: shape, elemBytes: intBytes, inElemBytes: element,
-		termBytes: shape.blockChannels() * element, images: packed.n,
-		inPixelBytes: packed.inChannels * element, outPixelStride: packed.outChannels, requantize: tile.Unsigned,
+	elementBytes := t.elementChannels * channelSize(t.elementChannels)
+	t.directConv = directConv{conv: packed, shape: shape, elemBytes: intBytes, inElemBytes: elementBytes,
+		termBytes: shape.blockChannels() * elementBytes, images: packed.n,
+		inPixelBytes: packed.inChannels * elementBytes, outPixelStride: packed.outChannels, requantize: tile.Unsigned,
 		outElemBytes: 1}
 	if conv.spansPixels(t.elementChannels) {
 		t.inPixelBytes = conv.inChannels * channelSize(t.elementChannels)
@@ -214,12 +214,12 @@ func (t *directBytes) weight() *byteWeight {
 	if t.image.spansPixels(t.elementChannels) {
 		order = "kh,kw*c"
 	}
-	return &byteWeight{conv: t.image, bytes: t.blocks() * t.panelBytes(), words: t.wordElements, offset: t.weightAt,
+	return &byteWeight{conv: t.image, bytes: t.blocks() * t.panelBytes(), words: t.wordElements, offset: t.weightOffset,
 		form: fmt.Sprintf("int%d panels of %d by %s in %ds, and sums", 8*channelSize(t.elementChannels),
 			t.shape.blockChannels(), order, t.elementChannels),
-		channels: func(visit func(o, at int)) {
+		channels: func(visit func(o, offset int)) {
 			for o := range t.conv.outChannels {
-				visit(o, t.packedAt(o))
+				visit(o, t.channelOffset(o))
 			}
 		}}
 }
@@ -351,17 +351,17 @@ func (t *directBytes) copyPixels(to, from []uint8) {
 
 // padPixels copies pixels of `channels` bytes to pixels of `padded` bytes. The added bytes are 0.
 func padPixels(to, from []uint8, padded, channels int) {
-	at := 0
 	if padded == 4 { // copy four bytes at once and clear the bytes of the next pixel
 		mask := uint32(1)<<(8*channels) - 1
-		for ; len(from) >= 4 && at < len(to); at += 4 {
-			binary.LittleEndian.PutUint32(to[at:], binary.LittleEndian.Uint32(from)&mask)
-			from = from[channels:]
+		for len(from) >= 4 && len(to) > 0 {
+			binary.LittleEndian.PutUint32(to, binary.LittleEndian.Uint32(from)&mask)
+			from, to = from[channels:], to[4:]
 		}
 	}
-	for ; at < len(to); at += padded {
-		clear(to[at+copy(to[at:at+padded], from[:channels]) : at+padded])
-		from = from[channels:]
+	for len(to) > 0 {
+		copied := copy(to[:padded], from[:channels])
+		clear(to[copied:padded])
+		from, to = from[channels:], to[padded:]
 	}
 }
 

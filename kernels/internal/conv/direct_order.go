@@ -49,10 +49,11 @@ func (t *directConv) largeWeight() bool { return t.blocks()*t.panelBytes() > sma
 // chooseOrder chooses the order of blocks and strips (see [multiply.StripOrder]), and the memory that the code
 // prefetches.
 //
-// The order goes band by band, and computes all blocks of a band. If the weight stays in cache, a band is one strip.
-// Otherwise it is a sequence of strips whose input stays in cache. If the image has more bytes than the weight, a band
-// is at most half of the image, so that two workers divide the rows between them and not the channels. If the weight
-// exceeds the L2 cache, a band may span several images.
+// The order goes band by band. A band is a sequence of strips, for which all blocks are computed before the next band.
+// If the weight stays in cache, a band is one strip. Otherwise a band has so many strips that their input still stays
+// in cache. If the image has more bytes than the weight, a band is at most half of the image, so that two workers
+// divide the rows between them and not the channels. If the weight exceeds the L2 cache, a band may span several
+// images.
 //
 // With a large weight, each strip prefetches an equal part of the weight of the next block. Without this, the first
 // tile of the next block would wait until its whole panel is loaded. With a small weight and an image larger than the
@@ -66,7 +67,8 @@ func (t *directConv) chooseOrder() {
 		if t.bandsOfImages = t.images > 1 && t.blocks()*t.panelBytes() > bandInputBytes; t.bandsOfImages {
 			t.order.Images, t.order.Strips = 1, t.images*strips
 		}
-		batchBytes := conv.n / t.order.Images * t.inElemBytes // bytes of one element of each image
+		// Bytes of one element in each of the images that a band may span.
+		batchBytes := conv.n / t.order.Images * t.inElemBytes
 		read, written := batchBytes*conv.inChannels*conv.pixelsIn(), batchBytes*conv.outChannels*conv.pixelsOut()
 		bands := kit.DivUp(read, bandInputBytes)
 		if t.blocks()*t.panelBytes() <= read+written {

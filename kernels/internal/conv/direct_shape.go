@@ -71,11 +71,11 @@ func (shape *directShape) windowLoop() (loop int) {
 // newDirectShape chooses the tiles by sizes and the instruction set. If possible, a tile has at least ten sums. With
 // fewer sums, a multiply-add would wait for the previous multiply-add of the same sum.
 func newDirectShape(conv *convShape, dtype tensor.DType, byPlanes bool) directShape {
-	registers, bytes := tile.Registers(machine.Host())
-	shape := directShape{byPlanes: byPlanes, volumes: conv.isVolumetric(), lanes: bytes / dtype.Size(),
+	registers, vectorBytes := tile.Registers(machine.Host())
+	shape := directShape{byPlanes: byPlanes, volumes: conv.isVolumetric(), lanes: vectorBytes / dtype.Size(),
 		elemsPerLoad: tile.ElementsPerLoad(machine.Host(), dtype.Size())}
 	const avx2Registers = 16 // registers of AVX2
-	pixels := conv.w.Results
+	pixels := conv.w.Results // output pixels that are divided into tiles together
 	switch {
 	case conv.isPointwise() && conv.phase == nil:
 		shape.tiling, pixels = pointwiseTiling, conv.pixelsOut()
@@ -91,7 +91,7 @@ func newDirectShape(conv *convShape, dtype tensor.DType, byPlanes bool) directSh
 	case groupVectors == 3 && registers > avx2Registers:
 		shape.vectors = 3
 	case pixels >= shortRowPixels && registers > avx2Registers:
-		shape.vectors = shape.fewestInstructions(groupVectors, pixels, registers, bytes*conv.termsPerOutput())
+		shape.vectors = shape.fewestInstructions(groupVectors, pixels, registers, vectorBytes*conv.termsPerOutput())
 	case pixels <= 2:
 		shape.vectors = min(groupVectors, registers/4)
 	case pixels < shortRowPixels:
@@ -129,11 +129,12 @@ func (shape directShape) maxRows(vectors, registers int) int {
 
 // fewestInstructions chooses the number of vectors per block, for about 32 registers. It minimizes the instructions per
 // term of all tiles together: loads of elements, loads of vectors, and multiplications. groupVectors is the number of
-// vectors per group, and panel the size in bytes of one vector's weight. A tile of one vector has as many loads as
-// multiplications, so an odd number of vectors is divided into larger blocks rather than leaving a block of one.
-func (shape *directShape) fewestInstructions(groupVectors, pixels, registers, panel int) (best int) {
+// vectors per group, and vectorPanelBytes the size of the weight of one vector. A tile of one vector has as many loads
+// as multiplications, so an odd number of vectors is divided into larger blocks rather than leaving a block of one.
+func (shape *directShape) fewestInstructions(groupVectors, pixels, registers, vectorPanelBytes int) (best int) {
 	least := math.MaxInt
-	for v := min(2, groupVectors); v <= min(groupVectors, maxVectors) && (v <= 2 || v*panel <= cachedPanelBytes); v++ {
+	fits := func(vectors int) bool { return vectors <= 2 || vectors*vectorPanelBytes <= cachedPanelBytes }
+	for v := min(2, groupVectors); v <= min(groupVectors, maxVectors) && fits(v); v++ {
 		instructions := 0
 		for _, kind := range splitEvenly(pixels, shape.maxRows(v, registers)).kinds() {
 			rows := kind.n / kind.count         // output pixels of a tile
@@ -141,7 +142,7 @@ func (shape *directShape) fewestInstructions(groupVectors, pixels, registers, pa
 				return kind.count * max((rows*vectors+vectors)*shape.elemsPerLoad+rows, 2*sumLatency*shape.elemsPerLoad)
 			}
 			instructions += groupVectors / v * tileCost(v)
-			if rest := groupVectors % v; rest > 0 {
+			if rest := groupVectors % v; rest > 0 { // the last block
 				instructions += tileCost(rest)
 			}
 		}
@@ -193,8 +194,8 @@ const (
 // directWork adds the cost of a direct convolution. rate is the name of the rate of its multiply-adds. Tiles with few
 // sums take the time of larger ones, because they wait for previous multiply-adds or for loads; they are counted as
 // larger tiles.
-func (s *convShape) directWork(work *graph.Work, rate string, dtype tensor.DType, planes bool) {
-	if !planes && rate == rateDirectTaps && s.usesGroupWindows(dtype) {
+func (s *convShape) directWork(work *graph.Work, rate string, dtype tensor.DType, byPlanes bool) {
+	if !byPlanes && rate == rateDirectTaps && s.usesGroupWindows(dtype) {
 		s.groupWork(work, dtype)
 		return
 	}
@@ -204,13 +205,14 @@ func (s *convShape) directWork(work *graph.Work, rate string, dtype tensor.DType
 	if !s.call.Constant(1) {
 		work.Do(multiply.RatePackRow, float64(s.outChannels*s.termsPerOutput()))
 	}
-	s.tileWork(work, rate, dtype, planes)
+	s.tileWork(work, rate, dtype, byPlanes)
 }
 
 // tileWork adds the cost of the register tiles of a direct convolution.
-func (s *convShape) tileWork(work *graph.Work, rate string, dtype tensor.DType, planes bool) {
-	shape := newDirectShape(s, dtype, planes)
+func (s *convShape) tileWork(work *graph.Work, rate string, dtype tensor.DType, byPlanes bool) {
+	shape := newDirectShape(s, dtype, byPlanes)
 	var tiles, cycles float64 // a cycle executes two multiply-adds of vectors
+	// add counts a division into tiles that occurs `images` times, with the given mean number of taps per result.
 	add := func(tilesOfImage pieces, images, taps float64) {
 		wholeBlocks, lastChannels := s.outPerGroup()/shape.blockChannels(), s.outPerGroup()%shape.blockChannels()
 		for _, kind := range tilesOfImage.kinds() {
@@ -229,7 +231,7 @@ func (s *convShape) tileWork(work *graph.Work, rate string, dtype tensor.DType, 
 	groups, images := float64(s.groups), s.n
 	switch pixels := s.pixelsOut(); shape.tiling {
 	case pointwiseTiling:
-		if !planes {
+		if !byPlanes {
 			images, pixels = 1, s.n*pixels
 		}
 		add(splitEvenly(pixels, shape.rows), groups*float64(images), 1)
@@ -239,7 +241,7 @@ func (s *convShape) tileWork(work *graph.Work, rate string, dtype tensor.DType, 
 		add(splitEvenly(s.w.Results, shape.rows), groups*float64(images*s.rowsOut()), s.meanTaps())
 	}
 	pagesPerPlane := float64(min(s.pixelsIn()*dtype.Size(), pageBytes)) / pageBytes // a tile reads one page of a plane
-	if planes && float64(s.inPerGroup)*pagesPerPlane > tlbPages {
+	if byPlanes && float64(s.inPerGroup)*pagesPerPlane > tlbPages {
 		cycles += float64(tiles * float64(s.inPerGroup) * pageMissCycles)
 	}
 	work.Do(rate, 2*cycles*float64(shape.lanes*dtype.Size()/4))

@@ -61,8 +61,8 @@ func (t *directConv) channelBytes() int {
 func (t *directConv) outPixelBytes() int { return t.outPixelStride * t.outElemBytes }
 
 // channelStride returns the stride of the input's channels, in elements.
-func (s *convShape) channelStride(planes bool) int {
-	if planes {
+func (s *convShape) channelStride(byPlanes bool) int {
+	if byPlanes {
 		return s.pixelsIn()
 	}
 	return 1
@@ -119,16 +119,16 @@ func (t *directConv) makePointwiseTiles() {
 // any.
 func (t *directConv) appendPointwiseCalls(calls []directCall, strip int) []directCall {
 	first, end := t.stripRanges.ChunkRange(strip)
-	longer := t.tiles.n % t.tiles.count
+	longer := t.tiles.n % t.tiles.count // number of longer tiles; all tiles count as longer if their sizes are equal
 	if longer == 0 {
 		longer = t.tiles.count
 	}
 	maxTiles := t.maxCallTiles()
 	// Tiles with an index below `longer` have code 0, the others code 1.
-	for code, tiles := range [2][2]int{{first, min(end, longer)}, {max(first, longer), end}} {
-		for i := tiles[0]; i < tiles[1]; i += maxTiles {
+	for code, span := range [2]struct{ first, end int }{{first, min(end, longer)}, {max(first, longer), end}} {
+		for i := span.first; i < span.end; i += maxTiles {
 			pixel := t.tiles.start(i)
-			calls = append(calls, directCall{code: code, tiles: min(maxTiles, tiles[1]-i),
+			calls = append(calls, directCall{code: code, tiles: min(maxTiles, span.end-i),
 				in: pixel * t.pixelBytes(), out: pixel * t.outPixelBytes()})
 		}
 	}
@@ -221,8 +221,8 @@ func (t *directConv) rowSpec(ow, n int) *tile.Spec {
 	return spec
 }
 
-// withChannelLoop puts the inner loops into a loop over channels if the input has the layout by planes. Otherwise it
-// returns them unchanged.
+// withChannelLoop returns the loops of a spec: a loop over channels around the inner loops if the input has the layout
+// by planes, otherwise the inner loops alone.
 func (t *directConv) withChannelLoop(inner ...tile.Loop) []tile.Loop {
 	if !t.shape.byPlanes {
 		return inner
@@ -232,10 +232,11 @@ func (t *directConv) withChannelLoop(inner ...tile.Loop) []tile.Loop {
 	return append([]tile.Loop{channels}, inner...)
 }
 
-// windowRow adds the runs ([tile.Run]) of a row of the window to a spec. in and vec are the byte offsets of the row's
-// first term in the input and in the panel. inside reports whether tap kw of a row of the tile is inside the image.
-// Adjacent taps form one run if they are inside the image for the same rows of the tile.
-func (t *directConv) windowRow(spec *tile.Spec, in, vec int, inside func(kw, row int) bool) {
+// windowRow adds the runs of a row of the window to a spec. A run ([tile.Run]) is a sequence of terms at constant
+// distances. in and vec are the byte offsets of the row's first term in the input and in the panel. isInside reports
+// whether tap kw is inside the image for a row of the tile. Adjacent taps form one run if they are inside the image for
+// the same rows of the tile.
+func (t *directConv) windowRow(spec *tile.Spec, in, vec int, isInside func(kw, row int) bool) {
 	conv := t.conv
 	begin := len(spec.Runs)
 	step := t.channelBytes()
@@ -243,9 +244,9 @@ func (t *directConv) windowRow(spec *tile.Spec, in, vec int, inside func(kw, row
 		step = conv.w.Dilation * t.pixelBytes()
 	}
 	for kw := range conv.w.Taps {
-		rows := uint32(0)
+		rows := uint32(0) // bit set of the rows of the tile for which the tap is inside the image
 		for i := range spec.Rows {
-			if inside(kw, i) {
+			if isInside(kw, i) {
 				rows |= 1 << i
 			}
 		}
@@ -281,18 +282,18 @@ func (t *directConv) makeSmallImageTiles() {
 	}
 }
 
-// smallImageSpec returns the spec of a tile of n consecutive pixels, from pixel `at` on.
-func (t *directConv) smallImageSpec(at, n int) *tile.Spec {
+// smallImageSpec returns the spec of a tile of n consecutive pixels, from pixel `first` on.
+func (t *directConv) smallImageSpec(first, n int) *tile.Spec {
 	conv, spec := t.conv, t.spec(n)
 	for i := range n {
-		oh, ow := (at+i)/conv.w.Results, (at+i)%conv.w.Results
+		oh, ow := (first+i)/conv.w.Results, (first+i)%conv.w.Results
 		spec.In = append(spec.In, (conv.h.Begin(oh)*conv.w.Size+conv.w.Begin(ow))*t.pixelBytes())
-		spec.Out = append(spec.Out, (t.outOffset(at+i)-t.outOffset(at))*t.outElemBytes)
+		spec.Out = append(spec.Out, (t.outOffset(first+i)-t.outOffset(first))*t.outElemBytes)
 	}
 	for kh := range conv.h.Taps {
 		t.windowRow(spec, kh*conv.h.Dilation*conv.w.Size*t.pixelBytes(), kh*conv.w.Taps*t.contiguousTerms()*t.termBytes,
 			func(kw, i int) bool {
-				oh, ow := (at+i)/conv.w.Results, (at+i)%conv.w.Results
+				oh, ow := (first+i)/conv.w.Results, (first+i)%conv.w.Results
 				return conv.h.Contains(conv.h.Position(oh, kh)) && conv.w.Contains(conv.w.Position(ow, kw))
 			})
 	}

@@ -12,8 +12,8 @@ import (
 
 // This file chooses the tiles of direct convolutions of bytes, in particular for the matrix unit of x86 (AMX). A tile
 // is the set of results that the registers hold at once. The rows of a tile are output pixels, and its columns are the
-// channels of a block, a group of output channels that are computed together. An element is a group of adjacent
-// channels that one instruction multiplies and sums.
+// channels of a block, which is a set of output channels that are computed together. An element is a set of adjacent
+// input channels of a pixel that one instruction multiplies and sums (see elementChannels).
 
 // unitPixels is the minimum number of pixels for which the matrix unit is used. Fewer pixels do not amortize the loads
 // of the weight.
@@ -26,7 +26,7 @@ func (s *convShape) usesMatrixUnit() bool {
 		kit.BoundedProduct(2, s.w.Results, s.outChannels, intBytes) < maxReach // a tile may span two rows of the result
 }
 
-// elementShape returns the tiles of a convolution whose elements have `channels` channels each.
+// elementShape returns the tiles of a convolution of elements (see packedShape), which have `channels` channels each.
 func (s *convShape) elementShape(channels int) directShape {
 	shape := newDirectShape(s, directDType, false)
 	if channels == matrixChannels {
@@ -57,6 +57,8 @@ func (shape *directShape) useByteMatrices(conv *convShape) {
 	for vectors := 1; vectors <= min(groupVectors, maxVectors); vectors++ {
 		rows, instructions := 2*((registers-2*vectors-1)/vectors/2), 0
 		for _, kind := range splitEvenly(pixels, rows).kinds() {
+			// A pair of rows takes 3 instructions to load its elements, 2*vectors to multiply, and the weights 2*vectors to
+			// load. The second and third line are for the last block of the group, if it has fewer vectors.
 			pairs := kit.DivUp(kind.n/kind.count, 2)
 			instructions += kind.count * (groupVectors/vectors*(pairs*(2*vectors+3)+2*vectors) +
 				min(groupVectors%vectors, 1)*pairs*3 +
@@ -77,9 +79,10 @@ func (t *directConv) bandRows() int {
 	return min(2, t.conv.h.Results)
 }
 
-// unitChunks returns the number of instructions of the matrix unit for a pixel. One instruction multiplies up to
-// tile.UnitTerms adjacent terms. The taps of a row of the window are adjacent without dilation and groups.
-func (s *convShape) unitChunks() int {
+// unitInstructions returns the number of instructions of the matrix unit that multiply the terms of a pixel. One
+// instruction multiplies up to tile.UnitTerms adjacent terms. If there is neither dilation nor several groups, the
+// terms of a row of the window are adjacent.
+func (s *convShape) unitInstructions() int {
 	if s.w.Dilation == 1 && s.groups == 1 {
 		return s.h.Taps * kit.DivUp(s.w.Taps*s.inPerGroup, tile.UnitTerms)
 	}
@@ -88,16 +91,17 @@ func (s *convShape) unitChunks() int {
 
 // unitDepth returns the number of terms of a pixel, including the unused terms of instructions that multiply fewer than
 // tile.UnitTerms.
-func (s *convShape) unitDepth() int { return s.unitChunks() * tile.UnitTerms }
+func (s *convShape) unitDepth() int { return s.unitInstructions() * tile.UnitTerms }
 
-// makeBandTiles makes strips of bands. A band is the rows of the result that a tile spans. The tiles of a strip in the
-// same columns are computed by one call. The last band may have fewer rows, and then has its own specs.
+// makeBandTiles makes strips of bands. Here a band is the one or two rows of the result that a tile spans. The tiles of
+// a strip in the same columns are computed by one call. The last band may have fewer rows, and then has its own specs.
 func (t *directConv) makeBandTiles() {
 	conv, band := t.conv, t.bandRows()
 	t.tiles = splitEvenly(conv.w.Results, t.maxTileRows()/band)
 	bands := kit.DivUp(conv.h.Results, band)
-	rows := t.tiles.count * kit.DivUp(kit.DivUp(conv.w.Results, t.tiles.count)*band, tile.UnitRows) * tile.UnitRows
-	t.stripRanges = machine.DivideUnits(bands, rows*t.shape.blockChannels()*conv.unitDepth(), tile.UnitMinCallGroups)
+	// Rows of all tiles of a band, including the unused rows of the unit's registers.
+	unitRows := t.tiles.count * kit.DivUp(kit.DivUp(conv.w.Results, t.tiles.count)*band, tile.UnitRows) * tile.UnitRows
+	t.stripRanges = machine.DivideUnits(bands, unitRows*t.shape.blockChannels()*conv.unitDepth(), tile.UnitMinCallGroups)
 	t.strips = t.stripRanges.Chunks
 	for _, rows := range []int{band, conv.h.Results % band} {
 		for _, kind := range t.tiles.kinds() {
@@ -115,15 +119,17 @@ func (t *directConv) appendBandCalls(calls []directCall, strip int) []directCall
 	first, end := t.stripRanges.ChunkRange(strip)
 	wholeBands := min(end, conv.h.Results/band)
 	kinds := t.tiles.kinds()
-	addBands := func(code, from, tiles int) {
-		for i := 0; i < t.tiles.count && tiles > 0; i++ {
+	// addBands appends a call for each tile of a band, which computes this tile in `bands` bands from firstBand on. code
+	// is that of the longer tiles; the next code is that of the shorter tiles.
+	addBands := func(code, firstBand, bands int) {
+		for i := 0; i < t.tiles.count && bands > 0; i++ {
 			if i > 0 && t.tiles.size(i) < t.tiles.size(i-1) {
 				code++
 			}
 			ow := t.tiles.start(i)
-			calls = append(calls, directCall{code: code, tiles: tiles, rows: conv.h.Taps,
-				in:  (from*band*conv.h.Stride*conv.w.Size + ow*conv.w.Stride) * t.pixelBytes(),
-				out: (from*band*conv.w.Results + ow) * t.outPixelBytes()})
+			calls = append(calls, directCall{code: code, tiles: bands, rows: conv.h.Taps,
+				in:  (firstBand*band*conv.h.Stride*conv.w.Size + ow*conv.w.Stride) * t.pixelBytes(),
+				out: (firstBand*band*conv.w.Results + ow) * t.outPixelBytes()})
 		}
 	}
 	addBands(0, first, wholeBands-first)
@@ -164,7 +170,7 @@ func (s *convShape) unitWork(work *graph.Work, shape *directShape) {
 	if !s.call.Constant(1) {
 		work.Do(multiply.RatePackRow, float64(s.outChannels*s.termsPerOutput()))
 	}
-	macs := multiply.UnitByteMACs(kit.DivUp(pixels, halfTiles), s.outPerGroup(), s.unitChunks())
+	macs := multiply.UnitByteMACs(kit.DivUp(pixels, halfTiles), s.outPerGroup(), s.unitInstructions())
 	work.Do(multiply.RateUnitBytes, float64(halfTiles*s.groups)*macs)
 	work.Do(rateDirectTiles, float64(kit.DivUp(halfTiles, 2)*t.blocks()))
 	work.Flops = 2 * float64(pixels*s.outChannels) * float64(s.termsPerOutput())

@@ -9,11 +9,11 @@ import (
 
 // flow describes how much of the result is complete after each chunk, and how much of the input each chunk needs, so
 // that consecutive steps can overlap. flow returns nil if the result or the input is not dense and channels-last. If
-// planes is set, the input has the layout by planes, and every chunk needs the whole input. stripStart returns the
-// first output pixel of a strip, which is a sequence of output pixels of an image. If order has one image, its strips
-// span the whole batch.
-func (s *convShape) flow(order *multiply.StripOrder, stripStart func(strip int) int, planes bool) *graph.Flow {
-	if s.outPixelStride() != s.outChannels || s.inPixelStride(planes) == 0 {
+// byPlanes is set, the input is row-major, plane by plane, and every chunk needs the whole input. stripStart returns
+// the first output pixel of a strip, which is a sequence of output pixels of an image. If order has one image, its
+// strips span the whole batch.
+func (s *convShape) flow(order *multiply.StripOrder, stripStart func(strip int) int, byPlanes bool) *graph.Flow {
+	if s.outPixelStride() != s.outChannels || s.inPixelStride(byPlanes) == 0 {
 		return nil
 	}
 	imagePixels := s.n * s.pixelsOut() / order.Images // output pixels of an image of the order
@@ -22,7 +22,7 @@ func (s *convShape) flow(order *multiply.StripOrder, stripStart func(strip int) 
 		return (images*imagePixels + stripStart(strips)) * s.outChannels
 	}
 	needs := func(chunk int) int {
-		if planes {
+		if byPlanes {
 			return math.MaxInt
 		}
 		images, strips := order.Started(chunk)

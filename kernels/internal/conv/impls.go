@@ -18,14 +18,14 @@ const (
 	depthwiseByPlanes
 	directByPixels
 	directFromPlanes
-	convByPixels // product of matrices, as is convByPlanes
-	convByPlanes
+	productByPixels // a product of matrices, as is productByPlanes
+	productByPlanes
 )
 
 // byPixels reports whether an algorithm writes channels-last results. directFromPlanes does, although it reads
 // row-major images.
 func (a convAlgorithm) byPixels() bool {
-	return a == depthwiseByPixels || a == convByPixels || a.isDirect()
+	return a == depthwiseByPixels || a == productByPixels || a.isDirect()
 }
 
 // isDirect reports whether an algorithm is direct convolution, which exists as machine code only.
@@ -34,19 +34,19 @@ func (a convAlgorithm) isDirect() bool { return a == directByPixels || a == dire
 // isDepthwise reports whether an algorithm computes groups of one input channel.
 func (a convAlgorithm) isDepthwise() bool { return a == depthwiseByPixels || a == depthwiseByPlanes }
 
-// lowerConv makes the kernel of a convolution whose operands have the result's dtype.
-func lowerConv(conv *convShape, algorithm convAlgorithm) (*graph.Kernel, error) {
+// newKernel makes the kernel of a convolution whose operands have the result's dtype.
+func newKernel(conv *convShape, algorithm convAlgorithm) (*graph.Kernel, error) {
 	switch algorithm {
 	case depthwiseByPixels:
 		return depthwiseNHWC(conv)
 	case depthwiseByPlanes:
 		return depthwisePlanes(conv)
-	case convByPixels:
-		return convNHWC(conv)
+	case productByPixels:
+		return productKernelByPixels(conv)
 	case directByPixels, directFromPlanes:
-		return convDirect(conv, algorithm)
+		return directKernel(conv, algorithm)
 	}
-	return convNCHW(conv)
+	return productKernelByPlanes(conv)
 }
 
 // implNames has the names and descriptions of each algorithm: name and doc for images and sequences, volumes and
@@ -64,9 +64,9 @@ var implNames = [...]struct{ name, doc, volumes, volumesDoc string }{
 		"machine code generated for the window; the result is channels last.",
 		volumes: "direct_ncdhw", volumesDoc: "Multiplies points of planes in place by the packed weight, in machine code " +
 			"generated for the window; the result is channels-last."},
-	convByPixels: {name: "nhwc", doc: "Multiplies windows of pixels by the packed weight, several images at once; " +
+	productByPixels: {name: "nhwc", doc: "Multiplies windows of pixels by the packed weight, several images at once; " +
 		"channels last."},
-	convByPlanes: {name: "nchw", doc: "Multiplies the packed weight by windows of planes, image by image.",
+	productByPlanes: {name: "nchw", doc: "Multiplies the packed weight by windows of planes, image by image.",
 		volumes: "planes", volumesDoc: "Multiplies the packed weight by windows of volumes, volume by volume."},
 }
 
@@ -98,7 +98,7 @@ func (op convolution) impls() (list []graph.Impl) {
 				if i != 1 || !gemm.Multiplies(dtype) {
 					return graph.Packing{}, false
 				}
-				panels := convPanels(op.shape(c), algorithm, dtype)
+				panels := panelsFor(op.shape(c), algorithm, dtype)
 				if panels == nil {
 					return graph.Packing{}, false
 				}
@@ -133,7 +133,8 @@ func (op convolution) order(algorithm convAlgorithm, rank int) (order tensor.Ord
 // walks returns the layouts in which an algorithm writes the result: the algorithm's own order, and each candidate that
 // its products can write. Sequences and volumes of any layout are convolved by planes.
 func (op convolution) walks(call *graph.Call, algorithm convAlgorithm, candidates []tensor.Order) []graph.Walk {
-	if op.isDepthwise(call) != algorithm.isDepthwise() && (op.dims < 3 || algorithm != convByPlanes) {
+	// Depthwise calls have only depthwise algorithms. Volumes have none here, and use productByPlanes.
+	if op.isDepthwise(call) != algorithm.isDepthwise() && (op.dims < 3 || algorithm != productByPlanes) {
 		return nil
 	}
 	rank := call.Meta(0).Rank()
@@ -222,8 +223,8 @@ func (s *convShape) outPixelStride() int { return pixelDistance(s.outSize(), s.o
 
 // inPixelStride returns the constant distance between neighbouring pixels of the input, or 0 if the distance is not
 // constant. In inputs by planes, pixels are adjacent.
-func (s *convShape) inPixelStride(planes bool) int {
-	if planes {
+func (s *convShape) inPixelStride(byPlanes bool) int {
+	if byPlanes {
 		return 1
 	}
 	return pixelDistance(s.inSize(), s.inStride)
@@ -256,7 +257,7 @@ func (op convolution) read(call *graph.Call, algorithm convAlgorithm, i int, m t
 		return work, m.IsContiguous()
 	}
 	// Packing strided elements costs more than packing contiguous elements.
-	if last := m.Rank() - 1; algorithm == convByPlanes && m.Strides[last] != 1 && m.Shape[last] != 1 {
+	if last := m.Rank() - 1; algorithm == productByPlanes && m.Strides[last] != 1 && m.Shape[last] != 1 {
 		conv := op.shape(call)
 		if conv.w.Stride == 1 { // convolution.work has counted contiguous elements
 			elements := conv.windowElements()
@@ -267,11 +268,12 @@ func (op convolution) read(call *graph.Call, algorithm convAlgorithm, i int, m t
 	return work, true
 }
 
+// lower makes the kernel of a call. If the dtype of the computation differs from the operands', it converts them.
 func (op convolution) lower(c *graph.Call, algorithm convAlgorithm) (*graph.Kernel, error) {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
 	return copies.CompileInDType(c, multiply.ComputationDType(c), func(c *graph.Call) (*graph.Kernel, error) {
-		return lowerConv(op.shape(c), algorithm)
+		return newKernel(op.shape(c), algorithm)
 	})
 }

@@ -49,8 +49,8 @@ func withFormat(dtype tensor.DType, shape []sym.Int, format tensor.MemoryFormat)
 	return t
 }
 
-// groupOf returns the type of PyTorch's subtensor: dim is divided into slices, one for each group, and the first slice
-// is copied in the memory format of the tensor.
+// groupOf mirrors PyTorch's subtensor, which copies the part of a tensor that belongs to one group: a slice along dim.
+// The copy has the memory format that its strides suggest. groupOf returns the type of the first group's copy.
 func groupOf(t tensor.Type, dim, groups int) tensor.Type {
 	group, err := t.Narrow(dim, sym.Int{}, t.Shape[dim].Div(sym.Of(groups)))
 	if err != nil {
@@ -222,13 +222,13 @@ func (params convParams) checkWindow(input, weight tensor.Type) error {
 		fits = fits.And(params.paddedSize(input, d).Ge(params.windowExtent(weight, d)))
 	}
 	if !fits.Holds() {
-		var have, want []string
+		var paddedSizes, windowSizes []string
 		for d := range len(params.stride) {
-			have, want = append(have, params.paddedSize(input, d).String()), append(want,
-				params.windowExtent(weight, d).String())
+			paddedSizes = append(paddedSizes, params.paddedSize(input, d).String())
+			windowSizes = append(windowSizes, params.windowExtent(weight, d).String())
 		}
 		return fmt.Errorf("Calculated padded input size per channel: (%s). Kernel size: (%s). Kernel size can't be greater "+
-			"than actual input size", strings.Join(have, " x "), strings.Join(want, " x "))
+			"than actual input size", strings.Join(paddedSizes, " x "), strings.Join(windowSizes, " x "))
 	}
 	for d := range len(params.stride) {
 		switch {
@@ -275,6 +275,7 @@ func (params convParams) outShape(input, weight tensor.Type) []sym.Int {
 	return shape
 }
 
+// isDilated reports whether a dilation is not 1.
 func (params convParams) isDilated() bool {
 	for _, d := range params.dilation {
 		if d != 1 {
@@ -321,18 +322,18 @@ func (params convParams) usesMKLDNN(input, weight tensor.Type) bool {
 		return input.DType == tensor.BFloat16
 	}
 	dims := len(params.stride)
-	pointwise := !params.isDilated()
-	for d := 0; pointwise && d < dims; d++ {
-		pointwise = params.stride[d] == 1 && kit.SizeIs(weight.Shape[2+d], 1)
+	isPointwise := !params.isDilated()
+	for d := 0; isPointwise && d < dims; d++ {
+		isPointwise = params.stride[d] == 1 && kit.SizeIs(weight.Shape[2+d], 1)
 	}
-	if pointwise && input.Shape[0].Lt(sym.Of(16)).Holds() {
+	if isPointwise && input.Shape[0].Lt(sym.Of(16)).Holds() {
 		return false
 	}
-	large := dims > 1
-	for d := 0; large && params.groups == 1 && d < dims; d++ {
-		large = weight.Shape[2+d].Gt(sym.Of(3)).Holds()
+	hasLargeWindow := dims > 1
+	for d := 0; hasLargeWindow && params.groups == 1 && d < dims; d++ {
+		hasLargeWindow = weight.Shape[2+d].Gt(sym.Of(3)).Holds()
 	}
-	return params.groups > 1 || large || input.Shape[0].Gt(sym.Of(1)).Or(input.Numel().Gt(sym.Of(20480))).Holds()
+	return params.groups > 1 || hasLargeWindow || input.Shape[0].Gt(sym.Of(1)).Or(input.Numel().Gt(sym.Of(20480))).Holds()
 }
 
 // resultType returns the type of a batched, non-empty result. The result is channels-last if the strides of input or
@@ -370,9 +371,9 @@ func (params convParams) resultType2d(input, weight tensor.Type, shape []sym.Int
 	}
 	// Other kernels compute each group separately. Concatenation of the results keeps their format.
 	inputGroup, weightGroup := groupOf(input, 1, params.groups), groupOf(weight, 0, params.groups)
-	part := []sym.Int{shape[0], shape[1].Div(sym.Of(params.groups)), shape[2], shape[3]}
-	return withFormat(input.DType, shape, withFormat(input.DType, part,
-		suggestedFormat(inputGroup, weightGroup)).SuggestMemoryFormat(false))
+	groupShape := []sym.Int{shape[0], shape[1].Div(sym.Of(params.groups)), shape[2], shape[3]}
+	groupResult := withFormat(input.DType, groupShape, suggestedFormat(inputGroup, weightGroup))
+	return withFormat(input.DType, shape, groupResult.SuggestMemoryFormat(false))
 }
 
 // complexResultType mirrors complex_convolution, which convolves the real parts (a), the imaginary parts (b) and the

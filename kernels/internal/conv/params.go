@@ -65,18 +65,19 @@ func perDim[T any](list []T, n int) []T {
 type tapPair struct{ element, tap int }
 
 // addProducts adds the products of one element of the result to a sum. pairs[d][i] lists the products along dimension d
-// for index i of the result. inputAt and weightAt are the storage indices of the first element of a channel of the
-// input and of the first tap of a window. pairs covers the last dimensions of the input and of the weight.
-func addProducts(sum *kit.Accumulator, input, weight *kit.ProductOperand, inputAt, weightAt int, pairs [][][]tapPair,
-	result []int) {
-	n := len(pairs)
-	inputStep, weightStep := input.Strides[input.Rank()-n], weight.Strides[weight.Rank()-n]
+// for index i of the result, where d counts the last len(pairs) dimensions of input and weight. result is the index of
+// the element in these dimensions. inputStart and weightStart are the storage indices of the first element of a channel
+// of the input and of the first tap of a window.
+func addProducts(sum *kit.Accumulator, input, weight *kit.ProductOperand, inputStart, weightStart int,
+	pairs [][][]tapPair, result []int) {
+	dims := len(pairs)
+	inputStride, weightStride := input.Strides[input.Rank()-dims], weight.Strides[weight.Rank()-dims]
 	for _, pair := range pairs[0][result[0]] {
-		if n == 1 {
-			sum.AddProductAt(input, inputAt+pair.element*inputStep, weight, weightAt+pair.tap*weightStep)
+		inputIndex, weightIndex := inputStart+pair.element*inputStride, weightStart+pair.tap*weightStride
+		if dims == 1 {
+			sum.AddProductAt(input, inputIndex, weight, weightIndex)
 		} else {
-			addProducts(sum, input, weight, inputAt+pair.element*inputStep, weightAt+pair.tap*weightStep, pairs[1:],
-				result[1:])
+			addProducts(sum, input, weight, inputIndex, weightIndex, pairs[1:], result[1:])
 		}
 	}
 }
@@ -97,36 +98,36 @@ func reference(meta tensor.Meta, in []*tensor.Tensor, inPerGroup int, axes []geo
 		pairs[d] = pairsOf(&axes[d])
 	}
 	input, weight := kit.ProductOperandOf(meta.DType, in[0]), kit.ProductOperandOf(meta.DType, in[1])
-	lead := input.Rank() - len(axes) - 1 // 1 with a batch
+	channelDim := input.Rank() - len(axes) - 1 // 1 if there is a batch, else 0
 	kit.EachIndex(meta.Shape, func(index []int) {
 		sum := kit.Accumulator{DType: meta.DType}
 		image := input.Offset
-		if lead > 0 {
+		if channelDim > 0 {
 			image += index[0] * input.Strides[0]
 		}
 		for k := range inPerGroup {
-			channel, row, column := indices(index[lead], k)
-			addProducts(&sum, input, weight, image+channel*input.Strides[lead],
-				weight.Offset+row*weight.Strides[0]+column*weight.Strides[1], pairs,
-				index[lead+1:])
+			channel, row, column := indices(index[channelDim], k)
+			addProducts(&sum, input, weight, image+channel*input.Strides[channelDim],
+				weight.Offset+row*weight.Strides[0]+column*weight.Strides[1], pairs, index[channelDim+1:])
 		}
 		if len(in) > 2 && in[2] != nil {
-			sum.Add(in[2].At(index[lead]))
+			sum.Add(in[2].At(index[channelDim]))
 		}
 		out.Set(sum.Value(), index...)
 	})
 	return []*tensor.Tensor{out}, nil
 }
 
-// ref is the reference implementation: a sum for each index of the result.
+// ref is the reference implementation (see the function reference).
 func (op convolution) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	t, err := op.result(c)
 	if err != nil {
 		return nil, err
 	}
-	m, params, x, w := kit.KnownMeta(t), op.params(c), in[0].Shape, in[1].Shape
-	axes := newAxes(x, m.Shape, w[2:], params.stride, kit.KnownSizes(params.padding), params.dilation)
-	return reference(m, in, w[1], axes, func(a *geometry.Axis) [][]tapPair {
+	m, params, weightShape := kit.KnownMeta(t), op.params(c), in[1].Shape
+	inPerGroup, outPerGroup := weightShape[1], weightShape[0]/params.groups
+	axes := newAxes(in[0].Shape, m.Shape, weightShape[2:], params.stride, kit.KnownSizes(params.padding), params.dilation)
+	return reference(m, in, inPerGroup, axes, func(a *geometry.Axis) [][]tapPair {
 		pairs := make([][]tapPair, a.Results)
 		for o := range pairs {
 			first, end := a.TapsOf(o)
@@ -135,7 +136,7 @@ func (op convolution) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor,
 			}
 		}
 		return pairs
-	}, func(o, k int) (channel, row, column int) { return o/(w[0]/params.groups)*w[1] + k, o, k })
+	}, func(o, k int) (channel, row, column int) { return o/outPerGroup*inPerGroup + k, o, k })
 }
 
 // maxProductBytes bounds the intermediate results, in bytes. They are the products of a transposed convolution before

@@ -19,16 +19,16 @@ const (
 	rowChannels = 16
 )
 
-// convNHWC makes the kernel that multiplies the windows of pixels by the weight. The product is A*B. The rows of A are
-// the windows of output pixels, which are gathered while A is packed (implicit im2col). Row (kh, kw, channel) of B has
-// the weights of this tap and input channel for all output channels. Several images form one matrix if they are
-// adjacent in memory.
-func convNHWC(conv *convShape) (*graph.Kernel, error) {
+// productKernelByPixels makes the kernel that multiplies the windows of pixels by the weight. The product is A*B. The
+// rows of A are the windows of output pixels, which are gathered while A is packed (implicit im2col). Row (kh, kw,
+// channel) of B has the weights of this tap and input channel for all output channels. Several images form one matrix
+// if they are adjacent in memory.
+func productKernelByPixels(conv *convShape) (*graph.Kernel, error) {
 	pixelStride, ok := conv.pixelStride()
 	if !ok {
 		return nil, errPixelStride
 	}
-	if conv.h.Results*conv.w.Results == 1 {
+	if conv.h.Results*conv.w.Results == 1 { // pixels are those of neighbouring images
 		pixelStride = conv.outStride.n
 	}
 	images := 1
@@ -51,7 +51,7 @@ func convNHWC(conv *convShape) (*graph.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	weight, err := newPackedWeight(conv.call, convPanels(conv, convByPixels, dtype))
+	weight, err := newPackedWeight(conv.call, panelsFor(conv, productByPixels, dtype))
 	if err != nil {
 		return nil, err
 	}
@@ -69,9 +69,9 @@ func convNHWC(conv *convShape) (*graph.Kernel, error) {
 		job.C, job.A, job.B, job.Bias = mem.Ptrs[0], mem.Ptrs[1], weight.address(mem), conv.biasAt(mem)
 	}
 	if !conv.isPointwise() {
-		run, rows := pixelRun(conv)
-		packer := &pixelPacker{conv: conv, width: plan.PackRows(), elem: strided.Move(dtype.Size()), run: run,
-			runsAreRows: rows}
+		runLength, runsAreRows := pixelRun(conv)
+		packer := &pixelPacker{conv: conv, width: plan.PackRows(), elem: strided.Move(dtype.Size()),
+			runLength: runLength, runsAreRows: runsAreRows}
 		multiplier.Prepare = func(job *multiply.Job) {
 			job.Lanes, job.Windows = make([]unsafe.Pointer, packer.width), make([]multiply.PixelWindow, packer.width)
 			job.Args.PackA = func(dst []byte, k0, k1, l0, l1 int) { packer.pack(job, dst, k0, k1, l0, l1) }
@@ -92,30 +92,29 @@ func imagesPerEntry(conv *convShape) int {
 	return 1
 }
 
-// pixelPacker fills panels with the windows of channels-last images. A panel has some output pixels (its lanes); for
-// each term of the depth, the elements of all lanes are adjacent. The depth is divided into runs, which are contiguous
-// in the image. A run is the channels of one pixel or, if there are few channels, a row of the
-// window.
+// pixelPacker fills panels with the windows of channels-last images. The lanes of a panel are output pixels. For each
+// term (a tap and an input channel), the elements of all lanes are adjacent. The terms are divided into runs, which are
+// contiguous in the image. A run has the channels of one pixel or, if there are few channels, of a row of the window.
 type pixelPacker struct {
 	conv        *convShape
-	width       int // number of output pixels of a panel
-	elem        strided.Elem
-	run         int  // number of elements of a run
-	runsAreRows bool // whether a run is a row of the window
+	width       int          // number of output pixels of a panel
+	elem        strided.Elem // copies elements
+	runLength   int          // number of elements of a run
+	runsAreRows bool         // whether a run is a row of the window
 }
 
-// pack packs terms [k0, k1) of output pixels [l0, l1). It is a gemm.PackFunc.
-func (p *pixelPacker) pack(job *multiply.Job, dst []byte, k0, k1, l0, l1 int) {
-	width := p.width * p.elem.DstSize
-	for l := l0; l < l1; l += p.width {
-		lanes := min(p.width, l1-l)
-		panel := dst[:width*(k1-k0)]
-		dst = dst[width*(k1-k0):]
-		p.locate(job, l, lanes)
+// pack packs terms [k0, k1) of output pixels [pixel0, pixel1). It is a gemm.PackFunc.
+func (p *pixelPacker) pack(job *multiply.Job, dst []byte, k0, k1, pixel0, pixel1 int) {
+	termBytes := p.width * p.elem.DstSize
+	for pixel := pixel0; pixel < pixel1; pixel += p.width {
+		lanes := min(p.width, pixel1-pixel)
+		panel := dst[:termBytes*(k1-k0)]
+		dst = dst[termBytes*(k1-k0):]
+		p.locateWindows(job, pixel, lanes)
 		for k := k0; k < k1; {
-			run, begin := k/p.run, k%p.run
-			end := min(p.run, begin+k1-k)
-			to := panel[(k-k0)*width:]
+			run, begin := k/p.runLength, k%p.runLength
+			end := min(p.runLength, begin+k1-k)
+			to := panel[(k-k0)*termBytes:]
 			if p.runsAreRows {
 				p.packRow(job, to, run, begin, end, lanes)
 			} else {
@@ -126,10 +125,12 @@ func (p *pixelPacker) pack(job *multiply.Job, dst []byte, k0, k1, l0, l1 int) {
 	}
 }
 
-// locate computes the position of the windows of `lanes` output pixels, from pixel l on.
-func (p *pixelPacker) locate(job *multiply.Job, l, lanes int) {
+// locateWindows sets job.Windows to the positions of the windows of `lanes` output pixels. Pixels are numbered over all
+// images of the product; firstPixel is the number of the first.
+func (p *pixelPacker) locateWindows(job *multiply.Job, firstPixel, lanes int) {
 	conv := p.conv
-	image, pixel := l/(conv.h.Results*conv.w.Results), l%(conv.h.Results*conv.w.Results)
+	imagePixels := conv.h.Results * conv.w.Results
+	image, pixel := firstPixel/imagePixels, firstPixel%imagePixels
 	oh, ow := pixel/conv.w.Results, pixel%conv.w.Results
 	for lane := range lanes {
 		job.Windows[lane] = multiply.PixelWindow{Base: unsafe.Add(job.Args.A,
@@ -145,7 +146,7 @@ func (p *pixelPacker) locate(job *multiply.Job, l, lanes int) {
 	}
 }
 
-// packPixel packs channels [begin, end) of tap (kh, kw).
+// packPixel packs channels [begin, end) of tap (kh, kw). A nil lane, whose tap is in the padding, gives zeros.
 func (p *pixelPacker) packPixel(job *multiply.Job, to []byte, kh, kw, begin, end, lanes int) {
 	conv := p.conv
 	for lane := range lanes {

@@ -8,11 +8,11 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
 )
 
-// convNCHW makes the kernel that multiplies the weight by the windows of planes or volumes. The product is A*B. A is
-// the weight. The columns of B are the windows of output pixels, gathered while B is packed (implicit im2col). If
-// windows are single pixels at a constant stride, B is the input itself. Each group of each image is a separate
-// product. The input may have any strides.
-func convNCHW(conv *convShape) (*graph.Kernel, error) {
+// productKernelByPlanes makes the kernel that multiplies the weight by the windows of planes or volumes. The product is
+// A*B. A is the weight. The columns of B are the windows of output pixels, gathered while B is packed (implicit
+// im2col). If windows are single pixels at a constant stride, B is the input itself. Each group of each image is a
+// separate product. The input may have any strides.
+func productKernelByPlanes(conv *convShape) (*graph.Kernel, error) {
 	outPixelStride, ok := conv.pixelStride()
 	if !ok {
 		return nil, errPixelStride
@@ -34,7 +34,7 @@ func convNCHW(conv *convShape) (*graph.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	weight, err := newPackedWeight(conv.call, convPanels(conv, convByPlanes, dtype))
+	weight, err := newPackedWeight(conv.call, panelsFor(conv, productByPlanes, dtype))
 	if err != nil {
 		return nil, err
 	}

@@ -52,8 +52,8 @@ func Rates() []graph.Rate {
 	})
 }
 
-// convRate returns a call of an implementation of conv2d with a constant weight. size is the width and height of the
-// window, and out the number of output channels.
+// convRate returns a call of an implementation of conv2d with a constant weight, and with padding that keeps the size
+// of the image if stride is 1. size is the width and height of the window, and out the number of output channels.
 func convRate(impl string, stride, groups, size int, image tensor.Meta, out int) graph.RateCall {
 	weight := kit.F32(out, image.Shape[1]/groups, size, size)
 	return graph.RateCall{Op: "conv2d", Attrs: graph.Attrs{"stride": stride, "padding": size / 2, "groups": groups},
@@ -78,6 +78,7 @@ func bytesRate(stride, groups, size, channels, side, out int) graph.RateCall {
 // depthwiseRates lists the rates of depthwise convolutions.
 func depthwiseRates() []graph.Rate {
 	conv := convRate
+	// Windows have 3 x 3 taps except in fiveByFive; c is the number of channels and groups, and side that of rows.
 	planes := func(stride, c, side int) graph.RateCall {
 		return conv("depthwise_planes", stride, c, 3, kit.F32(1, c, side, side), c)
 	}

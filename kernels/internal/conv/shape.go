@@ -29,7 +29,7 @@ type convShape struct {
 	hasBias                           bool             // whether the call has a bias
 	call                              *graph.Call      // operand 1 is the weight
 	epilogue                          *fusion.Epilogue // operations fused after the convolution; nil for none
-	phase                             *transposedPhase // for a phase of a transposed convolution, else nil
+	phase                             *transposedPhase // for a phase of a transposed convolution (transpose_direct.go)
 }
 
 // outPerGroup returns the number of output channels per group.
@@ -62,14 +62,14 @@ func (s *convShape) pixelStride() (int, bool) { return pixelStride(s.outSize(), 
 // errPixelStride is an internal error, because the planner only chooses layouts with a constant stride of pixels.
 var errPixelStride = errors.New("convolution: the pixels of the result have no constant stride")
 
-// tapAt returns the offset of a tap in the weight.
-func (s *convShape) tapAt(tap int) int {
+// tapOffset returns the offset of a tap from the first weight of a pair of channels, in elements.
+func (s *convShape) tapOffset(tap int) int {
 	kd, kh, kw := s.tap(tap)
-	tapOffset := kd*s.weightStride.d + kh*s.weightStride.h + kw*s.weightStride.w
+	offset := kd*s.weightStride.d + kh*s.weightStride.h + kw*s.weightStride.w
 	if s.phase != nil {
-		tapOffset += s.phase.firstTap
+		offset += s.phase.firstTap
 	}
-	return tapOffset
+	return offset
 }
 
 // channelsLastTerms returns the weight offsets of an output channel's terms, ordered by tap and then by channel.
@@ -77,7 +77,7 @@ func (s *convShape) channelsLastTerms() []int {
 	terms := make([]int, 0, s.termsPerOutput())
 	for tap := range s.taps() {
 		for c := range s.inPerGroup {
-			terms = append(terms, c*s.weightStride.c+s.tapAt(tap))
+			terms = append(terms, c*s.weightStride.c+s.tapOffset(tap))
 		}
 	}
 	return terms
@@ -88,18 +88,18 @@ func (s *convShape) channelsFirstTerms() []int {
 	terms := make([]int, 0, s.termsPerOutput())
 	for c := range s.inPerGroup {
 		for tap := range s.taps() {
-			terms = append(terms, c*s.weightStride.c+s.tapAt(tap))
+			terms = append(terms, c*s.weightStride.c+s.tapOffset(tap))
 		}
 	}
 	return terms
 }
 
-// convPanels returns the weight panels that an algorithm reads, or nil if it reads the weight in its own layout.
-func convPanels(conv *convShape, algorithm convAlgorithm, dtype tensor.DType) *multiply.Panels {
+// panelsFor returns the weight panels that an algorithm reads, or nil if it reads the weight in its own layout.
+func panelsFor(conv *convShape, algorithm convAlgorithm, dtype tensor.DType) *multiply.Panels {
 	switch algorithm {
-	case convByPixels:
+	case productByPixels:
 		return conv.weightPanels(dtype, gemm.PanelCols(dtype), "kh,kw,c", conv.channelsLastTerms)
-	case convByPlanes:
+	case productByPlanes:
 		return conv.weightPanels(dtype, gemm.PanelRows(dtype), "c,"+conv.tapNames(), conv.channelsFirstTerms)
 	case depthwiseByPixels:
 		if hasWindowCode(conv, dtype) {
@@ -170,8 +170,9 @@ func (w packedWeight) phases() []graph.Phase {
 	size, groupPanels := w.DType.Size(), kit.DivUp(w.Lanes, w.Width)
 	matrixBytes := w.MatrixLen() * size
 	panels := groupPanels * len(w.Starts)
-	// A chunk packs about 2^14 elements.
-	panelsPerChunk, listTerms := max(1, 1<<14/max(1, kit.BoundedProduct(w.Width, w.Depth))), sync.OnceValue(w.Terms)
+	const chunkElements = 1 << 14 // approximate number of elements that a chunk packs
+	panelsPerChunk := max(1, chunkElements/max(1, kit.BoundedProduct(w.Width, w.Depth)))
+	listTerms := sync.OnceValue(w.Terms)
 	return []graph.Phase{{Chunks: kit.DivUp(panels, panelsPerChunk), Run: func(m *graph.Mem, chunk int) error {
 		terms := listTerms()
 		for panel := chunk * panelsPerChunk; panel < min((chunk+1)*panelsPerChunk, panels); panel++ {
@@ -191,7 +192,7 @@ func (w packedWeight) address(m *graph.Mem) unsafe.Pointer {
 	return unsafe.Pointer(unsafe.SliceData(m.Scratch))
 }
 
-// biasAt returns the address of the bias, or nil without a bias.
+// biasAt returns the address of the bias, or nil if there is no bias.
 func (s *convShape) biasAt(m *graph.Mem) unsafe.Pointer {
 	if !s.hasBias {
 		return nil
@@ -199,8 +200,9 @@ func (s *convShape) biasAt(m *graph.Mem) unsafe.Pointer {
 	return m.Ptrs[3]
 }
 
-// denseBias returns the address of a contiguous bias, or nil without a bias. size is the size of an element in bytes. A
-// strided bias is first copied to the beginning of the worker's memory, where the copy takes denseBiasBytes.
+// denseBias returns the address of the bias as contiguous elements, or nil if there is no bias. size is the size of an
+// element in bytes. A strided bias is first copied to the beginning of worker memory, where the copy takes
+// denseBiasBytes.
 func (s *convShape) denseBias(m *graph.Mem, size int) unsafe.Pointer {
 	if s.denseBiasBytes(size) == 0 {
 		return s.biasAt(m)
@@ -220,15 +222,15 @@ func (s *convShape) denseBiasBytes(size int) int {
 }
 
 // entryOffsets returns the offset of each group of each image, image by image. The strides are the distances between
-// images and between groups.
+// images and between groups. An entry is the product for one group of one image.
 func entryOffsets(images, imageStride, groups, groupStride int) []int {
-	out := make([]int, 0, images*groups)
-	for i := range images {
-		for g := range groups {
-			out = append(out, i*imageStride+g*groupStride)
+	list := make([]int, 0, images*groups)
+	for image := range images {
+		for group := range groups {
+			list = append(list, image*imageStride+group*groupStride)
 		}
 	}
-	return out
+	return list
 }
 
 // setPlaneEntries sets the entries of a product. Operand A is the weight, and operand B the channels of an image. There
@@ -296,6 +298,7 @@ func (op convolution) forms(call *graph.Call) ([]graph.Form, error) {
 	return []graph.Form{form}, nil
 }
 
+// flops counts a multiplication and an addition for each result and each weight that contributes to it.
 func (op convolution) flops(c *graph.Call) float64 {
 	out, weight := c.Out[0], c.Meta(1)
 	if weight.Numel() == 0 {

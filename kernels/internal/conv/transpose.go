@@ -218,6 +218,7 @@ func (op transposedConv) checkDTypes(call *graph.Call) error {
 	return nil
 }
 
+// compile makes the kernel of the implementation "spread".
 func (op transposedConv) compile(c *graph.Call) (*graph.Kernel, error) {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
@@ -268,22 +269,22 @@ func (op transposedConv) lower(c *graph.Call, dtype tensor.DType) (*graph.Kernel
 	operands := builder.Operands(dtype)
 	out := builder.Result(0, dtype)
 	// In transposedWindows, pixelsOut returns the number of pixels of the input.
-	points, inPerGroup, rows := conv.pixelsOut(), conv.inChannels/conv.groups, conv.rows()
+	inputPixels, inPerGroup, rows := conv.pixelsOut(), conv.inChannels/conv.groups, conv.rows()
 	panels := transposedPanels(conv, dtype)
 	packed, err := multiply.InPanels(c, 1, panels)
 	if err != nil {
 		return nil, err
 	}
-	plan, err := transposedPlan(dtype, rows, points, inPerGroup, packed)
+	plan, err := transposedPlan(dtype, rows, inputPixels, inPerGroup, packed)
 	if err != nil {
 		return nil, err
 	}
-	windowBytes := kit.BoundedProduct(conv.groups, rows, points, dtype.Size())
+	windowBytes := kit.BoundedProduct(conv.groups, rows, inputPixels, dtype.Size())
 	if windowBytes > tensor.MaxBytes {
 		return nil, errors.New("the windows of one image take more than 2^47 bytes")
 	}
 	images := min(conv.n, max(1, maxProductBytes/windowBytes))
-	products := builder.Temp(dtype, images*conv.groups*rows*points)
+	products := builder.Temp(dtype, images*conv.groups*rows*inputPixels)
 	adder, err := newWindowAdder(conv, dtype)
 	if err != nil {
 		return nil, err
@@ -295,15 +296,16 @@ func (op transposedConv) lower(c *graph.Call, dtype tensor.DType) (*graph.Kernel
 	for firstImage := 0; firstImage < conv.n; firstImage += images {
 		n := min(images, conv.n-firstImage)
 		multiplier := &multiply.Multiplier{Plan: plan, Entries: n * conv.groups,
-			MACs: kit.BoundedProduct(rows, points, inPerGroup),
+			MACs: kit.BoundedProduct(rows, inputPixels, inPerGroup),
 			A:    entryOffsets(n, 0, conv.groups, inPerGroup*rows),
-			B:    entryOffsets(n, conv.inChannels*points, conv.groups, inPerGroup*points),
-			C:    entryOffsets(n, conv.groups*rows*points, conv.groups, rows*points)}
+			B:    entryOffsets(n, conv.inChannels*inputPixels, conv.groups, inPerGroup*inputPixels),
+			C:    entryOffsets(n, conv.groups*rows*inputPixels, conv.groups, rows*inputPixels)}
 		if packed {
 			multiplier.A = panels.PackedOffsets(multiplier.A)
 		}
 		multiplier.Bind = func(m *graph.Mem, job *multiply.Job) {
-			job.C, job.A, job.B = m.Ptrs[0], m.Ptrs[2], unsafe.Add(m.Ptrs[1], firstImage*conv.inChannels*points*dtype.Size())
+			job.C, job.A = m.Ptrs[0], m.Ptrs[2]
+			job.B = unsafe.Add(m.Ptrs[1], firstImage*conv.inChannels*inputPixels*dtype.Size())
 		}
 		phases, scratch, worker := multiplier.Phases(0)
 		builder.AddPhases(scratch, worker, []kit.Buffer{products, operands[0], operands[1]}, phases...)
@@ -311,7 +313,7 @@ func (op transposedConv) lower(c *graph.Call, dtype tensor.DType) (*graph.Kernel
 		if conv.hasBias {
 			buffers = append(buffers, operands[2])
 		}
-		channelCost := kit.BoundedProduct(points, conv.taps()) + conv.pixelsIn()
+		channelCost := kit.BoundedProduct(inputPixels, conv.taps()) + conv.pixelsIn()
 		builder.AddPhases(0, adderBytes, buffers, copies.ChunkedPhase(n*conv.outChannels, channelCost,
 			func(m *graph.Mem, begin, end int) error {
 				add(conv, adder, m, firstImage*conv.outChannels, begin, end)
@@ -321,11 +323,11 @@ func (op transposedConv) lower(c *graph.Call, dtype tensor.DType) (*graph.Kernel
 	return builder.Kernel()
 }
 
-// transposedPlan plans the product of the transposed weight, [rows, depth], and the points of an image, [depth,
-// points].
-func transposedPlan(dtype tensor.DType, rows, points, depth int, packed bool) (*gemm.Plan, error) {
-	spec := gemm.Spec{DType: dtype, M: rows, N: points, K: depth, A: gemm.Operand{RowStride: 1, ColStride: rows},
-		B: gemm.Operand{RowStride: points, ColStride: 1}, CRowStride: points, CColStride: 1}
+// transposedPlan plans the product of the transposed weight, [rows, depth], and the pixels of an image, [depth,
+// pixels]. packed is set if the weight is packed.
+func transposedPlan(dtype tensor.DType, rows, pixels, depth int, packed bool) (*gemm.Plan, error) {
+	spec := gemm.Spec{DType: dtype, M: rows, N: pixels, K: depth, A: gemm.Operand{RowStride: 1, ColStride: rows},
+		B: gemm.Operand{RowStride: pixels, ColStride: 1}, CRowStride: pixels, CColStride: 1}
 	if packed {
 		spec.A.Source = gemm.Prepacked
 	}
@@ -366,9 +368,10 @@ func (op transposedConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tens
 	if err != nil {
 		return nil, err
 	}
-	m, params, x, w := kit.KnownMeta(t), op.params(c, op.dims), in[0].Shape, in[1].Shape
-	axes := newAxes(m.Shape, x, w[2:], params.stride, kit.KnownSizes(params.padding), params.dilation)
-	return reference(m, in, w[0]/params.groups, axes, func(a *geometry.Axis) [][]tapPair {
+	m, params, weightShape := kit.KnownMeta(t), op.params(c, op.dims), in[1].Shape
+	inPerGroup, outPerGroup := weightShape[0]/params.groups, weightShape[1]
+	axes := newAxes(m.Shape, in[0].Shape, weightShape[2:], params.stride, kit.KnownSizes(params.padding), params.dilation)
+	return reference(m, in, inPerGroup, axes, func(a *geometry.Axis) [][]tapPair {
 		pairs := make([][]tapPair, a.Size)
 		for k := range a.Taps {
 			first, end := a.ResultsOf(k)
@@ -379,8 +382,8 @@ func (op transposedConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tens
 		}
 		return pairs
 	}, func(o, k int) (channel, row, column int) {
-		channel = o/w[1]*(w[0]/params.groups) + k
-		return channel, channel, o % w[1]
+		channel = o/outPerGroup*inPerGroup + k
+		return channel, channel, o % outPerGroup
 	})
 }
 
@@ -392,13 +395,13 @@ func (op transposedConv) work(call *graph.Call, _ graph.Walk) graph.Work {
 		return work
 	}
 	windows := op.windows(call)
-	points, rows := windows.pixelsOut(), windows.rows()
-	multiply.ReclassifyPanels(&work, call, 1, points)
+	inputPixels, rows := windows.pixelsOut(), windows.rows() // see transposedWindows
+	multiply.ReclassifyPanels(&work, call, 1, inputPixels)
 	multiply.ReclassifyStores(&work, call)
 	work.Do(multiply.RateStartStep, 1)
-	multiply.AddProduct(&work, call.Out[0].DType, float64(windows.n*windows.groups), rows, points,
+	multiply.AddProduct(&work, call.Out[0].DType, float64(windows.n*windows.groups), rows, inputPixels,
 		windows.inChannels/windows.groups)
 	work.Do(multiply.RateStartProduct, float64(windows.n*windows.groups))
-	work.Do(rateSpreadAdd, float64(windows.n*windows.groups)*float64(rows)*float64(points))
+	work.Do(rateSpreadAdd, float64(windows.n*windows.groups)*float64(rows)*float64(inputPixels))
 	return work
 }

@@ -32,10 +32,11 @@ type transposedWindows struct {
 // rows returns the number of elements in the windows of a group's output channels.
 func (s *transposedWindows) rows() int { return s.outChannels / s.groups * s.taps() }
 
-// windowAdder sums overlapping windows by machine code. It divides the result into phases (polyphase decomposition). A
-// phase is the set of elements whose indices have the same remainder modulo the stride. For example, stride 2 has the
-// phases of even and odd indices along each dimension. All elements of a phase are sums over the same taps, so that the
-// products of a tap are added row by row. At the end, the phases are interleaved.
+// windowAdder sums overlapping windows by machine code. It divides the result into phases (polyphase decomposition;
+// these are not the phases of a kernel). A phase is the set of elements whose indices have the same remainder modulo
+// the stride. For example, stride 2 has the phases of even and odd indices along each dimension. All elements of a
+// phase are sums over the same taps, so that the products of a tap are added row by row. At the end, the phases are
+// interleaved.
 type windowAdder struct {
 	*transposedWindows
 	add       *loops.Loop // adds a row of products to a row of a phase
@@ -108,52 +109,53 @@ func targetOf(a *geometry.Axis, k int) tapTarget {
 	position := a.Position(0, k)
 	phase := (position%a.Stride + a.Stride) % a.Stride
 	first, end := a.ResultsOf(k)
-	return tapTarget{phase, (position - phase) / a.Stride, first, max(first, end)}
+	return tapTarget{phase: phase, shift: (position - phase) / a.Stride, first: first, end: max(first, end)}
 }
 
 // count returns the number of products.
 func (t *tapTarget) count() int { return t.end - t.first }
 
-// sumChannel sums the windows of one channel and adds the bias. out is the channel of the result. cols has the
-// products, tap by tap. to is worker memory for the phases.
-func (a *windowAdder) sumChannel(mem *graph.Mem, out, cols, to unsafe.Pointer, bias float64) {
+// sumChannel sums the windows of one channel and adds the bias. out is the address of the channel of the result.
+// products is the address of the products, tap by tap: one product for each input element and tap. phases is worker
+// memory for the phases.
+func (a *windowAdder) sumChannel(mem *graph.Mem, out, products, phases unsafe.Pointer, bias float64) {
 	worker := a.run.Of(mem)
 	worker.state.Context = mem.Context
 	if a.inPlace() {
-		to = out
+		phases = out
 	}
-	n := a.elements()
+	elements := a.elements()
 	if a.elemBytes == 4 {
-		fill(mem, kit.ElementsOf[float32](to, n), float32(bias))
+		fill(mem, kit.ElementsOf[float32](phases, elements), float32(bias))
 	} else {
-		fill(mem, kit.ElementsOf[float64](to, n), bias)
+		fill(mem, kit.ElementsOf[float64](phases, elements), bias)
 	}
-	points := a.pixelsOut()
+	inputPixels := a.pixelsOut() // see transposedWindows
 	for tap := range a.taps() {
-		a.addTap(mem, worker, to, unsafe.Add(cols, tap*points*a.elemBytes), tap)
+		a.addTap(mem, worker, phases, unsafe.Add(products, tap*inputPixels*a.elemBytes), tap)
 	}
 	worker.state.Release()
 	worker.ptrs = [3]unsafe.Pointer{}
 	if !a.inPlace() {
-		a.join(mem, worker, out, to)
+		a.join(mem, worker, out, phases)
 	}
 }
 
-// addTap adds the products of one tap to its phase.
-func (a *windowAdder) addTap(mem *graph.Mem, worker *adderRun, to, cols unsafe.Pointer, tap int) {
+// addTap adds the products of one tap, at address products, to its phase.
+func (a *windowAdder) addTap(mem *graph.Mem, worker *adderRun, phases, products unsafe.Pointer, tap int) {
 	kd, kh, kw := a.tap(tap)
 	d, h, w := targetOf(&a.d, kd), targetOf(&a.h, kh), targetOf(&a.w, kw)
 	if d.count() == 0 || h.count() == 0 || w.count() == 0 {
 		return
 	}
-	phase := unsafe.Add(to, ((d.phase*a.phases[1]+h.phase)*a.phases[2]+w.phase)*a.phaseElements()*a.elemBytes)
+	phase := unsafe.Add(phases, ((d.phase*a.phases[1]+h.phase)*a.phases[2]+w.phase)*a.phaseElements()*a.elemBytes)
 	phaseRow, productRow := a.phaseSize[2]*a.elemBytes, a.w.Results*a.elemBytes
 	worker.strides = [3]int{phaseRow, phaseRow, productRow}
 	for plane := d.first; plane < d.end; plane++ {
 		row := (plane+d.shift)*a.phaseSize[1] + h.first + h.shift
 		address := unsafe.Add(phase, row*phaseRow+(w.first+w.shift)*a.elemBytes)
-		from := unsafe.Add(cols, (plane*a.h.Results+h.first)*productRow+w.first*a.elemBytes)
-		worker.ptrs = [3]unsafe.Pointer{address, address, from}
+		from := unsafe.Add(products, (plane*a.h.Results+h.first)*productRow+w.first*a.elemBytes)
+		worker.ptrs = [3]unsafe.Pointer{address, address, from} // the sum, and its two operands
 		mem.Count(w.count() * h.count())
 		a.add.Run(&worker.state, worker.ptrs[:], worker.strides[:], w.count(), h.count())
 	}
@@ -186,9 +188,10 @@ func (a *windowAdder) join(m *graph.Mem, worker *adderRun, out, from unsafe.Poin
 	clear(worker.runs)
 }
 
-// addWindows sums the windows of one channel in Go, tap by tap.
+// addWindows sums the windows of one channel in Go, tap by tap, and adds the bias. windowProducts has the products, tap
+// by tap.
 func addWindows[T int64 | float32 | float64 | complex64 | complex128](m *graph.Mem, shape *transposedWindows,
-	out, cols []T, bias T) {
+	out, windowProducts []T, bias T) {
 	fill(m, out, bias)
 	for tap := range shape.taps() {
 		kd, kh, kw := shape.tap(tap)
@@ -196,22 +199,22 @@ func addWindows[T int64 | float32 | float64 | complex64 | complex128](m *graph.M
 		first, end := shape.w.ResultsOf(kw)
 		for row := range shape.rowsOut() {
 			m.Count(shape.w.Results + 8)
-			products := cols[:shape.w.Results]
-			cols = cols[shape.w.Results:]
+			products := windowProducts[:shape.w.Results]
+			windowProducts = windowProducts[shape.w.Results:]
 			d, h := shape.d.Position(row/shape.h.Results, kd), shape.h.Position(row%shape.h.Results, kh)
 			if !shape.d.Contains(d) || !shape.h.Contains(h) || first >= end {
 				continue
 			}
-			line := out[(d*shape.h.Size+h)*shape.w.Size:][:shape.w.Size]
+			outRow := out[(d*shape.h.Size+h)*shape.w.Size:][:shape.w.Size]
 			if shape.w.Stride == 1 {
-				line = line[shift+first : shift+end]
+				outRow = outRow[shift+first : shift+end]
 				for i, product := range products[first:end] {
-					line[i] += product
+					outRow[i] += product
 				}
 				continue
 			}
 			for i := first; i < end; i++ {
-				line[shift+i*shape.w.Stride] += products[i]
+				outRow[shift+i*shape.w.Stride] += products[i]
 			}
 		}
 	}

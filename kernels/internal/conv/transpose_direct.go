@@ -17,9 +17,10 @@ import (
 )
 
 // This file computes transposed convolutions by the code of direct convolution. The results whose indices have the same
-// remainder modulo the stride form a phase. All results of a phase are sums over the same taps, so that a phase is an
-// ordinary convolution with stride 1 and some of the taps in reverse order. For example, a window of 4x4 taps with
-// stride 2 gives four convolutions with windows of 2x2 taps. The phases write interleaved pixels of the result.
+// remainder modulo the stride form a phase (polyphase decomposition; these are not the phases of a kernel). All results
+// of a phase are sums over the same taps, so that a phase is an ordinary convolution with stride 1 and some of the taps
+// in reverse order. For example, a window of 4x4 taps with stride 2 gives four convolutions with windows of 2x2 taps.
+// The phases write interleaved pixels of the result.
 
 // transposedPhase relates a phase to the transposed convolution.
 type transposedPhase struct {
@@ -63,7 +64,7 @@ func greatestDivisor(a, b int) int {
 
 // phaseShapes returns the phases of a call as convolutions, or false if direct convolution does not support the call.
 // It supports batches of floats with few phases, if no phase is empty and every tap belongs to a phase.
-func (op transposedConv) phaseShapes(call *graph.Call, dtype tensor.DType, planes bool) ([]*convShape, bool) {
+func (op transposedConv) phaseShapes(call *graph.Call, dtype tensor.DType, byPlanes bool) ([]*convShape, bool) {
 	windows := op.windows(call)
 	axes := []*geometry.Axis{&windows.d, &windows.h, &windows.w}
 	phases := 1
@@ -85,7 +86,7 @@ func (op transposedConv) phaseShapes(call *graph.Call, dtype tensor.DType, plane
 			return nil, false
 		}
 	}
-	vectors, terms := newDirectShape(list[0], dtype, planes).vectors, 0
+	vectors, terms := newDirectShape(list[0], dtype, byPlanes).vectors, 0
 	for _, conv := range list {
 		conv.phase.vectors, conv.phase.firstTerm = vectors, terms
 		terms += conv.termsPerOutput()
@@ -109,6 +110,8 @@ func (op transposedConv) phaseShape(call *graph.Call, windows *transposedWindows
 	_, conv.outStride = spatial(call.Out[0], op.dims)
 	// The weight of a transposed convolution is [input channel, output channel, taps].
 	conv.weightStride.n, conv.weightStride.c = conv.weightStride.c, conv.weightStride.n
+	// setAxis sets an axis of the phase. It multiplies the strides of weight and result by the distances of the phase's
+	// taps and results.
 	setAxis := func(to, from *geometry.Axis, remainder int, weightStride, outStride *int) {
 		axis, first, step := phaseAxis(from, remainder)
 		*to = axis
@@ -126,13 +129,13 @@ func (op transposedConv) phaseShape(call *graph.Call, windows *transposedWindows
 
 // phasePanels returns the panels of the weight. A panel has the terms of all phases, phase by phase.
 func (op transposedConv) phasePanels(c *graph.Call, list []*convShape, dtype tensor.DType,
-	planes bool) *multiply.Panels {
+	byPlanes bool) *multiply.Panels {
 	params, conv := op.params(c, op.dims), list[0]
 	order, terms := conv.tapNames()+",c", (*convShape).channelsLastTerms
-	if planes {
+	if byPlanes {
 		order, terms = "c,"+conv.tapNames(), (*convShape).channelsFirstTerms
 	}
-	shape := newDirectShape(conv, dtype, planes)
+	shape := newDirectShape(conv, dtype, byPlanes)
 	panels := conv.weightPanels(dtype, shape.blockChannels(), fmt.Sprintf("phases of %s, stride %v, "+
 		"padding %v, dilation %v", order, params.stride, params.padding, params.dilation), func() (all []int) {
 		for _, phase := range list {
@@ -148,7 +151,7 @@ func (op transposedConv) phasePanels(c *graph.Call, list []*convShape, dtype ten
 }
 
 // directImpl returns the implementation by direct convolution, which reads channels-last images or planes.
-func (op transposedConv) directImpl(name, doc string, planes bool) graph.Impl {
+func (op transposedConv) directImpl(name, doc string, byPlanes bool) graph.Impl {
 	order := func(c *graph.Call) (tensor.Order, bool) {
 		return convolution{dims: op.dims}.order(directByPixels, c.Meta(0).Rank())
 	}
@@ -158,21 +161,21 @@ func (op transposedConv) directImpl(name, doc string, planes bool) graph.Impl {
 			if !ok || c.Out[0].Numel() == 0 {
 				return nil
 			}
-			if _, ok := op.phaseShapes(c, multiply.ComputationDType(c), planes); !ok {
+			if _, ok := op.phaseShapes(c, multiply.ComputationDType(c), byPlanes); !ok {
 				return nil
 			}
-			w := c.InOrder(resultOrder)
-			if planes {
-				w.Order = tensor.RowMajorOrder(resultOrder.Rank())
+			walk := c.InOrder(resultOrder)
+			if byPlanes {
+				walk.Order = tensor.RowMajorOrder(resultOrder.Rank())
 			}
-			return []graph.Walk{w}
+			return []graph.Walk{walk}
 		},
-		Work: func(c *graph.Call, walk graph.Walk) graph.Work { return op.directWork(c, walk, planes) },
+		Work: func(c *graph.Call, walk graph.Walk) graph.Work { return op.directWork(c, walk, byPlanes) },
 		Read: func(c *graph.Call, _ graph.Walk, i int, m tensor.Meta) (work graph.Work, ok bool) {
 			if i > 0 {
 				return work, true
 			}
-			if planes {
+			if byPlanes {
 				return work, m.IsContiguous()
 			}
 			return work, convolution{dims: op.dims}.isChannelsLast(m)
@@ -184,25 +187,25 @@ func (op transposedConv) directImpl(name, doc string, planes bool) graph.Impl {
 				kit.BoundedProduct(tileRowsBound, h.Stride, max(stride.h, stride.w), m.DType.Size()) < maxReach
 		},
 		Pack: multiply.PackFunc(func(c *graph.Call, i int) (graph.Packing, bool) {
-			list, ok := op.phaseShapes(c, c.Out[0].DType, planes)
+			list, ok := op.phaseShapes(c, c.Out[0].DType, byPlanes)
 			if i != 1 || !ok {
 				return graph.Packing{}, false
 			}
-			return multiply.PackingOf(op.phasePanels(c, list, c.Out[0].DType, planes)), true
+			return multiply.PackingOf(op.phasePanels(c, list, c.Out[0].DType, byPlanes)), true
 		}),
 		Lower: func(c *graph.Call) (*graph.Kernel, error) {
 			return copies.CompileInDType(c, multiply.ComputationDType(c), func(c *graph.Call) (*graph.Kernel, error) {
-				return op.lowerDirect(c, planes)
+				return op.lowerDirect(c, byPlanes)
 			})
 		}}
 }
 
 // directWork estimates the cost of direct convolution.
-func (op transposedConv) directWork(call *graph.Call, walk graph.Walk, planes bool) graph.Work {
+func (op transposedConv) directWork(call *graph.Call, walk graph.Walk, byPlanes bool) graph.Work {
 	work := graph.Work{Steps: 1}
 	call.AddStreamed(&work)
 	dtype := multiply.ComputationDType(call)
-	list, ok := op.phaseShapes(call, dtype, planes)
+	list, ok := op.phaseShapes(call, dtype, byPlanes)
 	if !ok {
 		return work
 	}
@@ -213,19 +216,19 @@ func (op transposedConv) directWork(call *graph.Call, walk graph.Walk, planes bo
 		work.Do(multiply.RatePackRow, float64(call.Meta(1).Numel()))
 	}
 	for _, conv := range list {
-		conv.tileWork(&work, rateDirectTaps, dtype, planes)
+		conv.tileWork(&work, rateDirectTaps, dtype, byPlanes)
 	}
 	return work
 }
 
 // lowerDirect makes the kernel of direct convolution. The chunks of all phases are in one phase of the kernel.
-func (op transposedConv) lowerDirect(c *graph.Call, planes bool) (*graph.Kernel, error) {
+func (op transposedConv) lowerDirect(c *graph.Call, byPlanes bool) (*graph.Kernel, error) {
 	dtype := c.Out[0].DType
-	list, ok := op.phaseShapes(c, dtype, planes)
+	list, ok := op.phaseShapes(c, dtype, byPlanes)
 	if !ok {
 		return nil, fmt.Errorf("%s: no machine code for this call", op.name)
 	}
-	weight, err := newPackedWeight(c, op.phasePanels(c, list, dtype, planes))
+	weight, err := newPackedWeight(c, op.phasePanels(c, list, dtype, byPlanes))
 	if err != nil {
 		return nil, err
 	}
@@ -233,13 +236,13 @@ func (op transposedConv) lowerDirect(c *graph.Call, planes bool) (*graph.Kernel,
 	var parts []graph.Phase
 	var codes []*directConv
 	for _, phase := range list {
-		direct, err := newDirect(phase, dtype, planes)
+		direct, err := newDirect(phase, dtype, byPlanes)
 		if err != nil {
 			return nil, err
 		}
 		codes, parts = append(codes, direct), append(parts, direct.phase(func(args *jit.Args, m *graph.Mem) {
-			args.Ptr[tile.In], args.Ptr[tile.Vec], args.Ptr[tile.Bias] = m.Ptrs[1], weight.address(m), phase.denseBias(m,
-				dtype.Size())
+			args.Ptr[tile.In], args.Ptr[tile.Vec] = m.Ptrs[1], weight.address(m)
+			args.Ptr[tile.Bias] = phase.denseBias(m, dtype.Size())
 		}))
 	}
 	compute := joinChunks(parts)
@@ -264,8 +267,8 @@ func joinChunks(list []graph.Phase) graph.Phase {
 		ends[i] = total
 	}
 	return graph.Phase{Chunks: total, Run: func(m *graph.Mem, chunk int) error {
-		i, found := slices.BinarySearch(ends, chunk)
-		if found {
+		i, isEnd := slices.BinarySearch(ends, chunk) // ends are exclusive
+		if isEnd {
 			i++
 		}
 		return list[i].Run(m, chunk-ends[i]+list[i].Chunks)

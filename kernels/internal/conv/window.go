@@ -85,14 +85,14 @@ type ncdhw struct{ n, c, d, h, w int }
 // spatial returns the sizes and strides of a value with dims spatial dimensions. Missing dimensions have size 1 and
 // stride 0.
 func spatial(m tensor.Meta, dims int) (size, stride ncdhw) {
-	lead := m.Rank() - dims // 1 without a batch
-	numbers := func(v []int, missing int) ncdhw {
-		x := [5]int{missing, missing, missing, missing, missing}
-		copy(x[2-lead:2], v[:lead])
-		copy(x[5-dims:], v[lead:])
-		return ncdhw{x[0], x[1], x[2], x[3], x[4]}
+	lead := m.Rank() - dims // number of dimensions before the spatial dimensions: 1 if there is no batch, else 2
+	byName := func(list []int, missing int) ncdhw {
+		all := [5]int{missing, missing, missing, missing, missing}
+		copy(all[2-lead:2], list[:lead])
+		copy(all[5-dims:], list[lead:])
+		return ncdhw{n: all[0], c: all[1], d: all[2], h: all[3], w: all[4]}
 	}
-	return numbers(m.Shape, 1), numbers(m.Strides, 0)
+	return byName(m.Shape, 1), byName(m.Strides, 0)
 }
 
 // denseChannelsLast reports whether a value is dense with channels as the fastest dimension.
@@ -115,9 +115,9 @@ func pixelDistance(size, stride ncdhw) int {
 	return distance
 }
 
-// commonStride returns the constant distance between neighbouring elements of dimensions with the given sizes and
-// strides, from the innermost dimension on. It returns 0 and false if the distance is not constant. If there is only
-// one element, it returns the value single.
+// commonStride returns the constant distance between neighbouring elements of several dimensions. Each dimension is
+// given by its size and stride, the innermost dimension first. commonStride returns 0 and false if the distance is not
+// constant. If there is only one element, it returns the value single.
 func commonStride(single int, dims ...[2]int) (stride int, constant bool) {
 	stride = single
 	elements := 1 // number of elements of the dimensions visited so far

@@ -13,9 +13,9 @@ import (
 // of the panel. A lane is a column of a panel, which belongs to one output.
 type windowPacker struct {
 	window
-	inStride ncdhw // strides of the input, in elements
-	width    int   // number of outputs of a panel
-	elem     strided.Elem
+	inStride ncdhw        // strides of the input, in elements
+	width    int          // number of outputs of a panel
+	elem     strided.Elem // copies elements
 }
 
 // attachTo makes a product pack its operand B with the packer.
@@ -27,20 +27,20 @@ func (p *windowPacker) attachTo(product *multiply.Multiplier) {
 	}
 }
 
-// pack packs rows [k0, k1) of outputs [out0, out1). It is a gemm.PackFunc. The moves (copies of runs of elements) are
-// the same for all channels, and are planned once per panel.
+// pack packs rows [k0, k1) of the panels of outputs [out0, out1). It is a gemm.PackFunc. The moves, which are copies of
+// runs of elements, are the same for all channels, and are planned once per panel.
 func (p *windowPacker) pack(job *multiply.Job, dst []byte, k0, k1, out0, out1 int) {
 	taps, size := p.taps(), p.elem.DstSize
-	step, width := p.w.Stride*p.inStride.w, p.width*size
+	step, rowBytes := p.w.Stride*p.inStride.w, p.width*size // step: distance in the input between neighbouring lanes
 	for out := out0; out < out1; out += p.width {
-		panel := dst[:width*(k1-k0)]
-		dst = dst[width*(k1-k0):]
+		panel := dst[:rowBytes*(k1-k0)]
+		dst = dst[rowBytes*(k1-k0):]
 		p.plan(job, out, min(p.width, out1-out))
 		tap := k0 % taps
 		channel := unsafe.Add(job.Args.B, k0/taps*p.inStride.c*size)
 		for k := k0; k < k1; k++ {
-			row := panel[(k-k0)*width:][:width]
-			if job.TapPad[tap] != 0 {
+			row := panel[(k-k0)*rowBytes:][:rowBytes]
+			if job.TapPad[tap] != 0 { // some lanes are in the padding
 				clear(row)
 			}
 			for i := job.TapStart[tap]; i < job.TapStart[tap+1]; i++ {
@@ -79,7 +79,7 @@ func (p *windowPacker) plan(job *multiply.Job, out, lanes int) {
 	for tap := range p.taps() {
 		job.TapStart[tap] = len(job.Moves)
 		kd, kh, kw := p.tap(tap)
-		od, oh, ow, covered := row/p.h.Results, row%p.h.Results, column, 0
+		od, oh, ow, lanesInside := row/p.h.Results, row%p.h.Results, column, 0
 		for lane := 0; lane < lanes; {
 			pixels := min(p.w.Results-ow, lanes-lane)
 			id, ih, iw := p.d.Position(od, kd), p.h.Position(oh, kh), p.w.Position(ow, kw)
@@ -87,14 +87,14 @@ func (p *windowPacker) plan(job *multiply.Job, out, lanes int) {
 			if p.d.Contains(id) && p.h.Contains(ih) && first < end {
 				from := id*p.inStride.d + ih*p.inStride.h + (iw+first*p.w.Stride)*p.inStride.w
 				job.Moves = append(job.Moves, multiply.RowMove{Lane: lane + first, N: end - first, From: from})
-				covered += end - first
+				lanesInside += end - first
 			}
 			lane += pixels
-			if oh, ow = oh+1, 0; oh == p.h.Results {
+			if oh, ow = oh+1, 0; oh == p.h.Results { // the next row of the result
 				od, oh = od+1, 0
 			}
 		}
-		job.TapPad[tap] = lanes - covered
+		job.TapPad[tap] = lanes - lanesInside
 	}
 	job.TapStart[p.taps()] = len(job.Moves)
 }

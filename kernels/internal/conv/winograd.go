@@ -18,8 +18,9 @@ import (
 //  3. An inverse transform turns the products of a tile into m x m results.
 //
 // A result takes 4 (m = 2) or 2.25 (m = 4) multiplications per channel instead of 9. Images are channels-last.
-// Transformed tiles are stored as [point][tile][channel], so that products read rows of channels. Their elements are
-// also called points. Transformed weights are stored as [block of output channels][point][channel][lane].
+// Transformed tiles are stored as [point][tile][channel], so that products read rows of channels. In comments on
+// memory, "the points of some tiles" means their transformed elements, of all channels. Transformed weights are stored
+// as [block of output channels][point][channel][lane].
 //
 // The tiles of the batch are divided into sections, which are computed one after another, or in parallel by one worker
 // each. A section is divided into parts, which workers multiply independently by a block of weights. A part is divided
@@ -82,6 +83,7 @@ func (op convolution) newWinograd(call *graph.Call, m int) *winogradConv {
 	}
 	lanes := winograd.Lanes(cpu)
 	registers, _ := tile.Registers(cpu)
+	// The products use the code of direct convolution's tiles, which determines the number of rows by vectors.
 	maxRows := directShape{elemsPerLoad: tile.ElementsPerLoad(cpu, 4)}.maxRows
 	w := &winogradConv{conv: conv, form: winograd.Form{M: m}, cpu: cpu, tilesDown: kit.DivUp(conv.h.Results, m),
 		tilesAcross: kit.DivUp(conv.w.Results, m), blockChannels: 2 * lanes,
@@ -120,8 +122,8 @@ const (
 // schedule chooses the order with the least traffic beyond the caches.
 func (w *winogradConv) schedule() winogradSchedule {
 	weights := 4 * w.transformedWeights()
-	switch several := w.cachedSections() > 1; {
-	case several && weights <= streamedWeightBytes:
+	switch hasSeveralSections := w.cachedSections() > 1; {
+	case hasSeveralSections && weights <= streamedWeightBytes:
 		return chunkSchedule
 	case weights <= cachedWeightBytes:
 		return pointSchedule
@@ -188,11 +190,11 @@ func (s spans) maxTiles() int {
 	return kit.DivUp(s.whole.n, s.n)
 }
 
-// limit divides tiles into spans of at most maxTiles tiles.
+// limit divides tiles into the fewest spans of at most maxTiles tiles.
 func (t tileSpan) limit(maxTiles int) spans { return t.divide(kit.DivUp(t.n, maxTiles)) }
 
-// divide divides tiles into k spans.
-func (t tileSpan) divide(k int) spans { return spans{t, k} }
+// divide divides tiles into count spans.
+func (t tileSpan) divide(count int) spans { return spans{t, count} }
 
 // pointWeights returns the number of transformed weights for one point and one block of output channels.
 func (w *winogradConv) pointWeights() int { return w.conv.inChannels * w.blockChannels }
@@ -213,14 +215,14 @@ func (op convolution) winogradImpls() []graph.Impl {
 					"a 3x3 window, channels last."}[m],
 			Inexact: true, Epilogues: true,
 			Walks: func(c *graph.Call, _ []tensor.Order) []graph.Walk {
-				o, err := tensor.ChannelsLast.Order(c.Meta(0).Rank())
+				order, err := tensor.ChannelsLast.Order(c.Meta(0).Rank())
 				if err != nil || op.newWinograd(c, m) == nil {
 					return nil
 				}
-				return []graph.Walk{c.InOrder(o)}
+				return []graph.Walk{c.InOrder(order)}
 			},
 			Read: func(c *graph.Call, _ graph.Walk, i int, t tensor.Meta) (w graph.Work, ok bool) {
-				switch i {
+				switch i { // input and bias must have contiguous channels
 				case 0:
 					_, stride := spatial(t, op.dims)
 					return w, stride.c == 1 || t.Shape[1] == 1

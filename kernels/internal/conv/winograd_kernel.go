@@ -34,8 +34,8 @@ type winogradRun struct {
 	weightBytes int  // bytes of transformed weights in scratch memory, before the points; 0 if packed
 
 	inputTransforms   map[winograd.Part]*winograd.Transform // by the part of the tile inside the image
-	inverseTransforms map[resultCode]*winograd.Transform    // inverse transforms of products
-	products          map[int]*jit.Func                     // by number of tiles of the strip
+	inverseTransforms map[resultCode]*winograd.Transform    // from the products of a tile to results
+	products          map[int]*jit.Func                     // code that multiplies a strip, by its number of tiles
 
 	pointStride   int // bytes between two points of a section's tiles
 	productStride int // bytes between two points of the products
@@ -56,6 +56,7 @@ type winogradArgs struct {
 	epilogue           fusion.EpilogueRun
 }
 
+// release removes the addresses of a run, so that the worker does not keep its memory alive.
 func (a *winogradArgs) release() {
 	clear(a.transform.Ptr[:])
 	clear(a.product.Ptr[:])
@@ -166,8 +167,8 @@ func (r *winogradRun) compile() error {
 		for k := range parts.n {
 			strips := r.strips(parts.at(k))
 			for strip := range strips.n {
-				rows := strips.at(strip).n
-				if err := generateOnce(r.products, rows, func() (*jit.Func, error) { return r.product(rows) }); err != nil {
+				tiles := strips.at(strip).n
+				if err := generateOnce(r.products, tiles, func() (*jit.Func, error) { return r.product(tiles) }); err != nil {
 					return err
 				}
 			}
@@ -177,7 +178,8 @@ func (r *winogradRun) compile() error {
 }
 
 // distinctTiles returns one index for each boundary case among n rows or columns of tiles. The tiles of a boundary case
-// have the same parts inside the image and inside the result.
+// have the same parts inside the image and inside the result. pad, size and results are the padding before the image,
+// and the sizes of the image and of the result, along the dimension.
 func (r *winogradRun) distinctTiles(n, pad, size, results int) (list []int) {
 	seenCases := map[[3]int]bool{}
 	for i := range n {
@@ -193,8 +195,8 @@ func (r *winogradRun) distinctTiles(n, pad, size, results int) (list []int) {
 // insideImage returns the range of the rows or columns of tile i that are inside the image. It returns 0 and 0 if the
 // tile is outside the image.
 func (r *winogradRun) insideImage(i, pad, size int) (first, end int) {
-	at := i*r.form.M - pad
-	if first, end = max(0, -at), min(r.form.N(), size-at); first >= end {
+	start := i*r.form.M - pad // index in the image of the tile's first row or column
+	if first, end = max(0, -start), min(r.form.N(), size-start); first >= end {
 		return 0, 0
 	}
 	return first, end
@@ -227,13 +229,14 @@ func generateOnce[K comparable, T any](codes map[K]*T, key K, generate func() (*
 	return err
 }
 
-// product generates the code that multiplies a strip of `rows` tiles by a block of weights, point by point.
-func (r *winogradRun) product(rows int) (*jit.Func, error) {
-	spec := &tile.Spec{Size: 4, Rows: rows, Vectors: r.blockChannels / winograd.Lanes(r.cpu),
+// product generates the code that multiplies a strip of tiles by a block of weights, point by point. The rows of its
+// register tile are the strip's tiles.
+func (r *winogradRun) product(tiles int) (*jit.Func, error) {
+	spec := &tile.Spec{Size: 4, Rows: tiles, Vectors: r.blockChannels / winograd.Lanes(r.cpu),
 		PrefetchDistance: prefetchBytes, PrefetchedLines: r.prefetch,
 		Runs:  []tile.Run{{InStep: 4, VecStep: 4 * r.blockChannels, Terms: r.conv.inChannels}},
 		Tiles: tile.Loop{In: tile.Dynamic, Vec: tile.Dynamic, Out: tile.Dynamic}}
-	for i := range rows {
+	for i := range tiles {
 		spec.In = append(spec.In, i*r.tileStride*4)
 		spec.Out = append(spec.Out, i*r.blockChannels*4)
 	}
@@ -278,11 +281,11 @@ func (r *winogradRun) parts(section tileSpan) spans {
 
 // listings returns the generated code.
 func (r *winogradRun) listings() (list []expr.Listing) {
-	rowCounts := slices.Collect(maps.Keys(r.products))
-	sorted.Ints(rowCounts)
-	for _, rows := range rowCounts {
-		list = append(list, expr.Listing{Name: fmt.Sprintf("products of %d tiles, point by point", rows),
-			Assembly: r.products[rows].Listing})
+	tileCounts := slices.Collect(maps.Keys(r.products))
+	sorted.Ints(tileCounts)
+	for _, tiles := range tileCounts {
+		list = append(list, expr.Listing{Name: fmt.Sprintf("products of %d tiles, point by point", tiles),
+			Assembly: r.products[tiles].Listing})
 	}
 	for _, transforms := range [][]*winograd.Transform{slices.Collect(maps.Values(r.inputTransforms)),
 		slices.Collect(maps.Values(r.inverseTransforms))} {

@@ -114,7 +114,7 @@ func (r *winogradRun) multiplyPhase(section tileSpan) graph.Phase {
 		if byBlock {
 			part, block = chunk%parts.n, chunk/parts.n
 		}
-		return r.computePart(m, args, section, parts.at(part), block, [2]int{part, parts.n})
+		return r.computePart(m, args, section, parts.at(part), block, prefetchShare{part, parts.n})
 	}}
 }
 
@@ -135,7 +135,7 @@ func (r *winogradRun) chunkPhase() graph.Phase {
 		for i := range parts.n {
 			part := parts.at(i)
 			for block := range r.blocks {
-				if err := r.computePart(mem, args, section, part, block, [2]int{0, 1}); err != nil {
+				if err := r.computePart(mem, args, section, part, block, prefetchShare{0, 1}); err != nil {
 					return err
 				}
 			}
@@ -144,11 +144,13 @@ func (r *winogradRun) chunkPhase() graph.Phase {
 	}}
 }
 
-// computePart computes the results of one part of a section for one block of output channels. The parts that read the
-// same weights each prefetch an equal share of the next block's weights: share[1] is the number of these parts, and
-// share[0] the index of this part.
+// prefetchShare is the share of the next block's weights that a part prefetches. The `count` parts that read the same
+// weights each prefetch an equal share; index is the index of the part.
+type prefetchShare struct{ index, count int }
+
+// computePart computes the results of one part of a section for one block of output channels.
 func (r *winogradRun) computePart(m *graph.Mem, args *winogradArgs, section, part tileSpan, block int,
-	share [2]int) error {
+	share prefetchShare) error {
 	if err := r.multiply(m, &args.product, part, part.first-section.first, block, share); err != nil {
 		return err
 	}
@@ -157,24 +159,25 @@ func (r *winogradRun) computePart(m *graph.Mem, args *winogradArgs, section, par
 
 // multiply multiplies the tiles of a part by a block of weights. The first tile has the given index in its section. The
 // loop over points is outermost: the first strip loads the weights of a point, and the other strips find them in cache.
-func (r *winogradRun) multiply(m *graph.Mem, args *jit.Args, part tileSpan, index, block int, share [2]int) error {
+func (r *winogradRun) multiply(m *graph.Mem, args *jit.Args, part tileSpan, index, block int,
+	share prefetchShare) error {
 	points, matrixBytes := r.form.Points(), 4*r.pointWeights()
 	pointsPerCall := max(1, winogradCallMACs/(r.stripTiles*r.pointWeights()))
 	args.Ptr[tile.In], args.Ptr[tile.Vec] = r.pointsAt(m), unsafe.Add(r.weightsAt(m), block*points*matrixBytes)
 	args.Ptr[tile.Out], args.Ptr[tile.Prefetched] = r.productsAt(m), args.Ptr[tile.Vec]
 	args.Step[tile.InTile], args.Step[tile.VecTile], args.Step[tile.OutTile] = r.pointStride, matrixBytes, r.productStride
 	strips := r.strips(part)
-	for p := 0; p < points; p += pointsPerCall {
-		args.Rows = min(pointsPerCall, points-p)
-		args.Row[tile.Vec] = p * matrixBytes
+	for point := 0; point < points; point += pointsPerCall {
+		args.Rows = min(pointsPerCall, points-point)
+		args.Row[tile.Vec] = point * matrixBytes
 		for i := range strips.n {
 			strip := strips.at(i)
-			args.Row[tile.In] = p*r.pointStride + 4*(strip.first-part.first+index)*r.tileStride
-			args.Row[tile.Out] = p*r.productStride + 4*(strip.first-part.first)*r.blockChannels
+			args.Row[tile.In] = point*r.pointStride + 4*(strip.first-part.first+index)*r.tileStride
+			args.Row[tile.Out] = point*r.productStride + 4*(strip.first-part.first)*r.blockChannels
 			// Each strip prefetches an equal share of the weights of the next call's points.
-			args.Row[tile.Prefetched] = (p+args.Rows)*matrixBytes + args.Rows*matrixBytes*i/strips.n
+			args.Row[tile.Prefetched] = (point+args.Rows)*matrixBytes + args.Rows*matrixBytes*i/strips.n
 			if strips.n == 1 { // prefetch this part's share of the next block
-				args.Row[tile.Prefetched] = points*matrixBytes + (points*share[0]+p)*matrixBytes/share[1]
+				args.Row[tile.Prefetched] = points*matrixBytes + (points*share.index+point)*matrixBytes/share.count
 			}
 			if err := r.products[strip.n].Call(args); err != nil {
 				return err
@@ -209,7 +212,7 @@ func (r *winogradRun) multiplyPoint(args *jit.Args, section tileSpan, point int)
 	strips := r.strips(section)
 	for block := range r.blocks {
 		args.Row[tile.Vec] = (block*points + point) * matrixBytes
-		next := args.Row[tile.Vec] + points*matrixBytes
+		next := args.Row[tile.Vec] + points*matrixBytes // offset of the weights that are used next
 		if block == r.blocks-1 {
 			next = (point + 1) % points * matrixBytes
 		}

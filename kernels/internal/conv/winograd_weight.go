@@ -45,7 +45,7 @@ func weightLoops(form winograd.Form) ([]weightLoop, error) {
 	const rows = 2 // rows of points per loop: at most 12 outputs and 9 operands
 	var list []weightLoop
 	for row := 0; row < form.N(); row += rows {
-		builder := expr.NewBuilder(slices.Repeat([]tensor.DType{tensor.Float32}, 9)...)
+		builder := expr.NewBuilder(slices.Repeat([]tensor.DType{tensor.Float32}, 9)...) // the 3x3 window
 		var window [9]expr.Value
 		for k := range window {
 			window[k] = builder.Convert(tensor.Float64, builder.Load(k))
@@ -93,7 +93,8 @@ func loopsOnce(m int) func() []weightLoop {
 // and one block of output channels stay in the L1 cache.
 const weightDepth = 32
 
-// fill transforms the weights of a block of output channels. Missing channels are 0.
+// fill transforms the weights of a block of output channels. to has the transformed weights of all blocks. from is the
+// address of the weight, and strides are its strides in elements. Channels of the last block that do not exist are 0.
 func (w *winogradConv) fill(to []float32, from unsafe.Pointer, strides []int, block int) {
 	blockWeights := w.form.Points() * w.pointWeights()
 	to = to[block*blockWeights:][:blockWeights]
@@ -108,8 +109,9 @@ func (w *winogradConv) fill(to []float32, from unsafe.Pointer, strides []int, bl
 	}
 }
 
-// fillPart transforms a block's weights for up to weightDepth input channels, from the given channel on. transposed is
-// temporary memory.
+// fillPart transforms the weights of a block, to, for up to weightDepth input channels, from the given input channel
+// on. from is the address of the weights of the block's first output channel and of this input channel. lanes is the
+// number of output channels. transposed is temporary memory.
 func (w *winogradConv) fillPart(to []float32, from unsafe.Pointer, strides []int, channel, lanes int,
 	transposed []float32) {
 	const size = 4
@@ -121,19 +123,19 @@ func (w *winogradConv) fillPart(to []float32, from unsafe.Pointer, strides []int
 		{N: 3, Dst: w.blockChannels * size, Src: strides[3] * size}})
 	var state loops.State
 	var ptrs [expr.MaxOperands]unsafe.Pointer
-	var rows [expr.MaxOperands]int
+	var rowStrides [expr.MaxOperands]int
 	for _, loop := range weightLoopsOf[w.form.M]() {
-		n := 0
+		operands := 0 // first the results, then the elements of the window
 		for point := range loop.points {
 			offset := (loop.first+point)*w.pointWeights() + channel*w.blockChannels
-			ptrs[n], rows[n] = unsafe.Pointer(&to[offset]), w.blockChannels*size
-			n++
+			ptrs[operands], rowStrides[operands] = unsafe.Pointer(&to[offset]), w.blockChannels*size
+			operands++
 		}
 		for k := range 9 {
-			ptrs[n], rows[n] = unsafe.Pointer(&transposed[k*w.blockChannels]), 9*w.blockChannels*size
-			n++
+			ptrs[operands], rowStrides[operands] = unsafe.Pointer(&transposed[k*w.blockChannels]), 9*w.blockChannels*size
+			operands++
 		}
-		loop.Run(&state, ptrs[:n], rows[:n], lanes, depth)
+		loop.Run(&state, ptrs[:operands], rowStrides[:operands], lanes, depth)
 	}
 }
 

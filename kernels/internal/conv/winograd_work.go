@@ -81,14 +81,15 @@ func (w *winogradConv) work(call *graph.Call) graph.Work {
 	work.Do(rateWinogradProduct,
 		pointCount*float64((w.conv.inChannels+winogradSumCost)*w.blocks*w.blockChannels)*max(1, minBusySums/tileSums))
 	switch order := w.schedule(); {
-	case order == chunkSchedule, weights <= cachedWeightBytes:
+	case order == chunkSchedule, weights <= cachedWeightBytes: // weights stay in cache, or arrive fast enough
 	case order == pointSchedule:
 		points, products := w.memoryTraffic()
 		work.Do(rateWinogradUncached, float64(points+products))
-		fallthrough
+		fallthrough // the weights are also loaded again for each further section
 	case order == blockSchedule:
 		work.Do(rateWinogradUncached, weights*float64(w.sectionCount(order)-1))
 	}
-	work.Flops = 2 * 9 * float64(call.Out[0].Numel()) * float64(w.conv.inChannels)
+	const windowTaps = 9
+	work.Flops = 2 * windowTaps * float64(call.Out[0].Numel()) * float64(w.conv.inChannels)
 	return work
 }

@@ -42,9 +42,9 @@ func (op convolution) work(call *graph.Call, algorithm convAlgorithm, walk graph
 	if call.Out[0].Numel() == 0 {
 		return work
 	}
-	planned := *call
-	planned.Out = []tensor.Meta{walk.ResultLayout(0, call.Out[0])}
-	conv, dtype := op.shape(&planned), call.Out[0].DType
+	laidOut := *call // the call with the result's layout in the walk
+	laidOut.Out = []tensor.Meta{walk.ResultLayout(0, call.Out[0])}
+	conv, dtype := op.shape(&laidOut), call.Out[0].DType
 	pixels := conv.n * conv.pixelsOut()
 	if algorithm == depthwiseByPixels || algorithm == depthwiseByPlanes {
 		conv.tapWork(&work, algorithm, call.Out[0].Numel(), multiply.ComputationDType(call))
@@ -61,7 +61,7 @@ func (op convolution) work(call *graph.Call, algorithm convAlgorithm, walk graph
 	if !call.Constant(1) {
 		work.Do(multiply.RatePackRow, float64(call.Meta(1).Numel()))
 	}
-	if algorithm == convByPixels {
+	if algorithm == productByPixels {
 		multiply.AddProduct(&work, dtype, float64(conv.groups), pixels, conv.outPerGroup(), conv.termsPerOutput())
 		work.Do(multiply.RateStartProduct, float64(conv.groups))
 		if conv.outStride.c != 1 {
