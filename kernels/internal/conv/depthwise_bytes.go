@@ -116,7 +116,8 @@ func newDepthwiseBytes(call *graph.Call) *depthwiseBytes {
 	if host.Has(machine.DotBytes512) {
 		t.cpu = host
 	}
-	channels := 0                                                             // the number of channels if they do not fill a vector, else 0
+	// The number of channels if they do not fill a vector, else 0.
+	channels := 0
 	if !t.cpu.Has(machine.Vector512) && conv.inChannels < t.blockChannels() { // the code reads a whole vector
 		t.copied, channels = true, conv.inChannels
 	}

@@ -35,7 +35,7 @@ type planeTiles struct {
 	elem                   strided.Elem // copies elements; its loop is not compiled
 	rows, cols             int          // size of an output tile
 	tilesDown, tilesAcross int          // numbers of rows and columns of tiles in a plane
-	planes                 int          // planes computed by one call of the loop, as rows
+	planes                 int          // planes of a batch, which one call of the loop computes as its rows
 	batches                int          // number of batches of planes in an image
 	parts                  []*planePart // parts of the input of a tile
 	rowStride              int          // stride of rows of a part, in elements
@@ -111,19 +111,20 @@ func (t *planeTiles) chooseTileSize() {
 		size = kit.DivUp(n, kit.DivUp(n, max(maxSize, 1)))
 		return size, kit.DivUp(n, size)
 	}
-	t.cols, t.tilesAcross = divideEvenly(conv.w.Results, func(n int) int {
-		if n <= minTileCols {
+	const assumedRows = 4 // the width is chosen for tiles of this height
+	t.cols, t.tilesAcross = divideEvenly(conv.w.Results, func(cols int) int {
+		if cols <= minTileCols {
 			return 0 // accept any size: tiles get no narrower
 		}
-		return tileElements(1, min(conv.h.Results, 4), n) // the width is chosen for tiles of 4 rows
+		return tileElements(1, min(conv.h.Results, assumedRows), cols)
 	})
-	t.rows, t.tilesDown = divideEvenly(conv.h.Results, func(n int) int { return tileElements(1, n, t.cols) })
+	t.rows, t.tilesDown = divideEvenly(conv.h.Results, func(rows int) int { return tileElements(1, rows, t.cols) })
 	macs := kit.BoundedProduct(t.rows, t.cols, conv.outPerGroup(), conv.h.Taps, conv.w.Taps)
-	t.planes, t.batches = divideEvenly(conv.groups, func(n int) int {
-		if kit.BoundedProduct(n, macs) > machine.DirectMACGrain { // too many planes for one unit of work
+	t.planes, t.batches = divideEvenly(conv.groups, func(planes int) int {
+		if kit.BoundedProduct(planes, macs) > machine.DirectMACGrain { // too many planes for one unit of work
 			return maxElements + 1
 		}
-		return tileElements(n, t.rows, t.cols)
+		return tileElements(planes, t.rows, t.cols)
 	})
 }
 
@@ -197,7 +198,7 @@ func (t *planeTiles) neededColumns(cols int) int {
 	return cols + (t.conv.w.Taps-1)*t.conv.w.Dilation/t.conv.w.Stride
 }
 
-// kernel returns a kernel that computes tile by tile. A plane is a channel of the input.
+// kernel returns a kernel that computes tile by tile. A unit of work is one tile of each plane of a batch.
 func (t *planeTiles) kernel() *graph.Kernel {
 	conv := t.conv
 	tiles := t.tilesDown * t.tilesAcross
@@ -221,10 +222,11 @@ func (t *planeTiles) kernel() *graph.Kernel {
 		}}}}
 }
 
-// computeTile computes one tile, for all output channels of a batch of planes.
+// computeTile computes tile number `tile` of each plane of a batch, for all output channels of these planes. Batches
+// are numbered over all images.
 func (t *planeTiles) computeTile(mem *graph.Mem, worker *tapRun, batch, tile int) {
 	conv := t.conv
-	image, group := batch/t.batches, batch%t.batches*t.planes
+	image, group := batch/t.batches, batch%t.batches*t.planes // group: the first of the batch; a group has one plane
 	planes := min(t.planes, conv.groups-group)
 	row, col := tile/t.tilesAcross*t.rows, tile%t.tilesAcross*t.cols
 	rows, cols := min(t.rows, conv.h.Results-row), min(t.cols, conv.w.Results-col)

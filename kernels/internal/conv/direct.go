@@ -19,33 +19,35 @@ import (
 // sequence of tiles in one block. The channels of a block are contiguous in the result and in its panel. Pixels of the
 // input are read in place, from channels-last images or from planes. Taps outside the image are skipped: tiles at the
 // left and at the right border have separate code, and the number of rows of the window that are inside the image is an
-// argument of the code.
+// argument of the code. An element of the input is a number or, if the operands are bytes or words, a set of adjacent
+// channels of a pixel that one instruction multiplies and sums (direct_bytes.go).
 //
 // newDirect divides the results of an image into tiles and strips (makeTiles), chooses their order (chooseOrder), and
 // generates code for each kind of tile (compile). When a strip is computed, appendCalls lists the calls of the code.
 type directConv struct {
-	conv               *convShape
-	shape              directShape
-	elemBytes          int              // bytes of a sum; results of floats have this size, too
-	inElemBytes        int              // bytes of an element of the input and of the weight
-	termBytes          int              // stride of terms in a panel, in bytes; a term is a tap and an input channel
-	codes              [2][]*jit.Func   // code for each spec: codes[0] for whole blocks, codes[1] for a shorter last block
-	specs              []*tile.Spec     // by kind of tile: the description of its code, for a whole block of channels
-	tiles              pieces           // tiles of an image's pixels, or of a row
-	rowTemplate        []directCall     // if strips are rows: the calls of a row, relative to the row
-	strips             int              // number of strips of an image
-	stripRanges        machine.Division // division of tiles or, with bandTiling, bands into strips; unused with rowTiling
-	sums               sumBlocks        // blocks into which the sum of a result is divided
-	images             int              // number of images of the batch; 1 if each strip spans all images
-	bandsOfImages      bool             // whether the order numbers the strips of all images together (see chooseOrder)
-	inImageBytes       int              // stride of the input's images, in bytes
-	inPixelBytes       int              // stride of the input's pixels, in bytes
-	outPixelStride     int              // stride of the pixels of a row of the result, in elements
-	outElemBytes       int              // bytes of an element of the result
-	requantize         tile.Quantized   // requantization of sums, if operands are quantized
-	byteElements       bool             // whether operands are bytes; an element is then a group of four or eight bytes
-	signedElements     bool             // whether bytes of the input are signed
-	wordElements       bool             // whether operands are 16-bit words; an element is then a pair of words
+	conv           *convShape
+	shape          directShape
+	elemBytes      int              // bytes of a sum; results of floats have this size, too
+	inElemBytes    int              // bytes of an element of the input and of the weight
+	termBytes      int              // stride of terms in a panel, in bytes; a term is a tap and an input channel
+	codes          [2][]*jit.Func   // code for each spec: codes[0] for whole blocks, codes[1] for a shorter last block
+	specs          []*tile.Spec     // by kind of tile: the description of its code, for a whole block of channels
+	tiles          pieces           // tiles of an image's pixels, or of a row
+	rowTemplate    []directCall     // if strips are rows: the calls of a row, relative to the row
+	strips         int              // number of strips of an image
+	stripRanges    machine.Division // division of tiles or, with bandTiling, bands into strips; unused with rowTiling
+	sums           sumBlocks        // blocks into which the sum of a result is divided
+	images         int              // number of images of the batch; 1 if each strip spans all images
+	bandsOfImages  bool             // whether the order numbers the strips of all images together (see chooseOrder)
+	inImageBytes   int              // stride of the input's images, in bytes
+	inPixelBytes   int              // stride of the input's pixels, in bytes
+	outPixelStride int              // stride of the pixels of a row of the result, in elements
+	outElemBytes   int              // bytes of an element of the result
+	requantize     tile.Quantized   // requantization of sums, if operands are quantized
+	byteElements   bool             // whether operands are bytes; an element then has four or eight bytes
+	signedElements bool             // whether bytes of the input are signed
+	wordElements   bool             // whether operands are 16-bit words; an element is then a pair of words
+	// order is the order of blocks and strips, and their division into chunks.
 	order              multiply.StripOrder
 	prefetchLines      int  // cache lines that each iteration of the loop over terms prefetches
 	stripPrefetchBytes int  // bytes of the next block's weight that each strip prefetches

@@ -50,8 +50,8 @@ func (t *directConv) largeWeight() bool { return t.blocks()*t.panelBytes() > sma
 // prefetches.
 //
 // The order goes band by band. A band is a sequence of strips, for which all blocks are computed before the next band.
-// If the weight stays in cache, a band is one strip. Otherwise a band has so many strips that their input still stays
-// in cache. If the image has more bytes than the weight, a band is at most half of the image, so that two workers
+// If the weight stays in cache, a band is one strip. Otherwise a band is a sequence of strips whose input stays in
+// cache. If the image has more bytes than the weight, a band is at most half of the image, so that two workers
 // divide the rows between them and not the channels. If the weight exceeds the L2 cache, a band may span several
 // images.
 //

@@ -15,9 +15,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// convShape describes a call of a convolution with known sizes. Unbatched inputs have n = 1. Strides are in elements. A
-// tap is an element of the window. A term is the product of one tap and one input channel; a result is the sum of its
-// terms. A panel is a part of the weight, packed for the machine code: the terms of some output channels.
+// convShape describes a call of a convolution, whose sizes are known. Unbatched inputs have n = 1. Strides are in
+// elements. A tap is an element of the window. A term is the product of one tap and one input channel; a result is the
+// sum of its terms. A panel is a part of the weight, packed for the machine code: the terms of some output channels.
 type convShape struct {
 	window
 	n, inChannels, outChannels int // numbers of images, input channels and output channels

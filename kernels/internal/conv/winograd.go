@@ -94,7 +94,8 @@ func (op convolution) newWinograd(call *graph.Call, m int) *winogradConv {
 		w.blockChannels, w.stripTiles = lanes, oneStrip
 	}
 	w.blocks = kit.DivUp(conv.outChannels, w.blockChannels)
-	if w.tileStride*4%4096 == 0 { // all tiles of a point would be in the same set of the L1 cache
+	const setPeriod = 4096 // addresses at this distance are in the same set of the L1 cache
+	if w.tileStride*4%setPeriod == 0 {
 		w.tileStride += lanes
 	}
 	return w

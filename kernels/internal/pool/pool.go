@@ -76,15 +76,15 @@ func divisorOf[A int64 | float64](fold *foldSpec, area float64) A {
 // batch element.
 type sizedPooling struct {
 	foldSpec
-	meta            tensor.Meta   // layout of the operand
-	results         []tensor.Meta // layouts of the results
-	batch, channels int           // numbers of batch elements and of channels
-	axes            [maxDims]geometry.Axis
-	maxTaps         [maxDims]int        // by dimension: maximum number of taps of a window that are inside the operand
-	taps            int                 // product of maxTaps: maximum number of taps of a window
-	inStrides       [2 + maxDims]int    // strides of the operand
-	outStrides      [2][2 + maxDims]int // strides of values and of indices
-	planeElements   int                 // elements per plane of the operand
+	meta            tensor.Meta            // layout of the operand
+	results         []tensor.Meta          // layouts of the results
+	batch, channels int                    // numbers of batch elements and of channels
+	axes            [maxDims]geometry.Axis // depth, rows and columns
+	maxTaps         [maxDims]int           // by dimension: maximum number of taps of a window that are inside the operand
+	taps            int                    // product of maxTaps: maximum number of taps of a window
+	inStrides       [2 + maxDims]int       // strides of the operand
+	outStrides      [2][2 + maxDims]int    // strides of values and of indices
+	planeElements   int                    // elements per plane of the operand
 }
 
 // newPoolCall describes the pooling of the last len(axes) dimensions of the first operand.

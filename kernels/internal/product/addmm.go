@@ -140,8 +140,9 @@ func skipsProduct(c *graph.Call) bool {
 		0 {
 		return false
 	}
+	const minBatchMACs = 400 // multiplications of an entry from which on PyTorch uses BLAS for a batch
 	lead := a.Rank() - 2
-	return lead == 0 || a.Shape[lead]*a.Shape[lead+1]*b.Shape[lead+1] >= 400
+	return lead == 0 || a.Shape[lead]*a.Shape[lead+1]*b.Shape[lead+1] >= minBatchMACs
 }
 
 // addmmWithSkip is addmmContraction with depth 0 if the product is skipped.

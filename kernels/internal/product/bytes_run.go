@@ -224,7 +224,7 @@ func (t *byteTiles) computeStrip(mem *graph.Mem, worker *byteRun, entry, block, 
 	}
 	args.Ptr[tile.Vec], args.Ptr[tile.Out] = t.panels(mem, matrix), to
 	args.Step[tile.InRow], args.Step[tile.OutRow] = t.rowCopier.step(), step
-	last := block == t.blocks()-1
+	isLastBlock := block == t.blocks()-1
 	args.Step[tile.LastLanes] = (t.n - block*t.width()) % t.lanes
 	args.Row[tile.Bias] = (matrix*t.blocks() + block) * t.width() * sumBytes
 	if t.tileConversion != tile.NotQuantized {
@@ -233,31 +233,31 @@ func (t *byteTiles) computeStrip(mem *graph.Mem, worker *byteRun, entry, block, 
 	// While the tiles of this strip are computed, they prefetch a part of the panel of the next block.
 	args.Ptr[tile.Prefetched] = args.Ptr[tile.Vec]
 	args.Row[tile.Prefetched] = (block+1)%t.blocks()*t.panelBytes() + first*t.panelBytes()/t.m
-	start, maxCallWork := tile.Zero, byteCallMACs // maxCallWork bounds the products of groups in a call
+	initialSum, maxCallWork := tile.Zero, byteCallMACs // maxCallWork bounds the products of groups in a call
 	if t.hasInitialSums {
-		start = tile.FromLanes
+		initialSum = tile.FromLanes
 	}
 	if t.usesUnit {
 		maxCallWork = tile.UnitCallGroups
 	}
-	for g := 0; g < t.groups; g += callGroups {
-		args.N = min(callGroups, t.groups-g)
+	for group := 0; group < t.groups; group += callGroups {
+		args.N = min(callGroups, t.groups-group)
 		mem.Count(rows * args.N)
-		args.Row[tile.Vec] = block*t.panelBytes() + g*t.width()*t.groupBytes
+		args.Row[tile.Vec] = block*t.panelBytes() + group*t.width()*t.groupBytes
 		maxTiles := max(1, maxCallWork/(t.width()*t.height*args.N))
 		for _, stack := range t.stacks(rows) {
 			args.Step[tile.InTile], args.Step[tile.OutTile] = stack.height*t.rowCopier.step(), stack.height*step
 			for i := 0; i < stack.tiles; i += maxTiles {
 				row := stack.row + i*stack.height
 				args.Rows = min(maxTiles, stack.tiles-i)
-				args.Row[tile.In], args.Row[tile.Out] = (first+row)*t.rowCopier.step()+g*t.groupBytes, row*step
+				args.Row[tile.In], args.Row[tile.Out] = (first+row)*t.rowCopier.step()+group*t.groupBytes, row*step
 				t.epilogue.SetOffsets(args, t.resultOffset(entry, first+row, block)*sumBytes, block*t.width()*sumBytes)
-				if err := t.codes[t.code(stack.height, last, start, args.N)].Call(args); err != nil {
+				if err := t.codes[t.code(stack.height, isLastBlock, initialSum, args.N)].Call(args); err != nil {
 					return err
 				}
 			}
 		}
-		start = tile.FromResult // the next calls add to these sums
+		initialSum = tile.FromResult // the next calls add to these sums
 	}
 	return nil
 }

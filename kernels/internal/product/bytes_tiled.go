@@ -229,16 +229,16 @@ func (t *byteTiles) compile() error {
 	if t.groups > callGroups {
 		starts = append(starts, tile.FromResult)
 	}
-	for _, rows := range []int{min(t.m, t.stripRows), t.m - (strips-1)*t.stripRows} {
+	for _, rows := range []int{min(t.m, t.stripRows), t.m - (strips-1)*t.stripRows} { // of the first and the last strip
 		for _, stack := range t.stacks(rows) {
-			for _, last := range []bool{false, true} {
+			for _, isLastBlock := range []bool{false, true} {
 				for _, start := range starts {
-					if stack.tiles == 0 || !last && t.blocks() == 1 {
+					if stack.tiles == 0 || !isLastBlock && t.blocks() == 1 {
 						continue
 					}
 					// Groups of all calls but the last, and groups of the last call.
 					for _, groups := range []int{min(t.groups, callGroups), (t.groups-1)%callGroups + 1} {
-						code := t.code(stack.height, last, start, groups)
+						code := t.code(stack.height, isLastBlock, start, groups)
 						var err error
 						if t.codes[code], err = tile.Compile(t.spec(code), machine.Host()); err != nil {
 							return fmt.Errorf("product of bytes: %w", err)
@@ -252,11 +252,11 @@ func (t *byteTiles) compile() error {
 }
 
 // code identifies the machine code of tiles that multiply the given number of groups.
-func (t *byteTiles) code(height int, last bool, start tile.InitialSum, groups int) byteCode {
+func (t *byteTiles) code(height int, isLastBlock bool, start tile.InitialSum, groups int) byteCode {
 	if !t.usesUnit {
 		groups = 0
 	}
-	return byteCode{height, last, start, groups}
+	return byteCode{height: height, isLastBlock: isLastBlock, start: start, groups: groups}
 }
 
 // spec describes the code of a tile.
@@ -318,10 +318,10 @@ func lowerBytes(call *graph.Call) (*graph.Kernel, error) {
 // listings returns the code of the tiles and of the loops around them.
 func (t *byteTiles) listings() (list []expr.Listing) {
 	for h := t.height; h > 0; h-- {
-		for _, last := range []bool{false, true} {
+		for _, isLastBlock := range []bool{false, true} {
 			for _, start := range []tile.InitialSum{tile.Zero, tile.FromLanes, tile.FromResult} {
-				if code := t.codes[t.code(h, last, start, min(t.groups, callGroups))]; code != nil {
-					name := fmt.Sprintf("tiles of %d rows%s%s", h, map[bool]string{true: ", last columns"}[last],
+				if code := t.codes[t.code(h, isLastBlock, start, min(t.groups, callGroups))]; code != nil {
+					name := fmt.Sprintf("tiles of %d rows%s%s", h, map[bool]string{true: ", last columns"}[isLastBlock],
 						map[bool]string{true: ", later terms"}[start == tile.FromResult])
 					list = append(list, expr.Listing{Name: name, Assembly: code.Listing})
 				}

@@ -71,6 +71,8 @@ func resampleOrder(out tensor.Meta) []int {
 func resampleKernel[T float32 | float64](resample *resampling, call *graph.Call) (*graph.Kernel, error) {
 	dtype, order := tensor.DTypeOf[T](), resampleOrder(call.Out[0])
 	kernel := &graph.Kernel{}
+	// transposed returns a view of a value with its dimensions in `order`, scratch a new dense array, and move adds a
+	// phase that copies and converts.
 	transposed := func(value kit.Buffer) (kit.Buffer, error) {
 		m, err := value.Meta.Permute(order)
 		value.Meta = m
