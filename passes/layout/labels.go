@@ -134,32 +134,11 @@ func (m *Model) pricedLabel(n *graph.Node, call *graph.Call, impl *graph.Impl, w
 		if a.Kind != graph.TensorArg {
 			continue
 		}
-		variable := m.variables.At(a.Value)
-		isReadByInference := n.Op.RunDynamic != nil && a.Value.Const != nil
-		costs := m.readCosts(impl, read, k, variable, isReadByInference)
-		pin := variable.pin // the pinned form in the place where the implementation reads; -1 if there is none
-		if pin >= 0 && impl.OnDevice() {
-			pin = variable.inPlace(pin, impl.Source)
+		required := -1
+		if requiredForms != nil {
+			required = requiredForms[k]
 		}
-		if pin >= 0 && !isReadByInference &&
-			(requiredForms == nil || requiredForms[k] < 0 || requiredForms[k] == variable.pin) {
-			requirePinned(costs, pin)
-		}
-		m.priceOwnSlots(n, k, resultForms, variable, &priced, costs)
-		best := -1 // the form that is cheapest to read
-		for i := range costs {
-			// A form inside the result of a concatenation replaces the required form with its own buffer.
-			if requiredForms != nil && requiredForms[k] >= 0 && requiredForms[k] != i &&
-				requiredForms[k] != variable.forms[i].ownBufferForm {
-				costs[i] = wcsp.Forbidden
-			}
-			if costs[i] < wcsp.Forbidden && (best < 0 || costs[i] < costs[best]) {
-				best = i
-			}
-		}
-		if variable.pin >= 0 && !isReadByInference && best >= 0 && (pin < 0 || costs[pin] >= wcsp.Forbidden) {
-			priced.pinMisses = append(priced.pinMisses, k)
-		}
+		costs, best := m.permittedReads(n, &priced, read, k, required)
 		switch {
 		case best < 0:
 			return priced, false
@@ -170,65 +149,6 @@ func (m *Model) pricedLabel(n *graph.Node, call *graph.Call, impl *graph.Impl, w
 		}
 	}
 	return priced, true
-}
-
-// reader returns the work of reading operand i in a layout, and false if the operand cannot be read: see
-// [graph.Impl.Reader]. It is nil for an op without implementations.
-type reader func(i int, meta tensor.Meta) (graph.Work, bool)
-
-// requirePinned forbids all forms except the pinned form. It does nothing if the pinned form cannot be read.
-func requirePinned(costs []int64, pin int) {
-	if costs[pin] >= wcsp.Forbidden {
-		return
-	}
-	for i := range costs {
-		if i != pin {
-			costs[i] = wcsp.Forbidden
-		}
-	}
-}
-
-// preferPinned removes alternatives that disregard pins without need. pinMisses returns the pinned operands that an
-// alternative reads in other forms. An alternative is removed if its misses are a proper superset of another
-// alternative's misses.
-func preferPinned[T any](alternatives []T, pinMisses func(*T) []int) []T {
-	if !slices.ContainsFunc(alternatives, func(a T) bool { return len(pinMisses(&a)) > 0 }) {
-		return alternatives
-	}
-	var out []T
-	for i := range alternatives {
-		misses := pinMisses(&alternatives[i])
-		better := slices.ContainsFunc(alternatives, func(a T) bool {
-			otherMisses := pinMisses(&a)
-			return len(otherMisses) < len(misses) &&
-				!slices.ContainsFunc(otherMisses, func(k int) bool { return !slices.Contains(misses, k) })
-		})
-		if !better {
-			out = append(out, alternatives[i])
-		}
-	}
-	return out
-}
-
-// readCosts returns, by form, the price of reading operand k. A value without elements can be read in any form. If
-// inference reads the data of the operand, which is then a constant, only the form as written is permitted.
-func (m *Model) readCosts(impl *graph.Impl, read reader, k int, variable *variable, isReadByInference bool) []int64 {
-	costs := make([]int64, len(variable.forms))
-	for i := range variable.forms {
-		costs[i] = wcsp.Forbidden
-		if !readsPlace(impl, &variable.forms[i]) {
-			continue
-		}
-		if read == nil {
-			costs[i] = 0
-		} else if work, ok := read(k, variable.forms[i].meta); ok || variable.value.Meta.Numel() == 0 {
-			costs[i] = m.Problem.price(impl, work)
-		}
-		if isReadByInference && i > 0 {
-			costs[i] = wcsp.Forbidden
-		}
-	}
-	return costs
 }
 
 // inferredLabels returns the labels of a walk whose result layouts are inferred. These layouts may depend on the
