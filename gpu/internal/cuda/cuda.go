@@ -265,7 +265,8 @@ func (d *dev) launch(step device.Step) error {
 		arguments[i] = &step.Addresses[i]
 	}
 	x, y := device.Grid(step.Groups)
-	// The grid is x*y*1 groups, and a group threads*1*1 threads, without shared memory at launch and extra options.
+	// The grid has x*y*1 groups, and a group threads*1*1 threads. There are 0 bytes of dynamic shared memory and no
+	// extra options.
 	return call(d.api.LaunchKernel, compiled.function, uintptr(x), uintptr(y), 1, uintptr(compiled.threads), 1, 1, 0,
 		d.stream, uintptr(ptr(&arguments[0])), 0)
 }

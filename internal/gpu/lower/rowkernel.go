@@ -20,7 +20,7 @@ type rowKernel struct {
 	laneStride int                // difference between the thread indices of two adjacent lanes
 	lane       ir.Value           // index of the thread among the lanes of its unit
 	thread     ir.Value           // index of the thread in the group
-	isValid    ir.Value           // whether the unit exists: the last group may have too many
+	isValid    ir.Value           // whether the unit exists: the last group may have lanes for too many units
 	row        ir.Value           // index of the row
 	piece      ir.Value           // index of the piece in the row; ir.None if the unit is a row
 	base       []ir.Value         // by output and operand: the address of the first element of the row

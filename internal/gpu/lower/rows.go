@@ -23,8 +23,9 @@ const (
 const maxShared = 16 << 10
 
 // Rows returns the program of an expression with folds (see rowprog.New). A fold combines the elements of a row into a
-// number, for example by a sum. The row of an index in the other dimensions has the elements along the dimensions of
-// mask. outs and ins are the layouts of the outputs and operands; the buffers are outputs, then operands.
+// number, for example by a sum. A row consists of the elements along the dimensions that mask marks; there is one row
+// for each index in the other dimensions. outs and ins are the layouts of the outputs and operands; the buffers are
+// outputs, then operands.
 //
 // A row is computed in the passes of expr.RowProgram: a pass reads all elements of the row, folds values, and then
 // computes numbers of the row from the results, for later passes. One group computes one row or, if rows are short,
