@@ -3,6 +3,8 @@ package alloc
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 )
 
 // Verify makes [Run] check each result with [Check] and panic if the check fails. Tests set it.
@@ -17,9 +19,9 @@ var Verify bool
 //   - permanent registers and slots have their values after the list. They also have them before the
 //     list, unless the list computes them (OncePerRow): it then finds only constants.
 func Check(values []Value, registerFile *File, list []Inst, policy Policy, r *Result) error {
-	c := checker{values: values, registerFile: registerFile, policy: policy, canonical: make([]Virt, len(values)),
-		loads:       map[loadKey]Virt{},
-		initialAccs: map[accKey]Virt{}, changedAccs: map[accKey]Virt{}, slots: make([]Virt, r.Slots)}
+	c := newChecker(len(values), r.Slots)
+	defer checkers.Put(c)
+	c.values, c.registerFile, c.policy = values, registerFile, policy
 	c.setInitialState()
 	next := 0 // index in the list of the next instruction
 	for k := range r.Out {
@@ -58,6 +60,25 @@ type checker struct {
 	slots       []Virt               // by slot: the canonical value in the slot, or 0
 	changedAccs map[accKey]Virt      // by accumulator: the value in its register, if it differs from the initial value
 	stores      []Mem                // destinations of the stores so far
+}
+
+// checkers pools checkers to reuse their memory.
+var checkers = sync.Pool{New: func() any {
+	return &checker{loads: map[loadKey]Virt{}, initialAccs: map[accKey]Virt{}, changedAccs: map[accKey]Virt{}}
+}}
+
+// newChecker returns an empty checker for the given numbers of values and slots.
+func newChecker(values, slots int) *checker {
+	c := checkers.Get().(*checker)
+	clear(c.loads)
+	clear(c.initialAccs)
+	clear(c.changedAccs)
+	canonical, slotValues := slices.Grow(c.canonical[:0], values)[:values], slices.Grow(c.slots[:0], slots)[:slots]
+	clear(canonical)
+	clear(slotValues)
+	*c = checker{canonical: canonical, loads: c.loads, initialAccs: c.initialAccs, changedAccs: c.changedAccs,
+		slots: slotValues, stores: c.stores[:0]}
+	return c
 }
 
 // loadKey identifies the contents of a loaded register.
