@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -143,11 +144,14 @@ func (p *Profile) JSON() ([]byte, error) {
 // Digest returns the sha256 of the profile's canonical JSON (RFC 8785) in hexadecimal, which identifies the
 // prices of a plan. It is empty for a profile with numbers that JSON cannot represent.
 func (p *Profile) Digest() string {
-	if p == nil {
-		p = SharedDefaultProfile()
+	if p == nil || p == SharedDefaultProfile() {
+		return shippedDigest()
 	}
 	return DigestOfJSON(p)
 }
+
+// shippedDigest returns the digest of the shipped profile for the instruction set in use.
+var shippedDigest = sync.OnceValue(func() string { return DigestOfJSON(SharedDefaultProfile()) })
 
 // DigestOfJSON returns the sha256 of a value's canonical JSON (RFC 8785) in hexadecimal, or "" if JSON cannot represent
 // the value.
@@ -165,7 +169,7 @@ func DigestOfJSON(v any) string {
 }
 
 // Shipped reports whether the profile equals the shipped profile for the instruction set in use. A nil profile does.
-func (p *Profile) Shipped() bool { return p == nil || p.Digest() == SharedDefaultProfile().Digest() }
+func (p *Profile) Shipped() bool { return p == nil || p.Digest() == shippedDigest() }
 
 // ReadProfile reads a profile from a file, and completes it.
 func ReadProfile(path string) (*Profile, error) {

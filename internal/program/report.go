@@ -8,6 +8,7 @@ import (
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
@@ -63,7 +64,7 @@ func (p *Program) Report() *report.Plan {
 // profileOf describes a profile. A nil profile is the default profile.
 func profileOf(profile *layout.Profile) report.Profile {
 	if profile == nil {
-		profile = layout.DefaultProfile()
+		profile = machine.SharedDefaultProfile()
 	}
 	return report.Profile{Digest: profile.Digest(), CPU: profile.CPU, Instructions: profile.Instructions,
 		Measured:  profile.Measured,
