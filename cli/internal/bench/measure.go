@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"runtime/debug"
+	"runtime/metrics"
 	"time"
 
 	"github.com/graphrun/graphrun"
@@ -73,6 +74,17 @@ func (r *runner) runOnce(ctx context.Context, way callMethod, measured bool) err
 	return nil
 }
 
+// minGarbage is the number of allocated bytes from which garbage is collected before the runs of another way. After a
+// collection, Go's runtime starts the next one when at least 4 MiB more are in use.
+const minGarbage = 1 << 20
+
+// allocated returns the bytes that the process has allocated on the heap.
+func allocated() uint64 {
+	samples := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(samples)
+	return samples[0].Value.Uint64()
+}
+
 // runTraced makes an unmeasured run with a tracer. If ctx ends, it returns nil.
 func (r *runner) runTraced(ctx context.Context, way callMethod, tracer exec.Tracer) error {
 	r.observer.Tracer = tracer
@@ -131,13 +143,14 @@ func (r *runner) measure(ctx context.Context, stop stopCondition, report func(do
 			return err
 		}
 	}
-	start, done := time.Now(), 0
+	start, done, collected := time.Now(), 0, uint64(0)
 	for {
 		for way := range numMethods {
-			if way > methodRun {
+			if way > methodRun && allocated()-collected > minGarbage {
 				// Free the results of Run now. Otherwise Go's runtime frees them during the runs of another way, and a
 				// garbage collection limits short runs to one worker for 20 ms.
 				debug.FreeOSMemory()
+				collected = allocated()
 			}
 			if err := r.runWarmup(ctx, way); err != nil {
 				return err
