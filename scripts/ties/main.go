@@ -1,0 +1,147 @@
+// Command ties counts the copies of the cheapest plan of each network, with and without the rule for plans of equal
+// cost: fewest copies, then least memory for copies. It prints a table of the networks that differ.
+//
+//	go run ./scripts/ties MODEL.onnx MODEL.json ...
+//
+// Copies are those that the rule counts, which nodes of the graph do not make; KiB is the memory of all copies.
+// Symbolic sizes have the hints of the file, else 2. Networks whose sizes depend on data are not planned.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graphfile"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/onnx"
+	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/passes/layout/wcsp"
+)
+
+// stopped ends planning when the plans are compared.
+var stopped = errors.New("the plans are compared")
+
+// plan is what the rule decides.
+type plan struct {
+	ps     int64 // the cost in picoseconds
+	copies int   // inserted copies
+	bytes  int   // the memory of all copies
+}
+
+// comparer is a strategy that solves the problem twice.
+type comparer struct{ without, with plan }
+
+// Name implements [layout.Strategy].
+func (*comparer) Name() string { return "ties" }
+
+// Choose implements [layout.Strategy]. It always returns an error.
+func (c *comparer) Choose(p *layout.Problem) (*layout.Assignment, error) {
+	with, err := layout.NewModel(p)
+	if err != nil {
+		return nil, err
+	}
+	without, err := with.WithWeights(layout.Weights{Time: 1})
+	if err != nil {
+		return nil, err
+	}
+	if c.without, err = solve(without); err != nil {
+		return nil, err
+	}
+	if c.with, err = solve(with); err != nil {
+		return nil, err
+	}
+	return nil, stopped
+}
+
+// solve returns the plan of least weighted cost.
+func solve(m *layout.Model) (plan, error) {
+	s, err := wcsp.Exact.Solve(m.Weighted, wcsp.Options{TimeLimit: 10 * time.Second})
+	if err != nil {
+		return plan{}, err
+	}
+	if !s.Optimal() {
+		return plan{}, errors.New("the solver reached its time limit")
+	}
+	o, err := m.Outcome(s.Labels)
+	if err != nil {
+		return plan{}, err
+	}
+	p := plan{ps: o.PS, copies: o.Inserted}
+	for _, c := range o.Copies {
+		p.bytes += c.Bytes
+	}
+	return p, nil
+}
+
+func main() {
+	if len(os.Args) < 2 {
+		fmt.Fprintln(os.Stderr, "usage: go run ./scripts/ties MODEL...")
+		os.Exit(2)
+	}
+	var without, with plan
+	planned, fewer := 0, 0
+	fmt.Println("| network | copies without the rule | copies with it | KiB without it | KiB with it |\n" +
+		"| --- | ---: | ---: | ---: | ---: |")
+	row := func(name string, without, with plan) {
+		fmt.Printf("| %s | %d | %d | %.1f | %.1f |\n", name, without.copies, with.copies, float64(without.bytes)/1024,
+			float64(with.bytes)/1024)
+	}
+	for _, file := range os.Args[1:] {
+		c, err := compare(file)
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "%s: %v\n", file, err)
+			continue
+		}
+		if c.with.ps != c.without.ps {
+			fmt.Fprintf(os.Stderr, "%s: the costs differ: %d and %d ps\n", file, c.without.ps, c.with.ps)
+			os.Exit(1)
+		}
+		planned++
+		without.copies, with.copies = without.copies+c.without.copies, with.copies+c.with.copies
+		without.bytes, with.bytes = without.bytes+c.without.bytes, with.bytes+c.with.bytes
+		if c.with != c.without {
+			fewer++
+			row(nameOf(file), c.without, c.with)
+		}
+	}
+	row(fmt.Sprintf("%d networks, of which %d differ", planned, fewer), without, with)
+}
+
+// compare plans a file.
+func compare(file string) (*comparer, error) {
+	g, err := load(file)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.Bind(nil); err != nil {
+		return nil, err
+	}
+	c := &comparer{}
+	if _, err := passes.Run(g, passes.Options{Strategy: c}); !errors.Is(err, stopped) {
+		return nil, errors.Join(err, errors.New("no layouts are chosen for the whole graph"))
+	}
+	return c, nil
+}
+
+// load reads a graph file or an ONNX model.
+func load(file string) (*graph.Graph, error) {
+	if filepath.Ext(file) == ".onnx" {
+		return onnx.Load(file, onnx.Options{})
+	}
+	return graphfile.Load(file, kernels.Lookup)
+}
+
+// nameOf returns the name of a network: its folder if the file is model.onnx.
+func nameOf(file string) string {
+	name := filepath.Base(file)
+	if name == "model.onnx" {
+		name = filepath.Base(filepath.Dir(file))
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(name, ".onnx"), ".json")
+}
