@@ -14,8 +14,9 @@ import (
 // This file learns these numbers from examined plans: the number of a node is at most the other memory of every plan in
 // which the node has the label.
 
-// classLevel is a number of bytes of constants for the nodes of a class. Nodes of a class have equal results, bytes and
-// costs, so that they probably have kernels with equal scratch memory.
+// classLevel is a class of nodes and a number of bytes of constants that a node of the class can read. Nodes of a class
+// have results of equal size, and labels with equal bytes and costs, so that they probably have kernels with equal
+// scratch memory.
 type classLevel struct {
 	class, bytes int64
 }
@@ -29,13 +30,13 @@ func (s *memorySearch) findClasses() {
 			continue
 		}
 		computed := s.model.computedNodes[i]
-		results := int64(0)
+		resultBytes := int64(0)
 		for _, v := range computed.node.Out {
-			results += int64(v.Meta.Bytes())
+			resultBytes += int64(v.Meta.Bytes())
 		}
-		key := []int64{results}
-		for label, b := range bytes {
-			key = append(key, b, computed.labels[label].leastCost())
+		key := []int64{resultBytes}
+		for label, labelBytes := range bytes {
+			key = append(key, labelBytes, computed.labels[label].leastCost())
 		}
 		text := fmt.Sprint(key)
 		if _, ok := known[text]; !ok {
@@ -45,7 +46,8 @@ func (s *memorySearch) findClasses() {
 	}
 }
 
-// learn records the other memory of a plan that needs the given bytes for each of its levels.
+// learn records, for the class and the bytes of each node of a plan, the other memory of the plan. need is the bytes of
+// a run of the plan.
 func (s *memorySearch) learn(p *pricedPlan, need int64) {
 	for i, bytes := range s.limitsOf(p) {
 		if s.bytes[i] != nil {
@@ -57,7 +59,8 @@ func (s *memorySearch) learn(p *pricedPlan, need int64) {
 	}
 }
 
-// otherOf returns the other memory that a limit requires. If it is unknown, it is that of the smallest plan.
+// otherOf returns the other memory that a limit requires, in bytes. If no plan with the limit was examined, it returns
+// the other memory of the plan with the smallest constants.
 func (s *memorySearch) otherOf(l nodeLimit) int64 {
 	if other, known := s.other[classLevel{s.classes[l.node], l.bytes}]; known {
 		return other
@@ -68,7 +71,7 @@ func (s *memorySearch) otherOf(l nodeLimit) int64 {
 // measureOther examines a plan for each level in the list that no examined plan has. The plans differ from the plan
 // with the smallest constants in one node.
 func (s *memorySearch) measureOther(list []nodeLimit) error {
-	end := len(s.needByLabels) + maxMeasured
+	end := len(s.needByLabels) + maxMeasured // number of examined plans at which measureOther ends
 	for _, l := range list {
 		if _, known := s.other[classLevel{s.classes[l.node], l.bytes}]; known {
 			continue
@@ -124,11 +127,11 @@ func (s *memorySearch) combine(p *pricedPlan, list []nodeLimit) (*pricedPlan, er
 			return nil, err
 		}
 		switch less := c.bytes() - 1; {
-		case next != nil && best == p:
+		case next != nil && best == p: // the first plan that fits
 			best, candidates = next, skipped
 		case next != nil:
 			best = next
-		case best == p:
+		case best == p: // no plan fits yet: reduce the bytes to those of a plan that would fit
 			candidates = s.addCombination(candidates, p, list, c.other, min(bytes, less))
 			skipped = s.addCombination(skipped, p, list, c.other, less)
 		default:
@@ -154,7 +157,8 @@ func removeCheapest(list *[]*combination) *combination {
 func (s *memorySearch) addCombination(to []*combination, p *pricedPlan, list []nodeLimit, other,
 	bytes int64) []*combination {
 	c := s.combination(p, list, other, bytes)
-	if c == nil || slices.ContainsFunc(to, func(d *combination) bool { return slices.Equal(c.limits, d.limits) }) {
+	isListed := func(other *combination) bool { return slices.Equal(c.limits, other.limits) }
+	if c == nil || slices.ContainsFunc(to, isListed) {
 		return to
 	}
 	return append(to, c)
@@ -164,10 +168,10 @@ func (s *memorySearch) addCombination(to []*combination, p *pricedPlan, list []n
 // at most the given other memory. It returns nil if there are none.
 func (s *memorySearch) combination(p *pricedPlan, list []nodeLimit, other, bytes int64) *combination {
 	allowed := slices.DeleteFunc(slices.Clone(list), func(l nodeLimit) bool { return s.otherOf(l) > other })
-	nodes := func(list []nodeLimit) int {
+	countNodes := func(list []nodeLimit) int {
 		return len(slices.CompactFunc(slices.Clone(list), func(a, b nodeLimit) bool { return a.node == b.node }))
 	}
-	if nodes(allowed) < nodes(list) {
+	if countNodes(allowed) < countNodes(list) { // a node has no allowed limit
 		return nil
 	}
 	c := &combination{limits: s.limitsOf(p), ps: p.PS, other: other}
@@ -221,19 +225,19 @@ func (s *memorySearch) rearranged(limits []int64, sign int) []int64 {
 	if sign == 0 {
 		return result
 	}
-	nodes := map[int64][]int{}
+	nodesOf := map[int64][]int{} // by class: indices of its nodes
 	for i, bytes := range s.bytes {
 		if bytes != nil {
-			nodes[s.classes[i]] = append(nodes[s.classes[i]], i)
+			nodesOf[s.classes[i]] = append(nodesOf[s.classes[i]], i)
 		}
 	}
-	for _, class := range nodes {
+	for _, nodes := range nodesOf {
 		var values []int64
-		for _, i := range class {
+		for _, i := range nodes {
 			values = append(values, limits[i])
 		}
 		sorted.Func(values, func(a, b int64) int { return sign * cmp.Compare(a, b) })
-		for k, i := range class {
+		for k, i := range nodes {
 			result[i] = values[k]
 		}
 	}

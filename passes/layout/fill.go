@@ -18,7 +18,7 @@ const (
 	maxExamined = 48 // maximum number of plans that are examined in addition
 )
 
-// nodeLimit is a limit on the bytes of the constants of a node.
+// nodeLimit is a limit on the bytes of the constants of a node: a variant of the limit in the current plan.
 type nodeLimit struct {
 	node  int
 	bytes int64
@@ -33,19 +33,19 @@ type nodeLimit struct {
 func (s *memorySearch) fill(p *pricedPlan) error {
 	defer func(limit time.Duration) { s.options.TimeLimit = limit }(s.options.TimeLimit)
 	s.options.TimeLimit = 0 // no search, because many problems are solved
-	var list []nodeLimit
+	var variants []nodeLimit
 	for round := range maxRounds {
 		var err error
-		if list, err = s.nodeLimits(p); err != nil {
+		if variants, err = s.nodeLimits(p); err != nil {
 			return err
 		}
 		if round == 0 {
-			if err := s.measureOther(list); err != nil {
+			if err := s.measureOther(variants); err != nil {
 				return err
 			}
 			s.maxExamined = len(s.needByLabels) + maxExamined
 		}
-		better, err := s.combine(p, list)
+		better, err := s.combine(p, variants)
 		if err != nil {
 			return err
 		} else if better == p {
@@ -53,26 +53,28 @@ func (s *memorySearch) fill(p *pricedPlan) error {
 		}
 		p = better
 	}
-	if p.unused < 0 {
+	if p.unused < 0 { // the plan does not fit
 		return nil
 	}
-	return s.raiseLimits(p, list)
+	return s.raiseLimits(p, variants)
 }
 
-// raiseLimits raises limits one at a time, the greatest saving per byte first.
-func (s *memorySearch) raiseLimits(p *pricedPlan, list []nodeLimit) error {
-	first := s.limitsOf(p)
-	saving := func(l nodeLimit) float64 { return float64(p.PS-l.ps) / float64(l.bytes-first[l.node]) }
-	list = slices.DeleteFunc(slices.Clone(list), func(l nodeLimit) bool {
-		return l.bytes <= first[l.node] || l.ps >= p.PS
+// raiseLimits raises the limits of a plan that fits one at a time, the greatest saving per byte first.
+func (s *memorySearch) raiseLimits(p *pricedPlan, variants []nodeLimit) error {
+	before := s.limitsOf(p)
+	savingPerByte := func(variant nodeLimit) float64 {
+		return float64(p.PS-variant.ps) / float64(variant.bytes-before[variant.node])
+	}
+	variants = slices.DeleteFunc(slices.Clone(variants), func(variant nodeLimit) bool {
+		return variant.bytes <= before[variant.node] || variant.ps >= p.PS
 	})
-	sorted.Func(list, func(a, b nodeLimit) int { return cmp.Compare(saving(b), saving(a)) })
-	for _, l := range list {
+	sorted.Func(variants, func(a, b nodeLimit) int { return cmp.Compare(savingPerByte(b), savingPerByte(a)) })
+	for _, variant := range variants {
 		limits := s.limitsOf(p)
-		if more := l.bytes - limits[l.node]; more <= 0 || more > p.unused || s.exhausted() {
+		if more := variant.bytes - limits[variant.node]; more <= 0 || more > p.unused || s.exhausted() {
 			continue
 		}
-		limits[l.node] = l.bytes
+		limits[variant.node] = variant.bytes
 		next, err := s.tryLimits(limits, s.leastPS)
 		if err != nil {
 			return err
@@ -120,10 +122,10 @@ func (s *memorySearch) nodeLimits(p *pricedPlan) (list []nodeLimit, err error) {
 		})
 		least := int64(math.MaxInt64)
 		for _, variant := range levels {
-			useful := variant.ps < least || variant.bytes == limits[i]
-			repeated := len(list) > 0 && list[len(list)-1].node == i && list[len(list)-1].bytes == variant.bytes
+			isUseful := variant.ps < least || variant.bytes == limits[i]
+			isDuplicate := len(list) > 0 && list[len(list)-1].node == i && list[len(list)-1].bytes == variant.bytes
 			least = min(least, variant.ps)
-			if !useful || repeated {
+			if !isUseful || isDuplicate {
 				continue
 			}
 			variant.ps = p.PS

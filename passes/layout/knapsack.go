@@ -13,8 +13,8 @@ const maxUnits = 1 << 14
 // those of limits by at most the available bytes. It returns nil if no combination fits. It solves a multiple-choice
 // knapsack problem by dynamic programming over units of memory. Bytes are rounded up to units.
 func bestCombination(variants []nodeLimit, limits []int64, available int64) (best []nodeLimit) {
-	unit := int64(0)
-	least := slices.Clone(limits)
+	unit := int64(0)              // bytes of a unit
+	least := slices.Clone(limits) // by node: the fewest bytes of its variants, which take 0 units
 	for _, variant := range variants {
 		least[variant.node] = min(least[variant.node], variant.bytes)
 	}
@@ -29,8 +29,10 @@ func bestCombination(variants []nodeLimit, limits []int64, available int64) (bes
 	if units < 0 {
 		return nil
 	}
-	costs := make([]int64, units+1) // indexed by units: the least cost of the nodes so far
-	var chosen [][]int32            // indexed by node and units: the index of the limit
+	unitsOf := func(variant nodeLimit) int { return int((variant.bytes - least[variant.node] + unit - 1) / unit) }
+	costs := make([]int64, units+1) // by units: the least cost of the nodes so far
+	var chosen [][]int32            // by node and units: the index in variants
+	// The variants of a node are adjacent, from first to next-1.
 	for first, next := 0, 0; first < len(variants); first = next {
 		sums, choice := make([]int64, units+1), make([]int32, units+1)
 		for u := range sums {
@@ -38,7 +40,7 @@ func bestCombination(variants []nodeLimit, limits []int64, available int64) (bes
 		}
 		for next = first; next < len(variants) && variants[next].node == variants[first].node; next++ {
 			variant := variants[next]
-			need := int((variant.bytes - least[variant.node] + unit - 1) / unit)
+			need := unitsOf(variant)
 			for u := need; u <= units; u++ {
 				if sum := costs[u-need] + variant.ps; sum < sums[u] && costs[u-need] < wcsp.Forbidden {
 					sums[u], choice[u] = sum, int32(next)
@@ -53,7 +55,7 @@ func bestCombination(variants []nodeLimit, limits []int64, available int64) (bes
 	for u, n := units, len(chosen)-1; n >= 0; n-- {
 		variant := variants[chosen[n][u]]
 		best = append(best, variant)
-		u -= int((variant.bytes - least[variant.node] + unit - 1) / unit)
+		u -= unitsOf(variant)
 	}
 	return best
 }

@@ -17,7 +17,8 @@ func (m *Model) LiveBytes() int64 {
 		return 0
 	}
 	live := &liveValues{model: m, owners: graph.NewByValue[int64](m.Problem.Graph),
-		joined: graph.NewByValue[bool](m.Problem.Graph), variesWithInputs: graph.NewByValue[bool](m.Problem.Graph)}
+		inConcatenation:  graph.NewByValue[bool](m.Problem.Graph),
+		variesWithInputs: graph.NewByValue[bool](m.Problem.Graph)}
 	live.findOwners()
 	nodes := m.Problem.Graph.Nodes
 	changes := make([]int64, len(nodes)+1) // by node: the change of the bytes that are live before it
@@ -31,19 +32,19 @@ func (m *Model) LiveBytes() int64 {
 			}
 		}
 	}
-	most, before := int64(0), int64(0)
+	most, liveBytes := int64(0), int64(0) // liveBytes: of the values that are live before node i
 	for i, n := range nodes {
-		before += changes[i]
-		most = max(most, before+live.newBytes(n))
+		liveBytes += changes[i]
+		most = max(most, liveBytes+live.newBytes(n))
 	}
-	return max(most, before+changes[len(nodes)])
+	return max(most, liveBytes+changes[len(nodes)])
 }
 
 // liveValues finds the values whose memory counts.
 type liveValues struct {
 	model            *Model
 	owners           graph.ByValue[int64] // the bytes of each value that has its own memory in every plan; else 0
-	joined           graph.ByValue[bool]  // whether a value may be within the result of a concatenation
+	inConcatenation  graph.ByValue[bool]  // whether a value may be within the result of a concatenation
 	variesWithInputs graph.ByValue[bool]  // whether a value depends on an input; others may become constants
 }
 
@@ -77,7 +78,7 @@ func (live *liveValues) findOwners() {
 func (live *liveValues) disown(v *graph.Value) {
 	for ; v != nil; v = live.viewed(v) {
 		live.owners.Set(v, 0)
-		live.joined.Set(v, true)
+		live.inConcatenation.Set(v, true)
 	}
 }
 
@@ -92,7 +93,7 @@ func (live *liveValues) viewed(v *graph.Value) *graph.Value {
 	return nil
 }
 
-// bytes returns the size of the smallest form of a value.
+// bytes returns the size of the smallest form (layout) of a value, in bytes.
 func (live *liveValues) bytes(v *graph.Value) int64 {
 	variable, least := live.model.variables.At(v), int64(math.MaxInt64)
 	if variable == nil {
@@ -119,8 +120,8 @@ func (live *liveValues) lastReader(v *graph.Value) int {
 	return last
 }
 
-// newBytes returns the bytes of the results of a node that cannot have the memory of an operand, because they are
-// larger than the memory of each operand.
+// newBytes returns the total bytes of those results of a node that cannot have the memory of an operand, because each
+// is larger than every operand. It returns 0 if an operand may be within the result of a concatenation.
 func (live *liveValues) newBytes(n *graph.Node) (sum int64) {
 	largest := int64(0)
 	for _, a := range n.In {
@@ -128,7 +129,7 @@ func (live *liveValues) newBytes(n *graph.Node) (sum int64) {
 			continue
 		}
 		for v := a.Value; v != nil; v = live.viewed(v) {
-			if live.joined.At(v) {
+			if live.inConcatenation.At(v) {
 				return 0
 			}
 			for _, f := range live.model.variables.At(v).forms {

@@ -90,14 +90,14 @@ type memorySearch struct {
 	options        wcsp.Options
 	limit          int64
 	need           func(*Outcome) (int64, error)
-	needByLabels   map[string]int64 // by labels: results of need
-	bytes          [][]int64        // see constantBytesByLabel; nil for nodes with a single label
-	classes        []int64          // by node: see findClasses
-	other          map[classLevel]int64
-	smallest       *pricedPlan // the plan with the smallest constants
-	maxExamined    int         // the number of examined plans at which the search ends
-	availableBytes float64     // the limit without inputs and constants that do not depend on labels
-	leastPS        int64       // the cost of the cheapest plan within the limit
+	needByLabels   map[string]int64     // by labels: results of need
+	bytes          [][]int64            // see constantBytesByLabel; nil for nodes with a single label
+	classes        []int64              // by node: see findClasses
+	other          map[classLevel]int64 // least other memory of the examined plans that have the level: see learn
+	smallest       *pricedPlan          // the plan with the smallest constants
+	maxExamined    int                  // the number of examined plans at which the search ends
+	availableBytes float64              // the limit without inputs and constants that do not depend on labels
+	leastPS        int64                // the cost of the cheapest plan within the limit
 	result         *Within
 }
 
@@ -165,7 +165,7 @@ func (s *memorySearch) topPrice() float64 {
 	return min(s.model.planBounds.ps+1, float64(wcsp.Forbidden)/8/float64(maxBytes))
 }
 
-// solve returns the cheapest plan for a price.
+// solve returns the cheapest plan if each byte of constants has the given price, in picoseconds.
 func (s *memorySearch) solve(price float64) (*pricedPlan, error) {
 	list, err := s.cheapest(1, price)
 	if err != nil {
@@ -221,33 +221,33 @@ func (s *memorySearch) cheapest(k int, price float64) ([]*pricedPlan, error) {
 	p := s.withCosts(func(_ int, bytes int64) int64 {
 		return int64(price * float64(bytes)) // rounded down, so that the lower bound stays valid
 	})
-	c := &comparer{model: s.model, outcomes: map[string]*Outcome{}}
-	list, _, err := wcsp.KBest(p, k, s.options, c.samePlan)
-	if err = cmp.Or(err, c.err); err != nil {
+	comparer := &comparer{model: s.model, outcomes: map[string]*Outcome{}}
+	list, _, err := wcsp.KBest(p, k, s.options, comparer.samePlan)
+	if err = cmp.Or(err, comparer.err); err != nil {
 		return nil, err
 	}
 	var plans []*pricedPlan
 	for _, found := range list {
-		plans = append(plans, &pricedPlan{Outcome: c.outcome(found.Labels), bytes: s.bytesOf(found.Labels),
+		plans = append(plans, &pricedPlan{Outcome: comparer.outcome(found.Labels), bytes: s.bytesOf(found.Labels),
 			pricedCost: found.Cost})
 	}
 	if price < s.topPrice() { // at the top price, rounding may exceed the bound
 		s.raiseBound(list[0].Bound, price)
 	}
-	return plans, c.err
+	return plans, comparer.err
 }
 
 // withCosts returns the problem with an additional cost for the bytes of constants that each node reads.
 func (s *memorySearch) withCosts(cost func(node int, bytes int64) int64) *wcsp.Problem {
 	p := *s.problem
 	p.Factors = slices.Clone(p.Factors)
-	for i, list := range s.bytes {
-		if list == nil {
+	for i, bytesByLabel := range s.bytes {
+		if bytesByLabel == nil {
 			continue
 		}
-		costs := make(wcsp.Costs, len(list))
-		for l, bytes := range list {
-			costs[l] = cost(i, bytes)
+		costs := make(wcsp.Costs, len(bytesByLabel))
+		for label, bytes := range bytesByLabel {
+			costs[label] = cost(i, bytes)
 		}
 		p.Factors = append(p.Factors, wcsp.Factor{Scope: []int{s.model.computedNodes[i].id}, Costs: costs})
 	}
@@ -275,6 +275,7 @@ func (s *memorySearch) bytesOf(labels []int) (sum int64) {
 // see [constantBytes]. The bytes of a constant are divided evenly among its readers, so that the sum does not exceed
 // the memory if they share a form.
 func (m *Model) constantBytesByLabel() [][]int64 {
+	// readers: by constant, the number of operands that read it; values: by storage, the number of constants in it
 	readers, values := map[*graph.Value]int64{}, map[*tensor.Storage]int{}
 	m.eachConstant(func(_, _ int, v *graph.Value) {
 		if readers[v]++; readers[v] == 1 {
