@@ -64,7 +64,7 @@ func BF16Of(f float32) BF16 {
 	u := math.Float32bits(f)
 	// Drop 16 bits. Adding half of the last kept bit, less 1 if this bit is even, rounds to nearest, ties to even.
 	r := (u + 0x7fff + (u>>16)&1) >> 16
-	if u&^(1<<31) > 0xff<<exponentShift {
+	if f != f {
 		r = 0x7fc0
 	}
 	return BF16(r)

@@ -142,7 +142,7 @@ func newPreparer(p *Runner, loop *expr.Loop) (*preparer, error) {
 		n), make([]int, n)
 	for v, inst := range prep.code.Insts {
 		if inst.Op == expr.Const {
-			prep.places[v], prep.consts[v] = place{prep.cellSlot(expr.Value(v)), 0, 0}, inst.Imm
+			prep.places[v], prep.consts[v] = place{prep.cellSlot(expr.Value(v)), 0, 0}, repeatBits(inst.Imm, inst.DType.Size())
 		}
 		prep.uniform[v] = inst.Op != expr.Load || loop.Scalar[inst.A]
 		prep.lastReader[v] = v
@@ -290,4 +290,15 @@ func (prep *preparer) addStores() {
 				a: parts[0].a, b: parts[1].a})
 		}
 	})
+}
+
+// repeatBits repeats the low bytes of a number, of the given size, in all 8 bytes.
+func repeatBits(bits uint64, size int) uint64 {
+	if size < 8 {
+		bits &= 1<<(8*size) - 1
+	}
+	for n := size; n < 8; n *= 2 {
+		bits |= bits << (8 * n)
+	}
+	return bits
 }

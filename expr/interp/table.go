@@ -42,12 +42,12 @@ var table = func() *loopTable {
 	t[expr.Not][tensor.Bool] = func(o operands) { each1(&o, func(x uint8) uint8 { return x ^ 1 }) }
 	t[expr.FMA][tensor.Float32] = func(o operands) { each3(&o, fma32) }
 	t[expr.FMA][tensor.Float64] = func(o operands) { each3(&o, math.FMA) }
-	t[expr.Mod][tensor.Float32] = func(o operands) { each2(&o, mod32) }
+	t[expr.Mod][tensor.Float32] = mod32s
 	t[expr.Exp][tensor.Float32] = func(o operands) { each1(&o, elementary.Exp32) }
 	for _, o := range []expr.Op{expr.And, expr.Or, expr.Xor} {
 		for _, d := range []tensor.DType{tensor.Bool, tensor.Int8, tensor.Uint8, tensor.Int16, tensor.Uint16, tensor.Int32,
 			tensor.Uint32} {
-			t[o][d] = inWords(t[o][d], t[o][tensor.Uint64], d.Size())
+			t[o][d] = inWords(t[o][d], t[o][tensor.Uint64], d.Size(), false, false)
 		}
 	}
 	t[expr.Ne][tensor.Bool] = t[expr.Xor][tensor.Bool]
@@ -118,20 +118,23 @@ func setFloats[T float, U word](t *loopTable, dtype tensor.DType) {
 }
 
 // inWords returns the loop of a bitwise operation on elements of the given size. It processes contiguous elements as
-// uint64.
-func inWords(elements, uint64s loop, size int) loop {
+// uint64. constA and constB report whether an operand is a constant, whose cell repeats its bits in all 8 bytes.
+func inWords(elements, uint64s loop, size int, constA, constB bool) loop {
 	return func(o operands) {
 		words := o.n * size / 8
-		if words > 0 && o.a.stride == size && o.b.stride == size &&
+		isWordsA, isWordsB := o.a.stride == size, o.b.stride == size
+		if words > 0 && (isWordsA || constA) && (isWordsB || constB) &&
 			(uintptr(o.dst.ptr)|uintptr(o.a.ptr)|uintptr(o.b.ptr))%8 == 0 &&
 			(o.a.offset|o.b.offset)%8 == 0 {
-			uint64s(operands{dst: o.dst, a: operand{o.a.ptr, o.a.offset, 8}, b: operand{o.b.ptr, o.b.offset, 8}, n: words})
-			if o.n -= 8 * words / size; o.n == 0 {
+			uint64s(operands{dst: o.dst, a: operand{o.a.ptr, o.a.offset, o.a.stride / size * 8},
+				b: operand{o.b.ptr, o.b.offset, o.b.stride / size * 8}, n: words})
+			done := 8 * words / size // elements
+			if o.n -= done; o.n == 0 {
 				return
 			}
 			o.dst.ptr = unsafe.Add(o.dst.ptr, 8*words)
-			o.a.offset += 8 * words
-			o.b.offset += 8 * words
+			o.a.offset += done * o.a.stride
+			o.b.offset += done * o.b.stride
 		}
 		elements(o)
 	}
@@ -157,20 +160,21 @@ func quotient[W integer](x, y W) W {
 	return x / y
 }
 
-// mod32 is math.Mod of float32, but several times faster for quotients below 2^29. The product of such a quotient and b
-// is exact in float64, because b has 24 bits.
-func mod32(a, b float32) float32 {
-	x, y := float64(a), float64(b)
-	q := math.Trunc(x / y)
-	if !(math.Abs(q) < 1<<29) || math.IsInf(y, 0) {
-		return float32(math.Mod(x, y))
-	}
-	r := x - float64(q*y)
-	// The quotient may have been rounded up to the next integer.
-	if r != 0 && (r < 0) != (x < 0) {
-		r += math.Copysign(y, x)
-	}
-	return float32(math.Copysign(r, x))
+// mod32s is math.Mod of float32, but several times faster for quotients below 2^29. The product of such a quotient and
+// b is exact in float64, because b has 24 bits. The operation is a literal, so that it is inlined.
+func mod32s(o operands) {
+	each2(&o, func(a, b float32) float32 {
+		x, y := math.Abs(float64(a)), math.Abs(float64(b))
+		q := math.Trunc(x / y)
+		if !(q < 1<<29 && y <= math.MaxFloat32) {
+			return float32(math.Mod(float64(a), y))
+		}
+		r := x - float64(q*y)
+		if r < 0 { // the quotient was rounded up to the next integer
+			r += y
+		}
+		return float32(math.Copysign(r, float64(a)))
+	})
 }
 
 // fma32 returns a*b + c, rounded once. The product is exact in float64, but the sum s is rounded to float64 and then to
@@ -218,6 +222,11 @@ func loopFor(code *expr.Code, inst expr.Inst) loop {
 		return callOf[float64](code.Funcs[inst.Imm])
 	case expr.Eq, expr.Ne, expr.Lt, expr.Le:
 		dtype = code.Insts[inst.A].DType
+	case expr.And, expr.Or, expr.Xor:
+		constA, constB := code.Insts[inst.A].Op == expr.Const, code.Insts[inst.B].Op == expr.Const
+		if dtype.Size() < 8 && (constA || constB) {
+			return inWords(table[inst.Op][dtype], table[inst.Op][tensor.Uint64], dtype.Size(), constA, constB)
+		}
 	}
 	return table[inst.Op][dtype]
 }
