@@ -14,7 +14,7 @@ import (
 var activationsByName = map[string]struct {
 	params      int     // number of parameters: 0, 1 (alpha) or 2 (alpha and beta)
 	alpha, beta float64 // defaults of the parameters
-	formula     string  // formula of X with the parameters A and B, in the expression language
+	formula     string  // function of X with the parameters alpha (A) and beta (B), in the expression language
 	function    func(x, alpha, beta float64) float64
 }{
 	"sigmoid":  {formula: "sigmoid(X)", function: func(x, _, _ float64) float64 { return kit.Sigmoid(x) }},
@@ -41,7 +41,7 @@ var activationsByName = map[string]struct {
 		}},
 }
 
-// formula returns the formula that applies the function to the value named x.
+// formula returns the formula that applies the function to the value with name x.
 func (a activation) formula(x string) string {
 	function := activationsByName[strings.ToLower(a.name)]
 	return strings.NewReplacer("X", x, "A", numeral(a.alpha), "B", numeral(a.beta)).Replace(function.formula)
@@ -54,8 +54,8 @@ func (a activation) scalar() func(float64) float64 {
 }
 
 // cellScalar returns the function for the numbers of a [cellReference]. For complex numbers there are only sigmoid and
-// tanh. Integers wrap in the dtype of the layer before a relu. A tanh of integers is a float, so it is not computed
-// here but at the end of the layer.
+// tanh. For integers there are relu, before which sums wrap in the dtype of the layer, and tanh. A tanh of integers is
+// a float, so that it is not computed here but at the end of the layer.
 func cellScalar[T kit.WidestNumber](layer *recurrentLayer, a activation) func(T) T {
 	var f any
 	switch any(T(0)).(type) {
@@ -67,9 +67,10 @@ func cellScalar[T kit.WidestNumber](layer *recurrentLayer, a activation) func(T)
 			f = func(z complex128) complex128 { return 1 / (1 + cmplx.Exp(-z)) }
 		}
 	default:
-		bits := 64 - 8*layer.integerDType.Size()
+		unusedBits := 64 - 8*layer.integerDType.Size()
 		f = func(v int64) int64 {
-			if v = v << bits >> bits; layer.integerDType == tensor.Uint8 {
+			v = v << unusedBits >> unusedBits // extends the sign
+			if layer.integerDType == tensor.Uint8 {
 				v &= 0xff
 			}
 			if a.name == "Relu" {

@@ -53,9 +53,9 @@ type cellFormula struct {
 	operands    []cellOperand
 }
 
-// operand adds an operand and returns its name.
-func (cell *cellFormula) operand(name string, place cellBuffer, first int) string {
-	cell.names, cell.operands = append(cell.names, name), append(cell.operands, cellOperand{place, first})
+// operand adds an operand with the given name, from element first of the rows of buffer, and returns the name.
+func (cell *cellFormula) operand(name string, buffer cellBuffer, first int) string {
+	cell.names, cell.operands = append(cell.names, name), append(cell.operands, cellOperand{buffer, first})
 	return name
 }
 
@@ -69,28 +69,28 @@ func (cell *cellFormula) define(name, value string) string {
 // part (product of the state and weights). Gates are numbered as in ONNX: i, o, f and c of an LSTM; z, r and h of a
 // GRU.
 func (cell *cellFormula) sum(gate int) string {
-	input, state := cell.part(gate)
+	input, state := cell.parts(gate)
 	return input + " + " + state
 }
 
-// part returns the names of a gate's input part and state part.
-func (cell *cellFormula) part(gate int) (input, state string) {
+// parts returns the names of a gate's input part and state part.
+func (cell *cellFormula) parts(gate int) (input, state string) {
 	first := cell.order[gate] * cell.hidden
 	return cell.operand(fmt.Sprint("x", gate), inputsBuffer, first), cell.operand(fmt.Sprint("g", gate), gatesBuffer,
 		first)
 }
 
-// peephole returns the summand that peepholes add to the argument of gate i, o or f: the peephole weights times the
-// value v. The summand is empty if the layer has no peepholes.
-func (cell *cellFormula) peephole(gate int, v string) string {
+// peephole returns the term that peepholes add to the argument of gate i, o or f, as text " + weights * cellState". It
+// is empty if the layer has no peepholes. cellState is the name of the cell.
+func (cell *cellFormula) peephole(gate int, cellState string) string {
 	if !cell.peepholes[cell.dir].IsGiven() {
 		return ""
 	}
-	return " + " + cell.operand(fmt.Sprint("p", gate), peepholesBuffer, gate*cell.hidden) + " * " + v
+	return " + " + cell.operand(fmt.Sprint("p", gate), peepholesBuffer, gate*cell.hidden) + " * " + cellState
 }
 
-// gate defines a value with the given name: the activation function with index function, applied to a sum. The sum is
-// first clipped to the layer's bound.
+// gate defines a value with the given name, and returns the name: the activation function with index function, applied
+// to a sum. The sum is first clipped to the layer's bound.
 func (cell *cellFormula) gate(name string, function int, sum string) string {
 	if cell.clip > 0 {
 		sum = fmt.Sprintf("minimum(maximum(%s, %s), %s)", sum, numeral(-cell.clip), numeral(cell.clip))
@@ -124,7 +124,7 @@ func (cell *cellFormula) gru() (string, []cellOperand) {
 	if cell.resetAfter {
 		update = cell.gate("z", functionF, cell.sum(gruUpdate))
 		reset := cell.gate("r", functionF, cell.sum(gruReset))
-		input, product := cell.part(gruCandidate)
+		input, product := cell.parts(gruCandidate)
 		if cell.stateBias[cell.dir].IsGiven() {
 			product = "(" + product + " + " + cell.operand("b", biasBuffer, cell.order[gruCandidate]*cell.hidden) + ")"
 		}
@@ -191,20 +191,21 @@ func numeral(v float64) string {
 	return strconv.FormatFloat(v, 'g', -1, 64)
 }
 
-// bind returns the addresses of a loop's operands for sequence i of a block, and the strides of these operands from one
-// sequence to the next, in bytes.
+// bind returns the addresses of a loop's operands for sequence i of a block in a step, and the strides of these
+// operands from one sequence to the next, in bytes.
 func (s *stepper) bind(worker *cellRun, loop *cellLoop, step, i int) (ptrs []unsafe.Pointer, strides []int) {
 	inputs, y := s.stepAddresses(worker, step, i)
-	row := func(v []byte, width int) unsafe.Pointer { return unsafe.Pointer(&v[i*width*s.elemBytes]) }
+	row := func(rows []byte, width int) unsafe.Pointer { return unsafe.Pointer(&rows[i*width*s.elemBytes]) }
 	addresses := [cellBufferCount]unsafe.Pointer{inputsBuffer: inputs, gatesBuffer: row(worker.gates, s.rows),
 		stateBuffer: row(worker.h, s.hidden), cellStateBuffer: row(worker.c, s.hidden),
 		resetBuffer: row(worker.resetState, s.hidden), yBuffer: y, biasBuffer: worker.mem.Ptrs[stepBias+worker.dir],
 		peepholesBuffer: worker.mem.Ptrs[stepPeepholes+worker.dir]}
-	steps := [cellBufferCount]int{inputsBuffer: s.xBatch * s.rows, gatesBuffer: s.rows, stateBuffer: s.hidden,
+	// The strides of biasBuffer and peepholesBuffer are 0.
+	rowStrides := [cellBufferCount]int{inputsBuffer: s.xBatch * s.rows, gatesBuffer: s.rows, stateBuffer: s.hidden,
 		cellStateBuffer: s.hidden, resetBuffer: s.hidden, yBuffer: s.yBatch}
 	for k, o := range loop.operands {
 		worker.ptrs[k] = unsafe.Add(addresses[o.buffer], o.first*s.elemBytes)
-		worker.strides[k] = steps[o.buffer] * s.elemBytes
+		worker.strides[k] = rowStrides[o.buffer] * s.elemBytes
 	}
 	return worker.ptrs[:len(loop.operands)], worker.strides[:len(loop.operands)]
 }

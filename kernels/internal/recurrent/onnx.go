@@ -24,24 +24,23 @@ var (
 
 // onnxCellOp defines the op of a layer with cells of the given kind.
 func onnxCellOp(name string, kind cellKind, doc string) *graph.Op {
-	opt := func(name string) graph.Param { return graph.Param{Name: name, Optional: true} }
-	params := []graph.Param{{Name: "X"}, {Name: "W"}, {Name: "R"}, opt("B"),
-		{Name: "sequence_lens", Optional: true, Below: lengthsOf}, opt("initial_h")}
+	optional := func(name string) graph.Param { return graph.Param{Name: name, Optional: true} }
+	params := []graph.Param{{Name: "X"}, {Name: "W"}, {Name: "R"}, optional("B"),
+		{Name: "sequence_lens", Optional: true, Below: lengthBound}, optional("initial_h")}
 	outputs := []string{"Y", "Y_h"}
 	if kind == cellLSTM {
-		params, outputs = append(params, opt("initial_c"), opt("P")), append(outputs, "Y_c")
+		params, outputs = append(params, optional("initial_c"), optional("P")), append(outputs, "Y_c")
 	}
 	cell := onnxCell{name: name, kind: kind}
 	gates := kind.gates()
-	f := func(shape ...int) tensor.Meta { return tensor.New(tensor.Float32, shape...) }
 	return kit.Define[onnxCellAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc, Params: params, Outputs: outputs,
 			Infer: cell.infer,
 			Ref:   cell.ref,
 			Examples: []graph.Example{
-				{In: []tensor.Meta{f(3, 2, 4), f(1, 5*gates, 4), f(1, 5*gates, 5), f(1, 10*gates)}},
-				{In: []tensor.Meta{f(2, 3, 4), f(2, 3*gates, 4), f(2, 3*gates, 3), {}, {}, f(2, 2, 3)},
+				{In: []tensor.Meta{kit.F32(3, 2, 4), kit.F32(1, 5*gates, 4), kit.F32(1, 5*gates, 5), kit.F32(1, 10*gates)}},
+				{In: []tensor.Meta{kit.F32(2, 3, 4), kit.F32(2, 3*gates, 4), kit.F32(2, 3*gates, 3), {}, {}, kit.F32(2, 2, 3)},
 					Attrs: graph.Attrs{"direction": "bidirectional", "layout": 1, "clip": 0.5}},
 			},
 		},
@@ -57,14 +56,14 @@ func onnxCellOp(name string, kind cellKind, doc string) *graph.Op {
 	})
 }
 
-// lengthsOf returns the exclusive upper bound of the elements of sequence_lens, as [graph.Param.Below] requires: the
-// number of steps plus 1. Steps are the first dimension of operand 0.
-func lengthsOf(c *graph.Call) int { return kit.SizeOf(c.Meta(0), 0) + 1 }
+// lengthBound returns the exclusive upper bound of the elements of sequence_lens, as [graph.Param.Below] requires: the
+// number of steps plus 1. Steps are the first dimension of operand 0, unless layout is 1.
+func lengthBound(c *graph.Call) int { return kit.SizeOf(c.Meta(0), 0) + 1 }
 
-// onnxCellLoops returns the loop over the batch.
+// onnxCellLoops returns the parallel loop over the batch.
 func onnxCellLoops(c *graph.Call) []graph.Parallel {
-	loop := kit.LoopOver(c, 0, 1, 1) // Y_h and Y_c are [d, n, h]
-	loop.Out[0] = 2
+	loop := kit.LoopOver(c, 0, 1, 1) // the batch is dimension 1 of X [t, n, i], and of Y_h and Y_c [d, n, h]
+	loop.Out[0] = 2                  // Y is [t, d, n, h]
 	stateDim := 1
 	if kit.Attrs[onnxCellAttrs](c).Layout == 1 {
 		loop, stateDim = kit.LoopOver(c, 0, 0, 0), 0

@@ -27,7 +27,7 @@ const (
 type onnxCellAttrs struct {
 	HiddenSize  sym.Int   `attr:"hidden_size" default:"0" doc:"size of the state; 0: the last size of R"`
 	Direction   string    `attr:"direction" default:"forward" oneof:"forward|reverse|bidirectional" doc:"order of the steps"`
-	Activations []string  `attr:"activations" default:"" doc:"functions f, g and h of the gates, for each direction; none: Sigmoid and Tanh"`
+	Activations []string  `attr:"activations" default:"" doc:"functions f, g and h of the gates, for each direction; none: ONNX's defaults, Sigmoid and Tanh"`
 	Alpha       []float64 `attr:"activation_alpha" default:"" doc:"parameter alpha of each function that has it, in order"`
 	Beta        []float64 `attr:"activation_beta" default:"" doc:"parameter beta of each function that has it, in order"`
 	Clip        float64   `attr:"clip" default:"0" doc:"bound of the arguments of the functions; 0: none"`
@@ -72,6 +72,7 @@ func (a *onnxCellAttrs) dirs() int {
 	return 1
 }
 
+// infer checks a call and infers the results Y, Y_h and, for an LSTM, Y_c.
 func (cell onnxCell) infer(call *graph.Call) ([]graph.Result, error) {
 	input, w, r := call.Type(onnxX), call.Type(onnxW), call.Type(onnxR)
 	if input.Rank() != 3 || w.Rank() != 3 || r.Rank() != 3 {
@@ -100,37 +101,37 @@ func (cell onnxCell) infer(call *graph.Call) ([]graph.Result, error) {
 		if want == nil || !call.Has(i) {
 			continue
 		}
-		d := input.DType
+		wantDType := input.DType
 		if i == onnxLengths {
-			d = tensor.Int32
+			wantDType = tensor.Int32
 		}
 		names := []string{"X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P"}
-		if t := call.Type(i); !tensor.SameSizes(t.Shape, want) || t.DType != d {
-			return nil, fmt.Errorf("%s: expected %s to be %v %s, but got %v %s", cell.name, names[i], d, tensor.Sizes(want),
-				t.DType, tensor.Sizes(t.Shape))
+		if t := call.Type(i); !tensor.SameSizes(t.Shape, want) || t.DType != wantDType {
+			return nil, fmt.Errorf("%s: expected %s to be %v %s, but got %v %s", cell.name, names[i], wantDType,
+				tensor.Sizes(want), t.DType, tensor.Sizes(t.Shape))
 		}
 	}
-	if err := cell.activations(attrs, &recurrentLayer{dirs: attrs.dirs()}); err != nil {
+	if err := cell.setActivations(attrs, &recurrentLayer{dirs: attrs.dirs()}); err != nil {
 		return nil, err
 	}
-	res := call.One(tensor.NewType(input.DType, y...))
+	results := call.One(tensor.NewType(input.DType, y...))
 	for range cells[cell.kind].results - 1 {
-		res = append(res, graph.Result{Type: tensor.NewType(input.DType, state...), Alias: graph.Fresh})
+		results = append(results, graph.Result{Type: tensor.NewType(input.DType, state...), Alias: graph.Fresh})
 	}
-	return res, nil
+	return results, nil
 }
 
-// activations sets the activation functions of a layer.
-func (cell onnxCell) activations(attrs *onnxCellAttrs, layer *recurrentLayer) error {
-	standard := cells[cell.kind].activations
+// setActivations sets the activation functions of a layer. It uses layer.dirs.
+func (cell onnxCell) setActivations(attrs *onnxCellAttrs, layer *recurrentLayer) error {
+	defaults := cells[cell.kind].activations
 	names, alpha, beta := attrs.Activations, attrs.Alpha, attrs.Beta
 	if len(names) == 0 {
 		for range layer.dirs {
-			names = append(names, standard...)
+			names = append(names, defaults...)
 		}
 	}
-	if len(names) != layer.dirs*len(standard) {
-		return fmt.Errorf("%s: expected %d activations, but got %d", cell.name, layer.dirs*len(standard), len(names))
+	if len(names) != layer.dirs*len(defaults) {
+		return fmt.Errorf("%s: expected %d activations, but got %d", cell.name, layer.dirs*len(defaults), len(names))
 	}
 	for i, name := range names {
 		function, ok := activationsByName[strings.ToLower(name)]
@@ -144,14 +145,14 @@ func (cell onnxCell) activations(attrs *onnxCellAttrs, layer *recurrentLayer) er
 		if function.params > 1 && len(beta) > 0 {
 			withParams.beta, beta = beta[0], beta[1:]
 		}
-		layer.activations[i/len(standard)][i%len(standard)] = withParams
+		layer.activations[i/len(defaults)][i%len(defaults)] = withParams
 	}
 	return nil
 }
 
 func (cell onnxCell) compile(call *graph.Call) (*graph.Kernel, error) {
 	layer := cell.shape(call)
-	if err := cell.activations(kit.Attrs[onnxCellAttrs](call), layer); err != nil {
+	if err := cell.setActivations(kit.Attrs[onnxCellAttrs](call), layer); err != nil {
 		return nil, err
 	}
 	if layer.batch*layer.hidden == 0 {
@@ -164,17 +165,17 @@ func (cell onnxCell) compile(call *graph.Call) (*graph.Kernel, error) {
 		operands = append(operands, kit.Buffer{})
 	}
 	rows := layer.hidden * cell.kind.gates()
-	// part returns a part of operand i for a direction. The operand has dirElements elements for each direction, and the
-	// part starts at element `first` of these.
+	// part returns a part of operand i for a direction, with the given shape. The operand has dirElements elements for
+	// each direction, and the part starts at element `first` of these.
 	part := func(i, dir, dirElements, first int, shape ...int) kit.Buffer {
-		s := operands[i]
-		if !s.IsGiven() {
-			return s
+		operand := operands[i]
+		if !operand.IsGiven() {
+			return operand
 		}
-		if s.Packed { // directions are contiguous
-			return s.Shifted(dir*call.In[i].Value.Meta.Bytes()/layer.dirs, s.Meta)
+		if operand.Packed { // directions are contiguous
+			return operand.Shifted(dir*call.In[i].Value.Meta.Bytes()/layer.dirs, operand.Meta)
 		}
-		return s.View(tensor.Meta{DType: dtype, Shape: shape, Strides: tensor.ContiguousStrides(shape),
+		return operand.View(tensor.Meta{DType: dtype, Shape: shape, Strides: tensor.ContiguousStrides(shape),
 			Offset: dir*dirElements + first})
 	}
 	layer.x, layer.lengths, layer.h0, layer.c0 = operands[onnxX], operands[onnxLengths], operands[onnxH0], operands[onnxC0]

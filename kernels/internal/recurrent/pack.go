@@ -30,8 +30,11 @@ func (layer *recurrentLayer) products() [2]int {
 }
 
 // firstRow returns the first row of the weights that a product (0 or 1) multiplies. Only a GRU has a second product. It
-// multiplies the rows of gate h, which are the last rows in ONNX and in PyTorch.
-func (layer *recurrentLayer) firstRow(product int) int { return product * 2 * layer.hidden }
+// multiplies the rows of gate h, which follow those of the two other gates in ONNX and in PyTorch.
+func (layer *recurrentLayer) firstRow(product int) int {
+	const gatesBefore = 2
+	return product * gatesBefore * layer.hidden
+}
 
 // fewSteps is the greatest number of steps for which a run with small blocks does not pack weights. Packing takes as
 // long as a few products.

@@ -104,28 +104,28 @@ type stepper struct {
 	runs graph.PerWorker[cellRun]
 }
 
-// addRecurrent adds the phases of a layer to the kernel. The phases add the two biases, multiply the inputs of all
-// steps by the weights, and run the steps.
+// addRecurrent adds the phases of a layer to the kernel. The phases sum the two biases of each direction, multiply the
+// inputs of all steps by the weights, and run the steps.
 func addRecurrent(builder *copies.KernelBuilder, layer *recurrentLayer, dtype tensor.DType) error {
 	rows := layer.kind.gates() * layer.hidden
-	add := addBiases[float64]
+	sumBiases := addBiases[float64]
 	if dtype == tensor.Float32 {
-		add = addBiases[float32]
+		sumBiases = addBiases[float32]
 	}
 	bias := builder.Temp(dtype, layer.dirs, rows)
 	biases := []kit.Buffer{bias, layer.inBias[0], layer.stateBias[0], layer.inBias[1], layer.stateBias[1]}
 	builder.AddPhases(copies.NoScratch, copies.NoScratch, biases,
 		graph.Phase{Chunks: layer.dirs, Run: func(m *graph.Mem, dir int) error {
-			add(layer, unsafe.Add(m.Ptrs[0], dir*rows*dtype.Size()), m.Ptrs[1+2*dir], m.Ptrs[2+2*dir], rows)
+			sumBiases(layer, unsafe.Add(m.Ptrs[0], dir*rows*dtype.Size()), m.Ptrs[1+2*dir], m.Ptrs[2+2*dir], rows)
 			return nil
 		}})
 	items := layer.steps * layer.batch
 	projected := builder.Temp(dtype, layer.dirs, items, rows)
 	for dir := range layer.dirs {
-		to := projected.View(tensor.Meta{DType: dtype, Shape: []int{items, rows}, Strides: []int{rows, 1},
+		product := projected.View(tensor.Meta{DType: dtype, Shape: []int{items, rows}, Strides: []int{rows, 1},
 			Offset: dir * items * rows})
-		from := bias.View(tensor.Meta{DType: dtype, Shape: []int{rows}, Strides: []int{1}, Offset: dir * rows})
-		if err := project(builder, to, layer.x, layer.w[dir], from, items, rows, layer.inputs); err != nil {
+		dirBias := bias.View(tensor.Meta{DType: dtype, Shape: []int{rows}, Strides: []int{1}, Offset: dir * rows})
+		if err := project(builder, product, layer.x, layer.w[dir], dirBias, items, rows, layer.inputs); err != nil {
 			return err
 		}
 	}
@@ -142,24 +142,25 @@ func addByDefinition[T complex128 | int64](builder *copies.KernelBuilder, layer 
 	}
 	builder.AddPhases(copies.NoScratch, copies.NoScratch, buffers, graph.Phase{Chunks: layer.dirs * layer.batch,
 		Run: func(m *graph.Mem, chunk int) error {
-			c := &cellReference[T]{recurrentLayer: layer, ctx: m.Context}
-			parts := []*[]T{&c.x, &c.y, &c.hn, &c.cn, &c.h0, &c.c0}
+			ref := &cellReference[T]{recurrentLayer: layer, ctx: m.Context}
+			fields := []*[]T{&ref.x, &ref.y, &ref.hn, &ref.cn, &ref.h0, &ref.c0} // in the order of buffers
 			for dir := range 2 {
-				parts = append(parts, &c.w[dir], &c.r[dir], &c.inBias[dir], &c.stateBias[dir])
+				fields = append(fields, &ref.w[dir], &ref.r[dir], &ref.inBias[dir], &ref.stateBias[dir])
 			}
-			for i, to := range parts {
+			for i, field := range fields {
 				if buffers[i].IsGiven() {
-					*to = kit.ElementsOf[T](m.Ptrs[i], buffers[i].Meta.Numel())
+					*field = kit.ElementsOf[T](m.Ptrs[i], buffers[i].Meta.Numel())
 				}
 			}
-			c.runSequence(chunk/layer.batch, chunk%layer.batch)
+			dir, sequence := chunk/layer.batch, chunk%layer.batch
+			ref.runSequence(dir, sequence)
 			return nil
 		}})
 	return nil
 }
 
-// addBiases stores the sum of the input bias and the state bias of n rows. Either bias may be nil. If the reset gate of
-// a GRU scales the state bias of gate h, addBiases leaves this part out.
+// addBiases stores the sum of the input bias and the state bias of n rows at `to`. Either bias may be nil. If the reset
+// gate of a GRU applies after the product, it also scales the state bias of gate h. addBiases then omits this bias.
 func addBiases[T float32 | float64](layer *recurrentLayer, to, in, state unsafe.Pointer, n int) {
 	out := kit.ElementsOf[T](to, n)
 	clear(out)
@@ -172,7 +173,7 @@ func addBiases[T float32 | float64](layer *recurrentLayer, to, in, state unsafe.
 	}
 }
 
-// project adds the phases that compute to = from @ wᵀ + bias. The matrix to is m by n, and the matrix from is m by k.
+// project adds the phases that compute to = from @ wᵀ + bias. The matrix to is m by n, from is m by k, and w is n by k.
 func project(builder *copies.KernelBuilder, to, from, w, bias kit.Buffer, m, n, k int) error {
 	spec := gemm.Spec{DType: to.Meta.DType, M: m, N: n, K: k, A: gemm.Operand{RowStride: k, ColStride: 1},
 		B:          gemm.Operand{RowStride: 1, ColStride: k},
@@ -225,9 +226,10 @@ func addSteps(builder *copies.KernelBuilder, layer *recurrentLayer, dtype tensor
 	}
 	blocks := kit.DivUp(layer.batch, s.blockSequences)
 	worker := s.bufferBytes + s.productBytes + s.panelBytes
-	builder.AddPhases(0, worker, buffers, graph.Phase{Chunks: layer.dirs * blocks,
+	builder.AddPhases(copies.NoScratch, worker, buffers, graph.Phase{Chunks: layer.dirs * blocks,
 		Run: func(m *graph.Mem, chunk int) error {
-			s.run(m, chunk/blocks, chunk%blocks*s.blockSequences)
+			dir, block := chunk/blocks, chunk%blocks
+			s.run(m, dir, block*s.blockSequences)
 			return nil
 		}})
 	return nil
@@ -248,10 +250,10 @@ const (
 	stepPeepholes = stepBias + 2
 )
 
-// plan prepares the products of a step.
+// plan prepares the products of a step: m sequences of a full block or of the last block, times n rows of weights.
 func (s *stepper) plan() error {
 	h := s.hidden
-	for i, m := range []int{s.blockSequences, s.batch % s.blockSequences} {
+	for blockKind, m := range []int{s.blockSequences, s.batch % s.blockSequences} {
 		for product, n := range s.products() {
 			if m == 0 || n == 0 {
 				continue
@@ -266,7 +268,7 @@ func (s *stepper) plan() error {
 			if err != nil {
 				return err
 			}
-			s.plans[i][product] = gemmPlan
+			s.plans[blockKind][product] = gemmPlan
 			s.productBytes = max(s.productBytes, kit.AlignUp(gemmPlan.WorkerBytes()))
 			s.panelBytes = max(s.panelBytes, kit.AlignUp(gemmPlan.SharedBytes()))
 		}
@@ -294,7 +296,8 @@ func (s *stepper) assignPackedOffsets() int {
 	return bytes
 }
 
-// pack packs the weights r of a direction into memory. It does nothing if planning packed the weights.
+// pack packs the weights r of a direction into memory. It does nothing if planning packed the weights. A call of PackB
+// packs so many columns that the context is checked about once per CheckEvery elements.
 func (s *stepper) pack(mem *graph.Mem, dir int, memory []byte, r unsafe.Pointer) {
 	if s.r[dir].Packed {
 		return

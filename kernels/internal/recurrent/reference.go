@@ -66,8 +66,9 @@ func (c *cellReference[T]) runSequence(dir, sequence int) {
 	}
 }
 
-// gateParts returns the two parts of the argument of a gate, for element k of the state in step t. in is the product of
-// the weights and the input, and state is the product of the recurrent weights and the state h, both with their biases.
+// gateParts returns the two parts of the argument of a gate, for element k of the state in step t. `in` is the product
+// of the weights and the input, and `state` is the product of the recurrent weights and the state h. Both include their
+// biases.
 // The conversions to T keep Go from fusing a product and a sum, which would round once instead of twice.
 func (c *cellReference[T]) gateParts(gate, k, t int, h []T) (in, state T) {
 	row := c.order[gate]*c.hidden + k
@@ -104,10 +105,11 @@ func (c *cellReference[T]) activate(function int, sum T) T {
 	return c.functions[function](sum)
 }
 
-// gate returns the value of a gate: the activation function of the gate's argument plus summand.
-func (c *cellReference[T]) gate(function, gate, k, t int, h []T, summand T) T {
+// gate returns element k of a gate in step t: the activation function of the gate's argument plus the peephole term. h
+// is the state before the step.
+func (c *cellReference[T]) gate(function, gate, k, t int, h []T, peepholeTerm T) T {
 	in, state := c.gateParts(gate, k, t, h)
-	return c.activate(function, in+state+summand)
+	return c.activate(function, in+state+peepholeTerm)
 }
 
 // step returns the state and the cell after step t.
@@ -179,36 +181,38 @@ func resultTensor[T kit.WidestNumber](list []T, result graph.Result) *tensor.Ten
 
 // ref computes the results of ONNX's recurrent ops by their definition.
 func (cell onnxCell) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	res, err := cell.infer(c)
+	inferred, err := cell.infer(c)
 	if err != nil {
 		return nil, err
 	}
 	layer := cell.shape(c)
-	if err := cell.activations(kit.Attrs[onnxCellAttrs](c), layer); err != nil {
+	if err := cell.setActivations(kit.Attrs[onnxCellAttrs](c), layer); err != nil {
 		return nil, err
 	}
-	var all [onnxOperandCount][]float64
+	var operands [onnxOperandCount][]float64
 	for i, t := range in {
-		all[i] = widestElements[float64](t)
+		operands[i] = widestElements[float64](t)
 	}
-	ref := &cellReference[float64]{recurrentLayer: layer, x: all[onnxX], h0: all[onnxH0], c0: all[onnxC0]}
+	ref := &cellReference[float64]{recurrentLayer: layer, x: operands[onnxX], h0: operands[onnxH0],
+		c0: operands[onnxC0]}
 	if len(in) > onnxLengths && in[onnxLengths] != nil {
-		lens := in[onnxLengths].CopyTo(tensor.New(tensor.Int32, layer.batch))
-		ref.sequenceLengths = kit.ElementsOf[int32](lens.Pointer(), layer.batch)
+		lengths := in[onnxLengths].CopyTo(tensor.New(tensor.Int32, layer.batch))
+		ref.sequenceLengths = kit.ElementsOf[int32](lengths.Pointer(), layer.batch)
 	}
 	for dir := range layer.dirs {
-		ref.w[dir], ref.r[dir] = equalPart(all[onnxW], dir, layer.dirs), equalPart(all[onnxR], dir, layer.dirs)
-		ref.peepholeWeights[dir] = equalPart(all[onnxPeepholes], dir, layer.dirs)
-		ref.inBias[dir], ref.stateBias[dir] = equalPart(all[onnxB], 2*dir, 2*layer.dirs), equalPart(all[onnxB], 2*dir+1,
-			2*layer.dirs)
+		ref.w[dir], ref.r[dir] = equalPart(operands[onnxW], dir, layer.dirs), equalPart(operands[onnxR], dir, layer.dirs)
+		ref.peepholeWeights[dir] = equalPart(operands[onnxPeepholes], dir, layer.dirs)
+		// B has the input bias and the state bias of each direction.
+		ref.inBias[dir] = equalPart(operands[onnxB], 2*dir, 2*layer.dirs)
+		ref.stateBias[dir] = equalPart(operands[onnxB], 2*dir+1, 2*layer.dirs)
 	}
-	results := make([]*tensor.Tensor, len(res))
-	for i, to := range []*[]float64{&ref.y, &ref.hn, &ref.cn}[:len(res)] {
-		*to = make([]float64, tensor.Numel(res[i].Meta().Shape))
+	results := make([]*tensor.Tensor, len(inferred))
+	for i, list := range []*[]float64{&ref.y, &ref.hn, &ref.cn}[:len(inferred)] {
+		*list = make([]float64, tensor.Numel(inferred[i].Meta().Shape))
 	}
 	ref.run()
-	for i, list := range [][]float64{ref.y, ref.hn, ref.cn}[:len(res)] {
-		results[i] = resultTensor(list, res[i])
+	for i, list := range [][]float64{ref.y, ref.hn, ref.cn}[:len(inferred)] {
+		results[i] = resultTensor(list, inferred[i])
 	}
 	return results, nil
 }

@@ -79,10 +79,10 @@ func (s *stepper) length(worker *cellRun, i int) int {
 // setInitialStates sets the initial states of a block.
 func (s *stepper) setInitialStates(worker *cellRun) {
 	for i := range worker.n {
-		for part, to := range [2][]byte{worker.h, worker.c} {
-			row := s.row(to, i)
-			if from := worker.mem.Ptrs[stepH0+part]; from != nil { // stepH0 or stepC0
-				copy(row, s.stateRow(from, worker, i))
+		for k, states := range [2][]byte{worker.h, worker.c} {
+			row := s.row(states, i)
+			if initial := worker.mem.Ptrs[stepH0+k]; initial != nil { // stepH0 or stepC0
+				copy(row, s.stateRow(initial, worker, i))
 			} else {
 				clear(row)
 			}
@@ -95,7 +95,7 @@ func (s *stepper) row(states []byte, i int) []byte {
 	return states[i*s.hidden*s.elemBytes:][:s.hidden*s.elemBytes]
 }
 
-// rowAt returns a row of an operand or a result that starts at element first.
+// rowAt returns the row of an operand or result at address p that starts at its element first.
 func (s *stepper) rowAt(p unsafe.Pointer, first int) []byte {
 	return unsafe.Slice((*byte)(unsafe.Add(p, first*s.elemBytes)), s.hidden*s.elemBytes)
 }
@@ -123,7 +123,7 @@ func (s *stepper) planOf(worker *cellRun, product int) *gemm.Plan {
 	return s.plans[0][product]
 }
 
-// setOperands sets the operands of a product.
+// setOperands sets the operands of a product, which multiplies the states `from` by the weights.
 func (s *stepper) setOperands(worker *cellRun, product int, from []byte) {
 	worker.args.A = unsafe.Pointer(unsafe.SliceData(from))
 	worker.args.B = s.weights(worker.mem, worker.dir, product)
@@ -157,17 +157,17 @@ func (s *stepper) stepAddresses(worker *cellRun, step, i int) (in, y unsafe.Poin
 // sequences.
 func (s *stepper) writeLastStates(worker *cellRun) {
 	for i := range worker.n {
-		for part, from := range [2][]byte{worker.h, worker.c} {
-			if p := worker.mem.Ptrs[stepHN+part]; p != nil { // stepHN or stepCN
-				copy(s.stateRow(p, worker, i), s.row(from, i))
+		for k, states := range [2][]byte{worker.h, worker.c} {
+			if last := worker.mem.Ptrs[stepHN+k]; last != nil { // stepHN or stepCN
+				copy(s.stateRow(last, worker, i), s.row(states, i))
 			}
 		}
-		p := worker.mem.Ptrs[stepY]
-		if p == nil {
+		y := worker.mem.Ptrs[stepY]
+		if y == nil {
 			continue
 		}
 		for t := s.length(worker, i); t < s.steps; t++ {
-			clear(s.rowAt(p, t*s.yStep+(worker.firstSequence+i)*s.yBatch+worker.dir*s.yDir))
+			clear(s.rowAt(y, t*s.yStep+(worker.firstSequence+i)*s.yBatch+worker.dir*s.yDir))
 		}
 	}
 }

@@ -54,20 +54,20 @@ func recurrentOp(name string, kind cellKind, activation, doc string) *graph.Op {
 	if kind == cellLSTM {
 		outputs = append(outputs, "c_n")
 	}
-	f := func(shape ...int) tensor.Meta { return tensor.New(tensor.Float32, shape...) }
-	example := func(layers, dirs int, biases bool) []tensor.Meta {
-		in := []tensor.Meta{f(3, 2, 4)}
+	const steps, batch, firstInputs, hidden = 3, 2, 4, 5
+	example := func(layers, dirs int, hasBiases bool) []tensor.Meta {
+		in := []tensor.Meta{kit.F32(steps, batch, firstInputs)}
 		for range outputs[1:] {
-			in = append(in, f(layers*dirs, 2, 5))
+			in = append(in, kit.F32(layers*dirs, batch, hidden))
 		}
-		rows := 5 * kind.gates()
-		for l := range layers * dirs {
-			inputs := 4
-			if l >= dirs {
-				inputs = 5 * dirs
+		rows := hidden * kind.gates()
+		for i := range layers * dirs {
+			inputs := firstInputs
+			if i >= dirs { // after the first layer
+				inputs = hidden * dirs
 			}
-			if in = append(in, f(rows, inputs), f(rows, 5)); biases {
-				in = append(in, f(rows), f(rows))
+			if in = append(in, kit.F32(rows, inputs), kit.F32(rows, hidden)); hasBiases {
+				in = append(in, kit.F32(rows), kit.F32(rows))
 			}
 		}
 		return in
@@ -147,6 +147,7 @@ func (cell torchCell) layer(c *graph.Call, i int) *recurrentLayer {
 	return layer
 }
 
+// infer checks a call and infers the results: the output of the last layer, and the last states.
 func (cell torchCell) infer(call *graph.Call) ([]graph.Result, error) {
 	attrs, input := kit.Attrs[recurrentAttrs](call), call.Type(0)
 	if len(call.In) != cell.firstWeight()+attrs.NumLayers*attrs.dirs()*attrs.paramsPerLayer() || attrs.NumLayers < 1 {
@@ -192,11 +193,11 @@ func (cell torchCell) infer(call *graph.Call) ([]graph.Result, error) {
 			return nil, err
 		}
 	}
-	res := call.One(out)
+	results := call.One(out)
 	for range cell.firstWeight() - 1 {
-		res = append(res, graph.Result{Type: tensor.NewType(dtype, state...), Alias: graph.Fresh})
+		results = append(results, graph.Result{Type: tensor.NewType(dtype, state...), Alias: graph.Fresh})
 	}
-	return res, nil
+	return results, nil
 }
 
 // dtype returns the dtype of the results, or PyTorch's error for a dtype that the op does not support. LSTM and GRU
@@ -227,7 +228,7 @@ func cellDType(dtype tensor.DType) tensor.DType {
 	return kit.LoopDType(dtype)
 }
 
-// checkWeights checks the shapes of the parameters. items is the number of vectors in the input.
+// checkWeights checks the shapes of the parameters. items is the number of vectors in the input: steps times batch.
 func (cell torchCell) checkWeights(call *graph.Call, attrs *recurrentAttrs, items sym.Int) error {
 	hidden := call.Type(1).Shape[2]
 	rows, operandIndex := hidden.Mul(sym.Of(cell.kind.gates())), cell.firstWeight()
@@ -273,22 +274,22 @@ func (cell torchCell) compile(call *graph.Call) (*graph.Kernel, error) {
 			results = append(results, builder.Result(i, dtype))
 		}
 	}
-	y, from, last := results[0], operands[0], results[1:]
+	y, x, lastStates := results[0], operands[0], results[1:]
 	for i := range attrs.NumLayers {
 		layer := cell.layer(call, i)
-		part := func(s kit.Buffer) kit.Buffer {
+		ofLayer := func(states kit.Buffer) kit.Buffer { // the part of initial or last states
 			m := tensor.New(dtype, layer.dirs, layer.batch, layer.hidden)
 			m.Offset = i * m.Numel()
-			return s.View(m)
+			return states.View(m)
 		}
-		layer.x, layer.y = from, y
+		layer.x, layer.y = x, y
 		if i+1 < attrs.NumLayers {
 			layer.y = builder.Temp(dtype, y.Meta.Shape...)
 		}
-		from = layer.y
-		layer.h0, layer.hn = part(operands[1]), part(last[0])
+		x = layer.y // of the next layer
+		layer.h0, layer.hn = ofLayer(operands[1]), ofLayer(lastStates[0])
 		if cell.kind == cellLSTM {
-			layer.c0, layer.cn = part(operands[2]), part(last[1])
+			layer.c0, layer.cn = ofLayer(operands[2]), ofLayer(lastStates[1])
 		}
 		for dir := range layer.dirs {
 			params := operands[cell.firstWeight()+(i*layer.dirs+dir)*attrs.paramsPerLayer():]
@@ -334,43 +335,43 @@ func (cell torchCell) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor,
 // torchReference computes the results of [torchCell.ref] with numbers of type T.
 func torchReference[T kit.WidestNumber](cell torchCell, call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor,
 	error) {
-	res, err := cell.infer(call)
+	inferred, err := cell.infer(call)
 	if err != nil {
 		return nil, err
 	}
 	attrs := kit.Attrs[recurrentAttrs](call)
-	all, results := make([][]T, len(in)), make([][]T, len(res))
+	operands, results := make([][]T, len(in)), make([][]T, len(inferred))
 	for i, t := range in {
-		all[i] = widestElements[T](t)
+		operands[i] = widestElements[T](t)
 	}
-	for i, r := range res {
-		results[i] = make([]T, tensor.Numel(r.Meta().Shape))
+	for i, result := range inferred {
+		results[i] = make([]T, tensor.Numel(result.Meta().Shape))
 	}
-	x := all[0]
+	x := operands[0]
 	for i := range attrs.NumLayers {
 		layer := cell.layer(call, i)
-		part := func(states []T) []T { return equalPart(states, i, attrs.NumLayers) }
-		r := &cellReference[T]{recurrentLayer: layer, x: x, y: make([]T, len(results[0])), h0: part(all[1]),
-			hn: part(results[1])}
+		ofLayer := func(states []T) []T { return equalPart(states, i, attrs.NumLayers) }
+		ref := &cellReference[T]{recurrentLayer: layer, x: x, y: make([]T, len(results[0])), h0: ofLayer(operands[1]),
+			hn: ofLayer(results[1])}
 		if cell.kind == cellLSTM {
-			r.c0, r.cn = part(all[2]), part(results[2])
+			ref.c0, ref.cn = ofLayer(operands[2]), ofLayer(results[2])
 		}
 		for dir := range layer.dirs {
-			params := all[cell.firstWeight()+(i*layer.dirs+dir)*attrs.paramsPerLayer():]
-			if r.w[dir], r.r[dir] = params[0], params[1]; attrs.HasBiases {
-				r.inBias[dir], r.stateBias[dir] = params[2], params[3]
+			params := operands[cell.firstWeight()+(i*layer.dirs+dir)*attrs.paramsPerLayer():]
+			if ref.w[dir], ref.r[dir] = params[0], params[1]; attrs.HasBiases {
+				ref.inBias[dir], ref.stateBias[dir] = params[2], params[3]
 			}
 		}
-		r.run()
-		x = r.y
+		ref.run()
+		x = ref.y
 	}
 	results[0] = x
-	out := make([]*tensor.Tensor, len(res))
-	for i, r := range res {
-		if sums, ok := any(results[i]).([]int64); ok && r.Meta().DType == tensor.Float32 { // a tanh of integers
-			out[i] = resultTensor(tanhs(sums), r)
+	out := make([]*tensor.Tensor, len(inferred))
+	for i, result := range inferred {
+		if sums, ok := any(results[i]).([]int64); ok && result.Meta().DType == tensor.Float32 { // a tanh of integers
+			out[i] = resultTensor(tanhs(sums), result)
 		} else {
-			out[i] = resultTensor(results[i], r)
+			out[i] = resultTensor(results[i], result)
 		}
 	}
 	return out, nil
@@ -385,7 +386,7 @@ func tanhs(list []int64) []float64 {
 	return out
 }
 
-// loops returns the loop over the batch.
+// loops returns the parallel loop over the batch: dimension 1, or 0 of input and output if the batch comes first.
 func (cell torchCell) loops(c *graph.Call) []graph.Parallel {
 	loop := kit.LoopOver(c, 0, 1, 1)
 	if kit.Attrs[recurrentAttrs](c).BatchFirst {
