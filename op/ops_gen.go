@@ -2023,8 +2023,8 @@ func Dstack(tensors []*graph.Value) *graph.Value {
 
 // DynamicQuantizeLinear is the op dynamic_quantize_linear.
 //
-// Quantizes float32 to uint8 by a scale and a zero point for which the range includes all elements and 0. The
-// results are the quantized values, the scale and the zero point.
+// Quantizes float32 to uint8. The scale and the zero point are chosen so that the quantized values span the
+// range of the elements and 0. The results are the quantized values, the scale and the zero point.
 func DynamicQuantizeLinear(input *graph.Value) (y, yScale, yZeroPoint *graph.Value) {
 	made := node("dynamic_quantize_linear", 3, nil, input)
 	return made[0], made[1], made[2]
@@ -5747,7 +5747,7 @@ type OnnxGruAttrs struct {
 	HiddenSize int `attr:"hidden_size"`
 	// order of the steps (default forward)
 	Direction OnnxGruDirectionWord `attr:"direction"`
-	// functions f, g and h of the gates, for each direction; none: Sigmoid and Tanh
+	// functions f, g and h of the gates, for each direction; none: ONNX's defaults, Sigmoid and Tanh
 	Activations []string `attr:"activations"`
 	// parameter alpha of each function that has it, in order
 	ActivationAlpha []float64 `attr:"activation_alpha"`
@@ -5793,7 +5793,7 @@ type OnnxLstmAttrs struct {
 	HiddenSize int `attr:"hidden_size"`
 	// order of the steps (default forward)
 	Direction OnnxLstmDirectionWord `attr:"direction"`
-	// functions f, g and h of the gates, for each direction; none: Sigmoid and Tanh
+	// functions f, g and h of the gates, for each direction; none: ONNX's defaults, Sigmoid and Tanh
 	Activations []string `attr:"activations"`
 	// parameter alpha of each function that has it, in order
 	ActivationAlpha []float64 `attr:"activation_alpha"`
@@ -5839,7 +5839,7 @@ type OnnxRnnAttrs struct {
 	HiddenSize int `attr:"hidden_size"`
 	// order of the steps (default forward)
 	Direction OnnxRnnDirectionWord `attr:"direction"`
-	// functions f, g and h of the gates, for each direction; none: Sigmoid and Tanh
+	// functions f, g and h of the gates, for each direction; none: ONNX's defaults, Sigmoid and Tanh
 	Activations []string `attr:"activations"`
 	// parameter alpha of each function that has it, in order
 	ActivationAlpha []float64 `attr:"activation_alpha"`

@@ -39,6 +39,7 @@ type scanAttrs struct {
 }
 
 var (
+	// optValues are the operands of bodies and branches.
 	optValues = graph.Param{Name: "values", Variadic: true, Optional: true}
 
 	// If runs one of two graphs.
@@ -120,13 +121,14 @@ func byReference(runDynamic func(graph.Runtime, *graph.Call, []*tensor.Tensor) (
 
 // unknownResults returns results that have the dtypes of a graph's outputs and unknown shapes.
 func unknownResults(outs []graph.Output) []graph.Result {
-	res := make([]graph.Result, len(outs))
-	for i, o := range outs {
-		res[i] = graph.Outline{DType: o.Value.Meta.DType}.Result()
+	results := make([]graph.Result, len(outs))
+	for i, out := range outs {
+		results[i] = graph.Outline{DType: out.Value.Meta.DType}.Result()
 	}
-	return res
+	return results
 }
 
+// inferIf checks the numbers of operands and results of the branches.
 func inferIf(c *graph.Call) ([]graph.Result, error) {
 	attrs := kit.Attrs[ifAttrs](c)
 	if len(attrs.Then.Outputs) != len(attrs.Else.Outputs) {
@@ -140,6 +142,7 @@ func inferIf(c *graph.Call) ([]graph.Result, error) {
 	return unknownResults(attrs.Then.Outputs), nil
 }
 
+// runIf runs the branch that the condition selects.
 func runIf(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	attrs := kit.Attrs[ifAttrs](c)
 	holds, err := conditionValue(in[0])
@@ -161,6 +164,7 @@ func conditionValue(t *tensor.Tensor) (bool, error) {
 	return t.At(make([]int, t.Rank())...).Complex() != 0, nil
 }
 
+// inferLoop checks the numbers of operands and results of the body.
 func inferLoop(c *graph.Call) ([]graph.Result, error) {
 	attrs := kit.Attrs[loopAttrs](c)
 	switch outs, ins := len(attrs.Body.Outputs), len(attrs.Body.Inputs); {
@@ -193,6 +197,7 @@ func unrolledLoop(call *graph.Call) (graph.Repetition, bool) {
 		Values: call.In[2:]}, true
 }
 
+// runLoop runs the iterations. It releases the carried values and collected values of the body that nothing else uses.
 func runLoop(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	attrs := kit.Attrs[loopAttrs](c)
 	trips, conditionHolds := int64(math.MaxInt64), true
@@ -286,14 +291,15 @@ func stackCollected(list []*tensor.Tensor, axis int, backwards bool, resultIndex
 	if len(list) > 0 {
 		meta = list[0].Meta
 	} else {
-		res, err := bodyResults()
-		switch {
-		case err != nil:
+		results, err := bodyResults()
+		if err != nil {
 			return nil, err
-		case res[resultIndex].Dynamic || !res[resultIndex].Type.DType.Valid():
+		}
+		result := results[resultIndex]
+		if result.Dynamic || !result.Type.DType.Valid() {
 			return nil, errors.New("no iteration ran, so the dtype and the shape of the collected value are unknown")
 		}
-		meta = res[resultIndex].Meta()
+		meta = result.Meta()
 	}
 	axis, err := tensor.WrapDim(axis, len(meta.Shape)+1)
 	if err != nil {
@@ -308,19 +314,20 @@ func stackCollected(list []*tensor.Tensor, axis int, backwards bool, resultIndex
 		if backwards {
 			i = len(list) - 1 - i
 		}
-		place, err := out.Select(axis, i)
+		sliceMeta, err := out.Select(axis, i)
 		if err != nil {
 			return nil, err
 		}
-		part, err := out.View(place)
+		slice, err := out.View(sliceMeta)
 		if err != nil {
 			return nil, err
 		}
-		tensor.CopyElements(part, t)
+		tensor.CopyElements(slice, t)
 	}
 	return out, nil
 }
 
+// inferScan checks the numbers of operands, axes and results.
 func inferScan(c *graph.Call) ([]graph.Result, error) {
 	attrs := kit.Attrs[scanAttrs](c)
 	ins, outs := len(attrs.Body.Inputs), len(attrs.Body.Outputs)
@@ -338,10 +345,11 @@ func inferScan(c *graph.Call) ([]graph.Result, error) {
 	return unknownResults(attrs.Body.Outputs), nil
 }
 
+// runScan runs the body for each index. It releases the states and collected values of the body that nothing else uses.
 func runScan(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	attrs := kit.Attrs[scanAttrs](c)
 	values := slices.Clone(in)
-	length := -1
+	length := -1 // of the scanned operands; -1 before the first
 	axes := make([]int, attrs.Scanned)
 	for k := range axes {
 		m := in[attrs.States+k].Meta
@@ -361,16 +369,16 @@ func runScan(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 	collected := make([][]*tensor.Tensor, len(attrs.Body.Outputs)-attrs.States)
 	for i := range length {
 		for k, axis := range axes {
-			item := i
+			index := i
 			if k < len(attrs.Backwards) && attrs.Backwards[k] {
-				item = length - 1 - i
+				index = length - 1 - i
 			}
-			t := in[attrs.States+k]
-			m, err := t.Select(axis, item)
+			scanned := in[attrs.States+k]
+			sliceMeta, err := scanned.Select(axis, index)
 			if err != nil {
 				return nil, err
 			}
-			if values[attrs.States+k], err = t.View(m); err != nil {
+			if values[attrs.States+k], err = scanned.View(sliceMeta); err != nil {
 				return nil, err
 			}
 		}

@@ -44,6 +44,7 @@ func chooseBranch(c *graph.Call) (*graph.Graph, []graph.Arg) {
 	return attrs.Else, c.In[thenInputs:]
 }
 
+// inferIfSizes infers the results of the branch that the sizes select.
 func inferIfSizes(call *graph.Call) ([]graph.Result, error) {
 	attrs := kit.Attrs[ifSizesAttrs](call)
 	if len(attrs.Then.Outputs) != len(attrs.Else.Outputs) {
@@ -56,8 +57,8 @@ func inferIfSizes(call *graph.Call) ([]graph.Result, error) {
 	}
 	body, args := chooseBranch(call)
 	metas := make([]tensor.Meta, len(args))
-	for i, x := range args {
-		if metas[i] = x.Meta(); x.Kind != graph.TensorArg {
+	for i, arg := range args {
+		if metas[i] = arg.Meta(); arg.Kind != graph.TensorArg {
 			return nil, fmt.Errorf("operand %q of a branch is missing", body.Inputs[i].Name)
 		}
 	}

@@ -66,8 +66,9 @@ const (
 func nDims(a *fftNAttrs) *fftNAttrs   { return a }
 func twoDims(a *fft2Attrs) *fftNAttrs { return (*fftNAttrs)(a) }
 
-// fftNOp defines a Fourier transform along several dimensions. The op last transforms the last of them, and the op
-// others transforms all others. If lastFirst is set, the operand is real, so the last dimension is transformed first.
+// fftNOp defines a Fourier transform along several dimensions. The description is doc + " along " + where. attrs
+// converts the attributes of the op. The op last transforms the last of the dimensions, and the op others transforms
+// all others. If lastFirst is set, the operand is real, so that the last dimension is transformed first.
 func fftNOp[A any](name, doc, where string, attrs func(*A) *fftNAttrs, last, others *graph.Op,
 	lastFirst bool) *graph.Op {
 	dtype := last.Examples[0].In[0].DType
@@ -83,12 +84,13 @@ func fftNOp[A any](name, doc, where string, attrs func(*A) *fftNAttrs, last, oth
 		dims, lengths, err := nAttrs.dimsOf(s.Call.Type(0).Rank())
 		s.Check(err)
 		if len(dims) == 0 {
+			// fft_fftn and fft_ifftn use one op for all dimensions. The other ops halve or mirror the last dimension.
 			return []graph.Arg{transformNone(s, name, last != others || lastFirst)}
 		}
 		final := len(dims) - 1
 		s.Reject(lastFirst && x.Type().DType.IsComplex(), "%sn expects a real-valued input tensor, but got %s",
 			last.Name[len("fft_"):], x.Type().DType.TorchName())
-		step := func(i int) {
+		transform := func(i int) { // transforms x along dims[i]
 			op, opAttrs := others, graph.Attrs{"dim": dims[i], "norm": nAttrs.Norm}
 			if i == final {
 				op = last
@@ -99,13 +101,13 @@ func fftNOp[A any](name, doc, where string, attrs func(*A) *fftNAttrs, last, oth
 			x = s.Apply(op, opAttrs, x)
 		}
 		if lastFirst {
-			step(final)
+			transform(final)
 		}
 		for i := range final {
-			step(i)
+			transform(i)
 		}
 		if !lastFirst {
-			step(final)
+			transform(final)
 		}
 		return []graph.Arg{x}
 	})

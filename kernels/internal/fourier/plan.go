@@ -14,9 +14,9 @@ import (
 // mixed radices. Otherwise it uses Bluestein's convolution of a power-of-two length. Roots of unity are computed once,
 // in float64.
 type fourier struct {
-	n       int // length
-	factors []int
-	roots   []complex128 // element k is exp(-2 pi i k / n); nil with Bluestein's algorithm
+	n       int          // length
+	factors []int        // factors of n, in the order of the stages; unused in Bluestein's algorithm
+	roots   []complex128 // element k is exp(-2 pi i k / n); nil in Bluestein's algorithm
 
 	// The fields of Bluestein's algorithm.
 	inner           *fourier     // transform of the convolution's length, a power of two
@@ -128,29 +128,31 @@ func (f *fourier) stage(dst, src []complex128, r, length int) {
 			case 4:
 				a, b := src[in], kit.MulComplex(src[in+m], f.roots[j*m])
 				c, d := kit.MulComplex(src[in+2*m], f.roots[2*j*m]), kit.MulComplex(src[in+3*m], f.roots[3*j*m])
-				ac, aMinusC, bd, bMinusD := a+c, a-c, b+d, b-d
-				rotated := complex(imag(bMinusD), -real(bMinusD))
-				dst[out], dst[out+span], dst[out+2*span], dst[out+3*span] = ac+bd, aMinusC+rotated, ac-bd, aMinusC-rotated
+				aPlusC, aMinusC, bPlusD, bMinusD := a+c, a-c, b+d, b-d
+				rotated := complex(imag(bMinusD), -real(bMinusD)) // bMinusD times -i
+				dst[out], dst[out+span] = aPlusC+bPlusD, aMinusC+rotated
+				dst[out+2*span], dst[out+3*span] = aPlusC-bPlusD, aMinusC-rotated
 			default:
-				for p := range r {
-					var s complex128
+				for p := range r { // result p, by its definition
+					var sum complex128
 					for q, root := 0, 0; q < r; q++ {
-						s += kit.MulComplex(src[in+q*m], f.roots[root])
+						sum += kit.MulComplex(src[in+q*m], f.roots[root])
 						if root += (j + p*length) * m; root >= f.n {
 							root -= f.n
 						}
 					}
-					dst[out+p*span] = s
+					dst[out+p*span] = sum
 				}
 			}
 		}
 	}
 }
 
-// convolve transforms x in place by Bluestein's algorithm.
+// convolve transforms x in place by Bluestein's algorithm: it convolves x times the chirp with the filter, and
+// multiplies the result by the chirp.
 func (f *fourier) convolve(x, scratch []complex128) {
 	m := f.inner.n
-	a, rest := scratch[:m], scratch[m:]
+	a, rest := scratch[:m], scratch[m:] // a: the padded operand, and then the convolution
 	clear(a)
 	for k, v := range x[:f.n] {
 		a[k] = kit.MulComplex(v, f.chirp[k])

@@ -130,17 +130,22 @@ func (spec *fourierSpec) kernel(c *graph.Call) *graph.Kernel {
 	}
 	f := newFourier(spec.points)
 	lines, get, put := spec.access(c)
-	return &graph.Kernel{WorkerScratch: 16 * (spec.points + f.workLen()),
-		Phases: []graph.Phase{lines.Phase(transformMoves*spec.points, func(mem *graph.Mem, off [4]int) error {
-			all := unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))), spec.points+f.workLen())
-			x, scratch := all[:spec.points], all[spec.points:]
-			src := unsafe.Add(mem.Ptrs[1], off[0])
-			spec.load(x, func(i int) complex128 { return get(src, i) })
-			spec.transform(f, x, scratch)
-			put(unsafe.Add(mem.Ptrs[0], off[1]), x[:spec.outLen], 0, 1)
-			return nil
-		})}}
+	memoryLen := spec.points + f.workLen()
+	phase := lines.Phase(transformMoves*spec.points, func(mem *graph.Mem, offsets [4]int) error {
+		memory := unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))), memoryLen)
+		x, scratch := memory[:spec.points], memory[spec.points:]
+		operandLine, resultLine := unsafe.Add(mem.Ptrs[1], offsets[0]), unsafe.Add(mem.Ptrs[0], offsets[1])
+		spec.load(x, func(i int) complex128 { return get(operandLine, i) })
+		spec.transform(f, x, scratch)
+		const first, step = 0, 1
+		put(resultLine, x[:spec.outLen], first, step)
+		return nil
+	})
+	return &graph.Kernel{WorkerScratch: complexBytes * memoryLen, Phases: []graph.Phase{phase}}
 }
+
+// complexBytes is the size of a complex128 in bytes.
+const complexBytes = 16
 
 // access returns the lines of a call, and functions that access one line. get reads element i of a line of the operand.
 // put writes x to a line of the result, at the indices first, first+step, first+2*step and so on.
@@ -148,42 +153,43 @@ func (spec *fourierSpec) access(c *graph.Call) (lines *kit.LineSet, get func(lin
 	put func(line unsafe.Pointer, x []complex128, first, step int)) {
 	m, out := c.Meta(0), c.Out[0]
 	in, inStep, outStep := m, kit.StepAt(m, spec.dim), kit.StepAt(out, spec.dim)
-	partIn, partOut := 0, 0
+	imagIn, imagOut := 0, 0 // distances in bytes from the real part to the imaginary part of a pair
 	shape, dst := m.Shape, out
 	if spec.complexPairs {
 		last := m.Rank() - 1
-		partIn, partOut = kit.StepAt(m, last), kit.StepAt(out, last)
-		drop := func(m tensor.Meta) tensor.Meta {
+		imagIn, imagOut = kit.StepAt(m, last), kit.StepAt(out, last)
+		withoutLast := func(m tensor.Meta) tensor.Meta {
 			m.Shape, m.Strides = m.Shape[:last], m.Strides[:last]
 			return m
 		}
-		in, dst, shape = drop(in), drop(dst), shape[:last]
+		in, dst, shape = withoutLast(in), withoutLast(dst), shape[:last]
 	}
 	loadComplex, loadReal := tensor.Converter(tensor.Complex128, m.DType), tensor.Converter(tensor.Float64, m.DType)
 	storeComplex, storeReal := tensor.Converter(out.DType, tensor.Complex128), tensor.Converter(out.DType, tensor.Float64)
 	get = func(line unsafe.Pointer, i int) (v complex128) {
-		p := unsafe.Add(line, i*inStep)
+		// The last three arguments of loads: two steps, which are not used for the single element, and a count of 1.
+		address := unsafe.Add(line, i*inStep)
 		if !spec.complexPairs {
-			loadComplex(unsafe.Pointer(&v), p, 0, 0, 1)
+			loadComplex(unsafe.Pointer(&v), address, 0, 0, 1)
 			return v
 		}
-		var part [2]float64
-		loadReal(unsafe.Pointer(&part[0]), p, 0, 0, 1)
+		var realPart, imagPart float64
+		loadReal(unsafe.Pointer(&realPart), address, 0, 0, 1)
 		if !spec.fromReal {
-			loadReal(unsafe.Pointer(&part[1]), unsafe.Add(p, partIn), 0, 0, 1)
+			loadReal(unsafe.Pointer(&imagPart), unsafe.Add(address, imagIn), 0, 0, 1)
 		}
-		return complex(part[0], part[1])
+		return complex(realPart, imagPart)
 	}
 	put = func(line unsafe.Pointer, x []complex128, first, step int) {
 		to, n := unsafe.Add(line, first*outStep), len(x)
 		if !spec.complexPairs {
-			storeComplex(to, unsafe.Pointer(&x[0]), step*outStep, 16, n)
+			storeComplex(to, unsafe.Pointer(&x[0]), step*outStep, complexBytes, n)
 			return
 		}
-		storeReal(to, unsafe.Pointer(&x[0]), step*outStep, 16, n)
+		storeReal(to, unsafe.Pointer(&x[0]), step*outStep, complexBytes, n)
 		if !spec.toReal {
 			parts := unsafe.Slice((*float64)(unsafe.Pointer(&x[0])), 2*n)
-			storeReal(unsafe.Add(to, partOut), unsafe.Pointer(&parts[1]), step*outStep, 16, n)
+			storeReal(unsafe.Add(to, imagOut), unsafe.Pointer(&parts[1]), step*outStep, complexBytes, n)
 		}
 	}
 	return kit.NewLineSet(shape, spec.dim, in, dst), get, put
@@ -209,12 +215,12 @@ func (spec *fourierSpec) transform(f *fourier, x, scratch []complex128) {
 // reference computes the result by the definition of the transform. result is the meta of the result.
 func (spec *fourierSpec) reference(self *tensor.Tensor, result tensor.Meta) []*tensor.Tensor {
 	out := tensor.Zeros(result.DType, result.Shape...)
-	lead := slices.Clone(result.Shape)
-	lead[spec.dim] = 1
+	lineStarts := slices.Clone(result.Shape)
+	lineStarts[spec.dim] = 1
 	if spec.complexPairs {
-		lead[len(lead)-1] = 1
+		lineStarts[len(lineStarts)-1] = 1
 	}
-	kit.EachIndex(lead, func(at []int) {
+	kit.EachIndex(lineStarts, func(at []int) {
 		at = slices.Clone(at)
 		x := make([]complex128, spec.points)
 		spec.load(x, func(i int) complex128 {

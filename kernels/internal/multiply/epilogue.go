@@ -36,15 +36,15 @@ const (
 func NewTileEpilogue(e *fusion.Epilogue, columns, slot int, hasLaneMemory bool) (tiles TileEpilogue, ok bool) {
 	tiles.slot = slot
 	for _, s := range e.Chain() {
-		x, ok := tileStep(s, columns)
+		step, ok := tileStep(s, columns)
 		if !ok || s.IsScalar && !hasLaneMemory {
 			return TileEpilogue{}, false
 		}
-		if s.AddressIndex > 0 {
-			x.Operand = len(tiles.operandSteps)
+		if s.AddressIndex > 0 { // the step reads an operand
+			step.Operand = len(tiles.operandSteps)
 			tiles.operandSteps = append(tiles.operandSteps, s)
 		}
-		tiles.Steps = append(tiles.Steps, x)
+		tiles.Steps = append(tiles.Steps, step)
 	}
 	if len(tiles.Steps) == 0 || len(tiles.operandSteps) > maxEpilogueOperands {
 		return TileEpilogue{}, false
@@ -55,7 +55,9 @@ func NewTileEpilogue(e *fusion.Epilogue, columns, slot int, hasLaneMemory bool) 
 // tileStep returns a step in the form that tiles apply, or false if tiles cannot apply the step. The caller sets the
 // operand index.
 func tileStep(step fusion.EpilogueStep, columns int) (out tile.EpilogueStep, ok bool) {
-	out.Lo, out.Hi = step.Number, step.Number
+	out.Lo, out.Hi = step.Number, step.Number // bounds or factor, if the step has a number
+	// isNumber: the step combines with a number, not with an operand. perColumn: the operand has one element, or one for
+	// each column.
 	isNumber, perColumn := step.AddressIndex == 0, step.IsScalar || step.AlongFastest && step.Width == columns
 	switch {
 	case isNumber && step.Op == expr.Max:

@@ -91,26 +91,27 @@ func (multiplier *Multiplier) Phases(scratchOffset int) (phases []graph.Phase, s
 	}
 	if multiplier.Entries > 1 && (multiplier.MACs <= smallMACs || multiplier.Entries >= undividedEntries &&
 		multiplier.MACs <= undividedMACs) {
-		group := max(1, multiplier.chunkMACs()/max(1, multiplier.MACs))
+		chunkEntries := max(1, multiplier.chunkMACs()/max(1, multiplier.MACs))
 		return []graph.Phase{{
-			Chunks: kit.DivUp(multiplier.Entries, group),
+			Chunks: kit.DivUp(multiplier.Entries, chunkEntries),
 			Run: func(m *graph.Mem, chunk int) error {
-				multiplier.runEntries(m, chunk*group, min(multiplier.Entries, (chunk+1)*group), workerBytes)
+				begin, end := chunk*chunkEntries, min(multiplier.Entries, (chunk+1)*chunkEntries)
+				multiplier.runEntries(m, begin, end, workerBytes)
 				return nil
 			},
 		}}, 0, workerBytes + sharedBytes
 	}
-	wave := multiplier.Entries
+	waveEntries := multiplier.Entries
 	if sharedBytes > 0 {
-		wave = min(wave, max(1, panelBytes/sharedBytes, kit.DivUp(multiplier.Entries, maxWaves)))
+		waveEntries = min(waveEntries, max(1, panelBytes/sharedBytes, kit.DivUp(multiplier.Entries, maxWaves)))
 	}
-	for e := 0; e < multiplier.Entries; e += wave {
+	for first := 0; first < multiplier.Entries; first += waveEntries {
 		for p := range multiplier.Plan.Phases() {
-			phases = append(phases, multiplier.wavePhase(e, min(wave, multiplier.Entries-e), p, scratchOffset,
-				sharedBytes))
+			phases = append(phases, multiplier.wavePhase(first, min(waveEntries, multiplier.Entries-first), p,
+				scratchOffset, sharedBytes))
 		}
 	}
-	return phases, wave * sharedBytes, workerBytes
+	return phases, waveEntries * sharedBytes, workerBytes
 }
 
 // Listings returns the machine code of the plan.
@@ -137,29 +138,29 @@ func (multiplier *Multiplier) wavePhase(firstEntry, n, p, scratchOffset, sharedB
 	return graph.Phase{
 		Chunks: n * tiles,
 		Run: func(mem *graph.Mem, chunk int) error {
-			e := chunk / tiles
-			j := multiplier.prepareJob(mem)
-			defer j.release()
-			multiplier.setEntry(j, firstEntry+e)
-			if multiplier.Plan.PrepareReplay(&j.repeated, &j.Args) {
-				multiplier.Plan.RunReplay(&j.repeated, chunk%tiles, &j.Args)
+			e, tile := chunk/tiles, chunk%tiles
+			job := multiplier.prepareJob(mem)
+			defer job.release()
+			multiplier.setEntry(job, firstEntry+e)
+			if multiplier.Plan.PrepareReplay(&job.repeated, &job.Args) { // a small product without panels
+				multiplier.Plan.RunReplay(&job.repeated, tile, &job.Args)
 			} else {
-				j.Args.Shared = mem.Scratch[scratchOffset+e*sharedBytes:][:multiplier.Plan.SharedBytes()]
-				multiplier.Plan.Run(p, chunk%tiles, &j.Args, mem.WorkerScratch)
+				job.Args.Shared = mem.Scratch[scratchOffset+e*sharedBytes:][:multiplier.Plan.SharedBytes()]
+				multiplier.Plan.Run(p, tile, &job.Args, mem.WorkerScratch)
 			}
 			return nil
 		},
 	}
 }
 
-// runEntries runs all phases of entries [e0, e1), one entry after another. Worker memory holds the plan's worker
+// runEntries runs all phases of entries [begin, end), one entry after another. Worker memory holds the plan's worker
 // memory and, from offset panelsAt on, the panels.
-func (multiplier *Multiplier) runEntries(mem *graph.Mem, e0, e1, panelsAt int) {
+func (multiplier *Multiplier) runEntries(mem *graph.Mem, begin, end, panelsAt int) {
 	job := multiplier.prepareJob(mem)
 	defer job.release()
 	job.Args.Shared = mem.WorkerScratch[panelsAt:][:multiplier.Plan.SharedBytes()]
-	for e := e0; e < e1; e++ {
-		if (e-e0)%entriesPerCheck == entriesPerCheck-1 {
+	for e := begin; e < end; e++ {
+		if (e-begin)%entriesPerCheck == entriesPerCheck-1 {
 			mem.CheckContext()
 		}
 		multiplier.setEntry(job, e)
@@ -198,15 +199,16 @@ func (multiplier *Multiplier) prepareJob(mem *graph.Mem) *Job {
 	return job
 }
 
-// chainEpilogue makes a job apply the epilogue after the callback that is already set.
+// chainEpilogue makes a job apply the epilogue to each completed tile, after the callback that is already set. The tile
+// has the rows [i0, i1) and the columns [j0, j1) of C.
 func (multiplier *Multiplier) chainEpilogue(j *Job) {
 	previous := j.Args.Epilogue
 	j.Args.Epilogue = func(i0, i1, j0, j1 int) {
 		if previous != nil {
 			previous(i0, i1, j0, j1)
 		}
-		entry := int(uintptr(j.Args.C)-uintptr(j.C)) / multiplier.elemBytes
-		multiplier.epilogue.Apply(&j.epilogue, entry+i0*multiplier.cRowStride+j0*multiplier.cColStride, i1-i0,
+		entryOffset := int(uintptr(j.Args.C)-uintptr(j.C)) / multiplier.elemBytes
+		multiplier.epilogue.Apply(&j.epilogue, entryOffset+i0*multiplier.cRowStride+j0*multiplier.cColStride, i1-i0,
 			multiplier.cRowStride, j1-j0, multiplier.cColStride)
 	}
 }

@@ -12,26 +12,28 @@ import (
 // densePacking packs an operand as a dense copy in the dtype d of the computation.
 func densePacking(m tensor.Meta, d tensor.DType) graph.Packing {
 	dense := copies.DenseAs(m, d)
-	asDense := func(row *tensor.Tensor) *tensor.Tensor { return tensor.Must(tensor.Over(dense, row.Storage())) }
+	// The packed operand is a vector; asDense views it with the shape of the operand.
+	asDense := func(packed *tensor.Tensor) *tensor.Tensor { return tensor.Must(tensor.Over(dense, packed.Storage())) }
 	return graph.Packing{Form: denseForm(d), DType: d, Len: dense.Numel(),
 		Fill:   func(ctx context.Context, dst, src *tensor.Tensor) { kit.CopyInto(ctx, asDense(dst), src) },
 		Unpack: func(dst, packed *tensor.Tensor) { tensor.CopyElements(dst, asDense(packed)) }}
 }
 
+// denseForm returns the name of the packed form of densePacking.
 func denseForm(d tensor.DType) string { return d.String() }
 
-// PackFunc returns the Pack function of an implementation whose kernel uses [copies.CompileInDType]. form returns the
-// packing of an operand in the dtype of the computation, or false if the kernel does not pack the operand. form may be
-// nil. If form does not pack an operand of another dtype, PackFunc packs it as a copy in the dtype of the computation.
-func PackFunc(form func(c *graph.Call, i int) (graph.Packing, bool)) func(*graph.Call, int) (graph.Packing, bool) {
+// PackFunc returns the Pack function of an implementation whose kernel uses [copies.CompileInDType]. pack returns the
+// packing of an operand in the dtype of the computation, or false if the kernel does not pack the operand. pack may be
+// nil. If pack does not pack an operand of another dtype, PackFunc packs it as a copy in the dtype of the computation.
+func PackFunc(pack func(c *graph.Call, i int) (graph.Packing, bool)) func(*graph.Call, int) (graph.Packing, bool) {
 	return func(c *graph.Call, i int) (graph.Packing, bool) {
 		dtype, m := ComputationDType(c), c.Meta(i)
 		if c.Out[0].Numel() == 0 || m.Numel() == 0 {
 			return graph.Packing{}, false
 		}
-		if form != nil {
-			if p, ok := form(copies.InDType(c, dtype), i); ok {
-				return p, true
+		if pack != nil {
+			if packing, ok := pack(copies.InDType(c, dtype), i); ok {
+				return packing, true
 			}
 		}
 		if m.DType == dtype {

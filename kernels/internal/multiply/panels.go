@@ -63,7 +63,7 @@ func (p *Panels) FillPanel(ctx context.Context, terms []int, dst []byte, src uns
 			interrupt.Check(ctx)
 			filled = 0
 		}
-		if lanes < p.Width {
+		if lanes < p.Width { // the missing lanes of the last panel are 0
 			clear(dst[k*p.Width*size:][:n*p.Width*size])
 		}
 		elem.Block(unsafe.Add(to, k*p.Width*size), unsafe.Add(src, (first*p.LaneStride+terms[k])*size),
@@ -142,14 +142,14 @@ func PackingOf(list ...*Panels) graph.Packing {
 		}
 		packing.Form, packing.Len = packing.Form+p.Form, packing.Len+kit.BoundedProduct(p.MatrixLen(), len(p.Starts))
 	}
-	forEachMatrix := func(row, matrices *tensor.Tensor, f func(p *Panels, panels []byte, matrix unsafe.Pointer)) {
+	forEachMatrix := func(packed, matrices *tensor.Tensor, f func(p *Panels, panels []byte, matrix unsafe.Pointer)) {
 		size := dtype.Size()
-		all := kit.ElementsOf[byte](row.Pointer(), packing.Len*size)
+		rest := kit.ElementsOf[byte](packed.Pointer(), packing.Len*size)
 		for _, p := range list {
 			for _, start := range p.Starts {
 				n := p.MatrixLen() * size
-				f(p, all[:n], unsafe.Add(matrices.Pointer(), start*size))
-				all = all[n:]
+				f(p, rest[:n], unsafe.Add(matrices.Pointer(), start*size))
+				rest = rest[n:]
 			}
 		}
 	}
@@ -160,13 +160,13 @@ func PackingOf(list ...*Panels) graph.Packing {
 		forEachMatrix(dst, src, func(p *Panels, to []byte, from unsafe.Pointer) { p.fill(ctx, to, from) })
 	}
 	packing.Unpack = func(dst, packed *tensor.Tensor) {
-		t := dst
+		unpacked := dst
 		if dst.DType != dtype {
-			t = tensor.Empty(copies.DenseAs(dst.Meta, dtype))
+			unpacked = tensor.Empty(copies.DenseAs(dst.Meta, dtype))
 		}
-		forEachMatrix(packed, t, func(p *Panels, from []byte, to unsafe.Pointer) { p.unpack(to, from) })
-		if t != dst {
-			tensor.CopyElements(dst, t)
+		forEachMatrix(packed, unpacked, func(p *Panels, from []byte, to unsafe.Pointer) { p.unpack(to, from) })
+		if unpacked != dst {
+			tensor.CopyElements(dst, unpacked)
 		}
 	}
 	return packing

@@ -34,7 +34,7 @@ type SumConversion struct {
 	// AddsProduct: the loop adds row * column to each sum. Both operands are int32: a factor for each row and a factor
 	// for each column.
 	AddsProduct bool
-	// SubtractsProduct: the loop subtracts a second product of the same kind.
+	// SubtractsProduct: the loop subtracts a second product of the same kind, point * total.
 	SubtractsProduct bool
 	// Scaled: the loop scales the sums and rounds them to DType, as [Requantize] does. The operands are the scale, with
 	// one element or one for each column, and the zero point. Without Scaled, results are int32.
@@ -43,33 +43,33 @@ type SumConversion struct {
 	DType    tensor.DType // int8 or uint8; used if Scaled is set
 }
 
-// Loop compiles the loop.
+// Loop compiles the loop. It runs along the columns of a row.
 func (f SumConversion) Loop() (*loops.Loop, error) {
-	const i32 = tensor.Int32
+	const i32, onePerRow, onePerColumn = tensor.Int32, true, false
 	formula, out := "s = sum", i32
-	names, types, scalar := []string{"sum"}, []tensor.DType{i32}, []bool{false}
-	operand := func(name string, d tensor.DType, perRow bool) { // perRow: the operand has one element for each row
-		names, types, scalar = append(names, name), append(types, d), append(scalar, perRow)
+	names, types, isScalar := []string{"sum"}, []tensor.DType{i32}, []bool{onePerColumn}
+	addOperand := func(name string, d tensor.DType, scalar bool) {
+		names, types, isScalar = append(names, name), append(types, d), append(isScalar, scalar)
 	}
 	if f.AddsProduct {
 		formula += " + row * column"
-		operand("row", i32, true)
-		operand("column", i32, false)
+		addOperand("row", i32, onePerRow)
+		addOperand("column", i32, onePerColumn)
 	}
-	if f.SubtractsProduct {
+	if f.SubtractsProduct { // of a zero point and the totals of the columns
 		formula += " - point * total"
-		operand("point", i32, true)
-		operand("total", i32, false)
+		addOperand("point", i32, onePerRow)
+		addOperand("total", i32, onePerColumn)
 	}
 	if f.Scaled {
 		lowest, highest := byteBounds(f.DType)
 		out = f.DType
 		formula += fmt.Sprintf("; v = rint(float32(s) * scale) + float32(zero); "+
 			"%v(where(v == v, minimum(maximum(v, %v), %v), 0))", f.DType, lowest, highest)
-		operand("scale", tensor.Float32, f.OneScale)
-		operand("zero", f.DType, true)
+		addOperand("scale", tensor.Float32, f.OneScale)
+		addOperand("zero", f.DType, onePerRow)
 	} else {
 		formula += "; s"
 	}
-	return kit.FormulaLoop(formula, names, types, scalar, out)
+	return kit.FormulaLoop(formula, names, types, isScalar, out)
 }

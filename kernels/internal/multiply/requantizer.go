@@ -41,8 +41,9 @@ func NewRequantizer(d tensor.DType) (*Requantizer, error) {
 	return r, err
 }
 
-// ConvertRows converts rows of sums to bytes. pitch and sumsPitch are the row strides of results and of sums, in bytes.
-// zeroPoint is the address of the zero point, a single element in the dtype of the results.
+// ConvertRows converts rows of sums to bytes: `rows` rows of `columns` sums. pitch and sumsPitch are the strides
+// between rows of results and of sums, in bytes. zeroPoint is the address of the zero point, a single element in the
+// dtype of the results.
 func (r *Requantizer) ConvertRows(m *graph.Mem, out, sums, scales, zeroPoint unsafe.Pointer, pitch, sumsPitch, columns,
 	rows int) error {
 	worker := r.run.Of(m)
@@ -61,6 +62,7 @@ func (r *Requantizer) ConvertRows(m *graph.Mem, out, sums, scales, zeroPoint uns
 	args.Ptr[requantize.ZeroPoint] = unsafe.Pointer(&worker.zeroPoint)
 	args.Step[requantize.NextOut], args.Step[requantize.NextSums] = pitch, sumsPitch
 	for first := 0; first < columns; first += requantize.Columns {
+		// One bit for each of the remaining columns, up to requantize.Columns.
 		args.Step[requantize.ColumnMask] = int(^uint64(0) >> max(0, requantize.Columns-(columns-first)))
 		args.Ptr[requantize.Scales] = kit.AddressOf[float32](scales, first)
 		for row := 0; row < rows; row += requantize.CallRows {

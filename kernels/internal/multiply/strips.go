@@ -31,32 +31,34 @@ func (order *StripOrder) Chunks() int { return order.cut.Chunks }
 // bands, and the strips of the current band that are computed for the last block.
 func (order *StripOrder) Completed(chunk int) (images, strips int) {
 	_, end := order.cut.ChunkRange(chunk)
-	images, band, unit, bandStrips := order.locate(end)
-	return images, band*order.BandStrips + max(0, unit-(order.Blocks-1)*bandStrips)
+	images, band, indexInBand, bandStrips := order.locate(end)
+	return images, band*order.BandStrips + max(0, indexInBand-(order.Blocks-1)*bandStrips)
 }
 
 // Started returns the index of the image in which the given chunk ends. strips is the number of strips of this image
 // that are computed for at least one block by this chunk and all earlier chunks.
 func (order *StripOrder) Started(chunk int) (image, strips int) {
 	_, end := order.cut.ChunkRange(chunk)
-	image, band, unit, bandStrips := order.locate(end - 1)
-	return image, band*order.BandStrips + min(bandStrips, unit+1)
+	image, band, indexInBand, bandStrips := order.locate(end - 1)
+	return image, band*order.BandStrips + min(bandStrips, indexInBand+1)
 }
 
-// locate returns the position of unit u: its image, its band in the image, and its index in the band. It also returns
-// the number of strips of the band.
-func (order *StripOrder) locate(u int) (image, band, unit, bandStrips int) {
-	image, unit = u/(order.Blocks*order.Strips), u%(order.Blocks*order.Strips)
-	band = unit / (order.Blocks * order.BandStrips)
-	return image, band, unit - band*order.Blocks*order.BandStrips, min(order.BandStrips,
-		order.Strips-band*order.BandStrips)
+// locate returns the position of a unit: its image, its band in the image, and its index among the units of the band.
+// It also returns the number of strips of the band.
+func (order *StripOrder) locate(unit int) (image, band, indexInBand, bandStrips int) {
+	unitsPerImage, unitsPerBand := order.Blocks*order.Strips, order.Blocks*order.BandStrips
+	image, indexInImage := unit/unitsPerImage, unit%unitsPerImage
+	band = indexInImage / unitsPerBand
+	bandStrips = min(order.BandStrips, order.Strips-band*order.BandStrips) // the last band may have fewer
+	return image, band, indexInImage - band*unitsPerBand, bandStrips
 }
 
-// EachUnit visits the units of a chunk.
+// EachUnit visits the units of a chunk in order. It stops at the first error and returns it.
 func (order *StripOrder) EachUnit(chunk int, visit func(image, block, strip int) error) error {
-	for u, end := order.cut.ChunkRange(chunk); u < end; u++ {
-		image, band, unit, bandStrips := order.locate(u)
-		if err := visit(image, unit/bandStrips, band*order.BandStrips+unit%bandStrips); err != nil {
+	for unit, end := order.cut.ChunkRange(chunk); unit < end; unit++ {
+		image, band, indexInBand, bandStrips := order.locate(unit)
+		block, strip := indexInBand/bandStrips, band*order.BandStrips+indexInBand%bandStrips
+		if err := visit(image, block, strip); err != nil {
 			return err
 		}
 	}

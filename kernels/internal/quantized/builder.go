@@ -17,13 +17,15 @@ import (
 // exactDType returns the float dtype in which the sum of n products of elements of a and b is exact. a and b are byte
 // dtypes.
 func exactDType(n int, a, b tensor.DType) tensor.DType {
+	// A product of bytes is less than 2^16.
 	if n<<(8*(a.Size()+b.Size())) <= 1<<24 {
 		return tensor.Float32
 	}
 	return tensor.Float64
 }
 
-// quantBuilder builds the nodes into which a call of a quantized op decomposes.
+// quantBuilder builds the nodes into which a call of a quantized op decomposes. Its methods add nodes and return their
+// results.
 type quantBuilder struct{ *compose.Builder }
 
 // vector returns operand i converted to a dtype. The result has the elements of the operand along dimension dim, and
@@ -52,14 +54,14 @@ func (builder quantBuilder) toInt32(sums graph.Arg, n int) graph.Arg {
 
 // requantize scales exact sums and quantizes them. a and b are the scales of the operands that were multiplied.
 func (builder quantBuilder) requantize(sums, a, b graph.Arg) graph.Arg {
-	const f = tensor.Float32
+	const f32 = tensor.Float32
 	dtype, rank := builder.Call.Out[0].DType, len(builder.Call.Out[0].Shape)
 	scale := builder.Add(pointwise.Div, nil, builder.Add(pointwise.Mul, nil, a, b),
-		builder.vector(resultScaleOperand, 0, 0, f))
+		builder.vector(resultScaleOperand, 0, 0, f32))
 	if rank == 0 {
 		scale = builder.BroadcastAlong(scale, 0, 0)
 	}
-	scaled := builder.Add(pointwise.Mul, nil, builder.Convert(f, sums), scale)
+	scaled := builder.Add(pointwise.Mul, nil, builder.Convert(f32, sums), scale)
 	return builder.quantize(scaled, builder.BroadcastAlong(builder.Call.In[resultZeroOperand], 0, rank), dtype)
 }
 

@@ -82,7 +82,7 @@ func (q *quantConv) weightFitsInt8(c *graph.Call) bool {
 // them.
 func (builder quantBuilder) bytesConv(q *quantConv) graph.Arg {
 	const f = tensor.Float32
-	call, outputs := builder.Call, builder.Call.Meta(q.weight).Shape[0]
+	call, outputs := builder.Call, builder.Call.Meta(q.weight).Shape[0] // outputs: number of output channels
 	fits := q.weightFitsInt8(call)
 	scalar := func(i int) graph.Arg { return builder.BroadcastAlong(call.In[i], 0, 0) }
 	var scale, bias, xZero, yZero graph.Arg
@@ -141,7 +141,7 @@ func (builder quantBuilder) correctedSums(q *quantConv, bias graph.Arg,
 	convolve func(weight, bias graph.Arg) graph.Arg) graph.Arg {
 	const f, i32 = tensor.Float32, tensor.Int32
 	meta := builder.Call.Meta(q.weight)
-	weight, offset := builder.Call.In[q.weight], 0.0
+	weight, offset := builder.Call.In[q.weight], 0.0 // offset is subtracted from the weight
 	if meta.DType == tensor.Uint8 {
 		offset = 1 << 7
 		weight = builder.Convert(tensor.Int8, builder.Add(pointwise.Sub, nil, builder.Convert(f, weight),
@@ -154,17 +154,18 @@ func (builder quantBuilder) correctedSums(q *quantConv, bias graph.Arg,
 	groups, outputs := kit.Attrs[quantConvAttrs](builder.Call).Groups, meta.Shape[0]
 	ones := builder.Add(view.Full, graph.Attrs{"size": append([]int{groups}, meta.Shape[1:]...), "fill_value": 1,
 		"dtype": tensor.Int8})
-	none := builder.Add(view.Full, graph.Attrs{"size": []int{groups}, "fill_value": 0, "dtype": i32})
+	zeroBias := builder.Add(view.Full, graph.Attrs{"size": []int{groups}, "fill_value": 0, "dtype": i32})
 	var sums, inputSums graph.Arg // inputSums: the sums of the inputs in the windows
 	if groups > 1 {
-		sums, inputSums = convolve(weight, bias), convolve(ones, none)
+		sums, inputSums = convolve(weight, bias), convolve(ones, zeroBias)
 	} else {
-		join := graph.Attrs{"dim": 0}
-		all := convolve(builder.Add(view.Cat, join, weight, ones), builder.Add(view.Cat, join, bias, none))
-		part := func(start, length int) graph.Arg {
-			return builder.Add(view.Narrow, graph.Attrs{"dim": 1, "start": start, "length": length}, all)
+		alongOutputs := graph.Attrs{"dim": 0}
+		allSums := convolve(builder.Add(view.Cat, alongOutputs, weight, ones),
+			builder.Add(view.Cat, alongOutputs, bias, zeroBias))
+		channels := func(start, length int) graph.Arg {
+			return builder.Add(view.Narrow, graph.Attrs{"dim": 1, "start": start, "length": length}, allSums)
 		}
-		sums, inputSums = part(0, outputs), part(outputs, 1)
+		sums, inputSums = channels(0, outputs), channels(outputs, 1)
 	}
 	return builder.Add(pointwise.Sub, nil, sums, builder.Add(pointwise.Mul, nil, inputSums, zero))
 }

@@ -121,7 +121,8 @@ func (q *quantMatmul) check(call *graph.Call) error {
 	return nil
 }
 
-// decompose multiplies bytes if there is machine code for the operands, else floats.
+// decompose adds a product of bytes if there is machine code for the operands, else a product of floats. The product of
+// bytes also scales the sums if it supports the scales and the bias.
 func (q *quantMatmul) decompose(into *graph.Parts, call *graph.Call) ([]*graph.Value, error) {
 	builder := quantBuilder{compose.NewBuilder(into, call)}
 	a, b := call.Meta(q.a), call.Meta(q.b)
@@ -156,7 +157,7 @@ func (q *quantMatmul) decompose(into *graph.Parts, call *graph.Call) ([]*graph.V
 // bytesProduct adds a node that multiplies bytes, and returns its result: int32 sums or, if scaled is set, the sums
 // plus the bias, scaled and quantized to a byte dtype.
 func (builder quantBuilder) bytesProduct(q *quantMatmul, scaled bool) graph.Arg {
-	const single = tensor.Float32
+	const f32 = tensor.Float32
 	flat := func(i int) graph.Arg { // operand i as a vector or a single element
 		if builder.Call.Meta(i).Rank() > 1 {
 			return builder.BroadcastAlong(builder.Call.In[i], 0, 1)
@@ -171,9 +172,9 @@ func (builder quantBuilder) bytesProduct(q *quantMatmul, scaled bool) graph.Arg 
 	}
 	in := []graph.Arg{builder.Call.In[q.a], builder.Call.In[q.b], zeroPoint(q.aZero), zeroPoint(q.bZero)}
 	if scaled {
-		scale := builder.Add(pointwise.Mul, nil, builder.Convert(single, flat(q.aScale)),
-			builder.Convert(single, flat(q.bScale)))
-		scale = builder.Add(pointwise.Div, nil, scale, builder.Convert(single, flat(resultScaleOperand)))
+		scale := builder.Add(pointwise.Mul, nil, builder.Convert(f32, flat(q.aScale)),
+			builder.Convert(f32, flat(q.bScale)))
+		scale = builder.Add(pointwise.Div, nil, scale, builder.Convert(f32, flat(resultScaleOperand)))
 		bias := graph.Arg{}
 		if builder.Call.Has(biasOperand) {
 			bias = builder.Call.In[biasOperand]
@@ -190,15 +191,15 @@ func (q *quantMatmul) ref(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tens
 		return nil, err
 	}
 	result, _ := t.Meta()
-	// shifted returns an operand minus its zero points, which are constant, or vary along dim.
-	shifted := func(operand, zeroPoint, dim int) *tensor.Tensor {
+	// differences returns an operand minus its zero points: one zero point, or one for each index along dim.
+	differences := func(operand, zeroPoint, dim int) *tensor.Tensor {
 		var zero *tensor.Tensor
 		if zeroPoint < len(in) {
 			zero = in[zeroPoint]
 		}
 		return minusZeroPoints(in[operand], zero, dim)
 	}
-	a, b := shifted(q.a, q.aZero, in[q.a].Rank()-2), shifted(q.b, q.bZero, in[q.b].Rank()-1)
+	a, b := differences(q.a, q.aZero, in[q.a].Rank()-2), differences(q.b, q.bZero, in[q.b].Rank()-1)
 	sums, err := product.Matmul.Ref(&graph.Call{Attrs: &kit.None{}, In: call.In,
 		Out: []tensor.Meta{tensor.New(tensor.Float64, result.Shape...)}}, []*tensor.Tensor{a, b})
 	if err != nil {
@@ -212,9 +213,9 @@ func (q *quantMatmul) ref(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tens
 				v += kit.ElementAlong(in[biasOperand], index, len(index)-1)
 			}
 			row, column := len(index)-2, len(index)-1
-			scale := float32(kit.ElementAlong(in[q.aScale], index, row)) * float32(kit.ElementAlong(in[q.bScale], index,
-				column)) /
-				float32(kit.ElementAlong(in[resultScaleOperand], index, 0))
+			aScale := float32(kit.ElementAlong(in[q.aScale], index, row))
+			bScale := float32(kit.ElementAlong(in[q.bScale], index, column))
+			scale := aScale * bScale / float32(kit.ElementAlong(in[resultScaleOperand], index, 0))
 			zero := kit.ElementAlong(in[resultZeroOperand], index, 0)
 			v = float64(saturate(result.DType, math.RoundToEven(float64(float32(v)*scale))+zero))
 		}

@@ -133,10 +133,10 @@ func (q *quantConv) decompose(into *graph.Parts, call *graph.Call) ([]*graph.Val
 	weight := call.Meta(q.weight)
 	terms := tensor.Numel(weight.Shape[1:])
 	dtype := exactDType(terms, call.Meta(0).DType, weight.DType)
-	inexact := func(m graph.Impl) bool { return m.Inexact }
+	inexact := func(impl graph.Impl) bool { return impl.Inexact }
 	groups := kit.Attrs[quantConvAttrs](call).Groups
 	if groups == 1 && terms > weight.Shape[1] && slices.ContainsFunc(op.Impls, inexact) {
-		dtype = tensor.Float64 // without groups, float32 convolutions may use Winograd's formula, whose sums are rounded
+		dtype = tensor.Float64 // float32 convolutions of one group may use Winograd's formula, whose sums are rounded
 	}
 	sums := builder.Add(op, convAttrs, builder.minusZeroPoint(0, q.xZero, 0, dtype),
 		builder.minusZeroPoint(q.weight, q.wZero, 0, dtype))
@@ -153,12 +153,12 @@ func (q *quantConv) decompose(into *graph.Parts, call *graph.Call) ([]*graph.Val
 
 // ref computes the result of the op by its definition. It convolves the operands minus their zero points in float64.
 func (q *quantConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	res, err := q.result(c)
+	resultType, err := q.result(c)
 	if err != nil {
 		return nil, err
 	}
-	result, _ := res.Meta()
-	in = slices.Concat(in, make([]*tensor.Tensor, 1+biasOperand-len(in)))
+	result, _ := resultType.Meta()
+	in = slices.Concat(in, make([]*tensor.Tensor, 1+biasOperand-len(in))) // nil for omitted operands
 	op, call, err := q.floatCall(c, tensor.Float64)
 	if err != nil {
 		return nil, err

@@ -149,11 +149,12 @@ func isQuantizedDType(dtype tensor.DType) bool {
 
 // checkScales checks the shapes of the scale and the zero point. block is the attribute block_size.
 func checkScales(c *graph.Call, axis, block int) error {
-	input, scale, single := c.Type(0), c.Type(1), block == 0 && kit.HaveOneElement(c, 1)
-	if z := c.Type(2); c.Has(2) && !tensor.SameSizes(z.Shape, scale.Shape) && !(single && kit.HaveOneElement(c, 2)) {
-		return fmt.Errorf("zero_point has shape %s, scale %s", tensor.Sizes(z.Shape), tensor.Sizes(scale.Shape))
+	input, scale, zero := c.Type(0), c.Type(1), c.Type(2)
+	hasOneScale := block == 0 && kit.HaveOneElement(c, 1)
+	if c.Has(2) && !tensor.SameSizes(zero.Shape, scale.Shape) && !(hasOneScale && kit.HaveOneElement(c, 2)) {
+		return fmt.Errorf("zero_point has shape %s, scale %s", tensor.Sizes(zero.Shape), tensor.Sizes(scale.Shape))
 	}
-	if single {
+	if hasOneScale {
 		return nil
 	}
 	dim, err := tensor.WrapDim(axis, input.Rank())
@@ -213,11 +214,11 @@ func quantReference(c *graph.Call, in []*tensor.Tensor, axis, block int, dtype t
 		}
 		zero := 0.0
 		if len(in) > 2 && in[2] != nil {
-			z := at
-			if hasOneScale {
-				z = make([]int, in[2].Rank())
+			zeroAt := at
+			if hasOneScale { // the rank of the zero point may differ from that of the scale
+				zeroAt = make([]int, in[2].Rank())
 			}
-			zero = in[2].At(z...).Float()
+			zero = in[2].At(zeroAt...).Float()
 		}
 		out.Set(compute(input.At(index...).Float(), in[1].At(at...).Float(), zero), index...)
 	})
@@ -228,8 +229,8 @@ func quantReference(c *graph.Call, in []*tensor.Tensor, axis, block int, dtype t
 var DynamicQuantizeLinear = kit.Define[kit.None](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "dynamic_quantize_linear",
-		Doc: "Quantizes float32 to uint8 by a scale and a zero point for which the range includes all elements and 0. The " +
-			"results are the quantized values, the scale and the zero point.",
+		Doc: "Quantizes float32 to uint8. The scale and the zero point are chosen so that the quantized values span the " +
+			"range of the elements and 0. The results are the quantized values, the scale and the zero point.",
 		Params:  []graph.Param{kit.Input},
 		Outputs: []string{"y", "y_scale", "y_zero_point"},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
@@ -248,15 +249,16 @@ var DynamicQuantizeLinear = kit.Define[kit.None](graph.Op{
 				v := in[0].At(index...).Float()
 				lower, upper = min(lower, v), max(upper, v)
 			})
-			y, s, z := tensor.Zeros(tensor.Uint8, in[0].Shape...), tensor.Zeros(tensor.Float32), tensor.Zeros(tensor.Uint8)
+			y := tensor.Zeros(tensor.Uint8, in[0].Shape...)
+			scaleResult, zeroResult := tensor.Zeros(tensor.Float32), tensor.Zeros(tensor.Uint8)
 			scale, zero := rangeScale(float32(lower), float32(upper))
-			s.Set(tensor.FloatScalar(float64(scale)))
-			z.Set(tensor.IntScalar(int64(zero)))
+			scaleResult.Set(tensor.FloatScalar(float64(scale)))
+			zeroResult.Set(tensor.IntScalar(int64(zero)))
 			kit.EachIndex(in[0].Shape, func(index []int) {
 				q := math.RoundToEven(float64(float32(in[0].At(index...).Float()) / scale))
 				y.Set(tensor.IntScalar(saturate(tensor.Uint8, q+float64(zero))), index...)
 			})
-			return []*tensor.Tensor{y, s, z}, nil
+			return []*tensor.Tensor{y, scaleResult, zeroResult}, nil
 		},
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 3, 4).WithStrides([]int{1, 3})}}},
 	},
@@ -283,8 +285,8 @@ func dynamicQuantizeParts(into *graph.Parts, call *graph.Call) ([]*graph.Value, 
 	scale := builder.Add(pointwise.Div, nil, builder.Add(pointwise.Sub, nil, upper, lower), compose.Number(255))
 	scale = builder.Add(pointwise.Where, nil, builder.Add(pointwise.Eq, nil, scale, compose.Number(0)),
 		compose.Number(1), scale)
-	point := builder.quantize(builder.Add(pointwise.Div, nil, builder.Add(pointwise.Neg, nil, lower), scale),
+	zeroPoint := builder.quantize(builder.Add(pointwise.Div, nil, builder.Add(pointwise.Neg, nil, lower), scale),
 		graph.Arg{}, tensor.Uint8)
-	y := builder.quantize(builder.Add(pointwise.Div, nil, call.In[0], scale), point, tensor.Uint8)
-	return builder.Result(y, scale, point)
+	y := builder.quantize(builder.Add(pointwise.Div, nil, call.In[0], scale), zeroPoint, tensor.Uint8)
+	return builder.Result(y, scale, zeroPoint)
 }

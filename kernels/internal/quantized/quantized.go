@@ -41,15 +41,15 @@ func checkParamCount(name, operand string, t tensor.Type, n sym.Int) error {
 }
 
 // quantParams returns operands with the given names. A question mark before a name makes the operand optional.
-func quantParams(names []string) (p []graph.Param) {
-	for _, n := range names {
-		optional := n[0] == '?'
-		if optional {
-			n = n[1:]
+func quantParams(names []string) (params []graph.Param) {
+	for _, name := range names {
+		isOptional := name[0] == '?'
+		if isOptional {
+			name = name[1:]
 		}
-		p = append(p, graph.Param{Name: n, Optional: optional})
+		params = append(params, graph.Param{Name: name, Optional: isOptional})
 	}
-	return p
+	return params
 }
 
 // minusZeroPoints returns values minus their zero points in float64. zero may be nil. Otherwise zero has a single zero
@@ -79,11 +79,12 @@ const (
 // checkBias checks that the bias is omitted, or is an int32 vector of n elements. name is the name of the op in the
 // error.
 func checkBias(name string, c *graph.Call, n sym.Int) error {
-	b := c.Type(biasOperand)
-	if !c.Has(biasOperand) || b.DType == tensor.Int32 && b.Rank() == 1 && !b.Shape[0].Ne(n).Holds() {
+	bias := c.Type(biasOperand)
+	if !c.Has(biasOperand) || bias.DType == tensor.Int32 && bias.Rank() == 1 && !bias.Shape[0].Ne(n).Holds() {
 		return nil
 	}
-	return fmt.Errorf("%s: expected bias to be int32 [%v], but got %v %s", name, n, b.DType, tensor.Sizes(b.Shape))
+	return fmt.Errorf("%s: expected bias to be int32 [%v], but got %v %s", name, n, bias.DType,
+		tensor.Sizes(bias.Shape))
 }
 
 // isQuantizableFloat reports whether numbers of a dtype can be quantized. As in ONNX, float64 numbers cannot be
