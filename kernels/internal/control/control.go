@@ -405,25 +405,26 @@ func runScan(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 	return results, nil
 }
 
-// results returns the results of a scan: the states, and the stacked collected values.
+// results returns the results of a scan: the states, which are the first of values, and the stacked collected values.
+// in are the operands of the scan, and axes the scanned dimensions.
 func (attrs *scanAttrs) results(in []*tensor.Tensor, axes []int, values []*tensor.Tensor,
 	collected [][]*tensor.Tensor) ([]*tensor.Tensor, error) {
 	out := slices.Clone(values[:attrs.States])
 	bodyResults := func() ([]graph.Result, error) {
-		slice := metasOf(in)
+		bodyInputs := metasOf(in)
 		for k, axis := range axes {
-			m := &slice[attrs.States+k]
+			m := &bodyInputs[attrs.States+k]
 			*m = tensor.New(m.DType, slices.Delete(slices.Clone(m.Shape), axis, axis+1)...)
 		}
-		return attrs.Body.ResultsFor(slice)
+		return attrs.Body.ResultsFor(bodyInputs)
 	}
 	for k, list := range collected {
 		axis := 0
 		if k < len(attrs.OutputAxes) {
 			axis = attrs.OutputAxes[k]
 		}
-		t, err := stackCollected(list, axis, k < len(attrs.OutBackwards) && attrs.OutBackwards[k], attrs.States+k,
-			bodyResults)
+		backwards := k < len(attrs.OutBackwards) && attrs.OutBackwards[k]
+		t, err := stackCollected(list, axis, backwards, attrs.States+k, bodyResults)
 		if err != nil {
 			return nil, err
 		}

@@ -142,18 +142,19 @@ func (spec *fourierSpec) longKernel(c *graph.Call) *graph.Kernel {
 			length *= 2
 		}
 		f.matrixFourier = newMatrixFourier(length, matrixRows(length))
-		chirp := newRootTable(2 * spec.points)
+		chirp := newRootTable(2 * spec.points) // roots of unity of order 2n: exp(-pi i / n) and its powers
 		f.chirp = &chirp
 	}
-	size := 16 * f.matrixFourier.n // bytes of a matrix
-	buffers := 1
+	matrixBytes := complexBytes * f.matrixFourier.n
+	matricesPerLine := 1
 	if f.chirp != nil {
-		buffers = 2
+		matricesPerLine = 2
 	}
-	f.groupLines = min(f.lines.Count, max(1, longScratchBytes/(size*buffers)))
-	kernel := &graph.Kernel{WorkerScratch: 16 * f.workLen(), Scratch: size * buffers * f.groupLines}
+	f.groupLines = min(f.lines.Count, max(1, longScratchBytes/(matrixBytes*matricesPerLine)))
+	kernel := &graph.Kernel{WorkerScratch: complexBytes * f.workLen(),
+		Scratch: matrixBytes * matricesPerLine * f.groupLines}
 	if f.chirp != nil {
-		kernel.Scratch += size
+		kernel.Scratch += matrixBytes // for the filter
 		kernel.Phases = f.filterPhases()
 	}
 	for f.firstLine = 0; f.firstLine < f.lines.Count; f.firstLine += f.groupLines {
@@ -167,17 +168,17 @@ func (spec *fourierSpec) longKernel(c *graph.Call) *graph.Kernel {
 // matrix returns matrix i of scratch memory.
 func (f *longFourier) matrix(m *graph.Mem, i int) []complex128 {
 	n := f.matrixFourier.n
-	return kit.SliceOf[complex128](m.Scratch, 16*n*i, n)
+	return kit.SliceOf[complex128](m.Scratch, complexBytes*n*i, n)
 }
 
-// phase returns a phase that calls do for each unit (a row or a column) of each line. A unit has the given number of
-// elements. The argument scratch of do is memory of the worker.
+// phase returns a phase that calls do for each unit (a row or a column of the matrix) of the lines 0 to lines-1 of the
+// group. A unit has the given number of elements. The argument scratch of do is memory of the worker.
 func (f *longFourier) phase(lines, units, elements int,
 	do func(m *graph.Mem, scratch []complex128, line, unit int)) graph.Phase {
 	return copies.ChunkedPhase(lines*units, transformMoves*elements, func(m *graph.Mem, begin, end int) error {
 		scratch := kit.SliceOf[complex128](m.WorkerScratch, 0, f.workLen())
-		for u := begin; u < end; u++ {
-			do(m, scratch, u/units, u%units)
+		for i := begin; i < end; i++ {
+			do(m, scratch, i/units, i%units)
 		}
 		return nil
 	})
@@ -276,6 +277,7 @@ func (f *longFourier) chirpAt(k int) complex128 {
 	return f.chirp.power(k * k % (2 * f.fourierSpec.points))
 }
 
+// conj returns the conjugate of x.
 func conj(x complex128) complex128 { return complex(real(x), -imag(x)) }
 
 // lineValue returns element j of a line after the line is cut or extended to the length of the transform. It computes

@@ -39,7 +39,7 @@ func unitRoot(k, n int) complex128 {
 
 // zeroTable returns a table of n zeros. It panics with a [*tensor.MemoryError] if memory is short.
 func zeroTable(n int) []complex128 {
-	return unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(tensor.NewStorage(16*n).Bytes()))), n)
+	return unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(tensor.NewStorage(complexBytes*n).Bytes()))), n)
 }
 
 // newFourier returns the transform of length n.
@@ -77,10 +77,9 @@ func (f *fourier) makeBluesteinTables() {
 		f.chirp[k] = unitRoot(k*k%(2*f.n), 2*f.n)
 	}
 	for k, c := range f.chirp {
-		v := complex(real(c), -imag(c))
-		f.filterTransform[k] = v
+		f.filterTransform[k] = conj(c)
 		if k > 0 {
-			f.filterTransform[length-k] = v
+			f.filterTransform[length-k] = conj(c)
 		}
 	}
 	f.inner.forward(f.filterTransform, zeroTable(f.inner.workLen()))
@@ -175,11 +174,11 @@ func refDFT(x []complex128, n int, inverse bool) []complex128 {
 	out := make([]complex128, n)
 	for k := range out {
 		for j := range min(n, len(x)) {
-			w := unitRoot(j*k%n, n)
+			root := unitRoot(j*k%n, n)
 			if inverse {
-				w = complex(real(w), -imag(w))
+				root = conj(root)
 			}
-			out[k] += kit.MulComplex(x[j], w)
+			out[k] += kit.MulComplex(x[j], root)
 		}
 	}
 	return out

@@ -28,7 +28,7 @@ type fourierSpec struct {
 	complexPairs bool // whether complex numbers are pairs along the last dimension of operand and result
 
 	dim                   int
-	points, inLen, outLen int     // length of a line in the transform, in the operand and in the result
+	points, inLen, outLen int     // number of elements of a line in the transform, in the operand and in the result
 	scale                 float64 // factor of the result
 }
 
@@ -96,8 +96,8 @@ const maxFourier = 1 << 26
 // transformMoves is the approximate cost of transforming an element, in copied elements.
 const transformMoves = 32
 
-// load fills x with a line of the operand. It cuts or extends the line to the length of the transform. get returns
-// element i of the line.
+// load fills x with a line of the operand, cut or extended by zeros to the length of the transform. If toReal is set,
+// the second half of x is the mirrored conjugate of the first. get returns element i of the line.
 func (spec *fourierSpec) load(x []complex128, get func(i int) complex128) {
 	for i := range x {
 		x[i] = 0

@@ -73,22 +73,22 @@ func (q *quantizeRewriter) rewritePair(node *graph.Node, lower, upper float64) (
 		}
 	}
 	a, b, resultScale := operands[0], operands[1], firstElement(q.result.scale)
-	// Ties round to even. Only the even part of the zero point may be added before rounding: adding 1 would exchange even
-	// and odd neighbours.
-	odd := math.Abs(math.Mod(firstElement(q.result.zero), 2))
-	zero := firstElement(q.result.zero) - odd
-	loop := formula{zero: odd, lowerBound: lower, upperBound: upper}
+	// Ties round to even. Only an even number may be added before rounding: adding 1 would exchange even and odd
+	// neighbours. The zero point is therefore divided into evenPart, which v includes, and remainder, 0 or 1.
+	remainder := math.Abs(math.Mod(firstElement(q.result.zero), 2))
+	evenPart := firstElement(q.result.zero) - remainder
+	loop := formula{zero: remainder, lowerBound: lower, upperBound: upper}
 	if node.Op == pointwise.Mul {
 		loop.text = "v = fma((float32(x) - xzero) * (float32(y) - yzero), scale, zero)"
 		loop.names = []string{"x", "y", "xzero", "yzero", "scale", "zero"}
 		return q.addFormula(loop, a.bytes, b.bytes, q.number(firstElement(a.zero)), q.number(firstElement(b.zero)),
-			q.number(firstElement(a.scale)*firstElement(b.scale)/resultScale), q.number(zero))
+			q.number(firstElement(a.scale)*firstElement(b.scale)/resultScale), q.number(evenPart))
 	}
 	loop.text = "v = fma(float32(x), xscale, fma(float32(y), yscale, zero))"
 	loop.names = []string{"x", "y", "xscale", "yscale", "zero"}
-	factors := [2]float64{firstElement(a.scale) / resultScale, firstElement(b.scale) / resultScale}
-	return q.addFormula(loop, a.bytes, b.bytes, q.number(factors[0]), q.number(factors[1]),
-		q.number(zero-float64(factors[0]*firstElement(a.zero))-float64(factors[1]*firstElement(b.zero))))
+	aFactor, bFactor := firstElement(a.scale)/resultScale, firstElement(b.scale)/resultScale
+	return q.addFormula(loop, a.bytes, b.bytes, q.number(aFactor), q.number(bFactor),
+		q.number(evenPart-float64(aFactor*firstElement(a.zero))-float64(bFactor*firstElement(b.zero))))
 }
 
 // number returns a float32 constant.
@@ -103,23 +103,23 @@ type formula struct {
 	names                  []string // names of the operands in the expression
 	zero                   float64  // zero point
 	lowerBound, upperBound float64  // numbers; the sum is clamped to their quantized values
-	valid                  string   // condition without which the result is 0; empty if there is none
+	valid                  string   // condition; if it does not hold, the result is 0. Empty if there is no condition
 }
 
 // addFormula returns the quantized values that a formula computes from operands.
 func (q *quantizeRewriter) addFormula(computation formula, operands ...graph.Arg) ([]*graph.Value, error) {
 	dtype := q.Call.Out[0].DType
-	level := "int32(rint(v))"
+	quantizedText := "int32(rint(v))"
 	if computation.zero != 0 {
-		level += fmt.Sprintf(" + %v", computation.zero)
+		quantizedText += fmt.Sprintf(" + %v", computation.zero)
 	}
-	level = fmt.Sprintf("minimum(maximum(%s, %d), %d)", level, q.result.quantize(dtype, computation.lowerBound),
-		q.result.quantize(dtype, computation.upperBound))
+	quantizedText = fmt.Sprintf("minimum(maximum(%s, %d), %d)", quantizedText,
+		q.result.quantize(dtype, computation.lowerBound), q.result.quantize(dtype, computation.upperBound))
 	if computation.valid != "" {
-		level = fmt.Sprintf("where(%s, %s, 0)", computation.valid, level)
+		quantizedText = fmt.Sprintf("where(%s, %s, 0)", computation.valid, quantizedText)
 	}
-	y := q.Add(pointwise.Pointwise, graph.Attrs{"expr": computation.text + "; " + level, "params": computation.names},
-		operands...)
+	text := computation.text + "; " + quantizedText
+	y := q.Add(pointwise.Pointwise, graph.Attrs{"expr": text, "params": computation.names}, operands...)
 	return q.Result(q.Convert(dtype, y))
 }
 
@@ -147,7 +147,7 @@ func magnitudeBound(arg graph.Arg, depth int) float64 {
 	if arg.Value.Node == nil {
 		return unknown
 	}
-	if values, ok := dequantized(arg); ok {
+	if values, ok := dequantized(arg); ok { // the zero point is in the range of the dtype
 		lower, upper := bounds(values.bytes.Type().DType)
 		bound := 0.0
 		kit.EachIndex(values.scale.Shape, func(at []int) { bound = max(bound, values.scale.At(at...).Float()*(upper-lower)) })
@@ -167,11 +167,12 @@ func magnitudeBound(arg graph.Arg, depth int) float64 {
 		return unknown
 	}
 	x, y := magnitudeBound(node.In[0], depth-1), magnitudeBound(node.In[1], depth-1)
+	bound := x + y
 	if node.Op == pointwise.Mul {
-		x, y = x*y, 0
+		bound = x * y
 	}
-	if x += y; x > math.MaxFloat32/2 { // some elements might be infinite
+	if bound > math.MaxFloat32/2 { // some elements might be infinite
 		return unknown
 	}
-	return x
+	return bound
 }

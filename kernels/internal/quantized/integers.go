@@ -39,9 +39,9 @@ func dequantized(arg graph.Arg) (values quantizedValues, ok bool) {
 	if arg.Kind != graph.TensorArg || arg.Value.Node == nil {
 		return values, false
 	}
-	attrs, dequantizes := arg.Value.Node.Attrs.(*dequantizeAttrs)
+	attrs, isDequantize := arg.Value.Node.Attrs.(*dequantizeAttrs)
 	call := arg.Value.Node.Call()
-	if !dequantizes || attrs.BlockSize != 0 || !normalScales(call.Const(1)) || call.Has(2) && call.Const(2) == nil ||
+	if !isDequantize || attrs.BlockSize != 0 || !normalScales(call.Const(1)) || call.Has(2) && call.Const(2) == nil ||
 		!sameZeroDType(call, 0, 2) {
 		return values, false
 	}
@@ -68,6 +68,7 @@ func operand(c *graph.Call, i int) graph.Arg {
 	return graph.Arg{}
 }
 
+// isByte reports whether d is a dtype of bytes.
 func isByte(d tensor.DType) bool { return d == tensor.Uint8 || d == tensor.Int8 }
 
 // normalScales reports whether scales are known float32 numbers between 2^-50 and 2^50. Products of a few such scales
@@ -77,12 +78,12 @@ func normalScales(t *tensor.Tensor) bool {
 	if t == nil || t.DType != tensor.Float32 {
 		return false
 	}
-	normal := true
+	allNormal := true
 	kit.EachIndex(t.Shape, func(at []int) {
 		scale := t.At(at...).Float()
-		normal = normal && scale > 0x1p-50 && scale < 0x1p50
+		allNormal = allNormal && scale > 0x1p-50 && scale < 0x1p50
 	})
-	return normal
+	return allNormal
 }
 
 // firstElement returns the first element of scales or zero points. It returns 0 if t is nil.
@@ -124,25 +125,25 @@ type quantizeRewriter struct {
 //   - Otherwise the quantization becomes one loop over elements.
 func rewriteQuantize(into *graph.Parts, call *graph.Call, context graph.RewriteContext) (rewrite graph.Rewrite,
 	err error) {
-	to, ok := quantizationOf(call)
+	result, ok := quantizationOf(call)
 	if !ok || call.In[0].Kind != graph.TensorArg {
 		return rewrite, nil
 	}
 	q := &quantizeRewriter{quantBuilder: quantBuilder{compose.NewBuilder(into, call)}, RewriteContext: context,
-		into: into, result: to}
-	n := call.In[0].Value.Node
-	if n == nil {
+		into: into, result: result}
+	node := call.In[0].Value.Node
+	if node == nil {
 		return q.rewriteAsLoop()
 	}
-	if from, ok := dequantized(call.In[0]); ok && from.sameParams(to) && from.bytes.Type().DType == call.Out[0].DType {
-		rewrite.Replaced, rewrite.Why = n, "it has the same scale and zero point"
-		rewrite.Results, err = q.Result(q.Add(view.Clone, nil, from.bytes))
+	if x, ok := dequantized(call.In[0]); ok && x.sameParams(result) && x.bytes.Type().DType == call.Out[0].DType {
+		rewrite.Replaced, rewrite.Why = node, "it has the same scale and zero point"
+		rewrite.Results, err = q.Result(q.Add(view.Clone, nil, x.bytes))
 		return rewrite, err
 	}
-	if q.isMoveOp(n) {
-		return q.quantizeBefore(n)
+	if q.isMoveOp(node) {
+		return q.quantizeBefore(node)
 	}
-	if rewrite, err = q.rewriteMaxPool(n); err != nil || rewrite.Results != nil {
+	if rewrite, err = q.rewriteMaxPool(node); err != nil || rewrite.Results != nil {
 		return rewrite, err
 	}
 	if rewrite, err = q.rewriteProduct(); err != nil || rewrite.Results != nil || rewrite.Why != "" {
@@ -154,21 +155,21 @@ func rewriteQuantize(into *graph.Parts, call *graph.Call, context graph.RewriteC
 // isMoveOp reports whether a node only moves elements, can be applied to bytes, and computes no other result than the
 // operand of the quantization.
 func (q *quantizeRewriter) isMoveOp(node *graph.Node) bool {
-	views := node.Op.Kind == graph.View && !node.Op.ReadsStorage && node.Op.Expression == nil
-	if !views && !node.Op.SelectsElements || len(node.Out) != 1 || !q.UsedOnlyHere(node.Out[0]) || len(node.In) == 0 {
+	isView := node.Op.Kind == graph.View && !node.Op.ReadsStorage && node.Op.Expression == nil
+	if !isView && !node.Op.SelectsElements || len(node.Out) != 1 || !q.UsedOnlyHere(node.Out[0]) || len(node.In) == 0 {
 		return false
 	}
-	elements := 0
+	quantizedElements := 0 // number of elements that the rewritten graph quantizes
 	for _, a := range q.movedOperands(node) {
 		if a.Kind != graph.TensorArg || a.Type().DType != tensor.Float32 {
 			return false
 		}
 		if _, ok := dequantized(a); !ok {
-			elements += a.Meta().Numel()
+			quantizedElements += a.Meta().Numel()
 		}
 	}
-	if elements > node.Out[0].Meta.Numel() {
-		return false // the rewritten graph would quantize more elements
+	if quantizedElements > node.Out[0].Meta.Numel() { // more than the given graph quantizes
+		return false
 	}
 	types := make([]tensor.Type, len(node.In))
 	for i, a := range node.In {
@@ -193,12 +194,13 @@ func (q *quantizeRewriter) movedOperands(n *graph.Node) []graph.Arg {
 func (q *quantizeRewriter) quantizeBefore(node *graph.Node) (rewrite graph.Rewrite, err error) {
 	in := slices.Clone(node.In)
 	for i, a := range q.movedOperands(node) {
+		// Whole is the rewritten node, quantize_linear. It is repeated for the operand.
 		args := append([]graph.Arg{a}, q.Call.In[1:]...)
-		out, err := q.into.Repeat(q.into.Whole(), args...)
+		bytes, err := q.into.Repeat(q.into.Whole(), args...)
 		if err != nil {
 			return rewrite, err
 		}
-		in[i] = graph.Of(out[0])
+		in[i] = graph.Of(bytes[0])
 	}
 	out, err := q.into.Repeat(node, in...)
 	if err != nil {
@@ -383,10 +385,12 @@ func (values quantizedValues) fitsInt8() bool {
 func (values quantizedValues) elementsFitInt8() bool {
 	dtype := values.bytes.Type().DType
 	lower, upper := bounds(dtype)
-	data := values.bytes.Value.Const
-	fits := func(lo, hi, zero float64) bool { return lo-zero >= math.MinInt8 && hi-zero <= math.MaxInt8 }
+	weight := values.bytes.Value.Const
+	fits := func(least, greatest, zero float64) bool {
+		return least-zero >= math.MinInt8 && greatest-zero <= math.MaxInt8
+	}
 	allFit := true
-	if data == nil { // the weight is computed, possibly from constants
+	if weight == nil { // the weight is computed, possibly from constants
 		if values.zero == nil {
 			return fits(lower, upper, 0)
 		}
@@ -395,12 +399,12 @@ func (values quantizedValues) elementsFitInt8() bool {
 		})
 		return allFit
 	}
-	kit.EachIndex(data.Shape, func(at []int) {
-		v, z := data.At(at...).Float(), 0.0
+	kit.EachIndex(weight.Shape, func(at []int) {
+		element, zero := weight.At(at...).Float(), 0.0
 		if values.zero != nil {
-			z = kit.ElementAlong(values.zero, at, 0)
+			zero = kit.ElementAlong(values.zero, at, 0)
 		}
-		allFit = allFit && fits(v, v, z)
+		allFit = allFit && fits(element, element, zero)
 	})
 	return allFit
 }

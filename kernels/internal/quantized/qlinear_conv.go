@@ -84,11 +84,11 @@ func (q *quantConv) result(call *graph.Call) (tensor.Type, error) {
 	if err != nil {
 		return tensor.Type{}, err
 	}
-	res, err := op.Infer(in)
+	sums, err := op.Infer(in)
 	if err != nil {
 		return tensor.Type{}, err
 	}
-	result := tensor.NewType(tensor.Int32, res[0].Type.Shape...)
+	result := tensor.NewType(tensor.Int32, sums[0].Type.Shape...)
 	if err := q.check(call); err != nil {
 		return result, err
 	}
@@ -120,7 +120,8 @@ func (q *quantConv) check(c *graph.Call) error {
 	return checkParamCount(q.name, "w_scale", c.Type(wScaleOperand), outputs)
 }
 
-// decompose convolves bytes if there is machine code for the operands, else floats.
+// decompose adds a convolution of bytes if there is machine code for the operands, else a convolution of floats whose
+// sums are exact.
 func (q *quantConv) decompose(into *graph.Parts, call *graph.Call) ([]*graph.Value, error) {
 	op, convAttrs, err := q.floatConv(call)
 	if err != nil {
