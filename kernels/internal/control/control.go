@@ -101,6 +101,7 @@ var Raise = kit.Define[raiseAttrs](graph.Op{
 // maxResults is the greatest number of results of a raise.
 const maxResults = 1 << 16
 
+// inferRaise returns results of unknown dtype and shape.
 func inferRaise(c *graph.Call) ([]graph.Result, error) {
 	results := kit.Attrs[raiseAttrs](c).Results
 	if results < 1 || results > maxResults {

@@ -63,6 +63,7 @@ const (
 	inverseHermitianDoc = "Transforms real frequencies to the first half of a value with Hermitian symmetry"
 )
 
+// nDims and twoDims return the attributes of ops along several and along two dimensions, for [fftNOp].
 func nDims(a *fftNAttrs) *fftNAttrs   { return a }
 func twoDims(a *fft2Attrs) *fftNAttrs { return (*fftNAttrs)(a) }
 

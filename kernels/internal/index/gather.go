@@ -26,14 +26,14 @@ var Gather = kit.Define[gatherGradAttrs](graph.Op{
 			"self[index[i][j]][j]. A negative index counts from the end.",
 		Params: []graph.Param{kit.Self, indexParam},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			t, index := c.Type(0), c.Type(1)
-			dim, err := tensor.WrapDim(kit.Attrs[gatherGradAttrs](c).Dim, t.Rank())
+			self, index := c.Type(0), c.Type(1)
+			dim, err := tensor.WrapDim(kit.Attrs[gatherGradAttrs](c).Dim, self.Rank())
 			if err == nil && !kit.IsEmpty(index) { // PyTorch does not check empty indices
-				if err = checkGatherShapes("gather", t, index, dim); err == nil {
+				if err = checkGatherShapes(self, index, dim); err == nil {
 					err = checkIndexDType("gather", index.DType)
 				}
 			}
-			return c.One(index.RowMajor().WithDType(t.DType)), err
+			return c.One(index.RowMajor().WithDType(self.DType)), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			dim, err := tensor.WrapDim(kit.Attrs[gatherGradAttrs](c).Dim, in[0].Rank())
@@ -59,15 +59,15 @@ var Gather = kit.Define[gatherGradAttrs](graph.Op{
 	},
 })
 
-// checkGatherShapes returns the error of aten's gather_shape_check for the operand self and the index.
-func checkGatherShapes(op string, t, index tensor.Type, dim int) error {
-	if max(1, t.Rank()) != max(1, index.Rank()) {
+// checkGatherShapes returns the error of aten's gather_shape_check if the shapes of self and index do not match.
+func checkGatherShapes(self, index tensor.Type, dim int) error {
+	if max(1, self.Rank()) != max(1, index.Rank()) {
 		return errors.New("Index tensor must have the same number of dimensions as input tensor")
 	}
 	for d, n := range index.Shape {
-		if d != dim && n.Gt(kit.SizeAtDim(t, d)).Holds() {
+		if d != dim && n.Gt(kit.SizeAtDim(self, d)).Holds() {
 			return fmt.Errorf("Size does not match at dimension %d expected index %s to be smaller than self %s apart from "+
-				"dimension %d", d, tensor.Sizes(index.Shape), tensor.Sizes(t.Shape), dim)
+				"dimension %d", d, tensor.Sizes(index.Shape), tensor.Sizes(self.Shape), dim)
 		}
 	}
 	return nil
@@ -220,11 +220,11 @@ var Take = kit.Define[kit.None](graph.Op{
 			"counts from the end.",
 		Params: []graph.Param{kit.Self, indexParam},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			t, index := c.Type(0), c.Type(1)
-			if kit.IsEmpty(t) && !kit.IsEmpty(index) {
+			self, index := c.Type(0), c.Type(1)
+			if kit.IsEmpty(self) && !kit.IsEmpty(index) {
 				return nil, errors.New("take(): tried to take from an empty tensor")
 			}
-			return c.One(index.RowMajor().WithDType(t.DType)), checkIndexDType("take", index.DType)
+			return c.One(index.RowMajor().WithDType(self.DType)), checkIndexDType("take", index.DType)
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			out := tensor.Zeros(in[0].DType, in[1].Shape...)
@@ -267,6 +267,7 @@ func takeKernel(c *graph.Call, index tensor.Meta) *graph.Kernel {
 	return walk.kernel(kit.GatherOps(out.DType))
 }
 
+// indexedDim implements [oneDimAttrs], as do the methods of this name in other files.
 func (a *gatherGradAttrs) indexedDim() (int, bool) { return a.Dim, true }
 
 func (a *takeAlongAttrs) indexedDim() (int, bool) {

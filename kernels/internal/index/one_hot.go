@@ -48,6 +48,7 @@ func sizeOfClasses(c *graph.Call) int {
 	return n
 }
 
+// inferOneHot infers the result. Its size along the new dimension is unknown if the indices determine it.
 func inferOneHot(call *graph.Call) ([]graph.Result, error) {
 	attrs, self := kit.Attrs[oneHotAttrs](call), call.Type(0)
 	if self.DType != tensor.Int64 && (self.DType != tensor.Int32 || !call.Has(1)) {

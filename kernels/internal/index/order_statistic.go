@@ -110,6 +110,7 @@ func orderStatistic[A any](semantics graph.Semantics, statisticOf func(a *A) sta
 	})
 }
 
+// infer infers the results of the op with the given name.
 func (s statistic) infer(name string, call *graph.Call) ([]graph.Result, error) {
 	t := call.Type(0)
 	if err := s.checkDType(name, t.DType); err != nil {
@@ -153,6 +154,7 @@ func (s statistic) checkDType(name string, d tensor.DType) error {
 	return kit.NotImplementedBy("median_out", d)
 }
 
+// compile returns the kernel of a call.
 func (s statistic) compile(call *graph.Call) (*graph.Kernel, error) {
 	if call.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil

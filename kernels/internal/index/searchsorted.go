@@ -79,6 +79,7 @@ var (
 // right reports whether the position after equal elements is wanted.
 func (a *searchsortedAttrs) right() bool { return a.Right || a.Side == "right" }
 
+// inferSearchsorted checks the attributes and the sorter, and infers the result.
 func inferSearchsorted(c *graph.Call) ([]graph.Result, error) {
 	a := kit.Attrs[searchsortedAttrs](c)
 	if a.Side == "left" && a.Right {

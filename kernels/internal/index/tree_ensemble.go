@@ -76,6 +76,7 @@ func treeMissingExample(d tensor.DType) []tensor.Meta {
 	return in
 }
 
+// inferTreeEnsemble checks the dtypes and shapes of the operands. Contents of operands are checked by [trees.check].
 func inferTreeEnsemble(c *graph.Call) ([]graph.Result, error) {
 	self, outputs := c.Type(treeSelf), kit.Attrs[treeEnsembleAttrs](c).Outputs
 	switch {

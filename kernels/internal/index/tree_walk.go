@@ -230,6 +230,7 @@ type treeWalk[T treeElement] struct {
 	isForward                     bool              // whether children and missing are constant and forward ([isForward])
 }
 
+// newTreeWalk returns the walk of a call and chooses the number of rows of a block.
 func newTreeWalk[T treeElement](c *graph.Call) *treeWalk[T] {
 	a := kit.Attrs[treeEnsembleAttrs](c)
 	w := &treeWalk[T]{rows: c.Out[0].Shape[0], columns: c.Meta(treeSelf).Shape[1], outputs: a.Outputs,

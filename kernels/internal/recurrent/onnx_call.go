@@ -150,6 +150,7 @@ func (cell onnxCell) setActivations(attrs *onnxCellAttrs, layer *recurrentLayer)
 	return nil
 }
 
+// compile returns the kernel of a call.
 func (cell onnxCell) compile(call *graph.Call) (*graph.Kernel, error) {
 	layer := cell.shape(call)
 	if err := cell.setActivations(kit.Attrs[onnxCellAttrs](call), layer); err != nil {

@@ -297,7 +297,7 @@ func (s *stepper) assignPackedOffsets() int {
 }
 
 // pack packs the weights r of a direction into memory. It does nothing if planning packed the weights. A call of PackB
-// packs so many columns that the context is checked about once per CheckEvery elements.
+// packs few enough columns that the context is checked about once per CheckEvery elements.
 func (s *stepper) pack(mem *graph.Mem, dir int, memory []byte, r unsafe.Pointer) {
 	if s.r[dir].Packed {
 		return

@@ -254,6 +254,7 @@ func (cell torchCell) checkWeights(call *graph.Call, attrs *recurrentAttrs, item
 	return nil
 }
 
+// compile returns the kernel of a call, which runs one layer after another.
 func (cell torchCell) compile(call *graph.Call) (*graph.Kernel, error) {
 	attrs := kit.Attrs[recurrentAttrs](call)
 	first := cell.layer(call, 0)

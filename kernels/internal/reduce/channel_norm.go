@@ -42,11 +42,11 @@ func (s *channelNorm) compile(call *graph.Call) (*graph.Kernel, error) {
 	builder := copies.NewKernelBuilder(call)
 	in := builder.In(0)
 	coefficients := s.coefficients(builder, s.statistics(builder, in))
-	p, err := affineLoop(input.DType)
+	loop, err := affineLoop(input.DType)
 	if err != nil {
 		return nil, err
 	}
-	builder.AddKernel("loop", func(c *graph.Call) (*graph.Kernel, error) { return fusion.CompileLoop(p, c) },
+	builder.AddKernel("loop", func(c *graph.Call) (*graph.Kernel, error) { return fusion.CompileLoop(loop, c) },
 		[]kit.Buffer{builder.StridedResult(0, input.DType)}, append([]kit.Buffer{in}, coefficients...)...)
 	k, err := builder.Kernel()
 	if err == nil && input.SameAddresses(call.Out[0]) {

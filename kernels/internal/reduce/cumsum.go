@@ -245,22 +245,25 @@ func scanReference(self *tensor.Tensor, dim int, dtype tensor.DType, combine fun
 	return out
 }
 
+// The following functions are the loops of [newComplexScan]: row functions scan the line x into dst from the running
+// value a on, and column functions make one step in each line i, whose running value is a[i].
+
 func sumComplexRow[T complex64 | complex128](a *complex128, dst, x []T) {
-	s := *a
+	sum := *a
 	for i, v := range x {
-		s += complex128(v)
-		dst[i] = T(s)
+		sum += complex128(v)
+		dst[i] = T(sum)
 	}
-	*a = s
+	*a = sum
 }
 
 func prodComplexRow[T complex64 | complex128](a *complex128, dst, x []T) {
-	s := *a
+	product := *a
 	for i, v := range x {
-		s = kit.MulComplex(s, complex128(v))
-		dst[i] = T(s)
+		product = kit.MulComplex(product, complex128(v))
+		dst[i] = T(product)
 	}
-	*a = s
+	*a = product
 }
 
 func sumComplexColumns[T complex64 | complex128](a []complex128, dst, x []T) {

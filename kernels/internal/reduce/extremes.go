@@ -88,6 +88,9 @@ func extremumFold(d tensor.DType, greatest bool) *iter.Fold {
 	return kit.Accumulators[int64](iter.Folding(math.MaxInt64, minIntRow, minIntColumns, minIntInto))
 }
 
+// The following functions are the loops of the folds of integers. The row functions fold x into the accumulator a, and
+// the column functions fold x[i] into a[i]. The last two also merge accumulators.
+
 func maxIntRow(a *int64, x []int64, _ int) {
 	for _, v := range x {
 		*a = max(*a, v)

@@ -217,18 +217,18 @@ func (l *lossData[T]) lossAt(i int) (loss, weight T, err error) {
 	if l.hasProbabilities {
 		return -l.sumClasses(base, T(1-l.smoothing), T(l.smoothing)/T(l.classes)), 1, nil
 	}
-	t := l.target[i]
-	if t == int64(l.ignoreIndex) {
+	class := l.target[i]
+	if class == int64(l.ignoreIndex) {
 		return 0, 0, nil
 	}
-	if uint64(t) >= uint64(l.classes) { // also negative targets
-		return 0, 0, fmt.Errorf("Target %d is out of bounds.", t)
+	if uint64(class) >= uint64(l.classes) { // also negative targets
+		return 0, 0, fmt.Errorf("Target %d is out of bounds.", class)
 	}
 	weight = 1
 	if l.classWeights != nil {
-		weight = l.classWeights[t]
+		weight = l.classWeights[class]
 	}
-	loss = -l.elements[base+int(t)*l.targetsPerSample] * weight
+	loss = -l.elements[base+int(class)*l.targetsPerSample] * weight
 	if l.smoothing > 0 {
 		// (1-smoothing) of the loss of the class, plus smoothing/classes of the loss of every class.
 		loss = T(loss*T(1-l.smoothing)) - l.sumClasses(base, 0, T(l.smoothing)/T(l.classes))

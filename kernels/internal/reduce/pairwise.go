@@ -102,6 +102,7 @@ type coupling struct {
 	mem     *graph.Mem // ends the computation if the run is cancelled; nil for the reference
 }
 
+// newCoupling returns a state with memory for the given number of classes.
 func newCoupling(classes int) *coupling {
 	return &coupling{classes: classes, pairs: make([]float64, classes*(classes-1)/2), q: make([]float64, classes*classes),
 		qp: make([]float64, classes), p: make([]float64, classes)}

@@ -87,6 +87,7 @@ func withStridedRows(c graph.RateCall) graph.RateCall {
 	return c
 }
 
+// softmaxCall returns a softmax of rows of n elements.
 func softmaxCall(rows, n int) graph.RateCall {
 	return graph.RateCall{Op: "softmax", Attrs: graph.Attrs{"dim": 1}, In: []tensor.Meta{kit.F32(rows, n)}, Impl: "rows"}
 }

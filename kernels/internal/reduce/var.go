@@ -17,6 +17,7 @@ type varAttrs struct {
 	Keepdim    bool     `attr:"keepdim" default:"false" doc:"keep reduced dimensions with size 1"`
 }
 
+// correction returns the number that is subtracted from the number of elements to give the divisor.
 func (a *varAttrs) correction() float64 {
 	switch {
 	case a.Correction != nil:
