@@ -1,4 +1,4 @@
-package linalg_test
+package kernels_test
 
 import (
 	"math"
