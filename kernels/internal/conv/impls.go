@@ -156,6 +156,7 @@ func (op convolution) walks(call *graph.Call, algorithm convAlgorithm, candidate
 	case !algorithm.byPixels():
 		list = append(list, graph.Walk{})
 	case call.Out[0].Numel() > 0 && op.onePixelOrChannel(call.Out[0]) && op.onePixelOrChannel(call.Meta(0)):
+		// Such images are row-major and channels-last at once. Their rank does not matter.
 		return []graph.Walk{{Order: tensor.RowMajorOrder(rank)}}
 	default:
 		return nil

@@ -46,23 +46,23 @@ func newWindowFold(dtype tensor.DType, fold *foldSpec) windowFold {
 	return newSumFold[float64](fold)
 }
 
-// newMaxFold returns the fold of maxima. indices is set if it also tracks their indices.
-func newMaxFold(dtype tensor.DType, indices bool) windowFold {
+// newMaxFold returns the fold of maxima. tracksIndex is set if it also tracks their indices.
+func newMaxFold(dtype tensor.DType, tracksIndex bool) windowFold {
 	switch dtype {
 	case tensor.Uint8:
-		return maxFold[uint8]{tracksIndex: indices}
+		return maxFold[uint8]{tracksIndex: tracksIndex}
 	case tensor.Int8:
-		return maxFold[int8]{lowest: math.MinInt8, tracksIndex: indices}
+		return maxFold[int8]{lowest: math.MinInt8, tracksIndex: tracksIndex}
 	case tensor.Int16:
-		return maxFold[int16]{lowest: math.MinInt16, tracksIndex: indices}
+		return maxFold[int16]{lowest: math.MinInt16, tracksIndex: tracksIndex}
 	case tensor.Int32:
-		return maxFold[int32]{lowest: math.MinInt32, tracksIndex: indices}
+		return maxFold[int32]{lowest: math.MinInt32, tracksIndex: tracksIndex}
 	case tensor.Int64:
-		return maxFold[int64]{lowest: math.MinInt64, tracksIndex: indices}
+		return maxFold[int64]{lowest: math.MinInt64, tracksIndex: tracksIndex}
 	case tensor.Float32:
-		return maxFold[float32]{lowest: float32(math.Inf(-1)), tracksIndex: indices}
+		return maxFold[float32]{lowest: float32(math.Inf(-1)), tracksIndex: tracksIndex}
 	}
-	return maxFold[float64]{lowest: math.Inf(-1), tracksIndex: indices}
+	return maxFold[float64]{lowest: math.Inf(-1), tracksIndex: tracksIndex}
 }
 
 // maxFold computes maxima and, if tracksIndex is set, their indices. As in PyTorch, of several equal maxima the first
@@ -98,16 +98,16 @@ func (f maxFold[T]) foldTap(partials, x unsafe.Pointer, n, step, index, indexSte
 	best, bestIndex := f.split(partials, n)
 	if !f.tracksIndex {
 		for i := range best {
-			if e := *(*T)(unsafe.Add(x, i*step)); e > best[i] || e != e {
-				best[i] = e
+			if element := *(*T)(unsafe.Add(x, i*step)); element > best[i] || element != element { // also for NaN
+				best[i] = element
 			}
 		}
 		return
 	}
 	bestIndex = bestIndex[:len(best)]
 	for i := range best {
-		if e := *(*T)(unsafe.Add(x, i*step)); e > best[i] || e != e {
-			best[i], bestIndex[i] = e, int64(index+i*indexStep)
+		if element := *(*T)(unsafe.Add(x, i*step)); element > best[i] || element != element {
+			best[i], bestIndex[i] = element, int64(index+i*indexStep)
 		}
 	}
 }

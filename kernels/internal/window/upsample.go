@@ -161,7 +161,7 @@ func checkUpsample(name string, self tensor.Type, size []sym.Int, copiesElements
 // sizes of operand and result. A factor of 0 stands for out/in. The arithmetic follows aten's UpSample.h: each
 // operation is rounded to float32, or to float64 for float64 images.
 func upsampleTaps(mode string, dtype tensor.DType, in, out int, factor float64, alignCorners bool) *axisTaps {
-	round := func(x float64) float64 { return float64(float32(x)) }
+	round := func(x float64) float64 { return float64(float32(x)) } // to the dtype of the arithmetic
 	if dtype == tensor.Float64 {
 		round = func(x float64) float64 { return x }
 	}
