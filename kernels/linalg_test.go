@@ -91,3 +91,23 @@ func TestDeterminants(t *testing.T) {
 		same(complex(c.logdet, 0), run("logdet")[0].At().Complex())
 	}
 }
+
+// TestNonFiniteOperands checks that singular values and eigenvalues of matrices with NaN or infinities are errors that
+// name the matrix of the batch, as PyTorch's.
+func TestNonFiniteOperands(t *testing.T) {
+	for _, name := range []string{"linalg_svdvals", "linalg_svd", "svd", "linalg_eigvalsh"} {
+		for _, d := range []tensor.DType{tensor.Float32, tensor.Complex64} {
+			for _, x := range []complex128{complex(math.NaN(), 0), complex(math.Inf(-1), 0)} {
+				a := tensor.Zeros(d, 2, 3, 3)
+				a.Set(tensor.ComplexScalar(x), 1, 2, 0)
+				op := kernels.Lookup(name)
+				call, err := kerneltest.CallOf(op, nil, []tensor.Meta{a.Meta})
+				require.NoError(t, err, name)
+				_, err = kerneltest.RunCall(op, call, []*tensor.Tensor{a})
+				assert.ErrorContains(t, err, "(Batch element 1): The algorithm failed to converge because the input matrix", name)
+				_, err = op.Ref(call, []*tensor.Tensor{a})
+				assert.ErrorContains(t, err, "(Batch element 1)", name)
+			}
+		}
+	}
+}

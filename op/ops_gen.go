@@ -4098,24 +4098,19 @@ func LinalgMatrixPower[A Int](self *graph.Value, n A) *graph.Value {
 
 // LinalgMatrixRankAttrs are the optional attributes of [LinalgMatrixRank].
 type LinalgMatrixRankAttrs struct {
-	// older name of atol, without rtol
-	Tol *float64 `attr:"tol"`
-	// singular values up to it are 0; default: 0
-	Atol *float64 `attr:"atol"`
-	// atol as a part of the greatest singular value; default: the greater size times the precision of the dtype, or
-	// 0 with atol
-	Rtol *float64 `attr:"rtol"`
 	// the matrices are Hermitian: use the magnitudes of eigenvalues, and read only the lower triangle
 	Hermitian bool `attr:"hermitian"`
-	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
-	Values map[string]*graph.Value
 }
 
 // LinalgMatrixRank is the op linalg_matrix_rank.
 //
-// Counts the singular values of matrices, the last two dimensions, that are not 0.
-func LinalgMatrixRank(input *graph.Value, attrs ...LinalgMatrixRankAttrs) *graph.Value {
-	return node("linalg_matrix_rank", 1, nonzeroAttrs(attrs), input)[0]
+// Counts the singular values of matrices, the last two dimensions, that are not 0. Singular values up to the
+// greater of `atol` and `rtol` times the greatest singular value count as 0. A tolerance is an attribute, or an
+// operand that is broadcast to the batch.
+//
+// May be nil: atol, rtol, tol.
+func LinalgMatrixRank(input, atol, rtol, tol *graph.Value, attrs ...LinalgMatrixRankAttrs) *graph.Value {
+	return overloaded("linalg_matrix_rank", nonzeroAttrs(attrs), []string{"tol", "atol", "rtol"}, input, atol, rtol, tol)[0]
 }
 
 // LinalgMultiDot is the op linalg_multi_dot.
@@ -4162,24 +4157,19 @@ func LinalgNorm(self *graph.Value, attrs ...LinalgNormAttrs) *graph.Value {
 
 // LinalgPinvAttrs are the optional attributes of [LinalgPinv].
 type LinalgPinvAttrs struct {
-	// older name of rtol
-	Rcond *float64 `attr:"rcond"`
-	// singular values up to it are 0; default: 0
-	Atol *float64 `attr:"atol"`
-	// atol as a part of the greatest singular value; default: the greater size times the precision of the dtype, or
-	// 0 with atol
-	Rtol *float64 `attr:"rtol"`
 	// use eigenvalues, for which only the lower triangle is read
 	Hermitian bool `attr:"hermitian"`
-	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
-	Values map[string]*graph.Value
 }
 
 // LinalgPinv is the op linalg_pinv.
 //
-// Returns the pseudoinverses of matrices, the last two dimensions.
-func LinalgPinv(self *graph.Value, attrs ...LinalgPinvAttrs) *graph.Value {
-	return node("linalg_pinv", 1, nonzeroAttrs(attrs), self)[0]
+// Returns the pseudoinverses of matrices, the last two dimensions. Singular values up to the greater of `atol`
+// and `rtol` times the greatest singular value count as 0. A tolerance is an attribute, or an operand that is
+// broadcast to the batch.
+//
+// May be nil: atol, rtol, rcond.
+func LinalgPinv(self, atol, rtol, rcond *graph.Value, attrs ...LinalgPinvAttrs) *graph.Value {
+	return overloaded("linalg_pinv", nonzeroAttrs(attrs), []string{"rcond", "atol", "rtol"}, self, atol, rtol, rcond)[0]
 }
 
 // LinalgQrModeWord is the attribute mode of [LinalgQr].

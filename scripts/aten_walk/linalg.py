@@ -178,9 +178,19 @@ def _multi_dot(r):
 RANK = dict(atol=(0.5, 1.0), rtol=(0.1, 0.5), hermitian=(True, False))
 
 
+def with_tolerances(r, s, hermitian):
+    """A call with tolerances as operands."""
+    def one():
+        return T(r.of([], s[:-2], s[-3:-2]), r.of(torch.float32, torch.float64, None), pos=True, plain=True)
+    atol, rtol = one() if r.flip(0.7) else None, one() if r.flip(0.7) else None
+    return [T(s, plain=True), atol, rtol], {"hermitian": hermitian} if hermitian or r.flip(0.3) else {}
+
+
 @call("linalg_pinv")
 def _pinv(r):
     attrs = r.some(**RANK)
+    if r.flip(0.4):
+        return with_tolerances(r, square(r) if attrs.get("hermitian") else matrix(r), attrs.get("hermitian", False))
     if attrs.get("hermitian"):
         return [T(square(r), plain=True)], attrs
     return [T(ill(r, matrix(r)), plain=True)], attrs if r.flip(0.8) else {"rcond": 0.3}
@@ -194,6 +204,8 @@ def _pinverse(r):
 @call("linalg_matrix_rank")
 def _matrix_rank(r):
     attrs = r.some(**RANK)
+    if r.flip(0.4):
+        return with_tolerances(r, square(r) if attrs.get("hermitian") else matrix(r), attrs.get("hermitian", False))
     return [T(square(r) if attrs.get("hermitian") else ill(r, matrix(r)), plain=True)], attrs
 
 

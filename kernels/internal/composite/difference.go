@@ -125,17 +125,13 @@ func trapezoid(s steps, a *trapezoidAttrs, in []graph.Arg) graph.Arg {
 	y := in[0]
 	dim := s.dim(y, a.Dim)
 	s.Reject(y.Type().Rank() == 0, "Dimension specified as %d but tensor has no dimensions", a.Dim)
-	empty := kit.SizeIs(y.Type().Shape[dim], 0)
+	if kit.SizeIs(y.Type().Shape[dim], 0) { // of any dtype, as in PyTorch
+		return s.zerosWithout(y, dim)
+	}
 	if in[1].Kind == graph.Null {
 		s.Reject(y.Type().DType == tensor.Bool, "trapezoid: received a bool input for `y`, but bool is not supported")
-		if empty {
-			return s.zerosWithout(y, dim)
-		}
 		ends := s.mul(s.add(s.take(y, dim, 0), s.take(y, dim, -1)), compose.Number(0.5))
 		return s.mul(s.sub(s.sum(y, false, []int{dim}), ends), number(a.Dx))
-	}
-	if empty {
-		return s.zerosWithout(y, dim)
 	}
 	dx := s.widths("trapezoid", y, in[1], dim)
 	left, right := s.neighbours(y, dim)

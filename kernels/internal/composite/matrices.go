@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/kernels/internal/compose"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/linalg"
 	"github.com/graphrun/graphrun/kernels/internal/pointwise"
@@ -20,7 +19,7 @@ type matrixPowerAttrs struct {
 }
 
 type pinvAttrs struct {
-	Rcond     *float64 `attr:"rcond" default:"none" doc:"older name of rtol"`
+	Rcond     *float64 `attr:"rcond" default:"none" doc:"older name of rtol, without atol"`
 	Atol      *float64 `attr:"atol" default:"none" doc:"singular values up to it are 0; default: 0"`
 	Rtol      *float64 `attr:"rtol" default:"none" doc:"atol as a part of the greatest singular value; default: the greater size times the precision of the dtype, or 0 with atol"`
 	Hermitian bool     `attr:"hermitian" default:"false" doc:"use eigenvalues, for which only the lower triangle is read"`
@@ -69,25 +68,30 @@ var (
 			kit.Example(nil, kit.F32(3), kit.F32(3, 4), kit.F32(4))},
 	}, multiDot)
 	Pinv = defineOne(graph.Semantics{
-		Name: "linalg_pinv", Doc: "Returns the pseudoinverses of matrices, the last two dimensions.", Params: selfOnly,
+		Name: "linalg_pinv", Doc: "Returns the pseudoinverses of matrices, the last two dimensions. " + tolerancesDoc,
+		Params: append(selfOnly[:1:1], tolerances("rcond")...),
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 4, 3)), kit.Example(graph.Attrs{"rtol": 0.1},
-			kit.ExTransposed)},
+			kit.ExTransposed), kit.Example(graph.Attrs{"hermitian": true}, kit.F32(2, 3, 3), kit.F32(2))},
 	}, func(s steps, a *pinvAttrs, in []graph.Arg) graph.Arg {
-		if a.Rcond != nil {
-			return s.pinv(in[0], new(0.0), a.Rcond, a.Hermitian)
+		atol, rtol := s.threshold("pinv", "atol", a.Atol, in[1]), s.threshold("pinv", "rtol", a.Rtol, in[2])
+		if rcond := s.threshold("pinv", "rcond", a.Rcond, in[3]); rcond.isGiven() {
+			atol, rtol = exactly(0), rcond
 		}
-		return s.pinv(in[0], a.Atol, a.Rtol, a.Hermitian)
+		return s.pinv(in[0], atol, rtol, a.Hermitian)
 	})
 	Pinverse = defineOne(graph.Semantics{
 		Name: "pinverse", Doc: "Returns the pseudoinverses of matrices, the last two dimensions.", Params: selfOnly,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 4, 3))},
 	}, func(s steps, a *pinverseAttrs, in []graph.Arg) graph.Arg {
-		return s.pinv(in[0], new(0.0), &a.Rcond, false)
+		return s.pinv(in[0], exactly(0), exactly(a.Rcond), false)
 	})
 	MatrixRank = defineOne(graph.Semantics{
-		Name: "linalg_matrix_rank", Doc: "Counts the singular values of matrices, the last two dimensions, that are not 0.",
-		Params: []graph.Param{kit.Input}, Examples: []graph.Example{kit.Example(nil, kit.F32(2, 4, 3)),
-			kit.Example(graph.Attrs{"atol": 0.5, "hermitian": true}, kit.F32(3, 3))},
+		Name: "linalg_matrix_rank", Doc: "Counts the singular values of matrices, the last two dimensions, that are " +
+			"not 0. " + tolerancesDoc,
+		Params: append([]graph.Param{kit.Input}, tolerances("tol")...),
+		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 4, 3)),
+			kit.Example(graph.Attrs{"atol": 0.5, "hermitian": true}, kit.F32(3, 3)),
+			kit.Example(nil, kit.F32(2, 4, 3), kit.F32(2), kit.F32())},
 	}, matrixRank)
 	MatrixNorm = defineOne(graph.Semantics{
 		Name: "linalg_matrix_norm", Doc: "Returns norms of matrices.", Params: selfOnly,
@@ -239,7 +243,7 @@ func (s steps) chain(in []graph.Arg, splits [][]int, i, j int) graph.Arg {
 
 // pinv returns the pseudoinverse of matrices. Singular values up to the greater of atol and rtol times the greatest one
 // count as 0.
-func (s steps) pinv(x graph.Arg, atol, rtol *float64, hermitian bool) graph.Arg {
+func (s steps) pinv(x graph.Arg, atol, rtol threshold, hermitian bool) graph.Arg {
 	t := x.Type()
 	d := t.DType
 	s.Reject(t.Rank() < 2 || d.IsReducedFloat() || !d.IsFloat() && !d.IsComplex(), "linalg.pinv(%s{%s}): expected a "+
@@ -274,46 +278,19 @@ func (s steps) adjoint(x graph.Arg) graph.Arg {
 	return x
 }
 
-// tolerance returns the number up to which singular values of the matrices x count as 0: the greater of atol and rtol
-// times the greatest of values, the singular values. If rtol is omitted and atol is omitted or 0, rtol is the greater
-// size of the matrices times the precision of the dtype.
-func (s steps) tolerance(x, values graph.Arg, atol, rtol *float64) graph.Arg {
-	absolute, relative := 0.0, 0.0
-	if atol != nil {
-		absolute = *atol
-	}
-	switch {
-	case rtol != nil:
-		relative = *rtol
-	case absolute == 0:
-		shape := s.shape(x)
-		n := len(shape)
-		precision := 0x1p-52
-		if x.Type().DType.ToReal() == tensor.Float32 {
-			precision = 0x1p-23
-		}
-		relative = precision * float64(max(shape[n-1].Specialize(), shape[n-2].Specialize()))
-	}
-	if relative == 0 {
-		return compose.Number(absolute)
-	}
-	greatest := s.Apply(reduce.Amax, graph.Attrs{"dim": []int{-1}, "keepdim": true}, values)
-	return s.Apply(pointwise.ClampMin, graph.Attrs{"min": absolute}, s.mul(greatest, compose.Number(relative)))
-}
-
 func matrixRank(s steps, a *matrixRankAttrs, in []graph.Arg) graph.Arg {
 	x := in[0]
 	t := x.Type()
 	s.Reject(t.Rank() < 2, "torch.linalg.matrix_rank: The input tensor input must have at least 2 dimensions.")
 	s.Reject(t.DType.IsReducedFloat() || t.DType.IsIntegral(true), "This function doesn't handle types other than float "+
 		"and double")
+	atol, rtol := s.threshold("matrix_rank", "atol", a.Atol, in[1]), s.threshold("matrix_rank", "rtol", a.Rtol, in[2])
+	if tol := s.threshold("matrix_rank", "tol", a.Tol, in[3]); tol.isGiven() {
+		atol, rtol = tol, exactly(0)
+	}
 	if kit.IsEmpty(t) {
 		shape := t.Shape[:t.Rank()-2]
 		return s.Apply(view.Full, graph.Attrs{"size": shape, "fill_value": 0, "dtype": tensor.Int64})
-	}
-	atol, rtol := a.Atol, a.Rtol
-	if a.Tol != nil {
-		atol, rtol = a.Tol, new(0.0) // tol is absolute
 	}
 	values := graph.Arg{}
 	if a.Hermitian {

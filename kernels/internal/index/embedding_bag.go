@@ -242,7 +242,7 @@ func refEmbeddingBag(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, erro
 			for j := range sums {
 				switch x := weight.At(int(row), j).Float(); {
 				case mode != bagMax:
-					sums[j] += scale * x
+					sums[j] += float64(scale * x)
 				case count == 0 || x > sums[j]:
 					sums[j] = x
 				}

@@ -52,7 +52,10 @@ func lerpConfig(call *graph.Call, outs []rule.Operand) (rule.Config, error) {
 				kit.CppName(call.Type(i+1).DType))
 		}
 	}
-	if call.Has(2) == kit.Attrs[lerpAttrs](call).Weight.IsSet() {
+	switch isSet := kit.Attrs[lerpAttrs](call).Weight.IsSet(); {
+	case isSet && call.Has(2):
+		return rule.Config{}, errors.New("lerp: weight is given twice, as an operand and as an attribute")
+	case !isSet && !call.Has(2):
 		return rule.Config{}, errors.New("lerp: weight must be given, as an operand or an attribute")
 	}
 	if !dtype.IsFloat() && !dtype.IsComplex() {

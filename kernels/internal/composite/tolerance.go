@@ -1,0 +1,94 @@
+package composite
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/compose"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/pointwise"
+	"github.com/graphrun/graphrun/kernels/internal/reduce"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// This file has the tolerances up to which singular values count as 0: an absolute one, atol, and one relative to the
+// greatest singular value of a matrix, rtol. Each is an attribute for all matrices, or an operand with a number for
+// each matrix.
+
+const tolerancesDoc = "Singular values up to the greater of `atol` and `rtol` times the greatest singular value " +
+	"count as 0. A tolerance is an attribute, or an operand that is broadcast to the batch."
+
+// tolerances returns the operands of an op that are tolerances. older is the older name of one of the others.
+func tolerances(older string) (params []graph.Param) {
+	for _, name := range []string{"atol", "rtol", older} {
+		params = append(params, graph.Param{Name: name, Optional: true})
+	}
+	return params
+}
+
+// threshold is a tolerance: a number, a tensor, or neither if the call omits it.
+type threshold struct {
+	number *float64
+	tensor graph.Arg
+}
+
+func exactly(x float64) threshold { return threshold{number: &x} }
+
+func (t threshold) isTensor() bool { return t.tensor.Kind != graph.Null }
+
+func (t threshold) isGiven() bool { return t.number != nil || t.isTensor() }
+
+// threshold returns the tolerance that a call of linalg_NAME gives as an attribute or an operand.
+func (s steps) threshold(op, name string, number *float64, operand graph.Arg) threshold {
+	t := threshold{number, operand}
+	if t.isTensor() {
+		s.Reject(number != nil, "torch.linalg.%s: %s is given twice, as an operand and as an attribute", op, name)
+		d := operand.Type().DType
+		s.Reject(d.IsComplex(), "torch.linalg.%s: %s tensor of complex type is not supported. Got %s", op, name,
+			kit.CppName(d))
+	}
+	return t
+}
+
+// tolerance returns the number up to which singular values of the matrices x count as 0: the greater of atol and rtol
+// times the greatest of values, the singular values. If rtol is omitted and atol is omitted or 0, rtol is the greater
+// size of the matrices times the precision of the dtype.
+func (s steps) tolerance(x, values graph.Arg, atol, rtol threshold) graph.Arg {
+	absolute := 0.0
+	if atol.number != nil {
+		absolute = *atol.number
+	}
+	if !rtol.isGiven() && !atol.isTensor() {
+		rtol = exactly(0)
+		if absolute == 0 {
+			rtol = exactly(s.relativePrecision(x))
+		}
+	}
+	if !atol.isTensor() && !rtol.isTensor() && *rtol.number == 0 {
+		return compose.Number(absolute)
+	}
+	greatest := s.Apply(reduce.Amax, graph.Attrs{"dim": []int{-1}, "keepdim": true}, values)
+	var relative graph.Arg
+	switch {
+	case rtol.isTensor():
+		relative = s.mul(s.unsqueeze(rtol.tensor, -1), greatest)
+	case rtol.number != nil:
+		relative = s.mul(greatest, compose.Number(*rtol.number))
+	default: // the precision where atol is 0
+		isZero := s.to(s.Apply(pointwise.Le, nil, s.unsqueeze(atol.tensor, -1), compose.Number(0)), tensor.Float64)
+		relative = s.mul(s.mul(isZero, compose.Number(s.relativePrecision(x))), greatest)
+	}
+	if atol.isTensor() {
+		return s.Apply(pointwise.Maximum, nil, s.unsqueeze(atol.tensor, -1), relative)
+	}
+	return s.Apply(pointwise.ClampMin, graph.Attrs{"min": absolute}, relative)
+}
+
+// relativePrecision returns the greater size of the matrices x times the precision of their dtype.
+func (s steps) relativePrecision(x graph.Arg) float64 {
+	shape := s.shape(x)
+	n := len(shape)
+	precision := 0x1p-52
+	if x.Type().DType.ToReal() == tensor.Float32 {
+		precision = 0x1p-23
+	}
+	return precision * float64(max(shape[n-1].Specialize(), shape[n-2].Specialize()))
+}
