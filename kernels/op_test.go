@@ -2,6 +2,7 @@ package kernels_test
 
 import (
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -73,6 +74,70 @@ func checkContract(t *testing.T, op *graph.Op) {
 	for _, p := range op.Params {
 		if p.Name == "" {
 			t.Error("has a nameless operand")
+		}
+	}
+	for _, name := range undocumented(op) {
+		t.Errorf("has no doc of attribute %s: its tag has none, and the doc of the op does not mention `%s`", name, name)
+	}
+	for _, name := range namesOf(op) {
+		if found := unquoted(op.Doc, name); found != "" {
+			t.Errorf("has %s without backquotes in its doc: %q", name, found)
+		}
+	}
+}
+
+// undocumented returns the attributes that have no doc in their tag and are not mentioned in the doc of the op.
+func undocumented(op *graph.Op) (names []string) {
+	for _, f := range op.Schema.Fields {
+		if f.Doc == "" && !strings.Contains(op.Doc, "`"+f.Name+"`") {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
+
+// namesOf returns the names of the operands and attributes of an op.
+func namesOf(op *graph.Op) (names []string) {
+	for _, p := range op.Params {
+		names = append(names, p.Name)
+	}
+	for _, f := range op.Schema.Fields {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
+// unquoted returns a place where a doc has the name of an operand or attribute without backquotes. It finds names with
+// an underscore, which are no words of a sentence, outside formulas.
+func unquoted(doc, name string) string {
+	if !strings.Contains(name, "_") {
+		return ""
+	}
+	return regexp.MustCompile("(^|[^`\\w*+/=^(\\[-] ?)\\b" + regexp.QuoteMeta(name) + "\\b($|[.,;:]| [^*+/=^-])").
+		FindString(doc)
+}
+
+// TestDocs checks that the contract rejects docs that lack an attribute or backquotes.
+func TestDocs(t *testing.T) {
+	type attrs struct {
+		First  int `attr:"first" doc:"first of two"`
+		Second int `attr:"second"`
+		Third  int `attr:"third"`
+	}
+	op := &graph.Op{Semantics: graph.Semantics{Doc: "Adds `second` to the third.", Schema: graph.SchemaOf[attrs]()}}
+	if names := undocumented(op); !slices.Equal(names, []string{"third"}) {
+		t.Errorf("the attributes without doc are %v", names)
+	}
+	for _, doc := range []string{"With `zero_point`, q is x.", "(q - zero_point) * scale.", "w = zero_point + 1.",
+		"[n, zero_point*h]", "zero_points."} {
+		if found := unquoted(doc, "zero_point"); found != "" {
+			t.Errorf("%q is rejected because of %q", doc, found)
+		}
+	}
+	for _, doc := range []string{"zero_point is 0.", "Scale and zero_point.", "Adds zero_point, then",
+		"A zero_point [n]"} {
+		if unquoted(doc, "zero_point") == "" {
+			t.Errorf("%q is accepted", doc)
 		}
 	}
 }

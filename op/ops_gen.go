@@ -3130,9 +3130,9 @@ type GruAttrs struct {
 
 // Gru is the op gru.
 //
-// Runs sequences through layers of GRU cells. Operands are input [t, n, i], h0 [l*d, n, h], and for each layer
-// and direction w_ih [3h, i], w_hh [3h, h] (gates r, z, n), b_ih and b_hh [3h]. The results are output [t, n,
-// d*h] and the last states.
+// Runs sequences through layers of GRU cells. `operands` are input [t, n, i], h0 [l*d, n, h], and for each layer
+// and direction w_ih [3h, i], w_hh [3h, h] (gates r, z, n), b_ih and b_hh [3h]. Without `has_biases`, there are
+// no b_ih and b_hh. The results are `output` [t, n, d*h] and the last states.
 func Gru(operands []*graph.Value, attrs ...GruAttrs) (output, hN *graph.Value) {
 	made := node("gru", 2, nonzeroAttrs(attrs), operands)
 	return made[0], made[1]
@@ -3355,7 +3355,7 @@ func I0(self *graph.Value) *graph.Value {
 
 // If is the op if.
 //
-// Runs then_branch or else_branch. The results are the outputs of that graph.
+// Runs `then_branch` if `condition` holds, else `else_branch`. The results are the outputs of that graph.
 //
 // Attributes:
 //
@@ -3367,8 +3367,8 @@ func If[A Operand](condition A, values []*graph.Value, thenBranch, elseBranch *g
 
 // IfSizes is the op if_sizes.
 //
-// Runs then_branch or else_branch. The results are the outputs of that graph. The choice depends only on sizes.
-// When the sizes are known, the nodes of the chosen branch replace the node.
+// Runs `then_branch` or `else_branch`. The results are the outputs of that graph. The choice depends only on
+// sizes. When the sizes are known, the nodes of the chosen branch replace the node.
 //
 // Attributes:
 //
@@ -4369,8 +4369,8 @@ func LinalgVectorNorm(self *graph.Value, attrs ...LinalgVectorNormAttrs) *graph.
 
 // Linear is the op linear.
 //
-// Applies a fully connected layer: input [..., in], weight [out, in] and bias [out] give [..., out]. A weight of
-// [in] gives [...].
+// Applies a fully connected layer: `input` [..., in], `weight` [out, in] and `bias` [out] give [..., out]. A
+// weight of [in] gives [...].
 //
 // May be nil: bias.
 func Linear(input, weight, bias *graph.Value) *graph.Value {
@@ -4387,11 +4387,11 @@ type LinearBlocksAttrs struct {
 
 // LinearBlocks is the op linear_blocks.
 //
-// Applies a fully connected layer whose weight is quantized by blocks: input [..., in] and bias [out] give [...,
-// out] in float32. weight is uint8 [out, bytes]: a row has an integer for each of in elements, the first in the
-// lowest bits. scale and zero_point are [out, blocks], with one number for each block of a row. zero_point is
-// uint8, by default 2^(bits-1), and only its lowest bits are read. An integer q stands for (q - zero_point) *
-// scale.
+// Applies a fully connected layer whose weight is quantized by blocks: `input` [..., in] and `bias` [out] give
+// [..., out] in float32. `weight` is uint8 [out, bytes]: a row has an integer of `bits` bits for each of in
+// elements, the first in the lowest bits. `scale` and `zero_point` are [out, blocks], with one number for each
+// block of `block_size` elements of a row. `zero_point` is uint8, by default 2^(bits-1), and only its lowest
+// bits are read. An integer q stands for (q - zero_point) * scale.
 //
 // May be nil: zeroPoint, bias.
 //
@@ -4626,8 +4626,8 @@ type LoopAttrs struct {
 
 // Loop is the op loop.
 //
-// Runs body at most max_trip_count times, as long as condition holds. The results are the carried values after
-// the last iteration, and the collected values of all iterations, stacked along a new first dimension.
+// Runs `body` at most `max_trip_count` times, as long as `condition` holds. The results are the carried values
+// after the last iteration, and the collected values of all iterations, stacked along a new first dimension.
 //
 // Attributes:
 //
@@ -4686,9 +4686,9 @@ type LstmAttrs struct {
 
 // Lstm is the op lstm.
 //
-// Runs sequences through layers of LSTM cells. Operands are input [t, n, i], h0 and c0 [l*d, n, h], and for each
-// layer and direction w_ih [4h, i], w_hh [4h, h] (gates i, f, g, o), b_ih and b_hh [4h]. The results are output
-// [t, n, d*h] and the last states.
+// Runs sequences through layers of LSTM cells. `operands` are input [t, n, i], h0 and c0 [l*d, n, h], and for
+// each layer and direction w_ih [4h, i], w_hh [4h, h] (gates i, f, g, o), b_ih and b_hh [4h]. Without
+// `has_biases`, there are no b_ih and b_hh. The results are `output` [t, n, d*h] and the last states.
 func Lstm(operands []*graph.Value, attrs ...LstmAttrs) (output, hN, cN *graph.Value) {
 	made := node("lstm", 3, nonzeroAttrs(attrs), operands)
 	return made[0], made[1], made[2]
@@ -4789,11 +4789,11 @@ func Matmul(self, other *graph.Value) *graph.Value {
 
 // MatmulBytes is the op matmul_bytes.
 //
-// Subtracts zero points from matrices of uint8 or int8 and multiplies them as matmul does. input has one zero
-// point, or one for each row; other has one, or one for each column. The sums are int32 and wrap. bias, int32
-// with one element for each column, is added to them. scale is float32, with one element or one for each column.
-// With scale and zero_point, sums are scaled, rounded to even, added to zero_point, and clamped to its dtype,
-// uint8 or int8.
+// Subtracts zero points from matrices of uint8 or int8 and multiplies them as matmul does. `input_zero_point`
+// has one element, or one for each row of `input`. `other_zero_point` has one element, or one for each column of
+// `other`. The sums are int32 and wrap. `bias`, int32 with one element for each column, is added to them.
+// `scale` is float32, with one element or one for each column. With `scale` and `zero_point`, sums are scaled,
+// rounded to even, added to `zero_point`, and clamped to its dtype, uint8 or int8.
 //
 // May be nil: inputZeroPoint, otherZeroPoint, bias, scale, zeroPoint.
 func MatmulBytes(input, other, inputZeroPoint, otherZeroPoint, bias, scale, zeroPoint *graph.Value) *graph.Value {
@@ -5757,9 +5757,9 @@ type OnnxGruAttrs struct {
 
 // OnnxGru is the op onnx_gru.
 //
-// Runs sequences X through a layer of GRU cells as ONNX's GRU does: X [t, n, i], W [d, 3h, i] and R [d, 3h, h]
-// (gates z, r, h), B [d, 6h], sequence_lens [n] and initial_h [d, n, h] give Y [t, d, n, h] and Y_h [d, n, h],
-// where d is 2 for both directions, else 1.
+// Runs sequences `X` through a layer of GRU cells as ONNX's GRU does: `X` [t, n, i], `W` [d, 3h, i] and `R` [d,
+// 3h, h] (gates z, r, h), `B` [d, 6h], `sequence_lens` [n] and `initial_h` [d, n, h] give `Y` [t, d, n, h] and
+// `Y_h` [d, n, h], where d is 2 for both directions, else 1.
 //
 // May be nil: b, sequenceLens, initialH.
 func OnnxGru(x, w, r, b, sequenceLens, initialH *graph.Value, attrs ...OnnxGruAttrs) (y, yH *graph.Value) {
@@ -5803,9 +5803,10 @@ type OnnxLstmAttrs struct {
 
 // OnnxLstm is the op onnx_lstm.
 //
-// Runs sequences X through a layer of LSTM cells as ONNX's LSTM does: X [t, n, i], W [d, 4h, i] and R [d, 4h, h]
-// (gates i, o, f, c), B [d, 8h], sequence_lens [n], initial_h and initial_c [d, n, h], P [d, 3h] (peepholes i,
-// o, f) give Y [t, d, n, h], Y_h and Y_c [d, n, h], where d is 2 for both directions, else 1.
+// Runs sequences `X` through a layer of LSTM cells as ONNX's LSTM does: `X` [t, n, i], `W` [d, 4h, i] and `R`
+// [d, 4h, h] (gates i, o, f, c), `B` [d, 8h], `sequence_lens` [n], `initial_h` and `initial_c` [d, n, h], `P`
+// [d, 3h] (peepholes i, o, f) give `Y` [t, d, n, h], `Y_h` and `Y_c` [d, n, h], where d is 2 for both
+// directions, else 1.
 //
 // May be nil: b, sequenceLens, initialH, initialC, p.
 func OnnxLstm(x, w, r, b, sequenceLens, initialH, initialC, p *graph.Value, attrs ...OnnxLstmAttrs) (y, yH, yC *graph.Value) {
@@ -5849,9 +5850,9 @@ type OnnxRnnAttrs struct {
 
 // OnnxRnn is the op onnx_rnn.
 //
-// Runs sequences X through a layer of simple recurrent cells as ONNX's RNN does: X [t, n, i], W [d, h, i] and R
-// [d, h, h], B [d, 2h], sequence_lens [n] and initial_h [d, n, h] give Y [t, d, n, h] and Y_h [d, n, h], where d
-// is 2 for both directions, else 1.
+// Runs sequences `X` through a layer of simple recurrent cells as ONNX's RNN does: `X` [t, n, i], `W` [d, h, i]
+// and `R` [d, h, h], `B` [d, 2h], `sequence_lens` [n] and `initial_h` [d, n, h] give `Y` [t, d, n, h] and `Y_h`
+// [d, n, h], where d is 2 for both directions, else 1.
 //
 // May be nil: b, sequenceLens, initialH.
 func OnnxRnn(x, w, r, b, sequenceLens, initialH *graph.Value, attrs ...OnnxRnnAttrs) (y, yH *graph.Value) {
@@ -5885,7 +5886,7 @@ func Ormqr(self, input2, input3 *graph.Value, attrs ...OrmqrAttrs) *graph.Value 
 
 // Outer is the op outer.
 //
-// Multiplies each element of self by each element of vec2: [n] and [m] give [n, m].
+// Multiplies each element of self by each element of `vec2`: [n] and [m] give [n, m].
 func Outer(self, vec2 *graph.Value) *graph.Value {
 	return node("outer", 1, nil, self, vec2)[0]
 }
@@ -6243,7 +6244,7 @@ type RaiseAttrs struct {
 
 // Raise is the op raise.
 //
-// Fails with message when it runs. Its results are never computed. They stand in for the results of nodes that
+// Fails with `message` when it runs. Its results are never computed. They stand in for the results of nodes that
 // cannot run, so that the graph stays valid.
 //
 // Attributes:
@@ -6590,9 +6591,9 @@ type RnnReluAttrs struct {
 
 // RnnRelu is the op rnn_relu.
 //
-// Runs sequences through layers of simple recurrent cells with the activation function relu. Operands are input
-// [t, n, i], h0 [l*d, n, h], and for each layer and direction w_ih [h, i], w_hh [h, h], b_ih and b_hh [h]. The
-// results are output [t, n, d*h] and the last states.
+// Runs sequences through layers of simple recurrent cells with the activation function relu. `operands` are
+// input [t, n, i], h0 [l*d, n, h], and for each layer and direction w_ih [h, i], w_hh [h, h], b_ih and b_hh [h].
+// Without `has_biases`, there are no b_ih and b_hh. The results are `output` [t, n, d*h] and the last states.
 func RnnRelu(operands []*graph.Value, attrs ...RnnReluAttrs) (output, hN *graph.Value) {
 	made := node("rnn_relu", 2, nonzeroAttrs(attrs), operands)
 	return made[0], made[1]
@@ -6618,9 +6619,9 @@ type RnnTanhAttrs struct {
 
 // RnnTanh is the op rnn_tanh.
 //
-// Runs sequences through layers of simple recurrent cells. Operands are input [t, n, i], h0 [l*d, n, h], and for
-// each layer and direction w_ih [h, i], w_hh [h, h], b_ih and b_hh [h]. The results are output [t, n, d*h] and
-// the last states.
+// Runs sequences through layers of simple recurrent cells. `operands` are input [t, n, i], h0 [l*d, n, h], and
+// for each layer and direction w_ih [h, i], w_hh [h, h], b_ih and b_hh [h]. Without `has_biases`, there are no
+// b_ih and b_hh. The results are `output` [t, n, d*h] and the last states.
 func RnnTanh(operands []*graph.Value, attrs ...RnnTanhAttrs) (output, hN *graph.Value) {
 	made := node("rnn_tanh", 2, nonzeroAttrs(attrs), operands)
 	return made[0], made[1]
@@ -6652,7 +6653,7 @@ type RoiAlignAttrs struct {
 // RoiAlign is the op roi_align.
 //
 // Pools regions of images [N,C,H,W] to a fixed size by bilinear sampling. `rois` is [K,5]: the index of the
-// image, then x1, y1, x2, y2. The result is [K,C,pooled_height,pooled_width].
+// image, then x1, y1, x2, y2. The result is [K,C,`pooled_height`,`pooled_width`].
 //
 // Attributes:
 //
@@ -6751,9 +6752,9 @@ type ScaledDotProductAttentionAttrs struct {
 
 // ScaledDotProductAttention is the op scaled_dot_product_attention.
 //
-// Weighs values by how keys match queries: query [..., l, e], key [..., s, e] and value [..., s, v] give [...,
-// l, v]. attn_mask is broadcast to [..., l, s]. Floats are added to the scores. Bools mark the keys that a query
-// sees. The result of a query that sees no key is 0.
+// Weighs values by how keys match queries: `query` [..., l, e], `key` [..., s, e] and `value` [..., s, v] give
+// [..., l, v]. `attn_mask` is broadcast to [..., l, s]. Floats are added to the scores. Bools mark the keys that
+// a query sees. The result of a query that sees no key is 0.
 //
 // May be nil: attnMask.
 func ScaledDotProductAttention(query, key, value, attnMask *graph.Value, attrs ...ScaledDotProductAttentionAttrs) *graph.Value {
@@ -6778,7 +6779,7 @@ type ScanAttrs struct {
 
 // Scan is the op scan.
 //
-// Runs body once for each index of the scanned operands. The results are the states after the last iteration,
+// Runs `body` once for each index of the scanned operands. The results are the states after the last iteration,
 // and the collected values, stacked along a new dimension.
 //
 // Attributes:

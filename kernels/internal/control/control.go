@@ -45,7 +45,8 @@ var (
 	// If runs one of two graphs.
 	If = kit.Define[ifAttrs](graph.Op{
 		Semantics: graph.Semantics{
-			Name: "if", Doc: "Runs then_branch or else_branch. The results are the outputs of that graph.",
+			Name: "if", Doc: "Runs `then_branch` if `condition` holds, else `else_branch`. The results are the outputs of " +
+				"that graph.",
 			Params: []graph.Param{{Name: "condition", Number: true}, optValues}, Many: true, Infer: inferIf,
 			Ref: byReference(runIf),
 		},
@@ -55,8 +56,9 @@ var (
 	Loop = kit.Define[loopAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: "loop",
-			Doc: "Runs body at most max_trip_count times, as long as condition holds. The results are the carried values " +
-				"after the last iteration, and the collected values of all iterations, stacked along a new first dimension.",
+			Doc: "Runs `body` at most `max_trip_count` times, as long as `condition` holds. The results are the carried " +
+				"values after the last iteration, and the collected values of all iterations, stacked along a new first " +
+				"dimension.",
 			Params: []graph.Param{{Name: "max_trip_count", Optional: true, Number: true},
 				{Name: "condition", Optional: true, Number: true}, optValues},
 			Many: true, Infer: inferLoop, Ref: byReference(runLoop),
@@ -67,7 +69,7 @@ var (
 	Scan = kit.Define[scanAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: "scan",
-			Doc: "Runs body once for each index of the scanned operands. " +
+			Doc: "Runs `body` once for each index of the scanned operands. " +
 				"The results are the states after the last iteration, and the collected values, stacked along a new dimension.",
 			Params: []graph.Param{optValues}, Many: true, Infer: inferScan, Ref: byReference(runScan),
 		},
@@ -84,7 +86,7 @@ type raiseAttrs struct {
 var Raise = kit.Define[raiseAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "raise",
-		Doc: "Fails with message when it runs. Its results are never computed. They stand in for the results of " +
+		Doc: "Fails with `message` when it runs. Its results are never computed. They stand in for the results of " +
 			"nodes that cannot run, so that the graph stays valid.",
 		Many: true, Infer: inferRaise,
 		Ref: func(c *graph.Call, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {

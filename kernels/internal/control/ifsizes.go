@@ -19,8 +19,8 @@ type ifSizesAttrs struct {
 var IfSizes = kit.Define[ifSizesAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "if_sizes",
-		Doc: "Runs then_branch or else_branch. The results are the outputs of that graph. The choice depends only on " +
-			"sizes. When the sizes are known, the nodes of the chosen branch replace the node.",
+		Doc: "Runs `then_branch` or `else_branch`. The results are the outputs of that graph. The choice depends only " +
+			"on sizes. When the sizes are known, the nodes of the chosen branch replace the node.",
 		Params: []graph.Param{{Name: "values", Variadic: true, Optional: true}}, Many: true,
 		Infer: inferIfSizes,
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

@@ -28,10 +28,9 @@ const attentionMask = 3
 var ScaledDotProductAttention = kit.Define[attentionAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "scaled_dot_product_attention",
-		Doc: "Weighs values by how keys match queries: query [..., l, e], key [..., s, e] and value [..., s, v] give " +
-			"[..., l, v]. " +
-			"attn_mask is broadcast to [..., l, s]. Floats are added to the scores. Bools mark the keys that a query sees. " +
-			"The result of a query that sees no key is 0.",
+		Doc: "Weighs values by how keys match queries: `query` [..., l, e], `key` [..., s, e] and `value` [..., s, v] " +
+			"give [..., l, v]. `attn_mask` is broadcast to [..., l, s]. Floats are added to the scores. Bools mark the keys " +
+			"that a query sees. The result of a query that sees no key is 0.",
 		Params: []graph.Param{{Name: "query"}, {Name: "key"}, {Name: "value"}, {Name: "attn_mask", Optional: true}},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			t, err := attentionType(c)

@@ -14,7 +14,7 @@ import (
 var Linear = kit.Define[kit.None](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "linear",
-		Doc: "Applies a fully connected layer: input [..., in], weight [out, in] and bias [out] give [..., out]. A " +
+		Doc: "Applies a fully connected layer: `input` [..., in], `weight` [out, in] and `bias` [out] give [..., out]. A " +
 			"weight of [in] gives [...].",
 		Params: []graph.Param{kit.Input, kit.Weight, kit.OptBias},
 		Infer:  inferLinear,

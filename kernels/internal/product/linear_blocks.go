@@ -14,10 +14,11 @@ import (
 var LinearBlocks = kit.Define[linearBlocksAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "linear_blocks",
-		Doc: "Applies a fully connected layer whose weight is quantized by blocks: input [..., in] and bias [out] give " +
-			"[..., out] in float32. weight is uint8 [out, bytes]: a row has an integer for each of in elements, the first in " +
-			"the lowest bits. scale and zero_point are [out, blocks], with one number for each block of a row. zero_point is " +
-			"uint8, by default 2^(bits-1), and only its lowest bits are read. An integer q stands for (q - zero_point) * scale.",
+		Doc: "Applies a fully connected layer whose weight is quantized by blocks: `input` [..., in] and `bias` [out] " +
+			"give [..., out] in float32. `weight` is uint8 [out, bytes]: a row has an integer of `bits` bits for each of in " +
+			"elements, the first in the lowest bits. `scale` and `zero_point` are [out, blocks], with one number for each " +
+			"block of `block_size` elements of a row. `zero_point` is uint8, by default 2^(bits-1), and only its lowest bits " +
+			"are read. An integer q stands for (q - zero_point) * scale.",
 		Params: []graph.Param{kit.Input, kit.Weight, {Name: "scale"}, {Name: "zero_point", Optional: true}, kit.OptBias},
 		Infer:  inferLinearBlocks,
 		Ref:    linearBlocksRef,

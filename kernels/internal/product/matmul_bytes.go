@@ -14,11 +14,11 @@ import (
 var MatmulBytes = kit.Define[kit.None](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "matmul_bytes",
-		Doc: "Subtracts zero points from matrices of uint8 or int8 and multiplies them as matmul does. input has one zero " +
-			"point, or one for each row; other has one, or one for each column. The sums are int32 and wrap. bias, int32 with " +
-			"one element for each column, is added to them. scale is float32, with one element or one for each column. With " +
-			"scale and zero_point, sums are scaled, rounded to even, added to zero_point, and clamped to its dtype, uint8 or " +
-			"int8.",
+		Doc: "Subtracts zero points from matrices of uint8 or int8 and multiplies them as matmul does. `input_zero_point` " +
+			"has one element, or one for each row of `input`. `other_zero_point` has one element, or one for each column of " +
+			"`other`. The sums are int32 and wrap. `bias`, int32 with one element for each column, is added to them. `scale` " +
+			"is float32, with one element or one for each column. With `scale` and `zero_point`, sums are scaled, rounded to " +
+			"even, added to `zero_point`, and clamped to its dtype, uint8 or int8.",
 		Params: []graph.Param{kit.Input, kit.Other, {Name: "input_zero_point", Optional: true},
 			{Name: "other_zero_point", Optional: true}, kit.OptBias, {Name: "scale", Optional: true},
 			{Name: "zero_point", Optional: true}},

@@ -30,7 +30,7 @@ func viewsOf(in []*tensor.Tensor, types ...tensor.Type) ([]*tensor.Tensor, error
 // Outer is torch.outer, the product of a column and a row.
 var Outer = composite[kit.None](graph.Op{
 	Semantics: graph.Semantics{
-		Name: "outer", Doc: "Multiplies each element of self by each element of vec2: [n] and [m] give [n, m].",
+		Name: "outer", Doc: "Multiplies each element of self by each element of `vec2`: [n] and [m] give [n, m].",
 		Params:   []graph.Param{kit.Self, {Name: "vec2"}},
 		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3), kit.F32(4)}}},
 	},

@@ -8,18 +8,16 @@ import (
 
 // OnnxLSTM, OnnxGRU and OnnxRNN are recurrent layers as ONNX defines them. torch.go has PyTorch's layers.
 var (
-	OnnxLSTM = onnxCellOp("onnx_lstm", cellLSTM, "Runs sequences X through a layer of LSTM cells as ONNX's LSTM does: X "+
-		"[t, n, i], W [d, 4h, i] and R [d, 4h, h] (gates i, o, f, c), "+
-		"B [d, 8h], sequence_lens [n], initial_h and initial_c [d, n, h], P [d, 3h] (peepholes i, o, f) give Y [t, d, n, "+
-		"h], Y_h and Y_c [d, n, h], where d is 2 for both directions, else 1.")
-	OnnxGRU = onnxCellOp("onnx_gru", cellGRU, "Runs sequences X through a layer of GRU cells as ONNX's GRU does: X [t, "+
-		"n, i], W [d, 3h, i] and R [d, 3h, h] (gates z, r, h), "+
-		"B [d, 6h], sequence_lens [n] and initial_h [d, n, h] give Y [t, d, n, h] and Y_h [d, n, h], where d is 2 for both "+
-		"directions, else 1.")
-	OnnxRNN = onnxCellOp("onnx_rnn", cellRNN, "Runs sequences X through a layer of simple recurrent cells as ONNX's RNN "+
-		"does: X [t, n, i], W [d, h, i] and R [d, h, h], "+
-		"B [d, 2h], sequence_lens [n] and initial_h [d, n, h] give Y [t, d, n, h] and Y_h [d, n, h], where d is 2 for both "+
-		"directions, else 1.")
+	OnnxLSTM = onnxCellOp("onnx_lstm", cellLSTM, "Runs sequences `X` through a layer of LSTM cells as ONNX's LSTM does: "+
+		"`X` [t, n, i], `W` [d, 4h, i] and `R` [d, 4h, h] (gates i, o, f, c), `B` [d, 8h], `sequence_lens` [n], "+
+		"`initial_h` and `initial_c` [d, n, h], `P` [d, 3h] (peepholes i, o, f) give `Y` [t, d, n, h], `Y_h` and `Y_c` "+
+		"[d, n, h], where d is 2 for both directions, else 1.")
+	OnnxGRU = onnxCellOp("onnx_gru", cellGRU, "Runs sequences `X` through a layer of GRU cells as ONNX's GRU does: `X` "+
+		"[t, n, i], `W` [d, 3h, i] and `R` [d, 3h, h] (gates z, r, h), `B` [d, 6h], `sequence_lens` [n] and `initial_h` "+
+		"[d, n, h] give `Y` [t, d, n, h] and `Y_h` [d, n, h], where d is 2 for both directions, else 1.")
+	OnnxRNN = onnxCellOp("onnx_rnn", cellRNN, "Runs sequences `X` through a layer of simple recurrent cells as ONNX's "+
+		"RNN does: `X` [t, n, i], `W` [d, h, i] and `R` [d, h, h], `B` [d, 2h], `sequence_lens` [n] and `initial_h` "+
+		"[d, n, h] give `Y` [t, d, n, h] and `Y_h` [d, n, h], where d is 2 for both directions, else 1.")
 )
 
 // onnxCellOp defines the op of a layer with cells of the given kind.

@@ -25,17 +25,17 @@ type recurrentAttrs struct {
 // LSTM, GRU, RNNTanh and RNNRelu are recurrent layers with the operands and gates of PyTorch's ops. onnx.go
 // has ONNX's layers.
 var (
-	LSTM = recurrentOp("lstm", cellLSTM, "Tanh", "Runs sequences through layers of LSTM cells. Operands are input "+
+	LSTM = recurrentOp("lstm", cellLSTM, "Tanh", "Runs sequences through layers of LSTM cells. `operands` are input "+
 		"[t, n, i], h0 and c0 [l*d, n, h], and for each layer and direction w_ih [4h, i], w_hh [4h, h] (gates i, f, g, o), "+
 		"b_ih and b_hh [4h]")
-	GRU = recurrentOp("gru", cellGRU, "Tanh", "Runs sequences through layers of GRU cells. Operands are input [t, "+
+	GRU = recurrentOp("gru", cellGRU, "Tanh", "Runs sequences through layers of GRU cells. `operands` are input [t, "+
 		"n, i], h0 [l*d, n, h], and for each layer and direction w_ih [3h, i], w_hh [3h, h] (gates r, z, n), b_ih "+
 		"and b_hh [3h]")
 	RNNTanh = recurrentOp("rnn_tanh", cellRNN, "Tanh", "Runs sequences through layers of simple recurrent cells. "+
-		"Operands are input [t, n, i], h0 [l*d, n, h], and for each layer and direction w_ih [h, i], w_hh [h, h], b_ih "+
+		"`operands` are input [t, n, i], h0 [l*d, n, h], and for each layer and direction w_ih [h, i], w_hh [h, h], b_ih "+
 		"and b_hh [h]")
 	RNNRelu = recurrentOp("rnn_relu", cellRNN, "Relu", "Runs sequences through layers of simple recurrent cells with "+
-		"the activation function relu. Operands are input [t, n, i], h0 [l*d, n, h], and for each layer and direction "+
+		"the activation function relu. `operands` are input [t, n, i], h0 [l*d, n, h], and for each layer and direction "+
 		"w_ih [h, i], w_hh [h, h], b_ih and b_hh [h]")
 )
 
@@ -74,7 +74,8 @@ func recurrentOp(name string, kind cellKind, activation, doc string) *graph.Op {
 	}
 	return kit.Define[recurrentAttrs](graph.Op{
 		Semantics: graph.Semantics{
-			Name: name, Doc: doc + ". The results are output [t, n, d*h] and the last states.", Outputs: outputs,
+			Name: name, Doc: doc + ". Without `has_biases`, there are no b_ih and b_hh. The results are `output` [t, n, d*h] " +
+				"and the last states.", Outputs: outputs,
 			Params: []graph.Param{{Name: "operands", Variadic: true}},
 			Infer:  cell.infer,
 			Ref:    cell.ref,

@@ -28,7 +28,8 @@ var RoiAlign = kit.Define[roiAlignAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "roi_align",
 		Doc: "Pools regions of images [N,C,H,W] to a fixed size by bilinear sampling. `rois` is [K,5]: the index " +
-			"of the image, then x1, y1, x2, y2. The result is [K,C,pooled_height,pooled_width].",
+			"of the image, then x1, y1, x2, y2. The result is " +
+			"[K,C,`pooled_height`,`pooled_width`].",
 		Params: []graph.Param{kit.Input, {Name: "rois"}},
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
 			attrs, t, r := kit.Attrs[roiAlignAttrs](call), call.Type(0), call.Type(1)
