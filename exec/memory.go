@@ -38,13 +38,14 @@ func (p *Program) plan(ctx context.Context) {
 		return p.planFor(ctx, ignoresAffinity, maxBytes, extendsLast)
 	}
 	m := plan(nil, 0, false)
-	plannedSteps, plannedStorages := p.steps, p.storages
-	other := plan(nil, 0, true) // neither way to grow the arena is always better
-	extendsLast := other.arenaSize < m.arenaSize
-	if extendsLast {
-		m = other
-	} else {
-		p.steps, p.storages = plannedSteps, plannedStorages
+	extendsLast := false
+	if m.couldExtend { // neither way to grow the arena is always better
+		plannedSteps, plannedStorages := p.steps, p.storages
+		if other := plan(nil, 0, true); other.arenaSize < m.arenaSize {
+			m, extendsLast = other, true
+		} else {
+			p.steps, p.storages = plannedSteps, plannedStorages
+		}
 	}
 	if p.threads > 1 {
 		// m is the plan without affinity. Each failed attempt removes the affinity of more memory: see dropAffinity.
@@ -113,6 +114,7 @@ type memoryPlanner struct {
 	maxBytes        int // limit on the arena's bytes, if ignoresAffinity is not nil
 	// extendsLast means that the arena grows by extending a free block at its end. Otherwise it grows by a new block.
 	extendsLast bool
+	couldExtend bool // whether the arena grew while its last block was free
 	affinity    affinity
 }
 
@@ -276,8 +278,9 @@ func (m *memoryPlanner) alloc(i, size, memoryIndex int, place tensor.Place) (off
 	best, offset := m.pickBlock(size, memoryIndex)
 	if best < 0 {
 		offset = m.arenaSize
-		if last := len(m.blocks) - 1; m.extendsLast && last >= 0 {
-			if b := m.blocks[last]; b.offset+b.size == m.arenaSize {
+		if last := len(m.blocks) - 1; last >= 0 && m.blocks[last].offset+m.blocks[last].size == m.arenaSize {
+			m.couldExtend = true
+			if b := m.blocks[last]; m.extendsLast {
 				offset, before = b.offset, m.take(&m.blocks, last, b.offset, b.size, i)
 			}
 		}
