@@ -48,19 +48,19 @@ func (a *affinity) lastUsesIn(start, end int) []lastUse {
 }
 
 // foreignBytes returns the cost of placing a storage of the given size at an address. The cost is the number of
-// foreign bytes: bytes that one worker will write and another worker wrote last. If the previous storage had the same
-// address and size, the cost is -1. Then no byte is foreign even if workers divide values by channels, which are
-// interleaved in memory.
+// foreign bytes: bytes that one worker will write and another worker wrote last. Parts are assumed to be contiguous.
+// If the last use of the range is one storage with the same address and size, the cost is -1, because this placement
+// is best even if parts are not contiguous: no byte is foreign if workers divide both values by channels.
 func (a *affinity) foreignBytes(start, size int) int {
 	totalBytes, ownBytes := 0, 0
-	if uses := a.lastUsesIn(start, start+size); len(uses) == 1 && uses[0].storageStart == start &&
-		uses[0].storageBytes == size {
+	uses := a.lastUsesIn(start, start+size)
+	if len(uses) == 1 && uses[0].storageStart == start && uses[0].storageBytes == size {
 		return -1
 	}
 	placed := lastUse{storageStart: start, storageBytes: size}
 	// For each earlier use, the bytes that worker w writes again are the intersection of its part of the new storage, its
 	// part of the earlier storage, and the range [u.begin, u.end) that is left of the earlier storage.
-	for _, u := range a.lastUsesIn(start, start+size) {
+	for _, u := range uses {
 		totalBytes += min(u.end, start+size) - max(u.begin, start)
 		for w := range a.workers {
 			from, to := placed.workerRange(w, a.workers)
@@ -71,8 +71,8 @@ func (a *affinity) foreignBytes(start, size int) int {
 	return totalBytes - ownBytes
 }
 
-// record adds a storage of the given size at an address, as the last use of its range. Of the uses that it covers
-// partly, only the pieces before and after the storage remain.
+// record adds a storage of the given size at an address, as the last use of its range. An earlier use that the storage
+// covers partly is cut to its bytes before or after the storage.
 func (a *affinity) record(start, size int) {
 	end := start + size
 	first := sort.Search(len(a.lastUses), func(i int) bool { return a.lastUses[i].end > start })
@@ -101,9 +101,9 @@ func (a *affinity) record(start, size int) {
 func (a *affinity) chooseAddress(blocks []block, size int) (best, address int) {
 	best, minForeign := -1, 0
 	consider := func(k, candidate int) {
-		n := a.foreignBytes(candidate, size)
-		if best < 0 || n < minForeign || n == minForeign && k != best && blocks[k].size < blocks[best].size {
-			best, address, minForeign = k, candidate, n
+		foreign := a.foreignBytes(candidate, size)
+		if best < 0 || foreign < minForeign || foreign == minForeign && k != best && blocks[k].size < blocks[best].size {
+			best, address, minForeign = k, candidate, foreign
 		}
 	}
 	for k := range blocks {
@@ -111,12 +111,12 @@ func (a *affinity) chooseAddress(blocks []block, size int) (best, address int) {
 		if b.size < size {
 			continue
 		}
-		last := b.offset + b.size - size
+		lastAddress := b.offset + b.size - size
 		consider(k, b.offset)
-		consider(k, last)
+		consider(k, lastAddress)
 		for _, u := range a.lastUsesIn(b.offset, b.offset+b.size) {
 			middle := (u.storageStart + (u.storageBytes-size)/2) &^ (tensor.Align - 1)
-			consider(k, min(max(middle, b.offset), last))
+			consider(k, min(max(middle, b.offset), lastAddress))
 		}
 	}
 	return best, address

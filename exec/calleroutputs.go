@@ -34,7 +34,7 @@ func (caller *callerOutputs) check(whole *graph.Graph, in []*tensor.Tensor) erro
 	if caller == nil {
 		return nil
 	}
-	readsGaps := readsStorage(whole)
+	readsGaps := readsStorage(whole) // whether the run may read bytes between the elements of an input: see mayRead
 	for i, t := range caller.tensors {
 		if t == nil {
 			continue
@@ -73,22 +73,23 @@ func (caller *callerOutputs) checkTensor(i int, dtype tensor.DType, shape []int)
 }
 
 // writableTensors returns, for each output of a segment's program, the caller's tensor that the program can write
-// directly, or nil. The tensor must have the dtype and shape of the output. If another segment reads the value, the
-// tensor must also have the strides and the offset of the output, because the plan of the reading segment depends on
-// them.
-func (caller *callerOutputs) writableTensors(segmented *segmentedGraph, s *graph.Segment, p *Program) []*tensor.Tensor {
+// directly, or nil. The output must be a value that the segment computes, and the tensor must have its dtype and shape.
+// If another segment reads the value, the tensor must also have the strides and the offset of the output, because the
+// plan of the reading segment depends on them.
+func (caller *callerOutputs) writableTensors(segmented *segmentedGraph, segment *graph.Segment,
+	p *Program) []*tensor.Tensor {
 	out := make([]*tensor.Tensor, len(p.outputs))
 	if caller == nil {
 		return out
 	}
 	for i, output := range p.outputs {
-		k := caller.outputIndex[output.Name] - 1
-		if k < 0 {
+		callerIndex := caller.outputIndex[output.Name] - 1
+		if callerIndex < 0 {
 			continue
 		}
-		v, t, meta := caller.outputs[k].Value, caller.tensors[k], output.Value.Meta
+		v, t, meta := caller.outputs[callerIndex].Value, caller.tensors[callerIndex], output.Value.Meta
 		sameLayout := t.SameAddresses(meta) && t.Offset == meta.Offset
-		if slices.Contains(s.Out, v) && caller.checkTensor(k, meta.DType, meta.Shape) == nil &&
+		if slices.Contains(segment.Out, v) && caller.checkTensor(callerIndex, meta.DType, meta.Shape) == nil &&
 			(sameLayout || !segmented.reads(v)) {
 			out[i] = t
 		}
@@ -96,7 +97,7 @@ func (caller *callerOutputs) writableTensors(segmented *segmentedGraph, s *graph
 	return out
 }
 
-// reads reports whether a segment reads a value that another segment computes.
+// reads reports whether any segment reads value v, which another segment computes.
 func (segmented *segmentedGraph) reads(v *graph.Value) bool {
 	return slices.ContainsFunc(segmented.segments, func(s graph.Segment) bool {
 		return slices.Contains(s.In, v) || slices.Contains(s.Awaits, v)

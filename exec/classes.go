@@ -60,7 +60,8 @@ type cacheEntry struct {
 // maxEntries is the maximum number of entries. The limit on bytes would permit very many small segments.
 const maxEntries = 1024
 
-// get returns the entry for a class. If the entry is new, prepare prepares it.
+// get returns the prepared segment for a class. If the cache does not have it, get calls prepare. If memory is short,
+// get empties the cache and calls prepare once more.
 func (c *segmentCache) get(ctx context.Context, key classKey,
 	prepare func() (*preparedSegment, error)) (*preparedSegment, error) {
 	entry, ok := c.entries.Find(key)
@@ -76,8 +77,7 @@ func (c *segmentCache) get(ctx context.Context, key classKey,
 	}
 	p, err := prepare()
 	if isMemoryShortage(err) && c.entries.Clear() {
-		// The garbage collector may not have freed the memory of evicted entries.
-		debug.FreeOSMemory()
+		debug.FreeOSMemory() // collects the removed entries now; otherwise their memory would still count as used
 		p, err = prepare()
 	}
 	if err != nil || !p.isCacheable() {

@@ -35,10 +35,11 @@ func (p *Program) setDevice(d graph.Device) error {
 }
 
 // Uploads has the constants that programs have uploaded to one device. Programs that share an Uploads upload each
-// constant once. A constant is freed when no program that reads it is reachable. The zero value is ready for use.
+// constant once. A block of constants is freed when no program that reads one of them is reachable. The zero value is
+// ready for use.
 type Uploads struct {
-	mu     sync.Mutex
-	places map[constantData]uploadedPlace
+	mu        sync.Mutex
+	positions map[constantData]uploadedPosition
 }
 
 // constantData identifies a constant by its bytes in host memory. An uploadedBlock keeps these bytes alive, so that
@@ -48,14 +49,15 @@ type constantData struct {
 	bytes   int
 }
 
-// uploadedBlock is memory on a device with several constants.
+// uploadedBlock is memory on a device with the constants that one program uploaded.
 type uploadedBlock struct {
 	memory graph.DeviceMemory
-	data   []*tensor.Tensor
+	data   []*tensor.Tensor // the constants in host memory, in the order of their offsets
 }
 
-// uploadedPlace is the place of a constant in a block, if the block still exists.
-type uploadedPlace struct {
+// uploadedPosition is the position of a constant on the device: its block, if the block still exists, and its offset
+// in the block in bytes.
+type uploadedPosition struct {
 	block  weak.Pointer[uploadedBlock]
 	offset int
 }
@@ -69,7 +71,7 @@ type deviceConstants struct {
 	blocks    []*uploadedBlock            // the blocks of these addresses, kept alive by this list
 }
 
-// addUploaded is for a node that uploads a constant. It makes the result of the node a constant of the program.
+// addUploaded makes the result of node n, which uploads a constant to the device, a constant of the program.
 func (p *Program) addUploaded(n *graph.Node) {
 	k := p.storageOf(n.Out[0])
 	s, from := &p.storages[k], n.In[0].Value
@@ -77,32 +79,32 @@ func (p *Program) addUploaded(n *graph.Node) {
 	p.uploaded.storages = append(p.uploaded.storages, k)
 }
 
-// upload returns the addresses of the constants. Its first call uploads the constants that no other program has
-// uploaded.
+// upload returns the address on the device of each constant, by index of the constant's storage. The first call
+// uploads the constants that no other program has uploaded.
 func (p *Program) upload() (map[int]graph.DeviceAddress, error) {
-	u := &p.uploaded
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.addresses != nil {
-		return u.addresses, nil
+	constants := &p.uploaded
+	constants.mu.Lock()
+	defer constants.mu.Unlock()
+	if constants.addresses != nil {
+		return constants.addresses, nil
 	}
 	p.uploads.mu.Lock()
 	defer p.uploads.mu.Unlock()
-	known := p.uploads.places
-	maps.DeleteFunc(known, func(_ constantData, at uploadedPlace) bool { return at.block.Value() == nil })
-	addresses, added := map[int]graph.DeviceAddress{}, map[constantData]uploadedPlace{}
+	known := p.uploads.positions
+	maps.DeleteFunc(known, func(_ constantData, position uploadedPosition) bool { return position.block.Value() == nil })
+	addresses, added := map[int]graph.DeviceAddress{}, map[constantData]uploadedPosition{}
 	block, blocks, size := &uploadedBlock{}, []*uploadedBlock(nil), 0
-	for _, k := range u.storages {
+	for _, k := range constants.storages {
 		s := &p.storages[k]
 		// A constant is in a block of an earlier program, or is added to the new block, whose memory is allocated below.
 		key := constantData{uintptr(s.data.Pointer()), s.bytes}
-		at, found := known[key]
-		if b := at.block.Value(); found && b != nil {
-			addresses[k], blocks = graph.DeviceAddress{Memory: b.memory, Offset: at.offset}, append(blocks, b)
+		position, found := known[key]
+		if b := position.block.Value(); found && b != nil {
+			addresses[k], blocks = graph.DeviceAddress{Memory: b.memory, Offset: position.offset}, append(blocks, b)
 			continue
 		}
 		if _, found := added[key]; !found && s.bytes > 0 {
-			added[key] = uploadedPlace{weak.Make(block), size}
+			added[key] = uploadedPosition{weak.Make(block), size}
 			block.data = append(block.data, s.data)
 			size += (s.bytes + tensor.Align - 1) &^ (tensor.Align - 1)
 		}
@@ -118,16 +120,17 @@ func (p *Program) upload() (map[int]graph.DeviceAddress, error) {
 				addresses[k] = graph.DeviceAddress{Memory: block.memory, Offset: a.Offset}
 			}
 		}
-		if p.uploads.places == nil {
-			p.uploads.places = map[constantData]uploadedPlace{}
+		if p.uploads.positions == nil {
+			p.uploads.positions = map[constantData]uploadedPosition{}
 		}
-		maps.Copy(p.uploads.places, added)
+		maps.Copy(p.uploads.positions, added)
 	}
-	u.addresses, u.blocks = addresses, blocks
+	constants.addresses, constants.blocks = addresses, blocks
 	return addresses, nil
 }
 
-// uploadBlock allocates a block and copies its constants one after another.
+// uploadBlock allocates a block of size bytes and copies its constants. Each constant starts at the next multiple of
+// tensor.Align, which gives the offsets that upload has recorded.
 func (p *Program) uploadBlock(b *uploadedBlock, size int) (err error) {
 	if b.memory, err = p.device.Alloc(size); err != nil {
 		return err
@@ -204,8 +207,8 @@ func (st *step) hasDeviceScratch() bool {
 	return st.kernel.Scratch > 0 && st.kernel.Place != tensor.Host
 }
 
-// of returns the addresses on the device of a step's outputs, operands and scratch memory.
-func (d *deviceSession) of(st *step) []graph.DeviceAddress {
+// addressesOf returns the addresses on the device of a step's outputs, operands and scratch memory, in this order.
+func (d *deviceSession) addressesOf(st *step) []graph.DeviceAddress {
 	n := len(st.refs)
 	if st.hasDeviceScratch() {
 		n++

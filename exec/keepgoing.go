@@ -115,8 +115,8 @@ func compileWithOmissions(g *graph.Graph, o Options) (*Program, error) {
 		if !errors.As(err, &memoryErr) {
 			return nil, err
 		}
-		s := tooLarge(remaining, memoryErr)
-		if s.minOmissions == 0 {
+		s := describeShortage(remaining, memoryErr)
+		if s.minOmissions == 0 { // no node has results whose omission would help
 			return nil, err
 		}
 		// n is the smallest number in [minOmissions, maxOmissions] of omissions with which the graph compiles. If none
@@ -143,8 +143,8 @@ type shortage struct {
 	minOmissions int
 }
 
-// tooLarge describes why a graph does not fit into memory.
-func tooLarge(g *graph.Graph, e *MemoryError) *shortage {
+// describeShortage describes why a graph does not fit into memory.
+func describeShortage(g *graph.Graph, e *MemoryError) *shortage {
 	s := &shortage{graph: g, err: e, bytes: map[*graph.Node]int{}}
 	for _, n := range g.Nodes {
 		for _, v := range n.Out {
@@ -286,7 +286,7 @@ func (p *Program) findSources() {
 	}
 }
 
-// stepFailures records the steps of a run that failed or that depend on failed steps.
+// stepFailures records the lost steps of a run: the steps that failed, and the steps that depend on these.
 type stepFailures struct {
 	program   *Program
 	anyFailed atomic.Bool

@@ -11,8 +11,8 @@ type Lifetime struct {
 }
 
 // Lifetimes returns the lifetimes of a run's memory blocks. A block contains a value that a step computes, or the
-// scratch memory that the workers of a step share. Values that reuse each other's memory are one block. Steps may run
-// concurrently, so any of the listed steps may finish last.
+// scratch memory that the workers of a step share. A result that overwrites an operand is in the block of the operand.
+// Steps may run concurrently, so any of the listed steps may finish last.
 func (p *Program) Lifetimes() []Lifetime {
 	if p == nil {
 		return nil
@@ -20,8 +20,8 @@ func (p *Program) Lifetimes() []Lifetime {
 	list := make([]Lifetime, 0, len(p.storages))
 	listIndex := make([]int, len(p.storages)) // listIndex[s] is 1 + the index in list of storage s
 	for i := range p.steps {
-		s := &p.steps[i]
-		for _, r := range s.refs {
+		st := &p.steps[i]
+		for _, r := range st.refs {
 			if r.storage < 0 {
 				continue
 			}
@@ -34,12 +34,12 @@ func (p *Program) Lifetimes() []Lifetime {
 				list = append(list, Lifetime{Bytes: storage.bytes, Output: storage.kind == inNewMemory})
 				*index = len(list)
 			}
-			l := &list[*index-1]
-			if n := len(l.Steps); n == 0 || l.Steps[n-1] != i {
-				l.Steps = append(l.Steps, i)
+			lifetime := &list[*index-1]
+			if n := len(lifetime.Steps); n == 0 || lifetime.Steps[n-1] != i {
+				lifetime.Steps = append(lifetime.Steps, i)
 			}
 		}
-		if n := s.kernel.Scratch; n > 0 && s.kernel.Place == tensor.Host {
+		if n := st.kernel.Scratch; n > 0 && st.kernel.Place == tensor.Host {
 			list = append(list, Lifetime{Bytes: n, Steps: []int{i}})
 		}
 	}

@@ -41,6 +41,7 @@ func lowerAll(g *graph.Graph, o Options) []loweredNode {
 			if list[i].kernel, list[i].err = lower(o.Context, n); list[i].err == nil || o.KeepGoing {
 				continue
 			}
+			// firstFailed = min(firstFailed, i), atomically
 			for known := firstFailed.Load(); int64(i) < known && !firstFailed.CompareAndSwap(known, int64(i)); {
 				known = firstFailed.Load()
 			}

@@ -98,7 +98,7 @@ func (p *Program) planFor(ctx context.Context, ignoresAffinity []bool, maxBytes 
 // memoryPlanner assigns memory to the steps in order.
 type memoryPlanner struct {
 	program       *Program
-	merged        []int                // indexed by storage: the storage that it overwrites in place
+	merged        []int                // indexed by storage: the storage that it overwrites in place, or itself
 	writer        graph.ByValue[int32] // for each value, also for a value stored within another: the step that writes it
 	isPlaced      []bool               // indexed by storage: whether it has an address in the arena
 	users         [][]int32            // indexed by storage: the steps that used it since it got its address
@@ -141,32 +141,32 @@ func (m *memoryPlanner) mergedRoot(s int) int {
 // planStep assigns memory to the results and the scratch memory of step i, and frees memory after its last use.
 func (m *memoryPlanner) planStep(i int) {
 	p := m.program
-	s := &p.steps[i]
-	outs := len(s.node.Out)
-	for k := range s.refs {
-		if r := &s.refs[k]; r.storage >= 0 {
+	st := &p.steps[i]
+	outCount := len(st.node.Out)
+	for k := range st.refs {
+		if r := &st.refs[k]; r.storage >= 0 {
 			r.storage = m.mergedRoot(r.storage)
-			// refs[k] is operand k-outs; it must be written before step i reads it.
-			if k >= outs && m.isPlanned(r.storage) && s.node.In[k-outs].Kind == graph.TensorArg {
-				m.addWait(i, m.writer.At(s.node.In[k-outs].Value.Root()))
+			// refs[k] is operand k-outCount; it must be written before step i reads it.
+			if k >= outCount && m.isWrittenByStep(r.storage) && st.node.In[k-outCount].Kind == graph.TensorArg {
+				m.addWait(i, m.writer.At(st.node.In[k-outCount].Value.Root()))
 			}
 		}
 	}
 	m.reuseInPlace(i)
 	m.overwriteInputs(i)
-	for k := range outs {
-		r := s.refs[k]
+	for k := range outCount {
+		r := st.refs[k]
 		if r.storage < 0 {
 			continue
 		}
-		m.writer.Set(s.node.Out[k], int32(i))
-		m.placeStorage(i, r.storage, s.node.Out[k])
+		m.writer.Set(st.node.Out[k], int32(i))
+		m.placeStorage(i, r.storage, st.node.Out[k])
 	}
-	if s.kernel.Scratch > 0 {
-		s.scratch, _ = m.alloc(i, s.kernel.Scratch, len(p.storages)+i, s.kernel.Place)
+	if st.kernel.Scratch > 0 {
+		st.scratch, _ = m.alloc(i, st.kernel.Scratch, len(p.storages)+i, st.kernel.Place)
 	}
-	for _, r := range s.refs {
-		if r.storage >= 0 && m.isPlanned(r.storage) && !slices.Contains(m.lastUsers(r.storage), int32(i)) {
+	for _, r := range st.refs {
+		if r.storage >= 0 && m.isWrittenByStep(r.storage) && !slices.Contains(m.lastUsers(r.storage), int32(i)) {
 			m.users[r.storage] = append(m.users[r.storage], int32(i))
 		}
 	}
@@ -190,8 +190,8 @@ func (m *memoryPlanner) placeStorage(i, storage int, v *graph.Value) {
 	}
 }
 
-// isPlanned reports whether a step of the program writes storage s.
-func (m *memoryPlanner) isPlanned(s int) bool {
+// isWrittenByStep reports whether a step of the program writes storage s.
+func (m *memoryPlanner) isWrittenByStep(s int) bool {
 	k := m.program.storages[s].kind
 	return k == inArena || k == inNewMemory
 }
@@ -215,13 +215,13 @@ func (m *memoryPlanner) addWait(i int, earlier int32) {
 // it.
 func (m *memoryPlanner) reuseInPlace(i int) {
 	p := m.program
-	s := &p.steps[i]
-	outs := len(s.node.Out)
+	st := &p.steps[i]
+	outCount := len(st.node.Out)
 	reused := map[int]bool{}
-	for _, pair := range s.kernel.InPlace {
-		out, in := &s.refs[pair.Out], s.refs[outs+pair.In]
+	for _, pair := range st.kernel.InPlace {
+		out, in := &st.refs[pair.Out], st.refs[outCount+pair.In]
 		if out.storage < 0 || in.storage < 0 || reused[in.storage] || m.merged[out.storage] != out.storage ||
-			out.storage != p.storageOf(s.node.Out[pair.Out]) || m.isPlaced[out.storage] || s.node.Out[pair.Out].Within != nil {
+			out.storage != p.storageOf(st.node.Out[pair.Out]) || m.isPlaced[out.storage] || st.node.Out[pair.Out].Within != nil {
 			continue
 		}
 		from, to := &p.storages[in.storage], &p.storages[out.storage]
@@ -231,7 +231,7 @@ func (m *memoryPlanner) reuseInPlace(i int) {
 			continue
 		}
 		reused[in.storage] = true
-		// Step i overwrites the operand, so it waits for the steps that write or read it. From now on, the result's users
+		// Step i overwrites the operand, so it waits for the steps that write or read it. From now on, the result'st users
 		// are the users of the memory.
 		for _, u := range m.users[in.storage] {
 			m.addWait(i, u)
@@ -246,11 +246,11 @@ func (m *memoryPlanner) reuseInPlace(i int) {
 // readsSameElements reports whether every operand of step i that shares the storage of operand `in` has each element
 // at the same address as operand `in`. The step may then overwrite the elements in order.
 func (m *memoryPlanner) readsSameElements(i, in int) bool {
-	s := &m.program.steps[i]
-	outs := len(s.node.Out)
-	meta := s.node.In[in].Meta()
-	for k, a := range s.node.In {
-		if k == in || s.refs[outs+k].storage != s.refs[outs+in].storage || a.Kind != graph.TensorArg {
+	st := &m.program.steps[i]
+	outCount := len(st.node.Out)
+	meta := st.node.In[in].Meta()
+	for k, a := range st.node.In {
+		if k == in || st.refs[outCount+k].storage != st.refs[outCount+in].storage || a.Kind != graph.TensorArg {
 			continue
 		}
 		if other := a.Meta(); other.Offset != meta.Offset || other.DType.Size() != meta.DType.Size() ||
@@ -361,9 +361,9 @@ func smallestBlock(blocks []block, size int) (best int) {
 // any step of the group.
 func (m *memoryPlanner) freeAfter(i int) {
 	p := m.program
-	s := &p.steps[i]
-	if s.kernel.Scratch > 0 {
-		m.freeBlock(s.kernel.Place, s.scratch, s.kernel.Scratch, []int32{int32(i)})
+	st := &p.steps[i]
+	if st.kernel.Scratch > 0 {
+		m.freeBlock(st.kernel.Place, st.scratch, st.kernel.Scratch, []int32{int32(i)})
 	}
 	for k := m.groupStart; k <= i; k++ {
 		for _, r := range p.steps[k].refs {

@@ -104,7 +104,7 @@ func (n Need) Categories() []Category {
 		{"arena", n.Arena}, {"outputs", n.Outputs}, {"scratch", n.Scratch}}, func(c Category) bool { return c.Bytes == 0 })
 }
 
-// String lists the nonzero parts.
+// String lists the nonzero parts with their sizes, such as "inputs 1.5 MiB, arena 3 MiB".
 func (n Need) String() string {
 	var parts []string
 	for _, c := range n.Categories() {
@@ -202,7 +202,7 @@ func (p *Program) Need() Need {
 // computeNeed computes the program's need.
 func (p *Program) computeNeed() {
 	n := Need{Arena: p.arena, Scratch: p.workerBytes * p.threads}
-	seen := map[*tensor.Storage]bool{}
+	seen := map[*tensor.Storage]bool{} // constants that share memory count once
 	for _, storage := range p.storages {
 		bytes := storage.bytes
 		if storage.place != tensor.Host {
@@ -226,7 +226,7 @@ func (p *Program) computeNeed() {
 		case storage.root != nil && storage.root.Packed == nil:
 			n.Constants = sum(n.Constants, bytes)
 			n.add("constant", storage.root, bytes)
-		default:
+		default: // a packed constant, or a constant of a kernel, which has no root value
 			n.Packed = sum(n.Packed, bytes)
 			if storage.root != nil {
 				n.add("packed weight", storage.root, bytes)

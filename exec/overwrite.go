@@ -16,17 +16,17 @@ import (
 // overwritten by at most one output.
 func (m *memoryPlanner) overwriteInputs(i int) {
 	p := m.program
-	s := &p.steps[i]
-	outs := len(s.node.Out)
-	for _, pair := range s.kernel.InPlace {
-		out, in := s.refs[pair.Out], s.refs[outs+pair.In]
+	st := &p.steps[i]
+	outCount := len(st.node.Out)
+	for _, pair := range st.kernel.InPlace {
+		out, in := st.refs[pair.Out], st.refs[outCount+pair.In]
 		if out.storage < 0 || in.storage < 0 || p.storages[out.storage].kind != inNewMemory ||
 			p.storages[in.storage].kind != inInput || p.storages[in.storage].lastStep != i || p.omittedValues != nil ||
 			slices.Contains(m.overwrites, 1+p.storages[in.storage].input) {
 			continue
 		}
 		from, to := p.storages[in.storage].root.Meta, p.storages[out.storage].root
-		if to != s.node.Out[pair.Out] || !sameLayout(from, to.Meta) || !sameLayout(from, s.node.In[pair.In].Meta()) ||
+		if to != st.node.Out[pair.Out] || !sameLayout(from, to.Meta) || !sameLayout(from, st.node.In[pair.In].Meta()) ||
 			!m.readsSameElements(i, pair.In) || p.viewsInput(in.storage) {
 			continue
 		}
@@ -50,17 +50,17 @@ func sameLayout(a, b tensor.Meta) bool {
 }
 
 // overlappedInputs returns the indices of the inputs whose memory overlaps t, the caller's tensor for an output.
-// exact is true if each of these inputs has the layout and storage of t, and no output is a view of such an input.
-func (p *Program) overlappedInputs(t *tensor.Tensor, in []*tensor.Tensor) (list []int, exact bool) {
-	exact = true
+// permitted is true if each of these inputs has the layout and storage of t, and no output is a view of such an input.
+func (p *Program) overlappedInputs(t *tensor.Tensor, in []*tensor.Tensor) (list []int, permitted bool) {
+	permitted = true
 	for k, x := range in {
 		if mayRead(x, t, p.readsStorage) {
 			list = append(list, k)
-			exact = exact && x.Storage() == t.Storage() && sameLayout(x.Meta, t.Meta) &&
+			permitted = permitted && x.Storage() == t.Storage() && sameLayout(x.Meta, t.Meta) &&
 				!p.viewsInput(p.storageOf(p.inputs[k]))
 		}
 	}
-	return list, exact
+	return list, permitted
 }
 
 // mayOverwrite reports whether a step may write output i directly to a tensor that overlaps the given inputs.

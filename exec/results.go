@@ -61,7 +61,8 @@ func (s *Session) allocate(in, out []*tensor.Tensor) error {
 // coversStorage reports whether the elements of a value cover all bytes of its storage.
 func coversStorage(meta tensor.Meta) bool { return meta.Offset == 0 && meta.IsNonOverlappingAndDense() }
 
-// isAligned reports whether elements have the alignment of their type, which kernels require for writing.
+// isAligned reports whether elements have the alignment that kernels require for writing: the size of an element, but
+// at most the size of a pointer.
 func isAligned(t *tensor.Tensor) bool {
 	return uintptr(t.Pointer())%uintptr(min(t.DType.Size(), int(unsafe.Sizeof(uintptr(0))))) == 0
 }

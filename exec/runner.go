@@ -28,13 +28,13 @@ type Runner struct {
 	graph     *graph.Graph
 	plan      Planner
 	options   Options
-	static    *Program
-	failed    graph.Errors    // nodes of the static graph that planning rejected
-	segmented *segmentedGraph // segments of a graph that is not static
+	static    *Program        // nil if shapes of the graph depend on data
+	failed    graph.Errors    // errors of the nodes of the static graph that planning rejected
+	segmented *segmentedGraph // nil if the graph is static
 
 	segmentCache segmentCache
-	mu           sync.Mutex
-	bodies       map[*graph.Graph]*segmentedGraph
+	mu           sync.Mutex                       // guards bodies
+	bodies       map[*graph.Graph]*segmentedGraph // segments of the bodies of loops and branches
 }
 
 // NewRunner prepares a graph, which must be sorted and inferred.
@@ -256,7 +256,7 @@ func (r *Runner) runInSegments(ctx context.Context, in map[string]*tensor.Tensor
 // makeReleasable makes it possible to release the memory of outputs ([tensor.Tensor.Release]), except outputs in the
 // memory of an input. Without this call, memory that RunDynamic of an op allocated could not be released.
 func (r *Runner) makeReleasable(out []*tensor.Tensor, in map[string]*tensor.Tensor) {
-	adopted := map[*tensor.Storage]*tensor.Storage{}
+	adopted := map[*tensor.Storage]*tensor.Storage{} // the pool's storage for each storage; inputs keep their own
 	for _, t := range in {
 		adopted[t.Storage()] = t.Storage()
 	}

@@ -10,7 +10,7 @@ import (
 // panic in a worker would end the process. After a panic only EndRun is called.
 type safeTracer struct{ tracer Tracer }
 
-// newSafeTracer wraps a tracer in a safeTracer, unless it is wrapped already. It returns nil if t is nil.
+// newSafeTracer wraps t in a safeTracer. It returns t if t is nil or a safeTracer.
 func newSafeTracer(t Tracer) Tracer {
 	if _, already := t.(safeTracer); t == nil || already {
 		return t

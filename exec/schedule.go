@@ -9,7 +9,7 @@ import (
 )
 
 // execute runs all sections in order. If no other worker is available, a shared section runs as a serial one. At the
-// start of the last serial section before a shared one, it has workers started for the latter.
+// start of the last serial section before a shared section, execute asks the pool to wake workers for the shared one.
 func (s *Session) execute(ctx context.Context) error {
 	for i := range s.program.sections {
 		sec := &s.program.sections[i]
@@ -32,8 +32,8 @@ func (s *Session) execute(ctx context.Context) error {
 	return nil
 }
 
-// runSerial runs steps in order in the calling goroutine. For a step of one chunk, the overhead is a check of the
-// context and a function call.
+// runSerial runs the steps of a section in order in the calling goroutine. For a step of one chunk, the overhead is a
+// check of the context and a function call.
 func (s *Session) runSerial(ctx context.Context, sec *section) (err error) {
 	i, w := sec.first, &s.workers[0]
 	defer func() {
@@ -49,7 +49,7 @@ func (s *Session) runSerial(ctx context.Context, sec *section) (err error) {
 				return err
 			}
 			w.mem.Scratch = nil
-			i = groupEnd - 1
+			i = groupEnd - 1 // the loop continues with the step after the group
 			continue
 		}
 		if c.run == nil { // several chunks, or scratch memory
@@ -134,7 +134,7 @@ func (s *Session) prepare(w *workerState, st *step) {
 	n := st.kernel.Scratch
 	switch {
 	case s.device != nil:
-		w.mem.Addresses = s.device.of(st)
+		w.mem.Addresses = s.device.addressesOf(st)
 		if n > 0 && st.kernel.Place == tensor.Host {
 			w.mem.Scratch = s.arena.Bytes()[st.scratch : st.scratch+n]
 		}

@@ -20,11 +20,11 @@ type section struct {
 
 // sharing describes a shared section. All costs are estimates.
 type sharing struct {
-	waitCounts []int32                  // indexed by step: number of steps in the section that the step waits for
-	costs      []float64                // indexed by step: time on one worker, in nanoseconds
-	policies   []workerpool.StartPolicy // indexed by step: whether the steps from this one on justify starting workers
-	maxPolicy  workerpool.StartPolicy   // the maximum of policies
-	minShared  float64                  // minimum work, in nanoseconds, that is given to another awake worker
+	waitCounts  []int32                  // indexed by step: number of steps in the section that the step waits for
+	costs       []float64                // indexed by step: time on one worker, in nanoseconds
+	policies    []workerpool.StartPolicy // indexed by step: whether the steps from this one on justify starting workers
+	maxPolicy   workerpool.StartPolicy   // the maximum of policies
+	minSharedNS float64                  // minimum work, in nanoseconds, that is given to another awake worker
 }
 
 // minSerialSteps is the number of consecutive serial steps that end a shared section. A serial step costs some tens of
@@ -53,10 +53,10 @@ func (p *Program) cutSections(profile *machine.Profile) {
 	if profile == nil {
 		profile = machine.SharedDefaultProfile()
 	}
-	s := sharing{minShared: cmp.Or(profile.ShareNS, machine.DefaultShareNS)}
-	s.costs = p.stepCosts(profile, s.minShared)
-	split := p.chooseSplits(s.costs, s.minShared)
-	saved := p.savings(s.costs, split, s.minShared)
+	s := sharing{minSharedNS: cmp.Or(profile.ShareNS, machine.DefaultShareNS)}
+	s.costs = p.stepCosts(profile, s.minSharedNS)
+	split := p.chooseSplits(s.costs, s.minSharedNS)
+	saved := p.savings(s.costs, split, s.minSharedNS)
 	s.policies = wakePolicies(s.costs, saved, cmp.Or(profile.WakeNS, machine.DefaultWakeNS))
 	covered := 0 // end of the last section so far
 	for i := 0; i < n; i++ {
@@ -75,7 +75,7 @@ func (p *Program) cutSections(profile *machine.Profile) {
 			p.addSerial(s.costs, covered, i, s.policies[i])
 		}
 		p.sections = append(p.sections, section{first: i, end: end, shared: p.sectionSharing(s, i, end)})
-		covered, i = end, end-1
+		covered, i = end, end-1 // the loop continues with step end
 	}
 	if covered < n {
 		p.sections = append(p.sections, section{first: covered, end: n})
@@ -123,7 +123,7 @@ func (p *Program) setParts(split []bool) {
 func (p *Program) sectionSharing(all sharing, first, end int) *sharing {
 	policies := all.policies[first:end]
 	s := sharing{waitCounts: make([]int32, end-first), costs: all.costs[first:end], policies: policies,
-		maxPolicy: slices.Max(policies), minShared: all.minShared}
+		maxPolicy: slices.Max(policies), minSharedNS: all.minSharedNS}
 	for i := first; i < end; i++ {
 		for _, k := range p.steps[i].waitingSteps {
 			if int(k) < end {
@@ -140,22 +140,22 @@ const maxElementNS = 20
 // stepCosts estimates the time of each step on one worker, in nanoseconds. The code of a compiled kernel gives its
 // arithmetic. For other kernels the number of chunks gives a lower estimate, even if the op states no work. The stated
 // work of small pointwise steps is not computed, because they are not worth sharing.
-func (p *Program) stepCosts(costs *machine.Profile, minShared float64) []float64 {
+func (p *Program) stepCosts(costs *machine.Profile, minSharedNS float64) []float64 {
 	list := make([]float64, len(p.steps))
 	inBatches(len(list), p.threads, func(begin, end int) {
 		for i := begin; i < end; i++ {
-			list[i] = p.steps[i].cost(costs, minShared)
+			list[i] = p.steps[i].cost(costs, minSharedNS)
 		}
 	})
 	return list
 }
 
 // cost estimates the time of one step on one worker, in nanoseconds: see [Program.stepCosts].
-func (st *step) cost(costs *machine.Profile, minShared float64) (ns float64) {
+func (st *step) cost(costs *machine.Profile, minSharedNS float64) (ns float64) {
 	if st.node.Impl.OnDevice() {
 		return 0 // no worker computes
 	}
-	isWorthPricing := st.kernel.Loop == nil || float64(st.kernel.Loop.Numel())*maxElementNS >= minShared
+	isWorthPricing := st.kernel.Loop == nil || float64(st.kernel.Loop.Numel())*maxElementNS >= minSharedNS
 	ns = max(st.kernel.Arithmetic, 0)
 	compiled := ns > 0
 	if !compiled {
@@ -203,7 +203,7 @@ func workCost(n *graph.Node, costs *machine.Profile, onlyMemory bool) (ns float6
 // (n-1)/n of its time. Two successive steps that are worth sharing may run concurrently if the second does not wait for
 // the first. This saves the time of the cheaper step. Half of the saving is counted for each of the two steps. If
 // several savings apply to a step, the greatest counts.
-func (p *Program) savings(costs []float64, split []bool, minShared float64) []float64 {
+func (p *Program) savings(costs []float64, split []bool, minSharedNS float64) []float64 {
 	saved := make([]float64, len(p.steps))
 	// depth[i] is the length of the longest chain of dependent steps that ends at step i. Only steps that are worth
 	// sharing count. If step i is worth sharing and depends on step k, depth[i] is greater than depth[k].
@@ -215,7 +215,7 @@ func (p *Program) savings(costs []float64, split []bool, minShared float64) []fl
 		for _, ph := range s.kernel.Phases {
 			chunks = max(chunks, ph.Chunks)
 		}
-		if costs[i] >= minShared {
+		if costs[i] >= minSharedNS {
 			depth[i]++
 			if split[i] {
 				saved[i] = costs[i] * (1 - 1/float64(min(chunks, p.threads)))
@@ -239,17 +239,18 @@ func wakePolicies(costs, saved []float64, wakeNS float64) []workerpool.StartPoli
 	list := make([]workerpool.StartPolicy, len(costs))
 	for policy, minSaving := range map[workerpool.StartPolicy]float64{
 		workerpool.StartIfUsedRecently: wakeNS / trialDivisor, workerpool.StartAlways: wakeNS} {
-		// The window is [i, end): sum is its total saving, span its total time. It has step i even if that is too long.
-		sum, span, end := 0.0, 0.0, 0
+		// The window is the steps [i, end). windowSaved is their total saving, windowNS their total time. The window has
+		// step i even if this step alone exceeds the limit of the window.
+		windowSaved, windowNS, end := 0.0, 0.0, 0
 		for i := range costs {
-			for end < len(costs) && (end <= i || span+costs[end] <= wakeWindow*minSaving) {
-				sum, span = sum+saved[end], span+costs[end]
+			for end < len(costs) && (end <= i || windowNS+costs[end] <= wakeWindow*minSaving) {
+				windowSaved, windowNS = windowSaved+saved[end], windowNS+costs[end]
 				end++
 			}
-			if sum >= minSaving {
+			if windowSaved >= minSaving {
 				list[i] = max(list[i], policy)
 			}
-			sum, span = sum-saved[i], span-costs[i]
+			windowSaved, windowNS = windowSaved-saved[i], windowNS-costs[i]
 		}
 	}
 	return list

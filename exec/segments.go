@@ -18,7 +18,7 @@ import (
 type segmentedGraph struct {
 	graph        *graph.Graph
 	segments     []graph.Segment
-	dynamicIndex []int // indexed by segment: its index among the segments of dynamic nodes
+	dynamicIndex []int // indexed by segment: number of earlier segments of dynamic nodes
 	dynamicCount int   // number of segments of dynamic nodes
 	// lastReads[i] lists the values that segment i reads and no later segment reads.
 	lastReads [][]*graph.Value

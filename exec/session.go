@@ -39,11 +39,11 @@ type outputMemory struct {
 	ownedByCaller bool // the caller owns the storage
 }
 
-// patch is an operand address that differs between runs. For each run, bind sets entry ptr of [Session].ptrs to the
-// address that ref describes.
+// patch is an operand address that differs between runs. For each run, bind sets entry ptrIndex of [Session].ptrs to
+// the address that ref describes.
 type patch struct {
-	ptr int
-	ref ref
+	ptrIndex int
+	ref      ref
 }
 
 // workerState is the memory of one worker.
@@ -95,17 +95,17 @@ func address(b []byte, off int) unsafe.Pointer { return unsafe.Pointer(&b[off]) 
 
 // bind sets the addresses of the run's inputs and outputs.
 func (s *Session) bind(in []*tensor.Tensor) {
-	for _, pt := range s.patches {
-		storage := &s.program.storages[pt.ref.storage]
+	for _, p := range s.patches {
+		storage := &s.program.storages[p.ref.storage]
 		if storage.kind == inNewMemory {
-			memory := &s.outputMemories[pt.ref.storage]
-			s.ptrs[pt.ptr] = address(memory.storage.Bytes(), memory.shift+pt.ref.offset)
+			memory := &s.outputMemories[p.ref.storage]
+			s.ptrs[p.ptrIndex] = address(memory.storage.Bytes(), memory.shift+p.ref.offset)
 			continue
 		}
 		// The offsets of refs are those of the declared layout; shift is the distance in bytes to the given tensor.
 		t := in[storage.input]
 		shift := (t.Offset - storage.root.Meta.Offset) * t.DType.Size()
-		s.ptrs[pt.ptr] = address(t.Storage().Bytes(), shift+pt.ref.offset)
+		s.ptrs[p.ptrIndex] = address(t.Storage().Bytes(), shift+p.ref.offset)
 	}
 }
 
@@ -121,7 +121,7 @@ func (s *Session) setContext(ctx context.Context) {
 func (s *Session) release() {
 	s.setContext(context.Background())
 	if s.device != nil {
-		s.device.queue.Reset() // after a failure, steps may be left
+		s.device.queue.Reset() // after a failure, the queue may have launches that were not executed
 	}
 	for k := range s.outputMemories {
 		if memory := &s.outputMemories[k]; memory.storage != nil && memory.directOutput == 0 && !memory.ownedByCaller {
@@ -135,8 +135,8 @@ func (s *Session) release() {
 		}
 	}
 	s.copies = s.copies[:0]
-	for _, pt := range s.patches {
-		s.ptrs[pt.ptr] = nil
+	for _, p := range s.patches {
+		s.ptrs[p.ptrIndex] = nil
 	}
 }
 

@@ -25,12 +25,12 @@ func limitChunks(kernel *graph.Kernel) *graph.Kernel {
 		if ph.Chunks <= maxChunks {
 			continue
 		}
-		// A chunk of the joined phase is a group of consecutive chunks: ceil(Chunks / maxChunks) of them.
+		// A chunk of the joined phase is a joinedPhase of consecutive chunks: ceil(Chunks / maxChunks) of them.
 		chunksPerGroup := (ph.Chunks-1)/maxChunks + 1
 		last := func(chunk int) int { return min((chunk+1)*chunksPerGroup, ph.Chunks) - 1 }
-		group := &joined.Phases[i]
-		group.Chunks = (ph.Chunks-1)/chunksPerGroup + 1
-		group.Run = func(m *graph.Mem, chunk int) error {
+		joinedPhase := &joined.Phases[i]
+		joinedPhase.Chunks = (ph.Chunks-1)/chunksPerGroup + 1
+		joinedPhase.Run = func(m *graph.Mem, chunk int) error {
 			for c := chunk * chunksPerGroup; c <= last(chunk); c++ {
 				if err := ph.Run(m, c); err != nil {
 					return err
@@ -39,14 +39,15 @@ func limitChunks(kernel *graph.Kernel) *graph.Kernel {
 			return nil
 		}
 		if f := ph.Flow; f != nil {
-			group.Flow = &graph.Flow{FinalElements: func(chunk int) int { return f.FinalElements(last(chunk)) },
+			joinedPhase.Flow = &graph.Flow{FinalElements: func(chunk int) int { return f.FinalElements(last(chunk)) },
 				NeededElements: func(chunk int) int { return f.NeededElements(last(chunk)) }}
 		}
 	}
 	return &joined
 }
 
-// openPhase is a phase of a step whose chunks any worker may take.
+// openPhase is a phase of a step whose chunks any worker may take. step is an index in Program.steps, and phase is an
+// index in the kernel of the step.
 type openPhase struct{ step, phase int }
 
 // sectionRun is the execution of a shared section: a range of steps that several workers run together. A worker takes
@@ -114,13 +115,13 @@ func (s *Session) runLeader() {
 		r.requestHelpers(min(shareable, len(s.workers))-1, r.wakePolicy(r.section.first))
 	}
 	for {
-		seen := r.job.EventCount()
+		eventsSeen := r.job.EventCount()
 		s.runWorker(&s.workers[0])
 		if r.isOver() {
 			return
 		}
 		// No helper is left and nothing can be taken, but steps are unfinished: the goroutine that ran them has ended.
-		if !r.job.Wait(seen) && r.isIdle() {
+		if !r.job.Wait(eventsSeen) && r.isIdle() {
 			s.fail(-1, errEnded)
 		}
 	}
@@ -190,13 +191,13 @@ func (s *Session) runHelper() {
 		r.mu.Unlock()
 	}()
 	for {
-		seen := r.job.EventCount()
+		eventsSeen := r.job.EventCount()
 		s.runWorker(w)
 		if r.isOver() {
 			return
 		}
 		r.waitingHelpers.Add(1)
-		hasWork := r.job.Linger(seen)
+		hasWork := r.job.Linger(eventsSeen)
 		r.waitingHelpers.Add(-1)
 		if !hasWork {
 			return
@@ -242,8 +243,8 @@ func (r *sectionRun) takePhase() (step, phase int, join bool) {
 	case r.isOver():
 		return -1, 0, false
 	case len(r.openPhases) > 0:
-		o := r.openPhases[len(r.openPhases)-1]
-		return o.step, o.phase, true
+		open := r.openPhases[len(r.openPhases)-1]
+		return open.step, open.phase, true
 	case n >= 0:
 		step = int(r.readySteps[n])
 		r.readySteps = r.readySteps[:n]
@@ -254,7 +255,7 @@ func (r *sectionRun) takePhase() (step, phase int, join bool) {
 
 // isWorthSharing reports whether a step is worth passing to another worker.
 func (r *sectionRun) isWorthSharing(step int) bool {
-	return r.section.shared.costs[step-r.section.first] >= r.section.shared.minShared
+	return r.section.shared.costs[step-r.section.first] >= r.section.shared.minSharedNS
 }
 
 // wakePolicy returns whether to wake workers to share the steps from the given step on.
@@ -277,30 +278,31 @@ func (s *Session) runPhase(w *workerState, step, phase int) (int, int) {
 		s.beginStep(w, step)
 		return s.finishStep(w, step), 0
 	}
-	o, chunks := openPhase{step, phase}, phases[phase].Chunks
-	if parts := s.phaseParts(o); len(parts) > 0 {
+	open, chunks := openPhase{step, phase}, phases[phase].Chunks
+	if parts := s.phaseParts(open); len(parts) > 0 {
 		parts.Distribute(chunks)
-		s.publishPhase(o, chunks)
-		return s.runChunks(w, o)
+		s.publishPhase(open, chunks)
+		return s.runChunks(w, open)
 	}
 	for c := range chunks {
-		if !s.tryChunk(w, o, c) {
+		if !s.tryChunk(w, open, c) {
 			return -1, 0
 		}
 	}
-	return s.continueAfter(w, o)
+	return s.continueAfter(w, open)
 }
 
 // phaseParts returns the parts of a phase; none if one worker runs all of its chunks.
-func (s *Session) phaseParts(o openPhase) workerpool.Parts {
-	offsets := s.program.partOffsets[s.program.steps[o.step].firstPhase+o.phase:]
+func (s *Session) phaseParts(open openPhase) workerpool.Parts {
+	offsets := s.program.partOffsets[s.program.steps[open.step].firstPhase+open.phase:]
 	return s.sectionRun.parts[offsets[0]:offsets[1]]
 }
 
-// runChunks works on a shared phase until all chunks are taken.
-func (s *Session) runChunks(w *workerState, o openPhase) (int, int) {
-	r, st, parts := &s.sectionRun, &s.program.steps[o.step], s.phaseParts(o)
-	finishedTotal, chunkCount := &r.finishedChunks[st.firstPhase+o.phase], int32(st.kernel.Phases[o.phase].Chunks)
+// runChunks works on a shared phase until all chunks are taken. It returns the step and phase to continue with, or a
+// negative step.
+func (s *Session) runChunks(w *workerState, open openPhase) (int, int) {
+	r, st, parts := &s.sectionRun, &s.program.steps[open.step], s.phaseParts(open)
+	finishedTotal, chunkCount := &r.finishedChunks[st.firstPhase+open.phase], int32(st.kernel.Phases[open.phase].Chunks)
 	ownPart := w.index % len(parts)
 	// finished counts the chunks that this worker has run since it last added to finishedTotal. It adds them only when
 	// its own part is empty, because the counter is shared by all workers.
@@ -308,33 +310,33 @@ func (s *Session) runChunks(w *workerState, o openPhase) (int, int) {
 		c := parts.Next(ownPart)
 		if c < 0 && finished > 0 {
 			if atomic.AddInt32(finishedTotal, finished) == chunkCount {
-				r.withdrawPhase(o)
-				return s.continueAfter(w, o)
+				r.withdrawPhase(open)
+				return s.continueAfter(w, open)
 			}
 			finished = 0
 		}
 		if c < 0 {
-			if c = r.stealChunk(o, parts, ownPart); c < 0 {
+			if c = r.stealChunk(open, parts, ownPart); c < 0 {
 				return -1, 0
 			}
 		}
-		if !s.tryChunk(w, o, c) {
+		if !s.tryChunk(w, open, c) {
 			return -1, 0
 		}
 	}
 }
 
 // continueAfter returns the step and phase with which a worker continues after a finished phase, or a negative step.
-func (s *Session) continueAfter(w *workerState, o openPhase) (int, int) {
-	if s.stepFailures != nil && s.stepFailures.isLost(o.step) {
-		return s.finishStep(w, o.step), 0
+func (s *Session) continueAfter(w *workerState, open openPhase) (int, int) {
+	if s.stepFailures != nil && s.stepFailures.isLost(open.step) {
+		return s.finishStep(w, open.step), 0
 	}
-	return o.step, o.phase + 1
+	return open.step, open.phase + 1
 }
 
 // tryChunk runs a chunk unless the section has ended, and reports whether the section continues. With KeepGoing, a
 // failure of the chunk is recorded, and the rest of the step is skipped.
-func (s *Session) tryChunk(w *workerState, o openPhase, c int) bool {
+func (s *Session) tryChunk(w *workerState, open openPhase, c int) bool {
 	r := &s.sectionRun
 	if r.ctx.Err() != nil {
 		s.fail(-1, context.Cause(r.ctx))
@@ -342,84 +344,84 @@ func (s *Session) tryChunk(w *workerState, o openPhase, c int) bool {
 	if r.stop.Load() {
 		return false
 	}
-	s.beginStep(w, o.step)
-	if s.stepFailures != nil && s.stepFailures.isLost(o.step) {
+	s.beginStep(w, open.step)
+	if s.stepFailures != nil && s.stepFailures.isLost(open.step) {
 		return true
 	}
-	err := s.chunk(w, o.step, o.phase, c)
+	err := s.chunk(w, open.step, open.phase, c)
 	switch {
 	case err == nil:
 	case r.ctx.Err() != nil:
 		s.fail(-1, context.Cause(r.ctx))
 		return false
 	case s.stepFailures != nil:
-		s.stepFailures.add(o.step, err)
+		s.stepFailures.add(open.step, err)
 	default:
-		s.fail(o.step, s.program.graph.Fail(s.program.steps[o.step].node, err))
+		s.fail(open.step, s.program.graph.Fail(s.program.steps[open.step].node, err))
 		return false
 	}
 	return true
 }
 
 // publishPhase lets other workers join a phase.
-func (s *Session) publishPhase(o openPhase, chunks int) {
+func (s *Session) publishPhase(open openPhase, chunks int) {
 	r := &s.sectionRun
 	r.mu.Lock()
-	r.openPhases = append(r.openPhases, o)
+	r.openPhases = append(r.openPhases, open)
 	r.mu.Unlock()
 	// Workers that are about to leave also receive the request.
-	r.requestHelpers(min(chunks, len(s.workers))-1, r.wakePolicy(o.step))
+	r.requestHelpers(min(chunks, len(s.workers))-1, r.wakePolicy(open.step))
 }
 
 // stealChunk takes a chunk from the part of another worker, and moves further chunks of that part to the worker's own
 // part. If no chunk is left, it closes the phase.
-func (r *sectionRun) stealChunk(o openPhase, parts workerpool.Parts, ownPart int) int {
+func (r *sectionRun) stealChunk(open openPhase, parts workerpool.Parts, ownPart int) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c := parts.Steal(ownPart)
 	if c < 0 {
-		r.removePhase(o)
+		r.removePhase(open)
 	}
 	return c
 }
 
 // withdrawPhase closes a phase to other workers.
-func (r *sectionRun) withdrawPhase(o openPhase) {
+func (r *sectionRun) withdrawPhase(open openPhase) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.removePhase(o)
+	r.removePhase(open)
 }
 
 // removePhase closes a phase. The lock must be held.
-func (r *sectionRun) removePhase(o openPhase) {
-	if i := slices.Index(r.openPhases, o); i >= 0 {
+func (r *sectionRun) removePhase(open openPhase) {
+	if i := slices.Index(r.openPhases, open); i >= 0 {
 		r.openPhases = slices.Delete(r.openPhases, i, i+1)
 	}
 }
 
-// finishStep marks a step as finished. Steps of the section that waited for no other unfinished step become ready.
+// finishStep marks a step as finished. Steps of the section that waited only for this step become ready.
 // finishStep returns the first of them, which the worker runs next, and adds the others to readySteps. It returns -1 if
 // there is none, or if the section is over.
 func (s *Session) finishStep(w *workerState, step int) int {
 	r, sec := &s.sectionRun, s.sectionRun.section
 	s.endStep(w, true)
 	next, newShareable, policy := -1, 0, workerpool.StartNone
-	for _, n := range s.program.steps[step].waitingSteps {
-		waiting := int(n) - sec.first
+	for _, waitingStep := range s.program.steps[step].waitingSteps {
+		index := int(waitingStep) - sec.first
 		// waitCounts of the section has the initial count. A step that waits for one step only is ready now, without an
 		// atomic operation.
-		if int(n) >= sec.end || sec.shared.waitCounts[waiting] > 1 && atomic.AddInt32(&r.waitCounts[waiting], -1) != 0 {
+		if int(waitingStep) >= sec.end || sec.shared.waitCounts[index] > 1 && atomic.AddInt32(&r.waitCounts[index], -1) != 0 {
 			continue
 		}
 		if next < 0 {
-			next = int(n)
+			next = int(waitingStep)
 			continue
 		}
 		r.mu.Lock()
-		r.readySteps = append(r.readySteps, n)
+		r.readySteps = append(r.readySteps, waitingStep)
 		r.mu.Unlock()
-		if r.isWorthSharing(int(n)) {
-			newShareable, policy = newShareable+1, max(policy, r.wakePolicy(int(n)))
+		if r.isWorthSharing(int(waitingStep)) {
+			newShareable, policy = newShareable+1, max(policy, r.wakePolicy(int(waitingStep)))
 		}
 	}
 	if r.unfinishedSteps.Add(-1) == 0 || r.stop.Load() {

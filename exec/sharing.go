@@ -11,6 +11,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file checks whether a caller's tensor for an output shares memory with another tensor of the run.
+
 // addressRange is the address range of a tensor's elements. Ranges are compared instead of storages, because two
 // storages may contain the same bytes.
 type addressRange struct{ from, to uintptr }
@@ -29,8 +31,8 @@ func (a addressRange) overlaps(b addressRange) bool { return a.from < b.to && b.
 // a step may write to the tensor. Otherwise the output is copied to the tensor after all steps.
 func (p *Program) checkWritable(i int, in, out []*tensor.Tensor) (direct bool, err error) {
 	name, t := p.outputs[i].Name, out[i]
-	inputs, exact := p.overlappedInputs(t, in)
-	if !exact {
+	inputs, permitted := p.overlappedInputs(t, in)
+	if !permitted {
 		return false, sharedMemoryError(name, "input", p.inputs[inputs[0]].Name)
 	}
 	for k, x := range out[:i] {

@@ -15,20 +15,22 @@ const (
 // maxPasses is the maximum number of passes over all steps in chooseSplits. Networks need two or three.
 const maxPasses = 8
 
-// transfer describes data that one step passes to another step. If workers share one of the two steps and not the
-// other, half of the bytes move between cores.
+// A split step is a step whose chunks are distributed to several workers: see chooseSplits.
+
+// transfer describes data that one step passes to another step. If only one of the two steps is split, half of the
+// bytes move between cores.
 type transfer struct {
 	from, to int32   // indices of the steps
 	ns       float64 // cost of moving half of the bytes
 }
 
-// chooseSplits chooses the steps whose chunks are distributed to several workers. A shared step takes about half as
-// long with two workers, but data between a shared and an unshared step moves between cores. The search starts with
-// all steps that have enough work. It then adds steps while the transfers that this saves outweigh the costs, and
-// finally removes steps while this saves time.
-func (p *Program) chooseSplits(costs []float64, minShared float64) []bool {
+// chooseSplits chooses the split steps. With two workers, a split step takes about half as long, but data between a
+// split step and another step moves between cores. The search starts with all steps that have enough work. It then
+// splits further steps while the transfers that this avoids outweigh the costs. Finally it reverts splits while this
+// saves time.
+func (p *Program) chooseSplits(costs []float64, minSharedNS float64) []bool {
 	split := make([]bool, len(p.steps))
-	gains := make([]float64, len(p.steps)) // gains[i] is the time that sharing step i saves, without transfers
+	gains := make([]float64, len(p.steps)) // gains[i] is the time in ns that a split of step i saves, without transfers
 	hasSeveralChunks := make([]bool, len(p.steps))
 	for i := range p.steps {
 		chunks, phases := 1, 0
@@ -39,14 +41,14 @@ func (p *Program) chooseSplits(costs []float64, minShared float64) []bool {
 			}
 		}
 		hasSeveralChunks[i] = chunks > 1
-		split[i] = hasSeveralChunks[i] && costs[i] >= minShared
+		split[i] = hasSeveralChunks[i] && costs[i] >= minSharedNS
 		// n workers save (n-1)/n of the time, and each phase of several chunks must be distributed.
 		gains[i] = float64(costs[i]*(1-1/float64(min(chunks, p.threads)))) -
-			float64(float64(phases)*minShared/distributeDivisor)
+			float64(float64(phases)*minSharedNS/distributeDivisor)
 	}
-	transfers := p.transfers(minShared / lineDivisor)
-	losses := make([]float64, len(p.steps))  // losses[i] is the loss from transfers to and from step i, if it is shared
-	changeWhileFaster := func(shared bool) { // changes steps to the given state until no change saves time
+	transfers := p.transfers(minSharedNS / lineDivisor)
+	losses := make([]float64, len(p.steps))   // losses[i] is the time in ns that transfers of step i add if it is split
+	changeWhileFaster := func(toSplit bool) { // splits steps, or reverts splits, until no change saves time
 		unchanged := false
 		for n := 0; n < maxPasses && !unchanged; n++ {
 			clear(losses) // computed once per pass: changes of a pass affect only the next pass
@@ -56,9 +58,9 @@ func (p *Program) chooseSplits(costs []float64, minShared float64) []bool {
 			}
 			unchanged = true
 			for i := range split {
-				saves := (gains[i] >= losses[i]) == shared // whether the given state is at least as fast as the other
-				if split[i] != shared && hasSeveralChunks[i] && saves {
-					split[i], unchanged = shared, false
+				isPreferred := (gains[i] >= losses[i]) == toSplit
+				if split[i] != toSplit && hasSeveralChunks[i] && isPreferred {
+					split[i], unchanged = toSplit, false
 				}
 			}
 		}
@@ -68,19 +70,19 @@ func (p *Program) chooseSplits(costs []float64, minShared float64) []bool {
 	return split
 }
 
-// loss returns the change of the transfer's cost, in nanoseconds, if one of its two steps becomes shared. split reports
-// whether the other step is shared. If it is, sharing both steps saves the transfer, and the loss is negative.
-func (t *transfer) loss(split bool) float64 {
-	if split {
+// loss returns the change of the transfer's cost, in nanoseconds, if one of its two steps is split. otherIsSplit means
+// that the other step is split. Then no bytes move any more, and the loss is negative.
+func (t *transfer) loss(otherIsSplit bool) float64 {
+	if otherIsSplit {
 		return -t.ns
 	}
 	return t.ns
 }
 
-// transfers lists the data that steps read from each other. `line` is the cost of a cache line in nanoseconds. If
-// several steps write a value, only the last one counts. Steps without work, such as concatenations whose operands are
-// in place, are skipped.
-func (p *Program) transfers(line float64) []transfer {
+// transfers lists the data that steps read from each other. lineNS is the cost of moving a cache line in nanoseconds.
+// If several steps write a value, only the last of them counts. Steps without work, such as concatenations whose
+// operands are in place, are skipped.
+func (p *Program) transfers(lineNS float64) []transfer {
 	var list []transfer
 	writer := make([]int32, len(p.storages)) // writer[s] is 1 + the last step that writes storage s
 	for i := range p.steps {
@@ -88,15 +90,15 @@ func (p *Program) transfers(line float64) []transfer {
 		if !s.hasChunks() {
 			continue
 		}
-		outs := len(s.node.Out)
-		for k, r := range s.refs[outs:] {
+		outCount := len(s.node.Out)
+		for k, r := range s.refs[outCount:] {
 			if a := &s.node.In[k]; r.storage >= 0 && a.Kind == graph.TensorArg && writer[r.storage] > 0 {
 				from := writer[r.storage] - 1
 				bytes := min(a.Meta().Bytes(), p.steps[from].node.Out[0].Meta.Bytes())
-				list = append(list, transfer{from: from, to: int32(i), ns: float64(bytes/2/machine.LineBytes) * line})
+				list = append(list, transfer{from: from, to: int32(i), ns: float64(bytes/2/machine.LineBytes) * lineNS})
 			}
 		}
-		for _, r := range s.refs[:outs] {
+		for _, r := range s.refs[:outCount] {
 			if r.storage >= 0 {
 				writer[r.storage] = int32(i) + 1
 			}

@@ -21,7 +21,7 @@ import (
 //   - A chunk begins after the end of all chunks of the previous phase. The first chunk of a step begins after the
 //     EndStep with done of each step for which it waits. No other order is guaranteed. In a pipelined group, one worker
 //     alternates between steps. Each step reads the result of the previous step. A chunk then begins after the end
-//     of the chunks that it needs. Whenever the worker changes to another step, it calls EndStep and BeginStep.
+//     of the chunks whose results it reads. When the worker changes to another step, it calls EndStep and BeginStep.
 //
 // A run without an error reports a BeginStep and an EndStep with done for each step, and each chunk of each phase
 // exactly once. A run that fails or is cancelled reports no chunk and no finished step twice. With KeepGoing, a step
@@ -139,11 +139,11 @@ func (run *segmentRun) beginRun(parent *Run) {
 }
 
 // dynamicNode runs a dynamic node (see segments.go), and reports it to the tracer. The error names the node.
-func (run *segmentRun) dynamicNode(s *graph.Segment, number int, cached bool) error {
+func (run *segmentRun) dynamicNode(s *graph.Segment, dynamicIndex int, cached bool) error {
 	n := s.Nodes[0]
 	var err error
 	if run.traced {
-		t, pos := run.runner.options.Tracer, Position{Run: run.run, Node: n, Step: number}
+		t, pos := run.runner.options.Tracer, Position{Run: run.run, Node: n, Step: dynamicIndex}
 		t.BeginStep(pos)
 		t.BeginChunk(pos)
 		err = run.runDynamic(s, cached)
