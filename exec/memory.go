@@ -231,7 +231,7 @@ func (m *memoryPlanner) reuseInPlace(i int) {
 			continue
 		}
 		reused[in.storage] = true
-		// Step i overwrites the operand, so it waits for the steps that write or read it. From now on, the result'st users
+		// Step i overwrites the operand, so it waits for the steps that write or read it. From now on, the result's users
 		// are the users of the memory.
 		for _, u := range m.users[in.storage] {
 			m.addWait(i, u)

@@ -63,16 +63,16 @@ func (it *Iterator) Apply(k Kernels, options ...Option) ([]*tensor.Tensor, error
 	if err != nil {
 		return nil, err
 	}
-	ts, err := it.tensors(a.allocate)
+	tensors, err := it.tensors(a.allocate)
 	if err != nil {
 		return nil, err
 	}
-	ptrs, err := it.Bind(ts...)
+	ptrs, err := it.Bind(tensors...)
 	if err != nil {
 		return nil, err
 	}
 	err = p.Parallel(a.ctx, ptrs, a.grain, a.workers)
-	return ts[:it.outCount:it.outCount], err
+	return tensors[:it.outCount:it.outCount], err
 }
 
 // Prepared is a kernel that was checked against an iteration ([Iterator.Prepare]). Callers run it with their own
@@ -108,9 +108,9 @@ func (it *Iterator) Prepare(k Kernels) (Prepared, error) {
 	if chosen.Block() == nil {
 		return it.prepareExpr(chosen)
 	}
-	direct := it.rowsContiguous()
-	single := direct && len(it.walkShape) <= 1 && it.offsets == nil
-	return Prepared{iterator: it, block: chosen.Block(), passesRows: direct, singleRow: single}, nil
+	passesRows := it.rowsContiguous()
+	singleRow := passesRows && len(it.walkShape) <= 1 && it.offsets == nil
+	return Prepared{iterator: it, block: chosen.Block(), passesRows: passesRows, singleRow: singleRow}, nil
 }
 
 // RunRange computes a range of the iteration at the given addresses. Contiguous operands are passed to the kernel
@@ -205,7 +205,7 @@ func (p Prepared) Chunks(grain int) int {
 	case p.tiles == nil || !p.tiles.transposed:
 		return p.iterator.Chunks(grain)
 	}
-	var span [8]int
+	var span [8]int // memory for the size of a task, so that up to 8 dimensions need no allocation
 	return countBoxes(p.iterator.walkShape, p.tiles.appendTaskSize(p.iterator, grain, span[:0]))
 }
 
@@ -238,6 +238,7 @@ var errNotPrepared = errors.New("iter: a Prepared must be made by Prepare")
 // chose, and a 0-dim tensor for a number. It fails for operands made by [OfMeta] or [OfType], which have no data.
 func (it *Iterator) Tensors() ([]*tensor.Tensor, error) { return it.tensors(nil) }
 
+// tensors is Tensors with an allocator for new outputs; nil means zeroed tensors.
 func (it *Iterator) tensors(allocate Allocator) ([]*tensor.Tensor, error) {
 	if it == nil {
 		return nil, errNilIterator
@@ -310,15 +311,15 @@ func (it *Iterator) checkTensor(i int, t *tensor.Tensor) error {
 // Bind returns the addresses of the first elements of the operands' tensors, outputs first. Tensor i must have the
 // dtype and layout of [Iterator.Meta](i); its offset may differ. If the iteration checks overlap, Bind rejects the same
 // kinds of overlap as [Config.Build].
-func (it *Iterator) Bind(ts ...*tensor.Tensor) ([]unsafe.Pointer, error) {
+func (it *Iterator) Bind(tensors ...*tensor.Tensor) ([]unsafe.Pointer, error) {
 	if it == nil {
 		return nil, errNilIterator
 	}
-	if len(ts) != len(it.ops) {
-		return nil, fmt.Errorf("iter: %d tensors were given for %d operands", len(ts), len(it.ops))
+	if len(tensors) != len(it.ops) {
+		return nil, fmt.Errorf("iter: %d tensors were given for %d operands", len(tensors), len(it.ops))
 	}
-	ptrs := make([]unsafe.Pointer, len(ts))
-	for i, t := range ts {
+	ptrs := make([]unsafe.Pointer, len(tensors))
+	for i, t := range tensors {
 		if err := it.checkTensor(i, t); err != nil {
 			return nil, err
 		}
@@ -328,8 +329,9 @@ func (it *Iterator) Bind(ts ...*tensor.Tensor) ([]unsafe.Pointer, error) {
 		return ptrs, nil
 	}
 	for i := range it.outCount {
-		for j := i + 1; j < len(ts); j++ {
-			if a, b := ts[i], ts[j]; a != b && rule.StorageOverlap(a.Storage(), a.Meta, b.Storage(), b.Meta) == OverlapPartial {
+		for j := i + 1; j < len(tensors); j++ {
+			a, b := tensors[i], tensors[j]
+			if a != b && rule.StorageOverlap(a.Storage(), a.Meta, b.Storage(), b.Meta) == OverlapPartial {
 				return nil, fmt.Errorf("%s (%s, and %s)", rule.PartialOverlapMessage, it.Describe(i), it.Describe(j))
 			}
 		}
@@ -358,6 +360,8 @@ func (it *Iterator) checkWalk(ptrs []unsafe.Pointer, r Range) error {
 	return nil
 }
 
+// walkError returns the error for the arguments of checkWalk. It returns nil if only an address is nil and the range
+// is empty.
 func (it *Iterator) walkError(ptrs []unsafe.Pointer, r Range) error {
 	switch {
 	case len(ptrs) != len(it.ops):

@@ -54,7 +54,7 @@ func (c Config) CheckMemOverlap(v bool) Config { return Config{c.Config.CheckMem
 // AllowCPUScalars has no effect, because there is one device.
 func (c Config) AllowCPUScalars(v bool) Config { return Config{c.Config.AllowCPUScalars(v)} }
 
-// IsReduction marks dimensions in which an output has stride 0 as reduced.
+// IsReduction sets that the dimensions in which an output has stride 0 are reduced.
 func (c Config) IsReduction(v bool) Config { return Config{c.Config.IsReduction(v)} }
 
 // ResizeOutputs sets whether a defined output of the wrong shape is resized.

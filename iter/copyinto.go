@@ -37,14 +37,14 @@ func CopyInto(ctx context.Context, dst, src *tensor.Tensor, workers int) error {
 	for d, n := range it.walkShape {
 		axes[d] = strided.Axis{N: n, Dst: it.walkStrides[2*d], Src: it.walkStrides[2*d+1]}
 	}
-	p := strided.New(conversion(dst.DType, src.DType), axes)
+	plan := strided.New(conversion(dst.DType, src.DType), axes)
 	to, from := dst.Pointer(), src.Pointer()
-	tilesPerTask := max(1, GrainSize/p.Len())
-	return forTasks(ctx, (p.Tiles()-1)/tilesPerTask+1, workers, func(c *Cursor, task int) error {
-		if len(c.blockMemory) < p.ScratchBytes() {
-			c.blockMemory = tensor.NewStorage(p.ScratchBytes()).Bytes()
+	tilesPerTask := max(1, GrainSize/plan.Len())
+	return forTasks(ctx, (plan.Tiles()-1)/tilesPerTask+1, workers, func(c *Cursor, task int) error {
+		if len(c.blockMemory) < plan.ScratchBytes() {
+			c.blockMemory = tensor.NewStorage(plan.ScratchBytes()).Bytes()
 		}
-		p.Run(to, from, c.blockMemory, task*tilesPerTask, min((task+1)*tilesPerTask, p.Tiles()))
+		plan.Run(to, from, c.blockMemory, task*tilesPerTask, min((task+1)*tilesPerTask, plan.Tiles()))
 		return nil
 	})
 }
@@ -81,6 +81,7 @@ func CopyElements(ctx context.Context, dst, src *tensor.Tensor, workers int) err
 	case !dst.OverlapsItself():
 		return CopyInto(ctx, dst, src, workers)
 	}
+	// Several elements of dst share an address: slices are copied in order, so that the last value remains.
 	for i := range dst.Shape[0] {
 		to, err := sliceAt(dst, i)
 		if err != nil {

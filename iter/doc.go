@@ -18,7 +18,7 @@
 //     all dense with the same strides, the outputs are too (fast set-up). Else the
 //     dimensions are sorted by the operands' strides, outputs and left operands first,
 //     and the outputs are dense in that order (the permutation rule);
-//  5. dimensions that form one run for all operands are coalesced.
+//  5. adjacent dimensions that form one strided run in every operand are merged (coalesced).
 //
 // The result is an [Iterator]. [Iterator.String] describes these decisions, and [Iterator.Explain] also the steps to
 // them, with each comparison of the sort. An Iterator is immutable and safe for concurrent use. It can be built from

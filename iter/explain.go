@@ -42,6 +42,7 @@ func (it *Iterator) Explain() string {
 	return b.String()
 }
 
+// explainEffective writes each operand's strides over the broadcast shape.
 func (it *Iterator) explainEffective(b *strings.Builder) {
 	b.WriteString("effective strides, in elements\n")
 	for i := range it.ops {
@@ -54,6 +55,7 @@ func (it *Iterator) explainEffective(b *strings.Builder) {
 	}
 }
 
+// explainSort writes the comparisons of the sort of dimensions, or why there was no sort.
 func (it *Iterator) explainSort(b *strings.Builder) {
 	if why := it.UnsortedReason(); why != "" {
 		fmt.Fprintf(b, "no sort: %s\n", why)
@@ -82,6 +84,7 @@ func (it *Iterator) explainSort(b *strings.Builder) {
 	}
 }
 
+// explainStrides writes the strides of each operand over a shape. Stride d of operand i is strides[d*len(it.ops)+i].
 func (it *Iterator) explainStrides(b *strings.Builder, title string, shape, strides []int) {
 	fmt.Fprintf(b, "%s, over %v\n", title, shape)
 	ops := len(it.ops)

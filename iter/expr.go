@@ -34,10 +34,10 @@ func withBlockFunction(k Kernel) Kernel {
 func (it *Iterator) rowLoop(c *expr.Code) (l *expr.Loop, staged []bool) {
 	l, staged = &expr.Loop{Code: c, Scalar: make([]bool, len(c.In))}, make([]bool, len(it.ops))
 	for i := range it.ops {
-		st := it.walkStrides[i]
+		stride := it.walkStrides[i]
 		switch {
-		case st == it.ops[i].Meta.DType.Size() || it.numel == 1 || len(it.walkShape) == 0:
-		case st == 0 && i >= it.outCount:
+		case stride == it.ops[i].Meta.DType.Size() || it.numel == 1 || len(it.walkShape) == 0:
+		case stride == 0 && i >= it.outCount:
 			l.Scalar[i-it.outCount] = true
 		default:
 			staged[i] = true
@@ -102,6 +102,7 @@ func (it *Iterator) loopOptions(c *expr.Code, t *tiles, staged []bool) loops.Opt
 	}
 	for i := it.outCount; i < len(it.ops); i++ {
 		ahead := prefetchRows * it.walkStrides[t.tileDims[1]*len(it.ops)+i]
+		// The first operand that qualifies is prefetched. It is adjacent in memory if a row ends where the next begins.
 		if !staged[i] && it.walkStrides[i] != 0 && ahead != 0 && int(int32(ahead)) == ahead {
 			opts.Prefetch = loops.Prefetch{Operands: 1 << (i - it.outCount), Bytes: int32(ahead),
 				IntoL1: ahead == prefetchRows*it.walkShape[0]*it.walkStrides[i]}

@@ -108,11 +108,11 @@ func FoldOf[T tensor.Element, A any, R tensor.Element](zero A, add func(a A, x T
 	}
 	f := Folding(zero, func(a *A, x []T, pos int) {
 		// Each block has its own accumulator, which bounds rounding errors.
-		s := zero
+		blockAcc := zero
 		for i, v := range x {
-			s = add(s, v, pos+i)
+			blockAcc = add(blockAcc, v, pos+i)
 		}
-		*a = merge(*a, s)
+		*a = merge(*a, blockAcc)
 	}, func(a []A, x []T, pos int) {
 		for i, v := range x {
 			a[i] = add(a[i], v, pos)

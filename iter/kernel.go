@@ -36,11 +36,11 @@ func WithCheck[T tensor.Element](k Kernel, i int, f func(v []T) error) Kernel {
 	case k.Operands()[i] != d:
 		return rule.Invalid(fmt.Errorf("iter: WithCheck: the check takes operand %d as %v, but the kernel is %v", i, d, k))
 	}
-	ptrIndex, inner := i+len(k.Results()), withBlockFunction(k).Block()
+	ptrIndex, computeBlock := i+len(k.Results()), withBlockFunction(k).Block()
 	return k.WithBlock(func(p []unsafe.Pointer, n int) error {
 		if err := f(unsafe.Slice((*T)(p[ptrIndex]), n)); err != nil {
 			return err
 		}
-		return inner(p, n)
+		return computeBlock(p, n)
 	})
 }

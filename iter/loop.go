@@ -53,14 +53,15 @@ var blockState = sync.Pool{New: func() any { return new(loops.State) }}
 // blockFunction returns a function that runs a loop on a block, as one row of n elements. The first call compiles the
 // loop.
 func blockFunction(operands int, compile func() (*loops.Loop, error)) rule.Block {
-	rowSteps, loop := make([]int, operands), sync.OnceValues(compile)
+	rowStrides := make([]int, operands) // 0, because there is one row
+	loop := sync.OnceValues(compile)
 	return func(p []unsafe.Pointer, n int) error {
 		l, err := loop()
 		if err != nil {
 			return err
 		}
 		s := blockState.Get().(*loops.State)
-		l.Run(s, p, rowSteps, n, 1)
+		l.Run(s, p, rowStrides, n, 1)
 		s.Release()
 		blockState.Put(s)
 		return nil

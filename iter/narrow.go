@@ -26,6 +26,7 @@ func (it *Iterator) Narrow(dim, start, size int) (*Iterator, error) {
 	return it.narrow(dim, start, size), nil
 }
 
+// narrow is Narrow without checks.
 func (it *Iterator) narrow(dim, start, size int) *Iterator {
 	part := it.copyForPart()
 	ops := len(it.ops)
@@ -78,18 +79,18 @@ func (it *Iterator) RemoveOperand(i int) (*Iterator, error) {
 	case i < 0 || i >= len(it.ops):
 		return nil, fmt.Errorf("iter: RemoveOperand(%d): the iteration has %d operands", i, len(it.ops))
 	}
-	part := it.copyForPart()
+	rest := it.copyForPart()
 	ops := len(it.ops)
-	part.Rule = it.Rule.Without(i)
-	part.ops, part.outCount = part.Operands(), part.NumOutputs()
-	part.offsets = slices.Delete(part.offsets, i, i+1)
-	part.walkStrides = part.walkStrides[:0]
-	for k, st := range it.walkStrides {
+	rest.Rule = it.Rule.Without(i)
+	rest.ops, rest.outCount = rest.Operands(), rest.NumOutputs()
+	rest.offsets = slices.Delete(rest.offsets, i, i+1)
+	rest.walkStrides = rest.walkStrides[:0]
+	for k, stride := range it.walkStrides {
 		if k%ops != i {
-			part.walkStrides = append(part.walkStrides, st)
+			rest.walkStrides = append(rest.walkStrides, stride)
 		}
 	}
-	return part, nil
+	return rest, nil
 }
 
 // copyForPart returns a copy of the iteration. The caller may change its slices to restrict the copy to a part.
@@ -136,11 +137,11 @@ func (it *Iterator) CanUse32Bit() bool {
 
 // byteExtent returns 1 plus the largest byte offset of an element of operand i.
 func (it *Iterator) byteExtent(i int) int {
-	r := 1
+	bytes := 1
 	for d, s := range it.walkShape {
-		r += (s - 1) * it.walkStrides[d*len(it.ops)+i]
+		bytes += (s - 1) * it.walkStrides[d*len(it.ops)+i]
 	}
-	return r
+	return bytes
 }
 
 // Split32 cuts the iteration into parts that fit 32-bit indexing, in order (with_32bit_indexing). The dimension with

@@ -77,7 +77,7 @@ type tasks struct {
 	count   int                             // number of tasks
 	runTask func(c *Cursor, task int) error // runs one task
 
-	groupSize int                         // number of consecutive tasks that a worker takes at once; 1 below 2^31 tasks
+	groupSize int                         // number of consecutive tasks taken at once: parts count groups in 32 bits
 	parts     workerpool.Parts            // the tasks that have not started, in groups of groupSize tasks
 	mu        workerpool.Lock             // guards stealing
 	started   atomic.Int32                // number of workers that have started
@@ -121,16 +121,16 @@ func (t *tasks) work() error {
 	var c Cursor
 	ownPart := int(t.started.Add(1)-1) % len(t.parts)
 	for {
-		k := t.parts.Next(ownPart)
-		if k < 0 {
+		group := t.parts.Next(ownPart)
+		if group < 0 {
 			t.mu.Lock()
-			k = t.parts.Steal(ownPart)
+			group = t.parts.Steal(ownPart)
 			t.mu.Unlock()
 		}
-		if k < 0 {
+		if group < 0 {
 			return nil
 		}
-		for i := k * t.groupSize; i < min(t.count, (k+1)*t.groupSize); i++ {
+		for i := group * t.groupSize; i < min(t.count, (group+1)*t.groupSize); i++ {
 			switch {
 			case t.stopped.Load():
 				return nil

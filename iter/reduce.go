@@ -58,13 +58,13 @@ func (it *Iterator) Reducer(f *Fold) (*Reducer, error) {
 func (it *Iterator) dims() []axes.Axis {
 	dims := make([]axes.Axis, len(it.shape))
 	for d, n := range it.shape {
-		step := func(i int) int {
+		byteStride := func(i int) int {
 			m := it.ops[i].Meta
 			return it.stride(m, d) * m.DType.Size()
 		}
-		dims[d] = axes.Axis{N: n, In: step(it.outCount)}
+		dims[d] = axes.Axis{N: n, In: byteStride(it.outCount)}
 		for i := range it.outCount {
-			dims[d].Out[i] = step(i)
+			dims[d].Out[i] = byteStride(i)
 		}
 	}
 	return dims
@@ -74,7 +74,7 @@ func (it *Iterator) dims() []axes.Axis {
 // has another size.
 func (it *Iterator) reduces(i, d int) bool {
 	m := it.ops[i].Meta
-	ownDim := d - (len(it.shape) - len(m.Shape))
+	ownDim := d - (len(it.shape) - len(m.Shape)) // index of the dimension in the output's own shape
 	switch {
 	case ownDim < 0 || m.Shape[ownDim] == 1:
 		return it.shape[d] != 1
@@ -112,17 +112,18 @@ func (it *Iterator) partAxes(r *Reducer) error {
 // elements are not contiguous.
 func (it *Iterator) partPositions(r *Reducer) error {
 	// The walk must have the reduced dimensions in row-major order: from the last to the first.
-	last := len(it.shape)
+	previous := len(it.shape)
 	for _, d := range it.perm {
 		if it.reduces(0, d) {
-			if d > last {
+			if d > previous {
 				return fmt.Errorf("iter: the reduced dimensions of input %v are walked in the order %v: in a part "+
 					"of the walk, the elements have no positions in row-major order", it.ops[it.outCount].Meta, it.perm)
 			}
-			last = d
+			previous = d
 		}
 	}
-	// step is the number of positions between neighbours along d. Slower dimensions than a cut one must have size 1.
+	// step is the number of positions between neighbours along d. If the part has only some indices of a dimension (the
+	// dimension is cut), it must have one index in each slower dimension.
 	step, isCut := 1, false
 	for d, n := range it.walkShape {
 		if it.wholeWalkShape[d] == 1 || it.walkStrides[d*len(it.ops)] != 0 {
@@ -177,15 +178,15 @@ func (it *Iterator) RunReduce(ctx context.Context, workers int, f *Fold) ([]*ten
 	if err != nil {
 		return nil, err
 	}
-	ts, err := it.Tensors()
+	tensors, err := it.Tensors()
 	if err != nil {
 		return nil, err
 	}
-	ptrs, err := it.Bind(ts...)
+	ptrs, err := it.Bind(tensors...)
 	if err != nil {
 		return nil, err
 	}
-	return ts[:it.outCount], r.runAll(ctx, ptrs, workers)
+	return tensors[:it.outCount], r.runAll(ctx, ptrs, workers)
 }
 
 // Over reduces x over the given dimensions, or over all dimensions if dims is empty. It uses all cores. The results are

@@ -63,20 +63,20 @@ func (r *Reducer) row(m *reduceMemory, acc, src unsafe.Pointer, begin, end int) 
 	i := begin % inner.N
 	size, filled := r.loader.Size, 0
 	for pos := begin; pos < end; {
-		k := min(inner.N-i, end-pos)
+		runLen := min(inner.N-i, end-pos)
 		run := unsafe.Add(src, m.reducedWalker.Offset+i*inner.In)
-		if r.loader.Direct && inner.In == size && k >= shortRun {
+		if r.loader.Direct && inner.In == size && runLen >= shortRun {
 			// A long contiguous run is folded in place, after the elements in the block, which are earlier.
 			if filled > 0 {
 				r.fold.row(acc, m.block, filled, r.firstPosition+pos-filled)
 				filled = 0
 			}
-			for b := 0; b < k; b += axes.BlockLen {
-				r.fold.row(acc, unsafe.Add(run, b*size), min(axes.BlockLen, k-b), r.firstPosition+pos+b)
+			for b := 0; b < runLen; b += axes.BlockLen {
+				r.fold.row(acc, unsafe.Add(run, b*size), min(axes.BlockLen, runLen-b), r.firstPosition+pos+b)
 			}
 		} else {
-			for b := 0; b < k; {
-				copied := min(k-b, axes.BlockLen-filled)
+			for b := 0; b < runLen; {
+				copied := min(runLen-b, axes.BlockLen-filled)
 				r.loader.Load(unsafe.Add(m.block, filled*size), m.loaderBlock, unsafe.Add(run, b*inner.In), inner.In, copied)
 				b += copied
 				if filled += copied; filled == axes.BlockLen {
@@ -85,7 +85,7 @@ func (r *Reducer) row(m *reduceMemory, acc, src unsafe.Pointer, begin, end int) 
 				}
 			}
 		}
-		pos += k
+		pos += runLen
 		i = 0
 		m.reducedWalker.Next()
 	}
@@ -167,12 +167,14 @@ func (r *Reducer) resultAddress(m *reduceMemory, ptrs []unsafe.Pointer, i, unit 
 // arena divides memory into parts aligned to cache lines. free is the remaining memory.
 type arena struct{ free []byte }
 
+// take returns the address of the next `bytes` bytes.
 func (g *arena) take(bytes int) unsafe.Pointer {
 	p := unsafe.Pointer(unsafe.SliceData(g.free))
 	g.free = g.free[alignUp(bytes):]
 	return p
 }
 
+// ints returns the next memory as a slice of n integers.
 func (g *arena) ints(n int) []int { return unsafe.Slice((*int)(g.take(n*8)), n) }
 
 func alignUp(n int) int { return (n + tensor.Align - 1) &^ (tensor.Align - 1) }

@@ -15,11 +15,11 @@ import (
 // blockBytes is the size of a block in bytes. The blocks of a few operands fit into the L1 cache.
 const blockBytes = machine.BlockBytes
 
-// forBlocks computes range r, which is within the iteration, with a body for contiguous blocks. rows is the result of
-// rowsContiguous.
-func (it *Iterator) forBlocks(c *Cursor, ptrs []unsafe.Pointer, r Range, rows bool, body rule.Block) error {
+// forBlocks computes range r, which is within the iteration, with a body for contiguous blocks. If passesRows is set
+// (see rowsContiguous), it calls body for each row in place. Otherwise it copies strided operands to blocks.
+func (it *Iterator) forBlocks(c *Cursor, ptrs []unsafe.Pointer, r Range, passesRows bool, body rule.Block) error {
 	c.ptrs = withLen(c.ptrs, len(it.ops))
-	if rows {
+	if passesRows {
 		return it.steps(c, ptrs, r, func(p []unsafe.Pointer, rowLen, rowCount int) error {
 			for j := range rowCount {
 				for i := range p {
@@ -37,8 +37,7 @@ func (it *Iterator) forBlocks(c *Cursor, ptrs []unsafe.Pointer, r Range, rows bo
 		defer strided.Fence()
 	}
 	return it.steps(c, ptrs, r, func(p []unsafe.Pointer, rowLen, rowCount int) error {
-		return s.eachPiece(p, rowLen, rowCount, func(pieceLen,
-			pieceRows int) error {
+		return s.eachPiece(p, rowLen, rowCount, func(pieceLen, pieceRows int) error {
 			return body(c.ptrs, pieceLen*pieceRows)
 		})
 	})
@@ -99,16 +98,16 @@ func (it *Iterator) newStager(c *Cursor, needsBlocks bool) stager {
 		s.minRows = it.rowsPerLine()
 		s.nonTemporal = s.minRows > 1 && it.outputsExceedCaches()
 	}
-	need := len(it.ops) * blockBytes
-	transposeOffset := need
+	totalBytes := len(it.ops) * blockBytes
+	transposeOffset := totalBytes
 	if s.minRows > 1 {
 		// An operand that is transposed and converted is transposed first.
-		need += s.blockLen * it.maxConvertedBytes()
+		totalBytes += s.blockLen * it.maxConvertedBytes()
 	}
-	if len(c.blockMemory) < need {
-		c.blockMemory = tensor.NewStorage(need).Bytes()
+	if len(c.blockMemory) < totalBytes {
+		c.blockMemory = tensor.NewStorage(totalBytes).Bytes()
 	}
-	s.transposeBuffer = c.blockMemory[transposeOffset:need]
+	s.transposeBuffer = c.blockMemory[transposeOffset:totalBytes]
 	c.filledFrom = withLen(c.filledFrom, len(it.ops))
 	clear(c.filledFrom)
 	return s
@@ -138,17 +137,17 @@ func (it *Iterator) maxConvertedBytes() int {
 // rowsPerLine returns the number of adjacent rows whose elements are in one cache line of a transposed operand; 1 if
 // no operand is transposed.
 func (it *Iterator) rowsPerLine() int {
-	lines := 1
+	rows := 1
 	if len(it.walkShape) < 2 {
-		return lines
+		return rows
 	}
 	for i := range it.ops {
 		if it.isTransposed(i) {
 			rowStride := it.walkStrides[len(it.ops)+i]
-			lines = max(lines, machine.LineBytes/max(rowStride, -rowStride))
+			rows = max(rows, machine.LineBytes/max(rowStride, -rowStride))
 		}
 	}
-	return lines
+	return rows
 }
 
 // isTransposed reports whether adjacent rows of operand i are closer in memory than adjacent elements of a row, and
@@ -172,8 +171,8 @@ func (s stager) eachPiece(p []unsafe.Pointer, rowLen, rowCount int, f func(piece
 	// Without transposed operands, a piece is several whole rows, or a part of a row.
 	rows, pieceElems := max(1, s.blockLen/rowLen), s.blockLen
 	panel := rows
-	if lines := min(s.minRows, rowCount); rows < lines {
-		rows, pieceElems = lines, s.blockLen/lines
+	if rowsPerLine := min(s.minRows, rowCount); rows < rowsPerLine {
+		rows, pieceElems = rowsPerLine, s.blockLen/rowsPerLine
 		panel = maxPanelLines * rows
 	}
 	for top := 0; top < rowCount; top += panel {
@@ -261,11 +260,11 @@ func (s stager) loadPiece(i int, base unsafe.Pointer, q piece) {
 	s.cursor.filledFrom[i] = nil
 	if s.minRows > 1 && o.Converted() && it.isTransposed(i) {
 		size := o.Meta.DType.Size()
-		raw := unsafe.Pointer(unsafe.SliceData(s.transposeBuffer))
+		transposed := unsafe.Pointer(unsafe.SliceData(s.transposeBuffer))
 		m := strided.Move(size)
-		m.Block(raw, src, strided.Axis{N: q.elems, Dst: size, Src: elemStride},
+		m.Block(transposed, src, strided.Axis{N: q.elems, Dst: size, Src: elemStride},
 			strided.Axis{N: q.rows, Dst: q.elems * size, Src: rowStride})
-		e.Row(blockAddr, raw, e.DstSize, size, q.elems*q.rows)
+		e.Row(blockAddr, transposed, e.DstSize, size, q.elems*q.rows)
 		return
 	}
 	e.Block(blockAddr, src, strided.Axis{N: q.elems, Dst: e.DstSize, Src: elemStride},

@@ -11,7 +11,8 @@ import (
 // indices in each dimension of the walk. For each tile, the staged inputs are copied into blocks, the loop computes
 // the tile, and the blocks of staged outputs are copied to memory.
 type tiles struct {
-	// tileDims are the dimensions of the walk along which a tile may have several elements. tileDims[0] is along rows.
+	// tileDims are the dimensions of the walk along which a tile may have several elements. tileDims[0] is 0, the
+	// dimension along rows.
 	tileDims     []int
 	loopOrder    []int // the order of the dimensions of the walk in the loop nest over tiles, fastest first
 	fullTileSize []int // size of a tile along each dimension of the walk, except for smaller tiles at an end
@@ -152,7 +153,8 @@ func (t *tiles) squareTiles(it *Iterator, elems int) {
 	// A tile has up to `row` elements along rows, and whole cache lines of `line` elements along dimension `across`.
 	row, across, line := tileRow, t.tileDims[1], t.lineElements(it, 1)
 	if len(t.tileDims) == maxTileDims {
-		// One cache line along the third dimension, or all of it if it is shorter. elems becomes the area in the other two.
+		// One cache line along the third dimension, or all of it if it is shorter. elems becomes the number of elements in
+		// the other two dimensions.
 		row = row3D
 		t.fullTileSize[t.tileDims[2]] = min(it.walkShape[t.tileDims[2]], t.lineElements(it, 2))
 		elems = max(1, factor3D*elems/t.fullTileSize[t.tileDims[2]])

@@ -31,6 +31,7 @@ type tileWalk struct {
 	cursor   *Cursor
 }
 
+// newTileWalk returns a walk with the memory of cursor c, enlarged if necessary.
 func (p *Prepared) newTileWalk(c *Cursor) tileWalk {
 	ops, dims, s := len(p.iterator.ops), len(p.iterator.walkShape), &c.tileState
 	s.boxSize, s.tileIndex, s.tileSize = withLen(s.boxSize, dims), withLen(s.tileIndex, dims), withLen(s.tileSize, dims)
@@ -77,8 +78,7 @@ func (p *Prepared) walkTask(c *Cursor, ptrs []unsafe.Pointer, task int) {
 	for i, offset := range it.offsets {
 		c.start[i] = unsafe.Add(c.start[i], offset)
 	}
-	// task is the index of a box: the index along dimension 0 + boxes along dimension 0 * (the index along dimension 1
-	// ...).
+	// task = i0 + n0*(i1 + n1*(i2 + ...)), where the box has index i_d among the n_d boxes along dimension d.
 	for d, n := range s.taskSize {
 		parts := (it.walkShape[d]-1)/n + 1
 		begin := task % parts * n
@@ -134,7 +134,7 @@ func (w *tileWalk) computeTile(base []unsafe.Pointer) {
 	w.runLoop()
 	for i := range it.outCount {
 		if w.prepared.staged[i] {
-			w.moveBlock(i, true)
+			w.moveBlock(i, toMemory)
 		}
 	}
 }
@@ -161,7 +161,7 @@ func (w *tileWalk) setOperand(i int) {
 		stride *= s.tileSize[d]
 	}
 	if i >= it.outCount && c.filledFrom[i] != s.memoryAddr[i] {
-		w.moveBlock(i, false)
+		w.moveBlock(i, toBlock)
 		c.filledFrom[i] = s.memoryAddr[i]
 	}
 }
@@ -180,20 +180,28 @@ func (w *tileWalk) axis(i, k int) strided.Axis {
 	return x
 }
 
-// moveBlock copies the current tile of operand i into its block or, if back is set, from the block to memory.
-func (w *tileWalk) moveBlock(i int, back bool) {
+// moveDirection is the direction of a copy between a block and memory.
+type moveDirection bool
+
+const (
+	toBlock  moveDirection = false
+	toMemory moveDirection = true
+)
+
+// moveBlock copies the current tile of operand i from memory into its block, or from the block to memory.
+func (w *tileWalk) moveBlock(i int, direction moveDirection) {
 	row, across, outer := w.axis(i, 0), w.axis(i, 1), w.axis(i, 2)
 	if w.contiguousDim[i] == 2 { // transposing needs the contiguous dimension in the inner loops
 		across, outer = outer, across
 	}
-	block, memory := w.cursor.tileState.loopAddr[i], w.cursor.tileState.memoryAddr[i]
-	if back {
-		block, memory = memory, block
+	dst, src := w.cursor.tileState.loopAddr[i], w.cursor.tileState.memoryAddr[i]
+	if direction == toMemory {
+		dst, src = src, dst
 		row, across, outer = row.Swapped(), across.Swapped(), outer.Swapped()
 	}
 	e := strided.Move(w.prepared.iterator.ops[i].MemoryDType.Size())
 	for k := range outer.N {
-		e.Block(unsafe.Add(block, k*outer.Dst), unsafe.Add(memory, k*outer.Src), row, across)
+		e.Block(unsafe.Add(dst, k*outer.Dst), unsafe.Add(src, k*outer.Src), row, across)
 	}
 }
 

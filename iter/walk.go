@@ -283,8 +283,8 @@ func (it *Iterator) steps(c *Cursor, base []unsafe.Pointer, r Range,
 	return nil
 }
 
-// partAddresses returns the addresses of the first elements of the part `it` of an iteration. base has the addresses
-// for the whole iteration.
+// partAddresses returns the addresses of the operands' first elements in it, which is a part of an iteration. base has
+// the addresses for the whole iteration.
 func (it *Iterator) partAddresses(c *Cursor, base []unsafe.Pointer) []unsafe.Pointer {
 	c.start = withLen(c.start, len(base))
 	for i, offset := range it.offsets {
@@ -303,8 +303,8 @@ func maxStep(shape, counter []int, remaining int) (rowLen, rowCount int) {
 	return rowLen, rowCount
 }
 
-// advance moves the counter beyond a step (DimCounter::increment). A step of several rows advances dimension 1, another
-// step dimension 0. A dimension that reaches its size carries 1 to the next.
+// advance moves the counter beyond a step (DimCounter::increment). A step of several rows advances dimension 1. A step
+// of one row, or of a part of a row, advances dimension 0. A dimension that reaches its size carries 1 to the next.
 func advance(shape, counter []int, rowLen, rowCount int) {
 	d, carry := 0, rowLen
 	if rowCount != 1 {

@@ -40,8 +40,8 @@ func (c Config) Resolve(r *Rule) error {
 
 // decide makes all decisions in r. It checks memory overlap if overlap is set.
 func (r *Rule) decide(c Config, overlap bool) error {
-	if c.firstMistake != nil {
-		return c.firstMistake
+	if c.mistake != nil {
+		return c.mistake
 	}
 	r.outCount, r.flags, r.ops = c.outCount, c.flags, make([]Resolved, len(c.ops))
 	for i := range c.ops {
@@ -121,7 +121,7 @@ func (r *Rule) computeShape(c Config) error {
 		switch s := o.Type.Shape; {
 		case len(r.sizes) == 0:
 			r.sizes = s
-		case !tensor.EqualSizes(s, r.sizes).Same(sym.Truth(true)):
+		case !tensor.EqualSizes(s, r.sizes).Same(sym.Truth(true)): // not known to be equal for all sizes
 			shape, err := tensor.BroadcastSizes(r.sizes, s)
 			if err != nil && len(r.ops)-r.outCount > 2 {
 				// PyTorch's message calls the two shapes a and b, which is ambiguous for more than two operands.
@@ -153,7 +153,7 @@ func (r *Rule) Describe(i int) string {
 	return fmt.Sprintf("%s, %v", r.Place(i), r.ops[i].Type)
 }
 
-// outputName is Place for an output whose layout the rule chooses.
+// outputName is Place for an output whose layout the rule chooses. If the dtype is unknown, the name says why.
 func (r *Rule) outputName(i int) string {
 	if !r.ops[i].MemoryDType.Valid() {
 		return r.Place(i) + ", whose dtype is given neither by an input nor by UndefinedOf or StaticDType"
@@ -220,11 +220,11 @@ func (r *Rule) checkStaticShape() error {
 		if !o.Defined {
 			continue
 		}
-		lead := len(r.sizes) - len(o.Type.Shape)
-		tooSmall := lead < 0
+		leadingDims := len(r.sizes) - len(o.Type.Shape)
+		tooSmall := leadingDims < 0
 		for d := 0; !tooSmall && d < len(o.Type.Shape); d++ {
 			size := o.Type.Shape[d]
-			tooSmall = size.Lt(r.sizes[lead+d]).And(size.Ne(sym.Of(1))).Holds()
+			tooSmall = size.Lt(r.sizes[leadingDims+d]).And(size.Ne(sym.Of(1))).Holds()
 		}
 		if tooSmall {
 			return fmt.Errorf("operand with shape %s does not cover the declared shape %s (%s)", tensor.Sizes(o.Type.Shape),
@@ -252,7 +252,7 @@ func (r *Rule) sameShapes() sym.Bool {
 
 // markResize marks defined outputs of the wrong shape (mark_resize_outputs).
 func (r *Rule) markResize() error {
-	if r.flags.staticShape {
+	if r.flags.staticShape { // defined outputs keep their shape: checkStaticShape has checked it
 		for i := range r.outCount {
 			r.ops[i].willResize = !r.ops[i].Defined
 		}

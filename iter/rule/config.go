@@ -69,7 +69,7 @@ func UndefinedOf(d tensor.DType) Operand { return Operand{Type: tensor.Type{DTyp
 // lower kind (bool, integer, float, complex). It can only be an input.
 func Number(s tensor.Scalar) Operand {
 	d := s.DType()
-	switch d {
+	switch d { // a plain number has PyTorch's default dtype of its category
 	case tensor.Invalid:
 		return invalidOperand("is an unset number")
 	case tensor.Float64:
@@ -89,13 +89,13 @@ func Number(s tensor.Scalar) Operand {
 // checked and AllowCPUScalars has no effect. This package also detects the overlap of operands that are not dense,
 // and the partial overlap of two outputs; PyTorch does not.
 type Config struct {
-	ops          []Operand // outputs, then inputs
-	outCount     int
-	flags        flags
-	shape        []sym.Int    // set by StaticShape
-	dtype        tensor.DType // set by StaticDType; else Invalid
-	inputDType   tensor.DType // set by CastInputs; else Invalid
-	firstMistake error        // the first wrong call of a method, which Rule reports
+	ops        []Operand // outputs, then inputs
+	outCount   int
+	flags      flags
+	shape      []sym.Int    // set by StaticShape
+	dtype      tensor.DType // set by StaticDType; else Invalid
+	inputDType tensor.DType // set by CastInputs; else Invalid
+	mistake    error        // the error of a wrong call of a method, which Rule returns
 }
 
 // flags are the options of a Config. Their zero values are the defaults, so some are negations.
@@ -123,11 +123,11 @@ func New() Config { return Config{} }
 //
 // A defined output of the right shape keeps its strides, which have priority in the permutation. A defined output of
 // a wrong shape is resized with a warning ([Rule.Resized], [Rule.Warnings]) or, if [Config.ResizeOutputs] is false,
-// rejected. If the dtype of an output differs from the loop's dtype, results are converted on write; if the
-// conversion is not safe, the output is rejected.
+// rejected. If the dtype of an output differs from the loop's dtype, results are converted on write.
+// [Config.EnforceSafeCastingToOutput] rejects the output if this conversion is not safe.
 func (c Config) Output(o Operand) Config {
 	if len(c.ops) > c.outCount {
-		c.firstMistake = fmt.Errorf("iter: output %d was added after %d inputs: outputs must be added first", c.outCount,
+		c.mistake = fmt.Errorf("iter: output %d was added after %d inputs: outputs must be added first", c.outCount,
 			len(c.ops)-c.outCount)
 		return c
 	}
@@ -157,7 +157,7 @@ func (c Config) CheckMemOverlap(v bool) Config { c.flags.noOverlapCheck = !v; re
 // is one device. It exists so that PyTorch's configurations can be copied unchanged. Default false.
 func (c Config) AllowCPUScalars(v bool) Config { c.flags.cpuScalars = v; return c }
 
-// IsReduction marks dimensions in which an output has stride 0 as reduced. Default false.
+// IsReduction sets that the dimensions in which an output has stride 0 are reduced. Default false.
 func (c Config) IsReduction(v bool) Config { c.flags.reduction = v; return c }
 
 // ResizeOutputs sets whether a defined output of the wrong shape is resized. Default true.

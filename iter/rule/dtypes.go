@@ -123,8 +123,8 @@ func ResultType(ops ...Operand) (tensor.DType, error) {
 }
 
 // castTo sets the dtype in which loops see each operand. For a converted operand, castTo also sets the type of the
-// temporary that PyTorch would make. Inputs are converted only if the parameter inputs is set.
-func (r *Rule) castTo(common tensor.DType, inputs bool) error {
+// temporary that PyTorch would make. Inputs are converted only if castInputs is set.
+func (r *Rule) castTo(common tensor.DType, castInputs bool) error {
 	for i := range r.ops {
 		o := &r.ops[i]
 		if o.Target == tensor.Invalid {
@@ -151,7 +151,7 @@ func (r *Rule) castTo(common tensor.DType, inputs bool) error {
 			o.Target, o.Cast = common, common
 			t := tensor.NewType(common, o.Type.Shape...)
 			o.comparedType, o.temporary = &t, true
-		case !o.isOutput && inputs:
+		case !o.isOutput && castInputs:
 			o.Target, o.Cast = common, common
 			t := CastType(o.Type, common)
 			o.comparedType, o.temporary = &t, true

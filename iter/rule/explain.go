@@ -78,28 +78,28 @@ func (r *Rule) Effective(i int) []sym.Int {
 
 // Remarks returns the special properties of operand i as text to be printed after a colon, or "" if there are none.
 func (r *Rule) Remarks(i int) string {
-	var s []string
+	var remarks []string
 	o := r.Operand(i)
 	if o.ReadWrite {
-		s = append(s, "read and written")
+		remarks = append(remarks, "read and written")
 	}
 	if o.Defined && o.RuleChoosesLayout() {
-		s = append(s, "to be resized")
+		remarks = append(remarks, "to be resized")
 	}
 	if o.Number.IsSet() {
-		s = append(s, "a plain number")
+		remarks = append(remarks, "a plain number")
 	}
 	if o.Target != o.MemoryDType {
-		s = append(s, fmt.Sprintf("seen as %v", o.Target))
+		remarks = append(remarks, fmt.Sprintf("seen as %v", o.Target))
 	}
 	if o.Cast != tensor.Invalid {
-		s = append(s, fmt.Sprintf("rounded to %v", o.Cast))
+		remarks = append(remarks, fmt.Sprintf("rounded to %v", o.Cast))
 	}
 	if o.temporary {
-		s = append(s, fmt.Sprintf("sorted as %v, PyTorch's temporary", o.comparedType))
+		remarks = append(remarks, fmt.Sprintf("sorted as %v, PyTorch's temporary", o.comparedType))
 	}
-	if len(s) == 0 {
+	if len(remarks) == 0 {
 		return ""
 	}
-	return ": " + strings.Join(s, ", ")
+	return ": " + strings.Join(remarks, ", ")
 }

@@ -151,7 +151,7 @@ func (r *Rule) InMemory(k Kernel) (*expr.Code, error) {
 	for i := range out {
 		o := &r.ops[i]
 		p := pair{out[i].DType, out[i].Re, out[i].Im}
-		if o.Cast != tensor.Invalid {
+		if o.Cast != tensor.Invalid { // round to Cast first
 			p = convertPair(b, convertPair(b, p, o.Cast), o.Target)
 		}
 		p = convertPair(b, p, o.MemoryDType)

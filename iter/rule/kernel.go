@@ -149,7 +149,7 @@ func (k Kernel) Exchange(i, j int) Kernel {
 			k.numOperands)
 		return k
 	}
-	first, second := i, j
+	first, second := i, j // indices among the operands; i and j become indices in types and in the addresses
 	i, j = i+int(k.numResults), j+int(k.numResults)
 	k.types = slices.Clone(k.types)
 	k.types[i], k.types[j] = k.types[j], k.types[i]
@@ -212,7 +212,7 @@ func (k *Kernel) acceptsAll(it *Rule) bool {
 	return true
 }
 
-// acceptsDType reports whether operand i may have dtype d in the loop.
+// acceptsDType reports whether operand i may have dtype d in the loop. Results come first, as in Kernel.types.
 func (k *Kernel) acceptsDType(i int, d tensor.DType) bool {
 	return k.types[i] == d || k.bySize && d.Valid() && k.types[i].Size() == d.Size()
 }

@@ -200,10 +200,10 @@ func (r *Rule) compareBy(o *Resolved, a, b int) (swap, stay sym.Bool) {
 	// swap = decides && (strideA > strideB || strideA == strideB && size[a] > size[b]), and stay = decides && strideA <
 	// strideB. The branches below omit the conditions that are known.
 	strideA, strideB := r.effectiveStride(o.comparedType, a), r.effectiveStride(o.comparedType, b)
-	if na, known := strideA.Known(); known {
-		if nb, known := strideB.Known(); known && (na != nb || na == 0) {
-			swapKnown, stays := r.compareNumbers(o, na, nb)
-			return sym.Truth(swapKnown), sym.Truth(stays)
+	if knownA, known := strideA.Known(); known {
+		if knownB, known := strideB.Known(); known && (knownA != knownB || knownA == 0) {
+			swaps, stays := r.compareNumbers(o, knownA, knownB)
+			return sym.Truth(swaps), sym.Truth(stays)
 		}
 	}
 	zeroA, zeroB := strideA.Eq(sym.Int{}).Decide(), strideB.Eq(sym.Int{}).Decide()

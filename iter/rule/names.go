@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,11 +10,11 @@ import (
 // Named returns the operand with a name for each dimension, "" for an unnamed dimension. Names of operands are unified
 // as in PyTorch's named tensors.
 func (o Operand) Named(names ...string) Operand {
-	more := operandExtra{names: names}
+	extra := operandExtra{names: names}
 	if o.extra != nil {
-		more.mistake = o.extra.mistake
+		extra.mistake = o.extra.mistake
 	}
-	o.extra = &more
+	o.extra = &extra
 	return o
 }
 
@@ -84,9 +85,8 @@ func UnifyNames(a, b []string) ([]string, error) {
 				"same position from the right but do not match.",
 				listNames(a), listNames(b), x, y)
 		}
-		out[n-1-k] = x + y
+		out[n-1-k] = cmp.Or(x, y)
 		if x != "" && y != "" {
-			out[n-1-k] = x
 			continue
 		}
 		if err := misalignedError(x, a, b); err != nil {

@@ -59,19 +59,19 @@ func (r *Rule) checkOverlap() error {
 
 // StorageOverlap is [OverlapOf] for values with known storages. Two storages may share bytes, so that values in
 // different storages can overlap, too.
-func StorageOverlap(sa *tensor.Storage, a tensor.Meta, sb *tensor.Storage, b tensor.Meta) Overlap {
-	if sa == nil || sb == nil || sa.Len() == 0 || sb.Len() == 0 {
+func StorageOverlap(storageA *tensor.Storage, a tensor.Meta, storageB *tensor.Storage, b tensor.Meta) Overlap {
+	if storageA == nil || storageB == nil || storageA.Len() == 0 || storageB.Len() == 0 {
 		return OverlapNo
 	}
-	if sa == sb {
+	if storageA == storageB {
 		return overlapAt(a, b, 0)
 	}
-	pa := uintptr(unsafe.Pointer(unsafe.SliceData(sa.Bytes())))
-	pb := uintptr(unsafe.Pointer(unsafe.SliceData(sb.Bytes())))
-	if pa+uintptr(sa.Len()) <= pb || pb+uintptr(sb.Len()) <= pa {
+	addressA := uintptr(unsafe.Pointer(unsafe.SliceData(storageA.Bytes())))
+	addressB := uintptr(unsafe.Pointer(unsafe.SliceData(storageB.Bytes())))
+	if addressA+uintptr(storageA.Len()) <= addressB || addressB+uintptr(storageB.Len()) <= addressA {
 		return OverlapNo
 	}
-	return overlapAt(a, b, int(pb-pa))
+	return overlapAt(a, b, int(addressB-addressA))
 }
 
 // InternalOverlap reports whether two elements of a value share memory: OverlapNo, OverlapPartial, or OverlapTooHard if
@@ -94,10 +94,11 @@ func InternalOverlap(m tensor.Meta) Overlap {
 		if m.Strides[d] == 0 {
 			return OverlapPartial
 		}
-		terms = append(terms, term{m.Strides[d], 2 * (s - 1), s - 1})
+		terms = append(terms, term{coef: m.Strides[d], max: 2 * (s - 1), trivial: s - 1})
 		target += m.Strides[d] * (s - 1)
 	}
-	return findSolution(terms, target, true)
+	const excludeTrivial = true
+	return findSolution(terms, target, excludeTrivial)
 }
 
 // OverlapOf returns the overlap of two values in the same storage, like at::get_overlap_status of PyTorch 1.13. Two
@@ -132,16 +133,17 @@ func overlapAt(a, b tensor.Meta, shift int) Overlap {
 	}
 	// The values share a byte if beginA + sum(i*stride) + u = beginB + sum(j*stride) + v for indices i and j, and bytes
 	// u and v of the elements. If j and v are replaced by their distances from their maxima, all terms are nonnegative.
-	terms := []term{{1, sizeA - 1 + sizeB - 1, -1}}
+	terms := []term{{coef: 1, max: sizeA - 1 + sizeB - 1}}
 	target := beginB - beginA + sizeB - 1
 	for d, s := range a.Shape {
-		terms = append(terms, term{a.Strides[d] * sizeA, s - 1, -1})
+		terms = append(terms, term{coef: a.Strides[d] * sizeA, max: s - 1})
 	}
 	for d, s := range b.Shape {
-		terms = append(terms, term{b.Strides[d] * sizeB, s - 1, -1})
+		terms = append(terms, term{coef: b.Strides[d] * sizeB, max: s - 1})
 		target += b.Strides[d] * sizeB * (s - 1)
 	}
-	return findSolution(terms, target, false)
+	const excludeTrivial = false
+	return findSolution(terms, target, excludeTrivial)
 }
 
 // sameElements reports whether two values have the same sizes and strides, without dimensions of size 1.
@@ -171,16 +173,16 @@ func sameElements(a, b tensor.Meta) bool {
 type term struct {
 	coef    int // coefficient of x
 	max     int // maximum of x; the minimum is 0
-	trivial int // value of x in the trivial solution, in which both elements are the same
+	trivial int // value of x in the trivial solution, in which both elements are the same: see InternalOverlap
 }
 
 // maxSearchNodes is the maximum number of nodes of the search tree in findSolution.
 const maxSearchNodes = 1 << 16
 
 // findSolution returns OverlapPartial if sum(coef*x) = target has a solution within the bounds, and OverlapNo if it has
-// none. If notTrivial is set, the trivial solution does not count. The search assigns variables in descending order of
-// coefficients and prunes by the range of the remaining sum, like numpy's solve_diophantine.
-func findSolution(terms []term, target int, notTrivial bool) Overlap {
+// none. If excludeTrivial is set, the trivial solution does not count. The search assigns variables in descending order
+// of coefficients and prunes by the range of the remaining sum, like numpy's solve_diophantine.
+func findSolution(terms []term, target int, excludeTrivial bool) Overlap {
 	terms = slices.DeleteFunc(terms, func(t term) bool { return t.max == 0 || t.coef == 0 })
 	sorted.Func(terms, func(a, b term) int { return b.coef - a.coef })
 	n := len(terms)
@@ -197,7 +199,7 @@ func findSolution(terms []term, target int, notTrivial bool) Overlap {
 			return false
 		}
 		if k == n {
-			return rest == 0 && !(trivial && notTrivial)
+			return rest == 0 && !(trivial && excludeTrivial)
 		}
 		if rest < 0 || rest > maxRest[k] || rest%divisors[k] != 0 {
 			return false

@@ -17,23 +17,23 @@ func ReduceMask(dims []int, rank int) ([]bool, error) {
 	if rank < 0 || rank > maxRank {
 		return nil, fmt.Errorf("the value has %d dimensions: want 0 to %d", rank, maxRank)
 	}
-	seen := make([]bool, max(rank, 1))
+	mask := make([]bool, max(rank, 1))
 	for _, d := range dims {
 		w, err := tensor.WrapDim(d, rank)
 		if err != nil {
 			return nil, err
 		}
-		if seen[w] {
+		if mask[w] {
 			return nil, fmt.Errorf("dim %d appears multiple times in the list of dims", w)
 		}
-		seen[w] = true
+		mask[w] = true
 	}
 	if len(dims) == 0 {
-		for d := range seen {
-			seen[d] = true
+		for d := range mask {
+			mask[d] = true
 		}
 	}
-	return seen[:rank], nil
+	return mask[:rank], nil
 }
 
 // ReduceShape returns a shape without the dimensions that mask marks (shape_from_dim_mask). If keepdim is set, these
@@ -81,6 +81,7 @@ func ReduceOutputType(out tensor.Type, mask []bool, keepdim bool) tensor.Type {
 	return out
 }
 
+// countKept returns the number of dimensions that are not reduced.
 func countKept(mask []bool) int {
 	kept := 0
 	for _, reduced := range mask {

@@ -38,8 +38,8 @@ func NewTable(name string, kernels ...Kernel) *Table {
 		case k.IsZero():
 			t.err = fmt.Errorf("iter: kernel %d of table %q is the zero Kernel", i, name)
 		}
-		for _, before := range t.kernels[:i] {
-			if t.err == nil && before.acceptsAllOf(k) {
+		for _, earlier := range t.kernels[:i] {
+			if t.err == nil && earlier.acceptsAllOf(k) {
 				t.err = fmt.Errorf("iter: kernel %d of table %q, %v, can never be selected: an earlier kernel accepts "+
 					"the same dtypes", i, name, k)
 			}
