@@ -14,7 +14,7 @@ import (
 // [Builder.Build] returns the first error. After an error, methods return [None].
 type Builder struct {
 	code Code
-	seen map[Inst]Value
+	seen map[Inst]Value // the instructions of code
 	err  error
 }
 

@@ -12,8 +12,8 @@ import (
 type builtin struct {
 	minOperands, maxOperands int
 	apply                    func(t *typer, x []value) value
-	// typed means that the result has a dtype even if all operands are plain numbers. A plain number has no dtype, as
-	// a number of Python.
+	// typed means that the result has a dtype even if all operands are plain numbers. A plain number, like a number of
+	// Python, has no dtype.
 	typed bool
 }
 
@@ -91,7 +91,7 @@ func (t *typer) eachPart(o Op, d tensor.DType, x ...value) value {
 	return v
 }
 
-// reject reports an error if rejected is true: the operation, which what describes, is undefined for dtype d.
+// reject fails if rejected is true. The message says that the operation, described by what, is undefined for dtype d.
 //
 //go:noinline // many callers, none hot: they compile faster
 func (t *typer) reject(d tensor.DType, rejected bool, what string) {
@@ -125,6 +125,7 @@ func mul(t *typer, x []value) value {
 		return t.eachPart(Mul, dtype, x...)
 	}
 	toFloat64 := func(v Value) Value { return t.b.Convert(tensor.Float64, v) }
+	// (a + i*b) * (c + i*e)
 	a, b, c, e := toFloat64(x[0].re), toFloat64(x[0].im), toFloat64(x[1].re), toFloat64(x[1].im)
 	product := func(u, v Value) Value { return t.b.Do(Mul, u, v) }
 	return value{dtype: dtype,
@@ -193,6 +194,7 @@ func shift(o Op) func(t *typer, x []value) value {
 	}
 }
 
+// compare returns a comparison by operation o. x > y is y < x: swapOperands exchanges the operands.
 func compare(o Op, swapOperands bool) func(t *typer, x []value) value {
 	return func(t *typer, x []value) value {
 		d, x := t.promote(x...)
@@ -202,11 +204,11 @@ func compare(o Op, swapOperands bool) func(t *typer, x []value) value {
 		v := value{dtype: tensor.Bool, re: t.b.Do(o, x[0].re, x[1].re), im: None}
 		if d.IsComplex() {
 			t.reject(d, o != Eq && o != Ne, "an order")
-			join := And
+			combine := And // complex numbers are equal if both parts are
 			if o == Ne {
-				join = Or
+				combine = Or
 			}
-			v.re = t.b.Do(join, v.re, t.b.Do(o, x[0].im, x[1].im))
+			v.re = t.b.Do(combine, v.re, t.b.Do(o, x[0].im, x[1].im))
 		}
 		return v
 	}
@@ -226,6 +228,7 @@ func where(t *typer, x []value) value {
 	return v
 }
 
+// extremum returns the minimum or maximum by operation o. For bools it is the operation boolOp.
 func extremum(o, boolOp Op) func(t *typer, x []value) value {
 	return func(t *typer, x []value) value {
 		d, x := t.promote(x...)
@@ -285,6 +288,7 @@ func elementaryFunction(o Op) func(t *typer, x []value) value {
 	}
 }
 
+// callFunc returns a function that calls a Go function.
 func callFunc(f *Func) func(t *typer, x []value) value {
 	return func(t *typer, x []value) value {
 		d, x := t.promoteFloat(x...)
@@ -321,14 +325,14 @@ func truncDivide(t *typer, x []value) value {
 func copysign(t *typer, x []value) value {
 	d, x := t.promoteFloat(x...)
 	t.reject(d, d.IsComplex(), "a sign")
-	bitDType, part := tensor.Uint32, d.OpMath()
+	bitDType, floatDType := tensor.Uint32, d.OpMath()
 	sign := uint64(1) << 31
-	if part == tensor.Float64 {
+	if floatDType == tensor.Float64 {
 		bitDType, sign = tensor.Uint64, 1<<63
 	}
 	magnitude := t.b.Bits(bitDType, t.b.Do(Abs, x[0].re))
 	signed := t.b.Do(And, t.b.Bits(bitDType, x[1].re), t.b.Int(bitDType, int64(sign)))
-	return value{dtype: d, re: t.b.Bits(part, t.b.Do(Or, magnitude, signed)), im: None}
+	return value{dtype: d, re: t.b.Bits(floatDType, t.b.Do(Or, magnitude, signed)), im: None}
 }
 
 func signbit(t *typer, x []value) value {
@@ -467,7 +471,7 @@ func (t *typer) powConst(a Value, exponent int64) Value {
 func (t *typer) powInt(base, exponent Value) Value {
 	dtype := t.b.DType(base)
 	zero, one := t.b.Int(dtype, 0), t.b.Int(dtype, 1)
-	n := bits.Len64(Neutral(Min, dtype)) // bits of the greatest exponent
+	n := bits.Len64(Neutral(Min, dtype)) // bits of the greatest exponent, which is the neutral element of Min
 	odd := t.b.Do(Ne, t.b.Do(And, exponent, one), zero)
 	r, a := t.b.Do(Select, odd, base, one), base
 	for k := 1; k < n; k++ {

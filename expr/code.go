@@ -171,7 +171,7 @@ func (c *Code) Formula() *Formula {
 
 // Uses returns the values that are operands of an instruction.
 func (inst Inst) Uses() []Value {
-	return []Value{inst.A, inst.B, inst.C}[:inst.uses()] // the function is inlined, so the slice is not allocated
+	return []Value{inst.A, inst.B, inst.C}[:inst.countUses()] // the function is inlined, so the slice is not allocated
 }
 
 // Table returns the table of a [Lookup]. If there is no such table, the result is zero, and [Code.Check] rejects the
@@ -183,7 +183,8 @@ func (inst Inst) Table() (t [32]float32) {
 	return t
 }
 
-func (inst *Inst) uses() int {
+// countUses returns the length of [Inst.Uses]. The operand of a Load is not a value.
+func (inst *Inst) countUses() int {
 	if inst.Op == Load {
 		return 0
 	}
@@ -297,20 +298,22 @@ func (c *Code) Check() error {
 	return nil
 }
 
+// checkOut returns an error unless the values of an output exist and have its dtype, or the dtype of its parts if it is
+// complex.
 func (c *Code) checkOut(o Output) error {
-	part := o.DType
-	if part == tensor.Invalid && o.Re >= 0 && int(o.Re) < len(c.Insts) {
-		part = c.Insts[o.Re].DType
+	partDType := o.DType
+	if partDType == tensor.Invalid && o.Re >= 0 && int(o.Re) < len(c.Insts) {
+		partDType = c.Insts[o.Re].DType
 	}
 	if o.DType.IsComplex() {
-		part = o.DType.ToReal()
+		partDType = o.DType.ToReal()
 	}
 	for k, v := range []Value{o.Re, o.Im} {
 		switch {
 		case k == 1 && v == None && !o.DType.IsComplex():
 		case v < 0 || int(v) >= len(c.Insts):
 			return fmt.Errorf("value v%d does not exist", v)
-		case c.Insts[v].DType != part:
+		case c.Insts[v].DType != partDType:
 			return fmt.Errorf("v%d is %v, but the output is %v", v, c.Insts[v].DType, o.DType)
 		}
 	}
@@ -320,6 +323,7 @@ func (c *Code) checkOut(o Output) error {
 	return nil
 }
 
+// check returns an error if inst, the instruction that computes value, is invalid.
 func (c *Code) check(value Value, inst Inst) error {
 	for _, u := range inst.Uses() {
 		if u < 0 || u >= value {
@@ -353,10 +357,10 @@ func (c *Code) checkDTypes(inst Inst) error {
 		}
 		return nil
 	case Eq, Ne, Lt, Le:
-		return errors.Join(checkSame(inst.DType, tensor.Bool), checkSame(dtypeOf(inst.A), dtypeOf(inst.B)),
+		return errors.Join(checkSame(tensor.Bool, inst.DType), checkSame(dtypeOf(inst.A), dtypeOf(inst.B)),
 			checkStorageOnly(dtypeOf(inst.A)))
 	case Select:
-		return errors.Join(checkSame(dtypeOf(inst.A), tensor.Bool), checkSame(inst.DType, dtypeOf(inst.B)),
+		return errors.Join(checkSame(tensor.Bool, dtypeOf(inst.A)), checkSame(inst.DType, dtypeOf(inst.B)),
 			checkSame(inst.DType, dtypeOf(inst.C)))
 	case Reduce:
 		if err := checkFold(Op(inst.Imm), inst.DType); err != nil {
@@ -392,16 +396,16 @@ func (c *Code) checkLoad(inst Inst) error {
 	if inst.A < 0 || int(inst.A) >= len(c.In) {
 		return fmt.Errorf("operand %d does not exist", inst.A)
 	}
-	d := c.In[inst.A]
-	if d.IsComplex() {
-		d = d.ToReal()
+	partDType := c.In[inst.A]
+	if partDType.IsComplex() {
+		partDType = partDType.ToReal()
 	} else if inst.Imm != 0 {
 		return errors.New("a real operand has no imaginary part")
 	}
 	if inst.Imm > 1 {
 		return fmt.Errorf("part %d does not exist: a part is 0 or 1", inst.Imm)
 	}
-	return checkSame(inst.DType, d)
+	return checkSame(inst.DType, partDType)
 }
 
 func checkSame(want, got tensor.DType) error {

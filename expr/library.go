@@ -171,10 +171,10 @@ var library = map[string][]definition{
 		"type_as(where(w == 0, atzero, v), x)", 0}},
 }
 
-// formulaCache has the parsed formulas of the library, by operands and text.
+// formulaCache has the parsed formulas of the library. Its keys have the operands and the text ([definition.formula]).
 var formulaCache sync.Map
 
-// formula returns the parsed text.
+// formula returns the parsed text, which may have the operands of the definition.
 func (d definition) formula(text string) *Formula {
 	key := d.params + ":" + text
 	if f, ok := formulaCache.Load(key); ok {
@@ -188,45 +188,46 @@ func (d definition) formula(text string) *Formula {
 	return f
 }
 
-// textFor returns the definition for a dtype, or rejected. `floats` is true if integers are converted to floats first.
-func (d definition) textFor(dtype tensor.DType) (text string, floats bool) {
+// textFor returns the text of the definition for a dtype, or rejected. toFloat is true if operands of this dtype, an
+// integer or bool, are converted to floats first.
+func (d definition) textFor(dtype tensor.DType) (text string, toFloat bool) {
 	text = d.text
-	kind := text
+	forDType := text // the field of the definition for the dtype
 	switch {
 	case dtype.IsComplex():
-		kind = d.complex
+		forDType = d.complex
 	case dtype == tensor.Bool && d.flags&acceptsBools == 0:
-		kind = rejected
+		forDType = rejected
 	case dtype.IsIntegral(true):
-		kind = d.integers
+		forDType = d.integers
 	}
-	switch kind {
+	switch forDType {
 	case sameAsFloats:
 		return text, false
 	case asFloat:
 		return text, true
 	}
-	return kind, false
+	return forDType, false
 }
 
 // call applies a function of the library to operands x.
 func (t *typer) call(name string, x []value) value {
-	list := library[name]
-	k := slices.IndexFunc(list, func(d definition) bool { return len(d.operandNames()) == len(x) })
+	definitions := library[name]
+	k := slices.IndexFunc(definitions, func(d definition) bool { return len(d.operandNames()) == len(x) })
 	if k < 0 {
 		t.fail("there is no %s of %d operands", name, len(x))
 	}
 	dtype := t.common(x...)
-	if list[k].flags&ignoreNumbers != 0 {
+	if definitions[k].flags&ignoreNumbers != 0 {
 		dtype = t.common(slices.DeleteFunc(slices.Clone(x), value.isPlainNumber)...)
 	}
-	text, floats := list[k].textFor(dtype)
+	text, toFloat := definitions[k].textFor(dtype)
 	t.reject(dtype, text == rejected, strings.TrimPrefix(name, "complex "))
-	if floats {
+	if toFloat {
 		dtype = t.floatDType
 	}
 	env := scope{}
-	for index, param := range list[k].operandNames() {
+	for index, param := range definitions[k].operandNames() {
 		if env[param] = x[index]; !x[index].isPlainNumber() {
 			v := t.convert(x[index], dtype)
 			v.zeroDim = false // within the function all operands have dimensions
@@ -235,5 +236,5 @@ func (t *typer) call(name string, x []value) value {
 	}
 	t.depth++
 	defer func() { t.depth-- }()
-	return t.evalFormula(list[k].formula(text), env)[0]
+	return t.evalFormula(definitions[k].formula(text), env)[0]
 }

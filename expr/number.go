@@ -18,8 +18,8 @@ func constantText(d tensor.DType, imm uint64) string {
 	case d.IsReducedFloat():
 		return fmt.Sprintf("%#x", imm)
 	case d.IsSigned():
-		s := 64 - 8*d.Size()
-		return strconv.FormatInt(int64(imm<<s)>>s, 10)
+		unusedBits := 64 - 8*d.Size()
+		return strconv.FormatInt(int64(imm<<unusedBits)>>unusedBits, 10) // sign-extended
 	}
 	return strconv.FormatUint(imm, 10)
 }

@@ -23,12 +23,12 @@ func (c *Code) Exchanged(i, j int) *Code {
 	out.In, out.Insts = slices.Clone(c.In), slices.Clone(c.Insts)
 	out.In[i], out.In[j] = c.In[j], c.In[i]
 	for k := range out.Insts {
-		if p := &out.Insts[k]; p.Op == Load {
-			switch p.A {
+		if inst := &out.Insts[k]; inst.Op == Load {
+			switch inst.A {
 			case Value(i):
-				p.A = Value(j)
+				inst.A = Value(j)
 			case Value(j):
-				p.A = Value(i)
+				inst.A = Value(i)
 			}
 		}
 	}
@@ -49,11 +49,11 @@ func (c *Code) Positioned() (*Code, bool) {
 			}
 			return b.Make(inst)
 		})
-	p, err := b.Build(out...)
+	positioned, err := b.Build(out...)
 	if err != nil {
 		panic(err)
 	}
-	return p, true
+	return positioned, true
 }
 
 // usesPosition reports whether the code has a [Position].

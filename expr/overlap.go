@@ -2,6 +2,7 @@ package expr
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/graphrun/graphrun/tensor"
@@ -12,40 +13,42 @@ import (
 // operands and outputs of c. Their [Place.Element] is the index of the pass. folds are the folds of all passes, in
 // order. The values of the folds are the last outputs, which are not stored.
 func (program *RowProgram) Overlap() (c *Code, folds []Fold, in, out []Place, err error) {
-	o := passJoiner{program: program, builder: NewBuilder(), group: 1}
-	return o.build(o.load)
+	joiner := passJoiner{program: program, builder: NewBuilder(), group: 1}
+	return joiner.build(joiner.load)
 }
 
 // Pipeline is like Overlap, but the code includes the computations that a row program runs once per row: each pass
 // computes the numbers that it needs from the folds of earlier passes. One loop can therefore process many rows. Each
 // pass processes `group` rows together. [Place.Element] numbers these rows: first the rows of the first pass, then the
 // rows of the second pass, and so on. isConstant reports whether an operand is constant across rows. Such an operand is
-// read once. The code is nil if a computation that runs once per row stores a result or calls a function, or if its
-// 64-bit values would halve the vector width of the loop.
+// read once. The code is nil if a computation that runs once per row stores a result or has an operation that is not
+// primitive, or if its 64-bit values would halve the vector width of the loop.
 func (program *RowProgram) Pipeline(group int, isConstant func(operand int) bool) (c *Code, folds []Fold, in,
 	out []Place, err error) {
 	if group < 1 || isConstant == nil {
-		return nil, nil, nil, nil, errors.New("expr: a pipeline needs at least one row, and a function isConstant")
+		return nil, nil, nil, nil, fmt.Errorf("expr: a pipeline with groups of %d rows: want at least 1 row, and isConstant",
+			group)
 	}
-	wide := false
+	loopsHave64Bits := false // the loops of the passes then have the smaller vector width already
 	for k := range program.Passes {
-		wide = wide || program.Passes[k].Code != nil && program.Passes[k].Code.has64Bits()
+		loopsHave64Bits = loopsHave64Bits || program.Passes[k].Code != nil && program.Passes[k].Code.has64Bits()
 	}
 	for k := range program.Passes {
 		pass := &program.Passes[k]
-		stored := slices.ContainsFunc(pass.AfterOut, func(p Place) bool { return p.Kind != AtNumber })
-		if stored || pass.After != nil && (pass.After.has64Bits() && !wide || pass.After.hasCalls()) {
+		storesResult := slices.ContainsFunc(pass.AfterOut, func(p Place) bool { return p.Kind != AtNumber })
+		if storesResult || pass.After != nil &&
+			(pass.After.has64Bits() && !loopsHave64Bits || !pass.After.isPrimitive()) {
 			return nil, nil, nil, nil, nil
 		}
 	}
-	o := passJoiner{program: program, builder: NewBuilder(), group: group, isConstant: isConstant,
+	joiner := passJoiner{program: program, builder: NewBuilder(), group: group, isConstant: isConstant,
 		numbers: map[Place][]Output{}}
-	return o.build(o.loadOrCompute)
+	return joiner.build(joiner.loadOrCompute)
 }
 
-// hasCalls reports whether some operation is not primitive ([Op.Primitive]).
-func (c *Code) hasCalls() bool {
-	return slices.ContainsFunc(c.Insts, func(inst Inst) bool { return !inst.Op.Primitive() })
+// isPrimitive reports whether all operations are primitive ([Op.Primitive]).
+func (c *Code) isPrimitive() bool {
+	return !slices.ContainsFunc(c.Insts, func(inst Inst) bool { return !inst.Op.Primitive() })
 }
 
 // has64Bits reports whether some value has 64 bits.
@@ -60,7 +63,8 @@ type passJoiner struct {
 	group      int                    // number of rows that a pass processes together
 	isConstant func(operand int) bool // for Pipeline
 	in         []Place                // indexed by operand of the new code
-	// numbers has the results of the computation after pass N, by N and Element.
+	// numbers has the results of computations that run once per row. The key has the index of the pass before the
+	// computation as N, the Element, and no Kind.
 	numbers map[Place][]Output
 }
 
@@ -94,7 +98,7 @@ func (joiner *passJoiner) build(from func(p Place, d tensor.DType, part int) Val
 	}
 	for n := range folds {
 		folds[n].V = code.Out[len(stored)+n].Re
-		out = append(out, Place{})
+		out = append(out, Place{Kind: Nowhere})
 	}
 	return code, folds, joiner.in, out, nil
 }
@@ -119,19 +123,19 @@ func (joiner *passJoiner) loadOrCompute(p Place, d tensor.DType, part int) Value
 	if n < 0 {
 		return joiner.load(p, d, part)
 	}
-	pass, place := &joiner.program.Passes[k], Place{N: k, Element: p.Element}
-	if joiner.numbers[place] == nil {
-		joiner.numbers[place] = joiner.builder.Inline(pass.After, func(n, part int) Value {
+	pass, key := &joiner.program.Passes[k], Place{N: k, Element: p.Element}
+	if joiner.numbers[key] == nil {
+		joiner.numbers[key] = joiner.builder.Inline(pass.After, func(n, part int) Value {
 			from := pass.AfterIn[n]
 			from.Element = p.Element
 			return joiner.loadOrCompute(from, pass.After.In[n], part)
 		})
 	}
-	return joiner.numbers[place][n].Re
+	return joiner.numbers[key][n].Re
 }
 
 // computedAfter returns the pass k after which the number at p is computed, and its index n among the results of that
-// computation. For a place of another kind, n is -1.
+// computation. If no such computation has the number, n is -1.
 func (joiner *passJoiner) computedAfter(p Place) (k, n int) {
 	if p.Kind == AtNumber {
 		for k := range joiner.program.Passes {

@@ -173,6 +173,7 @@ func numberLen(s string) int {
 	return n
 }
 
+// accept reads the operator op if it is the current token.
 func (p *parser) accept(op string) bool {
 	if p.kind == opToken && p.tok == op {
 		p.next()
@@ -181,6 +182,8 @@ func (p *parser) accept(op string) bool {
 	return false
 }
 
+// expect reads the operator op and fails if it is missing. `after` ends the first part of the message, such as "after
+// the results".
 func (p *parser) expect(op, after string) {
 	if !p.accept(op) {
 		p.fail(p.pos, "%q is missing %s%s", op, after, p.currentToken())
@@ -195,6 +198,7 @@ func (p *parser) currentToken() string {
 	return fmt.Sprintf(": found %q", p.tok)
 }
 
+// node returns a new node of the syntax tree, with its height. It fails beyond the limits of the tree.
 func (p *parser) node(n node) *node {
 	if p.nodes++; p.nodes > maxNodes {
 		p.fail(n.pos, "the formula has more than %d operators and operands", maxNodes)
@@ -357,9 +361,10 @@ func (p *parser) primary() *node {
 	return nil
 }
 
+// number returns the value of a number token.
 func (p *parser) number(tok string, pos int) tensor.Scalar {
-	if j := strings.TrimSuffix(tok, "j"); j != tok {
-		if x, err := strconv.ParseFloat(j, 64); err == nil && !math.IsInf(x, 0) {
+	if imaginary := strings.TrimSuffix(tok, "j"); imaginary != tok {
+		if x, err := strconv.ParseFloat(imaginary, 64); err == nil && !math.IsInf(x, 0) {
 			return tensor.ComplexScalar(complex(0, x))
 		}
 	}

@@ -116,6 +116,7 @@ func (p *pieceSplitter) join() (*Code, error) {
 	return p.builder.Build(outs...)
 }
 
+// fail records the first error and returns None.
 func (p *pieceSplitter) fail(format string, args ...any) Value {
 	if p.err == nil {
 		p.err = fmt.Errorf("expr: "+format, args...)
@@ -159,7 +160,7 @@ func (p *pieceSplitter) valueInJoin(v Value) Value {
 	return p.joined[v]
 }
 
-// operand returns the operand of Join for operand i of the code.
+// operand returns the index of the operand of Join that is operand i of the code.
 func (p *pieceSplitter) operand(i int) int {
 	for k, operand := range p.operands {
 		if operand == i {
@@ -171,8 +172,8 @@ func (p *pieceSplitter) operand(i int) int {
 	return len(p.builder.code.In) - 1
 }
 
-// joinPiece returns the value in Join of a fold of one piece.
-func (p *pieceSplitter) joinPiece(v Value) Value {
+// pieceResult returns the operand of Join with the results of fold v of the pieces.
+func (p *pieceSplitter) pieceResult(v Value) Value {
 	for k, f := range p.folds {
 		if f == v {
 			return p.builder.Load(k)
@@ -181,11 +182,11 @@ func (p *pieceSplitter) joinPiece(v Value) Value {
 	return p.fail("v%d is not a fold", v)
 }
 
-// joinFold returns the value in Join that combines a fold of all pieces.
+// joinFold returns the value in Join that combines the results of fold v of all pieces.
 func (p *pieceSplitter) joinFold(v Value) Value {
 	inst := p.code.Insts[v]
 	if !p.dependsOnFold[v] {
-		return p.builder.Reduce(Op(inst.Imm), p.joinPiece(v))
+		return p.builder.Reduce(Op(inst.Imm), p.pieceResult(v))
 	}
 	selection := p.code.Insts[inst.A]
 	best, matchesNaN, ok := None, false, Op(inst.Imm) == Min && selection.Op == Select
@@ -196,25 +197,25 @@ func (p *pieceSplitter) joinFold(v Value) Value {
 		p.code.Insts[selection.C].Op != Const {
 		return p.fail("a fold depends on another one and is not an argmin or argmax")
 	}
-	x := p.joinPiece(best)
+	x := p.pieceResult(best)
 	matches := p.builder.Do(Eq, x, p.valueInJoin(best))
 	if matchesNaN {
 		matches = p.builder.Do(Or, matches, p.builder.Do(Ne, x, x))
 	}
-	return p.builder.Reduce(Min, p.builder.Do(Select, matches, p.joinPiece(v), p.valueInJoin(selection.C)))
+	return p.builder.Reduce(Min, p.builder.Do(Select, matches, p.pieceResult(v), p.valueInJoin(selection.C)))
 }
 
-// matchExtreme reports whether v tests that an element equals the maximum or minimum of its row, which is returned as
-// best. matchesNaN means that v is also true for an element that is NaN.
+// matchExtreme reports whether v tests that an element equals the maximum or minimum of its row, and returns this
+// extreme as best. matchesNaN means that v is also true for an element that is NaN.
 func (p *pieceSplitter) matchExtreme(v Value) (best Value, matchesNaN, ok bool) {
 	inst := p.code.Insts[v]
 	if inst.Op != Or {
 		best, _, ok = p.matchEqual(v)
 		return best, false, ok
 	}
-	for _, q := range [2][2]Value{{inst.A, inst.B}, {inst.B, inst.A}} {
-		best, x, ok := p.matchEqual(q[0])
-		if ne := p.code.Insts[q[1]]; ok && ne.Op == Ne && ne.A == x && ne.B == x {
+	for _, operands := range [2][2]Value{{inst.A, inst.B}, {inst.B, inst.A}} {
+		best, x, ok := p.matchEqual(operands[0])
+		if ne := p.code.Insts[operands[1]]; ok && ne.Op == Ne && ne.A == x && ne.B == x {
 			return best, true, true
 		}
 	}
@@ -227,14 +228,14 @@ func (p *pieceSplitter) matchEqual(v Value) (best, x Value, ok bool) {
 	if inst.Op != Eq {
 		return None, None, false
 	}
-	for _, q := range [2][2]Value{{inst.A, inst.B}, {inst.B, inst.A}} {
-		f := p.code.Insts[q[1]]
-		if f.Op != Reduce || f.A != q[0] || p.dependsOnFold[q[1]] {
+	for _, operands := range [2][2]Value{{inst.A, inst.B}, {inst.B, inst.A}} {
+		fold := p.code.Insts[operands[1]]
+		if fold.Op != Reduce || fold.A != operands[0] || p.dependsOnFold[operands[1]] {
 			continue
 		}
-		switch o := Op(f.Imm); {
-		case o == Max || o == Min, (o == Or || o == And) && f.DType == tensor.Bool:
-			return q[1], q[0], true
+		switch o := Op(fold.Imm); {
+		case o == Max || o == Min, (o == Or || o == And) && fold.DType == tensor.Bool:
+			return operands[1], operands[0], true
 		}
 	}
 	return None, None, false

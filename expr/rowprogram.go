@@ -8,9 +8,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// RowProgram is a [Code] with folds, split into passes over a row. A pass computes values that depend only on folds of
-// earlier passes. Independent folds share a pass, so the number of passes is the nesting depth of folds. A RowProgram
-// is immutable.
+// RowProgram is a [Code] with folds, split into passes over a row. The values that a pass computes depend only on folds
+// of earlier passes. Independent folds share a pass, so the number of passes is the nesting depth of folds. A
+// RowProgram is immutable.
 //
 // A running fold ([Scan]) needs a stored row: a pass writes the operand to that row, the row is scanned in place, and
 // later passes read the result.
@@ -179,6 +179,7 @@ func (s *splitter) firstPass(v Value, inLoop bool) int {
 	return s.level[v]
 }
 
+// outputVaries reports whether output o varies within the row.
 func (s *splitter) outputVaries(o int) bool {
 	out := s.code.Out[o]
 	return s.variesInRow[out.Re] || out.Im != None && s.variesInRow[out.Im]
@@ -229,14 +230,14 @@ func (s *splitter) placeOfNumber(v Value) Place {
 // emitter builds the code of a pass, or of the computation after a pass, from values of the whole code.
 type emitter struct {
 	splitter *splitter
-	builder  *Builder
-	marked   []bool  // indexed by value: whether the new code needs it
-	places   []Place // indexed by operand of the new code
+	builder  *Builder // builds the new code
+	marked   []bool   // indexed by value: whether the new code needs it
+	places   []Place  // indexed by operand of the new code
 	// load returns the place from which the new code loads a value, or false if the new code computes the value.
 	load func(v Value) (Place, bool)
 }
 
-func (s *splitter) emitter(load func(v Value) (Place, bool)) *emitter {
+func (s *splitter) newEmitter(load func(v Value) (Place, bool)) *emitter {
 	return &emitter{splitter: s, builder: NewBuilder(), marked: make([]bool, len(s.code.Insts)), load: load}
 }
 
@@ -306,7 +307,7 @@ func (e *emitter) emit() valueMap {
 
 // buildAfter builds the computation after pass k.
 func (s *splitter) buildAfter(k int) error {
-	code := s.emitter(func(v Value) (Place, bool) {
+	newCode := s.newEmitter(func(v Value) (Place, bool) {
 		inst := s.code.Insts[v]
 		if inst.Op == Reduce || s.level[v] >= 0 && s.level[v] < k {
 			return s.placeOfNumber(v), true
@@ -317,23 +318,23 @@ func (s *splitter) buildAfter(k int) error {
 	var places []Place
 	for o, out := range s.code.Out {
 		if !s.Whole[o] && s.outputPass(o) == k {
-			code.mark(out.Re, out.Im)
+			newCode.mark(out.Re, out.Im)
 			outs, places = append(outs, out), append(places, Place{Kind: AtOutput, N: o})
 		}
 	}
 	for _, v := range s.after[k] {
-		code.mark(v)
+		newCode.mark(v)
 		outs = append(outs, Output{DType: s.code.Insts[v].DType, Re: v, Im: None})
 		places = append(places, Place{Kind: AtNumber, N: s.numberIndex[v]})
 	}
 	if len(outs) == 0 {
 		return nil
 	}
-	c, err := code.builder.Build(code.emit().outputs(outs)...)
+	c, err := newCode.builder.Build(newCode.emit().outputs(outs)...)
 	if err != nil {
 		return err
 	}
-	s.Passes[k].After, s.Passes[k].AfterIn, s.Passes[k].AfterOut = c, code.places, places
+	s.Passes[k].After, s.Passes[k].AfterIn, s.Passes[k].AfterOut = c, newCode.places, places
 	return nil
 }
 
@@ -346,11 +347,11 @@ func (s *splitter) passOutputs(k int) (outs []Output, places []Place) {
 	}
 	for r, pass := range s.writerPass {
 		if pass != k || s.Rows[r].Out >= 0 && s.Rows[r].Scan == Invalid {
-			continue
+			continue // the pass stores the row as an output of the code
 		}
 		v := s.storedValue(r)
 		if s.Rows[r].Scan != Invalid {
-			v = s.code.Insts[v].A
+			v = s.code.Insts[v].A // the operand of the Scan, which is scanned in place
 		}
 		outs = append(outs, Output{DType: s.code.Insts[v].DType, Re: v, Im: None})
 		places = append(places, Place{Kind: AtRow, N: r})
@@ -360,12 +361,12 @@ func (s *splitter) passOutputs(k int) (outs []Output, places []Place) {
 
 // buildPass builds the loop of pass k.
 func (s *splitter) buildPass(k int) error {
-	code := s.emitter(func(v Value) (Place, bool) { return s.loadPlace(v, k) })
+	newCode := s.newEmitter(func(v Value) (Place, bool) { return s.loadPlace(v, k) })
 	outs, places := s.passOutputs(k)
-	rowPass, stored := &s.Passes[k], len(outs)
+	rowPass, storedCount := &s.Passes[k], len(outs)
 	for v, inst := range s.code.Insts {
 		if inst.Op == Reduce && s.level[v] == k {
-			outs, places = append(outs, Output{Re: inst.A, Im: None}), append(places, Place{})
+			outs, places = append(outs, Output{Re: inst.A, Im: None}), append(places, Place{Kind: Nowhere})
 			rowPass.Folds = append(rowPass.Folds, Fold{Op: Op(inst.Imm)})
 			rowPass.Into = append(rowPass.Into, s.placeOfNumber(Value(v)).N)
 		}
@@ -377,16 +378,16 @@ func (s *splitter) buildPass(k int) error {
 		s.storeRows(k, o.Re, o.Im)
 	}
 	for _, o := range outs {
-		code.mark(o.Re, o.Im)
+		newCode.mark(o.Re, o.Im)
 	}
-	c, err := code.builder.Build(code.emit().outputs(outs)...)
+	c, err := newCode.builder.Build(newCode.emit().outputs(outs)...)
 	if err != nil {
 		return err
 	}
 	for n := range rowPass.Folds {
-		rowPass.Folds[n].V = c.Out[stored+n].Re
+		rowPass.Folds[n].V = c.Out[storedCount+n].Re
 	}
-	rowPass.Code, rowPass.In, rowPass.Out = c, code.places, places
+	rowPass.Code, rowPass.In, rowPass.Out = c, newCode.places, places
 	return nil
 }
 

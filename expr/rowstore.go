@@ -46,14 +46,16 @@ func (s *splitter) storeRows(k int, roots ...Value) {
 func (s *splitter) store(v Value, k int) {
 	isExpensive := func(u Value) bool { return s.variesInRow[u] && s.rowIndex[u] < 0 && s.cost(u) > recomputeCost }
 	for steps := 0; isExpensive(v) && steps < maxSourceSteps; steps++ {
-		source, count := None, 0
+		source, expensiveCount := None, 0
 		for _, u := range s.code.Insts[v].Uses() {
 			if u != source && isExpensive(u) {
 				source = u
-				count++
+				expensiveCount++
 			}
 		}
-		if count != 1 || opCost(s.code.Insts[v].Op) > 1 || s.useCount(source) == 1 && s.hasOtherOperand(v, source) {
+		// A row of source must suffice to compute v. If v needs another operand, and no other value uses source, a row of v
+		// is better.
+		if expensiveCount != 1 || opCost(s.code.Insts[v].Op) > 1 || s.useCount(source) == 1 && s.hasOtherOperand(v, source) {
 			break
 		}
 		v = source
@@ -99,15 +101,15 @@ func (s *splitter) hasOtherOperand(v, stored Value) bool {
 // It stops counting above recomputeCost.
 func (s *splitter) cost(v Value) int {
 	seen, sum := map[Value]bool{v: true}, 0
-	list := []Value{v}
-	for len(list) > 0 && sum <= recomputeCost {
-		u := list[len(list)-1]
-		list = list[:len(list)-1]
+	pending := []Value{v}
+	for len(pending) > 0 && sum <= recomputeCost {
+		u := pending[len(pending)-1]
+		pending = pending[:len(pending)-1]
 		sum += opCost(s.code.Insts[u].Op)
 		for _, w := range s.code.Insts[u].Uses() {
 			if s.variesInRow[w] && s.rowIndex[w] < 0 && !seen[w] {
 				seen[w] = true
-				list = append(list, w)
+				pending = append(pending, w)
 			}
 		}
 	}
@@ -129,7 +131,7 @@ func opCost(o Op) int {
 
 // Columns returns the code of pass k for a loop across rows that are adjacent in memory. An iteration of the loop
 // processes the given number of consecutive elements of each row. [Place.Element] is the index of the element. The
-// accumulators of folds are the last operands and the last outputs, in the same memory. Elements are folded in order.
+// accumulators of folds are the last operands and, in the same memory, the last outputs. Elements are folded in order.
 func (program *RowProgram) Columns(k, elements int) (code *Code, in, out []Place, err error) {
 	if k < 0 || k >= len(program.Passes) {
 		return nil, nil, nil, fmt.Errorf("expr: pass %d does not exist: the program has %d passes", k, len(program.Passes))
@@ -152,7 +154,7 @@ func (program *RowProgram) Columns(k, elements int) (code *Code, in, out []Place
 		return len(in) - 1
 	}
 	var outs []Output
-	folds := make([][]Value, len(pass.Folds))
+	folded := make([][]Value, len(pass.Folds)) // by fold, then by element
 	for element := range elements {
 		values := builder.Inline(pass.Code, func(n, part int) Value {
 			p := pass.In[n]
@@ -167,15 +169,15 @@ func (program *RowProgram) Columns(k, elements int) (code *Code, in, out []Place
 				outs, out = append(outs, values[n]), append(out, p)
 			}
 		}
-		first := len(values) - len(pass.Folds)
-		for n := range folds {
-			folds[n] = append(folds[n], values[first+n].Re)
+		firstFolded := len(values) - len(pass.Folds)
+		for n := range folded {
+			folded[n] = append(folded[n], values[firstFolded+n].Re)
 		}
 	}
 	for n, f := range pass.Folds {
 		p := Place{Kind: AtNumber, N: pass.Into[n]}
-		acc := builder.Load(operand(p, builder.DType(folds[n][0])))
-		for _, v := range folds[n] {
+		acc := builder.Load(operand(p, builder.DType(folded[n][0])))
+		for _, v := range folded[n] {
 			acc = builder.Do(f.Op, acc, v)
 		}
 		outs, out = append(outs, builder.Real(acc)), append(out, p)
@@ -184,8 +186,8 @@ func (program *RowProgram) Columns(k, elements int) (code *Code, in, out []Place
 	return code, in, out, err
 }
 
-// Joining returns the code that combines two accumulators of a fold by op. The first operand folds the earlier
-// elements.
+// Joining returns the code that combines two accumulators of a fold by op. The first operand is the accumulator of the
+// earlier elements.
 func Joining(op Op, d tensor.DType) (*Code, error) {
 	b := NewBuilder(d, d)
 	return b.Build(b.Real(b.Do(op, b.Load(0), b.Load(1))))

@@ -13,9 +13,10 @@ type Scanner struct {
 	Carry int // size of a carry in bytes
 	// Begin sets n carries to the neutral element.
 	Begin func(carry unsafe.Pointer, n int)
-	// Row scans n elements of a row. It starts from the value of the carry and updates the carry. dst may equal x.
+	// Row scans n elements of the row x into dst. It starts from the value of the carry and updates the carry. dst may
+	// equal x.
 	Row func(carry, dst, x unsafe.Pointer, n int)
-	// Columns scans one element of each of n rows. Each row has a carry. dst may equal x.
+	// Columns scans one element of each of n rows: element i of x into element i of dst, with carry i. dst may equal x.
 	Columns func(carry, dst, x unsafe.Pointer, n int)
 }
 
@@ -61,7 +62,8 @@ func newScanner[T tensor.Element, A any](neutral A, row func(a *A, dst, x []T), 
 // fourAt returns the four elements x[i] to x[i+3]. It does not slice x, which would take longer than the arithmetic.
 func fourAt[T any](x []T, i int) *[4]T { return (*[4]T)(unsafe.Pointer(&x[i])) }
 
-// sumRow and productRow are unrolled by four, which makes their speed less sensitive to code alignment.
+// sumRow and productRow scan the row x into dst, with the carry a. They are unrolled by four, which makes their speed
+// less sensitive to code alignment.
 func sumRow[T, A int64 | float32 | float64](a *A, dst, x []T) {
 	s, i := *a, 0
 	dst = dst[:len(x)]
@@ -98,8 +100,8 @@ func productRow[T, A int64 | float32 | float64](a *A, dst, x []T) {
 	*a = s
 }
 
-// sumColumns and productColumns advance each carry by one element. They are unrolled by four, which makes their speed
-// less sensitive to code alignment.
+// sumColumns and productColumns scan x[i] into dst[i] with the carry a[i]. They are unrolled by four, which makes their
+// speed less sensitive to code alignment.
 func sumColumns[T, A int64 | float32 | float64](a []A, dst, x []T) {
 	i := 0
 	dst, x = dst[:len(a)], x[:len(a)]
@@ -136,7 +138,7 @@ func (c *Code) Unscanned() *Code {
 	if !slices.ContainsFunc(c.Insts, func(inst Inst) bool { return inst.Op == Scan }) {
 		return c
 	}
-	u, err := c.Rewrite(func(b *Builder, inst Inst) Value {
+	unscanned, err := c.Rewrite(func(b *Builder, inst Inst) Value {
 		switch {
 		case inst.Op != Scan:
 			return b.Make(inst)
@@ -148,5 +150,5 @@ func (c *Code) Unscanned() *Code {
 	if err != nil {
 		panic(err)
 	}
-	return u
+	return unscanned
 }

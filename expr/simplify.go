@@ -29,7 +29,8 @@ func (b *Builder) constantBits(v Value) (uint64, bool) {
 	return b.code.Insts[v].Imm, true
 }
 
-// isConst reports whether a value is a constant with the bits of x.
+// isConst reports whether a value is a constant equal to x, with the same sign of 0. It returns false for 16-bit floats
+// and for negative integers.
 func (b *Builder) isConst(v Value, x float64) bool {
 	imm, ok := b.constantBits(v)
 	if !ok {
@@ -60,16 +61,16 @@ func (b *Builder) foldConstant(inst Inst) Value {
 	if !inst.Op.Primitive() || len(uses) == 0 || inst.Op == Div && !inst.DType.IsFloat() {
 		return None
 	}
-	operation := NewBuilder()
+	single := NewBuilder() // a code with this operation alone
 	var args [3]Value
 	for k, u := range uses {
 		imm, ok := b.constantBits(u)
 		if !ok {
 			return None
 		}
-		args[k] = operation.Make(Inst{Op: Const, DType: b.DType(u), A: None, B: None, C: None, Imm: imm})
+		args[k] = single.Make(Inst{Op: Const, DType: b.DType(u), A: None, B: None, C: None, Imm: imm})
 	}
-	c, err := operation.Build(operation.Real(operation.Make(Inst{Op: inst.Op, DType: inst.DType, A: args[0], B: args[1],
+	c, err := single.Build(single.Real(single.Make(Inst{Op: inst.Op, DType: inst.DType, A: args[0], B: args[1],
 		C: args[2], Imm: inst.Imm})))
 	if err != nil {
 		return None
@@ -100,15 +101,15 @@ func (b *Builder) equalOperand(inst Inst) Value {
 	float := inst.DType.IsFloat()
 	switch inst.Op {
 	case Add:
-		return b.otherThan(inst, neutralOfSum(float))
+		return b.operandBeside(inst, neutralOfSum(float))
 	case Mul:
-		return b.otherThan(inst, 1)
+		return b.operandBeside(inst, 1)
 	case Div:
 		if b.isConst(inst.B, 1) {
 			return inst.A
 		}
 	case Or, Xor:
-		return b.otherThan(inst, 0)
+		return b.operandBeside(inst, 0)
 	case Sub, Shl, Shr:
 		if b.isConst(inst.B, 0) {
 			return inst.A
@@ -151,9 +152,9 @@ func (b *Builder) equalOperand(inst Inst) Value {
 	return None
 }
 
-// otherThan returns A if B is the constant x, B if A is the constant x, and None otherwise. x is the neutral element of
-// a commutative operation.
-func (b *Builder) otherThan(inst Inst, x float64) Value {
+// operandBeside returns A if B is the constant x, B if A is the constant x, and None otherwise. x is the neutral
+// element of a commutative operation.
+func (b *Builder) operandBeside(inst Inst, x float64) Value {
 	for _, pair := range [][2]Value{{inst.A, inst.B}, {inst.B, inst.A}} {
 		if b.isConst(pair[1], x) {
 			return pair[0]
@@ -162,6 +163,7 @@ func (b *Builder) otherThan(inst Inst, x float64) Value {
 	return None
 }
 
+// neutralOfSum returns the x with x + y = y for all y: -0 for floats, 0 for integers.
 func neutralOfSum(float bool) float64 {
 	if float {
 		return math.Copysign(0, -1)
@@ -183,20 +185,21 @@ func (b *Builder) canonical(inst Inst) Inst {
 			inst.Op, inst.B, inst.C = Add, inst.C, None
 		}
 	case Abs:
-		if a := b.Inst(inst.A); a.Op == Neg && inst.DType.IsFloat() {
-			inst.A = a.A
+		if operand := b.Inst(inst.A); operand.Op == Neg && inst.DType.IsFloat() {
+			inst.A = operand.A
 		}
 	case Bits:
-		if a := b.Inst(inst.A); a.Op == Bits {
-			inst.A = a.A
+		if operand := b.Inst(inst.A); operand.Op == Bits {
+			inst.A = operand.A
 		}
 	case Select:
-		if a := b.Inst(inst.A); a.Op == Not {
-			inst.A, inst.B, inst.C = a.A, inst.C, inst.B
+		if operand := b.Inst(inst.A); operand.Op == Not {
+			inst.A, inst.B, inst.C = operand.A, inst.C, inst.B
 		}
 	case Convert:
-		if a := b.Inst(inst.A); a.Op == Convert && inst.DType.IsFloat() && representsAll(a.DType, b.DType(a.A)) {
-			inst.A = a.A
+		if operand := b.Inst(inst.A); operand.Op == Convert && inst.DType.IsFloat() &&
+			representsAll(operand.DType, b.DType(operand.A)) {
+			inst.A = operand.A
 		}
 	}
 	switch inst.Op {
@@ -220,7 +223,7 @@ func representsAll(large, small tensor.DType) bool {
 		return true
 	case small.IsFloat():
 		return large == tensor.Float64 || large == tensor.Float32 && small.IsReducedFloat()
-	case large.IsFloat():
+	case large.IsFloat(): // float32 has 24 significant bits, float64 53
 		return bits(small) <= map[tensor.DType]int{tensor.Float32: 16, tensor.Float64: 32}[large]
 	case small.IsSigned():
 		return large.IsSigned() && bits(large) > bits(small)

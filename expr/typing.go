@@ -105,6 +105,7 @@ type typer struct {
 	depth      int          // nesting depth of library functions; errors within them are reported at the outermost call
 }
 
+// fail ends the translation with an error at errorNode; [Formula.Code] returns the error.
 func (t *typer) fail(format string, args ...any) {
 	pos := 1
 	if t.errorNode != nil {
@@ -113,6 +114,7 @@ func (t *typer) fail(format string, args ...any) {
 	panic(errorAt(t.text, pos, fmt.Sprintf(format, args...)))
 }
 
+// require fails at a position of the text unless ok.
 func (t *typer) require(pos int, ok bool, format string, args ...any) {
 	if !ok {
 		panic(errorAt(t.text, pos, fmt.Sprintf(format, args...)))
@@ -131,6 +133,7 @@ func (t *typer) evalFormula(f *Formula, env scope) []value {
 	return results
 }
 
+// eval evaluates a node of the syntax tree.
 func (t *typer) eval(n *node, env scope) value {
 	switch n.kind {
 	case numberNode:
@@ -192,16 +195,16 @@ func (t *typer) apply(name string, args []value) value {
 
 // evalNumbers evaluates a function of plain numbers as Python does: in int64, float64 and complex128.
 func (t *typer) evalNumbers(name string, args []value) value {
-	inner := &typer{text: t.text, b: NewBuilder(), floatDType: tensor.Float64, errorNode: t.errorNode, depth: t.depth}
+	numbers := &typer{text: t.text, b: NewBuilder(), floatDType: tensor.Float64, errorNode: t.errorNode, depth: t.depth}
 	typed := make([]value, len(args))
 	for k, a := range args {
-		typed[k] = inner.convert(a, a.number.DType())
+		typed[k] = numbers.convert(a, a.number.DType())
 	}
 	var result value
 	if f := builtins[name]; f.apply != nil {
-		result = f.apply(inner, typed)
+		result = f.apply(numbers, typed)
 	} else {
-		result = inner.call(name, typed)
+		result = numbers.call(name, typed)
 	}
 	if result.isPlainNumber() {
 		return result
@@ -215,7 +218,7 @@ func (t *typer) evalNumbers(name string, args []value) value {
 	case result.dtype.IsComplex():
 		dtype = tensor.Complex128
 	}
-	c, err := inner.b.Build(inner.output(result, dtype))
+	c, err := numbers.b.Build(numbers.output(result, dtype))
 	if err != nil {
 		t.fail("%v", err)
 	}
@@ -262,6 +265,7 @@ func (t *typer) dtype(v value) tensor.DType {
 	return d
 }
 
+// promotion applies the promotion rules of PyTorch to the values.
 func (t *typer) promotion(args ...value) (tensor.DType, error) {
 	var p tensor.Promotion
 	for _, v := range args {
@@ -313,16 +317,16 @@ func (t *typer) convertAll(d tensor.DType, args []value) []value {
 // it is not rounded again. A plain number that is converted to a 16-bit float becomes a constant of float32, the dtype
 // of the computation.
 func (t *typer) convert(v value, dtype tensor.DType) value {
-	part := dtype.ToReal().OpMath()
+	partDType := dtype.ToReal().OpMath() // the dtype of the instructions
 	switch {
 	case v.isPlainNumber() && dtype == tensor.Bool:
 		return value{dtype: dtype, re: t.b.Const(dtype, boolNumber(v.number.Complex() != 0)), im: None}
 	case v.isPlainNumber() && dtype.IsIntegral(false):
 		return value{dtype: dtype, re: t.b.Int(dtype, v.number.Int()), im: None}
 	case v.isPlainNumber():
-		converted := value{dtype: dtype, re: t.float64Const(part, v.number), im: None}
+		converted := value{dtype: dtype, re: t.floatConst(partDType, v.number), im: None}
 		if dtype.IsComplex() {
-			converted.im = t.b.Const(part, imag(v.number.Complex()))
+			converted.im = t.b.Const(partDType, imag(v.number.Complex()))
 		}
 		return converted
 	case v.dtype == dtype:
@@ -336,19 +340,19 @@ func (t *typer) convert(v value, dtype tensor.DType) value {
 	case dtype.IsReducedFloat():
 		converted.re = t.narrow(v.re, dtype)
 	case dtype.IsComplex() && v.dtype.IsComplex():
-		converted.im = t.b.Convert(part, v.im)
+		converted.im = t.b.Convert(partDType, v.im)
 	case dtype.IsComplex():
-		converted.im = t.b.Const(part, 0)
+		converted.im = t.b.Const(partDType, 0)
 	}
-	converted.re = t.b.Convert(part, converted.re)
+	converted.re = t.b.Convert(partDType, converted.re)
 	return converted
 }
 
-// float64Const returns a constant of a float dtype. An integer is converted directly, so that it is rounded only once.
-func (t *typer) float64Const(d tensor.DType, s tensor.Scalar) Value {
+// floatConst returns a constant of a float dtype. An integer is converted directly, so that it is rounded only once.
+func (t *typer) floatConst(d tensor.DType, s tensor.Scalar) Value {
 	if s.DType() == tensor.Int64 {
-		i, imm := s.Int(), uint64(0)
-		tensor.Converter(d, tensor.Int64)(unsafe.Pointer(&imm), unsafe.Pointer(&i), 0, 0, 1)
+		integer, imm := s.Int(), uint64(0)
+		tensor.Converter(d, tensor.Int64)(unsafe.Pointer(&imm), unsafe.Pointer(&integer), 0, 0, 1)
 		return t.b.Make(Inst{Op: Const, DType: d, A: None, B: None, C: None, Imm: imm})
 	}
 	return t.b.Const(d, s.Float())
@@ -366,8 +370,8 @@ func (t *typer) narrow(v Value, d tensor.DType) Value {
 // unwidened returns the 16-bit float of dtype d from which a value was widened, or None.
 func (t *typer) unwidened(v Value, d tensor.DType) Value {
 	if v != None && d.IsReducedFloat() {
-		if i := t.b.Inst(v); i.Op == Convert && t.b.DType(i.A) == d {
-			return i.A
+		if inst := t.b.Inst(v); inst.Op == Convert && t.b.DType(inst.A) == d {
+			return inst.A
 		}
 	}
 	return None

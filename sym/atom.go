@@ -25,9 +25,9 @@ const (
 // kindUnexpandedProduct).
 type atom struct {
 	kind   kind
-	name   string // the name of a symbol
-	cond   *cond  // the condition of a Where
-	args   []*expr
+	name   string  // the name of a symbol
+	cond   *cond   // the condition of a Where
+	args   []*expr // the operands of a function
 	id     int
 	lo, hi int   // bounds that follow from the bounds of the symbols, without facts
 	hint   int   // value at the hints of the symbols
@@ -68,6 +68,7 @@ func (env *Env) atomIf(k kind, c *cond, args ...*expr) *expr {
 	return found.asExpr
 }
 
+// bounds returns the bounds of e without facts.
 func (e *expr) bounds() (lo, hi int) { return e.lo, e.hi }
 
 // boundsFrom computes the bounds of a from the bounds of its operands, which the function bounds returns.
@@ -186,6 +187,8 @@ func extreme(k kind, a, b Int) Int {
 	return env.memoized(byte(k), x, y, func() *expr { return env.extreme(k, x, y) }).int()
 }
 
+// extreme returns the maximum or the minimum of operands. It replaces operands of kind k by their operands, and drops
+// operands that another operand makes redundant.
 func (env *Env) extreme(k kind, operands ...*expr) *expr {
 	var args []*expr
 	for _, operand := range operands {
@@ -223,7 +226,7 @@ func (env *Env) extreme(k kind, operands ...*expr) *expr {
 	return env.atom(k, kept...)
 }
 
-// isAtMost reports whether sign*e is at most sign*other for all sizes.
+// isAtMost reports whether sign*e <= sign*other can be proved for all sizes. sign is 1 or -1.
 func (env *Env) isAtMost(e, other *expr, sign int) bool {
 	if sign < 0 {
 		other, e = e, other

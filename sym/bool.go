@@ -58,7 +58,7 @@ func (a Int) Ge(b Int) Bool {
 	return le(b, a)
 }
 
-// And returns the conjunction.
+// And returns the conjunction of a and b.
 func (a Bool) And(b Bool) Bool {
 	if a.cond == nil && b.cond == nil {
 		return Bool{truth: a.truth && b.truth}
@@ -66,7 +66,7 @@ func (a Bool) And(b Bool) Bool {
 	return and(a, b)
 }
 
-// Or returns the disjunction.
+// Or returns the disjunction of a and b.
 func (a Bool) Or(b Bool) Bool {
 	if a.cond == nil && b.cond == nil {
 		return Bool{truth: a.truth || b.truth}
@@ -74,7 +74,7 @@ func (a Bool) Or(b Bool) Bool {
 	return or(a, b)
 }
 
-// Not returns the negation.
+// Not returns the negation of a.
 func (a Bool) Not() Bool {
 	if a.cond == nil {
 		return Bool{truth: !a.truth}
@@ -156,7 +156,7 @@ func (a Bool) Atoms() []Bool {
 				walk(p)
 			}
 		default:
-			negation := c.not()
+			negation := c.not() // Eq is listed instead of Ne, and else the older of the two
 			if c.kind == condNe || c.kind == condGe && negation.id < c.id {
 				c, negation = negation, c
 			}

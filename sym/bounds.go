@@ -5,9 +5,9 @@ import (
 	"math/bits"
 )
 
-// A lower bound of math.MinInt means that there is none; other lower bounds are at most maxLower. An upper bound of
-// math.MaxInt means that there is none; other upper bounds are at least minUpper. If both bounds are equal, they are
-// therefore the value itself. A lower bound that overflows an int is rounded down, and an upper bound is rounded up.
+// A lower bound of math.MinInt means no bound; other lower bounds are at most maxLower. An upper bound of math.MaxInt
+// means no bound; other upper bounds are at least minUpper. If both bounds are equal, they are therefore the value
+// itself. A lower bound that overflows an int is rounded down, and an upper bound is rounded up.
 
 const (
 	maxLower = math.MaxInt - 1
@@ -45,7 +45,7 @@ func satNeg(a int) int {
 	return -a
 }
 
-// satAdd adds numbers that may have overflowed: math.MinInt and math.MaxInt mark an overflow.
+// satAdd adds hints, sizes or coefficients. math.MinInt and math.MaxInt mark an overflow, in operands and results.
 func satAdd(a, b int) int {
 	switch sum := a + b; {
 	case a == math.MinInt || b == math.MinInt:
@@ -78,6 +78,7 @@ func satMul(a, b int) int {
 	return math.MaxInt
 }
 
+// magnitude returns the absolute value of a.
 func magnitude(a int) uint64 {
 	if a < 0 {
 		return uint64(-(a + 1)) + 1
@@ -85,12 +86,13 @@ func magnitude(a int) uint64 {
 	return uint64(a)
 }
 
+// satMagnitude returns the absolute value of a, or math.MaxInt if that overflows an int.
 func satMagnitude(a int) int { return int(min(magnitude(a), math.MaxInt)) }
 
 // mulRange returns the bounds of x * y for x in [a, b] and y in [c, d].
 func mulRange(a, b, c, d int) (lo, hi int) {
-	w, x, y, z := satMul(a, c), satMul(a, d), satMul(b, c), satMul(b, d)
-	return min(w, x, y, z, maxLower), max(w, x, y, z, minUpper)
+	ac, ad, bc, bd := satMul(a, c), satMul(a, d), satMul(b, c), satMul(b, d)
+	return min(ac, ad, bc, bd, maxLower), max(ac, ad, bc, bd, minUpper)
 }
 
 // divRange returns the bounds of x // y for x in [a, b] and y in [c, d]. There are no bounds unless y is positive.

@@ -27,7 +27,7 @@ func mulFits(a, b int) (int, bool) {
 		return 0, true
 	}
 	hi, lo := bits.Mul64(magnitude(a), magnitude(b))
-	limit := uint64(math.MaxInt) // of the magnitude; 1 more for negative products
+	limit := uint64(math.MaxInt) // the greatest magnitude; that of negative products is greater by 1
 	if (a < 0) != (b < 0) {
 		limit++
 	}
@@ -37,12 +37,13 @@ func mulFits(a, b int) (int, bool) {
 // overflowPanic is the panic value of an operation on two numbers that overflows an int.
 type overflowPanic struct{ text string }
 
+// overflow returns the panic value for the operation a op b.
 func overflow(op string, a, b int) *overflowPanic {
 	return &overflowPanic{fmt.Sprintf("%d %s %d does not fit %d bits", a, op, b, strconv.IntSize)}
 }
 
 // Error returns the text that Go prints if nothing recovers the panic.
-func (w *overflowPanic) Error() string { return "sym: " + w.text }
+func (p *overflowPanic) Error() string { return "sym: " + p.text }
 
 // Catch is deferred. It recovers the panic of an operation on two numbers that overflows an int, and sets err to an
 // error that names the operation. Other panics continue.
@@ -82,6 +83,7 @@ type bigValuation struct {
 	memo    map[*atom]*big.Int
 }
 
+// expr returns the value of an expression.
 func (w *bigValuation) expr(e *expr) (*big.Int, error) {
 	sum := big.NewInt(int64(e.constant))
 	for _, t := range e.terms {
@@ -105,6 +107,7 @@ const maxBits = 1 << 16
 
 var errBits = fmt.Errorf("more than %d bits", maxBits)
 
+// atom returns the value of an atom.
 func (w *bigValuation) atom(a *atom) (*big.Int, error) {
 	if a.kind == kindSymbol {
 		n, ok := w.binding[a.name]
@@ -126,6 +129,7 @@ func (w *bigValuation) atom(a *atom) (*big.Int, error) {
 	return n, err
 }
 
+// function computes an atom other than a symbol.
 func (w *bigValuation) function(a *atom) (*big.Int, error) {
 	if a.kind == kindWhere {
 		holds, err := (&valuation{binding: w.binding}).cond(a.cond)
@@ -165,7 +169,7 @@ func (w *bigValuation) function(a *atom) (*big.Int, error) {
 	return n, err
 }
 
-// bigFloorDiv returns the floor of a / b. If remainder is set, it returns the remainder instead.
+// bigFloorDiv returns a // b. If remainder is set, it returns a % b instead.
 func bigFloorDiv(remainder bool, a, b *big.Int) *big.Int {
 	quotient, rest := new(big.Int).QuoRem(a, b, new(big.Int))
 	if rest.Sign() != 0 && (rest.Sign() < 0) != (b.Sign() < 0) {

@@ -31,7 +31,7 @@ type cond struct {
 	hint       bool // the truth at the hints of symbols
 	negation   *cond
 	// The following fields are for display: the two sides as first written, the relation between them ("Lt"), and the
-	// number of symbols and numbers.
+	// number of symbols and numbers. Conjunctions and disjunctions have no sides.
 	left, right *expr
 	relation    string
 	size        int
@@ -140,16 +140,16 @@ func (env *Env) zeroForm(e *expr) *expr {
 	if len(e.terms) > 1 {
 		factors = e.commonFactors()
 	}
-	var drop []*atom
+	var dropped []*atom
 	for i, a := range factors {
 		if a.lo > 0 || a.hi < 0 || len(e.terms) == 1 && i > 0 && factors[i-1] == a {
-			drop = append(drop, a)
+			dropped = append(dropped, a)
 		}
 	}
-	if len(drop) == len(e.terms[0].atoms) {
+	if len(dropped) == len(e.terms[0].atoms) {
 		return e
 	}
-	return env.divideTerms(e, drop)
+	return env.divideTerms(e, dropped)
 }
 
 // dropPositiveFactors is for a condition e >= 0 whose e is p*q + c, where p is the product of the positive factors that
@@ -164,11 +164,11 @@ func (env *Env) dropPositiveFactors(e *expr) *expr {
 	if len(e.terms) > 1 {
 		factors = e.commonFactors()
 	}
-	drop := slices.DeleteFunc(slices.Clone(factors), func(a *atom) bool { return a.lo <= 0 })
-	if len(drop) == 0 || len(e.terms) == 1 && len(drop) == len(factors) {
+	dropped := slices.DeleteFunc(slices.Clone(factors), func(a *atom) bool { return a.lo <= 0 })
+	if len(dropped) == 0 || len(e.terms) == 1 && len(dropped) == len(factors) {
 		return e
 	}
-	return env.addMultiple(env.divideTerms(e, drop), env.constant(e.constant), 1)
+	return env.addMultiple(env.divideTerms(e, dropped), env.constant(e.constant), 1)
 }
 
 // equalsOperand rewrites n = 0 if it states that a Max equals one of its operands. The result is the condition that
@@ -221,6 +221,7 @@ func (env *Env) atLeast(difference, x, y *expr, relation string) Bool {
 	}
 	if quotient := env.dropPositiveFactors(reduced); quotient != reduced {
 		x, y = env.splitEquation(env.addMultiple(quotient, env.constant(reduced.constant), -1))
+		// quotient is x - y or x - y - 1.
 		return env.atLeast(quotient, y, x, map[int]string{0: "Le", -1: "Lt"}[reduced.constant])
 	}
 	if existing := env.conds[relationKey(condGe, reduced)]; existing != nil {
@@ -253,11 +254,11 @@ func (env *Env) extremeAtLeast(n *expr) (b Bool, ok bool) {
 	// n = c + k*Max(number, x). For k > 0, n >= c + k*number: the condition is true if this is at least 0, and else c +
 	// k*x >= 0. For k < 0, it is false if c + k*number < 0, and else c + k*x >= 0. A Min reverses this.
 	numberCase := env.addMultiple(env.constant(n.constant), extreme.args[0], multiple.coeff)
-	switch decided := (multiple.coeff > 0) == (extreme.kind == kindMax); {
+	switch truthIfDecided := (multiple.coeff > 0) == (extreme.kind == kindMax); {
 	case len(numberCase.terms) > 0: // the number overflows an int
 		return Bool{}, false
-	case (numberCase.constant >= 0) == decided:
-		return Bool{truth: decided}, true
+	case (numberCase.constant >= 0) == truthIfDecided:
+		return Bool{truth: truthIfDecided}, true
 	}
 	return Int{}.Le(env.addMultiple(env.constant(n.constant), extreme.args[1], multiple.coeff).int()), true
 }
@@ -275,11 +276,13 @@ func (env *Env) splitEquation(n *expr) (x, y *expr) {
 	return env.sum(left, 0), env.sum(right, -n.constant)
 }
 
+// relationKey returns the key of a relation in Env.conds.
 func relationKey(k condKind, d *expr) string {
 	var buf [12]byte
 	return string(binary.AppendVarint(append(buf[:0], byte(k)), int64(d.id)))
 }
 
+// relation returns the unique relation of kind k on a difference. A new relation is displayed as relation(x, y).
 func (env *Env) relation(k condKind, difference *expr, relation string, x, y *expr) *cond {
 	key := relationKey(k, difference)
 	if existing := env.conds[key]; existing != nil {
@@ -313,18 +316,18 @@ func (c *cond) not() *cond {
 		c.negation = env.relation(condEq, c.difference, "Eq", c.left, c.right)
 	case condGe:
 		// The negation of d >= 0 is -d - 1 >= 0.
-		d, rel := env.strictDifference(c.difference, env.constant(0)), "Lt"
+		difference, relation := env.strictDifference(c.difference, env.constant(0)), "Lt"
 		if c.relation == "Lt" {
-			rel = "Le"
+			relation = "Le"
 		}
-		c.negation = env.relation(condGe, d, rel, c.right, c.left)
+		c.negation = env.relation(condGe, difference, relation, c.right, c.left)
 	default:
 		parts := make([]*cond, len(c.args))
 		for i, p := range c.args {
 			parts[i] = p.not()
 		}
 		slices.SortFunc(parts, compareConds)
-		c.negation = env.internJunction(condAnd+condOr-c.kind, parts)
+		c.negation = env.internJunction(condAnd+condOr-c.kind, parts) // condAnd for condOr, and vice versa
 	}
 	c.negation.negation = c
 	return c.negation
@@ -396,6 +399,7 @@ func compareConds(a, b *cond) int {
 	return a.id - b.id
 }
 
+// internJunction returns the unique conjunction or disjunction of sorted parts.
 func (env *Env) internJunction(k condKind, parts []*cond) *cond {
 	key := []byte{byte(k)}
 	for _, part := range parts {

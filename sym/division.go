@@ -2,13 +2,14 @@ package sym
 
 import "math"
 
-// div returns a // b without common factors, so that equal quotients are often the same expression. If it is unknown
-// whether b is 0, div records the guard that b is not 0.
+// div returns a // b. It cancels common factors of a and b, so that equal quotients are often the same expression. If
+// it is unknown whether b is 0, div records the guard that b is not 0.
 func div(a, b Int) Int {
 	envOf(a, b).guardNonZero(b)
 	return quotientOf(a, b)
 }
 
+// mod returns a % b, with the guard of div.
 func mod(a, b Int) Int {
 	envOf(a, b).guardNonZero(b)
 	return remainderOf(a, b)
@@ -33,12 +34,14 @@ func remainderOf(a, b Int) Int {
 // zeroDivision is the value of the panic of a division by zero.
 const zeroDivision = "sym: division by zero"
 
+// guardNonZero records the guard that b is not 0, if this is unknown. It panics if b is 0.
 func (env *Env) guardNonZero(b Int) {
 	if !b.Ne(Int{}).Holds() {
 		panic(zeroDivision)
 	}
 }
 
+// floorQuotient returns a // b, simplified.
 func (env *Env) floorQuotient(a, b *expr) *expr {
 	if len(b.terms) == 0 {
 		return env.floorConstant(a, b.constant)

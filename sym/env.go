@@ -59,8 +59,7 @@ func (env *Env) Symbol(name string, lo, hi, hint int) (Int, error) {
 		symbol = Int{n: lo}
 		if lo < hi {
 			created := &atom{kind: kindSymbol, name: name, id: len(env.symbols) + len(env.atoms), lo: lo,
-				hi: hi, hint: hint,
-				size: 1}
+				hi: hi, hint: hint, size: 1}
 			created.asExpr = env.sum([]term{{1, []*atom{created}}}, 0)
 			symbol = created.asExpr.int()
 		}
@@ -108,10 +107,10 @@ func (env *Env) Assume(b Bool) error {
 func (env *Env) decide(b Bool) bool {
 	defer env.beginQuestion()()
 	answer := b.truth
-	var condition *cond
+	var condition *cond // b without its known parts
 	if env.fork != nil {
-		t := env.fork.next(env, b.cond)
-		answer, condition = t.answer, t.remaining
+		branch := env.fork.next(env, b.cond)
+		answer, condition = branch.answer, branch.remaining
 		if condition == nil {
 			return answer
 		}
@@ -122,11 +121,11 @@ func (env *Env) decide(b Bool) bool {
 		}
 		condition = r.remaining
 	}
-	full := b.cond
+	full := b.cond // b with its known parts
 	if !answer {
 		condition, full = condition.not(), full.not()
 	}
-	defer env.beginQuestion()()
+	defer env.beginQuestion()() // a second question: its budget is new
 	mark := env.mark()
 	if env.learn(condition); env.facts.contradiction {
 		// The condition contradicts the facts, although reduce did not decide it. Its negation therefore follows

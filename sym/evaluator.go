@@ -101,7 +101,8 @@ func (e *Evaluator) Hold(values []int) bool {
 	return true
 }
 
-// Truths appends an element to list for each condition: whether the condition holds, as in [Evaluator.Hold].
+// Truths appends an element to list for each condition: whether the condition holds, as in [Evaluator.Hold]. If the
+// number of values is wrong, it returns list.
 func (e *Evaluator) Truths(list []bool, values []int) []bool {
 	if e == nil || len(values) != len(e.symbols) {
 		return list
@@ -156,6 +157,7 @@ func (e *Evaluator) Sizes(list, values []int) ([]int, error) {
 	return list, nil
 }
 
+// holds reports whether the cell of a condition is true.
 func (c cell) holds() bool { return !c.undefined && c.n != 0 }
 
 // run computes all cells. It stores them in buffer if they fit, otherwise in new memory.
@@ -196,7 +198,7 @@ func (e *Evaluator) run(values []int, buffer []cell) []cell {
 	return cells
 }
 
-// floorCell returns the floor of x / y. If remainder is set, it returns the remainder instead.
+// floorCell returns x // y. If remainder is set, it returns x % y instead.
 func floorCell(remainder bool, x, y cell) cell {
 	overflows := x.overflows || y.overflows || x.n == math.MinInt && y.n == -1
 	if overflows || x.undefined || y.undefined || y.n == 0 {
@@ -209,7 +211,7 @@ func floorCell(remainder bool, x, y cell) cell {
 	return cell{n: q}
 }
 
-// accumulate computes a sum, a product, a maximum or a minimum.
+// accumulate computes a sum, a product, a maximum or a minimum of the cells with the indexes args.
 func accumulate(inst *instruction, args []int32, cells []cell) cell {
 	result := cell{n: inst.n}
 	for k, index := range args {
@@ -260,6 +262,7 @@ type evaluatorBuilder struct {
 	err       error
 }
 
+// emit appends an instruction and returns its index.
 func (b *evaluatorBuilder) emit(op opcode, n int, args ...int32) int32 {
 	first := len(b.evaluator.operands)
 	b.evaluator.operands = append(b.evaluator.operands, args...)
@@ -267,6 +270,7 @@ func (b *evaluatorBuilder) emit(op opcode, n int, args ...int32) int32 {
 	return int32(len(b.evaluator.code) - 1)
 }
 
+// expr compiles an expression and returns the index of its instruction.
 func (b *evaluatorBuilder) expr(sum *expr) int32 {
 	if index, done := b.exprs[sum]; done {
 		return index
@@ -288,6 +292,7 @@ func (b *evaluatorBuilder) expr(sum *expr) int32 {
 	return index
 }
 
+// atom compiles an atom and returns the index of its instruction.
 func (b *evaluatorBuilder) atom(a *atom) int32 {
 	if index, done := b.atoms[a]; done {
 		return index
@@ -312,7 +317,7 @@ func (b *evaluatorBuilder) atom(a *atom) int32 {
 	return index
 }
 
-// symbol returns the index of a symbol.
+// symbol returns the index of a symbol in Evaluator.symbols. An unknown symbol is an error.
 func (b *evaluatorBuilder) symbol(name string) int {
 	if i := slices.Index(b.evaluator.symbols, name); i >= 0 {
 		return i
@@ -321,6 +326,7 @@ func (b *evaluatorBuilder) symbol(name string) int {
 	return 0
 }
 
+// cond compiles a condition and returns the index of its instruction.
 func (b *evaluatorBuilder) cond(c *cond) int32 {
 	if index, done := b.conds[c]; done {
 		return index

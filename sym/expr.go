@@ -48,8 +48,8 @@ func compareTerms(a, b term) int {
 	return 0
 }
 
-// sum returns the canonical expression of terms and a constant. It returns nil if a coefficient overflows an int or is
-// math.MinInt, or if the constant of an expression with terms is math.MinInt. It sorts terms in place and keeps the
+// sum returns the canonical expression of terms and the constant c. It returns nil if a coefficient overflows an int or
+// is math.MinInt, or if the constant of an expression with terms is math.MinInt. It sorts terms in place and keeps the
 // slice. Several terms may have the same product.
 func (env *Env) sum(terms []term, c int) *expr {
 	slices.SortFunc(terms, compareTerms)
@@ -87,14 +87,14 @@ func (env *Env) sum(terms []term, c int) *expr {
 		return existing
 	}
 	created := &expr{env: env, terms: out, constant: c, id: len(env.exprs) + 1}
-	created.bound()
+	created.setBounds()
 	created.size = created.count()
 	env.exprs[string(key)] = created
 	return created
 }
 
-// bound computes the bounds and the hint of e from the bounds and hints of its atoms.
-func (e *expr) bound() {
+// setBounds computes the bounds, the hint and maxMagnitude of e from its atoms, coefficients and constant.
+func (e *expr) setBounds() {
 	e.lo, e.hi = constantRange(e.constant)
 	e.hint, e.maxMagnitude = e.constant, satMagnitude(e.constant)
 	for _, t := range e.terms {
@@ -108,6 +108,7 @@ func (e *expr) bound() {
 	}
 }
 
+// constant returns the number n as an expression.
 func (env *Env) constant(n int) *expr {
 	if n < 0 || n >= len(env.smallConstants) {
 		return env.sum(nil, n)
@@ -120,8 +121,8 @@ func (env *Env) constant(n int) *expr {
 
 // operation is the key of a memoized operation.
 type operation struct {
-	op   byte
-	a, b int
+	op   byte // '+', '-', '*', '/', '%', 'p' (see linear), kindMax or kindMin
+	a, b int  // ids of the operands
 }
 
 // memoized returns the result of the operation op on a and b. The first call computes the result by compute and stores
@@ -214,7 +215,8 @@ func (env *Env) addMultiple(a, b *expr, k int) *expr {
 	return env.scaledSum(a, b, k)
 }
 
-// scaledSum is addMultiple without memoization. If a coefficient overflows, the sum is an atom (kindUnexpandedSum).
+// scaledSum is addMultiple without memoization. If a coefficient overflows an int, the sum is an atom
+// (kindUnexpandedSum).
 func (env *Env) scaledSum(a, b *expr, k int) *expr {
 	terms := append(make([]term, 0, len(a.terms)+len(b.terms)), a.terms...)
 	var arith checkedArithmetic
@@ -234,7 +236,7 @@ func (env *Env) multiply(a, b *expr) *expr {
 	return env.memoized('*', a, b, func() *expr { return env.expandProduct(a, b) })
 }
 
-// expandProduct multiplies each term of a by each term of b. If a coefficient overflows, the product is an atom
+// expandProduct multiplies each term of a by each term of b. If a coefficient overflows an int, the product is an atom
 // (kindUnexpandedProduct).
 func (env *Env) expandProduct(a, b *expr) *expr {
 	terms := make([]term, 0, (len(a.terms)+1)*(len(b.terms)+1))
@@ -263,9 +265,9 @@ func (env *Env) expandProduct(a, b *expr) *expr {
 
 // mergeAtoms merges the atoms of two products.
 func mergeAtoms(a, b []*atom) []*atom {
-	m := append(append(make([]*atom, 0, len(a)+len(b)), a...), b...)
-	slices.SortFunc(m, func(x, y *atom) int { return x.id - y.id })
-	return m
+	merged := append(append(make([]*atom, 0, len(a)+len(b)), a...), b...)
+	slices.SortFunc(merged, func(x, y *atom) int { return x.id - y.id })
+	return merged
 }
 
 // withoutAtoms returns the product a without the atoms of b, and whether a has all of them. Both are sorted by id; an

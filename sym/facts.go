@@ -10,12 +10,12 @@ import (
 // the operands of a disjunction or conjunction are examined. Each fact is stored in the expression, atom or condition
 // that it is about. trail records the previous contents, so that reset can restore them.
 type facts struct {
-	inUse          bool                      // whether questions use facts in addition to bounds
+	inUse          bool                      // whether questions (budget.go) use facts in addition to bounds
 	generation     int                       // identifies the current set of facts; 0 is the empty set
 	lastGeneration int                       // the latest generation
 	generations    map[transition]int        // the generation that followed each earlier transition
 	answers        map[questionKey]reduction // cached answers
-	contradiction  bool
+	contradiction  bool                      // whether no sizes satisfy the facts
 	trail          []change
 	trueRelations  []*cond // relations that hold
 	clauses        []*cond // disjunctions that hold
@@ -50,8 +50,9 @@ type mark struct {
 
 func (env *Env) mark() mark {
 	f := &env.facts
-	return mark{f.generation, len(f.trail), len(f.trueRelations), len(f.clauses), f.sumFacts, len(env.guards),
-		f.hypotheses, f.contradiction}
+	return mark{generation: f.generation, trail: len(f.trail), trueRelations: len(f.trueRelations),
+		clauses: len(f.clauses), sumFacts: f.sumFacts, guards: len(env.guards), hypotheses: f.hypotheses,
+		contradiction: f.contradiction}
 }
 
 // reset undoes all facts and guards since the mark.
@@ -83,18 +84,19 @@ func (env *Env) withFacts(inUse bool) func() {
 	return func() { env.facts.inUse = wasInUse }
 }
 
+// newGeneration gives the changed set of facts a new number, which invalidates cached bounds and answers.
 func (f *facts) newGeneration() {
 	f.lastGeneration++
 	f.generation = f.lastGeneration
 }
 
-// transition identifies a change from one set of facts to another by a condition. The condition is only marked as true
-// or, if learned is set, also its consequences become facts.
+// transition identifies a change from one set of facts to another: cond becomes a fact and, if learned is set, its
+// consequences too.
 type transition struct {
-	from       int
+	from       int // the generation before
 	cond       *cond
 	learned    bool
-	hypotheses int
+	hypotheses int // nesting depth of hypotheses
 }
 
 // reuseGeneration records the generation to which a transition leads. If the transition occurred before,
@@ -128,6 +130,7 @@ func (f *facts) cache(key questionKey, r reduction) {
 	f.answers[key] = r
 }
 
+// active reports whether there are facts in use.
 func (f *facts) active() bool { return f.inUse && f.generation != 0 }
 
 // bounds returns bounds of e, under the current facts if these are in use.
@@ -156,6 +159,7 @@ func (env *Env) bounds(e *expr) (lo, hi int) {
 	return lo, hi
 }
 
+// termBounds returns the bounds of a term, under the current facts if these are in use.
 func (env *Env) termBounds(t term) (lo, hi int) {
 	lo, hi = t.coeff, t.coeff
 	for _, a := range t.atoms {
@@ -165,6 +169,7 @@ func (env *Env) termBounds(t term) (lo, hi int) {
 	return lo, hi
 }
 
+// atomBounds is bounds for an atom.
 func (env *Env) atomBounds(a *atom) (lo, hi int) {
 	if !env.facts.active() {
 		return a.lo, a.hi
@@ -320,8 +325,8 @@ func (env *Env) factOf(primitive *expr) fact {
 // bounds near the limits of an int.
 func (f *fact) tighten() {
 	for f.lo > math.MinInt+maxModulus && f.lo <= f.hi && f.lo < math.MaxInt-maxModulus {
-		if off := f.lo - f.rem; f.mod > 1 && off%f.mod != 0 {
-			f.lo = f.rem + f.mod*floorDiv(off, f.mod) + f.mod
+		if offset := f.lo - f.rem; f.mod > 1 && offset%f.mod != 0 {
+			f.lo = f.rem + f.mod*floorDiv(offset, f.mod) + f.mod
 		}
 		if !slices.Contains(f.excluded, f.lo) {
 			break
@@ -329,8 +334,8 @@ func (f *fact) tighten() {
 		f.lo++
 	}
 	for f.hi < math.MaxInt && f.hi >= f.lo && f.hi > math.MinInt+2*maxModulus {
-		if off := f.hi - f.rem; f.mod > 1 && off%f.mod != 0 {
-			f.hi = f.rem + f.mod*floorDiv(off, f.mod)
+		if offset := f.hi - f.rem; f.mod > 1 && offset%f.mod != 0 {
+			f.hi = f.rem + f.mod*floorDiv(offset, f.mod)
 		}
 		if !slices.Contains(f.excluded, f.hi) {
 			break

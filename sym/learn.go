@@ -8,7 +8,10 @@ import (
 // learn adds a condition and its immediate consequences to the facts.
 func (env *Env) learn(c *cond) {
 	generation := env.facts.generation
-	defer func() { env.facts.reuseGeneration(transition{generation, c, true, env.facts.hypotheses}) }()
+	defer func() {
+		env.facts.reuseGeneration(transition{from: generation, cond: c, learned: true,
+			hypotheses: env.facts.hypotheses})
+	}()
 	env.assume(c)
 	for learned := true; learned && !env.facts.contradiction && env.facts.stepsLeft > 0; {
 		learned = false
@@ -54,10 +57,11 @@ func (env *Env) markTrue(c *cond) {
 		c.isFact = true
 		env.facts.trail = append(env.facts.trail, change{cond: c})
 		env.facts.newGeneration()
-		env.facts.reuseGeneration(transition{generation, c, false, env.facts.hypotheses})
+		env.facts.reuseGeneration(transition{from: generation, cond: c, hypotheses: env.facts.hypotheses})
 	}
 }
 
+// contradict records that no sizes satisfy the facts.
 func (env *Env) contradict() {
 	env.facts.contradiction = true
 	env.facts.newGeneration()
@@ -188,7 +192,8 @@ func (env *Env) propagateZero(d *expr) {
 	}
 }
 
-// propagate derives bounds of the parts of p from the fact that p is between lo and hi.
+// propagate derives bounds of the terms, factors or operands of p from the fact that p is from lo to hi. p is primitive
+// (see linear).
 func (env *Env) propagate(p *expr, lo, hi int) {
 	switch {
 	case len(p.terms) > 1:
@@ -200,7 +205,7 @@ func (env *Env) propagate(p *expr, lo, hi int) {
 	}
 }
 
-// propagateSum narrows each term of p, which is between lo and hi, by the bounds of the other terms.
+// propagateSum narrows each term of p, which is from lo to hi, by the bounds of the other terms.
 func (env *Env) propagateSum(p *expr, lo, hi int) {
 	for i, t := range p.terms {
 		restLo, restHi := 0, 0
@@ -217,7 +222,7 @@ func (env *Env) propagateSum(p *expr, lo, hi int) {
 	}
 }
 
-// propagateProduct narrows the factors of a product without negative factors.
+// propagateProduct narrows the factors of a product, which is from lo to hi. It needs factors that are not negative.
 func (env *Env) propagateProduct(factors []*atom, lo, hi int) {
 	others := make([]int, len(factors)) // for each factor, a lower bound of the product of the other factors
 	for i := range factors {
@@ -348,8 +353,8 @@ func inverse(a, n int) int {
 }
 
 // substitute solves d = 0 for an atom of d, and records the solution as the replacement of the atom. The atom must be a
-// term by itself, with coefficient 1 or -1, and must not occur elsewhere in d. If there are several, the newest is
-// chosen, so that strides are replaced by sizes, and derived symbols by original symbols.
+// term by itself, with coefficient 1 or -1, and must not occur elsewhere in d. If there are several such atoms, the
+// newest is replaced: a stride is newer than the sizes, and a derived symbol newer than the original symbols.
 func (env *Env) substitute(d *expr) {
 	var solved *atom
 	var sign int

@@ -32,9 +32,9 @@ func newParser(text string, lookup func(name string) (Int, bool)) *parser {
 type parser struct {
 	text     string
 	lookup   func(string) (Int, bool)
-	tokenEnd int // end of the token
+	tokenEnd int // byte offset of the end of the token
 	token    string
-	depth    int
+	depth    int // nesting depth of expressions and conditions
 	// inWhere is the number of enclosing operands of Where. An operand of Where is evaluated only for the sizes that
 	// select it. A divisor inside may therefore be 0 for other sizes, and no guard excludes that.
 	inWhere int
@@ -43,6 +43,7 @@ type parser struct {
 // maxDepth bounds the nesting of expressions, so that no text exhausts the stack.
 const maxDepth = 200
 
+// fail returns an error at the next token.
 func (p *parser) fail(format string, args ...any) error {
 	return fmt.Errorf("expression %q, column %d: %s", p.text, p.tokenEnd-len(p.token)+1, fmt.Sprintf(format, args...))
 }
@@ -289,6 +290,7 @@ func (p *parser) call(name string) (Int, error) {
 	return result, p.expect(")")
 }
 
+// expect reads a token that must follow.
 func (p *parser) expect(token string) error {
 	if p.token != token {
 		if p.token == "" {

@@ -22,23 +22,25 @@ func (p *parser) disjunction() (Bool, error) { return p.chain("|", p.conjunction
 
 func (p *parser) conjunction() (Bool, error) { return p.chain("&", p.condition, Bool.And) }
 
-// chain parses one or more parts separated by sign, and combines them with join.
-func (p *parser) chain(sign string, part func() (Bool, error), join func(a, b Bool) Bool) (Bool, error) {
-	joined, err := part()
+// chain parses one or more operands, each by parseOperand, separated by the operator sign, and combines them by
+// combine.
+func (p *parser) chain(sign string, parseOperand func() (Bool, error), combine func(a, b Bool) Bool) (Bool, error) {
+	result, err := parseOperand()
 	for err == nil && p.token == sign {
 		p.next()
-		var c Bool
-		if c, err = part(); err == nil {
-			joined = join(joined, c)
+		var operand Bool
+		if operand, err = parseOperand(); err == nil {
+			result = combine(result, operand)
 		}
 	}
-	return joined, err
+	return result, err
 }
 
 var relations = map[string]func(a, b Int) Bool{
 	"Eq": Int.Eq, "Ne": Int.Ne, "Lt": Int.Lt, "Le": Int.Le, "Gt": Int.Gt, "Ge": Int.Ge,
 }
 
+// condition parses a comparison, a negation, a truth value or a condition in parentheses.
 func (p *parser) condition() (b Bool, err error) {
 	if p.depth++; p.depth > maxDepth {
 		return b, p.fail("more than %d nested parts", maxDepth)

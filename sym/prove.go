@@ -31,6 +31,7 @@ func (env *Env) proves(d *expr) bool {
 	return false
 }
 
+// provesAtDepth is proves with at most depth nested substitutions.
 func (env *Env) provesAtDepth(d *expr, depth int) bool {
 	lo, hi := env.bounds(d)
 	if lo >= 0 || hi < 0 {
@@ -190,6 +191,7 @@ func (env *Env) provesByOperands(a *atom, multiplier, rest *expr, depth int) boo
 	lo, hi := env.bounds(multiplier)
 	oneSuffices := a.kind == kindMax && lo >= 0 || a.kind == kindMin && hi <= 0
 	for _, e := range a.args {
+		// One success suffices, or else one failure decides.
 		if env.provesSum(multiplier, e, rest, depth) == oneSuffices {
 			return oneSuffices
 		}
@@ -201,7 +203,7 @@ func (env *Env) provesByOperands(a *atom, multiplier, rest *expr, depth int) boo
 // y*a by its bound: the upper bound x if multiplier <= 0, and the lower bound x-y+1 if multiplier >= 0.
 func (env *Env) provesByQuotient(a *atom, multiplier, rest *expr, depth int) bool {
 	x, y := a.args[0], a.args[1]
-	if l, _ := env.bounds(y); l < 1 {
+	if lo, _ := env.bounds(y); lo < 1 {
 		return false
 	}
 	switch lo, hi := env.bounds(multiplier); {
@@ -245,31 +247,31 @@ func (env *Env) provesByFact(d *expr, depth int) bool {
 	if !env.facts.active() {
 		return false
 	}
-	for _, fact := range env.facts.trueRelations {
-		if fact.kind == condNe || len(fact.difference.terms) < 2 {
+	for _, relation := range env.facts.trueRelations {
+		if relation.kind == condNe || len(relation.difference.terms) < 2 {
 			continue
 		}
-		difference := env.addMultiple(d, fact.difference, -1)
+		difference := env.addMultiple(d, relation.difference, -1)
 		if len(difference.terms) <= len(d.terms) && env.provesAtDepth(difference, depth) {
 			return true
 		}
-		if fact.kind == condEq {
-			if sum := env.addMultiple(d, fact.difference, 1); len(sum.terms) <= len(d.terms) &&
+		if relation.kind == condEq {
+			if sum := env.addMultiple(d, relation.difference, 1); len(sum.terms) <= len(d.terms) &&
 				env.provesAtDepth(sum, depth) {
 				return true
 			}
 		}
-		if env.provesByBound(d, fact, depth) {
+		if env.provesByBound(d, relation, depth) {
 			return true
 		}
 	}
 	return false
 }
 
-// provesByBound replaces an atom of d by its lower bound from a fact, or by its upper bound if its factor is
+// provesByBound replaces an atom of d by its lower bound from a true relation, or by its upper bound if its factor is
 // negative.
-func (env *Env) provesByBound(d *expr, c *cond, depth int) bool {
-	for _, t := range c.difference.terms {
+func (env *Env) provesByBound(d *expr, relation *cond, depth int) bool {
+	for _, t := range relation.difference.terms {
 		if len(t.atoms) != 1 || t.coeff != 1 && t.coeff != -1 || !d.hasFactor(t.atoms[0]) {
 			continue
 		}
@@ -278,11 +280,11 @@ func (env *Env) provesByBound(d *expr, c *cond, depth int) bool {
 			continue
 		}
 		lo, hi := env.bounds(multiplier)
-		if lo < 0 && hi > 0 || c.kind == condGe && (t.coeff > 0 && lo < 0 || t.coeff < 0 && hi > 0) {
+		if lo < 0 && hi > 0 || relation.kind == condGe && (t.coeff > 0 && lo < 0 || t.coeff < 0 && hi > 0) {
 			continue
 		}
-		// The fact coeff*a + ... >= 0 gives a >= a - coeff*difference for coeff = 1, and a <= it for coeff = -1.
-		bound := env.addMultiple(t.atoms[0].asExpr, c.difference, -t.coeff)
+		// difference = coeff*a + ... >= 0 gives a >= bound for coeff = 1, and a <= bound for coeff = -1.
+		bound := env.addMultiple(t.atoms[0].asExpr, relation.difference, -t.coeff)
 		if env.provesSum(multiplier, bound, rest, depth) {
 			return true
 		}
@@ -351,8 +353,8 @@ func (env *Env) isZero(d *expr) (truth, known bool) {
 	}
 	if len(d.terms) == 1 && d.constant == 0 && len(d.terms[0].atoms) > 1 {
 		for _, a := range d.terms[0].atoms {
-			if t, ok := env.isZero(a.asExpr); !ok || t {
-				return t, ok
+			if truth, known := env.isZero(a.asExpr); !known || truth {
+				return truth, known
 			}
 		}
 		return false, true

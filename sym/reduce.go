@@ -3,12 +3,12 @@ package sym
 // reduction is the result of reduce: the truth if it is known, else the remaining condition.
 type reduction struct {
 	truth, known bool
-	remaining    *cond
+	remaining    *cond // equivalent to the condition under the facts; nil if the truth is known
 }
 
 func knownTruth(truth bool) reduction { return reduction{truth: truth, known: true} }
 
-// reduceByFacts calls reduce as a separate question, which uses facts.
+// reduceByFacts calls reduce as a new question (budget.go), which uses facts.
 func (env *Env) reduceByFacts(c *cond) reduction {
 	defer env.beginQuestion()()
 	return env.reduce(c)
@@ -61,21 +61,21 @@ func (env *Env) condTruth(c *cond) (truth, known bool) {
 	case c.kind < condAnd:
 		return env.relationKnown(c)
 	}
-	decisive := c.kind == condOr
-	all := true
+	decisive := c.kind == condOr // an operand with this truth decides the truth of c
+	allKnown := true
 	for _, p := range c.args {
 		truth, known := env.condTruth(p)
 		if known && truth == decisive {
 			return decisive, true
 		}
-		all = all && known
+		allKnown = allKnown && known
 	}
-	return !decisive, all
+	return !decisive, allKnown
 }
 
 // reduceParts is [Env.reduce] for a conjunction or disjunction.
 func (env *Env) reduceParts(c *cond) reduction {
-	decisive := c.kind == condOr
+	decisive := c.kind == condOr // an operand with this truth decides the truth of c
 	start := env.mark()
 	defer env.reset(start)
 	var undecided []*cond
@@ -117,17 +117,17 @@ func (env *Env) reduceParts(c *cond) reduction {
 	return reduction{remaining: env.junctionOf(c.kind, flatten(c.kind, undecided))}
 }
 
-// sameParts reports whether both lists have the same parts, in any order.
+// sameParts reports whether both lists, of the same length and without duplicates, have the same parts in any order.
 func sameParts(a, b []*cond) bool {
-	n := 0
+	common := 0
 	for _, p := range a {
 		for _, q := range b {
 			if p == q {
-				n++
+				common++
 			}
 		}
 	}
-	return n == len(b)
+	return common == len(b)
 }
 
 // flatten replaces each nested condition of kind k by its operands.

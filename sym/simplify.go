@@ -93,7 +93,7 @@ func (env *Env) simplifyAtom(a *atom) *expr {
 	return env.extreme(a.kind, args...)
 }
 
-// expandQuotients rewrites k*(x//y) as k//y*(x - x % y) if x % y is known and y divides k.
+// expandQuotients rewrites each k*(x//y) in e as (k//y)*(x - x%y), if x%y is a known number and y divides k.
 func (env *Env) expandQuotients(e *expr) *expr {
 	for _, t := range e.terms {
 		for _, a := range t.atoms {

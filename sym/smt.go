@@ -42,10 +42,10 @@ func (env *Env) SMT(claims ...Bool) string {
 // definitions writes each condition and expression once, as a named definition.
 type definitions struct {
 	out   *strings.Builder
-	names map[any]string
+	names map[any]string // the names of defined parts
 }
 
-// define writes a named definition.
+// define writes a definition of a part: a cond, expr or atom. It returns the name, which has the given prefix.
 func (d *definitions) define(part any, sort, prefix, text string) string {
 	name := prefix + strconv.Itoa(len(d.names))
 	d.names[part] = name
@@ -61,13 +61,15 @@ func smtNumber(n int) string {
 }
 
 // smtApply returns the application of a function to its operands, or a single operand itself.
-func smtApply(f string, args []string) string {
+func smtApply(function string, args []string) string {
 	if len(args) == 1 {
 		return args[0]
 	}
-	return "(" + f + " " + strings.Join(args, " ") + ")"
+	return "(" + function + " " + strings.Join(args, " ") + ")"
 }
 
+// cond returns the name of a condition, and defines it if necessary. expr and atom do the same for expressions and
+// atoms, except that numbers and symbols have no definition.
 func (d *definitions) cond(c *cond) string {
 	if name, ok := d.names[c]; ok {
 		return name

@@ -29,11 +29,13 @@ type trends struct {
 	memo   map[*atom]trend
 }
 
+// trend is a result of [Int.Trend].
 type trend struct {
 	sign int
 	ok   bool
 }
 
+// expr returns the trend of an expression.
 func (s *trends) expr(e *expr) (sign int, ok bool) {
 	for _, t := range e.terms {
 		termSign, termOK := s.term(t)
@@ -61,6 +63,7 @@ func (s *trends) term(t term) (sign int, ok bool) {
 	return sign, sign == 0 || len(t.atoms) == 1 || !negative
 }
 
+// atom returns the trend of an atom.
 func (s *trends) atom(a *atom) (sign int, ok bool) {
 	if a.kind == kindSymbol {
 		if a == s.symbol {
@@ -81,6 +84,7 @@ func (s *trends) atom(a *atom) (sign int, ok bool) {
 	return sign, ok
 }
 
+// function returns the trend of an atom other than a symbol.
 func (s *trends) function(a *atom) (sign int, ok bool) {
 	if a.kind == kindWhere {
 		return 0, false
@@ -97,7 +101,7 @@ func (s *trends) function(a *atom) (sign int, ok bool) {
 		case first == 0 && next == 0:
 		case a.kind == kindMod || a.kind == kindUnexpandedProduct || arg.lo < 1 || next != 0 && a.args[0].lo < 0:
 			return 0, false
-		default:
+		default: // a quotient of x >= 0 by y >= 1 increases with x and decreases with y
 			first, ok = combineTrends(first, -next)
 		}
 	}

@@ -15,6 +15,7 @@ type valuation struct {
 	memo    map[*atom]int
 }
 
+// expr returns the value of an expression, or errOverflow if an intermediate result overflows an int.
 func (w *valuation) expr(e *expr) (int, error) {
 	sum := e.constant
 	for _, t := range e.terms {
@@ -57,6 +58,7 @@ func (w *valuation) value(e *expr) (int, error) {
 	return int(exact.Int64()), nil
 }
 
+// atom is expr for an atom.
 func (w *valuation) atom(a *atom) (int, error) {
 	if a.kind == kindSymbol {
 		n, ok := w.binding[a.name]
@@ -78,6 +80,7 @@ func (w *valuation) atom(a *atom) (int, error) {
 	return n, err
 }
 
+// function computes an atom other than a symbol.
 func (w *valuation) function(a *atom) (int, error) {
 	if a.kind == kindWhere {
 		holds, err := w.cond(a.cond)
@@ -124,20 +127,21 @@ func (w *valuation) function(a *atom) (int, error) {
 	return n, err
 }
 
+// cond returns the truth of a condition. It stops at the first operand that decides the truth.
 func (w *valuation) cond(c *cond) (bool, error) {
 	if c.kind >= condAnd {
 		for _, p := range c.args {
-			if t, err := w.cond(p); err != nil || t == (c.kind == condOr) {
-				return t, err
+			if truth, err := w.cond(p); err != nil || truth == (c.kind == condOr) {
+				return truth, err
 			}
 		}
 		return c.kind == condAnd, nil
 	}
 	difference, err := w.expr(c.difference)
 	if err == errOverflow {
-		var x *big.Int
-		if x, err = (&bigValuation{binding: w.binding}).expr(c.difference); err == nil {
-			difference = x.Sign()
+		var exact *big.Int
+		if exact, err = (&bigValuation{binding: w.binding}).expr(c.difference); err == nil {
+			difference = exact.Sign()
 		}
 	}
 	switch c.kind {

@@ -21,8 +21,8 @@ func Where(c Bool, a, b Int) Int {
 		c, x, y = c.Not(), y, x
 	}
 	// Where(c, x, Where(d, x, y)) is Where(c | d, x, y).
-	if s := y.single(); s != nil && s.kind == kindWhere && s.args[0] == x {
-		return Where(c.Or(Bool{truth: s.cond.hint, cond: s.cond}), x.int(), s.args[1].int())
+	if inner := y.single(); inner != nil && inner.kind == kindWhere && inner.args[0] == x {
+		return Where(c.Or(Bool{truth: inner.cond.hint, cond: inner.cond}), x.int(), inner.args[1].int())
 	}
 	return env.atomIf(kindWhere, c.cond, x, y).int()
 }
@@ -34,7 +34,7 @@ type Case[T any] struct {
 	Err   error
 }
 
-// errCases is the error of Fork for too many cases.
+// errCases is the error of Fork for too many cases. As a panic value, it ends a run with too many choices.
 var errCases = errors.New("sym: too many cases")
 
 // pathSearch enumerates the paths of a computation. A path is a sequence of branches with their answers. A choice is a
@@ -55,52 +55,52 @@ type branch struct {
 	remaining  *cond // the condition of a choice, without its known parts; nil for other branches
 }
 
-// errRepeated ends a run whose path was explored before or is impossible.
+// errRepeated is the panic value that ends a run whose path was explored before or is impossible.
 var errRepeated = errors.New("sym: an impossible case")
 
 // next returns the next branch of the current path, whose condition is c. Its answer is the recorded answer if there is
 // one, and otherwise the answer at the hints.
-func (f *pathSearch) next(env *Env, c *cond) branch {
-	if f.nextIndex == len(f.branches) {
+func (search *pathSearch) next(env *Env, c *cond) branch {
+	if search.nextIndex == len(search.branches) {
 		reduced := env.reduce(c)
 		current := branch{answer: reduced.truth, otherTried: true}
 		if !reduced.known {
 			current = branch{answer: reduced.remaining.hint, remaining: reduced.remaining}
-			if f.choices >= f.limit {
-				f.unexplored = reduced.remaining
+			if search.choices >= search.limit {
+				search.unexplored = reduced.remaining
 				panic(errCases)
 			}
 		}
-		f.branches = append(f.branches, current)
+		search.branches = append(search.branches, current)
 	}
-	current := f.branches[f.nextIndex]
-	f.nextIndex++
+	current := search.branches[search.nextIndex]
+	search.nextIndex++
 	if current.remaining != nil {
-		f.choices++
+		search.choices++
 	}
 	return current
 }
 
-// flip negates the answer of the last branch, because the facts contradict it. If the negation was tried before, flip
-// ends the run.
-func (f *pathSearch) flip() {
-	if f.branches[f.nextIndex-1].otherTried {
+// flip negates the answer of the last branch. [Env.decide] calls it if the facts contradict the answer. If the negation
+// was tried before, flip ends the run by a panic.
+func (search *pathSearch) flip() {
+	if search.branches[search.nextIndex-1].otherTried {
 		panic(errRepeated)
 	}
-	f.branches[f.nextIndex-1] = branch{answer: !f.branches[f.nextIndex-1].answer, otherTried: true}
+	search.branches[search.nextIndex-1] = branch{answer: !search.branches[search.nextIndex-1].answer, otherTried: true}
 }
 
 // advance moves to the next path in depth-first order. It returns false if there is none.
-func (f *pathSearch) advance() bool {
-	n := len(f.branches)
-	for n > 0 && f.branches[n-1].otherTried {
+func (search *pathSearch) advance() bool {
+	n := len(search.branches)
+	for n > 0 && search.branches[n-1].otherTried {
 		n--
 	}
-	f.branches, f.nextIndex, f.choices = f.branches[:n], 0, 0
+	search.branches, search.nextIndex, search.choices = search.branches[:n], 0, 0
 	if n == 0 {
 		return false
 	}
-	last := &f.branches[n-1]
+	last := &search.branches[n-1]
 	last.answer, last.otherTried = !last.answer, true
 	return true
 }
@@ -192,7 +192,8 @@ func Join[T any](env *Env, limit int, run func() (T, error), same func(first, ot
 		return run()
 	}
 	first := cases[0].Value
-	for _, c := range slices.Backward(cases[1:]) { // the last cases differ in the earliest branches
+	// The last cases differ from the first in the earliest branches. Guards that exclude them shorten the other guards.
+	for _, c := range slices.Backward(cases[1:]) {
 		if c.Err != nil || !env.underHypothesis(c.If, func() bool { return same(first, c.Value, c.If) }) {
 			env.exclusion(c.If).Holds()
 		}
@@ -208,8 +209,8 @@ func Differing[T any](cases []Case[T], same func(first, other T) bool) []Case[T]
 	}
 	var list []Case[T]
 	for i, c := range cases {
-		ask := func() bool { return same(cases[0].Value, c.Value) }
-		if i == 0 || c.If.cond == nil && !ask() || c.If.cond != nil && !c.If.cond.env.underHypothesis(c.If, ask) {
+		isSame := func() bool { return same(cases[0].Value, c.Value) }
+		if i == 0 || c.If.cond == nil && !isSame() || c.If.cond != nil && !c.If.cond.env.underHypothesis(c.If, isSame) {
 			list = append(list, c)
 		}
 	}

@@ -47,13 +47,13 @@ func (e *expander) twoSum(a, b expr.Value) (hi, lo expr.Value) {
 // stays below 2^-120 even if the remainder is near 0.
 func (e *expander) largeAngle(a expr.Value) (q, r, low expr.Value) {
 	m := e.float(e.Do(expr.Or, e.Do(expr.And, e.int(a), e.mask(1<<52-1)), e.bitsOf(0x1p52)))
-	part := e.twoOverPiBits(a)
-	hi0 := e.mul(m, part[0])
-	lo0 := e.productError(m, part[0], hi0)
-	hi1 := e.mul(m, part[1])
-	lo1 := e.productError(m, part[1], hi1)
-	hi2 := e.mul(m, part[2])
-	lo2 := e.fma(m, part[3], e.productError(m, part[2], hi2))
+	parts := e.twoOverPiBits(a)
+	hi0 := e.mul(m, parts[0])
+	lo0 := e.productError(m, parts[0], hi0)
+	hi1 := e.mul(m, parts[1])
+	lo1 := e.productError(m, parts[1], hi1)
+	hi2 := e.mul(m, parts[2])
+	lo2 := e.fma(m, parts[3], e.productError(m, parts[2], hi2))
 	rint := func(x expr.Value) expr.Value { return e.Do(expr.Rint, x) }
 	n0, n1, n2 := rint(hi0), rint(lo0), rint(hi1)
 	// hi0 + lo0 is a multiple of 2^-50, so the sum of the fractions of hi0 and lo0 is exact.
@@ -65,10 +65,10 @@ func (e *expander) largeAngle(a expr.Value) (q, r, low expr.Value) {
 	rest := e.add(e.add(f2, f3), e.add(g1, lo2))
 	n0 = e.fma(rint(e.mul(n0, e.constant(0.25))), e.constant(-4), n0)
 	q = e.add(e.add(e.add(n0, n1), e.add(n2, n3)), e.roundingNumber())
-	half, half1 := e.constant(elementary.PiOver2[0]), e.constant(elementary.PiOver2[1])
-	r = e.mul(f, half)
-	low = e.fma(rest, half, e.fma(f, half1, e.productError(f, half, r)))
-	return q, r, e.add(low, e.sub(a, a))
+	halfPi, halfPiLow := e.constant(elementary.PiOver2[0]), e.constant(elementary.PiOver2[1])
+	r = e.mul(f, halfPi)
+	low = e.fma(rest, halfPi, e.fma(f, halfPiLow, e.productError(f, halfPi, r)))
+	return q, r, e.add(low, e.sub(a, a)) // a-a is 0, or NaN if a is infinite or NaN
 }
 
 // twoOverPiBits returns 2/pi * 2^k modulo 4, where a = m*2^k, as three parts of 52 bits and a part of 36 bits. The
@@ -83,16 +83,17 @@ func (e *expander) twoOverPiBits(a expr.Value) [4]expr.Value {
 	}
 	for step := 16; step > 0; step /= 2 {
 		bit := uint64(step) << 6
-		on := e.Do(expr.Eq, e.Do(expr.And, bitOffset, e.mask(bit)), e.mask(bit))
+		isSet := e.Do(expr.Eq, e.Do(expr.And, bitOffset, e.mask(bit)), e.mask(bit))
 		for k := 0; k < step+3 && k+step < len(word); k++ {
-			word[k] = e.choose(on, word[k+step], word[k])
+			word[k] = e.choose(isSet, word[k+step], word[k])
 		}
 	}
 	shift := e.Do(expr.And, bitOffset, e.mask(63))
-	backShift := e.Do(expr.Xor, shift, e.mask(63))
-	var w [3]expr.Value
+	reverseShift := e.Do(expr.Xor, shift, e.mask(63))
+	var w [3]expr.Value // 192 bits from bit bitOffset on
 	for k := range w {
-		w[k] = e.Do(expr.Or, e.Do(expr.Shl, word[k], shift), e.Do(expr.Shr, e.Do(expr.Shr, word[k+1], e.mask(1)), backShift))
+		w[k] = e.Do(expr.Or, e.Do(expr.Shl, word[k], shift),
+			e.Do(expr.Shr, e.Do(expr.Shr, word[k+1], e.mask(1)), reverseShift))
 	}
 	left := func(v expr.Value, n uint64) expr.Value { return e.Do(expr.Shl, v, e.mask(n)) }
 	right := func(v expr.Value, n uint64) expr.Value { return e.Do(expr.Shr, v, e.mask(n)) }

@@ -57,13 +57,13 @@ func (e *expander) onePlusErf(x expr.Value, c float64) expr.Value {
 
 // splitFactor returns x and c such that v is c*x without rounding. If v is not a product with a constant, c is 1.
 func (e *expander) splitFactor(v expr.Value) (x expr.Value, c float64) {
-	i := e.Inst(v)
-	if i.Op == expr.Mul {
-		for _, f := range [2][2]expr.Value{{i.A, i.B}, {i.B, i.A}} {
-			if k := e.Inst(f[1]); k.Op == expr.Const {
+	inst := e.Inst(v)
+	if inst.Op == expr.Mul {
+		for _, factors := range [2][2]expr.Value{{inst.A, inst.B}, {inst.B, inst.A}} {
+			if constant := e.Inst(factors[1]); constant.Op == expr.Const {
 				// Powers of c must be normal numbers.
-				if c := float64(math.Float32frombits(uint32(k.Imm))); 1e-3 <= c && c <= 1e3 {
-					return f[0], c
+				if c := float64(math.Float32frombits(uint32(constant.Imm))); 1e-3 <= c && c <= 1e3 {
+					return factors[0], c
 				}
 			}
 		}
@@ -131,11 +131,11 @@ func (e *expander) erfc(x expr.Value) expr.Value {
 	return e.choose(e.lt(a, e.constant(0.5)), e.fma(e.Do(expr.Neg, x), e.horner(erfcSmall, z), one), r)
 }
 
-// erfcQuotient is (h+hl)/(d+dl) * exp(-zl).
+// erfcQuotient is (h+hl)/(d+dl) * exp(-zl), where hl, dl and zl are rounding errors.
 func (e *expander) erfcQuotient(h, hl, d, dl, zl expr.Value) expr.Value {
 	inverse := e.div(e.constant(1), d)
 	q := e.mul(h, inverse)
-	minus := e.Do(expr.Neg, q)
-	rest := e.fma(minus, dl, e.add(e.fma(minus, d, h), hl))
-	return e.add(q, e.fma(rest, inverse, e.mul(minus, zl)))
+	minusQ := e.Do(expr.Neg, q)
+	rest := e.fma(minusQ, dl, e.add(e.fma(minusQ, d, h), hl))
+	return e.add(q, e.fma(rest, inverse, e.mul(minusQ, zl)))
 }

@@ -27,12 +27,12 @@ var expm1Poly = elementary.Poly{
 		2.7626977581688249e-07, 2.5057822103961285e-08},
 }
 
-// nearest returns the integer n nearest to x*inv, as a float, and 2^(n+shift). It adds a constant of about
-// 1.5*2^mantissa to x*inv, so that the lowest bits of the sum are n. The constant includes the bias of the exponent,
-// so that one shift of the bits gives the power of 2.
-func (e *expander) nearest(x expr.Value, inv float64, shift int) (n, scale expr.Value) {
+// nearest returns the integer n nearest to x*inverseStep, as a float, and scale = 2^(n+shift). It adds a constant of
+// about 1.5*2^mantissa to x*inverseStep, so that the lowest bits of the sum are n. The constant includes the bias of
+// the exponent, so that one shift of the bits gives the power of 2.
+func (e *expander) nearest(x expr.Value, inverseStep float64, shift int) (n, scale expr.Value) {
 	magic := e.constant(math.Ldexp(1.5, e.mantissa()) + float64(e.bias()+shift))
-	t := e.fma(x, e.constant(inv), magic)
+	t := e.fma(x, e.constant(inverseStep), magic)
 	scale = e.float(e.Do(expr.Shl, e.int(t), e.mask(uint64(e.mantissa()))))
 	return e.sub(t, magic), scale
 }
@@ -47,8 +47,8 @@ func (e *expander) ln2() (hi, lo float64) {
 // its operand is bounded and then negated, so that a fused operation absorbs the negation.
 func (e *expander) expRange(x expr.Value) expr.Value {
 	lowest, highest := byDType(e, -104.0, -746.0), byDType(e, 90.0, 711.0)
-	if i := e.Inst(x); i.Op == expr.Neg {
-		return e.Do(expr.Neg, e.clampMin(e.clampMax(i.A, -lowest), -highest))
+	if inst := e.Inst(x); inst.Op == expr.Neg {
+		return e.Do(expr.Neg, e.clampMin(e.clampMax(inst.A, -lowest), -highest))
 	}
 	return e.clampMin(e.clampMax(x, highest), lowest)
 }
@@ -73,11 +73,11 @@ func (e *expander) expSum(x expr.Value) (p, low, s expr.Value) {
 	n, s := e.nearest(x, 0.5*math.Log2E, 0)
 	r1 := e.fma(n, e.constant(-2*hi), x)
 	r := e.fma(n, e.constant(-2*lo), r1)
-	rl := e.fma(n, e.constant(-2*lo), e.sub(r1, r))
+	rl := e.fma(n, e.constant(-2*lo), e.sub(r1, r)) // the rounding error of r
 	q := e.eval(expPoly, r)
 	v := e.fma(q, r, one)
 	p = e.fma(v, r, one)
-	vl := e.fma(q, r, e.sub(one, v))
+	vl := e.fma(q, r, e.sub(one, v)) // the rounding error of v
 	low = e.fma(v, r, e.sub(one, p))
 	return p, e.fma(vl, r, e.fma(rl, p, low)), s
 }
@@ -118,17 +118,17 @@ func (e *expander) expByHalves(x expr.Value) expr.Value {
 	}
 	p, t, _ := e.expWithExponent(x, magic+float64(2*e.bias()))
 	mantissaBits := e.mask(uint64(e.mantissa()))
-	half := e.Do(expr.Shl, e.Do(expr.Shr, e.int(t), e.mask(1)), mantissaBits)
-	rest := e.Do(expr.Sub, e.Do(expr.Shl, e.int(t), mantissaBits), half)
-	return e.mul(e.mul(p, e.float(half)), e.float(rest))
+	halfExponent := e.Do(expr.Shl, e.Do(expr.Shr, e.int(t), e.mask(1)), mantissaBits)
+	otherHalf := e.Do(expr.Sub, e.Do(expr.Shl, e.int(t), mantissaBits), halfExponent)
+	return e.mul(e.mul(p, e.float(halfExponent)), e.float(otherHalf))
 }
 
 // expQuartic is (exp(r)-1)/r for |r| <= ln 2 / 8. The relative error of 1 + r*expQuartic is below 2^-27.4.
 var expQuartic = []float64{1, 0.500000179, 0.166721031, 0.0416450873}
 
-// expPiece returns exp(r)*2^f. The lowest bits of t select the fractional exponent f. Table powerTable has the powers,
-// and table lowTable their rounding errors. A table of 8 entries fits a vector register, so that a lookup takes no
-// longer than a product.
+// expPiece returns exp(r)*2^f. The lowest bits of t are the table index of the fractional exponent f. Table powerTable
+// has the powers, and table lowTable their rounding errors. A table of 8 entries fits a vector register, so that a
+// lookup takes no longer than a product.
 func (e *expander) expPiece(r, t expr.Value, powerTable, lowTable uint64) expr.Value {
 	power := e.lookup(powerTable, t)
 	return e.fma(e.horner(expQuartic, r), e.fma(r, power, e.lookup(lowTable, t)), power)
@@ -188,9 +188,9 @@ func (e *expander) expm1Scaled(x expr.Value, shift int) expr.Value {
 // expm1 computes half of the result and doubles it, because 2^n may overflow although the result does not. For tiny x,
 // half of the result may be subnormal or lose the sign of 0. The result is then x.
 func (e *expander) expm1(x expr.Value) expr.Value {
-	in := e.clampMin(e.clampMax(x, byDType(e, 89.0, 710.0)), byDType(e, -18.0, -40.0))
-	h := e.expm1Scaled(in, -1)
-	return e.identityIfTiny(x, e.add(h, h))
+	bounded := e.clampMin(e.clampMax(x, byDType(e, 89.0, 710.0)), byDType(e, -18.0, -40.0))
+	half := e.expm1Scaled(bounded, -1)
+	return e.identityIfTiny(x, e.add(half, half))
 }
 
 // identityIfTiny returns x if |x| is so small that f(x) rounds to x. Otherwise it returns y, which is f(x).

@@ -22,11 +22,11 @@ func Functions(c *expr.Code, t Target) (*expr.Code, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	onePlusErf, k := erfPlusOne(c), -1
+	onePlusErf, k := erfPlusOne(c), -1 // k is the index in c of the current instruction
 	return c.Rewrite(func(builder *expr.Builder, inst expr.Inst) expr.Value {
 		k++
 		if sum := c.Insts[k]; sum.Op == expr.Add && onePlusErf[sum.A] {
-			return inst.A
+			return inst.A // the expansion of the erf includes the sum
 		} else if sum.Op == expr.Add && onePlusErf[sum.B] {
 			return inst.B
 		}
@@ -85,9 +85,14 @@ type expander struct {
 // inFloat64 computes a function of float32 in float64, but with the polynomials for float32. For some functions this
 // needs fewer operations than compensating rounding errors in float32. The conversion to float32 handles overflow and
 // subnormal results.
-func (e *expander) inFloat64(f func(w *expander, x expr.Value) expr.Value, x expr.Value) expr.Value {
-	w := &expander{e.Builder, e.target, tensor.Float64, true}
-	return e.Convert(e.dtype, f(w, w.Convert(w.dtype, x)))
+func (e *expander) inFloat64(f func(wide *expander, x expr.Value) expr.Value, x expr.Value) expr.Value {
+	wide := e.wide()
+	return e.Convert(e.dtype, f(wide, wide.Convert(wide.dtype, x)))
+}
+
+// wide returns an expander for float64 to the precision of float32.
+func (e *expander) wide() *expander {
+	return &expander{Builder: e.Builder, target: e.target, dtype: tensor.Float64, lowPrecision: true}
 }
 
 func (e *expander) isFloat64() bool { return e.dtype == tensor.Float64 }
@@ -123,7 +128,7 @@ func (e *expander) clampMax(x expr.Value, bound float64) expr.Value {
 	return e.Do(expr.Min, x, e.constant(bound))
 }
 
-// int and float reinterpret bits. mask returns an integer constant.
+// int and float reinterpret bits. mask returns an integer constant; for float32 it has the low 32 bits.
 func (e *expander) int(x expr.Value) expr.Value   { return e.Bits(e.intDType(), x) }
 func (e *expander) float(i expr.Value) expr.Value { return e.Bits(e.dtype, i) }
 func (e *expander) mask(bits uint64) expr.Value {
@@ -160,6 +165,7 @@ func (e *expander) eval(p elementary.Poly, x expr.Value) expr.Value {
 	return e.horner(byDType(e, p.F32, p.F64), x)
 }
 
+// horner evaluates the polynomial with the coefficients c, the constant one first.
 func (e *expander) horner(c []float64, x expr.Value) expr.Value {
 	v := e.constant(c[len(c)-1])
 	for k := len(c) - 2; k >= 0; k-- {

@@ -74,9 +74,9 @@ func (e *expander) atanh(x expr.Value) expr.Value {
 	if e.lowPrecision {
 		l = e.log1p(q)
 	} else {
-		minus := e.Do(expr.Neg, q)
-		lost := e.sub(e.sub(one, d), a)
-		rest := e.fma(minus, lost, e.fma(minus, d, twice))
+		minusQ := e.Do(expr.Neg, q)
+		lost := e.sub(e.sub(one, d), a) // the rounding error of d
+		rest := e.fma(minusQ, lost, e.fma(minusQ, d, twice))
 		low := e.mul(rest, e.fma(q, e.constant(0.5), one))
 		l = e.log1pOf(q, e.choose(e.lt(q, e.constant(0x1p60)), low, e.constant(0)))
 	}

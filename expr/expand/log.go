@@ -92,11 +92,12 @@ func (e *expander) log(x expr.Value) expr.Value {
 	return e.logSpecial(x, x, r)
 }
 
-// splitConstant returns hi + lo as a sum of two constants of the dtype.
+// splitConstant returns hi + lo as a sum of two constants of the dtype. For float32, the low constant is the rounding
+// error of hi.
 func (e *expander) splitConstant(hi, lo float64) (expr.Value, expr.Value) {
 	if e.dtype == tensor.Float32 {
-		h := float64(float32(hi))
-		return e.constant(h), e.constant(hi - h)
+		rounded := float64(float32(hi))
+		return e.constant(rounded), e.constant(hi - rounded)
 	}
 	return e.constant(hi), e.constant(lo)
 }
@@ -136,7 +137,7 @@ func (e *expander) log1pOf(x, low expr.Value) expr.Value {
 	return e.identityIfTiny(x, e.logSpecial(u, x, r))
 }
 
-// frexpOf1p returns n, s = 4/2^n, f, and u = 1+x, rounded, for log1p.
+// frexpOf1p returns n, s = 4/2^n, f, and the rounded sum u = 1+x, for log1p.
 func (e *expander) frexpOf1p(x expr.Value) (n, s, f, u expr.Value) {
 	u = e.add(x, e.constant(1))
 	i := e.Do(expr.Sub, e.int(u), e.originOf(elementary.TwoThirds))

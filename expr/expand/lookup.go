@@ -5,8 +5,8 @@ import (
 	"github.com/graphrun/graphrun/expr/internal/elementary"
 )
 
-// evalPiecewise evaluates a piecewise polynomial at c*a. Each interval has its own polynomial, in the distance from a
-// point of the interval. The distance is computed from a without rounding c*a. Operations: 5, and 2 for each degree.
+// evalPiecewise evaluates a piecewise polynomial at c*a. The polynomial of an interval is a polynomial of the distance
+// of c*a from a point of the interval. The distance is computed from a without rounding c*a. Operations: 5 + 2*degree.
 func (e *expander) evalPiecewise(p *elementary.Pieces, a expr.Value, c float64) expr.Value {
 	t := e.fma(a, e.constant(c*p.Scale), e.constant(p.Offset))
 	index := e.float(e.Do(expr.Shr, e.int(t), e.mask(p.Shift)))

@@ -5,7 +5,6 @@ import (
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/expr/internal/elementary"
-	"github.com/graphrun/graphrun/tensor"
 )
 
 // pow is 2^(y*log2|x|). If y is odd, it has the sign of x. A negative number to a power that is not an integer is NaN.
@@ -18,12 +17,13 @@ func (e *expander) pow(x, y expr.Value) expr.Value {
 	if e.isFloat64() {
 		r = e.power(a, boundedY)
 	} else {
-		w := &expander{e.Builder, e.target, tensor.Float64, true}
-		r = e.Convert(e.dtype, w.powerFloat32(w.Convert(w.dtype, a), w.Convert(w.dtype, boundedY)))
+		wide := e.wide()
+		r = e.Convert(e.dtype, wide.powerFloat32(wide.Convert(wide.dtype, a), wide.Convert(wide.dtype, boundedY)))
 	}
-	half := e.mul(y, e.constant(0.5))
+	halfY := e.mul(y, e.constant(0.5))
 	isFractional := e.Do(expr.Ne, e.Do(expr.Rint, y), y)
-	fraction := e.Do(expr.Abs, e.sub(half, e.Do(expr.Rint, half)))
+	// The fraction of y/2 is 1/2 if y is odd, and 0 if y is even.
+	fraction := e.Do(expr.Abs, e.sub(halfY, e.Do(expr.Rint, halfY)))
 	odd := e.lt(e.choose(isFractional, e.constant(0), e.constant(0.25)), fraction)
 	odd = e.Do(expr.And, odd, e.Do(expr.Not, isFractional))
 	r = e.withSign(r, e.choose(odd, e.signBit(x), e.bitsOf(0)))
@@ -67,9 +67,10 @@ func (e *expander) power(a, y expr.Value) expr.Value {
 	hi, lo := e.log2Sum(a)
 	t := e.mul(y, e.logOfSpecialBase(a, hi))
 	rest := e.fma(y, lo, e.productError(y, hi, t))
+	// If t is infinite, rest is NaN.
 	rest = e.choose(e.lt(e.Do(expr.Abs, t), e.constant(2000)), rest, e.constant(0))
-	t = e.clampMin(e.clampMax(t, 1100), -1100)
-	n, s := e.nearest(t, 0.5, 0)
+	t = e.clampMin(e.clampMax(t, 1100), -1100) // 2^1100 and 2^-1100 are out of the range of float64
+	n, s := e.nearest(t, 0.5, 0)               // 2^t is p*s*s, with s = 2^n and p = 2^(t-2n)
 	r := e.add(e.fma(n, e.constant(-2), t), rest)
 	p := e.fma(e.eval(elementary.Exp2Poly, r), r, e.constant(1))
 	return e.mul(e.mul(p, s), s)
@@ -80,14 +81,14 @@ func (e *expander) productError(a, b, product expr.Value) expr.Value {
 	return e.fma(a, b, e.Do(expr.Neg, product))
 }
 
-// sumProduct multiplies two sums of two numbers.
+// sumProduct returns (a+al) * (b+bl) as a sum of two numbers. The product al*bl is omitted.
 func (e *expander) sumProduct(a, al, b, bl expr.Value) (hi, lo expr.Value) {
 	hi = e.mul(a, b)
 	return hi, e.fma(a, bl, e.fma(al, b, e.productError(a, b, hi)))
 }
 
 // log2Sum returns log2(a) = n + log2(m) as a sum of two numbers. log(m) is 2*atanh(s) with s = (m-1)/(m+1), which is 2s
-// + s^3*(2/3 + ...).
+// + s^3*(2/3 + ...). In the code, each value is a sum of two numbers, of which the lower has the suffix l: s + sl.
 func (e *expander) log2Sum(a expr.Value) (hi, lo expr.Value) {
 	n, m := e.frexp(a)
 	one := e.constant(1)
@@ -95,8 +96,8 @@ func (e *expander) log2Sum(a expr.Value) (hi, lo expr.Value) {
 	dl := e.sub(m, e.sub(d, one))
 	inverse := e.div(one, d)
 	s := e.mul(f, inverse)
-	minus := e.Do(expr.Neg, s)
-	sl := e.mul(e.fma(minus, dl, e.fma(minus, d, f)), inverse)
+	minusS := e.Do(expr.Neg, s)
+	sl := e.mul(e.fma(minusS, dl, e.fma(minusS, d, f)), inverse)
 	z, zl := e.sumProduct(s, sl, s, sl)
 	u, ul := e.fastTwoSum(e.constant(2.0/3), e.mul(z, e.horner(elementary.AtanhPoly, z)))
 	v, vl := e.sumProduct(z, zl, u, e.add(ul, e.constant(3.700743415417188e-17)))

@@ -19,18 +19,19 @@ var turnsPerRadian = [4]float64{0x1.45f306dc9c883p-3, -0x1.6b01ec5417056p-57, -0
 // and of their rounding errors. It does not need to do so for the third product, whose integer part is small, and for
 // the fourth, which is below 1.
 func (e *expander) quarterTurns(x expr.Value) (q, r expr.Value) {
-	w := &expander{e.Builder, e.target, tensor.Float64, true}
-	x = w.Convert(tensor.Float64, x)
+	wide := e.wide()
+	x = wide.Convert(tensor.Float64, x)
+	// fraction returns c*x minus an integer. The product c*x is not rounded.
 	fraction := func(c float64) expr.Value {
-		whole := w.Do(expr.Rint, w.mul(x, w.constant(-c)))
-		return w.fma(x, w.constant(c), whole)
+		whole := wide.Do(expr.Rint, wide.mul(x, wide.constant(-c)))
+		return wide.fma(x, wide.constant(c), whole)
 	}
-	withoutInteger := func(f expr.Value) expr.Value { return w.sub(f, w.Do(expr.Rint, f)) }
-	t := w.add(w.add(withoutInteger(fraction(turnsPerRadian[0])), withoutInteger(fraction(turnsPerRadian[1]))),
+	withoutInteger := func(f expr.Value) expr.Value { return wide.sub(f, wide.Do(expr.Rint, f)) }
+	t := wide.add(wide.add(withoutInteger(fraction(turnsPerRadian[0])), withoutInteger(fraction(turnsPerRadian[1]))),
 		fraction(turnsPerRadian[2]))
-	n := w.Do(expr.Rint, w.mul(t, w.constant(4)))
-	t = w.fma(x, w.constant(turnsPerRadian[3]), w.fma(n, w.constant(-0.25), t))
-	return w.Convert(tensor.Int32, n), w.Convert(e.dtype, w.mul(t, w.constant(2*math.Pi)))
+	n := wide.Do(expr.Rint, wide.mul(t, wide.constant(4)))
+	t = wide.fma(x, wide.constant(turnsPerRadian[3]), wide.fma(n, wide.constant(-0.25), t))
+	return wide.Convert(tensor.Int32, n), wide.Convert(e.dtype, wide.mul(t, wide.constant(2*math.Pi)))
 }
 
 // sinCos returns the sine and the cosine of r.
@@ -47,7 +48,8 @@ func (e *expander) isOdd(q expr.Value) expr.Value {
 	return e.Do(expr.Eq, e.Do(expr.And, q, e.Int(d, 1)), e.Int(d, 1))
 }
 
-// quadrant returns the sine of an angle, given its quadrant q and the sine and cosine of its remainder.
+// quadrant returns the sine of an angle, given its quadrant q and the sine and cosine of its remainder. Bit 0 of q
+// selects the cosine, and bit 1 is the sign.
 func (e *expander) quadrant(q, sin, cos expr.Value) expr.Value {
 	v := e.choose(e.isOdd(q), cos, sin)
 	sign := e.Do(expr.Shl, q, e.Int(e.DType(q), int64(8*e.dtype.Size()-2)))
@@ -132,6 +134,7 @@ func (e *expander) arcsinParts(x expr.Value) (s, t, far expr.Value) {
 	return s, e.mul(e.mul(s, z), e.eval(elementary.AsinPoly, z)), far
 }
 
+// asin is s+t, or pi/2 - 2(s+t) if |x| > 1/2, with the sign of x.
 func (e *expander) asin(x expr.Value) expr.Value {
 	s, t, far := e.arcsinParts(x)
 	_, lo := e.halfPi()
@@ -159,7 +162,7 @@ func (e *expander) arctan(t expr.Value) expr.Value {
 	return e.fma(e.mul(t, z), e.eval(atanPoly, z), t)
 }
 
-// atan is pi/2 - arctan(1/x) for x above 1.
+// atan is pi/2 + arctan(-1/|x|) if |x| > 1, with the sign of x.
 func (e *expander) atan(x expr.Value) expr.Value {
 	a := e.Do(expr.Abs, x)
 	far := e.lt(e.constant(1), a)
@@ -172,13 +175,13 @@ func (e *expander) atan(x expr.Value) expr.Value {
 func (e *expander) atan2(y, x expr.Value) expr.Value {
 	ay, ax := e.Do(expr.Abs, y), e.Do(expr.Abs, x)
 	swap := e.lt(ax, ay)
-	n, d := e.choose(swap, ax, ay), e.choose(swap, ay, ax)
-	sameDirection := e.choose(e.Do(expr.Eq, n, e.constant(0)), n, e.constant(1))
-	p := e.arctan(e.choose(e.Do(expr.Eq, n, d), sameDirection, e.div(n, d)))
+	smaller, greater := e.choose(swap, ax, ay), e.choose(swap, ay, ax)
+	quotientOfEqual := e.choose(e.Do(expr.Eq, smaller, e.constant(0)), smaller, e.constant(1))
+	p := e.arctan(e.choose(e.Do(expr.Eq, smaller, greater), quotientOfEqual, e.div(smaller, greater)))
 	hi, lo := e.halfPi()
 	p = e.choose(swap, e.add(e.sub(hi, p), lo), p)
 	xIsPositive := e.Do(expr.Eq, e.signBit(x), e.bitsOf(0))
-	phi, plo := e.splitConstant(math.Pi, 1.2246467991473532e-16)
-	p = e.choose(xIsPositive, p, e.add(e.sub(phi, p), plo))
+	piHi, piLo := e.splitConstant(math.Pi, 1.2246467991473532e-16)
+	p = e.choose(xIsPositive, p, e.add(e.sub(piHi, p), piLo))
 	return e.withSign(p, e.signBit(y))
 }

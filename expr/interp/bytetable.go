@@ -16,17 +16,17 @@ func (runner *Runner) tabulate(l *expr.Loop) {
 	if len(code.Out) != 1 || code.Out[0].Im != expr.None || len(l.Folds) > 0 {
 		return
 	}
-	primitive := true
+	isPrimitive := true
 	var loaded []int // the operands that the code loads
 	for _, inst := range code.Insts {
-		if primitive = primitive && inst.Op.Primitive(); inst.Op == expr.Load && !slices.Contains(loaded, int(inst.A)) {
+		if isPrimitive = isPrimitive && inst.Op.Primitive(); inst.Op == expr.Load && !slices.Contains(loaded, int(inst.A)) {
 			loaded = append(loaded, int(inst.A))
 		}
 	}
 	isByte := func(k int) bool { return code.In[k].Size() == 1 && !l.Scalar[k] }
 	isBool := func(k int) bool { return code.In[k] == tensor.Bool && !l.Scalar[k] }
 	switch {
-	case primitive:
+	case isPrimitive: // the loops are fast enough
 		return
 	case len(loaded) == 1 && isByte(loaded[0]):
 	case len(loaded) == 2 && isBool(loaded[0]) && isBool(loaded[1]):

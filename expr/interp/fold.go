@@ -35,11 +35,11 @@ func Combine(o expr.Op, d tensor.DType) func(dst, acc unsafe.Pointer, n int) {
 		for i := range n {
 			lanes := operand{unsafe.Add(acc, i*expr.Lanes*size), 0, size}
 			for half := expr.Lanes / 2; half > 0; half /= 2 {
-				x := operands{dst: lanes, a: lanes, b: operand{lanes.ptr, half * size, size}, n: half}
+				pair := operands{dst: lanes, a: lanes, b: operand{lanes.ptr, half * size, size}, n: half}
 				if half == 1 {
-					x.dst.ptr = unsafe.Add(dst, i*size)
+					pair.dst.ptr = unsafe.Add(dst, i*size)
 				}
-				operation(x)
+				operation(pair)
 			}
 		}
 	}

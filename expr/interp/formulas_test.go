@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// formulas are formulas of the operands x and y for lists of dtypes. Their rare operands need predicated blocks, and
+// formulas are formulas of the operands x and y for lists of dtypes. Their rare operands need predicated ranges, and
 // their values are parts of complex numbers, in operands, in outputs and in between.
 var formulas = []struct {
 	dtypes []tensor.DType
@@ -77,12 +77,12 @@ func codeOf(t *testing.T, text string, dtypes ...tensor.DType) *expr.Code {
 	return c
 }
 
-// TestPredicatedBlocks has masks that are all true or all false in some blocks, and mixed in others.
-func TestPredicatedBlocks(t *testing.T) {
+// TestPredicatedRanges has masks that are all true or all false in some blocks, and mixed in others.
+func TestPredicatedRanges(t *testing.T) {
 	c := codeOf(t, "where(x > 0, where(x > 8, exp(y) + log(x), tanh(y) ** 2), "+
 		"where(y < 0, sin(y) * cos(x), y * y / 3 - y * x / 7 + x * x * y))", tensor.Float32, tensor.Float32)
-	if _, _, blocks := predicateBlocks(c, nil); len(blocks) != 6 {
-		t.Errorf("%d predicated blocks, want 6: %v", len(blocks), blocks)
+	if _, _, ranges := predicate(c, nil); len(ranges) != 6 {
+		t.Errorf("%d predicated ranges, want 6: %v", len(ranges), ranges)
 	}
 	p, err := New(&expr.Loop{Code: c, Scalar: []bool{false, false}})
 	if err != nil {
@@ -119,7 +119,7 @@ func TestPredicatedBlocks(t *testing.T) {
 }
 
 // TestSteps counts the loops over a block of common operands. Products of complex numbers have four products, a sum and
-// a difference of mixed dtypes, and a store. The parts of a quotient share predicated blocks. A function of one byte is
+// a difference of mixed dtypes, and a store. The parts of a quotient share predicated ranges. A function of one byte is
 // a table, even if there is an operand that it does not read, and so is a function of two bools.
 func TestSteps(t *testing.T) {
 	for _, tc := range []struct {

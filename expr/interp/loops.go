@@ -17,8 +17,8 @@ type operands struct {
 }
 
 // loop computes the elements of a result. The elements of the result are contiguous and begin at offset 0, except in
-// moves. The result may have the address of an operand with the same distance of elements, and must not overlap
-// operands otherwise.
+// moves and joins. The result may have the address of an operand with the same stride, and must not overlap operands
+// otherwise.
 type loop func(o operands)
 
 // each1 computes an operation with one operand. The compiler inlines each1 and the operation, if it is a function
@@ -71,8 +71,9 @@ func moveOf[U word](o operands) {
 	}
 }
 
-// selectOf selects elements of the size of U. A block whose mask is the same for all elements is copied. Other blocks
-// are selected as 64 bits, because there is no conditional move of bytes, and a branch would be unpredictable.
+// selectOf selects elements of the size of U: b where the mask a is true, else c. A block whose mask is the same for
+// all elements is copied. Other blocks are selected as 64 bits, because there is no conditional move of bytes, and a
+// branch would be unpredictable.
 func selectOf[U word](o operands) {
 	for _, bit := range []bool{true, false} {
 		if noElementEquals(o.a, o.n, bit) {
@@ -84,9 +85,9 @@ func selectOf[U word](o operands) {
 		}
 	}
 	b, c, dst := o.b, o.c, unsafe.Slice((*U)(o.dst.ptr), o.n)
-	for i, m := range unsafe.Slice((*uint8)(unsafe.Add(o.a.ptr, o.a.offset)), len(dst)) {
+	for i, maskByte := range unsafe.Slice((*uint8)(unsafe.Add(o.a.ptr, o.a.offset)), len(dst)) {
 		x, y := uint64(*(*U)(unsafe.Add(b.ptr, b.offset))), uint64(*(*U)(unsafe.Add(c.ptr, c.offset)))
-		if m != 0 {
+		if maskByte != 0 {
 			y = x
 		}
 		dst[i] = U(y)
@@ -107,13 +108,14 @@ func joinOf[U word](o operands) {
 	}
 }
 
+// The loops for elements of 1, 2, 4 and 8 bytes, indexed by sizeIndex.
 var (
 	joins   = [4]loop{joinOf[uint8], joinOf[uint16], joinOf[uint32], joinOf[uint64]}
 	moves   = [4]loop{moveOf[uint8], moveOf[uint16], moveOf[uint32], moveOf[uint64]}
 	selects = [4]loop{selectOf[uint8], selectOf[uint16], selectOf[uint32], selectOf[uint64]}
 )
 
-// sizeIndex returns the index in tables of an element size of 1, 2, 4 or 8 bytes.
+// sizeIndex returns log2(size) for an element size of 1, 2, 4 or 8 bytes.
 func sizeIndex(size int) int {
 	switch size {
 	case 1:

@@ -9,9 +9,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// An operation of mixed dtypes computes in a wider dtype than that of its operands or result: products of complex64 are
-// computed in float64, and sums of bfloat16 in float32. A single loop that converts and computes takes a third of the
-// time of separate loops.
+// An operation of mixed dtypes computes in a wider dtype than its operands or its result have: products of complex64
+// are computed in float64, and sums of bfloat16 in float32. A single loop that converts and computes takes a third of
+// the time of separate loops.
 
 // mixedOp is an operation that computes in dtype `in`. Its operands are converted from dtype `from`, and its result is
 // converted to dtype `to`.
@@ -34,7 +34,8 @@ var mixedLoops = func() mixedTable {
 	return t
 }()
 
-// set sets the loops of an operation with narrow operands, with a narrow result, and with both.
+// set sets three loops of an operation that computes in dtype wide: with narrow operands and a wide result, with wide
+// operands and a narrow result, and with both narrow.
 func (t mixedTable) set(o expr.Op, narrow, wide tensor.DType, fromNarrow, toNarrow, both loop) {
 	t[mixedOp{o, narrow, wide, wide}] = fromNarrow
 	t[mixedOp{o, wide, wide, narrow}] = toNarrow
@@ -177,17 +178,17 @@ func (prep *preparer) joinConversions() error {
 
 // countReaders returns how many instructions, outputs and folds read each value.
 func (prep *preparer) countReaders() []int {
-	n := make([]int, len(prep.code.Insts))
+	readers := make([]int, len(prep.code.Insts))
 	for _, inst := range prep.code.Insts {
 		for _, u := range inst.Uses() {
-			n[u]++
+			readers[u]++
 		}
 	}
 	for _, f := range prep.folded {
-		n[f.V]++
+		readers[f.V]++
 	}
-	prep.eachOutput(func(v expr.Value, _ place) { n[v]++ })
-	return n
+	prep.eachOutput(func(v expr.Value, _ place) { readers[v]++ })
+	return readers
 }
 
 // markRead finds the values that a step, an output or a fold reads.
@@ -210,8 +211,9 @@ type mixedOperands struct {
 	values []expr.Value
 }
 
-// narrowOperands returns the operands of an instruction before their conversion. Constants are converted if they stay
-// equal; they are appended to the code.
+// narrowOperands returns the operands of an instruction before their conversion to its dtype, if there is a loop for
+// operands of the narrow dtype. A constant operand must be a number of the narrow dtype; the narrow constant is
+// appended to the code.
 func (prep *preparer) narrowOperands(inst expr.Inst) (x mixedOperands) {
 	uses := inst.Uses()
 	if len(uses) != 2 {
@@ -247,10 +249,10 @@ func (prep *preparer) narrowOperands(inst expr.Inst) (x mixedOperands) {
 	return x
 }
 
-// complexOperands is for an instruction that joins the comparisons of the real and the imaginary parts of two complex64
-// numbers. It returns the comparison of the complex numbers and its operands. These are loads of the real parts, which
-// the imaginary parts follow in memory, and constants. The constants are appended to the code. It returns no operands
-// for other instructions.
+// complexOperands is for an And or Or that combines the comparisons of the real and the imaginary parts of two
+// complex64 numbers. It returns the comparison of the complex numbers, Eq or Ne, and its operands. These are loads of
+// the real parts, which the imaginary parts follow in memory, and constants. The constants are appended to the code. It
+// returns no operands for other instructions.
 func (prep *preparer) complexOperands(inst expr.Inst) (op expr.Op, operands []expr.Value) {
 	switch {
 	case inst.Op == expr.And && inst.DType == tensor.Bool:

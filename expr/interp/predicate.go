@@ -7,22 +7,22 @@ import (
 	"github.com/graphrun/graphrun/expr"
 )
 
-// A predicated block has the instructions whose values only one side of a selection needs. These instructions run
+// A predicated range has the instructions whose values only one side of a selection needs. These instructions run
 // directly before the selection. They are skipped in a block of elements whose mask never selects that side.
 
-// predicatedBlock is a range of instructions, first to end-1, that are needed only for elements whose mask equals
+// predicatedRange is a range of instructions, first to end-1, that are needed only for elements whose mask equals
 // maskBit.
-type predicatedBlock struct {
+type predicatedRange struct {
 	first, end expr.Value
 	mask       expr.Value
 	maskBit    bool
 }
 
-// minBlockWork is the minimum work of a predicated block, in additions. It corresponds to the cost of a block: an
+// minRangeWork is the minimum work of a predicated range, in additions. It corresponds to the cost of the range: an
 // additional loop for the mask, and a test.
-const minBlockWork = 6
+const minRangeWork = 6
 
-// branch is a candidate for a predicated block: one side of a selection.
+// branch is a candidate for a predicated range: one side of a selection.
 type branch struct {
 	parent  int          // the branch that contains the selection
 	depth   int          // number of enclosing branches
@@ -31,19 +31,19 @@ type branch struct {
 	values  []expr.Value // the values that only this branch needs
 }
 
-// blockFinder finds the branch in which each value is needed. Branch 0 is unconditional.
-type blockFinder struct {
+// branchFinder finds the branch in which each value is needed. Branch 0 is unconditional.
+type branchFinder struct {
 	code     *expr.Code
 	branches []branch
 	branchOf []int    // indexed by value: its branch, or -1 if the value is not needed
 	sides    [][2]int // indexed by value: the branches of the two sides of a selection; 0 for other instructions
 }
 
-// predicateBlocks reorders the code so that the instructions of each predicated block are adjacent, and removes dead
-// instructions. It returns the new code, the new value of each old value, and the blocks. An outer block precedes its
-// inner blocks.
-func predicateBlocks(code *expr.Code, folds []expr.Fold) (*expr.Code, []expr.Value, []predicatedBlock) {
-	finder := blockFinder{code: code, branches: make([]branch, 1), branchOf: make([]int, len(code.Insts)),
+// predicate reorders the code so that the instructions of each predicated range are adjacent, and removes dead
+// instructions. It returns the new code, the new value of each old value, and the ranges. An outer range precedes its
+// inner ranges.
+func predicate(code *expr.Code, folds []expr.Fold) (*expr.Code, []expr.Value, []predicatedRange) {
+	finder := branchFinder{code: code, branches: make([]branch, 1), branchOf: make([]int, len(code.Insts)),
 		sides: make([][2]int, len(code.Insts))}
 	for v := range finder.branchOf {
 		finder.branchOf[v] = -1
@@ -52,8 +52,8 @@ func predicateBlocks(code *expr.Code, folds []expr.Fold) (*expr.Code, []expr.Val
 		finder.markNeeded(o.Re, 0)
 		finder.markNeeded(o.Im, 0)
 	}
-	for _, x := range folds {
-		finder.markNeeded(x.V, 0)
+	for _, f := range folds {
+		finder.markNeeded(f.V, 0)
 	}
 	for v := len(code.Insts) - 1; v >= 0; v-- {
 		finder.markOperands(expr.Value(v))
@@ -63,7 +63,7 @@ func predicateBlocks(code *expr.Code, folds []expr.Fold) (*expr.Code, []expr.Val
 
 // markNeeded records that a value is needed in branch b, and moves the value to the innermost common parent of all its
 // branches.
-func (finder *blockFinder) markNeeded(v expr.Value, b int) {
+func (finder *branchFinder) markNeeded(v expr.Value, b int) {
 	if v == expr.None {
 		return
 	}
@@ -78,7 +78,7 @@ func (finder *blockFinder) markNeeded(v expr.Value, b int) {
 }
 
 // markOperands records where the operands of a value are needed. Constants and loads belong to branch 0.
-func (finder *blockFinder) markOperands(v expr.Value) {
+func (finder *branchFinder) markOperands(v expr.Value) {
 	inst := finder.code.Insts[v]
 	switch {
 	case finder.branchOf[v] < 0:
@@ -109,7 +109,7 @@ func (finder *blockFinder) markOperands(v expr.Value) {
 
 // sharesBranches reports whether selection v has the mask of the next instruction, a selection that does not read v.
 // The parts of a complex number are selected by such pairs: they share values that are needed only for the same mask.
-func (finder *blockFinder) sharesBranches(v expr.Value) bool {
+func (finder *branchFinder) sharesBranches(v expr.Value) bool {
 	if int(v)+1 == len(finder.code.Insts) || finder.branchOf[v] != finder.branchOf[v+1] || finder.sides[v+1] == [2]int{} {
 		return false
 	}
@@ -130,24 +130,25 @@ func workOfOp(o expr.Op) int {
 	return 10
 }
 
-// order builds the new code, in which branches with enough work are predicated blocks. The two selections of a pair
-// ([blockFinder.sharesBranches]) have the same branches, whose blocks are emitted before the first one.
-func (finder *blockFinder) order() (*expr.Code, []expr.Value, []predicatedBlock) {
-	// blockOf[b] is the branch b if it has enough work, otherwise the innermost enclosing branch that has.
-	blockOf := make([]int, len(finder.branches))
+// order builds the new code, in which branches with enough work are predicated ranges. The two selections of a pair
+// ([branchFinder.sharesBranches]) have the same branches. Their ranges are emitted before the first selection of the
+// pair.
+func (finder *branchFinder) order() (*expr.Code, []expr.Value, []predicatedRange) {
+	// rangeBranch[b] is the branch b if it has enough work, otherwise the innermost enclosing branch that has.
+	rangeBranch := make([]int, len(finder.branches))
 	for k := len(finder.branches) - 1; k > 0; k-- {
 		finder.branches[finder.branches[k].parent].work += finder.branches[k].work
 	}
 	for k := 1; k < len(finder.branches); k++ {
-		if blockOf[k] = k; finder.branches[k].work < minBlockWork {
-			blockOf[k] = blockOf[finder.branches[k].parent]
+		if rangeBranch[k] = k; finder.branches[k].work < minRangeWork {
+			rangeBranch[k] = rangeBranch[finder.branches[k].parent]
 		}
 	}
 	// Constants and loads come first, because other instructions may be moved to the front.
-	for _, first := range []bool{true, false} {
+	for _, isFirst := range []bool{true, false} {
 		for v, b := range finder.branchOf {
-			if b >= 0 && (finder.code.Insts[v].Op.Args() == 0) == first {
-				b = blockOf[b]
+			if b >= 0 && (finder.code.Insts[v].Op.Args() == 0) == isFirst {
+				b = rangeBranch[b]
 				finder.branches[b].values = append(finder.branches[b].values, expr.Value(v))
 			}
 		}
@@ -157,18 +158,18 @@ func (finder *blockFinder) order() (*expr.Code, []expr.Value, []predicatedBlock)
 	for v := range newValue {
 		newValue[v] = expr.None
 	}
-	var blocks []predicatedBlock
-	var emit func(b int)
+	var ranges []predicatedRange
+	var emit func(b int) // appends the instructions of branch b to code
 	emit = func(b int) {
 		for _, v := range finder.branches[b].values {
 			inst := finder.code.Insts[v]
 			for _, k := range finder.sides[v] {
-				if k > 0 && blockOf[k] == k && (v == 0 || finder.sides[v-1] != finder.sides[v]) {
-					n := len(blocks)
-					blocks = append(blocks, predicatedBlock{first: expr.Value(len(code.Insts)), mask: newValue[inst.A],
+				if k > 0 && rangeBranch[k] == k && (v == 0 || finder.sides[v-1] != finder.sides[v]) {
+					n := len(ranges)
+					ranges = append(ranges, predicatedRange{first: expr.Value(len(code.Insts)), mask: newValue[inst.A],
 						maskBit: finder.branches[k].maskBit})
 					emit(k)
-					blocks[n].end = expr.Value(len(code.Insts))
+					ranges[n].end = expr.Value(len(code.Insts))
 				}
 			}
 			if inst.Op != expr.Load {
@@ -189,24 +190,24 @@ func (finder *blockFinder) order() (*expr.Code, []expr.Value, []predicatedBlock)
 		}
 		code.Out = append(code.Out, o)
 	}
-	return code, newValue, blocks
+	return code, newValue, ranges
 }
 
-// openPredicates adds the mask tests of the predicated blocks that begin with instruction v.
+// openPredicates adds the mask tests of the predicated ranges that begin with instruction v.
 func (prep *preparer) openPredicates(v expr.Value) {
 	for len(prep.predicated) > 0 && prep.predicated[0].first == v {
-		a := prep.predicated[0]
-		prep.predicated, prep.openBlocks = prep.predicated[1:], append(prep.openBlocks, openBlock{a, len(prep.body)})
-		prep.body = append(prep.body, step{a: prep.places[a.mask], maskBit: a.maskBit})
+		next := prep.predicated[0]
+		prep.predicated, prep.openRanges = prep.predicated[1:], append(prep.openRanges, openRange{next, len(prep.body)})
+		prep.body = append(prep.body, step{a: prep.places[next.mask], maskBit: next.maskBit})
 	}
 }
 
-// closePredicates closes the predicated blocks that end with instruction v.
+// closePredicates closes the predicated ranges that end with instruction v.
 func (prep *preparer) closePredicates(v expr.Value) {
-	for n := len(prep.openBlocks) - 1; n >= 0 && prep.openBlocks[n].block.end == v+1; n-- {
-		test := prep.openBlocks[n].step
+	for n := len(prep.openRanges) - 1; n >= 0 && prep.openRanges[n].instructions.end == v+1; n-- {
+		test := prep.openRanges[n].step
 		prep.body[test].skipCount = len(prep.body) - test - 1
-		prep.openBlocks = prep.openBlocks[:n]
+		prep.openRanges = prep.openRanges[:n]
 	}
 }
 
@@ -222,5 +223,5 @@ func noElementEquals(mask operand, n int, bit bool) bool {
 	return bytes.IndexByte(elements, 0) < 0
 }
 
-// falseMask is a mask of a block, of the narrowest elements.
+// falseMask is the mask false of a block of bytes, which is the longest block.
 var falseMask [blockBytes]uint8

@@ -25,15 +25,15 @@ const blockWords = (blockBytes + 192) / 8
 // The slots of a Runner are addresses: outputs, operands, accumulators of folds, cells, and temporary blocks. A cell is
 // a number: a constant, or a value that is constant within a row. Each instruction has a cell.
 type Runner struct {
-	elementSize []int  // for each output, then for each operand: size of an element in bytes
-	scalar      []bool // for each output, then for each operand: whether it is an operand with one element for each row
-	consts      []uint64
-	folds       int     // number of folds
-	blocks      int     // number of temporary blocks
-	blockLen    int     // number of elements of a block
-	row         []step  // run once for each row
-	body        []step  // run for each block of a row
-	totals      []total // for each fold, if the loop has Totals
+	elementSize []int    // for each output, then for each operand: size of an element in bytes
+	scalar      []bool   // for each output, then for each operand: whether it is an operand with one element for each row
+	consts      []uint64 // the initial values of the cells
+	folds       int      // number of folds
+	blocks      int      // number of temporary blocks
+	blockLen    int      // number of elements of a block
+	row         []step   // run once for each row
+	body        []step   // run for each block of a row
+	totals      []total  // for each fold, if the loop has Totals
 	scratch     sync.Pool
 }
 
@@ -46,10 +46,11 @@ type step struct {
 	maskBit      bool
 }
 
-// place is the location of a value: a slot, the offset in bytes of the first element, and the distance of elements.
+// place is the location of a value: the memory at the address in a slot. The offset of the first element and the stride
+// of elements are in bytes.
 type place struct{ slot, offset, stride int }
 
-// total describes a fold of a loop with Totals.
+// total describes a fold of a loop with [expr.Loop.Totals], which gives one number for each row.
 type total struct {
 	size    int                                  // size of the result in bytes
 	neutral uint64                               // bits of the neutral element
@@ -71,14 +72,14 @@ type preparer struct {
 	free       []int          // slots of blocks that can be reused
 	// lastOperandReader is the last instruction that reads an operand with more than one element for each row.
 	lastOperandReader expr.Value
-	predicated        []predicatedBlock
-	openBlocks        []openBlock // the predicated blocks that contain the current instruction
+	predicated        []predicatedRange // the predicated ranges that have not begun
+	openRanges        []openRange       // the predicated ranges that contain the current instruction
 }
 
-// openBlock is a predicated block that has begun.
-type openBlock struct {
-	block predicatedBlock
-	step  int // index of its mask test in the body
+// openRange is a predicated range that has begun.
+type openRange struct {
+	instructions predicatedRange
+	step         int // index of its mask test in the body
 }
 
 // New prepares a loop. It returns an error if the loop is invalid.
@@ -119,18 +120,18 @@ func New(loop *expr.Loop) (*Runner, error) {
 	return runner, nil
 }
 
-// newPreparer simplifies the code of the loop, orders predicated blocks, joins conversions, and finds uniform values
+// newPreparer simplifies the code of the loop, orders predicated ranges, joins conversions, and finds uniform values
 // and last readers.
-func newPreparer(p *Runner, loop *expr.Loop) (*preparer, error) {
-	c := loop.Code
+func newPreparer(runner *Runner, loop *expr.Loop) (*preparer, error) {
+	code := loop.Code
 	if len(loop.Folds) == 0 { // folds refer to values, which Simplify renumbers
-		if simple, err := c.Simplify(); err == nil {
-			c = simple
+		if simple, err := code.Simplify(); err == nil {
+			code = simple
 		}
 	}
-	prep := &preparer{Runner: p, loop: loop}
+	prep := &preparer{Runner: runner, loop: loop}
 	var newValue []expr.Value
-	prep.code, newValue, prep.predicated = predicateBlocks(c, loop.Folds)
+	prep.code, newValue, prep.predicated = predicate(code, loop.Folds)
 	for _, f := range loop.Folds {
 		prep.folded = append(prep.folded, expr.Fold{Op: f.Op, V: newValue[f.V]})
 	}

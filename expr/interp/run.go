@@ -8,7 +8,7 @@ import (
 
 // Scratch is the temporary memory of a [Runner]. Each goroutine needs a separate Scratch.
 type Scratch struct {
-	slots  []unsafe.Pointer
+	slots  []unsafe.Pointer     // the addresses of the slots of the Runner
 	mem    []uint64             // cells, then temporary blocks
 	totals [][expr.Lanes]uint64 // indexed by fold: the accumulators of a row, if the loop has Totals
 	accs   []unsafe.Pointer     // indexed by fold: the address in totals
@@ -35,7 +35,9 @@ func (runner *Runner) NewScratch() *Scratch {
 }
 
 // operand returns the memory at a place.
-func (s *Scratch) operand(p *place) operand { return operand{s.slots[p.slot], p.offset, p.stride} }
+func (s *Scratch) operand(p *place) operand {
+	return operand{ptr: s.slots[p.slot], offset: p.offset, stride: p.stride}
+}
 
 // run runs steps for n elements.
 func (s *Scratch) run(steps []step, n int) {
@@ -89,15 +91,15 @@ func (runner *Runner) Run(scratch *Scratch, ptrs []unsafe.Pointer, strides []int
 	}
 }
 
-// runRow computes row j, of n0 elements.
+// runRow computes row j of n0 elements, block by block.
 func (runner *Runner) runRow(scratch *Scratch, ptrs []unsafe.Pointer, strides []int, j, n0 int) {
-	for k, q := range ptrs {
-		if q != nil {
-			q = unsafe.Add(q, j*strides[k])
+	for k, p := range ptrs {
+		if p != nil { // an output that is not stored may have no address
+			p = unsafe.Add(p, j*strides[k])
 		}
-		scratch.slots[k] = q
+		scratch.slots[k] = p
 	}
-	scratch.run(runner.row, 1)
+	scratch.run(runner.row, 1) // the values that are constant within the row
 	for {
 		n := min(n0, runner.blockLen)
 		scratch.run(runner.body, n)

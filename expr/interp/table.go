@@ -23,7 +23,7 @@ type word interface {
 // loopTable has the loops of operations by the dtype of the operands.
 type loopTable [expr.Scan + 1][tensor.Complex64 + 1]loop
 
-// table has all operations, except operations that only move bits (loopFor).
+// table has the loops of all operations, except of the operations for which loopFor makes a loop.
 var table = func() *loopTable {
 	t := new(loopTable)
 	setIntegers[int8, int32](t, tensor.Int8)
@@ -118,7 +118,8 @@ func setFloats[T float, U word](t *loopTable, dtype tensor.DType) {
 }
 
 // inWords returns the loop of a bitwise operation on elements of the given size. It processes contiguous elements as
-// uint64. constA and constB report whether an operand is a constant, whose cell repeats its bits in all 8 bytes.
+// uint64, by the loop uint64s, and other or remaining elements by the loop elements. constA and constB report whether
+// an operand is a constant, whose cell repeats its bits in all 8 bytes.
 func inWords(elements, uint64s loop, size int, constA, constB bool) loop {
 	return func(o operands) {
 		words := o.n * size / 8
@@ -181,12 +182,12 @@ func mod32s(o operands) {
 // float32. The second rounding is wrong if s is halfway between two float32 numbers. If the first rounding loses
 // bits, s is therefore made odd (Boldo and Melquiond).
 func fma32(a, b, c float32) float32 {
-	p, q := float64(float64(a)*float64(b)), float64(c)
-	s := p + q
-	t := s - p
-	lost := (p - (s - t)) + (q - t)
+	product, addend := float64(float64(a)*float64(b)), float64(c)
+	s := product + addend
+	t := s - product
+	lost := (product - (s - t)) + (addend - t) // the rounding error of s (Knuth's TwoSum)
 	if bits := math.Float64bits(s); (lost > 0 || lost < 0) && bits&1 == 0 {
-		if (lost > 0) == (s > 0) {
+		if (lost > 0) == (s > 0) { // away from 0
 			bits++
 		} else {
 			bits--
