@@ -25,8 +25,9 @@ func (n *Node) PlacesIn(out tensor.Type) []tensor.Type {
 	if !ok || len(out.Shape) != n.Out[0].Meta.Rank() {
 		return nil
 	}
-	index, rank := sym.Int{}, len(out.Shape) // index in dim of the slice's start: the sum of the sizes before
-	list, shapes := make([]tensor.Type, len(n.In)), make([]sym.Int, rank*len(n.In))
+	rank := len(out.Shape)
+	start := sym.Int{}                                                              // index in dim at which the next slice begins: the sum of the earlier operands' sizes
+	list, shapes := make([]tensor.Type, len(n.In)), make([]sym.Int, rank*len(n.In)) // shapes: memory of all Shapes
 	for i, a := range n.In {
 		t := a.Type()
 		if len(t.Shape) != rank {
@@ -35,10 +36,9 @@ func (n *Node) PlacesIn(out tensor.Type) []tensor.Type {
 		list[i] = out
 		list[i].Shape, shapes = shapes[:rank:rank], shapes[rank:]
 		copy(list[i].Shape, out.Shape)
-		// The slice begins at the sum of the earlier operands' sizes along dim.
 		list[i].Shape[dim] = t.Shape[dim]
-		list[i].Offset = out.Offset.Add(index.Mul(out.Strides[dim]))
-		index = index.Add(t.Shape[dim])
+		list[i].Offset = out.Offset.Add(start.Mul(out.Strides[dim]))
+		start = start.Add(t.Shape[dim])
 	}
 	return list
 }
@@ -60,8 +60,8 @@ func (n *Node) concatDim() (dim int, ok bool) {
 	return dim, ok && dim >= 0 && dim < rank && !mismatch
 }
 
-// inPlace marks the operands that are already in their slice of the node's result. It returns nil if the node is no
-// concatenation or no operand is in place.
+// inPlace marks the operands that are already in place: in their slice of the node's result, so that the node need not
+// copy them. It returns nil if the node does not concatenate, or if no operand is in place.
 func (n *Node) inPlace() []bool {
 	if n.Op == nil || n.Op.ConcatDim == nil || len(n.Out) == 0 {
 		return nil
@@ -113,7 +113,7 @@ func (v *Value) sliceRanges(w *Value) (first, end []int, ok bool) {
 	return sliceRangesOf(v.Meta, w.Meta)
 }
 
-// sliceRangesOf is sliceRanges for metas.
+// sliceRangesOf is sliceRanges for a value of the given meta and a value w of meta whole.
 func sliceRangesOf(meta, whole tensor.Meta) (first, end []int, ok bool) {
 	offset := meta.Offset - whole.Offset
 	first, end = make([]int, meta.Rank()), make([]int, meta.Rank())
@@ -144,6 +144,7 @@ func (v *verifier) checkConcatMemory() {
 		first, end []int
 	}
 	parts := map[*Value][]part{}
+	// add adds the part of layout meta of the owner's memory, and reports parts that it overlaps.
 	add := func(n *Node, owner *Value, meta tensor.Meta) {
 		first, end, ok := sliceRangesOf(meta, owner.Meta)
 		if !ok || meta.Numel() == 0 {
@@ -176,9 +177,9 @@ func (v *verifier) checkConcatMemory() {
 			case places == nil:
 				add(n, owner, o.Meta)
 			default: // a concatenation writes the operands that are not in place
-				in := n.inPlace()
+				inPlace := n.inPlace()
 				for i := range n.In {
-					if place, _ := places[i].Meta(); places[i].Shape != nil && (in == nil || !in[i]) {
+					if place, _ := places[i].Meta(); places[i].Shape != nil && (inPlace == nil || !inPlace[i]) {
 						add(n, owner, place)
 					}
 				}

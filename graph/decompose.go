@@ -49,12 +49,13 @@ func (g *Graph) Decompose(n *Node) ([]*Node, error) {
 	}
 	p := &Parts{graph: g, whole: n}
 	results, err := n.Op.Decompose(p, n.Call())
-	return p.replaceResults(results, err)
+	return p.substitute(results, err)
 }
 
-// replaceResults puts the results of the whole in the place of the given values, which the parts compute. It does
-// nothing but drop the parts if err is not nil.
-func (p *Parts) replaceResults(results []*Value, err error) ([]*Node, error) {
+// substitute replaces the whole by the parts: result i of the whole takes the place of results[i], which a part
+// computes. It returns the parts. If err is not nil, or if the results do not fit, it drops the parts and returns the
+// error.
+func (p *Parts) substitute(results []*Value, err error) ([]*Node, error) {
 	g, n := p.graph, p.whole
 	if err == nil && len(results) != len(n.Out) {
 		err = fmt.Errorf("its parts return %d results, want %d", len(results), len(n.Out))
@@ -69,7 +70,7 @@ func (p *Parts) replaceResults(results []*Value, err error) ([]*Node, error) {
 		return nil, err
 	}
 	for i, v := range results {
-		if err := p.replaceResult(i, v); err != nil {
+		if err := p.substituteResult(i, v); err != nil {
 			return nil, err
 		}
 	}
@@ -94,7 +95,7 @@ func (p *Parts) check(i int, v *Value) error {
 		return fmt.Errorf("no part computes result %d", i)
 	case v.Meta.DType != replaced.Meta.DType || !slices.Equal(v.Meta.Shape, replaced.Meta.Shape):
 		return fmt.Errorf("result %d of its parts is %v, want %v", i, v.Meta, replaced.Meta)
-	case p.whole.Pin.SetsLayout(): // replaceResult infers the part again, with the pin
+	case p.whole.Pin.SetsLayout(): // substituteResult infers the part again, with the pin
 		return nil
 	case !v.Meta.SameLayout(replaced.Meta):
 		return fmt.Errorf("result %d of its parts has layout %v, want %v", i, v.Meta, replaced.Meta)
@@ -112,11 +113,11 @@ func (p *Parts) isFullView(v *Value) bool {
 		owner.Meta.Offset == v.Meta.Offset && owner.Meta.Numel() == v.Meta.Numel()
 }
 
-// replaceResult puts result i of the whole in the place of v, which is result i of the parts.
-func (p *Parts) replaceResult(i int, v *Value) error {
-	result, maker := p.whole.Out[i], v.Node
+// substituteResult puts result i of the whole in the place of v, which is result i of the parts.
+func (p *Parts) substituteResult(i int, v *Value) error {
+	result, producer := p.whole.Out[i], v.Node
 	p.graph.nameIndex().dropValue(v)
-	maker.Out[v.Index] = result
+	producer.Out[v.Index] = result
 	for _, m := range p.nodes {
 		for k := range m.In {
 			if m.In[k].Value == v {
@@ -129,10 +130,10 @@ func (p *Parts) replaceResult(i int, v *Value) error {
 			}
 		}
 	}
-	result.Node, result.Index, result.Alias = maker, v.Index, v.Alias
+	result.Node, result.Index, result.Alias = producer, v.Index, v.Alias
 	if p.whole.Pin.SetsLayout() {
-		maker.Pin = Pin{Format: p.whole.Pin.Format, Order: p.whole.Pin.Order}
-		return maker.Infer()
+		producer.Pin = Pin{Format: p.whole.Pin.Format, Order: p.whole.Pin.Order}
+		return producer.Infer()
 	}
 	result.Type, result.Meta = v.Type, v.Meta
 	return nil
@@ -156,9 +157,9 @@ type RewriteContext struct {
 type Rewrite struct {
 	// Results replace the results of the node, as in [Op.Decompose]. Nil means that the node is unchanged.
 	Results []*Value
-	// Replaced is a node that the rewrite made unnecessary: the first among the nodes that the rewritten node depends
-	// on. If the node is unchanged, Replaced is the node that a rewrite could have made
-	// unnecessary. Nil means that there is no such node.
+	// Replaced is a node before the rewritten node that the rewrite makes unnecessary, for reports. If there are several,
+	// it is the first. If the node is unchanged, Replaced is the node that a rewrite could have made unnecessary. Nil
+	// means that there is no such node.
 	Replaced *Node
 	// Why describes the new computation, or is the reason why the node is unchanged. It may be empty.
 	Why string
@@ -166,12 +167,12 @@ type Rewrite struct {
 
 // Rewrite calls [Op.Rewrite] of a node's op, in a graph whose nodes are inferred. If the op returns results, its parts
 // replace the node as in [Graph.Decompose]. Rewrite is for passes.
-func (g *Graph) Rewrite(n *Node, a RewriteContext) (Rewrite, []*Node, error) {
+func (g *Graph) Rewrite(n *Node, context RewriteContext) (Rewrite, []*Node, error) {
 	if n == nil || n.Op == nil || n.Op.Rewrite == nil || len(n.Out) == 0 || n.Out[0].graph != g {
 		return Rewrite{}, nil, errors.New("the node is not in the graph, or its op has no Rewrite")
 	}
 	p := &Parts{graph: g, whole: n}
-	r, err := n.Op.Rewrite(p, n.Call(), a)
+	r, err := n.Op.Rewrite(p, n.Call(), context)
 	if err == nil && r.Results == nil {
 		if len(p.nodes) > 0 {
 			err = errors.New("the Rewrite function adds parts but returns no results")
@@ -179,41 +180,43 @@ func (g *Graph) Rewrite(n *Node, a RewriteContext) (Rewrite, []*Node, error) {
 			return r, nil, nil
 		}
 	}
-	if err == nil && a.Pinned {
+	if err == nil && context.Pinned {
 		if m := p.bypassedPin(); m != nil {
 			p.drop()
 			return Rewrite{Replaced: m, Why: "would not keep the pin of " + m.Name}, nil, nil
 		}
 	}
-	nodes, err := p.replaceResults(r.Results, err)
+	nodes, err := p.substitute(r.Results, err)
 	return r, nodes, err
 }
 
 // bypassedPin returns a pinned node on which the whole depends but the parts do not; nil if there is no
 // such node.
 func (p *Parts) bypassedPin() *Node {
-	// First mark the values that the parts read. The search from the whole back to the inputs stops at them.
+	// First mark the values that the parts read. The search from the whole back to the inputs stops at them. A part may
+	// read a result of an earlier rewrite, such as a conversion (RewriteContext.ComputedFrom). The search then also stops
+	// at the operand of that conversion, because the whole reads the operand itself.
 	seen := map[*Value]bool{}
 	for _, m := range p.nodes {
 		for _, a := range m.In {
 			for v := a.Value; v != nil && !seen[v]; {
 				seen[v] = true
-				if n := v.Node; n != nil && n.PartOf != nil && len(n.In) == 1 { // a part that several nodes share
+				if n := v.Node; n != nil && n.PartOf != nil && len(n.In) == 1 {
 					v = n.In[0].Value
 				}
 			}
 		}
 	}
-	for todo := []*Node{p.whole}; len(todo) > 0; {
-		n := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
+	for stack := []*Node{p.whole}; len(stack) > 0; {
+		n := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
 		if n != p.whole && n.Pin != (Pin{}) {
 			return n
 		}
 		for _, a := range n.In {
 			if v := a.Value; a.Kind == TensorArg && v.Node != nil && !seen[v] {
 				seen[v] = true
-				todo = append(todo, v.Node)
+				stack = append(stack, v.Node)
 			}
 		}
 	}

@@ -71,7 +71,7 @@ func (v *Value) Place() tensor.Place {
 // implementation reads. As in PyTorch, all operands are on one device, and an operand with 0 dimensions may
 // also be on the host.
 func (n *Node) CheckPlaces() error {
-	if len(n.Out) > 0 && n.Out[0].Alias != nil {
+	if len(n.Out) > 0 && n.Out[0].Alias != nil { // a view reads no memory
 		return nil
 	}
 	source := tensor.Host

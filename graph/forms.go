@@ -18,7 +18,7 @@ func (*Gather) isForm()   {}
 
 func (*Contraction) isForm() {}
 
-// FormOperand is a result or an operand of a call, or a part of its memory.
+// FormOperand is a result or an operand of a call, or a part of the memory of either.
 type FormOperand struct {
 	Index  int         // index in the list of the call's results followed by its operands
 	Meta   tensor.Meta // the layout; its offset is not used
@@ -32,8 +32,9 @@ type Elements struct {
 	Operands []FormOperand // outputs of Code, then operands of Code
 }
 
-// Gather copies elements of a table to an output. For each element of the output, the strides of the table give an
-// address in the table, and each lookup adds index*Step bytes to it.
+// Gather copies elements of a table to an output, one for each position of the loops. The offset of the copied element
+// in the table is the sum of loop index*stride over the loops, plus the sum of looked-up index*Step over the lookups.
+// Offsets and strides are in bytes.
 type Gather struct {
 	Size     int             // bytes of an element: 1, 2, 4, 8 or 16
 	Shape    []int           // sizes of the loops
@@ -43,15 +44,15 @@ type Gather struct {
 
 // GatherOperand is an operand of a [Gather].
 type GatherOperand struct {
-	Index, Offset int   // index as in [FormOperand], and the bytes before the first element
-	Strides       []int // by loop, in bytes
+	Index   int   // as in [FormOperand]
+	Offset  int   // distance in bytes from the first element of the result or operand
+	Strides []int // by loop, in bytes
 }
 
-// GatherIndex describes a lookup: how an index is read and how it is used. A negative index counts from the
-// end.
+// GatherIndex describes a lookup: where the index is, and how it is used. A negative index counts from the end.
 type GatherIndex struct {
-	Operand int  // operand of the Gather with the indices
-	Offset  int  // bytes from the address that the operand's strides give to the index
+	Operand int  // number of the operand with the indices, in Gather.Operands
+	Offset  int  // distance in bytes of the index from the address that the strides of the operand give
 	Int64   bool // the index is int64, else int32
 	Size    int  // exclusive upper bound of indices
 	Step    int  // bytes of the table per index
@@ -60,14 +61,17 @@ type GatherIndex struct {
 // Contraction sums products: Out = Alpha*sum(A*B) + Beta*Add, for every position of the loops of the result. Products
 // of matrices and convolutions are contractions.
 type Contraction struct {
-	// loops over the result, then loops of the sum, each group from the slowest to the fastest
+	// Loops lists the loops over the result, then the summed loops. Each of the two lists is from the slowest loop to the
+	// fastest.
 	Loops       []ContractionLoop
 	Windows     []ContractionWindow
 	Out, A, B   ContractionOperand
 	Add         ContractionOperand // if HasAdd
 	HasAdd      bool
 	Alpha, Beta float64
-	Before      int // padding before A: elements from the start of the windows of the first result to A's first element
+	// Before is subtracted from the offset that the strides of A give, in elements. It is the offset of A's first element
+	// from the start of the first window, which begins in the padding.
+	Before int
 }
 
 // ContractionOperand is an operand of a [Contraction].
@@ -84,11 +88,11 @@ type ContractionLoop struct {
 	Summed         bool
 }
 
-// ContractionWindow bounds the elements of A: at index i of loop Result and j of loop Tap, A is 0 unless i*Stride +
-// j*Dilation - Before is at least 0 and less than Size.
+// ContractionWindow bounds A in one dimension of an image: at index i of loop Result and index j of loop Tap, A is 0
+// unless 0 <= i*Stride + j*Dilation - Before < Size.
 type ContractionWindow struct {
-	Result, Tap                    int
-	Stride, Dilation, Before, Size int
+	Result, Tap                    int // indices in Loops: the loop over the results, and the loop over the window
+	Stride, Dilation, Before, Size int // Before is the padding before the image, and Size the size of the image
 }
 
 // FormsOf returns forms that compute a call one after another. It returns none if the op has no form for the call.
@@ -103,7 +107,7 @@ func FormsOf(op *Op, call *Call) (forms []Form, err error) {
 		return nil, errors.New("a call without an op or results has no form")
 	}
 	for i := range call.In {
-		if call.Packed(i) != nil {
+		if call.Packed(i) != nil { // forms read unpacked operands
 			return nil, nil
 		}
 	}
@@ -133,34 +137,34 @@ func elementsOf(code *expr.Code, call *Call) []Form {
 	if code == nil || len(code.In) > len(call.In) || len(code.Out) != len(call.Out) {
 		return nil
 	}
-	f := new(Elements)
-	for i, m := range call.Out {
-		f.Operands = append(f.Operands, FormOperand{Index: i, Meta: m})
+	form := new(Elements)
+	for i, meta := range call.Out {
+		form.Operands = append(form.Operands, FormOperand{Index: i, Meta: meta})
 	}
 	var dtypes []tensor.DType
-	position := make([]int, len(code.In)) // position[i] is the index of operand i among the operands that are loaded
+	loadIndex := make([]int, len(code.In)) // of each operand: its index among the operands that are loaded
 	for i, a := range call.In {
 		switch {
 		case a.Kind == Null:
 			return nil
 		case a.Kind == TensorArg && i < len(code.In):
-			position[i], dtypes = len(dtypes), append(dtypes, code.In[i])
-			f.Operands = append(f.Operands, FormOperand{Index: len(call.Out) + i, Meta: call.Meta(i)})
+			loadIndex[i], dtypes = len(dtypes), append(dtypes, code.In[i])
+			form.Operands = append(form.Operands, FormOperand{Index: len(call.Out) + i, Meta: call.Meta(i)})
 		}
 	}
-	b := expr.NewBuilder(dtypes...)
-	outs := b.Inline(code, func(i, part int) expr.Value { // part 0 is the real part, part 1 the imaginary part
+	builder := expr.NewBuilder(dtypes...)
+	outs := builder.Inline(code, func(i, part int) expr.Value { // part 0 is the real part, part 1 the imaginary part
 		switch {
 		case call.In[i].Kind == NumberArg:
-			return b.Number(code.In[i], call.In[i].Number, part)
+			return builder.Number(code.In[i], call.In[i].Number, part)
 		case part == 0:
-			return b.Load(position[i])
+			return builder.Load(loadIndex[i])
 		}
-		return b.LoadImag(position[i])
+		return builder.LoadImag(loadIndex[i])
 	})
 	var err error
-	if f.Code, err = b.Build(outs...); err != nil {
+	if form.Code, err = builder.Build(outs...); err != nil {
 		return nil
 	}
-	return []Form{f}
+	return []Form{form}
 }

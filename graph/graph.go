@@ -19,10 +19,11 @@ type Graph struct {
 	Nodes     []*Node
 	Outputs   []Output
 	Symbols   map[string]Bounds
-	// Labels describes inputs and outputs of strings and maps, by name. Inference and execution do not read it.
+	// Labels has the strings or map keys for which the numbers of inputs and outputs stand, by the name of the input or
+	// output. Inference and execution do not read it.
 	Labels map[string]Labels
 
-	lookup Lookup
+	lookup Lookup // the catalogue of ops
 	names  *nameIndex
 	// sizes has the size of each symbol of the graph: a number after Bind, or a symbol of an Env in a graph that
 	// Symbolic made.
@@ -33,7 +34,7 @@ type Graph struct {
 	// valueCount and nodeCount are the numbers of values and nodes that have a number: see [ByValue].
 	valueCount, nodeCount int
 
-	folded   *foldCache
+	folded   *foldCache      // results of nodes with constant operands; shared by clones and segments
 	places   Places          // nil for a graph that is not from a file
 	rejected map[int32]error // reasons of rejections, indexed by the numbers of nodes; see Draft.Refuse
 
@@ -62,7 +63,7 @@ type Value struct {
 	Meta tensor.Meta
 	// Node is the producer of the value, and Index the value's position in Node.Out. Node is nil for inputs and constants.
 	Node  *Node
-	Index int
+	Index int // see Node
 	// Dynamic means that the shape is known only when the graph runs. Meta then has only the dtype, if it is known.
 	Dynamic bool
 	// Alias is the operand of Node whose storage the value shares; nil if the value is not a view.
@@ -92,7 +93,7 @@ type Node struct {
 	Name  string
 	Op    *Op
 	In    []Arg
-	Attrs any
+	Attrs any // pointer to the struct of attributes that Op.Schema describes
 	Out   []*Value
 	// Pin has the layout of the outputs and the implementation that the user demands.
 	Pin Pin
@@ -137,7 +138,7 @@ func (g *Graph) Op(name string) *Op {
 
 // Value returns a value by name; nil if there is none.
 //
-//go:noinline
+//go:noinline // it has many callers that run rarely
 func (g *Graph) Value(name string) *Value { return g.nameIndex().values[name] }
 
 // Values calls visit with all values: inputs, constants, then the results of nodes in order.
@@ -187,7 +188,7 @@ func (v *Value) StorageLen() sym.Int {
 	if root.Const != nil {
 		return sym.Of(root.Const.Storage().Len() / v.Meta.DType.Size())
 	}
-	t := Arg{Kind: TensorArg, Value: root}.Type()
+	t := Arg{Kind: TensorArg, Value: root}.Type() // for packed data, the type of the unpacked value
 	return t.Extent().Mul(sym.Of(t.DType.Size())).Div(sym.Of(v.Meta.DType.Size()))
 }
 
@@ -273,19 +274,20 @@ func (g *Graph) Clone() *Graph {
 		valueCount: g.valueCount, nodeCount: g.nodeCount, places: g.places,
 		rejected: maps.Clone(g.rejected), folded: g.folded, ctx: g.ctx,
 		Nodes: make([]*Node, len(g.Nodes))}
-	count, operands := len(g.Inputs)+len(g.Constants), 0
+	// All values are allocated at once, and so are all nodes, operands and lists of results.
+	values, operands := len(g.Inputs)+len(g.Constants), 0
 	for _, n := range g.Nodes {
-		count, operands = count+len(n.Out), operands+len(n.In)
+		values, operands = values+len(n.Out), operands+len(n.In)
 	}
-	values, nodes := make([]Value, 0, count), make([]Node, len(g.Nodes))
-	args, outs := make([]Arg, operands), make([]*Value, count)
+	allValues, allNodes := make([]Value, 0, values), make([]Node, len(g.Nodes))
+	freeArgs, freeOuts := make([]Arg, operands), make([]*Value, values)
 	copies := NewByValue[*Value](g)
-	copyValue := func(v *Value, maker *Node) *Value {
-		values = append(values, *v)
-		w := &values[len(values)-1]
-		w.graph, w.Node = copied, maker
-		copies.Set(v, w)
-		return w
+	copyValue := func(v *Value, producer *Node) *Value {
+		allValues = append(allValues, *v)
+		copiedValue := &allValues[len(allValues)-1]
+		copiedValue.graph, copiedValue.Node = copied, producer
+		copies.Set(v, copiedValue)
+		return copiedValue
 	}
 	for _, v := range g.Inputs {
 		copied.Inputs = append(copied.Inputs, copyValue(v, nil))
@@ -294,16 +296,16 @@ func (g *Graph) Clone() *Graph {
 		copied.Constants = append(copied.Constants, copyValue(v, nil))
 	}
 	for i, n := range g.Nodes {
-		m := &nodes[i]
-		*m = *n
-		m.Out = takeFrom(&outs, len(n.Out))
+		copiedNode := &allNodes[i]
+		*copiedNode = *n
+		copiedNode.Out = takeFrom(&freeOuts, len(n.Out))
 		for k, v := range n.Out {
-			m.Out[k] = copyValue(v, m)
+			copiedNode.Out[k] = copyValue(v, copiedNode)
 		}
-		copied.Nodes[i] = m
+		copied.Nodes[i] = copiedNode
 	}
 	for _, n := range copied.Nodes {
-		in := takeFrom(&args, len(n.In))
+		in := takeFrom(&freeArgs, len(n.In))
 		for k, a := range n.In {
 			in[k] = a
 			in[k].Value = copies.At(a.Value)
@@ -318,7 +320,7 @@ func (g *Graph) Clone() *Graph {
 		output.Value = copies.At(output.Value)
 		copied.Outputs = append(copied.Outputs, output)
 	}
-	copied.names = &nameIndex{allValues: values, allNodes: nodes}
+	copied.names = &nameIndex{allValues: allValues, allNodes: allNodes}
 	return copied
 }
 
@@ -375,14 +377,14 @@ func (b *ByValue[T]) At(v *Value) (x T) {
 
 // Set sets the element of a value. It does nothing for nil and for the placeholder of a rejected value.
 //
-//go:noinline
+//go:noinline // it has many callers that run rarely
 func (b *ByValue[T]) Set(v *Value, x T) {
 	if v == nil || v.number < 0 {
 		return
 	}
 	for int(v.number) >= len(b.elements) {
-		var none T
-		b.elements = append(b.elements, none)
+		var zero T
+		b.elements = append(b.elements, zero)
 	}
 	b.elements[v.number] = x
 }

@@ -15,8 +15,9 @@ import (
 // ErrNoImpl is the error of a call whose layouts no implementation of the op supports.
 var ErrNoImpl = errors.New("no implementation supports these layouts")
 
-// Impl is an implementation of an op: an algorithm that can be listed, priced and forced. [Define] sets fields that are
-// nil. For an op without implementations it makes one Impl from Compile.
+// Impl is an implementation of an op: an algorithm that can be listed, priced and forced. It has one or more walks: a
+// [Walk] is an order of the loops with layouts of the results. [Define] sets functions that are nil to defaults. If an
+// op has no implementations, [Define] makes one Impl from Compile.
 type Impl struct {
 	Name string // unique within the op: "nhwc"
 	Doc  string // how it computes, in one sentence
@@ -73,7 +74,7 @@ type Impl struct {
 }
 
 // Work is an amount of work in units that a cost profile prices: bytes for each kind of access, units of inner kernels,
-// and steps.
+// and steps. An Access is a kind of memory access, and a Part is a number of units of one inner kernel.
 type (
 	Work   = machine.Work
 	Access = machine.Access
@@ -95,8 +96,8 @@ const (
 // it returns the work of the first implementation. The work is zero for a view and for a node without
 // implementations. It is also zero if shapes are unknown, or if a function of the op panics.
 func (n *Node) Work() (work Work) {
-	for _, v := range n.Works() {
-		work = work.Plus(v)
+	for _, part := range n.Works() {
+		work = work.Plus(part)
 	}
 	return work
 }
@@ -109,12 +110,12 @@ func (n *Node) Works() (list []Work) {
 		return nil
 	}
 	list = make([]Work, 0, 1+len(n.In))
-	all := n.EachWork(nil, func(i int, work Work) {
+	hasWork := n.EachWork(nil, func(i int, work Work) {
 		if i < 0 || work != (Work{}) {
 			list = append(list, work)
 		}
 	})
-	if !all {
+	if !hasWork {
 		return nil
 	}
 	return list
@@ -157,23 +158,24 @@ func (n *Node) EachWork(selected func(i int) bool, visit func(i int, work Work))
 // layouts this is faster than calling Read, because the footprint of the call is computed only once. The function is
 // not safe for concurrent use.
 func (impl *Impl) Reader(call *Call, walk Walk) func(i int, meta tensor.Meta) (Work, bool) {
-	read, touched := impl.definedRead, 0.0
+	read, footprint := impl.definedRead, 0.0
 	if read == nil {
 		read = impl.Read
 	}
 	return func(i int, meta tensor.Meta) (Work, bool) {
-		r, ok := read(call, walk, i, meta)
-		if r.Footprint == 0 && r != (Work{}) {
-			if touched == 0 {
-				touched = call.Footprint()
+		work, ok := read(call, walk, i, meta)
+		if work.Footprint == 0 && work != (Work{}) {
+			if footprint == 0 {
+				footprint = call.Footprint()
 			}
-			r.Footprint = touched
+			work.Footprint = footprint
 		}
-		return r, ok
+		return work, ok
 	}
 }
 
-// Footprint returns the size of all operands and results of a call in bytes.
+// Footprint returns the size of all operands and results of a call in bytes. A packed operand has the size of its
+// original.
 func (c *Call) Footprint() (bytes float64) {
 	if c == nil {
 		return 0
@@ -184,6 +186,7 @@ func (c *Call) Footprint() (bytes float64) {
 			if p := a.Value.Packed; p != nil {
 				meta = &p.Meta
 			}
+			// The outer conversion prevents a fused multiply-add, so that all processors compute the same number.
 			bytes += float64(float64(tensor.Numel(meta.Shape)) * float64(meta.DType.Size()))
 		}
 	}
@@ -203,13 +206,13 @@ func ReadWork(meta, result tensor.Meta) (work Work) {
 	if result.Extent() == 0 { // panics if strides are missing
 		return work
 	}
-	bytes, d := float64(min(meta.Bytes(), extent*meta.DType.Size())), Fastest(meta)
+	bytes, fastest := float64(min(meta.Bytes(), extent*meta.DType.Size())), Fastest(meta)
 	// -bytes cancels the read in the order of the loops, which is counted elsewhere.
 	switch {
-	case meta.Rank() == result.Rank() && d != Fastest(result):
-		work.Bytes[Tiled], work.Bytes[Dense] = 2*bytes, -bytes
+	case meta.Rank() == result.Rank() && fastest != Fastest(result):
+		work.Bytes[Tiled], work.Bytes[Dense] = 2*bytes, -bytes // a transpose reads and writes each byte
 		work.Do(LoopTransposed, float64(meta.Numel()))
-	case d >= 0 && meta.Strides[d] > 1:
+	case fastest >= 0 && meta.Strides[fastest] > 1:
 		work.Bytes[Strided], work.Bytes[Dense] = bytes, -bytes
 	case meta.Rank() == result.Rank():
 		if runs := runsOf(meta, result); runs > 1 {
@@ -370,25 +373,25 @@ func (op *Op) completeImpls() {
 		op.Compile = op.compileByImpl
 	}
 	for i := range op.Impls {
-		m := &op.Impls[i]
-		m.hasRead = m.Read != nil
-		if m.Walks == nil {
-			m.Walks = op.defaultWalks
+		impl := &op.Impls[i]
+		impl.hasRead = impl.Read != nil
+		if impl.Walks == nil {
+			impl.Walks = op.defaultWalks
 		}
-		if m.Read == nil {
-			m.Read = op.defaultRead
+		if impl.Read == nil {
+			impl.Read = op.defaultRead
 		}
-		if m.Work == nil {
-			m.Work = op.defaultWork
+		if impl.Work == nil {
+			impl.Work = op.defaultWork
 		}
-		m.definedRead = m.Read // without the footprint, which Reader computes once for many calls
-		m.Work, m.Read = withFootprint(m.Work), readWithFootprint(m.Read)
+		impl.definedRead = impl.Read // without the footprint, which Reader computes once for many calls
+		impl.Work, impl.Read = withFootprint(impl.Work), readWithFootprint(impl.Read)
 	}
 }
 
 // defaultWalks is the default of [Impl.Walks].
 func (op *Op) defaultWalks(call *Call, candidates []tensor.Order) []Walk {
-	list := []Walk{{}}
+	list := []Walk{{}} // the zero Walk: results in the inferred layouts
 	if op.Kind != FollowsOperands && !op.WritesAnyOrder || len(call.Out) == 0 {
 		return list
 	}
@@ -404,11 +407,11 @@ func (op *Op) defaultWalks(call *Call, candidates []tensor.Order) []Walk {
 // the call.
 func withFootprint(work func(*Call, Walk) Work) func(*Call, Walk) Work {
 	return func(call *Call, walk Walk) Work {
-		r := work(call, walk)
-		if r.Footprint == 0 {
-			r.Footprint = call.Footprint()
+		withDefault := work(call, walk)
+		if withDefault.Footprint == 0 {
+			withDefault.Footprint = call.Footprint()
 		}
-		return r
+		return withDefault
 	}
 }
 
@@ -416,11 +419,11 @@ func withFootprint(work func(*Call, Walk) Work) func(*Call, Walk) Work {
 func readWithFootprint(read func(*Call, Walk, int, tensor.Meta) (Work, bool)) func(*Call, Walk, int,
 	tensor.Meta) (Work, bool) {
 	return func(call *Call, walk Walk, i int, meta tensor.Meta) (Work, bool) {
-		r, ok := read(call, walk, i, meta)
-		if r.Footprint == 0 && r != (Work{}) {
-			r.Footprint = call.Footprint()
+		withDefault, ok := read(call, walk, i, meta)
+		if withDefault.Footprint == 0 && withDefault != (Work{}) {
+			withDefault.Footprint = call.Footprint()
 		}
-		return r, ok
+		return withDefault, ok
 	}
 }
 

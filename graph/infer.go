@@ -14,13 +14,13 @@ import (
 // node's pin. It returns the error of the op.
 func (n *Node) Infer() error { return n.inferRecovered(&inference{}) }
 
-// inference is the state that successive inferences of nodes share: a reusable Call, and the last node with its
-// results. Successive nodes are often alike ([Node.InfersLike]). Reuse of the last results halves the time to load a
-// graph of a million adds.
+// inference is the state that successive inferences of nodes share: a reusable Call, and the last inferred node with
+// its results. Successive nodes are often alike ([Node.InfersLike]). Reuse of the last results halves the time to load
+// a graph of a million adds.
 type inference struct {
-	call Call
-	last *Node
-	res  []Result
+	call        Call
+	last        *Node
+	lastResults []Result // of last; they may be in memory of call
 }
 
 // inferRecovered calls infer and converts a panic of the op to an error, because the op may be the user's
@@ -40,8 +40,8 @@ func (n *Node) recoverPanic(err *error) {
 	if len(n.Out) > 0 && n.Out[0] != nil && n.Out[0].graph != nil && n.Out[0].graph.symbolicState != nil {
 		panic(x)
 	}
-	if short, ok := x.(*tensor.MemoryError); ok {
-		*err = short
+	if memory, ok := x.(*tensor.MemoryError); ok {
+		*err = memory
 		return
 	}
 	*err = fmt.Errorf("internal error: %v\n%s", x, debug.Stack())
@@ -77,50 +77,50 @@ func (n *Node) inferReusing(g *Graph, state *inference) error {
 	}
 	if n.Attrs == nil {
 		// Symbols may have been bound, or values that are attributes may have become constant.
-		a, err := n.decode(g.sizes)
+		attrs, err := n.decode(g.sizes)
 		if err != nil {
 			return err
 		}
-		n.Attrs = a
+		n.Attrs = attrs
 	}
-	if n.needsData() {
+	if n.needsData() { // the results get their types when a run has computed the data
 		for _, v := range n.Out {
 			v.Type, v.Meta, v.Alias, v.Dynamic = tensor.Type{}, tensor.Meta{}, nil, true
 		}
 		return nil
 	}
 	if n.InfersLike(state.last) {
-		return n.setInferred(state.res)
+		return n.setInferred(state.lastResults)
 	}
 	return n.inferByOp(g, state)
 }
 
 // inferByOp infers a node of g by its op.
 func (n *Node) inferByOp(g *Graph, state *inference) error {
-	state.last = nil // the results of last are in the buffers of the call, which are overwritten now
+	state.last = nil // Infer may overwrite lastResults, which may be in memory of the call
 	call := &state.call
 	call.In, call.Attrs, call.Out, call.Impl, call.Walk, call.fixesSizesToHints = n.In, n.Attrs, nil, n.Impl, n.Walk,
 		g.symbolicState != nil
-	var res []Result
+	var results []Result
 	var err error
 	if g.symbolicState != nil && !g.symbolicState.inferringForked {
-		res, err = g.symbolicState.inferAllPaths(n)
+		results, err = g.symbolicState.inferAllPaths(n)
 	} else {
-		res, err = n.Op.Infer(call)
+		results, err = n.Op.Infer(call)
 	}
 	if err != nil {
 		return err
 	}
-	if len(res) != len(n.Out) {
-		return n.outputsError(len(res))
+	if len(results) != len(n.Out) {
+		return n.outputsError(len(results))
 	}
 	if g.symbolicState != nil && g.symbolicState.unbacked != nil {
-		if res, err = g.symbolicState.unbacked.setStaticResults(res); err != nil {
+		if results, err = g.symbolicState.unbacked.setStaticResults(results); err != nil {
 			return err
 		}
 	}
-	state.last, state.res = n, res
-	return n.setInferred(res)
+	state.last, state.lastResults = n, results
+	return n.setInferred(results)
 }
 
 // InfersLike reports whether n is a pointwise node with the same op, attributes, numbers and operand types as last.
@@ -138,8 +138,8 @@ func (n *Node) InfersLike(last *Node) bool {
 	return true
 }
 
-// sameOperand reports whether two operands are the same number, the same value, or non-constant values of the same
-// type.
+// sameOperand reports whether two operands are the same number, the same value, or non-constant values whose types
+// share their slices. Types that are equal but do not share slices count as different: the test must be fast.
 func (a *Arg) sameOperand(b *Arg) bool {
 	switch {
 	case a.Kind != b.Kind:
@@ -151,9 +151,9 @@ func (a *Arg) sameOperand(b *Arg) bool {
 	case a.Value == nil || b.Value == nil:
 		return false
 	}
-	t, u := &a.Value.Type, &b.Value.Type
-	return a.Value.Const == nil && b.Value.Const == nil && t.DType == u.DType && sameSlice(t.Shape, u.Shape) &&
-		sameSlice(t.Strides, u.Strides) && t.Offset.Same(u.Offset)
+	aType, bType := &a.Value.Type, &b.Value.Type
+	return a.Value.Const == nil && b.Value.Const == nil && aType.DType == bType.DType &&
+		sameSlice(aType.Shape, bType.Shape) && sameSlice(aType.Strides, bType.Strides) && aType.Offset.Same(bType.Offset)
 }
 
 // checkCall checks the operands, and the number of outputs if the op determines it.
@@ -167,8 +167,8 @@ func (n *Node) checkCall() error {
 	return nil
 }
 
-// outputsError is the error of a node that names another number of outputs than results, the number that
-// its op computes.
+// outputsError returns the error of a node whose number of outputs is not results, the number of results that its op
+// computes.
 func (n *Node) outputsError(results int) error {
 	count := fmt.Sprintf("%d values", results)
 	if results == 1 {
@@ -184,27 +184,27 @@ func (n *Node) outputsError(results int) error {
 }
 
 // setInferred sets the inferred types of the outputs, and applies the layout of the node's pin.
-func (n *Node) setInferred(res []Result) error {
+func (n *Node) setInferred(results []Result) error {
 	if n.Pin.Impl != "" {
 		if _, err := n.Op.Impl(n.Pin.Impl); err != nil {
 			return err
 		}
 	}
-	for i := range res {
-		r := &res[i]
-		if r.Alias >= len(n.In) {
-			return fmt.Errorf("result %d shares the storage of operand %d, which does not exist", i, r.Alias)
+	for i := range results {
+		result := &results[i]
+		if result.Alias >= len(n.In) {
+			return fmt.Errorf("result %d shares the storage of operand %d, which does not exist", i, result.Alias)
 		}
 		v := n.Out[i]
-		v.Alias, v.Dynamic = nil, r.Dynamic
-		if err := v.setType(&r.Type, n.In); err != nil {
+		v.Alias, v.Dynamic = nil, result.Dynamic
+		if err := v.setType(&result.Type, n.In); err != nil {
 			return err
 		}
-		if r.Dynamic {
+		if result.Dynamic {
 			continue
 		}
-		if r.Alias >= 0 {
-			v.Alias = n.In[r.Alias].Value
+		if result.Alias >= 0 {
+			v.Alias = n.In[result.Alias].Value
 		}
 		if n.Pin.SetsLayout() {
 			if err := v.setLayout(n.Pin); err != nil {
@@ -236,25 +236,29 @@ func (v *Value) setLayout(p Pin) error {
 // setType sets Type and Meta to an inferred type. If the type shares its slices with the type of an operand, and its
 // offset is a number, Meta shares the operand's slices as well, so that a long chain of values of one shape needs no
 // additional memory.
-func (v *Value) setType(t *tensor.Type, in []Arg) error {
+func (v *Value) setType(inferred *tensor.Type, in []Arg) error {
 	for i := range in {
-		if o := in[i].Value; o != nil && sameSlice(t.Shape, o.Type.Shape) && sameSlice(t.Strides, o.Type.Strides) {
-			if offset, known := t.Offset.Known(); known {
-				v.Type, v.Meta = *t, tensor.Meta{DType: t.DType, Shape: o.Meta.Shape, Strides: o.Meta.Strides, Offset: offset}
-				return nil
-			}
+		operand := in[i].Value
+		if operand == nil || !sameSlice(inferred.Shape, operand.Type.Shape) ||
+			!sameSlice(inferred.Strides, operand.Type.Strides) {
+			continue
+		}
+		if offset, known := inferred.Offset.Known(); known {
+			v.Type, v.Meta = *inferred, tensor.Meta{DType: inferred.DType, Shape: operand.Meta.Shape,
+				Strides: operand.Meta.Strides, Offset: offset}
+			return nil
 		}
 	}
-	if t.IsMeta(v.Meta) {
+	if inferred.IsMeta(v.Meta) {
 		// the type is as before, so Meta is valid; fields are copied one by one for speed (see Result.set)
-		setFields(&v.Type, t)
+		setFields(&v.Type, inferred)
 		return nil
 	}
-	meta, known := t.Meta()
+	meta, known := inferred.Meta()
 	if !known && v.graph.symbolicState == nil {
-		return fmt.Errorf("the type %v depends on unknown sizes", *t)
+		return fmt.Errorf("the type %v depends on unknown sizes", *inferred)
 	}
-	v.Type, v.Meta = *t, meta
+	v.Type, v.Meta = *inferred, meta
 	return nil
 }
 
@@ -276,8 +280,8 @@ func (g *Graph) Infer() error {
 }
 
 // InferAll is [Graph.Infer], but continues after rejected nodes. It returns the errors of all rejected
-// nodes. A node that depends on a rejected node is rejected, too; its error names the dependency. The
-// values of rejected nodes have no meta.
+// nodes. A node that depends on a rejected node is rejected, too; its error names the dependency. Type and
+// Meta of the results of rejected nodes are zero.
 func (g *Graph) InferAll() map[*Node]*Error {
 	rejected := map[*Node]*Error{}
 	var s inference

@@ -44,11 +44,11 @@ func (l Labels) Encode(list []string, shape ...int) (*tensor.Tensor, error) {
 	}
 	data := make([]int64, len(list))
 	for i, s := range list {
-		c, ok := codes[s]
+		code, ok := codes[s]
 		if !ok {
-			c = -1
+			code = -1
 		}
-		data[i] = c
+		data[i] = code
 	}
 	return tensor.FromSlice(data, shape...)
 }
@@ -67,11 +67,11 @@ func (l Labels) Decode(t *tensor.Tensor) ([]string, error) {
 		return nil, err
 	}
 	list := make([]string, len(codes))
-	for i, c := range codes {
-		if c < 0 || c >= int64(len(l.Strings)) {
-			return nil, fmt.Errorf("element %d is %d, which stands for no string of the model", i, c)
+	for i, code := range codes {
+		if code < 0 || code >= int64(len(l.Strings)) {
+			return nil, fmt.Errorf("element %d is %d, which stands for no string of the model", i, code)
 		}
-		list[i] = l.Strings[c]
+		list[i] = l.Strings[code]
 	}
 	return list, nil
 }

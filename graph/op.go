@@ -16,8 +16,8 @@ type Op struct {
 	Facts
 	Lowerings
 
-	defined *Op // the op's own address, set by Define: a copy of the op has another address
-	derived *derivedValues
+	defined *Op            // the op's own address, set by Define: a copy of the op has another address
+	derived *derivedValues // see Derived
 }
 
 // Semantics is the meaning of an op: operands, attributes, inference, and the reference.
@@ -128,7 +128,8 @@ type Facts struct {
 	// Reshapes means that the results have the elements of operand 0 in row-major order, in another shape.
 	Reshapes bool
 
-	// Sizes names the attribute that lists the sizes of the result, where -1 is an inferred size; empty for none.
+	// Sizes is the name of the attribute that lists the sizes of the result, in which -1 is an inferred size. It is empty
+	// if the op has no such attribute.
 	Sizes string
 
 	// ImageRole means that operands or results are images, for which some strategies prefer channels last.
@@ -159,7 +160,7 @@ type Facts struct {
 
 	// Each is the number of operations per element of the first result or, if operand 0 has more elements, per element
 	// of operand 0. The zero Each means the default: no operations if Flops is set, one function for a pointwise op with
-	// a small Grain, and one simple operation for all other ops.
+	// a small [Pointwise.Grain], and one simple operation for all other ops.
 	Each Each
 }
 

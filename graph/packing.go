@@ -24,8 +24,8 @@ type Packing struct {
 	// does.
 	Fill func(ctx context.Context, dst, src *tensor.Tensor)
 	// Unpack is the inverse of Fill: it writes the elements of the operand into dst. dst has the strides of the operand
-	// and offset 0. It is nil if the bits of the operand cannot be restored. The packed value then also keeps the original
-	// data.
+	// and offset 0. Unpack is nil if the bits of the operand cannot be restored. The packed value then also keeps the
+	// original data.
 	Unpack func(dst, packed *tensor.Tensor)
 }
 
@@ -73,32 +73,32 @@ var packOp = func() *Op {
 
 // inferPack returns the type of the packed data.
 func inferPack(call *Call) ([]Result, error) {
-	p, ok := call.Attrs.(*Packing)
+	packing, ok := call.Attrs.(*Packing)
 	if !ok {
 		return nil, errors.New("the node has no Packing")
 	}
-	t := tensor.New(p.DType, p.Len)
-	return call.One(t.Type()), t.Check()
+	meta := tensor.New(packing.DType, packing.Len)
+	return call.One(meta.Type()), meta.Check()
 }
 
-// compilePack returns a kernel that fills the packed data in one chunk. The pointers of its memory are those of the
-// result and of the operand's first element, so that the operand's offset is 0.
+// compilePack returns a kernel that fills the packed data in one chunk. Ptrs[0] is the address of the result, and
+// Ptrs[1] the address of the operand's first element, so that the operand has offset 0 there.
 func compilePack(call *Call) (*Kernel, error) {
-	p, ok := call.Attrs.(*Packing)
+	packing, ok := call.Attrs.(*Packing)
 	if !ok {
 		return nil, errors.New("the node has no Packing")
 	}
-	from, to := call.Meta(0), tensor.New(p.DType, p.Len)
-	from.Offset = 0
+	unpacked, packed := call.Meta(0), tensor.New(packing.DType, packing.Len)
+	unpacked.Offset = 0
 	return &Kernel{Phases: []Phase{{Chunks: 1, Run: func(m *Mem, _ int) error {
-		p.Fill(m.Context, tensorAt(to, m.Ptrs[0]), tensorAt(from, m.Ptrs[1]))
+		packing.Fill(m.Context, tensorAt(packed, m.Ptrs[0]), tensorAt(unpacked, m.Ptrs[1]))
 		return nil
 	}}}}, nil
 }
 
-// tensorAt returns a tensor with the given meta whose first element is at address p.
-func tensorAt(meta tensor.Meta, p unsafe.Pointer) *tensor.Tensor {
-	bytes := unsafe.Slice((*byte)(p), meta.Extent()*meta.DType.Size())
+// tensorAt returns a tensor with the given meta whose first element is at the address.
+func tensorAt(meta tensor.Meta, address unsafe.Pointer) *tensor.Tensor {
+	bytes := unsafe.Slice((*byte)(address), meta.Extent()*meta.DType.Size())
 	return tensor.Must(tensor.Over(meta, tensor.StorageOf(bytes)))
 }
 
@@ -118,24 +118,24 @@ func (g *Graph) Pack(v *Value, packing Packing) (*Node, error) {
 	if v == nil || v.graph != g {
 		return nil, errors.New("the value to pack is not in the graph")
 	}
-	packed, err := packing.packedValue(v)
+	packed, err := packing.describe(v)
 	if err != nil {
 		return nil, err
 	}
 	n := &Node{Name: g.Fresh(v.Name + ".packed"), Op: packOp, In: []Arg{Of(v)}, Attrs: &packing, Impl: &packOp.Impls[0]}
-	w := &Value{Name: n.Name, Node: n, Packed: packed, graph: g}
-	n.Out = []*Value{w}
+	result := &Value{Name: n.Name, Node: n, Packed: packed, graph: g}
+	n.Out = []*Value{result}
 	g.assignNodeNumber(n)
 	if err := n.Infer(); err != nil {
 		return nil, err
 	}
-	g.assignNumber(w)
-	g.nameIndex().values[w.Name] = w
+	g.assignNumber(result)
+	g.nameIndex().values[result.Name] = result
 	return n, nil
 }
 
-// packedValue returns the description of v in packed form.
-func (p *Packing) packedValue(v *Value) (*Packed, error) {
+// describe returns the description of v in packed form.
+func (p *Packing) describe(v *Value) (*Packed, error) {
 	switch {
 	case v.Packed != nil:
 		return nil, fmt.Errorf("value %q is already packed", v.Name)
@@ -160,7 +160,7 @@ func PackConstant(v *Value, packing Packing) (_ *Value, err error) {
 	if v == nil || v.Const == nil {
 		return nil, errors.New("only a constant can be packed")
 	}
-	packed, err := packing.packedValue(v)
+	packed, err := packing.describe(v)
 	if err != nil {
 		return nil, err
 	}
@@ -168,10 +168,10 @@ func PackConstant(v *Value, packing Packing) (_ *Value, err error) {
 	if err := meta.Check(); err != nil {
 		return nil, err
 	}
-	w := &Value{Name: v.Name, Const: tensor.Empty(meta), number: -1, Packed: packed}
-	packing.Fill(context.Background(), w.Const, v.Const)
-	w.SetMeta(meta)
-	return w, nil
+	result := &Value{Name: v.Name, Const: tensor.Empty(meta), number: -1, Packed: packed}
+	packing.Fill(context.Background(), result.Const, v.Const)
+	result.SetMeta(meta)
+	return result, nil
 }
 
 // Data returns the data of a constant, unpacked if they are packed. It returns nil for other values.
@@ -196,7 +196,8 @@ func (c *Call) Packed(i int) *Packed {
 	return c.In[i].Value.Packed
 }
 
-// checkPacked returns an error if operand i is packed, and the implementation reads no packed operand or another form.
+// checkPacked returns an error if operand i is packed, but the node's implementation does not read operand i in this
+// packed form.
 func (n *Node) checkPacked(call *Call, i int) error {
 	p := call.Packed(i)
 	if p == nil {

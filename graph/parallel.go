@@ -76,7 +76,7 @@ func DimsExcept(call *Call, dims ...int) []Parallel {
 			continue
 		}
 		p := Parallel{In: make([]int, len(call.In)), Out: make([]int, len(call.Out))}
-		fits := true
+		fits := true // whether d has the same size in all results and in all operands of their rank
 		for i, a := range call.In {
 			meta := a.Meta()
 			if p.In[i] = Whole; a.Kind == TensorArg && meta.Rank() == len(shape) {
@@ -124,6 +124,7 @@ func BroadcastLoops(call *Call) []Parallel {
 	if !slices.Equal(largest, shape) {
 		return nil
 	}
+	// An operand is divided by the loop over dimension d unless it is broadcast along d.
 	loops := make([]Parallel, len(shape))
 	for d, size := range shape {
 		p := Parallel{In: make([]int, len(call.In)), Out: make([]int, len(call.Out)), Repeats: everyOperand(call)}
@@ -165,15 +166,15 @@ func (r *Rows) loops(call *Call) []Parallel {
 			continue
 		}
 		p := Parallel{In: make([]int, len(call.In)), Out: make([]int, len(call.Out)), Repeats: everyOperand(call)}
-		fits := true
+		fits := true // whether each result has dimension d
 		for i := range call.In {
 			p.In[i] = Whole
 		}
 		p.In[0] = d
-		for k, i := range r.In {
+		for k, i := range r.In { // operand k of the program is operand i of the call
 			meta := call.Meta(i)
-			dim := d - (rank - meta.Rank())
-			if r.Along(k) {
+			dim := d - (rank - meta.Rank()) // operands are broadcast from the last dimension
+			if r.Along(k) {                 // a vector along dimension 1
 				dim = d - 1
 			}
 			if i > 0 && dim >= 0 && dim < meta.Rank() && meta.Shape[dim] == size {

@@ -76,7 +76,7 @@ func (c *Call) runs(meta tensor.Meta) float64 {
 		}
 	}
 	sorted.Func(dims, func(a, b int) int { return meta.Strides[a] - meta.Strides[b] }) // fastest first
-	length := 1
+	length := 1                                                                        // elements of a run
 	for i, d := range dims {
 		if i > 0 && !c.broadcastAlike(dims[i-1], d, meta.Rank()) {
 			break
@@ -89,11 +89,11 @@ func (c *Call) runs(meta tensor.Meta) float64 {
 // broadcastAlike reports whether each operand is broadcast either along both dimensions a and b or along neither. rank
 // is the rank of the result.
 func (c *Call) broadcastAlike(a, b, rank int) bool {
-	for _, x := range c.In {
-		if x.Kind != TensorArg {
+	for _, operand := range c.In {
+		if operand.Kind != TensorArg {
 			continue
 		}
-		if shape := x.Meta().Shape; isBroadcast(shape, a, rank) != isBroadcast(shape, b, rank) {
+		if shape := operand.Meta().Shape; isBroadcast(shape, a, rank) != isBroadcast(shape, b, rank) {
 			return false
 		}
 	}
@@ -107,11 +107,11 @@ func isBroadcast(shape []int, d, rank int) bool {
 	return d < 0 || d < len(shape) && shape[d] == 1
 }
 
-// smallConst is the maximum size in bytes of a constant that is assumed to be in a cache, such as a bias or a scale.
-const smallConst = 16 << 10
+// smallConstBytes is the maximum size of a constant that is assumed to be in a cache, such as a bias or a scale.
+const smallConstBytes = 16 << 10
 
 // AddStreamed adds the work of reading all operands and writing all results once, in the order of memory. Bytes of
-// constants above smallConst are counted as DenseConstants, all other bytes as Dense.
+// constants above smallConstBytes are counted as DenseConstants, all other bytes as Dense.
 func (c *Call) AddStreamed(work *Work) {
 	if c == nil || work == nil {
 		return
@@ -121,7 +121,7 @@ func (c *Call) AddStreamed(work *Work) {
 			continue
 		}
 		meta := a.Meta()
-		if bytes := float64(meta.Numel() * meta.DType.Size()); c.Constant(i) && bytes > smallConst {
+		if bytes := float64(meta.Numel() * meta.DType.Size()); c.Constant(i) && bytes > smallConstBytes {
 			work.Bytes[DenseConstants] += bytes
 		} else {
 			work.Bytes[Dense] += bytes
@@ -132,8 +132,9 @@ func (c *Call) AddStreamed(work *Work) {
 	}
 }
 
-// CountedWork computes the work of a call, one step, from its bytes and from the op's Flops or Each. It is the default
-// for an implementation without Work, if the op has no Pricing or its Pricing does not price the call.
+// CountedWork computes the work of a call from its bytes and from the op's Flops or Each. The call is one step.
+// CountedWork is the default for an implementation without Work, if the op has no Pricing or its Pricing does not price
+// the call.
 func (op *Op) CountedWork(call *Call) (work Work) {
 	work.Steps = 1
 	call.AddStreamed(&work)
@@ -165,8 +166,9 @@ func (c *Call) Elements() float64 {
 	return float64(n)
 }
 
-// functionGrain distinguishes cheap pointwise ops from others. An op whose [Pointwise.Grain] is at most functionGrain
-// is assumed to compute a function such as exp, which takes some nanoseconds for each element.
+// functionGrain distinguishes pointwise ops that compute functions such as exp from cheaper ones. A function takes some
+// nanoseconds for each element, so that such an op needs few elements in a chunk: its [Pointwise.Grain] is at most
+// functionGrain.
 const functionGrain = machine.MoveGrain / 4
 
 // operationsPerElement returns the op's Each. The default is one function for a pointwise op with a small grain, one
