@@ -66,6 +66,6 @@ func (a *Attention) Entries(meta tensor.Meta) []int {
 		}
 	}
 	offsets := make([]int, 0, tensor.Numel(a.Batch))
-	leading.Walk(func(i int) { offsets = append(offsets, i) })
+	leading.Walk(func(offset int) { offsets = append(offsets, offset) })
 	return offsets
 }

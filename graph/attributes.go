@@ -79,11 +79,11 @@ func (n *Node) refs() []attrRef {
 
 // Refs returns the values of the graph that are attributes of the node.
 func (n *Node) Refs() []*Value {
-	var vs []*Value
+	var values []*Value
 	for _, r := range n.refs() {
-		vs = append(vs, r.value)
+		values = append(values, r.value)
 	}
-	return vs
+	return values
 }
 
 // Written yields the attributes as they were given, with symbols and values of the graph ([Ref]), in the order of the
@@ -180,21 +180,21 @@ func attrFromTensor(t *tensor.Tensor) (any, error) {
 		return nil, fmt.Errorf("a value of %d elements cannot be an attribute: the limit is %d elements", t.Numel(),
 			maxAttrElements)
 	}
-	flat := t.CopyTo(tensor.New(t.DType, t.Shape...))
+	rowMajor := t.CopyTo(tensor.New(t.DType, t.Shape...))
 	list := make(elements, t.Numel())
 	for i := range list {
-		meta := flat.Meta
+		meta := rowMajor.Meta // of a 0-dim view: element i
 		meta.Shape, meta.Strides, meta.Offset = nil, nil, i
-		x := tensor.Must(flat.View(meta)).At()
+		element := tensor.Must(rowMajor.View(meta)).At()
 		switch {
 		case t.DType == tensor.Bool:
-			list[i] = x.Int() != 0
-		case t.DType.IsIntegral(false):
-			list[i] = x.Int()
+			list[i] = element.Int() != 0
+		case t.DType.IsIntegral(false): // without bool
+			list[i] = element.Int()
 		case t.DType.IsComplex():
-			list[i] = x.Complex()
+			list[i] = element.Complex()
 		default:
-			list[i] = x.Float()
+			list[i] = element.Float()
 		}
 	}
 	if len(t.Shape) == 0 {
@@ -208,7 +208,7 @@ func attrFromTensor(t *tensor.Tensor) (any, error) {
 // tensors. If the user gives the number as an attribute, the attribute is moved to the operands when the
 // node is made.
 
-// attrName is the name that aten's schema gives the operand if it is a number.
+// attrName returns the name that aten's schema gives the operand if it is a number.
 func (p Param) attrName() string {
 	if p.Attr != "" {
 		return p.Attr
@@ -277,19 +277,19 @@ func (n *Node) addNumbers(numbers []any) error {
 		if v == nil {
 			continue
 		}
-		a, err := numberArg(v)
+		operand, err := numberArg(v)
 		if err != nil {
 			return fmt.Errorf("attribute %q: %w", n.Op.Params[i].attrName(), err)
 		}
 		switch {
 		case complete && in[i].Kind == Null:
-			in[i] = a
+			in[i] = operand
 		case complete:
 			return fmt.Errorf("operand %q is given twice, the second time as attribute %q", n.Op.Params[i].Name,
 				n.Op.Params[i].attrName())
 		default: // absent operands fill the positions up to i
 			in = append(in, make([]Arg, max(0, i-len(in)))...)
-			in = slices.Insert(in, i, a)
+			in = slices.Insert(in, i, operand)
 		}
 	}
 	n.In = in
@@ -301,11 +301,11 @@ func numberArg(v any) (Arg, error) {
 	if r, ok := v.(Ref); ok && r.Value != nil {
 		return Arg{Kind: TensorArg, Value: r.Value}, nil
 	}
-	s, ok := numerals.Scalar(v)
+	number, ok := numerals.Scalar(v)
 	if !ok {
 		return Arg{}, fmt.Errorf("want a number, got %v", v)
 	}
-	return Arg{Kind: NumberArg, Number: s}, nil
+	return Arg{Kind: NumberArg, Number: number}, nil
 }
 
 // Ref is an attribute in [Attrs] that is a value of the graph, such as a computed shape or the k of a topk. In a graph
@@ -334,7 +334,7 @@ func (n *Node) SetAttr(name string, value any) {
 // are compared by Same.
 func identical(a, b reflect.Value) bool {
 	if !a.IsValid() || !b.IsValid() || a.Type() != b.Type() {
-		return a.IsValid() == b.IsValid() && !a.IsValid()
+		return !a.IsValid() && !b.IsValid()
 	}
 	if a.Type() == reflect.TypeFor[sym.Int]() && a.CanInterface() && b.CanInterface() {
 		return a.Interface().(sym.Int).Same(b.Interface().(sym.Int)) // DeepEqual would compare the whole Env
@@ -343,8 +343,8 @@ func identical(a, b reflect.Value) bool {
 	case reflect.Float32, reflect.Float64:
 		return sameBits(a.Float(), b.Float())
 	case reflect.Complex64, reflect.Complex128:
-		x, y := a.Complex(), b.Complex()
-		return sameBits(real(x), real(y)) && sameBits(imag(x), imag(y))
+		aNumber, bNumber := a.Complex(), b.Complex()
+		return sameBits(real(aNumber), real(bNumber)) && sameBits(imag(aNumber), imag(bNumber))
 	case reflect.Struct:
 		for i := range a.NumField() {
 			if !identical(a.Field(i), b.Field(i)) {

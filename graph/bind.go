@@ -31,29 +31,29 @@ func (g *Graph) BindOnly(dims map[string]int) error {
 	}
 	g.sizes = map[string]sym.Int{}
 	for _, name := range sorted.Keys(g.Symbols) {
-		b := g.Symbols[name]
-		n, ok := dims[name]
+		bounds := g.Symbols[name]
+		size, ok := dims[name]
 		if ok {
 			g.clearAssumed(name)
 		} else {
-			n = b.assumed()
-			g.Assume(name, n)
+			size = bounds.assumed()
+			g.Assume(name, size)
 		}
-		if n < b.Min || b.Max > 0 && n > b.Max {
-			return fmt.Errorf("%s=%d is outside its bounds: %s", g.SymbolText(name), n, b.text())
+		if size < bounds.Min || bounds.Max > 0 && size > bounds.Max {
+			return fmt.Errorf("%s=%d is outside its bounds: %s", g.SymbolText(name), size, bounds.text())
 		}
-		g.sizes[name] = sym.Of(n)
+		g.sizes[name] = sym.Of(size)
 	}
 	for _, v := range g.Inputs {
 		if v.Dims == nil {
 			continue
 		}
-		t, err := v.decl.Type(g.sizes)
+		declared, err := v.decl.Type(g.sizes)
 		if err != nil {
 			return g.failValue(v, err)
 		}
-		v.Type = t
-		v.Meta, _ = t.Meta()
+		v.Type = declared
+		v.Meta, _ = declared.Meta()
 	}
 	g.decodeAll()
 	return nil
@@ -104,17 +104,17 @@ func (g *Graph) SymbolText(symbol string) string {
 // decodeAll decodes attributes that depend on symbols or are not yet decoded. Attributes that several nodes share are
 // decoded once.
 func (g *Graph) decodeAll() {
-	done := map[*attributes]any{}
+	decoded := map[*attributes]any{}
 	for _, n := range g.Nodes {
 		if n.Op == nil || n.Op.Schema == nil || n.Attrs != nil && !n.attrs.dependOn(g.sizes) {
 			continue
 		}
-		a, ok := done[n.attrs]
+		attrs, ok := decoded[n.attrs]
 		if !ok || n.attrs == nil {
-			a, _ = n.decode(g.sizes) // inference decodes again and reports the error
-			done[n.attrs] = a
+			attrs, _ = n.decode(g.sizes) // inference decodes again and reports the error
+			decoded[n.attrs] = attrs
 		}
-		n.Attrs = a
+		n.Attrs = attrs
 	}
 }
 
@@ -136,11 +136,11 @@ func (b Bounds) assumed() int {
 	if b.Hint != nil {
 		return *b.Hint
 	}
-	n := max(b.Min, 2)
+	size := max(b.Min, 2)
 	if b.Max > 0 {
-		n = min(n, b.Max)
+		size = min(size, b.Max)
 	}
-	return n
+	return size
 }
 
 // text formats the bounds for messages.
@@ -156,22 +156,23 @@ func (g *Graph) withInputs(metas []tensor.Meta) (*Graph, error) {
 	if len(metas) != len(g.Inputs) {
 		return nil, fmt.Errorf("want %d inputs, got %d", len(g.Inputs), len(metas))
 	}
-	c := g.Clone()
-	for i, v := range c.Inputs {
+	bound := g.Clone()
+	for i, v := range bound.Inputs {
 		if err := metas[i].Check(); err != nil {
 			return nil, fmt.Errorf("input %q: %w", v.Name, err)
 		}
-		c.sizes = v.bindTo(metas[i].Shape, c.sizes)
+		bound.sizes = v.bindTo(metas[i].Shape, bound.sizes)
 		v.SetMeta(metas[i])
 		v.Dims, v.Dynamic = nil, false
 	}
-	if !maps.EqualFunc(c.sizes, g.sizes, sym.Int.Same) {
-		c.decodeAll()
+	if !maps.EqualFunc(bound.sizes, g.sizes, sym.Int.Same) {
+		bound.decodeAll()
 	}
-	return c, c.inlineAndInfer()
+	return bound, bound.inlineAndInfer()
 }
 
-// bindTo returns a copy of bound in which the symbols of input v have the sizes in shape.
+// bindTo returns the sizes of symbols in bound, with the sizes in shape for the symbols of input v. It does not change
+// bound: if a size differs, it returns a copy.
 func (v *Value) bindTo(shape []int, bound map[string]sym.Int) map[string]sym.Int {
 	if len(shape) != len(v.Dims) {
 		return bound

@@ -50,12 +50,12 @@ func (g *Graph) InputDims(name string, dtype tensor.DType, f tensor.MemoryFormat
 // reject records an error of an input or a constant and returns a placeholder for the value.
 func (g *Graph) reject(name string, err error) *Value {
 	g.recordError(err)
-	v := g.standIn(name)
+	v := g.placeholder(name)
 	return &v
 }
 
-// standIn returns the placeholder of a rejected value: a 0-dim float32.
-func (g *Graph) standIn(name string) Value {
+// placeholder returns the placeholder of a rejected value: a 0-dim float32.
+func (g *Graph) placeholder(name string) Value {
 	return Value{Name: name, Type: tensor.NewType(tensor.Float32), Meta: tensor.New(tensor.Float32), graph: g, number: -1}
 }
 
@@ -160,6 +160,7 @@ func (g *Graph) ApplyExactly(op string, count int, attrs Attrs, operands ...any)
 	return g.applyCount(op, count, true, attrs, operands)
 }
 
+// applyCount is [Graph.ApplyN], and with exact set [Graph.ApplyExactly].
 func (g *Graph) applyCount(op string, count int, exact bool, attrs Attrs, operands []any) []*Value {
 	n := &Node{Name: g.Fresh(op)}
 	var err error
@@ -174,13 +175,14 @@ func (g *Graph) applyCount(op string, count int, exact bool, attrs Attrs, operan
 		e.File, e.Line = callSite()
 		g.recordError(e)
 	}
+	// The number of placeholders is the number of results that the caller expects.
 	count = min(max(count, 1), maxOutputs)
 	if n.Op != nil && !exact {
 		count = max(len(n.Op.Outputs), count)
 	}
 	out := make([]*Value, count)
 	for i := range out {
-		v := g.standIn(n.Name)
+		v := g.placeholder(n.Name)
 		v.Node, v.Index = n, i
 		out[i] = &v
 	}
@@ -190,20 +192,22 @@ func (g *Graph) applyCount(op string, count int, exact bool, attrs Attrs, operan
 // maxOutputs is the maximum of the parameter count of [Graph.ApplyN].
 const maxOutputs = 1 << 20
 
-// clone returns a copy of the map and of its slices. The caller may change the copy.
+// clone returns a copy of the map and of the slices in it. Later changes of the original do not affect the copy.
 func (a Attrs) clone() Attrs {
-	c := maps.Clone(a)
-	for name, v := range c {
+	copied := maps.Clone(a)
+	for name, v := range copied {
 		if s := reflect.ValueOf(v); s.Kind() == reflect.Slice && !s.IsNil() {
-			c[name] = reflect.AppendSlice(reflect.MakeSlice(s.Type(), 0, s.Len()), s).Interface()
+			copied[name] = reflect.AppendSlice(reflect.MakeSlice(s.Type(), 0, s.Len()), s).Interface()
 		}
 	}
-	return c
+	return copied
 }
 
 // errRejected is the error of a node that uses the output of a rejected node.
 var errRejected = errors.New("depends on a rejected node")
 
+// apply infers node n with the given operands and attributes, and adds it and its results to the graph. For count and
+// exact see applyCount.
 func (g *Graph) apply(n *Node, op string, attrs Attrs, operands []any, count int, exact bool) error {
 	switch {
 	case n.Op == nil:
@@ -214,31 +218,31 @@ func (g *Graph) apply(n *Node, op string, attrs Attrs, operands []any, count int
 	if err := n.setInputs(g, attrs.clone(), operands); err != nil {
 		return err
 	}
-	res, err := n.results(g, count)
+	results, err := n.results(g, count)
 	if err != nil {
 		return err
 	}
 	switch {
-	case len(res) == 0:
+	case len(results) == 0:
 		return errors.New("makes no values")
-	case exact && len(res) != count:
-		return fmt.Errorf("makes %d values, want %d", len(res), count)
+	case exact && len(results) != count:
+		return fmt.Errorf("makes %d values, want %d", len(results), count)
 	}
-	vals := make([]Value, len(res))
-	for i := range res {
-		vals[i] = Value{Name: n.Name, Node: n, Index: i, graph: g}
-		n.Out = append(n.Out, &vals[i])
+	values := make([]Value, len(results))
+	for i := range results {
+		values[i] = Value{Name: n.Name, Node: n, Index: i, graph: g}
+		n.Out = append(n.Out, &values[i])
 	}
-	if err := n.setInferred(res); err != nil {
+	if err := n.setInferred(results); err != nil {
 		return err
 	}
 	g.assignNodeNumber(n)
 	names := g.nameIndex()
-	if len(res) > 1 {
+	if len(results) > 1 {
 		names.nodes[n.Name] = n
 	}
 	for i, v := range n.Out {
-		if len(res) > 1 {
+		if len(results) > 1 {
 			v.Name = g.Fresh(fmt.Sprintf("%s_%d", n.Name, i))
 		}
 		g.assignNumber(v)
@@ -250,8 +254,8 @@ func (g *Graph) apply(n *Node, op string, attrs Attrs, operands []any, count int
 
 // setInputs sets the operands and attributes of a node of g.
 func (n *Node) setInputs(g *Graph, attrs Attrs, operands []any) error {
-	for i, o := range operands {
-		a, err := argOf(o)
+	for i, given := range operands {
+		a, err := argOf(given)
 		if err != nil {
 			return fmt.Errorf("operand %d: %w", i, err)
 		}
@@ -291,15 +295,15 @@ func (n *Node) results(g *Graph, count int) (_ []Result, err error) {
 	if err := n.checkBodies(g); err != nil {
 		return nil, err
 	}
-	a, err := n.decode(g.sizes)
+	attrs, err := n.decode(g.sizes)
 	if err != nil {
 		return nil, err
 	}
-	n.Attrs = a
+	n.Attrs = attrs
 	if n.needsData() {
 		return slices.Repeat([]Result{{Alias: Fresh, Dynamic: true}}, max(count, len(n.Op.Outputs), 1)), nil
 	}
-	return n.Op.Infer(&Call{In: n.In, Attrs: a})
+	return n.Op.Infer(&Call{In: n.In, Attrs: attrs})
 }
 
 // checkBodies checks attributes that are graphs, such as the body of a loop. It fails if such a graph has
@@ -337,21 +341,21 @@ func (g *Graph) containsGraph(other *Graph, seen map[*Graph]bool) bool {
 	return false
 }
 
-func argOf(o any) (Arg, error) {
-	switch x := o.(type) {
+func argOf(given any) (Arg, error) {
+	switch value := given.(type) {
 	case nil:
 		return Arg{}, nil
 	case *Value:
-		if x == nil {
+		if value == nil {
 			return Arg{}, nil
 		}
-		return Arg{Kind: TensorArg, Value: x}, nil
+		return Arg{Kind: TensorArg, Value: value}, nil
 	}
-	s, ok := tensor.ScalarOf(o)
+	number, ok := tensor.ScalarOf(given)
 	if !ok {
-		return Arg{}, fmt.Errorf("want a value or a number, got %T", o)
+		return Arg{}, fmt.Errorf("want a value or a number, got %T", given)
 	}
-	return Arg{Kind: NumberArg, Number: s}, nil
+	return Arg{Kind: NumberArg, Number: number}, nil
 }
 
 // trimAbsent removes absent operands at the end, so that equal calls have equal operand lists.
@@ -363,21 +367,21 @@ func (n *Node) trimAbsent() {
 
 // checkArity checks operands against the op's parameters.
 func (n *Node) checkArity() error {
-	ps := n.Op.Params
-	fixed := len(ps)
-	if fixed > 0 && ps[fixed-1].Variadic {
-		fixed--
-		if err := n.checkList(ps[fixed], fixed); err != nil {
+	params := n.Op.Params
+	single := len(params) // number of parameters that are a single operand
+	if single > 0 && params[single-1].Variadic {
+		single--
+		if err := n.checkList(params[single], single); err != nil {
 			return err
 		}
-	} else if len(n.In) > fixed {
+	} else if len(n.In) > single {
 		noun := "operands"
-		if len(ps) == 1 {
+		if len(params) == 1 {
 			noun = "operand"
 		}
-		return fmt.Errorf("takes at most %d %s, got %d", len(ps), noun, len(n.In))
+		return fmt.Errorf("takes at most %d %s, got %d", len(params), noun, len(n.In))
 	}
-	for i, p := range ps[:fixed] {
+	for i, p := range params[:single] {
 		switch {
 		case i >= len(n.In) || n.In[i].Kind == Null:
 			if !p.Optional {

@@ -12,7 +12,7 @@ import (
 // Call is one application of an op: the argument of Infer, Compile and the other functions of an Op.
 type Call struct {
 	In    []Arg
-	Attrs any // the decoded attributes, of the op's own type
+	Attrs any // pointer to the struct of decoded attributes, which the op defines
 	Out   []tensor.Meta
 	// Impl is the chosen implementation of the op, and Walk the chosen walk. Impl is nil before the choice.
 	Impl *Impl
@@ -20,8 +20,8 @@ type Call struct {
 	// InPlace marks the operands of a concatenation that are already stored in their slices of the result. Nil marks none.
 	InPlace []bool
 	// Epilogue is the expression that the kernel applies to each element of its result; nil for none. It is set only for
-	// Lower of implementations with Epilogues. The addresses of the epilogue's operands follow the addresses of the call.
-	// If the inner loop of the kernel cannot apply the epilogue, a separate phase of the kernel applies it.
+	// Lower of implementations with Epilogues. In [Mem.Ptrs], the addresses of the epilogue's operands follow those of the
+	// call. If the inner loop of the kernel cannot apply the epilogue, a separate phase of the kernel applies it.
 	Epilogue Epilogue
 
 	fixesSizesToHints bool // Meta adds guards that unknown sizes equal their hints; set while a [Symbolic] is inferred

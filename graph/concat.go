@@ -26,8 +26,9 @@ func (n *Node) PlacesIn(out tensor.Type) []tensor.Type {
 		return nil
 	}
 	rank := len(out.Shape)
-	start := sym.Int{}                                                              // index in dim at which the next slice begins: the sum of the earlier operands' sizes
-	list, shapes := make([]tensor.Type, len(n.In)), make([]sym.Int, rank*len(n.In)) // shapes: memory of all Shapes
+	start := sym.Int{} // index in dim at which the next slice begins: the sum of the earlier operands' sizes
+	list := make([]tensor.Type, len(n.In))
+	shapes := make([]sym.Int, rank*len(n.In)) // memory of all Shapes
 	for i, a := range n.In {
 		t := a.Type()
 		if len(t.Shape) != rank {

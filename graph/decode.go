@@ -63,15 +63,16 @@ func (s *Schema) Decode(given Attrs, symbols map[string]sym.Int) (any, error) {
 
 // setOther stores an attribute without a field of its own.
 func setOther(s *Schema, attrs reflect.Value, name string, v any, symbols map[string]sym.Int) error {
-	var x tensor.Scalar
-	if err := setField(*s.Others, reflect.ValueOf(&x).Elem(), v, symbols); err != nil {
+	var number tensor.Scalar
+	if err := setField(*s.Others, reflect.ValueOf(&number).Elem(), v, symbols); err != nil {
 		return s.Others.withExpectedType(err)
 	}
-	m := attrs.Field(s.Others.index).Addr().Interface().(*map[string]tensor.Scalar)
-	if *m == nil {
-		*m = map[string]tensor.Scalar{}
+	// Schema.Others describes the field of the attribute struct that has all other attributes.
+	others := attrs.Field(s.Others.index).Addr().Interface().(*map[string]tensor.Scalar)
+	if *others == nil {
+		*others = map[string]tensor.Scalar{}
 	}
-	(*m)[name] = x
+	(*others)[name] = number
 	return nil
 }
 
@@ -87,7 +88,8 @@ func setField(f Field, dst reflect.Value, v any, symbols map[string]sym.Int) err
 	}
 	if p := reflect.ValueOf(v); p.Kind() == reflect.Pointer {
 		// v may be a pointer: a decomposition passes an optional attribute from another op's struct.
-		if v = nil; !p.IsNil() {
+		v = nil
+		if !p.IsNil() {
 			v = p.Elem().Interface()
 		}
 	}
@@ -110,7 +112,7 @@ func setField(f Field, dst reflect.Value, v any, symbols map[string]sym.Int) err
 		return f.unknownWord(w.Word, symbols)
 	}
 	if f.Len > 0 {
-		if dst.Len() == 1 {
+		if dst.Len() == 1 { // a single number stands for Len equal numbers
 			for dst.Len() < f.Len {
 				dst.Set(reflect.Append(dst, dst.Index(0)))
 			}
@@ -126,7 +128,7 @@ func setField(f Field, dst reflect.Value, v any, symbols map[string]sym.Int) err
 	return nil
 }
 
-// unknownWord is the error of a word that is not in Words.
+// unknownWord returns the error of a text that is neither in Words nor an integer or expression.
 func (f Field) unknownWord(word string, symbols map[string]sym.Int) error {
 	if similar := suggest.Nearest(word, slices.Values(f.Words)); similar != "" {
 		return &mismatchError{word, suggest.DidYouMean(similar)}
@@ -205,6 +207,7 @@ func (p *IntsOrWord) setWord(v any, words []string) bool {
 	return true
 }
 
+// set sets p to a word, or to integers. Every text that is not an expression becomes the word; setField then checks it.
 func (p *IntsOrWord) set(v any, symbols map[string]sym.Int) error {
 	if s, ok := v.(string); ok {
 		if _, err := expressionIn(s, symbols); err != nil && !isExpression(s) {
@@ -215,6 +218,7 @@ func (p *IntsOrWord) set(v any, symbols map[string]sym.Int) error {
 	return setValue(reflect.ValueOf(&p.Ints).Elem(), v, symbols)
 }
 
+// set sets p.List to a list, or p.One to a single integer.
 func (p *IntOrInts) set(v any, symbols map[string]sym.Int) error {
 	switch v.(type) {
 	case []int, []any, elements:
@@ -224,27 +228,29 @@ func (p *IntOrInts) set(v any, symbols map[string]sym.Int) error {
 	return setValue(reflect.ValueOf(&p.One).Elem(), v, symbols)
 }
 
-func setNamed[T any](p *T, v any, parse func(string) (T, error)) error {
-	if t, ok := v.(T); ok {
-		*p = t
+// setNamed sets dst to v, which is a T or the name of a T.
+func setNamed[T any](dst *T, v any, parse func(string) (T, error)) error {
+	if value, ok := v.(T); ok {
+		*dst = value
 		return nil
 	}
-	s, ok := v.(string)
+	name, ok := v.(string)
 	if !ok {
 		return &mismatchError{got: v}
 	}
-	t, err := parse(s)
-	*p = t
+	value, err := parse(name)
+	*dst = value
 	return err
 }
 
+// setCompound is setValue for a field that is a pointer or a list.
 func setCompound(dst reflect.Value, v any, symbols map[string]sym.Int) error {
 	if dst.Kind() == reflect.Pointer {
-		e := reflect.New(dst.Type().Elem())
-		if err := setValue(e.Elem(), v, symbols); err != nil {
+		pointer := reflect.New(dst.Type().Elem())
+		if err := setValue(pointer.Elem(), v, symbols); err != nil {
 			return err
 		}
-		dst.Set(e)
+		dst.Set(pointer)
 		return nil
 	}
 	src := reflect.ValueOf(v)
@@ -291,11 +297,11 @@ func (e *mismatchError) Error() string { return "got " + valueText(e.got) + e.hi
 
 // withExpectedType adds the expected type to a mismatchError. It returns other errors unchanged.
 func (f Field) withExpectedType(err error) error {
-	var m *mismatchError
-	if !errors.As(err, &m) {
+	var mismatch *mismatchError
+	if !errors.As(err, &mismatch) {
 		return err
 	}
-	return fmt.Errorf("want %s, %w", f.acceptedValues(), m)
+	return fmt.Errorf("want %s, %w", f.acceptedValues(), mismatch)
 }
 
 // acceptedValues describes the values that the attribute accepts.
@@ -351,13 +357,13 @@ func valueText(v any) string {
 
 // notANumber is the error of a value that should be a number.
 func notANumber(v any) error {
-	m := &mismatchError{got: v}
+	mismatch := &mismatchError{got: v}
 	if text, ok := v.(string); ok {
 		if meant := numerals.IntendedLiteral(text); meant != "" {
-			m.hint = suggest.DidYouMean(strconv.Quote(meant))
+			mismatch.hint = suggest.DidYouMean(strconv.Quote(meant))
 		} else if _, err := strconv.ParseFloat(text, 64); err == nil && strings.Trim(text, "+-.0123456789eE") == "" {
-			m.hint = suggest.DidYouMean(text)
+			mismatch.hint = suggest.DidYouMean(text)
 		}
 	}
-	return m
+	return mismatch
 }

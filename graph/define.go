@@ -35,8 +35,7 @@ func Define(op Op) (*Op, error) {
 
 // Derived caches values that are computed from the op, such as the fused op for a chain of nodes whose first node has
 // this op. It calls compute once for each key and returns the result. key must be comparable, and of a type that only
-// the caller uses.
-// Derived returns nil for an op that Define did not make.
+// the caller uses. Derived returns nil for an op that Define did not make.
 func (op *Op) Derived(key any, compute func() any) any {
 	if op == nil || op.defined == nil {
 		return nil
@@ -254,8 +253,8 @@ func (check *definer) checkPointwise(p *Pointwise) {
 	}
 }
 
-// find returns an op of the graph's catalogue, or nil if the catalogue has no op of that name. It fails for an op that
-// Define did not make.
+// find returns an op of the graph's catalogue, or nil without an error if the catalogue has no op of that name. It
+// fails if the graph has no catalogue, or if Define did not make the op.
 func (g *Graph) find(name string) (*Op, error) {
 	if g.lookup == nil {
 		return nil, errors.New("the graph has no catalogue of ops: give New a Lookup")

@@ -57,14 +57,14 @@ func (d Dim) In(symbols map[string]sym.Int) (sym.Int, error) {
 
 // expressionIn evaluates text, which is an expression or the name of a symbol. The name need not be an identifier.
 func expressionIn(text string, symbols map[string]sym.Int) (sym.Int, error) {
-	if s, ok := symbols[text]; ok {
-		return s, nil
+	if value, ok := symbols[text]; ok {
+		return value, nil
 	}
-	s, err := sym.Parse(text, func(name string) (sym.Int, bool) { s, ok := symbols[name]; return s, ok })
-	if n, known := s.Known(); err == nil && known && (n > tensor.MaxBytes || n < -tensor.MaxBytes) {
+	value, err := sym.Parse(text, func(name string) (sym.Int, bool) { value, ok := symbols[name]; return value, ok })
+	if n, known := value.Known(); err == nil && known && (n > tensor.MaxBytes || n < -tensor.MaxBytes) {
 		err = fmt.Errorf("expression %q is %d, which is out of range", text, n)
 	}
-	return s, err
+	return value, err
 }
 
 // dependsOn reports whether the Dim depends on a symbol.
@@ -79,10 +79,10 @@ func textDependsOn(text, symbol string) bool {
 		return text == symbol
 	}
 	found := false
-	standIn := standIns()
+	dummy := dummySymbols()
 	lookup := func(name string) (sym.Int, bool) {
 		found = found || name == symbol
-		return standIn(name), true
+		return dummy(name), true
 	}
 	if _, err := sym.Parse(text, lookup); err == nil {
 		return found
@@ -92,10 +92,9 @@ func textDependsOn(text, symbol string) bool {
 	return found && err == nil
 }
 
-// standIns returns a function that makes a symbol for each name, for parsing an expression whose value does
-// not matter. The hints of the symbols are large and mostly distinct, so that divisors such as a-b are
-// rarely 0.
-func standIns() func(name string) sym.Int {
+// dummySymbols returns a function that makes a symbol for each name. The symbols are for parsing an expression whose
+// value does not matter. Their hints are large and mostly distinct, so that divisors such as a-b are rarely 0.
+func dummySymbols() func(name string) sym.Int {
 	env, known := sym.NewEnv(), map[string]sym.Int{}
 	return func(name string) sym.Int {
 		if s, ok := known[name]; ok {
@@ -121,8 +120,8 @@ func (d Dim) Check(symbols map[string]Bounds) error {
 	if _, ok := symbols[d.String()]; ok || d.IsNumber() {
 		return nil
 	}
-	standIn := standIns()
-	_, err := sym.Parse(d.String(), func(name string) (sym.Int, bool) { _, ok := symbols[name]; return standIn(name), ok })
+	dummy := dummySymbols()
+	_, err := sym.Parse(d.String(), func(name string) (sym.Int, bool) { _, ok := symbols[name]; return dummy(name), ok })
 	return err
 }
 
@@ -141,7 +140,6 @@ func containsText(attr any, match func(text string) bool) bool {
 		return slices.ContainsFunc(x, func(e any) bool { return containsText(e, match) })
 	case []string:
 		return slices.ContainsFunc(x, match)
-
 	}
 	return false
 }
@@ -272,23 +270,23 @@ func isExpression(text string) bool {
 	if numerals.IsExpression(text) || !strings.Contains(text, "-") {
 		return numerals.IsExpression(text)
 	}
-	standIn := standIns()
-	_, err := sym.Parse(text, func(name string) (sym.Int, bool) { return standIn(name), true })
+	dummy := dummySymbols()
+	_, err := sym.Parse(text, func(name string) (sym.Int, bool) { return dummy(name), true })
 	return err == nil
 }
 
 // notAnInteger is the error of a string in place of an integer. The string may be a quoted integer or the name of an
 // unknown symbol.
 func notAnInteger(text string, symbols map[string]sym.Int) error {
-	m := &mismatchError{got: text}
+	mismatch := &mismatchError{got: text}
 	switch _, err := strconv.ParseInt(text, 10, 64); {
 	case err == nil:
-		m.hint = suggest.DidYouMean(text)
+		mismatch.hint = suggest.DidYouMean(text)
 	case len(symbols) > 0 && !numerals.IsSpecial(text):
 		known := slices.Values(sorted.Keys(symbols))
-		m.hint = ", which is not a symbol of the graph" + suggest.DidYouMean(suggest.Nearest(text, known))
+		mismatch.hint = ", which is not a symbol of the graph" + suggest.DidYouMean(suggest.Nearest(text, known))
 	}
-	return m
+	return mismatch
 }
 
 // InputDecl adds an input with a declaration. A size that is a symbol is added to [Graph.Symbols]; symbols in
@@ -306,21 +304,21 @@ func (g *Graph) InputDecl(name string, decl Decl) *Value {
 			g.Symbols[dim.Symbol] = Bounds{}
 		}
 	}
-	for symbol, b := range g.Symbols {
+	for symbol, bounds := range g.Symbols {
 		if _, ok := g.sizes[symbol]; !ok {
 			if g.sizes == nil {
 				g.sizes = map[string]sym.Int{}
 			}
-			g.sizes[symbol] = sym.Of(b.assumed())
-			g.Assume(symbol, b.assumed())
+			g.sizes[symbol] = sym.Of(bounds.assumed())
+			g.Assume(symbol, bounds.assumed())
 		}
 	}
-	t, err := decl.Type(g.sizes)
+	declared, err := decl.Type(g.sizes)
 	if err != nil {
 		return g.reject(name, fmt.Errorf("input %q: %w", name, err))
 	}
-	meta, _ := t.Meta()
-	v := &Value{Name: name, Type: t, Meta: meta, decl: &decl, graph: g}
+	meta, _ := declared.Meta()
+	v := &Value{Name: name, Type: declared, Meta: meta, decl: &decl, graph: g}
 	if decl.symbolic() {
 		v.Dims = decl.Dims
 	}

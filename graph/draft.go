@@ -129,6 +129,7 @@ func (d *Draft) Node(name string, outputs []string) (*Node, []error) {
 	if name == "" {
 		return nil, []error{errors.New("a node needs a name")}
 	}
+	// Most nodes have the name of their only result and are found by this value; nodes has all others.
 	existing := names.values[name]
 	if existing != nil && names.node(name) != nil || names.nodes[name] != nil {
 		return nil, []error{fmt.Errorf("two nodes are named %q", name)}
@@ -138,10 +139,10 @@ func (d *Draft) Node(name string, outputs []string) (*Node, []error) {
 	g.assignNodeNumber(n)
 	g.Nodes = append(g.Nodes, n)
 	n.Out = takeFrom(&d.slab.outs, max(len(outputs), 1))
-	vals := takeFrom(&d.slab.values, len(n.Out))
+	values := takeFrom(&d.slab.values, len(n.Out))
 	var errs []error
-	for i := range vals {
-		v := &vals[i]
+	for i := range values {
+		v := &values[i]
 		v.Name, v.Node, v.Index, v.graph = name, n, i, g
 		if len(outputs) > 0 {
 			v.Name = outputs[i]
@@ -194,26 +195,26 @@ func (d *Draft) Attributes(op *Op, given Attrs) *NodeAttrs {
 		return &NodeAttrs{decoded: op.Schema.zero}
 	}
 	rest, numbers := op.splitNumbers(given)
-	a := &NodeAttrs{attrs: attributesOf(rest), numbers: numbers}
+	prepared := &NodeAttrs{attrs: attributesOf(rest), numbers: numbers}
 	if len(d.graph().Symbols) == 0 {
-		a.decoded, _ = (&Node{Op: op, attrs: a.attrs}).decode(nil)
+		prepared.decoded, _ = (&Node{Op: op, attrs: prepared.attrs}).decode(nil)
 	}
-	return a
+	return prepared
 }
 
-// Complete sets the op, operands and attributes of a node; a may be nil. If an operand or attribute is
+// Complete sets the op, operands and attributes of a node; attrs may be nil. If an operand or attribute is
 // invalid, inference will reject the node, and [Draft.Refused] returns the reason. The node keeps the operand
 // slice, so the caller must not reuse it.
-func (d *Draft) Complete(n *Node, op *Op, in []Arg, a *NodeAttrs) {
+func (d *Draft) Complete(n *Node, op *Op, in []Arg, attrs *NodeAttrs) {
 	if n == nil || op == nil {
 		return
 	}
-	if a == nil {
-		a = d.Attributes(op, nil)
+	if attrs == nil {
+		attrs = d.Attributes(op, nil)
 	}
 	d.graph()
-	n.Op, n.In, n.attrs, n.Attrs = op, in, a.attrs, a.decoded
-	err := n.addNumbers(a.numbers)
+	n.Op, n.In, n.attrs, n.Attrs = op, in, attrs.attrs, attrs.decoded
+	err := n.addNumbers(attrs.numbers)
 	n.trimAbsent()
 	if err == nil {
 		err = n.checkCall()
@@ -263,7 +264,7 @@ func (d *Draft) RemoveUnavailable(unavailable map[*Value]bool) Errors {
 func (d *Draft) Sort(breakCycles bool) error {
 	g := d.graph()
 	err := g.Sort()
-	for range maxErrors {
+	for range maxErrors { // each round breaks the cycles that Sort reported; other cycles may remain
 		cycles, ok := err.(Errors)
 		if !ok || !breakCycles {
 			break
@@ -315,41 +316,41 @@ type Decl struct {
 // Type returns the declared type for the given values of symbols. It fails if a symbol has no value, or if the type is
 // invalid.
 func (d Decl) Type(symbols map[string]sym.Int) (tensor.Type, error) {
-	t := tensor.Type{DType: d.DType, Shape: make([]sym.Int, len(d.Dims))}
+	declared := tensor.Type{DType: d.DType, Shape: make([]sym.Int, len(d.Dims))}
 	var err error
 	evaluate := func(to []sym.Int, from []Dim) {
 		for i := 0; i < len(from) && err == nil; i++ {
 			to[i], err = from[i].In(symbols)
 		}
 	}
-	evaluate(t.Shape, d.Dims)
+	evaluate(declared.Shape, d.Dims)
 	if err == nil {
-		t.Offset, err = d.Offset.In(symbols)
+		declared.Offset, err = d.Offset.In(symbols)
 	}
 	if err != nil {
-		return t, err
+		return declared, err
 	}
 	if d.Strides != nil {
-		t.Strides = make([]sym.Int, len(d.Strides))
-		evaluate(t.Strides, d.Strides)
+		declared.Strides = make([]sym.Int, len(d.Strides))
+		evaluate(declared.Strides, d.Strides)
 	} else {
-		if err := tensor.CheckSizes(d.DType, t.Shape); err != nil {
-			return t, err
+		if err := tensor.CheckSizes(d.DType, declared.Shape); err != nil {
+			return declared, err
 		}
-		p := d.Layout
-		if !p.SetsLayout() {
-			p.Format = tensor.Contiguous
+		layout := d.Layout
+		if !layout.SetsLayout() {
+			layout.Format = tensor.Contiguous
 		}
-		order, err := p.For(len(t.Shape))
+		order, err := layout.For(len(declared.Shape))
 		if err != nil {
-			return t, err
+			return declared, err
 		}
-		t.Strides = order.SymbolicStrides(t.Shape)
+		declared.Strides = order.SymbolicStrides(declared.Shape)
 	}
 	if err != nil {
-		return t, err
+		return declared, err
 	}
-	return t, t.Check()
+	return declared, declared.Check()
 }
 
 // unbound returns the declared layout before symbols have values. In this layout, sizes, strides and

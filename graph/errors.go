@@ -64,9 +64,9 @@ func (e Errors) Error() string {
 // Unwrap returns the mistakes.
 func (e Errors) Unwrap() []error {
 	list := make([]error, 0, len(e))
-	for _, one := range e {
-		if one != nil {
-			list = append(list, one)
+	for _, mistake := range e {
+		if mistake != nil {
+			list = append(list, mistake)
 		}
 	}
 	return list
@@ -97,7 +97,7 @@ func (g *Graph) RootErrors(rejected map[*Node]*Error) Errors {
 		if e == nil {
 			continue
 		}
-		if _, follows := e.Err.(*dependencyError); !follows {
+		if _, isDependent := e.Err.(*dependencyError); !isDependent {
 			list = append(list, e)
 		}
 	}
@@ -118,13 +118,13 @@ func callSite() (file string, line int) {
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
 	inOpPackage := false
 	for {
-		f, more := frames.Next()
+		frame, more := frames.Next()
 		switch {
-		case strings.HasPrefix(f.Function, opPackage):
+		case strings.HasPrefix(frame.Function, opPackage):
 			inOpPackage = true
 		case inOpPackage:
-			return f.File, f.Line
-		case !strings.HasPrefix(f.Function, thisPackage):
+			return frame.File, frame.Line
+		case !strings.HasPrefix(frame.Function, thisPackage):
 			return "", 0
 		}
 		if !more {
@@ -137,16 +137,16 @@ func callSite() (file string, line int) {
 // plans depend on these sizes. Symbols on which no input or attribute depends are omitted.
 func (g *Graph) Assumed() map[string]int {
 	used := map[string]int{}
-	for name, n := range g.assumed {
+	for name, size := range g.assumed {
 		if _, isDeclared := g.Symbols[name]; !isDeclared || g.usesSymbol(name) {
-			used[name] = n
+			used[name] = size
 		}
 	}
 	return used
 }
 
-// Assume records that an importer replaced a symbol of the file by an assumed size, so that the graph does
-// not have the symbol.
+// Assume records that a symbol has an assumed size because none was given: see [Graph.Assumed]. The graph need not have
+// the symbol. An importer may have replaced a symbol of the file by the size.
 func (g *Graph) Assume(symbol string, size int) {
 	g.assumed = maps.Clone(g.assumed) // copies of the graph do not see the change
 	if g.assumed == nil {
@@ -161,7 +161,7 @@ func (g *Graph) clearAssumed(symbol string) {
 	delete(g.assumed, symbol)
 }
 
-// usesSymbol reports whether a size of an input or an attribute depends on a symbol.
+// usesSymbol reports whether an attribute, or the declaration of an input, depends on a symbol.
 func (g *Graph) usesSymbol(symbol string) bool {
 	for _, v := range g.Inputs {
 		if v.Dims != nil && v.decl != nil && v.decl.dependsOn(symbol) {
@@ -169,8 +169,8 @@ func (g *Graph) usesSymbol(symbol string) bool {
 		}
 	}
 	for _, n := range g.Nodes {
-		for _, a := range n.givenAttrs() {
-			if attrDependsOn(a, symbol) {
+		for _, attr := range n.givenAttrs() {
+			if attrDependsOn(attr, symbol) {
 				return true
 			}
 		}
@@ -203,8 +203,8 @@ func (g *Graph) warn(e *Error) {
 	if g.warned == nil {
 		// Copies of a graph share the list of warnings. This copy gets its own list before the list grows.
 		g.warned, g.warnings = make(map[string]bool, len(g.warnings)+1), slices.Clip(g.warnings)
-		for _, w := range g.warnings {
-			g.warned[w.Error()] = true
+		for _, earlier := range g.warnings {
+			g.warned[earlier.Error()] = true
 		}
 	}
 	if text := e.Error(); !g.warned[text] {
@@ -260,13 +260,13 @@ func (e *Error) setPlace(p Place) { e.File, e.Line, e.Col = p.File, p.Line, p.Co
 func (g *Graph) placeOf(n *Node, err error) Place {
 	number := int(n.number)
 	attr := ""
-	var wrong *AttrError
-	var dim *tensor.DimError
+	var attrError *AttrError
+	var dimError *tensor.DimError
 	switch {
-	case errors.As(err, &wrong):
-		attr = wrong.Attr
-	case errors.As(err, &dim):
-		attr = n.attrOfDim(dim.Dim)
+	case errors.As(err, &attrError):
+		attr = attrError.Attr
+	case errors.As(err, &dimError):
+		attr = n.attrOfDim(dimError.Dim)
 	case err != nil:
 		attr = namedAttr(err.Error(), func(name string) bool {
 			_, ok := g.places.Node(number, name)

@@ -23,27 +23,27 @@ func Evaluate(g *Graph, inputs map[string]*tensor.Tensor) (map[string]*tensor.Te
 	if err := g.Err(); err != nil {
 		return nil, err
 	}
-	vals, err := g.bindInputs(inputs)
+	tensors, err := g.bindInputs(inputs)
 	if err != nil {
 		return nil, err
 	}
 	for _, v := range g.Constants {
-		vals[v] = v.Data()
+		tensors[v] = v.Data()
 	}
 	if err := tensor.CheckMemory(g.resultBytes()); err != nil {
 		return nil, err
 	}
 	dynamic := g.Dynamic()
 	for _, n := range g.Nodes {
-		if err := n.evaluate(g, vals, dynamic); err != nil {
+		if err := n.evaluate(g, tensors, dynamic); err != nil {
 			return nil, g.Fail(n, err)
 		}
 	}
-	res := map[string]*tensor.Tensor{}
+	outputs := map[string]*tensor.Tensor{}
 	for _, output := range g.Outputs {
-		res[output.Name] = vals[output.Value]
+		outputs[output.Name] = tensors[output.Value]
 	}
-	return res, nil
+	return outputs, nil
 }
 
 // resultBytes returns the total size in bytes of all results whose shapes are known. An evaluation keeps these results
@@ -60,13 +60,13 @@ func (g *Graph) resultBytes() int {
 	return total
 }
 
-// evaluate computes a node's outputs and adds them to vals, the tensors of the values computed so far.
-func (n *Node) evaluate(g *Graph, vals map[*Value]*tensor.Tensor, dynamic bool) (err error) {
+// evaluate computes a node's outputs and adds them to tensors, the tensors of the values computed so far.
+func (n *Node) evaluate(g *Graph, tensors map[*Value]*tensor.Tensor, dynamic bool) (err error) {
 	defer tensor.CatchMemory(&err)
 	if err := g.Ended(); err != nil {
 		return err
 	}
-	out, inferred, err := n.reference(g, vals, dynamic)
+	out, inferred, err := n.reference(g, tensors, dynamic)
 	if err != nil {
 		return err
 	}
@@ -77,14 +77,14 @@ func (n *Node) evaluate(g *Graph, vals map[*Value]*tensor.Tensor, dynamic bool) 
 		if out[i] == nil {
 			return fmt.Errorf("the op's reference returns no value for output %d", i)
 		}
-		w := inferred.Out[i]
-		var base *tensor.Tensor
+		inferredValue := inferred.Out[i]
+		var base *tensor.Tensor // of the operand, if the value is a view of it
 		for k, a := range inferred.In {
-			if w.Alias != nil && a.Value == w.Alias {
-				base = vals[n.In[k].Value]
+			if inferredValue.Alias != nil && a.Value == inferredValue.Alias {
+				base = tensors[n.In[k].Value]
 			}
 		}
-		vals[v] = w.toInferredLayout(out[i], base)
+		tensors[v] = inferredValue.toInferredLayout(out[i], base)
 	}
 	return nil
 }
@@ -93,7 +93,7 @@ var errNoGraph = errors.New("the graph is nil")
 
 // bindInputs checks the inputs, which are given by name, and returns them indexed by value.
 func (g *Graph) bindInputs(inputs map[string]*tensor.Tensor) (map[*Value]*tensor.Tensor, error) {
-	vals := map[*Value]*tensor.Tensor{}
+	tensors := map[*Value]*tensor.Tensor{}
 	for _, v := range g.Inputs {
 		t := inputs[v.Name]
 		if t == nil {
@@ -106,14 +106,14 @@ func (g *Graph) bindInputs(inputs map[string]*tensor.Tensor) (map[*Value]*tensor
 			return nil, fmt.Errorf("input %q is %v of shape %s, the graph wants %v of shape %s", v.Name,
 				t.DType, tensor.ListString(t.Shape), v.Meta.DType, tensor.ListString(v.Meta.Shape))
 		}
-		vals[v] = t
+		tensors[v] = t
 	}
 	for _, name := range sorted.Keys(inputs) {
-		if v := g.Value(name); v == nil || vals[v] == nil {
+		if v := g.Value(name); v == nil || tensors[v] == nil {
 			return nil, fmt.Errorf("the graph has no input %q", name)
 		}
 	}
-	return vals, nil
+	return tensors, nil
 }
 
 // NoReference is the error of [Evaluate] at a node whose op has no reference. Why is the op's reason, if it has one.
@@ -127,26 +127,27 @@ func (e NoReference) Error() string {
 	return "the op has no reference: " + e.Why
 }
 
-// reference computes a node's outputs by its op's reference. It also returns the node inferred for the
-// values in vals, which is n itself if no shape depends on data.
-func (n *Node) reference(g *Graph, vals map[*Value]*tensor.Tensor, dynamic bool) ([]*tensor.Tensor, *Node, error) {
+// reference computes a node's outputs by its op's reference. It also returns the node inferred for the values in
+// tensors, which is n itself if no shape depends on data.
+func (n *Node) reference(g *Graph, tensors map[*Value]*tensor.Tensor, dynamic bool) ([]*tensor.Tensor, *Node, error) {
 	if n.Op.Ref == nil {
 		return nil, nil, NoReference{n.Op.NoRef}
 	}
 	inferred := n
 	if dynamic {
 		// Infer metas and attributes from the data.
-		s, err := (&Segment{Nodes: []*Node{n}, graph: g, readsOffsets: true}).At(g.Context(), vals)
+		segment := &Segment{Nodes: []*Node{n}, graph: g, readsOffsets: true}
+		inferredSegment, err := segment.At(g.Context(), tensors)
 		if err != nil {
 			return nil, nil, err
 		}
-		inferred = s.Nodes[0]
+		inferred = inferredSegment.Nodes[0]
 	}
 	in := make([]*tensor.Tensor, len(n.In))
 	for i, a := range n.In {
 		switch a.Kind {
 		case TensorArg:
-			in[i] = vals[a.Value]
+			in[i] = tensors[a.Value]
 		case NumberArg:
 			in[i] = a.Number.Tensor(a.Number.DType())
 		}
@@ -155,11 +156,10 @@ func (n *Node) reference(g *Graph, vals map[*Value]*tensor.Tensor, dynamic bool)
 	return out, inferred, err
 }
 
-// toInferredLayout returns t, the result of a reference, in the inferred layout of the value, because a
-// later as_strided depends on this layout. If the value is a view, base is the tensor of its operand, otherwise nil.
-// The result for a view is a view of base, or t if t already has the storage of base or base is not laid out as
-// inferred.
-// toInferredLayout returns t for a packed or dynamic value.
+// toInferredLayout returns t, the result of a reference, in the inferred layout of the value, because a later
+// as_strided depends on this layout. If the value is a view, base is the tensor of its operand, otherwise nil. For a
+// view, toInferredLayout returns a view of base. It returns t itself if t has the storage of base, if base does not
+// have the inferred layout, or if the value is packed or dynamic.
 func (v *Value) toInferredLayout(t, base *tensor.Tensor) *tensor.Tensor {
 	if v.Dynamic || v.Packed != nil || t.DType != v.Meta.DType {
 		return t
@@ -170,8 +170,8 @@ func (v *Value) toInferredLayout(t, base *tensor.Tensor) *tensor.Tensor {
 		}
 		meta := v.Meta
 		meta.Offset = t.Offset
-		if x, err := t.View(meta); err == nil {
-			return x
+		if view, err := t.View(meta); err == nil {
+			return view
 		}
 		return t
 	}
@@ -180,8 +180,8 @@ func (v *Value) toInferredLayout(t, base *tensor.Tensor) *tensor.Tensor {
 	}
 	meta := v.Meta
 	meta.Offset += base.Offset - v.Alias.Meta.Offset // base may begin elsewhere in its storage than inferred
-	if x, err := base.View(meta); err == nil {
-		return x
+	if view, err := base.View(meta); err == nil {
+		return view
 	}
 	return t
 }
@@ -197,27 +197,27 @@ func (Reference) Run(g *Graph, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if g == nil {
 		return nil, errNoGraph
 	}
-	metas, named := make([]tensor.Meta, len(in)), map[string]*tensor.Tensor{}
+	metas, byName := make([]tensor.Meta, len(in)), map[string]*tensor.Tensor{}
 	for i, t := range in {
 		if t == nil {
 			return nil, fmt.Errorf("input %d is missing", i)
 		}
 		metas[i] = t.Meta
 		if i < len(g.Inputs) {
-			named[g.Inputs[i].Name] = t
+			byName[g.Inputs[i].Name] = t
 		}
 	}
-	s, err := g.withInputs(metas)
+	bound, err := g.withInputs(metas)
 	if err != nil {
 		return nil, err
 	}
-	res, err := Evaluate(s, named)
+	outputs, err := Evaluate(bound, byName)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]*tensor.Tensor, len(s.Outputs))
-	for i, output := range s.Outputs {
-		out[i] = res[output.Name]
+	out := make([]*tensor.Tensor, len(bound.Outputs))
+	for i, output := range bound.Outputs {
+		out[i] = outputs[output.Name]
 	}
 	return out, nil
 }

@@ -53,18 +53,18 @@ func (g *Graph) Fold(n *Node, compute func() ([]*tensor.Tensor, error)) ([]*tens
 	for i, v := range n.Out {
 		metas[i] = v.Meta
 	}
-	f, attrs := g.folded, n.Attrs
+	cache, attrs := g.folded, n.Attrs
 	if p := n.Packing(); p != nil {
 		attrs = p.Form // Form identifies the packing: the functions of a Packing cannot be compared
 	}
-	f.mu.Lock()
-	key, ok := f.key(n)
+	cache.mu.Lock()
+	key, ok := cache.key(n)
 	if !ok {
-		f.mu.Unlock()
+		cache.mu.Unlock()
 		return compute()
 	}
-	cached := f.cachedCall(key, n.Op, attrs).tensors(metas)
-	f.mu.Unlock()
+	cached := cache.cachedCall(key, n.Op, attrs).tensors(metas)
+	cache.mu.Unlock()
 	if cached != nil {
 		return cached, nil
 	}
@@ -72,104 +72,106 @@ func (g *Graph) Fold(n *Node, compute func() ([]*tensor.Tensor, error)) ([]*tens
 	if err != nil || len(out) != len(metas) {
 		return out, err
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	c := f.cachedCall(key, n.Op, attrs)
-	if cached := c.tensors(metas); cached != nil {
+	cache.mu.Lock()
+	defer cache.mu.Unlock()
+	call := cache.cachedCall(key, n.Op, attrs)
+	if cached := call.tensors(metas); cached != nil {
 		return cached, nil // another goroutine has computed it
 	}
-	f.store(c, out)
+	cache.store(call, out)
 	return out, nil
 }
 
 // key returns a key of a call's op, implementation, operands and results, but not of its attributes. It returns false
 // if an operand is not constant.
-func (f *foldCache) key(n *Node) (string, bool) {
-	b := binary.LittleEndian.AppendUint64(make([]byte, 0, 256), uint64(uintptr(unsafe.Pointer(n.Op))))
+func (cache *foldCache) key(n *Node) (string, bool) {
+	key := binary.LittleEndian.AppendUint64(make([]byte, 0, 256), uint64(uintptr(unsafe.Pointer(n.Op))))
 	if n.Impl != nil {
-		b = keyText(keyText(b, n.Impl.Name), string(n.Walk.Order))
+		key = appendText(appendText(key, n.Impl.Name), string(n.Walk.Order))
 		for _, order := range n.Walk.Out {
-			b = keyText(b, string(order))
+			key = appendText(key, string(order))
 		}
 	}
 	for _, a := range n.In {
-		b = append(b, ';', byte(a.Kind))
+		key = append(key, ';', byte(a.Kind))
 		switch {
 		case a.Kind == NumberArg:
-			b = fmt.Appendf(b, "%#v", a.Number)
+			key = fmt.Appendf(key, "%#v", a.Number)
 		case a.Kind == Null:
 		case a.Value == nil || a.Value.Const == nil:
 			return "", false
 		default:
-			b = keyMeta(binary.AppendVarint(b, int64(f.id(a.Value.Const.Storage()))), a.Value.Meta)
+			key = appendMeta(binary.AppendVarint(key, int64(cache.id(a.Value.Const.Storage()))), a.Value.Meta)
 		}
 	}
 	for _, v := range n.Out {
-		b = keyMeta(append(b, '>'), v.Meta)
+		key = appendMeta(append(key, '>'), v.Meta)
 	}
-	return string(b), true
+	return string(key), true
 }
 
-// keyText appends a text with its length.
-func keyText(b []byte, s string) []byte { return append(binary.AppendVarint(b, int64(len(s))), s...) }
+// appendText appends a text with its length.
+func appendText(key []byte, text string) []byte {
+	return append(binary.AppendVarint(key, int64(len(text))), text...)
+}
 
-// keyMeta appends all fields of a meta.
-func keyMeta(b []byte, meta tensor.Meta) []byte {
-	b = binary.AppendVarint(binary.AppendVarint(append(b, byte(meta.DType)), int64(meta.Offset)), int64(len(meta.Shape)))
+// appendMeta appends all fields of a meta.
+func appendMeta(key []byte, meta tensor.Meta) []byte {
+	key = binary.AppendVarint(binary.AppendVarint(append(key, byte(meta.DType)), int64(meta.Offset)), int64(len(meta.Shape)))
 	for _, list := range [][]int{meta.Shape, meta.Strides} {
 		for _, n := range list {
-			b = binary.AppendVarint(b, int64(n))
+			key = binary.AppendVarint(key, int64(n))
 		}
 	}
-	return b
+	return key
 }
 
 // id returns the id of a storage. If the storage has none, id assigns a new id.
-func (f *foldCache) id(s *tensor.Storage) int {
-	p := weak.Make(s)
-	id := f.ids[p]
+func (f *foldCache) id(storage *tensor.Storage) int {
+	ref := weak.Make(storage)
+	id := f.ids[ref]
 	if id == 0 {
 		f.lastID++
 		id = f.lastID
-		f.setID(p, id)
+		f.setID(ref, id)
 	}
 	return id
 }
 
 // setID sets the id of a storage.
-func (f *foldCache) setID(p weak.Pointer[tensor.Storage], id int) {
+func (f *foldCache) setID(ref weak.Pointer[tensor.Storage], id int) {
 	if f.ids == nil {
 		f.ids = map[weak.Pointer[tensor.Storage]]int{}
 	}
-	if len(f.ids) > f.maxIDs {
-		for p := range f.ids {
-			if p.Value() == nil {
-				delete(f.ids, p)
+	if len(f.ids) > f.maxIDs { // remove the ids of garbage-collected storages
+		for ref := range f.ids {
+			if ref.Value() == nil {
+				delete(f.ids, ref)
 			}
 		}
 		f.maxIDs = 2*len(f.ids) + 64
 	}
-	f.ids[p] = id
+	f.ids[ref] = id
 }
 
 // cachedCall returns the cached call with the given key and attributes. It adds the call if it is not in the cache.
 func (f *foldCache) cachedCall(key string, op *Op, attrs any) *foldedCall {
-	for _, c := range f.callsByKey[key] {
-		if identical(reflect.ValueOf(c.attrs), reflect.ValueOf(attrs)) {
-			c.usedRecently = true
-			return c
+	for _, call := range f.callsByKey[key] {
+		if identical(reflect.ValueOf(call.attrs), reflect.ValueOf(attrs)) {
+			call.usedRecently = true
+			return call
 		}
 	}
 	if f.callCount >= f.maxCalls {
 		f.dropCalls()
 	}
-	c := &foldedCall{op: op, attrs: attrs, usedRecently: true}
+	call := &foldedCall{op: op, attrs: attrs, usedRecently: true}
 	if f.callsByKey == nil {
 		f.callsByKey = map[string][]*foldedCall{}
 	}
-	f.callsByKey[key] = append(f.callsByKey[key], c)
+	f.callsByKey[key] = append(f.callsByKey[key], call)
 	f.callCount++
-	return c
+	return call
 }
 
 // dropCalls removes calls whose results are garbage-collected. Otherwise calls would accumulate if an
@@ -192,6 +194,7 @@ func (f *foldCache) dropCalls() {
 	f.maxCalls = 2*f.callCount + minNewCalls
 }
 
+// isCollected reports whether all results of the call are garbage-collected.
 func (c *foldedCall) isCollected() bool {
 	return !slices.ContainsFunc(c.results, func(p weak.Pointer[tensor.Storage]) bool { return p.Value() != nil })
 }
@@ -203,11 +206,11 @@ func (c *foldedCall) tensors(metas []tensor.Meta) []*tensor.Tensor {
 	}
 	out := make([]*tensor.Tensor, len(metas))
 	for i, p := range c.results {
-		s := p.Value()
-		if s == nil {
+		storage := p.Value()
+		if storage == nil {
 			return nil
 		}
-		t, err := tensor.Over(metas[i], s)
+		t, err := tensor.Over(metas[i], storage)
 		if err != nil {
 			return nil
 		}

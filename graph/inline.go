@@ -44,8 +44,8 @@ func (g *Graph) WithInlinedControlFlow() (*Graph, error) {
 	if !slices.ContainsFunc(g.Nodes, (*Node).mustInline) {
 		return g, nil
 	}
-	c := g.Clone()
-	return c, c.inlineAndInfer()
+	copied := g.Clone()
+	return copied, copied.inlineAndInfer()
 }
 
 func (g *Graph) inlineAndInfer() error {
@@ -63,8 +63,8 @@ type inlining struct {
 
 // replacementOf returns the replacement of a value, or the value if it has none.
 func (inlining *inlining) replacementOf(v *Value) *Value {
-	if w := inlining.replacements[v]; w != nil {
-		return w
+	if replacement := inlining.replacements[v]; replacement != nil {
+		return replacement
 	}
 	return v
 }
@@ -82,7 +82,7 @@ func (n *Node) mustInline() bool {
 	if n.Op != nil && n.Op.TakenBranch != nil {
 		return true
 	}
-	if n.Op == nil || n.Op.Repeats == nil || n.decodeAttrs() != nil {
+	if n.Op == nil || n.Op.Repeats == nil || n.decodeAttrs() != nil { // an invalid attribute is reported by inference
 		return false
 	}
 	_, repeats := n.Op.Repeats(n.Call())
@@ -142,28 +142,29 @@ func (inlining *inlining) inlineGraph(n *Node, body *Graph, values []*Value) ([]
 	for i, v := range body.Inputs {
 		copies[v] = values[i]
 	}
-	copyOf := func(v *Value) *Value { return inlining.copyConstant(n, v, copies) }
-	for _, m := range body.Nodes {
+	copyOf := func(v *Value) *Value { return inlining.copyOf(n, v, copies) }
+	for _, bodyNode := range body.Nodes {
 		if err := g.Ended(); err != nil {
 			return nil, err
 		}
-		c := &Node{Name: g.Fresh(n.Name + "." + m.Name), Op: m.Op, In: slices.Clone(m.In), Pin: m.Pin, PartOf: n,
-			attrs: m.attrs.withReplacements(copyOf)}
-		for i := range c.In {
-			c.In[i].Value = copyOf(c.In[i].Value)
+		copied := &Node{Name: g.Fresh(n.Name + "." + bodyNode.Name), Op: bodyNode.Op, In: slices.Clone(bodyNode.In),
+			Pin: bodyNode.Pin, PartOf: n,
+			attrs: bodyNode.attrs.withReplacements(copyOf)}
+		for i := range copied.In {
+			copied.In[i].Value = copyOf(copied.In[i].Value)
 		}
-		for i, v := range m.Out {
-			copies[v] = inlining.addResult(c, i, n.Name+"."+v.Name)
+		for i, v := range bodyNode.Out {
+			copies[v] = inlining.addResult(copied, i, n.Name+"."+v.Name)
 		}
-		inlining.addNode(c)
-		if !c.mustInline() {
-			g.Nodes = append(g.Nodes, c)
+		inlining.addNode(copied)
+		if !copied.mustInline() {
+			g.Nodes = append(g.Nodes, copied)
 			continue
 		}
-		if err := inlining.inlineNode(c); err != nil {
+		if err := inlining.inlineNode(copied); err != nil {
 			return nil, err
 		}
-		for _, v := range m.Out {
+		for _, v := range bodyNode.Out {
 			copies[v] = inlining.replacementOf(copies[v])
 		}
 	}
@@ -174,23 +175,24 @@ func (inlining *inlining) inlineGraph(n *Node, body *Graph, values []*Value) ([]
 	return out, nil
 }
 
-// addResult adds result i to node c.
-func (inlining *inlining) addResult(c *Node, i int, name string) *Value {
-	w := &Value{Name: inlining.graph.Fresh(name), Node: c, Index: i, graph: inlining.graph}
-	inlining.graph.assignNumber(w)
-	inlining.graph.nameIndex().values[w.Name] = w
-	c.Out = append(c.Out, w)
-	return w
+// addResult adds result i, with a fresh name, to node n.
+func (inlining *inlining) addResult(n *Node, i int, name string) *Value {
+	result := &Value{Name: inlining.graph.Fresh(name), Node: n, Index: i, graph: inlining.graph}
+	inlining.graph.assignNumber(result)
+	inlining.graph.nameIndex().values[result.Name] = result
+	n.Out = append(n.Out, result)
+	return result
 }
 
 // addNode assigns a number to a node that has all its results, and adds the node to the index of names.
-func (inlining *inlining) addNode(c *Node) {
-	inlining.graph.assignNodeNumber(c)
-	inlining.graph.nameIndex().addNode(c)
+func (inlining *inlining) addNode(n *Node) {
+	inlining.graph.assignNodeNumber(n)
+	inlining.graph.nameIndex().addNode(n)
 }
 
-// copyConstant returns the copy of v, a value of the graph that node n runs. It copies a constant at its first use.
-func (inlining *inlining) copyConstant(n *Node, v *Value, copies map[*Value]*Value) *Value {
+// copyOf returns the copy of v, a value of the graph that node n runs. copies has the copies made so far. If v is a
+// constant without a copy, copyOf makes the copy.
+func (inlining *inlining) copyOf(n *Node, v *Value, copies map[*Value]*Value) *Value {
 	if v == nil || copies[v] != nil || v.Const == nil {
 		return copies[v]
 	}
@@ -234,23 +236,23 @@ func (a *attributes) withReplacements(replacement func(*Value) *Value) *attribut
 // ResultsFor infers a subgraph, such as the body of a loop, for inputs with the given metas. It returns the types of
 // the outputs. All results have fresh storage. Results whose shapes depend on data are [Result.Dynamic].
 func (g *Graph) ResultsFor(in []tensor.Meta) ([]Result, error) {
-	c, err := g.withInputs(in)
+	bound, err := g.withInputs(in)
 	if err != nil {
 		return nil, err
 	}
-	typed := c
-	if c.Dynamic() {
-		typed = c.Unbacked().Graph
+	unbacked := bound // with symbols for sizes that depend on data
+	if bound.Dynamic() {
+		unbacked = bound.Unbacked().Graph
 	}
-	res := make([]Result, len(c.Outputs))
-	for i, output := range c.Outputs {
+	results := make([]Result, len(bound.Outputs))
+	for i, output := range bound.Outputs {
 		if output.Value.Dynamic {
-			res[i] = typed.Outputs[i].Value.outline().Result()
+			results[i] = unbacked.Outputs[i].Value.outline().Result()
 			continue
 		}
-		res[i] = Result{Type: output.Value.Meta.Type(), Alias: Fresh}
+		results[i] = Result{Type: output.Value.Meta.Type(), Alias: Fresh}
 	}
-	return res, nil
+	return results, nil
 }
 
 // Repetition is a graph that runs a known number of times. The inputs of Body are, in order, the index of the
@@ -314,7 +316,7 @@ func (inlining *inlining) unroll(n *Node) error {
 
 // addConstant adds a constant for the nodes that replace n.
 func (inlining *inlining) addConstant(n *Node, name string, t *tensor.Tensor) *Value {
-	return inlining.copyConstant(n, &Value{Name: name, Type: t.Meta.Type(), Meta: t.Meta, Const: t}, map[*Value]*Value{})
+	return inlining.copyOf(n, &Value{Name: name, Type: t.Meta.Type(), Meta: t.Meta, Const: t}, map[*Value]*Value{})
 }
 
 // stack adds a node that stacks values along a new first dimension.
@@ -323,10 +325,10 @@ func (inlining *inlining) stack(n *Node, list []Arg) (*Value, error) {
 	if op == nil {
 		return nil, errors.New("the catalogue has no op stack, which collects the values of iterations")
 	}
-	c := &Node{Name: inlining.graph.Fresh(n.Name + ".stack"), Op: op, In: list, PartOf: n,
+	stack := &Node{Name: inlining.graph.Fresh(n.Name + ".stack"), Op: op, In: list, PartOf: n,
 		attrs: attributesOf(Attrs{"dim": 0})}
-	v := inlining.addResult(c, 0, c.Name)
-	inlining.addNode(c)
-	inlining.graph.Nodes = append(inlining.graph.Nodes, c)
+	v := inlining.addResult(stack, 0, stack.Name)
+	inlining.addNode(stack)
+	inlining.graph.Nodes = append(inlining.graph.Nodes, stack)
 	return v, nil
 }

@@ -44,7 +44,7 @@ type Loop interface {
 	Numel() int                    // number of elements
 	WalkShape() []int              // sizes of the coalesced dimensions
 	WalkStrides(operand int) []int // strides of an operand in bytes; outputs are the first operands
-	FastSetup() rule.FastSetup
+	FastSetup() rule.FastSetup     // the common layout of all operands, if they have one: see rule.FastSetup
 }
 
 // Phase is work divided into chunks that may run in any order and at the same time. The division, and thus the bits of
@@ -116,13 +116,13 @@ func (kernel *Kernel) NewMem() *Mem {
 		WorkerScratch: tensor.NewStorage(kernel.WorkerScratch).Bytes(), State: new(WorkerState)}
 }
 
-// Within sets *in to the memory for an inner kernel, which the kernel of m runs as a part of itself. The
+// Within sets *inner to the memory for an inner kernel, which the kernel of m runs as a part of itself. The
 // inner kernel gets the memory of m without the addresses. Scratch of the inner kernel begins at byte
 // `offset` of m.Scratch.
-func (m *Mem) Within(in *Mem, offset int) {
-	in.Place, in.Ptrs = m.Place, in.Ptrs[:0]
-	in.Scratch, in.WorkerScratch, in.Walk, in.State = m.Scratch[offset:], m.WorkerScratch, m.Walk, m.State
-	in.Context = m.Context
+func (m *Mem) Within(inner *Mem, offset int) {
+	inner.Place, inner.Ptrs = m.Place, inner.Ptrs[:0]
+	inner.Scratch, inner.WorkerScratch, inner.Walk, inner.State = m.Scratch[offset:], m.WorkerScratch, m.Walk, m.State
+	inner.Context = m.Context
 }
 
 // Release clears the fields that Within set, so that they keep no memory alive.
@@ -149,20 +149,20 @@ func (p *PerWorker[T]) Of(m *Mem) *T {
 	if m.State == nil {
 		m.State = new(WorkerState)
 	}
-	if v, ok := m.State.objects[p]; ok {
-		return v.(*T)
+	if object, ok := m.State.objects[p]; ok {
+		return object.(*T)
 	}
-	var v *T
+	var object *T
 	if p.Make != nil {
-		v = p.Make()
+		object = p.Make()
 	} else {
-		v = new(T)
+		object = new(T)
 	}
 	if m.State.objects == nil {
 		m.State.objects = map[any]any{}
 	}
-	m.State.objects[p] = v
-	return v
+	m.State.objects[p] = object
+	return object
 }
 
 // WorkerState has the objects of one worker, one for every [PerWorker] of the kernels that the worker runs. The zero

@@ -85,7 +85,7 @@ func (names *nameIndex) addNode(n *Node) {
 
 // dropValue removes a value. Its node stays.
 func (names *nameIndex) dropValue(v *Value) {
-	if n := v.Node; n != nil && n.Name == v.Name && names.values[v.Name] == v {
+	if n := v.Node; n != nil && n.Name == v.Name && names.values[v.Name] == v { // v no longer leads to the node
 		names.nodes[n.Name] = n
 	}
 	delete(names.values, v.Name)

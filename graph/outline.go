@@ -123,7 +123,7 @@ func (inference *outlineInference) resolve(attrs Attrs, refs func(*Value) ([]int
 	fills := []any{nil}
 	for _, a := range attrs {
 		if _, ok := a.(Ref); ok {
-			fills = []any{1, 3, 0, 2, -1, 1.5}
+			fills = []any{1, 3, 0, 2, -1, 1.5} // common sizes, axes and scales
 		}
 	}
 	for _, fill := range fills {
@@ -163,10 +163,8 @@ func filledAttr(shape []int, list []any, fill any) any {
 
 // dtypes lists the dtypes that are tried for operands of unknown dtype.
 func (inference *outlineInference) dtypes() []tensor.DType {
-	if slices.ContainsFunc(inference.in, func(x OutlinedArg) bool {
-		return x.isUnknown() &&
-			x.Outline.DType == tensor.Invalid
-	}) {
+	hasUnknownDType := func(x OutlinedArg) bool { return x.isUnknown() && x.Outline.DType == tensor.Invalid }
+	if slices.ContainsFunc(inference.in, hasUnknownDType) {
 		return []tensor.DType{tensor.Float32, tensor.Int64, tensor.Bool}
 	}
 	return []tensor.DType{tensor.Invalid}
@@ -195,13 +193,13 @@ func (inference *outlineInference) infer(dtype tensor.DType, rank int) []Outline
 		}
 		symbols := maps.Clone(inference.symbols)
 		for i, name := range sorted.Keys(symbols) {
-			if _, number := symbols[name].Known(); !number {
+			if _, known := symbols[name].Known(); !known {
 				symbols[name] = unknownSize(env, fmt.Sprint("s", i), hint)
 			}
 		}
+		// Fork runs the inference for every combination of outcomes of conditions on the symbols.
 		cases, err := sym.Fork(env, maxCases, func() ([]Outline, error) {
-			return inference.inferEachAttrs(call, symbols),
-				nil
+			return inference.inferEachAttrs(call, symbols), nil
 		})
 		var all [][]Outline
 		// partial means that inference was tried for a few of the possible sizes or attributes, so that only the ranks of
@@ -221,7 +219,8 @@ func (inference *outlineInference) infer(dtype tensor.DType, rank int) []Outline
 		}
 		if out != nil || !partial {
 			return out
-		} // the op rejected all sizes with this hint; it may accept the next hint
+		}
+		// The op rejected all sizes with this hint; it may accept the next hint.
 	}
 	return nil
 }
@@ -270,21 +269,21 @@ func unknownSize(env *sym.Env, name string, hint int) sym.Int {
 
 // inferEachAttrs infers the call with each element of inference.attrs, and joins the outlines. It returns nil if the op
 // rejects them all.
-func (inference *outlineInference) inferEachAttrs(c *Call, symbols map[string]sym.Int) []Outline {
+func (inference *outlineInference) inferEachAttrs(template *Call, symbols map[string]sym.Int) []Outline {
 	var all [][]Outline
 	for _, given := range inference.attrs {
 		attrs, err := inference.op.Schema.Decode(given, symbols)
 		if err != nil {
 			continue
 		}
-		call := *c
+		call := *template
 		call.Attrs = attrs
-		res, err := inference.op.Infer(&call)
+		results, err := inference.op.Infer(&call)
 		if err != nil {
 			continue
 		}
-		outlines := make([]Outline, len(res))
-		for i, r := range res {
+		outlines := make([]Outline, len(results))
+		for i, r := range results {
 			outlines[i] = Outline{DType: r.Type.DType, Sizes: slices.Clone(r.Sizes)}
 			if r.Dynamic {
 				continue

@@ -192,15 +192,15 @@ func (g *Graph) pinOutput(name string, p Pin) bool {
 }
 
 // add adds the demands of another pin. They replace earlier demands of the same kind.
-func (p *Pin) add(more Pin) {
-	if more.SetsLayout() {
-		p.Format, p.Order = more.Format, more.Order
+func (p *Pin) add(other Pin) {
+	if other.SetsLayout() {
+		p.Format, p.Order = other.Format, other.Order
 	}
-	if more.Impl != "" {
-		p.Impl = more.Impl
+	if other.Impl != "" {
+		p.Impl = other.Impl
 	}
-	if more.Device != "" {
-		p.Device = more.Device
+	if other.Device != "" {
+		p.Device = other.Device
 	}
 }
 
@@ -265,7 +265,7 @@ func (v *Value) PinnedTo(p Pin) *Value {
 	}
 	if err := v.Node.pin(p); err != nil {
 		g.recordError(err)
-	} else if g.Nodes[len(g.Nodes)-1] != v.Node {
+	} else if g.Nodes[len(g.Nodes)-1] != v.Node { // later nodes may depend on the node
 		if err := g.Infer(); err != nil {
 			g.recordError(err)
 		}

@@ -80,8 +80,8 @@ func (p *Pointwise) rule(call *Call) (*rule.Rule, rule.Kernel, error) {
 	if err != nil {
 		return nil, rule.Kernel{}, err
 	}
-	k, err := p.Body(call, r)
-	return r, k, err
+	kernel, err := p.Body(call, r)
+	return r, kernel, err
 }
 
 // Rule returns the decisions about a call: shape, dtypes, permutation (order of the loops) and layouts. It fails if
@@ -100,8 +100,8 @@ func (p *Pointwise) Infer(call *Call) ([]Result, error) {
 	if r.NumOutputs() == 1 {
 		return call.One(r.Type(0)), nil
 	}
-	var few [4]tensor.Type
-	types := few[:0]
+	var buffer [4]tensor.Type // on the stack: few ops have more outputs
+	types := buffer[:0]
 	for i := range r.NumOutputs() {
 		types = append(types, r.Type(i))
 	}
@@ -111,21 +111,21 @@ func (p *Pointwise) Infer(call *Call) ([]Result, error) {
 // Expression returns the expression of one element of a call, in the dtypes that operands and results have in memory;
 // nil if the body is a Go function. It can be [Lowerings.Expression] of ops that compile the loop themselves.
 func (p *Pointwise) Expression(call *Call) (*expr.Code, error) {
-	r, k, err := p.rule(call)
+	r, kernel, err := p.rule(call)
 	if err != nil {
 		return nil, err
 	}
-	return r.InMemory(k)
+	return r.InMemory(kernel)
 }
 
 // Unchecked is like [Pointwise.Expression], but it also returns the expression of a kernel that checks its operands,
 // such as an integer division. The expression is valid only for operands that the kernel accepts.
 func (p *Pointwise) Unchecked(call *Call) (*expr.Code, error) {
-	r, k, err := p.rule(call)
+	r, kernel, err := p.rule(call)
 	if err != nil {
 		return nil, err
 	}
-	return r.InMemory(k.Unchecked())
+	return r.InMemory(kernel.Unchecked())
 }
 
 // Formula returns the formula of one element of a call as text. Its operands are the operands of the call in order, in
@@ -135,9 +135,9 @@ func (op *Op) Formula(call *Call) *expr.Formula {
 		In: call.In}).checkArity() != nil {
 		return nil
 	}
-	_, k, err := op.Pointwise.rule(call)
+	_, kernel, err := op.Pointwise.rule(call)
 	if err != nil {
 		return nil
 	}
-	return k.Formula()
+	return kernel.Formula()
 }

@@ -22,27 +22,27 @@ func unavailableError(v *Value) error {
 // Drop returns a copy of the graph without the rejected nodes and the nodes that depend on rejected nodes.
 // The copy also lacks the outputs that these nodes compute.
 func (g *Graph) Drop(rejected map[*Node]*Error) *Graph {
-	d := g.Clone()
-	d.Nodes, d.Outputs = nil, nil
+	remaining := g.Clone()
+	remaining.Nodes, remaining.Outputs = nil, nil
 	rejected = maps.Clone(rejected)
 	for _, n := range g.Nodes {
-		m := d.nameIndex().node(n.Name)
+		copied := remaining.nameIndex().node(n.Name)
 		if err := n.dependsOn(rejected); err != nil && rejected[n] == nil {
 			rejected[n] = g.Fail(n, err)
 		}
 		if rejected[n] == nil {
-			d.Nodes = append(d.Nodes, m)
+			remaining.Nodes = append(remaining.Nodes, copied)
 			continue
 		}
-		d.nameIndex().dropNode(m)
+		remaining.nameIndex().dropNode(copied)
 	}
 	for _, output := range g.Outputs {
 		if output.Value.Node == nil || rejected[output.Value.Node] == nil {
-			output.Value = d.nameIndex().values[output.Value.Name]
-			d.Outputs = append(d.Outputs, output)
+			output.Value = remaining.nameIndex().values[output.Value.Name]
+			remaining.Outputs = append(remaining.Outputs, output)
 		}
 	}
-	return d
+	return remaining
 }
 
 // DropValues returns a copy of the graph without unavailable values, and without the nodes and outputs that depend on
@@ -68,10 +68,9 @@ func (g *Graph) DropValues(unavailable map[*Value]error, unknown ...string) (*Gr
 			errs = append(errs, rejected[n])
 		}
 	}
-	d := g.Drop(rejected)
-	d.Outputs = slices.DeleteFunc(d.Outputs, func(output Output) bool {
-		return copyIsUnavailable(g, isUnavailable,
-			output.Value)
+	remaining := g.Drop(rejected)
+	remaining.Outputs = slices.DeleteFunc(remaining.Outputs, func(output Output) bool {
+		return copyIsUnavailable(g, isUnavailable, output.Value)
 	})
 	for _, output := range g.Outputs {
 		if isUnavailable[output.Value] {
@@ -82,12 +81,13 @@ func (g *Graph) DropValues(unavailable map[*Value]error, unknown ...string) (*Gr
 		if !copyIsUnavailable(g, isUnavailable, v) {
 			return false
 		}
-		d.nameIndex().dropValue(v)
+		remaining.nameIndex().dropValue(v)
 		return true
 	}
-	d.Inputs, d.Constants = slices.DeleteFunc(d.Inputs, drop), slices.DeleteFunc(d.Constants, drop)
+	remaining.Inputs = slices.DeleteFunc(remaining.Inputs, drop)
+	remaining.Constants = slices.DeleteFunc(remaining.Constants, drop)
 	errs.Sort()
-	return d, errs
+	return remaining, errs
 }
 
 // copyIsUnavailable reports whether v, a value of a copy of g, is the copy of an unavailable value.
@@ -103,11 +103,11 @@ func (n *Node) missingDependency(unavailable map[*Value]bool, unknown []string) 
 			return unavailableError(v)
 		}
 	}
-	for _, s := range unknown {
-		for name, a := range n.givenAttrs() {
-			if attrDependsOn(a, s) {
-				return &AttrError{name, fmt.Errorf("attribute %q: the size %s is not known: "+
-					"only an input that cannot be read determines it", name, s)}
+	for _, symbol := range unknown {
+		for name, attr := range n.givenAttrs() {
+			if attrDependsOn(attr, symbol) {
+				return &AttrError{name, fmt.Errorf("attribute %q: the size %symbol is not known: "+
+					"only an input that cannot be read determines it", name, symbol)}
 			}
 		}
 	}
@@ -133,8 +133,8 @@ func (g *Graph) Refuse(name, op string, results []string, err error, operands ..
 	if len(results) == 0 {
 		results = []string{n.Name}
 	}
-	for i, s := range results {
-		v := &Value{Name: g.Fresh(cmp.Or(s, n.Name)), Node: n, Index: i, graph: g}
+	for i, result := range results {
+		v := &Value{Name: g.Fresh(cmp.Or(result, n.Name)), Node: n, Index: i, graph: g}
 		g.assignNumber(v)
 		names.values[v.Name] = v
 		n.Out = append(n.Out, v)

@@ -23,16 +23,16 @@ func (g *Graph) Fresh(base string) string {
 // Insert makes and infers a node with one output of the same name. The caller, a pass, adds it to Nodes. The parameter
 // why is the explanation shown to users. If Insert fails, the graph is unchanged.
 func (g *Graph) Insert(name, op string, in []Arg, attrs Attrs, why string) (*Node, error) {
-	o, err := g.find(op)
+	found, err := g.find(op)
 	switch {
 	case err != nil:
 		return nil, err
-	case o == nil:
+	case found == nil:
 		return nil, UnknownOp(op, g.lookup)
-	case o.Many || len(o.Outputs) > 1:
+	case found.Many || len(found.Outputs) > 1:
 		return nil, fmt.Errorf("op %s has several results, but an inserted node must have one", op)
 	}
-	n, err := g.insert(name, o, in, attrs)
+	n, err := g.insert(name, found, in, attrs)
 	if err != nil {
 		return nil, err
 	}
@@ -48,11 +48,11 @@ func (g *Graph) insert(name string, op *Op, in []Arg, attrs Attrs) (*Node, error
 	case name == "":
 		return nil, g.nameError(name)
 	}
-	a, err := op.Schema.Decode(attrs, g.sizes)
+	decoded, err := op.Schema.Decode(attrs, g.sizes)
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{Name: g.Fresh(name), Op: op, In: in, Attrs: a, attrs: attributesOf(attrs)}
+	n := &Node{Name: g.Fresh(name), Op: op, In: in, Attrs: decoded, attrs: attributesOf(attrs)}
 	if err := g.insertNode(n); err != nil {
 		return nil, err
 	}
@@ -61,8 +61,8 @@ func (g *Graph) insert(name string, op *Op, in []Arg, attrs Attrs) (*Node, error
 
 // insertNode makes and infers the values of a new node.
 func (g *Graph) insertNode(n *Node) error {
-	for i, x := range n.In {
-		if x.Kind == TensorArg && (x.Value == nil || x.Value.graph != g) {
+	for i, a := range n.In {
+		if a.Kind == TensorArg && (a.Value == nil || a.Value.graph != g) {
 			return fmt.Errorf("operand %d is not a value of the graph", i)
 		}
 	}
@@ -93,25 +93,25 @@ func (g *Graph) Again(n *Node, index int, replacement *Value, why string) (*Node
 	if n == nil || n.Op == nil || index < 0 || index >= len(n.In) || replacement == nil || replacement.graph != g {
 		return nil, errors.New("the replaced operand or its replacement does not belong to the graph")
 	}
-	m := &Node{Name: g.Fresh(n.Name), Op: n.Op, In: slices.Clone(n.In), Attrs: n.Attrs, Why: why, PartOf: n.PartOf,
+	again := &Node{Name: g.Fresh(n.Name), Op: n.Op, In: slices.Clone(n.In), Attrs: n.Attrs, Why: why, PartOf: n.PartOf,
 		attrs: n.attrs}
-	m.In[index] = Of(replacement)
+	again.In[index] = Of(replacement)
 	for i := range n.Out {
-		m.Out = append(m.Out, &Value{Name: m.Name, Node: m, Index: i, graph: g})
+		again.Out = append(again.Out, &Value{Name: again.Name, Node: again, Index: i, graph: g})
 	}
-	g.assignNodeNumber(m)
-	if err := m.Infer(); err != nil {
+	g.assignNodeNumber(again)
+	if err := again.Infer(); err != nil {
 		return nil, err
 	}
-	for i, v := range m.Out {
-		if len(m.Out) > 1 {
+	for i, v := range again.Out {
+		if len(again.Out) > 1 {
 			v.Name = g.Fresh(n.Out[i].Name)
 		}
 		g.assignNumber(v)
 		g.nameIndex().values[v.Name] = v
 	}
-	g.nameIndex().addNode(m)
-	return m, nil
+	g.nameIndex().addNode(again)
+	return again, nil
 }
 
 // MakeConstant makes v, the result of a node, a constant. The caller, a pass, removes the node. MakeConstant panics if
@@ -138,7 +138,7 @@ func (g *Graph) mustOwn(v *Value) {
 func (g *Graph) Rename(v *Value, name string) {
 	g.mustOwn(v)
 	names := g.nameIndex()
-	if o := names.values[name]; name == "" || o != nil && o != v {
+	if holder := names.values[name]; name == "" || holder != nil && holder != v {
 		panic("graph: " + g.nameError(name).Error())
 	}
 	names.dropValue(v)
@@ -150,8 +150,8 @@ func (g *Graph) Rename(v *Value, name string) {
 func (g *Graph) Owns(v *Value) bool { return g != nil && v != nil && v.graph == g }
 
 // Merge replaces the nodes of groups[i] by one new node, made[i]. The new node gets the position of the group's last
-// node. Some values of its group become outputs of the new node. All other values of the group are removed. If a node
-// is in two groups, Merge fails and the graph is unchanged.
+// node. The values of the group that are in made[i].Out become results of the new node; all others are removed. If a
+// node is in two groups, Merge fails and the graph is unchanged.
 func (g *Graph) Merge(groups [][]*Node, made []*Node) error {
 	removed, replacement := NewByValue[bool](g), make(map[*Node]*Node, len(groups))
 	for i, group := range groups {
@@ -165,9 +165,9 @@ func (g *Graph) Merge(groups [][]*Node, made []*Node) error {
 	}
 	nodes := make([]*Node, 0, len(g.Nodes))
 	for _, n := range g.Nodes {
-		switch w := replacement[n]; {
-		case w != nil:
-			nodes = append(nodes, w)
+		switch merged := replacement[n]; {
+		case merged != nil:
+			nodes = append(nodes, merged)
 		case len(n.Out) == 0 || !removed.At(n.Out[0]):
 			nodes = append(nodes, n)
 		}

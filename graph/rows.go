@@ -70,7 +70,7 @@ func (r *Rows) Fits(shape []int) bool {
 }
 
 // Cut reports whether the rows of an operand 0 of the given shape are cut into pieces, because they are too long or too
-// few. The pieces are folded separately, and their results are combined. A program that reads the rows again after this
+// few. The pieces are folded separately, and their results are combined. A program that reads the rows again after that
 // fold needs a second step.
 func (r *Rows) Cut(shape []int) bool {
 	if r == nil || r.Code == nil || len(r.Mask) != r.Rank(len(shape)) || tensor.Numel(shape) == 0 ||
@@ -84,11 +84,11 @@ func (r *Rows) Cut(shape []int) bool {
 // maxCutLength returns the maximum length, in elements, of rows that can be cut. It returns 0 if the results of pieces
 // cannot be combined.
 func (r *Rows) maxCutLength() int {
-	p, err := r.Code.Pieces(make([]bool, len(r.Code.In)))
+	pieces, err := r.Code.Pieces(make([]bool, len(r.Code.In)))
 	switch {
 	case err != nil:
 		return 0
-	case p.DependentFolds == 0:
+	case pieces.DependentFolds == 0:
 		return math.MaxInt
 	}
 	return expr.MaxCutLen
@@ -151,7 +151,7 @@ func (r *Rows) Unsuited(shape []int) string {
 	return r.unsuited(shape)
 }
 
-// unsuited is Unsuited for rows that are not cut.
+// unsuited is Unsuited without cutting: rows that are too long or too few are also a reason.
 func (r *Rows) unsuited(shape []int) string {
 	length, count, ok := r.lengths(shape)
 	switch {

@@ -43,8 +43,8 @@ type Schema struct {
 	Fields []Field
 	// Others is the field for all attributes without a field of their own; nil if they are not permitted.
 	Others *Field
-	byName map[string]int
-	zero   any // decoded attributes if no attribute is given; nil if an attribute is required
+	byName map[string]int // index in Fields of each attribute
+	zero   any            // decoded attributes if no attribute is given; nil if an attribute is required
 }
 
 // IntsOrWord is an attribute that is a list of integers or a word, such as the padding of a convolution. A single
@@ -73,15 +73,16 @@ type NumberOrSize struct {
 // Field is one attribute.
 type Field struct {
 	Name, Doc, Default string
-	Type               string   // name of the type in the documentation
-	Required           bool     // must be given: there is no default
-	OneOf              []string // permitted strings; nil: all
-	Words              []string // permitted words of an IntsOrWord
+	// Type is the name of the type in the documentation: int, int[], float? (optional), or int[]|same|valid with Words.
+	Type     string
+	Required bool     // must be given: there is no default
+	OneOf    []string // permitted strings; nil: all
+	Words    []string // permitted words of an IntsOrWord
 	// Len is the required length of a list; a single number is repeated. 0: any length.
 	Len int
 	// AnyInt permits integers beyond [tensor.MaxBytes] in absolute value.
 	AnyInt bool
-	index  int
+	index  int // of the field in the attribute struct
 }
 
 // SchemaOf reads the schema from the tags of struct A. It panics if a tag is malformed or a field has a type that
@@ -156,15 +157,14 @@ func decodable(t reflect.Type) bool {
 	switch t {
 	case reflect.TypeFor[tensor.Scalar](), reflect.TypeFor[tensor.DType](), reflect.TypeFor[tensor.MemoryFormat](),
 		reflect.TypeFor[*Graph](), reflect.TypeFor[IntsOrWord](), reflect.TypeFor[IntOrInts](), reflect.TypeFor[sym.Int](),
-		reflect.TypeFor[sym.Bool](), reflect.TypeFor[NumberOrSize](),
-		reflect.TypeFor[bool](),
-		reflect.TypeFor[int](),
+		reflect.TypeFor[sym.Bool](), reflect.TypeFor[NumberOrSize](), reflect.TypeFor[bool](), reflect.TypeFor[int](),
 		reflect.TypeFor[float64](), reflect.TypeFor[string]():
 		return true
 	}
 	return (t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice) && t.Name() == "" && decodable(t.Elem())
 }
 
+// typeName returns Field.Type for a field of type t, without words.
 func typeName(t reflect.Type) string {
 	switch t {
 	case reflect.TypeFor[tensor.Scalar](), reflect.TypeFor[NumberOrSize]():
@@ -244,6 +244,7 @@ func (f Field) defaultValue() any {
 	return literal(f.Default)
 }
 
+// literal parses true, false or a number. It returns any other text unchanged.
 func literal(s string) any {
 	switch s {
 	case "true":
