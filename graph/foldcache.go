@@ -117,7 +117,8 @@ func appendText(key []byte, text string) []byte {
 
 // appendMeta appends all fields of a meta.
 func appendMeta(key []byte, meta tensor.Meta) []byte {
-	key = binary.AppendVarint(binary.AppendVarint(append(key, byte(meta.DType)), int64(meta.Offset)), int64(len(meta.Shape)))
+	key = binary.AppendVarint(append(key, byte(meta.DType)), int64(meta.Offset))
+	key = binary.AppendVarint(key, int64(len(meta.Shape)))
 	for _, list := range [][]int{meta.Shape, meta.Strides} {
 		for _, n := range list {
 			key = binary.AppendVarint(key, int64(n))
