@@ -49,7 +49,8 @@ func CompleteFrom(cmd *cobra.Command, flag string, values []string) {
 	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// FlagError rewords Cobra's error about a flag: it suggests a similar flag, or describes the values of the flag.
+// FlagError rewords Cobra's error about a flag: it suggests a similar flag for an unknown one, or describes the values
+// that the flag accepts.
 func FlagError(cmd *cobra.Command, err error) error {
 	msg := err.Error()
 	var unknown *pflag.NotExistError
@@ -57,7 +58,7 @@ func FlagError(cmd *cobra.Command, err error) error {
 	var missing *pflag.ValueRequiredError
 	switch {
 	case errors.As(err, &unknown):
-		if name := unknown.GetSpecifiedName(); len(name) > 1 {
+		if name := unknown.GetSpecifiedName(); len(name) > 1 { // one letter has too many similar flags
 			if flag := format.ClosestName(name, flagNames(cmd)); flag != "" {
 				msg += suggest.DidYouMean("--" + flag)
 			}
@@ -79,7 +80,8 @@ func flagNames(cmd *cobra.Command) []string {
 	return names
 }
 
-// describeValues describes the values that a flag accepts.
+// describeValues describes the values that a flag accepts: by its type, or by the placeholder in its help, such as
+// FILE.
 func describeValues(f *pflag.Flag) string {
 	switch f.Value.Type() {
 	case "int":
@@ -100,16 +102,17 @@ func CompleteGraphs(*cobra.Command, []string, string) ([]string, cobra.ShellComp
 	return []string{"json", "onnx"}, cobra.ShellCompDirectiveFilterFileExt
 }
 
-// FileLabels maps each path to a label for results: the base name of the file if it is unique, otherwise the path.
+// FileLabels maps each path to a label for results: the base name of the file if no other path has it, otherwise the
+// path.
 func FileLabels(paths []string) map[string]string {
-	labels, owner := map[string]string{}, map[string]string{}
+	labels, pathOf := map[string]string{}, map[string]string{} // pathOf is by base name
 	for _, path := range paths {
 		name := filepath.Base(path)
 		labels[path] = name
-		if other, taken := owner[name]; taken && other != path {
+		if other, taken := pathOf[name]; taken && other != path {
 			labels[path], labels[other] = path, other
 		}
-		owner[name] = path
+		pathOf[name] = path
 	}
 	return labels
 }

@@ -11,7 +11,7 @@ import (
 // Cache is the flags --cache and --cache-size.
 type Cache struct {
 	dir    string
-	size   int64
+	size   int64           // maximum size of all files together, in bytes
 	opened *graphrun.Cache // set by Check; nil without --cache
 }
 
@@ -19,7 +19,8 @@ type Cache struct {
 func (c *Cache) AddFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&c.dir, "cache", "", "keep packed weights and plans in `DIR`, which processes share and which "+
 		"speeds up later starts")
-	cmd.Flags().Int64Var(&c.size, "cache-size", 16<<30, "remove the least recently used files of --cache above `BYTES`")
+	cmd.Flags().Int64Var(&c.size, "cache-size", 16<<30, "remove the least recently used files of --cache if together "+
+		"they exceed `BYTES`")
 	_ = cmd.MarkFlagDirname("cache")
 }
 

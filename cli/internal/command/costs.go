@@ -34,13 +34,14 @@ func CostProfile(cmd *cobra.Command, path string) (*machine.Profile, error) {
 	}
 	path, err := machine.ProfilePath()
 	if err != nil {
-		return nil, nil // no cache folder
+		return nil, nil // the user has no cache folder, so no stored profile
 	}
 	p, err := machine.ReadProfile(path)
 	if err == nil {
 		return p, nil
 	}
-	_, statErr := os.Stat(path) // an error if the profile does not exist, or for example if the cache folder is a file
+	// Stat fails if the profile does not exist, or for example if the cache folder is a file.
+	_, statErr := os.Stat(path)
 	if statErr == nil && !errors.Is(err, fs.ErrPermission) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "graphrun: note: the profile of this machine is ignored: %s: %v\n", path,
 			outfile.Cause(err))

@@ -31,10 +31,11 @@ func ParseDims(list []string) (map[string]int, error) {
 	return dims, nil
 }
 
-// Combinations parses values of --dim with one or more sizes, such as N=1,2,4. Each element of the result is one
-// combination: a value such as N=2 for each symbol. The last symbol changes fastest.
+// Combinations parses values of --dim with one or more sizes, such as N=1,2,4, and returns all combinations of one size
+// for each symbol. A combination is a list of values of --dim with one size, such as N=2. The last symbol changes
+// fastest.
 func Combinations(list []string) ([][]string, error) {
-	all := [][]string{nil}
+	all := [][]string{nil} // the combinations for the symbols so far
 	for _, s := range list {
 		name, sizes, _ := strings.Cut(s, "=")
 		var extended [][]string
@@ -44,7 +45,7 @@ func Combinations(list []string) ([][]string, error) {
 				if slices.Contains(choices[:i], size) {
 					return nil, exit.UsageErrorf("--dim %s: %s is listed twice", s, size)
 				}
-				extended = append(extended, append(slices.Clip(combination), name+"="+size))
+				extended = append(extended, append(slices.Clip(combination), name+"="+size)) // Clip: append copies
 			}
 		}
 		all = extended
@@ -57,8 +58,8 @@ func Combinations(list []string) ([][]string, error) {
 	return all, nil
 }
 
-// SizesOf returns the size of each symbol in a graph or in --dim (given). A symbol of --dim may be missing in the
-// graph, because the import of an ONNX model replaces symbols with given sizes by numbers.
+// SizesOf returns the size of each symbol in a graph or in given, the values of --dim. A symbol of --dim may be missing
+// in the graph, because the import of an ONNX model replaces symbols with given sizes by numbers.
 func SizesOf(g *graph.Graph, given []string) (map[string]int, error) {
 	sizes, err := ParseDims(given)
 	if err != nil {
@@ -70,14 +71,14 @@ func SizesOf(g *graph.Graph, given []string) (map[string]int, error) {
 	for _, d := range given {
 		name, _, _ := strings.Cut(d, "=")
 		if symbol, ok := g.SymbolNamed(name); ok && symbol != name {
-			delete(sizes, name)
+			delete(sizes, name) // the size is in g.Bound, under the name of the symbol in the graph
 		}
 	}
 	return sizes, nil
 }
 
-// checkDims returns an error if dims has the size of a symbol that the file at path lacks. symbols are the symbols of
-// the file.
+// checkDims returns an [UnknownDim] error if dims has the size of a symbol that the file at path lacks. symbols are the
+// symbols of the file.
 func checkDims(path string, dims map[string]int, symbols map[string]graph.Bounds) error {
 	g := &graph.Graph{Symbols: symbols}
 	known := sorted.Keys(symbols)
@@ -106,7 +107,7 @@ func checkDims(path string, dims map[string]int, symbols map[string]graph.Bounds
 type UnknownDim struct {
 	Name string
 	Size int
-	Why  string // the file, and its symbols
+	Why  string // a sentence with the file, the unknown symbol, and the symbols of the file
 }
 
 // Error names the flag --dim and the reason.

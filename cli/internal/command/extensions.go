@@ -27,7 +27,7 @@ type Extensions struct {
 }
 
 // Complete checks the extensions and prepares [Extensions.Lookup]. It rejects strategies without a name, strategies
-// named like a group of strategies, duplicate names of strategies or ops, and commands that cannot be run.
+// with the name of a group of strategies, duplicate names of strategies or ops, and commands that cannot be run.
 func (e *Extensions) Complete() (err error) {
 	for i, c := range e.AddedCommands {
 		if c == nil || c.Name() == "" || c.RunE == nil {

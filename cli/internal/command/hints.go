@@ -15,37 +15,38 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// maxHints is the maximum number of combinations of sizes in one command. A plan is made for each combination.
+// maxHints is the maximum number of combinations of sizes (hints) in one command. A plan is made for each combination.
 const maxHints = 16
 
 // HintFlag adds --dim for commands that can plan a graph for several sizes.
 func HintFlag(cmd *cobra.Command, dims *[]string) {
-	cmd.Flags().StringArrayVar(dims, "dim", nil, "(repeatable) size of a symbolic dimension: `N=8` fixes it; N=1,64 "+
-		"makes a plan for each size, and any other size uses the nearest plan; "+RowsHelp)
+	cmd.Flags().StringArrayVar(dims, "dim", nil, "size of a symbolic dimension: `N=8` fixes it; N=1,64 "+
+		"makes a plan for each size, and any other size uses the nearest plan (repeatable); "+RowsHelp)
 }
 
 // SplitHints separates the values of --dim. fixed are the values with one size. hints are the combinations of the sizes
 // in the other values: N=1,64 and M=2,3 give four combinations.
 func SplitHints(dims []string) (fixed []string, hints []map[string]int, err error) {
-	var several []string
+	var withSeveralSizes []string
 	for _, s := range dims {
 		if strings.Contains(s, ",") {
-			several = append(several, s)
+			withSeveralSizes = append(withSeveralSizes, s)
 		} else {
 			fixed = append(fixed, s)
 		}
 	}
-	if several == nil {
+	if withSeveralSizes == nil {
 		return fixed, nil, nil
 	}
-	all, err := Combinations(several)
+	combinations, err := Combinations(withSeveralSizes)
 	if err != nil {
 		return nil, nil, err
 	}
-	if len(all) > maxHints {
-		return nil, nil, exit.UsageErrorf("--dim gives %d combinations of sizes; the maximum is %d", len(all), maxHints)
+	if len(combinations) > maxHints {
+		return nil, nil, exit.UsageErrorf("--dim gives %d combinations of sizes; the maximum is %d", len(combinations),
+			maxHints)
 	}
-	for _, combination := range all {
+	for _, combination := range combinations {
 		hint, err := ParseDims(combination)
 		if err != nil {
 			return nil, nil, err
@@ -56,7 +57,7 @@ func SplitHints(dims []string) (fixed []string, hints []map[string]int, err erro
 	if err != nil {
 		return nil, nil, err
 	}
-	for name, n := range hints[0] {
+	for name, n := range hints[0] { // all hints have the same symbols
 		if other, exists := fixedSizes[name]; exists {
 			return nil, nil, exit.UsageErrorf("--dim gives %s twice: %d and %d", name, other, n)
 		}
@@ -71,7 +72,8 @@ func NoteUnplanned(cmd *cobra.Command, path string, p *graphrun.Program) {
 	}
 }
 
-// BindHints binds symbols without a size to their sizes in the first hint. The caller must infer the graph again.
+// BindHints binds symbols without a size to their sizes in the first hint. Symbols that the hint lacks keep their
+// assumed sizes. The caller must infer the graph again.
 func BindHints(path string, g *graph.Graph, hints []map[string]int) error {
 	if len(hints) == 0 {
 		return nil
@@ -90,7 +92,7 @@ func BindHints(path string, g *graph.Graph, hints []map[string]int) error {
 	}
 	assumed, sizes := g.Assumed(), g.Bound()
 	for name := range g.Symbols {
-		if _, open := assumed[name]; !open {
+		if _, isAssumed := assumed[name]; !isAssumed {
 			continue
 		}
 		delete(sizes, name)
@@ -98,6 +100,7 @@ func BindHints(path string, g *graph.Graph, hints []map[string]int) error {
 			sizes[name] = n
 		}
 	}
+	// Bound may list sizes of symbols that the graph does not have, which BindOnly would reject.
 	maps.DeleteFunc(sizes, func(name string, _ int) bool { _, known := g.Symbols[name]; return !known })
 	if err := g.BindOnly(sizes); err != nil {
 		return exit.UsageErrorf("%s: --dim: %w", path, err)

@@ -8,8 +8,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// CommandLine returns the command line: the command, its arguments and the given flags. It keeps only the file name of
-// an argument and of a flag's absolute path, because published lines must not show the user's folders.
+// CommandLine returns the command line: the command, its arguments and the flags that were set. Of each argument, and
+// of each absolute path in a flag, it keeps only the last element, because published command lines must not show the
+// user's folders.
 func CommandLine(cmd *cobra.Command, args []string) string {
 	words := []string{cmd.CommandPath()}
 	for _, a := range args {
@@ -37,7 +38,7 @@ func CommandLine(cmd *cobra.Command, args []string) string {
 	return strings.Join(words, " ")
 }
 
-// quote quotes a word for a POSIX shell if it has characters that do not occur in names, numbers and lists.
+// quote quotes a word for a POSIX shell, unless all its characters are letters, digits or safe punctuation.
 func quote(word string) string {
 	safe := strings.IndexFunc(word, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-.,:=/%+", r))

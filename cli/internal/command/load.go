@@ -11,8 +11,8 @@ import (
 	"github.com/graphrun/graphrun/internal/program"
 )
 
-// Open reads a graph file or a model. dims are the values of --dim; symbols without a size in dims remain symbols. With
-// keepGoing, nodes and constants with mistakes are skipped. A nil cache stores nothing.
+// Open reads a graph file or an ONNX model. dims are the values of --dim; symbols without a size in dims remain
+// symbols. If keepGoing is true, nodes and constants with mistakes are skipped. If cache is nil, nothing is stored.
 func (e *Extensions) Open(ctx context.Context, path string, dims []string, keepGoing bool,
 	cache *graphrun.Cache) (*graphrun.File, error) {
 	sizes, err := ParseDims(dims)
@@ -27,8 +27,8 @@ func (e *Extensions) Open(ctx context.Context, path string, dims []string, keepG
 	return f, checkDims(path, f.Loader.Sizes, f.Symbols())
 }
 
-// BoundGraph returns the graph of a file with all sizes bound, not yet inferred, and the mistakes of skipped nodes and
-// constants.
+// BoundGraph returns the graph of a file with a size for each symbol, given or assumed. The types of the graph are not
+// yet inferred. mistakes are the errors of the skipped nodes and constants.
 func BoundGraph(ctx context.Context, f *graphrun.File) (g *graph.Graph, mistakes graph.Errors, err error) {
 	g, err = f.GraphContext(ctx)
 	if err != nil && (g == nil || !errors.As(err, &mistakes)) {
@@ -65,8 +65,8 @@ func (e *Extensions) LoadPinned(ctx context.Context, path string, dims, pins []s
 	return g, err
 }
 
-// Infer infers a graph. The error lists the rejected nodes, without the nodes that are rejected only because the node
-// of an operand is rejected.
+// Infer infers the types of a graph. The error lists the rejected nodes, without those that are rejected only because
+// they read a result of a rejected node.
 func Infer(ctx context.Context, g *graph.Graph) error {
 	g.SetContext(ctx)
 	defer g.SetContext(context.Background())

@@ -27,7 +27,7 @@ const minHeap = 256 << 20
 // NoteMemoryLimit warns if a run needs more memory than GOMEMLIMIT. GOMEMLIMIT is a soft limit: the run continues, but
 // spends much time in garbage collection.
 func NoteMemoryLimit(cmd *cobra.Command, p *graphrun.Program) {
-	limit := debug.SetMemoryLimit(-1)
+	limit := debug.SetMemoryLimit(-1) // a negative limit only queries
 	if os.Getenv("GOMEMLIMIT") == "" || limit == math.MaxInt64 {
 		return
 	}

@@ -13,7 +13,8 @@ import (
 	"github.com/graphrun/graphrun/report"
 )
 
-// PrintNotes prints the assumed sizes and the warnings of a graph. Warnings without a place name the file source.
+// PrintNotes prints the assumed sizes and the warnings of a graph. Warnings without a place in the file are prefixed by
+// source, the path of the file.
 func PrintNotes(cmd *cobra.Command, source string, g *graph.Graph) {
 	assumed := g.Assumed()
 	for _, name := range sorted.Keys(assumed) {
@@ -26,7 +27,7 @@ func PrintNotes(cmd *cobra.Command, source string, g *graph.Graph) {
 	PrintWarnings(cmd, source, g)
 }
 
-// PrintWarnings prints the warnings of a graph. Warnings without a place name the file source.
+// PrintWarnings prints the warnings of a graph. source is as for [PrintNotes].
 func PrintWarnings(cmd *cobra.Command, source string, g *graph.Graph) {
 	for _, e := range g.Warnings() {
 		marked := *e

@@ -39,7 +39,7 @@ type SolveLimit struct{ limit time.Duration }
 // AddFlag adds the flag.
 func (l *SolveLimit) AddFlag(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&l.limit, "solver-time-limit", layout.SolveLimit, "search at most `TIME`, such as 500ms, "+
-		"for the cheapest plan; 0s: no search. If the time runs out, the gap to the proven lower bound is shown")
+		"for the cheapest plan; 0s means no search. If the time runs out, the gap to the proven lower bound is shown")
 }
 
 // Check rejects a negative time.
@@ -58,7 +58,7 @@ func (l *SolveLimit) Option() time.Duration {
 	return l.limit
 }
 
-// Slack is the flag --slack.
+// Slack is the flag --slack: the extra cost that strategy optimal may accept to insert fewer copies.
 type Slack struct {
 	text  string  // the value of the flag, such as 0.5%
 	share float64 // the parsed value, such as 0.005; set by Check
@@ -66,11 +66,12 @@ type Slack struct {
 
 // AddFlag adds the flag.
 func (s *Slack) AddFlag(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&s.text, "slack", "0%", "let strategy optimal cost up to `SHARE` more than the least "+
-		"cost, such as 0.5%, to have fewer copies")
+	cmd.Flags().StringVar(&s.text, "slack", "0%", "let a plan of strategy optimal cost up to `SHARE` more than the least "+
+		"cost, such as 0.5%, if it then has fewer copies")
 }
 
-// Check parses the flag. It rejects the flag if strategies, the strategies of the command, do not include optimal.
+// Check parses the flag. strategies are the strategies of the command. If they do not include optimal, Check rejects
+// the flag.
 func (s *Slack) Check(cmd *cobra.Command, strategies ...string) error {
 	number, percent := strings.CutSuffix(s.text, "%")
 	share, err := strconv.ParseFloat(number, 64)
@@ -78,7 +79,7 @@ func (s *Slack) Check(cmd *cobra.Command, strategies ...string) error {
 		return exit.UsageErrorf("--slack %s: want a percentage from 0%% to %d%%, such as 0.5%%", s.text, 100*layout.MaxSlack)
 	}
 	if cmd.Flags().Changed("slack") && !slices.Contains(strategies, layout.Optimal.Name()) {
-		return exit.UsageErrorf("--slack: only strategy %s can take fewer copies for a higher cost", layout.Optimal.Name())
+		return exit.UsageErrorf("--slack: only strategy %s can accept a higher cost for fewer copies", layout.Optimal.Name())
 	}
 	s.share = share / 100
 	return nil

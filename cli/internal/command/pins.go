@@ -25,7 +25,7 @@ func ApplyPins(ctx context.Context, g *graph.Graph, pins []string) error {
 	}
 	seen := map[target]graph.Pin{}
 	for _, text := range pins {
-		// The name of a value may have "=", so the last "=" separates name and pin.
+		// The name of a value may contain "=", so the last "=" separates the name from the pin.
 		equals := strings.LastIndexByte(text, '=')
 		if equals <= 0 {
 			return exit.UsageErrorf("--pin %s: want NAME=FORMAT, NAME=order:0,2,3,1 or NODE=impl:NAME", text)

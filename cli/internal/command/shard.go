@@ -10,9 +10,10 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/exit"
 )
 
-// Shard is the flags --shard and --shards, which select a part of the work.
+// Shard is the flags --shard and --shards. They divide the work of a command into parts (shards), of which this process
+// does one.
 type Shard struct {
-	text   string // the value of --shard
+	text   string // the value of --shard, such as 2/8; parts are numbered from 1
 	shards int    // the value of --shards
 
 	Index, Count int // index of the shard, from 0, and number of shards; set by Parse
@@ -20,7 +21,7 @@ type Shard struct {
 
 // AddFlags adds the flags. work names the work that is divided.
 func (s *Shard) AddFlags(cmd *cobra.Command, work string) {
-	cmd.Flags().StringVar(&s.text, "shard", "", "run only part `I/N` of the "+work+", such as 2/8")
+	cmd.Flags().StringVar(&s.text, "shard", "", "run only part I of N parts of the "+work+": `I/N`, such as 2/8")
 	cmd.Flags().IntVar(&s.shards, "shards", 0, "divide the "+work+" into `N` parts and run one: the part with the index "+
 		"of this task of an array job (Kubernetes, AWS Batch, Slurm)")
 	cmd.MarkFlagsMutuallyExclusive("shard", "shards")

@@ -18,7 +18,7 @@ const DefaultStrategy = "optimal"
 // StrategyFlag adds --strategy and its completion.
 func (e *Extensions) StrategyFlag(cmd *cobra.Command, p *string) {
 	cmd.Flags().StringVar(p, "strategy", DefaultStrategy,
-		"choose layouts as `NAME` does: "+strings.Join(e.StrategyNames(), ", "))
+		"choose layouts by strategy `NAME`: "+strings.Join(e.StrategyNames(), ", "))
 	CompleteFrom(cmd, "strategy", e.StrategyNames())
 }
 
@@ -31,7 +31,8 @@ func (e *Extensions) StrategyNames() []string {
 	return names
 }
 
-// Strategy returns the strategy with a name. The name must be valid: see [Extensions.CheckStrategy].
+// Strategy returns the strategy with a name that [Extensions.CheckStrategy] accepts. For any other name it returns
+// optimal.
 func (e *Extensions) Strategy(name string) graphrun.Strategy {
 	for _, s := range e.Strategies() {
 		if s.Name() == name {

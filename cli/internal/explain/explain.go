@@ -49,13 +49,14 @@ func Command(ext *command.Extensions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain FILE VALUE",
 		Short: "Explain the layout and the computation of a value",
-		Long: `Explains why a value has the strides that graphrun infer shows: the operands of the permutation rule and
-each comparison of two dimensions, with the operand that decided it; or the base of a view; or the rule of
-its op. Then it shows how a program computes the value under the strategy: the step and the nodes fused into
-it, copies of the value with their reasons, and adjacent nodes that were not fused, with the reasons.
+		Long: `Explains first why a value has the strides that graphrun infer shows. If the permutation rule gives them,
+the explanation lists the operands of the rule and each comparison of two dimensions, with the operand that
+decided it. Otherwise it names the value that is viewed, or the rule of the op. Then explain shows how a
+program computes the value under the strategy: the step and the nodes fused into it, the copies of the
+value, and the adjacent nodes that were not fused, with the reasons.
 
-Sizes without a value stay symbols in the first part, as in graphrun infer: strides are expressions with
-the conditions under which they hold. The second part is for the assumed sizes.
+In the first part, symbolic sizes without --dim stay symbols, as in graphrun infer: strides are expressions,
+with the conditions under which they hold. The second part is for the assumed sizes.
 
 --first-break FORMAT explains the first result in the graph as written that is not in the memory format,
 although an operand of its node is. VALUE is then omitted.`,
@@ -80,7 +81,7 @@ although an operand of its node is. VALUE is then omitted.`,
 	}
 	flagSet := cmd.Flags()
 	flagSet.BoolVar(&f.json, "json", false, "print JSON")
-	flagSet.StringVar(&f.firstBreak, "first-break", "", "explain the first value that loses memory `FORMAT`: contiguous, "+
+	flagSet.StringVar(&f.firstBreak, "first-break", "", "explain the first value that loses the memory format `FORMAT`: contiguous, "+
 		"channels_last or channels_last_3d")
 	command.CompleteFrom(cmd, "first-break", breakFormats)
 	f.ext.StrategyFlag(cmd, &f.strategy)
@@ -205,13 +206,14 @@ func (f *flags) explainValue(ctx context.Context, g *graph.Graph, path, value st
 	return doc, doc.describeSymbolically(g, explained)
 }
 
-// describeSymbolically replaces value and layout by expressions over the symbols without a size, and sets the guards.
-// It does nothing if all symbols have sizes.
+// describeSymbolically replaces the sizes and strides in doc.Value and doc.Layout by expressions over the symbols
+// without a given size, and sets doc.Guards. It does nothing if all symbols have given sizes.
 func (doc *Document) describeSymbolically(g *graph.Graph, v *graph.Value) error {
 	s, err := infer.SymbolicOf(g, nil, false)
 	if err != nil || s == nil {
 		return err
 	}
+	// The explanation may branch on sizes, which adds guards of the value's node.
 	before := len(s.Env.Guards())
 	layout, err := inspect.ExplainLayout(s.Graph, v.Name)
 	if err != nil {
@@ -223,7 +225,7 @@ func (doc *Document) describeSymbolically(g *graph.Graph, v *graph.Value) error 
 	for _, cond := range s.Env.Guards()[before:] {
 		s.Guards = append(s.Guards, graph.Guard{Cond: cond, Node: value.Node})
 	}
-	nodes := ancestors(value)
+	nodes := ancestors(value) // guards of other nodes do not concern the value
 	s.Guards = slices.DeleteFunc(s.Guards, func(g graph.Guard) bool {
 		return g.Node != nil && !nodes[g.Node]
 	})
@@ -346,30 +348,30 @@ func writeExecution(w io.Writer, show term.Display, explanation *inspect.Explana
 }
 
 // writeCopyReasons prints the reasons for a copy, and the cost of the cheapest plan without the copy. The reasons
-// explain the layout of the written value, and the layout that its reader requires.
+// explain the layout in which the value is computed, and the layout that the readers of the copy require.
 func writeCopyReasons(w io.Writer, show term.Display, reason inspect.CopyReason) {
 	title := fmt.Sprintf("The copy of %s into %s", reason.Value, format.Ints(reason.To))
 	fmt.Fprintf(w, "\n%s\n", show.Paint(term.Strong, title))
 	for _, side := range []struct {
-		what string
-		path []string
+		phrase string
+		path   []string
 	}{{"computed so because", reason.SourceReasons}, {"required so because", reason.TargetReasons}} {
 		for i, step := range side.path {
-			what := ""
+			phrase := ""
 			if i == 0 {
-				what = side.what
+				phrase = side.phrase
 			}
-			fmt.Fprintf(w, "  %-21s%s\n", what, step)
+			fmt.Fprintf(w, "  %-21s%s\n", phrase, step)
 		}
 	}
 	if reason.WithoutNS == nil {
 		return
 	}
-	what := fmt.Sprintf("the cheapest plan costs %s more", format.Nanoseconds(*reason.WithoutNS))
+	phrase := fmt.Sprintf("the cheapest plan costs %s more", format.Nanoseconds(*reason.WithoutNS))
 	if *reason.WithoutNS == 0 {
-		what = "the same cost: one of the cheapest plans has no such copy"
+		phrase = "the same cost: one of the cheapest plans has no such copy"
 	}
-	fmt.Fprintf(w, "  %-21s%s\n", "without it", what)
+	fmt.Fprintf(w, "  %-21s%s\n", "without it", phrase)
 	if reason.Instead == nil {
 		return
 	}

@@ -37,22 +37,22 @@ func Command(ext *command.Extensions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "infer FILE",
 		Short: "Show the dtype, shape, strides and aliases of every value",
-		Long: `Applies PyTorch's propagation rules to the graph as written: no node is fused, moved or dropped,
-and no data are read.
+		Long: `Applies PyTorch's rules for dtypes, shapes and strides to the graph as written: no node is fused, moved or
+dropped, and no data are read.
 
 Flags are contiguous, channels_last, channels_last_3d and non_overlapping_and_dense. An alias is the
 value whose storage a view shares.
 
-Sizes without a value stay symbols: sizes, strides and offsets are expressions, flags hold for all
-sizes, and conditions state when other flags hold. Where inference depends on a condition on sizes, it
-follows the assumed sizes and prints the condition as a guard: the table holds for all sizes that satisfy
-the guards. With --classes it follows both outcomes of each condition, for up to 16 classes of sizes, and
-prints differing results as Where(condition, a, b). A note lists the symbols for which a minimum of 2
-would remove guards.
+Symbolic sizes without --dim stay symbols: sizes, strides and offsets are expressions, the listed flags
+hold for all sizes, and conditions state when other flags hold. If inference depends on a condition on
+sizes, it takes the outcome for the assumed sizes and prints the condition as a guard: the table holds for
+all sizes that satisfy the guards. With --classes, inference follows both outcomes of each condition, for
+up to 16 classes of sizes, and prints differing results as Where(condition, a, b). A note lists the symbols
+for which a minimum of 2 in the file would remove guards.
 
-If a shape depends on data, inference prints the dtype and the sizes and strides that are known; u0,
-u1 ... are sizes that only the run determines, and "?" is unknown (in JSON null, and "dynamic" is true).
-Different names may have equal sizes. The graph runs in segments, which graphrun plan shows; the last
+If a shape depends on data, infer prints the dtype, and the sizes and strides that are known. u0, u1, ...
+are sizes that only the run determines; different names may stand for equal sizes. "?" means unknown (in
+JSON null, and "dynamic" is true). The graph then runs in segments, which graphrun plan shows; the last
 column is the segment that computes a value.`,
 		Example: `  graphrun infer examples/models/stride_rules.json
   graphrun infer model.json --json --keep-going
@@ -91,10 +91,10 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	if interruptErr := exit.InterruptError(job.Context); interruptErr != nil {
 		return interruptErr
 	}
-	if g == nil && !f.json {
+	if g == nil && !f.json { // the JSON document also reports the mistakes of a graph that cannot be inferred
 		return err
 	}
-	printed := job.Do(progress.Printing, func() error {
+	printErr := job.Do(progress.Printing, func() error {
 		out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
 		doc := inferReportOf(g, symbolic, errs)
 		if doc.RaisedMinimums = raised; f.json {
@@ -104,8 +104,8 @@ func run(cmd *cobra.Command, path string, f flags) error {
 		}
 		return out.Flush()
 	})
-	if printed != nil {
-		return printed
+	if printErr != nil {
+		return printErr
 	}
 	switch {
 	case symbolic != nil:
@@ -130,11 +130,10 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	return err
 }
 
-// inferGraph loads and infers the graph. It also returns the mistakes in the file, and an error if the command must
-// fail. With --keep-going, the command does not fail because of mistakes in nodes. The graph is nil if no value can
-// be shown.
+// inferGraph loads and infers the graph. It also returns the mistakes in the file, and an error if the graph cannot be
+// shown; the graph is then nil. With --keep-going, mistakes in nodes and constants are no error.
 func inferGraph(ctx context.Context, path string, f flags) (*graph.Graph, []*graph.Error, error) {
-	g, missing, err := f.ext.OpenGraph(ctx, path, f.dims, f.keepGoing)
+	g, skipped, err := f.ext.OpenGraph(ctx, path, f.dims, f.keepGoing)
 	if err != nil {
 		return nil, mistakes(err), err
 	}
@@ -147,7 +146,7 @@ func inferGraph(ctx context.Context, path string, f flags) (*graph.Graph, []*gra
 	g.SetContext(ctx)
 	rejected := g.InferAll()
 	g.SetContext(context.Background())
-	errs := slices.Concat(missing, sortedByPlace(rejected), g.PinErrors(rejected))
+	errs := slices.Concat(skipped, sortedByPlace(rejected), g.PinErrors(rejected))
 	sorted.Func(errs, compareByPlace)
 	return g, errs, nil
 }
@@ -240,6 +239,8 @@ func ValueDocOf(v *graph.Value, known *program.PreRunFacts) ValueDoc {
 	return d
 }
 
+// inferReportOf returns the document of a graph, whose types are those of s if s is not nil. errs are the errors of
+// rejected nodes and constants. If g is nil, the document has no values.
 func inferReportOf(g *graph.Graph, s *graph.Symbolic, errs []*graph.Error) *Document {
 	values := func(yield func(*ValueDoc) bool) {
 		known := program.NewPreRunFacts(g)
@@ -271,9 +272,10 @@ func writeInferTable(w io.Writer, show term.Display, doc *Document) {
 		t.Columns = append(t.Columns, term.UncutCol("segment"))
 	}
 	for v := range doc.Values {
+		const stridesColumn = 4
 		row := []any{v.Name, v.Op, cmp.Or(v.DType, "?"), v.Shape.String(), "?", "?", "", ""}
 		if v.Strides != nil {
-			copy(row[4:], []any{v.Strides.String(), v.Offset.String(), strings.Join(v.Flags, " "), v.AliasOf})
+			copy(row[stridesColumn:], []any{v.Strides.String(), v.Offset.String(), strings.Join(v.Flags, " "), v.AliasOf})
 		}
 		switch {
 		case v.Segment != nil:

@@ -12,10 +12,10 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// RaisedMinimums describes the guards that disappear if the minimums of some symbols are raised.
+// RaisedMinimums describes how many guards disappear if the file declares a higher minimum for some symbols.
 type RaisedMinimums struct {
 	Symbols []string `json:"symbols" doc:"The symbols whose minimum is raised."`
-	Min     int      `json:"min" doc:"The raised minimum: 2."`
+	Min     int      `json:"min" doc:"The raised minimum, which is 2."`
 	Removed int      `json:"disappear" doc:"The number of guards that disappear with the raised minimum."`
 	Guards  int      `json:"of" doc:"The number of guards with the present minimums."`
 }
@@ -44,8 +44,8 @@ const (
 
 // raisedMinimumsOf infers the graph again with raised minimums. s is the result of SymbolicOf for g, errs and
 // allBranches, with the present minimums. raisedMinimumsOf first raises the minimums of all symbols. It then restores
-// the minimum of one symbol after the other, if the same number of guards still disappears. It returns nil if s has
-// no guards or is not valid for all sizes (s.IncompleteReason), or if no guard disappears.
+// the minimum of one symbol after the other, and keeps it restored if no guard comes back. It returns nil if s is nil,
+// has no guards or is incomplete (s.IncompleteReason), or if no guard disappears.
 func raisedMinimumsOf(g *graph.Graph, s *graph.Symbolic, errs []*graph.Error, allBranches bool) *RaisedMinimums {
 	if s == nil || s.IncompleteReason != nil {
 		return nil
@@ -56,6 +56,7 @@ func raisedMinimumsOf(g *graph.Graph, s *graph.Symbolic, errs []*graph.Error, al
 	}
 	assumed := g.Assumed()
 	for _, name := range sorted.Keys(g.Symbols) {
+		// assumed has no size for a symbol with a given size.
 		if assumed[name] >= raisedMin && g.Symbols[name].Min < raisedMin {
 			result.Symbols = append(result.Symbols, name)
 		}

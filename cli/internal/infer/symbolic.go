@@ -16,18 +16,18 @@ import (
 )
 
 // SymbolicOf infers a graph for symbolic sizes. It drops rejected nodes, which errs lists. If allBranches is set, it
-// follows all branches on sizes. It returns nil if all sizes are known, or if shapes depend on data;
-// program.PreRunFacts.Unbacked is the inference for such shapes.
+// follows all branches on sizes, otherwise those of the assumed sizes. It returns nil if g is nil, if all sizes are
+// given, or if shapes depend on data ([program.PreRunFacts.Unbacked] has the types of such graphs).
 func SymbolicOf(g *graph.Graph, errs []*graph.Error, allBranches bool) (*graph.Symbolic, error) {
 	if g == nil || g.Dynamic() {
 		return nil, nil
 	}
-	hasUnknown := false
+	hasAssumedSize := false
 	for name := range g.Assumed() {
 		_, isSymbol := g.Symbols[name]
-		hasUnknown = hasUnknown || isSymbol
+		hasAssumedSize = hasAssumedSize || isSymbol
 	}
-	if !hasUnknown {
+	if !hasAssumedSize {
 		return nil, nil
 	}
 	if len(errs) > 0 {
@@ -80,7 +80,8 @@ func GuardsOf(s *graph.Symbolic) []GuardDoc {
 	return list
 }
 
-// joinExclusions replaces the guards Ne(x, least), ..., Ne(x, k) by Lt(k, x). least is the minimum of symbol x.
+// joinExclusions replaces the guards Ne(x, least), Ne(x, least+1), ..., Ne(x, k) by Lt(k, x), where x is the symbol and
+// least its minimum. The new guard takes the place of the last of them.
 func joinExclusions(list []GuardDoc, symbol string, least int) []GuardDoc {
 	var joined []int // indices of the guards Ne(x, least), Ne(x, least+1), ...
 	for {
@@ -99,7 +100,7 @@ func joinExclusions(list []GuardDoc, symbol string, least int) []GuardDoc {
 	sorted.Ints(joined)
 	last := joined[len(joined)-1]
 	list[last].Condition = fmt.Sprintf("Lt(%d, %s)", least+len(joined)-1, symbol)
-	for _, i := range slices.Backward(joined[:len(joined)-1]) {
+	for _, i := range slices.Backward(joined[:len(joined)-1]) { // backward, because Delete moves later guards
 		list = slices.Delete(list, i, i+1)
 	}
 	return list
@@ -158,8 +159,8 @@ func SetSymbolicType(doc *ValueDoc, symbolic *graph.Symbolic, v *graph.Value) {
 			continue
 		}
 		holds := conditionOf(symbolic.Env, t, f.predicate)
-		switch always, known := holds.Known(); {
-		case always && known:
+		switch truth, known := holds.Known(); {
+		case truth && known:
 			doc.Flags = append(doc.Flags, f.name)
 		case !known:
 			if doc.Conditions == nil {
@@ -191,9 +192,10 @@ func Flags() []string {
 }
 
 // conditionOf returns the condition on sizes under which the layout predicate p holds for a tensor of type t: the
-// formula of p, simplified. Simplification does not find every constant formula, because the comparisons in a formula
-// may depend on each other. conditionOf therefore also evaluates p for every possible combination of the outcomes of
-// its comparisons. If p has the same value for all combinations, conditionOf returns this value.
+// formula of p, simplified. Simplification may miss that a formula is always true or always false, because the
+// comparisons in a formula may depend on each other. conditionOf therefore also evaluates p for every possible
+// combination of the outcomes of its comparisons, unless the simplification took many steps. If p has the same value
+// for all combinations, conditionOf returns this value.
 func conditionOf(env *sym.Env, t tensor.Type, p tensor.Predicate) sym.Bool {
 	before := env.Steps()
 	formula := t.Condition(p).Decide()
@@ -215,7 +217,7 @@ func conditionOf(env *sym.Env, t tensor.Type, p tensor.Predicate) sym.Bool {
 const (
 	// maxOutcomes is the maximum number of combinations of outcomes for which conditionOf evaluates a predicate.
 	maxOutcomes = 16
-	// maxFormulaSteps is the maximum number of steps (sym.Env.Steps) for simplifying a formula after which conditionOf
-	// evaluates the combinations. Each combination takes about as many steps as the simplification.
+	// maxFormulaSteps limits the evaluation of combinations: it is omitted if the simplification of the formula took more
+	// steps (sym.Env.Steps). Each combination takes about as many steps as the simplification.
 	maxFormulaSteps = 1 << 12
 )

@@ -26,12 +26,13 @@ const (
 // scale maps the values of an axis to coordinates of the picture.
 type scale struct {
 	axis      Axis
-	low, high float64 // least and greatest value; their logarithms to base 10 if axis.Log
+	low, high float64 // least and greatest value, with the margin; logarithms to base 10 if axis.Log
 	from, to  float64 // coordinates of low and high
 }
 
-// newScale returns a scale that contains all given values that can be drawn, with a margin of 4% at both ends. A linear
-// scale contains 0, and has a margin only at its positive end. from and to are the coordinates of the ends.
+// newScale returns a scale that contains the given values, except those that cannot be drawn: see project. A
+// logarithmic scale has a margin of 4% at both ends. A linear scale contains 0, and has a margin only at a
+// positive end. from and to are the coordinates of the ends.
 func newScale(axis Axis, from, to float64, values ...float64) scale {
 	s := scale{axis, math.Inf(1), math.Inf(-1), from, to}
 	if !axis.Log {
@@ -43,7 +44,7 @@ func newScale(axis Axis, from, to float64, values ...float64) scale {
 		}
 	}
 	switch {
-	case math.IsInf(s.low, 0):
+	case math.IsInf(s.low, 0): // no value can be drawn
 		s.low, s.high = 0, 1
 	case s.low == s.high:
 		s.high++
@@ -70,7 +71,7 @@ func (s *scale) coordinate(v float64) (float64, bool) {
 	return s.from + (v-s.low)/(s.high-s.low)*(s.to-s.from), ok
 }
 
-// ticks returns about n values at which grid lines are drawn.
+// ticks returns about n values at which grid lines are drawn. They are values of the axis, not logarithms.
 func (s *scale) ticks(n int) []float64 {
 	if s.axis.Log && s.high-s.low >= 1 {
 		return s.decades(n)
@@ -89,7 +90,8 @@ func (s *scale) ticks(n int) []float64 {
 	return list
 }
 
-// decades returns powers of 10, and their multiples by 2 and 5 if there are few powers.
+// decades returns the powers of 10 in a logarithmic scale: every k-th power if there are more than n, and also 2
+// and 5 times each power if there are fewer than n/2.
 func (s *scale) decades(n int) []float64 {
 	var list []float64
 	factors := []float64{1}
@@ -148,7 +150,7 @@ func (d *drawing) picture(height float64, title string) string {
 
 // xAxis draws grid lines for x from top to bottom, and their labels below the lines.
 func (d *drawing) xAxis(x *scale, top, bottom float64) {
-	labelEnd := math.Inf(-1)
+	labelEnd := math.Inf(-1) // x after the last label; a label that would overlap it is omitted
 	for _, v := range x.ticks(7) {
 		lineX, _ := x.coordinate(v)
 		d.add(`<line class="grid" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/>`, lineX, lineX, top, bottom)

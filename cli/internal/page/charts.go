@@ -56,7 +56,7 @@ func (c *Intervals) draw() string {
 		low, knownLow := x.coordinate(r.Low)
 		high, knownHigh := x.coordinate(r.High)
 		if knownLow && knownHigh {
-			// a bar at the low end, a line to the high end, and a bar there
+			// a vertical bar at the low end, a line to the high end, and a vertical bar there
 			d.add(`<path class="guide" d="M%.1f %.1fv10m0-5H%.1fm0-5v10"/>`, low, y-5, high)
 		}
 		d.add(`<circle class="shape" cx="%.1f" cy="%.1f" r="4.5"/></g>`, pointX, y)
@@ -117,7 +117,7 @@ func (c *Scatter) draw() string {
 	points := slices.Clone(c.Points)
 	sorted.Func(points, func(a, b Point) int { return cmp.Compare(a.Group, b.Group) })
 	var taken [][2]float64 // positions of points and of the characters of names
-	var named []Point      // the points with their coordinates in the picture
+	var drawn []Point      // the points, with their coordinates in the picture
 	for _, p := range points {
 		px, okX := x.coordinate(p.X)
 		py, okY := y.coordinate(p.Y)
@@ -127,9 +127,9 @@ func (c *Scatter) draw() string {
 		d.add(`<g class="c%d"><title>%s</title>%s</g>`, p.Group%len(markPaths), Escape(p.Label), markPath(p.Group, px, py))
 		taken = append(taken, [2]float64{px, py})
 		p.X, p.Y = px, py
-		named = append(named, p)
+		drawn = append(drawn, p)
 	}
-	for _, p := range named {
+	for _, p := range drawn {
 		if p.Name != "" {
 			taken = d.pointName(&p, taken)
 		}
@@ -160,7 +160,7 @@ func (d *drawing) pointName(p *Point, taken [][2]float64) [][2]float64 {
 	return taken
 }
 
-// line draws a line with its label at the first end.
+// line draws a polyline, with the label at its first point.
 func (d *drawing) line(l *Line, x, y *scale) {
 	path, command := "", "M"
 	for _, p := range l.Points {
@@ -208,16 +208,16 @@ func (c *StepFunction) draw() string {
 	d := &drawing{}
 	d.xAxis(&x, plotTop, plotBottom)
 	d.yAxis(&y, plotLeft, plotRight)
-	// The path goes horizontally to the time of each change, then vertically to the new value.
-	// It encloses the area below.
+	// The path goes horizontally to the time of each change, then vertically to the new value. It encloses the area
+	// below the function.
 	path, lastY := "", float64(plotBottom)
-	for i, p := range c.Points {
+	for _, p := range c.Points {
 		px, okX := x.coordinate(p[0])
 		py, okY := y.coordinate(p[1])
 		if !okX || !okY {
 			continue
 		}
-		if i == 0 {
+		if path == "" {
 			path = "M" + coordinates(px, plotBottom)
 		} else {
 			path += "L" + coordinates(px, lastY)

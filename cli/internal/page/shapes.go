@@ -2,8 +2,8 @@ package page
 
 import "fmt"
 
-// markPaths has the SVG path of the mark of each group, relative to the center of the mark. Shapes distinguish groups
-// without color.
+// markPaths has an SVG path for the points of each group of a [Scatter], relative to the point. The shapes
+// distinguish groups without color.
 var markPaths = [...]string{
 	"m-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0-9 0z", // circle
 	"m-4 -4h8v8h-8z",               // square
@@ -11,7 +11,7 @@ var markPaths = [...]string{
 	"m0 -5.8l5 5.8l-5 5.8l-5-5.8z", // diamond
 }
 
-// markPath returns the mark of a group with its center at (x, y).
+// markPath returns the SVG element of a point of a group at (x, y).
 func markPath(group int, x, y float64) string {
 	return fmt.Sprintf(`<path class="shape" d="M%s%s"/>`, coordinates(x, y), markPaths[group%len(markPaths)])
 }
@@ -19,12 +19,12 @@ func markPath(group int, x, y float64) string {
 // coordinates formats a point for the path of an SVG element.
 func coordinates(x, y float64) string { return fmt.Sprintf("%.1f %.1f", x, y) }
 
-// shorten cuts a text to n characters. It removes the middle, because names differ mostly at their ends.
+// shorten cuts a text to n characters, with an ellipsis in place of the middle: names differ mostly at their ends.
 func shorten(s string, n int) string {
 	r := []rune(s)
 	if len(r) <= n {
 		return s
 	}
-	head := (n - 1) / 3
+	head := (n - 1) / 3 // characters before the ellipsis
 	return string(r[:head]) + "…" + string(r[len(r)-(n-1-head):])
 }

@@ -52,13 +52,14 @@ func (f *flags) answers(g *graph.Graph, doc *Document) []string {
 	return list
 }
 
-// planText returns the cost and the copies of a plan, and the distance of the cost from the bound.
+// planText returns the cost and the copies of a plan, and the distance of the cost from the lower bound, if there is
+// one.
 func planText(doc *Document) string {
-	exact := ""
+	exactText := ""
 	if doc.Exact {
-		exact = ", exact"
+		exactText = ", exact"
 	}
-	text := fmt.Sprintf("strategy %s%s: estimated cost %s, %s inserted (%s)", doc.Strategy, exact,
+	text := fmt.Sprintf("strategy %s%s: estimated cost %s, %s inserted (%s)", doc.Strategy, exactText,
 		format.Nanoseconds(doc.CostNS), format.CountIrregular(len(doc.Copies), "copy", "copies"),
 		format.Bytes(doc.Costs().CopiedBytes))
 	if bound := sections.BoundText(&doc.Plan); bound != "" {
@@ -102,6 +103,7 @@ func bestText(doc *Document) string {
 	return text
 }
 
+// moreText formats the additional cost of a plan, absolute and relative to the cheapest plan.
 func moreText(b experiment.Choice, cheapest float64) string {
 	return fmt.Sprintf("%s (%.2g%%)", format.Nanoseconds(b.MoreNS), 100*b.MoreNS/max(cheapest, 1))
 }
@@ -131,7 +133,7 @@ func classesText(classes []inspect.Specialization) string {
 	if len(classes) == 0 {
 		return ""
 	}
-	worst, sizes := 0.0, ""
+	worst, sizes := 0.0, "" // the greatest regret, and the sizes at which it occurs
 	var hints []string
 	for _, class := range classes {
 		hints = append(hints, format.Sizes(class.Hint))

@@ -13,17 +13,17 @@ import (
 
 // writeCode prints the generated code of a step.
 func writeCode(w io.Writer, show term.Display, code *inspect.StepCode) {
-	compiled := 0
+	compiled := 0 // number of loops with machine code
 	for _, loop := range code.Loops {
 		if loop.Assembly != "" {
 			compiled++
 		}
 	}
-	how := fmt.Sprintf("machine code for %d of %s", compiled, format.Count(len(code.Loops), "loop"))
+	summary := fmt.Sprintf("machine code for %d of %s", compiled, format.Count(len(code.Loops), "loop"))
 	if code.Why != "" {
-		how = "no code was generated: " + code.Why
+		summary = "no code was generated: " + code.Why
 	}
-	fmt.Fprintf(w, "step %s: %s; %s\n", code.Step, strings.Join(code.Ops, ", "), how)
+	fmt.Fprintf(w, "step %s: %s; %s\n", code.Step, strings.Join(code.Ops, ", "), summary)
 	for _, loop := range code.Loops {
 		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, cmp.Or(loop.Name, "Loop")))
 		t := term.NewTable(term.NameCol("operand"), term.NameCol("dtype"), term.NameCol("access"))

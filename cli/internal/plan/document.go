@@ -25,7 +25,7 @@ type Document struct {
 	Code         *inspect.StepCode        `json:"code,omitzero" doc:"The code of the step that --code names."`
 }
 
-// planDocOf returns the document of a program. The fields of flags are nil.
+// planDocOf returns the document of a program, without the results of flags.
 func planDocOf(p *graphrun.Program) *Document { return &Document{Plan: *p.Report()} }
 
 // MeasuredPlan compares measured times of steps with their estimates.

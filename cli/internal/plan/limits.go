@@ -26,12 +26,12 @@ type limits struct {
 	memory       string // the value of --max-memory as written; empty if it is not given
 	bytes        int    // the value of --max-memory in bytes
 	unmet        bool   // whether fitMemory found no plan within --max-memory
-	slack        bool   // whether --slack is given; set by fitMemory
+	slackIgnored bool   // whether fitMemory chose another plan although --slack is above 0
 }
 
 func (l *limits) add(cmd *cobra.Command) {
-	cmd.Flags().IntVar(&l.copies, "max-copies", 0, "fail if more than `N` copies are inserted, without counting "+
-		"copies of constants, and list them with their reasons")
+	cmd.Flags().IntVar(&l.copies, "max-copies", 0, "fail if more than `N` copies are inserted (copies of "+
+		"constants do not count), and list them with their reasons")
 	cmd.Flags().StringVar(&l.memory, "max-memory", "", "reject plans whose run needs more than `BYTES`, such as 64MiB, "+
 		"and take the cheapest plan found within the limit instead")
 }
@@ -53,9 +53,9 @@ func (l *limits) check(cmd *cobra.Command) (err error) {
 var bytesPerUnit = map[string]float64{"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
 	"kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
 
-// parseBytes parses a size: 64MiB, 1.5 GB, 4096.
+// parseBytes parses a number of bytes such as 64MiB, 1.5 GB or 4096.
 func parseBytes(text string) (int, error) {
-	end := strings.LastIndexAny(text, "0123456789.") + 1
+	end := strings.LastIndexAny(text, "0123456789.") + 1 // end of the number, start of the unit
 	unit, known := bytesPerUnit[strings.TrimSpace(text[end:])]
 	n, err := strconv.ParseFloat(text[:end], 64)
 	if err != nil || !known || n < 0 || n*unit >= math.MaxInt {
@@ -68,23 +68,25 @@ func parseBytes(text string) (int, error) {
 func bytesNeeded(plan *report.Plan) int { return plan.Memory.Total }
 
 // fitMemory returns requestedProgram if it needs at most --max-memory. Otherwise it tries the plans of other
-// strategies, and then plans of the layout problem. It returns the cheapest program within the limit, and its document,
-// which lists the rejected plans. If there is none, it sets unmet and returns the program that needs the least memory.
+// strategies, and then solutions of the layout problem. It returns the cheapest program found within the limit, and its
+// document, which lists the rejected plans. If it finds none, it sets unmet and returns the program that needs the
+// least memory.
 func (l *limits) fitMemory(ctx context.Context, ext *command.Extensions, requestedProgram *graphrun.Program,
 	g *graph.Graph, o graphrun.Options) (*graphrun.Program, *Document, error) {
 	requested := planDocOf(requestedProgram)
 	if l.memory == "" || bytesNeeded(&requested.Plan) <= l.bytes {
 		return requestedProgram, requested, nil
 	}
-	l.slack = o.Slack > 0
+	l.slackIgnored = o.Slack > 0
 	search := memorySearch{ext: ext, limit: l.bytes, graph: g, options: o, rejected: []RejectedPlan{rejectedOf(requested)},
 		leastMemory: requested, leastProgram: requestedProgram}
-	search.options.Dump = nil
+	search.options.Dump = nil // --dump prints the graphs of the requested strategy only
 	for _, s := range search.ext.Strategies() {
 		if s.Name() == requested.Strategy {
 			continue
 		}
-		if _, err := search.try(ctx, s, true); err != nil {
+		const listed = true
+		if _, err := search.try(ctx, s, listed); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -97,8 +99,8 @@ func (l *limits) fitMemory(ctx context.Context, ext *command.Extensions, request
 		search.leastMemory.Rejected, search.leastMemory.Within = search.rejected, within
 		return search.leastProgram, search.leastMemory, nil
 	}
-	search.report.Rejected, search.report.Within = search.rejected, within
-	return search.best, search.report, nil
+	search.bestDoc.Rejected, search.bestDoc.Within = search.rejected, within
+	return search.best, search.bestDoc, nil
 }
 
 // memorySearch searches for the cheapest plan within a memory limit.
@@ -111,7 +113,7 @@ type memorySearch struct {
 	leastMemory  *Document         // the rejected plan that needs the least memory
 	leastProgram *graphrun.Program // the program of leastMemory
 	best         *graphrun.Program // the cheapest program within the limit so far; nil for none
-	report       *Document         // the document of best
+	bestDoc      *Document         // the document of best
 }
 
 // try compiles the plan of a strategy, and updates best or leastMemory. It returns the bytes that a run needs. If
@@ -132,22 +134,23 @@ func (search *memorySearch) try(ctx context.Context, s graphrun.Strategy, listed
 		if bytes < bytesNeeded(&search.leastMemory.Plan) {
 			search.leastMemory, search.leastProgram = doc, p
 		}
-	case search.best == nil || doc.CostNS < search.report.CostNS:
-		search.best, search.report = p, doc
+	case search.best == nil || doc.CostNS < search.bestDoc.CostNS:
+		search.best, search.bestDoc = p, doc
 	}
 	return bytes, nil
 }
 
-// cheapest compiles plans of the layout problem: see [experiment.CheapestWithin]. It returns nil if the problem cannot
-// be solved.
+// cheapest compiles solutions of the layout problem by [experiment.CheapestWithin], and updates best and leastMemory.
+// It returns a comparison of best with all plans of the problem, or nil if the problem cannot be solved.
 func (search *memorySearch) cheapest(ctx context.Context, requested *graphrun.Program) (*WithinMemory, error) {
 	knownCost := math.Inf(1) // plans that cost more need not be examined
 	if search.best != nil {
-		knownCost = search.report.CostNS
+		knownCost = search.bestDoc.CostNS
 	}
 	var failed error
 	need := func(c experiment.Choice) (bytes int, err error) {
-		bytes, failed = search.try(ctx, c.Strategy(), false)
+		const listed = false // the document has only the number of these plans
+		bytes, failed = search.try(ctx, c.Strategy(), listed)
 		return bytes, failed
 	}
 	found, err := experiment.CheapestWithin(ctx, requested, search.limit, knownCost, need)
@@ -158,15 +161,15 @@ func (search *memorySearch) cheapest(ctx context.Context, requested *graphrun.Pr
 		return nil, nil // shapes depend on data, or the problem is too large: only strategies give plans
 	}
 	result := &WithinMemory{Tried: found.Rejected, LowerBoundNS: found.LowerBoundNS}
-	if result.Optimal = search.isAsCheap(result.LowerBoundNS); result.Optimal {
-		result.LowerBoundNS = search.report.CostNS
+	if result.Optimal = search.costsAtMost(result.LowerBoundNS); result.Optimal {
+		result.LowerBoundNS = search.bestDoc.CostNS
 	}
 	return result, nil
 }
 
-// isAsCheap reports whether the best program costs at most ns nanoseconds, except for rounding.
-func (search *memorySearch) isAsCheap(ns float64) bool {
-	return search.best != nil && search.report.CostNS <= ns*(1+1e-9)
+// costsAtMost reports whether the best program costs at most ns nanoseconds, up to rounding errors.
+func (search *memorySearch) costsAtMost(ns float64) bool {
+	return search.best != nil && search.bestDoc.CostNS <= ns*(1+1e-9)
 }
 
 func rejectedOf(doc *Document) RejectedPlan {
@@ -176,7 +179,8 @@ func rejectedOf(doc *Document) RejectedPlan {
 // largestListed is the number of values that the error of --max-memory lists.
 const largestListed = 3
 
-// checkMemory returns an error if no plan is within --max-memory. doc is the plan that needs the least memory.
+// checkMemory returns an error if fitMemory found no plan within --max-memory. doc is then the plan that needs the
+// least memory.
 func (l *limits) checkMemory(doc *Document) error {
 	if !l.unmet {
 		return nil
@@ -188,8 +192,8 @@ func (l *limits) checkMemory(doc *Document) error {
 	text := fmt.Sprintf("no plan needs at most --max-memory %s: of the %s examined, that of %s needs the least, %s",
 		l.memory, format.Count(examined, "plan"), doc.Strategy, format.Bytes(bytesNeeded(&doc.Plan)))
 	var values []string
-	for _, h := range doc.Memory.Largest[:min(len(doc.Memory.Largest), largestListed)] {
-		values = append(values, fmt.Sprintf("%s %q, %s", h.Kind, h.Name, format.Bytes(h.Bytes)))
+	for _, value := range doc.Memory.Largest[:min(len(doc.Memory.Largest), largestListed)] {
+		values = append(values, fmt.Sprintf("%s %q, %s", value.Kind, value.Name, format.Bytes(value.Bytes)))
 	}
 	if values != nil {
 		text += "; its largest values are " + strings.Join(values, "; ")
@@ -208,7 +212,7 @@ func (l *limits) rejectedTexts(doc *Document) (list []string) {
 		"estimated cost of %s instead of %s: %s", requested.Strategy, format.Bytes(requested.Bytes), l.memory,
 		doc.Strategy, format.Bytes(bytesNeeded(&doc.Plan)), format.Nanoseconds(doc.CostNS),
 		format.Nanoseconds(requested.CostNS), format.Difference(requested.CostNS, doc.CostNS, format.Nanoseconds)))
-	if l.slack {
+	if l.slackIgnored {
 		list = append(list, "--slack does not apply to this plan: plans within --max-memory are compared by cost alone")
 	}
 	if w := doc.Within; w != nil && w.Optimal {

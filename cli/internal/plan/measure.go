@@ -16,12 +16,13 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// stepTimer is a tracer that collects the times of steps, for runs of one worker.
+// stepTimer is an [exec.Tracer] that collects the times of steps, for runs of one worker. In a pipelined group the
+// worker alternates between steps, so that a step may begin and end several times in a run.
 type stepTimer struct {
 	samples   map[string][]float64  // by name of a step: its time in each finished run, in nanoseconds
 	runTimes  map[int]time.Duration // by index of a step: the sum of its times so far in the current run
 	began     time.Time             // the last start of a step
-	clockCost time.Duration         // the time of reading the clock, which each measured time includes
+	clockCost time.Duration         // the time of reading the clock, which is subtracted from each measured time
 }
 
 func newStepTimer() *stepTimer {
@@ -37,7 +38,7 @@ func (s *stepTimer) EndRun(*exec.Run, error) {}
 // BeginStep records the start of a step.
 func (s *stepTimer) BeginStep(exec.Position) { s.began = time.Now() }
 
-// EndStep records the time of a step.
+// EndStep adds the time since BeginStep to the time of the step. done reports whether the step has finished.
 func (s *stepTimer) EndStep(position exec.Position, done bool) {
 	s.runTimes[position.Step] += max(time.Since(s.began)-s.clockCost, 1)
 	if done {
@@ -58,9 +59,9 @@ const (
 	measureSpan = time.Second
 )
 
-// measurePlan runs a program on generated inputs with one worker, and sets the median time of each step. timer is the
-// tracer of the program. It uses medians, because the sum of minimum times would be too low: a processor lowers its
-// clock rate under load, so that no single run has the minimum time of every step.
+// measurePlan runs a program on generated inputs with one worker, and sets the median time of each step in doc. timer
+// is the tracer of the program. Minimum times would be too low in sum: a processor lowers its clock rate under load, so
+// that no single run has the minimum time of every step.
 func measurePlan(job *progress.Job, p *graphrun.Program, g *graph.Graph, timer *stepTimer, doc *Document) error {
 	inputSet, err := inputs.Sources{}.ReadValues(g, &inputs.Arrays{})
 	if err != nil {

@@ -33,11 +33,10 @@ type passWord struct {
 	Value bool // whether Text is the name of a value
 }
 
-// writePasses writes an HTML page with a column for each graph of a dump. graphrun.Options.Dump defines the format of a
-// dump.
+// writePasses writes an HTML page with a column for each graph of dump, the text that [graphrun.Options.Dump] receives.
 func writePasses(w io.Writer, title, dump string) error {
 	var columns []passColumn
-	var before []passRow
+	var before []passRow // the graph before the pass
 	for i, text := range strings.Split("\n"+dump, "\nafter ")[1:] {
 		head, body, _ := strings.Cut(text, "\n")
 		column := passColumn{}
@@ -86,7 +85,7 @@ func (c *passColumn) write(out *strings.Builder) {
 	out.WriteString("</ol></section>\n")
 }
 
-// passRows returns the lines of a graph.
+// passRows returns the lines of a graph. body is the text of the graph in a dump, one node or output a line.
 func passRows(body string) []passRow {
 	var rows []passRow
 	names := map[string]bool{}
@@ -108,10 +107,10 @@ func passRows(body string) []passRow {
 	return rows
 }
 
-// passWords divides a line at the names of values.
+// passWords divides a line at the names of values. names is the set of these names.
 func passWords(line string, names map[string]bool) []passWord {
 	var words []passWord
-	add := func(text string, value bool) {
+	add := func(text string, value bool) { // joins text to the previous word unless one of them is a value
 		text = format.Printable(text)
 		if last := len(words) - 1; last >= 0 && !value && !words[last].Value {
 			words[last].Text += text

@@ -50,10 +50,10 @@ type flags struct {
 	problem                            problemFlags
 }
 
-const help = `Plans a graph and shows the result. The text begins with the results of the given flags, the estimated
-cost and its proof, and changes by the caller that pay. The effect of each pass follows, inserted copies with
-their reasons, removed and folded nodes, composite nodes with their replacements, packed constants, and the
-steps with their loops, buffers and estimated costs.
+const help = `Plans a graph and shows the plan. The text begins with the results of the given flags, the estimated cost
+and its proof, and changes by the caller that would reduce the cost. Tables follow: the effect of each pass,
+inserted copies with their reasons, removed and folded nodes, composite nodes with their replacements, packed
+constants, and the steps with their loops, buffers and estimated costs.
 
 The memory of a run is listed by purpose: inputs, constants, constants packed for implementations, the arena of
 intermediate values, outputs, and the scratch memory of all workers. Peak memory is the sum of the last three. The
@@ -63,51 +63,54 @@ graphrun ops NAME lists the implementations of an op; --pin NODE=impl:NAME selec
 
 --measure runs the plan with one worker and shows the median time of each step with its estimate.
 
-A loop is the coalesced iteration shape, fastest dimension first, followed by the byte strides of the
-operands, outputs first.
+A loop is printed as its sizes, fastest dimension first, with dimensions merged where possible, followed by the
+strides of each operand in bytes, outputs first.
 
-Nodes over the same elements are fused into one step. Adjacent nodes that are not fused are listed with the
-reason. --code shows the generated code of a step, or of the step that computes a node: the expression, one
-value per line; the access to each operand (contiguous, broadcast along rows, or copied through blocks); and the
-machine code, or the reason why the loop runs in Go.
+Nodes that iterate over the same elements are fused into one step. Adjacent nodes that are not fused are listed
+with the reason. --code shows the generated code of a step, which is named itself or by a node that it computes:
+the expression, one value per line; the access to each operand (contiguous, broadcast along rows, or copied
+through blocks); and the machine code, or the reason why the loop runs in Go.
 
---max-copies N fails (exit code 1) if more than N copies are inserted, without counting copies of constants, and
-lists them with their reasons. --max-memory BYTES rejects plans whose run on --threads workers needs more memory.
-The cheapest plan found within the limit, by other strategies or by a search with a price on the bytes of constants,
-is shown instead, with the difference in cost ("rejected" in JSON) and a lower bound for plans within the limit
-("within_memory"); --slack does not apply to it. If none is found, the plan that needs the least memory is shown, and
-the exit code is 1: a plan that needs slightly less memory than those found may exist.
+With --max-copies N the command fails (exit code 1) if more than N copies are inserted, and lists them with their
+reasons; copies of constants do not count. --max-memory BYTES rejects plans whose run on --threads workers needs
+more memory. Other strategies, and a search with a price on the bytes of constants, then look for plans within the
+limit. The cheapest one is shown, with the difference in cost ("rejected" in JSON) and a lower bound on the cost of
+plans within the limit ("within_memory"); --slack does not apply to it. If none is found, the plan that needs the
+least memory is shown, and the exit code is 1. The search is not exhaustive: a plan that needs slightly less memory
+may exist.
 
---slack applies at the sizes that are planned. Other sizes use the nearest plan; the output shows their regret, the
-extra cost compared with a plan of their own.
+--slack applies at the sizes that are planned. Other sizes use the nearest plan; the output shows their regret: the
+extra cost, relative to a plan made for these sizes.
 
-With --strategy optimal the plan has the least cost, or its gap to a proved lower bound is shown:
---solver-time-limit bounds the search. Changes of input or output layouts by the caller are listed if they save
-at least a thousandth of the cost. --certificate writes a proof for graphrun verify. --problem writes the layout
-problem, and --solution applies the labels of another solver instead of a strategy. --k-best K lists the K
-cheapest plans that differ in implementations or copies; --sensitivity shows the bandwidths of copies at which
-another plan becomes the cheapest. These two flags concern the cheapest plan, whatever the strategy.
+With --strategy optimal, the plan has the least cost, or its gap to a proved lower bound is shown if the search
+reached --solver-time-limit. Changes of input or output layouts by the caller are listed if they save at least a
+thousandth of the cost. --certificate writes a proof that graphrun verify checks. --problem writes the layout
+problem, and --solution applies the solution of another solver instead of a strategy. --k-best K lists the K
+cheapest plans that differ in implementations or copies. --sensitivity shows the bandwidths of copies at which
+another plan becomes the cheapest. --k-best and --sensitivity do not depend on --strategy.
 
-With symbolic sizes, a plan serves all sizes that satisfy its guards, the conditions on sizes that inference
-and planning rely on. For each plan, the output has the sizes for which it was priced, its guards, and its regret.
-Regret is listed for the bounds, the hints, and 64 times the hint of an unbounded symbol.
---dim N=1,64 makes a plan for each of these sizes; other sizes use the nearest plan whose guards hold. Except for
-the first, sizes that cannot be planned are reported and skipped. --for-all proves a property for all sizes
-within bounds by cases with their conditions, or gives sizes that break it (exit code 1), or lists the sizes at
-which it holds: no-copies means that no copy is inserted; VALUE=FORMAT or 'FORMAT(VALUE)' means that a value has a
-memory format.
+With symbolic sizes, a plan serves all sizes that satisfy its guards, which are the conditions on sizes that
+inference and planning rely on. For each plan, the output has the sizes for which it was priced, its guards, and
+its regret at the bounds of the symbols, at the sizes of other plans, and at 64 times the size of an unbounded
+symbol. --dim N=1,64 makes a plan for each of these sizes; other sizes use the nearest plan whose guards hold.
+Sizes that cannot be planned are reported and skipped, except for the first.
 
---strategies propagate,optimal lists the copies of each strategy with their reasons, and the cost of each plan;
-strategies with equal copies are listed together.
+--for-all PROPERTY proves a property for all sizes within the bounds of the symbols, and lists the cases of the
+proof. If the property does not hold, it prints sizes that violate it (exit code 1). If it finds neither a proof nor
+such sizes, it lists the sizes at which the property holds. The property no-copies means that no copy is inserted;
+VALUE=FORMAT or 'FORMAT(VALUE)' means that a value has a memory format.
 
---sweep N=1..256 shows ranges of sizes with the same plan, and the layouts, copies, implementations and groups that
-change between them. It plans the ends and the powers of two, and bisects between sizes with different plans, at
-most 64 plans. Sizes between two planned sizes with equal plans are not planned: a short range with another plan
+--strategies propagate,optimal lists the copies of each strategy with their reasons, and the cost of each plan.
+Strategies with equal copies are listed together.
+
+--sweep N=1..256 shows ranges of sizes with the same plan, and the layouts, copies, implementations and fused groups
+that change between them. It plans both ends and the powers of two, and bisects between sizes with different plans,
+up to 64 plans. Sizes between two planned sizes with equal plans are not planned, so a short range with another plan
 may be missed ("planned" in JSON lists the planned sizes).
 
-A graph whose shapes depend on data runs in segments. Each is planned when its inputs are known, for every set
-of layouts and sizes. The segments are listed with their inputs and what is known of their results; the segment
-whose shapes are known in advance is planned here.`
+A graph whose shapes depend on data runs in segments. A run plans each segment when the layouts and sizes of its
+inputs are known. The segments are listed with their inputs and the known facts about their results. The segment
+whose shapes are known in advance is planned by this command.`
 
 // Command returns the command plan.
 func Command(ext *command.Extensions) *cobra.Command {
@@ -147,7 +150,7 @@ func (f *flags) add(cmd *cobra.Command) {
 	flagSet.BoolVar(&f.check, "check", false, "verify the graph after each pass, and the values of small graphs; "+
 		"report the parts that are not checked")
 	flagSet.StringVar(&f.code, "code", "", "show only the code of `STEP`: its expression and the generated machine "+
-		"code; with --json in addition to the plan")
+		"code; with --json, the output has the plan, too")
 	flagSet.BoolVar(&f.measure, "measure", false, "run the plan with one worker on generated inputs, and show the time "+
 		"of each step with its estimate")
 	f.ext.StrategyFlag(cmd, &f.strategy)
@@ -229,7 +232,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	var compiled *graphrun.Program
 	var doc *Document
 	timer := newStepTimer()
-	var dump bytes.Buffer // printed after the progress line is cleared
+	var dump bytes.Buffer // the graphs for --dump and --passes, printed after the progress line is cleared
 	err = job.Do(progress.Planning, func() (err error) {
 		if compiled, doc, err = f.plan(g, job, costProfile, timer, &dump); err != nil {
 			return err
@@ -252,7 +255,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	if err := f.showPasses(cmd, path, &dump); err != nil {
 		return err
 	}
-	if given := (*layout.GivenError)(nil); errors.As(err, &given) {
+	if given := (*layout.GivenError)(nil); errors.As(err, &given) { // the file of --solution does not fit the problem
 		return exit.UsageErrorf("%s: %w", f.problem.solution, err)
 	}
 	if err != nil {
@@ -288,10 +291,10 @@ func (f *flags) showPasses(cmd *cobra.Command, path string, dump *bytes.Buffer) 
 	return nil
 }
 
-// finish measures and prints a plan, and returns an error if the plan violates --max-copies or --for-all.
+// finish measures and prints a plan, and returns an error if the plan violates --max-memory, --max-copies or --for-all.
 func (f *flags) finish(cmd *cobra.Command, path string, job *progress.Job, compiled *graphrun.Program, g *graph.Graph,
 	doc *Document, timer *stepTimer) (err error) {
-	if f.json || f.code != "" { // text output begins with these sentences
+	if f.json || f.code != "" { // other output begins with these sentences: see answers
 		for _, text := range f.limits.rejectedTexts(doc) {
 			term.Note(cmd, "%s", text)
 		}
@@ -368,7 +371,8 @@ func (f *flags) options(job *progress.Job, costProfile *machine.Profile) graphru
 		MemoryLimit: -1} // the plan may be for another machine
 }
 
-// plan compiles the graph. The result satisfies --max-memory.
+// plan compiles the graph. The program satisfies --max-memory, unless limits.fitMemory finds no such plan. With
+// --measure, timer traces its runs. dump receives the graphs for --dump and --passes.
 func (f *flags) plan(g *graph.Graph, job *progress.Job, costProfile *machine.Profile, timer *stepTimer,
 	dump io.Writer) (*graphrun.Program, *Document, error) {
 	options := f.options(job, costProfile)

@@ -32,13 +32,13 @@ func (flags *problemFlags) add(cmd *cobra.Command) {
 	flagSet := cmd.Flags()
 	flagSet.StringVar(&flags.certificate, "certificate", "", "write a certificate for graphrun verify to `OUT.json`: the "+
 		"layout problem, its solution, and the proof of the bound")
-	flagSet.StringVar(&flags.problem, "problem", "", "write the layout problem to `OUT.json`, for another solver: "+
-		"graphrun schema problem; OUT.cfn is in the format of toulbar2")
+	flagSet.StringVar(&flags.problem, "problem", "", "write the layout problem to `OUT.json` for another solver, in the "+
+		"format of graphrun schema problem; OUT.cfn is in the format of toulbar2")
 	flagSet.StringVar(&flags.solution, "solution", "", "apply the solution `IN.json` of another solver instead of a "+
-		"strategy: graphrun schema solution, or a file of toulbar2 -w")
+		"strategy; the format is that of graphrun schema solution, or of toulbar2 -w")
 	flagSet.IntVar(&flags.best, "k-best", 0, "list the `K` cheapest plans that differ in implementations or copies")
 	flagSet.BoolVar(&flags.sensitivity, "sensitivity", false,
-		"show the bandwidths of copies at which another plan becomes "+"the cheapest")
+		"show the bandwidths of copies at which another plan becomes the cheapest")
 }
 
 // check validates the flags and reads the solution.
@@ -134,7 +134,7 @@ func writeProblemResults(w io.Writer, show term.Display, doc *Document) {
 	for _, b := range doc.Best {
 		costs = append(costs, b.CostNS)
 	}
-	costTexts, row := format.DistinctNanoseconds(costs), -1
+	costTexts, row := format.DistinctNanoseconds(costs), -1 // row is the index of the plan in the callback
 	term.WriteList(w, show, "Cheapest plans", doc.Best, []term.Column{term.UncutCol("cost"), term.UncutCol("more"),
 		term.ProseCol("differences")}, func(b experiment.Choice) []any {
 		row++
@@ -142,8 +142,8 @@ func writeProblemResults(w io.Writer, show term.Display, doc *Document) {
 	})
 }
 
-// adviceText returns a sentence with the change by the caller that reduces the cost most, or a sentence that no
-// change reduces it.
+// adviceText returns a sentence with the change by the caller that reduces the cost most, or a sentence that no change
+// reduces it. It returns "" if there is no advice.
 func adviceText(advice *experiment.Advice) string {
 	switch {
 	case advice == nil || advice.Possible == 0:
@@ -155,7 +155,7 @@ func adviceText(advice *experiment.Advice) string {
 	return hintText(advice.Hints[0])
 }
 
-// hintText returns a change by the caller and its saving.
+// hintText describes a change by the caller (an input passed or an output taken in another layout) and its saving.
 func hintText(h layout.Hint) string {
 	verb := "take "
 	if h.Input {
@@ -178,6 +178,7 @@ func writeAdvice(w io.Writer, show term.Display, advice *experiment.Advice) {
 	}
 }
 
+// changeText describes the difference between two plans, for the end of a sentence; "" for none.
 func changeText(c layout.Change) string {
 	if text := c.String(); text != "" {
 		return "; " + format.Printable(text)
@@ -185,10 +186,10 @@ func changeText(c layout.Change) string {
 	return ""
 }
 
-// directedBreakpoint is the breakpoint for slower or faster copies. breakpoint is nil if there is none.
+// directedBreakpoint is the bandwidth of slower or faster copies at which another plan becomes the cheapest.
 type directedBreakpoint struct {
-	breakpoint *layout.Breakpoint
-	direction  string
+	breakpoint *layout.Breakpoint // nil if there is none
+	direction  string             // slower or faster
 }
 
 // factor returns how many times slower or faster the copies are at the breakpoint.

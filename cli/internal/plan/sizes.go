@@ -29,7 +29,7 @@ import (
 // maxPlans is the maximum number of planned sizes.
 const maxPlans = 64
 
-// SizesDocument is the output of plan for a range of sizes.
+// SizesDocument is the output of plan --sweep.
 type SizesDocument struct {
 	Symbol   string `json:"symbol" doc:"The symbol whose sizes are planned."`
 	Strategy string `json:"strategy" doc:"The strategy of the plans."`
@@ -43,7 +43,7 @@ type interval struct {
 	from, to int // both inclusive
 }
 
-// parseInterval parses an interval such as N=1..256. The values of --dim must not name its symbol.
+// parseInterval parses the value of --sweep, such as N=1..256. The values of --dim must not name its symbol.
 func parseInterval(text string, dims []string) (parsed interval, err error) {
 	name, sizes, ok := strings.Cut(text, "=")
 	from, to, dots := strings.Cut(sizes, "..")
@@ -63,7 +63,7 @@ func parseInterval(text string, dims []string) (parsed interval, err error) {
 	return parsed, nil
 }
 
-// runSweep runs the command for a range of sizes.
+// runSweep runs the command with --sweep.
 func (f *flags) runSweep(cmd *cobra.Command, path string, costProfile *machine.Profile) error {
 	swept, err := parseInterval(f.sweep, f.dims)
 	if err != nil {
@@ -126,8 +126,8 @@ func (f *flags) runSweep(cmd *cobra.Command, path string, costProfile *machine.P
 
 // checkBounds returns an error if sizes of the interval exceed the bounds of its symbol in the graph.
 func (v interval) checkBounds(g *graph.Graph) error {
-	symbol, _ := g.SymbolNamed(v.symbol)
-	b := g.Symbols[symbol] // the zero Bounds, which permit every size, for an unknown symbol
+	symbol, _ := g.SymbolNamed(v.symbol) // the symbol's name in the graph may differ from its name in the file
+	b := g.Symbols[symbol]               // the zero Bounds, which permit every size, for an unknown symbol
 	if v.from >= b.Min && (b.Max == 0 || v.to <= b.Max) {
 		return nil
 	}
@@ -138,6 +138,7 @@ func (v interval) checkBounds(g *graph.Graph) error {
 	return exit.UsageErrorf("--sweep %s=%d..%d: the bounds of %s are %s", v.symbol, v.from, v.to, v.symbol, bounds)
 }
 
+// printSizes prints the document as JSON or text.
 func (f *flags) printSizes(cmd *cobra.Command, doc *SizesDocument) error {
 	out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
 	if f.json {
@@ -169,7 +170,8 @@ func (f *flags) bindSize(ctx context.Context, path string, g *graph.Graph, symbo
 	return bound, err
 }
 
-// answers returns the sizes at which the plan changes, and the changes at the first maxAnswers of them.
+// answers returns sentences with the sizes at which the plan changes, and with the changes at the first maxAnswers of
+// these sizes.
 func (doc *SizesDocument) answers() []string {
 	first, last := doc.Ranges[0], doc.Ranges[len(doc.Ranges)-1]
 	span := fmt.Sprintf("from %[1]s=%[2]d to %[1]s=%[3]d", doc.Symbol, first.From, last.To)
@@ -232,22 +234,23 @@ func (doc *SizesDocument) changeText(i int) string {
 func writeSizes(w io.Writer, show term.Display, doc *SizesDocument) {
 	t := term.NewTable(term.NameCol(doc.Symbol), term.UncutCol("copies"), term.UncutCol("cost"),
 		term.UncutCol("cost/"+doc.Symbol), term.ProseCol("changes"))
-	for _, c := range doc.Ranges {
-		if c.Rejected != "" {
-			t.Add(sizeRange(c.From, c.To), "-", "-", "-", c.Rejected)
+	for _, r := range doc.Ranges {
+		if r.Rejected != "" {
+			t.Add(sizeRange(r.From, r.To), "-", "-", "-", r.Rejected)
 			continue
 		}
-		t.Add(sizeRange(c.From, c.To), c.Copies, textRange(format.Nanoseconds(c.CostNS), format.Nanoseconds(c.CostToNS)),
-			textRange(format.PerSize(c.CostNS, c.From), format.PerSize(c.CostToNS, c.To)),
-			format.Count(len(c.Changes), "change"))
+		t.Add(sizeRange(r.From, r.To), r.Copies, textRange(format.Nanoseconds(r.CostNS), format.Nanoseconds(r.CostToNS)),
+			textRange(format.PerSize(r.CostNS, r.From), format.PerSize(r.CostToNS, r.To)),
+			format.Count(len(r.Changes), "change"))
 	}
 	show.WriteAnswer(w, doc.answers()...)
 	t.Write(w, show)
 	fmt.Fprintln(w, format.Wrap(format.CountIrregular(doc.Plans, "size was", "sizes were")+" planned; where two of them "+
 		"have the same plan, the sizes between them are assumed to have it too", show.ProseWidth()))
-	for i, c := range doc.Ranges[1:] {
-		title := fmt.Sprintf("From %s=%d to %s=%d", doc.Symbol, doc.Ranges[i].To, doc.Symbol, c.From)
-		term.WriteList(w, show, title, c.Changes, []term.Column{term.UncutCol("differs"), term.NameCol("value or nodes"),
+	for i, r := range doc.Ranges[1:] {
+		before := doc.Ranges[i] // the range before r
+		title := fmt.Sprintf("From %s=%d to %s=%d", doc.Symbol, before.To, doc.Symbol, r.From)
+		term.WriteList(w, show, title, r.Changes, []term.Column{term.UncutCol("differs"), term.NameCol("value or nodes"),
 			term.PhraseCol("before", 14), term.PhraseCol("after", 14)}, func(c experiment.PlanChange) []any {
 			return []any{c.What, c.Name, orDash(c.Before), orDash(c.After)}
 		})

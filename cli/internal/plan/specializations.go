@@ -10,9 +10,9 @@ import (
 	"github.com/graphrun/graphrun/inspect"
 )
 
-// A class of sizes is served by one plan, an [inspect.Specialization]. A guard is a condition on sizes; the plan serves
-// all sizes that satisfy its guards. The regret of the plan at some sizes is its additional cost, relative to the plan
-// made for these sizes.
+// A class of sizes is the set of sizes that one plan serves: all sizes that satisfy the guards (conditions) of the
+// plan. An [inspect.Specialization] describes the plan. The regret of the plan at some sizes is its additional cost,
+// relative to a plan made for these sizes.
 
 // writeClasses prints the plans for symbolic sizes: for each plan its guards, and its costs at other sizes.
 func writeClasses(w io.Writer, show term.Display, classes []inspect.Specialization) {
@@ -54,8 +54,8 @@ func writeClasses(w io.Writer, show term.Display, classes []inspect.Specializati
 	}
 }
 
-// guardOrigin returns the end of a line with a guard: the node that requires the condition, and the symbols that the
-// condition fixes.
+// guardOrigin returns the text after the condition of a guard: the node that requires the condition, and the symbols
+// whose sizes the condition fixes.
 func guardOrigin(g inspect.Guard) string {
 	text := ""
 	if g.Node != "" {
@@ -110,7 +110,7 @@ func caseText(c inspect.Case) string {
 // maxShown is the maximum number of combinations of sizes in one line.
 const maxShown = 8
 
-// triedSizes lists the combinations of sizes that were tried.
+// triedSizes lists the combinations of sizes at which a property was tested.
 func triedSizes(tried []map[string]int) string {
 	var list []string
 	for _, sizes := range tried[:min(len(tried), maxShown)] {

@@ -25,7 +25,7 @@ import (
 	"github.com/graphrun/graphrun/report"
 )
 
-// StrategiesDocument is the output of plan for several strategies.
+// StrategiesDocument is the output of plan --strategies.
 type StrategiesDocument struct {
 	Summary      string         `json:"summary" doc:"A sentence with the number of copies of each strategy."`
 	LowerBoundNS *float64       `json:"lower_bound_ns" doc:"A lower bound on the cost of any plan, in nanoseconds; null if no strategy proves a bound."`
@@ -41,7 +41,8 @@ type StrategyPlan struct {
 	Inserted []report.Copy `json:"inserted" doc:"The inserted copies."`
 }
 
-// copiesKey identifies the copies of a plan.
+// copiesKey returns a string that is equal for two plans with equal copies: the copied values, and their strides before
+// and after.
 func (p *StrategyPlan) copiesKey() string {
 	key := ""
 	for _, c := range p.Inserted {
@@ -50,9 +51,10 @@ func (p *StrategyPlan) copiesKey() string {
 	return key
 }
 
-// checkSeveralPlans rejects flags that concern a single plan, if a flag asks for several plans.
+// checkSeveralPlans rejects flags that concern a single plan if --strategies or --sweep is given. It also expands and
+// checks the value of --strategies.
 func (f *flags) checkSeveralPlans(cmd *cobra.Command) (err error) {
-	flag := "sweep"
+	flag := "sweep" // the flag that asks for several plans
 	if cmd.Flags().Changed("strategies") {
 		if flag = "strategies"; cmd.Flags().Changed("sweep") || cmd.Flags().Changed("strategy") {
 			return exit.UsageErrorf("--strategies excludes --strategy and --sweep")
@@ -78,7 +80,7 @@ func (f *flags) checkSeveralPlans(cmd *cobra.Command) (err error) {
 	return nil
 }
 
-// runStrategies runs the command for several strategies.
+// runStrategies runs the command with --strategies.
 func (f *flags) runStrategies(cmd *cobra.Command, path string, costProfile *machine.Profile) error {
 	job := progress.Begin(cmd, filepath.Base(path))
 	defer job.End()
@@ -152,7 +154,7 @@ func (d *StrategiesDocument) groups() (list [][]*StrategyPlan) {
 	return list
 }
 
-// strategyNames returns the strategies of a group in words, and whether there are several.
+// strategyNames returns the names of the strategies of a group, such as "a, b and c", and whether there are several.
 func strategyNames(group []*StrategyPlan) (text string, several bool) {
 	var list []string
 	for _, p := range group {
@@ -185,7 +187,8 @@ func (d *StrategiesDocument) summary() string {
 	return strings.Join(list, "; ")
 }
 
-// costliestCopy returns the reason of the costliest copy of a group of strategies, or "" if they insert none.
+// costliestCopy returns a sentence with the reason for the costliest copy of a group of strategies, or "" if they
+// insert none. The copies of a group are equal.
 func costliestCopy(group []*StrategyPlan) string {
 	copies := group[0].Inserted
 	if len(copies) == 0 {

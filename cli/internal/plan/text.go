@@ -15,7 +15,7 @@ import (
 	"github.com/graphrun/graphrun/report"
 )
 
-// writePlan prints the plan as text: the answers, and then tables of its parts. need is the memory of a run.
+// writePlan prints the plan as text: the answers, and then tables of its parts. need is the memory of a run by purpose.
 func writePlan(w io.Writer, show term.Display, answers []string, doc *Document, need graphrun.Need) {
 	show.WriteAnswer(w, answers...)
 	compileTime := time.Duration(doc.PlanMS * float64(time.Millisecond)).Round(time.Microsecond)
@@ -57,7 +57,7 @@ func writePlan(w io.Writer, show term.Display, answers []string, doc *Document, 
 		func(c report.RunPacking) []any { return []any{c.Value, c.Form, c.Node} })
 }
 
-// writeFolded prints the folded nodes, a row for each op and reason. Packed weights are one line.
+// writeFolded prints the folded nodes, with a row for each op and reason, and the number and size of packed weights.
 func writeFolded(w io.Writer, show term.Display, doc *Document) {
 	type row struct {
 		op, why string
@@ -65,7 +65,7 @@ func writeFolded(w io.Writer, show term.Display, doc *Document) {
 		nodes   []string
 	}
 	var rows []*row
-	packed, packedBytes := map[string]bool{}, 0
+	packed, packedBytes := map[string]bool{}, 0 // the set of packed values, and the sum of their sizes
 	for _, c := range doc.Packed {
 		packed[c.Value] = true
 		packedBytes += c.Bytes
@@ -126,6 +126,7 @@ func measuredText(ns *float64) string {
 	return format.Nanoseconds(*ns)
 }
 
+// loopText formats the shape of a loop and the strides of its operands; a dash for no loop.
 func loopText(l *report.Loop) string {
 	if l == nil {
 		return "-"

@@ -14,7 +14,8 @@ import (
 	"github.com/graphrun/graphrun/internal/contiguity"
 )
 
-// proveClaim proves or refutes a claim for a rank. It returns an error if the claim is not proved.
+// proveClaim proves or refutes a claim for the rank of --rank, or for the rank of the first predicate that exists for
+// one rank only. It returns an error if the claim is not proved.
 func proveClaim(cmd *cobra.Command, text string, f flags) error {
 	claim, err := contiguity.ParseClaim(text)
 	if err != nil {
@@ -56,6 +57,7 @@ func proveClaim(cmd *cobra.Command, text string, f flags) error {
 	return exit.Failed(nil) // the output has the reason
 }
 
+// claimOf returns the document of a proof or refutation.
 func claimOf(proof *contiguity.ClaimReport) *claimDoc {
 	doc := &claimDoc{Text: proof.Claim.Text, Rank: proof.Rank, Expr: proof.Formula.String(), Ways: proof.Paths,
 		Proved: proof.Proved, Shape: proof.Sizes, Strides: proof.Strides}

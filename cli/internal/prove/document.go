@@ -35,8 +35,8 @@ type predicateDoc struct {
 	Rank *int   `json:"rank" doc:"The only rank for which the predicate can hold; null for any rank."`
 }
 
-// ProofDoc is the proof or refutation that the two forms of a predicate agree: the form with branches (PyTorch's code)
-// and the formula.
+// ProofDoc is a proof that the two forms of a predicate agree, or a counterexample. The branching form is PyTorch's
+// code; the other form is a formula without branches.
 type ProofDoc struct {
 	Rank           int                `json:"rank" doc:"The number of dimensions."`
 	Expr           string             `json:"formula" doc:"The formula over sizes x1 to xR and strides y1 to yR."`
@@ -50,8 +50,8 @@ type ProofDoc struct {
 	Conclusion string `json:"conclusion" doc:"The result as a sentence."`
 }
 
-// WayDoc is a way (an execution path) through both forms: a set of sizes and strides with the same outcomes of all
-// comparisons.
+// WayDoc is a way (an execution path) through both forms. All sizes and strides that take it have the same outcomes of
+// all comparisons.
 type WayDoc struct {
 	Part      string `json:"part,omitzero" doc:"The part of the predicate; absent unless by_parts."`
 	Path      string `json:"path" doc:"The outcomes of the branches."`
@@ -76,6 +76,7 @@ type CounterexampleDoc struct {
 	Formula   bool                     `json:"formula" doc:"The value of the formula."`
 }
 
+// predicatesOf returns the documents of predicates.
 func predicatesOf(predicates []contiguity.Predicate) []predicateDoc {
 	list := make([]predicateDoc, len(predicates))
 	for i, predicate := range predicates {
@@ -87,6 +88,7 @@ func predicatesOf(predicates []contiguity.Predicate) []predicateDoc {
 	return list
 }
 
+// proofOf returns the document of a proof. The paths of the report are the ways of the document.
 func proofOf(proof *contiguity.Report) *ProofDoc {
 	doc := &ProofDoc{Rank: proof.Rank, Expr: proof.Formula.String(), ByParts: proof.ByParts, Proved: proof.Proved,
 		Atoms: document.NotNil(format.Strings[sym.Bool](proof.Atoms)), Ways: []WayDoc{}, Steps: []InductionStepDoc{},
@@ -117,8 +119,8 @@ func conclusionOf(proof *contiguity.Report) string {
 	case !proof.Proved:
 		return "Not proved: the forms agree for this rank, but a step of the induction does not hold."
 	case len(proof.Predicate.Steps) == 0:
-		paths := format.Count(len(proof.Paths), "way")
-		return fmt.Sprintf("Proved for rank %d: both forms agree on all %s.", proof.Rank, paths)
+		ways := format.Count(len(proof.Paths), "way")
+		return fmt.Sprintf("Proved for rank %d: both forms agree on all %s.", proof.Rank, ways)
 	case proof.Predicate.Rank != 0:
 		return fmt.Sprintf("Proved: both forms agree on %s, for all sizes and strides, and the induction holds.",
 			allWays(proof))

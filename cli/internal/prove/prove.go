@@ -32,15 +32,15 @@ func Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prove [PREDICATE|CLAIM]",
 		Short: "Prove a claim about layouts, or that a predicate and PyTorch's branches agree",
-		Long: `Proves that two forms of a predicate agree for all sizes and strides of a rank: the formula, which has no
-branches, and PyTorch's code, which branches on comparisons of sizes. Without an argument, all predicates
-are listed.
+		Long: `Proves that two forms of a layout predicate, such as contiguous, agree for all sizes and strides of a rank:
+a formula without branches, and PyTorch's code, which branches on comparisons of sizes. Without an argument,
+prove lists the predicates.
 
-The proof runs both forms once for each possible combination of results of their comparisons. A comparison
-that follows from earlier ones has only one possible result. The output has the formula, the ways through
+The proof runs both forms once for each possible combination of outcomes of their comparisons: a way. A
+comparison whose outcome follows from earlier ones adds no way. The output has the formula, the ways through
 the branching form with their decisions, the comparisons of both forms (atoms), the steps of the induction
-over the number of dimensions, and the conclusion. Sizes are x1, x2, ..., strides are y1, y2, ...; they are
-not negative and not bounded.
+over the number of dimensions, and the conclusion. Sizes are x1, x2, ..., strides are y1, y2, ...; both are
+any integers from 0 on.
 
 A predicate that exists for one rank only needs no --rank. Other predicates need --rank R, from 0 to 6.
 Predicates that sort dimensions are proved part by part from rank 5 on.
@@ -70,11 +70,11 @@ Exit code 0: proved; 1: refuted, with sizes and strides, or not proved; 2: an in
 			if strings.ContainsAny(args[0], "~&|()=> ") {
 				return proveClaim(cmd, args[0], f)
 			}
-			r, err := f.choose(args[0], cmd.Flags().Changed("rank"))
+			predicate, err := f.choose(args[0], cmd.Flags().Changed("rank"))
 			if err != nil {
 				return err
 			}
-			return prove(cmd, r, f)
+			return prove(cmd, predicate, f)
 		}),
 	}
 	flagSet := cmd.Flags()
@@ -85,6 +85,7 @@ Exit code 0: proved; 1: refuted, with sizes and strides, or not proved; 2: an in
 	return cmd
 }
 
+// completePredicate completes the name of a predicate.
 func completePredicate(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -92,7 +93,7 @@ func completePredicate(_ *cobra.Command, args []string, _ string) ([]string, cob
 	return predicateNames(), cobra.ShellCompDirectiveNoFileComp
 }
 
-// maxRank is the greatest rank for which all ways are examined.
+// maxRank is the greatest value of --rank. The number of ways grows fast with the rank.
 const maxRank = 6
 
 func predicateNames() []string {
@@ -173,6 +174,7 @@ func prove(cmd *cobra.Command, predicate contiguity.Predicate, f flags) error {
 	return exit.Failed(nil) // the output has the reason
 }
 
+// writeProof prints the proof as text.
 func writeProof(w io.Writer, show term.Display, doc *Document) {
 	head := func(text string) { fmt.Fprintln(w, show.Paint(term.Strong, text)) }
 	proof, predicate := doc.ProofDoc, doc.Predicates[0]
@@ -208,10 +210,10 @@ func writeWays(w io.Writer, show term.Display, p *ProofDoc) {
 		part, path         string
 		branching, formula bool
 	}
-	times := map[row]int{}
+	times := map[row]int{} // number of ways through both forms
 	var rows []row
-	for _, x := range p.Ways {
-		r := row{x.Part, x.Path, x.Branching, x.Formula}
+	for _, way := range p.Ways {
+		r := row{way.Part, way.Path, way.Branching, way.Formula}
 		if times[r]++; times[r] == 1 {
 			rows = append(rows, r)
 		}
@@ -226,7 +228,7 @@ func writeWays(w io.Writer, show term.Display, p *ProofDoc) {
 	t := term.NewTable(columns...)
 	for _, r := range rows {
 		cells := []any{r.part, r.branching, r.formula, times[r], r.path}
-		t.Add(cells[len(cells)-len(columns):]...)
+		t.Add(cells[len(cells)-len(columns):]...) // without the part if it has no column
 	}
 	t.Write(w, show)
 }

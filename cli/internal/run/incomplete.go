@@ -30,7 +30,8 @@ type incomplete struct{ exec.Incomplete }
 // hasFailures reports whether a node has failed.
 func (incomplete incomplete) hasFailures() bool { return len(incomplete.Failed) > 0 }
 
-// dropInputs removes unavailable inputs, and the nodes that depend on them, from the graph.
+// dropInputs removes the unavailable inputs of given, and the nodes that depend on them, from the graph. It clears the
+// list, because dropInputs runs twice: before and after the arrays are read.
 func (w *runWork) dropInputs(given *inputs.Arrays) {
 	if len(given.Unavailable) == 0 {
 		return
@@ -56,20 +57,20 @@ func (w *runWork) dropRejected() {
 	w.runGraph = w.runGraph.Drop(rejected)
 }
 
-// remainingPins returns the values of --pin (pins) without the pins of removed nodes and values.
+// remainingPins returns pins, the values of --pin, without the pins of removed nodes and values.
 func (w *runWork) remainingPins(pins []string) []string {
 	if len(pins) == 0 || w.runGraph == w.fileGraph {
 		return pins
 	}
-	remaining, all := names(w.runGraph), names(w.fileGraph)
+	remaining, all := pinnableNames(w.runGraph), pinnableNames(w.fileGraph)
 	return slices.DeleteFunc(slices.Clone(pins), func(text string) bool {
 		name := text[:max(strings.LastIndexByte(text, '='), 0)]
 		return all[name] && !remaining[name]
 	})
 }
 
-// names returns the names of nodes, values and outputs, to which pins may refer.
-func names(g *graph.Graph) map[string]bool {
+// pinnableNames returns the set of the names of nodes, values and outputs.
+func pinnableNames(g *graph.Graph) map[string]bool {
 	all := map[string]bool{}
 	g.Values(func(v *graph.Value) { all[v.Name] = true })
 	for _, n := range g.Nodes {
@@ -81,19 +82,20 @@ func names(g *graph.Graph) map[string]bool {
 	return all
 }
 
-// merge adds the failed nodes of a run to w.incomplete. err is the error of the run, and out has its outputs. If err
-// is not a list of failed nodes, merge returns err.
+// merge adds the failed nodes and missing outputs of a run to w.incomplete. err is the error of the run, and out has
+// its outputs. If err is neither nil nor an [exec.Incomplete], merge returns err.
 func (w *runWork) merge(out map[string]*tensor.Tensor, err error) error {
 	failed := slices.Clone(w.incomplete.Failed)
-	var part *exec.Incomplete
-	if errors.As(err, &part) {
-		failed = append(failed, part.Failed...)
+	var runFailures *exec.Incomplete
+	if errors.As(err, &runFailures) {
+		failed = append(failed, runFailures.Failed...)
 	} else if err != nil {
 		return err
 	}
-	all := exec.IncompleteError(w.fileGraph, failed, func(name string) bool { return out[name] != nil })
-	if errors.As(all, &part) {
-		w.incomplete = incomplete{*part}
+	err = exec.IncompleteError(w.fileGraph, failed, func(name string) bool { return out[name] != nil })
+	var allFailures *exec.Incomplete
+	if errors.As(err, &allFailures) {
+		w.incomplete = incomplete{*allFailures}
 	}
 	return nil
 }
@@ -114,6 +116,7 @@ type LeftOutDoc struct {
 	Node   string `json:"node,omitzero" doc:"The failed node on which the output depends."`
 }
 
+// docs returns the missing outputs as a part of the document.
 func (incomplete incomplete) docs() []LeftOutDoc {
 	list := make([]LeftOutDoc, len(incomplete.MissingOutputs))
 	for i, missing := range incomplete.MissingOutputs {

@@ -61,14 +61,15 @@ func Command(ext *command.Extensions) *cobra.Command {
 the least, greatest and mean value.
 
 Inputs come from --inputs and --input, in logical (row-major) order; they are copied into the
-layouts that the graph declares. Without these flags, inputs are generated from --seed, with the
-same values for every strategy and layout: real numbers from -1 to 1, and integers from 0 to 9, or
-below the size that they index. A note says so. The size of a symbol comes from --dim or from the
-shapes of arrays; without either, it is the least size above 1 within the bounds of the symbol.
+layouts that the graph declares. Other inputs are generated from --seed, and a note says so. The
+generated values are the same for every strategy and layout: real numbers from -1 to 1, and integers
+from 0 to 9 or, for an index, below the size that it indexes. The size of a symbol comes from --dim
+or from the shapes of arrays; without either, it is the least size above 1 within the bounds of the
+symbol.
 
-With --keep-going, failures do not end the run: a node that is rejected or fails in any phase, an
-input or constant that cannot be read, or a result without memory is reported with its reason, and
-so is every output that depends on it. The other outputs are computed.
+With --keep-going, failures do not end the run. Each node that is rejected or fails, each input or
+constant that cannot be read, and each result for which memory is missing is reported with its
+reason, and so is every output that depends on one of them. The other outputs are computed.
 
 --outputs is written atomically: if the run fails, an existing file is unchanged.
 
@@ -124,6 +125,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	if err != nil {
 		return err
 	}
+	// The notes are printed after the run, and also if planning or the run fails.
 	printNotes := sync.OnceFunc(func() {
 		job.End()
 		command.PrintNotes(cmd, path, w.runGraph)
@@ -162,6 +164,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	return nil
 }
 
+// check validates the flags.
 func (f *flags) check(cmd *cobra.Command) error {
 	if err := f.ext.CheckStrategy(f.strategy); err != nil {
 		return err
@@ -225,7 +228,8 @@ func (w runWork) writeOutputs(job *progress.Job, cmd *cobra.Command, out map[str
 			err = outfile.Write(cmd.Context(), f.outputs, func(file io.Writer) error { return npz.WriteNPZ(file, entries) })
 		}
 	}
-	if err != nil && !(f.keepGoing && cmd.Context().Err() == nil) {
+	interrupted := cmd.Context().Err() != nil
+	if err != nil && (!f.keepGoing || interrupted) {
 		return err
 	}
 	return cmp.Or(err, job.Do(progress.Printing, func() error {
@@ -234,7 +238,7 @@ func (w runWork) writeOutputs(job *progress.Job, cmd *cobra.Command, out map[str
 }
 
 // checkWriteMemory returns an error if writing an output needs more memory than is available. Elements of an output may
-// share memory, but the file has every element.
+// share memory (a broadcast output has strides 0), but the file has every element.
 func checkWriteMemory(out map[string]*tensor.Tensor) error {
 	for _, name := range sorted.Keys(out) {
 		t := out[name]
@@ -301,14 +305,15 @@ type OutputDoc struct {
 	min, max, mean float64 // may be infinite or NaN
 }
 
+// runReportOf returns the document of a run. out has the outputs; missing is used if keepGoing is true.
 func runReportOf(g *graph.Graph, out map[string]*tensor.Tensor, keepGoing bool, missing incomplete) *Document {
 	doc := &Document{Notes: report.NotesOf(g)}
 	doc.Outputs = document.StreamOf(arrays.Entries(g, out), func(e npz.Entry) OutputDoc {
 		v := e.Tensor
-		least, most, mean := v.Stats()
+		least, greatest, mean := v.Stats()
 		o := OutputDoc{Name: e.Name, DType: v.DType.String(), Shape: document.NotNil(v.Shape),
-			Strides: document.NotNil(v.Strides), Min: finite(least), Max: finite(most), Mean: finite(mean),
-			min: least, max: most, mean: mean}
+			Strides: document.NotNil(v.Strides), Min: finite(least), Max: finite(greatest), Mean: finite(mean),
+			min: least, max: greatest, mean: mean}
 		o.addLabels(g.Labels[e.Name], v)
 		return o
 	})
@@ -318,8 +323,8 @@ func runReportOf(g *graph.Graph, out map[string]*tensor.Tensor, keepGoing bool, 
 	return doc
 }
 
-// addLabels sets the strings or maps that the elements of t encode. If an element encodes no string, addLabels sets
-// no strings. For example, -1 encodes a string of an input that the model does not know.
+// addLabels sets the strings or maps that the elements of t encode. If an element encodes no string, addLabels sets no
+// strings. An example is -1, which stands for a string of an input that the model does not know.
 func (o *OutputDoc) addLabels(labels graph.Labels, t *tensor.Tensor) {
 	if labels.Strings != nil {
 		o.Strings, _ = labels.Decode(t)

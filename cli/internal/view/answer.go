@@ -16,16 +16,19 @@ const maxLargest = 3
 // answers returns the text output of the command: the written file, the remarks of the picture, and the steps with the
 // largest costs.
 func (p *picture) answers(file string) []string {
-	first := fmt.Sprintf("%s shows %s: ", file, p.title) + strings.Join(p.remarks[:min(len(p.remarks), 1)], "")
-	list := append([]string{strings.TrimSuffix(first, ": ")}, p.remarks[min(len(p.remarks), 1):]...)
+	first, others := fmt.Sprintf("%s shows %s", file, p.title), p.remarks
+	if len(others) > 0 {
+		first, others = first+": "+others[0], others[1:]
+	}
+	list := append([]string{first}, others...)
 	if text := p.largestText(); text != "" {
 		list = append(list, text)
 	}
 	return list
 }
 
-// largestText lists the steps with the largest costs. It returns "" if there are no costs, and for a picture of two
-// plans.
+// largestText lists the steps with the largest costs. It returns "" if there are no costs, or if the picture shows
+// two plans.
 func (p *picture) largestText() string {
 	if slices.ContainsFunc(p.boxes, func(b pictureBox) bool { return b.side > 0 }) {
 		return ""

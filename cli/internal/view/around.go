@@ -15,7 +15,8 @@ func (p *picture) around(name string, hops int) (*picture, bool) {
 	var next []int
 	for i := range p.boxes {
 		b := &p.boxes[i]
-		if distance[i] = -1; b.name == name || slices.Contains(b.explained, name) || slices.Contains(b.values, name) {
+		distance[i] = -1 // not reached
+		if b.name == name || slices.Contains(b.explained, name) || slices.Contains(b.values, name) {
 			distance[i] = 0
 			next = append(next, i)
 		}
@@ -23,15 +24,16 @@ func (p *picture) around(name string, hops int) (*picture, bool) {
 	if len(next) == 0 {
 		return nil, false
 	}
-	links := make([][]int, len(p.boxes))
+	neighbours := make([][]int, len(p.boxes))
 	for _, value := range p.values {
 		for _, to := range value.to {
-			links[value.from], links[to] = append(links[value.from], to), append(links[to], value.from)
+			neighbours[value.from] = append(neighbours[value.from], to)
+			neighbours[to] = append(neighbours[to], value.from)
 		}
 	}
-	for i := 0; i < len(next); i++ {
+	for i := 0; i < len(next); i++ { // breadth-first; the loop appends to next
 		b := next[i]
-		for _, to := range links[b] {
+		for _, to := range neighbours[b] {
 			if distance[to] < 0 && distance[b] < hops {
 				distance[to] = distance[b] + 1
 				next = append(next, to)
@@ -40,17 +42,17 @@ func (p *picture) around(name string, hops int) (*picture, bool) {
 	}
 	part := &picture{title: p.title, remarks: append(slices.Clone(p.remarks), fmt.Sprintf("around %s: %d of %s", name,
 		len(next), format.CountIrregular(len(p.boxes), "box", "boxes"))), legend: slices.Clone(p.legend)}
-	indexIn := make([]int, len(p.boxes))
+	excerptIndex := make([]int, len(p.boxes))
 	for i := range p.boxes {
 		if distance[i] >= 0 {
-			indexIn[i] = len(part.boxes)
+			excerptIndex[i] = len(part.boxes)
 			part.boxes = append(part.boxes, p.boxes[i])
 		}
 	}
 	for i := range part.legend {
 		part.legend[i].count = 0
 	}
-	part.addExcerptLines(p, distance, indexIn)
+	part.addExcerptLines(p, distance, excerptIndex)
 	return part, true
 }
 
@@ -69,9 +71,9 @@ func (p *picture) valueNames(yield func(string) bool) {
 }
 
 // addExcerptLines adds to the excerpt p the lines of the whole picture that begin or end at a box of p. For each box
-// of whole, distance has the number of lines between the box and the value (-1 for a box outside p), and indexIn has
-// the index of the box in p.
-func (p *picture) addExcerptLines(whole *picture, distance, indexIn []int) {
+// of whole, distance has the number of lines between the box and the value (-1 for a box outside p), and excerptIndex
+// has the index of the box in p.
+func (p *picture) addExcerptLines(whole *picture, distance, excerptIndex []int) {
 	omittedBoxes := map[[2]int]int{} // by box and side: the box that stands for the omitted boxes
 	omittedBoxOf := func(box, side int, name string) int {
 		key := [2]int{box, side}
@@ -93,19 +95,19 @@ func (p *picture) addExcerptLines(whole *picture, distance, indexIn []int) {
 	for _, value := range whole.values {
 		excerptValue := value
 		excerptValue.to = nil
-		omitted := 0
+		omitted := 0 // the box of the omitted readers; 0 means none, since boxes of the excerpt come first
 		for _, to := range value.to {
 			switch {
 			case distance[to] >= 0 && distance[value.from] >= 0:
-				excerptValue.to = append(excerptValue.to, indexIn[to])
+				excerptValue.to = append(excerptValue.to, excerptIndex[to])
 			case distance[to] >= 0:
-				p.addValue(pictureValue{from: omittedBoxOf(indexIn[to], 0, "operand"), to: []int{indexIn[to]},
+				p.addValue(pictureValue{from: omittedBoxOf(excerptIndex[to], 0, "operand"), to: []int{excerptIndex[to]},
 					layout: value.layout, tip: value.tip})
 			case distance[value.from] >= 0:
-				omitted = omittedBoxOf(indexIn[value.from], 1, "reader")
+				omitted = omittedBoxOf(excerptIndex[value.from], 1, "reader")
 			}
 		}
-		if excerptValue.from = indexIn[value.from]; omitted > 0 {
+		if excerptValue.from = excerptIndex[value.from]; omitted > 0 {
 			excerptValue.to = append(excerptValue.to, omitted)
 		}
 		if distance[value.from] >= 0 && len(excerptValue.to) > 0 {

@@ -44,10 +44,10 @@ func newSVGBox(b *pictureBox, name string) *svgBox {
 	s.size = graphdraw.Box{Width: max(60, width+2*boxPadding+4),
 		Height: lineHeight*float64(len(s.heads)+len(s.lines)+len(s.marks)) + boxPadding}
 	if b.predictedBar > 0 {
-		s.size.Height += 6
+		s.size.Height += barHeight
 	}
 	if b.measured > 0 {
-		s.size.Height += 6
+		s.size.Height += barHeight
 	}
 	return s
 }
@@ -77,16 +77,17 @@ func (b *pictureBox) tip() string {
 // markup returns the box as SVG, with its upper left corner at the origin.
 func (b *svgBox) markup() string {
 	var w strings.Builder
-	round := 4
-	if b.kind == inputBox || b.kind == outputBox {
-		round = 12
+	isTerminal := b.kind == inputBox || b.kind == outputBox
+	radius := 4 // of the corners
+	if isTerminal {
+		radius = 12
 	}
 	width, height := formatTenth(b.size.Width), formatTenth(b.size.Height)
 	if b.kind == groupBox { // a stack of boxes
 		fmt.Fprintf(&w, `<path class="box" d="M5 0v-4h%sv%sh-5"/>`, width, height)
 	}
-	fmt.Fprintf(&w, `<rect class="box" width="%s" height="%s" rx="%d"/>`, width, height, round)
-	if b.layout >= 0 && round == 4 {
+	fmt.Fprintf(&w, `<rect class="box" width="%s" height="%s" rx="%d"/>`, width, height, radius)
+	if b.layout >= 0 && !isTerminal { // a strip at the left edge in the color of the layout
 		fmt.Fprintf(&w, `<rect class="f%d" x="0" y="3" width="4" height="%s"/>`, b.layout, formatTenth(b.size.Height-6))
 	}
 	y := 2.0
@@ -103,15 +104,15 @@ func (b *svgBox) markup() string {
 	for _, line := range b.marks {
 		text(` class="mark"`, line)
 	}
-	if len(b.marks) > 0 {
+	if len(b.marks) > 0 { // a triangle in the upper right corner
 		fmt.Fprintf(&w, `<path class="flag" d="M%s 0h-14l14 14z"/>`, width)
 	}
 	bar := func(class string, share float64) {
 		fullWidth := b.size.Width - 2*boxPadding - 2
 		fmt.Fprintf(&w, `<rect class="bar" x="%g" y="%s" width="%s" height="4"/><rect class="%s" x="%g" y="%s" width="%s" `+
-			`height="4"/>`, boxPadding+2, formatTenth(y+6), formatTenth(fullWidth), class, boxPadding+2, formatTenth(y+6),
-			formatTenth(share*fullWidth))
-		y += 6
+			`height="4"/>`, boxPadding+2, formatTenth(y+barHeight), formatTenth(fullWidth), class, boxPadding+2,
+			formatTenth(y+barHeight), formatTenth(share*fullWidth))
+		y += barHeight
 	}
 	if b.predictedBar > 0 {
 		bar("part", b.predictedBar)

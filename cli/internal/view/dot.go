@@ -17,7 +17,7 @@ func (p *picture) dot(root *item, horizontal bool) []byte {
 		w.WriteString("  rankdir=LR;\n")
 	}
 	w.group(root, "  ", "")
-	drawn := map[string]bool{}
+	drawn := map[string]bool{} // boxes of two folded groups may have several lines, which are drawn once
 	for _, value := range p.values {
 		for _, to := range value.to {
 			arrow := fmt.Sprintf("  %s -> %s;\n", w.names[value.from], w.names[to])
@@ -39,26 +39,27 @@ type dotWriter struct {
 	groups int            // the number of clusters so far
 }
 
-// group writes the items of an open group. scope is the scope around the group.
+// group writes the items of an open group. indent is the indentation of the lines, and scope the scope around the
+// group.
 func (w *dotWriter) group(it *item, indent, scope string) {
 	if it.scope != "" {
 		scope = it.scope
 	}
 	names := w.scene.names(it, scope)
-	for i, it := range it.items {
-		t := w.itemBox(it, names[i])
-		if it.open {
+	for i, child := range it.items {
+		t := w.itemBox(child, names[i])
+		if child.open {
 			w.groups++
 			fmt.Fprintf(w, "%ssubgraph cluster%d {\n%s  label=%s;\n", indent, w.groups, indent, quoteDOT(t.frameLabel))
-			w.group(it, indent+"  ", scope)
+			w.group(child, indent+"  ", scope)
 			fmt.Fprintf(w, "%s}\n", indent)
 			continue
 		}
-		name := fmt.Sprintf("n%d", it.from)
+		name := fmt.Sprintf("n%d", child.from) // the first box of an item is in no other item
 		style := map[boxKind]string{groupBox: ", peripheries=2", inputBox: ", style=rounded", outputBox: ", style=rounded",
 			viewBox: ", style=dotted", omittedBox: ", style=dotted", copyBox: ", style=dashed"}[t.kind]
 		fmt.Fprintf(w, "%s%s [label=%s%s];\n", indent, name, quoteDOT(slices.Concat(t.heads, t.lines)...), style)
-		w.name(it, name)
+		w.name(child, name)
 	}
 }
 
@@ -67,8 +68,8 @@ func (w *dotWriter) name(it *item, name string) {
 	if it.box >= 0 {
 		w.names[it.box] = name
 	}
-	for _, y := range it.items {
-		w.name(y, name)
+	for _, child := range it.items {
+		w.name(child, name)
 	}
 }
 

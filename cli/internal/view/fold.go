@@ -8,7 +8,8 @@ import (
 )
 
 // item is a node of the tree of groups: a box of the picture (a leaf), or a group of items. A folded group is drawn
-// as one box. The boxes of a group are consecutive in one topological order of all boxes. Therefore no path leaves a
+// as one box. The boxes of a group are consecutive in groupBuilder.order, which is topological. Therefore no path
+// leaves a
 // folded group and returns to it.
 type item struct {
 	box   int // an index of picture.boxes; -1 for a group
@@ -25,15 +26,15 @@ type item struct {
 const (
 	maxVisible   = 60  // a picture with more boxes is folded
 	firstVisible = 24  // the maximum number of visible boxes of a folded picture without --depth and --open
-	maxPeriod    = 512 // the maximum number of items of a repeated block
-	sectionItems = 30  // the usual number of items of a section
+	maxPeriod    = 512 // the maximum number of items of one block of a sequence of equal blocks
+	sectionItems = 30  // the usual number of items of a section: a group of consecutive items without a common scope
 	minGroup     = 3   // the least number of boxes of a group
 )
 
 // groupBuilder builds the tree of groups.
 type groupBuilder struct {
 	*picture
-	order    []int   // the boxes in the order of the leaves of the tree
+	order    []int   // the boxes in a topological order, which is the order of the leaves of the tree
 	position []int   // for each box, its index in order
 	operands [][]int // for each box, the boxes that compute its operands
 }
@@ -134,13 +135,14 @@ func (builder *groupBuilder) sort() {
 		}
 	}
 	done := make([]bool, len(builder.boxes))
-	rankKeys := []string{"2", "1", "0"} // keys of heaps; the last heap is used first
+	rankKeys := []string{"2", "1", "0"} // keys of heaps; popPreferred tries the last key first, so inputs come first
 	preferred := rankKeys
 	for len(builder.order) < len(builder.boxes) {
 		b := popPreferred(ready, preferred, done)
 		done[b] = true
 		builder.order = append(builder.order, b)
-		// The next box is from the longest prefix of this box's scope, then of shorter prefixes, then of any scope.
+		// The next box is from the heap of the longest prefix of this box's scope. If that heap is empty, shorter
+		// prefixes follow, then boxes of any scope. Element 0 of keys is the rank alone, which rankKeys has.
 		preferred = slices.Concat(rankKeys, keys(b)[1:])
 		for _, to := range readers[b] {
 			if unready[to]--; unready[to] == 0 {
@@ -151,7 +153,7 @@ func (builder *groupBuilder) sort() {
 }
 
 // popPreferred tries the heaps with the preferred keys from last to first. It removes and returns the least box of the
-// first heap that has one. It skips boxes that are done.
+// first heap that has one. It discards boxes that are done, which remain in the heaps of other prefixes.
 func popPreferred(ready map[string]*indexHeap, preferred []string, done []bool) int {
 	for _, key := range slices.Backward(preferred) {
 		for h := ready[key]; h != nil && h.Len() > 0; {
@@ -182,7 +184,8 @@ func (h *indexHeap) Pop() any {
 // single item, the item takes the place of the group.
 func (builder *groupBuilder) groupScopes(from, upTo, depth int) []*item {
 	var list []*item
-	parts := map[string]int{} // the number of groups of each scope; other boxes may divide a scope into several groups
+	// The number of groups of each component: other boxes in the order may divide a scope into several groups.
+	groupsOf := map[string]int{}
 	for from < upTo {
 		scope := builder.boxes[builder.order[from]].scope
 		if len(scope) <= depth {
@@ -202,15 +205,15 @@ func (builder *groupBuilder) groupScopes(from, upTo, depth int) []*item {
 		case end-from < minGroup:
 			list = append(list, builder.leaves(from, end)...)
 		case len(items) == 1:
-			if items[0].repeats > 0 {
+			if items[0].repeats > 0 { // the scope is a better label than the ops of the blocks
 				items[0].label, items[0].scope = scope[depth], strings.Join(scope[:depth+1], "/")
 			}
 			list = append(list, items...)
 		default:
 			it := &item{box: -1, label: scope[depth], scope: strings.Join(scope[:depth+1], "/"), items: builder.sections(items),
 				from: from, upTo: end}
-			if parts[it.label]++; parts[it.label] > 1 {
-				it.label += fmt.Sprintf(" (part %d)", parts[it.label])
+			if groupsOf[it.label]++; groupsOf[it.label] > 1 {
+				it.label += fmt.Sprintf(" (part %d)", groupsOf[it.label])
 			}
 			list = append(list, it)
 		}
@@ -251,7 +254,7 @@ func (builder *groupBuilder) divide(items []*item) []*item {
 		return items
 	}
 	crossing := builder.crossings(items)
-	size := max(sectionItems, (len(items)+maxVisible/2-1)/(maxVisible/2))
+	size := max(sectionItems, (len(items)+maxVisible/2-1)/(maxVisible/2)) // at most about maxVisible/2 sections
 	var list []*item
 	for from := 0; from < len(items); {
 		end := min(from+size, len(items))
@@ -265,11 +268,11 @@ func (builder *groupBuilder) divide(items []*item) []*item {
 				}
 			}
 		}
-		part := items[from:end]
-		it := &item{box: -1, from: part[0].from, upTo: part[len(part)-1].upTo}
+		section := items[from:end]
+		it := &item{box: -1, from: section[0].from, upTo: section[len(section)-1].upTo}
 		it.label = fmt.Sprintf("boxes %d to %d", it.from+1, it.upTo)
-		if it.items = builder.sections(part); len(part) == 1 {
-			it = part[0]
+		if it.items = builder.sections(section); len(section) == 1 {
+			it = section[0]
 		}
 		list = append(list, it)
 		from = end
@@ -281,13 +284,15 @@ func (builder *groupBuilder) divide(items []*item) []*item {
 // later items.
 func (builder *groupBuilder) crossings(items []*item) []int {
 	first, last := items[0].from, items[len(items)-1].upTo
-	change := make([]int, last-first+1) // change of the number of values from one position to the next
+	// change[i] is the number of values that cross position first+i, minus the number that cross the position before.
+	change := make([]int, last-first+1)
 	for _, value := range builder.values {
-		from, to := builder.position[value.from], -1
+		from, to := builder.position[value.from], -1 // of the box that computes the value, and of the last reader
 		for _, b := range value.to {
 			to = max(to, builder.position[b])
 		}
-		if from, to = max(from, first-1), min(to, last-1); from < to { // crosses positions from+1 to to
+		// The value crosses the positions from+1 to to, as far as they are in the range of the items.
+		if from, to = max(from, first-1), min(to, last-1); from < to {
 			change[from+1-first]++
 			change[to+1-first]--
 		}

@@ -85,7 +85,7 @@ type pageGroup struct {
 	LabelWidth float64     `json:"labelWidth"` // the least width of the frame of the open group
 	Lines      []string    `json:"lines"`      // the text of the folded group
 	Open       bool        `json:"open"`       // whether the group is open at first
-	Items      []int       `json:"items"`      // index i of a box, or -1-i for group i
+	Items      []int       `json:"items"`      // i for box i, -1-i for group i
 	Drawing    pageDrawing `json:"drawing"`
 	pageMarkup             // of the folded group
 }
@@ -113,8 +113,8 @@ type pageLine struct {
 	Arrive []float64 `json:"arrive"`
 }
 
-// page returns a self-contained HTML page with the drawings of all groups. explainers has an explainer for each side of
-// the picture.
+// page returns a self-contained HTML page with the drawings of all groups. explainers has an explainer for each
+// plan of the picture, or one for a graph as written.
 func (s *scene) page(ctx context.Context, explainers ...*explainer) ([]byte, error) {
 	d := pageData{Title: s.title, Remarks: append([]string{}, s.remarks...), Horizontal: s.horizontal,
 		Legend: []pageLayout{}, Boxes: []pageBox{}, Values: []pageValue{}}
@@ -190,10 +190,10 @@ func drawingOf(l *level) pageDrawing {
 	for _, p := range l.ports {
 		d.Ports = append(d.Ports, [2]any{p.line, p.out})
 	}
-	for i, n := range l.lines {
+	for i, line := range l.lines {
 		r := l.Routes[i]
-		d.Lines = append(d.Lines, pageLine{n.values, n.layout, n.from, n.to, r.LeaveX, append([]float64{}, r.CrossX...),
-			r.ArriveX})
+		d.Lines = append(d.Lines, pageLine{line.values, line.layout, line.from, line.to, r.LeaveX,
+			append([]float64{}, r.CrossX...), r.ArriveX})
 	}
 	return d
 }
@@ -218,8 +218,8 @@ func newExplainer(g *graph.Graph, p *graphrun.Program) *explainer {
 	return e
 }
 
-// texts returns the explanation of an input, or of each result of a node. For a node that a pass inserted, it returns
-// nil.
+// texts returns the explanation of the input or constant with this name, or of each result of the node. It returns
+// nil for a node that a pass inserted.
 func (e *explainer) texts(name string) (list []string) {
 	for _, v := range e.named[name] {
 		doc := infer.ValueDocOf(v, e.known)

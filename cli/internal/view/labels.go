@@ -11,14 +11,14 @@ import (
 // distinct shortens names to a width. A shortened name keeps the characters in which it differs from the most similar
 // names, so that different names stay different if the width permits.
 func distinct(names []string, width int) []string {
-	ends := make([]string, len(names))
+	reversedNames := make([]string, len(names))
 	for i, name := range names {
-		ends[i] = reversed(name)
+		reversedNames[i] = reversed(name)
 	}
-	before, after := sharedPrefixes(names), sharedPrefixes(ends)
+	before, after := sharedPrefixes(names), sharedPrefixes(reversedNames)
 	list := make([]string, len(names))
 	for i, name := range names {
-		list[i] = shortenName(name, before[name], after[ends[i]], width)
+		list[i] = shortenName(name, before[name], after[reversedNames[i]], width)
 	}
 	return list
 }
@@ -28,13 +28,15 @@ func distinct(names []string, width int) []string {
 // characters are near an end. Otherwise it keeps the differing characters and their neighbours.
 func shortenName(name string, before, after, width int) string {
 	runes := []rune(name)
-	n := len(runes)
-	from, upTo := before, max(n-after, before+1)
+	length := len(runes)
+	from, upTo := before, max(length-after, before+1)
+	// The characters from to upTo-1 differ. A wide character breaks the equality of columns and characters; then,
+	// and if the differing characters are near an end, the middle is removed.
 	half := (width - 1) / 2
-	if term.Width(name) <= width || term.Width(name) != n || from < half || upTo > n-half {
+	if term.Width(name) <= width || term.Width(name) != length || from < half || upTo > length-half {
 		return term.CutMiddle(name, width)
 	}
-	upTo = min(upTo, from+width-2)
+	upTo = min(upTo, from+width-2) // an ellipsis at each end takes a column
 	for left := true; upTo-from+2 < width; left = !left {
 		if left {
 			from--
@@ -49,7 +51,7 @@ func shortenName(name string, before, after, width int) string {
 func sharedPrefixes(names []string) map[string]int {
 	names = slices.Clone(names)
 	sorted.Strings(names)
-	names = slices.Compact(names)
+	names = slices.Compact(names) // the longest prefix is now shared with the previous or the next name
 	shared := map[string]int{}
 	for k := 1; k < len(names); k++ {
 		a, b := []rune(names[k-1]), []rune(names[k])

@@ -36,8 +36,8 @@ type port struct {
 
 // Sizes in the frame of an open group, in pixels.
 const (
-	frameHead = 26.0 // height of the label
-	portWidth = 12.0 // width of a port
+	frameHead = 26.0 // height of the label of the group
+	portWidth = 12.0 // space that a port takes on the edge of the frame
 )
 
 // scene is a picture with a tree of groups, and the positions of the boxes in each group.
@@ -68,14 +68,14 @@ func (s *scene) level(it *item, scope string, values []int, outerLine map[int]in
 	if it.scope != "" {
 		scope = it.scope
 	}
-	within, lineOf := s.connect(it, l, values, outerLine)
+	innerValues, lineOf := s.connect(it, l, values, outerLine)
 	names := s.names(it, scope)
 	for i, it := range it.items {
 		t := s.itemBox(it, names[i])
 		s.texts[it] = t
 		size := t.size
 		if it.box < 0 && (all || it.open) {
-			inner, err := s.level(it, scope, within[i], lineOf, all)
+			inner, err := s.level(it, scope, innerValues[i], lineOf, all)
 			if err != nil {
 				return nil, err
 			}
@@ -127,8 +127,8 @@ func (s *scene) itemOfBox(it *item) map[int]int {
 		if it.box >= 0 {
 			itemIndex[it.box] = i
 		}
-		for _, y := range it.items {
-			add(y, i)
+		for _, child := range it.items {
+			add(child, i)
 		}
 	}
 	for i, it := range it.items {
@@ -138,18 +138,20 @@ func (s *scene) itemOfBox(it *item) map[int]int {
 }
 
 // connect adds the lines and ports of a group to its level l. Values between the same items share a line, unless all
-// these items are boxes. within has, for each item that is a group, the values that its boxes compute or read. lineOf
-// maps a value to its line. The other parameters have the same meaning as in level.
-func (s *scene) connect(it *item, l *level, values []int, outerLine map[int]int) (within [][]int, lineOf map[int]int) {
-	within, lineOf = make([][]int, len(it.items)), map[int]int{}
+// these items are boxes. innerValues has, for each item that is a group, the values that its boxes compute or
+// read. lineOf
+// maps a value to the index of its line in l.lines. The other parameters have the same meaning as in level.
+func (s *scene) connect(it *item, l *level, values []int,
+	outerLine map[int]int) (innerValues [][]int, lineOf map[int]int) {
+	innerValues, lineOf = make([][]int, len(it.items)), map[int]int{}
 	itemOf, lines, ports := s.itemOfBox(it), map[string]int{}, map[port]int{}
 	for _, valueIndex := range values {
 		value := &s.values[valueIndex]
 		var readers []int
-		leaves := false
+		readOutside := false
 		for _, b := range value.to {
 			index, inside := itemOf[b]
-			if leaves = leaves || !inside; inside && !slices.Contains(readers, index) {
+			if readOutside = readOutside || !inside; inside && !slices.Contains(readers, index) {
 				readers = append(readers, index)
 			}
 		}
@@ -159,7 +161,7 @@ func (s *scene) connect(it *item, l *level, values []int, outerLine map[int]int)
 		}
 		for i := range it.items {
 			if it.items[i].box < 0 && (i == from || slices.Contains(readers, i)) {
-				within[i] = append(within[i], valueIndex)
+				innerValues[i] = append(innerValues[i], valueIndex)
 			}
 		}
 		portAt := func(out bool) int {
@@ -170,19 +172,19 @@ func (s *scene) connect(it *item, l *level, values []int, outerLine map[int]int)
 			}
 			return ports[p]
 		}
-		// Within item from, the value has a line on the level of that item. A value from outside enters at a port; one that
-		// is also read outside leaves at a port.
+		// Readers in the item that computes the value have a line on the level of that item. A value from outside the
+		// group enters at a port. A value of the group that is also read outside leaves at a port.
 		switch readers = slices.DeleteFunc(readers, func(i int) bool { return i == from }); {
 		case !inside:
 			from = portAt(false)
-		case leaves:
+		case readOutside:
 			readers = append(readers, portAt(true))
 		}
 		if len(readers) > 0 {
 			lineOf[valueIndex] = s.addLine(it, l, lines, line{[]int{valueIndex}, from, readers, value.layout})
 		}
 	}
-	return within, lineOf
+	return innerValues, lineOf
 }
 
 // addLine adds a line to a level. If a line between the same items exists, and one of the items is a group or a port,
@@ -199,9 +201,9 @@ func (s *scene) addLine(it *item, l *level, lines map[string]int, added line) in
 		l.lines = append(l.lines, added)
 		return lines[key]
 	}
-	same := &l.lines[index]
-	if same.values = append(same.values, added.values...); same.layout != added.layout {
-		same.layout = -1
+	existing := &l.lines[index]
+	if existing.values = append(existing.values, added.values...); existing.layout != added.layout {
+		existing.layout = -1
 	}
 	return index
 }
@@ -214,7 +216,7 @@ func (s *scene) itemBox(it *item, name string) *svgBox {
 	group := &pictureBox{kind: groupBox, head: it.label, layout: -1}
 	ops, copies, boxes, marked := map[string]int{}, 0, 0, 0
 	measured, predicted := 0.0, 0.0
-	var list []string
+	var opNames []string
 	s.eachBox(it, func(b *pictureBox) {
 		boxes++
 		group.share += b.share
@@ -228,13 +230,13 @@ func (s *scene) itemBox(it *item, name string) *svgBox {
 			marked++
 		}
 		if ops[b.head]++; ops[b.head] == 1 {
-			list = append(list, b.head)
+			opNames = append(opNames, b.head)
 		}
 	})
-	sorted.Func(list, func(a, b string) int { return ops[b] - ops[a] })
-	for i, op := range list {
+	sorted.Func(opNames, func(a, b string) int { return ops[b] - ops[a] }) // the most frequent op first
+	for i, op := range opNames {
 		if ops[op] > 1 {
-			list[i] = fmt.Sprintf("%s ×%d", op, ops[op])
+			opNames[i] = fmt.Sprintf("%s ×%d", op, ops[op])
 		}
 	}
 	if it.repeats > 0 {
@@ -244,7 +246,7 @@ func (s *scene) itemBox(it *item, name string) *svgBox {
 	} else {
 		group.lines = append(group.lines, format.CountIrregular(boxes, "box", "boxes"))
 	}
-	group.lines = append(group.lines, term.CutEnd(strings.Join(list, ", "), boxColumns))
+	group.lines = append(group.lines, term.CutEnd(strings.Join(opNames, ", "), boxColumns))
 	if copies > 0 {
 		group.lines = append(group.lines, format.CountIrregular(copies, "inserted copy", "inserted copies"))
 	}
@@ -285,7 +287,7 @@ func (s *scene) eachBox(it *item, visit func(*pictureBox)) {
 	if it.box >= 0 {
 		visit(&s.boxes[it.box])
 	}
-	for _, y := range it.items {
-		s.eachBox(y, visit)
+	for _, child := range it.items {
+		s.eachBox(child, visit)
 	}
 }

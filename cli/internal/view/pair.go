@@ -137,12 +137,13 @@ func markDifferences(sides [2]*picture, difference *experiment.Difference) {
 			for _, m := range b.marks {
 				b.facts = append(b.facts, fact{"difference", m})
 			}
-			b.code += strings.Join(b.marks, ";")
+			b.signature += strings.Join(b.marks, ";")
 		}
 	}
 }
 
-// stepDifferenceText describes how a step differs from the steps of the other plan.
+// stepDifferenceText describes how a step differs from the corresponding steps of the other plan. what is
+// [experiment.StepDifference.What]; other is the strategy of the other plan, and ns the cost of these steps.
 func stepDifferenceText(what, other string, steps []experiment.StepSummary, ns float64) string {
 	switch {
 	case len(steps) == 0:
@@ -158,7 +159,7 @@ func stepDifferenceText(what, other string, steps []experiment.StepSummary, ns f
 // addSide adds the boxes, values and layouts of part to p, and renumbers the boxes of tree. side is 0 or 1.
 func (p *picture) addSide(part *picture, tree *item, side int) {
 	first := len(p.boxes)
-	layouts := make([]int, len(part.legend))
+	layouts := make([]int, len(part.legend)) // for each layout of part, its index in p.legend
 	for i, l := range part.legend {
 		layouts[i] = slices.IndexFunc(p.legend, func(o pictureLayout) bool { return o.name == l.name })
 		if layouts[i] < 0 {
@@ -167,18 +168,18 @@ func (p *picture) addSide(part *picture, tree *item, side int) {
 		}
 		p.legend[layouts[i]].count += l.count
 	}
-	layout := func(l int) int {
+	layoutIn := func(l int) int { // the index in p.legend of the layout with index l in part.legend
 		if l < 0 {
 			return l
 		}
 		return layouts[l]
 	}
 	for _, b := range part.boxes {
-		b.layout, b.side = layout(b.layout), side
+		b.layout, b.side = layoutIn(b.layout), side
 		p.boxes = append(p.boxes, b)
 	}
 	for _, value := range part.values {
-		value.from, value.to, value.layout = value.from+first, slices.Clone(value.to), layout(value.layout)
+		value.from, value.to, value.layout = value.from+first, slices.Clone(value.to), layoutIn(value.layout)
 		for i := range value.to {
 			value.to[i] += first
 		}
@@ -204,6 +205,7 @@ func (p *picture) linkPeers() {
 	for i := range boxNamed {
 		boxNamed[i] = map[string]int{}
 	}
+	// A node, an input and an output may have the same name, and a copy that of a node.
 	key := func(b *pictureBox) string {
 		return fmt.Sprint(b.kind == copyBox, b.kind == outputBox, b.kind == inputBox, " ", b.name)
 	}

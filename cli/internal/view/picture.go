@@ -13,7 +13,7 @@ import (
 	"github.com/graphrun/graphrun/report"
 )
 
-// boxKind is the kind of a box. Its text is the style class of the box.
+// boxKind is the kind of a box. The string is also the CSS class of the box.
 type boxKind string
 
 const (
@@ -43,15 +43,16 @@ type pictureBox struct {
 	kind  boxKind
 	name  string   // name of the node, input or output
 	scope []string // the scopes of the name, outermost first
-	code  string   // a text that is the same for boxes with equal ops, attributes, implementations, types and layouts
-	head  string   // the text in bold: the op, or the name of an input or output
-	lines []string // the text below the head
-	why   string   // the reason for a copy
-	// share is the cost of the step divided by the total cost. predictedBar is the cost of the step divided by the
-	// longest predicted or measured time of a step.
+	// signature is the same string for boxes with equal ops, attributes, implementations, types and layouts.
+	signature string
+	head      string   // the text in bold: the op, or the name of an input or output
+	lines     []string // the text below the head
+	why       string   // the reason for a copy
+	// share is the cost of the step divided by the total cost. predictedBar is the length of the bar of the
+	// predicted time, from 0 to 1: the cost of the step divided by the longest predicted or measured time of a step.
 	share, predictedBar float64
-	// predicted and measured are the times of a step in nanoseconds; measured is 0 without --profile. measuredBar is
-	// the measured time divided by the longest time of a step.
+	// predicted (the cost) and measured are the times of a step in nanoseconds; measured is 0 without --profile.
+	// measuredBar is the length of the bar of the measured time, from 0 to 1.
 	predicted, measured, measuredBar float64
 	layout                           int // layout of the first result, as an index of the legend; -1 for none
 	facts                            []fact
@@ -61,7 +62,7 @@ type pictureBox struct {
 	omitted   int      // for an omittedBox: the number of omitted lines
 	marks     []string // differences from the other plan
 	side      int      // 0 for the first plan of a picture of two plans, 1 for the second plan
-	peer      int      // index of the box for the same node in the other plan; -1 for none
+	peer      int      // index of the box for the same node, input or output in the other plan; -1 for none
 }
 
 // fact is a line in the details of a box.
@@ -111,9 +112,9 @@ func pictureOf(title string, g *graph.Graph, plan *report.Plan) *picture {
 type painter struct {
 	*picture
 	report      *report.Plan
-	maxCost     float64                 // the longest predicted or measured time of a step, in nanoseconds
+	maxTime     float64                 // the longest predicted or measured time of a step, in nanoseconds
 	steps       map[string]*report.Step // by name
-	copies      map[string]*report.Copy // by the value's name and the new strides
+	copies      map[string]*report.Copy // by the name of the copied value and the strides of the copy
 	boxOf       map[*graph.Value]int    // index of the box that computes a value
 	legendIndex map[string]int          // index in the legend of a layout, by the layout's name
 	outputBoxes []int                   // index of the box of each output
@@ -129,9 +130,9 @@ func (p *painter) add(b pictureBox) int {
 func (p *painter) addPlan(plan *report.Plan) {
 	for i := range plan.Steps {
 		s := &plan.Steps[i]
-		p.steps[s.Name], p.maxCost = s, max(p.maxCost, s.CostNS)
+		p.steps[s.Name], p.maxTime = s, max(p.maxTime, s.CostNS)
 		if s.MeasuredNS != nil {
-			p.maxCost = max(p.maxCost, *s.MeasuredNS)
+			p.maxTime = max(p.maxTime, *s.MeasuredNS)
 		}
 	}
 	bytes := 0
@@ -186,7 +187,7 @@ func (p *painter) nodeBox(n *graph.Node) pictureBox {
 	step := p.steps[n.Name]
 	copied := p.copyOf(n)
 	switch {
-	case copied != nil || n.Why != "":
+	case copied != nil || n.Why != "": // a pass inserted the node: other nodes have no reason
 		b.kind, b.why = copyBox, n.Why
 		if copied != nil {
 			b.head, b.why = "copy of "+copied.Value, copied.Why
@@ -211,7 +212,7 @@ func (p *painter) nodeBox(n *graph.Node) pictureBox {
 	if b.why != "" {
 		b.facts = append(b.facts, fact{"why", b.why})
 	}
-	b.code = codeOf(n, &b)
+	b.signature = signatureOf(n, &b)
 	for i, v := range n.Out {
 		b.values = append(b.values, v.Name)
 		name := "makes"
@@ -247,17 +248,17 @@ func scopeOf(names []string) []string {
 		if i == 0 {
 			common = parts
 		}
-		same := 0
-		for same < min(len(common), len(parts)) && common[same] == parts[same] {
-			same++
+		shared := 0
+		for shared < min(len(common), len(parts)) && common[shared] == parts[shared] {
+			shared++
 		}
-		common = common[:same]
+		common = common[:shared]
 	}
 	return common
 }
 
-// codeOf returns pictureBox.code for the box of a node.
-func codeOf(n *graph.Node, b *pictureBox) string {
+// signatureOf returns pictureBox.signature for box b of a node. It needs the fields kind, head and why of b.
+func signatureOf(n *graph.Node, b *pictureBox) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s %s %t %v", b.kind, b.head, b.why != "", n.Pin)
 	if n.Impl != nil {
@@ -282,12 +283,12 @@ func (p *painter) addCost(b *pictureBox, step *report.Step) {
 		b.share = step.CostNS / p.report.CostNS
 		text += " (" + format.Percent(b.share) + ")"
 	}
-	if p.maxCost > 0 {
-		b.predictedBar = step.CostNS / p.maxCost
+	if p.maxTime > 0 {
+		b.predictedBar = step.CostNS / p.maxTime
 	}
 	b.facts = append(b.facts, fact{"cost", text})
 	if step.MeasuredNS != nil {
-		b.measured, b.measuredBar = *step.MeasuredNS, *step.MeasuredNS/max(p.maxCost, 1)
+		b.measured, b.measuredBar = *step.MeasuredNS, *step.MeasuredNS/max(p.maxTime, 1)
 		b.facts = append(b.facts, fact{"measured", measuredText(b.measured, step.CostNS)})
 	}
 	if step.Impl != "" {
@@ -304,7 +305,7 @@ func (p *painter) addCost(b *pictureBox, step *report.Step) {
 	}
 }
 
-// measuredText is a measured time, and its ratio to the predicted time.
+// measuredText formats a measured time (in nanoseconds) and its ratio to the predicted time.
 func measuredText(measured, predicted float64) string {
 	text := format.Nanoseconds(measured)
 	if predicted > 0 {
@@ -347,7 +348,7 @@ func typeText(v *graph.Value) string {
 	return v.Meta.DType.String() + " " + format.Ints(v.Meta.Shape)
 }
 
-// valueFacts returns a fact with the given name: the dtype, shape, strides, layout and size of a value.
+// valueFacts returns a list of one fact with the given name: the dtype, shape, strides, layout and size of a value.
 func valueFacts(name string, v *graph.Value) []fact {
 	text := v.Name + ": " + typeText(v)
 	if !v.Dynamic && v.Meta.DType.Valid() {
@@ -413,7 +414,7 @@ func (p *painter) addValues(g *graph.Graph) {
 	link := func(v *graph.Value, to int) {
 		from, hasBox := p.boxOf[v]
 		if !hasBox {
-			return // a constant has no box
+			return // a constant that is not an output has no box
 		}
 		i, known := indexOf[v]
 		if !known {
@@ -424,8 +425,8 @@ func (p *painter) addValues(g *graph.Graph) {
 				p.legend[l].count++
 			}
 		}
-		if n := &p.values[i]; !slices.Contains(n.to, to) {
-			n.to = append(n.to, to)
+		if value := &p.values[i]; !slices.Contains(value.to, to) {
+			value.to = append(value.to, to)
 		}
 	}
 	for _, n := range g.Nodes {

@@ -24,13 +24,13 @@ func (t tandem) upTo() int { return t.from + t.period*t.count }
 // groupRepeats groups sequences of equal blocks of items. Blocks are equal if their boxes have equal ops, attributes,
 // implementations, types and layouts, and equal connections.
 func (builder *groupBuilder) groupRepeats(items []*item) []*item {
-	codes := make([]uint64, len(items))
+	hashes := make([]uint64, len(items))
 	for i, it := range items {
-		codes[i] = builder.code(it)
+		hashes[i] = builder.hash(it)
 	}
 	var list []*item
 	next := 0
-	for _, t := range tandems(codes, func(t tandem) bool {
+	for _, t := range tandems(hashes, func(t tandem) bool {
 		return items[t.upTo()-1].upTo-items[t.from].from >= minRepeated
 	}) {
 		list = append(list, items[next:t.from]...)
@@ -64,8 +64,8 @@ func (builder *groupBuilder) repeatLabel(first, last *item, period int) string {
 	return op(first.from) + " " + term.Ellipsis + " " + op(first.upTo-1)
 }
 
-// code returns a hash that is equal for equal items.
-func (builder *groupBuilder) code(it *item) uint64 {
+// hash returns a hash of an item. Equal items have equal hashes.
+func (builder *groupBuilder) hash(it *item) uint64 {
 	// The hash has the distances to operands. Operands outside a group, inputs, and operands more than reach positions
 	// before a single box have distance 0, so that they do not distinguish items.
 	const reach = 16
@@ -73,7 +73,7 @@ func (builder *groupBuilder) code(it *item) uint64 {
 	h.SetSeed(blockSeed)
 	for i := it.from; i < it.upTo; i++ {
 		b := builder.order[i]
-		h.WriteString(builder.boxes[b].code)
+		h.WriteString(builder.boxes[b].signature)
 		for _, from := range builder.operands[b] {
 			distance := i - builder.position[from]
 			if it.box < 0 && builder.position[from] < it.from || distance > reach && it.box >= 0 ||
@@ -88,15 +88,15 @@ func (builder *groupBuilder) code(it *item) uint64 {
 }
 
 // tandems returns disjoint sequences of equal blocks, sorted by position. Sequences with more items have priority
-// and, among sequences of the same length, sequences of shorter blocks. codes has the hash of each item. Only
+// and, among sequences of the same length, sequences of shorter blocks. hashes has the hash of each item. Only
 // sequences for which worthwhile returns true are considered.
-func tandems(codes []uint64, worthwhile func(tandem) bool) []tandem {
+func tandems(hashes []uint64, worthwhile func(tandem) bool) []tandem {
 	var found []tandem
-	for period := 1; period <= min(len(codes)/2, maxPeriod); period++ {
-		for i := 0; i+period < len(codes); {
+	for period := 1; period <= min(len(hashes)/2, maxPeriod); period++ {
+		for i := 0; i+period < len(hashes); {
 			// Items i to i+run-1 equal the items one period later, so run/period + 1 equal blocks start at item i.
 			run := 0
-			for i+run+period < len(codes) && codes[i+run] == codes[i+run+period] {
+			for i+run+period < len(hashes) && hashes[i+run] == hashes[i+run+period] {
 				run++
 			}
 			if candidate := (tandem{i, period, run/period + 1}); candidate.count > 1 && worthwhile(candidate) {
@@ -109,7 +109,7 @@ func tandems(codes []uint64, worthwhile func(tandem) bool) []tandem {
 		return cmp.Or(cmp.Compare(b.period*b.count, a.period*a.count), cmp.Compare(a.period, b.period))
 	})
 	var list []tandem
-	used := make([]bool, len(codes))
+	used := make([]bool, len(hashes))
 	for _, candidate := range found {
 		// Sequences before this one are not shorter. If the candidate overlaps one of them, the overlap therefore contains
 		// the first or the last item of the candidate.

@@ -20,11 +20,13 @@ const (
 	headWidth   = 7.83 // width of a character of font size 13
 	lineHeight  = 16.0
 	boxPadding  = 9.0
-	boxColumns  = 40 // the maximum number of characters in a line of a box
-	maxLines    = 4  // the maximum number of lines of a head or a reason in a box
+	boxColumns  = 40  // the maximum number of characters in a line of a box
+	maxLines    = 4   // the maximum number of lines of a head, a reason or a mark in a box
+	barHeight   = 6.0 // height of the bar of a time, with the space above the bar
 )
 
-// layoutColors are the colors of layouts. If there are more layouts than colors, colors are repeated with other dashes.
+// layoutColors are the colors of layouts. If a picture has more layouts than colors, colors are repeated with
+// other dash patterns.
 // Readers with red-green blindness can distinguish consecutive colors.
 var layoutColors = []string{"#3b7dd8", "#e08214", "#1f9e77", "#7a8794", "#a05fc4", "#d6488d", "#17a2b8", "#94851c"}
 
@@ -103,7 +105,7 @@ func (p *picture) layoutStyle() string {
 
 // colorOf returns the color and the dashes of a layout of the legend.
 func (p *picture) colorOf(layout int) (color, dash string) {
-	// Usual layouts have their index in usualLayouts. Others follow, in the order of the legend.
+	// index numbers the layouts: first usualLayouts, then the other layouts in the order of the legend.
 	index := slices.Index(usualLayouts, p.legend[layout].name)
 	if index < 0 {
 		index = len(usualLayouts)
@@ -116,7 +118,7 @@ func (p *picture) colorOf(layout int) (color, dash string) {
 	return layoutColors[index%len(layoutColors)], layoutDashes[(index+index/len(layoutColors))%len(layoutDashes)]
 }
 
-// header returns title, remarks and legend as SVG, and sets w.top.
+// header returns the title, the remarks and the legend as SVG. It sets w.top to the y below them.
 func (w *svgWriter) header() string {
 	const left, right = 20.0, 20.0
 	var b strings.Builder
@@ -132,7 +134,7 @@ func (w *svgWriter) header() string {
 	}
 	x := left
 	y += lineHeight + 6
-	item := func(text string, mark func(x, y float64)) {
+	addEntry := func(text string, mark func(x, y float64)) { // an entry of the legend: a mark and its meaning
 		width := columnWidth*float64(term.Width(text)) + 50
 		if x > left && x+width > w.width-right {
 			x, y = left, y+lineHeight+4
@@ -142,7 +144,7 @@ func (w *svgWriter) header() string {
 		x += width
 	}
 	for i, l := range w.legend {
-		item(fmt.Sprintf("%s (%s)", l.name, format.Count(l.count, "value")), func(x, y float64) {
+		addEntry(fmt.Sprintf("%s (%s)", l.name, format.Count(l.count, "value")), func(x, y float64) {
 			fmt.Fprintf(&b, `<path class="net l%d" d="M%g %gh26"/>`, i, x, y)
 		})
 	}
@@ -156,7 +158,7 @@ func (w *svgWriter) header() string {
 	}{{inputBox, "input"}, {outputBox, "output"}, {constantBox, "constant"}, {viewBox, "view: nothing runs"},
 		{copyBox, "copy that was inserted"}, {groupBox, "group of steps"}} {
 		if kinds[k.kind] {
-			item(k.text, func(x, y float64) {
+			addEntry(k.text, func(x, y float64) {
 				fmt.Fprintf(&b, `<g class="%s"><rect class="box" x="%g" y="%g" width="26" height="12" rx="3"/></g>`, k.kind, x, y-6)
 			})
 		}
@@ -172,11 +174,11 @@ func (w *svgWriter) group(it *item, origin graphdraw.Point) {
 	for i := range l.lines {
 		w.line(it, l, i, origin)
 	}
-	for i, it := range it.items {
-		t, corner := w.texts[it], l.Corners[i]
+	for i, child := range it.items {
+		t, corner := w.texts[child], l.Corners[i]
 		corner = graphdraw.Point{X: corner.X + origin.X, Y: corner.Y + origin.Y}
 		oriented := w.orientPoint(corner)
-		if !it.open {
+		if !child.open {
 			fmt.Fprintf(w, `<g class="node %s" transform="translate(%s %s)">`, t.kind, formatTenth(oriented.X),
 				formatTenth(oriented.Y))
 			if tip := t.tip(); tip != "" {
@@ -185,15 +187,16 @@ func (w *svgWriter) group(it *item, origin graphdraw.Point) {
 			w.WriteString(t.markup() + "</g>\n")
 			continue
 		}
-		inner, size := w.levels[it], w.orientBox(l.sizes[i])
+		// A group in this group: its frame and label, then its own drawing, centered in the frame.
+		inner, size := w.levels[child], w.orientBox(l.sizes[i])
 		fmt.Fprintf(w, `<g class="frame" transform="translate(%s %s)"><rect class="box" width="%s" height="%s" rx="6"/>`+
 			`<text class="head" x="10" y="18">%s</text></g>`+"\n", formatTenth(oriented.X), formatTenth(oriented.Y),
 			formatTenth(size.Width), formatTenth(size.Height), escapeXML(t.frameLabel))
 		innerSize := w.orientBox(graphdraw.Box{Width: inner.Width, Height: inner.Height})
 		shift := w.orientPoint(graphdraw.Point{X: (size.Width - innerSize.Width) / 2, Y: frameHead})
-		within := graphdraw.Point{X: corner.X + shift.X, Y: corner.Y + shift.Y}
-		w.connectPorts(l, i, len(it.items), inner, origin, within)
-		w.group(it, within)
+		innerOrigin := graphdraw.Point{X: corner.X + shift.X, Y: corner.Y + shift.Y}
+		w.connectPorts(l, i, len(child.items), inner, origin, innerOrigin)
+		w.group(child, innerOrigin)
 	}
 }
 
@@ -205,10 +208,10 @@ func (s *scene) orientPoint(p graphdraw.Point) graphdraw.Point {
 	return p
 }
 
-// curve returns the path command of a cubic curve whose tangents at both ends have the direction of the picture: its
-// control points are at half of the distance along this direction.
+// curve returns the path command of a cubic curve. The tangents at both ends have the direction of the picture
+// (vertical or horizontal): the control points are halfway along this direction.
 func (s *scene) curve(from, to graphdraw.Point) string {
-	half := (to.Y - from.Y) / 2
+	half := (to.Y - from.Y) / 2 // Y is the direction of the picture before orientPoint
 	list := []string{"C"}
 	for _, p := range []graphdraw.Point{{X: from.X, Y: from.Y + half}, {X: to.X, Y: to.Y - half}, to} {
 		p = s.orientPoint(p)
@@ -224,25 +227,27 @@ func (s *scene) point(command string, p graphdraw.Point) string {
 }
 
 // connectPorts connects the ports of item i, an open group, with the lines of level l outside the group. items is the
-// number of items of the group, and inner is the drawing of the group. `origin` is the upper left corner of the drawing
-// of l, and `within` that of the drawing of inner.
-func (w *svgWriter) connectPorts(l *level, i, items int, inner *level, origin, within graphdraw.Point) {
+// number of items of the group, and inner is the drawing of the group. origin is the upper left corner of l, and
+// innerOrigin that of inner.
+func (w *svgWriter) connectPorts(l *level, i, items int, inner *level, origin, innerOrigin graphdraw.Point) {
 	for k, p := range inner.ports {
-		// `from` is the middle of the port's upper edge, and `to` the point where the line of an outgoing value leaves
-		// item i. For an incoming value, the curve goes from the point where the line arrives at item i to the port.
-		corner, n, route := inner.Corners[items+k], &l.lines[p.line], l.Routes[p.line]
-		from := graphdraw.Point{X: within.X + corner.X + portWidth/2, Y: within.Y + corner.Y}
+		// The curve of an outgoing value goes from the middle of the port's upper edge to the point where the outer
+		// line leaves item i. The curve of an incoming value goes from the point where the outer line arrives at item
+		// i to the port.
+		corner, outer, route := inner.Corners[items+k], &l.lines[p.line], l.Routes[p.line]
+		from := graphdraw.Point{X: innerOrigin.X + corner.X + portWidth/2, Y: innerOrigin.Y + corner.Y}
 		to := graphdraw.Point{X: origin.X + route.LeaveX, Y: origin.Y + l.Corners[i].Y + l.sizes[i].Height}
 		if !p.out {
-			from, to = graphdraw.Point{X: origin.X + route.ArriveX[slices.Index(n.to, i)], Y: origin.Y + l.Corners[i].Y}, from
+			arrival := graphdraw.Point{X: origin.X + route.ArriveX[slices.Index(outer.to, i)], Y: origin.Y + l.Corners[i].Y}
+			from, to = arrival, from
 		}
-		fmt.Fprintf(w, `<path class="%s" d="%s%s"/>`+"\n", lineClass("net", "l", n.layout), w.point("M", from),
+		fmt.Fprintf(w, `<path class="%s" d="%s%s"/>`+"\n", lineClass("net", "l", outer.layout), w.point("M", from),
 			w.curve(from, to))
 	}
 }
 
-// lineClass returns the style classes of a line: class and, unless layout is -1, the class of the layout (letter and
-// number).
+// lineClass returns the CSS classes of a line: class and, unless layout is -1, the class of the layout, such as
+// l2: a letter (l for strokes, f for fills) and the index of the layout.
 func lineClass(class, letter string, layout int) string {
 	if layout < 0 {
 		return class
@@ -255,7 +260,7 @@ func (w *svgWriter) line(it *item, l *level, i int, origin graphdraw.Point) {
 	n := &l.lines[i]
 	fmt.Fprintf(w, `<g class="value"><title>%s</title><path class="%s" d="`, escapeXML(w.lineTip(n)),
 		lineClass("net", "l", n.layout))
-	last := graphdraw.Point{X: -1}
+	last := graphdraw.Point{X: -1} // end of the previous segment; no segment begins at a negative x
 	for _, s := range l.Nets[i] {
 		from := graphdraw.Point{X: s.From.X + origin.X, Y: s.From.Y + origin.Y}
 		to := graphdraw.Point{X: s.To.X + origin.X, Y: s.To.Y + origin.Y}

@@ -51,7 +51,7 @@ func readTimes(path string) (doc *measuredTimes, times map[string]float64, err e
 		times[s.Name] += s.Time
 	}
 	var steps []report.Step
-	if json.Unmarshal(doc.Steps, &steps) == nil {
+	if json.Unmarshal(doc.Steps, &steps) == nil { // fails for the output of bench, whose times are in ByStep
 		for _, s := range steps {
 			if s.MeasuredNS != nil {
 				times[s.Name] = *s.MeasuredNS
@@ -65,8 +65,8 @@ func readTimes(path string) (doc *measuredTimes, times map[string]float64, err e
 	return doc, times, nil
 }
 
-// addTimes sets the measured times of the steps of a plan. It returns a remark with the measured and the predicted sum.
-// sizes are the sizes of the plan's symbols.
+// addTimes sets the measured times of the steps of a plan. sizes are the sizes of the plan's symbols. It returns a
+// remark with the sums of the measured and of the predicted times, or "" without --profile.
 func (f *flags) addTimes(plan *report.Plan, sizes map[string]int) (string, error) {
 	if f.profile == "" {
 		return "", nil
@@ -83,13 +83,13 @@ func (f *flags) addTimes(plan *report.Plan, sizes map[string]int) (string, error
 		return "", exit.UsageErrorf("--profile: %s was measured with %s, but the plan has %s: %s", f.profile,
 			cmp.Or(format.Sizes(doc.Dims), "no symbolic sizes"), cmp.Or(format.Sizes(sizes), "no symbolic sizes"), advice)
 	}
-	count := 0
+	timed := 0
 	measured, predicted := 0.0, 0.0
 	for i := range plan.Steps {
 		s := &plan.Steps[i]
 		if ns, found := times[s.Name]; found {
 			s.MeasuredNS = &ns
-			count++
+			timed++
 			measured, predicted = measured+ns, predicted+s.CostNS
 		}
 	}
@@ -97,10 +97,10 @@ func (f *flags) addTimes(plan *report.Plan, sizes map[string]int) (string, error
 	case doc.Strategy != plan.Strategy:
 		return "", exit.UsageErrorf("--profile: %s was measured with strategy %s, but the plan has strategy %s", f.profile,
 			doc.Strategy, plan.Strategy)
-	case count == 0:
+	case timed == 0:
 		return "", exit.UsageErrorf("--profile: %s has no time for any of the plan's %s", f.profile,
 			format.Count(len(plan.Steps), "step"))
 	}
 	return fmt.Sprintf("measured %s, predicted %s, in %d of %s", format.Nanoseconds(measured),
-		format.Nanoseconds(predicted), count, format.Count(len(plan.Steps), "step")), nil
+		format.Nanoseconds(predicted), timed, format.Count(len(plan.Steps), "step")), nil
 }

@@ -180,7 +180,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	return nil
 }
 
-// render returns the content of the output file, and its picture of the graph or of its plan.
+// render returns the content of the output file, and the picture of the graph or of its plan.
 func (f *flags) render(ctx context.Context, path string, g *graph.Graph,
 	costProfile *machine.Profile) ([]byte, *picture, error) {
 	title := filepath.Base(path)
@@ -234,7 +234,8 @@ func (f *flags) compile(ctx context.Context, g *graph.Graph, strategy string,
 	}
 	return f.ext.Compile(ctx, g, graphrun.Options{Strategy: f.ext.Strategy(strategy), NoFusion: f.noFusion, Exact: f.exact,
 		Device: f.device,
-		Costs:  costProfile, Slack: f.slack.Option(), MemoryLimit: -1}) // the plan may be for another machine
+		Costs:  costProfile, Slack: f.slack.Option(),
+		MemoryLimit: -1}) // unlimited: the plan may be for another machine
 }
 
 // neighbourhood returns the excerpt of a picture around the value that --around names. Without --around it returns the
@@ -251,9 +252,9 @@ func (f *flags) neighbourhood(p *picture) (*picture, error) {
 	return part, nil
 }
 
-// encode returns a picture in the format of the output file. The HTML format has explanations from sides, an
-// explainer for each plan of the picture.
-func (f *flags) encode(ctx context.Context, p *picture, root *item, sides ...*explainer) ([]byte, error) {
+// encode returns a picture in the format of the output file. explainers has an explainer for each plan of the
+// picture, which only the HTML format uses.
+func (f *flags) encode(ctx context.Context, p *picture, root *item, explainers ...*explainer) ([]byte, error) {
 	ext := filepath.Ext(f.out)
 	if ext == ".dot" {
 		if f.around == "" && f.direction != horizontal && p.graph != nil && root.isUnfolded() {
@@ -272,7 +273,7 @@ func (f *flags) encode(ctx context.Context, p *picture, root *item, sides ...*ex
 	if ext == ".svg" {
 		return scene.svg(), nil
 	}
-	return scene.page(ctx, sides...)
+	return scene.page(ctx, explainers...)
 }
 
 // addSizes adds a remark with the sizes of symbols.
