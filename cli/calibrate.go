@@ -47,14 +47,16 @@ type calibratePoint struct {
 	Predicted float64 `json:"predicted_ns" doc:"The time that the profile predicts, in nanoseconds."`
 }
 
+// calibrateCommand returns the command calibrate.
 func calibrateCommand() *cobra.Command {
 	var f calibrateFlags
 	cmd := &cobra.Command{
 		Use:   "calibrate",
 		Short: "Measure this machine for cost estimates",
-		Long: `Measures memory bandwidth by cache and kind of access, the inner kernels, and the overhead of a
-step, on one core, in less than a minute. As in a network, earlier calls have evicted the constants
-of a call from the near caches. The results are medians of many runs; run no other program meanwhile.
+		Long: `Measures the memory bandwidth for each cache and kind of access, the speed of the inner kernels, and
+the overhead of a step, on one core, in less than a minute. As in a run of a network, other calls evict
+the constants of a call from the L1 and L2 caches before it is measured. The results are medians of many
+runs; run no other program meanwhile.
 
 The profile is stored in the user's cache folder, in a file for this processor and instruction set. All commands
 that estimate costs, such as plan, use it. Without a stored profile, they use a built-in one for the
@@ -77,13 +79,13 @@ instruction set. "graphrun plan" shows the profile in use. --out writes the prof
 	cmd.Flags().StringVar(&f.out, "out", "", "write the profile to `FILE` instead of the user's cache folder")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
 	cmd.Flags().IntVar(&f.rounds, "rounds", 3, "measure everything `N` times")
-	cmd.Flags().DurationVar(&f.callTime, "each", 12*time.Millisecond, "measure a call for `TIME` in each round")
+	cmd.Flags().DurationVar(&f.callTime, "each", 12*time.Millisecond, "measure each call for `TIME` in each round")
 	_ = cmd.MarkFlagFilename("out", "json")
 	return cmd
 }
 
-// calibrateMaxBytes is the value of [calibrate.Options.MaxBytes]. A test sets a lower value, because large calls take
-// seconds.
+// calibrateMaxBytes is the value of [calibrate.Options.MaxBytes]; 0 means the default. A test sets a lower value,
+// because large calls take seconds.
 var calibrateMaxBytes int
 
 func runCalibrate(cmd *cobra.Command, f calibrateFlags) error {
@@ -162,7 +164,7 @@ func (d *calibrateReport) write(w *bufio.Writer, show term.Display) {
 	}
 	term.WriteList(w, show, "Memory, by the bytes of a call", memoryRows(profile), columns,
 		func(row []any) []any { return row })
-	units, kernels := map[string]string{}, []string{}
+	units, kernels := map[string]string{}, []string{} // the unit of work by subject, and the names of kernels
 	for _, point := range d.Points {
 		if _, known := units[point.Subject]; !known {
 			if _, isKernel := profile.Kernels[point.Subject]; isKernel {
@@ -189,6 +191,7 @@ type memoryCurve struct {
 	curve  machine.Curve
 }
 
+// memoryCurves returns the curves of all kinds of access, in the order of the table.
 func memoryCurves(m *machine.Rates) []memoryCurve {
 	return []memoryCurve{{"dense", m.Dense}, {"constants", m.DenseConstants}, {"panels", m.Panels},
 		{"copied", m.Copied}, {"tiled", m.Tiled}, {"strided", m.Strided}, {"gathered", m.Gathered}}
@@ -202,7 +205,7 @@ func memoryRows(p *machine.Profile) [][]any {
 		row := []any{format.Bytes(int(point.Bytes))}
 		for _, c := range memoryCurves(&p.Memory) {
 			rate := "-"
-			if ps := c.curve.At(point.Bytes); ps > 0 {
+			if ps := c.curve.At(point.Bytes); ps > 0 { // picoseconds per byte
 				rate = fmt.Sprintf("%.3g GB/s", 1e3/ps)
 			}
 			row = append(row, rate)

@@ -25,15 +25,16 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// convertCommand returns the command convert.
 func convertCommand(ext *command.Extensions) *cobra.Command {
 	var dims []string
 	cmd := &cobra.Command{
 		Use:   "convert IN OUT",
 		Short: "Write a model as a readable graph file",
 		Long: `Writes an .onnx model or a graph file as a graph file in JSON, one node a line. Weights are written
-to a .safetensors file with the same base name, under the names of their constants. Small constants are
-written into OUT. Weights stay in their file if OUT can refer to it. OUT gives the same bits as IN,
-with one exception: where shapes are computed from symbolic sizes, sums may round differently.
+to a .safetensors file with the same base name as OUT, under the names of their constants. Constants of
+few elements are written into OUT. Weights stay in their file if OUT can refer to it. OUT gives the same
+bits as IN, with one exception: if shapes are computed from symbolic sizes, sums may round differently.
 
 Symbolic sizes of a model stay symbols unless --dim fixes them. With fixed sizes, shapes that the model
 computes become constants, and the graph is simpler. OUT and the weights are written atomically.`,
@@ -64,6 +65,7 @@ computes become constants, and the graph is simpler. OUT and the weights are wri
 	return cmd
 }
 
+// convert writes the graph of the file at inPath to outPath, and its weights to a file beside outPath.
 func convert(cmd *cobra.Command, ext *command.Extensions, inPath, outPath string, dims []string) error {
 	switch strings.ToLower(filepath.Ext(outPath)) {
 	case ".json":
@@ -120,7 +122,8 @@ func convert(cmd *cobra.Command, ext *command.Extensions, inPath, outPath string
 // loadConvert reads the graph to convert. Sizes that --dim does not fix remain symbols. If a model cannot be imported
 // with symbols, the error suggests --dim.
 func loadConvert(ctx context.Context, ext *command.Extensions, path string, dims []string) (*graph.Graph, error) {
-	f, err := ext.Open(ctx, path, dims, false, nil)
+	const keepGoing = false
+	f, err := ext.Open(ctx, path, dims, keepGoing, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -128,6 +131,7 @@ func loadConvert(ctx context.Context, ext *command.Extensions, path string, dims
 		return nil, exit.UsageErrorf("--dim fixes sizes of .onnx models only: a graph file keeps its symbols")
 	}
 	g, _, err := command.BoundGraph(ctx, f)
+	// Some symbols have no size.
 	if symbols := f.Symbols(); err != nil && f.IsModel() && len(symbols) > len(f.Loader.Sizes) {
 		return nil, exit.UsageErrorf("%w\nFix symbolic sizes, as in --dim %s=8.", err,
 			slices.Min(slices.Collect(maps.Keys(symbols))))
@@ -141,8 +145,8 @@ func loadConvert(ctx context.Context, ext *command.Extensions, path string, dims
 // maxInline is the largest number of elements of a constant that is written into the graph file itself.
 const maxInline = 64
 
-// isWeight reports whether a constant is written to the file of weights: the constant is large, and the safetensors
-// format supports its dtype and name.
+// isWeight reports whether a constant is written to the file of weights: the constant has more than maxInline elements,
+// and the safetensors format supports its dtype and name.
 func isWeight(v *graph.Value) bool {
 	return v.Meta.Numel() > maxInline && v.Meta.DType != tensor.Complex128 && v.Name != "__metadata__"
 }

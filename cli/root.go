@@ -42,19 +42,20 @@ func execute(ctx context.Context, ext *command.Extensions, args []string, stdout
 	if err == nil {
 		return exit.CodeDone
 	}
-	var e *exit.Error
-	if !errors.As(err, &e) {
+	var withCode *exit.Error
+	if !errors.As(err, &withCode) {
 		// Cobra's own errors: an unknown command or flag, or a wrong number of arguments.
-		e = &exit.Error{Code: exit.CodeUsage, Err: err}
+		withCode = &exit.Error{Code: exit.CodeUsage, Err: err}
 	}
-	if e.Err != nil {
-		term.PrintError(root, e.Err)
+	if withCode.Err != nil {
+		term.PrintError(root, withCode.Err)
 	}
-	return e.Code
+	return withCode.Code
 }
 
 func init() { cobra.EnableCommandSorting = false } // the most common commands come first
 
+// newRoot returns the command graphrun with all its subcommands.
 func newRoot(ext *command.Extensions) *cobra.Command {
 	version := false
 	root := &cobra.Command{
@@ -66,8 +67,9 @@ A graph is a JSON file with inputs, constants, nodes and outputs; ops have the n
 commands accept .onnx models, too.
 
 Results go to standard output, messages and progress to standard error. On a terminal, tables
-are cut to its width (or COLUMNS); output to pipes and files is complete.
-Ctrl-C ends a command: bench and compare print the measurements so far. A second one kills the process.
+are cut to the width of the terminal or to COLUMNS; output to pipes and files is complete.
+Ctrl-C ends a command: bench and compare print the measurements so far. A second Ctrl-C kills the
+process.
 
 Exit codes: 0 success, 1 failure, 2 wrong call or file, 130 interrupted.`,
 		Example: `  graphrun run examples/models/residual.json
@@ -109,8 +111,8 @@ Exit codes: 0 success, 1 failure, 2 wrong call or file, 130 interrupted.`,
 	return root
 }
 
-// checkEmpty rejects string flags with an empty value, because unset shell variables produce empty values. For example,
-// the command run would generate inputs if --inputs is empty.
+// checkEmpty rejects string flags that were given an empty value, which is usually an unset shell variable. Otherwise,
+// for example, the command run would generate inputs if --inputs is empty.
 func checkEmpty(cmd *cobra.Command) (err error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if err == nil && f.Value.Type() == "string" && f.Value.String() == "" {
@@ -160,12 +162,14 @@ func rejectUnknown(root *cobra.Command) {
 	}
 }
 
+// colorFlag adds --color.
 func colorFlag(root *cobra.Command) {
 	root.PersistentFlags().String("color", term.ColorModes[0],
 		"use colors `WHEN`: auto (on terminals), always, never; NO_COLOR disables them")
 	command.CompleteFrom(root, "color", term.ColorModes)
 }
 
+// checkColor validates --color.
 func checkColor(cmd *cobra.Command) error {
 	if mode := term.ColorMode(cmd); !slices.Contains(term.ColorModes, mode) {
 		return exit.UsageErrorf("--color %s: want auto, always or never", mode)

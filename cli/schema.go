@@ -25,19 +25,20 @@ func schemaNames() []string {
 	return append(documentNames(), sorted.Keys(flagDocuments)...)
 }
 
+// schemaCommand returns the command schema.
 func schemaCommand(ext *command.Extensions) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema [COMMAND|FILE]",
-		Short: "Print a JSON Schema of the graph file, or of the output of a command",
-		Long: `Prints a JSON Schema (2020-12) of the graph file, made from the same table of ops that validates
+		Short: "Print a JSON Schema of graph files, or of the output of a command",
+		Long: `Prints a JSON Schema (2020-12) of graph files, which is made from the same table of ops that validates
 graphs. With the schema, editors complete ops and attributes, show their documentation, and mark
 mistakes. graphrun infer finds further mistakes, such as unknown names of values, cycles and wrong
 shapes.
 
-With the name of a command, prints a schema of the output of that command with --json:
+With the name of a command, prints a schema of the output of that command with --json. The commands are
 ` + strings.Join(documentNames(), ", ") + `.
-Documents have no other keys; each has its version. With the name of a flag, prints a schema of the
-document that the flag writes or reads:
+Documents have no other keys than those of the schema, and have a version. With the name of a flag, prints
+a schema of the document that the flag writes, prints or reads. The flags are
 ` + strings.Join(sorted.Keys(flagDocuments), ", ") + `.`,
 		Example: `  graphrun schema > graph.schema.json
   check-jsonschema --schemafile graph.schema.json model.json

@@ -21,14 +21,15 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
+// verifyCommand returns the command verify.
 func verifyCommand(ext *command.Extensions) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "verify FILE CERTIFICATE",
 		Short: "Check the certificate of a plan against the graph",
-		Long: `Checks a certificate that graphrun plan --certificate wrote. It runs the planning passes that precede the
+		Long: `Checks a certificate that graphrun plan --certificate wrote. It runs the planning passes before the
 choice of layouts, with the sizes, pins and cost profile of the certificate, and compares the resulting
-layout problem with the problem of the certificate, entry by entry. Then it adds up the cost of the
+layout problem with the problem in the certificate, entry by entry. Then it adds up the cost of the
 solution and checks the proof of the lower bound. The checker shares no code with the solver.
 
 The proof is about the estimated costs of the profile; graphrun bench measures actual times.
@@ -52,6 +53,7 @@ Exit code 0: the certificate holds; 1: it does not, with the reason; 2: the file
 	return cmd
 }
 
+// verify checks the file certificate for the graph at path.
 func verify(cmd *cobra.Command, ext *command.Extensions, path, certificate string, asJSON bool) error {
 	f, _, err := files.OpenRegular(certificate)
 	if err != nil {
@@ -126,6 +128,7 @@ func writeCopiesVerdict(w io.Writer, c *experiment.CopiesVerdict) {
 	fmt.Fprintln(w)
 }
 
+// writeVerdict prints what the certificate proves.
 func writeVerdict(w io.Writer, v *experiment.Verdict) {
 	claim := "the proved bound is right"
 	if v.Optimal {

@@ -11,13 +11,14 @@ import (
 	"github.com/graphrun/graphrun/internal/environment"
 )
 
+// versionCommand returns the command version.
 func versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Long: `Prints the version of the module, the commit of the build ("modified" if files differed from it),
-the version of Go, and the instruction set of the generated machine code, or the reason why there is
-none. graphrun --version prints the same.`,
+		Long: `Prints the version of the module, the commit of the build ("modified" if files differed from the
+commit), the version of Go, and the instruction set of the generated machine code, or the reason why no
+machine code is generated. graphrun --version prints the same.`,
 		Example: `  graphrun version`,
 		Args:    command.NoArguments,
 		RunE:    exit.WithExitCode(printVersion),
@@ -29,7 +30,7 @@ func printVersion(cmd *cobra.Command, _ []string) error {
 	return err
 }
 
-// versionText returns the version, the platform and the instruction set of generated code.
+// versionText returns the version of graphrun, the platform, and the instruction set of generated code.
 func versionText() string {
 	return fmt.Sprintf("%s %s/%s\n%s", environment.Version(), runtime.GOOS, runtime.GOARCH, environment.Code())
 }

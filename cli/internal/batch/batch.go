@@ -23,34 +23,36 @@ type flags struct {
 	retry, status   bool
 	dims            []string
 	compile         command.Compile
-	maxRows, part   int
-	resize, crop    []int
-	mean, deviation []float64
+	maxRows         int       // rows that run together
+	partSize        int       // inputs that are recorded together
+	resize, crop    []int     // height and width, or one number
+	mean, deviation []float64 // for each channel
 }
 
 const help = `Runs a model on many input files, and writes the outputs of each to DIR/NAME.npz. NAME is the path of the input
-without its extension, relative to the fixed part of GLOB: in/a.png gives DIR/a.npz for --inputs 'in/*.png'.
+file without its extension, relative to the folder of GLOB before the first wildcard: for --inputs 'in/*.png', in/a.png
+gives DIR/a.npz.
 
 Formats of inputs:
   .npz         an array for each input of the model
   .npy         the only input
   .png .jpg    the only input, [N, C, H, W] or [N, H, W, C]; --resize, --crop, --mean and --deviation act in this order,
                as the transforms of torchvision do (bilinear, with antialiasing; rounding differs)
-  .csv         one record for each row of the model's batch dimension. If the first line names inputs (x, or x.0, x.1,
-               ...), it gives the order of fields
+    .csv         one record for each row of the model's batch dimension. If the first line has names of inputs (x, or x.0,
+               x.1, ... for several fields), it gives the order of the fields
   .jsonl       one line for each row of the model's batch dimension: an object with a value for each input, or the value
                of the only input
 
-An output file is written completely or not at all. DIR/.graphrun records finished inputs with digests of model,
-options, input and output. The same command continues after an interruption, a kill or a full disk: it skips inputs with
-the same digests, and computes at most --part-size inputs again.
+An output file is written completely or not at all. DIR/.graphrun records the finished inputs, with digests of model,
+options, input and output. After an interruption, a kill or a full disk, the same command continues: it skips inputs
+with the same digests, and computes at most --part-size inputs again.
 
-Inputs that fail are recorded with their errors. Later runs skip them, until --retry. --status counts finished, failed
-and missing inputs, lists errors, and runs nothing.
+Inputs that fail are recorded with their errors. Later runs skip them, unless --retry is given. --status counts
+finished, failed and missing inputs, lists errors, and runs nothing.
 
 --shard 3/64 runs the third of 64 parts. In an array job (Kubernetes, AWS Batch, Slurm), --shards 64 runs the part with
-the index of this task. Which part an input belongs to does not depend on the other inputs. Machines with different
-vector instructions may round differently; with GRAPHRUN_TARGET=avx2, all use the same instructions.
+the index of the job's task. The part of an input depends only on its name. Machines with different vector
+instructions may round differently; with GRAPHRUN_TARGET=avx2, all use the same instructions.
 
 The last line is "done N, skipped M, failed K". The exit code is 1 if K > 0.`
 
@@ -81,13 +83,14 @@ func Command(ext *command.Extensions) *cobra.Command {
 	flagSet.Float64SliceVar(&f.mean, "mean", nil, "subtract `MEAN` from channels of images, whose values are 0 to 1")
 	flagSet.Float64SliceVar(&f.deviation, "deviation", nil, "divide channels of images by `DEVIATION`")
 	flagSet.IntVar(&f.maxRows, "max-batch-size", 8, "run at most `N` rows of several inputs together")
-	flagSet.IntVar(&f.part, "part-size", 64,
+	flagSet.IntVar(&f.partSize, "part-size", 64,
 		"record finished inputs after every `N` inputs or earlier; an interruption loses at most N")
 	command.DimFlag(cmd, &f.dims)
 	f.compile.AddFlags(cmd, ext)
 	return cmd
 }
 
+// check validates the flags.
 func (f *flags) check(cmd *cobra.Command) error {
 	if err := f.compile.Check(cmd); err != nil {
 		return err
@@ -99,8 +102,8 @@ func (f *flags) check(cmd *cobra.Command) error {
 		return command.UsageError(cmd, "batch wants --outputs")
 	case f.maxRows < 1:
 		return exit.UsageErrorf("--max-batch-size %d: want at least 1", f.maxRows)
-	case f.part < 1:
-		return exit.UsageErrorf("--part-size %d: want at least 1", f.part)
+	case f.partSize < 1:
+		return exit.UsageErrorf("--part-size %d: want at least 1", f.partSize)
 	}
 	return f.shard.Parse()
 }
@@ -127,7 +130,7 @@ func run(cmd *cobra.Command, model string, f flags) error {
 	job := progress.Begin(cmd, filepath.Base(model))
 	defer job.End()
 	o := batch.Options{Loader: f.compile.Loader(), Compile: f.compile.Options(), Images: images,
-		Shard: f.shard.Index, Shards: f.shard.Count, PartSize: f.part, MaxRows: f.maxRows, Retry: f.retry,
+		Shard: f.shard.Index, Shards: f.shard.Count, PartSize: f.partSize, MaxRows: f.maxRows, Retry: f.retry,
 		Progress: func(done, skipped, total int) { job.ReportAndNote(cmd, done, total-skipped, "input") }}
 	o.Loader.Sizes = sizes
 	if f.status {
@@ -166,6 +169,7 @@ func report(cmd *cobra.Command, s batch.Summary, err error) error {
 	return nil
 }
 
+// printStatus prints the counts of --status and the errors of failed inputs. dir is the value of --outputs.
 func printStatus(cmd *cobra.Command, job *progress.Job, model string, inputs []batch.Input, dir string,
 	o batch.Options) error {
 	s, err := batch.Status(cmd.Context(), model, inputs, dir, o)

@@ -49,9 +49,10 @@ type flags struct {
 	hints         []map[string]int
 	costs         string
 	cache         command.Cache
-	costProfile   *machine.Profile // the cost profile: see command.CostProfile
+	costProfile   *machine.Profile // the prices of --costs or of this machine: see command.CostProfile
 }
 
+// check validates the flags.
 func (f *flags) check(cmd *cobra.Command) error {
 	if f.runs < 1 {
 		return exit.UsageErrorf("--runs %d: want at least 1", f.runs)
@@ -86,25 +87,25 @@ func (f *flags) workers() int {
 }
 
 const help = `Compiles a graph once and runs it many times, on inputs from --inputs and --input, or on inputs
-generated from --seed, as in run. Prints the median and the spread of the time of a run, without loading,
-planning and compiling. Unmeasured runs come first: they fill caches and buffers, and plan the segments
-of a graph with data-dependent shapes.
+generated from --seed, as graphrun run does. Prints the median and the spread of the time of a run; loading,
+planning and compiling are not included. Warm-up runs come first, which are not measured: they fill caches
+and buffers, and plan the segments of a graph whose shapes depend on data.
 
 Three ways to call a program are measured in alternation: "Run", whose results take new memory and
-are dropped; "Run, Release", which releases the memory of results; and "RunInto", which writes
-existing tensors. In JSON the times of Run are at the top, those of the others under "released"
-and "into". The time of a run includes its set-up and the delivery of results; --profile shows
-the time of the steps alone.
+are dropped; "Run, Release", which releases the memory of the results after each run; and "RunInto",
+which writes existing tensors. In JSON the times of Run are at the top level, those of the other two
+under "released" and "into". The time of a run includes its set-up and the delivery of results;
+--profile shows the time of the steps alone.
 
 --for limits the time of the measurement instead of the number of runs; each way runs at least once.
 graphrun compare FILE --strategies S --until 1% measures until the confidence interval of the median is
-that narrow.
+at most 1% wide.
 
 --profile shows the time by op, step and worker, and rates relative to the speed of a core. "time" is from
-the start of the first worker to the end of the last. "busy%" is a share of the time that all workers
-spend in steps; the rows are sorted by it. After every four measured runs, later after every 64, one
-extra run (RunInto) is profiled; the measured times do not include extra runs. Bytes and operations are
-those of the implementation, with each operand read once.
+the start of the first worker to the end of the last worker. "busy%" is the share of the step or op in the
+time that all workers spend in steps; the rows are sorted by it. After every four measured runs of RunInto,
+later after every 64, one extra run is profiled; the measured times do not include the extra runs. Bytes and
+operations are those of the implementation, with each operand read once.
 
 --trace makes one more run after the measured ones, and writes the steps and chunks of every worker
 and the memory in use in Chrome's trace event format, for ui.perfetto.dev.
@@ -206,7 +207,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	if err := r.printMeasurements(cmd, doc, f); err != nil {
 		return err
 	}
-	if f.report != "" && doc.Into.Runs > 0 { // also after an interruption
+	if f.report != "" && doc.Into.Runs > 0 { // after an interruption, too: hence the context without cancellation
 		if err := outfile.Write(context.WithoutCancel(cmd.Context()), f.report, func(w io.Writer) error {
 			return r.writeReport(w, doc, command.CommandLine(cmd, []string{path}), path)
 		}); err != nil {
@@ -245,6 +246,7 @@ type CallReport struct {
 	Samples []float64 `json:"samples_ns" doc:"The time of each run, in nanoseconds."`
 }
 
+// callReportOf summarizes the times of runs in nanoseconds.
 func callReportOf(times []float64) CallReport {
 	return CallReport{experiment.SpreadOf(times), document.NotNil(times)}
 }
@@ -280,14 +282,14 @@ func (r *runner) printMeasurements(cmd *cobra.Command, doc *Document, f flags) e
 	}
 	if doc.Runs > 0 {
 		profiled := f.profile && doc.ProfileDoc != nil && doc.Into.Median != nil
-		steps, times := "", ""
+		stepsText, timesText := "", "" // sentences
 		if profiled {
-			steps = doc.ProfileDoc.summary()
+			stepsText = doc.ProfileDoc.summary()
 		}
 		if doc.Into.Median != nil {
-			times = doc.summary("strategy " + doc.Strategy)
+			timesText = doc.summary("strategy " + doc.Strategy)
 		}
-		term.Output(cmd).WriteAnswer(out, steps, times)
+		term.Output(cmd).WriteAnswer(out, stepsText, timesText)
 		doc.writeTimes(out, term.Output(cmd))
 		if profiled {
 			doc.ProfileDoc.write(out, term.Output(cmd), *doc.Into.Median)
@@ -313,7 +315,7 @@ func (d *Document) writeTimes(w io.Writer, display term.Display) {
 		columns = append(columns, term.UncutCol(head))
 	}
 	t := term.NewTable(columns...)
-	peak := "?"
+	peak := "?" // unknown for a graph in segments
 	if d.Costs != nil {
 		peak = format.Bytes(d.PeakBytes)
 	}

@@ -27,6 +27,7 @@ type ProfileDoc struct {
 	ByWorker []workerDoc     `json:"by_worker" doc:"The time by worker."`
 }
 
+// profiledRunsDoc describes the profiled runs as a whole.
 type profiledRunsDoc struct {
 	Runs   int     `json:"runs" doc:"The number of profiled runs; they are not among the measured runs."`
 	Median float64 `json:"median_ns" doc:"The median time of the profiled runs in nanoseconds, with the cost of profiling."`
@@ -51,12 +52,14 @@ type timeDoc struct {
 	flops     float64  // arithmetic operations in a run
 }
 
+// stepDoc has the time of a step.
 type stepDoc struct {
 	Name string   `json:"name" doc:"The name of the step."`
 	Ops  []string `json:"ops" doc:"The names of the nodes that the step computes."`
 	timeDoc
 }
 
+// workerDoc has the time of a worker.
 type workerDoc struct {
 	Worker int     `json:"worker" doc:"The number of the worker; worker 0 is the caller of the run."`
 	Busy   float64 `json:"busy_ns" doc:"The time of the worker in steps, in a run."`
@@ -65,19 +68,19 @@ type workerDoc struct {
 
 // doc summarizes the profile. It returns nil if no run was profiled. ops maps the name of a node to its op.
 func (p *profile) doc(ops map[string]string) *ProfileDoc {
-	undisturbed := p.undisturbed()
+	undisturbed := p.undisturbed() // indices of p.samples
 	if len(undisturbed) == 0 {
 		return nil
 	}
 	costProfile, runs := cmp.Or(p.costProfile, machine.SharedDefaultProfile()), float64(len(undisturbed))
-	var took, busy float64
+	var took, busy float64 // means over the undisturbed runs: the time of a run, and of all workers in steps
 	workers := 0
-	all := make([]float64, len(p.samples))
+	allTimes := make([]float64, len(p.samples))
 	for i, s := range p.samples {
-		all[i] = float64(s.took)
+		allTimes[i] = float64(s.took)
 		workers = max(workers, len(s.busy))
 	}
-	spread := experiment.SpreadOf(all)
+	spread := experiment.SpreadOf(allTimes)
 	d := &ProfileDoc{ByWorker: make([]workerDoc, workers)}
 	for _, i := range undisturbed {
 		took += float64(p.samples[i].took) / runs
@@ -102,8 +105,9 @@ func (p *profile) doc(ops map[string]string) *ProfileDoc {
 	return d
 }
 
-// steps returns the times by step. A graph may be compiled for several shapes; steps with the same name and ops are
-// added up. The predicted times are computed from p.costProfile.
+// steps returns the times by step, as means over the runs undisturbed (indices of p.samples). A graph may be compiled
+// for several shapes; the times of steps with the same name and ops are added up. The predicted times are computed from
+// p.costProfile. ops maps the name of a node to its op.
 func (p *profile) steps(undisturbed []int, ops map[string]string) []stepDoc {
 	var list []stepDoc
 	type key struct{ name, op string }
@@ -164,10 +168,10 @@ func opLabel(s exec.Step, ops map[string]string) string {
 	if len(s.Ops) < 2 {
 		return s.Node.Op.Name
 	}
-	var kinds []string
+	var labels []string
 	for i := 0; i < len(s.Ops); {
 		op, first := ops[s.Ops[i]], i
-		if op == "" {
+		if op == "" { // a pass inserted the node, so the graph as written does not have it
 			return s.Node.Op.Name
 		}
 		for i < len(s.Ops) && ops[s.Ops[i]] == op {
@@ -176,9 +180,9 @@ func opLabel(s exec.Step, ops map[string]string) string {
 		if i > first+1 {
 			op = fmt.Sprintf("%s*%d", op, i-first)
 		}
-		kinds = append(kinds, op)
+		labels = append(labels, op)
 	}
-	return strings.Join(kinds, "+")
+	return strings.Join(labels, "+")
 }
 
 // opsByName maps the name of each node to its op.
@@ -190,8 +194,8 @@ func opsByName(g *graph.Graph) map[string]string {
 	return ops
 }
 
-// addStep adds the time of a step to d. s is the time of the step in all `runs` runs together, work is the work of
-// one call of the step, and predicted is the estimated time of one call.
+// addStep adds the time of a step to d. runs is a number of runs, and s the time of the step in all of them together.
+// work is the work of one call of the step, and predicted the estimated time of one call in nanoseconds.
 func (d *timeDoc) addStep(s stepTime, work graph.Work, predicted, runs float64) {
 	calls := float64(s.calls) / runs
 	d.Calls += calls
@@ -206,12 +210,12 @@ func (d *timeDoc) addStep(s stepTime, work graph.Work, predicted, runs float64) 
 func (d *timeDoc) setRates(busy float64) {
 	d.Share = d.Busy / max(1, busy)
 	if d.bytes > 0 && d.Time > 0 {
-		r := d.bytes / d.Time
-		d.GBs = &r
+		rate := d.bytes / d.Time // bytes per nanosecond are GB/s
+		d.GBs = &rate
 	}
 	if d.flops > 0 && d.Time > 0 {
-		r := d.flops / d.Time
-		d.GFLOPs = &r
+		rate := d.flops / d.Time
+		d.GFLOPs = &rate
 	}
 }
 
@@ -296,17 +300,18 @@ func (d *ProfileDoc) write(w *bufio.Writer, show term.Display, median float64) {
 	}
 	workerColumns := []term.Column{term.UncutCol("worker"), term.UncutCol("at steps"), term.UncutCol("idle"),
 		term.UncutCol("idle share")}
-	term.WriteList(w, show, "Workers", d.ByWorker, workerColumns, func(x workerDoc) []any {
-		idle := format.Percent(x.Idle / max(1, profiled.Run))
-		return []any{x.Worker, format.Nanoseconds(x.Busy), format.Nanoseconds(x.Idle), idle}
+	term.WriteList(w, show, "Workers", d.ByWorker, workerColumns, func(worker workerDoc) []any {
+		idle := format.Percent(worker.Idle / max(1, profiled.Run))
+		return []any{worker.Worker, format.Nanoseconds(worker.Busy), format.Nanoseconds(worker.Idle), idle}
 	})
 }
 
 // workersCell is the index of the number of workers among the cells of a row. The HTML report omits this cell.
 const workersCell = 4
 
-// cells returns the cells of a row, one for each column of rates. The last cell is the greater of two shares: memory
-// bandwidth as a share of a core's bandwidth, and arithmetic speed as a share of a core's peak speed.
+// cells returns the cells of a row, one for each column of rates in [ProfileDoc.write]. The last cell is the greater of
+// two shares: memory bandwidth as a share of a core's bandwidth, and arithmetic speed as a share of a core's peak
+// speed.
 func (d *timeDoc) cells(profiled *profiledRunsDoc) []any {
 	rate := func(r *float64) string {
 		if r == nil {

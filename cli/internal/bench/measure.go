@@ -14,7 +14,7 @@ import (
 // warmUps is the number of runs before the measured runs.
 const warmUps = 2
 
-// callMethod is a way to call a program. The ways differ in the allocation of results.
+// callMethod is a method to call a program. The methods differ in the allocation of results.
 type callMethod int
 
 const (
@@ -24,8 +24,8 @@ const (
 	numMethods
 )
 
-// String returns the name of the way in tables.
-func (w callMethod) String() string { return [...]string{"Run", "Run, Release", "RunInto"}[w] }
+// String returns the name of the method in tables.
+func (m callMethod) String() string { return [...]string{"Run", "Run, Release", "RunInto"}[m] }
 
 // runner runs a program repeatedly and records the times.
 type runner struct {
@@ -39,11 +39,11 @@ type runner struct {
 }
 
 // runOnce runs the program. It records the time if measured is true.
-func (r *runner) runOnce(ctx context.Context, way callMethod, measured bool) error {
+func (r *runner) runOnce(ctx context.Context, method callMethod, measured bool) error {
 	start := time.Now()
 	var out map[string]*tensor.Tensor
 	var err error
-	if way == methodRunInto {
+	if method == methodRunInto {
 		err = r.program.RunInto(ctx, r.in, r.out)
 	} else {
 		out, err = r.program.Run(ctx, r.in)
@@ -51,7 +51,7 @@ func (r *runner) runOnce(ctx context.Context, way callMethod, measured bool) err
 	if err != nil {
 		return err
 	}
-	if way == methodRunRelease {
+	if method == methodRunRelease {
 		for _, t := range out {
 			if t.Storage().Releasable() {
 				_ = t.Release()
@@ -59,13 +59,14 @@ func (r *runner) runOnce(ctx context.Context, way callMethod, measured bool) err
 		}
 	}
 	if measured {
-		r.times[way] = append(r.times[way], float64(time.Since(start)))
+		r.times[method] = append(r.times[method], float64(time.Since(start)))
 	}
-	if r.out == nil {
+	if r.out == nil { // the first run, which is never one of RunInto
 		r.out = make(map[string]*tensor.Tensor, len(out))
 		for name, t := range out {
 			meta := t.Meta
-			if meta.Offset = 0; meta.OverlapsItself() { // RunInto rejects such a tensor
+			// RunInto rejects a tensor whose elements share memory.
+			if meta.Offset = 0; meta.OverlapsItself() {
 				meta = tensor.New(meta.DType, meta.Shape...)
 			}
 			r.out[name] = tensor.Empty(meta)
@@ -74,11 +75,11 @@ func (r *runner) runOnce(ctx context.Context, way callMethod, measured bool) err
 	return nil
 }
 
-// minGarbage is the number of allocated bytes from which garbage is collected before the runs of another way. After a
-// collection, Go's runtime starts the next one when at least 4 MiB more are in use.
+// minGarbage is the number of bytes allocated since the last collection above which garbage is collected before the
+// runs of another method. After a collection, Go's runtime starts the next one when at least 4 MiB more are in use.
 const minGarbage = 1 << 20
 
-// allocated returns the bytes that the process has allocated on the heap.
+// allocated returns the number of bytes that the process has allocated on the heap since its start.
 func allocated() uint64 {
 	samples := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(samples)
@@ -86,9 +87,9 @@ func allocated() uint64 {
 }
 
 // runTraced makes an unmeasured run with a tracer. If ctx ends, it returns nil.
-func (r *runner) runTraced(ctx context.Context, way callMethod, tracer exec.Tracer) error {
+func (r *runner) runTraced(ctx context.Context, method callMethod, tracer exec.Tracer) error {
 	r.observer.Tracer = tracer
-	err := r.runOnce(ctx, way, false)
+	err := r.runOnce(ctx, method, false)
 	r.observer.Tracer = nil
 	if ctx.Err() != nil {
 		return nil
@@ -118,52 +119,53 @@ func (c stopCondition) total() int {
 	return int(numMethods) * c.runs
 }
 
-// Each way to call the program is measured in blocks of consecutive runs. A block has at least blockRuns runs and
-// takes at least blockTime, if the measurement is long enough. An unmeasured run of the same way precedes each block,
-// so that the caches have its data.
+// Each call method is measured in blocks of consecutive runs. A block has at least blockRuns runs and takes at least
+// blockTime, if the measurement is long enough. An unmeasured run of the same method precedes each block, so that the
+// caches have its data.
 const (
 	blockRuns = 10
 	blockTime = 100 * time.Millisecond
 )
 
-// block returns the minimum time of a block. It is blockTime, but short measurements have shorter blocks, so that each
-// way gets at least two blocks.
-func (c stopCondition) block() time.Duration {
+// minBlockTime returns the minimum time of a block. It is blockTime, but short measurements have shorter blocks, so
+// that each method gets at least two blocks.
+func (c stopCondition) minBlockTime() time.Duration {
 	if c.duration > 0 {
 		return min(blockTime, c.duration/(2*time.Duration(numMethods)))
 	}
 	return blockTime
 }
 
-// measure makes warm-up runs and then measures the ways in alternation. If ctx ends, it returns nil; r.times has the
-// times so far.
+// measure makes warm-up runs and then measures the call methods in alternation. It calls report before each measured
+// run. If ctx ends, it returns nil; r.times has the times so far.
 func (r *runner) measure(ctx context.Context, stop stopCondition, report func(done, total int)) error {
-	for range warmUps - 1 {
+	for range warmUps - 1 { // the first block begins with another warm-up run
 		if err := r.runWarmup(ctx, methodRun); err != nil || ctx.Err() != nil {
 			return err
 		}
 	}
-	start, done, collected := time.Now(), 0, uint64(0)
+	start, done := time.Now(), 0
+	collected := uint64(0) // allocated bytes at the last collection
 	for {
-		for way := range numMethods {
-			if way > methodRun && allocated()-collected > minGarbage {
-				// Free the results of Run now. Otherwise Go's runtime frees them during the runs of another way, and a
+		for method := range numMethods {
+			if method > methodRun && allocated()-collected > minGarbage {
+				// Free the results of Run now. Otherwise Go's runtime frees them during the runs of another method, and a
 				// garbage collection limits short runs to one worker for 20 ms.
 				debug.FreeOSMemory()
 				collected = allocated()
 			}
-			if err := r.runWarmup(ctx, way); err != nil {
+			if err := r.runWarmup(ctx, method); err != nil {
 				return err
 			}
-			for first, n := time.Now(), 0; n < blockRuns || time.Since(first) < stop.block(); n++ {
+			for blockStart, n := time.Now(), 0; n < blockRuns || time.Since(blockStart) < stop.minBlockTime(); n++ {
 				report(done, stop.total())
 				if ctx.Err() != nil {
 					return nil
 				}
-				if stop.isOver(len(r.times[way]), time.Since(start)) {
+				if stop.isOver(len(r.times[method]), time.Since(start)) {
 					break
 				}
-				if err := r.measureOne(ctx, way); err != nil {
+				if err := r.measureOne(ctx, method); err != nil {
 					return err
 				}
 				done++
@@ -176,8 +178,8 @@ func (r *runner) measure(ctx context.Context, stop stopCondition, report func(do
 }
 
 // runWarmup makes an unmeasured run. If ctx ends, it returns nil.
-func (r *runner) runWarmup(ctx context.Context, way callMethod) error {
-	if err := r.runOnce(ctx, way, false); err != nil && ctx.Err() == nil {
+func (r *runner) runWarmup(ctx context.Context, method callMethod) error {
+	if err := r.runOnce(ctx, method, false); err != nil && ctx.Err() == nil {
 		return err
 	}
 	return nil
@@ -185,10 +187,10 @@ func (r *runner) runWarmup(ctx context.Context, way callMethod) error {
 
 // measureOne makes a measured run. If isProfileDue returns true, it also makes a profiled run. If ctx ends, it returns
 // nil.
-func (r *runner) measureOne(ctx context.Context, way callMethod) error {
-	err := r.runOnce(ctx, way, true)
-	if err == nil && way == methodRunInto && r.isProfileDue(len(r.times[way])-1) {
-		err = r.runTraced(ctx, way, r.profile)
+func (r *runner) measureOne(ctx context.Context, method callMethod) error {
+	err := r.runOnce(ctx, method, true)
+	if err == nil && method == methodRunInto && r.isProfileDue(len(r.times[method])-1) {
+		err = r.runTraced(ctx, method, r.profile)
 	}
 	if ctx.Err() != nil {
 		return nil

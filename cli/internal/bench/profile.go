@@ -25,20 +25,21 @@ func (o *observer) EndRun(r *exec.Run, err error) {
 }
 
 // profile is a tracer that collects the times of steps. During a run each worker writes to its own memory. At the end
-// of the run, the times of all workers are added up.
+// of the run, the times of all workers are added up. A nested run is a run that a step makes, such as an iteration of a
+// loop; an outer run is not nested.
 type profile struct {
 	start         time.Time // start of the current run; all times are relative to it
 	byGraph       map[*graph.Graph]*profiledGraph
 	graphs        []*profiledGraph // the values of byGraph, in the order of their first runs
 	busy          []time.Duration  // the time that each worker has spent in steps of the current run
 	samples       []profiledRun
-	stepTimesLeft int              // number of step times that may still be stored: see maxStepTimes
+	stepTimesLeft int              // maxStepTimes minus the number of stored step times
 	costProfile   *machine.Profile // nil for the built-in profile
 	clockCost     time.Duration    // the time of reading the clock; EndStep subtracts it
 }
 
-// A profile is complete after the run in which it has stored maxStepTimes step times, so it may store a few more.
-// maxProfiledRuns is the maximum number of profiled runs.
+// A profile is complete after maxProfiledRuns runs, or after the run in which the number of stored step times reaches
+// maxStepTimes.
 const (
 	maxStepTimes    = 1 << 22
 	maxProfiledRuns = 500
@@ -55,7 +56,7 @@ type profiledGraph struct {
 	run      *exec.Run          // the first run of the graph
 	sum      []stepTime         // the time of each step in the current run
 	times    map[int][]stepTime // the time of each step in profile.samples[i], by i
-	reusable []*runRecord       // memory that the next runs reuse
+	reusable []*runRecord       // records of ended runs, with cleared times, for the next runs
 }
 
 // stepTime is the time of a step in a run, without the time of the runs that the step makes (nested runs).
@@ -96,7 +97,7 @@ func newProfile() *profile {
 func ClockCost() time.Duration {
 	start, cost := time.Now(), time.Microsecond
 	last := time.Since(start)
-	for range 1000 {
+	for range 1000 { // the least difference of consecutive times
 		now := time.Since(start)
 		cost, last = min(cost, now-last), now
 	}
@@ -145,17 +146,17 @@ func (g *profiledGraph) newRecord(r *exec.Run) *runRecord {
 }
 
 // BeginStep records the start of a step on a worker.
-func (p *profile) BeginStep(at exec.Position) {
-	worker := &at.Run.Data.(*runRecord).workers[at.Worker]
+func (p *profile) BeginStep(position exec.Position) {
+	worker := &position.Run.Data.(*runRecord).workers[position.Worker]
 	worker.nested = 0
 	worker.began = time.Since(p.start)
 }
 
 // EndStep records the time of a worker in a step.
-func (p *profile) EndStep(at exec.Position, done bool) {
+func (p *profile) EndStep(position exec.Position, done bool) {
 	now := time.Since(p.start) - p.clockCost
-	worker := &at.Run.Data.(*runRecord).workers[at.Worker]
-	s := &worker.steps[at.Step]
+	worker := &position.Run.Data.(*runRecord).workers[position.Worker]
+	s := &worker.steps[position.Step]
 	if s.last == 0 {
 		s.first = worker.began
 	}
@@ -182,14 +183,13 @@ func (p *profile) EndRun(r *exec.Run, err error) {
 		return
 	}
 	took := time.Since(p.start) - record.began
-	g := record.graph
-	for i := range g.sum {
+	for i := range record.graph.sum {
 		p.addStep(record, i)
 	}
-	g.reusable = append(g.reusable, record)
+	record.graph.reusable = append(record.graph.reusable, record)
 	if r.Parent != nil {
 		if outer, ok := r.Parent.Data.(*runRecord); ok {
-			outer.workers[0].nested += took
+			outer.workers[0].nested += took // only worker 0 makes nested runs
 		}
 		return
 	}
@@ -199,16 +199,16 @@ func (p *profile) EndRun(r *exec.Run, err error) {
 			g.sum = make([]stepTime, len(g.sum))
 			p.stepTimesLeft -= len(g.sum)
 		}
-		clear(g.sum)
+		clear(g.sum) // drops the times of a failed run
 	}
 	if err == nil {
 		p.samples = append(p.samples, profiledRun{took, p.busy})
 	}
 }
 
-// addStep adds the times of all workers in a step to the sum, and clears them in the record.
+// addStep adds the times of all workers in a step to profiledGraph.sum and profile.busy, and clears them in the record.
 func (p *profile) addStep(record *runRecord, step int) {
-	var merged stepRecord
+	var merged stepRecord // first start, last end and nested time of all workers
 	var busy time.Duration
 	single := false // whether exactly one worker computed the step
 	sum := &record.graph.sum[step]

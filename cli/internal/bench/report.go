@@ -13,10 +13,11 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// writeReport writes the measurements as an HTML page. line is the command line, and path the file of the graph.
-func (r *runner) writeReport(w io.Writer, doc *Document, line, path string) error {
+// writeReport writes the measurements as an HTML page. commandLine is that of the process, and path the file of the
+// graph.
+func (r *runner) writeReport(w io.Writer, doc *Document, commandLine, path string) error {
 	costProfile := cmp.Or(r.profile.costProfile, machine.SharedDefaultProfile())
-	about, err := page.About(line, []string{path}, &r.program.Report().Profile)
+	about, err := page.About(commandLine, []string{path}, &r.program.Report().Profile)
 	if err != nil {
 		return err
 	}
@@ -96,7 +97,8 @@ func stepNumber(step int) string {
 }
 
 // groups divides ops into groups, which have different marks in charts: one group for each of the three ops with the
-// longest times, and a last group for all other ops. groupOf returns the index of an op's group.
+// longest times, and a last group for all other ops. names are the names of the groups. groupOf returns the index of an
+// op's group.
 func (d *ProfileDoc) groups() (names []string, groupOf func(op string) int) {
 	for _, t := range d.ByOp[:min(3, len(d.ByOp))] {
 		names = append(names, t.Op)
@@ -118,17 +120,17 @@ func (d *Document) predictionSection() page.Section {
 		Y: timeAxis("measured time, sum of all workers", true)}
 	var group func(string) int
 	chart.Groups, group = d.groups()
-	least, most := 0.0, 0.0
+	least, greatest := 0.0, 0.0 // predicted times, the ends of the line of equal times
 	for i, s := range d.ByStep {
 		if s.Predicted <= 0 || s.Busy <= 0 {
 			continue
 		}
-		least, most = min(cmp.Or(least, s.Predicted), s.Predicted), max(most, s.Predicted)
+		least, greatest = min(cmp.Or(least, s.Predicted), s.Predicted), max(greatest, s.Predicted)
 		chart.Points = append(chart.Points, page.Point{X: s.Predicted, Y: s.Busy, Group: group(s.Op), Name: stepNumber(i),
 			Label: fmt.Sprintf("%s (%s): predicted %s, measured %s", s.Name, s.Op, format.Nanoseconds(s.Predicted),
 				format.Nanoseconds(s.Busy))})
 	}
-	chart.Lines = []page.Line{{Label: "equal", Points: [][2]float64{{least, least}, {most, most}}}}
+	chart.Lines = []page.Line{{Label: "equal", Points: [][2]float64{{least, least}, {greatest, greatest}}}}
 	data := &page.Table{Name: "steps",
 		Heads: []string{"step", "op", "predicted_ns", "busy_ns", "time_ns", "flops", "bytes"}}
 	for _, s := range d.ByStep {
@@ -147,24 +149,26 @@ func (d *Document) rooflineSection(costProfile *machine.Profile) page.Section {
 	var group func(string) int
 	chart.Groups, group = d.groups()
 	omitted := 0
-	least, most := 0.0, 0.0
+	least, greatest := 0.0, 0.0 // operations per byte
 	for i, s := range d.ByStep {
 		if s.flops <= 0 || s.bytes <= 0 || s.Time <= 0 {
 			omitted++
 			continue
 		}
-		x := s.flops / s.bytes
-		least, most = min(cmp.Or(least, x), x), max(most, x)
-		chart.Points = append(chart.Points, page.Point{X: x, Y: s.flops / s.Time, Group: group(s.Op),
-			Name:  stepNumber(i),
-			Label: fmt.Sprintf("%s (%s): %.3g operations per byte, %.3g GFLOP/s", s.Name, s.Op, x, s.flops/s.Time)})
+		intensity := s.flops / s.bytes // in operations per byte
+		least, greatest = min(cmp.Or(least, intensity), intensity), max(greatest, intensity)
+		chart.Points = append(chart.Points, page.Point{X: intensity, Y: s.flops / s.Time, Group: group(s.Op),
+			Name: stepNumber(i),
+			Label: fmt.Sprintf("%s (%s): %.3g operations per byte, %.3g GFLOP/s", s.Name, s.Op, intensity,
+				s.flops/s.Time)})
 	}
 	workers := float64(d.Threads)
-	top := workers * costProfile.GFLOPs()
+	top := workers * costProfile.GFLOPs() // the limit of arithmetic, in GFLOP/s
 	roof := func(name string, coreGBs float64) page.Line {
 		gbs := coreGBs * workers
-		left, ridge := min(cmp.Or(least, 1), top/gbs), top/gbs
-		return page.Line{Label: name, Points: [][2]float64{{left, left * gbs}, {ridge, top}, {max(most, ridge), top}}}
+		ridge := top / gbs // the intensity at which the limits of memory and arithmetic are equal
+		left, right := min(cmp.Or(least, 1), ridge), max(greatest, ridge)
+		return page.Line{Label: name, Points: [][2]float64{{left, left * gbs}, {ridge, top}, {right, top}}}
 	}
 	l1GBs := 1000 / costProfile.Memory.Dense.At(machine.L1Bytes) // the curve is in picoseconds per byte
 	chart.Lines = []page.Line{roof("caches", l1GBs), roof("memory", costProfile.GBs())}
@@ -186,8 +190,8 @@ func memorySection(memory []memoryAt) page.Section {
 	for _, m := range memory {
 		at := float64(m.time - memory[0].time)
 		chart.Points = append(chart.Points, [2]float64{at, float64(m.memory.Arena + m.memory.Outputs)})
-		if v := float64(m.memory.Arena + m.memory.Outputs); v > 4<<20 {
-			chart.Y.Unit = 1 << 20
+		if m.memory.Arena+m.memory.Outputs > 4<<20 {
+			chart.Y.Unit = 1 << 20 // grid lines at MiB instead of KiB
 		}
 		data.Rows = append(data.Rows, []string{csvNumber(at), fmt.Sprint(m.memory.Arena), fmt.Sprint(m.memory.Outputs)})
 	}

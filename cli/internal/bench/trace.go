@@ -219,12 +219,12 @@ func (s span) event(worker int, steps *stepDescriptions) traceEvent {
 
 // write writes the trace, each event on its own line. ops maps the name of a node to its op.
 func (c *chromeTrace) write(w io.Writer, title string, ops map[string]string) error {
-	sep := traceHead
+	separator := traceHead // the text before the next event
 	writeEvent := func(e traceEvent) error {
-		if _, err := io.WriteString(w, sep); err != nil {
+		if _, err := io.WriteString(w, separator); err != nil {
 			return err
 		}
-		sep = ",\n"
+		separator = ",\n"
 		return json.MarshalWrite(w, e, jsontext.AllowInvalidUTF8(true))
 	}
 	steps := &stepDescriptions{ops, map[*graph.Graph][]*stepArgs{}}
@@ -271,7 +271,7 @@ func (c *chromeTrace) writeTrack(worker int, steps *stepDescriptions, writeEvent
 	return nil
 }
 
-// memoryAt is the memory in use from a time on, or the change of the memory in use at a time.
+// memoryAt is the memory in use from a time on, or a change of the memory in use at that time.
 type memoryAt struct {
 	time   time.Duration
 	memory memoryArgs
@@ -284,7 +284,7 @@ func (c *chromeTrace) memory() []memoryAt {
 	for _, t := range c.tracks {
 		for _, s := range t.spans {
 			switch {
-			case s.run.Program == nil || s.node != nil && s.phase >= 0:
+			case s.run.Program == nil || s.node != nil && s.phase >= 0: // a run of segments, or a chunk
 			case s.node == nil:
 				runs = append(runs, s)
 			default:
@@ -314,6 +314,7 @@ func (c *chromeTrace) memory() []memoryAt {
 
 // memoryChanges returns the allocations and releases of a run as changes of the memory in use.
 func memoryChanges(run span, steps []span) []memoryAt {
+	// The first start and the last end of each step, if seen.
 	starts, ends := make([]time.Duration, run.run.Steps), make([]time.Duration, run.run.Steps)
 	seen := make([]bool, run.run.Steps)
 	for _, s := range steps {
@@ -331,7 +332,7 @@ func memoryChanges(run span, steps []span) []memoryAt {
 			}
 			last = max(last, ends[i])
 		}
-		if first < 0 {
+		if first < 0 { // no step that accesses the value was run
 			continue
 		}
 		allocation, release := memoryArgs{Arena: lifetime.Bytes}, memoryArgs{Arena: -lifetime.Bytes}
@@ -343,7 +344,7 @@ func memoryChanges(run span, steps []span) []memoryAt {
 	return list
 }
 
-// traceRun makes a traced run if --trace is given and the context has not ended.
+// traceRun makes a traced run if --trace or --report is given and the context has not ended.
 func (r *runner) traceRun(ctx context.Context) error {
 	if r.trace == nil || ctx.Err() != nil {
 		return nil

@@ -31,11 +31,13 @@ type OpDoc struct {
 	AsInferred      string        `json:"as_inferred,omitzero" doc:"The reason why results always have the inferred layout; absent if an implementation writes other layouts."`
 }
 
+// implDoc describes an implementation of an op.
 type implDoc struct {
 	Name string `json:"name" doc:"The name, by which a graph or an option prescribes (pins) the implementation."`
 	Doc  string `json:"doc" doc:"The algorithm, and the calls that it supports."`
 }
 
+// operandDoc describes an operand of an op.
 type operandDoc struct {
 	Name      string                      `json:"name" doc:"The name of the operand."`
 	Optional  bool                        `json:"optional" doc:"Whether the operand may be null or left out."`
@@ -47,6 +49,7 @@ type operandDoc struct {
 	DTypes    document.ListOrNull[string] `json:"dtypes" of:"dtype" doc:"The accepted dtypes; null if no example of the op contains the operand."`
 }
 
+// attrDoc describes an attribute of an op.
 type attrDoc struct {
 	Name     string   `json:"name" doc:"The name of the attribute."`
 	Type     string   `json:"type" doc:"The type in words."`
@@ -56,6 +59,7 @@ type attrDoc struct {
 	Doc      string   `json:"doc,omitzero" doc:"The effect of the attribute."`
 }
 
+// docOf returns the document of an op.
 func docOf(op *graph.Op) OpDoc {
 	dtypes := dtypesOf(op)
 	d := OpDoc{Name: op.Name, Doc: op.Doc, Kind: op.Kind.String(), DTypes: dtypes.mostGeneral().names(),

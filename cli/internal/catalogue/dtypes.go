@@ -83,9 +83,9 @@ func dtypeNames() []string {
 	return names
 }
 
-// hasAll reports whether the set has all of the dtypes.
-func (s dtypeSet) hasAll(all []tensor.DType) bool {
-	for _, dtype := range all {
+// hasAll reports whether the set has wanted of the dtypes.
+func (s dtypeSet) hasAll(wanted []tensor.DType) bool {
+	for _, dtype := range wanted {
 		if !s[dtype] {
 			return false
 		}
@@ -111,9 +111,9 @@ type dtypes struct {
 	attr     dtypeSet         // the values of the attribute dtype; nil if the op has no such attribute
 }
 
-// dtypesOf determines the dtypes that an op supports. It replaces one dtype of an example's operands by another
-// dtype, for all pairs of dtypes, and records the replacements that inference accepts. For example, all float32
-// operands become int64 operands, and bool operands stay the same.
+// dtypesOf determines the dtypes that an op supports. For each dtype of an example's operands and each dtype that
+// exists, it replaces the first by the second in all operands, and records the replacement if inference accepts it. For
+// example, all float32 operands become int64 operands, and bool operands stay the same.
 func dtypesOf(op *graph.Op) dtypes {
 	supported := dtypes{operands: map[int]dtypeSet{}}
 	for _, ex := range op.Examples {
@@ -134,15 +134,15 @@ func dtypesOf(op *graph.Op) dtypes {
 }
 
 // add records that all operands of an example whose dtype is `from` may have the given dtype instead.
-func (list *dtypes) add(ex graph.Example, from, dtype tensor.DType) {
+func (supported *dtypes) add(ex graph.Example, from, dtype tensor.DType) {
 	for i, meta := range ex.In {
 		if meta.DType != from {
 			continue
 		}
-		if list.operands[i] == nil {
-			list.operands[i] = dtypeSet{}
+		if supported.operands[i] == nil {
+			supported.operands[i] = dtypeSet{}
 		}
-		list.operands[i][dtype] = true
+		supported.operands[i][dtype] = true
 	}
 }
 
@@ -157,8 +157,8 @@ func exampleDTypes(ex graph.Example) []tensor.DType {
 	return list
 }
 
-// accepts reports whether inference accepts an example after one dtype is replaced by another. If from is Invalid, no
-// dtype is replaced.
+// accepts reports whether inference accepts an example in whose operands the dtype `to` replaces the dtype `from`. If
+// `from` is Invalid, no dtype is replaced.
 func accepts(op *graph.Op, ex graph.Example, from, to tensor.DType) bool {
 	call, err := exampleCall(op, ex, from, to)
 	if err == nil {
@@ -172,7 +172,7 @@ func exampleCall(op *graph.Op, ex graph.Example, from, to tensor.DType) (*graph.
 	call := &graph.Call{}
 	for i, meta := range ex.In {
 		switch meta.DType {
-		case tensor.Invalid:
+		case tensor.Invalid: // an omitted operand
 			call.In = append(call.In, graph.Arg{})
 			continue
 		case from:
@@ -205,25 +205,25 @@ func dtypesOfAttr(op *graph.Op) dtypeSet {
 
 // mostGeneral returns the dtypes that listings show for an op: the dtypes of the operand with the most dtypes. For an
 // op without operands, these are the values of the attribute dtype.
-func (list dtypes) mostGeneral() dtypeSet {
-	best := list.attr
-	if len(list.operands) > 0 {
-		best = nil
+func (supported dtypes) mostGeneral() dtypeSet {
+	most := supported.attr
+	if len(supported.operands) > 0 {
+		most = nil
 	}
-	operands := slices.Collect(maps.Keys(list.operands))
+	operands := slices.Collect(maps.Keys(supported.operands))
 	sorted.Ints(operands)
 	for _, i := range operands {
-		if len(list.operands[i]) > len(best) {
-			best = list.operands[i]
+		if len(supported.operands[i]) > len(most) {
+			most = supported.operands[i]
 		}
 	}
-	return best
+	return most
 }
 
 // operand returns the dtypes of operand i as text, or "" if no example has the operand.
-func (list dtypes) operand(i int) string {
-	if list.operands[i] == nil {
+func (supported dtypes) operand(i int) string {
+	if supported.operands[i] == nil {
 		return ""
 	}
-	return list.operands[i].String()
+	return supported.operands[i].String()
 }

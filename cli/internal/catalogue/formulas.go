@@ -28,8 +28,8 @@ type FunctionDoc struct {
 // expressionOp is the op that has a formula as attribute.
 const expressionOp = "pointwise"
 
-// formulasOf returns the formulas of an op for each dtype. Dtypes with the same formula share an entry of the list. It
-// returns nil for an op without formulas.
+// formulasOf returns the formulas of an op, and for each formula the dtypes that it applies to. It returns nil for an
+// op without formulas.
 func formulasOf(op *graph.Op) (list []FormulaDoc) {
 	if op.Pointwise == nil || op.Name == expressionOp {
 		return nil
@@ -50,13 +50,14 @@ func formulasOf(op *graph.Op) (list []FormulaDoc) {
 	return list
 }
 
+// addFormula adds a dtype to the entry of a formula, or adds an entry for the formula.
 func addFormula(list []FormulaDoc, text string, dtype tensor.DType) []FormulaDoc {
-	k := slices.IndexFunc(list, func(f FormulaDoc) bool { return f.Expr == text })
-	if k < 0 {
-		k, list = len(list), append(list, FormulaDoc{Expr: text})
+	i := slices.IndexFunc(list, func(f FormulaDoc) bool { return f.Expr == text })
+	if i < 0 {
+		i, list = len(list), append(list, FormulaDoc{Expr: text})
 	}
-	if !slices.Contains(list[k].DTypes, dtype.String()) {
-		list[k].DTypes = append(list[k].DTypes, dtype.String())
+	if !slices.Contains(list[i].DTypes, dtype.String()) {
+		list[i].DTypes = append(list[i].DTypes, dtype.String())
 	}
 	return list
 }
@@ -78,7 +79,7 @@ func describeFormulas(w io.Writer, show term.Display, op *graph.Op) {
 	if list := formulasOf(op); list != nil {
 		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Formula")+" of one element; x, y, z are the inputs in their order")
 		t := term.NewTable(term.ProseCol(""))
-		if len(list) > 1 {
+		if len(list) > 1 { // the first column then has the dtypes of each formula
 			t = term.NewTable(term.UncutCol(""), term.ProseCol(""))
 		}
 		for _, f := range list {
@@ -86,12 +87,12 @@ func describeFormulas(w io.Writer, show term.Display, op *graph.Op) {
 				t.Add("  " + f.Expr)
 				continue
 			}
-			set := dtypeSet{}
+			supported := dtypeSet{}
 			for _, name := range f.DTypes {
 				dtype, _ := tensor.ParseDType(name)
-				set[dtype] = true
+				supported[dtype] = true
 			}
-			t.Add("  "+set.String(), f.Expr)
+			t.Add("  "+supported.String(), f.Expr)
 		}
 		t.Write(w, show)
 	}

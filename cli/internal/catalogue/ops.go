@@ -32,26 +32,26 @@ func Command(ext *command.Extensions) *cobra.Command {
 	f := flags{ext: ext}
 	cmd := &cobra.Command{
 		Use:   "ops [NAME | PATTERN]...",
-		Short: "List the ops, or show the pages of some",
+		Short: "List the ops, or show the pages of named ops",
 		Long: `Lists the ops with their operands and attributes, or shows the pages of named ops. Names, operands,
 attributes and defaults are those of PyTorch's aten.
 
 A name with * ? or [a-z] is a pattern and lists the matching ops. --kind, --dtype and --search
 restrict the list further. Quote patterns, or the shell expands them to files.
 
-The column "dtypes" has the dtypes of one operand, the one that supports the most. Its abbreviations are
+The column "dtypes" has the dtypes of the operand that accepts the most dtypes. Its abbreviations are
 int (uint8, int8, int16, int32, int64), uint (uint16, uint32, uint64), half (float16, bfloat16), float
 (float32, float64) and complex (complex64, complex128). The page of an op has the dtypes of every operand.
 
-The kind is the layout rule of the op: follows (pointwise: PyTorch's permutation rule determines the
-result's layout), view (maps strides, shares storage), requires (reads some layouts only), own (reads any
-layout; the result has a layout of its own).
+The kind is the layout rule of the op: follows (pointwise; PyTorch's permutation rule determines the
+result's layout), view (computes new strides, shares the operand's storage), requires (reads some layouts
+only), own (reads any layout; the op determines the layout of the result).
 
 --onnx lists the operators of ONNX models instead. For each operator it shows the domain, the first
 version of the operator set that has the operator, and the calls that are rejected.
 
 --missing lists the names of PyTorch's operator suite (op_db of torch.testing) that no op has, with the
-reasons. A name is not missing if an op has one of its aliases or computes the same.`,
+reasons. A name is not listed if an op has one of its aliases, or computes the same under another name.`,
 		Example: `  graphrun ops
   graphrun ops conv2d max_pool2d
   graphrun ops 'conv*' '*_pool2d'
@@ -194,6 +194,7 @@ func unknownOp(ext *command.Extensions, name string) error {
 	return fmt.Errorf("there is no op %q; graphrun ops lists them", name)
 }
 
+// opNamesOf returns the names of ops.
 func opNamesOf(list []*graph.Op) []string {
 	names := make([]string, len(list))
 	for i, op := range list {
@@ -221,14 +222,16 @@ func showOps(cmd *cobra.Command, list []*graph.Op, pages, asJSON bool) error {
 	return out.Flush()
 }
 
+// listOps prints a table with a row for each op.
 func listOps(w io.Writer, show term.Display, list []*graph.Op) {
 	t := term.NewTable(term.NameCol("name"), term.UncutCol("kind"), term.PhraseCol("dtypes", 10),
 		term.PhraseCol("takes", 20).OmitFirst(),
 		term.PhraseCol("does", 30))
 	for _, op := range list {
-		first, _, _ := strings.Cut(op.Doc, "\n")
-		first, _, _ = strings.Cut(first, ". ")
-		t.Add(op.Name, op.Kind, dtypesOf(op).mostGeneral(), shortened(signature(op), 72), strings.TrimSuffix(first, "."))
+		sentence, _, _ := strings.Cut(op.Doc, "\n")
+		sentence, _, _ = strings.Cut(sentence, ". ")
+		t.Add(op.Name, op.Kind, dtypesOf(op).mostGeneral(), shortened(signature(op), 72),
+			strings.TrimSuffix(sentence, "."))
 	}
 	t.Write(w, show)
 }

@@ -14,14 +14,14 @@ import (
 func signature(op *graph.Op) string {
 	var parts []string
 	for _, p := range op.Params {
-		s := p.Name
+		text := p.Name
 		switch {
 		case p.Variadic:
-			s += "..."
+			text += "..."
 		case p.Optional:
-			s += "?"
+			text += "?"
 		}
-		parts = append(parts, s)
+		parts = append(parts, text)
 	}
 	for _, f := range op.Schema.Fields {
 		parts = append(parts, f.Name+"="+attrDefault(f))
@@ -32,6 +32,7 @@ func signature(op *graph.Op) string {
 	return "(" + strings.Join(parts, ", ") + ")"
 }
 
+// attrDefault returns the default of an attribute as text; "..." for a required attribute.
 func attrDefault(f graph.Field) string {
 	switch {
 	case f.Required:
@@ -129,20 +130,22 @@ func paramText(op *graph.Op, param graph.Param) string {
 	return text
 }
 
+// attrText returns the default and the allowed values of an attribute.
 func attrText(f graph.Field) string {
-	s := "default " + attrDefault(f)
+	text := "default " + attrDefault(f)
 	if f.Required {
-		s = "required"
+		text = "required"
 	}
 	if f.OneOf != nil {
-		s += ", one of " + strings.Join(f.OneOf, " ")
+		text += ", one of " + strings.Join(f.OneOf, " ")
 	}
 	if f.AnyInt {
-		s += ", any int64"
+		text += ", any int64"
 	}
-	return s
+	return text
 }
 
+// attrNote returns the documentation of an attribute. The attribute dtype also has its supported values, from list.
 func attrNote(f graph.Field, list dtypes) string {
 	if f.Name != "dtype" || list.attr == nil {
 		return f.Doc

@@ -43,10 +43,10 @@ func Command(ext *command.Extensions) *cobra.Command {
 	asJSON := false
 	cmd := &cobra.Command{
 		Use:   "check FILE",
-		Short: "List everything that a model needs and graphrun lacks",
-		Long: `Reads a model or a graph file without running it, and lists the operators that are not supported, and
-all nodes, weights, inputs and outputs that are rejected, with their causes. The exit code is 0 if there
-are none, and 1 otherwise. Unknown sizes have assumed values.
+		Short: "List the operators of a model that graphrun lacks, and everything that it rejects",
+		Long: `Reads a model or a graph file without running it. Lists the operators that are not supported, and all
+nodes, weights, inputs and outputs that are rejected, with their causes. The exit code is 0 if both lists
+are empty, and 1 otherwise. Symbolic sizes have assumed values.
 
 graphrun ops --onnx lists the supported operators.`,
 		Example: `  graphrun check model.onnx
@@ -76,7 +76,8 @@ graphrun ops --onnx lists the supported operators.`,
 // documentOf reports the operators of the file at path that are missing, and the nodes that are rejected for other
 // reasons.
 func documentOf(ctx context.Context, ext *command.Extensions, path string) (*Document, error) {
-	f, err := ext.Open(ctx, path, nil, true, nil)
+	const keepGoing = true
+	f, err := ext.Open(ctx, path, nil, keepGoing, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -91,9 +92,9 @@ func documentOf(ctx context.Context, ext *command.Extensions, path string) (*Doc
 	var rejected []*graph.Error
 	for _, e := range mistakes(ctx, f) {
 		switch {
-		case errors.Is(e, onnx.ErrUnavailableOperand):
-		case errors.Is(e, onnx.ErrNoConverter): // it is in d.Missing
-		case !f.IsModel() && e.Op != "" && ext.Lookup(e.Op) == nil:
+		case errors.Is(e, onnx.ErrUnavailableOperand): // the cause is the node that computes the operand
+		case errors.Is(e, onnx.ErrNoConverter): // the operator is in d.Missing
+		case !f.IsModel() && e.Op != "" && ext.Lookup(e.Op) == nil: // an unknown op of a graph file
 			d.addMissing(e, ext)
 		default:
 			rejected = append(rejected, e)

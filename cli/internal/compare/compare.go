@@ -39,11 +39,11 @@ type flags struct {
 	strategies             []string
 	dims, pins             []string
 	threads                []int
-	runs, turn             int
+	runs, turn             int     // turn is the number of consecutive runs of a strategy in a round
 	untilText              string  // the value of --until, such as 1%
 	until                  float64 // the parsed value, such as 0.01; 0 without --until
 	costs                  string
-	costProfile            *machine.Profile // the cost profile: see command.CostProfile
+	costProfile            *machine.Profile // the prices of --costs or of this machine: see command.CostProfile
 	noFusion, exact        bool
 	device                 string
 	solver                 command.SolveLimit
@@ -55,21 +55,21 @@ type flags struct {
 
 const help = `Runs graphs under several strategies on the same inputs, in rounds. In each round every strategy has a
 turn, in random order, so that disturbances of the machine affect all strategies equally. A turn is
-three consecutive runs; the first is not measured, because the caches have data of another strategy
-(--turn 1 measures every run). Inputs come from --inputs and --input, or are generated from --seed, as in
-run. Every combination of files, sizes (--dim N=1,2,4) and numbers of threads (--threads 1,2) is
-measured. Strategies with equal plans are measured once.
+three consecutive runs. The first is not measured, because the caches then have data of another strategy
+(--turn 1 measures every run). Inputs come from --inputs and --input, or are generated from --seed, as
+graphrun run does. Every combination of files, sizes (--dim N=1,2,4) and numbers of threads (--threads
+1,2) is measured. Strategies with equal plans are measured once.
 
-The first lines name the fastest strategy of each combination. The last lines have the complete verdict for
-each combination, if it has more to say: the fastest strategies, and how much slower the others are.
+The text begins with the fastest strategy of each combination. It ends with the complete verdict for each
+combination if that is longer: the fastest strategies, and how much slower the others are.
 All pairs of plans are tested (Mann-Whitney U test of the medians of turns) with Holm's correction; a
 difference is significant if p < 0.01. For pairs without a significant difference, the verdict states the
-number of runs that would detect a difference of 2%. With too few runs for any significant difference, the
-verdict states the least number of runs that suffices. Notes warn of disturbances: times that vary or drift,
+number of runs that would detect a difference of 2%. If the runs are too few for any difference to be
+significant, the verdict states how many are needed. Notes warn of disturbances: times that vary or drift,
 and other busy processes (on Linux).
 
---until 1% measures until the 95% confidence interval of each median extends at most 1% to either
-side, after at least 20 runs. It ends early after --runs runs, or without --runs after 1000 runs or a
+--until 1% makes at least 20 runs, and measures until the 95% confidence interval of each median extends
+at most 1% to either side. It ends earlier after --runs runs or, without --runs, after 1000 runs or a
 minute.
 
 Columns for each strategy:
@@ -81,8 +81,9 @@ Columns for each strategy:
   peak      memory without inputs and constants, and with constants (+weights)
   plan      the time of planning and compiling, without folded constants and generated code
 
-All outputs must have the same values: integers and bools exactly, floats within 2e-5 (float32) of the
-largest value or, with --exact, of each value. Differing values are a failure (exit code 1).
+All strategies must give the same values: integers and bools exactly, floats with a difference of at most
+2e-5 (for float32) relative to the largest value or, with --exact, to each value. Differing values are a
+failure (exit code 1).
 
 --csv writes a row for each run, with constant properties repeated, for pandas and R; --benchstat
 writes the format of Go benchmarks, for benchstat -col /strategy; --report writes an HTML page.
@@ -123,7 +124,7 @@ func Command(ext *command.Extensions) *cobra.Command {
 func (f *flags) add(cmd *cobra.Command) {
 	flagSet := cmd.Flags()
 	flagSet.StringSliceVar(&f.strategies, "strategies", f.ext.Unpublished(),
-		"compare strategies `A,B`, the first is the base; \"published\" stands for the strategies of published optimizers, "+
+		"compare strategies `A,B` with the first one; \"published\" stands for the strategies of published optimizers, "+
 			"\"all\" for all")
 	_ = cmd.RegisterFlagCompletionFunc("strategies", f.ext.CompleteGroups)
 	flagSet.BoolVar(&f.json, "json", false, "print JSON")
@@ -152,6 +153,7 @@ func (f *flags) add(cmd *cobra.Command) {
 		command.RowsHelp)
 }
 
+// check validates the flags and expands groups of strategies. A number of threads of 0 is replaced by GOMAXPROCS.
 func (f *flags) check(cmd *cobra.Command) error {
 	var err error
 	if f.strategies, err = f.ext.ExpandAndCheckStrategies(f.strategies); err != nil {
@@ -203,12 +205,12 @@ func (f *flags) readUntil(cmd *cobra.Command) error {
 	if !cmd.Flags().Changed("until") {
 		return nil
 	}
-	number, percent := strings.CutSuffix(f.untilText, "%")
-	x, err := strconv.ParseFloat(number, 64)
-	if !percent || err != nil {
+	number, hasPercentSign := strings.CutSuffix(f.untilText, "%")
+	percentage, err := strconv.ParseFloat(number, 64)
+	if !hasPercentSign || err != nil {
 		return exit.UsageErrorf("--until %s: want a percentage, as in 1%%", f.untilText)
 	}
-	if f.until = x / 100; !(f.until > 0 && f.until < 1) {
+	if f.until = percentage / 100; !(f.until > 0 && f.until < 1) {
 		return exit.UsageErrorf("--until %s: want more than 0%% and less than 100%%", f.untilText)
 	}
 	if !cmd.Flags().Changed("runs") {
@@ -235,15 +237,15 @@ func run(cmd *cobra.Command, paths []string, f flags) error {
 		}
 	}
 	command.LimitGarbage()
-	all := &comparison{flags: f, files: command.FileLabels(paths), commandLine: command.CommandLine(cmd, paths),
+	c := &comparison{flags: f, files: command.FileLabels(paths), commandLine: command.CommandLine(cmd, paths),
 		printed: map[string]bool{}}
-	err = all.measureAll(cmd, paths, sizes)
+	err = c.measureAll(cmd, paths, sizes)
 	interruptErr := exit.InterruptError(cmd.Context())
-	if err != nil && len(all.rows) == 0 {
+	if err != nil && len(c.rows) == 0 {
 		return err
 	}
-	all.Interrupted = err != nil || interruptErr != nil
-	showErr := all.show(cmd) // after a failure, the measurements so far are printed
+	c.Interrupted = err != nil || interruptErr != nil
+	showErr := c.show(cmd) // after a failure, the measurements so far are printed
 	switch {
 	case interruptErr != nil:
 		return cmp.Or(showErr, interruptErr)
@@ -269,8 +271,8 @@ type comparison struct {
 	printed     map[string]bool // the notes that were printed
 }
 
-// measureAll measures the strategies for every combination. If the context ends, it returns an error; c has the
-// measurements so far.
+// measureAll measures the strategies for every combination. sizes has a list of values of --dim for each combination of
+// sizes. If the context ends, it returns an error; c has the measurements so far.
 func (c *comparison) measureAll(cmd *cobra.Command, paths []string, sizes [][]string) error {
 	for _, path := range paths {
 		for _, dims := range sizes {
@@ -293,6 +295,7 @@ func (c *comparison) measureAll(cmd *cobra.Command, paths []string, sizes [][]st
 	return nil
 }
 
+// load loads a graph and its inputs. dims are the values of --dim.
 func (c *comparison) load(job *progress.Job, path string, dims []string) (workload inputs.Workload, err error) {
 	err = job.Do(progress.Loading, func() (err error) {
 		workload, err = inputs.LoadWorkload(job.Context, c.flags.ext, path, dims, c.flags.pins, nil, c.flags.src)
@@ -311,20 +314,20 @@ func (c *comparison) load(job *progress.Job, path string, dims []string) (worklo
 // measure measures the strategies for one combination. dims are the values of --dim.
 func (c *comparison) measure(job *progress.Job, path string, workload inputs.Workload, dims []string,
 	threads int) error {
-	var list []experiment.Candidate
+	var candidates []experiment.Candidate // a program for each strategy
 	var bound *float64
 	options := graphrun.Options{Threads: threads, InputsInMemory: true, NoFusion: c.flags.noFusion, Exact: c.flags.exact,
 		Device: c.flags.device,
 		Costs:  c.flags.costProfile, SolveLimit: c.flags.solver.Option(), Slack: c.flags.slack.Option(),
 		Progress: job.EnterUntilRun}
 	err := job.Do(progress.Planning, func() (err error) {
-		list, bound, err = c.compile(job.Context, workload.Graph, options)
+		candidates, bound, err = c.compile(job.Context, workload.Graph, options)
 		return err
 	})
 	if err != nil {
 		return exit.InFile(path, err)
 	}
-	measured, err := experiment.Compare(job.Context, list, workload.Inputs.Values,
+	measured, err := experiment.Compare(job.Context, candidates, workload.Inputs.Values,
 		experiment.Options{Runs: c.flags.runs, Until: c.flags.until, Turn: c.flags.turn,
 			BoundNS: bound, Seed: c.flags.src.Seed, Progress: job.Report})
 	if err != nil {
@@ -338,9 +341,10 @@ func (c *comparison) measure(job *progress.Job, path string, workload inputs.Wor
 	return exit.InterruptError(job.Context)
 }
 
-// compile compiles a graph with every strategy, and returns a lower bound on the cost of any plan. Every program is
-// compiled twice, and the times of the second compilation are compared: the first program would otherwise pay for the
-// folded constants, packed constants and machine code that all programs share.
+// compile compiles a graph with every strategy, and returns the programs and a lower bound on the cost of any plan.
+// Every program is compiled twice, so that the planning times of the second compilation can be compared. In the first
+// compilation, the first program includes the time of the folded constants, packed constants and machine code that all
+// programs share.
 func (c *comparison) compile(ctx context.Context, g *graph.Graph,
 	options graphrun.Options) (list []experiment.Candidate, bound *float64, err error) {
 	var previous []experiment.Candidate
@@ -357,7 +361,7 @@ func (c *comparison) compile(ctx context.Context, g *graph.Graph,
 			c.profile = compiled.Report().Profile
 		}
 	}
-	runtime.KeepAlive(previous) // the first program keeps the shared constants alive until the second is compiled
+	runtime.KeepAlive(previous) // the first programs keep the shared constants alive until the second ones are compiled
 	if bound == nil {
 		options.Passes = c.flags.ext.Passes
 		bound, err = experiment.LowerBound(g, options)
@@ -391,11 +395,11 @@ func (c *comparison) printNotes(cmd *cobra.Command, path string, workload inputs
 			term.Note(cmd, "%s: disturbed measurement: %s", v.Label(), noise)
 		}
 	}
-	n := report.NotesOf(workload.Graph)
-	if text := fmt.Sprint(path, n); !c.printed[text] {
+	notes := report.NotesOf(workload.Graph)
+	if text := fmt.Sprint(path, notes); !c.printed[text] {
 		c.printed[text] = true
 		command.PrintNotes(cmd, path, workload.Graph)
-		command.AddNotes(&c.notes, n)
+		command.AddNotes(&c.notes, notes)
 	}
 	for _, text := range workload.Inputs.Notes() {
 		if !c.printed[text] {
@@ -405,7 +409,8 @@ func (c *comparison) printNotes(cmd *cobra.Command, path string, workload inputs
 	}
 }
 
-// show prints the comparison and writes the files. It returns an error if values differ.
+// show prints the comparison and writes the files of --csv, --benchstat and --report. It returns an error if outputs of
+// strategies have different values.
 func (c *comparison) show(cmd *cobra.Command) error {
 	out := bufio.NewWriter(cmd.OutOrStdout())
 	if c.flags.json {

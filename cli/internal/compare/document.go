@@ -48,6 +48,7 @@ type Row struct {
 	experiment.Measurement
 }
 
+// doc returns the measurements as a document.
 func (c *comparison) doc() *Document {
 	d := &Document{Interrupted: c.Interrupted, Equal: len(c.Differences) == 0, Differences: document.NotNil(c.Differences),
 		Strategies: c.rows, Verdicts: document.NotNil(c.Verdicts), Notes: c.notes}
@@ -78,7 +79,7 @@ func (c *comparison) symbols() []string {
 	return sorted.Keys(names)
 }
 
-// varies reports whether the function text returns different texts for different rows.
+// varies reports whether text(row) differs between rows.
 func (c *comparison) varies(text func(*Row) string) bool {
 	return slices.ContainsFunc(c.rows, func(r Row) bool { return text(&r) != text(&c.rows[0]) })
 }
@@ -126,7 +127,7 @@ func (c *comparison) table() *term.Table {
 // caption returns the sentence below the table. It states the number of runs, and the meaning of the signs in the
 // columns.
 func (c *comparison) caption() string {
-	least, most := c.flags.runs, 0
+	least, most := c.flags.runs, 0 // the least and the greatest number of runs in a row
 	for i, r := range c.rows {
 		if most = max(most, r.Runs); i == 0 || r.Runs < least {
 			least = r.Runs
@@ -168,8 +169,8 @@ func (c *comparison) verdictTexts() (list []string) {
 	return list
 }
 
-// headlines returns the beginning of each verdict: the fastest strategies, and then the next strategy or the number
-// of additional runs that are needed.
+// headlines returns the first two clauses of each verdict: the fastest strategies, and then the next strategy or the
+// number of runs that are needed. With --csv, a sentence about the file follows.
 func (c *comparison) headlines() []string {
 	list := c.verdictTexts()
 	for i, text := range list {
@@ -187,10 +188,11 @@ func (c *comparison) headlines() []string {
 	return list
 }
 
+// writeTable prints the text output: headlines, table, caption, differences of values, and verdicts.
 func (c *comparison) writeTable(w io.Writer, show term.Display) {
-	head := c.headlines()
-	if len(head) > 0 {
-		show.WriteAnswer(w, head...)
+	headlines := c.headlines()
+	if len(headlines) > 0 {
+		show.WriteAnswer(w, headlines...)
 	}
 	t := c.table()
 	if c.flags.markdown {
@@ -207,7 +209,7 @@ func (c *comparison) writeTable(w io.Writer, show term.Display) {
 		fmt.Fprintln(w, "DIFFERENT: "+d)
 	}
 	for _, text := range c.verdictTexts() {
-		if !slices.Contains(head, text) {
+		if !slices.Contains(headlines, text) { // a verdict of at most two clauses is a headline
 			fmt.Fprintf(w, "\n%s\n", format.Wrap(text, show.ProseWidth()))
 		}
 	}
@@ -217,7 +219,7 @@ func (c *comparison) writeTable(w io.Writer, show term.Display) {
 func (c *comparison) writeBenchmarks(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintf(b, "goos: %s\ngoarch: %s\npkg: github.com/graphrun/graphrun\n", runtime.GOOS, runtime.GOARCH)
-	word := func(c string) string { return strings.Join(strings.Fields(c), "_") }
+	word := func(text string) string { return strings.Join(strings.Fields(text), "_") } // without blanks
 	for _, r := range c.rows {
 		for _, ns := range r.Samples {
 			fmt.Fprintf(b, "BenchmarkRun/file=%s/strategy=%s 1 %.0f ns/op\n", word(r.Label()), word(r.Name), ns)

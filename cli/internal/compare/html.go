@@ -38,11 +38,11 @@ func (c *comparison) writeHTML(w io.Writer) error {
 			html.Warnings = append(html.Warnings, v.Label()+": disturbed measurement: "+v.Noise)
 		}
 	}
-	planned := "" // file and sizes of the last costs section; costs do not depend on threads
+	lastPlanned := "" // file and sizes of the last costs section; costs do not depend on threads
 	for rows := range c.combinations() {
 		html.Sections = append(html.Sections, timesSection(rows))
-		if graph := fmt.Sprint(rows[0].File, rows[0].Dims); graph != planned {
-			planned = graph
+		if planned := fmt.Sprint(rows[0].File, rows[0].Dims); planned != lastPlanned {
+			lastPlanned = planned
 			html.Sections = append(html.Sections, costsSection(rows))
 		}
 	}
@@ -113,8 +113,8 @@ func costsSection(rows []Row) page.Section {
 		chart.Rows = append(chart.Rows, page.Interval{Label: r.Name, Value: r.CostNS, Low: page.Missing(),
 			High: page.Missing(), Text: text})
 	}
-	place, _, _ := strings.Cut(rows[0].Label(), "/threads=")
-	return page.Section{Title: "Estimated: " + place, Chart: chart, Note: note}
+	fileAndSizes, _, _ := strings.Cut(rows[0].Label(), "/threads=")
+	return page.Section{Title: "Estimated: " + fileAndSizes, Chart: chart, Note: note}
 }
 
 // predictionSection compares estimated costs with measured times.
@@ -133,8 +133,8 @@ func predictionSection(rows []Row) page.Section {
 				format.Nanoseconds(*r.Median))})
 	}
 	if len(costs) > 0 {
-		least, most := slices.Min(costs), slices.Max(costs)
-		chart.Lines = []page.Line{{Label: "equal", Points: [][2]float64{{least, least}, {most, most}}}}
+		least, greatest := slices.Min(costs), slices.Max(costs)
+		chart.Lines = []page.Line{{Label: "equal", Points: [][2]float64{{least, least}, {greatest, greatest}}}}
 	}
 	return page.Section{Title: "Estimated against measured", Chart: chart,
 		Note: "Each point is a measured plan. Estimates are for one core and an otherwise idle machine."}

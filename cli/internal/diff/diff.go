@@ -36,7 +36,7 @@ type flags struct {
 	threads               int
 	costs, device         string
 	slackFlag             command.Slack
-	costProfile           *machine.Profile // the cost profile: see command.CostProfile
+	costProfile           *machine.Profile // the prices of --costs or of this machine: see command.CostProfile
 }
 
 // Command returns the command diff.
@@ -44,23 +44,23 @@ func Command(ext *command.Extensions) *cobra.Command {
 	f := flags{ext: ext}
 	cmd := &cobra.Command{
 		Use:   "diff FILE [FILE2]",
-		Short: "Show the differences of two plans and their costs",
-		Long: `Plans a graph in two ways, or two versions of a graph, and shows the differences of the second plan: a
-summary, the totals of both plans, the values with other layouts, the copies that only one plan has (with
-their reasons), and the steps with other implementations, groups or costs. The steps are sorted by their
-difference in cost, the greatest first.
+		Short: "Show the differences between two plans and their costs",
+		Long: `Plans a graph in two ways, or two versions of a graph, and shows the differences between the plans: a
+summary, the totals of both plans, the values with different layouts, the copies that only one plan has
+(with their reasons), and the steps with different implementations, fused nodes or costs. The steps are
+sorted by their difference in cost, the greatest first.
 
-The plans use the two strategies of --strategies. --pin and --slack apply to the second plan only: with
-at most one strategy, the plans then differ only in these options. A second file is planned with the
-second strategy. If none of these flags and no second file is given, the strategies are propagate and
+The plans use the two strategies of --strategies. If --strategies names one strategy, both plans use it.
+--pin and --slack apply to the second plan only. A second file is planned for the second plan. If none of
+--strategies, --pin, --slack, two sizes and a second file is given, the strategies are ` + command.DefaultStrategy + ` and
 channels_last.
 
-Values, copies and steps are matched by content: by the nodes that compute them, by their readers, and by
-name if it occurs in both graphs; never by position.
+Values, copies and steps of the plans are matched by the nodes that compute them, by their readers, and by
+names that occur in both graphs; their position does not matter.
 
-With two sizes of one symbol (--dim N=1,16), the plans of one graph for these sizes are compared, also by
-their costs divided by N. Values and nodes are then matched by name, and layouts by their order of
-dimensions. A step that differs only in its cost is not listed. --pin and --slack apply to both plans.
+With two sizes of one symbol (--dim N=1,16), the plans of one graph for these sizes are compared, and also
+their costs divided by N. Values and nodes are then matched by name, and layouts are compared by their order
+of dimensions. A step that differs only in its cost is not listed. --pin and --slack apply to both plans.
 
 Equal plans are reported as equal; the exit code is then 0, too.`,
 		Example: `  graphrun diff model.json --strategies propagate,channels_last
@@ -95,7 +95,7 @@ Equal plans are reported as equal; the exit code is then 0, too.`,
 	return cmd
 }
 
-// strategyPair returns the strategies of the two plans.
+// strategyPair returns the strategies of the two plans. files is the number of files in the command line.
 func (f *flags) strategyPair(cmd *cobra.Command, files int) (pair [2]string, err error) {
 	optionsDiffer := len(f.pins) > 0 || f.hasTwoSizes || cmd.Flags().Changed("slack")
 	for _, s := range f.strategies {
@@ -188,12 +188,13 @@ func run(cmd *cobra.Command, args []string, f flags) error {
 	})
 }
 
-// splitDims distributes the values of --dim to the two plans. A single size of a symbol applies to both plans. Of two
-// sizes, the first applies to the first plan, and the second to the second plan.
+// splitDims distributes the values of --dim to the two plans, and sets doc.Sizes. A single size of a symbol applies to
+// both plans. Of two sizes, the first applies to the first plan, and the second to the second plan. files is the number
+// of files in the command line.
 func (f *flags) splitDims(files int, doc *Document) error {
-	indexOf := map[string]int{} // the index of a symbol's value in f.sizes[1]
-	hasTwo := map[string]bool{}
-	var single []string // values with one size: N=1,16 gives N=1 and N=16
+	indexOf := map[string]int{}      // the index of a symbol's value in f.sizes[1]
+	hasTwoSizes := map[string]bool{} // by symbol
+	var single []string              // values with one size: N=1,16 gives N=1 and N=16
 	for _, dim := range f.dims {
 		name, sizes, equals := strings.Cut(dim, "=")
 		if !equals {
@@ -211,12 +212,12 @@ func (f *flags) splitDims(files int, doc *Document) error {
 			indexOf[name] = len(f.sizes[1])
 			f.sizes[0], f.sizes[1] = append(f.sizes[0], dim), append(f.sizes[1], dim)
 			continue
-		case hasTwo[name]:
+		case hasTwoSizes[name]:
 			return exit.UsageErrorf("--dim gives three sizes of %s: want one for each plan", name)
 		case files == 2:
 			return exit.UsageErrorf("--dim gives two sizes of %s: want one file, or one size", name)
 		}
-		hasTwo[name], f.hasTwoSizes, f.sizes[1][i] = true, true, dim
+		hasTwoSizes[name], f.hasTwoSizes, f.sizes[1][i] = true, true, dim
 	}
 	for _, dims := range f.sizes {
 		sizes, err := command.ParseDims(dims)
@@ -327,7 +328,7 @@ func writeDifference(w io.Writer, show term.Display, doc *Document, first, secon
 // writeTotals prints the totals of both plans.
 func writeTotals(w io.Writer, show term.Display, doc *Document, first, second string) {
 	t := term.NewTable(term.NameCol("total"), term.NumberCol(first), term.NumberCol(second), term.NumberCol("difference"))
-	totals1, totals2 := &doc.First, &doc.Second
+	totals1, totals2 := &doc.First, &doc.Second // of the first and of the second plan
 	t.Add("estimated cost", format.Nanoseconds(totals1.CostNS), format.Nanoseconds(totals2.CostNS),
 		format.Difference(totals1.CostNS, totals2.CostNS, format.Nanoseconds))
 	for _, symbol := range doc.changedSymbols() {
@@ -374,6 +375,7 @@ func (doc *Document) changedSymbols() []string {
 func integerText(x float64) string { return fmt.Sprintf("%.0f", x) }
 func bytesText(x float64) string   { return format.Bytes(int(x)) }
 
+// boundText formats a lower bound; ? if it is unknown.
 func boundText(ns *float64) string {
 	if ns == nil {
 		return "?"
@@ -381,6 +383,7 @@ func boundText(ns *float64) string {
 	return format.Nanoseconds(*ns)
 }
 
+// signedTime formats a difference of times with its sign.
 func signedTime(ns float64) string {
 	switch {
 	case ns < 0:
@@ -391,7 +394,7 @@ func signedTime(ns float64) string {
 	return "0"
 }
 
-// stepNames lists the nodes of at most six steps.
+// stepNames lists the nodes of each step, for at most six steps.
 func stepNames(steps []experiment.StepSummary) string {
 	const maxNames = 6
 	var names []string

@@ -19,24 +19,24 @@ func (doc *Document) summary(first, second string) string {
 	list := []string{format.CountIrregular(len(doc.Values), "value has another layout", "values have other layouts"),
 		format.CountIrregular(kinds["implementation"], "step has another implementation",
 			"steps have other implementations")}
-	for _, part := range []struct {
-		n         int
-		one, many string
+	for _, kind := range []struct {
+		count            int
+		singular, plural string
 	}{
 		{kinds["grouping"], "group of nodes is fused differently", "groups of nodes are fused differently"},
 		{kinds["nodes"], "step is in one graph only", "steps are in one graph only"},
 		{kinds["layout"], "step differs in its cost alone", "steps differ in their cost alone"},
 	} {
-		if part.n > 0 {
-			list = append(list, format.CountIrregular(part.n, part.one, part.many))
+		if kind.count > 0 {
+			list = append(list, format.CountIrregular(kind.count, kind.singular, kind.plural))
 		}
 	}
 	change := "more"
-	n := doc.Second.Copies - doc.First.Copies
-	if n < 0 {
-		n, change = -n, "fewer"
+	copies := doc.Second.Copies - doc.First.Copies
+	if copies < 0 {
+		copies, change = -copies, "fewer"
 	}
-	list = append(list, format.CountIrregular(n, "copy", "copies")+" "+change)
+	list = append(list, format.CountIrregular(copies, "copy", "copies")+" "+change)
 	return fmt.Sprintf("%s costs %s: %s", second, doc.costText(first), strings.Join(list, ", "))
 }
 
@@ -55,25 +55,25 @@ func (doc *Document) sizesText(first, second string) string {
 	if sizes[0] == 0 || sizes[1] == 0 {
 		return text
 	}
-	each := [2]float64{total[0] / float64(sizes[0]), total[1] / float64(sizes[1])}
+	perSize := [2]float64{total[0] / float64(sizes[0]), total[1] / float64(sizes[1])}
 	change := "as much"
-	if each[0] != each[1] {
-		change = format.Difference(each[0], each[1], format.Nanoseconds)
+	if perSize[0] != perSize[1] {
+		change = format.Difference(perSize[0], perSize[1], format.Nanoseconds)
 	}
-	return fmt.Sprintf("%s; cost/%s is %s instead of %s: %s", text, symbol, format.Nanoseconds(each[1]),
-		format.Nanoseconds(each[0]), change)
+	return fmt.Sprintf("%s; cost/%s is %s instead of %s: %s", text, symbol, format.Nanoseconds(perSize[1]),
+		format.Nanoseconds(perSize[0]), change)
 }
 
 // costText compares the cost of the second plan with that of the first.
 func (doc *Document) costText(first string) string {
-	a, b := doc.First.CostNS, doc.Second.CostNS
+	cost1, cost2 := doc.First.CostNS, doc.Second.CostNS
 	switch {
-	case a == b:
+	case cost1 == cost2:
 		return "as much as " + first
-	case b < a:
-		return fmt.Sprintf("%s (%s) less than %s", format.Nanoseconds(a-b), format.Percent(1-b/a), first)
-	case a == 0:
-		return fmt.Sprintf("%s more than %s", format.Nanoseconds(b), first)
+	case cost2 < cost1:
+		return fmt.Sprintf("%s (%s) less than %s", format.Nanoseconds(cost1-cost2), format.Percent(1-cost2/cost1), first)
+	case cost1 == 0:
+		return fmt.Sprintf("%s more than %s", format.Nanoseconds(cost2), first)
 	}
-	return fmt.Sprintf("%s (%s) more than %s", format.Nanoseconds(b-a), format.Percent(b/a-1), first)
+	return fmt.Sprintf("%s (%s) more than %s", format.Nanoseconds(cost2-cost1), format.Percent(cost2/cost1-1), first)
 }

@@ -21,31 +21,30 @@ import (
 // Version is the version of every document.
 const Version = 1
 
-// Stream is a list in a document. Its items are computed one at a time, while the document is written. A nil stream is
-// written as an empty list.
+// Stream is a list in a document. Its items are computed one at a time, while the document is written. The pointer that
+// yield receives is valid during the call only.
 type Stream[T any] func(yield func(item *T) bool)
 
 // anyStream is a [Stream] of any item type.
 type anyStream interface {
-	write(item func(v any))
+	write(put func(item any)) // calls put with a pointer to each item
 	Item() any
 }
 
-func (s Stream[T]) write(item func(v any)) {
-	s(func(x *T) bool { item(x); return true })
+func (s Stream[T]) write(put func(item any)) {
+	s(func(item *T) bool { put(item); return true })
 }
 
-// Item returns a nil pointer of type *T, from which callers get the type of an item. It does not return a
-// reflect.Type, because every package with a Stream would then also compile the generic iterators of reflect.Type,
-// which slows builds.
+// Item returns a nil pointer of type *T, from which callers get the type of an item. It does not return a reflect.Type:
+// every package with a Stream would then also compile the generic iterators of reflect.Type, which slows builds.
 func (Stream[T]) Item() any { return (*T)(nil) }
 
 // StreamOf returns a stream of the items of a list, converted by doc.
 func StreamOf[A, T any](list []A, doc func(A) T) Stream[T] {
 	return func(yield func(*T) bool) {
-		var x T
+		var item T
 		for _, a := range list {
-			if x = doc(a); !yield(&x) {
+			if item = doc(a); !yield(&item) {
 				return
 			}
 		}
@@ -83,8 +82,8 @@ func (ListOrNull[T]) mayBeNull() {}
 var valueOptions = json.JoinOptions(json.Deterministic(true), jsontext.AllowInvalidUTF8(true),
 	jsontext.SpaceAfterColon(true), jsontext.SpaceAfterComma(true))
 
-// Write writes a document. doc is a pointer to a struct. Each key has its own line, and so has each item of a list of
-// objects. Errors of w are returned by its Flush. Write panics if a value cannot be encoded.
+// Write writes a document. doc is a pointer to a struct. Each key of the struct is on its own line, and so is each item
+// of a list of objects. An error of w is returned by its Flush. Write panics if a value cannot be encoded.
 func Write(w *bufio.Writer, doc any) {
 	var line bytes.Buffer
 	enc := jsontext.NewEncoder(&line, valueOptions)
@@ -105,9 +104,9 @@ func Write(w *bufio.Writer, doc any) {
 		case ok:
 			writeLines(w, list.write, put)
 		case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct:
-			writeLines(w, func(item func(any)) {
+			writeLines(w, func(put func(any)) {
 				for i := range v.Len() {
-					item(v.Index(i).Addr().Interface())
+					put(v.Index(i).Addr().Interface())
 				}
 			}, put)
 		default:
@@ -117,15 +116,17 @@ func Write(w *bufio.Writer, doc any) {
 	w.WriteString("}\n")
 }
 
-// writeLines writes a list, each item on its own line. put writes an item.
-func writeLines(w *bufio.Writer, items func(item func(any)), put func(any)) {
-	sep := "[\n  "
-	items(func(v any) {
-		w.WriteString(sep)
-		put(v)
-		sep = ",\n  "
+// writeLines writes a list, each item on its own line. eachItem calls its argument with each item, and put writes an
+// item.
+func writeLines(w *bufio.Writer, eachItem func(func(any)), put func(any)) {
+	const first = "[\n  "
+	separator := first // the text before the next item
+	eachItem(func(item any) {
+		w.WriteString(separator)
+		put(item)
+		separator = ",\n  "
 	})
-	if sep[0] == '[' { // an empty list
+	if separator == first { // an empty list
 		w.WriteByte('[')
 	}
 	w.WriteByte(']')
@@ -147,11 +148,11 @@ func membersOf(v reflect.Value) func(yield func(member, reflect.Value) bool) {
 			if !ok {
 				continue
 			}
-			x, err := v.FieldByIndexErr(f.Index)
-			if err != nil || m.optional && x.IsZero() {
+			value, err := v.FieldByIndexErr(f.Index) // fails in a nil embedded struct
+			if err != nil || m.optional && value.IsZero() {
 				continue
 			}
-			if !yield(m, x) {
+			if !yield(m, value) {
 				return
 			}
 		}
@@ -164,14 +165,14 @@ func memberOf(f reflect.StructField) (member, bool) {
 	return member{key, strings.Contains(options, "omit"), f}, key != "" && key != "-"
 }
 
-// mistakeOf returns an error of a graph in the form that documents have. The message has no names of Go types.
+// mistakeOf returns an error of a graph as a part of a document. The message has no names of Go types.
 func mistakeOf(e *graph.Error) report.Mistake {
 	m := report.MistakeOf(e)
 	m.Message = exit.Message(e.Err)
 	return m
 }
 
-// Mistakes returns errors of a graph in the form that documents have.
+// Mistakes returns errors of a graph as a part of a document.
 func Mistakes(errs []*graph.Error) []report.Mistake {
 	list := make([]report.Mistake, len(errs))
 	for i, e := range errs {

@@ -54,7 +54,7 @@ func (b schemaBuilder) object(t reflect.Type) map[string]any {
 			required = append(required, m.key)
 		}
 	}
-	if len(properties) == 0 { // a struct without documented keys
+	if len(properties) == 0 { // a struct without keys, such as one that encodes itself, may have any
 		return map[string]any{"type": "object"}
 	}
 	s := map[string]any{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
@@ -74,11 +74,11 @@ func (b schemaBuilder) object(t reflect.Type) map[string]any {
 // sequence of package reflect.
 func isInEmbeddedPointer(t reflect.Type, index []int) bool {
 	return slices.ContainsFunc(index[:len(index)-1], func(i int) bool {
-		f := t.Field(i).Type
-		if f.Kind() == reflect.Pointer {
+		fieldType := t.Field(i).Type
+		if fieldType.Kind() == reflect.Pointer {
 			return true
 		}
-		t = f
+		t = fieldType // the next index is a field of this struct
 		return false
 	})
 }
@@ -103,6 +103,7 @@ func definitionName(t reflect.Type) string {
 	return strings.ToLower(name[:1]) + name[1:]
 }
 
+// orNull returns a schema that also allows null.
 func orNull(schema map[string]any) map[string]any {
 	return map[string]any{"anyOf": []any{schema, map[string]any{"type": "null"}}}
 }

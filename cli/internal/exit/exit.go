@@ -49,13 +49,13 @@ func UsageErrorf(format string, args ...any) error { return UsageError(fmt.Error
 // Failed returns an error with [CodeFailed].
 func Failed(err error) error { return &Error{CodeFailed, err} }
 
-// WithExitCode wraps the action of a command. An error without an exit code gets [CodeFailed]. A [tensor.MemoryError]
-// always gets [CodeFailed].
+// WithExitCode wraps the action of a command. An error without an exit code gets [CodeFailed]. A [tensor.MemoryError],
+// which may also be a panic of the action, always gets [CodeFailed].
 func WithExitCode(f func(cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) (err error) {
 		defer func() {
-			var short *tensor.MemoryError
-			if errors.As(err, &short) {
+			var memoryErr *tensor.MemoryError
+			if errors.As(err, &memoryErr) {
 				err = Failed(err)
 			}
 		}()

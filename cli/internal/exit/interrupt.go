@@ -29,7 +29,7 @@ func UntilSignal() context.Context {
 		s := <-first
 		signal.Reset(os.Interrupt, syscall.SIGTERM)
 		received, ok := s.(syscall.Signal)
-		if !ok {
+		if !ok { // os.Interrupt on a system without signals
 			received = syscall.SIGINT
 		}
 		cancel(signalError{received})

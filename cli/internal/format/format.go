@@ -35,6 +35,7 @@ func Printable(s string) string {
 }
 
 // Count formats a number of things: "1 step", "2 steps".
+//
 // Not inlined: its many callers are not hot, and compile faster.
 //
 //go:noinline
@@ -71,13 +72,13 @@ const maxDigits = 10
 func DistinctNanoseconds(times []float64) []string {
 	for digits := 4; ; digits++ {
 		texts, distinct := make([]string, len(times)), true
-		first := map[string]float64{}
+		timeOf := map[string]float64{} // a time with the text
 		for i, ns := range times {
 			texts[i] = machine.NanosecondsTo(ns, digits)
-			if other, ok := first[texts[i]]; ok && other != ns {
+			if other, ok := timeOf[texts[i]]; ok && other != ns {
 				distinct = false
 			}
-			first[texts[i]] = ns
+			timeOf[texts[i]] = ns
 		}
 		if distinct || digits == maxDigits {
 			return texts
@@ -102,10 +103,10 @@ func Wrap(text string, width int) string {
 		column := 0
 		var b strings.Builder
 		for _, word := range strings.Fields(line) {
-			n := runewidth.StringWidth(word)
+			wordWidth := runewidth.StringWidth(word)
 			switch {
 			case column == 0:
-			case column+1+n > width:
+			case column+1+wordWidth > width:
 				b.WriteByte('\n')
 				column = 0
 			default:
@@ -113,7 +114,7 @@ func Wrap(text string, width int) string {
 				column++
 			}
 			b.WriteString(word)
-			column += n
+			column += wordWidth
 		}
 		lines = append(lines, b.String())
 	}
@@ -142,7 +143,7 @@ func Sizes(sizes map[string]int) string {
 	return strings.Join(list, ", ")
 }
 
-// PerSize formats a cost in nanoseconds divided by a size: "-" for size 0.
+// PerSize formats a cost in nanoseconds divided by a size. For size 0 it returns "-".
 func PerSize(ns float64, size int) string {
 	if size == 0 {
 		return "-"
@@ -165,7 +166,7 @@ func Strings[T fmt.Stringer](list []T) []string {
 // JoinFirst joins items by commas. Of more than five items it lists the first four, and the number of further items.
 func JoinFirst(list []string) string {
 	const listed = 4
-	if more := len(list) - listed; more > 1 {
+	if more := len(list) - listed; more > 1 { // "and 1 more" would not be shorter than the item
 		return fmt.Sprintf("%s and %d more", strings.Join(list[:listed], ", "), more)
 	}
 	return strings.Join(list, ", ")

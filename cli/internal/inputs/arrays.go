@@ -31,10 +31,10 @@ type Arrays struct {
 type array struct {
 	meta   tensor.Meta
 	read   func() (*tensor.Tensor, error) // reads the data
-	isText bool                           // whether the last dimension is the characters of strings
+	isText bool                           // whether the array has strings, whose characters are the last dimension
 }
 
-// shape returns the shape of the array, of strings or numbers.
+// shape returns the shape of the array, without the characters of strings.
 func (a array) shape() []int {
 	if a.isText {
 		return a.meta.Shape[:len(a.meta.Shape)-1]
@@ -49,7 +49,7 @@ func (a *Arrays) Close() {
 	}
 }
 
-// reject adds an input to Unavailable. Without --keep-going, it returns err instead.
+// reject adds an input to Unavailable, with err as the reason. Without --keep-going, it returns an error instead.
 func (a *Arrays) reject(name string, err error) error {
 	if a.Unavailable == nil {
 		return exit.UsageErrorf("input %q: %w", name, err)
@@ -140,6 +140,7 @@ func (s Sources) findMissing(inputs []*graph.Value, out *Arrays) error {
 		if _, ok := out.arrays[v.Name]; ok || out.Unavailable[v.Name] != nil {
 			continue
 		}
+		// The message continues "input NAME" or "it".
 		err := fmt.Errorf("is missing%s: give an array for it, or add --seed to generate it", out.archiveHint(v.Name))
 		if out.Unavailable == nil {
 			return exit.UsageErrorf("input %q %w", v.Name, err)
@@ -149,6 +150,7 @@ func (s Sources) findMissing(inputs []*graph.Value, out *Arrays) error {
 	return nil
 }
 
+// isInput reports whether one of the inputs has the name.
 func isInput(inputs []*graph.Value, name string) bool {
 	return slices.ContainsFunc(inputs, func(v *graph.Value) bool { return v.Name == name })
 }

@@ -16,14 +16,14 @@ import (
 
 // bindings are the sizes of symbols that --dim and the shapes of input arrays determine. All maps are by symbol.
 type bindings struct {
-	dims    map[string]int
+	dims    map[string]int    // the size
 	inputOf map[string]string // the input whose array determined the size; absent for a size of --dim
 	bounds  map[string]graph.Bounds
 }
 
-// bindArrays returns the graph of a file. --dim and the shapes of input arrays bind its symbols. An array that does
-// not match its input is rejected and binds no symbol. If all arrays that could bind a symbol are rejected,
-// bindArrays rejects all inputs with this symbol, because an arbitrary size would not be meaningful.
+// bindArrays returns the graph of a file, with symbols bound by --dim and the shapes of input arrays. An array that
+// does not match its input is rejected and binds no symbol. If all arrays that could bind a symbol are rejected,
+// bindArrays rejects all inputs with this symbol: an assumed size would not be meaningful.
 func bindArrays(ctx context.Context, f *graphrun.File, given *Arrays) (g *graph.Graph, err error) {
 	inputs, loader := f.Inputs(), &f.Loader
 	if err := given.bind(inputs, bindings{loader.Sizes, map[string]string{}, f.Symbols()}); err != nil {
@@ -37,7 +37,8 @@ func bindArrays(ctx context.Context, f *graphrun.File, given *Arrays) (g *graph.
 	return g, err
 }
 
-// bind binds the symbols of all inputs with an array. With --keep-going it rejects inputs: see [bindArrays].
+// bind binds the symbols of all inputs with an array. Without --keep-going, it returns an error for the first input
+// that must be rejected: see [bindArrays].
 func (a *Arrays) bind(inputs []*graph.Value, b bindings) error {
 	for _, v := range inputs {
 		found, ok := a.arrays[v.Name]
@@ -80,17 +81,17 @@ func (b *bindings) bind(v *graph.Value, a array) error {
 	for i, d := range v.Dims {
 		n := shape[i]
 		want, bound := b.dims[d.Symbol]
-		otherInput := b.inputOf[d.Symbol]
+		boundBy := b.inputOf[d.Symbol] // empty for --dim
 		if size, ok := newSizes[d.Symbol]; ok {
-			want, bound, otherInput = size, true, v.Name
+			want, bound, boundBy = size, true, v.Name
 		}
 		limits := b.bounds[d.Symbol]
 		switch {
-		case d.IsNumber() && n != d.Size, d.Symbol != "" && bound && n != want && otherInput == "":
+		case d.IsNumber() && n != d.Size, d.Symbol != "" && bound && n != want && boundBy == "":
 			return b.mismatchError(v, meta)
 		case d.Symbol == "":
 		case bound && n != want:
-			return fmt.Errorf("%s is %d here, but %d in input %q", d.Symbol, n, want, otherInput)
+			return fmt.Errorf("%s is %d here, but %d in input %q", d.Symbol, n, want, boundBy)
 		case n < limits.Min || limits.Max > 0 && n > limits.Max:
 			return fmt.Errorf("%s=%d is outside its bounds: min %d, max %d", d.Symbol, n, limits.Min, limits.Max)
 		case !bound:
@@ -106,12 +107,11 @@ func (b *bindings) bind(v *graph.Value, a array) error {
 
 // mismatchError returns the error for an array whose dtype or shape differs from that of the input.
 func (b *bindings) mismatchError(v *graph.Value, meta tensor.Meta) error {
-	shape := make([]string, 0, len(v.Dims))
-	for _, n := range v.Meta.Shape {
-		shape = append(shape, fmt.Sprint(n))
-	}
-	if v.Dims != nil {
-		shape = shape[:0]
+	var shape []string // of the input: Dims, or Meta.Shape if Dims is nil
+	if v.Dims == nil {
+		for _, n := range v.Meta.Shape {
+			shape = append(shape, fmt.Sprint(n))
+		}
 	}
 	for _, d := range v.Dims {
 		switch n, bound := b.dims[d.Symbol]; {

@@ -14,7 +14,7 @@ func (s *Sources) AddFlags(cmd *cobra.Command) {
 	flagSet := cmd.Flags()
 	flagSet.StringVar(&s.archive, "inputs", "", "read inputs from the arrays of `FILE.npz`")
 	flagSet.StringArrayVar(&s.files, "input", nil, "read one input, as in `NAME=FILE.npy` (repeatable)")
-	flagSet.Uint64Var(&s.Seed, "seed", 0, "generate inputs from seed `N`")
+	flagSet.Uint64Var(&s.Seed, "seed", 0, "generate inputs without an array from seed `N`")
 	_ = cmd.MarkFlagFilename("inputs", "npz")
 }
 
@@ -35,6 +35,7 @@ func (s *Sources) Check(cmd *cobra.Command) error {
 	return nil
 }
 
+// inputNames returns the names of inputs.
 func inputNames(inputs []*graph.Value) []string {
 	names := make([]string, len(inputs))
 	for i, v := range inputs {

@@ -31,8 +31,9 @@ func newSet(seed uint64) *Set {
 }
 
 // integersFor returns a function that maps a generated input to its possible integers: the elements of
-// generatedIntegers that the graph accepts. For an input of strings, the integers must also be codes of strings. If
-// the graph accepts no element, the function returns all of generatedIntegers, and the run will probably fail.
+// generatedIntegers that are valid indices if the input is an index. For an input of strings, the integers must also be
+// codes of strings. If no element is valid, the function returns all of generatedIntegers, and the run will probably
+// fail.
 func integersFor(g *graph.Graph) func(*graph.Value) []int64 {
 	valid := indices.Valid(g, generatedIntegers)
 	return func(v *graph.Value) []int64 {
@@ -40,7 +41,7 @@ func integersFor(g *graph.Graph) func(*graph.Value) []int64 {
 		if len(list) == 0 {
 			list = generatedIntegers
 		}
-		if count := len(g.Labels[v.Name].Strings); count > 0 {
+		if count := len(g.Labels[v.Name].Strings); count > 0 { // codes are indices of Strings
 			list = slices.DeleteFunc(slices.Clone(list), func(code int64) bool { return code >= int64(count) })
 		}
 		if len(list) == 0 {
@@ -87,8 +88,8 @@ func (s *Set) names() string {
 
 // WithGeneratedHint adds to the error of a run the hint that generated input values may be the cause.
 func (s *Set) WithGeneratedHint(err error) error {
-	var e *exit.Error
-	if err == nil || len(s.Generated) == 0 || errors.As(err, &e) {
+	var withExitCode *exit.Error // not an error of the run itself
+	if err == nil || len(s.Generated) == 0 || errors.As(err, &withExitCode) {
 		return err
 	}
 	return fmt.Errorf("%w\nThe values of %s were generated (integers from 0 to 9, real numbers from -1 to 1): "+

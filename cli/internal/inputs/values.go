@@ -88,29 +88,29 @@ func checkMemory(g *graph.Graph, given *Arrays) error {
 		sizes.AddInput(v)
 	}
 	err := sizes.Check(0, 0)
-	var short *graphrun.MemoryError
-	if given.Unavailable == nil || !errors.As(err, &short) {
+	var memoryErr *graphrun.MemoryError
+	if given.Unavailable == nil || !errors.As(err, &memoryErr) {
 		return err
 	}
 	bytesOf := func(v *graph.Value) int {
-		var n graphrun.Need
-		n.AddInput(v)
-		return n.Inputs
+		var need graphrun.Need
+		need.AddInput(v)
+		return need.Inputs
 	}
-	readerCounts := readers(g)
+	counts := readerCounts(g)
 	order := slices.Clone(g.Inputs)
 	sorted.Func(order, func(a, b *graph.Value) int {
-		return cmp.Or(min(readerCounts[a], 1)-min(readerCounts[b], 1), cmp.Compare(bytesOf(b), bytesOf(a)))
+		return cmp.Or(min(counts[a], 1)-min(counts[b], 1), cmp.Compare(bytesOf(b), bytesOf(a)))
 	})
-	for excess := short.Need.Total() - short.Left; excess > 0 && len(order) > 0; order = order[1:] {
+	for excess := memoryErr.Need.Total() - memoryErr.Left; excess > 0 && len(order) > 0; order = order[1:] {
 		excess -= bytesOf(order[0])
 		given.Unavailable[order[0].Name] = err
 	}
 	return nil
 }
 
-// readers returns, for each value, the number of operands and outputs that read the value.
-func readers(g *graph.Graph) map[*graph.Value]int {
+// readerCounts returns, for each value, the number of operands and outputs that read the value.
+func readerCounts(g *graph.Graph) map[*graph.Value]int {
 	counts := map[*graph.Value]int{}
 	for _, n := range g.Nodes {
 		for _, a := range n.In {
@@ -126,8 +126,8 @@ func readers(g *graph.Graph) map[*graph.Value]int {
 	return counts
 }
 
-// withMeta returns t with the dtype and layout of meta. If the dtypes differ, the bits of t's elements are
-// interpreted as elements of meta's dtype.
+// withMeta returns a tensor with the elements of t, and the dtype and layout of meta: t itself, or a copy in new
+// memory. If the dtypes differ, the bits of t's elements are interpreted as elements of meta's dtype.
 func withMeta(t *tensor.Tensor, meta tensor.Meta) (_ *tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
 	if t.DType != meta.DType {
@@ -164,7 +164,7 @@ func generate(meta tensor.Meta, seed uint64, name string, integers []int64) *ten
 		rowMajor = tensor.Empty(tensor.New(meta.DType, meta.Shape...))
 	}
 	// Elements are converted in blocks, because float64 takes eight times the memory of a byte.
-	n, size := rowMajor.Numel(), meta.DType.Size()
+	n, elementSize := rowMajor.Numel(), meta.DType.Size()
 	buffer := make([]float64, partCount*min(n, 1<<12))
 	convert := tensor.Converter(meta.DType, randomDType)
 	for start := 0; start < n; start += len(buffer) / partCount {
@@ -179,8 +179,8 @@ func generate(meta tensor.Meta, seed uint64, name string, integers []int64) *ten
 				block[i] = 2*float64(rng.Float64()) - 1
 			}
 		}
-		dst := unsafe.Add(rowMajor.Pointer(), start*size)
-		convert(dst, unsafe.Pointer(&block[0]), size, randomDType.Size(), len(block)/partCount)
+		dst := unsafe.Add(rowMajor.Pointer(), start*elementSize)
+		convert(dst, unsafe.Pointer(&block[0]), elementSize, randomDType.Size(), len(block)/partCount)
 	}
 	if rowMajor.Storage() != out.Storage() {
 		tensor.CopyElements(out, rowMajor)

@@ -17,7 +17,7 @@ type Workload struct {
 }
 
 // LoadWorkload reads a graph and its inputs, and infers the graph. dims are the values of --dim with one size; hints
-// are the combinations of the other values (see [command.SplitHints]). pins are the values of --pin.
+// are the combinations of the values with several sizes (see [command.SplitHints]). pins are the values of --pin.
 func LoadWorkload(ctx context.Context, ext *command.Extensions, path string, dims, pins []string,
 	hints []map[string]int, src Sources) (w Workload, err error) {
 	command.LimitGarbage()
@@ -34,11 +34,11 @@ func LoadWorkload(ctx context.Context, ext *command.Extensions, path string, dim
 	if err := command.ApplyPins(ctx, g, pins); err != nil {
 		return w, err
 	}
-	in, err := src.ReadValues(g, given)
-	return Workload{g, in}, err
+	inputSet, err := src.ReadValues(g, given)
+	return Workload{g, inputSet}, err
 }
 
-// Load reads a graph file or a model, and the headers of the arrays for its inputs. The values of --dim (dims) and the
+// Load reads a graph file or a model, and the headers of the arrays for its inputs. dims, the values of --dim, and the
 // shapes of the arrays bind the symbols. The graph is not yet inferred.
 func Load(ctx context.Context, ext *command.Extensions, src Sources, path string, dims []string) (*graph.Graph, *Arrays,
 	error) {
@@ -58,9 +58,9 @@ func Load(ctx context.Context, ext *command.Extensions, src Sources, path string
 	return g, given, nil
 }
 
-// DropConstants drops the data of the graph's constants. A compiled program does not need the data, and packed weights
-// would otherwise be in memory twice. DropConstants returns the memory to the system explicitly, because runs allocate
-// so little that Go's garbage collector would rarely run and would keep the memory.
+// DropConstants replaces Graph by a copy without the data of the constants. A compiled program does not need the data,
+// and packed weights would otherwise be in memory twice. DropConstants returns the memory to the system explicitly,
+// because runs allocate so little that Go's garbage collector would rarely run and would keep the memory.
 func (w *Workload) DropConstants() {
 	bytes := 0
 	for _, v := range w.Graph.Constants {
@@ -76,7 +76,7 @@ func (w *Workload) DropConstants() {
 		v.Const = &tensor.Tensor{Meta: v.Const.Meta}
 	}
 	for i, v := range w.Inputs.Generated { // replace the old values, which would keep the old graph in memory
-		index := slices.IndexFunc(w.Graph.Inputs, func(x *graph.Value) bool { return x.Name == v.Name })
+		index := slices.IndexFunc(w.Graph.Inputs, func(input *graph.Value) bool { return input.Name == v.Name })
 		w.Inputs.Generated[i] = w.Graph.Inputs[index]
 	}
 	debug.FreeOSMemory()

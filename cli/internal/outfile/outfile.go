@@ -19,9 +19,9 @@ import (
 	"github.com/graphrun/graphrun/internal/files"
 )
 
-// CheckWritable returns an error if the file at path cannot be written. If extensions such as .html are given, the
-// path must have one of them. The error names the flag. An empty path is accepted. Commands call CheckWritable before
-// they compute the content of the file.
+// CheckWritable returns an error if the file at path, the value of a flag, cannot be written. If extensions such as
+// .html are given, the path must have one of them. An empty path is accepted. Commands call CheckWritable before they
+// compute the content of the file.
 func CheckWritable(flag, path string, extensions ...string) error {
 	if path == "" {
 		return nil
@@ -75,7 +75,7 @@ func Cause(err error) error {
 		return Cause(&fs.PathError{Path: linkErr.New, Err: linkErr.Err})
 	case !errors.As(err, &pathErr):
 		return err
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist): // for a file that is created, as in /proc
 		return errors.New("no file can be created in this folder")
 	}
 	return errors.New(strings.TrimPrefix(files.Reword("", pathErr).Error(), pathErr.Path+": "))
@@ -101,17 +101,19 @@ func followLink(path string) string {
 
 // createInFolderOf creates a file in the folder of path. The name of the file is path with a random suffix.
 func createInFolderOf(path string) (*os.File, error) {
-	for try := 0; ; try++ {
+	const maxTries = 100
+	for try := 1; ; try++ {
 		name := fmt.Sprintf("%s.%08x", path, rand.Uint32())
 		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
-		if !errors.Is(err, fs.ErrExist) || try == 100 {
+		if !errors.Is(err, fs.ErrExist) || try > maxTries {
 			return f, err
 		}
 	}
 }
 
-// Write writes the file at path. After an error, or when ctx ends, an existing file is unchanged. Links are followed.
-// Pipes, devices, and files in folders without write permission are written in place instead.
+// Write writes the file at path: write writes its content. After an error, or if ctx ends, an existing file is
+// unchanged. Links are followed. Pipes, devices, and files in folders without write permission are written in place,
+// and may then be incomplete after an error.
 func Write(ctx context.Context, path string, write func(io.Writer) error) error {
 	err := replaceFile(ctx, path, write)
 	if err == nil || ctx.Err() != nil {
@@ -152,6 +154,7 @@ func replaceFile(ctx context.Context, path string, write func(io.Writer) error) 
 	return os.Rename(f.Name(), target)
 }
 
+// writeInPlace overwrites the file at path.
 func writeInPlace(ctx context.Context, path string, write func(io.Writer) error) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
@@ -173,7 +176,7 @@ func writeAndClose(ctx context.Context, f *os.File, write func(io.Writer) error)
 	return err
 }
 
-// contextWriter is a writer that fails after its context has ended.
+// contextWriter writes to dst until its context ends, and then fails.
 type contextWriter struct {
 	ctx context.Context
 	dst io.Writer

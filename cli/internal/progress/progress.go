@@ -40,7 +40,7 @@ type Job struct {
 	Context     context.Context          // the context of the command
 	name        string                   // the name that is shown, such as the name of the graph file
 	phase       atomic.Value             // string
-	done, total atomic.Int64             // finished parts and all parts of the phase; total is 0 if unknown
+	done, total atomic.Int64             // numbers of finished parts and of all parts of the phase; total is 0 if unknown
 	countStart  atomic.Int64             // start of counting, as time.Time.UnixNano
 	run         atomic.Pointer[exec.Run] // the run whose steps are counted
 	finish      func()                   // clears the progress line
@@ -66,6 +66,7 @@ func Begin(cmd *cobra.Command, name string) *Job {
 }
 
 // End clears the progress line. A second call has no effect.
+//
 // Not inlined: its many callers are not hot, and compile faster.
 //
 //go:noinline
@@ -77,8 +78,8 @@ func (j *Job) Enter(phase string) {
 	j.phase.Store(phase)
 }
 
-// EnterUntilRun is [Job.Enter], but has no effect while steps of a run are counted. A run may plan parts of the
-// graph, and the shown phase must then remain "running".
+// EnterUntilRun is [Job.Enter], but has no effect in the phase [Running]. A run may plan parts of the graph, and the
+// shown phase must then remain "running".
 func (j *Job) EnterUntilRun(phase string) {
 	if j.phase.Load() != Running {
 		j.Enter(phase)
@@ -93,8 +94,8 @@ func (j *Job) BeginRun(r *exec.Run) bool {
 }
 
 // EndStep counts a finished step.
-func (j *Job) EndStep(w exec.Position, done bool) {
-	if done && j.run.Load() == w.Run {
+func (j *Job) EndStep(position exec.Position, done bool) {
+	if done && j.run.Load() == position.Run {
 		j.done.Add(1)
 	}
 }
@@ -111,7 +112,8 @@ func (j *Job) BeginChunk(exec.Position) {}
 // EndChunk does nothing.
 func (j *Job) EndChunk(exec.Position, error) {}
 
-// Report enters the phase [Running], and sets its numbers of finished parts and of all parts.
+// Report enters the phase [Running], and sets its numbers of finished parts (done) and of all parts. If done is 0, the
+// time for [Job.RemainingTime] begins.
 func (j *Job) Report(done, total int) {
 	j.phase.Store(Running)
 	if done == 0 {
@@ -135,7 +137,7 @@ func (j *Job) ReportAndNote(cmd *cobra.Command, done, total int, unit string) {
 }
 
 // RemainingTime returns the estimated remaining time, such as "about 5s left". It assumes that the remaining parts take
-// the mean time of the finished parts. It returns "" if no part is finished.
+// the mean time of the finished parts. It returns "" if no part or all parts are finished.
 func (j *Job) RemainingTime() string {
 	done, total := j.done.Load(), j.total.Load()
 	if done <= 0 || done >= total {
@@ -164,9 +166,9 @@ func (j *Job) showProgress(w io.Writer, ended <-chan struct{}) {
 		return
 	case <-time.After(progressDelay):
 	}
-	p := mpb.New(mpb.WithOutput(w), mpb.WithWidth(20))
+	container := mpb.New(mpb.WithOutput(w), mpb.WithWidth(20)) // draws one bar, after the phase and before the counts
 	style := mpb.BarStyle().Build()
-	bar := p.MustAdd(0, mpb.BarFillerFunc(func(w io.Writer, s decor.Statistics) error {
+	bar := container.MustAdd(0, mpb.BarFillerFunc(func(w io.Writer, s decor.Statistics) error {
 		if j.total.Load() == 0 {
 			return nil // the total is unknown
 		}
@@ -176,25 +178,27 @@ func (j *Job) showProgress(w io.Writer, ended <-chan struct{}) {
 			return fmt.Sprintf("%v %s ", j.phase.Load(), term.CutMiddle(format.Printable(j.name), 32))
 		})),
 		mpb.AppendDecorators(decor.Any(func(decor.Statistics) string {
-			counted := ""
+			counts := ""
 			if n := j.total.Load(); n > 0 {
-				counted = fmt.Sprintf("%d / %d ", j.done.Load(), n)
+				counts = fmt.Sprintf("%d / %d ", j.done.Load(), n)
 			}
 			if left := j.RemainingTime(); left != "" {
-				counted += left + ", after "
+				counts += left + ", after "
 			}
-			return counted + time.Since(start).Round(100*time.Millisecond).String()
+			return counts + time.Since(start).Round(100*time.Millisecond).String()
 		})))
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ended:
-			bar.Abort(true)
-			p.Wait()
+			const clearLine = true
+			bar.Abort(clearLine)
+			container.Wait()
 			return
 		case <-tick.C:
-			bar.SetTotal(j.total.Load(), false)
+			const complete = false
+			bar.SetTotal(j.total.Load(), complete)
 			bar.SetCurrent(j.done.Load())
 		}
 	}

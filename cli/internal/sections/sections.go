@@ -38,19 +38,19 @@ const maxUnfused = 5
 // WriteUnfused prints the pairs of nodes that were not fused, grouped by reason, rare reasons first. For a frequent
 // reason it prints only the first pairs and the number of further pairs.
 func WriteUnfused(w io.Writer, show term.Display, list []report.Unfused) {
-	seen, shown := map[string]int{}, []report.Unfused{}
-	for _, a := range list {
-		if seen[a.Why]++; seen[a.Why] <= maxUnfused {
-			shown = append(shown, a)
+	counts, shown := map[string]int{}, []report.Unfused{} // counts is the number of pairs by reason
+	for _, pair := range list {
+		if counts[pair.Why]++; counts[pair.Why] <= maxUnfused {
+			shown = append(shown, pair)
 		}
 	}
 	sorted.Func(shown, func(a, b report.Unfused) int {
-		return cmp.Or(cmp.Compare(seen[a.Why], seen[b.Why]), cmp.Compare(a.Why, b.Why))
+		return cmp.Or(cmp.Compare(counts[a.Why], counts[b.Why]), cmp.Compare(a.Why, b.Why))
 	})
 	for i := range shown {
 		why := shown[i].Why
-		if last := i+1 == len(shown) || shown[i+1].Why != why; last && seen[why] > maxUnfused {
-			shown[i].Why = fmt.Sprintf("%s; and %d more pairs", why, seen[why]-maxUnfused)
+		if last := i+1 == len(shown) || shown[i+1].Why != why; last && counts[why] > maxUnfused {
+			shown[i].Why = fmt.Sprintf("%s; and %d more pairs", why, counts[why]-maxUnfused)
 		}
 	}
 	term.WriteList(w, show, "Not fused", shown, []term.Column{term.NameCol("node"), term.NameCol("reader"),
@@ -58,7 +58,8 @@ func WriteUnfused(w io.Writer, show term.Display, list []report.Unfused) {
 		func(a report.Unfused) []any { return []any{a.Node, a.Reader, a.Why} })
 }
 
-// BoundText returns the distance of the cost from its lower bound in words; "" without a bound.
+// BoundText describes the proved lower bound on the cost of a plan, and the gap to it; "" without a bound. The bound is
+// on the cost before in-place results are subtracted (SavedNS).
 func BoundText(plan *report.Plan) string {
 	if plan.LowerBoundNS == nil {
 		return ""
@@ -75,8 +76,8 @@ func BoundText(plan *report.Plan) string {
 	return text
 }
 
-// SlackText returns a text with the number of copies of a plan and the proved lower bound on this number, for a plan
-// with --slack; "" without --slack.
+// SlackText returns the number of copies of a plan that was made with --slack, the additional cost, and the proved
+// lower bound on the number of copies. It returns "" for other plans.
 func SlackText(plan *report.Plan) string {
 	c := plan.FewestCopies
 	if c == nil || c.Slack == 0 {
@@ -127,10 +128,10 @@ func WriteMemory(w io.Writer, show term.Display, need graphrun.Need, plan *repor
 			"kept because they cannot be restored from their packed form.", format.Bytes(need.Originals)),
 			show.ProseWidth()))
 	}
-	var short *graphrun.MemoryError
-	if errors.As(need.Check(0, need.Held()), &short) {
+	var memoryErr *graphrun.MemoryError
+	if errors.As(need.Check(0, need.Held()), &memoryErr) {
 		fmt.Fprintf(w, "That exceeds the available memory: %s is %s, of which %s is left.\n",
-			short.From, format.Bytes(short.Limit), format.Bytes(short.Left))
+			memoryErr.From, format.Bytes(memoryErr.Limit), format.Bytes(memoryErr.Left))
 	}
 }
 

@@ -25,8 +25,8 @@ import (
 
 type flags struct {
 	listen                   string
-	maxRows                  int
-	preferredRows            []int
+	maxRows                  int   // the value of --max-batch-size
+	preferredRows            []int // the values of --preferred-batch-size
 	maxDelay, timeout, drain time.Duration
 	reload                   time.Duration
 	batching                 string
@@ -50,14 +50,15 @@ func Command(ext *command.Extensions) *cobra.Command {
 		Long: `Serves models over HTTP by the Open Inference Protocol, version 2: /v2/models/NAME/infer takes tensors as
 JSON or by the binary extension. /metrics has metrics in the text format of Prometheus.
 
-A model is served under its base name. A directory has NAME.onnx, NAME.json, NAME/model.onnx or
-NAME/VERSION/model.onnx. Changed files are loaded again while the old model still answers.
+A model is served under the base name of its file. In a directory, the files NAME.onnx, NAME.json,
+NAME/model.onnx and NAME/VERSION/model.onnx are models with the name NAME. Changed files are loaded
+again; until then, the old model answers.
 
-Requests that wait at the same time run as one batch along a symbolic first dimension, if the rows of
-the model are proved independent; otherwise the log names the node that prevents it. With --batching
-exact, a result has the same bits in every batch.
+Requests that wait at the same time run as one batch, joined along a symbolic first dimension, if the
+rows of the batch are proved not to affect each other; otherwise the log names the node that prevents the
+proof. With --batching exact, a result has the same bits in every batch.
 
-SIGTERM and Ctrl-C end the server when all accepted requests are answered.`,
+After SIGTERM or Ctrl-C, the server answers the accepted requests and ends.`,
 		Example: `  graphrun serve models --listen 127.0.0.1:8000
   graphrun serve resnet18.onnx --max-batch-size 32 --preferred-batch-size 8 --max-queue-delay 5ms
   curl localhost:8000/v2/models/resnet18`,
@@ -73,9 +74,9 @@ SIGTERM and Ctrl-C end the server when all accepted requests are answered.`,
 	flagSet.StringVar(&f.listen, "listen", "127.0.0.1:8000", "listen on `ADDRESS`")
 	flagSet.IntVar(&f.maxRows, "max-batch-size", 64, "join at most `N` rows into a batch")
 	flagSet.IntSliceVar(&f.preferredRows, "preferred-batch-size", nil,
-		"if enough rows wait, run batches of `N` rows; models are planned for the first N (default 8)")
+		"if enough rows wait, run batches of `N` rows; models are planned for the first of several N (default 8)")
 	flagSet.DurationVar(&f.maxDelay, "max-queue-delay", 2*time.Millisecond,
-		"let a request wait at most `TIME` for others to fill a batch, if recent requests waited, too")
+		"let a request wait at most `TIME` for other requests to fill a batch, if recent requests also waited")
 	flagSet.IntVar(&f.queue, "queue", 1024, "reject further requests while `N` requests wait")
 	flagSet.StringVar(&f.batching, "batching", batchings[0],
 		"join requests into batches by `MODE`: exact (if results keep their bits), fast (if rows are independent), "+
@@ -84,7 +85,7 @@ SIGTERM and Ctrl-C end the server when all accepted requests are answered.`,
 	flagSet.DurationVar(&f.timeout, "timeout", time.Minute, "cancel requests after `TIME`")
 	flagSet.DurationVar(&f.drain, "drain", 30*time.Second,
 		"after a signal to stop, wait at most `TIME` for accepted requests")
-	flagSet.DurationVar(&f.reload, "reload", 2*time.Second, "check for changed models every `TIME`; 0: never")
+	flagSet.DurationVar(&f.reload, "reload", 2*time.Second, "check for changed models every `TIME`; 0 means never")
 	flagSet.StringVar(&f.tokenFile, "token-file", "", "require the bearer token in `FILE`")
 	flagSet.StringVar(&f.tlsCert, "tls-cert", "", "use TLS with the certificate in `FILE`")
 	flagSet.StringVar(&f.tlsKey, "tls-key", "", "the private key of --tls-cert, in `FILE`")
@@ -94,6 +95,7 @@ SIGTERM and Ctrl-C end the server when all accepted requests are answered.`,
 	return cmd
 }
 
+// check validates the flags.
 func (f *flags) check(cmd *cobra.Command) error {
 	if err := f.compile.Check(cmd); err != nil {
 		return err
@@ -130,7 +132,7 @@ func run(cmd *cobra.Command, paths []string, f flags) error {
 		Batching: serve.Batching(f.batching), MaxRows: f.maxRows, PreferredRows: f.preferredRows, MaxDelay: f.maxDelay,
 		Queue: f.queue, MaxBody: f.maxBody, Timeout: f.timeout, Version: environment.Version()}
 	if f.maxDelay == 0 {
-		o.MaxDelay = -1
+		o.MaxDelay = -1 // no delay; 0 would mean the default
 	}
 	if f.tokenFile != "" {
 		text, err := os.ReadFile(f.tokenFile)
@@ -192,7 +194,7 @@ func reload(ctx context.Context, handler *serve.Server, interval time.Duration, 
 	}
 }
 
-// shutDown answers the accepted requests and closes the connections.
+// shutDown waits until the accepted requests are answered, at most for the time limit, and closes the connections.
 func shutDown(handler *serve.Server, server *http.Server, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()

@@ -30,34 +30,34 @@ type flags struct {
 	resume, json, markdown                 bool
 }
 
-const help = `Plans models under several strategies, sizes and conditions, and prints the gap of each strategy to the
-certified lower bound. STUDY.json lists what is planned:
+const help = `Plans models under several strategies, sizes and conditions, and prints the gap of each strategy: its cost
+less the certified lower bound, relative to the bound. STUDY.json lists the models, strategies and conditions:
 
   {"version": 1, "name": "small", "strategies": ["propagate", "channels_last", "optimal"],
    "models": [{"file": "resnet18/model.onnx", "dims": [{"N": 1}, {"N": 8}]}],
    "conditions": [{"name": "avx512", "profile": "avx512"},
                   {"name": "copies x 0.1", "profile": "avx512", "copies": 0.1}]}
 
-Members of a condition, all optional but the name:
+Members of a condition; all except the name are optional:
   profile         the prices: avx512, avx2, portable, or a file in the folder of the study
   copies          a factor on the prices of copies and of transposed reading
   equal_layouts   ops on images have the same price in row-major and channels-last layout: the lower of the two prices
   no_fusion       nodes are not fused
   exact           implementations that round differently from the op's definition are excluded
-  threads         a list of numbers of workers; plans are measured with each number. Without it, plans are not measured
-Members of the study: runs (measured runs of a plan, 20), seed, solver_time_limit (10s).
+    threads         a list of numbers of workers; plans are measured with each number. Without it, plans are not measured
+Further members of the study: runs (the measured runs of a plan; default 20), seed, solver_time_limit (default 10s).
 
 A task is a model with sizes under one condition. Its result is a file in STUDY.results, named by the digest of the
 model, the sizes, the options and the prices. --resume keeps the results that exist and are intact. --shard 2/8 makes
 the second of eight parts; in an array job (Kubernetes, AWS Batch, Slurm), --shards 8 makes the part with the index of
-this task. The tables are made from all results in the folder; missing results are counted. When all parts are made,
---resume without --shard merges them.
+the job's task. The tables are made from all results in the folder; missing results are counted. If all parts are made,
+--resume without --shard only prints the tables.
 
 A task that fails, for example because its model is missing, does not end the study. Failures are listed at the end
 with their reasons, and the exit code is 1. If no model is found, nothing is planned, and the exit code is 2.
 
---problems DIR writes the layout problem of every task instead, as JSON and in the format of toulbar2, with its optimal
-solution and the digests of the files, and prints the times of the solver.`
+--problems DIR does not make results. It writes the layout problem of every task, as JSON and in the format of toulbar2,
+with the optimal solution and the digests of the files, and prints the times of the solver.`
 
 // Command returns the command study. build is the output of graphrun version.
 func Command(ext *command.Extensions, build string) *cobra.Command {
@@ -82,16 +82,17 @@ func Command(ext *command.Extensions, build string) *cobra.Command {
 	flagSet.StringVar(&f.results, "results", "", "keep results in `DIR` (default: STUDY.results)")
 	flagSet.BoolVar(&f.resume, "resume", false, "keep existing results")
 	f.shard.AddFlags(cmd, "results")
-	flagSet.StringVar(&f.problems, "problems", "", "write the layout problems to `DIR` instead")
+	flagSet.StringVar(&f.problems, "problems", "", "write the layout problems to `DIR`, and make no results")
 	flagSet.BoolVar(&f.json, "json", false, "print JSON")
 	flagSet.BoolVar(&f.markdown, "markdown", false, "print the tables in Markdown")
-	flagSet.StringVar(&f.csv, "csv", "", "write a row for each result and strategy to `FILE.csv` too")
+	flagSet.StringVar(&f.csv, "csv", "", "also write a row for each result and strategy to `FILE.csv`")
 	_ = cmd.MarkFlagFilename("csv", "csv")
-	flagSet.StringVar(&f.report, "report", "", "write the tables and charts to `OUT.html` too")
+	flagSet.StringVar(&f.report, "report", "", "also write the tables and charts to `OUT.html`")
 	_ = cmd.MarkFlagFilename("report", "html")
 	return cmd
 }
 
+// check validates the flags and sets the default folders. path is the study file.
 func (f *flags) check(path string) error {
 	if f.json && f.markdown {
 		return exit.UsageErrorf("--json and --markdown exclude each other")
@@ -120,37 +121,38 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	job := progress.Begin(cmd, filepath.Base(path))
 	defer job.End()
 	list := study.tasks(job.Context, f.ext, f.models)
-	if err := missingModel(list, f.problems != ""); err != nil && job.Context.Err() == nil {
+	needAll := f.problems != ""
+	if err := missingModel(list, needAll); err != nil && job.Context.Err() == nil {
 		return err
 	}
-	work := &session{flags: f, study: study, job: job, store: store{f.results},
+	s := &session{flags: f, study: study, job: job, store: store{f.results},
 		runner: &runner{ext: f.ext, build: f.build, commandLine: command.CommandLine(cmd, []string{path})}}
 	if f.problems != "" {
-		return work.problems(cmd, tasksOf(list, f.shard))
+		return s.problems(cmd, tasksOf(list, f.shard))
 	}
 	if err := os.MkdirAll(f.results, 0o777); err != nil {
 		return exit.UsageError(err)
 	}
-	failures := work.runTasks(cmd, tasksOf(list, f.shard))
+	failures := s.runTasks(cmd, tasksOf(list, f.shard))
 	job.End()
 	interruptErr := exit.InterruptError(cmd.Context())
-	doc := work.document(list, failures)
+	doc := s.document(list, failures)
 	doc.Interrupted = interruptErr != nil
 	if err := f.print(cmd, doc); err != nil {
 		return err
 	}
 	if f.report != "" && len(doc.Results) > 0 {
 		if err := outfile.Write(context.WithoutCancel(cmd.Context()), f.report, func(w io.Writer) error {
-			return doc.writeHTML(w, work.runner.commandLine, path)
+			return doc.writeHTML(w, s.runner.commandLine, path)
 		}); err != nil {
 			return err
 		}
 	}
-	switch failed := failureError(failures); {
-	case interruptErr == nil && failed != nil:
-		return exit.Failed(failed)
-	case failed != nil:
-		term.Note(cmd, "%v", failed)
+	switch failedErr := failureError(failures); {
+	case interruptErr == nil && failedErr != nil:
+		return exit.Failed(failedErr)
+	case failedErr != nil:
+		term.Note(cmd, "%v", failedErr)
 	}
 	return interruptErr
 }
@@ -200,7 +202,7 @@ func (s *session) problems(cmd *cobra.Command, list []*Task) error {
 		})
 	})
 	s.job.End()
-	_, printErr := times.WriteTo(cmd.OutOrStdout())
+	_, printErr := times.WriteTo(cmd.OutOrStdout()) // after a failure, too: the times so far
 	return cmp.Or(err, printErr)
 }
 

@@ -98,11 +98,12 @@ func (d *Document) summarize() {
 // gapTolerance is the largest relative gap that counts as 0, because rounding can cause it.
 const gapTolerance = 1e-9
 
-// summaryOf summarizes the plans of a strategy in a group of results. i is the index of the strategy in the study, and
-// name its name.
+// summaryOf summarizes the plans of a strategy in list, the results of group g. i is the index of the strategy in the
+// study, and name its name.
 func summaryOf(g group, i int, name string, list []*Result) Summary {
 	summary := Summary{Condition: g.condition, Threads: g.threads, Strategy: name, Graphs: len(list)}
-	logGaps, logRatios, measuredGraphs := 0.0, 0.0, 0 // sums of logarithms, and the number of measured graphs
+	// The sums of log(cost / bound) and of log(time / least time), and the number of measured graphs.
+	logGaps, logRatios, measuredGraphs := 0.0, 0.0, 0
 	var gaps []float64
 	for _, r := range list {
 		plan := &r.Plans[i]
@@ -153,7 +154,8 @@ func (r *Result) fastest() (least float64) {
 // minDifference is the relative difference of median times above which two plans may differ in time: see [Order].
 const minDifference = 0.05
 
-// orderOf counts the pairs of plans that differ in time, over all graphs of a group. Equal plans are compared once.
+// orderOf counts the pairs of plans that differ in time, over all results of a group. Of equal plans, only the first
+// takes part.
 func orderOf(g group, list []*Result) Order {
 	order := Order{Condition: g.condition, Threads: g.threads, Misordered: []string{}}
 	for _, r := range list {
@@ -166,11 +168,12 @@ func orderOf(g group, list []*Result) Order {
 		}
 		for i, a := range plans {
 			for _, b := range plans[:i] {
-				v := experiment.VersusOf(a.Samples, b.Samples)
-				if v.Ratio == nil || !v.Significant || max(*v.Ratio, 1 / *v.Ratio) <= 1+minDifference {
+				// Ratio is the median time of b divided by that of a.
+				versus := experiment.VersusOf(a.Samples, b.Samples)
+				if versus.Ratio == nil || !versus.Significant || max(*versus.Ratio, 1 / *versus.Ratio) <= 1+minDifference {
 					continue
 				}
-				if order.Different++; (*v.Ratio > 1) != (b.CostNS > a.CostNS) {
+				if order.Different++; (*versus.Ratio > 1) != (b.CostNS > a.CostNS) {
 					order.Misordered = append(order.Misordered, r.Task.graph()+": "+b.Strategy+", "+a.Strategy)
 				}
 			}
@@ -196,11 +199,11 @@ func (d *Document) writeCSV(w io.Writer) error { return csv.NewWriter(w).WriteAl
 // records returns the rows of the CSV file: a row with the names of the columns, and a row for each result and
 // strategy. Unknown values are empty.
 func (d *Document) records() [][]string {
-	head := []string{"model"}
+	heads := []string{"model"}
 	for _, name := range d.symbols() {
-		head = append(head, "dim_"+name)
+		heads = append(heads, "dim_"+name)
 	}
-	list := [][]string{append(head, "condition", "threads", "strategy", "plan", "cost_ns", "lower_bound_ns", "gap",
+	list := [][]string{append(heads, "condition", "threads", "strategy", "plan", "cost_ns", "lower_bound_ns", "gap",
 		"certified", "variables", "steps", "copies", "copied_bytes", "moved_bytes", "peak_bytes", "layout_ms", "runs",
 		"median_ns", "low_ns", "high_ns")}
 	for _, r := range d.Results {

@@ -8,8 +8,11 @@ import (
 
 // equalize is a pass that gives ops on images (convolutions, poolings, resizing) the same price in row-major and
 // channels-last layout: see [Condition.EqualLayouts]. It adds a twin to each implementation. In row-major layout, the
-// twin has the work of the original in channels-last layout, and the reverse. The twin has no kernel: plans with
-// twins are compared by cost and never run.
+// twin has the work of the original in channels-last layout, and in channels-last layout the work of the original in
+// row-major layout. The planner chooses the cheaper of the two. The twin has no kernel: plans with twins are compared
+// by cost and never run.
+//
+// Below, the other layout (order, walk, call) is channels-last for row-major, and row-major for channels-last.
 var equalize = passes.Pass{Name: "equalize", Doc: "prices ops on images equally in row-major and channels-last layout",
 	Needs: graph.Typed, Run: func(p *passes.Plan) error {
 		twins := map[*graph.Op]*graph.Op{}
@@ -20,7 +23,7 @@ var equalize = passes.Pass{Name: "equalize", Doc: "prices ops on images equally 
 			op := twins[n.Op]
 			if op == nil {
 				var err error
-				if op, err = withOtherImpls(n.Op); err != nil {
+				if op, err = withTwins(n.Op); err != nil {
 					return p.Graph.Fail(n, err)
 				}
 				twins[n.Op] = op
@@ -30,19 +33,19 @@ var equalize = passes.Pass{Name: "equalize", Doc: "prices ops on images equally 
 		return nil
 	}}
 
-// withOtherImpls returns a copy of an op with a twin of each implementation.
-func withOtherImpls(op *graph.Op) (*graph.Op, error) {
-	both := *op
-	both.Impls, both.Compile = nil, nil
+// withTwins returns a copy of an op with a twin of each implementation.
+func withTwins(op *graph.Op) (*graph.Op, error) {
+	extended := *op
+	extended.Impls, extended.Compile = nil, nil // Define rejects an op with Compile and Impls
 	for i := range op.Impls {
-		both.Impls = append(both.Impls, op.Impls[i], otherImpl(&op.Impls[i]))
+		extended.Impls = append(extended.Impls, op.Impls[i], twinOf(&op.Impls[i]))
 	}
-	return graph.Define(both)
+	return graph.Define(extended)
 }
 
-// otherImpl returns the twin of an implementation. The twin supports channels-last layout where the original supports
-// row-major layout, and the reverse, with the same work.
-func otherImpl(original *graph.Impl) graph.Impl {
+// twinOf returns the twin of an implementation. Where the original supports a layout, the twin supports the other
+// layout with the same work.
+func twinOf(original *graph.Impl) graph.Impl {
 	twin := graph.Impl{Name: original.Name + ".twin",
 		Doc: "Has the price of " + original.Name + " in the other layout of images.", Inexact: original.Inexact,
 		Walks: func(call *graph.Call, candidates []tensor.Order) (list []graph.Walk) {
@@ -77,21 +80,21 @@ func otherImpl(original *graph.Impl) graph.Impl {
 
 // otherCall returns a call whose results have the other layout. Prices do not depend on the layouts of operands.
 func otherCall(call *graph.Call) *graph.Call {
-	other := *call
-	other.Out = make([]tensor.Meta, len(call.Out))
+	swapped := *call
+	swapped.Out = make([]tensor.Meta, len(call.Out))
 	for i, meta := range call.Out {
-		other.Out[i] = otherMeta(meta)
+		swapped.Out[i] = otherMeta(meta)
 	}
-	return &other
+	return &swapped
 }
 
 // otherWalk returns the walk with loops and results in the other order.
 func otherWalk(walk graph.Walk) graph.Walk {
-	other := graph.Walk{Order: otherOrder(walk.Order), Out: make([]tensor.Order, len(walk.Out))}
+	swapped := graph.Walk{Order: otherOrder(walk.Order), Out: make([]tensor.Order, len(walk.Out))}
 	for i, order := range walk.Out {
-		other.Out[i] = otherOrder(order)
+		swapped.Out[i] = otherOrder(order)
 	}
-	return other
+	return swapped
 }
 
 // otherOrder returns channels-last order for row-major order of images and volumes, and the reverse. Other orders are
@@ -131,7 +134,7 @@ func otherMeta(meta tensor.Meta) tensor.Meta {
 	strides := append([]int{meta.Strides[0]}, meta.Strides[1:]...)
 	switch {
 	case isRowMajor && planeSize > 0:
-		channels := meta.Strides[0] / planeSize // channels of the larger image
+		channels := meta.Strides[0] / planeSize // of the larger image, if meta is a slice of its channels
 		strides[1] = 1
 		for i, s := range planeStrides {
 			strides[2+i] = s * channels

@@ -15,14 +15,15 @@ import (
 	"github.com/graphrun/graphrun/internal/files"
 )
 
-// digestOfModel returns the digest of a model: the sha256 of its file or, if the model has weights in other files,
-// the sha256 of the names and digests of all its files. The digest of a model that cannot be loaded is the digest of
-// its file; the tasks of such a model fail later.
+// digestOfModel returns the digest of a model: the sha256 of its file or, if the model has weights in other files, the
+// sha256 of the names and digests of all its files. If the model cannot be loaded, it returns the sha256 of its file,
+// and the tasks of the model fail later.
 func digestOfModel(ext *command.Extensions, path string) (string, error) {
-	digest, external, err := digestOfFile(path)
-	if err != nil || !external {
+	digest, mayHaveOtherFiles, err := digestOfFile(path)
+	if err != nil || !mayHaveOtherFiles {
 		return digest, err
 	}
+	// Loading records the files that are opened.
 	opened, name := files.Record(os.DirFS(filepath.Dir(path))), filepath.Base(path)
 	if _, err = (graphrun.Loader{FS: opened, Lookup: ext.Lookup, Operators: ext.Operators}).Load(name); err != nil {
 		return digest, nil
@@ -30,9 +31,9 @@ func digestOfModel(ext *command.Extensions, path string) (string, error) {
 	return opened.Digest(name)
 }
 
-// digestOfFile returns the sha256 of a file in hexadecimal digits. external reports whether the file may refer to other
-// files. An ONNX model refers to another file by an entry with the key "location".
-func digestOfFile(path string) (digest string, external bool, err error) {
+// digestOfFile returns the sha256 of a file in hexadecimal digits. mayHaveOtherFiles reports whether the file may refer
+// to other files. An ONNX model refers to another file by an entry with the key "location".
+func digestOfFile(path string) (digest string, mayHaveOtherFiles bool, err error) {
 	f, _, err := files.OpenRegular(path)
 	if err != nil {
 		return "", false, exit.UsageError(err)
@@ -55,12 +56,13 @@ type textFinder struct {
 // Write looks for the text in the bytes written so far and b.
 func (f *textFinder) Write(b []byte) (int, error) {
 	if !f.found {
-		end := append(f.tail, b[:min(len(b), len(f.text))]...) // finds a text that is divided between two writes
-		f.found = bytes.Contains(b, f.text) || bytes.Contains(end, f.text)
+		border := append(f.tail, b[:min(len(b), len(f.text))]...) // has a text that is divided between two writes
+		f.found = bytes.Contains(b, f.text) || bytes.Contains(border, f.text)
+		last := border
 		if len(b) >= len(f.text) {
-			end = b
+			last = b
 		}
-		f.tail = bytes.Clone(end[max(0, len(end)-len(f.text)+1):])
+		f.tail = bytes.Clone(last[max(0, len(last)-len(f.text)+1):])
 	}
 	return len(b), nil
 }

@@ -21,8 +21,8 @@ import (
 
 // writeProblems writes the layout problem of each task and its solution to a folder. The files of a task are
 // NAME.json.gz, NAME.cfn.gz and NAME.solution.json. SHA256SUMS has the digests of the uncompressed files, so that the
-// digests do not depend on the compression. optima.csv has a row for each problem. The times of the solver are
-// written to the writer times, not to the folder, because they differ between runs.
+// digests do not depend on the compression. optima.csv has a row for each problem. The times of the solver are written
+// to the writer times, not to the folder, because they differ between runs. progress is called before each task.
 func (r *runner) writeProblems(ctx context.Context, folder string, list []*Task, times io.Writer,
 	progress func()) error {
 	if err := os.MkdirAll(folder, 0o777); err != nil {
@@ -83,7 +83,7 @@ func (t *Task) problemName() string {
 func writeProblem(ctx context.Context, folder string, t *Task, p *wcsp.Problem, s *wcsp.Solution,
 	sums io.Writer) error {
 	withoutProof := *s
-	// proofs are larger than problems; readers can compute a proof again and check it by verify.Solution
+	// Proofs are larger than problems. Readers can compute a proof again and check it by verify.Solution.
 	withoutProof.Proof = nil
 	name := t.problemName()
 	for _, file := range []struct {

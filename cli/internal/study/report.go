@@ -11,9 +11,9 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/term"
 )
 
-// writeHTML writes the tables and charts of a study as an HTML page. line is the command line; path is the study file.
-func (d *Document) writeHTML(w io.Writer, line, path string) error {
-	about, err := page.About(line, []string{path}, nil)
+// writeHTML writes the tables and charts of a study as an HTML page. path is the study file.
+func (d *Document) writeHTML(w io.Writer, commandLine, path string) error {
+	about, err := page.About(commandLine, []string{path}, nil)
 	if err != nil {
 		return err
 	}
@@ -52,12 +52,12 @@ func gapSection(condition string, strategies []string, list []*Result) page.Sect
 		Reference: page.Missing()}
 	for i, name := range strategies {
 		gaps := make([]float64, 0, len(list))
-		sum := 0.0
+		logSum := 0.0
 		for _, r := range list {
 			gaps = append(gaps, r.Plans[i].Gap)
-			sum += math.Log1p(r.Plans[i].Gap)
+			logSum += math.Log1p(r.Plans[i].Gap)
 		}
-		mean := math.Expm1(sum / float64(len(list)))
+		mean := math.Expm1(logSum / float64(len(list)))
 		chart.Rows = append(chart.Rows, page.Interval{Label: name, Value: mean, Low: slices.Min(gaps),
 			High: slices.Max(gaps), Text: "mean " + percentText(mean)})
 	}
@@ -69,29 +69,31 @@ func gapSection(condition string, strategies []string, list []*Result) page.Sect
 // costTimeSection shows the cost and the measured time of each plan: the cost relative to the lower bound, the time
 // relative to the fastest plan of the graph.
 func costTimeSection(g group, strategies []string, list []*Result) page.Section {
-	times := func(v float64) string { return fmt.Sprintf("%.3gx", v) }
-	chart := &page.Scatter{X: page.Axis{Title: "cost / lower bound", Format: times, Log: true},
-		Y: page.Axis{Title: "median time / median time of the fastest plan", Format: times, Log: true}}
-	maxCost := 1.0
+	ratioText := func(v float64) string { return fmt.Sprintf("%.3gx", v) }
+	chart := &page.Scatter{X: page.Axis{Title: "cost / lower bound", Format: ratioText, Log: true},
+		Y: page.Axis{Title: "median time / median time of the fastest plan", Format: ratioText, Log: true}}
+	maxCostRatio := 1.0
 	for _, r := range list {
 		fastest := r.fastest()
 		for i, p := range r.Plans {
 			if p.Median == nil || fastest == 0 {
 				continue
 			}
-			x, y := 1+p.Gap, *p.Median/fastest
-			maxCost = max(maxCost, x)
-			chart.Points = append(chart.Points, page.Point{X: x, Y: y,
-				Label: fmt.Sprintf("%s, %s: cost %s, time %s", r.Task.graph(), strategies[i], times(x), times(y))})
+			costRatio, timeRatio := 1+p.Gap, *p.Median/fastest
+			maxCostRatio = max(maxCostRatio, costRatio)
+			chart.Points = append(chart.Points, page.Point{X: costRatio, Y: timeRatio,
+				Label: fmt.Sprintf("%s, %s: cost %s, time %s", r.Task.graph(), strategies[i], ratioText(costRatio),
+					ratioText(timeRatio))})
 		}
 	}
-	chart.Lines = []page.Line{{Label: "equal", Points: [][2]float64{{1, 1}, {maxCost, maxCost}}}}
+	chart.Lines = []page.Line{{Label: "equal", Points: [][2]float64{{1, 1}, {maxCostRatio, maxCostRatio}}}}
 	return page.Section{Title: fmt.Sprintf("Cost and time: %s, %s", g.condition, format.Count(g.threads, "thread")),
 		Chart: chart,
 		Note:  "Each point is the plan of a strategy for a graph, relative to the bound and to the fastest plan."}
 }
 
-// tableSections returns the tables of the text output, and all results as CSV data.
+// tableSections returns the tables of the text output. The first section also has all results as CSV data. order and
+// byGroup are the results of groups.
 func (d *Document) tableSections(order []group, byGroup map[group][]*Result) (list []page.Section) {
 	add := func(title string, t *term.Table) {
 		if len(t.Rows) > 0 {

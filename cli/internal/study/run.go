@@ -63,7 +63,7 @@ func (r *runner) options(t *Task) (graphrun.Options, error) {
 		planOptions.MemoryLimit = -1 // no limit, because nothing runs
 	}
 	if t.solverLimit == 0 {
-		planOptions.SolveLimit = -1
+		planOptions.SolveLimit = -1 // no search; 0 would mean the default limit
 	}
 	if t.EqualLayouts {
 		list := planOptions.Passes
@@ -78,7 +78,7 @@ func (r *runner) options(t *Task) (graphrun.Options, error) {
 	return planOptions, nil
 }
 
-// run computes the result of a task.
+// run computes the result of a task. A panic that package interrupt raises at the end of ctx becomes its error.
 func (r *runner) run(ctx context.Context, t *Task) (_ *Result, err error) {
 	defer interrupt.Catch(&err)
 	start := time.Now()
@@ -125,13 +125,14 @@ func (r *runner) plan(ctx context.Context, t *Task, g *graph.Graph, result *Resu
 				added.LayoutMS = pass.MS
 			}
 		}
-		same := slices.ContainsFunc(result.Plans, func(other Plan) bool { return other.Plan == added.Plan })
+		isRepeated := slices.ContainsFunc(result.Plans, func(other Plan) bool { return other.Plan == added.Plan })
+		// The bound is the same for all strategies.
 		if result.Plans = append(result.Plans, added); len(result.Plans) == 1 {
 			if err := result.setBound(ctx, compiled, t.solverLimit); err != nil {
 				return nil, err
 			}
 		}
-		if t.Threads > 0 && !same {
+		if t.Threads > 0 && !isRepeated {
 			list = append(list, experiment.Candidate{Name: name, Program: compiled})
 		}
 	}
@@ -153,7 +154,8 @@ func digestOfPlan(p *report.Plan) string {
 	return machine.DigestOfJSON(steps)
 }
 
-// setBound sets the lower bound: it solves the layout problem of a program and checks the proof of the solution.
+// setBound solves the layout problem of a program, checks the proof of the solution, and sets the lower bound, the
+// properties of the problem and the size of the certificate.
 func (r *Result) setBound(ctx context.Context, p *graphrun.Program, limit time.Duration) error {
 	problem, err := experiment.Problem(p)
 	if err != nil {
@@ -164,7 +166,7 @@ func (r *Result) setBound(ctx context.Context, p *graphrun.Program, limit time.D
 		return err
 	}
 	r.Variables, r.Factors = len(problem.Variables), len(problem.Factors)
-	r.BoundNS, r.Optimal = float64(s.Bound)/1000, s.Optimal()
+	r.BoundNS, r.Optimal = float64(s.Bound)/1000, s.Optimal() // the solver computes in picoseconds
 	r.Certified = verify.SolutionContext(ctx, problem, s) == nil
 	size := &byteCounter{}
 	if err := errors.Join(problem.Write(size), s.Write(size)); err != nil {
@@ -201,7 +203,7 @@ func (r *Result) measure(ctx context.Context, t *Task, list []experiment.Candida
 		return context.Cause(ctx)
 	}
 	r.Differences = append(r.Differences, comparison.Differences...)
-	times := map[string]experiment.Measurement{}
+	times := map[string]experiment.Measurement{} // by the digest of the plan
 	for _, m := range comparison.Rows {
 		for _, plan := range r.Plans {
 			if plan.Strategy == m.Name {

@@ -22,9 +22,11 @@ const maxResultBytes = 256 << 20
 
 var errInvalidResult = errors.New("the result is damaged, or it belongs to another task")
 
+// path returns the path of the file of a task's result.
 func (s store) path(t *Task) string { return filepath.Join(s.folder, t.digest()+".json") }
 
-// load reads the result of a task. It returns an error if no result is stored, or if the file is damaged.
+// load reads the result of a task. It returns an error if no result is stored, if the file is damaged, or if it has the
+// result of another task or version.
 func (s store) load(t *Task) (*Result, error) {
 	f, info, err := files.OpenRegular(s.path(t))
 	if err != nil {

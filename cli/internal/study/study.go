@@ -39,7 +39,7 @@ type Study struct {
 	// SolverTimeLimit is a Go duration. Empty means layout.SolveLimit.
 	SolverTimeLimit string `json:"solver_time_limit,omitzero" doc:"The time limit of the solver for each plan and each bound, such as 30s; 10s if left out."`
 
-	solverLimit time.Duration // SolverTimeLimit
+	solverLimit time.Duration // SolverTimeLimit as a duration; set by check
 }
 
 // Model is a model file, and the sizes for which the model is planned.
@@ -53,7 +53,7 @@ type Model struct {
 type Condition struct {
 	Name    string `json:"name" doc:"The name of the condition in tables."`
 	Profile string `json:"profile,omitzero" doc:"The cost profile: a shipped profile (avx512, avx2, portable) or the path of a file, relative to the study; if left out, the shipped profile for the machine."`
-	// Copies is 1 after check if the file has 0.
+	// check replaces 0 by 1.
 	Copies float64 `json:"copies,omitzero" doc:"A factor on the prices of copies and of transposed reading; 1 if left out or 0."`
 	// EqualLayouts adds the pass equalize.
 	EqualLayouts bool  `json:"equal_layouts,omitzero" doc:"Whether ops on images have the same price in row-major and channels-last layout: the lower of the two prices."`
@@ -61,7 +61,7 @@ type Condition struct {
 	Exact        bool  `json:"exact,omitzero" doc:"Whether implementations are excluded that round differently from the definition."`
 	Threads      []int `json:"threads,omitempty" doc:"The plans are measured with each of these numbers of workers; if left out, plans are not measured."`
 
-	profile *machine.Profile // the cost profile with the factor Copies
+	profile *machine.Profile // the cost profile, with the factor Copies applied; set by check
 }
 
 // maxStudyBytes is the maximum size of a study file.

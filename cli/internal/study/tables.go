@@ -108,7 +108,8 @@ func (d *Document) caption() string {
 	if len(d.Results) == 0 {
 		return fmt.Sprintf("%s: no results of %s", d.Study, format.Count(len(d.Missing), "task"))
 	}
-	graphs, models, certified, optimal := map[string]bool{}, map[string]bool{}, 0, 0
+	graphs, models := map[string]bool{}, map[string]bool{} // sets of names
+	certified, optimal := 0, 0
 	for _, r := range d.Results {
 		graphs[r.Task.graph()], models[r.Task.Model] = true, true
 		if r.Certified {
@@ -128,6 +129,7 @@ func (d *Document) caption() string {
 	return text
 }
 
+// percent formats a ratio in percent. A number that rounds to 0 has no minus sign.
 func percent(x float64, digits int) string {
 	text := strconv.FormatFloat(100*x, 'f', digits, 64)
 	if strings.Trim(text, "-0.") == "" {
@@ -166,7 +168,7 @@ func (d *Document) slowdownTable() (title string, t *term.Table) {
 		if s.Condition != condition || s.Threads == 0 {
 			continue
 		}
-		row := &rows[i%len(rows)]
+		row := &rows[i%len(rows)] // summaries of a group are in the order of the strategies
 		if len(*row) == 0 {
 			*row = []any{s.Strategy, percent(s.MeanGap, 1)}
 		}
@@ -194,7 +196,7 @@ func (d *Document) conditionTable(cell func(*Summary) string) *term.Table {
 	for _, name := range d.Strategies {
 		t.Columns = append(t.Columns, term.NumberCol(name))
 	}
-	for from := 0; from < len(d.Summaries); from += len(d.Strategies) {
+	for from := 0; from < len(d.Summaries); from += len(d.Strategies) { // for each group
 		cells := []any{d.Summaries[from].Condition}
 		if from > 0 && d.Summaries[from-1].Condition == d.Summaries[from].Condition {
 			continue // a summary of the same plans with another number of threads

@@ -40,7 +40,7 @@ type Task struct {
 	file        string           // path of the model
 	unreadable  error            // the reason why the model has no digest; nil if it has one
 	profile     *machine.Profile // the prices, whose digest is Profile
-	solverLimit time.Duration    // SolverLimit
+	solverLimit time.Duration    // SolverLimit as a duration
 }
 
 // digest returns the sha256 of the task's JSON, which names the file of the result.
@@ -93,9 +93,9 @@ func (s *Study) tasks(ctx context.Context, ext *command.Extensions, models strin
 	return list
 }
 
-// missingModel returns the error of the first unreadable model, or nil if there is none. Unless wantAll is set, it also
-// returns nil if some model is readable.
-func missingModel(list []*Task, wantAll bool) (first error) {
+// missingModel returns the error of the first unreadable model, or nil if all models are readable. If needAll is false,
+// it returns the error only if no model is readable.
+func missingModel(list []*Task, needAll bool) (first error) {
 	unreadable := 0
 	for _, t := range list {
 		if t.unreadable != nil {
@@ -103,7 +103,7 @@ func missingModel(list []*Task, wantAll bool) (first error) {
 			unreadable++
 		}
 	}
-	if wantAll || unreadable == len(list) {
+	if needAll || unreadable == len(list) {
 		return first
 	}
 	return nil
@@ -117,7 +117,7 @@ func (c *Condition) threads() []int {
 	return c.Threads
 }
 
-// tasksOf returns the tasks of a shard: a range, because consecutive tasks have the same graph.
+// tasksOf returns the tasks of a shard. They are consecutive in list, because consecutive tasks share a graph.
 func tasksOf(list []*Task, s command.Shard) []*Task {
 	return list[s.Index*len(list)/s.Count : (s.Index+1)*len(list)/s.Count]
 }

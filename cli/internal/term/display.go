@@ -19,7 +19,7 @@ type Display struct {
 	color bool // whether to print colors
 }
 
-// ProseWidth returns the width for running text, at most 88 columns.
+// ProseWidth returns the width for running text: the width of the display, but at most 88 columns.
 func (d Display) ProseWidth() int {
 	const maxProse = 88
 	if d.width > 0 {
@@ -39,7 +39,8 @@ func (d Display) WriteAnswer(w io.Writer, sentences ...string) {
 	fmt.Fprintln(w)
 }
 
-// displayOf describes w. Pipes and files have unlimited width. COLUMNS overrides the width of a terminal.
+// displayOf describes w, an output of cmd. Pipes and files have unlimited width. The environment variable COLUMNS
+// overrides the width of a terminal.
 func displayOf(cmd *cobra.Command, w io.Writer) Display {
 	d := Display{color: colored(ColorMode(cmd), w)}
 	if !IsTerminal(w) {
@@ -91,7 +92,7 @@ func colored(mode string, w io.Writer) bool {
 	return os.Getenv("TERM") != "dumb" && IsTerminal(w)
 }
 
-// style is the parameter of an ECMA-48 SGR sequence.
+// style is the parameter of an ECMA-48 SGR sequence (ESC [ style m), which sets colors and weight of text.
 type style string
 
 const (

@@ -12,8 +12,8 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// PrintError prints an error to stderr. Messages start with the name of the program, except messages that start with a
-// place FILE:LINE:COL, so that editors recognize the place.
+// PrintError prints an error to stderr. A message that starts with a place FILE:LINE:COL is printed as it is, so that
+// editors recognize the place. Other messages are printed after the name of the program.
 func PrintError(cmd *cobra.Command, err error) {
 	w := cmd.ErrOrStderr()
 	d := displayOf(cmd, w)

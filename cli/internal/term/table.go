@@ -16,9 +16,9 @@ type Column struct {
 	Head string
 	// Cut shortens a cell to a width. Nil means that cells are not shortened.
 	Cut       func(cell string, width int) string
-	minWidths [rounds]int // the least width of the column in each round of shrinking
+	minWidths [rounds]int // the least width of the column in each round of shrinking; unused if Cut is nil
 	omitIfAll string      // on a narrow terminal, the column is omitted if all cells have this text; the default is ""
-	omitFirst bool        // whether the column is omitted if round 0 does not make the table narrow enough
+	omitFirst bool        // whether the column is omitted if shrinking in round 0 does not suffice
 	wraps     bool        // whether a long cell continues on further lines; only for the last column
 	Right     bool        // whether the column is aligned to the right
 }
@@ -103,7 +103,7 @@ func (t *Table) AddColumn(c Column, cells []string) {
 
 // WriteMarkdown prints the table in Markdown. It ignores errors of w.
 func (t *Table) WriteMarkdown(w io.Writer) {
-	line := func(cell func(i int) string) {
+	line := func(cell func(column int) string) {
 		for i := range t.Columns {
 			fmt.Fprint(w, "| ", strings.ReplaceAll(cell(i), "|", "\\|"), " ")
 		}
@@ -183,7 +183,8 @@ func (t *Table) fit(limit int) []int {
 func (t *Table) omitOptional(widths []int, limit int) {
 	for {
 		shrunk := slices.Clone(widths)
-		t.shrink(shrunk, limit, 0)
+		const round = 0
+		t.shrink(shrunk, limit, round)
 		last := lastIndex(t.Columns, func(i int) bool { return t.Columns[i].omitFirst && widths[i] != omitted })
 		if total(shrunk) <= limit || last < 0 {
 			return
@@ -251,7 +252,7 @@ func (t *Table) minWidth(i, round int) int {
 func (t *Table) lines(row []string, widths []int, limit int) []string {
 	var b strings.Builder
 	var further []string // lines after the first
-	start := 0           // the character of the line at which the next column starts
+	start := 0           // the terminal column at which the next column of the table starts
 	for i, cell := range row {
 		if widths[i] == omitted {
 			continue
@@ -341,10 +342,10 @@ func cutList(s string, width int) string {
 		return CutEnd(s, width)
 	}
 	items := strings.Split(inner, ",")
-	best := ""
-	for keep := 1; keep < len(items); keep++ {
-		first := (keep + 1) / 2
-		parts := slices.Concat(items[:first], []string{Ellipsis}, items[len(items)-(keep-first):])
+	best := ""                                 // the longest text that fits
+	for kept := 1; kept < len(items); kept++ { // the number of items that remain
+		first := (kept + 1) / 2 // the number of them before the ellipsis
+		parts := slices.Concat(items[:first], []string{Ellipsis}, items[len(items)-(kept-first):])
 		text := head + "[" + strings.Join(parts, ",") + "]"
 		if Width(text) > width {
 			break
@@ -362,7 +363,8 @@ func CutFlags(s string, width int) string {
 	return CutEnd(strings.ReplaceAll(s, "non_overlapping_and_dense", "dense"), width)
 }
 
-// WriteList prints a list as a table with a title. It prints nothing if the list is empty.
+// WriteList prints a list as a table with a title. row returns the cells of an item. WriteList prints nothing if the
+// list is empty.
 func WriteList[T any](w io.Writer, show Display, title string, list []T, columns []Column, row func(T) []any) {
 	if len(list) == 0 {
 		return
