@@ -17,15 +17,15 @@ import (
 	"github.com/graphrun/graphrun/npz"
 )
 
-// committer writes results. A result is finished when its record is in the manifest and synced.
+// committer writes results. A result is finished when its record is in the manifest, and the manifest is synced.
 type committer struct {
 	fsys        fileSystem
 	layout      layout
 	temporary   string // directory of files that are being written
 	manifest    outputFile
-	run         string          // digest of the model and the options
+	run         string          // digest of the model and the options: see record.Run
 	created     int             // number of temporary files created so far
-	directories map[string]bool // set of the directories that exist and whose entries are synced
+	directories map[string]bool // set of the directories that exist, and whose entry in their parent is synced
 }
 
 // result is the result of an input.
@@ -36,7 +36,7 @@ type result struct {
 	err     error  // the reason why there are no entries
 	bytes   int64  // of the entries, in memory
 	release func() // must be called when the entries are no longer used
-	counted bool   // whether the result was counted in job.window, the limit of unrecorded inputs
+	counted bool   // whether the input was acquired from job.window, the limit of computed but unrecorded inputs
 }
 
 // writers is the number of outputs that are written and synced at the same time. File systems combine simultaneous
@@ -86,13 +86,14 @@ func (c *committer) makeDirectory(path string) error {
 	return err
 }
 
-// commit writes the results of a part: outputs to temporary files, which are synced and renamed, and then the
-// records. After an error, results without a record are not finished, and existing output files are complete.
+// commit writes the results of a part, which is a list of results that are recorded together. It first writes the
+// outputs to temporary files, which are synced and renamed, and then the records. After an error, results without a
+// record are not finished, and existing output files are complete.
 func (c *committer) commit(part []*result) (err error) {
 	records := make([]record, len(part))
 	paths := make([]string, len(part))
 	errs := make([]error, len(part))
-	limit := make(chan struct{}, writers)
+	slots := make(chan struct{}, writers) // limits the number of simultaneous writes
 	var wg sync.WaitGroup
 	for i, r := range part {
 		records[i] = record{Name: r.input.Name, Input: r.digest, Run: c.run}
@@ -102,9 +103,9 @@ func (c *committer) commit(part []*result) (err error) {
 		}
 		paths[i] = filepath.Join(c.temporary, strconv.Itoa(c.created))
 		c.created++
-		limit <- struct{}{}
+		slots <- struct{}{}
 		wg.Go(func() {
-			defer func() { <-limit }()
+			defer func() { <-slots }()
 			errs[i] = c.write(paths[i], r.entries, &records[i])
 		})
 	}
@@ -118,7 +119,7 @@ func (c *committer) commit(part []*result) (err error) {
 	return c.record(records)
 }
 
-// write writes an output to a new file, and sets the digest and the size of the output in its record.
+// write writes an output to a new file, and sets the digest and the size of the output in its record r.
 func (c *committer) write(path string, entries []npz.Entry, r *record) (err error) {
 	f, err := c.fsys.create(path)
 	if err != nil {
@@ -133,26 +134,27 @@ func (c *committer) write(path string, entries []npz.Entry, r *record) (err erro
 	if closeErr := f.Close(); err == nil {
 		err = closeErr
 	}
-	r.Output, r.Bytes = hex.EncodeToString(h.Sum(nil)), counter.n
+	r.Output, r.Bytes = hex.EncodeToString(h.Sum(nil)), counter.bytes
 	return err
 }
 
-// countingWriter counts the bytes that are written.
+// countingWriter writes to w and counts the bytes.
 type countingWriter struct {
-	w io.Writer
-	n int64
+	w     io.Writer
+	bytes int64
 }
 
 // Write writes b.
 func (c *countingWriter) Write(b []byte) (int, error) {
 	n, err := c.w.Write(b)
-	c.n += int64(n)
+	c.bytes += int64(n)
 	return n, err
 }
 
-// rename renames outputs from their temporary names. If an input fails, rename removes the output of an earlier run.
+// rename renames the outputs of a part from the paths temporary to their names. If an input failed, rename removes the
+// output that an earlier run made.
 func (c *committer) rename(part []*result, temporary []string) error {
-	changed := map[string]bool{}
+	changed := map[string]bool{} // set of directories
 	for i, r := range part {
 		path := c.layout.output(r.input.Name)
 		if r.err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// extensions are the extensions of inputs.
+// extensions are the file extensions of supported inputs.
 var extensions = []string{".npz", ".npy", ".png", ".jpg", ".jpeg", ".csv", ".jsonl", ".ndjson"}
 
 // decoder converts the contents of files to inputs of a graph.
@@ -37,7 +37,8 @@ func (d *decoder) decode(path string, data []byte) (map[string]*tensor.Tensor, e
 		if err != nil {
 			return nil, err
 		}
-		return d.one(v, t)
+		t, err = d.convert(v, t)
+		return map[string]*tensor.Tensor{v.Name: t}, err
 	case ".png", ".jpg", ".jpeg":
 		in, err := imageInputOf(d.graph)
 		if err != nil {
@@ -64,16 +65,16 @@ func (d *decoder) onlyInput(format string) (*graph.Value, error) {
 
 // archive decodes an .npz file. Its keys are the names of inputs.
 func (d *decoder) archive(path string, data []byte) (map[string]*tensor.Tensor, error) {
-	a, err := npz.NewArchive(filepath.Base(path), bytes.NewReader(data), int64(len(data)))
+	archive, err := npz.NewArchive(filepath.Base(path), bytes.NewReader(data), int64(len(data)))
 	if err != nil {
 		return nil, err
 	}
 	in := map[string]*tensor.Tensor{}
 	for _, v := range d.graph.Inputs {
-		if !slices.Contains(a.Names(), v.Name) {
-			return nil, fmt.Errorf("the file has no array for input %q; it has %s", v.Name, strings.Join(a.Names(), ", "))
+		if !slices.Contains(archive.Names(), v.Name) {
+			return nil, fmt.Errorf("the file has no array for input %q; it has %s", v.Name, strings.Join(archive.Names(), ", "))
 		}
-		t, err := a.Read(v.Name)
+		t, err := archive.Read(v.Name)
 		if err != nil {
 			return nil, err
 		}
@@ -84,12 +85,7 @@ func (d *decoder) archive(path string, data []byte) (map[string]*tensor.Tensor, 
 	return in, nil
 }
 
-func (d *decoder) one(v *graph.Value, t *tensor.Tensor) (map[string]*tensor.Tensor, error) {
-	t, err := d.convert(v, t)
-	return map[string]*tensor.Tensor{v.Name: t}, err
-}
-
-// convert returns an array as a row-major tensor with the dtype of an input. An array of strings becomes their codes.
+// convert returns array t as a row-major tensor with the dtype of input v. Strings become integer codes.
 func (d *decoder) convert(v *graph.Value, t *tensor.Tensor) (_ *tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
 	labels := d.graph.Labels[v.Name]
@@ -106,7 +102,8 @@ func (d *decoder) convert(v *graph.Value, t *tensor.Tensor) (_ *tensor.Tensor, e
 	return t, nil
 }
 
-// rowShape returns the shape of a row of an input, without its first dimension; -1 for a symbol.
+// rowShape returns the shape of a row of an input: the declared shape without the first dimension. A symbol has size
+// -1.
 func rowShape(v *graph.Value) ([]int, error) {
 	shape := declaredShape(v)
 	if len(shape) == 0 {

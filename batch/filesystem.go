@@ -23,6 +23,7 @@ type fileSystem interface {
 	syncDirectory(path string) error
 }
 
+// outputFile is a file that is written. Sync makes its contents durable.
 type outputFile interface {
 	io.WriteCloser
 	Sync() error
@@ -77,7 +78,7 @@ func (disk) syncDirectory(path string) error {
 	return err
 }
 
-// filesIn lists the files of a directory.
+// filesIn returns the paths of the entries of a directory.
 func filesIn(dir string) (paths []string, err error) {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {

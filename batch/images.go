@@ -28,8 +28,8 @@ type Images struct {
 	// Resize is the height and the width to which images are scaled; one number is the length of the shorter side, and
 	// the longer side keeps the proportion. If Resize is empty, images keep their size.
 	Resize []int
-	// Crop is the height and the width of the central part that is used; one number is both. Pixels of this part that
-	// are outside of the image have the value 0 in all channels. If Crop is empty, the whole image is used.
+	// Crop is the height and the width of the central part that is used; one number means a square. Pixels of this part
+	// that are outside of the image have the value 0 in all channels. If Crop is empty, the whole image is used.
 	Crop []int
 	// Mean has one number for each channel, or one for all. It is subtracted from the values of the channel, which are
 	// between 0 and 1. The difference is divided by Deviation. Inputs of dtype uint8 have values from 0 to 255 and can
@@ -43,13 +43,14 @@ const maxImagePixels = 89478485
 
 // Check returns an error if a field has an invalid value or a wrong number of values.
 func (m *Images) Check() error {
+	const maxSide = 1 << 15 // in pixels
 	for name, list := range map[string][]int{"resize": m.Resize, "crop": m.Crop} {
 		if len(list) > 2 {
 			return fmt.Errorf("%s has %d numbers: want a height and a width, or one number", name, len(list))
 		}
 		for _, n := range list {
-			if n < 1 || n > 1<<15 {
-				return fmt.Errorf("%s: %d pixels is out of range: want 1 to %d", name, n, 1<<15)
+			if n < 1 || n > maxSide {
+				return fmt.Errorf("%s: %d pixels is out of range: want 1 to %d", name, n, maxSide)
 			}
 		}
 	}
@@ -72,7 +73,7 @@ type imageInput struct {
 	height, width int // -1 if the model accepts any size
 	channels      int
 	channelsLast  bool
-	floating      bool
+	floating      bool // whether the dtype is float32; otherwise it is uint8
 }
 
 // imageInputOf describes the input of a model. It returns an error if the input cannot be images.
@@ -124,11 +125,12 @@ func (m *Images) decode(data []byte, in imageInput) (*tensor.Tensor, error) {
 		return nil, err
 	case config.Width < 1 || config.Height < 1:
 		return nil, errors.New("the image is empty")
-	case config.Width > maxImagePixels/config.Height: // the product may overflow
+	case config.Width > maxImagePixels/config.Height: // no product, which may overflow
 		return nil, fmt.Errorf("the image has %d x %d pixels; the limit is %d pixels", config.Width, config.Height,
 			maxImagePixels)
 	}
-	if limit, ok := machine.Fits(16 * config.Width * config.Height); !ok {
+	const bytesPerPixel = 16 // of the decoded image and its copies, approximately
+	if limit, ok := machine.Fits(bytesPerPixel * config.Width * config.Height); !ok {
 		return nil, fmt.Errorf("the image has %d x %d pixels and does not fit into memory: %v", config.Width, config.Height,
 			limit)
 	}
@@ -152,6 +154,7 @@ func (m *Images) decode(data []byte, in imageInput) (*tensor.Tensor, error) {
 	return m.normalize(scaled, height, width, in)
 }
 
+// sizeText formats a height or a width of a model's input.
 func sizeText(n int) string {
 	if n < 0 {
 		return "any"
@@ -191,6 +194,7 @@ func (m *Images) scaledSize(height, width int) (scaledHeight, scaledWidth int) {
 	return height, width
 }
 
+// scale scales an image to the given size.
 func scale(source image.Image, height, width int) *image.RGBA {
 	bounds := source.Bounds()
 	out := image.NewRGBA(image.Rect(0, 0, width, height))
@@ -202,7 +206,7 @@ func scale(source image.Image, height, width int) *image.RGBA {
 	return out
 }
 
-// normalize crops an image and converts it to a tensor.
+// normalize crops an image to the given size, and converts it to a tensor for the input in.
 func (m *Images) normalize(source *image.RGBA, height, width int, in imageInput) (t *tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
 	if !in.floating && len(m.Mean)+len(m.Deviation) > 0 {
@@ -258,15 +262,16 @@ func gray(c color.RGBA) byte {
 
 // normalizedValues returns, for each channel, a table from the 256 possible bytes to normalized values.
 func (m *Images) normalizedValues(channels int) [][256]float32 {
-	at := func(list []float64, c int, otherwise float32) float32 {
+	// A list has a number for each channel, one for all channels, or none.
+	numberFor := func(list []float64, channel int, defaultNumber float32) float32 {
 		if len(list) == 0 {
-			return otherwise
+			return defaultNumber
 		}
-		return float32(list[min(c, len(list)-1)])
+		return float32(list[min(channel, len(list)-1)])
 	}
 	values := make([][256]float32, channels)
 	for c := range values {
-		mean, deviation := at(m.Mean, c, 0), at(m.Deviation, c, 1)
+		mean, deviation := numberFor(m.Mean, c, 0), numberFor(m.Deviation, c, 1)
 		for b := range 256 {
 			values[c][b] = (float32(b)/255 - mean) / deviation
 		}

@@ -24,11 +24,12 @@ type record struct {
 	Error  string `json:"error,omitempty"`  // the reason why there is no output
 }
 
+// valid reports whether the record has all required fields, and either an output or an error.
 func (r *record) valid() bool {
 	return r.Name != "" && r.Run != "" && (r.Output == "") != (r.Error == "")
 }
 
-// layout has methods that return the paths of the files in an output directory.
+// layout has methods that return the paths of the files in an output directory dir.
 type layout struct{ dir string }
 
 // state returns the directory of manifests, locks and temporary files.
@@ -39,11 +40,12 @@ func (l layout) output(name string) string {
 	return filepath.Join(l.dir, filepath.FromSlash(name)+".npz")
 }
 
-// shard returns the path of a file or directory of a shard.
+// shard returns the path of a file or directory of the shard that o selects. kind names the file, such as "lock".
 func (l layout) shard(kind string, o *Options) string {
 	return filepath.Join(l.state(), fmt.Sprintf("%s-%d-of-%d", kind, o.Shard+1, o.Shards))
 }
 
+// manifest returns the path of the manifest of a shard.
 func (l layout) manifest(o *Options) string { return l.shard("manifest", o) + ".jsonl" }
 
 // maxRecord is the maximum length of a record in bytes.
@@ -89,27 +91,28 @@ func readManifest(path string, wanted map[string]bool, byName map[string][]recor
 	return nil
 }
 
-// finished returns a record with the given digests that makes another run of the input unnecessary, or nil. This is a
-// record whose output still exists or, if there is none, a record of an error. An empty digest of the input equals
-// every digest.
-func (l layout) finished(records []record, input, run string) *record {
+// finished returns the record that makes another run of an input unnecessary, or nil. records are the records of the
+// input. A record qualifies if it has the given digests (Input and Run), and if its output still exists. If no record
+// qualifies, finished returns a record of an error with these digests. An empty inputDigest matches every digest.
+func (l layout) finished(records []record, inputDigest, run string) *record {
 	var failed *record
 	for i := range records {
 		r := &records[i]
 		switch {
-		case r.Run != run || input != "" && r.Input != input:
+		case r.Run != run || inputDigest != "" && r.Input != inputDigest: // another input or model
 		case r.Error != "":
 			failed = r
-		case l.has(r, records):
+		case l.outputExists(r, records):
 			return r
 		}
 	}
 	return failed
 }
 
-// has reports whether the output of a record exists and has the size in the record. If the input also has records of
-// other outputs, has also compares the digest of the contents.
-func (l layout) has(r *record, records []record) bool {
+// outputExists reports whether the output of record r exists and has the size in the record. records are all records of
+// the input. If one of them has another output, which may have replaced that of r, outputExists also compares the
+// digest of the contents.
+func (l layout) outputExists(r *record, records []record) bool {
 	path := l.output(r.Name)
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() || info.Size() != r.Bytes {

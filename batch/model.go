@@ -23,12 +23,13 @@ type model struct {
 	graph    *graph.Graph
 	digest   string // of the model and the options
 	program  *graphrun.Program
-	rows     *batching.Axis // the rows of the model; nil if each input is run separately
+	rows     *batching.Axis // the dimension along which inputs are joined; nil if each input is run separately
 	unjoined error          // the reason why rows is nil
 }
 
-// loadModel reads a model. It does not compile it.
+// loadModel reads a model without compiling it.
 func loadModel(ctx context.Context, path string, o *Options) (*model, error) {
+	// The digest of the model is that of all files that the loader opens.
 	recorder, name := files.Record(os.DirFS(filepath.Dir(path))), filepath.Base(path)
 	loader := o.Loader
 	loader.FS = recorder
@@ -47,7 +48,7 @@ func loadModel(ctx context.Context, path string, o *Options) (*model, error) {
 // the bits of results.
 const plannedRows = 8
 
-// compile compiles the model, and tries to prove that its rows are independent.
+// compile compiles the model, and tries to prove that its rows are independent (see package comment).
 func (m *model) compile(ctx context.Context, o *Options) (err error) {
 	compileOptions := o.Compile
 	symbol, unjoined := batching.Symbol(m.graph)
@@ -63,7 +64,8 @@ func (m *model) compile(ctx context.Context, o *Options) (err error) {
 		return err
 	}
 	if symbol != "" {
-		m.rows, m.unjoined = batching.Prove(ctx, (*program.Program)(m.program), m.graph, symbol, o.MaxRows, true)
+		const exact = true // an output has the same bits in every batch
+		m.rows, m.unjoined = batching.Prove(ctx, (*program.Program)(m.program), m.graph, symbol, o.MaxRows, exact)
 	}
 	return nil
 }
@@ -76,8 +78,8 @@ func parallelRuns(o *Options) int {
 	return max(1, runtime.GOMAXPROCS(0)/o.Compile.Threads)
 }
 
-// run runs the model on the joined inputs of runs, and returns the outputs of each run. release must be called when the
-// outputs are no longer used.
+// run runs the model once on the joined inputs of runs. parts has the outputs for each of the runs. release must be
+// called when the outputs are no longer used.
 func (m *model) run(ctx context.Context, runs []*batching.Run) (parts [][]npz.Entry, release func(), err error) {
 	defer catchPanic(&err)
 	in, err := batching.Join(runs)
@@ -105,11 +107,11 @@ func (m *model) run(ctx context.Context, runs []*batching.Run) (parts [][]npz.En
 // catchPanic converts a panic to an error, so that one input cannot end the run of all other inputs. It must be
 // deferred.
 func catchPanic(err *error) {
-	switch x := recover().(type) {
+	switch value := recover().(type) {
 	case nil:
 	case *tensor.MemoryError:
-		*err = x
+		*err = value
 	default:
-		*err = fmt.Errorf("internal error: %v\n%s", x, debug.Stack())
+		*err = fmt.Errorf("internal error: %v\n%s", value, debug.Stack())
 	}
 }

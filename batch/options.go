@@ -26,21 +26,22 @@ type Options struct {
 	// Shard is the index, from 0, of the shard to run. Shards is the number of shards. If Shards is 0, all inputs are
 	// run.
 	Shard, Shards int
-	// PartSize is the maximum number of inputs that are computed but not yet recorded; 0 is 64.
+	// PartSize is the maximum number of inputs that are computed but not yet recorded; 0 means 64.
 	PartSize int
-	// MaxRows is the maximum number of rows that run together; 0 is 8, because larger runs need more memory and are rarely
-	// faster. A single input may have more rows.
+	// MaxRows is the maximum number of rows of several inputs that run together; 0 means 8, because larger runs need more
+	// memory and are rarely faster. A single input may have more rows.
 	MaxRows int
-	// Memory is the maximum size in bytes of the decoded inputs that wait to be run, and also of the results that wait
-	// to be written; 0 is an eighth of the available memory. One input and one result of any size are always admitted.
+	// Memory is the maximum size in bytes of the decoded inputs that wait to be run, and also of the results that wait to
+	// be written; 0 means an eighth of the available memory. One input and one result of any size are always admitted.
 	Memory int
 	// Retry means that inputs whose recorded result is an error are run again.
 	Retry bool
 	// Key is a part of the digest of the options. It must differ if passes, pins, prices or custom ops differ, because
 	// the digest has no other information about them.
 	Key string
-	// Progress, if set, is called when inputs are finished: done and skipped of total inputs. It is called from several
-	// goroutines, one at a time.
+	// Progress, if set, is called when an input is finished. done is the number of inputs that this run has computed and
+	// of inputs that failed, skipped that of inputs that earlier runs have finished, and total that of all inputs of the
+	// shard. Progress is called from several goroutines, one at a time.
 	Progress func(done, skipped, total int)
 }
 
@@ -105,7 +106,7 @@ func Find(patterns ...string) (list []Input, err error) {
 // fixedDirectory returns the longest directory of a pattern without special characters.
 func fixedDirectory(pattern string) string {
 	special := `*?[\`
-	if os.PathSeparator == '\\' {
+	if os.PathSeparator == '\\' { // then \ does not escape characters
 		special = `*?[`
 	}
 	dir := pattern
@@ -117,7 +118,7 @@ func fixedDirectory(pattern string) string {
 	}
 }
 
-// shardOf returns the index of the shard of an input. It does not depend on the other inputs.
+// shardOf returns the index of the shard of the input with the given name.
 func shardOf(name string, shards int) int {
 	digest := sha256.Sum256([]byte(name))
 	return int(binary.BigEndian.Uint64(digest[:8]) % uint64(shards))

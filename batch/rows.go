@@ -17,13 +17,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// column collects the elements of an input, row by row.
+// column collects the elements of one input of the model, row by row.
 type column struct {
 	value   *graph.Value
 	labels  graph.Labels
-	set     func(dst, text []byte) error // parses an element and stores its bytes
-	shape   []int                        // of a row
-	size    int                          // elements of a row
+	set     func(dst, text []byte) error // parses an element and stores its bytes; nil for strings
+	shape   []int                        // of a row; -1 for an unknown size
+	size    int                          // number of elements of a row; for CSV files only
 	fields  []int                        // for each element of a row: the index of its field in a CSV record
 	rows    int                          // number of rows so far
 	data    []byte
@@ -49,7 +49,7 @@ func (d *decoder) columns() ([]*column, error) {
 
 func (c *column) isText() bool { return c.labels.Strings != nil }
 
-// add adds an element.
+// add parses an element and adds it.
 func (c *column) add(text []byte) error {
 	if c.isText() {
 		c.strings = append(c.strings, string(text))
@@ -58,9 +58,9 @@ func (c *column) add(text []byte) error {
 	if len(text) == 0 {
 		return errors.New("the field is empty")
 	}
-	n := len(c.data)
+	start := len(c.data)
 	c.data = append(c.data, make([]byte, c.value.Meta.DType.Size())...)
-	if err := c.set(c.data[n:], text); err != nil {
+	if err := c.set(c.data[start:], text); err != nil {
 		return fmt.Errorf("%.40q: %w", text, err)
 	}
 	return nil
@@ -97,7 +97,7 @@ func (d *decoder) csv(data []byte) (map[string]*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	total := 0
+	total := 0 // number of elements of a row of all inputs
 	for _, c := range columns {
 		c.size = 1
 		for _, n := range c.shape {
@@ -144,28 +144,29 @@ func (d *decoder) csv(data []byte) (map[string]*tensor.Tensor, error) {
 	}
 }
 
-// nameFields sets the fields of columns from a record of names. It returns false if the record names no input.
+// nameFields sets the fields of columns from a record of names. It returns false if the record names no input, and an
+// error if it names some elements of inputs but not all.
 func nameFields(columns []*column, record []string) (named bool, err error) {
 	fields := make([][]int, len(columns))
 	missing := ""
 	indices := make(map[string]int, len(record)) // of the first field with each name
-	for j, name := range slices.Backward(record) {
-		indices[name] = j
+	for field, name := range slices.Backward(record) {
+		indices[name] = field
 	}
 	for i, c := range columns {
 		for k := range c.size {
-			j, ok := indices[c.value.Name+"."+strconv.Itoa(k)]
+			field, ok := indices[c.value.Name+"."+strconv.Itoa(k)]
 			if !ok && c.size == 1 {
-				j, ok = indices[c.value.Name]
+				field, ok = indices[c.value.Name]
 			}
 			if !ok {
-				j = -1
+				field = -1
 			}
-			if j < 0 && missing == "" {
+			if field < 0 && missing == "" {
 				missing = fmt.Sprintf("element %d of input %q", k, c.value.Name)
 			}
-			named = named || j >= 0
-			fields[i] = append(fields[i], j)
+			named = named || field >= 0
+			fields[i] = append(fields[i], field)
 		}
 	}
 	if !named {
@@ -186,12 +187,12 @@ func hasNumber(columns []*column, record []string) bool {
 	var element [16]byte
 	numbers := 0
 	for _, c := range columns {
-		for _, j := range c.fields {
-			if c.isText() || j >= len(record) {
+		for _, field := range c.fields {
+			if c.isText() || field >= len(record) {
 				continue
 			}
 			numbers++
-			if record[j] != "" && c.set(element[:], []byte(record[j])) == nil {
+			if record[field] != "" && c.set(element[:], []byte(record[field])) == nil {
 				return true
 			}
 		}
@@ -199,11 +200,12 @@ func hasNumber(columns []*column, record []string) bool {
 	return numbers == 0
 }
 
+// addRecord adds a row from a record of a CSV file. line is the line number of the record.
 func addRecord(columns []*column, record []string, line int) error {
 	for _, c := range columns {
-		for _, j := range c.fields {
-			if err := c.add([]byte(record[j])); err != nil {
-				return fmt.Errorf("line %d, field %d: %w", line, j+1, err)
+		for _, field := range c.fields {
+			if err := c.add([]byte(record[field])); err != nil {
+				return fmt.Errorf("line %d, field %d: %w", line, field+1, err)
 			}
 		}
 		c.rows++
@@ -271,6 +273,7 @@ func addLine(columns []*column, text []byte) error {
 	return atEnd(r)
 }
 
+// atEnd returns an error if a value follows.
 func atEnd(r *jsontext.Decoder) error {
 	if _, err := r.ReadToken(); err != io.EOF {
 		return errors.New("the line has more than one value")
@@ -297,19 +300,19 @@ func (c *column) addRow(r *jsontext.Decoder) error {
 	return nil
 }
 
-// addValue adds the elements of a JSON value and returns its shape.
+// addValue adds the elements of a JSON value and returns its shape. depth is the number of enclosing lists.
 func (c *column) addValue(r *jsontext.Decoder, depth int) (shape []int, err error) {
 	if r.PeekKind() != '[' {
 		token, err := r.ReadToken()
 		if err != nil {
 			return nil, err
 		}
-		if kind := token.Kind(); kind == '{' || kind == 'n' || (kind == '"') != c.isText() {
-			kind := "a number"
+		if kind := token.Kind(); kind == '{' || kind == 'n' || (kind == '"') != c.isText() { // n: null
+			wanted := "a number"
 			if c.isText() {
-				kind = "a string"
+				wanted = "a string"
 			}
-			return nil, fmt.Errorf("the JSON value %.40q is not %s", token.String(), kind)
+			return nil, fmt.Errorf("the JSON value %.40q is not %s", token.String(), wanted)
 		}
 		return []int{}, c.add([]byte(token.String()))
 	}

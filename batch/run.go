@@ -59,18 +59,19 @@ type job struct {
 	decoder decoder
 	layout  layout
 	inputs  []Input
-	records map[string][]record
+	records map[string][]record // of earlier runs, by the name of the input
 
 	cancel            context.CancelCauseFunc
-	window            *semaphore.Weighted // limits the inputs that are computed but not yet recorded
-	decoded, computed *semaphore.Weighted // limit the bytes of decoded inputs, and of computed results
-	results           chan *result
+	window            *semaphore.Weighted // limits the number of inputs that are computed but not yet recorded
+	decoded, computed *semaphore.Weighted // limit the bytes of decoded inputs, and the bytes of computed results
+	results           chan *result        // to be committed
 
-	mu      sync.Mutex
+	mu      sync.Mutex // protects summary
 	summary Summary
 }
 
-// newJob loads the model, checks the names of the inputs, and reads the records of earlier runs.
+// newJob checks the options and the names of the inputs, loads the model at path, and reads the records of earlier
+// runs.
 func newJob(ctx context.Context, path string, inputs []Input, dir string, o *Options) (*job, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
@@ -99,7 +100,7 @@ func newJob(ctx context.Context, path string, inputs []Input, dir string, o *Opt
 	return j, err
 }
 
-// sameFile reports whether an output has the path of an input.
+// sameFile reports whether the paths of an output and an input are those of one file.
 func sameFile(output, input string) bool {
 	if !strings.EqualFold(filepath.Ext(input), ".npz") {
 		return false
@@ -112,6 +113,7 @@ func sameFile(output, input string) bool {
 	return err == nil && os.SameFile(a, b)
 }
 
+// run is [Run] for the model at path, with the file system fsys for outputs.
 func run(ctx context.Context, path string, inputs []Input, dir string, o Options, fsys fileSystem) (_ Summary,
 	err error) {
 	j, err := newJob(ctx, path, inputs, dir, &o)
@@ -157,9 +159,10 @@ func lock(path string) (unlock func(), err error) {
 	return func() { _ = l.Unlock() }, nil
 }
 
-// process reads, runs and commits the inputs.
+// process reads, runs and commits the inputs. It starts the goroutines of the pipeline: next passes inputs to the
+// readers, waiting passes decoded inputs to runAll, and j.results passes results to commitAll.
 func (j *job) process(ctx context.Context, c *committer) error {
-	parent := ctx
+	callerContext := ctx
 	ctx, j.cancel = context.WithCancelCause(ctx)
 	defer j.cancel(nil)
 	o := j.options
@@ -198,8 +201,8 @@ func (j *job) process(ctx context.Context, c *committer) error {
 		close(j.results)
 	}()
 	err := j.commitAll(c)
-	if err == nil && parent.Err() != nil {
-		err = context.Cause(parent)
+	if err == nil && callerContext.Err() != nil {
+		err = context.Cause(callerContext)
 	}
 	return err
 }
@@ -207,12 +210,13 @@ func (j *job) process(ctx context.Context, c *committer) error {
 // item is a decoded input.
 type item struct {
 	input  Input
-	digest string
-	run    *batching.Run
-	bytes  int64 // acquired from job.decoded
+	digest string        // of the contents of the file
+	run    *batching.Run // has the tensors
+	bytes  int64         // acquired from job.decoded
 }
 
-// read reads and decodes an input. It returns nil if the input is finished, has failed, or the context has ended.
+// read reads and decodes an input. It returns nil if an earlier run has finished the input, if reading or decoding
+// fails, or if the context has ended. It sends the result of a failure to j.results.
 func (j *job) read(ctx context.Context, in Input) *item {
 	if ctx.Err() != nil {
 		return nil
@@ -226,7 +230,8 @@ func (j *job) read(ctx context.Context, in Input) *item {
 	it := &item{input: in, digest: hex.EncodeToString(sum[:])}
 	if r := j.layout.finished(j.records[in.Name], it.digest, j.model.digest); r != nil && (r.Error == "" ||
 		!j.options.Retry) {
-		j.finish(in, r.Error, true)
+		const skipped = true
+		j.finish(in, r.Error, skipped)
 		return nil
 	}
 	tensors, err := j.decode(in, data)
@@ -237,7 +242,7 @@ func (j *job) read(ctx context.Context, in Input) *item {
 	for _, t := range tensors {
 		it.bytes += int64(t.Bytes())
 	}
-	it.bytes = min(it.bytes, int64(j.options.Memory))
+	it.bytes = min(it.bytes, int64(j.options.Memory)) // admits one input of any size
 	if j.decoded.Acquire(ctx, it.bytes) != nil {
 		return nil
 	}
@@ -257,7 +262,8 @@ func readInput(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	if limit, ok := machine.Fits(int(min(info.Size(), 1<<46))); !ok {
+	const noMachineHas = 1 << 46 // bytes; the limit excludes overflow in Fits
+	if limit, ok := machine.Fits(int(min(info.Size(), noMachineHas))); !ok {
 		return nil, fmt.Errorf("the file has %s and does not fit into memory: %v", machine.Bytes(int(info.Size())), limit)
 	}
 	data := make([]byte, info.Size())
@@ -268,14 +274,15 @@ func readInput(path string) ([]byte, error) {
 	return data, nil
 }
 
-// runAll runs all decoded inputs. It joins the inputs that wait at the same time into batches if their rows can be
-// joined, and runs several batches concurrently. It stops early if the context ends.
+// runAll runs all decoded inputs that the channel waiting passes. It joins the inputs that wait at the same time into
+// batches if their rows can be joined, and runs several batches concurrently. It starts no further run after the
+// context has ended.
 func (j *job) runAll(ctx context.Context, waiting <-chan *item) {
 	slots := make(chan struct{}, parallelRuns(j.options))
 	var runs sync.WaitGroup
 	defer runs.Wait()
 	for first := range waiting {
-		list := []*item{first}
+		list := []*item{first} // with all items that wait now, at most PartSize
 	fill:
 		for len(list) < j.options.PartSize {
 			select {
@@ -290,9 +297,9 @@ func (j *job) runAll(ctx context.Context, waiting <-chan *item) {
 		}
 		for len(list) > 0 {
 			var chosen []*item
-			chosen, list = j.take(list)
+			chosen, list = j.nextBatch(list)
 			if j.window.Acquire(ctx, int64(len(chosen))) != nil {
-				j.drop(append(chosen, list...))
+				j.releaseDecoded(append(chosen, list...))
 				break
 			}
 			slots <- struct{}{}
@@ -304,8 +311,8 @@ func (j *job) runAll(ctx context.Context, waiting <-chan *item) {
 	}
 }
 
-// take divides a list into the items of the next batch and all other items.
-func (j *job) take(list []*item) (chosen, others []*item) {
+// nextBatch divides a list into the items of the next batch and all other items.
+func (j *job) nextBatch(list []*item) (chosen, others []*item) {
 	indices := j.model.rows.Batch(runsOf(list), math.MaxInt)
 	for i, it := range list {
 		if slices.Contains(indices, i) {
@@ -317,6 +324,7 @@ func (j *job) take(list []*item) (chosen, others []*item) {
 	return chosen, others
 }
 
+// runsOf returns the runs of items.
 func runsOf(list []*item) []*batching.Run {
 	runs := make([]*batching.Run, len(list))
 	for i, it := range list {
@@ -325,15 +333,16 @@ func runsOf(list []*item) []*batching.Run {
 	return runs
 }
 
-// drop releases the memory of items that are not run.
-func (j *job) drop(list []*item) {
+// releaseDecoded releases the share of items in the limit of decoded inputs.
+func (j *job) releaseDecoded(list []*item) {
 	for _, it := range list {
 		j.decoded.Release(it.bytes)
 	}
 }
 
-// runTogether runs items as one batch. If the batch fails, the items run one by one, because the error may concern the
-// data of a single item. Items of a run that failed because the context has ended have no result.
+// runTogether runs items as one batch, and sends their results to j.results. If the batch fails, the items run one by
+// one, because the error may concern the data of a single item. If a run fails after the context has ended, its items
+// have no result.
 func (j *job) runTogether(ctx context.Context, list []*item) {
 	parts, release, err := j.model.run(ctx, runsOf(list))
 	if err != nil && len(list) > 1 && ctx.Err() == nil {
@@ -342,12 +351,12 @@ func (j *job) runTogether(ctx context.Context, list []*item) {
 		}
 		return
 	}
-	j.drop(list)
+	j.releaseDecoded(list)
 	if err != nil && ctx.Err() != nil {
 		j.window.Release(int64(len(list)))
 		return
 	}
-	// The parts share the memory of the batch's results, which is released when all parts are.
+	// The outputs of the items share the memory of the batch's results, which is released after all of them are written.
 	var unreleased sync.WaitGroup
 	unreleased.Add(len(list))
 	for i, it := range list {
@@ -356,7 +365,7 @@ func (j *job) runTogether(ctx context.Context, list []*item) {
 			r.entries, r.release = parts[i], unreleased.Done
 			r.bytes = min(bytesOf(parts[i]), int64(j.options.Memory))
 		}
-		// Results that are computed are committed even if the context ends.
+		// A computed result is committed even if the context ends.
 		_ = j.computed.Acquire(context.Background(), r.bytes)
 		j.results <- r
 	}
@@ -368,6 +377,7 @@ func (j *job) runTogether(ctx context.Context, list []*item) {
 	}
 }
 
+// bytesOf returns the sum of the sizes of tensors.
 func bytesOf(entries []npz.Entry) (n int64) {
 	for _, e := range entries {
 		n += int64(e.Tensor.Bytes())
@@ -378,6 +388,7 @@ func bytesOf(entries []npz.Entry) (n int64) {
 // commitAll commits results until their channel is closed. All results that wait at the same time are committed
 // together, at most PartSize. After an error, commitAll cancels the run and discards further results.
 func (j *job) commitAll(c *committer) (err error) {
+	const skipped = false
 	for first := range j.results {
 		part := []*result{first}
 	fill:
@@ -408,16 +419,17 @@ func (j *job) commitAll(c *committer) (err error) {
 			switch {
 			case err != nil:
 			case r.err != nil:
-				j.finish(r.input, r.err.Error(), false)
+				j.finish(r.input, r.err.Error(), skipped)
 			default:
-				j.finish(r.input, "", false)
+				j.finish(r.input, "", skipped)
 			}
 		}
 	}
 	return err
 }
 
-// finish counts a finished input.
+// finish counts a finished input, and calls Options.Progress. message is the error of the input, or empty. skipped
+// means that an earlier run has finished the input.
 func (j *job) finish(in Input, message string, skipped bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -434,6 +446,7 @@ func (j *job) finish(in Input, message string, skipped bool) {
 	}
 }
 
+// fail counts a failed input.
 func (j *job) fail(in Input, message string) {
 	j.summary.Failed++
 	j.summary.Failures = append(j.summary.Failures, Failure{in.Path, message})

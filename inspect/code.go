@@ -13,7 +13,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// StepCode has the loops of a step that are compiled from expressions.
+// StepCode has those loops of a step that are compiled from expressions.
 type StepCode struct {
 	Step  string     `json:"step" doc:"The name of the step."`
 	Ops   []string   `json:"ops" doc:"The nodes that it computes."`
@@ -32,10 +32,10 @@ type LoopCode struct {
 	Why        string   `json:"why,omitzero" doc:"The reason why the loop runs in Go; omitted if there is machine code."`
 }
 
-// Access is how a loop accesses an operand along a row: contiguous; broadcast (one element serves the whole row); or
-// staged (copied first to a block, a small buffer of the worker).
+// Access is the way in which a loop accesses an operand along a row: contiguous; broadcast (one element serves the
+// whole row); or staged (copied first to a block, which is a small buffer of the worker).
 type Access struct {
-	DType  string `json:"dtype" of:"dtype" doc:"Its dtype in memory."`
+	DType  string `json:"dtype" of:"dtype" doc:"The dtype of the operand in memory."`
 	Access string `json:"access" of:"access" doc:"How elements of a row are accessed."`
 }
 
@@ -51,11 +51,11 @@ const (
 // Code returns the code of the step with the given name, or with a node of that name. If shapes depend on data, it
 // searches the steps of the compiled segment. It fails if there is no such step.
 func Code(p *graphrun.Program, step string) (*StepCode, error) {
-	b := (*program.Program)(p).First()
-	if b == nil || b.Program == nil {
+	first := (*program.Program)(p).First()
+	if first == nil || first.Program == nil {
 		return nil, errors.New("the program has no steps before a run, because the shapes of all its nodes depend on data")
 	}
-	steps := b.Program.Steps()
+	steps := first.Program.Steps()
 	i := slices.IndexFunc(steps, func(s exec.Step) bool { return s.Name == step })
 	if i < 0 {
 		i = slices.IndexFunc(steps, func(s exec.Step) bool { return slices.Contains(s.Ops, step) })
@@ -96,10 +96,11 @@ func loopCodeOf(listing expr.Listing) LoopCode {
 	}
 	code := listing.Loop.Code
 	loop.Expression = code.String()
-	access := func(dtype tensor.DType, index int, scalar bool) Access {
+	// index is the position among the results and then the operands; isScalar means one element for the whole row.
+	access := func(dtype tensor.DType, index int, isScalar bool) Access {
 		a := Access{dtype.String(), accessContiguous}
 		switch {
-		case scalar:
+		case isScalar:
 			a.Access = accessBroadcast
 		case index < len(listing.Staged) && listing.Staged[index]:
 			a.Access = accessStaged
@@ -107,7 +108,7 @@ func loopCodeOf(listing expr.Listing) LoopCode {
 		return a
 	}
 	for i, o := range code.Out {
-		if o.DType != tensor.Invalid {
+		if o.DType != tensor.Invalid { // otherwise the output is reduced over the row and not stored
 			loop.Results = append(loop.Results, access(o.DType, i, false))
 		}
 	}

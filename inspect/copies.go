@@ -30,7 +30,7 @@ func copyReasons(p *program.Program, v *graph.Value, o *Outcome, plan *passes.Pl
 		if !concerns(c, v, o) {
 			continue
 		}
-		if e == nil {
+		if e == nil { // made for the first copy, because most values have none
 			e = plan.Explainer()
 		}
 		sides := e.Sides(c)

@@ -138,7 +138,7 @@ func layoutOf(v *graph.Value) Layout {
 			layout.explainPermutation(n, decided)
 			break
 		}
-		fallthrough
+		fallthrough // a call without an iteration
 	default:
 		layout.Rule, layout.Why = ruleOp, opRuleReason(v)
 	}
@@ -230,55 +230,56 @@ func valueLayoutName(v *graph.Value) string {
 // explainPermutation fills in the layout for a result of the permutation rule.
 func (layout *Layout) explainPermutation(n *graph.Node, decided *rule.Rule) {
 	layout.Rule = rulePermutation
-	outs := decided.NumOutputs()
+	resultCount := decided.NumOutputs() // the operands of the iteration are the results, and then n.In
 	name := func(i int) string {
 		switch {
-		case i < outs:
+		case i < resultCount:
 			return "the result"
-		case n.In[i-outs].Kind == graph.TensorArg:
-			return n.In[i-outs].Value.Name
+		case n.In[i-resultCount].Kind == graph.TensorArg:
+			return n.In[i-resultCount].Value.Name
 		}
-		return n.In[i-outs].Number.String()
+		return n.In[i-resultCount].Number.String()
 	}
-	for i := outs; i < decided.Len() && i-outs < len(n.In); i++ {
+	for i := resultCount; i < decided.Len() && i-resultCount < len(n.In); i++ {
 		layout.Operands = append(layout.Operands, Operand{name(i), report.SizesOf(mapSlice(decided.Effective(i),
 			sym.Int.Simplify))})
 	}
 	for _, c := range decided.Sort() { // nil if the dimensions were not sorted
-		d := Comparison{Faster: c.A, Slower: c.B, Exchanged: c.Exchanged}
+		comparison := Comparison{Faster: c.A, Slower: c.B, Exchanged: c.Exchanged}
 		switch {
 		case c.DecidingOperand < 0: // no operand decided
-			d.Why = "no operand decides: in each, a dimension is repeated, or the strides and sizes of both are equal; the " +
+			comparison.Why = "no operand decides: in each, a dimension is repeated, or the strides and sizes of both are equal; the " +
 				"dimensions are not exchanged"
 		case c.Strides[0].Same(c.Strides[1]):
-			d.By = name(c.DecidingOperand)
-			d.Why = fmt.Sprintf("equal strides %v, sizes %v and %v", c.Strides[0], c.Sizes[0], c.Sizes[1])
+			comparison.By = name(c.DecidingOperand)
+			comparison.Why = fmt.Sprintf("equal strides %v, sizes %v and %v", c.Strides[0], c.Sizes[0], c.Sizes[1])
 		default:
-			d.By, d.Why = name(c.DecidingOperand), fmt.Sprintf("strides %v and %v", c.Strides[0], c.Strides[1])
+			comparison.By = name(c.DecidingOperand)
+			comparison.Why = fmt.Sprintf("strides %v and %v", c.Strides[0], c.Strides[1])
 		}
-		layout.Sort = append(layout.Sort, d)
+		layout.Sort = append(layout.Sort, comparison)
 	}
 	if why := decided.UnsortedReason(); why != "" {
 		layout.Why = "nothing was sorted: " + why + fastPathReasons[decided.FastSetup()]
 	} else {
-		layout.Order = decided.Perm()
+		layout.Order = decided.Perm() // the fastest dimension first
 		slices.Reverse(layout.Order)
 		layout.Why = "the dimensions are sorted by the operands' strides, in the order of the operands; the result is " +
 			"dense in that order"
 	}
 }
 
-// fastPathReasons explain the fast paths.
+// fastPathReasons explain the fast paths of TensorIterator, which do not sort.
 var fastPathReasons = map[rule.FastSetup]string{
 	rule.FastContiguous:          ": all operands have one shape and are row-major, and so is the result",
 	rule.FastChannelsLast:        ": all operands have one shape and are channels-last, and so is the result",
 	rule.FastNonOverlappingDense: ": all operands have one shape and the same dense strides, and so has the result",
 }
 
-// FirstBreak returns the first result that loses memory format f in an inferred graph: the first operand of its node
-// that is in f has the rank of the result, but the result is not in f. FirstBreak returns nil if there is no such
-// result. Operands that are in f and in another format, such as images of one channel, do not count. FirstBreak returns
-// an error if f is not a format of layouts (tensor.Preserve is not).
+// FirstBreak returns the first result in an inferred graph that loses memory format f. A result loses f if it is not in
+// f, although it has the rank of the first operand of its node that is in f and in no other format. (An image of one
+// channel, for example, is in two formats.) FirstBreak returns nil if there is no such result. It returns an error if f
+// is not a format of layouts (tensor.Preserve is not).
 func FirstBreak(g *graph.Graph, f tensor.MemoryFormat) (*graph.Value, error) {
 	switch f {
 	case tensor.Contiguous, tensor.ChannelsLast, tensor.ChannelsLast3d:
@@ -292,7 +293,7 @@ func FirstBreak(g *graph.Graph, f tensor.MemoryFormat) (*graph.Value, error) {
 	for _, n := range g.Nodes {
 		i := slices.IndexFunc(n.In, func(a graph.Arg) bool {
 			return a.Kind == graph.TensorArg && !a.Value.Dynamic && isOnlyIn(a.Value.Meta, f)
-		})
+		}) // index of the first operand in f
 		for _, v := range n.Out {
 			if i >= 0 && !v.Dynamic && v.Meta.Rank() == n.In[i].Value.Meta.Rank() && !v.Meta.Is(f) {
 				return v, nil

@@ -34,8 +34,8 @@ type Case struct {
 	Refused bool           `json:"refused,omitzero" doc:"Whether the graph rejects these sizes, so that there is no plan."`
 }
 
-// Limits on the search for sizes that break a property. There are limits because each case requires symbolic
-// inference and planning of the graph.
+// Limits on the search for sizes that violate a property. Each case requires symbolic inference and planning of the
+// graph.
 const (
 	maxCases = 24 // maximum number of cases
 	maxTried = 96 // maximum number of sets of sizes that are planned
@@ -54,13 +54,13 @@ func propertyOf(g *graph.Graph, text string) (property, error) {
 	if text == "no-copies" {
 		return parsed, nil
 	}
-	format, rest, call := strings.Cut(text, "(")
-	if call && strings.HasSuffix(rest, ")") {
-		parsed.value = strings.TrimSuffix(rest, ")")
+	format, afterParenthesis, isCall := strings.Cut(text, "(")
+	if isCall && strings.HasSuffix(afterParenthesis, ")") {
+		parsed.value = strings.TrimSuffix(afterParenthesis, ")")
 	} else if equals := strings.LastIndexByte(text, '='); equals > 0 {
 		parsed.value, format = text[:equals], text[equals+1:]
 	}
-	pin, err := graph.ParsePin(format)
+	pin, err := graph.ParsePin(format) // accepts also pins that are no memory formats
 	if parsed.value == "" || err != nil || pin.Format == tensor.NoFormat {
 		return parsed, fmt.Errorf("there is no property %q: want no-copies, VALUE=FORMAT or FORMAT(VALUE)", text)
 	}
@@ -72,13 +72,14 @@ func propertyOf(g *graph.Graph, text string) (property, error) {
 	return parsed, nil
 }
 
+// valueNames iterates over the names of the values of a graph.
 func valueNames(g *graph.Graph) func(yield func(string) bool) {
 	var list []string
 	g.Values(func(v *graph.Value) { list = append(list, v.Name) })
 	return slices.Values(list)
 }
 
-// violation describes how a plan breaks the property. It returns "" if the plan has the property.
+// violation describes how a plan violates the property. It returns "" if the plan has the property.
 func (p property) violation(plan *passes.Plan) string {
 	if p.value == "" {
 		if len(plan.Copies) == 0 {
@@ -95,19 +96,20 @@ func (p property) violation(plan *passes.Plan) string {
 	return ""
 }
 
-// ForAll proves a property of plans for all sizes within bounds, or finds sizes that break it. The property "no-copies"
-// says that no copy is inserted. "VALUE=FORMAT" and "FORMAT(VALUE)" say that a value is in a memory format.
+// ForAll proves a property of plans for all sizes within the bounds of the symbols, or finds sizes that violate the
+// property. The property "no-copies" says that no copy is inserted. "VALUE=FORMAT" and "FORMAT(VALUE)" say that a value
+// is in a memory format.
 //
-// The proof is by cases. A case is a set of sizes for which planning makes the same decisions. It is defined by
-// guards: the conditions on sizes under which planning makes these decisions. ForAll tries bounds and small numbers
-// as sizes, and adds a case for sizes that no case covers. The search ends when sizes break the property, or when the
-// cases cover all tried sizes. Two facts prove the property: package sym decides that the cases cover all sizes
-// within bounds, and each plan that may serve such sizes has the property without further guards.
+// The proof is by cases. A case is a set of sizes for which planning makes the same decisions. It is defined by guards:
+// the conditions on sizes under which planning makes these decisions. ForAll tries bounds and small numbers as sizes,
+// and adds a case for sizes that no case covers. The search ends at sizes that violate the property, or when all sizes
+// are tried. Two facts together prove the property: package sym decides that the cases cover all sizes within bounds,
+// and each plan that may serve such sizes has the property without further guards.
 //
-// A specialization is a plan with conditions on the sizes that it serves; it is planned at one set of sizes,
-// its hint. The proof has one assumption: an implementation that supports a call at the hint of a
-// specialization supports it at all sizes that the specialization serves. Sizes at which it does not support
-// the call get a plan of their own.
+// A specialization is a plan with conditions on the sizes that it serves. It is planned at one set of sizes, its hint.
+// The proof has one assumption: an implementation that supports a call at the hint of a specialization supports the
+// call at all sizes that the specialization serves. (Planning makes a separate plan for sizes at which the
+// implementation does not support the call.)
 func ForAll(p *graphrun.Program, text string) (*Proof, error) {
 	internal, _, err := internals(p)
 	if err != nil {
@@ -121,12 +123,12 @@ func ForAll(p *graphrun.Program, text string) (*Proof, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &prover{program: internal, property: parsed, isProved: map[*program.Specialization]bool{},
+	prover := &prover{program: internal, property: parsed, isProved: map[*program.Specialization]bool{},
 		result: &Proof{Property: text, Cases: []Case{}, Tried: []map[string]int{}}}
-	if err := f.cover(); err != nil || f.result.Counterexample != nil {
-		return f.result, err
+	if err := prover.cover(); err != nil || prover.result.Counterexample != nil {
+		return prover.result, err
 	}
-	return f.result, f.conclude()
+	return prover.result, prover.conclude()
 }
 
 // prover proves a property by cases.
@@ -135,8 +137,8 @@ type prover struct {
 	property property
 	result   *Proof // the result so far
 	cases    []coveringCase
-	// isProved has an entry for each specialization (plan with conditions) that serves a size tried so far. The entry is
-	// true if the property is proved for all sizes that the specialization serves.
+	// isProved has an entry for each specialization for which a case was tried. The entry is true if the property is
+	// proved for all sizes that the specialization serves.
 	isProved map[*program.Specialization]bool
 }
 
@@ -146,11 +148,12 @@ type coveringCase struct {
 	holds func(named map[string]int) bool // reports whether the sizes in named, by symbol, satisfy the conditions
 }
 
-// cover tries sizes, and adds a case for each set of sizes that no case covers.
+// cover plans sets of sizes, and adds a case for each set that no case covers. It stops at a set that violates the
+// property, and sets result.Counterexample.
 func (prover *prover) cover() error {
 	for _, sizes := range prover.samples() {
 		named := prover.program.SizesByName(sizes)
-		covered := slices.ContainsFunc(prover.cases, func(r coveringCase) bool { return r.holds(named) })
+		covered := slices.ContainsFunc(prover.cases, func(c coveringCase) bool { return c.holds(named) })
 		if covered && len(prover.result.Tried) >= maxTried {
 			continue
 		}
@@ -178,26 +181,27 @@ func (prover *prover) cover() error {
 // symbolic planning fails or does not show the property. It records in isProved whether the case covers all sizes that
 // the specialization serves.
 func (prover *prover) tryCase(spec *program.Specialization, sizes []int) {
-	form, err := prover.program.SymbolicPlanOf(context.Background(), spec, sizes)
+	symbolicPlan, err := prover.program.SymbolicPlanOf(context.Background(), spec, sizes)
 	if err != nil {
 		return
 	}
-	guards := len(form.Env.Guards()) // without those that the question for the format may add below
+	guardCount := len(symbolicPlan.Env.Guards()) // without the guards that Is may add below
 	if prover.property.value != "" {
-		if v := form.Planned.Value(prover.property.value); v == nil || !v.Type.Is(prover.property.format) {
+		if v := symbolicPlan.Planned.Value(prover.property.value); v == nil || !v.Type.Is(prover.property.format) {
 			return
 		}
 	}
-	prover.isProved[spec] = len(form.Env.Guards()) == guards
+	prover.isProved[spec] = len(symbolicPlan.Env.Guards()) == guardCount
 	if more, ok := prover.program.PathConditions(context.Background(), spec, sizes); ok {
-		prover.addCase(form.Symbolic, more, sizes, false)
+		const rejected = false
+		prover.addCase(symbolicPlan.Symbolic, more, sizes, rejected)
 	}
 }
 
-// firstUnproved returns a specialization without a proof of the property for all sizes that it may serve, or
-// nil if every specialization has a proof. It adds cases at the hints of specializations that serve none of
-// the tried sizes. The list of specializations is complete: all hints are among the tried sizes, and
-// PathConditions, which tryCase calls, plans every other specialization that may serve sizes of the case.
+// firstUnproved returns a specialization without a proof of the property for all sizes that it may serve, or nil if
+// every specialization has a proof. Before it returns a specialization that serves none of the tried sizes, it tries a
+// case at the hint of the specialization. The list of specializations is complete: all hints are among the tried sizes,
+// and PathConditions, which tryCase calls, plans every other specialization that may serve sizes of the case.
 func (prover *prover) firstUnproved() *program.Specialization {
 	for {
 		spec := prover.nextUnproved()
@@ -223,10 +227,10 @@ func (prover *prover) firstUnproved() *program.Specialization {
 func (prover *prover) nextUnproved() *program.Specialization {
 	p := prover.program
 	for _, spec := range p.Specializations() {
-		hintOnly := len(p.Hints()) == 0 && slices.Equal(spec.Hint, p.AssumedSizes()) &&
+		servesOnlyHint := len(p.Hints()) == 0 && slices.Equal(spec.Hint, p.AssumedSizes()) &&
 			!slices.Equal(spec.Hint, p.NondegenerateSizes(context.Background()))
-		isProved, reached := prover.isProved[spec]
-		if !isProved && (reached || !hintOnly) {
+		isProved, wasTried := prover.isProved[spec]
+		if !isProved && (wasTried || !servesOnlyHint) {
 			return spec
 		}
 	}
@@ -236,11 +240,13 @@ func (prover *prover) nextUnproved() *program.Specialization {
 // addRejected adds a case: all sizes that the graph rejects for the same reason as the given sizes.
 func (prover *prover) addRejected(sizes []int) {
 	if s, err := prover.program.Symbolic(context.Background(), sizes); err != nil && s != nil && len(s.Env.Guards()) > 0 {
-		prover.addCase(s, nil, sizes, true)
+		const rejected = true
+		prover.addCase(s, nil, sizes, rejected)
 	}
 }
 
-// addCase adds a case: all sizes that satisfy the guards of inference and planning, and the conditions in more.
+// addCase adds a case: all sizes that satisfy the guards of symbolic, and the conditions in more. sizes are an example
+// of the case. rejected means that the graph rejects the sizes of the case.
 func (prover *prover) addCase(symbolic *graph.Symbolic, more []sym.Bool, sizes []int, rejected bool) {
 	guards, newCase := slices.Concat(symbolic.Env.Guards(), more), coveringCase{}
 	for _, cond := range guards {
@@ -258,7 +264,7 @@ func (prover *prover) addCase(symbolic *graph.Symbolic, more []sym.Bool, sizes [
 	prover.result.Cases = append(prover.result.Cases, Case{prover.program.SizesByName(sizes), conditions, rejected})
 }
 
-// conclude decides whether the cases cover all sizes within bounds.
+// conclude decides whether the property is proved, and sets result.Proved, or result.Why with the reason.
 func (prover *prover) conclude() error {
 	spec := prover.firstUnproved() // this call also adds cases, so it precedes the use of prover.cases
 	env, naming := sym.NewEnv(), &graph.Symbolic{}
@@ -267,9 +273,10 @@ func (prover *prover) conclude() error {
 		b := prover.program.Source().Symbols[name]
 		upper := b.Max
 		if upper == 0 {
-			upper = tensor.MaxBytes
+			upper = tensor.MaxBytes // no size is greater
 		}
-		s, err := env.Symbol(naming.Name(name), b.Min, upper, prover.program.Clamp(i, 2))
+		const hint = 2 // does not affect the decision, but must be within the bounds
+		s, err := env.Symbol(naming.Name(name), b.Min, upper, prover.program.Clamp(i, hint))
 		if err != nil {
 			return err
 		}
@@ -303,21 +310,22 @@ func (prover *prover) conclude() error {
 	return nil
 }
 
-// samples returns the sets of sizes to try. The hints, the assumed sizes and the nondegenerate sizes come first. At
-// the nondegenerate sizes, every size that depends on an open symbol is at least 2: see
-// [program.Program.NondegenerateSizes]. Then come combinations of small sizes, bounds, and these first sizes.
+// samples returns the sets of sizes to try, each indexed by open symbol. The hints, the assumed sizes and the
+// nondegenerate sizes come first. At the nondegenerate sizes, every size that depends on an open symbol is at least 2:
+// see [program.Program.NondegenerateSizes]. Then come combinations of small sizes, bounds, and the sizes in the sets
+// before.
 func (prover *prover) samples() [][]int {
 	p := prover.program
 	list := append(slices.Clone(p.Hints()), p.AssumedSizes())
-	if g := p.NondegenerateSizes(context.Background()); g != nil {
-		list = append(list, g)
+	if sizes := p.NondegenerateSizes(context.Background()); sizes != nil {
+		list = append(list, sizes)
 	}
 	candidates := make([][]int, len(p.OpenSymbols()))
 	for i, name := range p.OpenSymbols() {
 		b := p.Source().Symbols[name]
 		values := []int{b.Min, b.Min + 1, b.Min + 2, 3, 8}
-		for _, s := range list {
-			values = append(values, s[i])
+		for _, sizes := range list {
+			values = append(values, sizes[i])
 		}
 		if b.Max > 0 {
 			values = append(values, b.Max-1, b.Max)
@@ -328,7 +336,7 @@ func (prover *prover) samples() [][]int {
 		sorted.Ints(values)
 		candidates[i] = slices.Compact(values)
 	}
-	combinations := [][]int{nil}
+	combinations := [][]int{nil} // of the symbols so far
 	for _, values := range candidates {
 		var extended [][]int
 		for _, begin := range combinations {

@@ -22,11 +22,12 @@ import (
 // make.
 func Report(p *graphrun.Program) *report.Plan { return p.Report() }
 
-// internals returns the internal program and its first binding. It fails if the program was not compiled.
+// internals returns the internal program and its first binding: the plan and the program for one set of sizes. It fails
+// if the program was not compiled.
 func internals(p *graphrun.Program) (*program.Program, *program.Binding, error) {
 	internal := (*program.Program)(p)
-	if b := internal.First(); b != nil {
-		return internal, b, nil
+	if first := internal.First(); first != nil {
+		return internal, first, nil
 	}
 	return nil, nil, program.ErrNotCompiled
 }

@@ -13,8 +13,8 @@ type MemoryFormulas struct {
 }
 
 const (
-	// The peak is the maximum of the live bytes at several moments. maxMoments is the maximum number of moments in its
-	// expression.
+	// maxMoments is the maximum number of operands in the expression of the peak, which is the maximum of the live bytes
+	// at several moments.
 	maxMoments = 24
 	maxNodes   = 1 << 14 // maximum number of nodes of a graph for which the peak is computed
 )
@@ -26,16 +26,16 @@ type memory struct {
 }
 
 // memoryOf computes the memory of a planned graph with symbolic sizes. It returns false if the expressions would be
-// long.
+// long: see maxMoments and maxNodes.
 func memoryOf(g *graph.Graph) (m memory, ok bool) {
 	if len(g.Nodes) > maxNodes {
 		return m, false
 	}
-	output := map[*graph.Value]bool{}
-	for _, o := range g.Outputs {
-		output[o.Value.Root()] = true
+	isOutput := map[*graph.Value]bool{}
+	for _, output := range g.Outputs {
+		isOutput[output.Value.Root()] = true
 	}
-	lastReader := map[*graph.Value]int{}
+	lastReader := map[*graph.Value]int{} // index of the last node that reads the value or a view of it
 	for i, n := range g.Nodes {
 		for _, a := range n.In {
 			if a.Kind == graph.TensorArg {
@@ -52,7 +52,7 @@ func memoryOf(g *graph.Graph) (m memory, ok bool) {
 				continue
 			}
 			bytes := bufferElements(v).Mul(sym.Of(v.Type.DType.Size()))
-			if output[v] {
+			if isOutput[v] {
 				m.outputs = m.outputs.Add(bytes)
 				continue
 			}
@@ -86,7 +86,8 @@ func bufferElements(v *graph.Value) sym.Int {
 	return v.Type.Extent().Simplify()
 }
 
-// addMoment adds a sum to list, the operands of a maximum. It drops operands that never exceed another operand.
+// addMoment adds sum to list, the operands of a maximum. It drops operands that never exceed another operand. It
+// overwrites list.
 func addMoment(list []sym.Int, sum sym.Int) []sym.Int {
 	neverLess := func(a, b sym.Int) bool { holds, known := a.Ge(b).Known(); return known && holds }
 	kept := list[:0]

@@ -35,7 +35,7 @@ func addOutcome(explanation *Explanation, p *program.Program, binding *program.B
 		}
 	}
 	plan, executable := binding.Plan, binding.Program
-	if plan == nil || executable == nil {
+	if plan == nil || executable == nil { // all shapes depend on data
 		plan, executable = &passes.Plan{Graph: graph.New("", nil)}, new(exec.Program)
 	}
 	outcome.What = noStepReason(v, plan)
@@ -53,15 +53,15 @@ func addOutcome(explanation *Explanation, p *program.Program, binding *program.B
 	}
 	explanation.Outcome = *outcome
 	explanation.Copies, explanation.Unfused = copyReasons(p, v, outcome, plan), []report.Unfused{}
-	for _, a := range plan.Unfused {
-		if v.Node != nil && (a.Node == v.Node.Name || a.Reader == v.Node.Name) {
-			explanation.Unfused = append(explanation.Unfused, report.Unfused(a))
+	for _, pair := range plan.Unfused {
+		if v.Node != nil && (pair.Node == v.Node.Name || pair.Reader == v.Node.Name) {
+			explanation.Unfused = append(explanation.Unfused, report.Unfused(pair))
 		}
 	}
 }
 
-// isInGraph reports whether a value is part of the graph that runs. (A value that the graph's index of names returns
-// may belong to a removed node.)
+// isInGraph reports whether a value is part of g, the graph that runs. (A value that [graph.Graph.Value] returns may
+// belong to a removed node.)
 func isInGraph(v *graph.Value, g *graph.Graph) bool {
 	return v.Node == nil || slices.Contains(g.Nodes, v.Node)
 }
@@ -75,19 +75,19 @@ func noStepReason(v *graph.Value, plan *passes.Plan) string {
 		return "it is an input"
 	}
 	name := v.Node.Name
-	for _, f := range plan.Folded {
-		if f.Node == name {
+	for _, folded := range plan.Folded {
+		if folded.Node == name {
 			return "it is computed when the program is compiled: it depends on constants alone"
 		}
 	}
-	for _, x := range plan.Elided {
-		if x.Node == name {
-			return "it does not run: " + x.Why
+	for _, elided := range plan.Elided {
+		if elided.Node == name {
+			return "it does not run: " + elided.Why
 		}
 	}
-	for _, d := range plan.Decomposed {
-		if d.Node == name {
-			return fmt.Sprintf("other nodes run in its place: %s", strings.Join(d.Into, ", "))
+	for _, decomposed := range plan.Decomposed {
+		if decomposed.Node == name {
+			return fmt.Sprintf("other nodes run in its place: %s", strings.Join(decomposed.Into, ", "))
 		}
 	}
 	if planned := plan.Graph.Value(v.Name); planned != nil && planned.Alias != nil && isInGraph(planned, plan.Graph) {
@@ -96,7 +96,7 @@ func noStepReason(v *graph.Value, plan *passes.Plan) string {
 	return ""
 }
 
-// addStep adds the step that computes a value.
+// addStep adds to o the step that computes v, if there is one.
 func (o *Outcome) addStep(v *graph.Value, p *exec.Program, plan *passes.Plan) {
 	for _, s := range p.Steps() {
 		if !slices.Contains(s.Ops, v.Node.Name) {

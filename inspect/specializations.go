@@ -59,7 +59,8 @@ func Specializations(p *graphrun.Program) ([]Specialization, error) {
 	return list, nil
 }
 
-// mainSpecializations returns the specializations that together serve nearly all sizes.
+// mainSpecializations returns the specializations for the hints or, without hints, for the nondegenerate sizes (see
+// [program.Program.NondegenerateSizes]) or the assumed sizes. Together they serve nearly all sizes.
 func mainSpecializations(p *program.Program) (list []*program.Specialization) {
 	ctx := context.Background()
 	hints := slices.Clone(p.Hints())
@@ -100,8 +101,8 @@ func describe(p *program.Program, spec *program.Specialization) Specialization {
 			continue // the graph rejects these sizes
 		}
 		if compared.Fits && memory != nil {
-			if sizes, err := memory.Sizes(nil, priced.sizes); err == nil {
-				bytes := sizes[0] + sizes[1]
+			if formulas, err := memory.Sizes(nil, priced.sizes); err == nil {
+				bytes := formulas[0] + formulas[1] // outputs and other values
 				compared.Bytes = &bytes
 			}
 		}
@@ -110,21 +111,22 @@ func describe(p *program.Program, spec *program.Specialization) Specialization {
 	return described
 }
 
-// addMemory adds the two memory formulas, and returns an evaluator of them. It returns nil if the expressions are long.
+// addMemory sets described.Memory to the two memory formulas, and returns an evaluator of them. It returns nil and sets
+// nothing if the expressions are long or symbolic planning fails.
 func addMemory(described *Specialization, p *program.Program, spec *program.Specialization) *sym.Evaluator {
 	form, err := p.SymbolicPlanOf(context.Background(), spec, spec.Hint)
 	if err != nil {
 		return nil
 	}
-	m, ok := memoryOf(form.Planned)
+	formulas, ok := memoryOf(form.Planned)
 	if !ok {
 		return nil
 	}
-	e, err := p.Evaluator(form.Symbolic, []sym.Int{m.outputs, m.peak}, nil)
+	e, err := p.Evaluator(form.Symbolic, []sym.Int{formulas.outputs, formulas.peak}, nil)
 	if err != nil {
 		return nil
 	}
-	described.Memory = &MemoryFormulas{m.outputs.String(), m.peak.String()}
+	described.Memory = &MemoryFormulas{formulas.outputs.String(), formulas.peak.String()}
 	return e
 }
 
@@ -179,7 +181,7 @@ func sizesToPrice(p *program.Program) (list []pricedSizes) {
 	return list
 }
 
-// regret prices a specialization at sizes.
+// regret prices a specialization at given sizes. It returns an error if the graph rejects the sizes.
 func regret(p *program.Program, spec *program.Specialization, priced pricedSizes) (r Regret, err error) {
 	ctx := context.Background()
 	g, err := p.GraphAt(ctx, priced.sizes)
@@ -191,15 +193,15 @@ func regret(p *program.Program, spec *program.Specialization, priced pricedSizes
 		return r, nil
 	}
 	o := p.PlanOptions(ctx)
-	o.Check, o.MemoryLimit = false, -1
+	o.Check, o.MemoryLimit = false, -1 // no limit: the plans are only priced
 	best, err := passes.Run(g, o)
 	if err != nil {
 		return r, err
 	}
-	o.Follow, o.Price = spec.Decisions, true
+	o.Follow, o.Price = spec.Decisions, true // applies the decisions of the specialization
 	applied, err := passes.Run(g, o)
 	switch {
-	case errors.As(err, new(*passes.Misfit)):
+	case errors.As(err, new(*passes.Misfit)): // the decisions cannot be applied at these sizes
 		return r, nil
 	case err != nil:
 		return r, err

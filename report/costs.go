@@ -1,6 +1,6 @@
 package report
 
-// Costs summarizes the costs of a plan.
+// Costs summarizes the cost, the memory and the copies of a plan.
 type Costs struct {
 	Copies      int `json:"copies" doc:"The number of inserted copies."`
 	CopiedBytes int `json:"copied_bytes" doc:"The bytes of the inserted copies."`

@@ -29,7 +29,7 @@ const (
 	Last
 )
 
-// Net connects a box to boxes below it. It is drawn as one trunk with branches.
+// Net connects a box to boxes below it. It is drawn as one trunk, from which a branch goes to each lower box.
 type Net struct {
 	From int   // index of the upper box
 	To   []int // indices of the lower boxes
@@ -64,15 +64,16 @@ type Route struct {
 
 // Distances between elements, in the units of Box.
 const (
-	margin      = 20.0 // around the drawing
-	boxGap      = 24.0 // between boxes of a layer
-	netGap      = 12.0 // in a layer, between nets that cross the layer, and between such a net and a box
-	minLayerGap = 34.0 // between layers
-	maxLayerGap = 110.0
-	slope       = 0.09 // increase of a layer gap per horizontal distance of its widest segment
+	margin      = 20.0  // around the drawing
+	boxGap      = 24.0  // between boxes of a layer
+	netGap      = 12.0  // in a layer, between nets that cross the layer, and between such a net and a box
+	minLayerGap = 34.0  // between layers
+	maxLayerGap = 110.0 // between layers
+	slope       = 0.09  // increase of a layer gap for each unit of the horizontal distance of its widest segment
 )
 
-// MaxCells bounds the number of cells of a drawing. A cell is a box, or the crossing of a net through a layer.
+// MaxCells is the maximum number of cells of a drawing. A cell is a box, or the crossing of a net through a layer
+// between its boxes.
 const MaxCells = 1 << 18
 
 // ErrTooLarge is the error of a graph that needs more than MaxCells cells.
@@ -118,7 +119,7 @@ type layeredLayout struct {
 	nets   []Net
 	cells  []cell  // boxes first
 	layers [][]int // the cells of each layer, from left to right
-	trunks [][]int // the cells in which each net crosses a layer, from top to bottom
+	trunks [][]int // for each net, the cells in which it crosses layers, from top to bottom
 }
 
 // cellsOf returns a layout with connected cells, without positions. ranks are the layers of boxes.

@@ -7,7 +7,8 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// orderRounds is the number of ordering passes, alternately downwards and upwards. The best order is kept.
+// orderRounds is the number of ordering passes, alternately downwards and upwards. The order with the fewest crossings
+// is used.
 const orderRounds = 12
 
 // order orders the cells of each layer to reduce crossings, by the barycenter heuristic: cells are sorted by
@@ -79,8 +80,9 @@ func (l *layeredLayout) crossings() int {
 	total := 0
 	for k := 1; k < len(l.layers); k++ {
 		// A segment crosses each segment that begins to its left in the upper layer and ends to its right in the lower layer.
-		tree := make([]int, len(l.layers[k])+1) // Fenwick tree of the segments to the left, by position of their lower end
-		count := 0                              // number of segments to the left
+		// tree is a Fenwick tree: it counts the segments to the left by the position of their lower end.
+		tree := make([]int, len(l.layers[k])+1)
+		count := 0 // number of segments to the left
 		for _, upper := range l.layers[k-1] {
 			down := l.cells[upper].down
 			for _, lower := range down {

@@ -2,11 +2,16 @@ package graphdraw
 
 import "math"
 
-// placementRounds is the number of placement passes, each downwards and upwards.
-const placementRounds = 10
+// The numbers of placement passes over all layers. In the first passes, cells are attracted by the layer above
+// (downwards) and by the layer below (upwards) in turn, in the last passes by both.
+const (
+	placementRounds = 10
+	finalRounds     = 4
+)
 
-// assignX assigns x coordinates. It places the cells of each layer in turn as close to their connected cells as order
-// and minimum distances allow. An isotonic regression minimizes the weighted sum of squared distances.
+// assignX assigns x coordinates. It places the cells of each layer in turn as close to their connected cells as the
+// order of the layer and the minimum distances allow. An isotonic regression minimizes the weighted sum of the squared
+// distances.
 func (l *layeredLayout) assignX() {
 	for _, layer := range l.layers {
 		x := 0.0
@@ -30,7 +35,7 @@ func (l *layeredLayout) assignX() {
 			l.placeLayer(k, down)
 		}
 	}
-	for range 4 { // at last, both sides attract a cell
+	for range finalRounds {
 		for k := range l.layers {
 			l.placeLayer(k, both)
 		}
@@ -51,14 +56,15 @@ func (l *layeredLayout) weight(a, b int) float64 {
 
 // block is a group of adjacent cells, placed at the weighted mean of their desired positions.
 type block struct {
-	position float64 // the position minus the minimum distance from the first cell of the layer
-	weight   float64
-	cells    int // number of cells
+	position float64 // of each cell, minus the minimum distance of the cell from the first cell of the layer
+	weight   float64 // sum of the weights of its cells
+	cells    int     // number of cells
 }
 
 // placeLayer places one layer. The function sides returns lists of the connected cells that attract a cell. The desired
-// position of a cell minus the minimum distance from the first cell must not decrease from left to right. Cells whose
-// positions decrease are joined to a block (pool adjacent violators).
+// position of a cell is their weighted mean. Desired positions, minus the minimum distance of the cell from the first
+// cell of the layer, must not decrease from left to right. Neighbouring cells at which they decrease are joined to a
+// block (the algorithm "pool adjacent violators").
 func (l *layeredLayout) placeLayer(layer int, sides func(*cell) [][]int) {
 	var blocks []block
 	offset := 0.0
@@ -103,7 +109,8 @@ func (l *layeredLayout) placeLayer(layer int, sides func(*cell) [][]int) {
 	}
 }
 
-// drawing converts the layout to a drawing.
+// drawing converts the layout to a drawing: it shifts x coordinates so that the drawing begins at the margin, stacks
+// the layers, and routes the nets.
 func (l *layeredLayout) drawing() *Drawing {
 	drawing := &Drawing{Width: 2 * margin, Height: 2 * margin, Corners: make([]Point, len(l.boxes))}
 	if len(l.layers) == 0 {

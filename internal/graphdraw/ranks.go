@@ -20,7 +20,7 @@ func assignLayers(boxes []Box, nets []Net) ([]int, error) {
 	for i, net := range nets {
 		netsOf[net.From].outgoing = append(netsOf[net.From].outgoing, i)
 		for _, to := range net.To {
-			netsOf[to].incoming = append(netsOf[to].incoming, i) // once per occurrence
+			netsOf[to].incoming = append(netsOf[to].incoming, i) // repeated if net.To has the box several times
 		}
 	}
 	order, ranks := longestPath(nets, netsOf)
@@ -30,9 +30,9 @@ func assignLayers(boxes []Box, nets []Net) ([]int, error) {
 	const rounds = 8 // two or three suffice for networks
 	for range rounds {
 		moved := false
-		for i := len(order) - 1; i >= 0; i-- { // successors have moved
+		for i := len(order) - 1; i >= 0; i-- { // upwards: the successors of a box move before the box
 			box := order[i]
-			if to := lowestLayer(box, ranks, nets, &netsOf[box]); to != ranks[box] {
+			if to := bestLayer(box, ranks, nets, &netsOf[box]); to != ranks[box] {
 				ranks[box], moved = to, true
 			}
 		}
@@ -46,8 +46,8 @@ func assignLayers(boxes []Box, nets []Net) ([]int, error) {
 	return compactLayers(ranks), nil
 }
 
-// fixSides moves boxes with a side to the layer above or below all others: layer 0, for which the others make room, or
-// one after the last.
+// fixSides moves the First boxes to a new layer above all others, and the Last boxes to a new layer below. The new
+// layers have the ranks 0 and last+1, after the ranks of all other boxes have grown by 1.
 func fixSides(boxes []Box, ranks []int, netsOf []boxNets, nets []Net) error {
 	hasLowerBox := func(net int) bool { return len(nets[net].To) > 0 }
 	last := 0
@@ -70,11 +70,11 @@ func fixSides(boxes []Box, ranks []int, netsOf []boxNets, nets []Net) error {
 	return nil
 }
 
-// longestPath returns the boxes in topological order, and the layer of each box: the length of the longest path to it.
-// order lacks boxes on cycles and boxes below them.
+// longestPath returns the boxes in topological order, and for each box the length of the longest path to it, which is
+// the highest possible layer. order lacks boxes on cycles and boxes below them.
 func longestPath(nets []Net, netsOf []boxNets) (order, ranks []int) {
 	ranks = make([]int, len(netsOf))
-	pending := make([]int, len(netsOf))
+	pending := make([]int, len(netsOf)) // number of incoming nets from boxes that are not in order
 	for box := range netsOf {
 		if pending[box] = len(netsOf[box].incoming); pending[box] == 0 {
 			order = append(order, box)
@@ -94,14 +94,14 @@ func longestPath(nets []Net, netsOf []boxNets) (order, ranks []int) {
 	return order, ranks
 }
 
-// lowestLayer returns the layer, at or below the box's own, with the least total length of the box's nets; the lowest
-// of several. A box without outgoing nets does not move.
-func lowestLayer(box int, ranks []int, nets []Net, atBox *boxNets) int {
+// bestLayer returns the layer, at or below that of the box, at which the nets of the box have the least total length.
+// Of several such layers it returns the lowest. A box without outgoing nets does not move.
+func bestLayer(box int, ranks []int, nets []Net, atBox *boxNets) int {
 	if len(atBox.outgoing) == 0 {
 		return ranks[box]
 	}
 	lowest := -1 // the layer above the highest successor
-	shorter := 0 // number of outgoing nets; each becomes shorter by one for each layer
+	shorter := 0 // number of outgoing nets with lower boxes; a move by one layer shortens each by one
 	for _, net := range atBox.outgoing {
 		for _, to := range nets[net].To {
 			if lowest < 0 || ranks[to]-1 < lowest {
@@ -115,7 +115,7 @@ func lowestLayer(box int, ranks []int, nets []Net, atBox *boxNets) int {
 	if lowest <= ranks[box] {
 		return ranks[box]
 	}
-	best, least := ranks[box], 0
+	best, least := ranks[box], 0 // least is the increase of the total length at layer best, which is not positive
 	for _, to := range candidates(box, lowest, ranks, nets, atBox) {
 		increase := -shorter * (to - ranks[box])
 		for i, net := range atBox.incoming {
@@ -131,8 +131,8 @@ func lowestLayer(box int, ranks []int, nets []Net, atBox *boxNets) int {
 	return best
 }
 
-// candidates returns the layers that lowestLayer tries for a box: lowest, and the layers at which an incoming net
-// begins to become longer. Between two adjacent candidates the net lengths are linear, so that no other layer is
+// candidates returns the layers that bestLayer tries for a box: the layer lowest, and the layers below which an
+// incoming net becomes longer. Between two adjacent candidates the net lengths are linear, so that no other layer is
 // better.
 func candidates(box, lowest int, ranks []int, nets []Net, atBox *boxNets) []int {
 	list := []int{}

@@ -7,10 +7,10 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// routes has the x coordinates at which nets leave and enter boxes.
+// routes has the x coordinates at which nets leave and enter boxes, and the y coordinates of layers.
 type routes struct {
 	*layeredLayout
-	top, bottom []float64   // y coordinates of each layer
+	top, bottom []float64   // y coordinates of each layer; set by layeredLayout.drawing
 	leaveX      []float64   // x at the upper box of each net
 	arriveX     [][]float64 // x at the lower boxes of each net, by index in Net.To
 }
@@ -19,13 +19,14 @@ type routes struct {
 type connection struct {
 	x      float64  // x of the next cell of the net; connections are sorted by it
 	target *float64 // the element of leaveX or arriveX to set
-	rank   int      // breaks ties
+	rank   int      // orders connections with equal x
 }
 
 // routes spreads the connections of nets over the sides of boxes, sorted by the positions of the next cells.
 func (l *layeredLayout) routes() *routes {
 	routes := &routes{layeredLayout: l, top: make([]float64, len(l.layers)), bottom: make([]float64, len(l.layers)),
 		leaveX: make([]float64, len(l.nets)), arriveX: make([][]float64, len(l.nets))}
+	// The connections at the lower and at the upper side of each box.
 	below, above := make([][]connection, len(l.boxes)), make([][]connection, len(l.boxes))
 	for i, n := range l.nets {
 		routes.arriveX[i] = make([]float64, len(n.To))
@@ -41,7 +42,7 @@ func (l *layeredLayout) routes() *routes {
 		if len(l.trunks[i]) > 0 {
 			sum, count = sum+l.cells[l.trunks[i][0]].x, count+1
 		}
-		if count > 0 { // a net leaves its upper box at one place, sorted by the mean x of its next cells
+		if count > 0 { // a net leaves its upper box at one place, which is sorted by the mean x of its next cells
 			below[n.From] = append(below[n.From], connection{x: sum / float64(count), target: &routes.leaveX[i], rank: i})
 		}
 	}
@@ -77,16 +78,18 @@ func (r *routes) layerGap(layer int) float64 {
 	return min(maxLayerGap, minLayerGap+slope*widest)
 }
 
-// segments returns the segments of all nets.
+// segments returns the segments of each net.
 func (r *routes) segments(drawing *Drawing) [][]Segment {
 	list := make([][]Segment, len(r.nets))
 	for i, n := range r.nets {
 		var pieces []Segment
+		// straight adds a vertical segment at x from y to y, unless it is empty after rounding.
 		straight := func(x, from, to float64) {
 			if from = roundTenth(from); from < roundTenth(to) {
 				pieces = append(pieces, Segment{Point{x, from}, Point{x, roundTenth(to)}})
 			}
 		}
+		// across adds a segment between a layer and the next layer, from x to x.
 		across := func(layer int, from, to float64) {
 			upper, lower := roundTenth(r.bottom[layer]), roundTenth(r.top[layer+1])
 			pieces = append(pieces, Segment{Point{from, upper}, Point{to, lower}})
@@ -96,19 +99,19 @@ func (r *routes) segments(drawing *Drawing) [][]Segment {
 		if len(n.To) > 0 {
 			straight(r.leaveX[i], drawing.Corners[n.From].Y+r.boxes[n.From].Height, r.bottom[first])
 		}
-		x := func(k int) float64 { // x of the trunk at the bottom of layer first+k
+		trunkX := func(k int) float64 { // x of the trunk at the bottom of layer first+k
 			if k == 0 {
 				return r.leaveX[i]
 			}
 			return r.cells[r.trunks[i][k-1]].x
 		}
 		for k, c := range r.trunks[i] {
-			across(first+k, x(k), r.cells[c].x)
+			across(first+k, trunkX(k), r.cells[c].x)
 			straight(r.cells[c].x, r.top[first+k+1], r.bottom[first+k+1])
 		}
 		for k, to := range n.To {
 			layer := r.cells[to].layer // a branch leaves the trunk at the bottom of the layer above
-			across(layer-1, x(layer-1-first), r.arriveX[i][k])
+			across(layer-1, trunkX(layer-1-first), r.arriveX[i][k])
 			straight(r.arriveX[i][k], r.top[layer], drawing.Corners[to].Y)
 		}
 		list[i] = pieces

@@ -14,7 +14,8 @@ func (l *layeredLayout) straightenLines() {
 	lines := slices.Concat(l.trunks, l.boxChains())
 	lines = slices.DeleteFunc(lines, func(line []int) bool { return len(line) < 2 })
 	sorted.Func(lines, func(a, b []int) int { return cmp.Compare(len(b), len(a)) })
-	for range 3 { // moving a line can free space for other lines
+	const rounds = 3 // moving a line can free space for other lines
+	for range rounds {
 		for _, line := range lines {
 			l.align(line)
 		}
@@ -22,7 +23,7 @@ func (l *layeredLayout) straightenLines() {
 }
 
 // boxChains divides the boxes into maximal chains. In a chain, each box is the only successor of the previous box, and
-// has no other predecessor.
+// has no other predecessor. The index of a box is also the index of its cell.
 func (l *layeredLayout) boxChains() [][]int {
 	next := func(box int) int {
 		if down := l.cells[box].down; len(down) == 1 && l.cells[down[0]].box >= 0 && len(l.cells[down[0]].up) == 1 {
@@ -54,7 +55,7 @@ func (l *layeredLayout) boxChains() [][]int {
 // cells permit. A coordinate is the mean x of the cells that get it, clamped to the range that all of them permit.
 func (l *layeredLayout) align(line []int) {
 	for len(line) > 0 {
-		low, high := math.Inf(-1), math.Inf(1)
+		low, high := math.Inf(-1), math.Inf(1) // the x that the first count cells permit
 		count, sum := 0, 0.0
 		for _, index := range line {
 			from, to := l.freeRange(index)
@@ -65,7 +66,7 @@ func (l *layeredLayout) align(line []int) {
 			sum += l.cells[index].x
 			count++
 		}
-		if count == 0 { // because of rounding, the range of a cell may be empty
+		if count == 0 { // because of rounding, the range of a cell may be empty: the cell keeps its place
 			count = 1
 		} else {
 			x := min(max(sum/float64(count), low), high)

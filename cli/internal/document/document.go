@@ -22,7 +22,7 @@ import (
 const Version = 1
 
 // Stream is a list in a document. Its items are computed one at a time, while the document is written. The pointer that
-// yield receives is valid during the call only.
+// yield receives is valid during the call only. A stream that is written must not be nil.
 type Stream[T any] func(yield func(item *T) bool)
 
 // anyStream is a [Stream] of any item type.

@@ -23,9 +23,9 @@ func somePicture(t *rapid.T) *picture {
 			scope = rapid.SampledFrom(scopes).Draw(t, "scope")
 		}
 		b := pictureBox{kind: stepBox, name: fmt.Sprintf("n%d", i), head: "op", layout: -1, scope: scope,
-			code: fmt.Sprint(i % 5), facts: []fact{{"step", "n"}}}
+			signature: fmt.Sprint(i % 5), facts: []fact{{"step", "n"}}}
 		if !regular {
-			b.code = fmt.Sprint(rapid.IntRange(0, 2).Draw(t, "code"))
+			b.signature = fmt.Sprint(rapid.IntRange(0, 2).Draw(t, "code"))
 		}
 		switch {
 		case i == 0:
