@@ -65,7 +65,7 @@ computes become constants, and the graph is simpler. OUT and the weights are wri
 	return cmd
 }
 
-// convert writes the graph of the file at inPath to outPath, and its weights to a file beside outPath.
+// convert writes the graph of the file at inPath to outPath, and its weights to a file in the same folder.
 func convert(cmd *cobra.Command, ext *command.Extensions, inPath, outPath string, dims []string) error {
 	switch strings.ToLower(filepath.Ext(outPath)) {
 	case ".json":

@@ -31,7 +31,7 @@ func TestSlack(t *testing.T) {
 	}
 	r := call(t, "plan", file, "--slack", "1%", "--strategy", "propagate")
 	require.Equal(t, exit.CodeUsage, r.code)
-	require.Contains(t, r.errors, "--slack: only strategy optimal can take fewer copies for a higher cost")
+	require.Contains(t, r.errors, "--slack: only strategy optimal can accept a higher cost for fewer copies")
 
 	certificate := filepath.Join(dir, "c.json")
 	var doc struct {

@@ -248,8 +248,8 @@ func (layout *Layout) explainPermutation(n *graph.Node, decided *rule.Rule) {
 		comparison := Comparison{Faster: c.A, Slower: c.B, Exchanged: c.Exchanged}
 		switch {
 		case c.DecidingOperand < 0: // no operand decided
-			comparison.Why = "no operand decides: in each, a dimension is repeated, or the strides and sizes of both are equal; the " +
-				"dimensions are not exchanged"
+			comparison.Why = "no operand decides: in each, a dimension is repeated, or the strides and sizes of both are " +
+				"equal; the dimensions are not exchanged"
 		case c.Strides[0].Same(c.Strides[1]):
 			comparison.By = name(c.DecidingOperand)
 			comparison.Why = fmt.Sprintf("equal strides %v, sizes %v and %v", c.Strides[0], c.Sizes[0], c.Sizes[1])

@@ -137,8 +137,8 @@ type prover struct {
 	property property
 	result   *Proof // the result so far
 	cases    []coveringCase
-	// isProved has an entry for each specialization for which a case was tried. The entry is true if the property is
-	// proved for all sizes that the specialization serves.
+	// isProved has an entry for each specialization for which tryCase showed the property at some sizes. The entry is true
+	// if the property is proved for all sizes that the specialization serves.
 	isProved map[*program.Specialization]bool
 }
 
@@ -229,8 +229,8 @@ func (prover *prover) nextUnproved() *program.Specialization {
 	for _, spec := range p.Specializations() {
 		servesOnlyHint := len(p.Hints()) == 0 && slices.Equal(spec.Hint, p.AssumedSizes()) &&
 			!slices.Equal(spec.Hint, p.NondegenerateSizes(context.Background()))
-		isProved, wasTried := prover.isProved[spec]
-		if !isProved && (wasTried || !servesOnlyHint) {
+		isProved, isShown := prover.isProved[spec]
+		if !isProved && (isShown || !servesOnlyHint) {
 			return spec
 		}
 	}

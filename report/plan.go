@@ -77,7 +77,7 @@ type Copy struct {
 	Value string `json:"value" doc:"The value that is copied."`
 	From  []int  `json:"from" doc:"Its strides, in elements."`
 	To    []int  `json:"to" doc:"The strides of the copy, in elements."`
-	// Transfer is empty for a copy within a place.
+	// Transfer is empty for a copy within the memory of the host or of one device.
 	Transfer string  `json:"transfer,omitzero" doc:"The direction of a transfer: upload (to the device) or download (to the host); left out for other copies."`
 	Bytes    int     `json:"bytes" doc:"The size of the copy."`
 	CostNS   float64 `json:"cost_ns" doc:"The estimated cost of the copy, in nanoseconds."`
@@ -90,7 +90,7 @@ type Copy struct {
 	Strategy string   `json:"strategy,omitzero" doc:"The reason of the strategy, if the sides do not state it; else empty."`
 }
 
-// Producer is the side of a copy's source.
+// Producer describes the origin of a copied value and of its layout.
 type Producer struct {
 	Kind         string `json:"kind" doc:"One of input, constant, pin, viewed (a view) and node."`
 	Name         string `json:"name" doc:"The value that is copied."`
@@ -101,7 +101,7 @@ type Producer struct {
 	Pinned       string `json:"pinned" doc:"The pinned value that is a copy of it, if it is the result of a pinned node before the copy to the pinned layout; else empty."`
 }
 
-// Reader is the side of a copy's reader.
+// Reader describes the reader of a copy and the layout that it needs.
 type Reader struct {
 	Kind         string `json:"kind" doc:"One of output, pin, viewed (a view) and node; empty if nothing reads the copy."`
 	Name         string `json:"name" doc:"The output, the pinned value, or the node."`

@@ -25,6 +25,7 @@ func (s Size) String() string {
 // MarshalJSON returns the number, or the expression as a string.
 func (s Size) MarshalJSON() ([]byte, error) { return s.append(nil), nil }
 
+// append appends the JSON of the size to b.
 func (s Size) append(b []byte) []byte {
 	if s.Name != "" {
 		return strconv.AppendQuote(b, s.Name)
@@ -86,8 +87,8 @@ func (Sizes) JSONSchema() map[string]any {
 	return map[string]any{"anyOf": []any{map[string]any{"type": "array", "items": items}, map[string]any{"type": "null"}}}
 }
 
-// Segment is a part of a graph whose shapes depend on data. The segment is planned when its operands are known. It has
-// a plan for each set of layouts and sizes that occurs.
+// Segment is a part of a graph whose shapes depend on data. A run plans the segment when its operands are known. It
+// makes a plan for each set of layouts and sizes that occurs.
 type Segment struct {
 	Segment       int            `json:"segment" doc:"Its index in the order of execution."`
 	Nodes         []string       `json:"nodes" doc:"Its nodes."`

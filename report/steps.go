@@ -28,8 +28,8 @@ type Loop struct {
 type Work struct {
 	Footprint float64 `json:"footprint" doc:"The bytes of all memory that the step touches."`
 	Steps     float64 `json:"steps" doc:"The number of steps that are started, each at a fixed price."`
-	// The work of an operand is the difference from a dense operand: Bytes has its accesses minus the dense accesses,
-	// and may be negative.
+	// The work of an operand is the difference from the work of a dense operand. Bytes is then the accesses of the operand
+	// minus the accesses of a dense operand, and may be negative.
 	Bytes   map[string]float64 `json:"bytes" doc:"Bytes by the kind of access."`
 	Kernels map[string]float64 `json:"kernels" doc:"Units of inner kernels that overlap with memory accesses."`
 	Waits   map[string]float64 `json:"waits" doc:"Units of inner kernels that do not overlap with memory accesses."`

@@ -8,14 +8,14 @@
 //
 // The routes are /v2, /v2/health/live, /v2/health/ready, /v2/models/NAME, /v2/models/NAME/ready and
 // /v2/models/NAME/infer, the last three also under /v2/models/NAME/versions/VERSION. /metrics has metrics in the text
-// format of Prometheus. Tensors are JSON, or bytes after the JSON (the protocol's binary extension).
+// format of Prometheus. Tensors are sent as JSON, or as bytes after the JSON (the protocol's binary extension).
 //
 // # Batches
 //
-// Requests that wait at the same time run as one batch if the first dimension of the model's inputs, the batch size,
-// is symbolic. Requests are joined only if package batch proves that the rows of the model are independent. One plan
-// then serves all batch sizes, so that the bits of a result do not depend on the requests that share its batch
-// ([BatchExact]).
+// Requests that wait at the same time run as one batch, which is joined along the first dimension of the model's
+// inputs. This dimension must be symbolic. Requests are joined only if package graph/batch proves that the rows of the
+// batch do not affect each other. With [BatchExact], the default, one plan serves all batch sizes, so that the bits of
+// a result do not depend on the requests that share its batch.
 //
 // # Models
 //

@@ -8,32 +8,32 @@ import (
 
 // elementScanner scans JSON that consists of nested lists, and yields their elements in order. The JSON must be valid.
 type elementScanner struct {
-	remaining []byte
-	err       error
+	data []byte
+	err  error // set by all
 }
 
 // all is an iterator over the texts of the elements: numbers, literals, and strings with their quotes. It sets err if
 // the JSON is not a list or contains an object.
 func (s *elementScanner) all(yield func(text []byte) bool) {
-	data := bytes.TrimSpace(s.remaining)
+	data := bytes.TrimSpace(s.data)
 	if len(data) == 0 || data[0] != '[' {
 		s.err = errors.New("data is not a list")
 		return
 	}
 	for i := 0; i < len(data); {
-		c := data[i]
+		first := data[i]
 		switch {
-		case c == '{':
+		case first == '{':
 			s.err = errors.New("data contains an object")
 			return
-		case c == '[' || c == ']' || c == ',' || c == ' ' || c == '\n' || c == '\t' || c == '\r':
+		case first == '[' || first == ']' || first == ',' || first == ' ' || first == '\n' || first == '\t' || first == '\r':
 			i++
 			continue
 		}
 		end := i + 1
-		if c == '"' {
+		if first == '"' {
 			for data[end] != '"' { // the loop ends because the JSON is valid
-				if data[end] == '\\' {
+				if data[end] == '\\' { // an escape sequence, such as \"
 					end++
 				}
 				end++

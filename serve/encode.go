@@ -14,8 +14,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// encodeResponse returns text, the JSON of a response, and tail, the binary data that follow the JSON. tail has an
-// entry for each tensor that was requested as binary data. The entries may share memory with out.
+// encodeResponse returns text, the JSON of a response, and tail, the binary data that follow the JSON. out has the
+// outputs by name. tail has an entry for each tensor that was requested as binary data. The entries may share memory
+// with out.
 func (m *model) encodeResponse(r *request, out map[string]*tensor.Tensor) (text []byte, tail [][]byte, err error) {
 	text = appendString(append(text, `{"model_name":`...), m.name)
 	text = appendString(append(text, `,"model_version":`...), m.version)
@@ -23,16 +24,16 @@ func (m *model) encodeResponse(r *request, out map[string]*tensor.Tensor) (text 
 		text = appendString(append(text, `,"id":`...), r.id)
 	}
 	text = append(text, `,"outputs":[`...)
-	for i, w := range r.outputs {
+	for i, wanted := range r.outputs {
 		if i > 0 {
 			text = append(text, ',')
 		}
-		t := out[w.port.name]
-		data, err := w.port.encode(t, w.binary)
+		t := out[wanted.port.name]
+		data, err := wanted.port.encode(t, wanted.binary)
 		if err != nil {
-			return nil, nil, fmt.Errorf("output %q: %w", w.port.name, err)
+			return nil, nil, fmt.Errorf("output %q: %wanted", wanted.port.name, err)
 		}
-		text = appendString(append(text, `{"name":`...), w.port.name)
+		text = appendString(append(text, `{"name":`...), wanted.port.name)
 		text = append(text, `,"shape":[`...)
 		for k, size := range t.Shape {
 			if k > 0 {
@@ -40,8 +41,8 @@ func (m *model) encodeResponse(r *request, out map[string]*tensor.Tensor) (text 
 			}
 			text = strconv.AppendInt(text, int64(size), 10)
 		}
-		text = appendString(append(text, `],"datatype":`...), w.port.datatype())
-		if w.binary {
+		text = appendString(append(text, `],"datatype":`...), wanted.port.datatype())
+		if wanted.binary {
 			text = strconv.AppendInt(append(text, `,"parameters":{"binary_data_size":`...), int64(len(data)), 10)
 			text = append(text, "}}"...)
 			tail = append(tail, data)
@@ -71,9 +72,9 @@ func (p port) encode(t *tensor.Tensor, asBytes bool) ([]byte, error) {
 		}
 		return encodeStrings(list, asBytes)
 	}
-	c := t.Contiguous()
-	size := c.DType.Size()
-	data := c.Storage().Bytes()[c.Offset*size:][:c.Bytes()]
+	t = t.Contiguous()
+	size := t.DType.Size()
+	data := t.Storage().Bytes()[t.Offset*size:][:t.Bytes()]
 	if asBytes {
 		if bigEndian {
 			data = slices.Clone(data)
@@ -81,14 +82,15 @@ func (p port) encode(t *tensor.Tensor, asBytes bool) ([]byte, error) {
 		}
 		return data, nil
 	}
-	text := make([]byte, 0, 2+len(data)/size*4)
+	const typicalLength = 4 // of an element with its comma
+	text := make([]byte, 0, 2+len(data)/size*typicalLength)
 	text = append(text, '[')
 	for i := 0; i < len(data); i += size {
 		if i > 0 {
 			text = append(text, ',')
 		}
 		var ok bool
-		if text, ok = appendElement(text, c.DType, data[i:]); !ok {
+		if text, ok = appendElement(text, t.DType, data[i:]); !ok {
 			return nil, errors.New("the output contains NaN or infinity, which JSON cannot represent: request binary_data")
 		}
 	}
@@ -111,9 +113,9 @@ func encodeStrings(list []string, asBytes bool) ([]byte, error) {
 	return data, nil
 }
 
-// appendElement appends an element as JSON. It returns false for NaN and infinities.
+// appendElement appends the element at the start of data as JSON. It returns false for NaN and infinities.
 func appendElement(text []byte, dtype tensor.DType, data []byte) ([]byte, bool) {
-	x, bits := 0.0, 32
+	x, bits := 0.0, 32 // bits is the precision that determines the number of digits
 	switch dtype {
 	case tensor.Bool:
 		return strconv.AppendBool(text, data[0] != 0), true

@@ -18,10 +18,13 @@ type statusError struct {
 	err    error
 }
 
+// Error returns the message of the cause.
 func (e *statusError) Error() string { return e.err.Error() }
 
+// Unwrap returns the cause.
 func (e *statusError) Unwrap() error { return e.err }
 
+// statusErrorf returns an error with an HTTP status and a formatted message.
 func statusErrorf(status int, format string, args ...any) error {
 	return &statusError{status, fmt.Errorf(format, args...)}
 }
@@ -68,7 +71,7 @@ func (m *model) decode(header http.Header, body []byte) (r *request, err error) 
 		r, err = m.decodeRequest(header, body)
 		return err
 	}()
-	if memory := (*tensor.MemoryError)(nil); errors.As(err, &memory) {
+	if memoryErr := (*tensor.MemoryError)(nil); errors.As(err, &memoryErr) {
 		return nil, &statusError{http.StatusServiceUnavailable, err}
 	}
 	if err != nil {
@@ -77,7 +80,8 @@ func (m *model) decode(header http.Header, body []byte) (r *request, err error) 
 	return r, nil
 }
 
-// bodyError returns the error of a body that cannot be read.
+// bodyError returns the error of a body that cannot be read, with its status. err is the error of reading; ctx is the
+// context of the request.
 func bodyError(ctx context.Context, err error) error {
 	var tooLarge *http.MaxBytesError
 	switch {
@@ -89,16 +93,16 @@ func bodyError(ctx context.Context, err error) error {
 	return statusErrorf(http.StatusBadRequest, "the body cannot be read: %w", err)
 }
 
-// runError returns the error of a run with its status. request is the context of the client.
-func runError(request context.Context, err error) error {
-	var memory *tensor.MemoryError
-	var need *graphrun.MemoryError
+// runError returns the error of a run with its status. clientContext ends when the client closes the connection.
+func runError(clientContext context.Context, err error) error {
+	var allocationErr *tensor.MemoryError
+	var planErr *graphrun.MemoryError
 	switch {
 	case errors.Is(err, errQueueFull):
 		return &statusError{http.StatusTooManyRequests, err}
-	case request.Err() != nil:
-		return &statusError{statusClientGone, context.Cause(request)}
-	case errors.As(err, &memory), errors.As(err, &need), errors.As(err, new(timeoutError)):
+	case clientContext.Err() != nil:
+		return &statusError{statusClientGone, context.Cause(clientContext)}
+	case errors.As(err, &allocationErr), errors.As(err, &planErr), errors.As(err, new(timeoutError)):
 		return &statusError{http.StatusServiceUnavailable, err}
 	case errors.Is(err, errPanic):
 		return &statusError{http.StatusInternalServerError, err}

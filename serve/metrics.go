@@ -23,12 +23,14 @@ type responseKey struct {
 
 // modelMetrics are the metrics of one version of a model.
 type modelMetrics struct {
-	successes, failures *metrics.Counter // requests
-	// number of rows of all runs, and number of runs; the quotient is the mean batch size
-	rows, executions         *metrics.Counter
-	request, queued, compute *metrics.Counter // total times in microseconds: of requests, in the queue, and of runs
+	successes, failures *metrics.Counter // numbers of requests
+	// The number of rows of all runs, and the number of runs. The quotient is the mean batch size.
+	rows, executions *metrics.Counter
+	// Total times in microseconds: of successful requests, of these requests in the queue, and of runs.
+	request, queued, compute *metrics.Counter
 }
 
+// newMetrics returns the metrics of a server.
 func newMetrics(s *Server) *serverMetrics {
 	set := metrics.NewSet()
 	set.NewGauge("graphrun_queue_length", func() float64 { return float64(s.waiting.Load()) })
@@ -52,10 +54,10 @@ func (s *serverMetrics) ofModel(name, version string) *modelMetrics {
 }
 
 // executed records a run of some rows with its duration.
-func (m *modelMetrics) executed(rows int, active time.Duration) {
+func (m *modelMetrics) executed(rows int, duration time.Duration) {
 	m.rows.Add(rows)
 	m.executions.Inc()
-	m.compute.Add(int(active.Microseconds()))
+	m.compute.Add(int(duration.Microseconds()))
 }
 
 // responded records a response of the server with its route and its HTTP status code.

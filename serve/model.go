@@ -21,10 +21,10 @@ type model struct {
 	files           signature
 	program         *graphrun.Program
 	inputs, outputs []port
-	rows            *batching.Axis // nil if requests are not joined
+	rows            *batching.Axis // the dimension along which requests are joined; nil if they are not
 	queue           *queue
 	metrics         *modelMetrics
-	lastDoc         atomic.Pointer[parsedDoc]
+	lastDoc         atomic.Pointer[parsedDoc] // the JSON of the last request: see parseDoc
 }
 
 // load reads and compiles a model. notBatched is the reason why requests for the model cannot share a batch; nil if
@@ -52,6 +52,7 @@ func (s *Server) load(ctx context.Context, v version) (m *model, notBatched, err
 		return nil, nil, err
 	}
 	if symbol != "" {
+		// The last argument requires one plan for all batch sizes.
 		m.rows, notBatched = batching.Prove(ctx, (*program.Program)(m.program), g, symbol, s.options.MaxRows,
 			s.options.Batching == BatchExact)
 	}
@@ -62,12 +63,12 @@ func (s *Server) load(ctx context.Context, v version) (m *model, notBatched, err
 // typicalRows returns the batch size for which models are planned: the first preferred size.
 func (s *Server) typicalRows() int { return min(s.options.PreferredRows[0], s.options.MaxRows) }
 
-// rowsOfBatch returns the maximum number of rows of the next batch. This is the largest preferred number that is at
-// most `waiting`, the number of waiting rows.
-func (s *Server) rowsOfBatch(waiting int) int {
+// rowsOfBatch returns the maximum number of rows of the next batch: the largest preferred number of rows that is at
+// most waitingRows.
+func (s *Server) rowsOfBatch(waitingRows int) int {
 	rows := 0
 	for _, n := range s.options.PreferredRows {
-		if n <= waiting {
+		if n <= waitingRows {
 			rows = max(rows, n)
 		}
 	}
@@ -77,15 +78,15 @@ func (s *Server) rowsOfBatch(waiting int) int {
 	return min(rows, s.options.MaxRows)
 }
 
-// findPorts sets the inputs and outputs of the model. The shapes of outputs come from a symbolic form of the graph, in
-// which sizes that depend on requests or data are expressions.
+// findPorts sets the inputs and outputs of the model. The shapes of outputs come from symbolic inference, in which
+// sizes that depend on requests or data are expressions. If symbolic inference fails, they are the shapes for the
+// assumed sizes.
 func (m *model) findPorts(g *graph.Graph) error {
-	described := g
+	symbolicGraph := g
 	if g.Dynamic() {
-		described = g.Unbacked().Graph
-	}
-	if symbolic, err := described.Symbolic(nil); err == nil && !g.Dynamic() {
-		described = symbolic.Graph
+		symbolicGraph = g.Unbacked().Graph
+	} else if symbolic, err := g.Symbolic(nil); err == nil {
+		symbolicGraph = symbolic.Graph
 	}
 	for _, v := range g.Inputs {
 		p := port{name: v.Name, dtype: v.Meta.DType, labels: g.Labels[v.Name], shape: append([]int{}, v.Meta.Shape...)}
@@ -99,7 +100,7 @@ func (m *model) findPorts(g *graph.Graph) error {
 		}
 		m.inputs = append(m.inputs, p)
 	}
-	for i, output := range described.Outputs {
+	for i, output := range symbolicGraph.Outputs {
 		p := port{name: output.Name, dtype: g.Outputs[i].Value.Meta.DType, labels: g.Labels[output.Name]}
 		if t := output.Value.Type; t.Shape != nil || !output.Value.Dynamic {
 			p.dtype, p.shape = t.DType, sizesOrUnknown(t.Shape)
@@ -114,7 +115,7 @@ func (m *model) findPorts(g *graph.Graph) error {
 	return nil
 }
 
-// sizesOrUnknown returns sizes as numbers, -1 for an expression.
+// sizesOrUnknown returns sizes as numbers. An expression becomes -1.
 func sizesOrUnknown(shape []sym.Int) []int {
 	list := make([]int, len(shape))
 	for i, n := range shape {

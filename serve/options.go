@@ -30,30 +30,30 @@ type Options struct {
 	// Compile has the options by which models are compiled. Compile.Threads is the maximum number of workers of one run.
 	// At most GOMAXPROCS / Compile.Threads runs are active at the same time.
 	Compile graphrun.Options
-	// Batching is the rule for joining requests into batches; "" is BatchExact.
+	// Batching is the rule for joining requests into batches; "" means BatchExact.
 	Batching Batching
-	// MaxRows is the maximum number of rows of a batch; 0 is 64. A single request may have more rows.
+	// MaxRows is the maximum number of rows of a batch; 0 means 64. A single request may have more rows.
 	MaxRows int
-	// PreferredRows are the preferred numbers of rows of a batch; nil is 8. The size of a batch is the largest preferred
-	// number for which enough rows wait. Larger batches would need more memory and are rarely faster. Models are planned
-	// for the first number.
+	// PreferredRows are the preferred numbers of rows of a batch; nil means 8. A batch has at most the largest preferred
+	// number of rows for which enough rows wait. If too few rows wait for any preferred number, all of them run. Larger
+	// batches would need more memory and are rarely faster. Models are planned for the first number.
 	PreferredRows []int
-	// MaxDelay is the longest time that a request waits for others to join. 0 is 2 ms; a negative time disables
-	// waiting. While no other requests wait, there is no delay.
+	// MaxDelay is the longest time that a request waits for other requests to fill a batch. 0 means 2 ms; a negative time
+	// disables waiting. If only one request waited when the last batch was taken, the next request does not wait.
 	MaxDelay time.Duration
-	// Queue is the maximum number of waiting requests; 0 is 1024. Further requests are rejected with status 429.
+	// Queue is the maximum number of waiting requests; 0 means 1024. Further requests are rejected with status 429.
 	Queue int
-	// MaxBody is the maximum size of a request in bytes; 0 is 64 MiB.
+	// MaxBody is the maximum size of a request in bytes; 0 means 64 MiB.
 	MaxBody int64
-	// Timeout is the maximum time of a request, including its transmission; 0 is one minute. After this time, the run of
-	// the request is cancelled, and the status is 503.
+	// Timeout is the maximum time of a request, including its transmission; 0 means one minute. After this time, the run
+	// of the request is cancelled, and the status is 503.
 	Timeout time.Duration
 	// Token, if set, must be in the header of each request, as in "Authorization: Bearer TOKEN". Only /v2/health needs
 	// no token.
 	Token string
 	// Version is the version of the server in the response of /v2.
 	Version string
-	// Log receives events; nil is slog.Default().
+	// Log receives events; nil means slog.Default().
 	Log *slog.Logger
 	// Hook, if set, observes requests, for tracing.
 	Hook Hook
@@ -76,6 +76,7 @@ type Outcome struct {
 	Run    time.Duration // duration of the batch's run
 }
 
+// complete sets defaults.
 func (o *Options) complete() {
 	defaultTo(&o.Batching, BatchExact)
 	defaultTo(&o.MaxRows, 64)

@@ -28,6 +28,7 @@ type requestDoc struct {
 	Outputs    []requestOutput `json:"outputs"`
 }
 
+// requestOutput is an output that a request names.
 type requestOutput struct {
 	Name       string     `json:"name"`
 	Parameters parameters `json:"parameters"`
@@ -79,8 +80,10 @@ type port struct {
 	labels graph.Labels
 }
 
+// isText reports whether the elements of the port are strings.
 func (p port) isText() bool { return p.labels.Strings != nil }
 
+// datatype returns the name of the datatype in the protocol; "" if the protocol does not support it.
 func (p port) datatype() string {
 	if p.isText() {
 		return bytesType
@@ -88,17 +91,17 @@ func (p port) datatype() string {
 	return datatypes[p.dtype]
 }
 
-// decodeRequest decodes the body of an inference request. The tensors do not share memory with body. Their memory is
-// proportional to the size of body.
+// decodeRequest decodes the body of an inference request. The tensors do not share memory with body. Their total size
+// is at most proportional to the size of body.
 func (m *model) decodeRequest(header http.Header, body []byte) (*request, error) {
-	var rest []byte
+	var binaryData []byte
 	if text := header.Get(headerLength); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 0 || n > len(body) {
 			return nil, fmt.Errorf("%s is %q, but must be a number of bytes up to %d, the length of the body", headerLength,
 				text, len(body))
 		}
-		body, rest = body[:n], body[n:]
+		body, binaryData = body[:n], body[n:]
 	}
 	doc, err := m.parseDoc(body)
 	if err != nil {
@@ -107,21 +110,21 @@ func (m *model) decodeRequest(header http.Header, body []byte) (*request, error)
 	r := &request{id: doc.ID, inputs: map[string]*tensor.Tensor{}}
 	for i := range doc.Inputs {
 		in := &doc.Inputs[i]
-		j := slices.IndexFunc(m.inputs, func(p port) bool { return p.name == in.Name })
+		index := slices.IndexFunc(m.inputs, func(p port) bool { return p.name == in.Name })
 		switch {
-		case j < 0:
+		case index < 0:
 			return nil, fmt.Errorf("the model has no input %q; its inputs are %s", in.Name, portNames(m.inputs))
 		case r.inputs[in.Name] != nil:
 			return nil, fmt.Errorf("input %q is given twice", in.Name)
 		}
-		t, remaining, err := m.inputs[j].decode(in, rest)
+		t, unread, err := m.inputs[index].decode(in, binaryData)
 		if err != nil {
 			return nil, fmt.Errorf("input %q: %w", in.Name, err)
 		}
-		r.inputs[in.Name], rest = t, remaining
+		r.inputs[in.Name], binaryData = t, unread
 	}
-	if len(rest) > 0 {
-		return nil, fmt.Errorf("%d bytes follow the data of the last input", len(rest))
+	if len(binaryData) > 0 {
+		return nil, fmt.Errorf("%d bytes follow the data of the last input", len(binaryData))
 	}
 	for _, p := range m.inputs {
 		if r.inputs[p.name] == nil {
@@ -131,7 +134,7 @@ func (m *model) decodeRequest(header http.Header, body []byte) (*request, error)
 	return r, m.chooseOutputs(r, doc)
 }
 
-// parsedDoc is the JSON of a request with its parsed form, which must not be changed.
+// parsedDoc is the JSON of a request and its parsed form, which must not be changed.
 type parsedDoc struct {
 	text []byte
 	doc  *requestDoc
@@ -158,30 +161,31 @@ func (m *model) parseDoc(text []byte) (*requestDoc, error) {
 
 // chooseOutputs sets the outputs that the request names, or all outputs if it names none.
 func (m *model) chooseOutputs(r *request, doc *requestDoc) error {
-	all := doc.Parameters.BinaryDataOutput != nil && *doc.Parameters.BinaryDataOutput
+	binaryByDefault := doc.Parameters.BinaryDataOutput != nil && *doc.Parameters.BinaryDataOutput
 	if len(doc.Outputs) == 0 {
 		for _, p := range m.outputs {
-			r.outputs = append(r.outputs, wantedOutput{p, all})
+			r.outputs = append(r.outputs, wantedOutput{p, binaryByDefault})
 		}
 		return nil
 	}
 	for _, output := range doc.Outputs {
-		j := slices.IndexFunc(m.outputs, func(p port) bool { return p.name == output.Name })
-		if j < 0 {
+		index := slices.IndexFunc(m.outputs, func(p port) bool { return p.name == output.Name })
+		if index < 0 {
 			return fmt.Errorf("the model has no output %q; its outputs are %s", output.Name, portNames(m.outputs))
 		}
 		if slices.ContainsFunc(r.outputs, func(w wantedOutput) bool { return w.port.name == output.Name }) {
 			return fmt.Errorf("output %q is requested twice", output.Name)
 		}
-		binary := all
+		binary := binaryByDefault
 		if output.Parameters.BinaryData != nil {
 			binary = *output.Parameters.BinaryData
 		}
-		r.outputs = append(r.outputs, wantedOutput{m.outputs[j], binary})
+		r.outputs = append(r.outputs, wantedOutput{m.outputs[index], binary})
 	}
 	return nil
 }
 
+// portNames lists the names of ports for messages.
 func portNames(list []port) string {
 	names := make([]string, len(list))
 	for i, p := range list {
@@ -190,9 +194,9 @@ func portNames(list []port) string {
 	return strings.Join(names, ", ")
 }
 
-// decode returns the tensor of an input. If its data are binary, they are the first bytes of rest; decode also returns
-// the remaining bytes.
-func (p port) decode(doc *tensorDoc, rest []byte) (*tensor.Tensor, []byte, error) {
+// decode returns the tensor of an input, and the bytes of binaryData that it has not read. If the data of the input are
+// binary, they are the first bytes of binaryData.
+func (p port) decode(doc *tensorDoc, binaryData []byte) (*tensor.Tensor, []byte, error) {
 	if doc.Datatype != p.datatype() {
 		return nil, nil, fmt.Errorf("the datatype is %q, but the model needs %s", doc.Datatype, p.datatype())
 	}
@@ -205,17 +209,17 @@ func (p port) decode(doc *tensorDoc, rest []byte) (*tensor.Tensor, []byte, error
 		if doc.Data != nil {
 			return nil, nil, errors.New("the input has both data and binary_data_size")
 		}
-		if n < 0 || n > len(rest) {
-			return nil, nil, fmt.Errorf("binary_data_size is %d, but %d bytes are left after the JSON", n, len(rest))
+		if n < 0 || n > len(binaryData) {
+			return nil, nil, fmt.Errorf("binary_data_size is %d, but %d bytes are left after the JSON", n, len(binaryData))
 		}
-		t, err := p.decodeBytes(rest[:n], doc.Shape, count)
-		return t, rest[n:], err
+		t, err := p.decodeBytes(binaryData[:n], doc.Shape, count)
+		return t, binaryData[n:], err
 	}
 	if doc.Data == nil {
 		return nil, nil, errors.New("the input has no data")
 	}
 	t, err := p.decodeJSON(doc.Data, doc.Shape, count)
-	return t, rest, err
+	return t, binaryData, err
 }
 
 // checkShape checks a shape against that of the port, and returns the number of elements.
@@ -227,9 +231,10 @@ func (p port) checkShape(shape []int) (count int, err error) {
 	if !fits {
 		return 0, fmt.Errorf("the shape is %v, but the model needs %v", shape, p.shape)
 	}
+	const maxElementBytes = 16 // the size of complex128
 	count = 1
 	for _, n := range shape {
-		if n > 0 && count > tensor.MaxBytes/16/n {
+		if n > 0 && count > tensor.MaxBytes/maxElementBytes/n {
 			return 0, fmt.Errorf("the shape %v has too many elements", shape)
 		}
 		count *= n
@@ -237,17 +242,18 @@ func (p port) checkShape(shape []int) (count int, err error) {
 	return count, nil
 }
 
-// decodeBytes decodes the data of the binary extension: little-endian elements in row-major order. Four bytes before
-// each string have its length.
+// decodeBytes decodes the data of the binary extension: little-endian elements in row-major order. The four bytes
+// before each string have its length. count is the number of elements of the shape.
 func (p port) decodeBytes(data []byte, shape []int, count int) (*tensor.Tensor, error) {
 	if p.isText() {
 		var list []string
 		for len(data) > 0 {
-			if len(data) < 4 || uint64(binary.LittleEndian.Uint32(data)) > uint64(len(data)-4) {
+			const lengthBytes = 4
+			if len(data) < lengthBytes || uint64(binary.LittleEndian.Uint32(data)) > uint64(len(data)-lengthBytes) {
 				return nil, errors.New("the length of a string exceeds the data")
 			}
-			n := int(binary.LittleEndian.Uint32(data))
-			list, data = append(list, string(data[4:4+n])), data[4+n:]
+			end := lengthBytes + int(binary.LittleEndian.Uint32(data))
+			list, data = append(list, string(data[lengthBytes:end])), data[end:]
 		}
 		if len(list) != count {
 			return nil, fmt.Errorf("the data have %d strings, but the shape needs %d: %v", len(list), count, shape)
@@ -281,14 +287,15 @@ func swapBytes(data []byte, size int) {
 	}
 }
 
-// decodeJSON decodes the data of a tensor: a list of elements in row-major order, flat or nested.
+// decodeJSON decodes the data of a tensor: a list of elements in row-major order, flat or nested. count is the number
+// of elements of the shape.
 func (p port) decodeJSON(data []byte, shape []int, count int) (*tensor.Tensor, error) {
-	// An element takes at least two characters, itself and a comma or bracket. The check bounds the memory by the
-	// body's size.
+	// An element takes at least two characters: itself, and a comma or bracket. The check limits the memory of the tensor
+	// by the size of the body.
 	if count > len(data)/2 {
 		return nil, fmt.Errorf("the data have fewer elements than the shape %v", shape)
 	}
-	elements := elementScanner{remaining: data}
+	elements := elementScanner{data: data}
 	if p.isText() {
 		list := make([]string, 0, count)
 		for text := range elements.all {
@@ -305,10 +312,10 @@ func (p port) decodeJSON(data []byte, shape []int, count int) (*tensor.Tensor, e
 	}
 	t := tensor.Empty(tensor.New(p.dtype, shape...))
 	set := numerals.Setter(p.dtype)
-	bytesOf, size, i := t.Storage().Bytes(), p.dtype.Size(), 0
+	elementBytes, size, i := t.Storage().Bytes(), p.dtype.Size(), 0
 	for text := range elements.all {
 		if i < count {
-			if err := set(bytesOf[i*size:], text); err != nil {
+			if err := set(elementBytes[i*size:], text); err != nil {
 				return nil, fmt.Errorf("element %d, %.40s: %w", i, text, err)
 			}
 		}
@@ -320,6 +327,7 @@ func (p port) decodeJSON(data []byte, shape []int, count int) (*tensor.Tensor, e
 	return t, nil
 }
 
+// countError returns err or, if err is nil, the error for n elements in place of count.
 func countError(err error, n, count int, shape []int) error {
 	if err != nil {
 		return err

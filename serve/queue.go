@@ -25,11 +25,11 @@ type queue struct {
 	server *Server
 	model  *model
 
-	mu          sync.Mutex
+	mu          sync.Mutex // protects the fields below, except arrived
 	waiting     []*job
-	dispatching bool          // whether dispatch is running
+	dispatching bool          // whether the goroutine of dispatch is running
 	arrived     chan struct{} // receives a value when a request arrives
-	crowded     bool          // whether requests were waiting when the last batch was taken
+	crowded     bool          // whether several requests were waiting when the last batch was taken
 }
 
 // job is a waiting request.
@@ -46,9 +46,10 @@ type result struct {
 	err            error
 	release        func()        // must be called when out is no longer used
 	queued, active time.Duration // the time in the queue, and the duration of the batch's run
-	rows           int           // rows of the batch
+	rows           int           // number of rows of the batch
 }
 
+// newQueue returns the queue of model m.
 func newQueue(s *Server, m *model) *queue {
 	return &queue{server: s, model: m, arrived: make(chan struct{}, 1)}
 }
@@ -57,7 +58,7 @@ func newQueue(s *Server, m *model) *queue {
 // result.release.
 func (q *queue) run(ctx context.Context, in map[string]*tensor.Tensor) (result, error) {
 	j := &job{ctx: ctx, arrival: time.Now(), result: make(chan result, 1)}
-	if q.takeSlot() {
+	if q.tryTakeSlot() {
 		defer func() { <-q.server.slots }()
 		j.run = q.model.rows.NewSingleRun(in)
 		q.runBatch([]*job{j})
@@ -78,7 +79,7 @@ func (q *queue) run(ctx context.Context, in map[string]*tensor.Tensor) (result, 
 	q.mu.Unlock()
 	select {
 	case q.arrived <- struct{}{}:
-	default:
+	default: // delay has not yet received the last value
 	}
 	select {
 	case r := <-j.result:
@@ -89,10 +90,10 @@ func (q *queue) run(ctx context.Context, in map[string]*tensor.Tensor) (result, 
 	}
 }
 
-// takeSlot takes one of Server.slots, if one is free and if no other request of this model waits or is likely to
+// tryTakeSlot takes one of Server.slots, if one is free and if no other request of this model waits or is likely to
 // arrive. The goroutine of the request then runs the model itself, because each change of goroutines takes several
 // microseconds.
-func (q *queue) takeSlot() bool {
+func (q *queue) tryTakeSlot() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.dispatching || q.crowded {
@@ -122,7 +123,7 @@ func (q *queue) dispatch() {
 	for {
 		q.delay()
 		q.server.slots <- struct{}{}
-		jobs := q.take()
+		jobs := q.takeBatch()
 		if jobs == nil {
 			<-q.server.slots
 			return
@@ -134,9 +135,9 @@ func (q *queue) dispatch() {
 	}
 }
 
-// delay waits for further requests, until Options.MaxDelay after the first one arrived or until as many rows wait as a
-// batch typically has. It does not wait if a single request was waiting when the last batch was taken, because further
-// requests are then unlikely, or if the model has no batches.
+// delay waits for further requests, until Options.MaxDelay after the arrival of the first request or until
+// Server.typicalRows rows wait. It does not wait if a single request was waiting when the last batch was taken, because
+// further requests are then unlikely, or if the requests of the model are not joined.
 func (q *queue) delay() {
 	if q.model.rows == nil || q.server.options.MaxDelay <= 0 {
 		return
@@ -167,9 +168,10 @@ func (q *queue) waitingRows() (rows int) {
 	return rows
 }
 
-// take removes the jobs of the next batch from the queue: the first job, and the jobs that can share its batch. Jobs
-// whose contexts have ended are dropped. take returns nil if no job waits; dispatch must then end.
-func (q *queue) take() []*job {
+// takeBatch removes the jobs of the next batch from the queue and returns them: the first job, and the jobs that can
+// share its batch. Jobs whose contexts have ended are dropped. takeBatch returns nil if no job waits; dispatch must
+// then end.
+func (q *queue) takeBatch() []*job {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.waiting = slices.DeleteFunc(q.waiting, func(j *job) bool {
@@ -193,6 +195,7 @@ func (q *queue) take() []*job {
 	return jobs
 }
 
+// runsOf returns the runs of jobs.
 func runsOf(jobs []*job) []*batching.Run {
 	runs := make([]*batching.Run, len(jobs))
 	for i, j := range jobs {
@@ -217,6 +220,7 @@ func (q *queue) runBatch(jobs []*job) {
 		rows += max(j.run.Rows, 1)
 	}
 	q.model.metrics.executed(rows, active)
+	// The results of the jobs share the memory of out, which is released after all of them.
 	var unreleasedParts atomic.Int64
 	unreleasedParts.Store(int64(len(jobs)))
 	release := func() {
@@ -242,8 +246,9 @@ func (q *queue) runBatch(jobs []*job) {
 // execute runs the model on the joined inputs of jobs. The run is cancelled when the contexts of all jobs have ended.
 func (q *queue) execute(jobs []*job) (out map[string]*tensor.Tensor, err error) {
 	defer func() {
-		if r := recover(); r != nil {
-			q.server.options.Log.Error("a run panicked", "model", q.model.name, "panic", r, "stack", string(debug.Stack()))
+		if value := recover(); value != nil {
+			q.server.options.Log.Error("a run panicked", "model", q.model.name, "panic", value,
+				"stack", string(debug.Stack()))
 			err = errPanic
 		}
 	}()

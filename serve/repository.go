@@ -17,17 +17,18 @@ import (
 
 // version is one version of a model on disk.
 type version struct {
-	model, name string // name is a number; "1" if the path has none
-	path        string
+	model, name string // the name of the model, and the name of the version: a number, or "1" if the path has none
+	path        string // of the file .onnx or .json
 	files       signature
 }
 
+// String names the version for messages.
 func (v version) String() string { return fmt.Sprintf("model %q, version %s", v.model, v.name) }
 
 // signature identifies the contents of a model by the names, sizes and modification times of its files.
 type signature string
 
-// extensions are the extensions of models.
+// extensions are the file extensions of models.
 var extensions = []string{".onnx", ".json"}
 
 // findVersions lists the models at paths, sorted by name and version. Two paths with the same model and version are an
@@ -45,7 +46,7 @@ func findVersions(paths []string) (list []version, err error) {
 		case !isModelFile(path):
 			err = fmt.Errorf("%s: the path must be a model (.onnx or .json) or a directory of models", path)
 		default:
-			found = []version{{baseName(path), "1", path, signatureOf(path, false)}}
+			found = []version{{baseName(path), "1", path, signatureOf(path, sharedDirectory)}}
 		}
 		if err != nil {
 			return nil, err
@@ -72,13 +73,15 @@ func withoutOp(path string, err error) error {
 	return err
 }
 
+// isModelFile reports whether the path has the extension of a model.
 func isModelFile(path string) bool {
 	return slices.Contains(extensions, strings.ToLower(filepath.Ext(path)))
 }
 
+// baseName returns the name of a file without its extension.
 func baseName(path string) string { return strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)) }
 
-// compareVersions compares versions by number.
+// compareVersions compares the names of versions as numbers, which have no leading zeros.
 func compareVersions(a, b string) int {
 	return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
 }
@@ -98,7 +101,7 @@ func versionsIn(dir string) (list []version, err error) {
 		case info.IsDir():
 			list = append(list, versionsOf(e.Name(), path)...)
 		case isModelFile(path):
-			list = append(list, version{baseName(path), "1", path, signatureOf(path, false)})
+			list = append(list, version{baseName(path), "1", path, signatureOf(path, sharedDirectory)})
 		}
 	}
 	return list, nil
@@ -107,14 +110,14 @@ func versionsIn(dir string) (list []version, err error) {
 // versionsOf lists the versions of a model in the model's own directory.
 func versionsOf(model, dir string) (list []version) {
 	if path := modelIn(dir); path != "" {
-		list = append(list, version{model, "1", path, signatureOf(path, true)})
+		list = append(list, version{model, "1", path, signatureOf(path, ownDirectory)})
 	}
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
 		n, err := strconv.Atoi(e.Name())
 		path := modelIn(filepath.Join(dir, e.Name()))
-		if err == nil && n > 0 && strconv.Itoa(n) == e.Name() && path != "" {
-			list = append(list, version{model, e.Name(), path, signatureOf(path, true)})
+		if err == nil && n > 0 && strconv.Itoa(n) == e.Name() && path != "" { // no leading zeros or sign
+			list = append(list, version{model, e.Name(), path, signatureOf(path, ownDirectory)})
 		}
 	}
 	return list
@@ -131,14 +134,21 @@ func modelIn(dir string) string {
 	return ""
 }
 
-// signatureOf returns the signature of a model. If ownDirectory is set, the directory belongs to the model, and all
-// its regular files are files of the model. Otherwise the files of the model are those whose names begin with the
-// name of the model, such as net.onnx, net.onnx.data and net.safetensors.
-func signatureOf(path string, ownDirectory bool) signature {
+// directoryUse says whether the directory of a model has other models, too.
+type directoryUse int
+
+const (
+	ownDirectory    directoryUse = iota // all regular files of the directory are files of the model
+	sharedDirectory                     // only files whose names begin with the name of the model are its files
+)
+
+// signatureOf returns the signature of the model at path. In a shared directory, the files of a model are for example
+// net.onnx, net.onnx.data and net.safetensors.
+func signatureOf(path string, use directoryUse) signature {
 	var b strings.Builder
 	entries, _ := os.ReadDir(filepath.Dir(path))
 	for _, e := range entries {
-		if !ownDirectory && !strings.HasPrefix(e.Name(), baseName(path)+".") {
+		if use == sharedDirectory && !strings.HasPrefix(e.Name(), baseName(path)+".") {
 			continue
 		}
 		info, err := os.Stat(filepath.Join(filepath.Dir(path), e.Name()))

@@ -23,14 +23,16 @@ type Server struct {
 	paths   []string
 	metrics *serverMetrics
 	slots   chan struct{} // a semaphore: one element for each active run
-	waiting atomic.Int64  // waiting requests of all models
+	waiting atomic.Int64  // number of waiting requests of all models
 
 	models   atomic.Pointer[map[string][]*model] // by name, sorted by version
-	draining atomic.Bool
-	active   sync.WaitGroup // requests for inference
+	draining atomic.Bool                         // whether Drain was called
+	active   sync.WaitGroup                      // accepted requests for inference that are not yet answered
 
-	reloading sync.Mutex
-	seen      map[string]signature // by version: the signature at the last scan, or failedSignature
+	reloading sync.Mutex // held by Reload; protects seen
+	// seen has an entry for each new or changed version, by MODEL/VERSION: its signature at the last call of Reload, or
+	// failedSignature.
+	seen map[string]signature
 }
 
 // Open loads the models at paths (see the package comment) and returns a server. It fails if a model cannot be loaded.
@@ -65,6 +67,7 @@ func Open(ctx context.Context, paths []string, o Options) (*Server, error) {
 	return s, nil
 }
 
+// loadAndLog loads a version of a model and logs it.
 func (s *Server) loadAndLog(ctx context.Context, v version) (*model, error) {
 	start := time.Now()
 	m, notBatched, err := s.load(ctx, v)
@@ -79,9 +82,10 @@ func (s *Server) loadAndLog(ctx context.Context, v version) (*model, error) {
 	return m, nil
 }
 
-// Reload looks for new, changed and removed models. A changed model replaces its predecessor when it is loaded. Active
-// requests end with the predecessor. A file is loaded only when two successive calls find it unchanged, because another
-// process may still be writing it. If a model cannot be loaded, its predecessor continues, and the error is logged.
+// Reload looks for new, changed and removed models. A changed model replaces its predecessor when it is loaded; the
+// predecessor still answers the requests that it has accepted. A model is loaded only when two successive calls find
+// the same files, because another process may still be writing them. If a model cannot be loaded, its predecessor
+// continues, and the error is logged.
 func (s *Server) Reload(ctx context.Context) error {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
@@ -96,11 +100,11 @@ func (s *Server) Reload(ctx context.Context) error {
 		if m == nil || m.files != v.files {
 			previous, wasSeen := s.seen[key]
 			switch {
-			case !wasSeen || previous != v.files && previous != failedSignature(v.files):
+			case !wasSeen || previous != v.files && previous != failedSignature(v.files): // changed since the last call
 				seen[key] = v.files
 			case previous == failedSignature(v.files):
 				seen[key] = previous
-			default:
+			default: // unchanged since the last call
 				loaded, err := s.loadAndLog(ctx, v)
 				if err != nil {
 					s.options.Log.Error("model not loaded", "model", v.model, "version", v.name, "error", err)
@@ -130,6 +134,7 @@ func (s *Server) Reload(ctx context.Context) error {
 // loaded again.
 func failedSignature(files signature) signature { return "failed " + files }
 
+// versionOf returns the model in list with a version; nil if there is none.
 func versionOf(list []*model, version string) *model {
 	i := slices.IndexFunc(list, func(m *model) bool { return m.version == version })
 	if i < 0 {
@@ -183,11 +188,12 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) (route string, e
 		s.metrics.set.WritePrometheus(w)
 		return path, nil
 	}
-	rest, ok := strings.CutPrefix(path, "/v2/models/")
+	// The form of the path is /v2/models/NAME[/versions/VERSION][/ACTION].
+	afterPrefix, ok := strings.CutPrefix(path, "/v2/models/")
 	if !ok {
 		return "unknown", statusErrorf(http.StatusNotFound, "there is no route %s", r.URL.Path)
 	}
-	parts, version := strings.Split(rest, "/"), ""
+	parts, version := strings.Split(afterPrefix, "/"), ""
 	if len(parts) >= 3 && parts[1] == "versions" {
 		version, parts = parts[2], append(parts[:1], parts[3:]...)
 	}
@@ -209,6 +215,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) (route string, e
 	return route, s.infer(w, r, m)
 }
 
+// authorize returns an error if the server requires a token that the request lacks.
 func (s *Server) authorize(r *http.Request) error {
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if s.options.Token != "" && (!ok || subtle.ConstantTimeCompare([]byte(token), []byte(s.options.Token)) != 1) {
@@ -228,6 +235,7 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request, ready bool) erro
 	return get(w, r, map[string]bool{"ready": true})
 }
 
+// checkMethod returns an error unless the request has one of the methods.
 func checkMethod(r *http.Request, methods ...string) error {
 	if slices.Contains(methods, r.Method) {
 		return nil
@@ -283,6 +291,7 @@ func (m *model) metadata(all []*model) any {
 	return doc
 }
 
+// portDocs describes ports.
 func portDocs(ports []port) []portDoc {
 	list := make([]portDoc, len(ports))
 	for i, p := range ports {
@@ -315,16 +324,16 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, m *model) error {
 	// ends the request.
 	_ = http.NewResponseController(w).SetReadDeadline(start.Add(s.options.Timeout))
 	res, err := s.inferWithin(ctx, w, r, m)
-	o := Outcome{Status: http.StatusOK, Err: err, Rows: res.rows, Queued: res.queued, Run: res.active}
+	outcome := Outcome{Status: http.StatusOK, Err: err, Rows: res.rows, Queued: res.queued, Run: res.active}
 	if err != nil {
-		o.Status = statusOf(err)
+		outcome.Status = statusOf(err)
 		m.metrics.failures.Inc()
 	} else {
 		m.metrics.successes.Inc()
 		m.metrics.request.Add(int(time.Since(start).Microseconds()))
 		m.metrics.queued.Add(int(res.queued.Microseconds()))
 	}
-	end(o)
+	end(outcome)
 	return err
 }
 
@@ -367,7 +376,7 @@ func (s *Server) inferWithin(ctx context.Context, w http.ResponseWriter, r *http
 // A body is read in two parts, so that a client that announces more bytes than it sends occupies little memory: memory
 // for the second part is allocated only after the first part has arrived.
 const (
-	firstPart   = 64 << 10 // bytes
+	firstPart   = 64 << 10 // bytes of the first part
 	maxReserved = 1 << 20  // bytes that are allocated at once for the second part
 )
 
@@ -386,7 +395,7 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error
 		body.Grow(int(min(max(length-firstPart, 0), maxReserved)) + bytes.MinRead)
 		_, err = body.ReadFrom(reader)
 	}
-	if err == io.EOF {
+	if err == io.EOF { // the body is shorter than the first part
 		err = nil
 	}
 	return body.Bytes(), err

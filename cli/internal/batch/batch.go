@@ -38,8 +38,8 @@ Formats of inputs:
   .npy         the only input
   .png .jpg    the only input, [N, C, H, W] or [N, H, W, C]; --resize, --crop, --mean and --deviation act in this order,
                as the transforms of torchvision do (bilinear, with antialiasing; rounding differs)
-    .csv         one record for each row of the model's batch dimension. If the first line has names of inputs (x, or x.0,
-               x.1, ... for several fields), it gives the order of the fields
+      .csv         one record for each row of the model's batch dimension. If the first line has names of inputs (x, or
+               x.0, x.1, ... for several fields), it gives the order of the fields
   .jsonl       one line for each row of the model's batch dimension: an object with a value for each input, or the value
                of the only input
 

@@ -81,8 +81,8 @@ although an operand of its node is. VALUE is then omitted.`,
 	}
 	flagSet := cmd.Flags()
 	flagSet.BoolVar(&f.json, "json", false, "print JSON")
-	flagSet.StringVar(&f.firstBreak, "first-break", "", "explain the first value that loses the memory format `FORMAT`: contiguous, "+
-		"channels_last or channels_last_3d")
+	flagSet.StringVar(&f.firstBreak, "first-break", "", "explain the first value that loses the memory format `FORMAT`: "+
+		"contiguous, channels_last or channels_last_3d")
 	command.CompleteFrom(cmd, "first-break", breakFormats)
 	f.ext.StrategyFlag(cmd, &f.strategy)
 	command.FusionFlag(cmd, &f.noFusion)

@@ -29,7 +29,7 @@ import (
 // maxPlans is the maximum number of planned sizes.
 const maxPlans = 64
 
-// SizesDocument is the output of plan --sweep.
+// SizesDocument is the output of plan for a range of sizes.
 type SizesDocument struct {
 	Symbol   string `json:"symbol" doc:"The symbol whose sizes are planned."`
 	Strategy string `json:"strategy" doc:"The strategy of the plans."`
@@ -43,7 +43,7 @@ type interval struct {
 	from, to int // both inclusive
 }
 
-// parseInterval parses the value of --sweep, such as N=1..256. The values of --dim must not name its symbol.
+// parseInterval parses a range of sizes such as N=1..256. The values of --dim must not name its symbol.
 func parseInterval(text string, dims []string) (parsed interval, err error) {
 	name, sizes, ok := strings.Cut(text, "=")
 	from, to, dots := strings.Cut(sizes, "..")
@@ -63,7 +63,7 @@ func parseInterval(text string, dims []string) (parsed interval, err error) {
 	return parsed, nil
 }
 
-// runSweep runs the command with --sweep.
+// runSweep runs the command for a range of sizes.
 func (f *flags) runSweep(cmd *cobra.Command, path string, costProfile *machine.Profile) error {
 	swept, err := parseInterval(f.sweep, f.dims)
 	if err != nil {

@@ -51,7 +51,7 @@ func (p *StrategyPlan) copiesKey() string {
 	return key
 }
 
-// checkSeveralPlans rejects flags that concern a single plan if --strategies or --sweep is given. It also expands and
+// checkSeveralPlans rejects flags that concern a single plan if a flag asks for several plans. It also expands and
 // checks the value of --strategies.
 func (f *flags) checkSeveralPlans(cmd *cobra.Command) (err error) {
 	flag := "sweep" // the flag that asks for several plans
