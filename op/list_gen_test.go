@@ -502,6 +502,7 @@ var functions = []listed{
 	{"tanh", "", Tanh, Tanh},
 	{"tanhshrink", "", Tanhshrink, Tanhshrink},
 	{"tensor_split", "", TensorSplit, TensorSplit},
+	{"tensor_split", "tensor_indices_or_sections", TensorSplitTensorIndicesOrSections, TensorSplitTensorIndicesOrSections},
 	{"tensordot", "", Tensordot[*graph.Value, *graph.Value], Tensordot[[]int, []int]},
 	{"tfidf_vectorizer", "", TfidfVectorizer[*graph.Value, *graph.Value, *graph.Value, *graph.Value, *graph.Value, *graph.Value], TfidfVectorizer[int, int, int, []int, []int, []int]},
 	{"threshold", "", Threshold[tensor.Scalar, tensor.Scalar], Threshold[tensor.Scalar, tensor.Scalar]},

@@ -3,7 +3,6 @@ package composite
 import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/compose"
-	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/pointwise"
 	"github.com/graphrun/graphrun/kernels/internal/reduce"
 	"github.com/graphrun/graphrun/tensor"
@@ -43,7 +42,7 @@ func (s steps) threshold(op, name string, number *float64, operand graph.Arg) th
 		s.Reject(number != nil, "torch.linalg.%s: %s is given twice, as an operand and as an attribute", op, name)
 		d := operand.Type().DType
 		s.Reject(d.IsComplex(), "torch.linalg.%s: %s tensor of complex type is not supported. Got %s", op, name,
-			kit.CppName(d))
+			d.TorchName())
 	}
 	return t
 }

@@ -228,13 +228,16 @@ func formatted(text []byte) ([]byte, error) {
 	return out, nil
 }
 
+// isMany reports whether the number of results depends on the call. An overload has one result, except of a view.
+func (f *function) isMany() bool { return f.op.Many && (f.overload == "" || f.op.Kind == graph.View) }
+
 // write writes the documentation and the declaration of the function.
 func (f *function) write(out *bytes.Buffer) {
 	f.writeDoc(out)
 	typeParams, params := f.signature()
 	call := f.call()
 	switch {
-	case f.op.Many && f.overload == "":
+	case f.isMany():
 		fmt.Fprintf(out, "func %s%s(%s) []*graph.Value {\n\treturn %s\n}\n", f.name, typeParams, params, call)
 	case f.results != nil:
 		at := make([]string, len(f.results))
@@ -305,7 +308,7 @@ func (f *function) call() string {
 	}
 	count := 1
 	switch {
-	case f.op.Many && f.overload == "":
+	case f.isMany():
 		count = 0
 	case f.results != nil:
 		count = len(f.results)

@@ -67,6 +67,11 @@ func someOps() []*graph.Op {
 			Schema: none,
 			Many:   true,
 		}},
+		{Semantics: graph.Semantics{
+			Name: "parts", Params: []graph.Param{{Name: "self"}, {Name: "at", Optional: true, Overload: "at"}},
+			Schema: none,
+			Many:   true, Kind: graph.View,
+		}},
 		{Semantics: graph.Semantics{Name: "text", Params: []graph.Param{{Name: "list", Variadic: true}},
 			Schema: graph.SchemaOf[named]()}},
 		{Semantics: graph.Semantics{Name: "max", Params: []graph.Param{{Name: "self"}}, Outputs: []string{"values",
@@ -98,6 +103,7 @@ func TestFunctions(t *testing.T) {
 		"func Bound[A Optional](self *graph.Value, min A) *graph.Value {\n\treturn overloaded(\"bound\", nil, " +
 			"[]string{\"min\"}, self, min)[0]",
 		"func Chunk(self *graph.Value) []*graph.Value {\n\treturn node(\"chunk\", 0, nil, self)",
+		"func PartsAt(self, at *graph.Value) []*graph.Value {\n\treturn node(\"parts\", 0, nil, self, at)",
 		"func ChunkLike(self, like *graph.Value) *graph.Value {\n\treturn node(\"chunk\", 1, nil, self, like)[0]",
 		"// Numbers are attributes of any name: a number.\n\tNumbers map[string]tensor.Scalar `attr:\"*\"`\n}",
 		"func Text(list []*graph.Value, attrs ...TextAttrs) *graph.Value {\n\treturn node(\"text\", 1, " +

@@ -102,7 +102,7 @@ func lstsqRhs(a, b tensor.Type) ([]sym.Int, error) {
 		return nil, errors.New(name + "other must have at least 1 dimension.")
 	case a.DType != b.DType:
 		return nil, fmt.Errorf(name+"Expected input and other to have the same dtype, but got input's dtype %s and other's "+
-			"dtype %s", kit.CppName(a.DType), kit.CppName(b.DType))
+			"dtype %s", a.DType.TorchName(), b.DType.TorchName())
 	case b.Rank() > n || b.Rank() < n-1:
 		return nil, errors.New(name + "input.dim() must be greater or equal to other.dim() and (input.dim() - " +
 			"other.dim()) <= 1")

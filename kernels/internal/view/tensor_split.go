@@ -1,6 +1,7 @@
 package view
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/graphrun/graphrun/graph"
@@ -24,7 +25,10 @@ type splitAlongAttrs struct {
 var TensorSplit = multiViewOp(graph.SchemaOf[tensorSplitAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name: "tensor_split",
 	Doc: "Splits a dimension into `sections` parts, or before each index in `indices`. If the size is not a multiple " +
-		"of `sections`, the first parts are larger by 1.",
+		"of `sections`, the first parts are larger by 1. `tensor_indices_or_sections`, a constant of int64, stands for " +
+		"`sections` if it has no dimensions, or for `indices` if it is a vector.",
+	Params: []graph.Param{kit.Self, {Name: "tensor_indices_or_sections", Optional: true,
+		Overload: "tensor_indices_or_sections"}},
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(5, 2)}, Attrs: graph.Attrs{"sections": 3}},
 		{In: []tensor.Meta{kit.F32(5, 2)}, Attrs: graph.Attrs{"indices": []int{1, 3}}}},
 }}, func(c *graph.Call, t tensor.Type) ([]tensor.Type, error) {
@@ -36,8 +40,51 @@ var TensorSplit = multiViewOp(graph.SchemaOf[tensorSplitAttrs](), graph.Op{Seman
 	if err != nil {
 		return nil, err
 	}
+	if c.Has(1) {
+		a, err = splitByConstant(c, *a)
+		if err != nil {
+			return nil, err
+		}
+	}
 	return splitAt(t, dim, a.Sections, a.Indices)
 })
+
+// splitByConstant returns the attributes of a call of tensor_split, with sections or indices from its second operand.
+func splitByConstant(c *graph.Call, a tensorSplitAttrs) (*tensorSplitAttrs, error) {
+	const name = "tensor_split expected tensor_indices_or_sections to "
+	t := c.Type(1)
+	switch {
+	case t.DType != tensor.Int64:
+		return nil, fmt.Errorf(name+"have dtype of long, but got %s", t.DType.TorchName())
+	case t.Rank() > 1:
+		return nil, fmt.Errorf(name+"be a zero-dimensional or one-dimensional tensor, but got a tensor with %d dims",
+			t.Rank())
+	case a.Sections != nil || a.Indices != nil:
+		return nil, errors.New("tensor_split: tensor_indices_or_sections is given, and so is an attribute in its place")
+	case c.In[1].Kind == graph.NumberArg:
+		return nil, errors.New("tensor_split: tensor_indices_or_sections is a number; use the attribute sections")
+	case c.Const(1) == nil:
+		return nil, errors.New(name + "be a constant, because the number of results depends on it")
+	}
+	values := c.Const(1)
+	if t.Rank() == 0 {
+		n := int(values.At().Int())
+		a.Sections = &n
+		return &a, nil
+	}
+	if values.Numel() >= maxViews {
+		return nil, fmt.Errorf("split at %d indices: at most %d parts are supported", values.Numel(), maxViews)
+	}
+	a.Indices = []int{}
+	for i := range values.Numel() {
+		index := values.At(i).Int()
+		if index < -tensor.MaxBytes || index > tensor.MaxBytes {
+			index = min(max(index, -tensor.MaxBytes), tensor.MaxBytes) // beyond every size
+		}
+		a.Indices = append(a.Indices, int(index))
+	}
+	return &a, nil
+}
 
 // Hsplit, Vsplit and Dsplit are torch.hsplit, torch.vsplit and torch.dsplit.
 var (

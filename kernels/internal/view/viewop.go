@@ -63,7 +63,10 @@ func compileViewCopy(call *graph.Call, infer func(*graph.Call) ([]graph.Result, 
 // multiViewOp defines an op that returns several views of its operand. parts returns the types of the views.
 func multiViewOp(attrs *graph.Schema, op graph.Op,
 	parts func(c *graph.Call, t tensor.Type) ([]tensor.Type, error)) *graph.Op {
-	op.Params, op.Kind, op.Many = []graph.Param{kit.Self}, graph.View, true
+	if op.Params == nil {
+		op.Params = []graph.Param{kit.Self}
+	}
+	op.Kind, op.Many = graph.View, true
 	op.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		types, err := parts(c, c.Type(0))
 		return c.AllShared(0, types...), err
