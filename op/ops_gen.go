@@ -574,9 +574,8 @@ type AsStridedScatterAttrs struct {
 // AsStridedScatter is the op as_strided_scatter.
 //
 // Copies self and replaces a view with any sizes, `size`, strides, `stride`, and offset, `storage_offset`, in
-// the storage of the copy by `src`, converted to the dtype of self. The view depends on the layout of the
-// result, which is that of self if self is dense. Among elements of the view at the same place, the last one in
-// row-major order counts.
+// the storage of the copy by `src`, converted to the dtype of self. The layout of the copy is that of self if
+// self is dense. Among elements of the view at the same place, the last one in row-major order counts.
 //
 // Attributes:
 //

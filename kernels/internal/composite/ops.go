@@ -12,7 +12,7 @@ func Ops() []*graph.Op {
 		Histc, Renorm, Logcumsumexp, MaskedScatter, Quantile, Nanquantile,
 		Normalize, CosineSimilarity, PairwiseDistance, Dist, Cdist, Pdist, LinalgCross, Cross, Vecdot,
 		LinalgTensorinv, LinalgTensorsolve, LinalgVander,
-		Logspace,
+		Logspace, AsStridedScatter,
 		NativeLayerNorm,
 		Put, IndexReduce,
 		Softsign, Tanhshrink, Softmin, Mvlgamma, Deg2rad, Rad2deg, FloatPower, Ldexp, Polar,

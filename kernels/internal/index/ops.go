@@ -11,7 +11,7 @@ func Ops() []*graph.Op {
 		GatherND, ScatterND,
 		IndexAdd, IndexCopy, IndexFill,
 		IndexSelect, Embedding, Index, IndexPut,
-		SelectScatter, SliceScatter, DiagonalScatter, AsStridedScatter,
+		SelectScatter, SliceScatter, DiagonalScatter,
 		MaskedFill,
 		NonMaxSuppression, Nms,
 		Nonzero, MaskedSelect, Compress,

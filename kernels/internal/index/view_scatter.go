@@ -3,6 +3,7 @@ package index
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
@@ -31,13 +32,13 @@ type diagonalScatterAttrs struct {
 	Dim2   int `attr:"dim2" default:"1" doc:"dimension of columns"`
 }
 
-type asStridedScatterAttrs struct {
+type storageScatterAttrs struct {
 	Size   []sym.Int `attr:"size" doc:"sizes of the view"`
 	Stride []sym.Int `attr:"stride" doc:"strides of the view, in elements"`
-	Offset *sym.Int  `attr:"storage_offset" default:"none" doc:"offset of the view in the storage of the result, in elements; default: 0"`
+	Offset *sym.Int  `attr:"storage_offset" default:"none" doc:"first element of the view; default: 0"`
 }
 
-// SelectScatter, SliceScatter, DiagonalScatter and AsStridedScatter replace the elements of a view.
+// SelectScatter, SliceScatter and DiagonalScatter replace the elements of a view.
 var (
 	SelectScatter = viewScatterOp("select_scatter", "one index of a dimension", graph.Attrs{"dim": 1, "index": -1},
 		[]tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.F32(2, 4, 5)},
@@ -53,34 +54,37 @@ var (
 		func(t tensor.Type, a *diagonalScatterAttrs) (tensor.Type, error) {
 			return t.Diagonal(a.Offset, a.Dim1, a.Dim2)
 		})
-	AsStridedScatter = asStridedScatterOp()
 )
 
-// asStridedScatterOp defines as_strided_scatter. The layout of the result follows from that of self, and the view from
-// the layout of the result; neither may change.
-func asStridedScatterOp() *graph.Op {
-	op := viewScatterOp("as_strided_scatter", "a view with any sizes, `size`, strides, `stride`, and offset, "+
-		"`storage_offset`, in the storage of the copy",
+// StorageScatter returns the op storage_scatter, a part of as_strided_scatter, which is not in the catalogue. It
+// replaces the elements of a view of a vector, the storage of a value. The strides of the view count elements of the
+// vector, which may have any stride itself. Among elements of the view at the same place, the last one in row-major
+// order counts.
+var StorageScatter = sync.OnceValue(func() *graph.Op {
+	return viewScatterOp("storage_scatter", "a view with any sizes, strides and offset",
 		graph.Attrs{"size": []int{2, 2}, "stride": []int{4, 1}, "storage_offset": 3},
-		[]tensor.Meta{kit.F32(3, 4).WithStrides([]int{1, 3}), kit.F32(2, 2)},
-		func(t tensor.Type, a *asStridedScatterAttrs) (tensor.Type, error) {
-			offset := sym.Int{}
-			if a.Offset != nil {
-				offset = *a.Offset
-			}
-			view, err := t.AsStrided(a.Size, a.Stride, offset, t.Numel())
-			for d, n := range view.Shape {
-				if err == nil && kit.SizeIs(view.Strides[d], 0) && kit.SizeAtLeast(n, 2) && !kit.IsEmpty(view) {
-					return view, errors.New("unsupported operation: more than one element of the written-to tensor refers to a " +
-						"single memory location. Please clone() the tensor before performing the operation.")
-				}
-			}
-			return view, err
-		})
-	op.Doc += " The view depends on the layout of the result, which is that of self if self is dense. Among elements of " +
-		"the view at the same place, the last one in row-major order counts."
-	op.ReadsStorage, op.WritesAnyOrder, op.FixedLayoutReason = true, false, "a view of the result is written"
-	return op
+		[]tensor.Meta{kit.F32(12), kit.F32(2, 2)}, storageView)
+})
+
+// storageView returns the type of the view that storage_scatter replaces.
+func storageView(t tensor.Type, a *storageScatterAttrs) (tensor.Type, error) {
+	offset := sym.Int{}
+	if a.Offset != nil {
+		offset = *a.Offset
+	}
+	view, err := t.AsStrided(a.Size, a.Stride, offset, t.Numel())
+	if err != nil {
+		return view, err
+	}
+	for d, n := range view.Shape {
+		if kit.SizeIs(view.Strides[d], 0) && kit.SizeAtLeast(n, 2) && !kit.IsEmpty(view) {
+			return view, errors.New("unsupported operation: more than one element of the written-to tensor refers to a " +
+				"single memory location. Please clone() the tensor before performing the operation.")
+		}
+		view.Strides[d] = view.Strides[d].Mul(t.Strides[0])
+	}
+	view.Offset = t.Offset.Add(offset.Mul(t.Strides[0]))
+	return view, nil
 }
 
 // viewScatterOp defines an op that copies self and writes src into a view of the copy. viewOf returns the type of the
@@ -101,7 +105,7 @@ func viewScatterOp[A any](name, viewDoc string, example graph.Attrs, operands []
 				return c.One(out), err
 			},
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-				out := in[0].CopyTo(kit.KnownMeta(rule.PreserveType(in[0].Meta.Type())))
+				out := in[0].CopyTo(tensor.New(in[0].DType, in[0].Shape...))
 				viewType, err := viewOf(out.Meta.Type(), kit.Attrs[A](c))
 				if err != nil {
 					return nil, err

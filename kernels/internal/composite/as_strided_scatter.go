@@ -1,0 +1,38 @@
+package composite
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter/rule"
+	"github.com/graphrun/graphrun/kernels/internal/index"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/view"
+	"github.com/graphrun/graphrun/sym"
+)
+
+type asStridedScatterAttrs struct {
+	Size   []sym.Int `attr:"size" doc:"sizes of the view"`
+	Stride []sym.Int `attr:"stride" doc:"strides of the view, in elements"`
+	Offset *sym.Int  `attr:"storage_offset" default:"none" doc:"offset of the view in the storage of the result, in elements; default: 0"`
+}
+
+// AsStridedScatter is torch.as_strided_scatter.
+var AsStridedScatter = defineOne(graph.Semantics{
+	Name: "as_strided_scatter", Doc: "Copies self and replaces a view with any sizes, `size`, strides, `stride`, and " +
+		"offset, `storage_offset`, in the storage of the copy by `src`, converted to the dtype of self. The layout of the " +
+		"copy is that of self if self is dense. Among elements of the view at the same place, the last one in row-major " +
+		"order counts.",
+	Params: []graph.Param{kit.Self, {Name: "src"}},
+	Examples: []graph.Example{kit.Example(graph.Attrs{"size": []int{2, 2}, "stride": []int{4, 1}, "storage_offset": 3},
+		kit.F32(3, 4).WithStrides([]int{1, 3}), kit.F32(2, 2))},
+}, func(s steps, a *asStridedScatterAttrs, in []graph.Arg) graph.Arg {
+	t := rule.PreserveType(in[0].Type())
+	// The storage is a vector between two views, because layouts of other values may change.
+	storage := s.Apply(view.AsStrided, graph.Attrs{"size": []sym.Int{t.Numel()}, "stride": []int{1}},
+		s.Apply(view.Clone, nil, in[0]))
+	attrs := graph.Attrs{"size": a.Size, "stride": a.Stride}
+	if a.Offset != nil {
+		attrs["storage_offset"] = *a.Offset
+	}
+	written := s.Apply(index.StorageScatter(), attrs, storage, in[1])
+	return s.Apply(view.AsStrided, graph.Attrs{"size": t.Shape, "stride": t.Strides}, written)
+})
