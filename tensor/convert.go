@@ -24,6 +24,7 @@ func Converter(dst, src DType) ConvertFunc {
 	return converters[dst][src]
 }
 
+// converters[dst][src] is the conversion from dtype src to dtype dst.
 var converters = func() (t [numDTypes][numDTypes]ConvertFunc) {
 	fillReal[uint8](&t, Uint8)
 	fillReal[int8](&t, Int8)
@@ -110,6 +111,7 @@ func toUint8[S realNumber](dst, src unsafe.Pointer, dstStride, srcStride, n int)
 	}
 }
 
+// notZero converts to bool: 1 for a number other than 0, including NaN.
 func notZero[S realNumber | complex64 | complex128](dst, src unsafe.Pointer, dstStride, srcStride, n int) {
 	if out := unsafe.Slice((*bool)(dst), n); dstStride == 1 && srcStride == int(unsafe.Sizeof(S(0))) {
 		in := unsafe.Slice((*S)(src), n)[:len(out)]
@@ -181,6 +183,7 @@ func toBF16[S realNumber](dst, src unsafe.Pointer, dstStride, srcStride, n int) 
 	}
 }
 
+// halfToBF16 and bf16ToHalf convert between the 16-bit floats through float32.
 func halfToBF16(dst, src unsafe.Pointer, dstStride, srcStride, n int) {
 	if out := unsafe.Slice((*BF16)(dst), n); dstStride == 2 && srcStride == 2 {
 		in := unsafe.Slice((*Half)(src), n)[:len(out)]
@@ -207,6 +210,7 @@ func bf16ToHalf(dst, src unsafe.Pointer, dstStride, srcStride, n int) {
 	}
 }
 
+// halfNotZero is notZero for both 16-bit floats.
 func halfNotZero(dst, src unsafe.Pointer, dstStride, srcStride, n int) {
 	const magnitude = 0x7fff // clears the sign bit, the only bit of -0
 	if dstStride == 1 && srcStride == 2 {
@@ -260,6 +264,8 @@ func fillHalves(table *[numDTypes][numDTypes]ConvertFunc) {
 	table[BFloat16][Float16], table[Float16][BFloat16] = halfToBF16, bf16ToHalf
 }
 
+// toComplex64 and toComplex128 return the conversion to a complex dtype. f converts the real part; the imaginary part
+// is 0. A complex source has its own conversion.
 func toComplex64(f ConvertFunc) ConvertFunc {
 	return func(dst, src unsafe.Pointer, dstStride, srcStride, n int) {
 		f(dst, src, dstStride, srcStride, n)
@@ -278,6 +284,7 @@ func toComplex128(f ConvertFunc) ConvertFunc {
 	}
 }
 
+// narrowComplex converts complex128 to complex64, and widenComplex converts back.
 func narrowComplex(dst, src unsafe.Pointer, dstStride, srcStride, n int) {
 	for i := range n {
 		*(*complex64)(unsafe.Add(dst, i*dstStride)) = complex64(*(*complex128)(unsafe.Add(src, i*srcStride)))

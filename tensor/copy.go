@@ -12,7 +12,7 @@ import (
 func (t *Tensor) CopyTo(m Meta) *Tensor {
 	m.Offset = 0
 	t.mustCheck()
-	sameShape(m, t.Meta)
+	mustHaveSameShape(m, t.Meta)
 	out := Empty(m)
 	copyElements(out, t)
 	return out
@@ -25,7 +25,7 @@ func (t *Tensor) CopyTo(m Meta) *Tensor {
 func CopyElements(dst, src *Tensor) {
 	dst.mustCheck()
 	src.mustCheck()
-	sameShape(dst.Meta, src.Meta)
+	mustHaveSameShape(dst.Meta, src.Meta)
 	if dst.Numel() == 0 {
 		return
 	}
@@ -35,7 +35,8 @@ func CopyElements(dst, src *Tensor) {
 	copyElements(dst, src)
 }
 
-func sameShape(dst, src Meta) {
+// mustHaveSameShape panics if the shapes of dst and src differ.
+func mustHaveSameShape(dst, src Meta) {
 	if !slices.Equal(dst.Shape, src.Shape) {
 		panic(fmt.Sprintf("tensor: values of shape %s cannot be copied to shape %s", ListString(src.Shape),
 			ListString(dst.Shape)))
@@ -87,7 +88,7 @@ func (m Meta) mayRepeat() bool {
 	return false
 }
 
-// sameElements reports whether the element of t and the element of o at each index have the same address. An
+// sameElements reports whether the element of t and the element of other at each index have the same address. An
 // element-by-element copy between such tensors reads each element before it overwrites the element.
 func (t *Tensor) sameElements(other *Tensor) bool {
 	return t.Pointer() == other.Pointer() && t.DType.Size() == other.DType.Size() && t.SameAddresses(other.Meta)

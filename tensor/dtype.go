@@ -100,18 +100,18 @@ func nearestDType(name string, names []string) string {
 // aliasOf returns the dtype of a name in PyTorch, numpy, safetensors, ONNX, C or Rust, or Invalid. The names int, char
 // and byte have different meanings in these libraries and languages. aliasOf returns PyTorch's meaning.
 func aliasOf(name string) DType {
-	low := strings.ToLower(name)
-	if i := strings.LastIndexAny(low, ".:"); i >= 0 {
-		low = low[i+1:] // torch.float32, np.float32, xla::f32
+	normalized := strings.ToLower(name)
+	if i := strings.LastIndexAny(normalized, ".:"); i >= 0 {
+		normalized = normalized[i+1:] // torch.float32, np.float32, xla::f32
 	}
-	low = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(low), "dt_"), "_t")
-	low = strings.TrimSuffix(low, "tensor")
+	normalized = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(normalized), "dt_"), "_t")
+	normalized = strings.TrimSuffix(normalized, "tensor")
 	for d := Bool; d < numDTypes; d++ {
-		if dtypeInfo[d].name == low || strings.ReplaceAll(dtypeInfo[d].name, "bfloat", "bf") == low {
+		if dtypeInfo[d].name == normalized || strings.ReplaceAll(dtypeInfo[d].name, "bfloat", "bf") == normalized {
 			return d
 		}
 	}
-	return dtypeAliases[low]
+	return dtypeAliases[normalized]
 }
 
 var dtypeAliases = map[string]DType{

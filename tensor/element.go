@@ -51,8 +51,8 @@ func (t *Tensor) At(index ...int) Scalar {
 	return scalarAt(t.DType, t.element(index))
 }
 
-// scalarAt returns the number of dtype d at p. It does not use a Converter, because the operands of a Converter escape
-// to the heap.
+// scalarAt returns the number of dtype d at an address. It does not use a Converter, because the operands of a
+// Converter escape to the heap.
 func scalarAt(d DType, address unsafe.Pointer) Scalar {
 	switch d {
 	case Bool:
@@ -71,7 +71,7 @@ func scalarAt(d DType, address unsafe.Pointer) Scalar {
 		return IntScalar(int64(*(*uint16)(address)))
 	case Uint32:
 		return IntScalar(int64(*(*uint32)(address)))
-	case Uint64:
+	case Uint64: // the integer has the 64 bits, and the complex value has the number itself
 		return Scalar{intScalar, *(*int64)(address), complex(float64(*(*uint64)(address)), 0)}
 	case Float16:
 		return FloatScalar(float64((*(*Half)(address)).Float32()))

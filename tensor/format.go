@@ -50,12 +50,12 @@ func ParseMemoryFormat(name string) (MemoryFormat, error) {
 		"contiguousformat": Contiguous, "channelslastformat": ChannelsLast, "channelslast3d": ChannelsLast3d,
 		"ndhwc": ChannelsLast3d,
 	}[strings.NewReplacer("_", "", "-", "", " ", "", "torch.", "").Replace(strings.ToLower(name))]
-	known := meant.String()
+	suggestion := meant.String()
 	if meant == NoFormat {
-		known = suggest.Nearest(name, slices.Values(formatNames[1:]))
+		suggestion = suggest.Nearest(name, slices.Values(formatNames[1:]))
 	}
 	return NoFormat, fmt.Errorf("unknown memory format %q: want contiguous, channels_last, channels_last_3d or preserve%s",
-		name, suggest.DidYouMean(known))
+		name, suggest.DidYouMean(suggestion))
 }
 
 // Strides returns the strides of a dense value of the shape in the format. The errors for a wrong rank are PyTorch's.

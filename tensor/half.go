@@ -36,20 +36,20 @@ const (
 // HalfOf rounds to nearest, ties to even. Zeros and subnormal halves occur often and in no predictable order, so HalfOf
 // computes them without a branch.
 func HalfOf(f float32) Half {
-	b := math.Float32bits(f)
-	sign, magnitude := Half(b>>16&0x8000), b&^(1<<31)
+	bits := math.Float32bits(f)
+	sign, magnitude := Half(bits>>16&0x8000), bits&^(1<<31)
 	if magnitude >= halfOverflow {
 		if magnitude > 0xff<<exponentShift { // a NaN is made quiet, and keeps the upper bits of its payload
 			return sign | 0x7e00 | Half(magnitude>>13&0x3ff)
 		}
 		return sign | 0x7c00
 	}
-	const half = (127 - 1) << exponentShift // the bits of 0.5; its last bit has the value of the smallest subnormal half
-	// Rebias the exponent (subtracting minNormalHalf with exponent 1 left), and drop 13 bits. Adding half of the last
+	const oneHalf = (127 - 1) << exponentShift // the bits of 0.5; the last bit has the value of the least subnormal half
+	// Rebias the exponent, so that the smallest normal half has exponent 1, and drop 13 bits. Adding half of the last
 	// kept bit, less 1 if this bit is even, rounds to nearest, ties to even.
 	rounded := (magnitude - (minNormalHalf - 1<<exponentShift) + 0xfff + magnitude>>13&1) >> 13
 	// The sum with 0.5 is rounded to a multiple of the smallest subnormal half. Its last bits are this multiple.
-	subnormal := math.Float32bits(math.Float32frombits(magnitude)+0.5) - half
+	subnormal := math.Float32bits(math.Float32frombits(magnitude)+0.5) - oneHalf
 	if magnitude < minNormalHalf {
 		rounded = subnormal
 	}
@@ -61,11 +61,11 @@ func (b BF16) Float32() float32 { return math.Float32frombits(uint32(b) << 16) }
 
 // BF16Of rounds to nearest, ties to even. A NaN becomes the quiet NaN 0x7fc0, as in c10::BFloat16.
 func BF16Of(f float32) BF16 {
-	u := math.Float32bits(f)
+	bits := math.Float32bits(f)
 	// Drop 16 bits. Adding half of the last kept bit, less 1 if this bit is even, rounds to nearest, ties to even.
-	r := (u + 0x7fff + (u>>16)&1) >> 16
+	rounded := (bits + 0x7fff + (bits>>16)&1) >> 16
 	if f != f {
-		r = 0x7fc0
+		rounded = 0x7fc0
 	}
-	return BF16(r)
+	return BF16(rounded)
 }

@@ -103,6 +103,7 @@ func (m Meta) String() string {
 	return text.String()
 }
 
+// join lists numbers without spaces: "2,3".
 func join(v []int) string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(v), " ", ","), "[]")
 }
@@ -134,7 +135,8 @@ func Numel(shape []int) int {
 	return int(product)
 }
 
-// saturatingNumel is Numel of a shape whose product overflows an int or that has a negative size.
+// saturatingNumel is Numel of a shape whose product overflows an int or that has a negative size. At a negative size,
+// it returns -1.
 func saturatingNumel(shape []int) int {
 	product := 1
 	for i, size := range shape {
@@ -250,7 +252,7 @@ const smallElements = 1 << (bits.UintSize/2 - 1)
 // addSmallDim multiplies numel by size, and adds to span the distance in elements from the first to the last index of
 // the dimension. It returns false if a number is negative or exceeds smallElements.
 func addSmallDim(size, stride int, numel, span *int) bool {
-	if uint(size) > smallElements || uint(stride) > smallElements {
+	if uint(size) > smallElements || uint(stride) > smallElements { // true for a negative number, too
 		return false
 	}
 	*numel *= max(size, 1)

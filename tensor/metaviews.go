@@ -14,6 +14,7 @@ func metaOf(t Type, err error) (Meta, error) {
 	return m, nil
 }
 
+// metasOf is metaOf for functions that return several views.
 func metasOf(types []Type, err error) ([]Meta, error) {
 	if err != nil {
 		return nil, err
@@ -46,6 +47,7 @@ func (m Meta) Slice(dim int, start, end *int, step int) (Meta, error) {
 	return metaOf(m.Type().Slice(dim, symPointer(start), symPointer(end), sym.Of(step)))
 }
 
+// symPointer converts an optional number; nil remains nil.
 func symPointer(n *int) *sym.Int {
 	if n == nil {
 		return nil

@@ -148,13 +148,13 @@ func (o Order) Strides(shape []int) []int {
 	if o.IsRowMajor() {
 		return ContiguousStrides(shape)
 	}
-	st := make([]int, len(shape))
+	strides := make([]int, len(shape))
 	step := 1
 	for i := len(o) - 1; i >= 0; i-- {
-		st[o[i]] = step
+		strides[o[i]] = step
 		step *= shape[o[i]]
 	}
-	return st
+	return strides
 }
 
 // SymbolicStrides is [Order.Strides] for sizes that may be symbolic.
@@ -163,13 +163,13 @@ func (o Order) SymbolicStrides(shape []sym.Int) []sym.Int {
 	if o.IsRowMajor() {
 		return RowMajor(shape)
 	}
-	st := make([]sym.Int, len(shape))
+	strides := make([]sym.Int, len(shape))
 	step := sym.Of(1)
 	for i := len(o) - 1; i >= 0; i-- {
-		st[o[i]] = step
+		strides[o[i]] = step
 		step = mulSizes(step, shape[o[i]])
 	}
-	return st
+	return strides
 }
 
 // Same reports whether the elements of a value of the shape have the same addresses in both orders. The positions of
@@ -253,11 +253,11 @@ func (o Order) Permute(dims []int) Order {
 	for i, d := range dims {
 		viewDim[d] = byte(i)
 	}
-	b := make([]byte, len(o))
-	for i := range b {
-		b[i] = viewDim[o[i]]
+	permuted := make([]byte, len(o))
+	for i := range permuted {
+		permuted[i] = viewDim[o[i]]
 	}
-	return Order(b)
+	return Order(permuted)
 }
 
 // Holds reports whether a value is dense in the order; strides of dimensions of size 1 are ignored. It agrees with

@@ -17,7 +17,7 @@ func Overlap(a, b *Tensor) bool {
 	// them.
 	var buf [16]term
 	search := overlapSearch{terms: buf[:0]}
-	search.add(1, -(b.DType.Size() - 1), a.DType.Size()-1)
+	search.add(1, -(b.DType.Size() - 1), a.DType.Size()-1) // u - v
 	for d, n := range a.Shape {
 		search.add(a.Strides[d]*a.DType.Size(), 0, n-1)
 	}
@@ -44,7 +44,7 @@ func (m Meta) OverlapsItself() bool {
 		}
 		search.add(m.Strides[d], 1-n, n-1)
 	}
-	if search.merged {
+	if search.merged { // two dimensions have one stride: an index of (1, 0) and an index of (0, 1) in them are the same
 		return true
 	}
 	return search.solve(0, false)
@@ -58,27 +58,28 @@ type overlapSearch struct {
 	steps  int
 }
 
-// term is the product k*stride with an unknown integer k from lo to hi.
+// term is the product k*stride with an unknown integer k from minK to maxK.
 type term struct {
-	stride, lo, hi int
-	minSum, maxSum int // bounds of the sum of this term and the following terms
+	stride, minK, maxK int
+	minSum, maxSum     int // bounds of the sum of this term and the following terms
 }
 
 // maxSteps bounds the steps of the search. A term whose stride exceeds the sum of all smaller terms takes only one or
 // two steps.
 const maxSteps = 1 << 14
 
-func (s *overlapSearch) add(stride, lo, hi int) {
-	if stride == 0 || lo == 0 && hi == 0 {
+// add adds a term, or widens the bounds of an existing term with the same stride. A term that is always 0 is omitted.
+func (s *overlapSearch) add(stride, minK, maxK int) {
+	if stride == 0 || minK == 0 && maxK == 0 {
 		return
 	}
 	for i := range s.terms {
 		if t := &s.terms[i]; t.stride == stride {
-			t.lo, t.hi, s.merged = t.lo+lo, t.hi+hi, true
+			t.minK, t.maxK, s.merged = t.minK+minK, t.maxK+maxK, true
 			return
 		}
 	}
-	s.terms = append(s.terms, term{stride: stride, lo: lo, hi: hi})
+	s.terms = append(s.terms, term{stride: stride, minK: minK, maxK: maxK})
 }
 
 // solve reports whether the terms can have the given sum. If allowsZeros is false, solve ignores the solution in which
@@ -88,7 +89,7 @@ func (s *overlapSearch) solve(sum int, allowsZeros bool) bool {
 	least, most := 0, 0
 	for i := len(s.terms) - 1; i >= 0; i-- {
 		t := &s.terms[i]
-		least, most = least+t.lo*t.stride, most+t.hi*t.stride
+		least, most = least+t.minK*t.stride, most+t.maxK*t.stride
 		t.minSum, t.maxSum = least, most
 	}
 	return s.solveFrom(0, sum, allowsZeros)
@@ -103,8 +104,8 @@ func (s *overlapSearch) solveFrom(i, sum int, allowsZeros bool) bool {
 		return true
 	}
 	t := &s.terms[i]
-	least, most := t.minSum-t.lo*t.stride, t.maxSum-t.hi*t.stride // bounds of the sum of terms[i+1:]
-	for k := max(t.lo, -floorDiv(most-sum, t.stride)); k <= min(t.hi, floorDiv(sum-least, t.stride)); k++ {
+	least, most := t.minSum-t.minK*t.stride, t.maxSum-t.maxK*t.stride // bounds of the sum of terms[i+1:]
+	for k := max(t.minK, -floorDiv(most-sum, t.stride)); k <= min(t.maxK, floorDiv(sum-least, t.stride)); k++ {
 		if s.solveFrom(i+1, sum-k*t.stride, allowsZeros || k != 0) {
 			return true
 		}
@@ -112,6 +113,7 @@ func (s *overlapSearch) solveFrom(i, sum int, allowsZeros bool) bool {
 	return false
 }
 
+// floorDiv returns a/b rounded down; b must be positive.
 func floorDiv(a, b int) int {
 	q := a / b
 	if a%b < 0 {

@@ -68,18 +68,19 @@ func (p *Pool) find(n int) []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := len(p.entries) - 1; i >= 0; i-- {
-		k := p.entries[i]
-		if k.size < n || k.size-n > n/4 {
+		entry := p.entries[i]
+		if entry.size < n || entry.size-n > n/4 {
 			continue
 		}
 		p.removeEntry(i) // the pointer is nil if the garbage collector has freed the array
-		if first := k.array.Value(); first != nil {
-			return unsafe.Slice(first, k.size)
+		if first := entry.array.Value(); first != nil {
+			return unsafe.Slice(first, entry.size)
 		}
 	}
 	return nil
 }
 
+// removeEntry removes entry i. The lock must be held.
 func (p *Pool) removeEntry(i int) {
 	p.bytes -= p.entries[i].size
 	p.entries = append(p.entries[:i], p.entries[i+1:]...)

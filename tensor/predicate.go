@@ -125,6 +125,6 @@ func (m Meta) Holds(p Predicate) bool {
 	case SuggestsChannelsLastExactly, SuggestsChannelsLast3dExactly:
 		return m.SuggestMemoryFormat(true) == ChannelsLast+MemoryFormat(p-SuggestsChannelsLastExactly)
 	}
-	holds, _ := m.Type().Condition(p).Known()
+	holds, _ := m.Type().Condition(p).Known() // NoOverlap; an invalid predicate is false
 	return holds
 }

@@ -7,6 +7,7 @@ var promoteOrder = [...]DType{Uint8, Int8, Int16, Int32, Int64, Float16, Float32
 	Bool, BFloat16}
 
 var promoteTable = func() (t [numDTypes][numDTypes]DType) {
+	// A letter for the kind and the bytes of an element, or of each part of a complex number. bf is bfloat16.
 	const (
 		u1, i1, i2, i4, i8 = Uint8, Int8, Int16, Int32, Int64
 		f2, f4, f8         = Float16, Float32, Float64
@@ -104,6 +105,7 @@ func (p *Promotion) AddNumber(s Scalar) {
 	p.numberDType = p.join(p.numberDType, dtype)
 }
 
+// join returns the dtype to which a and b are promoted. Invalid stands for no operand. An error is kept in p.
 func (p *Promotion) join(a, b DType) DType {
 	switch {
 	case a == Invalid:
@@ -140,7 +142,7 @@ func combine(higher, lower DType) (DType, error) {
 	case lower == Invalid || higher.IsComplex():
 		return higher, nil
 	case lower.IsComplex():
-		// The parts of the result have the dtype of the float. The complex dtype does not matter.
+		// The parts of the result have the dtype of higher, if that is a float. The complex dtype does not matter.
 		if higher.IsFloat() {
 			return higher.ToComplex(), nil
 		}

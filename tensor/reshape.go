@@ -64,10 +64,10 @@ func inferNumber(shape []sym.Int, numel sym.Int) (inferredDim int, size sym.Int,
 	product := 1
 	inferredDim = -1
 	for dim := range shape {
-		switch k, known := shape[dim].Known(); {
-		case known && k > 0 && k <= count/product: // product*k <= count, so it does not overflow
-			product *= k
-		case known && k == -1 && inferredDim < 0:
+		switch n, known := shape[dim].Known(); {
+		case known && n > 0 && n <= count/product: // product*k <= count, so it does not overflow
+			product *= n
+		case known && n == -1 && inferredDim < 0:
 			inferredDim = dim
 		default:
 			return -1, size, false
@@ -76,8 +76,8 @@ func inferNumber(shape []sym.Int, numel sym.Int) (inferredDim int, size sym.Int,
 	if inferredDim < 0 {
 		return -1, size, product == count
 	}
-	q := count / product
-	return inferredDim, sym.Of(q), q*product == count
+	quotient := count / product
+	return inferredDim, sym.Of(quotient), quotient*product == count
 }
 
 // ReshapeStrides returns the strides of a view of t with the given shape, and whether such a view exists
@@ -237,11 +237,11 @@ func (t Type) Expand(size []sym.Int) (Type, error) {
 			"the number of dimensions in the tensor (%d)", t.DType.legacyType(), Sizes(t.Shape), Sizes(size), newRank, rank)
 	}
 	shape, strides := newLists(newRank)
-	// after is the stride of an added dimension: size times stride of the dimension after it, and 0 for a 0-dim value.
-	var after sym.Int
+	// addedStride is the stride of an added dimension: size times stride of the dimension after it; 0 for a 0-dim value.
+	var addedStride sym.Int
 	for i := newRank - 1; i >= 0; i-- {
 		oldDim := i - (newRank - rank)
-		oldSize, stride := sym.Of(1), after
+		oldSize, stride := sym.Of(1), addedStride
 		if oldDim >= 0 {
 			oldSize, stride = t.Shape[oldDim], t.Strides[oldDim]
 		}
@@ -268,7 +268,7 @@ func (t Type) Expand(size []sym.Int) (Type, error) {
 		}
 		shape[i], strides[i] = newSize, stride
 		if oldDim <= 0 && rank > 0 { // the dimension before it is an added one
-			after = mulSizes(newSize, stride)
+			addedStride = mulSizes(newSize, stride)
 		}
 	}
 	return Type{DType: t.DType, Shape: shape, Strides: strides, Offset: t.Offset}.checked()
@@ -305,10 +305,10 @@ func (t Type) AsStrided(size, stride []sym.Int, offset, storageElems sym.Int) (T
 			Sizes(stride))
 	}
 	if need := out.Extent(); !negative(storageElems) && need.Gt(storageElems).Holds() {
-		item := sym.Of(t.DType.Size())
+		itemSize := sym.Of(t.DType.Size())
 		return Type{}, fmt.Errorf("setStorage: sizes %s, strides %s, storage offset %v, and itemsize %v requiring a "+
 			"storage size of %v are out of bounds for storage of size %v",
-			Sizes(size), Sizes(stride), offset, item, mulSizes(need, item), mulSizes(storageElems, item))
+			Sizes(size), Sizes(stride), offset, itemSize, mulSizes(need, itemSize), mulSizes(storageElems, itemSize))
 	}
 	return out, nil
 }

@@ -9,8 +9,8 @@ import (
 // for PyTorch's wrapped numbers. The zero Scalar holds no number.
 type Scalar struct {
 	kind         scalarKind
-	intValue     int64
-	complexValue complex128
+	intValue     int64      // the real part, truncated toward zero
+	complexValue complex128 // the number; for an integer beyond 2^53, the nearest float64
 }
 
 type scalarKind uint8
@@ -125,27 +125,27 @@ func (s Scalar) Store(d DType, p unsafe.Pointer) {
 // storeDirectly writes the number without a Converter, whose operands would escape to the heap. It returns false and
 // writes nothing for less frequent conversions.
 func (s Scalar) storeDirectly(d DType, p unsafe.Pointer) bool {
-	integer := s.kind == boolScalar || s.kind == intScalar
-	number := real(s.complexValue)
-	if integer {
-		number = float64(s.intValue) // for an element of uint64, real(s.complexValue) may be greater
+	isInteger := s.kind == boolScalar || s.kind == intScalar
+	value := real(s.complexValue)
+	if isInteger {
+		value = float64(s.intValue) // for an element of uint64, real(s.complexValue) may be greater
 	}
 	switch {
-	case d == Float32 && !integer:
-		*(*float32)(p) = float32(number)
+	case d == Float32 && !isInteger:
+		*(*float32)(p) = float32(value)
 	case d == Float32:
 		*(*float32)(p) = float32(s.intValue) // rounded once
 	case d == Float64:
-		*(*float64)(p) = number
-	case d == Complex64 && !integer:
+		*(*float64)(p) = value
+	case d == Complex64 && !isInteger:
 		*(*complex64)(p) = complex64(s.complexValue)
-	case d == Complex128 && !integer:
+	case d == Complex128 && !isInteger:
 		*(*complex128)(p) = s.complexValue
-	case d == Float16 && !integer:
-		*(*Half)(p) = HalfOf(float32(number))
-	case d == BFloat16 && !integer:
-		*(*BF16)(p) = BF16Of(float32(number))
-	case !integer:
+	case d == Float16 && !isInteger:
+		*(*Half)(p) = HalfOf(float32(value))
+	case d == BFloat16 && !isInteger:
+		*(*BF16)(p) = BF16Of(float32(value))
+	case !isInteger:
 		return false
 	case d == Bool:
 		*(*bool)(p) = s.intValue != 0

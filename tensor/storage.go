@@ -162,8 +162,8 @@ func ToSlice[T Element](t *Tensor) ([]T, error) {
 	}
 	p := t.Pointer()
 	i := 0
-	t.Walk(func(at int) {
-		out[i] = *(*T)(unsafe.Add(p, at*t.DType.Size()))
+	t.Walk(func(offset int) {
+		out[i] = *(*T)(unsafe.Add(p, offset*t.DType.Size()))
 		i++
 	})
 	return out, nil
@@ -217,7 +217,7 @@ func (t *Tensor) Pointer() unsafe.Pointer {
 	if t.Numel() == 0 || t.storage.Len() == 0 {
 		return nil
 	}
-	if at := t.Offset * t.DType.Size(); at < 0 || at >= len(t.storage.data) {
+	if byteOffset := t.Offset * t.DType.Size(); byteOffset < 0 || byteOffset >= len(t.storage.data) {
 		panic(fmt.Sprintf("tensor: offset %d is outside the storage of %d bytes", t.Offset, len(t.storage.data)))
 	}
 	return unsafe.Pointer(&t.storage.data[t.Offset*t.DType.Size()])
@@ -322,10 +322,10 @@ func (t *Tensor) float64s(f func(block []float64)) {
 	convert, size, last := Converter(Float64, t.DType), t.DType.Size(), len(meta.Shape)-1
 	n, step := meta.Shape[last], meta.Strides[last]
 	p := t.Pointer()
-	Meta{DType: meta.DType, Shape: meta.Shape[:last], Strides: meta.Strides[:last]}.Walk(func(at int) {
+	Meta{DType: meta.DType, Shape: meta.Shape[:last], Strides: meta.Strides[:last]}.Walk(func(offset int) {
 		for i := 0; i < n; i += len(block) {
 			b := block[:min(len(block), n-i)]
-			convert(unsafe.Pointer(&b[0]), unsafe.Add(p, (at+i*step)*size), Float64.Size(), step*size, len(b))
+			convert(unsafe.Pointer(&b[0]), unsafe.Add(p, (offset+i*step)*size), Float64.Size(), step*size, len(b))
 			f(b)
 		}
 	})

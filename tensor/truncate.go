@@ -11,7 +11,7 @@ import (
 // TestFloatsOutOfRange checks them.
 const goConvertsLikeAMD64 = runtime.GOARCH == "amd64"
 
-// int32Of rounds x to 0. If x is NaN or out of range, the result is the least int32.
+// int32Of truncates x toward 0. If x is NaN or out of range, the result is the least int32.
 func int32Of[S float32 | float64](x S) int32 {
 	if goConvertsLikeAMD64 || x > math.MinInt32 && x < 1<<31 {
 		return int32(x)
@@ -19,7 +19,7 @@ func int32Of[S float32 | float64](x S) int32 {
 	return math.MinInt32
 }
 
-// int64Of rounds x to 0. If x is NaN or out of range, the result is the least int64.
+// int64Of truncates x toward 0. If x is NaN or out of range, the result is the least int64.
 func int64Of[S float32 | float64](x S) int64 {
 	if goConvertsLikeAMD64 || x > math.MinInt64 && x < 1<<63 {
 		return int64(x)
@@ -27,7 +27,8 @@ func int64Of[S float32 | float64](x S) int64 {
 	return math.MinInt64
 }
 
-// uint64Of rounds x to 0. If x is negative, the result wraps. If x is NaN or out of range, the result is 1<<63.
+// uint64Of truncates x toward 0. If x is negative and in the range of int64, the result wraps. If x is NaN or out of
+// these ranges, the result is 1<<63.
 func uint64Of[S float32 | float64](x S) uint64 {
 	if goConvertsLikeAMD64 {
 		return uint64(x)
@@ -47,7 +48,8 @@ func fillFloat[S float32 | float64](table *[numDTypes][numDTypes]ConvertFunc, dt
 	table[Uint64][dtype] = toUint64[S]
 }
 
-// viaInt32 converts through int32, viaInt64 through int64.
+// viaInt32 converts through int32, and viaInt64 through int64, so that smaller integers take the low bits. The
+// functions halfVia... and bf16Via... do the same for 16-bit floats.
 func viaInt32[D int8 | int16 | int32 | uint16, S float32 | float64](dst, src unsafe.Pointer,
 	dstStride, srcStride, n int) {
 	isDense := dstStride == int(unsafe.Sizeof(D(0))) && srcStride == int(unsafe.Sizeof(S(0)))

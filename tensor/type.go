@@ -194,7 +194,7 @@ func (t Type) Check() error {
 		return err
 	}
 	if offset, known := t.Offset.Known(); known {
-		if m, all := t.metaInBuffer(&buf); all {
+		if m, allKnown := t.metaInBuffer(&buf); allKnown {
 			m.Offset = offset
 			return m.Check()
 		}

@@ -54,8 +54,8 @@ func (f MemoryFormat) SymbolicStrides(shape []sym.Int) ([]sym.Int, error) {
 // do not decide the answer.
 func (t *Type) stridesLikeOrderKnown(order []int) (like, known bool) {
 	t.mustMatch()
-	channels, known := t.Strides[1].Known()
-	if !known || channels == 0 {
+	channelStride, known := t.Strides[1].Known()
+	if !known || channelStride == 0 {
 		return false, known
 	}
 	least := 0
@@ -65,7 +65,7 @@ func (t *Type) stridesLikeOrderKnown(order []int) (like, known bool) {
 		if !a || !b {
 			return false, false
 		}
-		if size == 0 || stride < least || dim == 0 && least == channels {
+		if size == 0 || stride < least || dim == 0 && least == channelStride {
 			return false, true
 		}
 		least = stride * max(size, 1)
@@ -94,6 +94,7 @@ func (t Type) IsChannelsLast() bool { return t.isDenseIn(IsChannelsLast, contigu
 // IsChannelsLast3d is [Meta.IsChannelsLast3d].
 func (t Type) IsChannelsLast3d() bool { return t.isDenseIn(IsChannelsLast3d, contiguity.Order3d) }
 
+// isDenseIn decides predicate p: whether the value is dense in an order of the dimensions, fastest first.
 func (t Type) isDenseIn(p Predicate, order []int) bool {
 	if len(t.Shape) != len(order) {
 		return false
@@ -137,6 +138,7 @@ func (t Type) StridesLikeChannelsLast3d() bool {
 	return t.stridesLikeOrder(StridesLikeChannelsLast3d, contiguity.Order3d)
 }
 
+// stridesLikeOrder decides predicate p: whether the strides ascend in an order of the dimensions, fastest first.
 func (t *Type) stridesLikeOrder(p Predicate, order []int) bool {
 	if len(t.Shape) != len(order) {
 		return false

@@ -176,6 +176,7 @@ func (t Type) MoveDim(source, destination []int) (Type, error) {
 	return t.Permute(order)
 }
 
+// wrapDims is [WrapDim] for each dimension of a list.
 func wrapDims(dims []int, rank int) ([]int, error) {
 	out := make([]int, len(dims))
 	for i, d := range dims {
@@ -187,6 +188,7 @@ func wrapDims(dims []int, rank int) ([]int, error) {
 	return out, nil
 }
 
+// hasDuplicates reports whether a dimension occurs twice.
 func hasDuplicates(dims []int) bool {
 	for i, d := range dims {
 		if slices.Contains(dims[:i], d) {
@@ -294,7 +296,7 @@ func (t Type) Narrow(dim int, start, length sym.Int) (_ Type, err error) {
 		return Type{}, err
 	}
 	size := t.Shape[dim]
-	if !start.Eq(size).Holds() {
+	if !start.Eq(size).Holds() { // a start at the end is valid for an empty result, although it is no index
 		if start, err = wrapIndex(start, size); err != nil {
 			return Type{}, err
 		}
@@ -308,19 +310,18 @@ func (t Type) Narrow(dim int, start, length sym.Int) (_ Type, err error) {
 
 // wrapIndex is [WrapDim] for an index of a dimension.
 func wrapIndex(i, size sym.Int) (sym.Int, error) {
-	at, known := i.Known()
+	number, known := i.Known()
 	if sizeNumber, sizeKnown := size.Known(); known && sizeKnown {
-		at, err := WrapDim(at, sizeNumber)
-		return sym.Of(at), err
+		wrapped, err := WrapDim(number, sizeNumber)
+		return sym.Of(wrapped), err
 	}
-	sizeNumber := size.Max(sym.Of(1))
-	if i.Lt(sizeNumber.Neg()).Or(i.Ge(sizeNumber)).Holds() {
-		return i, fmt.Errorf("Dimension out of range (expected to be in range of [%v, %v], but got %v)",
-			sizeNumber.Neg(),
-			sizeNumber.Sub(sym.Of(1)), i)
+	limit := size.Max(sym.Of(1)) // as in WrapDim, a size 0 counts as 1
+	if i.Lt(limit.Neg()).Or(i.Ge(limit)).Holds() {
+		return i, fmt.Errorf("Dimension out of range (expected to be in range of [%v, %v], but got %v)", limit.Neg(),
+			limit.Sub(sym.Of(1)), i)
 	}
 	if i.Lt(sym.Int{}).Holds() {
-		i = i.Add(sizeNumber)
+		i = i.Add(limit)
 	}
 	return i, nil
 }

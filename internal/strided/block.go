@@ -6,7 +6,7 @@ import "unsafe"
 // fit the private caches of a core.
 func (e *Elem) Block(dst, src unsafe.Pointer, a, b Axis) {
 	if a.N == 1 {
-		a, b = b, a
+		a, b = b, a // a single row, if there is one, runs along a
 	}
 	switch {
 	case b.N == 1:

@@ -26,7 +26,8 @@ func (e Elem) Run(dst, src unsafe.Pointer, axes []Axis) {
 	plan.addOuter(plan.chooseTiles(axes))
 	var scratch []byte
 	if size := plan.ScratchBytes(); size > 0 {
-		scratch = unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(make([]uint64, (size+7)/8)))), size)
+		words := make([]uint64, (size+7)/8) // aligned to 8 bytes
+		scratch = unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), size)
 	}
 	plan.Run(dst, src, scratch, 0, plan.tileCount)
 }

@@ -75,6 +75,7 @@ func (p *Copy) transposeMethod() Method {
 	switch {
 	case len(tileRoutines[tile.elemBytes]) == 0 && min(tile.rows, tile.cols) >= minPortableTile:
 		return InRegisters
+	// The conditions of transposeThreeChannels: three channels of 4 bytes are adjacent, and fill a vector of 16 elements.
 	case hasThreeChannelTranspose && tile.elemBytes == 4 && max(tile.rows, tile.cols) >= 16 &&
 		(tile.cols == 3 && tile.srcStep == 12 || tile.rows == 3 && tile.dstStep == 12):
 		return Interleaved

@@ -40,10 +40,11 @@ func (x *axis) cut(tile int) {
 	x.tileCount = (x.N + x.tileLen - 1) / x.tileLen
 }
 
-// cutEvenly cuts the dimension into tiles of nearly equal size, in multiples of unit if possible.
-func (x *axis) cutEvenly(tile, unit int) {
+// cutEvenly cuts the dimension into tiles of nearly equal length. If several tiles result, the length of all but the
+// last is a multiple of `multiple`.
+func (x *axis) cutEvenly(tile, multiple int) {
 	if x.cut(tile); x.tileCount > 1 {
-		x.cut(((x.N+x.tileCount-1)/x.tileCount + unit - 1) / unit * unit)
+		x.cut(((x.N+x.tileCount-1)/x.tileCount + multiple - 1) / multiple * multiple)
 	}
 }
 
@@ -143,13 +144,16 @@ func (p *Copy) ScratchBytes() int {
 
 // scratchStride returns the row stride of a staged tile in bytes. It is a cache line more than a row needs, so that
 // strides are not powers of two.
-func (p *Copy) scratchStride() int { return (p.a.tileLen*p.elem.SrcSize+63)/64*64 + 64 }
+func (p *Copy) scratchStride() int {
+	const line = machine.LineBytes
+	return (p.a.tileLen*p.elem.SrcSize+line-1)/line*line + line
+}
 
 // chooseTiles selects a and b from coalesced axes and cuts them into tiles. It returns the other axes. The result uses
 // the memory of rest.
 func (p *Copy) chooseTiles(rest []Axis) []Axis {
-	unit := axis{Axis: Axis{N: 1}, tileLen: 1, tileCount: 1}
-	p.a, p.b, p.elementCount = unit, unit, 1
+	single := axis{Axis: Axis{N: 1}, tileLen: 1, tileCount: 1}
+	p.a, p.b, p.elementCount = single, single, 1
 	for _, x := range rest {
 		p.elementCount *= x.N
 	}
@@ -201,8 +205,8 @@ func (p *Copy) dimsBetween(rest []Axis) int {
 
 // addOuter adds the loops over the other axes. Tiles are numbered in the order of dst, so that a worker's range of
 // tiles is a range of dst. If rows of several workers were interleaved, the cache lines at the ends of rows would
-// move between cores many times. For example, two workers that copied alternate planes of 7 by 7 pixels took 40 us,
-// and a single worker took 15 us.
+// move between cores many times: two workers that copied alternate planes of 7 by 7 pixels took 40 us, and a single
+// worker took 15 us.
 func (p *Copy) addOuter(rest []Axis) {
 	indexOfB, tilesInside := p.dimsBetween(rest), p.a.tileCount
 	if indexOfB == 0 || p.b.tileCount == 1 {

@@ -158,7 +158,7 @@ func (m *matrix) at(row, col int) (dst, src unsafe.Pointer) {
 	return unsafe.Add(m.dst, row*m.elemBytes+col*m.dstStep), unsafe.Add(m.src, row*m.srcStep+col*m.elemBytes)
 }
 
-// submatrix returns rows by cols elements from (row, col) on.
+// submatrix returns the matrix of rows by cols elements that begins at (row, col).
 func (m matrix) submatrix(row, col, rows, cols int) matrix {
 	m.dst, m.src = m.at(row, col)
 	m.rows, m.cols = rows, cols

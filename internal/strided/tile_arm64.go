@@ -15,13 +15,13 @@ var hasInterleave = machine.Host().Has(machine.NEON)
 var tileRoutines = tileRoutinesOf(machine.Host())
 
 // tileRoutinesOf returns the routines of an instruction set by element size.
-func tileRoutinesOf(cpu machine.Features) (t [17][]tileRoutine) {
+func tileRoutinesOf(cpu machine.Features) (routines [17][]tileRoutine) {
 	if cpu.Has(machine.NEON) {
-		for size, f := range map[int]tileFunc{1: tile1x16, 2: tile2x16, 4: tile4x16, 8: tile8x16} {
-			t[size] = []tileRoutine{{rows: 16 / size, cols: 16 / size, minCols: 16 / size, normal: f}}
+		for size, routine := range map[int]tileFunc{1: tile1x16, 2: tile2x16, 4: tile4x16, 8: tile8x16} {
+			routines[size] = []tileRoutine{{rows: 16 / size, cols: 16 / size, minCols: 16 / size, normal: routine}}
 		}
 	}
-	return t
+	return routines
 }
 
 //go:noescape

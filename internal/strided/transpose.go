@@ -57,8 +57,8 @@ func transposeShortRows[T bits](dst, src unsafe.Pointer, dstStep, srcStep, rows,
 		d0, srcOffset := row(j), j*size
 		d1, d2, d3 := row(j + 1)[:len(d0)], row(j + 2)[:len(d0)], row(j + 3)[:len(d0)]
 		for i := range d0 {
-			group := (*[4]T)(unsafe.Add(src, srcOffset))
-			d0[i], d1[i], d2[i], d3[i] = group[0], group[1], group[2], group[3]
+			elems := (*[4]T)(unsafe.Add(src, srcOffset))
+			d0[i], d1[i], d2[i], d3[i] = elems[0], elems[1], elems[2], elems[3]
 			srcOffset += srcStep
 		}
 	}
@@ -67,16 +67,16 @@ func transposeShortRows[T bits](dst, src unsafe.Pointer, dstStep, srcStep, rows,
 		d0 := row(j)
 		d1, d2 := row(j + 1)[:len(d0)], row(j + 2)[:len(d0)]
 		for i := range d0 {
-			group := (*[3]T)(unsafe.Add(src, srcOffset))
-			d0[i], d1[i], d2[i] = group[0], group[1], group[2]
+			elems := (*[3]T)(unsafe.Add(src, srcOffset))
+			d0[i], d1[i], d2[i] = elems[0], elems[1], elems[2]
 			srcOffset += srcStep
 		}
 	case 2:
 		d0 := row(j)
 		d1 := row(j + 1)[:len(d0)]
 		for i := range d0 {
-			group := (*[2]T)(unsafe.Add(src, srcOffset))
-			d0[i], d1[i] = group[0], group[1]
+			elems := (*[2]T)(unsafe.Add(src, srcOffset))
+			d0[i], d1[i] = elems[0], elems[1]
 			srcOffset += srcStep
 		}
 	case 1:
