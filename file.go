@@ -117,6 +117,7 @@ func isModel(name string, r io.ReaderAt) bool {
 	return first[0] < ' ' && !strings.ContainsRune("\t\r\n", rune(first[0]))
 }
 
+// openModel reads an ONNX model without converting it.
 func (f *File) openModel(ctx context.Context, r io.Reader, dir string) (err error) {
 	o := onnx.ReadOptions{FS: f.Loader.FS, Dir: dir}
 	if f.Loader.Cache != nil {

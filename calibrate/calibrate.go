@@ -106,7 +106,8 @@ func (m *measurer) run(ctx context.Context) error {
 		done := round * (len(m.probes) + 1)
 		m.options.Progress(done, total, "a step")
 		for i, ps := range [...]*float64{&m.profile.StepPS, &m.warmStepPS} {
-			ns, err := stepNS(ctx, m.options.CallTime, i == 0)
+			coldCaches := i == 0
+			ns, err := stepNS(ctx, m.options.CallTime, coldCaches)
 			if err != nil {
 				return fmt.Errorf("the cost of a step: %w", err)
 			}
@@ -124,15 +125,16 @@ func (m *measurer) run(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// result returns the profile, with the measured and the predicted time of each probe.
 func (m *measurer) result() *Result {
-	r := &Result{Profile: m.profile}
+	result := &Result{Profile: m.profile}
 	for _, p := range m.probes {
 		point := Point{Of: p.name(), Unit: p.unit, NS: p.ns}
-		for _, w := range p.works {
-			point.PredictedNS += m.profileFor(p).NS(w)
-			point.Bytes = max(point.Bytes, w.Footprint)
+		for _, work := range p.works {
+			point.PredictedNS += m.profileFor(p).NS(work)
+			point.Bytes = max(point.Bytes, work.Footprint)
 		}
-		r.Points = append(r.Points, point)
+		result.Points = append(result.Points, point)
 	}
-	return r
+	return result
 }

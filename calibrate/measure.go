@@ -66,7 +66,7 @@ func (p *probe) prepare() (*runnable, error) {
 	switch {
 	case p.rate != "":
 		b.evictCaches("relu", evictionBytes)
-		for _, v := range newBuilder(b.mayFuse).addCall(p.call) {
+		for _, v := range newBuilder(b.mayFuse).addCall(p.call) { // a separate graph gives the metas of the results
 			b.addWarmup(v.Meta)
 		}
 	case p.interveningBytes() > 0:
@@ -99,6 +99,7 @@ type builder struct {
 	mayFuse bool // nodes may be fused
 }
 
+// newBuilder returns a builder of an empty graph.
 func newBuilder(mayFuse bool) *builder {
 	return &builder{graph: graph.New("calibrate", kernels.Lookup), rng: rand.New(rand.NewPCG(1, 2)), mayFuse: mayFuse,
 		watch: &stopWatch{untimed: map[string]bool{}, clockCostNS: clockCost()}}

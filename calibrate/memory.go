@@ -131,12 +131,12 @@ func isAvailable(c graph.RateCall) bool {
 }
 
 // curvePoint returns the point of a curve at a size. If the curve has no such point, curvePoint adds it.
-func curvePoint(c *machine.Curve, bytes float64) *machine.Level {
-	for i := range *c {
-		if (*c)[i].Bytes == bytes {
-			return &(*c)[i]
+func curvePoint(curve *machine.Curve, bytes float64) *machine.Level {
+	for i := range *curve {
+		if (*curve)[i].Bytes == bytes {
+			return &(*curve)[i]
 		}
 	}
-	*c = append(*c, machine.Level{Bytes: bytes})
-	return &(*c)[len(*c)-1]
+	*curve = append(*curve, machine.Level{Bytes: bytes})
+	return &(*curve)[len(*curve)-1]
 }

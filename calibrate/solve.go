@@ -27,30 +27,30 @@ func (m *measurer) solve() {
 		if curves[p.access] == nil {
 			curves[p.access] = machine.Curve{}
 		}
-		c := curves[p.access]
+		curve := curves[p.access]
 		if p.interveningBytes() == 0 { // the data is in the cache level that the footprint of the call selects
 			p.footprintBytes = 0
 			for _, w := range p.works {
 				p.footprintBytes = max(p.footprintBytes, w.Footprint)
 			}
 		}
-		curvePoint(&c, p.footprintBytes).PS = m.profile.Memory.CurveOf(p.access).At(p.footprintBytes)
-		curves[p.access] = c
+		curvePoint(&curve, p.footprintBytes).PS = m.profile.Memory.CurveOf(p.access).At(p.footprintBytes)
+		curves[p.access] = curve
 	}
-	for a, c := range curves {
-		sorted.Func(c, func(x, y machine.Level) int { return int(x.Bytes - y.Bytes) })
-		*m.profile.Memory.CurveOf(a) = c
+	for a, curve := range curves {
+		sorted.Func(curve, func(x, y machine.Level) int { return int(x.Bytes - y.Bytes) })
+		*m.profile.Memory.CurveOf(a) = curve
 	}
 	for range fitPasses {
-		for _, r := range m.rates {
-			if probes := byRate[r.Name]; len(probes) > 0 {
-				m.profile.Kernels[r.Name] = m.unitPS(r.Name, probes)
+		for _, rate := range m.rates {
+			if probes := byRate[rate.Name]; len(probes) > 0 {
+				m.profile.Kernels[rate.Name] = m.unitPS(rate.Name, probes)
 			}
 		}
 		for _, p := range m.probes {
 			if p.rate == "" {
-				c := m.profile.Memory.CurveOf(p.access)
-				curvePoint(c, p.footprintBytes).PS = m.bytesPS(p)
+				curve := m.profile.Memory.CurveOf(p.access)
+				curvePoint(curve, p.footprintBytes).PS = m.bytesPS(p)
 			}
 		}
 	}
@@ -61,9 +61,9 @@ func (m *measurer) solve() {
 
 // makeMonotone lowers each point of a curve that is higher than a later point. Other processes must have disturbed the
 // measurement of such a point.
-func makeMonotone(c machine.Curve) {
-	for i := len(c) - 2; i >= 0; i-- {
-		c[i].PS = min(c[i].PS, c[i+1].PS)
+func makeMonotone(curve machine.Curve) {
+	for i := len(curve) - 2; i >= 0; i-- {
+		curve[i].PS = min(curve[i].PS, curve[i+1].PS)
 	}
 }
 
@@ -122,11 +122,11 @@ func (m *measurer) unitPS(name string, probes []*probe) float64 {
 // profileFor returns the profile that predicts the time of a probe. A probe without intervening accesses runs with warm
 // caches, in which a step costs less.
 func (m *measurer) profileFor(p *probe) *machine.Profile {
-	r := m.profile.WithConstants(p.interveningBytes())
+	profile := m.profile.WithConstants(p.interveningBytes())
 	if p.interveningBytes() == 0 {
-		r.StepPS = m.warmStepPS
+		profile.StepPS = m.warmStepPS
 	}
-	return r
+	return profile
 }
 
 // interveningBytes returns the number of bytes that are accessed between two runs of the probe's call. They represent

@@ -89,9 +89,10 @@ var Predicates = []Predicate{
 		5, exactFormula(Order3d), exact(Order3d), []Step{orderedStep, orderedFirstStep, exactStep}, nil},
 }
 
-// one returns the number 1, and is1 the condition that a size is 1.
+// one returns the number 1.
 func one() sym.Int { return sym.Of(1) }
 
+// is1 returns the condition that a size is 1.
 func is1(s sym.Int) sym.Bool { return s.Eq(one()) }
 
 // numel returns the number of elements.
@@ -176,7 +177,7 @@ func contiguous(shape, strides []sym.Int) bool {
 }
 
 // orderedFormulaFrom returns the condition that sizes are not 0 and that strides do not decrease along the order.
-// minStride is a lower bound for the first stride. after is a lower bound for the stride of a further dimension.
+// minStride is the lower bound for the first stride, and after the lower bound for the stride of a further dimension.
 // channels is the stride of the channel dimension. At dimension 0, the lower bound must differ from channels, which
 // rejects values whose other sizes are all 1.
 func orderedFormulaFrom(order []int, shape, strides []sym.Int, minStride, channels sym.Int) (all sym.Bool,

@@ -38,6 +38,7 @@ var denseStep = Step{
 var elementsStep = Step{
 	Claim: "An early return of true without elements is the disjunct Eq(numel, 0).",
 	Check: func(symbol func(string) sym.Int) bool {
+		// The condition rest = 0 stands for the condition of the loop.
 		empty, rest := symbol("numel").Eq(sym.Int{}), symbol("rest").Eq(sym.Int{})
 		path := empty.Holds() || rest.Holds()
 		return path == empty.Or(rest).Holds()
@@ -48,12 +49,13 @@ var elementsStep = Step{
 var anyStep = Step{
 	Claim: "Evaluating predicates one by one until one holds computes their disjunction.",
 	Check: func(symbol func(string) sym.Int) bool {
-		any, path := sym.Truth(false), false
+		disjunction, path := sym.Truth(false), false
+		// A symbol stands for each predicate: the predicate holds if the symbol is 0.
 		for _, name := range []string{"contiguous", "channels_last", "channels_last_3d", "sorted"} {
 			p := symbol(name).Eq(sym.Int{})
-			any, path = any.Or(p), path || p.Holds()
+			disjunction, path = disjunction.Or(p), path || p.Holds()
 		}
-		return path == any.Holds()
+		return path == disjunction.Holds()
 	},
 }
 
@@ -62,6 +64,7 @@ var orderedStep = Step{
 	Claim: "Suppose both forms hold for some dimensions, with the lower bound z for the next stride. With one " +
 		"more dimension that is not dimension 0, both hold or neither does; if they hold, the next bound is " +
 		"the same. For no dimensions both hold, with z = 0.",
+	// 1 stands for every dimension other than 0: the forms compare the number of a dimension only with 0.
 	Check: func(symbol func(string) sym.Int) bool { return orderedAt(symbol, 1) },
 }
 
@@ -111,20 +114,21 @@ var disjointStep = Step{
 	},
 }
 
-// forOrderedPair returns a Check that calls check for two dimensions e and m, where e precedes m in the order of
-// strides. It covers both e < m and e > m.
-func forOrderedPair(check func(shape, strides []sym.Int, e, m int) bool) func(func(string) sym.Int) bool {
+// forOrderedPair returns a Check that calls check for two dimensions, where `first` precedes `last` in the order of
+// strides. It covers both first < last and first > last.
+func forOrderedPair(check func(shape, strides []sym.Int, first, last int) bool) func(func(string) sym.Int) bool {
 	return func(symbol func(string) sym.Int) bool {
 		shape := []sym.Int{symbol("s0"), symbol("s1")}
 		strides := []sym.Int{symbol("t0"), symbol("t1")}
 		if numel(shape).Eq(sym.Int{}).Holds() {
 			return true // values without elements are excluded
 		}
-		e, m := 0, 1
-		if !precedes(strides, e, m).Holds() {
-			e, m = m, e
+		first, last := 0, 1
+		if !precedes(strides, first, last).Holds() {
+			first, last = last, first
 		}
-		return isCertain(precedes(strides, e, m)) && !precedes(strides, m, e).Holds() && check(shape, strides, e, m)
+		return isCertain(precedes(strides, first, last)) && !precedes(strides, last, first).Holds() &&
+			check(shape, strides, first, last)
 	}
 }
 
@@ -132,9 +136,9 @@ func forOrderedPair(check func(shape, strides []sym.Int, e, m int) bool) func(fu
 var lastStep = Step{
 	Claim: "Of any two dimensions one precedes the other. The sort drops dimensions of size 1, and puts the " +
 		"dimension that all others precede last.",
-	Check: forOrderedPair(func(shape, strides []sym.Int, e, m int) bool {
+	Check: forOrderedPair(func(shape, strides []sym.Int, first, last int) bool {
 		var want []int
-		for _, d := range []int{e, m} {
+		for _, d := range []int{first, last} {
 			if !is1(shape[d]).Holds() {
 				want = append(want, d)
 			}
@@ -158,8 +162,9 @@ var sizesStep = Step{
 		"stride of m has the size of every other dimension as a factor. The product for another dimension has 1 " +
 		"in place of the size of m. Without m the formula is therefore the formula of the other dimensions. The " +
 		"loop visits m last, as in step 1.",
-	Check: forOrderedPair(func(shape, strides []sym.Int, e, m int) bool {
-		return isCertain(sizesBefore(shape, strides, m).Eq(shape[e])) && isCertain(sizesBefore(shape, strides, e).Eq(one()))
+	Check: forOrderedPair(func(shape, strides []sym.Int, first, last int) bool {
+		return isCertain(sizesBefore(shape, strides, last).Eq(shape[first])) &&
+			isCertain(sizesBefore(shape, strides, first).Eq(one()))
 	}),
 }
 
@@ -168,9 +173,10 @@ var reachStep = Step{
 	Claim: "For the dimension m that all others precede, the sum that the formula compares with its stride has " +
 		"the reach of every other dimension as a term; the sum of another dimension has 0 in place of m's " +
 		"reach.",
-	Check: forOrderedPair(func(shape, strides []sym.Int, e, m int) bool {
-		reach := shape[e].Sub(one()).Mul(strides[e])
-		return isCertain(reachBefore(shape, strides, m).Eq(reach)) && isCertain(reachBefore(shape, strides, e).Eq(sym.Int{}))
+	Check: forOrderedPair(func(shape, strides []sym.Int, first, last int) bool {
+		reach := shape[first].Sub(one()).Mul(strides[first])
+		return isCertain(reachBefore(shape, strides, last).Eq(reach)) &&
+			isCertain(reachBefore(shape, strides, first).Eq(sym.Int{}))
 	}),
 }
 

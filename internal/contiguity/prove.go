@@ -252,7 +252,7 @@ func (report *Report) Differ() sym.Bool {
 	if !report.ByParts {
 		return report.partDiffers("", report.Formula)
 	}
-	any := sym.Truth(false)
+	disjunction := sym.Truth(false)
 	for _, part := range report.Predicate.parts {
 		differs := report.partDiffers(part.name, part.condition(report.shape, report.strides))
 		if part.symmetric {
@@ -261,9 +261,9 @@ func (report *Report) Differ() sym.Bool {
 				differs = differs.And(report.strides[i-1].Le(report.strides[i]))
 			}
 		}
-		any = any.Or(differs)
+		disjunction = disjunction.Or(differs)
 	}
-	return any
+	return disjunction
 }
 
 // partDiffers returns the condition that a part's branching form, expressed by its paths, differs from its formula.

@@ -2,13 +2,13 @@ package contiguity
 
 import "github.com/graphrun/graphrun/sym"
 
-// precedes returns the condition that dimension e precedes d in the order of strides. Dimensions with equal strides are
+// precedes returns the condition that dimension a precedes b in the order of strides. Dimensions with equal strides are
 // ordered by number, so that the order is total.
-func precedes(strides []sym.Int, e, d int) sym.Bool {
-	if e < d {
-		return strides[e].Le(strides[d])
+func precedes(strides []sym.Int, a, b int) sym.Bool {
+	if a < b {
+		return strides[a].Le(strides[b])
 	}
-	return strides[e].Lt(strides[d])
+	return strides[a].Lt(strides[b])
 }
 
 // sortedFormula returns the condition that the dimensions are dense in the order of their strides. The stride of each
@@ -25,9 +25,9 @@ func sortedFormula(shape, strides []sym.Int) sym.Bool {
 // sizesBefore returns the product of the sizes of the dimensions that precede d.
 func sizesBefore(shape, strides []sym.Int, d int) sym.Int {
 	step := one()
-	for e := range shape {
-		if e != d {
-			step = step.Mul(sym.Where(precedes(strides, e, d), shape[e], one()))
+	for other := range shape {
+		if other != d {
+			step = step.Mul(sym.Where(precedes(strides, other, d), shape[other], one()))
 		}
 	}
 	return step
@@ -93,9 +93,9 @@ func disjointFormula(shape, strides []sym.Int) sym.Bool {
 // reachBefore returns the greatest offset that the dimensions that precede d reach together.
 func reachBefore(shape, strides []sym.Int, d int) sym.Int {
 	reach := sym.Int{}
-	for e := range shape {
-		if e != d {
-			reach = reach.Add(sym.Where(precedes(strides, e, d), shape[e].Sub(one()).Mul(strides[e]), sym.Int{}))
+	for other := range shape {
+		if other != d {
+			reach = reach.Add(sym.Where(precedes(strides, other, d), shape[other].Sub(one()).Mul(strides[other]), sym.Int{}))
 		}
 	}
 	return reach

@@ -15,7 +15,7 @@ import (
 type Recorder struct {
 	fsys  fs.FS
 	mu    sync.Mutex
-	names map[string]bool
+	names map[string]bool // the names of opened files
 }
 
 // Record returns a Recorder that opens files of fsys.
@@ -64,9 +64,9 @@ func (r *Recorder) digestOf(name string) (string, error) {
 		return "", err
 	}
 	defer file.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, file.Reader()); err != nil {
+	hash := sha256.New()
+	if _, err := io.Copy(hash, file.Reader()); err != nil {
 		return "", WithPath(name, err)
 	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+	return hex.EncodeToString(hash.Sum(nil)), nil
 }

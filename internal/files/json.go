@@ -13,9 +13,9 @@ import (
 // DecodeJSON decodes a text, which must be one JSON document, into the value that result points to. It rejects unknown
 // keys, and text after the document. The errors have the line, the column and the mistake, without names of Go types.
 func DecodeJSON(text []byte, result any) error {
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.DisallowUnknownFields()
-	return decodeJSON(dec, text, result)
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	return decodeJSON(decoder, text, result)
 }
 
 // DecodePartOfJSON is DecodeJSON for a result that has some of the document's keys. It ignores the others.
@@ -24,10 +24,10 @@ func DecodePartOfJSON(text []byte, result any) error {
 }
 
 // decodeJSON decodes a text, which dec reads, and rewords the errors.
-func decodeJSON(dec *json.Decoder, text []byte, result any) error {
-	offset, err := int64(-1), dec.Decode(result)
+func decodeJSON(decoder *json.Decoder, text []byte, result any) error {
+	offset, err := int64(-1), decoder.Decode(result)
 	if err == nil {
-		offset = dec.InputOffset()
+		offset = decoder.InputOffset()
 		if len(bytes.TrimSpace(text[offset:])) == 0 {
 			return nil
 		}
@@ -42,7 +42,7 @@ func decodeJSON(dec *json.Decoder, text []byte, result any) error {
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return errorAt(text, int64(len(text)), "the text ends before the document does")
 	case errors.As(err, &syntaxErr) && len(bytes.TrimSpace(text[:max(0, syntaxErr.Offset-1)])) == 0:
-		return errors.New("the text is not JSON")
+		return errors.New("the text is not JSON") // its first character is wrong
 	case errors.As(err, &syntaxErr):
 		return errorAt(text, syntaxErr.Offset-1, syntaxErr.Error())
 	case errors.As(err, &typeErr):
@@ -52,7 +52,7 @@ func decodeJSON(dec *json.Decoder, text []byte, result any) error {
 		}
 		return errorAt(text, typeErr.Offset-1, mistake)
 	}
-	if key, unknown := strings.CutPrefix(err.Error(), "json: unknown field "); unknown {
+	if key, unknown := strings.CutPrefix(err.Error(), "json: unknown field "); unknown { // key is quoted
 		if bytes.Count(text, []byte(key)) == 1 {
 			return errorAt(text, int64(bytes.Index(text, []byte(key))), "unknown key "+key)
 		}

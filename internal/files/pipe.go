@@ -63,6 +63,7 @@ type contextReader struct {
 	r   io.Reader
 }
 
+// Read implements [io.Reader].
 func (c contextReader) Read(b []byte) (int, error) {
 	if c.ctx.Err() != nil {
 		return 0, context.Cause(c.ctx)

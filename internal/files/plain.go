@@ -44,7 +44,8 @@ var systemTexts = []struct {
 }
 
 // Reword rewords an error of the operating system for users. errors.Is still finds the cause. path is the user's name
-// of the file; if path is empty, the path in the error is used. Reword returns nil and errors of other kinds unchanged.
+// of the file; if path is empty, the path in the error is used. Reword returns nil, and errors that are not of the
+// operating system, unchanged.
 func Reword(path string, err error) error {
 	var pathErr *fs.PathError
 	var reworded *fileError
@@ -74,15 +75,15 @@ func Reword(path string, err error) error {
 
 // WithPath prefixes an error from reading a file with the file's path. [Reword] rewords errors of the operating system.
 func WithPath(path string, err error) error {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
+	var pathErr *fs.PathError
+	if errors.As(err, &pathErr) {
 		return Reword(path, err)
 	}
 	return fmt.Errorf("%s: %w", path, err)
 }
 
-// kinds maps the first bytes of kinds of files to texts for messages.
-var kinds = []struct{ prefix, text string }{
+// kindsByPrefix maps the first bytes of kinds of files to texts for messages.
+var kindsByPrefix = []struct{ prefix, text string }{
 	{"version https://git-lfs", "it is a pointer of Git LFS: git lfs pull fetches the file itself"},
 	{"PK\x03\x04", "it is a zip archive, as .npz files and PyTorch's .pt files are"},
 	{"\x1f\x8b", "it is compressed by gzip: unpack it first"},
@@ -99,9 +100,9 @@ var kinds = []struct{ prefix, text string }{
 // Kind describes the kind of a file by its first bytes, for messages about a file of the wrong kind. It returns "" for
 // an unknown kind.
 func Kind(data []byte) string {
-	for _, k := range kinds {
-		if bytes.HasPrefix(data, []byte(k.prefix)) {
-			return k.text
+	for _, kind := range kindsByPrefix {
+		if bytes.HasPrefix(data, []byte(kind.prefix)) {
+			return kind.text
 		}
 	}
 	return ""

@@ -24,7 +24,7 @@ type Cache[K, V comparable] interface {
 	// Drop removes a key if its value is v, for example because v could not be computed.
 	Drop(key K, v V)
 	// Clear removes all values, and reports whether a removed value had a size.
-	Clear() bool
+	Clear() (hadSize bool)
 }
 
 // New returns a cache with bounds on the number of values and on their total size in bytes. A size of 0 means half of
@@ -33,8 +33,8 @@ func New[K, V comparable](maxValues, maxBytes int) Cache[K, V] {
 	return NewWithIdle[K, V](maxValues, maxBytes, maxValues, nil)
 }
 
-// NewWithIdle returns a cache that calls idle with a value when a number of other values, recent, have been used since
-// the last use of this value. idle must not use the cache.
+// NewWithIdle returns a cache that calls idle with a value when `recent` other values have been used since the last use
+// of this value. idle must not use the cache.
 func NewWithIdle[K, V comparable](maxValues, maxBytes, recent int, idle func(V)) Cache[K, V] {
 	return &cache[K, V]{maxValues: maxValues, maxBytes: maxBytes, recent: recent, idle: idle,
 		elements: map[K]*list.Element{}}
@@ -74,8 +74,8 @@ func (c *cache[K, V]) Find(key K) (v V, ok bool) {
 	return element.Value.(*entry[K, V]).value, true
 }
 
-// moveToFront marks an element as the most recently used. If it was not among the recent ones, it displaces one of
-// them.
+// moveToFront marks an element as the most recently used. If it was not among the c.recent most recently used elements,
+// it displaces the last of them, which becomes idle.
 func (c *cache[K, V]) moveToFront(element *list.Element) {
 	if c.idle == nil {
 		c.order.MoveToFront(element)
@@ -137,11 +137,12 @@ func (c *cache[K, V]) limit() int {
 func (c *cache[K, V]) Drop(key K, v V) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e := c.elements[key]; e != nil && e.Value.(*entry[K, V]).value == v {
-		c.remove(e)
+	if element := c.elements[key]; element != nil && element.Value.(*entry[K, V]).value == v {
+		c.remove(element)
 	}
 }
 
+// remove removes an element. The lock must be held.
 func (c *cache[K, V]) remove(element *list.Element) {
 	removed := c.order.Remove(element).(*entry[K, V])
 	delete(c.elements, removed.key)

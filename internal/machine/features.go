@@ -56,8 +56,8 @@ type namedFeature struct {
 	name              string
 }
 
-// namedFeatures are the members that [Features.String] adds to the name of a set. requires holds the members of the set
-// that the member requires.
+// namedFeatures are the features that [Features.String] adds to the name of a set. A set with `feature` must also have
+// the features in `requires`.
 var namedFeatures = []namedFeature{
 	{DotBytes256, AVX2, "dotbytes256"}, {DotBytes512, AVX512, "dotbytes512"},
 	{MatrixUnit, AVX512, "matrix"},
@@ -121,6 +121,7 @@ func TargetError() error { return errTarget }
 // host is the result of Host, with MatrixUnit unless GRAPHRUN_TARGET excludes it.
 var host, errTarget = parseTarget(os.Getenv(targetVariable))
 
+// targetVariable is the environment variable that selects a set: see Host.
 const targetVariable = "GRAPHRUN_TARGET"
 
 // parseTarget returns the features that a target names. It fails if the processor lacks one. For an empty target, it
@@ -136,15 +137,15 @@ func parseTarget(target string) (Features, error) {
 			targetVariable, target)
 	}
 	if rest != "" {
-		for part := range strings.SplitSeq(rest, "-") {
-			k := slices.IndexFunc(namedFeatures, func(x namedFeature) bool {
-				return x.name == part &&
+		for featureName := range strings.SplitSeq(rest, "-") {
+			index := slices.IndexFunc(namedFeatures, func(x namedFeature) bool {
+				return x.name == featureName &&
 					(set|x.requires).Name() == name
 			})
-			if k < 0 {
-				return Portable, fmt.Errorf("%s=%s: %s has no feature %q", targetVariable, target, name, part)
+			if index < 0 {
+				return Portable, fmt.Errorf("%s=%s: %s has no feature %q", targetVariable, target, name, featureName)
 			}
-			set |= namedFeatures[k].feature | namedFeatures[k].requires
+			set |= namedFeatures[index].feature | namedFeatures[index].requires
 		}
 	}
 	if lacking := set &^ (detected | MatrixUnit); lacking != 0 || set.Has(MatrixUnit) && !matrixUnit() {

@@ -14,12 +14,12 @@ const (
 // systemFeatures returns the features that golang.org/x/sys/cpu does not report. MatrixBytes requires DotBytes128.
 func systemFeatures() (f Features) {
 	present := windows.NewLazySystemDLL("kernel32.dll").NewProc("IsProcessorFeaturePresent")
-	for _, x := range []struct {
+	for _, query := range []struct {
 		argument uintptr
 		features Features
 	}{{i8mmAvailable, MatrixBytes | DotBytes128}, {fp16Available, Float16Arithmetic}, {bf16Available, BFloat16}} {
-		if has, _, _ := present.Call(x.argument); has != 0 {
-			f |= x.features
+		if has, _, _ := present.Call(query.argument); has != 0 {
+			f |= query.features
 		}
 	}
 	return f

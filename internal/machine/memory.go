@@ -77,8 +77,8 @@ func readLimits(fsys fs.FS, heap idleHeap, block bool) []Limit {
 	}
 	for i := range limits {
 		// A 64th of the memory is reserved for page tables and the collector's metadata. Free memory of the heap is
-		// reused.
-		limits[i].Left -= limits[i].Left/64 - heap.free
+		// reused, so it counts as left.
+		limits[i].Left += heap.free - limits[i].Left/64
 	}
 	for _, limit := range ownLimits(fsys) {
 		// Go reserves address space in pieces of 64 MiB (1<<26 bytes). Two pieces are kept in reserve.
@@ -103,6 +103,7 @@ type reading struct {
 	time      time.Time    // time of the reading
 }
 
+// lastReading is the latest reading, or nil.
 var lastReading atomic.Pointer[reading]
 
 // Fits reports whether the process may take the given number of additional bytes. If not, it returns the limit that is
@@ -146,11 +147,11 @@ func Nanoseconds(ns float64) string { return NanosecondsTo(ns, 4) }
 
 // NanosecondsTo formats a time in nanoseconds with a number of significant digits.
 func NanosecondsTo(ns float64, digits int) string {
-	x, unit := ns, 0
-	for ; x >= 1000 && unit < 3; unit++ {
-		x /= 1000
+	value, unit := ns, 0
+	for ; value >= 1000 && unit < 3; unit++ {
+		value /= 1000
 	}
-	return fmt.Sprintf("%.*g%s", digits, x, [...]string{"ns", "µs", "ms", "s"}[unit])
+	return fmt.Sprintf("%.*g%s", digits, value, [...]string{"ns", "µs", "ms", "s"}[unit])
 }
 
 // Bytes formats a number of bytes in the largest binary unit in which it is at least 1.
@@ -161,9 +162,9 @@ func Bytes(n int) string {
 	case n < 1<<10:
 		return fmt.Sprintf("%d bytes", n)
 	}
-	x, unit := float64(n)/(1<<10), 0
-	for ; x >= 1<<10 && unit < 5; unit++ {
-		x /= 1 << 10
+	value, unit := float64(n)/(1<<10), 0
+	for ; value >= 1<<10 && unit < 5; unit++ {
+		value /= 1 << 10
 	}
-	return fmt.Sprintf("%.4g %s", x, [...]string{"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}[unit])
+	return fmt.Sprintf("%.4g %s", value, [...]string{"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}[unit])
 }

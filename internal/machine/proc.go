@@ -12,19 +12,20 @@ import (
 // fields maps the names in a file with lines "Name: 123 kB" to their numbers, in bytes.
 type fields map[string]int
 
+// meminfo returns the memory of the machine as the kernel states it.
 func meminfo(fsys fs.FS) fields { return readFields(fsys, "proc/meminfo") }
 
 // readFields reads the fields of a file whose unit is kB.
 func readFields(fsys fs.FS, name string) fields {
-	f := fields{}
+	found := fields{}
 	eachLine(fsys, name, func(line string) {
 		key, rest, _ := strings.Cut(line, ":")
 		number, unit, _ := strings.Cut(strings.TrimSpace(rest), " ")
 		if n, err := strconv.Atoi(number); err == nil && unit == "kB" {
-			f[key] = n << 10
+			found[key] = n << 10
 		}
 	})
-	return f
+	return found
 }
 
 // available returns the memory that the kernel can give without swapping. Before Linux 3.14 it is an estimate.
@@ -69,21 +70,21 @@ func groupLimits(fsys fs.FS, memory fields) []Limit {
 	mountOf := mounts(fsys)
 	eachLine(fsys, "proc/self/cgroup", func(line string) {
 		// hierarchy:controllers:path
-		part := strings.SplitN(line, ":", 3)
-		if len(part) != 3 {
+		fieldsOfLine := strings.SplitN(line, ":", 3)
+		if len(fieldsOfLine) != 3 {
 			return
 		}
 		files := version1
-		if part[1] == "" {
+		if fieldsOfLine[1] == "" {
 			files = version2
-		} else if !listContains(part[1], "memory") {
+		} else if !listContains(fieldsOfLine[1], "memory") {
 			return
 		}
 		mounted, ok := mountOf[files.kind]
 		if !ok {
 			return
 		}
-		dir, ok := mounted.groupPath(part[2])
+		dir, ok := mounted.groupPath(fieldsOfLine[2])
 		for ok {
 			if limit, found := files.limit(fsys, path.Join(mounted.dir, dir), memory); found {
 				limit.Name = "the memory of control group " + path.Join("/", dir) + " (" + files.limitFile + ")"
@@ -122,16 +123,16 @@ func mounts(fsys fs.FS) map[string]mount {
 	eachLine(fsys, "proc/self/mountinfo", func(line string) {
 		// id parent device root dir options tags... - kind source options
 		head, tail, ok := strings.Cut(line, " - ")
-		before, after := strings.Fields(head), strings.Fields(tail)
-		if !ok || len(before) < 5 || len(after) < 1 {
+		mountFields, systemFields := strings.Fields(head), strings.Fields(tail)
+		if !ok || len(mountFields) < 5 || len(systemFields) < 1 {
 			return
 		}
-		kind := after[0]
-		if kind != "cgroup2" && (kind != "cgroup" || len(after) < 3 || !listContains(after[2], "memory")) {
+		kind := systemFields[0]
+		if kind != "cgroup2" && (kind != "cgroup" || len(systemFields) < 3 || !listContains(systemFields[2], "memory")) {
 			return
 		}
 		if _, known := found[kind]; !known {
-			found[kind] = mount{root: unescape(before[3]), dir: strings.Trim(unescape(before[4]), "/")}
+			found[kind] = mount{root: unescape(mountFields[3]), dir: strings.Trim(unescape(mountFields[4]), "/")}
 		}
 	})
 	return found
@@ -157,8 +158,8 @@ type groupFiles struct {
 	kind                 string
 	limitFile, usageFile string
 	swapLimit, swapUsage string
-	swapTogether         bool // the swap limit covers memory and swap together
-	cachePrefix          string
+	swapTogether         bool   // the swap limit covers memory and swap together
+	cachePrefix          string // prefix of the names of cached files in memory.stat, for counts that include subgroups
 }
 
 var (
@@ -173,9 +174,9 @@ var (
 // used, but the kernel can evict them. Swap adds memory.
 func (g groupFiles) limit(fsys fs.FS, dir string, memory fields) (Limit, bool) {
 	total, ok := readNumber(fsys, path.Join(dir, g.limitFile))
-	used, known := readNumber(fsys, path.Join(dir, g.usageFile))
+	used, usageKnown := readNumber(fsys, path.Join(dir, g.usageFile))
 	// Version 1 represents "no limit" by a number larger than any memory.
-	if !ok || !known || total > maxRequest {
+	if !ok || !usageKnown || total > maxRequest {
 		return Limit{}, false
 	}
 	cache := 0
@@ -190,11 +191,11 @@ func (g groupFiles) limit(fsys fs.FS, dir string, memory fields) (Limit, bool) {
 	swap := memory["SwapFree"]
 	if swapLimit, ok := readNumber(fsys, path.Join(dir, g.swapLimit)); ok && swapLimit <= maxRequest {
 		usage, _ := readNumber(fsys, path.Join(dir, g.swapUsage))
-		free := swapLimit - usage
+		freeSwap := swapLimit - usage
 		if g.swapTogether { // the limit and the usage include memory, so the memory that is left is subtracted
-			free = swapLimit - max(usage-cache, 0) - leftMemory
+			freeSwap = swapLimit - max(usage-cache, 0) - leftMemory
 		}
-		swap = min(swap, max(free, 0))
+		swap = min(swap, max(freeSwap, 0))
 	}
 	return Limit{Left: leftMemory + swap, Total: total}, true
 }

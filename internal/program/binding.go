@@ -78,25 +78,25 @@ func (b *Binding) dropSessions() {
 // bytes estimates the memory of a binding with one session, without the constants that it shares with its
 // specialization.
 func (b *Binding) bytes() int {
-	const perStep = 2 << 10
+	const stepBytes = 2 << 10
 	if b.Program == nil {
-		return perStep
+		return stepBytes
 	}
 	need := b.Program.Need()
-	return need.Arena + need.Scratch + perStep*len(b.Program.Steps())
+	return need.Arena + need.Scratch + stepBytes*len(b.Program.Steps())
 }
 
 // bindingForSizes returns the binding for the given sizes of open symbols. Symbols without a given size have their
 // assumed sizes. The first caller compiles the binding. Other callers for the same sizes wait until it is compiled or
 // their own contexts end. If the context of the first caller ends, another caller compiles.
-func (p *Program) bindingForSizes(ctx context.Context, given map[string]int, hinted bool) (*Binding, error) {
+func (p *Program) bindingForSizes(ctx context.Context, given map[string]int, isHint bool) (*Binding, error) {
 	sizes := slices.Clone(p.assumed)
 	for i, name := range p.openSymbols {
 		if n, ok := given[name]; ok {
 			sizes[i] = n
 		}
 	}
-	created := &Binding{sizes: given, isHint: hinted, done: make(chan struct{})}
+	created := &Binding{sizes: given, isHint: isHint, done: make(chan struct{})}
 	key := keyOf(sizes)
 	for existing := p.bindings.Put(key, created); existing != created; existing = p.bindings.Put(key, created) {
 		if err := interrupt.Wait(ctx, existing.done); err != nil {

@@ -90,6 +90,7 @@ func (prices *copyPrices) price(c *passes.Copy) (none copyPrice) {
 	if cheapestWithout == nil {
 		return none
 	}
-	ns, change := float64(cheapestWithout.PS-prices.cheapest.PS)/1000, cheapestWithout.Since(prices.cheapest)
+	const psPerNS = 1000
+	ns, change := float64(cheapestWithout.PS-prices.cheapest.PS)/psPerNS, cheapestWithout.Since(prices.cheapest)
 	return copyPrice{&ns, &change}
 }

@@ -31,9 +31,9 @@ func keyOf(sizes []int) (k sizesKey) {
 
 // inputSymbols describes an input whose dimensions have symbols.
 type inputSymbols struct {
-	input string
-	dims  []int // by dimension: the index of its open symbol, or -1
-	fixed []int // by dimension: the fixed size of its symbol, or -1 if the symbol is open or absent
+	input      string
+	openIndex  []int // by dimension: the index of its open symbol, or -1
+	fixedSizes []int // by dimension: the fixed size of its symbol, or -1 if the symbol is open or absent
 }
 
 // findSymbolInputs finds the inputs whose dimensions have symbols.
@@ -52,7 +52,7 @@ func (p *Program) findSymbolInputs() {
 			} else if n, ok := p.fixed[d.Symbol]; ok && d.Symbol != "" {
 				fixed = n
 			}
-			symbols.dims, symbols.fixed = append(symbols.dims, open), append(symbols.fixed, fixed)
+			symbols.openIndex, symbols.fixedSizes = append(symbols.openIndex, open), append(symbols.fixedSizes, fixed)
 		}
 		p.symbolInputs = append(p.symbolInputs, symbols)
 	}
@@ -67,13 +67,13 @@ func (p *Program) readSizes(in map[string]*tensor.Tensor, sizes []int) bool {
 	for i := range p.symbolInputs {
 		symbols := &p.symbolInputs[i]
 		t := in[symbols.input]
-		if t == nil || len(t.Shape) != len(symbols.dims) {
+		if t == nil || len(t.Shape) != len(symbols.openIndex) {
 			return false
 		}
 		for d, size := range t.Shape {
-			switch open := symbols.dims[d]; {
+			switch open := symbols.openIndex[d]; {
 			case open < 0:
-				if symbols.fixed[d] >= 0 && symbols.fixed[d] != size {
+				if symbols.fixedSizes[d] >= 0 && symbols.fixedSizes[d] != size {
 					return false
 				}
 			case sizes[open] < 0:

@@ -87,11 +87,11 @@ func (p *Program) degenerateSymbols(ctx context.Context, sizes []int) (list []in
 	return list, true
 }
 
-// hasDegenerate reports whether a size in g is 0 or 1 and differs from the size in h. h is the same graph with another
-// size of one symbol.
-func hasDegenerate(g, h *graph.Graph) bool {
+// hasDegenerate reports whether a size in g is 0 or 1 and differs from the size in changed. changed is the same graph
+// with another size of one symbol.
+func hasDegenerate(g, changed *graph.Graph) bool {
 	var shapes [][]int
-	h.Values(func(v *graph.Value) { shapes = append(shapes, v.Meta.Shape) })
+	changed.Values(func(v *graph.Value) { shapes = append(shapes, v.Meta.Shape) })
 	next, found := 0, false
 	g.Values(func(v *graph.Value) {
 		other := shapes[next]

@@ -107,6 +107,7 @@ func (facts *PreRunFacts) segments(planned int) []report.Segment {
 	return list
 }
 
+// value describes a value that passes between segments.
 func (facts *PreRunFacts) value(v *graph.Value) report.SegmentValue {
 	described := report.SegmentValue{Name: v.Name, Shape: facts.Sizes(v)}
 	if dtype := facts.DType(v); dtype.Valid() {

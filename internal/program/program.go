@@ -62,20 +62,20 @@ type Options struct {
 // Program is a compiled graph. It may be used from several goroutines at once. All fields are unexported: the root
 // package's Program has the same underlying type, so exported fields would be public.
 type Program struct {
-	graph          *graph.Graph // the graph with the pins of the options; nil when nothing more is planned
-	origin         weak.Pointer[graph.Graph]
+	graph          *graph.Graph              // the graph with the pins of the options; nil when nothing more is planned
+	origin         weak.Pointer[graph.Graph] // the caller's graph: see SameOrigin
 	options        Options
-	device         graph.Device   // nil for the host
-	hasOwnPasses   bool           // whether Options.Passes was set
-	needsInference bool           // the graph must be inferred again before planning
-	fixed          map[string]int // sizes of symbols for all runs
-	openSymbols    []string       // symbols whose sizes come from the inputs of runs, sorted
-	assumed        []int          // sizes of the open symbols where no input gives one
-	hints          [][]int        // Options.Hints, by open symbol
-	symbolicIndex  []int          // indices of the inputs that have symbols
-	symbolInputs   []inputSymbols // their dimensions, for runs
-	refused        []report.RefusedHint
-	first          *Binding // of the first hint, or of the assumed sizes
+	device         graph.Device         // nil for the host
+	hasOwnPasses   bool                 // whether Options.Passes was set
+	needsInference bool                 // the graph must be inferred again before planning
+	fixed          map[string]int       // sizes of symbols for all runs
+	openSymbols    []string             // symbols whose sizes come from the inputs of runs, sorted
+	assumed        []int                // sizes of the open symbols where no input gives one
+	hints          [][]int              // Options.Hints, by open symbol
+	symbolicIndex  []int                // indices of the inputs that have symbols
+	symbolInputs   []inputSymbols       // their dimensions, for runs
+	refused        []report.RefusedHint // hints after the first for which the graph cannot be planned
+	first          *Binding             // of the first hint, or of the assumed sizes
 
 	uploads  *exec.Uploads
 	pool     *tensor.Pool // of results, which refer to the pool and not to the program

@@ -141,6 +141,7 @@ func CopyOf(inserted *passes.Copy, sides passes.Sides) report.Copy {
 		Advice: sides.Advice, Strategy: sides.Strategy}
 }
 
+// milliseconds returns a duration in milliseconds, to the microsecond.
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // stepOf describes a step without its loop.
@@ -203,6 +204,7 @@ func worksOf(n *graph.Node) []report.Work {
 	return list
 }
 
+// loopOf describes a loop.
 func loopOf(loop graph.Loop) *report.Loop {
 	described := &report.Loop{Shape: notNil(loop.WalkShape())}
 	for i := range loop.Len() {
@@ -224,6 +226,7 @@ func isLoop(described *report.Loop, loop graph.Loop) bool {
 	return true
 }
 
+// memoryOf describes the memory of a run.
 func memoryOf(n exec.Need) report.Memory {
 	return report.Memory{Inputs: n.Inputs, Constants: n.Constants, Originals: n.Originals, Packed: n.Packed,
 		Arena: n.Arena, Outputs: n.Outputs, Scratch: n.Scratch, Total: n.Total(),

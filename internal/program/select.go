@@ -16,7 +16,7 @@ import (
 const (
 	maxOctaves = 8       // maximum number of doublings of a size
 	maxPoints  = 1 << 13 // maximum number of combinations of sizes
-	maxCuts    = 3       // maximum number of divisions of a region by the guards of planning
+	maxCuts    = 3       // maximum number of plans that are tried for a region: see specializeRegion
 )
 
 // SpecializationFor returns the specialization that serves sizes. It tries the specializations of the hints, the
@@ -83,9 +83,9 @@ func (p *Program) specializeRegion(ctx context.Context, sizes []int) *Specializa
 	if region == nil {
 		return nil
 	}
-	within := []func([]int) bool{region.guards.Hold}
+	conditions := []func([]int) bool{region.guards.Hold}
 	for range maxCuts {
-		spec := p.SpecializationAt(ctx, firstPoint(region.points, within))
+		spec := p.SpecializationAt(ctx, firstPoint(region.points, conditions))
 		switch {
 		case spec == nil:
 			return nil
@@ -95,7 +95,7 @@ func (p *Program) specializeRegion(ctx context.Context, sizes []int) *Specializa
 			return nil
 		}
 		truths := spec.guardEvaluator.Truths(nil, sizes)
-		within = append(within, func(other []int) bool {
+		conditions = append(conditions, func(other []int) bool {
 			return slices.Equal(spec.guardEvaluator.Truths(nil, other), truths)
 		})
 	}

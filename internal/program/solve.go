@@ -18,10 +18,10 @@ type solver struct {
 	ranges map[string]solutionRange // of symbols with several solutions
 }
 
-// solutionRange is the range of solutions, from lo to hi, of an equation for a symbol.
+// solutionRange is the range of solutions, from first to last, of an equation for a symbol.
 type solutionRange struct {
-	lo, hi   int
-	equation string
+	first, last int
+	equation    string
 }
 
 // solve adds to sizes the solutions of the equations "expression = size of an input". It solves an equation if exactly
@@ -30,7 +30,7 @@ type solutionRange struct {
 func solve(inputs []*graph.Value, shapeOf func(name string) ([]int, bool), sizes map[string]int,
 	bounds map[string]graph.Bounds) error {
 	solver := solver{sizes: sizes, bounds: bounds, ranges: map[string]solutionRange{}}
-	for known := -1; known < len(sizes); {
+	for known := -1; known < len(sizes); { // until a pass over all sizes finds no further symbol
 		known = len(sizes)
 		for _, v := range inputs {
 			shape, ok := shapeOf(v.Name)
@@ -52,7 +52,7 @@ func solve(inputs []*graph.Value, shapeOf func(name string) ([]int, bool), sizes
 		if _, known := sizes[name]; !known {
 			candidates := solver.ranges[name]
 			return fmt.Errorf("%s holds for %s from %d to %d: the shapes of inputs do not determine the size, so it must "+
-				"be given", candidates.equation, name, candidates.lo, candidates.hi)
+				"be given", candidates.equation, name, candidates.first, candidates.last)
 		}
 	}
 	return nil
@@ -77,37 +77,37 @@ func (s *solver) equation(place, text string, n int) error {
 		if !ok || sign == 0 {
 			return nil // another input may determine it; else the run reports the assumed size
 		}
-		solved := solutionRange{lo: s.bounds[name].Min, hi: tensor.MaxBytes,
+		solved := solutionRange{first: s.bounds[name].Min, last: tensor.MaxBytes,
 			equation: fmt.Sprintf("%s = %d (%s)", text, n, place)}
 		if maxSize := s.bounds[name].Max; maxSize > 0 {
-			solved.hi = maxSize
+			solved.last = maxSize
 		}
 		old, hasRange := s.ranges[name]
 		if hasRange {
-			solved.lo, solved.hi = old.lo, old.hi
+			solved.first, solved.last = old.first, old.last
 		}
-		if solved.lo, solved.hi, err = solutions(expression, sign, n, solved.lo, solved.hi); err != nil {
+		if solved.first, solved.last, err = solutions(expression, sign, n, solved.first, solved.last); err != nil {
 			return fmt.Errorf("%s: %w", text, err)
 		}
-		if hasRange && solved.lo == old.lo && solved.hi == old.hi {
+		if hasRange && solved.first == old.first && solved.last == old.last {
 			solved.equation = old.equation
 		}
 		switch {
-		case solved.lo > solved.hi && hasRange:
+		case solved.first > solved.last && hasRange:
 			return fmt.Errorf("it is %s, but no %s from %d to %d gives this size, and %s holds for these %s only%s", text, name,
-				old.lo, old.hi, old.equation, name, atSizes(knownSizes))
-		case solved.lo > solved.hi:
+				old.first, old.last, old.equation, name, atSizes(knownSizes))
+		case solved.first > solved.last:
 			return fmt.Errorf("it is %s, but no %s gives this size%s", text, name, atSizes(knownSizes))
 		}
-		if s.ranges[name] = solved; solved.lo == solved.hi {
-			s.sizes[name] = solved.lo
+		if s.ranges[name] = solved; solved.first == solved.last {
+			s.sizes[name] = solved.first
 		}
 	}
 	return nil
 }
 
-// solutions returns the first and the last size from lo to hi at which a monotonic expression equals n. If there is no
-// such size, first is greater than last. sign is 1 for a rising expression and -1 for a falling expression.
+// solutions returns the first and the last size from low to high at which a monotonic expression equals n. If there is
+// no such size, first is greater than last. sign is 1 for a rising expression and -1 for a falling expression.
 func solutions(expression sym.Int, sign, n, low, high int) (first, last int, err error) {
 	// Sizes far beyond the solution overflow, so the range grows by doubling until it contains the solution.
 	reaches := func(size, n int) bool {
@@ -124,10 +124,10 @@ func solutions(expression sym.Int, sign, n, low, high int) (first, last int, err
 			}
 		}
 	}
-	firstReaching := func(n int) int { // the first size at which e reaches n
+	firstReaching := func(n int) int { // the first size at which the expression reaches n
 		return low + sort.Search(searchEnd(n)-low+1, func(i int) bool { return reaches(low+i, n) })
 	}
-	first, last = firstReaching(n), firstReaching(n+sign)-1
+	first, last = firstReaching(n), firstReaching(n+sign)-1 // n+sign is the value after n in the direction of the trend
 	return first, last, err
 }
 

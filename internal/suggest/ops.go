@@ -56,16 +56,16 @@ func stripLibrary(name string) string {
 func snakeCase(name string) string {
 	var b strings.Builder
 	for i := range len(name) {
-		c := name[i]
-		isUpper := c >= 'A' && c <= 'Z'
+		letter := name[i]
+		isUpper := letter >= 'A' && letter <= 'Z'
 		startsWord := i > 0 && !(name[i-1] >= 'A' && name[i-1] <= 'Z') && name[i-1] != '_'
 		if isUpper && startsWord {
 			b.WriteByte('_')
 		}
 		if isUpper {
-			c += 'a' - 'A'
+			letter += 'a' - 'A'
 		}
-		b.WriteByte(c)
+		b.WriteByte(letter)
 	}
 	return b.String()
 }

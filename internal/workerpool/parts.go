@@ -27,12 +27,12 @@ func (p Parts) Distribute(n int) {
 // Next takes the next piece of a range. It returns -1 if the range is empty.
 func (p Parts) Next(part int) int {
 	for {
-		x := p[part].Load()
-		first, end := unpackRange(x)
+		packed := p[part].Load()
+		first, end := unpackRange(packed)
 		if first >= end {
 			return -1
 		}
-		if p[part].CompareAndSwap(x, packRange(first+1, end)) {
+		if p[part].CompareAndSwap(packed, packRange(first+1, end)) {
 			return first
 		}
 	}
@@ -42,8 +42,8 @@ func (p Parts) Next(part int) int {
 // returns -1 if all ranges are empty. All callers must hold the same lock, because other workers do not see a range
 // while it is moved.
 func (p Parts) Steal(part int) int {
-	if c := p.Next(part); c >= 0 {
-		return c // another goroutine has refilled this range
+	if piece := p.Next(part); piece >= 0 {
+		return piece // another goroutine has refilled this range
 	}
 	for {
 		victim, largest := -1, 0
@@ -55,10 +55,10 @@ func (p Parts) Steal(part int) int {
 		if victim < 0 {
 			return -1
 		}
-		x := p[victim].Load()
-		first, end := unpackRange(x)
+		packed := p[victim].Load()
+		first, end := unpackRange(packed)
 		middle := first + (end-first)/2
-		if first >= end || !p[victim].CompareAndSwap(x, packRange(first, middle)) {
+		if first >= end || !p[victim].CompareAndSwap(packed, packRange(first, middle)) {
 			continue // the owner took the last piece
 		}
 		if middle+1 < end {

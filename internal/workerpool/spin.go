@@ -40,21 +40,21 @@ type spinner struct {
 
 // spin executes one iteration of a spin loop, and reports whether the goroutine may continue to spin. It regularly
 // yields to the scheduler, so that other goroutines get the core.
-func (l *spinner) spin() bool {
-	l.spins++
-	if l.spins%spinsPerYield != 0 {
+func (s *spinner) spin() bool {
+	s.spins++
+	if s.spins%spinsPerYield != 0 {
 		pause()
 		return true
 	}
 	runtime.Gosched()
 	now := time.Since(timeOrigin)
-	if l.start == 0 {
-		l.start, l.last = now, now
+	if s.start == 0 {
+		s.start, s.last = now, now
 	}
-	if now-l.last > contentionGap {
+	if now-s.last > contentionGap {
 		contendedUntil.Store(int64(now + contentionTime))
 	}
-	l.last = now
+	s.last = now
 	limit := spinIdle
 	switch {
 	case int64(now) < contendedUntil.Load():
@@ -62,7 +62,7 @@ func (l *spinner) spin() bool {
 	case openJobs.Load() > 0:
 		limit = spinBusy
 	}
-	return now-l.start < limit
+	return now-s.start < limit
 }
 
 // coresContended reports whether a spinning goroutine lost its core in the last contentionTime: see contentionGap.

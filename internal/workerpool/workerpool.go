@@ -52,8 +52,8 @@ type Job struct {
 	events           atomic.Uint32 // number of events: calls of RequestWorkers, workers that leave, the end
 	requestedWorkers int           // requested workers that have not joined yet
 	joinedWorkers    int           // workers that are in Help
-	ownerSleeps      bool          // the owner sleeps
-	wake             chan struct{}
+	ownerSleeps      bool          // the owner waits for a message on wake
+	wake             chan struct{} // nil until the owner sleeps for the first time
 }
 
 // Begin opens the job.
